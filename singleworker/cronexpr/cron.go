@@ -1,0 +1,87 @@
+package cronexpr
+
+import "time"
+
+// A cron is the rule of a five to seven field text: a calendar of walls, and
+// the zone that says when a clock shows them.
+//
+// Clock changes make that question ambiguous, and cron has two answers. They
+// are the whole of its treatment of daylight saving; see the package comment
+// for what they mean to a user.
+type cron struct {
+	calendar
+	loc *time.Location
+
+	// everyHour is set when the hour field allows all hours. The schedule
+	// then goes by elapsed time: it fires at every second at which the
+	// clock shows a wall of the calendar. Otherwise it goes by the wall
+	// clock: each wall fires once, when the clock first shows it or later.
+	everyHour bool
+}
+
+func newCron(c calendar, loc *time.Location) *cron {
+	return &cron{calendar: c, loc: loc, everyHour: c.hours == run(hourField.min, hourField.max)}
+}
+
+func (c *cron) next(after time.Time) (time.Time, bool) {
+	first := after.Unix() + 1 // Unix rounds down, so this is the next whole second
+	if c.everyHour {
+		return c.nextElapsed(first)
+	}
+	w, ok := c.seek(highWater(c.loc, first-1)+1, forward)
+	if !ok {
+		return time.Time{}, false
+	}
+	return time.Unix(reach(c.loc, w), 0), true
+}
+
+func (c *cron) prev(before time.Time) (time.Time, bool) {
+	last := before.Unix()
+	if before.Nanosecond() == 0 {
+		last--
+	}
+	if c.everyHour {
+		return c.prevElapsed(last)
+	}
+	w, ok := c.seek(highWater(c.loc, last), backward)
+	if !ok {
+		return time.Time{}, false
+	}
+	return time.Unix(reach(c.loc, w), 0), true
+}
+
+// nextElapsed searches span by span, since within one the clock runs evenly.
+func (c *cron) nextElapsed(first int64) (time.Time, bool) {
+	for {
+		sp := spanAt(c.loc, first)
+		w, ok := c.seek(sp.wall(first), forward)
+		switch {
+		case ok && sp.unix(w) < sp.end:
+			return time.Unix(sp.unix(w), 0), true
+		case sp.end <= first+slack:
+			first = sp.end // where the clock may go back to before w
+		case !ok:
+			return time.Time{}, false
+		default:
+			first = max(sp.end, int64(w)-slack) // before which no clock shows w
+		}
+	}
+}
+
+// prevElapsed is the mirror of nextElapsed.
+func (c *cron) prevElapsed(last int64) (time.Time, bool) {
+	for {
+		sp := spanAt(c.loc, last)
+		w, ok := c.seek(sp.wall(last), backward)
+		switch {
+		case ok && sp.unix(w) >= sp.start:
+			return time.Unix(sp.unix(w), 0), true
+		case sp.start > last-slack:
+			last = sp.start - 1 // where the clock may have been ahead of w
+		case !ok:
+			return time.Time{}, false
+		default:
+			last = min(sp.start-1, int64(w)+slack) // after which no clock shows w
+		}
+	}
+}

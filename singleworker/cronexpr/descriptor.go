@@ -1,0 +1,96 @@
+package cronexpr
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// descriptors are the abbreviations of a Quartz text, by all their names.
+var descriptors = map[string]struct{ canonical, quartz string }{
+	"@yearly":   {"@yearly", "0 0 0 1 1 ?"},
+	"@annually": {"@yearly", "0 0 0 1 1 ?"},
+	"@monthly":  {"@monthly", "0 0 0 1 * ?"},
+	"@weekly":   {"@weekly", "0 0 0 ? * SUN"},
+	"@daily":    {"@daily", "0 0 0 * * ?"},
+	"@midnight": {"@daily", "0 0 0 * * ?"},
+	"@hourly":   {"@hourly", "0 0 * * * ?"},
+}
+
+const (
+	wantPeriod = "hours, minutes, seconds or whole milliseconds, like 90s, 1h30m or 1500ms"
+	wantTime   = "RFC 3339 with whole seconds, like 2026-12-24T18:00:00+01:00"
+)
+
+// descriptor reads a text that begins with @, and returns its canonical form
+// and what it means.
+func (p *parser) descriptor(words []word, loc *time.Location) (string, rule) {
+	first := words[0]
+	name := strings.ToLower(first.text)
+	known, plain := descriptors[name]
+	switch {
+	case plain && len(words) > 1:
+		p.fail(name, words[1].column, fmt.Sprintf("unexpected %q", words[1].text), "nothing after "+name)
+	case plain:
+		quartz := (&parser{text: known.quartz}).words()
+		return known.canonical, newCron(p.calendar(quartz), loc)
+	case name != "@every" && name != "@at":
+		p.fail("", first.column, fmt.Sprintf("unknown descriptor %q", first.text), wantDescriptors)
+	case len(words) > 2:
+		p.fail(name, words[2].column, fmt.Sprintf("unexpected %q", words[2].text), "one word after "+name)
+	case name == "@every":
+		return p.every(words)
+	default:
+		return p.at(words)
+	}
+	return "", nil
+}
+
+// periodPattern matches the periods that are exact: it has no unit below a
+// millisecond, and as many decimals as leave any unit whole milliseconds.
+var periodPattern = regexp.MustCompile(`^([0-9]+(\.[0-9]{1,3})?[hms]|[0-9]+ms)+$`)
+
+// every reads the period of @every.
+func (p *parser) every(words []word) (string, rule) {
+	arg := argument(words)
+	period, err := time.ParseDuration(arg.text)
+	switch {
+	case arg.text == "":
+		p.fail("@every", arg.column, "the period is missing", wantPeriod)
+	case !periodPattern.MatchString(arg.text):
+		p.fail("@every", arg.column, fmt.Sprintf("%q is not a period", arg.text), wantPeriod)
+	case err != nil: // the pattern leaves only this reason
+		p.fail("@every", arg.column, arg.text+" is too long", "less than 292 years")
+	case period < time.Second:
+		p.fail("@every", arg.column, arg.text+" is too short", "1s or more")
+	}
+	return "@every " + period.String(), every{period.Milliseconds()}
+}
+
+// at reads the time of @at.
+func (p *parser) at(words []word) (string, rule) {
+	arg := argument(words)
+	var t time.Time
+	// UnmarshalText is strict where time.Parse accepts more than RFC 3339.
+	err := t.UnmarshalText([]byte(arg.text))
+	switch {
+	case arg.text == "":
+		p.fail("@at", arg.column, "the time is missing", wantTime)
+	case err != nil || strings.Contains(arg.text, "."):
+		p.fail("@at", arg.column, fmt.Sprintf("%q is not a time", arg.text), wantTime)
+	case t.UnixMilli() < firstMilli || t.UnixMilli() >= endMilli:
+		p.fail("@at", arg.column, fmt.Sprintf("%q is out of range", arg.text),
+			fmt.Sprintf("a time in the years %d to %d", firstYear, lastYear))
+	}
+	return "@at " + t.UTC().Format(time.RFC3339), once{t}
+}
+
+// argument returns the word after the descriptor. It is empty, and lies at the
+// end of the descriptor, when there is none.
+func argument(words []word) word {
+	if len(words) == 1 {
+		return word{"", words[0].column + len(words[0].text)}
+	}
+	return words[1]
+}

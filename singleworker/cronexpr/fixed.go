@@ -1,0 +1,39 @@
+package cronexpr
+
+import "time"
+
+// The bounds of @every and @at, which know no zone and so take the years of
+// the calendar in UTC. Unix milliseconds; the end is not included.
+const (
+	firstMilli = int64(firstWall) * 1000
+	endMilli   = (int64(lastWall) + 1) * 1000
+)
+
+// An every is the rule of @every: it fires at each multiple of a period since
+// the Unix epoch, so that all who compute it agree without having met.
+type every struct {
+	period int64 // milliseconds, at least 1000
+}
+
+func (e every) next(after time.Time) (time.Time, bool) {
+	first := max(after.UnixMilli()+1, firstMilli) // UnixMilli rounds down
+	tick := (first + e.period - 1) / e.period * e.period
+	return time.UnixMilli(tick), tick < endMilli
+}
+
+func (e every) prev(before time.Time) (time.Time, bool) {
+	last := before.UnixMilli()
+	if time.UnixMilli(last).Equal(before) {
+		last--
+	}
+	last = min(last, endMilli-1)
+	return time.UnixMilli(last / e.period * e.period), last >= firstMilli
+}
+
+// A once is the rule of @at: it fires at that one time.
+type once struct {
+	at time.Time
+}
+
+func (o once) next(after time.Time) (time.Time, bool)  { return o.at, o.at.After(after) }
+func (o once) prev(before time.Time) (time.Time, bool) { return o.at, o.at.Before(before) }
