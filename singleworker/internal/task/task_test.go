@@ -1,0 +1,109 @@
+package task_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/task"
+)
+
+func TestWaitJoinsEveryTask(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := task.NewGroup(t.Context())
+		var ended atomic.Int32
+		for i := range 3 {
+			g.Go("sleeper", func(context.Context) error {
+				time.Sleep(time.Duration(3-i) * time.Second)
+				ended.Add(1)
+				return nil
+			})
+		}
+		if err := g.Wait(); err != nil || ended.Load() != 3 {
+			t.Fatalf("Wait = %v with %d tasks ended, want nil with 3", err, ended.Load())
+		}
+	})
+}
+
+func TestFirstFailureCancelsTheOthers(t *testing.T) {
+	t.Parallel()
+	boom := errors.New("boom")
+	g := task.NewGroup(t.Context())
+	g.Go("waiter", func(ctx context.Context) error {
+		<-ctx.Done()
+		if cause := context.Cause(ctx); !errors.Is(cause, boom) {
+			t.Errorf("cause = %v, want %v", cause, boom)
+		}
+		return errors.New("second")
+	})
+	g.Go("failer", func(context.Context) error { return boom })
+	if err := g.Wait(); !errors.Is(err, boom) {
+		t.Fatalf("Wait = %v, want %v", err, boom)
+	}
+}
+
+func TestPanicBecomesAnErrorWithItsStack(t *testing.T) {
+	t.Parallel()
+	g := task.NewGroup(t.Context())
+	g.Go("fragile", func(context.Context) error { panic("glass") })
+	var p *task.PanicError
+	if err := g.Wait(); !errors.As(err, &p) {
+		t.Fatalf("Wait = %v, want a *PanicError", err)
+	}
+	if p.Task != "fragile" || p.Value != "glass" || !strings.Contains(string(p.Stack), "task_test.go") {
+		t.Fatalf("PanicError = %q %v\n%s", p.Task, p.Value, p.Stack)
+	}
+}
+
+func TestCancelGivesItsCause(t *testing.T) {
+	t.Parallel()
+	enough := errors.New("enough")
+	g := task.NewGroup(t.Context())
+	var cause error
+	g.Go("waiter", func(ctx context.Context) error {
+		<-ctx.Done()
+		cause = context.Cause(ctx)
+		return nil
+	})
+	g.Cancel(enough)
+	if err := g.Wait(); err != nil || !errors.Is(cause, enough) {
+		t.Fatalf("Wait = %v, cause %v; want nil, %v", err, cause, enough)
+	}
+}
+
+func TestBackoffDoublesWithinItsBounds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := task.Backoff{Min: time.Second, Max: 4 * time.Second}
+		for i, whole := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 4 * time.Second} {
+			start := time.Now()
+			if err := b.Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(start); took < whole/2 || took > whole {
+				t.Errorf("wait %d took %v, want %v to %v", i, took, whole/2, whole)
+			}
+		}
+		b.Reset()
+		start := time.Now()
+		if err := b.Wait(t.Context()); err != nil || time.Since(start) > time.Second {
+			t.Errorf("after Reset: %v after %v, want at most a second", err, time.Since(start))
+		}
+	})
+}
+
+func TestBackoffEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	enough := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(enough)
+	b := task.Backoff{Min: time.Hour, Max: time.Hour}
+	if err := b.Wait(ctx); !errors.Is(err, enough) {
+		t.Fatalf("Wait = %v, want %v", err, enough)
+	}
+}

@@ -1,0 +1,238 @@
+package zkconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// Stat is what ZooKeeper knows of a node.
+type Stat struct {
+	Czxid          int64 // transaction that created the node
+	Mzxid          int64 // transaction that last changed its data
+	Version        int32 // changes of its data
+	NumChildren    int
+	EphemeralOwner int64     // session that it lives and dies with; 0: none
+	Mtime          time.Time // last change, on the server's clock
+}
+
+func statOf(s *zk.Stat) Stat {
+	if s == nil {
+		return Stat{}
+	}
+	return Stat{
+		Czxid: s.Czxid, Mzxid: s.Mzxid, Version: s.Version, NumChildren: int(s.NumChildren),
+		EphemeralOwner: s.EphemeralOwner, Mtime: time.UnixMilli(s.Mtime),
+	}
+}
+
+// Get reads a node.
+func (c *Conn) Get(ctx context.Context, path string) ([]byte, Stat, error) {
+	return c.get(ctx, path, false)
+}
+
+// GetW reads a node and has its next change, or its end, reported as an
+// event. At most one such watch of a node is set at a time.
+func (c *Conn) GetW(ctx context.Context, path string) ([]byte, Stat, error) {
+	return c.get(ctx, path, true)
+}
+
+func (c *Conn) get(ctx context.Context, path string, watched bool) ([]byte, Stat, error) {
+	var data []byte
+	var stat *zk.Stat
+	full := c.chroot + path
+	err := c.call(ctx, "get", path, func() (err error) {
+		err = c.watching(watch{full, false}, watched, func(set bool) error {
+			if set {
+				data, stat, _, err = c.zk.GetW(full)
+			} else {
+				data, stat, err = c.zk.Get(full)
+			}
+			return err
+		})
+		return err
+	})
+	if err != nil {
+		return nil, Stat{}, err
+	}
+	return data, statOf(stat), nil
+}
+
+// Children lists the names of a node's children, in no order.
+func (c *Conn) Children(ctx context.Context, path string) ([]string, Stat, error) {
+	return c.children(ctx, path, false)
+}
+
+// ChildrenW lists children and has the next change of the list reported; see
+// GetW.
+func (c *Conn) ChildrenW(ctx context.Context, path string) ([]string, Stat, error) {
+	return c.children(ctx, path, true)
+}
+
+func (c *Conn) children(ctx context.Context, path string, watched bool) ([]string, Stat, error) {
+	var names []string
+	var stat *zk.Stat
+	full := c.chroot + path
+	err := c.call(ctx, "children", path, func() (err error) {
+		err = c.watching(watch{full, true}, watched, func(set bool) error {
+			if set {
+				names, stat, _, err = c.zk.ChildrenW(full)
+			} else {
+				names, stat, err = c.zk.Children(full)
+			}
+			return err
+		})
+		return err
+	})
+	if err != nil {
+		return nil, Stat{}, err
+	}
+	return names, statOf(stat), nil
+}
+
+// watching runs request with or without setting a watch: the library would
+// keep every watch that is set a second time.
+func (c *Conn) watching(w watch, wanted bool, request func(set bool) error) error {
+	c.mu.Lock()
+	_, already := c.watched[w]
+	set := wanted && !already
+	if set {
+		c.watched[w] = struct{}{}
+	}
+	c.mu.Unlock()
+	err := request(set)
+	if err != nil && set {
+		c.mu.Lock()
+		delete(c.watched, w)
+		c.mu.Unlock()
+	}
+	return err
+}
+
+// Exists reads a node's Stat; ok is false when there is no such node.
+func (c *Conn) Exists(ctx context.Context, path string) (stat Stat, ok bool, err error) {
+	var found bool
+	var answer *zk.Stat
+	err = c.call(ctx, "exists", path, func() (err error) {
+		found, answer, err = c.zk.Exists(c.chroot + path)
+		return err
+	})
+	if err != nil || !found {
+		return Stat{}, false, err
+	}
+	return statOf(answer), true, nil
+}
+
+// Op is one operation of a transaction.
+type Op struct {
+	name string
+	path string
+	data []byte
+	op   func(c *Conn) any
+}
+
+// Size is about how many bytes the operation takes in a request.
+func (o Op) Size() int {
+	const overhead = 100 // headers, version, a short ACL
+	return len(o.path) + len(o.data) + overhead
+}
+
+// CreateOp creates a persistent node.
+func CreateOp(path string, data []byte) Op { return createOp(path, data, 0) }
+
+// CreateEphemeralOp creates a node that lives as long as the session.
+func CreateEphemeralOp(path string, data []byte) Op { return createOp(path, data, zk.FlagEphemeral) }
+
+func createOp(path string, data []byte, flags int32) Op {
+	return Op{"create", path, data, func(c *Conn) any {
+		return &zk.CreateRequest{Path: c.chroot + path, Data: data, Acl: c.acl, Flags: flags}
+	}}
+}
+
+// AnyVersion makes an operation not depend on a node's version.
+const AnyVersion int32 = -1
+
+// SetOp changes a node's data if its version is as given.
+func SetOp(path string, data []byte, version int32) Op {
+	return Op{"set", path, data, func(c *Conn) any {
+		return &zk.SetDataRequest{Path: c.chroot + path, Data: data, Version: version}
+	}}
+}
+
+// DeleteOp deletes a node if its version is as given and it has no children.
+func DeleteOp(path string, version int32) Op {
+	return Op{"delete", path, nil, func(c *Conn) any {
+		return &zk.DeleteRequest{Path: c.chroot + path, Version: version}
+	}}
+}
+
+// CheckOp fails the transaction unless a node's version is as given.
+func CheckOp(path string, version int32) Op {
+	return Op{"check", path, nil, func(c *Conn) any {
+		return &zk.CheckVersionRequest{Path: c.chroot + path, Version: version}
+	}}
+}
+
+// MultiError says which operation refused a transaction, none of which was
+// applied. It wraps an *OpError.
+type MultiError struct {
+	Index int // of the operation
+	Err   error
+}
+
+func (e *MultiError) Error() string { return fmt.Sprintf("operation %d: %v", e.Index, e.Err) }
+
+func (e *MultiError) Unwrap() error { return e.Err }
+
+// Multi applies all the operations or none. The Stats are those of the nodes
+// that a SetOp changed, at the operation's index. A refusal is a *MultiError.
+func (c *Conn) Multi(ctx context.Context, ops ...Op) ([]Stat, error) {
+	requests := make([]any, len(ops))
+	for i, op := range ops {
+		requests[i] = op.op(c)
+	}
+	var answers []zk.MultiResponse
+	err := c.call(ctx, "multi", ops[0].path, func() (err error) {
+		answers, err = c.zk.Multi(requests...)
+		return err
+	})
+	if IsUnknown(err) {
+		return nil, err // answers may still be written to
+	}
+	if err != nil {
+		for i, answer := range answers {
+			if answer.Error != nil {
+				return nil, &MultiError{Index: i, Err: opError(ops[i].name, ops[i].path, answer.Error)}
+			}
+		}
+		return nil, err
+	}
+	stats := make([]Stat, len(answers))
+	for i, answer := range answers {
+		stats[i] = statOf(answer.Stat)
+	}
+	return stats, nil
+}
+
+// ACLOf makes the connection create nodes with the ACL of path: what an
+// operator's tool adds to a tree is then open to the same readers and writers
+// as the rest of it. A node that does not exist changes nothing. To be called
+// before the first node is created, not beside other calls.
+func (c *Conn) ACLOf(ctx context.Context, path string) error {
+	var acl []zk.ACL
+	err := c.call(ctx, "getACL", path, func() (err error) {
+		acl, _, err = c.zk.GetACL(c.chroot + path)
+		return err
+	})
+	if errors.Is(err, ErrNoNode) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	c.acl = acl
+	return nil
+}

@@ -1,0 +1,116 @@
+package zkconn
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+)
+
+const defaultPort = "2181"
+
+// ParseServers reads ZooKeeper's own connect string,
+// "host[:port],host[:port]/chroot", with port 2181 by default. IPv6 addresses
+// stand in brackets. chroot is "" or begins with '/'.
+func ParseServers(text string) (servers []string, chroot string, err error) {
+	hosts := text
+	if i := strings.IndexByte(text, '/'); i >= 0 {
+		hosts, chroot = text[:i], strings.TrimSuffix(text[i:], "/")
+	}
+	if err := checkChroot(chroot); err != nil {
+		return nil, "", err
+	}
+	for host := range strings.SplitSeq(hosts, ",") {
+		server, err := parseServer(strings.TrimSpace(host))
+		if err != nil {
+			return nil, "", err
+		}
+		servers = append(servers, server)
+	}
+	return servers, chroot, nil
+}
+
+func parseServer(text string) (string, error) {
+	if text == "" {
+		return "", errors.New(`has an empty address, want "host:port,host:port/chroot"`)
+	}
+	host, port, err := net.SplitHostPort(text)
+	if err != nil {
+		host, port = strings.Trim(text, "[]"), defaultPort
+		if strings.Contains(host, ":") && net.ParseIP(host) == nil {
+			return "", fmt.Errorf("address %q: %w", text, err)
+		}
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		return "", fmt.Errorf("address %q: port %q is not between 1 and 65535", text, port)
+	}
+	if host == "" || strings.ContainsAny(host, " \t\r\n@") {
+		return "", fmt.Errorf("address %q: %q is not a host", text, host)
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+func checkChroot(chroot string) error {
+	if chroot == "" {
+		return nil
+	}
+	for part := range strings.SplitSeq(chroot[1:], "/") {
+		if part == "" || part == "." || part == ".." || strings.ContainsAny(part, "\x00\r\n\t") {
+			return fmt.Errorf("chroot %q: %q is not a node name", chroot, part)
+		}
+	}
+	return nil
+}
+
+var permissions = map[rune]int32{
+	'r': zk.PermRead, 'w': zk.PermWrite, 'c': zk.PermCreate, 'd': zk.PermDelete, 'a': zk.PermAdmin,
+}
+
+// ParseACL reads access control entries in the notation of ZooKeeper's own
+// shell, "scheme:id:perms" separated by commas: "world:anyone:r,auth::cdrwa".
+// The empty text means everything for those who hold the credentials, or for
+// anybody when there are none.
+func ParseACL(text string, withAuth bool) ([]zk.ACL, error) {
+	if text == "" {
+		if withAuth {
+			return zk.AuthACL(zk.PermAll), nil
+		}
+		return zk.WorldACL(zk.PermAll), nil
+	}
+	var acl []zk.ACL
+	for entry := range strings.SplitSeq(text, ",") {
+		scheme, rest, ok := strings.Cut(entry, ":")
+		at := strings.LastIndexByte(rest, ':')
+		if !ok || at < 0 || scheme == "" {
+			return nil, fmt.Errorf(`entry %q is not "scheme:id:perms"`, entry)
+		}
+		if scheme == "auth" && !withAuth {
+			return nil, fmt.Errorf("entry %q needs Auth", entry)
+		}
+		one := zk.ACL{Scheme: scheme, ID: rest[:at]}
+		for _, letter := range rest[at+1:] {
+			bit, known := permissions[letter]
+			if !known {
+				return nil, fmt.Errorf("entry %q: permission %q is not one of c, d, r, w, a", entry, letter)
+			}
+			one.Perms |= bit
+		}
+		if one.Perms == 0 {
+			return nil, fmt.Errorf("entry %q gives no permission", entry)
+		}
+		acl = append(acl, one)
+	}
+	return acl, nil
+}
+
+// CheckAuth reports why text is not "user:password".
+func CheckAuth(text string) error {
+	user, _, ok := strings.Cut(text, ":")
+	if text != "" && (!ok || user == "") {
+		return errors.New(`is not of the form "user:password"`)
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package zkrec
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Schema is the version of the JSON records that this code writes.
+const Schema = 1
+
+// MaxRecordBytes is the longest record that is read or written: well under
+// the 1 MB that ZooKeeper allows in a node, so that a transaction of many
+// claims still fits in a frame.
+const MaxRecordBytes = 64 << 10
+
+// SchemaError refuses a record written by a newer version.
+type SchemaError struct {
+	Found int // the record's schema
+	Known int // the newest one that this version reads
+}
+
+func (e *SchemaError) Error() string {
+	return fmt.Sprintf("written with schema %d, this version reads up to %d: upgrade it", e.Found, e.Known)
+}
+
+// Owner is the owner record of a slot, the data of its alive node. The zero
+// Owner is written as an empty node.
+type Owner struct {
+	SID         string `json:"sid,omitempty"`
+	Incarnation string `json:"incarnation,omitempty"`
+	// Offer names the instance that a previous owner handed the slot to; the
+	// others leave it alone for one sync period.
+	Offer string `json:"offer,omitempty"`
+}
+
+// Encode returns the node's data.
+func (o Owner) Encode() []byte {
+	if o == (Owner{}) {
+		return nil
+	}
+	return mustJSON(o)
+}
+
+// ParseOwner reads an alive node. Data that is no owner record (the published
+// sample, or a hand, left something there) is reported as an error and means
+// that no instance is named.
+func ParseOwner(data []byte) (Owner, error) {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return Owner{}, nil
+	}
+	var o Owner
+	if err := json.Unmarshal(data, &o); err != nil {
+		return Owner{}, fmt.Errorf("owner record %s: %w", excerpt(data), err)
+	}
+	return o, nil
+}
+
+// The states of an instance.
+const (
+	InstanceActive   = "active"
+	InstanceStopping = "stopping" // takes no further slots, its runs are ending
+)
+
+// Instance is the ephemeral record of a running instance.
+type Instance struct {
+	Schema      int       `json:"schema"`
+	Incarnation string    `json:"incarnation"`
+	Host        string    `json:"host"`
+	PID         int       `json:"pid"`
+	StartedAt   time.Time `json:"started_at"`
+	Version     string    `json:"version"`
+	MaxSlots    int       `json:"max_slots,omitempty"` // 0: no limit
+	Owned       int       `json:"owned"`
+	State       string    `json:"state"`
+}
+
+// Encode returns the node's data.
+func (i Instance) Encode() []byte {
+	i.Schema = Schema
+	return mustJSON(i)
+}
+
+// ParseInstance reads an instance node. Fields of a newer schema are ignored:
+// whether an instance lives must be known of any version.
+func ParseInstance(data []byte) (Instance, error) {
+	var i Instance
+	if err := json.Unmarshal(data, &i); err != nil {
+		return Instance{}, fmt.Errorf("instance record %s: %w", excerpt(data), err)
+	}
+	return i, nil
+}
+
+// The states of a run.
+const (
+	RunRunning     = "running"
+	RunOK          = "ok"
+	RunFailed      = "failed"
+	RunInterrupted = "interrupted" // its instance stopped or lost the job in mid-run
+)
+
+// MaxErrorBytes is how much of a run's error text is kept.
+const MaxErrorBytes = 4 << 10
+
+// Tick is the last claim of a slot and, once the run has ended, its result.
+type Tick struct {
+	Schema  int    `json:"schema"`
+	Tick    int64  `json:"tick"` // Unix milliseconds
+	RunID   string `json:"run_id"`
+	SID     string `json:"sid"`
+	Token   int64  `json:"token"`
+	Attempt int    `json:"attempt"`
+	Started int64  `json:"started"` // Unix milliseconds of the claim, on the claimant's clock
+	State   string `json:"state"`
+	Ended   int64  `json:"ended,omitempty"` // Unix milliseconds, on the claimant's clock
+	Error   string `json:"error,omitempty"` // at most MaxErrorBytes
+}
+
+// Encode returns the node's data.
+func (t Tick) Encode() []byte {
+	t.Schema = Schema
+	if len(t.Error) > MaxErrorBytes {
+		t.Error = t.Error[:MaxErrorBytes]
+	}
+	return mustJSON(t)
+}
+
+// ParseTick reads a tick node; an empty one is the zero Tick: nothing was
+// ever claimed.
+func ParseTick(data []byte) (Tick, error) {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return Tick{}, nil
+	}
+	var t Tick
+	if err := json.Unmarshal(data, &t); err != nil {
+		return Tick{}, fmt.Errorf("tick record %s: %w", excerpt(data), err)
+	}
+	if t.Schema > Schema {
+		return Tick{}, fmt.Errorf("tick record: %w", &SchemaError{Found: t.Schema, Known: Schema})
+	}
+	return t, nil
+}
+
+// EncodeBeat returns a heartbeat: the sample's decimal Unix milliseconds. It
+// is for people to read; no instance ever compares it with its own clock.
+func EncodeBeat(now time.Time) []byte {
+	return strconv.AppendInt(nil, now.UnixMilli(), 10)
+}
+
+// mustJSON encodes a record of ours, which has only fields that encode.
+func mustJSON(record any) []byte {
+	data, err := json.Marshal(record)
+	if err != nil {
+		panic(fmt.Sprintf("zkrec: encode %T: %v", record, err))
+	}
+	return data
+}
+
+// excerpt quotes the beginning of data that could not be read.
+func excerpt(data []byte) string {
+	const limit = 40
+	if len(data) > limit {
+		return fmt.Sprintf("%q...", data[:limit])
+	}
+	return fmt.Sprintf("%q", data)
+}
