@@ -39,9 +39,9 @@ func parseServer(text string) (string, error) {
 	}
 	host, port, err := net.SplitHostPort(text)
 	if err != nil {
-		host, port = strings.Trim(text, "[]"), defaultPort
-		if strings.Contains(host, ":") && net.ParseIP(host) == nil {
-			return "", fmt.Errorf("address %q: %w", text, err)
+		var stillErr error
+		if host, port, stillErr = net.SplitHostPort(text + ":" + defaultPort); stillErr != nil {
+			return "", fmt.Errorf("address %q: %w; IPv6 addresses stand in brackets", text, err)
 		}
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {

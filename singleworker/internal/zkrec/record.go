@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -122,7 +123,7 @@ type Tick struct {
 func (t Tick) Encode() []byte {
 	t.Schema = Schema
 	if len(t.Error) > MaxErrorBytes {
-		t.Error = t.Error[:MaxErrorBytes]
+		t.Error = strings.ToValidUTF8(t.Error[:MaxErrorBytes], "") // a cut character is dropped
 	}
 	return mustJSON(t)
 }

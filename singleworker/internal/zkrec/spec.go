@@ -66,11 +66,17 @@ func (s Spec) Keep(old Spec) Spec {
 // Encode returns the node's data: plain cron text when the job has nothing
 // but a schedule, as in the published sample, a JSON object otherwise.
 func (s Spec) Encode() []byte {
-	plain := s.TimeZone == "" && s.Handler == "" && len(s.Args) == 0 && s.Declared == "" && len(s.extra) == 0
-	if plain && !strings.HasPrefix(s.Schedule, "{") {
+	bare := s.TimeZone == "" && s.Handler == "" && len(s.Args) == 0 && s.Declared == "" && len(s.extra) == 0
+	if bare && isPlain(s.Schedule) {
 		return []byte(s.Schedule)
 	}
 	return s.encodeJSON()
+}
+
+// isPlain reports whether the text of a schedule is read as it is when it
+// stands in a node alone.
+func isPlain(schedule string) bool {
+	return schedule != "" && !strings.HasPrefix(schedule, "{") && schedule == strings.TrimSpace(schedule)
 }
 
 func (s Spec) encodeJSON() []byte {
@@ -111,9 +117,10 @@ func ParseSpec(data []byte) (Spec, error) {
 	if known.Schema > Schema {
 		return Spec{}, fmt.Errorf("job spec: %w", &SchemaError{Found: known.Schema, Known: Schema})
 	}
-	for _, name := range specFields {
-		delete(fields, name)
-	}
+	// Names are known in any case, as json.Unmarshal takes them.
+	maps.DeleteFunc(fields, func(name string, _ json.RawMessage) bool {
+		return slices.ContainsFunc(specFields, func(known string) bool { return strings.EqualFold(known, name) })
+	})
 	spec := Spec{
 		Schedule: known.Schedule, TimeZone: known.TimeZone, Handler: known.Handler,
 		Args: known.Args, Declared: known.Declared,

@@ -1,0 +1,253 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/grant"
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/task"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// Errors that callers branch on.
+var (
+	// ErrCanceled: the job was deleted from ZooKeeper.
+	ErrCanceled = errors.New("job cancelled")
+	// ErrHandedOver: this instance gave the job to another one.
+	ErrHandedOver = errors.New("job handed over")
+	// ErrElsewhere is a Judge's word for a job that other instances run.
+	ErrElsewhere = errors.New("no such handler in this instance")
+	// ErrNotOwner refuses a claim: the job is not, or no longer, ours.
+	ErrNotOwner = errors.New("not the owner")
+	// ErrClaimed refuses a claim: that tick, or a later one, is claimed already.
+	ErrClaimed = errors.New("tick already claimed")
+	// ErrSuperseded: a later tick was claimed before the result was written.
+	ErrSuperseded = errors.New("a later run was claimed first")
+	// ErrEnded: Run has returned before ZooKeeper answered.
+	ErrEnded = errors.New("no longer part of the group")
+	// ErrDuplicate: a live instance of the group has the same id.
+	ErrDuplicate = errors.New("another live instance has this id")
+	// ErrDenied: ZooKeeper's ACLs keep this instance out.
+	ErrDenied = zkconn.ErrDenied
+	// ErrNotHandedBack: the connection was lost while leaving, for so long that
+	// the session is over: the others take over what was owned.
+	ErrNotHandedBack = errors.New("ZooKeeper was away; what was owned is taken over by others")
+)
+
+// Judge says whether this instance can run a job: nil, or why it cannot. It
+// must be safe for concurrent use.
+type Judge func(job string, spec zkrec.Spec) error
+
+// Ownership is a job that this instance owns.
+type Ownership struct {
+	Job   string
+	Spec  zkrec.Spec
+	Grant *grant.Grant
+	Last  zkrec.Tick // the last claim by anybody; zero when there was none
+}
+
+// Runner is told what this instance owns. Its methods are called from the
+// loop, in the order of the events, and must not block.
+type Runner interface {
+	// Own: the job is ours, or its spec has changed while it is.
+	Own(o Ownership)
+	// Disown: the job is not ours any more. Its runs' contexts have ended.
+	Disown(job string, cause error)
+}
+
+// Declaration is a job that this instance's code declares.
+type Declaration struct {
+	Job  string
+	Spec zkrec.Spec
+}
+
+// Config is all that a Coordinator needs; every field but MaxSlots and
+// Declarations must be set.
+type Config struct {
+	Conn         zkconn.Config
+	ServerType   string
+	SID          string
+	Instance     zkrec.Instance // this instance's record, without Owned and State
+	SyncPeriod   time.Duration
+	MaxSlots     int // 0: no limit
+	Declarations []Declaration
+	Judge        Judge
+	Runner       Runner
+	Book         *grant.Book
+	Clock        *grant.Clock
+	Logger       *slog.Logger
+}
+
+// Coordinator keeps one instance in its group.
+type Coordinator struct {
+	cfg  Config
+	tree zkrec.Tree
+	log  *slog.Logger
+
+	box   *task.Mailbox // for the loop
+	ended chan struct{} // closed when the loop has ended
+
+	// Set once by Run.
+	conn  *zkconn.Conn
+	tasks *task.Group
+
+	// Owned by the loop.
+	machine  *lease.Machine
+	jobs     map[string]*job
+	owned    map[string]*ownership
+	ticks    map[string]*tickNode
+	commits  []*commit // to be sent together when the mailbox is empty
+	session  session
+	nextSync time.Duration // Mono
+	listing  onePerTime    // reads of the list of jobs
+	state    string        // zkrec.InstanceActive or zkrec.InstanceStopping
+	failure  error         // why the loop must end
+}
+
+// ownership is a job whose lease the protocol has granted.
+type ownership struct {
+	token   int64
+	version int32 // of the alive node: what claims check
+	grant   *grant.Grant
+	ready   bool // the last claim is known: the runner may be told
+	last    zkrec.Tick
+}
+
+// New returns a coordinator; Run starts it.
+func New(cfg Config) *Coordinator {
+	return &Coordinator{
+		cfg:   cfg,
+		tree:  zkrec.NewTree(cfg.ServerType),
+		log:   cfg.Logger,
+		box:   task.NewMailbox(),
+		ended: make(chan struct{}),
+		machine: lease.New(lease.Config{
+			Self:       lease.Member{SID: cfg.SID, Incarnation: cfg.Instance.Incarnation},
+			SyncPeriod: cfg.SyncPeriod, MaxSlots: cfg.MaxSlots,
+		}),
+		jobs:  make(map[string]*job),
+		owned: make(map[string]*ownership),
+		ticks: make(map[string]*tickNode),
+		state: zkrec.InstanceActive,
+	}
+}
+
+// Run joins the group and keeps the instance in it. It returns nil once Drain
+// was called and every slot is handed back, the cause of ctx when that ends
+// sooner (what was owned is then taken over when the session ends, at once if
+// the server could be told), or the reason why this instance cannot be part
+// of the group: ErrDuplicate, ErrDenied, or a panic of the coordinator's own.
+func (c *Coordinator) Run(ctx context.Context) error {
+	conn, err := zkconn.Open(c.cfg.Conn, c.onEvent)
+	if err != nil {
+		return err
+	}
+	c.conn = conn
+	c.tasks = task.NewGroup(ctx)
+	c.tasks.Go("coordinator", func(ctx context.Context) error {
+		defer close(c.ended)
+		defer c.tasks.Cancel(nil) // requests under way have nobody to report to
+		return c.loop(ctx)
+	})
+	err = c.tasks.Wait()
+	conn.Close()
+	return err
+}
+
+// loop runs what is posted, and the timers, until the instance has left.
+func (c *Coordinator) loop(ctx context.Context) error {
+	timer := time.NewTimer(c.cfg.SyncPeriod)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-c.box.Ready():
+			c.box.Run()
+		case <-timer.C:
+		}
+		c.onTime()
+		c.sendCommits()
+		if left := c.hasLeft(); left || c.failure != nil {
+			return c.failure
+		}
+		timer.Reset(c.untilNext())
+	}
+}
+
+// onTime does what is due: heartbeats and the periodic sync.
+func (c *Coordinator) onTime() {
+	now := c.cfg.Clock.Now().Mono
+	if now >= c.nextSync {
+		c.nextSync = now + task.Jitter(c.cfg.SyncPeriod)
+		c.sync()
+	}
+	if c.session.joined && now >= c.machine.NextBeat() {
+		c.step(lease.Tick{})
+	}
+}
+
+func (c *Coordinator) untilNext() time.Duration {
+	next := c.nextSync
+	if c.session.joined {
+		next = min(next, c.machine.NextBeat())
+	}
+	return max(0, next-c.cfg.Clock.Now().Mono)
+}
+
+// sync looks at everything again, whatever the watches said or missed.
+// Without a session it only ends claims whose lease has lapsed.
+func (c *Coordinator) sync() {
+	for _, t := range c.ticks {
+		c.advance(t)
+	}
+	if !c.session.joined {
+		return
+	}
+	c.listJobs()
+	for _, j := range c.jobs {
+		c.refresh(j)
+	}
+	c.publish()
+	c.step(lease.LookAll{})
+}
+
+// step tells the protocol a fact and does what it asks for.
+func (c *Coordinator) step(ev lease.Event) {
+	for _, action := range c.machine.Step(c.cfg.Clock.Now(), ev) {
+		c.do(action)
+	}
+}
+
+// async runs request beside the loop and posts the closure that it returns.
+func (c *Coordinator) async(name string, request func(ctx context.Context) (then func())) {
+	c.tasks.Go(name, func(ctx context.Context) error {
+		c.box.Post(request(ctx))
+		return nil
+	})
+}
+
+// onePerTime keeps a request from being sent twice at once: what is asked for
+// meanwhile is done once more afterwards.
+type onePerTime struct{ running, again bool }
+
+// begin reports whether to send now.
+func (o *onePerTime) begin() bool {
+	if o.running {
+		o.again = true
+		return false
+	}
+	o.running = true
+	return true
+}
+
+// end reports whether to send once more.
+func (o *onePerTime) end() bool {
+	again := o.again
+	o.running, o.again = false, false
+	return again
+}

@@ -1,0 +1,259 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// job is what the loop knows of one job's records.
+type job struct {
+	name       string
+	known      bool // version and what follows were read
+	created    int64
+	version    int32
+	spec       zkrec.Spec
+	problem    string // why it cannot run here, as last logged
+	eligible   bool
+	registered bool // our registration is there
+	refreshing onePerTime
+	repairing  onePerTime
+}
+
+// listJobs finds out which jobs there are.
+func (c *Coordinator) listJobs() {
+	if !c.session.joined || !c.listing.begin() {
+		return
+	}
+	c.async("list jobs", func(ctx context.Context) func() {
+		names, _, err := c.conn.ChildrenW(ctx, c.tree.Root())
+		return func() {
+			if err != nil {
+				c.log.Debug("jobs not listed", "err", err)
+			} else {
+				c.listed(names)
+			}
+			if c.listing.end() {
+				c.listJobs()
+			}
+		}
+	})
+}
+
+func (c *Coordinator) listed(names []string) {
+	for _, name := range names {
+		if zkrec.IsJob(name) && c.jobs[name] == nil {
+			j := &job{name: name}
+			c.jobs[name] = j
+			c.refresh(j)
+		}
+	}
+	for name, j := range c.jobs {
+		if !slices.Contains(names, name) {
+			c.forget(j)
+		}
+	}
+}
+
+func (c *Coordinator) forget(j *job) {
+	delete(c.jobs, j.name)
+	c.step(lease.SlotGone{Slot: lease.Slot(j.name)})
+}
+
+// view is one reading of a job's spec and registrations.
+type view struct {
+	data       []byte
+	stat       zkconn.Stat
+	registered []string
+	err        error
+}
+
+// refresh reads a job's records again and follows what they say.
+func (c *Coordinator) refresh(j *job) {
+	if !c.session.joined || !j.refreshing.begin() {
+		return
+	}
+	c.async("read job", func(ctx context.Context) func() {
+		v := c.fetchJob(ctx, j.name)
+		return func() {
+			again := j.refreshing.end()
+			if c.jobs[j.name] != j {
+				return // forgotten meanwhile
+			}
+			c.refreshed(j, v)
+			if again {
+				c.refresh(j)
+			}
+		}
+	})
+}
+
+func (c *Coordinator) fetchJob(ctx context.Context, name string) (v view) {
+	if v.data, v.stat, v.err = c.conn.GetW(ctx, c.tree.Job(name)); v.err != nil {
+		return v
+	}
+	v.registered, _, v.err = c.conn.ChildrenW(ctx, c.tree.Register(name))
+	if errors.Is(v.err, zkconn.ErrNoNode) {
+		v.err = nil // repaired when we register
+	}
+	slices.Sort(v.registered)
+	return v
+}
+
+func (c *Coordinator) refreshed(j *job, v view) {
+	switch {
+	case errors.Is(v.err, zkconn.ErrNoNode):
+		c.forget(j)
+		return
+	case errors.Is(v.err, zkconn.ErrDenied):
+		c.judge(j, zkrec.Spec{}, v.err)
+		c.step(lease.SlotSet{Slot: lease.Slot(j.name)})
+		return
+	case v.err != nil:
+		c.log.Debug("job not read", "job", j.name, "err", v.err)
+		return
+	}
+	changed := !j.known || j.version != v.stat.Version || j.created != v.stat.Czxid
+	j.known, j.version, j.created = true, v.stat.Version, v.stat.Czxid
+	if changed {
+		spec, err := zkrec.ParseSpec(v.data)
+		if err == nil {
+			err = c.cfg.Judge(j.name, spec)
+		}
+		c.judge(j, spec, err)
+	}
+	j.registered = slices.Contains(v.registered, c.cfg.SID)
+	if j.registered != j.eligible {
+		c.register(j)
+	}
+	// The registration comes first: the others count on us by it.
+	c.step(lease.SlotSet{
+		Slot: lease.Slot(j.name), Eligible: j.eligible && j.registered, Able: v.registered,
+	})
+	if changed {
+		c.tellRunner(j.name)
+	}
+}
+
+// registerAll registers this instance for every job that it can run.
+func (c *Coordinator) registerAll(ctx context.Context) error {
+	names, _, err := c.conn.Children(ctx, c.tree.Root())
+	if err != nil {
+		return err
+	}
+	var groups [][]zkconn.Op
+	for _, name := range names {
+		if !zkrec.IsJob(name) {
+			continue
+		}
+		v := c.fetchJob(ctx, name)
+		if zkconn.IsUnknown(v.err) {
+			return v.err
+		}
+		spec, err := zkrec.ParseSpec(v.data)
+		if err == nil && c.cfg.Judge(name, spec) == nil && !slices.Contains(v.registered, c.cfg.SID) {
+			path := c.tree.Registration(name, c.cfg.SID)
+			groups = append(groups, []zkconn.Op{zkconn.CreateOp(path, nil)})
+		}
+	}
+	for start := 0; start < len(groups); start += maxBatch {
+		// What is refused, the job's first refresh looks into.
+		c.applyBatch(ctx, groups[start:min(start+maxBatch, len(groups))])
+	}
+	return nil
+}
+
+// judge notes whether the job can run here, and says so when that changed.
+func (c *Coordinator) judge(j *job, spec zkrec.Spec, err error) {
+	j.spec, j.eligible = spec, err == nil
+	problem := ""
+	if err != nil {
+		problem = err.Error()
+	}
+	if problem != "" && problem != j.problem {
+		level := slog.LevelWarn
+		if errors.Is(err, ErrElsewhere) {
+			level = slog.LevelDebug
+		}
+		c.log.Log(context.Background(), level, "job cannot run here", "job", j.name, "reason", problem)
+		c.cfg.Runner.Disown(j.name, err)
+	}
+	j.problem = problem
+}
+
+// register adds or removes our registration, whichever is due, with the nodes
+// that a job made by the published sample, or by hand, lacks.
+func (c *Coordinator) register(j *job) {
+	if c.state == zkrec.InstanceStopping && !j.registered {
+		return
+	}
+	path := c.tree.Registration(j.name, c.cfg.SID)
+	if !j.eligible {
+		c.change(j, zkconn.DeleteOp(path, zkconn.AnyVersion))
+		return
+	}
+	c.change(j, zkconn.CreateOp(path, nil))
+}
+
+func (c *Coordinator) change(j *job, op zkconn.Op) {
+	c.async("register", func(ctx context.Context) func() {
+		_, err := c.conn.Multi(ctx, op)
+		return func() {
+			switch {
+			case err == nil, errors.Is(err, zkconn.ErrNodeExists):
+				c.refresh(j)
+			case errors.Is(err, zkconn.ErrNoNode):
+				c.repair(j.name)
+			default: // the next sync tries again
+				c.log.Debug("registration not changed", "job", j.name, "err", err)
+			}
+		}
+	})
+}
+
+// repair creates the nodes that a job lacks: all of them are there, or none
+// when the job was deleted.
+func (c *Coordinator) repair(name string) {
+	j := c.jobs[name]
+	if j == nil || !c.session.joined || !j.repairing.begin() {
+		return
+	}
+	c.async("repair job", func(ctx context.Context) func() {
+		err := c.createMissing(ctx, name)
+		return func() {
+			j.repairing.end()
+			if err != nil && !errors.Is(err, zkconn.ErrNoNode) && !errors.Is(err, zkconn.ErrNodeExists) {
+				c.log.Debug("job not repaired", "job", name, "err", err)
+				return // the next sync tries again
+			}
+			c.step(lease.Look{Slot: lease.Slot(name)})
+			if t := c.ticks[name]; t != nil {
+				c.advance(t)
+			}
+			c.refresh(j)
+		}
+	})
+}
+
+func (c *Coordinator) createMissing(ctx context.Context, name string) error {
+	var ops []zkconn.Op
+	for _, node := range c.tree.NewJob(name, zkrec.Spec{})[1:] { // the job itself is there
+		_, ok, err := c.conn.Exists(ctx, node.Path)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
+		}
+	}
+	if len(ops) == 0 {
+		return nil
+	}
+	_, err := c.conn.Multi(ctx, ops...)
+	return err
+}

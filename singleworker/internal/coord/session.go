@@ -1,0 +1,285 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/task"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// session is the loop's view of the connection.
+type session struct {
+	connected  bool
+	lostAt     time.Duration // Mono: since when there is no connection
+	joined     bool          // the ephemeral node is there: the protocol may act
+	everJoined bool
+	leaving    bool // the leaving transaction is under way
+	left       bool
+	attempt    int                // counts connections: an answer to an older one is void
+	cancelJoin context.CancelFunc // of the attempt under way
+
+	published zkrec.Instance // what the ephemeral node says
+	publish   onePerTime
+}
+
+// onEvent queues the session's and the watches' events, in their order.
+func (c *Coordinator) onEvent(ev zkconn.Event) {
+	c.box.Post(func() {
+		switch ev.Kind {
+		case zkconn.Connected:
+			c.connected()
+		case zkconn.Disconnected:
+			c.disconnected()
+		case zkconn.Expired:
+			c.expired()
+		case zkconn.NodeChanged:
+			c.nodeChanged(ev.Path)
+		}
+	})
+}
+
+func (c *Coordinator) connected() {
+	c.session.connected = true
+	c.session.attempt++
+	if c.session.cancelJoin != nil {
+		c.session.cancelJoin()
+	}
+	attempt, again := c.session.attempt, c.session.everJoined
+	ctx, cancel := context.WithCancel(context.Background())
+	c.session.cancelJoin = cancel
+	c.async("join", func(tasks context.Context) func() {
+		stop := context.AfterFunc(tasks, cancel)
+		defer stop()
+		mine, err := c.join(ctx, again)
+		return func() { c.joinEnded(attempt, mine, err) }
+	})
+}
+
+func (c *Coordinator) disconnected() {
+	if !c.session.connected {
+		return // a further failed attempt to connect
+	}
+	c.log.Warn("connection to ZooKeeper lost", "session_id", c.sessionID())
+	c.session.connected, c.session.joined = false, false
+	c.session.lostAt = c.cfg.Clock.Now().Mono
+	c.session.cancelJoin()
+	c.step(lease.Suspended{})
+}
+
+// expired: from now on the others take over what we owned. Runs end at once,
+// whatever their lease said.
+func (c *Coordinator) expired() {
+	c.log.Warn("ZooKeeper session expired; joining again", "owned", len(c.owned))
+	c.step(lease.Expired{})
+	c.cfg.Book.Lapse()
+}
+
+// ephemeralLost: a hand has deleted our instance node, so that we are dead to
+// the others although our session lives.
+func (c *Coordinator) ephemeralLost() {
+	c.log.Error("this instance's node was deleted; joining again", "path", c.tree.Instance(c.cfg.SID))
+	c.session.joined = false
+	c.step(lease.Expired{})
+	c.cfg.Book.Lapse()
+	c.connected()
+}
+
+func (c *Coordinator) sessionID() string { return fmt.Sprintf("0x%x", c.conn.SessionID()) }
+
+func (c *Coordinator) nodeChanged(path string) {
+	switch path {
+	case c.tree.Root():
+		c.listJobs()
+		return
+	case c.tree.Instances():
+		c.step(lease.LookAround{})
+		return
+	}
+	if name, below := c.tree.JobOf(path); below && path == c.tree.Alive(name) {
+		c.step(lease.Look{Slot: lease.Slot(name)})
+	} else if j := c.jobs[name]; j != nil {
+		c.refresh(j)
+	}
+}
+
+// join makes this instance part of the group: the roots, the declared jobs,
+// the registrations, the ephemeral node. It tries until it succeeds, ctx ends, or it must fail: a
+// refusal is final at the start, for the configuration is wrong; after that
+// somebody changed an ACL, and may change it back.
+func (c *Coordinator) join(ctx context.Context, again bool) (zkrec.Instance, error) {
+	retry := task.Backoff{Min: 50 * time.Millisecond, Max: 2 * time.Second}
+	for {
+		mine, err := c.tryJoin(ctx)
+		final := errors.Is(err, ErrDuplicate) || !again && !zkconn.IsUnknown(err)
+		if err == nil || final || ctx.Err() != nil {
+			return mine, err
+		}
+		c.log.Warn("joining the group failed, trying again", "err", err)
+		if err := retry.Wait(ctx); err != nil {
+			return zkrec.Instance{}, err
+		}
+	}
+}
+
+func (c *Coordinator) tryJoin(ctx context.Context) (zkrec.Instance, error) {
+	if err := c.conn.EnsureRoot(ctx, c.tree.Instances()); err != nil {
+		return zkrec.Instance{}, err
+	}
+	for _, d := range c.cfg.Declarations {
+		if err := c.declare(ctx, d); err != nil {
+			return zkrec.Instance{}, fmt.Errorf("declare job %q: %w", d.Job, err)
+		}
+	}
+	if err := c.registerAll(ctx); err != nil {
+		return zkrec.Instance{}, err
+	}
+	return c.createEphemeral(ctx)
+}
+
+// createEphemeral publishes this incarnation under its sid. A node of another
+// incarnation belongs to a live instance, or to one that died a moment ago:
+// its session is given the time to end.
+func (c *Coordinator) createEphemeral(ctx context.Context) (zkrec.Instance, error) {
+	path := c.tree.Instance(c.cfg.SID)
+	mine := c.cfg.Instance
+	mine.State = zkrec.InstanceActive
+	patience := c.conn.SessionTimeout() * 3 / 2
+	started := c.cfg.Clock.Now().Mono
+	retry := task.Backoff{Min: 100 * time.Millisecond, Max: 500 * time.Millisecond}
+	for {
+		_, err := c.conn.Multi(ctx, zkconn.CreateEphemeralOp(path, mine.Encode()))
+		if !errors.Is(err, zkconn.ErrNodeExists) {
+			return mine, err
+		}
+		other, stat, err := c.readInstance(ctx, path)
+		switch {
+		case errors.Is(err, zkconn.ErrNoNode):
+			continue
+		case err != nil:
+			return mine, err
+		case other.Incarnation == mine.Incarnation && stat.EphemeralOwner == c.conn.SessionID():
+			return other, nil
+		case other.Incarnation == mine.Incarnation:
+			// Of an earlier session of ours, which would take it along when it ends.
+			_, err := c.conn.Multi(ctx, zkconn.DeleteOp(path, stat.Version))
+			if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
+				return mine, err
+			}
+			continue
+		}
+		if c.cfg.Clock.Now().Mono-started > patience {
+			return mine, fmt.Errorf("%w: %q runs on host %s as pid %d since %s", ErrDuplicate,
+				c.cfg.SID, other.Host, other.PID, other.StartedAt.Format(time.RFC3339))
+		}
+		c.log.Warn("another instance has this id; waiting for its session to end",
+			"instance_id", c.cfg.SID, "host", other.Host, "pid", other.PID)
+		if err := retry.Wait(ctx); err != nil {
+			return mine, err
+		}
+	}
+}
+
+func (c *Coordinator) readInstance(ctx context.Context, path string) (zkrec.Instance, zkconn.Stat, error) {
+	data, stat, err := c.conn.Get(ctx, path)
+	if err != nil {
+		return zkrec.Instance{}, stat, err
+	}
+	record, err := zkrec.ParseInstance(data)
+	return record, stat, err
+}
+
+func (c *Coordinator) joinEnded(attempt int, mine zkrec.Instance, err error) {
+	if attempt != c.session.attempt || !c.session.connected {
+		return
+	}
+	if err != nil {
+		c.failure = err
+		return
+	}
+	c.session.joined, c.session.everJoined = true, true
+	c.session.published = mine
+	c.log.Info("joined the group", "server_type", c.cfg.ServerType, "instance_id", c.cfg.SID,
+		"session_id", c.sessionID(), "session_timeout", c.conn.SessionTimeout())
+	c.step(lease.Opened{Session: c.conn.SessionTimeout()})
+	c.nextSync = c.cfg.Clock.Now().Mono
+	for _, t := range c.ticks {
+		c.advance(t)
+	}
+}
+
+// publish brings the ephemeral node up to date.
+func (c *Coordinator) publish() {
+	want := c.session.published
+	want.Owned, want.State = len(c.owned), c.state
+	if !c.session.joined || want == c.session.published || !c.session.publish.begin() {
+		return
+	}
+	path := c.tree.Instance(c.cfg.SID)
+	c.async("publish", func(ctx context.Context) func() {
+		_, err := c.conn.Multi(ctx, zkconn.SetOp(path, want.Encode(), zkconn.AnyVersion))
+		return func() {
+			if err == nil {
+				c.session.published = want
+			} else {
+				c.log.Debug("instance record not updated", "err", err)
+			}
+			if c.session.publish.end() {
+				c.publish()
+			}
+			if c.state == zkrec.InstanceStopping && !c.session.publish.running {
+				c.step(lease.Drain{})
+			}
+		}
+	})
+}
+
+// Drain has the instance hand back every slot, each as soon as it is idle,
+// and leave. Run returns when it has. Idempotent.
+func (c *Coordinator) Drain() {
+	c.box.Post(func() {
+		if c.state == zkrec.InstanceStopping {
+			return
+		}
+		c.state = zkrec.InstanceStopping
+		c.publish() // and then drains
+		if !c.session.publish.running {
+			c.step(lease.Drain{})
+		}
+	})
+}
+
+// hasLeft reports whether the instance is out of the group, and takes the last
+// step when everything before it is done.
+func (c *Coordinator) hasLeft() bool {
+	if c.state != zkrec.InstanceStopping || c.session.left {
+		return c.session.left
+	}
+	if !c.session.everJoined {
+		return true // nothing of ours is there
+	}
+	if !c.session.connected && c.cfg.Clock.Now().Mono-c.session.lostAt > c.conn.SessionTimeout() {
+		c.failure = ErrNotHandedBack
+	}
+	if !c.session.joined || c.session.leaving || c.machine.Owned() > 0 || len(c.ticks) > 0 {
+		return false
+	}
+	c.session.leaving = true
+	groups := [][]zkconn.Op{{zkconn.DeleteOp(c.tree.Instance(c.cfg.SID), zkconn.AnyVersion)}}
+	for _, j := range c.jobs {
+		if j.registered {
+			path := c.tree.Registration(j.name, c.cfg.SID)
+			groups = append(groups, []zkconn.Op{zkconn.DeleteOp(path, zkconn.AnyVersion)})
+		}
+	}
+	left := 0
+	c.applyBatches(groups, func(int, result) {
+		left++
+		c.session.left = left == len(groups)
+	})
+	return false
+}

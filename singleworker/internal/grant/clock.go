@@ -1,0 +1,41 @@
+package grant
+
+import (
+	"sync"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
+)
+
+// Clock reads this instance's clocks in the form that leases are measured in.
+// Safe for concurrent use.
+type Clock struct {
+	start time.Time
+
+	mu      sync.Mutex
+	last    time.Time
+	elapsed time.Duration
+}
+
+// NewClock starts a clock at zero.
+func NewClock() *Clock {
+	now := time.Now()
+	return &Clock{start: now, last: now}
+}
+
+// Now returns the present instant. Elapsed grows by the larger of what the
+// monotonic and the wall clock have progressed since the last reading: the
+// monotonic clock stands still while a machine is suspended, the wall clock
+// does while it is set back.
+func (c *Clock) Now() lease.Instant {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	mono := now.Sub(c.last)
+	wall := now.Round(0).Sub(c.last.Round(0)) // Round(0) strips the monotonic reading
+	c.last = now
+	c.elapsed += progress(mono, wall)
+	return lease.Instant{Mono: now.Sub(c.start), Elapsed: c.elapsed}
+}
+
+func progress(mono, wall time.Duration) time.Duration { return max(mono, wall, 0) }

@@ -1,0 +1,222 @@
+package lease_test
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
+)
+
+// life is which life of its job the lease of i on slot belongs to.
+func (i *instance) life(slot lease.Slot) int { return i.w.zk.lives[i.leases[slot].token] }
+
+// checkExclusive is property 1. A second valid lease would come into being
+// with some Gained or Renewed, so it is enough to look then.
+func (w *world) checkExclusive(i *instance, slot lease.Slot) {
+	if !i.valid(slot) || i.leases[slot].forced {
+		return
+	}
+	for _, other := range w.insts {
+		if other == i || !other.valid(slot) || other.leases[slot].forced {
+			continue
+		}
+		if other.life(slot) == i.life(slot) {
+			w.fail(slot, "(1) %s and %s both have a valid lease", i.member.Incarnation, other.member.Incarnation)
+		}
+	}
+}
+
+// checkToken is property 3.
+func (w *world) checkToken(i *instance, a lease.Gained) {
+	if !i.valid(a.Slot) || i.forced {
+		return // over before it was reported: nothing runs with that token
+	}
+	for _, other := range w.insts {
+		if other == i || other.best[a.Slot] < a.Token {
+			continue
+		}
+		if w.zk.lives[other.best[a.Slot]] == w.zk.lives[a.Token] {
+			w.fail(a.Slot, "(3) %s got token %d after %s had %d",
+				i.member.Incarnation, a.Token, other.member.Incarnation, other.best[a.Slot])
+		}
+	}
+	i.best[a.Slot] = max(i.best[a.Slot], a.Token)
+}
+
+// unsettled says what is missing of properties 5, 7 and 8, or "".
+func (w *world) unsettled() (slot lease.Slot, missing string) {
+	for _, slot := range w.zk.names {
+		if missing := w.unsettledSlot(slot); missing != "" {
+			return slot, missing
+		}
+	}
+	return "", ""
+}
+
+func (w *world) unsettledSlot(slot lease.Slot) string {
+	rec := w.zk.jobs[slot].now()
+	var owner *instance
+	eligible := 0
+	for _, i := range w.responsive() {
+		if i.handlers[slot] && !i.draining {
+			eligible++
+		}
+		if i.member == rec.Owner {
+			owner = i
+		}
+	}
+	if !rec.Exists || eligible == 0 {
+		return ""
+	}
+	if owner == nil {
+		if w.maxSlots > 0 && w.full(slot) {
+			return ""
+		}
+		return fmt.Sprintf("(5) owner is %v, offer %q", rec.Owner, rec.Offer)
+	}
+	switch {
+	case !owner.handlers[slot]:
+		return fmt.Sprintf("(5) %s owns it without its handler", owner.member.Incarnation)
+	case owner.draining:
+		return fmt.Sprintf("(8) %s drains and owns it", owner.member.Incarnation)
+	case !owner.valid(slot):
+		return fmt.Sprintf("(5) %s has no valid lease", owner.member.Incarnation)
+	case len(rec.Beats) != 1 || rec.Beats[0].SID != owner.member.SID:
+		return fmt.Sprintf("(7) heartbeats %v", rec.Beats)
+	}
+	for _, i := range w.insts {
+		if i != owner && i.valid(slot) {
+			return fmt.Sprintf("(5) %s believes to own it too", i.member.Incarnation)
+		}
+	}
+	return ""
+}
+
+// full says that no instance that could run slot may take one more.
+func (w *world) full(slot lease.Slot) bool {
+	for _, i := range w.responsive() {
+		if i.handlers[slot] && !i.draining && i.machine.Owned() < i.maxSlots {
+			return false
+		}
+	}
+	return true
+}
+
+// uneven is property 6 for instances that have the same handlers, or "".
+func (w *world) uneven() string {
+	responsive := w.responsive()
+	counts := make(map[*instance]int)
+	for _, i := range responsive {
+		for _, slot := range w.zk.names {
+			if w.zk.jobs[slot].now().Owner == i.member {
+				counts[i]++
+			}
+		}
+		if i.maxSlots > 0 && counts[i] > i.maxSlots {
+			return fmt.Sprintf("%s owns %d, more than its limit", i.member.Incarnation, counts[i])
+		}
+	}
+	for _, a := range responsive {
+		for _, b := range responsive {
+			if !a.draining && !b.draining && a.maxSlots == 0 && maps.Equal(a.handlers, b.handlers) && counts[a]-counts[b] > 1 {
+				return fmt.Sprintf("(6) %s owns %d, %s owns %d", a.member.Incarnation, counts[a], b.member.Incarnation, counts[b])
+			}
+		}
+	}
+	return ""
+}
+
+// ownedWithin bounds how long after the noise every slot is owned as it should
+// be, even if no watch event arrives: half a session more than one until the
+// server ends a dead owner's session; then a look, which finds it dead, and a
+// sync period and a look more if it is beyond everybody's share; the same for
+// the silence of a heartbeat. A look comes every 1.1 sync periods at the most.
+// One that hangs for ever costs one offer, which nobody else may take for a
+// sync period.
+func (w *world) ownedWithin() time.Duration {
+	within := w.sync*35/10 + 3*sessionTimeout
+	if w.hung != "" {
+		within += w.sync * 22 / 10
+	}
+	return within
+}
+
+// evenWithin bounds how long it takes until nothing moves any more: an
+// instance that could not take an offer during the noise is offered nothing
+// for 8 sync periods.
+func (w *world) evenWithin() time.Duration { return w.ownedWithin() + 9*w.sync }
+
+// runAll runs the noise and what comes after it.
+func (w *world) runAll() {
+	w.after(w.upTo(w.sync+sessionTimeout), w.faultLoop)
+	w.run(w.noise)
+	if w.failure != "" {
+		return
+	}
+	w.silence()
+	start := w.time
+	for w.time < start+w.evenWithin() && w.failure == "" {
+		w.run(sessionTimeout / 8)
+		w.checkOwned(w.time - start)
+		slot, missing := w.unsettled()
+		if missing == "" {
+			missing = w.uneven()
+		}
+		if missing != "" {
+			w.even = w.time - start
+			w.at, w.missing = slot, missing
+		}
+	}
+	if w.hung == "" && w.even >= w.evenWithin() {
+		w.fail(w.at, "%s; %v after the noise", w.missing, w.even)
+	}
+	w.stay()
+}
+
+// checkOwned notes which slots have been owned as they should be since the
+// noise stopped, and when the last of them was.
+func (w *world) checkOwned(since time.Duration) {
+	for _, slot := range w.zk.names {
+		if w.settled[slot] {
+			continue
+		}
+		missing := w.unsettledSlot(slot)
+		if w.settled[slot] = missing == ""; missing != "" {
+			w.owned = since
+		}
+		if missing != "" && since > w.ownedWithin() {
+			w.fail(slot, "%s; %v after the noise", missing, since)
+		}
+	}
+}
+
+// stay verifies that everything remains as it is. One that hangs is offered
+// slots again at times, which others own again soon.
+func (w *world) stay() {
+	moves := w.moves()
+	owned := make(map[lease.Slot]time.Duration)
+	for end := w.time + 20*w.sync; w.time < end && w.failure == ""; {
+		w.run(sessionTimeout / 2)
+		for _, slot := range w.zk.names {
+			missing := w.unsettledSlot(slot)
+			if _, seen := owned[slot]; missing == "" || !seen {
+				owned[slot] = w.time
+			}
+			if missing != "" && (w.hung == "" || w.time-owned[slot] > 3*w.sync+sessionTimeout) {
+				w.fail(slot, "%s; it once was settled", missing)
+			}
+		}
+	}
+	if more := w.moves() - moves; more > 0 && (w.hung == "" || more > 3*w.slots) {
+		w.fail("", "(6) %d more moves", more)
+	}
+}
+
+func (w *world) moves() int {
+	n := 0
+	for _, slot := range w.zk.names {
+		n += w.zk.jobs[slot].moves
+	}
+	return n
+}

@@ -1,0 +1,172 @@
+package lease_test
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
+)
+
+// company is a group of machines on a perfect network: every request is
+// answered at once, every change is seen.
+type company struct {
+	now      time.Duration
+	machines map[string]*lease.Machine
+	sids     []string
+	peers    map[string]lease.Peer
+	slots    map[lease.Slot]lease.Record
+	names    []lease.Slot
+	able     map[lease.Slot][]string
+	zxid     int64
+	takes    int
+	refused  int
+	inbox    []func()
+	onTake   func(slot lease.Slot) // optional
+	hung     string                // takes nothing in
+}
+
+func newCompany(jobs int) *company {
+	c := &company{machines: map[string]*lease.Machine{}, peers: map[string]lease.Peer{},
+		slots: map[lease.Slot]lease.Record{}, able: map[lease.Slot][]string{}}
+	for k := range jobs {
+		slot := lease.Slot(fmt.Sprintf("job%d", k))
+		c.names = append(c.names, slot)
+		c.slots[slot] = lease.Record{Exists: true}
+	}
+	return c
+}
+
+// join starts an instance with the handlers of the given jobs, nil for all.
+func (c *company) join(sid string, maxSlots int, jobs ...int) {
+	c.machines[sid] = lease.New(lease.Config{
+		Self: lease.Member{SID: sid, Incarnation: sid + "1"}, SyncPeriod: sec(10), MaxSlots: maxSlots,
+	})
+	c.sids = append(c.sids, sid)
+	c.peers[sid] = lease.Peer{Incarnation: sid + "1", MaxSlots: maxSlots}
+	for k, slot := range c.names {
+		if jobs == nil || slices.Contains(jobs, k) {
+			c.able[slot] = append(slices.Clone(c.able[slot]), sid)
+		}
+	}
+	for _, other := range c.sids {
+		for _, slot := range c.names {
+			c.send(other, lease.SlotSet{Slot: slot, Eligible: slices.Contains(c.able[slot], other), Able: c.able[slot]})
+		}
+	}
+	c.send(sid, opened)
+	c.tellAll(lease.LookAround{})
+}
+
+// die ends an instance; its node is gone.
+func (c *company) die(sid string) {
+	delete(c.machines, sid)
+	delete(c.peers, sid)
+	c.sids = slices.DeleteFunc(c.sids, func(s string) bool { return s == sid })
+	c.tellAll(lease.LookAround{})
+}
+
+func (c *company) drain(sid string) {
+	c.peers[sid] = lease.Peer{Incarnation: sid + "1", Closed: true}
+	c.tellAll(lease.LookAround{})
+	c.send(sid, lease.Drain{})
+}
+
+func (c *company) tellAll(ev lease.Event) {
+	for _, sid := range c.sids {
+		c.send(sid, ev)
+	}
+}
+
+func (c *company) send(sid string, ev lease.Event) {
+	c.inbox = append(c.inbox, func() {
+		if m := c.machines[sid]; m != nil && sid != c.hung {
+			for _, a := range m.Step(instant(c.now, 0), ev) {
+				c.do(sid, a)
+			}
+		}
+	})
+}
+
+// settle lets everything happen that is under way, and so many sync periods
+// pass.
+func (c *company) settle(periods int) {
+	c.deliver()
+	for range periods {
+		for range 11 { // a second each: a bit more than a sync period
+			c.now += sec(1)
+			c.tellAll(tick)
+			c.deliver()
+		}
+		c.tellAll(lookAll)
+		c.deliver()
+	}
+}
+
+func (c *company) deliver() {
+	for len(c.inbox) > 0 {
+		f := c.inbox[0]
+		c.inbox = c.inbox[1:]
+		f()
+	}
+}
+
+func (c *company) do(sid string, a lease.Action) {
+	switch a := a.(type) {
+	case lease.ReadSlot:
+		c.send(sid, lease.SlotRead{Slot: a.Slot, Outcome: lease.Done, Record: c.slots[a.Slot]})
+	case lease.ReadGroup:
+		peers := map[string]lease.Peer{}
+		for _, live := range c.sids {
+			peers[live] = c.peers[live]
+		}
+		c.send(sid, lease.GroupRead{Asked: a.Asked, Outcome: lease.Done, Peers: peers})
+	case lease.Take:
+		rec := c.slots[a.Slot]
+		if rec.Version != a.Version {
+			c.refused++
+			c.send(sid, lease.TakeDone{Slot: a.Slot, Outcome: lease.Refused})
+			return
+		}
+		c.takes++
+		if c.onTake != nil {
+			c.onTake(a.Slot)
+		}
+		c.put(a.Slot, rec.Version+1, lease.Member{SID: sid, Incarnation: sid + "1"}, "", []lease.Beat{{SID: sid}})
+		c.send(sid, lease.TakeDone{Slot: a.Slot, Outcome: lease.Done, Version: rec.Version + 1, Mzxid: c.zxid, SentAt: instant(c.now, 0)})
+	case lease.SendBeats:
+		for _, slot := range c.names {
+			if version, has := a.Beats[slot]; has {
+				rec := c.slots[slot]
+				rec.Beats = []lease.Beat{{SID: sid, Version: version + 1}}
+				c.slots[slot] = rec // not a change that is watched
+				c.send(sid, lease.BeatDone{Slot: slot, Outcome: lease.Done, Version: version + 1, SentAt: instant(c.now, 0)})
+			}
+		}
+	case lease.Release:
+		c.put(a.Slot, a.Version+1, lease.Member{}, a.Offer, nil)
+		c.send(sid, lease.ReleaseDone{Slot: a.Slot, Outcome: lease.Done})
+	}
+}
+
+func (c *company) put(slot lease.Slot, version int32, owner lease.Member, offer string, beats []lease.Beat) {
+	c.zxid++
+	c.slots[slot] = lease.Record{Exists: true, Version: version, Mzxid: c.zxid, Owner: owner, Offer: offer, Beats: beats}
+	c.tellAll(lease.Look{Slot: slot})
+}
+
+// counts tells how many slots each instance owns, and how many are free.
+func (c *company) counts() string {
+	out, owned := "", 0
+	for _, sid := range c.sids {
+		n := 0
+		for _, slot := range c.names {
+			if c.slots[slot].Owner.SID == sid {
+				n++
+			}
+		}
+		owned += n
+		out += fmt.Sprintf("%s=%d ", sid, n)
+	}
+	return out + fmt.Sprintf("free=%d", len(c.names)-owned)
+}

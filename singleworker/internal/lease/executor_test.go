@@ -1,0 +1,275 @@
+package lease_test
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
+)
+
+// do carries out one action of the machine.
+func (i *instance) do(a lease.Action) {
+	if i.w.tracing {
+		i.w.log(slotOf(a), "%s -> %T%+v", i.member.Incarnation, a, a)
+	}
+	switch a := a.(type) {
+	case lease.ReadSlot:
+		i.captured = i.w.zk.peers()
+		i.request(a.Slot, func() lease.Event {
+			return lease.SlotRead{Slot: a.Slot, Outcome: lease.Done, Record: i.read(a.Slot)}
+		}, lease.SlotRead{Slot: a.Slot})
+	case lease.ReadGroup:
+		i.readGroup(a)
+	case lease.Take:
+		sent := i.instant()
+		i.request(a.Slot, func() lease.Event {
+			outcome, rec := i.w.zk.take(i.member, a)
+			i.w.log(a.Slot, "%s: take applied: %v, now %+v", i.member.Incarnation, outcome, rec)
+			return lease.TakeDone{Slot: a.Slot, Outcome: outcome, Version: rec.Version, Mzxid: rec.Mzxid, SentAt: sent}
+		}, lease.TakeDone{Slot: a.Slot, SentAt: sent})
+	case lease.SendBeats:
+		i.sendBeats(a)
+	case lease.Release:
+		i.request(a.Slot, func() lease.Event {
+			outcome := i.w.zk.release(i.member.SID, a)
+			i.w.log(a.Slot, "%s: release applied: %v", i.member.Incarnation, outcome)
+			return lease.ReleaseDone{Slot: a.Slot, Outcome: outcome}
+		}, lease.ReleaseDone{Slot: a.Slot})
+	case lease.Yield:
+		i.request(a.Slot, func() lease.Event {
+			i.w.zk.yield(a)
+			return lease.YieldDone{Slot: a.Slot}
+		}, lease.YieldDone{Slot: a.Slot})
+	case lease.Gained:
+		i.gained(a)
+	case lease.Renewed:
+		i.renewed(a)
+	case lease.Lost:
+		delete(i.leases, a.Slot)
+		if i.busy[a.Slot] { // the run ends soon
+			i.w.after(i.w.delay(), func() { i.setBusy(a.Slot, false) })
+		}
+	}
+}
+
+// request sends one request of a slot, and counts it as under way.
+func (i *instance) request(slot lease.Slot, apply func() lease.Event, unknown lease.Event) {
+	u := i.underway(slot)
+	if u.requests++; u.requests > 1 {
+		i.w.fail(slot, "(4) %s has %d requests under way", i.member.Incarnation, u.requests)
+	}
+	answer := func(ev lease.Event) func() {
+		return func() { u.requests--; i.step(i.timed(ev)) }
+	}
+	i.submit(&request{
+		apply: func() func() {
+			ev := apply()
+			if _, read := ev.(lease.SlotRead); !read {
+				i.session.floor = i.w.zk.zxid
+			}
+			return answer(ev)
+		},
+		unknown: answer(unknown),
+	})
+}
+
+func (i *instance) underway(slot lease.Slot) *underway {
+	u := i.under[slot]
+	if u == nil {
+		u = &underway{}
+		i.under[slot] = u
+	}
+	return u
+}
+
+// timed replaces SentAt by the time of the reply in the mutant that does so.
+func (i *instance) timed(ev lease.Event) lease.Event {
+	if i.w.mutant != countsFromReply {
+		return ev
+	}
+	switch e := ev.(type) {
+	case lease.TakeDone:
+		e.SentAt = i.instant()
+		return e
+	case lease.BeatDone:
+		e.SentAt = i.instant()
+		return e
+	}
+	return ev
+}
+
+// view is the state that a read of this session sees: it may lag, but never
+// goes back.
+func (i *instance) view() int64 {
+	view := i.w.zk.zxid
+	if i.w.lag > 0 && !i.w.quiet {
+		view = max(view-i.w.rng.Int64N(int64(i.w.lag)+1), i.session.floor)
+	}
+	i.session.floor = view
+	return view
+}
+
+// read reads the alive node, and then its children, until both are of the same
+// record: the answer to the second request tells by its mzxid.
+func (i *instance) read(slot lease.Slot) lease.Record {
+	j := i.w.zk.jobs[slot]
+	for {
+		rec := j.at(i.view())
+		children := j.at(i.view())
+		if rec.Mzxid == children.Mzxid {
+			rec.Beats = children.Beats
+			return rec
+		}
+	}
+}
+
+func (i *instance) readGroup(a lease.ReadGroup) {
+	early := i.captured
+	reply := func(ev lease.Event) func() { return func() { i.step(ev) } }
+	i.submit(&request{
+		apply: func() func() {
+			peers := i.w.zk.peersAt(i.view())
+			if i.w.mutant == staleGroup && early != nil {
+				peers = early
+			}
+			return reply(lease.GroupRead{Asked: a.Asked, Outcome: lease.Done, Peers: peers})
+		},
+		unknown: reply(lease.GroupRead{Asked: a.Asked}),
+	})
+}
+
+// sendBeats sends the heartbeats in one or several requests, each with a fate
+// of its own.
+func (i *instance) sendBeats(a lease.SendBeats) {
+	slots := slices.Sorted(maps.Keys(a.Beats))
+	size := 1 + i.w.rng.IntN(len(slots))
+	for chunk := range slices.Chunk(slots, size) {
+		i.sendChunk(chunk, a.Beats)
+	}
+}
+
+func (i *instance) sendChunk(slots []lease.Slot, beats map[lease.Slot]int32) {
+	sent := i.instant()
+	counts := make([]*underway, len(slots))
+	for k, slot := range slots {
+		counts[k] = i.underway(slot)
+		if counts[k].beats++; counts[k].beats > 1 {
+			i.w.fail(slot, "(4) %s has two heartbeats under way", i.member.Incarnation)
+		}
+	}
+	answer := func(replies []lease.BeatDone) func() {
+		return func() {
+			for k, ev := range replies {
+				counts[k].beats--
+				i.step(i.timed(ev))
+			}
+		}
+	}
+	unknown := make([]lease.BeatDone, len(slots))
+	for k, slot := range slots {
+		unknown[k] = lease.BeatDone{Slot: slot, SentAt: sent}
+	}
+	i.submit(&request{
+		apply: func() func() {
+			i.w.zk.zxid++
+			replies := make([]lease.BeatDone, len(slots))
+			for k, slot := range slots {
+				outcome, version := i.w.zk.beat(i.member.SID, slot, beats[slot])
+				replies[k] = lease.BeatDone{Slot: slot, Outcome: outcome, Version: version, SentAt: sent}
+			}
+			i.session.floor = i.w.zk.zxid
+			return answer(replies)
+		},
+		unknown: answer(unknown),
+	})
+}
+
+// tickEvery is the schedule of every job.
+const tickEvery = sessionTimeout / 2
+
+// claimLoop claims what is due, as long as the lease lasts. It does not pass
+// through the loop, so a hung loop does not stop it.
+func (i *instance) claimLoop() {
+	if !i.up {
+		return
+	}
+	i.w.after(tickEvery/4+i.w.upTo(tickEvery), i.claimLoop)
+	if i.suspended {
+		return
+	}
+	for _, slot := range i.sortedLeases() {
+		if i.valid(slot) {
+			i.claim(slot)
+		}
+	}
+}
+
+func (i *instance) claim(slot lease.Slot) {
+	t := i.ticks[slot]
+	if t == nil {
+		t = &tickView{}
+		i.ticks[slot] = t
+	}
+	if t.claiming {
+		return
+	}
+	j := i.w.zk.jobs[slot]
+	if !t.known {
+		t.claiming = true
+		i.submit(&request{
+			apply: func() func() {
+				last, version := j.tick, j.tickVersion
+				return func() { *t = tickView{known: true, version: version, last: last} }
+			},
+			unknown: func() { t.claiming = false },
+		})
+		return
+	}
+	c := claim{slot: slot, member: i.member, token: i.leases[slot].token, version: i.leases[slot].version,
+		tick: int64((i.w.time + i.w.upTo(tickEvery)) / tickEvery), tickVersion: t.version}
+	if c.tick <= t.last {
+		return
+	}
+	t.claiming = true
+	i.submit(&request{
+		apply: func() func() {
+			outcome := i.w.zk.claim(c)
+			i.session.floor = i.w.zk.zxid
+			return func() {
+				*t = tickView{known: outcome == lease.Done, version: c.tickVersion + 1, last: c.tick}
+			}
+		},
+		unknown: func() { *t = tickView{} },
+	})
+}
+
+// valid says whether the runner would start a run of slot now.
+func (i *instance) valid(slot lease.Slot) bool {
+	l := i.leases[slot]
+	return l != nil && i.up && i.instant().Elapsed < l.until
+}
+
+func (i *instance) leaseUntil(until time.Duration) time.Duration {
+	if i.w.mutant == longLeases {
+		return until - lease.LeaseOf(sessionTimeout) + sessionTimeout*3/2
+	}
+	return until
+}
+
+func (i *instance) gained(a lease.Gained) {
+	i.leases[a.Slot] = &ownLease{token: a.Token, version: a.Version, until: i.leaseUntil(a.Until), forced: i.forced}
+	delete(i.ticks, a.Slot)
+	i.w.checkToken(i, a)
+	i.w.checkExclusive(i, a.Slot)
+}
+
+func (i *instance) renewed(a lease.Renewed) {
+	l := i.leases[a.Slot]
+	if l == nil {
+		i.w.fail(a.Slot, "%s: Renewed without Gained", i.member.Incarnation)
+		return
+	}
+	l.until, l.forced = max(l.until, i.leaseUntil(a.Until)), i.forced
+	i.w.checkExclusive(i, a.Slot)
+}

@@ -1,0 +1,284 @@
+package lease_test
+
+import (
+	"slices"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
+)
+
+// faultLoop lets something happen, and again after a while, until the noise
+// stops.
+func (w *world) faultLoop() {
+	if w.quiet {
+		return
+	}
+	w.after(w.upTo(2*w.faultEvery), w.faultLoop)
+	i := w.anyInstance()
+	switch w.rng.IntN(12) {
+	case 0, 1:
+		if i != nil {
+			notice := w.upTo(sessionTimeout * 6 / 10)
+			i.cut(notice, notice+w.upTo(2*sessionTimeout))
+		}
+	case 2:
+		if i != nil {
+			i.sleep(w.upTo(3 * sessionTimeout))
+		}
+	case 3:
+		if i != nil && !i.stalled {
+			w.log("", "%s hangs", i.member.Incarnation)
+			i.stall(w.upTo(3 * sessionTimeout))
+		}
+	case 4:
+		w.crash(i)
+	case 5, 6:
+		w.changeJob()
+	case 7:
+		w.handOfMan()
+	case 8, 9:
+		w.toggleBusy(i)
+	case 10:
+		w.changeGroup(i)
+	case 11:
+		if i != nil && w.forced {
+			i.forceExpiry()
+		}
+	}
+}
+
+// anyInstance draws one that runs, or nil.
+func (w *world) anyInstance() *instance {
+	for range 8 {
+		if i := w.insts[w.rng.IntN(len(w.insts))]; i.up {
+			return i
+		}
+	}
+	return nil
+}
+
+func (w *world) live() []*instance {
+	var out []*instance
+	for _, i := range w.insts {
+		if i.up {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// sleep suspends the machine: its monotonic clock stands still, its session
+// goes on only if it wakes in time.
+func (i *instance) sleep(d time.Duration) {
+	if i.stalled || !i.link {
+		return
+	}
+	i.w.log("", "%s sleeps for %v", i.member.Incarnation, d)
+	i.suspended, i.sleptAt = true, i.w.time
+	i.cut(d+i.w.upTo(sessionTimeout/5), d+i.w.upTo(sessionTimeout))
+	i.stall(d)
+}
+
+func (w *world) crash(i *instance) {
+	if i == nil || len(w.live()) < 2 {
+		return
+	}
+	w.log("", "%s crashes", i.member.Incarnation)
+	i.up = false
+	i.cut(0, 0)
+	sid := ""
+	if w.percent(50) {
+		sid = i.member.SID
+	}
+	w.startInstance(sid, w.upTo(2*sessionTimeout))
+}
+
+func (i *instance) forceExpiry() {
+	if !i.link {
+		return
+	}
+	i.w.log("", "%s: its session is ended from outside", i.member.Incarnation)
+	i.forced = true
+	for _, l := range i.leases {
+		l.forced = true
+	}
+	i.cut(i.w.upTo(sessionTimeout/4), i.w.upTo(sessionTimeout))
+	i.expire(i.session)
+}
+
+// changeJob deletes, submits, or does both in short order.
+func (w *world) changeJob() {
+	slot := w.zk.names[w.rng.IntN(len(w.zk.names))]
+	j := w.zk.jobs[slot]
+	switch {
+	case !j.now().Exists:
+		w.log(slot, "job submitted")
+		w.zk.create(j)
+	case !w.resubmits:
+	case w.percent(40):
+		w.log(slot, "job deleted")
+		w.zk.remove(j)
+	case w.percent(50):
+		w.log(slot, "job deleted and submitted again")
+		w.zk.remove(j)
+		w.after(w.upTo(sessionTimeout/2), func() {
+			if !j.now().Exists {
+				w.zk.create(j)
+			}
+		})
+	}
+}
+
+// handOfMan does what an operator may do to heartbeat nodes.
+func (w *world) handOfMan() {
+	slot := w.zk.names[w.rng.IntN(len(w.zk.names))]
+	j := w.zk.jobs[slot]
+	rec := j.now()
+	if !rec.Exists {
+		return
+	}
+	w.zk.zxid++
+	if !w.resubmits && len(rec.Beats) > 0 && w.percent(50) {
+		sid := rec.Beats[w.rng.IntN(len(rec.Beats))].SID
+		rec.Beats = without(rec.Beats, sid)
+		w.log(slot, "a hand deletes the heartbeat of %s", sid)
+		w.zk.put(j, rec)
+		return
+	}
+	sid := "java"
+	if i := w.anyInstance(); i != nil && w.percent(50) {
+		sid = i.member.SID
+	}
+	if _, exists := beatOf(rec, sid); exists || sid == rec.Owner.SID {
+		return
+	}
+	w.log(slot, "a stranger heartbeat of %s appears", sid)
+	// Its version is none that an instance knows: a forged heartbeat at the
+	// version that its hung owner saw last would renew a lease that is lost.
+	rec.Beats = with(rec.Beats, lease.Beat{SID: sid, Version: 1000})
+	w.zk.put(j, rec)
+	if w.percent(50) {
+		w.after(w.upTo(sessionTimeout), func() { w.strangerBeats(j, sid) })
+	}
+}
+
+func (w *world) strangerBeats(j *job, sid string) {
+	rec := j.now()
+	version, exists := beatOf(rec, sid)
+	if !exists || w.quiet || rec.Owner.SID == sid || w.percent(10) {
+		return
+	}
+	w.zk.zxid++
+	w.zk.beat(sid, j.slot, version)
+	w.after(w.upTo(sessionTimeout), func() { w.strangerBeats(j, sid) })
+}
+
+func (w *world) toggleBusy(i *instance) {
+	if i == nil || len(i.leases) == 0 {
+		return
+	}
+	slots := i.sortedLeases()
+	slot := slots[w.rng.IntN(len(slots))]
+	if i.busy[slot] {
+		i.setBusy(slot, false)
+	} else if i.valid(slot) {
+		i.setBusy(slot, true)
+	}
+}
+
+func (i *instance) setBusy(slot lease.Slot, busy bool) {
+	i.busy[slot] = busy
+	i.deliver(func() { i.step(lease.Busy{Slot: slot, Busy: busy}) }, 0)
+}
+
+// changeGroup has an instance join, drain, or lose or gain a handler.
+func (w *world) changeGroup(i *instance) {
+	switch {
+	case w.percent(30) && len(w.live()) < 6:
+		w.startInstance("", w.upTo(sessionTimeout))
+	case i == nil:
+	case w.drains && w.percent(30) && w.open() > 1:
+		i.drain()
+	case !w.alike:
+		slot := w.zk.names[w.rng.IntN(len(w.zk.names))]
+		i.handlers[slot] = !i.handlers[slot]
+		w.log(slot, "%s: has its handler: %v", i.member.Incarnation, i.handlers[slot])
+		if i.handlers[slot] {
+			w.zk.register(slot, i.member.SID)
+		} else {
+			w.zk.unregister(slot, i.member.SID)
+		}
+		i.listJobs()
+	}
+}
+
+// open counts the instances that take slots.
+func (w *world) open() int {
+	n := 0
+	for _, i := range w.insts {
+		if i.up && !i.draining {
+			n++
+		}
+	}
+	return n
+}
+
+// drain publishes that the instance takes nothing more, and then has it hand
+// back what it owns. Publishing may take a while, or fail.
+func (i *instance) drain() {
+	if i.draining {
+		return
+	}
+	i.w.log("", "%s drains", i.member.Incarnation)
+	i.draining, i.closed = true, true
+	if i.link && i.w.zk.peers()[i.member.SID].Incarnation == i.member.Incarnation && !i.w.percent(10) {
+		i.w.after(i.w.delay(), func() {
+			if i.link && i.w.zk.peers()[i.member.SID].Incarnation == i.member.Incarnation {
+				i.publish()
+			}
+		})
+	}
+	i.deliver(func() { i.step(lease.Drain{}) }, i.w.delay())
+}
+
+// silence ends the noise: what is broken mends, nothing new breaks.
+func (w *world) silence() {
+	w.quiet = true
+	w.log("", "the noise stops")
+	live := w.live()
+	if w.hangsForEver && len(live) > 1 {
+		i := live[w.rng.IntN(len(live))]
+		if i.link && !i.stalled && !i.draining {
+			w.log("", "%s hangs for ever", i.member.Incarnation)
+			i.stall(1000 * time.Hour)
+			w.hung = i.member.SID
+			live = slices.DeleteFunc(live, func(other *instance) bool { return other == i })
+		}
+	}
+	for _, i := range live {
+		if i.stalled {
+			i.stallID++
+			i.resume()
+		}
+		for _, slot := range w.zk.names {
+			if i.busy[slot] {
+				i.setBusy(slot, false)
+			}
+		}
+		if !i.link && i.session != nil {
+			i.notice(i.conn)
+			w.after(w.delay(), i.reconnect)
+		}
+	}
+}
+
+// responsive lists the instances that run and do not hang.
+func (w *world) responsive() []*instance {
+	var out []*instance
+	for _, i := range w.insts {
+		if i.up && !i.stalled {
+			out = append(out, i)
+		}
+	}
+	return out
+}

@@ -1,0 +1,503 @@
+package lease_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
+)
+
+// instance is one incarnation of one sid: the real Machine, its clocks, its
+// session and what it believes to own.
+type instance struct {
+	w        *world
+	member   lease.Member
+	machine  *lease.Machine
+	handlers map[lease.Slot]bool
+	maxSlots int
+
+	// Clocks: an offset and a rate of its own; Mono stands still while asleep.
+	offset time.Duration
+	ppm    int64
+	asleep time.Duration
+
+	up         bool // neither crashed nor stopped
+	stalled    bool // hung or asleep: takes in no events
+	stallID    int
+	suspended  bool // asleep: does nothing at all
+	sleptAt    time.Duration
+	backlog    []func()
+	draining   bool
+	closed     bool // as published in the ephemeral node
+	joined     bool // Opened was told, Suspended was not
+	timerAt    time.Duration
+	listed     map[lease.Slot]string // what the machine was told of each job
+	tail       time.Duration         // nothing is delivered before, in order
+	listTail   time.Duration         // the same for the list of jobs
+	sessionEnd time.Duration         // nothing is delivered before the last session event
+
+	link     bool // the server is connected to us
+	noticed  bool // that the link is cut
+	conn     int  // counts connections
+	session  *session
+	lastZxid int64
+	pending  []*request
+
+	under    map[lease.Slot]*underway
+	leases   map[lease.Slot]*ownLease
+	ticks    map[lease.Slot]*tickView
+	busy     map[lease.Slot]bool
+	forced   bool                  // its session was ended from outside, which it does not know yet
+	best     map[lease.Slot]int64  // newest token gained
+	captured map[string]lease.Peer // staleGroup
+}
+
+// session is the server's side.
+type session struct {
+	alive   bool
+	applied time.Duration // when the server last applied a request of it
+	floor   int64         // reads do not go back before it
+}
+
+type underway struct{ requests, beats int }
+
+// ownLease is what the machine reported: Gained, Renewed, not Lost.
+type ownLease struct {
+	token   int64
+	version int32
+	until   time.Duration
+	forced  bool // its session was ended from outside: the lease promises nothing
+}
+
+type tickView struct {
+	known, claiming bool
+	version         int32
+	last            int64
+}
+
+// request travels to the server, or gets lost, or comes late.
+type request struct {
+	apply    func() (reply func())
+	unknown  func()
+	conn     int
+	late     bool // still waits for an answer when the connection breaks
+	answered bool
+}
+
+func (w *world) startInstance(sid string, in time.Duration) {
+	if sid == "" {
+		w.sids++
+		sid = fmt.Sprintf("s%d", w.sids)
+	}
+	i := &instance{
+		w: w, member: lease.Member{SID: sid, Incarnation: fmt.Sprintf("%s#%d", sid, len(w.insts))},
+		handlers: make(map[lease.Slot]bool), maxSlots: w.maxSlots, up: true,
+		offset: w.upTo(100 * time.Hour), ppm: w.rng.Int64N(20001) - 10000,
+		listed: make(map[lease.Slot]string), under: make(map[lease.Slot]*underway),
+		leases: make(map[lease.Slot]*ownLease), ticks: make(map[lease.Slot]*tickView), busy: make(map[lease.Slot]bool),
+		best: make(map[lease.Slot]int64),
+	}
+	for _, slot := range w.zk.names {
+		if w.alike || w.percent(80) {
+			i.handlers[slot] = true
+			w.zk.register(slot, sid)
+		} else {
+			w.zk.unregister(slot, sid)
+		}
+	}
+	i.machine = lease.New(lease.Config{Self: i.member, SyncPeriod: w.sync, MaxSlots: i.maxSlots})
+	w.insts = append(w.insts, i)
+	w.after(in, i.reconnect)
+	w.after(in+w.upTo(w.sync), i.syncLoop)
+	w.after(in, i.claimLoop)
+}
+
+func (z *server) register(slot lease.Slot, sid string) {
+	z.unregister(slot, sid)
+	j := z.jobs[slot]
+	j.able = append(j.able, sid)
+	slices.Sort(j.able)
+	z.w.watchJobs()
+}
+
+func (z *server) unregister(slot lease.Slot, sid string) {
+	j := z.jobs[slot]
+	j.able = slices.DeleteFunc(slices.Clone(j.able), func(s string) bool { return s == sid })
+}
+
+func (i *instance) scale(d time.Duration) time.Duration {
+	return d + d/1_000_000*time.Duration(i.ppm)
+}
+
+func (i *instance) instant() lease.Instant {
+	return lease.Instant{Mono: i.offset + i.scale(i.w.time-i.asleep), Elapsed: 2*i.offset + i.scale(i.w.time)}
+}
+
+// untilMono is how long from now until the monotonic clock shows t.
+func (i *instance) untilMono(t time.Duration) time.Duration {
+	left := t - i.instant().Mono
+	return left + left/1_000_000*time.Duration(max(-i.ppm, 0)+100) + time.Microsecond
+}
+
+// post delivers an event of the session or of a watch.
+func (i *instance) post(ev lease.Event, delay time.Duration) {
+	i.deliver(func() { i.step(ev) }, delay)
+}
+
+// deliver runs f in the instance, after all that was delivered before unless
+// replies overtake each other.
+func (i *instance) deliver(f func(), delay time.Duration) {
+	at := max(i.w.time+delay, i.sessionEnd)
+	if !i.w.reorder {
+		at = max(at, i.tail)
+		i.tail = at
+	}
+	i.w.after(at-i.w.time, func() { i.receive(f) })
+}
+
+// postSession delivers a session event. It overtakes nothing, and no reply of
+// a later connection overtakes it.
+func (i *instance) postSession(ev lease.Event, delay time.Duration) {
+	at := max(i.w.time+delay, i.sessionEnd)
+	i.sessionEnd, i.tail = at, max(at, i.tail)
+	i.w.after(at-i.w.time, func() { i.receive(func() { i.step(ev) }) })
+}
+
+func (i *instance) receive(f func()) {
+	switch {
+	case !i.up:
+	case i.stalled:
+		i.backlog = append(i.backlog, f)
+	default:
+		f()
+	}
+}
+
+// stall keeps the loop from taking in events; the session's pings go on
+// unless the link is cut too.
+func (i *instance) stall(d time.Duration) {
+	i.stalled = true
+	i.stallID++
+	id := i.stallID
+	i.w.after(d, func() {
+		if id == i.stallID {
+			i.resume()
+		}
+	})
+}
+
+func (i *instance) resume() {
+	if i.suspended {
+		i.asleep += i.w.time - i.sleptAt
+	}
+	i.stalled, i.suspended = false, false
+	backlog := i.backlog
+	i.backlog = nil
+	for _, f := range backlog {
+		i.receive(f)
+	}
+}
+
+// step tells the machine one fact and carries out what it wants.
+func (i *instance) step(ev lease.Event) {
+	switch ev.(type) {
+	case lease.Opened:
+		i.joined = true
+	case lease.Suspended:
+		i.joined = false
+	case lease.Expired:
+		i.joined, i.forced = false, false
+	}
+	if i.w.tracing {
+		slot := slotOf(ev)
+		i.w.log(slot, "%s <- %T%+v", i.member.Incarnation, ev, ev)
+	}
+	for _, a := range i.machine.Step(i.instant(), ev) {
+		i.do(a)
+	}
+	i.armTimer()
+}
+
+func slotOf(ev any) lease.Slot {
+	switch ev := ev.(type) {
+	case lease.SlotSet:
+		return ev.Slot
+	case lease.SlotGone:
+		return ev.Slot
+	case lease.Busy:
+		return ev.Slot
+	case lease.Look:
+		return ev.Slot
+	case lease.SlotRead:
+		return ev.Slot
+	case lease.TakeDone:
+		return ev.Slot
+	case lease.BeatDone:
+		return ev.Slot
+	case lease.ReleaseDone:
+		return ev.Slot
+	case lease.YieldDone:
+		return ev.Slot
+	case lease.ReadSlot:
+		return ev.Slot
+	case lease.Take:
+		return ev.Slot
+	case lease.Release:
+		return ev.Slot
+	case lease.Yield:
+		return ev.Slot
+	case lease.Gained:
+		return ev.Slot
+	case lease.Renewed:
+		return ev.Slot
+	case lease.Lost:
+		return ev.Slot
+	}
+	return ""
+}
+
+func (i *instance) armTimer() {
+	if !i.joined || i.timerAt > i.w.time {
+		return
+	}
+	in := i.untilMono(i.machine.NextBeat())
+	i.timerAt = i.w.time + max(in, time.Millisecond)
+	i.w.after(i.timerAt-i.w.time, func() {
+		i.receive(func() { i.timerAt = 0; i.step(lease.Tick{}) })
+	})
+}
+
+// syncLoop looks at everything once per sync period.
+func (i *instance) syncLoop() {
+	if !i.up {
+		return
+	}
+	i.w.after(i.w.sync*9/10+i.w.upTo(i.w.sync/5), i.syncLoop)
+	if i.joined && !i.stalled {
+		i.listJobs()
+		p := i.w.zk.peers()[i.member.SID]
+		if p.Incarnation == i.member.Incarnation && p.Closed != i.closed {
+			i.publish()
+		}
+		i.step(lease.LookAll{})
+	}
+}
+
+// listJobs tells the machine what has changed in the list of jobs and in the
+// registrations. A job deleted and submitted again in between looks unchanged.
+func (i *instance) listJobs() {
+	if !i.link || !i.up {
+		return
+	}
+	i.listTail = max(i.listTail, i.w.time+i.w.delay())
+	delay := i.listTail - i.w.time
+	for _, slot := range i.w.zk.names {
+		j := i.w.zk.jobs[slot]
+		told, known := i.listed[slot]
+		if !j.now().Exists {
+			if known {
+				delete(i.listed, slot)
+				i.post(lease.SlotGone{Slot: slot}, delay)
+			}
+			continue
+		}
+		now := fmt.Sprint(i.handlers[slot], j.able)
+		if !known || told != now {
+			i.listed[slot] = now
+			i.post(lease.SlotSet{Slot: slot, Eligible: i.handlers[slot], Able: j.able}, delay)
+		}
+	}
+}
+
+// submit sends a request over the present connection.
+func (i *instance) submit(r *request) {
+	r.conn = i.conn
+	i.pending = append(i.pending, r)
+	w := i.w
+	switch {
+	case w.quiet && i.link:
+		w.after(w.delay(), func() { i.arrive(r, true) })
+	case !i.link && w.percent(25):
+		i.comeLate(r)
+	case !i.link:
+		w.after(w.upTo(sessionTimeout), func() { i.giveUp(r) })
+	case w.percent(w.lossPercent):
+		i.troubled(r)
+	default:
+		w.after(w.delay(), func() { i.arrive(r, true) })
+	}
+}
+
+// troubled lets one of the three things happen that are wrong with networks.
+func (i *instance) troubled(r *request) {
+	w := i.w
+	giveUp := func() { i.giveUp(r) }
+	switch w.rng.IntN(3) {
+	case 0: // lost
+		w.after(w.upTo(sessionTimeout), giveUp)
+	case 1: // applied, the reply is lost
+		w.after(w.delay(), func() { i.arrive(r, false) })
+		w.after(w.upTo(sessionTimeout), giveUp)
+	case 2:
+		i.comeLate(r)
+	}
+}
+
+// comeLate has the request applied in whatever session there is by then; the
+// answer waits for it, or was given up before.
+func (i *instance) comeLate(r *request) {
+	w := i.w
+	r.late = w.percent(50)
+	if !r.late {
+		w.after(w.upTo(sessionTimeout/2), func() { i.giveUp(r) })
+	}
+	w.after(w.upTo(3*sessionTimeout), func() {
+		if !i.link || w.quiet {
+			i.giveUp(r)
+			return
+		}
+		r.conn, r.late = i.conn, false
+		i.arrive(r, true)
+	})
+}
+
+// arrive applies the request if its connection still stands.
+func (i *instance) arrive(r *request, replied bool) {
+	if r.conn != i.conn || !i.link {
+		return // answered when the break is noticed
+	}
+	i.session.applied = i.w.time
+	reply := r.apply()
+	if !replied {
+		return
+	}
+	i.lastZxid = i.session.floor
+	conn := i.conn
+	i.w.after(i.w.delay(), func() {
+		if i.conn == conn && !i.link && i.w.percent(50) {
+			return // lost with the connection
+		}
+		i.answer(r, reply)
+	})
+}
+
+func (i *instance) answer(r *request, reply func()) {
+	if r.answered {
+		return
+	}
+	r.answered = true
+	i.pending = slices.DeleteFunc(i.pending, func(p *request) bool { return p == r })
+	i.deliver(reply, 0)
+}
+
+func (i *instance) giveUp(r *request) { i.answer(r, r.unknown) }
+
+// reconnect tries to reach the server: in the same session if that lives.
+func (i *instance) reconnect() {
+	if !i.up || i.link {
+		return
+	}
+	if i.suspended {
+		i.w.after(sessionTimeout/4, i.reconnect)
+		return
+	}
+	first := i.session == nil
+	resumed := !first && i.session.alive
+	if !first && !resumed {
+		i.postSession(lease.Expired{}, 0)
+	}
+	i.link = true
+	i.conn++
+	i.w.log("", "%s connects, same session: %v", i.member.Incarnation, resumed)
+	if resumed {
+		i.session.applied, i.session.floor = i.w.time, i.lastZxid
+	} else {
+		i.session = &session{alive: true, applied: i.w.time}
+		i.lastZxid = 0
+	}
+	conn := i.conn
+	i.w.after(i.w.delay(), func() { i.join(conn) })
+}
+
+// join creates the ephemeral node; another incarnation's must go first.
+func (i *instance) join(conn int) {
+	if !i.up || !i.link || i.conn != conn {
+		return
+	}
+	z := i.w.zk
+	p, exists := z.peers()[i.member.SID]
+	if exists && p.Incarnation != i.member.Incarnation {
+		i.w.after(sessionTimeout/8, func() { i.join(conn) })
+		return
+	}
+	i.session.applied = i.w.time
+	if !exists {
+		i.publish()
+		i.w.log("", "%s has its ephemeral node", i.member.Incarnation)
+	}
+	i.session.floor = max(i.session.floor, z.zxid)
+	i.lastZxid = i.session.floor
+	i.listJobs()
+	i.postSession(lease.Opened{Session: sessionTimeout}, i.w.delay())
+}
+
+func (i *instance) publish() {
+	i.w.zk.putPeers(func(peers map[string]lease.Peer) {
+		peers[i.member.SID] = lease.Peer{Incarnation: i.member.Incarnation, Closed: i.closed, MaxSlots: i.maxSlots}
+	})
+}
+
+// cut breaks the connection. The instance notices after a while, and tries to
+// connect again when the outage is over.
+func (i *instance) cut(notice, outage time.Duration) {
+	if !i.link {
+		return
+	}
+	i.link = false
+	s, conn := i.session, i.conn
+	heard := max(s.applied, i.w.time-i.w.upTo(sessionTimeout/3)) // the last ping
+	slack := time.Duration(0)
+	if i.w.percent(50) {
+		slack = i.w.upTo(sessionTimeout / 2)
+	}
+	i.w.log("", "%s is cut off; last heard at %.3fs", i.member.Incarnation, heard.Seconds())
+	i.w.after(heard+sessionTimeout+slack-i.w.time, func() {
+		if i.conn == conn && !i.link {
+			i.expire(s)
+		}
+	})
+	i.noticed = false
+	i.w.after(notice, func() { i.notice(conn) })
+	i.w.after(max(outage, notice), i.reconnect)
+}
+
+// notice tells the instance that its connection is gone: what was under way
+// has no answer any more, but for requests that wait for the next connection.
+func (i *instance) notice(conn int) {
+	if i.conn != conn || i.link || i.noticed || !i.up {
+		return
+	}
+	i.noticed = true
+	for _, r := range slices.Clone(i.pending) {
+		if !r.late {
+			i.giveUp(r)
+		}
+	}
+	i.postSession(lease.Suspended{}, 0)
+}
+
+// expire ends a session at the server.
+func (i *instance) expire(s *session) {
+	if !s.alive {
+		return
+	}
+	s.alive = false
+	i.w.log("", "%s: session expires", i.member.Incarnation)
+	if i.w.zk.peers()[i.member.SID].Incarnation == i.member.Incarnation {
+		i.w.zk.putPeers(func(peers map[string]lease.Peer) { delete(peers, i.member.SID) })
+	}
+}
+
+func (i *instance) sortedLeases() []lease.Slot { return slices.Sorted(maps.Keys(i.leases)) }

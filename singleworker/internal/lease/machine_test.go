@@ -1,0 +1,299 @@
+package lease_test
+
+import (
+	"testing"
+
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
+)
+
+// TestOwning tells how a slot is won, kept, and lost.
+func TestOwning(t *testing.T) {
+	t.Parallel()
+	refused, unknown := lease.BeatDone{Slot: s, Outcome: lease.Refused}, lease.BeatDone{Slot: s}
+	for name, sc := range map[string]script{
+		"a lease counts from before the request was sent": {able: []string{"b"}, lines: adopted(
+			line{sec(1), 0, tick, "beat s:0"},
+			line{sec(1.8), 0, beaten(1, sec(1)), "renewed s until 4s"},
+			line{sec(2), 0, tick, "beat s:1"},
+		)},
+		"one heartbeat under way": {able: []string{"b"}, lines: adopted(
+			line{sec(1), 0, tick, "beat s:0"},
+			line{sec(2), 0, tick, ""},
+			line{sec(2.5), 0, beaten(1, sec(1)), "renewed s until 4s"},
+			line{sec(3), 0, tick, "beat s:1"},
+		)},
+		"refused: somebody was faster, read again": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, record(3, 90, ""), "group"},
+			{0, 0, group("b"), "take s v3"},
+			{0, 0, lease.TakeDone{Slot: s, Outcome: lease.Refused}, "read s"},
+			{0, 0, record(4, 100, "b", beat("b", 0)), "group"},
+			{0, 0, group("b"), ""},
+		}},
+		"refused heartbeat: stop at once": {able: []string{"b"}, lines: adopted(
+			line{sec(1), 0, tick, "beat s:0"},
+			line{sec(1.1), 0, refused, "lost s: taken; read s"},
+			line{sec(1.2), 0, record(5, 110, "b", beat("b", 0)), "group"},
+		)},
+		"unknown take, applied: owned, a lease once a heartbeat is acknowledged": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, record(3, 90, ""), "group"},
+			{0, 0, group("b"), "take s v3"},
+			{sec(0.5), 0, lease.TakeDone{Slot: s}, "read s"},
+			{sec(0.6), 0, record(4, 100, "me", beat("me", 0)), "beat s:0; group"},
+			{sec(0.7), 0, beaten(1, sec(0.6)), "gained s #100 v4 until 3.6s"},
+		}},
+		"unknown take, not applied: taken again": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, record(3, 90, ""), "group"},
+			{0, 0, group("b"), "take s v3"},
+			{sec(0.5), 0, lease.TakeDone{Slot: s}, "read s"},
+			{sec(0.6), 0, record(3, 90, ""), "group"},
+			{sec(0.7), 0, group("b"), "take s v3"},
+		}},
+		"unknown heartbeat: its version must be read": {able: []string{"b"}, lines: adopted(
+			line{sec(1), 0, tick, "beat s:0"},
+			line{sec(1.5), 0, unknown, "read s"},
+			line{sec(2), 0, tick, ""},
+			line{sec(2), 0, record(4, 100, "me", beat("me", 1)), "beat s:1; group"},
+			line{sec(2.1), 0, beaten(2, sec(2)), "renewed s until 5s"},
+		)},
+		"another name in the record: stop, and remove what is left of us": {able: []string{"b"}, lines: adopted(
+			line{sec(0.6), 0, lease.Look{Slot: s}, "read s"},
+			line{sec(0.7), 0, record(5, 110, "b", beat("b", 0), beat("me", 0)), "lost s: taken; yield s -me:0; group"},
+			line{sec(0.8), 0, group("b"), ""},
+			line{sec(0.8), 0, lease.YieldDone{Slot: s}, "read s"},
+			line{sec(0.8), 0, record(5, 110, "b", beat("b", 0)), "group"},
+		)},
+		"the job is cancelled": {able: []string{"b"}, lines: adopted(
+			line{sec(0.6), 0, lease.SlotGone{Slot: s}, "lost s: vanished"},
+			line{sec(1), 0, tick, ""},
+		)},
+		"the record is gone": {able: []string{"b"}, lines: adopted(
+			line{sec(0.6), 0, lease.Look{Slot: s}, "read s"},
+			line{sec(0.7), 0, lease.SlotRead{Slot: s, Outcome: lease.Done}, "lost s: vanished; group"},
+		)},
+		"a hand deleted our heartbeat: give back, take anew": {able: []string{"b"}, lines: adopted(
+			line{sec(0.6), 0, lease.Look{Slot: s}, "read s"},
+			line{sec(0.7), 0, record(4, 100, "me"), "lost s: given; release s v4 without heartbeat; group"},
+			line{sec(0.8), 0, lease.ReleaseDone{Slot: s, Outcome: lease.Done}, ""},
+			line{sec(0.8), 0, group("b"), "read s"},
+			line{sec(0.9), 0, record(5, 110, ""), "group"},
+			line{sec(0.9), 0, group("b"), "take s v5"},
+		)},
+		"a reading older than our adoption is put aside": {able: []string{"b"}, lines: adopted(
+			line{sec(0.6), 0, lease.Look{Slot: s}, "read s"},
+			line{sec(0.7), 0, record(3, 90, ""), "group"},
+			line{sec(1), 0, tick, "beat s:0"},
+		)},
+	} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); run(t, sc) })
+	}
+}
+
+// TestTakeover tells when a slot may be taken from its owner: (a) its
+// ephemeral node is gone, (b) it is silent.
+func TestTakeover(t *testing.T) {
+	t.Parallel()
+	owned := func(version int32) lease.SlotRead { return record(3, 90, "b", beat("b", version)) }
+	for name, sc := range map[string]script{
+		"(a) at once, if the owner's node is gone": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, owned(7), "group"},
+			{0, 0, group("b"), ""},
+			{sec(1), 0, lease.LookAround{}, "read s"},
+			{sec(1), 0, owned(8), "group"},
+			{sec(1), 0, group(), "take s v3 -b:8"},
+		}},
+		"(a) also if the same sid lives in another incarnation": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, owned(7), "group"},
+			{0, 0, lease.GroupRead{Outcome: lease.Done, Peers: map[string]lease.Peer{"b": {Incarnation: "b2"}}}, "take s v3 -b:7"},
+		}},
+		"(a) not if its node cannot be read": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, owned(7), "group"},
+			{0, 0, lease.GroupRead{Outcome: lease.Done, Peers: map[string]lease.Peer{"b": {Opaque: true}}}, ""},
+		}},
+		"(a) not by a reading of an earlier round": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, owned(7), "group"},
+			{0, 0, group("b"), ""},
+			{sec(1), 0, lease.LookAround{}, "read s"},
+			{sec(1), 0, noAnswer, "group"},
+			{sec(1), 0, group(), "read s"},
+			{sec(1), 0, owned(7), "group"},
+			{sec(1), 0, group(), "take s v3 -b:7"},
+		}},
+		"(b) after 1.5 sessions at one version": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, owned(7), "group"},
+			{0, 0, group("b"), ""},
+			{sec(6), 0, lookAll, "read s"},
+			{sec(6), 0, owned(7), "group"},
+			{sec(6), 0, group("b"), ""},
+			{sec(6.1), 0, lookAll, "read s"},
+			{sec(6.1), 0, owned(7), "group"},
+			{sec(6.1), 0, group("b"), "take s v3 -b:7"},
+		}},
+		"(b) not if it beat meanwhile": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, owned(7), "group"},
+			{0, 0, group("b"), ""},
+			{sec(5), 0, lookAll, "read s"},
+			{sec(5), 0, owned(8), "group"},
+			{sec(5), 0, group("b"), ""},
+			{sec(7), 0, lookAll, "read s"},
+			{sec(7), 0, owned(8), "group"},
+			{sec(7), 0, group("b"), ""},
+		}},
+		"(b) not by time alone, without a second reading": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, owned(7), "group"},
+			{sec(7), 0, group("b"), ""},
+		}},
+		"(b) not by the time that this machine slept": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, owned(7), "group"},
+			{0, 0, group("b"), ""},
+			{sec(1), sec(100), lookAll, "read s"},
+			{sec(1), sec(100), owned(7), "group"},
+			{sec(1), sec(100), group("b"), ""},
+		}},
+		"(b) not across a change of owner": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, owned(7), "group"},
+			{0, 0, group("b"), ""},
+			{sec(7), 0, lookAll, "read s"},
+			{sec(7), 0, record(3, 190, "b", beat("b", 7)), "group"},
+			{sec(7), 0, group("b"), ""},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); run(t, sc) })
+	}
+}
+
+// TestStrangers tells what becomes of heartbeats that no record backs.
+func TestStrangers(t *testing.T) {
+	t.Parallel()
+	java := beat("java", 5)
+	for name, sc := range map[string]script{
+		"a fresh one is respected, a silent one is taken over": {lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, record(3, 90, "", java), "group"},
+			{0, 0, group(), ""},
+			{sec(7), 0, lookAll, "read s"},
+			{sec(7), 0, record(3, 90, "", java), "group"},
+			{sec(7), 0, group(), "take s v3 -java:5"},
+		}},
+		"several, one of them fresh": {lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, record(3, 90, "", java, beat("old", 1)), "group"},
+			{0, 0, group(), ""},
+			{sec(7), 0, lookAll, "read s"},
+			{sec(7), 0, record(3, 90, "", java, beat("old", 2)), "group"},
+			{sec(7), 0, group(), ""},
+			{sec(14), 0, lookAll, "read s"},
+			{sec(14), 0, record(3, 90, "", java, beat("old", 2)), "group"},
+			{sec(14), 0, group(), "take s v3 -java:5 -old:2"},
+		}},
+		"of several all yield: our own goes first": {lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, record(3, 90, "", java, beat("me", 2)), "yield s -me:2; group"},
+			{0, 0, group(), ""},
+			{0, 0, lease.YieldDone{Slot: s}, "read s"},
+			{0, 0, record(3, 90, "", java), "group"},
+			{0, 0, group(), ""},
+		}},
+		"the owner removes a silent one": {able: []string{"b"}, lines: adopted(
+			line{sec(1), 0, lookAll, "beat s:0; read s"},
+			line{sec(1), 0, beaten(1, sec(1)), "renewed s until 4s"},
+			line{sec(1), 0, record(4, 100, "me", beat("me", 1), java), "group"},
+			line{sec(1), 0, group("b"), ""},
+			line{sec(7.5), 0, lookAll, "beat s:1; read s"},
+			line{sec(7.5), 0, beaten(2, sec(7.5)), "renewed s until 10.5s"},
+			line{sec(7.5), 0, record(4, 100, "me", beat("me", 2), java), "yield s -java:5; group"},
+		)},
+	} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); run(t, sc) })
+	}
+}
+
+// TestSessions tells what a broken connection and an ended session do to what
+// is owned, and what late answers are worth.
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	for name, sc := range map[string]script{
+		"same session: the heartbeat goes on": {able: []string{"b"}, lines: adopted(
+			line{sec(1), 0, suspended, ""},
+			line{sec(2), 0, tick, ""},
+			line{sec(2), 0, opened, "beat s:0; read s"},
+			line{sec(2.1), 0, beaten(1, sec(2)), "renewed s until 5s"},
+		)},
+		"new session: owned still, if a heartbeat of it is acknowledged": {able: []string{"b"}, lines: adopted(
+			line{sec(1), 0, suspended, ""},
+			line{sec(6), 0, expired, ""},
+			line{sec(6), 0, opened, "beat s:0; read s"},
+			line{sec(6.1), 0, beaten(1, sec(6)), "renewed s until 9s"},
+		)},
+		"new session: taken by another": {able: []string{"b"}, lines: adopted(
+			line{sec(6), 0, expired, ""},
+			line{sec(6), 0, opened, "beat s:0; read s"},
+			line{sec(6.1), 0, lease.BeatDone{Slot: s, Outcome: lease.Refused}, "lost s: taken"},
+			line{sec(6.1), 0, record(5, 110, "b", beat("b", 0)), "group"},
+		)},
+		"a heartbeat of the old session renews nothing": {able: []string{"b"}, lines: adopted(
+			line{sec(1), 0, tick, "beat s:0"},
+			line{sec(6), 0, expired, ""},
+			line{sec(6), 0, opened, "read s"},
+			line{sec(6.1), 0, beaten(1, sec(1)), ""},
+			line{sec(6.2), 0, record(4, 100, "me", beat("me", 1)), "beat s:1; group"},
+			line{sec(6.3), 0, beaten(2, sec(6.2)), "renewed s until 9.2s"},
+		)},
+		"a take of the old session gives no lease": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, record(3, 90, ""), "group"},
+			{0, 0, group("b"), "take s v3"},
+			{sec(1), 0, suspended, ""},
+			{sec(2), 0, expired, ""},
+			{sec(2), 0, opened, "group"},
+			{sec(2.1), 0, took(4, 100, 0), "beat s:0"},
+			{sec(2.2), 0, beaten(1, sec(2.1)), "gained s #100 v4 until 5.1s"},
+		}},
+		"a group asked for before the connection broke decides nothing": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, record(3, 90, "b", beat("b", 7)), "group"},
+			{sec(1), 0, suspended, ""},
+			{sec(1), 0, opened, "read s"},
+			{sec(1), 0, lease.GroupRead{Asked: 3, Outcome: lease.Done}, ""},
+			{sec(1), 0, record(3, 90, "b", beat("b", 7)), "group"},
+			{sec(1), 0, group("b"), ""},
+		}},
+		"the answer to a take of a job deleted and submitted again": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, record(3, 90, ""), "group"},
+			{0, 0, group("b"), "take s v3"},
+			{sec(1), 0, lease.SlotGone{Slot: s}, ""},
+			{sec(1), 0, slotSet("b", "me"), "group"}, // one request under way: it waits
+			{sec(1), 0, took(4, 100, 0), ""},
+			{sec(1), 0, group("b"), "read s"},
+			{sec(1), 0, record(1, 120, "b", beat("b", 0)), "group"},
+			{sec(1), 0, group("b"), ""},
+		}},
+		"the answer to a heartbeat of a job deleted and submitted again": {able: []string{"b"}, lines: adopted(
+			line{sec(1), 0, tick, "beat s:0"},
+			line{sec(1), 0, lease.SlotGone{Slot: s}, "lost s: vanished"},
+			line{sec(1), 0, slotSet("b", "me"), "read s"},
+			line{sec(1), 0, record(1, 120, "me", beat("me", 0)), "group"},
+			line{sec(2), 0, tick, ""},
+			line{sec(2), 0, beaten(1, sec(1)), ""},
+			line{sec(3), 0, tick, "beat s:0"},
+			line{sec(3.1), 0, beaten(1, sec(3)), "gained s #120 v1 until 6s"},
+		)},
+		"a second answer to one take": {able: []string{"b"}, lines: adopted(
+			line{sec(0.6), 0, took(4, 100, sec(0.5)), "read s"},
+		)},
+	} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); run(t, sc) })
+	}
+}

@@ -1,0 +1,225 @@
+package lease
+
+import "time"
+
+// slotRead takes in what was read of a slot. Whatever the machine believed,
+// the record decides; only a reading older than our own adoption is put aside.
+func (m *Machine) slotRead(now Instant, ev SlotRead) {
+	s := m.answered(ev.Slot, reading)
+	if s == nil {
+		return
+	}
+	if ev.Outcome != Done {
+		m.markDirty(s)
+		return
+	}
+	rec := ev.Record
+	if s.mine != nil && rec.Exists && rec.Mzxid < s.mine.token {
+		return // from a server that lags behind; the next sync reads again
+	}
+	m.observe(now, s, rec)
+	switch {
+	case !rec.Exists:
+		m.lose(s, Vanished)
+	case rec.Owner == m.cfg.Self:
+		m.hold(now, s)
+	default:
+		m.lose(s, Taken)
+	}
+	m.yieldStray(now, s)
+}
+
+// observe remembers rec, and since when each heartbeat and the slot's being
+// free were seen as they are.
+func (m *Machine) observe(now Instant, s *slot, rec Record) {
+	sameReign := s.known && s.rec.Mzxid == rec.Mzxid
+	since := make(map[string]time.Duration, len(rec.Beats)+1)
+	sids := []string{rec.Owner.SID}
+	for _, b := range rec.Beats {
+		sids = append(sids, b.SID)
+	}
+	for _, sid := range sids {
+		since[sid] = now.Mono
+		if at, seen := s.beatSince[sid]; seen && sameReign && s.rec.beat(sid) == rec.beat(sid) {
+			since[sid] = at
+		}
+	}
+	if !sameReign {
+		m.offerEnded(now, s.rec.Offer, rec.Owner)
+		s.freeSince = never
+		if rec.Exists && rec.Owner == (Member{}) {
+			s.freeSince = now.Mono
+		}
+	}
+	s.known, s.rec, s.beatSince = true, rec, since
+	s.readAt, s.readMono, s.unsure = m.step, now.Mono, false
+}
+
+// hold makes s ours because its record says so. A holding that was not known,
+// such as an adoption whose reply was lost, has no lease until a heartbeat is
+// acknowledged.
+func (m *Machine) hold(now Instant, s *slot) {
+	beat := s.rec.beat(m.cfg.Self.SID)
+	if s.mine != nil && s.mine.token == s.rec.Mzxid {
+		if s.mine.beat == noBeat && !s.beating {
+			s.mine.beat = beat
+			m.nextBeat = now.Mono
+		}
+	} else {
+		m.lose(s, Taken)
+		s.mine = &holding{token: s.rec.Mzxid, version: s.rec.Version, beat: beat}
+		m.nextBeat = now.Mono
+	}
+	// Our heartbeat was deleted by somebody's hand: nobody can renew this
+	// ownership, so it is given back and taken anew.
+	if beat == noBeat && !s.beating && !s.mine.leaving {
+		m.release(s, "")
+	}
+}
+
+// lose ends our holding of s, if there is one.
+func (m *Machine) lose(s *slot, reason Reason) {
+	if s.mine == nil {
+		return
+	}
+	gained := s.mine.gained
+	s.mine = nil
+	if gained {
+		m.do(Lost{s.id, reason})
+	}
+}
+
+// yieldStray removes a heartbeat of ours that no record backs, and, as the
+// owner, those of others that have fallen silent.
+func (m *Machine) yieldStray(now Instant, s *slot) {
+	if s.op != idle || s.beating || !s.rec.Exists {
+		return
+	}
+	for _, b := range s.rec.Beats {
+		backed := b.SID == s.rec.Owner.SID
+		own := b.SID == m.cfg.Self.SID
+		silent := s.mine != nil && now.Mono-s.beatSince[b.SID] > m.stale()
+		if !backed && (own || silent) {
+			s.op = yielding
+			m.do(Yield{s.id, b})
+			return
+		}
+	}
+}
+
+func (m *Machine) stale() time.Duration { return m.session * staleNum / staleDen }
+
+// sendBeats renews every lease, when it is time.
+func (m *Machine) sendBeats(now Instant) {
+	if now.Mono < m.nextBeat {
+		return
+	}
+	m.nextBeat = now.Mono + m.session/beatsPerSession
+	beats := make(map[Slot]int32)
+	for _, s := range m.slots {
+		if h := s.mine; h != nil && !h.leaving && h.beat != noBeat && !s.beating {
+			s.beating, s.beatToken, s.beatEpoch = true, h.token, m.epoch
+			beats[s.id] = h.beat
+		}
+	}
+	if len(beats) > 0 {
+		m.do(SendBeats{beats})
+	}
+}
+
+func (m *Machine) beatDone(ev BeatDone) {
+	s := m.slots[ev.Slot]
+	if s == nil {
+		return
+	}
+	s.beating = false
+	m.forget(s)
+	if s.mine == nil || s.mine.token != s.beatToken {
+		return // an answer to an earlier ownership
+	}
+	switch {
+	case ev.Outcome == Refused:
+		m.lose(s, Taken)
+		m.markDirty(s)
+	case ev.Outcome == Unknown || s.beatEpoch != m.epoch:
+		s.mine.beat = noBeat
+		m.markDirty(s)
+	default:
+		s.mine.beat = ev.Version
+		m.extend(s, ev.SentAt)
+	}
+}
+
+// extend renews the lease of s, counted from before its heartbeat was sent.
+func (m *Machine) extend(s *slot, sentAt Instant) {
+	h := s.mine
+	if h.leaving {
+		return
+	}
+	h.until = max(h.until, sentAt.Elapsed+LeaseOf(m.session))
+	if h.gained {
+		m.do(Renewed{s.id, h.until})
+		return
+	}
+	h.gained = true
+	m.do(Gained{Slot: s.id, Token: h.token, Version: h.version, Until: h.until})
+}
+
+func (m *Machine) takeDone(now Instant, ev TakeDone) {
+	s := m.answered(ev.Slot, taking)
+	if s == nil {
+		return
+	}
+	if ev.Outcome != Done {
+		if ev.Outcome == Refused {
+			s.refusals++
+		}
+		s.unsure = ev.Outcome == Unknown
+		m.markDirty(s)
+		return
+	}
+	m.offerEnded(now, s.rec.Offer, m.cfg.Self)
+	s.mine = &holding{token: ev.Mzxid, version: ev.Version, beat: 0}
+	s.known, s.freeSince = true, never
+	s.rec = Record{
+		Exists: true, Version: ev.Version, Mzxid: ev.Mzxid, Owner: m.cfg.Self,
+		Beats: []Beat{{SID: m.cfg.Self.SID}},
+	}
+	if s.takeEpoch == m.epoch {
+		m.extend(s, ev.SentAt)
+	} else {
+		m.nextBeat = now.Mono // the lease must be earned in the new session
+	}
+	if m.draining {
+		m.look = true
+	}
+}
+
+// release gives s back, to anybody or with an offer to one instance. The
+// right to run ends before the request is sent.
+func (m *Machine) release(s *slot, offer string) {
+	h := s.mine
+	h.leaving, h.offer = true, offer
+	if h.gained {
+		h.gained = false
+		m.do(Lost{s.id, Given})
+	}
+	s.op = releasing
+	beat := s.rec.beat(m.cfg.Self.SID) != noBeat
+	m.do(Release{Slot: s.id, Version: h.version, Beat: beat, Offer: offer})
+}
+
+func (m *Machine) releaseDone(ev ReleaseDone) {
+	s := m.answered(ev.Slot, releasing)
+	if s == nil {
+		return
+	}
+	m.markDirty(s)
+	// Refused: the record has changed. Unknown: only a reading tells.
+	if ev.Outcome == Done && s.mine != nil {
+		// What the next reading will show, but for its version: until then the
+		// slot counts for the right instance, and cannot be taken.
+		s.rec.Owner, s.rec.Offer, s.rec.Beats = Member{}, s.mine.offer, nil
+		s.mine, s.readAt = nil, 0
+	}
+}

@@ -1,0 +1,336 @@
+package lease
+
+import (
+	"cmp"
+	"hash/fnv"
+	"maps"
+	"math"
+	"slices"
+	"time"
+)
+
+// maxOffers bounds how many slots an instance offers in one round: a newcomer
+// takes its share in a few bites, and a mistaken view costs little.
+const maxOffers = 8
+
+// refusalLimit is how many refused Takes of one slot are followed by another
+// try at once; then it rests until the next sync.
+const refusalLimit = 3
+
+// plan decides, with slots and group freshly read: give back what we cannot
+// run, take what is free, even out the shares.
+func (m *Machine) plan(now Instant) {
+	if m.draining {
+		m.drain(now)
+		return
+	}
+	m.shed()
+	m.adopt(now)
+	if !m.settling(now) {
+		m.balance(now)
+	}
+}
+
+// shed gives back what this instance cannot run, and finishes releases whose
+// outcome was unknown. A Take that was applied late may have led beyond
+// MaxSlots.
+func (m *Machine) shed() {
+	owned := m.Owned()
+	for _, s := range m.sorted() {
+		if s.mine == nil || s.op != idle {
+			continue
+		}
+		excess := m.cfg.MaxSlots > 0 && owned > m.cfg.MaxSlots
+		if s.mine.leaving || (!s.eligible || excess) && !s.busy {
+			m.release(s, "")
+			owned--
+		}
+	}
+}
+
+// drain offers every idle slot to the least loaded instance that can run it.
+func (m *Machine) drain(now Instant) {
+	loads := m.loads(now)
+	delete(loads, m.cfg.Self.SID)
+	for _, s := range m.sorted() {
+		if s.mine == nil || s.op != idle || s.busy {
+			continue
+		}
+		to := m.lightest(s, loads)
+		if to != "" {
+			loads[to]++
+		}
+		m.release(s, to)
+	}
+}
+
+// lightest is the least loaded instance of loads that can take s, or "".
+func (m *Machine) lightest(s *slot, loads map[string]int) string {
+	best := ""
+	for _, sid := range slices.Sorted(maps.Keys(loads)) {
+		if limit := m.peers[sid].MaxSlots; limit > 0 && loads[sid] >= limit {
+			continue
+		}
+		if m.isAble(s, sid) && (best == "" || loads[sid] < loads[best]) {
+			best = sid
+		}
+	}
+	return best
+}
+
+// isAble reports whether sid is live, open and has the handler of s.
+func (m *Machine) isAble(s *slot, sid string) bool {
+	if sid == m.cfg.Self.SID {
+		return s.eligible && !m.draining
+	}
+	p, live := m.peers[sid]
+	return live && !p.Closed && slices.Contains(s.able, sid)
+}
+
+// loads counts the slots of every instance that may be offered slots. A slot on
+// offer counts for the one it is offered to.
+func (m *Machine) loads(now Instant) map[string]int {
+	loads := map[string]int{m.cfg.Self.SID: 0}
+	for sid, p := range m.peers {
+		if !p.Closed && m.listens(now, sid) {
+			loads[sid] = 0
+		}
+	}
+	for _, s := range m.slots {
+		sid := ""
+		switch {
+		case s.mine != nil && !s.mine.leaving, s.isTaking():
+			sid = m.cfg.Self.SID
+		case s.mine != nil:
+			sid = s.mine.offer
+		case s.rec.Owner != Member{}:
+			if s.rec.Owner.SID != m.cfg.Self.SID && m.lives(s.rec.Owner) {
+				sid = s.rec.Owner.SID
+			}
+		case s.rec.Offer != "":
+			sid = s.rec.Offer
+		}
+		if _, counted := loads[sid]; counted {
+			loads[sid]++
+		}
+	}
+	return loads
+}
+
+// share is how many slots this instance should own: for each job it can run,
+// one divided by the number of instances that can, rounded up.
+func (m *Machine) share() int {
+	sum := 0.0
+	for _, s := range m.slots {
+		if !m.isAble(s, m.cfg.Self.SID) {
+			continue
+		}
+		able := 1
+		for _, sid := range s.able {
+			if sid != m.cfg.Self.SID && m.isAble(s, sid) {
+				able++
+			}
+		}
+		sum += 1 / float64(able)
+	}
+	const rounding = 1e-9 // nine times one third is three, not four
+	return int(math.Ceil(sum - rounding))
+}
+
+// adopt takes free slots in an order that differs between instances, so that
+// they rarely reach for the same one: up to the fair share at once, beyond it
+// what was left free for a sync period.
+func (m *Machine) adopt(now Instant) {
+	var free []*slot
+	for _, s := range m.slots {
+		if s.eligible && s.op == idle && !s.beating && s.mine == nil && s.refusals < refusalLimit && m.takeable(now, s) {
+			free = append(free, s)
+		}
+	}
+	slices.SortFunc(free, func(a, b *slot) int {
+		return cmp.Or(cmp.Compare(m.rank(a.id), m.rank(b.id)), cmp.Compare(a.id, b.id))
+	})
+	owned, share := m.Owned(), m.share()
+	for _, s := range free {
+		if m.cfg.MaxSlots > 0 && owned >= m.cfg.MaxSlots {
+			return
+		}
+		offered := s.rec.Offer == m.cfg.Self.SID
+		left := s.freeSince != never && now.Mono-s.freeSince > m.cfg.SyncPeriod
+		if owned < share || offered || left {
+			// Rests on nothing older than this round: a job deleted since and
+			// submitted again may have come to the same versions.
+			if s.readAt < m.roundAt {
+				m.markDirty(s)
+				continue
+			}
+			s.op, s.takeEpoch = taking, m.epoch
+			owned++
+			m.do(Take{Slot: s.id, Version: s.rec.Version, Remove: s.rec.Beats})
+		}
+	}
+}
+
+// rank orders the slots for this instance.
+func (m *Machine) rank(id Slot) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(m.cfg.Self.SID + "\x00" + string(id)))
+	return h.Sum64()
+}
+
+// takeable reports whether the rules allow to take s now, and notes since when
+// a dead owner's slot is free.
+func (m *Machine) takeable(now Instant, s *slot) bool {
+	if !s.known || !s.rec.Exists {
+		return false
+	}
+	owner := s.rec.Owner
+	if owner != (Member{}) && !m.isGone(s, owner) && !m.isSilent(s, owner.SID) {
+		return false
+	}
+	for _, b := range s.rec.Beats {
+		backed := b.SID == owner.SID
+		// Heartbeats that no record backs: a fresh one is respected.
+		if !backed && b.SID != m.cfg.Self.SID && !m.isSilent(s, b.SID) {
+			return false
+		}
+	}
+	if s.freeSince == never {
+		s.freeSince = now.Mono
+	}
+	offer := s.rec.Offer
+	if owner == (Member{}) && offer != "" && offer != m.cfg.Self.SID && m.isAble(s, offer) {
+		return now.Mono-s.freeSince > m.cfg.SyncPeriod
+	}
+	return true
+}
+
+// isGone is rule (a): that incarnation's ephemeral node does not exist. The
+// group counts only if it was asked for after the slot was read.
+func (m *Machine) isGone(s *slot, owner Member) bool {
+	return s.readAt <= m.groupAsked && !m.lives(owner)
+}
+
+// lives reports whether the ephemeral node of that incarnation exists.
+func (m *Machine) lives(who Member) bool {
+	p, live := m.peers[who.SID]
+	return live && (p.Opaque || p.Incarnation == who.Incarnation)
+}
+
+// isSilent is rule (b): the heartbeat of sid was seen at one version, in
+// readings further apart than the stale limit.
+func (m *Machine) isSilent(s *slot, sid string) bool {
+	since, seen := s.beatSince[sid]
+	return seen && s.readMono-since > m.stale()
+}
+
+// deafFor is how many sync periods an instance is offered nothing that let an
+// offer run out. One that hangs while its session lives would be offered slots
+// for ever, and each would be idle for a sync period, again and again. That is
+// a view of its own: offers that others make to it are respected.
+const deafFor = 8
+
+// deafness is that an instance did not take what it was offered.
+type deafness struct {
+	incarnation string
+	until       time.Duration // Mono
+}
+
+// offerEnded notes who took a slot that was offered.
+func (m *Machine) offerEnded(now Instant, offered string, owner Member) {
+	if owner == (Member{}) {
+		return
+	}
+	delete(m.deaf, owner.SID)
+	p, live := m.peers[offered]
+	if live && offered != owner.SID && offered != m.cfg.Self.SID {
+		m.deaf[offered] = deafness{p.Incarnation, now.Mono + deafFor*m.cfg.SyncPeriod}
+	}
+}
+
+// listens reports whether a live instance may be offered slots.
+func (m *Machine) listens(now Instant, sid string) bool {
+	d, deaf := m.deaf[sid]
+	return !deaf || now.Mono >= d.until || m.peers[sid].Incarnation != d.incarnation
+}
+
+// settling reports whether slots are free that somebody else may be taking at
+// this moment: counts taken now would move slots for nothing.
+func (m *Machine) settling(now Instant) bool {
+	loads := m.loads(now)
+	for _, s := range m.slots {
+		if s.mine != nil || s.isTaking() || !s.rec.Exists || s.rec.Offer != "" {
+			continue
+		}
+		if s.rec.Owner != (Member{}) && !m.isGone(s, s.rec.Owner) {
+			continue
+		}
+		patience := s.freeSince == never || now.Mono-s.freeSince < 2*m.cfg.SyncPeriod
+		if patience && m.lightest(s, loads) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// balance offers idle slots to instances that own at least two fewer. Every
+// instance computes the same moves from the same records, most loaded to
+// least loaded, and carries out its own; so the counts end up at most one
+// apart with no more moves than needed.
+func (m *Machine) balance(now Instant) {
+	loads := m.loads(now)
+	for offers := 0; offers < maxOffers; {
+		from, s, to := m.nextMove(loads)
+		if from == "" {
+			return
+		}
+		loads[from]--
+		loads[to]++
+		if from == m.cfg.Self.SID {
+			m.release(s, to)
+			offers++
+		}
+	}
+}
+
+// nextMove finds the move from the most loaded to the least loaded instance
+// that brings the counts closer, or from == "".
+func (m *Machine) nextMove(loads map[string]int) (from string, s *slot, to string) {
+	sids := slices.Sorted(maps.Keys(loads))
+	slices.SortStableFunc(sids, func(a, b string) int { return cmp.Compare(loads[b], loads[a]) })
+	for _, hi := range sids {
+		for _, lo := range slices.Backward(sids) {
+			if loads[hi]-loads[lo] < 2 {
+				break
+			}
+			if limit := m.peers[lo].MaxSlots; limit > 0 && loads[lo] >= limit {
+				continue
+			}
+			if s := m.movable(hi, lo); s != nil {
+				return hi, s, lo
+			}
+		}
+	}
+	return "", nil, ""
+}
+
+// movable finds a slot of hi that lo can run: for ourselves an idle one that
+// may be offered now, for another any that it owns.
+func (m *Machine) movable(hi, lo string) *slot {
+	for _, s := range m.sorted() {
+		if !m.isAble(s, lo) {
+			continue
+		}
+		if hi != m.cfg.Self.SID {
+			if s.rec.Owner.SID == hi {
+				return s
+			}
+			continue
+		}
+		h := s.mine
+		if h != nil && h.gained && !s.busy && s.op == idle {
+			return s
+		}
+	}
+	return nil
+}

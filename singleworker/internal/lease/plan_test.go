@@ -1,0 +1,249 @@
+package lease_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
+)
+
+// TestOffers tells who adopts what was handed over, and who gives.
+func TestOffers(t *testing.T) {
+	t.Parallel()
+	for name, sc := range map[string]script{
+		"mine: taken beyond the share": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, offered("me", record(3, 90, "")), "group"},
+			{0, 0, group("b"), "take s v3"},
+		}},
+		"somebody else's: left alone for a sync period": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, offered("b", record(3, 90, "")), "group"},
+			{0, 0, group("b"), ""},
+			{sec(10), 0, lookAll, "read s"},
+			{sec(10), 0, offered("b", record(3, 90, "")), "group"},
+			{sec(10), 0, group("b"), ""},
+			{sec(10.1), 0, lookAll, "read s"},
+			{sec(10.1), 0, offered("b", record(3, 90, "")), "group"},
+			{sec(10.1), 0, group("b"), "take s v3"},
+		}},
+		"somebody else's who is gone: taken at once": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, offered("b", record(3, 90, "")), "group"},
+			{0, 0, group(), "take s v3"},
+		}},
+		"somebody else's who has no handler: taken at once": {lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, offered("b", record(3, 90, "")), "group"},
+			{0, 0, group("b"), "take s v3"},
+		}},
+		"drain: offered to who can run it, and left": {able: []string{"b"}, lines: adopted(
+			line{sec(0.6), 0, lease.Drain{}, "group"},
+			line{sec(0.6), 0, group("b", "c"), "lost s: given; release s v4 to b"},
+			line{sec(0.7), 0, lease.ReleaseDone{Slot: s, Outcome: lease.Done}, "read s"},
+			line{sec(0.8), 0, offered("b", record(5, 110, "")), "group"},
+			line{sec(0.8), 0, group("b"), ""},
+		)},
+		"drain: a busy slot waits for its run to end": {able: []string{"b"}, lines: adopted(
+			line{sec(0.6), 0, lease.Busy{Slot: s, Busy: true}, ""},
+			line{sec(0.6), 0, lease.Drain{}, "group"},
+			line{sec(0.6), 0, group("b"), ""},
+			line{sec(1), 0, tick, "beat s:0"},
+			line{sec(1.2), 0, lease.Busy{Slot: s}, "lost s: given; release s v4 to b"},
+		)},
+		"drain: nobody to offer it to": {able: []string{"b"}, lines: adopted(
+			line{sec(0.6), 0, lease.Drain{}, "group"},
+			line{sec(0.6), 0, group("c"), "lost s: given; release s v4"},
+		)},
+		"drain: what a late take brought is given back too": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, record(3, 90, ""), "group"},
+			{0, 0, group("b"), "take s v3"},
+			{0, 0, lease.Drain{}, "group"},
+			{0, 0, group("b"), ""},
+			{0, 0, took(4, 100, 0), "gained s #100 v4 until 3s; group"},
+			{0, 0, group("b"), "lost s: given; release s v4 to b"},
+		}},
+		"unknown release, applied": {able: []string{"b"}, lines: adopted(
+			line{sec(0.6), 0, lease.Drain{}, "group"},
+			line{sec(0.6), 0, group("b"), "lost s: given; release s v4 to b"},
+			line{sec(0.7), 0, lease.ReleaseDone{Slot: s}, "read s"},
+			line{sec(0.8), 0, offered("b", record(5, 110, "")), "group"},
+		)},
+		"unknown release, not applied: released again, never run again": {able: []string{"b"}, lines: adopted(
+			line{sec(0.6), 0, lease.Drain{}, "group"},
+			line{sec(0.6), 0, group("b"), "lost s: given; release s v4 to b"},
+			line{sec(0.7), 0, lease.ReleaseDone{Slot: s}, "read s"},
+			line{sec(0.8), 0, record(4, 100, "me", beat("me", 0)), "group"},
+			line{sec(0.8), 0, group("b"), "release s v4 to b"},
+		)},
+		"the handler is gone: given back when idle": {able: []string{"b"}, lines: adopted(
+			line{sec(0.6), 0, lease.Busy{Slot: s, Busy: true}, ""},
+			line{sec(0.6), 0, slotSet("b"), "group"},
+			line{sec(0.6), 0, group("b"), ""},
+			line{sec(0.7), 0, lease.Busy{Slot: s}, "group"},
+			line{sec(0.7), 0, group("b"), "lost s: given; release s v4"},
+		)},
+		"no handler: never taken": {able: []string{"b"}, lines: []line{
+			{0, 0, slotSet("b"), ""},
+			{0, 0, opened, "read s"},
+			{0, 0, record(3, 90, ""), "group"},
+			{0, 0, group(), ""},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); run(t, sc) })
+	}
+}
+
+// TestShares tells who ends up with how many slots after the last thing that
+// happened, and how many changes of owner that took: as few as can be.
+func TestShares(t *testing.T) {
+	t.Parallel()
+	join := func(c *company, sids ...string) {
+		for _, sid := range sids {
+			c.join(sid, 0)
+		}
+	}
+	for _, tt := range []struct {
+		name  string
+		jobs  int
+		story func(c *company)
+		syncs int // sync periods that it may take
+		want  string
+		takes int // changes of owner; -1: as they come
+	}{
+		{"9 jobs, 3 at once: 9 / 3 = 3 each", 9, func(c *company) { join(c, "a", "b", "c") }, 0, "a=3 b=3 c=3 free=0", 9},
+		{"10 jobs, 3 at once: the share is 4, then one move evens out", 10, func(c *company) { join(c, "a", "b", "c") }, 0, "a=3 b=3 c=4 free=0", 11},
+		{"alone: all", 9, func(c *company) { join(c, "a") }, 0, "a=9 free=0", 9},
+		{"more instances than jobs", 2, func(c *company) { join(c, "a", "b", "c") }, 0, "a=1 b=1 c=0 free=0", 2},
+		{"2 join 1 with 9: 6 moves", 9, func(c *company) {
+			join(c, "a")
+			c.settle(2)
+			join(c, "b", "c")
+		}, 3, "a=3 b=3 c=3 free=0", 6},
+		{"2 join 1 with 9, one after the other: 4 and 3 moves", 9, func(c *company) {
+			join(c, "a")
+			c.settle(2)
+			join(c, "b")
+			c.settle(3)
+			join(c, "c")
+		}, 3, "a=3 b=3 c=3 free=0", 3},
+		{"1 joins 2 with 9: 3 moves", 9, func(c *company) {
+			join(c, "a", "b")
+			c.settle(2)
+			join(c, "c")
+		}, 3, "a=3 b=3 c=3 free=0", 3},
+		{"1 joins 3 with 9: 2 moves", 9, func(c *company) {
+			join(c, "a", "b", "c")
+			c.settle(2)
+			join(c, "d")
+		}, 3, "a=2 b=2 c=3 d=2 free=0", 2},
+		{"1 joins 4 with 4: no move", 4, func(c *company) {
+			join(c, "a", "b", "c", "d")
+			c.settle(2)
+			join(c, "e")
+		}, 3, "a=1 b=1 c=1 d=1 e=0 free=0", 0},
+		{"1 of 3 with 9 dies: its 3 are taken, nothing else moves", 9, func(c *company) {
+			join(c, "a", "b", "c")
+			c.settle(2)
+			c.die("b")
+		}, 0, "a=5 c=4 free=0", 3},
+		{"1 of 3 with 9 drains: its 3 are handed over", 9, func(c *company) {
+			join(c, "a", "b", "c")
+			c.settle(2)
+			c.drain("b")
+		}, 0, "a=5 b=0 c=4 free=0", 3},
+		{"20 join 1 with 40: 38 moves", 40, func(c *company) {
+			join(c, "a")
+			c.settle(2)
+			for k := range 19 {
+				c.join(fmt.Sprintf("b%02d", k), 0)
+			}
+		}, 6, "", 38},
+		{"MaxSlots: better a job waits", 9, func(c *company) {
+			c.join("a", 2)
+			c.join("b", 3)
+		}, 5, "a=2 b=3 free=4", 5},
+		{"MaxSlots: beyond the share what the other may not", 9, func(c *company) {
+			c.join("a", 2)
+			c.join("b", 0)
+		}, 3, "a=2 b=7 free=0", 9},
+		{"handlers differ: beyond the share what only one can run", 6, func(c *company) {
+			c.join("a", 0, 0, 1)
+			c.join("b", 0)
+		}, 3, "a=2 b=4 free=0", -1},
+		{"what an earlier incarnation left, and nobody can run, is not b's load", 3, func(c *company) {
+			c.slots["job2"] = lease.Record{Exists: true, Version: 1, Owner: lease.Member{SID: "b", Incarnation: "b0"}}
+			c.join("a", 0, 0, 1)
+			c.settle(2)
+			c.join("b", 0, 0, 1)
+		}, 3, "a=1 b=2 free=0", 1},
+		{"handlers differ: no common one", 6, func(c *company) {
+			c.join("a", 0, 0, 1, 2, 3)
+			c.join("b", 0, 4, 5)
+		}, 0, "a=4 b=2 free=0", 6},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := newCompany(tt.jobs)
+			tt.story(c)
+			before := c.takes
+			c.settle(tt.syncs)
+			if got := c.counts(); got != tt.want && tt.want != "" {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+			if got := c.takes - before; got != tt.takes && tt.takes >= 0 {
+				t.Errorf("%d changes of owner, want %d", got, tt.takes)
+			}
+			settled := c.takes
+			if c.settle(20); c.takes != settled {
+				t.Errorf("%d more changes of owner afterwards: %s", c.takes-settled, c.counts())
+			}
+		})
+	}
+}
+
+// TestOrder shows that instances do not reach for the same slots first.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	orders := make(map[string]string)
+	for _, sid := range []string{"a", "b", "c"} {
+		c := newCompany(9)
+		c.join(sid, 0)
+		var order []lease.Slot
+		c.onTake = func(slot lease.Slot) { order = append(order, slot) }
+		c.settle(0)
+		if len(order) != 9 {
+			t.Fatalf("%s took %d of 9", sid, len(order))
+		}
+		if twin, same := orders[fmt.Sprint(order)]; same {
+			t.Errorf("%s and %s take in the same order %v", sid, twin, order)
+		}
+		orders[fmt.Sprint(order)] = sid
+	}
+}
+
+// TestHungPeer shows that an instance that hangs while its session lives is
+// not offered slots again and again, each of which would wait for it.
+func TestHungPeer(t *testing.T) {
+	t.Parallel()
+	c := newCompany(6)
+	c.join("a", 0)
+	c.join("b", 0)
+	c.settle(2)
+	c.hung = "b"
+	c.settle(5)
+	if got := c.counts(); got != "a=6 b=0 free=0" && got != "a=3 b=0 free=3" {
+		t.Errorf("5 sync periods after b hung: %s", got)
+	}
+	before := c.takes
+	c.settle(40)
+	if moves := c.takes - before; moves > 6*40/8 {
+		t.Errorf("%d changes of owner in 40 sync periods", moves)
+	}
+	c.hung = ""
+	c.settle(12)
+	if got := c.counts(); got != "a=3 b=3 free=0" {
+		t.Errorf("12 sync periods after b went on: %s", got)
+	}
+}

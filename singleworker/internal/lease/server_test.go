@@ -1,0 +1,246 @@
+package lease_test
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
+)
+
+// server is a model of ZooKeeper: the records of the slots, the ephemeral
+// nodes of the instances, sessions, and old states for lagging reads.
+type server struct {
+	w     *world
+	zxid  int64
+	jobs  map[lease.Slot]*job
+	names []lease.Slot
+	group []groupState // newest last
+
+	lives map[int64]int // the life of the job in which a token was given
+}
+
+// job is one slot. Deleted and submitted again it begins a new life, in which
+// all versions start anew.
+type job struct {
+	slot    lease.Slot
+	life    int
+	history []recordState // newest last
+	able    []string      // registrations, sorted
+
+	tick        int64
+	tickVersion int32
+	claimed     map[int64]string // who claimed each tick of this life
+	lastOwner   lease.Member
+	moves       int
+}
+
+type recordState struct {
+	zxid int64
+	rec  lease.Record
+}
+
+type groupState struct {
+	zxid  int64
+	peers map[string]lease.Peer // never changed in place
+}
+
+// kept is how many old states a node keeps for lagging reads.
+const kept = 48
+
+func newServer(w *world) *server {
+	return &server{w: w, zxid: 100, jobs: make(map[lease.Slot]*job), lives: make(map[int64]int),
+		group: []groupState{{peers: map[string]lease.Peer{}}}}
+}
+
+func (z *server) add(slot lease.Slot) *job {
+	j := &job{slot: slot, history: []recordState{{}}}
+	z.jobs[slot] = j
+	z.names = append(z.names, slot)
+	return j
+}
+
+func (j *job) now() lease.Record { return j.history[len(j.history)-1].rec }
+
+func (j *job) at(view int64) lease.Record {
+	for i := len(j.history) - 1; i > 0; i-- {
+		if j.history[i].zxid <= view {
+			return j.history[i].rec
+		}
+	}
+	return j.history[0].rec
+}
+
+func (z *server) peersAt(view int64) map[string]lease.Peer {
+	for i := len(z.group) - 1; i > 0; i-- {
+		if z.group[i].zxid <= view {
+			return z.group[i].peers
+		}
+	}
+	return z.group[0].peers
+}
+
+func (z *server) peers() map[string]lease.Peer { return z.group[len(z.group)-1].peers }
+
+// put makes rec the state of j as of the current zxid.
+func (z *server) put(j *job, rec lease.Record) {
+	before := j.now()
+	if len(j.history) >= 2*kept {
+		j.history = slices.Clone(j.history[kept:])
+	}
+	j.history = append(j.history, recordState{z.zxid, rec})
+	if before.Exists != rec.Exists || before.Version != rec.Version || len(before.Beats) != len(rec.Beats) {
+		z.w.watchSlot(j.slot)
+	}
+	if rec.Owner != (lease.Member{}) && rec.Owner != j.lastOwner {
+		j.moves++
+		j.lastOwner = rec.Owner
+	}
+}
+
+func (z *server) putPeers(change func(peers map[string]lease.Peer)) {
+	z.zxid++
+	peers := maps.Clone(z.peers())
+	change(peers)
+	if len(z.group) >= 2*kept {
+		z.group = slices.Clone(z.group[kept:])
+	}
+	z.group = append(z.group, groupState{z.zxid, peers})
+	z.w.watchGroup()
+}
+
+func beatOf(rec lease.Record, sid string) (int32, bool) {
+	for _, b := range rec.Beats {
+		if b.SID == sid {
+			return b.Version, true
+		}
+	}
+	return 0, false
+}
+
+func without(beats []lease.Beat, sid string) []lease.Beat {
+	return slices.DeleteFunc(slices.Clone(beats), func(b lease.Beat) bool { return b.SID == sid })
+}
+
+func with(beats []lease.Beat, beat lease.Beat) []lease.Beat {
+	return append(without(beats, beat.SID), beat)
+}
+
+// create submits a job, in a new life if it existed before.
+func (z *server) create(j *job) {
+	z.zxid++
+	j.life++
+	j.tick, j.tickVersion = 0, 0
+	j.claimed = make(map[int64]string)
+	z.put(j, lease.Record{Exists: true, Mzxid: z.zxid})
+	z.w.watchJobs()
+}
+
+func (z *server) remove(j *job) {
+	z.zxid++
+	z.put(j, lease.Record{})
+	z.w.watchJobs()
+}
+
+// take applies a Take for member.
+func (z *server) take(member lease.Member, a lease.Take) (lease.Outcome, lease.Record) {
+	z.zxid++
+	j := z.jobs[a.Slot]
+	rec := j.now()
+	if !rec.Exists || rec.Version != a.Version {
+		return lease.Refused, rec
+	}
+	beats := rec.Beats
+	for _, b := range a.Remove {
+		version, exists := beatOf(rec, b.SID)
+		if z.w.mutant != takesWithoutH && (!exists || version != b.Version) {
+			return lease.Refused, rec
+		}
+		beats = without(beats, b.SID)
+	}
+	if len(without(beats, member.SID)) != len(beats) {
+		return lease.Refused, rec // NodeExists
+	}
+	rec = lease.Record{
+		Exists: true, Version: rec.Version + 1, Mzxid: z.zxid, Owner: member,
+		Beats: with(beats, lease.Beat{SID: member.SID}),
+	}
+	z.put(j, rec)
+	z.lives[rec.Mzxid] = j.life
+	return lease.Done, rec
+}
+
+func (z *server) beat(sid string, slot lease.Slot, version int32) (lease.Outcome, int32) {
+	j := z.jobs[slot]
+	rec := j.now()
+	current, exists := beatOf(rec, sid)
+	if !exists || current != version {
+		return lease.Refused, 0
+	}
+	rec.Beats = with(rec.Beats, lease.Beat{SID: sid, Version: version + 1})
+	z.put(j, rec)
+	return lease.Done, version + 1
+}
+
+func (z *server) release(sid string, a lease.Release) lease.Outcome {
+	z.zxid++
+	j := z.jobs[a.Slot]
+	rec := j.now()
+	_, beating := beatOf(rec, sid)
+	if !rec.Exists || rec.Version != a.Version || a.Beat && !beating {
+		return lease.Refused
+	}
+	rec.Version, rec.Mzxid, rec.Owner, rec.Offer = rec.Version+1, z.zxid, lease.Member{}, a.Offer
+	if a.Beat {
+		rec.Beats = without(rec.Beats, sid)
+	}
+	z.put(j, rec)
+	return lease.Done
+}
+
+func (z *server) yield(a lease.Yield) {
+	z.zxid++
+	j := z.jobs[a.Slot]
+	rec := j.now()
+	if version, exists := beatOf(rec, a.Beat.SID); exists && version == a.Beat.Version {
+		rec.Beats = without(rec.Beats, a.Beat.SID)
+		z.put(j, rec)
+	}
+}
+
+// claim is what an owner asks for before it runs a tick.
+type claim struct {
+	slot        lease.Slot
+	member      lease.Member
+	token       int64
+	version     int32 // of alive
+	tick        int64
+	tickVersion int32
+}
+
+// claim applies c, and checks what claims promise.
+func (z *server) claim(c claim) lease.Outcome {
+	z.zxid++
+	j := z.jobs[c.slot]
+	rec := j.now()
+	sameAlive := rec.Exists && rec.Version == c.version
+	// Versions start anew when a job is submitted again; that the claimer's
+	// own heartbeat node is there tells one life of the job from another.
+	_, beating := beatOf(rec, c.member.SID)
+	if !sameAlive && z.w.mutant != claimsWithoutAlive || !beating && z.w.mutant < claimsWithoutAlive {
+		return lease.Refused
+	}
+	if !rec.Exists || j.tickVersion != c.tickVersion {
+		return lease.Refused
+	}
+	if by, twice := j.claimed[c.tick]; twice {
+		z.w.fail(c.slot, "(2) tick %d claimed by %s and by %s", c.tick, by, c.member.SID)
+	}
+	if c.member != rec.Owner {
+		z.w.fail(c.slot, "(2) tick %d claimed by %s with token %d, the record names %s with %d",
+			c.tick, c.member.Incarnation, c.token, rec.Owner.Incarnation, rec.Mzxid)
+	}
+	j.claimed[c.tick] = c.member.SID
+	j.tick = c.tick
+	j.tickVersion++
+	return lease.Done
+}

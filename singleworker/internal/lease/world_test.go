@@ -1,0 +1,254 @@
+package lease_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
+)
+
+// sessionTimeout is what the model server grants.
+const sessionTimeout = 4 * time.Second
+
+// mutant is a deliberate breach of the protocol, made by the executor or the
+// server: the checker must notice it.
+type mutant int
+
+const (
+	sound              mutant = iota
+	takesWithoutH             // a takeover does not check the owner's heartbeat
+	staleGroup                // the group is answered from before the slots were read
+	longLeases                // leases last 1.5 sessions
+	countsFromReply           // SentAt is when the reply came
+	claimsWithoutAlive        // a claim checks neither the owner record nor the own heartbeat
+	claimsWithoutBeat         // a claim checks the owner record's version alone
+)
+
+// profile is what may happen in one run; drawn from the seed.
+type profile struct {
+	instances, slots int
+	sync             time.Duration
+	faultEvery       time.Duration // mean
+	lossPercent      int           // requests that do not simply succeed
+	lag              int           // of reads, in transactions
+	watchLoss        int           // percent of watch events lost
+	reorder          bool          // replies overtake each other, as goroutines do
+	forced           bool          // sessions are ended from outside
+	resubmits        bool          // jobs are deleted and submitted again; else hands delete heartbeats
+	hangsForEver     bool          // one instance hangs at the end, pinging on
+	alike            bool          // every instance has every handler, no limits
+	maxSlots         int
+	drains           bool
+	noise            time.Duration // how long faults go on
+}
+
+func drawProfile(r *rand.Rand) profile {
+	p := profile{
+		instances: 2 + r.IntN(4), slots: 1 + r.IntN(9),
+		sync:       []time.Duration{sessionTimeout / 2, sessionTimeout, 2 * sessionTimeout, 4 * sessionTimeout}[r.IntN(4)],
+		faultEvery: sessionTimeout / time.Duration(1+r.IntN(6)),
+		watchLoss:  []int{0, 10, 50, 100}[r.IntN(4)],
+		reorder:    r.IntN(2) == 0, forced: r.IntN(4) == 0,
+		resubmits: r.IntN(2) == 0, hangsForEver: r.IntN(4) == 0, alike: r.IntN(2) == 0, drains: r.IntN(2) == 0,
+		noise: time.Duration(5+r.IntN(20)) * sessionTimeout,
+	}
+	if r.IntN(2) == 0 {
+		p.lossPercent = r.IntN(30)
+	}
+	if r.IntN(2) == 0 && !p.resubmits {
+		p.lag = r.IntN(40)
+	}
+	if !p.alike && r.IntN(3) == 0 {
+		p.maxSlots = 1 + r.IntN(4)
+	}
+	return p
+}
+
+// world is one simulated group. Everything happens in one goroutine, in the
+// order of the simulated time; the same seed gives the same run.
+type world struct {
+	profile
+	seed   uint64
+	mutant mutant
+	rng    *rand.Rand
+
+	time  time.Duration
+	queue schedule
+	quiet bool   // the noise has stopped
+	hung  string // this one hangs for ever since then
+
+	zk    *server
+	insts []*instance // every one that ever was, in order of start
+	sids  int
+
+	steps   int
+	settled map[lease.Slot]bool // has been owned as it should be since the noise stopped
+	owned   time.Duration       // how long after the noise that was not so for every slot
+	even    time.Duration       // how long after the noise anything was amiss
+	missing string              // what it was
+	tracing bool
+	trace   []traceLine
+	failure string
+	at      lease.Slot // that failed
+}
+
+type traceLine struct {
+	slot lease.Slot // "": concerns all
+	text string
+}
+
+func newWorld(seed uint64, m mutant) *world {
+	w := &world{seed: seed, mutant: m, rng: rand.New(rand.NewPCG(seed, 1)), settled: make(map[lease.Slot]bool)}
+	w.profile = drawProfile(w.rng)
+	if m == countsFromReply || m == longLeases || m == staleGroup || m == takesWithoutH {
+		w.forced = false
+	}
+	w.zk = newServer(w)
+	for k := range w.slots {
+		j := w.zk.add(lease.Slot(fmt.Sprintf("job%d", k)))
+		if k == 0 || w.rng.IntN(4) > 0 {
+			w.zk.create(j)
+		}
+	}
+	for range w.instances {
+		w.startInstance("", w.upTo(sessionTimeout))
+	}
+	return w
+}
+
+// log notes what happened, when a failure is being replayed.
+func (w *world) log(slot lease.Slot, format string, args ...any) {
+	if w.tracing {
+		w.trace = append(w.trace, traceLine{slot, fmt.Sprintf("%9.3fs ", w.time.Seconds()) + fmt.Sprintf(format, args...)})
+	}
+}
+
+// fail ends the run with a violated property.
+func (w *world) fail(slot lease.Slot, format string, args ...any) {
+	if w.failure == "" {
+		w.failure, w.at = fmt.Sprintf("%s at %.3fs: ", slot, w.time.Seconds())+fmt.Sprintf(format, args...), slot
+	}
+}
+
+// lastEvents returns the newest events of the slot that failed.
+func (w *world) lastEvents(n int) string {
+	var lines []string
+	for _, l := range slices.Backward(w.trace) {
+		if l.slot == "" || l.slot == w.at || w.at == "" {
+			if lines = append(lines, l.text); len(lines) == n {
+				break
+			}
+		}
+	}
+	slices.Reverse(lines)
+	return strings.Join(lines, "\n")
+}
+
+func (w *world) after(d time.Duration, f func()) { w.queue.push(w.time+max(d, 0), f) }
+
+// run lets time pass.
+func (w *world) run(d time.Duration) {
+	end := w.time + d
+	for w.failure == "" && len(w.queue.items) > 0 && w.queue.items[0].at <= end {
+		next := w.queue.pop()
+		w.time = next.at
+		next.f()
+		w.steps++
+	}
+	w.time = end
+}
+
+func (w *world) percent(n int) bool { return w.rng.IntN(100) < n }
+
+// upTo draws a duration below d.
+func (w *world) upTo(d time.Duration) time.Duration { return time.Duration(w.rng.Int64N(int64(d))) }
+
+// delay is how long a message travels: mostly short, at times long.
+func (w *world) delay() time.Duration {
+	switch {
+	case w.quiet:
+		return w.upTo(roundTrip / 2)
+	case w.percent(3):
+		return w.upTo(sessionTimeout * 7 / 10)
+	default:
+		return w.upTo(sessionTimeout / 20)
+	}
+}
+
+// roundTrip is the longest round trip once the noise has stopped.
+const roundTrip = sessionTimeout / 100
+
+func (w *world) watchSlot(slot lease.Slot) {
+	w.eachWatcher(func(i *instance) { i.post(lease.Look{Slot: slot}, w.delay()) })
+}
+
+func (w *world) watchGroup() {
+	w.eachWatcher(func(i *instance) { i.post(lease.LookAround{}, w.delay()) })
+}
+
+func (w *world) watchJobs() {
+	w.eachWatcher(func(i *instance) { w.after(w.delay(), i.listJobs) })
+}
+
+func (w *world) eachWatcher(f func(i *instance)) {
+	for _, i := range w.insts {
+		if i.up && !(w.watchLoss > 0 && w.percent(w.watchLoss)) {
+			f(i)
+		}
+	}
+}
+
+// schedule is a heap of what is to happen, by time and then by order of asking.
+type schedule struct {
+	items []scheduled
+	seq   int
+}
+
+type scheduled struct {
+	at  time.Duration
+	seq int
+	f   func()
+}
+
+func (s *schedule) less(a, b int) bool {
+	x, y := &s.items[a], &s.items[b]
+	return x.at < y.at || x.at == y.at && x.seq < y.seq
+}
+
+func (s *schedule) push(at time.Duration, f func()) {
+	s.seq++
+	s.items = append(s.items, scheduled{at, s.seq, f})
+	for k := len(s.items) - 1; k > 0; {
+		parent := (k - 1) / 2
+		if !s.less(k, parent) {
+			break
+		}
+		s.items[k], s.items[parent] = s.items[parent], s.items[k]
+		k = parent
+	}
+}
+
+func (s *schedule) pop() scheduled {
+	top := s.items[0]
+	last := len(s.items) - 1
+	s.items[0] = s.items[last]
+	s.items[last] = scheduled{}
+	s.items = s.items[:last]
+	for k := 0; ; {
+		child := 2*k + 1
+		if child >= last {
+			return top
+		}
+		if child+1 < last && s.less(child+1, child) {
+			child++
+		}
+		if !s.less(child, k) {
+			return top
+		}
+		s.items[k], s.items[child] = s.items[child], s.items[k]
+		k = child
+	}
+}

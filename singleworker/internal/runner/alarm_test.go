@@ -1,0 +1,71 @@
+package runner
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Ticks at 12:00, 12:01 and so on; clocks are given in minutes after 12:00.
+func TestAlarmDue(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	at := func(minutes float64) time.Time { return noon.Add(time.Duration(minutes * float64(time.Minute))) }
+	// entry is a tick whose timer was set when the wall clock was fast by so much.
+	entry := func(tick, fast float64) told { return told{tick: at(tick), rings: at(tick - fast)} }
+	for what, row := range map[string]struct {
+		told []told
+		now  float64
+		want float64 // -1: none
+		left int
+	}{
+		"nothing told":                       {nil, 7, -1, 0},
+		"on time":                            {[]told{entry(0, 0)}, 0, 0, 0},
+		"on time, the next told already":     {[]told{entry(0, 0), entry(1, 0)}, 0, 0, 1},
+		"late":                               {[]told{entry(0, 0), entry(1, 0)}, 0.9, 0, 1},
+		"so late that ticks were missed":     {[]told{entry(0, 0), entry(1, 0), entry(2, 0), entry(3, 0)}, 2.5, 2, 1},
+		"the tick taken by the one before":   {[]told{entry(3, 0)}, 2.5, -1, 1},
+		"the wall clock was set back":        {[]told{entry(60, 60), entry(61, 0)}, 0, 60, 1},
+		"set back, and the alarm is late":    {[]told{entry(60, 60), entry(61, 60), entry(62, 0)}, 1.5, 61, 1},
+		"the monotonic clock has been still": {[]told{entry(0, -600), entry(600, 0)}, 599, 0, 1},
+	} {
+		a := &alarm{told: slices.Clone(row.told)}
+		tick, ok := a.due(at(row.now))
+		if ok != (row.want >= 0) || ok && !tick.Equal(at(row.want)) || len(a.told) != row.left {
+			t.Errorf("%s: due = %v, %v with %d left; want %v min with %d", what, tick, ok, len(a.told), row.want, row.left)
+		}
+	}
+}
+
+func TestAlarmTellsTheTicksAfterTheLastClaim(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		midnight := time.Now()
+		a := &alarm{schedule: parse(t, "0 0/10 * * * ?", time.UTC), after: midnight.Add(25 * time.Minute)}
+		next := a.Next(midnight)
+		for _, want := range []time.Duration{30 * time.Minute, 40 * time.Minute, 50 * time.Minute} {
+			if got := next.Sub(midnight); got != want {
+				t.Errorf("next tick after %v, want after %v", got, want)
+			}
+			next = a.Next(next)
+		}
+		if tick, ok := a.due(midnight.Add(30 * time.Minute)); !ok || tick != midnight.Add(30*time.Minute).UTC() {
+			t.Errorf("due = %v, %v; want 00:30 in the zone of the schedule", tick, ok)
+		}
+	})
+}
+
+func TestAlarmOfAScheduleThatIsOverIsFarOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := &alarm{schedule: parse(t, "@at 1999-12-31T00:00:00Z", time.UTC)}
+		now := time.Now()
+		if next := a.Next(now); next.Sub(now) < 50*365*24*time.Hour {
+			t.Errorf("next = %v, want a time that never comes", next)
+		}
+		if tick, ok := a.due(now.Add(ended)); ok {
+			t.Errorf("due = %v, want none", tick)
+		}
+	})
+}

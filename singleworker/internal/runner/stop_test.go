@@ -1,0 +1,160 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestStopStartsNoFurtherRun(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		midnight := time.Now()
+		w.run(t.Context())
+		w.runner.Own(w.job("slow", "0 * * * * ?", func(context.Context, Claim) error {
+			time.Sleep(20 * time.Second)
+			return nil
+		}))
+		w.runner.Own(w.job("other", "30 * * * * ?", nil))
+		w.runner.Own(w.job("tick", "10 1 * * * ?", nil))
+		pass(65 * time.Second)
+		w.runner.Stop()
+		w.runner.Own(w.job("late", "* * * * * ?", nil)) // by an owner that does not know yet
+		if err := <-w.ended; err != nil {
+			t.Errorf("Run = %v, want nil", err)
+		}
+		if took := time.Since(midnight); took != 80*time.Second {
+			t.Errorf("Run ended after %v, want 80s, when the last run did", took)
+		}
+		w.wantOnTime(midnight.Add(30*time.Second), midnight.Add(60*time.Second))
+	})
+}
+
+func TestRunsThatOutlastTheGraceAreCancelled(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.run(t.Context())
+		w.runner.Own(w.job("job", "0 * * * * ?", untilEnd))
+		pass(65 * time.Second)
+		start := time.Now()
+		w.runner.Stop()
+		pass(10 * time.Second)
+		w.runner.Stop() // does not begin again
+		if err := <-w.ended; err != nil || time.Since(start) != grace {
+			t.Errorf("Run = %v after %v, want nil after %v", err, time.Since(start), grace)
+		}
+		w.wantResult(Interrupted, ErrStopping)
+	})
+}
+
+func TestHandlersThatIgnoreTheirContextAreReported(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		release := make(chan struct{})
+		deaf := func(context.Context, Claim) error {
+			<-release
+			return nil
+		}
+		w.run(t.Context())
+		w.runner.Own(w.job("deaf", "0 * * * * ?", deaf))
+		w.runner.Own(w.job("as deaf", "0 * * * * ?", deaf))
+		w.runner.Own(w.job("obedient", "0 * * * * ?", untilEnd))
+		pass(65 * time.Second)
+		start := time.Now()
+		w.runner.Stop()
+		err := <-w.ended
+		var stuck *StuckError
+		if !errors.As(err, &stuck) || !slices.Equal(stuck.Jobs, []string{"as deaf", "deaf"}) {
+			t.Errorf("Run = %v, want a *StuckError for both", err)
+		}
+		if want := "handlers ignore their context and still run: as deaf, deaf"; err.Error() != want {
+			t.Errorf("%q, want %q", err, want)
+		}
+		if took := time.Since(start); took != grace+stuckAfter {
+			t.Errorf("reported after %v, want the grace and %v", took, stuckAfter)
+		}
+		close(release) // the bubble wants every goroutine to end
+	})
+}
+
+func TestStopBeforeRun(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.runner.Own(w.job("job", "* * * * * ?", nil))
+		w.runner.Stop()
+		w.runner.Stop()
+		start := time.Now()
+		if err := w.runner.Run(t.Context()); err != nil || time.Since(start) != 0 {
+			t.Errorf("Run = %v after %v, want nil at once", err, time.Since(start))
+		}
+		w.wantOnTime() // nothing
+		w.runner.Stop()
+	})
+}
+
+func TestEndOfTheContextEndsRunsAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w.run(ctx)
+		w.runner.Own(w.job("job", "0 * * * * ?", untilEnd))
+		pass(65 * time.Second)
+		start := time.Now()
+		cancel()
+		if err := <-w.ended; err != nil || time.Since(start) != 0 {
+			t.Errorf("Run = %v after %v, want nil at once", err, time.Since(start))
+		}
+		w.wantResult(Interrupted, context.Canceled)
+	})
+}
+
+// Own, Disown and Stop may come at any time, from anywhere. Nothing hangs, nothing is
+// left behind, and every claim that stood has its result.
+func TestStartStopStress(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var wg sync.WaitGroup
+		for worker := range uint64(10) {
+			r := rand.New(rand.NewPCG(worker, 50))
+			wg.Go(func() {
+				for range 50 {
+					startStop(t, r)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+func startStop(t *testing.T, r *rand.Rand) {
+	t.Helper()
+	w := newWorld(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	// Drawn before anything runs: a seed is one scenario.
+	random := func() time.Duration { return time.Duration(r.Int64N(int64(5 * time.Second))) }
+	own, disown, stop, end, run := random(), random(), random(), random(), random()
+	if r.IntN(2) == 0 {
+		end = time.Minute // the context outlasts it
+	}
+	if r.IntN(8) != 0 {
+		run = 0 // else Stop may come first
+	}
+	for i := range r.IntN(4) {
+		w.runner.Own(w.job(fmt.Sprint(i), "* * * * * ?", untilEnd))
+	}
+	again := w.job("0", "@every 1s", nil)
+	for after, do := range map[time.Duration]func(){
+		own: func() { w.runner.Own(again) }, disown: func() { w.runner.Disown("1") }, stop: w.runner.Stop, end: cancel,
+	} {
+		time.AfterFunc(after, do)
+	}
+	time.Sleep(run)
+	if err := w.runner.Run(ctx); err != nil {
+		t.Errorf("Run = %v, want nil", err)
+	}
+	if len(w.finished) != len(w.claims) || len(w.results) != len(w.claims) {
+		t.Errorf("%d claims, %d results recorded, %d reported", len(w.claims), len(w.finished), len(w.results))
+	}
+}

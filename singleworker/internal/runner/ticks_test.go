@@ -1,0 +1,231 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+// A bubble's clock begins at midnight, 2000-01-01, UTC.
+
+func TestTicksFireAtTheirTimes(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		midnight := time.Now()
+		time.Sleep(1234 * time.Millisecond) // nobody starts on the dot
+		w.run(t.Context())
+		w.runner.Own(w.job("job", "0/20 * * * * ?", nil))
+		pass(time.Minute)
+		w.stop()
+		w.wantOnTime(midnight.Add(20*time.Second), midnight.Add(40*time.Second), midnight.Add(60*time.Second))
+
+		c := w.claims[0]
+		if c.Job != "job" || c.Token != 7 || c.Attempt != 1 || c.RunID == "" || c.RunID == w.claims[1].RunID {
+			t.Errorf("claim %+v, want the first attempt of job under token 7 with a run id of its own", c)
+		}
+		if c != w.starts[0] {
+			t.Errorf("claimed %+v, started %+v; want the same", c, w.starts[0])
+		}
+	})
+}
+
+func TestEveryIsAnchoredAtTheEpoch(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		midnight := time.Now()
+		time.Sleep(1200 * time.Millisecond)
+		w.run(t.Context())
+		w.runner.Own(w.job("job", "@every 1500ms", nil))
+		pass(5 * time.Second)
+		w.stop()
+		var want []time.Time
+		for _, ms := range []time.Duration{1500, 3000, 4500, 6000} {
+			want = append(want, midnight.Add(ms*time.Millisecond))
+		}
+		w.wantOnTime(want...)
+	})
+}
+
+// After its only tick an @at job is silent, and costs nothing: a busy alarm would keep
+// this year from passing.
+func TestAtFiresOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		midnight := time.Now()
+		w.run(t.Context())
+		w.runner.Own(w.job("job", "@at 2000-01-01T06:00:00Z", nil))
+		w.runner.Own(w.job("over", "@at 1999-01-01T06:00:00Z", nil))
+		pass(365 * 24 * time.Hour)
+		w.stop()
+		w.wantOnTime(midnight.Add(6 * time.Hour))
+	})
+}
+
+func TestOneDayOfFiveMinutes(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		midnight := time.Now()
+		w.run(t.Context())
+		w.runner.Own(w.job("job", "0 */5 * * * ?", nil))
+		pass(24 * time.Hour)
+		w.stop()
+		var want []time.Time
+		for i := range 288 {
+			want = append(want, midnight.Add(time.Duration(i+1)*5*time.Minute))
+		}
+		w.wantOnTime(want...)
+	})
+}
+
+// The alarm clock has opinions of its own on daylight saving; package cronexpr's count.
+func TestDaysOnWhichClocksChange(t *testing.T) {
+	newYork, err := time.LoadLocation("America/New_York")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		schedule string
+		from     string // for six hours
+		want     []string
+	}{
+		{"0 30 * * * ?", "2026-11-01T03:45:00Z", []string{ // 01:30 comes twice
+			"00:30 EDT", "01:30 EDT", "01:30 EST", "02:30 EST", "03:30 EST", "04:30 EST",
+		}},
+		{"@hourly", "2026-11-01T04:30:00Z", []string{
+			"01:00 EDT", "01:00 EST", "02:00 EST", "03:00 EST", "04:00 EST", "05:00 EST",
+		}},
+		{"0 30 1 * * ?", "2026-11-01T03:45:00Z", []string{"01:30 EDT"}},
+		{"0 30 2 * * ?", "2026-03-08T04:45:00Z", []string{"03:00 EDT"}}, // there is no 02:30
+		{"0 30 * * * ?", "2026-03-08T04:45:00Z", []string{
+			"00:30 EST", "01:30 EST", "03:30 EDT", "04:30 EDT", "05:30 EDT", "06:30 EDT",
+		}},
+	} {
+		t.Run(row.schedule+" from "+row.from, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				from, err := time.Parse(time.RFC3339, row.from)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var want []time.Time
+				for _, text := range row.want {
+					at, err := time.ParseInLocation("2006-01-02 15:04 MST", row.from[:len("2006-01-02")]+" "+text, newYork)
+					if err != nil {
+						t.Fatal(err)
+					}
+					want = append(want, at)
+				}
+				time.Sleep(time.Until(from))
+				w.run(t.Context())
+				job := w.job("job", "@yearly", nil)
+				job.Schedule = parse(t, row.schedule, newYork)
+				w.runner.Own(job)
+				pass(6 * time.Hour)
+				w.stop()
+				w.wantOnTime(want...)
+				if ticks, _ := w.ticks(); len(ticks) > 0 && ticks[0].Location() != newYork {
+					t.Errorf("the tick is in %v, want the job's own zone", ticks[0].Location())
+				}
+			})
+		})
+	}
+}
+
+// Where this machine is must not matter. In Shanghai it is 10:00:00 when the job of
+// 10:00:00 UTC is adopted.
+func TestTheMachinesOwnZoneDoesNotMatter(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		midnight := time.Now()
+		local := time.Local
+		time.Sleep(2*time.Hour + 500*time.Millisecond)
+		w.run(t.Context())
+		_, offset := time.Now().In(local).Zone()
+		// Whatever the zone of the machine that runs this: the next tick shows the wall
+		// clock that it shows now.
+		zone := time.FixedZone("job's", offset-8*3600)
+		job := w.job("job", "@yearly", nil)
+		job.Schedule = parse(t, "0 0 2 * * ?", zone)
+		w.runner.Own(job)
+		pass(24 * time.Hour)
+		w.stop()
+		w.wantOnTime(midnight.Add(10*time.Hour - time.Duration(offset)*time.Second))
+	})
+}
+
+func TestOwnTwiceReplaces(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		midnight := time.Now()
+		var ran []string
+		handler := func(name string) func(context.Context, Claim) error {
+			return func(context.Context, Claim) error {
+				ran = append(ran, name)
+				return nil
+			}
+		}
+		w.run(t.Context())
+		w.runner.Own(w.job("job", "0 * * * * ?", handler("old")))
+		time.Sleep(90 * time.Second)
+		w.runner.Own(w.job("job", "0 0/5 * * * ?", handler("new")))
+		pass(10 * time.Minute)
+		w.stop()
+		w.wantOnTime(midnight.Add(time.Minute), midnight.Add(5*time.Minute), midnight.Add(10*time.Minute))
+		if len(ran) != 3 || ran[0] != "old" || ran[1] != "new" {
+			t.Errorf("ran %v, want old once, then new", ran)
+		}
+	})
+}
+
+// What was run here is not forgotten when the job is told again with an older record.
+func TestOwnTwiceDoesNotRunATickAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		midnight := time.Now()
+		w.run(t.Context())
+		w.runner.Own(w.job("job", "0 * * * * ?", nil))
+		pass(time.Minute)
+		w.runner.Own(w.job("job", "0 * * * * ?", nil)) // in the very moment of the tick
+		pass(time.Minute)
+		w.stop()
+		w.wantOnTime(midnight.Add(time.Minute), midnight.Add(2*time.Minute))
+	})
+}
+
+func TestDisownStops(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		midnight := time.Now()
+		w.run(t.Context())
+		w.runner.Own(w.job("job", "0 * * * * ?", nil))
+		w.runner.Own(w.job("kept", "0 30 * * * ?", nil))
+		time.Sleep(90 * time.Second)
+		w.runner.Disown("job")
+		w.runner.Disown("never owned")
+		pass(time.Hour)
+		w.stop()
+		w.wantOnTime(midnight.Add(time.Minute), midnight.Add(30*time.Minute))
+	})
+}
+
+func TestDisownLeavesTheRunToItsGrant(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		canceled := errors.New("job cancelled")
+		w.run(t.Context())
+		w.runner.Own(w.job("job", "0 * * * * ?", untilEnd))
+		time.Sleep(61 * time.Second)
+		w.runner.Disown("job")
+		time.Sleep(time.Hour)
+		if got := w.reported(); len(got) != 0 {
+			t.Errorf("the run ended with its job: %+v", got)
+		}
+		w.book.Close("job", canceled)
+		w.stop()
+		w.wantResult(Interrupted, canceled)
+	})
+}
+
+func TestClaimedTicksAreNotRun(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		midnight := time.Now()
+		w.run(t.Context())
+		job := w.job("job", "0 * * * * ?", nil)
+		job.Last = midnight.Add(3 * time.Minute) // by an instance whose clock is fast
+		w.runner.Own(job)
+		pass(5 * time.Minute)
+		w.stop()
+		w.wantOnTime(midnight.Add(4*time.Minute), midnight.Add(5*time.Minute))
+	})
+}

@@ -1,0 +1,109 @@
+package task_test
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/swjobs/singleworker/singleworker/internal/task"
+)
+
+func TestMailboxKeepsTheOrder(t *testing.T) {
+	t.Parallel()
+	box := task.NewMailbox()
+	var got []int
+	for i := range 5 {
+		box.Post(func() { got = append(got, i) })
+	}
+	if len(got) != 0 {
+		t.Fatalf("Post ran %v itself", got)
+	}
+	<-box.Ready()
+	box.Run()
+	if !slices.Equal(got, []int{0, 1, 2, 3, 4}) {
+		t.Errorf("ran %v, want 0 to 4 in order", got)
+	}
+	box.Run()
+	if len(got) != 5 {
+		t.Errorf("a second Run ran %v again", got[5:])
+	}
+}
+
+func TestMailboxMergesWakeUpsAndNothingElse(t *testing.T) {
+	t.Parallel()
+	box := task.NewMailbox()
+	ran := 0
+	for range 3 {
+		box.Post(func() { ran++ })
+	}
+	<-box.Ready()
+	select {
+	case <-box.Ready():
+		t.Error("three posts woke up twice, want once")
+	default:
+	}
+	if box.Run(); ran != 3 {
+		t.Errorf("one wake-up ran %d posts, want all 3", ran)
+	}
+}
+
+// What a post posts is a fact of its own, with a wake-up of its own: Run comes to an
+// end although posts follow from posts.
+func TestPostsMadeWhileRunningWaitForTheNextRun(t *testing.T) {
+	t.Parallel()
+	box := task.NewMailbox()
+	var got []string
+	box.Post(func() {
+		got = append(got, "first")
+		box.Post(func() { got = append(got, "follower") })
+	})
+	box.Post(func() { got = append(got, "second") })
+	<-box.Ready()
+	box.Run()
+	if want := []string{"first", "second"}; !slices.Equal(got, want) {
+		t.Fatalf("the first Run ran %v, want %v", got, want)
+	}
+	<-box.Ready() // there is a wake-up for it
+	box.Run()
+	if want := []string{"first", "second", "follower"}; !slices.Equal(got, want) {
+		t.Errorf("the second Run has run %v, want %v", got, want)
+	}
+}
+
+// Under -race: each poster's posts are run in its order, and none is lost.
+func TestMailboxLosesNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const posters, each = 8, 500
+		box := task.NewMailbox()
+		done := make(chan struct{})
+		got := make([][]int, posters) // only the owner touches it
+		go func() {
+			defer close(done)
+			for ran := 0; ran < posters*each; {
+				<-box.Ready()
+				box.Run()
+				ran = 0
+				for _, of := range got {
+					ran += len(of)
+				}
+			}
+		}()
+		var wg sync.WaitGroup
+		for poster := range posters {
+			wg.Go(func() {
+				for i := range each {
+					box.Post(func() { got[poster] = append(got[poster], i) })
+				}
+			})
+		}
+		wg.Wait()
+		<-done // a lost post leaves the bubble deadlocked, which fails the test
+		for poster, of := range got {
+			if !slices.IsSorted(of) {
+				t.Errorf("the posts of poster %d were run in another order", poster)
+			}
+		}
+	})
+}

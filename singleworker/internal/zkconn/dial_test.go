@@ -1,0 +1,206 @@
+package zkconn
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// tryNext asks n times for the next server; a "!" marks those before which the library
+// pauses and fails what is queued.
+func tryNext(h *hosts, n int) []string {
+	var got []string
+	for range n {
+		server, retryStart := h.Next()
+		if retryStart {
+			server = "!" + server
+		}
+		got = append(got, server)
+	}
+	return got
+}
+
+func newHosts(t *testing.T, servers ...string) *hosts {
+	t.Helper()
+	h := &hosts{}
+	if err := h.Init(servers); err != nil || h.Len() != len(servers) {
+		t.Fatalf("Init(%q) = %v with %d servers", servers, err, h.Len())
+	}
+	return h
+}
+
+func TestHostsPauseAfterEachFullTurn(t *testing.T) {
+	t.Parallel()
+	h := newHosts(t, "a", "b", "c")
+	if got, want := tryNext(h, 7), []string{"a", "b", "c", "!a", "b", "c", "!a"}; !slices.Equal(got, want) {
+		t.Errorf("tries %v, want %v", got, want)
+	}
+	alone := newHosts(t, "a")
+	if got, want := tryNext(alone, 3), []string{"a", "!a", "!a"}; !slices.Equal(got, want) {
+		t.Errorf("with one server tries %v, want %v", got, want)
+	}
+}
+
+func TestHostsGoOnAtTheNextServerAfterALongConnection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHosts(t, "a", "b", "c")
+		tryNext(h, 2)
+		h.Connected() // to b
+		time.Sleep(time.Minute)
+		// At once: a session must not wait while there are servers left to ask.
+		if got, want := tryNext(h, 4), []string{"c", "a", "b", "!c"}; !slices.Equal(got, want) {
+			t.Errorf("tries %v, want %v", got, want)
+		}
+	})
+}
+
+// A server that accepts and hangs up must not be asked in a hot loop.
+func TestHostsPauseAfterAConnectionThatDidNotLast(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHosts(t, "a", "b", "c")
+		for i, want := range []string{"a", "!b", "!c", "!a"} {
+			if got := tryNext(h, 1); got[0] != want {
+				t.Errorf("try %d is %v, want %v", i, got, want)
+			}
+			h.Connected()
+			time.Sleep(briefly - 1)
+		}
+		time.Sleep(1)
+		if got := tryNext(h, 1); got[0] != "b" {
+			t.Errorf("after a whole %v the try is %v, want b at once", briefly, got)
+		}
+	})
+}
+
+// response is a connect response that grants a session timeout.
+func response(granted time.Duration) []byte {
+	frame := binary.BigEndian.AppendUint32(nil, 36)
+	frame = binary.BigEndian.AppendUint32(frame, 0) // protocol version
+	frame = binary.BigEndian.AppendUint32(frame, uint32(granted.Milliseconds()))
+	return append(frame, make([]byte, 28)...)
+}
+
+// shake returns a handshake with a deadline in 10 s, and its peer.
+func shake(t *testing.T) (*handshake, net.Conn) {
+	t.Helper()
+	client, server := net.Pipe()
+	t.Cleanup(func() {
+		_, _ = client.Close(), server.Close()
+	})
+	granted := new(atomic.Int64)
+	granted.Store(int64(4 * time.Second)) // as asked for
+	return &handshake{
+		Conn: client, head: make([]byte, 0, headBytes), granted: granted, deadline: time.Now().Add(10 * time.Second),
+	}, server
+}
+
+func TestGrantedTimeoutIsReadOffTheResponse(t *testing.T) {
+	t.Parallel()
+	for what, row := range map[string]struct {
+		granted, want time.Duration
+		chunk         int
+	}{
+		"at once":                   {6 * time.Second, 6 * time.Second, 40},
+		"byte by byte":              {6 * time.Second, 6 * time.Second, 1},
+		"cut within the timeout":    {70 * time.Second, 70 * time.Second, 10},
+		"an expired session grants": {0, 4 * time.Second, 40}, // nothing: what was asked for stays
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			conn, server := shake(t)
+			sent := append(response(row.granted), "and what follows"...)
+			go func() {
+				for chunk := range slices.Chunk(sent, row.chunk) {
+					if _, err := server.Write(chunk); err != nil {
+						return
+					}
+				}
+			}()
+			got := make([]byte, len(sent))
+			if _, err := io.ReadFull(conn, got); err != nil || !slices.Equal(got, sent) {
+				t.Errorf("%s: read %q, %v; want all that was sent, unchanged", what, got, err)
+			}
+			if granted := time.Duration(conn.granted.Load()); granted != row.want {
+				t.Errorf("%s: granted %v, want %v", what, granted, row.want)
+			}
+		})
+	}
+}
+
+func TestHandshakeCannotHang(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		conn, server := shake(t)
+		start := time.Now()
+		// The library takes its deadline away between the length and the rest.
+		for _, deadline := range []time.Time{{}, start.Add(time.Hour)} {
+			if err := conn.SetReadDeadline(deadline); err != nil {
+				t.Fatal(err)
+			}
+			go func() { _, _ = server.Write([]byte{0, 0, 0, 36}) }() // and then nothing
+			_, err := io.ReadFull(conn, make([]byte, 36))
+			if !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 10*time.Second {
+				t.Errorf("deadline %v: %v after %v, want a timeout after 10s", deadline, err, time.Since(start))
+			}
+			synctest.Wait()
+		}
+	})
+}
+
+func TestEarlierDeadlineOfTheHandshakeHolds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		conn, _ := shake(t)
+		start := time.Now()
+		if err := conn.SetReadDeadline(start.Add(time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != time.Second {
+			t.Errorf("%v after %v, want a timeout after 1s", err, time.Since(start))
+		}
+	})
+}
+
+func TestAfterTheHandshakeDeadlinesAreTheLibrarys(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		conn, server := shake(t)
+		go func() { _, _ = server.Write(response(time.Second)) }()
+		if _, err := io.ReadFull(conn, make([]byte, 40)); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		if err := conn.SetReadDeadline(start.Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != time.Hour {
+			t.Errorf("%v after %v, want a timeout after 1h", err, time.Since(start))
+		}
+	})
+}
+
+func TestTLSHandshakeThatFailsClosesTheConnection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client, server := net.Pipe()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		go func() { _, _ = io.Copy(io.Discard, server) }() // reads, and never answers
+		if _, err := secure(ctx, client, &tls.Config{MinVersion: tls.VersionTLS12}, "zk1:2181"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("secure = %v, want the context's end", err)
+		}
+		if _, err := client.Write([]byte{1}); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("the connection is still open: %v", err)
+		}
+	})
+}

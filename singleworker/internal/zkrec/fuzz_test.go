@@ -1,0 +1,89 @@
+package zkrec_test
+
+import (
+	"bytes"
+	"maps"
+	"testing"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// Whatever a hand or another program left in a node: no reader panics, and what it
+// takes is written in a form that is read as the same again.
+
+func FuzzParseSpec(f *testing.F) {
+	for _, seed := range []string{
+		"", "0 0 3 * * ?", " @daily\n", "{}", `{"schema":1,"schedule":"@daily","time_zone":"Asia/Tokyo"}`,
+		`{"schema":2}`, `{"schedule":" {"}`, `{"args":{"a":"1","a":null},"Args":{"b":"<>"},"extra":[1, 2]}`,
+		`{"Schedule":"x","schedule":"y"}`, `{"ſchedule":"x"}`, "{\"\xff\":1,\"\xfe\":2}", "\xff",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		first, err := zkrec.ParseSpec(data)
+		if err != nil {
+			return
+		}
+		written := first.Encode()
+		if len(written) > zkrec.MaxRecordBytes {
+			return // characters that JSON escapes
+		}
+		second, err := zkrec.ParseSpec(written)
+		if err != nil {
+			t.Fatalf("%q is written as %q, which is not read: %v", data, written, err)
+		}
+		if first.Schedule != second.Schedule || first.TimeZone != second.TimeZone || first.Handler != second.Handler ||
+			first.Declared != second.Declared || !maps.Equal(first.Args, second.Args) {
+			t.Fatalf("%q is read as\n%+v, written and read again as\n%+v", data, first, second)
+		}
+		if again := second.Encode(); !bytes.Equal(written, again) {
+			t.Fatalf("%q is written as\n%q, then as\n%q", data, written, again)
+		}
+	})
+}
+
+func FuzzParseTick(f *testing.F) {
+	for _, seed := range []string{
+		"", "null", "0", "{}", `{"schema":1,"tick":1798131600000,"run_id":"r","sid":"s","token":9,"state":"running"}`,
+		`{"schema":2}`, `{"error":"\ud800"}`, "{\"error\":\"\xff\"}", `{"tick":1e3}`, `{"attempt":-1,"ended":7}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		first, err := zkrec.ParseTick(data)
+		if err != nil {
+			return
+		}
+		second, err := zkrec.ParseTick(first.Encode())
+		if err != nil {
+			t.Fatalf("%q is written as %q, which is not read: %v", data, first.Encode(), err)
+		}
+		if len(first.Error) > zkrec.MaxErrorBytes {
+			first.Error = second.Error // capped
+		}
+		first.Schema = zkrec.Schema // of whoever wrote last
+		if first != second {
+			t.Fatalf("%q is read as\n%+v, written and read again as\n%+v", data, first, second)
+		}
+	})
+}
+
+func FuzzParseOwner(f *testing.F) {
+	for _, seed := range []string{
+		"", " ", "null", "{}", "1798131600000", `{"sid":"s","incarnation":"i"}`, `{"offer":"o"}`, `{"SID":"s"}`, "{\"sid\":\"\xff\"}",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		first, err := zkrec.ParseOwner(data)
+		if err != nil {
+			if first != (zkrec.Owner{}) {
+				t.Fatalf("%q names %+v in spite of %v", data, first, err)
+			}
+			return
+		}
+		if second, err := zkrec.ParseOwner(first.Encode()); err != nil || first != second {
+			t.Fatalf("%q is read as %+v, written and read again as %+v, %v", data, first, second, err)
+		}
+	})
+}

@@ -1,0 +1,143 @@
+package zkrec_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// golden compares lines with a file of testdata, which is what earlier versions
+// wrote: a difference means that they cannot read what this one writes.
+func golden(t *testing.T, name string, lines []string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	got := strings.Join(lines, "\n") + "\n"
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v; run the test with -update to write it", err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; if that is intended, run the test with -update\ngot:\n%swant:\n%s", path, got, want)
+	}
+}
+
+// record is one record in each form that it takes.
+type record struct {
+	name string
+	data []byte
+	read any // what data is read as
+	err  error
+}
+
+var started = time.Date(2026, 12, 24, 17, 0, 0, 123e6, time.UTC)
+
+func spec(name string, s zkrec.Spec) record {
+	r := record{name: name, data: s.Encode()}
+	r.read, r.err = zkrec.ParseSpec(r.data)
+	return r
+}
+
+func owner(name string, o zkrec.Owner) record {
+	r := record{name: name, data: o.Encode()}
+	r.read, r.err = zkrec.ParseOwner(r.data)
+	return r
+}
+
+func tick(name string, k zkrec.Tick) record {
+	r := record{name: name, data: k.Encode()}
+	r.read, r.err = zkrec.ParseTick(r.data)
+	return r
+}
+
+func instance(name string, i zkrec.Instance) record {
+	r := record{name: name, data: i.Encode()}
+	r.read, r.err = zkrec.ParseInstance(r.data)
+	return r
+}
+
+func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
+	t.Parallel()
+	claim := zkrec.Tick{
+		Schema: zkrec.Schema, Tick: 1798131600000, RunID: "5f1c", SID: "host-7-ab12", Token: 4294967301,
+		Attempt: 1, Started: 1798131600004, State: zkrec.RunRunning,
+	}
+	result := claim
+	result.State, result.Ended, result.Error = zkrec.RunFailed, 1798131601000, "no \"route\"\nto <host>"
+	interrupted := claim
+	interrupted.State, interrupted.Ended, interrupted.Error = zkrec.RunInterrupted, 1798131601000, "lease lost"
+	done := claim
+	done.State, done.Ended = zkrec.RunOK, 1798131600100
+	running := zkrec.Instance{
+		Schema: zkrec.Schema, Incarnation: "inc", Host: "host", PID: 7, StartedAt: started,
+		Version: "v1.2.3", Owned: 3, State: zkrec.InstanceActive,
+	}
+	stopping := running
+	stopping.MaxSlots, stopping.Owned, stopping.State = 5, 0, zkrec.InstanceStopping
+	full := zkrec.Spec{
+		Schedule: "0 0 3 * * ?", TimeZone: "Asia/Shanghai", Handler: "stats",
+		Args: map[string]string{"b": "2", "a": "<1>"}, Declared: "00112233aabbccdd",
+	}
+	wants := map[string]any{
+		"spec, schedule only": zkrec.Spec{Schedule: "0 0 3 * * ?"},
+		"spec, zone":          zkrec.Spec{Schedule: "0 0 3 * * ?", TimeZone: "Asia/Shanghai"},
+		"spec, all":           full,
+		"owner, none":         zkrec.Owner{},
+		"owner":               zkrec.Owner{SID: "host-7-ab12", Incarnation: "inc"},
+		"owner, offer":        zkrec.Owner{Offer: "host-8-cd34"},
+		"tick, running":       claim, "tick, ok": done, "tick, failed": result, "tick, interrupted": interrupted,
+		"instance, active": running, "instance, stopping": stopping,
+	}
+	records := []record{
+		spec("spec, schedule only", zkrec.Spec{Schedule: "0 0 3 * * ?"}),
+		spec("spec, zone", zkrec.Spec{Schedule: "0 0 3 * * ?", TimeZone: "Asia/Shanghai"}),
+		spec("spec, all", full),
+		owner("owner, none", zkrec.Owner{}),
+		owner("owner", zkrec.Owner{SID: "host-7-ab12", Incarnation: "inc"}),
+		owner("owner, offer", zkrec.Owner{Offer: "host-8-cd34"}),
+		tick("tick, running", claim), tick("tick, ok", done), tick("tick, failed", result), tick("tick, interrupted", interrupted),
+		instance("instance, active", running), instance("instance, stopping", stopping),
+	}
+	var lines []string
+	for _, r := range records {
+		lines = append(lines, fmt.Sprintf("%-20s %s", r.name, r.data))
+		if r.err != nil || !reflect.DeepEqual(r.read, wants[r.name]) {
+			t.Errorf("%s is read as\n%+v, %v\nwant\n%+v", r.name, r.read, r.err, wants[r.name])
+		}
+	}
+	lines = append(lines, fmt.Sprintf("%-20s %s", "heartbeat", zkrec.EncodeBeat(started)))
+	golden(t, "records.golden", lines)
+}
+
+func TestPathsAreAsEver(t *testing.T) {
+	t.Parallel()
+	tree := zkrec.NewTree("billing")
+	var lines []string
+	add := func(what, path string) { lines = append(lines, fmt.Sprintf("%-13s %s", what, path)) }
+	add("Root", tree.Root())
+	add("Job", tree.Job("daily stats"))
+	add("Register", tree.Register("daily stats"))
+	add("Registration", tree.Registration("daily stats", "host-7"))
+	add("Alive", tree.Alive("daily stats"))
+	add("Heartbeat", tree.Heartbeat("daily stats", "host-7"))
+	add("Tick", tree.Tick("daily stats"))
+	add("Instances", tree.Instances())
+	add("Instance", tree.Instance("host-7"))
+	for i, node := range tree.NewJob("daily stats", zkrec.Spec{Schedule: "@daily"}) {
+		add(fmt.Sprintf("NewJob %d", i), strings.TrimSpace(node.Path+" "+string(node.Data)))
+	}
+	golden(t, "paths.golden", lines)
+}

@@ -1,0 +1,298 @@
+package zkrec_test
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+func TestCheckName(t *testing.T) {
+	t.Parallel()
+	for _, good := range []string{
+		"daily-stats", "x", "com.example.Job$Inner", "Täglich 日次", "a b", "...", "a_b", "{0}", "100%", "zookeeper",
+		strings.Repeat("n", zkrec.MaxNameBytes),
+	} {
+		if err := zkrec.CheckName(good); err != nil {
+			t.Errorf("%q %v, want it to be a name", good, err)
+		}
+	}
+	for bad, want := range map[string]string{
+		"": "is empty",
+		strings.Repeat("n", zkrec.MaxNameBytes+1): "is 201 bytes long, at most 200 are allowed",
+		strings.Repeat("é", 101):                  "is 202 bytes long, at most 200 are allowed",
+		"a\xffb":                                  "is not valid UTF-8",
+		".":                                       "is a path element of its own",
+		"..":                                      "is a path element of its own",
+		"_instances":                              `begins with "_", which is reserved`,
+		"a/b":                                     "contains '/', want printable characters without '/'",
+		"a\x00b":                                  `contains '\x00', want printable characters without '/'`,
+		"a\nb":                                    `contains '\n', want printable characters without '/'`,
+		"a\u00a0b":                                `contains '\u00a0', want printable characters without '/'`,
+		"a\ue000b":                                `contains '\ue000', want printable characters without '/'`,
+		"a\ufffdb":                                `contains '�', want printable characters without '/'`,
+	} {
+		if err := zkrec.CheckName(bad); err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %s", bad, err, want)
+		}
+	}
+}
+
+func TestJobOf(t *testing.T) {
+	t.Parallel()
+	tree := zkrec.NewTree("billing")
+	for _, path := range []string{tree.Alive("job"), tree.Register("job")} {
+		if job, ok := tree.JobOf(path); job != "job" || !ok {
+			t.Errorf("JobOf(%s) = %q, %v; want job, true", path, job, ok)
+		}
+	}
+	for _, path := range []string{
+		tree.Root(), tree.Job("job"), tree.Tick("job"), tree.Heartbeat("job", "sid"), tree.Registration("job", "sid"),
+		tree.Instances(), tree.Instance("alive"), "/billing2/job/alive", "/job/alive", "",
+	} {
+		if job, ok := tree.JobOf(path); ok {
+			t.Errorf("JobOf(%q) = %q, want none", path, job)
+		}
+	}
+}
+
+func TestReservedNodesAreNotJobs(t *testing.T) {
+	t.Parallel()
+	for child, want := range map[string]bool{"daily": true, "a_b": true, "_instances": false, "_leader": false} {
+		if got := zkrec.IsJob(child); got != want {
+			t.Errorf("IsJob(%q) = %v, want %v", child, got, want)
+		}
+	}
+}
+
+func TestPlainCronTextIsASpec(t *testing.T) {
+	t.Parallel()
+	for data, schedule := range map[string]string{
+		"0 0 3 * * ?":          "0 0 3 * * ?",
+		"  */5 * * * *\r\n":    "*/5 * * * *", // as a shell's "create" leaves it
+		"@every 90s":           "@every 90s",
+		"certainly not a cron": "certainly not a cron", // the schedule is not judged here
+	} {
+		spec, err := zkrec.ParseSpec([]byte(data))
+		if err != nil || spec.Schedule != schedule {
+			t.Errorf("ParseSpec(%q) = %+v, %v; want schedule %q", data, spec, err, schedule)
+		}
+		if got := string(spec.Encode()); got != schedule {
+			t.Errorf("%q is written as %q, want it plain", schedule, got)
+		}
+	}
+}
+
+// What plain text could not be told apart from is written as JSON.
+func TestScheduleThatIsNoPlainText(t *testing.T) {
+	t.Parallel()
+	for _, schedule := range []string{"", "{}", " {", " @daily", "@daily\n"} {
+		data := zkrec.Spec{Schedule: schedule}.Encode()
+		if spec, err := zkrec.ParseSpec(data); err != nil || spec.Schedule != schedule {
+			t.Errorf("%q is written as %s and read as %q, %v", schedule, data, spec.Schedule, err)
+		}
+	}
+}
+
+func TestUnknownFieldsOfASpecAreKept(t *testing.T) {
+	t.Parallel()
+	const newer = `{"schema":1,"schedule":"@daily","misfire":"once","shards":{"n":3},"handler":"h"}`
+	old, err := zkrec.ParseSpec([]byte(newer))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	changed := old
+	changed.Schedule = "@hourly"
+	want := `{"schema":1,"schedule":"@hourly","handler":"h","misfire":"once","shards":{"n":3}}`
+	if got := string(changed.Encode()); got != want {
+		t.Errorf("a changed schedule gives\n%s, want\n%s", got, want)
+	}
+
+	replaced := zkrec.Spec{Schedule: "@weekly"}.Keep(old)
+	want = `{"schema":1,"schedule":"@weekly","misfire":"once","shards":{"n":3}}`
+	if got := string(replaced.Encode()); got != want {
+		t.Errorf("a replaced spec gives\n%s, want\n%s", got, want)
+	}
+}
+
+// The JSON package of the standard library takes "Schedule" for "schedule", so a
+// hand-written one is no unknown field: kept, it would undo every later change.
+func TestFieldsInCapitalsAreNotKept(t *testing.T) {
+	t.Parallel()
+	old, err := zkrec.ParseSpec([]byte(`{"Schedule":"@daily","TIME_ZONE":"Asia/Tokyo","misfire":"once"}`))
+	if err != nil || old.Schedule != "@daily" || old.TimeZone != "Asia/Tokyo" {
+		t.Fatalf("read as %+v, %v", old, err)
+	}
+	spec, err := zkrec.ParseSpec(zkrec.Spec{Schedule: "@hourly"}.Keep(old).Encode())
+	if err != nil || spec.Schedule != "@hourly" || spec.TimeZone != "" {
+		t.Errorf("after a change to @hourly it is %+v, %v", spec, err)
+	}
+}
+
+func TestUnreadableRecords(t *testing.T) {
+	t.Parallel()
+	oversized := strings.Repeat("x", zkrec.MaxRecordBytes+1)
+	parseSpec := func(data []byte) error { _, err := zkrec.ParseSpec(data); return err }
+	parseTick := func(data []byte) error { _, err := zkrec.ParseTick(data); return err }
+	parseOwner := func(data []byte) error { _, err := zkrec.ParseOwner(data); return err }
+	parseInstance := func(data []byte) error { _, err := zkrec.ParseInstance(data); return err }
+	for _, row := range []struct {
+		parse func([]byte) error
+		data  string
+		want  string
+	}{
+		{parseSpec, "", "job spec is empty, want a cron expression or a JSON object"},
+		{parseSpec, " \n", "job spec is empty"},
+		{parseSpec, oversized, "job spec has 65537 bytes, at most 65536 are read"},
+		{parseSpec, "{", `job spec "{": unexpected end of JSON input`},
+		{parseSpec, `{"schedule":7}`, `job spec "{\"schedule\":7}": json: cannot unmarshal number`},
+		{parseSpec, `{"args":["a"]}`, "cannot unmarshal array"},
+		{parseSpec, "{" + oversized[:100], `job spec "{` + strings.Repeat("x", 39) + `"...: invalid character`},
+		{parseTick, "1798131600000", `tick record "1798131600000": json: cannot unmarshal number`},
+		{parseTick, "{]", `tick record "{]": invalid character`},
+		{parseOwner, "1798131600000", `owner record "1798131600000": json: cannot unmarshal number`},
+		{parseOwner, "192.168.0.7", `owner record "192.168.0.7": invalid character`},
+		{parseInstance, "", `instance record "": unexpected end of JSON input`},
+		{parseInstance, "\x00", `instance record "\x00": invalid character`},
+	} {
+		if err := row.parse([]byte(row.data)); err == nil || !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%.50q: %v\nwant %s", row.data, err, row.want)
+		}
+	}
+}
+
+func TestEmptyNodesSayThatThereIsNothing(t *testing.T) {
+	t.Parallel()
+	for _, data := range [][]byte{nil, {}, []byte(" \n")} {
+		if o, err := zkrec.ParseOwner(data); err != nil || o != (zkrec.Owner{}) {
+			t.Errorf("ParseOwner(%q) = %+v, %v; want nobody", data, o, err)
+		}
+		if k, err := zkrec.ParseTick(data); err != nil || k != (zkrec.Tick{}) {
+			t.Errorf("ParseTick(%q) = %+v, %v; want none", data, k, err)
+		}
+	}
+}
+
+func TestNewerSchemaIsRefused(t *testing.T) {
+	t.Parallel()
+	_, specErr := zkrec.ParseSpec([]byte(`{"schema":2,"schedule":"@daily"}`))
+	_, tickErr := zkrec.ParseTick([]byte(`{"schema":2,"tick":1}`))
+	for what, err := range map[string]error{"job spec": specErr, "tick record": tickErr} {
+		var newer *zkrec.SchemaError
+		if !errors.As(err, &newer) || newer.Found != 2 || newer.Known != zkrec.Schema {
+			t.Errorf("%s of schema 2: %v, want a *SchemaError", what, err)
+			continue
+		}
+		if want := what + ": written with schema 2, this version reads up to 1: upgrade it"; err.Error() != want {
+			t.Errorf("%q, want %q", err, want)
+		}
+	}
+	// Whether an instance lives must be known of any version.
+	i, err := zkrec.ParseInstance([]byte(`{"schema":2,"incarnation":"inc","mood":"good"}`))
+	if err != nil || i.Incarnation != "inc" {
+		t.Errorf("instance of schema 2: %+v, %v; want it read", i, err)
+	}
+}
+
+func TestErrorTextIsCapped(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{
+		"short":                                  5,
+		strings.Repeat("e", zkrec.MaxErrorBytes): zkrec.MaxErrorBytes,
+		strings.Repeat("e", zkrec.MaxErrorBytes+1): zkrec.MaxErrorBytes,
+		"ee" + strings.Repeat("错", 2000):           zkrec.MaxErrorBytes - 2, // no character is cut in two
+	} {
+		tick, err := zkrec.ParseTick(zkrec.Tick{Error: text}.Encode())
+		if err != nil || len(tick.Error) != want || !strings.HasPrefix(text, tick.Error) || !utf8.ValidString(tick.Error) {
+			t.Errorf("of %d bytes %d are kept, %v; want the first %d", len(text), len(tick.Error), err, want)
+		}
+	}
+}
+
+func TestHandlerIsTheJobsOwnNameByDefault(t *testing.T) {
+	t.Parallel()
+	if got := (zkrec.Spec{}).HandlerOf("daily"); got != "daily" {
+		t.Errorf("HandlerOf = %q, want daily", got)
+	}
+	if got := (zkrec.Spec{Handler: "stats"}).HandlerOf("daily"); got != "stats" {
+		t.Errorf("HandlerOf = %q, want stats", got)
+	}
+}
+
+func TestFingerprintIsOfTheContent(t *testing.T) {
+	t.Parallel()
+	base := zkrec.Spec{
+		Schedule: "@daily", TimeZone: "Asia/Tokyo", Handler: "h",
+		Args: map[string]string{"a": "1", "b": "2", "c": "3", "d": "4"},
+	}
+	print := base.Fingerprint()
+	if len(print) != 16 {
+		t.Errorf("Fingerprint = %q, want 16 hexadecimal digits", print)
+	}
+
+	same := map[string]zkrec.Spec{"Declared": base, "map order": base, "unknown fields": base}
+	change := func(from map[string]zkrec.Spec, name string, f func(*zkrec.Spec)) {
+		s := base
+		s.Args = maps.Clone(base.Args)
+		f(&s)
+		from[name] = s
+	}
+	change(same, "Declared", func(s *zkrec.Spec) { s.Declared = print })
+	change(same, "map order", func(s *zkrec.Spec) {
+		s.Args = map[string]string{}
+		for _, name := range []string{"d", "b", "c", "a"} {
+			s.Args[name] = base.Args[name]
+		}
+	})
+	change(same, "unknown fields", func(s *zkrec.Spec) {
+		old, err := zkrec.ParseSpec([]byte(`{"schedule":"@hourly","misfire":"once"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		*s = s.Keep(old)
+	})
+	for name, s := range same {
+		if got := s.Fingerprint(); got != print {
+			t.Errorf("another %s gives %s, want the same %s", name, got, print)
+		}
+	}
+
+	other := make(map[string]zkrec.Spec)
+	change(other, "schedule", func(s *zkrec.Spec) { s.Schedule = "@hourly" })
+	change(other, "zone", func(s *zkrec.Spec) { s.TimeZone = "" })
+	change(other, "handler", func(s *zkrec.Spec) { s.Handler = "" })
+	change(other, "argument", func(s *zkrec.Spec) { s.Args["a"] = "2" })
+	for name, s := range other {
+		if got := s.Fingerprint(); got == print {
+			t.Errorf("another %s gives the same %s", name, got)
+		}
+	}
+
+	// A job's print is kept in its record: it must not change between versions.
+	if got, want := (zkrec.Spec{Schedule: "@daily"}).Fingerprint(), "52ebc225183db0f8"; got != want {
+		t.Errorf("Fingerprint of @daily = %s, want %s as ever", got, want)
+	}
+}
+
+func TestLocation(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"": "UTC", "UTC": "UTC", "Asia/Shanghai": "Asia/Shanghai"} {
+		if loc, err := zkrec.Location(name); err != nil || loc.String() != want {
+			t.Errorf("Location(%q) = %v, %v; want %s", name, loc, err, want)
+		}
+	}
+	for name, want := range map[string]string{
+		"Local":          `differs between machines, want an IANA name such as "Europe/Berlin"`,
+		"Mars/Olympus":   `unknown time zone Mars/Olympus, want an IANA name such as "Europe/Berlin"`,
+		"../etc/passwd":  "time: invalid location name",
+		"Europe/Berlin ": "unknown time zone",
+	} {
+		if loc, err := zkrec.Location(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Location(%q) = %v, %v; want %s", name, loc, err, want)
+		}
+	}
+}
