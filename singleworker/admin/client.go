@@ -1,0 +1,139 @@
+package admin
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/task"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// Config says where the group's records are.
+type Config struct {
+	// Servers is ZooKeeper's connect string: "host:port,host:port/chroot".
+	Servers string
+	// ServerType names the group of instances.
+	ServerType string
+	// Auth is "user:password" for ZooKeeper's digest scheme. Default: none.
+	Auth string
+	// ACL of the nodes that are created, in the notation of ZooKeeper's shell.
+	// Default: the ACL of the group's root where there is one; otherwise
+	// everything for Auth, or for anybody when there is no Auth.
+	ACL string
+	// TLS secures the connection. Default: plain TCP.
+	TLS *tls.Config
+	// SessionTimeout is asked of the server. Default 10 s.
+	SessionTimeout time.Duration
+	// Logger gets the client's messages. Default: none.
+	Logger *slog.Logger
+}
+
+const defaultSessionTimeout = 10 * time.Second
+
+// Client works on one group's records. Safe for concurrent use.
+type Client struct {
+	conn    *zkconn.Conn
+	tree    zkrec.Tree
+	changed chan struct{} // merges: a watched node changed
+}
+
+// Dial connects and returns when a server has answered. It fails with an
+// *InvalidError, ErrDenied, or ErrUnavailable when ctx ends first. Whoever
+// dials must Close.
+func Dial(ctx context.Context, cfg Config) (*Client, error) {
+	if err := check(cfg); err != nil {
+		return nil, err
+	}
+	if cfg.SessionTimeout == 0 {
+		cfg.SessionTimeout = defaultSessionTimeout
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	c := &Client{tree: zkrec.NewTree(cfg.ServerType), changed: make(chan struct{}, 1)}
+	conn, err := zkconn.Open(zkconn.Config{
+		Servers: cfg.Servers, SessionTimeout: cfg.SessionTimeout, Auth: cfg.Auth,
+		ACL: cfg.ACL, TLS: cfg.TLS, Logger: cfg.Logger,
+	}, c.onEvent)
+	if err != nil {
+		return nil, err
+	}
+	c.conn = conn
+	err = c.retry(ctx, func() error {
+		if cfg.ACL == "" {
+			return conn.ACLOf(ctx, c.tree.Root())
+		}
+		_, _, err := conn.Exists(ctx, c.tree.Root())
+		return err
+	})
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Close ends the connection. Idempotent.
+func (c *Client) Close() { c.conn.Close() }
+
+func check(cfg Config) error {
+	_, _, serversErr := zkconn.ParseServers(cfg.Servers)
+	_, aclErr := zkconn.ParseACL(cfg.ACL, cfg.Auth != "")
+	for _, field := range []InvalidError{
+		{"Servers", cfg.Servers, serversErr},
+		{"ServerType", cfg.ServerType, zkrec.CheckName(cfg.ServerType)},
+		{"Auth", "(not shown)", zkconn.CheckAuth(cfg.Auth)},
+		{"ACL", cfg.ACL, aclErr},
+	} {
+		if field.Err != nil {
+			return &field
+		}
+	}
+	return nil
+}
+
+func (c *Client) onEvent(ev zkconn.Event) {
+	if ev.Kind != zkconn.NodeChanged {
+		return
+	}
+	select {
+	case c.changed <- struct{}{}:
+	default:
+	}
+}
+
+// retry repeats f, which must find out by itself what an earlier try has
+// done, until its outcome is known or ctx ends.
+func (c *Client) retry(ctx context.Context, f func() error) error {
+	pause := task.Backoff{Min: 20 * time.Millisecond, Max: time.Second}
+	for {
+		err := f()
+		if !zkconn.IsUnknown(err) {
+			return outward(err)
+		}
+		if ctx.Err() != nil || pause.Wait(ctx) != nil {
+			return fmt.Errorf("%w in time: %w", ErrUnavailable, context.Cause(ctx))
+		}
+	}
+}
+
+// outward gives an error of the connection the sentinel that callers know.
+func outward(err error) error {
+	if errors.Is(err, zkconn.ErrDenied) {
+		return fmt.Errorf("%w: %w", ErrDenied, err)
+	}
+	return err
+}
+
+// uncertain says that a change may have been made although nobody answered.
+func uncertain(err error, sent bool) error {
+	if sent && errors.Is(err, ErrUnavailable) {
+		return fmt.Errorf("%w; the change may have been made all the same", err)
+	}
+	return err
+}

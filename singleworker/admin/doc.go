@@ -1,0 +1,13 @@
+// Package admin reads and changes the jobs of one group of instances: submit,
+// cancel, list and show jobs, and tell which instances run. It is what swctl
+// is made of, and enough for an application's own admin page.
+//
+// It works on the records in ZooKeeper alone and needs no running instance: a
+// job submitted while the whole group is down is adopted when it is back.
+// Owners are reported as recorded: what the group agreed on, not what one
+// instance believes.
+//
+// Every call takes a context and ends when it ends. A call whose connection
+// broke in the middle is repeated until its outcome is known or its context
+// is over; then the error says that the outcome is unknown.
+package admin

@@ -1,0 +1,134 @@
+package admin
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// group is what there is beside the job's own record.
+type group struct {
+	owner      string   // named by the owner record
+	offer      string   // of the owner before
+	registered []string // for the job
+	live       []string // running instances
+}
+
+func (g group) judge(spec []byte) JobStatus {
+	status := JobStatus{Job: Job{Name: "daily"}, State: Unowned, Registered: g.registered}
+	if g.owner != "" {
+		status.Owner = &Owner{InstanceID: g.owner}
+	}
+	live := make(map[string]Instance)
+	for _, sid := range g.live {
+		live[sid] = Instance{ID: sid}
+	}
+	status.judge(spec, g.offer, live)
+	return status
+}
+
+func TestStateAndReason(t *testing.T) {
+	t.Parallel()
+	ab := []string{"a", "b"}
+	for what, row := range map[string]struct {
+		spec   string
+		group  group
+		state  State
+		reason string
+	}{
+		"owned": {
+			"@daily", group{owner: "a", registered: ab, live: ab}, Owned, "",
+		},
+		"owned, though its registration is gone": {
+			"@daily", group{owner: "a", live: []string{"a"}}, Owned, "",
+		},
+		"the owner has died, one is left": {
+			"@daily", group{owner: "a", registered: ab, live: []string{"b"}}, Unowned,
+			"its owner a is gone; waiting for b to take over",
+		},
+		"the owner has died, two are left": {
+			"@daily", group{owner: "z", registered: ab, live: ab}, Unowned,
+			"its owner z is gone; waiting for a or b to take over",
+		},
+		"the owner has died, nobody is left": {
+			"@daily", group{owner: "a", registered: []string{"a"}, live: []string{"c"}}, Unowned,
+			"its owner a is gone; waiting for an instance with its handler to take over",
+		},
+		"nobody ever had the handler": {
+			"@daily", group{live: ab}, Unowned, `no instance has registered handler "daily"`,
+		},
+		"nobody has the handler that it names": {
+			`{"schema":1,"schedule":"@daily","handler":"stats"}`, group{live: ab}, Unowned,
+			`no instance has registered handler "stats"`,
+		},
+		"all that had the handler are dead": {
+			"@daily", group{registered: ab, live: []string{"c"}}, Unowned,
+			`no live instance has handler "daily" (last seen on a, b)`,
+		},
+		"handed over": {
+			"@daily", group{offer: "b", registered: ab, live: ab}, Unowned,
+			"handed over to b, which has not taken it yet",
+		},
+		"new": {
+			"@daily", group{registered: ab, live: []string{"b", "c"}}, Unowned, "waiting for b to adopt it",
+		},
+		"garbage": {
+			"{", group{registered: ab, live: ab}, Invalid,
+			`job spec "{": unexpected end of JSON input; submit it again with Replace, or cancel it`,
+		},
+		"garbage, with an owner": {
+			"{", group{owner: "a", registered: ab, live: ab}, Invalid,
+			`job spec "{": unexpected end of JSON input; submit it again with Replace, or cancel it`,
+		},
+		"empty": {
+			"", group{}, Invalid,
+			"job spec is empty, want a cron expression or a JSON object; submit it again with Replace, or cancel it",
+		},
+		"no schedule": {
+			"@dialy", group{}, Invalid,
+			`Schedule "@dialy": schedule "@dialy": column 1: unknown descriptor "@dialy", want @yearly, @monthly, @weekly, ` +
+				"@daily, @hourly, @every or @at; submit it again with Replace, or cancel it",
+		},
+		"no zone": {
+			`{"schedule":"@daily","time_zone":"Mars"}`, group{}, Invalid,
+			`TimeZone "Mars": unknown time zone Mars, want an IANA name such as "Europe/Berlin"; ` +
+				"submit it again with Replace, or cancel it",
+		},
+	} {
+		if got := row.group.judge([]byte(row.spec)); got.State != row.state || got.Reason != row.reason {
+			t.Errorf("%s: %s because %s\nwant %s because %s", what, got.State, got.Reason, row.state, row.reason)
+		}
+	}
+}
+
+func TestStatusSaysWhatTheRecordSays(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { // midnight, 2000-01-01, UTC
+		got := group{}.judge([]byte(`{"schema":1,"schedule":"0 0 3 * * ?","time_zone":"Asia/Shanghai","args":{"a":"1"}}`))
+		if got.Name != "daily" || got.Schedule != "0 0 3 * * ?" || got.TimeZone != "Asia/Shanghai" ||
+			got.Handler != "daily" || got.Args["a"] != "1" || got.Declared {
+			t.Errorf("status %+v", got)
+		}
+		if want := time.Date(2000, 1, 1, 19, 0, 0, 0, time.UTC); !got.NextRun.Equal(want) { // 03:00 in Shanghai
+			t.Errorf("next run at %v, want %v", got.NextRun, want)
+		}
+		if over := (group{}).judge([]byte("@at 1999-01-01T00:00:00Z")); !over.NextRun.IsZero() || over.State != Unowned {
+			t.Errorf("a job that is over: %s, next run %v; want unowned, none", over.State, over.NextRun)
+		}
+	})
+}
+
+func TestDeclaredMeansWithoutAnOperatorsChange(t *testing.T) {
+	t.Parallel()
+	spec := zkrec.Spec{Schedule: "@daily"}
+	spec.Declared = spec.Fingerprint()
+	if got := (group{}).judge(spec.Encode()); !got.Declared {
+		t.Error("as declared: Declared = false, want true")
+	}
+	spec.Schedule = "@hourly"
+	if got := (group{}).judge(spec.Encode()); got.Declared {
+		t.Error("changed by an operator: Declared = true, want false")
+	}
+}

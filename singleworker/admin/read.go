@@ -1,0 +1,294 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/task"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// Get reads a job. Errors: *InvalidError for the name, ErrNotFound, ErrDenied,
+// ErrUnavailable.
+func (c *Client) Get(ctx context.Context, name string) (JobStatus, error) {
+	if err := zkrec.CheckName(name); err != nil {
+		return JobStatus{}, &InvalidError{"Name", name, err}
+	}
+	var status JobStatus
+	err := c.retry(ctx, func() error {
+		live, err := c.live(ctx)
+		if err != nil {
+			return err
+		}
+		status, err = c.status(ctx, name, live)
+		return err
+	})
+	if err != nil {
+		return JobStatus{}, fmt.Errorf("job %q: %w", name, err)
+	}
+	return status, nil
+}
+
+// readers is how many jobs List reads at a time.
+const readers = 32
+
+// List reads all jobs, sorted by name. Errors: ErrDenied, ErrUnavailable.
+func (c *Client) List(ctx context.Context) ([]JobStatus, error) {
+	var list []JobStatus
+	err := c.retry(ctx, func() (err error) {
+		list, err = c.list(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list jobs: %w", err)
+	}
+	slices.SortFunc(list, func(a, b JobStatus) int { return cmp.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+func (c *Client) list(ctx context.Context) ([]JobStatus, error) {
+	live, err := c.live(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names, _, err := c.conn.Children(ctx, c.tree.Root())
+	if errors.Is(err, zkconn.ErrNoNode) {
+		return nil, nil // a group that does not exist yet has no jobs
+	}
+	if err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex
+	var list []JobStatus
+	room := make(chan struct{}, readers)
+	tasks := task.NewGroup(ctx)
+	for _, name := range names {
+		if !zkrec.IsJob(name) {
+			continue
+		}
+		room <- struct{}{}
+		tasks.Go("read job", func(ctx context.Context) error {
+			defer func() { <-room }()
+			status, err := c.status(ctx, name, live)
+			if errors.Is(err, ErrNotFound) {
+				return nil // cancelled meanwhile
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			list = append(list, status)
+			return err
+		})
+	}
+	return list, tasks.Wait()
+}
+
+// Instances lists the running instances, sorted by id. Errors: ErrDenied,
+// ErrUnavailable.
+func (c *Client) Instances(ctx context.Context) ([]Instance, error) {
+	var live map[string]Instance
+	var jobs []JobStatus
+	err := c.retry(ctx, func() (err error) {
+		if live, err = c.live(ctx); err != nil {
+			return err
+		}
+		jobs, err = c.list(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list instances: %w", err)
+	}
+	owned := make(map[string]int)
+	for _, job := range jobs {
+		if job.Owner != nil {
+			owned[job.Owner.InstanceID]++
+		}
+	}
+	instances := make([]Instance, 0, len(live))
+	for _, instance := range live {
+		instance.Owned = owned[instance.ID]
+		instances = append(instances, instance)
+	}
+	slices.SortFunc(instances, func(a, b Instance) int { return cmp.Compare(a.ID, b.ID) })
+	return instances, nil
+}
+
+// live reads the running instances by id.
+func (c *Client) live(ctx context.Context) (map[string]Instance, error) {
+	names, _, err := c.conn.Children(ctx, c.tree.Instances())
+	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
+		return nil, err
+	}
+	live := make(map[string]Instance, len(names))
+	for _, sid := range names {
+		data, _, err := c.conn.Get(ctx, c.tree.Instance(sid))
+		if errors.Is(err, zkconn.ErrNoNode) {
+			continue // gone meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		record, err := zkrec.ParseInstance(data)
+		if err != nil {
+			record = zkrec.Instance{State: "unreadable"} // it lives all the same
+		}
+		live[sid] = Instance{
+			ID: sid, Incarnation: record.Incarnation, Host: record.Host, PID: record.PID,
+			StartedAt: record.StartedAt, Version: record.Version, Owned: record.Owned, State: record.State,
+		}
+	}
+	return live, nil
+}
+
+// status reads one job's records.
+func (c *Client) status(ctx context.Context, name string, live map[string]Instance) (JobStatus, error) {
+	data, stat, err := c.conn.Get(ctx, c.tree.Job(name))
+	if errors.Is(err, zkconn.ErrNoNode) {
+		return JobStatus{}, ErrNotFound
+	}
+	if err != nil {
+		return JobStatus{}, err
+	}
+	status := JobStatus{Job: Job{Name: name}, Version: stat.Version, State: Unowned}
+	registered, _, err := c.conn.Children(ctx, c.tree.Register(name))
+	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
+		return JobStatus{}, err
+	}
+	slices.Sort(registered)
+	status.Registered = registered
+	offer, err := c.readOwner(ctx, &status)
+	if err != nil {
+		return JobStatus{}, err
+	}
+	if err := c.readTick(ctx, &status); err != nil {
+		return JobStatus{}, err
+	}
+	status.judge(data, offer, live)
+	return status, nil
+}
+
+func (c *Client) readOwner(ctx context.Context, status *JobStatus) (offer string, err error) {
+	data, stat, err := c.conn.Get(ctx, c.tree.Alive(status.Name))
+	if errors.Is(err, zkconn.ErrNoNode) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	owner, _ := zkrec.ParseOwner(data) // what is no record names nobody
+	if owner.SID != "" {
+		status.Owner = &Owner{InstanceID: owner.SID, Token: stat.Mzxid, Since: stat.Mtime}
+	}
+	return owner.Offer, nil
+}
+
+func (c *Client) readTick(ctx context.Context, status *JobStatus) error {
+	data, _, err := c.conn.Get(ctx, c.tree.Tick(status.Name))
+	if errors.Is(err, zkconn.ErrNoNode) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	tick, err := zkrec.ParseTick(data)
+	switch {
+	case err != nil:
+		status.LastRun = &LastRun{State: "unreadable", Error: err.Error()}
+	case tick.Tick != 0:
+		status.LastRun = &LastRun{
+			Tick: time.UnixMilli(tick.Tick), State: tick.State, InstanceID: tick.SID, Token: tick.Token,
+			RunID: tick.RunID, Attempt: tick.Attempt, Started: time.UnixMilli(tick.Started), Error: tick.Error,
+		}
+		if tick.Ended != 0 {
+			status.LastRun.Ended = time.UnixMilli(tick.Ended)
+		}
+	}
+	return nil
+}
+
+// judge reads the spec and says what state the job is in, and why.
+func (s *JobStatus) judge(data []byte, offer string, live map[string]Instance) {
+	spec, err := zkrec.ParseSpec(data)
+	if err == nil {
+		s.Job = jobOf(s.Name, spec)
+		s.Declared = spec.Declared != "" && spec.Declared == spec.Fingerprint()
+		schedule, scheduleErr := parseSchedule(s.Job)
+		if err = scheduleErr; err == nil {
+			s.NextRun = schedule.Next(time.Now())
+		}
+	}
+	var able []string
+	for _, sid := range s.Registered {
+		if _, ok := live[sid]; ok {
+			able = append(able, sid)
+		}
+	}
+	_, ownerLives := live[s.ownerID()]
+	switch {
+	case errors.As(err, new(*zkrec.SchemaError)):
+		s.State, s.Reason = Invalid, err.Error()
+	case err != nil:
+		s.State, s.Reason = Invalid, err.Error()+"; submit it again with Replace, or cancel it"
+	case ownerLives:
+		s.State = Owned
+	case s.Owner != nil:
+		s.Reason = fmt.Sprintf("its owner %s is gone; waiting for %s to take over", s.Owner.InstanceID, orNobody(able))
+	case len(able) == 0 && len(s.Registered) == 0:
+		s.Reason = fmt.Sprintf("no instance has registered handler %q", s.Handler)
+	case len(able) == 0:
+		s.Reason = fmt.Sprintf("no live instance has handler %q (last seen on %s)",
+			s.Handler, strings.Join(s.Registered, ", "))
+	case offer != "":
+		s.Reason = fmt.Sprintf("handed over to %s, which has not taken it yet", offer)
+	default:
+		s.Reason = fmt.Sprintf("waiting for %s to adopt it", orNobody(able))
+	}
+}
+
+func (s *JobStatus) ownerID() string {
+	if s.Owner == nil {
+		return ""
+	}
+	return s.Owner.InstanceID
+}
+
+func orNobody(able []string) string {
+	if len(able) == 0 {
+		return "an instance with its handler"
+	}
+	return strings.Join(able, " or ")
+}
+
+// AwaitOwner waits until an instance owns the job, or it turns out that its
+// record is invalid, and returns its status. The end of ctx is no error: the
+// status is the latest that was read. Errors: ErrNotFound, ErrDenied, and
+// ErrUnavailable when nothing could be read at all.
+func (c *Client) AwaitOwner(ctx context.Context, name string) (JobStatus, error) {
+	const lookAgain = time.Second // watches are a reason to look sooner
+	var latest *JobStatus
+	for {
+		// The watches are set before the reading that follows.
+		_, _, _ = c.conn.GetW(ctx, c.tree.Alive(name))
+		status, err := c.Get(ctx, name)
+		switch {
+		case err == nil && status.State != Unowned:
+			return status, nil
+		case err == nil:
+			latest = &status
+		case latest == nil || !errors.Is(err, ErrUnavailable):
+			return JobStatus{}, err
+		}
+		select {
+		case <-ctx.Done():
+			return *latest, nil
+		case <-c.changed:
+		case <-time.After(lookAgain):
+		}
+	}
+}

@@ -1,0 +1,306 @@
+package singleworker_test
+
+import (
+	"fmt"
+	"go/build"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// An arrow is an import that must not be. Packages are written from the module's
+// root ("singleworker/admin"), others as they are imported; "a/..." stands for a and
+// all below it, "..." for the whole module.
+type arrow struct {
+	from   string   // the packages that must not import
+	except []string // those of them that may
+	to     []string // what they must not import
+	tests  bool     // whether that holds for their tests, too
+	reason string
+}
+
+// outside, as what must not be imported, is all that is not in the standard library.
+const outside = "outside the standard library"
+
+// The dependencies, as arrows name them.
+const (
+	zkClient = "github.com/go-zookeeper/zk/..."
+	gocron   = "github.com/go-co-op/gocron/v2/..."
+	cliFlags = "github.com/urfave/cli/v2/..."
+)
+
+var forbidden = []arrow{
+	{
+		from: "...", except: []string{"singleworker/internal/zkconn"}, to: []string{zkClient},
+		reason: "the client's traps (dropped events, calls without a context, a private timeout) are handled in one place",
+	},
+	{
+		from: "...", except: []string{"singleworker/internal/runner"}, to: []string{gocron},
+		reason: "gocron is an alarm clock and nothing else; whoever else used it would come to rely on its jobs, waits and panics",
+	},
+	{
+		from: "...", except: []string{"cmd/swctl"}, to: []string{cliFlags}, tests: true,
+		reason: "an application that links the library must not link a flag parser",
+	},
+	{
+		from: "singleworker/cronexpr", to: []string{outside},
+		reason: "cron text to schedule is a grammar, of use to others as it is",
+	},
+	{
+		from: "singleworker/internal/lease", to: []string{outside},
+		reason: "the ownership protocol is arithmetic, checked without anything around it",
+	},
+	{
+		from: "singleworker/internal/lease", to: []string{"net/...", "os/...", "context", "sync/...", "log/..."},
+		reason: "the ownership protocol is a state machine: events and the time come in, actions go out",
+	},
+	{
+		from: "singleworker/internal/zkrec", to: []string{"net/...", zkClient, "singleworker/internal/zkconn"},
+		reason: "records are bytes and paths, whatever carries them",
+	},
+	{
+		from: "singleworker/internal/runner",
+		to: []string{
+			"singleworker/internal/zkconn", "singleworker/internal/coord",
+			"singleworker/internal/lease", "singleworker/internal/zkrec",
+		},
+		reason: "whoever runs a handler knows neither ZooKeeper nor other instances: it is told what to run and when to stop",
+	},
+	{
+		from: "singleworker/internal/coord", to: []string{"singleworker/internal/runner", "singleworker/cronexpr"},
+		reason: "whoever owns slots does not know what a job does, or when",
+	},
+	{
+		from: "singleworker/internal/task", to: []string{outside},
+		reason: "everything starts its goroutines with it, so it depends on nothing",
+	},
+	{
+		from:   "singleworker/admin",
+		to:     []string{"singleworker/internal/lease", "singleworker/internal/coord", "singleworker/internal/runner"},
+		reason: "an operator reads and changes records; owning and running are up to instances",
+	},
+	{
+		from: "cmd/...", to: []string{"singleworker/internal/..."}, tests: true,
+		reason: "swctl is the first user of the public packages: what it lacks, others lack",
+	},
+	{
+		from: "jobs/...", to: []string{"singleworker/internal/..."}, tests: true,
+		reason: "the ready-made handlers show how to write one",
+	},
+	{
+		from: "sample/...", to: []string{"singleworker/internal/..."}, tests: true,
+		reason: "the sample is an application as a new user would write it",
+	},
+	{
+		from: "integration/...", to: []string{"singleworker/internal/..."}, tests: true,
+		reason: "integration tests see what users and operators see",
+	},
+}
+
+// dependencies are the direct dependencies, and no others. A further one needs a reason
+// in writing, and stays out of the library's packages.
+var dependencies = []string{
+	"github.com/go-co-op/gocron/v2",
+	"github.com/go-zookeeper/zk",
+	"github.com/google/uuid",
+	"github.com/urfave/cli/v2",
+}
+
+func TestForbiddenArrows(t *testing.T) {
+	t.Parallel()
+	for _, found := range brokenArrows(moduleFiles(t), forbidden) {
+		t.Error(found)
+	}
+}
+
+// TestArrowsAreNotStale fails when a rule speaks of what is not there any more: it would
+// hold whatever happens.
+func TestArrowsAreNotStale(t *testing.T) {
+	t.Parallel()
+	for _, found := range staleArrows(moduleFiles(t), forbidden) {
+		t.Error(found)
+	}
+}
+
+func TestDirectDependencies(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(moduleRoot, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFindings(t, directDependencies(string(text)), dependencies)
+}
+
+// brokenArrows describes the imports in files that rules forbid.
+func brokenArrows(files []sourceFile, rules []arrow) []string {
+	var found []string
+	for _, rule := range rules {
+		for _, file := range files {
+			if file.test && !rule.tests || !rule.holdsFor(file.pkg) {
+				continue
+			}
+			for _, imported := range file.imports {
+				if slices.ContainsFunc(rule.to, func(to string) bool { return matches(to, imported) }) {
+					found = append(found, fmt.Sprintf("%s imports %s: %s", file.name, imported, rule.reason))
+				}
+			}
+		}
+	}
+	return found
+}
+
+// staleArrows describes the parts of rules that match nothing, and the exceptions that
+// nobody needs.
+func staleArrows(files []sourceFile, rules []arrow) []string {
+	var found []string
+	for _, rule := range rules {
+		if !slices.ContainsFunc(files, func(f sourceFile) bool { return matches(rule.from, f.pkg) }) {
+			found = append(found, fmt.Sprintf("rule for %s: no such package", rule.from))
+		}
+		for _, to := range rule.to {
+			if !exists(files, to) {
+				found = append(found, fmt.Sprintf("rule for %s: forbids %s, which does not exist", rule.from, to))
+			}
+		}
+		for _, except := range rule.except {
+			alone := arrow{from: except, to: rule.to, tests: rule.tests}
+			if len(brokenArrows(files, []arrow{alone})) == 0 {
+				found = append(found, fmt.Sprintf("rule for %s: %s does not need its exception", rule.from, except))
+			}
+		}
+	}
+	return found
+}
+
+func (a arrow) holdsFor(pkg string) bool {
+	return matches(a.from, pkg) &&
+		!slices.ContainsFunc(a.except, func(except string) bool { return matches(except, pkg) })
+}
+
+// matches reports whether a package, given by its import path, is one that a pattern
+// of an arrow speaks of.
+func matches(pattern, pkg string) bool {
+	if pattern == outside {
+		return !inStandardLibrary(pkg)
+	}
+	base, below := strings.CutSuffix(absolute(pattern), "/...")
+	return pkg == base || below && strings.HasPrefix(pkg, base+"/")
+}
+
+// absolute makes a full import path of a pattern that starts at the module's root.
+func absolute(pattern string) string {
+	switch first, _, _ := strings.Cut(pattern, "/"); first {
+	case "...", "cmd", "integration", "jobs", "sample", "singleworker":
+		return path.Join(modulePath, pattern)
+	}
+	return pattern
+}
+
+// exists reports whether there is anything to forbid: a package of this module or of the
+// standard library, or a direct dependency.
+func exists(files []sourceFile, pattern string) bool {
+	if pattern == outside || slices.ContainsFunc(files, func(f sourceFile) bool { return matches(pattern, f.pkg) }) {
+		return true
+	}
+	pkg := strings.TrimSuffix(pattern, "/...")
+	if slices.Contains(dependencies, pkg) {
+		return true
+	}
+	found, err := build.Import(pkg, "", build.FindOnly)
+	return err == nil && found.Goroot
+}
+
+// inStandardLibrary tells by the path, as the go command does: a module's begins with
+// a host name.
+func inStandardLibrary(pkg string) bool {
+	first, _, _ := strings.Cut(pkg, "/")
+	return !strings.Contains(first, ".")
+}
+
+// directDependencies are the modules that a go.mod file requires and does not call
+// indirect.
+func directDependencies(text string) []string {
+	requirement := regexp.MustCompile(`^(?:require)?\s+(\S+) v\S+$`)
+	var modules []string
+	for line := range strings.Lines(text) {
+		if m := requirement.FindStringSubmatch(strings.TrimSuffix(line, "\n")); m != nil {
+			modules = append(modules, m[1])
+		}
+	}
+	return modules
+}
+
+func TestBrokenArrowsAreFound(t *testing.T) {
+	t.Parallel()
+	pure := arrow{from: "singleworker/pure", to: []string{outside, "net/..."}, reason: "why"}
+	client := arrow{from: "...", except: []string{"singleworker/conn"}, to: []string{zkClient}, reason: "why"}
+	tool := arrow{from: "cmd/...", to: []string{"singleworker/internal/..."}, tests: true, reason: "why"}
+	imports := func(name, imported string) sourceFile {
+		return mustParse(t, name, fmt.Sprintf("package p\nimport _ %q\n", imported))
+	}
+	files := []sourceFile{
+		imports("singleworker/pure/ok.go", "strings"),
+		imports("singleworker/pure/ok_test.go", "net"), // the rule is not for tests
+		imports("singleworker/pure/net.go", "net"),
+		imports("singleworker/pure/http.go", "net/http"),
+		imports("singleworker/pure/own.go", modulePath+"/singleworker"),
+		imports("singleworker/purely/ok.go", "net"), // not below pure
+
+		imports("singleworker/conn/ok.go", "github.com/go-zookeeper/zk"),
+		imports("singleworker/zk.go", "github.com/go-zookeeper/zk"),
+		imports("main.go", "github.com/go-zookeeper/zk"),
+		imports("ok.go", "github.com/go-zookeeper/zkcli"),
+
+		imports("cmd/tool/internal_test.go", modulePath+"/singleworker/internal/lease"),
+		imports("cmd/tool/ok.go", modulePath+"/singleworker"),
+	}
+	wantFindings(t, brokenArrows(files, []arrow{pure, client, tool}), []string{
+		"singleworker/pure/net.go imports net: why",
+		"singleworker/pure/http.go imports net/http: why",
+		"singleworker/pure/own.go imports " + modulePath + "/singleworker: why",
+		"singleworker/zk.go imports github.com/go-zookeeper/zk: why",
+		"main.go imports github.com/go-zookeeper/zk: why",
+		"cmd/tool/internal_test.go imports " + modulePath + "/singleworker/internal/lease: why",
+	})
+}
+
+func TestStaleArrowsAreFound(t *testing.T) {
+	t.Parallel()
+	files := []sourceFile{
+		mustParse(t, "singleworker/a/a.go", "package a\nimport _ \"net\"\n"),
+		mustParse(t, "singleworker/b/b.go", "package b\n"),
+	}
+	rules := []arrow{
+		{from: "singleworker/a", to: []string{"singleworker/b", "net/...", "log/slog", gocron, outside}},
+		{from: "singleworker/gone", to: []string{"net"}},
+		{from: "singleworker/a", to: []string{"singleworker/gone/...", "log/gone", "example.com/gone"}},
+		{from: "singleworker/...", except: []string{"singleworker/a", "singleworker/b"}, to: []string{"net"}},
+	}
+	wantFindings(t, staleArrows(files, rules), []string{
+		"rule for singleworker/gone: no such package",
+		"rule for singleworker/a: forbids singleworker/gone/..., which does not exist",
+		"rule for singleworker/a: forbids log/gone, which does not exist",
+		"rule for singleworker/a: forbids example.com/gone, which does not exist",
+		"rule for singleworker/...: singleworker/b does not need its exception",
+	})
+}
+
+func TestDirectDependenciesAreRead(t *testing.T) {
+	t.Parallel()
+	const text = `module example.com/m
+
+go 1.25.0
+
+require example.com/alone v1.0.0
+
+require (
+	example.com/direct/v2 v2.0.1
+	example.com/indirect v0.1.0 // indirect
+)
+`
+	wantFindings(t, directDependencies(text), []string{"example.com/alone", "example.com/direct/v2"})
+}

@@ -1,0 +1,178 @@
+package singleworker
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// Config configures a Manager. Servers and ServerType must be set; the zero
+// value of every other field means its default.
+type Config struct {
+	// Servers is ZooKeeper's connect string: "host:port,host:port/chroot".
+	// The port is 2181 by default; the chroot is created when it is absent.
+	Servers string
+	// ServerType names the group of instances that share jobs: the
+	// application's name. It is the root of the group's tree in ZooKeeper.
+	ServerType string
+
+	// InstanceID names this instance in its group, for people and for
+	// hand-over. Two live instances cannot have the same. Default: host name,
+	// process id and four random characters.
+	InstanceID string
+	// Auth is "user:password" for ZooKeeper's digest scheme. Default: none.
+	Auth string
+	// ACL is the access control list of the nodes that this instance creates,
+	// in the notation of ZooKeeper's shell: "auth::cdrwa,world:anyone:r".
+	// Default: everything for Auth, or for anybody when there is no Auth.
+	ACL string
+	// TLS secures the connection. Default: plain TCP.
+	TLS *tls.Config
+	// Dial opens the connection to a server. Default: net.Dialer.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// SessionTimeout is how long ZooKeeper waits for a silent instance before
+	// its jobs are taken over; the server may grant another value, which then
+	// counts. Default 10 s, at least 1 s.
+	SessionTimeout time.Duration
+	// SyncPeriod is how often the jobs are looked at although nothing was
+	// reported; each period is shortened by a random part, up to a half.
+	// Default 3 s, or SessionTimeout if that is less; at least 50 ms, at most
+	// SessionTimeout.
+	SyncPeriod time.Duration
+	// StopGrace is how long running handlers may go on when Run's context
+	// ends, before theirs does. Default 30 s.
+	StopGrace time.Duration
+	// MaxSlots is how many jobs this instance owns at the most. A job that no
+	// instance has room for waits. Default 0: no limit.
+	MaxSlots int
+
+	// Logger gets what happens to the instance; jobs log through Run.Logger.
+	// Default: slog.Default() for warnings and errors.
+	Logger *slog.Logger
+	// Hooks are told what happens.
+	Hooks Hooks
+}
+
+// The defaults of Config.
+const (
+	DefaultSessionTimeout = 10 * time.Second
+	DefaultSyncPeriod     = 3 * time.Second
+	DefaultStopGrace      = 30 * time.Second
+)
+
+const (
+	minSessionTimeout = time.Second
+	minSyncPeriod     = 50 * time.Millisecond
+)
+
+// withDefaults fills in what was not set.
+func (c Config) withDefaults() Config {
+	c.SessionTimeout = cmp.Or(c.SessionTimeout, DefaultSessionTimeout)
+	c.SyncPeriod = cmp.Or(c.SyncPeriod, min(DefaultSyncPeriod, c.SessionTimeout))
+	c.StopGrace = cmp.Or(c.StopGrace, DefaultStopGrace)
+	c.InstanceID = cmp.Or(c.InstanceID, defaultInstanceID())
+	if c.Logger == nil {
+		c.Logger = slog.New(warnings{slog.Default().Handler()})
+	}
+	return c
+}
+
+// validate checks every field, then the relations between them.
+func (c Config) validate() error {
+	_, _, serversErr := zkconn.ParseServers(c.Servers)
+	_, aclErr := zkconn.ParseACL(c.ACL, c.Auth != "")
+	checks := []struct {
+		field string
+		value any
+		err   error
+	}{
+		{"Servers", c.Servers, serversErr},
+		{"ServerType", c.ServerType, checkServerType(c.ServerType)},
+		{"InstanceID", c.InstanceID, zkrec.CheckName(c.InstanceID)},
+		{"Auth", "(not shown)", zkconn.CheckAuth(c.Auth)},
+		{"ACL", c.ACL, aclErr},
+		{"SessionTimeout", c.SessionTimeout, atLeast(c.SessionTimeout, minSessionTimeout)},
+		{"SyncPeriod", c.SyncPeriod, atLeast(c.SyncPeriod, minSyncPeriod)},
+		{"StopGrace", c.StopGrace, atLeast(c.StopGrace, 0)},
+		{"MaxSlots", c.MaxSlots, notNegative(c.MaxSlots)},
+		{"SyncPeriod", c.SyncPeriod, c.checkSyncPeriod()},
+	}
+	for _, check := range checks {
+		if check.err != nil {
+			return &ConfigError{Field: check.field, Value: check.value, Err: check.err}
+		}
+	}
+	return nil
+}
+
+func (c Config) checkSyncPeriod() error {
+	if c.SyncPeriod > c.SessionTimeout {
+		return fmt.Errorf("is longer than SessionTimeout %v: a hung instance would be noticed "+
+			"later than a dead one", c.SessionTimeout)
+	}
+	return nil
+}
+
+func checkServerType(name string) error {
+	if name == "zookeeper" {
+		return errors.New("is ZooKeeper's own node")
+	}
+	return zkrec.CheckName(name)
+}
+
+func atLeast(d, least time.Duration) error {
+	if d < least {
+		return fmt.Errorf("want at least %v", least)
+	}
+	return nil
+}
+
+func notNegative(n int) error {
+	if n < 0 {
+		return errors.New("want 0 for no limit, or a positive number")
+	}
+	return nil
+}
+
+// defaultInstanceID is readable, can be selected with a double click, and
+// differs between two starts even where process ids repeat, as in containers.
+func defaultInstanceID() string {
+	const randomChars = 4
+	random := uuid.NewString()[:randomChars]
+	return fmt.Sprintf("%s-%d-%s", hostName(), os.Getpid(), random)
+}
+
+func hostName() string {
+	host, err := os.Hostname()
+	if err != nil || zkrec.CheckName(host) != nil {
+		return "unknown"
+	}
+	const keep = 100 // leaves room for the rest of an instance id
+	return strings.ToValidUTF8(host[:min(len(host), keep)], "")
+}
+
+// warnings passes on what the program's own logger takes, from Warn upwards.
+type warnings struct{ slog.Handler }
+
+func (w warnings) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && w.Handler.Enabled(ctx, level)
+}
+
+func (w warnings) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return warnings{w.Handler.WithAttrs(attrs)}
+}
+
+func (w warnings) WithGroup(name string) slog.Handler { return warnings{w.Handler.WithGroup(name)} }

@@ -1,0 +1,171 @@
+package singleworker
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// valid is a Config with all that must be set.
+func valid() Config { return Config{Servers: "zk1:2181", ServerType: "billing"} }
+
+func TestNewChecksEveryFieldAndRelation(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		field  string
+		change func(*Config)
+		want   string
+	}{
+		{"Servers", func(c *Config) { c.Servers = "" }, `Servers "": has an empty address, want "host:port,host:port/chroot"`},
+		{"Servers", func(c *Config) { c.Servers = "zk1:0" }, `Servers "zk1:0": address "zk1:0": port "0" is not between 1 and 65535`},
+		{"Servers", func(c *Config) { c.Servers = "zk1/a//b" }, `Servers "zk1/a//b": chroot "/a//b": "" is not a node name`},
+		{"ServerType", func(c *Config) { c.ServerType = "" }, `ServerType "": is empty`},
+		{"ServerType", func(c *Config) { c.ServerType = "a/b" }, `ServerType "a/b": contains '/', want printable characters without '/'`},
+		{"ServerType", func(c *Config) { c.ServerType = "zookeeper" }, `ServerType "zookeeper": is ZooKeeper's own node`},
+		{"InstanceID", func(c *Config) { c.InstanceID = "_1" }, `InstanceID "_1": begins with "_", which is reserved`},
+		{"Auth", func(c *Config) { c.Auth = "hunter2" }, `Auth "(not shown)": is not of the form "user:password"`},
+		{"ACL", func(c *Config) { c.ACL = "world" }, `ACL "world": entry "world" is not "scheme:id:perms"`},
+		{"ACL", func(c *Config) { c.ACL = "auth::r" }, `ACL "auth::r": entry "auth::r" needs Auth`},
+		{"SessionTimeout", func(c *Config) { c.SessionTimeout = time.Second - 1 }, `SessionTimeout "999.999999ms": want at least 1s`},
+		{"SessionTimeout", func(c *Config) { c.SessionTimeout = -time.Second }, `SessionTimeout "-1s": want at least 1s`},
+		{"SyncPeriod", func(c *Config) { c.SyncPeriod = 49 * time.Millisecond }, `SyncPeriod "49ms": want at least 50ms`},
+		{"SyncPeriod", func(c *Config) { c.SyncPeriod = 11 * time.Second },
+			`SyncPeriod "11s": is longer than SessionTimeout 10s: a hung instance would be noticed later than a dead one`},
+		{"SyncPeriod", func(c *Config) { c.SessionTimeout, c.SyncPeriod = 2*time.Second, 3*time.Second },
+			`SyncPeriod "3s": is longer than SessionTimeout 2s: a hung instance would be noticed later than a dead one`},
+		{"StopGrace", func(c *Config) { c.StopGrace = -1 }, `StopGrace "-1ns": want at least 0s`},
+		{"MaxSlots", func(c *Config) { c.MaxSlots = -1 }, `MaxSlots "-1": want 0 for no limit, or a positive number`},
+	} {
+		cfg := valid()
+		row.change(&cfg)
+		_, err := New(cfg)
+		var refused *ConfigError
+		if !errors.As(err, &refused) || refused.Field != row.field || err.Error() != "singleworker: "+row.want {
+			t.Errorf("%v\nwant a *ConfigError: singleworker: %s", err, row.want)
+		}
+	}
+}
+
+// TestNoFieldIsForgotten fails when a field is added to Config: decide what New is to
+// refuse, and add it to the tests of this file.
+func TestNoFieldIsForgotten(t *testing.T) {
+	t.Parallel()
+	const checked = "Servers ServerType InstanceID Auth ACL SessionTimeout SyncPeriod StopGrace MaxSlots"
+	const anything = "TLS Dial Logger Hooks"
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
+		if !strings.Contains(" "+checked+" "+anything+" ", " "+field.Name+" ") {
+			t.Errorf("nobody has said what Config.%s may be", field.Name)
+		}
+	}
+}
+
+func TestNewTakesTheLimits(t *testing.T) {
+	t.Parallel()
+	for what, change := range map[string]func(*Config){
+		"as little as possible": func(*Config) {},
+		"the least timeout":     func(c *Config) { c.SessionTimeout = time.Second },
+		"the least period":      func(c *Config) { c.SyncPeriod = 50 * time.Millisecond },
+		"the longest period":    func(c *Config) { c.SessionTimeout, c.SyncPeriod = 4*time.Second, 4*time.Second },
+		"the least grace":       func(c *Config) { c.StopGrace = 1 },
+		"credentials": func(c *Config) {
+			c.Auth, c.ACL = "app:secret", "auth::cdrwa,world:anyone:r"
+		},
+		"a chroot, three servers": func(c *Config) { c.Servers = "zk1,zk2:2182,[::1]:2183/prod/team" },
+	} {
+		cfg := valid()
+		change(&cfg)
+		if _, err := New(cfg); err != nil {
+			t.Errorf("%s: %v, want a Manager", what, err)
+		}
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	m, err := New(valid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := m.cfg
+	if got.SessionTimeout != 10*time.Second || got.SyncPeriod != 3*time.Second || got.StopGrace != 30*time.Second ||
+		got.MaxSlots != 0 || got.Logger == nil || got.Auth != "" || got.ACL != "" || got.TLS != nil {
+		t.Errorf("defaults %+v", got)
+	}
+
+	short := valid()
+	short.SessionTimeout = 2 * time.Second
+	if m, err = New(short); err != nil || m.cfg.SyncPeriod != 2*time.Second {
+		t.Errorf("with a session timeout of 2s: sync period %v, %v; want 2s", m.cfg.SyncPeriod, err)
+	}
+}
+
+func TestInstanceID(t *testing.T) {
+	t.Parallel()
+	given := valid()
+	given.InstanceID = "billing-7"
+	if m, err := New(given); err != nil || m.InstanceID() != "billing-7" {
+		t.Errorf("given: %v, %v; want billing-7", m.InstanceID(), err)
+	}
+
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := regexp.MustCompile(fmt.Sprintf(`^%s-%d-[0-9a-f]{4}$`, regexp.QuoteMeta(host), os.Getpid()))
+	ids := make(map[string]bool)
+	for range 10 {
+		m, err := New(valid())
+		if err != nil || !form.MatchString(m.InstanceID()) {
+			t.Fatalf("generated: %v, %v; want host, process id and four characters", m, err)
+		}
+		ids[m.InstanceID()] = true
+	}
+	if len(ids) == 1 {
+		t.Errorf("ten managers have the id %v", ids)
+	}
+}
+
+// recorder keeps what it is told as text.
+type recorder struct {
+	slog.Handler
+	text *strings.Builder
+}
+
+func record(level slog.Level) recorder {
+	text := new(strings.Builder)
+	return recorder{slog.NewTextHandler(text, &slog.HandlerOptions{
+		Level: level,
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	}), text}
+}
+
+func TestDefaultLoggerPassesOnWarningsAndErrors(t *testing.T) {
+	t.Parallel()
+	program := record(slog.LevelDebug)
+	log := slog.New(warnings{program})
+	log.Debug("d")
+	log.Info("i")
+	log.Warn("w")
+	log.With("a", 1).WithGroup("g").Info("i2")
+	log.With("a", 1).WithGroup("g").Error("e", "b", 2)
+	if got, want := program.text.String(), "level=WARN msg=w\nlevel=ERROR msg=e a=1 g.b=2\n"; got != want {
+		t.Errorf("logged\n%swant\n%s", got, want)
+	}
+
+	quiet := record(slog.LevelError) // what the program does not want stays away
+	slog.New(warnings{quiet}).Warn("w")
+	if got := quiet.text.String(); got != "" {
+		t.Errorf("logged %q, want nothing", got)
+	}
+}

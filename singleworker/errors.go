@@ -1,0 +1,64 @@
+package singleworker
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/swjobs/singleworker/singleworker/internal/coord"
+	"github.com/swjobs/singleworker/singleworker/internal/grant"
+	"github.com/swjobs/singleworker/singleworker/internal/runner"
+)
+
+// Why a run's context ended: compare context.Cause(ctx) with errors.Is.
+var (
+	// ErrLeaseLost: the right to run the job ended, or is about to pass to
+	// another instance. Stop at once, and write nothing more.
+	ErrLeaseLost = grant.ErrLost
+	// ErrStopping: the instance is stopping and Config.StopGrace is over.
+	ErrStopping = runner.ErrStopping
+	// ErrJobCanceled: the job was deleted.
+	ErrJobCanceled = coord.ErrCanceled
+)
+
+// Why a tick was not run, in Hooks.OnTickSkipped.
+var (
+	// ErrOverlap: the previous run of the job was still going on.
+	ErrOverlap = runner.ErrOverlap
+	// ErrClaimed: that tick, or a later one, was claimed before.
+	ErrClaimed = coord.ErrClaimed
+	// ErrNotOwner: the job passed to another instance as the tick came.
+	ErrNotOwner = coord.ErrNotOwner
+)
+
+// What Manager.Run returns, besides nil.
+var (
+	// ErrDuplicateInstance: a live instance of the group has the same
+	// InstanceID.
+	ErrDuplicateInstance = coord.ErrDuplicate
+	// ErrAccessDenied: ZooKeeper's ACLs refuse Config.Auth.
+	ErrAccessDenied = coord.ErrDenied
+	// ErrNotHandedBack: ZooKeeper was away while the instance stopped; its jobs
+	// are taken over when its session ends.
+	ErrNotHandedBack = coord.ErrNotHandedBack
+)
+
+// ErrStarted refuses Handle and Schedule after Run was called, and a second
+// Run.
+var ErrStarted = errors.New("singleworker: the manager has been started")
+
+// StuckError is returned by Run when handlers go on although their contexts
+// have ended. Their goroutines are still there.
+type StuckError = runner.StuckError
+
+// ConfigError refuses a field of a Config or a Job.
+type ConfigError struct {
+	Field string // such as "SessionTimeout" or "Job.Schedule"
+	Value any
+	Err   error // what is wrong with it, and what would be right
+}
+
+func (e *ConfigError) Error() string {
+	return fmt.Sprintf("singleworker: %s %q: %v", e.Field, fmt.Sprint(e.Value), e.Err)
+}
+
+func (e *ConfigError) Unwrap() error { return e.Err }

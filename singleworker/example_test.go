@@ -1,0 +1,76 @@
+package singleworker_test
+
+import (
+	"context"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"log"
+	"os"
+	"os/signal"
+	"strings"
+	"testing"
+
+	"github.com/swjobs/singleworker/singleworker"
+)
+
+// The program of the package's documentation. It is compiled and not run, for want of an
+// Output comment: it needs a ZooKeeper server, and ends when it is told to.
+func Example() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	m, err := singleworker.New(singleworker.Config{Servers: "zk1:2181,zk2:2181/prod", ServerType: "billing"})
+	if err != nil {
+		log.Fatal(err) //nolint:gocritic // the process ends, and its signals with it
+	}
+	err = m.Handle("daily-stats", func(ctx context.Context, run *singleworker.Run) error {
+		run.Logger().InfoContext(ctx, "counting", "day", run.Tick)
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = m.Schedule(singleworker.Job{Name: "daily-stats", Schedule: "0 0 3 * * ?", TimeZone: "Asia/Shanghai"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = m.Run(ctx) // blocks until ctx is done and every job is handed back
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// TestDocumentationIsTheExample compares the code in the package's documentation, line by
+// line, with the Example, which compiles.
+func TestDocumentationIsTheExample(t *testing.T) {
+	t.Parallel()
+	file, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	example, err := os.ReadFile("example_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := codeIn(file.Doc)
+	if len(lines) != 4 {
+		t.Errorf("the documentation has %d lines of code, want the four-line program:\n%s", len(lines), strings.Join(lines, "\n"))
+	}
+	for _, line := range lines {
+		line = strings.TrimSuffix(line, " ... })") // the body of a function
+		if !strings.Contains(string(example), "\n\t"+line) {
+			t.Errorf("the documentation has a line that the Example has not:\n%s", line)
+		}
+	}
+}
+
+// codeIn lists the lines that godoc shows as code.
+func codeIn(doc *ast.CommentGroup) []string {
+	var lines []string
+	for line := range strings.Lines(doc.Text()) {
+		if code, ok := strings.CutPrefix(line, "\t"); ok {
+			lines = append(lines, strings.TrimSuffix(code, "\n"))
+		}
+	}
+	return lines
+}

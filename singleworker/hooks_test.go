@@ -1,0 +1,126 @@
+package singleworker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// call makes a hookCaller call every hook once, in this order.
+var call = []func(*hookCaller){
+	func(h *hookCaller) { h.owned(Ownership{Job: "j", Token: 7}) },
+	func(h *hookCaller) { h.runStarted(RunInfo{ID: "r", Job: "j"}) },
+	func(h *hookCaller) { h.skipped("j", time.Unix(60, 0), ErrOverlap) },
+	func(h *hookCaller) { h.runEnded(RunResult{RunInfo: RunInfo{ID: "r", Job: "j"}, State: "ok"}) },
+	func(h *hookCaller) { h.released(Ownership{Job: "j", Token: 7}, ErrJobCanceled) },
+}
+
+// reporting hooks note what they were told.
+func reporting(note func(text string)) Hooks {
+	return Hooks{
+		OnOwned:       func(o Ownership) { note(fmt.Sprintf("owned %s under %d", o.Job, o.Token)) },
+		OnReleased:    func(o Ownership, err error) { note(fmt.Sprintf("released %s: %v", o.Job, err)) },
+		OnRunStart:    func(r RunInfo) { note("start of " + r.ID) },
+		OnRunEnd:      func(r RunResult) { note("end of " + r.ID + ": " + r.State) },
+		OnTickSkipped: func(job string, _ time.Time, err error) { note(fmt.Sprintf("skipped %s: %v", job, err)) },
+	}
+}
+
+var reports = []string{
+	"owned j under 7", "start of r", "skipped j: the previous run is still going on", "end of r: ok", "released j: job cancelled",
+}
+
+func TestHooksAreCalledInTheOrderOfTheEvents(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var got []string
+		h := newHookCaller(reporting(func(text string) { got = append(got, text) }))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- h.run(ctx) }()
+		for _, f := range call {
+			f(h)
+		}
+		synctest.Wait()
+		if !slices.Equal(got, reports) {
+			t.Errorf("hooks were told\n  %q, want\n  %q", got, reports)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("run = %v, want nil", err)
+		}
+		if n := reflect.TypeFor[Hooks]().NumField(); n != len(reports) {
+			t.Errorf("%d hooks, %d of them tested", n, len(reports))
+		}
+	})
+}
+
+func TestHookThatBlocksDelaysOnlyHooks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var got []string
+		hooks := reporting(func(text string) { got = append(got, text) })
+		hooks.OnOwned = func(Ownership) {
+			time.Sleep(time.Hour)
+			got = append(got, "owned, at last")
+		}
+		h := newHookCaller(hooks)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- h.run(ctx) }()
+
+		start := time.Now()
+		for _, f := range call {
+			f(h)
+			synctest.Wait()
+		}
+		cancel()
+		if took := time.Since(start); took != 0 {
+			t.Errorf("the work was held up for %v", took)
+		}
+		if err := <-ended; err != nil || time.Since(start) != time.Hour {
+			t.Errorf("run = %v after %v, want nil when the last hook has returned, after 1h", err, time.Since(start))
+		}
+		if want := append([]string{"owned, at last"}, reports[1:]...); !slices.Equal(got, want) {
+			t.Errorf("hooks were told\n  %q, want\n  %q", got, want)
+		}
+	})
+}
+
+func TestHooksThatAreNilAreLeftOut(t *testing.T) {
+	t.Parallel()
+	var got []string
+	all := reporting(func(text string) { got = append(got, text) })
+	h := newHookCaller(Hooks{OnRunEnd: all.OnRunEnd})
+	for _, f := range call {
+		f(h)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := h.run(ctx); err != nil || !slices.Equal(got, reports[3:4]) {
+		t.Errorf("%v; hooks were told %q, want only %q", err, got, reports[3:4])
+	}
+}
+
+// Who compares with the public name of a cause finds it, whatever wraps it.
+func TestErrorsHaveTheirOwnNames(t *testing.T) {
+	t.Parallel()
+	all := map[string]error{
+		"ErrLeaseLost": ErrLeaseLost, "ErrStopping": ErrStopping, "ErrJobCanceled": ErrJobCanceled,
+		"ErrOverlap": ErrOverlap, "ErrClaimed": ErrClaimed, "ErrNotOwner": ErrNotOwner,
+		"ErrDuplicateInstance": ErrDuplicateInstance, "ErrAccessDenied": ErrAccessDenied,
+		"ErrNotHandedBack": ErrNotHandedBack, "ErrStarted": ErrStarted,
+	}
+	for name, err := range all {
+		for other, otherErr := range all {
+			if (name == other) != errors.Is(err, otherErr) {
+				t.Errorf("errors.Is(%s, %s) = %v", name, other, errors.Is(err, otherErr))
+			}
+		}
+	}
+}

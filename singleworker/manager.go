@@ -1,0 +1,182 @@
+package singleworker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/swjobs/singleworker/singleworker/internal/coord"
+	"github.com/swjobs/singleworker/singleworker/internal/grant"
+	"github.com/swjobs/singleworker/singleworker/internal/runner"
+	"github.com/swjobs/singleworker/singleworker/internal/task"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// Manager is one instance of a group: it runs the jobs that it owns and has a
+// handler for. Its methods are safe for concurrent use.
+type Manager struct {
+	cfg Config
+
+	mu       sync.Mutex
+	started  bool
+	handlers map[string]Handler
+	jobs     map[string]zkrec.Spec // declared
+}
+
+// New checks cfg, every field and the relations between them, and returns a
+// Manager that does nothing yet. A field that is refused is reported as a
+// *ConfigError.
+func New(cfg Config) (*Manager, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	return &Manager{
+		cfg: cfg, handlers: make(map[string]Handler), jobs: make(map[string]zkrec.Spec),
+	}, nil
+}
+
+// InstanceID is the id of this instance, given or generated.
+func (m *Manager) InstanceID() string { return m.cfg.InstanceID }
+
+// Handle registers the function that runs the jobs of that handler name: by
+// default the job of the same name. It must be called before Run, once for
+// each name; ErrStarted or a *ConfigError says that it was not.
+func (m *Manager) Handle(name string, h Handler) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	err := zkrec.CheckName(name)
+	switch {
+	case m.started:
+		return ErrStarted
+	case err != nil:
+	case h == nil:
+		err = errors.New("has no function")
+	case m.handlers[name] != nil:
+		err = errors.New("is registered already")
+	}
+	if err != nil {
+		return &ConfigError{Field: "handler", Value: name, Err: err}
+	}
+	m.handlers[name] = h
+	return nil
+}
+
+// Schedule declares a job. Run creates it when it is absent. Where it exists,
+// a new declaration replaces an older one; a change made by an operator stays
+// until the declaration differs from the one that it changed. A job declared
+// here may well be run by another instance. It must be called before Run, once
+// for each job; ErrStarted or a *ConfigError says what is wrong.
+func (m *Manager) Schedule(j Job) error {
+	spec, err := specOf(j)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.started {
+		return ErrStarted
+	}
+	if _, twice := m.jobs[j.Name]; twice {
+		return &ConfigError{Field: "Job.Name", Value: j.Name, Err: errors.New("is declared already")}
+	}
+	m.jobs[j.Name] = spec
+	return nil
+}
+
+// Run joins the group and runs jobs until ctx ends. Then it stops in order: no
+// new runs; idle jobs go to other instances at once; running handlers have
+// Config.StopGrace to return before their contexts end with ErrStopping, and
+// their jobs follow. It returns nil when all is handed back and nothing of the
+// manager runs any more.
+//
+// While ZooKeeper cannot be reached, at the start or later, Run goes on
+// trying. It returns sooner only with ErrDuplicateInstance, ErrAccessDenied,
+// or an error of its own making; and at a stop with a *StuckError or
+// ErrNotHandedBack. A Manager runs once: a second call returns ErrStarted.
+func (m *Manager) Run(ctx context.Context) error {
+	m.mu.Lock()
+	if m.started {
+		m.mu.Unlock()
+		return ErrStarted
+	}
+	m.started = true
+	m.mu.Unlock()
+
+	w := m.wire()
+	// The stop is an orderly one: what ends is told by Stop and Drain.
+	tasks := task.NewGroup(context.WithoutCancel(ctx))
+	tasks.Go("lease watch", w.book.Watch)
+	tasks.Go("hooks", w.hooks.run)
+	tasks.Go("runner", w.runner.Run)
+	tasks.Go("coordinator", func(ctx context.Context) error {
+		defer tasks.Cancel(nil) // whatever happened, it was the last to go
+		return w.coord.Run(ctx)
+	})
+	stop := context.AfterFunc(ctx, func() {
+		w.runner.Stop()
+		w.coord.Drain()
+	})
+	defer stop()
+	if err := tasks.Wait(); err != nil {
+		return fmt.Errorf("singleworker: instance %s: %w", m.cfg.InstanceID, err)
+	}
+	return nil
+}
+
+// wire builds the parts of one Run.
+func (m *Manager) wire() *wiring {
+	clock := grant.NewClock()
+	w := &wiring{
+		cfg: m.cfg, handlers: m.handlers, book: grant.NewBook(clock),
+		hooks: newHookCaller(m.cfg.Hooks), owned: make(map[string]*grant.Grant),
+	}
+	w.runner = runner.New(runner.Config{
+		Claimer: w, Observer: w, Grace: m.cfg.StopGrace, Logger: m.cfg.Logger,
+	})
+	var declarations []coord.Declaration
+	for _, name := range slices.Sorted(maps.Keys(m.jobs)) {
+		declarations = append(declarations, coord.Declaration{Job: name, Spec: m.jobs[name]})
+	}
+	w.coord = coord.New(coord.Config{
+		Conn: zkconn.Config{
+			Servers: m.cfg.Servers, SessionTimeout: m.cfg.SessionTimeout, Auth: m.cfg.Auth,
+			ACL: m.cfg.ACL, TLS: m.cfg.TLS, Dial: m.cfg.Dial, Logger: m.cfg.Logger,
+		},
+		ServerType: m.cfg.ServerType,
+		SID:        m.cfg.InstanceID,
+		Instance: zkrec.Instance{
+			Incarnation: uuid.NewString(), Host: hostName(), PID: os.Getpid(),
+			StartedAt: time.Now().UTC().Round(time.Millisecond), Version: Version(),
+			MaxSlots: m.cfg.MaxSlots,
+		},
+		SyncPeriod: m.cfg.SyncPeriod, MaxSlots: m.cfg.MaxSlots, Declarations: declarations,
+		Judge: w.judge, Runner: w, Book: w.book, Clock: clock, Logger: m.cfg.Logger,
+	})
+	return w
+}
+
+// Version is the version of this library in the running program, or "devel"
+// when it was not built from a released one.
+func Version() string {
+	const module = "github.com/swjobs/singleworker"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "devel"
+	}
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path == module && m.Version != "" && m.Version != "(devel)" {
+			return m.Version
+		}
+	}
+	return "devel"
+}

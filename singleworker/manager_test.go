@@ -1,0 +1,209 @@
+package singleworker
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/cronexpr"
+)
+
+func idle(context.Context, *Run) error { return nil }
+
+// wantConfigError expects that a field was refused with that text.
+func wantConfigError(t *testing.T, err error, field, want string) {
+	t.Helper()
+	var refused *ConfigError
+	if !errors.As(err, &refused) || refused.Field != field || !strings.HasPrefix(err.Error(), "singleworker: "+want) {
+		t.Errorf("%v\nwant a *ConfigError of %s: singleworker: %s", err, field, want)
+	}
+}
+
+func TestHandleRefuses(t *testing.T) {
+	t.Parallel()
+	m, err := New(valid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Handle("daily", idle); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		name    string
+		handler Handler
+		want    string
+	}{
+		{"daily", idle, `handler "daily": is registered already`},
+		{"other", nil, `handler "other": has no function`},
+		{"", idle, `handler "": is empty`},
+		{"a/b", idle, `handler "a/b": contains '/'`},
+		{"_x", idle, `handler "_x": begins with "_", which is reserved`},
+	} {
+		wantConfigError(t, m.Handle(row.name, row.handler), "handler", row.want)
+	}
+	if err := m.Handle("other", idle); err != nil {
+		t.Errorf("after it was refused once: %v, want it registered", err)
+	}
+}
+
+func TestScheduleRefuses(t *testing.T) {
+	t.Parallel()
+	m, err := New(valid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Schedule(Job{Name: "daily", Schedule: "@daily"}); err != nil {
+		t.Fatal(err)
+	}
+	large := map[string]string{"a": strings.Repeat("x", 64<<10)}
+	for _, row := range []struct {
+		job         Job
+		field, want string
+	}{
+		{Job{Name: "daily", Schedule: "@hourly"}, "Job.Name", `Job.Name "daily": is declared already`},
+		{Job{Schedule: "@daily"}, "Job.Name", `Job.Name "": is empty`},
+		{Job{Name: "a/b", Schedule: "@daily"}, "Job.Name", `Job.Name "a/b": contains '/'`},
+		{Job{Name: "j", Schedule: "@daily", Handler: ".."}, "Job.Handler", `Job.Handler "..": is a path element of its own`},
+		{Job{Name: "j", Schedule: "@daily", TimeZone: "Local"}, "Job.TimeZone", `Job.TimeZone "Local": differs between machines`},
+		{Job{Name: "j", Schedule: "@daily", TimeZone: "Mars"}, "Job.TimeZone", `Job.TimeZone "Mars": unknown time zone Mars`},
+		{Job{Name: "j"}, "Job.Schedule", `Job.Schedule "": schedule ""`},
+		{Job{Name: "j", Schedule: "0 0 25 * * ?"}, "Job.Schedule",
+			`Job.Schedule "0 0 25 * * ?": schedule "0 0 25 * * ?": hour at column 5: 25 is out of range, want 0-23`},
+		{Job{Name: "j", Schedule: "0 0 0 31 2 ?"}, "Job.Schedule", `Job.Schedule "0 0 0 31 2 ?": schedule`},
+		{Job{Name: "j", Schedule: "@daily", Args: large}, "Job.Args", `Job.Args "656`},
+	} {
+		wantConfigError(t, m.Schedule(row.job), row.field, row.want)
+	}
+
+	var where *cronexpr.Error
+	if err := m.Schedule(Job{Name: "j", Schedule: "0 0 25 * * ?"}); !errors.As(err, &where) || where.Column != 5 {
+		t.Errorf("%v does not wrap a *cronexpr.Error with the column", err)
+	}
+	if err := m.Schedule(Job{Name: "j", Schedule: "@daily"}); err != nil {
+		t.Errorf("after it was refused: %v, want it declared", err)
+	}
+}
+
+// What Schedule takes must still be readable when its mark as a declaration is added.
+func TestScheduleLeavesRoomForItsMark(t *testing.T) {
+	t.Parallel()
+	for size := 65_400; size < 65_500; size++ {
+		spec, err := specOf(Job{Name: "j", Schedule: "@daily", Args: map[string]string{"a": strings.Repeat("x", size)}})
+		if err != nil {
+			wantConfigError(t, err, "Job.Args", `Job.Args "65`)
+			return
+		}
+		spec.Declared = spec.Fingerprint()
+		if got := len(spec.Encode()); got > 64<<10 {
+			t.Fatalf("an argument of %d bytes is taken, its record has %d", size, got)
+		}
+	}
+	t.Error("no size was refused")
+}
+
+// The caller's map is his: what he does to it later changes no declaration.
+func TestScheduleCopiesTheArguments(t *testing.T) {
+	t.Parallel()
+	m, err := New(valid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := map[string]string{"a": "1"}
+	if err := m.Schedule(Job{Name: "j", Schedule: "@daily", Args: args}); err != nil {
+		t.Fatal(err)
+	}
+	args["a"] = "2"
+	if got := m.jobs["j"].Args["a"]; got != "1" {
+		t.Errorf("the declared argument is %q, want 1", got)
+	}
+}
+
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+
+func refuse(context.Context, string, string) (net.Conn, error) {
+	return nil, errors.New("connection refused")
+}
+
+// swallow is a network that answers nothing, not even that nobody is there.
+func swallow(ctx context.Context, _, _ string) (net.Conn, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// withoutServer runs a manager for a minute in which nobody answers.
+func withoutServer(t *testing.T, dial dialFunc, most time.Duration) *Manager {
+	t.Helper()
+	cfg := valid()
+	cfg.Servers, cfg.Auth, cfg.Dial = "zk1,zk2,zk3", "app:secret", dial
+	m, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(m.Handle("daily", idle), m.Schedule(Job{Name: "daily", Schedule: "@daily"})); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	start := time.Now()
+	if err := m.Run(ctx); err != nil {
+		t.Errorf("Run = %v, want nil: nothing was to be handed back", err)
+	}
+	if late := time.Since(start) - time.Minute; late < 0 || late > most {
+		t.Errorf("Run ended %v after its context, want at most %v", late, most)
+	}
+	return m
+}
+
+func TestRunWithoutAServerEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	for what, row := range map[string]struct {
+		dial dialFunc
+		most time.Duration
+	}{
+		"refused":      {refuse, time.Second},
+		"not answered": {swallow, 3 * time.Second}, // one for each server
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { withoutServer(t, row.dial, row.most) })
+		})
+	}
+}
+
+func TestRunBeforehandEnded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := valid()
+		cfg.Dial = refuse
+		m, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		start := time.Now()
+		if err := m.Run(ctx); err != nil || time.Since(start) > 2*time.Second {
+			t.Errorf("Run = %v after %v, want nil at once", err, time.Since(start))
+		}
+	})
+}
+
+func TestAfterRunNothingCanBeAdded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := withoutServer(t, refuse, time.Second)
+		for what, err := range map[string]error{
+			"Handle":       m.Handle("other", idle),
+			"Schedule":     m.Schedule(Job{Name: "other", Schedule: "@daily"}),
+			"a second Run": m.Run(t.Context()),
+		} {
+			if !errors.Is(err, ErrStarted) {
+				t.Errorf("%s: %v, want ErrStarted", what, err)
+			}
+		}
+	})
+}
