@@ -1,0 +1,194 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+)
+
+func (a *app) cancelCommand() *command {
+	return &command{
+		name: "cancel", args: "NAME... | --all",
+		short: "delete jobs",
+		long: `Asks before it does anything: y for named jobs, their number for --all. Without a
+terminal to ask on it ends with exit code 8 unless --yes is given; the time that
+you take to answer does not count for --timeout. If one of several named jobs
+does not exist, none is cancelled. A run that is under way is told to stop.`,
+		examples: `swctl cancel nightly
+swctl cancel nightly weekly --yes --ignore-missing
+swctl cancel --all --server-type billing`,
+		flags: []cli.Flag{
+			&cli.BoolFlag{Name: "all", Usage: "cancel every job of the server type"},
+			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask"},
+			&cli.BoolFlag{Name: "ignore-missing", Usage: "a job that does not exist is no error"},
+		},
+		run: a.action(func(ctx context.Context, c *call) error {
+			return (&cancellation{
+				call: c,
+				all:  c.flags.Bool("all"), yes: c.flags.Bool("yes"), ignoreMissing: c.flags.Bool("ignore-missing"),
+			}).run(ctx)
+		}),
+	}
+}
+
+// cancellation is one run of cancel.
+type cancellation struct {
+	*call
+	all, yes, ignoreMissing bool
+	done                    []admin.JobStatus // as they were
+}
+
+func (c *cancellation) run(ctx context.Context) error {
+	switch {
+	case c.all && len(c.args) > 0:
+		return usage("cancel: --all and names exclude each other").try("one of the two")
+	case !c.all && len(c.args) == 0:
+		return usage("cancel needs the name of a job").try("swctl cancel NAME..., or --all")
+	case !c.yes && !c.interactive:
+		return withHint(fmt.Errorf("cancel: %w: there is no terminal to ask on", errUnconfirmed), "add --yes")
+	}
+	if c.yes {
+		return c.connected(ctx, func(ctx context.Context, cl client) error {
+			victims, err := c.victims(ctx, cl)
+			if err != nil {
+				return err
+			}
+			return c.cancel(ctx, cl, victims)
+		})
+	}
+	// A person may think for longer than a session lives: nothing is kept
+	// open meanwhile, and the time of --timeout starts anew.
+	var victims []admin.JobStatus
+	err := c.connected(ctx, func(ctx context.Context, cl client) (err error) {
+		victims, err = c.victims(ctx, cl)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if len(victims) == 0 {
+		return c.put()
+	}
+	if err := c.confirm(ctx, victims); err != nil {
+		return err
+	}
+	return c.connected(ctx, func(ctx context.Context, cl client) error { return c.cancel(ctx, cl, victims) })
+}
+
+// victims looks up the jobs to cancel.
+func (c *cancellation) victims(ctx context.Context, cl client) ([]admin.JobStatus, error) {
+	if c.all {
+		return cl.List(ctx)
+	}
+	var found []admin.JobStatus
+	var missing []string
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(c.args))) {
+		job, err := cl.Get(ctx, name)
+		switch {
+		case errors.Is(err, admin.ErrNotFound):
+			missing = append(missing, name)
+		case err != nil:
+			return nil, err
+		default:
+			found = append(found, job)
+		}
+	}
+	switch {
+	case len(missing) == 0:
+	case c.ignoreMissing:
+		c.sayf("%v: %s, ignored", admin.ErrNotFound, strings.Join(missing, ", "))
+	case len(found) > 0:
+		return nil, fmt.Errorf("cancel: %w: %s; none was cancelled", admin.ErrNotFound, strings.Join(missing, ", "))
+	default:
+		return nil, fmt.Errorf("cancel: %w: %s", admin.ErrNotFound, strings.Join(missing, ", "))
+	}
+	return found, nil
+}
+
+// confirm asks, the harder the more is at stake.
+func (c *cancellation) confirm(ctx context.Context, victims []admin.JobStatus) error {
+	group := fmt.Sprintf("of %s at %s", printable(c.serverType), printable(c.zk))
+	want := []string{"y", "yes"}
+	var question bytes.Buffer
+	if len(victims) > 1 || c.all {
+		c.jobTable(victims).write(&question, "  ")
+	}
+	switch {
+	case c.all:
+		want = []string{strconv.Itoa(len(victims))}
+		fmt.Fprintf(&question, "type %d to cancel all jobs %s: ", len(victims), group)
+	case len(victims) > 1:
+		fmt.Fprintf(&question, "cancel these %d jobs %s? [y/N] ", len(victims), group)
+	default:
+		fmt.Fprintf(&question, "cancel %s %s? [y/N] ", whatItWas(victims[0], ""), group)
+	}
+	answer, err := c.ask(ctx, question.String())
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(want, strings.ToLower(answer)) {
+		return fmt.Errorf("cancel: %w, nothing was cancelled", errUnconfirmed)
+	}
+	return nil
+}
+
+// cancel cancels one job after the other and reports those that are gone, also
+// when it fails halfway.
+func (c *cancellation) cancel(ctx context.Context, cl client, victims []admin.JobStatus) error {
+	for i, victim := range victims {
+		was, err := cl.Cancel(ctx, victim.Name)
+		switch {
+		case errors.Is(err, admin.ErrNotFound) && (c.all || c.ignoreMissing):
+			c.sayf("%s: %v any more, ignored", victim.Name, admin.ErrNotFound)
+		case err != nil:
+			if left := victims[i+1:]; len(left) > 0 {
+				err = fmt.Errorf("%w; not tried: %s", err, strings.Join(namesOf(left), ", "))
+			}
+			return errors.Join(err, c.put())
+		default:
+			c.done = append(c.done, was)
+		}
+	}
+	return c.put()
+}
+
+// put renders what was cancelled.
+func (c *cancellation) put() error {
+	if c.json {
+		return c.putJSON(listOf("JobList", c.done, jobToJSON))
+	}
+	if len(c.done) == 0 {
+		c.notef("nothing was cancelled")
+	}
+	for _, job := range c.done {
+		fmt.Fprintf(&c.out, "cancelled %s\n", whatItWas(job, "was "))
+		if run := job.LastRun; run != nil && run.State == "running" {
+			fmt.Fprintf(&c.out, "  its run of %s on %s is told to stop\n", absolute(run.Tick, zoneOf(job.Job)), printable(run.InstanceID))
+		}
+		if job.Declared {
+			fmt.Fprintf(&c.out, "  it is declared in code: an instance that declares it creates it again at its next start\n")
+		}
+	}
+	return nil
+}
+
+// whatItWas is "nightly (was v2, owner app-2)".
+func whatItWas(job admin.JobStatus, was string) string {
+	return fmt.Sprintf("%s (%sv%d, owner %s)", printable(job.Name), was, job.Version, printable(ownerOf(job)))
+}
+
+func namesOf(jobs []admin.JobStatus) []string {
+	names := make([]string, len(jobs))
+	for i, job := range jobs {
+		names[i] = job.Name
+	}
+	return names
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+)
+
+// Who answers what, and what becomes of the jobs.
+func TestCancelAsks(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		line, answer string
+		want         exitCode
+		cancelled    []string
+	}{
+		{"cancel nightly", "y\n", exitOK, []string{"nightly"}},
+		{"cancel nightly", "YES\n", exitOK, []string{"nightly"}},
+		{"cancel nightly", " y \n", exitOK, []string{"nightly"}},
+		{"cancel nightly", "y", exitOK, []string{"nightly"}},
+		{"cancel nightly", "n\n", exitUnconfirmed, nil},
+		{"cancel nightly", "\n", exitUnconfirmed, nil},
+		{"cancel nightly", "", exitUnconfirmed, nil},
+		{"cancel nightly", "nightly\n", exitUnconfirmed, nil},
+		{"cancel orphan nightly orphan", "y\n", exitOK, []string{"nightly", "orphan"}},
+		{"cancel --all", "4\n", exitOK, []string{"broken", "nightly", "orphan", "レポート"}},
+		{"cancel --all", "y\n", exitUnconfirmed, nil},
+		{"cancel --all", "3\n", exitUnconfirmed, nil},
+		{"cancel nobody", "y\n", exitNotFound, nil},
+		{"cancel nobody nightly", "y\n", exitNotFound, nil},
+		{"cancel nobody nightly --ignore-missing", "y\n", exitOK, []string{"nightly"}},
+		{"cancel nobody --ignore-missing", "", exitOK, nil},
+		{"cancel nightly --yes", "n\n", exitOK, []string{"nightly"}},
+	} {
+		h := newHarness(t)
+		h.atTerminal(c.answer)
+		code := h.exec(strings.Fields(c.line)...)
+		if got := h.cancelled(); code != c.want || !slices.Equal(got, c.cancelled) {
+			t.Errorf("%s, answer %q: exit %d, cancelled %q, stderr %q", c.line, c.answer, code, got, h.errs.String())
+		}
+	}
+}
+
+// cancelled lists the jobs that Cancel was called for.
+func (h *harness) cancelled() []string {
+	var names []string
+	for _, call := range h.fake.calls {
+		if name, ok := strings.CutPrefix(call, "Cancel "); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func TestCancelQuestionsGolden(t *testing.T) {
+	t.Parallel()
+	var texts []string
+	for _, line := range []string{"cancel nightly", "cancel orphan nightly", "cancel --all"} {
+		h := newHarness(t)
+		h.atTerminal("no\n")
+		texts = append(texts, h.transcript(strings.Fields(line)...))
+	}
+	golden(t, "cancel-questions", strings.Join(texts, "\n"))
+}
+
+// Without a terminal nothing is asked, of a person or of a server.
+func TestCancelWithoutTerminal(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{"cancel nightly", "cancel --all", "cancel a b --ignore-missing -o json"} {
+		h := newHarness(t)
+		h.stdin = strings.NewReader("y\n")
+		if code := h.exec(strings.Fields(line)...); code != exitUnconfirmed || len(h.fake.calls) > 0 || h.out.Len() > 0 {
+			t.Errorf("%s: exit %d, calls %q, stdout %q", line, code, h.fake.calls, h.out.String())
+		}
+	}
+}
+
+// Nothing is kept open while a person thinks, and thinking is not timed.
+func TestCancelThinkingTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t)
+		h.interactive = true
+		h.stdin = readerFunc(func(p []byte) (int, error) {
+			<-time.After(time.Hour)
+			return copy(p, "y\n"), nil
+		})
+		if code := h.exec("cancel", "nightly", "--timeout", "1s"); code != exitOK {
+			t.Errorf("exit %d, stderr %q", code, h.errs.String())
+		}
+		want := []string{"Dial", "Get nightly", "Close", "Dial", "Cancel nightly", "Close"}
+		if !slices.Equal(h.fake.calls, want) {
+			t.Errorf("calls %q, want %q", h.fake.calls, want)
+		}
+	})
+}
+
+// A failure halfway tells what is gone, what failed and what was not tried.
+func TestCancelHalfwayGolden(t *testing.T) {
+	t.Parallel()
+	var texts []string
+	for _, format := range []string{"table", "json"} {
+		h := newHarness(t)
+		h.fake.fail["Cancel nightly"] = fmt.Errorf("cancel nightly: %w in time", admin.ErrUnavailable)
+		texts = append(texts, h.transcript("cancel", "--all", "--yes", "-o", format))
+	}
+	golden(t, "cancel-halfway", strings.Join(texts, "\n"))
+}
+
+// A job that somebody else cancels meanwhile is an error only where it was
+// named and missing jobs are errors.
+func TestCancelRace(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]exitCode{
+		"cancel --all --yes":                           exitOK,
+		"cancel nightly orphan --yes":                  exitNotFound,
+		"cancel nightly orphan --yes --ignore-missing": exitOK,
+	} {
+		h := newHarness(t)
+		h.fake.fail["Cancel orphan"] = admin.ErrNotFound
+		if code := h.exec(strings.Fields(line)...); code != want || !strings.Contains(h.out.String(), "cancelled nightly") {
+			t.Errorf("%s: exit %d, stdout %q, stderr %q", line, code, h.out.String(), h.errs.String())
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// errUnconfirmed: the command would destroy something and nobody said yes.
+var errUnconfirmed = errors.New("not confirmed")
+
+// ask puts a question to the person at the terminal and waits for the answer;
+// only the end of ctx (an interrupt) ends the waiting.
+func (a *app) ask(ctx context.Context, question string) (string, error) {
+	fmt.Fprint(a.stderr, question)
+	type answer struct {
+		text string
+		err  error
+	}
+	answers := make(chan answer, 1)
+	// A read from a terminal cannot be called off: when ctx ends first, this
+	// goroutine lives until the process ends, which is at once.
+	go func() {
+		text, err := bufio.NewReader(a.stdin).ReadString('\n')
+		answers <- answer{text, err}
+	}()
+	select {
+	case got := <-answers:
+		if got.err != nil && !errors.Is(got.err, io.EOF) {
+			return "", fmt.Errorf("read the answer: %w", got.err)
+		}
+		if got.err != nil {
+			fmt.Fprintln(a.stderr) // the end of input leaves the cursor behind the question
+		}
+		return strings.TrimSpace(got.text), nil
+	case <-ctx.Done():
+		fmt.Fprintln(a.stderr)
+		return "", context.Cause(ctx)
+	}
+}

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+)
+
+func TestHelpGolden(t *testing.T) {
+	t.Parallel()
+	topics := []string{"", "exit-codes", "schedule"}
+	for _, cmd := range newHarness(t).commands() {
+		topics = append(topics, cmd.name)
+	}
+	for _, topic := range topics {
+		args := slices.DeleteFunc([]string{"help", topic}, func(s string) bool { return s == "" })
+		t.Run("help "+topic, func(t *testing.T) {
+			t.Parallel()
+			golden(t, strings.TrimSuffix("help-"+topic, "-"), newHarness(t).transcript(args...))
+		})
+	}
+}
+
+// Every command's help has an example that is a command line of that command.
+func TestHelpHasExamples(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	for _, cmd := range h.commands() {
+		if !strings.HasPrefix(cmd.examples, "swctl "+cmd.name) {
+			t.Errorf("%s: the first example is %q", cmd.name, cmd.examples)
+		}
+	}
+}
+
+func TestHelpAnywhere(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	for _, cmd := range h.commands() {
+		h.exec("help", cmd.name)
+		want := h.out.String()
+		for _, args := range [][]string{
+			{cmd.name, "-h"}, {cmd.name, "--help"}, {"-h", cmd.name}, {"--zk", "z", cmd.name, "a", "-h", "b"},
+			{cmd.name, "--bogus", "--help"}, {cmd.name, "--output", "-h"},
+		} {
+			if code := h.exec(args...); code != exitOK || h.out.String() != want || h.errs.Len() > 0 {
+				t.Errorf("swctl %q: exit %d, stderr %q, stdout\n%s", args, code, h.errs.String(), h.out.String())
+			}
+		}
+	}
+	if len(h.fake.calls) > 0 {
+		t.Errorf("help called the server: %q", h.fake.calls)
+	}
+	for _, args := range [][]string{nil, {"-h"}, {"--help"}, {"help", "-o", "bad"}} {
+		if code := h.exec(args...); code != exitOK || !strings.HasPrefix(h.out.String(), "swctl ") {
+			t.Errorf("swctl %q: exit %d, stdout\n%s", args, code, h.out.String())
+		}
+	}
+}
+
+// Each file is one command's output in its forms; a line is a command line.
+func TestOutputGolden(t *testing.T) {
+	t.Parallel()
+	for name, lines := range map[string][][]string{
+		"list":      {{"list"}, {"ls", "-o", "json"}},
+		"show":      {{"show", "nightly"}, {"show", "レポート"}, {"show", "orphan"}, {"show", "broken"}, {"show", "nightly", "-o", "json"}, {"show", "orphan", "-o", "json"}},
+		"instances": {{"instances"}, {"instances", "-o", "json"}},
+		"version":   {{"version"}, {"version", "-o", "json"}, {"--version"}},
+		"next": {
+			{"next", "nightly", "-n", "2"},
+			{"next", "nightly", "-n", "2", "-o", "json"},
+			{"next", "--cron", "*/20 * * * *", "-n", "3"},
+			{"next", "--cron", "@at 2026-12-24T18:00:00+01:00", "--tz", "Europe/Berlin"},
+			{"next", "--cron", "@every 12h", "-n", "1", "-o", "json"},
+		},
+		"submit": {
+			{"submit", "weekly", "0 4 * * 1", "--tz", "Europe/Berlin"},
+			{"submit", "weekly", "0 4 * * 1", "--tz", "Europe/Berlin"},
+			{"submit", "nightly", "0 4 * * *"},
+			{"submit", "nightly", "0 4 * * *", "--arg", "day=a,b", "--arg", "x={\"k\":1,\"j\":2}", "--replace", "--dry-run"},
+			{"submit", "nightly", "0 4 * * *", "--arg", "day=a,b", "--replace"},
+			{"submit", "hourly", "@every 1h", "--dry-run"},
+			{"submit", "hourly", "@every 1h", "-o", "json"},
+			{"submit", "hourly", "@every 2h", "-o", "json", "--replace"},
+			{"submit", "hourly", "@every 3h", "-o", "json"},
+		},
+		"cancel": {
+			{"cancel", "nightly", "--yes"},
+			{"cancel", "--yes", "レポート"},
+			{"cancel", "nightly", "--yes"},
+			{"cancel", "nightly", "orphan", "--yes"},
+			{"cancel", "nightly", "orphan", "--yes", "--ignore-missing", "-o", "json"},
+			{"cancel", "broken"},
+			{"cancel", "--all", "-y"},
+			{"cancel", "--all", "-y"},
+			{"cancel", "--all", "-y", "-o", "json"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t)
+			var texts []string
+			for _, args := range lines {
+				texts = append(texts, h.transcript(args...))
+			}
+			golden(t, name, strings.Join(texts, "\n"))
+		})
+	}
+}
+
+func TestEmptyGolden(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.fake.jobs, h.fake.instances = nil, nil
+	golden(t, "empty", strings.Join([]string{
+		h.transcript("list"), h.transcript("list", "-o", "json"),
+		h.transcript("instances"), h.transcript("instances", "-o", "json"),
+	}, "\n"))
+}
+
+// Without an owner, submit says why.
+func TestSubmitUnownedGolden(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.fake.adopter = ""
+	texts := []string{h.transcript("submit", "weekly", "@weekly")}
+	h.fake.fail["AwaitOwner monthly"] = fmt.Errorf("read owner: %w", admin.ErrUnavailable)
+	texts = append(texts, h.transcript("submit", "monthly", "@monthly"))
+	gone := h.fake.jobs["nightly"] // its owner is recorded, but lives no more
+	gone.State = admin.Unowned
+	h.fake.jobs["nightly"] = gone
+	texts = append(texts, h.transcript("submit", "nightly", "@daily", "--replace"))
+	golden(t, "submit-unowned", strings.Join(texts, "\n"))
+}
+
+// Each error in both forms.
+func TestErrorGolden(t *testing.T) {
+	t.Parallel()
+	var texts []string
+	for _, err := range []error{
+		admin.ErrNotFound, admin.ErrConflict, admin.ErrUnavailable, admin.ErrDenied,
+		&admin.InvalidError{Field: "Name", Value: "a/b", Err: errors.New("contains '/'")},
+		errors.New("one\ntwo\n\x1b[31mred"),
+	} {
+		h := newHarness(t)
+		h.fake.fail["Get nightly"] = fmt.Errorf("job \"nightly\": %w", err)
+		texts = append(texts, h.transcript("show", "nightly"), h.transcript("show", "nightly", "-o", "json"))
+	}
+	golden(t, "errors", strings.Join(texts, "\n"))
+}
+
+// Whatever is printed under -o json is one JSON document, on both streams.
+func TestJSONIsJSON(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"list"}, {"show", "nightly"}, {"instances"}, {"version"}, {"next", "nightly"},
+		{"submit", "new", "@daily"}, {"cancel", "nightly", "--yes"},
+		{"show", "nobody"}, {"bogus"}, {"list", "--bogus"}, {"show"}, {"next", "--cron", "x"}, {"list", "--timeout", "x"},
+	} {
+		h := newHarness(t)
+		code := h.exec(append(args, "-o", "json")...)
+		text := h.out.Bytes()
+		if code != exitOK {
+			text = h.errs.Bytes()
+		}
+		var document map[string]any
+		if err := json.Unmarshal(text, &document); err != nil {
+			t.Errorf("swctl %q: %v in %q", args, err, text)
+			continue
+		}
+		want := "apiVersion"
+		if code != exitOK {
+			want = "error"
+		}
+		if _, ok := document[want]; !ok || h.out.Len() > 0 && h.errs.Len() > 0 {
+			t.Errorf("swctl %q: stdout %q, stderr %q", args, h.out.String(), h.errs.String())
+		}
+	}
+}
+
+// What cannot be read is shown as that.
+func TestUnreadableGolden(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	job := h.fake.jobs["orphan"]
+	job.LastRun = &admin.LastRun{State: "unreadable", Error: `tick record "zzz": invalid character 'z'`}
+	h.fake.jobs = map[string]admin.JobStatus{"orphan": job}
+	h.fake.instances = []admin.Instance{{ID: "app-3", State: "unreadable"}}
+	golden(t, "unreadable", strings.Join([]string{
+		h.transcript("list"), h.transcript("show", "orphan"), h.transcript("show", "orphan", "-o", "json"), h.transcript("instances"),
+	}, "\n"))
+}
+
+// A job that was accepted and could not be read afterwards was accepted.
+func TestSubmitUnreadable(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.fake.unread = fmt.Errorf("job %q: %w", "weekly", admin.ErrUnavailable)
+	code := h.exec("submit", "weekly", "@weekly")
+	if want := "created weekly v0  owner unknown: job \"weekly\": ZooKeeper did not answer  next -\n"; code != exitOK || h.out.String() != want {
+		t.Errorf("exit %d, stdout %q, stderr %q", code, h.out.String(), h.errs.String())
+	}
+}

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// testNow is when every test happens: 09:24:05 in Berlin.
+var testNow = time.Date(2026, 11, 21, 8, 24, 5, 0, time.UTC)
+
+// harness is swctl with a fake server type, terminal and clock.
+type harness struct {
+	*app
+	fake   *fakeClient
+	vars   map[string]string
+	out    bytes.Buffer
+	errs   bytes.Buffer
+	config admin.Config // of the last dial
+}
+
+// newHarness has a server type "billing" in its environment and some jobs.
+func newHarness(t *testing.T) *harness {
+	t.Helper()
+	h := &harness{fake: newFake(), vars: map[string]string{envServerType: "billing"}}
+	h.app = &app{
+		stdin: strings.NewReader(""), stdout: &h.out, stderr: &h.errs,
+		env: func(name string) string { return h.vars[name] },
+		now: func() time.Time { return testNow },
+		dial: func(ctx context.Context, cfg admin.Config) (client, error) {
+			h.config = cfg
+			return h.fake, h.fake.begin(ctx, "Dial")
+		},
+		build: func() (*debug.BuildInfo, bool) {
+			return &debug.BuildInfo{
+				GoVersion: "go1.26.8", Main: debug.Module{Version: "v0.3.0"},
+				Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "9f1c2ab84d3e"}},
+			}, true
+		},
+	}
+	return h
+}
+
+// atTerminal lets a person answer the next question.
+func (h *harness) atTerminal(answer string) {
+	h.interactive = true
+	h.stdin = strings.NewReader(answer)
+}
+
+// exec runs one command line.
+func (h *harness) exec(args ...string) exitCode {
+	h.out.Reset()
+	h.errs.Reset()
+	return h.run(context.Background(), args)
+}
+
+// transcript is what a terminal shows of one command line.
+func (h *harness) transcript(args ...string) string {
+	code := h.exec(args...)
+	words := []string{"$ swctl"}
+	for _, arg := range args {
+		if strings.ContainsAny(arg, " *@?\x1b") {
+			arg = quoted(arg)
+		}
+		words = append(words, arg)
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s\n%s", strings.Join(words, " "), h.out.String())
+	for line := range strings.Lines(h.errs.String()) {
+		fmt.Fprintf(&text, "stderr: %s\n", strings.TrimRight(line, "\n"))
+	}
+	fmt.Fprintf(&text, "exit %d\n", code)
+	return text.String()
+}
+
+// golden compares text with a file in testdata, or writes it with -update.
+func golden(t *testing.T, name, text string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v; go test ./cmd/swctl -update writes it", err)
+	}
+	if text != string(want) {
+		t.Errorf("%s differs.\n--- got\n%s--- want\n%s", path, text, want)
+	}
+}
+
+// fakeClient keeps jobs in memory and answers as admin does.
+type fakeClient struct {
+	jobs      map[string]admin.JobStatus
+	instances []admin.Instance
+	adopter   string           // who adopts new jobs; nobody if empty
+	fail      map[string]error // by call, such as "Cancel weekly" or "List"
+	unread    error            // of Submit, when the job is accepted and cannot be read
+	block     map[string]bool  // calls that last until their context ends
+	onAwait   func()           // called when AwaitOwner begins
+	calls     []string
+}
+
+var _ client = (*fakeClient)(nil)
+
+func newFake() *fakeClient {
+	since := testNow.Add(-51*time.Hour - 30*time.Minute)
+	tick := time.Date(2026, 11, 21, 2, 0, 0, 0, time.UTC)
+	f := &fakeClient{adopter: "app-2", fail: map[string]error{}, block: map[string]bool{}}
+	f.jobs = map[string]admin.JobStatus{
+		"nightly": {
+			Job:     admin.Job{Name: "nightly", Schedule: "0 3 * * *", TimeZone: "Europe/Berlin", Handler: "report", Args: map[string]string{"to": "ops@example.org", "day": "yesterday"}},
+			Version: 2, Declared: true, State: admin.Owned,
+			Owner:      &admin.Owner{InstanceID: "app-2", Token: 4294967313, Since: since},
+			Registered: []string{"app-1", "app-2"}, NextRun: tick.Add(24 * time.Hour),
+			LastRun: &admin.LastRun{
+				Tick: tick, State: "failed", InstanceID: "app-2", Token: 4294967313, RunID: "0198c5e2", Attempt: 1,
+				Started: tick.Add(40 * time.Millisecond), Ended: tick.Add(41240 * time.Millisecond),
+				Error: "dial tcp 10.0.0.9:5432: connection refused\n\x1b[31mgoroutine 7\x1b[0m [running]:\n\tmain.report()",
+			},
+		},
+		"orphan": {
+			Job: admin.Job{Name: "orphan", Schedule: "@every 90s"}, State: admin.Unowned,
+			Reason:  "no live instance has registered the handler \"orphan\":\nstart one that does",
+			NextRun: testNow.Add(25 * time.Second),
+		},
+		"レポート": {
+			Job: admin.Job{Name: "レポート", Schedule: "0 0 9 * * ?", TimeZone: "Asia/Shanghai"}, Version: 1, State: admin.Owned,
+			Owner:      &admin.Owner{InstanceID: "app-1", Token: 4294967400, Since: testNow.Add(-90 * time.Second)},
+			Registered: []string{"app-1"}, NextRun: time.Date(2026, 11, 22, 1, 0, 0, 0, time.UTC),
+			LastRun: &admin.LastRun{
+				Tick: testNow.Add(-41 * time.Second), State: "running", InstanceID: "app-1", Token: 4294967400,
+				RunID: "0198c5ff", Attempt: 2, Started: testNow.Add(-41 * time.Second),
+			},
+		},
+		"broken": {
+			Job: admin.Job{Name: "broken"}, Version: 7, State: admin.Invalid,
+			Reason: "job spec: written with schema 9, this version reads up to 1: upgrade it",
+		},
+	}
+	f.instances = []admin.Instance{
+		{ID: "app-1", Incarnation: "1", Host: "db7.example.org", PID: 4711, StartedAt: testNow.Add(-76 * time.Hour), Version: "v0.3.0", Owned: 1, State: "active"},
+		{ID: "app-2", Incarnation: "2", Host: "db8.example.org", PID: 17, StartedAt: testNow.Add(-3 * time.Minute), Owned: 1, State: "stopping"},
+	}
+	return f
+}
+
+// begin notes a call, and fails or blocks it as told.
+func (f *fakeClient) begin(ctx context.Context, call string) error {
+	f.calls = append(f.calls, call)
+	if f.block[call] {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return f.fail[call]
+}
+
+// missing is admin's error for a job that is not there.
+func missing(doing string) error { return fmt.Errorf("%s: %w", doing, admin.ErrNotFound) }
+
+func (f *fakeClient) Close() { f.calls = append(f.calls, "Close") }
+
+func (f *fakeClient) Submit(ctx context.Context, job admin.Job, opts admin.SubmitOptions) (admin.SubmitResult, error) {
+	if err := f.begin(ctx, "Submit "+job.Name); err != nil {
+		return admin.SubmitResult{}, err
+	}
+	status := admin.JobStatus{Job: job, State: admin.Unowned, Reason: "just created", NextRun: testNow.Add(time.Hour)}
+	result := admin.SubmitResult{Outcome: admin.Created, Job: status}
+	if old, ok := f.jobs[job.Name]; ok {
+		switch {
+		case old.Schedule == job.Schedule && old.TimeZone == job.TimeZone && old.Handler == job.Handler && maps.Equal(old.Args, job.Args):
+			return admin.SubmitResult{Outcome: admin.Unchanged, Job: old}, nil
+		case !opts.Replace:
+			return admin.SubmitResult{}, fmt.Errorf("submit %s: %w", job.Name, admin.ErrExists)
+		}
+		before := old.Job
+		status = old
+		status.Job, status.Version, status.Declared = job, old.Version+1, false
+		result = admin.SubmitResult{Outcome: admin.Replaced, Job: status, Before: &before}
+	}
+	if !opts.DryRun {
+		f.jobs[job.Name] = result.Job
+	}
+	if f.unread != nil {
+		return admin.SubmitResult{Outcome: result.Outcome}, f.unread
+	}
+	return result, nil
+}
+
+// AwaitOwner never blocks longer than its context, and its end is no error.
+func (f *fakeClient) AwaitOwner(ctx context.Context, name string) (admin.JobStatus, error) {
+	job := f.jobs[name]
+	if f.onAwait != nil {
+		f.onAwait()
+	}
+	_ = f.begin(ctx, "AwaitOwner "+name)
+	if err := f.fail["AwaitOwner "+name]; err != nil {
+		return admin.JobStatus{}, err
+	}
+	if f.adopter == "" || f.block["AwaitOwner "+name] {
+		job.Reason = fmt.Sprintf("no live instance has registered the handler %q", name)
+		return job, nil
+	}
+	job.State, job.Reason = admin.Owned, ""
+	job.Owner = &admin.Owner{InstanceID: f.adopter, Token: 4294967500, Since: testNow}
+	return job, nil
+}
+
+func (f *fakeClient) Get(ctx context.Context, name string) (admin.JobStatus, error) {
+	if err := f.begin(ctx, "Get "+name); err != nil {
+		return admin.JobStatus{}, err
+	}
+	job, ok := f.jobs[name]
+	if !ok {
+		return admin.JobStatus{}, missing(fmt.Sprintf("job %q", name))
+	}
+	return job, nil
+}
+
+func (f *fakeClient) Cancel(ctx context.Context, name string) (admin.JobStatus, error) {
+	if err := f.begin(ctx, "Cancel "+name); err != nil {
+		return admin.JobStatus{}, err
+	}
+	job, ok := f.jobs[name]
+	if !ok {
+		return admin.JobStatus{}, missing("cancel " + name)
+	}
+	delete(f.jobs, name)
+	return job, nil
+}
+
+func (f *fakeClient) List(ctx context.Context) ([]admin.JobStatus, error) {
+	if err := f.begin(ctx, "List"); err != nil {
+		return nil, err
+	}
+	var jobs []admin.JobStatus
+	for _, name := range slices.Sorted(maps.Keys(f.jobs)) {
+		jobs = append(jobs, f.jobs[name])
+	}
+	return jobs, nil
+}
+
+func (f *fakeClient) Instances(ctx context.Context) ([]admin.Instance, error) {
+	return f.instances, f.begin(ctx, "Instances")
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+)
+
+// Bad input of every flag and argument: exit code 2 before any server is
+// asked, and a message that names it.
+func TestBadInput(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, c := range []struct {
+		args string // "~" stands for a blank, "''" for nothing
+		says string
+	}{
+		{"list --zk=", "--zk is empty"},
+		{"list --zk ''", "--zk is empty"},
+		{"list --server-type ''", "--server-type is empty"},
+		{"list -o yaml", `--output "yaml": want table or json`},
+		{"list -o JSON", `--output "JSON": want table or json`},
+		{"list -o ''", "--output is empty"},
+		{"version -o yaml", `--output "yaml": want table or json`},
+		{"list --timeout 10", `--timeout "10": want a duration such as 10s`},
+		{"list --timeout -1s", `--timeout "-1s": want a duration`},
+		{"list --timeout ''", "--timeout is empty"},
+		{"list --auth-file ''", "--auth-file is empty"},
+		{"list --auth-file " + dir + "/none", "--auth-file: stat " + dir + "/none: no such file"},
+		{"list --tls-ca " + dir + "/none", "--tls-ca: open " + dir + "/none: no such file"},
+		{"list --tls-cert a", "--tls-cert and --tls-key go together"},
+		{"list --tls-key a", "--tls-cert and --tls-key go together"},
+		{"list --tls-cert " + dir + "/none --tls-key b", "no such file"},
+		{"list extra", "list takes no arguments"},
+		{"instances extra", "instances takes no arguments"},
+		{"version extra", "version takes no arguments"},
+		{"help a b", "help takes one command or topic"},
+		{"show", "show needs the name of one job"},
+		{"show a b", "show needs the name of one job"},
+		{"next", "next needs the name of one job, or --cron SCHEDULE"},
+		{"next a b", "next needs the name of one job"},
+		{"next a --cron @daily", "--cron and the name of a job exclude each other"},
+		{"next a --tz UTC", "--tz goes with --cron"},
+		{"next --cron ''", "--cron is empty"},
+		{"next --cron @daily --tz ''", "--tz is empty"},
+		{"next --cron @daily --tz Mars/Olympus", `--tz "Mars/Olympus": `},
+		{"next --cron @daily --tz Local", `--tz "Local": `},
+		{"next --cron 0~25~*~*~*", "hour at column 3: 25 is out of range"},
+		{"next --cron @at~2001-01-01T00:00:00Z", `schedule "@at 2001-01-01T00:00:00Z": `},
+		{"next --cron @daily -n 0", `-n "0": want a number from 1 to 1000`},
+		{"next --cron @daily -n -1", `-n "-1": want a number from 1 to 1000`},
+		{"next --cron @daily -n 1001", `-n "1001": want a number from 1 to 1000`},
+		{"next --cron @daily -n many", `-n "many": want a number from 1 to 1000`},
+		{"submit", "submit needs a name and a schedule"},
+		{"submit a", "submit needs a name and a schedule"},
+		{"submit a 0 3 * * *", "the schedule came in 5 parts"},
+		{"submit a @every 5m", "try: quote the schedule: swctl submit a '@every 5m'"},
+		{"submit a 0 3 README.md", "try: quote the schedule: swctl submit a '0 3 * * *'"},
+		{"submit a 0~3~*~*~x", "submit a: schedule \"0 3 * * x\""},
+		{"submit _a @daily", `name "_a"`},
+		{"submit a/b @daily", `name "a/b"`},
+		{"submit '' @daily", `name ""`},
+		{"submit a ''", `schedule ""`},
+		{"submit a @daily --tz CETT", `--tz "CETT": `},
+		{"submit a @daily --tz ''", "--tz is empty"},
+		{"submit a @daily --handler ''", "--handler is empty"},
+		{"submit a @daily --handler b/c", `--handler "b/c"`},
+		{"submit a @daily --arg b", `--arg "b": want key=value`},
+		{"submit a @daily --arg =b", `--arg "=b": want key=value`},
+		{"submit a @daily --arg b=1 --arg b=2", `the key "b" is given twice`},
+		{"cancel", "cancel needs the name of a job"},
+		{"cancel --all a --yes", "--all and names exclude each other"},
+	} {
+		h := newHarness(t)
+		var args []string
+		for arg := range strings.FieldsSeq(c.args) {
+			args = append(args, strings.TrimPrefix(strings.ReplaceAll(strings.ReplaceAll(arg, "~", " "), "''", "\x00"), "\x00"))
+		}
+		if code := h.exec(args...); code != exitUsage || !strings.Contains(h.errs.String(), c.says) || h.out.Len() > 0 {
+			t.Errorf("swctl %s: exit %d, stderr %q, stdout %q; want %q", c.args, code, h.errs.String(), h.out.String(), c.says)
+		}
+		if n := strings.Count(h.errs.String(), "\n"); n > 3 || len(h.fake.calls) > 0 {
+			t.Errorf("swctl %s: %d lines on stderr, calls %q", c.args, n, h.fake.calls)
+		}
+	}
+}
+
+func TestBadEnvironment(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.vars = map[string]string{envServerType: "", envOutput: ""}
+	if code := h.exec("list"); code != exitUsage || !strings.Contains(h.errs.String(), "no server type given\ntry: --server-type NAME or SWCTL_SERVER_TYPE=NAME") {
+		t.Errorf("exit %d, stderr %q", code, h.errs.String())
+	}
+	h.vars = map[string]string{envServerType: "billing", envOutput: "yaml"}
+	if code := h.exec("list"); code != exitUsage || !strings.Contains(h.errs.String(), `SWCTL_OUTPUT "yaml": want table or json`) {
+		t.Errorf("exit %d, stderr %q", code, h.errs.String())
+	}
+	if code := h.exec("help"); code != exitOK {
+		t.Errorf("help: exit %d, stderr %q", code, h.errs.String())
+	}
+	h.vars[envOutput] = "json"
+	if code := h.exec("bogus"); code != exitUsage || !strings.HasPrefix(h.errs.String(), `{"error":{"code":"invalid",`) {
+		t.Errorf("exit %d, stderr %q", code, h.errs.String())
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.vars = map[string]string{envZK: "zk1:2181/prod", envServerType: "billing", envOutput: "json"}
+	if code := h.exec("list"); code != exitOK || h.config.Servers != "zk1:2181/prod" || h.config.ServerType != "billing" || h.out.Bytes()[0] != '{' {
+		t.Errorf("exit %d, config %+v, stdout %q", code, h.config, h.out.String())
+	}
+	h.vars = map[string]string{envServerType: "billing"}
+	if h.exec("list"); h.config.Servers != defaultZK {
+		t.Errorf("default server %q", h.config.Servers)
+	}
+}
+
+// Arguments reach the library as they were typed.
+func TestSubmitPassesOn(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.exec("submit", "a", "*/5 * * * *", "--tz", "Asia/Shanghai", "--handler", "h", "--arg", `x={"k":1,"j":2}`, "--arg", "y=", "--arg=z=a=b,c")
+	got, want := h.fake.jobs["a"].Job, admin.Job{
+		Name: "a", Schedule: "*/5 * * * *", TimeZone: "Asia/Shanghai", Handler: "h",
+		Args: map[string]string{"x": `{"k":1,"j":2}`, "y": "", "z": "a=b,c"},
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %v, want %v, stderr %q", got, want, h.errs.String())
+	}
+}
+
+// --timeout bounds every command, and a dead server is told from a slow one.
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	for line, blocked := range map[string]string{
+		"list":                 "List",
+		"show nightly":         "Get nightly",
+		"next nightly":         "Get nightly",
+		"instances":            "Instances",
+		"submit a @daily":      "Submit a",
+		"cancel nightly --yes": "Cancel nightly",
+		"cancel --all --yes":   "List",
+		"ls":                   "Dial",
+	} {
+		t.Run(line, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				h := newHarness(t)
+				h.fake.block[blocked] = true
+				begin := time.Now()
+				code := h.exec(append(strings.Fields(line), "--timeout", "3s")...)
+				if code != exitTimeout || time.Since(begin) != 3*time.Second || !strings.Contains(h.errs.String(), "not done within 3s") {
+					t.Errorf("exit %d after %v, stderr %q", code, time.Since(begin), h.errs.String())
+				}
+			})
+		})
+	}
+}
+
+func TestDefaultAndNoTimeout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t)
+		h.fake.block["List"] = true
+		begin := time.Now()
+		if code := h.exec("list"); code != exitTimeout || time.Since(begin) != defaultTimeout {
+			t.Errorf("exit %d after %v", code, time.Since(begin))
+		}
+		h.dial = func(ctx context.Context, _ admin.Config) (client, error) {
+			if deadline, ok := ctx.Deadline(); ok {
+				t.Errorf("--timeout 0: deadline %v", deadline)
+			}
+			return nil, admin.ErrUnavailable
+		}
+		if code := h.exec("list", "--timeout", "0"); code != exitUnavailable {
+			t.Errorf("exit %d", code)
+		}
+	})
+}
+
+// An accepted job is a success, however long nobody takes it.
+func TestSubmitWaitsShortly(t *testing.T) {
+	t.Parallel()
+	for flag, want := range map[string]time.Duration{"10s": ownerWait, "1s": time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHarness(t)
+			h.fake.block["AwaitOwner a"] = true
+			begin := time.Now()
+			code := h.exec("submit", "a", "@daily", "--timeout", flag)
+			if code != exitOK || time.Since(begin) != want || !strings.Contains(h.out.String(), "owner none yet: no live instance") {
+				t.Errorf("--timeout %s: exit %d after %v, stdout %q, stderr %q", flag, code, time.Since(begin), h.out.String(), h.errs.String())
+			}
+		})
+	}
+}

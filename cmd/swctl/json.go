@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+)
+
+// The types of this file are the contract of -o json: fields are added, never
+// changed or removed. Times are RFC 3339 in UTC; what is absent is null.
+
+const apiVersion = "swctl/v1"
+
+// jsonHead begins every document.
+type jsonHead struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+}
+
+type jsonList[T any] struct {
+	jsonHead
+	Items []T `json:"items"`
+}
+
+type jsonJobDocument struct {
+	jsonHead
+	jsonJob
+}
+
+// jsonSpec is what a submitter asked for, with the defaults filled in. All is
+// empty when the job's record cannot be read.
+type jsonSpec struct {
+	Schedule string            `json:"schedule"`
+	TimeZone string            `json:"time_zone"`
+	Handler  string            `json:"handler"`
+	Args     map[string]string `json:"args,omitempty"`
+}
+
+type jsonJob struct {
+	Name string `json:"name"`
+	jsonSpec
+	Version    int32        `json:"version"`
+	State      string       `json:"state"`
+	Reason     string       `json:"reason,omitempty"`
+	Declared   bool         `json:"declared"`
+	Owner      *jsonOwner   `json:"owner"`
+	Registered []string     `json:"registered"`
+	NextRunAt  *time.Time   `json:"next_run_at"`
+	LastRun    *jsonLastRun `json:"last_run"`
+}
+
+type jsonOwner struct {
+	InstanceID string    `json:"instance_id"`
+	Token      int64     `json:"token"`
+	Since      time.Time `json:"since"`
+}
+
+type jsonLastRun struct {
+	Tick       *time.Time `json:"tick"`
+	State      string     `json:"state"`
+	InstanceID string     `json:"instance_id"`
+	Token      int64      `json:"token"`
+	RunID      string     `json:"run_id"`
+	Attempt    int        `json:"attempt"`
+	StartedAt  *time.Time `json:"started_at"`
+	EndedAt    *time.Time `json:"ended_at"`
+	Error      string     `json:"error,omitempty"`
+}
+
+type jsonSubmitResult struct {
+	jsonHead
+	Outcome string    `json:"outcome"`
+	DryRun  bool      `json:"dry_run"`
+	Job     jsonJob   `json:"job"`
+	Before  *jsonSpec `json:"before,omitempty"`
+}
+
+type jsonInstance struct {
+	InstanceID string     `json:"instance_id"`
+	Host       string     `json:"host"`
+	PID        int        `json:"pid"`
+	StartedAt  *time.Time `json:"started_at"`
+	Version    string     `json:"version"`
+	Owned      int        `json:"owned"`
+	State      string     `json:"state"`
+}
+
+type jsonTickList struct {
+	jsonHead
+	Name     string     `json:"name,omitempty"`
+	Schedule string     `json:"schedule"`
+	TimeZone string     `json:"time_zone"`
+	Items    []jsonTick `json:"items"`
+}
+
+type jsonTick struct {
+	Tick  time.Time `json:"tick"`
+	Local string    `json:"local"` // the same moment in time_zone
+}
+
+type jsonVersion struct {
+	jsonHead
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Go       string `json:"go"`
+}
+
+type jsonError struct {
+	Error jsonErrorBody `json:"error"`
+}
+
+type jsonErrorBody struct {
+	Code    string `json:"code"` // the name of the exit code
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+func head(kind string) jsonHead { return jsonHead{APIVersion: apiVersion, Kind: kind} }
+
+// listOf makes a list whose items are never null.
+func listOf[In, Out any](kind string, in []In, convert func(In) Out) jsonList[Out] {
+	list := jsonList[Out]{jsonHead: head(kind), Items: make([]Out, 0, len(in))}
+	for _, item := range in {
+		list.Items = append(list.Items, convert(item))
+	}
+	return list
+}
+
+func specToJSON(job admin.Job) jsonSpec {
+	return jsonSpec{
+		Schedule: job.Schedule,
+		TimeZone: zoneName(job),
+		Handler:  handlerName(job),
+		Args:     job.Args,
+	}
+}
+
+func jobToJSON(job admin.JobStatus) jsonJob {
+	out := jsonJob{
+		Name: job.Name, jsonSpec: specToJSON(job.Job), Version: job.Version,
+		State: string(job.State), Reason: job.Reason, Declared: job.Declared,
+		Registered: append([]string{}, job.Registered...),
+		NextRunAt:  utc(job.NextRun),
+	}
+	if o := job.Owner; o != nil {
+		out.Owner = &jsonOwner{InstanceID: o.InstanceID, Token: o.Token, Since: o.Since.UTC()}
+	}
+	if r := job.LastRun; r != nil {
+		out.LastRun = &jsonLastRun{
+			Tick: utc(r.Tick), State: r.State, InstanceID: r.InstanceID, Token: r.Token,
+			RunID: r.RunID, Attempt: r.Attempt,
+			StartedAt: utc(r.Started), EndedAt: utc(r.Ended), Error: r.Error,
+		}
+	}
+	return out
+}
+
+func instanceToJSON(i admin.Instance) jsonInstance {
+	return jsonInstance{
+		InstanceID: i.ID, Host: i.Host, PID: i.PID, StartedAt: utc(i.StartedAt),
+		Version: i.Version, Owned: i.Owned, State: i.State,
+	}
+}
+
+// utc is nil for the zero time.
+func utc(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+// putJSON renders the output of a command.
+func (c *call) putJSON(document any) error { return putJSON(&c.out, "  ", document) }
+
+// putJSON renders a document, on one line if indent is empty.
+func putJSON(out *bytes.Buffer, indent string, document any) error {
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", indent)
+	return enc.Encode(document)
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/cronexpr"
+)
+
+// check refuses offline what the library would refuse.
+func (a *app) check(job admin.Job) error {
+	return refused(admin.Check(job, a.now()))
+}
+
+// refused puts an *admin.InvalidError into the words of the command line: the
+// flag instead of the field, and the way out. Other errors stay as they are.
+func refused(err error) error {
+	invalid := new(admin.InvalidError)
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	bad := func(what string) *hintError { return usage("%s %q: %w", what, invalid.Value, invalid.Err) }
+	switch invalid.Field {
+	case "Name":
+		return bad("name").try("1 to 200 bytes of printable text without / and not beginning with _")
+	case "Schedule":
+		if text := new(cronexpr.Error); errors.As(err, &text) { // it quotes the schedule itself
+			return usage("%w", text).try("swctl help schedule")
+		}
+		return bad("schedule").try("swctl help schedule")
+	case "TimeZone":
+		return bad("--tz").try("--tz Europe/Berlin, or leave it out for UTC")
+	case "Handler":
+		return bad("--handler").try("1 to 200 bytes of printable text without / and not beginning with _")
+	case "Args":
+		return bad("--arg").try("fewer or shorter arguments: all of a job is kept in one ZooKeeper node")
+	case "Servers":
+		return bad("--"+flagZK).try("--%s host:port,host:port/chroot", flagZK)
+	case "ServerType":
+		return bad("--"+flagServerType).try("--%s NAME, the Config.ServerType of the application", flagServerType)
+	case "Auth": // its value is a secret
+		return usage("--%s: %w", flagAuthFile, invalid.Err).try("a file that holds user:password")
+	}
+	return err
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+)
+
+func (a *app) showCommand() *command {
+	return &command{
+		name: "show", args: "NAME",
+		short: "show everything about one job",
+		long:  `Times are in the job's own time zone.`,
+		examples: `swctl show nightly
+swctl show nightly -o json | jq .last_run.error`,
+		run: a.action(show),
+	}
+}
+
+func show(ctx context.Context, c *call) error {
+	if len(c.args) != 1 {
+		return usage("show needs the name of one job").try("swctl show NAME; swctl list shows all jobs")
+	}
+	var job admin.JobStatus
+	err := c.connected(ctx, func(ctx context.Context, cl client) (err error) {
+		job, err = cl.Get(ctx, c.args[0])
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if c.json {
+		return c.putJSON(jsonJobDocument{head("Job"), jobToJSON(job)})
+	}
+	c.describe(job)
+	return nil
+}
+
+// field writes one line of a description, or more if the text has more, all
+// with the same indent.
+func (c *call) field(label, text string) {
+	const indent = 12
+	for line := range strings.SplitSeq(cmp.Or(strings.TrimSpace(text), "-"), "\n") {
+		fmt.Fprintf(&c.out, "%-*s%s\n", indent, label, printable(strings.TrimRight(line, "\r")))
+		label = ""
+	}
+}
+
+func (c *call) describe(job admin.JobStatus) {
+	loc := zoneOf(job.Job)
+	c.field("Name", job.Name)
+	c.field("State", string(job.State))
+	if job.Reason != "" {
+		c.field("Reason", job.Reason)
+	}
+	c.field("Schedule", job.Schedule)
+	c.field("Time zone", zoneName(job.Job))
+	c.field("Handler", handlerName(job.Job))
+	var args []string
+	for _, key := range slices.Sorted(maps.Keys(job.Args)) {
+		args = append(args, key+"="+job.Args[key])
+	}
+	c.field("Arguments", strings.Join(args, "\n"))
+	c.field("Version", fmt.Sprintf("v%d", job.Version))
+	if job.Declared {
+		c.field("Declared", "in code, and as the code has it")
+	} else {
+		c.field("Declared", "no: submitted or changed by an operator")
+	}
+	owner := ""
+	if o := job.Owner; o != nil {
+		owner = fmt.Sprintf("%s since %s, token %d", o.InstanceID, moment(o.Since, c.now(), loc), o.Token)
+	}
+	c.field("Owner", owner)
+	c.field("Registered", strings.Join(job.Registered, ", "))
+	c.field("Next run", moment(job.NextRun, c.now(), loc))
+	c.describeRun(job.LastRun, loc)
+}
+
+func (c *call) describeRun(run *admin.LastRun, loc *time.Location) {
+	switch {
+	case run == nil:
+		c.field("Last run", "")
+		return
+	case run.Tick.IsZero(): // its record cannot be read
+		c.field("Last run", run.State)
+		c.field("  error", run.Error)
+		return
+	}
+	c.field("Last run", fmt.Sprintf("%s: the tick of %s", run.State, moment(run.Tick, c.now(), loc)))
+	c.field("  on", fmt.Sprintf("%s, token %d, attempt %d, run %s", run.InstanceID, run.Token, run.Attempt, run.RunID))
+	c.field("  started", absolute(run.Started, loc))
+	ended := absolute(run.Ended, loc)
+	if ended != "" {
+		ended = fmt.Sprintf("%s, after %s", ended, span(run.Ended.Sub(run.Started)))
+	}
+	c.field("  ended", ended)
+	if run.Error != "" {
+		c.field("  error", run.Error)
+	}
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/cronexpr"
+)
+
+func (a *app) submitCommand() *command {
+	return &command{
+		name: "submit", args: "NAME SCHEDULE",
+		short: "create a job, or change it with --replace",
+		long: `Returns when ZooKeeper has accepted the job, and tells which instance has adopted
+it (it waits up to 2 s for that) and when it runs next. Submitting a job again
+changes nothing; one that exists and differs is refused with exit code 4 unless
+--replace is given. Quote the schedule, or the shell takes it apart.`,
+		examples: `swctl submit nightly '0 3 * * *' --tz Europe/Berlin --handler report
+swctl submit heartbeat '@every 90s' --arg url=http://10.0.0.7/ --arg tries=3
+swctl submit nightly '30 3 * * *' --tz Europe/Berlin --handler report --replace --dry-run`,
+		flags: []cli.Flag{
+			&cli.StringFlag{Name: "tz", Usage: "`ZONE` time zone of the schedule, an IANA name (default UTC)"},
+			&cli.StringFlag{Name: "handler", Usage: "`NAME` the function that runs the job (default: the job's name)"},
+			&cli.StringSliceFlag{Name: "arg", Usage: "`KEY=VALUE` an argument for the handler; may be repeated"},
+			&cli.BoolFlag{Name: "replace", Usage: "change the job if it exists and differs"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "check and tell what would be done, change nothing"},
+		},
+		run: a.action(submit),
+	}
+}
+
+func submit(ctx context.Context, c *call) error {
+	job, err := c.jobToSubmit()
+	if err != nil {
+		return err
+	}
+	if err := c.check(job); err != nil {
+		return fmt.Errorf("submit %s: %w", job.Name, err)
+	}
+	opts := admin.SubmitOptions{Replace: c.flags.Bool("replace"), DryRun: c.flags.Bool("dry-run")}
+	return c.connected(ctx, func(ctx context.Context, cl client) error {
+		result, err := cl.Submit(ctx, job, opts)
+		if errors.Is(err, admin.ErrExists) {
+			return withHint(err, "swctl show %s to see it, --replace to change it", quoted(job.Name))
+		}
+		if err != nil && result.Outcome == "" {
+			return err
+		}
+		owner := ownerOf(result.Job)
+		switch {
+		case err != nil: // accepted, but then it could not be read
+			result.Job.Job, owner = job, "unknown: "+oneLine(err.Error())
+		case result.Job.State != admin.Owned && !opts.DryRun:
+			result.Job, owner = awaitOwner(ctx, cl, result.Job)
+		}
+		if err := c.putSubmitted(result, opts.DryRun, owner); err != nil {
+			return err
+		}
+		return signalOf(ctx) // the job is accepted, but who stopped us shall hear of it
+	})
+}
+
+// jobToSubmit reads the command line.
+func (c *call) jobToSubmit() (admin.Job, error) {
+	args, err := c.pairs("arg")
+	if err != nil {
+		return admin.Job{}, err
+	}
+	if err := c.refuseEmpty("tz", "handler"); err != nil {
+		return admin.Job{}, err
+	}
+	switch {
+	case len(c.args) < 2:
+		return admin.Job{}, usage("submit needs a name and a schedule").try("swctl submit nightly '0 3 * * *'")
+	case len(c.args) > 2:
+		return admin.Job{}, tooManyParts(c.args[0], c.args[1:])
+	}
+	return admin.Job{
+		Name: c.args[0], Schedule: c.args[1], Args: args,
+		TimeZone: c.flags.String("tz"), Handler: c.flags.String("handler"),
+	}, nil
+}
+
+// tooManyParts refuses a schedule that the shell took apart. If the parts make
+// a schedule, the shell has not put file names in for a *, and they can be
+// shown quoted.
+func tooManyParts(name string, parts []string) error {
+	text := strings.Join(parts, " ")
+	err := usage("submit %s: the schedule came in %d parts", name, len(parts))
+	if _, bad := cronexpr.Parse(text, nil); bad != nil {
+		text = "0 3 * * *"
+	}
+	return err.try("quote the schedule: swctl submit %s '%s'", quoted(name), text)
+}
+
+// awaitOwner gives the instances a moment to adopt the job. The job is
+// accepted by now, so nothing that happens here is a failure.
+func awaitOwner(ctx context.Context, cl client, job admin.JobStatus) (admin.JobStatus, string) {
+	ctx, cancel := context.WithTimeout(ctx, ownerWait)
+	defer cancel()
+	status, err := cl.AwaitOwner(ctx, job.Name)
+	switch {
+	case err != nil:
+		return job, "none yet: " + oneLine(err.Error())
+	case status.State != admin.Owned: // one that is gone may still be recorded as its owner
+		return status, "none yet: " + cmp.Or(oneLine(status.Reason), "no instance took it so far")
+	}
+	return status, ownerOf(status)
+}
+
+func (c *call) putSubmitted(result admin.SubmitResult, dryRun bool, owner string) error {
+	job := result.Job
+	if c.json {
+		out := jsonSubmitResult{
+			jsonHead: head("SubmitResult"), Outcome: string(result.Outcome), DryRun: dryRun, Job: jobToJSON(job),
+		}
+		if result.Before != nil {
+			before := specToJSON(*result.Before)
+			out.Before = &before
+		}
+		return c.putJSON(out)
+	}
+	next := cmp.Or(moment(job.NextRun, c.now(), zoneOf(job.Job)), "-")
+	switch {
+	case dryRun && result.Outcome == admin.Unchanged:
+		fmt.Fprintf(&c.out, "would leave %s unchanged  next %s\n", printable(job.Name), next)
+	case dryRun:
+		verb := strings.TrimSuffix(string(result.Outcome), "d") // created, replaced
+		fmt.Fprintf(&c.out, "would %s %s  next %s\n", verb, printable(job.Name), next)
+	default:
+		fmt.Fprintf(&c.out, "%s %s v%d  owner %s  next %s\n", result.Outcome, printable(job.Name), job.Version, owner, next)
+	}
+	if result.Before != nil {
+		var changes table
+		for _, change := range differences(specToJSON(*result.Before), specToJSON(job.Job)) {
+			changes.row(change[:]...)
+		}
+		changes.write(&c.out, "  ")
+	}
+	return nil
+}
+
+// differences lists what changed, as field, before, arrow and after.
+func differences(before, after jsonSpec) [][4]string {
+	var changes [][4]string
+	compare := func(field, was, is string) {
+		if was != is {
+			changes = append(changes, [4]string{field, was, "->", is})
+		}
+	}
+	compare("schedule", before.Schedule, after.Schedule)
+	compare("time zone", before.TimeZone, after.TimeZone)
+	compare("handler", before.Handler, after.Handler)
+	keys := map[string]bool{}
+	for _, args := range []map[string]string{before.Args, after.Args} {
+		for key := range args {
+			keys[key] = true
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		compare("arg "+key, before.Args[key], after.Args[key])
+	}
+	return changes
+}

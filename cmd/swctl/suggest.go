@@ -1,0 +1,77 @@
+package main
+
+import "slices"
+
+// unknownCommand refuses a command that does not exist and names the one that
+// was probably meant.
+func unknownCommand(commands []*command, name string) error {
+	err := usage("no command %q", name)
+	if near := meant(commands, name); near != "" {
+		return err.try("swctl %s", near)
+	}
+	return err.try("swctl help lists the commands")
+}
+
+// meant guesses a command from what other tools call it, or from a typo.
+func meant(commands []*command, name string) string {
+	switch name {
+	case "add", "create", "new", "put", "schedule":
+		return "submit"
+	case "delete", "del", "remove", "rm", "stop", "kill":
+		return "cancel"
+	case "describe", "get", "info", "status", "job":
+		return "show"
+	case "jobs", "ps":
+		return "list"
+	case "members", "nodes", "servers", "workers":
+		return "instances"
+	}
+	var names []string
+	for _, c := range commands {
+		names = append(names, c.name)
+	}
+	return nearest(name, names)
+}
+
+// nearest is the name that text was probably meant to be, or empty: one typo
+// away, two if the text is long; of equally close names the first of the
+// alphabet.
+func nearest(text string, names []string) string {
+	best, found := 2, ""
+	if len(text) > 5 {
+		best = 3
+	}
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		if d := distance(text, name); d < best && d < len(name) && d < len(text) {
+			best, found = d, name
+		}
+	}
+	return found
+}
+
+// distance counts the letters to insert, delete, replace or swap with their
+// neighbour to get from a to b.
+func distance(a, b string) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			d := min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				d = min(d, rows[i-2][j-2]+1)
+			}
+			rows[i][j] = d
+		}
+	}
+	return rows[len(a)][len(b)]
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"unicode"
+)
+
+// table lines up cells in columns two blanks apart. (text/tabwriter would do,
+// but takes a Japanese letter for as wide as a Latin one, so a job called
+// レポート would push its row out of line.)
+type table struct{ rows [][]string }
+
+// row adds a row. A cell is one line of printable text; an empty one shows as
+// "-", so that every row has as many words in the same places.
+func (t *table) row(cells ...string) {
+	row := make([]string, len(cells))
+	for i, cell := range cells {
+		row[i] = firstLine(cell)
+		if row[i] == "" {
+			row[i] = "-"
+		}
+	}
+	t.rows = append(t.rows, row)
+}
+
+// write renders the rows, each behind indent. The last column is not padded.
+func (t *table) write(out *bytes.Buffer, indent string) {
+	var widths []int
+	for _, row := range t.rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], width(cell))
+		}
+	}
+	for _, row := range t.rows {
+		out.WriteString(indent)
+		for i, cell := range row {
+			out.WriteString(cell)
+			if i < len(row)-1 {
+				out.WriteString(strings.Repeat(" ", widths[i]-width(cell)+2))
+			}
+		}
+		out.WriteByte('\n')
+	}
+}
+
+// firstLine is the first line of a text that holds anything, made printable.
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return printable(strings.TrimSpace(line))
+}
+
+// oneLine joins the lines of a text, made printable.
+func oneLine(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, printable(line))
+		}
+	}
+	return strings.Join(lines, "; ")
+}
+
+// printable replaces what could move the cursor, change colours or reverse the
+// text of the reader's terminal.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t':
+			return ' '
+		case !unicode.IsPrint(r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
+}
+
+// width is the number of terminal columns that a printable text takes.
+func width(text string) int {
+	n := 0
+	for _, r := range text {
+		switch {
+		case unicode.In(r, unicode.Mn, unicode.Me): // drawn over the letter before
+		case isWide(r):
+			n += 2
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+// isWide knows the blocks that terminals draw two columns wide: Hangul, Kana,
+// Han, full-width forms, emoji.
+func isWide(r rune) bool {
+	return r >= 0x1100 && (r <= 0x115f ||
+		r >= 0x2e80 && r <= 0xa4cf && r != 0x303f ||
+		r >= 0xac00 && r <= 0xd7a3 ||
+		r >= 0xf900 && r <= 0xfaff ||
+		r >= 0xfe30 && r <= 0xfe6f ||
+		r >= 0xff00 && r <= 0xff60 ||
+		r >= 0xffe0 && r <= 0xffe6 ||
+		r >= 0x1f300 && r <= 0x1f64f ||
+		r >= 0x1f900 && r <= 0x1f9ff ||
+		r >= 0x20000 && r <= 0x3fffd)
+}
