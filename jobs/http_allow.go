@@ -1,0 +1,57 @@
+package jobs
+
+import (
+	"cmp"
+	"errors"
+	"net"
+	"net/url"
+	"path"
+	"strings"
+)
+
+// urlPrefix is a part of a site: what URLs are compared by.
+type urlPrefix struct {
+	scheme string
+	host   string // lower case, with its port
+	path   string // decoded and clean, without a slash at its end
+}
+
+// parsePrefix reads an entry of HTTPConfig.Allow.
+func parsePrefix(text string) (urlPrefix, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return urlPrefix{}, errors.New("is not a URL")
+	}
+	if u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		return urlPrefix{}, errors.New("has a query or a fragment, which is not compared")
+	}
+	return prefixOf(u)
+}
+
+// prefixOf says where a URL leads. It refuses URLs that two readers may
+// understand differently: here, in a proxy, and in the server.
+func prefixOf(u *url.URL) (urlPrefix, error) {
+	defaultPort := map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	below := strings.TrimSuffix(u.Path, "/")
+	switch {
+	case defaultPort == "":
+		return urlPrefix{}, errors.New("is not an http or https URL")
+	case u.Hostname() == "":
+		return urlPrefix{}, errors.New("has no host")
+	case u.User != nil:
+		return urlPrefix{}, errors.New("has a user name in it")
+	case strings.Contains(strings.ToLower(u.EscapedPath()), "%2f"), strings.Contains(u.Path, `\`):
+		return urlPrefix{}, errors.New("has a hidden slash in its path")
+	case below != "" && path.Clean(below) != below:
+		return urlPrefix{}, errors.New(`has "..", "." or "//" in its path`)
+	}
+	host := net.JoinHostPort(strings.ToLower(u.Hostname()), cmp.Or(u.Port(), defaultPort))
+	return urlPrefix{scheme: u.Scheme, host: host, path: below}, nil
+}
+
+// covers reports whether target is p or below it.
+func (p urlPrefix) covers(target urlPrefix) bool {
+	below, ok := strings.CutPrefix(target.path, p.path)
+	return p.scheme == target.scheme && p.host == target.host && ok &&
+		(below == "" || below[0] == '/')
+}

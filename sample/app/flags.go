@@ -1,0 +1,79 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"flag"
+	"os"
+	"time"
+
+	"github.com/swjobs/singleworker/jobs"
+	"github.com/swjobs/singleworker/singleworker"
+)
+
+// options are the command line.
+type options struct {
+	zk             string
+	serverType     string
+	id             string
+	sessionTimeout time.Duration
+	syncPeriod     time.Duration
+	ledger         *ledger
+	allowCommands  []string
+	allowURLs      []string
+}
+
+func parseFlags(args []string) (options, error) {
+	var opts options
+	var ledgerPath string
+	var work time.Duration
+	flags := flag.NewFlagSet("app", flag.ContinueOnError)
+	flags.StringVar(&opts.zk, "zk", cmp.Or(os.Getenv("ZK"), "127.0.0.1:2181"), "ZooKeeper `servers`, host:port,...[/chroot] ($ZK)")
+	flags.StringVar(&opts.serverType, "server-type", "demo", "`name` of the group of instances that share jobs")
+	flags.StringVar(&opts.id, "id", "", "`name` of this instance (default: host, process id and four random characters)")
+	flags.DurationVar(&opts.sessionTimeout, "session-timeout", 4*time.Second, "after how long a silent instance's jobs are taken over")
+	flags.DurationVar(&opts.syncPeriod, "sync-period", 0, "how often jobs are looked at without a reason (default: the library's)")
+	flags.StringVar(&ledgerPath, "ledger", "", "append every run as a JSON line to this `file`, which instances may share")
+	flags.DurationVar(&work, "work", 0, "how long every run pretends to work before its handler is called")
+	flags.Func("allow-command", "let jobs run this `program`, an absolute path; may be repeated (default: none)", appendTo(&opts.allowCommands))
+	flags.Func("allow-url", "let jobs call URLs below this `URL`; may be repeated (default: none)", appendTo(&opts.allowURLs))
+	if err := flags.Parse(args); err != nil {
+		return options{}, err
+	}
+	if flags.NArg() > 0 {
+		return options{}, errors.New("unexpected argument " + flags.Arg(0) + ": see app --help")
+	}
+	var err error
+	opts.ledger, err = openLedger(ledgerPath, work)
+	return opts, err
+}
+
+func appendTo(list *[]string) func(string) error {
+	return func(value string) error {
+		*list = append(*list, value)
+		return nil
+	}
+}
+
+// handlers are what jobs can name. Without its flag, neither command nor http
+// is among them: what jobs may do is decided here, not in ZooKeeper.
+func (o options) handlers() (map[string]singleworker.Handler, error) {
+	handlers := map[string]singleworker.Handler{
+		"print-number": jobs.PrintNumber(os.Stdout),
+		"print-time":   jobs.PrintTime(os.Stdout),
+	}
+	var err error
+	if len(o.allowCommands) > 0 {
+		handlers["command"], err = jobs.Command(jobs.CommandConfig{Allow: o.allowCommands, Output: os.Stdout})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(o.allowURLs) > 0 {
+		handlers["http"], err = jobs.HTTP(jobs.HTTPConfig{Allow: o.allowURLs})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return handlers, nil
+}

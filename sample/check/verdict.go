@@ -1,0 +1,178 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// slack is how near to an event a tick may be for its run to be cut off by it:
+// a claim, a short handler, and the writing of the line.
+const slack millis = 250
+
+// findings are what a demonstration must not show, counted, and the ticks that
+// nobody ran because the job had no owner just then.
+type findings struct {
+	runs                     int
+	twice, overlaps, missing int
+	inTakeover, inHandOver   int
+	faults                   []string
+}
+
+func (f *findings) faultf(format string, args ...any) {
+	f.faults = append(f.faults, fmt.Sprintf(format, args...))
+}
+
+// verdict prints one line: PASS and the figures, or FAIL and why.
+func verdict(out io.Writer, dir string) error {
+	d, err := readDemo(dir)
+	if err != nil {
+		return err
+	}
+	f := d.judge()
+	killed, err := d.moves("kill")
+	if err != nil {
+		f.faultf("after the kill: %v", err)
+	}
+	stopped, err := d.moves("stop")
+	if err != nil {
+		f.faultf("after the stop: %v", err)
+	}
+	if len(f.faults) > 0 {
+		const enough = 5
+		more := ""
+		if over := len(f.faults) - enough; over > 0 {
+			more = fmt.Sprintf("; and %d more", over)
+		}
+		fmt.Fprintf(out, "FAIL  %s%s\n", strings.Join(f.faults[:min(enough, len(f.faults))], "; "), more)
+		return errFailed
+	}
+	fmt.Fprintf(out, "PASS  %d instances, %d jobs, %d runs: %d double, %d overlapping, %d missing "+
+		"(not counting %d ticks during the takeover, %d during hand-overs); "+
+		"takeover max %s; hand-over max %d ms; shares %s\n",
+		len(d.events.instances), len(d.events.periods), f.runs, f.twice, f.overlaps, f.missing,
+		f.inTakeover, f.inHandOver,
+		d.events.takeovers(killed), slowestHandOver(stopped), strings.Join(d.events.shares, ", "))
+	return nil
+}
+
+// judge compares the ledger with what should be in it.
+func (d *demo) judge() *findings {
+	f := new(findings)
+	for _, step := range steps {
+		if d.events.at[step] == 0 {
+			f.faultf("events: no %s", step)
+		}
+	}
+	for _, job := range slices.Sorted(maps.Keys(d.runs)) {
+		if d.events.periods[job] == 0 {
+			f.faultf("%s ran and was not submitted", job)
+		}
+	}
+	if len(f.faults) > 0 {
+		return f
+	}
+	for _, job := range slices.Sorted(maps.Keys(d.events.periods)) {
+		d.judgeRuns(f, job)
+		d.judgeTicks(f, job)
+	}
+	return f
+}
+
+// judgeRuns looks at what was run: nothing twice, nothing side by side, nothing
+// that was not due.
+func (d *demo) judgeRuns(f *findings, job string) {
+	canceled, isCanceled := d.events.canceled[job]
+	ran := make(map[millis]oneRun)
+	var last oneRun // of those so far, the one that ended last
+	for _, r := range d.runs[job] {
+		f.runs++
+		if first, twice := ran[r.Tick]; twice {
+			f.twice++
+			f.faultf("%s: tick %v ran twice, on %s and %s", job, r.Tick, first.SID, r.SID)
+		}
+		ran[r.Tick] = r
+		if r.Start < last.End {
+			f.overlaps++
+			f.faultf("%s: the runs of ticks %v on %s and %v on %s overlap", job, last.Tick, last.SID, r.Tick, r.SID)
+		}
+		if r.End > last.End {
+			last = r
+		}
+		switch {
+		case r.Tick%d.events.periods[job] != 0:
+			f.faultf("%s: %v is no tick of it", job, r.Tick)
+		case r.Start < r.Tick:
+			f.faultf("%s: tick %v ran at %v, too early", job, r.Tick, r.Start)
+		case r.Outcome != "ok":
+			f.faultf("%s: tick %v %s on %s", job, r.Tick, r.Outcome, r.SID)
+		case isCanceled && r.Start > canceled.to:
+			f.faultf("%s: tick %v ran although the job was cancelled at %v", job, r.Tick, canceled.to)
+		}
+	}
+}
+
+// judgeTicks looks at what should have been run: every tick from when all was
+// settled to the end, but for those that came while the job had no owner.
+func (d *demo) judgeTicks(f *findings, job string) {
+	period, end := d.events.periods[job], d.events.at["quit"]
+	if canceled, is := d.events.canceled[job]; is {
+		end = canceled.from
+	}
+	ran := make(map[millis]bool)
+	for _, r := range d.runs[job] {
+		ran[r.Tick] = true
+	}
+	settled := d.events.at["settled"]
+	for tick := settled - settled%period + period; tick <= end-slack; tick += period {
+		switch {
+		case ran[tick]:
+		case d.inTakeover(job, tick):
+			f.inTakeover++
+		case d.inHandOver(job, tick):
+			f.inHandOver++
+		default:
+			f.missing++
+			f.faultf("%s: tick %v was not run", job, tick)
+		}
+	}
+}
+
+// inTakeover reports whether a tick that was not run came after the kill and
+// before the job must run elsewhere.
+func (d *demo) inTakeover(job string, tick millis) bool {
+	kill := d.events.at["kill"]
+	return kill-slack <= tick && tick <= kill+d.events.takeoverBound(1000) && d.changedOwner(job, tick)
+}
+
+// inHandOver reports whether a tick that was not run came while jobs moved in
+// good order: after a join, a stop or a cancel, until the shares had evened out.
+func (d *demo) inHandOver(job string, tick millis) bool {
+	starts := []millis{d.events.at["join"], d.events.at["stop"]}
+	for _, canceled := range d.events.canceled {
+		starts = append(starts, canceled.from)
+	}
+	for _, start := range starts {
+		i, _ := slices.BinarySearch(d.events.evened, start)
+		if i < len(d.events.evened) && start-slack <= tick && tick <= d.events.evened[i] {
+			return d.changedOwner(job, tick)
+		}
+	}
+	return false
+}
+
+// changedOwner reports whether the runs before and after a tick were under two
+// different tokens.
+func (d *demo) changedOwner(job string, tick millis) bool {
+	var before, after int64
+	for _, r := range d.runs[job] {
+		if r.Tick < tick {
+			before = r.Token
+		} else if after == 0 {
+			after = r.Token
+		}
+	}
+	return after != 0 && before != after
+}
