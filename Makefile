@@ -1,0 +1,86 @@
+# On a fresh Debian machine with Go, `make demo` and `make test` are all it takes.
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+# Targets run in the order written, also with -j: cheap failures come first, and
+# tests that measure real time have the machine for themselves.
+.NOTPARALLEL:
+
+# Built from source by the go command, so there is nothing to install.
+GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+# What needs no server: all but integration/.
+UNIT := $$(go list ./... | grep -v '/integration')
+
+FUZZTIME ?= 30s
+
+.PHONY: help
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## install ZooKeeper, if it is missing and this is root
+	integration/zookeeper.sh install
+
+.PHONY: demo
+demo: setup ## three instances, nine jobs, a kill -9, and a check that no tick was lost
+	sample/cluster.sh
+
+# race runs the unit tests, too, so they are not run a second time without it.
+.PHONY: test
+test: setup format vet race golangci integration ## everything: lint, unit tests with the race detector, integration
+
+.PHONY: check
+check: format vet race golangci ## what test does without a server; for use before each commit
+
+.PHONY: lint
+lint: format vet golangci ## gofmt, go vet, golangci-lint
+
+.PHONY: format
+format:
+	@unformatted=$$(gofmt -l .); \
+	[[ -z $$unformatted ]] || { printf 'not formatted; run gofmt -w on:\n%s\n' "$$unformatted"; exit 1; }
+
+.PHONY: vet
+vet:
+	go vet ./...
+
+.PHONY: golangci
+golangci:
+	$(GOLANGCI) run
+
+.PHONY: unit
+unit: ## the tests that need no server
+	go test $(UNIT)
+
+.PHONY: race
+race: ## the same with the race detector
+	go test -race $(UNIT)
+
+# -count=1: a cached success says nothing about a server that is not an input of the
+# test. -p 1: one package at a time, because they measure real time.
+.PHONY: integration
+integration: setup ## the tests on real ZooKeeper servers, which they start themselves
+	go test -count=1 -p 1 -timeout 15m ./integration/...
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME (30s)
+	@for package in $$(go list ./...); do \
+		for target in $$(go test -list '^Fuzz' "$$package" | grep '^Fuzz'); do \
+			echo "$$package $$target"; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package"; \
+		done; \
+	done
+
+.PHONY: bench
+bench: ## the benchmarks, with allocations
+	go test -run '^$$' -bench . -benchmem $(UNIT)
+
+.PHONY: build
+build: ## swctl, into bin/
+	go build -o bin/ ./cmd/swctl
+
+.PHONY: clean
+clean: ## remove what build made
+	rm -rf bin
