@@ -1,5 +1,3 @@
-//go:build unix
-
 package jobs
 
 import (
@@ -8,14 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
@@ -74,8 +69,11 @@ const (
 // A run fails with an error that wraps ErrNotAllowed, the cause of its
 // context's end, or an *exec.ExitError, and ends with the last 2 KiB of
 // the program's output. Command itself fails when Allow is empty or names
-// something that is not an absolute path.
+// something that is not an absolute path, and on systems other than Unix.
 func Command(cfg CommandConfig) (singleworker.Handler, error) {
+	if !hasProcessGroups {
+		return nil, fmt.Errorf("jobs: Command: %w: no process groups", errors.ErrUnsupported)
+	}
 	if len(cfg.Allow) == 0 {
 		return nil, errors.New("jobs: CommandConfig.Allow is empty: list the programs that jobs may run")
 	}
@@ -139,33 +137,6 @@ func environment(run *singleworker.Run) []string {
 		"SINGLEWORKER_ATTEMPT=" + strconv.Itoa(run.Attempt),
 		"SINGLEWORKER_TOKEN=" + strconv.FormatInt(run.Token, 10),
 	}
-}
-
-// runGroup runs a command in a process group of its own, and kills what is
-// left of the group when the command has ended or its context has.
-func runGroup(cmd *exec.Cmd) error {
-	// The kernel's "die with the parent" means the thread that forked: keep it.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	dieWithParent(cmd.SysProcAttr)
-	cmd.Cancel = func() error { return killGroup(cmd) }
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	err := cmd.Wait()
-	_ = killGroup(cmd) // mostly nobody is left
-	return err
-}
-
-// killGroup kills the processes of the group that the command leads, or led.
-func killGroup(cmd *exec.Cmd) error {
-	err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-	if errors.Is(err, syscall.ESRCH) {
-		return os.ErrProcessDone
-	}
-	return err
 }
 
 // explain makes the error of a run from that of its program.

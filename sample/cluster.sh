@@ -19,13 +19,13 @@ readonly tick_ms
 
 # NAME|PERIOD|HANDLER|SCHEDULE|TIME ZONE, the period of the schedule in ms
 readonly jobs='
-backup|2000|print-number|*/2 * * * * ?|UTC
+backup|1000|print-number|*/1 * * * * ? 2026-2099|UTC
 berlin|1000|print-time|*/1 * * * * ?|Europe/Berlin
 counter|1000|print-number|@every 1s|UTC
 invoices|1000|print-number|*/1 * * * * ?|UTC
 mails|1000|print-number|* * * * * ?|UTC
 metrics|1000|print-time|0-59 * * * * ?|UTC
-report|2000|print-time|@every 2s|UTC
+report|1000|print-time|@every 1s|UTC
 shanghai|1000|print-time|0/1 * * * * ?|Asia/Shanghai
 thumbs|1000|print-number|@every 1s|UTC
 '
@@ -35,7 +35,8 @@ readonly sids="app-1 app-2 app-3"
 dir=""             # all files are in here
 zk=""              # the server in use
 declare -A pids=() # what runs: app-1, app-2, app-3, zookeeper, build
-told=""            # not empty when the last line has been printed
+remote=""          # set when there is something to remove from a server not our own
+verdict=""         # the last line
 
 bold="" red="" green="" plain=""
 if [[ -t 1 && -z ${NO_COLOR:-} ]]; then
@@ -87,8 +88,9 @@ start_zookeeper() {
 		integration/zookeeper.sh run "$dir/zookeeper" "${zk#*:}" >"$dir/zookeeper.log" 2>&1 &
 		pids[zookeeper]=$!
 	fi
-	export SWCTL_ZK=$zk
+	export SWCTL_ZK=$zk SWCTL_OUTPUT=table
 	await 30 "ZooKeeper at $zk" swctl list --timeout 1s
+	remote=${ZK:-}
 	say "ZooKeeper at $zk$private; server type $SWCTL_SERVER_TYPE"
 }
 
@@ -169,9 +171,7 @@ stop_all() {
 }
 
 judge() {
-	check verdict "$dir" >"$dir/answer" || true
-	tell "$(<"$dir/answer")"
-	[[ $told == PASS* ]]
+	verdict=$(check verdict "$dir") || exit 1
 }
 
 # ---- what a reader sees -------------------------------------------------------
@@ -188,20 +188,13 @@ say() {
 
 indent() { sed 's/^/         /'; }
 
-# tell prints the last line.
-tell() {
-	local color=$red
-	[[ $1 != PASS* ]] || color=$green
-	told=${1:-FAIL}
-	printf '%s%s%s%s\n' "$bold$color" "${1:0:4}" "$plain" "${1:4}"
-}
-
+# fail REASON ends the demonstration.
 fail() {
 	local log
 	for log in "$dir"/*.log; do
-		[[ ! -s $log ]] || { echo "end of ${log##*/}:" && tail -n 15 "$log" | indent; } >&2
+		[[ ! -s $log ]] || { echo "end of ${log##*/}:" && tail -n 15 "$log" | indent; }
 	done
-	tell "FAIL  $*"
+	verdict="FAIL  $*"
 	exit 1
 }
 
@@ -223,7 +216,7 @@ await() {
 	local deadline=$((SECONDS + $1)) what=$2 name
 	shift 2
 	until "$@" >"$dir/answer" 2>&1; do
-		((SECONDS < deadline)) || fail "waited in vain for $what: $(tail -n 1 "$dir/answer")"
+		((SECONDS < deadline)) || fail "waited in vain for $what: $(tail -n 2 "$dir/answer" | tr "\n" " ")"
 		for name in "${!pids[@]}"; do
 			kill -0 "${pids[$name]}" 2>/dev/null || fail "$name has ended by itself"
 		done
@@ -297,28 +290,38 @@ free_port() {
 remove_nodes() {
 	local cli=${ZOOKEEPER_HOME:-/usr/share/zookeeper}/bin/zkCli.sh
 	"$cli" -server "$ZK" deleteall "/$SWCTL_SERVER_TYPE" >/dev/null 2>&1 ||
-		echo "not removed from $ZK: /$SWCTL_SERVER_TYPE and all below it" >&2
+		echo "not removed from $ZK: /$SWCTL_SERVER_TYPE and all below it"
 }
 
 cleanup() {
 	local status=$? pid
 	trap '' HUP INT TERM # once is enough
-	((status <= 128)) || echo "stopping everything" >&2
-	[[ -z ${pids[build]:-} ]] || kill -KILL -- "-${pids[build]}" 2>/dev/null || true
+	((status <= 128)) || echo "stopping everything"
+	exec 2>/dev/null # the shell reports on processes that are killed
+	[[ -z ${pids[build]:-} ]] || kill -KILL -- "-${pids[build]}" || true
 	end_instances
-	[[ -z ${ZK:-} || -z $zk ]] || remove_nodes
+	[[ -z $remote ]] || remove_nodes
 	# The server, and what a signal kept from being noted down.
 	for pid in $(jobs -p); do
-		kill -KILL "$pid" 2>/dev/null || true
+		kill -KILL "$pid" || true
 	done
-	wait 2>/dev/null
+	wait
 	if [[ -n ${KEEP:-} ]]; then
-		echo "kept $dir" >&2
+		echo "kept $dir"
 	elif [[ -n $dir ]]; then
 		rm -rf "$dir" || { sleep 0.2 && rm -rf "$dir"; } # a compiler was not dead yet
 	fi
-	((status == 0 || status > 128)) || [[ -n $told ]] || tell "FAIL  a command failed, see above"
+	conclude "$status"
 	exit "$status"
+}
+
+# conclude STATUS prints the last line, unless a signal ended the demonstration.
+conclude() {
+	local color=$red
+	(($1 <= 128)) || return 0
+	[[ $verdict != PASS* ]] || color=$green
+	[[ -n $verdict ]] || verdict="FAIL  a command failed, see above"
+	printf '%s%s%s%s\n' "$bold$color" "${verdict:0:4}" "$plain" "${verdict:4}"
 }
 
 main

@@ -45,7 +45,7 @@ type Config struct {
 
 	// SessionTimeout is how long ZooKeeper waits for a silent instance before
 	// its jobs are taken over; the server may grant another value, which then
-	// counts. Default 10 s, at least 1 s.
+	// counts. Default 10 s, at least 1 s, at most 1 h.
 	SessionTimeout time.Duration
 	// SyncPeriod is how often the jobs are looked at although nothing was
 	// reported; each period is shortened by a random part, up to a half.
@@ -75,6 +75,7 @@ const (
 
 const (
 	minSessionTimeout = time.Second
+	maxSessionTimeout = time.Hour // servers grant 20 of their ticks, 40 s by default
 	minSyncPeriod     = 50 * time.Millisecond
 )
 
@@ -100,11 +101,12 @@ func (c Config) validate() error {
 		err   error
 	}{
 		{"Servers", c.Servers, serversErr},
-		{"ServerType", c.ServerType, checkServerType(c.ServerType)},
+		{"ServerType", c.ServerType, zkrec.CheckServerType(c.ServerType)},
 		{"InstanceID", c.InstanceID, zkrec.CheckName(c.InstanceID)},
 		{"Auth", "(not shown)", zkconn.CheckAuth(c.Auth)},
 		{"ACL", c.ACL, aclErr},
 		{"SessionTimeout", c.SessionTimeout, atLeast(c.SessionTimeout, minSessionTimeout)},
+		{"SessionTimeout", c.SessionTimeout, atMost(c.SessionTimeout, maxSessionTimeout)},
 		{"SyncPeriod", c.SyncPeriod, atLeast(c.SyncPeriod, minSyncPeriod)},
 		{"StopGrace", c.StopGrace, atLeast(c.StopGrace, 0)},
 		{"MaxSlots", c.MaxSlots, notNegative(c.MaxSlots)},
@@ -126,16 +128,16 @@ func (c Config) checkSyncPeriod() error {
 	return nil
 }
 
-func checkServerType(name string) error {
-	if name == "zookeeper" {
-		return errors.New("is ZooKeeper's own node")
-	}
-	return zkrec.CheckName(name)
-}
-
 func atLeast(d, least time.Duration) error {
 	if d < least {
 		return fmt.Errorf("want at least %v", least)
+	}
+	return nil
+}
+
+func atMost(d, most time.Duration) error {
+	if d > most {
+		return fmt.Errorf("want at most %v", most)
 	}
 	return nil
 }

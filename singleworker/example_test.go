@@ -5,7 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"log"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -16,27 +16,27 @@ import (
 
 // The program of the package's documentation. It is compiled and not run, for want of an
 // Output comment: it needs a ZooKeeper server, and ends when it is told to.
-func Example() {
+func Example() { //nolint:testableexamples // see above
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	m, err := singleworker.New(singleworker.Config{Servers: "zk1:2181,zk2:2181/prod", ServerType: "billing"})
 	if err != nil {
-		log.Fatal(err) //nolint:gocritic // the process ends, and its signals with it
+		panic(err)
 	}
 	err = m.Handle("daily-stats", func(ctx context.Context, run *singleworker.Run) error {
 		run.Logger().InfoContext(ctx, "counting", "day", run.Tick)
 		return nil
 	})
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	err = m.Schedule(singleworker.Job{Name: "daily-stats", Schedule: "0 0 3 * * ?", TimeZone: "Asia/Shanghai"})
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	err = m.Run(ctx) // blocks until ctx is done and every job is handed back
 	if err != nil {
-		log.Fatal(err)
+		slog.Error("stopped", "err", err)
 	}
 }
 

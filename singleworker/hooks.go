@@ -19,7 +19,8 @@ type Hooks struct {
 	OnReleased func(o Ownership, cause error)
 	// OnRunStart: a tick is claimed, its handler is being called.
 	OnRunStart func(RunInfo)
-	// OnRunEnd: the run has ended and its result is recorded, if it can be.
+	// OnRunEnd: the run has ended and its result is recorded, if it can be. It
+	// comes without an OnRunStart when the right to run ended during the claim.
 	OnRunEnd func(RunResult)
 	// OnTickSkipped: a tick came that was not run here; cause is ErrOverlap,
 	// ErrClaimed, ErrNotOwner or ErrLeaseLost.

@@ -104,7 +104,7 @@ func TestDialRefusesBadConfig(t *testing.T) {
 
 func TestDialWithoutAServerEndsAtTheDeadline(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

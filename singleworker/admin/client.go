@@ -86,7 +86,7 @@ func check(cfg Config) error {
 	_, aclErr := zkconn.ParseACL(cfg.ACL, cfg.Auth != "")
 	for _, field := range []InvalidError{
 		{"Servers", cfg.Servers, serversErr},
-		{"ServerType", cfg.ServerType, zkrec.CheckName(cfg.ServerType)},
+		{"ServerType", cfg.ServerType, zkrec.CheckServerType(cfg.ServerType)},
 		{"Auth", "(not shown)", zkconn.CheckAuth(cfg.Auth)},
 		{"ACL", cfg.ACL, aclErr},
 	} {

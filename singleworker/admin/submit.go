@@ -34,7 +34,11 @@ func Check(job Job, now time.Time) error {
 	if schedule.Next(now).IsZero() {
 		return &InvalidError{"Schedule", job.Schedule, errNeverAgain}
 	}
-	if size := len(specOf(job).Encode()); size > zkrec.MaxRecordBytes {
+	return checkSize(specOf(job).Encode())
+}
+
+func checkSize(record []byte) error {
+	if size := len(record); size > zkrec.MaxRecordBytes {
 		return &InvalidError{"Args", fmt.Sprintf("%d bytes", size),
 			fmt.Errorf("the job's record may have %d bytes", zkrec.MaxRecordBytes)}
 	}
@@ -167,9 +171,11 @@ func (s *submission) once(ctx context.Context) error {
 		return nil
 	}
 	spec.Declared = old.Declared // a declaration differs from the one overridden, or not
-	return s.write(ctx, []zkconn.Op{
-		zkconn.SetOp(tree.Job(s.job.Name), spec.Keep(old).Encode(), stat.Version),
-	})
+	record := spec.Keep(old).Encode()
+	if err := checkSize(record); err != nil {
+		return err
+	}
+	return s.write(ctx, []zkconn.Op{zkconn.SetOp(tree.Job(s.job.Name), record, stat.Version)})
 }
 
 func (s *submission) write(ctx context.Context, ops []zkconn.Op) error {

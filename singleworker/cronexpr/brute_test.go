@@ -3,6 +3,7 @@ package cronexpr
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -246,9 +247,9 @@ func compare(t *testing.T, s *Schedule, fires []int64, from, to int64) {
 		}
 	}
 	at = time.Unix(to, 1)
-	for i := len(fires) - 1; i >= 0; i-- {
-		if at = s.Prev(at); at.Unix() != fires[i] {
-			t.Fatalf("%v: Prev is %v, want %v", s, at, time.Unix(fires[i], 0).In(s.loc))
+	for _, want := range slices.Backward(fires) {
+		if at = s.Prev(at); at.Unix() != want {
+			t.Fatalf("%v: Prev is %v, want %v", s, at, time.Unix(want, 0).In(s.loc))
 		}
 	}
 	if at = s.Prev(at); !at.IsZero() && at.Unix() >= from {

@@ -72,20 +72,20 @@ func TestQuartzVectors(t *testing.T) {
 	}
 }
 
-func mustParse(t testing.TB, text string, loc *time.Location) *Schedule {
-	t.Helper()
+func mustParse(tb testing.TB, text string, loc *time.Location) *Schedule {
+	tb.Helper()
 	s, err := Parse(text, loc)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return s
 }
 
-func zone(t testing.TB, name string) *time.Location {
-	t.Helper()
+func zone(tb testing.TB, name string) *time.Location {
+	tb.Helper()
 	loc, err := time.LoadLocation(name)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return loc
 }

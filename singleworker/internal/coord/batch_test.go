@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -95,8 +96,10 @@ func TestOnePerTime(t *testing.T) {
 	if !o.begin() {
 		t.Fatal("the first may not begin")
 	}
-	if o.begin() || o.begin() {
-		t.Error("a second begins while the first runs")
+	for range 2 {
+		if o.begin() {
+			t.Error("another begins while the first runs")
+		}
 	}
 	if !o.end() {
 		t.Error("what was asked for meanwhile is forgotten")
@@ -183,7 +186,7 @@ func TestTooManyRefusalsLeaveTheRestToBeReadAgain(t *testing.T) {
 		var names []string
 		refuse := make(map[string]int32)
 		for i := range maxRefusals + 3 {
-			names = append(names, fmt.Sprint(i))
+			names = append(names, strconv.Itoa(i))
 			refuse[fmt.Sprintf("/%d/alive", i)] = badVersion
 		}
 		results, sent := inBatch(t, claims(names...), refuse)

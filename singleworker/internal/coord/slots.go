@@ -64,53 +64,60 @@ func (c *Coordinator) readSlot(a lease.ReadSlot) {
 	})
 }
 
-// fetchSlot reads an alive node with its children. The common case, one
-// child that the record names, costs two reads.
-func (c *Coordinator) fetchSlot(ctx context.Context, job string) (lease.Record, error) {
+// tornReads is how often a slot is read again that changed while it was read.
+const tornReads = 3
+
+// fetchSlot reads an alive node with its children, as they were at one
+// moment: record and heartbeat of an ownership come into being in one
+// transaction, so the heartbeat's czxid is the record's mzxid. A heartbeat that
+// a hand has made anew differs for good; it is taken as it is in the end.
+func (c *Coordinator) fetchSlot(ctx context.Context, job string) (rec lease.Record, err error) {
+	for range tornReads {
+		var whole bool
+		if rec, whole, err = c.fetchSlotOnce(ctx, job); err != nil || whole {
+			break
+		}
+	}
+	return rec, err
+}
+
+// fetchSlotOnce costs two reads in the common case of one child, which the
+// record names.
+func (c *Coordinator) fetchSlotOnce(ctx context.Context, job string) (rec lease.Record, whole bool, err error) {
 	data, stat, err := c.conn.GetW(ctx, c.tree.Alive(job))
 	if errors.Is(err, zkconn.ErrNoNode) {
-		return lease.Record{}, nil
+		return lease.Record{}, true, nil
 	}
 	if err != nil {
-		return lease.Record{}, err
+		return lease.Record{}, false, err
 	}
 	owner, err := zkrec.ParseOwner(data)
 	if err != nil {
 		c.log.Debug("owner record ignored", "job", job, "err", err)
 	}
-	rec := lease.Record{
+	rec = lease.Record{
 		Exists: true, Version: stat.Version, Mzxid: stat.Mzxid, Offer: owner.Offer,
 		Owner: lease.Member{SID: owner.SID, Incarnation: owner.Incarnation},
 	}
-	if stat.NumChildren == 0 {
-		return rec, nil
-	}
-	if stat.NumChildren == 1 && owner.SID != "" {
-		rec.Beats, err = c.fetchBeats(ctx, job, []string{owner.SID})
-		if err != nil || len(rec.Beats) == 1 {
-			return rec, err
+	names := []string{owner.SID}
+	if stat.NumChildren != 1 || owner.SID == "" {
+		names, _, err = c.conn.Children(ctx, c.tree.Alive(job))
+		if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
+			return rec, false, err
 		}
 	}
-	names, _, err := c.conn.Children(ctx, c.tree.Alive(job))
-	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
-		return rec, err
-	}
-	rec.Beats, err = c.fetchBeats(ctx, job, names)
-	return rec, err
-}
-
-func (c *Coordinator) fetchBeats(ctx context.Context, job string, sids []string) ([]lease.Beat, error) {
-	var beats []lease.Beat
-	for _, sid := range sids {
-		stat, ok, err := c.conn.Exists(ctx, c.tree.Heartbeat(job, sid))
+	whole = owner.SID == ""
+	for _, sid := range names {
+		beat, ok, err := c.conn.Exists(ctx, c.tree.Heartbeat(job, sid))
 		if err != nil {
-			return nil, err
+			return rec, false, err
 		}
 		if ok {
-			beats = append(beats, lease.Beat{SID: sid, Version: stat.Version})
+			rec.Beats = append(rec.Beats, lease.Beat{SID: sid, Version: beat.Version})
 		}
+		whole = whole || ok && sid == owner.SID && beat.Czxid == stat.Mzxid
 	}
-	return beats, nil
+	return rec, whole && len(rec.Beats) == stat.NumChildren, nil
 }
 
 func (c *Coordinator) readGroup(a lease.ReadGroup) {

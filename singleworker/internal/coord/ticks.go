@@ -198,12 +198,22 @@ func (c *Coordinator) missingTick(t *tickNode) {
 	c.repair(t.job) // goes on with t
 }
 
+// The first operations of a claim, by their index.
+const (
+	checkOwner = iota
+	checkBeat
+)
+
 // commit sends w with the others that are due together.
 func (c *Coordinator) commit(t *tickNode, w *tickWrite) {
 	t.busy = true
 	var ops []zkconn.Op
 	if w.kind == writeClaim {
-		ops = append(ops, zkconn.CheckOp(c.tree.Alive(t.job), c.owned[t.job].version))
+		// The version says that the record still is ours, our heartbeat that it
+		// is the same job: one deleted and submitted again counts from 0.
+		ops = append(ops,
+			zkconn.CheckOp(c.tree.Alive(t.job), c.owned[t.job].version),
+			zkconn.CheckOp(c.tree.Heartbeat(t.job, c.cfg.SID), zkconn.AnyVersion))
 	}
 	ops = append(ops, zkconn.SetOp(c.tree.Tick(t.job), w.rec.Encode(), t.version))
 	c.commits = append(c.commits, &commit{ops: ops, done: func(r result) { c.committed(t, w, r) }})
@@ -215,8 +225,8 @@ func (c *Coordinator) committed(t *tickNode, w *tickWrite, r result) {
 	case r.err == nil:
 		t.version, t.last = r.stats[len(r.stats)-1].Version, w.rec
 		c.finish(t, w, nil)
-	case w.kind == writeClaim && r.refused == 0:
-		// alive has changed: somebody else owns the job, or it is gone.
+	case w.kind == writeClaim && (r.refused == checkOwner || r.refused == checkBeat):
+		// Somebody else owns the job, or it is gone.
 		c.step(lease.Look{Slot: lease.Slot(t.job)})
 		c.finish(t, w, ErrNotOwner)
 	case zkconn.IsUnknown(r.err), errors.Is(r.err, zkconn.ErrBadVersion), errors.Is(r.err, zkconn.ErrNoNode):

@@ -3,8 +3,8 @@ package grant_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,13 +15,6 @@ import (
 )
 
 var errCanceled = errors.New("job cancelled")
-
-// inBubble gives each test a book, its clock at zero, in virtual time.
-func inBubble(t *testing.T, test func(t *testing.T, book *grant.Book)) {
-	t.Helper()
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { test(t, grant.NewBook(grant.NewClock())) })
-}
 
 // begin starts a run that must be allowed.
 func begin(t *testing.T, g *grant.Grant) (context.Context, func()) {
@@ -68,7 +61,9 @@ func watch(t *testing.T, book *grant.Book) {
 }
 
 func TestBeginIsRefusedWhenTheLeaseIsOver(t *testing.T) {
-	inBubble(t, func(t *testing.T, book *grant.Book) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		book := grant.NewBook(grant.NewClock())
 		g := book.Open("job", 7, 10*time.Second)
 		if g.Slot != "job" || g.Token != 7 {
 			t.Errorf("the grant is of %q under token %d, want job under 7", g.Slot, g.Token)
@@ -76,14 +71,16 @@ func TestBeginIsRefusedWhenTheLeaseIsOver(t *testing.T) {
 		time.Sleep(10*time.Second - 1)
 		ctx, done := begin(t, g)
 		defer done()
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		refused(t, g, grant.ErrLost)
 		ended(t, ctx, nil) // nobody watches
 	})
 }
 
 func TestRenewMovesTheEnd(t *testing.T) {
-	inBubble(t, func(t *testing.T, book *grant.Book) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		book := grant.NewBook(grant.NewClock())
 		g := book.Open("job", 7, 10*time.Second)
 		book.Renew("job", 20*time.Second)
 		book.Renew("job", 15*time.Second) // overtaken by the one before
@@ -92,13 +89,15 @@ func TestRenewMovesTheEnd(t *testing.T) {
 		if err := g.Err(); err != nil {
 			t.Errorf("just before the renewed end: %v, want the right", err)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		refused(t, g, grant.ErrLost)
 	})
 }
 
 func TestWatchEndsRunsAlthoughNobodyCalls(t *testing.T) {
-	inBubble(t, func(t *testing.T, book *grant.Book) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		book := grant.NewBook(grant.NewClock())
 		watch(t, book)
 		start := time.Now()
 		short, done := begin(t, book.Open("short", 1, 2500*time.Millisecond))
@@ -120,13 +119,15 @@ func TestWatchEndsRunsAlthoughNobodyCalls(t *testing.T) {
 }
 
 func TestWatchSparesRenewedRuns(t *testing.T) {
-	inBubble(t, func(t *testing.T, book *grant.Book) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		book := grant.NewBook(grant.NewClock())
 		watch(t, book)
 		ctx, done := begin(t, book.Open("job", 7, 3*time.Second))
 		defer done()
-		for beat := time.Duration(1); beat <= 10; beat++ {
+		for until := 4 * time.Second; until <= 13*time.Second; until += time.Second {
 			time.Sleep(time.Second)
-			book.Renew("job", (beat+3)*time.Second)
+			book.Renew("job", until)
 		}
 		ended(t, ctx, nil)
 		start := time.Now()
@@ -138,7 +139,9 @@ func TestWatchSparesRenewedRuns(t *testing.T) {
 }
 
 func TestCloseGivesItsCause(t *testing.T) {
-	inBubble(t, func(t *testing.T, book *grant.Book) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		book := grant.NewBook(grant.NewClock())
 		g := book.Open("job", 7, time.Hour)
 		first, firstDone := begin(t, g)
 		second, secondDone := begin(t, g)
@@ -158,7 +161,9 @@ func TestCloseGivesItsCause(t *testing.T) {
 }
 
 func TestRenewAfterLapseRevivesTheRightButNotTheRuns(t *testing.T) {
-	inBubble(t, func(t *testing.T, book *grant.Book) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		book := grant.NewBook(grant.NewClock())
 		g := book.Open("job", 7, time.Hour)
 		before, done := begin(t, g)
 		defer done()
@@ -176,7 +181,9 @@ func TestRenewAfterLapseRevivesTheRightButNotTheRuns(t *testing.T) {
 }
 
 func TestNewGrantEndsTheOldOneOfItsSlot(t *testing.T) {
-	inBubble(t, func(t *testing.T, book *grant.Book) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		book := grant.NewBook(grant.NewClock())
 		old := book.Open("job", 7, time.Hour)
 		other := book.Open("other", 8, time.Hour)
 		ctx, done := begin(t, old)
@@ -194,7 +201,9 @@ func TestNewGrantEndsTheOldOneOfItsSlot(t *testing.T) {
 }
 
 func TestRunsEndWithTheirParent(t *testing.T) {
-	inBubble(t, func(t *testing.T, book *grant.Book) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		book := grant.NewBook(grant.NewClock())
 		parent, cancel := context.WithCancelCause(t.Context())
 		ctx, done, err := book.Open("job", 7, time.Hour).Begin(parent)
 		if err != nil {
@@ -208,7 +217,9 @@ func TestRunsEndWithTheirParent(t *testing.T) {
 
 // Under -race: every method at once, and no run outlives its lease.
 func TestConcurrentUse(t *testing.T) {
-	inBubble(t, func(t *testing.T, book *grant.Book) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		book := grant.NewBook(grant.NewClock())
 		watch(t, book)
 		start := time.Now()
 		stop := start.Add(time.Minute)
@@ -217,7 +228,7 @@ func TestConcurrentUse(t *testing.T) {
 			r := rand.New(rand.NewPCG(worker, 1))
 			wg.Go(func() {
 				for token := int64(1); time.Now().Before(stop); token++ {
-					slot := lease.Slot(fmt.Sprint(r.IntN(3)))
+					slot := lease.Slot(strconv.Itoa(r.IntN(3)))
 					g := book.Open(slot, token, time.Since(start)+time.Duration(r.IntN(2000))*time.Millisecond)
 					if ctx, done, err := g.Begin(t.Context()); err == nil {
 						time.Sleep(time.Duration(r.IntN(500)) * time.Millisecond)

@@ -22,7 +22,7 @@ func (w *world) checkExclusive(i *instance, slot lease.Slot) {
 			continue
 		}
 		if other.life(slot) == i.life(slot) {
-			w.fail(slot, "(1) %s and %s both have a valid lease", i.member.Incarnation, other.member.Incarnation)
+			w.failf(slot, "(1) %s and %s both have a valid lease", i.member.Incarnation, other.member.Incarnation)
 		}
 	}
 }
@@ -37,7 +37,7 @@ func (w *world) checkToken(i *instance, a lease.Gained) {
 			continue
 		}
 		if w.zk.lives[other.best[a.Slot]] == w.zk.lives[a.Token] {
-			w.fail(a.Slot, "(3) %s got token %d after %s had %d",
+			w.failf(a.Slot, "(3) %s got token %d after %s had %d",
 				i.member.Incarnation, a.Token, other.member.Incarnation, other.best[a.Slot])
 		}
 	}
@@ -169,7 +169,7 @@ func (w *world) runAll() {
 		}
 	}
 	if w.hung == "" && w.even >= w.evenWithin() {
-		w.fail(w.at, "%s; %v after the noise", w.missing, w.even)
+		w.failf(w.at, "%s; %v after the noise", w.missing, w.even)
 	}
 	w.stay()
 }
@@ -186,7 +186,7 @@ func (w *world) checkOwned(since time.Duration) {
 			w.owned = since
 		}
 		if missing != "" && since > w.ownedWithin() {
-			w.fail(slot, "%s; %v after the noise", missing, since)
+			w.failf(slot, "%s; %v after the noise", missing, since)
 		}
 	}
 }
@@ -204,12 +204,12 @@ func (w *world) stay() {
 				owned[slot] = w.time
 			}
 			if missing != "" && (w.hung == "" || w.time-owned[slot] > 3*w.sync+sessionTimeout) {
-				w.fail(slot, "%s; it once was settled", missing)
+				w.failf(slot, "%s; it once was settled", missing)
 			}
 		}
 	}
 	if more := w.moves() - moves; more > 0 && (w.hung == "" || more > 3*w.slots) {
-		w.fail("", "(6) %d more moves", more)
+		w.failf("", "(6) %d more moves", more)
 	}
 }
 

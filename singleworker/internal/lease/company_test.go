@@ -3,6 +3,7 @@ package lease_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
@@ -136,13 +137,23 @@ func (c *company) do(sid string, a lease.Action) {
 		c.send(sid, lease.TakeDone{Slot: a.Slot, Outcome: lease.Done, Version: rec.Version + 1, Mzxid: c.zxid, SentAt: instant(c.now, 0)})
 	case lease.SendBeats:
 		for _, slot := range c.names {
-			if version, has := a.Beats[slot]; has {
-				rec := c.slots[slot]
+			version, has := a.Beats[slot]
+			rec := c.slots[slot]
+			switch {
+			case !has:
+			case !slices.Contains(rec.Beats, lease.Beat{SID: sid, Version: version}):
+				c.send(sid, lease.BeatDone{Slot: slot, Outcome: lease.Refused, SentAt: instant(c.now, 0)})
+			default:
 				rec.Beats = []lease.Beat{{SID: sid, Version: version + 1}}
 				c.slots[slot] = rec // not a change that is watched
 				c.send(sid, lease.BeatDone{Slot: slot, Outcome: lease.Done, Version: version + 1, SentAt: instant(c.now, 0)})
 			}
 		}
+	case lease.Yield:
+		rec := c.slots[a.Slot]
+		rec.Beats = slices.DeleteFunc(slices.Clone(rec.Beats), func(b lease.Beat) bool { return b == a.Beat })
+		c.slots[a.Slot] = rec
+		c.send(sid, lease.YieldDone{Slot: a.Slot})
 	case lease.Release:
 		c.put(a.Slot, a.Version+1, lease.Member{}, a.Offer, nil)
 		c.send(sid, lease.ReleaseDone{Slot: a.Slot, Outcome: lease.Done})
@@ -157,7 +168,8 @@ func (c *company) put(slot lease.Slot, version int32, owner lease.Member, offer 
 
 // counts tells how many slots each instance owns, and how many are free.
 func (c *company) counts() string {
-	out, owned := "", 0
+	var out strings.Builder
+	owned := 0
 	for _, sid := range c.sids {
 		n := 0
 		for _, slot := range c.names {
@@ -166,7 +178,8 @@ func (c *company) counts() string {
 			}
 		}
 		owned += n
-		out += fmt.Sprintf("%s=%d ", sid, n)
+		fmt.Fprintf(&out, "%s=%d ", sid, n)
 	}
-	return out + fmt.Sprintf("free=%d", len(c.names)-owned)
+	fmt.Fprintf(&out, "free=%d", len(c.names)-owned)
+	return out.String()
 }

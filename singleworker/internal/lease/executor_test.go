@@ -11,7 +11,7 @@ import (
 // do carries out one action of the machine.
 func (i *instance) do(a lease.Action) {
 	if i.w.tracing {
-		i.w.log(slotOf(a), "%s -> %T%+v", i.member.Incarnation, a, a)
+		i.w.logf(slotOf(a), "%s -> %T%+v", i.member.Incarnation, a, a)
 	}
 	switch a := a.(type) {
 	case lease.ReadSlot:
@@ -25,7 +25,7 @@ func (i *instance) do(a lease.Action) {
 		sent := i.instant()
 		i.request(a.Slot, func() lease.Event {
 			outcome, rec := i.w.zk.take(i.member, a)
-			i.w.log(a.Slot, "%s: take applied: %v, now %+v", i.member.Incarnation, outcome, rec)
+			i.w.logf(a.Slot, "%s: take applied: %v, now %+v", i.member.Incarnation, outcome, rec)
 			return lease.TakeDone{Slot: a.Slot, Outcome: outcome, Version: rec.Version, Mzxid: rec.Mzxid, SentAt: sent}
 		}, lease.TakeDone{Slot: a.Slot, SentAt: sent})
 	case lease.SendBeats:
@@ -33,7 +33,7 @@ func (i *instance) do(a lease.Action) {
 	case lease.Release:
 		i.request(a.Slot, func() lease.Event {
 			outcome := i.w.zk.release(i.member.SID, a)
-			i.w.log(a.Slot, "%s: release applied: %v", i.member.Incarnation, outcome)
+			i.w.logf(a.Slot, "%s: release applied: %v", i.member.Incarnation, outcome)
 			return lease.ReleaseDone{Slot: a.Slot, Outcome: outcome}
 		}, lease.ReleaseDone{Slot: a.Slot})
 	case lease.Yield:
@@ -57,7 +57,7 @@ func (i *instance) do(a lease.Action) {
 func (i *instance) request(slot lease.Slot, apply func() lease.Event, unknown lease.Event) {
 	u := i.underway(slot)
 	if u.requests++; u.requests > 1 {
-		i.w.fail(slot, "(4) %s has %d requests under way", i.member.Incarnation, u.requests)
+		i.w.failf(slot, "(4) %s has %d requests under way", i.member.Incarnation, u.requests)
 	}
 	answer := func(ev lease.Event) func() {
 		return func() { u.requests--; i.step(i.timed(ev)) }
@@ -155,7 +155,7 @@ func (i *instance) sendChunk(slots []lease.Slot, beats map[lease.Slot]int32) {
 	for k, slot := range slots {
 		counts[k] = i.underway(slot)
 		if counts[k].beats++; counts[k].beats > 1 {
-			i.w.fail(slot, "(4) %s has two heartbeats under way", i.member.Incarnation)
+			i.w.failf(slot, "(4) %s has two heartbeats under way", i.member.Incarnation)
 		}
 	}
 	answer := func(replies []lease.BeatDone) func() {
@@ -252,7 +252,7 @@ func (i *instance) valid(slot lease.Slot) bool {
 
 func (i *instance) leaseUntil(until time.Duration) time.Duration {
 	if i.w.mutant == longLeases {
-		return until - lease.LeaseOf(sessionTimeout) + sessionTimeout*3/2
+		return until - lease.Length(sessionTimeout) + sessionTimeout*3/2
 	}
 	return until
 }
@@ -267,7 +267,7 @@ func (i *instance) gained(a lease.Gained) {
 func (i *instance) renewed(a lease.Renewed) {
 	l := i.leases[a.Slot]
 	if l == nil {
-		i.w.fail(a.Slot, "%s: Renewed without Gained", i.member.Incarnation)
+		i.w.failf(a.Slot, "%s: Renewed without Gained", i.member.Incarnation)
 		return
 	}
 	l.until, l.forced = max(l.until, i.leaseUntil(a.Until)), i.forced

@@ -27,7 +27,7 @@ func (w *world) faultLoop() {
 		}
 	case 3:
 		if i != nil && !i.stalled {
-			w.log("", "%s hangs", i.member.Incarnation)
+			w.logf("", "%s hangs", i.member.Incarnation)
 			i.stall(w.upTo(3 * sessionTimeout))
 		}
 	case 4:
@@ -73,7 +73,7 @@ func (i *instance) sleep(d time.Duration) {
 	if i.stalled || !i.link {
 		return
 	}
-	i.w.log("", "%s sleeps for %v", i.member.Incarnation, d)
+	i.w.logf("", "%s sleeps for %v", i.member.Incarnation, d)
 	i.suspended, i.sleptAt = true, i.w.time
 	i.cut(d+i.w.upTo(sessionTimeout/5), d+i.w.upTo(sessionTimeout))
 	i.stall(d)
@@ -83,7 +83,7 @@ func (w *world) crash(i *instance) {
 	if i == nil || len(w.live()) < 2 {
 		return
 	}
-	w.log("", "%s crashes", i.member.Incarnation)
+	w.logf("", "%s crashes", i.member.Incarnation)
 	i.up = false
 	i.cut(0, 0)
 	sid := ""
@@ -97,7 +97,7 @@ func (i *instance) forceExpiry() {
 	if !i.link {
 		return
 	}
-	i.w.log("", "%s: its session is ended from outside", i.member.Incarnation)
+	i.w.logf("", "%s: its session is ended from outside", i.member.Incarnation)
 	i.forced = true
 	for _, l := range i.leases {
 		l.forced = true
@@ -112,14 +112,14 @@ func (w *world) changeJob() {
 	j := w.zk.jobs[slot]
 	switch {
 	case !j.now().Exists:
-		w.log(slot, "job submitted")
+		w.logf(slot, "job submitted")
 		w.zk.create(j)
 	case !w.resubmits:
 	case w.percent(40):
-		w.log(slot, "job deleted")
+		w.logf(slot, "job deleted")
 		w.zk.remove(j)
 	case w.percent(50):
-		w.log(slot, "job deleted and submitted again")
+		w.logf(slot, "job deleted and submitted again")
 		w.zk.remove(j)
 		w.after(w.upTo(sessionTimeout/2), func() {
 			if !j.now().Exists {
@@ -141,7 +141,7 @@ func (w *world) handOfMan() {
 	if !w.resubmits && len(rec.Beats) > 0 && w.percent(50) {
 		sid := rec.Beats[w.rng.IntN(len(rec.Beats))].SID
 		rec.Beats = without(rec.Beats, sid)
-		w.log(slot, "a hand deletes the heartbeat of %s", sid)
+		w.logf(slot, "a hand deletes the heartbeat of %s", sid)
 		w.zk.put(j, rec)
 		return
 	}
@@ -152,7 +152,7 @@ func (w *world) handOfMan() {
 	if _, exists := beatOf(rec, sid); exists || sid == rec.Owner.SID {
 		return
 	}
-	w.log(slot, "a stranger heartbeat of %s appears", sid)
+	w.logf(slot, "a stranger heartbeat of %s appears", sid)
 	// Its version is none that an instance knows: a forged heartbeat at the
 	// version that its hung owner saw last would renew a lease that is lost.
 	rec.Beats = with(rec.Beats, lease.Beat{SID: sid, Version: 1000})
@@ -202,7 +202,7 @@ func (w *world) changeGroup(i *instance) {
 	case !w.alike:
 		slot := w.zk.names[w.rng.IntN(len(w.zk.names))]
 		i.handlers[slot] = !i.handlers[slot]
-		w.log(slot, "%s: has its handler: %v", i.member.Incarnation, i.handlers[slot])
+		w.logf(slot, "%s: has its handler: %v", i.member.Incarnation, i.handlers[slot])
 		if i.handlers[slot] {
 			w.zk.register(slot, i.member.SID)
 		} else {
@@ -229,7 +229,7 @@ func (i *instance) drain() {
 	if i.draining {
 		return
 	}
-	i.w.log("", "%s drains", i.member.Incarnation)
+	i.w.logf("", "%s drains", i.member.Incarnation)
 	i.draining, i.closed = true, true
 	if i.link && i.w.zk.peers()[i.member.SID].Incarnation == i.member.Incarnation && !i.w.percent(10) {
 		i.w.after(i.w.delay(), func() {
@@ -244,12 +244,12 @@ func (i *instance) drain() {
 // silence ends the noise: what is broken mends, nothing new breaks.
 func (w *world) silence() {
 	w.quiet = true
-	w.log("", "the noise stops")
+	w.logf("", "the noise stops")
 	live := w.live()
 	if w.hangsForEver && len(live) > 1 {
 		i := live[w.rng.IntN(len(live))]
 		if i.link && !i.stalled && !i.draining {
-			w.log("", "%s hangs for ever", i.member.Incarnation)
+			w.logf("", "%s hangs for ever", i.member.Incarnation)
 			i.stall(1000 * time.Hour)
 			w.hung = i.member.SID
 			live = slices.DeleteFunc(live, func(other *instance) bool { return other == i })

@@ -212,7 +212,7 @@ func (i *instance) step(ev lease.Event) {
 	}
 	if i.w.tracing {
 		slot := slotOf(ev)
-		i.w.log(slot, "%s <- %T%+v", i.member.Incarnation, ev, ev)
+		i.w.logf(slot, "%s <- %T%+v", i.member.Incarnation, ev, ev)
 	}
 	for _, a := range i.machine.Step(i.instant(), ev) {
 		i.do(a)
@@ -410,7 +410,7 @@ func (i *instance) reconnect() {
 	}
 	i.link = true
 	i.conn++
-	i.w.log("", "%s connects, same session: %v", i.member.Incarnation, resumed)
+	i.w.logf("", "%s connects, same session: %v", i.member.Incarnation, resumed)
 	if resumed {
 		i.session.applied, i.session.floor = i.w.time, i.lastZxid
 	} else {
@@ -435,7 +435,7 @@ func (i *instance) join(conn int) {
 	i.session.applied = i.w.time
 	if !exists {
 		i.publish()
-		i.w.log("", "%s has its ephemeral node", i.member.Incarnation)
+		i.w.logf("", "%s has its ephemeral node", i.member.Incarnation)
 	}
 	i.session.floor = max(i.session.floor, z.zxid)
 	i.lastZxid = i.session.floor
@@ -462,7 +462,7 @@ func (i *instance) cut(notice, outage time.Duration) {
 	if i.w.percent(50) {
 		slack = i.w.upTo(sessionTimeout / 2)
 	}
-	i.w.log("", "%s is cut off; last heard at %.3fs", i.member.Incarnation, heard.Seconds())
+	i.w.logf("", "%s is cut off; last heard at %.3fs", i.member.Incarnation, heard.Seconds())
 	i.w.after(heard+sessionTimeout+slack-i.w.time, func() {
 		if i.conn == conn && !i.link {
 			i.expire(s)
@@ -494,7 +494,7 @@ func (i *instance) expire(s *session) {
 		return
 	}
 	s.alive = false
-	i.w.log("", "%s: session expires", i.member.Incarnation)
+	i.w.logf("", "%s: session expires", i.member.Incarnation)
 	if i.w.zk.peers()[i.member.SID].Incarnation == i.member.Incarnation {
 		i.w.zk.putPeers(func(peers map[string]lease.Peer) { delete(peers, i.member.SID) })
 	}

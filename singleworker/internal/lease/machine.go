@@ -15,8 +15,8 @@ const (
 	beatsPerSession    = 4
 )
 
-// LeaseOf is how long a lease lasts after its heartbeat was sent.
-func LeaseOf(session time.Duration) time.Duration { return session * leaseNum / leaseDen }
+// Length is how long a lease lasts after its heartbeat was sent.
+func Length(session time.Duration) time.Duration { return session * leaseNum / leaseDen }
 
 // Config is fixed for the life of a Machine.
 type Config struct {

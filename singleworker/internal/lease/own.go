@@ -156,7 +156,7 @@ func (m *Machine) extend(s *slot, sentAt Instant) {
 	if h.leaving {
 		return
 	}
-	h.until = max(h.until, sentAt.Elapsed+LeaseOf(m.session))
+	h.until = max(h.until, sentAt.Elapsed+Length(m.session))
 	if h.gained {
 		m.do(Renewed{s.id, h.until})
 		return

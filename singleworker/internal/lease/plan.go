@@ -276,12 +276,13 @@ func (m *Machine) settling(now Instant) bool {
 // balance offers idle slots to instances that own at least two fewer. Every
 // instance computes the same moves from the same records, most loaded to
 // least loaded, and carries out its own; so the counts end up at most one
-// apart with no more moves than needed.
+// apart with no more moves than needed. It gives nothing away while it reaches
+// for a slot that it may not get.
 func (m *Machine) balance(now Instant) {
 	loads := m.loads(now)
 	for offers := 0; offers < maxOffers; {
 		from, s, to := m.nextMove(loads)
-		if from == "" {
+		if from == "" || from == m.cfg.Self.SID && m.isReaching() {
 			return
 		}
 		loads[from]--
@@ -291,6 +292,15 @@ func (m *Machine) balance(now Instant) {
 			offers++
 		}
 	}
+}
+
+func (m *Machine) isReaching() bool {
+	for _, s := range m.slots {
+		if s.isTaking() {
+			return true
+		}
+	}
+	return false
 }
 
 // nextMove finds the move from the most loaded to the least loaded instance

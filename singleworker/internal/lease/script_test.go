@@ -80,11 +80,11 @@ func renderOne(a lease.Action) string {
 	case lease.Take:
 		return fmt.Sprintf("take %s v%d", a.Slot, a.Version) + renderBeats(a.Remove)
 	case lease.SendBeats:
-		text := "beat"
+		text := []string{"beat"}
 		for _, slot := range slices.Sorted(maps.Keys(a.Beats)) {
-			text += fmt.Sprintf(" %s:%d", slot, a.Beats[slot])
+			text = append(text, fmt.Sprintf("%s:%d", slot, a.Beats[slot]))
 		}
-		return text
+		return strings.Join(text, " ")
 	case lease.Release:
 		text := fmt.Sprintf("release %s v%d", a.Slot, a.Version)
 		if !a.Beat {
@@ -107,11 +107,11 @@ func renderOne(a lease.Action) string {
 }
 
 func renderBeats(beats []lease.Beat) string {
-	text := ""
+	var text strings.Builder
 	for _, b := range beats {
-		text += fmt.Sprintf(" -%s:%d", b.SID, b.Version)
+		fmt.Fprintf(&text, " -%s:%d", b.SID, b.Version)
 	}
-	return text
+	return text.String()
 }
 
 // The facts, as short as they can be told.
@@ -154,7 +154,7 @@ func group(sids ...string) lease.GroupRead {
 	return lease.GroupRead{Outcome: lease.Done, Peers: peers}
 }
 
-func took(version int32, token int64, sent time.Duration) lease.TakeDone {
+func took(version int32, token int64, sent time.Duration) lease.TakeDone { //nolint:unparam // reads like the facts beside it
 	return lease.TakeDone{Slot: s, Outcome: lease.Done, Version: version, Mzxid: token, SentAt: instant(sent, 0)}
 }
 

@@ -233,10 +233,10 @@ func (z *server) claim(c claim) lease.Outcome {
 		return lease.Refused
 	}
 	if by, twice := j.claimed[c.tick]; twice {
-		z.w.fail(c.slot, "(2) tick %d claimed by %s and by %s", c.tick, by, c.member.SID)
+		z.w.failf(c.slot, "(2) tick %d claimed by %s and by %s", c.tick, by, c.member.SID)
 	}
 	if c.member != rec.Owner {
-		z.w.fail(c.slot, "(2) tick %d claimed by %s with token %d, the record names %s with %d",
+		z.w.failf(c.slot, "(2) tick %d claimed by %s with token %d, the record names %s with %d",
 			c.tick, c.member.Incarnation, c.token, rec.Owner.Incarnation, rec.Mzxid)
 	}
 	j.claimed[c.tick] = c.member.SID

@@ -12,7 +12,7 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("lease.seed", 0, "replay one seed of the simulation, and print its last events")
-	seedsFlag = flag.Int("lease.seeds", 100, "how many seeds of the simulation to run")
+	seedsFlag = flag.Int("lease.seeds", 60, "how many seeds of the simulation to run")
 	linesFlag = flag.Int("lease.lines", 60, "how many events to print before a failure")
 )
 

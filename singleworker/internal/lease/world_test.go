@@ -119,15 +119,15 @@ func newWorld(seed uint64, m mutant) *world {
 	return w
 }
 
-// log notes what happened, when a failure is being replayed.
-func (w *world) log(slot lease.Slot, format string, args ...any) {
+// logf notes what happened, when a failure is being replayed.
+func (w *world) logf(slot lease.Slot, format string, args ...any) {
 	if w.tracing {
 		w.trace = append(w.trace, traceLine{slot, fmt.Sprintf("%9.3fs ", w.time.Seconds()) + fmt.Sprintf(format, args...)})
 	}
 }
 
-// fail ends the run with a violated property.
-func (w *world) fail(slot lease.Slot, format string, args ...any) {
+// failf ends the run with a violated property.
+func (w *world) failf(slot lease.Slot, format string, args ...any) {
 	if w.failure == "" {
 		w.failure, w.at = fmt.Sprintf("%s at %.3fs: ", slot, w.time.Seconds())+fmt.Sprintf(format, args...), slot
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -47,13 +48,8 @@ var (
 	_ Observer = (*world)(nil)
 )
 
-// inBubble runs a test in virtual time. A goroutine that is left behind fails it.
-func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
-	t.Helper()
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { test(t, newWorld(t)) })
-}
-
+// newWorld returns a world in the bubble of t, which fails the test when a goroutine is
+// left behind.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, book: grant.NewBook(grant.NewClock()), ended: make(chan error, 1)}
@@ -172,13 +168,13 @@ func listing(a, b []time.Time) string {
 		}
 		return "nothing"
 	}
-	text := ""
+	var text strings.Builder
 	for i := range max(len(a), len(b)) {
 		if i >= len(a) || i >= len(b) || !a[i].Equal(b[i]) {
-			text += fmt.Sprintf("\n  %d: %v, %v", i, at(a, i), at(b, i))
+			fmt.Fprintf(&text, "\n  %d: %v, %v", i, at(a, i), at(b, i))
 		}
 	}
-	return text
+	return text.String()
 }
 
 // reported lists the results so far.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
@@ -106,7 +107,7 @@ type Runner struct {
 	// Owned by the loop.
 	scheduler gocron.Scheduler
 	jobs      map[string]*job
-	running   map[string]int // runs by job, also of jobs not owned any more
+	running   map[string]*activity // by job, also of jobs not owned any more
 	stopping  bool
 	graceEnds time.Time               // when running handlers are cancelled
 	cancelled bool                    // they were
@@ -114,6 +115,9 @@ type Runner struct {
 	cancel    context.CancelCauseFunc // of runs
 	tasks     *task.Group
 }
+
+// activity is a run that goes on: its claim, then its handler.
+type activity struct{ handling atomic.Bool }
 
 // job is an owned job and its alarm.
 type job struct {
@@ -126,7 +130,7 @@ type job struct {
 func New(cfg Config) *Runner {
 	return &Runner{
 		cfg: cfg, log: cfg.Logger, box: task.NewMailbox(),
-		jobs: make(map[string]*job), running: make(map[string]int),
+		jobs: make(map[string]*job), running: make(map[string]*activity),
 	}
 }
 
@@ -194,14 +198,25 @@ func (r *Runner) loop(ctx context.Context) (stuck []string) {
 			r.graceEnds = time.Now().Add(stuckAfter)
 			left = stuckAfter
 		default:
-			for name := range r.running {
-				stuck = append(stuck, name)
+			if stuck = r.stuck(); len(stuck) > 0 {
+				return stuck
 			}
-			slices.Sort(stuck)
-			return stuck
+			left = stuckAfter // claims: they end when ZooKeeper answers, or with the session
 		}
 		timer.Reset(left)
 	}
+}
+
+// stuck lists the jobs whose handlers have not returned.
+func (r *Runner) stuck() []string {
+	var names []string
+	for name, run := range r.running {
+		if run.handling.Load() {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 func (r *Runner) stop() {
@@ -257,35 +272,31 @@ func (r *Runner) due(j *job) {
 		return
 	}
 	j.Last = tick
-	if r.running[j.Name] > 0 {
+	if r.running[j.Name] != nil {
 		r.cfg.Observer.Skipped(j.Name, tick, ErrOverlap)
 		return
 	}
-	r.running[j.Name]++
+	run := &activity{}
+	r.running[j.Name] = run
 	claim := Claim{
 		Job: j.Name, Tick: tick, RunID: uuid.NewString(), Token: j.Grant.Token,
 		Attempt: 1, Started: time.Now(),
 	}
 	r.tasks.Go("run of "+j.Name, func(context.Context) error {
-		r.execute(j, claim)
+		r.execute(j, claim, run)
 		return nil
 	})
 }
 
 // execute claims the tick and runs it.
-func (r *Runner) execute(j *job, claim Claim) {
-	ended := func() {
-		r.box.Post(func() {
-			if r.running[j.Name]--; r.running[j.Name] == 0 {
-				delete(r.running, j.Name)
-			}
-		})
-	}
+func (r *Runner) execute(j *job, claim Claim, run *activity) {
+	ended := func() { r.box.Post(func() { delete(r.running, j.Name) }) }
 	if err := r.cfg.Claimer.Claim(claim); err != nil {
 		ended()
 		r.cfg.Observer.Skipped(j.Name, claim.Tick, err)
 		return
 	}
+	run.handling.Store(true)
 	result := r.handle(j, claim)
 	ended()
 	if err := r.cfg.Claimer.Finish(result); err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/grant"
@@ -14,7 +15,9 @@ import (
 )
 
 func TestRunThatSucceeds(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
 		var got Claim
 		w.run(t.Context())
 		w.runner.Own(w.job("job", "0 * * * * ?", func(ctx context.Context, c Claim) error {
@@ -32,7 +35,9 @@ func TestRunThatSucceeds(t *testing.T) {
 }
 
 func TestRunThatFails(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
 		boom := errors.New("boom")
 		w.run(t.Context())
 		w.runner.Own(w.job("job", "0 * * * * ?", func(context.Context, Claim) error { return boom }))
@@ -43,7 +48,9 @@ func TestRunThatFails(t *testing.T) {
 }
 
 func TestRunThatPanics(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
 		midnight := time.Now()
 		w.run(t.Context())
 		w.runner.Own(w.job("job", "0 * * * * ?", func(context.Context, Claim) error { panic("glass") }))
@@ -63,7 +70,9 @@ func TestRunThatPanics(t *testing.T) {
 }
 
 func TestTickIsSkippedWhileThePreviousRunGoesOn(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
 		midnight := time.Now()
 		w.run(t.Context())
 		w.runner.Own(w.job("slow", "0 * * * * ?", func(context.Context, Claim) error {
@@ -81,7 +90,9 @@ func TestTickIsSkippedWhileThePreviousRunGoesOn(t *testing.T) {
 
 // A job that came back, as after a lost lease, must not run beside its former run.
 func TestOverlapOutlastsOwnership(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
 		midnight := time.Now()
 		w.run(t.Context())
 		release := make(chan struct{})
@@ -103,7 +114,9 @@ func TestOverlapOutlastsOwnership(t *testing.T) {
 }
 
 func TestRefusedClaimIsNotRun(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
 		midnight := time.Now()
 		claimed := errors.New("claimed by another")
 		w.claim = func(c Claim) error {
@@ -123,7 +136,9 @@ func TestRefusedClaimIsNotRun(t *testing.T) {
 }
 
 func TestSlowClaimDelaysNobodyElse(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
 		midnight := time.Now()
 		w.claim = func(c Claim) error {
 			if c.Job == "slow" {
@@ -145,7 +160,9 @@ func TestSlowClaimDelaysNobodyElse(t *testing.T) {
 }
 
 func TestLeaseThatEndsInterruptsTheRun(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
 		canceled := errors.New("job cancelled")
 		var seen error
 		w.run(t.Context())
@@ -166,7 +183,9 @@ func TestLeaseThatEndsInterruptsTheRun(t *testing.T) {
 }
 
 func TestHandlerThatFinishesInSpiteOfItsContextHasFinished(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
 		w.run(t.Context())
 		w.runner.Own(w.job("job", "0 * * * * ?", func(ctx context.Context, _ Claim) error {
 			<-ctx.Done()
@@ -182,7 +201,9 @@ func TestHandlerThatFinishesInSpiteOfItsContextHasFinished(t *testing.T) {
 // The claim was sent and the lease ended before the answer came: nothing is started,
 // and the record says so.
 func TestLeaseThatEndsDuringTheClaim(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
 		w.claim = func(Claim) error {
 			w.book.Close("job", grant.ErrLost)
 			return nil
@@ -198,7 +219,9 @@ func TestLeaseThatEndsDuringTheClaim(t *testing.T) {
 
 // While the loop is held up, alarms queue. They must not make it run ahead of time.
 func TestLateLoopTakesTheLatestTickAndNoneEarly(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
 		midnight := time.Now()
 		w.skipped = func() { time.Sleep(2500 * time.Millisecond) } // a log that is blocked
 		first := true

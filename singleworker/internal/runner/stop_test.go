@@ -3,9 +3,9 @@ package runner
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,7 +13,9 @@ import (
 )
 
 func TestStopStartsNoFurtherRun(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
 		midnight := time.Now()
 		w.run(t.Context())
 		w.runner.Own(w.job("slow", "0 * * * * ?", func(context.Context, Claim) error {
@@ -36,7 +38,9 @@ func TestStopStartsNoFurtherRun(t *testing.T) {
 }
 
 func TestRunsThatOutlastTheGraceAreCancelled(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
 		w.run(t.Context())
 		w.runner.Own(w.job("job", "0 * * * * ?", untilEnd))
 		pass(65 * time.Second)
@@ -51,8 +55,33 @@ func TestRunsThatOutlastTheGraceAreCancelled(t *testing.T) {
 	})
 }
 
+// A claim that waits for ZooKeeper is no handler that ignores its context.
+func TestAClaimThatWaitsIsNotStuck(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.claim = func(Claim) error {
+			time.Sleep(10 * time.Minute)
+			return errors.New("not the owner any more")
+		}
+		w.run(t.Context())
+		w.runner.Own(w.job("job", "0 * * * * ?", nil))
+		pass(65 * time.Second)
+		w.runner.Stop()
+		start := time.Now()
+		if err := <-w.ended; err != nil {
+			t.Errorf("Run = %v, want nil", err)
+		}
+		if took := time.Since(start); took != 10*time.Minute-5*time.Second {
+			t.Errorf("Run ended after %v, want the end of the claim", took)
+		}
+	})
+}
+
 func TestHandlersThatIgnoreTheirContextAreReported(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
 		release := make(chan struct{})
 		deaf := func(context.Context, Claim) error {
 			<-release
@@ -81,7 +110,9 @@ func TestHandlersThatIgnoreTheirContextAreReported(t *testing.T) {
 }
 
 func TestStopBeforeRun(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
 		w.runner.Own(w.job("job", "* * * * * ?", nil))
 		w.runner.Stop()
 		w.runner.Stop()
@@ -95,7 +126,9 @@ func TestStopBeforeRun(t *testing.T) {
 }
 
 func TestEndOfTheContextEndsRunsAtOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		w.run(ctx)
 		w.runner.Own(w.job("job", "0 * * * * ?", untilEnd))
@@ -106,6 +139,27 @@ func TestEndOfTheContextEndsRunsAtOnce(t *testing.T) {
 			t.Errorf("Run = %v after %v, want nil at once", err, time.Since(start))
 		}
 		w.wantResult(Interrupted, context.Canceled)
+	})
+}
+
+func TestEndOfTheContextLeavesNoGraceToTheDeaf(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		release := make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		w.run(ctx)
+		w.runner.Own(w.job("deaf", "0 * * * * ?", func(context.Context, Claim) error {
+			<-release
+			return nil
+		}))
+		pass(65 * time.Second)
+		start := time.Now()
+		cancel()
+		if err := <-w.ended; !errors.As(err, new(*StuckError)) || time.Since(start) != stuckAfter {
+			t.Errorf("Run = %v after %v, want a *StuckError after %v", err, time.Since(start), stuckAfter)
+		}
+		close(release) // the bubble wants every goroutine to end
 	})
 }
 
@@ -133,7 +187,7 @@ func startStop(t *testing.T, r *rand.Rand) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	// Drawn before anything runs: a seed is one scenario.
-	random := func() time.Duration { return time.Duration(r.Int64N(int64(5 * time.Second))) }
+	random := func() time.Duration { return time.Duration(r.Int64N(int64(2500 * time.Millisecond))) }
 	own, disown, stop, end, run := random(), random(), random(), random(), random()
 	if r.IntN(2) == 0 {
 		end = time.Minute // the context outlasts it
@@ -142,7 +196,7 @@ func startStop(t *testing.T, r *rand.Rand) {
 		run = 0 // else Stop may come first
 	}
 	for i := range r.IntN(4) {
-		w.runner.Own(w.job(fmt.Sprint(i), "* * * * * ?", untilEnd))
+		w.runner.Own(w.job(strconv.Itoa(i), "* * * * * ?", untilEnd))
 	}
 	again := w.job("0", "@every 1s", nil)
 	for after, do := range map[time.Duration]func(){

@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
 // A bubble's clock begins at midnight, 2000-01-01, UTC.
 
 func TestTicksFireAtTheirTimes(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
 		midnight := time.Now()
 		time.Sleep(1234 * time.Millisecond) // nobody starts on the dot
 		w.run(t.Context())
@@ -30,7 +33,9 @@ func TestTicksFireAtTheirTimes(t *testing.T) {
 }
 
 func TestEveryIsAnchoredAtTheEpoch(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
 		midnight := time.Now()
 		time.Sleep(1200 * time.Millisecond)
 		w.run(t.Context())
@@ -38,8 +43,8 @@ func TestEveryIsAnchoredAtTheEpoch(t *testing.T) {
 		pass(5 * time.Second)
 		w.stop()
 		var want []time.Time
-		for _, ms := range []time.Duration{1500, 3000, 4500, 6000} {
-			want = append(want, midnight.Add(ms*time.Millisecond))
+		for i := range 4 {
+			want = append(want, midnight.Add(time.Duration(i+1)*1500*time.Millisecond))
 		}
 		w.wantOnTime(want...)
 	})
@@ -48,7 +53,9 @@ func TestEveryIsAnchoredAtTheEpoch(t *testing.T) {
 // After its only tick an @at job is silent, and costs nothing: a busy alarm would keep
 // this year from passing.
 func TestAtFiresOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
 		midnight := time.Now()
 		w.run(t.Context())
 		w.runner.Own(w.job("job", "@at 2000-01-01T06:00:00Z", nil))
@@ -60,7 +67,9 @@ func TestAtFiresOnce(t *testing.T) {
 }
 
 func TestOneDayOfFiveMinutes(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
 		midnight := time.Now()
 		w.run(t.Context())
 		w.runner.Own(w.job("job", "0 */5 * * * ?", nil))
@@ -76,6 +85,7 @@ func TestOneDayOfFiveMinutes(t *testing.T) {
 
 // The alarm clock has opinions of its own on daylight saving; package cronexpr's count.
 func TestDaysOnWhichClocksChange(t *testing.T) {
+	t.Parallel()
 	newYork, err := time.LoadLocation("America/New_York")
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +108,9 @@ func TestDaysOnWhichClocksChange(t *testing.T) {
 		}},
 	} {
 		t.Run(row.schedule+" from "+row.from, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, w *world) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
 				from, err := time.Parse(time.RFC3339, row.from)
 				if err != nil {
 					t.Fatal(err)
@@ -127,29 +139,29 @@ func TestDaysOnWhichClocksChange(t *testing.T) {
 	}
 }
 
-// Where this machine is must not matter. In Shanghai it is 10:00:00 when the job of
-// 10:00:00 UTC is adopted.
+// Where this machine is must not matter. The next tick shows the second of the day that
+// this machine's clock shows when the job is adopted.
 func TestTheMachinesOwnZoneDoesNotMatter(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		midnight := time.Now()
-		local := time.Local
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
 		time.Sleep(2*time.Hour + 500*time.Millisecond)
 		w.run(t.Context())
-		_, offset := time.Now().In(local).Zone()
-		// Whatever the zone of the machine that runs this: the next tick shows the wall
-		// clock that it shows now.
-		zone := time.FixedZone("job's", offset-8*3600)
+		now := time.Now()
+		_, offset := now.Zone()
 		job := w.job("job", "@yearly", nil)
-		job.Schedule = parse(t, "0 0 2 * * ?", zone)
+		job.Schedule = parse(t, now.Format("5 4 15 * * ?"), time.FixedZone("eight hours behind", offset-8*3600))
 		w.runner.Own(job)
-		pass(24 * time.Hour)
+		pass(12 * time.Hour)
 		w.stop()
-		w.wantOnTime(midnight.Add(10*time.Hour - time.Duration(offset)*time.Second))
+		w.wantOnTime(now.Add(8*time.Hour - 500*time.Millisecond))
 	})
 }
 
 func TestOwnTwiceReplaces(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
 		midnight := time.Now()
 		var ran []string
 		handler := func(name string) func(context.Context, Claim) error {
@@ -171,22 +183,29 @@ func TestOwnTwiceReplaces(t *testing.T) {
 	})
 }
 
-// What was run here is not forgotten when the job is told again with an older record.
-func TestOwnTwiceDoesNotRunATickAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+// The last claim is not forgotten when the job is told again with an older one, as read
+// before the claim.
+func TestOwnTwiceKeepsTheLatestClaim(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
 		midnight := time.Now()
 		w.run(t.Context())
-		w.runner.Own(w.job("job", "0 * * * * ?", nil))
-		pass(time.Minute)
-		w.runner.Own(w.job("job", "0 * * * * ?", nil)) // in the very moment of the tick
-		pass(time.Minute)
+		job := w.job("job", "0 * * * * ?", nil)
+		job.Last = midnight.Add(3 * time.Minute) // by an instance whose clock is fast
+		w.runner.Own(job)
+		job.Last = midnight.Add(time.Minute)
+		w.runner.Own(job)
+		pass(4 * time.Minute)
 		w.stop()
-		w.wantOnTime(midnight.Add(time.Minute), midnight.Add(2*time.Minute))
+		w.wantOnTime(midnight.Add(4 * time.Minute))
 	})
 }
 
 func TestDisownStops(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
 		midnight := time.Now()
 		w.run(t.Context())
 		w.runner.Own(w.job("job", "0 * * * * ?", nil))
@@ -201,7 +220,9 @@ func TestDisownStops(t *testing.T) {
 }
 
 func TestDisownLeavesTheRunToItsGrant(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
 		canceled := errors.New("job cancelled")
 		w.run(t.Context())
 		w.runner.Own(w.job("job", "0 * * * * ?", untilEnd))
@@ -218,7 +239,9 @@ func TestDisownLeavesTheRunToItsGrant(t *testing.T) {
 }
 
 func TestClaimedTicksAreNotRun(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
 		midnight := time.Now()
 		w.run(t.Context())
 		job := w.job("job", "0 * * * * ?", nil)

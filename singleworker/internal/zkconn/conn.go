@@ -56,8 +56,10 @@ type Conn struct {
 	granted atomic.Int64 // session timeout in nanoseconds
 	onEvent func(Event)
 
-	tasks *task.Group // every call of the library runs in one
-	ready chan struct{}
+	tasks   *task.Group     // every call of the library runs in one
+	closing context.Context //nolint:containedctx // ends with Close: for the library's dialer, which has none
+	close   context.CancelFunc
+	ready   chan struct{}
 	// refused is why no call can be made; set before ready is closed.
 	refused error
 
@@ -88,12 +90,14 @@ func Open(cfg Config, onEvent func(Event)) (*Conn, error) {
 		tasks: task.NewGroup(context.Background()), ready: make(chan struct{}),
 		watched: make(map[watch]struct{}),
 	}
+	c.closing, c.close = context.WithCancel(context.Background())
 	c.granted.Store(int64(cfg.SessionTimeout))
 	conn, events, err := zk.Connect(servers, cfg.SessionTimeout,
 		zk.WithDialer(c.dialer(cfg)), zk.WithHostProvider(&hosts{}),
 		zk.WithEventCallback(c.event), zk.WithMaxBufferSize(maxFrame),
 		zk.WithLogInfo(false), zk.WithLogger(logAdapter{cfg.Logger}))
 	if err != nil {
+		c.close()
 		return nil, fmt.Errorf("connect: %w", err)
 	}
 	c.zk = conn
@@ -139,6 +143,7 @@ func (c *Conn) Close() {
 	c.closed = true
 	c.mu.Unlock()
 	c.tasks.Cancel(ErrLost)
+	c.close()
 	c.zk.Close()
 	_ = c.tasks.Wait() // tasks report to their callers
 }

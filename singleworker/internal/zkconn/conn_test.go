@@ -12,13 +12,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// inBubble runs a test in virtual time. A goroutine that a closed connection leaves
-// behind fails it.
-func inBubble(t *testing.T, test func(t *testing.T)) {
-	t.Helper()
-	t.Parallel()
-	synctest.Test(t, test)
-}
+// Every test runs in virtual time, in a bubble: a goroutine that a closed connection
+// leaves behind fails it.
 
 // wantRequests compares what the server was asked for with what it should be.
 func wantRequests(t *testing.T, p *peer, want ...string) {
@@ -29,7 +24,8 @@ func wantRequests(t *testing.T, p *peer, want ...string) {
 }
 
 func TestGet(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		p := newPeer()
 		p.answer = func(r request) reply {
 			if r.path == "/there" {
@@ -37,11 +33,15 @@ func TestGet(t *testing.T) {
 			}
 			return reply{code: codeNoNode}
 		}
+		p.refuse = errors.New("connection refused")
 		conn := p.open(t, Config{}, nil)
 		if conn.SessionTimeout() != 6*time.Second || conn.SessionID() != 0 {
 			t.Errorf("before it is connected: timeout %v, session %d; want the 6s asked for, none",
 				conn.SessionTimeout(), conn.SessionID())
 		}
+		p.mu.Lock()
+		p.refuse = nil
+		p.mu.Unlock()
 		data, stat, err := conn.Get(t.Context(), "/there")
 		if string(data) != "data" || stat.Version != 5 || err != nil {
 			t.Errorf("Get = %q, %+v, %v; want data of version 5", data, stat, err)
@@ -61,7 +61,8 @@ func TestGet(t *testing.T) {
 }
 
 func TestSessionIsKeptAliveWhileNobodyCalls(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		p := newPeer()
 		var events []EventKind
 		conn := p.open(t, Config{}, func(ev Event) { events = append(events, ev.Kind) })
@@ -74,7 +75,8 @@ func TestSessionIsKeptAliveWhileNobodyCalls(t *testing.T) {
 }
 
 func TestCallsEndWithTheirContext(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		p := newPeer()
 		p.answer = func(request) reply { return reply{silent: true} }
 		conn := p.open(t, Config{}, nil)
@@ -98,7 +100,8 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 }
 
 func TestCallsWaitForAConnectionNoLongerThanTheirContext(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		p := newPeer()
 		p.refuse = errors.New("connection refused")
 		conn := p.open(t, Config{Servers: "zk1,zk2", Auth: "app:secret"}, nil)
@@ -112,7 +115,8 @@ func TestCallsWaitForAConnectionNoLongerThanTheirContext(t *testing.T) {
 }
 
 func TestCloseEndsCallsWithErrLost(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		p := newPeer()
 		p.answer = func(request) reply { return reply{silent: true} }
 		conn := p.open(t, Config{}, nil)
@@ -135,9 +139,11 @@ func TestCloseEndsCallsWithErrLost(t *testing.T) {
 }
 
 func TestCloseWithoutAServer(t *testing.T) {
+	t.Parallel()
 	for what, auth := range map[string]string{"no credentials": "", "credentials not sent": "app:secret"} {
 		t.Run(what, func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
 				p := newPeer()
 				p.refuse = errors.New("connection refused")
 				conn := p.open(t, Config{Auth: auth}, nil)
@@ -158,7 +164,8 @@ func TestCloseWithoutAServer(t *testing.T) {
 }
 
 func TestLostConnectionEndsCallsAndTheNextOneWorks(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		p := newPeer()
 		p.answer = func(r request) reply {
 			if r.path == "/hangs" {
@@ -186,7 +193,8 @@ func TestLostConnectionEndsCallsAndTheNextOneWorks(t *testing.T) {
 }
 
 func TestExpiredSessionIsReportedAndANewOneFollows(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		p := newPeer()
 		p.answer = func(request) reply { return node("", 1) }
 		var events []Event
@@ -222,7 +230,8 @@ func TestExpiredSessionIsReportedAndANewOneFollows(t *testing.T) {
 }
 
 func TestAWatchIsSetOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		p := newPeer()
 		fail := true
 		p.answer = func(r request) reply {

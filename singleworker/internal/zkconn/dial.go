@@ -101,7 +101,7 @@ func (c *Conn) dialer(cfg Config) zk.Dialer {
 		dial = (&net.Dialer{}).DialContext
 	}
 	return func(network, address string, timeout time.Duration) (net.Conn, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		ctx, cancel := context.WithTimeout(c.closing, timeout)
 		defer cancel()
 		raw, err := dial(ctx, network, address)
 		if err != nil {

@@ -76,7 +76,7 @@ func TestHostsPauseAfterAConnectionThatDidNotLast(t *testing.T) {
 			h.Connected()
 			time.Sleep(briefly - 1)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if got := tryNext(h, 1); got[0] != "b" {
 			t.Errorf("after a whole %v the try is %v, want b at once", briefly, got)
 		}
@@ -191,16 +191,24 @@ func TestAfterTheHandshakeDeadlinesAreTheLibrarys(t *testing.T) {
 
 func TestTLSHandshakeThatFailsClosesTheConnection(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		client, server := net.Pipe()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		go func() { _, _ = io.Copy(io.Discard, server) }() // reads, and never answers
-		if _, err := secure(ctx, client, &tls.Config{MinVersion: tls.VersionTLS12}, "zk1:2181"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("secure = %v, want the context's end", err)
-		}
-		if _, err := client.Write([]byte{1}); !errors.Is(err, io.ErrClosedPipe) {
-			t.Errorf("the connection is still open: %v", err)
-		}
-	})
+	for answer, want := range map[string]string{ // of the server
+		"":                            "context deadline exceeded",
+		"This ZooKeeper has no TLS\n": "tls: first record does not look like a TLS handshake",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			client, server := net.Pipe()
+			defer func() { _ = server.Close() }()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			go func() { _, _ = io.Copy(io.Discard, server) }()
+			go func() { _, _ = io.WriteString(server, answer) }()
+			_, err := secure(ctx, client, &tls.Config{MinVersion: tls.VersionTLS12}, "zk1:2181")
+			if err == nil || err.Error() != want {
+				t.Errorf("answer %q: %v, want %s", answer, err, want)
+			}
+			if _, err := client.Write([]byte{1}); !errors.Is(err, io.ErrClosedPipe) {
+				t.Errorf("answer %q: the connection is still open: %v", answer, err)
+			}
+		})
+	}
 }

@@ -187,7 +187,7 @@ func (e *MultiError) Error() string { return fmt.Sprintf("operation %d: %v", e.I
 
 func (e *MultiError) Unwrap() error { return e.Err }
 
-// Multi applies all the operations or none. The Stats are those of the nodes
+// Multi applies all the operations, of which there must be one, or none. The Stats are those of the nodes
 // that a SetOp changed, at the operation's index. A refusal is a *MultiError.
 func (c *Conn) Multi(ctx context.Context, ops ...Op) ([]Stat, error) {
 	requests := make([]any, len(ops))
@@ -203,7 +203,7 @@ func (c *Conn) Multi(ctx context.Context, ops ...Op) ([]Stat, error) {
 		return nil, err // answers may still be written to
 	}
 	if err != nil {
-		for i, answer := range answers {
+		for i, answer := range answers[:min(len(answers), len(ops))] {
 			if answer.Error != nil {
 				return nil, &MultiError{Index: i, Err: opError(ops[i].name, ops[i].path, answer.Error)}
 			}

@@ -13,7 +13,8 @@ import (
 )
 
 func TestCredentialsGoAheadOfEverything(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		p := newPeer()
 		p.answer = func(r request) reply {
 			if r.op == "auth" {
@@ -34,7 +35,8 @@ func TestCredentialsGoAheadOfEverything(t *testing.T) {
 }
 
 func TestRefusedCredentialsRefuseEveryCall(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		p := newPeer()
 		p.answer = func(request) reply { return reply{code: codeAuthFailed} }
 		conn := p.open(t, Config{Auth: "app:wrong"}, nil)
@@ -48,7 +50,8 @@ func TestRefusedCredentialsRefuseEveryCall(t *testing.T) {
 }
 
 func TestEnsureRoot(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		p := newPeer()
 		there := map[string]bool{"/prod": true}
 		p.answer = func(r request) reply {
@@ -78,7 +81,8 @@ func TestEnsureRoot(t *testing.T) {
 // Whether one may create is asked before whether the node is there: an ACL that lets
 // nobody create beside the group's own root must not keep the group out.
 func TestEnsureRootWhereItMayNotCreate(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		p := newPeer()
 		p.answer = func(r request) reply {
 			switch {
@@ -101,7 +105,8 @@ func TestEnsureRootWhereItMayNotCreate(t *testing.T) {
 }
 
 func TestMulti(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		p := newPeer()
 		var sent []request
 		p.answer = func(r request) reply {
@@ -132,7 +137,8 @@ func TestMulti(t *testing.T) {
 }
 
 func TestMultiNamesTheOperationThatRefused(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		p := newPeer()
 		p.answer = func(r request) reply { return multiReply(r, 1, codeBadVersion) }
 		conn := p.open(t, Config{Servers: "zk1/prod"}, nil)
@@ -148,7 +154,8 @@ func TestMultiNamesTheOperationThatRefused(t *testing.T) {
 }
 
 func TestExistsTellsAbsenceFromFailure(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		p := newPeer()
 		p.answer = func(r request) reply {
 			switch r.path {
@@ -173,7 +180,8 @@ func TestExistsTellsAbsenceFromFailure(t *testing.T) {
 }
 
 func TestChildren(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		p := newPeer()
 		p.answer = func(request) reply {
 			return reply{body: putStat(putText(putText(put(nil, 2), "x"), "y"), 4)}
@@ -187,7 +195,8 @@ func TestChildren(t *testing.T) {
 }
 
 func TestACLOfIsThatOfTheNodesCreatedLater(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		p := newPeer()
 		var created [][]zk.ACL
 		p.answer = func(r request) reply {
@@ -220,7 +229,8 @@ func TestACLOfIsThatOfTheNodesCreatedLater(t *testing.T) {
 
 // A server that accepts and does not greet is left after the session timeout asked for.
 func TestServerThatDoesNotGreetIsLeft(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		p := newPeer()
 		p.answer = func(request) reply { return node("", 1) }
 		mute := true

@@ -82,6 +82,7 @@ func ParseACL(text string, withAuth bool) ([]zk.ACL, error) {
 	}
 	var acl []zk.ACL
 	for entry := range strings.SplitSeq(text, ",") {
+		entry = strings.TrimSpace(entry)
 		scheme, rest, ok := strings.Cut(entry, ":")
 		at := strings.LastIndexByte(rest, ':')
 		if !ok || at < 0 || scheme == "" {

@@ -45,6 +45,14 @@ func CheckName(name string) error {
 	return nil
 }
 
+// CheckServerType is CheckName for a server type, which is a node of the root.
+func CheckServerType(name string) error {
+	if name == "zookeeper" {
+		return errors.New("is ZooKeeper's own node")
+	}
+	return CheckName(name)
+}
+
 // Tree gives the paths of one server type. Paths are relative to the chroot
 // of the connect string.
 type Tree struct{ root string }
