@@ -23,6 +23,12 @@
 // compare passes [Run.Token] along, which grows with every change of owner,
 // and the target refuses older ones.
 //
+// A job that is cancelled, and submitted again while its owner is cut off, is
+// another job of the same name: the run of the old one goes on until its lease
+// ends. The same goes for an instance whose session somebody ends by force, or
+// whose node below _instances somebody deletes: until it notices, its runs go
+// on. No tick is claimed twice all the same, and tokens grow.
+//
 // A tick that comes while nobody owns the job, for the time of a takeover, is
 // not run.
 //

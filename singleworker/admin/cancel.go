@@ -10,7 +10,10 @@ import (
 
 // Cancel deletes a job with all its records, in one transaction, and returns
 // it as it was. Its owner stops: the context of a run that goes on ends with
-// the cause singleworker.ErrJobCanceled. Errors: ErrNotFound, ErrConflict,
+// the cause singleworker.ErrJobCanceled. An owner that is cut off from ZooKeeper
+// cannot be told: its run goes on while its lease does, for at most 0.75 session
+// timeouts, and beside those of another job that is submitted under the same
+// name. Errors: ErrNotFound, ErrConflict,
 // ErrDenied, ErrUnavailable.
 func (c *Client) Cancel(ctx context.Context, name string) (JobStatus, error) {
 	status, err := c.Get(ctx, name)

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
@@ -98,6 +99,21 @@ func (c *Coordinator) applyBatch(ctx context.Context, groups [][]zkconn.Op) []re
 		open = append(open[:at], open[at+1:]...)
 	}
 	return results
+}
+
+// together runs n requests side by side and waits for them: the connection
+// pipelines, so that they cost one round trip, not n.
+func together(ctx context.Context, n int, request func(ctx context.Context, i int)) {
+	tasks := task.NewGroup(ctx)
+	for i := range n {
+		tasks.Go("request", func(ctx context.Context) error {
+			request(ctx, i)
+			return nil
+		})
+	}
+	if err := tasks.Wait(); err != nil {
+		panic(err) // a request has panicked; the coordinator reports it
+	}
 }
 
 // locate finds which open group, and which of its operations, stands at index

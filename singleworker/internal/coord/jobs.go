@@ -146,18 +146,17 @@ func (c *Coordinator) registerAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !zkrec.IsJob(name) })
+	views := make([]view, len(names))
+	together(ctx, len(names), func(ctx context.Context, i int) { views[i] = c.fetchJob(ctx, names[i]) })
 	var groups [][]zkconn.Op
-	for _, name := range names {
-		if !zkrec.IsJob(name) {
-			continue
-		}
-		v := c.fetchJob(ctx, name)
+	for i, v := range views {
 		if zkconn.IsUnknown(v.err) {
 			return v.err
 		}
 		spec, err := zkrec.ParseSpec(v.data)
-		if err == nil && c.cfg.Judge(name, spec) == nil && !slices.Contains(v.registered, c.cfg.SID) {
-			path := c.tree.Registration(name, c.cfg.SID)
+		if err == nil && c.cfg.Judge(names[i], spec) == nil && !slices.Contains(v.registered, c.cfg.SID) {
+			path := c.tree.Registration(names[i], c.cfg.SID)
 			groups = append(groups, []zkconn.Op{zkconn.CreateOp(path, nil)})
 		}
 	}

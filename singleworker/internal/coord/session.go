@@ -114,7 +114,7 @@ func (c *Coordinator) nodeChanged(path string) {
 func (c *Coordinator) join(ctx context.Context, again bool) (zkrec.Instance, error) {
 	retry := task.Backoff{Min: 50 * time.Millisecond, Max: 2 * time.Second}
 	for {
-		mine, err := c.tryJoin(ctx)
+		mine, err := c.tryJoin(ctx, again)
 		final := errors.Is(err, ErrDuplicate) || !again && !zkconn.IsUnknown(err)
 		if err == nil || final || ctx.Err() != nil {
 			return mine, err
@@ -126,7 +126,14 @@ func (c *Coordinator) join(ctx context.Context, again bool) (zkrec.Instance, err
 	}
 }
 
-func (c *Coordinator) tryJoin(ctx context.Context) (zkrec.Instance, error) {
+func (c *Coordinator) tryJoin(ctx context.Context, again bool) (zkrec.Instance, error) {
+	if again {
+		// What comes before the ephemeral node outlives a session, unless a hand
+		// has deleted it: every moment without heartbeats counts.
+		if mine, err := c.createEphemeral(ctx); !errors.Is(err, zkconn.ErrNoNode) {
+			return mine, err
+		}
+	}
 	if err := c.conn.EnsureRoot(ctx, c.tree.Instances()); err != nil {
 		return zkrec.Instance{}, err
 	}

@@ -143,20 +143,24 @@ func (c *Coordinator) fetchGroup(ctx context.Context) (map[string]lease.Peer, er
 	if err != nil {
 		return nil, err
 	}
+	records := make([]zkrec.Instance, len(names))
+	errs := make([]error, len(names))
+	together(ctx, len(names), func(ctx context.Context, i int) {
+		records[i], _, errs[i] = c.readInstance(ctx, c.tree.Instance(names[i]))
+	})
 	peers := make(map[string]lease.Peer, len(names))
-	for _, sid := range names {
-		record, _, err := c.readInstance(ctx, c.tree.Instance(sid))
+	for i, sid := range names {
 		switch {
-		case errors.Is(err, zkconn.ErrNoNode):
+		case errors.Is(errs[i], zkconn.ErrNoNode):
 			continue // gone meanwhile
-		case errors.As(err, new(*zkconn.OpError)):
-			return nil, err
+		case errors.As(errs[i], new(*zkconn.OpError)):
+			return nil, errs[i]
 		}
 		peers[sid] = lease.Peer{
-			Incarnation: record.Incarnation,
-			Opaque:      err != nil,
-			Closed:      record.State != zkrec.InstanceActive,
-			MaxSlots:    record.MaxSlots,
+			Incarnation: records[i].Incarnation,
+			Opaque:      errs[i] != nil,
+			Closed:      records[i].State != zkrec.InstanceActive,
+			MaxSlots:    records[i].MaxSlots,
 		}
 	}
 	return peers, nil

@@ -60,6 +60,7 @@ type Conn struct {
 	closing context.Context //nolint:containedctx // ends with Close: for the library's dialer, which has none
 	close   context.CancelFunc
 	ready   chan struct{}
+	current atomic.Pointer[handshake] // the connection in use
 	// refused is why no call can be made; set before ready is closed.
 	refused error
 
@@ -136,15 +137,19 @@ func (c *Conn) authenticate(ctx context.Context, auth string) {
 }
 
 // Close ends the session, and with it its ephemeral nodes, when the server
-// can be reached, and returns when nothing of the connection runs any more.
-// Calls under way end with ErrLost. Idempotent.
+// can be reached, and returns when nothing of the connection runs any more: a
+// server that stays silent is waited for for a second. Calls under way end with ErrLost. Idempotent.
 func (c *Conn) Close() {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
 	c.tasks.Cancel(ErrLost)
 	c.close()
+	if conn := c.current.Load(); conn != nil && !conn.answered.Load() {
+		c.hangUp() // there is no session to end, and the library would wait for one
+	}
 	c.zk.Close()
+	c.hangUp()         // the server had its time to answer
 	_ = c.tasks.Wait() // tasks report to their callers
 }
 

@@ -64,6 +64,7 @@ type handshake struct {
 	net.Conn
 	deadline time.Time
 	granted  *atomic.Int64 // nanoseconds
+	answered atomic.Bool   // the response was read
 
 	head []byte // the response's first bytes; nil once they were read
 }
@@ -82,6 +83,7 @@ func (c *handshake) Read(p []byte) (int, error) {
 				c.granted.Store(int64(time.Duration(ms) * time.Millisecond))
 			}
 			c.head = nil
+			c.answered.Store(true)
 		}
 	}
 	return n, err
@@ -112,10 +114,22 @@ func (c *Conn) dialer(cfg Config) zk.Dialer {
 				return nil, err
 			}
 		}
-		return &handshake{
+		conn := &handshake{
 			Conn: raw, head: make([]byte, 0, headBytes), granted: &c.granted,
 			deadline: time.Now().Add(cfg.SessionTimeout),
-		}, nil
+		}
+		c.current.Store(conn)
+		if c.closing.Err() != nil {
+			_ = raw.Close() // Close came first and did not see it
+		}
+		return conn, nil
+	}
+}
+
+// hangUp closes the connection in use, if there is one.
+func (c *Conn) hangUp() {
+	if conn := c.current.Load(); conn != nil {
+		_ = conn.Close()
 	}
 }
 

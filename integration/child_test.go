@@ -1,0 +1,186 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// childEnv makes a process of this test an instance: it holds a childConfig.
+const childEnv = "SINGLEWORKER_TEST_CHILD"
+
+// A childConfig is what a process of its own is told.
+type childConfig struct {
+	Options options
+	Ledger  string
+}
+
+// runChild is the main function of an instance in a process of its own. SIGTERM stops it
+// in good order.
+func runChild(config string) (exitCode int) {
+	fewerThreads()
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	var cfg childConfig
+	if err := json.Unmarshal([]byte(config), &cfg); err != nil {
+		log.Error("config", "err", err)
+		return 2
+	}
+	file, err := os.OpenFile(cfg.Ledger, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		log.Error("ledger", "err", err)
+		return 2
+	}
+	defer file.Close()
+
+	m, err := newManager(cfg.Options, func(e entry) {
+		e.At = time.Now().Round(0)
+		line, err := json.Marshal(e)
+		if err == nil {
+			_, err = file.Write(append(line, '\n')) // at once, so that lines do not mix
+		}
+		if err != nil {
+			panic(err) // without a ledger the test would see nothing
+		}
+	}, log)
+	if err != nil {
+		log.Error("manager", "err", err)
+		return 2
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer cancel()
+	if err := m.Run(ctx); err != nil {
+		log.Error("run", "err", err)
+		return 1
+	}
+	return 0
+}
+
+// A child is an instance in a process of its own.
+type child struct {
+	id     string
+	log    string // file
+	ledger *ledger
+	pid    int
+	ended  chan struct{}
+	err    error // how the process ended; to be read after ended
+
+	killing sync.Once
+}
+
+// spawn starts an instance in a process of its own.
+func (c *cluster) spawn(o options) *child {
+	c.t.Helper()
+	o = c.complete(o)
+	config, err := json.Marshal(childConfig{Options: o, Ledger: c.ledger.path})
+	c.must(err)
+	program, err := os.Executable()
+	c.must(err)
+	ch := &child{id: o.ID, log: filepath.Join(c.dir, o.ID+".log"), ledger: c.ledger, ended: make(chan struct{})}
+	log, err := os.OpenFile(ch.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	c.must(err)
+	cmd := exec.Command(program) //nolint:noctx // it lives until kill, which the test's end calls
+	cmd.Env = append(os.Environ(), childEnv+"="+string(config))
+	cmd.Stderr = log
+	// A test process that dies runs no cleanup.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+
+	started := make(chan error)
+	go func() {
+		defer close(ch.ended)
+		defer log.Close()
+		// Pdeathsig is sent when the starting thread ends: keep it.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			ch.err = cmd.Wait()
+		}
+	}()
+	c.must(<-started)
+	ch.pid = cmd.Process.Pid
+	c.children = append(c.children, ch)
+	c.t.Cleanup(c.stopAll)
+	return ch
+}
+
+// kill ends the process by SIGKILL and returns when it was sent.
+func (ch *child) kill() (at time.Time) {
+	at = time.Now()
+	ch.killing.Do(func() {
+		ch.signal(syscall.SIGKILL)
+		<-ch.ended
+		// Recorded now, when it surely has ended: the check may not be fooled by a
+		// run that the process began as it was killed.
+		ch.ledger.add(entry{Event: killed, SID: ch.id})
+	})
+	return at
+}
+
+// freeze has the process stand still until thaw.
+func (ch *child) freeze() {
+	ch.signal(syscall.SIGSTOP)
+	ch.ledger.add(entry{Event: frozen, SID: ch.id})
+}
+
+func (ch *child) thaw() { ch.signal(syscall.SIGCONT) }
+
+func (ch *child) signal(sig syscall.Signal) {
+	select {
+	case <-ch.ended: // its id may be another's by now
+	default:
+		_ = syscall.Kill(ch.pid, sig)
+	}
+}
+
+// terminate ends the process in good order, by SIGTERM, and returns how it ended.
+func (ch *child) terminate() error {
+	ch.signal(syscall.SIGTERM)
+	select {
+	case <-ch.ended:
+		return ch.err
+	case <-time.After(patience):
+		return fmt.Errorf("process %d has not ended after %v", ch.pid, patience)
+	}
+}
+
+// cpu is the processor time that the process has used, as Linux counts it.
+func (ch *child) cpu(t *testing.T) (total time.Duration) {
+	t.Helper()
+	const tick = 10 * time.Millisecond // USER_HZ is 100 on every platform that Go knows
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", ch.pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// utime and stime are fields 14 and 15; the name, field 2, may have spaces.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	for _, field := range fields[11:13] {
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += time.Duration(n) * tick
+	}
+	return total
+}
+
+func (ch *child) logTail() string {
+	text, err := os.ReadFile(ch.log)
+	if err != nil {
+		return err.Error()
+	}
+	return tailOf(string(text))
+}

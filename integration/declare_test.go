@@ -1,0 +1,89 @@
+package integration
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/admin"
+)
+
+func TestDeclarations(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, sharedServer.get(t))
+	const name = "declared"
+	declare := func(schedule string) options {
+		return options{Jobs: []singleworker.Job{{Name: name, Schedule: schedule, Handler: work}}}
+	}
+	// want waits for the job to be as wanted, and checks that it stays so.
+	want := func(what, schedule string, declared bool) {
+		t.Helper()
+		check := func() error {
+			status, err := c.admin.Get(t.Context(), name)
+			if err == nil && (status.Schedule != schedule || status.Declared != declared || status.State != admin.Owned) {
+				err = fmt.Errorf("%s, schedule %q, declared %v", status.State, status.Schedule, status.Declared)
+			}
+			return err
+		}
+		c.eventually(what, check)
+		c.throughout(syncPeriod, what, check)
+	}
+	operator := func(schedule string) {
+		t.Helper()
+		c.submitJob(admin.Job{Name: name, Schedule: schedule, Handler: work}, admin.SubmitOptions{Replace: true})
+	}
+
+	c.start(declare(everySecond))
+	want("created when absent", everySecond, true)
+	c.awaitRun(name, time.Time{})
+
+	c.start(declare("@hourly"))
+	want("a newer declaration replaces an older one", "@hourly", true)
+
+	operator("@daily")
+	want("an operator replaces a declaration", "@daily", false)
+	c.start(declare("@hourly"))
+	want("which stays for the declaration that it overrode", "@daily", false)
+
+	c.start(declare("@weekly"))
+	want("and is replaced by a different one", "@weekly", true)
+
+	operator("@monthly")
+	operator("@weekly")
+	want("an operator's change back is as declared", "@weekly", true)
+
+	// An older release's declaration is a different one: the last to start wins.
+	c.start(declare("@hourly"))
+	want("the last declaration wins", "@hourly", true)
+}
+
+func TestOperatorsJobIsReplacedByADeclaration(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, sharedServer.get(t))
+	c.submitJob(admin.Job{Name: "job", Schedule: "@daily", Handler: work}, admin.SubmitOptions{})
+	c.start(options{Jobs: []singleworker.Job{{Name: "job", Schedule: everySecond, Handler: work}}})
+	c.awaitRun("job", time.Time{})
+	if status := c.get("job"); !status.Declared || status.Schedule != everySecond {
+		t.Errorf("job is %+v, want it as declared", status)
+	}
+}
+
+func TestManyInstancesDeclareAtOnce(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, sharedServer.get(t))
+	var jobs []singleworker.Job
+	for k := range 6 {
+		jobs = append(jobs, singleworker.Job{Name: fmt.Sprintf("job-%d", k), Schedule: everySecond, Handler: work})
+	}
+	for range 3 {
+		c.start(options{Jobs: jobs})
+	}
+	c.awaitEven(len(jobs), 3)
+	for _, job := range jobs {
+		c.awaitRun(job.Name, time.Time{})
+		if version := c.get(job.Name).Version; version != 0 {
+			t.Errorf("%s was written %d times more than once", job.Name, version)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
+)
+
+// The handlers that every instance has, unless its options say otherwise.
+const (
+	work   = "work"  // goes on for Args["for"], by default a moment, or until its context ends
+	hold   = "hold"  // goes on until its context ends
+	fails  = "fails" // returns errPaper
+	panics = "panics"
+)
+
+var errPaper = errors.New("out of paper")
+
+// options describe an instance, in the test's process or in one of its own.
+type options struct {
+	ID       string
+	Servers  string // default: the cluster's
+	Group    string // default: the cluster's
+	Auth     string // default: the cluster's
+	ACL      string // default: the cluster's
+	Session  time.Duration
+	Sync     time.Duration
+	Grace    time.Duration
+	MaxSlots int
+	Handlers []string // default: all
+	Jobs     []singleworker.Job
+
+	Proxied bool // its connection can be broken; only in the test's process
+
+	// More handlers; only in the test's process.
+	Handle map[string]singleworker.Handler `json:"-"`
+}
+
+// The timing of the tests: short, and long enough for a machine that is busy.
+const (
+	session    = 4 * time.Second
+	syncPeriod = time.Second
+	beatLimit  = session * 3 / 2 // a heartbeat that stands still for longer is stale
+)
+
+func handlers() map[string]singleworker.Handler {
+	return map[string]singleworker.Handler{
+		work: func(ctx context.Context, run *singleworker.Run) error {
+			d := 20 * time.Millisecond
+			if text := run.Args["for"]; text != "" {
+				var err error
+				if d, err = time.ParseDuration(text); err != nil {
+					return err
+				}
+			}
+			select {
+			case <-time.After(d):
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		},
+		hold: func(ctx context.Context, _ *singleworker.Run) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		},
+		fails:  func(context.Context, *singleworker.Run) error { return errPaper },
+		panics: func(context.Context, *singleworker.Run) error { panic("out of ink") },
+	}
+}
+
+// newManager makes an instance that has everything recorded.
+func newManager(o options, record func(entry), log *slog.Logger) (*singleworker.Manager, error) {
+	m, err := singleworker.New(singleworker.Config{
+		Servers: o.Servers, ServerType: o.Group, InstanceID: o.ID, Auth: o.Auth, ACL: o.ACL,
+		SessionTimeout: o.Session, SyncPeriod: o.Sync, StopGrace: o.Grace, MaxSlots: o.MaxSlots,
+		Logger: log.With("sid", o.ID),
+		Hooks: singleworker.Hooks{
+			OnOwned: func(own singleworker.Ownership) {
+				record(entry{Event: owned, SID: o.ID, Job: own.Job, Token: own.Token})
+			},
+			OnReleased: func(own singleworker.Ownership, cause error) {
+				record(entry{Event: released, SID: o.ID, Job: own.Job, Token: own.Token, Cause: fmt.Sprint(cause)})
+			},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	has := handlers()
+	if o.Handlers != nil {
+		all := has
+		has = make(map[string]singleworker.Handler)
+		for _, name := range o.Handlers {
+			has[name] = all[name]
+		}
+	}
+	maps.Copy(has, o.Handle)
+	for name, h := range has {
+		if err := m.Handle(name, recorded(h, record)); err != nil {
+			return nil, err
+		}
+	}
+	for _, job := range o.Jobs {
+		if err := m.Schedule(job); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// recorded has the runs of a handler recorded.
+func recorded(h singleworker.Handler, record func(entry)) singleworker.Handler {
+	return func(ctx context.Context, run *singleworker.Run) error {
+		e := entry{Event: runStart, SID: run.InstanceID, Job: run.Job, Token: run.Token, ID: run.ID, Tick: run.Tick}
+		record(e)
+		defer func() { // also after a panic
+			e.Event = runEnd
+			if cause := context.Cause(ctx); cause != nil {
+				e.Cause = cause.Error()
+			}
+			record(e)
+		}()
+		return h(ctx, run)
+	}
+}

@@ -1,0 +1,206 @@
+package integration
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// What a ledger records.
+const (
+	runStart = "start" // the handler was called
+	runEnd   = "end"   // it returns
+	owned    = "owned"
+	released = "released"
+	killed   = "killed"   // the instance's process ended in mid-work
+	frozen   = "frozen"   // the instance's process stands still
+	expelled = "expelled" // the instance's session was ended from outside
+)
+
+// An entry is one thing that happened. All clocks are the machine's.
+type entry struct {
+	Event string    `json:"event"`
+	At    time.Time `json:"at"`
+	SID   string    `json:"sid"`
+	Job   string    `json:"job"`
+	Token int64     `json:"token"`
+
+	// Of runs.
+	ID    string    `json:"id"`
+	Tick  time.Time `json:"tick"`
+	Cause string    `json:"cause"` // of the context's end, if it had ended
+}
+
+// A run is what the entries say of one call of a handler.
+type run struct {
+	entry // of its start
+
+	End   time.Time // zero while it goes on
+	Cause string
+}
+
+// A ledger keeps what happened to the instances of one cluster.
+type ledger struct {
+	path string // where processes of their own append to
+
+	mu      sync.Mutex
+	entries []entry // of the test's own process
+}
+
+// add records an entry of the test's own process, as of now.
+func (l *ledger) add(e entry) {
+	e.At = time.Now().Round(0)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries = append(l.entries, e)
+}
+
+// all returns the entries of all processes in the order of time.
+func (l *ledger) all() ([]entry, error) {
+	l.mu.Lock()
+	entries := slices.Clone(l.entries)
+	l.mu.Unlock()
+
+	text, err := os.ReadFile(l.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	// What follows the last newline is not written yet.
+	for line := range bytes.Lines(text[:bytes.LastIndexByte(text, '\n')+1]) {
+		var e entry
+		if err := json.Unmarshal(line, &e); err != nil {
+			return nil, fmt.Errorf("ledger line %q: %w", line, err)
+		}
+		entries = append(entries, e)
+	}
+	slices.SortStableFunc(entries, func(a, b entry) int { return a.At.Compare(b.At) })
+	return entries, nil
+}
+
+// runsOf assembles the runs, by their start.
+func runsOf(entries []entry) []run {
+	var runs []run
+	at := make(map[string]int)
+	for _, e := range entries {
+		switch e.Event {
+		case runStart:
+			at[e.ID] = len(runs)
+			runs = append(runs, run{entry: e})
+		case runEnd:
+			r := &runs[at[e.ID]]
+			r.End, r.Cause = e.At, e.Cause
+		}
+	}
+	return runs
+}
+
+// violations checks what holds always, and says where it does not:
+//
+//  1. no tick of a job runs twice;
+//  2. no two runs of one job overlap. A run whose process was killed, or stood still,
+//     counts up to that moment: no lease can stop a process that the kernel has paused.
+//     So does one whose session somebody ended by force, while its lease lasted;
+//  3. the fencing token of a job never goes back, and grows when its instance changes;
+//  4. the ticks of a job run in their order, and none before its time.
+func violations(entries []entry) (found []string) {
+	last := make(map[string]run) // by job
+	ranBefore := make(map[string]run)
+	for _, r := range runsOf(entries) {
+		tick := fmt.Sprint(r.Job, " ", r.Tick.UnixMilli())
+		if first, twice := ranBefore[tick]; twice {
+			found = append(found, fmt.Sprintf("tick ran twice: %v, and %v", first, r))
+		}
+		ranBefore[tick] = r
+		if r.At.Before(r.Tick) {
+			found = append(found, fmt.Sprintf("ran before its time: %v", r))
+		}
+		before, hasRun := last[r.Job]
+		last[r.Job] = r
+		if !hasRun {
+			continue
+		}
+		if end := workEnd(before, entries); end.IsZero() || end.After(r.At) {
+			found = append(found, fmt.Sprintf("runs overlap: %v, and %v", before, r))
+		}
+		if r.Token < before.Token || r.SID != before.SID && r.Token == before.Token {
+			found = append(found, fmt.Sprintf("token did not grow: %v, then %v", before, r))
+		}
+		if r.Tick.Before(before.Tick) {
+			found = append(found, fmt.Sprintf("an earlier tick ran later: %v, then %v", before, r))
+		}
+	}
+	return found
+}
+
+// workEnd is when r stopped to do anything; zero if it never did.
+func workEnd(r run, entries []entry) time.Time {
+	for _, e := range entries {
+		stopped := e.Event == killed || e.Event == frozen || e.Event == expelled
+		if stopped && e.SID == r.SID && e.At.After(r.At) && (r.End.IsZero() || e.At.Before(r.End)) {
+			return e.At
+		}
+	}
+	return r.End
+}
+
+func (r run) String() string {
+	const layout = "15:04:05.000"
+	end := "never"
+	if !r.End.IsZero() {
+		end = r.End.Format(layout)
+	}
+	return fmt.Sprintf("%s tick %s on %s (token %#x, started %s, ended %s, cause %q)",
+		r.Job, r.Tick.Format(layout), r.SID, r.Token, r.At.Format(layout), end, r.Cause)
+}
+
+func TestViolationsAreFound(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	at := func(second float64) time.Time { return start.Add(time.Duration(second * float64(time.Second))) }
+	// A run of job "j", from begin to end, where 0 means that it does not end.
+	ran := func(sid string, token int64, tick, begin, end float64) []entry {
+		id := fmt.Sprint(sid, tick)
+		e := entry{Event: runStart, At: at(begin), SID: sid, Job: "j", Token: token, ID: id, Tick: at(tick)}
+		entries := []entry{e}
+		if end != 0 {
+			e.Event, e.At = runEnd, at(end)
+			entries = append(entries, e)
+		}
+		return entries
+	}
+	stop := func(event, sid string, second float64) []entry {
+		return []entry{{Event: event, SID: sid, At: at(second)}}
+	}
+	for name, test := range map[string]struct {
+		entries [][]entry
+		want    int
+	}{
+		"nothing":           {nil, 0},
+		"in turn":           {[][]entry{ran("a", 1, 1, 1, 2), ran("a", 1, 2, 2, 3), ran("b", 2, 3, 3, 4)}, 0},
+		"killed":            {[][]entry{ran("a", 1, 1, 1, 0), stop(killed, "a", 2), ran("b", 2, 3, 3, 4)}, 0},
+		"killed too late":   {[][]entry{ran("a", 1, 1, 1, 0), ran("b", 2, 3, 3, 4), stop(killed, "a", 3.5)}, 1},
+		"frozen":            {[][]entry{ran("a", 1, 1, 1, 5), stop(frozen, "a", 2), ran("b", 2, 3, 3, 4)}, 0},
+		"another is frozen": {[][]entry{ran("a", 1, 1, 1, 5), stop(frozen, "c", 2), ran("b", 2, 3, 3, 4)}, 1},
+		"tick twice":        {[][]entry{ran("a", 1, 1, 1, 2), ran("b", 2, 1, 3, 4)}, 1},
+		"overlap":           {[][]entry{ran("a", 1, 1, 1, 3), ran("b", 2, 2, 2, 4)}, 1},
+		"open end":          {[][]entry{ran("a", 1, 1, 1, 0), ran("b", 2, 2, 2, 4)}, 1},
+		"same token":        {[][]entry{ran("a", 1, 1, 1, 2), ran("b", 1, 2, 2, 4)}, 1},
+		"token goes back":   {[][]entry{ran("a", 2, 1, 1, 2), ran("a", 1, 2, 2, 4)}, 1},
+		"tick goes back":    {[][]entry{ran("a", 1, 2, 2, 3), ran("a", 1, 1, 4, 5)}, 1},
+		"early":             {[][]entry{ran("a", 1, 2, 1, 3)}, 1},
+	} {
+		entries := slices.Concat(test.entries...)
+		slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(a.At.UnixNano(), b.At.UnixNano()) })
+		if found := violations(entries); len(found) != test.want {
+			t.Errorf("%s: found %q, want %d violations", name, found, test.want)
+		}
+	}
+}

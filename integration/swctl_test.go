@@ -1,0 +1,227 @@
+package integration
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/integration/zkserver"
+)
+
+// The exit codes that swctl promises.
+const (
+	exitOK          = 0
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitConflict    = 4
+	exitUnavailable = 5
+	exitDenied      = 6
+	exitUnconfirmed = 8
+)
+
+// swctl is the real program, told by its environment which cluster to work on.
+type swctl struct {
+	t       *testing.T
+	program string
+	env     []string
+}
+
+// An outcome is what came of one call.
+type outcome struct {
+	stdout, stderr string
+	took           time.Duration
+}
+
+func buildSwctl(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "swctl")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../cmd/swctl")
+	if output, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build swctl: %v\n%s", err, output)
+	}
+	return program
+}
+
+func (c *cluster) swctl(program string) *swctl {
+	return &swctl{c.t, program, []string{"SWCTL_ZK=" + c.servers, "SWCTL_SERVER_TYPE=" + c.group, "HOME=" + c.dir}}
+}
+
+// run calls swctl and checks its exit code.
+func (s *swctl) run(want int, args ...string) outcome {
+	s.t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(s.t.Context(), s.program, args...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = s.env, &stdout, &stderr
+	began := time.Now()
+	err := cmd.Run()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		s.t.Fatal(err)
+	}
+	out := outcome{stdout.String(), stderr.String(), time.Since(began)}
+	if code := cmd.ProcessState.ExitCode(); code != want {
+		s.t.Errorf("swctl %q exits with %d, want %d\nstdout: %s\nstderr: %s", args, code, want, out.stdout, out.stderr)
+	}
+	if (want == exitOK) != (out.stderr == "") {
+		s.t.Errorf("swctl %q, exit %d, stderr: %q", args, want, out.stderr)
+	}
+	return out
+}
+
+// The parts of swctl's JSON that the tests look at.
+type jsonJob struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+	Schedule   string `json:"schedule"`
+	TimeZone   string `json:"time_zone"`
+	Handler    string `json:"handler"`
+	Version    int    `json:"version"`
+	State      string `json:"state"`
+	Owner      *struct {
+		InstanceID string    `json:"instance_id"`
+		Token      int64     `json:"token"`
+		Since      time.Time `json:"since"`
+	} `json:"owner"`
+	Registered []string   `json:"registered"`
+	NextRunAt  *time.Time `json:"next_run_at"`
+	LastRun    *struct {
+		Tick       time.Time `json:"tick"`
+		State      string    `json:"state"`
+		InstanceID string    `json:"instance_id"`
+		Token      int64     `json:"token"`
+	} `json:"last_run"`
+}
+
+type jsonInstance struct {
+	InstanceID string    `json:"instance_id"`
+	PID        int       `json:"pid"`
+	StartedAt  time.Time `json:"started_at"`
+	Owned      int       `json:"owned"`
+	State      string    `json:"state"`
+}
+
+type jsonList[T any] struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Items      []T    `json:"items"`
+}
+
+func decode[T any](t *testing.T, text string) (value T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		t.Fatalf("%v in %q", err, text)
+	}
+	return value
+}
+
+func TestSwctl(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, sharedServer.get(t))
+	ctl := c.swctl(buildSwctl(t))
+	if list := decode[jsonList[jsonJob]](t, ctl.run(exitOK, "list", "-o", "json").stdout); list.Items == nil || len(list.Items) != 0 {
+		t.Errorf("list of a group that does not exist yet: %+v", list)
+	}
+	c.start(options{})
+	c.start(options{})
+
+	out := ctl.run(exitOK, "submit", "job", everySecond, "--handler", work, "--arg", "for=30ms")
+	if !strings.HasPrefix(out.stdout, "created job") || !strings.Contains(out.stdout, "next 20") {
+		t.Errorf("submit says %q, want what was done and when the job runs next", out.stdout)
+	}
+	first := c.awaitRun("job", time.Time{}, ended)
+	ctl.run(exitOK, "submit", "--tz=Europe/Berlin", "nightly", "0 0 3 * * ?", "--handler", work)
+	awaitLast(c, "job", "ok")
+	c.awaitEven(2, 2)
+
+	job := decode[jsonJob](t, ctl.run(exitOK, "show", "job", "-o", "json").stdout)
+	switch {
+	case job.APIVersion != "swctl/v1" || job.Kind != "Job" || job.Name != "job" || job.Schedule != everySecond,
+		job.TimeZone != "UTC" || job.Handler != work || job.Version != 0 || job.State != "owned",
+		job.Owner == nil || job.Owner.InstanceID != first.SID || job.Owner.Token != first.Token,
+		!slices.Equal(job.Registered, []string{"a", "b"}) || job.NextRunAt == nil,
+		job.LastRun == nil || job.LastRun.InstanceID != first.SID || job.LastRun.Token != first.Token:
+		t.Errorf("show: %+v; the job ran as %v", job, first)
+	}
+	list := decode[jsonList[jsonJob]](t, ctl.run(exitOK, "-o", "json", "list").stdout)
+	if list.Kind != "JobList" || len(list.Items) != 2 || list.Items[1].Name != "nightly" || list.Items[1].TimeZone != "Europe/Berlin" {
+		t.Errorf("list: %+v", list)
+	}
+	table := ctl.run(exitOK, "list").stdout
+	for _, want := range []string{"job", "nightly", everySecond, "a", "b"} {
+		if !strings.Contains(table, want) {
+			t.Errorf("list does not show %q:\n%s", want, table)
+		}
+	}
+	if next := ctl.run(exitOK, "next", "nightly", "-n", "2").stdout; strings.Count(next, "03:00:00") != 2 {
+		t.Errorf("next:\n%s\nwant two nights at 03:00:00", next)
+	}
+	instances := decode[jsonList[jsonInstance]](t, ctl.run(exitOK, "instances", "-o", "json").stdout)
+	if instances.Kind != "InstanceList" || len(instances.Items) != 2 ||
+		instances.Items[0].State != "active" || instances.Items[0].Owned != 1 || instances.Items[1].PID != os.Getpid() {
+		t.Errorf("instances: %+v", instances)
+	}
+
+	ctl.run(exitConflict, "submit", "job", "@daily")
+	ctl.run(exitOK, "submit", "job", "@daily", "--handler", work, "--replace")
+	if job := c.get("job"); job.Schedule != "@daily" {
+		t.Errorf("schedule %q after submit --replace", job.Schedule)
+	}
+	ctl.run(exitUnconfirmed, "cancel", "job") // there is no terminal to ask on
+	ctl.run(exitOK, "cancel", "job", "nightly", "--yes")
+	for _, args := range [][]string{{"show", "nightly"}, {"cancel", "nightly", "--yes"}, {"next", "nightly"}} {
+		if out := ctl.run(exitNotFound, args...); !strings.Contains(out.stderr, "nightly") {
+			t.Errorf("%q does not name the job: %s", args, out.stderr)
+		}
+	}
+}
+
+func TestSwctlErrors(t *testing.T) {
+	t.Parallel()
+	c := newClusterAt(t, sharedServer.get(t), "", ourAuth)
+	program := buildSwctl(t)
+	c.start(options{})
+	c.submit("job", work)
+	c.awaitRun("job", time.Time{})
+	ctl := c.swctl(program)
+
+	for _, args := range [][]string{
+		{"list"}, {"show", "job"}, {"cancel", "job", "--yes"}, {"submit", "job", "@daily", "--replace"}, {"instances"},
+	} {
+		ctl.run(exitDenied, args...)
+	}
+	authFile := filepath.Join(c.dir, "auth")
+	c.must(os.WriteFile(authFile, []byte(ourAuth+"\n"), 0o600))
+	ctl.run(exitOK, "list", "--auth-file", authFile)
+	c.must(os.WriteFile(authFile, []byte(otherAuth+"\n"), 0o600))
+	ctl.run(exitDenied, "list", "--auth-file", authFile)
+
+	for _, args := range [][]string{
+		{"submit", "bad", "61 * * * * ?"}, {"submit", "a/b", "@daily"}, {"submit", "bad", "@daily", "--tz", "Moon/Tycho"},
+		{"submit", "never", "0 0 0 30 2 ?"}, {"show"}, {"shwo", "job"},
+	} {
+		ctl.run(exitUsage, args...)
+	}
+
+	proxy := zkserver.NewProxy(t, c.server.Addr())
+	away := c.swctl(program)
+	away.env = append(away.env, "SWCTL_ZK="+proxy.Addr())
+	for name, lose := range map[string]func(){"refused": proxy.Cut, "silent": func() { proxy.Heal(); proxy.Stall() }} {
+		lose()
+		for _, args := range [][]string{{"list"}, {"submit", "job", "@daily"}, {"cancel", "job", "-y"}} {
+			args = append(args, "--timeout", "1s")
+			if out := away.run(exitUnavailable, args...); out.took > 4*time.Second {
+				t.Errorf("%s: swctl %q takes %v", name, args, out.took.Round(time.Millisecond))
+			}
+		}
+		// What needs no server asks none.
+		away.run(exitOK, "next", "--cron", "0 0 3 * * ?", "-n", "3")
+		away.run(exitOK, "version")
+	}
+}

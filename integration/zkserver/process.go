@@ -1,0 +1,89 @@
+package zkserver
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// endTimeout is how long a process may take to end after a signal that ends it.
+const endTimeout = 10 * time.Second
+
+// A process is a running program in a process group of its own. A nil process is one
+// that has ended.
+type process struct {
+	group int           // id of the process group and of its first process
+	ended chan struct{} // closed when that process has been waited for
+}
+
+// startProcess starts a program that appends its output to the file logPath.
+func startProcess(logPath, name string, args ...string) (*process, error) {
+	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(name, args...) //nolint:noctx // it lives until end, longer than any context of its caller
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Setpgid:   true,
+		Pdeathsig: syscall.SIGKILL, // a test process that dies runs no cleanup
+	}
+
+	p := &process{ended: make(chan struct{})}
+	started := make(chan error)
+	go func() { // ends with the process; end waits for it
+		defer close(p.ended)
+		defer log.Close()
+		// Pdeathsig is sent when the starting thread ends, which may be before
+		// its process does: keep the thread.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // a killed process is no error here
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	p.group = cmd.Process.Pid
+	return p, nil
+}
+
+func (p *process) running() bool {
+	return p != nil && !isClosed(p.ended)
+}
+
+// signal sends sig to the whole group. Signaling a process that has ended does nothing.
+func (p *process) signal(sig syscall.Signal) error {
+	if !p.running() {
+		return nil
+	}
+	err := syscall.Kill(-p.group, sig)
+	if errors.Is(err, syscall.ESRCH) {
+		return nil // it ended just now
+	}
+	return err
+}
+
+// end sends sig, which must end the process, and waits until it has ended.
+func (p *process) end(sig syscall.Signal) error {
+	if p == nil {
+		return nil
+	}
+	if err := p.signal(sig); err != nil {
+		return err
+	}
+	select {
+	case <-p.ended:
+		return nil
+	case <-time.After(endTimeout):
+		return fmt.Errorf("process %d still runs %v after %v", p.group, endTimeout, sig)
+	}
+}

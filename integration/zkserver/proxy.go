@@ -1,0 +1,215 @@
+package zkserver
+
+import (
+	"context"
+	"net"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// A Proxy is a network between a client and a server that a test can break. It
+// listens on an address of its own and forwards every connection to its target.
+type Proxy struct {
+	tb     testing.TB
+	addr   string
+	target string
+
+	gate *gate // shut while the proxy is stalled
+
+	mu   sync.Mutex
+	line *line // guarded by mu; nil while the proxy is cut
+}
+
+// NewProxy starts a proxy in front of target, a host:port. It ends with the test.
+func NewProxy(tb testing.TB, target string) *Proxy {
+	tb.Helper()
+	listener, err := listen(tb.Context())
+	if err != nil {
+		tb.Fatalf("zkserver: proxy for %s: %v", target, err)
+	}
+	p := &Proxy{tb: tb, addr: listener.Addr().String(), target: target, gate: newGate()}
+	p.line = openLine(listener, target, p.gate)
+	tb.Cleanup(p.Cut)
+	return p
+}
+
+// Addr is the host:port that clients connect to.
+func (p *Proxy) Addr() string { return p.addr }
+
+// Cut drops all connections and refuses new ones until Heal. Data that has not
+// arrived yet is lost. When Cut returns, nothing passes any more.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	line := p.line
+	p.line = nil
+	p.mu.Unlock()
+	if line != nil {
+		line.close()
+	}
+}
+
+// Stall keeps all connections, and accepts new ones, but holds their data back, in both
+// directions, until Heal lets it pass or Cut loses it.
+func (p *Proxy) Stall() { p.gate.setOpen(false) }
+
+// Heal ends a Cut and a Stall. Data that was held back arrives now, late.
+func (p *Proxy) Heal() {
+	p.tb.Helper()
+	p.gate.setOpen(true)
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.line != nil {
+		return
+	}
+	listener, err := listenOn(p.tb.Context(), p.addr)
+	if err != nil {
+		p.tb.Fatalf("zkserver: heal proxy for %s: %v", p.target, err)
+	}
+	p.line = openLine(listener, p.target, p.gate)
+}
+
+// A line is what a Proxy does from one Heal to the next Cut: a listener and the
+// connections that came through it.
+type line struct {
+	listener net.Listener
+	target   string
+	gate     *gate
+
+	cancel  context.CancelFunc // ends the connections
+	running sync.WaitGroup     // the accepting goroutine, and one for each connection
+}
+
+func openLine(listener net.Listener, target string, gate *gate) *line {
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &line{listener: listener, target: target, gate: gate, cancel: cancel}
+	l.running.Go(func() { l.accept(ctx) })
+	return l
+}
+
+// close closes the line and waits until nothing of it is left.
+func (l *line) close() {
+	l.cancel()
+	shutDown(l.listener)
+	_ = l.listener.Close()
+	l.running.Wait()
+}
+
+// shutDown makes the kernel refuse connections at once. Closing alone would not
+// while another test starts a process, whose copy of the listener lives until it
+// has become another program.
+func shutDown(listener net.Listener) {
+	tcp, ok := listener.(*net.TCPListener)
+	if !ok {
+		return
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_RD) })
+}
+
+func (l *line) accept(ctx context.Context) {
+	for {
+		client, err := l.listener.Accept()
+		if err != nil {
+			return // the line is closed
+		}
+		l.running.Go(func() { l.connect(ctx, client) })
+	}
+}
+
+// connect forwards between a client and the target until one of them closes its
+// connection, or the line is closed.
+func (l *line) connect(lineCtx context.Context, client net.Conn) {
+	server, err := dial(lineCtx, l.target)
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+
+	ctx, cancel := context.WithCancel(lineCtx)
+	var directions sync.WaitGroup
+	directions.Go(func() { defer cancel(); l.forward(ctx, server, client) })
+	directions.Go(func() { defer cancel(); l.forward(ctx, client, server) })
+
+	<-ctx.Done()
+	hangUp := net.Conn.Close // delivers what was written before
+	if lineCtx.Err() != nil {
+		hangUp = reset
+	}
+	_ = hangUp(client)
+	_ = hangUp(server)
+	directions.Wait()
+}
+
+// forward copies what one connection sends to the other until either ends.
+func (l *line) forward(ctx context.Context, to, from net.Conn) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		if err != nil || !l.gate.pass(ctx) {
+			return
+		}
+		if _, err := to.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// reset closes a connection so that data on its way is lost, and the other side gets
+// an error instead of an end.
+func reset(conn net.Conn) error {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	return conn.Close()
+}
+
+// A gate stops goroutines while it is shut.
+type gate struct {
+	mu   sync.Mutex
+	open chan struct{} // guarded by mu; closed while the gate is open
+}
+
+// newGate returns an open gate.
+func newGate() *gate {
+	g := &gate{open: make(chan struct{})}
+	close(g.open)
+	return g
+}
+
+func (g *gate) setOpen(open bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch isOpen := isClosed(g.open); {
+	case open && !isOpen:
+		close(g.open)
+	case !open && isOpen:
+		g.open = make(chan struct{})
+	}
+}
+
+// pass waits until the gate is open; it reports false if ctx ended first.
+func (g *gate) pass(ctx context.Context) bool {
+	g.mu.Lock()
+	open := g.open
+	g.mu.Unlock()
+	select {
+	case <-open:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func isClosed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}

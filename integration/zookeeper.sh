@@ -1,0 +1,154 @@
+#!/usr/bin/env bash
+# Finds, installs and runs a real ZooKeeper for tests and demonstrations: one
+# server, on loopback, in the foreground, with all its files in one directory.
+set -euo pipefail
+shopt -s inherit_errexit
+
+# The jar's manifest names the jars it needs, but none that writes the log.
+readonly debian_jars=/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar
+readonly java="${JAVA_HOME:+$JAVA_HOME/bin/}java"
+
+usage() {
+	cat <<-'END'
+		usage: zookeeper.sh COMMAND
+
+		  install        make a ZooKeeper available; does nothing when one is
+		  run DIR PORT   run a server on 127.0.0.1:PORT with its files in DIR, until killed
+		  version        print the version that run would start
+
+		ZOOKEEPER_HOME names an unpacked Apache ZooKeeper; without it, Debian's
+		package is used. JAVA_HOME names the Java runtime; without it, PATH does.
+	END
+}
+
+# die prints one line, so that a caller can pass it on as the whole reason.
+die() {
+	printf 'zookeeper.sh: %s\n' "$*" >&2
+	exit 1
+}
+
+# classpath prints the class path of the ZooKeeper to use, or nothing when there is none.
+classpath() {
+	if [[ -z "${ZOOKEEPER_HOME:-}" ]]; then
+		[[ ! -r ${debian_jars%%:*} ]] || printf '%s' "$debian_jars"
+	elif compgen -G "$ZOOKEEPER_HOME/lib/zookeeper-[0-9]*.jar" >/dev/null; then
+		printf '%s' "$ZOOKEEPER_HOME/lib/*"
+	else
+		# A wrong ZOOKEEPER_HOME must not end in another version being tested.
+		die "no ZooKeeper in ZOOKEEPER_HOME=$ZOOKEEPER_HOME (no lib/zookeeper-*.jar): correct it, or unset it and run 'make setup'"
+	fi
+}
+
+# missing prints the Debian packages that are needed and not there, one a line.
+missing() {
+	local jars
+	jars=$(classpath)
+	[[ -n $jars ]] || echo zookeeper
+	if ! command -v "$java" >/dev/null; then
+		[[ -z "${JAVA_HOME:-}" ]] || die "no java in JAVA_HOME=$JAVA_HOME (no bin/java): correct it, or unset it and run 'make setup'"
+		echo default-jre-headless
+	fi
+}
+
+install() {
+	local list
+	list=$(missing)
+	[[ -n $list ]] || return 0
+
+	local -a packages
+	mapfile -t packages <<<"$list"
+	if ((EUID != 0)) || ! command -v apt-get >/dev/null; then
+		die "missing: ${packages[*]}. As root: apt-get install --no-install-recommends ${packages[*]}"
+	fi
+
+	echo "zookeeper.sh: installing ${packages[*]} with apt-get"
+	# The package brings jars and no service: that would be zookeeperd.
+	local log
+	log=$(mktemp)
+	# shellcheck disable=SC2064 # the name is wanted as it is now
+	trap "rm -f '$log'" EXIT
+	export DEBIAN_FRONTEND=noninteractive
+	local -a apt=(apt-get -q -y -o DPkg::Lock::Timeout=300)
+	if ! { "${apt[@]}" update && "${apt[@]}" install --no-install-recommends "${packages[@]}"; } >"$log" 2>&1 </dev/null; then
+		cat "$log" >&2
+		die "apt-get could not install ${packages[*]}: see its output above"
+	fi
+}
+
+# need_zookeeper sets jars, or dies saying what to install.
+need_zookeeper() {
+	local list
+	list=$(missing)
+	[[ -z $list ]] || die "missing: ${list//$'\n'/, }. Run 'make setup' as root, or set ZOOKEEPER_HOME to an unpacked Apache ZooKeeper"
+	jars=$(classpath)
+}
+
+write_config() {
+	local dir=$1 port=$2
+	cat >"$dir/zoo.cfg" <<-END
+		clientPort=$port
+		clientPortAddress=127.0.0.1
+		maxClientCnxns=0
+		dataDir=$dir/data
+
+		# Sessions are checked once a tick, and last 2 (the minimum) to 20 ticks
+		# (the maximum): 1 s to 10 s, so that a test can wait for one to expire.
+		tickTime=500
+		minSessionTimeout=1000
+
+		# Writes are not flushed to the disk: a killed server loses nothing by
+		# that, only a machine that loses power would, and each write is faster.
+		forceSync=no
+		# The transaction log grows by this many KiB; the default is 64 MiB.
+		preAllocSize=1024
+
+		admin.enableServer=false
+		4lw.commands.whitelist=ruok,conf,srvr,mntr,cons,dump
+	END
+	# How Apache's own archive logs; Debian's jars log as the -D flags of run say.
+	cat >"$dir/logback.xml" <<-'END'
+		<configuration>
+		  <appender name="stderr" class="ch.qos.logback.core.ConsoleAppender">
+		    <target>System.err</target>
+		    <encoder><pattern>%d{HH:mm:ss.SSS} %p %logger{0}: %m%n</pattern></encoder>
+		  </appender>
+		  <root level="WARN"><appender-ref ref="stderr"/></root>
+		</configuration>
+	END
+}
+
+run() {
+	local jars dir=$1 port=$2
+	if ! [[ $port =~ ^[1-9][0-9]{0,4}$ ]] || ((port > 65535)); then
+		die "PORT must be 1 to 65535, got '$port'"
+	fi
+	need_zookeeper
+	mkdir -p "$dir/data"
+	dir=$(cd "$dir" && pwd)
+	write_config "$dir" "$port"
+	# exec: whoever started this script can stop the server by this process's id.
+	exec "$java" -Xms32m -Xmx256m -XX:+UseSerialGC \
+		-Dlogback.configurationFile="$dir/logback.xml" \
+		-Dorg.slf4j.simpleLogger.defaultLogLevel=warn \
+		-Dorg.slf4j.simpleLogger.showDateTime=true \
+		-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS \
+		-Dzookeeper.jmx.log4j.disable=true \
+		-cp "$jars" org.apache.zookeeper.server.ZooKeeperServerMain "$dir/zoo.cfg"
+}
+
+version() {
+	local jars
+	need_zookeeper
+	"$java" -Dorg.slf4j.simpleLogger.defaultLogLevel=off -cp "$jars" org.apache.zookeeper.Version --short
+}
+
+case "${1:-}:$#" in
+install:1) install ;;
+run:3) run "$2" "$3" ;;
+version:1) version ;;
+-h:1 | --help:1 | help:1) usage ;;
+*)
+	usage >&2
+	exit 2
+	;;
+esac
