@@ -203,9 +203,9 @@ func (c *Conn) Multi(ctx context.Context, ops ...Op) ([]Stat, error) {
 		return nil, err // answers may still be written to
 	}
 	if err != nil {
-		for i, answer := range answers[:min(len(answers), len(ops))] {
-			if answer.Error != nil {
-				return nil, &MultiError{Index: i, Err: opError(ops[i].name, ops[i].path, answer.Error)}
+		for i, op := range ops {
+			if i < len(answers) && answers[i].Error != nil {
+				return nil, &MultiError{Index: i, Err: opError(op.name, op.path, answers[i].Error)}
 			}
 		}
 		return nil, err
