@@ -14,7 +14,7 @@ func main() {
 	m, err := singleworker.New(singleworker.Config{Servers: "zk1:2181,zk2:2181/prod", ServerType: "billing"})
 	check(err)
 	err = m.Handle("daily-stats", func(ctx context.Context, run *singleworker.Run) error {
-		run.Logger().Info("counting", "day", run.Tick)
+		run.Logger().InfoContext(ctx, "counting", "day", run.Tick)
 		return nil // work until done, or until ctx ends
 	})
 	check(err)
