@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -37,6 +38,8 @@ type options struct {
 
 	Proxied bool // its connection can be broken; only in the test's process
 
+	// Only in the test's process.
+	TLS *tls.Config `json:"-"`
 	// More handlers; only in the test's process.
 	Handle map[string]singleworker.Handler `json:"-"`
 }
@@ -77,7 +80,7 @@ func handlers() map[string]singleworker.Handler {
 // newManager makes an instance that has everything recorded.
 func newManager(o options, record func(entry), log *slog.Logger) (*singleworker.Manager, error) {
 	m, err := singleworker.New(singleworker.Config{
-		Servers: o.Servers, ServerType: o.Group, InstanceID: o.ID, Auth: o.Auth, ACL: o.ACL,
+		Servers: o.Servers, ServerType: o.Group, InstanceID: o.ID, Auth: o.Auth, ACL: o.ACL, TLS: o.TLS,
 		SessionTimeout: o.Session, SyncPeriod: o.Sync, StopGrace: o.Grace, MaxSlots: o.MaxSlots,
 		Logger: log.With("sid", o.ID),
 		Hooks: singleworker.Hooks{
