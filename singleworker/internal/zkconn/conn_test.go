@@ -3,6 +3,7 @@ package zkconn
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
 	"sync"
 	"testing"
@@ -274,6 +275,46 @@ func TestAWatchIsSetOnce(t *testing.T) {
 		defer mu.Unlock()
 		if len(events) == 0 || events[0] != (Event{Kind: NodeChanged, Path: "/a"}) {
 			t.Errorf("events %v, want first that of /a, as callers name it", events)
+		}
+	})
+}
+
+// The library waits for ever when the connection breaks as it repeats the credentials on
+// it, unless it hears of that from its reader alone.
+func TestAConnectionThatBreaksAsCredentialsAreRepeatedIsReplaced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeer()
+		p.answer = func(request) reply { return node("data", 1) }
+		attempts := 0
+		dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+			if attempts++; attempts != 2 {
+				return p.dial(ctx, network, address)
+			}
+			client, server := net.Pipe()
+			go func() { // greets, and hangs up
+				defer func() { _ = server.Close() }()
+				if _, err := readFrame(server); err != nil {
+					return
+				}
+				_, _ = server.Write(response(4 * time.Second))
+			}()
+			return client, nil
+		}
+		c := p.open(t, Config{Auth: "user:secret", Dial: dial}, nil)
+		if _, _, err := c.Get(t.Context(), "/a"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		p.hangUp(nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, _, err := c.Get(ctx, "/b")
+		if IsUnknown(err) { // sent on the connection that broke
+			_, _, err = c.Get(ctx, "/b")
+		}
+		if err != nil || attempts < 3 {
+			t.Errorf("Get = %v after %d attempts to connect, want an answer over the third", err, attempts)
 		}
 	})
 }

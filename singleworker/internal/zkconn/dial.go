@@ -57,9 +57,10 @@ func (h *hosts) Connected() {
 	h.tries, h.connected = 0, time.Now()
 }
 
-// handshake watches a connection until the server's connect response has been
-// read: it notes the session timeout granted there, and puts a deadline on the
-// whole of it, which the library does not.
+// handshake is a connection as the library needs it. Until the server's connect
+// response has been read it notes the session timeout granted there, and puts a
+// deadline on the whole of it, which the library does not. After that it sees
+// to it that a broken connection is noticed in one place only.
 type handshake struct {
 	net.Conn
 	deadline time.Time
@@ -87,6 +88,19 @@ func (c *handshake) Read(p []byte) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// Write hangs up instead of reporting an error: the next read fails, and the
+// library answers the request once, as one whose connection was lost. A request
+// whose writing failed it would answer twice: first with the network's error,
+// which would pass for the server's word; and for the second answer it may
+// wait for ever until somebody takes it, as at Close, or while it repeats the
+// credentials.
+func (c *handshake) Write(p []byte) (int, error) {
+	if _, err := c.Conn.Write(p); err != nil {
+		_ = c.Conn.Close()
+	}
+	return len(p), nil
 }
 
 func (c *handshake) SetReadDeadline(t time.Time) error {

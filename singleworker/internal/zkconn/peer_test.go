@@ -81,7 +81,10 @@ func (p *peer) open(t *testing.T, cfg Config, onEvent func(Event)) *Conn {
 	if cfg.Servers == "" {
 		cfg.Servers = "zk1"
 	}
-	cfg.SessionTimeout, cfg.Dial, cfg.Logger = 6*time.Second, p.dial, discard
+	if cfg.Dial == nil {
+		cfg.Dial = p.dial
+	}
+	cfg.SessionTimeout, cfg.Logger = 6*time.Second, discard
 	if onEvent == nil {
 		onEvent = func(Event) {}
 	}
