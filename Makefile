@@ -61,8 +61,16 @@ race: ## the same with the race detector
 # -count=1: a cached success says nothing about a server that is not an input of the
 # test. -p 1: one package at a time, because they measure real time.
 .PHONY: integration
-integration: setup ## the tests on real ZooKeeper servers, which they start themselves
+integration: ## the tests on real ZooKeeper servers, which they start themselves
+	integration/zookeeper.sh install kazoo
 	go test -count=1 -p 1 -timeout 15m ./integration/...
+
+# More than the tests compare, and a new seed each time.
+N ?= 100000
+
+.PHONY: diff
+diff: setup ## compare zkdev with a real ZooKeeper over N=100000 operations
+	go test -count=1 -timeout 60m -v -run TestDifferential ./integration/diff -diff.n $(N) -diff.seed $$RANDOM
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (30s)

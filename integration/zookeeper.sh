@@ -13,6 +13,7 @@ usage() {
 		usage: zookeeper.sh COMMAND
 
 		  install        make a ZooKeeper available; does nothing when one is
+		  install kazoo  kazoo, too: the client for Python, for the tests of zkdev
 		  run DIR PORT   run a server on 127.0.0.1:PORT with its files in DIR, until killed
 		  version        print the version that run would start
 
@@ -39,9 +40,10 @@ classpath() {
 	fi
 }
 
-# missing prints the Debian packages that are needed and not there, one a line.
+# missing [kazoo] prints the Debian packages that are needed and not there, one a line.
 missing() {
 	local jars
+	[[ ${1:-} != kazoo ]] || /usr/bin/python3 -c 'import kazoo' 2>/dev/null || echo python3-kazoo
 	jars=$(classpath)
 	[[ -n $jars ]] || echo zookeeper
 	if ! command -v "$java" >/dev/null; then
@@ -52,7 +54,7 @@ missing() {
 
 install() {
 	local list
-	list=$(missing)
+	list=$(missing "${1:-}")
 	[[ -n $list ]] || return 0
 
 	local -a packages
@@ -144,6 +146,7 @@ version() {
 
 case "${1:-}:$#" in
 install:1) install ;;
+install:2) [[ $2 == kazoo ]] || die "install knows kazoo, not '$2'" && install kazoo ;;
 run:3) run "$2" "$3" ;;
 version:1) version ;;
 -h:1 | --help:1 | help:1) usage ;;

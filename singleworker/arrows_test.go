@@ -79,6 +79,13 @@ var forbidden = []arrow{
 		reason: "everything starts its goroutines with it, so it depends on nothing",
 	},
 	{
+		from: "singleworker/zkdev/...",
+		to: []string{
+			zkClient, gocron, cliFlags, "github.com/google/uuid", "singleworker", "singleworker/internal/...",
+		},
+		reason: "a server for development is of use to programs that know nothing of jobs, and must not pull anything in",
+	},
+	{
 		from:   "singleworker/admin",
 		to:     []string{"singleworker/internal/lease", "singleworker/internal/coord", "singleworker/internal/runner"},
 		reason: "an operator reads and changes records; owning and running are up to instances",

@@ -1,0 +1,104 @@
+package zkdev
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"time"
+)
+
+const (
+	// NoListen as Config.Listen: no socket, Dial only.
+	NoListen = "none"
+
+	defaultListen = "127.0.0.1:0"
+	defaultTick   = 500 * time.Millisecond
+	defaultLog    = 1_000_000
+)
+
+// A Config configures a server. The zero Config is a good one for tests.
+type Config struct {
+	// Listen is the TCP address: loopback only, port 0 for any that is
+	// free, or NoListen. Default 127.0.0.1:0.
+	Listen string
+
+	// Tick is the step in which sessions expire. A session ends at the first
+	// tick after its timeout. Default 500ms.
+	Tick time.Duration
+
+	// MinSession and MaxSession bound the session timeouts that are granted.
+	// Defaults: 2 and 20 ticks, as in ZooKeeper.
+	MinSession, MaxSession time.Duration
+
+	// KeepLog is the number of last transactions that Log returns. Default one
+	// million; -1 keeps none.
+	KeepLog int
+
+	// Logger hears of starts, stops and clients that break the protocol. Default: nobody.
+	Logger *slog.Logger
+}
+
+// A ConfigError is a field that cannot be used.
+type ConfigError struct {
+	Field string
+	Value any
+	Want  string
+}
+
+func (e *ConfigError) Error() string {
+	return fmt.Sprintf("zkdev: Config.%s is %v, want %s", e.Field, e.Value, e.Want)
+}
+
+// withDefaults fills the fields that are zero, and checks all.
+func (c Config) withDefaults() (Config, error) {
+	if c.Listen == "" {
+		c.Listen = defaultListen
+	}
+	if c.Tick == 0 {
+		c.Tick = defaultTick
+	}
+	if c.MinSession == 0 {
+		c.MinSession = 2 * c.Tick
+	}
+	if c.MaxSession == 0 {
+		c.MaxSession = max(20*c.Tick, c.MinSession)
+	}
+	if c.KeepLog == 0 {
+		c.KeepLog = defaultLog
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	const longest = math.MaxInt32 * time.Millisecond // what the protocol can say
+	for _, rule := range []struct {
+		broken bool
+		field  string
+		value  any
+		want   string
+	}{
+		{!loopback(c.Listen), "Listen", c.Listen, "a loopback IP address with a port, or zkdev.NoListen: this server is for development"},
+		{c.Tick < time.Millisecond || c.Tick > time.Hour, "Tick", c.Tick, "1ms to 1h"},
+		{c.MinSession < time.Millisecond, "MinSession", c.MinSession, "at least 1ms"},
+		{c.MaxSession < c.MinSession, "MaxSession", c.MaxSession, fmt.Sprintf("at least MinSession (%v)", c.MinSession)},
+		{c.MaxSession > longest, "MaxSession", c.MaxSession, fmt.Sprintf("at most %v", longest)},
+		{c.KeepLog < -1, "KeepLog", c.KeepLog, "-1 or more"},
+	} {
+		if rule.broken {
+			return Config{}, &ConfigError{Field: rule.field, Value: rule.value, Want: rule.want}
+		}
+	}
+	return c, nil
+}
+
+func loopback(addr string) bool {
+	if addr == NoListen {
+		return true
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,93 @@
+package zkdev
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/zkdev/internal/tree"
+)
+
+// A SessionInfo describes a session.
+type SessionInfo struct {
+	ID         int64
+	Client     string // of the Client that dialed, else empty
+	Connected  bool
+	Timeout    time.Duration
+	Expires    time.Time // when it ends if nothing more is heard of it
+	Ephemerals []string  // sorted
+}
+
+// Sessions lists the sessions, the oldest first.
+func (s *Server) Sessions() []SessionInfo {
+	var list []SessionInfo
+	s.do(func(k *core) {
+		for _, session := range k.state.Sessions() {
+			info := SessionInfo{
+				ID: session.ID, Timeout: session.Timeout,
+				Expires: session.Expires, Ephemerals: session.Ephemerals,
+			}
+			if c := k.attached[session.ID]; c != nil {
+				info.Connected, info.Client, info.Timeout = true, c.client.name(), c.timeout
+			}
+			list = append(list, info)
+		}
+	})
+	return list
+}
+
+// Log returns the transactions so far, in order: the last Config.KeepLog of
+// them. Sessions that begin and end are among them, and so are refused requests.
+func (s *Server) Log() []Txn {
+	var log []Txn
+	s.do(func(k *core) {
+		log = k.log
+		if limit := k.config.KeepLog; limit >= 0 && len(log) > limit {
+			log = log[len(log)-limit:]
+		}
+		log = slices.Clone(log)
+	})
+	return log
+}
+
+// Zxid is that of the last transaction.
+func (s *Server) Zxid() int64 {
+	var zxid int64
+	s.do(func(k *core) { zxid = k.state.Zxid() })
+	return zxid
+}
+
+// Dump writes what the server knows: one line per node, then one per session. It is for
+// people; the format may change.
+func (s *Server) Dump(w io.Writer) error {
+	var nodes []tree.NodeInfo
+	s.do(func(k *core) { nodes = k.state.Dump() })
+	sessions := s.Sessions()
+
+	const shown = 200 // bytes of a node's data
+	b := bufio.NewWriter(w)
+	for _, n := range nodes {
+		fmt.Fprintf(b, "%s v%d c%d mzxid=%#x", n.Path, n.Stat.Version, n.Stat.Cversion, n.Stat.Mzxid)
+		if n.Stat.EphemeralOwner != 0 {
+			fmt.Fprintf(b, " owner=%#x", n.Stat.EphemeralOwner)
+		}
+		if len(n.Data) > shown {
+			fmt.Fprintf(b, " %q... (%d bytes)\n", n.Data[:shown], len(n.Data))
+		} else {
+			fmt.Fprintf(b, " %q\n", n.Data)
+		}
+	}
+	for _, session := range sessions {
+		fmt.Fprintf(b, "session %#x client=%q connected=%v timeout=%v ephemerals=%d\n",
+			session.ID, session.Client, session.Connected, session.Timeout, len(session.Ephemerals))
+	}
+	return b.Flush()
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
+	return slices.Sorted(maps.Keys(m))
+}

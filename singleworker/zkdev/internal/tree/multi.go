@@ -1,0 +1,106 @@
+package tree
+
+import (
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/zkdev/internal/wire"
+)
+
+// multi is a transaction: all of its operations, or none. A refused one is no error
+// of the request: each operation has its own result, 0 for those before the one that was
+// refused, RuntimeInconsistency for those after it.
+func (s *State) multi(out *Output, now time.Time, client Client, r *wire.Request) Reply {
+	if r.Null && !r.Malformed {
+		// ZooKeeper stumbles over the null before it begins the transaction, and
+		// loses a zxid.
+		s.taken++
+		return Reply{Code: wire.MarshallingError, Body: wire.MultiBody{}}
+	}
+	s.begin()
+	if r.Malformed {
+		out.Txns = append(out.Txns, s.refusal(now, client, r, wire.MarshallingError))
+		return Reply{Code: wire.MarshallingError}
+	}
+	p := s.plan(client)
+	changes := make([]change, 0, len(r.Ops))
+	for i := range r.Ops {
+		op, ok := multiOp(r.Ops[i])
+		if !ok {
+			out.Txns = append(out.Txns, s.refusal(now, client, r, wire.MarshallingError))
+			return Reply{Code: wire.MarshallingError}
+		}
+		c, code := p.prepare(&op)
+		if code != wire.OK {
+			return Reply{Body: s.refuseMulti(out, now, client, r, i, code)}
+		}
+		changes = append(changes, c)
+	}
+	results := make(wire.MultiBody, 0, len(changes))
+	for _, c := range changes {
+		results = append(results, s.commit(out, now, client.Session, c))
+	}
+	return Reply{Body: results}
+}
+
+// multiOp is an operation as ZooKeeper reads it inside a multi: the flags of a create
+// decide its type. It reports false for what makes ZooKeeper fail.
+func multiOp(op wire.Request) (wire.Request, bool) {
+	switch op.Op {
+	case wire.OpCreate, wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL:
+		if (op.Flags == wire.FlagTTL || op.Flags == wire.FlagPersistentSequentialTTL) && op.Op != wire.OpCreateTTL {
+			return op, false
+		}
+		op.Op = wire.OpCreate
+	case wire.OpGetData, wire.OpGetChildren:
+		return op, false
+	default:
+	}
+	return op, true
+}
+
+// refuseMulti makes the results of a multi of which the operation at index failed is
+// refused with code.
+func (s *State) refuseMulti(out *Output, now time.Time, client Client, r *wire.Request, failed int, code wire.Code) wire.MultiBody {
+	results := make(wire.MultiBody, 0, len(r.Ops))
+	for i := range r.Ops {
+		result := wire.RuntimeInconsistency
+		switch {
+		case i < failed:
+			result = wire.OK
+		case i == failed:
+			result = code
+		}
+		results = append(results, wire.Result{Op: wire.OpError, Code: result, Body: wire.IntBody(result)})
+		logged := result
+		if i < failed {
+			logged = wire.RuntimeInconsistency // it was not applied
+		}
+		out.Txns = append(out.Txns, s.refusal(now, client, &r.Ops[i], logged))
+	}
+	return results
+}
+
+// multiRead reads several nodes; each may fail by itself.
+func (s *State) multiRead(reply *Reply, client Client, r *wire.Request) {
+	results := make(wire.MultiBody, 0, len(r.Ops))
+	for i := range r.Ops {
+		op := &r.Ops[i]
+		var body wire.Body
+		code := wire.MarshallingError
+		switch op.Op {
+		case wire.OpGetData:
+			body, code = s.getData(client, op)
+		case wire.OpGetChildren:
+			body, code = s.getChildren(client, op)
+		default:
+			reply.Code, reply.Body = code, results
+			return
+		}
+		result := wire.Result{Op: op.Op, Body: body}
+		if code != wire.OK {
+			result = wire.Result{Op: wire.OpError, Code: code, Body: wire.IntBody(code)}
+		}
+		results = append(results, result)
+	}
+	reply.Body = results
+}

@@ -1,0 +1,15 @@
+// Package wire is ZooKeeper's client protocol as bytes: frames, and the records in
+// them.
+//
+// Numbers are big-endian. A string or buffer is its length (4 bytes, -1 for
+// null) and its bytes, a vector its count and its elements, a record its fields in
+// order. A frame is its length and one message:
+//
+//	client: connect request, then request header (xid, op) + request record
+//	server: connect response, then reply header (xid, zxid, error) + reply record
+//
+// A reply with xid -1 is a watch event. Every length that arrives is compared
+// with the bytes that are there before anything is allocated for it.
+//
+// The package knows no connection, no tree and no time.
+package wire

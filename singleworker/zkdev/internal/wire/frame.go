@@ -1,0 +1,58 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+// MaxFrame is the length of the longest frame that a server takes: ZooKeeper's
+// jute.maxbuffer when it is not configured.
+const MaxFrame = 0xfffff
+
+// A FrameError is a frame length that is not one.
+type FrameError struct {
+	Length int32
+}
+
+func (e *FrameError) Error() string {
+	return fmt.Sprintf("frame of %d bytes, at most %d", e.Length, MaxFrame)
+}
+
+// ReadFrame reads one frame's message.
+func ReadFrame(r io.Reader) ([]byte, error) {
+	length, err := ReadLength(r)
+	if err != nil {
+		return nil, err
+	}
+	return ReadMessage(r, length)
+}
+
+// ReadLength reads the four bytes before a message. A client that has not connected
+// may have sent a four-letter word in their place.
+func ReadLength(r io.Reader) (int32, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return 0, err
+	}
+	return int32(binary.BigEndian.Uint32(head[:])), nil
+}
+
+// ReadMessage reads a message of a length that was received.
+func ReadMessage(r io.Reader, length int32) ([]byte, error) {
+	if length < 0 || length > MaxFrame {
+		return nil, &FrameError{Length: length}
+	}
+	message := make([]byte, length)
+	if _, err := io.ReadFull(r, message); err != nil {
+		return nil, fmt.Errorf("frame of %d bytes: %w", length, err)
+	}
+	return message, nil
+}
+
+// frame reserves the length, lets write append the message, and fills it in.
+func frame(write func([]byte) []byte) []byte {
+	b := write(make([]byte, 4, 64))
+	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
+	return b
+}

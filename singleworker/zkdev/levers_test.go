@@ -1,0 +1,260 @@
+package zkdev_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// TestCut: a client cannot tell a write that was applied from one that was not, but
+// another one can.
+func TestCut(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		action  zkdev.Action
+		applied bool
+	}{
+		"before": {zkdev.CutBefore(), false},
+		"after":  {zkdev.CutAfter(), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *virtual) {
+				server := t.server
+				conn, events := connect(t, server)
+				observer, _ := connect(t, server)
+				server.Control(zkdev.OpCreate, func(r *zkdev.Request) zkdev.Action {
+					if r.Path != "/a" {
+						return zkdev.Pass()
+					}
+					return test.action
+				})
+				create(t, observer, "/b", 0)
+				_, err := conn.Create("/a", nil, 0, zk.WorldACL(zk.PermAll))
+				if !errors.Is(err, zk.ErrConnectionClosed) {
+					t.Errorf("create: %v, want the connection closed", err)
+				}
+				if applied := exists(t, observer, "/a"); applied != test.applied {
+					t.Errorf("applied: %v", applied)
+				}
+				await(t, events, zk.StateDisconnected)
+				await(t, events, zk.StateHasSession)
+				_ = conn.Delete("/a", -1)
+				create(t, conn, "/a", 0) // the control was for one request
+			})
+		})
+	}
+}
+
+func TestRefuse(t *testing.T) {
+	bubble(t, func(t *virtual) {
+		server := t.server
+		conn, _ := connect(t, server)
+		before := server.Zxid()
+		remove := server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+			if len(r.Ops) != 1 || r.Ops[0].Op != zkdev.OpCreate || r.Ops[0].Path != "/a" || r.Session != conn.SessionID() {
+				t.Errorf("the control sees %+v", r)
+			}
+			return zkdev.Refuse(zkdev.NoAuth)
+		})
+		op := &zk.CreateRequest{Path: "/a", Acl: zk.WorldACL(zk.PermAll)}
+		for range 2 {
+			if _, err := conn.Multi(op); !errors.Is(err, zk.ErrNoAuth) {
+				t.Errorf("multi: %v", err)
+			}
+		}
+		if server.Zxid() != before {
+			t.Error("a refused request has taken a zxid")
+		}
+		remove()
+		if _, err := conn.Multi(op); err != nil {
+			t.Errorf("multi without the control: %v", err)
+		}
+	})
+}
+
+// TestDelay: a delayed request holds up its own connection, and no other.
+func TestDelay(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		action  zkdev.Action
+		applied bool // meanwhile
+	}{
+		"request": {zkdev.Delay(time.Second), false},
+		"reply":   {zkdev.DelayReply(time.Second), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *virtual) {
+				server := t.server
+				slow, _ := connect(t, server)
+				other, _ := connect(t, server)
+				server.Control(zkdev.OpCreate, func(*zkdev.Request) zkdev.Action { return test.action })
+				begin := time.Now()
+				var wg sync.WaitGroup
+				wg.Go(func() {
+					create(t, slow, "/a", 0)
+					if took := time.Since(begin); took != time.Second {
+						t.Errorf("the delayed create took %v", took)
+					}
+				})
+				synctest.Wait()
+				wg.Go(func() {
+					if !exists(t, slow, "/a") || time.Since(begin) != time.Second {
+						t.Errorf("a request behind it was answered after %v", time.Since(begin))
+					}
+				})
+				if found := exists(t, other, "/a"); found != test.applied || time.Since(begin) != 0 {
+					t.Errorf("another client sees it: %v, after %v", found, time.Since(begin))
+				}
+				wg.Wait()
+			})
+		})
+	}
+}
+
+func TestObserve(t *testing.T) {
+	bubble(t, func(t *virtual) {
+		server := t.server
+		var seen []zkdev.Op
+		server.Control(zkdev.OpAny, func(r *zkdev.Request) zkdev.Action {
+			seen = append(seen, r.Op)
+			return zkdev.Pass()
+		})
+		conn, _ := connect(t, server)
+		create(t, conn, "/a", 0)
+		_ = exists(t, conn, "/a")
+		conn.Close()
+		server.Stop()
+		want := []zkdev.Op{zkdev.OpConnect, zkdev.OpCreate, zkdev.OpExists, zkdev.OpCloseSession}
+		if !slices.Equal(seen, want) {
+			t.Errorf("seen %v, want %v", seen, want)
+		}
+	})
+}
+
+func TestConnectControls(t *testing.T) {
+	bubble(t, func(t *virtual) {
+		server := t.server
+		tries := 0
+		server.ControlKeep(zkdev.OpConnect, func(*zkdev.Request) zkdev.Action {
+			tries++
+			return [...]zkdev.Action{zkdev.Refuse(zkdev.NoAuth), zkdev.CutAfter(), zkdev.Delay(time.Second), zkdev.Pass()}[tries-1]
+		})
+		conn, _ := connect(t, server)
+		if tries != 3 {
+			t.Errorf("connected after %d tries", tries)
+		}
+		create(t, conn, "/a", zk.FlagEphemeral)
+		if n := len(server.Sessions()); n != 2 {
+			t.Errorf("%d sessions, want the one whose reply was lost, too", n)
+		}
+	})
+}
+
+// TestPartition: nothing gets through, nobody is told, and what was sent arrives
+// when the network is back.
+func TestPartition(t *testing.T) {
+	bubble(t, func(t *virtual) {
+		server := t.server
+		for name, by := range map[string]func(*zk.Conn) (cut, heal func()){
+			"client": func(*zk.Conn) (cut, heal func()) { return server.Client("a").Partition, server.Client("a").Heal },
+			"session": func(c *zk.Conn) (cut, heal func()) {
+				return func() { server.Partition(c.SessionID()) }, func() { server.Heal(c.SessionID()) }
+			},
+		} {
+			conn, _ := connect(t, server.Client("a"))
+			other, _ := connect(t, server.Client("b"))
+			cut, heal := by(conn)
+			id := conn.SessionID()
+			cut()
+			path := "/" + name
+			done := make(chan error, 1)
+			go func() {
+				_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
+				done <- err
+			}()
+			time.Sleep(time.Second)
+			if exists(t, other, path) {
+				t.Errorf("%s: a write got through", name)
+			}
+			heal()
+			if err := <-done; err != nil {
+				t.Errorf("%s: after the partition: %v", name, err)
+			}
+			if !exists(t, other, path) || conn.SessionID() != id {
+				t.Errorf("%s: the write or the session is lost", name)
+			}
+			conn.Close()
+			other.Close()
+		}
+	})
+}
+
+// TestPartitionOutlivesTheSession: the client keeps dialing in vain, then learns that its
+// session is over. Nothing that it sent meanwhile is applied.
+func TestPartitionOutlivesTheSession(t *testing.T) {
+	bubble(t, func(t *virtual) {
+		server := t.server
+		conn, events := connect(t, server)
+		id := conn.SessionID()
+		create(t, conn, "/mine", zk.FlagEphemeral)
+		server.Partition(id)
+		_, err := conn.Create("/late", nil, 0, zk.WorldACL(zk.PermAll))
+		if !errors.Is(err, zk.ErrConnectionClosed) {
+			t.Errorf("create in a partition: %v", err)
+		}
+		time.Sleep(time.Minute)
+		server.Heal(id)
+		await(t, events, zk.StateExpired)
+		await(t, events, zk.StateHasSession)
+		if exists(t, conn, "/mine") || exists(t, conn, "/late") || conn.SessionID() == id {
+			t.Error("the old session has left something behind")
+		}
+	})
+}
+
+func TestDialWaitsForTheEndOfAPartition(t *testing.T) {
+	bubble(t, func(t *virtual) {
+		server := t.server
+		client := server.Client("a")
+		client.Partition()
+		begin := time.Now()
+		_, err := client.DialTimeout("tcp", "127.0.0.1:2181", time.Second)
+		if opErr := (*net.OpError)(nil); !errors.As(err, &opErr) || !opErr.Timeout() || time.Since(begin) != time.Second {
+			t.Errorf("dial: %v after %v", err, time.Since(begin))
+		}
+		time.AfterFunc(time.Hour, client.Heal)
+		conn, err := client.Dial(context.Background(), "", "")
+		if err != nil || time.Since(begin) != time.Hour+time.Second {
+			t.Fatalf("dial: %v after %v", err, time.Since(begin))
+		}
+		_ = conn.Close()
+	})
+}
+
+func TestClientDisconnect(t *testing.T) {
+	bubble(t, func(t *virtual) {
+		server := t.server
+		conn, events := connect(t, server.Client("a"))
+		_, others := connect(t, server.Client("b"))
+		id := conn.SessionID()
+		server.Client("a").Disconnect()
+		await(t, events, zk.StateDisconnected)
+		await(t, events, zk.StateHasSession)
+		if conn.SessionID() != id {
+			t.Error("another session")
+		}
+		synctest.Wait()
+		if len(others) > 0 {
+			t.Errorf("another client is told %v", <-others)
+		}
+	})
+}

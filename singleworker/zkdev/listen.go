@@ -1,0 +1,51 @@
+package zkdev
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+)
+
+// The ports that a server on "port 0" takes. They lie below the range from which
+// Linux takes the ports of outgoing connections: otherwise a client that reconnects while
+// the server is stopped could be given the server's own port.
+const (
+	firstPort = 20000
+	lastPort  = 29999
+	portTries = 100
+)
+
+// listen listens on the address that the server had before, if it had one. It is called
+// with mu held.
+func (s *Server) listen() (net.Listener, error) {
+	addr := s.config.Listen
+	if s.addr != "" {
+		addr = s.addr
+	}
+	listener, err := listenOn(addr)
+	if err != nil {
+		return nil, fmt.Errorf("zkdev: %w", err)
+	}
+	s.addr = listener.Addr().String()
+	return listener, nil
+}
+
+func listenOn(addr string) (net.Listener, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	var config net.ListenConfig
+	if port == "0" {
+		for range portTries {
+			port := firstPort + rand.IntN(lastPort-firstPort+1)
+			listener, err := config.Listen(context.Background(), "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+			if err == nil {
+				return listener, nil
+			}
+		}
+	}
+	return config.Listen(context.Background(), "tcp", addr)
+}

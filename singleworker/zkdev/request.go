@@ -1,0 +1,123 @@
+package zkdev
+
+import (
+	"crypto/sha1" //nolint:gosec // what ZooKeeper's digest scheme is
+	"encoding/base64"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/zkdev/internal/tree"
+	"github.com/swjobs/singleworker/singleworker/zkdev/internal/wire"
+)
+
+// request handles a message of a client that has a session.
+func (k *core) request(c *conn, message []byte) {
+	header, record, err := wire.DecodeHeader(message)
+	if err != nil {
+		k.complain(c, err)
+		return
+	}
+	if header.Op == wire.OpAuth {
+		k.auth(c, header, record)
+		return
+	}
+	if !k.state.Touch(time.Now(), c.session, c.timeout) {
+		return // ZooKeeper drops requests of a session that has just ended
+	}
+	r := wire.DecodeRequest(header, record)
+	k.perform(c, k.decide(c, &r), header.Xid, func(lose bool) { k.apply(c, &r, lose) })
+}
+
+// perform does to a request what a control wants. apply applies it; its reply is
+// sent, or lost.
+func (k *core) perform(c *conn, action Action, xid int32, apply func(lose bool)) {
+	switch action.kind {
+	case actRefuse:
+		k.send(c, wire.ReplyFrame(xid, k.state.Zxid(), action.code, nil))
+	case actDelay:
+		k.pause(c, action.delay, func() { apply(false) })
+	case actDelayReply:
+		c.muted++
+		apply(false)
+		k.after(action.delay, func() {
+			c.muted--
+			k.release(c)
+		})
+	case actCutBefore:
+		k.hangUp(c, false)
+	case actCutAfter:
+		apply(true)
+	default:
+		apply(false)
+	}
+}
+
+// apply applies a request and answers it.
+func (k *core) apply(c *conn, r *wire.Request, lose bool) {
+	now := time.Now()
+	if lose {
+		defer k.hangUp(c, false)
+		c.detached = true // its events are lost, too
+		defer func() { c.detached = false }()
+	}
+	if r.Op == wire.OpCloseSession {
+		out := k.state.CloseSession(now, c.session, false)
+		k.finish(c, r.Xid, out)
+		return
+	}
+	k.finish(c, r.Xid, k.state.Apply(now, tree.Client{Session: c.session, Conn: c.id, IDs: c.ids}, r))
+}
+
+// finish sends events first, then the reply.
+func (k *core) finish(c *conn, xid int32, out tree.Output) {
+	k.deliver(out)
+	if c.detached {
+		return
+	}
+	if out.Reply != nil {
+		k.send(c, wire.ReplyFrame(xid, out.Reply.Zxid, out.Reply.Code, out.Reply.Body))
+	}
+	if out.Close {
+		k.hangUp(c, true)
+	}
+}
+
+// auth adds an identity to a connection. It is no transaction: its reply has zxid 0.
+func (k *core) auth(c *conn, header wire.Header, record []byte) {
+	auth, err := wire.DecodeAuth(record)
+	if err != nil {
+		k.complain(c, err)
+		return
+	}
+	action := k.decide(c, &wire.Request{Header: header})
+	k.perform(c, action, header.Xid, func(lose bool) {
+		if lose {
+			k.hangUp(c, false)
+			return
+		}
+		code := wire.OK
+		switch auth.Scheme {
+		case "digest":
+			id := wire.ID{Scheme: auth.Scheme, ID: digest(auth.Token)}
+			if !slices.Contains(c.ids, id) {
+				c.ids = tree.SortIDs(append(slices.Clone(c.ids), id))
+			}
+		case "ip": // known already
+		default:
+			code = wire.AuthFailed
+		}
+		k.send(c, wire.ReplyFrame(header.Xid, 0, code, nil))
+		if code != wire.OK {
+			k.hangUp(c, true)
+		}
+	})
+}
+
+// digest is the identity of whoever knows user:password.
+func digest(token []byte) string {
+	text := strings.ToValidUTF8(string(token), "\uFFFD")
+	user, _, _ := strings.Cut(text, ":")
+	sum := sha1.Sum([]byte(text)) //nolint:gosec // what ZooKeeper's digest scheme is
+	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
+}

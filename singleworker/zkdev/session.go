@@ -1,0 +1,111 @@
+package zkdev
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/zkdev/internal/tree"
+	"github.com/swjobs/singleworker/singleworker/zkdev/internal/wire"
+)
+
+var errZxidAhead = errors.New("the client has seen a zxid that this server has not: it belongs to another server, or to an earlier one on this address")
+
+// connect handles the first message of a connection. It reports false when the
+// session it asks for is partitioned: then the message has not arrived yet.
+func (k *core) connect(c *conn, message []byte) bool {
+	hello, err := wire.DecodeConnect(message)
+	if err != nil {
+		k.complain(c, err)
+		return true
+	}
+	if c.session = hello.Session; k.isCut(c) {
+		return false
+	}
+	action := k.decide(c, &wire.Request{Header: wire.Header{Op: wire.OpConnect}})
+	if action.kind == actRefuse {
+		action = CutBefore() // the protocol has no word for it
+	}
+	k.perform(c, action, 0, func(lose bool) {
+		k.begin(c, hello, lose)
+		if lose {
+			k.hangUp(c, false)
+		}
+	})
+	return true
+}
+
+// begin gives a connection its session, new or old.
+func (k *core) begin(c *conn, hello wire.Connect, lose bool) {
+	if hello.LastZxid > k.state.Zxid() {
+		k.complain(c, errZxidAhead)
+		return
+	}
+	now := time.Now()
+	c.timeout = min(max(time.Duration(hello.Timeout)*time.Millisecond, k.config.MinSession), k.config.MaxSession)
+	granted, ok := hello.Session, true
+	if hello.Session == 0 {
+		id, out := k.state.OpenSession(now, c.timeout)
+		granted = id
+		k.deliver(out)
+	} else {
+		// Whoever had the session loses it, also to a client with a wrong password.
+		if old := k.attached[hello.Session]; old != nil {
+			k.hangUp(old, false)
+		}
+		password := tree.Password(hello.Session)
+		ok = bytes.Equal(hello.Password, password[:]) && k.state.Touch(now, hello.Session, c.timeout)
+	}
+	k.awaitExpiry() // also of one that has come back with a shorter timeout
+	if !ok {
+		c.session = 0
+		k.send(c, wire.ConnectFrame(0, 0, [wire.PasswordLen]byte{}, hello.HasReadOnly))
+		k.hangUp(c, true)
+		return
+	}
+	c.session, c.ready = granted, true
+	k.attached[granted] = c
+	if !lose {
+		k.send(c, wire.ConnectFrame(granted, int32(c.timeout.Milliseconds()), tree.Password(granted), hello.HasReadOnly))
+	}
+}
+
+// endSession ends a session from outside. Its client finds the connection closed.
+func (k *core) endSession(now time.Time, id int64, expired bool) {
+	if c := k.attached[id]; c != nil {
+		k.hangUp(c, false)
+	}
+	k.deliver(k.state.CloseSession(now, id, expired))
+}
+
+// dropSessions ends all sessions.
+func (k *core) dropSessions(now time.Time) {
+	for _, session := range k.state.Sessions() {
+		k.endSession(now, session.ID, true)
+	}
+}
+
+// ExpireSession ends a session as if its client had not been heard from: its ephemeral
+// nodes are gone, and the client finds its connection closed. It returns ErrNoSession
+// when there is none.
+func (s *Server) ExpireSession(id int64) error {
+	err := fmt.Errorf("%w: %#x", ErrNoSession, id)
+	s.do(func(k *core) {
+		if k.state.HasSession(id) {
+			k.endSession(time.Now(), id, true)
+			err = nil
+		}
+	})
+	return err
+}
+
+// Disconnect cuts the connection that a session has, if it has one. The session
+// lives on, and the client may come back.
+func (s *Server) Disconnect(id int64) {
+	s.do(func(k *core) {
+		if c := k.attached[id]; c != nil {
+			k.hangUp(c, false)
+		}
+	})
+}
