@@ -24,7 +24,7 @@ setup: ## install ZooKeeper, if it is missing and this is root
 	integration/zookeeper.sh install
 
 .PHONY: demo
-demo: setup ## three instances, nine jobs, a kill -9, and a check that no tick was lost
+demo: $(if $(filter dev,$(ZK)),,setup) ## three instances, nine jobs, a kill -9, and a check that no tick was lost
 	sample/cluster.sh
 
 # race runs the unit tests, too, so they are not run a second time without it.

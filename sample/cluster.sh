@@ -5,6 +5,7 @@
 #
 #   sample/cluster.sh                          starts a ZooKeeper of its own
 #   ZK=host:port[/chroot] sample/cluster.sh    uses that one, and removes its nodes
+#   ZK=dev sample/cluster.sh                   uses swctl dev: needs no Java
 #
 # The last line is PASS and the figures, or FAIL and why. No process and no file is
 # left behind; KEEP=1 keeps the files and says where they are.
@@ -14,7 +15,7 @@ shopt -s inherit_errexit
 readonly session_ms=4000
 # How late the server may notice that a session is over: its tickTime.
 tick_ms=500
-[[ -z ${ZK:-} ]] || tick_ms=2000 # ZooKeeper's default
+[[ -z ${ZK:-} || $ZK == dev ]] || tick_ms=2000 # ZooKeeper's default
 readonly tick_ms
 
 # NAME|PERIOD|HANDLER|SCHEDULE|TIME ZONE, the period of the schedule in ms
@@ -81,7 +82,11 @@ build() {
 start_zookeeper() {
 	local private=""
 	export SWCTL_SERVER_TYPE=demo
-	if [[ -n ${ZK:-} ]]; then
+	if [[ ${ZK:-} == dev ]]; then
+		zk=127.0.0.1:$(free_port) private=", in memory (swctl dev)"
+		"$dir/bin/swctl" dev --port "${zk#*:}" >"$dir/zookeeper.log" 2>&1 &
+		pids[zookeeper]=$!
+	elif [[ -n ${ZK:-} ]]; then
 		zk=$ZK SWCTL_SERVER_TYPE=demo-$$-$RANDOM
 	else
 		zk=127.0.0.1:$(free_port) private=", private and new"
@@ -90,7 +95,7 @@ start_zookeeper() {
 	fi
 	export SWCTL_ZK=$zk SWCTL_OUTPUT=table
 	await 30 "ZooKeeper at $zk" swctl list --timeout 1s
-	remote=${ZK:-}
+	[[ ${ZK:-} == dev ]] || remote=${ZK:-}
 	say "ZooKeeper at $zk$private; server type $SWCTL_SERVER_TYPE"
 }
 

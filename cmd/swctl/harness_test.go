@@ -44,6 +44,9 @@ func newHarness(t *testing.T) *harness {
 			h.config = cfg
 			return h.fake, h.fake.begin(ctx, "Dial")
 		},
+		serve: func(_ context.Context, listen string, ready func(addr string) error) error {
+			return ready(listen)
+		},
 		build: func() (*debug.BuildInfo, bool) {
 			return &debug.BuildInfo{
 				GoVersion: "go1.26.8", Main: debug.Module{Version: "v0.3.0"},

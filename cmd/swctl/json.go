@@ -24,6 +24,11 @@ type jsonList[T any] struct {
 	Items []T `json:"items"`
 }
 
+type jsonDevServer struct {
+	jsonHead
+	ZK string `json:"zk"` // connect string
+}
+
 type jsonJobDocument struct {
 	jsonHead
 	jsonJob

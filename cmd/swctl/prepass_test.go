@@ -98,7 +98,7 @@ func TestSharedFlagsEverywhere(t *testing.T) {
 	t.Parallel()
 	args := map[string][]string{
 		"submit": {"nightly", "@daily"}, "cancel": {"nightly"}, "list": nil, "show": {"nightly"},
-		"next": {"nightly"}, "instances": nil, "version": nil, "help": {"list"},
+		"next": {"nightly"}, "instances": nil, "dev": nil, "version": nil, "help": {"list"},
 	}
 	commands := newHarness(t).commands()
 	for _, cmd := range commands {

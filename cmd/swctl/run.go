@@ -29,6 +29,7 @@ type app struct {
 	interactive bool // a person sits at stdin and reads stderr
 	dial        func(context.Context, admin.Config) (client, error)
 	build       func() (*debug.BuildInfo, bool)
+	serve       func(ctx context.Context, listen string, ready func(addr string) error) error // see serveDev
 }
 
 // run is swctl from its arguments to its exit code. The first interrupt ends
@@ -41,6 +42,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		interactive: isTerminal(stdin) && isTerminal(stderr),
 		dial:        dialAdmin,
 		build:       debug.ReadBuildInfo,
+		serve:       serveDev,
 	}
 	return int(a.run(ctx, args))
 }
@@ -78,7 +80,7 @@ func (a *app) dispatch(ctx context.Context, line line) error {
 func (a *app) commands() []*command {
 	return []*command{
 		a.submitCommand(), a.cancelCommand(), a.listCommand(), a.showCommand(), a.nextCommand(),
-		a.instancesCommand(), a.versionCommand(), a.helpCommand(),
+		a.instancesCommand(), a.devCommand(), a.versionCommand(), a.helpCommand(),
 	}
 }
 

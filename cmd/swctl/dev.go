@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// defaultDevPort is ZooKeeper's own.
+const defaultDevPort = 2181
+
+const maxPort = 65535
+
+func (a *app) devCommand() *command {
+	return &command{
+		name:  "dev",
+		short: "run a ZooKeeper for development, in memory, until interrupted",
+		long: `For trying an application without a Java server, on this machine only. It is one
+server, keeps everything in memory and forgets it when it ends: NEVER FOR PRODUCTION.
+Other commands find it without --zk when it has its default port.`,
+		examples: `swctl dev
+swctl dev --port 0 -o json`,
+		flags: []cli.Flag{
+			&cli.StringFlag{Name: "port", Usage: "`NUMBER` port on 127.0.0.1, 0 for any that is free (default 2181)"},
+		},
+		run: a.action(dev),
+	}
+}
+
+func dev(ctx context.Context, c *call) error {
+	if len(c.args) > 0 {
+		return usage("dev takes no arguments").try("swctl dev")
+	}
+	port, err := c.port()
+	if err != nil {
+		return err
+	}
+	err = c.serve(ctx, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), func(addr string) error {
+		return c.putServing(addr)
+	})
+	if err != nil {
+		return withHint(fmt.Errorf("dev: %w", err), "swctl dev --port 0 takes any port that is free")
+	}
+	return nil
+}
+
+func (c *call) port() (int, error) {
+	if !c.flags.IsSet("port") {
+		return defaultDevPort, nil
+	}
+	text := c.flags.String("port")
+	port, err := strconv.Atoi(text)
+	if err != nil || port < 0 || port > maxPort {
+		return 0, usage("--port %q: want a number from 0 to %d", text, maxPort)
+	}
+	return port, nil
+}
+
+// putServing prints at once where the server is: the command goes on.
+func (c *call) putServing(addr string) error {
+	if c.json {
+		if err := c.putJSON(jsonDevServer{jsonHead: head("DevServer"), ZK: addr}); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(&c.out, "ZooKeeper  %s  in memory, for development, NEVER FOR PRODUCTION\n", addr)
+		fmt.Fprintf(&c.out, "\n  export SWCTL_ZK=%s\n\n", addr)
+		fmt.Fprintln(&c.out, "It forgets everything when it ends: press Ctrl-C.")
+	}
+	text := c.out.Bytes()
+	c.out.Reset()
+	return c.print(text)
+}
+
+// serveDev runs the server until ctx ends, which is how one is stopped.
+func serveDev(ctx context.Context, listen string, ready func(addr string) error) error {
+	const keepLog = -1 // nobody asks it for its transactions
+	server, err := zkdev.New(zkdev.Config{Listen: listen, KeepLog: keepLog})
+	if err != nil {
+		return err
+	}
+	if err := server.Start(); err != nil {
+		return err
+	}
+	defer server.Stop()
+	if err := ready(server.Addr()); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}

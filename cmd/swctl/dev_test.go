@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"strings"
+	"testing"
+)
+
+func TestDevGolden(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	golden(t, "dev", h.transcript("dev")+h.transcript("dev", "--port", "0", "-o", "json")+
+		h.transcript("dev", "--port", "65536")+h.transcript("dev", "now"))
+}
+
+// The real server: it says where it is as soon as it serves, and ends with its context.
+func TestDevServes(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.serve = serveDev
+	out, in := io.Pipe()
+	h.stdout = in
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan exitCode, 1)
+	go func() { ended <- h.run(ctx, []string{"dev", "--port", "0", "-o", "json"}) }()
+
+	var served jsonDevServer
+	if err := json.NewDecoder(out).Decode(&served); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, out) }() // the end of the document
+	if !strings.HasPrefix(served.ZK, "127.0.0.1:") || served.Kind != "DevServer" {
+		t.Errorf("served %+v, want a loopback address", served)
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", served.ZK)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := io.WriteString(conn, "ruok"); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := io.ReadAll(conn); err != nil || string(answer) != "imok" {
+		t.Errorf("ruok = %q, %v", answer, err)
+	}
+
+	second := newHarness(t)
+	second.serve = serveDev
+	_, port, _ := net.SplitHostPort(served.ZK)
+	if code := second.exec("dev", "--port", port); code == exitOK || !strings.Contains(second.errs.String(), "--port 0") {
+		t.Errorf("a second one on the same port: exit %d, %q", code, second.errs.String())
+	}
+	cancel()
+	if code := <-ended; code != exitOK {
+		t.Errorf("exit %d, want 0", code)
+	}
+}
