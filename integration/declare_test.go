@@ -87,3 +87,22 @@ func TestManyInstancesDeclareAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// A newer release has declared a job in a form that this one cannot read: it is left
+// alone, and keeps nobody from starting.
+func TestDeclarationOverANewerRecord(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, sharedServer.get(t))
+	raw := c.raw("")
+	const newer = `{"schema":99,"when":"soon"}`
+	c.create(raw, "")
+	c.create(raw, newer, "future")
+	c.start(options{Jobs: []singleworker.Job{
+		{Name: "future", Schedule: "@daily", Handler: work},
+		{Name: "job", Schedule: everySecond, Handler: work},
+	}})
+	c.awaitRun("job", time.Time{})
+	if data, stat, err := raw.Get(c.node("future")); err != nil || string(data) != newer || stat.Version != 0 {
+		t.Errorf("the newer record is %q, version %d, %v; want it untouched", data, stat.Version, err)
+	}
+}

@@ -37,7 +37,7 @@ func (c *Coordinator) declare(ctx context.Context, d Declaration) error {
 		old, err := zkrec.ParseSpec(data)
 		switch {
 		case errors.As(err, new(*zkrec.SchemaError)):
-			return err // a newer version's record is not ours to replace
+			return err // what a newer version wrote is not ours to replace
 		case err == nil && old.Declared == spec.Declared:
 			return nil
 		}

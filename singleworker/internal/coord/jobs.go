@@ -46,7 +46,9 @@ func (c *Coordinator) listJobs() {
 }
 
 func (c *Coordinator) listed(names []string) {
+	present := make(map[string]bool, len(names))
 	for _, name := range names {
+		present[name] = true
 		if zkrec.IsJob(name) && c.jobs[name] == nil {
 			j := &job{name: name}
 			c.jobs[name] = j
@@ -54,7 +56,7 @@ func (c *Coordinator) listed(names []string) {
 		}
 	}
 	for name, j := range c.jobs {
-		if !slices.Contains(names, name) {
+		if !present[name] {
 			c.forget(j)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 // session is the loop's view of the connection.
 type session struct {
 	connected  bool
-	lostAt     time.Duration // Mono: since when there is no connection
 	joined     bool          // the ephemeral node is there: the protocol may act
+	lostAt     time.Duration // Mono: since when that is over
 	everJoined bool
 	leaving    bool // the leaving transaction is under way
 	left       bool
@@ -83,7 +83,7 @@ func (c *Coordinator) expired() {
 // the others although our session lives.
 func (c *Coordinator) ephemeralLost() {
 	c.log.Error("this instance's node was deleted; joining again", "path", c.tree.Instance(c.cfg.SID))
-	c.session.joined = false
+	c.session.joined, c.session.lostAt = false, c.cfg.Clock.Now().Mono
 	c.step(lease.Expired{})
 	c.cfg.Book.Lapse()
 	c.connected()
@@ -108,9 +108,9 @@ func (c *Coordinator) nodeChanged(path string) {
 }
 
 // join makes this instance part of the group: the roots, the declared jobs,
-// the registrations, the ephemeral node. It tries until it succeeds, ctx ends, or it must fail: a
-// refusal is final at the start, for the configuration is wrong; after that
-// somebody changed an ACL, and may change it back.
+// the registrations, the ephemeral node. It tries until it succeeds, ctx ends,
+// or it must fail: a refusal is final at the start, for the configuration is
+// wrong; after that somebody changed an ACL, and may change it back.
 func (c *Coordinator) join(ctx context.Context, again bool) (zkrec.Instance, error) {
 	retry := task.Backoff{Min: 50 * time.Millisecond, Max: 2 * time.Second}
 	for {
@@ -138,7 +138,13 @@ func (c *Coordinator) tryJoin(ctx context.Context, again bool) (zkrec.Instance, 
 		return zkrec.Instance{}, err
 	}
 	for _, d := range c.cfg.Declarations {
-		if err := c.declare(ctx, d); err != nil {
+		err := c.declare(ctx, d)
+		if errors.As(err, new(*zkrec.SchemaError)) {
+			// A newer version of the application has declared it: that one runs it.
+			c.log.Error("declaration ignored", "job", d.Job, "err", err)
+			continue
+		}
+		if err != nil {
 			return zkrec.Instance{}, fmt.Errorf("declare job %q: %w", d.Job, err)
 		}
 	}
@@ -269,7 +275,7 @@ func (c *Coordinator) hasLeft() bool {
 	if !c.session.everJoined {
 		return true // nothing of ours is there
 	}
-	if !c.session.connected && c.cfg.Clock.Now().Mono-c.session.lostAt > c.conn.SessionTimeout() {
+	if !c.session.joined && c.cfg.Clock.Now().Mono-c.session.lostAt > c.conn.SessionTimeout() {
 		c.failure = ErrNotHandedBack
 	}
 	if !c.session.joined || c.session.leaving || c.machine.Owned() > 0 || len(c.ticks) > 0 {
