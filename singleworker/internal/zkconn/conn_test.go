@@ -179,7 +179,7 @@ func TestLostConnectionEndsCallsAndTheNextOneWorks(t *testing.T) {
 		answer := make(chan error, 1)
 		go func() { _, _, err := conn.Get(t.Context(), "/hangs"); answer <- err }()
 		time.Sleep(time.Minute)
-		p.hangUp(nil)
+		p.hangUp()
 		if err := <-answer; !errors.Is(err, ErrLost) || !IsUnknown(err) {
 			t.Errorf("the call under way ended with %v, want ErrLost", err)
 		}
@@ -207,7 +207,7 @@ func TestExpiredSessionIsReportedAndANewOneFollows(t *testing.T) {
 		p.session = 0
 		p.mu.Unlock()
 		time.Sleep(time.Minute)
-		p.hangUp(nil)
+		p.hangUp()
 		time.Sleep(500 * time.Millisecond)
 		p.mu.Lock()
 		p.session = 0x5678
@@ -306,7 +306,7 @@ func TestAConnectionThatBreaksAsCredentialsAreRepeatedIsReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		p.hangUp(nil)
+		p.hangUp()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, _, err := c.Get(ctx, "/b")

@@ -98,7 +98,7 @@ func (c *handshake) Read(p []byte) (int, error) {
 // credentials.
 func (c *handshake) Write(p []byte) (int, error) {
 	if _, err := c.Conn.Write(p); err != nil {
-		_ = c.Conn.Close()
+		_ = c.Close()
 	}
 	return len(p), nil
 }

@@ -27,7 +27,7 @@ func TestCredentialsGoAheadOfEverything(t *testing.T) {
 			go func() { _, _, _ = conn.Get(t.Context(), "/a") }()
 		}
 		synctest.Wait()
-		p.hangUp(nil)
+		p.hangUp()
 		time.Sleep(time.Minute) // connected again, by itself
 		conn.Close()
 		wantRequests(t, p, "auth digest app:se:cret", "get /a", "get /a", "get /a", "auth digest app:se:cret", "close ")

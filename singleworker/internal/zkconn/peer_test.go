@@ -127,11 +127,10 @@ func (p *peer) requests() []string {
 	return slices.Clone(p.got)
 }
 
-// hangUp breaks the connection; from now on dialing ends with err.
-func (p *peer) hangUp(err error) {
+// hangUp breaks the connection.
+func (p *peer) hangUp() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.refuse = err
 	_ = p.conn.Close()
 }
 
