@@ -72,6 +72,16 @@ N ?= 100000
 diff: setup ## compare zkdev with a real ZooKeeper over N=100000 operations
 	go test -count=1 -timeout 60m -v -run TestDifferential ./integration/diff -diff.n $(N) -diff.seed $$RANDOM
 
+# Exits with 1 if there is a violation; each is printed with what came before it.
+SEEDS ?= 500
+SEED_BASE ?= 1
+MINUTES ?= 60
+.PHONY: sim
+sim: ## SEEDS (500) seeds from SEED_BASE (1) of the simulation, MINUTES (60) virtual minutes each
+	@go test -count=1 -timeout 0 -v -run '^TestSimulation$$' ./singleworker/internal/sim \
+		-sim.seeds=$(SEEDS) -sim.base=$(SEED_BASE) -sim.minutes=$(MINUTES) \
+		| sed -n 's/^  *sim_test.go:[0-9]*: //p; /^   *[^ ]/{/sim_test.go/!p}; /^panic/,$$p'
+
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (30s)
 	@for package in $$(go list ./...); do \

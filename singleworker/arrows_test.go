@@ -79,6 +79,17 @@ var forbidden = []arrow{
 		reason: "everything starts its goroutines with it, so it depends on nothing",
 	},
 	{
+		from: "...", except: []string{"singleworker/swtest"},
+		to:     []string{"singleworker/swtest", "singleworker/internal/swtest"},
+		reason: "what helps tests must not end up in a production binary",
+	},
+	{
+		from:   "...",
+		except: []string{"cmd/swctl", "singleworker/zkdev/...", "singleworker/swtest", "singleworker/internal/swtest"},
+		to:     []string{"singleworker/zkdev/..."},
+		reason: "a server for development must not end up in a production binary; swctl dev says what it is",
+	},
+	{
 		from: "singleworker/zkdev/...",
 		to: []string{
 			zkClient, gocron, cliFlags, "github.com/google/uuid", "singleworker", "singleworker/internal/...",

@@ -1,0 +1,332 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+const session = 10 * time.Second
+
+// scene is a cluster of two, a and b, and one job.
+type scene struct {
+	*swtest.Cluster
+
+	t        *testing.T
+	schedule string
+	brief    bool // the handler does next to nothing
+	mu       sync.Mutex
+	hooks    []adoption
+}
+
+const job = "job"
+
+func (s *scene) start(name string, b *breach) *swtest.Instance {
+	return s.Start(name, swtest.Setup{
+		Dial: b.dial,
+		Handlers: map[string]singleworker.Handler{job: func(ctx context.Context, _ *singleworker.Run) error {
+			if s.brief {
+				return nil
+			}
+			<-ctx.Done() // shows how long the right to run lasts
+			return context.Cause(ctx)
+		}},
+		Configure: func(cfg *singleworker.Config) {
+			cfg.Hooks.OnOwned = func(o singleworker.Ownership) {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.hooks = append(s.hooks, adoption{o.Job, name, o.Token, time.Now()})
+			}
+		},
+	})
+}
+
+// begin submits the job, and waits until a alone owns it and b is there.
+func (s *scene) begin(ofA, ofB *breach) (a, b *swtest.Instance) {
+	if err := s.Submit(s.t.Context(), singleworker.Job{Name: job, Schedule: s.schedule}); err != nil {
+		s.t.Fatal(err)
+	}
+	a = s.start("a", ofA)
+	time.Sleep(session)
+	b = s.start("b", ofB)
+	time.Sleep(session)
+	if owner := s.Owners()[job]; owner != "a" {
+		s.t.Fatalf("%q owns the job, want a", owner)
+	}
+	return a, b
+}
+
+// check runs the checker on what has happened so far, once everybody has stopped.
+func (s *scene) check() []violation {
+	s.Close()
+	return check(evidence{
+		tree: s.Tree(), session: session, log: s.Server.Log(), runs: s.Runs(), hooks: s.hooks,
+	})
+}
+
+// onMulti asks decide about the transactions of an instance.
+func (s *scene) onMulti(i *swtest.Instance, decide func(r *zkdev.Request) zkdev.Action) {
+	s.Server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+		if r.Client != i.Place() {
+			return zkdev.Pass()
+		}
+		return decide(r)
+	})
+}
+
+func has(r *zkdev.Request, op zkdev.Op, suffix string) bool {
+	return slices.ContainsFunc(r.Ops, func(o zkdev.Request) bool { return o.Op == op && strings.HasSuffix(o.Path, suffix) })
+}
+
+// silentOwner has a's heartbeats lost until b reaches for the job, and then arrive before b's
+// takeover does: it must be refused because of the heartbeat's version.
+func silentOwner(s *scene, b *breach) {
+	owner, taker := s.begin(&breach{}, b)
+	var reached atomic.Bool
+	delayed := make(chan struct{})
+	s.onMulti(owner, func(r *zkdev.Request) zkdev.Action {
+		if !reached.Load() && has(r, zkdev.OpSetData, "/alive/a") {
+			return zkdev.CutBefore()
+		}
+		return zkdev.Pass()
+	})
+	s.onMulti(taker, func(r *zkdev.Request) zkdev.Action {
+		if has(r, zkdev.OpDelete, "/alive/a") && reached.CompareAndSwap(false, true) {
+			close(delayed)
+			return zkdev.Delay(session / 2)
+		}
+		return zkdev.Pass()
+	})
+	s.await(delayed)
+	s.passOver(owner, session/2)
+}
+
+// await waits for what a scene is about.
+func (s *scene) await(happened <-chan struct{}) {
+	select {
+	case <-happened:
+	case <-time.After(20 * session):
+		s.t.Fatal("what this scene is about does not happen")
+	}
+}
+
+// passOver keeps from the owner what the other's request, which is delayed for d, brings
+// about: otherwise its watch would tell it at the same virtual instant.
+func (s *scene) passOver(owner *swtest.Instance, d time.Duration) {
+	time.Sleep(d - time.Millisecond)
+	owner.Partition()
+	time.Sleep(session / 5)
+	owner.Heal()
+	time.Sleep(2 * session)
+}
+
+// lateClaim has a's claim under way while a hand deletes a's instance node, so that b owns
+// the job when the claim arrives: it must be refused because of the owner record's version.
+func lateClaim(s *scene, b *breach) {
+	owner, _ := s.begin(b, &breach{})
+	claiming := make(chan struct{})
+	var once sync.Once
+	s.onMulti(owner, func(r *zkdev.Request) (action zkdev.Action) {
+		if has(r, zkdev.OpSetData, "/tick") && has(r, zkdev.OpCheck, "") {
+			once.Do(func() {
+				action = zkdev.Delay(session / 2)
+				close(claiming)
+			})
+		}
+		return action
+	})
+	s.await(claiming)
+	if err := s.Delete(s.t.Context(), s.Tree().Instance("a")); err != nil {
+		s.t.Error(err)
+	}
+	time.Sleep(2 * session)
+}
+
+// lostOwner takes a off the network.
+func lostOwner(s *scene, b *breach) {
+	owner, _ := s.begin(b, &breach{})
+	owner.Partition()
+	time.Sleep(5 * session)
+}
+
+// lateAdoption has b's adoption of a free job arrive after a's: it must be refused
+// because of the owner record's version.
+func lateAdoption(s *scene, b *breach) {
+	if err := s.Submit(s.t.Context(), singleworker.Job{Name: job, Schedule: s.schedule}); err != nil {
+		s.t.Fatal(err)
+	}
+	owner, taker := s.start("a", &breach{}), s.start("b", b)
+	delay := func(d time.Duration) func(r *zkdev.Request) zkdev.Action {
+		var once sync.Once
+		return func(r *zkdev.Request) (action zkdev.Action) {
+			if has(r, zkdev.OpSetData, "/alive") {
+				once.Do(func() { action = zkdev.Delay(d) })
+			}
+			return action
+		}
+	}
+	s.onMulti(owner, delay(time.Second))
+	s.onMulti(taker, delay(session/2))
+	s.passOver(owner, session/2)
+}
+
+// blind has an operation on nodes of that name check no version.
+func blind(op zkdev.Op, suffix string) func(zkdev.Op, string, int32) (string, int32) {
+	return func(o zkdev.Op, path string, version int32) (string, int32) {
+		if o == op && strings.HasSuffix(path, suffix) {
+			return path, -1
+		}
+		return path, version
+	}
+}
+
+// claim checks nothing of who owns the job.
+func claim(op zkdev.Op, path string, version int32) (string, int32) {
+	if op == zkdev.OpCheck {
+		return "/", -1
+	}
+	return path, version
+}
+
+// TestBreaches breaks the protocol in one place, on the way from an instance to the server, and
+// shows that the checker notices: and that without the breach, in the same
+// situation, there is nothing to notice.
+func TestBreaches(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name     string
+		scene    func(*scene, *breach)
+		schedule string
+		breach   breach
+		want     int // the property
+	}{
+		{"takeover without the heartbeat's version", silentOwner, "* * * * * ?", breach{check: blind(zkdev.OpDelete, "/alive/a")}, 1},
+		{"adoption without the owner record's version", lateAdoption, "* * * * * ?", breach{check: blind(zkdev.OpSetData, "/alive")}, 1},
+		{"a lease that outlives the session", lostOwner, "* * * * * ?", breach{granted: 4 * session}, 1},
+		{"claim without a check of the owner", lateClaim, "0 * * * * ?", breach{check: claim}, 3},
+		{"claim without any check", lateClaim, "*/2 * * * * ?", breach{
+			check: func(op zkdev.Op, path string, version int32) (string, int32) {
+				path, version = claim(op, path, version)
+				return blind(zkdev.OpSetData, "/tick")(op, path, version)
+			},
+		}, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			for _, broken := range []bool{false, true} {
+				synctest.Test(t, func(t *testing.T) {
+					s := &scene{Cluster: swtest.New(t, swtest.Config{SessionTimeout: session}), t: t, schedule: tt.schedule, brief: tt.want == 2}
+					b := &breach{}
+					if broken {
+						b = &tt.breach
+					}
+					tt.scene(s, b)
+					found := s.check()
+					caught := slices.ContainsFunc(found, func(v violation) bool { return v.property == tt.want })
+					if caught != broken || !broken && len(found) > 0 {
+						t.Errorf("broken: %v; found %v, want (%d) to be that", broken, found, tt.want)
+					}
+				})
+			}
+		})
+	}
+}
+
+// TestFalseEvidence gives the checker a true run with one thing changed, for what no breach
+// on the way to the server can bring about.
+func TestFalseEvidence(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		lie   func(e *evidence)
+		want  int
+		about string
+	}{
+		{"nothing", func(*evidence) {}, 0, ""},
+		{"a tick is claimed twice", func(e *evidence) { e.log = again(e.log, 0) }, 2, "a second time"},
+		{"a claim is missing", func(e *evidence) { e.log = without(e.log, "/tick") }, 3, "no claim"},
+		{"an owner is missing", func(e *evidence) { e.log = without(e.log, "/alive") }, 3, "does not give it"},
+		{"a token of nobody", func(e *evidence) { e.hooks[0].token++ }, 4, "OnOwned"},
+		{"heartbeats are missing", func(e *evidence) { e.log = without(e.log, "/alive/a") }, 1, "its lease ended"},
+		{"a run before its claim", func(e *evidence) { e.runs[0].Started = e.runs[0].Started.Add(-time.Second) }, 3, "claimed at"},
+		{"a run that never ends", func(e *evidence) { e.runs[0].Ended, e.runs[0].RightEnded = time.Time{}, time.Time{} }, 7, "never ends"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := &scene{Cluster: swtest.New(t, swtest.Config{SessionTimeout: session}), t: t, schedule: "* * * * * ?"}
+				s.begin(&breach{}, &breach{})
+				s.Close()
+				e := evidence{tree: s.Tree(), session: session, log: s.Server.Log(), runs: s.Runs(), hooks: s.hooks}
+				tt.lie(&e)
+				found := check(e)
+				told := slices.ContainsFunc(found, func(v violation) bool {
+					return v.property == tt.want && strings.Contains(v.text, tt.about)
+				})
+				if (tt.want != 0) != told || tt.want == 0 && len(found) > 0 {
+					t.Errorf("found %v, want (%d) %q", found, tt.want, tt.about)
+				}
+			})
+		})
+	}
+}
+
+// without leaves out the changes of one node of the job.
+func without(log []zkdev.Txn, node string) []zkdev.Txn {
+	return slices.DeleteFunc(slices.Clone(log), func(txn zkdev.Txn) bool {
+		return strings.HasSuffix(txn.Path, "/"+job+node) && txn.Op == zkdev.OpSetData
+	})
+}
+
+// again repeats the first claim.
+func again(log []zkdev.Txn, _ int) []zkdev.Txn {
+	k := slices.IndexFunc(log, func(txn zkdev.Txn) bool {
+		return strings.HasSuffix(txn.Path, "/tick") && txn.Op == zkdev.OpSetData
+	})
+	return slices.Insert(slices.Clone(log), k+1, log[k])
+}
+
+// TestSettlingIsChecked: an instance that cannot own anything, because the server refuses
+// it, is one whose share is not even; and a registration that cannot be removed is left.
+func TestSettlingIsChecked(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		refuse func(r *zkdev.Request) bool
+		want   int
+	}{
+		{"nobody can own", func(r *zkdev.Request) bool { return has(r, zkdev.OpSetData, "/alive") }, 5},
+		{"one cannot own", func(r *zkdev.Request) bool {
+			return has(r, zkdev.OpSetData, "/alive") && strings.HasPrefix(r.Client, "i1")
+		}, 6},
+		{"registrations stay", func(r *zkdev.Request) bool { return has(r, zkdev.OpDelete, "/register/i1") }, 7},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, 1, 0)
+				w.Alike, w.Instances = true, 2
+				w.cluster.Server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+					if tt.refuse(r) {
+						return zkdev.Refuse(zkdev.BadVersion)
+					}
+					return zkdev.Pass()
+				})
+				w.run()
+				if !slices.ContainsFunc(w.found, func(v violation) bool { return v.property == tt.want }) {
+					t.Errorf("found %v, want (%d)", fmt.Sprint(w.found), tt.want)
+				}
+			})
+		})
+	}
+}

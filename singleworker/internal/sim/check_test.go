@@ -1,0 +1,258 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// evidence is all that the checker is given: nothing of it is what an instance says
+// about its own rights, but for the hooks, which are compared with the log.
+type evidence struct {
+	tree    zkrec.Tree
+	session time.Duration // as granted
+	log     []zkdev.Txn
+	runs    []swtest.Run
+	hooks   []adoption // what OnOwned was told
+	forced  []forced
+}
+
+// adoption is an owner record that names an instance.
+type adoption struct {
+	job, sid string
+	token    int64
+	at       time.Time
+}
+
+// forced is sessions ended from outside. The leases of those instances are not the
+// protocol's business until they have run out.
+type forced struct {
+	at   time.Time
+	sids map[string]bool
+}
+
+// violation is a property that does not hold.
+type violation struct {
+	property int
+	job      string
+	at       time.Time
+	text     string
+}
+
+func (v violation) String() string {
+	return fmt.Sprintf("(%d) %s at %s: %s", v.property, v.job, clock(v.at), v.text)
+}
+
+func clock(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
+
+// reign is one time that an owner record named one instance.
+type reign struct {
+	adoption
+
+	born  int64 // of the job
+	end   time.Time
+	endBy int64                  // zxid; 0 while it goes on
+	gone  bool                   // the job was deleted
+	beats []time.Time            // when the adoption and its heartbeats were applied
+	tick  map[string]*zkdev.Txn  // claims by run id
+	recs  map[string]*zkrec.Tick // and what they say
+}
+
+// ledger is what the log says.
+type ledger struct {
+	evidence
+
+	model  *swtest.Model
+	reigns map[string][]*reign // by job, in order
+	last   map[string]zkrec.Tick
+	seen   map[string]bool // run ids
+	found  []violation
+}
+
+// check verifies the properties 1 to 4.
+func check(e evidence) []violation {
+	l := &ledger{
+		evidence: e, model: swtest.NewModel(e.tree), reigns: make(map[string][]*reign),
+		last: make(map[string]zkrec.Tick), seen: make(map[string]bool),
+	}
+	for k := range e.log {
+		if e.log[k].Code == zkdev.OK {
+			l.apply(&e.log[k])
+		}
+	}
+	for k := range e.runs {
+		l.checkRun(&e.runs[k])
+	}
+	for _, a := range e.hooks {
+		if r := l.reignOf(a.job, a.token); r == nil || r.sid != a.sid {
+			l.violatef(4, a.job, a.at, "OnOwned of %s has token %d, which the log does not give it", a.sid, a.token)
+		}
+	}
+	return l.found
+}
+
+func (l *ledger) violatef(property int, job string, at time.Time, format string, args ...any) {
+	l.found = append(l.found, violation{property, job, at, fmt.Sprintf(format, args...)})
+}
+
+// apply reads one transaction.
+func (l *ledger) apply(txn *zkdev.Txn) {
+	job, node, rest, ok := l.model.Split(txn.Path)
+	var before *swtest.Job
+	if ok {
+		before = l.model.Jobs[job]
+	}
+	if before != nil && node == swtest.NodeJob && txn.Op == zkdev.OpDelete {
+		l.endReign(job, txn, true)
+		delete(l.last, job) // a job that is submitted again has ticks of its own
+	}
+	l.model.Apply(*txn)
+	j := l.model.Jobs[job]
+	if !ok || j == nil || txn.Op == zkdev.OpDelete || txn.Op == zkdev.OpCheck {
+		return
+	}
+	switch {
+	case node == swtest.NodeAlive && rest == "":
+		l.endReign(job, txn, false)
+		if j.Owner.SID != "" {
+			l.reigns[job] = append(l.reigns[job], &reign{
+				adoption: adoption{job, j.Owner.SID, txn.Zxid, txn.Time}, born: j.Born,
+				beats: []time.Time{txn.Time}, tick: make(map[string]*zkdev.Txn), recs: make(map[string]*zkrec.Tick),
+			})
+		}
+	case node == swtest.NodeAlive:
+		if r := l.current(job); r != nil && r.sid == rest {
+			r.beats = append(r.beats, txn.Time)
+		}
+	case node == swtest.NodeTick && txn.Op == zkdev.OpSetData:
+		l.checkTick(job, txn, j.Tick)
+	}
+}
+
+// current is the reign that goes on.
+func (l *ledger) current(job string) *reign {
+	reigns := l.reigns[job]
+	if len(reigns) == 0 || reigns[len(reigns)-1].endBy != 0 {
+		return nil
+	}
+	return reigns[len(reigns)-1]
+}
+
+func (l *ledger) endReign(job string, txn *zkdev.Txn, gone bool) {
+	if r := l.current(job); r != nil {
+		r.end, r.endBy, r.gone = txn.Time, txn.Zxid, gone
+	}
+}
+
+func (l *ledger) reignOf(job string, token int64) *reign {
+	for _, r := range l.reigns[job] {
+		if r.token == token {
+			return r
+		}
+	}
+	return nil
+}
+
+// checkTick verifies a claim, or a result on top of its claim.
+func (l *ledger) checkTick(job string, txn *zkdev.Txn, rec zkrec.Tick) {
+	last := l.last[job]
+	l.last[job] = rec
+	if rec.State != zkrec.RunRunning {
+		if rec.RunID != last.RunID {
+			l.violatef(2, job, txn.Time, "the result of run %s replaces the claim of %s", rec.RunID, last.RunID)
+		}
+		return
+	}
+	tick := time.UnixMilli(rec.Tick)
+	switch {
+	case l.seen[rec.RunID]:
+		l.violatef(2, job, txn.Time, "run %s claims a second time, now %s", rec.RunID, clock(tick))
+	case rec.Tick <= last.Tick:
+		l.violatef(2, job, txn.Time, "%s claims %s after %s was claimed by %s", rec.SID, clock(tick), clock(time.UnixMilli(last.Tick)), last.SID)
+	}
+	l.seen[rec.RunID] = true
+	if rec.Token < last.Token {
+		l.violatef(4, job, txn.Time, "%s claims with token %d after %s had %d", rec.SID, rec.Token, last.SID, last.Token)
+	}
+	r := l.current(job)
+	if r == nil || r.token != rec.Token || r.sid != rec.SID {
+		l.violatef(3, job, txn.Time, "%s claims %s with token %d and is not the owner: %s", rec.SID, clock(tick), rec.Token, describe(r))
+		return
+	}
+	r.tick[rec.RunID], r.recs[rec.RunID] = txn, &rec
+}
+
+func describe(r *reign) string {
+	if r == nil {
+		return "nobody is"
+	}
+	return fmt.Sprintf("%s is, with %d", r.sid, r.token)
+}
+
+// checkRun verifies what a handler saw: from its start to the end of its right it had
+// the job for itself.
+func (l *ledger) checkRun(run *swtest.Run) {
+	r := l.reignOf(run.Job, run.Token)
+	switch {
+	case r == nil || r.sid != run.Instance.Name:
+		l.violatef(3, run.Job, run.Started, "run %s of %s has token %d, which the log does not give it", run.ID, run.Instance.Name, run.Token)
+		return
+	case r.tick[run.ID] == nil:
+		l.violatef(3, run.Job, run.Started, "run %s of %s has no claim in the log", run.ID, run.Instance.Name)
+		return
+	case r.tick[run.ID].Time.After(run.Started), r.recs[run.ID].Tick != run.Tick.UnixMilli():
+		l.violatef(3, run.Job, run.Started, "run %s of %s starts for %s, claimed at %s for %s", run.ID, run.Instance.Name,
+			clock(run.Tick), clock(r.tick[run.ID].Time), clock(time.UnixMilli(r.recs[run.ID].Tick)))
+	}
+	end := run.End()
+	if end.IsZero() {
+		l.violatef(7, run.Job, run.Started, "run %s of %s never ends", run.ID, run.Instance.Name)
+		return
+	}
+	if r.endBy != 0 && !r.gone && r.end.Before(end) && !l.excused(run, r.end) {
+		property := 1
+		if r.end.Before(run.Started) {
+			property = 3
+		}
+		l.violatef(property, run.Job, r.end, "%s has the right to run until %s (run %s since %s), the job passed on at %s, zxid %d",
+			run.Instance.Name, clock(end), run.ID, clock(run.Started), clock(r.end), r.endBy)
+	}
+	l.checkLease(run, r, end)
+}
+
+// checkLease verifies that a right never lasts longer than a lease after a heartbeat
+// that reached the server. A lease begins before the heartbeat is sent.
+func (l *ledger) checkLease(run *swtest.Run, r *reign, end time.Time) {
+	lease := l.session * 3 / 4
+	until := time.Time{}
+	for _, beat := range r.beats {
+		if beat.After(end) {
+			break
+		}
+		if gap := until; !gap.IsZero() && beat.After(gap) && gap.Before(end) && !gap.Before(run.Started) && !l.excused(run, gap) {
+			l.violatef(1, run.Job, gap, "%s keeps the right to run (run %s) for %v without a heartbeat", run.Instance.Name, run.ID, beat.Sub(gap)+lease)
+			return
+		}
+		until = beat.Add(lease)
+	}
+	switch {
+	case until.Before(run.Started):
+		l.violatef(3, run.Job, run.Started, "run %s of %s starts %v after its lease", run.ID, run.Instance.Name, run.Started.Sub(until))
+	case until.Before(end) && !l.excused(run, until):
+		l.violatef(1, run.Job, until, "%s keeps the right to run (run %s) until %s, its lease ended at %s", run.Instance.Name, run.ID, clock(end), clock(until))
+	}
+}
+
+// excused says that the instance's session had been ended from outside, so lately that
+// a lease from before may go on.
+func (l *ledger) excused(run *swtest.Run, at time.Time) bool {
+	for _, f := range l.forced {
+		if f.sids[run.Instance.Name] && !at.Before(f.at) && at.Sub(f.at) <= l.session {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,194 @@
+package sim
+
+import (
+	"iter"
+	"maps"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+func mapKeys[K comparable, V any](m map[K]V) iter.Seq[K] { return maps.Keys(m) }
+
+// fault lets one thing happen.
+func (w *world) fault() {
+	live := w.cluster.Live()
+	if len(live) == 0 {
+		w.start("")
+		return
+	}
+	victim := live[w.rng.IntN(len(live))]
+	switch w.rng.IntN(14) {
+	case 0, 1:
+		w.kill(victim, len(live))
+	case 2, 3:
+		w.partition(victim)
+	case 4:
+		w.stall(victim)
+	case 5:
+		w.restart()
+	case 6, 7, 8:
+		w.cut(victim)
+	case 9, 10:
+		w.slow(victim)
+	case 11:
+		if w.Forced {
+			w.expire()
+		} else {
+			victim.Client.Disconnect()
+		}
+	case 12:
+		w.changeGroup(victim, len(live))
+	case 13:
+		w.changeJob()
+	}
+}
+
+func (w *world) kill(victim *swtest.Instance, live int) {
+	if live < 2 && w.rng.IntN(2) == 0 {
+		return
+	}
+	w.notef("%s is killed", victim.Name)
+	victim.Kill()
+	time.Sleep(w.upTo(2 * w.Session))
+	name := ""
+	if w.rng.IntN(2) == 0 {
+		name = victim.Name
+	}
+	w.start(name)
+}
+
+func (w *world) partition(victim *swtest.Instance) {
+	d := w.upTo(w.Session * 5 / 2)
+	w.notef("%s is partitioned for %v", victim.Name, d)
+	victim.Partition()
+	w.after(d, func() {
+		w.notef("%s is healed", victim.Name)
+		victim.Heal()
+	})
+}
+
+func (w *world) stall(victim *swtest.Instance) {
+	d := w.upTo(w.Session * 5 / 2)
+	w.notef("%s stalls for %v", victim.Name, d)
+	victim.Stall()
+	w.after(d, func() {
+		w.notef("%s goes on", victim.Name)
+		victim.Resume()
+	})
+}
+
+// restart takes the server away for a while.
+func (w *world) restart() {
+	mode := zkdev.KeepSessions
+	if w.Forced && w.rng.IntN(3) == 0 {
+		mode = zkdev.DropSessions
+	}
+	away := w.upTo(w.Session)
+	w.notef("the server goes for %v; keeps sessions: %v", away, mode)
+	w.cluster.Server.Stop()
+	time.Sleep(away)
+	if mode == zkdev.DropSessions {
+		w.force()
+	}
+	if err := w.cluster.Server.Restart(mode); err != nil {
+		w.violate(violation{7, "server", time.Now(), err.Error()})
+	}
+	w.notef("the server is back")
+}
+
+// force notes that sessions end from outside.
+func (w *world) force() {
+	sids := make(map[string]bool)
+	for _, i := range w.cluster.Live() {
+		sids[i.Name] = true
+	}
+	for _, i := range w.cluster.Instances() {
+		if i.State() == swtest.Stopping {
+			sids[i.Name] = true
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.forced = append(w.forced, forced{time.Now(), sids})
+}
+
+func (w *world) expire() {
+	sessions := w.cluster.Server.Sessions()
+	if len(sessions) == 0 {
+		return
+	}
+	session := sessions[w.rng.IntN(len(sessions))]
+	w.notef("session %#x of %s is ended from outside", session.ID, session.Client)
+	w.force()
+	_ = w.cluster.Server.ExpireSession(session.ID) // may have ended by itself
+}
+
+var cutOps = []zkdev.Op{
+	zkdev.OpMulti, zkdev.OpMulti, zkdev.OpMulti, zkdev.OpGetData, zkdev.OpGetChildren2, zkdev.OpExists,
+	zkdev.OpPing, zkdev.OpConnect, zkdev.OpSetWatches, zkdev.OpAny,
+}
+
+// cut breaks a connection at one of the victim's next requests.
+func (w *world) cut(victim *swtest.Instance) {
+	op := cutOps[w.rng.IntN(len(cutOps))]
+	action, what := zkdev.CutBefore(), "before"
+	if w.rng.IntN(3) > 0 {
+		action, what = zkdev.CutAfter(), "after"
+	}
+	skip := w.rng.IntN(4)
+	w.notef("%s is cut %s its %dth %v", victim.Name, what, skip+1, op)
+	w.control(victim, op, skip, 1, func() zkdev.Action { return action })
+}
+
+// slow delays some of the victim's next requests, or their replies.
+func (w *world) slow(victim *swtest.Instance) {
+	op := cutOps[w.rng.IntN(len(cutOps))]
+	d := w.upTo(w.Session * 6 / 10)
+	kind := zkdev.Delay
+	if w.rng.IntN(2) == 0 {
+		kind = zkdev.DelayReply
+	}
+	times := 1 + w.rng.IntN(5)
+	w.notef("%s waits %v at %d %v", victim.Name, d, times, op)
+	w.control(victim, op, 0, times, func() zkdev.Action { return kind(d) })
+}
+
+// control does something to the victim's requests, but for the first few.
+func (w *world) control(victim *swtest.Instance, op zkdev.Op, skip, times int, action func() zkdev.Action) {
+	name := victim.Place()
+	w.removes = append(w.removes, w.cluster.Server.ControlKeep(op, func(r *zkdev.Request) zkdev.Action {
+		if r.Client != name || times == 0 {
+			return zkdev.Pass()
+		}
+		if skip > 0 {
+			skip--
+			return zkdev.Pass()
+		}
+		times--
+		return action()
+	}))
+}
+
+// changeGroup has an instance join or leave.
+func (w *world) changeGroup(victim *swtest.Instance, live int) {
+	if live < 8 && (live < 2 || w.rng.IntN(2) == 0) {
+		w.start("")
+		return
+	}
+	w.notef("%s leaves", victim.Name)
+	victim.Leave()
+}
+
+func (w *world) changeJob() {
+	k := w.rng.IntN(w.Jobs)
+	if w.jobs[jobName(k)] {
+		w.cancel(k)
+		if w.rng.IntN(2) == 0 {
+			return
+		}
+		time.Sleep(w.upTo(w.Session))
+	}
+	w.submit(k)
+}

@@ -1,0 +1,115 @@
+package sim
+
+import (
+	"context"
+	"encoding/binary"
+	"net"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// breach is a rule of the protocol that an instance breaks: on the way to the server, so that
+// the instance is the production code, and believes that it kept the rule.
+type breach struct {
+	// check says which version of which node an operation of a transaction is to check
+	// instead of its own.
+	check func(op zkdev.Op, path string, version int32) (string, int32)
+	// granted is the session timeout that the instance is told.
+	granted time.Duration
+}
+
+// dial is a swtest.Setup's Dial.
+func (b *breach) dial(ctx context.Context, client *zkdev.Client) (net.Conn, error) {
+	conn, err := client.Dial(ctx, "", "")
+	if err != nil {
+		return nil, err
+	}
+	return &rewriter{Conn: conn, breach: b}, nil
+}
+
+// rewriter changes frames. The client writes each frame at once.
+type rewriter struct {
+	net.Conn
+
+	breach *breach
+	read   int // bytes of the connect response so far
+}
+
+func (c *rewriter) Write(p []byte) (int, error) {
+	const header = 12 // length, xid, type
+	if c.breach.check == nil || len(p) < header || zkdev.Op(binary.BigEndian.Uint32(p[8:])) != zkdev.OpMulti {
+		return c.Conn.Write(p)
+	}
+	ops := cursor{rest: p[header:]}
+	frame := append(append([]byte(nil), p[:header]...), ops.multi(c.breach.check)...)
+	binary.BigEndian.PutUint32(frame, uint32(len(frame)-4))
+	if _, err := c.Conn.Write(frame); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Read changes the granted timeout: four bytes after the length and the version.
+func (c *rewriter) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.breach.granted == 0 {
+		return n, err
+	}
+	ms := binary.BigEndian.AppendUint32(nil, uint32(c.breach.granted.Milliseconds()))
+	for k := range n {
+		if at := c.read + k - 8; at >= 0 && at < len(ms) {
+			p[k] = ms[at]
+		}
+	}
+	c.read += n
+	return n, err
+}
+
+// cursor reads a frame and writes another.
+type cursor struct{ rest, out []byte }
+
+// copy passes n bytes on.
+func (c *cursor) copy(n int) []byte {
+	head := c.rest[:n]
+	c.rest, c.out = c.rest[n:], append(c.out, head...)
+	return head
+}
+
+func (c *cursor) int() int32 { return int32(binary.BigEndian.Uint32(c.copy(4))) }
+
+func (c *cursor) bytes() []byte { return c.copy(int(max(c.int(), 0))) }
+
+// multi passes operations on, with the checks that change says.
+func (c *cursor) multi(change func(op zkdev.Op, path string, version int32) (string, int32)) []byte {
+	for {
+		op := zkdev.Op(c.int())
+		done := c.copy(1)[0] != 0
+		c.int()
+		if done {
+			return c.out
+		}
+		start := len(c.out)
+		path := string(c.bytes())
+		between := len(c.out)
+		switch op {
+		case zkdev.OpCreate:
+			c.bytes()
+			for range c.int() {
+				c.int()
+				c.bytes()
+				c.bytes()
+			}
+			c.int()
+			continue
+		case zkdev.OpSetData:
+			c.bytes()
+		default: // nothing between the path and the version
+		}
+		data := append([]byte(nil), c.out[between:]...)
+		path, version := change(op, path, c.int())
+		c.out = binary.BigEndian.AppendUint32(c.out[:start], uint32(len(path)))
+		c.out = append(append(c.out, path...), data...)
+		c.out = binary.BigEndian.AppendUint32(c.out, uint32(version))
+	}
+}

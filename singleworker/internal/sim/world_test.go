@@ -1,0 +1,339 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+const serverTick = 500 * time.Millisecond
+
+// profile is what may happen in one run; drawn from the seed.
+type profile struct {
+	Instances, Jobs int
+	Session, Sync   time.Duration
+	FaultEvery      time.Duration // mean
+	Alike           bool          // every instance has every handler
+	Forced          bool          // sessions are ended from outside
+	Noise           time.Duration
+}
+
+func drawProfile(r *rand.Rand, noise time.Duration) profile {
+	p := profile{
+		Instances: 2 + r.IntN(4), Jobs: 5 + r.IntN(15), Noise: noise,
+		Session: []time.Duration{4 * time.Second, 6 * time.Second, 10 * time.Second}[r.IntN(3)],
+		Alike:   r.IntN(4) > 0, Forced: r.IntN(3) == 0,
+	}
+	if r.IntN(6) == 0 { // few are large: they cost the most
+		p.Instances, p.Jobs = 6+r.IntN(3), 20+r.IntN(41)
+	}
+	p.Sync = p.Session / time.Duration(1+r.IntN(3))
+	p.FaultEvery = p.Session * time.Duration(1+r.IntN(8)) / 4
+	return p
+}
+
+// world is one cluster and what happens to it.
+type world struct {
+	profile
+
+	seed    uint64
+	cluster *swtest.Cluster
+	begun   time.Time
+	quiet   chan struct{} // closed when the noise stops
+	later   sync.WaitGroup
+
+	// Owned by the goroutine of the noise.
+	rng     *rand.Rand
+	started int
+	removes []func() // of controls
+
+	mu       sync.Mutex
+	jobs     map[string]bool // that exist
+	handlers map[string]map[string]bool
+	hooks    []adoption
+	forced   []forced
+	found    []violation
+
+	owned, even time.Duration // how long after the noise that was not so
+}
+
+// newWorld is called inside a bubble.
+func newWorld(t *testing.T, seed uint64, noise time.Duration) *world {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed, 2))
+	w := &world{
+		profile: drawProfile(rng, noise), seed: seed, rng: rng, begun: time.Now(), quiet: make(chan struct{}),
+		jobs: make(map[string]bool), handlers: make(map[string]map[string]bool),
+	}
+	w.cluster = swtest.New(t, swtest.Config{
+		SessionTimeout: w.Session, SyncPeriod: w.Sync, StopGrace: 2 * time.Second,
+		Server: zkdev.Config{Tick: serverTick, KeepLog: 5_000_000},
+	})
+	return w
+}
+
+func (w *world) notef(format string, args ...any) { w.cluster.Note(fmt.Sprintf(format, args...)) }
+
+// upTo draws a duration below d.
+func (w *world) upTo(d time.Duration) time.Duration { return time.Duration(w.rng.Int64N(int64(d))) }
+
+// after does something later, or when the noise stops.
+func (w *world) after(d time.Duration, f func()) {
+	w.later.Go(func() {
+		select {
+		case <-time.After(d):
+		case <-w.quiet:
+		}
+		f()
+	})
+}
+
+var schedules = []string{
+	"* * * * * ?", "*/2 * * * * ?", "*/5 * * * * ?", "*/15 * * * * ?", "0 * * * * ?", "@every 7s", "@every 45s", "@hourly",
+}
+
+func jobName(k int) string { return fmt.Sprintf("job%02d", k) }
+
+// handler works for a time that depends on the job: an instant, some seconds, or, to
+// watch the right to run without a gap, until it ends.
+func (w *world) handler(k int) singleworker.Handler {
+	lasts := []time.Duration{0, 50 * time.Millisecond, 3 * time.Second, 25 * time.Second, time.Hour}[k%5]
+	return func(ctx context.Context, _ *singleworker.Run) error {
+		select {
+		case <-time.After(lasts):
+			return nil
+		case <-w.quiet:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// start starts an instance, under a new name if none is given.
+func (w *world) start(name string) {
+	if name == "" {
+		name = fmt.Sprintf("i%d", w.started)
+		w.started++
+	}
+	setup := swtest.Setup{Handlers: make(map[string]singleworker.Handler)}
+	has := make(map[string]bool)
+	for k := range w.Jobs {
+		if w.Alike || w.rng.IntN(4) > 0 {
+			setup.Handlers[jobName(k)] = w.handler(k)
+			has[jobName(k)] = true
+		}
+	}
+	setup.Configure = func(cfg *singleworker.Config) {
+		cfg.Hooks.OnOwned = func(o singleworker.Ownership) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.hooks = append(w.hooks, adoption{o.Job, name, o.Token, time.Now()})
+		}
+	}
+	w.mu.Lock()
+	w.handlers[name] = has
+	w.mu.Unlock()
+	w.notef("%s starts", name)
+	w.cluster.Start(name, setup)
+}
+
+func (w *world) submit(k int) {
+	job := singleworker.Job{Name: jobName(k), Schedule: schedules[w.rng.IntN(len(schedules))]}
+	w.mu.Lock()
+	w.jobs[job.Name] = true
+	w.mu.Unlock()
+	w.operate("submit "+job.Name, func(ctx context.Context) error { return w.cluster.Submit(ctx, job) })
+}
+
+func (w *world) cancel(k int) {
+	w.mu.Lock()
+	delete(w.jobs, jobName(k))
+	w.mu.Unlock()
+	w.operate("cancel "+jobName(k), func(ctx context.Context) error { return w.cluster.Cancel(ctx, jobName(k)) })
+}
+
+// operate waits for what an operator does; the server may be away for a while.
+func (w *world) operate(what string, f func(ctx context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	err := f(ctx)
+	w.notef("%s: %v", what, err)
+	if err != nil {
+		w.violate(violation{5, what, time.Now(), err.Error()})
+	}
+}
+
+func (w *world) violate(v violation) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.found = append(w.found, v)
+}
+
+// run is the whole of it: the noise, the silence, and the end.
+func (w *world) run() {
+	for k := range w.Jobs {
+		if k < 5 || w.rng.IntN(4) > 0 {
+			w.submit(k)
+		}
+	}
+	for range w.Instances {
+		w.start("")
+		time.Sleep(w.upTo(w.Session))
+	}
+	for time.Since(w.begun) < w.Noise {
+		time.Sleep(w.upTo(2 * w.FaultEvery))
+		w.fault()
+	}
+	w.silence()
+	w.settle()
+	w.end()
+	w.found = append(w.found, check(evidence{
+		tree: w.cluster.Tree(), session: w.Session, log: w.cluster.Server.Log(), runs: w.cluster.Runs(),
+		hooks: w.hooks, forced: w.forced,
+	})...)
+}
+
+// silence ends the noise: what is broken mends, and who leaves has left.
+func (w *world) silence() {
+	for _, remove := range w.removes {
+		remove()
+	}
+	close(w.quiet)
+	w.later.Wait()
+	for _, i := range w.cluster.Instances() {
+		i.Resume()
+		if i.State() == swtest.Stopping {
+			<-i.Done()
+		}
+	}
+	w.notef("the noise stops")
+}
+
+// settle watches how soon every job is owned and the shares are even, and that it
+// stays so.
+func (w *world) settle() {
+	quiet := time.Now()
+	job, missing := "", ""
+	for {
+		since := time.Since(quiet)
+		if name, text := w.unowned(); text != "" {
+			w.owned, job, missing = since, name, text
+		}
+		uneven := w.uneven()
+		if uneven {
+			w.even = since
+		}
+		if since > w.evenWithin() || since > w.ownedWithin()+w.Sync && !uneven {
+			break
+		}
+		time.Sleep(serverTick)
+	}
+	if w.owned > w.ownedWithin() {
+		w.violate(violation{5, job, quiet.Add(w.owned), fmt.Sprintf("%v after the faults not owned by a live instance: %s", w.owned, missing)})
+	}
+	if w.even > w.evenWithin() {
+		w.violate(violation{6, "", time.Now(), fmt.Sprintf("after %v the shares are %v", w.even, w.cluster.Shares())})
+	}
+}
+
+// ownedWithin is property 5's time; see the test.
+func (w *world) ownedWithin() time.Duration { return w.Session + w.Sync + 6*serverTick }
+
+// evenWithin is property 6's: instances that did not take an offer during the noise are
+// offered nothing for 8 sync periods.
+func (w *world) evenWithin() time.Duration { return w.ownedWithin() + 10*w.Sync }
+
+// unowned names a job that some live instance has the handler of and none owns.
+func (w *world) unowned() (job, missing string) {
+	live := w.cluster.Live()
+	w.cluster.View(func(m *swtest.Model) { job, missing = w.unownedIn(m, live) })
+	return job, missing
+}
+
+func (w *world) unownedIn(m *swtest.Model, live []*swtest.Instance) (job, missing string) {
+	for _, name := range slices.Sorted(mapKeys(m.Jobs)) {
+		able := slices.ContainsFunc(live, func(i *swtest.Instance) bool { return w.handlers[i.Name][name] })
+		owner := m.LiveOwner(name)
+		running := slices.ContainsFunc(live, func(i *swtest.Instance) bool {
+			// A killed one of the same name lives on in the records, for a while.
+			return i.Name == owner && w.handlers[owner][name] && !m.Instances[owner].Since.Before(i.Since)
+		})
+		if able && !running {
+			return name, fmt.Sprintf("%+v, alive: %v", m.Jobs[name].Owner, m.Instances)
+		}
+	}
+	return "", ""
+}
+
+func (w *world) uneven() bool {
+	if !w.Alike {
+		return false
+	}
+	least, most := 1<<30, 0
+	for _, n := range w.cluster.Shares() {
+		least, most = min(least, n), max(most, n)
+	}
+	return most-least > 1
+}
+
+// end stops everything and looks for what is left: property 7.
+func (w *world) end() {
+	killed := make(map[string]bool)
+	for _, i := range w.cluster.Instances() {
+		if i.State() != swtest.Killed {
+			i.Leave()
+		}
+	}
+	for _, i := range w.cluster.Instances() {
+		<-i.Done()
+		if i.State() == swtest.Killed {
+			killed[i.Name] = true
+		} else if err := i.Stop(); errors.Is(err, singleworker.ErrNotHandedBack) {
+			killed[i.Name] = true // as good as: what it registered is left
+		} else if err != nil {
+			w.violate(violation{7, i.Name, time.Now(), fmt.Sprintf("Run returned %v", err)})
+		}
+	}
+	time.Sleep(w.Session + 2*serverTick) // for the sessions of those that were killed last
+	w.cluster.View(func(m *swtest.Model) { w.checkLeft(m, killed) })
+}
+
+// checkLeft looks at what a group that has ended leaves behind.
+func (w *world) checkLeft(m *swtest.Model, killed map[string]bool) {
+	for sid := range m.Instances {
+		w.violate(violation{7, sid, time.Now(), "its ephemeral node is left"})
+	}
+	if n := len(m.Sessions); n > 1 { // the operator's
+		w.violate(violation{7, "", time.Now(), fmt.Sprintf("%d sessions are left, want the operator's", n)})
+	}
+	for name, j := range m.Jobs {
+		for sid := range j.Beats {
+			if w.everAble(name) {
+				w.violate(violation{7, name, time.Now(), "the heartbeat of " + sid + " is left"})
+			}
+		}
+		for sid := range j.Registered {
+			if !killed[sid] {
+				w.violate(violation{7, name, time.Now(), "the registration of " + sid + " is left"})
+			}
+		}
+	}
+}
+
+// everAble says that an instance that lived to the end has the job's handler, and so
+// has cleaned up after the dead.
+func (w *world) everAble(job string) bool {
+	return slices.ContainsFunc(w.cluster.Instances(), func(i *swtest.Instance) bool {
+		return i.State() == swtest.Stopped && i.StoppedAfter(w.cluster.Begun().Add(w.Noise)) && w.handlers[i.Name][job]
+	})
+}

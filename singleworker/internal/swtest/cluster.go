@@ -1,0 +1,158 @@
+package swtest
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/internal/task"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// TB is the part of testing.TB that a Cluster needs.
+type TB interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Cleanup(f func())
+}
+
+// Config is what a Cluster is like. Each zero field means its default.
+type Config struct {
+	ServerType     string        // default "group"
+	SessionTimeout time.Duration // default 10 s
+	SyncPeriod     time.Duration // default 3 s
+	StopGrace      time.Duration // default 5 s
+	Logger         *slog.Logger  // of the instances; default none
+	Server         zkdev.Config  // default: no socket; virtual time needs that
+}
+
+// Cluster is a server and the instances that were started on it. Safe for concurrent use.
+type Cluster struct {
+	Server *zkdev.Server
+
+	tb    TB
+	cfg   Config
+	begun time.Time
+	tasks *task.Group // the instances
+	tree  zkrec.Tree
+
+	mu        sync.Mutex
+	instances []*Instance // every one that ever was, in the order of their starts
+	runs      []*Run      // in the order of their starts
+	notes     []Note
+	admin     *zkconn.Conn // opened when it is first needed
+
+	modelMu     sync.Mutex // guards what follows; held while the server is asked for its log
+	model       *Model
+	applied     int   // how much of the log is in it
+	appliedZxid int64 // of the last of that
+}
+
+// Note is something that happened to the cluster, for the report of a failure.
+type Note struct {
+	Time time.Time
+	Text string
+}
+
+// New starts a server. It and all instances end with the test.
+func New(tb TB, cfg Config) *Cluster {
+	tb.Helper()
+	cfg.ServerType = cmp.Or(cfg.ServerType, "group")
+	cfg.SessionTimeout = cmp.Or(cfg.SessionTimeout, 10*time.Second)
+	cfg.SyncPeriod = cmp.Or(cfg.SyncPeriod, 3*time.Second)
+	cfg.StopGrace = cmp.Or(cfg.StopGrace, 5*time.Second)
+	cfg.Server.Listen = cmp.Or(cfg.Server.Listen, zkdev.NoListen)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	c := &Cluster{
+		Server: zkdev.RunConfigT(tb, cfg.Server), tb: tb, cfg: cfg, begun: time.Now(),
+		tasks: task.NewGroup(context.Background()), tree: zkrec.NewTree(cfg.ServerType),
+	}
+	tb.Cleanup(c.Close)
+	return c
+}
+
+// Tree gives the paths of the group's records.
+func (c *Cluster) Tree() zkrec.Tree { return c.tree }
+
+// Begun is when the cluster was made.
+func (c *Cluster) Begun() time.Time { return c.begun }
+
+// Close ends all instances, orderly where the server can be reached, and waits for
+// them. Idempotent.
+func (c *Cluster) Close() {
+	instances := c.Instances()
+	for _, i := range instances {
+		i.Resume()
+		i.Leave()
+	}
+	for _, i := range instances {
+		i.cancel()
+	}
+	if err := c.tasks.Wait(); err != nil {
+		c.tb.Errorf("swtest: %v", err)
+	}
+	c.mu.Lock()
+	admin := c.admin
+	c.admin = nil
+	c.mu.Unlock()
+	if admin != nil {
+		admin.Close()
+	}
+}
+
+// Note adds a line to what is reported with a failure.
+func (c *Cluster) Note(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.notes = append(c.notes, Note{Time: time.Now(), Text: text})
+}
+
+// Notes lists what was noted, in order.
+func (c *Cluster) Notes() []Note {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]Note(nil), c.notes...)
+}
+
+// Instances lists every instance that was ever started, in order.
+func (c *Cluster) Instances() []*Instance {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]*Instance(nil), c.instances...)
+}
+
+// Live lists the instances that run and have not been told to stop.
+func (c *Cluster) Live() []*Instance {
+	var live []*Instance
+	for _, i := range c.Instances() {
+		if i.State() == Running {
+			live = append(live, i)
+		}
+	}
+	return live
+}
+
+// Submit creates a job. Like admin.Client.Submit it goes on trying until the server
+// has answered or ctx is done; admin itself cannot dial without a network.
+func (c *Cluster) Submit(ctx context.Context, job singleworker.Job) error {
+	spec := zkrec.Spec{Schedule: job.Schedule, TimeZone: job.TimeZone, Handler: job.Handler, Args: job.Args}
+	return c.write(ctx, func(ctx context.Context, conn *zkconn.Conn) error {
+		if err := conn.EnsureRoot(ctx, c.tree.Root()); err != nil {
+			return err
+		}
+		var ops []zkconn.Op
+		for _, node := range c.tree.NewJob(job.Name, spec) {
+			ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
+		}
+		_, err := conn.Multi(ctx, ops...)
+		return err
+	})
+}

@@ -1,0 +1,214 @@
+package swtest
+
+import (
+	"maps"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// Model is the group's tree as the server's transactions made it, worked out from the
+// log alone. Not safe for concurrent use.
+type Model struct {
+	Jobs      map[string]*Job
+	Instances map[string]Member // by id: those whose ephemeral node is there
+	Sessions  map[int64]bool    // those that live
+
+	tree zkrec.Tree
+}
+
+// Member is an instance's ephemeral node.
+type Member struct {
+	zkrec.Instance
+
+	Session int64
+	Since   time.Time
+}
+
+// Job is a job's records.
+type Job struct {
+	Name       string
+	Born       int64 // zxid: tells it from an earlier job of that name
+	Owner      zkrec.Owner
+	Token      int64 // zxid of the last change of the owner record
+	Since      time.Time
+	Version    int32 // of the owner record
+	Beats      map[string]time.Time
+	Tick       zkrec.Tick
+	Registered map[string]bool
+}
+
+// NewModel returns the model of an empty tree.
+func NewModel(tree zkrec.Tree) *Model {
+	return &Model{
+		Jobs: make(map[string]*Job), Instances: make(map[string]Member), Sessions: make(map[int64]bool), tree: tree,
+	}
+}
+
+// Apply takes in the next transaction. What was refused changes nothing.
+func (m *Model) Apply(txn zkdev.Txn) {
+	if txn.Code != zkdev.OK {
+		return
+	}
+	switch txn.Op {
+	case zkdev.OpConnect:
+		m.Sessions[txn.Session] = true
+	case zkdev.OpCloseSession:
+		delete(m.Sessions, txn.Session)
+	case zkdev.OpCreate, zkdev.OpCreate2, zkdev.OpSetData:
+		m.written(txn)
+	case zkdev.OpDelete:
+		m.deleted(txn)
+	default: // changes nothing
+	}
+}
+
+// Split tells which job a path belongs to, which of its nodes ("" for the job's own), and what
+// stands below that. For an instance's node the job is "" and the rest its id.
+func (m *Model) Split(full string) (job, node, rest string, ok bool) {
+	below, ok := strings.CutPrefix(full, m.tree.Root()+"/")
+	if !ok {
+		return "", "", "", false
+	}
+	if sid, found := strings.CutPrefix(full, m.tree.Instances()+"/"); found {
+		return "", path.Base(m.tree.Instances()), sid, true
+	}
+	job, below, _ = strings.Cut(below, "/")
+	node, rest, _ = strings.Cut(below, "/")
+	return job, node, rest, zkrec.IsJob(job)
+}
+
+// The names of a job's nodes, as Split gives them.
+const (
+	NodeJob      = ""
+	NodeRegister = "register"
+	NodeAlive    = "alive"
+	NodeTick     = "tick"
+)
+
+func (m *Model) written(txn zkdev.Txn) {
+	job, node, rest, ok := m.Split(txn.Path)
+	if !ok {
+		return
+	}
+	if job == "" {
+		record, _ := zkrec.ParseInstance(txn.Data) // one that cannot be read lives all the same
+		member := m.Instances[rest]
+		member.Instance = record
+		if txn.Op != zkdev.OpSetData {
+			member.Session, member.Since = txn.Session, txn.Time
+		}
+		m.Instances[rest] = member
+		return
+	}
+	j := m.Jobs[job]
+	if node == NodeJob && j == nil {
+		m.Jobs[job] = &Job{
+			Name: job, Born: txn.Zxid, Beats: make(map[string]time.Time), Registered: make(map[string]bool),
+		}
+	}
+	if j == nil {
+		return
+	}
+	switch {
+	case node == NodeAlive && rest == "":
+		j.Owner, _ = zkrec.ParseOwner(txn.Data)
+		j.Token, j.Since, j.Version = txn.Zxid, txn.Time, txn.Version
+	case node == NodeAlive:
+		j.Beats[rest] = txn.Time
+	case node == NodeTick:
+		j.Tick, _ = zkrec.ParseTick(txn.Data)
+	case node == NodeRegister && rest != "":
+		j.Registered[rest] = true
+	}
+}
+
+func (m *Model) deleted(txn zkdev.Txn) {
+	job, node, rest, ok := m.Split(txn.Path)
+	j := m.Jobs[job]
+	switch {
+	case !ok:
+	case job == "":
+		delete(m.Instances, rest)
+	case j == nil:
+	case node == NodeJob:
+		delete(m.Jobs, job)
+	case node == NodeAlive && rest != "":
+		delete(j.Beats, rest)
+	case node == NodeRegister && rest != "":
+		delete(j.Registered, rest)
+	}
+}
+
+// LiveOwner is the id of the instance that owns the job and lives, or "".
+func (m *Model) LiveOwner(job string) string {
+	j := m.Jobs[job]
+	if j == nil || j.Owner.SID == "" {
+		return ""
+	}
+	if member, lives := m.Instances[j.Owner.SID]; !lives || member.Incarnation != j.Owner.Incarnation {
+		return ""
+	}
+	return j.Owner.SID
+}
+
+// View calls f with the tree as it is now, which f must not keep or change.
+func (c *Cluster) View(f func(m *Model)) {
+	c.modelMu.Lock()
+	defer c.modelMu.Unlock()
+	log := c.Server.Log()
+	if n := c.applied; n == 0 || n > len(log) || log[n-1].Zxid != c.appliedZxid {
+		c.model, c.applied = NewModel(c.tree), 0 // also when the server has dropped a part of the log
+	}
+	for _, txn := range log[c.applied:] {
+		c.model.Apply(txn)
+		c.appliedZxid = txn.Zxid
+	}
+	c.applied = len(log)
+	f(c.model)
+}
+
+// Owners tells which instance owns each job that a live one owns.
+func (c *Cluster) Owners() map[string]string {
+	owners := make(map[string]string)
+	c.View(func(m *Model) {
+		for job := range m.Jobs {
+			if sid := m.LiveOwner(job); sid != "" {
+				owners[job] = sid
+			}
+		}
+	})
+	return owners
+}
+
+// Shares counts the jobs of each live instance, from Owners.
+func (c *Cluster) Shares() map[string]int {
+	shares := make(map[string]int)
+	for _, i := range c.Live() {
+		shares[i.Name] = 0
+	}
+	for sid := range maps.Values(c.Owners()) {
+		shares[sid]++
+	}
+	return shares
+}
+
+// Await looks a hundred times per session timeout until ok says yes, and reports whether that was so
+// within the time given.
+func (c *Cluster) Await(within time.Duration, ok func() bool) bool {
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	look := time.NewTicker(c.cfg.SessionTimeout / 100)
+	defer look.Stop()
+	for !ok() {
+		select {
+		case <-look.C:
+		case <-timer.C:
+			return ok()
+		}
+	}
+	return true
+}

@@ -1,0 +1,144 @@
+package swtest
+
+import (
+	"context"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
+)
+
+// Run is one call of a handler, as the handler saw it.
+type Run struct {
+	Instance *Instance
+	singleworker.Run
+
+	Started time.Time
+	// RightEnded is when the run's context ended, and Cause why; zero if the handler
+	// returned before. It may work until then and not longer.
+	RightEnded time.Time
+	Cause      error
+	// Ended is when the handler returned, or was killed; zero while it goes on.
+	Ended  time.Time
+	Err    error
+	Killed bool
+}
+
+// End is when the run had no right any more, or had returned; zero while it goes on.
+func (r *Run) End() time.Time {
+	if !r.RightEnded.IsZero() && (r.Ended.IsZero() || r.RightEnded.Before(r.Ended)) {
+		return r.RightEnded
+	}
+	return r.Ended
+}
+
+// Runs lists the runs so far, in the order of their starts. The copies do not change.
+func (c *Cluster) Runs() []Run {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	runs := make([]Run, len(c.runs))
+	for k, r := range c.runs {
+		runs[k] = *r
+	}
+	return runs
+}
+
+// recorded has the calls of a handler recorded, and ends them with a kill.
+func (i *Instance) recorded(h singleworker.Handler) singleworker.Handler {
+	c := i.cluster
+	return func(ctx context.Context, run *singleworker.Run) error {
+		r := &Run{Instance: i, Run: *run, Started: time.Now()}
+		if !c.started(r) {
+			return errKilled // whoever is dead calls no handler
+		}
+		inner, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(i.life, func() { cancel(errKilled) })()
+		defer context.AfterFunc(ctx, func() { c.rightEnded(r, ctx) })()
+		err := h(inner, run)
+		c.ended(r, ctx, err)
+		return err
+	}
+}
+
+// started records a run unless its instance is dead.
+func (c *Cluster) started(r *Run) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.Instance.State() == Killed {
+		return false
+	}
+	c.runs = append(c.runs, r)
+	return true
+}
+
+func (c *Cluster) rightEnded(r *Run, ctx context.Context) { //nolint:revive // ctx is what it asks about
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !r.Killed && r.Ended.IsZero() && r.RightEnded.IsZero() {
+		r.RightEnded, r.Cause = time.Now(), context.Cause(ctx)
+	}
+}
+
+func (c *Cluster) ended(r *Run, ctx context.Context, err error) { //nolint:revive // as above
+	if ctx.Err() != nil {
+		c.rightEnded(r, ctx)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !r.Killed {
+		r.Ended, r.Err = time.Now(), err
+	}
+}
+
+// killed ends the runs of an instance, at this moment.
+func (c *Cluster) killed(i *Instance) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.runs {
+		if r.Instance == i && r.Ended.IsZero() {
+			r.Killed, r.Ended, r.Err = true, time.Now(), errKilled
+		}
+	}
+}
+
+// whileAlive wraps hooks: nobody hears from the dead.
+func (i *Instance) whileAlive(h singleworker.Hooks) singleworker.Hooks {
+	alive := func() bool { return i.State() != Killed }
+	out := singleworker.Hooks{}
+	if f := h.OnOwned; f != nil {
+		out.OnOwned = func(o singleworker.Ownership) {
+			if alive() {
+				f(o)
+			}
+		}
+	}
+	if f := h.OnReleased; f != nil {
+		out.OnReleased = func(o singleworker.Ownership, cause error) {
+			if alive() {
+				f(o, cause)
+			}
+		}
+	}
+	if f := h.OnRunStart; f != nil {
+		out.OnRunStart = func(r singleworker.RunInfo) {
+			if alive() {
+				f(r)
+			}
+		}
+	}
+	if f := h.OnRunEnd; f != nil {
+		out.OnRunEnd = func(r singleworker.RunResult) {
+			if alive() {
+				f(r)
+			}
+		}
+	}
+	if f := h.OnTickSkipped; f != nil {
+		out.OnTickSkipped = func(job string, tick time.Time, cause error) {
+			if alive() {
+				f(job, tick, cause)
+			}
+		}
+	}
+	return out
+}

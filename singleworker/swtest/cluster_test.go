@@ -1,0 +1,119 @@
+package swtest_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/swtest"
+)
+
+// strict is a TB that notes failures of the helpers, which are what is tested.
+type strict struct {
+	*testing.T
+
+	failures []string
+}
+
+func (s *strict) Errorf(format string, args ...any) {
+	s.failures = append(s.failures, fmt.Sprintf(format, args...))
+}
+
+func (s *strict) Fatalf(format string, args ...any) { s.Errorf(format, args...) }
+
+// told expects one failure that begins so, and forgets it.
+func (s *strict) told(want string) {
+	s.Helper()
+	if len(s.failures) != 1 || !strings.HasPrefix(s.failures[0], want) {
+		s.T.Errorf("told %q, want one %q", s.failures, want)
+	}
+	s.failures = nil
+}
+
+func bubble(t *testing.T, test func(t *strict, c *swtest.Cluster)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tb := &strict{T: t}
+		test(tb, swtest.New(tb))
+		if tb.failures != nil {
+			t.Errorf("told %q", tb.failures)
+		}
+	})
+}
+
+const everySecond = "* * * * * ?"
+
+func TestHelpersTellWhatIsWrong(t *testing.T) {
+	bubble(t, func(t *strict, c *swtest.Cluster) {
+		c.AwaitOwned("report")
+		t.told(`swtest: after 20s nobody owns ["report"]`)
+		c.AssertOnce("report")
+		t.told("swtest: report never ran")
+		c.Submit(singleworker.Job{Name: "report", Schedule: everySecond})
+		c.Submit(singleworker.Job{Name: "report", Schedule: everySecond})
+		t.told("swtest: submit report: ")
+		c.Start("one", handlers)
+		c.AwaitOwner("report", "two")
+		t.told(`swtest: after 20s report is owned by "one", want "two"`)
+		c.Cancel("report")
+		n := len(c.Runs("report"))
+		c.AwaitRuns("report", n+1)
+		t.told("swtest: after 20s report has ")
+		if owners := c.Owners(); len(owners) != 0 {
+			t.T.Errorf("a cancelled job is owned: %v", owners)
+		}
+	})
+}
+
+// A handler that ignores its context works on when it has no right to: that is not what
+// AssertOnce is about, but two with the right are.
+func TestAssertOnceOfAnOwnerThatIsAway(t *testing.T) {
+	bubble(t, func(_ *strict, c *swtest.Cluster) {
+		stubborn := map[string]singleworker.Handler{"report": func(context.Context, *singleworker.Run) error {
+			time.Sleep(10 * time.Second)
+			return nil
+		}}
+		one := c.Start("one", stubborn, singleworker.Job{Name: "report", Schedule: everySecond})
+		c.AwaitOwner("report", "one")
+		c.Start("two", handlers)
+		time.Sleep(2 * time.Second)
+		one.Partition()
+		c.AwaitOwner("report", "two")
+		c.AwaitRuns("report", 3)
+		one.Heal()
+		time.Sleep(20 * time.Second)
+		c.AssertOnce("report")
+	})
+}
+
+// An application that makes its Manager itself takes part.
+func TestManagerConfig(t *testing.T) {
+	bubble(t, func(t *strict, c *swtest.Cluster) {
+		m, err := singleworker.New(c.ManagerConfig("own"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Handle("report", handlers["report"]); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
+		c.Submit(singleworker.Job{Name: "report", Schedule: everySecond})
+		c.AwaitOwner("report", "own")
+		other := c.Start("other", handlers)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		c.AwaitOwner("report", "other")
+		if err := other.Stop(); err != nil || other.Name() != "other" || c.Server().Zxid() == 0 {
+			t.T.Errorf("%s: %v", other.Name(), err)
+		}
+	})
+}

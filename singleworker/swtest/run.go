@@ -1,0 +1,99 @@
+package swtest
+
+import (
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+)
+
+// Instance is one start of one instance.
+type Instance struct{ i *swtest.Instance }
+
+// Name is the instance's id.
+func (i *Instance) Name() string { return i.i.Name }
+
+// Stop stops the instance orderly, as the end of Manager.Run's context does, and returns
+// what Run returned.
+func (i *Instance) Stop() error { return i.i.Stop() }
+
+// Kill ends the instance as SIGKILL does; see the package comment.
+func (i *Instance) Kill() { i.i.Kill() }
+
+// Partition takes the instance off the network, in both directions, until Heal.
+func (i *Instance) Partition() { i.i.Partition() }
+
+// Heal ends a partition.
+func (i *Instance) Heal() { i.i.Heal() }
+
+// Run is one call of a handler.
+type Run struct {
+	Instance string
+	ID       string
+	Job      string
+	Tick     time.Time
+	Token    int64 // grows with every change of the job's owner
+	Started  time.Time
+	Ended    time.Time // zero while it goes on
+	Err      error     // what the handler returned
+	Killed   bool      // its instance was killed in mid-run
+}
+
+// Runs lists the runs of a job so far, in the order of their starts.
+func (c *Cluster) Runs(job string) []Run {
+	var runs []Run
+	for _, r := range c.group.Runs() {
+		if r.Job == job {
+			runs = append(runs, Run{
+				Instance: r.Instance.Name, ID: r.ID, Job: r.Job, Tick: r.Tick, Token: r.Token,
+				Started: r.Started, Ended: r.Ended, Err: r.Err, Killed: r.Killed,
+			})
+		}
+	}
+	return runs
+}
+
+// AwaitRuns waits until the job has been run n times, since the cluster was made, and those
+// runs have ended. It returns all.
+func (c *Cluster) AwaitRuns(job string, n int) []Run {
+	c.tb.Helper()
+	var runs []Run
+	ended := func() bool {
+		runs = c.Runs(job)
+		left := n
+		for _, r := range runs {
+			if !r.Ended.IsZero() {
+				left--
+			}
+		}
+		return left <= 0
+	}
+	if !c.group.Await(c.cfg.Patience, ended) {
+		c.tb.Fatalf("swtest: after %v %s has %d runs, want %d that have ended", c.cfg.Patience, job, len(runs), n)
+	}
+	return runs
+}
+
+// AssertOnce fails the test unless the job has run, no tick was run twice, and no two
+// runs had the right to run at the same time.
+func (c *Cluster) AssertOnce(job string) {
+	c.tb.Helper()
+	ticks := make(map[int64]string)
+	var before *swtest.Run
+	for _, r := range c.group.Runs() {
+		if r.Job != job {
+			continue
+		}
+		if other, twice := ticks[r.Tick.UnixMilli()]; twice {
+			c.tb.Errorf("swtest: tick %v of %s was run twice, by %s and %s", r.Tick, job, other, r.Instance.Name)
+		}
+		ticks[r.Tick.UnixMilli()] = r.Instance.Name
+		if before != nil && (before.End().IsZero() || r.Started.Before(before.End())) {
+			c.tb.Errorf("swtest: a run of %s on %s began at %v, the one before on %s had the right to run until %v",
+				job, r.Instance.Name, r.Started, before.Instance.Name, before.End())
+		}
+		before = &r
+	}
+	if before == nil {
+		c.tb.Errorf("swtest: %s never ran", job)
+	}
+}
