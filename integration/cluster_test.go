@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,6 +46,18 @@ type cluster struct {
 	children  []*child
 }
 
+// attempts numbers the tests that run: with -count one finds nothing of its last time on
+// the server that all share. The clusters of one test have the same group.
+var (
+	attempts sync.Map // by *testing.T
+	attempt  atomic.Int64
+)
+
+func groupOf(t *testing.T) string {
+	n, _ := attempts.LoadOrStore(t, attempt.Add(1))
+	return fmt.Sprintf("%s-%d", strings.ReplaceAll(t.Name(), "/", "."), n)
+}
+
 // newCluster makes a group without instances. Its end stops them all and checks what
 // holds always.
 func newCluster(t *testing.T, server *zkserver.Server) *cluster {
@@ -57,7 +70,7 @@ func newClusterAt(t *testing.T, server *zkserver.Server, chroot, auth string) *c
 	t.Helper()
 	c := &cluster{
 		t: t, server: server, servers: server.Addr() + chroot, chroot: chroot,
-		group: strings.NewReplacer("/", ".").Replace(t.Name()), auth: auth, dir: t.TempDir(), log: &tailLog{},
+		group: groupOf(t), auth: auth, dir: t.TempDir(), log: &tailLog{},
 	}
 	c.ledger = &ledger{path: filepath.Join(c.dir, "ledger")}
 	t.Cleanup(c.check)
