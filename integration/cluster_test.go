@@ -54,6 +54,7 @@ var (
 )
 
 func groupOf(t *testing.T) string {
+	t.Helper()
 	n, _ := attempts.LoadOrStore(t, attempt.Add(1))
 	return fmt.Sprintf("%s-%d", strings.ReplaceAll(t.Name(), "/", "."), n)
 }
