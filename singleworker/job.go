@@ -74,11 +74,9 @@ func specOf(j Job) (zkrec.Spec, error) {
 	}
 	written := spec
 	written.Declared = spec.Fingerprint()
-	if size := len(written.Encode()); size > zkrec.MaxRecordBytes {
-		return zkrec.Spec{}, &ConfigError{
-			Field: "Job.Args", Value: fmt.Sprintf("%d bytes", size),
-			Err: fmt.Errorf("the job's record may have %d bytes", zkrec.MaxRecordBytes),
-		}
+	record := written.Encode()
+	if err := zkrec.CheckSize(record); err != nil {
+		return zkrec.Spec{}, &ConfigError{Field: "Job.Args", Value: fmt.Sprintf("%d bytes", len(record)), Err: err}
 	}
 	return spec, nil
 }

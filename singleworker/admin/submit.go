@@ -38,9 +38,8 @@ func Check(job Job, now time.Time) error {
 }
 
 func checkSize(record []byte) error {
-	if size := len(record); size > zkrec.MaxRecordBytes {
-		return &InvalidError{"Args", fmt.Sprintf("%d bytes", size),
-			fmt.Errorf("the job's record may have %d bytes", zkrec.MaxRecordBytes)}
+	if err := zkrec.CheckSize(record); err != nil {
+		return &InvalidError{"Args", fmt.Sprintf("%d bytes", len(record)), err}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package coord
 import (
 	"context"
 	"errors"
+	"iter"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
@@ -34,10 +35,7 @@ var errTooManyRefusals = errors.Join(zkconn.ErrLost, errors.New("too many refusa
 // done, in the loop, for each: a group that is refused does not keep the
 // others back.
 func (c *Coordinator) applyBatches(groups [][]zkconn.Op, done func(i int, r result)) {
-	for start := 0; start < len(groups); {
-		chunk := groups[start : start+fitting(groups[start:])]
-		first := start
-		start += len(chunk)
+	for first, chunk := range chunks(groups) {
 		c.async("batch", func(ctx context.Context) func() {
 			results := c.applyBatch(ctx, chunk)
 			return func() {
@@ -46,6 +44,20 @@ func (c *Coordinator) applyBatches(groups [][]zkconn.Op, done func(i int, r resu
 				}
 			}
 		})
+	}
+}
+
+// chunks divides the groups into such as fit in one transaction, each with the
+// index of its first.
+func chunks(groups [][]zkconn.Op) iter.Seq2[int, [][]zkconn.Op] {
+	return func(yield func(int, [][]zkconn.Op) bool) {
+		for first := 0; first < len(groups); {
+			chunk := groups[first : first+fitting(groups[first:])]
+			if !yield(first, chunk) {
+				return
+			}
+			first += len(chunk)
+		}
 	}
 }
 

@@ -162,9 +162,8 @@ func (c *Coordinator) registerAll(ctx context.Context) error {
 			groups = append(groups, []zkconn.Op{zkconn.CreateOp(path, nil)})
 		}
 	}
-	for start := 0; start < len(groups); start += maxBatch {
-		// What is refused, the job's first refresh looks into.
-		c.applyBatch(ctx, groups[start:min(start+maxBatch, len(groups))])
+	for _, chunk := range chunks(groups) {
+		c.applyBatch(ctx, chunk) // what is refused, the job's first refresh looks into
 	}
 	return nil
 }

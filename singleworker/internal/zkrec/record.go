@@ -17,6 +17,14 @@ const Schema = 1
 // claims still fits in a frame.
 const MaxRecordBytes = 64 << 10
 
+// CheckSize reports why a record is too long to be written.
+func CheckSize(record []byte) error {
+	if len(record) > MaxRecordBytes {
+		return fmt.Errorf("the job's record may have %d bytes", MaxRecordBytes)
+	}
+	return nil
+}
+
 // SchemaError refuses a record written by a newer version.
 type SchemaError struct {
 	Found int // the record's schema
