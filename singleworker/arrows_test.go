@@ -114,6 +114,18 @@ var forbidden = []arrow{
 		reason: "the sample is an application as a new user would write it",
 	},
 	{
+		from: "...", except: []string{"cmd/swctl", "sample/..."}, to: []string{"sample/..."}, tests: true,
+		reason: "the sample is there to be read; only swctl carries it, so that dev --demo needs no source tree",
+	},
+	{
+		from: "sample/record", to: []string{outside}, tests: true,
+		reason: "whoever judges what was run must not learn from the library what was due",
+	},
+	{
+		from: "sample/demo", to: []string{"singleworker/..."}, tests: true,
+		reason: "the demonstration does what an operator can: it starts processes, sends signals and asks swctl",
+	},
+	{
 		from: "integration/...", to: []string{"singleworker/internal/..."}, tests: true,
 		reason: "integration tests see what users and operators see",
 	},

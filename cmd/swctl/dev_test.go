@@ -12,8 +12,15 @@ import (
 func TestDevGolden(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	golden(t, "dev", h.transcript("dev")+h.transcript("dev", "--port", "0", "-o", "json")+
-		h.transcript("dev", "--port", "65536")+h.transcript("dev", "now"))
+	var text strings.Builder
+	for _, line := range []string{
+		"dev", "dev --port 0 -o json", "dev --port 65536", "dev now", "dev --keep",
+		"dev --demo now", "dev --demo -o json", "dev --demo --auth-file x", "dev --demo --zk z --port 0", "dev --demo --zk=",
+		"demo-instance",
+	} {
+		text.WriteString(h.transcript(strings.Fields(line)...))
+	}
+	golden(t, "dev", text.String())
 }
 
 // The real server: it says where it is as soon as it serves, and ends with its context.

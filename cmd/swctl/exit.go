@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"syscall"
 
+	"github.com/swjobs/singleworker/sample/demo"
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
@@ -39,7 +40,7 @@ type exitInfo struct {
 func exitInfos() []exitInfo {
 	return []exitInfo{
 		{exitOK, "ok", "done"},
-		{exitNo, "no", "ran well, and the answer is no (no command gives it yet)"},
+		{exitNo, "no", "ran well, and the answer is no: dev --demo printed FAIL"},
 		{exitUsage, "invalid", "wrong usage or invalid input: a flag, a schedule, a name, a file"},
 		{exitNotFound, "not_found", "no such job"},
 		{exitConflict, "conflict", "the job exists and differs, or somebody else kept changing it"},
@@ -79,6 +80,8 @@ func classify(err error) exitCode {
 		return exitInterrupted // likewise, a person
 	case errors.As(err, &misuse):
 		return exitUsage // the command line, before anything was asked of a server
+	case errors.Is(err, demo.ErrFailed):
+		return exitNo // it ran to its end, and has shown what must not be
 	case errors.Is(err, errUnconfirmed):
 		return exitUnconfirmed // nobody said yes, so nothing was done
 	case errors.As(err, &invalid):
@@ -139,6 +142,9 @@ func hintOf(err error) string {
 // report writes an error to stderr and returns the exit code.
 func (a *app) report(err error, asJSON bool) exitCode {
 	code, hint := classify(err), hintOf(err)
+	if code == exitNo {
+		return code // the answer is on stdout
+	}
 	if asJSON {
 		var text bytes.Buffer
 		body := jsonErrorBody{Code: code.name(), Message: err.Error(), Hint: hint}

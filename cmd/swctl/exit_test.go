@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/swjobs/singleworker/sample/demo"
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
@@ -34,6 +35,7 @@ func TestExitCodes(t *testing.T) {
 		{exitDenied, wrap(admin.ErrDenied)},
 		{exitDenied, wrap(admin.ErrDenied, admin.ErrUnavailable)},
 		{exitTimeout, wrap(context.DeadlineExceeded)},
+		{exitNo, demo.ErrFailed},
 		{exitUnconfirmed, wrap(errUnconfirmed)},
 		{exitInternal, wrap(errors.New("x"))},
 		{exitInternal, wrap(context.Canceled)},

@@ -6,6 +6,9 @@
 // command, its flags and its arguments; urfave/cli reads the flags; the
 // command (one file each) calls admin and renders into a buffer; an error
 // becomes one to three lines on stderr and an exit code (exit.go).
+//
+// Two things are not of that kind: swctl dev is a server (dev.go), and swctl dev --demo
+// shows the sample on it (demo.go). For the demo swctl also is each of the instances.
 package main
 
 import (

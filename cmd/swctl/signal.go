@@ -30,9 +30,13 @@ func signalOf(ctx context.Context) error {
 // *signalError as its cause. The second one has its usual effect, so a command
 // that does not want to end can still be ended.
 func untilSignal(parent context.Context) (ctx context.Context, stop func()) {
+	return untilOneOf(parent, os.Interrupt, syscall.SIGTERM)
+}
+
+func untilOneOf(parent context.Context, signals ...os.Signal) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	caught := make(chan os.Signal, 1)
-	signal.Notify(caught, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(caught, signals...)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

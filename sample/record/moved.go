@@ -1,12 +1,11 @@
-package main
+package record
 
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"maps"
-	"path/filepath"
 	"slices"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -14,10 +13,10 @@ import (
 // was killed or told to stop.
 type move struct {
 	job    string
-	period millis
+	period Millis
 	to     string
-	owned  millis // until another instance owned it, by ZooKeeper's clock
-	ran    millis // until its first run there
+	owned  Millis // until another instance owned it, by ZooKeeper's clock
+	ran    Millis // until its first run there
 	missed int    // ticks that nobody ran
 }
 
@@ -28,11 +27,11 @@ func (d *demo) moves(step string) ([]move, error) {
 	if at == 0 {
 		return nil, fmt.Errorf("events: no %s", step)
 	}
-	before, err := readOwners(filepath.Join(d.dir, "before-"+step+".json"))
+	before, err := d.dir.readOwners("before-" + step)
 	if err != nil {
 		return nil, err
 	}
-	after, err := readOwners(filepath.Join(d.dir, "after-"+step+".json"))
+	after, err := d.dir.readOwners("after-" + step)
 	if err != nil {
 		return nil, err
 	}
@@ -57,8 +56,8 @@ func (d *demo) moves(step string) ([]move, error) {
 	return list, nil
 }
 
-func (d *demo) firstRunElsewhere(m *move, at millis, sid string) bool {
-	var last millis // the last tick that the old owner ran
+func (d *demo) firstRunElsewhere(m *move, at Millis, sid string) bool {
+	var last Millis // the last tick that the old owner ran
 	for _, r := range d.runs[m.job] {
 		switch {
 		case r.SID == sid:
@@ -74,34 +73,37 @@ func (d *demo) firstRunElsewhere(m *move, at millis, sid string) bool {
 	return false
 }
 
-// moved prints the moves of a step as a table.
-func moved(out io.Writer, dir, step string) error {
-	d, err := readDemo(dir)
+// Moved is a table of where the jobs went of the instance that was killed or stopped:
+// step is kill or stop. It fails while one of them has not run elsewhere.
+func (d Dir) Moved(step string) (string, error) {
+	all, err := d.read()
 	if err != nil {
-		return err
+		return "", err
 	}
-	list, err := d.moves(step)
+	list, err := all.moves(step)
 	if err != nil {
-		return err
+		return "", err
 	}
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "JOB\tEVERY\tWENT TO\tOWNED AFTER\tRAN AFTER\tTICKS MISSED")
 	for _, m := range list {
 		fmt.Fprintf(table, "%s\t%d s\t%s\t%d ms\t%d ms\t%d\n", m.job, m.period/1000, m.to, m.owned, m.ran, m.missed)
 	}
-	return table.Flush()
+	err = table.Flush()
+	return text.String(), err
 }
 
 // takeoverBound is how long after a kill a job runs elsewhere at the latest: its
 // session ends, the server notices at its next tick, the job's next tick comes.
 // For a job that is due each second and a server tick of 500 ms it is 1.5 s more
 // than the session timeout.
-func (e events) takeoverBound(period millis) millis { return e.session + e.serverTick + period }
+func (e events) takeoverBound(period Millis) Millis { return e.session + e.serverTick + period }
 
 // takeovers says how long the takeovers took, for each period: a job that is
 // due less often is waited for longer.
 func (e events) takeovers(list []move) string {
-	worst := make(map[millis]millis)
+	worst := make(map[Millis]Millis)
 	for _, m := range list {
 		worst[m.period] = max(worst[m.period], m.ran)
 	}
@@ -116,6 +118,6 @@ func (e events) takeovers(list []move) string {
 }
 
 // slowestHandOver is the longest time until another instance owned a job.
-func slowestHandOver(list []move) millis {
+func slowestHandOver(list []move) Millis {
 	return slices.MaxFunc(list, func(a, b move) int { return cmp.Compare(a.owned, b.owned) }).owned
 }

@@ -1,9 +1,10 @@
-package main
+package instance
 
 import (
 	"cmp"
 	"errors"
 	"flag"
+	"io"
 	"os"
 	"time"
 
@@ -23,11 +24,12 @@ type options struct {
 	allowURLs      []string
 }
 
-func parseFlags(args []string) (options, error) {
+func parseFlags(args []string, stderr io.Writer) (options, error) {
 	var opts options
 	var ledgerPath string
 	var work time.Duration
 	flags := flag.NewFlagSet("app", flag.ContinueOnError)
+	flags.SetOutput(stderr)
 	flags.StringVar(&opts.zk, "zk", cmp.Or(os.Getenv("ZK"), "127.0.0.1:2181"), "ZooKeeper `servers`, host:port,...[/chroot] ($ZK)")
 	flags.StringVar(&opts.serverType, "server-type", "demo", "`name` of the group of instances that share jobs")
 	flags.StringVar(&opts.id, "id", "", "`name` of this instance (default: host, process id and four random characters)")
@@ -57,14 +59,14 @@ func appendTo(list *[]string) func(string) error {
 
 // handlers are what jobs can name. Without its flag, neither command nor http
 // is among them: what jobs may do is decided here, not in ZooKeeper.
-func (o options) handlers() (map[string]singleworker.Handler, error) {
+func (o options) handlers(stdout io.Writer) (map[string]singleworker.Handler, error) {
 	handlers := map[string]singleworker.Handler{
-		"print-number": jobs.PrintNumber(os.Stdout),
-		"print-time":   jobs.PrintTime(os.Stdout),
+		"print-number": jobs.PrintNumber(stdout),
+		"print-time":   jobs.PrintTime(stdout),
 	}
 	var err error
 	if len(o.allowCommands) > 0 {
-		handlers["command"], err = jobs.Command(jobs.CommandConfig{Allow: o.allowCommands, Output: os.Stdout})
+		handlers["command"], err = jobs.Command(jobs.CommandConfig{Allow: o.allowCommands, Output: stdout})
 		if err != nil {
 			return nil, err
 		}

@@ -1,4 +1,4 @@
-package main
+package record
 
 import (
 	"encoding/json"
@@ -23,7 +23,7 @@ import (
 //	50000  quit
 type scenario struct {
 	events []string
-	runs   []oneRun
+	runs   []Run
 	owners map[string]map[string]owner // by file, by job
 }
 
@@ -66,9 +66,9 @@ func newScenario() *scenario {
 }
 
 // addRuns adds runs of 60 ms that start 3 ms late, for the ticks from first to last.
-func (s *scenario) addRuns(job, sid string, token int64, period, first, last millis) {
+func (s *scenario) addRuns(job, sid string, token int64, period, first, last Millis) {
 	for tick := first; tick <= last; tick += period {
-		s.runs = append(s.runs, oneRun{
+		s.runs = append(s.runs, Run{
 			Job: job, Tick: tick, SID: sid, Token: token, Attempt: 1,
 			Start: tick + 3, End: tick + 63, Outcome: "ok",
 		})
@@ -76,14 +76,14 @@ func (s *scenario) addRuns(job, sid string, token int64, period, first, last mil
 }
 
 // run is the run of a tick, to be changed.
-func (s *scenario) run(job string, tick millis) *oneRun {
-	i := slices.IndexFunc(s.runs, func(r oneRun) bool { return r.Job == job && r.Tick == tick })
+func (s *scenario) run(job string, tick Millis) *Run {
+	i := slices.IndexFunc(s.runs, func(r Run) bool { return r.Job == job && r.Tick == tick })
 	return &s.runs[i]
 }
 
 // drop removes the runs of the ticks from first to last.
-func (s *scenario) drop(job string, first, last millis) {
-	s.runs = slices.DeleteFunc(s.runs, func(r oneRun) bool {
+func (s *scenario) drop(job string, first, last Millis) {
+	s.runs = slices.DeleteFunc(s.runs, func(r Run) bool {
 		return r.Job == job && first <= r.Tick && r.Tick <= last
 	})
 }
@@ -94,7 +94,7 @@ func (s *scenario) dropEvent(start string) {
 }
 
 // write makes the directory of the demonstration.
-func (s *scenario) write(t *testing.T) string {
+func (s *scenario) write(t *testing.T) Dir {
 	t.Helper()
 	dir := t.TempDir()
 	put := func(name, text string) {
@@ -121,26 +121,31 @@ func (s *scenario) write(t *testing.T) string {
 		}
 		put(name+".json", `{"apiVersion":"swctl/v1","kind":"JobList","items":[`+strings.Join(items, ",")+`]}`)
 	}
-	return dir
+	return Dir(dir)
 }
 
-// check runs a command on a scenario's directory.
-func check(t *testing.T, args ...string) (string, error) {
+// judge is the last line of a demonstration.
+func judge(t *testing.T, s *scenario) string {
 	t.Helper()
-	var out strings.Builder
-	err := run(args, &out)
-	return out.String(), err
+	verdict, err := s.write(t).Judge()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if verdict.Pass != strings.HasPrefix(verdict.String(), "PASS") {
+		t.Errorf("pass %t and says %s", verdict.Pass, verdict)
+	}
+	return verdict.String() + "\n"
 }
 
 func TestVerdictPass(t *testing.T) {
 	t.Parallel()
-	got, err := check(t, "verdict", newScenario().write(t))
+	got := judge(t, newScenario())
 	want := "PASS  2 instances, 3 jobs, 91 runs: 0 double, 0 overlapping, 0 missing " +
 		"(not counting 4 ticks during the takeover, 0 during hand-overs); " +
 		"takeover max 4903 ms for jobs every 1 s (bound 5500); hand-over max 25 ms; " +
 		"shares 1-2, 3, 1-2, 3, 2\n"
-	if err != nil || got != want {
-		t.Errorf("%v\n got %s want %s", err, got, want)
+	if got != want {
+		t.Errorf("got %s want %s", got, want)
 	}
 }
 
@@ -225,12 +230,9 @@ func TestVerdict(t *testing.T) {
 	} {
 		s := newScenario()
 		test.spoil(s)
-		got, err := check(t, "verdict", s.write(t))
+		got := judge(t, s)
 		if !strings.Contains(got, test.want) {
 			t.Errorf("%s\n got %s want %s", name, got, test.want)
-		}
-		if failed := errors.Is(err, errFailed); failed == strings.HasPrefix(got, "PASS") || !failed && err != nil {
-			t.Errorf("%s: %v, after %s", name, err, got)
 		}
 		if strings.Count(got, "\n") != 1 {
 			t.Errorf("%s: more than one line: %s", name, got)
@@ -241,10 +243,10 @@ func TestVerdict(t *testing.T) {
 func TestVerdictOfATornLedger(t *testing.T) {
 	t.Parallel()
 	dir := newScenario().write(t)
-	if err := os.WriteFile(filepath.Join(dir, "ledger"), []byte("{}\n{\"job\":\"a\",\n"), 0o600); err != nil {
+	if err := os.WriteFile(dir.Ledger(), []byte("{}\n{\"job\":\"a\",\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := check(t, "verdict", dir); err == nil || !strings.Contains(err.Error(), "ledger: line 2") {
+	if _, err := dir.Judge(); err == nil || !strings.Contains(err.Error(), "ledger: line 2") {
 		t.Errorf("%v, want line 2", err)
 	}
 }
@@ -261,7 +263,7 @@ b    2 s    s1       20 ms        1903 ms    0
 c    1 s    s1       25 ms        903 ms     0
 `,
 	} {
-		if got, err := check(t, "moved", s.write(t), step); err != nil || got != want {
+		if got, err := s.write(t).Moved(step); err != nil || got != want {
 			t.Errorf("%s: %v\ngot\n%swant\n%s", step, err, got, want)
 		}
 	}
@@ -278,28 +280,26 @@ func TestTakeoversByPeriod(t *testing.T) {
 
 func TestSharesAndBusiest(t *testing.T) {
 	t.Parallel()
-	list := func(sids ...string) string {
-		owners := make(map[string]owner)
+	list := func(sids ...string) Owners {
+		owners := make(Owners)
 		for i, sid := range sids {
 			owners[fmt.Sprint("job-", i)] = owner{sid, 1}
 		}
-		s := newScenario()
-		s.owners["list"] = owners
-		return filepath.Join(s.write(t), "list.json")
+		return owners
 	}
 	for _, test := range []struct {
 		owners string
 		sids   string
 		want   string
 	}{
-		{"s1 s2 s3", "s1 s2 s3", "1-1-1\n"},
-		{"s1 s2 s1", "s2 s1", "1-2\n"},
+		{"s1 s2 s3", "s1 s2 s3", "1-1-1"},
+		{"s1 s2 s1", "s2 s1", "1-2"},
 		{"s1 s1 s1 s2", "s1 s2", "shares 3-1 differ by more than one"},
-		{"s1 s2", "s1 s2 s3 s4", "1-1-0-0\n"},
+		{"s1 s2", "s1 s2 s3 s4", "1-1-0-0"},
 		{"s1 s1 s2", "s1 s2 s3", "shares 2-1-0 differ by more than one"},
 		{"s1 s2 gone", "s1 s2", "shares 1-1: 1 of 3 jobs are owned by none of these"},
 	} {
-		got, err := check(t, append([]string{"shares", list(strings.Fields(test.owners)...)}, strings.Fields(test.sids)...)...)
+		got, err := list(strings.Fields(test.owners)...).Shares(strings.Fields(test.sids))
 		if err != nil {
 			got = err.Error()
 		}
@@ -307,20 +307,11 @@ func TestSharesAndBusiest(t *testing.T) {
 			t.Errorf("%s for %s: %q, want %q", test.owners, test.sids, got, test.want)
 		}
 	}
-	if got, err := check(t, "busiest", list("s2", "s1", "s2", "s3", "s3")); err != nil || got != "s2 2\n" {
-		t.Errorf("busiest: %q, %v", got, err)
+	if sid, count, err := list("s2", "s1", "s2", "s3", "s3").Busiest(); err != nil || sid != "s2" || count != 2 {
+		t.Errorf("busiest: %q with %d, %v", sid, count, err)
 	}
-	if _, err := check(t, "busiest", list()); err == nil {
+	if _, _, err := list().Busiest(); err == nil {
 		t.Error("somebody is busiest without a job")
-	}
-}
-
-func TestUsage(t *testing.T) {
-	t.Parallel()
-	for _, args := range [][]string{nil, {"verdict"}, {"shares", "list"}, {"unheard-of", "x"}} {
-		if got, err := check(t, args...); !errors.Is(err, errFailed) || got != usage {
-			t.Errorf("%q: %v, %s", args, err, got)
-		}
 	}
 }
 
@@ -330,5 +321,36 @@ func TestEventsThatAreNone(t *testing.T) {
 		if _, err := readEvents(text + "\n"); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%q: %v, want an error that quotes it", text, err)
 		}
+	}
+}
+
+func TestARecordIsWrittenAndRead(t *testing.T) {
+	t.Parallel()
+	dir := Dir(t.TempDir())
+	if n, err := dir.CountRuns(); n != 0 || err != nil {
+		t.Errorf("before the first run: %d, %v", n, err)
+	}
+	if err := errors.Join(
+		os.WriteFile(dir.Ledger(), []byte("{}\n{}\n"), 0o600),
+		dir.Event("job", "a", "1000"), dir.Event("kill", "s1"),
+		dir.SaveOwners("before-kill", []byte(`{"items":[{"name":"a","state":"unowned"}]}`)),
+	); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := dir.CountRuns(); n != 2 || err != nil {
+		t.Errorf("%d runs, %v, want 2", n, err)
+	}
+	all, err := dir.read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all.events.periods["a"] != 1000 || all.events.sid["kill"] != "s1" || all.events.at["kill"] == 0 {
+		t.Errorf("events: %+v", all.events)
+	}
+	if owners, err := dir.readOwners("before-kill"); err != nil || owners["a"] != (owner{}) || len(owners) != 1 {
+		t.Errorf("owners: %v, %v", owners, err)
+	}
+	if _, err := dir.readOwners("after-kill"); err == nil {
+		t.Error("owners that nobody has saved")
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package instance
 
 import (
 	"context"
@@ -9,21 +9,9 @@ import (
 	"os"
 	"time"
 
+	"github.com/swjobs/singleworker/sample/record"
 	"github.com/swjobs/singleworker/singleworker"
 )
-
-// entry is a line of the ledger: one run. Times are Unix milliseconds, by the
-// clock of the instance.
-type entry struct {
-	Job     string `json:"job"`
-	Tick    int64  `json:"tick"`  // the scheduled time
-	SID     string `json:"sid"`   // the instance
-	Token   int64  `json:"token"` // the fencing token
-	Attempt int    `json:"attempt"`
-	Start   int64  `json:"start"`
-	End     int64  `json:"end"`
-	Outcome string `json:"outcome"` // ok, failed or interrupted
-}
 
 // ledger writes down every run. Instances may share its file: each line is
 // appended by one write.
@@ -45,17 +33,17 @@ func openLedger(path string, work time.Duration) (*ledger, error) {
 	return &ledger{out: file, work: work}, nil
 }
 
-// record wraps a handler: its line is written when it has returned, however it
+// middleware wraps a handler: its line is written when it has returned, however it
 // did. A run whose line cannot be written has failed.
-func (l *ledger) record(handler singleworker.Handler) singleworker.Handler {
+func (l *ledger) middleware(handler singleworker.Handler) singleworker.Handler {
 	return func(ctx context.Context, run *singleworker.Run) (err error) {
-		line := entry{
-			Job: run.Job, Tick: run.Tick.UnixMilli(), SID: run.InstanceID, Token: run.Token,
-			Attempt: run.Attempt, Start: time.Now().UnixMilli(),
+		line := record.Run{
+			Job: run.Job, Tick: record.Millis(run.Tick.UnixMilli()), SID: run.InstanceID, Token: run.Token,
+			Attempt: run.Attempt, Start: now(),
 			Outcome: "failed", // what it is if the handler panics
 		}
 		defer func() {
-			line.End = time.Now().UnixMilli()
+			line.End = now()
 			err = errors.Join(err, l.write(line))
 		}()
 		if err = l.pretend(ctx); err == nil {
@@ -71,6 +59,8 @@ func (l *ledger) record(handler singleworker.Handler) singleworker.Handler {
 	}
 }
 
+func now() record.Millis { return record.Millis(time.Now().UnixMilli()) }
+
 // pretend works for a while, and stops at once when the run's context ends.
 func (l *ledger) pretend(ctx context.Context) error {
 	select {
@@ -81,7 +71,7 @@ func (l *ledger) pretend(ctx context.Context) error {
 	}
 }
 
-func (l *ledger) write(line entry) error {
+func (l *ledger) write(line record.Run) error {
 	text, err := json.Marshal(line)
 	if err == nil {
 		_, err = l.out.Write(append(text, '\n'))

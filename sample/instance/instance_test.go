@@ -1,9 +1,10 @@
-package main
+package instance
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/sample/record"
 	"github.com/swjobs/singleworker/singleworker"
 )
 
@@ -31,7 +33,7 @@ func TestLedgerWritesEveryOutcome(t *testing.T) {
 	}
 	call := func(ctx context.Context, handler singleworker.Handler) (err error) {
 		defer func() { _ = recover() }()
-		return l.record(handler)(ctx, run)
+		return l.middleware(handler)(ctx, run)
 	}
 	ended, end := context.WithCancelCause(t.Context())
 	ok := call(t.Context(), func(context.Context, *singleworker.Run) error { return nil })
@@ -51,7 +53,7 @@ func TestLedgerWritesEveryOutcome(t *testing.T) {
 	}
 	var outcomes []string
 	for line := range strings.Lines(string(text)) {
-		var got entry
+		var got record.Run
 		if err := json.Unmarshal([]byte(line), &got); err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +62,7 @@ func TestLedgerWritesEveryOutcome(t *testing.T) {
 		}
 		outcomes = append(outcomes, got.Outcome)
 		got.Start, got.End, got.Outcome = 0, 0, ""
-		if want := (entry{Job: "j", Tick: 1_800_000_000_000, SID: "app-1", Token: 7, Attempt: 1}); got != want {
+		if want := (record.Run{Job: "j", Tick: 1_800_000_000_000, SID: "app-1", Token: 7, Attempt: 1}); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	}
@@ -74,7 +76,7 @@ func TestPretendedWorkEndsWithTheContext(t *testing.T) {
 	ctx, end := context.WithCancelCause(t.Context())
 	end(errCause)
 	l := &ledger{out: new(strings.Builder), work: time.Hour}
-	err := l.record(func(context.Context, *singleworker.Run) error {
+	err := l.middleware(func(context.Context, *singleworker.Run) error {
 		t.Error("the handler was called")
 		return nil
 	})(ctx, &singleworker.Run{})
@@ -90,7 +92,7 @@ func (fullDisk) Write([]byte) (int, error) { return 0, errHandler }
 func TestARunThatIsNotWrittenDownHasFailed(t *testing.T) {
 	t.Parallel()
 	l := &ledger{out: fullDisk{}}
-	err := l.record(func(context.Context, *singleworker.Run) error { return nil })(t.Context(), &singleworker.Run{})
+	err := l.middleware(func(context.Context, *singleworker.Run) error { return nil })(t.Context(), &singleworker.Run{})
 	if !errors.Is(err, errHandler) {
 		t.Errorf("%v, want the writer's error", err)
 	}
@@ -106,11 +108,11 @@ func TestHandlersAreOffUnlessAllowed(t *testing.T) {
 		{[]string{"--allow-command", "/bin/true"}, "command print-number print-time"},
 		{[]string{"--allow-url", "http://127.0.0.1:1/"}, "http print-number print-time"},
 	} {
-		opts, err := parseFlags(test.args)
+		opts, err := parseFlags(test.args, io.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}
-		handlers, err := opts.handlers()
+		handlers, err := opts.handlers(io.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,11 +125,11 @@ func TestHandlersAreOffUnlessAllowed(t *testing.T) {
 			t.Errorf("%v: %s, want %s", test.args, got, test.want)
 		}
 	}
-	opts, err := parseFlags([]string{"--allow-command", "rsync"})
+	opts, err := parseFlags([]string{"--allow-command", "rsync"}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := opts.handlers(); err == nil {
+	if _, err := opts.handlers(io.Discard); err == nil {
 		t.Error("a program without its path was allowed")
 	}
 }

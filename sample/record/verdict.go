@@ -1,8 +1,7 @@
-package main
+package record
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -10,7 +9,7 @@ import (
 
 // slack is how near to an event a tick may be for its run to be cut off by it:
 // a claim, a short handler, and the writing of the line.
-const slack millis = 250
+const slack Millis = 250
 
 // findings are what a demonstration must not show, counted, and the ticks that
 // nobody ran because the job had no owner just then.
@@ -25,37 +24,56 @@ func (f *findings) faultf(format string, args ...any) {
 	f.faults = append(f.faults, fmt.Sprintf(format, args...))
 }
 
-// verdict prints one line: PASS and the figures, or FAIL and why.
-func verdict(out io.Writer, dir string) error {
-	d, err := readDemo(dir)
-	if err != nil {
-		return err
+// Verdict is what a record proves.
+type Verdict struct {
+	Pass bool
+	Text string // the figures, or why not: one line
+}
+
+// String is the line that a demonstration ends with.
+func (v Verdict) String() string {
+	if v.Pass {
+		return "PASS  " + v.Text
 	}
-	f := d.judge()
-	killed, err := d.moves("kill")
+	return "FAIL  " + v.Text
+}
+
+// Judge compares what was run with what should have been. It fails when the record
+// cannot be read.
+func (d Dir) Judge() (Verdict, error) {
+	all, err := d.read()
+	if err != nil {
+		return Verdict{}, err
+	}
+	f := all.judge()
+	killed, err := all.moves("kill")
 	if err != nil {
 		f.faultf("after the kill: %v", err)
 	}
-	stopped, err := d.moves("stop")
+	stopped, err := all.moves("stop")
 	if err != nil {
 		f.faultf("after the stop: %v", err)
 	}
 	if len(f.faults) > 0 {
-		const enough = 5
-		more := ""
-		if over := len(f.faults) - enough; over > 0 {
-			more = fmt.Sprintf("; and %d more", over)
-		}
-		fmt.Fprintf(out, "FAIL  %s%s\n", strings.Join(f.faults[:min(enough, len(f.faults))], "; "), more)
-		return errFailed
+		return Verdict{Text: f.reasons()}, nil
 	}
-	fmt.Fprintf(out, "PASS  %d instances, %d jobs, %d runs: %d double, %d overlapping, %d missing "+
-		"(not counting %d ticks during the takeover, %d during hand-overs); "+
-		"takeover max %s; hand-over max %d ms; shares %s\n",
-		len(d.events.instances), len(d.events.periods), f.runs, f.twice, f.overlaps, f.missing,
-		f.inTakeover, f.inHandOver,
-		d.events.takeovers(killed), slowestHandOver(stopped), strings.Join(d.events.shares, ", "))
-	return nil
+	e := all.events
+	return Verdict{Pass: true, Text: fmt.Sprintf("%d instances, %d jobs, %d runs: "+
+		"%d double, %d overlapping, %d missing (not counting %d ticks during the takeover, %d during hand-overs); "+
+		"takeover max %s; hand-over max %d ms; shares %s",
+		len(e.instances), len(e.periods), f.runs,
+		f.twice, f.overlaps, f.missing, f.inTakeover, f.inHandOver,
+		e.takeovers(killed), slowestHandOver(stopped), strings.Join(e.shares, ", "))}, nil
+}
+
+// reasons are the first faults, and how many more there are.
+func (f *findings) reasons() string {
+	const enough = 5
+	text := strings.Join(f.faults[:min(enough, len(f.faults))], "; ")
+	if over := len(f.faults) - enough; over > 0 {
+		text += fmt.Sprintf("; and %d more", over)
+	}
+	return text
 }
 
 // judge compares the ledger with what should be in it.
@@ -85,8 +103,8 @@ func (d *demo) judge() *findings {
 // that was not due.
 func (d *demo) judgeRuns(f *findings, job string) {
 	canceled, isCanceled := d.events.canceled[job]
-	ran := make(map[millis]oneRun)
-	var last oneRun // of those so far, the one that ended last
+	ran := make(map[Millis]Run)
+	var last Run // of those so far, the one that ended last
 	for _, r := range d.runs[job] {
 		f.runs++
 		if first, twice := ran[r.Tick]; twice {
@@ -121,7 +139,7 @@ func (d *demo) judgeTicks(f *findings, job string) {
 	if canceled, is := d.events.canceled[job]; is {
 		end = canceled.from
 	}
-	ran := make(map[millis]bool)
+	ran := make(map[Millis]bool)
 	for _, r := range d.runs[job] {
 		ran[r.Tick] = true
 	}
@@ -142,15 +160,15 @@ func (d *demo) judgeTicks(f *findings, job string) {
 
 // inTakeover reports whether a tick that was not run came after the kill and
 // before the job must run elsewhere.
-func (d *demo) inTakeover(job string, tick millis) bool {
+func (d *demo) inTakeover(job string, tick Millis) bool {
 	kill := d.events.at["kill"]
 	return kill-slack <= tick && tick <= kill+d.events.takeoverBound(1000) && d.changedOwner(job, tick)
 }
 
 // inHandOver reports whether a tick that was not run came while jobs moved in
 // good order: after a join, a stop or a cancel, until the shares had evened out.
-func (d *demo) inHandOver(job string, tick millis) bool {
-	starts := []millis{d.events.at["join"], d.events.at["stop"]}
+func (d *demo) inHandOver(job string, tick Millis) bool {
+	starts := []Millis{d.events.at["join"], d.events.at["stop"]}
 	for _, canceled := range d.events.canceled {
 		starts = append(starts, canceled.from)
 	}
@@ -165,7 +183,7 @@ func (d *demo) inHandOver(job string, tick millis) bool {
 
 // changedOwner reports whether the runs before and after a tick were under two
 // different tokens.
-func (d *demo) changedOwner(job string, tick millis) bool {
+func (d *demo) changedOwner(job string, tick Millis) bool {
 	var before, after int64
 	for _, r := range d.runs[job] {
 		if r.Tick < tick {

@@ -1,0 +1,51 @@
+// Package instance is an application as a user of the library would write it: started
+// several times, the copies share the jobs that swctl submits. sample/app is this
+// package as a program; swctl dev --demo starts it three times.
+//
+// The 25 lines that matter are [Run] in this file: a manager, its handlers, Run. The
+// rest is flags (flags.go) and a middleware (ledger.go) that writes down every run, so
+// that package record can tell what happened.
+package instance
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"log/slog"
+
+	"github.com/swjobs/singleworker/singleworker"
+)
+
+// Run is an instance from its start to its end, which is when ctx ends or it is asked
+// for help. Handlers print to stdout; the log goes to stderr.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	opts, err := parseFlags(args, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	m, err := singleworker.New(singleworker.Config{
+		Servers:        opts.zk,
+		ServerType:     opts.serverType,
+		InstanceID:     opts.id,
+		SessionTimeout: opts.sessionTimeout,
+		SyncPeriod:     opts.syncPeriod,
+		Logger:         slog.New(slog.NewTextHandler(stderr, nil)),
+	})
+	if err != nil {
+		return err
+	}
+	handlers, err := opts.handlers(stdout)
+	if err != nil {
+		return err
+	}
+	for name, handler := range handlers {
+		if err := m.Handle(name, opts.ledger.middleware(handler)); err != nil {
+			return err
+		}
+	}
+	return m.Run(ctx)
+}

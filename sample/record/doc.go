@@ -1,0 +1,114 @@
+// Package record is what a demonstration leaves behind, and what that proves: it says
+// whether every tick was run, once, by one instance at a time. It knows nothing of
+// ZooKeeper and runs nothing. A record is a directory:
+//
+//	ledger            one [Run] a line, as JSON, by all instances (see package instance)
+//	events            what was done to the instances, and when (see readEvents)
+//	before-kill.json  swctl list -o json, just before and after an instance was
+//	after-kill.json   killed, and just before and after one was stopped
+//	before-stop.json
+//	after-stop.json
+//
+// Every tick that is due is computed here from the job's period, a second time and in
+// another way than the library does.
+package record
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Millis is a time in Unix milliseconds, or a number of them: what records are written in.
+type Millis int64
+
+// String is the time of day, in UTC.
+func (m Millis) String() string { return time.UnixMilli(int64(m)).UTC().Format("15:04:05.000") }
+
+// Run is a line of the ledger. Times are by the clock of the instance.
+type Run struct {
+	Job     string `json:"job"`
+	Tick    Millis `json:"tick"`  // the scheduled time
+	SID     string `json:"sid"`   // the instance
+	Token   int64  `json:"token"` // the fencing token
+	Attempt int    `json:"attempt"`
+	Start   Millis `json:"start"`
+	End     Millis `json:"end"`
+	Outcome string `json:"outcome"` // ok, failed or interrupted
+}
+
+// Dir is the directory of a record.
+type Dir string
+
+// Ledger is the file that instances append their runs to.
+func (d Dir) Ledger() string { return d.path("ledger") }
+
+// Event notes that something is done now: the words of a line that readEvents knows.
+func (d Dir) Event(words ...string) error {
+	line := fmt.Sprintf("%d %s\n", time.Now().UnixMilli(), strings.Join(words, " "))
+	file, err := os.OpenFile(d.path("events"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(line)
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// SaveOwners keeps the output of swctl list -o json: when is before-kill and so on.
+func (d Dir) SaveOwners(when string, list []byte) error {
+	return os.WriteFile(d.path(when+".json"), list, 0o600)
+}
+
+// CountRuns is how many runs are in the ledger.
+func (d Dir) CountRuns() (int, error) {
+	text, err := os.ReadFile(d.Ledger())
+	if os.IsNotExist(err) {
+		return 0, nil // no instance has opened it yet
+	}
+	return bytes.Count(text, []byte("\n")), err
+}
+
+func (d Dir) path(name string) string { return filepath.Join(string(d), name) }
+
+// demo is all that a record says.
+type demo struct {
+	dir    Dir
+	runs   map[string][]Run // by job, in the order of their starts
+	events events
+}
+
+func (d Dir) read() (*demo, error) {
+	text, err := os.ReadFile(d.path("events"))
+	if err != nil {
+		return nil, err
+	}
+	all := &demo{dir: d, runs: make(map[string][]Run)}
+	if all.events, err = readEvents(string(text)); err != nil {
+		return nil, fmt.Errorf("events: %w", err)
+	}
+	ledger, err := os.ReadFile(d.Ledger())
+	if err != nil {
+		return nil, err
+	}
+	number := 0
+	for line := range bytes.Lines(ledger) {
+		number++
+		var r Run
+		if err := json.Unmarshal(line, &r); err != nil {
+			return nil, fmt.Errorf("ledger: line %d: %w", number, err)
+		}
+		all.runs[r.Job] = append(all.runs[r.Job], r)
+	}
+	for _, runs := range all.runs {
+		slices.SortStableFunc(runs, func(a, b Run) int { return int(a.Start - b.Start) })
+	}
+	return all, nil
+}

@@ -1,0 +1,95 @@
+package record
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// events is what was done, and when.
+type events struct {
+	session    Millis            // the session timeout
+	serverTick Millis            // by which the server may be late to end a session
+	instances  []string          // as first started
+	periods    map[string]Millis // of each job
+	canceled   map[string]span   // swctl cancel, from its start to its end
+	at         map[string]Millis // of each of steps
+	sid        map[string]string // whom a kill, join or stop was for
+	shares     []string          // each time they had evened out ...
+	evened     []Millis          // ... and when
+}
+
+type span struct{ from, to Millis }
+
+// steps are the events that happen once.
+var steps = []string{"settled", "kill", "join", "stop", "quit"}
+
+// readEvents reads one event a line: Unix milliseconds, a word, and what it is
+// about.
+//
+//	T config SESSION TICK  the session timeout and the server's tick, in ms
+//	T instance SID         an instance was started
+//	T job NAME PERIOD      a job was submitted that is due when the time in ms is a
+//	                       multiple of PERIOD
+//	T settled              all jobs are owned: from here on every tick counts
+//	T shares 3-3-3         the jobs that each instance owns have evened out
+//	T kill SID             an instance is killed ...
+//	T join SID             ... and started again
+//	T stop SID             an instance is told to stop
+//	T cancel NAME          a job is about to be cancelled ...
+//	T canceled NAME        ... and is
+//	T quit                 all are told to stop: no later tick counts
+func readEvents(text string) (events, error) {
+	e := events{
+		periods: make(map[string]Millis), canceled: make(map[string]span),
+		at: make(map[string]Millis), sid: make(map[string]string),
+	}
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		if len(words) < 2 {
+			return events{}, fmt.Errorf("%q: want a time and a word", line)
+		}
+		at, err := number(words[0])
+		if err == nil {
+			err = e.add(at, words[1], words[2:])
+		}
+		if err != nil {
+			return events{}, fmt.Errorf("%q: %w", line, err)
+		}
+	}
+	return e, nil
+}
+
+func (e *events) add(at Millis, word string, args []string) (err error) {
+	arg := strings.Join(args[:min(1, len(args))], "")
+	switch {
+	case word == "config" && len(args) == 2:
+		if e.session, err = number(args[0]); err == nil {
+			e.serverTick, err = number(args[1])
+		}
+	case word == "instance" && arg != "":
+		e.instances = append(e.instances, arg)
+	case word == "job" && len(args) == 2:
+		e.periods[arg], err = number(args[1])
+	case word == "shares" && arg != "":
+		e.shares, e.evened = append(e.shares, arg), append(e.evened, at)
+	case word == "cancel" && arg != "":
+		e.canceled[arg] = span{from: at}
+	case word == "canceled" && arg != "":
+		e.canceled[arg] = span{from: e.canceled[arg].from, to: at}
+	case slices.Contains(steps, word):
+		e.at[word], e.sid[word] = at, arg
+	default:
+		err = fmt.Errorf("unknown event %q", word)
+	}
+	return err
+}
+
+func number(text string) (Millis, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err == nil && n <= 0 {
+		err = fmt.Errorf("want a positive number, got %d", n)
+	}
+	return Millis(n), err
+}

@@ -1,0 +1,103 @@
+package record
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Owners says who owns each job.
+type Owners map[string]owner
+
+// owner is who owns a job, since when by ZooKeeper's clock; nobody when SID is empty.
+type owner struct {
+	SID   string
+	Since Millis
+}
+
+// ParseOwners reads the output of swctl list -o json.
+func ParseOwners(text []byte) (Owners, error) {
+	var list struct {
+		Items []struct {
+			Name  string `json:"name"`
+			State string `json:"state"`
+			Owner struct {
+				InstanceID string    `json:"instance_id"`
+				Since      time.Time `json:"since"`
+			} `json:"owner"`
+		} `json:"items"`
+	}
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, fmt.Errorf("list of jobs: %w", err)
+	}
+	owners := make(Owners, len(list.Items))
+	for _, item := range list.Items {
+		if item.State != "owned" { // an owner that is gone is none
+			owners[item.Name] = owner{}
+			continue
+		}
+		owners[item.Name] = owner{SID: item.Owner.InstanceID, Since: Millis(item.Owner.Since.UnixMilli())}
+	}
+	return owners, nil
+}
+
+func (d Dir) readOwners(when string) (Owners, error) {
+	text, err := os.ReadFile(d.path(when + ".json"))
+	if err != nil {
+		return nil, err
+	}
+	owners, err := ParseOwners(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", when, err)
+	}
+	return owners, nil
+}
+
+// Busiest is the instance that owns most jobs, and how many. It fails when nobody
+// owns one.
+func (o Owners) Busiest() (sid string, count int, err error) {
+	counts := o.count()
+	for candidate, n := range counts {
+		if n > count || n == count && candidate < sid {
+			sid, count = candidate, n
+		}
+	}
+	if sid == "" {
+		return "", 0, errors.New("no job has an owner")
+	}
+	return sid, count, nil
+}
+
+// Shares is how many jobs each of these instances owns, as "3-3-3". It fails unless each
+// job is owned by one of them, and their numbers differ by at most one.
+func (o Owners) Shares(sids []string) (string, error) {
+	counts := o.count()
+	least, most, sum := len(o), 0, 0
+	var texts []string
+	for _, sid := range sids {
+		least, most, sum = min(least, counts[sid]), max(most, counts[sid]), sum+counts[sid]
+		texts = append(texts, strconv.Itoa(counts[sid]))
+	}
+	switch text := strings.Join(texts, "-"); {
+	case sum < len(o):
+		return "", fmt.Errorf("shares %s: %d of %d jobs are owned by none of these", text, len(o)-sum, len(o))
+	case most-least > 1:
+		return "", fmt.Errorf("shares %s differ by more than one", text)
+	default:
+		return text, nil
+	}
+}
+
+func (o Owners) count() map[string]int {
+	counts := make(map[string]int)
+	for _, owner := range o {
+		if owner.SID != "" {
+			counts[owner.SID]++
+		}
+	}
+	return counts
+}
