@@ -209,6 +209,13 @@ func TestVerdict(t *testing.T) {
 		"a run that failed": {func(s *scenario) {
 			s.run("a", 15_000).Outcome = "failed"
 		}, "FAIL  a: tick 00:00:15.000 failed on s1\n"},
+		"a run cut off as its job was cancelled": {func(s *scenario) {
+			s.addRuns("c", "s1", 7, 1000, 45_000, 45_000)
+			s.run("c", 45_000).Outcome = "interrupted"
+		}, "PASS"},
+		"a run cut off before its job was cancelled": {func(s *scenario) {
+			s.run("c", 44_000).Outcome = "interrupted"
+		}, "FAIL  c: tick 00:00:44.000 interrupted on s1\n"},
 		"a run of a cancelled job": {func(s *scenario) {
 			s.addRuns("c", "s1", 7, 1000, 46_000, 46_000)
 		}, "FAIL  c: tick 00:00:46.000 ran although the job was cancelled at 00:00:45.050\n"},
