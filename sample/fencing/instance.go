@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
+)
+
+const (
+	job            = "daily-report"
+	sessionTimeout = 2 * time.Second // short, so that the takeover comes soon
+)
+
+// The databases of the demonstration, in its directory. The second is the counter-example:
+// the same writes at the same moments, without the condition.
+const (
+	fencedDB   = "fenced.db"
+	unfencedDB = "unfenced.db"
+)
+
+// instance is the application: the process that is started twice.
+func instance(id, zk, dir string) error {
+	g, err := openGate(dir)
+	if err != nil {
+		return err
+	}
+	m, err := singleworker.New(singleworker.Config{
+		Servers:        zk,
+		ServerType:     "fencing",
+		InstanceID:     id,
+		SessionTimeout: sessionTimeout,
+		SyncPeriod:     sessionTimeout / 4,
+		StopGrace:      time.Second,
+		Logger:         slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	})
+	if err != nil {
+		return err
+	}
+	// In an application without a gate, this is reportJob(store.sum, store.save).
+	if err := m.Handle(job, reportJob(g.fenced.sum, g.save)); err != nil {
+		return err
+	}
+	if err := m.Schedule(singleworker.Job{Name: job, Schedule: "@every 1s"}); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		g.hear(os.Stdin)
+		cancel()
+	}()
+	return m.Run(ctx)
+}
+
+// A message is what an instance tells the demonstration, as a line of JSON.
+type message struct {
+	Report  report `json:"report"`
+	Done    bool   `json:"done"` // written, or refused; before that: about to write
+	Fenced  answer `json:"fenced"`
+	Plain   answer `json:"plain"`    // of the database without the condition
+	CtxOver bool   `json:"ctx_over"` // whether the run's context had ended when it wrote
+}
+
+// An answer is what a database made of a write.
+type answer struct {
+	Refused bool   `json:"refused"`
+	Err     string `json:"err"` // empty: written
+}
+
+// A gate stands between the handler and its databases, so that the demonstration
+// can stop the process in the one moment against which no lease and no
+// context helps: all checks are passed, the write is about to be sent.
+type gate struct {
+	fenced, plain *store
+	passes        chan struct{} // one for each write
+	gone          chan struct{} // the demonstration has ended
+}
+
+func openGate(dir string) (*gate, error) {
+	fenced, err := openStore(filepath.Join(dir, fencedDB), upsert+fence)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := openStore(filepath.Join(dir, unfencedDB), upsert)
+	if err != nil {
+		return nil, err
+	}
+	return &gate{fenced: fenced, plain: plain, passes: make(chan struct{}), gone: make(chan struct{})}, nil
+}
+
+// hear takes every byte as the permission for one write. It returns when the
+// other end is closed, also by the death of the demonstration.
+func (g *gate) hear(in io.Reader) {
+	defer close(g.gone)
+	for b := make([]byte, 1); ; {
+		if _, err := in.Read(b); err != nil {
+			return
+		}
+		g.passes <- struct{}{}
+	}
+}
+
+func (g *gate) save(ctx context.Context, r report) error {
+	if err := tell(message{Report: r}); err != nil {
+		return err
+	}
+	select {
+	case <-g.passes:
+	case <-g.gone:
+		return errors.New("the demonstration is over")
+	}
+	// Whether a process that wakes up sees first that its context has ended, or sends
+	// its write first, is chance. A demonstration needs the bad chance each time;
+	// an application passes ctx.
+	unlucky := context.WithoutCancel(ctx)
+	done := message{Report: r, Done: true, CtxOver: ctx.Err() != nil}
+	done.Plain = answerOf(g.plain.save(unlucky, r))
+	err := g.fenced.save(unlucky, r)
+	done.Fenced = answerOf(err)
+	return errors.Join(err, tell(done))
+}
+
+func answerOf(err error) answer {
+	if err == nil {
+		return answer{}
+	}
+	return answer{Refused: errors.Is(err, errFenced), Err: err.Error()}
+}
+
+func tell(m message) error {
+	if err := json.NewEncoder(os.Stdout).Encode(m); err != nil {
+		return fmt.Errorf("tell the demonstration: %w", err)
+	}
+	return nil
+}

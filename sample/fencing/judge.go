@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"time"
+)
+
+// judge returns what is wrong with an outcome: nothing, if the condition and nothing else
+// has kept the late write out.
+func judge(o outcome) (wrong []string) {
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			wrong = append(wrong, fmt.Sprintf(format, args...))
+		}
+	}
+	late, next := o.late.Report, o.next.Report
+	check(late.Writer != next.Writer, "both writes are by %s: nobody took over", late.Writer)
+	check(next.Token > late.Token, "token %d of the second owner is not larger than %d", next.Token, late.Token)
+	check(o.stopped > o.lease, "the first owner stood still for %v, which is within its lease of %v", o.stopped, o.lease)
+	check(late.Total == oldTotal && next.Total == oldTotal+newOrder,
+		"totals %d and %d, want %d and %d", late.Total, next.Total, oldTotal, oldTotal+newOrder)
+
+	check(o.late.Fenced.Refused, "the late write was not refused by the table with the condition (its answer: %q)", o.late.Fenced.Err)
+	check(o.fenced == next, "the table with the condition holds %+v, want %+v", o.fenced, next)
+	check(o.fencedHistory[late.Writer] == 1 && o.fencedHistory[next.Writer] == 1,
+		"its history is %v, want one write by each", o.fencedHistory)
+
+	// Without this half, the first would also pass if the late write had come nowhere.
+	check(o.late.Plain == answer{}, "the late write did not reach the table without the condition: %s", o.late.Plain.Err)
+	check(o.plain == late, "the table without the condition holds %+v, want the late %+v", o.plain, late)
+	check(o.plainHistory[late.Writer] == 2 && o.plainHistory[next.Writer] == 1,
+		"its history is %v, want two writes by %s and one by %s", o.plainHistory, late.Writer, next.Writer)
+	return wrong
+}
+
+// show prints what an outcome is judged by.
+func show(o outcome, say func(format string, args ...any)) {
+	knew := "its context had not ended yet"
+	if o.late.CtxOver {
+		knew = "its context had just ended"
+	}
+	say("the late write of %s, with token %d; %s:", o.late.Report.Writer, o.late.Report.Token, knew)
+	said := func(a answer) string {
+		if a.Err == "" {
+			return "written"
+		}
+		return a.Err
+	}
+	say("  with the condition:    %s", said(o.late.Fenced))
+	say("  without the condition: %s", said(o.late.Plain))
+	say("the tables hold:")
+	say("  with the condition:    total %d by %s, token %d", o.fenced.Total, o.fenced.Writer, o.fenced.Token)
+	say("  without the condition: total %d by %s, token %d", o.plain.Total, o.plain.Writer, o.plain.Token)
+}
+
+// verdict is the last line when nothing is wrong.
+func verdict(o outcome) string {
+	return fmt.Sprintf("PASS  stopped for %d ms (lease %d ms), run elsewhere after %d ms; token %d < %d: "+
+		"the late write was refused, the report is %d; without the condition it is %d, and wrong",
+		o.stopped.Milliseconds(), o.lease.Milliseconds(), o.takeover.Round(time.Millisecond).Milliseconds(),
+		o.late.Report.Token, o.next.Report.Token, o.fenced.Total, o.plain.Total)
+}
