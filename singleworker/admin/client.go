@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/task"
@@ -27,6 +28,8 @@ type Config struct {
 	ACL string
 	// TLS secures the connection. Default: plain TCP.
 	TLS *tls.Config
+	// Dial opens the connection to a server. Default: net.Dialer.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// SessionTimeout is asked of the server. Default 10 s.
 	SessionTimeout time.Duration
 	// Logger gets the client's messages. Default: none.
@@ -58,7 +61,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	c := &Client{tree: zkrec.NewTree(cfg.ServerType), changed: make(chan struct{}, 1)}
 	conn, err := zkconn.Open(zkconn.Config{
 		Servers: cfg.Servers, SessionTimeout: cfg.SessionTimeout, Auth: cfg.Auth,
-		ACL: cfg.ACL, TLS: cfg.TLS, Logger: cfg.Logger,
+		ACL: cfg.ACL, TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger,
 	}, c.onEvent)
 	if err != nil {
 		return nil, err

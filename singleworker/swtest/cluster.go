@@ -92,7 +92,8 @@ func (c *Cluster) Start(name string, handlers map[string]singleworker.Handler, j
 	return &Instance{c.group.Start(name, swtest.Setup{Handlers: handlers, Jobs: jobs})}
 }
 
-// Submit creates a job, as an operator does.
+// Submit creates a job, as an operator does. A job that is already so is left as it is; one that
+// differs fails the test.
 func (c *Cluster) Submit(job singleworker.Job) {
 	c.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Patience)

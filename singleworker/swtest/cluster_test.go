@@ -55,8 +55,9 @@ func TestHelpersTellWhatIsWrong(t *testing.T) {
 		c.AssertOnce("report")
 		t.told("swtest: report never ran")
 		c.Submit(singleworker.Job{Name: "report", Schedule: everySecond})
-		c.Submit(singleworker.Job{Name: "report", Schedule: everySecond})
-		t.told("swtest: submit report: ")
+		c.Submit(singleworker.Job{Name: "report", Schedule: everySecond}) // as it is: fine
+		c.Submit(singleworker.Job{Name: "report", Schedule: "@daily"})
+		t.told("swtest: submit report: submit report: job exists and differs")
 		c.Start("one", handlers)
 		c.AwaitOwner("report", "two")
 		t.told(`swtest: after 20s report is owned by "one", want "two"`)

@@ -3,96 +3,69 @@ package swtest
 import (
 	"context"
 	"errors"
-	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/task"
+	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
-// Cancel deletes a job with all its records in one transaction, whether or not it
-// exists. Like admin.Client.Cancel it lists anew when a node has come or gone meanwhile.
+// Submit creates a job, as an operator does: by package admin, on a connection of its own,
+// and again until the server has answered or ctx is done. A job that is there already and
+// is the same is no error.
+func (c *Cluster) Submit(ctx context.Context, job singleworker.Job) error {
+	return c.operate(ctx, func(client *admin.Client) error {
+		_, err := client.Submit(ctx, admin.Job{
+			Name: job.Name, Schedule: job.Schedule, TimeZone: job.TimeZone, Handler: job.Handler, Args: job.Args,
+		}, admin.SubmitOptions{})
+		return err
+	})
+}
+
+// Cancel deletes a job, whether or not it exists. It is otherwise like Submit.
 func (c *Cluster) Cancel(ctx context.Context, name string) error {
-	return c.write(ctx, func(ctx context.Context, conn *zkconn.Conn) error {
-		for {
-			paths, err := below(ctx, conn, c.tree.Job(name))
-			if err != nil || len(paths) == 0 {
-				return err
-			}
-			var ops []zkconn.Op
-			for _, path := range paths {
-				ops = append(ops, zkconn.DeleteOp(path, zkconn.AnyVersion))
-			}
-			_, err = conn.Multi(ctx, ops...)
-			if !errors.Is(err, zkconn.ErrNotEmpty) && !errors.Is(err, zkconn.ErrNoNode) {
-				return err
-			}
-		}
-	})
-}
-
-// Delete deletes one node, whatever its version: what a hand may do.
-func (c *Cluster) Delete(ctx context.Context, path string) error {
-	return c.write(ctx, func(ctx context.Context, conn *zkconn.Conn) error {
-		_, err := conn.Multi(ctx, zkconn.DeleteOp(path, zkconn.AnyVersion))
-		return err
-	})
-}
-
-// write repeats f until its outcome is known. A node that an earlier try has left, or
-// removed, is no error.
-func (c *Cluster) write(ctx context.Context, f func(context.Context, *zkconn.Conn) error) error {
-	conn, err := c.operator()
-	if err != nil {
-		return err
-	}
-	retry := task.Backoff{Min: 20 * time.Millisecond, Max: time.Second}
-	for again := false; ; again = true {
-		err := f(ctx, conn)
-		switch {
-		case again && (errors.Is(err, zkconn.ErrNodeExists) || errors.Is(err, zkconn.ErrNoNode)):
+	return c.operate(ctx, func(client *admin.Client) error {
+		_, err := client.Cancel(ctx, name)
+		if errors.Is(err, admin.ErrNotFound) {
 			return nil
-		case !zkconn.IsUnknown(err) || ctx.Err() != nil:
-			return err
 		}
-		if err := retry.Wait(ctx); err != nil {
-			return err
-		}
-	}
+		return err
+	})
 }
 
-// operator is the connection of somebody who is no instance.
-func (c *Cluster) operator() (*zkconn.Conn, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.admin == nil {
-		conn, err := zkconn.Open(zkconn.Config{
-			Servers: servers, SessionTimeout: c.cfg.SessionTimeout,
-			Dial: c.Server.Dial, Logger: c.cfg.Logger,
-		}, func(zkconn.Event) {})
-		if err != nil {
-			return nil, err
-		}
-		c.admin = conn
-	}
-	return c.admin, nil
+// List tells what the records say of each job, to somebody who asks the server. (View, Owners
+// and Shares read the server's log, and disturb nobody.)
+func (c *Cluster) List(ctx context.Context) (jobs []admin.JobStatus, err error) {
+	err = c.operate(ctx, func(client *admin.Client) error {
+		jobs, err = client.List(ctx)
+		return err
+	})
+	return jobs, err
 }
 
-// below lists path and everything under it, children before parents.
-func below(ctx context.Context, conn *zkconn.Conn, path string) ([]string, error) {
-	children, _, err := conn.Children(ctx, path)
-	if errors.Is(err, zkconn.ErrNoNode) {
-		return nil, nil
-	}
+// operate has somebody who is no instance do something. Each time is a session of its own, as
+// with swctl, so that nothing is shared between two who do so at once.
+func (c *Cluster) operate(ctx context.Context, do func(*admin.Client) error) error {
+	client, err := admin.Dial(ctx, admin.Config{
+		Servers: servers, ServerType: c.cfg.ServerType, SessionTimeout: c.cfg.SessionTimeout,
+		Dial: c.Server.Dial, Logger: c.cfg.Logger,
+	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var paths []string
-	for _, child := range children {
-		under, err := below(ctx, conn, path+"/"+child)
-		if err != nil {
-			return nil, err
-		}
-		paths = append(paths, under...)
+	defer client.Close()
+	return do(client)
+}
+
+// Delete deletes one node, whatever its version: what a hand may do, and admin does not. It
+// tries once.
+func (c *Cluster) Delete(ctx context.Context, path string) error {
+	conn, err := zkconn.Open(zkconn.Config{
+		Servers: servers, SessionTimeout: c.cfg.SessionTimeout, Dial: c.Server.Dial, Logger: c.cfg.Logger,
+	}, func(zkconn.Event) {})
+	if err != nil {
+		return err
 	}
-	return append(paths, path), nil
+	defer conn.Close()
+	_, err = conn.Multi(ctx, zkconn.DeleteOp(path, zkconn.AnyVersion))
+	return err
 }

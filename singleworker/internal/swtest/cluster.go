@@ -7,9 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
-	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
@@ -46,7 +44,6 @@ type Cluster struct {
 	instances []*Instance // every one that ever was, in the order of their starts
 	runs      []*Run      // in the order of their starts
 	notes     []Note
-	admin     *zkconn.Conn // opened when it is first needed
 
 	modelMu     sync.Mutex // guards what follows; held while the server is asked for its log
 	model       *Model
@@ -99,13 +96,6 @@ func (c *Cluster) Close() {
 	if err := c.tasks.Wait(); err != nil {
 		c.tb.Errorf("swtest: %v", err)
 	}
-	c.mu.Lock()
-	admin := c.admin
-	c.admin = nil
-	c.mu.Unlock()
-	if admin != nil {
-		admin.Close()
-	}
 }
 
 // Note adds a line to what is reported with a failure.
@@ -138,21 +128,4 @@ func (c *Cluster) Live() []*Instance {
 		}
 	}
 	return live
-}
-
-// Submit creates a job. Like admin.Client.Submit it goes on trying until the server
-// has answered or ctx is done; admin itself cannot dial without a network.
-func (c *Cluster) Submit(ctx context.Context, job singleworker.Job) error {
-	spec := zkrec.Spec{Schedule: job.Schedule, TimeZone: job.TimeZone, Handler: job.Handler, Args: job.Args}
-	return c.write(ctx, func(ctx context.Context, conn *zkconn.Conn) error {
-		if err := conn.EnsureRoot(ctx, c.tree.Root()); err != nil {
-			return err
-		}
-		var ops []zkconn.Op
-		for _, node := range c.tree.NewJob(job.Name, spec) {
-			ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
-		}
-		_, err := conn.Multi(ctx, ops...)
-		return err
-	})
 }

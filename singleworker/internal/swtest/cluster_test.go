@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
@@ -106,7 +107,7 @@ func TestKilledInstanceSaysNothingMore(t *testing.T) {
 			t.Errorf("%d runs of the killed instance, want its 2 jobs'", dead)
 		}
 		for _, txn := range c.Server.Log() {
-			if txn.Op == zkdev.OpCloseSession && !txn.Expired {
+			if txn.Op == zkdev.OpCloseSession && !txn.Expired && !txn.Time.Before(killed) { // before: who submitted
 				t.Errorf("a session was closed orderly: %+v", txn)
 			}
 		}
@@ -196,6 +197,27 @@ func TestStall(t *testing.T) {
 }
 
 const grace = 10 * time.Millisecond
+
+// What package admin reports, who asks the server, is what the server's log says.
+func TestList(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
+		group(t, c, 3, 4, "* * * * * ?", working(time.Second))
+		jobs, err := c.List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		owners := make(map[string]string)
+		for _, job := range jobs {
+			if job.State != admin.Owned || len(job.Registered) != 3 || job.LastRun == nil {
+				t.Errorf("%+v, want it owned, registered three times, and to have run", job)
+			}
+			owners[job.Name] = job.Owner.InstanceID
+		}
+		if want := c.Owners(); len(owners) != 4 || !maps.Equal(owners, want) {
+			t.Errorf("owners %v, in the log %v", owners, want)
+		}
+	})
+}
 
 func TestSubmitAndCancel(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
