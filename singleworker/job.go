@@ -68,12 +68,12 @@ func specOf(j Job) (zkrec.Spec, error) {
 	}
 	spec := zkrec.Spec{
 		Schedule: j.Schedule, TimeZone: j.TimeZone, Handler: j.Handler, Args: maps.Clone(j.Args),
-	}
+	}.Normal(j.Name)
 	if _, err := parseSchedule(spec); err != nil {
 		return zkrec.Spec{}, err
 	}
 	written := spec
-	written.Declared = spec.Fingerprint()
+	written.Declared = spec.Fingerprint(j.Name)
 	record := written.Encode()
 	if err := zkrec.CheckSize(record); err != nil {
 		return zkrec.Spec{}, &ConfigError{Field: "Job.Args", Value: fmt.Sprintf("%d bytes", len(record)), Err: err}

@@ -97,7 +97,7 @@ func TestScheduleLeavesRoomForItsMark(t *testing.T) {
 			wantConfigError(t, err, "Job.Args", `Job.Args "65`)
 			return
 		}
-		spec.Declared = spec.Fingerprint()
+		spec.Declared = spec.Fingerprint("j")
 		if got := len(spec.Encode()); got > 64<<10 {
 			t.Fatalf("an argument of %d bytes is taken, its record has %d", size, got)
 		}

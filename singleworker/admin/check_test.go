@@ -72,7 +72,7 @@ func TestDefaultHandlerIsNoDifference(t *testing.T) {
 	t.Parallel()
 	with := specOf(Job{Name: "daily", Schedule: "@daily", Handler: "daily"})
 	without := specOf(Job{Name: "daily", Schedule: "@daily"})
-	if with.Fingerprint() != without.Fingerprint() || string(with.Encode()) != "@daily" {
+	if with.Fingerprint("daily") != without.Fingerprint("daily") || string(with.Encode()) != "@daily" {
 		t.Errorf("written as %s, want @daily", with.Encode())
 	}
 	if got := jobOf("daily", without).Handler; got != "daily" {

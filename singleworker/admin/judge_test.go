@@ -123,7 +123,7 @@ func TestStatusSaysWhatTheRecordSays(t *testing.T) {
 func TestDeclaredMeansWithoutAnOperatorsChange(t *testing.T) {
 	t.Parallel()
 	spec := zkrec.Spec{Schedule: "@daily"}
-	spec.Declared = spec.Fingerprint()
+	spec.Declared = spec.Fingerprint("daily")
 	if got := (group{}).judge(spec.Encode()); !got.Declared {
 		t.Error("as declared: Declared = false, want true")
 	}

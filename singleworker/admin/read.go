@@ -217,7 +217,7 @@ func (s *JobStatus) judge(data []byte, offer string, live map[string]Instance) {
 	spec, err := zkrec.ParseSpec(data)
 	if err == nil {
 		s.Job = jobOf(s.Name, spec)
-		s.Declared = spec.Declared != "" && spec.Declared == spec.Fingerprint()
+		s.Declared = spec.Declared != "" && spec.Declared == spec.Fingerprint(s.Name)
 		schedule, scheduleErr := parseSchedule(s.Job)
 		if err = scheduleErr; err == nil {
 			s.NextRun = schedule.Next(time.Now())

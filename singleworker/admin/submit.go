@@ -57,13 +57,9 @@ func parseSchedule(job Job) (*cronexpr.Schedule, error) {
 }
 
 func specOf(job Job) zkrec.Spec {
-	handler := job.Handler
-	if handler == job.Name {
-		handler = "" // the default
-	}
 	return zkrec.Spec{
-		Schedule: job.Schedule, TimeZone: job.TimeZone, Handler: handler, Args: maps.Clone(job.Args),
-	}
+		Schedule: job.Schedule, TimeZone: job.TimeZone, Handler: job.Handler, Args: maps.Clone(job.Args),
+	}.Normal(job.Name)
 }
 
 func jobOf(name string, spec zkrec.Spec) Job {
@@ -149,7 +145,7 @@ func (s *submission) once(ctx context.Context) error {
 		return err
 	}
 	old, parseErr := zkrec.ParseSpec(data)
-	if parseErr == nil && old.Fingerprint() == spec.Fingerprint() {
+	if parseErr == nil && old.Fingerprint(s.job.Name) == spec.Fingerprint(s.job.Name) {
 		if !s.wrote { // otherwise an earlier try was applied after all
 			s.result = SubmitResult{Outcome: Unchanged}
 		}

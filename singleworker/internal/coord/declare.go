@@ -14,7 +14,7 @@ import (
 // until the code says something new.
 func (c *Coordinator) declare(ctx context.Context, d Declaration) error {
 	spec := d.Spec
-	spec.Declared = spec.Fingerprint()
+	spec.Declared = spec.Fingerprint(d.Job)
 	for {
 		data, stat, err := c.conn.Get(ctx, c.tree.Job(d.Job))
 		if errors.Is(err, zkconn.ErrNoNode) {

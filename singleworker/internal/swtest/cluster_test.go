@@ -196,6 +196,35 @@ func TestStall(t *testing.T) {
 	}
 }
 
+// A handler is the job's own by default: whether that is spelled out is no difference,
+// neither to who declares the job nor to who submits it.
+func TestDeclaredJobSubmittedAsItIs(t *testing.T) {
+	t.Parallel()
+	for declared, submitted := range map[string]string{"job0": "", "": "job0"} {
+		t.Run(fmt.Sprintf("%q then %q", declared, submitted), func(t *testing.T) {
+			bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
+				job := singleworker.Job{Name: "job0", Schedule: "@daily", Handler: declared}
+				c.Start("i0", swtest.Setup{
+					Handlers: map[string]singleworker.Handler{"job0": working(time.Second)},
+					Jobs:     []singleworker.Job{job},
+				})
+				time.Sleep(settled)
+				job.Handler = submitted
+				if err := c.Submit(t.Context(), job); err != nil {
+					t.Errorf("submitted as it was declared: %v", err)
+				}
+				jobs, err := c.List(t.Context())
+				if err != nil || len(jobs) != 1 {
+					t.Fatalf("%+v, %v; want the job", jobs, err)
+				}
+				if got := jobs[0]; got.Version != 0 || !got.Declared || got.Handler != "job0" {
+					t.Errorf("%+v, want it as it was declared, and never written again", got)
+				}
+			})
+		})
+	}
+}
+
 const grace = 10 * time.Millisecond
 
 // What package admin reports, who asks the server, is what the server's log says.

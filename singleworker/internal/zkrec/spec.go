@@ -49,9 +49,20 @@ func (s Spec) HandlerOf(job string) string {
 	return s.Handler
 }
 
-// Fingerprint identifies what the spec asks for, not where it came from:
-// equal fingerprints mean the same schedule, zone, handler and arguments.
-func (s Spec) Fingerprint() string {
+// Normal gives what can be said of the job in more than one way the form that is
+// written: a handler that is the default is left out.
+func (s Spec) Normal(job string) Spec {
+	if s.Handler == job {
+		s.Handler = ""
+	}
+	return s
+}
+
+// Fingerprint identifies what the spec asks of the job, not where it came from
+// or how it is spelled: equal fingerprints mean the same schedule, zone, handler
+// and arguments.
+func (s Spec) Fingerprint(job string) string {
+	s = s.Normal(job)
 	s.Declared, s.extra = "", nil
 	sum := sha256.Sum256(s.encodeJSON())
 	return hex.EncodeToString(sum[:8])

@@ -229,7 +229,7 @@ func TestFingerprintIsOfTheContent(t *testing.T) {
 		Schedule: "@daily", TimeZone: "Asia/Tokyo", Handler: "h",
 		Args: map[string]string{"a": "1", "b": "2", "c": "3", "d": "4"},
 	}
-	sum := base.Fingerprint()
+	sum := base.Fingerprint("job")
 	if len(sum) != 16 {
 		t.Errorf("Fingerprint = %q, want 16 hexadecimal digits", sum)
 	}
@@ -256,7 +256,7 @@ func TestFingerprintIsOfTheContent(t *testing.T) {
 		*s = s.Keep(old)
 	})
 	for name, s := range same {
-		if got := s.Fingerprint(); got != sum {
+		if got := s.Fingerprint("job"); got != sum {
 			t.Errorf("another %s gives %s, want the same %s", name, got, sum)
 		}
 	}
@@ -267,13 +267,18 @@ func TestFingerprintIsOfTheContent(t *testing.T) {
 	change(other, "handler", func(s *zkrec.Spec) { s.Handler = "" })
 	change(other, "argument", func(s *zkrec.Spec) { s.Args["a"] = "2" })
 	for name, s := range other {
-		if got := s.Fingerprint(); got == sum {
+		if got := s.Fingerprint("job"); got == sum {
 			t.Errorf("another %s gives the same %s", name, got)
 		}
 	}
 
+	// Named or left out, the handler is the job's own.
+	if got, want := base.Fingerprint("h"), other["handler"].Fingerprint("h"); got != want {
+		t.Errorf("the default handler, named, gives %s, left out %s", got, want)
+	}
+
 	// A job's print is kept in its record: it must not change between versions.
-	if got, want := (zkrec.Spec{Schedule: "@daily"}).Fingerprint(), "52ebc225183db0f8"; got != want {
+	if got, want := (zkrec.Spec{Schedule: "@daily"}).Fingerprint("job"), "52ebc225183db0f8"; got != want {
 		t.Errorf("Fingerprint of @daily = %s, want %s as ever", got, want)
 	}
 }
