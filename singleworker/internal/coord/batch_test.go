@@ -3,10 +3,11 @@ package coord
 import (
 	"context"
 	"errors"
-	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/grant"
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
 func TestFittingCountsGroupsAndBytes(t *testing.T) {
@@ -109,45 +111,89 @@ func TestOnePerTime(t *testing.T) {
 	}
 }
 
-// inBatch applies groups to a server that refuses by path, and returns what became of
-// them and the transactions that were sent.
-func inBatch(t *testing.T, groups [][]zkconn.Op, refuse map[string]int32) (results []result, sent []string) {
+// batch is what a group of operations meets at the server, by the names of the jobs.
+type batch struct {
+	moved, gone []string     // jobs whose tick was written, or that were deleted, meanwhile
+	cut         zkdev.Action // what happens to the second transaction, instead of being answered
+}
+
+// apply sends a batch of one claim for each job to a server, and returns what became of them
+// and the transactions that were sent.
+func (b batch) apply(t *testing.T, jobs ...string) (results []result, sent []string) {
 	t.Helper()
-	p := &peer{refuse: refuse}
+	server := zkdev.RunConfigT(t, zkdev.Config{Listen: zkdev.NoListen})
 	conn, err := zkconn.Open(zkconn.Config{
-		Servers: "zk1", SessionTimeout: 4 * time.Second, Dial: p.dial, Logger: discard,
+		Servers: "zk1", SessionTimeout: 4 * time.Second, Dial: server.Dial, Logger: slog.New(slog.DiscardHandler),
 	}, func(zkconn.Event) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
+	for i, job := range jobs {
+		if !slices.Contains(b.gone, job) {
+			b.create(t, conn, job, i)
+		}
+	}
+	var mu sync.Mutex
+	server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+		var paths []string
+		for _, op := range r.Ops {
+			paths = append(paths, op.Path)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if sent = append(sent, strings.Join(paths, " ")); len(sent) == 2 {
+			return b.cut
+		}
+		return zkdev.Pass()
+	})
 	c := &Coordinator{cfg: Config{Clock: grant.NewClock()}, conn: conn}
+	var groups [][]zkconn.Op
+	for i, job := range jobs {
+		groups = append(groups, []zkconn.Op{zkconn.CheckOp("/"+job+"/alive", 1), zkconn.SetOp("/"+job+"/tick", nil, int32(i))})
+	}
 	results = c.applyBatch(t.Context(), groups)
-	return results, p.transactions()
+	mu.Lock()
+	defer mu.Unlock()
+	return results, slices.Clone(sent)
 }
 
-// claims are groups as claims have them: a check of alive, a write of tick.
-func claims(names ...string) [][]zkconn.Op {
-	var groups [][]zkconn.Op
-	for _, name := range names {
-		groups = append(groups, []zkconn.Op{
-			zkconn.CheckOp("/"+name+"/alive", 1), zkconn.SetOp("/"+name+"/tick", nil, 2),
-		})
+// create makes the nodes that the i-th claim is about: alive at version 1, and tick at version i, so
+// that claims' answers can be told apart.
+func (b batch) create(t *testing.T, conn *zkconn.Conn, job string, i int) {
+	t.Helper()
+	alive, tick := "/"+job+"/alive", "/"+job+"/tick"
+	ops := []zkconn.Op{
+		zkconn.CreateOp("/"+job, nil), zkconn.CreateOp(alive, nil), zkconn.SetOp(alive, nil, 0), zkconn.CreateOp(tick, nil),
 	}
-	return groups
+	for version := range int32(i) {
+		ops = append(ops, zkconn.SetOp(tick, nil, version))
+	}
+	if slices.Contains(b.moved, job) {
+		ops = append(ops, zkconn.SetOp(tick, nil, zkconn.AnyVersion))
+	}
+	if _, err := conn.Multi(t.Context(), ops...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantStats expects the stats of the i-th claim's own two operations.
+func wantStats(t *testing.T, i int, r result) {
+	t.Helper()
+	if r.err != nil || r.refused != -1 || len(r.stats) != 2 || r.stats[1].Version != int32(i+1) {
+		t.Errorf("group %d: %+v, want its own two stats", i, r)
+	}
 }
 
 func TestBatchIsOneTransaction(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		results, sent := inBatch(t, claims("a", "b"), nil)
+		results, sent := batch{}.apply(t, "a", "b")
 		if want := []string{"/a/alive /a/tick /b/alive /b/tick"}; !slices.Equal(sent, want) {
 			t.Errorf("sent %q, want %q", sent, want)
 		}
 		for i, r := range results {
-			if r.err != nil || r.refused != -1 || len(r.stats) != 2 || r.stats[1].Version != int32(10*i+11) {
-				t.Errorf("group %d: %+v, want its own two stats", i, r)
-			}
+			wantStats(t, i, r)
 		}
 	})
 }
@@ -155,7 +201,7 @@ func TestBatchIsOneTransaction(t *testing.T) {
 func TestRefusedGroupDoesNotKeepTheOthersBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		results, sent := inBatch(t, claims("a", "b", "c", "d"), map[string]int32{"/b/tick": badVersion, "/d/alive": noNode})
+		results, sent := batch{moved: []string{"b"}, gone: []string{"d"}}.apply(t, "a", "b", "c", "d")
 		want := []string{
 			"/a/alive /a/tick /b/alive /b/tick /c/alive /c/tick /d/alive /d/tick",
 			"/a/alive /a/tick /c/alive /c/tick /d/alive /d/tick",
@@ -164,17 +210,14 @@ func TestRefusedGroupDoesNotKeepTheOthersBack(t *testing.T) {
 		if !slices.Equal(sent, want) {
 			t.Errorf("sent\n  %s\nwant\n  %s", strings.Join(sent, "\n  "), strings.Join(want, "\n  "))
 		}
-		for i, want := range []struct {
+		wantStats(t, 0, results[0])
+		wantStats(t, 2, results[2])
+		for i, want := range map[int]struct {
 			err     error
 			refused int
-		}{{nil, -1}, {zkconn.ErrBadVersion, 1}, {nil, -1}, {zkconn.ErrNoNode, 0}} {
+		}{1: {zkconn.ErrBadVersion, 1}, 3: {zkconn.ErrNoNode, 0}} {
 			if r := results[i]; !errors.Is(r.err, want.err) || r.refused != want.refused {
 				t.Errorf("group %d: %v by its operation %d, want %v by %d", i, r.err, r.refused, want.err, want.refused)
-			}
-		}
-		for i, group := range []int{0, 2} { // as they stood in the last transaction
-			if stats := results[group].stats; len(stats) != 2 || stats[1].Version != int32(10*i+11) {
-				t.Errorf("group %d: stats %+v, want its own two", group, stats)
 			}
 		}
 	})
@@ -183,13 +226,11 @@ func TestRefusedGroupDoesNotKeepTheOthersBack(t *testing.T) {
 func TestTooManyRefusalsLeaveTheRestToBeReadAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var names []string
-		refuse := make(map[string]int32)
+		var jobs []string
 		for i := range maxRefusals + 3 {
-			names = append(names, strconv.Itoa(i))
-			refuse[fmt.Sprintf("/%d/alive", i)] = badVersion
+			jobs = append(jobs, strconv.Itoa(i))
 		}
-		results, sent := inBatch(t, claims(names...), refuse)
+		results, sent := batch{gone: jobs}.apply(t, jobs...)
 		if len(sent) != maxRefusals+1 {
 			t.Errorf("%d transactions, want %d", len(sent), maxRefusals+1)
 		}
@@ -203,18 +244,20 @@ func TestTooManyRefusalsLeaveTheRestToBeReadAgain(t *testing.T) {
 
 func TestLostReplyLeavesAllThatIsOpenUnknown(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		results, sent := inBatch(t, claims("a", "b", "c"), map[string]int32{"/a/alive": badVersion, "/c/tick": hangUp})
-		if len(sent) != 2 {
-			t.Errorf("sent %q, want two transactions", sent)
-		}
-		if !errors.Is(results[0].err, zkconn.ErrBadVersion) {
-			t.Errorf("the refused group: %v, want what refused it", results[0].err)
-		}
-		for i, r := range results[1:] {
-			if !zkconn.IsUnknown(r.err) || r.refused != -1 || r.stats != nil {
-				t.Errorf("group %d: %+v, want it unknown", i+1, r)
+	for what, cut := range map[string]zkdev.Action{"not applied": zkdev.CutBefore(), "applied": zkdev.CutAfter()} {
+		synctest.Test(t, func(t *testing.T) {
+			results, sent := batch{gone: []string{"a"}, cut: cut}.apply(t, "a", "b", "c")
+			if len(sent) != 2 {
+				t.Errorf("%s: sent %q, want two transactions", what, sent)
 			}
-		}
-	})
+			if !errors.Is(results[0].err, zkconn.ErrNoNode) {
+				t.Errorf("%s: the refused group: %v, want what refused it", what, results[0].err)
+			}
+			for i, r := range results[1:] {
+				if !zkconn.IsUnknown(r.err) || r.refused != -1 || r.stats != nil {
+					t.Errorf("%s: group %d: %+v, want it unknown", what, i+1, r)
+				}
+			}
+		})
+	}
 }

@@ -6,50 +6,36 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
 // Every test runs in virtual time, in a bubble: a goroutine that a closed connection
 // leaves behind fails it.
 
-// wantRequests compares what the server was asked for with what it should be.
-func wantRequests(t *testing.T, p *peer, want ...string) {
-	t.Helper()
-	if got := p.requests(); !slices.Equal(got, want) {
-		t.Errorf("requests:\n  %q\nwant:\n  %q", got, want)
-	}
-}
-
 func TestGet(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPeer()
-		p.answer = func(r request) reply {
-			if r.path == "/there" {
-				return node("data", 5)
-			}
-			return reply{code: codeNoNode}
+		s := serve(t)
+		s.have(t, "/there", "data", 5)
+		s.absent.Store(true)
+		conn := s.open(t, Config{}, nil)
+		if conn.SessionTimeout() != asked || conn.SessionID() != 0 {
+			t.Errorf("before it is connected: timeout %v, session %d; want the %v asked for, none",
+				conn.SessionTimeout(), conn.SessionID(), asked)
 		}
-		p.refuse = errors.New("connection refused")
-		conn := p.open(t, Config{}, nil)
-		if conn.SessionTimeout() != 6*time.Second || conn.SessionID() != 0 {
-			t.Errorf("before it is connected: timeout %v, session %d; want the 6s asked for, none",
-				conn.SessionTimeout(), conn.SessionID())
-		}
-		p.mu.Lock()
-		p.refuse = nil
-		p.mu.Unlock()
+		s.absent.Store(false)
 		data, stat, err := conn.Get(t.Context(), "/there")
 		if string(data) != "data" || stat.Version != 5 || err != nil {
 			t.Errorf("Get = %q, %+v, %v; want data of version 5", data, stat, err)
 		}
-		if conn.SessionTimeout() != 4*time.Second || conn.SessionID() != sessionID {
-			t.Errorf("connected: timeout %v, session %d; want the 4s granted, %d",
-				conn.SessionTimeout(), conn.SessionID(), sessionID)
+		if id := s.session(); conn.SessionTimeout() != granted || conn.SessionID() != id || id == 0 {
+			t.Errorf("connected: timeout %v, session %d; want the %v granted, %d",
+				conn.SessionTimeout(), conn.SessionID(), granted, id)
 		}
 		var op *OpError
 		if _, _, err := conn.Get(t.Context(), "/gone"); !errors.Is(err, ErrNoNode) || !errors.As(err, &op) || op.Path != "/gone" {
@@ -57,17 +43,23 @@ func TestGet(t *testing.T) {
 		}
 		conn.Close()
 		conn.Close() // idempotent
-		wantRequests(t, p, "get /there", "get /gone", "close ")
+		s.wantRequests(t, "getData /there", "getData /gone", "closeSession ")
+		if id := s.session(); id != 0 {
+			t.Errorf("the server has session %d when the connection is closed", id)
+		}
 	})
 }
 
 func TestSessionIsKeptAliveWhileNobodyCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPeer()
+		s := serve(t)
 		var events []EventKind
-		conn := p.open(t, Config{}, func(ev Event) { events = append(events, ev.Kind) })
+		conn := s.open(t, Config{}, func(ev Event) { events = append(events, ev.Kind) })
 		time.Sleep(time.Hour)
+		if id := s.session(); id == 0 || id != conn.SessionID() {
+			t.Errorf("after an hour the server has session %d, the connection %d", id, conn.SessionID())
+		}
 		conn.Close()
 		if want := []EventKind{Connected, Disconnected}; !slices.Equal(events, want) {
 			t.Errorf("events %v, want %v: connected for an hour, then closed", events, want)
@@ -77,35 +69,40 @@ func TestSessionIsKeptAliveWhileNobodyCalls(t *testing.T) {
 
 func TestCallsEndWithTheirContext(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPeer()
-		p.answer = func(request) reply { return reply{silent: true} }
-		conn := p.open(t, Config{}, nil)
-		for what, call := range map[string]func(context.Context) error{
-			"get":      func(ctx context.Context) error { _, _, err := conn.Get(ctx, "/a"); return err },
-			"children": func(ctx context.Context) error { _, _, err := conn.Children(ctx, "/a"); return err },
-			"exists":   func(ctx context.Context) error { _, _, err := conn.Exists(ctx, "/a"); return err },
-			"multi":    func(ctx context.Context) error { _, err := conn.Multi(ctx, DeleteOp("/a", 1)); return err },
-			"create":   func(ctx context.Context) error { return conn.EnsureRoot(ctx, "/a") },
-			"getACL":   func(ctx context.Context) error { return conn.ACLOf(ctx, "/a") },
-		} {
+	const patience = 1500 * time.Millisecond // less than the library has with a connection
+	for what, call := range map[string]func(context.Context, *Conn) error{
+		"get":      func(ctx context.Context, c *Conn) error { _, _, err := c.Get(ctx, "/a"); return err },
+		"children": func(ctx context.Context, c *Conn) error { _, _, err := c.Children(ctx, "/a"); return err },
+		"exists":   func(ctx context.Context, c *Conn) error { _, _, err := c.Exists(ctx, "/a"); return err },
+		"multi":    func(ctx context.Context, c *Conn) error { _, err := c.Multi(ctx, DeleteOp("/a", 1)); return err },
+		"create":   func(ctx context.Context, c *Conn) error { return c.EnsureRoot(ctx, "/a") },
+		"getACL":   func(ctx context.Context, c *Conn) error { return c.ACLOf(ctx, "/a") },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := serve(t)
+			s.hang()
+			conn := s.open(t, Config{}, nil)
+			synctest.Wait()
 			start := time.Now()
-			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
-			err := call(ctx)
-			cancel()
-			if !errors.Is(err, context.DeadlineExceeded) || !IsUnknown(err) || time.Since(start) != 1500*time.Millisecond {
-				t.Errorf("%s: %v after %v, want its context's end after 1.5s", what, err, time.Since(start))
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			err := call(ctx, conn)
+			if !errors.Is(err, context.DeadlineExceeded) || !IsUnknown(err) || time.Since(start) != patience {
+				t.Errorf("%s: %v after %v, want its context's end after %v", what, err, time.Since(start), patience)
 			}
-		}
-	})
+			if n := len(s.requests()); n != 1 {
+				t.Errorf("%s: the server got %d requests, want the one that it did not answer", what, n)
+			}
+		})
+	}
 }
 
 func TestCallsWaitForAConnectionNoLongerThanTheirContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPeer()
-		p.refuse = errors.New("connection refused")
-		conn := p.open(t, Config{Servers: "zk1,zk2", Auth: "app:secret"}, nil)
+		s := serve(t)
+		s.absent.Store(true)
+		conn := s.open(t, Config{Servers: "zk1,zk2", Auth: "app:secret"}, nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		start := time.Now()
@@ -118,16 +115,20 @@ func TestCallsWaitForAConnectionNoLongerThanTheirContext(t *testing.T) {
 func TestCloseEndsCallsWithErrLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPeer()
-		p.answer = func(request) reply { return reply{silent: true} }
-		conn := p.open(t, Config{}, nil)
+		s := serve(t)
+		s.hang()
+		conn := s.open(t, Config{}, nil)
 		const calls = 20
 		answers := make(chan error, calls)
 		for range calls {
 			go func() { _, _, err := conn.Get(t.Context(), "/a"); answers <- err }()
 		}
 		synctest.Wait()
+		start := time.Now()
 		conn.Close()
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("Close took %v, want the second that a server has to answer", took)
+		}
 		for range calls {
 			if err := <-answers; !errors.Is(err, ErrLost) {
 				t.Errorf("a call under way ended with %v, want ErrLost", err)
@@ -145,9 +146,9 @@ func TestCloseWithoutAServer(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				p := newPeer()
-				p.refuse = errors.New("connection refused")
-				conn := p.open(t, Config{Auth: auth}, nil)
+				s := serve(t)
+				s.absent.Store(true)
+				conn := s.open(t, Config{Auth: auth}, nil)
 				answer := make(chan error, 1)
 				go func() { _, _, err := conn.Get(t.Context(), "/a"); answer <- err }()
 				time.Sleep(10 * time.Second)
@@ -167,19 +168,16 @@ func TestCloseWithoutAServer(t *testing.T) {
 func TestLostConnectionEndsCallsAndTheNextOneWorks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPeer()
-		p.answer = func(r request) reply {
-			if r.path == "/hangs" {
-				return reply{silent: true}
-			}
-			return node("data", 1)
-		}
+		s := serve(t)
+		s.have(t, "/a", "data", 0)
 		var events []EventKind
-		conn := p.open(t, Config{}, func(ev Event) { events = append(events, ev.Kind) })
-		answer := make(chan error, 1)
-		go func() { _, _, err := conn.Get(t.Context(), "/hangs"); answer <- err }()
+		conn := s.open(t, Config{}, func(ev Event) { events = append(events, ev.Kind) })
 		time.Sleep(time.Minute)
-		p.hangUp()
+		s.Control(zkdev.OpGetData, func(*zkdev.Request) zkdev.Action { return zkdev.Delay(time.Hour) })
+		answer := make(chan error, 1)
+		go func() { _, _, err := conn.Get(t.Context(), "/a"); answer <- err }()
+		synctest.Wait()
+		s.Disconnect(conn.SessionID())
 		if err := <-answer; !errors.Is(err, ErrLost) || !IsUnknown(err) {
 			t.Errorf("the call under way ended with %v, want ErrLost", err)
 		}
@@ -196,27 +194,24 @@ func TestLostConnectionEndsCallsAndTheNextOneWorks(t *testing.T) {
 func TestExpiredSessionIsReportedAndANewOneFollows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPeer()
-		p.answer = func(request) reply { return node("", 1) }
+		s := serve(t)
+		s.have(t, "/watched", "", 0)
 		var events []Event
-		conn := p.open(t, Config{}, func(ev Event) { events = append(events, ev) })
+		conn := s.open(t, Config{}, func(ev Event) { events = append(events, ev) })
 		if _, _, err := conn.GetW(t.Context(), "/watched"); err != nil {
 			t.Fatal(err)
 		}
-		p.mu.Lock()
-		p.session = 0
-		p.mu.Unlock()
 		time.Sleep(time.Minute)
-		p.hangUp()
-		time.Sleep(500 * time.Millisecond)
-		p.mu.Lock()
-		p.session = 0x5678
-		p.mu.Unlock()
-		if _, _, err := conn.Get(t.Context(), "/a"); err != nil {
+		old := conn.SessionID()
+		if err := s.ExpireSession(old); err != nil {
 			t.Fatal(err)
 		}
-		if got := conn.SessionTimeout(); got != 4*time.Second || conn.SessionID() != 0x5678 {
-			t.Errorf("session %#x with timeout %v, want the new one with 4s", conn.SessionID(), got)
+		synctest.Wait() // it is told, with a timeout of 0, and asks for a new one
+		if _, _, err := conn.Get(t.Context(), "/watched"); err != nil {
+			t.Fatal(err)
+		}
+		if got := conn.SessionTimeout(); got != granted || conn.SessionID() != s.session() || conn.SessionID() == old {
+			t.Errorf("session %#x with timeout %v, want the new one %#x with %v", conn.SessionID(), got, s.session(), granted)
 		}
 		var kinds []EventKind
 		for _, ev := range events {
@@ -233,21 +228,12 @@ func TestExpiredSessionIsReportedAndANewOneFollows(t *testing.T) {
 func TestAWatchIsSetOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPeer()
-		fail := true
-		p.answer = func(r request) reply {
-			if r.path == "/prod/absent" && fail {
-				fail = false
-				return reply{code: codeNoNode}
-			}
-			if r.op == "children" {
-				return reply{body: putStat(put(nil, 0), 0)}
-			}
-			return node("", 1)
-		}
+		s := serve(t)
+		s.have(t, "/prod", "", 0)
+		s.have(t, "/prod/a", "", 0)
 		var mu sync.Mutex
 		var events []Event
-		conn := p.open(t, Config{Servers: "zk1/prod"}, func(ev Event) {
+		conn := s.open(t, Config{Servers: "zk1/prod"}, func(ev Event) {
 			mu.Lock()
 			defer mu.Unlock()
 			if ev.Kind == NodeChanged {
@@ -261,16 +247,20 @@ func TestAWatchIsSetOnce(t *testing.T) {
 		get("/a")
 		list("/a") // another watch of the same node
 		list("/a")
-		p.notify(zk.EventNodeDataChanged, "/prod/a")
+		if _, err := s.hand.Multi(t.Context(), SetOp("/prod/a", nil, AnyVersion)); err != nil {
+			t.Fatal(err)
+		}
 		synctest.Wait()
 		get("/a") // the event has used it up
 		get("/absent")
+		s.have(t, "/prod/absent", "", 0)
 		get("/absent") // it could not be set before
 		get("/absent")
 		conn.Close()
-		wantRequests(t, p,
-			"get /prod/a and watch", "get /prod/a", "children /prod/a and watch", "children /prod/a",
-			"get /prod/a and watch", "get /prod/absent and watch", "get /prod/absent and watch", "get /prod/absent", "close ")
+		s.wantRequests(t,
+			"getData /prod/a and watch", "getData /prod/a", "getChildren2 /prod/a and watch", "getChildren2 /prod/a",
+			"getData /prod/a and watch", "getData /prod/absent and watch", "getData /prod/absent and watch",
+			"getData /prod/absent", "closeSession ")
 		mu.Lock()
 		defer mu.Unlock()
 		if len(events) == 0 || events[0] != (Event{Kind: NodeChanged, Path: "/a"}) {
@@ -279,42 +269,84 @@ func TestAWatchIsSetOnce(t *testing.T) {
 	})
 }
 
+// breaking is a connection that breaks when something is written after the request to connect.
+type breaking struct {
+	net.Conn
+	writes int // of the one writer
+}
+
+func (c *breaking) Write(p []byte) (int, error) {
+	if c.writes++; c.writes > 1 {
+		_ = c.Close()
+		return 0, net.ErrClosed
+	}
+	return c.Conn.Write(p)
+}
+
 // The library waits for ever when the connection breaks as it repeats the credentials on
 // it, unless it hears of that from its reader alone.
 func TestAConnectionThatBreaksAsCredentialsAreRepeatedIsReplaced(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPeer()
-		p.answer = func(request) reply { return node("data", 1) }
-		attempts := 0
-		dial := func(ctx context.Context, network, address string) (net.Conn, error) {
-			if attempts++; attempts != 2 {
-				return p.dial(ctx, network, address)
-			}
-			client, server := net.Pipe()
-			go func() { // greets, and hangs up
-				defer func() { _ = server.Close() }()
-				if _, err := readFrame(server); err != nil {
-					return
+	for what, breaks := range map[string]func(s *server, conn net.Conn) net.Conn{
+		"as they are written": func(_ *server, conn net.Conn) net.Conn { return &breaking{Conn: conn} },
+		"as they are answered": func(s *server, conn net.Conn) net.Conn {
+			s.Control(zkdev.OpAuth, func(*zkdev.Request) zkdev.Action { return zkdev.CutBefore() })
+			return conn
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := serve(t)
+			s.have(t, "/a", "data", 0)
+			var attempts atomic.Int32
+			dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := s.dial(ctx, network, address)
+				if attempts.Add(1) == 2 {
+					return breaks(s, conn), err
 				}
-				_, _ = server.Write(response(4 * time.Second))
-			}()
-			return client, nil
-		}
-		c := p.open(t, Config{Auth: "user:secret", Dial: dial}, nil)
-		if _, _, err := c.Get(t.Context(), "/a"); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Minute)
-		p.hangUp()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		_, _, err := c.Get(ctx, "/b")
-		for IsUnknown(err) && ctx.Err() == nil { // sent on a connection that broke
-			_, _, err = c.Get(ctx, "/b")
-		}
-		if err != nil || attempts < 3 {
-			t.Errorf("Get = %v after %d attempts to connect, want an answer over the third", err, attempts)
+				return conn, err
+			}
+			c := s.open(t, Config{Auth: "user:secret", Dial: dial}, nil)
+			if _, _, err := c.Get(t.Context(), "/a"); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			s.Disconnect(c.SessionID())
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			_, _, err := c.Get(ctx, "/a")
+			for IsUnknown(err) && ctx.Err() == nil { // sent on a connection that broke
+				_, _, err = c.Get(ctx, "/a")
+			}
+			if n := attempts.Load(); err != nil || n < 3 {
+				t.Errorf("%s: Get = %v after %d attempts to connect, want an answer over the third", what, err, n)
+			}
+		})
+	}
+}
+
+// A server that accepts and does not greet is left after the session timeout asked for.
+func TestServerThatDoesNotGreetIsLeft(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t)
+		s.have(t, "/a", "data", 0)
+		s.Control(zkdev.OpConnect, func(*zkdev.Request) zkdev.Action { return zkdev.Delay(time.Hour) })
+		conn := s.open(t, Config{Servers: "zk1,zk2"}, nil)
+		start := time.Now()
+		if _, _, err := conn.Get(t.Context(), "/a"); err != nil || time.Since(start) != asked {
+			t.Errorf("Get = %v after %v, want it answered by the other server after %v", err, time.Since(start), asked)
 		}
 	})
+}
+
+func TestOpenRefusesBadConfig(t *testing.T) {
+	t.Parallel()
+	for want, cfg := range map[string]Config{
+		`servers "": has an empty address, want "host:port,host:port/chroot"`: {},
+		`ACL: entry "auth::r" needs Auth`:                                     {Servers: "zk1", ACL: "auth::r"},
+	} {
+		if conn, err := Open(cfg, nil); err == nil || err.Error() != want {
+			t.Errorf("Open(%+v) = %v, %v; want %s", cfg, conn, err, want)
+		}
+	}
 }

@@ -1,70 +1,84 @@
 package zkconn
 
 import (
-	"context"
 	"errors"
-	"net"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
+
+var anyone = zk.ACL{Perms: zk.PermAll, Scheme: "world", ID: "anyone"}
+
+// aclOf asks a connection's library for a node's ACL.
+func aclOf(t *testing.T, conn *Conn, path string) []zk.ACL {
+	t.Helper()
+	acl, _, err := conn.zk.GetACL(path)
+	if err != nil {
+		t.Fatalf("ACL of %s: %v", path, err)
+	}
+	return acl
+}
+
+// protect gives a node an ACL.
+func (s *server) protect(t *testing.T, path string, acl ...zk.ACL) {
+	t.Helper()
+	if _, err := s.hand.zk.SetACL(path, acl, AnyVersion); err != nil {
+		t.Fatalf("set the ACL of %s: %v", path, err)
+	}
+}
 
 func TestCredentialsGoAheadOfEverything(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPeer()
-		p.answer = func(r request) reply {
-			if r.op == "auth" {
-				return reply{}
-			}
-			return node("", 1)
-		}
-		conn := p.open(t, Config{Auth: "app:se:cret"}, nil)
+		s := serve(t)
+		s.have(t, "/a", "", 0)
+		s.protect(t, "/a", zk.DigestACL(zk.PermAll, "app", "se:cret")...)
+		conn := s.open(t, Config{Auth: "app:se:cret"}, nil)
+		answers := make(chan error, 3)
 		for range 3 { // asked for before there is a connection
-			go func() { _, _, _ = conn.Get(t.Context(), "/a") }()
+			go func() { _, _, err := conn.Get(t.Context(), "/a"); answers <- err }()
 		}
 		synctest.Wait()
-		p.hangUp()
+		s.Disconnect(conn.SessionID())
 		time.Sleep(time.Minute) // connected again, by itself
-		conn.Close()
-		wantRequests(t, p, "auth digest app:se:cret", "get /a", "get /a", "get /a", "auth digest app:se:cret", "close ")
+		s.wantRequests(t, "auth ", "getData /a", "getData /a", "getData /a", "auth ")
+		if _, _, err := conn.Get(t.Context(), "/a"); err != nil {
+			t.Errorf("Get on the second connection: %v", err)
+		}
+		for range 3 {
+			if err := <-answers; err != nil {
+				t.Errorf("Get on the first connection: %v", err)
+			}
+		}
 	})
 }
 
 func TestRefusedCredentialsRefuseEveryCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPeer()
-		p.answer = func(request) reply { return reply{code: codeAuthFailed} }
-		conn := p.open(t, Config{Auth: "app:wrong"}, nil)
+		s := serve(t)
+		s.Control(zkdev.OpAuth, func(*zkdev.Request) zkdev.Action { return zkdev.Refuse(zkdev.AuthFailed) })
+		conn := s.open(t, Config{Auth: "app:wrong"}, nil)
 		_, _, err := conn.Get(t.Context(), "/a")
 		if want := "zookeeper auth /: access denied by the node's ACL"; !errors.Is(err, ErrDenied) || err.Error() != want {
 			t.Errorf("Get = %v, want %s", err, want)
 		}
 		conn.Close()
-		wantRequests(t, p, "auth digest app:wrong", "close ")
+		s.wantRequests(t, "auth ", "closeSession ")
 	})
 }
 
 func TestEnsureRoot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPeer()
-		there := map[string]bool{"/prod": true}
-		p.answer = func(r request) reply {
-			if want := []zk.ACL{{Perms: zk.PermAll, Scheme: "world", ID: "anyone"}}; !slices.Equal(r.acl, want) || r.flags != 0 {
-				t.Errorf("%v has ACL %v and flags %d, want a persistent node with %v", r, r.acl, r.flags, want)
-			}
-			if there[r.path] {
-				return reply{code: codeNodeExists}
-			}
-			there[r.path] = true
-			return reply{body: putText(nil, r.path)}
-		}
-		conn := p.open(t, Config{Servers: "zk1/prod/team"}, nil)
+		s := serve(t)
+		s.have(t, "/prod", "", 0)
+		conn := s.open(t, Config{Servers: "zk1/prod/team"}, nil)
 		for range 2 {
 			if err := conn.EnsureRoot(t.Context(), "/billing/_instances"); err != nil {
 				t.Fatal(err)
@@ -74,7 +88,17 @@ func TestEnsureRoot(t *testing.T) {
 		once := []string{
 			"create /prod", "create /prod/team", "create /prod/team/billing", "create /prod/team/billing/_instances",
 		}
-		wantRequests(t, p, append(append(once, once...), "close ")...)
+		s.wantRequests(t, append(append(once, once...), "closeSession ")...)
+		for _, r := range s.requests() {
+			if r.Flags != 0 {
+				t.Errorf("%s has flags %d, want a persistent node", r.Path, r.Flags)
+			}
+		}
+		for _, path := range []string{"/prod/team", "/prod/team/billing", "/prod/team/billing/_instances"} {
+			if acl := aclOf(t, s.hand, path); !slices.Equal(acl, []zk.ACL{anyone}) {
+				t.Errorf("%s has ACL %v, want everything for anybody", path, acl)
+			}
+		}
 	})
 }
 
@@ -83,17 +107,10 @@ func TestEnsureRoot(t *testing.T) {
 func TestEnsureRootWhereItMayNotCreate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPeer()
-		p.answer = func(r request) reply {
-			switch {
-			case r.op == "create":
-				return reply{code: codeNoAuth}
-			case r.path == "/there":
-				return reply{body: putStat(nil, 0)}
-			}
-			return reply{code: codeNoNode}
-		}
-		conn := p.open(t, Config{}, nil)
+		s := serve(t)
+		s.have(t, "/there", "", 0)
+		s.protect(t, "/", zk.WorldACL(zk.PermRead)...)
+		conn := s.open(t, Config{}, nil)
 		if err := conn.EnsureRoot(t.Context(), "/there"); err != nil {
 			t.Errorf("a node that is there: %v, want nil", err)
 		}
@@ -107,31 +124,33 @@ func TestEnsureRootWhereItMayNotCreate(t *testing.T) {
 func TestMulti(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPeer()
-		var sent []request
-		p.answer = func(r request) reply {
-			sent = r.ops
-			return multiReply(r, -1, 0)
+		s := serve(t)
+		s.have(t, "/prod", "", 0)
+		for name, version := range map[string]int32{"c": 6, "d": 2, "e": 3} {
+			s.have(t, "/prod/"+name, "", version)
 		}
-		conn := p.open(t, Config{Servers: "zk1/prod", Auth: "", ACL: "world:anyone:cr"}, nil)
+		conn := s.open(t, Config{Servers: "zk1/prod", ACL: "world:anyone:cr"}, nil)
 		stats, err := conn.Multi(t.Context(),
 			CreateOp("/a", []byte("1")), CreateEphemeralOp("/b", nil), SetOp("/c", []byte("2"), 6),
 			DeleteOp("/d", AnyVersion), CheckOp("/e", 3))
 		if err != nil || len(stats) != 5 || stats[2].Version != 7 {
 			t.Errorf("Multi = %+v, %v; want the changed node's stat at its index", stats, err)
 		}
-		var got []string
-		for _, op := range sent {
-			got = append(got, op.String())
-		}
-		want := []string{"create /prod/a", "create /prod/b", "set /prod/c", "delete /prod/d", "check /prod/e"}
-		if !slices.Equal(got, want) {
+		sent := s.requests()[0].Ops
+		want := []string{"create /prod/a", "create /prod/b", "setData /prod/c", "delete /prod/d", "check /prod/e"}
+		if got := named(sent); !slices.Equal(got, want) {
 			t.Errorf("sent %q, want %q", got, want)
 		}
 		acl := []zk.ACL{{Perms: zk.PermCreate | zk.PermRead, Scheme: "world", ID: "anyone"}}
-		if !slices.Equal(sent[0].acl, acl) || sent[0].flags != 0 || sent[1].flags != zk.FlagEphemeral {
-			t.Errorf("created with %v, flags %d and %d; want %v, a persistent and an ephemeral node",
-				sent[0].acl, sent[0].flags, sent[1].flags, acl)
+		for k, flags := range []int32{0, zk.FlagEphemeral} {
+			if got := aclOf(t, s.hand, sent[k].Path); !slices.Equal(got, acl) || sent[k].Flags != flags {
+				t.Errorf("%s was created with %v and flags %d, want %v and %d", sent[k].Path, got, sent[k].Flags, acl, flags)
+			}
+		}
+		for path, want := range map[string]string{"/a": "1", "/c": "2"} {
+			if data, _, err := conn.Get(t.Context(), path); string(data) != want || err != nil {
+				t.Errorf("%s holds %q, %v; want %s", path, data, err, want)
+			}
 		}
 	})
 }
@@ -139,10 +158,13 @@ func TestMulti(t *testing.T) {
 func TestMultiNamesTheOperationThatRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPeer()
-		p.answer = func(r request) reply { return multiReply(r, 1, codeBadVersion) }
-		conn := p.open(t, Config{Servers: "zk1/prod"}, nil)
-		_, err := conn.Multi(t.Context(), CheckOp("/a", 1), SetOp("/b", nil, 2), DeleteOp("/c", 3))
+		s := serve(t)
+		s.have(t, "/prod", "", 0)
+		for _, name := range []string{"a", "b", "c"} {
+			s.have(t, "/prod/"+name, "", 1)
+		}
+		conn := s.open(t, Config{Servers: "zk1/prod"}, nil)
+		_, err := conn.Multi(t.Context(), CheckOp("/a", 1), SetOp("/b", nil, 2), DeleteOp("/c", 1))
 		var refusal *MultiError
 		if !errors.As(err, &refusal) || refusal.Index != 1 || !errors.Is(err, ErrBadVersion) || IsUnknown(err) {
 			t.Fatalf("Multi = %v, want a *MultiError for operation 1", err)
@@ -156,24 +178,17 @@ func TestMultiNamesTheOperationThatRefused(t *testing.T) {
 func TestExistsTellsAbsenceFromFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPeer()
-		p.answer = func(r request) reply {
-			switch r.path {
-			case "/there":
-				return reply{body: putStat(nil, 3)}
-			case "/secret":
-				return reply{code: codeNoAuth}
-			}
-			return reply{code: codeNoNode}
-		}
-		conn := p.open(t, Config{}, nil)
+		s := serve(t)
+		s.have(t, "/there", "", 3)
+		conn := s.open(t, Config{}, nil)
 		if stat, ok, err := conn.Exists(t.Context(), "/there"); stat.Version != 3 || !ok || err != nil {
 			t.Errorf("a node: %+v, %v, %v", stat, ok, err)
 		}
 		if _, ok, err := conn.Exists(t.Context(), "/absent"); ok || err != nil {
 			t.Errorf("no node: %v, %v; want false, nil", ok, err)
 		}
-		if _, ok, err := conn.Exists(t.Context(), "/secret"); ok || !errors.Is(err, ErrDenied) {
+		s.Control(zkdev.OpExists, func(*zkdev.Request) zkdev.Action { return zkdev.Refuse(zkdev.NoAuth) })
+		if _, ok, err := conn.Exists(t.Context(), "/there"); ok || !errors.Is(err, ErrDenied) {
 			t.Errorf("a node that may not be read: %v, %v; want false, ErrDenied", ok, err)
 		}
 	})
@@ -182,13 +197,15 @@ func TestExistsTellsAbsenceFromFailure(t *testing.T) {
 func TestChildren(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPeer()
-		p.answer = func(request) reply {
-			return reply{body: putStat(putText(putText(put(nil, 2), "x"), "y"), 4)}
-		}
-		conn := p.open(t, Config{Servers: "zk1/prod"}, nil)
+		s := serve(t)
+		s.have(t, "/prod", "", 0)
+		s.have(t, "/prod/a", "", 4)
+		s.have(t, "/prod/a/x", "", 0)
+		s.have(t, "/prod/a/y", "", 0)
+		conn := s.open(t, Config{Servers: "zk1/prod"}, nil)
 		names, stat, err := conn.Children(t.Context(), "/a")
-		if !slices.Equal(names, []string{"x", "y"}) || stat.Version != 4 || err != nil {
+		slices.Sort(names)
+		if !slices.Equal(names, []string{"x", "y"}) || stat.Version != 4 || stat.NumChildren != 2 || err != nil {
 			t.Errorf("Children = %q, %+v, %v; want x and y", names, stat, err)
 		}
 	})
@@ -197,21 +214,12 @@ func TestChildren(t *testing.T) {
 func TestACLOfIsThatOfTheNodesCreatedLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPeer()
-		var created [][]zk.ACL
-		p.answer = func(r request) reply {
-			switch {
-			case r.op == "create":
-				created = append(created, r.acl)
-				return reply{body: putText(nil, r.path)}
-			case r.path == "/there":
-				acl := putText(putText(put(put(nil, 1), zk.PermRead), "digest"), "app:hash")
-				return reply{body: putStat(acl, 0)}
-			}
-			return reply{code: codeNoNode}
-		}
-		conn := p.open(t, Config{}, nil)
-		for _, path := range []string{"/absent", "/there"} {
+		s := serve(t)
+		taken := []zk.ACL{anyone, {Perms: zk.PermRead, Scheme: "digest", ID: "app:hash"}}
+		s.have(t, "/there", "", 0)
+		s.protect(t, "/there", taken...)
+		conn := s.open(t, Config{}, nil)
+		for _, path := range []string{"/absent", "/there"} { // in this order: what is taken over stays
 			if err := conn.ACLOf(t.Context(), path); err != nil {
 				t.Fatal(err)
 			}
@@ -219,59 +227,10 @@ func TestACLOfIsThatOfTheNodesCreatedLater(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		world := zk.ACL{Perms: zk.PermAll, Scheme: "world", ID: "anyone"}
-		taken := zk.ACL{Perms: zk.PermRead, Scheme: "digest", ID: "app:hash"}
-		if len(created) != 4 || created[0][0] != world || created[1][0] != world || created[2][0] != taken || created[3][0] != taken {
-			t.Errorf("created with %v, want the default for what is below /absent, then %v", created, taken)
-		}
-	})
-}
-
-// A server that accepts and does not greet is left after the session timeout asked for.
-func TestServerThatDoesNotGreetIsLeft(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPeer()
-		p.answer = func(request) reply { return node("", 1) }
-		mute := true
-		dial := func(ctx context.Context, network, address string) (net.Conn, error) {
-			if !mute {
-				return p.dial(ctx, network, address)
+		for path, want := range map[string][]zk.ACL{"/absent": {anyone}, "/absent/x": {anyone}, "/there/x": taken} {
+			if got := aclOf(t, s.hand, path); !slices.Equal(got, want) {
+				t.Errorf("%s was created with %v, want %v", path, got, want)
 			}
-			mute = false
-			client, server := net.Pipe()
-			go func() {
-				defer func() { _ = server.Close() }()
-				for {
-					if _, err := readFrame(server); err != nil {
-						return
-					}
-				}
-			}()
-			return client, nil
-		}
-		conn, err := Open(Config{
-			Servers: "zk1,zk2", SessionTimeout: 6 * time.Second, Dial: dial, Logger: discard,
-		}, func(Event) {})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		start := time.Now()
-		if _, _, err := conn.Get(t.Context(), "/a"); err != nil || time.Since(start) != 6*time.Second {
-			t.Errorf("Get = %v after %v, want it answered by the other server after 6s", err, time.Since(start))
 		}
 	})
-}
-
-func TestOpenRefusesBadConfig(t *testing.T) {
-	t.Parallel()
-	for want, cfg := range map[string]Config{
-		`servers "": has an empty address, want "host:port,host:port/chroot"`: {},
-		`ACL: entry "auth::r" needs Auth`:                                     {Servers: "zk1", ACL: "auth::r"},
-	} {
-		if conn, err := Open(cfg, nil); err == nil || err.Error() != want {
-			t.Errorf("Open(%+v) = %v, %v; want %s", cfg, conn, err, want)
-		}
-	}
 }

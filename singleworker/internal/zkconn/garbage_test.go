@@ -1,0 +1,84 @@
+package zkconn
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// liar is a peer that greets, and answers the first request with a frame that begins with
+// a length that no server sends: zkdev is a server, and cannot play it. left is closed
+// when the client hangs up.
+func liar(length uint32, left chan<- struct{}) net.Conn {
+	client, conn := net.Pipe()
+	go func() {
+		defer close(left)
+		defer func() { _ = conn.Close() }()
+		if _, err := readFrame(conn); err != nil {
+			return
+		}
+		hello := response(granted)
+		hello[len(hello)-1-passwordBytes] = 1 // of the session id: with 0 a session has expired
+		_, _ = conn.Write(hello)
+		if _, err := readFrame(conn); err != nil {
+			return
+		}
+		_, _ = conn.Write(binary.BigEndian.AppendUint32(nil, length))
+		_, _ = io.Copy(io.Discard, conn)
+	}()
+	return client
+}
+
+const passwordBytes = 4 + 16 // at the end of the response
+
+func readFrame(r io.Reader) ([]byte, error) {
+	var size [4]byte
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return nil, err
+	}
+	body := make([]byte, binary.BigEndian.Uint32(size[:]))
+	_, err := io.ReadFull(r, body)
+	return body, err
+}
+
+// What a peer that breaks the protocol says is no word of a server's: the outcome is not
+// known, and the next server is asked.
+func TestGarbageIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	for what, length := range map[string]uint32{
+		"a frame too long":     maxFrame + 1,
+		"a frame of length -1": 1<<32 - 1,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := serve(t)
+			s.have(t, "/a", "data", 0)
+			left := make(chan struct{})
+			lying := true
+			conn := s.open(t, Config{Servers: "zk1,zk2", Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+				if !lying {
+					return s.dial(ctx, network, address)
+				}
+				lying = false
+				return liar(length, left), nil
+			}}, nil)
+			synctest.Wait()
+			start := time.Now()
+			if _, _, err := conn.Get(t.Context(), "/a"); !errors.Is(err, ErrLost) {
+				t.Errorf("%s: Get = %v, want ErrLost", what, err)
+			}
+			<-left
+			if took := time.Since(start); took != 0 {
+				t.Errorf("%s: the client hung up after %v, want at once", what, took)
+			}
+			time.Sleep(time.Minute)
+			if data, _, err := conn.Get(t.Context(), "/a"); string(data) != "data" || err != nil {
+				t.Errorf("%s: Get from the other server = %q, %v", what, data, err)
+			}
+		})
+	}
+}
