@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	if !isFlagGiven("test.parallel") {
 		_ = flag.Set("test.parallel", parallelTests)
 	}
-	code := m.Run()
+	code := zkserver.Main(m.Run)
 	if err := sharedServer.end(); err != nil {
 		fmt.Fprintln(os.Stderr, "shared server:", err)
 		code = max(code, 1)

@@ -15,6 +15,7 @@ usage() {
 		  install        make a ZooKeeper available; does nothing when one is
 		  install kazoo  kazoo, too: the client for Python, for the tests of zkdev
 		  run DIR PORT   run a server on 127.0.0.1:PORT with its files in DIR, until killed
+		  check          say what is missing to run a server, and how to get it, or nothing
 		  version        print the version that run would start
 
 		ZOOKEEPER_HOME names an unpacked Apache ZooKeeper; without it, Debian's
@@ -81,7 +82,7 @@ install() {
 need_zookeeper() {
 	local list
 	list=$(missing)
-	[[ -z $list ]] || die "missing: ${list//$'\n'/, }. Run 'make setup' as root, or set ZOOKEEPER_HOME to an unpacked Apache ZooKeeper"
+	[[ -z $list ]] || die "missing: ${list//$'\n'/, }. As root: 'make setup', or apt-get install --no-install-recommends ${list//$'\n'/ }. Otherwise set ZOOKEEPER_HOME to an unpacked Apache ZooKeeper and JAVA_HOME to a Java runtime"
 	jars=$(classpath)
 }
 
@@ -138,6 +139,11 @@ run() {
 		-cp "$jars" org.apache.zookeeper.server.ZooKeeperServerMain "$dir/zoo.cfg"
 }
 
+check() {
+	local jars
+	need_zookeeper
+}
+
 version() {
 	local jars
 	need_zookeeper
@@ -148,6 +154,7 @@ case "${1:-}:$#" in
 install:1) install ;;
 install:2) [[ $2 == kazoo ]] || die "install knows kazoo, not '$2'" && install kazoo ;;
 run:3) run "$2" "$3" ;;
+check:1) check ;;
 version:1) version ;;
 -h:1 | --help:1 | help:1) usage ;;
 *)

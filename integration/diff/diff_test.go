@@ -3,6 +3,7 @@ package diff
 import (
 	"flag"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -16,6 +17,8 @@ var (
 
 	historyFile = flag.String("diff.history", "", "file for all operations up to the first difference")
 )
+
+func TestMain(m *testing.M) { os.Exit(zkserver.Main(m.Run)) }
 
 // TestDifferential sends the same operations to zkdev and to a real ZooKeeper and
 // compares, byte by byte:

@@ -11,7 +11,7 @@
 // except that those that can fail the test (all but Addr and ExpireSession) must be
 // called from the test's own, as [testing.TB.FailNow] demands.
 //
-// A machine without ZooKeeper fails the tests, with one line that says what to
-// install; it never skips them. Servers are started through integration/zookeeper.sh.
+// A machine without ZooKeeper fails the tests, and says what to install: once, where
+// TestMain calls [Main]. It never skips them. Servers are started through integration/zookeeper.sh.
 // The package is for Linux, where a server also dies with the test process.
 package zkserver

@@ -25,7 +25,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	code := m.Run()
+	code := zkserver.Main(m.Run)
 	if leaked := leakedGoroutines(); code == 0 && leaked != "" {
 		fmt.Fprintln(os.Stderr, "goroutines of this package still run:", leaked)
 		code = 1
