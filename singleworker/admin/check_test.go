@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
@@ -104,20 +105,20 @@ func TestDialRefusesBadConfig(t *testing.T) {
 
 func TestDialWithoutAServerEndsAtTheDeadline(t *testing.T) {
 	t.Parallel()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := listener.Close(); err != nil { // the port is free again: nobody answers there
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	client, err := Dial(ctx, Config{Servers: listener.Addr().String(), ServerType: "billing"})
-	if client != nil || !errors.Is(err, ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || ctx.Err() == nil {
-		t.Errorf("Dial = %v, %v; want ErrUnavailable when the deadline has come", client, err)
-	}
-	if want := "ZooKeeper did not answer in time: context deadline exceeded"; err.Error() != want {
-		t.Errorf("%q, want %q", err, want)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		nobody := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("connection refused") }
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		start := time.Now()
+		client, err := Dial(ctx, Config{Servers: "zk1", ServerType: "billing", Dial: nobody})
+		if client != nil || !errors.Is(err, ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || ctx.Err() == nil {
+			t.Errorf("Dial = %v, %v; want ErrUnavailable when the deadline has come", client, err)
+		}
+		if took := time.Since(start); took > 11*time.Second {
+			t.Errorf("Dial took %v, want its context's 10s, and one to give up in", took)
+		}
+		if want := "ZooKeeper did not answer in time: context deadline exceeded"; err.Error() != want {
+			t.Errorf("%q, want %q", err, want)
+		}
+	})
 }
