@@ -19,12 +19,11 @@ func TestRunThatSucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var got Claim
-		w.run(t.Context())
-		w.runner.Own(w.job("job", "0 * * * * ?", func(ctx context.Context, c Claim) error {
+		w.runJob("0 * * * * ?", func(ctx context.Context, c Claim) error {
 			got = c
 			time.Sleep(10 * time.Second)
 			return ctx.Err()
-		}))
+		})
 		pass(80 * time.Second)
 		w.stop()
 		r := w.wantResult(OK, nil)
@@ -39,8 +38,7 @@ func TestRunThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		boom := errors.New("boom")
-		w.run(t.Context())
-		w.runner.Own(w.job("job", "0 * * * * ?", func(context.Context, Claim) error { return boom }))
+		w.runJob("0 * * * * ?", func(context.Context, Claim) error { return boom })
 		pass(80 * time.Second)
 		w.stop()
 		w.wantResult(Failed, boom)
@@ -52,8 +50,7 @@ func TestRunThatPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		midnight := time.Now()
-		w.run(t.Context())
-		w.runner.Own(w.job("job", "0 * * * * ?", func(context.Context, Claim) error { panic("glass") }))
+		w.runJob("0 * * * * ?", func(context.Context, Claim) error { panic("glass") })
 		pass(80 * time.Second)
 		var p *task.PanicError
 		results := w.reported()
@@ -125,8 +122,7 @@ func TestRefusedClaimIsNotRun(t *testing.T) {
 			}
 			return nil
 		}
-		w.run(t.Context())
-		w.runner.Own(w.job("job", "0 * * * * ?", nil))
+		w.runJob("0 * * * * ?", nil)
 		pass(2*time.Minute + time.Second)
 		w.stop()
 		w.wantOnTime(midnight.Add(2 * time.Minute))
@@ -165,12 +161,11 @@ func TestLeaseThatEndsInterruptsTheRun(t *testing.T) {
 		w := newWorld(t)
 		canceled := errors.New("job cancelled")
 		var seen error
-		w.run(t.Context())
-		w.runner.Own(w.job("job", "0 * * * * ?", func(ctx context.Context, _ Claim) error {
+		w.runJob("0 * * * * ?", func(ctx context.Context, _ Claim) error {
 			<-ctx.Done()
 			seen = context.Cause(ctx)
 			return fmt.Errorf("half done: %w", ctx.Err())
-		}))
+		})
 		pass(70 * time.Second)
 		w.book.Close("job", canceled)
 		w.runner.Disown("job")
@@ -186,11 +181,10 @@ func TestHandlerThatFinishesInSpiteOfItsContextHasFinished(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.run(t.Context())
-		w.runner.Own(w.job("job", "0 * * * * ?", func(ctx context.Context, _ Claim) error {
+		w.runJob("0 * * * * ?", func(ctx context.Context, _ Claim) error {
 			<-ctx.Done()
 			return nil
-		}))
+		})
 		pass(70 * time.Second)
 		w.book.Close("job", grant.ErrLost)
 		w.stop()
@@ -208,8 +202,7 @@ func TestLeaseThatEndsDuringTheClaim(t *testing.T) {
 			w.book.Close("job", grant.ErrLost)
 			return nil
 		}
-		w.run(t.Context())
-		w.runner.Own(w.job("job", "0 * * * * ?", nil))
+		w.runJob("0 * * * * ?", nil)
 		pass(70 * time.Second)
 		w.stop()
 		w.wantOnTime() // nothing
@@ -225,14 +218,13 @@ func TestLateLoopTakesTheLatestTickAndNoneEarly(t *testing.T) {
 		midnight := time.Now()
 		w.skipped = func() { time.Sleep(2500 * time.Millisecond) } // a log that is blocked
 		first := true
-		w.run(t.Context())
-		w.runner.Own(w.job("job", "* * * * * ?", func(context.Context, Claim) error {
+		w.runJob("* * * * * ?", func(context.Context, Claim) error {
 			if first {
 				first = false
 				time.Sleep(1500 * time.Millisecond)
 			}
 			return nil
-		}))
+		})
 		pass(6500 * time.Millisecond)
 		w.stop()
 		var got []string

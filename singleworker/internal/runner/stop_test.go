@@ -41,8 +41,7 @@ func TestRunsThatOutlastTheGraceAreCancelled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.run(t.Context())
-		w.runner.Own(w.job("job", "0 * * * * ?", untilEnd))
+		w.runJob("0 * * * * ?", untilEnd)
 		pass(65 * time.Second)
 		start := time.Now()
 		w.runner.Stop()
@@ -64,8 +63,7 @@ func TestAClaimThatWaitsIsNotStuck(t *testing.T) {
 			time.Sleep(10 * time.Minute)
 			return errors.New("not the owner any more")
 		}
-		w.run(t.Context())
-		w.runner.Own(w.job("job", "0 * * * * ?", nil))
+		w.runJob("0 * * * * ?", nil)
 		pass(65 * time.Second)
 		w.runner.Stop()
 		start := time.Now()

@@ -16,8 +16,7 @@ func TestTicksFireAtTheirTimes(t *testing.T) {
 		w := newWorld(t)
 		midnight := time.Now()
 		time.Sleep(1234 * time.Millisecond) // nobody starts on the dot
-		w.run(t.Context())
-		w.runner.Own(w.job("job", "0/20 * * * * ?", nil))
+		w.runJob("0/20 * * * * ?", nil)
 		pass(time.Minute)
 		w.stop()
 		w.wantOnTime(midnight.Add(20*time.Second), midnight.Add(40*time.Second), midnight.Add(60*time.Second))
@@ -38,15 +37,10 @@ func TestEveryIsAnchoredAtTheEpoch(t *testing.T) {
 		w := newWorld(t)
 		midnight := time.Now()
 		time.Sleep(1200 * time.Millisecond)
-		w.run(t.Context())
-		w.runner.Own(w.job("job", "@every 1500ms", nil))
+		w.runJob("@every 1500ms", nil)
 		pass(5 * time.Second)
 		w.stop()
-		var want []time.Time
-		for i := range 4 {
-			want = append(want, midnight.Add(time.Duration(i+1)*1500*time.Millisecond))
-		}
-		w.wantOnTime(want...)
+		w.wantOnTime(every(1500*time.Millisecond, midnight, 4)...)
 	})
 }
 
@@ -57,8 +51,7 @@ func TestAtFiresOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		midnight := time.Now()
-		w.run(t.Context())
-		w.runner.Own(w.job("job", "@at 2000-01-01T06:00:00Z", nil))
+		w.runJob("@at 2000-01-01T06:00:00Z", nil)
 		w.runner.Own(w.job("over", "@at 1999-01-01T06:00:00Z", nil))
 		pass(365 * 24 * time.Hour)
 		w.stop()
@@ -71,15 +64,10 @@ func TestOneDayOfFiveMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		midnight := time.Now()
-		w.run(t.Context())
-		w.runner.Own(w.job("job", "0 */5 * * * ?", nil))
+		w.runJob("0 */5 * * * ?", nil)
 		pass(24 * time.Hour)
 		w.stop()
-		var want []time.Time
-		for i := range 288 {
-			want = append(want, midnight.Add(time.Duration(i+1)*5*time.Minute))
-		}
-		w.wantOnTime(want...)
+		w.wantOnTime(every(5*time.Minute, midnight, 288)...)
 	})
 }
 
@@ -170,8 +158,7 @@ func TestOwnTwiceReplaces(t *testing.T) {
 				return nil
 			}
 		}
-		w.run(t.Context())
-		w.runner.Own(w.job("job", "0 * * * * ?", handler("old")))
+		w.runJob("0 * * * * ?", handler("old"))
 		time.Sleep(90 * time.Second)
 		w.runner.Own(w.job("job", "0 0/5 * * * ?", handler("new")))
 		pass(10 * time.Minute)
@@ -207,8 +194,7 @@ func TestDisownStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		midnight := time.Now()
-		w.run(t.Context())
-		w.runner.Own(w.job("job", "0 * * * * ?", nil))
+		w.runJob("0 * * * * ?", nil)
 		w.runner.Own(w.job("kept", "0 30 * * * ?", nil))
 		time.Sleep(90 * time.Second)
 		w.runner.Disown("job")
@@ -224,8 +210,7 @@ func TestDisownLeavesTheRunToItsGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		canceled := errors.New("job cancelled")
-		w.run(t.Context())
-		w.runner.Own(w.job("job", "0 * * * * ?", untilEnd))
+		w.runJob("0 * * * * ?", untilEnd)
 		time.Sleep(61 * time.Second)
 		w.runner.Disown("job")
 		time.Sleep(time.Hour)
