@@ -1,6 +1,7 @@
 package zkdev
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"net"
@@ -30,8 +31,8 @@ const (
 
 var lastConn atomic.Uint64
 
-// A conn is one connection. Its reader posts frames to the owner goroutine, its writer
-// takes frames from out; all other fields are the owner's.
+// A conn is one connection. Its reader handles frames, its writer takes from out what could
+// not be sent at once; all other fields belong to core.
 type conn struct {
 	id     tree.Conn
 	nc     net.Conn
@@ -69,33 +70,33 @@ func remoteIP(nc net.Conn) string {
 
 // read is the reader goroutine.
 func (c *conn) read(l *life) {
-	defer l.post(func(k *core) { k.gone(c) })
+	defer l.do(func(k *core) { k.gone(c) })
 	defer c.out.finish() // also when the life ends
 	_ = c.nc.SetReadDeadline(time.Now().Add(connectTimeout))
-	length, err := wire.ReadLength(c.nc)
-	if err != nil || !l.post(func(k *core) { k.meet(c) }) {
+	in := bufio.NewReader(c.nc)
+	length, err := wire.ReadLength(in)
+	if err != nil || !l.do(func(k *core) { k.meet(c) }) {
 		return
 	}
 	if word := fourLetters(length); word != "" {
-		answered := make(chan struct{})
-		if l.post(func(k *core) { defer close(answered); k.answerWord(c, word) }) {
-			<-answered
-		}
+		l.do(func(k *core) { k.answerWord(c, word) })
 		return
 	}
-	for {
-		message, err := wire.ReadMessage(c.nc, length)
+	for waits := false; ; waits = true {
+		message, err := wire.ReadMessage(in, length)
 		if err != nil {
 			if bad := (*wire.FrameError)(nil); errors.As(err, &bad) {
-				l.post(func(k *core) { k.complain(c, err) })
+				l.do(func(k *core) { k.complain(c, err) })
 			}
 			return
 		}
-		if !l.post(func(k *core) { k.frame(c, message) }) {
+		if !l.do(func(k *core) { k.frame(c, message) }) {
 			return
 		}
-		_ = c.nc.SetReadDeadline(time.Time{})
-		if length, err = wire.ReadLength(c.nc); err != nil {
+		if !waits {
+			_ = c.nc.SetReadDeadline(time.Time{})
+		}
+		if length, err = wire.ReadLength(in); err != nil {
 			return
 		}
 	}
@@ -115,23 +116,31 @@ type outbox struct {
 	nc      net.Conn
 	changed chan struct{} // has one element when there is something to do
 
-	mu    sync.Mutex
-	queue []byte // guarded by mu
-	last  bool   // guarded by mu; nothing follows the queue
+	mu      sync.Mutex
+	queue   []byte // guarded by mu
+	writing bool   // guarded by mu; the writer has taken what was in the queue
+	last    bool   // guarded by mu; nothing follows the queue
 }
 
-// put adds a frame. A client that does not read loses its connection.
+// put adds a frame. A client that does not read loses its connection. What a connection in the
+// process has room for goes there at once.
 func (o *outbox) put(frame []byte) {
 	o.mu.Lock()
+	pipe, direct := o.nc.(*pipeEnd)
+	if direct = direct && !o.last && !o.writing && len(o.queue) == 0; direct {
+		frame = frame[pipe.writeNow(frame):]
+	}
 	if !o.last {
 		o.queue = append(o.queue, frame...)
 	}
-	full := len(o.queue) > maxUnsent
+	empty, full := len(o.queue) == 0, len(o.queue) > maxUnsent
 	o.mu.Unlock()
 	if full {
 		o.cut()
 	}
-	o.wake()
+	if !empty {
+		o.wake()
+	}
 }
 
 // finish lets the writer close the connection after what is in the queue.
@@ -167,7 +176,7 @@ func (o *outbox) write() {
 	for range o.changed {
 		o.mu.Lock()
 		batch, last := o.queue, o.last
-		o.queue = nil
+		o.queue, o.writing = nil, true
 		o.mu.Unlock()
 		if len(batch) > 0 {
 			if _, err := o.nc.Write(batch); err != nil {
@@ -175,6 +184,9 @@ func (o *outbox) write() {
 				return
 			}
 		}
+		o.mu.Lock()
+		o.writing = false
+		o.mu.Unlock()
 		if last {
 			return
 		}

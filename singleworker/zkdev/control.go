@@ -73,7 +73,7 @@ type control struct {
 // always passes observes, until remove is called. Of several controls, that which was
 // made first is asked first.
 //
-// decide runs on the goroutine that owns the server, in the order in which
+// decide has the server for itself, in the order in which
 // requests are applied. It must be quick, and must not call the Server.
 func (s *Server) Control(op Op, decide func(*Request) Action) (remove func()) {
 	return s.control(&control{op: op, decide: decide})

@@ -9,7 +9,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev/internal/wire"
 )
 
-// A core is what the owner goroutine owns: the state machine, and who is connected
+// A core is what one goroutine at a time owns: the state machine, and who is connected
 // to it. It outlives a restart.
 type core struct {
 	config Config

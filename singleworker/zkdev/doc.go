@@ -41,7 +41,7 @@
 // # Finding one's way
 //
 // The packages below internal have no goroutine: wire is the protocol as bytes, tree
-// the server as a state machine. In this one, core is what the owner goroutine owns, a
+// the server as a state machine. In this one, core is what one goroutine at a time owns, a
 // life is the goroutines from one start to the next stop, and conn is one connection
 // with its reader and writer.
 package zkdev

@@ -6,14 +6,20 @@ import (
 	"time"
 )
 
-// A life is the goroutines from a start to the next stop: the owner of core, one that
+// A life is the goroutines from a start to the next stop: one for what is due, one that
 // accepts, and a reader and a writer per connection. A restart makes a new one, so nothing
 // of the old can be cancelled, closed or counted in it.
 type life struct {
-	listener net.Listener // nil without one
-	inbox    chan func(*core)
+	listener net.Listener  // nil without one
 	stopping chan struct{} // closed when the life ends
-	over     chan struct{} // closed when nobody owns core any more
+	over     chan struct{} // closed, with owner held, when core is not this life's any more
+
+	// owner is held by whoever touches core, and by nobody who waits for anything: a request
+	// is handled by the goroutine that has read it, without a hand-over.
+	owner sync.Mutex
+	core  *core
+	timer *time.Timer
+	armed time.Time // when the timer is to go off; zero for never
 
 	mu      sync.Mutex
 	stopped bool               // guarded by mu
@@ -24,12 +30,13 @@ type life struct {
 func newLife(owned *core, listener net.Listener) *life {
 	l := &life{
 		listener: listener,
-		inbox:    make(chan func(*core)),
 		stopping: make(chan struct{}),
 		over:     make(chan struct{}),
+		core:     owned,
+		timer:    time.NewTimer(time.Hour),
 		conns:    map[*conn]struct{}{},
 	}
-	l.wg.Go(func() { l.own(owned) })
+	l.wg.Go(l.own)
 	if listener != nil {
 		l.wg.Go(l.accept)
 	}
@@ -62,28 +69,19 @@ func (l *life) end() {
 	l.wg.Wait()
 }
 
-// call runs f on the owner goroutine and waits for it. It reports false when the life
-// was over first.
-func (l *life) call(f func(*core)) bool {
-	done := make(chan struct{})
-	select {
-	case l.inbox <- func(c *core) { defer close(done); f(c) }:
-		<-done // whoever has received it runs it
-		return true
-	case <-l.over:
+// do runs f where core may be touched. It reports false when the life was over first.
+func (l *life) do(f func(*core)) bool {
+	l.owner.Lock()
+	defer l.owner.Unlock()
+	if l.isOver() {
 		return false
 	}
-}
-
-// post hands f to the owner goroutine. Nothing is lost but what comes when the
-// life ends.
-func (l *life) post(f func(*core)) bool {
-	select {
-	case l.inbox <- f:
-		return true
-	case <-l.stopping:
-		return false
+	f(l.core)
+	if !l.core.alarm.Equal(l.armed) {
+		l.armed = l.core.alarm
+		l.timer.Reset(time.Until(l.armed))
 	}
+	return true
 }
 
 // serve starts a connection's goroutines. It reports false when the life ends.
@@ -116,27 +114,22 @@ func (l *life) accept() {
 	}
 }
 
-// own is the owner goroutine. It never waits for anything but its inbox, the next
-// alarm, and the end.
-func (l *life) own(c *core) {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	var armed time.Time
+// own wakes core when something is due, and ends the life.
+func (l *life) own() {
+	defer l.timer.Stop()
 	for {
-		if !c.alarm.Equal(armed) {
-			armed = c.alarm
-			timer.Reset(time.Until(armed))
-		}
 		select {
-		case f := <-l.inbox:
-			f(c)
-		case <-timer.C:
-			if !c.alarm.IsZero() {
-				c.wake(time.Now())
-			}
-			armed = time.Time{}
+		case <-l.timer.C:
+			l.do(func(k *core) {
+				l.armed = time.Time{}
+				if !k.alarm.IsZero() {
+					k.wake(time.Now())
+				}
+			})
 		case <-l.stopping:
-			c.stop()
+			l.owner.Lock()
+			defer l.owner.Unlock()
+			l.core.stop()
 			close(l.over)
 			return
 		}

@@ -15,7 +15,23 @@ type Client struct {
 	title  string
 
 	mu     sync.Mutex
-	healed chan struct{} // guarded by mu; nil unless partitioned, then closed by Heal
+	healed chan struct{}  // guarded by mu; nil unless partitioned, then closed by Heal
+	lag    func() Latency // guarded by mu; nil for none
+}
+
+// Latency is how long messages of one connection are under way: what the client sends, and
+// what it is sent. Each function is called for one message at a time, and must not call
+// the Server; nil is no latency. No message overtakes another in its direction.
+type Latency struct {
+	There, Back func() time.Duration
+}
+
+// SetLatency gives each connection that the client dials from now on the latency that connect
+// returns.
+func (c *Client) SetLatency(connect func() Latency) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lag = connect
 }
 
 // Client returns the client of a name, always the same one.
@@ -112,6 +128,19 @@ func (c *Client) label() string {
 		return "client"
 	}
 	return c.title
+}
+
+func (c *Client) latency() Latency {
+	if c == nil {
+		return Latency{}
+	}
+	c.mu.Lock()
+	connect := c.lag
+	c.mu.Unlock()
+	if connect == nil {
+		return Latency{}
+	}
+	return connect()
 }
 
 // partitioned returns the channel that Heal will close, or nil.

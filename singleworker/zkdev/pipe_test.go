@@ -16,7 +16,7 @@ import (
 func TestPipeCarriesBytes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a, b := newPipe("a", "b")
+		a, b := newPipe("a", "b", Latency{})
 		random := rand.New(rand.NewPCG(1, 1))
 		sent := make([]byte, 5*pipeBuffer)
 		for i := range sent {
@@ -47,7 +47,7 @@ func TestPipeCarriesBytes(t *testing.T) {
 func TestPipeIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a, b := newPipe("a", "b")
+		a, b := newPipe("a", "b", Latency{})
 		defer b.Close()
 		_ = a.SetWriteDeadline(time.Now().Add(time.Second))
 		n, err := a.Write(make([]byte, 3*pipeBuffer))

@@ -139,7 +139,7 @@ func (s *Server) dial(ctx context.Context, client *Client) (net.Conn, error) {
 	s.mu.Lock()
 	life := s.life
 	s.mu.Unlock()
-	near, far := newPipe(client.label(), "zkdev")
+	near, far := newPipe(client.label(), "zkdev", client.latency())
 	if life == nil || !life.serve(far, client) {
 		return nil, dialError(ErrStopped)
 	}
@@ -162,7 +162,7 @@ func (s *Server) do(f func(*core)) {
 			return
 		}
 		s.mu.Unlock()
-		if life.call(f) {
+		if life.do(f) {
 			return
 		}
 	}
