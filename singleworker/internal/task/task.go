@@ -35,13 +35,24 @@ func Protect(name string, f func() error) (err error) {
 // Group owns goroutines. Safe for concurrent use, except that Go must not be
 // called when Wait may already have returned.
 type Group struct {
-	ctx    context.Context //nolint:containedctx // the group is the lifetime of its tasks
-	cancel context.CancelCauseFunc
-	wg     sync.WaitGroup
+	ctx     context.Context //nolint:containedctx // the group is the lifetime of its tasks
+	cancel  context.CancelCauseFunc
+	tasks   sync.WaitGroup // those that have not ended
+	workers sync.WaitGroup // the goroutines
 
-	mu  sync.Mutex
-	err error // of the first task that failed
+	mu   sync.Mutex
+	err  error       // of the first task that failed
+	idle []chan work // goroutines whose task has ended: the next task finds a stack that has grown
 }
+
+// work is one task.
+type work struct {
+	name string
+	f    func(ctx context.Context) error
+}
+
+// maxIdle bounds how many goroutines wait for another task.
+const maxIdle = 64
 
 // NewGroup returns a group whose tasks get a context that ends with ctx or
 // with the first failure.
@@ -52,18 +63,49 @@ func NewGroup(ctx context.Context) *Group {
 
 // Go starts f. The name is for errors.
 func (g *Group) Go(name string, f func(ctx context.Context) error) {
-	g.wg.Go(func() {
-		err := Protect(name, func() error { return f(g.ctx) })
-		if err == nil {
-			return
-		}
+	g.tasks.Add(1)
+	w := work{name, f}
+	g.mu.Lock()
+	n := len(g.idle)
+	if n == 0 {
+		g.mu.Unlock()
+		g.workers.Go(func() { g.serve(w) })
+		return
+	}
+	idle := g.idle[n-1]
+	g.idle = g.idle[:n-1]
+	g.mu.Unlock()
+	idle <- w
+}
+
+// serve runs a task, and those that follow.
+func (g *Group) serve(w work) {
+	next := make(chan work, 1)
+	for waits, more := true, true; waits && more; {
+		g.run(w)
 		g.mu.Lock()
-		defer g.mu.Unlock()
-		if g.err == nil {
-			g.err = err
-			g.cancel(err)
+		if waits = len(g.idle) < maxIdle; waits {
+			g.idle = append(g.idle, next)
 		}
-	})
+		g.mu.Unlock()
+		g.tasks.Done() // after that Wait may end whoever waits
+		if waits {
+			w, more = <-next
+		}
+	}
+}
+
+func (g *Group) run(w work) {
+	err := Protect(w.name, func() error { return w.f(g.ctx) })
+	if err == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.err == nil {
+		g.err = err
+		g.cancel(err)
+	}
 }
 
 // Cancel ends the group's context with a cause.
@@ -72,9 +114,15 @@ func (g *Group) Cancel(cause error) { g.cancel(cause) }
 // Wait returns when every task has ended, with the error of the first one
 // that failed.
 func (g *Group) Wait() error {
-	g.wg.Wait()
+	g.tasks.Wait()
 	g.cancel(nil)
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.err
+	for _, next := range g.idle {
+		close(next)
+	}
+	g.idle = nil
+	err := g.err
+	g.mu.Unlock()
+	g.workers.Wait()
+	return err
 }
