@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"sync"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
-	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
@@ -115,17 +115,17 @@ func (c *Coordinator) applyBatch(ctx context.Context, groups [][]zkconn.Op) []re
 
 // together runs n requests side by side and waits for them: the connection
 // pipelines, so that they cost one round trip, not n.
-func together(ctx context.Context, n int, request func(ctx context.Context, i int)) {
-	tasks := task.NewGroup(ctx)
+func (c *Coordinator) together(ctx context.Context, n int, request func(ctx context.Context, i int)) {
+	var all sync.WaitGroup
 	for i := range n {
-		tasks.Go("request", func(ctx context.Context) error {
+		all.Add(1)
+		c.tasks.Go("request", func(context.Context) error {
+			defer all.Done()
 			request(ctx, i)
 			return nil
 		})
 	}
-	if err := tasks.Wait(); err != nil {
-		panic(err) // a request has panicked; the coordinator reports it
-	}
+	all.Wait()
 }
 
 // locate finds which open group, and which of its operations, stands at index

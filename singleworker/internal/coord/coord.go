@@ -199,8 +199,9 @@ func (c *Coordinator) untilNext() time.Duration {
 	return max(0, next-c.cfg.Clock.Now().Mono)
 }
 
-// sync looks at everything again, whatever the watches said or missed.
-// Without a session it only ends claims whose lease has lapsed.
+// sync looks again, whatever the watches said or missed: at the lists, at the slots that the
+// protocol wants to see, and at each job now and then. Without a session it only ends claims whose
+// lease has lapsed.
 func (c *Coordinator) sync() {
 	for _, t := range c.ticks {
 		c.advance(t)
@@ -209,8 +210,11 @@ func (c *Coordinator) sync() {
 		return
 	}
 	c.listJobs()
+	now := c.cfg.Clock.Now().Mono
 	for _, j := range c.jobs {
-		c.refresh(j)
+		if now >= j.nextLook {
+			c.refresh(j)
+		}
 	}
 	c.publish()
 	c.step(lease.LookAll{})

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -23,7 +25,12 @@ type job struct {
 	registered bool // our registration is there
 	refreshing onePerTime
 	repairing  onePerTime
+	nextLook   time.Duration // Mono: when the sync reads it again although no watch says so
 }
+
+// syncsPerLook is how many sync periods may pass until a job is read again of which nothing is
+// heard. Its watches tell of every change, as long as the session lasts.
+const syncsPerLook = 10
 
 // listJobs finds out which jobs there are.
 func (c *Coordinator) listJobs() {
@@ -108,6 +115,7 @@ func (c *Coordinator) fetchJob(ctx context.Context, name string) (v view) {
 }
 
 func (c *Coordinator) refreshed(j *job, v view) {
+	j.nextLook = 0 // unless all is as it should be
 	switch {
 	case errors.Is(v.err, zkconn.ErrNoNode):
 		c.forget(j)
@@ -129,9 +137,10 @@ func (c *Coordinator) refreshed(j *job, v view) {
 		}
 		c.judge(j, spec, err)
 	}
-	j.registered = slices.Contains(v.registered, c.cfg.SID)
-	if j.registered != j.eligible {
+	if j.registered = slices.Contains(v.registered, c.cfg.SID); j.registered != j.eligible {
 		c.register(j)
+	} else {
+		j.nextLook = c.cfg.Clock.Now().Mono + task.Jitter(syncsPerLook*c.cfg.SyncPeriod)
 	}
 	// The registration comes first: the others count on us by it.
 	c.step(lease.SlotSet{
@@ -150,7 +159,7 @@ func (c *Coordinator) registerAll(ctx context.Context) error {
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return !zkrec.IsJob(name) })
 	views := make([]view, len(names))
-	together(ctx, len(names), func(ctx context.Context, i int) { views[i] = c.fetchJob(ctx, names[i]) })
+	c.together(ctx, len(names), func(ctx context.Context, i int) { views[i] = c.fetchJob(ctx, names[i]) })
 	var groups [][]zkconn.Op
 	for i, v := range views {
 		if zkconn.IsUnknown(v.err) {

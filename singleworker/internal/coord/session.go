@@ -220,6 +220,9 @@ func (c *Coordinator) joinEnded(attempt int, mine zkrec.Instance, err error) {
 		"session_id", c.sessionID(), "session_timeout", c.conn.SessionTimeout())
 	c.step(lease.Opened{Session: c.conn.SessionTimeout()})
 	c.nextSync = c.cfg.Clock.Now().Mono
+	for _, j := range c.jobs {
+		j.nextLook = 0 // what was heard while not joined was not followed
+	}
 	for _, t := range c.ticks {
 		c.advance(t)
 	}

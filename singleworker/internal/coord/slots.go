@@ -145,7 +145,7 @@ func (c *Coordinator) fetchGroup(ctx context.Context) (map[string]lease.Peer, er
 	}
 	records := make([]zkrec.Instance, len(names))
 	errs := make([]error, len(names))
-	together(ctx, len(names), func(ctx context.Context, i int) {
+	c.together(ctx, len(names), func(ctx context.Context, i int) {
 		records[i], _, errs[i] = c.readInstance(ctx, c.tree.Instance(names[i]))
 	})
 	peers := make(map[string]lease.Peer, len(names))

@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 )
@@ -143,9 +144,9 @@ func TestTakeover(t *testing.T) {
 			{sec(5), 0, lookAll, "read s"},
 			{sec(5), 0, owned(8), "group"},
 			{sec(5), 0, group("b"), ""},
-			{sec(7), 0, lookAll, "read s"},
-			{sec(7), 0, owned(8), "group"},
-			{sec(7), 0, group("b"), ""},
+			{sec(8), 0, lookAll, "read s"},
+			{sec(8), 0, owned(8), "group"},
+			{sec(8), 0, group("b"), ""},
 		}},
 		"(b) not by time alone, without a second reading": {able: []string{"b"}, lines: []line{
 			{0, 0, opened, "read s"},
@@ -156,9 +157,9 @@ func TestTakeover(t *testing.T) {
 			{0, 0, opened, "read s"},
 			{0, 0, owned(7), "group"},
 			{0, 0, group("b"), ""},
-			{sec(1), sec(100), lookAll, "read s"},
-			{sec(1), sec(100), owned(7), "group"},
-			{sec(1), sec(100), group("b"), ""},
+			{sec(3), sec(100), lookAll, "read s"},
+			{sec(3), sec(100), owned(7), "group"},
+			{sec(3), sec(100), group("b"), ""},
 		}},
 		"(b) not across a change of owner": {able: []string{"b"}, lines: []line{
 			{0, 0, opened, "read s"},
@@ -170,6 +171,84 @@ func TestTakeover(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); run(t, sc) })
+	}
+}
+
+// TestPeriodicLook tells which slots the sync period's look reads; a lease is 3 s.
+func TestPeriodicLook(t *testing.T) {
+	t.Parallel()
+	owned := func(beats int32) lease.Event { return record(3, 90, "b", beat("b", beats)) }
+	seen := func(first lease.Event, more ...line) []line {
+		return append([]line{{0, 0, opened, "read s"}, {0, 0, first, "group"}, {0, 0, group("b"), ""}}, more...)
+	}
+	for name, sc := range map[string]script{
+		"one that a live instance owns, after a lease's length": {able: []string{"b"}, lines: seen(owned(7),
+			line{sec(2.9), 0, lookAll, ""},
+			line{sec(3), 0, lookAll, "read s"},
+			line{sec(3), 0, owned(8), "group"},
+			line{sec(3), 0, group("b"), ""},
+			line{sec(5.9), 0, lookAll, ""},
+		)},
+		"one whose heartbeat stays, each time": {able: []string{"b"}, lines: seen(owned(7),
+			line{sec(3), 0, lookAll, "read s"},
+			line{sec(3), 0, owned(7), "group"},
+			line{sec(3), 0, group("b"), ""},
+			line{sec(3.5), 0, lookAll, "read s"},
+		)},
+		"one whose owner is gone, each time": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, record(3, 90, "b", beat("b", 7), beat("java", 2)), "group"},
+			{0, 0, group(), ""}, // the stranger is respected
+			{sec(0.5), 0, lookAll, "read s"},
+		}},
+		"one that is offered, each time": {able: []string{"b"}, lines: seen(offered("b", record(3, 90, "")),
+			line{sec(0.5), 0, lookAll, "read s"},
+		)},
+		"one with a stranger, each time": {able: []string{"b"}, lines: seen(record(3, 90, "b", beat("b", 7), beat("java", 2)),
+			line{sec(0.5), 0, lookAll, "read s"},
+		)},
+		"our own, after a lease's length": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, record(4, 100, "me", beat("me", 3)), "beat s:3; group"},
+			{0, 0, beaten(4, 0), "gained s #100 v4 until 3s"},
+			{0, 0, group("b"), ""},
+			{sec(0.5), 0, lookAll, ""},
+			{sec(3), 0, lookAll, "beat s:4; read s"},
+		}},
+		"one of which an older state was read than our adoption, each time": {able: []string{"b"}, lines: adopted(
+			line{sec(0.6), 0, lease.Look{Slot: s}, "read s"},
+			line{sec(0.6), 0, record(3, 90, ""), "group"},
+			line{sec(0.6), 0, group("b"), ""},
+			line{sec(0.7), 0, lookAll, "read s"},
+		)},
+	} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); run(t, sc) })
+	}
+}
+
+// TestPeriodicLookWhileSlotsMove: all are read while shares are two or more apart.
+func TestPeriodicLookWhileSlotsMove(t *testing.T) {
+	t.Parallel()
+	m := lease.New(lease.Config{Self: lease.Member{SID: "me", Incarnation: "me1"}, SyncPeriod: sec(2)})
+	step := func(at time.Duration, ev lease.Event) []lease.Action { return m.Step(instant(at, 0), ev) }
+	slots := []lease.Slot{"r", "s"}
+	for _, slot := range slots {
+		step(0, lease.SlotSet{Slot: slot, Eligible: true, Able: []string{"b", "me"}})
+	}
+	step(0, opened)
+	var asked lease.ReadGroup
+	for _, slot := range slots {
+		read := record(3, 90, "b", beat("b", 7))
+		read.Slot = slot
+		for _, a := range step(0, read) {
+			asked, _ = a.(lease.ReadGroup)
+		}
+	}
+	reply := group("b")
+	reply.Asked = asked.Asked
+	step(0, reply)
+	if got := render(step(sec(1), lookAll)); got != "read r; read s" {
+		t.Errorf("b owns two and we own none: %q", got)
 	}
 }
 
@@ -206,13 +285,13 @@ func TestStrangers(t *testing.T) {
 			{0, 0, group(), ""},
 		}},
 		"the owner removes a silent one": {able: []string{"b"}, lines: adopted(
-			line{sec(1), 0, lookAll, "beat s:0; read s"},
-			line{sec(1), 0, beaten(1, sec(1)), "renewed s until 4s"},
-			line{sec(1), 0, record(4, 100, "me", beat("me", 1), java), "group"},
-			line{sec(1), 0, group("b"), ""},
-			line{sec(7.5), 0, lookAll, "beat s:1; read s"},
-			line{sec(7.5), 0, beaten(2, sec(7.5)), "renewed s until 10.5s"},
-			line{sec(7.5), 0, record(4, 100, "me", beat("me", 2), java), "yield s -java:5; group"},
+			line{sec(3), 0, lookAll, "beat s:0; read s"},
+			line{sec(3), 0, beaten(1, sec(3)), "renewed s until 6s"},
+			line{sec(3), 0, record(4, 100, "me", beat("me", 1), java), "group"},
+			line{sec(3), 0, group("b"), ""},
+			line{sec(9.5), 0, lookAll, "beat s:1; read s"},
+			line{sec(9.5), 0, beaten(2, sec(9.5)), "renewed s until 12.5s"},
+			line{sec(9.5), 0, record(4, 100, "me", beat("me", 2), java), "yield s -java:5; group"},
 		)},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); run(t, sc) })

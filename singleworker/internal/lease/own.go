@@ -14,7 +14,7 @@ func (m *Machine) slotRead(now Instant, ev SlotRead) {
 		return
 	}
 	rec := ev.Record
-	if s.mine != nil && rec.Exists && rec.Mzxid < s.mine.token {
+	if s.behind = s.mine != nil && rec.Exists && rec.Mzxid < s.mine.token; s.behind {
 		return // from a server that lags behind; the next sync reads again
 	}
 	m.observe(now, s, rec)
