@@ -33,10 +33,10 @@
 //
 // # Order
 //
-// One goroutine owns everything that clients can see, so requests are applied
+// One goroutine at a time has everything that clients can see, so requests are applied
 // one after the other. On each connection replies come in the order of requests, and the
 // event of a watch before any reply that shows the change. Functions given to
-// Control run on that goroutine.
+// Control run there, too.
 //
 // # Finding one's way
 //

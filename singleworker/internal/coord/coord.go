@@ -100,10 +100,12 @@ type Coordinator struct {
 	jobs     map[string]*job
 	owned    map[string]*ownership
 	ticks    map[string]*tickNode
+	views    slotViews
 	commits  []*commit // to be sent together when the mailbox is empty
 	session  session
 	nextSync time.Duration // Mono
 	listing  onePerTime    // reads of the list of jobs
+	nextList time.Duration // Mono: when the sync does it although no watch says so
 	state    string        // zkrec.InstanceActive or zkrec.InstanceStopping
 	failure  error         // why the loop must end
 }
@@ -199,8 +201,8 @@ func (c *Coordinator) untilNext() time.Duration {
 	return max(0, next-c.cfg.Clock.Now().Mono)
 }
 
-// sync looks again, whatever the watches said or missed: at the lists, at the slots that the
-// protocol wants to see, and at each job now and then. Without a session it only ends claims whose
+// sync looks again, whatever the watches said or missed: at the slots that the protocol wants to
+// see, and now and then at each job and at their list. Without a session it only ends claims whose
 // lease has lapsed.
 func (c *Coordinator) sync() {
 	for _, t := range c.ticks {
@@ -209,8 +211,10 @@ func (c *Coordinator) sync() {
 	if !c.session.joined {
 		return
 	}
-	c.listJobs()
 	now := c.cfg.Clock.Now().Mono
+	if now >= c.nextList {
+		c.listJobs()
+	}
 	for _, j := range c.jobs {
 		if now >= j.nextLook {
 			c.refresh(j)

@@ -28,9 +28,13 @@ type job struct {
 	nextLook   time.Duration // Mono: when the sync reads it again although no watch says so
 }
 
-// syncsPerLook is how many sync periods may pass until a job is read again of which nothing is
-// heard. Its watches tell of every change, as long as the session lasts.
-const syncsPerLook = 10
+// syncsPerLook is how many sync periods may pass until a job, or the list of jobs, is read again
+// of which nothing is heard. The watches tell of every change, as long as the session lasts.
+const syncsPerLook = 20
+
+func (c *Coordinator) nextLook() time.Duration {
+	return c.cfg.Clock.Now().Mono + task.Jitter(syncsPerLook*c.cfg.SyncPeriod)
+}
 
 // listJobs finds out which jobs there are.
 func (c *Coordinator) listJobs() {
@@ -42,8 +46,10 @@ func (c *Coordinator) listJobs() {
 		return func() {
 			if err != nil {
 				c.log.Debug("jobs not listed", "err", err)
+				c.nextList = 0
 			} else {
 				c.listed(names)
+				c.nextList = c.nextLook()
 			}
 			if c.listing.end() {
 				c.listJobs()
@@ -71,6 +77,7 @@ func (c *Coordinator) listed(names []string) {
 
 func (c *Coordinator) forget(j *job) {
 	delete(c.jobs, j.name)
+	delete(c.views.slots, j.name)
 	c.step(lease.SlotGone{Slot: lease.Slot(j.name)})
 }
 
@@ -140,7 +147,7 @@ func (c *Coordinator) refreshed(j *job, v view) {
 	if j.registered = slices.Contains(v.registered, c.cfg.SID); j.registered != j.eligible {
 		c.register(j)
 	} else {
-		j.nextLook = c.cfg.Clock.Now().Mono + task.Jitter(syncsPerLook*c.cfg.SyncPeriod)
+		j.nextLook = c.nextLook()
 	}
 	// The registration comes first: the others count on us by it.
 	c.step(lease.SlotSet{

@@ -68,6 +68,7 @@ func (c *Coordinator) disconnected() {
 	c.session.connected, c.session.joined = false, false
 	c.session.lostAt = c.cfg.Clock.Now().Mono
 	c.session.cancelJoin()
+	c.views.changed()
 	c.step(lease.Suspended{})
 }
 
@@ -97,10 +98,12 @@ func (c *Coordinator) nodeChanged(path string) {
 		c.listJobs()
 		return
 	case c.tree.Instances():
+		c.views.changed()
 		c.step(lease.LookAround{})
 		return
 	}
 	if name, below := c.tree.JobOf(path); below && path == c.tree.Alive(name) {
+		c.views.of(name).changed()
 		c.step(lease.Look{Slot: lease.Slot(name)})
 	} else if j := c.jobs[name]; j != nil {
 		c.refresh(j)
@@ -218,10 +221,12 @@ func (c *Coordinator) joinEnded(attempt int, mine zkrec.Instance, err error) {
 	c.session.published = mine
 	c.log.Info("joined the group", "server_type", c.cfg.ServerType, "instance_id", c.cfg.SID,
 		"session_id", c.sessionID(), "session_timeout", c.conn.SessionTimeout())
+	c.views.changed()
 	c.step(lease.Opened{Session: c.conn.SessionTimeout()})
 	c.nextSync = c.cfg.Clock.Now().Mono
+	c.nextList = 0 // what was heard while not joined was not followed
 	for _, j := range c.jobs {
-		j.nextLook = 0 // what was heard while not joined was not followed
+		j.nextLook = 0
 	}
 	for _, t := range c.ticks {
 		c.advance(t)

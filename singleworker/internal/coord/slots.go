@@ -48,9 +48,15 @@ func outcomeOf(err error) lease.Outcome {
 }
 
 func (c *Coordinator) readSlot(a lease.ReadSlot) {
+	view := c.views.of(string(a.Slot))
+	changes, known := view.changes, view.reliable()
 	c.async("read slot", func(ctx context.Context) func() {
-		rec, err := c.fetchSlot(ctx, string(a.Slot))
+		rec, relied, err := c.lookAt(ctx, string(a.Slot), known)
 		return func() {
+			if err == nil {
+				view.seen(changes, rec, relied)
+				c.views.relied = c.views.relied || relied
+			}
 			outcome := lease.Done
 			if err != nil {
 				c.log.Debug("slot not read", "job", a.Slot, "err", err)
@@ -62,6 +68,17 @@ func (c *Coordinator) readSlot(a lease.ReadSlot) {
 			c.step(lease.SlotRead{Slot: a.Slot, Outcome: outcome, Record: rec})
 		}
 	})
+}
+
+// lookAt reads a slot, by its heartbeat alone if what is known allows that.
+func (c *Coordinator) lookAt(ctx context.Context, job string, known *lease.Record) (rec lease.Record, relied bool, err error) {
+	if known != nil {
+		if rec, relied, err = c.glance(ctx, job, *known); relied || err != nil {
+			return rec, relied, err
+		}
+	}
+	rec, err = c.fetchSlot(ctx, job)
+	return rec, false, err
 }
 
 // tornReads is how often a slot is read again that changed while it was read.
@@ -132,6 +149,9 @@ func (c *Coordinator) readGroup(a lease.ReadGroup) {
 			} else if attempt == c.session.attempt && c.session.joined &&
 				peers[c.cfg.SID].Incarnation != c.cfg.Instance.Incarnation {
 				c.ephemeralLost()
+			}
+			if err == nil && !c.views.sameGroup(peers) {
+				outcome = lease.Unknown // the slots are read again first
 			}
 			c.step(lease.GroupRead{Asked: a.Asked, Outcome: outcome, Peers: peers})
 		}

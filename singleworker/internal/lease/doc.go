@@ -59,6 +59,8 @@
 //
 // The machine looks in rounds: read every slot that may have changed, then
 // the list of instances, then decide. A watch event only starts a round
-// sooner; the sync period starts one over all slots, so that a lost event
-// costs time and never correctness.
+// sooner. The sync period starts one over every slot that is free, unevenly
+// shared, silent, or was not read for the length of a lease, so that a lost
+// event costs time and never correctness. A slot is taken only if it was read in
+// the same round.
 package lease

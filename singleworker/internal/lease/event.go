@@ -91,7 +91,7 @@ type (
 	Look struct{ Slot Slot }
 	// LookAround: the instances have changed.
 	LookAround struct{}
-	// LookAll: the sync period is over.
+	// LookAll: the sync period is over. Look at whatever watches do not tell.
 	LookAll struct{}
 	// Tick: the time given by NextBeat has come.
 	Tick struct{}

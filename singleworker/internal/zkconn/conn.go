@@ -182,9 +182,15 @@ func (c *Conn) event(ev zk.Event) {
 // returns early when ctx ends: the request may be applied all the same.
 func (c *Conn) call(ctx context.Context, op, path string, f func() error) error {
 	select {
-	case <-c.ready:
-	case <-ctx.Done():
-		return &OpError{Op: op, Path: path, Err: ctx.Err()}
+	case <-c.ready: // nearly always, and cheaper than the choice below
+	default:
+		select {
+		case <-c.ready:
+		case <-ctx.Done():
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return &OpError{Op: op, Path: path, Err: err}
 	}
 	if c.refused != nil {
 		return c.refused
