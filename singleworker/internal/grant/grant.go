@@ -29,8 +29,9 @@ type Book struct {
 	clock *Clock
 	wake  chan struct{} // merges: a grant was added or renewed
 
-	mu     sync.Mutex
-	grants map[lease.Slot]*Grant
+	mu       sync.Mutex
+	grants   map[lease.Slot]*Grant
+	observer func(Right) // nil outside of tests
 }
 
 // NewBook returns an empty book.
@@ -62,6 +63,7 @@ func (b *Book) Open(slot lease.Slot, token int64, until time.Duration) *Grant {
 	}
 	g := &Grant{book: b, Slot: slot, Token: token, until: until, runs: make(map[*run]struct{})}
 	b.grants[slot] = g
+	b.tell(g)
 	b.signal()
 	return g
 }
@@ -72,6 +74,7 @@ func (b *Book) Renew(slot lease.Slot, until time.Duration) {
 	defer b.mu.Unlock()
 	if g := b.grants[slot]; g != nil {
 		g.until = max(g.until, until)
+		b.tell(g)
 		b.signal()
 	}
 }
@@ -92,12 +95,14 @@ func (b *Book) Lapse() {
 	defer b.mu.Unlock()
 	for _, g := range b.grants {
 		g.until = 0
+		b.tell(g)
 		g.cancelRuns(ErrLost)
 	}
 }
 
 // Watch ends leases that are not renewed, until ctx is done.
 func (b *Book) Watch(ctx context.Context) error {
+	b.observe(ctx)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -173,6 +178,7 @@ func (g *Grant) err() error {
 
 func (g *Grant) end(cause error) {
 	g.ended = cause
+	g.book.tell(g)
 	g.cancelRuns(cause)
 }
 

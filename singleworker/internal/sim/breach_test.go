@@ -27,6 +27,7 @@ type scene struct {
 	brief    bool // the handler does next to nothing
 	mu       sync.Mutex
 	hooks    []adoption
+	forced   []forced
 }
 
 const job = "job"
@@ -70,7 +71,7 @@ func (s *scene) begin(ofA, ofB *breach) (a, b *swtest.Instance) {
 func (s *scene) check() []violation {
 	s.Close()
 	return check(evidence{
-		tree: s.Tree(), session: session, log: s.Server.Log(), runs: s.Runs(), hooks: s.hooks,
+		tree: s.Tree(), session: session, log: s.Server.Log(), runs: s.Runs(), rights: s.Rights(), hooks: s.hooks, forced: s.forced,
 	})
 }
 
@@ -146,6 +147,7 @@ func lateClaim(s *scene, b *breach) {
 		return action
 	})
 	s.await(claiming)
+	s.forced = append(s.forced, forced{time.Now(), map[string]bool{"a": true}})
 	if err := s.Delete(s.t.Context(), s.Tree().Instance("a")); err != nil {
 		s.t.Error(err)
 	}
@@ -267,7 +269,7 @@ func TestFalseEvidence(t *testing.T) {
 				s := &scene{Cluster: swtest.New(t, swtest.Config{SessionTimeout: session}), t: t, schedule: "* * * * * ?"}
 				s.begin(&breach{}, &breach{})
 				s.Close()
-				e := evidence{tree: s.Tree(), session: session, log: s.Server.Log(), runs: s.Runs(), hooks: s.hooks}
+				e := evidence{tree: s.Tree(), session: session, log: s.Server.Log(), runs: s.Runs(), rights: s.Rights(), hooks: s.hooks}
 				tt.lie(&e)
 				found := check(e)
 				told := slices.ContainsFunc(found, func(v violation) bool {

@@ -199,7 +199,7 @@ func (w *world) run() {
 	w.end()
 	w.found = append(w.found, check(evidence{
 		tree: w.cluster.Tree(), session: w.Session, log: w.cluster.Server.Log(), runs: w.cluster.Runs(),
-		hooks: w.hooks, forced: w.forced,
+		rights: w.cluster.Rights(), hooks: w.hooks, forced: w.forced,
 	})...)
 }
 

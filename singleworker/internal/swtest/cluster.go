@@ -28,6 +28,9 @@ type Config struct {
 	StopGrace      time.Duration // default 5 s
 	Logger         *slog.Logger  // of the instances; default none
 	Server         zkdev.Config  // default: no socket; virtual time needs that
+	// Latency is that of the instances' connections, by the name of each on the network; see
+	// zkdev.Client.SetLatency. Default: none.
+	Latency func(place string) func() zkdev.Latency
 }
 
 // Cluster is a server and the instances that were started on it. Safe for concurrent use.
@@ -43,6 +46,7 @@ type Cluster struct {
 	mu        sync.Mutex
 	instances []*Instance // every one that ever was, in the order of their starts
 	runs      []*Run      // in the order of their starts
+	rights    []*Right    // in the order of their beginnings
 	notes     []Note
 
 	modelMu     sync.Mutex // guards what follows; held while the server is asked for its log

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/internal/grant"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -54,6 +55,8 @@ type Instance struct {
 	kill    context.CancelFunc
 	done    chan struct{} // closed when Run has returned
 
+	rights map[string]*Right // by job, the latest; guarded by cluster.mu
+
 	network sync.Mutex // orders what is done to Client; never held by the server's goroutine
 
 	mu    sync.Mutex
@@ -69,10 +72,13 @@ func (c *Cluster) Start(name string, setup Setup) *Instance {
 	c.tb.Helper()
 	c.mu.Lock()
 	place := fmt.Sprintf("%s#%d", name, len(c.instances))
-	i := &Instance{Name: name, Client: c.Server.Client(place), place: place, Since: time.Now(), cluster: c, setup: setup, done: make(chan struct{})}
+	i := &Instance{Name: name, Client: c.Server.Client(place), place: place, Since: time.Now(), cluster: c, setup: setup, done: make(chan struct{}), rights: make(map[string]*Right)}
 	c.instances = append(c.instances, i)
 	c.mu.Unlock()
-	i.run, i.stop = context.WithCancel(context.Background())
+	if c.cfg.Latency != nil {
+		i.Client.SetLatency(c.cfg.Latency(place))
+	}
+	i.run, i.stop = context.WithCancel(grant.Observed(context.Background(), i.rightChanged))
 	i.life, i.kill = context.WithCancel(context.Background())
 	m, err := i.manager()
 	if err != nil {

@@ -90,10 +90,15 @@ func (c *Cluster) ended(r *Run, ctx context.Context, err error) { //nolint:reviv
 	}
 }
 
-// killed ends the runs of an instance, at this moment.
+// killed ends the runs and the rights of an instance, at this moment.
 func (c *Cluster) killed(i *Instance) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, r := range c.rights {
+		if now := time.Now(); r.Instance == i && r.Until.After(now) {
+			r.Until = now
+		}
+	}
 	for _, r := range c.runs {
 		if r.Instance == i && r.Ended.IsZero() {
 			r.Killed, r.Ended, r.Err = true, time.Now(), errKilled

@@ -1,0 +1,56 @@
+package swtest
+
+import (
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/grant"
+)
+
+// Right is a lease as its instance has it, whether or not anything runs: from the moment at which it
+// may start runs to the one at which it may not any more. A lease that lapses and is renewed
+// later is two.
+type Right struct {
+	Instance    *Instance
+	Job         string
+	Token       int64
+	From, Until time.Time
+}
+
+// Rights lists the leases so far, in the order of their beginnings. Those of instances that live
+// may be extended yet.
+func (c *Cluster) Rights() []Right {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	rights := make([]Right, len(c.rights))
+	for k, r := range c.rights {
+		rights[k] = *r
+	}
+	return rights
+}
+
+// rightChanged is told by the instance itself.
+func (i *Instance) rightChanged(changed grant.Right) {
+	c, now := i.cluster, time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i.State() == Killed {
+		return // whoever is dead runs nothing
+	}
+	job := string(changed.Slot)
+	r := i.rights[job]
+	switch {
+	case r != nil && r.Token == changed.Token && r.Until.After(now):
+		r.Until = later(changed.Until, now)
+	case changed.Until.After(now):
+		r = &Right{Instance: i, Job: job, Token: changed.Token, From: now, Until: changed.Until}
+		i.rights[job] = r
+		c.rights = append(c.rights, r)
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
