@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,12 +31,9 @@ type profile struct {
 
 func drawProfile(r *rand.Rand, noise time.Duration) profile {
 	p := profile{
-		Instances: 2 + r.IntN(4), Jobs: 5 + r.IntN(15), Noise: noise,
+		Instances: 2 + r.IntN(7), Jobs: 5 + r.IntN(56), Noise: noise,
 		Session: []time.Duration{4 * time.Second, 6 * time.Second, 10 * time.Second}[r.IntN(3)],
 		Alike:   r.IntN(4) > 0, Forced: r.IntN(3) == 0,
-	}
-	if r.IntN(6) == 0 { // few are large: they cost the most
-		p.Instances, p.Jobs = 6+r.IntN(3), 20+r.IntN(41)
 	}
 	p.Sync = p.Session / time.Duration(1+r.IntN(3))
 	p.FaultEvery = p.Session * time.Duration(1+r.IntN(8)) / 4
@@ -53,6 +52,7 @@ type world struct {
 
 	// Owned by the goroutine of the noise.
 	rng     *rand.Rand
+	breach  *breach // of every instance; nil for none
 	started int
 	removes []func() // of controls
 
@@ -66,6 +66,48 @@ type world struct {
 	owned, even time.Duration // how long after the noise that was not so
 }
 
+// latency draws how long messages are under way: mostly a few milliseconds, some 50 and more, and
+// during the noise a few so long that several of the protocol's steps pass meanwhile.
+func (w *world) latency(place string) func() zkdev.Latency {
+	where := fnv.New64a()
+	_, _ = where.Write([]byte(place))
+	var dials atomic.Uint64
+	return func() zkdev.Latency {
+		of := where.Sum64() + 2*dials.Add(1)
+		return zkdev.Latency{There: w.lag(of), Back: w.lag(of + 1)}
+	}
+}
+
+// lag draws for one direction of one connection.
+func (w *world) lag(stream uint64) func() time.Duration {
+	rng := rand.New(rand.NewPCG(w.seed, stream))
+	between := func(least, most time.Duration) time.Duration {
+		return least + time.Duration(rng.Int64N(int64(most-least)))
+	}
+	return func() time.Duration {
+		switch n := rng.IntN(1000); {
+		case n < 1 && !w.isQuiet():
+			return between(100*time.Millisecond, w.Session/3)
+		case n < 20:
+			return between(50*time.Millisecond, longestLag)
+		default:
+			return between(200*time.Microsecond, 5*time.Millisecond)
+		}
+	}
+}
+
+// longestLag is the longest latency once the noise has stopped.
+const longestLag = 100 * time.Millisecond
+
+func (w *world) isQuiet() bool {
+	select {
+	case <-w.quiet:
+		return true
+	default:
+		return false
+	}
+}
+
 // newWorld is called inside a bubble.
 func newWorld(t *testing.T, seed uint64, noise time.Duration) *world {
 	t.Helper()
@@ -75,7 +117,7 @@ func newWorld(t *testing.T, seed uint64, noise time.Duration) *world {
 		jobs: make(map[string]bool), handlers: make(map[string]map[string]bool),
 	}
 	w.cluster = swtest.New(t, swtest.Config{
-		SessionTimeout: w.Session, SyncPeriod: w.Sync, StopGrace: 2 * time.Second,
+		SessionTimeout: w.Session, SyncPeriod: w.Sync, StopGrace: 2 * time.Second, Latency: w.latency,
 		Server: zkdev.Config{Tick: serverTick, KeepLog: 5_000_000},
 	})
 	return w
@@ -139,6 +181,9 @@ func (w *world) start(name string) {
 			defer w.mu.Unlock()
 			w.hooks = append(w.hooks, adoption{o.Job, name, o.Token, time.Now()})
 		}
+	}
+	if w.breach != nil {
+		setup.Dial = w.breach.dial
 	}
 	w.mu.Lock()
 	w.handlers[name] = has
@@ -268,12 +313,23 @@ func (w *world) unownedIn(m *swtest.Model, live []*swtest.Instance) (job, missin
 			// A killed one of the same name lives on in the records, for a while.
 			return i.Name == owner && w.handlers[owner][name] && !m.Instances[owner].Since.Before(i.Since)
 		})
-		if able && !running {
+		if able && !running && !w.isHandedOver(m, m.Jobs[name]) {
 			return name, fmt.Sprintf("%+v, alive: %v", m.Jobs[name].Owner, m.Instances)
 		}
 	}
 	return "", ""
 }
+
+// isHandedOver says that a job is on its way from one live instance to another: for as long as the
+// messages of an adoption may take, and no longer.
+func (w *world) isHandedOver(m *swtest.Model, job *swtest.Job) bool {
+	_, lives := m.Instances[job.Owner.Offer]
+	return lives && time.Since(job.Since) < handOver
+}
+
+// handOver is an event, and four requests and their replies: for the record, the list of
+// instances, the instances, and the adoption.
+const handOver = 9 * longestLag
 
 func (w *world) uneven() bool {
 	if !w.Alike {
