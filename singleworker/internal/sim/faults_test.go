@@ -1,11 +1,14 @@
 package sim
 
 import (
+	"context"
+	"errors"
 	"iter"
 	"maps"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -19,7 +22,7 @@ func (w *world) fault() {
 		return
 	}
 	victim := live[w.rng.IntN(len(live))]
-	switch w.rng.IntN(14) {
+	switch w.rng.IntN(15) {
 	case 0, 1:
 		w.kill(victim, len(live))
 	case 2, 3:
@@ -33,15 +36,20 @@ func (w *world) fault() {
 	case 9, 10:
 		w.slow(victim)
 	case 11:
-		if w.Forced {
-			w.expire()
-		} else {
+		switch {
+		case !w.Forced:
 			victim.Client.Disconnect()
+		case w.rng.IntN(2) == 0:
+			w.expire()
+		default:
+			w.bury(victim)
 		}
 	case 12:
 		w.changeGroup(victim, len(live))
 	case 13:
 		w.changeJob()
+	case 14:
+		w.mute(victim)
 	}
 }
 
@@ -123,6 +131,31 @@ func (w *world) expire() {
 	w.notef("session %#x of %s is ended from outside", session.ID, session.Client)
 	w.force()
 	_ = w.cluster.Server.ExpireSession(session.ID) // may have ended by itself
+}
+
+// bury has a hand delete the node of an instance that is well: to the others it is dead.
+func (w *world) bury(victim *swtest.Instance) {
+	w.notef("a hand deletes the node of %s", victim.Name)
+	w.force()
+	err := w.cluster.Delete(context.Background(), w.cluster.Tree().Instance(victim.Name))
+	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
+		w.violate(violation{7, victim.Name, time.Now(), err.Error()})
+	}
+}
+
+// mute has an instance fall silent while its session lives: the server does not take its
+// heartbeats.
+func (w *world) mute(victim *swtest.Instance) {
+	d := w.upTo(3 * w.Session)
+	w.notef("%s is mute for %v", victim.Name, d)
+	end := time.Now().Add(d)
+	place, beat := victim.Place(), "/alive/"+victim.Name
+	w.removes = append(w.removes, w.cluster.Server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+		if r.Client == place && time.Now().Before(end) && has(r, zkdev.OpSetData, beat) {
+			return zkdev.Refuse(zkdev.SessionMoved) // that is: ask again
+		}
+		return zkdev.Pass()
+	}))
 }
 
 var cutOps = []zkdev.Op{
