@@ -42,14 +42,20 @@ func (s *Server) Sessions() []SessionInfo {
 
 // Log returns the transactions so far, in order: the last Config.KeepLog of
 // them. Sessions that begin and end are among them, and so are refused requests.
-func (s *Server) Log() []Txn {
+func (s *Server) Log() []Txn { return s.LogAfter(0) }
+
+// LogAfter is the part of Log that is later than a zxid, for who asks often.
+func (s *Server) LogAfter(zxid int64) []Txn {
 	var log []Txn
 	s.do(func(k *core) {
-		log = k.log
-		if limit := k.config.KeepLog; limit >= 0 && len(log) > limit {
-			log = log[len(log)-limit:]
+		if k.config.KeepLog < 0 {
+			return
 		}
-		log = slices.Clone(log)
+		kept := k.log[max(0, len(k.log)-k.config.KeepLog):]
+		first, _ := slices.BinarySearchFunc(kept, zxid+1, func(txn Txn, from int64) int {
+			return cmp.Compare(txn.Zxid, from)
+		})
+		log = slices.Clone(kept[first:])
 	})
 	return log
 }

@@ -49,10 +49,9 @@ type Cluster struct {
 	rights    []*Right    // in the order of their beginnings
 	notes     []Note
 
-	modelMu     sync.Mutex // guards what follows; held while the server is asked for its log
-	model       *Model
-	applied     int   // how much of the log is in it
-	appliedZxid int64 // of the last of that
+	modelMu sync.Mutex // guards what follows; held while the server is asked for its log
+	model   *Model
+	applied int64 // zxid up to which the log is in it
 }
 
 // Note is something that happened to the cluster, for the report of a failure.

@@ -159,15 +159,13 @@ func (m *Model) LiveOwner(job string) string {
 func (c *Cluster) View(f func(m *Model)) {
 	c.modelMu.Lock()
 	defer c.modelMu.Unlock()
-	log := c.Server.Log()
-	if n := c.applied; n == 0 || n > len(log) || log[n-1].Zxid != c.appliedZxid {
-		c.model, c.applied = NewModel(c.tree), 0 // also when the server has dropped a part of the log
+	if c.model == nil {
+		c.model = NewModel(c.tree)
 	}
-	for _, txn := range log[c.applied:] {
+	for _, txn := range c.Server.LogAfter(c.applied) { // all that one zxid has done is logged at once
 		c.model.Apply(txn)
-		c.appliedZxid = txn.Zxid
+		c.applied = txn.Zxid
 	}
-	c.applied = len(log)
 	f(c.model)
 }
 
