@@ -78,14 +78,16 @@ N ?= 100000
 diff: setup ## compare zkdev with a real ZooKeeper over N=100000 operations
 	go test -count=1 -timeout 60m -v -run TestDifferential ./integration/diff -diff.n $(N) -diff.seed $$RANDOM
 
-# Exits with 1 if there is a violation; each is printed with what came before it.
+# Fails (the recipe with 1) if there is a violation; each is printed with what came before it.
 SEEDS ?= 500
 SEED_BASE ?= 1
 MINUTES ?= 60
+BREACH ?=
+SIM ?= go test -count=1 ./singleworker/internal/sim
 .PHONY: sim
 sim: ## SEEDS (500) seeds from SEED_BASE (1) of the simulation, MINUTES (60) virtual minutes each
-	@go test -count=1 -timeout 0 -v -run '^TestSimulation$$' ./singleworker/internal/sim \
-		-sim.seeds=$(SEEDS) -sim.base=$(SEED_BASE) -sim.minutes=$(MINUTES) \
+	@$(SIM) -test.run='^TestSimulation$$' -test.v -test.timeout=0 \
+		-sim.seeds=$(SEEDS) -sim.base=$(SEED_BASE) -sim.minutes=$(MINUTES) -sim.breach=$(BREACH) \
 		| sed -n 's/^  *sim_test.go:[0-9]*: //p; /^   *[^ ]/{/sim_test.go/!p}; /^panic/,$$p'
 
 .PHONY: fuzz

@@ -185,7 +185,7 @@ func (w *world) slow(victim *swtest.Instance) {
 	}
 	times := 1 + w.rng.IntN(5)
 	w.notef("%s waits %v at %d %v", victim.Name, d, times, op)
-	w.control(victim, op, 0, times, func() zkdev.Action { return kind(d) })
+	w.control(victim, op, 0, times, func() zkdev.Action { return kind(w.lasts(d)) })
 }
 
 // control does something to the victim's requests, but for the first few.

@@ -62,6 +62,7 @@ type world struct {
 	hooks    []adoption
 	forced   []forced
 	found    []violation
+	late     time.Time // when the last of what is late comes
 
 	owned, even time.Duration // how long after the noise that was not so
 }
@@ -85,11 +86,14 @@ func (w *world) lag(stream uint64) func() time.Duration {
 		return least + time.Duration(rng.Int64N(int64(most-least)))
 	}
 	return func() time.Duration {
-		switch n := rng.IntN(1000); {
-		case n < 1 && !w.isQuiet():
-			return between(100*time.Millisecond, w.Session/3)
+		n := rng.IntN(1000)
+		switch quiet := w.isQuiet(); {
+		case n < 2 && !quiet:
+			return w.lasts(between(100*time.Millisecond, w.Session/3))
+		case n < 20 && !quiet:
+			return w.lasts(between(50*time.Millisecond, 100*time.Millisecond))
 		case n < 20:
-			return between(50*time.Millisecond, longestLag)
+			return between(5*time.Millisecond, longestLag)
 		default:
 			return between(200*time.Microsecond, 5*time.Millisecond)
 		}
@@ -97,7 +101,17 @@ func (w *world) lag(stream uint64) func() time.Duration {
 }
 
 // longestLag is the longest latency once the noise has stopped.
-const longestLag = 100 * time.Millisecond
+const longestLag = 20 * time.Millisecond
+
+// lasts notes that something is late by d: as long as that, the noise has not stopped.
+func (w *world) lasts(d time.Duration) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if end := time.Now().Add(d); end.After(w.late) {
+		w.late = end
+	}
+	return d
+}
 
 func (w *world) isQuiet() bool {
 	select {
@@ -261,6 +275,10 @@ func (w *world) silence() {
 			<-i.Done()
 		}
 	}
+	w.mu.Lock()
+	late := w.late
+	w.mu.Unlock()
+	time.Sleep(time.Until(late))
 	w.notef("the noise stops")
 }
 
@@ -289,14 +307,47 @@ func (w *world) settle() {
 	if w.even > w.evenWithin() {
 		w.violate(violation{6, "", time.Now(), fmt.Sprintf("after %v the shares are %v", w.even, w.cluster.Shares())})
 	}
+	w.checkDead()
+}
+
+// checkDead counts what the server has of those who are gone, while the others go on: nothing, but for the
+// registrations of those that were killed.
+func (w *world) checkDead() {
+	live := make(map[string]bool)
+	for _, i := range w.cluster.Live() {
+		live[i.Name] = true
+	}
+	if n := len(w.cluster.Server.Sessions()); n != len(live)+1 {
+		w.violate(violation{7, "", time.Now(), fmt.Sprintf("%d sessions, want those of %d instances and the operator's", n, len(live))})
+	}
+	w.cluster.View(func(m *swtest.Model) {
+		for sid := range m.Instances {
+			if !live[sid] {
+				w.violate(violation{7, sid, time.Now(), "its ephemeral node is left"})
+			}
+		}
+		for name, j := range m.Jobs {
+			for sid := range j.Beats {
+				if sid != j.Owner.SID && w.isAble(name) {
+					w.violate(violation{7, name, time.Now(), "a heartbeat of " + sid + " that no record backs"})
+				}
+			}
+		}
+	})
+}
+
+// isAble says that somebody lives who can run the job, and so cleans up what the dead left of it.
+func (w *world) isAble(job string) bool {
+	return slices.ContainsFunc(w.cluster.Live(), func(i *swtest.Instance) bool { return w.handlers[i.Name][job] })
 }
 
 // ownedWithin is property 5's time; see the test.
-func (w *world) ownedWithin() time.Duration { return w.Session + w.Sync + 6*serverTick }
+func (w *world) ownedWithin() time.Duration { return w.Session + 2*w.Sync + 3*serverTick }
 
-// evenWithin is property 6's: instances that did not take an offer during the noise are
-// offered nothing for 8 sync periods.
-func (w *world) evenWithin() time.Duration { return w.ownedWithin() + 10*w.Sync }
+// evenWithin is property 6's.
+func (w *world) evenWithin() time.Duration {
+	return max(w.ownedWithin()+3*w.Sync, 11*w.Sync) + 4*serverTick
+}
 
 // unowned names a job that some live instance has the handler of and none owns.
 func (w *world) unowned() (job, missing string) {
@@ -361,6 +412,9 @@ func (w *world) end() {
 		}
 	}
 	time.Sleep(w.Session + 2*serverTick) // for the sessions of those that were killed last
+	if n := len(w.cluster.Server.Sessions()); n != 1 {
+		w.violate(violation{7, "", time.Now(), fmt.Sprintf("%d sessions are left, want the operator's", n)})
+	}
 	w.cluster.View(func(m *swtest.Model) { w.checkLeft(m, killed) })
 }
 
@@ -369,8 +423,8 @@ func (w *world) checkLeft(m *swtest.Model, killed map[string]bool) {
 	for sid := range m.Instances {
 		w.violate(violation{7, sid, time.Now(), "its ephemeral node is left"})
 	}
-	if n := len(m.Sessions); n > 1 { // the operator's
-		w.violate(violation{7, "", time.Now(), fmt.Sprintf("%d sessions are left, want the operator's", n)})
+	if n := len(m.Sessions); n != 1 {
+		w.violate(violation{7, "", time.Now(), fmt.Sprintf("the log leaves %d sessions, want the operator's", n)})
 	}
 	for name, j := range m.Jobs {
 		for sid := range j.Beats {
@@ -379,7 +433,7 @@ func (w *world) checkLeft(m *swtest.Model, killed map[string]bool) {
 			}
 		}
 		for sid := range j.Registered {
-			if !killed[sid] {
+			if !killed[sid] { // who was killed could not; nobody else cleans that up yet
 				w.violate(violation{7, name, time.Now(), "the registration of " + sid + " is left"})
 			}
 		}
