@@ -101,7 +101,8 @@ type Coordinator struct {
 	owned    map[string]*ownership
 	ticks    map[string]*tickNode
 	views    slotViews
-	commits  []*commit // to be sent together when the mailbox is empty
+	present  map[string]struct{} // jobs at which this instance is registered, or may be
+	commits  []*commit           // to be sent together when the mailbox is empty
 	session  session
 	nextSync time.Duration // Mono
 	listing  onePerTime    // reads of the list of jobs
@@ -133,7 +134,7 @@ func New(cfg Config) *Coordinator {
 		}),
 		jobs:  make(map[string]*job),
 		owned: make(map[string]*ownership),
-		ticks: make(map[string]*tickNode),
+		ticks: make(map[string]*tickNode), present: make(map[string]struct{}),
 		state: zkrec.InstanceActive,
 	}
 }
@@ -149,7 +150,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		return err
 	}
 	c.conn = conn
-	c.tasks = task.NewGroup(ctx)
+	c.tasks = task.NewPool(ctx)
 	c.tasks.Go("coordinator", func(ctx context.Context) error {
 		defer close(c.ended)
 		defer c.tasks.Cancel(nil) // requests under way have nobody to report to

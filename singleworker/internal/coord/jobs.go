@@ -78,6 +78,7 @@ func (c *Coordinator) listed(names []string) {
 func (c *Coordinator) forget(j *job) {
 	delete(c.jobs, j.name)
 	delete(c.views.slots, j.name)
+	delete(c.present, j.name)
 	c.step(lease.SlotGone{Slot: lease.Slot(j.name)})
 }
 
@@ -144,7 +145,10 @@ func (c *Coordinator) refreshed(j *job, v view) {
 		}
 		c.judge(j, spec, err)
 	}
-	if j.registered = slices.Contains(v.registered, c.cfg.SID); j.registered != j.eligible {
+	if j.registered = slices.Contains(v.registered, c.cfg.SID); j.registered {
+		c.present[j.name] = struct{}{}
+	}
+	if j.registered != j.eligible {
 		c.register(j)
 	} else {
 		j.nextLook = c.nextLook()
@@ -168,6 +172,7 @@ func (c *Coordinator) registerAll(ctx context.Context) error {
 	views := make([]view, len(names))
 	c.together(ctx, len(names), func(ctx context.Context, i int) { views[i] = c.fetchJob(ctx, names[i]) })
 	var groups [][]zkconn.Op
+	var added []string
 	for i, v := range views {
 		if zkconn.IsUnknown(v.err) {
 			return v.err
@@ -176,8 +181,14 @@ func (c *Coordinator) registerAll(ctx context.Context) error {
 		if err == nil && c.cfg.Judge(names[i], spec) == nil && !slices.Contains(v.registered, c.cfg.SID) {
 			path := c.tree.Registration(names[i], c.cfg.SID)
 			groups = append(groups, []zkconn.Op{zkconn.CreateOp(path, nil)})
+			added = append(added, names[i])
 		}
 	}
+	c.box.Post(func() {
+		for _, name := range added {
+			c.present[name] = struct{}{}
+		}
+	})
 	for _, chunk := range chunks(groups) {
 		c.applyBatch(ctx, chunk) // what is refused, the job's first refresh looks into
 	}
@@ -213,6 +224,7 @@ func (c *Coordinator) register(j *job) {
 		c.change(j, zkconn.DeleteOp(path, zkconn.AnyVersion))
 		return
 	}
+	c.present[j.name] = struct{}{}
 	c.change(j, zkconn.CreateOp(path, nil))
 }
 

@@ -15,6 +15,7 @@ import (
 // session is the loop's view of the connection.
 type session struct {
 	connected  bool
+	joining    bool          // a join is under way
 	joined     bool          // the ephemeral node is there: the protocol may act
 	lostAt     time.Duration // Mono: since when that is over
 	everJoined bool
@@ -51,7 +52,7 @@ func (c *Coordinator) connected() {
 	}
 	attempt, again := c.session.attempt, c.session.everJoined
 	ctx, cancel := context.WithCancel(context.Background())
-	c.session.cancelJoin = cancel
+	c.session.cancelJoin, c.session.joining = cancel, true
 	c.async("join", func(tasks context.Context) func() {
 		stop := context.AfterFunc(tasks, cancel)
 		defer stop()
@@ -65,7 +66,7 @@ func (c *Coordinator) disconnected() {
 		return // a further failed attempt to connect
 	}
 	c.log.Warn("connection to ZooKeeper lost", "session_id", c.sessionID())
-	c.session.connected, c.session.joined = false, false
+	c.session.connected, c.session.joining, c.session.joined = false, false, false
 	c.session.lostAt = c.cfg.Clock.Now().Mono
 	c.session.cancelJoin()
 	c.views.changed()
@@ -213,8 +214,11 @@ func (c *Coordinator) joinEnded(attempt int, mine zkrec.Instance, err error) {
 	if attempt != c.session.attempt || !c.session.connected {
 		return
 	}
+	c.session.joining = false
 	if err != nil {
-		c.failure = err
+		if c.session.everJoined || c.state != zkrec.InstanceStopping {
+			c.failure = err
+		}
 		return
 	}
 	c.session.joined, c.session.everJoined = true, true
@@ -277,30 +281,51 @@ func (c *Coordinator) Drain() {
 // hasLeft reports whether the instance is out of the group, and takes the last
 // step when everything before it is done.
 func (c *Coordinator) hasLeft() bool {
-	if c.state != zkrec.InstanceStopping || c.session.left {
+	switch {
+	case c.state != zkrec.InstanceStopping || c.session.left || c.session.leaving:
 		return c.session.left
-	}
-	if !c.session.everJoined {
-		return true // nothing of ours is there
-	}
-	if !c.session.joined && c.cfg.Clock.Now().Mono-c.session.lostAt > c.conn.SessionTimeout() {
-		c.failure = ErrNotHandedBack
-	}
-	if !c.session.joined || c.session.leaving || c.machine.Owned() > 0 || len(c.ticks) > 0 {
+	case !c.session.everJoined:
+		if c.session.joining {
+			c.session.cancelJoin() // then joinEnded: what it has registered is known
+			return false
+		}
+		if !c.session.connected || len(c.present) == 0 {
+			return true // nothing of ours is there, as far as anybody can do
+		}
+	case !c.session.joined:
+		if c.cfg.Clock.Now().Mono-c.session.lostAt > c.conn.SessionTimeout() {
+			c.failure = ErrNotHandedBack
+		}
+		return false
+	case c.machine.Owned() > 0 || len(c.ticks) > 0:
 		return false
 	}
-	c.session.leaving = true
-	groups := [][]zkconn.Op{{zkconn.DeleteOp(c.tree.Instance(c.cfg.SID), zkconn.AnyVersion)}}
-	for _, j := range c.jobs {
-		if j.registered {
-			path := c.tree.Registration(j.name, c.cfg.SID)
-			groups = append(groups, []zkconn.Op{zkconn.DeleteOp(path, zkconn.AnyVersion)})
-		}
-	}
-	left := 0
-	c.applyBatches(groups, func(int, result) {
-		left++
-		c.session.left = left == len(groups)
-	})
+	c.leave()
 	return false
+}
+
+// leave deletes the instance's node and its registrations.
+func (c *Coordinator) leave() {
+	c.session.leaving = true
+	var names []string // of the jobs; the last group may be another
+	var groups [][]zkconn.Op
+	for name := range c.present {
+		names = append(names, name)
+		groups = append(groups, []zkconn.Op{zkconn.DeleteOp(c.tree.Registration(name, c.cfg.SID), zkconn.AnyVersion)})
+	}
+	if c.session.joined { // else the node may be another's, of the same id
+		groups = append(groups, []zkconn.Op{zkconn.DeleteOp(c.tree.Instance(c.cfg.SID), zkconn.AnyVersion)})
+	}
+	open, unknown := len(groups), 0
+	c.applyBatches(groups, func(i int, r result) {
+		open--
+		if zkconn.IsUnknown(r.err) {
+			unknown++
+		} else if i < len(names) {
+			delete(c.present, names[i])
+		}
+		if open == 0 {
+			c.session.leaving, c.session.left = false, unknown == 0 // else once more
+		}
+	})
 }

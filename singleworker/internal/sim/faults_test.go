@@ -133,9 +133,15 @@ func (w *world) expire() {
 	_ = w.cluster.Server.ExpireSession(session.ID) // may have ended by itself
 }
 
-// bury has a hand delete the node of an instance that is well: to the others it is dead.
+// bury has a hand delete the node of an instance that is well: to the others it is dead. It may hear
+// of it late, and claims ticks meanwhile.
 func (w *world) bury(victim *swtest.Instance) {
 	w.notef("a hand deletes the node of %s", victim.Name)
+	if w.rng.IntN(3) > 0 {
+		d := w.upTo(w.Session * 6 / 10)
+		w.control(victim, zkdev.OpAny, 0, 1, func() zkdev.Action { return zkdev.DelayReply(w.lasts(d)) })
+		time.Sleep(w.Session / 4) // until its next heartbeat, or sooner
+	}
 	w.force()
 	err := w.cluster.Delete(context.Background(), w.cluster.Tree().Instance(victim.Name))
 	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {

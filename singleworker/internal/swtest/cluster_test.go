@@ -273,3 +273,39 @@ func TestSubmitAndCancel(t *testing.T) {
 		}
 	})
 }
+
+// Whoever leaves takes its registrations along, at whatever point of joining it is told to.
+func TestLeavingWhileJoining(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := swtest.New(t, swtest.Config{Latency: func(string) func() zkdev.Latency {
+			lag := func() time.Duration { return time.Millisecond }
+			return func() zkdev.Latency { return zkdev.Latency{There: lag, Back: lag} }
+		}})
+		group(t, c, 1, 40, "0 * * * * ?", working(0))
+		handlers := make(map[string]singleworker.Handler)
+		for k := range 40 {
+			handlers[fmt.Sprintf("job%d", k)] = working(0)
+		}
+		for after := range 40 {
+			name := fmt.Sprintf("after%d", after)
+			i := c.Start(name, swtest.Setup{Handlers: handlers})
+			time.Sleep(time.Duration(after) * time.Millisecond)
+			if err := i.Stop(); err != nil {
+				t.Errorf("told to stop %d ms after its start: %v", after, err)
+			}
+			time.Sleep(time.Millisecond)
+			left := 0
+			c.View(func(m *swtest.Model) {
+				for _, job := range m.Jobs {
+					if job.Registered[name] {
+						left++
+					}
+				}
+			})
+			if left > 0 {
+				t.Errorf("told to stop %d ms after its start, it leaves %d registrations", after, left)
+			}
+		}
+	})
+}

@@ -40,9 +40,11 @@ type Group struct {
 	tasks   sync.WaitGroup // those that have not ended
 	workers sync.WaitGroup // the goroutines
 
+	keeps bool // goroutines whose task has ended, for the next one
+
 	mu   sync.Mutex
 	err  error       // of the first task that failed
-	idle []chan work // goroutines whose task has ended: the next task finds a stack that has grown
+	idle []chan work // those goroutines
 }
 
 // work is one task.
@@ -59,6 +61,15 @@ const maxIdle = 64
 func NewGroup(ctx context.Context) *Group {
 	ctx, cancel := context.WithCancelCause(ctx)
 	return &Group{ctx: ctx, cancel: cancel}
+}
+
+// NewPool returns a group for many short tasks: a task begins, if it can, on a goroutine whose
+// task has ended, and on its stack, which has grown already. Wait must be called, else the
+// goroutines stay.
+func NewPool(ctx context.Context) *Group {
+	g := NewGroup(ctx)
+	g.keeps = true
+	return g
 }
 
 // Go starts f. The name is for errors.
@@ -84,7 +95,7 @@ func (g *Group) serve(w work) {
 	for waits, more := true, true; waits && more; {
 		g.run(w)
 		g.mu.Lock()
-		if waits = len(g.idle) < maxIdle; waits {
+		if waits = g.keeps && len(g.idle) < maxIdle; waits {
 			g.idle = append(g.idle, next)
 		}
 		g.mu.Unlock()

@@ -3,7 +3,9 @@ package task_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -74,6 +76,56 @@ func TestCancelGivesItsCause(t *testing.T) {
 	if err := g.Wait(); err != nil || !errors.Is(cause, enough) {
 		t.Fatalf("Wait = %v, cause %v; want nil, %v", err, cause, enough)
 	}
+}
+
+// A pool's tasks may begin on a goroutine that is there already, which Wait ends. The bubble ends
+// only when they have.
+func TestPoolUsesGoroutinesAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := task.NewPool(t.Context())
+		goroutines := make(map[string]int)
+		var mu sync.Mutex
+		for range 10 {
+			for range 3 {
+				g.Go("short", func(context.Context) error {
+					mu.Lock()
+					defer mu.Unlock()
+					stack := make([]byte, 64)
+					goroutine, _, _ := strings.Cut(string(stack[:runtime.Stack(stack, false)]), "[")
+					goroutines[goroutine]++
+					return nil
+				})
+			}
+			synctest.Wait()
+		}
+		boom := errors.New("boom")
+		g.Go("failer", func(context.Context) error { return boom })
+		if err := g.Wait(); !errors.Is(err, boom) {
+			t.Errorf("Wait = %v, want %v", err, boom)
+		}
+		if len(goroutines) > 3 {
+			t.Errorf("30 tasks, 3 at a time, on %d goroutines", len(goroutines))
+		}
+	})
+}
+
+// A panic ends a task, not the goroutine that others of the pool begin on.
+func TestPoolOutlivesAPanic(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := task.NewPool(t.Context())
+		g.Go("fragile", func(context.Context) error { panic("glass") })
+		synctest.Wait()
+		ran := false
+		g.Go("next", func(context.Context) error {
+			ran = true
+			return nil
+		})
+		if err := g.Wait(); !ran || !errors.As(err, new(*task.PanicError)) {
+			t.Errorf("the next task ran: %v; Wait = %v", ran, err)
+		}
+	})
 }
 
 func TestBackoffDoublesWithinItsBounds(t *testing.T) {

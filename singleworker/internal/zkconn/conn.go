@@ -88,7 +88,7 @@ func Open(cfg Config, onEvent func(Event)) (*Conn, error) {
 	}
 	c := &Conn{
 		chroot: chroot, acl: acl, onEvent: onEvent,
-		tasks: task.NewGroup(context.Background()), ready: make(chan struct{}),
+		tasks: task.NewPool(context.Background()), ready: make(chan struct{}),
 		watched: make(map[watch]struct{}),
 	}
 	c.closing, c.close = context.WithCancel(context.Background())
