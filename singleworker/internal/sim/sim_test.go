@@ -56,7 +56,7 @@ var (
 //     four ticks for up to 30 moves, 8 at a time;
 //  7. nothing is left. When the shares have been even, the server has the sessions and the ephemeral nodes
 //     of those who live and no others, and no heartbeat that no record backs; after an orderly end it has no
-//     session but the operator's, no instance node and no heartbeat, and no goroutine runs (the bubble would not end).
+//     session, no instance node and no heartbeat, and no goroutine runs (the bubble would not end).
 //     Registrations of killed instances are known to stay.
 //
 // The faults of a seed, and their virtual times, are always the same as long as the group
