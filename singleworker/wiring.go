@@ -101,10 +101,10 @@ func (w *wiring) Finish(r runner.Result) error {
 }
 
 func (w *wiring) record(c runner.Claim, state string) zkrec.Tick {
-	return zkrec.Tick{
+	return zkrec.Tick{Through: c.Tick.UnixMilli(), Run: zkrec.Run{
 		Tick: c.Tick.UnixMilli(), RunID: c.RunID, SID: w.cfg.InstanceID, Token: c.Token,
 		Attempt: c.Attempt, Started: c.Started.UnixMilli(), State: state,
-	}
+	}}
 }
 
 // Started reports the beginning of a run.

@@ -166,7 +166,7 @@ func (s *submission) once(ctx context.Context) error {
 		return nil
 	}
 	spec.Declared = old.Declared // a declaration differs from the one overridden, or not
-	record := spec.Keep(old).Encode()
+	record := spec.Over(old, stat.Mtime, time.Now()).Encode()
 	if err := checkSize(record); err != nil {
 		return err
 	}

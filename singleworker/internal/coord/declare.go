@@ -3,6 +3,7 @@ package coord
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -41,7 +42,7 @@ func (c *Coordinator) declare(ctx context.Context, d Declaration) error {
 		case err == nil && old.Declared == spec.Declared:
 			return nil
 		}
-		_, err = c.conn.Multi(ctx, zkconn.SetOp(c.tree.Job(d.Job), spec.Keep(old).Encode(), stat.Version))
+		_, err = c.conn.Multi(ctx, zkconn.SetOp(c.tree.Job(d.Job), spec.Over(old, stat.Mtime, time.Now()).Encode(), stat.Version))
 		if errors.Is(err, zkconn.ErrBadVersion) || errors.Is(err, zkconn.ErrNoNode) {
 			continue
 		}

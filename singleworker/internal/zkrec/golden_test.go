@@ -1,6 +1,7 @@
 package zkrec_test
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -45,40 +46,27 @@ type record struct {
 
 var started = time.Date(2026, 12, 24, 17, 0, 0, 123e6, time.UTC)
 
-func spec(name string, s zkrec.Spec) record {
-	r := record{name: name, data: s.Encode()}
-	r.read, r.err = zkrec.ParseSpec(r.data)
-	return r
-}
-
-func owner(name string, o zkrec.Owner) record {
-	r := record{name: name, data: o.Encode()}
-	r.read, r.err = zkrec.ParseOwner(r.data)
-	return r
-}
-
-func tick(name string, k zkrec.Tick) record {
-	r := record{name: name, data: k.Encode()}
-	r.read, r.err = zkrec.ParseTick(r.data)
-	return r
-}
-
-func instance(name string, i zkrec.Instance) record {
-	r := record{name: name, data: i.Encode()}
-	r.read, r.err = zkrec.ParseInstance(r.data)
-	return r
+func read[T any](name string, data []byte, parse func([]byte) (T, error)) record {
+	parsed, err := parse(data)
+	return record{name: name, data: data, read: parsed, err: err}
 }
 
 func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 	t.Parallel()
 	claim := zkrec.Tick{
-		Schema: zkrec.Schema, Tick: 1798131600000, RunID: "5f1c", SID: "host-7-ab12", Token: 4294967301,
-		Attempt: 1, Started: 1798131600004, State: zkrec.RunRunning,
+		Schema: zkrec.Schema, Through: 1798131600000,
+		Run: zkrec.Run{
+			Tick: 1798131600000, RunID: "5f1c", SID: "host-7-ab12", Token: 4294967301,
+			Attempt: 1, Started: 1798131600004, State: zkrec.RunRunning,
+		},
 	}
 	result := claim
 	result.State, result.Ended, result.Error = zkrec.RunFailed, 1798131601000, "no \"route\"\nto <host>"
 	interrupted := claim
 	interrupted.State, interrupted.Ended, interrupted.Error = zkrec.RunInterrupted, 1798131601000, "lease lost"
+	interrupted.Again, interrupted.AgainAt = zkrec.AgainRerun, 1798131601000
+	manual := claim
+	manual.Manual, manual.Attempt, manual.Failures = "0198", 2, 1
 	done := claim
 	done.State, done.Ended = zkrec.RunOK, 1798131600100
 	running := zkrec.Instance{
@@ -89,8 +77,29 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 	stopping.MaxSlots, stopping.Owned, stopping.State = 5, 0, zkrec.InstanceStopping
 	full := zkrec.Spec{
 		Schedule: "0 0 3 * * ?", TimeZone: "Asia/Shanghai", Handler: "stats",
-		Args: map[string]string{"b": "2", "a": "<1>"}, Declared: "00112233aabbccdd",
+		Args: map[string]string{"b": "2", "a": "<1>"}, Payload: json.RawMessage(`{"n":1}`),
+		Policy: zkrec.Policy{
+			Misfire: zkrec.MisfireAll, MisfireGrace: zkrec.Duration(90 * time.Minute), Interrupted: zkrec.InterruptedSkip,
+			MaxAttempts: 5, Overlap: zkrec.OverlapQueue, Timeout: zkrec.Duration(1500 * time.Millisecond),
+			Retries: 2, Backoff: zkrec.Duration(time.Minute), AlarmAfter: zkrec.Duration(time.Hour),
+		},
+		Paused: &zkrec.Pause{
+			Since: 1798131600000, Until: 1798218000000, By: "alice@host", Reason: "migration", Missed: zkrec.MisfireOnce,
+		},
+		Since: 1798131600000, Former: &zkrec.Former{Schedule: "@daily", TimeZone: "Asia/Tokyo", Since: 1798000000000},
+		Declared: "00112233aabbccdd",
 	}
+	history := zkrec.History{Schema: zkrec.Schema, Entries: []zkrec.Entry{
+		{Run: zkrec.Run{Tick: 1798131500000, State: zkrec.TickMissed, SID: "host-7-ab12", Ended: 1798131600000},
+			To: 1798131590000, Count: 10, Reason: zkrec.ReasonNoOwner},
+		{Run: result.Run},
+	}}
+	request := zkrec.Request{
+		Schema: zkrec.Schema, Kind: zkrec.RequestRun, At: started, By: "alice@host", Reason: "again",
+		Args: map[string]string{"a": "1"}, Payload: json.RawMessage(`[1]`),
+	}
+	stop := zkrec.Request{Schema: zkrec.Schema, Kind: zkrec.RequestStop, At: started, By: "alice@host", RunID: "5f1c"}
+	alarm := zkrec.Alarm{Schema: zkrec.Schema, Tick: 1798131600000, SID: "host-7-ab12", At: started}
 	wants := map[string]any{
 		"spec, schedule only": zkrec.Spec{Schedule: "0 0 3 * * ?"},
 		"spec, zone":          zkrec.Spec{Schedule: "0 0 3 * * ?", TimeZone: "Asia/Shanghai"},
@@ -99,17 +108,23 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		"owner":               zkrec.Owner{SID: "host-7-ab12", Incarnation: "inc"},
 		"owner, offer":        zkrec.Owner{Offer: "host-8-cd34"},
 		"tick, running":       claim, "tick, ok": done, "tick, failed": result, "tick, interrupted": interrupted,
+		"tick, manual": manual, "history": history, "request, run": request, "request, stop": stop, "alarm": alarm,
 		"instance, active": running, "instance, stopping": stopping,
 	}
 	records := []record{
-		spec("spec, schedule only", zkrec.Spec{Schedule: "0 0 3 * * ?"}),
-		spec("spec, zone", zkrec.Spec{Schedule: "0 0 3 * * ?", TimeZone: "Asia/Shanghai"}),
-		spec("spec, all", full),
-		owner("owner, none", zkrec.Owner{}),
-		owner("owner", zkrec.Owner{SID: "host-7-ab12", Incarnation: "inc"}),
-		owner("owner, offer", zkrec.Owner{Offer: "host-8-cd34"}),
-		tick("tick, running", claim), tick("tick, ok", done), tick("tick, failed", result), tick("tick, interrupted", interrupted),
-		instance("instance, active", running), instance("instance, stopping", stopping),
+		read("spec, schedule only", zkrec.Spec{Schedule: "0 0 3 * * ?"}.Encode(), zkrec.ParseSpec),
+		read("spec, zone", zkrec.Spec{Schedule: "0 0 3 * * ?", TimeZone: "Asia/Shanghai"}.Encode(), zkrec.ParseSpec),
+		read("spec, all", full.Encode(), zkrec.ParseSpec),
+		read("owner, none", zkrec.Owner{}.Encode(), zkrec.ParseOwner),
+		read("owner", zkrec.Owner{SID: "host-7-ab12", Incarnation: "inc"}.Encode(), zkrec.ParseOwner),
+		read("owner, offer", zkrec.Owner{Offer: "host-8-cd34"}.Encode(), zkrec.ParseOwner),
+		read("tick, running", claim.Encode(), zkrec.ParseTick), read("tick, ok", done.Encode(), zkrec.ParseTick), read("tick, failed", result.Encode(), zkrec.ParseTick), read("tick, interrupted", interrupted.Encode(), zkrec.ParseTick),
+		read("tick, manual", manual.Encode(), zkrec.ParseTick),
+		read("history", history.Encode(), zkrec.ParseHistory),
+		read("request, run", request.Encode(), zkrec.ParseRequest),
+		read("request, stop", stop.Encode(), zkrec.ParseRequest),
+		read("alarm", alarm.Encode(), zkrec.ParseAlarm),
+		read("instance, active", running.Encode(), zkrec.ParseInstance), read("instance, stopping", stopping.Encode(), zkrec.ParseInstance),
 	}
 	var lines []string
 	for _, r := range records {

@@ -20,6 +20,9 @@ const (
 	registerNode  = "register"
 	aliveNode     = "alive"
 	tickNode      = "tick"
+	historyNode   = "history"
+	requestsNode  = "requests"
+	alarmNode     = "alarm"
 )
 
 // CheckName reports why name cannot be a job's, an instance's or a server
@@ -81,6 +84,19 @@ func (t Tree) Heartbeat(job, sid string) string { return t.Alive(job) + "/" + si
 // Tick holds the last claim of the job and its result.
 func (t Tree) Tick(job string) string { return t.Job(job) + "/" + tickNode }
 
+// History holds what became of the last ticks of the job.
+func (t Tree) History(job string) string { return t.Job(job) + "/" + historyNode }
+
+// Requests is the parent of what operators ask the job's owner for.
+func (t Tree) Requests(job string) string { return t.Job(job) + "/" + requestsNode }
+
+// Request is one of them.
+func (t Tree) Request(job, id string) string { return t.Requests(job) + "/" + id }
+
+// Alarm says which tick of the job was last reported missing. It is not there
+// before there was one.
+func (t Tree) Alarm(job string) string { return t.Job(job) + "/" + alarmNode }
+
 // Instances is the parent of the running instances.
 func (t Tree) Instances() string { return t.root + "/" + instancesNode }
 
@@ -101,11 +117,13 @@ func (t Tree) NewJob(job string, spec Spec) []Node {
 		{Path: t.Register(job)},
 		{Path: t.Alive(job)},
 		{Path: t.Tick(job)},
+		{Path: t.History(job)},
+		{Path: t.Requests(job)},
 	}
 }
 
-// JobOf tells which job the path of its alive or register node belongs to;
-// ok is false for any other path.
+// JobOf tells which job the path of its alive, register or requests node
+// belongs to; ok is false for any other path.
 func (t Tree) JobOf(path string) (job string, ok bool) {
 	rest, found := strings.CutPrefix(path, t.root+"/")
 	if !found {
@@ -115,7 +133,7 @@ func (t Tree) JobOf(path string) (job string, ok bool) {
 	if !found || strings.HasPrefix(job, Reserved) {
 		return "", false
 	}
-	return job, child == aliveNode || child == registerNode
+	return job, child == aliveNode || child == registerNode || child == requestsNode
 }
 
 // IsJob reports whether a child of the root is a job rather than one of

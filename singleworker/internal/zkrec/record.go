@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -100,56 +99,6 @@ func ParseInstance(data []byte) (Instance, error) {
 		return Instance{}, fmt.Errorf("instance record %s: %w", excerpt(data), err)
 	}
 	return i, nil
-}
-
-// The states of a run.
-const (
-	RunRunning     = "running"
-	RunOK          = "ok"
-	RunFailed      = "failed"
-	RunInterrupted = "interrupted" // its instance stopped or lost the job in mid-run
-)
-
-// MaxErrorBytes is how much of a run's error text is kept.
-const MaxErrorBytes = 4 << 10
-
-// Tick is the last claim of a slot and, once the run has ended, its result.
-type Tick struct {
-	Schema  int    `json:"schema"`
-	Tick    int64  `json:"tick"` // Unix milliseconds
-	RunID   string `json:"run_id"`
-	SID     string `json:"sid"`
-	Token   int64  `json:"token"`
-	Attempt int    `json:"attempt"`
-	Started int64  `json:"started"` // Unix milliseconds of the claim, on the claimant's clock
-	State   string `json:"state"`
-	Ended   int64  `json:"ended,omitempty"` // Unix milliseconds, on the claimant's clock
-	Error   string `json:"error,omitempty"` // at most MaxErrorBytes
-}
-
-// Encode returns the node's data.
-func (t Tick) Encode() []byte {
-	t.Schema = Schema
-	if len(t.Error) > MaxErrorBytes {
-		t.Error = strings.ToValidUTF8(t.Error[:MaxErrorBytes], "") // a cut character is dropped
-	}
-	return mustJSON(t)
-}
-
-// ParseTick reads a tick node; an empty one is the zero Tick: nothing was
-// ever claimed.
-func ParseTick(data []byte) (Tick, error) {
-	if len(bytes.TrimSpace(data)) == 0 {
-		return Tick{}, nil
-	}
-	var t Tick
-	if err := json.Unmarshal(data, &t); err != nil {
-		return Tick{}, fmt.Errorf("tick record %s: %w", excerpt(data), err)
-	}
-	if t.Schema > Schema {
-		return Tick{}, fmt.Errorf("tick record: %w", &SchemaError{Found: t.Schema, Known: Schema})
-	}
-	return t, nil
 }
 
 // EncodeBeat returns a heartbeat: the sample's decimal Unix milliseconds. It

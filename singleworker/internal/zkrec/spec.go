@@ -8,38 +8,85 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 )
 
-// Spec is what a job's node says: when the job runs and with what.
+// Spec is what a job's node says: when the job runs, with what, and what
+// becomes of the ticks that do not go as planned. The names are part of the
+// format.
 type Spec struct {
-	Schedule string
-	TimeZone string            // IANA name; empty means UTC
-	Handler  string            // empty means the job's own name
-	Args     map[string]string // handed to the handler
+	Schedule string            `json:"schedule"`
+	TimeZone string            `json:"time_zone,omitempty"` // IANA name; empty means UTC
+	Handler  string            `json:"handler,omitempty"`   // empty means the job's own name
+	Args     map[string]string `json:"args,omitempty"`      // handed to the handler
+	Payload  json.RawMessage   `json:"payload,omitempty"`   // JSON, handed to the handler
+
+	Policy
+
+	Paused *Pause `json:"paused,omitempty"`
+
+	// Since is when the schedule took effect, in Unix milliseconds on the
+	// clock of whoever changed it: ticks before are not the job's. Zero means
+	// when the node was last written, on ZooKeeper's clock. Former is the schedule before that.
+	Since  int64   `json:"since,omitempty"`
+	Former *Former `json:"former,omitempty"`
 
 	// Declared is the Fingerprint of the declaration (Manager.Schedule) that
 	// this spec came from or that an operator's change overrode. Empty when
 	// no code ever declared the job.
-	Declared string
+	Declared string `json:"declared,omitempty"`
 
 	// extra keeps the fields of newer writers.
 	extra map[string]json.RawMessage
 }
 
-// specJSON is the JSON form; the names are part of the format.
-type specJSON struct {
-	Schema   int               `json:"schema"`
-	Schedule string            `json:"schedule"`
-	TimeZone string            `json:"time_zone,omitempty"`
-	Handler  string            `json:"handler,omitempty"`
-	Args     map[string]string `json:"args,omitempty"`
-	Declared string            `json:"declared,omitempty"`
+// Former is a schedule that another one replaced: what it was to fire between
+// its last claim and its end is known by it.
+type Former struct {
+	Schedule string `json:"schedule"`
+	TimeZone string `json:"time_zone,omitempty"`
+	Since    int64  `json:"since,omitempty"`
 }
 
-var specFields = []string{"schema", "schedule", "time_zone", "handler", "args", "declared"}
+// Pause is the last time that a job was, or is, paused. Ticks from Since until
+// Until are not run, but for what Missed says.
+type Pause struct {
+	Since  int64  `json:"since"`           // Unix milliseconds
+	Until  int64  `json:"until,omitempty"` // Unix milliseconds; 0: until it is resumed
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Missed is what becomes of the ticks in between when they are over: a
+	// misfire policy. Empty means skip.
+	Missed string `json:"missed,omitempty"`
+}
+
+// Duration is written as Go writes durations: "1m30s".
+type Duration time.Duration
+
+// MarshalText implements encoding.TextMarshaler.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	*d = Duration(parsed)
+	return err
+}
+
+// specFields are the JSON names that this version knows.
+var specFields = append([]string{"schema"}, jsonNames(reflect.TypeFor[Spec]())...)
+
+func jsonNames(record reflect.Type) (names []string) {
+	for _, field := range reflect.VisibleFields(record) {
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
 
 // HandlerOf is the name of the handler that runs the given job.
 func (s Spec) HandlerOf(job string) string {
@@ -50,38 +97,62 @@ func (s Spec) HandlerOf(job string) string {
 }
 
 // Normal gives what can be said of the job in more than one way the form that is
-// written: a handler that is the default is left out.
+// written: what is the default is left out.
 func (s Spec) Normal(job string) Spec {
 	if s.Handler == job {
 		s.Handler = ""
 	}
+	s.Policy = s.Policy.Normal()
 	return s
 }
 
-// Fingerprint identifies what the spec asks of the job, not where it came from
-// or how it is spelled: equal fingerprints mean the same schedule, zone, handler
-// and arguments.
+// Fingerprint identifies what the spec asks of the job, not where it came from,
+// how it is spelled, or what an operator does with it meanwhile: equal
+// fingerprints mean the same schedule, zone, handler, arguments and policies.
 func (s Spec) Fingerprint(job string) string {
 	s = s.Normal(job)
 	s.Declared, s.extra = "", nil
+	s.Paused, s.Since, s.Former = nil, 0, nil
 	sum := sha256.Sum256(s.encodeJSON())
 	return hex.EncodeToString(sum[:8])
 }
 
-// Keep gives s the fields that old has and this version does not know.
-func (s Spec) Keep(old Spec) Spec {
-	s.extra = old.extra
+// Over returns s as it is written over old, which was read from a node last
+// written at mtime: fields that this version does not know and a pause stay; a
+// schedule that differs takes effect now.
+func (s Spec) Over(old Spec, mtime, now time.Time) Spec {
+	s.extra, s.Paused = old.extra, old.Paused
+	since := old.SinceOr(mtime)
+	if s.Schedule == old.Schedule && s.TimeZone == old.TimeZone {
+		s.Since, s.Former = since, old.Former
+		return s
+	}
+	s.Since = now.UnixMilli()
+	s.Former = &Former{Schedule: old.Schedule, TimeZone: old.TimeZone, Since: since}
 	return s
+}
+
+// SinceOr is Since, or else when the spec's node was last written.
+func (s Spec) SinceOr(mtime time.Time) int64 {
+	if s.Since == 0 {
+		return mtime.UnixMilli()
+	}
+	return s.Since
 }
 
 // Encode returns the node's data: plain cron text when the job has nothing
 // but a schedule, as in the published sample, a JSON object otherwise.
 func (s Spec) Encode() []byte {
-	bare := s.TimeZone == "" && s.Handler == "" && len(s.Args) == 0 && s.Declared == "" && len(s.extra) == 0
-	if bare && isPlain(s.Schedule) {
+	if isPlain(s.Schedule) && s.isBare() {
 		return []byte(s.Schedule)
 	}
 	return s.encodeJSON()
+}
+
+// isBare reports whether the spec has nothing but a schedule.
+func (s Spec) isBare() bool {
+	return s.TimeZone == "" && s.Handler == "" && len(s.Args) == 0 && len(s.Payload) == 0 &&
+		s.Policy == (Policy{}) && s.Paused == nil && s.Since == 0 && s.Former == nil && s.Declared == "" && len(s.extra) == 0
 }
 
 // isPlain reports whether the text of a schedule is read as it is when it
@@ -91,10 +162,10 @@ func isPlain(schedule string) bool {
 }
 
 func (s Spec) encodeJSON() []byte {
-	known := mustJSON(specJSON{
-		Schema: Schema, Schedule: s.Schedule, TimeZone: s.TimeZone,
-		Handler: s.Handler, Args: s.Args, Declared: s.Declared,
-	})
+	known := mustJSON(struct {
+		Schema int `json:"schema"`
+		Spec
+	}{Schema, s})
 	if len(s.extra) == 0 {
 		return known
 	}
@@ -105,8 +176,8 @@ func (s Spec) encodeJSON() []byte {
 	return append(out, '}')
 }
 
-// ParseSpec reads a job's node. The schedule is not judged here; the record
-// is: garbage and newer schemas are refused.
+// ParseSpec reads a job's node. Neither the schedule nor the policies are
+// judged here; the record is: garbage and newer schemas are refused.
 func ParseSpec(data []byte) (Spec, error) {
 	text := strings.TrimSpace(string(data))
 	switch {
@@ -121,7 +192,10 @@ func ParseSpec(data []byte) (Spec, error) {
 	if err := json.Unmarshal(data, &fields); err != nil {
 		return Spec{}, fmt.Errorf("job spec %s: %w", excerpt(data), err)
 	}
-	var known specJSON
+	var known struct {
+		Schema int `json:"schema"`
+		Spec
+	}
 	if err := json.Unmarshal(data, &known); err != nil {
 		return Spec{}, fmt.Errorf("job spec %s: %w", excerpt(data), err)
 	}
@@ -132,10 +206,7 @@ func ParseSpec(data []byte) (Spec, error) {
 	maps.DeleteFunc(fields, func(name string, _ json.RawMessage) bool {
 		return slices.ContainsFunc(specFields, func(known string) bool { return strings.EqualFold(known, name) })
 	})
-	spec := Spec{
-		Schedule: known.Schedule, TimeZone: known.TimeZone, Handler: known.Handler,
-		Args: known.Args, Declared: known.Declared,
-	}
+	spec := known.Spec
 	if len(fields) > 0 {
 		spec.extra = fields
 	}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -99,7 +100,7 @@ func TestScheduleThatIsNoPlainText(t *testing.T) {
 
 func TestUnknownFieldsOfASpecAreKept(t *testing.T) {
 	t.Parallel()
-	const newer = `{"schema":1,"schedule":"@daily","misfire":"once","shards":{"n":3},"handler":"h"}`
+	const newer = `{"schema":1,"schedule":"@daily","weather":"fine","shards":{"n":3},"handler":"h"}`
 	old, err := zkrec.ParseSpec([]byte(newer))
 	if err != nil {
 		t.Fatal(err)
@@ -107,13 +108,13 @@ func TestUnknownFieldsOfASpecAreKept(t *testing.T) {
 
 	changed := old
 	changed.Schedule = "@hourly"
-	want := `{"schema":1,"schedule":"@hourly","handler":"h","misfire":"once","shards":{"n":3}}`
+	want := `{"schema":1,"schedule":"@hourly","handler":"h","shards":{"n":3},"weather":"fine"}`
 	if got := string(changed.Encode()); got != want {
 		t.Errorf("a changed schedule gives\n%s, want\n%s", got, want)
 	}
 
-	replaced := zkrec.Spec{Schedule: "@weekly"}.Keep(old)
-	want = `{"schema":1,"schedule":"@weekly","misfire":"once","shards":{"n":3}}`
+	replaced := zkrec.Spec{Schedule: "@daily"}.Over(old, time.UnixMilli(7), time.UnixMilli(9))
+	want = `{"schema":1,"schedule":"@daily","since":7,"shards":{"n":3},"weather":"fine"}`
 	if got := string(replaced.Encode()); got != want {
 		t.Errorf("a replaced spec gives\n%s, want\n%s", got, want)
 	}
@@ -123,11 +124,11 @@ func TestUnknownFieldsOfASpecAreKept(t *testing.T) {
 // hand-written one is no unknown field: kept, it would undo every later change.
 func TestFieldsInCapitalsAreNotKept(t *testing.T) {
 	t.Parallel()
-	old, err := zkrec.ParseSpec([]byte(`{"Schedule":"@daily","TIME_ZONE":"Asia/Tokyo","misfire":"once"}`))
+	old, err := zkrec.ParseSpec([]byte(`{"Schedule":"@daily","TIME_ZONE":"Asia/Tokyo","weather":"fine"}`))
 	if err != nil || old.Schedule != "@daily" || old.TimeZone != "Asia/Tokyo" {
 		t.Fatalf("read as %+v, %v", old, err)
 	}
-	spec, err := zkrec.ParseSpec(zkrec.Spec{Schedule: "@hourly"}.Keep(old).Encode())
+	spec, err := zkrec.ParseSpec(zkrec.Spec{Schedule: "@hourly"}.Over(old, started, started).Encode())
 	if err != nil || spec.Schedule != "@hourly" || spec.TimeZone != "" {
 		t.Errorf("after a change to @hourly it is %+v, %v", spec, err)
 	}
@@ -206,7 +207,7 @@ func TestErrorTextIsCapped(t *testing.T) {
 		strings.Repeat("e", zkrec.MaxErrorBytes+1): zkrec.MaxErrorBytes,
 		"ee" + strings.Repeat("€", 2000):           zkrec.MaxErrorBytes - 2, // no character is cut in two
 	} {
-		tick, err := zkrec.ParseTick(zkrec.Tick{Error: text}.Encode())
+		tick, err := zkrec.ParseTick(zkrec.Tick{Run: zkrec.Run{Error: text}}.Encode())
 		if err != nil || len(tick.Error) != want || !strings.HasPrefix(text, tick.Error) || !utf8.ValidString(tick.Error) {
 			t.Errorf("of %d bytes %d are kept, %v; want the first %d", len(text), len(tick.Error), err, want)
 		}
@@ -249,11 +250,11 @@ func TestFingerprintIsOfTheContent(t *testing.T) {
 		}
 	})
 	change(same, "unknown fields", func(s *zkrec.Spec) {
-		old, err := zkrec.ParseSpec([]byte(`{"schedule":"@hourly","misfire":"once"}`))
+		old, err := zkrec.ParseSpec([]byte(`{"schedule":"@hourly","weather":"fine"}`))
 		if err != nil {
 			t.Fatal(err)
 		}
-		*s = s.Keep(old)
+		*s = s.Over(old, started, started)
 	})
 	for name, s := range same {
 		if got := s.Fingerprint("job"); got != sum {
@@ -265,6 +266,8 @@ func TestFingerprintIsOfTheContent(t *testing.T) {
 	change(other, "schedule", func(s *zkrec.Spec) { s.Schedule = "@hourly" })
 	change(other, "zone", func(s *zkrec.Spec) { s.TimeZone = "" })
 	change(other, "handler", func(s *zkrec.Spec) { s.Handler = "" })
+	change(same, "time of change", func(s *zkrec.Spec) { s.Since = 7; s.Former = &zkrec.Former{Schedule: "@yearly"} })
+	change(same, "pause", func(s *zkrec.Spec) { s.Paused = &zkrec.Pause{Since: 7} })
 	change(other, "argument", func(s *zkrec.Spec) { s.Args["a"] = "2" })
 	for name, s := range other {
 		if got := s.Fingerprint("job"); got == sum {
