@@ -1,0 +1,185 @@
+package ledger
+
+import (
+	"slices"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// base is the time up to which every tick is accounted for.
+func (v View) base() time.Time {
+	through := time.UnixMilli(v.Record.Through)
+	if v.Record.Through == 0 || through.Before(v.Since) {
+		return v.Since
+	}
+	return through
+}
+
+func (v View) inPause(t time.Time) bool {
+	p := v.Paused
+	return p.Since != 0 && t.UnixMilli() >= p.Since && (p.Until == 0 || t.UnixMilli() < p.Until)
+}
+
+// pauseEnds is when the pause that goes on ends by itself, or zero.
+func (v View) pauseEnds() time.Time {
+	if v.Paused.Until == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(v.Paused.Until)
+}
+
+// Ticks have whole milliseconds, in fact whole seconds.
+func before(t time.Time) time.Time { return t.Add(-time.Millisecond) }
+func after(t time.Time) time.Time  { return t.Add(time.Millisecond) }
+
+// due judges the ticks that have come since the last that is accounted for. It
+// opens the first of those that are to be run, and records those before it; or
+// records all when none is.
+func (v View) due() (plan Plan) {
+	if changed := v.formerMissed(); changed.Change {
+		return changed
+	}
+	base := v.base()
+	first := v.Schedule.Next(base)
+	if first.IsZero() || first.After(v.Now) {
+		return Plan{}
+	}
+	last := first
+	if second := v.Schedule.Next(first); !second.IsZero() && !second.After(v.Now) {
+		last = v.Schedule.Prev(after(v.Now))
+	}
+	run := v.runnable(base, last)
+	plan.Change, plan.Record = true, v.Record
+	plan.Record.Again, plan.Record.AgainAt = "", 0
+	if run.IsZero() {
+		plan.Record.Through = last.UnixMilli()
+		plan.Entries = v.rows(base, last)
+		return plan
+	}
+	plan.Record.Through = run.UnixMilli()
+	plan.Entries = v.rows(base, before(run))
+	v.open(&plan, zkrec.Run{Tick: run.UnixMilli(), Attempt: 1})
+	return plan
+}
+
+// runnable is the first tick after base and up to last that is to be run; zero
+// when none is. It goes back from the last, because how many are run counts
+// from there.
+func (v View) runnable(base, last time.Time) (run time.Time) {
+	grace := time.Duration(v.Policy.MisfireGrace)
+	for t, n := last, 0; t.After(base) && n < zkrec.MaxMisfires; t, n = v.Schedule.Prev(t), n+1 {
+		late := v.Now.Sub(t)
+		if grace > 0 && late > grace {
+			break
+		}
+		policy := v.Policy.Misfire
+		switch {
+		case v.inPause(t):
+			policy = v.Paused.Missed
+		case v.queued(t):
+			policy = zkrec.MisfireOnce
+		case late <= OnTime:
+			policy = zkrec.MisfireAll
+		}
+		if policy == zkrec.MisfireAll || policy == zkrec.MisfireOnce && run.IsZero() {
+			run = t
+		}
+	}
+	return run
+}
+
+// queued reports whether t came while the last run went on, and was to wait
+// for its end.
+func (v View) queued(t time.Time) bool {
+	return v.Policy.Overlap == zkrec.OverlapQueue && v.overlapped(t)
+}
+
+// overlapped reports whether t came while the last run of this owner went on.
+func (v View) overlapped(t time.Time) bool {
+	r := v.Record.Run
+	ms := t.UnixMilli()
+	return r.Token == v.Token && r.SID == v.SID && ms > r.Started && (r.Open() || ms <= r.Ended)
+}
+
+// formerMissed records the ticks of a replaced schedule that nobody claimed
+// before it was replaced.
+func (v View) formerMissed() (plan Plan) {
+	if v.Former == nil || v.Record.Through >= v.Since.UnixMilli() {
+		return Plan{}
+	}
+	from := time.UnixMilli(v.Record.Through)
+	if from.Before(v.FormerSince) {
+		from = v.FormerSince
+	}
+	row, ok := row(v.Former, from, v.Since)
+	if !ok {
+		return Plan{}
+	}
+	plan.Change, plan.Record = true, v.Record
+	plan.Record.Through = v.Since.UnixMilli()
+	row.State, row.Reason = zkrec.TickMissed, zkrec.ReasonScheduleChanged
+	plan.Entries = []Entry{v.recorded(row)}
+	return plan
+}
+
+// rows says of the ticks after from and up to the given one why they are not
+// run, those in a row for one reason together.
+func (v View) rows(from, to time.Time) (rows []Entry) {
+	cuts := []time.Time{from, to}
+	for _, cut := range []time.Time{
+		before(v.OwnedSince),
+		before(time.UnixMilli(v.Paused.Since)), before(time.UnixMilli(v.Paused.Until)),
+		time.UnixMilli(v.Record.Started), time.UnixMilli(v.Record.Ended),
+	} {
+		if cut.After(from) && cut.Before(to) {
+			cuts = append(cuts, cut)
+		}
+	}
+	slices.SortFunc(cuts, time.Time.Compare)
+	for i := range cuts[1:] {
+		e, ok := row(v.Schedule, cuts[i], cuts[i+1])
+		if !ok {
+			continue
+		}
+		switch t := time.UnixMilli(e.Tick); {
+		case v.inPause(t):
+			e.State, e.Reason = zkrec.TickSkipped, zkrec.ReasonPaused
+		case v.overlapped(t):
+			e.State, e.Reason = zkrec.TickSkipped, zkrec.ReasonOverlap
+		case t.Before(v.OwnedSince):
+			e.State, e.Reason = zkrec.TickMissed, zkrec.ReasonNoOwner
+		default:
+			e.State, e.Reason = zkrec.TickMissed, zkrec.ReasonStalled
+		}
+		rows = append(rows, v.recorded(e))
+	}
+	return rows
+}
+
+// recorded says who writes an entry, and when.
+func (v View) recorded(e Entry) Entry {
+	e.SID, e.Token, e.Ended = v.SID, v.Token, v.Now.UnixMilli()
+	return e
+}
+
+// row counts the ticks after from and up to the given one.
+func row(s *cronexpr.Schedule, from, to time.Time) (e Entry, ok bool) {
+	first := s.Next(from)
+	if first.IsZero() || first.After(to) {
+		return Entry{}, false
+	}
+	e.Tick = first.UnixMilli()
+	n := 1
+	for t := s.Next(first); !t.IsZero() && !t.After(to); t = s.Next(t) {
+		n++
+		if n == zkrec.MaxCount {
+			break
+		}
+	}
+	if n > 1 {
+		e.Count, e.To = n, s.Prev(after(to)).UnixMilli()
+	}
+	return e, true
+}

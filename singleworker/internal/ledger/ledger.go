@@ -1,0 +1,269 @@
+package ledger
+
+import (
+	"slices"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// The records that this package decides on.
+type (
+	Record = zkrec.Tick
+	Entry  = zkrec.Entry
+	Policy = zkrec.Policy
+)
+
+// OnTime is how late a tick may be to be run whatever the misfire policy is:
+// the time in which an owner hands a slot over.
+const OnTime = time.Second
+
+// Job is what decides over a slot's ticks.
+type Job struct {
+	Schedule *cronexpr.Schedule
+	Since    time.Time // no tick up to here is the schedule's
+	// Former, if it is known, was in effect between FormerSince and Since.
+	Former      *cronexpr.Schedule
+	FormerSince time.Time
+	Policy      Policy      // the zero value of a field means its default
+	Paused      zkrec.Pause // the zero Pause: never
+}
+
+// Request is a manual run that was asked for.
+type Request struct {
+	ID string
+	At time.Time
+}
+
+// View is all that a decision rests on.
+type View struct {
+	Job
+	Record Record
+	Now    time.Time
+
+	// The owner that asks.
+	SID        string
+	Token      int64
+	OwnedSince time.Time
+	// RunID is for the run that the decision may open: one that never was used.
+	RunID string
+	// Active names the run that goes on in this instance, whatever the record
+	// says of it.
+	Active   string
+	Requests []Request // in their order
+}
+
+// Plan is a decision: a change of the record that is to be written as a whole,
+// or none.
+type Plan struct {
+	Change  bool
+	Record  Record
+	Entries []Entry // for the history, written together with the record
+	Opens   bool    // Record.RunID is to be started once the change is written
+	Request string  // done with, to be removed together with the change
+	// Wake is when to decide again if nothing happens before, apart from the
+	// schedule's ticks; zero: never.
+	Wake time.Time
+}
+
+// Next decides what the owner does now.
+func Next(v View) Plan {
+	v.Policy = v.Policy.Full()
+	switch {
+	case v.Active != "":
+		return v.overlap()
+	case v.Record.Open():
+		return v.abandoned()
+	}
+	var plan Plan
+	// A pause holds everything back but what an operator asks for by hand.
+	if v.Record.Again != "" && !v.held(v.Record.Run) {
+		var decided bool
+		if plan, decided = v.again(); decided {
+			return plan
+		}
+	}
+	if v.inPause(v.Now) {
+		plan.Wake = v.pauseEnds()
+	} else if due := v.due(); due.Change {
+		return due
+	}
+	if v.Record.Again == "" && len(v.Requests) > 0 {
+		r := v.Requests[0]
+		v.open(&plan, zkrec.Run{Tick: r.At.UnixMilli(), Manual: r.ID, Attempt: 1})
+	}
+	return plan
+}
+
+// held reports whether a pause keeps a run's tick from being run again.
+func (v View) held(run zkrec.Run) bool { return run.Manual == "" && v.inPause(v.Now) }
+
+// open has plan open a run, which is given as far as it is not the owner's to
+// fill in.
+func (v View) open(plan *Plan, run zkrec.Run) {
+	through := v.Record.Through
+	if plan.Change {
+		through = plan.Record.Through
+	}
+	run.RunID, run.SID, run.Token = v.RunID, v.SID, v.Token
+	run.Started, run.State = v.Now.UnixMilli(), zkrec.RunRunning
+	plan.Change, plan.Opens = true, true
+	plan.Record = Record{Through: through, Run: run}
+}
+
+// overlap deals with ticks that come while a run goes on.
+func (v View) overlap() Plan {
+	started := time.UnixMilli(v.Record.Started)
+	if v.Policy.Overlap == zkrec.OverlapQueue || v.Record.RunID != v.Active {
+		return Plan{} // the end of the run is the time to decide
+	}
+	first := v.Schedule.Next(v.base())
+	if first.IsZero() || first.After(v.Now) || first.Before(started) || v.inPause(v.Now) {
+		return Plan{} // none; or older ones, which are judged together after the run
+	}
+	last := v.Schedule.Prev(after(v.Now))
+	plan := Plan{Change: true, Record: v.Record, Entries: v.rows(v.base(), last)}
+	plan.Record.Through = last.UnixMilli()
+	return plan
+}
+
+// abandoned deals with a run whose owner is gone without a result.
+func (v View) abandoned() Plan {
+	run := v.Record.Run
+	run.State, run.Ended = zkrec.RunInterrupted, v.Now.UnixMilli()
+	run.Error = "its owner died or lost the job before it had a result"
+	plan := Plan{Request: run.Manual}
+	if v.rerun(run) {
+		plan.Request, plan.Change = "", true
+		plan.Record, plan.Entries = Record{Through: v.Record.Through, Run: run}, []Entry{{Run: run}}
+		if v.held(run) {
+			plan.Record.Again, plan.Record.AgainAt = zkrec.AgainRerun, run.Ended
+		} else {
+			v.open(&plan, another(run))
+		}
+		return plan
+	}
+	run.State = zkrec.RunLost
+	plan.Change, plan.Record, plan.Entries = true, Record{Through: v.Record.Through, Run: run}, []Entry{{Run: run}}
+	return plan
+}
+
+// rerun reports whether the tick of an interrupted run is run again.
+func (v View) rerun(run zkrec.Run) bool {
+	asked := func(r Request) bool { return r.ID == run.Manual }
+	return v.Policy.Interrupted == zkrec.InterruptedRerun &&
+		run.Attempt-run.Failures < v.Policy.MaxAttempts &&
+		!v.tooOld(run) &&
+		(run.Manual == "" || slices.ContainsFunc(v.Requests, asked))
+}
+
+func (v View) tooOld(run zkrec.Run) bool {
+	grace := time.Duration(v.Policy.MisfireGrace)
+	return grace > 0 && v.Now.Sub(time.UnixMilli(run.Tick)) > grace
+}
+
+// another is the next attempt at the tick of a run that has ended.
+func another(run zkrec.Run) zkrec.Run {
+	next := zkrec.Run{Tick: run.Tick, Manual: run.Manual, Attempt: run.Attempt + 1, Failures: run.Failures}
+	if run.State != zkrec.RunInterrupted {
+		next.Failures++
+	}
+	return next
+}
+
+// again deals with a tick that is to be run once more; it has nothing to
+// decide when the schedule has moved on.
+func (v View) again() (plan Plan, decided bool) {
+	r := v.Record
+	at := time.UnixMilli(r.AgainAt)
+	switch r.Again {
+	case zkrec.AgainRerun:
+		if !v.rerun(r.Run) {
+			// The policy has changed, or time has passed: what the history says of
+			// the run is final.
+			r.Again, r.AgainAt = "", 0
+			return Plan{Change: true, Record: r, Request: r.Manual}, true
+		}
+	case zkrec.AgainRetry:
+		if first := v.Schedule.Next(v.base()); !first.IsZero() && !first.After(v.Now) {
+			return Plan{}, false // the next tick takes its place
+		}
+	}
+	// A clock that was set back must not make the wait longer than it was.
+	if wait := at.Sub(v.Now); wait > 0 && !v.Now.Before(time.UnixMilli(r.Ended)) {
+		return Plan{Wake: at}, false
+	}
+	v.open(&plan, another(r.Run))
+	return plan, true
+}
+
+// Outcome is how a run has ended.
+type Outcome struct {
+	State string // RunOK, RunFailed, RunTimedOut or RunInterrupted
+	Error string
+	Ended time.Time
+	Final bool // not to be run again, whatever the policy
+}
+
+// End is the change that records the outcome of the run that is open in the
+// record.
+func End(job Job, r Record, o Outcome) Plan {
+	policy := job.Policy.Full()
+	r.State, r.Error, r.Ended = o.State, zkrec.CutError(o.Error), o.Ended.UnixMilli()
+	switch {
+	case o.Final:
+	case r.State == zkrec.RunInterrupted:
+		if policy.Interrupted == zkrec.InterruptedRerun && r.Attempt-r.Failures < policy.MaxAttempts {
+			r.Again, r.AgainAt = zkrec.AgainRerun, r.Ended
+		}
+	case r.State == zkrec.RunFailed || r.State == zkrec.RunTimedOut:
+		at := o.Ended.Add(backoff(policy, r.Failures))
+		next := job.Schedule.Next(time.UnixMilli(r.Tick))
+		if r.Manual == "" && r.Failures < policy.Retries && (next.IsZero() || at.Before(next)) {
+			r.Again, r.AgainAt = zkrec.AgainRetry, at.UnixMilli()
+		}
+	}
+	plan := Plan{Change: true, Record: r, Entries: []Entry{{Run: r.Run}}}
+	if r.Again == "" {
+		plan.Request = r.Manual
+	}
+	return plan
+}
+
+// maxBackoff bounds the doubling.
+const maxBackoff = 24 * time.Hour
+
+func backoff(p Policy, failures int) time.Duration {
+	d := time.Duration(p.Backoff)
+	for range failures {
+		d = min(2*d, maxBackoff)
+	}
+	return d
+}
+
+// Overdue returns the first tick that is not accounted for although it should
+// be, or zero, and when to look again. A run that goes on excuses all.
+func Overdue(job Job, r Record, running bool, now time.Time) (tick, lookAgain time.Time) {
+	v := View{Job: job, Record: r, Now: now}
+	alarmAfter := time.Duration(job.Policy.Full().AlarmAfter)
+	first := job.Schedule.Next(v.base())
+	if first.IsZero() {
+		return time.Time{}, time.Time{}
+	}
+	from := first
+	if v.inPause(first) {
+		if job.Paused.Until == 0 {
+			return time.Time{}, now.Add(alarmAfter)
+		}
+		from = time.UnixMilli(job.Paused.Until)
+	}
+	switch deadline := from.Add(alarmAfter); {
+	case now.Before(deadline):
+		return time.Time{}, deadline
+	case running:
+		return time.Time{}, now.Add(alarmAfter)
+	default:
+		return first, now.Add(alarmAfter)
+	}
+}
