@@ -89,7 +89,7 @@ func Next(v View) Plan {
 	} else if due := v.due(); due.Change {
 		return due
 	}
-	if v.Record.Again == "" && len(v.Requests) > 0 {
+	if (v.Record.Again == "" || v.held(v.Record.Run)) && len(v.Requests) > 0 {
 		r := v.Requests[0]
 		v.open(&plan, zkrec.Run{Tick: r.At.UnixMilli(), Manual: r.ID, Attempt: 1})
 	}
