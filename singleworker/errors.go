@@ -18,16 +18,10 @@ var (
 	ErrStopping = runner.ErrStopping
 	// ErrJobCanceled: the job was deleted.
 	ErrJobCanceled = coord.ErrCanceled
-)
-
-// Why a tick was not run, in Hooks.OnTickSkipped.
-var (
-	// ErrOverlap: the previous run of the job was still going on.
-	ErrOverlap = runner.ErrOverlap
-	// ErrClaimed: that tick, or a later one, was claimed before.
-	ErrClaimed = coord.ErrClaimed
-	// ErrNotOwner: the job passed to another instance as the tick came.
-	ErrNotOwner = coord.ErrNotOwner
+	// ErrTimeout: the run has lasted longer than Job.Timeout.
+	ErrTimeout = runner.ErrTimeout
+	// ErrStopped: an operator has stopped the run.
+	ErrStopped = runner.ErrStopped
 )
 
 // What Manager.Run returns, besides nil.

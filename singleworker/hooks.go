@@ -22,9 +22,16 @@ type Hooks struct {
 	// OnRunEnd: the run has ended and its result is recorded, if it can be. It
 	// comes without an OnRunStart when the right to run ended during the claim.
 	OnRunEnd func(RunResult)
-	// OnTickSkipped: a tick came that was not run here; cause is ErrOverlap,
-	// ErrClaimed, ErrNotOwner or ErrLeaseLost.
-	OnTickSkipped func(job string, tick time.Time, cause error)
+	// OnRecorded: an entry was written to the history of a job that this
+	// instance owns, which keeps the last 20: here is the place to keep more of
+	// them elsewhere. Every tick of a job comes in the entries of its owners,
+	// its last entry says what became of it.
+	OnRecorded func(Entry)
+	// OnTickMissed: a tick of a job, whoever owns it, was neither claimed nor
+	// recorded as not run within Job.AlarmAfter. One instance of the group is
+	// told, once for each such time of the job's: a dead man's switch for as
+	// long as one instance lives.
+	OnTickMissed func(job string, tick time.Time)
 }
 
 // Ownership is a job that this instance owns.
@@ -38,6 +45,7 @@ type RunInfo struct {
 	ID      string
 	Job     string
 	Tick    time.Time
+	Manual  bool // an operator asked for it
 	Attempt int
 	Token   int64
 	Started time.Time
@@ -47,8 +55,50 @@ type RunInfo struct {
 type RunResult struct {
 	RunInfo
 	Ended time.Time
-	State string // ok, failed or interrupted
-	Err   error  // nil when State is ok
+	State State // StateOK, StateFailed, StateTimedOut or StateInterrupted
+	Err   error // nil when State is StateOK
+	// Unrecorded says why the result is not in ZooKeeper; nil when it is. The
+	// job's next owner finds a run without a result, and deals with it as
+	// Job.Interrupted says.
+	Unrecorded error
+}
+
+// State says what became of a tick, or of one run of it.
+type State string
+
+// The states.
+const (
+	StateOK          State = "ok"
+	StateFailed      State = "failed"
+	StateTimedOut    State = "timed_out"
+	StateInterrupted State = "interrupted" // before it was done: its instance stopped, died or lost the job, or an operator stopped it
+	StateLost        State = "lost"        // as StateInterrupted, known from its absence, and not run again
+	StateSkipped     State = "skipped"     // on purpose: see Entry.Reason
+	StateMissed      State = "missed"      // nobody was there in time: see Entry.Reason
+)
+
+// Entry is a line of a job's history: the end of a run, or ticks in a row that
+// were not run.
+type Entry struct {
+	Job string
+	// Tick is the scheduled time, or the first one of a row, whose last is To
+	// and which has Count ticks; 10,000 stands for that many or more.
+	Tick, To time.Time
+	Count    int
+	State    State
+	// Reason of ticks that were not run: overlap, paused, no_owner, stalled or
+	// schedule_changed.
+	Reason string
+	// Of a run; a tick that was not run has none of these.
+	RunID   string
+	Manual  bool
+	Attempt int
+	Started time.Time
+	Ended   time.Time // of a tick that was not run: when that was recorded
+	Error   string    // at most 4 KiB
+	// InstanceID and Token are the run's, or of the owner that recorded it.
+	InstanceID string
+	Token      int64
 }
 
 // hookCaller calls the hooks from one goroutine.
@@ -98,8 +148,14 @@ func (h *hookCaller) runEnded(result RunResult) {
 	}
 }
 
-func (h *hookCaller) skipped(job string, tick time.Time, cause error) {
-	if f := h.hooks.OnTickSkipped; f != nil {
-		h.box.Post(func() { f(job, tick, cause) })
+func (h *hookCaller) recorded(e Entry) {
+	if f := h.hooks.OnRecorded; f != nil {
+		h.box.Post(func() { f(e) })
+	}
+}
+
+func (h *hookCaller) tickMissed(job string, tick time.Time) {
+	if f := h.hooks.OnTickMissed; f != nil {
+		h.box.Post(func() { f(job, tick) })
 	}
 }

@@ -15,24 +15,27 @@ import (
 var call = []func(*hookCaller){
 	func(h *hookCaller) { h.owned(Ownership{Job: "j", Token: 7}) },
 	func(h *hookCaller) { h.runStarted(RunInfo{ID: "r", Job: "j"}) },
-	func(h *hookCaller) { h.skipped("j", time.Unix(60, 0), ErrOverlap) },
-	func(h *hookCaller) { h.runEnded(RunResult{RunInfo: RunInfo{ID: "r", Job: "j"}, State: "ok"}) },
+	func(h *hookCaller) { h.recorded(Entry{Job: "j", State: StateSkipped, Reason: "overlap"}) },
+	func(h *hookCaller) { h.runEnded(RunResult{RunInfo: RunInfo{ID: "r", Job: "j"}, State: StateOK}) },
+	func(h *hookCaller) { h.tickMissed("k", time.Unix(60, 0)) },
 	func(h *hookCaller) { h.released(Ownership{Job: "j", Token: 7}, ErrJobCanceled) },
 }
 
 // reporting hooks note what they were told.
 func reporting(note func(text string)) Hooks {
 	return Hooks{
-		OnOwned:       func(o Ownership) { note(fmt.Sprintf("owned %s under %d", o.Job, o.Token)) },
-		OnReleased:    func(o Ownership, err error) { note(fmt.Sprintf("released %s: %v", o.Job, err)) },
-		OnRunStart:    func(r RunInfo) { note("start of " + r.ID) },
-		OnRunEnd:      func(r RunResult) { note("end of " + r.ID + ": " + r.State) },
-		OnTickSkipped: func(job string, _ time.Time, err error) { note(fmt.Sprintf("skipped %s: %v", job, err)) },
+		OnOwned:      func(o Ownership) { note(fmt.Sprintf("owned %s under %d", o.Job, o.Token)) },
+		OnReleased:   func(o Ownership, err error) { note(fmt.Sprintf("released %s: %v", o.Job, err)) },
+		OnRunStart:   func(r RunInfo) { note("start of " + r.ID) },
+		OnRunEnd:     func(r RunResult) { note("end of " + r.ID + ": " + string(r.State)) },
+		OnRecorded:   func(e Entry) { note(fmt.Sprintf("recorded %s: %s, %s", e.Job, e.State, e.Reason)) },
+		OnTickMissed: func(job string, _ time.Time) { note("missed " + job) },
 	}
 }
 
 var reports = []string{
-	"owned j under 7", "start of r", "skipped j: the previous run is still going on", "end of r: ok", "released j: job cancelled",
+	"owned j under 7", "start of r", "recorded j: skipped, overlap", "end of r: ok",
+	"missed k", "released j: job cancelled",
 }
 
 func TestHooksAreCalledInTheOrderOfTheEvents(t *testing.T) {
@@ -112,7 +115,7 @@ func TestErrorsHaveTheirOwnNames(t *testing.T) {
 	t.Parallel()
 	all := map[string]error{
 		"ErrLeaseLost": ErrLeaseLost, "ErrStopping": ErrStopping, "ErrJobCanceled": ErrJobCanceled,
-		"ErrOverlap": ErrOverlap, "ErrClaimed": ErrClaimed, "ErrNotOwner": ErrNotOwner,
+		"ErrTimeout": ErrTimeout, "ErrStopped": ErrStopped,
 		"ErrDuplicateInstance": ErrDuplicateInstance, "ErrAccessDenied": ErrAccessDenied,
 		"ErrNotHandedBack": ErrNotHandedBack, "ErrStarted": ErrStarted,
 	}

@@ -2,12 +2,16 @@ package singleworker
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/internal/ledger"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -26,23 +30,86 @@ type Job struct {
 	Handler string
 	// Args are handed to the handler.
 	Args map[string]string
+	// Payload is JSON that is handed to the handler; see JSONHandler.
+	Payload json.RawMessage
+
+	// Misfire says what becomes of ticks that nobody claimed within a second,
+	// because no owner was there. Default: MisfireOnce.
+	Misfire MisfirePolicy
+	// MisfireGrace is how old a tick may be to be run at all; older ones are
+	// recorded as missed. Default: no bound.
+	MisfireGrace time.Duration
+	// Interrupted says what becomes of a run whose instance died, lost the job
+	// or stopped before it was done. Default: InterruptedRerun.
+	Interrupted InterruptedPolicy
+	// MaxAttempts is how often the same tick is begun when its runs are
+	// interrupted: a job that kills its instances does not kill them all. 1 to
+	// 100, default 3.
+	MaxAttempts int
+	// Overlap says what becomes of a tick that comes while a run goes on.
+	// Default: OverlapSkip.
+	Overlap OverlapPolicy
+	// Timeout ends the context of a run with ErrTimeout. Default: none.
+	Timeout time.Duration
+	// Retries is how often a run that failed or timed out is repeated, within
+	// its tick: a retry that would begin at or after the next tick is not made.
+	// Up to 100, default 0.
+	Retries int
+	// Backoff is the pause before the first retry; it doubles with each.
+	// Default 1 s.
+	Backoff time.Duration
+	// AlarmAfter is how late a tick is, neither claimed nor recorded as not
+	// run, when the other instances report it: see Hooks.OnTickMissed. Default
+	// 1 minute.
+	AlarmAfter time.Duration
 }
 
+// MisfirePolicy is the type of Job.Misfire.
+type MisfirePolicy string
+
+// The misfire policies.
+const (
+	MisfireOnce MisfirePolicy = "once" // the latest of the missed ticks is run
+	MisfireSkip MisfirePolicy = "skip" // none is
+	MisfireAll  MisfirePolicy = "all"  // each is, in order; of more than 100 the latest
+)
+
+// InterruptedPolicy is the type of Job.Interrupted.
+type InterruptedPolicy string
+
+// The policies for interrupted runs.
+const (
+	InterruptedRerun InterruptedPolicy = "rerun" // the tick is run again, as its next attempt
+	InterruptedSkip  InterruptedPolicy = "skip"  // it is not; the history says that it was interrupted, or is lost
+)
+
+// OverlapPolicy is the type of Job.Overlap.
+type OverlapPolicy string
+
+// The overlap policies.
+const (
+	OverlapSkip  OverlapPolicy = "skip"  // the tick is recorded as skipped
+	OverlapQueue OverlapPolicy = "queue" // it is run right after; the latest, if there are several
+)
+
 // Handler does the work of one run. Its context ends when the right to run
-// does, with the reason as its cause: ErrLeaseLost, ErrStopping or
-// ErrJobCanceled. An error, or a panic, makes the run a failed one; it is
-// recorded and logged, and the job goes on with its next tick.
+// does, with the reason as its cause: ErrLeaseLost, ErrStopping, ErrTimeout,
+// ErrStopped or ErrJobCanceled. An error, or a panic, makes the run a failed
+// one; it is recorded and logged, repeated if Job.Retries says so, and the job
+// goes on with its next tick.
 type Handler func(ctx context.Context, run *Run) error
 
 // Run is one execution of a handler, for a tick that was claimed for it.
 type Run struct {
 	ID         string            // unique
 	Job        string            // the job's name
-	Tick       time.Time         // the scheduled time, in the job's zone
-	Attempt    int               // from 1
+	Tick       time.Time         // the scheduled time, in the job's zone; of a manual run, when it was asked for
+	Manual     bool              // an operator asked for the run
+	Attempt    int               // of this tick, from 1: counts retries, and reruns of what was interrupted
 	Token      int64             // fencing token: grows with every change of the job's owner
 	InstanceID string            // this instance
-	Args       map[string]string // the job's arguments; the run's own copy
+	Args       map[string]string // the job's arguments and, over them, those of a manual run; the run's own copy
+	Payload    json.RawMessage   // the job's payload, or that of a manual run
 
 	log *slog.Logger
 }
@@ -54,6 +121,21 @@ func (r *Run) Logger() *slog.Logger {
 		return slog.New(slog.DiscardHandler)
 	}
 	return r.log
+}
+
+// JSONHandler makes a handler of a function that takes the job's payload as a
+// T. A payload that is no T makes the run a failed one; a job without a payload
+// gets the zero T.
+func JSONHandler[T any](f func(ctx context.Context, run *Run, payload T) error) Handler {
+	return func(ctx context.Context, run *Run) error {
+		var payload T
+		if len(run.Payload) > 0 {
+			if err := json.Unmarshal(run.Payload, &payload); err != nil {
+				return fmt.Errorf("payload of job %q: %w", run.Job, err)
+			}
+		}
+		return f(ctx, run, payload)
+	}
 }
 
 // specOf checks a declared job and returns its record.
@@ -68,8 +150,18 @@ func specOf(j Job) (zkrec.Spec, error) {
 	}
 	spec := zkrec.Spec{
 		Schedule: j.Schedule, TimeZone: j.TimeZone, Handler: j.Handler, Args: maps.Clone(j.Args),
+		Payload: slices.Clone(j.Payload),
+		Policy: zkrec.Policy{
+			Misfire: string(j.Misfire), MisfireGrace: zkrec.Duration(j.MisfireGrace),
+			Interrupted: string(j.Interrupted), MaxAttempts: j.MaxAttempts, Overlap: string(j.Overlap),
+			Timeout: zkrec.Duration(j.Timeout), Retries: j.Retries, Backoff: zkrec.Duration(j.Backoff),
+			AlarmAfter: zkrec.Duration(j.AlarmAfter),
+		},
 	}.Normal(j.Name)
-	if _, err := parseSchedule(spec); err != nil {
+	if err := spec.Check(); err != nil {
+		return zkrec.Spec{}, configError(err)
+	}
+	if _, err := parseSchedule(spec.Schedule, spec.TimeZone); err != nil {
 		return zkrec.Spec{}, err
 	}
 	written := spec
@@ -81,15 +173,45 @@ func specOf(j Job) (zkrec.Spec, error) {
 	return spec, nil
 }
 
-// parseSchedule reads a record's schedule in its zone.
-func parseSchedule(spec zkrec.Spec) (*cronexpr.Schedule, error) {
-	loc, err := zkrec.Location(spec.TimeZone)
-	if err != nil {
-		return nil, &ConfigError{Field: "Job.TimeZone", Value: spec.TimeZone, Err: err}
+func configError(err error) error {
+	var field *zkrec.FieldError
+	if errors.As(err, &field) {
+		return &ConfigError{Field: "Job." + field.Field, Value: field.Value, Err: field.Err}
 	}
-	schedule, err := cronexpr.Parse(spec.Schedule, loc)
+	return err
+}
+
+// parseSchedule reads a schedule in its zone.
+func parseSchedule(text, zone string) (*cronexpr.Schedule, error) {
+	loc, err := zkrec.Location(zone)
 	if err != nil {
-		return nil, &ConfigError{Field: "Job.Schedule", Value: spec.Schedule, Err: err}
+		return nil, &ConfigError{Field: "Job.TimeZone", Value: zone, Err: err}
+	}
+	schedule, err := cronexpr.Parse(text, loc)
+	if err != nil {
+		return nil, &ConfigError{Field: "Job.Schedule", Value: text, Err: err}
 	}
 	return schedule, nil
+}
+
+// ledgerOf is a record in the form in which ticks are judged.
+func ledgerOf(spec zkrec.Spec) (ledger.Job, error) {
+	schedule, err := parseSchedule(spec.Schedule, spec.TimeZone)
+	if err != nil {
+		return ledger.Job{}, err
+	}
+	if err := spec.Check(); err != nil {
+		return ledger.Job{}, configError(err)
+	}
+	job := ledger.Job{Schedule: schedule, Since: time.UnixMilli(spec.Since), Policy: spec.Policy}
+	if spec.Paused != nil {
+		job.Paused = *spec.Paused
+	}
+	if f := spec.Former; f != nil {
+		// One that this version does not read has left no ticks that it could name.
+		if job.Former, err = parseSchedule(f.Schedule, f.TimeZone); err == nil {
+			job.FormerSince = time.UnixMilli(f.Since)
+		}
+	}
+	return job, nil
 }

@@ -141,7 +141,7 @@ func (m *Manager) wire() *wiring {
 		hooks: newHookCaller(m.cfg.Hooks), owned: make(map[string]*grant.Grant),
 	}
 	w.runner = runner.New(runner.Config{
-		Claimer: w, Observer: w, Grace: m.cfg.StopGrace, Logger: m.cfg.Logger,
+		InstanceID: m.cfg.InstanceID, Keeper: w, Observer: w, Grace: m.cfg.StopGrace, Logger: m.cfg.Logger,
 	})
 	var declarations []coord.Declaration
 	for _, name := range slices.Sorted(maps.Keys(m.jobs)) {
@@ -160,7 +160,7 @@ func (m *Manager) wire() *wiring {
 			MaxSlots: m.cfg.MaxSlots,
 		},
 		SyncPeriod: m.cfg.SyncPeriod, MaxSlots: m.cfg.MaxSlots, Declarations: declarations,
-		Judge: w.judge, Runner: w, Book: w.book, Clock: clock, Logger: m.cfg.Logger,
+		Judge: w.judge, Watch: w.watch, Runner: w, Book: w.book, Clock: clock, Logger: m.cfg.Logger,
 	})
 	return w
 }

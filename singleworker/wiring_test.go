@@ -3,8 +3,8 @@ package singleworker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -64,7 +64,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// From the owner record to the handler, and back to the tick's record.
+// From the owner record to the handler.
 func TestRunOfAnOwnedJob(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -79,11 +79,11 @@ func TestRunOfAnOwnedJob(t *testing.T) {
 			},
 		})
 		spec := zkrec.Spec{Schedule: "@daily", Handler: "stats", Args: map[string]string{"a": "1"}}
-		claim := runner.Claim{
+		claim := runner.Run{
 			Job: "daily", Tick: time.UnixMilli(86_400_000).UTC(), RunID: "r1", Token: 7, Attempt: 1, Started: time.UnixMilli(86_400_005),
 		}
 		handler := w.handlers[spec.HandlerOf("daily")]
-		if err := handler(t.Context(), w.newRun(claim, spec.Args)); err != nil {
+		if err := handler(t.Context(), w.newRun(claim, spec)); err != nil {
 			t.Fatal(err)
 		}
 		if got.Job != "daily" || got.ID != "r1" || got.Token != 7 || got.Attempt != 1 || got.InstanceID != "host-7" ||
@@ -94,21 +94,45 @@ func TestRunOfAnOwnedJob(t *testing.T) {
 		if text := log.text.String(); text != want {
 			t.Errorf("logged %swant %s", text, want)
 		}
-		record := zkrec.Tick{
-			Tick: 86_400_000, RunID: "r1", SID: "host-7", Token: 7, Attempt: 1, Started: 86_400_005, State: "running",
-		}
-		if got := w.record(claim, zkrec.RunRunning); got != record {
-			t.Errorf("recorded %+v, want %+v", got, record)
-		}
 	})
 }
 
-// The runner's states are those of the records: neither knows the other.
+// What a manual run asks for goes before what the job says.
+func TestManualRun(t *testing.T) {
+	t.Parallel()
+	w := wired(t, nil, nil)
+	spec := zkrec.Spec{Schedule: "@daily", Args: map[string]string{"a": "1", "b": "2"}, Payload: []byte(`{"n":1}`)}
+	requests := requestsOf([]coord.Request{
+		{ID: "q1", Request: zkrec.Request{Kind: zkrec.RequestRun, Args: map[string]string{"b": "3"}, Payload: []byte(`{"n":2}`)}},
+		{ID: "q2", Request: zkrec.Request{Kind: "of a newer version"}},
+		{ID: "q3", Request: zkrec.Request{Kind: zkrec.RequestStop, RunID: "r1", By: "alice", Reason: "too long"}},
+	})
+	if len(requests) != 2 || requests[1].Stop != "r1" || requests[1].Why != "alice: too long" {
+		t.Fatalf("requests are %+v", requests)
+	}
+	run := w.newRun(runner.Run{Job: "daily", Request: &requests[0]}, spec)
+	want := map[string]string{"a": "1", "b": "3"}
+	if !run.Manual || !maps.Equal(run.Args, want) || string(run.Payload) != `{"n":2}` || spec.Args["b"] != "2" {
+		t.Errorf("the handler was given %+v, the job has %+v", run, spec)
+	}
+	run = w.newRun(runner.Run{Job: "daily"}, spec)
+	if run.Manual || !maps.Equal(run.Args, spec.Args) || string(run.Payload) != `{"n":1}` {
+		t.Errorf("a scheduled run was given %+v, want what the job says", run)
+	}
+}
+
+// The runner's states are those of the records, and of hooks: they do not know each other.
 func TestStatesAreTheSame(t *testing.T) {
 	t.Parallel()
-	got := []string{runner.OK, runner.Failed, runner.Interrupted}
-	if want := []string{zkrec.RunOK, zkrec.RunFailed, zkrec.RunInterrupted}; !slices.Equal(got, want) {
-		t.Errorf("the runner says %q, records say %q", got, want)
+	runners := []string{runner.OK, runner.Failed, runner.TimedOut, runner.Interrupted}
+	records := []string{
+		zkrec.RunOK, zkrec.RunFailed, zkrec.RunTimedOut, zkrec.RunInterrupted, zkrec.RunLost, zkrec.TickSkipped, zkrec.TickMissed,
+	}
+	hooks := []string{
+		string(StateOK), string(StateFailed), string(StateTimedOut), string(StateInterrupted), string(StateLost), string(StateSkipped), string(StateMissed),
+	}
+	if !slices.Equal(runners, records[:4]) || !slices.Equal(records, hooks) {
+		t.Errorf("the runner says %q, records say %q, hooks are told %q", runners, records, hooks)
 	}
 }
 
@@ -138,11 +162,11 @@ func TestOwnAndDisownAreTold(t *testing.T) {
 func TestWhatIsLogged(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
-	claim := runner.Claim{Job: "daily", Tick: start, RunID: "r1", Started: start}
+	claim := runner.Run{Job: "daily", Attempt: 1, Tick: start, RunID: "r1", Started: start}
 	result := func(state string, err error) runner.Result {
-		return runner.Result{Claim: claim, Ended: start.Add(time.Second), State: state, Err: err}
+		return runner.Result{Run: claim, Ended: start.Add(time.Second), State: state, Err: err}
 	}
-	const about = " job=daily run_id=r1 tick=2026-11-21T08:00:00.000Z state="
+	const about = " job=daily run_id=r1 tick=2026-11-21T08:00:00.000Z attempt=1 state="
 	for what, row := range map[string]struct {
 		happens func(*wiring)
 		want    string
@@ -159,11 +183,19 @@ func TestWhatIsLogged(t *testing.T) {
 			`level=ERROR msg="run not successful"` + about + `failed duration=1s err="handler panicked: glass" stack=main.go:7`,
 		},
 		"overlap": {
-			func(w *wiring) { w.Skipped("daily", start, runner.ErrOverlap) },
-			`level=WARN msg="tick not run here" job=daily tick=2026-11-21T08:00:00.000Z reason="the previous run is still going on"`,
+			func(w *wiring) {
+				row := zkrec.Entry{Count: 3, To: start.Add(2 * time.Hour).UnixMilli(), Reason: zkrec.ReasonOverlap}
+				row.Tick, row.State = start.UnixMilli(), zkrec.TickSkipped
+				w.Recorded("daily", []zkrec.Entry{row, {Run: zkrec.Run{RunID: "r1", State: zkrec.RunOK}}})
+			},
+			`level=WARN msg="ticks not run" job=daily tick=2026-11-21T08:00:00.000Z to=2026-11-21T10:00:00.000Z count=3` +
+				` state=skipped reason=overlap`,
 		},
-		"run by another":   {func(w *wiring) { w.Skipped("daily", start, coord.ErrClaimed) }, ""},
-		"owned by another": {func(w *wiring) { w.Skipped("daily", start, fmt.Errorf("claim: %w", coord.ErrNotOwner)) }, ""},
+		"overdue": {
+			func(w *wiring) { w.Overdue("daily", start) },
+			`level=ERROR msg="tick was neither run nor skipped by anybody" job=daily tick=2026-11-21T08:00:00.000Z late=` +
+				time.Since(start).Round(time.Second).String(),
+		},
 	} {
 		log := record(slog.LevelInfo)
 		w := wired(t, func(c *Config) { c.Logger = slog.New(log) }, nil)

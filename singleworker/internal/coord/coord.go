@@ -23,10 +23,12 @@ var (
 	ErrElsewhere = errors.New("no such handler in this instance")
 	// ErrNotOwner refuses a claim: the job is not, or no longer, ours.
 	ErrNotOwner = errors.New("not the owner")
-	// ErrClaimed refuses a claim: that tick, or a later one, is claimed already.
-	ErrClaimed = errors.New("tick already claimed")
-	// ErrSuperseded: a later tick was claimed before the result was written.
-	ErrSuperseded = errors.New("a later run was claimed first")
+	// ErrConflict refuses a commit: the record is not what it rests on.
+	ErrConflict = errors.New("tick record has changed")
+	// ErrNoRequest refuses a commit: the manual run was withdrawn.
+	ErrNoRequest = errors.New("request withdrawn")
+	// ErrSuperseded: the job's history does not go back as far as the run.
+	ErrSuperseded = errors.New("later runs have taken its place in the history")
 	// ErrEnded: Run has returned before ZooKeeper answered.
 	ErrEnded = errors.New("no longer part of the group")
 	// ErrDuplicate: a live instance of the group has the same id.
@@ -44,10 +46,12 @@ type Judge func(job string, spec zkrec.Spec) error
 
 // Ownership is a job that this instance owns.
 type Ownership struct {
-	Job   string
-	Spec  zkrec.Spec
-	Grant *grant.Grant
-	Last  zkrec.Tick // the last claim by anybody; zero when there was none
+	Job      string
+	Spec     zkrec.Spec // with Since set
+	Grant    *grant.Grant
+	Since    time.Time  // when it was adopted, on this instance's clock
+	Record   zkrec.Tick // as it was when the job was adopted
+	Requests []Request  // in the order in which they were made
 }
 
 // Runner is told what this instance owns. Its methods are called from the
@@ -55,9 +59,19 @@ type Ownership struct {
 type Runner interface {
 	// Own: the job is ours, or its spec has changed while it is.
 	Own(o Ownership)
+	// Requested: what operators ask for has changed since Own.
+	Requested(job string, requests []Request)
 	// Disown: the job is not ours any more. Its runs' contexts have ended.
 	Disown(job string, cause error)
+	// Overdue: a tick of a job, whoever owns it, is not accounted for although
+	// it should be. It is reported by one instance of the group, once.
+	Overdue(job string, tick time.Time)
 }
+
+// Watch says which tick of a job is not accounted for although it should be,
+// if any, and when to look again, if ever. running: a run goes on at a live
+// owner. It must be safe for concurrent use.
+type Watch func(job string, spec zkrec.Spec, record zkrec.Tick, running bool) (tick, lookAgain time.Time)
 
 // Declaration is a job that this instance's code declares.
 type Declaration struct {
@@ -76,6 +90,7 @@ type Config struct {
 	MaxSlots     int // 0: no limit
 	Declarations []Declaration
 	Judge        Judge
+	Watch        Watch
 	Runner       Runner
 	Book         *grant.Book
 	Clock        *grant.Clock
@@ -116,8 +131,12 @@ type ownership struct {
 	token   int64
 	version int32 // of the alive node: what claims check
 	grant   *grant.Grant
-	ready   bool // the last claim is known: the runner may be told
-	last    zkrec.Tick
+	since   time.Time
+
+	loaded   bool // record is known
+	record   zkrec.Tick
+	requests requests
+	told     bool // the runner was
 }
 
 // New returns a coordinator; Run starts it.
@@ -219,6 +238,12 @@ func (c *Coordinator) sync() {
 	for _, j := range c.jobs {
 		if now >= j.nextLook {
 			c.refresh(j)
+		}
+		c.watch(j)
+	}
+	for name, own := range c.owned {
+		if now >= own.requests.nextLook {
+			c.readRequests(name)
 		}
 	}
 	c.publish()

@@ -25,6 +25,7 @@ type job struct {
 	registered bool // our registration is there
 	refreshing onePerTime
 	repairing  onePerTime
+	watched    watched
 	nextLook   time.Duration // Mono: when the sync reads it again although no watch says so
 }
 
@@ -143,7 +144,9 @@ func (c *Coordinator) refreshed(j *job, v view) {
 		if err == nil {
 			err = c.cfg.Judge(j.name, spec)
 		}
+		spec.Since = spec.SinceOr(v.stat.Mtime)
 		c.judge(j, spec, err)
+		j.watched = watched{}
 	}
 	if j.registered = slices.Contains(v.registered, c.cfg.SID); j.registered {
 		c.present[j.name] = struct{}{}

@@ -103,10 +103,17 @@ func (c *Coordinator) nodeChanged(path string) {
 		c.step(lease.LookAround{})
 		return
 	}
-	if name, below := c.tree.JobOf(path); below && path == c.tree.Alive(name) {
+	name, below := c.tree.JobOf(path)
+	switch {
+	case below && path == c.tree.Alive(name):
 		c.views.of(name).changed()
 		c.step(lease.Look{Slot: lease.Slot(name)})
-	} else if j := c.jobs[name]; j != nil {
+		return
+	case below && path == c.tree.Requests(name):
+		c.readRequests(name)
+		return
+	}
+	if j := c.jobs[name]; j != nil {
 		c.refresh(j)
 	}
 }
@@ -231,6 +238,9 @@ func (c *Coordinator) joinEnded(attempt int, mine zkrec.Instance, err error) {
 	c.nextList = 0 // what was heard while not joined was not followed
 	for _, j := range c.jobs {
 		j.nextLook = 0
+	}
+	for _, own := range c.owned {
+		own.requests.nextLook = 0
 	}
 	for _, t := range c.ticks {
 		c.advance(t)

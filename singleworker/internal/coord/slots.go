@@ -3,6 +3,7 @@ package coord
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/grant"
@@ -257,17 +258,17 @@ func (c *Coordinator) yield(a lease.Yield) {
 	})
 }
 
-// gained opens the right to run the job and, when its last claim is known,
-// tells the runner.
+// gained opens the right to run the job and, when its records are known, tells
+// the runner.
 func (c *Coordinator) gained(a lease.Gained) {
 	name := string(a.Slot)
 	own := &ownership{
-		token: a.Token, version: a.Version,
+		token: a.Token, version: a.Version, since: time.Now(),
 		grant: c.cfg.Book.Open(a.Slot, a.Token, a.Until),
 	}
 	c.owned[name] = own
 	c.log.Info("job owned", "job", name, "token", a.Token)
-	c.loadTick(name, func(last zkrec.Tick, err error) {
+	c.loadTick(name, func(record zkrec.Tick, err error) {
 		if c.owned[name] != own {
 			return
 		}
@@ -275,18 +276,23 @@ func (c *Coordinator) gained(a lease.Gained) {
 			c.log.Error("job cannot run: its tick record is not readable", "job", name, "err", err)
 			return
 		}
-		own.last, own.ready = last, true
+		own.record, own.loaded = record, true
 		c.tellRunner(name)
 	})
+	c.readRequests(name)
 }
 
-// tellRunner passes on an owned job whose spec and last claim are known.
+// tellRunner passes on an owned job whose records are known.
 func (c *Coordinator) tellRunner(name string) {
 	own, j := c.owned[name], c.jobs[name]
-	if own == nil || j == nil || !own.ready || !j.eligible {
+	if own == nil || j == nil || !own.loaded || !own.requests.known || !j.eligible {
 		return
 	}
-	c.cfg.Runner.Own(Ownership{Job: name, Spec: j.spec, Grant: own.grant, Last: own.last})
+	own.told = true
+	c.cfg.Runner.Own(Ownership{
+		Job: name, Spec: j.spec, Grant: own.grant, Since: own.since,
+		Record: own.record, Requests: slices.Clone(own.requests.list),
+	})
 }
 
 func (c *Coordinator) lost(a lease.Lost) {

@@ -3,39 +3,60 @@ package coord
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// tickNode is the loop's view of one job's tick node. Its writes go one after
-// the other, each on top of the version that the previous one left; it lives
-// as long as there are any.
-type tickNode struct {
-	job     string
-	busy    bool // a request is under way
-	known   bool // version and last are what the node holds
-	version int32
-	last    zkrec.Tick
-	queue   []*tickWrite
-	runs    int // claims asked for whose result is not written yet
+// Commit is a change of a job's tick record, with what is written together
+// with it or not at all.
+type Commit struct {
+	Job string
+	// Token is that of the ownership which alone may make the change. 0: it is
+	// the result of a run, which may be written by whoever ran it as long as
+	// the record is From.
+	Token    int64
+	From, To zkrec.Tick
+	Entries  []zkrec.Entry // for the history
+	Request  string        // an operator's request that is done with, to be removed
 }
 
-// tickWrite is one thing to do with a tick node, in the order they came.
+// tickNode is the loop's view of one job's tick and history nodes. Its writes
+// go one after the other, each on top of the versions that the previous one
+// left; it lives as long as there are any.
+type tickNode struct {
+	job   string
+	busy  bool // a request is under way
+	known bool // what follows is what the nodes hold
+	stored
+	queue []*tickWrite
+	open  string // the run that we claimed and whose result is not written yet
+}
+
+// stored is the content of a job's tick and history nodes.
+type stored struct {
+	version        int32
+	record         zkrec.Tick
+	historyVersion int32
+	history        zkrec.History
+}
+
+// tickWrite is one thing to do with these nodes, in the order they came.
 type tickWrite struct {
-	kind  writeKind
-	rec   zkrec.Tick // of a claim or a result
-	token int64      // of the ownership that a claim belongs to
-	done  func(last zkrec.Tick, err error)
+	kind   writeKind
+	commit Commit
+	amend  zkrec.Entry
+	done   func(current zkrec.Tick, err error)
 }
 
 type writeKind int
 
 const (
 	loadTick writeKind = iota
-	writeClaim
-	writeResult
+	writeCommit
+	writeAmend
 )
 
 // commit is a group of operations that travels with others.
@@ -44,38 +65,43 @@ type commit struct {
 	done func(result)
 }
 
-// Claim reserves a tick before it runs: rec, whose RunID is unique, is written
-// if the job is still ours under rec.Token and no tick as late was claimed.
-// It returns nil when the claim stands: ErrClaimed, ErrNotOwner, or the cause
-// of a lapsed lease otherwise. Until Finish is called for a claim that stands,
-// the job counts as busy and is not handed over.
-func (c *Coordinator) Claim(job string, rec zkrec.Tick) error {
-	return c.write(job, &tickWrite{kind: writeClaim, rec: rec, token: rec.Token})
+// Commit makes the change and returns the record as it is then. It waits for
+// ZooKeeper to come back if need be, a change by an owner for as long as its
+// lease lasts. When it fails, nothing of it was written: ErrConflict, with the
+// record as it is, when that is not From; ErrNoRequest when the manual run was
+// withdrawn that To is about; ErrNotOwner, ErrCanceled, ErrEnded, or the cause
+// of a lapsed lease. From a change that opens a run until one that closes it,
+// or fails to, the job counts as busy and is not handed over.
+func (c *Coordinator) Commit(cm Commit) (zkrec.Tick, error) {
+	cm.To = cm.To.Normal()
+	return c.write(cm.Job, &tickWrite{kind: writeCommit, commit: cm})
 }
 
-// Finish writes the result of a claimed run and ends the job's being busy. It
-// waits for ZooKeeper to come back if need be, until Run returns. ErrSuperseded
-// says that somebody has claimed a later tick, so that there is no place for
-// the result.
-func (c *Coordinator) Finish(job string, rec zkrec.Tick) error {
-	return c.write(job, &tickWrite{kind: writeResult, rec: rec})
+// Amend replaces what the history says of a run that was given up before its
+// result came. ErrSuperseded: the history does not go back that far.
+func (c *Coordinator) Amend(job string, e zkrec.Entry) error {
+	_, err := c.write(job, &tickWrite{kind: writeAmend, amend: e})
+	return err
 }
 
-func (c *Coordinator) write(job string, w *tickWrite) error {
-	w.rec.Schema = zkrec.Schema // as it will be read back
-	answer := make(chan error, 1)
-	w.done = func(_ zkrec.Tick, err error) { answer <- err }
+func (c *Coordinator) write(job string, w *tickWrite) (zkrec.Tick, error) {
+	type answer struct {
+		current zkrec.Tick
+		err     error
+	}
+	answers := make(chan answer, 1)
+	w.done = func(current zkrec.Tick, err error) { answers <- answer{current, err} }
 	c.box.Post(func() { c.enqueue(job, w) })
 	select {
-	case err := <-answer:
-		return err
+	case a := <-answers:
+		return a.current, a.err
 	case <-c.ended:
-		return ErrEnded
+		return zkrec.Tick{}, ErrEnded
 	}
 }
 
-// loadTick reads what was last claimed.
-func (c *Coordinator) loadTick(job string, done func(last zkrec.Tick, err error)) {
+// loadTick reads the record.
+func (c *Coordinator) loadTick(job string, done func(current zkrec.Tick, err error)) {
 	c.enqueue(job, &tickWrite{kind: loadTick, done: done})
 }
 
@@ -85,12 +111,15 @@ func (c *Coordinator) enqueue(job string, w *tickWrite) {
 		t = &tickNode{job: job}
 		c.ticks[job] = t
 	}
-	if w.kind == writeClaim {
-		t.runs++
-		c.step(lease.Busy{Slot: lease.Slot(job), Busy: true})
-	}
 	t.queue = append(t.queue, w)
+	c.tellBusy(t)
 	c.advance(t)
+}
+
+// tellBusy: a job is not handed over while its record is being changed or its
+// run goes on.
+func (c *Coordinator) tellBusy(t *tickNode) {
+	c.step(lease.Busy{Slot: lease.Slot(t.job), Busy: t.open != "" || len(t.queue) > 0})
 }
 
 // advance does the next thing in the queue of t, if it can be done now.
@@ -107,87 +136,118 @@ func (c *Coordinator) advance(t *tickNode) {
 		case !t.known:
 			c.fetchTick(t)
 			return
-		case w.kind == loadTick, t.last == w.rec:
-			c.finish(t, w, nil)
-		case w.kind == writeClaim && t.last.RunID == w.rec.RunID:
-			c.finish(t, w, nil) // the reply was lost, the claim is ours
+		case w.kind == loadTick, w.kind == writeCommit && t.record == w.commit.To:
+			c.finish(t, w, nil) // or the reply was lost, and the change was made
+		case w.kind == writeCommit && t.record != w.commit.From:
+			c.finish(t, w, ErrConflict)
 		default:
-			c.commit(t, w)
+			c.send(t, w)
 			return
 		}
 	}
-	if len(t.queue) == 0 && !t.busy && t.runs == 0 && c.owned[t.job] == nil {
+	if len(t.queue) == 0 && !t.busy && t.open == "" && c.owned[t.job] == nil {
 		delete(c.ticks, t.job)
 	}
 }
 
 // refuse says why w cannot be done any more.
 func (c *Coordinator) refuse(t *tickNode, w *tickWrite) error {
-	switch w.kind {
-	case writeClaim:
-		own := c.owned[t.job]
-		if own == nil || own.token != w.token {
-			return ErrNotOwner
-		}
-		if t.known && t.last.RunID != w.rec.RunID && t.last.Tick >= w.rec.Tick {
-			return ErrClaimed
-		}
-		return own.grant.Err()
-	case writeResult:
-		if t.known && t.last.RunID != w.rec.RunID {
-			return ErrSuperseded
-		}
-	case loadTick:
+	if w.kind != writeCommit || w.commit.Token == 0 {
+		return nil
 	}
-	return nil
+	own := c.owned[t.job]
+	if own == nil || own.token != w.commit.Token {
+		return ErrNotOwner
+	}
+	return own.grant.Err()
 }
 
 // finish reports w and takes it off the queue.
 func (c *Coordinator) finish(t *tickNode, w *tickWrite, err error) {
 	t.queue = t.queue[1:]
-	w.done(t.last, err)
-	if w.kind == writeResult || w.kind == writeClaim && err != nil {
-		t.runs--
-		c.step(lease.Busy{Slot: lease.Slot(t.job), Busy: t.runs > 0})
+	switch opens := w.commit.Token != 0 && w.commit.To.Open(); {
+	case w.kind == writeCommit && opens && err == nil:
+		t.open = w.commit.To.RunID
+	case w.kind == writeCommit && w.commit.Token == 0 && !errors.Is(err, ErrConflict), w.kind == writeAmend:
+		t.open = "" // its run has a result, or can have none
 	}
+	w.done(t.record, err)
+	c.tellBusy(t)
 }
 
-// fetchTick reads the node.
+// fetchTick reads the nodes.
 func (c *Coordinator) fetchTick(t *tickNode) {
 	t.busy = true
 	c.async("read tick", func(ctx context.Context) func() {
-		data, stat, err := c.conn.Get(ctx, c.tree.Tick(t.job))
-		return func() { c.fetchedTick(t, data, stat, err) }
+		s, err := c.readStored(ctx, t.job)
+		return func() {
+			t.busy = false
+			switch {
+			case zkconn.IsUnknown(err):
+				return // the next session, or the next sync, goes on
+			case errors.Is(err, zkconn.ErrNoNode):
+				c.missingTick(t)
+				return
+			case err != nil:
+				c.finish(t, t.queue[0], err)
+			default:
+				t.known, t.stored = true, s
+			}
+			c.advance(t)
+		}
 	})
 }
 
-func (c *Coordinator) fetchedTick(t *tickNode, data []byte, stat zkconn.Stat, err error) {
-	t.busy = false
-	switch {
-	case zkconn.IsUnknown(err):
-		return // the next session, or the next sync, goes on
-	case errors.Is(err, zkconn.ErrNoNode):
-		c.missingTick(t)
-		return
-	}
-	var last zkrec.Tick
+// readStored reads the tick and the history node. A change moves both on, so
+// it does not matter which of two states either is of: the versions decide.
+func (c *Coordinator) readStored(ctx context.Context, job string) (s stored, err error) {
+	var histErr error
+	c.together(ctx, 2, func(ctx context.Context, i int) {
+		if i == 0 {
+			var data []byte
+			var stat zkconn.Stat
+			if data, stat, err = c.conn.Get(ctx, c.tree.Tick(job)); err == nil {
+				s.version = stat.Version
+				s.record, err = c.parseTick(job, data)
+			}
+			return
+		}
+		var data []byte
+		var stat zkconn.Stat
+		if data, stat, histErr = c.conn.Get(ctx, c.tree.History(job)); histErr == nil {
+			s.historyVersion = stat.Version
+			s.history, histErr = c.parseHistory(job, data)
+		}
+	})
 	if err == nil {
-		last, err = zkrec.ParseTick(data)
+		err = histErr
 	}
-	if err != nil && !errors.As(err, new(*zkrec.SchemaError)) && !errors.Is(err, ErrDenied) {
-		c.log.Warn("tick record is not readable and will be overwritten", "job", t.job, "err", err)
-		err = nil
-	}
-	if err != nil {
-		c.finish(t, t.queue[0], err)
-	} else {
-		t.known, t.version, t.last = true, stat.Version, last
-	}
-	c.advance(t)
+	return s, err
 }
 
-// missingTick: the job was made by the published sample and lacks the node, or
-// it was deleted, which the protocol is about to find out.
+// parseTick takes what is no record for one that says nothing, not even what
+// was missed: running ticks a second time is worse than not running them.
+func (c *Coordinator) parseTick(job string, data []byte) (zkrec.Tick, error) {
+	record, err := zkrec.ParseTick(data)
+	if err == nil || errors.As(err, new(*zkrec.SchemaError)) {
+		return record, err
+	}
+	c.log.Error("tick record is not readable: begun anew, without the ticks before now", "job", job, "err", err)
+	return zkrec.Tick{Through: time.Now().UnixMilli()}, nil
+}
+
+func (c *Coordinator) parseHistory(job string, data []byte) (zkrec.History, error) {
+	history, err := zkrec.ParseHistory(data)
+	if err == nil || errors.As(err, new(*zkrec.SchemaError)) {
+		return history, err
+	}
+	c.log.Error("history is not readable: begun anew", "job", job, "err", err)
+	return zkrec.History{}, nil
+}
+
+// missingTick: the job was made by the published sample or an older version
+// and lacks a node, or it was deleted, which the protocol is about to find
+// out.
 func (c *Coordinator) missingTick(t *tickNode) {
 	if c.owned[t.job] == nil {
 		c.finish(t, t.queue[0], ErrCanceled)
@@ -196,59 +256,4 @@ func (c *Coordinator) missingTick(t *tickNode) {
 	}
 	c.step(lease.Look{Slot: lease.Slot(t.job)})
 	c.repair(t.job) // goes on with t
-}
-
-// The first operations of a claim, by their index.
-const (
-	checkOwner = iota
-	checkBeat
-)
-
-// commit sends w with the others that are due together.
-func (c *Coordinator) commit(t *tickNode, w *tickWrite) {
-	t.busy = true
-	var ops []zkconn.Op
-	if w.kind == writeClaim {
-		// The version says that the record still is ours, our heartbeat that it
-		// is the same job: one deleted and submitted again counts from 0.
-		ops = append(ops,
-			zkconn.CheckOp(c.tree.Alive(t.job), c.owned[t.job].version),
-			zkconn.CheckOp(c.tree.Heartbeat(t.job, c.cfg.SID), zkconn.AnyVersion))
-	}
-	ops = append(ops, zkconn.SetOp(c.tree.Tick(t.job), w.rec.Encode(), t.version))
-	c.commits = append(c.commits, &commit{ops: ops, done: func(r result) { c.committed(t, w, r) }})
-}
-
-func (c *Coordinator) committed(t *tickNode, w *tickWrite, r result) {
-	t.busy = false
-	switch {
-	case r.err == nil:
-		t.version, t.last = r.stats[len(r.stats)-1].Version, w.rec
-		c.finish(t, w, nil)
-	case w.kind == writeClaim && (r.refused == checkOwner || r.refused == checkBeat):
-		// Somebody else owns the job, or it is gone.
-		c.step(lease.Look{Slot: lease.Slot(t.job)})
-		c.finish(t, w, ErrNotOwner)
-	case zkconn.IsUnknown(r.err), errors.Is(r.err, zkconn.ErrBadVersion), errors.Is(r.err, zkconn.ErrNoNode):
-		// The node is not as we knew it, or we do not know whether we changed
-		// it: read it again.
-		t.known = false
-	default:
-		c.finish(t, w, r.err)
-	}
-	c.advance(t)
-}
-
-// sendCommits sends what has come together in one turn of the loop.
-func (c *Coordinator) sendCommits() {
-	if len(c.commits) == 0 {
-		return
-	}
-	commits := c.commits
-	c.commits = nil
-	groups := make([][]zkconn.Op, len(commits))
-	for i, cm := range commits {
-		groups[i] = cm.ops
-	}
-	c.applyBatches(groups, func(i int, r result) { commits[i].done(r) })
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -13,6 +14,14 @@ type (
 	Record = zkrec.Tick
 	Entry  = zkrec.Entry
 	Policy = zkrec.Policy
+)
+
+// What keeps a change from being written.
+var (
+	// ErrConflict: the record is not the one that the change rests on.
+	ErrConflict = errors.New("tick record has changed")
+	// ErrNoRequest: the manual run that is to be opened was withdrawn.
+	ErrNoRequest = errors.New("request withdrawn")
 )
 
 // OnTime is how late a tick may be to be run whatever the misfire policy is:

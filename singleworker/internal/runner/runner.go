@@ -2,24 +2,18 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
-	"github.com/google/uuid"
 
-	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/internal/grant"
+	"github.com/swjobs/singleworker/singleworker/internal/ledger"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 )
-
-// ErrStopping ends runs that outlast the grace of a stop.
-var ErrStopping = errors.New("instance is stopping")
 
 // StuckError names the jobs whose handlers did not return although their
 // contexts have ended.
@@ -32,73 +26,71 @@ func (e *StuckError) Error() string {
 // stuckAfter is how long handlers have to return after their context ended.
 const stuckAfter = 5 * time.Second
 
-// The states of a run that has ended.
-const (
-	OK          = "ok"
-	Failed      = "failed"
-	Interrupted = "interrupted" // its context ended before it was done
-)
-
-// Claim is a tick and the run that reserves it.
-type Claim struct {
-	Job     string
-	Tick    time.Time
-	RunID   string
-	Token   int64
-	Attempt int
-	Started time.Time
+// Commit is a decision to be made true.
+type Commit struct {
+	Job string
+	// Token is that of the ownership under which alone it may be; 0 for the
+	// result of a run.
+	Token int64
+	From  ledger.Record // what Plan rests on
+	Plan  ledger.Plan
 }
 
-// Result is how a run ended.
-type Result struct {
-	Claim
-	Ended time.Time
-	State string
-	Err   error // nil when State is OK
-}
-
-// Claimer reserves ticks and keeps results. Its methods are called from the
-// goroutines of the runs and may block.
-type Claimer interface {
-	// Claim returns nil when the tick is ours to run.
-	Claim(c Claim) error
-	// Finish keeps the result of a claim that stood.
-	Finish(r Result) error
+// Keeper keeps the records of jobs. Its methods are called from goroutines of
+// their own and may block.
+type Keeper interface {
+	// Commit writes a plan and returns the record as it is then. It fails with
+	// ledger.ErrConflict, and the record, when that is not From; with
+	// ledger.ErrNoRequest when the manual run to be opened was withdrawn; or
+	// when the job is not, or no longer, ours.
+	Commit(c Commit) (ledger.Record, error)
+	// Amend corrects the history of a run that was given up too early.
+	Amend(job string, e ledger.Entry) error
+	// Drop removes a request that is done with. It does not block.
+	Drop(job, request string)
 }
 
 // Observer is told what happens to ticks, from the goroutines of the runs and
 // from the loop.
 type Observer interface {
-	Started(c Claim)
+	Started(r Run)
 	Ended(r Result)
-	// Skipped: the tick came and was not run here; err says why.
-	Skipped(job string, tick time.Time, err error)
+	// Recorded: entries were written to the history of the job.
+	Recorded(job string, entries []ledger.Entry)
 }
 
-// ErrOverlap skips a tick that comes while the previous run goes on.
-var ErrOverlap = errors.New("the previous run is still going on")
+// Request is what an operator asks for.
+type Request struct {
+	ID      string
+	At      time.Time
+	Stop    string // the id of the run to be stopped; empty: a manual run
+	Why     string // of a stop: who, and for what reason
+	Args    map[string]string
+	Payload []byte
+}
 
 // Job is a job that this instance owns.
 type Job struct {
+	ledger.Job
 	Name     string
-	Schedule *cronexpr.Schedule
-	Handle   func(ctx context.Context, c Claim) error
+	Handle   func(ctx context.Context, r Run) error
 	Grant    *grant.Grant
-	// Last is the last tick that was claimed, by anybody: no tick up to it is
-	// run.
-	Last time.Time
+	Since    time.Time     // when it was adopted
+	Record   ledger.Record // as it was then
+	Requests []Request
 }
 
 // Config is all that a Runner needs.
 type Config struct {
-	Claimer  Claimer
-	Observer Observer
-	Grace    time.Duration // for running handlers when the instance stops
-	Logger   *slog.Logger
+	InstanceID string
+	Keeper     Keeper
+	Observer   Observer
+	Grace      time.Duration // for running handlers when the instance stops
+	Logger     *slog.Logger
 }
 
-// Runner runs jobs. Own, Disown and Stop may be called by anybody, at any
-// time, and return at once.
+// Runner runs jobs. Own, Requested, Disown and Stop may be called by anybody,
+// at any time, and return at once.
 type Runner struct {
 	cfg Config
 	log *slog.Logger
@@ -116,16 +108,6 @@ type Runner struct {
 	tasks     *task.Group
 }
 
-// activity is a run that goes on: its claim, then its handler.
-type activity struct{ handling atomic.Bool }
-
-// job is an owned job and its alarm.
-type job struct {
-	Job
-	alarm *alarm
-	id    uuid.UUID // gocron's
-}
-
 // New returns a runner; Run starts it.
 func New(cfg Config) *Runner {
 	return &Runner{
@@ -136,6 +118,17 @@ func New(cfg Config) *Runner {
 
 // Own begins to run a job, or replaces what is known of it.
 func (r *Runner) Own(j Job) { r.box.Post(func() { r.own(j) }) }
+
+// Requested says what operators ask for now.
+func (r *Runner) Requested(name string, requests []Request) {
+	r.box.Post(func() {
+		if j := r.jobs[name]; j != nil {
+			j.Requests = requests
+			r.heed(j)
+			r.decide(j)
+		}
+	})
+}
 
 // Disown starts no further run of the job. Runs that go on end when their
 // grant says so.
@@ -201,7 +194,7 @@ func (r *Runner) loop(ctx context.Context) (stuck []string) {
 			if stuck = r.stuck(); len(stuck) > 0 {
 				return stuck
 			}
-			left = stuckAfter // claims: they end when ZooKeeper answers, or with the session
+			left = stuckAfter // records: they end when ZooKeeper answers, or with the session
 		}
 		timer.Reset(left)
 	}
@@ -210,8 +203,8 @@ func (r *Runner) loop(ctx context.Context) (stuck []string) {
 // stuck lists the jobs whose handlers have not returned.
 func (r *Runner) stuck() []string {
 	var names []string
-	for name, run := range r.running {
-		if run.handling.Load() {
+	for name, act := range r.running {
+		if act.handling.Load() {
 			names = append(names, name)
 		}
 	}
@@ -229,102 +222,63 @@ func (r *Runner) stop() {
 	}
 }
 
-func (r *Runner) own(j Job) {
+func (r *Runner) own(new Job) {
 	if r.stopping {
 		return
 	}
-	if old := r.jobs[j.Name]; old != nil && old.Last.After(j.Last) {
-		j.Last = old.Last
+	j := r.jobs[new.Name]
+	if j != nil && j.Grant == new.Grant {
+		new.Record = j.Record // ours is the newer one
+		r.silence(j)
+		j.Job = new
+	} else {
+		r.disown(new.Name)
+		j = &job{Job: new}
+		r.jobs[new.Name] = j
+		if ahead := time.UnixMilli(j.Record.Through).Sub(time.Now()); ahead > farAhead {
+			r.log.Error("nothing runs before the job's last claimed tick, which is in the future: a clock was, or is, wrong",
+				"job", j.Name, "through", time.UnixMilli(j.Record.Through), "ahead", ahead)
+		}
 	}
-	r.disown(j.Name)
-	owned := &job{Job: j, alarm: &alarm{schedule: j.Schedule, after: j.Last}}
+	if err := r.setAlarm(j); err != nil {
+		r.log.Error("job cannot be scheduled", "job", j.Name, "err", err)
+		delete(r.jobs, j.Name)
+		return
+	}
+	r.heed(j)
+	r.decide(j)
+}
+
+// farAhead is how far a claimed tick may lie in the future because the clocks
+// of two instances differ as clocks do.
+const farAhead = time.Minute
+
+// setAlarm has gocron call decide at each tick.
+func (r *Runner) setAlarm(j *job) error {
+	j.alarm = &alarm{schedule: j.Schedule, after: time.UnixMilli(j.Record.Through)}
+	alarm := j.alarm
 	// gocron is not told the schedule's text: it computes nothing itself.
 	scheduled, err := r.scheduler.NewJob(
 		gocron.CronJob("", true),
-		gocron.NewTask(func() { r.box.Post(func() { r.due(owned) }) }),
-		gocron.WithCronImplementation(owned.alarm), gocron.WithName(j.Name))
-	if err != nil {
-		r.log.Error("job cannot be scheduled", "job", j.Name, "err", err)
-		return
+		gocron.NewTask(func() { r.box.Post(func() { r.due(j, alarm) }) }),
+		gocron.WithCronImplementation(alarm), gocron.WithName(j.Name))
+	if err == nil {
+		j.id = scheduled.ID()
 	}
-	owned.id = scheduled.ID()
-	r.jobs[j.Name] = owned
+	return err
+}
+
+// silence ends what setAlarm began, and a wake-up.
+func (r *Runner) silence(j *job) {
+	if err := r.scheduler.RemoveJob(j.id); err != nil {
+		r.log.Debug("alarm not removed", "job", j.Name, "err", err)
+	}
+	j.wakeAt(time.Time{}, nil)
 }
 
 func (r *Runner) disown(name string) {
-	old := r.jobs[name]
-	if old == nil {
-		return
+	if j := r.jobs[name]; j != nil {
+		delete(r.jobs, name)
+		r.silence(j)
 	}
-	delete(r.jobs, name)
-	if err := r.scheduler.RemoveJob(old.id); err != nil {
-		r.log.Debug("alarm not removed", "job", name, "err", err)
-	}
-}
-
-// due starts a run for the tick that has come.
-func (r *Runner) due(j *job) {
-	if r.jobs[j.Name] != j {
-		return // disowned since the alarm went off
-	}
-	tick, ok := j.alarm.due(time.Now())
-	if !ok || !tick.After(j.Last) {
-		return
-	}
-	j.Last = tick
-	if r.running[j.Name] != nil {
-		r.cfg.Observer.Skipped(j.Name, tick, ErrOverlap)
-		return
-	}
-	run := &activity{}
-	r.running[j.Name] = run
-	claim := Claim{
-		Job: j.Name, Tick: tick, RunID: uuid.NewString(), Token: j.Grant.Token,
-		Attempt: 1, Started: time.Now(),
-	}
-	r.tasks.Go("run of "+j.Name, func(context.Context) error {
-		r.execute(j, claim, run)
-		return nil
-	})
-}
-
-// execute claims the tick and runs it.
-func (r *Runner) execute(j *job, claim Claim, run *activity) {
-	ended := func() { r.box.Post(func() { delete(r.running, j.Name) }) }
-	if err := r.cfg.Claimer.Claim(claim); err != nil {
-		ended()
-		r.cfg.Observer.Skipped(j.Name, claim.Tick, err)
-		return
-	}
-	run.handling.Store(true)
-	result := r.handle(j, claim)
-	ended()
-	if err := r.cfg.Claimer.Finish(result); err != nil {
-		r.log.Warn("result of a run was not recorded", "job", j.Name, "tick", claim.Tick,
-			"run_id", claim.RunID, "state", result.State, "err", err)
-	}
-	r.cfg.Observer.Ended(result)
-}
-
-func (r *Runner) handle(j *job, claim Claim) Result {
-	result := Result{Claim: claim, State: Interrupted}
-	ctx, done, err := j.Grant.Begin(r.runs)
-	if err != nil {
-		// Claimed, and the lease ended before the answer came.
-		result.Ended, result.Err = time.Now(), err
-		return result
-	}
-	defer done()
-	r.cfg.Observer.Started(claim)
-	err = task.Protect("handler", func() error { return j.Handle(ctx, claim) })
-	result.Ended = time.Now()
-	switch {
-	case err == nil:
-		result.State = OK
-	case ctx.Err() != nil:
-		result.Err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
-	default:
-		result.State, result.Err = Failed, err
-	}
-	return result
 }

@@ -138,10 +138,17 @@ func (i *Instance) whileAlive(h singleworker.Hooks) singleworker.Hooks {
 			}
 		}
 	}
-	if f := h.OnTickSkipped; f != nil {
-		out.OnTickSkipped = func(job string, tick time.Time, cause error) {
+	if f := h.OnRecorded; f != nil {
+		out.OnRecorded = func(e singleworker.Entry) {
 			if alive() {
-				f(job, tick, cause)
+				f(e)
+			}
+		}
+	}
+	if f := h.OnTickMissed; f != nil {
+		out.OnTickMissed = func(job string, tick time.Time) {
+			if alive() {
+				f(job, tick)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package zkrec
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -57,6 +58,20 @@ func (e *FieldError) Error() string {
 }
 
 func (e *FieldError) Unwrap() error { return e.Err }
+
+// Check reports, as a *FieldError, what of the spec is neither the schedule's
+// nor the handler's and is not valid.
+func (s Spec) Check() error {
+	if len(s.Payload) > 0 && !json.Valid(s.Payload) {
+		return &FieldError{"Payload", excerpt(s.Payload), errors.New("is not JSON")}
+	}
+	if p := s.Paused; p != nil {
+		if err := CheckMisfire(p.Missed); err != nil {
+			return &FieldError{"Paused.Missed", p.Missed, err}
+		}
+	}
+	return s.Policy.Check()
+}
 
 // Check reports, as a *FieldError, which policy is not one.
 func (p Policy) Check() error {

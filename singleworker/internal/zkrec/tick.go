@@ -70,15 +70,19 @@ type Tick struct {
 	AgainAt int64  `json:"again_at,omitempty"`
 }
 
-// Encode returns the node's data.
-func (t Tick) Encode() []byte {
-	t.Schema = Schema
-	t.Error = CutError(t.Error)
-	return mustJSON(t)
+// Normal returns t as it is read back after Encode.
+func (t Tick) Normal() Tick {
+	t.Schema, t.Error = Schema, CutError(t.Error)
+	return t
 }
 
-// CutError shortens an error text to what is kept of it.
+// Encode returns the node's data.
+func (t Tick) Encode() []byte { return mustJSON(t.Normal()) }
+
+// CutError makes an error text one that is read back as it is written: of at
+// most MaxErrorBytes, and valid UTF-8.
 func CutError(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) > MaxErrorBytes {
 		text = strings.ToValidUTF8(text[:MaxErrorBytes], "") // a cut character is dropped
 	}

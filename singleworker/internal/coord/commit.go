@@ -1,0 +1,128 @@
+package coord
+
+import (
+	"errors"
+
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+)
+
+// role is what an operation of a transaction is there for: which one is
+// refused says what is wrong.
+type role int
+
+const (
+	guardsOwner role = iota
+	guardsRequest
+	changesRecord
+	endsRequest
+)
+
+// change is the transaction of one tickWrite.
+type change struct {
+	stored // as it will be
+	ops    []zkconn.Op
+	roles  []role
+	record int // index of the operation that sets the tick node, or -1
+	hist   int // of the one that sets the history node, or -1
+}
+
+func (ch *change) add(r role, op zkconn.Op) int {
+	ch.ops, ch.roles = append(ch.ops, op), append(ch.roles, r)
+	return len(ch.ops) - 1
+}
+
+// prepare builds the transaction of w.
+func (c *Coordinator) prepare(t *tickNode, w *tickWrite) *change {
+	ch := &change{stored: t.stored, record: -1, hist: -1}
+	if w.kind == writeAmend {
+		ch.history, _ = t.history.Amend(w.amend) // send has seen that it is there
+		ch.hist = ch.add(changesRecord, zkconn.SetOp(c.tree.History(t.job), ch.history.Encode(), t.historyVersion))
+		return ch
+	}
+	cm := w.commit
+	if cm.Token != 0 {
+		// The version says that the record still is ours, our heartbeat that it
+		// is the same job: one deleted and submitted again counts from 0.
+		ch.add(guardsOwner, zkconn.CheckOp(c.tree.Alive(t.job), c.owned[t.job].version))
+		ch.add(guardsOwner, zkconn.CheckOp(c.tree.Heartbeat(t.job, c.cfg.SID), zkconn.AnyVersion))
+	}
+	if cm.To.Open() && cm.To.Manual != "" {
+		// What we know of requests may be old: one that is done with is gone.
+		ch.add(guardsRequest, zkconn.CheckOp(c.tree.Request(t.job, cm.To.Manual), zkconn.AnyVersion))
+	}
+	ch.stored.record = cm.To
+	ch.record = ch.add(changesRecord, zkconn.SetOp(c.tree.Tick(t.job), cm.To.Encode(), t.version))
+	if len(cm.Entries) > 0 {
+		ch.history = t.history.Add(cm.Entries...)
+		ch.hist = ch.add(changesRecord, zkconn.SetOp(c.tree.History(t.job), ch.history.Encode(), t.historyVersion))
+	}
+	if cm.Request != "" {
+		ch.add(endsRequest, zkconn.DeleteOp(c.tree.Request(t.job, cm.Request), zkconn.AnyVersion))
+	}
+	return ch
+}
+
+// send writes w with the others that are due together.
+func (c *Coordinator) send(t *tickNode, w *tickWrite) {
+	if w.kind == writeAmend {
+		if _, ok := t.history.Amend(w.amend); !ok {
+			c.finish(t, w, ErrSuperseded)
+			c.advance(t)
+			return
+		}
+	}
+	t.busy = true
+	ch := c.prepare(t, w)
+	c.commits = append(c.commits, &commit{ops: ch.ops, done: func(r result) { c.committed(t, w, ch, r) }})
+}
+
+func (c *Coordinator) committed(t *tickNode, w *tickWrite, ch *change, r result) {
+	t.busy = false
+	refused := changesRecord
+	if r.refused >= 0 {
+		refused = ch.roles[r.refused]
+	}
+	switch {
+	case r.err == nil:
+		if ch.record >= 0 {
+			ch.version = r.stats[ch.record].Version
+		}
+		if ch.hist >= 0 {
+			ch.historyVersion = r.stats[ch.hist].Version
+		}
+		t.stored = ch.stored
+		c.requestDone(t.job, w.commit.Request)
+		c.finish(t, w, nil)
+	case refused == guardsOwner:
+		// Somebody else owns the job, or it is gone.
+		c.step(lease.Look{Slot: lease.Slot(t.job)})
+		c.finish(t, w, ErrNotOwner)
+	case refused == guardsRequest && errors.Is(r.err, zkconn.ErrNoNode):
+		c.requestDone(t.job, w.commit.To.Manual)
+		c.finish(t, w, ErrNoRequest)
+	case refused == endsRequest && errors.Is(r.err, zkconn.ErrNoNode):
+		w.commit.Request = "" // a hand was faster
+	case zkconn.IsUnknown(r.err), errors.Is(r.err, zkconn.ErrBadVersion), errors.Is(r.err, zkconn.ErrNoNode):
+		// A node is not as we knew it, or we do not know whether we changed it:
+		// read them again.
+		t.known = false
+	default:
+		c.finish(t, w, r.err)
+	}
+	c.advance(t)
+}
+
+// sendCommits sends what has come together in one turn of the loop.
+func (c *Coordinator) sendCommits() {
+	if len(c.commits) == 0 {
+		return
+	}
+	commits := c.commits
+	c.commits = nil
+	groups := make([][]zkconn.Op, len(commits))
+	for i, cm := range commits {
+		groups[i] = cm.ops
+	}
+	c.applyBatches(groups, func(i int, r result) { commits[i].done(r) })
+}

@@ -1,0 +1,139 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// Request is what an operator asks the owner of a job for.
+type Request struct {
+	ID string
+	zkrec.Request
+}
+
+// requests is the loop's view of what operators ask the owner of a job for.
+type requests struct {
+	known   bool
+	list    []Request       // in the order in which they were made
+	done    map[string]bool // removed, although a reading under way may still show them
+	reading onePerTime
+	// nextLook is, on Mono, when the sync reads them although no watch says so.
+	nextLook time.Duration
+}
+
+func (r *requests) remove(id string) {
+	r.list = slices.DeleteFunc(slices.Clone(r.list), func(r Request) bool { return r.ID == id })
+}
+
+// readRequests finds out what is asked for of an owned job.
+func (c *Coordinator) readRequests(name string) {
+	own := c.owned[name]
+	if own == nil || !c.session.joined || !own.requests.reading.begin() {
+		return
+	}
+	known := own.requests.list
+	c.async("read requests", func(ctx context.Context) func() {
+		list, err := c.fetchRequests(ctx, name, known)
+		return func() {
+			again := own.requests.reading.end()
+			if c.owned[name] != own {
+				return
+			}
+			if err != nil {
+				c.log.Debug("requests not read", "job", name, "err", err)
+				own.requests.nextLook = 0
+			} else {
+				c.requested(name, own, list)
+				own.requests.nextLook = c.nextLook()
+			}
+			if again {
+				c.readRequests(name)
+			}
+		}
+	})
+}
+
+// fetchRequests reads those that are not known yet: a request never changes.
+func (c *Coordinator) fetchRequests(ctx context.Context, job string, known []Request) ([]Request, error) {
+	ids, _, err := c.conn.ChildrenW(ctx, c.tree.Requests(job))
+	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
+		return nil, err
+	}
+	slices.Sort(ids) // they begin with the time
+	var list []Request
+	for _, id := range ids {
+		if i := slices.IndexFunc(known, func(r Request) bool { return r.ID == id }); i >= 0 {
+			list = append(list, known[i])
+			continue
+		}
+		data, _, err := c.conn.Get(ctx, c.tree.Request(job, id))
+		if errors.Is(err, zkconn.ErrNoNode) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		request, err := zkrec.ParseRequest(data)
+		if err != nil {
+			c.log.Warn("request is not readable and is ignored", "job", job, "request", id, "err", err)
+			continue
+		}
+		list = append(list, Request{ID: id, Request: request})
+	}
+	return list, nil
+}
+
+func (c *Coordinator) requested(name string, own *ownership, list []Request) {
+	isDone := func(r Request) bool { return own.requests.done[r.ID] }
+	if !slices.ContainsFunc(list, isDone) {
+		own.requests.done = nil
+	}
+	list = slices.DeleteFunc(list, isDone)
+	sameID := func(a, b Request) bool { return a.ID == b.ID }
+	changed := !slices.EqualFunc(own.requests.list, list, sameID)
+	own.requests.list = list
+	if !own.requests.known {
+		own.requests.known = true
+		c.tellRunner(name)
+	} else if changed && own.told {
+		c.cfg.Runner.Requested(name, slices.Clone(list))
+	}
+}
+
+// requestDone: the request was removed.
+func (c *Coordinator) requestDone(name, id string) {
+	own := c.owned[name]
+	if own == nil || id == "" {
+		return
+	}
+	own.requests.remove(id)
+	if own.requests.done == nil {
+		own.requests.done = make(map[string]bool)
+	}
+	own.requests.done[id] = true
+}
+
+// Drop removes a request that is done with, or means nothing.
+func (c *Coordinator) Drop(job, id string) {
+	c.box.Post(func() {
+		c.async("drop request", func(ctx context.Context) func() {
+			_, err := c.conn.Multi(ctx, zkconn.DeleteOp(c.tree.Request(job, id), zkconn.AnyVersion))
+			return func() {
+				if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
+					c.log.Debug("request not removed", "job", job, "request", id, "err", err)
+					if own := c.owned[job]; own != nil {
+						own.requests.remove(id) // so that it is news, and dropped again
+						own.requests.nextLook = 0
+					}
+					return
+				}
+				c.requestDone(job, id)
+			}
+		})
+	})
+}

@@ -1,0 +1,129 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/task"
+)
+
+// The states of a run that has ended, as the records call them.
+const (
+	OK          = "ok"
+	Failed      = "failed"
+	TimedOut    = "timed_out"
+	Interrupted = "interrupted" // its context ended before it was done
+)
+
+// Run is one execution of a handler, for a tick that was claimed for it.
+type Run struct {
+	Job     string
+	Tick    time.Time // of a manual run: when it was asked for
+	RunID   string
+	Token   int64
+	Attempt int
+	Started time.Time
+	Request *Request // that asked for it; nil of a scheduled one
+}
+
+// Result is how a run ended.
+type Result struct {
+	Run
+	Ended time.Time
+	State string
+	Err   error // nil when State is OK
+	// Unrecorded says why the result is not in ZooKeeper; nil when it is.
+	Unrecorded error
+}
+
+// Causes of the end of a run's context.
+var (
+	// ErrStopping ends runs that outlast the grace of a stop.
+	ErrStopping = errors.New("instance is stopping")
+	// ErrTimeout ends runs that outlast their job's timeout.
+	ErrTimeout = errors.New("run timed out")
+	// ErrStopped ends runs that an operator has stopped.
+	ErrStopped = errors.New("stopped by an operator")
+)
+
+// activity is a run that goes on: its claim, its handler, and the record of
+// its result.
+type activity struct {
+	run      Run
+	handling atomic.Bool
+	ctx      context.Context //nolint:containedctx // of this run alone
+	stop     context.CancelCauseFunc
+}
+
+// handle calls the handler of a run that was claimed.
+func (r *Runner) handle(j *job, act *activity) Result {
+	result := Result{Run: act.run, State: Interrupted}
+	ctx, done, err := j.Grant.Begin(act.ctx)
+	if err != nil {
+		// Claimed, and the lease ended before the answer came.
+		result.Ended, result.Err = time.Now(), err
+		return result
+	}
+	defer done()
+	if timeout := j.timeout(); timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w after %v", ErrTimeout, timeout))
+		defer cancel()
+	}
+	r.cfg.Observer.Started(act.run)
+	act.handling.Store(true)
+	err = task.Protect("handler", func() error { return j.Handle(ctx, act.run) })
+	act.handling.Store(false)
+	result.Ended = time.Now()
+	cause := context.Cause(ctx)
+	switch {
+	case err == nil:
+		result.State = OK
+	case ctx.Err() == nil:
+		result.State, result.Err = Failed, err
+	default:
+		if errors.Is(cause, ErrTimeout) {
+			result.State = TimedOut
+		}
+		if result.Err = err; !errors.Is(err, cause) {
+			result.Err = fmt.Errorf("%w: %w", cause, err)
+		}
+	}
+	return result
+}
+
+// outcome is what is recorded of a result.
+func outcome(result Result) ledger.Outcome {
+	o := ledger.Outcome{State: result.State, Ended: result.Ended, Final: errors.Is(result.Err, ErrStopped)}
+	if result.Err != nil {
+		o.Error = result.Err.Error()
+	}
+	if p := (*task.PanicError)(nil); errors.As(result.Err, &p) {
+		o.Error += "\n" + string(p.Stack)
+	}
+	return o
+}
+
+// record writes a result down. It may find that the run was given up
+// meanwhile by another instance, which took over; then the history is
+// corrected.
+func (r *Runner) record(j *job, from ledger.Record, result Result) (
+	current ledger.Record, entries []ledger.Entry, err error,
+) {
+	for {
+		plan := ledger.End(j.Job.Job, from, outcome(result))
+		current, err = r.cfg.Keeper.Commit(Commit{Job: j.Name, From: from, Plan: plan})
+		switch {
+		case err == nil || !errors.Is(err, ledger.ErrConflict):
+			return current, plan.Entries, err
+		case current.RunID == result.RunID && current.Open():
+			from = current // only what it says of other ticks has changed
+		default:
+			return current, plan.Entries, r.cfg.Keeper.Amend(j.Name, plan.Entries[0])
+		}
+	}
+}
