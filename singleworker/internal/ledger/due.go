@@ -30,16 +30,20 @@ func (v View) pauseEnds() time.Time {
 	return time.UnixMilli(v.Paused.Until)
 }
 
-// Ticks have whole milliseconds, in fact whole seconds.
-func before(t time.Time) time.Time { return t.Add(-time.Millisecond) }
-func after(t time.Time) time.Time  { return t.Add(time.Millisecond) }
+// Ranges of ticks include their end and not their beginning, whereas the time
+// of an owner may be anywhere between two milliseconds.
+func before(t time.Time) time.Time { return t.Add(-time.Nanosecond) }
+func after(t time.Time) time.Time  { return t.Add(time.Nanosecond) }
 
 // due judges the ticks that have come since the last that is accounted for. It
 // opens the first of those that are to be run, and records those before it; or
 // records all when none is.
 func (v View) due() (plan Plan) {
-	if changed := v.formerMissed(); changed.Change {
-		return changed
+	if plan = v.formerMissed(); plan.Change {
+		return plan
+	}
+	if plan = v.overlapping(); plan.Change {
+		return plan
 	}
 	base := v.base()
 	first := v.Schedule.Next(base)
@@ -59,7 +63,9 @@ func (v View) due() (plan Plan) {
 		return plan
 	}
 	plan.Record.Through = run.UnixMilli()
-	plan.Entries = v.rows(base, before(run))
+	if run.After(first) {
+		plan.Entries = v.rows(base, before(run))
+	}
 	v.open(&plan, zkrec.Run{Tick: run.UnixMilli(), Attempt: 1})
 	return plan
 }
@@ -101,6 +107,35 @@ func (v View) overlapped(t time.Time) bool {
 	r := v.Record.Run
 	ms := t.UnixMilli()
 	return r.Token == v.Token && r.SID == v.SID && ms > r.Started && (r.Open() || ms <= r.Ended)
+}
+
+// overlapping records the ticks that are skipped because they came during the
+// owner's last run, whether it goes on or has ended meanwhile: a run that ends
+// a moment after a tick, or before its owner has noticed the tick, makes no
+// difference. When older ticks wait, those during the run are judged together
+// with them.
+func (v View) overlapping() (plan Plan) {
+	first := v.Schedule.Next(v.base())
+	if v.Policy.Overlap != zkrec.OverlapSkip || first.IsZero() || first.After(v.Now) || !v.overlapped(first) {
+		return Plan{}
+	}
+	until := v.Now
+	if ended := time.UnixMilli(v.Record.Ended); !v.Record.Open() && ended.Before(until) {
+		until = ended
+	}
+	// The pause, not the overlap, decides over the ticks in it.
+	if v.Paused.Missed == zkrec.MisfireOnce || v.Paused.Missed == zkrec.MisfireAll {
+		if v.inPause(first) {
+			return Plan{}
+		}
+		if pause := time.UnixMilli(v.Paused.Since); pause.After(first) && !pause.After(until) {
+			until = before(pause)
+		}
+	}
+	last := v.Schedule.Prev(after(until))
+	plan = Plan{Change: true, Record: v.Record, Entries: v.rows(v.base(), last)}
+	plan.Record.Through = last.UnixMilli()
+	return plan
 }
 
 // formerMissed records the ticks of a replaced schedule that nobody claimed

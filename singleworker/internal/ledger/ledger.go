@@ -39,6 +39,14 @@ type Job struct {
 	Paused      zkrec.Pause // the zero Pause: never
 }
 
+// nextTick is the first tick after t.
+func (j Job) nextTick(t time.Time) time.Time {
+	if t.Before(j.Since) {
+		t = j.Since
+	}
+	return j.Schedule.Next(t)
+}
+
 // Request is a manual run that was asked for.
 type Request struct {
 	ID string
@@ -70,7 +78,7 @@ type Plan struct {
 	Record  Record
 	Entries []Entry // for the history, written together with the record
 	Opens   bool    // Record.RunID is to be started once the change is written
-	Request string  // done with, to be removed together with the change
+	Request string  // done with, to be removed together with the change; End cannot know whether it still is there
 	// Wake is when to decide again if nothing happens before, apart from the
 	// schedule's ticks; zero: never.
 	Wake time.Time
@@ -95,7 +103,7 @@ func Next(v View) Plan {
 	}
 	if v.inPause(v.Now) {
 		plan.Wake = v.pauseEnds()
-	} else if due := v.due(); due.Change {
+	} else if due := v.due(); due.Change && !(due.Opens && v.manualTurn()) {
 		return due
 	}
 	if (v.Record.Again == "" || v.held(v.Record.Run)) && len(v.Requests) > 0 {
@@ -103,6 +111,15 @@ func Next(v View) Plan {
 		v.open(&plan, zkrec.Run{Tick: r.At.UnixMilli(), Manual: r.ID, Attempt: 1})
 	}
 	return plan
+}
+
+// manualTurn reports whether a manual run goes before the tick that is due:
+// when that has waited for the end of another tick's run, as did the request.
+// Else a job that is busy all the time would never come to its requests.
+func (v View) manualTurn() bool {
+	last := v.Record.Run
+	return len(v.Requests) > 0 && last.RunID != "" && last.Manual == "" &&
+		v.Schedule.Next(v.base()).UnixMilli() <= last.Ended
 }
 
 // held reports whether a pause keeps a run's tick from being run again.
@@ -123,18 +140,13 @@ func (v View) open(plan *Plan, run zkrec.Run) {
 
 // overlap deals with ticks that come while a run goes on.
 func (v View) overlap() Plan {
-	started := time.UnixMilli(v.Record.Started)
-	if v.Policy.Overlap == zkrec.OverlapQueue || v.Record.RunID != v.Active {
-		return Plan{} // the end of the run is the time to decide
+	if v.Policy.Overlap == zkrec.OverlapQueue || v.Record.RunID != v.Active || v.inPause(v.Now) {
+		return Plan{} // the end of the run, or of the pause, is the time to decide
 	}
-	first := v.Schedule.Next(v.base())
-	if first.IsZero() || first.After(v.Now) || first.Before(started) || v.inPause(v.Now) {
-		return Plan{} // none; or older ones, which are judged together after the run
+	if plan := v.formerMissed(); plan.Change {
+		return plan
 	}
-	last := v.Schedule.Prev(after(v.Now))
-	plan := Plan{Change: true, Record: v.Record, Entries: v.rows(v.base(), last)}
-	plan.Record.Through = last.UnixMilli()
-	return plan
+	return v.overlapping()
 }
 
 // abandoned deals with a run whose owner is gone without a result.
@@ -142,9 +154,8 @@ func (v View) abandoned() Plan {
 	run := v.Record.Run
 	run.State, run.Ended = zkrec.RunInterrupted, v.Now.UnixMilli()
 	run.Error = "its owner died or lost the job before it had a result"
-	plan := Plan{Request: run.Manual}
+	plan := Plan{Change: true}
 	if v.rerun(run) {
-		plan.Request, plan.Change = "", true
 		plan.Record, plan.Entries = Record{Through: v.Record.Through, Run: run}, []Entry{{Run: run}}
 		if v.held(run) {
 			plan.Record.Again, plan.Record.AgainAt = zkrec.AgainRerun, run.Ended
@@ -154,17 +165,26 @@ func (v View) abandoned() Plan {
 		return plan
 	}
 	run.State = zkrec.RunLost
-	plan.Change, plan.Record, plan.Entries = true, Record{Through: v.Record.Through, Run: run}, []Entry{{Run: run}}
+	plan.Record, plan.Entries = Record{Through: v.Record.Through, Run: run}, []Entry{{Run: run}}
+	plan.Request = v.asked(run)
 	return plan
 }
 
 // rerun reports whether the tick of an interrupted run is run again.
 func (v View) rerun(run zkrec.Run) bool {
-	asked := func(r Request) bool { return r.ID == run.Manual }
 	return v.Policy.Interrupted == zkrec.InterruptedRerun &&
 		run.Attempt-run.Failures < v.Policy.MaxAttempts &&
 		!v.tooOld(run) &&
-		(run.Manual == "" || slices.ContainsFunc(v.Requests, asked))
+		v.asked(run) == run.Manual
+}
+
+// asked is the request that a run was for, if it still is there: an operator
+// may withdraw it.
+func (v View) asked(run zkrec.Run) string {
+	if slices.ContainsFunc(v.Requests, func(r Request) bool { return r.ID == run.Manual }) {
+		return run.Manual
+	}
+	return ""
 }
 
 func (v View) tooOld(run zkrec.Run) bool {
@@ -192,7 +212,7 @@ func (v View) again() (plan Plan, decided bool) {
 			// The policy has changed, or time has passed: what the history says of
 			// the run is final.
 			r.Again, r.AgainAt = "", 0
-			return Plan{Change: true, Record: r, Request: r.Manual}, true
+			return Plan{Change: true, Record: r, Request: v.asked(r.Run)}, true
 		}
 	case zkrec.AgainRetry:
 		if first := v.Schedule.Next(v.base()); !first.IsZero() && !first.After(v.Now) {
@@ -228,7 +248,7 @@ func End(job Job, r Record, o Outcome) Plan {
 		}
 	case r.State == zkrec.RunFailed || r.State == zkrec.RunTimedOut:
 		at := o.Ended.Add(backoff(policy, r.Failures))
-		next := job.Schedule.Next(time.UnixMilli(r.Tick))
+		next := job.nextTick(time.UnixMilli(r.Tick))
 		if r.Manual == "" && r.Failures < policy.Retries && (next.IsZero() || at.Before(next)) {
 			r.Again, r.AgainAt = zkrec.AgainRetry, at.UnixMilli()
 		}
@@ -246,7 +266,9 @@ const maxBackoff = 24 * time.Hour
 func backoff(p Policy, failures int) time.Duration {
 	d := time.Duration(p.Backoff)
 	for range failures {
-		d = min(2*d, maxBackoff)
+		if d < maxBackoff {
+			d = min(2*d, maxBackoff)
+		}
 	}
 	return d
 }
@@ -261,11 +283,14 @@ func Overdue(job Job, r Record, running bool, now time.Time) (tick, lookAgain ti
 		return time.Time{}, time.Time{}
 	}
 	from := first
-	if v.inPause(first) {
-		if job.Paused.Until == 0 {
+	// A tick that was not overdue when a pause began has until after its end.
+	if p := job.Paused; p.Since != 0 && first.Add(alarmAfter).After(time.UnixMilli(p.Since)) {
+		switch until := time.UnixMilli(p.Until); {
+		case p.Until == 0:
 			return time.Time{}, now.Add(alarmAfter)
+		case first.Before(until):
+			from = until
 		}
-		from = time.UnixMilli(job.Paused.Until)
 	}
 	switch deadline := from.Add(alarmAfter); {
 	case now.Before(deadline):

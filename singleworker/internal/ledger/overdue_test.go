@@ -1,0 +1,67 @@
+package ledger_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// TestOverdue: ticks up to 10:00 are accounted for; the alarm is after 30 s.
+func TestOverdue(t *testing.T) {
+	t.Parallel()
+	paused := func(since, until string) zkrec.Pause { return zkrec.Pause{Since: ms(t, since), Until: ms(t, until)} }
+	for _, tt := range []struct {
+		name     string
+		schedule string
+		pause    zkrec.Pause
+		running  bool
+		now      string
+		tick     string // "" is none
+		again    string // "" is never
+	}{
+		{"nothing is due", "", zkrec.Pause{}, false, "10:00:10", "", "10:01:30"},
+		{"due, and not yet overdue", "", zkrec.Pause{}, false, "10:01:29.999", "", "10:01:30"},
+		{"overdue", "", zkrec.Pause{}, false, "10:01:30", "10:01", "10:02"},
+		{"overdue for long: the first", "", zkrec.Pause{}, false, "10:07", "10:01", "10:07:30"},
+		{"a run goes on", "", zkrec.Pause{}, true, "10:07", "", "10:07:30"},
+		{"the clock was set back", "", zkrec.Pause{}, false, "08:00", "", "10:01:30"},
+		{"no more ticks", "@at 2026-03-03T10:00:00Z", zkrec.Pause{}, false, "10:07", "", ""},
+		{"@at", "@at 2026-03-03T10:00:01Z", zkrec.Pause{}, false, "10:07", "10:00:01", "10:07:30"},
+
+		{"paused", "", paused("10:00:30", ""), false, "10:07", "", "10:07:30"},
+		{"paused for a time", "", paused("10:00:30", "10:10"), false, "10:07", "", "10:10:30"},
+		{"paused for a time that is over", "", paused("10:00:30", "10:10"), false, "10:10:29", "", "10:10:30"},
+		{"not in time after a pause", "", paused("10:00:30", "10:10"), false, "10:10:30", "10:01", "10:11"},
+		{"paused, the tick was before", "", paused("10:01:05", ""), false, "10:07", "", "10:07:30"},
+		{"paused for a time, the tick was before", "", paused("10:01:05", "10:10"), false, "10:07", "", "10:10:30"},
+		{"paused, the tick was overdue before", "", paused("10:01:30", ""), false, "10:07", "10:01", "10:07:30"},
+		{"a pause is over since before the tick", "", paused("09:50", "10:01"), false, "10:01:30", "10:01", "10:02"},
+		{"a pause is over long since", "", paused("09:10", "09:20"), false, "10:01:30", "10:01", "10:02"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			v := situation{
+				schedule: tt.schedule, pause: tt.pause, through: "10:00", now: tt.now,
+				policy: ledger.Policy{AlarmAfter: zkrec.Duration(30 * time.Second)},
+			}.view(t)
+			tick, again := ledger.Overdue(v.Job, v.Record, tt.running, v.Now)
+			if !same(tick, ms(t, tt.tick)) || !same(again, ms(t, tt.again)) {
+				t.Errorf("Overdue: %v, look again %v, want %q, %q", tick, again, tt.tick, tt.again)
+			}
+		})
+	}
+}
+
+func same(got time.Time, want int64) bool {
+	return want == 0 && got.IsZero() || got.UnixMilli() == want
+}
+
+func TestOverdueDefault(t *testing.T) {
+	t.Parallel()
+	v := situation{through: "10:00", now: "10:02"}.view(t)
+	if tick, again := ledger.Overdue(v.Job, v.Record, false, v.Now); !same(tick, ms(t, "10:01")) || !same(again, ms(t, "10:03")) {
+		t.Errorf("Overdue: %v, look again %v, want the tick after a minute", tick, again)
+	}
+}

@@ -1,0 +1,281 @@
+package ledger_test
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// attempt returns r as the nth attempt, after so many failures.
+func attempt(r zkrec.Run, n, failures int) zkrec.Run {
+	r.Attempt, r.Failures = n, failures
+	return r
+}
+
+func manual(r zkrec.Run, id string) zkrec.Run {
+	r.Manual = id
+	return r
+}
+
+// TestAbandoned: the record has an open run, and no run goes on here.
+func TestAbandoned(t *testing.T) {
+	t.Parallel()
+	open := run(t, zkrec.RunRunning, "10:00", other, "10:00", "")
+	skip := ledger.Policy{Interrupted: zkrec.InterruptedSkip}
+	paused := zkrec.Pause{Since: ms(t, "10:00:30")}
+	for _, tt := range []struct {
+		name     string
+		policy   ledger.Policy
+		pause    zkrec.Pause
+		last     zkrec.Run
+		requests string
+		now      string
+		want     string
+	}{
+		{"rerun", ledger.Policy{}, zkrec.Pause{}, open, "", "10:00:40", "interrupted 10:00#1; run 10:00#2"},
+		{"rerun: before the ticks since", ledger.Policy{}, zkrec.Pause{}, open, "", "10:05", "interrupted 10:00#1; run 10:00#2"},
+		{"rerun: up to max_attempts", ledger.Policy{}, zkrec.Pause{}, attempt(open, 2, 0), "", "10:01", "interrupted 10:00#2; run 10:00#3"},
+		{"rerun: no more than that", ledger.Policy{}, zkrec.Pause{}, attempt(open, 3, 0), "", "10:01", "lost 10:00#3"},
+		{"rerun: failures do not count", ledger.Policy{}, zkrec.Pause{}, attempt(open, 5, 3), "", "10:01", "interrupted 10:00#5; run 10:00#6"},
+		{"rerun: max_attempts of one", ledger.Policy{MaxAttempts: 1}, zkrec.Pause{}, open, "", "10:01", "lost 10:00#1"},
+		{"rerun: as old as the grace", ledger.Policy{MisfireGrace: minute}, zkrec.Pause{}, open, "", "10:01", "interrupted 10:00#1; run 10:00#2"},
+		{"rerun: below the grace", ledger.Policy{MisfireGrace: minute}, zkrec.Pause{}, open, "", "10:01:00.001", "lost 10:00#1"},
+		{"skip", skip, zkrec.Pause{}, open, "", "10:00:40", "lost 10:00#1"},
+
+		{"paused: the rerun waits", ledger.Policy{}, paused, open, "", "10:00:40", `interrupted 10:00#1; again "rerun" at 10:00:40`},
+		{"paused, skip", skip, paused, open, "", "10:00:40", "lost 10:00#1"},
+
+		{"manual: rerun", ledger.Policy{}, zkrec.Pause{}, manual(open, "ask"), "ask", "10:00:40", "interrupted ask#1; run ask#2"},
+		{"manual: rerun in a pause", ledger.Policy{}, paused, manual(open, "ask"), "ask", "10:00:40", "interrupted ask#1; run ask#2"},
+		{"manual: others do not count", ledger.Policy{}, zkrec.Pause{}, manual(open, "ask"), "more", "10:00:40", "lost ask#1"},
+		{"manual: withdrawn", ledger.Policy{}, zkrec.Pause{}, manual(open, "ask"), "", "10:00:40", "lost ask#1"},
+		{"manual: skip", skip, zkrec.Pause{}, manual(open, "ask"), "ask", "10:00:40", "lost ask#1; done ask"},
+		{"manual: no more than max_attempts", ledger.Policy{}, zkrec.Pause{}, manual(attempt(open, 3, 0), "ask"), "ask", "10:00:40", "lost ask#3; done ask"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			v := situation{policy: tt.policy, pause: tt.pause, last: tt.last, through: "10:00", now: tt.now}.view(t)
+			v.Requests = requests(tt.requests)
+			plan := wantPlan(t, v, tt.want)
+			entry := plan.Entries[0]
+			if entry.SID != other || entry.Token != tokens[other] || entry.RunID != "r1" || entry.Ended != v.Now.UnixMilli() || entry.Error == "" {
+				t.Errorf("the entry says %+v", entry)
+			}
+			if r := plan.Record; plan.Opens && (r.SID != me || r.Token != tokens[me] || r.RunID != "new" || r.Started != v.Now.UnixMilli() || r.Ended != 0 || r.Error != "") {
+				t.Errorf("the record says %+v", r)
+			}
+		})
+	}
+}
+
+// requests reads ids, which were all asked for at 10:00:10.
+func requests(ids string) (all []ledger.Request) {
+	for _, id := range strings.Fields(ids) {
+		all = append(all, ledger.Request{ID: id, At: time.Date(2026, 3, 3, 10, 0, 10, 0, time.UTC)})
+	}
+	return all
+}
+
+// TestAgain: the last run, of 10:00, is to be repeated.
+func TestAgain(t *testing.T) {
+	t.Parallel()
+	failed := run(t, zkrec.RunFailed, "10:00", other, "10:00", "10:00:05")
+	interrupted := run(t, zkrec.RunInterrupted, "10:00", other, "10:00", "10:00:05")
+	paused := zkrec.Pause{Since: ms(t, "10:00:02"), Until: ms(t, "10:00:40")}
+	grace := ledger.Policy{MisfireGrace: minute / 2}
+	for _, tt := range []struct {
+		name     string
+		policy   ledger.Policy
+		pause    zkrec.Pause
+		last     zkrec.Run
+		againAt  string
+		requests string
+		now      string
+		want     string
+	}{
+		{"retry: it waits", ledger.Policy{}, zkrec.Pause{}, failed, "10:00:15", "", "10:00:10", "wake 10:00:15"},
+		{"retry: requests wait for it", ledger.Policy{}, zkrec.Pause{}, failed, "10:00:15", "ask", "10:00:10", "wake 10:00:15"},
+		{"retry", ledger.Policy{}, zkrec.Pause{}, failed, "10:00:15", "", "10:00:15", `run 10:00#2; again "" at 00:00`},
+		{"retry: the next tick takes its place", ledger.Policy{}, zkrec.Pause{}, failed, "10:00:15", "", "10:01", `run 10:01#1; through 10:01; again "" at 00:00`},
+		{"retry: also if it is not run", ledger.Policy{Misfire: "skip"}, zkrec.Pause{}, failed, "10:00:15", "", "10:01:30", `missed(stalled) 10:01; through 10:01; again "" at 00:00`},
+		{"retry: a clock that was set back does not make it wait longer", ledger.Policy{}, zkrec.Pause{}, failed, "10:00:15", "", "09:50", `run 10:00#2; again "" at 00:00`},
+		{"retry: paused", ledger.Policy{}, paused, failed, "10:00:15", "", "10:00:20", "wake 10:00:40"},
+		{"retry: a pause is over", ledger.Policy{}, paused, failed, "10:00:15", "", "10:00:40", `run 10:00#2; again "" at 00:00`},
+		{"retry: paused, a request goes before it", ledger.Policy{}, paused, failed, "10:00:15", "ask", "10:00:20", `run ask#1; again "" at 00:00; wake 10:00:40`},
+
+		{"rerun", ledger.Policy{}, zkrec.Pause{}, interrupted, "10:00:05", "", "10:00:05", `run 10:00#2; again "" at 00:00`},
+		{"rerun: before the ticks since", ledger.Policy{}, zkrec.Pause{}, interrupted, "10:00:05", "ask", "10:05", `run 10:00#2; again "" at 00:00`},
+		{"rerun: a clock that was set back does not make it wait", ledger.Policy{}, zkrec.Pause{}, interrupted, "10:00:05", "", "09:50", `run 10:00#2; again "" at 00:00`},
+		{"rerun: paused", ledger.Policy{}, paused, interrupted, "10:00:05", "", "10:00:20", "wake 10:00:40"},
+		{"rerun: paused, a request goes before it", ledger.Policy{}, paused, interrupted, "10:00:05", "ask", "10:00:20", `run ask#1; again "" at 00:00; wake 10:00:40`},
+		{"rerun: below the grace by now", grace, paused, interrupted, "10:00:05", "", "10:00:41", `again "" at 00:00`},
+		{"rerun: the policy is skip by now", ledger.Policy{Interrupted: "skip"}, zkrec.Pause{}, interrupted, "10:00:05", "", "10:00:20", `again "" at 00:00`},
+		{"rerun: max_attempts is less by now", ledger.Policy{MaxAttempts: 1}, zkrec.Pause{}, interrupted, "10:00:05", "", "10:00:20", `again "" at 00:00`},
+		{"rerun: of a request", ledger.Policy{}, paused, manual(interrupted, "ask"), "10:00:05", "ask", "10:00:20", `run ask#2; again "" at 00:00`},
+		{"rerun: of a request that is withdrawn", ledger.Policy{}, paused, manual(interrupted, "ask"), "10:00:05", "", "10:00:20", `again "" at 00:00`},
+		{"rerun: of a request, below the grace by now", grace, paused, manual(interrupted, "ask"), "10:00:05", "ask", "10:00:41", `again "" at 00:00; done ask`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			v := situation{policy: tt.policy, pause: tt.pause, last: tt.last, through: "10:00", now: tt.now}.view(t)
+			v.Requests = requests(tt.requests)
+			v.Record.Again, v.Record.AgainAt = zkrec.AgainRetry, ms(t, tt.againAt)
+			if tt.last.State == zkrec.RunInterrupted {
+				v.Record.Again = zkrec.AgainRerun
+			}
+			plan := wantPlan(t, v, tt.want)
+			wantFailures := tt.last.Failures
+			if tt.last.State == zkrec.RunFailed {
+				wantFailures++
+			}
+			if plan.Opens && plan.Record.Attempt > 1 && plan.Record.Failures != wantFailures {
+				t.Errorf("the record has %d failures, want %d", plan.Record.Failures, wantFailures)
+			}
+		})
+	}
+}
+
+// TestRequests: manual runs are opened when nothing else is to be done, and in
+// their order.
+func TestRequests(t *testing.T) {
+	t.Parallel()
+	ended := run(t, zkrec.RunOK, "10:00", me, "10:00", "10:01:05")
+	queue, all := ledger.Policy{Overlap: zkrec.OverlapQueue}, ledger.Policy{Misfire: zkrec.MisfireAll}
+	for _, tt := range []struct {
+		name string
+		situation
+		active string
+		want   string
+	}{
+		{"nothing is due", situation{through: "10:00", now: "10:00:20"}, "", "run ask#1"},
+		{"a run goes on", situation{last: run(t, zkrec.RunRunning, "10:00", me, "10:00", ""), through: "10:00", now: "10:00:20"}, "r1", ""},
+		{"a tick is due", situation{through: "10:00", now: "10:01"}, "", "run 10:01#1; through 10:01"},
+		{"ticks are recorded first", situation{policy: ledger.Policy{Misfire: "skip"}, through: "10:00", now: "10:01:30"}, "", "missed(stalled) 10:01; through 10:01"},
+		{"in a pause", situation{pause: zkrec.Pause{Since: ms(t, "10:00")}, through: "09:59", now: "10:05"}, "", "run ask#1"},
+		{"a tick was queued during a tick's run", situation{policy: queue, last: ended, through: "10:00", now: "10:01:05"}, "", "run ask#1"},
+		{"a tick was queued during a manual run", situation{policy: queue, last: manual(ended, "before"), through: "10:00", now: "10:01:05"}, "", "run 10:01#1; through 10:01"},
+		{"more missed ticks are to be run", situation{policy: all, last: run(t, zkrec.RunOK, "09:31", me, "10:00", "10:00:05"), through: "09:31", now: "10:00:05"}, "", "run ask#1"},
+		{"a tick came after a tick's run", situation{last: run(t, zkrec.RunOK, "10:00", me, "10:00", "10:00:05"), through: "10:00", now: "10:01"}, "", "run 10:01#1; through 10:01"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			v := tt.view(t)
+			v.Active, v.Requests = tt.active, requests("ask more")
+			plan := wantPlan(t, v, tt.want)
+			if r := plan.Record; r.Manual != "" && (r.Tick != ms(t, "10:00:10") || r.Through != v.Record.Through) {
+				t.Errorf("the record says %+v", r)
+			}
+		})
+	}
+}
+
+// TestEnd: the run of 10:00 ends at 10:00:05.
+func TestEnd(t *testing.T) {
+	t.Parallel()
+	retries := func(n int, backoff time.Duration) ledger.Policy {
+		return ledger.Policy{Retries: n, Backoff: zkrec.Duration(backoff)}
+	}
+	open := run(t, zkrec.RunRunning, "10:00", me, "10:00", "")
+	byHand := manual(open, "ask")
+	for _, tt := range []struct {
+		name   string
+		policy ledger.Policy
+		run    zkrec.Run
+		state  string
+		final  bool
+		want   string
+	}{
+		{"ok", retries(3, 0), open, zkrec.RunOK, false, "ok 10:00#1"},
+		{"ok, by hand", ledger.Policy{}, byHand, zkrec.RunOK, false, "ok ask#1; done ask"},
+
+		{"failed, no retries", ledger.Policy{}, open, zkrec.RunFailed, false, "failed 10:00#1"},
+		{"failed", retries(1, 0), open, zkrec.RunFailed, false, `failed 10:00#1; again "retry" at 10:00:06`},
+		{"timed out", retries(1, 0), open, zkrec.RunTimedOut, false, `timed_out 10:00#1; again "retry" at 10:00:06`},
+		{"failed, final", retries(1, 0), open, zkrec.RunFailed, true, "failed 10:00#1"},
+		{"failed a second time", retries(2, 0), attempt(open, 2, 1), zkrec.RunFailed, false, `failed 10:00#2; again "retry" at 10:00:07`},
+		{"failed a third time", retries(2, 0), attempt(open, 3, 2), zkrec.RunFailed, false, "failed 10:00#3"},
+		{"failed after interruptions", retries(1, 0), attempt(open, 3, 0), zkrec.RunFailed, false, `failed 10:00#3; again "retry" at 10:00:06`},
+		{"a retry just before the next tick", retries(1, 55*time.Second-time.Millisecond), open, zkrec.RunFailed, false, `failed 10:00#1; again "retry" at 10:00:59.999`},
+		{"a retry at the next tick", retries(1, 55*time.Second), open, zkrec.RunFailed, false, "failed 10:00#1"},
+		{"failed, by hand", retries(1, 0), byHand, zkrec.RunFailed, false, "failed ask#1; done ask"},
+
+		{"interrupted", ledger.Policy{}, open, zkrec.RunInterrupted, false, `interrupted 10:00#1; again "rerun" at 10:00:05`},
+		{"interrupted, final", ledger.Policy{}, open, zkrec.RunInterrupted, true, "interrupted 10:00#1"},
+		{"interrupted, skip", ledger.Policy{Interrupted: zkrec.InterruptedSkip}, open, zkrec.RunInterrupted, false, "interrupted 10:00#1"},
+		{"interrupted, max_attempts", ledger.Policy{}, attempt(open, 3, 0), zkrec.RunInterrupted, false, "interrupted 10:00#3"},
+		{"interrupted, by hand", ledger.Policy{}, byHand, zkrec.RunInterrupted, false, `interrupted ask#1; again "rerun" at 10:00:05`},
+		{"interrupted, by hand, final", ledger.Policy{}, byHand, zkrec.RunInterrupted, true, "interrupted ask#1; done ask"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			v := situation{policy: tt.policy, last: tt.run, through: "10:00", now: "10:00"}.view(t)
+			before := v.Record
+			long := strings.Repeat("x", 2*zkrec.MaxErrorBytes)
+			plan := ledger.End(v.Job, v.Record, ledger.Outcome{State: tt.state, Error: long, Ended: at(t, "10:00:05"), Final: tt.final})
+			if got := say(before, plan); got != tt.want {
+				t.Errorf("End:\n got %s\nwant %s", got, tt.want)
+			}
+			if e := plan.Entries[0]; !reflect.DeepEqual(e.Run, plan.Record.Run) || e.Ended != ms(t, "10:00:05") || len(e.Error) != zkrec.MaxErrorBytes {
+				t.Errorf("the entry says %+v", e)
+			}
+		})
+	}
+}
+
+// TestRetryAfterAChange: until the schedule was replaced there was no tick of
+// the new one that a retry could be in the way of.
+func TestRetryAfterAChange(t *testing.T) {
+	t.Parallel()
+	v := situation{policy: ledger.Policy{Retries: 1}, last: run(t, zkrec.RunRunning, "10:00", me, "10:00", ""), through: "10:00", now: "10:00"}.view(t)
+	v.Since = at(t, "10:05:30")
+	plan := ledger.End(v.Job, v.Record, ledger.Outcome{State: zkrec.RunFailed, Ended: at(t, "10:05:40")})
+	if want := `failed 10:00#1; again "retry" at 10:05:41`; say(v.Record, plan) != want {
+		t.Errorf("End: %s, want %s", say(v.Record, plan), want)
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	for _, tt := range []struct {
+		first time.Duration
+		want  []time.Duration
+	}{
+		{0, []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}},
+		{time.Minute, []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute}},
+		{10 * time.Hour, []time.Duration{10 * time.Hour, 20 * time.Hour, day, day}},
+		{2 * day, []time.Duration{2 * day, 2 * day, 2 * day}},
+	} {
+		var got []time.Duration
+		v := situation{schedule: "@at 2026-03-03T10:00:00Z", now: "10:00", policy: ledger.Policy{Retries: 100, Backoff: zkrec.Duration(tt.first)}}.view(t)
+		for failures := range tt.want {
+			v.Record.Run = attempt(run(t, zkrec.RunRunning, "10:00", me, "10:00", ""), failures+1, failures)
+			plan := ledger.End(v.Job, v.Record, ledger.Outcome{State: zkrec.RunFailed, Ended: v.Now})
+			got = append(got, time.UnixMilli(plan.Record.AgainAt).Sub(v.Now))
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("from %v: %v, want %v", tt.first, got, tt.want)
+		}
+	}
+}
+
+// TestBetweenMilliseconds: times of an owner's clock are not whole.
+func TestBetweenMilliseconds(t *testing.T) {
+	t.Parallel()
+	v := situation{through: "10:00", now: "10:02"}.view(t)
+	v.Now = v.Now.Add(-time.Nanosecond)
+	wantPlan(t, v, "run 10:01#1; through 10:01")
+	v.Now = at(t, "10:03").Add(-time.Nanosecond)
+	wantPlan(t, v, "missed(stalled) 10:01; run 10:02#1; through 10:02")
+
+	v = situation{policy: ledger.Policy{Misfire: zkrec.MisfireSkip}, through: "10:00", now: "10:03:30"}.view(t)
+	v.OwnedSince = at(t, "10:02").Add(time.Nanosecond)
+	wantPlan(t, v, "missed(no_owner) 10:01 to 10:02, 2; missed(stalled) 10:03; through 10:03")
+	v.OwnedSince = at(t, "10:02").Add(-time.Nanosecond)
+	wantPlan(t, v, "missed(no_owner) 10:01; missed(stalled) 10:02 to 10:03, 2; through 10:03")
+}
