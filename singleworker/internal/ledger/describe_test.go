@@ -13,7 +13,7 @@ import (
 
 // at reads a time of the day that the tables are about: "10:00:30", "10:00" or
 // "10:00:30.250".
-func at(t testing.TB, text string) time.Time {
+func at(t *testing.T, text string) time.Time {
 	t.Helper()
 	if strings.Count(text, ":") == 1 {
 		text += ":00"
@@ -25,7 +25,7 @@ func at(t testing.TB, text string) time.Time {
 	return parsed
 }
 
-func rfc(t testing.TB, text string) time.Time {
+func rfc(t *testing.T, text string) time.Time {
 	t.Helper()
 	parsed, err := time.Parse(time.RFC3339, text)
 	if err != nil {
@@ -35,7 +35,7 @@ func rfc(t testing.TB, text string) time.Time {
 }
 
 // ms is at in a record; no text is no time.
-func ms(t testing.TB, text string) int64 {
+func ms(t *testing.T, text string) int64 {
 	t.Helper()
 	if text == "" {
 		return 0
@@ -43,11 +43,11 @@ func ms(t testing.TB, text string) int64 {
 	return at(t, text).UnixMilli()
 }
 
-func schedule(t testing.TB, text string) *cronexpr.Schedule {
-	t.Helper()
+func schedule(tb testing.TB, text string) *cronexpr.Schedule {
+	tb.Helper()
 	s, err := cronexpr.Parse(text, time.UTC)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return s
 }
@@ -119,7 +119,7 @@ const (
 var tokens = map[string]int64{other: 1, me: 2}
 
 // run is the record's run: of a tick, by an owner, from one time to another.
-func run(t testing.TB, state, tick, sid, started, ended string) zkrec.Run {
+func run(t *testing.T, state, tick, sid, started, ended string) zkrec.Run {
 	t.Helper()
 	return zkrec.Run{
 		Tick: ms(t, tick), RunID: "r1", SID: sid, Token: tokens[sid], Attempt: 1,

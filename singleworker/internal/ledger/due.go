@@ -55,19 +55,30 @@ func (v View) due() (plan Plan) {
 		last = v.Schedule.Prev(after(v.Now))
 	}
 	run := v.runnable(base, last)
-	plan.Change, plan.Record = true, v.Record
-	plan.Record.Again, plan.Record.AgainAt = "", 0
 	if run.IsZero() {
-		plan.Record.Through = last.UnixMilli()
-		plan.Entries = v.rows(base, last)
-		return plan
+		return v.pass(last, v.rows(base, last))
 	}
-	plan.Record.Through = run.UnixMilli()
+	plan = v.pass(run, nil)
 	if run.After(first) {
 		plan.Entries = v.rows(base, before(run))
 	}
 	v.open(&plan, zkrec.Run{Tick: run.UnixMilli(), Attempt: 1})
 	return plan
+}
+
+// pass is the change that accounts for the ticks up to the given time. A run
+// that was to be repeated gives way to them.
+func (v View) pass(through time.Time, entries []Entry) Plan {
+	plan := Plan{Change: true, Record: v.Record, Entries: entries}
+	plan.Record.Through = through.UnixMilli()
+	plan.Record.Again, plan.Record.AgainAt = "", 0
+	return plan
+}
+
+// ticked reports whether a tick has come that is not accounted for.
+func (v View) ticked() bool {
+	first := v.Schedule.Next(v.base())
+	return !first.IsZero() && !first.After(v.Now) || v.formerMissed().Change
 }
 
 // runnable is the first tick after base and up to last that is to be run; zero
@@ -114,7 +125,7 @@ func (v View) overlapped(t time.Time) bool {
 // a moment after a tick, or before its owner has noticed the tick, makes no
 // difference. When older ticks wait, those during the run are judged together
 // with them.
-func (v View) overlapping() (plan Plan) {
+func (v View) overlapping() Plan {
 	first := v.Schedule.Next(v.base())
 	if v.Policy.Overlap != zkrec.OverlapSkip || first.IsZero() || first.After(v.Now) || !v.overlapped(first) {
 		return Plan{}
@@ -133,14 +144,12 @@ func (v View) overlapping() (plan Plan) {
 		}
 	}
 	last := v.Schedule.Prev(after(until))
-	plan = Plan{Change: true, Record: v.Record, Entries: v.rows(v.base(), last)}
-	plan.Record.Through = last.UnixMilli()
-	return plan
+	return v.pass(last, v.rows(v.base(), last))
 }
 
 // formerMissed records the ticks of a replaced schedule that nobody claimed
 // before it was replaced.
-func (v View) formerMissed() (plan Plan) {
+func (v View) formerMissed() Plan {
 	if v.Former == nil || v.Record.Through >= v.Since.UnixMilli() {
 		return Plan{}
 	}
@@ -152,11 +161,8 @@ func (v View) formerMissed() (plan Plan) {
 	if !ok {
 		return Plan{}
 	}
-	plan.Change, plan.Record = true, v.Record
-	plan.Record.Through = v.Since.UnixMilli()
 	row.State, row.Reason = zkrec.TickMissed, zkrec.ReasonScheduleChanged
-	plan.Entries = []Entry{v.recorded(row)}
-	return plan
+	return v.pass(v.Since, []Entry{v.recorded(row)})
 }
 
 // rows says of the ticks after from and up to the given one why they are not

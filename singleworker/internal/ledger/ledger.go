@@ -215,7 +215,7 @@ func (v View) again() (plan Plan, decided bool) {
 			return Plan{Change: true, Record: r, Request: v.asked(r.Run)}, true
 		}
 	case zkrec.AgainRetry:
-		if first := v.Schedule.Next(v.base()); !first.IsZero() && !first.After(v.Now) {
+		if v.ticked() {
 			return Plan{}, false // the next tick takes its place
 		}
 	}

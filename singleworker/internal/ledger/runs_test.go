@@ -75,7 +75,7 @@ func TestAbandoned(t *testing.T) {
 
 // requests reads ids, which were all asked for at 10:00:10.
 func requests(ids string) (all []ledger.Request) {
-	for _, id := range strings.Fields(ids) {
+	for id := range strings.FieldsSeq(ids) {
 		all = append(all, ledger.Request{ID: id, At: time.Date(2026, 3, 3, 10, 0, 10, 0, time.UTC)})
 	}
 	return all

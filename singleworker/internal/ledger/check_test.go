@@ -1,0 +1,302 @@
+package ledger_test
+
+import (
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// checker keeps what was ever written, and compares it with the ticks of the
+// schedules and with what the handlers did. It reads the records' Through and
+// nothing else of them: attempts and failures it counts itself.
+type checker struct {
+	w     *world
+	ticks int // accounted for
+	ran   int // of them, run
+	eras  []era
+
+	fates   map[int64]*fate  // of each tick
+	manuals map[string]*fate // of each request
+	open    *fate            // the run that has no result
+	written map[string]bool  // run ids
+	// What the handlers did, by run id: the result, once it was written.
+	handlers map[string]string
+
+	come come
+
+	head   string // the request that waits in front
+	passed int    // ticks that were begun since it waits there
+}
+
+// era is the time of a schedule.
+type era struct {
+	schedule *cronexpr.Schedule
+	since    int64
+	from     int64 // Through when it began
+	forgets  bool  // what was left of the one before
+}
+
+// fate is what became of a tick, or of a request.
+type fate struct {
+	row                 bool // it is in a row of ticks that were not run
+	runID               string
+	attempts            int
+	state               string // of the last attempt
+	interrupted, failed int    // attempts
+	final               bool   // its result was
+}
+
+// passedOver is the fate of ticks that are in a row.
+var passedOver = &fate{row: true, final: true}
+
+func newChecker(w *world) *checker {
+	return &checker{
+		w: w, fates: make(map[int64]*fate), manuals: make(map[string]*fate),
+		written: make(map[string]bool), handlers: make(map[string]string),
+	}
+}
+
+func (c *checker) newEra() {
+	c.eras = append(c.eras, era{schedule: c.w.schedule(), since: c.w.spec.Since, from: c.w.record.Through})
+}
+
+// eraEnds is called before the schedule is replaced. If nothing was accounted
+// for in its time, then what was left of the one before never will be: a spec
+// knows one former schedule.
+func (c *checker) eraEnds() {
+	last := &c.eras[len(c.eras)-1]
+	last.forgets = c.w.record.Through == last.from && last.from < last.since
+}
+
+// walk calls f with each tick after from and up to to.
+func walk(s *cronexpr.Schedule, from, to int64, f func(tick int64)) {
+	for t := s.Next(time.UnixMilli(from)); !t.IsZero() && t.UnixMilli() <= to; t = s.Next(t) {
+		f(t.UnixMilli())
+	}
+}
+
+// applied takes note of a change that was written.
+func (c *checker) applied(p ledger.Plan, now int64) {
+	before := c.w.record
+	if p.Record.Through < before.Through {
+		c.w.failf("(1) Through goes back from %s to %s", clock(before.Through), clock(p.Record.Through))
+	}
+	for _, e := range p.Entries {
+		if e.RunID == "" {
+			c.row(e, p.Record.Through, now)
+		} else {
+			c.result(e)
+		}
+	}
+	switch {
+	case p.Opens && c.open != nil:
+		c.w.failf("(4) %s is opened while %s has no result", p.Record.RunID, c.open.runID)
+	case p.Opens:
+		c.claim(p.Record)
+	case p.Record.Open() != (c.open != nil):
+		c.w.failf("(5) the record and the history do not agree on whether a run goes on")
+	}
+}
+
+// row is an entry about ticks that are not run.
+func (c *checker) row(e ledger.Entry, through, now int64) {
+	s := c.w.schedule()
+	if e.Reason == zkrec.ReasonScheduleChanged {
+		s = c.w.parsed(*c.w.spec.Former)
+	}
+	var ticks []int64
+	walk(s, e.Tick-1, max(e.Tick, e.To), func(tick int64) {
+		ticks = append(ticks, tick)
+		c.account(tick, passedOver)
+	})
+	n := len(ticks)
+	switch {
+	case n == 0 || ticks[0] != e.Tick || ticks[n-1] != max(e.Tick, e.To):
+		c.w.failf("(3) a row from %s to %s, which are not both ticks", clock(e.Tick), clock(e.To))
+	case e.Count != min(n, zkrec.MaxCount) && (e.Count != 0 || n != 1):
+		c.w.failf("(3) a row from %s to %s says that it has %d ticks, it has %d", clock(e.Tick), clock(e.To), e.Count, n)
+	case max(e.Tick, e.To) > through:
+		c.w.failf("(2) a row up to %s, accounted for is up to %s", clock(e.To), clock(through))
+	case e.Ended != now || e.SID == "" || e.Token == 0:
+		c.w.failf("(5) nobody knows who wrote %+v, or when", e)
+	}
+}
+
+// account gives a tick its fate.
+func (c *checker) account(tick int64, f *fate) {
+	if c.fates[tick] != nil {
+		c.w.failf("(2) %s is accounted for a second time", clock(tick))
+	}
+	c.fates[tick] = f
+	c.ticks++
+}
+
+// claim is a run that is opened.
+func (c *checker) claim(r ledger.Record) {
+	f := c.fates[r.Tick]
+	if r.Manual != "" {
+		f = c.manuals[r.Manual]
+	}
+	switch {
+	case f != nil && (f.row || f.final || !again(f.state)):
+		c.w.failf("(2) %s is claimed again after it was %q, final: %v", subject(r.Run), f.state, f.final)
+		return
+	case f == nil:
+		f = &fate{}
+		if r.Manual != "" {
+			c.manuals[r.Manual] = f
+		} else {
+			c.ran++
+			c.account(r.Tick, f)
+			c.wait()
+		}
+	}
+	before := f.state
+	f.attempts++
+	f.runID, f.state, c.open = r.RunID, zkrec.RunRunning, f
+	if r.Attempt != f.attempts || r.Failures != f.failed {
+		c.w.failf("(5) attempt %d of %s, %d failed, says %+v", f.attempts, subject(r.Run), f.failed, r)
+	}
+	if r.Manual == "" && r.Tick > r.Through {
+		c.w.failf("(2) %s is claimed, accounted for is up to %s", clock(r.Tick), clock(r.Through))
+	}
+	policy := c.w.spec.Full()
+	if before == zkrec.RunInterrupted && f.interrupted >= policy.MaxAttempts {
+		c.w.failf("(6) %s was interrupted %d times, max_attempts is %d", subject(r.Run), f.interrupted, policy.MaxAttempts)
+	}
+}
+
+// wait counts the ticks that are begun while a request waits.
+func (c *checker) wait() {
+	if len(c.w.requests) == 0 {
+		return
+	}
+	if head := c.w.requests[0].ID; c.head != head {
+		c.head, c.passed = head, 0
+	}
+	if c.passed++; c.passed > 5 {
+		c.w.failf("(10) %s still waits after %d ticks were begun", c.head, c.passed)
+	}
+}
+
+// again reports whether a run that ended so may be followed by another one.
+func again(state string) bool {
+	return state == zkrec.RunInterrupted || state == zkrec.RunFailed || state == zkrec.RunTimedOut
+}
+
+// result is an entry about a run.
+func (c *checker) result(e ledger.Entry) {
+	f := c.open
+	if f == nil || f.runID != e.RunID {
+		c.w.failf("(5) a result of %s, which is not open", e.RunID)
+		return
+	}
+	c.open = nil
+	if c.written[e.RunID] {
+		c.w.failf("(5) a second result of %s", e.RunID)
+	}
+	c.written[e.RunID] = true
+	f.state = e.State
+	switch e.State {
+	case zkrec.RunInterrupted:
+		f.interrupted++
+	case zkrec.RunFailed, zkrec.RunTimedOut:
+		f.failed++
+	}
+	switch told := c.handlers[e.RunID]; {
+	case told != "" && told != e.State:
+		c.w.failf("(7) the handler of %s saw %s, the history says %s", e.RunID, told, e.State)
+	case told == "" && e.State != zkrec.RunInterrupted && e.State != zkrec.RunLost:
+		c.w.failf("(7) the handler of %s gave no result, the history says %s", e.RunID, e.State)
+	}
+	if e.Attempt != f.attempts || e.Started == 0 || e.Ended == 0 || e.SID == "" {
+		c.w.failf("(5) attempt %d: %+v", f.attempts, e)
+	}
+}
+
+// started is a handler that begins.
+func (c *checker) started(h *handler) {
+	if _, known := c.handlers[h.run.RunID]; known || c.open == nil || c.open.runID != h.run.RunID {
+		c.w.failf("(7) %s is started, and is not the claim", h.run.RunID)
+	}
+	c.handlers[h.run.RunID] = ""
+}
+
+// ended is a handler's result, and the plan that End made of it.
+func (c *checker) ended(job ledger.Job, h *handler, p ledger.Plan) {
+	c.handlers[h.run.RunID] = h.outcome.State
+	f := c.open
+	f.final = h.outcome.Final
+	policy := job.Policy.Full()
+	want, at := "", h.outcome.Ended
+	switch {
+	case h.outcome.Final:
+	case h.outcome.State == zkrec.RunInterrupted:
+		if policy.Interrupted == zkrec.InterruptedRerun && f.interrupted+1 < policy.MaxAttempts {
+			want = zkrec.AgainRerun
+		}
+	case again(h.outcome.State) && h.run.Manual == "" && f.failed < policy.Retries:
+		wait := time.Duration(policy.Backoff) << f.failed
+		at = at.Add(wait)
+		free := true // no tick until the retry would start
+		walk(job.Schedule, max(h.run.Tick, c.w.spec.Since), at.UnixMilli(), func(int64) { free = false })
+		if free {
+			want = zkrec.AgainRetry
+		}
+	}
+	got := p.Record.Again
+	if got != want || got != "" && p.Record.AgainAt != at.UnixMilli() {
+		c.w.failf("(6) after %s: again %q at %s, want %q at %s", h.outcome.State, got, clock(p.Record.AgainAt), want, clock(at.UnixMilli()))
+	}
+	if done := h.run.Manual != "" && want == ""; done != (p.Request != "") {
+		c.w.failf("(6) the request %q is done: %v, the plan removes %q", h.run.Manual, done, p.Request)
+	}
+}
+
+// settled is called when the owner has nothing more to do for now.
+func (c *checker) settled(v ledger.View) {
+	if c.w.steps%4 != 0 {
+		return // it is not cheap
+	}
+	tick, again := ledger.Overdue(v.Job, v.Record, v.Active != "", v.Now)
+	switch {
+	case !tick.IsZero() && !within(v.Paused, v.Now.UnixMilli()):
+		c.w.failf("(9) nothing is to be done, and %s is overdue", clock(tick.UnixMilli()))
+	case !again.IsZero() && !again.After(v.Now):
+		c.w.failf("(9) whether a tick is overdue is to be seen at %s, in the past", again)
+	}
+}
+
+// end is the account of all ticks, once everything is done.
+func (c *checker) end() {
+	total := 0
+	for i, e := range c.eras {
+		to := c.w.record.Through
+		if i+1 < len(c.eras) {
+			next := c.eras[i+1]
+			to = max(next.from, next.since)
+			if next.forgets {
+				to = next.from
+			}
+		}
+		walk(e.schedule, max(e.since, e.from), to, func(tick int64) {
+			total++
+			switch f := c.fates[tick]; {
+			case f == nil:
+				c.w.failf("(2) nothing is known of %s", time.UnixMilli(tick).UTC())
+			case !f.row && (f.state == "" || f.state == zkrec.RunRunning):
+				c.w.failf("(2) %s has no result", time.UnixMilli(tick).UTC())
+			}
+		})
+	}
+	if total != c.ticks {
+		c.w.failf("(2) the schedules had %d ticks, %d are accounted for", total, c.ticks)
+	}
+	for id := range c.handlers {
+		if !c.written[id] {
+			c.w.failf("(7) the history knows nothing of %s", id)
+		}
+	}
+}

@@ -1,0 +1,260 @@
+package ledger_test
+
+import (
+	"slices"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// profile is what a seed is like.
+type profile struct {
+	start    time.Time
+	texts    []zkrec.Former // the schedules that the job has at times
+	maxTicks int
+	maxSteps int
+
+	faultEvery int64   // at most so many periods
+	slow       float64 // percent of runs that last longer than a moment
+	slowest    int64   // how many periods they last at most
+	// Percent of runs.
+	failing, interrupting, killing float64
+	lateness                       float64 // percent of ticks that the owner is late for
+	jumps                          bool    // clocks jump
+	changes                        bool    // schedule and policy are changed
+}
+
+// Every seed has at least one of the frequent, so that there are many ticks.
+var (
+	frequent = []string{"* * * * * ?", "*/5 * * * * ?", "@every 1500ms", "@every 7s", "0,1,2,30 * * * * ?", "*/20 * 0-22 * * ?"}
+	rare     = []string{"0 * * * * ?", "*/10 * * * *", "0 */20 1-3 * * ?", "30 2 * * *", "@hourly", "0 15 10 ? * MON-FRI", "@every 90m"}
+	zones    = []string{"", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe"}
+)
+
+// Before clocks change, in Berlin and in New York, and at any other time.
+var starts = []string{
+	"2026-03-28T22:00:00Z", "2026-10-24T22:30:00Z", "2026-11-01T04:00:00Z", "2026-04-04T14:00:00Z", "2026-06-30T23:50:00Z",
+}
+
+func (w *world) newProfile() profile {
+	start, err := time.Parse(time.RFC3339, pick(w, starts...))
+	if err != nil {
+		panic(err)
+	}
+	p := profile{
+		start:      start.Add(time.Duration(w.upTo(3_600_000)) * time.Millisecond),
+		maxTicks:   25_000,
+		maxSteps:   40_000,
+		faultEvery: pick[int64](w, 10, 60, 300),
+		slow:       pick(w, 0, 2, 20, 80.0),
+		slowest:    pick[int64](w, 1, 2, 5, 30),
+		failing:    pick(w, 0, 5, 30.0), interrupting: pick(w, 0, 1, 5.0), killing: pick(w, 0, 0.5, 20.0),
+		lateness: pick(w, 2, 20, 100.0),
+		jumps:    w.percent(40), changes: w.percent(60),
+	}
+	zone := pick(w, zones...)
+	p.texts = []zkrec.Former{
+		{Schedule: pick(w, frequent...), TimeZone: zone},
+		{Schedule: pick(w, rare...), TimeZone: zone},
+		{Schedule: pick(w, append(frequent, rare...)...), TimeZone: pick(w, zones...)},
+	}
+	return p
+}
+
+func (w *world) newPolicy() ledger.Policy {
+	p := ledger.Policy{
+		Misfire:     pick(w, "", zkrec.MisfireOnce, zkrec.MisfireSkip, zkrec.MisfireAll, zkrec.MisfireAll),
+		Interrupted: pick(w, "", zkrec.InterruptedRerun, zkrec.InterruptedSkip),
+		MaxAttempts: pick(w, 0, 0, 1, 5),
+		Overlap:     pick(w, "", zkrec.OverlapSkip, zkrec.OverlapQueue),
+		Retries:     pick(w, 0, 1, 4),
+		Backoff:     pick(w, 0, zkrec.Duration(10*time.Millisecond), zkrec.Duration(10*time.Second)),
+		AlarmAfter:  pick(w, 0, zkrec.Duration(5*time.Second)),
+	}
+	if w.percent(30) {
+		p.MisfireGrace = zkrec.Duration(w.upTo(100*1000)) * zkrec.Duration(time.Millisecond)
+	}
+	return p
+}
+
+// duration is how long a run lasts.
+func (w *world) duration() int64 {
+	if w.quiet || !w.percent(w.slow) {
+		return pick[int64](w, 0, 1, 10)
+	}
+	return w.upTo(w.slowest * w.period())
+}
+
+// downtime is how long nobody owns the job.
+func (w *world) downtime() int64 {
+	if w.quiet {
+		return 0
+	}
+	switch n := w.rng.IntN(200); {
+	case n < 120:
+		return w.upTo(3000)
+	case n < 160:
+		return w.upTo(20 * w.period())
+	case n < 199:
+		return w.upTo(300 * w.period())
+	}
+	return w.upTo(15_000 * min(w.period(), 20_000))
+}
+
+// operator is the time on the clock of whoever changes the job.
+func (w *world) operator() int64 {
+	return w.now + pick(w, 0, 0, 0, w.upTo(2000), -w.upTo(2000), w.upTo(100_000))
+}
+
+// fault lets something happen.
+func (w *world) fault() {
+	switch w.rng.IntN(13) {
+	case 0, 1:
+		w.die()
+	case 2:
+		w.stop()
+	case 3:
+		w.replaceOwner()
+	case 4:
+		w.regain()
+	case 5:
+		if w.owner != nil {
+			w.owner.hangs = w.now + pick(w, w.upTo(3000), w.upTo(20*w.period()))
+			w.logf("%s hangs until %s", w.owner.sid, clock(w.owner.hangs))
+		}
+	case 6:
+		w.jump()
+	case 7:
+		w.replaceSchedule()
+	case 8:
+		if w.changes {
+			w.spec.Policy = w.newPolicy()
+			w.logf("the policy is %+v", w.spec.Policy)
+		}
+	case 9, 10:
+		w.pauseOrResume()
+	case 11:
+		for range pick(w, 1, 1, 2) {
+			w.requests = append(slices.Clip(w.requests), ledger.Request{ID: w.id("ask"), At: time.UnixMilli(w.operator())})
+		}
+		w.logf("%d requests wait", len(w.requests))
+	case 12:
+		if len(w.requests) > 0 && w.percent(20) {
+			w.logf("%s is withdrawn", w.requests[0].ID)
+			w.requests = w.requests[1:]
+		}
+	}
+	if w.owner != nil {
+		w.owner.alarm = w.now // whatever it was, its owner takes notice
+	}
+}
+
+func (w *world) die() {
+	if w.owner != nil {
+		w.logf("%s dies", w.owner.sid)
+		w.leave(w.downtime())
+	}
+}
+
+// stop ends the run that goes on, and gives the job up.
+func (w *world) stop() {
+	if w.owner == nil {
+		return
+	}
+	w.logf("%s stops", w.owner.sid)
+	if h := w.owner.active; h != nil && !h.ended && !h.dies {
+		h.endsAt, h.writesAt = w.now, w.now
+		if w.percent(70) {
+			h.outcome = ledger.Outcome{State: zkrec.RunInterrupted, Error: "its instance stopped"}
+		}
+		w.progress()
+	}
+	w.leave(pick(w, 0, 10, w.upTo(2000)))
+}
+
+// replaceOwner has another instance take over at once; a run of the one before
+// has its result refused.
+func (w *world) replaceOwner() {
+	if w.owner != nil {
+		w.logf("%s loses the job", w.owner.sid)
+		w.owner = nil
+		w.adopt(pick(w, "a", "b", "c"))
+	}
+}
+
+// regain is an owner that loses the job and gets it back, with a run that does
+// not end at once.
+func (w *world) regain() {
+	if w.owner == nil {
+		return
+	}
+	before := w.owner
+	w.adopt(before.sid)
+	w.owner.active = before.active
+	if h := before.active; h != nil && !h.ended && !h.dies {
+		h.outcome = ledger.Outcome{State: zkrec.RunInterrupted, Error: "its lease was lost"}
+	}
+}
+
+// jump changes the clock of an instance: ahead or back, for long, or to the
+// right time.
+func (w *world) jump() {
+	if !w.jumps {
+		return
+	}
+	sid := pick(w, "a", "b", "c")
+	w.offsets[sid] = pick(w, 0, 0, w.upTo(3000), -w.upTo(3000), w.upTo(50*w.period()), -w.upTo(50*w.period()), w.upTo(400*w.period()))
+	w.logf("the clock of %s says %s", sid, clock(w.clock(sid)))
+}
+
+func (w *world) replaceSchedule() {
+	if !w.changes {
+		return
+	}
+	text := pick(w, w.texts...)
+	if w.percent(10) {
+		text.Schedule = "@at " + time.UnixMilli(w.now+w.upTo(100_000)).UTC().Truncate(time.Second).Format(time.RFC3339)
+	}
+	if text == w.current() {
+		return
+	}
+	next := w.spec
+	next.Schedule, next.TimeZone = text.Schedule, text.TimeZone
+	w.check.eraEnds()
+	w.spec = next.Over(w.spec, time.Time{}, time.UnixMilli(w.operator()))
+	w.check.newEra()
+	w.logf("the schedule is %s in %q since %s, and was %+v", text.Schedule, text.TimeZone, clock(w.spec.Since), *w.spec.Former)
+}
+
+func (w *world) pauseOrResume() {
+	now := w.operator()
+	p := w.spec.Paused
+	switch {
+	case p != nil && (p.Until == 0 || p.Until > now):
+		resumed := *p
+		resumed.Until = now
+		w.spec.Paused = &resumed
+		w.logf("resumed at %s", clock(now))
+	default:
+		w.spec.Paused = &zkrec.Pause{Since: now, Missed: pick(w, "", "", zkrec.MisfireSkip, zkrec.MisfireOnce, zkrec.MisfireAll)}
+		if w.percent(50) {
+			w.spec.Paused.Until = now + w.upTo(50*w.period())
+		}
+		w.logf("paused: %+v", *w.spec.Paused)
+	}
+}
+
+// silence ends all faults.
+func (w *world) silence() {
+	w.quiet = true
+	w.logf("silence")
+	w.adoptAt = w.now
+	clear(w.offsets)
+	if p := w.spec.Paused; p != nil && (p.Until == 0 || p.Until > w.now) {
+		w.spec.Paused = &zkrec.Pause{Since: p.Since, Until: w.now, Missed: p.Missed}
+	}
+	if w.owner != nil {
+		w.owner.hangs, w.owner.alarm = 0, w.now
+	}
+}

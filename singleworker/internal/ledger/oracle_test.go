@@ -1,0 +1,342 @@
+package ledger_test
+
+import (
+	"math"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// The oracle says of each tick alone what the policies want of it, and then
+// what of a plan follows; the package goes by ranges and by the latest tick.
+
+// A want is what the policies want of a tick that nobody has claimed yet.
+type want string
+
+const (
+	toRun   want = "run"
+	latest  want = "run unless a later one is" // misfire once, queued
+	passed  want = "not run"
+	overlay want = "not run, it came during a run"
+)
+
+func within(p zkrec.Pause, ms int64) bool {
+	return p.Since != 0 && p.Since <= ms && (p.Until == 0 || ms < p.Until)
+}
+
+// keeps reports whether a tick is in a pause that wants it to be run at its end.
+func keeps(p zkrec.Pause, tick int64) bool {
+	return within(p, tick) && (p.Missed == zkrec.MisfireOnce || p.Missed == zkrec.MisfireAll)
+}
+
+// during reports whether a tick came during the last run of this owner.
+func during(v ledger.View, tick int64) bool {
+	r := v.Record.Run
+	if r.SID != v.SID || r.Token != v.Token || tick <= r.Started {
+		return false
+	}
+	return r.State == zkrec.RunRunning || tick <= r.Ended
+}
+
+// ask is what is wanted of the nth last tick.
+func ask(v ledger.View, tick int64, n int) want {
+	policy := v.Policy.Full()
+	age := v.Now.Sub(time.UnixMilli(tick))
+	switch {
+	case policy.MisfireGrace > 0 && age > time.Duration(policy.MisfireGrace), n > zkrec.MaxMisfires:
+		return passed
+	case within(v.Paused, tick):
+		return byName(v.Paused.Missed)
+	case during(v, tick) && policy.Overlap == zkrec.OverlapQueue:
+		return latest
+	case age <= ledger.OnTime:
+		return toRun
+	}
+	return byName(policy.Misfire)
+}
+
+func byName(misfire string) want {
+	switch misfire {
+	case zkrec.MisfireOnce:
+		return latest
+	case zkrec.MisfireAll:
+		return toRun
+	}
+	return passed
+}
+
+// wants is what is wanted of each of some ticks in order: run, or passed.
+func wants(v ledger.View, ticks []int64) []want {
+	out := make([]want, len(ticks))
+	running := false // one that is later
+	for i := len(ticks) - 1; i >= 0; i-- {
+		out[i] = ask(v, ticks[i], len(ticks)-i)
+		if out[i] == latest {
+			out[i] = toRun
+			if running {
+				out[i] = passed
+			}
+		}
+		running = running || out[i] == toRun
+	}
+	// Those that came during a run are skipped at once if none is older.
+	for i, tick := range ticks {
+		if v.Policy.Full().Overlap != zkrec.OverlapSkip || !during(v, tick) || keeps(v.Paused, tick) {
+			break
+		}
+		out[i] = overlay
+	}
+	return out
+}
+
+// reason is why a tick is not run.
+func reason(v ledger.View, tick int64) (state, reason string) {
+	switch {
+	case within(v.Paused, tick):
+		return zkrec.TickSkipped, zkrec.ReasonPaused
+	case during(v, tick):
+		return zkrec.TickSkipped, zkrec.ReasonOverlap
+	case time.UnixMilli(tick).Before(v.OwnedSince):
+		return zkrec.TickMissed, zkrec.ReasonNoOwner
+	}
+	return zkrec.TickMissed, zkrec.ReasonStalled
+}
+
+// judge verifies that a plan is what the policies want.
+func (c *checker) judge(v ledger.View, p ledger.Plan) {
+	if !p.Wake.IsZero() && !p.Wake.After(v.Now) {
+		c.w.failf("(9) to wake at %s, in the past", p.Wake)
+	}
+	known := p.Request == ""
+	for _, r := range v.Requests {
+		known = known || r.ID == p.Request
+	}
+	if !known {
+		c.w.failf("(6) the plan removes %q, which is no request", p.Request)
+	}
+	if !p.Change && (p.Opens || len(p.Entries) > 0 || p.Request != "") {
+		c.w.failf("(6) a plan without a change: %+v", p)
+	}
+	switch r := v.Record; {
+	case v.Active != "":
+		if p.Opens {
+			c.w.failf("(4) a run is opened while %s goes on", v.Active)
+		}
+		if r.RunID != v.Active || v.Policy.Overlap == zkrec.OverlapQueue || within(v.Paused, v.Now.UnixMilli()) {
+			c.wantNothing(p)
+			return
+		}
+		c.judgeTicks(v, p, true)
+	case r.Open():
+		c.judgeLost(v, p)
+	case r.Again != "" && (r.Manual != "" || !within(v.Paused, v.Now.UnixMilli())):
+		c.judgeAgain(v, p)
+	case within(v.Paused, v.Now.UnixMilli()):
+		c.judgeRequests(v, p)
+	default:
+		c.judgeTicks(v, p, false)
+	}
+}
+
+func (c *checker) wantNothing(p ledger.Plan) {
+	if p.Change {
+		c.w.failf("(6) nothing is to be done; the plan: %s", say(c.w.record, p))
+	}
+}
+
+// mayRerun reports whether an interrupted run of f's is made once more; it goes
+// by what was counted here.
+func mayRerun(v ledger.View, f *fate, interrupted int) bool {
+	r, policy := v.Record, v.Policy.Full()
+	asked := r.Manual == ""
+	for _, request := range v.Requests {
+		asked = asked || request.ID == r.Manual
+	}
+	age := v.Now.UnixMilli() - r.Tick
+	return asked && !f.final && policy.Interrupted == zkrec.InterruptedRerun && interrupted < policy.MaxAttempts &&
+		(policy.MisfireGrace == 0 || age <= time.Duration(policy.MisfireGrace).Milliseconds())
+}
+
+// judgeLost is about a run whose owner is gone.
+func (c *checker) judgeLost(v ledger.View, p ledger.Plan) {
+	rerun := mayRerun(v, c.open, c.open.interrupted+1)
+	waits := rerun && v.Record.Manual == "" && within(v.Paused, v.Now.UnixMilli())
+	state := zkrec.RunLost
+	if rerun {
+		state = zkrec.RunInterrupted
+	}
+	if len(p.Entries) != 1 || p.Entries[0].RunID != v.Record.RunID || p.Entries[0].State != state ||
+		p.Opens != (rerun && !waits) || waits != (p.Record.Again == zkrec.AgainRerun) {
+		c.w.failf("(6) the run is %s, made again: %v, after a pause: %v; the plan: %s", state, rerun, waits, say(v.Record, p))
+	}
+	c.sameTick(v, p)
+}
+
+// sameTick verifies that a run that is opened is of the tick of the last one.
+func (c *checker) sameTick(v ledger.View, p ledger.Plan) {
+	if p.Opens && (p.Record.Tick != v.Record.Tick || p.Record.Manual != v.Record.Manual) || p.Record.Through != v.Record.Through {
+		c.w.failf("(6) it is about %s up to %s; the plan: %s", subject(v.Record.Run), clock(v.Record.Through), say(v.Record, p))
+	}
+}
+
+// judgeAgain is about a run that is to be made once more.
+func (c *checker) judgeAgain(v ledger.View, p ledger.Plan) {
+	r := v.Record
+	f := c.fates[r.Tick]
+	if r.Manual != "" {
+		f = c.manuals[r.Manual]
+	}
+	ticks, former := c.pending(v)
+	now := v.Now.UnixMilli()
+	switch waiting := now >= r.Ended && now < r.AgainAt; {
+	case r.Again == zkrec.AgainRerun:
+		if mayRerun(v, f, f.interrupted) != p.Opens || !p.Change || len(p.Entries) > 0 {
+			c.w.failf("(6) rerun: %v; the plan: %s", mayRerun(v, f, f.interrupted), say(r, p))
+		}
+		c.sameTick(v, p)
+	case len(ticks)+len(former) > 0:
+		c.judgeTicks(v, p, false)
+		if p.Record.Again != "" {
+			c.w.failf("(6) a retry after the next tick; the plan: %s", say(r, p))
+		}
+	case waiting:
+		c.wantNothing(p)
+		if !p.Wake.Equal(time.UnixMilli(r.AgainAt)) {
+			c.w.failf("(6) a retry at %s; the plan: %s", clock(r.AgainAt), say(r, p))
+		}
+	default:
+		if !p.Opens || len(p.Entries) > 0 {
+			c.w.failf("(6) a retry now; the plan: %s", say(r, p))
+		}
+		c.sameTick(v, p)
+	}
+}
+
+// pending are the ticks that nobody has accounted for, and those of the former
+// schedule, if anything is known of it.
+func (c *checker) pending(v ledger.View) (ticks, former []int64) {
+	since := v.Since.UnixMilli()
+	if v.Former != nil {
+		walk(v.Former, max(v.FormerSince.UnixMilli(), v.Record.Through), since, func(tick int64) { former = append(former, tick) })
+	}
+	return c.come.between(v.Schedule, max(since, v.Record.Through), v.Now.UnixMilli()), former
+}
+
+// come are the ticks of a schedule after a time and up to another one. Most of
+// them are the same as when they were last asked for.
+type come struct {
+	schedule *cronexpr.Schedule
+	from, to int64
+	ticks    []int64
+	next     int64 // the first after to
+}
+
+func (c *come) between(s *cronexpr.Schedule, from, to int64) []int64 {
+	if c.schedule != s || from < c.from || to < c.to {
+		*c = come{schedule: s, from: from, to: from, next: from}
+	}
+	if to >= c.next {
+		walk(s, c.to, to, func(tick int64) { c.ticks = append(c.ticks, tick) })
+		c.to, c.next = to, math.MaxInt64
+		if next := s.Next(time.UnixMilli(to)); !next.IsZero() {
+			c.next = next.UnixMilli()
+		}
+	}
+	c.from = from
+	for len(c.ticks) > 0 && c.ticks[0] <= from {
+		c.ticks = c.ticks[1:]
+	}
+	return c.ticks
+}
+
+// judgeFormer verifies that a plan does nothing, or is about a former schedule.
+func (c *checker) judgeFormer(v ledger.View, p ledger.Plan) {
+	_, former := c.pending(v)
+	if len(former) == 0 {
+		c.wantNothing(p)
+		return
+	}
+	if p.Opens || len(p.Entries) != 1 || p.Record.Through != v.Since.UnixMilli() ||
+		p.Entries[0].State != zkrec.TickMissed || p.Entries[0].Reason != zkrec.ReasonScheduleChanged {
+		c.w.failf("(6) %d ticks of the former schedule; the plan: %s", len(former), say(v.Record, p))
+	}
+}
+
+// judgeTicks is about ticks that have come, and requests if there are none.
+func (c *checker) judgeTicks(v ledger.View, p ledger.Plan, running bool) {
+	ticks, former := c.pending(v)
+	switch {
+	case len(former) > 0:
+		c.judgeFormer(v, p)
+		return
+	case len(ticks) == 0 && running:
+		c.wantNothing(p)
+		return
+	case len(ticks) == 0:
+		c.judgeRequests(v, p)
+		return
+	case p.Opens && p.Record.Manual != "":
+		c.judgeTurn(v, p, ticks[0])
+		return
+	}
+	want := wants(v, ticks)
+	n := 0 // how many are passed over
+	for n < len(want) && want[n] == overlay {
+		n++
+	}
+	overlaps := n > 0
+	if running && !overlaps {
+		c.wantNothing(p)
+		return
+	}
+	for !overlaps && n < len(want) && want[n] != toRun {
+		n++
+	}
+	opens := !overlaps && n < len(want)
+	through := ticks[max(n-1, 0)]
+	if opens {
+		through = ticks[n]
+	}
+	if !p.Change || p.Opens != opens || opens && (p.Record.Tick != through || p.Record.Attempt != 1) || p.Record.Through != through {
+		c.w.failf("(6) %d ticks to pass over, run %v, up to %s; the plan: %s", n, opens, clock(through), say(v.Record, p))
+		return
+	}
+	c.judgeRows(v, p, ticks[:n])
+}
+
+// judgeRows verifies the reasons of ticks that are passed over.
+func (c *checker) judgeRows(v ledger.View, p ledger.Plan, ticks []int64) {
+	for _, e := range p.Entries {
+		for len(ticks) > 0 && ticks[0] >= e.Tick && ticks[0] <= max(e.Tick, e.To) {
+			if state, reason := reason(v, ticks[0]); e.State != state || e.Reason != reason {
+				c.w.failf("(6) %s is %s(%s); the plan: %s", clock(ticks[0]), state, reason, say(v.Record, p))
+			}
+			ticks = ticks[1:]
+		}
+	}
+	if len(ticks) > 0 {
+		c.w.failf("(6) nothing is said of %s; the plan: %s", clock(ticks[0]), say(v.Record, p))
+	}
+}
+
+// judgeRequests is about the time when nothing else is to be done.
+func (c *checker) judgeRequests(v ledger.View, p ledger.Plan) {
+	if len(v.Requests) == 0 {
+		c.wantNothing(p)
+		return
+	}
+	r := p.Record
+	if !p.Opens || r.Manual != v.Requests[0].ID || r.Attempt != 1 || r.Through != v.Record.Through || len(p.Entries) > 0 {
+		c.w.failf("(6) %s is to be run; the plan: %s", v.Requests[0].ID, say(v.Record, p))
+	}
+}
+
+// judgeTurn is about a request that goes before a tick.
+func (c *checker) judgeTurn(v ledger.View, p ledger.Plan, first int64) {
+	c.judgeRequests(v, p)
+	if last := v.Record.Run; last.Manual != "" || first > last.Ended {
+		c.w.failf("(10) %s goes before %s, which did not wait for a run", p.Record.Manual, clock(first))
+	}
+}

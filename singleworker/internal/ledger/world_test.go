@@ -1,0 +1,375 @@
+package ledger_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// world is one job and those that own it one after the other. Its times are
+// Unix milliseconds; each instance reads them with an offset of its own.
+type world struct {
+	rng *rand.Rand
+	profile
+	mutant mutant
+
+	now   int64
+	steps int
+	quiet bool // no more faults
+
+	// What is in ZooKeeper.
+	spec     zkrec.Spec
+	record   ledger.Record
+	requests []ledger.Request
+	tokens   int64
+
+	schedules map[string]*cronexpr.Schedule // by their text and zone
+	offsets   map[string]int64              // of the instances' clocks
+	owner     *owner                        // nil: nobody
+	adoptAt   int64                         // when somebody does if nobody owns it
+	faultAt   int64
+	ids       int
+
+	check   *checker
+	tracing bool
+	events  []string
+	failure string
+}
+
+// owner is an instance for as long as it owns the job.
+type owner struct {
+	sid    string
+	token  int64
+	since  int64 // on its clock
+	active *handler
+	alarm  int64 // of the schedule's next tick, or of a plan's Wake
+	hangs  int64 // it does nothing until then
+}
+
+// handler is a run that goes on.
+type handler struct {
+	run      zkrec.Run
+	outcome  ledger.Outcome
+	endsAt   int64
+	writesAt int64 // when its result is written
+	ended    bool
+	dies     bool // it kills its owner
+}
+
+func newWorld(seed uint64, m mutant) *world {
+	w := &world{
+		rng: rand.New(rand.NewPCG(seed, 1)), mutant: m,
+		schedules: make(map[string]*cronexpr.Schedule), offsets: make(map[string]int64),
+	}
+	w.profile = w.newProfile()
+	w.now = w.start.UnixMilli()
+	w.spec = zkrec.Spec{Schedule: w.texts[0].Schedule, TimeZone: w.texts[0].TimeZone, Policy: w.newPolicy(), Since: w.now}
+	w.check = newChecker(w)
+	w.check.newEra()
+	w.adoptAt, w.faultAt = w.now+w.upTo(10_000), w.now+w.upTo(60*w.period())
+	return w
+}
+
+func (w *world) upTo(n int64) int64     { return w.rng.Int64N(max(n, 1)) }
+func (w *world) percent(p float64) bool { return w.rng.Float64()*100 < p }
+func (w *world) clock(sid string) int64 { return w.now + w.offsets[sid] }
+func (w *world) id(kind string) string  { w.ids++; return fmt.Sprint(kind, w.ids) }
+func pick[T any](w *world, of ...T) T   { return of[w.rng.IntN(len(of))] }
+func (w *world) done() bool {
+	return w.failure != "" || w.check.ticks >= w.maxTicks || w.steps >= w.maxSteps
+}
+func (w *world) current() zkrec.Former {
+	return zkrec.Former{Schedule: w.spec.Schedule, TimeZone: w.spec.TimeZone}
+}
+func (w *world) schedule() *cronexpr.Schedule { return w.parsed(w.current()) }
+
+// parsed is a schedule given by its text.
+func (w *world) parsed(f zkrec.Former) *cronexpr.Schedule {
+	key := f.TimeZone + " " + f.Schedule
+	if s := w.schedules[key]; s != nil {
+		return s
+	}
+	zone, err := zkrec.Location(f.TimeZone)
+	if err != nil {
+		panic(err)
+	}
+	s, err := cronexpr.Parse(f.Schedule, zone)
+	if err != nil {
+		panic(err)
+	}
+	w.schedules[key] = s
+	return s
+}
+
+// period is about how often the job fires now, from a second to an hour.
+func (w *world) period() int64 {
+	first := w.schedule().Next(time.UnixMilli(w.now))
+	second := w.schedule().Next(first)
+	if first.IsZero() || second.IsZero() {
+		return 60_000
+	}
+	return min(max(second.Sub(first).Milliseconds(), 1000), 3_600_000)
+}
+
+func (w *world) logf(format string, args ...any) {
+	if w.tracing {
+		w.events = append(w.events, time.UnixMilli(w.now).UTC().Format("01-02 15:04:05.000 ")+fmt.Sprintf(format, args...))
+	}
+}
+
+// failf notes the first violation.
+func (w *world) failf(format string, args ...any) {
+	if w.failure == "" {
+		w.failure = time.UnixMilli(w.now).UTC().Format(time.RFC3339Nano) + ": " + fmt.Sprintf(format, args...)
+	}
+}
+
+func (w *world) lastEvents(n int) string {
+	return strings.Join(w.events[max(0, len(w.events)-n):], "\n")
+}
+
+// job is what an owner reads from the spec.
+func (w *world) job() ledger.Job {
+	job := ledger.Job{Schedule: w.schedule(), Since: time.UnixMilli(w.spec.Since), Policy: w.spec.Policy}
+	if f := w.spec.Former; f != nil {
+		job.Former, job.FormerSince = w.parsed(*f), time.UnixMilli(f.Since)
+	}
+	if w.spec.Paused != nil {
+		job.Paused = *w.spec.Paused
+	}
+	return job
+}
+
+func (w *world) view() ledger.View {
+	o := w.owner
+	v := ledger.View{
+		Job: w.job(), Record: w.record, Now: time.UnixMilli(w.clock(o.sid)),
+		SID: o.sid, Token: o.token, OwnedSince: time.UnixMilli(o.since), RunID: w.id("run"),
+		Requests: w.requests,
+	}
+	if o.active != nil {
+		v.Active = o.active.run.RunID
+	}
+	return v
+}
+
+// run goes on to the end of the noise, and then until everything is done.
+func (w *world) run() {
+	for !w.done() {
+		w.step()
+	}
+	w.silence()
+	for rested := w.now + 3*w.period(); w.failure == "" && (w.now < rested || w.unsettled() != ""); {
+		w.step()
+		if w.steps > 2*w.maxSteps {
+			w.failf("(8) never comes to rest: %s", w.unsettled())
+		}
+	}
+	if w.failure == "" {
+		w.check.end()
+	}
+}
+
+// unsettled says what is yet to be done.
+func (w *world) unsettled() string {
+	switch last := w.schedule().Prev(time.UnixMilli(w.now + 1)); {
+	case w.owner == nil || w.owner.active != nil || w.record.Open():
+		return "a run goes on"
+	case w.record.Again != "":
+		return "a " + w.record.Again + " is to be made"
+	case len(w.requests) > 0:
+		return "a request waits"
+	case last.UnixMilli() > max(w.record.Through, w.spec.Since):
+		return "a tick is not accounted for"
+	}
+	return ""
+}
+
+// step goes to the next time at which something happens.
+func (w *world) step() {
+	w.steps++
+	next := w.now + 3_600_000
+	if !w.quiet {
+		next = min(next, w.faultAt)
+	}
+	switch o := w.owner; {
+	case o == nil:
+		next = min(next, w.adoptAt)
+	case o.active == nil:
+		next = min(next, o.alarm)
+	case o.active.ended:
+		next = min(next, o.active.writesAt)
+	default:
+		next = min(next, o.alarm, o.active.endsAt)
+	}
+	if w.owner != nil {
+		next = max(next, min(w.owner.hangs, w.faultAt))
+	}
+	w.now = max(w.now, next)
+	if !w.quiet && w.now >= w.faultAt {
+		w.fault()
+		w.faultAt = w.now + w.upTo(w.faultEvery*w.period())
+	}
+	if w.owner == nil && w.now >= w.adoptAt {
+		w.adopt(pick(w, "a", "b", "c"))
+	}
+	if w.owner == nil || w.now < w.owner.hangs {
+		return
+	}
+	w.progress()
+	if w.owner != nil {
+		w.decide()
+	}
+}
+
+// adopt makes an instance the owner.
+func (w *world) adopt(sid string) {
+	w.tokens++
+	w.owner = &owner{sid: sid, token: w.tokens, since: w.clock(sid)}
+	w.logf("%s adopts the job, token %d, its clock says %s", sid, w.tokens, clock(w.clock(sid)))
+	w.now += pick[int64](w, 0, 1, 2, 50)
+}
+
+// leave has nobody own the job for a while.
+func (w *world) leave(d int64) {
+	w.logf("nobody owns the job for %v", time.Duration(d)*time.Millisecond)
+	w.owner, w.adoptAt = nil, w.now+d
+}
+
+// progress ends the owner's run, and writes what came of it.
+func (w *world) progress() {
+	o := w.owner
+	h := o.active
+	if h == nil || w.now < h.endsAt {
+		return
+	}
+	if h.dies {
+		w.logf("%s kills %s", h.run.RunID, o.sid)
+		w.leave(w.downtime())
+		return
+	}
+	if !h.ended {
+		h.ended, h.outcome.Ended = true, time.UnixMilli(w.clock(o.sid))
+		w.logf("%s ends: %s", h.run.RunID, h.outcome.State)
+	}
+	if w.now < h.writesAt {
+		return
+	}
+	o.active = nil
+	if w.record.RunID != h.run.RunID || !w.record.Open() {
+		w.logf("the result of %s comes too late", h.run.RunID)
+		return
+	}
+	job := w.job()
+	broken := job
+	w.mutant.onJob(&broken)
+	plan := ledger.End(broken, w.record, h.outcome)
+	w.mutant.onEnd(&plan)
+	w.check.ended(job, h, plan)
+	w.apply(plan, w.clock(o.sid))
+}
+
+// decide asks for plans and carries them out until there is nothing to do.
+func (w *world) decide() {
+	for n := 0; w.owner != nil && w.failure == ""; n++ {
+		if n == 8 {
+			w.failf("(8) does not settle")
+		}
+		v := w.view()
+		broken := v
+		w.mutant.onView(&broken)
+		plan := ledger.Next(broken)
+		w.mutant.onPlan(v, &plan)
+		if !w.mutant.unjudged {
+			w.check.judge(v, plan)
+		}
+		if !plan.Change {
+			w.await(plan.Wake)
+			w.check.settled(v)
+			return
+		}
+		if !w.quiet && w.percent(0.2) {
+			w.logf("the change of %s is lost: %s", w.owner.sid, say(w.record, plan))
+			w.leave(pick[int64](w, 0, 0, 3000))
+			return
+		}
+		w.apply(plan, v.Now.UnixMilli())
+		if plan.Opens {
+			w.begin(plan.Record.Run)
+		}
+	}
+}
+
+// await sets the alarm: a moment after the next tick, or at the time of a plan.
+func (w *world) await(wake time.Time) {
+	o := w.owner
+	now := w.clock(o.sid)
+	o.alarm = w.now + 3_600_000
+	if next := w.schedule().Next(time.UnixMilli(now)); !next.IsZero() {
+		o.alarm = w.now + next.UnixMilli() - now
+		if w.percent(w.lateness) {
+			o.alarm += pick(w, w.upTo(5), w.upTo(100), w.upTo(3000))
+		}
+	}
+	if !wake.IsZero() {
+		o.alarm = min(o.alarm, w.now+wake.UnixMilli()-now)
+	}
+}
+
+// apply writes a plan; clock is that of its writer.
+func (w *world) apply(p ledger.Plan, clock int64) {
+	if w.tracing {
+		w.logf("  %s", say(w.record, p))
+	}
+	w.check.applied(p, clock)
+	w.record = p.Record
+	if w.percent(1) {
+		read, err := zkrec.ParseTick(p.Record.Encode())
+		read.Schema = 0
+		if err != nil || read != w.record {
+			w.failf("(7) the record is %+v, and %+v when it was read: %v", w.record, read, err)
+		}
+	}
+	if p.Request == "" {
+		return
+	}
+	for i, r := range w.requests {
+		if r.ID == p.Request {
+			w.requests = append(w.requests[:i:i], w.requests[i+1:]...)
+			return
+		}
+	}
+}
+
+// begin starts a run.
+func (w *world) begin(run zkrec.Run) {
+	if !w.quiet && w.percent(0.2) {
+		w.logf("%s dies before it starts %s", w.owner.sid, run.RunID)
+		w.leave(w.downtime())
+		return
+	}
+	h := &handler{run: run, endsAt: w.now + w.duration()}
+	h.writesAt = h.endsAt + pick[int64](w, 0, 0, 1, 20)
+	h.outcome.State = zkrec.RunOK
+	switch {
+	case w.quiet:
+	case w.percent(w.failing):
+		h.outcome = ledger.Outcome{State: pick(w, zkrec.RunFailed, zkrec.RunTimedOut), Error: "it failed", Final: w.percent(5)}
+	case w.percent(w.interrupting):
+		h.outcome = ledger.Outcome{State: zkrec.RunInterrupted, Error: "stopped", Final: w.percent(50)}
+	case w.percent(w.killing):
+		h.dies = true
+	case w.percent(1):
+		h.writesAt += w.upTo(3 * w.period())
+	}
+	if w.owner.active != nil {
+		w.failf("(4) %s begins while %s goes on", run.RunID, w.owner.active.run.RunID)
+	}
+	w.owner.active = h
+	w.check.started(h)
+}
