@@ -35,6 +35,14 @@ func (v View) pauseEnds() time.Time {
 func before(t time.Time) time.Time { return t.Add(-time.Nanosecond) }
 func after(t time.Time) time.Time  { return t.Add(time.Nanosecond) }
 
+// first is the first tick that has come and is not accounted for, or zero.
+func (v View) first() time.Time {
+	if t := v.Schedule.Next(v.base()); !t.After(v.Now) {
+		return t
+	}
+	return time.Time{}
+}
+
 // due judges the ticks that have come since the last that is accounted for. It
 // opens the first of those that are to be run, and records those before it; or
 // records all when none is.
@@ -42,25 +50,24 @@ func (v View) due() (plan Plan) {
 	if plan = v.formerMissed(); plan.Change {
 		return plan
 	}
-	if plan = v.overlapping(); plan.Change {
-		return plan
-	}
-	base := v.base()
-	first := v.Schedule.Next(base)
-	if first.IsZero() || first.After(v.Now) {
+	first := v.first()
+	if first.IsZero() {
 		return Plan{}
+	}
+	if plan = v.overlapping(first); plan.Change {
+		return plan
 	}
 	last := first
 	if second := v.Schedule.Next(first); !second.IsZero() && !second.After(v.Now) {
 		last = v.Schedule.Prev(after(v.Now))
 	}
-	run := v.runnable(base, last)
+	run := v.runnable(first, last)
 	if run.IsZero() {
-		return v.pass(last, v.rows(base, last))
+		return v.pass(last, v.rows(v.base(), last))
 	}
 	plan = v.pass(run, nil)
 	if run.After(first) {
-		plan.Entries = v.rows(base, before(run))
+		plan.Entries = v.rows(v.base(), before(run))
 	}
 	v.open(&plan, zkrec.Run{Tick: run.UnixMilli(), Attempt: 1})
 	return plan
@@ -75,18 +82,13 @@ func (v View) pass(through time.Time, entries []Entry) Plan {
 	return plan
 }
 
-// ticked reports whether a tick has come that is not accounted for.
-func (v View) ticked() bool {
-	first := v.Schedule.Next(v.base())
-	return !first.IsZero() && !first.After(v.Now) || v.formerMissed().Change
-}
-
-// runnable is the first tick after base and up to last that is to be run; zero
-// when none is. It goes back from the last, because how many are run counts
-// from there.
-func (v View) runnable(base, last time.Time) (run time.Time) {
+// runnable is the first tick from first to last that is to be run; zero when
+// none is. It goes back from the last, because how many are run counts from
+// there.
+func (v View) runnable(first, last time.Time) (run time.Time) {
 	grace := time.Duration(v.Policy.MisfireGrace)
-	for t, n := last, 0; t.After(base) && n < zkrec.MaxMisfires; t, n = v.Schedule.Prev(t), n+1 {
+	t := last
+	for range zkrec.MaxMisfires {
 		late := v.Now.Sub(t)
 		if grace > 0 && late > grace {
 			break
@@ -103,6 +105,10 @@ func (v View) runnable(base, last time.Time) (run time.Time) {
 		if policy == zkrec.MisfireAll || policy == zkrec.MisfireOnce && run.IsZero() {
 			run = t
 		}
+		if !t.After(first) {
+			break
+		}
+		t = v.Schedule.Prev(t)
 	}
 	return run
 }
@@ -120,14 +126,13 @@ func (v View) overlapped(t time.Time) bool {
 	return r.Token == v.Token && r.SID == v.SID && ms > r.Started && (r.Open() || ms <= r.Ended)
 }
 
-// overlapping records the ticks that are skipped because they came during the
-// owner's last run, whether it goes on or has ended meanwhile: a run that ends
-// a moment after a tick, or before its owner has noticed the tick, makes no
-// difference. When older ticks wait, those during the run are judged together
-// with them.
-func (v View) overlapping() Plan {
-	first := v.Schedule.Next(v.base())
-	if v.Policy.Overlap != zkrec.OverlapSkip || first.IsZero() || first.After(v.Now) || !v.overlapped(first) {
+// overlapping records the ticks from first on that are skipped because they
+// came during the owner's last run, whether it goes on or has ended meanwhile:
+// a run that ends a moment after a tick, or before its owner has noticed the
+// tick, makes no difference. When older ticks wait, those during the run are
+// judged together with them.
+func (v View) overlapping(first time.Time) Plan {
+	if v.Policy.Overlap != zkrec.OverlapSkip || !v.overlapped(first) {
 		return Plan{}
 	}
 	until := v.Now

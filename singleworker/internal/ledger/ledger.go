@@ -146,7 +146,10 @@ func (v View) overlap() Plan {
 	if plan := v.formerMissed(); plan.Change {
 		return plan
 	}
-	return v.overlapping()
+	if first := v.first(); !first.IsZero() {
+		return v.overlapping(first)
+	}
+	return Plan{}
 }
 
 // abandoned deals with a run whose owner is gone without a result.
@@ -215,7 +218,7 @@ func (v View) again() (plan Plan, decided bool) {
 			return Plan{Change: true, Record: r, Request: v.asked(r.Run)}, true
 		}
 	case zkrec.AgainRetry:
-		if v.ticked() {
+		if !v.first().IsZero() || v.formerMissed().Change {
 			return Plan{}, false // the next tick takes its place
 		}
 	}
