@@ -54,7 +54,7 @@ func (c *Coordinator) prepare(t *tickNode, w *tickWrite) *change {
 	ch.stored.record = cm.To
 	ch.record = ch.add(changesRecord, zkconn.SetOp(c.tree.Tick(t.job), cm.To.Encode(), t.version))
 	if len(cm.Entries) > 0 {
-		ch.history = t.history.Add(cm.Entries...)
+		ch.history = t.history.Add(cm.From.Through, cm.Entries...)
 		ch.hist = ch.add(changesRecord, zkconn.SetOp(c.tree.History(t.job), ch.history.Encode(), t.historyVersion))
 	}
 	if cm.Request != "" {

@@ -19,6 +19,8 @@ type evidence struct {
 	rights  []swtest.Right
 	hooks   []adoption // what OnOwned was told
 	forced  []forced
+	// unrecorded are the runs whose results OnRunEnd called unrecorded.
+	unrecorded map[string]bool
 }
 
 // adoption is an owner record that names an instance.
@@ -66,18 +68,20 @@ type reign struct {
 type ledger struct {
 	evidence
 
-	model  *swtest.Model
-	reigns map[string][]*reign // by job, in order
-	last   map[string]zkrec.Tick
-	seen   map[string]bool // run ids
-	found  []violation
+	model    *swtest.Model
+	reigns   map[string][]*reign // by job, in order
+	seen     map[string]bool     // run ids
+	accounts map[string]*account // of the jobs that there are
+	closed   []*account          // of the others
+	found    []violation
+	ticks    int // that are accounted for
 }
 
-// check verifies the properties 1 to 4.
-func check(e evidence) []violation {
+// check verifies the properties 1 to 4, and 8.
+func check(e evidence) (found []violation, ticks int) {
 	l := &ledger{
 		evidence: e, model: swtest.NewModel(e.tree), reigns: make(map[string][]*reign),
-		last: make(map[string]zkrec.Tick), seen: make(map[string]bool),
+		seen: make(map[string]bool), accounts: make(map[string]*account),
 	}
 	for k := range e.log {
 		if e.log[k].Code == zkdev.OK {
@@ -96,7 +100,8 @@ func check(e evidence) []violation {
 			l.violatef(4, a.job, a.at, "OnOwned of %s has token %d, which the log does not give it", a.sid, a.token)
 		}
 	}
-	return l.found
+	l.checkAccounts()
+	return l.found, l.ticks
 }
 
 func (l *ledger) violatef(property int, job string, at time.Time, format string, args ...any) {
@@ -112,7 +117,7 @@ func (l *ledger) apply(txn *zkdev.Txn) {
 	}
 	if before != nil && node == swtest.NodeJob && txn.Op == zkdev.OpDelete {
 		l.endReign(job, txn, true)
-		delete(l.last, job) // a job that is submitted again has ticks of its own
+		l.closeAccount(job) // a job that is submitted again has ticks of its own
 	}
 	l.model.Apply(*txn)
 	j := l.model.Jobs[job]
@@ -132,8 +137,12 @@ func (l *ledger) apply(txn *zkdev.Txn) {
 		if r := l.current(job); r != nil && r.sid == rest {
 			r.beats = append(r.beats, txn.Time)
 		}
+	case node == swtest.NodeJob:
+		l.openAccount(job, txn, j.Spec)
 	case node == swtest.NodeTick && txn.Op == zkdev.OpSetData:
 		l.checkTick(job, txn, j.Tick)
+	case node == swtest.NodeHistory && txn.Op == zkdev.OpSetData:
+		l.accounts[job].written(j.History)
 	}
 }
 
@@ -161,22 +170,38 @@ func (l *ledger) reignOf(job string, token int64) *reign {
 	return nil
 }
 
-// checkTick verifies a claim, or a result on top of its claim.
+// checkTick verifies a claim, or another change of what the last one says.
 func (l *ledger) checkTick(job string, txn *zkdev.Txn, rec zkrec.Tick) {
-	last := l.last[job]
-	l.last[job] = rec
-	if rec.State != zkrec.RunRunning {
-		if rec.RunID != last.RunID {
-			l.violatef(2, job, txn.Time, "the result of run %s replaces the claim of %s", rec.RunID, last.RunID)
-		}
-		return
+	acc := l.accounts[job]
+	last := acc.record
+	acc.record = rec
+	if rec.Through < last.Through {
+		l.violatef(8, job, txn.Time, "%s takes the line back from %s to %s", rec.SID, clockMs(last.Through), clockMs(rec.Through))
 	}
-	tick := time.UnixMilli(rec.Tick)
+	switch {
+	case rec.RunID != last.RunID && !rec.Open():
+		l.violatef(2, job, txn.Time, "the result of run %s replaces the claim of %s", rec.RunID, last.RunID)
+		return
+	case rec.RunID != last.RunID:
+		l.checkClaim(job, txn, last, rec)
+	case rec.Open() && (!last.Open() || rec == last):
+		l.violatef(2, job, txn.Time, "run %s claims a second time, now %s", rec.RunID, clockMs(rec.Tick))
+	case rec.Attempt != last.Attempt || rec.Tick != last.Tick || rec.Token != last.Token:
+		l.violatef(2, job, txn.Time, "run %s claims something else, now %s", rec.RunID, clockMs(rec.Tick))
+	}
+}
+
+// checkClaim verifies a record that opens a run.
+func (l *ledger) checkClaim(job string, txn *zkdev.Txn, last, rec zkrec.Tick) {
+	again := rec.Tick == last.Tick && rec.Manual == last.Manual && rec.Attempt == last.Attempt+1 &&
+		(last.Open() || last.Again != "")
+	first := rec.Manual != "" || rec.Tick > last.Through && rec.Tick == rec.Through
 	switch {
 	case l.seen[rec.RunID]:
-		l.violatef(2, job, txn.Time, "run %s claims a second time, now %s", rec.RunID, clock(tick))
-	case rec.Tick <= last.Tick:
-		l.violatef(2, job, txn.Time, "%s claims %s after %s was claimed by %s", rec.SID, clock(tick), clock(time.UnixMilli(last.Tick)), last.SID)
+		l.violatef(2, job, txn.Time, "run %s claims a second time, now %s", rec.RunID, clockMs(rec.Tick))
+	case !again && (!first || rec.Attempt != 1):
+		l.violatef(2, job, txn.Time, "%s claims %s, attempt %d, after %s, attempt %d, was claimed by %s: %s", rec.SID,
+			clockMs(rec.Tick), rec.Attempt, clockMs(last.Tick), last.Attempt, last.SID, last.State)
 	}
 	l.seen[rec.RunID] = true
 	if rec.Token < last.Token {
@@ -184,7 +209,7 @@ func (l *ledger) checkTick(job string, txn *zkdev.Txn, rec zkrec.Tick) {
 	}
 	r := l.current(job)
 	if r == nil || r.token != rec.Token || r.sid != rec.SID {
-		l.violatef(3, job, txn.Time, "%s claims %s with token %d and is not the owner: %s", rec.SID, clock(tick), rec.Token, describe(r))
+		l.violatef(3, job, txn.Time, "%s claims %s with token %d and is not the owner: %s", rec.SID, clockMs(rec.Tick), rec.Token, describe(r))
 		return
 	}
 	r.tick[rec.RunID], r.recs[rec.RunID] = txn, &rec

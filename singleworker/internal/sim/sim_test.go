@@ -57,7 +57,11 @@ var (
 //  7. nothing is left. When the shares have been even, the server has the sessions and the ephemeral nodes
 //     of those who live and no others, and no heartbeat that no record backs; after an orderly end it has no
 //     session, no instance node and no heartbeat, and no goroutine runs (the bubble would not end).
-//     Registrations of killed instances are known to stay.
+//     Registrations of killed instances are known to stay;
+//  8. every tick is accounted for: as far as a job's record goes, each tick of its schedule either stands
+//     in one row of ticks that were not run, or was run, its attempts counted from 1 with one entry
+//     each, of which the last says what became of it; and the history says of each run
+//     what its handler returned, or that its owner was gone.
 //
 // The faults of a seed, and their virtual times, are always the same as long as the group
 // answers at the same times. The order of events within an instant is the
@@ -76,6 +80,7 @@ func TestSimulation(t *testing.T) {
 	t.Logf("after the faults: owned within %.2f, even within %.2f of the time allowed; %d seeds took longer than a session, a sync period and a tick",
 		total.owned, total.even, total.slower)
 	t.Logf("seeds: %d", total.seeds)
+	t.Logf("ticks accounted for: %d", total.ticks)
 	t.Logf("virtual hours: %.1f", total.virtual.Hours())
 	t.Logf("violations: %d", total.violations)
 }
@@ -83,6 +88,7 @@ func TestSimulation(t *testing.T) {
 // totals is what many seeds came to.
 type totals struct {
 	seeds, runs, txns, violations int
+	ticks                         int // that are accounted for
 	slower                        int // seeds in which a job was not owned a session, a sync period and a tick after the faults
 	virtual                       time.Duration
 	owned, even                   float64 // the worst, as part of the time allowed
@@ -135,6 +141,7 @@ func simulate(t *testing.T, seeds int, base uint64, noise time.Duration) totals 
 func (sum *totals) add(w *world) {
 	sum.seeds++
 	sum.runs += len(w.cluster.Runs())
+	sum.ticks += w.ticks
 	sum.txns += len(w.cluster.Server.Log())
 	sum.violations += len(w.found)
 	sum.virtual += time.Since(w.begun)

@@ -64,6 +64,9 @@ type world struct {
 	found    []violation
 	late     time.Time // when the last of what is late comes
 
+	unrecorded map[string]bool // ids of runs
+	ticks      int             // that are accounted for
+
 	owned, even time.Duration // how long after the noise that was not so
 }
 
@@ -195,6 +198,11 @@ func (w *world) start(name string) {
 			defer w.mu.Unlock()
 			w.hooks = append(w.hooks, adoption{o.Job, name, o.Token, time.Now()})
 		}
+		cfg.Hooks.OnRunEnd = func(r singleworker.RunResult) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			note(&w.unrecorded, r)
+		}
 	}
 	if w.breach != nil {
 		setup.Dial = w.breach.dial
@@ -256,10 +264,11 @@ func (w *world) run() {
 	w.silence()
 	w.settle()
 	w.end()
-	w.found = append(w.found, check(evidence{
+	found, ticks := check(evidence{
 		tree: w.cluster.Tree(), session: w.Session, log: w.cluster.Server.Log(), runs: w.cluster.Runs(),
-		rights: w.cluster.Rights(), hooks: w.hooks, forced: w.forced,
-	})...)
+		rights: w.cluster.Rights(), hooks: w.hooks, forced: w.forced, unrecorded: w.unrecorded,
+	})
+	w.found, w.ticks = append(w.found, found...), ticks
 }
 
 // silence ends the noise: what is broken mends, and who leaves has left.

@@ -37,7 +37,9 @@ type Job struct {
 	Since      time.Time
 	Version    int32 // of the owner record
 	Beats      map[string]time.Time
+	Spec       zkrec.Spec // with Since set
 	Tick       zkrec.Tick
+	History    zkrec.History
 	Registered map[string]bool
 }
 
@@ -87,6 +89,7 @@ const (
 	NodeRegister = "register"
 	NodeAlive    = "alive"
 	NodeTick     = "tick"
+	NodeHistory  = "history"
 )
 
 func (m *Model) written(txn zkdev.Txn) {
@@ -109,11 +112,15 @@ func (m *Model) written(txn zkdev.Txn) {
 		m.Jobs[job] = &Job{
 			Name: job, Born: txn.Zxid, Beats: make(map[string]time.Time), Registered: make(map[string]bool),
 		}
+		j = m.Jobs[job]
 	}
 	if j == nil {
 		return
 	}
 	switch {
+	case node == NodeJob:
+		j.Spec, _ = zkrec.ParseSpec(txn.Data)
+		j.Spec.Since = j.Spec.SinceOr(txn.Time)
 	case node == NodeAlive && rest == "":
 		j.Owner, _ = zkrec.ParseOwner(txn.Data)
 		j.Token, j.Since, j.Version = txn.Zxid, txn.Time, txn.Version
@@ -121,6 +128,8 @@ func (m *Model) written(txn zkdev.Txn) {
 		j.Beats[rest] = txn.Time
 	case node == NodeTick:
 		j.Tick, _ = zkrec.ParseTick(txn.Data)
+	case node == NodeHistory:
+		j.History, _ = zkrec.ParseHistory(txn.Data)
 	case node == NodeRegister && rest != "":
 		j.Registered[rest] = true
 	}

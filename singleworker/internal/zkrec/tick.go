@@ -136,26 +136,32 @@ type History struct {
 // MaxRecordBytes.
 const MaxHistory = 20
 
-// Add returns h with entries added. Rows of ticks that were not run for the
-// same reason are joined when nothing lies between them.
-func (h History) Add(entries ...Entry) History {
+// Add returns h with entries added to a record whose Through was as given. A
+// row of ticks that were not run goes on with the last entry if that is of the
+// same kind and reaches to where the row begins.
+func (h History) Add(through int64, entries ...Entry) History {
 	all := append([]Entry(nil), h.Entries...)
 	for _, e := range entries {
 		e.Error = CutError(e.Error)
-		if n := len(all) - 1; n >= 0 && joins(all[n], e) {
+		n := len(all) - 1
+		if n >= 0 && all[n].goesOn(e) && all[n].Last() == through {
 			all[n].Count = min(all[n].Ticks()+e.Ticks(), MaxCount)
 			all[n].To, all[n].Ended = e.Last(), e.Ended
-			continue
+		} else {
+			all = append(all, e)
 		}
-		all = append(all, e)
+		if e.RunID == "" {
+			through = e.Last()
+		}
 	}
 	h.Entries = all[max(0, len(all)-MaxHistory):]
 	return h
 }
 
-func joins(last, e Entry) bool {
-	return last.RunID == "" && e.RunID == "" && last.Last() < e.Tick &&
-		last.State == e.State && last.Reason == e.Reason && last.SID == e.SID && last.Token == e.Token
+// goesOn reports whether next is a row of the same kind as e.
+func (e Entry) goesOn(next Entry) bool {
+	return e.RunID == "" && next.RunID == "" && e.State == next.State && e.Reason == next.Reason &&
+		e.SID == next.SID && e.Token == next.Token
 }
 
 // Amend returns h with the entry of e's run replaced by e; ok is false when
