@@ -154,14 +154,25 @@ func (s *scene) passOver(owner *swtest.Instance, d time.Duration) {
 // lateClaim has a's claim under way while a hand deletes a's instance node, so that b owns
 // the job when the claim arrives: it must be refused because of the owner record's version.
 func lateClaim(s *scene, b *breach) {
+	owner, _ := s.begin(b, &breach{})
+	s.delayClaim(owner)
+}
+
+// lateClaimOfAQuietJob is the same, and b has changed nothing of the job's ticks meanwhile.
+func lateClaimOfAQuietJob(s *scene, b *breach) {
 	owner, taker := s.begin(b, &breach{})
-	var held sync.Once // b's first claim comes later, or it would move the record's version on
+	var held sync.Once
 	s.onMulti(taker, func(r *zkdev.Request) (action zkdev.Action) {
 		if has(r, zkdev.OpSetData, "/tick") {
 			held.Do(func() { action = zkdev.Delay(session * 3 / 4) })
 		}
 		return action
 	})
+	s.delayClaim(owner)
+}
+
+// delayClaim has the next claim of a, the owner, arrive when a does not own the job any more.
+func (s *scene) delayClaim(owner *swtest.Instance) {
 	claiming := make(chan struct{})
 	var once sync.Once
 	s.onMulti(owner, func(r *zkdev.Request) (action zkdev.Action) {
@@ -242,7 +253,7 @@ func TestBreaches(t *testing.T) {
 		{"takeover without the heartbeat's version", silentOwner, "* * * * * ?", breach{check: blind(zkdev.OpDelete, "/alive/a")}, 1},
 		{"adoption without the owner record's version", lateAdoption, "* * * * * ?", breach{check: blind(zkdev.OpSetData, "/alive")}, 1},
 		{"a lease that outlives the session", lostOwner, "* * * * * ?", breach{granted: 4 * session}, 1},
-		{"claim without a check of the owner", lateClaim, "0 * * * * ?", breach{check: claim}, 3},
+		{"claim without a check of the owner", lateClaimOfAQuietJob, "0 * * * * ?", breach{check: claim}, 3},
 		{"claim without any check", lateClaim, "*/2 * * * * ?", breach{
 			check: func(op zkdev.Op, path string, version int32) (string, int32) {
 				path, version = claim(op, path, version)
