@@ -119,11 +119,14 @@ func (v View) queued(t time.Time) bool {
 	return v.Policy.Overlap == zkrec.OverlapQueue && v.overlapped(t)
 }
 
-// overlapped reports whether t came while the last run of this owner went on.
+// overlapped reports whether t came while the last run of this owner went on:
+// the one under its token, or one of an earlier token that it has not got rid
+// of yet.
 func (v View) overlapped(t time.Time) bool {
 	r := v.Record.Run
 	ms := t.UnixMilli()
-	return r.Token == v.Token && r.SID == v.SID && ms > r.Started && (r.Open() || ms <= r.Ended)
+	own := r.SID == v.SID && (r.Token == v.Token || r.RunID == v.Active)
+	return own && ms > r.Started && (r.Open() || ms <= r.Ended)
 }
 
 // overlapping records the ticks from first on that are skipped because they
