@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,46 +16,66 @@ import (
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/internal/grant"
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
 const grace = 30 * time.Second
 
-// world is a runner, what it asks for and what it reports, in virtual time.
+// world is a runner, what keeps its records, and what it reports, in virtual time.
 type world struct {
 	t      *testing.T
+	keeper *keeper
+	clock  *grant.Clock
 	book   *grant.Book
 	runner *Runner
+	token  int64      // of the last grant
 	ended  chan error // what Run returned
+	log    *logBuffer
 
-	claim   func(Claim) error // nil: every claim stands
-	skipped func()            // called by Skipped, in the loop
+	recorded func() // called by Recorded, in the loop
 
-	mu       sync.Mutex
-	claims   []Claim
-	starts   []Claim
-	results  []Result // that Observer was told
-	finished []Result // that Claimer was told
-	skips    []skip
+	mu      sync.Mutex
+	starts  []Run
+	results []Result
+	entries []ledger.Entry // that Observer was told
 }
 
-type skip struct {
-	job  string
-	tick time.Time
-	err  error
-}
-
-var (
-	_ Claimer  = (*world)(nil)
-	_ Observer = (*world)(nil)
-)
+var _ Observer = (*world)(nil)
 
 // newWorld returns a world in the bubble of t, which fails the test when a goroutine is
-// left behind.
+// left behind, or when the account of a job's ticks is not complete at the end.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, book: grant.NewBook(grant.NewClock()), ended: make(chan error, 1)}
-	w.runner = New(Config{Claimer: w, Observer: w, Grace: grace, Logger: slog.New(slog.DiscardHandler)})
+	return newKeeper(t).world("a", 7)
+}
+
+// world returns one more instance with the same records; the token of its first grant is given.
+func (k *keeper) world(sid string, token int64) *world {
+	w := &world{t: k.t, keeper: k, clock: grant.NewClock(), token: token - 1, ended: make(chan error, 1), log: &logBuffer{}}
+	w.book = grant.NewBook(w.clock)
+	w.runner = New(Config{
+		InstanceID: sid, Keeper: k, Observer: w, Grace: grace, Logger: slog.New(slog.NewTextHandler(w.log, nil)),
+	})
 	return w
+}
+
+// logBuffer keeps what was logged.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
 
 // run starts the runner; its end is awaited with stop, or by the test itself.
@@ -78,16 +99,44 @@ func (w *world) stop() {
 	}
 }
 
-// job is a job that is owned for ever, under token 7.
-func (w *world) job(name, schedule string, handle func(ctx context.Context, c Claim) error) Job {
+// job is a job that is adopted now, under a new token, and owned for ever; its schedule
+// takes effect now, unless it has before.
+func (w *world) job(name, schedule string, handle func(ctx context.Context, r Run) error) Job {
 	w.t.Helper()
 	if handle == nil {
-		handle = func(context.Context, Claim) error { return nil }
+		handle = func(context.Context, Run) error { return nil }
 	}
-	return Job{
-		Name: name, Schedule: parse(w.t, schedule, time.UTC), Handle: handle,
-		Grant: w.book.Open(lease.Slot(name), 7, 1<<62),
+	w.token++
+	j := Job{
+		Name: name, Handle: handle, Since: time.Now(),
+		Job:   ledger.Job{Schedule: parse(w.t, schedule, time.UTC), Since: time.Now()},
+		Grant: w.book.Open(lease.Slot(name), w.token, 1<<62),
 	}
+	w.keeper.change(name, func(k *kept) { k.grant, j.Record = j.Grant, k.record })
+	return j
+}
+
+// own has the runner own a job.
+func (w *world) own(j Job) {
+	w.keeper.own(j)
+	w.runner.Own(j)
+}
+
+// lose ends an ownership.
+func (w *world) lose(name string, cause error) {
+	w.keeper.change(name, func(k *kept) { k.grant = nil })
+	w.book.Close(lease.Slot(name), cause)
+	w.runner.Disown(name)
+}
+
+// request has an operator ask for something.
+func (w *world) request(name string, requests ...Request) {
+	w.keeper.change(name, func(k *kept) {
+		for _, r := range requests {
+			k.requests = append(k.requests, r.ID)
+		}
+	})
+	w.runner.Requested(name, requests)
 }
 
 // runJob starts the runner and has it own a job of that schedule.
@@ -115,27 +164,10 @@ func parse(t *testing.T, text string, loc *time.Location) *cronexpr.Schedule {
 	return schedule
 }
 
-func (w *world) Claim(c Claim) error {
-	w.mu.Lock()
-	w.claims = append(w.claims, c)
-	w.mu.Unlock()
-	if w.claim != nil {
-		return w.claim(c)
-	}
-	return nil
-}
-
-func (w *world) Finish(r Result) error {
+func (w *world) Started(r Run) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.finished = append(w.finished, r)
-	return errors.New("not recorded") // which changes nothing here
-}
-
-func (w *world) Started(c Claim) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.starts = append(w.starts, c)
+	w.starts = append(w.starts, r)
 }
 
 func (w *world) Ended(r Result) {
@@ -144,12 +176,12 @@ func (w *world) Ended(r Result) {
 	w.results = append(w.results, r)
 }
 
-func (w *world) Skipped(job string, tick time.Time, err error) {
+func (w *world) Recorded(_ string, entries []ledger.Entry) {
 	w.mu.Lock()
-	w.skips = append(w.skips, skip{job, tick, err})
+	w.entries = append(w.entries, entries...)
 	w.mu.Unlock()
-	if w.skipped != nil {
-		w.skipped()
+	if w.recorded != nil {
+		w.recorded()
 	}
 }
 
@@ -157,13 +189,13 @@ func (w *world) Skipped(job string, tick time.Time, err error) {
 func (w *world) ticks() (ticks, at []time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, c := range w.starts {
-		ticks, at = append(ticks, c.Tick), append(at, c.Started)
+	for _, r := range w.starts {
+		ticks, at = append(ticks, r.Tick), append(at, r.Started)
 	}
 	return ticks, at
 }
 
-// wantOnTime expects exactly these ticks, each at its time.
+// wantOnTime expects exactly these ticks to have been run, each at its time.
 func (w *world) wantOnTime(want ...time.Time) {
 	w.t.Helper()
 	same := func(a, b time.Time) bool { return a.Equal(b) }
@@ -200,33 +232,79 @@ func (w *world) reported() []Result {
 	return slices.Clone(w.results)
 }
 
-// wantResult expects that one run has ended, in that state.
+// wantResult expects that one run has ended, in that state, and is recorded so.
 func (w *world) wantResult(state string, cause error) Result {
 	w.t.Helper()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.results) != 1 || len(w.finished) != 1 {
-		w.t.Fatalf("%d results reported, %d recorded; want one", len(w.results), len(w.finished))
+	results := w.reported()
+	if len(results) != 1 {
+		w.t.Fatalf("%d results reported, want one: %+v", len(results), results)
 	}
-	r := w.results[0]
-	if r.State != state || !errors.Is(r.Err, cause) || r != w.finished[0] {
-		w.t.Errorf("reported %s (%v), recorded %s (%v); want %s (%v)",
-			r.State, r.Err, w.finished[0].State, w.finished[0].Err, state, cause)
+	r := results[0]
+	if r.State != state || !errors.Is(r.Err, cause) || r.Unrecorded != nil {
+		w.t.Errorf("reported %s (%v, unrecorded: %v); want %s (%v)", r.State, r.Err, r.Unrecorded, state, cause)
+	}
+	of := func(e ledger.Entry) bool { return e.RunID == r.RunID }
+	history := w.keeper.read(r.Job).history
+	if i := slices.IndexFunc(history, of); i < 0 || history[i].State != state || history[i].Ended != r.Ended.UnixMilli() {
+		w.t.Errorf("history %+v; want the run in it, %s", history, state)
 	}
 	return r
 }
 
-// wantSkips expects exactly these ticks to be reported as not run.
-func (w *world) wantSkips(want ...skip) {
+// wantHistory expects a job's history, each entry as line writes it, and the observer to have
+// been told the same.
+func (w *world) wantHistory(name string, want ...string) {
 	w.t.Helper()
-	same := func(a, b skip) bool { return a.job == b.job && a.tick.Equal(b.tick) && errors.Is(a.err, b.err) }
-	if !slices.EqualFunc(w.skips, want, same) {
-		w.t.Errorf("skipped\n  %v\nwant\n  %v", w.skips, want)
+	if got := lines(w.keeper.read(name).history); !slices.Equal(got, want) {
+		w.t.Errorf("history of %s\n  %s\nwant\n  %s", name, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 	}
 }
 
+// midnight is when the clock of a bubble begins.
+var midnight = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func after(d time.Duration) time.Time { return midnight.Add(d) }
+
+// lines writes entries down: "tick at when: what", with the times since midnight.
+func lines(entries []ledger.Entry) (text []string) {
+	ms := func(t int64) time.Duration { return time.UnixMilli(t).Sub(midnight) }
+	for _, e := range entries {
+		var line string
+		switch {
+		case e.RunID == "":
+			line = fmt.Sprintf("%v: %s %s", ms(e.Tick), e.State, e.Reason)
+			if e.Count > 0 {
+				line = fmt.Sprintf("%v to %v: %d %s %s", ms(e.Tick), ms(e.To), e.Count, e.State, e.Reason)
+			}
+		case e.Manual != "":
+			line = fmt.Sprintf("%s at %v: %s", e.Manual, ms(e.Started), e.State)
+		default:
+			line = fmt.Sprintf("%v at %v: %s", ms(e.Tick), ms(e.Started), e.State)
+		}
+		if e.Attempt > 1 {
+			line += fmt.Sprintf(", attempt %d", e.Attempt)
+		}
+		text = append(text, line)
+	}
+	return text
+}
+
 // untilEnd is a handler that ends with its context.
-func untilEnd(ctx context.Context, _ Claim) error {
+func untilEnd(ctx context.Context, _ Run) error {
 	<-ctx.Done()
 	return ctx.Err()
+}
+
+// working is a handler that takes so long.
+func working(d time.Duration) func(context.Context, Run) error {
+	return func(context.Context, Run) error {
+		time.Sleep(d)
+		return nil
+	}
+}
+
+// withPolicy returns j with another policy.
+func withPolicy(j Job, p zkrec.Policy) Job {
+	j.Policy = p
+	return j
 }

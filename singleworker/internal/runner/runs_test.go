@@ -11,24 +11,31 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/grant"
+	"github.com/swjobs/singleworker/singleworker/internal/ledger"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
 func TestRunThatSucceeds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		var got Claim
-		w.runJob("0 * * * * ?", func(ctx context.Context, c Claim) error {
-			got = c
+		var got Run
+		w.run(t.Context())
+		w.own(w.job("job", "0 * * * * ?", func(ctx context.Context, r Run) error {
+			got = r
 			time.Sleep(10 * time.Second)
 			return ctx.Err()
-		})
+		}))
 		pass(80 * time.Second)
 		w.stop()
 		r := w.wantResult(OK, nil)
-		if r.Claim != got || r.Claim != w.claims[0] || r.Ended.Sub(r.Started) != 10*time.Second || r.Err != nil {
-			t.Errorf("result %+v of claim %+v, handler was given %+v", r, w.claims[0], got)
+		if r.Run != got || r.Run != w.starts[0] || r.Ended.Sub(r.Started) != 10*time.Second || r.Err != nil {
+			t.Errorf("result %+v of run %+v, handler was given %+v", r, w.starts[0], got)
+		}
+		w.wantHistory("job", "1m0s at 1m0s: ok")
+		if got := lines(w.entries); !slices.Equal(got, []string{"1m0s at 1m0s: ok"}) {
+			t.Errorf("the observer was told of %q", got)
 		}
 	})
 }
@@ -38,7 +45,8 @@ func TestRunThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		boom := errors.New("boom")
-		w.runJob("0 * * * * ?", func(context.Context, Claim) error { return boom })
+		w.run(t.Context())
+		w.own(w.job("job", "0 * * * * ?", func(context.Context, Run) error { return boom }))
 		pass(80 * time.Second)
 		w.stop()
 		w.wantResult(Failed, boom)
@@ -49,8 +57,8 @@ func TestRunThatPanics(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		midnight := time.Now()
-		w.runJob("0 * * * * ?", func(context.Context, Claim) error { panic("glass") })
+		w.run(t.Context())
+		w.own(w.job("job", "0 * * * * ?", func(context.Context, Run) error { panic("glass") }))
 		pass(80 * time.Second)
 		var p *task.PanicError
 		results := w.reported()
@@ -60,9 +68,12 @@ func TestRunThatPanics(t *testing.T) {
 		if p.Value != "glass" || !strings.Contains(string(p.Stack), "runs_test.go") {
 			t.Errorf("panic %v with stack\n%s\nwant glass, and where it broke", p.Value, p.Stack)
 		}
+		if text := w.keeper.read("job").history[0].Error; !strings.HasPrefix(text, "handler panicked: glass\n") || !strings.Contains(text, "runs_test.go") {
+			t.Errorf("recorded %q, want the panic and where it was", text)
+		}
 		pass(time.Minute) // the process lives, and so does the job
 		w.stop()
-		w.wantOnTime(midnight.Add(time.Minute), midnight.Add(2*time.Minute))
+		w.wantOnTime(after(time.Minute), after(2*time.Minute))
 	})
 }
 
@@ -70,18 +81,17 @@ func TestTickIsSkippedWhileThePreviousRunGoesOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		midnight := time.Now()
 		w.run(t.Context())
-		w.runner.Own(w.job("slow", "0 * * * * ?", func(context.Context, Claim) error {
-			time.Sleep(150 * time.Second)
-			return nil
-		}))
+		w.own(w.job("slow", "0 * * * * ?", working(150*time.Second)))
 		pass(6*time.Minute + 31*time.Second)
 		w.stop()
-		w.wantOnTime(midnight.Add(time.Minute), midnight.Add(4*time.Minute))
-		w.wantSkips(
-			skip{"slow", midnight.Add(2 * time.Minute), ErrOverlap}, skip{"slow", midnight.Add(3 * time.Minute), ErrOverlap},
-			skip{"slow", midnight.Add(5 * time.Minute), ErrOverlap}, skip{"slow", midnight.Add(6 * time.Minute), ErrOverlap})
+		w.wantOnTime(after(time.Minute), after(4*time.Minute))
+		w.wantHistory("slow",
+			"2m0s: skipped overlap", "3m0s: skipped overlap", "1m0s at 1m0s: ok",
+			"5m0s: skipped overlap", "6m0s: skipped overlap", "4m0s at 4m0s: ok")
+		if got := lines(w.entries); !slices.Equal(got, lines(w.keeper.read("slow").history)) {
+			t.Errorf("the observer was told of %q", got)
+		}
 	})
 }
 
@@ -90,44 +100,67 @@ func TestOverlapOutlastsOwnership(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		midnight := time.Now()
 		w.run(t.Context())
 		release := make(chan struct{})
-		w.runner.Own(w.job("job", "0 * * * * ?", func(context.Context, Claim) error {
+		w.own(w.job("job", "0 * * * * ?", func(context.Context, Run) error {
 			<-release // ignores its context
 			return nil
 		}))
 		pass(70 * time.Second)
-		w.book.Close("job", grant.ErrLost)
-		w.runner.Disown("job")
-		w.runner.Own(w.job("job", "0 * * * * ?", nil))
+		w.lose("job", grant.ErrLost)
+		w.own(w.job("job", "0 * * * * ?", nil))
 		pass(time.Minute)
 		close(release)
 		pass(time.Minute)
 		w.stop()
-		w.wantOnTime(midnight.Add(time.Minute), midnight.Add(3*time.Minute))
-		w.wantSkips(skip{"job", midnight.Add(2 * time.Minute), ErrOverlap})
+		w.wantOnTime(after(time.Minute), after(3*time.Minute))
+		w.wantHistory("job", "2m0s: skipped overlap", "1m0s at 1m0s: ok", "3m0s at 3m0s: ok")
 	})
 }
 
+// Somebody else has claimed the tick: the record is not what the claim rests on.
+func TestTickThatAnotherHasClaimedIsNotRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(t.Context())
+		w.own(w.job("job", "0 * * * * ?", nil))
+		w.keeper.change("job", func(k *kept) {
+			tick := after(time.Minute).UnixMilli()
+			k.record = ledger.Record{Through: tick, Run: zkrec.Run{
+				Tick: tick, RunID: "theirs", SID: "b", Token: 99, Attempt: 1, State: OK, Ended: tick,
+			}}
+			k.history = []ledger.Entry{{Run: k.record.Run}}
+		})
+		pass(2*time.Minute + time.Second)
+		w.stop()
+		w.wantOnTime(after(2 * time.Minute))
+		w.wantResult(OK, nil) // of the second
+	})
+}
+
+// A claim that is refused is not run, and not forgotten either.
 func TestRefusedClaimIsNotRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		midnight := time.Now()
-		claimed := errors.New("claimed by another")
-		w.claim = func(c Claim) error {
-			if c.Tick.Equal(midnight.Add(time.Minute)) {
-				return claimed
+		w.keeper.pull = func(Commit) lever {
+			if time.Now().Before(after(3 * time.Minute)) {
+				return lever{refuse: errNotOwner}
 			}
-			return nil
+			return lever{}
 		}
-		w.runJob("0 * * * * ?", nil)
+		w.run(t.Context())
+		w.own(w.job("job", "0 * * * * ?", nil))
 		pass(2*time.Minute + time.Second)
+		w.wantOnTime() // nothing
+		if got := w.reported(); len(got) != 0 {
+			t.Errorf("reported %+v, want nothing of a run that never was", got)
+		}
+		pass(time.Minute)
 		w.stop()
-		w.wantOnTime(midnight.Add(2 * time.Minute))
-		w.wantResult(OK, nil) // of the second
-		w.wantSkips(skip{"job", midnight.Add(time.Minute), claimed})
+		w.wantOnTime(after(3 * time.Minute))
+		w.wantHistory("job", "1m0s to 2m0s: 2 missed stalled", "3m0s at 3m0s: ok")
 	})
 }
 
@@ -135,18 +168,17 @@ func TestSlowClaimDelaysNobodyElse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		midnight := time.Now()
-		w.claim = func(c Claim) error {
+		w.keeper.pull = func(c Commit) lever {
 			if c.Job == "slow" {
-				time.Sleep(10 * time.Minute) // ZooKeeper is away
+				return lever{delay: 10 * time.Minute} // ZooKeeper is away
 			}
-			return nil
+			return lever{}
 		}
 		w.run(t.Context())
-		w.runner.Own(w.job("slow", "0 0/30 * * * ?", nil))
-		w.runner.Own(w.job("job", "0 0/30 * * * ?", nil))
+		w.own(w.job("slow", "0 0/30 * * * ?", nil))
+		w.own(w.job("job", "0 0/30 * * * ?", nil))
 		pass(39 * time.Minute)
-		w.wantOnTime(midnight.Add(30 * time.Minute))
+		w.wantOnTime(after(30 * time.Minute))
 		pass(time.Minute)
 		w.stop()
 		if got := w.starts[len(w.starts)-1]; got.Job != "slow" || len(w.starts) != 2 {
@@ -161,11 +193,12 @@ func TestLeaseThatEndsInterruptsTheRun(t *testing.T) {
 		w := newWorld(t)
 		canceled := errors.New("job cancelled")
 		var seen error
-		w.runJob("0 * * * * ?", func(ctx context.Context, _ Claim) error {
+		w.run(t.Context())
+		w.own(w.job("job", "0 * * * * ?", func(ctx context.Context, _ Run) error {
 			<-ctx.Done()
 			seen = context.Cause(ctx)
 			return fmt.Errorf("half done: %w", ctx.Err())
-		})
+		}))
 		pass(70 * time.Second)
 		w.book.Close("job", canceled)
 		w.runner.Disown("job")
@@ -181,10 +214,11 @@ func TestHandlerThatFinishesInSpiteOfItsContextHasFinished(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.runJob("0 * * * * ?", func(ctx context.Context, _ Claim) error {
+		w.run(t.Context())
+		w.own(w.job("job", "0 * * * * ?", func(ctx context.Context, _ Run) error {
 			<-ctx.Done()
 			return nil
-		})
+		}))
 		pass(70 * time.Second)
 		w.book.Close("job", grant.ErrLost)
 		w.stop()
@@ -198,11 +232,14 @@ func TestLeaseThatEndsDuringTheClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.claim = func(Claim) error {
-			w.book.Close("job", grant.ErrLost)
-			return nil
+		w.keeper.pull = func(c Commit) lever {
+			if c.Plan.Opens {
+				return lever{then: func() { w.book.Close("job", grant.ErrLost) }}
+			}
+			return lever{}
 		}
-		w.runJob("0 * * * * ?", nil)
+		w.run(t.Context())
+		w.own(w.job("job", "0 * * * * ?", nil))
 		pass(70 * time.Second)
 		w.stop()
 		w.wantOnTime() // nothing
@@ -215,16 +252,22 @@ func TestLateLoopTakesTheLatestTickAndNoneEarly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		midnight := time.Now()
-		w.skipped = func() { time.Sleep(2500 * time.Millisecond) } // a log that is blocked
+		held := false
+		w.recorded = func() { // a log that is blocked, once
+			if !held {
+				held = true
+				time.Sleep(2500 * time.Millisecond)
+			}
+		}
 		first := true
-		w.runJob("* * * * * ?", func(context.Context, Claim) error {
+		w.run(t.Context())
+		w.own(w.job("job", "* * * * * ?", func(context.Context, Run) error {
 			if first {
 				first = false
 				time.Sleep(1500 * time.Millisecond)
 			}
 			return nil
-		})
+		}))
 		pass(6500 * time.Millisecond)
 		w.stop()
 		var got []string
@@ -234,5 +277,7 @@ func TestLateLoopTakesTheLatestTickAndNoneEarly(t *testing.T) {
 		if want := []string{"1s at 1s", "4s at 4.5s", "5s at 5s", "6s at 6s"}; !slices.Equal(got, want) {
 			t.Errorf("ticks ran\n  %q, want\n  %q: 2s overlaps, 3s and 4s come while the loop is held up", got, want)
 		}
+		w.wantHistory("job", "2s: skipped overlap", "1s at 1s: ok", "3s: missed stalled",
+			"4s at 4.5s: ok", "5s at 5s: ok", "6s at 6s: ok")
 	})
 }

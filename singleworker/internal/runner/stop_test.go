@@ -16,24 +16,23 @@ func TestStopStartsNoFurtherRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		midnight := time.Now()
 		w.run(t.Context())
-		w.runner.Own(w.job("slow", "0 * * * * ?", func(context.Context, Claim) error {
+		w.own(w.job("slow", "0 * * * * ?", func(context.Context, Run) error {
 			time.Sleep(20 * time.Second)
 			return nil
 		}))
-		w.runner.Own(w.job("other", "30 * * * * ?", nil))
-		w.runner.Own(w.job("tick", "10 1 * * * ?", nil))
+		w.own(w.job("other", "30 * * * * ?", nil))
+		w.own(w.job("tick", "10 1 * * * ?", nil))
 		pass(65 * time.Second)
 		w.runner.Stop()
-		w.runner.Own(w.job("late", "* * * * * ?", nil)) // by an owner that does not know yet
+		w.own(w.job("late", "* * * * * ?", nil)) // by an owner that does not know yet
 		if err := <-w.ended; err != nil {
 			t.Errorf("Run = %v, want nil", err)
 		}
 		if took := time.Since(midnight); took != 80*time.Second {
 			t.Errorf("Run ended after %v, want 80s, when the last run did", took)
 		}
-		w.wantOnTime(midnight.Add(30*time.Second), midnight.Add(60*time.Second))
+		w.wantOnTime(after(30*time.Second), after(60*time.Second))
 	})
 }
 
@@ -41,7 +40,8 @@ func TestRunsThatOutlastTheGraceAreCancelled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.runJob("0 * * * * ?", untilEnd)
+		w.run(t.Context())
+		w.own(w.job("job", "0 * * * * ?", untilEnd))
 		pass(65 * time.Second)
 		start := time.Now()
 		w.runner.Stop()
@@ -59,11 +59,9 @@ func TestAClaimThatWaitsIsNotStuck(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.claim = func(Claim) error {
-			time.Sleep(10 * time.Minute)
-			return errors.New("not the owner any more")
-		}
-		w.runJob("0 * * * * ?", nil)
+		w.keeper.pull = func(Commit) lever { return lever{delay: 10 * time.Minute, refuse: errNotOwner} }
+		w.run(t.Context())
+		w.own(w.job("job", "0 * * * * ?", nil))
 		pass(65 * time.Second)
 		w.runner.Stop()
 		start := time.Now()
@@ -81,14 +79,14 @@ func TestHandlersThatIgnoreTheirContextAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		release := make(chan struct{})
-		deaf := func(context.Context, Claim) error {
+		deaf := func(context.Context, Run) error {
 			<-release
 			return nil
 		}
 		w.run(t.Context())
-		w.runner.Own(w.job("deaf", "0 * * * * ?", deaf))
-		w.runner.Own(w.job("as deaf", "0 * * * * ?", deaf))
-		w.runner.Own(w.job("obedient", "0 * * * * ?", untilEnd))
+		w.own(w.job("deaf", "0 * * * * ?", deaf))
+		w.own(w.job("as deaf", "0 * * * * ?", deaf))
+		w.own(w.job("obedient", "0 * * * * ?", untilEnd))
 		pass(65 * time.Second)
 		start := time.Now()
 		w.runner.Stop()
@@ -111,7 +109,7 @@ func TestStopBeforeRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.runner.Own(w.job("job", "* * * * * ?", nil))
+		w.own(w.job("job", "* * * * * ?", nil))
 		w.runner.Stop()
 		w.runner.Stop()
 		start := time.Now()
@@ -129,7 +127,7 @@ func TestEndOfTheContextEndsRunsAtOnce(t *testing.T) {
 		w := newWorld(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		w.run(ctx)
-		w.runner.Own(w.job("job", "0 * * * * ?", untilEnd))
+		w.own(w.job("job", "0 * * * * ?", untilEnd))
 		pass(65 * time.Second)
 		start := time.Now()
 		cancel()
@@ -147,7 +145,7 @@ func TestEndOfTheContextLeavesNoGraceToTheDeaf(t *testing.T) {
 		release := make(chan struct{})
 		ctx, cancel := context.WithCancel(t.Context())
 		w.run(ctx)
-		w.runner.Own(w.job("deaf", "0 * * * * ?", func(context.Context, Claim) error {
+		w.own(w.job("deaf", "0 * * * * ?", func(context.Context, Run) error {
 			<-release
 			return nil
 		}))
@@ -194,11 +192,11 @@ func startStop(t *testing.T, r *rand.Rand) {
 		run = 0 // else Stop may come first
 	}
 	for i := range r.IntN(4) {
-		w.runner.Own(w.job(strconv.Itoa(i), "* * * * * ?", untilEnd))
+		w.own(w.job(strconv.Itoa(i), "* * * * * ?", untilEnd))
 	}
 	again := w.job("0", "@every 1s", nil)
 	for after, do := range map[time.Duration]func(){
-		own: func() { w.runner.Own(again) }, disown: func() { w.runner.Disown("1") }, stop: w.runner.Stop, end: cancel,
+		own: func() { w.own(again) }, disown: func() { w.runner.Disown("1") }, stop: w.runner.Stop, end: cancel,
 	} {
 		time.AfterFunc(after, do)
 	}
@@ -206,7 +204,14 @@ func startStop(t *testing.T, r *rand.Rand) {
 	if err := w.runner.Run(ctx); err != nil {
 		t.Errorf("Run = %v, want nil", err)
 	}
-	if len(w.finished) != len(w.claims) || len(w.results) != len(w.claims) {
-		t.Errorf("%d claims, %d results recorded, %d reported", len(w.claims), len(w.finished), len(w.results))
+	opened := 0
+	for name, j := range w.keeper.jobs {
+		opened += len(w.keeper.opened(name))
+		if j.record.Open() {
+			t.Errorf("%s: a run without a result: %+v", name, j.record)
+		}
+	}
+	if len(w.results) != opened {
+		t.Errorf("%d runs opened, %d reported", opened, len(w.results))
 	}
 }

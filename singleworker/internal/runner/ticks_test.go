@@ -14,19 +14,20 @@ func TestTicksFireAtTheirTimes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		midnight := time.Now()
 		time.Sleep(1234 * time.Millisecond) // nobody starts on the dot
-		w.runJob("0/20 * * * * ?", nil)
+		w.run(t.Context())
+		w.own(w.job("job", "0/20 * * * * ?", nil))
 		pass(time.Minute)
 		w.stop()
-		w.wantOnTime(midnight.Add(20*time.Second), midnight.Add(40*time.Second), midnight.Add(60*time.Second))
+		w.wantOnTime(after(20*time.Second), after(40*time.Second), after(60*time.Second))
 
-		c := w.claims[0]
-		if c.Job != "job" || c.Token != 7 || c.Attempt != 1 || c.RunID == "" || c.RunID == w.claims[1].RunID {
-			t.Errorf("claim %+v, want the first attempt of job under token 7 with a run id of its own", c)
+		opened := w.keeper.opened("job")
+		c := opened[0]
+		if c.SID != "a" || c.Token != 7 || c.Attempt != 1 || c.RunID == "" || c.RunID == opened[1].RunID {
+			t.Errorf("claim %+v, want the first attempt by a under token 7 with a run id of its own", c)
 		}
-		if c != w.starts[0] {
-			t.Errorf("claimed %+v, started %+v; want the same", c, w.starts[0])
+		if r := w.starts[0]; r.RunID != c.RunID || r.Tick.UnixMilli() != c.Tick || r.Token != 7 || r.Attempt != 1 || r.Request != nil {
+			t.Errorf("claimed %+v, started %+v; want the same", c, r)
 		}
 	})
 }
@@ -35,12 +36,16 @@ func TestEveryIsAnchoredAtTheEpoch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		midnight := time.Now()
 		time.Sleep(1200 * time.Millisecond)
-		w.runJob("@every 1500ms", nil)
+		w.run(t.Context())
+		w.own(w.job("job", "@every 1500ms", nil))
 		pass(5 * time.Second)
 		w.stop()
-		w.wantOnTime(every(1500*time.Millisecond, midnight, 4)...)
+		var want []time.Time
+		for i := range 4 {
+			want = append(want, after(time.Duration(i+1)*1500*time.Millisecond))
+		}
+		w.wantOnTime(want...)
 	})
 }
 
@@ -50,12 +55,12 @@ func TestAtFiresOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		midnight := time.Now()
-		w.runJob("@at 2000-01-01T06:00:00Z", nil)
-		w.runner.Own(w.job("over", "@at 1999-01-01T06:00:00Z", nil))
+		w.run(t.Context())
+		w.own(w.job("job", "@at 2000-01-01T06:00:00Z", nil))
+		w.own(w.job("over", "@at 1999-01-01T06:00:00Z", nil))
 		pass(365 * 24 * time.Hour)
 		w.stop()
-		w.wantOnTime(midnight.Add(6 * time.Hour))
+		w.wantOnTime(after(6 * time.Hour))
 	})
 }
 
@@ -63,11 +68,15 @@ func TestOneDayOfFiveMinutes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		midnight := time.Now()
-		w.runJob("0 */5 * * * ?", nil)
+		w.run(t.Context())
+		w.own(w.job("job", "0 */5 * * * ?", nil))
 		pass(24 * time.Hour)
 		w.stop()
-		w.wantOnTime(every(5*time.Minute, midnight, 288)...)
+		var want []time.Time
+		for i := range 288 {
+			want = append(want, after(time.Duration(i+1)*5*time.Minute))
+		}
+		w.wantOnTime(want...)
 	})
 }
 
@@ -115,7 +124,7 @@ func TestDaysOnWhichClocksChange(t *testing.T) {
 				w.run(t.Context())
 				job := w.job("job", "@yearly", nil)
 				job.Schedule = parse(t, row.schedule, newYork)
-				w.runner.Own(job)
+				w.own(job)
 				pass(6 * time.Hour)
 				w.stop()
 				w.wantOnTime(want...)
@@ -139,7 +148,7 @@ func TestTheMachinesOwnZoneDoesNotMatter(t *testing.T) {
 		_, offset := now.Zone()
 		job := w.job("job", "@yearly", nil)
 		job.Schedule = parse(t, now.Format("5 4 15 * * ?"), time.FixedZone("eight hours behind", offset-8*3600))
-		w.runner.Own(job)
+		w.own(job)
 		pass(12 * time.Hour)
 		w.stop()
 		w.wantOnTime(now.Add(8*time.Hour - 500*time.Millisecond))
@@ -150,42 +159,66 @@ func TestOwnTwiceReplaces(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		midnight := time.Now()
 		var ran []string
-		handler := func(name string) func(context.Context, Claim) error {
-			return func(context.Context, Claim) error {
+		handler := func(name string) func(context.Context, Run) error {
+			return func(context.Context, Run) error {
 				ran = append(ran, name)
 				return nil
 			}
 		}
-		w.runJob("0 * * * * ?", handler("old"))
+		w.run(t.Context())
+		w.own(w.job("job", "0 * * * * ?", handler("old")))
 		time.Sleep(90 * time.Second)
-		w.runner.Own(w.job("job", "0 0/5 * * * ?", handler("new")))
+		w.own(w.job("job", "0 0/5 * * * ?", handler("new")))
 		pass(10 * time.Minute)
 		w.stop()
-		w.wantOnTime(midnight.Add(time.Minute), midnight.Add(5*time.Minute), midnight.Add(10*time.Minute))
+		w.wantOnTime(after(time.Minute), after(5*time.Minute), after(10*time.Minute))
 		if len(ran) != 3 || ran[0] != "old" || ran[1] != "new" {
 			t.Errorf("ran %v, want old once, then new", ran)
 		}
 	})
 }
 
-// The last claim is not forgotten when the job is told again with an older one, as read
-// before the claim.
-func TestOwnTwiceKeepsTheLatestClaim(t *testing.T) {
+// What is known of the record is not forgotten when the job is told again under the same grant with
+// an older one, as read before.
+func TestOwnTwiceKeepsTheRecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		midnight := time.Now()
+		w.keeper.change("job", func(k *kept) { k.record.Through = after(3 * time.Minute).UnixMilli() }) // by a fast clock
+		w.keeper.pull = func(c Commit) lever {
+			if c.From.Through < after(3*time.Minute).UnixMilli() {
+				t.Errorf("a decision that rests on %+v", c.From)
+			}
+			return lever{}
+		}
 		w.run(t.Context())
 		job := w.job("job", "0 * * * * ?", nil)
-		job.Last = midnight.Add(3 * time.Minute) // by an instance whose clock is fast
-		w.runner.Own(job)
-		job.Last = midnight.Add(time.Minute)
-		w.runner.Own(job)
+		w.own(job)
+		job.Record.Through = after(time.Minute).UnixMilli()
+		w.own(job)
 		pass(4 * time.Minute)
 		w.stop()
-		w.wantOnTime(midnight.Add(4 * time.Minute))
+		w.wantOnTime(after(4 * time.Minute))
+	})
+}
+
+// A new ownership brings its own record. If that is old, the first decision finds out.
+func TestOldRecordRunsNoTickTwice(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(t.Context())
+		old := w.job("job", "0 * * * * ?", nil).Record
+		w.own(w.job("job", "0 * * * * ?", nil))
+		pass(130 * time.Second)
+		job := w.job("job", "0 * * * * ?", nil)
+		job.Job.Since = midnight
+		job.Record = old
+		w.own(job)
+		pass(time.Minute)
+		w.stop()
+		w.wantOnTime(after(time.Minute), after(2*time.Minute), after(3*time.Minute))
 	})
 }
 
@@ -193,15 +226,15 @@ func TestDisownStops(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		midnight := time.Now()
-		w.runJob("0 * * * * ?", nil)
-		w.runner.Own(w.job("kept", "0 30 * * * ?", nil))
+		w.run(t.Context())
+		w.own(w.job("job", "0 * * * * ?", nil))
+		w.own(w.job("kept", "0 30 * * * ?", nil))
 		time.Sleep(90 * time.Second)
 		w.runner.Disown("job")
 		w.runner.Disown("never owned")
 		pass(time.Hour)
 		w.stop()
-		w.wantOnTime(midnight.Add(time.Minute), midnight.Add(30*time.Minute))
+		w.wantOnTime(after(time.Minute), after(30*time.Minute))
 	})
 }
 
@@ -210,7 +243,8 @@ func TestDisownLeavesTheRunToItsGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		canceled := errors.New("job cancelled")
-		w.runJob("0 * * * * ?", untilEnd)
+		w.run(t.Context())
+		w.own(w.job("job", "0 * * * * ?", untilEnd))
 		time.Sleep(61 * time.Second)
 		w.runner.Disown("job")
 		time.Sleep(time.Hour)
@@ -227,13 +261,11 @@ func TestClaimedTicksAreNotRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		midnight := time.Now()
 		w.run(t.Context())
-		job := w.job("job", "0 * * * * ?", nil)
-		job.Last = midnight.Add(3 * time.Minute) // by an instance whose clock is fast
-		w.runner.Own(job)
+		w.keeper.change("job", func(k *kept) { k.record.Through = after(3 * time.Minute).UnixMilli() }) // by a fast clock
+		w.own(w.job("job", "0 * * * * ?", nil))
 		pass(5 * time.Minute)
 		w.stop()
-		w.wantOnTime(midnight.Add(4*time.Minute), midnight.Add(5*time.Minute))
+		w.wantOnTime(after(4*time.Minute), after(5*time.Minute))
 	})
 }

@@ -1,0 +1,286 @@
+package runner
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/internal/grant"
+	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+var (
+	errNotOwner   = errors.New("not the owner")
+	errSuperseded = errors.New("not in the history any more")
+)
+
+// keeper is what ZooKeeper and package coord are to a Runner: it compares and sets each
+// job's record, together with its history, which is never cut here.
+type keeper struct {
+	t *testing.T
+
+	// pull is asked what happens to each commit; nil: nothing but what it asks for.
+	pull func(c Commit) lever
+	// amend may refuse to amend.
+	amend error
+
+	mu      sync.Mutex
+	jobs    map[string]*kept
+	commits []Commit // that were applied, in order
+	dropped []string // requests, in order
+}
+
+// lever is what happens to one commit.
+type lever struct {
+	delay    time.Duration // before it is looked at
+	refuse   error         // and it is not applied
+	conflict bool          // as if the record was not what it rests on, and it is not applied
+	after    error         // it is applied, and this is reported
+	then     func()        // called before the answer
+	reply    time.Duration // how late the answer is
+}
+
+// kept is a job's records.
+type kept struct {
+	grant    *grant.Grant // of the owner; nil: nobody owns the job
+	record   ledger.Record
+	history  []ledger.Entry
+	requests []string
+	account  []span
+}
+
+// span is a time in which a schedule was in effect.
+type span struct {
+	schedule *cronexpr.Schedule
+	from, to time.Time // ticks after from and up to to; zero: for ever
+}
+
+func newKeeper(t *testing.T) *keeper {
+	t.Helper()
+	k := &keeper{t: t, jobs: make(map[string]*kept)}
+	t.Cleanup(k.check)
+	return k
+}
+
+// job is called with mu held.
+func (k *keeper) job(name string) *kept {
+	if k.jobs[name] == nil {
+		k.jobs[name] = &kept{}
+	}
+	return k.jobs[name]
+}
+
+// change is what an operator's hand, or another instance, does to a job's records.
+func (k *keeper) change(name string, f func(j *kept)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	f(k.job(name))
+}
+
+// read returns a job's records.
+func (k *keeper) read(name string) kept {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	j := *k.job(name)
+	j.history = slices.Clone(j.history)
+	return j
+}
+
+// opened lists the records of the commits that opened a run of the job.
+func (k *keeper) opened(name string) (records []ledger.Record) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, c := range k.commits {
+		if c.Job == name && c.Plan.Opens {
+			records = append(records, c.Plan.Record)
+		}
+	}
+	return records
+}
+
+// Commit does what package coord documents.
+func (k *keeper) Commit(c Commit) (ledger.Record, error) {
+	var l lever
+	if k.pull != nil {
+		l = k.pull(c)
+	}
+	time.Sleep(l.delay)
+	if l.refuse != nil {
+		return ledger.Record{}, l.refuse
+	}
+	current, err := k.apply(c, l.conflict)
+	if l.then != nil {
+		l.then()
+	}
+	time.Sleep(l.reply)
+	if err == nil && l.after != nil {
+		return ledger.Record{}, l.after
+	}
+	return current, err
+}
+
+func (k *keeper) apply(c Commit, conflict bool) (ledger.Record, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	j, to := k.job(c.Job), c.Plan.Record.Normal()
+	opens := to.Open() && to.RunID != c.From.RunID
+	switch {
+	case c.Token != 0 && (j.grant == nil || j.grant.Token != c.Token):
+		return ledger.Record{}, errNotOwner
+	case c.Token != 0 && j.grant.Err() != nil:
+		return ledger.Record{}, j.grant.Err()
+	case j.record == to:
+		return to, nil
+	case j.record != c.From || conflict:
+		return j.record, ledger.ErrConflict
+	case opens && to.Manual != "" && !slices.Contains(j.requests, to.Manual):
+		return ledger.Record{}, ledger.ErrNoRequest
+	}
+	k.judge(c, to)
+	if c.Plan.Request != "" {
+		j.requests = without(j.requests, c.Plan.Request)
+	}
+	j.record = to
+	for _, e := range c.Plan.Entries {
+		e.Error = zkrec.CutError(e.Error)
+		j.history = append(j.history, e)
+	}
+	k.commits = append(k.commits, c)
+	return to, nil
+}
+
+// judge holds a change to what every change must be.
+func (k *keeper) judge(c Commit, to ledger.Record) {
+	speaksOf := func(e ledger.Entry) bool { return e.RunID == c.From.RunID && e.RunID != "" }
+	switch {
+	case to.Through < c.From.Through:
+		k.t.Errorf("%s: Through goes back from %d to %d", c.Job, c.From.Through, to.Through)
+	case c.Plan.Opens != (to.Open() && to.RunID != c.From.RunID):
+		k.t.Errorf("%s: opens %v, from %+v to %+v", c.Job, c.Plan.Opens, c.From, to)
+	case c.Plan.Opens && c.Token == 0:
+		k.t.Errorf("%s: opened without a token", c.Job)
+	case c.From.Open() && to.RunID != c.From.RunID && !slices.ContainsFunc(c.Plan.Entries, speaksOf):
+		k.t.Errorf("%s: run %s vanished without an entry", c.Job, c.From.RunID)
+	}
+}
+
+// Amend does what package coord documents.
+func (k *keeper) Amend(job string, e ledger.Entry) error {
+	if k.amend != nil {
+		return k.amend
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	j := k.job(job)
+	i := slices.IndexFunc(j.history, func(old ledger.Entry) bool { return old.RunID == e.RunID })
+	if i < 0 {
+		return errSuperseded
+	}
+	j.history[i] = e
+	return nil
+}
+
+// Drop removes a request.
+func (k *keeper) Drop(job, request string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.dropped = append(k.dropped, request)
+	k.job(job).requests = without(k.job(job).requests, request)
+}
+
+func without(list []string, drop string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == drop })
+}
+
+// own notes which schedule is in effect.
+func (k *keeper) own(j Job) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	kept := k.job(j.Name)
+	if n := len(kept.account); n == 0 {
+		from := time.UnixMilli(kept.record.Through)
+		if from.Before(j.Job.Since) {
+			from = j.Job.Since
+		}
+		kept.account = []span{{schedule: j.Schedule, from: from}}
+	} else if last := &kept.account[n-1]; last.schedule != j.Schedule {
+		last.to = j.Job.Since
+		kept.account = append(kept.account, span{schedule: j.Schedule, from: j.Job.Since})
+	}
+}
+
+// check expects the account of every job to be complete: each tick up to Through has come to one
+// end, or is being run; and no other tick is spoken of.
+func (k *keeper) check() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for name, j := range k.jobs {
+		ends, problems := j.ends()
+		for _, p := range problems {
+			k.t.Errorf("%s: %s", name, p)
+		}
+		for _, s := range j.account {
+			for tick := s.schedule.Next(s.from); !tick.IsZero() && tick.UnixMilli() <= j.record.Through; tick = s.schedule.Next(tick) {
+				if !s.to.IsZero() && tick.After(s.to) {
+					break
+				}
+				if n := ends[tick.UnixMilli()]; n != 1 {
+					k.t.Errorf("%s: the tick of %v is accounted for %d times", name, tick.UTC(), n)
+				}
+				delete(ends, tick.UnixMilli())
+			}
+		}
+		for tick, n := range ends {
+			k.t.Errorf("%s: the history has %d times %v, which is no tick of the schedule", name, n, time.UnixMilli(tick).UTC())
+		}
+	}
+}
+
+// ends counts how often each tick has come to an end, or is being run.
+func (j *kept) ends() (ends map[int64]int, problems []string) {
+	ends = make(map[int64]int)
+	attempts := make(map[int64]int) // by tick
+	for _, e := range j.history {
+		switch {
+		case e.Manual != "":
+		case e.RunID != "":
+			if e.Attempt == 1 {
+				ends[e.Tick]++ // the others are further attempts at the same
+			}
+			if attempts[e.Tick]++; e.Attempt != attempts[e.Tick] {
+				problems = append(problems, "attempts of one tick that do not count from 1 by 1")
+			}
+			if e.State == zkrec.RunRunning {
+				problems = append(problems, "a run in the history that has no end")
+			}
+		default:
+			if n := j.row(e, ends); n != e.Ticks() {
+				problems = append(problems, "a row with a wrong count")
+			}
+		}
+	}
+	if r := j.record; r.Open() && r.Manual == "" && r.Attempt == 1 {
+		ends[r.Tick]++
+	}
+	return ends, problems
+}
+
+// row adds the ticks of a row.
+func (j *kept) row(e ledger.Entry, ends map[int64]int) (n int) {
+	for _, s := range j.account {
+		for tick := s.schedule.Next(s.from); !tick.IsZero() && tick.UnixMilli() <= e.Last(); tick = s.schedule.Next(tick) {
+			if !s.to.IsZero() && tick.After(s.to) {
+				break
+			}
+			if tick.UnixMilli() >= e.Tick {
+				ends[tick.UnixMilli()]++
+				n++
+			}
+		}
+	}
+	return n
+}
