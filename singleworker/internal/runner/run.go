@@ -63,8 +63,12 @@ type activity struct {
 func (r *Runner) handle(j *job, act *activity) Result {
 	result := Result{Run: act.run, State: Interrupted}
 	ctx, done, err := j.Grant.Begin(act.ctx)
+	if err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+		done()
+	}
 	if err != nil {
-		// Claimed, and the lease ended before the answer came.
+		// Claimed, and the lease ended, or it was stopped, before the answer came.
 		result.Ended, result.Err = time.Now(), err
 		return result
 	}

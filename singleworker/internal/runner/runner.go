@@ -222,20 +222,20 @@ func (r *Runner) stop() {
 	}
 }
 
-func (r *Runner) own(new Job) {
+func (r *Runner) own(changed Job) {
 	if r.stopping {
 		return
 	}
-	j := r.jobs[new.Name]
-	if j != nil && j.Grant == new.Grant {
-		new.Record = j.Record // ours is the newer one
+	j := r.jobs[changed.Name]
+	if j != nil && j.Grant == changed.Grant {
+		changed.Record = j.Record // ours is the newer one
 		r.silence(j)
-		j.Job = new
+		j.Job = changed
 	} else {
-		r.disown(new.Name)
-		j = &job{Job: new}
-		r.jobs[new.Name] = j
-		if ahead := time.UnixMilli(j.Record.Through).Sub(time.Now()); ahead > farAhead {
+		r.disown(changed.Name)
+		j = &job{Job: changed}
+		r.jobs[changed.Name] = j
+		if ahead := time.Until(time.UnixMilli(j.Record.Through)); ahead > farAhead {
 			r.log.Error("nothing runs before the job's last claimed tick, which is in the future: a clock was, or is, wrong",
 				"job", j.Name, "through", time.UnixMilli(j.Record.Through), "ahead", ahead)
 		}

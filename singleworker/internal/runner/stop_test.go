@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
 func TestStopStartsNoFurtherRun(t *testing.T) {
@@ -72,6 +74,44 @@ func TestAClaimThatWaitsIsNotStuck(t *testing.T) {
 			t.Errorf("Run ended after %v, want the end of the claim", took)
 		}
 	})
+}
+
+// A claim that was under way when the stop came is run if there is time for it, and left to the
+// next owner if not.
+func TestAClaimThatIsLate(t *testing.T) {
+	t.Parallel()
+	for what, row := range map[string]struct {
+		reply time.Duration
+		want  string
+		runs  int
+	}{
+		"within the grace": {20 * time.Second, "1m0s at 1m0s: ok", 1},
+		"after the grace":  {10 * time.Minute, "1m0s at 1m0s: interrupted", 0},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.keeper.pull = func(c Commit) lever {
+					if c.Plan.Opens {
+						return lever{reply: row.reply}
+					}
+					return lever{}
+				}
+				w.run(t.Context())
+				w.own(w.job("job", "0 * * * * ?", nil))
+				pass(65 * time.Second)
+				w.stop()
+				w.wantHistory("job", row.want)
+				if ticks, _ := w.ticks(); len(ticks) != row.runs {
+					t.Errorf("the handler was called %d times, want %d", len(ticks), row.runs)
+				}
+				if again := w.keeper.read("job").record.Again; row.runs == 0 && again != zkrec.AgainRerun {
+					t.Errorf("again = %q, want the next owner to run it", again)
+				}
+			})
+		})
+	}
 }
 
 func TestHandlersThatIgnoreTheirContextAreReported(t *testing.T) {
