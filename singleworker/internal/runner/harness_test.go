@@ -122,21 +122,21 @@ func (w *world) own(j Job) {
 	w.runner.Own(j)
 }
 
-// lose ends an ownership.
-func (w *world) lose(name string, cause error) {
-	w.keeper.change(name, func(k *kept) { k.grant = nil })
-	w.book.Close(lease.Slot(name), cause)
-	w.runner.Disown(name)
+// lose ends the ownership of job.
+func (w *world) lose() {
+	w.keeper.change("job", func(k *kept) { k.grant = nil })
+	w.book.Close("job", grant.ErrLost)
+	w.runner.Disown("job")
 }
 
-// request has an operator ask for something.
-func (w *world) request(name string, requests ...Request) {
-	w.keeper.change(name, func(k *kept) {
+// request has an operator ask for something of job.
+func (w *world) request(requests ...Request) {
+	w.keeper.change("job", func(k *kept) {
 		for _, r := range requests {
 			k.requests = append(k.requests, r.ID)
 		}
 	})
-	w.runner.Requested(name, requests)
+	w.runner.Requested("job", requests)
 }
 
 // runJob starts the runner and has it own a job of that schedule.
@@ -185,11 +185,16 @@ func (w *world) Recorded(_ string, entries []ledger.Entry) {
 	}
 }
 
-// ticks lists the ticks that were run, and when they were.
-func (w *world) ticks() (ticks, at []time.Time) {
+// started lists the runs so far.
+func (w *world) started() []Run {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, r := range w.starts {
+	return slices.Clone(w.starts)
+}
+
+// ticks lists the ticks that were run, and when they were.
+func (w *world) ticks() (ticks, at []time.Time) {
+	for _, r := range w.started() {
 		ticks, at = append(ticks, r.Tick), append(at, r.Started)
 	}
 	return ticks, at
@@ -251,8 +256,7 @@ func (w *world) wantResult(state string, cause error) Result {
 	return r
 }
 
-// wantHistory expects a job's history, each entry as line writes it, and the observer to have
-// been told the same.
+// wantHistory expects a job's history, each entry as lines writes it.
 func (w *world) wantHistory(name string, want ...string) {
 	w.t.Helper()
 	if got := lines(w.keeper.read(name).history); !slices.Equal(got, want) {

@@ -203,6 +203,9 @@ func (k *keeper) own(j Job) {
 	kept := k.job(j.Name)
 	if n := len(kept.account); n == 0 {
 		from := time.UnixMilli(kept.record.Through)
+		if r := kept.record; r.Open() || r.Again != "" {
+			from = time.UnixMilli(r.Tick - 1) // what was before is not ours to judge
+		}
 		if from.Before(j.Job.Since) {
 			from = j.Job.Since
 		}

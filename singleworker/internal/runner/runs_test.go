@@ -107,7 +107,7 @@ func TestOverlapOutlastsOwnership(t *testing.T) {
 			return nil
 		}))
 		pass(70 * time.Second)
-		w.lose("job", grant.ErrLost)
+		w.lose()
 		w.own(w.job("job", "0 * * * * ?", nil))
 		pass(time.Minute)
 		close(release)
@@ -181,7 +181,7 @@ func TestSlowClaimDelaysNobodyElse(t *testing.T) {
 		w.wantOnTime(after(30 * time.Minute))
 		pass(time.Minute)
 		w.stop()
-		if got := w.starts[len(w.starts)-1]; got.Job != "slow" || len(w.starts) != 2 {
+		if got := w.started()[len(w.starts)-1]; got.Job != "slow" || len(w.starts) != 2 {
 			t.Errorf("started %v, want slow at last", w.starts)
 		}
 	})
@@ -271,7 +271,7 @@ func TestLateLoopTakesTheLatestTickAndNoneEarly(t *testing.T) {
 		pass(6500 * time.Millisecond)
 		w.stop()
 		var got []string
-		for _, c := range w.starts {
+		for _, c := range w.started() {
 			got = append(got, fmt.Sprintf("%v at %v", c.Tick.Sub(midnight), c.Started.Sub(midnight)))
 		}
 		if want := []string{"1s at 1s", "4s at 4.5s", "5s at 5s", "6s at 6s"}; !slices.Equal(got, want) {

@@ -26,7 +26,7 @@ func TestTicksFireAtTheirTimes(t *testing.T) {
 		if c.SID != "a" || c.Token != 7 || c.Attempt != 1 || c.RunID == "" || c.RunID == opened[1].RunID {
 			t.Errorf("claim %+v, want the first attempt by a under token 7 with a run id of its own", c)
 		}
-		if r := w.starts[0]; r.RunID != c.RunID || r.Tick.UnixMilli() != c.Tick || r.Token != 7 || r.Attempt != 1 || r.Request != nil {
+		if r := w.started()[0]; r.RunID != c.RunID || r.Tick.UnixMilli() != c.Tick || r.Token != 7 || r.Attempt != 1 || r.Request != nil {
 			t.Errorf("claimed %+v, started %+v; want the same", c, r)
 		}
 	})

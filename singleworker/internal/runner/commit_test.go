@@ -1,0 +1,331 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// A new specification is the alarm's at once, and does not reach the run that goes on.
+func TestSpecChangesDuringARun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(t.Context())
+		var ran []string
+		handler := func(name string, took time.Duration) func(context.Context, Run) error {
+			return func(ctx context.Context, _ Run) error {
+				time.Sleep(took)
+				ran = append(ran, name)
+				return ctx.Err()
+			}
+		}
+		old := w.job("job", "0 * * * * ?", handler("old", 70*time.Second))
+		w.own(old)
+		pass(90 * time.Second)
+		changed := old
+		changed.Handle, changed.Schedule, changed.Job.Since = handler("new", 0), parse(t, "30 * * * * ?", time.UTC), time.Now()
+		changed.Former, changed.FormerSince = old.Schedule, old.Job.Since
+		changed.Record = ledger.Record{} // as it was at adoption
+		w.own(changed)
+		pass(2 * time.Minute)
+		w.stop()
+		w.wantHistory("job", "1m0s at 1m0s: ok", "2m30s at 2m30s: ok", "3m30s at 3m30s: ok")
+		if got := strings.Join(ran, " "); got != "old new new" {
+			t.Errorf("ran %s, want old new new", got)
+		}
+	})
+}
+
+// A policy that changes applies to what is decided from then on: the run that goes on is judged by
+// the one that it began under.
+func TestPolicyChangesDuringARun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(t.Context())
+		n := 0
+		job := withPolicy(w.job("job", "0 1 * * * ?", func(context.Context, Run) error {
+			n++
+			time.Sleep(10 * time.Second)
+			if n == 1 {
+				return errors.New("boom")
+			}
+			return nil
+		}), zkrec.Policy{Retries: 1, Backoff: zkrec.Duration(5 * time.Second)})
+		w.own(job)
+		pass(65 * time.Second)
+		w.own(withPolicy(job, zkrec.Policy{}))
+		pass(time.Minute)
+		w.stop()
+		w.wantHistory("job", "1m0s at 1m0s: failed", "1m0s at 1m15s: ok, attempt 2")
+	})
+}
+
+// Somebody has changed the record while the result was on its way; the result is worked out anew.
+func TestConflictWithAResult(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var tries atomic.Int32
+		w.keeper.pull = func(c Commit) lever {
+			if c.Token == 0 && tries.Add(1) == 1 {
+				return lever{delay: 90 * time.Second} // the ticks at 2 and 3 minutes are skipped meanwhile
+			}
+			return lever{}
+		}
+		w.run(t.Context())
+		w.adopt(zkrec.Policy{}, working(50*time.Second))
+		pass(205 * time.Second)
+		w.stop()
+		w.wantHistory("job", "2m0s: skipped overlap", "3m0s: skipped overlap", "1m0s at 1m0s: ok")
+		r := w.wantResult(OK, nil)
+		if r.Ended.Sub(midnight) != 110*time.Second || tries.Load() != 2 {
+			t.Errorf("ended at %v after %d tries, want when the handler did, at the second", r.Ended, tries.Load())
+		}
+		if through := w.keeper.read("job").record.Through; through != after(3*time.Minute).UnixMilli() {
+			t.Errorf("Through is %v", time.UnixMilli(through).UTC())
+		}
+	})
+}
+
+func TestConflictWithAClaim(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		tries := 0
+		w.keeper.pull = func(c Commit) lever {
+			if c.Plan.Opens {
+				tries++
+			}
+			return lever{conflict: tries == 1}
+		}
+		w.run(t.Context())
+		w.adopt(zkrec.Policy{}, nil)
+		pass(70 * time.Second)
+		w.stop()
+		w.wantOnTime(after(time.Minute))
+		w.wantHistory("job", "1m0s at 1m0s: ok")
+	})
+}
+
+// giveUp has a run go on in w while another instance takes the job over and runs the tick again.
+// It returns the func that lets the run end, well.
+func (w *world) giveUp(p zkrec.Policy) (release func(), other *world) {
+	w.run(w.t.Context())
+	done := make(chan struct{})
+	w.adopt(p, func(context.Context, Run) error {
+		<-done
+		return nil
+	})
+	pass(65 * time.Second)
+	w.lose()
+	other = w.keeper.world("b", 8)
+	other.run(w.t.Context())
+	other.adopt(p, nil)
+	pass(5 * time.Second)
+	return func() { close(done) }, other
+}
+
+// The result of a run that was given up comes after all: the history tells it, and nothing
+// else changes.
+func TestResultOfARunThatWasGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		release, other := w.giveUp(zkrec.Policy{})
+		w.wantHistory("job", "1m0s at 1m0s: interrupted", "1m0s at 1m5s: ok, attempt 2")
+		record := w.keeper.read("job").record
+		release()
+		synctest.Wait()
+		w.wantHistory("job", "1m0s at 1m0s: ok", "1m0s at 1m5s: ok, attempt 2")
+		if got := w.keeper.read("job").record; got != record {
+			t.Errorf("record %+v, want %+v as before", got, record)
+		}
+		w.wantResult(OK, nil)
+		w.stop()
+		other.stop()
+	})
+}
+
+func TestResultThatCannotBeAmended(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.keeper.amend = errSuperseded
+		release, other := w.giveUp(zkrec.Policy{Interrupted: zkrec.InterruptedSkip})
+		w.wantHistory("job", "1m0s at 1m0s: lost")
+		release()
+		synctest.Wait()
+		if r := w.reported(); len(r) != 1 || r[0].State != OK || !errors.Is(r[0].Unrecorded, errSuperseded) {
+			t.Errorf("reported %+v, want the result, and why it is not recorded", r)
+		}
+		if text := w.log.String(); !strings.Contains(text, "result of a run was not recorded") || !strings.Contains(text, errSuperseded.Error()) {
+			t.Errorf("log %q, want it to tell that", text)
+		}
+		w.stop()
+		other.stop()
+	})
+}
+
+// The instance has the job again when its former run, which it has itself given up, ends.
+func TestResultOfARunThatWasGivenUpByTheSameInstance(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		release, other := w.giveUp(zkrec.Policy{})
+		other.lose()
+		w.adopt(zkrec.Policy{}, nil)
+		pass(time.Minute) // a tick comes; it does not run beside the former
+		release()
+		pass(time.Minute)
+		w.stop()
+		other.stop()
+		// The tick at two minutes is late: it was not the last run in the record that it had to wait for.
+		w.wantHistory("job", "1m0s at 1m0s: ok", "1m0s at 1m5s: ok, attempt 2", "2m0s at 2m10s: ok", "3m0s at 3m0s: ok")
+	})
+}
+
+// While a lease has lapsed nothing can be written; it is when the lease comes back.
+func TestLeaseLapsesAndComesBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(t.Context())
+		w.adopt(zkrec.Policy{}, nil)
+		pass(59 * time.Second)
+		w.book.Lapse()
+		pass(6500 * time.Millisecond)
+		w.wantHistory("job")
+		w.book.Renew("job", 1<<62)
+		pass(5 * time.Second)
+		w.wantHistory("job", "1m0s at 1m6s: ok")
+		pass(time.Minute)
+		w.stop()
+		w.wantHistory("job", "1m0s at 1m6s: ok", "2m0s at 2m0s: ok")
+	})
+}
+
+// A run that is interrupted by a lease that lapses is run again when it has come back.
+func TestLeaseLapsesDuringARun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(t.Context())
+		w.adopt(zkrec.Policy{}, func(ctx context.Context, r Run) error {
+			if r.Attempt > 1 {
+				return nil
+			}
+			return untilEnd(ctx, r)
+		})
+		pass(65 * time.Second)
+		w.book.Lapse()
+		pass(5500 * time.Millisecond)
+		w.wantHistory("job", "1m0s at 1m0s: interrupted")
+		w.book.Renew("job", 1<<62)
+		pass(10 * time.Second)
+		w.stop()
+		w.wantHistory("job", "1m0s at 1m0s: interrupted", "1m0s at 1m11s: ok, attempt 2")
+	})
+}
+
+// The keeper has written a claim and could not say so: the run was never begun, and is not lost.
+func TestClaimThatIsWrittenAndReportedAsFailed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := true
+		w.keeper.pull = func(c Commit) lever {
+			if c.Plan.Opens && first {
+				first = false
+				return lever{after: errors.New("no longer part of the group")}
+			}
+			return lever{}
+		}
+		w.run(t.Context())
+		w.adopt(zkrec.Policy{}, nil)
+		pass(70 * time.Second)
+		w.stop()
+		w.wantHistory("job", "1m0s at 1m0s: interrupted", "1m0s at 1m1s: ok, attempt 2")
+		if ticks, _ := w.ticks(); len(ticks) != 1 {
+			t.Errorf("the handler was called %d times, want once", len(ticks))
+		}
+	})
+}
+
+// The same with a result: it is in the records, and its tick is not run again.
+func TestResultThatIsWrittenAndReportedAsFailed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		gone := errors.New("no longer part of the group")
+		w.keeper.pull = func(c Commit) lever {
+			if c.Token == 0 {
+				return lever{after: gone}
+			}
+			return lever{}
+		}
+		w.run(t.Context())
+		w.adopt(zkrec.Policy{}, nil)
+		pass(70 * time.Second)
+		w.stop()
+		w.wantHistory("job", "1m0s at 1m0s: ok")
+		if r := w.reported(); len(r) != 1 || !errors.Is(r[0].Unrecorded, gone) {
+			t.Errorf("reported %+v, want one that is unrecorded", r)
+		}
+	})
+}
+
+// The wall clock was fast when the timer was set, and was set back since: the timer ends before the
+// clock says that it is time, and once is enough.
+func TestClockSetBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(t.Context())
+		var at []time.Duration
+		w.own(w.job("job", "0 0/2 * * * ?", func(context.Context, Run) error {
+			at = append(at, time.Since(midnight))
+			return nil
+		}))
+		pass(30 * time.Second)
+		w.runner.box.Post(func() {
+			j := w.runner.jobs["job"]
+			j.alarm.mu.Lock()
+			j.alarm.told = []told{{tick: after(2 * time.Minute), rings: time.Now()}}
+			j.alarm.mu.Unlock()
+			w.runner.due(j, j.alarm)
+		})
+		pass(4 * time.Minute)
+		w.stop()
+		w.wantHistory("job", "2m0s at 2m0s: ok", "4m0s at 4m0s: ok")
+		if want := []time.Duration{30 * time.Second, 4 * time.Minute}; !slices.Equal(at, want) {
+			t.Errorf("ran at %v, want %v", at, want)
+		}
+	})
+}
+
+func TestFarFutureIsLogged(t *testing.T) {
+	t.Parallel()
+	for ahead, want := range map[time.Duration]bool{50 * time.Second: false, time.Hour: true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.keeper.change("job", func(k *kept) { k.record.Through = time.Now().Add(ahead).UnixMilli() })
+			w.run(t.Context())
+			w.adopt(zkrec.Policy{}, nil)
+			pass(time.Second)
+			w.stop()
+			if got := strings.Contains(w.log.String(), "which is in the future"); got != want {
+				t.Errorf("%v ahead: log %q, want it to say so: %v", ahead, w.log.String(), want)
+			}
+		})
+	}
+}

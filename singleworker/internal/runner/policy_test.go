@@ -1,0 +1,329 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// adopt has w own a job that ticks each minute since midnight.
+func (w *world) adopt(p zkrec.Policy, handle func(context.Context, Run) error) {
+	w.t.Helper()
+	j := withPolicy(w.job("job", "0 * * * * ?", handle), p)
+	j.Job.Since = midnight
+	w.own(j)
+}
+
+// Nobody owned the job for five minutes and a half.
+func TestMisfireAtAdoption(t *testing.T) {
+	t.Parallel()
+	for what, row := range map[string]struct {
+		policy zkrec.Policy
+		at     time.Duration
+		want   []string
+	}{
+		"once": {zkrec.Policy{}, 330 * time.Second, []string{
+			"1m0s to 4m0s: 4 missed no_owner", "5m0s at 5m30s: ok", "6m0s at 6m0s: ok",
+		}},
+		"skip": {zkrec.Policy{Misfire: zkrec.MisfireSkip}, 330 * time.Second, []string{
+			"1m0s to 5m0s: 5 missed no_owner", "6m0s at 6m0s: ok",
+		}},
+		"all": {zkrec.Policy{Misfire: zkrec.MisfireAll}, 330 * time.Second, []string{
+			"1m0s at 5m30s: ok", "2m0s at 5m30s: ok", "3m0s at 5m30s: ok", "4m0s at 5m30s: ok", "5m0s at 5m30s: ok",
+			"6m0s at 6m0s: ok",
+		}},
+		"all that are not too old": {
+			zkrec.Policy{Misfire: zkrec.MisfireAll, MisfireGrace: zkrec.Duration(3 * time.Minute)}, 330 * time.Second, []string{
+				"1m0s to 2m0s: 2 missed no_owner", "3m0s at 5m30s: ok", "4m0s at 5m30s: ok", "5m0s at 5m30s: ok",
+				"6m0s at 6m0s: ok",
+			},
+		},
+		"once, and it is too old": {
+			zkrec.Policy{MisfireGrace: zkrec.Duration(10 * time.Second)}, 330 * time.Second, []string{
+				"1m0s to 5m0s: 5 missed no_owner", "6m0s at 6m0s: ok",
+			},
+		},
+		"skip, in the second of a hand-over": {
+			zkrec.Policy{Misfire: zkrec.MisfireSkip}, 300*time.Second + 800*time.Millisecond, []string{
+				"1m0s to 4m0s: 4 missed no_owner", "5m0s at 5m0.8s: ok", "6m0s at 6m0s: ok",
+			},
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.run(t.Context())
+				time.Sleep(row.at)
+				w.adopt(row.policy, nil)
+				time.Sleep(time.Until(after(370 * time.Second)))
+				w.stop()
+				w.wantHistory("job", row.want...)
+			})
+		})
+	}
+}
+
+// abandon leaves a run of the tick of 00:01 in the records, whose owner died in the given attempt.
+func (k *keeper) abandon(attempt int) {
+	k.change("job", func(j *kept) {
+		tick := after(time.Minute).UnixMilli()
+		for n := range attempt {
+			j.record = ledger.Record{Through: tick, Run: zkrec.Run{
+				Tick: tick, RunID: "theirs", SID: "b", Token: 3, Attempt: n + 1, Started: tick, State: zkrec.RunRunning,
+			}}.Normal()
+			if n+1 < attempt {
+				e := ledger.Entry{Run: j.record.Run}
+				e.State, e.Ended = zkrec.RunInterrupted, tick
+				j.history = append(j.history, e)
+			}
+		}
+	})
+}
+
+func TestAbandonedRun(t *testing.T) {
+	t.Parallel()
+	for what, row := range map[string]struct {
+		attempt int
+		policy  zkrec.Policy
+		want    []string
+	}{
+		"is run again": {1, zkrec.Policy{}, []string{
+			"1m0s at 1m0s: interrupted", "1m0s at 1m30s: ok, attempt 2", "2m0s at 2m0s: ok",
+		}},
+		"is not run again": {1, zkrec.Policy{Interrupted: zkrec.InterruptedSkip}, []string{
+			"1m0s at 1m0s: lost", "2m0s at 2m0s: ok",
+		}},
+		"is run a third time": {2, zkrec.Policy{}, []string{
+			"1m0s at 1m0s: interrupted", "1m0s at 1m0s: interrupted, attempt 2", "1m0s at 1m30s: ok, attempt 3",
+			"2m0s at 2m0s: ok",
+		}},
+		"is not run for ever": {3, zkrec.Policy{}, []string{
+			"1m0s at 1m0s: interrupted", "1m0s at 1m0s: interrupted, attempt 2", "1m0s at 1m0s: lost, attempt 3",
+			"2m0s at 2m0s: ok",
+		}},
+		"is run as often as the policy says": {3, zkrec.Policy{MaxAttempts: 4}, []string{
+			"1m0s at 1m0s: interrupted", "1m0s at 1m0s: interrupted, attempt 2", "1m0s at 1m0s: interrupted, attempt 3",
+			"1m0s at 1m30s: ok, attempt 4", "2m0s at 2m0s: ok",
+		}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.keeper.abandon(row.attempt)
+				w.run(t.Context())
+				time.Sleep(90 * time.Second)
+				w.adopt(row.policy, nil)
+				pass(time.Minute)
+				w.stop()
+				w.wantHistory("job", row.want...)
+			})
+		})
+	}
+}
+
+// What a stop has interrupted, the next owner runs again at once.
+func TestInterruptedRunGoesOnElsewhere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(t.Context())
+		w.adopt(zkrec.Policy{}, untilEnd)
+		pass(65 * time.Second)
+		w.stop()
+		other := w.keeper.world("b", 8)
+		other.run(t.Context())
+		var got Run
+		other.adopt(zkrec.Policy{}, func(_ context.Context, r Run) error {
+			got = r
+			return nil
+		})
+		pass(time.Second)
+		other.stop()
+		w.wantHistory("job", "1m0s at 1m0s: interrupted", "1m0s at 1m35s: ok, attempt 2")
+		if got.Attempt != 2 || got.Token != 8 || !got.Tick.Equal(after(time.Minute)) {
+			t.Errorf("the second attempt was given %+v", got)
+		}
+	})
+}
+
+func TestFailedRunIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	for what, row := range map[string]struct {
+		schedule string
+		policy   zkrec.Policy
+		fails    int
+		want     []string
+	}{
+		"until it succeeds": {"0 1 * * * ?", zkrec.Policy{Retries: 5}, 2, []string{
+			"1m0s at 1m0s: failed", "1m0s at 1m1s: failed, attempt 2", "1m0s at 1m3s: ok, attempt 3",
+		}},
+		"as often as the policy says": {"0 1 * * * ?", zkrec.Policy{Retries: 3, Backoff: zkrec.Duration(2 * time.Second)}, 9, []string{
+			"1m0s at 1m0s: failed", "1m0s at 1m2s: failed, attempt 2", "1m0s at 1m6s: failed, attempt 3",
+			"1m0s at 1m14s: failed, attempt 4",
+		}},
+		"until the next tick": {"0/40 * * * * ?", zkrec.Policy{Retries: 9, Backoff: zkrec.Duration(10 * time.Second)}, 9, []string{
+			"40s at 40s: failed", "40s at 50s: failed, attempt 2", "1m0s at 1m0s: failed",
+			"1m0s at 1m10s: failed, attempt 2", "1m0s at 1m30s: failed, attempt 3",
+		}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.run(t.Context())
+				n := 0
+				w.own(withPolicy(w.job("job", row.schedule, func(context.Context, Run) error {
+					if n++; n <= row.fails {
+						return errors.New("boom")
+					}
+					return nil
+				}), row.policy))
+				pass(99 * time.Second)
+				w.stop()
+				w.wantHistory("job", row.want...)
+			})
+		})
+	}
+}
+
+// The wait before a retry is in the records, so that another owner goes on with it.
+func TestRetryIsHandedOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		policy := zkrec.Policy{Retries: 2, Backoff: zkrec.Duration(10 * time.Minute)}
+		w := newWorld(t)
+		w.run(t.Context())
+		w.own(withPolicy(w.job("job", "0 1 * * * ?", func(context.Context, Run) error { return errors.New("boom") }), policy))
+		pass(5 * time.Minute)
+		w.lose()
+		other := w.keeper.world("b", 8)
+		other.run(t.Context())
+		job := withPolicy(other.job("job", "0 1 * * * ?", nil), policy)
+		job.Job.Since = midnight
+		other.own(job)
+		pass(10 * time.Minute)
+		w.stop()
+		other.stop()
+		w.wantHistory("job", "1m0s at 1m0s: failed", "1m0s at 11m0s: ok, attempt 2")
+		if e := w.keeper.read("job").history[1]; e.SID != "b" || e.Failures != 1 {
+			t.Errorf("the retry is recorded as %+v, want it by b after one failure", e)
+		}
+	})
+}
+
+func TestRunThatTakesTooLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(t.Context())
+		var seen error
+		w.own(withPolicy(w.job("job", "0 1 * * * ?", func(ctx context.Context, _ Run) error {
+			<-ctx.Done()
+			seen = context.Cause(ctx)
+			return ctx.Err()
+		}), zkrec.Policy{Timeout: zkrec.Duration(10 * time.Second), Retries: 1}))
+		pass(2 * time.Minute)
+		w.stop()
+		w.wantHistory("job", "1m0s at 1m0s: timed_out", "1m0s at 1m11s: timed_out, attempt 2")
+		e := w.keeper.read("job").history[0]
+		if !errors.Is(seen, ErrTimeout) || !strings.HasPrefix(e.Error, "run timed out after 10s") || e.Ended != after(70*time.Second).UnixMilli() {
+			t.Errorf("the handler saw %v, recorded %+v", seen, e)
+		}
+		for _, r := range w.reported() {
+			if r.State != TimedOut || !errors.Is(r.Err, ErrTimeout) {
+				t.Errorf("reported %s: %v", r.State, r.Err)
+			}
+		}
+	})
+}
+
+func TestRunInTimeKnowsNothingOfItsTimeout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(t.Context())
+		w.own(withPolicy(w.job("job", "0 1 * * * ?", working(9*time.Second)), zkrec.Policy{Timeout: zkrec.Duration(10 * time.Second)}))
+		pass(2 * time.Minute)
+		w.stop()
+		w.wantResult(OK, nil)
+	})
+}
+
+func TestLatestTickWaitsForTheRunThatGoesOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(t.Context())
+		took := 140 * time.Second
+		w.adopt(zkrec.Policy{Overlap: zkrec.OverlapQueue}, func(context.Context, Run) error {
+			time.Sleep(took)
+			took = 0
+			return nil
+		})
+		pass(3 * time.Minute)
+		w.wantHistory("job") // nothing yet
+		pass(70 * time.Second)
+		w.stop()
+		w.wantHistory("job", "1m0s at 1m0s: ok", "2m0s: skipped overlap", "3m0s at 3m20s: ok", "4m0s at 4m0s: ok")
+	})
+}
+
+func TestPause(t *testing.T) {
+	t.Parallel()
+	for missed, want := range map[string][]string{
+		zkrec.MisfireSkip: {"3m0s to 5m0s: 3 skipped paused"},
+		"":                {"3m0s to 5m0s: 3 skipped paused"},
+		zkrec.MisfireOnce: {"3m0s to 4m0s: 2 skipped paused", "5m0s at 5m30s: ok"},
+		zkrec.MisfireAll:  {"3m0s at 5m30s: ok", "4m0s at 5m30s: ok", "5m0s at 5m30s: ok"},
+	} {
+		t.Run("missed "+missed, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.run(t.Context())
+				job := w.job("job", "0 * * * * ?", nil)
+				job.Paused = zkrec.Pause{
+					Since: after(150 * time.Second).UnixMilli(), Until: after(330 * time.Second).UnixMilli(), Missed: missed,
+				}
+				w.own(job)
+				pass(330*time.Second - time.Millisecond)
+				w.wantHistory("job", "1m0s at 1m0s: ok", "2m0s at 2m0s: ok")
+				pass(40 * time.Second)
+				w.stop()
+				want = append([]string{"1m0s at 1m0s: ok", "2m0s at 2m0s: ok"}, want...)
+				w.wantHistory("job", append(want, "6m0s at 6m0s: ok")...)
+			})
+		})
+	}
+}
+
+// What a pause holds back comes after it, also when the pause has no end of its own.
+func TestPauseThatIsResumed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.keeper.abandon(1)
+		w.run(t.Context())
+		time.Sleep(90 * time.Second)
+		job := w.job("job", "0 * * * * ?", nil)
+		job.Job.Since = midnight
+		job.Paused = zkrec.Pause{Since: after(80 * time.Second).UnixMilli()}
+		w.own(job)
+		pass(2 * time.Minute)
+		w.wantHistory("job", "1m0s at 1m0s: interrupted")
+		job.Paused.Until = time.Now().UnixMilli()
+		w.own(job)
+		pass(40 * time.Second)
+		w.stop()
+		w.wantHistory("job", "1m0s at 1m0s: interrupted", "1m0s at 3m30s: ok, attempt 2",
+			"2m0s to 3m0s: 2 skipped paused", "4m0s at 4m0s: ok")
+	})
+}

@@ -1,0 +1,244 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+func manual(id string) Request {
+	return Request{ID: id, At: time.Now(), Args: map[string]string{"who": id}, Payload: []byte(`{"n":1}`)}
+}
+
+func TestManualRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(t.Context())
+		var got []Run
+		w.own(w.job("job", "0 * * * * ?", func(_ context.Context, r Run) error {
+			got = append(got, r)
+			time.Sleep(20 * time.Second)
+			return nil
+		}))
+		pass(65 * time.Second)
+		w.request(manual("r1"))
+		pass(30 * time.Second)
+		if left := w.keeper.read("job").requests; len(left) != 1 {
+			t.Errorf("requests %q while the run goes on, want it to be there", left)
+		}
+		pass(10 * time.Second)
+		w.stop()
+		w.wantHistory("job", "1m0s at 1m0s: ok", "r1 at 1m20s: ok")
+		if left := w.keeper.read("job").requests; len(left) != 0 {
+			t.Errorf("requests %q are left", left)
+		}
+		if len(got) != 2 || got[1].Request == nil {
+			t.Fatalf("ran %+v, want the second to know its request", got)
+		}
+		if r := got[1]; !r.Tick.Equal(after(65*time.Second)) || r.Request.Args["who"] != "r1" || string(r.Request.Payload) != `{"n":1}` {
+			t.Errorf("the manual run was given %+v, %+v", r, r.Request)
+		}
+	})
+}
+
+// Manual runs come one after the other, do not wait for a pause, and change no tick.
+func TestManualRunsOfAPausedJob(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(t.Context())
+		job := w.job("job", "0 * * * * ?", working(10*time.Second))
+		job.Paused = zkrec.Pause{Since: midnight.UnixMilli(), Until: after(5 * time.Minute).UnixMilli()}
+		w.own(job)
+		pass(70 * time.Second)
+		w.request(manual("r1"), manual("r2"))
+		pass(4 * time.Minute)
+		w.stop()
+		w.wantHistory("job", "r1 at 1m10s: ok", "r2 at 1m20s: ok", "1m0s: skipped paused", "2m0s to 4m0s: 3 skipped paused", "5m0s at 5m0s: ok")
+	})
+}
+
+// The list of requests may be older than what became of them.
+func TestManualRunIsNotRunTwice(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(t.Context())
+		job := w.job("job", "0 0 * * * ?", nil)
+		w.own(job)
+		pass(10 * time.Second)
+		stale := []Request{manual("r1")}
+		w.request(stale...)
+		pass(time.Second)
+		w.runner.Requested("job", stale)
+		pass(time.Second)
+		job.Requests = stale
+		w.own(job) // a change of the specification, with what was read before
+		pass(time.Minute)
+		w.stop()
+		w.wantHistory("job", "r1 at 10s: ok")
+	})
+}
+
+// A request that was withdrawn keeps no other back.
+func TestManualRunThatIsWithdrawn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(t.Context())
+		w.own(w.job("job", "0 * * * * ?", working(20*time.Second)))
+		pass(65 * time.Second)
+		w.request(manual("r1"), manual("r2"))
+		w.keeper.Drop("job", "r1") // by the operator
+		pass(50 * time.Second)
+		w.stop()
+		w.wantHistory("job", "1m0s at 1m0s: ok", "r2 at 1m20s: ok")
+	})
+}
+
+func TestFailedManualRunIsNotTriedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(t.Context())
+		w.own(withPolicy(w.job("job", "0 0 * * * ?", func(context.Context, Run) error { return errors.New("boom") }),
+			zkrec.Policy{Retries: 3}))
+		pass(time.Second)
+		w.request(manual("r1"))
+		pass(time.Minute)
+		w.stop()
+		w.wantHistory("job", "r1 at 1s: failed")
+		if left := w.keeper.read("job").requests; len(left) != 0 {
+			t.Errorf("requests %q are left", left)
+		}
+	})
+}
+
+// A manual run whose owner goes is run by the next one, which still finds the request.
+func TestManualRunGoesOnElsewhere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(t.Context())
+		w.own(w.job("job", "0 0 * * * ?", untilEnd))
+		pass(10 * time.Second)
+		request := manual("r1")
+		w.request(request)
+		pass(10 * time.Second)
+		w.stop()
+		if left := w.keeper.read("job").requests; !slices.Equal(left, []string{"r1"}) {
+			t.Fatalf("requests %q, want r1: it is not done", left)
+		}
+		other := w.keeper.world("b", 8)
+		other.run(t.Context())
+		var got Run
+		job := other.job("job", "0 0 * * * ?", func(_ context.Context, r Run) error {
+			got = r
+			return nil
+		})
+		job.Requests = []Request{request}
+		other.own(job)
+		pass(time.Second)
+		other.stop()
+		w.wantHistory("job", "r1 at 10s: interrupted", "r1 at 50s: ok, attempt 2")
+		if got.Request == nil || got.Request.Args["who"] != "r1" {
+			t.Errorf("the second attempt was given %+v", got)
+		}
+		if left := w.keeper.read("job").requests; len(left) != 0 {
+			t.Errorf("requests %q are left", left)
+		}
+	})
+}
+
+func TestRunIsStoppedByAnOperator(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(t.Context())
+		var seen []error
+		w.adopt(zkrec.Policy{Retries: 3}, func(ctx context.Context, _ Run) error {
+			select {
+			case <-ctx.Done():
+			case <-time.After(10 * time.Second):
+			}
+			seen = append(seen, context.Cause(ctx))
+			return ctx.Err()
+		})
+		pass(65 * time.Second)
+		w.request(Request{ID: "s0", Stop: "another run"}, Request{ID: "s1", Stop: w.started()[0].RunID, Why: "ops: too slow"})
+		synctest.Wait()
+		r := w.wantResult(Interrupted, ErrStopped)
+		if text := "stopped by an operator: ops: too slow"; !strings.HasPrefix(r.Err.Error(), text) {
+			t.Errorf("the result is %q, want %q", r.Err, text)
+		}
+		if r.Ended.Sub(midnight) != 65*time.Second {
+			t.Errorf("ended at %v, want at once", r.Ended)
+		}
+		pass(70 * time.Second)
+		w.stop()
+		w.wantHistory("job", "1m0s at 1m0s: interrupted", "2m0s at 2m0s: ok")
+		if !errors.Is(seen[0], ErrStopped) {
+			t.Errorf("the handler saw %v", seen[0])
+		}
+		if !slices.Equal(w.keeper.dropped, []string{"s0", "s1"}) {
+			t.Errorf("dropped %q, want both", w.keeper.dropped)
+		}
+	})
+}
+
+// A run that is stopped between its claim and its start is not started.
+func TestRunIsStoppedDuringItsClaim(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var id string
+		w.keeper.pull = func(c Commit) lever {
+			if c.Plan.Opens && id == "" {
+				id = c.Plan.Record.RunID
+				return lever{reply: 5 * time.Second}
+			}
+			return lever{}
+		}
+		w.run(t.Context())
+		w.adopt(zkrec.Policy{}, nil)
+		pass(61 * time.Second)
+		w.request(Request{ID: "s1", Stop: id})
+		pass(9 * time.Second)
+		w.stop()
+		w.wantOnTime() // nothing
+		w.wantResult(Interrupted, ErrStopped)
+	})
+}
+
+// The request may come with the ownership; the job's former run goes on in this instance.
+func TestStopOfARunOfAFormerOwnership(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(t.Context())
+		stopped := make(chan struct{})
+		w.adopt(zkrec.Policy{}, func(context.Context, Run) error {
+			<-stopped
+			return nil
+		})
+		pass(65 * time.Second)
+		w.lose()
+		job := w.job("job", "0 0 * * * ?", nil)
+		job.Requests = []Request{{ID: "s1", Stop: w.started()[0].RunID}}
+		w.runner.Own(job)
+		synctest.Wait()
+		close(stopped)
+		w.stop()
+		if !slices.Equal(w.keeper.dropped, []string{"s1"}) {
+			t.Errorf("dropped %q, want the request", w.keeper.dropped)
+		}
+		w.wantResult(OK, nil) // it did not listen, and has finished
+	})
+}
