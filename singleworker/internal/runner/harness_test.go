@@ -139,22 +139,6 @@ func (w *world) request(requests ...Request) {
 	w.runner.Requested("job", requests)
 }
 
-// runJob starts the runner and has it own a job of that schedule.
-func (w *world) runJob(schedule string, handle func(ctx context.Context, c Claim) error) {
-	w.t.Helper()
-	w.run(w.t.Context())
-	w.runner.Own(w.job("job", schedule, handle))
-}
-
-// every is n times that far apart, the first that far after from.
-func every(step time.Duration, from time.Time, n int) []time.Time {
-	var times []time.Time
-	for i := range n {
-		times = append(times, from.Add(time.Duration(i+1)*step))
-	}
-	return times
-}
-
 func parse(t *testing.T, text string, loc *time.Location) *cronexpr.Schedule {
 	t.Helper()
 	schedule, err := cronexpr.Parse(text, loc)
