@@ -144,14 +144,18 @@ func (v View) overlapping(first time.Time) Plan {
 	}
 	// The pause, not the overlap, decides over the ticks in it.
 	if v.Paused.Missed == zkrec.MisfireOnce || v.Paused.Missed == zkrec.MisfireAll {
-		if v.inPause(first) {
-			return Plan{}
+		from := time.UnixMilli(v.Paused.Since)
+		if from.Before(first) {
+			from = first
 		}
-		if pause := time.UnixMilli(v.Paused.Since); pause.After(first) && !pause.After(until) {
-			until = before(pause)
+		if kept := v.Schedule.Next(before(from)); v.inPause(kept) && !kept.After(until) {
+			until = before(kept)
 		}
 	}
 	last := v.Schedule.Prev(after(until))
+	if last.Before(first) {
+		return Plan{}
+	}
 	return v.pass(last, v.rows(v.base(), last))
 }
 

@@ -202,6 +202,8 @@ func TestPause(t *testing.T) {
 		{"over, in a run: once waits for its end", situation{pause: paused("10:00:30", "10:02:30", "once"), last: open, through: "10:00", now: "10:03"}, "r1", ""},
 		{"over, in a run: those before it do not", situation{pause: paused("10:01:30", "10:02:30", "all"), last: open, through: "10:00", now: "10:03"}, "r1",
 			"skipped(overlap) 10:01; through 10:01"},
+		{"over, in a run: no tick was in it", situation{pause: paused("10:01:20", "10:01:40", "all"), last: open, through: "10:00", now: "10:03"}, "r1",
+			"skipped(overlap) 10:01; skipped(overlap) 10:02 to 10:03, 2; through 10:03"}, // which the history joins
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
