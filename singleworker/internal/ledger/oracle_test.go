@@ -34,7 +34,7 @@ func keeps(p zkrec.Pause, tick int64) bool {
 // during reports whether a tick came during the last run of this owner.
 func during(v ledger.View, tick int64) bool {
 	r := v.Record.Run
-	if r.SID != v.SID || r.Token != v.Token || tick <= r.Started {
+	if r.SID != v.SID || r.Token != v.Token && r.RunID != v.Active || tick <= r.Started {
 		return false
 	}
 	return r.State == zkrec.RunRunning || tick <= r.Ended
