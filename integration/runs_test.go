@@ -13,7 +13,7 @@ import (
 )
 
 // awaitLast waits until the job's last run is in the state, and returns it.
-func awaitLast(c *cluster, job, state string) (last admin.LastRun) {
+func awaitLast(c *cluster, job, state string) (last admin.Run) {
 	c.t.Helper()
 	c.eventually("last run of "+job+" to be "+state, func() error {
 		status := c.get(job)

@@ -17,16 +17,12 @@ type group struct {
 }
 
 func (g group) judge(spec []byte) JobStatus {
-	status := JobStatus{Job: Job{Name: "daily"}, State: Unowned, Registered: g.registered}
-	if g.owner != "" {
-		status.Owner = &Owner{InstanceID: g.owner}
-	}
 	live := make(map[string]Instance)
 	for _, sid := range g.live {
 		live[sid] = Instance{ID: sid}
 	}
-	status.judge(spec, g.offer, live)
-	return status
+	r := records{spec: spec, registered: g.registered, owner: zkrec.Owner{SID: g.owner, Offer: g.offer}}
+	return r.status("daily", live, time.Now())
 }
 
 func TestStateAndReason(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -144,125 +143,6 @@ func (c *Client) live(ctx context.Context) (map[string]Instance, error) {
 		}
 	}
 	return live, nil
-}
-
-// status reads one job's records.
-func (c *Client) status(ctx context.Context, name string, live map[string]Instance) (JobStatus, error) {
-	data, stat, err := c.conn.Get(ctx, c.tree.Job(name))
-	if errors.Is(err, zkconn.ErrNoNode) {
-		return JobStatus{}, ErrNotFound
-	}
-	if err != nil {
-		return JobStatus{}, err
-	}
-	status := JobStatus{Job: Job{Name: name}, Version: stat.Version, State: Unowned}
-	registered, _, err := c.conn.Children(ctx, c.tree.Register(name))
-	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
-		return JobStatus{}, err
-	}
-	slices.Sort(registered)
-	status.Registered = registered
-	offer, err := c.readOwner(ctx, &status)
-	if err != nil {
-		return JobStatus{}, err
-	}
-	if err := c.readTick(ctx, &status); err != nil {
-		return JobStatus{}, err
-	}
-	status.judge(data, offer, live)
-	return status, nil
-}
-
-func (c *Client) readOwner(ctx context.Context, status *JobStatus) (offer string, err error) {
-	data, stat, err := c.conn.Get(ctx, c.tree.Alive(status.Name))
-	if errors.Is(err, zkconn.ErrNoNode) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	owner, _ := zkrec.ParseOwner(data) // what is no record names nobody
-	if owner.SID != "" {
-		status.Owner = &Owner{InstanceID: owner.SID, Token: stat.Mzxid, Since: stat.Mtime}
-	}
-	return owner.Offer, nil
-}
-
-func (c *Client) readTick(ctx context.Context, status *JobStatus) error {
-	data, _, err := c.conn.Get(ctx, c.tree.Tick(status.Name))
-	if errors.Is(err, zkconn.ErrNoNode) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	tick, err := zkrec.ParseTick(data)
-	switch {
-	case err != nil:
-		status.LastRun = &LastRun{State: "unreadable", Error: err.Error()}
-	case tick.Tick != 0:
-		status.LastRun = &LastRun{
-			Tick: time.UnixMilli(tick.Tick), State: tick.State, InstanceID: tick.SID, Token: tick.Token,
-			RunID: tick.RunID, Attempt: tick.Attempt, Started: time.UnixMilli(tick.Started), Error: tick.Error,
-		}
-		if tick.Ended != 0 {
-			status.LastRun.Ended = time.UnixMilli(tick.Ended)
-		}
-	}
-	return nil
-}
-
-// judge reads the spec and says what state the job is in, and why.
-func (s *JobStatus) judge(data []byte, offer string, live map[string]Instance) {
-	spec, err := zkrec.ParseSpec(data)
-	if err == nil {
-		s.Job = jobOf(s.Name, spec)
-		s.Declared = spec.Declared != "" && spec.Declared == spec.Fingerprint(s.Name)
-		schedule, scheduleErr := parseSchedule(s.Job)
-		if err = scheduleErr; err == nil {
-			s.NextRun = schedule.Next(time.Now())
-		}
-	}
-	var able []string
-	for _, sid := range s.Registered {
-		if _, ok := live[sid]; ok {
-			able = append(able, sid)
-		}
-	}
-	_, ownerLives := live[s.ownerID()]
-	switch {
-	case errors.As(err, new(*zkrec.SchemaError)):
-		s.State, s.Reason = Invalid, err.Error()
-	case err != nil:
-		s.State, s.Reason = Invalid, err.Error()+"; submit it again with Replace, or cancel it"
-	case ownerLives:
-		s.State = Owned
-	case s.Owner != nil:
-		s.Reason = fmt.Sprintf("its owner %s is gone; waiting for %s to take over", s.Owner.InstanceID, orNobody(able))
-	case len(able) == 0 && len(s.Registered) == 0:
-		s.Reason = fmt.Sprintf("no instance has registered handler %q", s.Handler)
-	case len(able) == 0:
-		s.Reason = fmt.Sprintf("no live instance has handler %q (last seen on %s)",
-			s.Handler, strings.Join(s.Registered, ", "))
-	case offer != "":
-		s.Reason = fmt.Sprintf("handed over to %s, which has not taken it yet", offer)
-	default:
-		s.Reason = fmt.Sprintf("waiting for %s to adopt it", orNobody(able))
-	}
-}
-
-func (s *JobStatus) ownerID() string {
-	if s.Owner == nil {
-		return ""
-	}
-	return s.Owner.InstanceID
-}
-
-func orNobody(able []string) string {
-	if len(able) == 0 {
-		return "an instance with its handler"
-	}
-	return strings.Join(able, " or ")
 }
 
 // AwaitOwner waits until an instance owns the job, or it turns out that its

@@ -4,70 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
-
-// errNeverAgain refuses a schedule that is over.
-var errNeverAgain = errors.New("never fires again")
-
-// Check reports, without a server, why a job would be refused: an
-// *InvalidError for its name, schedule, time zone, handler or arguments, or
-// because it never fires after now.
-func Check(job Job, now time.Time) error {
-	if err := zkrec.CheckName(job.Name); err != nil {
-		return &InvalidError{"Name", job.Name, err}
-	}
-	if job.Handler != "" {
-		if err := zkrec.CheckName(job.Handler); err != nil {
-			return &InvalidError{"Handler", job.Handler, err}
-		}
-	}
-	schedule, err := parseSchedule(job)
-	if err != nil {
-		return err
-	}
-	if schedule.Next(now).IsZero() {
-		return &InvalidError{"Schedule", job.Schedule, errNeverAgain}
-	}
-	return checkSize(specOf(job).Encode())
-}
-
-func checkSize(record []byte) error {
-	if err := zkrec.CheckSize(record); err != nil {
-		return &InvalidError{"Args", fmt.Sprintf("%d bytes", len(record)), err}
-	}
-	return nil
-}
-
-func parseSchedule(job Job) (*cronexpr.Schedule, error) {
-	loc, err := zkrec.Location(job.TimeZone)
-	if err != nil {
-		return nil, &InvalidError{"TimeZone", job.TimeZone, err}
-	}
-	schedule, err := cronexpr.Parse(job.Schedule, loc)
-	if err != nil {
-		return nil, &InvalidError{"Schedule", job.Schedule, err}
-	}
-	return schedule, nil
-}
-
-func specOf(job Job) zkrec.Spec {
-	return zkrec.Spec{
-		Schedule: job.Schedule, TimeZone: job.TimeZone, Handler: job.Handler, Args: maps.Clone(job.Args),
-	}.Normal(job.Name)
-}
-
-func jobOf(name string, spec zkrec.Spec) Job {
-	return Job{
-		Name: name, Schedule: spec.Schedule, TimeZone: spec.TimeZone,
-		Handler: spec.HandlerOf(name), Args: spec.Args,
-	}
-}
 
 // Submit makes the job be as asked for and returns when ZooKeeper has
 // accepted it. A job that is already so is Unchanged; one that differs is
@@ -80,7 +21,10 @@ func (c *Client) Submit(ctx context.Context, job Job, opts SubmitOptions) (Submi
 		return SubmitResult{}, err
 	}
 	s := submission{client: c, job: job, opts: opts}
-	if err := c.retry(ctx, func() error { return s.try(ctx) }); err != nil {
+	err := c.retry(ctx, func() error {
+		return persist(func() error { return s.once(ctx) })
+	})
+	if err != nil {
 		return SubmitResult{}, fmt.Errorf("submit %s: %w", job.Name, uncertain(err, s.wrote))
 	}
 	if opts.DryRun {
@@ -109,21 +53,6 @@ type submission struct {
 	opts   SubmitOptions
 	wrote  bool // a write was sent whose outcome is not known
 	result SubmitResult
-}
-
-// maxConflicts is how often a job may change under a submit.
-const maxConflicts = 10
-
-func (s *submission) try(ctx context.Context) error {
-	for range maxConflicts {
-		err := s.once(ctx)
-		moved := errors.Is(err, zkconn.ErrBadVersion) || errors.Is(err, zkconn.ErrNoNode) ||
-			errors.Is(err, zkconn.ErrNodeExists)
-		if !moved {
-			return err
-		}
-	}
-	return ErrConflict
 }
 
 // once reads the job and makes the one write that is needed, if any.
@@ -167,7 +96,7 @@ func (s *submission) once(ctx context.Context) error {
 	}
 	spec.Declared = old.Declared // a declaration differs from the one overridden, or not
 	record := spec.Over(old, stat.Mtime, time.Now()).Encode()
-	if err := checkSize(record); err != nil {
+	if err := checkSize(s.job, record); err != nil {
 		return err
 	}
 	return s.write(ctx, []zkconn.Op{zkconn.SetOp(tree.Job(s.job.Name), record, stat.Version)})

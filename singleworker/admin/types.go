@@ -1,8 +1,7 @@
 package admin
 
 import (
-	"errors"
-	"fmt"
+	"encoding/json"
 	"time"
 )
 
@@ -21,6 +20,37 @@ type Job struct {
 	Handler string
 	// Args are handed to the handler.
 	Args map[string]string
+	// Payload is JSON that is handed to the handler beside Args. Default: none.
+	Payload json.RawMessage
+
+	// Misfire says what becomes of ticks that nobody claimed in time, because
+	// nobody owned the job or its owner was stalled: "once" (default) runs the
+	// latest of them, "skip" none, "all" each in order, of more than 100 the
+	// latest 100.
+	Misfire string
+	// MisfireGrace is how old a tick may be to be run at all. Default 0: any age.
+	MisfireGrace time.Duration
+	// Interrupted says what becomes of a run whose instance died, stopped or
+	// lost the job: "rerun" (default) runs its tick again, "skip" does not.
+	Interrupted string
+	// MaxAttempts is how often a tick whose runs are interrupted is begun, 1 to
+	// 100. Default 3.
+	MaxAttempts int
+	// Overlap says what becomes of ticks that come while a run goes on: "skip"
+	// (default) runs none of them, "queue" the latest when the run has ended.
+	Overlap string
+	// Timeout of one run; when it is over the context of the run ends. Default
+	// 0: none.
+	Timeout time.Duration
+	// Retries is how often a run that failed or timed out is repeated, up to
+	// 100. Default 0.
+	Retries int
+	// Backoff is the pause before the first retry; it doubles with each.
+	// Default 1 s.
+	Backoff time.Duration
+	// AlarmAfter is how late a tick is when it is reported as missing, if it was
+	// neither claimed nor recorded as not run. Default 1 min.
+	AlarmAfter time.Duration
 }
 
 // State says in one word how a job is.
@@ -54,7 +84,38 @@ type JobStatus struct {
 	// NextRun is the next tick of the schedule; zero when there is none.
 	NextRun time.Time
 	// LastRun is nil when the job never ran.
-	LastRun *LastRun
+	LastRun *Run
+	// Through is the tick up to which each was claimed or recorded as not run;
+	// zero when there was none yet.
+	Through time.Time
+	// Overdue is the first tick that nobody has accounted for although it is
+	// late by AlarmAfter; zero when there is none. A job that is paused, or
+	// whose run goes on, has none.
+	Overdue time.Time
+	// Alarm is the last tick that an instance reported as missing; nil when none
+	// ever was. It stays when the tick was accounted for later on.
+	Alarm *Alarm
+	// Paused is the pause that is in force; nil when there is none.
+	Paused *Pause
+}
+
+// Pause says since when a job is paused, and why. Times are on the clock of
+// whoever paused it.
+type Pause struct {
+	Since  time.Time
+	Until  time.Time // zero: until it is resumed
+	By     string
+	Reason string
+	// Missed says what becomes of the ticks of the pause when it is over: "skip",
+	// "once" or "all", as Job.Misfire.
+	Missed string
+}
+
+// Alarm is a tick that was reported missing.
+type Alarm struct {
+	Tick       time.Time
+	InstanceID string    // that noticed; it does not own the job
+	At         time.Time // on its clock
 }
 
 // Owner is the instance that owns a job.
@@ -65,19 +126,6 @@ type Owner struct {
 	Token int64
 	// Since is when the job was adopted, on ZooKeeper's clock.
 	Since time.Time
-}
-
-// LastRun is the last claimed tick of a job and what became of it.
-type LastRun struct {
-	Tick       time.Time
-	State      string // running, ok, failed or interrupted
-	InstanceID string
-	Token      int64
-	RunID      string
-	Attempt    int
-	Started    time.Time // on the owner's clock
-	Ended      time.Time // on the owner's clock; zero while it runs
-	Error      string    // at most 4 KiB
 }
 
 // Instance is one running instance of the group.
@@ -92,13 +140,16 @@ type Instance struct {
 	State       string // active or stopping
 }
 
-// Outcome says what a Submit did.
+// Outcome says what a change did.
 type Outcome string
 
-// The outcomes of Submit.
+// The outcomes of Submit, Set, Pause and Resume.
 const (
 	Created   Outcome = "created"
 	Replaced  Outcome = "replaced"
+	Changed   Outcome = "changed"
+	Paused    Outcome = "paused"
+	Resumed   Outcome = "resumed"
 	Unchanged Outcome = "unchanged" // the job was already exactly this
 )
 
@@ -111,40 +162,11 @@ type SubmitOptions struct {
 	DryRun bool
 }
 
-// SubmitResult is what Submit did, or would do in a dry run.
+// SubmitResult is what Submit or Set did, or would do in a dry run.
 type SubmitResult struct {
 	Outcome Outcome
 	Job     JobStatus // as it is now
-	// Before is the job as it was, when Outcome is Replaced and its record
-	// could be read.
+	// Before is the job as it was, when Outcome is Changed, or Replaced and its
+	// record could be read.
 	Before *Job
 }
-
-// Sentinels for callers to branch on with errors.Is.
-var (
-	// ErrNotFound: no such job.
-	ErrNotFound = errors.New("no such job")
-	// ErrExists: Submit found another job of that name and was not told to
-	// replace it.
-	ErrExists = errors.New("job exists and differs")
-	// ErrConflict: the job kept changing while it was being changed.
-	ErrConflict = errors.New("changed by someone else at the same time")
-	// ErrDenied: ZooKeeper's ACLs refused the call.
-	ErrDenied = errors.New("ZooKeeper refused access")
-	// ErrUnavailable: no ZooKeeper server answered before the context ended. The
-	// error says so when a change may have been made all the same.
-	ErrUnavailable = errors.New("ZooKeeper did not answer")
-)
-
-// InvalidError refuses input: a job, or a Config.
-type InvalidError struct {
-	Field string // "Name", "Schedule", "TimeZone", "Handler", "Args", "Servers" ...
-	Value string
-	Err   error // what is wrong; for a Schedule, a *cronexpr.Error
-}
-
-func (e *InvalidError) Error() string {
-	return fmt.Sprintf("%s %q: %v", e.Field, e.Value, e.Err)
-}
-
-func (e *InvalidError) Unwrap() error { return e.Err }

@@ -46,7 +46,7 @@ func TestBreachesUnderRandomSeeds(t *testing.T) {
 		within int   // seeds
 	}{
 		"takeover": {[]int{1}, 150}, "adoption": {[]int{1}, 20}, "lease": {[]int{1}, 20},
-		"claim": {[]int{2, 3}, 60}, "claims": {[]int{2, 3}, 60},
+		"claim": {[]int{2, 3, 8}, 60}, "claims": {[]int{2, 3, 8}, 60},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

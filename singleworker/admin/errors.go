@@ -1,0 +1,49 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// Sentinels for callers to branch on with errors.Is.
+var (
+	// ErrNotFound: no such job.
+	ErrNotFound = errors.New("no such job")
+	// ErrExists: Submit found another job of that name and was not told to
+	// replace it.
+	ErrExists = errors.New("job exists and differs")
+	// ErrUnreadable: the job's record holds garbage, or a newer version wrote it,
+	// so that it cannot be changed in part.
+	ErrUnreadable = errors.New("the job's record cannot be read")
+	// ErrConflict: the job kept changing while it was being changed.
+	ErrConflict = errors.New("changed by someone else at the same time")
+	// ErrDenied: ZooKeeper's ACLs refused the call.
+	ErrDenied = errors.New("ZooKeeper refused access")
+	// ErrUnavailable: no ZooKeeper server answered before the context ended. The
+	// error says so when a change may have been made all the same.
+	ErrUnavailable = errors.New("ZooKeeper did not answer")
+)
+
+// InvalidError refuses input: a job, or a Config.
+type InvalidError struct {
+	Field string // of Job, Config or the options: "Name", "Schedule", "Args", "Servers" ...
+	Value string
+	Err   error // what is wrong; for a Schedule, a *cronexpr.Error
+}
+
+func (e *InvalidError) Error() string {
+	return fmt.Sprintf("%s %q: %v", e.Field, e.Value, e.Err)
+}
+
+func (e *InvalidError) Unwrap() error { return e.Err }
+
+// checkPolicy is Policy.Check in the words of this package.
+func checkPolicy(policy zkrec.Policy) error {
+	err := policy.Check()
+	if field := new(zkrec.FieldError); errors.As(err, &field) {
+		return &InvalidError{field.Field, fmt.Sprint(field.Value), field.Err}
+	}
+	return err
+}

@@ -1,0 +1,95 @@
+package admin
+
+import (
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// The states of a run, and of ticks that were not run.
+const (
+	RunRunning     = "running"
+	RunOK          = "ok"
+	RunFailed      = "failed"
+	RunTimedOut    = "timed_out"
+	RunInterrupted = "interrupted" // its instance died, stopped or lost the job, or an operator stopped it
+	RunLost        = "lost"        // interrupted, and not run again
+	RunSkipped     = "skipped"     // not run: a rule or an operator wanted it so
+	RunMissed      = "missed"      // not run: nobody was there in time
+	// RunUnknown: it began, and its result was not written by an owner that is
+	// no longer the owner, or not alive.
+	RunUnknown = "unknown"
+	// RunUnreadable: its record holds garbage; Run.Error says what.
+	RunUnreadable = "unreadable"
+)
+
+// Why ticks were not run.
+const (
+	ReasonOverlap         = "overlap"          // the previous run was still going on
+	ReasonPaused          = "paused"           // the job was paused
+	ReasonNoOwner         = "no_owner"         // nobody owned the job
+	ReasonStalled         = "stalled"          // its owner could not claim them in time
+	ReasonScheduleChanged = "schedule_changed" // their schedule was replaced before anybody claimed them
+)
+
+// What is to come after a run that did not end well.
+const (
+	AgainRetry = "retry" // it failed, or timed out
+	AgainRerun = "rerun" // it was interrupted
+)
+
+// Run is one execution of a handler. Times are on the clock of its instance.
+type Run struct {
+	// Tick is the scheduled time; of a manual run, when it was asked for.
+	Tick time.Time
+	// Manual is the id of the Trigger that asked for the run; empty for a run of
+	// the schedule.
+	Manual     string
+	State      string // RunRunning ...
+	InstanceID string
+	Token      int64
+	RunID      string
+	Attempt    int // of this tick, from 1
+	Failures   int // attempts before that failed; the others were interrupted
+	Started    time.Time
+	Ended      time.Time // zero while it runs
+	Error      string    // at most 4 KiB
+	// Again is AgainRetry or AgainRerun when the tick is to be run once more,
+	// from AgainAt on; only of the last run of a job.
+	Again   string
+	AgainAt time.Time
+}
+
+// OK reports whether the run ended well.
+func (r Run) OK() bool { return r.State == RunOK }
+
+// Entry is what became of a tick: a run, or a row of ticks that were not run.
+type Entry struct {
+	Run
+	// To and Count are the last tick and the number of a row of ticks that were
+	// not run; 10,000 stands for that many or more. Of one tick they are Tick
+	// and 1.
+	To     time.Time
+	Count  int
+	Reason string // ReasonOverlap ...; empty for a run
+}
+
+func runOf(r zkrec.Run) Run {
+	return Run{
+		Tick: milli(r.Tick), Manual: r.Manual, State: r.State, InstanceID: r.SID, Token: r.Token,
+		RunID: r.RunID, Attempt: r.Attempt, Failures: r.Failures,
+		Started: milli(r.Started), Ended: milli(r.Ended), Error: r.Error,
+	}
+}
+
+func entryOf(e zkrec.Entry) Entry {
+	return Entry{Run: runOf(e.Run), To: milli(e.Last()), Count: e.Ticks(), Reason: e.Reason}
+}
+
+// milli is a time of the records; 0 stands for none.
+func milli(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
+}

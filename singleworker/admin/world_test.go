@@ -1,0 +1,150 @@
+package admin
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// world is a group in virtual time, which begins at midnight, 2000-01-01,
+// UTC: a server, an operator, and the records of whatever instances the test
+// makes up.
+type world struct {
+	*testing.T
+
+	server *zkdev.Server
+	c      *Client
+}
+
+// inWorld runs a test that begins at noon.
+func inWorld(t *testing.T, test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{T: t, server: zkdev.RunConfigT(t, zkdev.Config{Listen: zkdev.NoListen})}
+		w.c = w.operator()
+		time.Sleep(12 * time.Hour)
+		test(w)
+	})
+}
+
+// operator dials.
+func (w *world) operator() *Client {
+	w.Helper()
+	c, err := Dial(w.Context(), Config{Servers: "zkdev:1", ServerType: "billing", Dial: w.server.Dial})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(c.Close)
+	return c
+}
+
+// multi writes records by hand.
+func (w *world) multi(ops ...zkconn.Op) []zkconn.Stat {
+	w.Helper()
+	stats, err := w.c.conn.Multi(w.Context(), ops...)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return stats
+}
+
+func (w *world) put(path string, data []byte) zkconn.Stat {
+	w.Helper()
+	return w.multi(zkconn.SetOp(path, data, zkconn.AnyVersion))[0]
+}
+
+// submit makes a job.
+func (w *world) submit(job Job) {
+	w.Helper()
+	if _, err := w.c.Submit(w.Context(), job, SubmitOptions{}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) get(name string) JobStatus {
+	w.Helper()
+	status, err := w.c.Get(w.Context(), name)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return status
+}
+
+// spec is a job's record.
+func (w *world) spec(name string) zkrec.Spec {
+	w.Helper()
+	data, _, err := w.c.conn.Get(w.Context(), w.c.tree.Job(name))
+	if err != nil {
+		w.Fatal(err)
+	}
+	spec, err := zkrec.ParseSpec(data)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return spec
+}
+
+// instance starts one that has the handler of the job.
+func (w *world) instance(sid, job string) {
+	w.Helper()
+	if err := w.c.conn.EnsureRoot(w.Context(), w.c.tree.Instances()); err != nil {
+		w.Fatal(err)
+	}
+	w.multi(
+		zkconn.CreateOp(w.c.tree.Instance(sid), zkrec.Instance{Incarnation: sid + "-1", StartedAt: time.Now()}.Encode()),
+		zkconn.CreateOp(w.c.tree.Registration(job, sid), nil),
+	)
+}
+
+// kill ends an instance as if its session had expired.
+func (w *world) kill(sid string) {
+	w.Helper()
+	w.multi(zkconn.DeleteOp(w.c.tree.Instance(sid), zkconn.AnyVersion))
+}
+
+// adopt makes the instance the owner of the job.
+func (w *world) adopt(sid, job string) (token int64) {
+	w.Helper()
+	return w.put(w.c.tree.Alive(job), zkrec.Owner{SID: sid, Incarnation: sid + "-1"}.Encode()).Mzxid
+}
+
+// owned is a job with an instance that owns it.
+func (w *world) owned(job Job) (token int64) {
+	w.Helper()
+	w.submit(job)
+	w.instance("app-1", job.Name)
+	return w.adopt("app-1", job.Name)
+}
+
+// claim writes that the owner runs a tick; end, what became of the run.
+func (w *world) claim(job string, run zkrec.Run) {
+	w.Helper()
+	run.State, run.SID = zkrec.RunRunning, "app-1"
+	w.put(w.c.tree.Tick(job), zkrec.Tick{Through: run.Tick, Run: run}.Encode())
+}
+
+func (w *world) end(job string, entry zkrec.Entry, more ...zkconn.Op) {
+	w.Helper()
+	entry.SID, entry.Ended = "app-1", time.Now().UnixMilli()
+	data, _, err := w.c.conn.Get(w.Context(), w.c.tree.History(job))
+	if err != nil {
+		w.Fatal(err)
+	}
+	history, err := zkrec.ParseHistory(data)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.multi(append([]zkconn.Op{
+		zkconn.SetOp(w.c.tree.Tick(job), zkrec.Tick{Through: entry.Tick, Run: entry.Run}.Encode(), zkconn.AnyVersion),
+		zkconn.SetOp(w.c.tree.History(job), history.Add(0, entry).Encode(), zkconn.AnyVersion),
+	}, more...)...)
+}
+
+// noon is when the tests of a world begin.
+var noon = time.Date(2000, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func ptr[T any](value T) *T { return &value }
