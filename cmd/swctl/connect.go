@@ -16,6 +16,7 @@ import (
 // client is what swctl needs of *admin.Client.
 type client interface {
 	Submit(ctx context.Context, job admin.Job, opts admin.SubmitOptions) (admin.SubmitResult, error)
+	Set(ctx context.Context, name string, changes admin.Changes, opts admin.SetOptions) (admin.SubmitResult, error)
 	AwaitOwner(ctx context.Context, name string) (admin.JobStatus, error)
 	Cancel(ctx context.Context, name string) (admin.JobStatus, error)
 	Get(ctx context.Context, name string) (admin.JobStatus, error)
@@ -135,6 +136,8 @@ func (c *call) explain(err error) error {
 		return withHint(err, "again; swctl list shows what became of the job")
 	case errors.Is(err, context.DeadlineExceeded):
 		return withHint(fmt.Errorf("not done within %s: %w", c.timeout, err), "a longer --timeout")
+	case errors.Is(err, admin.ErrUnreadable):
+		return withHint(err, "swctl submit NAME SCHEDULE --replace writes it anew; a newer swctl reads what a newer version wrote")
 	case errors.Is(err, admin.ErrNotFound):
 		return withHint(err, "swctl list shows the jobs of server type %s at %s", c.serverType, c.zk)
 	}

@@ -90,6 +90,8 @@ func classify(err error) exitCode {
 		return exitNotFound // the job is not there, or no longer
 	case errors.Is(err, admin.ErrExists):
 		return exitConflict // the submitter expected a free name
+	case errors.Is(err, admin.ErrUnreadable):
+		return exitConflict // there is something that must not be overwritten in part
 	case errors.Is(err, admin.ErrConflict):
 		return exitConflict // others were faster every time
 	case errors.Is(err, admin.ErrDenied):

@@ -30,6 +30,7 @@ func TestExitCodes(t *testing.T) {
 		{exitNotFound, wrap(admin.ErrNotFound)},
 		{exitConflict, wrap(admin.ErrExists)},
 		{exitConflict, wrap(admin.ErrConflict)},
+		{exitConflict, wrap(admin.ErrUnreadable)},
 		{exitUnavailable, wrap(admin.ErrUnavailable)},
 		{exitUnavailable, wrap(admin.ErrUnavailable, context.DeadlineExceeded)},
 		{exitDenied, wrap(admin.ErrDenied)},

@@ -88,6 +88,15 @@ func TestOutputGolden(t *testing.T) {
 			{"submit", "hourly", "@every 2h", "-o", "json", "--replace"},
 			{"submit", "hourly", "@every 3h", "-o", "json"},
 		},
+		"set": {
+			{"set", "nightly", "--schedule", "30 3 * * *", "--arg", "day=today", "--drop-arg", "to", "--retries", "3", "--dry-run"},
+			{"set", "nightly", "--schedule", "30 3 * * *", "--arg", "day=today", "--drop-arg", "to", "--retries", "3"},
+			{"set", "nightly", "--retries", "3"},
+			{"set", "nightly", "--misfire", "all", "--misfire-grace", "1h", "--interrupted", "skip", "--overlap", "queue", "--run-timeout", "10m", "--args-json", `{"n":[1,2]}`},
+			{"show", "nightly"},
+			{"set", "nightly", "--drop-args-json", "--max-attempts", "5", "--backoff", "1.5s", "--alarm-after", "1h30m", "-o", "json"},
+			{"set", "nobody", "--retries", "3"},
+		},
 		"cancel": {
 			{"cancel", "nightly", "--yes"},
 			{"cancel", "--yes", "レポート"},
@@ -158,7 +167,7 @@ func TestJSONIsJSON(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
 		{"list"}, {"show", "nightly"}, {"instances"}, {"version"}, {"next", "nightly"},
-		{"submit", "new", "@daily"}, {"cancel", "nightly", "--yes"},
+		{"submit", "new", "@daily"}, {"set", "nightly", "--retries", "1"}, {"cancel", "nightly", "--yes"},
 		{"show", "nobody"}, {"bogus"}, {"list", "--bogus"}, {"show"}, {"next", "--cron", "x"}, {"list", "--timeout", "x"},
 	} {
 		h := newHarness(t)
@@ -187,7 +196,7 @@ func TestUnreadableGolden(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	job := h.fake.jobs["orphan"]
-	job.LastRun = &admin.LastRun{State: "unreadable", Error: `tick record "zzz": invalid character 'z'`}
+	job.LastRun = &admin.Run{State: "unreadable", Error: `tick record "zzz": invalid character 'z'`}
 	h.fake.jobs = map[string]admin.JobStatus{"orphan": job}
 	h.fake.instances = []admin.Instance{{ID: "app-3", State: "unreadable"}}
 	golden(t, "unreadable", strings.Join([]string{

@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -132,7 +134,7 @@ func newFake() *fakeClient {
 			Version: 2, Declared: true, State: admin.Owned,
 			Owner:      &admin.Owner{InstanceID: "app-2", Token: 4294967313, Since: since},
 			Registered: []string{"app-1", "app-2"}, NextRun: tick.Add(24 * time.Hour),
-			LastRun: &admin.LastRun{
+			LastRun: &admin.Run{
 				Tick: tick, State: "failed", InstanceID: "app-2", Token: 4294967313, RunID: "0198c5e2", Attempt: 1,
 				Started: tick.Add(40 * time.Millisecond), Ended: tick.Add(41240 * time.Millisecond),
 				Error: "dial tcp 10.0.0.9:5432: connection refused\n\x1b[31mgoroutine 7\x1b[0m [running]:\n\tmain.report()",
@@ -147,7 +149,7 @@ func newFake() *fakeClient {
 			Job: admin.Job{Name: "レポート", Schedule: "0 0 9 * * ?", TimeZone: "Asia/Shanghai"}, Version: 1, State: admin.Owned,
 			Owner:      &admin.Owner{InstanceID: "app-1", Token: 4294967400, Since: testNow.Add(-90 * time.Second)},
 			Registered: []string{"app-1"}, NextRun: time.Date(2026, 11, 22, 1, 0, 0, 0, time.UTC),
-			LastRun: &admin.LastRun{
+			LastRun: &admin.Run{
 				Tick: testNow.Add(-41 * time.Second), State: "running", InstanceID: "app-1", Token: 4294967400,
 				RunID: "0198c5ff", Attempt: 2, Started: testNow.Add(-41 * time.Second),
 			},
@@ -157,11 +159,29 @@ func newFake() *fakeClient {
 			Reason: "job spec: written with schema 9, this version reads up to 1: upgrade it",
 		},
 	}
+	for name, job := range f.jobs {
+		if job.State != admin.Invalid {
+			job.Job = full(job.Job)
+			f.jobs[name] = job
+		}
+	}
 	f.instances = []admin.Instance{
 		{ID: "app-1", Incarnation: "1", Host: "db7.example.org", PID: 4711, StartedAt: testNow.Add(-76 * time.Hour), Version: "v0.3.0", Owned: 1, State: "active"},
 		{ID: "app-2", Incarnation: "2", Host: "db8.example.org", PID: 17, StartedAt: testNow.Add(-3 * time.Minute), Owned: 1, State: "stopping"},
 	}
 	return f
+}
+
+// full fills in the defaults, as admin does for what it has read.
+func full(job admin.Job) admin.Job {
+	job.Handler = cmp.Or(job.Handler, job.Name)
+	job.Misfire = cmp.Or(job.Misfire, "once")
+	job.Interrupted = cmp.Or(job.Interrupted, "rerun")
+	job.MaxAttempts = cmp.Or(job.MaxAttempts, 3)
+	job.Overlap = cmp.Or(job.Overlap, "skip")
+	job.Backoff = cmp.Or(job.Backoff, time.Second)
+	job.AlarmAfter = cmp.Or(job.AlarmAfter, time.Minute)
+	return job
 }
 
 // begin notes a call, and fails or blocks it as told.
@@ -183,11 +203,12 @@ func (f *fakeClient) Submit(ctx context.Context, job admin.Job, opts admin.Submi
 	if err := f.begin(ctx, "Submit "+job.Name); err != nil {
 		return admin.SubmitResult{}, err
 	}
+	job = full(job)
 	status := admin.JobStatus{Job: job, State: admin.Unowned, Reason: "just created", NextRun: testNow.Add(time.Hour)}
 	result := admin.SubmitResult{Outcome: admin.Created, Job: status}
 	if old, ok := f.jobs[job.Name]; ok {
 		switch {
-		case old.Schedule == job.Schedule && old.TimeZone == job.TimeZone && old.Handler == job.Handler && maps.Equal(old.Args, job.Args):
+		case reflect.DeepEqual(old.Job, job):
 			return admin.SubmitResult{Outcome: admin.Unchanged, Job: old}, nil
 		case !opts.Replace:
 			return admin.SubmitResult{}, fmt.Errorf("submit %s: %w", job.Name, admin.ErrExists)
@@ -204,6 +225,30 @@ func (f *fakeClient) Submit(ctx context.Context, job admin.Job, opts admin.Submi
 		return admin.SubmitResult{Outcome: result.Outcome}, f.unread
 	}
 	return result, nil
+}
+
+func (f *fakeClient) Set(ctx context.Context, name string, changes admin.Changes, opts admin.SetOptions) (admin.SubmitResult, error) {
+	if err := f.begin(ctx, "Set "+name); err != nil {
+		return admin.SubmitResult{}, err
+	}
+	old, ok := f.jobs[name]
+	if !ok {
+		return admin.SubmitResult{}, missing("set " + name)
+	}
+	job := full(changes.Apply(old.Job))
+	if reflect.DeepEqual(old.Job, job) {
+		return admin.SubmitResult{Outcome: admin.Unchanged, Job: old}, nil
+	}
+	before, status := old.Job, old
+	status.Job = job
+	if !opts.DryRun {
+		status.Version, status.Declared = old.Version+1, false
+		f.jobs[name] = status
+	}
+	if f.unread != nil {
+		return admin.SubmitResult{Outcome: admin.Changed}, f.unread
+	}
+	return admin.SubmitResult{Outcome: admin.Changed, Job: status, Before: &before}, nil
 }
 
 // AwaitOwner never blocks longer than its context, and its end is no error.

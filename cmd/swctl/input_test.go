@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -73,6 +76,33 @@ func TestBadInput(t *testing.T) {
 		{"submit a @daily --arg b", `--arg "b": want key=value`},
 		{"submit a @daily --arg =b", `--arg "=b": want key=value`},
 		{"submit a @daily --arg b=1 --arg b=2", `the key "b" is given twice`},
+		{"submit a @daily --args-json ''", "--args-json is empty"},
+		{"submit a @daily --args-json {", `--args-json "{": is not JSON: `},
+		{"submit a @daily --args-json @" + dir + "/none", "--args-json: open " + dir + "/none: no such file"},
+		{"submit a @daily --args-json -", "--args-json - holds nothing, want JSON"},
+		{"submit a @daily --misfire never", `--misfire "never": is not known, want one of once, skip, all`},
+		{"submit a @daily --misfire ''", "--misfire is empty"},
+		{"submit a @daily --misfire-grace -1s", `--misfire-grace "-1s": is negative`},
+		{"submit a @daily --misfire-grace 1d", `--misfire-grace "1d": want a duration such as 10s`},
+		{"submit a @daily --interrupted no", `--interrupted "no": is not known, want one of rerun, skip`},
+		{"submit a @daily --max-attempts 0", `--max-attempts "0": want a number from 1 to 100`},
+		{"submit a @daily --overlap allow", `--overlap "allow": is not known, want one of skip, queue`},
+		{"submit a @daily --run-timeout -10m", `--run-timeout "-10m0s": is negative`},
+		{"submit a @daily --retries 101", `--retries "101": want a number from 0 to 100`},
+		{"submit a @daily --retries -1", `--retries "-1": want a number from 0 to 100`},
+		{"submit a @daily --backoff 5", `--backoff "5": want a duration such as 10s`},
+		{"submit a @daily --alarm-after -1m", `--alarm-after "-1m0s": is negative`},
+		{"submit a @daily --arg b=" + strings.Repeat("x", 64<<10), "--arg \"65"},
+		{"set", "set needs the name of a job"},
+		{"set a", "set: nothing to change was given"},
+		{"set a 0 3 * * *", "set takes one job, but 6 arguments came"},
+		{"set a --schedule x", `set a: schedule "x"`},
+		{"set a --schedule ''", "--schedule is empty"},
+		{"set a/b --retries 1", `name "a/b"`},
+		{"set a --tz Mars", `--tz "Mars": `},
+		{"set a --misfire never", `--misfire "never": is not known`},
+		{"set a --args-json [ --retries 1", `--args-json "[": is not JSON`},
+		{"set a --args-json [] --drop-args-json", "--drop-args-json and --args-json exclude each other"},
 		{"cancel", "cancel needs the name of a job"},
 		{"cancel --all a --yes", "--all and names exclude each other"},
 	} {
@@ -128,12 +158,42 @@ func TestSubmitPassesOn(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.exec("submit", "a", "*/5 * * * *", "--tz", "Asia/Shanghai", "--handler", "h", "--arg", `x={"k":1,"j":2}`, "--arg", "y=", "--arg=z=a=b,c")
-	got, want := h.fake.jobs["a"].Job, admin.Job{
+	got, want := h.fake.jobs["a"].Job, full(admin.Job{
 		Name: "a", Schedule: "*/5 * * * *", TimeZone: "Asia/Shanghai", Handler: "h",
 		Args: map[string]string{"x": `{"k":1,"j":2}`, "y": "", "z": "a=b,c"},
-	}
+	})
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %v, want %v, stderr %q", got, want, h.errs.String())
+	}
+}
+
+// Every flag of a job ends in the field of its name, and JSON comes from where
+// it is said to be.
+func TestJobFlags(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "payload.json")
+	writeFile(t, path, []byte("{\"from\": \"file\"}\n"))
+	flags := []string{
+		"--tz", "UTC", "--handler", "h", "--misfire", "all", "--misfire-grace", "1h", "--interrupted", "skip",
+		"--max-attempts", "5", "--overlap", "queue", "--run-timeout", "1m", "--retries", "2", "--backoff", "5s", "--alarm-after", "0s",
+	}
+	for source, payload := range map[string]string{"[1]": "[1]", "@" + path: "{\"from\": \"file\"}\n", "-": `"stdin"`} {
+		want := admin.Job{
+			Name: "a", Schedule: "@daily", TimeZone: "UTC", Handler: "h", Payload: json.RawMessage(payload),
+			Misfire: "all", MisfireGrace: time.Hour, Interrupted: "skip", MaxAttempts: 5, Overlap: "queue",
+			Timeout: time.Minute, Retries: 2, Backoff: 5 * time.Second, AlarmAfter: time.Minute,
+		}
+		for _, line := range [][]string{{"submit", "a", "@daily"}, {"set", "a"}} {
+			h := newHarness(t)
+			h.stdin = strings.NewReader(`"stdin"`)
+			if line[0] == "set" {
+				h.fake.jobs["a"] = admin.JobStatus{Job: admin.Job{Name: "a", Schedule: "@daily"}}
+			}
+			h.exec(append(append(line, flags...), "--args-json", source)...)
+			if got := h.fake.jobs["a"].Job; !reflect.DeepEqual(got, want) {
+				t.Errorf("%s --args-json %s\n got %+v\nwant %+v\nstderr %s", line[0], source, got, want, h.errs.String())
+			}
+		}
 	}
 }
 
@@ -141,14 +201,15 @@ func TestSubmitPassesOn(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	for line, blocked := range map[string]string{
-		"list":                 "List",
-		"show nightly":         "Get nightly",
-		"next nightly":         "Get nightly",
-		"instances":            "Instances",
-		"submit a @daily":      "Submit a",
-		"cancel nightly --yes": "Cancel nightly",
-		"cancel --all --yes":   "List",
-		"ls":                   "Dial",
+		"list":                    "List",
+		"show nightly":            "Get nightly",
+		"next nightly":            "Get nightly",
+		"instances":               "Instances",
+		"submit a @daily":         "Submit a",
+		"set nightly --retries 1": "Set nightly",
+		"cancel nightly --yes":    "Cancel nightly",
+		"cancel --all --yes":      "List",
+		"ls":                      "Dial",
 	} {
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()

@@ -9,7 +9,8 @@ import (
 )
 
 // The types of this file are the contract of -o json: fields are added, never
-// changed or removed. Times are RFC 3339 in UTC; what is absent is null.
+// changed or removed. Times are RFC 3339 in UTC, durations are in seconds; what
+// is absent is null.
 
 const apiVersion = "swctl/v1"
 
@@ -41,6 +42,17 @@ type jsonSpec struct {
 	TimeZone string            `json:"time_zone"`
 	Handler  string            `json:"handler"`
 	Args     map[string]string `json:"args,omitempty"`
+	Payload  json.RawMessage   `json:"payload,omitempty"`
+
+	Misfire      string  `json:"misfire"`
+	MisfireGrace float64 `json:"misfire_grace_seconds"`
+	Interrupted  string  `json:"interrupted"`
+	MaxAttempts  int     `json:"max_attempts"`
+	Overlap      string  `json:"overlap"`
+	Timeout      float64 `json:"timeout_seconds"`
+	Retries      int     `json:"retries"`
+	Backoff      float64 `json:"backoff_seconds"`
+	AlarmAfter   float64 `json:"alarm_after_seconds"`
 }
 
 type jsonJob struct {
@@ -139,6 +151,12 @@ func specToJSON(job admin.Job) jsonSpec {
 		TimeZone: zoneName(job),
 		Handler:  handlerName(job),
 		Args:     job.Args,
+		Payload:  job.Payload,
+
+		Misfire: job.Misfire, MisfireGrace: job.MisfireGrace.Seconds(),
+		Interrupted: job.Interrupted, MaxAttempts: job.MaxAttempts, Overlap: job.Overlap,
+		Timeout: job.Timeout.Seconds(), Retries: job.Retries, Backoff: job.Backoff.Seconds(),
+		AlarmAfter: job.AlarmAfter.Seconds(),
 	}
 }
 

@@ -70,7 +70,7 @@ func (c *call) jobTable(jobs []admin.JobStatus) *table {
 }
 
 // lastRun is "ok 8h ago" or "running 41s".
-func (c *call) lastRun(run *admin.LastRun) string {
+func (c *call) lastRun(run *admin.Run) string {
 	switch {
 	case run == nil:
 		return ""

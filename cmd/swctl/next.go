@@ -46,7 +46,7 @@ func next(ctx context.Context, c *call) error {
 			try("one of the two; quote the schedule: --cron '0 3 * * *'")
 	}
 	// The name is never used; admin judges whole jobs.
-	job := admin.Job{Name: "next", Schedule: c.flags.String("cron"), TimeZone: c.flags.String("tz")}
+	job := admin.Job{Name: "next", Schedule: c.flags.String("cron"), TimeZone: c.flags.String(flagTZ)}
 	if err := c.check(job); err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (c *call) nextOfJob(ctx context.Context, n int) error {
 	switch {
 	case len(c.args) != 1:
 		return usage("next needs the name of one job, or --cron SCHEDULE").try("swctl next --cron '0 3 * * *'")
-	case c.flags.IsSet("tz"):
+	case c.flags.IsSet(flagTZ):
 		return usage("next: --tz goes with --cron; a job has its own time zone").try("leave out --tz")
 	}
 	var job admin.JobStatus

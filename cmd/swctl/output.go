@@ -88,6 +88,20 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%dms", max(d, 0).Milliseconds())
 }
 
+// exact is a duration in full: 1m30s, 10m, 1.5s; 0 for none.
+func exact(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
+	}
+	if d == 0 {
+		return "0"
+	}
+	return text
+}
+
 // ownerOf names the owner of a job, or says none.
 func ownerOf(job admin.JobStatus) string {
 	if job.Owner == nil {

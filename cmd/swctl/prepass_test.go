@@ -97,7 +97,7 @@ func TestPrePassRefuses(t *testing.T) {
 func TestSharedFlagsEverywhere(t *testing.T) {
 	t.Parallel()
 	args := map[string][]string{
-		"submit": {"nightly", "@daily"}, "cancel": {"nightly"}, "list": nil, "show": {"nightly"},
+		"submit": {"nightly", "@daily"}, "set": {"nightly"}, "cancel": {"nightly"}, "list": nil, "show": {"nightly"},
 		"next": {"nightly"}, "instances": nil, "dev": nil, "version": nil, "help": {"list"},
 	}
 	commands := newHarness(t).commands()

@@ -34,6 +34,8 @@ func refused(err error) error {
 		return bad("--handler").try("1 to 200 bytes of printable text without / and not beginning with _")
 	case "Args":
 		return bad("--arg").try("fewer or shorter arguments: all of a job is kept in one ZooKeeper node")
+	case "Payload":
+		return bad("--"+flagArgsJSON).try(`--%s '{"key": 1}', or @FILE; all of a job is kept in one ZooKeeper node`, flagArgsJSON)
 	case "Servers":
 		return bad("--"+flagZK).try("--%s host:port,host:port/chroot", flagZK)
 	case "ServerType":
@@ -41,5 +43,16 @@ func refused(err error) error {
 	case "Auth": // its value is a secret
 		return usage("--%s: %w", flagAuthFile, invalid.Err).try("a file that holds user:password")
 	}
+	if flag, ok := fieldFlags[invalid.Field]; ok {
+		return bad("--" + flag)
+	}
 	return err
+}
+
+// fieldFlags are the flags of those fields whose error says all there is to
+// say.
+var fieldFlags = map[string]string{
+	"Misfire": flagMisfire, "MisfireGrace": flagMisfireGrace, "Interrupted": flagInterrupted,
+	"MaxAttempts": flagMaxAttempts, "Overlap": flagOverlap, "Timeout": flagRunTimeout,
+	"Retries": flagRetries, "Backoff": flagBackoff, "AlarmAfter": flagAlarmAfter,
 }

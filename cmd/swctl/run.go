@@ -84,7 +84,7 @@ func (a *app) dispatch(ctx context.Context, line line) error {
 // commands lists swctl's commands in the order of its help.
 func (a *app) commands() []*command {
 	return []*command{
-		a.submitCommand(), a.cancelCommand(), a.listCommand(), a.showCommand(), a.nextCommand(),
+		a.submitCommand(), a.setCommand(), a.cancelCommand(), a.listCommand(), a.showCommand(), a.nextCommand(),
 		a.instancesCommand(), a.devCommand(), a.versionCommand(), a.helpCommand(),
 	}
 }

@@ -67,6 +67,12 @@ func (c *call) describe(job admin.JobStatus) {
 		args = append(args, key+"="+job.Args[key])
 	}
 	c.field("Arguments", strings.Join(args, "\n"))
+	if len(job.Payload) > 0 {
+		c.field("  JSON", string(job.Payload))
+	}
+	if job.Schedule != "" { // otherwise its record cannot be read
+		c.describePolicies(job.Job)
+	}
 	c.field("Version", fmt.Sprintf("v%d", job.Version))
 	if job.Declared {
 		c.field("Declared", "in code, and as the code has it")
@@ -83,7 +89,29 @@ func (c *call) describe(job admin.JobStatus) {
 	c.describeRun(job.LastRun, loc)
 }
 
-func (c *call) describeRun(run *admin.LastRun, loc *time.Location) {
+// describePolicies says what becomes of ticks that do not go as planned.
+func (c *call) describePolicies(job admin.Job) {
+	misfire := job.Misfire
+	if job.MisfireGrace > 0 {
+		misfire += ", of ticks up to " + exact(job.MisfireGrace) + " old"
+	}
+	c.field("Misfire", misfire)
+	interrupted := job.Interrupted
+	if interrupted == "rerun" {
+		interrupted += fmt.Sprintf(", a tick is begun %d times at most", job.MaxAttempts)
+	}
+	c.field("Interrupted", interrupted)
+	c.field("Overlap", job.Overlap)
+	if job.Timeout > 0 {
+		c.field("Run timeout", exact(job.Timeout))
+	}
+	if job.Retries > 0 {
+		c.field("Retries", fmt.Sprintf("%d, the first after %s", job.Retries, exact(job.Backoff)))
+	}
+	c.field("Alarm after", exact(job.AlarmAfter))
+}
+
+func (c *call) describeRun(run *admin.Run, loc *time.Location) {
 	switch {
 	case run == nil:
 		c.field("Last run", "")

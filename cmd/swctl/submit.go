@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -25,14 +23,12 @@ changes nothing; one that exists and differs is refused with exit code 4 unless
 --replace is given. Quote the schedule, or the shell takes it apart.`,
 		examples: `swctl submit nightly '0 3 * * *' --tz Europe/Berlin --handler report
 swctl submit heartbeat '@every 90s' --arg url=http://10.0.0.7/ --arg tries=3
+swctl submit import @hourly --run-timeout 10m --retries 3 --backoff 30s --args-json @import.json
 swctl submit nightly '30 3 * * *' --tz Europe/Berlin --handler report --replace --dry-run`,
-		flags: []cli.Flag{
-			&cli.StringFlag{Name: "tz", Usage: "`ZONE` time zone of the schedule, an IANA name (default UTC)"},
-			&cli.StringFlag{Name: "handler", Usage: "`NAME` the function that runs the job (default: the job's name)"},
-			&cli.StringSliceFlag{Name: "arg", Usage: "`KEY=VALUE` an argument for the handler; may be repeated"},
+		flags: append(jobFlags(),
 			&cli.BoolFlag{Name: "replace", Usage: "change the job if it exists and differs"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "check and tell what would be done, change nothing"},
-		},
+		),
 		run: a.action(submit),
 	}
 }
@@ -61,7 +57,7 @@ func submit(ctx context.Context, c *call) error {
 		case result.Job.State != admin.Owned && !opts.DryRun:
 			result.Job, owner = awaitOwner(ctx, cl, result.Job)
 		}
-		if err := c.putSubmitted(result, opts.DryRun, owner); err != nil {
+		if err := c.putSubmitted("SubmitResult", result, opts.DryRun, owner); err != nil {
 			return err
 		}
 		return signalOf(ctx) // the job is accepted, but who stopped us shall hear of it
@@ -70,11 +66,8 @@ func submit(ctx context.Context, c *call) error {
 
 // jobToSubmit reads the command line.
 func (c *call) jobToSubmit() (admin.Job, error) {
-	args, err := c.pairs("arg")
+	changes, err := c.jobChanges()
 	if err != nil {
-		return admin.Job{}, err
-	}
-	if err := c.refuseEmpty("tz", "handler"); err != nil {
 		return admin.Job{}, err
 	}
 	switch {
@@ -83,10 +76,7 @@ func (c *call) jobToSubmit() (admin.Job, error) {
 	case len(c.args) > 2:
 		return admin.Job{}, tooManyParts(c.args[0], c.args[1:])
 	}
-	return admin.Job{
-		Name: c.args[0], Schedule: c.args[1], Args: args,
-		TimeZone: c.flags.String("tz"), Handler: c.flags.String("handler"),
-	}, nil
+	return changes.Apply(admin.Job{Name: c.args[0], Schedule: c.args[1]}), nil
 }
 
 // tooManyParts refuses a schedule that the shell took apart. If the parts make
@@ -116,11 +106,12 @@ func awaitOwner(ctx context.Context, cl client, job admin.JobStatus) (admin.JobS
 	return status, ownerOf(status)
 }
 
-func (c *call) putSubmitted(result admin.SubmitResult, dryRun bool, owner string) error {
+// putSubmitted renders what submit or set did.
+func (c *call) putSubmitted(kind string, result admin.SubmitResult, dryRun bool, owner string) error {
 	job := result.Job
 	if c.json {
 		out := jsonSubmitResult{
-			jsonHead: head("SubmitResult"), Outcome: string(result.Outcome), DryRun: dryRun, Job: jobToJSON(job),
+			jsonHead: head(kind), Outcome: string(result.Outcome), DryRun: dryRun, Job: jobToJSON(job),
 		}
 		if result.Before != nil {
 			before := specToJSON(*result.Before)
@@ -146,27 +137,4 @@ func (c *call) putSubmitted(result admin.SubmitResult, dryRun bool, owner string
 		changes.write(&c.out, "  ")
 	}
 	return nil
-}
-
-// differences lists what changed, as field, before, arrow and after.
-func differences(before, after jsonSpec) [][4]string {
-	var changes [][4]string
-	compare := func(field, was, is string) {
-		if was != is {
-			changes = append(changes, [4]string{field, was, "->", is})
-		}
-	}
-	compare("schedule", before.Schedule, after.Schedule)
-	compare("time zone", before.TimeZone, after.TimeZone)
-	compare("handler", before.Handler, after.Handler)
-	keys := map[string]bool{}
-	for _, args := range []map[string]string{before.Args, after.Args} {
-		for key := range args {
-			keys[key] = true
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		compare("arg "+key, before.Args[key], after.Args[key])
-	}
-	return changes
 }

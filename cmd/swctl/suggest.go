@@ -17,6 +17,8 @@ func meant(commands []*command, name string) string {
 	switch name {
 	case "add", "create", "new", "put", "schedule":
 		return "submit"
+	case "alter", "change", "edit", "modify", "patch", "update":
+		return "set"
 	case "delete", "del", "remove", "rm", "stop", "kill":
 		return "cancel"
 	case "describe", "get", "info", "status", "job":

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+)
+
+// The flags that describe a job beside its name and schedule: those of submit,
+// and of set.
+const (
+	flagTZ           = "tz"
+	flagHandler      = "handler"
+	flagArg          = "arg"
+	flagArgsJSON     = "args-json"
+	flagMisfire      = "misfire"
+	flagMisfireGrace = "misfire-grace"
+	flagInterrupted  = "interrupted"
+	flagMaxAttempts  = "max-attempts"
+	flagOverlap      = "overlap"
+	flagRunTimeout   = "run-timeout" // --timeout is how long swctl itself may take
+	flagRetries      = "retries"
+	flagBackoff      = "backoff"
+	flagAlarmAfter   = "alarm-after"
+)
+
+func argFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: flagArg, Usage: "`KEY=VALUE` an argument for the handler; may be repeated"},
+		&cli.StringFlag{Name: flagArgsJSON, Usage: "`JSON` for the handler beside the arguments; @FILE reads it from a file, - from stdin"},
+	}
+}
+
+func jobFlags() []cli.Flag {
+	flags := append([]cli.Flag{
+		&cli.StringFlag{Name: flagTZ, Usage: "`ZONE` time zone of the schedule, an IANA name (default UTC)"},
+		&cli.StringFlag{Name: flagHandler, Usage: "`NAME` the function that runs the job (default: the job's name)"},
+	}, argFlags()...)
+	return append(flags,
+		&cli.StringFlag{Name: flagMisfire, Usage: "`POLICY` for ticks that nobody claimed in time: once runs the latest, skip none, all each (default once)"},
+		&cli.StringFlag{Name: flagMisfireGrace, Usage: "`DURATION` how old a tick may be to be run at all, 0 for any age (default 0)"},
+		&cli.StringFlag{Name: flagInterrupted, Usage: "`POLICY` for a run whose instance dies or stops: rerun or skip (default rerun)"},
+		&cli.StringFlag{Name: flagMaxAttempts, Usage: "`NUMBER` how often a tick is begun whose runs are interrupted, 1 to 100 (default 3)"},
+		&cli.StringFlag{Name: flagOverlap, Usage: "`POLICY` for ticks that come while a run goes on: skip, or queue the latest (default skip)"},
+		&cli.StringFlag{Name: flagRunTimeout, Usage: "`DURATION` of one run, 0 for no limit (default 0)"},
+		&cli.StringFlag{Name: flagRetries, Usage: "`NUMBER` how often a run that failed is repeated, 0 to 100 (default 0)"},
+		&cli.StringFlag{Name: flagBackoff, Usage: "`DURATION` before the first retry; it doubles with each (default 1s)"},
+		&cli.StringFlag{Name: flagAlarmAfter, Usage: "`DURATION` how late a tick is when it is reported as missing (default 1m)"},
+	)
+}
+
+// jobChanges reads the flags of jobFlags that were given.
+func (c *call) jobChanges() (admin.Changes, error) {
+	r := fieldReader{call: c}
+	ch := admin.Changes{
+		TimeZone: r.text(flagTZ), Handler: r.text(flagHandler), Payload: r.json(flagArgsJSON),
+		Misfire: r.text(flagMisfire), MisfireGrace: r.duration(flagMisfireGrace),
+		Interrupted: r.text(flagInterrupted), MaxAttempts: r.attempts(flagMaxAttempts), Overlap: r.text(flagOverlap),
+		Timeout: r.duration(flagRunTimeout), Retries: r.number(flagRetries, 0),
+		Backoff: r.duration(flagBackoff), AlarmAfter: r.duration(flagAlarmAfter),
+	}
+	if args, err := c.pairs(flagArg); err != nil {
+		r.fail(err)
+	} else if len(args) > 0 {
+		ch.Args = args
+	}
+	return ch, r.err
+}
+
+// fieldReader reads flags that are nil when they are not given, and keeps the
+// first error.
+type fieldReader struct {
+	*call
+
+	err error
+}
+
+func (r *fieldReader) fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+}
+
+func (r *fieldReader) text(flag string) *string {
+	if !r.flags.IsSet(flag) {
+		return nil
+	}
+	text := r.flags.String(flag)
+	if text == "" {
+		r.fail(emptyFlag(flag))
+	}
+	return &text
+}
+
+// duration leaves it to admin to refuse a negative one.
+func (r *fieldReader) duration(flag string) *time.Duration {
+	text := r.text(flag)
+	if text == nil {
+		return nil
+	}
+	d, err := time.ParseDuration(*text)
+	if err != nil {
+		r.fail(usage("--%s %q: want a duration such as 10s or 1m30s", flag, *text))
+	}
+	return &d
+}
+
+// maxNumber is admin's limit of retries and attempts.
+const maxNumber = 100
+
+func (r *fieldReader) number(flag string, least int) *int {
+	text := r.text(flag)
+	if text == nil {
+		return nil
+	}
+	n, err := strconv.Atoi(*text)
+	if err != nil || n < least || n > maxNumber {
+		r.fail(usage("--%s %q: want a number from %d to %d", flag, *text, least, maxNumber))
+	}
+	return &n
+}
+
+// attempts cannot be 0, which admin takes for the default.
+func (r *fieldReader) attempts(flag string) *int { return r.number(flag, 1) }
+
+// json is a flag's own text, or that of the file or stream that it names.
+func (r *fieldReader) json(flag string) *json.RawMessage {
+	text := r.text(flag)
+	if text == nil {
+		return nil
+	}
+	payload := []byte(*text)
+	var err error
+	if path, ok := strings.CutPrefix(*text, "@"); ok {
+		payload, err = os.ReadFile(path)
+	} else if *text == "-" {
+		payload, err = io.ReadAll(r.stdin)
+	}
+	if err != nil {
+		r.fail(usage("--%s: %w", flag, err).try("--%s @FILE with the path of a file that you may read", flag))
+	}
+	raw := json.RawMessage(payload)
+	if err == nil && len(strings.TrimSpace(string(payload))) == 0 {
+		r.fail(usage("--%s %s holds nothing, want JSON", flag, *text))
+	}
+	return &raw
+}
