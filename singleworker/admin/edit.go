@@ -43,6 +43,7 @@ type edit struct {
 	changed bool // the record is not as it was
 	before  Job
 	after   Job
+	spec    zkrec.Spec // after
 }
 
 func (e *edit) run(ctx context.Context) error {
@@ -76,7 +77,7 @@ func (e *edit) once(ctx context.Context) error {
 	if e.wrote && bytes.Equal(record, data) {
 		return nil // an earlier try was applied after all
 	}
-	e.before, e.after = jobOf(e.name, old), jobOf(e.name, spec)
+	e.spec, e.before, e.after = spec, jobOf(e.name, old), jobOf(e.name, spec)
 	e.changed = !bytes.Equal(record, old.Encode())
 	if !e.changed || e.dryRun {
 		return nil

@@ -110,7 +110,7 @@ func (c *Client) Set(ctx context.Context, name string, changes Changes, opts Set
 	if opts.DryRun {
 		status.Job = e.after
 		if schedule, err := parseSchedule(status.Job); err == nil {
-			status.NextRun = schedule.Next(time.Now())
+			status.NextRun = nextRun(schedule, status.Paused, time.Now())
 		}
 	}
 	result.Job = status

@@ -116,7 +116,7 @@ func (r records) status(name string, live map[string]Instance, now time.Time) Jo
 		s.Paused = pauseOf(*p)
 	}
 	if err == nil {
-		s.NextRun = schedule.Next(now)
+		s.NextRun = nextRun(schedule, s.Paused, now)
 	}
 	if err == nil && r.tickErr == nil {
 		running := lives && r.tick.Open() && r.tick.Token == r.ownerStat.Mzxid
@@ -173,6 +173,17 @@ func able(registered []string, live map[string]Instance) []string {
 		}
 	}
 	return able
+}
+
+// nextRun is the first tick after now that a pause does not stop.
+func nextRun(schedule *cronexpr.Schedule, pause *Pause, now time.Time) time.Time {
+	switch {
+	case pause == nil:
+		return schedule.Next(now)
+	case pause.Until.IsZero():
+		return time.Time{}
+	}
+	return schedule.Next(pause.Until.Add(-time.Millisecond))
 }
 
 func pauseOf(p zkrec.Pause) *Pause {

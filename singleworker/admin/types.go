@@ -81,7 +81,8 @@ type JobStatus struct {
 	// Registered lists the instances, sorted, that said they have the
 	// handler; dead ones included until they are cleaned up.
 	Registered []string
-	// NextRun is the next tick of the schedule; zero when there is none.
+	// NextRun is the next tick of the schedule that a pause does not stop; zero
+	// when there is none.
 	NextRun time.Time
 	// LastRun is nil when the job never ran.
 	LastRun *Run

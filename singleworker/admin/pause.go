@@ -1,0 +1,164 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// PauseOptions say how long a job is paused, and why. The zero value pauses it
+// until it is resumed.
+type PauseOptions struct {
+	Until  time.Time // on the caller's clock. Default: until it is resumed
+	By     string    // who pauses it, up to 1 KiB
+	Reason string    // up to 1 KiB
+	// Missed says what becomes of the ticks in between when Until comes and
+	// nobody has resumed the job: "skip" (default), "once" or "all", as
+	// Job.Misfire.
+	Missed string
+}
+
+// ResumeOptions say what comes after a pause.
+type ResumeOptions struct {
+	// Missed says what becomes of the ticks of the pause: "skip" (default),
+	// "once" or "all", as Job.Misfire.
+	Missed string
+}
+
+// PauseResult is what Pause or Resume did.
+type PauseResult struct {
+	Outcome Outcome   // Paused, Resumed or Unchanged
+	Job     JobStatus // as it is now
+	// Pause is the pause as it is recorded now; after Resume its Until is the
+	// present. Nil when a job was resumed that was not paused.
+	Pause *Pause
+	// Missed is how many ticks of the pause came and are to be accounted for
+	// by the job's owner, as Pause.Missed says; more than 10,000 are not
+	// counted.
+	Missed int
+}
+
+// maxTextBytes is the longest name of a person and the longest reason.
+const maxTextBytes = 1 << 10
+
+func checkText(field, text string) error {
+	if len(text) > maxTextBytes {
+		return &InvalidError{field, excerpt([]byte(text)), fmt.Errorf("has %d bytes, at most %d are kept", len(text), maxTextBytes)}
+	}
+	return nil
+}
+
+// Pause lets no tick of the job run from now on. A run that goes on is not
+// stopped, and Trigger works all the same. Pausing a job that is paused
+// replaces how long, by whom and why; it stays paused since when it was.
+// Errors: *InvalidError, ErrNotFound, ErrUnreadable, ErrConflict, ErrDenied,
+// ErrUnavailable. An Outcome beside an error says that the change was accepted
+// and the job could not be read afterwards.
+func (c *Client) Pause(ctx context.Context, name string, opts PauseOptions) (PauseResult, error) {
+	now := time.Now()
+	if err := checkPause(opts, now); err != nil {
+		return PauseResult{}, err
+	}
+	pause := zkrec.Pause{By: opts.By, Reason: opts.Reason, Missed: opts.Missed}
+	if pause.Missed == zkrec.MisfireSkip {
+		pause.Missed = "" // the default
+	}
+	if !opts.Until.IsZero() {
+		pause.Until = opts.Until.UnixMilli()
+	}
+	e := edit{client: c, name: name, change: func(old zkrec.Spec, mtime time.Time) (zkrec.Spec, error) {
+		next := pause
+		next.Since = now.UnixMilli()
+		if pausedAt(old.Paused, now) {
+			next.Since = old.Paused.Since
+		}
+		old.Since = old.SinceOr(mtime) // the node's own time changes now
+		old.Paused = &next
+		return old, nil
+	}}
+	if err := e.run(ctx); err != nil {
+		return PauseResult{}, fmt.Errorf("pause %s: %w", name, err)
+	}
+	return c.paused(ctx, &e, Paused)
+}
+
+func checkPause(opts PauseOptions, now time.Time) error {
+	if !opts.Until.IsZero() && !opts.Until.After(now) {
+		return &InvalidError{"Until", opts.Until.Format(time.RFC3339), errors.New("is over")}
+	}
+	if err := zkrec.CheckMisfire(opts.Missed); err != nil {
+		return &InvalidError{"Missed", opts.Missed, err}
+	}
+	if err := checkText("By", opts.By); err != nil {
+		return err
+	}
+	return checkText("Reason", opts.Reason)
+}
+
+// Resume ends the pause of a job: its ticks run from now on, and opts say what
+// becomes of those in between. A job that is not paused is Unchanged. Errors:
+// as Pause.
+func (c *Client) Resume(ctx context.Context, name string, opts ResumeOptions) (PauseResult, error) {
+	if err := zkrec.CheckMisfire(opts.Missed); err != nil {
+		return PauseResult{}, &InvalidError{"Missed", opts.Missed, err}
+	}
+	now := time.Now()
+	e := edit{client: c, name: name, change: func(old zkrec.Spec, mtime time.Time) (zkrec.Spec, error) {
+		if !pausedAt(old.Paused, now) {
+			return old, nil
+		}
+		pause := *old.Paused
+		// The record stays, for the owner to account for the ticks by.
+		pause.Until, pause.Missed = now.UnixMilli(), opts.Missed
+		if pause.Missed == zkrec.MisfireSkip {
+			pause.Missed = ""
+		}
+		old.Since = old.SinceOr(mtime)
+		old.Paused = &pause
+		return old, nil
+	}}
+	if err := e.run(ctx); err != nil {
+		return PauseResult{}, fmt.Errorf("resume %s: %w", name, err)
+	}
+	return c.paused(ctx, &e, Resumed)
+}
+
+// paused says what an edit has made of a job's pause.
+func (c *Client) paused(ctx context.Context, e *edit, done Outcome) (PauseResult, error) {
+	result := PauseResult{Outcome: Unchanged}
+	if e.changed {
+		result.Outcome = done
+	}
+	if e.spec.Paused != nil && (e.changed || done == Paused) {
+		result.Pause = pauseOf(*e.spec.Paused)
+	}
+	status, err := c.Get(ctx, e.name)
+	if err != nil {
+		return result, err
+	}
+	result.Job = status
+	if schedule, err := parseSchedule(status.Job); err == nil && result.Pause != nil {
+		result.Missed = missed(schedule, status.Through, *result.Pause, time.Now())
+	}
+	return result, nil
+}
+
+// missed counts the ticks of a pause that came, and come after through.
+func missed(schedule *cronexpr.Schedule, through time.Time, pause Pause, now time.Time) int {
+	after, end := pause.Since.Add(-time.Millisecond), now
+	if through.After(after) {
+		after = through
+	}
+	if !pause.Until.IsZero() && pause.Until.Before(now) {
+		end = pause.Until
+	}
+	count := 0
+	for tick := schedule.Next(after); !tick.IsZero() && tick.Before(end) && count < zkrec.MaxCount; tick = schedule.Next(tick) {
+		count++
+	}
+	return count
+}

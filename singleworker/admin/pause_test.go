@@ -1,0 +1,128 @@
+package admin
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+func TestPauseAndResume(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.submit(Job{Name: "job", Schedule: "@hourly"})
+		submitted := noon.UnixMilli()
+		time.Sleep(30 * time.Minute)
+		paused := time.Now()
+
+		result, err := w.c.Pause(w.Context(), "job", PauseOptions{By: "alice@host", Reason: "migration"})
+		if err != nil || result.Outcome != Paused || !result.Job.NextRun.IsZero() || *result.Pause != *result.Job.Paused {
+			t.Errorf("pause: %+v, %v", result, err)
+		}
+		want := zkrec.Pause{Since: paused.UnixMilli(), By: "alice@host", Reason: "migration"}
+		if spec := w.spec("job"); *spec.Paused != want || spec.Since != submitted {
+			t.Errorf("recorded as %s, want the pause %+v, since the job was submitted", spec.Encode(), want)
+		}
+		again, err := w.c.Pause(w.Context(), "job", PauseOptions{By: "alice@host", Reason: "migration", Missed: "skip"})
+		if err != nil || again.Outcome != Unchanged || again.Pause == nil {
+			t.Errorf("the same again: %s, %v; want unchanged", again.Outcome, err)
+		}
+		time.Sleep(time.Hour)
+		until := time.Now().Add(24 * time.Hour)
+		longer, err := w.c.Pause(w.Context(), "job", PauseOptions{By: "bob", Until: until, Missed: "once"})
+		if got := longer.Job.Paused; err != nil || longer.Outcome != Paused || !got.Since.Equal(paused) || !got.Until.Equal(until) ||
+			got.By != "bob" || got.Reason != "" || got.Missed != "once" || longer.Missed != 1 {
+			t.Errorf("until tomorrow: %+v, %v", longer, err)
+		}
+		if next := longer.Job.NextRun; !next.Equal(noon.Add(26 * time.Hour)) { // 13:30 tomorrow, so 14:00
+			t.Errorf("next run at %v, want the first after the pause", next)
+		}
+		time.Sleep(3 * time.Hour)
+		resumed, err := w.c.Resume(w.Context(), "job", ResumeOptions{Missed: "all"})
+		if err != nil || resumed.Outcome != Resumed || resumed.Job.Paused != nil || resumed.Missed != 4 {
+			t.Errorf("resume: %+v, %v", resumed, err)
+		}
+		want = zkrec.Pause{Since: paused.UnixMilli(), Until: time.Now().UnixMilli(), By: "bob", Missed: "all"}
+		if spec := w.spec("job"); *spec.Paused != want || spec.Since != submitted {
+			t.Errorf("recorded as %s, want the pause %+v", spec.Encode(), want)
+		}
+		time.Sleep(time.Second)
+		if result, err := w.c.Resume(w.Context(), "job", ResumeOptions{}); err != nil || result.Outcome != Unchanged || result.Pause != nil {
+			t.Errorf("resumed twice: %+v, %v; want unchanged", result, err)
+		}
+	})
+}
+
+// A pause ends by itself, and the next one is a new one.
+func TestPauseEnds(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.submit(Job{Name: "job", Schedule: "@hourly"})
+		if _, err := w.c.Pause(w.Context(), "job", PauseOptions{Until: noon.Add(time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if job := w.get("job"); job.Paused != nil || !job.NextRun.Equal(noon.Add(2*time.Hour)) {
+			t.Errorf("when it is over: %+v", job)
+		}
+		result, err := w.c.Pause(w.Context(), "job", PauseOptions{})
+		if err != nil || !result.Pause.Since.Equal(noon.Add(time.Hour)) {
+			t.Errorf("the next: %+v, %v; want it since now", result.Pause, err)
+		}
+	})
+}
+
+// A reply that is lost does not make two changes of one.
+func TestPauseWithoutReply(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.submit(Job{Name: "job", Schedule: "@hourly"})
+		for _, action := range []func() zkdev.Action{zkdev.CutAfter, zkdev.CutBefore} {
+			w.server.Control(zkdev.OpMulti, func(*zkdev.Request) zkdev.Action { return action() })
+			if result, err := w.c.Pause(w.Context(), "job", PauseOptions{}); err != nil || result.Outcome != Paused {
+				t.Errorf("pause: %s, %v", result.Outcome, err)
+			}
+			w.server.Control(zkdev.OpMulti, func(*zkdev.Request) zkdev.Action { return action() })
+			if result, err := w.c.Resume(w.Context(), "job", ResumeOptions{}); err != nil || result.Outcome != Resumed {
+				t.Errorf("resume: %s, %v", result.Outcome, err)
+			}
+		}
+		if v := w.get("job").Version; v != 4 {
+			t.Errorf("it is v%d after four changes", v)
+		}
+	})
+}
+
+func TestPauseRefuses(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.submit(Job{Name: "job", Schedule: "@hourly"})
+		for _, row := range []struct {
+			opts        PauseOptions
+			field, want string
+		}{
+			{PauseOptions{Until: noon}, "Until", `Until "2000-01-01T12:00:00Z": is over`},
+			{PauseOptions{Missed: "never"}, "Missed", `Missed "never": is not known, want one of once, skip, all`},
+			{PauseOptions{By: strings.Repeat("b", 1025)}, "By", `By "bbbb`},
+			{PauseOptions{Reason: strings.Repeat("r", 1025)}, "Reason", `Reason "rrrr`},
+		} {
+			_, err := w.c.Pause(w.Context(), "job", row.opts)
+			wantInvalid(t, err, row.field, row.want)
+		}
+		_, err := w.c.Resume(w.Context(), "job", ResumeOptions{Missed: "never"})
+		wantInvalid(t, err, "Missed", `Missed "never"`)
+		if _, err := w.c.Pause(w.Context(), "nobody", PauseOptions{}); !errors.Is(err, ErrNotFound) {
+			t.Errorf("no such job: %v", err)
+		}
+		w.put(w.c.tree.Job("job"), []byte("{"))
+		if _, err := w.c.Pause(w.Context(), "job", PauseOptions{}); !errors.Is(err, ErrUnreadable) {
+			t.Errorf("garbage: %v", err)
+		}
+		if _, err := w.c.Resume(w.Context(), "job", ResumeOptions{}); !errors.Is(err, ErrUnreadable) {
+			t.Errorf("garbage: %v", err)
+		}
+	})
+}
