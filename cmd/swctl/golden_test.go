@@ -97,6 +97,19 @@ func TestOutputGolden(t *testing.T) {
 			{"set", "nightly", "--drop-args-json", "--max-attempts", "5", "--backoff", "1.5s", "--alarm-after", "1h30m", "-o", "json"},
 			{"set", "nobody", "--retries", "3"},
 		},
+		"pause": {
+			{"pause", "nightly", "--for", "24h", "--reason", "db migration"},
+			{"pause", "nightly", "--for", "24h", "--reason", "db migration"},
+			{"pause", "nightly", "レポート", "--by", "ops", "--until", "2026-11-21 18:00", "--missed", "all"},
+			{"show", "nightly"},
+			{"pause", "nobody", "nightly"},
+			{"resume", "nobody"},
+			{"pause", "nightly", "--until", "08:00"},
+			{"pause", "orphan", "-o", "json"},
+			{"resume", "nightly", "orphan"},
+			{"resume", "nightly"},
+			{"resume", "nightly", "-o", "json"},
+		},
 		"cancel": {
 			{"cancel", "nightly", "--yes"},
 			{"cancel", "--yes", "レポート"},
@@ -167,7 +180,7 @@ func TestJSONIsJSON(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
 		{"list"}, {"show", "nightly"}, {"instances"}, {"version"}, {"next", "nightly"},
-		{"submit", "new", "@daily"}, {"set", "nightly", "--retries", "1"}, {"cancel", "nightly", "--yes"},
+		{"submit", "new", "@daily"}, {"set", "nightly", "--retries", "1"}, {"pause", "nightly"}, {"resume", "nightly"}, {"cancel", "nightly", "--yes"},
 		{"show", "nobody"}, {"bogus"}, {"list", "--bogus"}, {"show"}, {"next", "--cron", "x"}, {"list", "--timeout", "x"},
 	} {
 		h := newHarness(t)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -49,6 +50,7 @@ func newHarness(t *testing.T) *harness {
 		serve: func(_ context.Context, listen string, ready func(addr string) error) error {
 			return ready(listen)
 		},
+		whoami: func() string { return "alice@host" },
 		build: func() (*debug.BuildInfo, bool) {
 			return &debug.BuildInfo{
 				GoVersion: "go1.26.8", Main: debug.Module{Version: "v0.3.0"},
@@ -118,6 +120,7 @@ type fakeClient struct {
 	fail      map[string]error // by call, such as "Cancel weekly" or "List"
 	unread    error            // of Submit, when the job is accepted and cannot be read
 	block     map[string]bool  // calls that last until their context ends
+	missed    int              // ticks, of Resume
 	onAwait   func()           // called when AwaitOwner begins
 	calls     []string
 }
@@ -249,6 +252,41 @@ func (f *fakeClient) Set(ctx context.Context, name string, changes admin.Changes
 		return admin.SubmitResult{Outcome: admin.Changed}, f.unread
 	}
 	return admin.SubmitResult{Outcome: admin.Changed, Job: status, Before: &before}, nil
+}
+
+func (f *fakeClient) Pause(ctx context.Context, name string, opts admin.PauseOptions) (admin.PauseResult, error) {
+	if err := f.begin(ctx, "Pause "+name); err != nil {
+		return admin.PauseResult{}, err
+	}
+	if !opts.Until.IsZero() && !opts.Until.After(testNow) {
+		return admin.PauseResult{}, &admin.InvalidError{Field: "Until", Value: opts.Until.Format(time.RFC3339), Err: errors.New("is over")}
+	}
+	job, outcome := f.jobs[name], admin.Paused
+	pause := admin.Pause{Since: testNow, Until: opts.Until, By: opts.By, Reason: opts.Reason, Missed: cmp.Or(opts.Missed, "skip")}
+	if job.Paused != nil {
+		pause.Since = job.Paused.Since
+		if *job.Paused == pause {
+			outcome = admin.Unchanged
+		}
+	}
+	job.Paused, job.NextRun = &pause, opts.Until
+	f.jobs[name] = job
+	return admin.PauseResult{Outcome: outcome, Job: job, Pause: &pause}, f.unread
+}
+
+func (f *fakeClient) Resume(ctx context.Context, name string, opts admin.ResumeOptions) (admin.PauseResult, error) {
+	if err := f.begin(ctx, "Resume "+name); err != nil {
+		return admin.PauseResult{}, err
+	}
+	job := f.jobs[name]
+	if job.Paused == nil {
+		return admin.PauseResult{Outcome: admin.Unchanged, Job: job}, nil
+	}
+	pause := *job.Paused
+	pause.Until, pause.Missed = testNow, cmp.Or(opts.Missed, "skip")
+	job.Paused, job.NextRun = nil, testNow.Add(time.Hour)
+	f.jobs[name] = job
+	return admin.PauseResult{Outcome: admin.Resumed, Job: job, Pause: &pause, Missed: f.missed}, nil
 }
 
 // AwaitOwner never blocks longer than its context, and its end is no error.

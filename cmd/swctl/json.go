@@ -58,14 +58,39 @@ type jsonSpec struct {
 type jsonJob struct {
 	Name string `json:"name"`
 	jsonSpec
-	Version    int32        `json:"version"`
-	State      string       `json:"state"`
-	Reason     string       `json:"reason,omitempty"`
-	Declared   bool         `json:"declared"`
-	Owner      *jsonOwner   `json:"owner"`
-	Registered []string     `json:"registered"`
-	NextRunAt  *time.Time   `json:"next_run_at"`
-	LastRun    *jsonLastRun `json:"last_run"`
+	Version    int32      `json:"version"`
+	State      string     `json:"state"`
+	Reason     string     `json:"reason,omitempty"`
+	Declared   bool       `json:"declared"`
+	Owner      *jsonOwner `json:"owner"`
+	Registered []string   `json:"registered"`
+	NextRunAt  *time.Time `json:"next_run_at"`
+	LastRun    *jsonRun   `json:"last_run"`
+	Through    *time.Time `json:"accounted_through"`
+	Overdue    *time.Time `json:"overdue_tick"`
+	Alarm      *jsonAlarm `json:"alarm"`
+	Paused     *jsonPause `json:"paused"`
+}
+
+type jsonPause struct {
+	Since  *time.Time `json:"since"`
+	Until  *time.Time `json:"until"` // null: until it is resumed
+	By     string     `json:"by"`
+	Reason string     `json:"reason"`
+	Missed string     `json:"missed"`
+}
+
+type jsonAlarm struct {
+	Tick       *time.Time `json:"tick"`
+	InstanceID string     `json:"instance_id"`
+	At         *time.Time `json:"at"`
+}
+
+type jsonPauseResult struct {
+	Outcome string     `json:"outcome"`
+	Missed  int        `json:"missed"`
+	Pause   *jsonPause `json:"pause"`
+	Job     jsonJob    `json:"job"`
 }
 
 type jsonOwner struct {
@@ -74,7 +99,7 @@ type jsonOwner struct {
 	Since      time.Time `json:"since"`
 }
 
-type jsonLastRun struct {
+type jsonRun struct {
 	Tick       *time.Time `json:"tick"`
 	State      string     `json:"state"`
 	InstanceID string     `json:"instance_id"`
@@ -84,6 +109,10 @@ type jsonLastRun struct {
 	StartedAt  *time.Time `json:"started_at"`
 	EndedAt    *time.Time `json:"ended_at"`
 	Error      string     `json:"error,omitempty"`
+	Failures   int        `json:"failures,omitempty"`
+	Manual     string     `json:"manual,omitempty"` // the request of swctl trigger
+	Again      string     `json:"again,omitempty"`  // retry or rerun, if the tick is to be run once more
+	AgainAt    *time.Time `json:"again_at,omitempty"`
 }
 
 type jsonSubmitResult struct {
@@ -170,14 +199,30 @@ func jobToJSON(job admin.JobStatus) jsonJob {
 	if o := job.Owner; o != nil {
 		out.Owner = &jsonOwner{InstanceID: o.InstanceID, Token: o.Token, Since: o.Since.UTC()}
 	}
-	if r := job.LastRun; r != nil {
-		out.LastRun = &jsonLastRun{
-			Tick: utc(r.Tick), State: r.State, InstanceID: r.InstanceID, Token: r.Token,
-			RunID: r.RunID, Attempt: r.Attempt,
-			StartedAt: utc(r.Started), EndedAt: utc(r.Ended), Error: r.Error,
-		}
+	if job.LastRun != nil {
+		run := runToJSON(*job.LastRun)
+		out.LastRun = &run
+	}
+	out.Through, out.Overdue, out.Paused = utc(job.Through), utc(job.Overdue), pauseToJSON(job.Paused)
+	if a := job.Alarm; a != nil {
+		out.Alarm = &jsonAlarm{Tick: utc(a.Tick), InstanceID: a.InstanceID, At: utc(a.At)}
 	}
 	return out
+}
+
+func runToJSON(r admin.Run) jsonRun {
+	return jsonRun{
+		Tick: utc(r.Tick), State: r.State, InstanceID: r.InstanceID, Token: r.Token,
+		RunID: r.RunID, Attempt: r.Attempt, StartedAt: utc(r.Started), EndedAt: utc(r.Ended), Error: r.Error,
+		Failures: r.Failures, Manual: r.Manual, Again: r.Again, AgainAt: utc(r.AgainAt),
+	}
+}
+
+func pauseToJSON(p *admin.Pause) *jsonPause {
+	if p == nil {
+		return nil
+	}
+	return &jsonPause{Since: utc(p.Since), Until: utc(p.Until), By: p.By, Reason: p.Reason, Missed: p.Missed}
 }
 
 func instanceToJSON(i admin.Instance) jsonInstance {

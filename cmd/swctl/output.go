@@ -41,7 +41,7 @@ func absolute(t time.Time, loc *time.Location) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.In(loc).Format("2006-01-02 15:04:05 MST")
+	return t.In(loc).Format(abbreviated)
 }
 
 // relative is a moment seen from now: "in 15h48m", "8h ago", "now"; empty for

@@ -54,5 +54,6 @@ func refused(err error) error {
 var fieldFlags = map[string]string{
 	"Misfire": flagMisfire, "MisfireGrace": flagMisfireGrace, "Interrupted": flagInterrupted,
 	"MaxAttempts": flagMaxAttempts, "Overlap": flagOverlap, "Timeout": flagRunTimeout,
+	"Until": flagUntil, "Missed": flagMissed, "By": flagBy, "Reason": flagReason,
 	"Retries": flagRetries, "Backoff": flagBackoff, "AlarmAfter": flagAlarmAfter,
 }

@@ -29,6 +29,7 @@ type app struct {
 
 	interactive bool // a person sits at stdin and reads stderr
 	dial        func(context.Context, admin.Config) (client, error)
+	whoami      func() string // who asks, for the records
 	build       func() (*debug.BuildInfo, bool)
 	serve       func(ctx context.Context, listen string, ready func(addr string) error) error // see serveDev
 	demo        demo.Config                                                                   // how long it takes, and what starts an instance
@@ -46,6 +47,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		stdin: stdin, stdout: stdout, stderr: stderr, env: env, now: time.Now,
 		interactive: isTerminal(stdin) && isTerminal(stderr),
 		dial:        dialAdmin,
+		whoami:      whoami,
 		build:       debug.ReadBuildInfo,
 		serve:       serveDev,
 	}
@@ -85,6 +87,7 @@ func (a *app) dispatch(ctx context.Context, line line) error {
 func (a *app) commands() []*command {
 	return []*command{
 		a.submitCommand(), a.setCommand(), a.cancelCommand(), a.listCommand(), a.showCommand(), a.nextCommand(),
+		a.pauseCommand(), a.resumeCommand(),
 		a.instancesCommand(), a.devCommand(), a.versionCommand(), a.helpCommand(),
 	}
 }

@@ -19,6 +19,10 @@ func meant(commands []*command, name string) string {
 		return "submit"
 	case "alter", "change", "edit", "modify", "patch", "update":
 		return "set"
+	case "disable", "hold", "suspend":
+		return "pause"
+	case "enable", "unpause":
+		return "resume"
 	case "delete", "del", "remove", "rm", "stop", "kill":
 		return "cancel"
 	case "describe", "get", "info", "status", "job":
