@@ -148,3 +148,7 @@ func (w *world) end(job string, entry zkrec.Entry, more ...zkconn.Op) {
 var noon = time.Date(2000, 1, 1, 12, 0, 0, 0, time.UTC)
 
 func ptr[T any](value T) *T { return &value }
+
+func zkcreate(path string, data []byte) zkconn.Op { return zkconn.CreateOp(path, data) }
+
+func zkdelete(path string) zkconn.Op { return zkconn.DeleteOp(path, zkconn.AnyVersion) }

@@ -1,0 +1,160 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// texts shortens entries to what the tests compare.
+func texts(entries []Entry) string {
+	var list []string
+	for _, e := range entries {
+		text := fmt.Sprintf("%s %s %s", e.Tick.UTC().Format("15:04"), e.State, e.RunID)
+		if e.Count > 1 {
+			text += fmt.Sprintf("to %s x%d", e.To.UTC().Format("15:04"), e.Count)
+		}
+		list = append(list, strings.TrimSpace(text+" "+e.Reason+e.Again))
+	}
+	return strings.Join(list, ", ")
+}
+
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		token := w.owned(Job{Name: "job", Schedule: "@hourly"})
+		want := func(what, want string) {
+			t.Helper()
+			history, err := w.c.History(w.Context(), "job")
+			if got := texts(history.Entries); err != nil || got != want || history.Job.Name != "job" {
+				t.Errorf("%s: %v\ngot  %s\nwant %s", what, err, got, want)
+			}
+		}
+		want("before anything", "")
+		run := func(id string, hour int) zkrec.Run {
+			return zkrec.Run{Tick: noon.Add(time.Duration(hour) * time.Hour).UnixMilli(), RunID: id, Token: token, Attempt: 1}
+		}
+		w.claim("job", run("a", 0))
+		want("a run goes on", "12:00 running a")
+		ended := zkrec.Entry{Run: run("a", 0)}
+		ended.State = zkrec.RunOK
+		w.end("job", ended)
+		want("it has ended", "12:00 ok a")
+
+		row := zkrec.Entry{Run: run("", 1), To: run("", 3).Tick, Count: 3, Reason: zkrec.ReasonNoOwner}
+		row.State, row.SID = zkrec.TickMissed, "app-2"
+		w.put(w.c.tree.History("job"), zkrec.History{}.Add(ended, row).Encode())
+		w.claim("job", run("b", 4))
+		want("a row, and a run", "16:00 running b, 13:00 missed to 15:00 x3 no_owner, 12:00 ok a")
+
+		w.adopt("app-1", "job")
+		want("another owner", "16:00 unknown b, 13:00 missed to 15:00 x3 no_owner, 12:00 ok a")
+
+		failed := zkrec.Entry{Run: run("b", 4)}
+		failed.State, failed.Error = zkrec.RunFailed, "no"
+		w.put(w.c.tree.Tick("job"), zkrec.Tick{Through: failed.Tick, Run: failed.Run, Again: zkrec.AgainRetry, AgainAt: failed.Tick + 5}.Encode())
+		w.put(w.c.tree.History("job"), zkrec.History{}.Add(failed).Encode())
+		want("a retry is to come", "16:00 failed b retry")
+
+		w.put(w.c.tree.History("job"), nil)
+		want("as an older version left it", "16:00 failed b retry")
+	})
+}
+
+func TestUnknownWhenTheOwnerIsDead(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		token := w.owned(Job{Name: "job", Schedule: "@hourly"})
+		w.claim("job", zkrec.Run{Tick: noon.UnixMilli(), RunID: "a", Token: token})
+		time.Sleep(3 * time.Hour)
+		if job := w.get("job"); job.LastRun.State != RunRunning || !job.Overdue.IsZero() || !job.Through.Equal(noon) {
+			t.Errorf("%+v of %+v; want it running, nothing overdue", job.LastRun, job)
+		}
+		w.kill("app-1")
+		if job := w.get("job"); job.LastRun.State != RunUnknown || !job.Overdue.Equal(noon.Add(time.Hour)) || job.State != Unowned {
+			t.Errorf("%+v of %+v; want it unknown, the next tick overdue", job.LastRun, job)
+		}
+		w.instance("app-1b", "job")
+		w.multi(zkcreate(w.c.tree.Instance("app-1"), zkrec.Instance{Incarnation: "app-1-2"}.Encode()))
+		if job := w.get("job"); job.LastRun.State != RunUnknown || job.State != Unowned {
+			t.Errorf("%+v of %+v; want it unknown: another start of the same instance", job.LastRun, job)
+		}
+	})
+}
+
+// Garbage is shown as garbage, and hides nothing else.
+func TestHistoryOfGarbage(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.submit(Job{Name: "job", Schedule: "@hourly"})
+		w.put(w.c.tree.Tick("job"), []byte("zzz"))
+		ok := zkrec.Entry{Run: zkrec.Run{Tick: noon.UnixMilli(), RunID: "a", State: zkrec.RunOK}}
+		w.put(w.c.tree.History("job"), zkrec.History{}.Add(ok).Encode())
+		time.Sleep(3 * time.Hour)
+		history, err := w.c.History(w.Context(), "job")
+		if err != nil || len(history.Entries) != 2 || history.Entries[0].State != RunUnreadable ||
+			!strings.HasPrefix(history.Entries[0].Error, `tick record "zzz": `) || history.Entries[1].RunID != "a" {
+			t.Errorf("garbage in the tick record: %+v, %v", history.Entries, err)
+		}
+		if job := w.get("job"); !job.Overdue.IsZero() {
+			t.Errorf("overdue since %v, though nobody knows", job.Overdue)
+		}
+		w.put(w.c.tree.Tick("job"), zkrec.Tick{Run: ok.Run}.Encode())
+		for garbage, want := range map[string]string{"zzz": `history "zzz": `, `{"schema":9}`: "history: written with schema 9"} {
+			w.put(w.c.tree.History("job"), []byte(garbage))
+			history, err = w.c.History(w.Context(), "job")
+			if err != nil || len(history.Entries) != 2 || history.Entries[0].RunID != "a" || !strings.HasPrefix(history.Entries[1].Error, want) {
+				t.Errorf("garbage in the history: %+v, %v", history.Entries, err)
+			}
+		}
+		w.multi(zkcreate(w.c.tree.Alarm("job"), []byte("zzz")))
+		if job := w.get("job"); job.Alarm != nil {
+			t.Errorf("an alarm %+v of garbage", job.Alarm)
+		}
+		w.multi(zkdelete(w.c.tree.History("job")), zkdelete(w.c.tree.Tick("job")), zkdelete(w.c.tree.Requests("job")))
+		if history, err := w.c.History(w.Context(), "job"); err != nil || len(history.Entries) != 0 {
+			t.Errorf("a job without records: %+v, %v", history, err)
+		}
+		if _, err := w.c.History(w.Context(), "nobody"); !errors.Is(err, ErrNotFound) {
+			t.Errorf("no such job: %v", err)
+		}
+		_, err = w.c.History(w.Context(), "a/b")
+		if !errors.As(err, new(*InvalidError)) {
+			t.Errorf("no name of a job: %v", err)
+		}
+	})
+}
+
+// A history that is longer than it may be is read as it is.
+func TestHistoryOverItsCap(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.submit(Job{Name: "job", Schedule: "@hourly"})
+		var long zkrec.History
+		for i := range 3 * zkrec.MaxHistory {
+			long.Entries = append(long.Entries, zkrec.Entry{Run: zkrec.Run{Tick: noon.UnixMilli() + int64(i), RunID: fmt.Sprint(i), State: zkrec.RunOK}})
+		}
+		w.put(w.c.tree.History("job"), long.Encode())
+		history, err := w.c.History(w.Context(), "job")
+		if err != nil || len(history.Entries) != 3*zkrec.MaxHistory || history.Entries[0].RunID != "59" {
+			t.Errorf("%d entries, %v; want all, the newest first", len(history.Entries), err)
+		}
+	})
+}
+
+func TestAlarmIsShown(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.submit(Job{Name: "job", Schedule: "@hourly"})
+		noticed := noon.Add(61 * time.Minute)
+		w.multi(zkcreate(w.c.tree.Alarm("job"), zkrec.Alarm{Tick: noon.Add(time.Hour).UnixMilli(), SID: "app-2", At: noticed}.Encode()))
+		job := w.get("job")
+		if a := job.Alarm; a == nil || !a.Tick.Equal(noon.Add(time.Hour)) || a.InstanceID != "app-2" || !a.At.Equal(noticed) {
+			t.Errorf("alarm %+v", a)
+		}
+	})
+}
