@@ -17,6 +17,7 @@ import (
 type client interface {
 	Submit(ctx context.Context, job admin.Job, opts admin.SubmitOptions) (admin.SubmitResult, error)
 	Set(ctx context.Context, name string, changes admin.Changes, opts admin.SetOptions) (admin.SubmitResult, error)
+	History(ctx context.Context, name string) (admin.History, error)
 	Pause(ctx context.Context, name string, opts admin.PauseOptions) (admin.PauseResult, error)
 	Resume(ctx context.Context, name string, opts admin.ResumeOptions) (admin.PauseResult, error)
 	AwaitOwner(ctx context.Context, name string) (admin.JobStatus, error)

@@ -97,6 +97,10 @@ func TestOutputGolden(t *testing.T) {
 			{"set", "nightly", "--drop-args-json", "--max-attempts", "5", "--backoff", "1.5s", "--alarm-after", "1h30m", "-o", "json"},
 			{"set", "nobody", "--retries", "3"},
 		},
+		"history": {
+			{"history", "nightly"}, {"history", "nightly", "--failed", "-n", "2"}, {"history", "orphan"},
+			{"history", "nobody"}, {"history", "nightly", "-n", "4", "-o", "json"}, {"history", "orphan", "-o", "json"},
+		},
 		"pause": {
 			{"pause", "nightly", "--for", "24h", "--reason", "db migration"},
 			{"pause", "nightly", "--for", "24h", "--reason", "db migration"},
@@ -180,7 +184,7 @@ func TestJSONIsJSON(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
 		{"list"}, {"show", "nightly"}, {"instances"}, {"version"}, {"next", "nightly"},
-		{"submit", "new", "@daily"}, {"set", "nightly", "--retries", "1"}, {"pause", "nightly"}, {"resume", "nightly"}, {"cancel", "nightly", "--yes"},
+		{"submit", "new", "@daily"}, {"set", "nightly", "--retries", "1"}, {"pause", "nightly"}, {"resume", "nightly"}, {"history", "nightly"}, {"cancel", "nightly", "--yes"},
 		{"show", "nobody"}, {"bogus"}, {"list", "--bogus"}, {"show"}, {"next", "--cron", "x"}, {"list", "--timeout", "x"},
 	} {
 		h := newHarness(t)

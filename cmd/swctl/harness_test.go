@@ -115,6 +115,7 @@ func golden(t *testing.T, name, text string) {
 // fakeClient keeps jobs in memory and answers as admin does.
 type fakeClient struct {
 	jobs      map[string]admin.JobStatus
+	entries   map[string][]admin.Entry
 	instances []admin.Instance
 	adopter   string           // who adopts new jobs; nobody if empty
 	fail      map[string]error // by call, such as "Cancel weekly" or "List"
@@ -162,6 +163,7 @@ func newFake() *fakeClient {
 			Reason: "job spec: written with schema 9, this version reads up to 1: upgrade it",
 		},
 	}
+	f.entries = map[string][]admin.Entry{"nightly": nightlyEntries()}
 	for name, job := range f.jobs {
 		if job.State != admin.Invalid {
 			job.Job = full(job.Job)
@@ -173,6 +175,38 @@ func newFake() *fakeClient {
 		{ID: "app-2", Incarnation: "2", Host: "db8.example.org", PID: 17, StartedAt: testNow.Add(-3 * time.Minute), Owned: 1, State: "stopping"},
 	}
 	return f
+}
+
+// nightlyEntries is a history with one of everything.
+func nightlyEntries() []admin.Entry {
+	tick := time.Date(2026, 11, 21, 2, 0, 0, 0, time.UTC)
+	day := func(back int) time.Time { return tick.AddDate(0, 0, -back) }
+	run := func(tick time.Time, state string, attempt int, took time.Duration) admin.Entry {
+		e := admin.Entry{To: tick, Count: 1, Run: admin.Run{
+			Tick: tick, State: state, InstanceID: "app-2", Token: 4294967313, RunID: fmt.Sprintf("0198c5e%d", attempt),
+			Attempt: attempt, Started: tick.Add(40 * time.Millisecond),
+		}}
+		if took > 0 {
+			e.Ended = e.Started.Add(took)
+		}
+		return e
+	}
+	row := func(from, to time.Time, count int, state, reason string) admin.Entry {
+		return admin.Entry{
+			Run: admin.Run{Tick: from, State: state, InstanceID: "app-2", Token: 4294967313, Ended: to.Add(time.Minute)},
+			To:  to, Count: count, Reason: reason,
+		}
+	}
+	manual := run(testNow.Add(-41*time.Second), "running", 1, 0)
+	manual.Manual = "0198c600"
+	failed := run(tick, "failed", 2, 41200*time.Millisecond)
+	failed.Error, failed.Failures = "dial tcp 10.0.0.9:5432: connection refused\nstack", 1
+	failed.Again, failed.AgainAt = "retry", testNow.Add(90*time.Second)
+	return []admin.Entry{
+		manual, failed, run(tick, "timed_out", 1, 10*time.Minute),
+		row(day(4), day(1), 4, "skipped", "paused"), row(day(5), day(5), 1, "missed", "no_owner"),
+		run(day(6), "ok", 1, 38*time.Second), {Run: admin.Run{State: "unreadable", Error: "history \"zzz\": invalid character"}, Count: 1},
+	}
 }
 
 // full fills in the defaults, as admin does for what it has read.
@@ -287,6 +321,17 @@ func (f *fakeClient) Resume(ctx context.Context, name string, opts admin.ResumeO
 	job.Paused, job.NextRun = nil, testNow.Add(time.Hour)
 	f.jobs[name] = job
 	return admin.PauseResult{Outcome: admin.Resumed, Job: job, Pause: &pause, Missed: f.missed}, nil
+}
+
+func (f *fakeClient) History(ctx context.Context, name string) (admin.History, error) {
+	if err := f.begin(ctx, "History "+name); err != nil {
+		return admin.History{}, err
+	}
+	job, ok := f.jobs[name]
+	if !ok {
+		return admin.History{}, missing(fmt.Sprintf("history of %q", name))
+	}
+	return admin.History{Job: job, Entries: f.entries[name]}, nil
 }
 
 // AwaitOwner never blocks longer than its context, and its end is no error.

@@ -112,6 +112,9 @@ func TestBadInput(t *testing.T) {
 		{"pause a --until 12:00 --for 1h", "--for and --until exclude each other"},
 		{"pause a --reason ''", "--reason is empty"},
 		{"pause a --by ''", "--by is empty"},
+		{"history", "history needs the name of one job"},
+		{"history a b", "history needs the name of one job"},
+		{"history a -n 0", `-n "0": want a number from 1 to 100`},
 		{"cancel", "cancel needs the name of a job"},
 		{"cancel --all a --yes", "--all and names exclude each other"},
 	} {

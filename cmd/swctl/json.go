@@ -86,6 +86,21 @@ type jsonAlarm struct {
 	At         *time.Time `json:"at"`
 }
 
+type jsonHistory struct {
+	jsonHead
+	Name  string      `json:"name"`
+	Items []jsonEntry `json:"items"`
+}
+
+// jsonEntry is a run, or a row of ticks from tick to last_tick that were not
+// run.
+type jsonEntry struct {
+	jsonRun
+	LastTick *time.Time `json:"last_tick"`
+	Count    int        `json:"count"`
+	Reason   string     `json:"reason,omitempty"`
+}
+
 type jsonPauseResult struct {
 	Outcome string     `json:"outcome"`
 	Missed  int        `json:"missed"`
@@ -216,6 +231,10 @@ func runToJSON(r admin.Run) jsonRun {
 		RunID: r.RunID, Attempt: r.Attempt, StartedAt: utc(r.Started), EndedAt: utc(r.Ended), Error: r.Error,
 		Failures: r.Failures, Manual: r.Manual, Again: r.Again, AgainAt: utc(r.AgainAt),
 	}
+}
+
+func entryToJSON(e admin.Entry) jsonEntry {
+	return jsonEntry{jsonRun: runToJSON(e.Run), LastTick: utc(e.To), Count: e.Count, Reason: e.Reason}
 }
 
 func pauseToJSON(p *admin.Pause) *jsonPause {

@@ -99,7 +99,7 @@ func TestSharedFlagsEverywhere(t *testing.T) {
 	args := map[string][]string{
 		"submit": {"nightly", "@daily"}, "set": {"nightly"}, "cancel": {"nightly"}, "list": nil, "show": {"nightly"},
 		"next": {"nightly"}, "instances": nil, "dev": nil, "version": nil, "help": {"list"},
-		"pause": {"nightly"}, "resume": {"nightly"},
+		"pause": {"nightly"}, "resume": {"nightly"}, "history": {"nightly"},
 	}
 	commands := newHarness(t).commands()
 	for _, cmd := range commands {

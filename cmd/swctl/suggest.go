@@ -23,6 +23,8 @@ func meant(commands []*command, name string) string {
 		return "pause"
 	case "enable", "unpause":
 		return "resume"
+	case "log", "logs", "runs":
+		return "history"
 	case "delete", "del", "remove", "rm", "stop", "kill":
 		return "cancel"
 	case "describe", "get", "info", "status", "job":

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+)
+
+// maxEntries bounds -n of history: more are never kept.
+const maxEntries = 100
+
+func (a *app) historyCommand() *command {
+	return &command{
+		name: "history", args: "NAME",
+		short: "show what became of the last ticks of a job",
+		long: `The newest first; about 20 entries are kept. A run that goes on comes first; it is
+unknown if its owner died before it could write the result. Ticks that were not run
+are skipped (the schedule, a pause or a policy wanted it so) or missed (nobody was
+there in time); a row of them is one entry. Several runs of one tick are attempts,
+of which the last counts. LAG is from the tick to the start of the run. Times are
+in the job's own time zone.`,
+		examples: `swctl history nightly
+swctl history nightly --failed -n 5
+swctl history nightly -o json | jq '.items[] | select(.state == "failed") | .error'`,
+		flags: []cli.Flag{
+			&cli.StringFlag{Name: "n", Usage: "`NUMBER` how many entries to show, 1 to 100 (default all)"},
+			&cli.BoolFlag{Name: "failed", Usage: "only what did not go well: not ok, running or skipped"},
+		},
+		run: a.action(history),
+	}
+}
+
+func history(ctx context.Context, c *call) error {
+	n, err := c.count("n", maxEntries, maxEntries)
+	if err != nil {
+		return err
+	}
+	if len(c.args) != 1 {
+		return usage("history needs the name of one job").try("swctl history NAME; swctl list shows all jobs")
+	}
+	var past admin.History
+	err = c.connected(ctx, func(ctx context.Context, cl client) (err error) {
+		past, err = cl.History(ctx, c.args[0])
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var entries []admin.Entry
+	for _, entry := range past.Entries {
+		if (!c.flags.Bool("failed") || wentWrong(entry.State)) && len(entries) < n {
+			entries = append(entries, entry)
+		}
+	}
+	if c.json {
+		list := listOf("History", entries, entryToJSON)
+		return c.putJSON(jsonHistory{jsonHead: list.jsonHead, Name: past.Job.Name, Items: list.Items})
+	}
+	c.historyTable(past.Job.Job, entries).write(&c.out, "")
+	if len(entries) == 0 && len(past.Entries) > 0 {
+		c.notef("all went well of what the history of %s has", past.Job.Name)
+	} else if len(entries) == 0 {
+		c.notef("%s has no history: no tick of it was claimed or skipped yet", past.Job.Name)
+	}
+	return nil
+}
+
+func wentWrong(state string) bool {
+	switch state {
+	case admin.RunOK, admin.RunRunning, admin.RunSkipped:
+		return false
+	}
+	return true
+}
+
+func (c *call) historyTable(job admin.Job, entries []admin.Entry) *table {
+	zone := zoneOf(job)
+	t := &table{}
+	t.row("TICK", "STATE", "LAG", "TOOK", "ON", "ATTEMPT", "CAUSE", "RUN", "WHY")
+	for _, e := range entries {
+		row := []string{absolute(e.Tick, zone), e.State, "", "", e.InstanceID, "", "", e.RunID, c.why(e, zone)}
+		if e.RunID != "" {
+			row[5], row[6] = fmt.Sprint(e.Attempt), "schedule"
+		}
+		if e.Manual != "" {
+			row[6] = "manual"
+		}
+		if !e.Started.IsZero() {
+			row[2] = span(e.Started.Sub(e.Tick))
+		}
+		switch {
+		case e.Started.IsZero():
+		case !e.Ended.IsZero():
+			row[3] = span(e.Ended.Sub(e.Started))
+		case e.State == admin.RunRunning:
+			row[3] = span(c.now().Sub(e.Started))
+		}
+		t.row(row...)
+	}
+	return t
+}
+
+// why says of an entry what its state does not.
+func (c *call) why(e admin.Entry, zone *time.Location) string {
+	var parts []string
+	if e.Reason != "" {
+		parts = append(parts, strings.ReplaceAll(e.Reason, "_", " "))
+	}
+	if e.Count > 1 {
+		parts = append(parts, fmt.Sprintf("%d ticks until %s", e.Count, absolute(e.To, zone)))
+	}
+	if e.Error != "" {
+		parts = append(parts, firstLine(e.Error))
+	}
+	if e.Again != "" {
+		parts = append(parts, fmt.Sprintf("%s %s", e.Again, relative(e.AgainAt, c.now())))
+	}
+	return strings.Join(parts, ", ")
+}
