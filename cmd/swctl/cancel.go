@@ -170,7 +170,7 @@ func (c *cancellation) put() error {
 	}
 	for _, job := range c.done {
 		fmt.Fprintf(&c.out, "cancelled %s\n", whatItWas(job, "was "))
-		if run := job.LastRun; run != nil && run.State == "running" {
+		if run := job.LastRun; run != nil && run.State == admin.RunRunning {
 			fmt.Fprintf(&c.out, "  its run of %s on %s is told to stop\n", absolute(run.Tick, zoneOf(job.Job)), printable(run.InstanceID))
 		}
 		if job.Declared {

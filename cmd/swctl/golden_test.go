@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
@@ -219,6 +220,35 @@ func TestUnreadableGolden(t *testing.T) {
 	golden(t, "unreadable", strings.Join([]string{
 		h.transcript("list"), h.transcript("show", "orphan"), h.transcript("show", "orphan", "-o", "json"), h.transcript("instances"),
 	}, "\n"))
+}
+
+// What an operator must not overlook.
+func TestTroubleGolden(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	hours := func(n int) time.Time { return testNow.Add(time.Duration(n) * time.Hour) }
+	pause := &admin.Pause{Since: hours(-5), Until: hours(19), By: "alice@host", Reason: "db migration", Missed: "once"}
+	change := func(name string, change func(*admin.JobStatus)) {
+		job := h.fake.jobs[name]
+		change(&job)
+		h.fake.jobs[name] = job
+	}
+	change("nightly", func(j *admin.JobStatus) { j.Paused, j.NextRun = pause, hours(42) })
+	change("orphan", func(j *admin.JobStatus) {
+		j.Overdue = hours(-2)
+		j.Paused = &admin.Pause{Since: hours(-1)}
+	})
+	change("レポート", func(j *admin.JobStatus) {
+		j.Through, j.Overdue = hours(-50), hours(-26)
+		j.Alarm = &admin.Alarm{Tick: hours(-26), InstanceID: "app-2", At: hours(-26).Add(time.Minute)}
+		j.LastRun.Manual, j.LastRun.State, j.LastRun.Ended = "0198c600", "timed_out", testNow
+		j.LastRun.Again, j.LastRun.AgainAt = "retry", hours(1)
+	})
+	texts := []string{h.transcript("list")}
+	for _, name := range []string{"nightly", "orphan", "レポート"} {
+		texts = append(texts, h.transcript("show", name))
+	}
+	golden(t, "trouble", strings.Join(append(texts, h.transcript("show", "レポート", "-o", "json")), "\n"))
 }
 
 // A job that was accepted and could not be read afterwards was accepted.

@@ -18,7 +18,8 @@ func (a *app) showCommand() *command {
 		short: "show everything about one job",
 		long:  `Times are in the job's own time zone.`,
 		examples: `swctl show nightly
-swctl show nightly -o json | jq .last_run.error`,
+swctl show nightly -o json | jq .last_run.error
+swctl show nightly -o json | jq .paused`,
 		run: a.action(show),
 	}
 }
@@ -58,6 +59,17 @@ func (c *call) describe(job admin.JobStatus) {
 	c.field("State", string(job.State))
 	if job.Reason != "" {
 		c.field("Reason", job.Reason)
+	}
+	if job.Paused != nil {
+		c.field("Paused", pauseText(*job.Paused, c.now(), loc))
+		c.field("  since", moment(job.Paused.Since, c.now(), loc))
+	}
+	if !job.Overdue.IsZero() {
+		c.field("Late", fmt.Sprintf("since %s: that tick is not accounted for", moment(job.Overdue, c.now(), loc)))
+	}
+	if a := job.Alarm; a != nil {
+		c.field("Last alarm", fmt.Sprintf("the tick of %s was missing, as %s noticed %s",
+			absolute(a.Tick, loc), a.InstanceID, relative(a.At, c.now())))
 	}
 	c.field("Schedule", job.Schedule)
 	c.field("Time zone", zoneName(job.Job))
@@ -122,6 +134,9 @@ func (c *call) describeRun(run *admin.Run, loc *time.Location) {
 		return
 	}
 	c.field("Last run", fmt.Sprintf("%s: the tick of %s", run.State, moment(run.Tick, c.now(), loc)))
+	if run.Manual != "" {
+		c.field("  cause", "swctl trigger, request "+run.Manual)
+	}
 	c.field("  on", fmt.Sprintf("%s, token %d, attempt %d, run %s", run.InstanceID, run.Token, run.Attempt, run.RunID))
 	c.field("  started", absolute(run.Started, loc))
 	ended := absolute(run.Ended, loc)
@@ -131,5 +146,8 @@ func (c *call) describeRun(run *admin.Run, loc *time.Location) {
 	c.field("  ended", ended)
 	if run.Error != "" {
 		c.field("  error", run.Error)
+	}
+	if run.Again != "" {
+		c.field("  "+run.Again, moment(run.AgainAt, c.now(), loc))
 	}
 }
