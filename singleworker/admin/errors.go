@@ -17,6 +17,12 @@ var (
 	// ErrUnreadable: the job's record holds garbage, or a newer version wrote it,
 	// so that it cannot be changed in part.
 	ErrUnreadable = errors.New("the job's record cannot be read")
+	// ErrNoHandler: no instance that lives can run the job.
+	ErrNoHandler = errors.New("no instance can run it")
+	// ErrBusy: as many requests wait at the job as may.
+	ErrBusy = errors.New("too many requests wait already")
+	// ErrNotRunning: there is no run to stop, or another one.
+	ErrNotRunning = errors.New("it is not running")
 	// ErrConflict: the job kept changing while it was being changed.
 	ErrConflict = errors.New("changed by someone else at the same time")
 	// ErrDenied: ZooKeeper's ACLs refused the call.

@@ -24,7 +24,14 @@ type History struct {
 // their errors are long. Errors: *InvalidError for the name, ErrNotFound,
 // ErrDenied, ErrUnavailable.
 func (c *Client) History(ctx context.Context, name string) (History, error) {
-	past, err := c.past(ctx, name)
+	if err := zkrec.CheckName(name); err != nil {
+		return History{}, &InvalidError{"Name", name, err}
+	}
+	var past past
+	err := c.retry(ctx, func() (err error) {
+		past, err = c.past(ctx, name)
+		return err
+	})
 	if err != nil {
 		return History{}, fmt.Errorf("history of %q: %w", name, err)
 	}
@@ -36,33 +43,25 @@ type past struct {
 	records
 
 	job        JobStatus
-	live       map[string]Instance
 	history    zkrec.History
 	historyErr error // why the history cannot be read
 }
 
 func (c *Client) past(ctx context.Context, name string) (p past, err error) {
-	if err := zkrec.CheckName(name); err != nil {
-		return past{}, &InvalidError{"Name", name, err}
+	live, err := c.live(ctx)
+	if err != nil {
+		return past{}, err
 	}
-	err = c.retry(ctx, func() error {
-		if p.live, err = c.live(ctx); err != nil {
-			return err
-		}
-		if p.records, err = c.read(ctx, name); err != nil {
-			return err
-		}
-		data, _, err := c.optional(ctx, c.tree.History(name))
-		if err != nil {
-			return err
-		}
-		p.history, p.historyErr = zkrec.ParseHistory(data)
-		return nil
-	})
-	if err == nil {
-		p.job = p.status(name, p.live, time.Now())
+	if p.records, err = c.read(ctx, name); err != nil {
+		return past{}, err
 	}
-	return p, err
+	data, _, err := c.optional(ctx, c.tree.History(name))
+	if err != nil {
+		return past{}, err
+	}
+	p.history, p.historyErr = zkrec.ParseHistory(data)
+	p.job = p.status(name, live, time.Now())
+	return p, nil
 }
 
 // newestFirst is the history with the run of the tick record.

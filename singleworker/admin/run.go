@@ -19,6 +19,8 @@ const (
 	// RunUnknown: it began, and its result was not written by an owner that is
 	// no longer the owner, or not alive.
 	RunUnknown = "unknown"
+	// RunWaiting: it was asked for, and nobody has begun it.
+	RunWaiting = "waiting"
 	// RunUnreadable: its record holds garbage; Run.Error says what.
 	RunUnreadable = "unreadable"
 )

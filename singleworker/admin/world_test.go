@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,16 +18,25 @@ type world struct {
 	*testing.T
 
 	server *zkdev.Server
-	c      *Client
+	c      *Client // the operator under test
+	hand   *Client // writes the records of instances
+	ctx    context.Context
 }
+
+// Context ends a day after the test began: what waits for ever does so in
+// virtual time, which is busy.
+func (w *world) Context() context.Context { return w.ctx }
 
 // inWorld runs a test that begins at noon.
 func inWorld(t *testing.T, test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{T: t, server: zkdev.RunConfigT(t, zkdev.Config{Listen: zkdev.NoListen})}
-		w.c = w.operator()
 		time.Sleep(12 * time.Hour)
+		w := &world{T: t, server: zkdev.RunConfigT(t, zkdev.Config{Listen: zkdev.NoListen})}
+		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+		t.Cleanup(cancel)
+		w.ctx = ctx
+		w.c, w.hand = w.operator(), w.operator()
 		test(w)
 	})
 }
@@ -45,7 +55,7 @@ func (w *world) operator() *Client {
 // multi writes records by hand.
 func (w *world) multi(ops ...zkconn.Op) []zkconn.Stat {
 	w.Helper()
-	stats, err := w.c.conn.Multi(w.Context(), ops...)
+	stats, err := w.hand.conn.Multi(w.Context(), ops...)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -77,7 +87,7 @@ func (w *world) get(name string) JobStatus {
 // spec is a job's record.
 func (w *world) spec(name string) zkrec.Spec {
 	w.Helper()
-	data, _, err := w.c.conn.Get(w.Context(), w.c.tree.Job(name))
+	data, _, err := w.hand.conn.Get(w.Context(), w.c.tree.Job(name))
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -91,7 +101,7 @@ func (w *world) spec(name string) zkrec.Spec {
 // instance starts one that has the handler of the job.
 func (w *world) instance(sid, job string) {
 	w.Helper()
-	if err := w.c.conn.EnsureRoot(w.Context(), w.c.tree.Instances()); err != nil {
+	if err := w.hand.conn.EnsureRoot(w.Context(), w.c.tree.Instances()); err != nil {
 		w.Fatal(err)
 	}
 	w.multi(
@@ -130,7 +140,7 @@ func (w *world) claim(job string, run zkrec.Run) {
 func (w *world) end(job string, entry zkrec.Entry, more ...zkconn.Op) {
 	w.Helper()
 	entry.SID, entry.Ended = "app-1", time.Now().UnixMilli()
-	data, _, err := w.c.conn.Get(w.Context(), w.c.tree.History(job))
+	data, _, err := w.hand.conn.Get(w.Context(), w.c.tree.History(job))
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -142,6 +152,22 @@ func (w *world) end(job string, entry zkrec.Entry, more ...zkconn.Op) {
 		zkconn.SetOp(w.c.tree.Tick(job), zkrec.Tick{Through: entry.Tick, Run: entry.Run}.Encode(), zkconn.AnyVersion),
 		zkconn.SetOp(w.c.tree.History(job), history.Add(0, entry).Encode(), zkconn.AnyVersion),
 	}, more...)...)
+}
+
+// every looks again and again, until the test has ended or look says so.
+func (w *world) every(pause time.Duration, look func() (done bool)) {
+	ended := make(chan struct{})
+	w.Cleanup(func() { <-ended })
+	go func() {
+		defer close(ended)
+		for !look() {
+			select {
+			case <-w.Context().Done():
+				return
+			case <-time.After(pause):
+			}
+		}
+	}()
 }
 
 // noon is when the tests of a world begin.

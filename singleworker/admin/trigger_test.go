@@ -1,0 +1,240 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// requests reads those that wait at a job.
+func (w *world) requests(job string) map[string]zkrec.Request {
+	w.Helper()
+	waiting, err := w.c.waiting(w.Context(), job)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return waiting
+}
+
+// manual is the run that a request asked for.
+func manual(id string, token int64, attempt int) zkrec.Run {
+	return zkrec.Run{
+		Tick: time.Now().UnixMilli(), Manual: id, RunID: fmt.Sprintf("run-%d", attempt), Token: token,
+		Attempt: attempt, Started: time.Now().UnixMilli(),
+	}
+}
+
+func TestTriggerAsks(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.owned(Job{Name: "job", Schedule: "@hourly"})
+		result, err := w.c.Trigger(w.Context(), "job", TriggerOptions{
+			Args: map[string]string{"a": "1"}, Payload: json.RawMessage(`{"n":1}`), By: "alice@host", Reason: "again",
+		})
+		if err != nil || result.ID == "" || result.Job.Name != "job" {
+			t.Fatalf("%+v, %v", result, err)
+		}
+		want := zkrec.Request{
+			Schema: zkrec.Schema, Kind: zkrec.RequestRun, At: noon, By: "alice@host", Reason: "again",
+			Args: map[string]string{"a": "1"}, Payload: json.RawMessage(`{"n":1}`),
+		}
+		if got := w.requests("job")[result.ID]; string(got.Encode()) != string(want.Encode()) {
+			t.Errorf("asked for %s, want %s", got.Encode(), want.Encode())
+		}
+		second, err := w.c.Trigger(w.Context(), "job", TriggerOptions{})
+		if err != nil || second.ID <= result.ID || len(w.requests("job")) != 2 {
+			t.Errorf("a second one: %+v, %v; want it beside the first, and after it", second, err)
+		}
+	})
+}
+
+// Each of these says so at once, and leaves nothing behind.
+func TestTriggerRefuses(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.submit(Job{Name: "job", Schedule: "@hourly"})
+		trigger := func(name string, opts TriggerOptions) error {
+			_, err := w.c.Trigger(w.Context(), name, opts)
+			return err
+		}
+		if err := trigger("nobody", TriggerOptions{}); !errors.Is(err, ErrNotFound) {
+			t.Errorf("no such job: %v", err)
+		}
+		err := trigger("job", TriggerOptions{})
+		if want := `trigger job: no instance can run it: no instance has registered handler "job"`; !errors.Is(err, ErrNoHandler) || err.Error() != want {
+			t.Errorf("no handler: %v, want %s", err, want)
+		}
+		w.instance("app-1", "job")
+		w.kill("app-1")
+		if err := trigger("job", TriggerOptions{}); !errors.Is(err, ErrNoHandler) || !strings.Contains(err.Error(), "last seen on app-1") {
+			t.Errorf("the handler's instance is dead: %v", err)
+		}
+		wantInvalid(t, trigger("a/b", TriggerOptions{}), "Name", `Name "a/b": `)
+		wantInvalid(t, trigger("job", TriggerOptions{Payload: json.RawMessage("{")}), "Payload", `Payload "{": is not JSON: `)
+		wantInvalid(t, trigger("job", TriggerOptions{Payload: json.RawMessage(`"` + strings.Repeat("x", 64<<10) + `"`)}), "Payload", `Payload "65`)
+		wantInvalid(t, trigger("job", TriggerOptions{Args: map[string]string{"a": strings.Repeat("x", 64<<10)}}), "Args", `Args "65`)
+		wantInvalid(t, trigger("job", TriggerOptions{By: strings.Repeat("x", 1025)}), "By", `By "xxx`)
+		wantInvalid(t, trigger("job", TriggerOptions{Reason: strings.Repeat("x", 1025)}), "Reason", `Reason "xxx`)
+		w.put(w.c.tree.Job("job"), []byte("@dialy"))
+		if err := trigger("job", TriggerOptions{WaitForHandler: true}); !errors.Is(err, ErrUnreadable) {
+			t.Errorf("a job that can never run: %v", err)
+		}
+		if left := w.requests("job"); len(left) != 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	})
+}
+
+func TestTriggerAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.owned(Job{Name: "job", Schedule: "@hourly"})
+		w.multi(zkdelete(w.c.tree.Requests("job"))) // as a job of an older version
+		var accepted, busy atomic.Int32
+		var all sync.WaitGroup
+		for range zkrec.MaxRequests + 3 {
+			c := w.operator()
+			all.Go(func() {
+				for {
+					_, err := c.Trigger(w.Context(), "job", TriggerOptions{})
+					switch {
+					case errors.Is(err, ErrConflict):
+						continue
+					case errors.Is(err, ErrBusy) && strings.Contains(err.Error(), "wait already: 10, at most 10 may"):
+						busy.Add(1)
+					case err != nil:
+						t.Error(err)
+					default:
+						accepted.Add(1)
+					}
+					return
+				}
+			})
+		}
+		all.Wait()
+		if n := len(w.requests("job")); n != zkrec.MaxRequests || accepted.Load() != zkrec.MaxRequests || busy.Load() != 3 {
+			t.Errorf("%d accepted, %d refused, %d wait; want 10, 3, 10", accepted.Load(), busy.Load(), n)
+		}
+	})
+}
+
+// One call is one run, whichever reply is lost, also when the run has ended
+// before anybody looked.
+func TestTriggerWithoutReply(t *testing.T) {
+	t.Parallel()
+	for what, action := range map[string]func() zkdev.Action{"applied": zkdev.CutAfter, "lost": zkdev.CutBefore} {
+		for _, fast := range []bool{false, true} {
+			inWorld(t, func(w *world) {
+				token := w.owned(Job{Name: "job", Schedule: "@hourly"})
+				w.server.Control(zkdev.OpMulti, func(*zkdev.Request) zkdev.Action { return action() })
+				if fast && what == "applied" {
+					owner := w.operator()
+					w.every(time.Millisecond, func() bool { // done before the operator is back
+						waiting, _ := owner.waiting(w.Context(), "job")
+						for id := range waiting {
+							entry := zkrec.Entry{Run: manual(id, token, 1)}
+							entry.State = zkrec.RunOK
+							w.end("job", entry, zkdelete(owner.tree.Request("job", id)))
+						}
+						return len(waiting) > 0
+					})
+				}
+				result, err := w.c.Trigger(w.Context(), "job", TriggerOptions{})
+				if err != nil {
+					t.Fatalf("%s: %v", what, err)
+				}
+				synctest.Wait()
+				waiting := w.requests("job")
+				if _, ok := waiting[result.ID]; !ok && !fast || len(waiting) > 1 {
+					t.Errorf("%s, fast %v: %d requests wait", what, fast, len(waiting))
+				}
+			})
+		}
+	}
+}
+
+func TestAwaitRun(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		token := w.owned(Job{Name: "job", Schedule: "@hourly"})
+		result, err := w.c.Trigger(w.Context(), "job", TriggerOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := result.ID
+		soon := func() (Entry, error) {
+			ctx, cancel := context.WithTimeout(w.Context(), 3*time.Second)
+			defer cancel()
+			return w.c.AwaitRun(ctx, "job", id)
+		}
+		want := func(what, state, says string) {
+			t.Helper()
+			entry, err := soon()
+			if entry.State != state || entry.Manual != id || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), says) {
+				t.Errorf("%s: %s, %v; want %s, %s", what, entry.State, err, state, says)
+			}
+		}
+		want("at first", RunWaiting, "app-1 has not begun it")
+		w.claim("job", zkrec.Run{Tick: noon.UnixMilli(), RunID: "other", Token: token})
+		want("behind another run", RunWaiting, "it waits for the run that goes on on app-1")
+		w.claim("job", manual(id, token, 1))
+		want("it runs", RunRunning, "it is running on app-1")
+		failed := zkrec.Entry{Run: manual(id, token, 1)}
+		failed.State = zkrec.RunFailed
+		w.put(w.c.tree.History("job"), zkrec.History{}.Add(failed).Encode())
+		w.put(w.c.tree.Tick("job"), zkrec.Tick{Run: failed.Run, Again: zkrec.AgainRetry, AgainAt: 5}.Encode())
+		want("it failed", RunFailed, "attempt 1 is failed, the retry is to come")
+		w.claim("job", manual(id, token, 2))
+		w.kill("app-1")
+		want("its owner died", RunUnknown, "it is unknown")
+
+		begin := time.Now()
+		time.AfterFunc(500*time.Millisecond, func() {
+			ok := zkrec.Entry{Run: manual(id, token, 2)}
+			ok.State = zkrec.RunOK
+			w.end("job", ok, zkdelete(w.c.tree.Request("job", id)))
+		})
+		if entry, err := soon(); err != nil || !entry.OK() || entry.Attempt != 2 || time.Since(begin) != 500*time.Millisecond {
+			t.Errorf("it has ended: %+v, %v after %v; want it at once", entry, err, time.Since(begin))
+		}
+		w.put(w.c.tree.History("job"), nil)
+		w.put(w.c.tree.Tick("job"), nil)
+		if entry, err := soon(); err != nil || entry.State != RunUnknown {
+			t.Errorf("it was forgotten: %+v, %v", entry, err)
+		}
+		if _, err := w.c.Cancel(w.Context(), "job"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := soon(); !errors.Is(err, ErrNotFound) {
+			t.Errorf("the job was cancelled: %v", err)
+		}
+	})
+}
+
+// A request may wait for an instance that is yet to come, and says so.
+func TestTriggerBeforeThereIsAHandler(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.submit(Job{Name: "job", Schedule: "@hourly"})
+		result, err := w.c.Trigger(w.Context(), "job", TriggerOptions{WaitForHandler: true})
+		if err != nil || len(w.requests("job")) != 1 {
+			t.Fatal(result, err)
+		}
+		ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
+		defer cancel()
+		_, err = w.c.AwaitRun(ctx, "job", result.ID)
+		if want := `manual run of job: nobody has begun it: no instance has registered handler "job": context deadline exceeded`; err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	})
+}
