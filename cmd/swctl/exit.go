@@ -40,10 +40,10 @@ type exitInfo struct {
 func exitInfos() []exitInfo {
 	return []exitInfo{
 		{exitOK, "ok", "done"},
-		{exitNo, "no", "ran well, and the answer is no: dev --demo printed FAIL"},
+		{exitNo, "no", "ran well, and the answer is no: the run of trigger --wait did not end well, dev --demo printed FAIL"},
 		{exitUsage, "invalid", "wrong usage or invalid input: a flag, a schedule, a name, a file"},
 		{exitNotFound, "not_found", "no such job"},
-		{exitConflict, "conflict", "the job exists and differs, or somebody else kept changing it"},
+		{exitConflict, "conflict", "the job stands in the way: it exists and differs, nobody can run it, it does not run, too many requests wait, its record cannot be read; or somebody else kept changing it"},
 		{exitUnavailable, "unavailable", "no ZooKeeper server answered"},
 		{exitDenied, "denied", "ZooKeeper refused access"},
 		{exitTimeout, "timeout", "not done within --timeout, though a server answered"},
@@ -86,12 +86,15 @@ func classify(err error) exitCode {
 		return exitUnconfirmed // nobody said yes, so nothing was done
 	case errors.As(err, &invalid):
 		return exitUsage // the library refuses the input: trying again will not help
+	case errors.Is(err, errNo):
+		return exitNo
 	case errors.Is(err, admin.ErrNotFound):
 		return exitNotFound // the job is not there, or no longer
 	case errors.Is(err, admin.ErrExists):
 		return exitConflict // the submitter expected a free name
-	case errors.Is(err, admin.ErrUnreadable):
-		return exitConflict // there is something that must not be overwritten in part
+	case errors.Is(err, admin.ErrUnreadable), errors.Is(err, admin.ErrNoHandler),
+		errors.Is(err, admin.ErrBusy), errors.Is(err, admin.ErrNotRunning):
+		return exitConflict // as the job is, it cannot be done
 	case errors.Is(err, admin.ErrConflict):
 		return exitConflict // others were faster every time
 	case errors.Is(err, admin.ErrDenied):

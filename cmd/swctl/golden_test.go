@@ -185,7 +185,7 @@ func TestJSONIsJSON(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
 		{"list"}, {"show", "nightly"}, {"instances"}, {"version"}, {"next", "nightly"},
-		{"submit", "new", "@daily"}, {"set", "nightly", "--retries", "1"}, {"pause", "nightly"}, {"resume", "nightly"}, {"history", "nightly"}, {"cancel", "nightly", "--yes"},
+		{"submit", "new", "@daily"}, {"set", "nightly", "--retries", "1"}, {"pause", "nightly"}, {"resume", "nightly"}, {"history", "nightly"}, {"trigger", "nightly"}, {"trigger", "orphan"}, {"stop-run", "レポート"}, {"stop-run", "nightly"}, {"cancel", "nightly", "--yes"},
 		{"show", "nobody"}, {"bogus"}, {"list", "--bogus"}, {"show"}, {"next", "--cron", "x"}, {"list", "--timeout", "x"},
 	} {
 		h := newHarness(t)

@@ -122,7 +122,10 @@ type fakeClient struct {
 	unread    error            // of Submit, when the job is accepted and cannot be read
 	block     map[string]bool  // calls that last until their context ends
 	missed    int              // ticks, of Resume
-	onAwait   func()           // called when AwaitOwner begins
+	ended     admin.Entry      // what AwaitRun returns
+	triggered admin.TriggerOptions
+	stopped   admin.StopOptions
+	onAwait   func() // called when AwaitOwner begins
 	calls     []string
 }
 
@@ -332,6 +335,46 @@ func (f *fakeClient) History(ctx context.Context, name string) (admin.History, e
 		return admin.History{}, missing(fmt.Sprintf("history of %q", name))
 	}
 	return admin.History{Job: job, Entries: f.entries[name]}, nil
+}
+
+func (f *fakeClient) Trigger(ctx context.Context, name string, opts admin.TriggerOptions) (admin.TriggerResult, error) {
+	if err := f.begin(ctx, "Trigger "+name); err != nil {
+		return admin.TriggerResult{}, err
+	}
+	f.triggered = opts
+	job, ok := f.jobs[name]
+	switch {
+	case !ok:
+		return admin.TriggerResult{}, missing("trigger " + name)
+	case job.State != admin.Owned && !opts.WaitForHandler:
+		return admin.TriggerResult{}, fmt.Errorf("trigger %s: %w: %s", name, admin.ErrNoHandler, job.Reason)
+	}
+	return admin.TriggerResult{ID: "0198c600", Job: job}, nil
+}
+
+// AwaitRun says what the test wants, and at the end of its context how far it
+// is.
+func (f *fakeClient) AwaitRun(ctx context.Context, name, id string) (admin.Entry, error) {
+	if err := f.begin(ctx, "AwaitRun "+name); err != nil {
+		return admin.Entry{Run: admin.Run{Manual: id, State: admin.RunWaiting}, Count: 1}, fmt.Errorf("manual run of %s: app-2 has not begun it: %w", name, err)
+	}
+	run := f.ended
+	run.Manual = id
+	return run, nil
+}
+
+func (f *fakeClient) StopRun(ctx context.Context, name string, opts admin.StopOptions) (admin.Entry, error) {
+	f.stopped = opts
+	job := f.jobs[name]
+	if job.LastRun == nil || job.LastRun.State != admin.RunRunning {
+		return admin.Entry{}, fmt.Errorf("stop the run of %s: %w: the job never ran", name, admin.ErrNotRunning)
+	}
+	if err := f.begin(ctx, "StopRun "+name); err != nil {
+		return admin.Entry{Run: *job.LastRun, Count: 1}, fmt.Errorf("stop the run of %s: run %s was told, and has not ended: %w", name, job.LastRun.RunID, err)
+	}
+	run := *job.LastRun
+	run.State, run.Ended, run.Error = admin.RunInterrupted, testNow, "stopped by "+opts.By+": "+opts.Reason
+	return admin.Entry{Run: run, To: run.Tick, Count: 1}, nil
 }
 
 // AwaitOwner never blocks longer than its context, and its end is no error.

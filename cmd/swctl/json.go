@@ -101,6 +101,19 @@ type jsonEntry struct {
 	Reason   string     `json:"reason,omitempty"`
 }
 
+type jsonTriggerResult struct {
+	jsonHead
+	Request string     `json:"request"`
+	Job     jsonJob    `json:"job"`
+	Run     *jsonEntry `json:"run"` // null unless it was waited for
+}
+
+type jsonStopResult struct {
+	jsonHead
+	Name string    `json:"name"`
+	Run  jsonEntry `json:"run"`
+}
+
 type jsonPauseResult struct {
 	Outcome string     `json:"outcome"`
 	Missed  int        `json:"missed"`

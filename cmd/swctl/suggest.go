@@ -25,7 +25,11 @@ func meant(commands []*command, name string) string {
 		return "resume"
 	case "log", "logs", "runs":
 		return "history"
-	case "delete", "del", "remove", "rm", "stop", "kill":
+	case "exec", "fire", "force", "run", "start":
+		return "trigger"
+	case "abort", "interrupt", "kill":
+		return "stop-run"
+	case "delete", "del", "remove", "rm", "stop":
 		return "cancel"
 	case "describe", "get", "info", "status", "job":
 		return "show"

@@ -47,7 +47,7 @@ func TestHistory(t *testing.T) {
 
 		row := zkrec.Entry{Run: run("", 1), To: run("", 3).Tick, Count: 3, Reason: zkrec.ReasonNoOwner}
 		row.State, row.SID = zkrec.TickMissed, "app-2"
-		w.put(w.c.tree.History("job"), zkrec.History{}.Add(ended, row).Encode())
+		w.put(w.c.tree.History("job"), zkrec.History{}.Add(0, ended, row).Encode())
 		w.claim("job", run("b", 4))
 		want("a row, and a run", "16:00 running b, 13:00 missed to 15:00 x3 no_owner, 12:00 ok a")
 

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+)
+
+// errNo: the command did what it was told, and what it was asked is not so.
+var errNo = errors.New("it did not end well")
+
+func (a *app) triggerCommand() *command {
+	return &command{
+		name: "trigger", args: "NAME",
+		short: "run a job once, now, beside its schedule",
+		long: `The instance that owns the job runs it: also while the job is paused, and after the
+run that goes on, if one does. Returns when ZooKeeper has accepted the request, which
+waits until it is done; if no instance can run the job, it is refused with exit
+code 4. With --wait it returns when the run has ended, retries included, with exit
+code 1 if it did not end well, and an instance that can run the job is waited for,
+too. --timeout bounds that; what is not done by then ends with exit code 7 and is
+not called off.`,
+		examples: `swctl trigger nightly
+swctl trigger nightly --wait --timeout 10m --arg day=2026-11-20 --reason 'disk was full'
+swctl trigger nightly --wait --timeout 0 -o json | jq .run.state`,
+		flags: append(append([]cli.Flag{
+			&cli.BoolFlag{Name: "wait", Usage: "until the run has ended, and exit with 1 if it did not end well"},
+		}, argFlags()...), whoFlags()...),
+		run: a.action(trigger),
+	}
+}
+
+func trigger(ctx context.Context, c *call) error {
+	wait := c.flags.Bool("wait")
+	opts, err := c.triggerOptions(wait)
+	if err != nil {
+		return err
+	}
+	name := c.args[0]
+	// What is wrong by itself is refused without a server: in any job.
+	if err := c.check(admin.Job{Name: name, Schedule: "@daily", Args: opts.Args, Payload: opts.Payload}); err != nil {
+		return fmt.Errorf("trigger %s: %w", name, err)
+	}
+	return c.connected(ctx, func(ctx context.Context, cl client) error {
+		result, err := cl.Trigger(ctx, name, opts)
+		switch {
+		case errors.Is(err, admin.ErrNoHandler):
+			return withHint(err, "start an instance that has the handler, or --wait for one")
+		case errors.Is(err, admin.ErrBusy):
+			return withHint(err, "swctl history %[1]s tells what it does; swctl stop-run %[1]s ends a run", quoted(name))
+		case err != nil:
+			return err
+		case !wait:
+			return c.putTriggered(result, nil)
+		}
+		if result.Job.State != admin.Owned && !c.json {
+			c.sayf("%s: %s; waiting", name, result.Job.Reason)
+		}
+		run, err := cl.AwaitRun(ctx, name, result.ID)
+		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			err = withHint(fmt.Errorf("not done within %s: %w", c.timeout, err),
+				"a longer --timeout next time; the request stays, swctl history %s tells what becomes of it", quoted(name))
+		case err == nil && !run.OK():
+			err = withHint(fmt.Errorf("trigger %s: %w: %s", name, errNo, outcomeOf(run)), "swctl history %s", quoted(name))
+		}
+		return errors.Join(err, c.putTriggered(result, &run))
+	})
+}
+
+// triggerOptions reads the command line.
+func (c *call) triggerOptions(wait bool) (admin.TriggerOptions, error) {
+	if len(c.args) != 1 {
+		return admin.TriggerOptions{}, usage("trigger needs the name of one job").try("swctl trigger NAME; swctl list shows all jobs")
+	}
+	args, err := c.pairs(flagArg)
+	if err != nil {
+		return admin.TriggerOptions{}, err
+	}
+	by, reason, err := c.who()
+	if err != nil {
+		return admin.TriggerOptions{}, err
+	}
+	opts := admin.TriggerOptions{Args: args, By: by, Reason: reason, WaitForHandler: wait}
+	r := fieldReader{call: c}
+	if payload := r.json(flagArgsJSON); payload != nil {
+		opts.Payload = *payload
+	}
+	return opts, r.err
+}
+
+// putTriggered renders a request, and its run if that was waited for.
+func (c *call) putTriggered(result admin.TriggerResult, run *admin.Entry) error {
+	if c.json {
+		out := jsonTriggerResult{jsonHead: head("TriggerResult"), Request: result.ID, Job: jobToJSON(result.Job)}
+		if run != nil {
+			entry := entryToJSON(*run)
+			out.Run = &entry
+		}
+		return c.putJSON(out)
+	}
+	fmt.Fprintf(&c.out, "triggered %s  request %s  owner %s\n", printable(result.Job.Name), result.ID, printable(ownerOf(result.Job)))
+	if run != nil && run.RunID != "" {
+		fmt.Fprintf(&c.out, "  run %s on %s, attempt %d: %s\n", run.RunID, printable(run.InstanceID), run.Attempt, outcomeOf(*run))
+	}
+	return nil
+}
+
+// outcomeOf is "ok after 41s", or "failed after 41s: no route to host".
+func outcomeOf(run admin.Entry) string {
+	text := run.State
+	if !run.Ended.IsZero() && !run.Started.IsZero() {
+		text += " after " + span(run.Ended.Sub(run.Started))
+	}
+	if run.Error != "" {
+		text += ": " + firstLine(run.Error)
+	}
+	return text
+}
+
+func (a *app) stopRunCommand() *command {
+	return &command{
+		name: "stop-run", args: "NAME [RUN]",
+		short: "end the run of a job that goes on",
+		long: `The context of the run ends, and the run is recorded as interrupted by you, for your
+reason; it is not run again. The job stays as it is: its next tick runs. Returns
+when the run has ended; a handler that does not heed its context can take longer than
+--timeout. With the id of a RUN (swctl history shows it) no other one is stopped.`,
+		examples: `swctl stop-run nightly --reason 'wrong day'
+swctl stop-run nightly 0198c5e2-7b1e-7000-8000-3c5e1f2a9d04 --timeout 1m`,
+		flags: whoFlags(),
+		run:   a.action(stopRun),
+	}
+}
+
+func stopRun(ctx context.Context, c *call) error {
+	by, reason, err := c.who()
+	if err != nil {
+		return err
+	}
+	if len(c.args) == 0 || len(c.args) > 2 {
+		return usage("stop-run needs the name of one job, and at most the id of its run").try("swctl stop-run NAME")
+	}
+	name, opts := c.args[0], admin.StopOptions{By: by, Reason: reason}
+	if len(c.args) == 2 {
+		if opts.RunID = c.args[1]; opts.RunID == "" {
+			return usage("stop-run: the id of the run is empty").try("leave it out, or look whether a shell variable is unset")
+		}
+	}
+	return c.connected(ctx, func(ctx context.Context, cl client) error {
+		run, err := cl.StopRun(ctx, name, opts)
+		switch {
+		case errors.Is(err, admin.ErrNotRunning):
+			return withHint(err, "swctl history %s tells what it does", quoted(name))
+		case err != nil && run.RunID == "":
+			return err
+		case errors.Is(err, context.DeadlineExceeded):
+			err = withHint(fmt.Errorf("not done within %s: %w", c.timeout, err),
+				"swctl history %s tells when it has ended; its handler may not heed its context", quoted(name))
+		case err == nil && c.json:
+			return c.putJSON(jsonStopResult{jsonHead: head("StopResult"), Name: name, Run: entryToJSON(run)})
+		case err == nil:
+			fmt.Fprintf(&c.out, "stopped %s  run %s on %s: %s\n", printable(name), run.RunID, printable(run.InstanceID), outcomeOf(run))
+		}
+		return err
+	})
+}
