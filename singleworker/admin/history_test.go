@@ -57,7 +57,7 @@ func TestHistory(t *testing.T) {
 		failed := zkrec.Entry{Run: run("b", 4)}
 		failed.State, failed.Error = zkrec.RunFailed, "no"
 		w.put(w.c.tree.Tick("job"), zkrec.Tick{Through: failed.Tick, Run: failed.Run, Again: zkrec.AgainRetry, AgainAt: failed.Tick + 5}.Encode())
-		w.put(w.c.tree.History("job"), zkrec.History{}.Add(failed).Encode())
+		w.put(w.c.tree.History("job"), zkrec.History{}.Add(0, failed).Encode())
 		want("a retry is to come", "16:00 failed b retry")
 
 		w.put(w.c.tree.History("job"), nil)
@@ -93,7 +93,7 @@ func TestHistoryOfGarbage(t *testing.T) {
 		w.submit(Job{Name: "job", Schedule: "@hourly"})
 		w.put(w.c.tree.Tick("job"), []byte("zzz"))
 		ok := zkrec.Entry{Run: zkrec.Run{Tick: noon.UnixMilli(), RunID: "a", State: zkrec.RunOK}}
-		w.put(w.c.tree.History("job"), zkrec.History{}.Add(ok).Encode())
+		w.put(w.c.tree.History("job"), zkrec.History{}.Add(0, ok).Encode())
 		time.Sleep(3 * time.Hour)
 		history, err := w.c.History(w.Context(), "job")
 		if err != nil || len(history.Entries) != 2 || history.Entries[0].State != RunUnreadable ||
