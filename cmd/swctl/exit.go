@@ -147,7 +147,7 @@ func hintOf(err error) string {
 // report writes an error to stderr and returns the exit code.
 func (a *app) report(err error, asJSON bool) exitCode {
 	code, hint := classify(err), hintOf(err)
-	if code == exitNo {
+	if errors.Is(err, demo.ErrFailed) {
 		return code // the answer is on stdout
 	}
 	if asJSON {
