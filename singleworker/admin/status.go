@@ -107,7 +107,7 @@ func (r records) status(name string, live map[string]Instance, now time.Time) Jo
 	}
 	lives := r.ownerLives(live)
 	s.LastRun = r.lastRun(lives)
-	spec, schedule, err := r.job(name)
+	spec, schedule, err := r.parsed(name)
 	if errors.As(err, new(*InvalidError)) || err == nil {
 		s.Job = jobOf(name, spec)
 		s.Declared = spec.Declared != "" && spec.Declared == spec.Fingerprint(name)
@@ -126,9 +126,9 @@ func (r records) status(name string, live map[string]Instance, now time.Time) Jo
 	return s
 }
 
-// job parses the spec and its schedule. An *InvalidError means that the
+// parsed is the spec and its schedule. An *InvalidError means that the
 // record can be read, and never run.
-func (r records) job(name string) (zkrec.Spec, *cronexpr.Schedule, error) {
+func (r records) parsed(name string) (zkrec.Spec, *cronexpr.Schedule, error) {
 	spec, err := zkrec.ParseSpec(r.spec)
 	if err != nil {
 		return zkrec.Spec{}, nil, err
