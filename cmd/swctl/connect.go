@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
@@ -18,6 +19,7 @@ type client interface {
 	Submit(ctx context.Context, job admin.Job, opts admin.SubmitOptions) (admin.SubmitResult, error)
 	Set(ctx context.Context, name string, changes admin.Changes, opts admin.SetOptions) (admin.SubmitResult, error)
 	History(ctx context.Context, name string) (admin.History, error)
+	Why(ctx context.Context, name string, at time.Time) (admin.Explanation, error)
 	Trigger(ctx context.Context, name string, opts admin.TriggerOptions) (admin.TriggerResult, error)
 	AwaitRun(ctx context.Context, name, id string) (admin.Entry, error)
 	StopRun(ctx context.Context, name string, opts admin.StopOptions) (admin.Entry, error)

@@ -102,6 +102,10 @@ func TestOutputGolden(t *testing.T) {
 			{"history", "nightly"}, {"history", "nightly", "--failed", "-n", "2"}, {"history", "orphan"},
 			{"history", "nobody"}, {"history", "nightly", "-n", "4", "-o", "json"}, {"history", "orphan", "-o", "json"},
 		},
+		"why": {
+			{"why", "nightly"}, {"why", "nightly", "--at", "03:00", "-o", "json"}, {"why", "nobody"},
+			{"why", "nobody", "--at", "03:00"}, {"why", "nightly", "--at", "2026-11-21 03:00:00 PST"},
+		},
 		"pause": {
 			{"pause", "nightly", "--for", "24h", "--reason", "db migration"},
 			{"pause", "nightly", "--for", "24h", "--reason", "db migration"},
@@ -185,7 +189,7 @@ func TestJSONIsJSON(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
 		{"list"}, {"show", "nightly"}, {"instances"}, {"version"}, {"next", "nightly"},
-		{"submit", "new", "@daily"}, {"set", "nightly", "--retries", "1"}, {"pause", "nightly"}, {"resume", "nightly"}, {"history", "nightly"}, {"trigger", "nightly"}, {"trigger", "orphan"}, {"stop-run", "レポート"}, {"stop-run", "nightly"}, {"cancel", "nightly", "--yes"},
+		{"submit", "new", "@daily"}, {"set", "nightly", "--retries", "1"}, {"pause", "nightly"}, {"resume", "nightly"}, {"history", "nightly"}, {"why", "nightly"}, {"trigger", "nightly"}, {"trigger", "orphan"}, {"stop-run", "レポート"}, {"stop-run", "nightly"}, {"cancel", "nightly", "--yes"},
 		{"show", "nobody"}, {"bogus"}, {"list", "--bogus"}, {"show"}, {"next", "--cron", "x"}, {"list", "--timeout", "x"},
 	} {
 		h := newHarness(t)

@@ -377,6 +377,21 @@ func (f *fakeClient) StopRun(ctx context.Context, name string, opts admin.StopOp
 	return admin.Entry{Run: run, To: run.Tick, Count: 1}, nil
 }
 
+func (f *fakeClient) Why(ctx context.Context, name string, at time.Time) (admin.Explanation, error) {
+	if err := f.begin(ctx, "Why "+name); err != nil {
+		return admin.Explanation{}, err
+	}
+	job, ok := f.jobs[name]
+	if !ok {
+		return admin.Explanation{}, missing(fmt.Sprintf("why %q", name))
+	}
+	entries := f.entries[name][4:5]
+	return admin.Explanation{
+		Job: job, Asked: at, Tick: entries[0].Tick, Fate: admin.RunMissed, Reason: admin.ReasonNoOwner, Entries: entries,
+		Sentences: []string{"The tick was not run: nobody owned\x1b the job.", "app-2 owns the job."},
+	}, nil
+}
+
 // AwaitOwner never blocks longer than its context, and its end is no error.
 func (f *fakeClient) AwaitOwner(ctx context.Context, name string) (admin.JobStatus, error) {
 	job := f.jobs[name]

@@ -14,15 +14,32 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
+type badInput struct {
+	args string // "~" stands for a blank, "''" for nothing
+	says string
+}
+
+func (c badInput) check(t *testing.T) {
+	t.Helper()
+	h := newHarness(t)
+	var args []string
+	for arg := range strings.FieldsSeq(c.args) {
+		args = append(args, strings.TrimPrefix(strings.ReplaceAll(strings.ReplaceAll(arg, "~", " "), "''", "\x00"), "\x00"))
+	}
+	if code := h.exec(args...); code != exitUsage || !strings.Contains(h.errs.String(), c.says) || h.out.Len() > 0 {
+		t.Errorf("swctl %s: exit %d, stderr %q, stdout %q; want %q", c.args, code, h.errs.String(), h.out.String(), c.says)
+	}
+	if n := strings.Count(h.errs.String(), "\n"); n > 3 || len(h.fake.calls) > 0 {
+		t.Errorf("swctl %s: %d lines on stderr, calls %q", c.args, n, h.fake.calls)
+	}
+}
+
 // Bad input of every flag and argument: exit code 2 before any server is
 // asked, and a message that names it.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for _, c := range []struct {
-		args string // "~" stands for a blank, "''" for nothing
-		says string
-	}{
+	for _, c := range []badInput{
 		{"list --zk=", "--zk is empty"},
 		{"list --zk ''", "--zk is empty"},
 		{"list --server-type ''", "--server-type is empty"},
@@ -59,6 +76,16 @@ func TestBadInput(t *testing.T) {
 		{"next --cron @daily -n -1", `-n "-1": want a number from 1 to 1000`},
 		{"next --cron @daily -n 1001", `-n "1001": want a number from 1 to 1000`},
 		{"next --cron @daily -n many", `-n "many": want a number from 1 to 1000`},
+	} {
+		c.check(t)
+	}
+}
+
+// The same of what changes jobs.
+func TestBadInputOfChanges(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, c := range []badInput{
 		{"submit", "submit needs a name and a schedule"},
 		{"submit a", "submit needs a name and a schedule"},
 		{"submit a 0 3 * * *", "the schedule came in 5 parts"},
@@ -125,20 +152,14 @@ func TestBadInput(t *testing.T) {
 		{"stop-run", "stop-run needs the name of one job"},
 		{"stop-run a b c", "stop-run needs the name of one job"},
 		{"stop-run a ''", "the id of the run is empty"},
+		{"why", "why needs the name of one job"},
+		{"why a b", "why needs the name of one job"},
+		{"why a --at ''", "--at is empty"},
+		{"why a --at noon", `--at "noon": is no time`},
 		{"cancel", "cancel needs the name of a job"},
 		{"cancel --all a --yes", "--all and names exclude each other"},
 	} {
-		h := newHarness(t)
-		var args []string
-		for arg := range strings.FieldsSeq(c.args) {
-			args = append(args, strings.TrimPrefix(strings.ReplaceAll(strings.ReplaceAll(arg, "~", " "), "''", "\x00"), "\x00"))
-		}
-		if code := h.exec(args...); code != exitUsage || !strings.Contains(h.errs.String(), c.says) || h.out.Len() > 0 {
-			t.Errorf("swctl %s: exit %d, stderr %q, stdout %q; want %q", c.args, code, h.errs.String(), h.out.String(), c.says)
-		}
-		if n := strings.Count(h.errs.String(), "\n"); n > 3 || len(h.fake.calls) > 0 {
-			t.Errorf("swctl %s: %d lines on stderr, calls %q", c.args, n, h.fake.calls)
-		}
+		c.check(t)
 	}
 }
 
@@ -229,6 +250,8 @@ func TestTimeout(t *testing.T) {
 		"instances":               "Instances",
 		"submit a @daily":         "Submit a",
 		"set nightly --retries 1": "Set nightly",
+		"why nightly":             "Why nightly",
+		"why nightly --at 12:00":  "Get nightly",
 		"cancel nightly --yes":    "Cancel nightly",
 		"cancel --all --yes":      "List",
 		"ls":                      "Dial",

@@ -101,6 +101,18 @@ type jsonEntry struct {
 	Reason   string     `json:"reason,omitempty"`
 }
 
+type jsonExplanation struct {
+	jsonHead
+	Name      string      `json:"name"`
+	Asked     *time.Time  `json:"asked"`
+	Tick      *time.Time  `json:"tick"`
+	Fate      string      `json:"fate"`
+	Reason    string      `json:"reason,omitempty"`
+	Sentences []string    `json:"sentences"`
+	Items     []jsonEntry `json:"items"`
+	Job       jsonJob     `json:"job"`
+}
+
 type jsonTriggerResult struct {
 	jsonHead
 	Request string     `json:"request"`

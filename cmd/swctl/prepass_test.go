@@ -99,7 +99,7 @@ func TestSharedFlagsEverywhere(t *testing.T) {
 	args := map[string][]string{
 		"submit": {"nightly", "@daily"}, "set": {"nightly"}, "cancel": {"nightly"}, "list": nil, "show": {"nightly"},
 		"next": {"nightly"}, "instances": nil, "dev": nil, "version": nil, "help": {"list"},
-		"pause": {"nightly"}, "resume": {"nightly"}, "history": {"nightly"},
+		"pause": {"nightly"}, "resume": {"nightly"}, "history": {"nightly"}, "why": {"nightly"},
 		"trigger": {"nightly"}, "stop-run": {"nightly", "0198c5ff"},
 	}
 	commands := newHarness(t).commands()

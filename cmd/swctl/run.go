@@ -87,7 +87,7 @@ func (a *app) dispatch(ctx context.Context, line line) error {
 func (a *app) commands() []*command {
 	return []*command{
 		a.submitCommand(), a.setCommand(), a.cancelCommand(), a.listCommand(), a.showCommand(), a.nextCommand(),
-		a.historyCommand(), a.triggerCommand(), a.stopRunCommand(), a.pauseCommand(), a.resumeCommand(),
+		a.historyCommand(), a.whyCommand(), a.triggerCommand(), a.stopRunCommand(), a.pauseCommand(), a.resumeCommand(),
 		a.instancesCommand(), a.devCommand(), a.versionCommand(), a.helpCommand(),
 	}
 }

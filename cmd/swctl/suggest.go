@@ -29,6 +29,8 @@ func meant(commands []*command, name string) string {
 		return "trigger"
 	case "abort", "interrupt", "kill":
 		return "stop-run"
+	case "explain", "reason":
+		return "why"
 	case "delete", "del", "remove", "rm", "stop":
 		return "cancel"
 	case "describe", "get", "info", "status", "job":

@@ -109,14 +109,15 @@ func (x *explainer) pauseAt(t time.Time) string {
 		return ""
 	}
 	p := pauseOf(*x.spec.Paused)
-	text := " from " + x.at(p.Since)
-	if !p.Until.IsZero() {
-		text += " to " + x.at(p.Until)
-	} else {
-		text += " until it is resumed"
-	}
+	text := ""
 	if p.By != "" {
 		text += " by " + p.By
+	}
+	text += " from " + x.at(p.Since)
+	if p.Until.IsZero() {
+		text += " until it is resumed"
+	} else {
+		text += " to " + x.at(p.Until)
 	}
 	if p.Reason != "" {
 		text += ", because of: " + strings.TrimRight(p.Reason, ".")

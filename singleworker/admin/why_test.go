@@ -175,7 +175,7 @@ func TestWhyATickWasNotRun(t *testing.T) {
 		},
 		"skipped in a pause": {
 			scene{spec: zkrec.Spec{Paused: pause}, tick: through("12:00:00"), history: []zkrec.Entry{rowOf("12:00:00", "12:00:00", 1, zkrec.TickSkipped, zkrec.ReasonPaused)}}, "", RunSkipped,
-			[]string{"was not run: the job was paused from 2026-11-21 11:50:00 UTC until it is resumed by alice@host, because of: migration.", sceneOwner + "."},
+			[]string{"was not run: the job was paused by alice@host from 2026-11-21 11:50:00 UTC until it is resumed, because of: migration.", sceneOwner + "."},
 		},
 		"missed without an owner": {
 			scene{tick: through("09:00:00"), history: []zkrec.Entry{oldRun, rowOf("08:00:00", "09:00:00", 2, zkrec.TickMissed, zkrec.ReasonNoOwner)}}, "09:00:00", RunMissed,
@@ -212,14 +212,14 @@ func TestWhyATickWasNotRun(t *testing.T) {
 			scene{tick: through("12:00:00")}, "15:00:00", FateComing, []string{"The tick of 2026-11-21 15:00:00 UTC has yet to come.", sceneOwner, "The next tick to run is that of 2026-11-21 13:00:00 UTC."},
 		},
 		"to come in a pause": {
-			scene{spec: zkrec.Spec{Paused: pause}, tick: through("11:00:00")}, "15:00:00", FateComing, []string{"has yet to come, and will not be run: the job is paused from"},
+			scene{spec: zkrec.Spec{Paused: pause}, tick: through("11:00:00")}, "15:00:00", FateComing, []string{"has yet to come, and will not be run: the job is paused by alice@host from"},
 		},
 		"came in a pause": {
-			scene{spec: zkrec.Spec{Paused: pause}, tick: through("11:00:00")}, "", FatePaused, []string{"was not run: the job was paused from 2026-11-21 11:50:00 UTC until it is resumed by alice@host"},
+			scene{spec: zkrec.Spec{Paused: pause}, tick: through("11:00:00")}, "", FatePaused, []string{"was not run: the job was paused by alice@host from 2026-11-21 11:50:00 UTC until it is resumed"},
 		},
 		"came in a pause that is over": {
 			scene{spec: zkrec.Spec{Paused: over}, tick: through("11:00:00")}, "", FatePaused,
-			[]string{"was not run: the job was paused from 2026-11-21 11:50:00 UTC to 2026-11-21 12:29:50 UTC by alice@host.", "The pause is over; its owner has yet to account for it, by the policy once."},
+			[]string{"was not run: the job was paused by alice@host from 2026-11-21 11:50:00 UTC to 2026-11-21 12:29:50 UTC.", "The pause is over; its owner has yet to account for it, by the policy once."},
 		},
 		"behind a run": {
 			scene{tick: open("11:00:00", 20)}, "", FateDue,
