@@ -41,10 +41,10 @@ func (c *Coordinator) prepare(t *tickNode, w *tickWrite) *change {
 		return ch
 	}
 	cm := w.commit
-	if cm.Token != 0 {
+	if own := c.guard(t, w); own != nil {
 		// The version says that the record still is ours, our heartbeat that it
 		// is the same job: one deleted and submitted again counts from 0.
-		ch.add(guardsOwner, zkconn.CheckOp(c.tree.Alive(t.job), c.owned[t.job].version))
+		ch.add(guardsOwner, zkconn.CheckOp(c.tree.Alive(t.job), own.version))
 		ch.add(guardsOwner, zkconn.CheckOp(c.tree.Heartbeat(t.job, c.cfg.SID), zkconn.AnyVersion))
 	}
 	if cm.To.Open() && cm.To.Manual != "" {
@@ -61,6 +61,17 @@ func (c *Coordinator) prepare(t *tickNode, w *tickWrite) *change {
 		ch.add(endsRequest, zkconn.DeleteOp(c.tree.Request(t.job, cm.Request), zkconn.AnyVersion))
 	}
 	return ch
+}
+
+// guard is the ownership that w is to be refused without. A result needs none;
+// but as long as its run's is believed to last, it tells the run's job from one
+// that was submitted anew.
+func (c *Coordinator) guard(t *tickNode, w *tickWrite) *ownership {
+	own := c.owned[t.job]
+	if w.commit.Token == 0 && (w.unguarded || own == nil || own.token != w.commit.From.Token) {
+		return nil
+	}
+	return own
 }
 
 // send writes w with the others that are due together.
@@ -97,6 +108,10 @@ func (c *Coordinator) committed(t *tickNode, w *tickWrite, ch *change, r result)
 	case refused == guardsOwner:
 		// Somebody else owns the job, or it is gone.
 		c.step(lease.Look{Slot: lease.Slot(t.job)})
+		if w.commit.Token == 0 {
+			w.unguarded, t.known = true, false // the record tells whether it is the run's
+			break
+		}
 		c.finish(t, w, ErrNotOwner)
 	case refused == guardsRequest && errors.Is(r.err, zkconn.ErrNoNode):
 		c.requestDone(t.job, w.commit.To.Manual)

@@ -305,6 +305,9 @@ func (c *Coordinator) lost(a lease.Lost) {
 	delete(c.owned, name)
 	c.cfg.Runner.Disown(name, cause)
 	if t := c.ticks[name]; t != nil {
+		// The nodes are others' to change, or those of a job that is submitted
+		// anew, whose versions may by chance be the same.
+		t.known = false
 		c.advance(t) // its claims are refused now
 	}
 }

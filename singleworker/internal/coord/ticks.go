@@ -48,7 +48,9 @@ type tickWrite struct {
 	kind   writeKind
 	commit Commit
 	amend  zkrec.Entry
-	done   func(current zkrec.Tick, err error)
+	// unguarded: the commit is a result whose ownership was found to be over.
+	unguarded bool
+	done      func(current zkrec.Tick, err error)
 }
 
 type writeKind int
@@ -178,11 +180,14 @@ func (c *Coordinator) finish(t *tickNode, w *tickWrite, err error) {
 // fetchTick reads the nodes.
 func (c *Coordinator) fetchTick(t *tickNode) {
 	t.busy = true
+	own := c.owned[t.job]
 	c.async("read tick", func(ctx context.Context) func() {
 		s, err := c.readStored(ctx, t.job)
 		return func() {
 			t.busy = false
 			switch {
+			case own != c.owned[t.job]:
+				// Read again: see lost.
 			case zkconn.IsUnknown(err):
 				return // the next session, or the next sync, goes on
 			case errors.Is(err, zkconn.ErrNoNode):

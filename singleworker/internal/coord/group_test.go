@@ -1,0 +1,345 @@
+package coord
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/grant"
+	"github.com/swjobs/singleworker/singleworker/internal/task"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+const (
+	sessionTimeout = 4 * time.Second
+	syncPeriod     = 3 * time.Second
+)
+
+// group is coordinators on a server of their own, in virtual time, and a hand that changes nodes.
+type group struct {
+	t      *testing.T
+	server *zkdev.Server
+	tree   zkrec.Tree
+	hand   *zkconn.Conn
+}
+
+// inGroup runs a test in a bubble; every goroutine must have ended after it.
+func inGroup(t *testing.T, test func(t *testing.T, g *group)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := &group{t: t, tree: zkrec.NewTree("group")}
+		g.server = zkdev.RunConfigT(t, zkdev.Config{Listen: zkdev.NoListen})
+		hand, err := zkconn.Open(g.conn(g.server.Client("hand")), func(zkconn.Event) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.hand = hand
+		t.Cleanup(hand.Close)
+		if err := hand.EnsureRoot(t.Context(), g.tree.Instances()); err != nil {
+			t.Fatal(err)
+		}
+		test(t, g)
+	})
+}
+
+func (g *group) conn(client *zkdev.Client) zkconn.Config {
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := client.Dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &settling{Conn: conn}, nil
+	}
+	return zkconn.Config{Servers: "zk1", SessionTimeout: sessionTimeout, Dial: dial, Logger: discard}
+}
+
+// settling lets the client's loop come to rest when a connection is established: go-zookeeper
+// v1.0.4 reads the last zxid then while its receiver may already write it.
+type settling struct {
+	net.Conn
+	read, first int
+	head        []byte
+}
+
+func (c *settling) Read(p []byte) (int, error) {
+	const length = 4
+	if c.first > 0 && c.read == c.first {
+		time.Sleep(time.Nanosecond)
+	}
+	n, err := c.Conn.Read(p)
+	c.head = append(c.head, p[:min(n, length-len(c.head))]...)
+	c.read += n
+	if len(c.head) == length && c.first == 0 {
+		c.first = length + int(binary.BigEndian.Uint32(c.head))
+	}
+	return n, err
+}
+
+// multi is one transaction by hand.
+func (g *group) multi(ops ...zkconn.Op) {
+	g.t.Helper()
+	if _, err := g.hand.Multi(g.t.Context(), ops...); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+func (g *group) set(path string, data []byte) {
+	g.t.Helper()
+	g.multi(zkconn.SetOp(path, data, zkconn.AnyVersion))
+}
+
+// get reads a node; ok is false when there is none.
+func (g *group) get(path string) (data []byte, stat zkconn.Stat, ok bool) {
+	g.t.Helper()
+	data, stat, err := g.hand.Get(g.t.Context(), path)
+	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
+		g.t.Fatal(err)
+	}
+	return data, stat, err == nil
+}
+
+// submit creates a job, without those of its nodes that are named.
+func (g *group) submit(job string, without ...string) {
+	g.t.Helper()
+	var ops []zkconn.Op
+	for _, node := range g.tree.NewJob(job, zkrec.Spec{Schedule: "0 * * * * ?", Since: 1}) {
+		if !slices.Contains(without, node.Path) {
+			ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
+		}
+	}
+	g.multi(ops...)
+}
+
+// cancel deletes a job.
+func (g *group) cancel(job string) []zkconn.Op {
+	g.t.Helper()
+	var ops []zkconn.Op
+	var below func(path string)
+	below = func(path string) {
+		names, _, err := g.hand.Children(g.t.Context(), path)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		for _, name := range names {
+			below(path + "/" + name)
+		}
+		ops = append(ops, zkconn.DeleteOp(path, zkconn.AnyVersion))
+	}
+	below(g.tree.Job(job))
+	return ops
+}
+
+// records reads a job's tick and history nodes.
+func (g *group) records(job string) (zkrec.Tick, []zkrec.Entry) {
+	g.t.Helper()
+	data, _, _ := g.get(g.tree.Tick(job))
+	record, err := zkrec.ParseTick(data)
+	if err != nil {
+		g.t.Error(err)
+	}
+	data, _, _ = g.get(g.tree.History(job))
+	history, err := zkrec.ParseHistory(data)
+	if err != nil {
+		g.t.Error(err)
+	}
+	return record, history.Entries
+}
+
+// onMulti does something, once, to the next transaction that writes to a path that ends so.
+func (g *group) onMulti(suffix string, action zkdev.Action) {
+	g.server.Control(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+		if slices.ContainsFunc(r.Ops, func(op zkdev.Request) bool {
+			return strings.HasSuffix(op.Path, suffix) && op.Op != zkdev.OpCheck
+		}) {
+			return action
+		}
+		return zkdev.Pass()
+	})
+}
+
+// member is a coordinator and what it tells.
+type member struct {
+	*Coordinator
+	g      *group
+	client *zkdev.Client
+	log    *logBuffer
+	stop   context.CancelFunc
+	ended  chan error
+	watch  Watch
+
+	mu        sync.Mutex
+	owned     map[string]Ownership
+	requests  map[string][]Request
+	disowned  []error
+	overdue   []time.Time
+	requested int // how often
+}
+
+// logBuffer keeps what was logged, of a level that people should read.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// join starts a coordinator, which can run every job; it ends with the test.
+func (g *group) join(sid string, watch Watch) *member {
+	g.t.Helper()
+	m := &member{
+		g: g, client: g.server.Client(sid), log: &logBuffer{}, ended: make(chan error, 1), watch: watch,
+		owned: make(map[string]Ownership), requests: make(map[string][]Request),
+	}
+	clock := grant.NewClock()
+	m.Coordinator = New(Config{
+		Conn: g.conn(m.client), ServerType: "group", SID: sid,
+		Instance: zkrec.Instance{Incarnation: sid + "-1"}, SyncPeriod: syncPeriod,
+		Judge: func(string, zkrec.Spec) error { return nil },
+		Watch: func(job string, spec zkrec.Spec, record zkrec.Tick, running bool) (tick, lookAgain time.Time) {
+			if m.watch == nil {
+				return time.Time{}, time.Time{}
+			}
+			return m.watch(job, spec, record, running)
+		},
+		Runner: m, Book: grant.NewBook(clock), Clock: clock,
+		Logger: slog.New(slog.NewTextHandler(m.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	m.stop = cancel
+	tasks := task.NewGroup(context.Background())
+	tasks.Go("member", func(context.Context) error {
+		m.ended <- m.Run(ctx)
+		return nil
+	})
+	g.t.Cleanup(func() {
+		m.client.Heal()
+		cancel()
+		if err := tasks.Wait(); err != nil {
+			g.t.Error(err)
+		}
+	})
+	synctest.Wait()
+	return m
+}
+
+func (m *member) Own(o Ownership) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.owned[o.Job], m.requests[o.Job] = o, o.Requests
+}
+
+func (m *member) Requested(job string, requests []Request) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.requests[job] = requests
+	m.requested++
+}
+
+func (m *member) Disown(job string, cause error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.owned, job)
+	m.disowned = append(m.disowned, cause)
+}
+
+func (m *member) Overdue(_ string, tick time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.overdue = append(m.overdue, tick)
+}
+
+// ownership waits until the member owns a job.
+func (m *member) ownership(job string) Ownership {
+	m.g.t.Helper()
+	for range 300 {
+		m.mu.Lock()
+		o, ok := m.owned[job]
+		m.mu.Unlock()
+		if ok {
+			return o
+		}
+		pass(100 * time.Millisecond)
+	}
+	m.g.t.Fatalf("%s does not own %s", m.cfg.SID, job)
+	return Ownership{}
+}
+
+// ids lists the requests that the member knows of.
+func (m *member) ids(job string) (ids []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.requests[job] {
+		ids = append(ids, r.ID)
+	}
+	return ids
+}
+
+// pass lets time go by, up to and including what happens at its end.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// claim is a commit that opens a run of a tick.
+func claim(o Ownership, from zkrec.Tick, id string, tick int64) Commit {
+	return Commit{Job: o.Job, Token: o.Grant.Token, From: from, To: zkrec.Tick{
+		Through: tick, Run: zkrec.Run{
+			Tick: tick, RunID: id, SID: "a", Token: o.Grant.Token, Attempt: 1, Started: tick, State: zkrec.RunRunning,
+		},
+	}}
+}
+
+// outcome is a commit that closes a run.
+func outcome(job string, from zkrec.Tick, state string) Commit {
+	to := from
+	to.State, to.Ended = state, from.Started+1
+	return Commit{Job: job, From: from, To: to, Entries: []zkrec.Entry{{Run: to.Run}}}
+}
+
+// mustCommit makes a change that nothing stands against.
+func (m *member) mustCommit(c Commit) zkrec.Tick {
+	m.g.t.Helper()
+	current, err := m.Commit(c)
+	if err != nil || current != c.To.Normal() {
+		m.g.t.Fatalf("Commit = %+v, %v; want %+v", current, err, c.To)
+	}
+	return current
+}
+
+// wantRecords expects what a job's nodes say: the record, and the states in the history by run.
+func (g *group) wantRecords(job string, want zkrec.Tick, history ...string) {
+	g.t.Helper()
+	record, entries := g.records(job)
+	if record.Normal() != want.Normal() {
+		g.t.Errorf("record %+v, want %+v", record, want)
+	}
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.RunID+" "+e.State)
+	}
+	if !slices.Equal(got, history) {
+		g.t.Errorf("history %q, want %q", got, history)
+	}
+}
