@@ -47,7 +47,7 @@ func (c *Coordinator) prepare(t *tickNode, w *tickWrite) *change {
 		ch.add(guardsOwner, zkconn.CheckOp(c.tree.Alive(t.job), own.version))
 		ch.add(guardsOwner, zkconn.CheckOp(c.tree.Heartbeat(t.job, c.cfg.SID), zkconn.AnyVersion))
 	}
-	if cm.To.Open() && cm.To.Manual != "" {
+	if cm.To.Open() && cm.To.Manual != "" && cm.To.RunID != cm.From.RunID {
 		// What we know of requests may be old: one that is done with is gone.
 		ch.add(guardsRequest, zkconn.CheckOp(c.tree.Request(t.job, cm.To.Manual), zkconn.AnyVersion))
 	}

@@ -19,11 +19,16 @@ type Request struct {
 // requests is the loop's view of what operators ask the owner of a job for.
 type requests struct {
 	known   bool
-	list    []Request       // in the order in which they were made
+	list    []Request       // in the order in which they were made; Kind is "" of one that is not readable
 	done    map[string]bool // removed, although a reading under way may still show them
 	reading onePerTime
 	// nextLook is, on Mono, when the sync reads them although no watch says so.
 	nextLook time.Duration
+}
+
+// readable lists those that mean something.
+func (r *requests) readable() []Request {
+	return slices.DeleteFunc(slices.Clone(r.list), func(r Request) bool { return r.Kind == "" })
 }
 
 func (r *requests) remove(id string) {
@@ -44,12 +49,16 @@ func (c *Coordinator) readRequests(name string) {
 			if c.owned[name] != own {
 				return
 			}
-			if err != nil {
-				c.log.Debug("requests not read", "job", name, "err", err)
-				own.requests.nextLook = 0
-			} else {
+			own.requests.nextLook = 0
+			switch {
+			case err == nil:
 				c.requested(name, own, list)
 				own.requests.nextLook = c.nextLook()
+			case errors.Is(err, zkconn.ErrNoNode):
+				c.requested(name, own, nil)
+				c.repair(name) // then the next sync sets a watch
+			default:
+				c.log.Debug("requests not read", "job", name, "err", err)
 			}
 			if again {
 				c.readRequests(name)
@@ -61,7 +70,7 @@ func (c *Coordinator) readRequests(name string) {
 // fetchRequests reads those that are not known yet: a request never changes.
 func (c *Coordinator) fetchRequests(ctx context.Context, job string, known []Request) ([]Request, error) {
 	ids, _, err := c.conn.ChildrenW(ctx, c.tree.Requests(job))
-	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
+	if err != nil {
 		return nil, err
 	}
 	slices.Sort(ids) // they begin with the time
@@ -81,7 +90,7 @@ func (c *Coordinator) fetchRequests(ctx context.Context, job string, known []Req
 		request, err := zkrec.ParseRequest(data)
 		if err != nil {
 			c.log.Warn("request is not readable and is ignored", "job", job, "request", id, "err", err)
-			continue
+			request.Kind = "" // known, so that it is read, and complained of, once
 		}
 		list = append(list, Request{ID: id, Request: request})
 	}
@@ -101,7 +110,7 @@ func (c *Coordinator) requested(name string, own *ownership, list []Request) {
 		own.requests.known = true
 		c.tellRunner(name)
 	} else if changed && own.told {
-		c.cfg.Runner.Requested(name, slices.Clone(list))
+		c.cfg.Runner.Requested(name, own.requests.readable())
 	}
 }
 

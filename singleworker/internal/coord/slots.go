@@ -3,7 +3,6 @@ package coord
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/grant"
@@ -291,7 +290,7 @@ func (c *Coordinator) tellRunner(name string) {
 	own.told = true
 	c.cfg.Runner.Own(Ownership{
 		Job: name, Spec: j.spec, Grant: own.grant, Since: own.since,
-		Record: own.record, Requests: slices.Clone(own.requests.list),
+		Record: own.record, Requests: own.requests.readable(),
 	})
 }
 
