@@ -100,6 +100,11 @@ func (g *group) set(path string, data []byte) {
 	g.multi(zkconn.SetOp(path, data, zkconn.AnyVersion))
 }
 
+func (g *group) create(path, data string) {
+	g.t.Helper()
+	g.multi(zkconn.CreateOp(path, []byte(data)))
+}
+
 // get reads a node; ok is false when there is none.
 func (g *group) get(path string) (data []byte, stat zkconn.Stat, ok bool) {
 	g.t.Helper()
@@ -114,7 +119,7 @@ func (g *group) get(path string) (data []byte, stat zkconn.Stat, ok bool) {
 func (g *group) submit(job string, without ...string) {
 	g.t.Helper()
 	var ops []zkconn.Op
-	for _, node := range g.tree.NewJob(job, zkrec.Spec{Schedule: "0 * * * * ?", Since: 1}) {
+	for _, node := range g.tree.NewJob(job, zkrec.Spec{Schedule: "0 * * * * ?", Since: time.Now().UnixMilli()}) {
 		if !slices.Contains(without, node.Path) {
 			ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
 		}

@@ -1,0 +1,163 @@
+package coord
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// ledgers is what the wiring makes of Watch. Nobody runs ticks in these tests, so that each is
+// overdue a minute after it came.
+func ledgers(t *testing.T) Watch {
+	t.Helper()
+	return func(_ string, spec zkrec.Spec, record zkrec.Tick, running bool) (tick, lookAgain time.Time) {
+		schedule, err := cronexpr.Parse(spec.Schedule, time.UTC)
+		if err != nil {
+			t.Error(err)
+			return time.Time{}, time.Time{}
+		}
+		job := ledger.Job{Schedule: schedule, Since: time.UnixMilli(spec.Since), Policy: spec.Policy}
+		if spec.Paused != nil {
+			job.Paused = *spec.Paused
+		}
+		return ledger.Overdue(job, record, running, time.Now())
+	}
+}
+
+// midnight is when the clock of a bubble begins.
+var midnight = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// until waits for a time after midnight, and a sync period longer.
+func until(d time.Duration) { pass(time.Until(midnight.Add(d + syncPeriod + time.Second))) }
+
+// wantOverdue expects the ticks that were reported as overdue, each by one of the members.
+func (g *group) wantOverdue(members []*member, want ...time.Duration) {
+	g.t.Helper()
+	var got []time.Duration
+	for _, m := range members {
+		m.mu.Lock()
+		for _, tick := range m.overdue {
+			got = append(got, tick.Sub(midnight))
+		}
+		m.mu.Unlock()
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		g.t.Errorf("at %v overdue: %v, want %v", time.Since(midnight), got, want)
+	}
+}
+
+func TestOverdueTickIsRaisedOnceForEachOutage(t *testing.T) {
+	inGroup(t, func(t *testing.T, g *group) {
+		g.submit("job")
+		members := []*member{g.join("a", ledgers(t)), g.join("b", ledgers(t))}
+		pass(10 * time.Second)
+		until(110 * time.Second)
+		g.wantOverdue(members)
+		until(2 * time.Minute)
+		g.wantOverdue(members, time.Minute)
+		until(5 * time.Minute)
+		g.wantOverdue(members, time.Minute) // it is the same outage still
+		// Somebody who comes finds the alarm raised.
+		members = append(members, g.join("c", ledgers(t)))
+		until(5*time.Minute + 30*time.Second)
+		g.wantOverdue(members, time.Minute)
+
+		g.set(g.tree.Tick("job"), zkrec.Tick{Through: midnight.Add(5 * time.Minute).UnixMilli()}.Encode())
+		until(6*time.Minute + 50*time.Second)
+		g.wantOverdue(members, time.Minute)
+		until(8 * time.Minute)
+		g.wantOverdue(members, time.Minute, 6*time.Minute)
+		data, _, _ := g.get(g.tree.Alarm("job"))
+		if alarm, err := zkrec.ParseAlarm(data); err != nil || alarm.Tick != midnight.Add(6*time.Minute).UnixMilli() {
+			t.Errorf("alarm node %s (%v), want the tick of 00:06", data, err)
+		}
+	})
+}
+
+// A lost answer neither swallows the alarm nor doubles it.
+func TestAlarmWhoseReplyIsLost(t *testing.T) {
+	t.Parallel()
+	for what, action := range map[string]zkdev.Action{
+		"before it is applied": zkdev.CutBefore(),
+		"after it is applied":  zkdev.CutAfter(),
+	} {
+		t.Run(what, func(t *testing.T) {
+			inGroup(t, func(t *testing.T, g *group) {
+				g.submit("job")
+				members := []*member{g.join("a", ledgers(t))}
+				pass(10 * time.Second)
+				g.onMulti("/alarm", action)
+				until(130 * time.Second)
+				g.wantOverdue(members, time.Minute)
+				until(5 * time.Minute)
+				g.wantOverdue(members, time.Minute)
+			})
+		})
+	}
+}
+
+func TestAlarmNodeThatIsGarbage(t *testing.T) {
+	inGroup(t, func(t *testing.T, g *group) {
+		g.submit("job")
+		members := []*member{g.join("a", ledgers(t)), g.join("b", ledgers(t))}
+		g.create(g.tree.Alarm("job"), "garbage")
+		until(3 * time.Minute)
+		g.wantOverdue(members, time.Minute)
+	})
+}
+
+func TestPausedJobIsNotOverdue(t *testing.T) {
+	inGroup(t, func(t *testing.T, g *group) {
+		g.submit("job")
+		spec := zkrec.Spec{Schedule: "0 * * * * ?", Since: midnight.UnixMilli(), Paused: &zkrec.Pause{Since: midnight.UnixMilli()}}
+		g.set(g.tree.Job("job"), spec.Encode())
+		members := []*member{g.join("a", ledgers(t)), g.join("b", ledgers(t))}
+		until(10 * time.Minute)
+		g.wantOverdue(members)
+		spec.Paused.Until = time.Now().UnixMilli() // resumed, and nobody runs what comes, or says what became of the rest
+		g.set(g.tree.Job("job"), spec.Encode())
+		pass(50 * time.Second)
+		g.wantOverdue(members)
+		pass(20 * time.Second)
+		g.wantOverdue(members, time.Minute)
+	})
+}
+
+// A run that takes long keeps its job from being overdue, as long as its owner lives.
+func TestRunningJobIsNotOverdue(t *testing.T) {
+	inGroup(t, func(t *testing.T, g *group) {
+		g.submit("job")
+		a := g.join("a", ledgers(t))
+		o := a.ownership("job")
+		members := []*member{a, g.join("b", ledgers(t))}
+		a.mustCommit(claim(o, o.Record, "r1", midnight.Add(time.Minute).UnixMilli()))
+		until(10 * time.Minute)
+		g.wantOverdue(members)
+		a.client.Partition()
+		pass(3 * sessionTimeout)
+		members[1].ownership("job")
+		pass(time.Minute + syncPeriod)
+		g.wantOverdue(members[1:], 2*time.Minute)
+	})
+}
+
+// A job that is submitted again has a history of its own.
+func TestAlarmOfAJobThatIsSubmittedAgain(t *testing.T) {
+	inGroup(t, func(t *testing.T, g *group) {
+		g.submit("job")
+		members := []*member{g.join("a", ledgers(t)), g.join("b", ledgers(t))}
+		until(2 * time.Minute)
+		g.wantOverdue(members, time.Minute)
+		g.multi(g.cancel("job")...)
+		pass(time.Minute)
+		g.submit("job")
+		until(5*time.Minute + 30*time.Second)
+		g.wantOverdue(members, time.Minute, 4*time.Minute)
+	})
+}
