@@ -62,7 +62,7 @@ func (g *group) conn(client *zkdev.Client) zkconn.Config {
 		}
 		return &settling{Conn: conn}, nil
 	}
-	return zkconn.Config{Servers: "zk1", SessionTimeout: sessionTimeout, Dial: dial, Logger: discard}
+	return zkconn.Config{Servers: "zk1", SessionTimeout: sessionTimeout, Dial: dial, Logger: slog.New(slog.DiscardHandler)}
 }
 
 // settling lets the client's loop come to rest when a connection is established: go-zookeeper
