@@ -107,7 +107,9 @@ func (d *demo) judgeRuns(f *findings, job string) {
 	var last Run // of those so far, the one that ended last
 	for _, r := range d.runs[job] {
 		f.runs++
-		if first, twice := ran[r.Tick]; twice {
+		// A further attempt at what a kill has cut off, or kept from being recorded, is
+		// not a second time.
+		if first, twice := ran[r.Tick]; twice && r.Attempt != first.Attempt+1 {
 			f.twice++
 			f.faultf("%s: tick %v ran twice, on %s and %s", job, r.Tick, first.SID, r.SID)
 		}
