@@ -7,6 +7,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -22,7 +23,7 @@ func (w *world) fault() {
 		return
 	}
 	victim := live[w.rng.IntN(len(live))]
-	switch w.rng.IntN(15) {
+	switch w.rng.IntN(17) {
 	case 0, 1:
 		w.kill(victim, len(live))
 	case 2, 3:
@@ -50,6 +51,10 @@ func (w *world) fault() {
 		w.changeJob()
 	case 14:
 		w.mute(victim)
+	case 15:
+		w.trigger(jobName(w.rng.IntN(w.Jobs)))
+	case 16:
+		w.pause(jobName(w.rng.IntN(w.Jobs)))
 	}
 }
 
@@ -230,4 +235,56 @@ func (w *world) changeJob() {
 		time.Sleep(w.upTo(w.Session))
 	}
 	w.submit(k)
+}
+
+// trigger asks for a manual run, or for two at once.
+func (w *world) trigger(name string) {
+	for range 1 + w.rng.IntN(2) {
+		w.operate("trigger "+name, func(ctx context.Context) error {
+			return w.cluster.Operate(ctx, func(c *admin.Client) error {
+				_, err := c.Trigger(ctx, name, admin.TriggerOptions{Args: map[string]string{"by": "hand"}})
+				return unless(err, admin.ErrNotFound, admin.ErrNoHandler, admin.ErrBusy, admin.ErrConflict)
+			})
+		})
+	}
+}
+
+// pause holds a job's ticks back for a while. Half of the pauses end by themselves.
+func (w *world) pause(name string) {
+	d := w.upTo(3*w.Session) + time.Second
+	missed := []string{"", "skip", "once", "all"}[w.rng.IntN(4)]
+	opts := admin.PauseOptions{Missed: missed, By: "sim"}
+	resumed := w.rng.IntN(2) == 0
+	if !resumed {
+		opts.Until = time.Now().Add(d)
+	}
+	operate := func(what string, f func(ctx context.Context, c *admin.Client) error) {
+		w.operate(what+" "+name, func(ctx context.Context) error {
+			return w.cluster.Operate(ctx, func(c *admin.Client) error {
+				return unless(f(ctx, c), admin.ErrNotFound, admin.ErrConflict)
+			})
+		})
+	}
+	operate("pause", func(ctx context.Context, c *admin.Client) error {
+		_, err := c.Pause(ctx, name, opts)
+		return err
+	})
+	if resumed {
+		w.after(d, func() {
+			operate("resume", func(ctx context.Context, c *admin.Client) error {
+				_, err := c.Resume(ctx, name, admin.ResumeOptions{Missed: missed})
+				return err
+			})
+		})
+	}
+}
+
+// unless is err, or nil if that is one of those that may be.
+func unless(err error, may ...error) error {
+	for _, one := range may {
+		if errors.Is(err, one) {
+			return nil
+		}
+	}
+	return err
 }

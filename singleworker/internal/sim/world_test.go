@@ -163,12 +163,15 @@ var schedules = []string{
 func jobName(k int) string { return fmt.Sprintf("job%02d", k) }
 
 // handler works for a time that depends on the job: an instant, some seconds, or, to
-// watch the right to run without a gap, until it ends.
+// watch the right to run without a gap, until it ends. Some runs fail.
 func (w *world) handler(k int) singleworker.Handler {
 	lasts := []time.Duration{0, 50 * time.Millisecond, 3 * time.Second, 25 * time.Second, time.Hour}[k%5]
-	return func(ctx context.Context, _ *singleworker.Run) error {
+	return func(ctx context.Context, run *singleworker.Run) error {
 		select {
 		case <-time.After(lasts):
+			if k%3 == 0 && (run.Tick.Unix()+int64(run.Attempt))%4 == 0 {
+				return errors.New("bad luck")
+			}
 			return nil
 		case <-w.quiet:
 			return nil
@@ -215,11 +218,32 @@ func (w *world) start(name string) {
 }
 
 func (w *world) submit(k int) {
-	job := singleworker.Job{Name: jobName(k), Schedule: schedules[w.rng.IntN(len(schedules))]}
+	job := w.policies(singleworker.Job{Name: jobName(k), Schedule: schedules[w.rng.IntN(len(schedules))]})
 	w.mu.Lock()
 	w.jobs[job.Name] = true
 	w.mu.Unlock()
 	w.operate("submit "+job.Name, func(ctx context.Context) error { return w.cluster.Submit(ctx, job) })
+}
+
+// policies draws what becomes of the job's ticks that do not go as planned.
+func (w *world) policies(job singleworker.Job) singleworker.Job {
+	if w.rng.IntN(3) == 0 {
+		return job // the defaults
+	}
+	draw := func(values ...string) string { return values[w.rng.IntN(len(values))] }
+	job.Misfire = singleworker.MisfirePolicy(draw("once", "skip", "all"))
+	job.Interrupted = singleworker.InterruptedPolicy(draw("rerun", "rerun", "skip"))
+	job.Overlap = singleworker.OverlapPolicy(draw("skip", "queue"))
+	job.MaxAttempts = w.rng.IntN(4)
+	job.Retries = w.rng.IntN(3)
+	job.Backoff = w.upTo(2 * time.Second)
+	if w.rng.IntN(4) == 0 {
+		job.MisfireGrace = 2*time.Second + w.upTo(w.Session)
+	}
+	if w.rng.IntN(4) == 0 {
+		job.Timeout = time.Second + w.upTo(5*time.Second)
+	}
+	return job
 }
 
 func (w *world) cancel(k int) {

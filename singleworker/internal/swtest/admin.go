@@ -13,17 +13,25 @@ import (
 // and again until the server has answered or ctx is done. A job that is there already and
 // is the same is no error.
 func (c *Cluster) Submit(ctx context.Context, job singleworker.Job) error {
-	return c.operate(ctx, func(client *admin.Client) error {
-		_, err := client.Submit(ctx, admin.Job{
-			Name: job.Name, Schedule: job.Schedule, TimeZone: job.TimeZone, Handler: job.Handler, Args: job.Args,
-		}, admin.SubmitOptions{})
+	return c.Operate(ctx, func(client *admin.Client) error {
+		_, err := client.Submit(ctx, operators(job), admin.SubmitOptions{})
 		return err
 	})
 }
 
+// operators is a job as operators say it.
+func operators(job singleworker.Job) admin.Job {
+	return admin.Job{
+		Name: job.Name, Schedule: job.Schedule, TimeZone: job.TimeZone, Handler: job.Handler, Args: job.Args,
+		Payload: job.Payload, Misfire: string(job.Misfire), MisfireGrace: job.MisfireGrace,
+		Interrupted: string(job.Interrupted), MaxAttempts: job.MaxAttempts, Overlap: string(job.Overlap),
+		Timeout: job.Timeout, Retries: job.Retries, Backoff: job.Backoff, AlarmAfter: job.AlarmAfter,
+	}
+}
+
 // Cancel deletes a job, whether or not it exists. It is otherwise like Submit.
 func (c *Cluster) Cancel(ctx context.Context, name string) error {
-	return c.operate(ctx, func(client *admin.Client) error {
+	return c.Operate(ctx, func(client *admin.Client) error {
 		_, err := client.Cancel(ctx, name)
 		if errors.Is(err, admin.ErrNotFound) {
 			return nil
@@ -35,16 +43,16 @@ func (c *Cluster) Cancel(ctx context.Context, name string) error {
 // List tells what the records say of each job, to somebody who asks the server. (View, Owners
 // and Shares read the server's log, and disturb nobody.)
 func (c *Cluster) List(ctx context.Context) (jobs []admin.JobStatus, err error) {
-	err = c.operate(ctx, func(client *admin.Client) error {
+	err = c.Operate(ctx, func(client *admin.Client) error {
 		jobs, err = client.List(ctx)
 		return err
 	})
 	return jobs, err
 }
 
-// operate has somebody who is no instance do something. Each time is a session of its own, as
+// Operate has somebody who is no instance do something. Each time is a session of its own, as
 // with swctl, so that nothing is shared between two who do so at once.
-func (c *Cluster) operate(ctx context.Context, do func(*admin.Client) error) error {
+func (c *Cluster) Operate(ctx context.Context, do func(*admin.Client) error) error {
 	client, err := admin.Dial(ctx, admin.Config{
 		Servers: servers, ServerType: c.cfg.ServerType, SessionTimeout: c.cfg.SessionTimeout,
 		Dial: c.Server.Dial, Logger: c.cfg.Logger,
