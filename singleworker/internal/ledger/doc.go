@@ -11,6 +11,10 @@
 // come to, and the record's version lets one change win. So no tick is claimed
 // twice, and none is passed over.
 //
+// Time is that of the owner's clock. An owner whose clock is ahead claims ticks
+// early: each is run once all the same, and nothing is due until the time has
+// caught up with Through. One whose clock is behind claims them late.
+//
 // The names of the policies are Quartz's (misfire) and those that job
 // schedulers share (overlap, retry, backoff).
 package ledger

@@ -246,6 +246,40 @@ func TestFormer(t *testing.T) {
 	}
 }
 
+// TestLongOutage: a job of each second that nobody owned for a year. What it
+// costs is bounded, see BenchmarkNext.
+func TestLongOutage(t *testing.T) {
+	t.Parallel()
+	v := situation{schedule: "* * * * * ?", owned: "10:00", now: "10:00"}.view(t)
+	v.Since = v.Now.AddDate(-1, 0, 0)
+	v.Record.Through = v.Since.UnixMilli()
+
+	v.Policy.Misfire = zkrec.MisfireOnce
+	plan := wantPlan(t, v, "missed(no_owner) 10:00:01 to 09:59:58, 10000; run 09:59:59#1; through 09:59:59") // two are on time
+	if e := plan.Entries[0]; e.Tick != v.Since.UnixMilli()+1000 || e.To != v.Now.UnixMilli()-2000 {
+		t.Errorf("the row is %+v", e)
+	}
+	v.Policy.Misfire = zkrec.MisfireAll
+	wantPlan(t, v, "missed(no_owner) 10:00:01 to 09:58:20, 10000; run 09:58:21#1; through 09:58:21")
+	v.Former, v.FormerSince, v.Since = v.Schedule, v.Since, at(t, "09:30")
+	wantPlan(t, v, "missed(schedule_changed) 10:00:01 to 09:30, 10000; through 09:30")
+}
+
+// TestCatchingUp: misfire all runs the missed ticks one after the other, then
+// the next is on time.
+func TestCatchingUp(t *testing.T) {
+	t.Parallel()
+	v := situation{policy: ledger.Policy{Misfire: zkrec.MisfireAll}, through: "10:00", now: "10:03:30"}.view(t)
+	for _, tick := range []string{"10:01", "10:02", "10:03"} {
+		plan := wantPlan(t, v, "run "+tick+"#1; through "+tick)
+		v.Record, v.Now = plan.Record, v.Now.Add(time.Second)
+		v.Record = ledger.End(v.Job, v.Record, ledger.Outcome{State: zkrec.RunOK, Ended: v.Now}).Record
+	}
+	wantPlan(t, v, "")
+	v.Now = at(t, "10:04")
+	wantPlan(t, v, "run 10:04#1; through 10:04")
+}
+
 // TestDaylightSaving: a job at 02:30 and one each half hour, in a night without
 // the hour from two to three, and one each half hour in a night with two of it.
 func TestDaylightSaving(t *testing.T) {

@@ -114,8 +114,8 @@ func Next(v View) Plan {
 }
 
 // manualTurn reports whether a manual run goes before the tick that is due:
-// when that has waited for the end of another tick's run, as did the request.
-// Else a job that is busy all the time would never come to its requests.
+// when the tick has waited for the end of another tick's run. Otherwise a job
+// that is always busy would never come to its requests.
 func (v View) manualTurn() bool {
 	last := v.Record.Run
 	return len(v.Requests) > 0 && last.RunID != "" && last.Manual == "" &&
