@@ -146,6 +146,11 @@ func TestOverlap(t *testing.T) {
 			situation{policy: ledger.Policy{Overlap: zkrec.OverlapQueue, MisfireGrace: minute / 6}, last: ended("10:00", "10:03:30"), through: "10:00", now: "10:03:30"},
 			"", "skipped(overlap) 10:01 to 10:03, 3; through 10:03",
 		},
+		{
+			"ended, queue: the others are judged for themselves",
+			situation{policy: ledger.Policy{Overlap: zkrec.OverlapQueue, Misfire: zkrec.MisfireSkip}, last: ended("10:00", "10:00:30"), through: "10:00", now: "10:02:30"},
+			"", "missed(stalled) 10:01 to 10:02, 2; through 10:02",
+		},
 		{"the run was another owner's", situation{policy: queue, owned: "10:02:20", last: run(t, zkrec.RunOK, "10:00", other, "10:00", "10:01:30"), through: "10:00", now: "10:02:30"}, "", "missed(no_owner) 10:01; run 10:02#1; through 10:02"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
