@@ -195,6 +195,9 @@ func TestPause(t *testing.T) {
 		{"over: on a tick, which is no longer in it", situation{pause: paused("10:00:30", "10:03", ""), through: "10:00", now: "10:03"}, "",
 			"skipped(paused) 10:01 to 10:02, 2; run 10:03#1; through 10:03"},
 		{"over: it began on a tick", situation{pause: paused("10:01", "10:01:30", ""), through: "10:00", now: "10:01:30"}, "", "skipped(paused) 10:01; through 10:01"},
+		{"over: it began and ended on ticks", situation{
+			policy: ledger.Policy{Misfire: zkrec.MisfireSkip}, pause: paused("10:02", "10:04", ""), through: "10:00", now: "10:05:20",
+		}, "", "missed(stalled) 10:01; skipped(paused) 10:02 to 10:03, 2; missed(stalled) 10:04 to 10:05, 2; through 10:05"},
 		{"over: in part before the owner came", situation{
 			pause: paused("10:01:30", "10:03:20", ""), owned: "10:02:30", through: "10:00", now: "10:03:20",
 		}, "", "run 10:01#1; through 10:01"},

@@ -104,7 +104,11 @@ func (w *world) downtime() int64 {
 
 // operator is the time on the clock of whoever changes the job.
 func (w *world) operator() int64 {
-	return w.now + pick(w, 0, 0, 0, w.upTo(2000), -w.upTo(2000), w.upTo(100_000))
+	clock := w.now + pick(w, 0, 0, 0, w.upTo(2000), -w.upTo(2000), w.upTo(100_000))
+	if w.percent(20) {
+		clock -= clock % 1000 // perhaps a tick's time
+	}
+	return clock
 }
 
 // fault lets something happen.
@@ -230,6 +234,10 @@ func (w *world) replaceSchedule() {
 func (w *world) pauseOrResume() {
 	now := w.operator()
 	p := w.spec.Paused
+	upTo := w.upTo(50 * w.period())
+	if w.percent(20) {
+		upTo -= upTo % 1000
+	}
 	switch {
 	case p != nil && (p.Until == 0 || p.Until > now):
 		resumed := *p
@@ -239,7 +247,7 @@ func (w *world) pauseOrResume() {
 	default:
 		w.spec.Paused = &zkrec.Pause{Since: now, Missed: pick(w, "", "", zkrec.MisfireSkip, zkrec.MisfireOnce, zkrec.MisfireAll)}
 		if w.percent(50) {
-			w.spec.Paused.Until = now + w.upTo(50*w.period())
+			w.spec.Paused.Until = now + upTo
 		}
 		w.logf("paused: %+v", *w.spec.Paused)
 	}

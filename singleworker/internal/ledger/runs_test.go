@@ -276,6 +276,8 @@ func TestBetweenMilliseconds(t *testing.T) {
 	v = situation{policy: ledger.Policy{Misfire: zkrec.MisfireSkip}, through: "10:00", now: "10:03:30"}.view(t)
 	v.OwnedSince = at(t, "10:02").Add(time.Nanosecond)
 	wantPlan(t, v, "missed(no_owner) 10:01 to 10:02, 2; missed(stalled) 10:03; through 10:03")
+	v.OwnedSince = at(t, "10:02")
+	wantPlan(t, v, "missed(no_owner) 10:01; missed(stalled) 10:02 to 10:03, 2; through 10:03")
 	v.OwnedSince = at(t, "10:02").Add(-time.Nanosecond)
 	wantPlan(t, v, "missed(no_owner) 10:01; missed(stalled) 10:02 to 10:03, 2; through 10:03")
 }

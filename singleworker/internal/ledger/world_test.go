@@ -67,6 +67,9 @@ func newWorld(seed uint64, m mutant) *world {
 		schedules: make(map[string]*cronexpr.Schedule), offsets: make(map[string]int64),
 	}
 	w.profile = w.newProfile()
+	if !m.sound() {
+		w.maxTicks, w.maxSteps = w.maxTicks/10, w.maxSteps/10 // what it breaks shows soon, or not in this seed
+	}
 	w.now = w.start.UnixMilli()
 	w.spec = zkrec.Spec{Schedule: w.texts[0].Schedule, TimeZone: w.texts[0].TimeZone, Policy: w.newPolicy(), Since: w.now}
 	w.check = newChecker(w)
