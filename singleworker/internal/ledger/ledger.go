@@ -140,7 +140,7 @@ func (v View) open(plan *Plan, run zkrec.Run) {
 
 // overlap deals with ticks that come while a run goes on.
 func (v View) overlap() Plan {
-	if v.Policy.Overlap == zkrec.OverlapQueue || v.Record.RunID != v.Active || v.inPause(v.Now) {
+	if v.Record.RunID != v.Active || v.inPause(v.Now) {
 		return Plan{} // the end of the run, or of the pause, is the time to decide
 	}
 	if plan := v.formerMissed(); plan.Change {

@@ -124,7 +124,7 @@ func (c *checker) judge(v ledger.View, p ledger.Plan) {
 		if p.Opens {
 			c.w.failf("(4) a run is opened while %s goes on", v.Active)
 		}
-		if r.RunID != v.Active || v.Policy.Overlap == zkrec.OverlapQueue || within(v.Paused, v.Now.UnixMilli()) {
+		if r.RunID != v.Active || within(v.Paused, v.Now.UnixMilli()) {
 			c.wantNothing(p)
 			return
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 // Enough for a million ticks.
-const defaultSeeds = 45
+const defaultSeeds = 36
 
 var (
 	seedFlag  = flag.Uint64("ledger.seed", 0, "replay one seed of the simulation, and print its last events")
