@@ -16,21 +16,36 @@ import (
 
 // client is what swctl needs of *admin.Client.
 type client interface {
-	Submit(ctx context.Context, job admin.Job, opts admin.SubmitOptions) (admin.SubmitResult, error)
-	Set(ctx context.Context, name string, changes admin.Changes, opts admin.SetOptions) (admin.SubmitResult, error)
-	History(ctx context.Context, name string) (admin.History, error)
-	Why(ctx context.Context, name string, at time.Time) (admin.Explanation, error)
-	Trigger(ctx context.Context, name string, opts admin.TriggerOptions) (admin.TriggerResult, error)
-	AwaitRun(ctx context.Context, name, id string) (admin.Entry, error)
-	StopRun(ctx context.Context, name string, opts admin.StopOptions) (admin.Entry, error)
-	Pause(ctx context.Context, name string, opts admin.PauseOptions) (admin.PauseResult, error)
-	Resume(ctx context.Context, name string, opts admin.ResumeOptions) (admin.PauseResult, error)
-	AwaitOwner(ctx context.Context, name string) (admin.JobStatus, error)
-	Cancel(ctx context.Context, name string) (admin.JobStatus, error)
+	teller
+	changer
+	asker
+	Close()
+}
+
+// A teller tells of jobs and instances.
+type teller interface {
 	Get(ctx context.Context, name string) (admin.JobStatus, error)
 	List(ctx context.Context) ([]admin.JobStatus, error)
 	Instances(ctx context.Context) ([]admin.Instance, error)
-	Close()
+	History(ctx context.Context, name string) (admin.History, error)
+	Why(ctx context.Context, name string, at time.Time) (admin.Explanation, error)
+}
+
+// A changer changes jobs.
+type changer interface {
+	Submit(ctx context.Context, job admin.Job, opts admin.SubmitOptions) (admin.SubmitResult, error)
+	AwaitOwner(ctx context.Context, name string) (admin.JobStatus, error)
+	Set(ctx context.Context, name string, changes admin.Changes, opts admin.SetOptions) (admin.SubmitResult, error)
+	Pause(ctx context.Context, name string, opts admin.PauseOptions) (admin.PauseResult, error)
+	Resume(ctx context.Context, name string, opts admin.ResumeOptions) (admin.PauseResult, error)
+	Cancel(ctx context.Context, name string) (admin.JobStatus, error)
+}
+
+// An asker asks the owners of jobs for something.
+type asker interface {
+	Trigger(ctx context.Context, name string, opts admin.TriggerOptions) (admin.TriggerResult, error)
+	AwaitRun(ctx context.Context, name, id string) (admin.Entry, error)
+	StopRun(ctx context.Context, name string, opts admin.StopOptions) (admin.Entry, error)
 }
 
 func dialAdmin(ctx context.Context, cfg admin.Config) (client, error) {

@@ -216,13 +216,15 @@ func infoOf(f cli.Flag) flagInfo {
 
 // knownFlags indexes the flags of some commands by all their names.
 func knownFlags(commands []*command) map[string]flagInfo {
-	known := map[string]flagInfo{}
+	flags := sharedFlags()
 	for _, c := range commands {
-		for _, f := range c.allFlags() {
-			info := infoOf(f)
-			for _, name := range info.names {
-				known[name] = info
-			}
+		flags = append(flags, c.flags...)
+	}
+	known := map[string]flagInfo{}
+	for _, f := range flags {
+		info := infoOf(f)
+		for _, name := range info.names {
+			known[name] = info
 		}
 	}
 	return known

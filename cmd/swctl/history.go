@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -85,7 +86,7 @@ func (c *call) historyTable(job admin.Job, entries []admin.Entry) *table {
 	for _, e := range entries {
 		row := []string{absolute(e.Tick, zone), e.State, "", "", e.InstanceID, "", "", e.RunID, c.why(e, zone)}
 		if e.RunID != "" {
-			row[5], row[6] = fmt.Sprint(e.Attempt), "schedule"
+			row[5], row[6] = strconv.Itoa(e.Attempt), "schedule"
 		}
 		if e.Manual != "" {
 			row[6] = "manual"

@@ -1,6 +1,7 @@
 // Package admin reads and changes the jobs of one group of instances: submit,
-// cancel, list and show jobs, and tell which instances run. It is what swctl
-// is made of, and enough for an application's own admin page.
+// set, cancel, pause, list and show jobs, run one now or stop its run, tell
+// what became of their ticks and why, and which instances run. It is what
+// swctl is made of, and enough for an application's own admin page.
 //
 // It works on the records in ZooKeeper alone and needs no running instance: a
 // job submitted while the whole group is down is adopted when it is back.

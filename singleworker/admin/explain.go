@@ -13,21 +13,21 @@ func (x *explainer) tell(name string) {
 	case last.RunID == "":
 		x.notRun(name, last)
 	case last.State == RunRunning:
-		x.say("%s is running on %s since %s, attempt %d.", name, last.InstanceID, x.at(last.Started), last.Attempt)
+		x.sayf("%s is running on %s since %s, attempt %d.", name, last.InstanceID, x.at(last.Started), last.Attempt)
 	case last.State == RunUnknown:
-		x.say("%s was begun on %s at %s, attempt %d; the result is unknown, because %s has not written it and %s.",
+		x.sayf("%s was begun on %s at %s, attempt %d; the result is unknown, because %s has not written it and %s.",
 			name, last.InstanceID, x.at(last.Started), last.Attempt, last.InstanceID, x.gone(last))
-		x.say("Whoever owns the job next goes by its policy for interrupted runs: %s.", x.Job.Interrupted)
+		x.sayf("Whoever owns the job next goes by its policy for interrupted runs: %s.", x.Job.Interrupted)
 	default:
-		x.say("%s was run on %s from %s to %s (%s), attempt %d, and %s.", name, last.InstanceID,
+		x.sayf("%s was run on %s from %s to %s (%s), attempt %d, and %s.", name, last.InstanceID,
 			x.at(last.Started), x.at(last.Ended), last.Ended.Sub(last.Started).Round(time.Millisecond), last.Attempt, ending(last))
 		if last.Again != "" {
-			x.say("It is to be run again (%s) at %s.", last.Again, x.at(last.AgainAt))
+			x.sayf("It is to be run again (%s) at %s.", last.Again, x.at(last.AgainAt))
 		}
 	}
 	for _, e := range x.Entries[1:] {
 		if e.RunID != "" {
-			x.say("Attempt %d before, on %s at %s, %s.", e.Attempt, e.InstanceID, x.at(e.Started), ending(e))
+			x.sayf("Attempt %d before, on %s at %s, %s.", e.Attempt, e.InstanceID, x.at(e.Started), ending(e))
 		}
 	}
 }
@@ -65,28 +65,28 @@ func ending(run Entry) string {
 // notRun says why a tick was not run.
 func (x *explainer) notRun(name string, e Entry) {
 	if e.State == RunUnreadable {
-		x.say("Nobody can tell what became of %s: %s.", lower(name), e.Error)
+		x.sayf("Nobody can tell what became of %s: %s.", lower(name), e.Error)
 		return
 	}
 	switch e.Reason {
 	case ReasonOverlap:
-		x.say("%s was not run: the run before was still going on%s, and the job's policy for overlaps is %s.", name, x.runAt(x.Tick), x.Job.Overlap)
+		x.sayf("%s was not run: the run before was still going on%s, and the job's policy for overlaps is %s.", name, x.runAt(x.Tick), x.Job.Overlap)
 	case ReasonPaused:
-		x.say("%s was not run: the job was paused%s.", name, x.pauseAt(x.Tick))
+		x.sayf("%s was not run: the job was paused%s.", name, x.pauseAt(x.Tick))
 	case ReasonNoOwner:
-		x.say("%s was not run: nobody owned the job when it came%s; %s accounted for it at %s.", name, x.ownerless(e), e.InstanceID, x.at(e.Ended))
+		x.sayf("%s was not run: nobody owned the job when it came%s; %s accounted for it at %s.", name, x.ownerless(e), e.InstanceID, x.at(e.Ended))
 	case ReasonStalled:
-		x.say("%s was not run: its owner %s could not claim it in time, and noticed at %s.", name, e.InstanceID, x.at(e.Ended))
+		x.sayf("%s was not run: its owner %s could not claim it in time, and noticed at %s.", name, e.InstanceID, x.at(e.Ended))
 	case ReasonScheduleChanged:
-		x.say("%s was not run: the schedule that it belonged to was replaced at %s, before anybody claimed it.", name, x.at(milli(x.since)))
+		x.sayf("%s was not run: the schedule that it belonged to was replaced at %s, before anybody claimed it.", name, x.at(milli(x.since)))
 	default:
-		x.say("%s was not run: it was %s%s.", name, e.State, strings.TrimRight(" "+e.Reason, " "))
+		x.sayf("%s was not run: it was %s%s.", name, e.State, strings.TrimRight(" "+e.Reason, " "))
 	}
 	if e.State == RunMissed {
-		x.say("The job's policy for missed ticks is %s.", x.Job.Misfire)
+		x.sayf("The job's policy for missed ticks is %s.", x.Job.Misfire)
 	}
 	if e.Count > 1 {
-		x.say("It is one of %d ticks in a row, from %s to %s.", e.Count, x.at(e.Tick), x.at(e.To))
+		x.sayf("It is one of %d ticks in a row, from %s to %s.", e.Count, x.at(e.Tick), x.at(e.To))
 	}
 }
 
@@ -153,10 +153,10 @@ func (x *explainer) ownerless(missed Entry) string {
 func (x *explainer) coming(name string) {
 	x.Fate = FateComing
 	if pausedAt(x.spec.Paused, x.Tick) {
-		x.say("%s has yet to come, and will not be run: the job is paused%s.", name, x.pauseAt(x.Tick))
+		x.sayf("%s has yet to come, and will not be run: the job is paused%s.", name, x.pauseAt(x.Tick))
 		return
 	}
-	x.say("%s has yet to come.", name)
+	x.sayf("%s has yet to come.", name)
 }
 
 // forgotten speaks of a tick that was accounted for.
@@ -170,11 +170,11 @@ func (x *explainer) forgotten(name string) {
 	}
 	switch {
 	case x.historyErr != nil:
-		x.say("%s was accounted for, and what became of it cannot be read: %v.", name, x.historyErr)
+		x.sayf("%s was accounted for, and what became of it cannot be read: %v.", name, x.historyErr)
 	case !oldest.IsZero() && x.Tick.Before(oldest):
-		x.say("%s was accounted for, but what became of it is not known any more: the history goes back to %s only.", name, x.at(oldest))
+		x.sayf("%s was accounted for, but what became of it is not known any more: the history goes back to %s only.", name, x.at(oldest))
 	default:
-		x.say("%s was accounted for, but the history does not have it: an older version kept none.", name)
+		x.sayf("%s was accounted for, but the history does not have it: an older version kept none.", name)
 	}
 }
 
@@ -184,25 +184,25 @@ func (x *explainer) pending(name string) {
 	switch {
 	case pausedAt(x.spec.Paused, x.Tick):
 		x.Fate, x.Reason = FatePaused, ReasonPaused
-		x.say("%s was not run: the job was paused%s.", name, x.pauseAt(x.Tick))
+		x.sayf("%s was not run: the job was paused%s.", name, x.pauseAt(x.Tick))
 		if x.Job.Paused == nil {
-			x.say("The pause is over; its owner has yet to account for it, by the policy %s.", pauseOf(*x.spec.Paused).Missed)
+			x.sayf("The pause is over; its owner has yet to account for it, by the policy %s.", pauseOf(*x.spec.Paused).Missed)
 		}
 	case run != nil && run.State == RunRunning:
 		x.Fate = FateDue
-		x.say("%s is not run yet: the run of %s goes on, on %s since %s; the job's policy for overlaps is %s.",
+		x.sayf("%s is not run yet: the run of %s goes on, on %s since %s; the job's policy for overlaps is %s.",
 			name, x.at(run.Tick), run.InstanceID, x.at(run.Started), x.Job.Overlap)
 	case x.now.Sub(x.Tick) < x.Job.AlarmAfter:
 		x.Fate = FateDue
-		x.say("%s came a moment ago, and is not claimed yet.", name)
+		x.sayf("%s came a moment ago, and is not claimed yet.", name)
 	default:
 		x.Fate = FateLate
-		x.say("%s is late: it was neither claimed nor skipped in %s.", name, x.now.Sub(x.Tick).Round(time.Second))
+		x.sayf("%s is late: it was neither claimed nor skipped in %s.", name, x.now.Sub(x.Tick).Round(time.Second))
 		if a := x.Job.Alarm; a != nil && a.Tick.Equal(x.Tick) {
-			x.say("%s noticed that at %s.", a.InstanceID, x.at(a.At))
+			x.sayf("%s noticed that at %s.", a.InstanceID, x.at(a.At))
 		}
 		if x.Job.State == Owned {
-			x.say("Its owner %s lives, and has not claimed it: look at its log.", x.Job.Owner.InstanceID)
+			x.sayf("Its owner %s lives, and has not claimed it: look at its log.", x.Job.Owner.InstanceID)
 		}
 	}
 }
@@ -212,12 +212,12 @@ func (x *explainer) owner() {
 	o := x.Job.Owner
 	switch {
 	case x.Job.State == Owned:
-		x.say("%s owns the job since %s (token %d)%s.", o.InstanceID, x.at(o.Since), o.Token, x.before(o.Token))
+		x.sayf("%s owns the job since %s (token %d)%s.", o.InstanceID, x.at(o.Since), o.Token, x.before(o.Token))
 	case x.Job.State == Invalid && o != nil:
-		x.say("The owner record names %s, since %s (token %d).", o.InstanceID, x.at(o.Since), o.Token)
+		x.sayf("The owner record names %s, since %s (token %d).", o.InstanceID, x.at(o.Since), o.Token)
 	case x.Job.State == Invalid:
 	default:
-		x.say("Nobody owns the job: %s.", strings.TrimRight(x.Job.Reason, "."))
+		x.sayf("Nobody owns the job: %s.", strings.TrimRight(x.Job.Reason, "."))
 	}
 }
 

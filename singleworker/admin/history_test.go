@@ -3,6 +3,7 @@ package admin
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -38,17 +39,17 @@ func TestHistory(t *testing.T) {
 		run := func(id string, hour int) zkrec.Run {
 			return zkrec.Run{Tick: noon.Add(time.Duration(hour) * time.Hour).UnixMilli(), RunID: id, Token: token, Attempt: 1}
 		}
-		w.claim("job", run("a", 0))
+		w.claim(run("a", 0))
 		want("a run goes on", "12:00 running a")
 		ended := zkrec.Entry{Run: run("a", 0)}
 		ended.State = zkrec.RunOK
-		w.end("job", ended)
+		w.end(ended)
 		want("it has ended", "12:00 ok a")
 
 		row := zkrec.Entry{Run: run("", 1), To: run("", 3).Tick, Count: 3, Reason: zkrec.ReasonNoOwner}
 		row.State, row.SID = zkrec.TickMissed, "app-2"
 		w.put(w.c.tree.History("job"), zkrec.History{}.Add(0, ended, row).Encode())
-		w.claim("job", run("b", 4))
+		w.claim(run("b", 4))
 		want("a row, and a run", "16:00 running b, 13:00 missed to 15:00 x3 no_owner, 12:00 ok a")
 
 		w.adopt("app-1", "job")
@@ -69,12 +70,12 @@ func TestUnknownWhenTheOwnerIsDead(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
 		token := w.owned(Job{Name: "job", Schedule: "@hourly"})
-		w.claim("job", zkrec.Run{Tick: noon.UnixMilli(), RunID: "a", Token: token})
+		w.claim(zkrec.Run{Tick: noon.UnixMilli(), RunID: "a", Token: token})
 		time.Sleep(3 * time.Hour)
 		if job := w.get("job"); job.LastRun.State != RunRunning || !job.Overdue.IsZero() || !job.Through.Equal(noon) {
 			t.Errorf("%+v of %+v; want it running, nothing overdue", job.LastRun, job)
 		}
-		w.kill("app-1")
+		w.kill()
 		if job := w.get("job"); job.LastRun.State != RunUnknown || !job.Overdue.Equal(noon.Add(time.Hour)) || job.State != Unowned {
 			t.Errorf("%+v of %+v; want it unknown, the next tick overdue", job.LastRun, job)
 		}
@@ -136,7 +137,7 @@ func TestHistoryOverItsCap(t *testing.T) {
 		w.submit(Job{Name: "job", Schedule: "@hourly"})
 		var long zkrec.History
 		for i := range 3 * zkrec.MaxHistory {
-			long.Entries = append(long.Entries, zkrec.Entry{Run: zkrec.Run{Tick: noon.UnixMilli() + int64(i), RunID: fmt.Sprint(i), State: zkrec.RunOK}})
+			long.Entries = append(long.Entries, zkrec.Entry{Run: zkrec.Run{Tick: noon.UnixMilli() + int64(i), RunID: strconv.Itoa(i), State: zkrec.RunOK}})
 		}
 		w.put(w.c.tree.History("job"), long.Encode())
 		history, err := w.c.History(w.Context(), "job")

@@ -12,16 +12,16 @@ import (
 )
 
 // obey is an owner that ends the run it is told to, within a second.
-func (w *world) obey(job string, token int64) {
+func (w *world) obey(token int64) {
 	owner := w.operator()
 	w.every(time.Second, func() bool {
-		waiting, _ := owner.waiting(w.Context(), job)
+		waiting, _ := owner.waiting(w.Context(), "job")
 		for id, request := range waiting {
 			entry := zkrec.Entry{Run: zkrec.Run{
 				Tick: noon.UnixMilli(), RunID: request.RunID, Token: token, State: zkrec.RunInterrupted,
 				Error: "stopped by " + request.By + ": " + request.Reason,
 			}}
-			w.end(job, entry, zkdelete(owner.tree.Request(job, id)))
+			w.end(entry, zkdelete(owner.tree.Request("job", id)))
 		}
 		return false
 	})
@@ -32,14 +32,14 @@ func TestStopRun(t *testing.T) {
 	for what, action := range map[string]func() zkdev.Action{"": zkdev.Pass, "reply lost": zkdev.CutAfter, "request lost": zkdev.CutBefore} {
 		inWorld(t, func(w *world) {
 			token := w.owned(Job{Name: "job", Schedule: "@hourly"})
-			w.claim("job", zkrec.Run{Tick: noon.UnixMilli(), RunID: "a", Token: token, Attempt: 1})
+			w.claim(zkrec.Run{Tick: noon.UnixMilli(), RunID: "a", Token: token, Attempt: 1})
 			w.server.Control(zkdev.OpMulti, func(*zkdev.Request) zkdev.Action { return action() })
-			w.obey("job", token)
+			w.obey(token)
 			entry, err := w.c.StopRun(w.Context(), "job", StopOptions{By: "alice", Reason: "wrong day"})
 			if err != nil || entry.State != RunInterrupted || entry.RunID != "a" || entry.Error != "stopped by alice: wrong day" {
 				t.Errorf("%s: %+v, %v", what, entry, err)
 			}
-			if left := w.requests("job"); len(left) != 0 {
+			if left := w.requests(); len(left) != 0 {
 				t.Errorf("%s: %d requests left", what, len(left))
 			}
 		})
@@ -51,7 +51,7 @@ func TestStopRunOnce(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
 		token := w.owned(Job{Name: "job", Schedule: "@hourly"})
-		w.claim("job", zkrec.Run{Tick: noon.UnixMilli(), RunID: "a", Token: token})
+		w.claim(zkrec.Run{Tick: noon.UnixMilli(), RunID: "a", Token: token})
 		for range zkrec.MaxRequests {
 			if _, err := w.c.Trigger(w.Context(), "job", TriggerOptions{}); err != nil {
 				t.Fatal(err)
@@ -67,7 +67,7 @@ func TestStopRunOnce(t *testing.T) {
 			}
 		}
 		stops := 0
-		for _, request := range w.requests("job") {
+		for _, request := range w.requests() {
 			if request.Kind == zkrec.RequestStop && request.RunID == "a" {
 				stops++
 			}
@@ -89,14 +89,14 @@ func TestStopRunRefuses(t *testing.T) {
 			}
 		}
 		refused("nothing ever ran", StopOptions{}, "the job never ran")
-		w.claim("job", zkrec.Run{Tick: noon.UnixMilli(), RunID: "a", Token: token})
+		w.claim(zkrec.Run{Tick: noon.UnixMilli(), RunID: "a", Token: token})
 		refused("another one runs", StopOptions{RunID: "b"}, "not b, but a runs")
-		w.kill("app-1")
+		w.kill()
 		refused("its owner is dead", StopOptions{}, "its last run a is unknown")
 		ok := zkrec.Entry{Run: zkrec.Run{Tick: noon.UnixMilli(), RunID: "a", Token: token, State: zkrec.RunOK}}
-		w.end("job", ok)
+		w.end(ok)
 		refused("it has ended", StopOptions{RunID: "a"}, "its last run a is ok")
-		if left := w.requests("job"); len(left) != 0 {
+		if left := w.requests(); len(left) != 0 {
 			t.Errorf("left behind: %v", left)
 		}
 		if _, err := w.c.StopRun(w.Context(), "nobody", StopOptions{}); !errors.Is(err, ErrNotFound) {
@@ -112,8 +112,8 @@ func TestStopRunOfAnOwnerThatDies(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
 		token := w.owned(Job{Name: "job", Schedule: "@hourly"})
-		w.claim("job", zkrec.Run{Tick: noon.UnixMilli(), RunID: "a", Token: token})
-		time.AfterFunc(time.Second, func() { w.kill("app-1") })
+		w.claim(zkrec.Run{Tick: noon.UnixMilli(), RunID: "a", Token: token})
+		time.AfterFunc(time.Second, func() { w.kill() })
 		if entry, err := w.c.StopRun(w.Context(), "job", StopOptions{}); err != nil || entry.State != RunUnknown {
 			t.Errorf("%+v, %v; want it unknown", entry, err)
 		}

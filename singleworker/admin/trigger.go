@@ -111,15 +111,15 @@ func progress(run Entry, job JobStatus) string {
 	case run.Again != "":
 		return fmt.Sprintf("attempt %d is %s, the %s is to come", run.Attempt, run.State, run.Again)
 	case run.State == RunRunning:
-		return fmt.Sprintf("it is running on %s", run.InstanceID)
+		return "it is running on " + run.InstanceID
 	case run.State != RunWaiting:
 		return "it is " + run.State
 	case job.State != Owned:
 		return "nobody has begun it: " + job.Reason
 	case job.LastRun != nil && job.LastRun.State == RunRunning:
-		return fmt.Sprintf("it waits for the run that goes on on %s", job.LastRun.InstanceID)
+		return "it waits for the run that goes on on " + job.LastRun.InstanceID
 	}
-	return fmt.Sprintf("%s has not begun it", job.Owner.InstanceID)
+	return job.Owner.InstanceID + " has not begun it"
 }
 
 // await looks until it is done or ctx ends: when a watched node changes, and

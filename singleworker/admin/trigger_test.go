@@ -16,10 +16,10 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// requests reads those that wait at a job.
-func (w *world) requests(job string) map[string]zkrec.Request {
+// requests reads those that wait at "job".
+func (w *world) requests() map[string]zkrec.Request {
 	w.Helper()
-	waiting, err := w.c.waiting(w.Context(), job)
+	waiting, err := w.c.waiting(w.Context(), "job")
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -48,11 +48,11 @@ func TestTriggerAsks(t *testing.T) {
 			Schema: zkrec.Schema, Kind: zkrec.RequestRun, At: noon, By: "alice@host", Reason: "again",
 			Args: map[string]string{"a": "1"}, Payload: json.RawMessage(`{"n":1}`),
 		}
-		if got := w.requests("job")[result.ID]; string(got.Encode()) != string(want.Encode()) {
+		if got := w.requests()[result.ID]; string(got.Encode()) != string(want.Encode()) {
 			t.Errorf("asked for %s, want %s", got.Encode(), want.Encode())
 		}
 		second, err := w.c.Trigger(w.Context(), "job", TriggerOptions{})
-		if err != nil || second.ID <= result.ID || len(w.requests("job")) != 2 {
+		if err != nil || second.ID <= result.ID || len(w.requests()) != 2 {
 			t.Errorf("a second one: %+v, %v; want it beside the first, and after it", second, err)
 		}
 	})
@@ -75,7 +75,7 @@ func TestTriggerRefuses(t *testing.T) {
 			t.Errorf("no handler: %v, want %s", err, want)
 		}
 		w.instance("app-1", "job")
-		w.kill("app-1")
+		w.kill()
 		if err := trigger("job", TriggerOptions{}); !errors.Is(err, ErrNoHandler) || !strings.Contains(err.Error(), "last seen on app-1") {
 			t.Errorf("the handler's instance is dead: %v", err)
 		}
@@ -89,7 +89,7 @@ func TestTriggerRefuses(t *testing.T) {
 		if err := trigger("job", TriggerOptions{WaitForHandler: true}); !errors.Is(err, ErrUnreadable) {
 			t.Errorf("a job that can never run: %v", err)
 		}
-		if left := w.requests("job"); len(left) != 0 {
+		if left := w.requests(); len(left) != 0 {
 			t.Errorf("left behind: %v", left)
 		}
 	})
@@ -122,7 +122,7 @@ func TestTriggerAtTheSameTime(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if n := len(w.requests("job")); n != zkrec.MaxRequests || accepted.Load() != zkrec.MaxRequests || busy.Load() != 3 {
+		if n := len(w.requests()); n != zkrec.MaxRequests || accepted.Load() != zkrec.MaxRequests || busy.Load() != 3 {
 			t.Errorf("%d accepted, %d refused, %d wait; want 10, 3, 10", accepted.Load(), busy.Load(), n)
 		}
 	})
@@ -144,7 +144,7 @@ func TestTriggerWithoutReply(t *testing.T) {
 						for id := range waiting {
 							entry := zkrec.Entry{Run: manual(id, token, 1)}
 							entry.State = zkrec.RunOK
-							w.end("job", entry, zkdelete(owner.tree.Request("job", id)))
+							w.end(entry, zkdelete(owner.tree.Request("job", id)))
 						}
 						return len(waiting) > 0
 					})
@@ -154,7 +154,7 @@ func TestTriggerWithoutReply(t *testing.T) {
 					t.Fatalf("%s: %v", what, err)
 				}
 				synctest.Wait()
-				waiting := w.requests("job")
+				waiting := w.requests()
 				if _, ok := waiting[result.ID]; !ok && !fast || len(waiting) > 1 {
 					t.Errorf("%s, fast %v: %d requests wait", what, fast, len(waiting))
 				}
@@ -185,24 +185,24 @@ func TestAwaitRun(t *testing.T) {
 			}
 		}
 		want("at first", RunWaiting, "app-1 has not begun it")
-		w.claim("job", zkrec.Run{Tick: noon.UnixMilli(), RunID: "other", Token: token})
+		w.claim(zkrec.Run{Tick: noon.UnixMilli(), RunID: "other", Token: token})
 		want("behind another run", RunWaiting, "it waits for the run that goes on on app-1")
-		w.claim("job", manual(id, token, 1))
+		w.claim(manual(id, token, 1))
 		want("it runs", RunRunning, "it is running on app-1")
 		failed := zkrec.Entry{Run: manual(id, token, 1)}
 		failed.State = zkrec.RunFailed
 		w.put(w.c.tree.History("job"), zkrec.History{}.Add(0, failed).Encode())
 		w.put(w.c.tree.Tick("job"), zkrec.Tick{Run: failed.Run, Again: zkrec.AgainRetry, AgainAt: 5}.Encode())
 		want("it failed", RunFailed, "attempt 1 is failed, the retry is to come")
-		w.claim("job", manual(id, token, 2))
-		w.kill("app-1")
+		w.claim(manual(id, token, 2))
+		w.kill()
 		want("its owner died", RunUnknown, "it is unknown")
 
 		begin := time.Now()
 		time.AfterFunc(500*time.Millisecond, func() {
 			ok := zkrec.Entry{Run: manual(id, token, 2)}
 			ok.State = zkrec.RunOK
-			w.end("job", ok, zkdelete(w.c.tree.Request("job", id)))
+			w.end(ok, zkdelete(w.c.tree.Request("job", id)))
 		})
 		if entry, err := soon(); err != nil || !entry.OK() || entry.Attempt != 2 || time.Since(begin) != 500*time.Millisecond {
 			t.Errorf("it has ended: %+v, %v after %v; want it at once", entry, err, time.Since(begin))
@@ -227,7 +227,7 @@ func TestTriggerBeforeThereIsAHandler(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.submit(Job{Name: "job", Schedule: "@hourly"})
 		result, err := w.c.Trigger(w.Context(), "job", TriggerOptions{WaitForHandler: true})
-		if err != nil || len(w.requests("job")) != 1 {
+		if err != nil || len(w.requests()) != 1 {
 			t.Fatal(result, err)
 		}
 		ctx, cancel := context.WithTimeout(w.Context(), time.Minute)

@@ -68,20 +68,20 @@ func (p past) explain(asked, now time.Time) Explanation {
 		x.Asked = now
 	}
 	if err != nil {
-		x.say("The job cannot run: %s.", p.job.Reason)
+		x.sayf("The job cannot run: %s.", p.job.Reason)
 		x.owner()
 		return x.Explanation
 	}
 	x.zone = schedule.Location()
 	x.find(schedule)
 	if x.Tick.IsZero() {
-		x.say("The schedule %q has no tick at %s or before, since the job has it (%s).", spec.Schedule, x.at(x.Asked), x.at(milli(x.since)))
+		x.sayf("The schedule %q has no tick at %s or before, since the job has it (%s).", spec.Schedule, x.at(x.Asked), x.at(milli(x.since)))
 	} else {
 		x.judge()
 	}
 	x.owner()
 	if next := p.job.NextRun; !next.IsZero() && !next.Equal(x.Tick) {
-		x.say("The next tick to run is that of %s.", x.at(next))
+		x.sayf("The next tick to run is that of %s.", x.at(next))
 	}
 	return x.Explanation
 }
@@ -98,7 +98,7 @@ type explainer struct {
 	all   []Entry // newest first
 }
 
-func (x *explainer) say(format string, args ...any) {
+func (x *explainer) sayf(format string, args ...any) {
 	x.Sentences = append(x.Sentences, fmt.Sprintf(format, args...))
 }
 
@@ -132,7 +132,7 @@ func (x *explainer) find(schedule *cronexpr.Schedule) {
 	switch {
 	case x.Tick.IsZero(), x.Tick.Unix() == x.Asked.Unix(), x.Asked.Equal(x.now):
 	default:
-		x.say("There is no tick at %s; the last before is that of %s.", x.at(x.Asked), x.at(x.Tick))
+		x.sayf("There is no tick at %s; the last before is that of %s.", x.at(x.Asked), x.at(x.Tick))
 	}
 }
 
@@ -182,7 +182,7 @@ func (x *explainer) judge() {
 		x.coming(name)
 	case x.tickErr != nil:
 		x.Fate = RunUnreadable
-		x.say("Nobody can tell what became of %s: %v.", lower(name), x.tickErr)
+		x.sayf("Nobody can tell what became of %s: %v.", lower(name), x.tickErr)
 	case !x.Tick.After(milli(x.tick.Through)):
 		x.forgotten(name)
 	default:

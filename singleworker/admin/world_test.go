@@ -18,9 +18,9 @@ type world struct {
 	*testing.T
 
 	server *zkdev.Server
-	c      *Client // the operator under test
-	hand   *Client // writes the records of instances
-	ctx    context.Context
+	c      *Client         // the operator under test
+	hand   *Client         // writes the records of instances
+	ctx    context.Context //nolint:containedctx // in place of the test's own
 }
 
 // Context ends a day after the test began: what waits for ever does so in
@@ -110,10 +110,10 @@ func (w *world) instance(sid, job string) {
 	)
 }
 
-// kill ends an instance as if its session had expired.
-func (w *world) kill(sid string) {
+// kill ends app-1 as if its session had expired.
+func (w *world) kill() {
 	w.Helper()
-	w.multi(zkconn.DeleteOp(w.c.tree.Instance(sid), zkconn.AnyVersion))
+	w.multi(zkdelete(w.c.tree.Instance("app-1")))
 }
 
 // adopt makes the instance the owner of the job.
@@ -130,17 +130,17 @@ func (w *world) owned(job Job) (token int64) {
 	return w.adopt("app-1", job.Name)
 }
 
-// claim writes that the owner runs a tick; end, what became of the run.
-func (w *world) claim(job string, run zkrec.Run) {
+// claim writes that app-1 runs a tick of "job"; end, what became of the run.
+func (w *world) claim(run zkrec.Run) {
 	w.Helper()
 	run.State, run.SID = zkrec.RunRunning, "app-1"
-	w.put(w.c.tree.Tick(job), zkrec.Tick{Through: run.Tick, Run: run}.Encode())
+	w.put(w.c.tree.Tick("job"), zkrec.Tick{Through: run.Tick, Run: run}.Encode())
 }
 
-func (w *world) end(job string, entry zkrec.Entry, more ...zkconn.Op) {
+func (w *world) end(entry zkrec.Entry, more ...zkconn.Op) {
 	w.Helper()
 	entry.SID, entry.Ended = "app-1", time.Now().UnixMilli()
-	data, _, err := w.hand.conn.Get(w.Context(), w.c.tree.History(job))
+	data, _, err := w.hand.conn.Get(w.Context(), w.c.tree.History("job"))
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -149,8 +149,8 @@ func (w *world) end(job string, entry zkrec.Entry, more ...zkconn.Op) {
 		w.Fatal(err)
 	}
 	w.multi(append([]zkconn.Op{
-		zkconn.SetOp(w.c.tree.Tick(job), zkrec.Tick{Through: entry.Tick, Run: entry.Run}.Encode(), zkconn.AnyVersion),
-		zkconn.SetOp(w.c.tree.History(job), history.Add(0, entry).Encode(), zkconn.AnyVersion),
+		zkconn.SetOp(w.c.tree.Tick("job"), zkrec.Tick{Through: entry.Tick, Run: entry.Run}.Encode(), zkconn.AnyVersion),
+		zkconn.SetOp(w.c.tree.History("job"), history.Add(0, entry).Encode(), zkconn.AnyVersion),
 	}, more...)...)
 }
 

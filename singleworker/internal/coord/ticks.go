@@ -213,7 +213,7 @@ func (c *Coordinator) readStored(ctx context.Context, job string) (s stored, err
 			var stat zkconn.Stat
 			if data, stat, err = c.conn.Get(ctx, c.tree.Tick(job)); err == nil {
 				s.version = stat.Version
-				s.record, err = c.parseTick(job, data)
+				s.record, err = c.parseTick(job, data, stat.Ctime)
 			}
 			return
 		}
@@ -231,9 +231,14 @@ func (c *Coordinator) readStored(ctx context.Context, job string) (s stored, err
 }
 
 // parseTick takes what is no record for one that says nothing, not even what
-// was missed: running ticks a second time is worse than not running them.
-func (c *Coordinator) parseTick(job string, data []byte) (zkrec.Tick, error) {
+// was missed: running ticks a second time is worse than not running them. The
+// node of a job that never ran is as old as the job: where it is younger, a hand
+// has deleted it, and the ticks before are nobody's.
+func (c *Coordinator) parseTick(job string, data []byte, created time.Time) (zkrec.Tick, error) {
 	record, err := zkrec.ParseTick(data)
+	if err == nil && record == (zkrec.Tick{}) {
+		record.Through = created.UnixMilli()
+	}
 	if err == nil || errors.As(err, new(*zkrec.SchemaError)) {
 		return record, err
 	}

@@ -16,7 +16,8 @@ type Stat struct {
 	Version        int32 // changes of its data
 	NumChildren    int
 	EphemeralOwner int64     // session that it lives and dies with; 0: none
-	Mtime          time.Time // last change, on the server's clock
+	Ctime          time.Time // its creation, on the server's clock
+	Mtime          time.Time // last change, likewise
 }
 
 func statOf(s *zk.Stat) Stat {
@@ -25,7 +26,7 @@ func statOf(s *zk.Stat) Stat {
 	}
 	return Stat{
 		Czxid: s.Czxid, Mzxid: s.Mzxid, Version: s.Version, NumChildren: int(s.NumChildren),
-		EphemeralOwner: s.EphemeralOwner, Mtime: time.UnixMilli(s.Mtime),
+		EphemeralOwner: s.EphemeralOwner, Ctime: time.UnixMilli(s.Ctime), Mtime: time.UnixMilli(s.Mtime),
 	}
 }
 
