@@ -120,7 +120,7 @@ func newManager(o options, record func(entry), log *slog.Logger) (*singleworker.
 // recorded has the runs of a handler recorded.
 func recorded(h singleworker.Handler, record func(entry)) singleworker.Handler {
 	return func(ctx context.Context, run *singleworker.Run) error {
-		e := entry{Event: runStart, SID: run.InstanceID, Job: run.Job, Token: run.Token, ID: run.ID, Tick: run.Tick}
+		e := entry{Event: runStart, SID: run.InstanceID, Job: run.Job, Token: run.Token, ID: run.ID, Tick: run.Tick, Attempt: run.Attempt}
 		record(e)
 		defer func() { // also after a panic
 			e.Event = runEnd
