@@ -1,3 +1,7 @@
+//go:build !race
+
+// The race detector would find nothing more here, and take several times as long: make race runs this file without.
+
 package sim
 
 import (
@@ -5,55 +9,33 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// heartbeats has an operation on the heartbeats of any job check no version.
-func heartbeats(op zkdev.Op) func(zkdev.Op, string, int32) (string, int32) {
-	return func(o zkdev.Op, path string, version int32) (string, int32) {
-		if o == op && strings.Contains(path, "/alive/") {
-			return path, -1
-		}
-		return path, version
-	}
-}
-
-// breaches are the rules that can be broken in every instance of a group, by name.
-var breaches = map[string]*breach{
-	"takeover": {check: heartbeats(zkdev.OpDelete)},       // without the heartbeat's version
-	"adoption": {check: blind(zkdev.OpSetData, "/alive")}, // without the owner record's version
-	"lease":    {granted: 40 * time.Second},               // that outlives the session
-	"claim":    {check: claim},                            // without a check of the owner
-	"claims": {check: func(op zkdev.Op, path string, version int32) (string, int32) { // without any check
-		path, version = claim(op, path, version)
-		return blind(zkdev.OpSetData, "/tick")(op, path, version)
-	}},
-}
-
-// TestBreachesUnderRandomSeeds breaks the protocol in every instance of a random group, and shows
-// that the faults that seeds draw suffice to bring it to light: within a bounded number of seeds,
-// about ten times of what it takes. A claim without a check of the owner alone is not among them: the
-// tick record's version guards it, too, so that it takes the scene of TestBreaches. The order of events within an instant is not the seed's.
+// TestBreachesUnderRandomSeeds breaks the protocol in every instance of a random group, small and with
+// many faults, and shows that the faults that seeds draw suffice to bring it to light: within a bounded number
+// of seeds, ten times the mean of what it takes and more. (About 30 seeds for the takeover, 3 for the
+// others; the order of events within an instant, and jitter, are not the seed's.) A claim without a
+// check of the owner alone is not among them: the tick record's version guards it, too, so that it takes the
+// scene of TestBreaches.
 func TestBreachesUnderRandomSeeds(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		want   []int // one of these properties
 		within int   // seeds
 	}{
-		"takeover": {[]int{1}, 150}, "adoption": {[]int{1}, 20}, "lease": {[]int{1}, 20},
-		"claims": {[]int{2, 3, 8}, 60},
+		"takeover": {[]int{1}, 400}, "adoption": {[]int{1}, 100}, "lease": {[]int{1}, 50},
+		"claims": {[]int{2, 3, 8}, 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for seed := uint64(1); seed <= uint64(tt.within); seed++ {
+			for k := range tt.within {
+				seed := *baseFlag + uint64(k)
 				if v, found := breached(t, seed, breaches[name], tt.want); found {
-					t.Logf("seed %d: %v", seed, v)
+					t.Logf("seed %d, the %dth: %v", seed, k+1, v)
 					return
 				}
 			}
@@ -70,8 +52,8 @@ func TestMakeSimFails(t *testing.T) {
 		t.Skip("there is no make")
 	}
 	sim := func(breach string) (lastLine string, err error) {
-		command := exec.CommandContext(t.Context(), "make", "-s", "-C", "../../..", "sim", "SIM="+os.Args[0],
-			"SEEDS=1", "SEED_BASE=1", "MINUTES=0.5", "BREACH="+breach)
+		command := exec.CommandContext(t.Context(), "make", "-s", "-C", "../../..", "sim", "SIM="+os.Args[0], //nolint:gosec // ourselves
+			"SEEDS=1", "SEED_BASE=1", "MINUTES=0.2", "BREACH="+breach)
 		command.Env = append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
 		out, err := command.Output()
 		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
@@ -93,7 +75,11 @@ func breached(t *testing.T, seed uint64, b *breach, want []int) (first violation
 	var one sync.WaitGroup
 	one.Go(func() {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, seed, time.Minute)
+			w := newWorldLike(t, seed, time.Minute, func(p *profile) {
+				p.Instances, p.Jobs = 2+p.Instances%3, 5+p.Jobs%11
+				p.Session, p.Sync, p.FaultEvery = 4*time.Second, 2*time.Second, time.Second
+				p.Forced = true
+			})
 			w.breach = b
 			w.run()
 			k := slices.IndexFunc(w.found, func(v violation) bool { return slices.Contains(want, v.property) })

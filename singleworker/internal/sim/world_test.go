@@ -67,6 +67,7 @@ type world struct {
 	unrecorded map[string]bool // ids of runs
 	ticks      int             // that are accounted for
 
+	calm        time.Time     // when the last fault had happened
 	owned, even time.Duration // how long after the noise that was not so
 }
 
@@ -128,9 +129,17 @@ func (w *world) isQuiet() bool {
 // newWorld is called inside a bubble.
 func newWorld(t *testing.T, seed uint64, noise time.Duration) *world {
 	t.Helper()
+	return newWorldLike(t, seed, noise, func(*profile) {})
+}
+
+// newWorldLike changes the profile that the seed has drawn.
+func newWorldLike(t *testing.T, seed uint64, noise time.Duration, change func(*profile)) *world {
+	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 2))
+	drawn := drawProfile(rng, noise)
+	change(&drawn)
 	w := &world{
-		profile: drawProfile(rng, noise), seed: seed, rng: rng, begun: time.Now(), quiet: make(chan struct{}),
+		profile: drawn, seed: seed, rng: rng, begun: time.Now(), quiet: make(chan struct{}),
 		jobs: make(map[string]bool), handlers: make(map[string]map[string]bool),
 	}
 	w.cluster = swtest.New(t, swtest.Config{
@@ -279,9 +288,9 @@ func (w *world) run() {
 	}
 	for range w.Instances {
 		w.start("")
-		time.Sleep(w.upTo(w.Session))
+		time.Sleep(w.upTo(w.Session / 4))
 	}
-	for time.Since(w.begun) < w.Noise {
+	for noise := time.Now(); time.Since(noise) < w.Noise; {
 		time.Sleep(w.upTo(2 * w.FaultEvery))
 		w.fault()
 	}
@@ -300,6 +309,7 @@ func (w *world) silence() {
 	for _, remove := range w.removes {
 		remove()
 	}
+	w.calm = time.Now()
 	close(w.quiet)
 	w.later.Wait()
 	for _, i := range w.cluster.Instances() {
@@ -329,7 +339,8 @@ func (w *world) settle() {
 		if uneven {
 			w.even = since
 		}
-		if since > w.evenWithin() || since > w.ownedWithin()+w.Sync && !uneven {
+		// A session that ends late is over by then.
+		if since > w.evenWithin() || since > w.Session+w.Sync && w.owned < since && !uneven {
 			break
 		}
 		time.Sleep(serverTick)
@@ -477,6 +488,6 @@ func (w *world) checkLeft(m *swtest.Model, killed map[string]bool) {
 // has cleaned up after the dead.
 func (w *world) everAble(job string) bool {
 	return slices.ContainsFunc(w.cluster.Instances(), func(i *swtest.Instance) bool {
-		return i.State() == swtest.Stopped && i.StoppedAfter(w.cluster.Begun().Add(w.Noise)) && w.handlers[i.Name][job]
+		return i.State() == swtest.Stopped && i.StoppedAfter(w.calm) && w.handlers[i.Name][job]
 	})
 }
