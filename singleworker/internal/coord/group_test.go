@@ -35,7 +35,7 @@ type group struct {
 }
 
 // inGroup runs a test in a bubble; every goroutine must have ended after it.
-func inGroup(t *testing.T, test func(t *testing.T, g *group)) {
+func inGroup(t *testing.T, test func(g *group)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -50,7 +50,7 @@ func inGroup(t *testing.T, test func(t *testing.T, g *group)) {
 		if err := hand.EnsureRoot(t.Context(), g.tree.Instances()); err != nil {
 			t.Fatal(err)
 		}
-		test(t, g)
+		test(g)
 	})
 }
 
@@ -127,8 +127,8 @@ func (g *group) submit(job string, without ...string) {
 	g.multi(ops...)
 }
 
-// cancel deletes a job.
-func (g *group) cancel(job string) []zkconn.Op {
+// cancel lists what deletes the job.
+func (g *group) cancel() []zkconn.Op {
 	g.t.Helper()
 	var ops []zkconn.Op
 	var below func(path string)
@@ -142,19 +142,19 @@ func (g *group) cancel(job string) []zkconn.Op {
 		}
 		ops = append(ops, zkconn.DeleteOp(path, zkconn.AnyVersion))
 	}
-	below(g.tree.Job(job))
+	below(g.tree.Job("job"))
 	return ops
 }
 
-// records reads a job's tick and history nodes.
-func (g *group) records(job string) (zkrec.Tick, []zkrec.Entry) {
+// records reads the job's tick and history nodes.
+func (g *group) records() (zkrec.Tick, []zkrec.Entry) {
 	g.t.Helper()
-	data, _, _ := g.get(g.tree.Tick(job))
+	data, _, _ := g.get(g.tree.Tick("job"))
 	record, err := zkrec.ParseTick(data)
 	if err != nil {
 		g.t.Error(err)
 	}
-	data, _, _ = g.get(g.tree.History(job))
+	data, _, _ = g.get(g.tree.History("job"))
 	history, err := zkrec.ParseHistory(data)
 	if err != nil {
 		g.t.Error(err)
@@ -275,27 +275,27 @@ func (m *member) Overdue(_ string, tick time.Time) {
 	m.overdue = append(m.overdue, tick)
 }
 
-// ownership waits until the member owns a job.
-func (m *member) ownership(job string) Ownership {
+// ownership waits until the member owns the job.
+func (m *member) ownership() Ownership {
 	m.g.t.Helper()
 	for range 300 {
 		m.mu.Lock()
-		o, ok := m.owned[job]
+		o, ok := m.owned["job"]
 		m.mu.Unlock()
 		if ok {
 			return o
 		}
 		pass(100 * time.Millisecond)
 	}
-	m.g.t.Fatalf("%s does not own %s", m.cfg.SID, job)
+	m.g.t.Fatalf("%s does not own the job", m.cfg.SID)
 	return Ownership{}
 }
 
 // ids lists the requests that the member knows of.
-func (m *member) ids(job string) (ids []string) {
+func (m *member) ids() (ids []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, r := range m.requests[job] {
+	for _, r := range m.requests["job"] {
 		ids = append(ids, r.ID)
 	}
 	return ids
@@ -317,10 +317,10 @@ func claim(o Ownership, from zkrec.Tick, id string, tick int64) Commit {
 }
 
 // outcome is a commit that closes a run.
-func outcome(job string, from zkrec.Tick, state string) Commit {
+func outcome(from zkrec.Tick, state string) Commit {
 	to := from
 	to.State, to.Ended = state, from.Started+1
-	return Commit{Job: job, From: from, To: to, Entries: []zkrec.Entry{{Run: to.Run}}}
+	return Commit{Job: "job", From: from, To: to, Entries: []zkrec.Entry{{Run: to.Run}}}
 }
 
 // mustCommit makes a change that nothing stands against.
@@ -333,10 +333,10 @@ func (m *member) mustCommit(c Commit) zkrec.Tick {
 	return current
 }
 
-// wantRecords expects what a job's nodes say: the record, and the states in the history by run.
-func (g *group) wantRecords(job string, want zkrec.Tick, history ...string) {
+// wantRecords expects what the job's nodes say: the record, and the states in the history by run.
+func (g *group) wantRecords(want zkrec.Tick, history ...string) {
 	g.t.Helper()
-	record, entries := g.records(job)
+	record, entries := g.records()
 	if record.Normal() != want.Normal() {
 		g.t.Errorf("record %+v, want %+v", record, want)
 	}

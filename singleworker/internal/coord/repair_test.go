@@ -1,8 +1,8 @@
 package coord
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,56 +12,56 @@ import (
 
 // What is no record is begun anew, without the ticks that it may have spoken of.
 func TestTickRecordIsGarbage(t *testing.T) {
-	inGroup(t, func(t *testing.T, g *group) {
+	inGroup(t, func(g *group) {
 		g.submit("job")
 		g.set(g.tree.Tick("job"), []byte("{garbage"))
 		start := time.Now()
 		a := g.join("a", nil)
-		o := a.ownership("job")
+		o := a.ownership()
 		if through := o.Record.Through; through < start.UnixMilli() || through > time.Now().UnixMilli() || o.Record.RunID != "" {
-			t.Errorf("adopted with %+v, want nothing but Through = now", o.Record)
+			g.t.Errorf("adopted with %+v, want nothing but Through = now", o.Record)
 		}
 		if text := a.log.String(); !strings.Contains(text, "level=ERROR") || !strings.Contains(text, "tick record is not readable") {
-			t.Errorf("log %q, want an error", text)
+			g.t.Errorf("log %q, want an error", text)
 		}
 		tick := o.Record.Through + 1000
 		claimed := a.mustCommit(claim(o, o.Record, "r1", tick))
-		g.wantRecords("job", a.mustCommit(outcome("job", claimed, zkrec.RunOK)), "r1 ok")
+		g.wantRecords(a.mustCommit(outcome(claimed, zkrec.RunOK)), "r1 ok")
 	})
 }
 
 // It became garbage while the job was owned: the next change finds out, and goes on from there.
 func TestTickRecordBecomesGarbage(t *testing.T) {
-	inGroup(t, func(t *testing.T, g *group) {
+	inGroup(t, func(g *group) {
 		g.submit("job")
 		a := g.join("a", nil)
-		o := a.ownership("job")
+		o := a.ownership()
 		g.set(g.tree.Tick("job"), []byte("garbage"))
 		current, err := a.Commit(claim(o, o.Record, "r1", 60))
 		if err == nil || current.Through < o.Since.UnixMilli() {
-			t.Fatalf("Commit = %+v, %v; want a conflict with Through = now", current, err)
+			g.t.Fatalf("Commit = %+v, %v; want a conflict with Through = now", current, err)
 		}
-		g.wantRecords("job", a.mustCommit(claim(o, current, "r2", current.Through+1000)))
+		g.wantRecords(a.mustCommit(claim(o, current, "r2", current.Through+1000)))
 	})
 }
 
 func TestHistoryIsGarbage(t *testing.T) {
-	inGroup(t, func(t *testing.T, g *group) {
+	inGroup(t, func(g *group) {
 		g.submit("job")
 		g.set(g.tree.History("job"), []byte("garbage"))
 		a := g.join("a", nil)
-		o := a.ownership("job")
+		o := a.ownership()
 		if text := a.log.String(); !strings.Contains(text, "level=ERROR") || !strings.Contains(text, "history is not readable") {
-			t.Errorf("log %q, want an error", text)
+			g.t.Errorf("log %q, want an error", text)
 		}
 		claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
-		g.wantRecords("job", a.mustCommit(outcome("job", claimed, zkrec.RunOK)), "r1 ok")
+		g.wantRecords(a.mustCommit(outcome(claimed, zkrec.RunOK)), "r1 ok")
 	})
 }
 
 // What a newer version wrote is not touched.
 func TestRecordsOfANewerVersion(t *testing.T) {
-	inGroup(t, func(t *testing.T, g *group) {
+	inGroup(t, func(g *group) {
 		g.submit("tick")
 		g.submit("history")
 		const newer = `{"schema":99,"entries":[]}`
@@ -70,37 +70,37 @@ func TestRecordsOfANewerVersion(t *testing.T) {
 		a := g.join("a", nil)
 		pass(10 * time.Second)
 		if len(a.owned) != 0 {
-			t.Errorf("runs %v, want none of them", a.owned)
+			g.t.Errorf("runs %v, want none of them", a.owned)
 		}
 		for _, job := range []string{"tick", "history"} {
 			if text := a.log.String(); !strings.Contains(text, "job="+job) {
-				t.Errorf("log %q, want it to tell of %s", text, job)
+				g.t.Errorf("log %q, want it to tell of %s", text, job)
 			}
 		}
 		if data, _, _ := g.get(g.tree.Tick("tick")); string(data) != newer {
-			t.Errorf("the tick node is now %s", data)
+			g.t.Errorf("the tick node is now %s", data)
 		}
 	})
 }
 
 func TestLongHistoryIsTrimmed(t *testing.T) {
-	inGroup(t, func(t *testing.T, g *group) {
+	inGroup(t, func(g *group) {
 		g.submit("job")
 		var long zkrec.History
 		for i := range 3 * zkrec.MaxHistory {
-			long.Entries = append(long.Entries, zkrec.Entry{Run: zkrec.Run{Tick: int64(i), RunID: fmt.Sprint(i), State: zkrec.RunOK}})
+			long.Entries = append(long.Entries, zkrec.Entry{Run: zkrec.Run{Tick: int64(i), RunID: strconv.Itoa(i), State: zkrec.RunOK}})
 		}
 		g.set(g.tree.History("job"), long.Encode())
 		a := g.join("a", nil)
-		o := a.ownership("job")
+		o := a.ownership()
 		claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
-		if _, entries := g.records("job"); len(entries) != 3*zkrec.MaxHistory {
-			t.Errorf("%d entries, want them as they were: a claim writes no history", len(entries))
+		if _, entries := g.records(); len(entries) != 3*zkrec.MaxHistory {
+			g.t.Errorf("%d entries, want them as they were: a claim writes no history", len(entries))
 		}
-		a.mustCommit(outcome("job", claimed, zkrec.RunOK))
-		_, entries := g.records("job")
+		a.mustCommit(outcome(claimed, zkrec.RunOK))
+		_, entries := g.records()
 		if n := len(entries); n != zkrec.MaxHistory || entries[0].RunID != "41" || entries[n-1].RunID != "r1" {
-			t.Errorf("%d entries, from %s to %s; want %d, from 41 to r1", n, entries[0].RunID, entries[n-1].RunID, zkrec.MaxHistory)
+			g.t.Errorf("%d entries, from %s to %s; want %d, from 41 to r1", n, entries[0].RunID, entries[n-1].RunID, zkrec.MaxHistory)
 		}
 	})
 }
@@ -117,22 +117,22 @@ func TestMissingNodesAreMade(t *testing.T) {
 		"nothing":                      {tree.Register("job"), tree.Alive("job"), tree.Tick("job"), tree.History("job"), tree.Requests("job")},
 	} {
 		t.Run(what, func(t *testing.T) {
-			inGroup(t, func(t *testing.T, g *group) {
+			inGroup(t, func(g *group) {
 				g.submit("job", missing...)
 				a := g.join("a", nil)
-				o := a.ownership("job")
+				o := a.ownership()
 				claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
 				pass(2 * syncPeriod)
 				for _, node := range missing {
 					if _, _, ok := g.get(node); !ok {
-						t.Errorf("%s is not there", node)
+						g.t.Errorf("%s is not there", node)
 					}
 				}
-				g.wantRecords("job", a.mustCommit(outcome("job", claimed, zkrec.RunOK)), "r1 ok")
-				g.ask("job", "q1", zkrec.Request{Kind: zkrec.RequestRun})
+				g.wantRecords(a.mustCommit(outcome(claimed, zkrec.RunOK)), "r1 ok")
+				g.ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
 				pass(100 * time.Millisecond) // a watch tells, no sync
-				if ids := a.ids("job"); !slices.Equal(ids, []string{"q1"}) {
-					t.Errorf("requests %q, want q1", ids)
+				if ids := a.ids(); !slices.Equal(ids, []string{"q1"}) {
+					g.t.Errorf("requests %q, want q1", ids)
 				}
 			})
 		})
@@ -141,12 +141,12 @@ func TestMissingNodesAreMade(t *testing.T) {
 
 // The history vanished while the job was owned.
 func TestHistoryVanishes(t *testing.T) {
-	inGroup(t, func(_ *testing.T, g *group) {
+	inGroup(t, func(g *group) {
 		g.submit("job")
 		a := g.join("a", nil)
-		o := a.ownership("job")
+		o := a.ownership()
 		claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
 		g.remove(g.tree.History("job"))
-		g.wantRecords("job", a.mustCommit(outcome("job", claimed, zkrec.RunOK)), "r1 ok")
+		g.wantRecords(a.mustCommit(outcome(claimed, zkrec.RunOK)), "r1 ok")
 	})
 }

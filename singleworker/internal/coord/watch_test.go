@@ -53,9 +53,9 @@ func (g *group) wantOverdue(members []*member, want ...time.Duration) {
 }
 
 func TestOverdueTickIsRaisedOnceForEachOutage(t *testing.T) {
-	inGroup(t, func(t *testing.T, g *group) {
+	inGroup(t, func(g *group) {
 		g.submit("job")
-		members := []*member{g.join("a", ledgers(t)), g.join("b", ledgers(t))}
+		members := []*member{g.join("a", ledgers(g.t)), g.join("b", ledgers(g.t))}
 		pass(10 * time.Second)
 		until(110 * time.Second)
 		g.wantOverdue(members)
@@ -64,7 +64,7 @@ func TestOverdueTickIsRaisedOnceForEachOutage(t *testing.T) {
 		until(5 * time.Minute)
 		g.wantOverdue(members, time.Minute) // it is the same outage still
 		// Somebody who comes finds the alarm raised.
-		members = append(members, g.join("c", ledgers(t)))
+		members = append(members, g.join("c", ledgers(g.t)))
 		until(5*time.Minute + 30*time.Second)
 		g.wantOverdue(members, time.Minute)
 
@@ -75,7 +75,7 @@ func TestOverdueTickIsRaisedOnceForEachOutage(t *testing.T) {
 		g.wantOverdue(members, time.Minute, 6*time.Minute)
 		data, _, _ := g.get(g.tree.Alarm("job"))
 		if alarm, err := zkrec.ParseAlarm(data); err != nil || alarm.Tick != midnight.Add(6*time.Minute).UnixMilli() {
-			t.Errorf("alarm node %s (%v), want the tick of 00:06", data, err)
+			g.t.Errorf("alarm node %s (%v), want the tick of 00:06", data, err)
 		}
 	})
 }
@@ -88,9 +88,9 @@ func TestAlarmWhoseReplyIsLost(t *testing.T) {
 		"after it is applied":  zkdev.CutAfter(),
 	} {
 		t.Run(what, func(t *testing.T) {
-			inGroup(t, func(t *testing.T, g *group) {
+			inGroup(t, func(g *group) {
 				g.submit("job")
-				members := []*member{g.join("a", ledgers(t))}
+				members := []*member{g.join("a", ledgers(g.t))}
 				pass(10 * time.Second)
 				g.onMulti("/alarm", action)
 				until(130 * time.Second)
@@ -103,9 +103,9 @@ func TestAlarmWhoseReplyIsLost(t *testing.T) {
 }
 
 func TestAlarmNodeThatIsGarbage(t *testing.T) {
-	inGroup(t, func(t *testing.T, g *group) {
+	inGroup(t, func(g *group) {
 		g.submit("job")
-		members := []*member{g.join("a", ledgers(t)), g.join("b", ledgers(t))}
+		members := []*member{g.join("a", ledgers(g.t)), g.join("b", ledgers(g.t))}
 		g.create(g.tree.Alarm("job"), "garbage")
 		until(3 * time.Minute)
 		g.wantOverdue(members, time.Minute)
@@ -113,11 +113,11 @@ func TestAlarmNodeThatIsGarbage(t *testing.T) {
 }
 
 func TestPausedJobIsNotOverdue(t *testing.T) {
-	inGroup(t, func(t *testing.T, g *group) {
+	inGroup(t, func(g *group) {
 		g.submit("job")
 		spec := zkrec.Spec{Schedule: "0 * * * * ?", Since: midnight.UnixMilli(), Paused: &zkrec.Pause{Since: midnight.UnixMilli()}}
 		g.set(g.tree.Job("job"), spec.Encode())
-		members := []*member{g.join("a", ledgers(t)), g.join("b", ledgers(t))}
+		members := []*member{g.join("a", ledgers(g.t)), g.join("b", ledgers(g.t))}
 		until(10 * time.Minute)
 		g.wantOverdue(members)
 		spec.Paused.Until = time.Now().UnixMilli() // resumed, and nobody runs what comes, or says what became of the rest
@@ -131,17 +131,17 @@ func TestPausedJobIsNotOverdue(t *testing.T) {
 
 // A run that takes long keeps its job from being overdue, as long as its owner lives.
 func TestRunningJobIsNotOverdue(t *testing.T) {
-	inGroup(t, func(t *testing.T, g *group) {
+	inGroup(t, func(g *group) {
 		g.submit("job")
-		a := g.join("a", ledgers(t))
-		o := a.ownership("job")
-		members := []*member{a, g.join("b", ledgers(t))}
+		a := g.join("a", ledgers(g.t))
+		o := a.ownership()
+		members := []*member{a, g.join("b", ledgers(g.t))}
 		a.mustCommit(claim(o, o.Record, "r1", midnight.Add(time.Minute).UnixMilli()))
 		until(10 * time.Minute)
 		g.wantOverdue(members)
 		a.client.Partition()
 		pass(3 * sessionTimeout)
-		members[1].ownership("job")
+		members[1].ownership()
 		pass(time.Minute + syncPeriod)
 		g.wantOverdue(members[1:], 2*time.Minute)
 	})
@@ -149,12 +149,12 @@ func TestRunningJobIsNotOverdue(t *testing.T) {
 
 // A job that is submitted again has a history of its own.
 func TestAlarmOfAJobThatIsSubmittedAgain(t *testing.T) {
-	inGroup(t, func(t *testing.T, g *group) {
+	inGroup(t, func(g *group) {
 		g.submit("job")
-		members := []*member{g.join("a", ledgers(t)), g.join("b", ledgers(t))}
+		members := []*member{g.join("a", ledgers(g.t)), g.join("b", ledgers(g.t))}
 		until(2 * time.Minute)
 		g.wantOverdue(members, time.Minute)
-		g.multi(g.cancel("job")...)
+		g.multi(g.cancel()...)
 		pass(time.Minute)
 		g.submit("job")
 		until(5*time.Minute + 30*time.Second)
