@@ -45,6 +45,31 @@ func TestSpecChangesDuringARun(t *testing.T) {
 	})
 }
 
+// Ticks that waited for the end of a run are not forgotten when their schedule is replaced meanwhile.
+func TestScheduleChangesWhileTicksWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(t.Context())
+		took := 250 * time.Second
+		old := withPolicy(w.job("job", "0 * * * * ?", func(context.Context, Run) error {
+			time.Sleep(took)
+			took = 0
+			return nil
+		}), zkrec.Policy{Overlap: zkrec.OverlapQueue})
+		w.own(old)
+		pass(210 * time.Second)
+		changed := withPolicy(old, zkrec.Policy{})
+		changed.Schedule, changed.Job.Since = parse(t, "30 * * * * ?", time.UTC), time.Now()
+		changed.Former, changed.FormerSince = old.Schedule, old.Job.Since
+		w.own(changed)
+		pass(2 * time.Minute)
+		w.stop()
+		w.wantHistory("job", "2m0s to 3m0s: 2 missed schedule_changed", "4m30s: skipped overlap", "1m0s at 1m0s: ok",
+			"5m30s at 5m30s: ok")
+	})
+}
+
 // A policy that changes applies to what is decided from then on: the run that goes on is judged by
 // the one that it began under.
 func TestPolicyChangesDuringARun(t *testing.T) {
