@@ -37,6 +37,9 @@ func TestSpecChangesDuringARun(t *testing.T) {
 		changed.Record = ledger.Record{} // as it was at adoption
 		w.own(changed)
 		pass(2 * time.Minute)
+		if n := len(w.runner.scheduler.Jobs()); n != 1 {
+			t.Errorf("%d alarms are set, want one", n)
+		}
 		w.stop()
 		w.wantHistory("job", "1m0s at 1m0s: ok", "2m30s at 2m30s: ok", "3m30s at 3m30s: ok")
 		if got := strings.Join(ran, " "); got != "old new new" {

@@ -7,11 +7,14 @@
 // cancels running tasks when their job is removed, and spins while it waits
 // for a slow one. A run has a goroutine and a context of its own:
 //
-//	alarm ─▶ tick due ─▶ claim ─▶ handler ─▶ result
-//	            │          │         │
-//	            │          │         └ its context ends with the right to run
-//	            │          └ refused: somebody claimed the tick; not ours; lease over
-//	            └ still running: the tick is skipped
+//	alarm, wake-up, request ─▶ decide ─▶ commit ─▶ handler ─▶ commit of the result ─▶ decide
+//	                             │          │         │
+//	                             │          │         └ its context ends with the right to run
+//	                             │          └ refused: decide anew, on what the record says now
+//	                             └ package ledger: nothing, or a change of the job's record
+//
+// What is not written has not happened: a run starts when its commit stands,
+// and a decision that could not be written is made again.
 //
 // A tick is the scheduled time, never the time of the alarm.
 package runner

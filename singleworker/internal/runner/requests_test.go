@@ -20,6 +20,13 @@ func TestManualRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
+		opening := 0
+		w.keeper.pull = func(c Commit) lever {
+			if c.Plan.Record.Manual != "" && c.Plan.Opens {
+				opening++
+			}
+			return lever{}
+		}
 		w.run(t.Context())
 		var got []Run
 		w.own(w.job("job", "0 * * * * ?", func(_ context.Context, r Run) error {
@@ -38,6 +45,9 @@ func TestManualRun(t *testing.T) {
 		w.wantHistory("job", "1m0s at 1m0s: ok", "r1 at 1m20s: ok")
 		if left := w.keeper.read("job").requests; len(left) != 0 {
 			t.Errorf("requests %q are left", left)
+		}
+		if opening != 1 {
+			t.Errorf("tried %d times to open the run, want once: what is done with is forgotten", opening)
 		}
 		if len(got) != 2 || got[1].Request == nil {
 			t.Fatalf("ran %+v, want the second to know its request", got)
@@ -153,6 +163,33 @@ func TestManualRunGoesOnElsewhere(t *testing.T) {
 		}
 		if left := w.keeper.read("job").requests; len(left) != 0 {
 			t.Errorf("requests %q are left", left)
+		}
+	})
+}
+
+// The owner that was interrupted has not forgotten the request when its lease comes back.
+func TestManualRunGoesOnWithTheLease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(t.Context())
+		w.own(w.job("job", "0 0 * * * ?", func(ctx context.Context, r Run) error {
+			if r.Attempt == 1 {
+				return untilEnd(ctx, r)
+			}
+			return nil
+		}))
+		pass(10 * time.Second)
+		w.request(manual("r1"))
+		pass(10 * time.Second)
+		w.book.Lapse()
+		pass(5500 * time.Millisecond)
+		w.book.Renew("job", 1<<62)
+		pass(10 * time.Second)
+		w.stop()
+		w.wantHistory("job", "r1 at 10s: interrupted", "r1 at 26s: ok, attempt 2")
+		if r := w.started()[1]; r.Request == nil {
+			t.Error("the second attempt does not know its request")
 		}
 	})
 }
