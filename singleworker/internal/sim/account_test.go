@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -105,9 +106,7 @@ func (l *ledger) checkAccounts() {
 	gone := make(map[string]bool)
 	for _, acc := range all {
 		l.checkAccount(acc)
-		for id, e := range acc.ended {
-			ended[id] = e
-		}
+		maps.Copy(ended, acc.ended)
 		open[acc.record.RunID] = acc.record.Open()
 		gone[acc.job] = gone[acc.job] || acc.gone
 	}
