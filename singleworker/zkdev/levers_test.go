@@ -258,3 +258,64 @@ func TestClientDisconnect(t *testing.T) {
 		}
 	})
 }
+
+// TestLatency: a message takes as long as its connection's latency says, and none overtakes.
+func TestLatency(t *testing.T) {
+	bubble(t, func(t *virtual) {
+		client := t.server.Client("far")
+		var mu sync.Mutex
+		there := []time.Duration{} // of the next messages; the last of them stays
+		client.SetLatency(func() zkdev.Latency {
+			return zkdev.Latency{
+				There: func() time.Duration {
+					mu.Lock()
+					defer mu.Unlock()
+					d := 100 * time.Millisecond
+					if len(there) > 0 {
+						d, there = there[0], there[1:]
+					}
+					return d
+				},
+				Back: func() time.Duration { return 200 * time.Millisecond },
+			}
+		})
+		conn, _ := connect(t, client)
+		begin := time.Now()
+		create(t, conn, "/a", 0)
+		if took := time.Since(begin); took != 300*time.Millisecond {
+			t.Errorf("a round trip took %v, want 100 ms there and 200 ms back", took)
+		}
+		mu.Lock()
+		there = append(there, 100*time.Millisecond, time.Millisecond)
+		mu.Unlock()
+		var wg sync.WaitGroup
+		for _, path := range []string{"/b", "/c"} {
+			wg.Go(func() { create(t, conn, path, 0) })
+			synctest.Wait()
+		}
+		wg.Wait()
+		log := t.server.Log()
+		if first, second := log[len(log)-2], log[len(log)-1]; first.Path != "/b" || second.Path != "/c" || !first.Time.Equal(second.Time) {
+			t.Errorf("%s at %v, then %s at %v: want /b, and /c not before it", first.Path, first.Time, second.Path, second.Time)
+		}
+	})
+}
+
+// TestLogAfter: the rest of the log, whole transactions.
+func TestLogAfter(t *testing.T) {
+	bubble(t, func(t *virtual) {
+		conn, _ := connect(t, t.server)
+		create(t, conn, "/a", 0)
+		zxid := t.server.Zxid()
+		if rest := t.server.LogAfter(zxid); len(rest) != 0 {
+			t.Errorf("after the last one: %v", rest)
+		}
+		if _, err := conn.Multi(&zk.SetDataRequest{Path: "/a", Version: -1}, &zk.CheckVersionRequest{Path: "/a", Version: -1}); err != nil {
+			t.Fatal(err)
+		}
+		rest, all := t.server.LogAfter(zxid), t.server.Log()
+		if len(rest) != 2 || !slices.EqualFunc(rest, all[len(all)-2:], func(a, b zkdev.Txn) bool { return a.Zxid == b.Zxid && a.Op == b.Op }) {
+			t.Errorf("after one more: %v", rest)
+		}
+	})
+}

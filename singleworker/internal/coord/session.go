@@ -243,6 +243,7 @@ func (c *Coordinator) joinEnded(attempt int, mine zkrec.Instance, err error) {
 		own.requests.nextLook = 0
 	}
 	for _, t := range c.ticks {
+		t.known = false // the job may have been deleted and submitted again
 		c.advance(t)
 	}
 }

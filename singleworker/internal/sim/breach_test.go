@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -334,6 +336,31 @@ func again(log []zkdev.Txn, _ int) []zkdev.Txn {
 		return strings.HasSuffix(txn.Path, "/tick") && txn.Op == zkdev.OpSetData
 	})
 	return slices.Insert(slices.Clone(log), k+1, log[k])
+}
+
+// TestLeftSessionIsFound: somebody who does not go is counted, during the run and at its end.
+func TestLeftSessionIsFound(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, 0)
+		guest, err := zkconn.Open(zkconn.Config{
+			Servers: "zkdev:2181", SessionTimeout: w.Session, Dial: w.cluster.Server.Dial, Logger: slog.New(slog.DiscardHandler),
+		}, func(zkconn.Event) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer guest.Close()
+		w.run()
+		found := 0
+		for _, v := range w.found {
+			if v.property == 7 && strings.Contains(v.text, "sessions") {
+				found++
+			}
+		}
+		if found != 3 {
+			t.Errorf("found %v, want the guest's session on the server, there again at the end, and in the log", w.found)
+		}
+	})
 }
 
 // TestSettlingIsChecked: an instance that cannot own anything, because the server refuses

@@ -1,0 +1,46 @@
+package sim
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+)
+
+// An owner that was away comes back with the result of a run, when the job was deleted and submitted
+// again and its new owner has made as many claims: the result must not replace the claim.
+func TestLateResultOfAJobThatIsThereAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &scene{Cluster: swtest.New(t, swtest.Config{SessionTimeout: session}), t: t, schedule: "0 * * * * ?"}
+		owner, _ := s.begin(&breach{}, &breach{})
+		sleepUntil := func(second int) { time.Sleep(time.Until(s.Begun().Add(time.Duration(second) * time.Second))) }
+		sleepUntil(61)
+		owner.Partition()
+		sleepUntil(80)
+		if err := s.Cancel(t.Context(), job); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Submit(t.Context(), singleworker.Job{Name: job, Schedule: s.schedule}); err != nil {
+			t.Fatal(err)
+		}
+		sleepUntil(125)
+		s.View(func(m *swtest.Model) {
+			if j := m.Jobs[job]; j.Owner.SID != "b" || j.Tick.SID != "b" {
+				t.Fatalf("not what this is about: owner %+v, tick %+v", j.Owner, j.Tick)
+			}
+		})
+		owner.Heal()
+		sleepUntil(150)
+		s.View(func(m *swtest.Model) {
+			if last := m.Jobs[job].Tick; last.SID != "b" {
+				t.Errorf("the result of %s, for the job as it was, has replaced b's claim: %+v", last.SID, last)
+			}
+		})
+		if found := s.check(); len(found) > 0 {
+			t.Errorf("found %v", found)
+		}
+	})
+}
