@@ -16,13 +16,29 @@ import (
 )
 
 // Owners come and go, commits fail, are late, or are applied although they are said to have failed,
-// handlers fail, panic and outlast everything, specifications change: at the end every tick is
-// accounted for, once. The checks are those of the keeper.
+// handlers fail, panic and outlast everything, specifications change, jobs are paused: at the end every
+// tick is accounted for, once. The checks are those of the keeper.
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(100) {
-		synctest.Test(t, func(t *testing.T) { chaos(t, rand.New(&source{pcg: rand.NewPCG(seed, 1)})) })
+		synctest.Test(t, func(t *testing.T) {
+			c := &chaos{
+				r: rand.New(&source{pcg: rand.NewPCG(seed, 1)}), k: newKeeper(t), t: t,
+				spec: ledger.Job{Schedule: parse(t, "0/5 * * * * ?", time.UTC), Since: midnight},
+			}
+			c.k.pull = func(Commit) lever { return c.pull() }
+			c.run()
+		})
 	}
+}
+
+// chaos is one such story.
+type chaos struct {
+	t    *testing.T
+	r    *rand.Rand
+	k    *keeper
+	calm atomic.Bool // from now on all goes well
+	spec ledger.Job
 }
 
 // source is one that many goroutines may ask.
@@ -37,141 +53,143 @@ func (s *source) Uint64() uint64 {
 	return s.pcg.Uint64()
 }
 
-func chaos(t *testing.T, r *rand.Rand) {
-	t.Helper()
-	upTo := func(d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d))) }
-	k := newKeeper(t)
-	var calm atomic.Bool
-	k.pull = func(c Commit) lever {
-		if calm.Load() {
-			return lever{}
-		}
-		l := lever{}
-		switch r.IntN(12) {
-		case 0:
-			l.refuse = errNotOwner
-		case 1:
-			l.conflict = true
-		case 2:
-			l.delay = upTo(5 * time.Second)
-		case 3:
-			l.reply = upTo(5 * time.Second)
-		case 4:
-			l.after = errors.New("no longer part of the group")
-		}
-		return l
-	}
-	policy := func() zkrec.Policy {
-		pick := func(of ...string) string { return of[r.IntN(len(of))] }
-		return zkrec.Policy{
-			Misfire:     pick(zkrec.MisfireOnce, zkrec.MisfireSkip, zkrec.MisfireAll),
-			Interrupted: pick(zkrec.InterruptedRerun, zkrec.InterruptedSkip),
-			Overlap:     pick(zkrec.OverlapSkip, zkrec.OverlapQueue),
-			Retries:     r.IntN(3), Timeout: zkrec.Duration(r.IntN(2) * int(4*time.Second)),
-		}
-	}
-	handle := func(ctx context.Context, _ Run) error {
-		if calm.Load() {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			if r.IntN(2) == 0 {
-				time.Sleep(upTo(10 * time.Second)) // it is in no hurry
-			}
-			return context.Cause(ctx)
-		case <-time.After(upTo(8 * time.Second)):
-		}
-		switch r.IntN(6) {
-		case 0:
-			return errors.New("boom")
-		case 1:
-			panic("glass")
-		}
-		return nil
-	}
-	members := []*world{k.world("a", 100), k.world("b", 200)}
+func (c *chaos) upTo(d time.Duration) time.Duration { return time.Duration(c.r.Int64N(int64(d))) }
+
+func (c *chaos) oneOf(of ...string) string { return of[c.r.IntN(len(of))] }
+
+func (c *chaos) run() {
+	members := []*world{c.k.world("a", 100), c.k.world("b", 200)}
 	for _, w := range members {
-		w.run(t.Context())
-	}
-	spec := ledger.Job{Schedule: parse(t, "0/5 * * * * ?", time.UTC), Since: midnight}
-	reschedule := func() { // its former schedule is known as long as no third one follows
-		if k.read("job").record.Through > spec.Since.UnixMilli() {
-			text := []string{"0/5 * * * * ?", "0/7 * * * * ?", "3/10 * * * * ?"}[r.IntN(3)]
-			now := time.Now().Truncate(time.Millisecond) // as specifications have it
-			spec = ledger.Job{
-				Schedule: parse(t, text, time.UTC), Since: now, Former: spec.Schedule, FormerSince: spec.Since, Paused: spec.Paused,
-			}
-		}
-	}
-	pause := func() { // or resume
-		p, now := &spec.Paused, time.Now()
-		switch {
-		case p.Since != 0 && (p.Until == 0 || p.Until > now.UnixMilli()):
-			p.Until = now.UnixMilli()
-		case k.read("job").record.Through >= p.Until: // only the last pause is known
-			*p = zkrec.Pause{Since: now.UnixMilli(), Missed: []string{"", zkrec.MisfireOnce, zkrec.MisfireAll}[r.IntN(3)]}
-			if r.IntN(2) == 0 {
-				p.Until = now.Add(upTo(40 * time.Second)).UnixMilli()
-			}
-		}
-	}
-	pending := func() (list []Request) {
-		for _, id := range k.read("job").requests {
-			list = append(list, manual(id))
-		}
-		return list
-	}
-	own := func(w *world) {
-		j := withPolicy(w.job("job", "@yearly", handle), policy())
-		p := j.Policy
-		j.Job = spec
-		j.Policy = p
-		j.Requests = pending()
-		w.own(j)
+		w.run(c.t.Context())
 	}
 	for n := range 12 {
-		w := members[r.IntN(2)]
-		if r.IntN(3) == 0 {
-			reschedule()
+		if c.r.IntN(3) == 0 {
+			c.reschedule()
 		}
-		if r.IntN(3) == 0 {
-			pause()
+		if c.r.IntN(3) == 0 {
+			c.pause()
 		}
-		own(w)
-		pass(upTo(40 * time.Second))
-		for i := range r.IntN(3) {
-			k.change("job", func(j *kept) { j.requests = append(j.requests, "q"+strconv.Itoa(3*n+i)) })
-			w.runner.Requested("job", pending())
+		w := members[c.r.IntN(2)]
+		c.own(w)
+		pass(c.upTo(40 * time.Second))
+		for i := range c.r.IntN(3) {
+			c.k.change("job", func(j *kept) { j.requests = append(j.requests, "q"+strconv.Itoa(3*n+i)) })
+			w.runner.Requested("job", c.pending())
 		}
-		pass(upTo(20 * time.Second))
-		if r.IntN(4) == 0 {
+		pass(c.upTo(20 * time.Second))
+		if c.r.IntN(4) == 0 {
 			w.book.Lapse()
-			pass(upTo(10 * time.Second))
+			pass(c.upTo(10 * time.Second))
 			w.book.Renew("job", 1<<62)
-			pass(upTo(20 * time.Second))
+			pass(c.upTo(20 * time.Second))
 		}
 		w.lose()
-		pass(upTo(20 * time.Second))
+		pass(c.upTo(20 * time.Second))
 	}
 	pass(30 * time.Second)
-	calm.Store(true)
-	if spec.Paused.Until == 0 {
-		spec.Paused.Until = time.Now().UnixMilli()
+	c.calm.Store(true)
+	if c.spec.Paused.Until == 0 {
+		c.spec.Paused.Until = time.Now().UnixMilli()
 	}
-	own(members[0])
+	c.own(members[0])
 	pass(2 * time.Minute)
 	for _, w := range members {
 		w.stop()
 	}
-	j := k.read("job")
+	j := c.k.read("job")
 	if late := time.Since(time.UnixMilli(j.record.Through)); late > time.Minute {
-		t.Errorf("the account ends %v ago", late)
+		c.t.Errorf("the account ends %v ago", late)
 	}
 	if len(j.requests) != 0 {
-		t.Errorf("requests %q were not heeded", j.requests)
+		c.t.Errorf("requests %q were not heeded", j.requests)
 	}
 	if j.record.Open() {
-		t.Errorf("a run without a result: %+v", j.record)
+		c.t.Errorf("a run without a result: %+v", j.record)
 	}
+}
+
+func (c *chaos) pull() (l lever) {
+	if c.calm.Load() {
+		return lever{}
+	}
+	switch c.r.IntN(12) {
+	case 0:
+		l.refuse = errNotOwner
+	case 1:
+		l.conflict = true
+	case 2:
+		l.delay = c.upTo(5 * time.Second)
+	case 3:
+		l.reply = c.upTo(5 * time.Second)
+	case 4:
+		l.after = errors.New("no longer part of the group")
+	}
+	return l
+}
+
+func (c *chaos) handle(ctx context.Context, _ Run) error {
+	if c.calm.Load() {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		if c.r.IntN(2) == 0 {
+			time.Sleep(c.upTo(10 * time.Second)) // it is in no hurry
+		}
+		return context.Cause(ctx)
+	case <-time.After(c.upTo(8 * time.Second)):
+	}
+	switch c.r.IntN(6) {
+	case 0:
+		return errors.New("boom")
+	case 1:
+		panic("glass")
+	}
+	return nil
+}
+
+// reschedule replaces the schedule: the former one is known as long as no third one follows.
+func (c *chaos) reschedule() {
+	if c.k.read("job").record.Through <= c.spec.Since.UnixMilli() {
+		return
+	}
+	c.spec = ledger.Job{
+		Schedule: parse(c.t, c.oneOf("0/5 * * * * ?", "0/7 * * * * ?", "3/10 * * * * ?"), time.UTC),
+		Since:    time.Now().Truncate(time.Millisecond), // as specifications have it
+		Former:   c.spec.Schedule, FormerSince: c.spec.Since, Paused: c.spec.Paused,
+	}
+}
+
+// pause pauses the job, or resumes it: only the last pause is known.
+func (c *chaos) pause() {
+	p, now := &c.spec.Paused, time.Now()
+	switch {
+	case p.Since != 0 && (p.Until == 0 || p.Until > now.UnixMilli()):
+		p.Until = now.UnixMilli()
+	case c.k.read("job").record.Through >= p.Until:
+		*p = zkrec.Pause{Since: now.UnixMilli(), Missed: c.oneOf("", zkrec.MisfireOnce, zkrec.MisfireAll)}
+		if c.r.IntN(2) == 0 {
+			p.Until = now.Add(c.upTo(40 * time.Second)).UnixMilli()
+		}
+	}
+}
+
+func (c *chaos) pending() (list []Request) {
+	for _, id := range c.k.read("job").requests {
+		list = append(list, manual(id))
+	}
+	return list
+}
+
+// own has w adopt the job, under another policy each time.
+func (c *chaos) own(w *world) {
+	j := w.job("job", "@yearly", c.handle)
+	j.Job, j.Requests = c.spec, c.pending()
+	j.Policy = zkrec.Policy{
+		Misfire:     c.oneOf(zkrec.MisfireOnce, zkrec.MisfireSkip, zkrec.MisfireAll),
+		Interrupted: c.oneOf(zkrec.InterruptedRerun, zkrec.InterruptedSkip),
+		Overlap:     c.oneOf(zkrec.OverlapSkip, zkrec.OverlapQueue),
+		Retries:     c.r.IntN(3), Timeout: zkrec.Duration(c.r.IntN(2) * int(4*time.Second)),
+	}
+	w.own(j)
 }
