@@ -213,6 +213,17 @@ func (b *logBuffer) String() string {
 // join starts a coordinator, which can run every job; it ends with the test.
 func (g *group) join(sid string, watch Watch) *member {
 	g.t.Helper()
+	return g.start(sid, watch, nil)
+}
+
+// bystander starts one that can run none.
+func (g *group) bystander(sid string, watch Watch) *member {
+	g.t.Helper()
+	return g.start(sid, watch, ErrElsewhere)
+}
+
+func (g *group) start(sid string, watch Watch, judge error) *member {
+	g.t.Helper()
 	m := &member{
 		g: g, client: g.server.Client(sid), log: &logBuffer{}, ended: make(chan error, 1), watch: watch,
 		owned: make(map[string]Ownership), requests: make(map[string][]Request),
@@ -221,7 +232,7 @@ func (g *group) join(sid string, watch Watch) *member {
 	m.Coordinator = New(Config{
 		Conn: g.conn(m.client), ServerType: "group", SID: sid,
 		Instance: zkrec.Instance{Incarnation: sid + "-1"}, SyncPeriod: syncPeriod,
-		Judge: func(string, zkrec.Spec) error { return nil },
+		Judge: func(string, zkrec.Spec) error { return judge },
 		Watch: func(job string, spec zkrec.Spec, record zkrec.Tick, running bool) (tick, lookAgain time.Time) {
 			if m.watch == nil {
 				return time.Time{}, time.Time{}

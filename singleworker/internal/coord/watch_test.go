@@ -147,6 +147,34 @@ func TestRunningJobIsNotOverdue(t *testing.T) {
 	})
 }
 
+// The owner has died in mid-run, and nobody who lives can run the job.
+func TestRunWhoseOwnerIsGoneIsOverdue(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.submit("job")
+		a := g.join("a", nil)
+		b := g.bystander("b", ledgers(g.t))
+		o := a.ownership()
+		a.mustCommit(claim(o, o.Record, "r1", midnight.Add(time.Minute).UnixMilli()))
+		a.client.Partition()
+		until(4 * time.Minute)
+		g.wantOverdue([]*member{b}, 2*time.Minute)
+	})
+}
+
+// A change of the specification makes the instance look anew, and forget what it has raised.
+func TestAlarmIsNotRaisedAgainByAChange(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.submit("job")
+		members := []*member{g.join("a", ledgers(g.t))}
+		until(2 * time.Minute)
+		g.wantOverdue(members, time.Minute)
+		data, _, _ := g.get(g.tree.Job("job"))
+		g.set(g.tree.Job("job"), data)
+		until(4 * time.Minute)
+		g.wantOverdue(members, time.Minute)
+	})
+}
+
 // A job that is submitted again has a history of its own.
 func TestAlarmOfAJobThatIsSubmittedAgain(t *testing.T) {
 	inGroup(t, func(g *group) {
