@@ -130,6 +130,17 @@ func (ch *child) kill() (at time.Time) {
 	return at
 }
 
+// awaitDeath waits for the process to end by itself.
+func (ch *child) awaitDeath(t *testing.T) {
+	t.Helper()
+	select {
+	case <-ch.ended:
+		ch.kill()
+	case <-time.After(patience):
+		t.Fatalf("process %s has not ended after %v", ch.id, patience)
+	}
+}
+
 // freeze has the process stand still until thaw.
 func (ch *child) freeze() {
 	ch.signal(syscall.SIGSTOP)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
+	"syscall"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
@@ -18,6 +20,7 @@ const (
 	hold   = "hold"  // goes on until its context ends
 	fails  = "fails" // returns errPaper
 	panics = "panics"
+	dies   = "dies" // kills the process that it runs in
 )
 
 var errPaper = errors.New("out of paper")
@@ -74,6 +77,11 @@ func handlers() map[string]singleworker.Handler {
 		},
 		fails:  func(context.Context, *singleworker.Run) error { return errPaper },
 		panics: func(context.Context, *singleworker.Run) error { panic("out of ink") },
+		dies: func(ctx context.Context, _ *singleworker.Run) error {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			<-ctx.Done() // not reached
+			return context.Cause(ctx)
+		},
 	}
 }
 
@@ -89,6 +97,9 @@ func newManager(o options, record func(entry), log *slog.Logger) (*singleworker.
 			},
 			OnReleased: func(own singleworker.Ownership, cause error) {
 				record(entry{Event: released, SID: o.ID, Job: own.Job, Token: own.Token, Cause: fmt.Sprint(cause)})
+			},
+			OnTickMissed: func(job string, tick time.Time) {
+				record(entry{Event: tickMissed, SID: o.ID, Job: job, Tick: tick})
 			},
 		},
 	})
@@ -120,7 +131,10 @@ func newManager(o options, record func(entry), log *slog.Logger) (*singleworker.
 // recorded has the runs of a handler recorded.
 func recorded(h singleworker.Handler, record func(entry)) singleworker.Handler {
 	return func(ctx context.Context, run *singleworker.Run) error {
-		e := entry{Event: runStart, SID: run.InstanceID, Job: run.Job, Token: run.Token, ID: run.ID, Tick: run.Tick, Attempt: run.Attempt}
+		e := entry{
+			Event: runStart, SID: run.InstanceID, Job: run.Job, Token: run.Token,
+			ID: run.ID, Tick: run.Tick, Manual: run.Manual, Attempt: run.Attempt,
+		}
 		record(e)
 		defer func() { // also after a panic
 			e.Event = runEnd

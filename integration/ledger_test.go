@@ -23,6 +23,8 @@ const (
 	killed   = "killed"   // the instance's process ended in mid-work
 	frozen   = "frozen"   // the instance's process stands still
 	expelled = "expelled" // the instance's session was ended from outside
+
+	tickMissed = "tick missed" // Hooks.OnTickMissed was called
 )
 
 // An entry is one thing that happened. All clocks are the machine's.
@@ -36,6 +38,7 @@ type entry struct {
 	// Of runs.
 	ID      string    `json:"id"`
 	Tick    time.Time `json:"tick"`
+	Manual  bool      `json:"manual"`
 	Attempt int       `json:"attempt"` // of the tick
 	Cause   string    `json:"cause"`   // of the context's end, if it had ended
 }
@@ -111,17 +114,25 @@ func runsOf(entries []entry) []run {
 //     So does one whose session somebody ended by force, while its lease lasted;
 //  3. the fencing token of a job never goes back, and grows when its instance changes;
 //  4. the ticks of a job run in their order, and none before its time.
+//
+// A manual run has a time of its own, which says nothing about ticks.
 func violations(entries []entry) (found []string) {
-	last := make(map[string]run) // by job
-	ranBefore := make(map[string]run)
+	last := make(map[string]run)     // by job
+	lastTick := make(map[string]run) // by job, of the schedule's
+	ran := make(map[string]run)      // by job and tick
 	for _, r := range runsOf(entries) {
-		tick := fmt.Sprint(r.Job, " ", r.Tick.UnixMilli())
-		if first, twice := ranBefore[tick]; twice && r.Attempt != first.Attempt+1 {
-			found = append(found, fmt.Sprintf("tick ran twice: %v, and %v", first, r))
-		}
-		ranBefore[tick] = r
 		if r.At.Before(r.Tick) {
 			found = append(found, fmt.Sprintf("ran before its time: %v", r))
+		}
+		if !r.Manual {
+			tick := fmt.Sprint(r.Job, " ", r.Tick.UnixMilli())
+			if before, twice := ran[tick]; twice && r.Attempt != before.Attempt+1 {
+				found = append(found, fmt.Sprintf("tick ran twice: %v, and %v", before, r))
+			}
+			if before := lastTick[r.Job]; r.Tick.Before(before.Tick) {
+				found = append(found, fmt.Sprintf("an earlier tick ran later: %v, then %v", before, r))
+			}
+			ran[tick], lastTick[r.Job] = r, r
 		}
 		before, hasRun := last[r.Job]
 		last[r.Job] = r
@@ -133,9 +144,6 @@ func violations(entries []entry) (found []string) {
 		}
 		if r.Token < before.Token || r.SID != before.SID && r.Token == before.Token {
 			found = append(found, fmt.Sprintf("token did not grow: %v, then %v", before, r))
-		}
-		if r.Tick.Before(before.Tick) {
-			found = append(found, fmt.Sprintf("an earlier tick ran later: %v, then %v", before, r))
 		}
 	}
 	return found

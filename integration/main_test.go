@@ -34,6 +34,10 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "shared server:", err)
 		code = max(code, 1)
 	}
+	if err := os.RemoveAll(swctlBuild.dir); err != nil {
+		fmt.Fprintln(os.Stderr, "swctl:", err)
+		code = max(code, 1)
+	}
 	if leaked := leakedGoroutines(); leaked != "" {
 		fmt.Fprintf(os.Stderr, "goroutines still run after all tests:\n\n%s\n", leaked)
 		code = max(code, 1)

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 // The exit codes that swctl promises.
 const (
 	exitOK          = 0
+	exitNo          = 1
 	exitUsage       = 2
 	exitNotFound    = 3
 	exitConflict    = 4
@@ -39,14 +42,29 @@ type outcome struct {
 	took           time.Duration
 }
 
-func buildSwctl(t *testing.T) string {
+// swctlBuild is the program, which all tests share.
+var swctlBuild struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+func buildSwctl(t *testing.T) (program string) {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "swctl")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../cmd/swctl")
-	if output, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build swctl: %v\n%s", err, output)
+	b := &swctlBuild
+	b.once.Do(func() {
+		if b.dir, b.err = os.MkdirTemp("", "singleworker-swctl-"); b.err != nil {
+			return
+		}
+		build := exec.Command("go", "build", "-o", b.dir, "../cmd/swctl") //nolint:noctx // it outlives the test that comes first
+		if output, err := build.CombinedOutput(); err != nil {
+			b.err = fmt.Errorf("build swctl: %w\n%s", err, output)
+		}
+	})
+	if b.err != nil {
+		t.Fatal(b.err)
 	}
-	return program
+	return filepath.Join(b.dir, "swctl")
 }
 
 func (c *cluster) swctl(program string) *swctl {

@@ -1,0 +1,192 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The states of swctl's JSON that the tests name.
+const (
+	stateOK          = "ok"
+	stateFailed      = "failed"
+	stateTimedOut    = "timed_out"
+	stateInterrupted = "interrupted"
+	stateLost        = "lost"
+	stateSkipped     = "skipped"
+	stateMissed      = "missed"
+	stateRunning     = "running"
+)
+
+// jsonEntry is what the tests look at of an entry of swctl history.
+type jsonEntry struct {
+	Tick       time.Time `json:"tick"`
+	LastTick   time.Time `json:"last_tick"`
+	Count      int       `json:"count"`
+	State      string    `json:"state"`
+	Reason     string    `json:"reason"`
+	InstanceID string    `json:"instance_id"`
+	RunID      string    `json:"run_id"`
+	Attempt    int       `json:"attempt"`
+	Manual     string    `json:"manual"`
+	StartedAt  time.Time `json:"started_at"`
+	EndedAt    time.Time `json:"ended_at"`
+	Error      string    `json:"error"`
+}
+
+func (e jsonEntry) String() string {
+	if e.RunID == "" {
+		return fmt.Sprintf("%d ticks %s to %s %s %s", e.Count, clock(e.Tick), clock(e.LastTick), e.State, e.Reason)
+	}
+	return fmt.Sprintf("tick %s attempt %d %s on %s, %s to %s, %q", clock(e.Tick), e.Attempt, e.State, e.InstanceID,
+		clock(e.StartedAt), clock(e.EndedAt), e.Error)
+}
+
+func clock(t time.Time) string { return t.UTC().Format("15:04:05.000") }
+
+// jsonWhy is what the tests look at of swctl why.
+type jsonWhy struct {
+	Tick      time.Time `json:"tick"`
+	Fate      string    `json:"fate"`
+	Reason    string    `json:"reason"`
+	Sentences []string  `json:"sentences"`
+}
+
+// history is what swctl has of a job, the oldest first.
+func (s *swctl) history(job string) []jsonEntry {
+	s.t.Helper()
+	items := decode[jsonList[jsonEntry]](s.t, s.run(exitOK, "history", job, "-o", "json").stdout).Items
+	slices.Reverse(items)
+	return items
+}
+
+// why asks for a tick of a job, and checks its fate and that the words are there.
+func (s *swctl) why(job string, tick time.Time, fate string, words ...string) {
+	s.t.Helper()
+	args := []string{"why", job, "-o", "json"}
+	if !tick.IsZero() {
+		args = append(args, "--at", tick.Format(time.RFC3339))
+	}
+	why := decode[jsonWhy](s.t, s.run(exitOK, args...).stdout)
+	if !tick.IsZero() && !why.Tick.Equal(tick) || why.Fate != fate {
+		s.t.Errorf("why %s of %s: %+v, want that it is %s", job, clock(tick), why, fate)
+	}
+	text := strings.Join(why.Sentences, " ")
+	for _, word := range words {
+		if !strings.Contains(text, word) {
+			s.t.Errorf("why %s says %q, want %q", job, text, word)
+		}
+	}
+}
+
+// await waits until the history of a job has a number of entries that are accepted, and
+// returns those.
+func (s *swctl) await(c *cluster, job string, n int, accept func(jsonEntry) bool) (found []jsonEntry) {
+	s.t.Helper()
+	c.eventually(fmt.Sprintf("%d such entries in the history of %s", n, job), func() error {
+		all := s.history(job)
+		found = slices.DeleteFunc(slices.Clone(all), func(e jsonEntry) bool { return !accept(e) })
+		if len(found) < n {
+			return fmt.Errorf("it is %v", all)
+		}
+		return nil
+	})
+	return found
+}
+
+// in accepts entries in a state.
+func in(state string) func(jsonEntry) bool {
+	return func(e jsonEntry) bool { return e.State == state }
+}
+
+// accounted checks that each tick between the first and the last of which a history
+// speaks has come to something, and to one thing: runs, each a further attempt, or the row
+// that it was skipped or missed in.
+func accounted(entries []jsonEntry, period time.Duration) error {
+	attempts := make(map[time.Time]int)
+	for _, e := range entries {
+		if e.Manual != "" {
+			continue
+		}
+		if e.RunID != "" {
+			if e.Attempt <= attempts[e.Tick] {
+				return fmt.Errorf("tick %s: attempt %d after %d", clock(e.Tick), e.Attempt, attempts[e.Tick])
+			}
+			attempts[e.Tick] = e.Attempt
+			continue
+		}
+		if n := int(e.LastTick.Sub(e.Tick)/period) + 1; n != e.Count {
+			return fmt.Errorf("%d ticks from %s to %s, not %d", n, clock(e.Tick), clock(e.LastTick), e.Count)
+		}
+		for tick := e.Tick; !tick.After(e.LastTick); tick = tick.Add(period) {
+			if attempts[tick] != 0 {
+				return fmt.Errorf("tick %s: %s, and in %v", clock(tick), e.State, entries)
+			}
+			attempts[tick] = 1000
+		}
+	}
+	ticks := slices.SortedFunc(maps.Keys(attempts), time.Time.Compare)
+	if len(ticks) == 0 {
+		return errors.New("nothing is accounted for")
+	}
+	for i, tick := range ticks[1:] {
+		if between := tick.Sub(ticks[i]); between != period {
+			return fmt.Errorf("nothing is said of the %v after %s", between, clock(ticks[i]))
+		}
+	}
+	return nil
+}
+
+// isAccounted is accounted for a job whose ticks are a period apart.
+func (s *swctl) isAccounted(job string, period time.Duration) {
+	s.t.Helper()
+	entries := s.history(job)
+	if err := accounted(entries, period); err != nil {
+		s.t.Errorf("history of %s: %v in %v", job, err, entries)
+	}
+}
+
+// tenSeconds is the period of a job whose next tick comes after the one that is due.
+const tenSeconds = 10 * time.Second
+
+// everyTenFrom is a schedule with a tick each ten seconds, one of them at the given second.
+func everyTenFrom(tick time.Time) string { return fmt.Sprintf("%d/10 * * * * ?", tick.Second()%10) }
+
+// soon is the first whole second that is at least a time away.
+func soon(d time.Duration) time.Time {
+	return time.Now().Add(d + time.Second - time.Nanosecond).Truncate(time.Second)
+}
+
+func TestAccounted(t *testing.T) {
+	t.Parallel()
+	at := func(second int) time.Time { return time.Date(2026, 1, 2, 3, 4, second, 0, time.UTC) }
+	ran := func(tick, attempt int) jsonEntry {
+		return jsonEntry{RunID: "r", Tick: at(tick), Attempt: attempt, Count: 1}
+	}
+	row := func(from, to int) jsonEntry {
+		return jsonEntry{State: stateMissed, Tick: at(from), LastTick: at(to), Count: to - from + 1}
+	}
+	for name, test := range map[string]struct {
+		entries []jsonEntry
+		ok      bool
+	}{
+		"nothing":                {nil, false},
+		"runs":                   {[]jsonEntry{ran(1, 1), ran(2, 1), ran(2, 2), ran(3, 1)}, true},
+		"rows":                   {[]jsonEntry{row(1, 4), ran(5, 1), row(6, 6)}, true},
+		"a row that was earlier": {[]jsonEntry{row(2, 4), ran(1, 1)}, true},
+		"a gap":                  {[]jsonEntry{ran(1, 1), ran(3, 1)}, false},
+		"a gap before a row":     {[]jsonEntry{ran(1, 1), row(3, 4)}, false},
+		"twice":                  {[]jsonEntry{ran(1, 1), ran(1, 1)}, false},
+		"ran and missed":         {[]jsonEntry{ran(1, 1), ran(2, 1), row(2, 3)}, false},
+		"missed and ran":         {[]jsonEntry{row(1, 3), ran(3, 1)}, false},
+		"miscounted":             {[]jsonEntry{{State: stateMissed, Tick: at(1), LastTick: at(3), Count: 2}}, false},
+	} {
+		if err := accounted(test.entries, time.Second); (err == nil) != test.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
