@@ -103,18 +103,20 @@ func (c *Coordinator) nodeChanged(path string) {
 		c.step(lease.LookAround{})
 		return
 	}
-	name, below := c.tree.JobOf(path)
-	switch {
-	case below && path == c.tree.Alive(name):
-		c.views.of(name).changed()
-		c.step(lease.Look{Slot: lease.Slot(name)})
-		return
-	case below && path == c.tree.Requests(name):
-		c.readRequests(name)
+	name, ok := c.tree.JobOf(path)
+	if !ok {
 		return
 	}
-	if j := c.jobs[name]; j != nil {
-		c.refresh(j)
+	switch path {
+	case c.tree.Alive(name):
+		c.views.of(name).changed()
+		c.step(lease.Look{Slot: lease.Slot(name)})
+	case c.tree.Requests(name):
+		c.readRequests(name)
+	default: // its spec or its registrations
+		if j := c.jobs[name]; j != nil {
+			c.refresh(j)
+		}
 	}
 }
 

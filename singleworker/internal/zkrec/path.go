@@ -122,18 +122,19 @@ func (t Tree) NewJob(job string, spec Spec) []Node {
 	}
 }
 
-// JobOf tells which job the path of its alive, register or requests node
-// belongs to; ok is false for any other path.
+// JobOf tells which job the path of its own, its alive, register or requests
+// node belongs to, which are those that are watched; ok is false for any other
+// path.
 func (t Tree) JobOf(path string) (job string, ok bool) {
 	rest, found := strings.CutPrefix(path, t.root+"/")
 	if !found {
 		return "", false
 	}
-	job, child, found := strings.Cut(rest, "/")
-	if !found || strings.HasPrefix(job, Reserved) {
+	job, child, below := strings.Cut(rest, "/")
+	if job == "" || strings.HasPrefix(job, Reserved) {
 		return "", false
 	}
-	return job, child == aliveNode || child == registerNode || child == requestsNode
+	return job, !below || child == aliveNode || child == registerNode || child == requestsNode
 }
 
 // IsJob reports whether a child of the root is a job rather than one of

@@ -45,13 +45,13 @@ func TestCheckName(t *testing.T) {
 func TestJobOf(t *testing.T) {
 	t.Parallel()
 	tree := zkrec.NewTree("billing")
-	for _, path := range []string{tree.Alive("job"), tree.Register("job")} {
+	for _, path := range []string{tree.Job("job"), tree.Alive("job"), tree.Register("job"), tree.Requests("job")} {
 		if job, ok := tree.JobOf(path); job != "job" || !ok {
 			t.Errorf("JobOf(%s) = %q, %v; want job, true", path, job, ok)
 		}
 	}
 	for _, path := range []string{
-		tree.Root(), tree.Job("job"), tree.Tick("job"), tree.Heartbeat("job", "sid"), tree.Registration("job", "sid"),
+		tree.Root(), tree.Root() + "/", tree.Tick("job"), tree.Heartbeat("job", "sid"), tree.Registration("job", "sid"),
 		tree.Instances(), tree.Instance("alive"), "/billing2/job/alive", "/job/alive", "",
 	} {
 		if job, ok := tree.JobOf(path); ok {
