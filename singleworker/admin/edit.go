@@ -44,6 +44,7 @@ type edit struct {
 	before  Job
 	after   Job
 	spec    zkrec.Spec // after
+	through time.Time  // up to which ticks were accounted for before the change
 }
 
 func (e *edit) run(ctx context.Context) error {
@@ -84,6 +85,14 @@ func (e *edit) once(ctx context.Context) error {
 	}
 	if err := checkSize(e.after, record); err != nil {
 		return err
+	}
+	if !e.wrote {
+		tick, _, err := e.client.optional(ctx, e.client.tree.Tick(e.name))
+		if err != nil {
+			return err
+		}
+		was, _ := zkrec.ParseTick(tick) // what is no record accounts for nothing
+		e.through = milli(was.Through)
 	}
 	e.wrote = true
 	_, err = conn.Multi(ctx, zkconn.SetOp(path, record, stat.Version))

@@ -36,9 +36,9 @@ type PauseResult struct {
 	// Pause is the pause as it is recorded now; after Resume its Until is the
 	// present. Nil when a job was resumed that was not paused.
 	Pause *Pause
-	// Missed is how many ticks of the pause came and are to be accounted for
-	// by the job's owner, as Pause.Missed says; more than 10,000 are not
-	// counted.
+	// Missed is how many ticks of the pause came and, when it was changed, were
+	// to be accounted for by the job's owner, as Pause.Missed says; more than
+	// 10,000 are not counted.
 	Missed int
 }
 
@@ -142,7 +142,11 @@ func (c *Client) paused(ctx context.Context, e *edit, done Outcome) (PauseResult
 	}
 	result.Job = status
 	if schedule, err := parseSchedule(status.Job); err == nil && result.Pause != nil {
-		result.Missed = missed(schedule, status.Through, *result.Pause, time.Now())
+		through := status.Through
+		if e.changed {
+			through = e.through // its owner may have dealt with them since
+		}
+		result.Missed = missed(schedule, through, *result.Pause, time.Now())
 	}
 	return result, nil
 }

@@ -56,6 +56,32 @@ func TestPauseAndResume(t *testing.T) {
 	})
 }
 
+// The owner may be quicker to account for the ticks of a pause than the operator is to count them.
+func TestResumeCountsWhatTheOwnerHasDealtWith(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.submit(Job{Name: "job", Schedule: "@hourly"})
+		if _, err := w.c.Pause(w.Context(), "job", PauseOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		// The owner had claimed the first tick when it learned of the pause.
+		w.put(w.c.tree.Tick("job"), zkrec.Tick{Through: noon.Add(time.Hour).UnixMilli()}.Encode())
+		time.Sleep(3*time.Hour + time.Minute)
+		w.every(100*time.Millisecond, func() bool {
+			if w.spec("job").Paused.Until == 0 {
+				return false
+			}
+			w.put(w.c.tree.Tick("job"), zkrec.Tick{Through: noon.Add(3 * time.Hour).UnixMilli()}.Encode())
+			return true
+		})
+		w.server.Control(zkdev.OpMulti, func(*zkdev.Request) zkdev.Action { return zkdev.DelayReply(time.Second) })
+		result, err := w.c.Resume(w.Context(), "job", ResumeOptions{Missed: "once"})
+		if err != nil || result.Missed != 2 {
+			t.Errorf("resume: %d ticks, %v; want 2", result.Missed, err)
+		}
+	})
+}
+
 // A pause ends by itself, and the next one is a new one.
 func TestPauseEnds(t *testing.T) {
 	t.Parallel()
