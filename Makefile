@@ -57,7 +57,8 @@ unit: ## the tests that need no server
 .PHONY: race
 race: ## the same with the race detector
 	go test -race $(UNIT)
-	go test -run '^TestBreachesUnderRandomSeeds$$' ./singleworker/internal/sim # takes too long with it
+	go test -run '^TestBreachesUnderRandomSeeds$$' ./singleworker/internal/sim # these take too long with it
+	go test -run '^TestSimulation$$' ./singleworker/internal/ledger
 
 # A module of its own, so that the library does not depend on SQLite; ./... leaves it out.
 # -count=1: what it shows are processes and signals, which are no inputs of the test.

@@ -10,10 +10,10 @@ import (
 // A change of a job, such as a pause, is followed when it is made: by its owner, and by the
 // others, who may own it next.
 func TestChangeOfAJobIsFollowedAtOnce(t *testing.T) {
-	inGroup(t, func(t *testing.T, g *group) {
+	inGroup(t, func(g *group) {
 		g.submit("job")
 		a := g.join("a", nil)
-		a.ownership("job")
+		a.ownership()
 		var watched zkrec.Spec
 		g.join("b", func(_ string, spec zkrec.Spec, _ zkrec.Tick, _ bool) (tick, lookAgain time.Time) {
 			watched = spec
@@ -23,12 +23,12 @@ func TestChangeOfAJobIsFollowedAtOnce(t *testing.T) {
 		for _, schedule := range []string{"1 * * * * ?", "2 * * * * ?"} {
 			g.set(g.tree.Job("job"), zkrec.Spec{Schedule: schedule}.Encode())
 			pass(time.Millisecond)
-			if o := a.ownership("job"); o.Spec.Schedule != schedule {
-				t.Errorf("the owner goes by %q, want %q", o.Spec.Schedule, schedule)
+			if o := a.ownership(); o.Spec.Schedule != schedule {
+				g.t.Errorf("the owner goes by %q, want %q", o.Spec.Schedule, schedule)
 			}
 			pass(syncPeriod)
 			if watched.Schedule != schedule {
-				t.Errorf("the other goes by %q, want %q", watched.Schedule, schedule)
+				g.t.Errorf("the other goes by %q, want %q", watched.Schedule, schedule)
 			}
 		}
 	})

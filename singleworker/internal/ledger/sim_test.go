@@ -12,8 +12,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/ledger"
 )
 
-// Enough for a million ticks.
-const defaultSeeds = 36
+// aMillion is how many seeds come to a million ticks.
+const aMillion = 36
 
 var (
 	seedFlag  = flag.Uint64("ledger.seed", 0, "replay one seed of the simulation, and print its last events")
@@ -127,7 +127,7 @@ func TestSimulation(t *testing.T) {
 	if failed != 0 {
 		t.Fatalf("%s\nreplay with -run TestSimulation -ledger.seed=%d", replay(failed, mutant{}), failed)
 	}
-	if ticks < 1_000_000 && *seedsFlag >= defaultSeeds {
+	if ticks < 1_000_000 && *seedsFlag >= aMillion {
 		t.Errorf("only %d ticks", ticks)
 	}
 	t.Logf("%d seeds, %d ticks, %d of them run, %d steps", *seedsFlag, ticks, ran, steps)
