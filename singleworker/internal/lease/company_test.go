@@ -73,6 +73,12 @@ func (c *company) drain(sid string) {
 	c.send(sid, lease.Drain{})
 }
 
+func (c *company) undrain(sid string) {
+	c.peers[sid] = lease.Peer{Incarnation: sid + "1"}
+	c.send(sid, lease.Undrain{})
+	c.tellAll(lease.LookAround{})
+}
+
 func (c *company) tellAll(ev lease.Event) {
 	for _, sid := range c.sids {
 		c.send(sid, ev)

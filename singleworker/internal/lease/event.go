@@ -97,6 +97,8 @@ type (
 	Tick struct{}
 	// Drain: take nothing more and hand every slot back as soon as it is idle.
 	Drain struct{}
+	// Undrain: take slots again.
+	Undrain struct{}
 
 	// SlotRead answers ReadSlot. Outcome is Done or Unknown.
 	SlotRead struct {
@@ -146,6 +148,7 @@ func (LookAround) event()  {}
 func (LookAll) event()     {}
 func (Tick) event()        {}
 func (Drain) event()       {}
+func (Undrain) event()     {}
 func (SlotRead) event()    {}
 func (GroupRead) event()   {}
 func (TakeDone) event()    {}

@@ -197,6 +197,8 @@ func (w *world) changeGroup(i *instance) {
 	case w.percent(30) && len(w.live()) < 6:
 		w.startInstance("", w.upTo(sessionTimeout))
 	case i == nil:
+	case w.drains && i.draining && w.percent(60):
+		i.undrain()
 	case w.drains && w.percent(30) && w.open() > 1:
 		i.drain()
 	case !w.alike:
@@ -231,14 +233,38 @@ func (i *instance) drain() {
 	}
 	i.w.logf("", "%s drains", i.member.Incarnation)
 	i.draining, i.closed = true, true
-	if i.link && i.w.zk.peers()[i.member.SID].Incarnation == i.member.Incarnation && !i.w.percent(10) {
-		i.w.after(i.w.delay(), func() {
-			if i.link && i.w.zk.peers()[i.member.SID].Incarnation == i.member.Incarnation {
-				i.publish()
-			}
-		})
+	i.publishLater()
+	i.deliver(i.heed, i.w.delay())
+}
+
+// undrain is the end of it.
+func (i *instance) undrain() {
+	i.w.logf("", "%s drains no more", i.member.Incarnation)
+	i.draining, i.closed = false, false
+	i.publishLater()
+	i.deliver(i.heed, i.w.delay())
+}
+
+// heed tells the machine what was asked for last: word of it may come in any
+// order.
+func (i *instance) heed() {
+	if i.draining {
+		i.step(lease.Drain{})
+	} else {
+		i.step(lease.Undrain{})
 	}
-	i.deliver(func() { i.step(lease.Drain{}) }, i.w.delay())
+}
+
+// publishLater may come too late, or not at all until the next sync.
+func (i *instance) publishLater() {
+	if !i.link || i.w.zk.peers()[i.member.SID].Incarnation != i.member.Incarnation || i.w.percent(10) {
+		return
+	}
+	i.w.after(i.w.delay(), func() {
+		if i.link && i.w.zk.peers()[i.member.SID].Incarnation == i.member.Incarnation {
+			i.publish()
+		}
+	})
 }
 
 // silence ends the noise: what is broken mends, nothing new breaks.

@@ -171,6 +171,8 @@ func (m *Machine) apply(now Instant, ev Event) {
 	case Tick:
 	case Drain:
 		m.draining, m.look = true, true
+	case Undrain:
+		m.draining, m.look = false, true
 	case SlotRead:
 		m.slotRead(now, ev)
 	case GroupRead:

@@ -55,6 +55,25 @@ func TestOffers(t *testing.T) {
 			line{sec(0.6), 0, lease.Drain{}, "group"},
 			line{sec(0.6), 0, group("c"), "lost s: given; release s v4"},
 		)},
+		"drain, and then no more: what is free is taken": {able: []string{"b"}, lines: adopted(
+			line{sec(0.6), 0, lease.Drain{}, "group"},
+			line{sec(0.6), 0, group("c"), "lost s: given; release s v4"},
+			line{sec(0.7), 0, lease.ReleaseDone{Slot: s, Outcome: lease.Done}, "read s"},
+			line{sec(0.8), 0, record(5, 110, ""), "group"},
+			line{sec(0.8), 0, group("c"), ""},
+			line{sec(9), 0, lease.Undrain{}, "group"},
+			line{sec(9), 0, group("c"), "read s"},
+			line{sec(9), 0, record(5, 110, ""), "group"},
+			line{sec(9), 0, group("c"), "take s v5"},
+		)},
+		"drain, and then no more, while a busy slot waits: it is kept": {able: []string{"b"}, lines: adopted(
+			line{sec(0.6), 0, lease.Busy{Slot: s, Busy: true}, ""},
+			line{sec(0.6), 0, lease.Drain{}, "group"},
+			line{sec(0.6), 0, group("b"), ""},
+			line{sec(0.7), 0, lease.Undrain{}, "group"},
+			line{sec(0.7), 0, group("b"), ""},
+			line{sec(0.8), 0, lease.Busy{Slot: s}, ""},
+		)},
 		"drain: what a late take brought is given back too": {able: []string{"b"}, lines: []line{
 			{0, 0, opened, "read s"},
 			{0, 0, record(3, 90, ""), "group"},
@@ -153,6 +172,27 @@ func TestShares(t *testing.T) {
 			c.settle(2)
 			c.drain("b")
 		}, 0, "a=5 b=0 c=4 free=0", 3},
+		{"1 of 3 with 9 drains, and then no more: it gets 3 back", 9, func(c *company) {
+			join(c, "a", "b", "c")
+			c.settle(2)
+			c.drain("b")
+			c.settle(2)
+			c.undrain("b")
+		}, 0, "a=3 b=3 c=3 free=0", 3},
+		{"all drain: what nobody may have is free", 4, func(c *company) {
+			join(c, "a", "b")
+			c.settle(2)
+			c.drain("a")
+			c.drain("b")
+		}, 0, "a=0 b=0 free=4", -1},
+		{"all drain, and one no more", 4, func(c *company) {
+			join(c, "a", "b")
+			c.settle(2)
+			c.drain("a")
+			c.drain("b")
+			c.settle(2)
+			c.undrain("a")
+		}, 0, "a=4 b=0 free=0", 4},
 		{"20 join 1 with 40: 38 moves", 40, func(c *company) {
 			join(c, "a")
 			c.settle(2)
