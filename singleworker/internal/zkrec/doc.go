@@ -10,6 +10,7 @@
 //	      {sid}                   the owner's heartbeat: decimal Unix milliseconds
 //	    tick                      the last claim and its result
 //	  _instances/{sid}            ephemeral: one running instance
+//	  _disabled/{sid}             an operator's order that it own nothing
 //
 // register, alive and the decimal heartbeats are the layout of the published
 // SingleWorker sample, so that its trees are read as they are.

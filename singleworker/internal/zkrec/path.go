@@ -17,6 +17,7 @@ const Reserved = "_"
 
 const (
 	instancesNode = Reserved + "instances"
+	disabledNode  = Reserved + "disabled"
 	registerNode  = "register"
 	aliveNode     = "alive"
 	tickNode      = "tick"
@@ -102,6 +103,17 @@ func (t Tree) Instances() string { return t.root + "/" + instancesNode }
 
 // Instance is the ephemeral node of one running instance.
 func (t Tree) Instance(sid string) string { return t.Instances() + "/" + sid }
+
+// Orders is the parent of the orders of operators that instances own nothing.
+func (t Tree) Orders() string { return t.root + "/" + disabledNode }
+
+// Order is the one for an instance, running or not.
+func (t Tree) Order(sid string) string { return t.Orders() + "/" + sid }
+
+// IsOrders reports whether a path is that of Orders, or below it.
+func (t Tree) IsOrders(path string) bool {
+	return path == t.Orders() || strings.HasPrefix(path, t.Orders()+"/")
+}
 
 // Node is a node to be created.
 type Node struct {

@@ -66,41 +66,6 @@ func ParseOwner(data []byte) (Owner, error) {
 	return o, nil
 }
 
-// The states of an instance.
-const (
-	InstanceActive   = "active"
-	InstanceStopping = "stopping" // takes no further slots, its runs are ending
-)
-
-// Instance is the ephemeral record of a running instance.
-type Instance struct {
-	Schema      int       `json:"schema"`
-	Incarnation string    `json:"incarnation"`
-	Host        string    `json:"host"`
-	PID         int       `json:"pid"`
-	StartedAt   time.Time `json:"started_at"`
-	Version     string    `json:"version"`
-	MaxSlots    int       `json:"max_slots,omitempty"` // 0: no limit
-	Owned       int       `json:"owned"`
-	State       string    `json:"state"`
-}
-
-// Encode returns the node's data.
-func (i Instance) Encode() []byte {
-	i.Schema = Schema
-	return mustJSON(i)
-}
-
-// ParseInstance reads an instance node. Fields of a newer schema are ignored:
-// whether an instance lives must be known of any version.
-func ParseInstance(data []byte) (Instance, error) {
-	var i Instance
-	if err := json.Unmarshal(data, &i); err != nil {
-		return Instance{}, fmt.Errorf("instance record %s: %w", excerpt(data), err)
-	}
-	return i, nil
-}
-
 // EncodeBeat returns a heartbeat: the sample's decimal Unix milliseconds. It
 // is for people to read; no instance ever compares it with its own clock.
 func EncodeBeat(now time.Time) []byte {
