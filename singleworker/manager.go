@@ -124,7 +124,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	})
 	stop := context.AfterFunc(ctx, func() {
 		w.runner.Stop()
-		w.coord.Drain()
+		w.coord.Leave()
 	})
 	defer stop()
 	if err := tasks.Wait(); err != nil {

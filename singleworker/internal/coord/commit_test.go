@@ -285,7 +285,7 @@ func TestDrainWaitsForTheResult(t *testing.T) {
 		a := g.join("a", nil)
 		o := a.ownership()
 		claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
-		a.Drain()
+		a.Leave()
 		pass(time.Minute)
 		select {
 		case err := <-a.ended:

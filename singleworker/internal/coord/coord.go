@@ -29,6 +29,8 @@ var (
 	ErrNoRequest = errors.New("request withdrawn")
 	// ErrSuperseded: the job's history does not go back as far as the run.
 	ErrSuperseded = errors.New("later runs have taken its place in the history")
+	// ErrDraining refuses to begin a run: the job is about to be handed over.
+	ErrDraining = errors.New("this instance drains")
 	// ErrEnded: Run has returned before ZooKeeper answered.
 	ErrEnded = errors.New("no longer part of the group")
 	// ErrDuplicate: a live instance of the group has the same id.
@@ -79,15 +81,16 @@ type Declaration struct {
 	Spec zkrec.Spec
 }
 
-// Config is all that a Coordinator needs; every field but MaxSlots and
-// Declarations must be set.
+// Config is all that a Coordinator needs; every field but MaxSlots,
+// Withdrawn and Declarations must be set.
 type Config struct {
 	Conn         zkconn.Config
 	ServerType   string
 	SID          string
-	Instance     zkrec.Instance // this instance's record, without Owned and State
+	Instance     zkrec.Instance // this instance's record, without what changes
 	SyncPeriod   time.Duration
-	MaxSlots     int // 0: no limit
+	MaxSlots     int  // 0: no limit
+	Withdrawn    bool // Drain was called before Run
 	Declarations []Declaration
 	Judge        Judge
 	Watch        Watch
@@ -122,8 +125,8 @@ type Coordinator struct {
 	nextSync time.Duration // Mono
 	listing  onePerTime    // reads of the list of jobs
 	nextList time.Duration // Mono: when the sync does it although no watch says so
-	state    string        // zkrec.InstanceActive or zkrec.InstanceStopping
-	failure  error         // why the loop must end
+	closing  closing
+	failure  error // why the loop must end
 }
 
 // ownership is a job whose lease the protocol has granted.
@@ -154,11 +157,11 @@ func New(cfg Config) *Coordinator {
 		jobs:  make(map[string]*job),
 		owned: make(map[string]*ownership),
 		ticks: make(map[string]*tickNode), present: make(map[string]struct{}),
-		state: zkrec.InstanceActive,
+		closing: closing{withdrawn: cfg.Withdrawn},
 	}
 }
 
-// Run joins the group and keeps the instance in it. It returns nil once Drain
+// Run joins the group and keeps the instance in it. It returns nil once Leave
 // was called and every slot is handed back, the cause of ctx when that ends
 // sooner (what was owned is then taken over when the session ends, at once if
 // the server could be told), or the reason why this instance cannot be part
@@ -166,6 +169,7 @@ func New(cfg Config) *Coordinator {
 func (c *Coordinator) Run(ctx context.Context) error {
 	conn, err := zkconn.Open(c.cfg.Conn, c.onEvent)
 	if err != nil {
+		close(c.ended)
 		return err
 	}
 	c.conn = conn
@@ -184,6 +188,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 func (c *Coordinator) loop(ctx context.Context) error {
 	timer := time.NewTimer(c.cfg.SyncPeriod)
 	defer timer.Stop()
+	c.heed() // it may have been closed before
 	for {
 		select {
 		case <-ctx.Done():
@@ -194,6 +199,7 @@ func (c *Coordinator) loop(ctx context.Context) error {
 		}
 		c.onTime()
 		c.sendCommits()
+		c.tellState()
 		if left := c.hasLeft(); left || c.failure != nil {
 			return c.failure
 		}

@@ -219,7 +219,7 @@ func (c *Coordinator) judge(j *job, spec zkrec.Spec, err error) {
 // register adds or removes our registration, whichever is due, with the nodes
 // that a job made by the published sample, or by hand, lacks.
 func (c *Coordinator) register(j *job) {
-	if c.state == zkrec.InstanceStopping && !j.registered {
+	if c.closing.leaving && !j.registered {
 		return
 	}
 	path := c.tree.Registration(j.name, c.cfg.SID)

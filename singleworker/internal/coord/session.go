@@ -25,6 +25,7 @@ type session struct {
 	cancelJoin context.CancelFunc // of the attempt under way
 
 	published zkrec.Instance // what the ephemeral node says
+	told      string         // the state that was last told, or tried to be
 	publish   onePerTime
 }
 
@@ -50,13 +51,13 @@ func (c *Coordinator) connected() {
 	if c.session.cancelJoin != nil {
 		c.session.cancelJoin()
 	}
-	attempt, again := c.session.attempt, c.session.everJoined
+	attempt, again, self := c.session.attempt, c.session.everJoined, c.self()
 	ctx, cancel := context.WithCancel(context.Background())
 	c.session.cancelJoin, c.session.joining = cancel, true
 	c.async("join", func(tasks context.Context) func() {
 		stop := context.AfterFunc(tasks, cancel)
 		defer stop()
-		mine, err := c.join(ctx, again)
+		mine, err := c.join(ctx, self, again)
 		return func() { c.joinEnded(attempt, mine, err) }
 	})
 }
@@ -103,6 +104,10 @@ func (c *Coordinator) nodeChanged(path string) {
 		c.step(lease.LookAround{})
 		return
 	}
+	if c.tree.IsOrders(path) {
+		c.step(lease.LookGroup{})
+		return
+	}
 	name, ok := c.tree.JobOf(path)
 	if !ok {
 		return
@@ -124,10 +129,10 @@ func (c *Coordinator) nodeChanged(path string) {
 // the registrations, the ephemeral node. It tries until it succeeds, ctx ends,
 // or it must fail: a refusal is final at the start, for the configuration is
 // wrong; after that somebody changed an ACL, and may change it back.
-func (c *Coordinator) join(ctx context.Context, again bool) (zkrec.Instance, error) {
+func (c *Coordinator) join(ctx context.Context, self zkrec.Instance, again bool) (zkrec.Instance, error) {
 	retry := task.Backoff{Min: 50 * time.Millisecond, Max: 2 * time.Second}
 	for {
-		mine, err := c.tryJoin(ctx, again)
+		mine, err := c.tryJoin(ctx, self, again)
 		final := errors.Is(err, ErrDuplicate) || !again && !zkconn.IsUnknown(err)
 		if err == nil || final || ctx.Err() != nil {
 			return mine, err
@@ -139,11 +144,11 @@ func (c *Coordinator) join(ctx context.Context, again bool) (zkrec.Instance, err
 	}
 }
 
-func (c *Coordinator) tryJoin(ctx context.Context, again bool) (zkrec.Instance, error) {
+func (c *Coordinator) tryJoin(ctx context.Context, self zkrec.Instance, again bool) (zkrec.Instance, error) {
 	if again {
 		// What comes before the ephemeral node outlives a session, unless a hand
 		// has deleted it: every moment without heartbeats counts.
-		if mine, err := c.createEphemeral(ctx); !errors.Is(err, zkconn.ErrNoNode) {
+		if mine, err := c.createEphemeral(ctx, self); !errors.Is(err, zkconn.ErrNoNode) {
 			return mine, err
 		}
 	}
@@ -164,16 +169,14 @@ func (c *Coordinator) tryJoin(ctx context.Context, again bool) (zkrec.Instance, 
 	if err := c.registerAll(ctx); err != nil {
 		return zkrec.Instance{}, err
 	}
-	return c.createEphemeral(ctx)
+	return c.createEphemeral(ctx, self)
 }
 
 // createEphemeral publishes this incarnation under its sid. A node of another
 // incarnation belongs to a live instance, or to one that died a moment ago:
 // its session is given the time to end.
-func (c *Coordinator) createEphemeral(ctx context.Context) (zkrec.Instance, error) {
+func (c *Coordinator) createEphemeral(ctx context.Context, mine zkrec.Instance) (zkrec.Instance, error) {
 	path := c.tree.Instance(c.cfg.SID)
-	mine := c.cfg.Instance
-	mine.State = zkrec.InstanceActive
 	patience := c.conn.SessionTimeout() * 3 / 2
 	started := c.cfg.Clock.Now().Mono
 	retry := task.Backoff{Min: 100 * time.Millisecond, Max: 500 * time.Millisecond}
@@ -225,13 +228,13 @@ func (c *Coordinator) joinEnded(attempt int, mine zkrec.Instance, err error) {
 	}
 	c.session.joining = false
 	if err != nil {
-		if c.session.everJoined || c.state != zkrec.InstanceStopping {
+		if c.session.everJoined || !c.closing.leaving {
 			c.failure = err
 		}
 		return
 	}
 	c.session.joined, c.session.everJoined = true, true
-	c.session.published = mine
+	c.session.published, c.session.told = mine, mine.State
 	c.log.Info("joined the group", "server_type", c.cfg.ServerType, "instance_id", c.cfg.SID,
 		"session_id", c.sessionID(), "session_timeout", c.conn.SessionTimeout())
 	c.views.changed()
@@ -252,8 +255,7 @@ func (c *Coordinator) joinEnded(attempt int, mine zkrec.Instance, err error) {
 
 // publish brings the ephemeral node up to date.
 func (c *Coordinator) publish() {
-	want := c.session.published
-	want.Owned, want.State = len(c.owned), c.state
+	want := c.self()
 	if !c.session.joined || want == c.session.published || !c.session.publish.begin() {
 		return
 	}
@@ -269,24 +271,9 @@ func (c *Coordinator) publish() {
 			if c.session.publish.end() {
 				c.publish()
 			}
-			if c.state == zkrec.InstanceStopping && !c.session.publish.running {
-				c.step(lease.Drain{})
+			if !c.session.publish.running {
+				c.heed()
 			}
-		}
-	})
-}
-
-// Drain has the instance hand back every slot, each as soon as it is idle,
-// and leave. Run returns when it has. Idempotent.
-func (c *Coordinator) Drain() {
-	c.box.Post(func() {
-		if c.state == zkrec.InstanceStopping {
-			return
-		}
-		c.state = zkrec.InstanceStopping
-		c.publish() // and then drains
-		if !c.session.publish.running {
-			c.step(lease.Drain{})
 		}
 	})
 }
@@ -295,7 +282,7 @@ func (c *Coordinator) Drain() {
 // step when everything before it is done.
 func (c *Coordinator) hasLeft() bool {
 	switch {
-	case c.state != zkrec.InstanceStopping || c.session.left || c.session.leaving:
+	case !c.closing.leaving || c.session.left || c.session.leaving:
 		return c.session.left
 	case !c.session.everJoined:
 		if c.session.joining {
@@ -310,7 +297,7 @@ func (c *Coordinator) hasLeft() bool {
 			c.failure = ErrNotHandedBack
 		}
 		return false
-	case c.machine.Owned() > 0 || len(c.ticks) > 0:
+	case !c.isIdle():
 		return false
 	}
 	c.leave()
@@ -320,7 +307,7 @@ func (c *Coordinator) hasLeft() bool {
 // leave deletes the instance's node and its registrations.
 func (c *Coordinator) leave() {
 	c.session.leaving = true
-	var names []string // of the jobs; the last group may be another
+	var names []string // of the jobs; the last groups are others
 	var groups [][]zkconn.Op
 	for name := range c.present {
 		names = append(names, name)
@@ -328,6 +315,9 @@ func (c *Coordinator) leave() {
 	}
 	if c.session.joined { // else the node may be another's, of the same id
 		groups = append(groups, []zkconn.Op{zkconn.DeleteOp(c.tree.Instance(c.cfg.SID), zkconn.AnyVersion)})
+	}
+	if o := c.closing.order; o != nil && o.Incarnation != "" { // it binds nobody else
+		groups = append(groups, []zkconn.Op{zkconn.DeleteOp(c.tree.Order(c.cfg.SID), o.version)})
 	}
 	open, unknown := len(groups), 0
 	c.applyBatches(groups, func(i int, r result) {

@@ -140,7 +140,7 @@ func (c *Coordinator) fetchSlotOnce(ctx context.Context, job string) (rec lease.
 func (c *Coordinator) readGroup(a lease.ReadGroup) {
 	attempt := c.session.attempt
 	c.async("read group", func(ctx context.Context) func() {
-		peers, err := c.fetchGroup(ctx)
+		peers, orders, err := c.fetchGroup(ctx)
 		return func() {
 			outcome := lease.Done
 			if err != nil {
@@ -150,6 +150,9 @@ func (c *Coordinator) readGroup(a lease.ReadGroup) {
 				peers[c.cfg.SID].Incarnation != c.cfg.Instance.Incarnation {
 				c.ephemeralLost()
 			}
+			if err == nil {
+				c.ordered(orders)
+			}
 			if err == nil && !c.views.sameGroup(peers) {
 				outcome = lease.Unknown // the slots are read again first
 			}
@@ -158,10 +161,19 @@ func (c *Coordinator) readGroup(a lease.ReadGroup) {
 	})
 }
 
-func (c *Coordinator) fetchGroup(ctx context.Context) (map[string]lease.Peer, error) {
-	names, _, err := c.conn.ChildrenW(ctx, c.tree.Instances())
-	if err != nil {
-		return nil, err
+func (c *Coordinator) fetchGroup(ctx context.Context) (map[string]lease.Peer, map[string]order, error) {
+	var names []string
+	var orders map[string]order
+	var err, ordersErr error
+	c.together(ctx, 2, func(ctx context.Context, i int) {
+		if i == 0 {
+			names, _, err = c.conn.ChildrenW(ctx, c.tree.Instances())
+		} else {
+			orders, ordersErr = c.fetchOrders(ctx)
+		}
+	})
+	if err = errors.Join(err, ordersErr); err != nil {
+		return nil, nil, err
 	}
 	records := make([]zkrec.Instance, len(names))
 	errs := make([]error, len(names))
@@ -174,16 +186,17 @@ func (c *Coordinator) fetchGroup(ctx context.Context) (map[string]lease.Peer, er
 		case errors.Is(errs[i], zkconn.ErrNoNode):
 			continue // gone meanwhile
 		case errors.As(errs[i], new(*zkconn.OpError)):
-			return nil, errs[i]
+			return nil, nil, errs[i]
 		}
+		ordered, found := orders[sid]
 		peers[sid] = lease.Peer{
 			Incarnation: records[i].Incarnation,
 			Opaque:      errs[i] != nil,
-			Closed:      records[i].State != zkrec.InstanceActive,
+			Closed:      records[i].Closed() || found && ordered.Binds(records[i].Incarnation),
 			MaxSlots:    records[i].MaxSlots,
 		}
 	}
-	return peers, nil
+	return peers, orders, nil
 }
 
 // takeSlot adopts a free slot or takes one over, in one transaction.

@@ -53,6 +53,11 @@ type tickWrite struct {
 	done      func(current zkrec.Tick, err error)
 }
 
+// begins reports whether w begins a run.
+func (w *tickWrite) begins() bool {
+	return w.kind == writeCommit && w.commit.To.Open() && w.commit.To.RunID != w.commit.From.RunID
+}
+
 type writeKind int
 
 const (
@@ -142,6 +147,8 @@ func (c *Coordinator) advance(t *tickNode) {
 			c.finish(t, w, nil) // or the reply was lost, and the change was made
 		case w.kind == writeCommit && t.record != w.commit.From:
 			c.finish(t, w, ErrConflict)
+		case c.closing.told && w.begins():
+			c.finish(t, w, ErrDraining) // the next owner runs it, in a moment
 		default:
 			c.send(t, w)
 			return

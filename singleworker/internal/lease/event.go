@@ -91,6 +91,8 @@ type (
 	Look struct{ Slot Slot }
 	// LookAround: the instances have changed.
 	LookAround struct{}
+	// LookGroup: nobody came or went, but who takes slots may have changed.
+	LookGroup struct{}
 	// LookAll: the sync period is over. Look at whatever watches do not tell.
 	LookAll struct{}
 	// Tick: the time given by NextBeat has come.
@@ -145,6 +147,7 @@ func (SlotGone) event()    {}
 func (Busy) event()        {}
 func (Look) event()        {}
 func (LookAround) event()  {}
+func (LookGroup) event()   {}
 func (LookAll) event()     {}
 func (Tick) event()        {}
 func (Drain) event()       {}

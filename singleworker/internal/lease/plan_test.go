@@ -123,14 +123,7 @@ func TestShares(t *testing.T) {
 			c.join(sid, 0)
 		}
 	}
-	for _, tt := range []struct {
-		name  string
-		jobs  int
-		story func(c *company)
-		syncs int // sync periods that it may take
-		want  string
-		takes int // changes of owner; -1: as they come
-	}{
+	for _, tt := range []share{
 		{"9 jobs, 3 at once: 9 / 3 = 3 each", 9, func(c *company) { join(c, "a", "b", "c") }, 0, "a=3 b=3 c=3 free=0", 9},
 		{"10 jobs, 3 at once: the share is 4, then one move evens out", 10, func(c *company) { join(c, "a", "b", "c") }, 0, "a=3 b=3 c=4 free=0", 11},
 		{"alone: all", 9, func(c *company) { join(c, "a") }, 0, "a=9 free=0", 9},
@@ -167,32 +160,6 @@ func TestShares(t *testing.T) {
 			c.settle(2)
 			c.die("b")
 		}, 0, "a=5 c=4 free=0", 3},
-		{"1 of 3 with 9 drains: its 3 are handed over", 9, func(c *company) {
-			join(c, "a", "b", "c")
-			c.settle(2)
-			c.drain("b")
-		}, 0, "a=5 b=0 c=4 free=0", 3},
-		{"1 of 3 with 9 drains, and then no more: it gets 3 back", 9, func(c *company) {
-			join(c, "a", "b", "c")
-			c.settle(2)
-			c.drain("b")
-			c.settle(2)
-			c.undrain("b")
-		}, 0, "a=3 b=3 c=3 free=0", 3},
-		{"all drain: what nobody may have is free", 4, func(c *company) {
-			join(c, "a", "b")
-			c.settle(2)
-			c.drain("a")
-			c.drain("b")
-		}, 0, "a=0 b=0 free=4", -1},
-		{"all drain, and one no more", 4, func(c *company) {
-			join(c, "a", "b")
-			c.settle(2)
-			c.drain("a")
-			c.drain("b")
-			c.settle(2)
-			c.undrain("a")
-		}, 0, "a=4 b=0 free=0", 4},
 		{"20 join 1 with 40: 38 moves", 40, func(c *company) {
 			join(c, "a")
 			c.settle(2)
@@ -223,23 +190,72 @@ func TestShares(t *testing.T) {
 			c.join("b", 0, 4, 5)
 		}, 0, "a=4 b=2 free=0", 6},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			c := newCompany(tt.jobs)
-			tt.story(c)
-			before := c.takes
-			c.settle(tt.syncs)
-			if got := c.counts(); got != tt.want && tt.want != "" {
-				t.Errorf("got %s, want %s", got, tt.want)
-			}
-			if got := c.takes - before; got != tt.takes && tt.takes >= 0 {
-				t.Errorf("%d changes of owner, want %d", got, tt.takes)
-			}
-			settled := c.takes
-			if c.settle(20); c.takes != settled {
-				t.Errorf("%d more changes of owner afterwards: %s", c.takes-settled, c.counts())
-			}
-		})
+		t.Run(tt.name, func(t *testing.T) { t.Parallel(); tt.run(t) })
+	}
+}
+
+// TestDrains is TestShares for drains, which may end.
+func TestDrains(t *testing.T) {
+	t.Parallel()
+	joined := func(c *company, sids ...string) {
+		for _, sid := range sids {
+			c.join(sid, 0)
+		}
+		c.settle(2)
+	}
+	for _, tt := range []share{
+		{"1 of 3 with 9 drains: its 3 are handed over", 9, func(c *company) {
+			joined(c, "a", "b", "c")
+			c.drain("b")
+		}, 0, "a=5 b=0 c=4 free=0", 3},
+		{"1 of 3 with 9 drains, and then no more: it gets 3 back", 9, func(c *company) {
+			joined(c, "a", "b", "c")
+			c.drain("b")
+			c.settle(2)
+			c.undrain("b")
+		}, 0, "a=3 b=3 c=3 free=0", 3},
+		{"all drain: what nobody may have is free", 4, func(c *company) {
+			joined(c, "a", "b")
+			c.drain("a")
+			c.drain("b")
+		}, 0, "a=0 b=0 free=4", -1},
+		{"all drain, and one no more", 4, func(c *company) {
+			joined(c, "a", "b")
+			c.drain("a")
+			c.drain("b")
+			c.settle(2)
+			c.undrain("a")
+		}, 0, "a=4 b=0 free=0", 4},
+	} {
+		t.Run(tt.name, func(t *testing.T) { t.Parallel(); tt.run(t) })
+	}
+}
+
+// share is a story and how it ends.
+type share struct {
+	name  string
+	jobs  int
+	story func(c *company)
+	syncs int // sync periods that it may take
+	want  string
+	takes int // changes of owner; -1: as they come
+}
+
+func (tt share) run(t *testing.T) {
+	t.Helper()
+	c := newCompany(tt.jobs)
+	tt.story(c)
+	before := c.takes
+	c.settle(tt.syncs)
+	if got := c.counts(); got != tt.want && tt.want != "" {
+		t.Errorf("got %s, want %s", got, tt.want)
+	}
+	if got := c.takes - before; got != tt.takes && tt.takes >= 0 {
+		t.Errorf("%d changes of owner, want %d", got, tt.takes)
+	}
+	settled := c.takes
+	if c.settle(20); c.takes != settled {
+		t.Errorf("%d more changes of owner afterwards: %s", c.takes-settled, c.counts())
 	}
 }
 
