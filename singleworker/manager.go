@@ -28,6 +28,8 @@ type Manager struct {
 
 	mu       sync.Mutex
 	started  bool
+	drained  bool    // Drain was called
+	wiring   *wiring // once Run was called
 	handlers map[string]Handler
 	jobs     map[string]zkrec.Spec // declared
 }
@@ -109,10 +111,10 @@ func (m *Manager) Run(ctx context.Context) error {
 		m.mu.Unlock()
 		return ErrStarted
 	}
-	m.started = true
+	w := m.wire()
+	m.started, m.wiring = true, w
 	m.mu.Unlock()
 
-	w := m.wire()
 	// The stop is an orderly one: what ends is told by Stop and Drain.
 	tasks := task.NewGroup(context.WithoutCancel(ctx))
 	tasks.Go("lease watch", w.book.Watch)
@@ -133,7 +135,28 @@ func (m *Manager) Run(ctx context.Context) error {
 	return nil
 }
 
-// wire builds the parts of one Run.
+// Drain has this instance own nothing from now on, and returns when that is so
+// and no run goes on: it begins no run, hands idle jobs over at once and the
+// others when their runs end. It stays in its group, closed, until Run ends;
+// nothing opens it again. A job that no other instance can run waits.
+//
+// When ctx ends, Drain returns the cause, and the draining goes on. It may be
+// called at any time, and again.
+func (m *Manager) Drain(ctx context.Context) error {
+	m.mu.Lock()
+	m.drained = true
+	w := m.wiring
+	m.mu.Unlock()
+	if w == nil {
+		return nil // Run will not take anything
+	}
+	if err := w.coord.Drain(ctx); err != nil {
+		return fmt.Errorf("singleworker: instance %s still drains: %w", m.cfg.InstanceID, err)
+	}
+	return nil
+}
+
+// wire builds the parts of one Run. It is called with mu held.
 func (m *Manager) wire() *wiring {
 	clock := grant.NewClock()
 	w := &wiring{
@@ -159,7 +182,7 @@ func (m *Manager) wire() *wiring {
 			StartedAt: time.Now().UTC().Round(time.Millisecond), Version: Version(),
 			MaxSlots: m.cfg.MaxSlots,
 		},
-		SyncPeriod: m.cfg.SyncPeriod, MaxSlots: m.cfg.MaxSlots, Declarations: declarations,
+		SyncPeriod: m.cfg.SyncPeriod, MaxSlots: m.cfg.MaxSlots, Withdrawn: m.drained, Declarations: declarations,
 		Judge: w.judge, Watch: w.watch, Runner: w, Book: w.book, Clock: clock, Logger: m.cfg.Logger,
 	})
 	return w

@@ -1,0 +1,252 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// order has an operator give an order for an instance.
+func (g *group) order(sid string, o zkrec.Order) {
+	g.t.Helper()
+	g.create(g.tree.Order(sid), string(o.Encode()))
+}
+
+// wantState expects what an instance says of itself, and by whom a job is owned.
+func (g *group) wantState(sid, state, job, owner string) {
+	g.t.Helper()
+	data, _, _ := g.get(g.tree.Instance(sid))
+	if record, err := zkrec.ParseInstance(data); err != nil || record.State != state {
+		g.t.Errorf("%s says it is %q, %v; want %q", sid, record.State, err, state)
+	}
+	data, _, _ = g.get(g.tree.Alive(job))
+	if record, err := zkrec.ParseOwner(data); err != nil || record.SID != owner {
+		g.t.Errorf("%s is owned by %q, %v; want %q", job, record.SID, err, owner)
+	}
+}
+
+const moment = 50 * time.Millisecond // for what happens at once
+
+func TestOrderClosesAndOpensAnInstance(t *testing.T) {
+	for name, o := range map[string]zkrec.Order{
+		zkrec.InstanceDisabled: {By: "alice"}, zkrec.InstanceDrained: {Incarnation: "a-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inGroup(t, func(t *testing.T, g *group) {
+				g.submit("job")
+				a := g.join("a", nil)
+				a.ownership("job")
+				g.wantState("a", zkrec.InstanceActive, "job", "a")
+				g.order("a", o)
+				pass(moment)
+				g.wantState("a", name, "job", "")
+				pass(5 * syncPeriod)
+				g.wantState("a", name, "job", "") // it takes nothing, although nobody else does
+				g.remove(g.tree.Order("a"))
+				pass(moment)
+				g.wantState("a", zkrec.InstanceActive, "job", "a")
+			})
+		})
+	}
+}
+
+func TestOrderOfAnotherIncarnationIsNoneAndIsRemoved(t *testing.T) {
+	inGroup(t, func(t *testing.T, g *group) {
+		g.submit("job")
+		if err := g.hand.EnsureRoot(t.Context(), g.tree.Orders()); err != nil {
+			t.Fatal(err)
+		}
+		g.order("a", zkrec.Order{Incarnation: "a-0"})
+		g.join("a", nil).ownership("job")
+		if _, _, found := g.get(g.tree.Order("a")); found {
+			t.Error("the order for an earlier start is left")
+		}
+	})
+}
+
+func TestDisabledInstanceTakesNothingWhenItStarts(t *testing.T) {
+	inGroup(t, func(t *testing.T, g *group) {
+		g.submit("job")
+		if err := g.hand.EnsureRoot(t.Context(), g.tree.Orders()); err != nil {
+			t.Fatal(err)
+		}
+		g.create(g.tree.Order("a"), "by hand, without a word of JSON")
+		a := g.join("a", nil)
+		pass(5 * syncPeriod)
+		g.wantState("a", zkrec.InstanceDisabled, "job", "")
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if len(a.disowned) > 0 {
+			t.Errorf("it owned the job for a while: %v", a.disowned)
+		}
+	})
+}
+
+func TestDrainBecomesDisable(t *testing.T) {
+	inGroup(t, func(t *testing.T, g *group) {
+		g.submit("job")
+		g.join("a", nil).ownership("job")
+		g.order("a", zkrec.Order{Incarnation: "a-1"})
+		pass(moment)
+		g.set(g.tree.Order("a"), zkrec.Order{By: "bob"}.Encode())
+		pass(moment)
+		g.wantState("a", zkrec.InstanceDisabled, "job", "")
+	})
+}
+
+// An order for one start ends with it; one for the instance stays.
+func TestLeavingTakesAlongWhatBindsNobodyElse(t *testing.T) {
+	for incarnation, want := range map[string]bool{"a-1": false, "": true} {
+		t.Run(incarnation, func(t *testing.T) {
+			inGroup(t, func(t *testing.T, g *group) {
+				g.submit("job")
+				a := g.join("a", nil)
+				a.ownership("job")
+				g.order("a", zkrec.Order{Incarnation: incarnation})
+				pass(moment)
+				a.Leave()
+				if err := <-a.ended; err != nil {
+					t.Error(err)
+				}
+				if _, _, found := g.get(g.tree.Order("a")); found != want {
+					t.Errorf("order is there: %v, want %v", found, want)
+				}
+			})
+		})
+	}
+}
+
+func TestDrainedJobsGoToTheOthersAtOnce(t *testing.T) {
+	inGroup(t, func(t *testing.T, g *group) {
+		g.submit("job")
+		g.join("a", nil).ownership("job")
+		g.join("b", nil)
+		pass(2 * syncPeriod)
+		g.order("a", zkrec.Order{Incarnation: "a-1"})
+		pass(moment)
+		g.wantState("a", zkrec.InstanceDrained, "job", "b")
+		g.remove(g.tree.Order("a"))
+		pass(10 * syncPeriod)
+		g.wantState("a", zkrec.InstanceActive, "job", "b") // one job need not move
+	})
+}
+
+// A run that goes on is let be; no other begins.
+func TestDrainLetsTheRunEndAndBeginsNone(t *testing.T) {
+	inGroup(t, func(t *testing.T, g *group) {
+		g.submit("job")
+		a := g.join("a", nil)
+		o := a.ownership("job")
+		claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
+		drained := make(chan error, 2)
+		go func() { drained <- a.Drain(t.Context()) }()
+		pass(moment)
+		g.wantState("a", zkrec.InstanceDraining, "job", "a")
+		result := outcome("job", claimed, zkrec.RunOK).To
+		next := claim(o, result, "r2", 61)
+		next.From = claimed // together with the first one's result
+		if _, err := a.Commit(next); !errors.Is(err, ErrDraining) {
+			t.Errorf("a claim: %v, want ErrDraining", err)
+		}
+		pass(10 * time.Second)
+		g.wantState("a", zkrec.InstanceDraining, "job", "a")
+		if len(drained) > 0 {
+			t.Errorf("Drain = %v while a run goes on", <-drained)
+		}
+		a.mustCommit(outcome("job", claimed, zkrec.RunOK))
+		pass(moment)
+		g.wantState("a", zkrec.InstanceDrained, "job", "")
+		if err := <-drained; err != nil {
+			t.Errorf("Drain = %v", err)
+		}
+		if err := a.Drain(t.Context()); err != nil {
+			t.Errorf("a second Drain = %v", err)
+		}
+		pass(5 * syncPeriod)
+		g.wantState("a", zkrec.InstanceDrained, "job", "")
+	})
+}
+
+// A claim whose reply was lost before the order came is not guessed at.
+func TestDrainWhileTheReplyOfAClaimIsLost(t *testing.T) {
+	inGroup(t, func(t *testing.T, g *group) {
+		g.submit("job")
+		a := g.join("a", nil)
+		o := a.ownership("job")
+		g.onMulti("/tick", zkdev.CutAfter())
+		answer := make(chan error, 1)
+		cm := claim(o, o.Record, "r1", 60)
+		go func() { _, err := a.Commit(cm); answer <- err }()
+		pass(0)
+		go func() { _ = a.Drain(context.Background()) }()
+		pass(5 * time.Second)
+		if err := <-answer; err != nil {
+			t.Errorf("the claim, which was written: %v", err)
+		}
+		g.wantState("a", zkrec.InstanceDraining, "job", "a")
+		a.mustCommit(outcome("job", cm.To.Normal(), zkrec.RunOK))
+		pass(moment)
+		g.wantState("a", zkrec.InstanceDrained, "job", "")
+	})
+}
+
+func TestDrainGivesUpWaitingWithItsContext(t *testing.T) {
+	inGroup(t, func(t *testing.T, g *group) {
+		g.submit("job")
+		a := g.join("a", nil)
+		o := a.ownership("job")
+		claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("enough"))
+		defer cancel()
+		if err := a.Drain(ctx); err == nil || err.Error() != "enough" {
+			t.Errorf("Drain = %v, want the cause of the end of its context", err)
+		}
+		a.mustCommit(outcome("job", claimed, zkrec.RunOK))
+		pass(moment)
+		g.wantState("a", zkrec.InstanceDrained, "job", "") // all the same
+		a.Leave()
+		<-a.ended
+		if err := a.Drain(t.Context()); err != nil {
+			t.Errorf("Drain after the end = %v", err)
+		}
+	})
+}
+
+func TestRejoiningInstanceIsStillClosed(t *testing.T) {
+	inGroup(t, func(t *testing.T, g *group) {
+		g.submit("job")
+		a := g.join("a", nil)
+		a.ownership("job")
+		if err := a.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := g.server.ExpireSession(a.conn.SessionID()); err != nil {
+			t.Fatal(err)
+		}
+		pass(5 * syncPeriod)
+		g.wantState("a", zkrec.InstanceDrained, "job", "")
+	})
+}
+
+// Where the application may not look, there are no orders, and the group works.
+func TestOrdersThatMayNotBeRead(t *testing.T) {
+	inGroup(t, func(t *testing.T, g *group) {
+		g.submit("job")
+		cfg := g.conn(g.server.Client("root"))
+		cfg.Auth, cfg.ACL = "root:secret", "auth::cdrwa"
+		root, err := zkconn.Open(cfg, func(zkconn.Event) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer root.Close()
+		if err := root.EnsureRoot(t.Context(), g.tree.Orders()); err != nil {
+			t.Fatal(err)
+		}
+		g.join("a", nil).ownership("job")
+	})
+}
