@@ -23,7 +23,11 @@ var (
 	ErrBusy = errors.New("too many requests wait already")
 	// ErrNotRunning: there is no run to stop, or another one.
 	ErrNotRunning = errors.New("it is not running")
-	// ErrConflict: the job kept changing while it was being changed.
+	// ErrNoInstance: no instance of that id runs.
+	ErrNoInstance = errors.New("no such instance runs")
+	// ErrNotDraining: the instance that was waited for is active.
+	ErrNotDraining = errors.New("it was enabled, or started again")
+	// ErrConflict: the job, or the order, kept changing while it was being changed.
 	ErrConflict = errors.New("changed by someone else at the same time")
 	// ErrDenied: ZooKeeper's ACLs refused the call.
 	ErrDenied = errors.New("ZooKeeper refused access")

@@ -14,12 +14,13 @@ type group struct {
 	offer      string   // of the owner before
 	registered []string // for the job
 	live       []string // running instances
+	states     map[string]string
 }
 
 func (g group) judge(spec []byte) JobStatus {
 	live := make(map[string]Instance)
 	for _, sid := range g.live {
-		live[sid] = Instance{ID: sid}
+		live[sid] = Instance{ID: sid, State: g.states[sid]}
 	}
 	r := records{spec: spec, registered: g.registered, owner: zkrec.Owner{SID: g.owner, Offer: g.offer}}
 	return r.status("daily", live, time.Now())
@@ -51,6 +52,13 @@ func TestStateAndReason(t *testing.T) {
 		"the owner has died, nobody is left": {
 			"@daily", group{owner: "a", registered: []string{"a"}, live: []string{"c"}}, Unowned,
 			"its owner a is gone; waiting for an instance with its handler to take over",
+		},
+		"one is closed": {
+			"@daily", group{registered: ab, live: ab, states: map[string]string{"b": InstanceDrained}}, Unowned, "waiting for a to adopt it",
+		},
+		"all are closed": {
+			"@daily", group{registered: ab, live: ab, states: map[string]string{"a": InstanceDisabled, "b": InstanceDraining}}, Unowned,
+			`every instance with handler "daily" is closed: a is disabled, b is draining`,
 		},
 		"nobody ever had the handler": {
 			"@daily", group{live: ab}, Unowned, `no instance has registered handler "daily"`,

@@ -88,63 +88,6 @@ func (c *Client) list(ctx context.Context) ([]JobStatus, error) {
 	return list, tasks.Wait()
 }
 
-// Instances lists the running instances, sorted by id. Errors: ErrDenied,
-// ErrUnavailable.
-func (c *Client) Instances(ctx context.Context) ([]Instance, error) {
-	var live map[string]Instance
-	var jobs []JobStatus
-	err := c.retry(ctx, func() (err error) {
-		if live, err = c.live(ctx); err != nil {
-			return err
-		}
-		jobs, err = c.list(ctx)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list instances: %w", err)
-	}
-	owned := make(map[string]int)
-	for _, job := range jobs {
-		if job.Owner != nil {
-			owned[job.Owner.InstanceID]++
-		}
-	}
-	instances := make([]Instance, 0, len(live))
-	for _, instance := range live {
-		instance.Owned = owned[instance.ID]
-		instances = append(instances, instance)
-	}
-	slices.SortFunc(instances, func(a, b Instance) int { return cmp.Compare(a.ID, b.ID) })
-	return instances, nil
-}
-
-// live reads the running instances by id.
-func (c *Client) live(ctx context.Context) (map[string]Instance, error) {
-	names, _, err := c.conn.Children(ctx, c.tree.Instances())
-	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
-		return nil, err
-	}
-	live := make(map[string]Instance, len(names))
-	for _, sid := range names {
-		data, _, err := c.conn.Get(ctx, c.tree.Instance(sid))
-		if errors.Is(err, zkconn.ErrNoNode) {
-			continue // gone meanwhile
-		}
-		if err != nil {
-			return nil, err
-		}
-		record, err := zkrec.ParseInstance(data)
-		if err != nil {
-			record = zkrec.Instance{State: "unreadable"} // it lives all the same
-		}
-		live[sid] = Instance{
-			ID: sid, Incarnation: record.Incarnation, Host: record.Host, PID: record.PID,
-			StartedAt: record.StartedAt, Version: record.Version, Owned: record.Owned, State: record.State,
-		}
-	}
-	return live, nil
-}
-
 // AwaitOwner waits until an instance owns the job, or it turns out that its
 // record is invalid, and returns its status. The end of ctx is no error: the
 // status is the latest that was read. Errors: ErrNotFound, ErrDenied, and

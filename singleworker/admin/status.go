@@ -122,7 +122,7 @@ func (r records) status(name string, live map[string]Instance, now time.Time) Jo
 		running := lives && r.tick.Open() && r.tick.Token == r.ownerStat.Mzxid
 		s.Overdue = overdue(spec, schedule, spec.SinceOr(r.stat.Mtime), r.tick.Through, running, now)
 	}
-	s.judge(err, r.owner.Offer, lives, able(r.registered, live))
+	s.judge(err, r.owner.Offer, lives, able(r.registered, live), closed(r.registered, live))
 	return s
 }
 
@@ -164,15 +164,26 @@ func (r records) lastRun(ownerLives bool) *Run {
 	return &run
 }
 
-// able lists those of the instances that live.
+// able lists those of the instances that live and take jobs.
 func able(registered []string, live map[string]Instance) []string {
 	var able []string
 	for _, sid := range registered {
-		if _, ok := live[sid]; ok {
+		if instance, ok := live[sid]; ok && !instance.closed() {
 			able = append(able, sid)
 		}
 	}
 	return able
+}
+
+// closed lists those that live and take none, with what they are.
+func closed(registered []string, live map[string]Instance) []string {
+	var closed []string
+	for _, sid := range registered {
+		if instance, ok := live[sid]; ok && instance.closed() {
+			closed = append(closed, fmt.Sprintf("%s is %s", sid, instance.State))
+		}
+	}
+	return closed
 }
 
 // nextRun is the first tick after now that a pause does not stop.
@@ -196,7 +207,7 @@ func pauseOf(p zkrec.Pause) *Pause {
 
 // judge says what state the job is in, and why. err is why its record cannot
 // be used.
-func (s *JobStatus) judge(err error, offer string, ownerLives bool, able []string) {
+func (s *JobStatus) judge(err error, offer string, ownerLives bool, able, closed []string) {
 	switch {
 	case errors.As(err, new(*zkrec.SchemaError)):
 		s.State, s.Reason = Invalid, err.Error()
@@ -204,6 +215,8 @@ func (s *JobStatus) judge(err error, offer string, ownerLives bool, able []strin
 		s.State, s.Reason = Invalid, err.Error()+"; submit it again with Replace, or cancel it"
 	case ownerLives:
 		s.State = Owned
+	case len(able) == 0 && len(closed) > 0:
+		s.Reason = fmt.Sprintf("every instance with handler %q is closed: %s", s.Handler, strings.Join(closed, ", "))
 	case s.Owner != nil:
 		s.Reason = fmt.Sprintf("its owner %s is gone; waiting for %s to take over", s.Owner.InstanceID, orNobody(able))
 	case len(able) == 0 && len(s.Registered) == 0:

@@ -129,29 +129,19 @@ type Owner struct {
 	Since time.Time
 }
 
-// Instance is one running instance of the group.
-type Instance struct {
-	ID          string
-	Incarnation string // a new one at each start
-	Host        string
-	PID         int
-	StartedAt   time.Time
-	Version     string
-	Owned       int    // slots it owns, by the owner records
-	State       string // active or stopping
-}
-
 // Outcome says what a change did.
 type Outcome string
 
-// The outcomes of Submit, Set, Pause and Resume.
+// The outcomes of Submit, Set, Pause, Resume, and of orders to instances.
 const (
 	Created   Outcome = "created"
 	Replaced  Outcome = "replaced"
 	Changed   Outcome = "changed"
 	Paused    Outcome = "paused"
 	Resumed   Outcome = "resumed"
-	Unchanged Outcome = "unchanged" // the job was already exactly this
+	Ordered   Outcome = "ordered"
+	Enabled   Outcome = "enabled"
+	Unchanged Outcome = "unchanged" // all was already exactly so
 )
 
 // SubmitOptions changes how Submit treats what it finds. The zero value

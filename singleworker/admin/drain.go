@@ -1,0 +1,214 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// OrderOptions say who gives an order, and why.
+type OrderOptions struct {
+	By     string // up to 1 KiB
+	Reason string // up to 1 KiB
+}
+
+// OrderResult is what Drain, Disable or Enable did.
+type OrderResult struct {
+	Outcome Outcome // Ordered, Enabled or Unchanged
+	// Order is the order that is there now; after Enable, the one that was.
+	// Nil when there was none to take back.
+	Order *Order
+	// Instance is the running one; nil when none of that id runs.
+	Instance *Instance
+}
+
+// Drain has the instance of that id that runs own nothing any more: it begins
+// no run, hands over idle jobs at once and the others when their runs end. The
+// order ends with that start of it; the next one is active. An instance that is
+// disabled stays so, which is Unchanged. Errors: *InvalidError, ErrNoInstance,
+// ErrConflict, ErrDenied, ErrUnavailable.
+func (c *Client) Drain(ctx context.Context, sid string, opts OrderOptions) (OrderResult, error) {
+	return c.order(ctx, "drain", sid, opts, func(instance *Instance, old *zkrec.Order) (zkrec.Order, bool, error) {
+		if instance == nil {
+			return zkrec.Order{}, false, ErrNoInstance
+		}
+		next := zkrec.Order{Incarnation: instance.Incarnation, By: opts.By, Reason: opts.Reason}
+		same := old != nil && (old.Incarnation == "" || sameOrder(*old, next))
+		return next, !same, nil
+	})
+}
+
+// Disable has the instance of that id own nothing, however often it is started,
+// until it is enabled; it need not run now. It is otherwise like Drain.
+// Errors: *InvalidError, ErrConflict, ErrDenied, ErrUnavailable.
+func (c *Client) Disable(ctx context.Context, sid string, opts OrderOptions) (OrderResult, error) {
+	return c.order(ctx, "disable", sid, opts, func(_ *Instance, old *zkrec.Order) (zkrec.Order, bool, error) {
+		next := zkrec.Order{By: opts.By, Reason: opts.Reason}
+		return next, old == nil || !sameOrder(*old, next), nil
+	})
+}
+
+// sameOrder compares but for the time.
+func sameOrder(a, b zkrec.Order) bool {
+	return a.Incarnation == b.Incarnation && a.By == b.By && a.Reason == b.Reason
+}
+
+// orderer says what is to be ordered, by the instance that runs and the order
+// that is there; give is false when that is as it should be.
+type orderer func(instance *Instance, old *zkrec.Order) (next zkrec.Order, give bool, err error)
+
+func (c *Client) order(ctx context.Context, doing, sid string, opts OrderOptions, judge orderer) (OrderResult, error) {
+	if err := checkOrder(sid, opts); err != nil {
+		return OrderResult{}, err
+	}
+	var result OrderResult
+	var written []byte // by a try whose outcome is not known
+	at := time.Now().UTC().Round(time.Millisecond)
+	err := c.retry(ctx, func() error {
+		return persist(func() (err error) {
+			result, err = c.orderOnce(ctx, sid, at, judge, &written)
+			return err
+		})
+	})
+	if err != nil {
+		return OrderResult{}, fmt.Errorf("%s %s: %w", doing, sid, uncertain(err, written != nil))
+	}
+	return result, nil
+}
+
+func checkOrder(sid string, opts OrderOptions) error {
+	if err := zkrec.CheckName(sid); err != nil {
+		return &InvalidError{"InstanceID", sid, err}
+	}
+	if err := checkText("By", opts.By); err != nil {
+		return err
+	}
+	return checkText("Reason", opts.Reason)
+}
+
+// orderOnce reads, and writes the order unless it is there.
+func (c *Client) orderOnce(ctx context.Context, sid string, at time.Time, judge orderer, written *[]byte) (OrderResult, error) {
+	path := c.tree.Order(sid)
+	data, stat, err := c.conn.Get(ctx, path)
+	found := err == nil
+	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
+		return OrderResult{}, err
+	}
+	live, err := c.live(ctx)
+	if err != nil {
+		return OrderResult{}, err
+	}
+	result := OrderResult{Outcome: Unchanged}
+	if instance, runs := live[sid]; runs {
+		result.Instance = &instance
+	}
+	var old *zkrec.Order
+	if found {
+		order := zkrec.ParseOrder(data)
+		old = &order
+	}
+	next, give, err := judge(result.Instance, old)
+	if err != nil {
+		return result, err
+	}
+	applied := *written != nil && bytes.Equal(data, *written)
+	if applied || !give {
+		if applied {
+			result.Outcome = Ordered
+		}
+		order := orderOf(sid, *old)
+		result.Order = &order
+		return result, nil
+	}
+	next.At = at
+	*written = next.Encode()
+	op := zkconn.SetOp(path, *written, stat.Version)
+	if !found {
+		if err := c.conn.EnsureRoot(ctx, c.tree.Orders()); err != nil {
+			return result, err
+		}
+		op = zkconn.CreateOp(path, *written)
+	}
+	if _, err := c.conn.Multi(ctx, op); err != nil {
+		return result, err
+	}
+	order := orderOf(sid, next)
+	result.Outcome, result.Order = Ordered, &order
+	if result.Instance != nil {
+		result.Instance.Order = &order
+		if result.Instance.State == InstanceActive {
+			result.Instance.State = InstanceDraining
+		}
+	}
+	return result, nil
+}
+
+// Enable takes back what Drain or Disable ordered. An instance for which there
+// is no order is Unchanged. Errors: *InvalidError, ErrDenied, ErrUnavailable.
+func (c *Client) Enable(ctx context.Context, sid string) (OrderResult, error) {
+	if err := checkOrder(sid, OrderOptions{}); err != nil {
+		return OrderResult{}, err
+	}
+	path := c.tree.Order(sid)
+	var result OrderResult
+	var taken *Order // by a try whose outcome is not known
+	err := c.retry(ctx, func() error {
+		result = OrderResult{Outcome: Unchanged, Order: taken}
+		data, _, err := c.conn.Get(ctx, path)
+		if err == nil {
+			order := orderOf(sid, zkrec.ParseOrder(data))
+			taken, result.Order = &order, &order
+			_, err = c.conn.Multi(ctx, zkconn.DeleteOp(path, zkconn.AnyVersion))
+		}
+		if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
+			return err
+		}
+		if taken != nil {
+			result.Outcome = Enabled
+		}
+		live, err := c.live(ctx)
+		if instance, runs := live[sid]; runs {
+			result.Instance = &instance
+		}
+		return err
+	})
+	if err != nil {
+		return OrderResult{}, fmt.Errorf("enable %s: %w", sid, uncertain(err, taken != nil))
+	}
+	return result, nil
+}
+
+// AwaitDrained waits until the instance of that id owns nothing and runs
+// nothing, because it was told to, or is gone; runs says which. When ctx ends
+// first, the instance is as it was last seen. Errors: *InvalidError,
+// ErrNotDraining, ErrDenied, ErrUnavailable, the cause of the context's end.
+func (c *Client) AwaitDrained(ctx context.Context, sid string) (instance Instance, runs bool, err error) {
+	if err := checkOrder(sid, OrderOptions{}); err != nil {
+		return Instance{}, false, err
+	}
+	err = c.await(ctx, func() (bool, error) {
+		_, _, err := c.conn.GetW(ctx, c.tree.Instance(sid))
+		if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
+			return false, err
+		}
+		live, err := c.counted(ctx)
+		if err != nil {
+			return false, err
+		}
+		instance, runs = live[sid]
+		if runs && !instance.closed() {
+			return false, ErrNotDraining
+		}
+		settled := instance.State == InstanceDrained || instance.State == InstanceDisabled
+		return !runs || settled && instance.Owned == 0, nil
+	})
+	if err != nil {
+		return instance, runs, fmt.Errorf("drain %s: %w", sid, err)
+	}
+	return instance, runs, nil
+}

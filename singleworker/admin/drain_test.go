@@ -1,0 +1,175 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// state has app-1 say how it is.
+func (w *world) state(state string) {
+	w.Helper()
+	w.put(w.c.tree.Instance("app-1"), zkrec.Instance{Incarnation: "app-1-1", State: state}.Encode())
+}
+
+// wantOrders expects who is ordered to own nothing: "app-1 for all", or for one start.
+func (w *world) wantOrders(want ...string) {
+	w.Helper()
+	orders, err := w.c.Orders(w.Context())
+	if err != nil {
+		w.Fatal(err)
+	}
+	var got []string
+	for _, o := range orders {
+		got = append(got, strings.TrimSpace(o.InstanceID+" for "+o.Incarnation+" by "+o.By+" "+o.Reason))
+	}
+	if strings.Join(got, "; ") != strings.Join(want, "; ") {
+		w.Errorf("orders %q, want %q", got, want)
+	}
+}
+
+func TestDrainDisableAndEnable(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.owned(Job{Name: "job", Schedule: "@hourly"})
+		w.state(InstanceActive)
+		alice, bob := OrderOptions{By: "alice", Reason: "disk"}, OrderOptions{By: "bob"}
+		do := func(what string, f func(context.Context, string, OrderOptions) (OrderResult, error), opts OrderOptions, want Outcome, incarnation string) {
+			w.Helper()
+			result, err := f(w.Context(), "app-1", opts)
+			if err != nil || result.Outcome != want || result.Order == nil || result.Order.Incarnation != incarnation ||
+				result.Instance == nil || result.Instance.State != InstanceDraining || *result.Instance.Order != *result.Order {
+				w.Errorf("%s: %+v, %v; want %s for %q", what, result, err, want, incarnation)
+			}
+			time.Sleep(time.Second)
+		}
+		do("drain", w.c.Drain, alice, Ordered, "app-1-1")
+		w.wantOrders("app-1 for app-1-1 by alice disk")
+		do("drain again", w.c.Drain, alice, Unchanged, "app-1-1")
+		do("drain by another", w.c.Drain, bob, Ordered, "app-1-1")
+		do("disable", w.c.Disable, bob, Ordered, "")
+		do("disable again", w.c.Disable, bob, Unchanged, "")
+		do("drain a disabled one", w.c.Drain, alice, Unchanged, "")
+		do("disable for another reason", w.c.Disable, alice, Ordered, "")
+		w.wantOrders("app-1 for  by alice disk")
+		enabled, err := w.c.Enable(w.Context(), "app-1")
+		if err != nil || enabled.Outcome != Enabled || enabled.Order == nil || enabled.Order.By != "alice" || enabled.Instance.State != InstanceActive {
+			w.Errorf("enable: %+v, %v", enabled, err)
+		}
+		again, err := w.c.Enable(w.Context(), "app-1")
+		if err != nil || again.Outcome != Unchanged || again.Order != nil || again.Instance == nil {
+			w.Errorf("enable again: %+v, %v", again, err)
+		}
+		w.wantOrders()
+	})
+}
+
+func TestOrdersForWhoDoesNotRun(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		if _, err := w.c.Drain(w.Context(), "app-9", OrderOptions{}); !errors.Is(err, ErrNoInstance) {
+			w.Errorf("drain: %v, want ErrNoInstance", err)
+		}
+		w.wantOrders()
+		result, err := w.c.Disable(w.Context(), "app-9", OrderOptions{By: "alice"})
+		if err != nil || result.Outcome != Ordered || result.Instance != nil {
+			w.Errorf("disable: %+v, %v", result, err)
+		}
+		w.wantOrders("app-9 for  by alice")
+		if result, err = w.c.Enable(w.Context(), "app-9"); err != nil || result.Outcome != Enabled || result.Instance != nil {
+			w.Errorf("enable: %+v, %v", result, err)
+		}
+		for field, f := range map[string]func() error{
+			"InstanceID": func() error { _, err := w.c.Disable(w.Context(), "a/b", OrderOptions{}); return err },
+			"Reason": func() error {
+				_, err := w.c.Drain(w.Context(), "a", OrderOptions{Reason: strings.Repeat("x", 2000)})
+				return err
+			},
+		} {
+			var invalid *InvalidError
+			if err := f(); !errors.As(err, &invalid) || invalid.Field != field {
+				w.Errorf("%v, want an *InvalidError for %s", err, field)
+			}
+		}
+	})
+}
+
+// An order for an earlier start of the instance says nothing of this one.
+func TestDrainOfANewStart(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.owned(Job{Name: "job", Schedule: "@hourly"})
+		w.state(InstanceActive)
+		if _, err := w.c.Drain(w.Context(), "app-1", OrderOptions{}); err != nil {
+			w.Fatal(err)
+		}
+		w.put(w.c.tree.Instance("app-1"), zkrec.Instance{Incarnation: "app-1-2", State: InstanceActive}.Encode())
+		instances, err := w.c.Instances(w.Context())
+		if err != nil || len(instances) != 1 || instances[0].State != InstanceActive || instances[0].Order != nil {
+			w.Errorf("instances %+v, %v; want an active one", instances, err)
+		}
+		result, err := w.c.Drain(w.Context(), "app-1", OrderOptions{})
+		if err != nil || result.Outcome != Ordered || result.Order.Incarnation != "app-1-2" {
+			w.Errorf("drain: %+v, %v", result, err)
+		}
+	})
+}
+
+func TestOrderWhoseReplyIsLost(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.owned(Job{Name: "job", Schedule: "@hourly"})
+		for what, f := range map[Outcome]func() (OrderResult, error){
+			Ordered: func() (OrderResult, error) { return w.c.Disable(w.Context(), "app-1", OrderOptions{}) },
+			Enabled: func() (OrderResult, error) { return w.c.Enable(w.Context(), "app-1") },
+		} {
+			if what == Enabled {
+				if _, err := w.hand.Disable(w.Context(), "app-1", OrderOptions{}); err != nil {
+					w.Fatal(err)
+				}
+			} else if _, err := w.hand.Enable(w.Context(), "app-1"); err != nil {
+				w.Fatal(err)
+			}
+			w.server.Control(zkdev.OpMulti, func(*zkdev.Request) zkdev.Action { return zkdev.CutAfter() })
+			if result, err := f(); err != nil || result.Outcome != what || result.Order == nil {
+				w.Errorf("%+v, %v; want %s", result, err, what)
+			}
+		}
+	})
+}
+
+func TestAwaitDrained(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.owned(Job{Name: "job", Schedule: "@hourly"})
+		w.state(InstanceActive)
+		if _, _, err := w.c.AwaitDrained(w.Context(), "app-1"); !errors.Is(err, ErrNotDraining) {
+			w.Errorf("an active one: %v, want ErrNotDraining", err)
+		}
+		if _, err := w.c.Drain(w.Context(), "app-1", OrderOptions{}); err != nil {
+			w.Fatal(err)
+		}
+		short, cancel := context.WithTimeout(w.Context(), time.Minute)
+		defer cancel()
+		instance, runs, err := w.c.AwaitDrained(short, "app-1")
+		if !errors.Is(err, context.DeadlineExceeded) || !runs || instance.Owned != 1 {
+			w.Errorf("too short: %+v, %v, %v", instance, runs, err)
+		}
+		time.AfterFunc(time.Minute, func() { w.put(w.c.tree.Alive("job"), nil) })
+		time.AfterFunc(2*time.Minute, func() { w.state(InstanceDrained) })
+		begun := time.Now()
+		instance, runs, err = w.c.AwaitDrained(w.Context(), "app-1")
+		if took := time.Since(begun); err != nil || !runs || instance.Owned != 0 || took < 2*time.Minute || took > 121*time.Second {
+			w.Errorf("%+v, %v, %v after %v", instance, runs, err, took)
+		}
+		w.kill()
+		if _, runs, err := w.c.AwaitDrained(w.Context(), "app-1"); err != nil || runs {
+			w.Errorf("one that is gone: runs %v, %v", runs, err)
+		}
+	})
+}

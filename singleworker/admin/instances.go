@@ -1,0 +1,194 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// The states of an instance. Any but InstanceActive takes no jobs.
+const (
+	InstanceActive     = "active"
+	InstanceDraining   = "draining"   // it hands over what it owns; what it still owns is running
+	InstanceDrained    = "drained"    // it owns nothing, until its program ends or it is enabled
+	InstanceDisabled   = "disabled"   // likewise, and so does every later start of it, until it is enabled
+	InstanceStopping   = "stopping"   // it drains and leaves
+	InstanceUnreadable = "unreadable" // a newer version, or a hand, wrote its record
+)
+
+// Instance is one running instance of the group.
+type Instance struct {
+	ID          string
+	Incarnation string // a new one at each start
+	Host        string
+	PID         int
+	StartedAt   time.Time
+	Version     string
+	Owned       int    // slots it owns, by the owner records
+	MaxSlots    int    // it takes no more than that; 0: no limit
+	State       string // InstanceActive ...
+	// Order is what an operator has told it, that keeps it from owning jobs; nil
+	// when there is none.
+	Order *Order
+	// Withdrawn: its own program has told it to drain, and only its end ends
+	// that.
+	Withdrawn bool
+}
+
+// closed reports whether the instance takes no jobs.
+func (i Instance) closed() bool {
+	switch i.State {
+	case InstanceDraining, InstanceDrained, InstanceDisabled, InstanceStopping:
+		return true
+	}
+	return false
+}
+
+// Order is an operator's order that an instance own nothing.
+type Order struct {
+	InstanceID string
+	// Incarnation is the start that is to drain; the order ends with it. Empty:
+	// the instance is disabled, however often it is started, until it is enabled.
+	Incarnation string
+	By          string
+	Reason      string
+	At          time.Time // on the clock of who gave it; zero if a hand made it
+}
+
+func orderOf(sid string, o zkrec.Order) Order {
+	return Order{InstanceID: sid, Incarnation: o.Incarnation, By: o.By, Reason: o.Reason, At: o.At}
+}
+
+// Instances lists the running instances, sorted by id. Errors: ErrDenied,
+// ErrUnavailable.
+func (c *Client) Instances(ctx context.Context) ([]Instance, error) {
+	var live map[string]Instance
+	err := c.retry(ctx, func() (err error) {
+		live, err = c.counted(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list instances: %w", err)
+	}
+	instances := make([]Instance, 0, len(live))
+	for _, instance := range live {
+		instances = append(instances, instance)
+	}
+	slices.SortFunc(instances, func(a, b Instance) int { return cmp.Compare(a.ID, b.ID) })
+	return instances, nil
+}
+
+// Orders lists what operators have ordered, sorted by id, of instances that run
+// and of those that do not. Errors: ErrDenied, ErrUnavailable.
+func (c *Client) Orders(ctx context.Context) ([]Order, error) {
+	var list []Order
+	err := c.retry(ctx, func() error {
+		orders, err := c.orders(ctx)
+		list = list[:0]
+		for sid, o := range orders {
+			list = append(list, orderOf(sid, o))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list orders: %w", err)
+	}
+	slices.SortFunc(list, func(a, b Order) int { return cmp.Compare(a.InstanceID, b.InstanceID) })
+	return list, nil
+}
+
+// counted is live with what each instance owns, by the owner records.
+func (c *Client) counted(ctx context.Context) (map[string]Instance, error) {
+	live, err := c.live(ctx)
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := c.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	owned := make(map[string]int)
+	for _, job := range jobs {
+		if job.Owner != nil {
+			owned[job.Owner.InstanceID]++
+		}
+	}
+	for sid, instance := range live {
+		instance.Owned = owned[sid]
+		live[sid] = instance
+	}
+	return live, nil
+}
+
+// live reads the running instances by id.
+func (c *Client) live(ctx context.Context) (map[string]Instance, error) {
+	names, _, err := c.conn.Children(ctx, c.tree.Instances())
+	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
+		return nil, err
+	}
+	orders, err := c.orders(ctx)
+	if err != nil {
+		return nil, err
+	}
+	live := make(map[string]Instance, len(names))
+	for _, sid := range names {
+		data, _, err := c.conn.Get(ctx, c.tree.Instance(sid))
+		if errors.Is(err, zkconn.ErrNoNode) {
+			continue // gone meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		record, err := zkrec.ParseInstance(data)
+		if err != nil {
+			record = zkrec.Instance{State: InstanceUnreadable} // it lives all the same
+		}
+		o, ordered := orders[sid]
+		live[sid] = instanceOf(sid, record, o, ordered)
+	}
+	return live, nil
+}
+
+// instanceOf is an instance with the order that is there for it, if there is
+// one.
+func instanceOf(sid string, record zkrec.Instance, o zkrec.Order, ordered bool) Instance {
+	instance := Instance{
+		ID: sid, Incarnation: record.Incarnation, Host: record.Host, PID: record.PID,
+		StartedAt: record.StartedAt, Version: record.Version, Owned: record.Owned, MaxSlots: record.MaxSlots,
+		State: record.State, Withdrawn: record.Withdrawn,
+	}
+	if ordered && o.Binds(record.Incarnation) {
+		order := orderOf(sid, o)
+		instance.Order = &order
+		if instance.State == InstanceActive {
+			instance.State = InstanceDraining // it will say so in a moment
+		}
+	}
+	return instance
+}
+
+// orders reads all orders by id.
+func (c *Client) orders(ctx context.Context) (map[string]zkrec.Order, error) {
+	sids, _, err := c.conn.Children(ctx, c.tree.Orders())
+	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
+		return nil, err
+	}
+	orders := make(map[string]zkrec.Order, len(sids))
+	for _, sid := range sids {
+		data, _, err := c.conn.Get(ctx, c.tree.Order(sid))
+		if errors.Is(err, zkconn.ErrNoNode) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		orders[sid] = zkrec.ParseOrder(data)
+	}
+	return orders, nil
+}
