@@ -180,12 +180,28 @@ func (m *Manager) wire() *wiring {
 		Instance: zkrec.Instance{
 			Incarnation: uuid.NewString(), Host: hostName(), PID: os.Getpid(),
 			StartedAt: time.Now().UTC().Round(time.Millisecond), Version: Version(),
-			MaxSlots: m.cfg.MaxSlots,
+			MaxSlots: m.cfg.MaxSlots, Guard: guardToken(),
 		},
 		SyncPeriod: m.cfg.SyncPeriod, MaxSlots: m.cfg.MaxSlots, Withdrawn: m.drained, Declarations: declarations,
 		Judge: w.judge, Watch: w.watch, Runner: w, Book: w.book, Clock: clock, Logger: m.cfg.Logger,
 	})
 	return w
+}
+
+// GuardEnv is the environment variable by which swctl guard, or another program
+// that uses admin.Guard, tells the process that it starts a token of its own. A
+// Manager publishes the token with its registration, so that the guard finds and
+// removes exactly that when the process has died.
+const GuardEnv = zkrec.GuardEnv
+
+// guardToken is the token of the guard that started this process, or "". What
+// is no token is not published.
+func guardToken() string {
+	token := os.Getenv(GuardEnv)
+	if uuid.Validate(token) != nil {
+		return ""
+	}
+	return token
 }
 
 // Version is the version of this library in the running program, or "devel"

@@ -16,18 +16,20 @@ type exitCode int
 
 // The exit codes; they do not change.
 const (
-	exitOK          exitCode = 0
-	exitNo          exitCode = 1
-	exitUsage       exitCode = 2
-	exitNotFound    exitCode = 3
-	exitConflict    exitCode = 4
-	exitUnavailable exitCode = 5
-	exitDenied      exitCode = 6
-	exitTimeout     exitCode = 7
-	exitUnconfirmed exitCode = 8
-	exitInternal    exitCode = 70
-	exitInterrupted exitCode = 130
-	exitTerminated  exitCode = 143
+	exitOK            exitCode = 0
+	exitNo            exitCode = 1
+	exitUsage         exitCode = 2
+	exitNotFound      exitCode = 3
+	exitConflict      exitCode = 4
+	exitUnavailable   exitCode = 5
+	exitDenied        exitCode = 6
+	exitTimeout       exitCode = 7
+	exitUnconfirmed   exitCode = 8
+	exitInternal      exitCode = 70
+	exitNotExecutable exitCode = 126
+	exitNoCommand     exitCode = 127
+	exitInterrupted   exitCode = 130
+	exitTerminated    exitCode = 143
 )
 
 // exitInfo is an exit code with its name in JSON errors.
@@ -49,6 +51,8 @@ func exitInfos() []exitInfo {
 		{exitTimeout, "timeout", "not done within --timeout, though a server answered"},
 		{exitUnconfirmed, "unconfirmed", "needs a confirmation that was not given"},
 		{exitInternal, "internal", "a bug in swctl, or an error that no other code fits"},
+		{exitNotExecutable, "not_executable", "guard: the command could not be started"},
+		{exitNoCommand, "no_command", "guard: no such command; if it was started, guard has its exit code"},
 		{exitInterrupted, "interrupted", "stopped by an interrupt (SIGINT, Ctrl-C)"},
 		{exitTerminated, "terminated", "stopped by SIGTERM"},
 	}
@@ -70,6 +74,7 @@ func classify(err error) exitCode {
 		stopped *signalError
 		misuse  *usageError
 		invalid *admin.InvalidError
+		command *notStarted
 	)
 	switch {
 	case err == nil:
@@ -80,6 +85,8 @@ func classify(err error) exitCode {
 		return exitInterrupted // likewise, a person
 	case errors.As(err, &misuse):
 		return exitUsage // the command line, before anything was asked of a server
+	case errors.As(err, &command):
+		return command.code // as a shell has it
 	case errors.Is(err, demo.ErrFailed):
 		return exitNo // it ran to its end, and has shown what must not be
 	case errors.Is(err, errUnconfirmed):

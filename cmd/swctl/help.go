@@ -81,7 +81,11 @@ func commandHelp(cmd *command) []byte {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "swctl %s: %s\n\nUsage:\n", cmd.name, cmd.short)
 	for _, name := range append([]string{cmd.name}, cmd.aliases...) {
-		fmt.Fprintf(&out, "  %s\n", strings.Join(strings.Fields("swctl "+name+" "+cmd.args+" [FLAGS]"), " "))
+		synopsis := cmd.args + " [FLAGS]"
+		if strings.HasPrefix(cmd.args, "--") {
+			synopsis = "[FLAGS] " + cmd.args // what follows "--" is not ours
+		}
+		fmt.Fprintf(&out, "  %s\n", strings.Join(strings.Fields("swctl "+name+" "+synopsis), " "))
 	}
 	if cmd.long != "" {
 		fmt.Fprintf(&out, "\n%s\n", cmd.long)

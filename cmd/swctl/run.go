@@ -61,6 +61,9 @@ func (a *app) run(ctx context.Context, args []string) exitCode {
 	if err == nil {
 		return exitOK
 	}
+	if child := (*childExit)(nil); errors.As(err, &child) {
+		return child.code // guard has passed the signal on, which the child may have survived
+	}
 	if stopped := signalOf(ctx); stopped != nil && !errors.Is(err, stopped) {
 		err = fmt.Errorf("%w: %w", stopped, err) // what failed after a signal failed because of it
 	}
@@ -88,7 +91,7 @@ func (a *app) commands() []*command {
 	return []*command{
 		a.submitCommand(), a.setCommand(), a.cancelCommand(), a.listCommand(), a.showCommand(), a.nextCommand(),
 		a.historyCommand(), a.whyCommand(), a.triggerCommand(), a.stopRunCommand(), a.pauseCommand(), a.resumeCommand(),
-		a.instancesCommand(), a.devCommand(), a.versionCommand(), a.helpCommand(),
+		a.instancesCommand(), a.guardCommand(), a.devCommand(), a.versionCommand(), a.helpCommand(),
 	}
 }
 

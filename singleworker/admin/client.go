@@ -49,6 +49,27 @@ type Client struct {
 // *InvalidError, ErrDenied, or ErrUnavailable when ctx ends first. Whoever
 // dials must Close.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
+	c, err := connect(cfg)
+	if err != nil {
+		return nil, err
+	}
+	err = c.retry(ctx, func() error {
+		if cfg.ACL == "" {
+			return c.conn.ACLOf(ctx, c.tree.Root())
+		}
+		_, _, err := c.conn.Exists(ctx, c.tree.Root())
+		return err
+	})
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// connect makes a client that begins to connect. The nodes that the client creates have the ACL of
+// cfg.
+func connect(cfg Config) (*Client, error) {
 	if err := check(cfg); err != nil {
 		return nil, err
 	}
@@ -67,17 +88,6 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c.conn = conn
-	err = c.retry(ctx, func() error {
-		if cfg.ACL == "" {
-			return conn.ACLOf(ctx, c.tree.Root())
-		}
-		_, _, err := conn.Exists(ctx, c.tree.Root())
-		return err
-	})
-	if err != nil {
-		conn.Close()
-		return nil, err
-	}
 	return c, nil
 }
 

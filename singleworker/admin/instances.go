@@ -39,6 +39,7 @@ type Instance struct {
 	// Withdrawn: its own program has told it to drain, and only its end ends
 	// that.
 	Withdrawn bool
+	Guard     string // the token of the Guard that watches its process; "" for none
 }
 
 // closed reports whether the instance takes no jobs.
@@ -161,7 +162,7 @@ func instanceOf(sid string, record zkrec.Instance, o zkrec.Order, ordered bool) 
 	instance := Instance{
 		ID: sid, Incarnation: record.Incarnation, Host: record.Host, PID: record.PID,
 		StartedAt: record.StartedAt, Version: record.Version, Owned: record.Owned, MaxSlots: record.MaxSlots,
-		State: record.State, Withdrawn: record.Withdrawn,
+		State: record.State, Withdrawn: record.Withdrawn, Guard: record.Guard,
 	}
 	if ordered && o.Binds(record.Incarnation) {
 		order := orderOf(sid, o)

@@ -181,7 +181,7 @@ func (c *Coordinator) createEphemeral(ctx context.Context, mine zkrec.Instance) 
 	started := c.cfg.Clock.Now().Mono
 	retry := task.Backoff{Min: 100 * time.Millisecond, Max: 500 * time.Millisecond}
 	for {
-		_, err := c.conn.Multi(ctx, zkconn.CreateEphemeralOp(path, mine.Encode()))
+		err := c.enlist(ctx, path, mine)
 		if !errors.Is(err, zkconn.ErrNodeExists) {
 			return mine, err
 		}
@@ -211,6 +211,19 @@ func (c *Coordinator) createEphemeral(ctx context.Context, mine zkrec.Instance) 
 			return mine, err
 		}
 	}
+}
+
+// enlist creates the ephemeral node. The version of the nodes' parent counts
+// how often that was done: who removes the node of a dead incarnation checks it,
+// since the node of the next one has the same path and counts from 0 again.
+// Where an ACL keeps us from writing there, it is done without.
+func (c *Coordinator) enlist(ctx context.Context, path string, mine zkrec.Instance) error {
+	create := zkconn.CreateEphemeralOp(path, mine.Encode())
+	_, err := c.conn.Multi(ctx, zkconn.SetOp(c.tree.Instances(), nil, zkconn.AnyVersion), create)
+	if refused := new(zkconn.MultiError); errors.As(err, &refused) && refused.Index == 0 && errors.Is(err, zkconn.ErrDenied) {
+		_, err = c.conn.Multi(ctx, create)
+	}
+	return err
 }
 
 func (c *Coordinator) readInstance(ctx context.Context, path string) (zkrec.Instance, zkconn.Stat, error) {

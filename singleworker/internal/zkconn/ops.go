@@ -113,6 +113,15 @@ func (c *Conn) watching(w watch, wanted bool, request func(set bool) error) erro
 	return err
 }
 
+// Sync has the connected server catch up with the leader: what is read after it
+// is no older than the call.
+func (c *Conn) Sync(ctx context.Context, path string) error {
+	return c.call(ctx, "sync", path, func() error {
+		_, err := c.zk.Sync(c.chroot + path)
+		return err
+	})
+}
+
 // Exists reads a node's Stat; ok is false when there is no such node.
 func (c *Conn) Exists(ctx context.Context, path string) (stat Stat, ok bool, err error) {
 	var found bool

@@ -29,7 +29,14 @@ type Instance struct {
 	State       string    `json:"state"`
 	// Withdrawn: its own program has told it to drain.
 	Withdrawn bool `json:"withdrawn,omitempty"`
+	// Guard is the token of the guard that started the process, if one did: it
+	// removes the record when the process has died.
+	Guard string `json:"guard,omitempty"`
 }
+
+// GuardEnv is the environment variable in which a guard gives its token to the
+// process that it starts.
+const GuardEnv = "SINGLEWORKER_GUARD"
 
 // Encode returns the node's data.
 func (i Instance) Encode() []byte {

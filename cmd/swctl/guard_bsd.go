@@ -1,0 +1,20 @@
+//go:build darwin || freebsd
+
+package main
+
+import "syscall"
+
+// adoptOrphans: process 1 has them here.
+func adoptOrphans() {}
+
+// reap waits for the child.
+func (w *ward) reap() (status syscall.WaitStatus) {
+	state, err := w.cmd.Process.Wait()
+	if err == nil {
+		status, _ = state.Sys().(syscall.WaitStatus)
+	}
+	return status
+}
+
+// reapOrphans: it cannot be known here.
+func reapOrphans() (alone bool) { return false }

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"errors"
+	"syscall"
+)
+
+// adoptOrphans makes this process the parent of all descendants whose parents
+// die, as process 1 is in any case. So it learns when none is left.
+func adoptOrphans() {
+	const setChildSubreaper = 36 // PR_SET_CHILD_SUBREAPER
+	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0)
+}
+
+// reap waits for the child, and for the orphans that end before it does.
+func (w *ward) reap() syscall.WaitStatus {
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, 0, nil)
+		if pid == w.pid() || err != nil && !errors.Is(err, syscall.EINTR) {
+			return status
+		}
+	}
+}
+
+// reapOrphans reports whether no descendant is left.
+func reapOrphans() (alone bool) {
+	for {
+		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
+		switch {
+		case errors.Is(err, syscall.ECHILD):
+			return true
+		case pid == 0 || err != nil && !errors.Is(err, syscall.EINTR):
+			return false
+		}
+	}
+}
