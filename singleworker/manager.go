@@ -188,7 +188,7 @@ func (m *Manager) wire() *wiring {
 	return w
 }
 
-// GuardEnv is the environment variable by which swctl guard, or another program
+// GuardEnv is the environment variable, SINGLEWORKER_GUARD, by which swctl guard, or another program
 // that uses admin.Guard, tells the process that it starts a token of its own. A
 // Manager publishes the token with its registration, so that the guard finds and
 // removes exactly that when the process has died.

@@ -13,7 +13,7 @@ import (
 
 func (a *app) guardCommand() *command {
 	return &command{
-		name: "guard", args: "-- COMMAND [ARGUMENT...]",
+		name: "guard", args: "-- COMMAND...",
 		short: "start an instance, and have its jobs move at once when it dies",
 		long: `When a process is killed or crashes, its jobs wait for its session to time out. guard
 starts COMMAND, waits for it, and when it has died of whatever cause removes its

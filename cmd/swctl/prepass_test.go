@@ -100,7 +100,7 @@ func TestSharedFlagsEverywhere(t *testing.T) {
 		"submit": {"nightly", "@daily"}, "set": {"nightly"}, "cancel": {"nightly"}, "list": nil, "show": {"nightly"},
 		"next": {"nightly"}, "instances": nil, "dev": nil, "version": nil, "help": {"list"},
 		"pause": {"nightly"}, "resume": {"nightly"}, "history": {"nightly"}, "why": {"nightly"},
-		"trigger": {"nightly"}, "stop-run": {"nightly", "0198c5ff"},
+		"trigger": {"nightly"}, "stop-run": {"nightly", "0198c5ff"}, "guard": {"app"},
 	}
 	commands := newHarness(t).commands()
 	for _, cmd := range commands {

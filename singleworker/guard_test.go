@@ -1,0 +1,223 @@
+package singleworker_test
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// guardedPair starts an instance under a guard, and then another one, which
+// would take over its job.
+func guardedPair(t *testing.T, c *swtest.Cluster) (g *admin.Guard, victim *swtest.Instance) {
+	t.Helper()
+	g, err := admin.NewGuard(admin.Config{Servers: "zkdev:1", ServerType: "group", Dial: c.Server.Client("guard").Dial})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Close)
+	setup := swtest.Setup{Handlers: map[string]singleworker.Handler{
+		"job": func(context.Context, *singleworker.Run) error { return nil },
+	}}
+	name, token, _ := strings.Cut(g.Env(), "=")
+	t.Setenv(name, token)
+	victim = c.Start("victim", setup)
+	time.Sleep(time.Second)
+	if err := os.Unsetenv(name); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Submit(t.Context(), singleworker.Job{Name: "job", Schedule: "*/10 * * * * ?"}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(25 * time.Second)
+	c.Start("heir", setup)
+	time.Sleep(5 * time.Second)
+	if owner := c.Owners()["job"]; owner != "victim" {
+		t.Fatalf("job is owned by %q", owner)
+	}
+	return g, victim
+}
+
+// bury kills an instance, and removes its registration at once.
+func bury(t *testing.T, g *admin.Guard, victim *swtest.Instance) {
+	t.Helper()
+	victim.Kill()
+	burial, err := g.Bury(t.Context(), func(admin.Instance) error { return nil })
+	if err != nil || len(burial.Removed) != 1 || burial.Removed[0].ID != "victim" || len(burial.Spared) > 0 {
+		t.Errorf("burial %+v, %v", burial, err)
+	}
+}
+
+// touches reports whether a transaction of a client's concerns the node.
+func touches(r *zkdev.Request, client *swtest.Instance, path string) bool {
+	return r.Client == client.Place() && slices.ContainsFunc(r.Ops, func(op zkdev.Request) bool { return op.Path == path })
+}
+
+// The heir takes over at once, while the session of the dead one lives on.
+func TestBuriedInstance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := swtest.New(t, swtest.Config{})
+		g, victim := guardedPair(t, c)
+		bury(t, g, victim)
+		time.Sleep(time.Millisecond) // of a session timeout of 10 s
+		if owner := c.Owners()["job"]; owner != "heir" {
+			t.Errorf("a moment after the death the job is owned by %q", owner)
+		}
+	})
+}
+
+// A claim that the process has sent, and that the server gets to when the
+// process is dead and its registration removed. It is to be as if the process
+// had died a moment later, or sooner: the tick is run once, by the heir.
+func TestClaimInFlightAtDeath(t *testing.T) {
+	for name, c := range map[string]struct {
+		claim, take time.Duration // how late they are applied
+		attempt     int           // of the heir's run
+	}{
+		"applied before the takeover": {claim: time.Second, take: 2 * time.Second, attempt: 2},
+		"applied after the takeover":  {claim: 2 * time.Second, attempt: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cluster := swtest.New(t, swtest.Config{})
+				g, victim := guardedPair(t, cluster)
+				sent := make(chan time.Time, 1)
+				cluster.Server.Control(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+					if !touches(r, victim, "/group/job/tick") {
+						return zkdev.Pass()
+					}
+					sent <- time.Now()
+					return zkdev.Delay(c.claim)
+				})
+				claimed := (<-sent).Truncate(time.Second)
+				heir := cluster.Instances()[1]
+				cluster.Server.Control(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+					if !touches(r, heir, "/group/job/alive/heir") {
+						return zkdev.Pass()
+					}
+					return zkdev.Delay(c.take)
+				})
+				bury(t, g, victim)
+				time.Sleep(time.Minute)
+				wantRunOnce(t, cluster, claimed, c.attempt)
+			})
+		})
+	}
+}
+
+// wantRunOnce checks that no tick was run twice, and how the one was run whose
+// claim was in flight.
+func wantRunOnce(t *testing.T, c *swtest.Cluster, claimed time.Time, attempt int) {
+	t.Helper()
+	seen := make(map[time.Time]bool)
+	found := false
+	for _, r := range c.Runs() {
+		if seen[r.Tick] {
+			t.Errorf("tick %v was run again, by %s", r.Tick, r.Instance.Name)
+		}
+		seen[r.Tick] = true
+		if r.Tick.Equal(claimed) {
+			found = true
+			if r.Instance.Name != "heir" || r.Attempt != attempt {
+				t.Errorf("run by %s, attempt %d, want the heir's, attempt %d", r.Instance.Name, r.Attempt, attempt)
+			}
+		}
+	}
+	if !found {
+		t.Errorf("tick %v was not run; runs of %v", claimed, seen)
+	}
+}
+
+// A late heartbeat, too, comes before the takeover, which then is refused and
+// tried again, or after it, and is refused itself.
+func TestHeartbeatInFlightAtDeath(t *testing.T) {
+	for _, late := range []time.Duration{time.Second, 4 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			c := swtest.New(t, swtest.Config{})
+			g, victim := guardedPair(t, c)
+			sent := make(chan struct{})
+			c.Server.Control(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+				if !touches(r, victim, "/group/job/alive/victim") || len(r.Ops) != 1 {
+					return zkdev.Pass()
+				}
+				close(sent)
+				return zkdev.Delay(late)
+			})
+			<-sent
+			heir := c.Instances()[1]
+			c.Server.Control(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+				if !touches(r, heir, "/group/job/alive/heir") {
+					return zkdev.Pass()
+				}
+				return zkdev.Delay(2 * time.Second)
+			})
+			bury(t, g, victim)
+			time.Sleep(6 * time.Second)
+			if owner := c.Owners()["job"]; owner != "heir" {
+				t.Errorf("a heartbeat %v late: the job is owned by %q", late, owner)
+			}
+		})
+	}
+}
+
+// While the removal is on its way the session ends, and an instance of the same
+// id starts: its node has the path and the version of the old one, and stays.
+func TestLateRemovalSparesTheNextIncarnation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := swtest.New(t, swtest.Config{})
+		g, victim := guardedPair(t, c)
+		c.Server.Control(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+			if r.Client != "guard" {
+				return zkdev.Pass()
+			}
+			return zkdev.Delay(5 * time.Second)
+		})
+		victim.Kill()
+		time.AfterFunc(time.Second, func() {
+			for _, s := range c.Server.Sessions() {
+				if slices.Contains(s.Ephemerals, "/group/_instances/victim") {
+					if err := c.Server.ExpireSession(s.ID); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			c.Start("victim", swtest.Setup{})
+		})
+		burial, err := g.Bury(t.Context(), func(admin.Instance) error { return nil })
+		if err != nil || len(burial.Removed)+len(burial.Spared) > 0 {
+			t.Errorf("burial %+v, %v", burial, err)
+		}
+	})
+}
+
+// Only a token is published: whatever else the variable holds stays where it is.
+func TestGuardVariable(t *testing.T) {
+	for value, published := range map[string]bool{"": false, "user:password": false, uuid.NewString(): true} {
+		synctest.Test(t, func(t *testing.T) {
+			t.Setenv(singleworker.GuardEnv, value)
+			c := swtest.New(t, swtest.Config{})
+			c.Start("a", swtest.Setup{})
+			time.Sleep(time.Second)
+			err := c.Operate(t.Context(), func(client *admin.Client) error {
+				instances, err := client.Instances(t.Context())
+				if err == nil && (len(instances) != 1 || (instances[0].Guard != "") != published) {
+					t.Errorf("%q: %+v", value, instances)
+				}
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
