@@ -17,18 +17,14 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// guardedPair starts an instance under a guard, and then another one, which
-// would take over its job.
-func guardedPair(t *testing.T, c *swtest.Cluster) (g *admin.Guard, victim *swtest.Instance) {
+// guarded starts an instance under a guard.
+func guarded(t *testing.T, c *swtest.Cluster, setup swtest.Setup) (g *admin.Guard, victim *swtest.Instance) {
 	t.Helper()
 	g, err := admin.NewGuard(admin.Config{Servers: "zkdev:1", ServerType: "group", Dial: c.Server.Client("guard").Dial})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(g.Close)
-	setup := swtest.Setup{Handlers: map[string]singleworker.Handler{
-		"job": func(context.Context, *singleworker.Run) error { return nil },
-	}}
 	name, token, _ := strings.Cut(g.Env(), "=")
 	t.Setenv(name, token)
 	victim = c.Start("victim", setup)
@@ -36,6 +32,17 @@ func guardedPair(t *testing.T, c *swtest.Cluster) (g *admin.Guard, victim *swtes
 	if err := os.Unsetenv(name); err != nil {
 		t.Fatal(err)
 	}
+	return g, victim
+}
+
+// guardedPair starts an instance under a guard, and then another one, which
+// would take over its job.
+func guardedPair(t *testing.T, c *swtest.Cluster) (g *admin.Guard, victim *swtest.Instance) {
+	t.Helper()
+	setup := swtest.Setup{Handlers: map[string]singleworker.Handler{
+		"job": func(context.Context, *singleworker.Run) error { return nil },
+	}}
+	g, victim = guarded(t, c, setup)
 	if err := c.Submit(t.Context(), singleworker.Job{Name: "job", Schedule: "*/10 * * * * ?"}); err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +182,7 @@ func TestHeartbeatInFlightAtDeath(t *testing.T) {
 func TestLateRemovalSparesTheNextIncarnation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := swtest.New(t, swtest.Config{})
-		g, victim := guardedPair(t, c)
+		g, victim := guarded(t, c, swtest.Setup{})
 		c.Server.Control(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
 			if r.Client != "guard" {
 				return zkdev.Pass()
