@@ -37,10 +37,10 @@ func TestOrderClosesAndOpensAnInstance(t *testing.T) {
 		zkrec.InstanceDisabled: {By: "alice"}, zkrec.InstanceDrained: {Incarnation: "a-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inGroup(t, func(t *testing.T, g *group) {
+			inGroup(t, func(g *group) {
 				g.submit("job")
 				a := g.join("a", nil)
-				a.ownership("job")
+				a.ownership()
 				g.wantState("a", zkrec.InstanceActive, "job", "a")
 				g.order("a", o)
 				pass(moment)
@@ -56,13 +56,13 @@ func TestOrderClosesAndOpensAnInstance(t *testing.T) {
 }
 
 func TestOrderOfAnotherIncarnationIsNoneAndIsRemoved(t *testing.T) {
-	inGroup(t, func(t *testing.T, g *group) {
+	inGroup(t, func(g *group) {
 		g.submit("job")
 		if err := g.hand.EnsureRoot(t.Context(), g.tree.Orders()); err != nil {
 			t.Fatal(err)
 		}
 		g.order("a", zkrec.Order{Incarnation: "a-0"})
-		g.join("a", nil).ownership("job")
+		g.join("a", nil).ownership()
 		if _, _, found := g.get(g.tree.Order("a")); found {
 			t.Error("the order for an earlier start is left")
 		}
@@ -70,7 +70,7 @@ func TestOrderOfAnotherIncarnationIsNoneAndIsRemoved(t *testing.T) {
 }
 
 func TestDisabledInstanceTakesNothingWhenItStarts(t *testing.T) {
-	inGroup(t, func(t *testing.T, g *group) {
+	inGroup(t, func(g *group) {
 		g.submit("job")
 		if err := g.hand.EnsureRoot(t.Context(), g.tree.Orders()); err != nil {
 			t.Fatal(err)
@@ -88,9 +88,9 @@ func TestDisabledInstanceTakesNothingWhenItStarts(t *testing.T) {
 }
 
 func TestDrainBecomesDisable(t *testing.T) {
-	inGroup(t, func(t *testing.T, g *group) {
+	inGroup(t, func(g *group) {
 		g.submit("job")
-		g.join("a", nil).ownership("job")
+		g.join("a", nil).ownership()
 		g.order("a", zkrec.Order{Incarnation: "a-1"})
 		pass(moment)
 		g.set(g.tree.Order("a"), zkrec.Order{By: "bob"}.Encode())
@@ -103,10 +103,10 @@ func TestDrainBecomesDisable(t *testing.T) {
 func TestLeavingTakesAlongWhatBindsNobodyElse(t *testing.T) {
 	for incarnation, want := range map[string]bool{"a-1": false, "": true} {
 		t.Run(incarnation, func(t *testing.T) {
-			inGroup(t, func(t *testing.T, g *group) {
+			inGroup(t, func(g *group) {
 				g.submit("job")
 				a := g.join("a", nil)
-				a.ownership("job")
+				a.ownership()
 				g.order("a", zkrec.Order{Incarnation: incarnation})
 				pass(moment)
 				a.Leave()
@@ -122,9 +122,9 @@ func TestLeavingTakesAlongWhatBindsNobodyElse(t *testing.T) {
 }
 
 func TestDrainedJobsGoToTheOthersAtOnce(t *testing.T) {
-	inGroup(t, func(t *testing.T, g *group) {
+	inGroup(t, func(g *group) {
 		g.submit("job")
-		g.join("a", nil).ownership("job")
+		g.join("a", nil).ownership()
 		g.join("b", nil)
 		pass(2 * syncPeriod)
 		g.order("a", zkrec.Order{Incarnation: "a-1"})
@@ -138,16 +138,16 @@ func TestDrainedJobsGoToTheOthersAtOnce(t *testing.T) {
 
 // A run that goes on is let be; no other begins.
 func TestDrainLetsTheRunEndAndBeginsNone(t *testing.T) {
-	inGroup(t, func(t *testing.T, g *group) {
+	inGroup(t, func(g *group) {
 		g.submit("job")
 		a := g.join("a", nil)
-		o := a.ownership("job")
+		o := a.ownership()
 		claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
 		drained := make(chan error, 2)
 		go func() { drained <- a.Drain(t.Context()) }()
 		pass(moment)
 		g.wantState("a", zkrec.InstanceDraining, "job", "a")
-		result := outcome("job", claimed, zkrec.RunOK).To
+		result := outcome(claimed, zkrec.RunOK).To
 		next := claim(o, result, "r2", 61)
 		next.From = claimed // together with the first one's result
 		if _, err := a.Commit(next); !errors.Is(err, ErrDraining) {
@@ -158,7 +158,7 @@ func TestDrainLetsTheRunEndAndBeginsNone(t *testing.T) {
 		if len(drained) > 0 {
 			t.Errorf("Drain = %v while a run goes on", <-drained)
 		}
-		a.mustCommit(outcome("job", claimed, zkrec.RunOK))
+		a.mustCommit(outcome(claimed, zkrec.RunOK))
 		pass(moment)
 		g.wantState("a", zkrec.InstanceDrained, "job", "")
 		if err := <-drained; err != nil {
@@ -174,10 +174,10 @@ func TestDrainLetsTheRunEndAndBeginsNone(t *testing.T) {
 
 // A claim whose reply was lost before the order came is not guessed at.
 func TestDrainWhileTheReplyOfAClaimIsLost(t *testing.T) {
-	inGroup(t, func(t *testing.T, g *group) {
+	inGroup(t, func(g *group) {
 		g.submit("job")
 		a := g.join("a", nil)
-		o := a.ownership("job")
+		o := a.ownership()
 		g.onMulti("/tick", zkdev.CutAfter())
 		answer := make(chan error, 1)
 		cm := claim(o, o.Record, "r1", 60)
@@ -189,24 +189,24 @@ func TestDrainWhileTheReplyOfAClaimIsLost(t *testing.T) {
 			t.Errorf("the claim, which was written: %v", err)
 		}
 		g.wantState("a", zkrec.InstanceDraining, "job", "a")
-		a.mustCommit(outcome("job", cm.To.Normal(), zkrec.RunOK))
+		a.mustCommit(outcome(cm.To.Normal(), zkrec.RunOK))
 		pass(moment)
 		g.wantState("a", zkrec.InstanceDrained, "job", "")
 	})
 }
 
 func TestDrainGivesUpWaitingWithItsContext(t *testing.T) {
-	inGroup(t, func(t *testing.T, g *group) {
+	inGroup(t, func(g *group) {
 		g.submit("job")
 		a := g.join("a", nil)
-		o := a.ownership("job")
+		o := a.ownership()
 		claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("enough"))
 		defer cancel()
 		if err := a.Drain(ctx); err == nil || err.Error() != "enough" {
 			t.Errorf("Drain = %v, want the cause of the end of its context", err)
 		}
-		a.mustCommit(outcome("job", claimed, zkrec.RunOK))
+		a.mustCommit(outcome(claimed, zkrec.RunOK))
 		pass(moment)
 		g.wantState("a", zkrec.InstanceDrained, "job", "") // all the same
 		a.Leave()
@@ -218,10 +218,10 @@ func TestDrainGivesUpWaitingWithItsContext(t *testing.T) {
 }
 
 func TestRejoiningInstanceIsStillClosed(t *testing.T) {
-	inGroup(t, func(t *testing.T, g *group) {
+	inGroup(t, func(g *group) {
 		g.submit("job")
 		a := g.join("a", nil)
-		a.ownership("job")
+		a.ownership()
 		if err := a.Drain(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -235,7 +235,7 @@ func TestRejoiningInstanceIsStillClosed(t *testing.T) {
 
 // Where the application may not look, there are no orders, and the group works.
 func TestOrdersThatMayNotBeRead(t *testing.T) {
-	inGroup(t, func(t *testing.T, g *group) {
+	inGroup(t, func(g *group) {
 		g.submit("job")
 		cfg := g.conn(g.server.Client("root"))
 		cfg.Auth, cfg.ACL = "root:secret", "auth::cdrwa"
@@ -247,6 +247,6 @@ func TestOrdersThatMayNotBeRead(t *testing.T) {
 		if err := root.EnsureRoot(t.Context(), g.tree.Orders()); err != nil {
 			t.Fatal(err)
 		}
-		g.join("a", nil).ownership("job")
+		g.join("a", nil).ownership()
 	})
 }

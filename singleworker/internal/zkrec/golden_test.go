@@ -51,6 +51,9 @@ func read[T any](name string, data []byte, parse func([]byte) (T, error)) record
 	return record{name: name, data: data, read: parsed, err: err}
 }
 
+// parseOrder reads an order, which never fails.
+func parseOrder(data []byte) (zkrec.Order, error) { return zkrec.ParseOrder(data), nil }
+
 func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 	t.Parallel()
 	claim := zkrec.Tick{
@@ -75,8 +78,10 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 	}
 	stopping := running
 	stopping.MaxSlots, stopping.Owned, stopping.State = 5, 0, zkrec.InstanceStopping
-	guarded := running
-	guarded.Guard = "0b6f6c2e-5d0f-4d0a-9f0e-3a1f0f6f7a10"
+	stopping.Guard = "0198c600"
+	withdrawn := running
+	withdrawn.State, withdrawn.Withdrawn = zkrec.InstanceDraining, true
+	order := zkrec.Order{Schema: zkrec.Schema, Incarnation: "inc", By: "alice@host", Reason: "disk", At: started}
 	full := zkrec.Spec{
 		Schedule: "0 0 3 * * ?", TimeZone: "Asia/Shanghai", Handler: "stats",
 		Args: map[string]string{"b": "2", "a": "<1>"}, Payload: json.RawMessage(`{"n":1}`),
@@ -111,7 +116,8 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		"owner, offer":        zkrec.Owner{Offer: "host-8-cd34"},
 		"tick, running":       claim, "tick, ok": done, "tick, failed": result, "tick, interrupted": interrupted,
 		"tick, manual": manual, "history": history, "request, run": request, "request, stop": stop, "alarm": alarm,
-		"instance, active": running, "instance, stopping": stopping, "instance, guarded": guarded,
+		"instance, active": running, "instance, stopping": stopping,
+		"instance, withdrawn": withdrawn, "order, drain": order, "order, disable": zkrec.Order{Schema: zkrec.Schema},
 	}
 	records := []record{
 		read("spec, schedule only", zkrec.Spec{Schedule: "0 0 3 * * ?"}.Encode(), zkrec.ParseSpec),
@@ -127,7 +133,8 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		read("request, stop", stop.Encode(), zkrec.ParseRequest),
 		read("alarm", alarm.Encode(), zkrec.ParseAlarm),
 		read("instance, active", running.Encode(), zkrec.ParseInstance), read("instance, stopping", stopping.Encode(), zkrec.ParseInstance),
-		read("instance, guarded", guarded.Encode(), zkrec.ParseInstance),
+		read("instance, withdrawn", withdrawn.Encode(), zkrec.ParseInstance),
+		read("order, drain", order.Encode(), parseOrder), read("order, disable", zkrec.Order{}.Encode(), parseOrder),
 	}
 	var lines []string
 	for _, r := range records {
@@ -154,6 +161,8 @@ func TestPathsAreAsEver(t *testing.T) {
 	add("Tick", tree.Tick("daily stats"))
 	add("Instances", tree.Instances())
 	add("Instance", tree.Instance("host-7"))
+	add("Orders", tree.Orders())
+	add("Order", tree.Order("host-7"))
 	for i, node := range tree.NewJob("daily stats", zkrec.Spec{Schedule: "@daily"}) {
 		add(fmt.Sprintf("NewJob %d", i), strings.TrimSpace(node.Path+" "+string(node.Data)))
 	}
