@@ -58,13 +58,13 @@ func TestOrderClosesAndOpensAnInstance(t *testing.T) {
 func TestOrderOfAnotherIncarnationIsNoneAndIsRemoved(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		if err := g.hand.EnsureRoot(t.Context(), g.tree.Orders()); err != nil {
-			t.Fatal(err)
+		if err := g.hand.EnsureRoot(g.t.Context(), g.tree.Orders()); err != nil {
+			g.t.Fatal(err)
 		}
 		g.order("a", zkrec.Order{Incarnation: "a-0"})
 		g.join("a", nil).ownership()
 		if _, _, found := g.get(g.tree.Order("a")); found {
-			t.Error("the order for an earlier start is left")
+			g.t.Error("the order for an earlier start is left")
 		}
 	})
 }
@@ -72,8 +72,8 @@ func TestOrderOfAnotherIncarnationIsNoneAndIsRemoved(t *testing.T) {
 func TestDisabledInstanceTakesNothingWhenItStarts(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		if err := g.hand.EnsureRoot(t.Context(), g.tree.Orders()); err != nil {
-			t.Fatal(err)
+		if err := g.hand.EnsureRoot(g.t.Context(), g.tree.Orders()); err != nil {
+			g.t.Fatal(err)
 		}
 		g.create(g.tree.Order("a"), "by hand, without a word of JSON")
 		a := g.join("a", nil)
@@ -82,7 +82,7 @@ func TestDisabledInstanceTakesNothingWhenItStarts(t *testing.T) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if len(a.disowned) > 0 {
-			t.Errorf("it owned the job for a while: %v", a.disowned)
+			g.t.Errorf("it owned the job for a while: %v", a.disowned)
 		}
 	})
 }
@@ -111,10 +111,10 @@ func TestLeavingTakesAlongWhatBindsNobodyElse(t *testing.T) {
 				pass(moment)
 				a.Leave()
 				if err := <-a.ended; err != nil {
-					t.Error(err)
+					g.t.Error(err)
 				}
 				if _, _, found := g.get(g.tree.Order("a")); found != want {
-					t.Errorf("order is there: %v, want %v", found, want)
+					g.t.Errorf("order is there: %v, want %v", found, want)
 				}
 			})
 		})
@@ -144,28 +144,28 @@ func TestDrainLetsTheRunEndAndBeginsNone(t *testing.T) {
 		o := a.ownership()
 		claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
 		drained := make(chan error, 2)
-		go func() { drained <- a.Drain(t.Context()) }()
+		go func() { drained <- a.Drain(g.t.Context()) }()
 		pass(moment)
 		g.wantState("a", zkrec.InstanceDraining, "job", "a")
 		result := outcome(claimed, zkrec.RunOK).To
 		next := claim(o, result, "r2", 61)
 		next.From = claimed // together with the first one's result
 		if _, err := a.Commit(next); !errors.Is(err, ErrDraining) {
-			t.Errorf("a claim: %v, want ErrDraining", err)
+			g.t.Errorf("a claim: %v, want ErrDraining", err)
 		}
 		pass(10 * time.Second)
 		g.wantState("a", zkrec.InstanceDraining, "job", "a")
 		if len(drained) > 0 {
-			t.Errorf("Drain = %v while a run goes on", <-drained)
+			g.t.Errorf("Drain = %v while a run goes on", <-drained)
 		}
 		a.mustCommit(outcome(claimed, zkrec.RunOK))
 		pass(moment)
 		g.wantState("a", zkrec.InstanceDrained, "job", "")
 		if err := <-drained; err != nil {
-			t.Errorf("Drain = %v", err)
+			g.t.Errorf("Drain = %v", err)
 		}
-		if err := a.Drain(t.Context()); err != nil {
-			t.Errorf("a second Drain = %v", err)
+		if err := a.Drain(g.t.Context()); err != nil {
+			g.t.Errorf("a second Drain = %v", err)
 		}
 		pass(5 * syncPeriod)
 		g.wantState("a", zkrec.InstanceDrained, "job", "")
@@ -186,7 +186,7 @@ func TestDrainWhileTheReplyOfAClaimIsLost(t *testing.T) {
 		go func() { _ = a.Drain(context.Background()) }()
 		pass(5 * time.Second)
 		if err := <-answer; err != nil {
-			t.Errorf("the claim, which was written: %v", err)
+			g.t.Errorf("the claim, which was written: %v", err)
 		}
 		g.wantState("a", zkrec.InstanceDraining, "job", "a")
 		a.mustCommit(outcome(cm.To.Normal(), zkrec.RunOK))
@@ -201,18 +201,18 @@ func TestDrainGivesUpWaitingWithItsContext(t *testing.T) {
 		a := g.join("a", nil)
 		o := a.ownership()
 		claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
-		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("enough"))
+		ctx, cancel := context.WithTimeoutCause(g.t.Context(), time.Minute, errors.New("enough"))
 		defer cancel()
 		if err := a.Drain(ctx); err == nil || err.Error() != "enough" {
-			t.Errorf("Drain = %v, want the cause of the end of its context", err)
+			g.t.Errorf("Drain = %v, want the cause of the end of its context", err)
 		}
 		a.mustCommit(outcome(claimed, zkrec.RunOK))
 		pass(moment)
 		g.wantState("a", zkrec.InstanceDrained, "job", "") // all the same
 		a.Leave()
 		<-a.ended
-		if err := a.Drain(t.Context()); err != nil {
-			t.Errorf("Drain after the end = %v", err)
+		if err := a.Drain(g.t.Context()); err != nil {
+			g.t.Errorf("Drain after the end = %v", err)
 		}
 	})
 }
@@ -222,11 +222,11 @@ func TestRejoiningInstanceIsStillClosed(t *testing.T) {
 		g.submit("job")
 		a := g.join("a", nil)
 		a.ownership()
-		if err := a.Drain(t.Context()); err != nil {
-			t.Fatal(err)
+		if err := a.Drain(g.t.Context()); err != nil {
+			g.t.Fatal(err)
 		}
 		if err := g.server.ExpireSession(a.conn.SessionID()); err != nil {
-			t.Fatal(err)
+			g.t.Fatal(err)
 		}
 		pass(5 * syncPeriod)
 		g.wantState("a", zkrec.InstanceDrained, "job", "")
@@ -241,11 +241,11 @@ func TestOrdersThatMayNotBeRead(t *testing.T) {
 		cfg.Auth, cfg.ACL = "root:secret", "auth::cdrwa"
 		root, err := zkconn.Open(cfg, func(zkconn.Event) {})
 		if err != nil {
-			t.Fatal(err)
+			g.t.Fatal(err)
 		}
 		defer root.Close()
-		if err := root.EnsureRoot(t.Context(), g.tree.Orders()); err != nil {
-			t.Fatal(err)
+		if err := root.EnsureRoot(g.t.Context(), g.tree.Orders()); err != nil {
+			g.t.Fatal(err)
 		}
 		g.join("a", nil).ownership()
 	})
