@@ -90,8 +90,8 @@ type JobStatus struct {
 	// zero when there was none yet.
 	Through time.Time
 	// Overdue is the first tick that nobody has accounted for although it is
-	// late by AlarmAfter; zero when there is none. A job that is paused, or
-	// whose run goes on, has none.
+	// late by AlarmAfter; zero when there is none. The ticks of a pause are due
+	// when it is over, and a run that goes on excuses all.
 	Overdue time.Time
 	// Alarm is the last tick that an instance reported as missing; nil when none
 	// ever was. It stays when the tick was accounted for later on.
