@@ -56,7 +56,7 @@ func TestCheckRefuses(t *testing.T) {
 		{Job{Name: "j", Schedule: "@at 2026-11-21T08:24:05Z"}, "Schedule", `Schedule "@at 2026-11-21T08:24:05Z": never fires again`},
 		{Job{Name: "j", Schedule: "0 0 0 1 1 ? 2020"}, "Schedule", `Schedule "0 0 0 1 1 ? 2020": never fires again`},
 		{Job{Name: "j", Schedule: "@daily", Args: map[string]string{"a": strings.Repeat("x", 64<<10)}}, "Args",
-			`Args "65584 bytes": the job's record may have 65536 bytes`},
+			`Args "65584 bytes": is too long: a record has at most 65536 bytes`},
 	} {
 		wantInvalid(t, Check(row.job, testNow), row.field, row.want)
 	}

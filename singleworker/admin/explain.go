@@ -174,7 +174,7 @@ func (x *explainer) forgotten(name string) {
 	case !oldest.IsZero() && x.Tick.Before(oldest):
 		x.sayf("%s was accounted for, but what became of it is not known any more: the history goes back to %s only.", name, x.at(oldest))
 	default:
-		x.sayf("%s was accounted for, but the history does not have it: an older version kept none.", name)
+		x.sayf("%s was accounted for, but the history does not have it: an older version kept none, or somebody has changed it.", name)
 	}
 }
 

@@ -80,11 +80,20 @@ func (p past) explain(asked, now time.Time) Explanation {
 		x.judge()
 	}
 	x.owner()
+	if ahead := milli(x.tick.Through); ahead.Sub(now) > farAhead {
+		x.sayf("Every tick up to %s is accounted for already, by a clock that was wrong or by hand: nothing runs before. "+
+			"Cancel the job and submit it again to have it run.", x.at(ahead))
+		return x.Explanation
+	}
 	if next := p.job.NextRun; !next.IsZero() && !next.Equal(x.Tick) {
 		x.sayf("The next tick to run is that of %s.", x.at(next))
 	}
 	return x.Explanation
 }
+
+// farAhead is how far in the future a tick may be claimed because the clocks of
+// two machines differ as clocks do.
+const farAhead = time.Minute
 
 // explainer makes an Explanation.
 type explainer struct {

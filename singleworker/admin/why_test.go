@@ -239,8 +239,12 @@ func TestWhyATickWasNotRun(t *testing.T) {
 			scene{tick: through("12:00:00"), history: []zkrec.Entry{ranEntry("10:00:00", zkrec.RunOK, nil)}}, "09:00:00", FateForgotten,
 			[]string{"was accounted for, but what became of it is not known any more: the history goes back to 2026-11-21 10:00:00 UTC only."},
 		},
+		"claimed by a clock that was ahead": {
+			scene{tick: through("18:00:00")}, "", FateForgotten,
+			[]string{"was accounted for", sceneOwner, "Every tick up to 2026-11-21 18:00:00 UTC is accounted for already, by a clock that was wrong or by hand: nothing runs before."},
+		},
 		"never written down": {
-			scene{tick: through("12:00:00")}, "", FateForgotten, []string{"was accounted for, but the history does not have it: an older version kept none."},
+			scene{tick: through("12:00:00")}, "", FateForgotten, []string{"was accounted for, but the history does not have it: an older version kept none, or somebody has changed it."},
 		},
 		"garbage": {
 			scene{tickErr: errors.New("tick record: garbage")}, "", RunUnreadable, []string{"Nobody can tell what became of the tick of 2026-11-21 12:00:00 UTC: tick record: garbage."},

@@ -343,17 +343,30 @@ func TestClockSetBack(t *testing.T) {
 
 func TestFarFutureIsLogged(t *testing.T) {
 	t.Parallel()
-	for ahead, want := range map[time.Duration]bool{50 * time.Second: false, time.Hour: true} {
+	test := func(ahead time.Duration, want bool, change func(w *world, record ledger.Record)) {
+		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
-			w.keeper.change("job", func(k *kept) { k.record.Through = time.Now().Add(ahead).UnixMilli() })
-			w.run(t.Context())
-			w.adopt(zkrec.Policy{}, nil)
+			change(w, ledger.Record{Through: after(ahead).UnixMilli()})
 			pass(time.Second)
 			w.stop()
 			if got := strings.Contains(w.log.String(), "which is in the future"); got != want {
 				t.Errorf("%v ahead: log %q, want it to say so: %v", ahead, w.log.String(), want)
 			}
+		})
+	}
+	for ahead, want := range map[time.Duration]bool{50 * time.Second: false, time.Hour: true} {
+		test(ahead, want, func(w *world, record ledger.Record) {
+			w.keeper.change("job", func(k *kept) { k.record = record })
+			w.run(w.t.Context())
+			w.adopt(zkrec.Policy{}, nil)
+		})
+		test(ahead, want, func(w *world, record ledger.Record) { // while the job is owned
+			w.run(w.t.Context())
+			w.adopt(zkrec.Policy{}, nil)
+			w.runner.box.Post(func() {
+				w.runner.committed(w.runner.jobs["job"], ledger.Plan{}, nil, record, ledger.ErrConflict)
+			})
 		})
 	}
 }

@@ -126,6 +126,7 @@ func (r *Runner) committed(j *job, plan ledger.Plan, act *activity, current ledg
 	case err == nil:
 	case errors.Is(err, ledger.ErrConflict):
 		r.remember(j.Name, current)
+		r.warnAhead(j)
 	case errors.Is(err, ledger.ErrNoRequest):
 		r.forget(j, plan.Record.Manual)
 	default:

@@ -235,10 +235,7 @@ func (r *Runner) own(changed Job) {
 		r.disown(changed.Name)
 		j = &job{Job: changed}
 		r.jobs[changed.Name] = j
-		if ahead := time.Until(time.UnixMilli(j.Record.Through)); ahead > farAhead {
-			r.log.Error("nothing runs before the job's last claimed tick, which is in the future: a clock was, or is, wrong",
-				"job", j.Name, "through", time.UnixMilli(j.Record.Through), "ahead", ahead)
-		}
+		r.warnAhead(j)
 	}
 	if err := r.setAlarm(j); err != nil {
 		r.log.Error("job cannot be scheduled", "job", j.Name, "err", err)
@@ -247,6 +244,14 @@ func (r *Runner) own(changed Job) {
 	}
 	r.heed(j)
 	r.decide(j)
+}
+
+// warnAhead says of a job why it will not run for long.
+func (r *Runner) warnAhead(j *job) {
+	if ahead := time.Until(time.UnixMilli(j.Record.Through)); ahead > farAhead {
+		r.log.Error("nothing runs before the job's last claimed tick, which is in the future: a clock was, or is, wrong",
+			"job", j.Name, "through", time.UnixMilli(j.Record.Through), "ahead", ahead)
+	}
 }
 
 // farAhead is how far a claimed tick may lie in the future because the clocks

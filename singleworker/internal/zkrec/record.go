@@ -19,7 +19,7 @@ const MaxRecordBytes = 64 << 10
 // CheckSize reports why a record is too long to be written.
 func CheckSize(record []byte) error {
 	if len(record) > MaxRecordBytes {
-		return fmt.Errorf("the job's record may have %d bytes", MaxRecordBytes)
+		return fmt.Errorf("is too long: a record has at most %d bytes", MaxRecordBytes)
 	}
 	return nil
 }

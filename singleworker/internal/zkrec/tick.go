@@ -244,6 +244,9 @@ func ParseRequest(data []byte) (Request, error) {
 	if r.Schema > Schema {
 		return Request{}, fmt.Errorf("request: %w", &SchemaError{Found: r.Schema, Known: Schema})
 	}
+	if r.Kind == RequestStop && r.RunID == "" {
+		return Request{}, fmt.Errorf("request %s: it does not say which run to stop", excerpt(data))
+	}
 	return r, nil
 }
 

@@ -140,6 +140,7 @@ func TestUnreadableRecords(t *testing.T) {
 	parseSpec := func(data []byte) error { _, err := zkrec.ParseSpec(data); return err }
 	parseTick := func(data []byte) error { _, err := zkrec.ParseTick(data); return err }
 	parseOwner := func(data []byte) error { _, err := zkrec.ParseOwner(data); return err }
+	parseRequest := func(data []byte) error { _, err := zkrec.ParseRequest(data); return err }
 	parseInstance := func(data []byte) error { _, err := zkrec.ParseInstance(data); return err }
 	for _, row := range []struct {
 		parse func([]byte) error
@@ -157,6 +158,7 @@ func TestUnreadableRecords(t *testing.T) {
 		{parseTick, "{]", `tick record "{]": invalid character`},
 		{parseOwner, "1798131600000", `owner record "1798131600000": json: cannot unmarshal number`},
 		{parseOwner, "192.168.0.7", `owner record "192.168.0.7": invalid character`},
+		{parseRequest, `{"kind":"stop","by":"ann"}`, "it does not say which run to stop"},
 		{parseInstance, "", `instance record "": unexpected end of JSON input`},
 		{parseInstance, "\x00", `instance record "\x00": invalid character`},
 	} {
