@@ -19,7 +19,17 @@ type client interface {
 	teller
 	changer
 	asker
+	orderer
 	Close()
+}
+
+// An orderer tells instances to own nothing, or that they may again.
+type orderer interface {
+	Orders(ctx context.Context) ([]admin.Order, error)
+	Drain(ctx context.Context, sid string, opts admin.OrderOptions) (admin.OrderResult, error)
+	Disable(ctx context.Context, sid string, opts admin.OrderOptions) (admin.OrderResult, error)
+	Enable(ctx context.Context, sid string) (admin.OrderResult, error)
+	AwaitDrained(ctx context.Context, sid string) (instance admin.Instance, runs bool, err error)
 }
 
 // A teller tells of jobs and instances.
@@ -161,6 +171,8 @@ func (c *call) explain(err error) error {
 		return withHint(fmt.Errorf("not done within %s: %w", c.timeout, err), "a longer --timeout")
 	case errors.Is(err, admin.ErrUnreadable):
 		return withHint(err, "swctl submit NAME SCHEDULE --replace writes it anew; a newer swctl reads what a newer version wrote")
+	case errors.Is(err, admin.ErrNoInstance):
+		return withHint(err, "swctl instances lists those of server type %s at %s; swctl instances disable is for one that does not run", c.serverType, c.zk)
 	case errors.Is(err, admin.ErrNotFound):
 		return withHint(err, "swctl list shows the jobs of server type %s at %s", c.serverType, c.zk)
 	}

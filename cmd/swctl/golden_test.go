@@ -22,7 +22,7 @@ func TestHelpGolden(t *testing.T) {
 		args := slices.DeleteFunc([]string{"help", topic}, func(s string) bool { return s == "" })
 		t.Run("help "+topic, func(t *testing.T) {
 			t.Parallel()
-			golden(t, strings.TrimSuffix("help-"+topic, "-"), newHarness(t).transcript(args...))
+			golden(t, strings.ReplaceAll(strings.TrimSuffix("help-"+topic, "-"), " ", "-"), newHarness(t).transcript(args...))
 		})
 	}
 }
@@ -70,7 +70,27 @@ func TestOutputGolden(t *testing.T) {
 		"list":      {{"list"}, {"ls", "-o", "json"}},
 		"show":      {{"show", "nightly"}, {"show", "レポート"}, {"show", "orphan"}, {"show", "broken"}, {"show", "nightly", "-o", "json"}, {"show", "orphan", "-o", "json"}},
 		"instances": {{"instances"}, {"instances", "-o", "json"}},
-		"version":   {{"version"}, {"version", "-o", "json"}, {"--version"}},
+		"instances-drain": {
+			{"instances", "drain", "app-1", "--reason", "disk"},
+			{"instances", "drain", "app-1", "--reason", "disk"},
+			{"instances"},
+			{"instances", "drain", "app-1", "--wait", "--by", "bob"},
+			{"instances", "disable", "--reason", "canary", "app-1", "-o", "json"},
+			{"instances", "drain", "app-1"},
+			{"instances", "disable", "app-9"},
+			{"instances"},
+			{"instances", "-o", "json"},
+			{"instances", "enable", "app-1"},
+			{"instances", "enable", "app-1"},
+			{"instances", "enable", "app-9", "-o", "json"},
+			{"instances", "enable", "app-3"},
+			{"instances", "drain", "app-8"},
+			{"instances", "drain"},
+			{"instances", "dran", "app-1"},
+			{"instances", "app-1"},
+			{"drain", "app-1"},
+		},
+		"version": {{"version"}, {"version", "-o", "json"}, {"--version"}},
 		"next": {
 			{"next", "nightly", "-n", "2"},
 			{"next", "nightly", "-n", "2", "-o", "json"},

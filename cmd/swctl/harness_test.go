@@ -117,6 +117,8 @@ type fakeClient struct {
 	jobs      map[string]admin.JobStatus
 	entries   map[string][]admin.Entry
 	instances []admin.Instance
+	orders    map[string]admin.Order
+	goes      bool             // the instance that AwaitDrained waits for
 	adopter   string           // who adopts new jobs; nobody if empty
 	fail      map[string]error // by call, such as "Cancel weekly" or "List"
 	unread    error            // of Submit, when the job is accepted and cannot be read
@@ -134,7 +136,7 @@ var _ client = (*fakeClient)(nil)
 func newFake() *fakeClient {
 	since := testNow.Add(-51*time.Hour - 30*time.Minute)
 	tick := time.Date(2026, 11, 21, 2, 0, 0, 0, time.UTC)
-	f := &fakeClient{adopter: "app-2", fail: map[string]error{}, block: map[string]bool{}}
+	f := &fakeClient{adopter: "app-2", fail: map[string]error{}, block: map[string]bool{}, orders: map[string]admin.Order{}}
 	f.jobs = map[string]admin.JobStatus{
 		"nightly": {
 			Job:     admin.Job{Name: "nightly", Schedule: "0 3 * * *", TimeZone: "Europe/Berlin", Handler: "report", Args: map[string]string{"to": "ops@example.org", "day": "yesterday"}},

@@ -25,10 +25,11 @@ swctl help schedule`,
 // has trouble enough.
 func (a *app) help(flags *cli.Context) error {
 	args := flags.Args()
-	if args.Len() > 1 {
+	name := strings.Join(args.Slice(), " ")
+	if args.Len() > 1 && find(a.commands(), name) == nil {
 		return usage("help takes one command or topic").try("swctl help %s", args.First())
 	}
-	switch name := args.First(); name {
+	switch name {
 	case "":
 		return a.print(appHelp(a.commands()))
 	case "exit-codes":

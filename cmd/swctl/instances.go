@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"strconv"
+	"strings"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
@@ -11,40 +12,78 @@ func (a *app) instancesCommand() *command {
 	return &command{
 		name:  "instances",
 		short: "show the running instances of the application",
-		long:  `OWNED is the number of jobs that an instance owns. One that is stopping takes no more.`,
+		long: `OWNED is the number of jobs that an instance owns. Only one that is active takes
+jobs: one that is draining or stopping hands over what it owns as soon as no run
+goes on, one that is drained or disabled owns nothing; NOTE says who told it so.
+
+swctl instances drain, disable and enable change that; each has help of its own.`,
 		examples: `swctl instances
-swctl instances -o json | jq -r '.items[].instance_id'`,
+swctl instances -o json | jq -r '.items[].instance_id'
+swctl instances drain app-2 --wait`,
 		run: a.action(instances),
 	}
 }
 
+// instanceVerbs are the commands that go with an instance.
+var instanceVerbs = []string{"drain", "disable", "enable"}
+
 func instances(ctx context.Context, c *call) error {
 	if len(c.args) > 0 {
-		return usage("instances takes no arguments").try("swctl instances")
+		err := usage("instances takes no arguments")
+		if near := nearest(c.args[0], instanceVerbs); near != "" {
+			return err.try("swctl instances %s SID", near)
+		}
+		return err.try("swctl instances, or swctl instances %s SID", strings.Join(instanceVerbs, "|"))
 	}
 	var all []admin.Instance
+	var orders []admin.Order
 	err := c.connected(ctx, func(ctx context.Context, cl client) (err error) {
-		all, err = cl.Instances(ctx)
+		if all, err = cl.Instances(ctx); err != nil {
+			return err
+		}
+		orders, err = cl.Orders(ctx)
 		return err
 	})
 	if err != nil {
 		return err
 	}
+	orders = absent(orders, all)
 	if c.json {
-		return c.putJSON(listOf("InstanceList", all, instanceToJSON))
+		return c.putJSON(jsonInstanceList{
+			jsonList: listOf("InstanceList", all, instanceToJSON),
+			Absent:   listOf("", orders, orderToJSON).Items,
+		})
 	}
 	t := &table{}
-	t.row("INSTANCE", "STATE", "OWNED", "HOST", "PID", "STARTED", "VERSION")
+	t.row("INSTANCE", "STATE", "OWNED", "HOST", "PID", "STARTED", "VERSION", "NOTE")
 	for _, i := range all {
 		pid := ""
 		if i.PID != 0 { // its record can be read
 			pid = strconv.Itoa(i.PID)
 		}
-		t.row(i.ID, i.State, strconv.Itoa(i.Owned), i.Host, pid, relative(i.StartedAt, c.now()), i.Version)
+		t.row(i.ID, i.State, strconv.Itoa(i.Owned), i.Host, pid, relative(i.StartedAt, c.now()), i.Version, c.note(i))
 	}
 	t.write(&c.out, "")
 	if len(all) == 0 {
 		c.notef("no instance of server type %s runs at %s", c.serverType, c.zk)
 	}
+	for _, o := range orders {
+		if o.Incarnation == "" {
+			c.notef("%s does not run, and is disabled%s", o.InstanceID, c.orderText(o))
+		}
+	}
 	return nil
+}
+
+// note says why an instance takes no jobs.
+func (c *call) note(i admin.Instance) string {
+	switch {
+	case i.Order == nil && i.Withdrawn:
+		return "withdrawn by its own program"
+	case i.Order == nil:
+		return ""
+	case i.Order.Incarnation == "":
+		return "disabled" + c.orderText(*i.Order)
+	}
+	return "told to drain" + c.orderText(*i.Order)
 }

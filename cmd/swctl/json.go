@@ -170,7 +170,31 @@ type jsonInstance struct {
 	StartedAt  *time.Time `json:"started_at"`
 	Version    string     `json:"version"`
 	Owned      int        `json:"owned"`
+	MaxSlots   int        `json:"max_slots"` // 0: no limit
 	State      string     `json:"state"`
+	Withdrawn  bool       `json:"withdrawn"`
+	Order      *jsonOrder `json:"order"`
+}
+
+type jsonInstanceList struct {
+	jsonList[jsonInstance]
+	Absent []jsonOrder `json:"orders_for_absent"` // for instances that do not run
+}
+
+// jsonOrder is an operator's order that an instance own nothing.
+type jsonOrder struct {
+	InstanceID  string     `json:"instance_id"`
+	Incarnation *string    `json:"incarnation"` // null: every start of it
+	By          string     `json:"by"`
+	Reason      string     `json:"reason"`
+	At          *time.Time `json:"at"`
+}
+
+type jsonOrderResult struct {
+	jsonHead
+	Outcome  string        `json:"outcome"`
+	Order    *jsonOrder    `json:"order"`
+	Instance *jsonInstance `json:"instance"` // null: none of that id runs
 }
 
 type jsonTickList struct {
@@ -272,8 +296,33 @@ func pauseToJSON(p *admin.Pause) *jsonPause {
 func instanceToJSON(i admin.Instance) jsonInstance {
 	return jsonInstance{
 		InstanceID: i.ID, Host: i.Host, PID: i.PID, StartedAt: utc(i.StartedAt),
-		Version: i.Version, Owned: i.Owned, State: i.State,
+		Version: i.Version, Owned: i.Owned, MaxSlots: i.MaxSlots, State: i.State, Withdrawn: i.Withdrawn,
+		Order: optional(i.Order, orderToJSON),
 	}
+}
+
+func orderToJSON(o admin.Order) jsonOrder {
+	out := jsonOrder{InstanceID: o.InstanceID, By: o.By, Reason: o.Reason, At: utc(o.At)}
+	if o.Incarnation != "" {
+		out.Incarnation = &o.Incarnation
+	}
+	return out
+}
+
+func orderResultToJSON(r admin.OrderResult) jsonOrderResult {
+	return jsonOrderResult{
+		jsonHead: head("InstanceOrderResult"), Outcome: string(r.Outcome),
+		Order: optional(r.Order, orderToJSON), Instance: optional(r.Instance, instanceToJSON),
+	}
+}
+
+// optional converts what need not be there.
+func optional[In, Out any](in *In, convert func(In) Out) *Out {
+	if in == nil {
+		return nil
+	}
+	out := convert(*in)
+	return &out
 }
 
 // utc is nil for the zero time.

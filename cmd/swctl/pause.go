@@ -26,7 +26,7 @@ const (
 // whoFlags say who asks for something, and why.
 func whoFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: flagReason, Usage: "`TEXT` why; kept with the job"},
+		&cli.StringFlag{Name: flagReason, Usage: "`TEXT` why; kept in the records"},
 		&cli.StringFlag{Name: flagBy, Usage: "`NAME` who asks (default: user@host)"},
 	}
 }

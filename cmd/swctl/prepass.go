@@ -56,7 +56,8 @@ func (l line) last(name string) string {
 
 // parseLine sorts a command line. A token that begins with "-" is a flag
 // wherever it stands, up to "--"; exceptions are "-" alone and negative
-// numbers. The first other token names the command, the rest are arguments.
+// numbers. The first other token names the command, or
+// the first two do; the rest are arguments.
 func parseLine(commands []*command, tokens []string) line {
 	p := parser{commands: commands, known: knownFlags(commands)}
 	for len(tokens) > 0 {
@@ -91,6 +92,10 @@ func isFlag(token string) bool {
 func (p *parser) argument(token string) {
 	switch {
 	case p.command != nil:
+		if longer := find(p.commands, p.command.name+" "+token); longer != nil && len(p.args) == 0 {
+			p.command = longer // a command of two words
+			return
+		}
 		p.args = append(p.args, token)
 	case p.unknown != "":
 	default:

@@ -37,6 +37,10 @@ func meant(commands []*command, name string) string {
 		return "show"
 	case "jobs", "ps":
 		return "list"
+	case "cordon", "drain", "evacuate":
+		return "instances drain"
+	case "uncordon":
+		return "instances enable"
 	case "members", "nodes", "servers", "workers":
 		return "instances"
 	}

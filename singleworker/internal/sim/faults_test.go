@@ -23,7 +23,7 @@ func (w *world) fault() {
 		return
 	}
 	victim := live[w.rng.IntN(len(live))]
-	switch w.rng.IntN(17) {
+	switch w.rng.IntN(19) {
 	case 0, 1:
 		w.kill(victim, len(live))
 	case 2, 3:
@@ -55,7 +55,56 @@ func (w *world) fault() {
 		w.trigger(jobName(w.rng.IntN(w.Jobs)))
 	case 16:
 		w.pause(jobName(w.rng.IntN(w.Jobs)))
+	case 17:
+		w.order(victim.Name)
+	case 18:
+		if w.rng.IntN(3) == 0 {
+			w.withdraw(victim)
+		} else {
+			w.order(victim.Name)
+		}
 	}
+}
+
+// order has an operator drain or disable an instance; most are enabled later, be it only when the noise
+// stops.
+func (w *world) order(sid string) {
+	give := (*admin.Client).Drain
+	what := "drain "
+	if w.rng.IntN(2) == 0 {
+		give, what = (*admin.Client).Disable, "disable "
+	}
+	operate := func(what string, f func(ctx context.Context, c *admin.Client) error) {
+		w.operate(what+sid, func(ctx context.Context) error {
+			return w.cluster.Operate(ctx, func(c *admin.Client) error {
+				return unless(f(ctx, c), admin.ErrNoInstance, admin.ErrConflict)
+			})
+		})
+	}
+	operate(what, func(ctx context.Context, c *admin.Client) error {
+		_, err := give(c, ctx, sid, admin.OrderOptions{By: "sim"})
+		return err
+	})
+	if w.rng.IntN(4) == 0 {
+		return
+	}
+	w.after(w.upTo(4*w.Session), func() {
+		operate("enable ", func(ctx context.Context, c *admin.Client) error {
+			_, err := c.Enable(ctx, sid)
+			return err
+		})
+	})
+}
+
+// withdraw has an instance's program drain it.
+func (w *world) withdraw(victim *swtest.Instance) {
+	w.notef("%s withdraws", victim.Name)
+	patience := w.upTo(w.Session)
+	w.later.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		_ = victim.Drain(ctx) // goes on when ctx has ended
+	})
 }
 
 func (w *world) kill(victim *swtest.Instance, live int) {

@@ -27,7 +27,8 @@ var (
 // come back, leave and join; they are partitioned, and hang for longer than their session;
 // the server restarts; connections are cut before a request or between a write and its
 // reply; replies are slow; heartbeats are refused while the session lives; sessions are ended, and instance
-// nodes deleted, from outside; jobs are submitted and cancelled. Every message of every connection has a
+// nodes deleted, from outside; jobs are submitted and cancelled; instances are drained,
+// disabled and enabled, and drain themselves. Every message of every connection has a
 // latency of its own, mostly of 0.2 to 5 ms, some of 50 and more. The checker reads the server's transaction log and what the handlers recorded, and verifies that
 //
 //  1. two instances never hold a valid lease on one slot. The leases are seen as their instances have
@@ -40,8 +41,8 @@ var (
 //  3. no run starts without a claim of its id in the log, made by the recorded owner,
 //     nor outside of its lease;
 //  4. tokens of a slot only grow, and those that hooks are told are in the log;
-//  5. ownedWithin after the last fault every job with a live handler is owned by a live instance that
-//     has it, but for moments on the way from one to another. Faults end when partitions heal, the server is back, and
+//  5. ownedWithin after the last fault every job with the handler in a live instance that takes jobs is owned by one that
+//     has it, and who is told to drain owns nothing, but for moments on the way from one to another. Faults end when partitions heal, the server is back, and
 //     what was late has come. The terms: a session and a tick, because the server ends the session
 //     of one killed last at the first tick after its timeout; a tick, because an instance started again under the name
 //     of a dead one asks every half second whether that is gone (with that, a client's pauses of a second,

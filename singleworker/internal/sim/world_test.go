@@ -372,7 +372,7 @@ func (w *world) checkDead() {
 		}
 		for name, j := range m.Jobs {
 			for sid := range j.Beats {
-				if sid != j.Owner.SID && w.isAble(name) {
+				if sid != j.Owner.SID && w.isAble(m, name) {
 					w.violate(violation{7, name, time.Now(), "a heartbeat of " + sid + " that no record backs"})
 				}
 			}
@@ -381,8 +381,14 @@ func (w *world) checkDead() {
 }
 
 // isAble says that somebody lives who can run the job, and so cleans up what the dead left of it.
-func (w *world) isAble(job string) bool {
-	return slices.ContainsFunc(w.cluster.Live(), func(i *swtest.Instance) bool { return w.handlers[i.Name][job] })
+func (w *world) isAble(m *swtest.Model, job string) bool {
+	return slices.ContainsFunc(w.cluster.Live(), func(i *swtest.Instance) bool { return isOpen(m, i) && w.handlers[i.Name][job] })
+}
+
+// isOpen says that a live instance takes jobs.
+func isOpen(m *swtest.Model, i *swtest.Instance) bool {
+	order, ordered := m.Orders[i.Name]
+	return !i.Withdrawn() && !(ordered && order.Binds(m.Instances[i.Name].Incarnation))
 }
 
 // ownedWithin is property 5's time; see the test.
@@ -402,13 +408,14 @@ func (w *world) unowned() (job, missing string) {
 
 func (w *world) unownedIn(m *swtest.Model, live []*swtest.Instance) (job, missing string) {
 	for _, name := range slices.Sorted(mapKeys(m.Jobs)) {
-		able := slices.ContainsFunc(live, func(i *swtest.Instance) bool { return w.handlers[i.Name][name] })
+		able := w.isAble(m, name)
 		owner := m.LiveOwner(name)
 		running := slices.ContainsFunc(live, func(i *swtest.Instance) bool {
 			// A killed one of the same name lives on in the records, for a while.
-			return i.Name == owner && w.handlers[owner][name] && !m.Instances[owner].Since.Before(i.Since)
+			return i.Name == owner && isOpen(m, i) && w.handlers[owner][name] && !m.Instances[owner].Since.Before(i.Since)
 		})
-		if able && !running && !w.isHandedOver(m, m.Jobs[name]) {
+		closed := slices.ContainsFunc(live, func(i *swtest.Instance) bool { return i.Name == owner && !isOpen(m, i) })
+		if (able || closed) && !running && !w.isHandedOver(m, m.Jobs[name]) {
 			return name, fmt.Sprintf("%+v, alive: %v", m.Jobs[name].Owner, m.Instances)
 		}
 	}
@@ -431,15 +438,25 @@ func (w *world) uneven() bool {
 		return false
 	}
 	least, most := 1<<30, 0
-	for _, n := range w.cluster.Shares() {
-		least, most = min(least, n), max(most, n)
-	}
+	shares := w.cluster.Shares()
+	w.cluster.View(func(m *swtest.Model) {
+		for _, i := range w.cluster.Live() {
+			if n := shares[i.Name]; isOpen(m, i) {
+				least, most = min(least, n), max(most, n)
+			}
+		}
+	})
 	return most-least > 1
 }
 
 // end stops everything and looks for what is left: property 7.
 func (w *world) end() {
-	killed := make(map[string]bool)
+	killed, open := make(map[string]bool), make(map[*swtest.Instance]bool)
+	w.cluster.View(func(m *swtest.Model) {
+		for _, i := range w.cluster.Live() {
+			open[i] = isOpen(m, i)
+		}
+	})
 	for _, i := range w.cluster.Instances() {
 		if i.State() != swtest.Killed {
 			i.Leave()
@@ -459,11 +476,11 @@ func (w *world) end() {
 	if n := len(w.cluster.Server.Sessions()); n != 0 {
 		w.violate(violation{7, "", time.Now(), fmt.Sprintf("%d sessions are left", n)})
 	}
-	w.cluster.View(func(m *swtest.Model) { w.checkLeft(m, killed) })
+	w.cluster.View(func(m *swtest.Model) { w.checkLeft(m, killed, open) })
 }
 
 // checkLeft looks at what a group that has ended leaves behind.
-func (w *world) checkLeft(m *swtest.Model, killed map[string]bool) {
+func (w *world) checkLeft(m *swtest.Model, killed map[string]bool, open map[*swtest.Instance]bool) {
 	for sid := range m.Instances {
 		w.violate(violation{7, sid, time.Now(), "its ephemeral node is left"})
 	}
@@ -472,7 +489,7 @@ func (w *world) checkLeft(m *swtest.Model, killed map[string]bool) {
 	}
 	for name, j := range m.Jobs {
 		for sid := range j.Beats {
-			if w.everAble(name) {
+			if w.everAble(name, open) {
 				w.violate(violation{7, name, time.Now(), "the heartbeat of " + sid + " is left"})
 			}
 		}
@@ -484,10 +501,8 @@ func (w *world) checkLeft(m *swtest.Model, killed map[string]bool) {
 	}
 }
 
-// everAble says that an instance that lived to the end has the job's handler, and so
+// everAble says that an instance that lived to the end, open, has the job's handler, and so
 // has cleaned up after the dead.
-func (w *world) everAble(job string) bool {
-	return slices.ContainsFunc(w.cluster.Instances(), func(i *swtest.Instance) bool {
-		return i.State() == swtest.Stopped && i.StoppedAfter(w.calm) && w.handlers[i.Name][job]
-	})
+func (w *world) everAble(job string, open map[*swtest.Instance]bool) bool {
+	return slices.ContainsFunc(w.cluster.Instances(), func(i *swtest.Instance) bool { return open[i] && w.handlers[i.Name][job] })
 }

@@ -49,6 +49,7 @@ type Instance struct {
 	cluster *Cluster
 	place   string
 	setup   Setup
+	manager *singleworker.Manager
 	run     context.Context //nolint:containedctx // the lifetime of Run
 	stop    context.CancelFunc
 	life    context.Context //nolint:containedctx // ends with a kill
@@ -63,6 +64,7 @@ type Instance struct {
 	state State
 	err   error         // of Run
 	endAt time.Time     // when it returned
+	drain bool          // Drain was called
 	stall chan struct{} // closed when the stall is over; nil unless stalled
 }
 
@@ -80,11 +82,12 @@ func (c *Cluster) Start(name string, setup Setup) *Instance {
 	}
 	i.run, i.stop = context.WithCancel(grant.Observed(context.Background(), i.rightChanged))
 	i.life, i.kill = context.WithCancel(context.Background())
-	m, err := i.manager()
+	m, err := i.newManager()
 	if err != nil {
 		c.tb.Fatalf("swtest: start %s: %v", name, err)
 		return nil
 	}
+	i.manager = m
 	c.tasks.Go("instance "+name, func(context.Context) error {
 		defer close(i.done)
 		i.ended(m.Run(i.run))
@@ -93,8 +96,8 @@ func (c *Cluster) Start(name string, setup Setup) *Instance {
 	return i
 }
 
-// manager makes the instance's Manager.
-func (i *Instance) manager() (*singleworker.Manager, error) {
+// newManager makes the instance's Manager.
+func (i *Instance) newManager() (*singleworker.Manager, error) {
 	c := i.cluster
 	cfg := singleworker.Config{
 		Servers: servers, ServerType: c.cfg.ServerType, InstanceID: i.Name,
@@ -155,6 +158,24 @@ func (i *Instance) Leave() {
 	}
 	i.mu.Unlock()
 	i.stop()
+}
+
+// Setup is what it was made of, to start it again.
+func (i *Instance) Setup() Setup { return i.setup }
+
+// Drain is Manager.Drain.
+func (i *Instance) Drain(ctx context.Context) error {
+	i.mu.Lock()
+	i.drain = true
+	i.mu.Unlock()
+	return i.manager.Drain(ctx)
+}
+
+// Withdrawn reports whether Drain was called.
+func (i *Instance) Withdrawn() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.drain
 }
 
 // Stop stops the instance orderly and returns what Run returned.

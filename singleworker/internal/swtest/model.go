@@ -14,8 +14,9 @@ import (
 // log alone. Not safe for concurrent use.
 type Model struct {
 	Jobs      map[string]*Job
-	Instances map[string]Member // by id: those whose ephemeral node is there
-	Sessions  map[int64]bool    // those that live
+	Instances map[string]Member      // by id: those whose ephemeral node is there
+	Orders    map[string]zkrec.Order // by id: of whom operators want that it own nothing
+	Sessions  map[int64]bool         // those that live
 
 	tree zkrec.Tree
 }
@@ -46,7 +47,8 @@ type Job struct {
 // NewModel returns the model of an empty tree.
 func NewModel(tree zkrec.Tree) *Model {
 	return &Model{
-		Jobs: make(map[string]*Job), Instances: make(map[string]Member), Sessions: make(map[int64]bool), tree: tree,
+		Jobs: make(map[string]*Job), Instances: make(map[string]Member), Sessions: make(map[int64]bool),
+		Orders: make(map[string]zkrec.Order), tree: tree,
 	}
 }
 
@@ -69,14 +71,16 @@ func (m *Model) Apply(txn zkdev.Txn) {
 }
 
 // Split tells which job a path belongs to, which of its nodes ("" for the job's own), and what
-// stands below that. For an instance's node the job is "" and the rest its id.
+// stands below that. For an instance's node, or an order, the job is "" and the rest its id.
 func (m *Model) Split(full string) (job, node, rest string, ok bool) {
 	below, ok := strings.CutPrefix(full, m.tree.Root()+"/")
 	if !ok {
 		return "", "", "", false
 	}
-	if sid, found := strings.CutPrefix(full, m.tree.Instances()+"/"); found {
-		return "", path.Base(m.tree.Instances()), sid, true
+	for _, parent := range []string{m.tree.Instances(), m.tree.Orders()} {
+		if sid, found := strings.CutPrefix(full, parent+"/"); found {
+			return "", path.Base(parent), sid, true
+		}
 	}
 	job, below, _ = strings.Cut(below, "/")
 	node, rest, _ = strings.Cut(below, "/")
@@ -90,11 +94,16 @@ const (
 	NodeAlive    = "alive"
 	NodeTick     = "tick"
 	NodeHistory  = "history"
+	nodeOrders   = "_disabled"
 )
 
 func (m *Model) written(txn zkdev.Txn) {
 	job, node, rest, ok := m.Split(txn.Path)
 	if !ok {
+		return
+	}
+	if job == "" && node == nodeOrders {
+		m.Orders[rest] = zkrec.ParseOrder(txn.Data)
 		return
 	}
 	if job == "" {
@@ -140,6 +149,8 @@ func (m *Model) deleted(txn zkdev.Txn) {
 	j := m.Jobs[job]
 	switch {
 	case !ok:
+	case node == nodeOrders:
+		delete(m.Orders, rest)
 	case job == "":
 		delete(m.Instances, rest)
 	case j == nil:

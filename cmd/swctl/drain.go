@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+)
+
+const flagWait = "wait"
+
+func (a *app) drainCommand() *command {
+	return &command{
+		name: "instances drain", args: "SID",
+		short: "have a running instance hand over its jobs",
+		long: `The instance begins no run, hands over idle jobs at once and the others when
+their runs end, and takes none any more. That ends with this start of it: the next
+one is active, as after a deploy. swctl instances enable takes it back before. What
+no other instance can run waits.`,
+		examples: `swctl instances drain app-2 --wait --timeout 5m && ssh db8 systemctl stop app
+swctl instances drain app-2 --reason 'disk is failing'`,
+		flags: append([]cli.Flag{waitDrainedFlag()}, whoFlags()...),
+		run: a.action(func(ctx context.Context, c *call) error {
+			return c.order(ctx, func(ctx context.Context, cl client, sid string, opts admin.OrderOptions) (admin.OrderResult, error) {
+				return cl.Drain(ctx, sid, opts)
+			})
+		}),
+	}
+}
+
+func (a *app) disableCommand() *command {
+	return &command{
+		name: "instances disable", args: "SID",
+		short: "keep an instance from owning jobs, also when it is started again",
+		long: `As swctl instances drain, but it stays so however often an instance of that id is
+started, until swctl instances enable. The instance need not run now. Its id must be
+one that the application sets (Config.InstanceID): a generated one never comes again.`,
+		examples: `swctl instances disable app-2 --reason 'canary of v2 only shows its pages'
+swctl instances disable app-2 --wait`,
+		flags: append([]cli.Flag{waitDrainedFlag()}, whoFlags()...),
+		run: a.action(func(ctx context.Context, c *call) error {
+			return c.order(ctx, func(ctx context.Context, cl client, sid string, opts admin.OrderOptions) (admin.OrderResult, error) {
+				return cl.Disable(ctx, sid, opts)
+			})
+		}),
+	}
+}
+
+func (a *app) enableCommand() *command {
+	return &command{
+		name: "instances enable", args: "SID",
+		short: "let an instance own jobs again",
+		long: `Takes back what swctl instances drain or disable ordered. The instance gets its
+share of the jobs at once, as if it had just joined.`,
+		examples: `swctl instances enable app-2`,
+		run:      a.action(enable),
+	}
+}
+
+func waitDrainedFlag() cli.Flag {
+	return &cli.BoolFlag{Name: flagWait, Usage: "return when it owns nothing; exit 7 if --timeout ends before"}
+}
+
+// instanceID is the one argument of the commands here.
+func (c *call) instanceID() (string, error) {
+	if len(c.args) != 1 {
+		name := c.flags.Command.Name
+		return "", usage("%s needs one id of an instance", name).try("swctl %s SID; swctl instances lists them", name)
+	}
+	return c.args[0], nil
+}
+
+// order gives an order, and waits until it is carried out if that is wanted.
+func (c *call) order(ctx context.Context,
+	give func(context.Context, client, string, admin.OrderOptions) (admin.OrderResult, error),
+) error {
+	sid, err := c.instanceID()
+	if err != nil {
+		return err
+	}
+	by, reason, err := c.who()
+	if err != nil {
+		return err
+	}
+	return c.connected(ctx, func(ctx context.Context, cl client) error {
+		result, err := give(ctx, cl, sid, admin.OrderOptions{By: by, Reason: reason})
+		if err != nil {
+			return err
+		}
+		var waited error
+		if c.flags.Bool(flagWait) && result.Instance != nil {
+			result.Instance, waited = c.awaitDrained(ctx, cl, sid)
+		}
+		return errors.Join(waited, c.putOrdered(sid, result))
+	})
+}
+
+// awaitDrained returns the instance as it is then; nil when it is gone.
+func (c *call) awaitDrained(ctx context.Context, cl client, sid string) (*admin.Instance, error) {
+	instance, runs, err := cl.AwaitDrained(ctx, sid)
+	if err != nil && runs {
+		err = fmt.Errorf("%w; %s is %s and still owns %s", err, sid, instance.State, jobs(instance.Owned))
+	}
+	if !runs {
+		return nil, err
+	}
+	return &instance, err
+}
+
+func (c *call) putOrdered(sid string, result admin.OrderResult) error {
+	if c.json {
+		return c.putJSON(orderResultToJSON(result))
+	}
+	name, order := printable(sid), result.Order
+	head := string(result.Outcome)
+	switch {
+	case result.Outcome != admin.Ordered:
+	case order.Incarnation == "":
+		head = "disabled"
+	default:
+		head = "draining"
+	}
+	fmt.Fprintf(&c.out, "%s %s%s\n", head, name, printable(c.orderText(*order)))
+	if instance := result.Instance; instance != nil {
+		fmt.Fprintf(&c.out, "  it is %s and owns %s\n", instance.State, jobs(instance.Owned))
+	} else {
+		fmt.Fprintf(&c.out, "  it does not run now\n")
+	}
+	return nil
+}
+
+func enable(ctx context.Context, c *call) error {
+	sid, err := c.instanceID()
+	if err != nil {
+		return err
+	}
+	var result admin.OrderResult
+	err = c.connected(ctx, func(ctx context.Context, cl client) (err error) {
+		result, err = cl.Enable(ctx, sid)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if c.json {
+		return c.putJSON(orderResultToJSON(result))
+	}
+	name := printable(sid)
+	if result.Order == nil {
+		fmt.Fprintf(&c.out, "%s %s: it was not told to drain\n", result.Outcome, name)
+	} else {
+		fmt.Fprintf(&c.out, "%s %s; it was closed%s\n", result.Outcome, name, printable(c.orderText(*result.Order)))
+	}
+	switch instance := result.Instance; {
+	case instance == nil:
+		fmt.Fprintf(&c.out, "  it does not run now\n")
+	case instance.Withdrawn:
+		fmt.Fprintf(&c.out, "  it stays closed: its own program has told it to drain (Manager.Drain)\n")
+	}
+	return nil
+}
+
+// orderText is " since 2026-11-21 08:24:05 UTC (3m ago), by alice@host: why".
+func (c *call) orderText(o admin.Order) string {
+	var text strings.Builder
+	if !o.At.IsZero() {
+		text.WriteString(" " + relative(o.At, c.now()))
+	}
+	if o.By != "" {
+		text.WriteString(" by " + o.By)
+	}
+	if o.Reason != "" {
+		text.WriteString(": " + o.Reason)
+	}
+	return text.String()
+}
+
+func jobs(n int) string {
+	if n == 1 {
+		return "1 job"
+	}
+	return fmt.Sprintf("%d jobs", n)
+}
+
+// absent lists the orders for instances that do not run.
+func absent(orders []admin.Order, running []admin.Instance) []admin.Order {
+	return slices.DeleteFunc(slices.Clone(orders), func(o admin.Order) bool {
+		return slices.ContainsFunc(running, func(i admin.Instance) bool { return i.ID == o.InstanceID })
+	})
+}
