@@ -76,7 +76,11 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 		"exists":   func(ctx context.Context, c *Conn) error { _, _, err := c.Exists(ctx, "/a"); return err },
 		"multi":    func(ctx context.Context, c *Conn) error { _, err := c.Multi(ctx, DeleteOp("/a", 1)); return err },
 		"create":   func(ctx context.Context, c *Conn) error { return c.EnsureRoot(ctx, "/a") },
-		"getACL":   func(ctx context.Context, c *Conn) error { return c.ACLOf(ctx, "/a") },
+		"sequential": func(ctx context.Context, c *Conn) error {
+			_, err := c.CreateEphemeralSequential(ctx, "/a/n-", nil)
+			return err
+		},
+		"getACL": func(ctx context.Context, c *Conn) error { return c.ACLOf(ctx, "/a") },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := serve(t)

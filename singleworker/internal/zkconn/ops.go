@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -134,6 +135,22 @@ func (c *Conn) Exists(ctx context.Context, path string) (stat Stat, ok bool, err
 		return Stat{}, false, err
 	}
 	return statOf(answer), true, nil
+}
+
+// CreateEphemeralSequential creates a node that lives as long as the session, and
+// returns its path: prefix, and ten digits that grow with every node created below
+// the same parent. If the answer is lost, the node may be there under a name that nobody
+// was told: let prefix be one that nobody else uses, and look for it.
+func (c *Conn) CreateEphemeralSequential(ctx context.Context, prefix string, data []byte) (string, error) {
+	var created string
+	err := c.call(ctx, "create", prefix, func() (err error) {
+		created, err = c.zk.Create(c.chroot+prefix, data, zk.FlagEphemeral|zk.FlagSequence, c.acl)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimPrefix(created, c.chroot), nil
 }
 
 // Op is one operation of a transaction.

@@ -194,6 +194,54 @@ func TestExistsTellsAbsenceFromFailure(t *testing.T) {
 	})
 }
 
+func TestCreateEphemeralSequential(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t)
+		s.have(t, "/prod", "", 0)
+		s.have(t, "/prod/q", "", 0)
+		conn := s.open(t, Config{Servers: "zk1/prod", ACL: "world:anyone:cdr"}, nil)
+		for _, want := range []string{"/q/me-0000000000", "/q/me-0000000001"} {
+			got, err := conn.CreateEphemeralSequential(t.Context(), "/q/me-", []byte("data"))
+			if got != want || err != nil {
+				t.Fatalf("CreateEphemeralSequential = %q, %v; want %s, the path without the chroot", got, err, want)
+			}
+			data, stat, err := conn.Get(t.Context(), got)
+			if string(data) != "data" || stat.EphemeralOwner != conn.SessionID() || err != nil {
+				t.Errorf("%s holds %q, %+v, %v; want data that lives with session %#x", got, data, stat, err, conn.SessionID())
+			}
+			acl := []zk.ACL{{Perms: zk.PermCreate | zk.PermDelete | zk.PermRead, Scheme: "world", ID: "anyone"}}
+			if has := aclOf(t, s.hand, "/prod"+got); !slices.Equal(has, acl) {
+				t.Errorf("%s has ACL %v, want %v", got, has, acl)
+			}
+		}
+		got, err := conn.CreateEphemeralSequential(t.Context(), "/absent/me-", nil)
+		if got != "" || !errors.Is(err, ErrNoNode) || IsUnknown(err) {
+			t.Errorf("below no node: %q, %v; want ErrNoNode", got, err)
+		}
+	})
+}
+
+// The node is there although nobody was told its name: it is found by its prefix.
+func TestCreateEphemeralSequentialWhoseAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t)
+		s.have(t, "/q", "", 0)
+		conn := s.open(t, Config{}, nil)
+		s.Control(zkdev.OpCreate, func(*zkdev.Request) zkdev.Action { return zkdev.CutAfter() })
+		got, err := conn.CreateEphemeralSequential(t.Context(), "/q/me-", nil)
+		if got != "" || !IsUnknown(err) {
+			t.Errorf("CreateEphemeralSequential = %q, %v; want an unknown outcome", got, err)
+		}
+		time.Sleep(2 * time.Second) // connected again
+		names, _, err := conn.Children(t.Context(), "/q")
+		if !slices.Equal(names, []string{"me-0000000000"}) || err != nil {
+			t.Errorf("children %q, %v; want the one node, created once", names, err)
+		}
+	})
+}
+
 func TestChildren(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
