@@ -2,7 +2,6 @@ package swtest
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"net"
 	"os"
@@ -29,7 +28,7 @@ func (i *Instance) hanging(conn net.Conn, err error) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &hangingConn{Conn: conn, instance: i, closed: make(chan struct{})}, nil
+	return &hangingConn{Conn: Settle(conn), instance: i, closed: make(chan struct{})}, nil
 }
 
 // hangingConn is a connection whose deadlines pass unnoticed while its instance is
@@ -39,41 +38,16 @@ type hangingConn struct {
 	instance *Instance
 	once     sync.Once
 	closed   chan struct{}
-
-	read  int // bytes so far, of the reader
-	first int // length of the connect response, once it is known
-	head  []byte
 }
 
 func (c *hangingConn) Read(p []byte) (int, error) {
-	c.settle()
 	for {
 		n, err := c.Conn.Read(p)
 		if !c.outlive(err) {
-			c.note(p[:n])
 			return n, err
 		}
 		// The process that was paused finds what has come meanwhile before its deadline.
 		_ = c.SetReadDeadline(time.Now().Add(grace))
-	}
-}
-
-// note counts what was read, up to the end of the connect response.
-func (c *hangingConn) note(p []byte) {
-	const length = 4
-	c.head = append(c.head, p[:min(len(p), length-len(c.head))]...)
-	c.read += len(p)
-	if len(c.head) == length && c.first == 0 {
-		c.first = length + int(binary.BigEndian.Uint32(c.head))
-	}
-}
-
-// settle lets the client's loop come to rest when a connection is established. It reads the
-// last zxid there, to set its watches again, while its receiver may already write it: a race in
-// go-zookeeper v1.0.4 (sendSetWatches, recvLoop), which is not what is tested here.
-func (c *hangingConn) settle() {
-	if c.first > 0 && c.read == c.first {
-		<-time.After(time.Nanosecond) // in a bubble: when everything else rests
 	}
 }
 

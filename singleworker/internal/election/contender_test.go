@@ -1,0 +1,450 @@
+package election_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/election"
+	"github.com/swjobs/singleworker/singleworker/internal/task"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// scenario runs a test in a bubble and holds it to what must always hold.
+func scenario(t *testing.T, f func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		f(t, w)
+		synctest.Wait()
+		w.report()
+	})
+}
+
+// three starts a, b and c, in this order.
+func (w *world) three() (a, b, c *contender) {
+	w.t.Helper()
+	var all []*contender
+	for _, name := range []string{"a", "b", "c"} {
+		all = append(all, w.start(name, setup{}))
+		time.Sleep(100 * time.Millisecond)
+	}
+	w.wantLeader("a")
+	return all[0], all[1], all[2]
+}
+
+func TestFirstComeFirstLed(t *testing.T) {
+	scenario(t, func(t *testing.T, w *world) {
+		a, b, c := w.three()
+		if got := w.queued(); !slices.Equal(got, []string{"a", "b", "c"}) {
+			t.Errorf("queue %q, want a, b, c", got)
+		}
+		name := regexp.MustCompile(`^` + electionPath + `/_c_[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}-latch-\d{10}$`)
+		for _, n := range w.queue() {
+			if !name.MatchString(n.path) {
+				t.Errorf("node %s, want a name as Curator's", n.path)
+			}
+		}
+		if err := a.stop(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(50 * time.Millisecond)
+		w.wantLeader("b")
+		w.start("a", setup{})
+		time.Sleep(time.Second)
+		for _, c := range []*contender{b, c} {
+			if err := c.stop(); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		if got := w.order(); !slices.Equal(got, []string{"a", "b", "c", "a"}) {
+			t.Errorf("led: %q, want a, b, c, and a, which came back behind them", got)
+		}
+		wantCause(t, w.led()[0], election.ErrStopped)
+	})
+}
+
+func TestTakeoverAfterKill(t *testing.T) {
+	scenario(t, func(t *testing.T, w *world) {
+		a, b, _ := w.three()
+		at := time.Now()
+		a.kill()
+		if _, err := b.Await(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.wantLeader("b")
+		took := time.Since(at)
+		t.Logf("taken over after %v, session %v", took, sessionTimeout)
+		if took > sessionTimeout+500*time.Millisecond {
+			t.Errorf("taken over after %v, want at most the session timeout and 500ms", took)
+		}
+	})
+}
+
+// Each contender watches one other: the end of the leader wakes the next, and no third.
+func TestNoHerd(t *testing.T) {
+	scenario(t, func(t *testing.T, w *world) {
+		a, _, _ := w.three()
+		asked := make(map[string]int)
+		w.ControlKeep(zkdev.OpAny, func(r *zkdev.Request) zkdev.Action {
+			if r.Op != zkdev.OpPing {
+				asked[r.Client]++
+			}
+			return zkdev.Pass()
+		})
+		_ = a.stop()
+		time.Sleep(100 * time.Millisecond)
+		w.wantLeader("b")
+		synctest.Wait()
+		if asked["c"] != 0 || asked["b"] > 2 {
+			t.Errorf("requests when a left: %v, want none of c, and two of b: to list and to prove", asked)
+		}
+	})
+}
+
+func TestSuspendedIsNotLeader(t *testing.T) {
+	scenario(t, func(t *testing.T, w *world) {
+		a, _, _ := w.three()
+		first, _ := a.Held()
+		w.Stop() // nobody is reached
+		synctest.Wait()
+		if _, held := a.Held(); held {
+			t.Errorf("a leads without a connection, and so at the same instant")
+		}
+		wantCause(t, w.led()[0], election.ErrSuspended)
+		time.Sleep(time.Second)
+		if err := w.Restart(zkdev.KeepSessions); err != nil {
+			t.Fatal(err)
+		}
+		again, err := a.Await(t.Context())
+		if err != nil || again != first {
+			t.Errorf("a leads again with %v, %v; want its place, and the same token: %v", again, err, first)
+		}
+		time.Sleep(time.Minute)
+		if got := w.order(); !slices.Equal(got, []string{"a", "a"}) {
+			t.Errorf("led: %q, want a twice", got)
+		}
+	})
+}
+
+// A connection that answers, but proves nothing, does not keep a lease alive.
+func TestLeaseEndsWithoutProof(t *testing.T) {
+	scenario(t, func(t *testing.T, w *world) {
+		a, _, _ := w.three()
+		at := time.Now()
+		remove := w.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+			if r.Client == "a" {
+				return zkdev.Refuse(zkdev.NoAuth)
+			}
+			return zkdev.Pass()
+		})
+		time.Sleep(lease)
+		synctest.Wait()
+		if _, held := a.Held(); held {
+			t.Errorf("a leads though nothing was confirmed for as long as its lease")
+		}
+		wantCause(t, w.led()[0], election.ErrLapsed)
+		if took := w.led()[0].to.Sub(at); took <= lease*3/4-time.Millisecond {
+			t.Errorf("the term ended %v after the last proof but one", took)
+		}
+		remove()
+		if _, err := a.Await(t.Context()); err != nil {
+			t.Error(err)
+		}
+		w.wantLeader("a") // which is the first still: its session lives
+	})
+}
+
+// An answer that comes when the lease is over, as to a process that stood still, begins no
+// term: it proves what was true then.
+func TestLateAnswerProvesNothing(t *testing.T) {
+	scenario(t, func(t *testing.T, w *world) {
+		a := w.start("a", setup{wrap: func(conn election.Conn) election.Conn { return lateConn{conn} }})
+		for range 1000 {
+			time.Sleep(100 * time.Millisecond)
+			if _, held := a.Held(); held {
+				t.Fatalf("a leads by an answer that took longer than its lease")
+			}
+		}
+	})
+}
+
+// lateConn is a connection of a process that stands still before it sees an answer.
+type lateConn struct{ election.Conn }
+
+func (c lateConn) Multi(ctx context.Context, ops ...zkconn.Op) ([]zkconn.Stat, error) {
+	stats, err := c.Conn.Multi(ctx, ops...)
+	<-time.After(lease)
+	return stats, err
+}
+
+func TestExpiredContenderQueuesAgain(t *testing.T) {
+	scenario(t, func(t *testing.T, w *world) {
+		a, _, c := w.three()
+		a.network.Partition()
+		time.Sleep(3 * sessionTimeout)
+		w.wantLeader("b")
+		a.network.Heal()
+		time.Sleep(sessionTimeout)
+		if got := w.queued(); !slices.Equal(got, []string{"b", "c", "a"}) {
+			t.Errorf("queue %q, want a behind the others", got)
+		}
+		_ = c
+	})
+}
+
+// CURATOR-696: the node of a session that has expired may be there for a while. A hand
+// plays the server that has not deleted it yet.
+func TestNodeOfAFormerSessionDoesNotLead(t *testing.T) {
+	scenario(t, func(t *testing.T, w *world) {
+		a := w.start("a", setup{})
+		time.Sleep(time.Second)
+		first, _ := a.Held()
+		a.network.Partition()
+		time.Sleep(2 * sessionTimeout)
+		other := w.hand()
+		prefix := strings.TrimRight(first.Node, "0123456789")
+		old, err := other.CreateEphemeralSequential(t.Context(), prefix, []byte("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.network.Heal()
+		second, err := a.Await(t.Context())
+		if err != nil || second.Node == old || second.Token <= first.Token {
+			t.Errorf("a leads again with %+v, %v; want another node than %s, and a token beyond %d", second, err, old, first.Token)
+		}
+	})
+}
+
+func TestLostRepliesLeaveNoNode(t *testing.T) {
+	for op, name := range map[zkdev.Op]string{zkdev.OpCreate: "create", zkdev.OpMulti: "multi", zkdev.OpGetData: "get", zkdev.OpGetChildren2: "children"} {
+		for what, action := range map[string]zkdev.Action{"cut before": zkdev.CutBefore(), "cut after": zkdev.CutAfter()} {
+			t.Run(name+" "+what, func(t *testing.T) {
+				scenario(t, func(t *testing.T, w *world) {
+					w.three()
+					for k := range 4 { // of whatever requests of that kind d makes
+						d := w.start(fmt.Sprintf("d%d", k), setup{})
+						seen := 0
+						remove := w.Control(op, func(r *zkdev.Request) zkdev.Action {
+							if r.Client == d.name {
+								if seen++; seen > k {
+									return action
+								}
+							}
+							return zkdev.Pass()
+						})
+						time.Sleep(10 * time.Second)
+						if got := w.queued(); !slices.Equal(got, []string{"a", "b", "c", d.name}) {
+							t.Errorf("queue %q, want one node of %s", got, d.name)
+						}
+						if err := d.stop(); err != nil {
+							t.Error(err)
+						}
+						remove()
+						if got := w.queued(); !slices.Equal(got, []string{"a", "b", "c"}) {
+							t.Errorf("queue %q, want none of %s", got, d.name)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestHandDeletesTheLeadersNode(t *testing.T) {
+	scenario(t, func(t *testing.T, w *world) {
+		a, b, _ := w.three()
+		w.delete(b.conn, w.queue()[0].path)
+		synctest.Wait()
+		w.wantLeader("b")
+		wantCause(t, w.led()[0], election.ErrDeposed)
+		time.Sleep(time.Second)
+		if got := w.queued(); !slices.Equal(got, []string{"b", "c", "a"}) {
+			t.Errorf("queue %q, want a behind the others", got)
+		}
+		_ = a
+	})
+}
+
+func TestHandDeletesAWaitersNode(t *testing.T) {
+	scenario(t, func(t *testing.T, w *world) {
+		_, b, _ := w.three()
+		w.delete(b.conn, w.queue()[1].path)
+		time.Sleep(time.Second)
+		w.wantLeader("a")
+		if got := w.queued(); !slices.Equal(got, []string{"a", "c", "b"}) {
+			t.Errorf("queue %q, want b behind the others", got)
+		}
+	})
+}
+
+// CURATOR-724, and what becomes of containers.
+func TestPathIsGone(t *testing.T) {
+	scenario(t, func(t *testing.T, w *world) {
+		a := w.start("a", setup{})
+		time.Sleep(time.Second)
+		first, _ := a.Held()
+		w.delete(a.conn, w.queue()[0].path, electionPath)
+		time.Sleep(5 * time.Second)
+		w.wantLeader("a")
+		if second, _ := a.Held(); second.Token <= first.Token {
+			t.Errorf("token %d after the path was created again, want more than %d", second.Token, first.Token)
+		}
+	})
+}
+
+func TestServeThatReturnsResigns(t *testing.T) {
+	scenario(t, func(t *testing.T, w *world) {
+		turns := func(ctx context.Context, _ election.Term) {
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+			}
+		}
+		for _, name := range []string{"a", "b", "c"} {
+			w.start(name, setup{serve: turns})
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(5500 * time.Millisecond)
+		if got := w.order(); !slices.Equal(got, []string{"a", "b", "c", "a", "b", "c"}) {
+			t.Errorf("led: %q, want each in turn", got)
+		}
+		wantCause(t, w.led()[0], nil) // it returned by itself
+	})
+}
+
+// The place is not given up before Serve has returned.
+func TestStopWaitsForServe(t *testing.T) {
+	scenario(t, func(t *testing.T, w *world) {
+		a := w.start("a", setup{serve: func(ctx context.Context, _ election.Term) {
+			<-ctx.Done()
+			<-time.After(time.Minute) // it winds down
+		}})
+		time.Sleep(time.Second)
+		w.start("b", setup{})
+		time.Sleep(time.Second)
+		a.leave()
+		time.Sleep(time.Minute - time.Second)
+		if got := w.leaders(); len(got) != 0 {
+			t.Errorf("%q lead while a winds down", got)
+		}
+		time.Sleep(time.Second + 50*time.Millisecond)
+		w.wantLeader("b")
+		<-a.ended
+		if a.err != nil {
+			t.Error(a.err)
+		}
+	})
+}
+
+func TestNoSecondTermBesideTheFirst(t *testing.T) {
+	scenario(t, func(t *testing.T, w *world) {
+		a := w.start("a", setup{serve: func(ctx context.Context, _ election.Term) {
+			<-ctx.Done()
+			<-time.After(10 * time.Second)
+		}})
+		time.Sleep(time.Second)
+		a.network.Disconnect()
+		time.Sleep(5 * time.Second)
+		if got := w.leaders(); len(got) != 0 || len(w.queue()) != 1 {
+			t.Errorf("%q lead while a winds down, queue %v; want nobody, and its place kept", got, w.queue())
+		}
+		time.Sleep(6 * time.Second)
+		w.wantLeader("a")
+	})
+}
+
+func TestPanicEndsRunAndGivesUpThePlace(t *testing.T) {
+	scenario(t, func(t *testing.T, w *world) {
+		a := w.start("a", setup{serve: func(context.Context, election.Term) { panic("glass") }})
+		<-a.ended
+		if p := (*task.PanicError)(nil); !errors.As(a.err, &p) || p.Value != "glass" {
+			t.Errorf("Run = %v, want the panic", a.err)
+		}
+		if got := w.queue(); len(got) != 0 {
+			t.Errorf("queue %v after Run", got)
+		}
+	})
+}
+
+func TestStopWithoutAServer(t *testing.T) {
+	scenario(t, func(t *testing.T, w *world) {
+		a, _, _ := w.three()
+		w.Stop()
+		at := time.Now()
+		if err := a.stop(); !errors.Is(err, election.ErrNotReleased) {
+			t.Errorf("Run = %v, want ErrNotReleased", err)
+		}
+		if took := time.Since(at); took > 5*time.Second {
+			t.Errorf("stopping took %v", took)
+		}
+		_ = w.Restart(zkdev.KeepSessions)
+	})
+}
+
+func TestStopBeforeTheFirstConnection(t *testing.T) {
+	scenario(t, func(t *testing.T, w *world) {
+		w.Stop()
+		a := w.start("a", setup{})
+		time.Sleep(time.Minute)
+		if err := a.stop(); err != nil {
+			t.Errorf("Run = %v, want nil: there is nothing to give up", err)
+		}
+		if _, err := a.Await(t.Context()); !errors.Is(err, election.ErrStopped) {
+			t.Errorf("Await = %v, want ErrStopped", err)
+		}
+	})
+}
+
+func TestAwaitEndsWithItsContext(t *testing.T) {
+	scenario(t, func(t *testing.T, w *world) {
+		_, b, _ := w.three()
+		enough := errors.New("enough")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, enough)
+		defer cancel()
+		if _, err := b.Await(ctx); !errors.Is(err, enough) {
+			t.Errorf("Await = %v, want %v", err, enough)
+		}
+	})
+}
+
+func TestRefusedAtTheStart(t *testing.T) {
+	scenario(t, func(t *testing.T, w *world) {
+		remove := w.ControlKeep(zkdev.OpCreate, func(*zkdev.Request) zkdev.Action { return zkdev.Refuse(zkdev.NoAuth) })
+		defer remove()
+		a := w.start("a", setup{})
+		<-a.ended
+		if !errors.Is(a.err, election.ErrDenied) {
+			t.Errorf("Run = %v, want ErrDenied", a.err)
+		}
+	})
+}
+
+func TestParticipants(t *testing.T) {
+	scenario(t, func(t *testing.T, w *world) {
+		_, b, _ := w.three()
+		list, err := election.Participants(t.Context(), b.conn, electionPath)
+		var ids []string
+		for i, p := range list {
+			ids = append(ids, p.ID)
+			if n := w.queue()[i]; p.Node != n.path || p.Token != n.czxid {
+				t.Errorf("participant %+v, want %+v", p, n)
+			}
+		}
+		if !slices.Equal(ids, []string{"a", "b", "c"}) || err != nil {
+			t.Errorf("participants %q, %v; want a, b, c", ids, err)
+		}
+		if list, err := election.Participants(t.Context(), b.conn, "/absent"); list != nil || err != nil {
+			t.Errorf("of no election: %v, %v; want none", list, err)
+		}
+	})
+}
