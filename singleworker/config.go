@@ -55,6 +55,9 @@ type Config struct {
 	// StopGrace is how long running handlers may go on when Run's context
 	// ends, before theirs does. Default 30 s.
 	StopGrace time.Duration
+	// Mode says how the group shares its jobs; all its instances must agree.
+	// Default: LeaseMode.
+	Mode Mode
 	// MaxSlots is how many jobs this instance owns at the most. A job that no
 	// instance has room for waits. Default 0: no limit.
 	MaxSlots int
@@ -65,6 +68,19 @@ type Config struct {
 	// Hooks are told what happens.
 	Hooks Hooks
 }
+
+// Mode is the type of Config.Mode.
+type Mode string
+
+// The modes.
+const (
+	// LeaseMode: each instance owns its share of the jobs.
+	LeaseMode Mode = "lease"
+	// LatchMode: one instance, elected as Apache Curator's LeaderLatch elects,
+	// owns every job; the others stand by. When it dies, stops, or is drained or
+	// disabled, the one that has waited longest takes over.
+	LatchMode Mode = "latch"
+)
 
 // The defaults of Config.
 const (
@@ -85,6 +101,7 @@ func (c Config) withDefaults() Config {
 	c.SyncPeriod = cmp.Or(c.SyncPeriod, min(DefaultSyncPeriod, c.SessionTimeout))
 	c.StopGrace = cmp.Or(c.StopGrace, DefaultStopGrace)
 	c.InstanceID = cmp.Or(c.InstanceID, defaultInstanceID())
+	c.Mode = cmp.Or(c.Mode, LeaseMode)
 	if c.Logger == nil {
 		c.Logger = slog.New(warnings{slog.Default().Handler()})
 	}
@@ -105,6 +122,7 @@ func (c Config) validate() error {
 		{"InstanceID", c.InstanceID, zkrec.CheckName(c.InstanceID)},
 		{"Auth", "(not shown)", zkconn.CheckAuth(c.Auth)},
 		{"ACL", c.ACL, aclErr},
+		{"Mode", c.Mode, checkMode(c.Mode)},
 		{"SessionTimeout", c.SessionTimeout, atLeast(c.SessionTimeout, minSessionTimeout)},
 		{"SessionTimeout", c.SessionTimeout, atMost(c.SessionTimeout, maxSessionTimeout)},
 		{"SyncPeriod", c.SyncPeriod, atLeast(c.SyncPeriod, minSyncPeriod)},
@@ -116,6 +134,13 @@ func (c Config) validate() error {
 		if check.err != nil {
 			return &ConfigError{Field: check.field, Value: check.value, Err: check.err}
 		}
+	}
+	return nil
+}
+
+func checkMode(m Mode) error {
+	if m != LeaseMode && m != LatchMode {
+		return fmt.Errorf("is not known, want %s or %s", LeaseMode, LatchMode)
 	}
 	return nil
 }

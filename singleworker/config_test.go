@@ -33,6 +33,7 @@ func TestNewChecksEveryFieldAndRelation(t *testing.T) {
 		{"Auth", func(c *Config) { c.Auth = "hunter2" }, `Auth "(not shown)": is not of the form "user:password"`},
 		{"ACL", func(c *Config) { c.ACL = "world" }, `ACL "world": entry "world" is not "scheme:id:perms"`},
 		{"ACL", func(c *Config) { c.ACL = "auth::r" }, `ACL "auth::r": entry "auth::r" needs Auth`},
+		{"Mode", func(c *Config) { c.Mode = "leader" }, `Mode "leader": is not known, want lease or latch`},
 		{"SessionTimeout", func(c *Config) { c.SessionTimeout = time.Second - 1 }, `SessionTimeout "999.999999ms": want at least 1s`},
 		{"SessionTimeout", func(c *Config) { c.SessionTimeout = time.Hour + 1 }, `SessionTimeout "1h0m0.000000001s": want at most 1h0m0s`},
 		{"SessionTimeout", func(c *Config) { c.SessionTimeout = -time.Second }, `SessionTimeout "-1s": want at least 1s`},
@@ -58,7 +59,7 @@ func TestNewChecksEveryFieldAndRelation(t *testing.T) {
 // refuse, and add it to the tests of this file.
 func TestNoFieldIsForgotten(t *testing.T) {
 	t.Parallel()
-	checked := strings.Fields("Servers ServerType InstanceID Auth ACL SessionTimeout SyncPeriod StopGrace MaxSlots")
+	checked := strings.Fields("Servers ServerType InstanceID Auth ACL Mode SessionTimeout SyncPeriod StopGrace MaxSlots")
 	anything := strings.Fields("TLS Dial Logger Hooks")
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
 		if !slices.Contains(checked, field.Name) && !slices.Contains(anything, field.Name) {
@@ -71,6 +72,7 @@ func TestNewTakesTheLimits(t *testing.T) {
 	t.Parallel()
 	for what, change := range map[string]func(*Config){
 		"as little as possible": func(*Config) {},
+		"latch mode":            func(c *Config) { c.Mode = LatchMode },
 		"the least timeout":     func(c *Config) { c.SessionTimeout = time.Second },
 		"the least period":      func(c *Config) { c.SyncPeriod = 50 * time.Millisecond },
 		"the longest period":    func(c *Config) { c.SessionTimeout, c.SyncPeriod = 4*time.Second, 4*time.Second },
@@ -96,7 +98,7 @@ func TestDefaults(t *testing.T) {
 	}
 	got := m.cfg
 	if got.SessionTimeout != 10*time.Second || got.SyncPeriod != 3*time.Second || got.StopGrace != 30*time.Second ||
-		got.MaxSlots != 0 || got.Logger == nil || got.Auth != "" || got.ACL != "" || got.TLS != nil {
+		got.MaxSlots != 0 || got.Mode != LeaseMode || got.Logger == nil || got.Auth != "" || got.ACL != "" || got.TLS != nil {
 		t.Errorf("defaults %+v", got)
 	}
 

@@ -117,7 +117,7 @@ func TestErrorsHaveTheirOwnNames(t *testing.T) {
 		"ErrLeaseLost": ErrLeaseLost, "ErrStopping": ErrStopping, "ErrJobCanceled": ErrJobCanceled,
 		"ErrTimeout": ErrTimeout, "ErrStopped": ErrStopped,
 		"ErrDuplicateInstance": ErrDuplicateInstance, "ErrAccessDenied": ErrAccessDenied,
-		"ErrNotHandedBack": ErrNotHandedBack, "ErrStarted": ErrStarted,
+		"ErrMode": ErrMode, "ErrNotHandedBack": ErrNotHandedBack, "ErrStarted": ErrStarted,
 	}
 	for name, err := range all {
 		for other, otherErr := range all {

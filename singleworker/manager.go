@@ -180,12 +180,20 @@ func (m *Manager) wire() *wiring {
 		Instance: zkrec.Instance{
 			Incarnation: uuid.NewString(), Host: hostName(), PID: os.Getpid(),
 			StartedAt: time.Now().UTC().Round(time.Millisecond), Version: Version(),
-			MaxSlots: m.cfg.MaxSlots, Guard: guardToken(),
+			MaxSlots: m.cfg.MaxSlots, Guard: guardToken(), Mode: modeOf(m.cfg),
 		},
-		SyncPeriod: m.cfg.SyncPeriod, MaxSlots: m.cfg.MaxSlots, Withdrawn: m.drained, Declarations: declarations,
+		SyncPeriod: m.cfg.SyncPeriod, MaxSlots: m.cfg.MaxSlots, Latch: m.cfg.Mode == LatchMode, Withdrawn: m.drained, Declarations: declarations,
 		Judge: w.judge, Watch: w.watch, Runner: w, Book: w.book, Clock: clock, Logger: m.cfg.Logger,
 	})
 	return w
+}
+
+// modeOf is the mode as instance records say it.
+func modeOf(cfg Config) string {
+	if cfg.Mode == LatchMode {
+		return zkrec.ModeLatch
+	}
+	return ""
 }
 
 // GuardEnv is the environment variable, SINGLEWORKER_GUARD, by which swctl guard, or another program

@@ -15,6 +15,8 @@ func (a *app) instancesCommand() *command {
 		long: `OWNED is the number of jobs that an instance owns. Only one that is active takes
 jobs: one that is draining or stopping hands over what it owns as soon as no run
 goes on, one that is drained or disabled owns nothing; NOTE says who told it so.
+Where the application runs in latch mode, one instance is the leader and owns
+every job; the others are standby.
 
 swctl instances drain, disable and enable change that; each has help of its own.`,
 		examples: `swctl instances
@@ -61,7 +63,7 @@ func instances(ctx context.Context, c *call) error {
 		if i.PID != 0 { // its record can be read
 			pid = strconv.Itoa(i.PID)
 		}
-		t.row(i.ID, i.State, strconv.Itoa(i.Owned), i.Host, pid, relative(i.StartedAt, c.now()), i.Version, c.note(i))
+		t.row(i.ID, stateOf(i), strconv.Itoa(i.Owned), i.Host, pid, relative(i.StartedAt, c.now()), i.Version, c.note(i))
 	}
 	t.write(&c.out, "")
 	if len(all) == 0 {
@@ -73,6 +75,14 @@ func instances(ctx context.Context, c *call) error {
 		}
 	}
 	return nil
+}
+
+// stateOf is an instance's state in one word.
+func stateOf(i admin.Instance) string {
+	if i.Leader {
+		return "leader"
+	}
+	return i.State
 }
 
 // note says why an instance takes no jobs.

@@ -172,6 +172,8 @@ type jsonInstance struct {
 	Owned      int        `json:"owned"`
 	MaxSlots   int        `json:"max_slots"` // 0: no limit
 	State      string     `json:"state"`
+	Mode       string     `json:"mode"`   // lease or latch
+	Leader     bool       `json:"leader"` // of a group in latch mode
 	Withdrawn  bool       `json:"withdrawn"`
 	Order      *jsonOrder `json:"order"`
 }
@@ -296,7 +298,7 @@ func pauseToJSON(p *admin.Pause) *jsonPause {
 func instanceToJSON(i admin.Instance) jsonInstance {
 	return jsonInstance{
 		InstanceID: i.ID, Host: i.Host, PID: i.PID, StartedAt: utc(i.StartedAt),
-		Version: i.Version, Owned: i.Owned, MaxSlots: i.MaxSlots, State: i.State, Withdrawn: i.Withdrawn,
+		Version: i.Version, Owned: i.Owned, MaxSlots: i.MaxSlots, State: i.State, Mode: i.Mode, Leader: i.Leader, Withdrawn: i.Withdrawn,
 		Order: optional(i.Order, orderToJSON),
 	}
 }

@@ -17,6 +17,7 @@ const (
 	InstanceActive     = "active"
 	InstanceDraining   = "draining"   // it hands over what it owns; what it still owns is running
 	InstanceDrained    = "drained"    // it owns nothing, until its program ends or it is enabled
+	InstanceStandby    = "standby"    // latch mode: it owns nothing, because another instance leads, or none does
 	InstanceDisabled   = "disabled"   // likewise, and so does every later start of it, until it is enabled
 	InstanceStopping   = "stopping"   // it drains and leaves
 	InstanceUnreadable = "unreadable" // a newer version, or a hand, wrote its record
@@ -33,6 +34,8 @@ type Instance struct {
 	Owned       int    // slots it owns, by the owner records
 	MaxSlots    int    // it takes no more than that; 0: no limit
 	State       string // InstanceActive ...
+	Mode        string // "lease" or "latch"
+	Leader      bool   // in latch mode: it owns every job
 	// Order is what an operator has told it, that keeps it from owning jobs; nil
 	// when there is none.
 	Order *Order
@@ -45,7 +48,7 @@ type Instance struct {
 // closed reports whether the instance takes no jobs.
 func (i Instance) closed() bool {
 	switch i.State {
-	case InstanceDraining, InstanceDrained, InstanceDisabled, InstanceStopping:
+	case InstanceDraining, InstanceDrained, InstanceDisabled, InstanceStopping, InstanceStandby:
 		return true
 	}
 	return false
@@ -163,6 +166,9 @@ func instanceOf(sid string, record zkrec.Instance, o zkrec.Order, ordered bool) 
 		ID: sid, Incarnation: record.Incarnation, Host: record.Host, PID: record.PID,
 		StartedAt: record.StartedAt, Version: record.Version, Owned: record.Owned, MaxSlots: record.MaxSlots,
 		State: record.State, Withdrawn: record.Withdrawn, Guard: record.Guard,
+	}
+	if instance.Mode = "lease"; record.Mode != "" {
+		instance.Mode, instance.Leader = record.Mode, !record.Standby && record.State == zkrec.InstanceActive
 	}
 	if ordered && o.Binds(record.Incarnation) {
 		order := orderOf(sid, o)

@@ -13,6 +13,7 @@ type role int
 
 const (
 	guardsOwner role = iota
+	guardsLeader
 	guardsRequest
 	changesRecord
 	endsRequest
@@ -46,6 +47,9 @@ func (c *Coordinator) prepare(t *tickNode, w *tickWrite) *change {
 		// is the same job: one deleted and submitted again counts from 0.
 		ch.add(guardsOwner, zkconn.CheckOp(c.tree.Alive(t.job), own.version))
 		ch.add(guardsOwner, zkconn.CheckOp(c.tree.Heartbeat(t.job, c.cfg.SID), zkconn.AnyVersion))
+	}
+	if c.latch.node != "" && cm.Token != 0 {
+		ch.add(guardsLeader, zkconn.CheckOp(c.latch.node, zkconn.AnyVersion))
 	}
 	if cm.To.Open() && cm.To.Manual != "" && cm.To.RunID != cm.From.RunID {
 		// What we know of requests may be old: one that is done with is gone.
@@ -113,6 +117,8 @@ func (c *Coordinator) committed(t *tickNode, w *tickWrite, ch *change, r result)
 			break
 		}
 		c.finish(t, w, ErrNotOwner)
+	case refused == guardsLeader:
+		c.finish(t, w, ErrNotLeader) // the election is about to say so, too
 	case refused == guardsRequest && errors.Is(r.err, zkconn.ErrNoNode):
 		c.requestDone(t.job, w.commit.To.Manual)
 		c.finish(t, w, ErrNoRequest)

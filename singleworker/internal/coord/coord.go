@@ -23,6 +23,8 @@ var (
 	ErrElsewhere = errors.New("no such handler in this instance")
 	// ErrNotOwner refuses a claim: the job is not, or no longer, ours.
 	ErrNotOwner = errors.New("not the owner")
+	// ErrNotLeader refuses a claim in latch mode: this instance does not lead now.
+	ErrNotLeader = errors.New("not the leader")
 	// ErrConflict refuses a commit: the record is not what it rests on.
 	ErrConflict = errors.New("tick record has changed")
 	// ErrNoRequest refuses a commit: the manual run was withdrawn.
@@ -90,6 +92,7 @@ type Config struct {
 	Instance     zkrec.Instance // this instance's record, without what changes
 	SyncPeriod   time.Duration
 	MaxSlots     int  // 0: no limit
+	Latch        bool // latch mode
 	Withdrawn    bool // Drain was called before Run
 	Declarations []Declaration
 	Judge        Judge
@@ -125,6 +128,7 @@ type Coordinator struct {
 	nextSync time.Duration // Mono
 	listing  onePerTime    // reads of the list of jobs
 	nextList time.Duration // Mono: when the sync does it although no watch says so
+	latch    latch
 	closing  closing
 	failure  error // why the loop must end
 }
@@ -157,7 +161,7 @@ func New(cfg Config) *Coordinator {
 		jobs:  make(map[string]*job),
 		owned: make(map[string]*ownership),
 		ticks: make(map[string]*tickNode), present: make(map[string]struct{}),
-		closing: closing{withdrawn: cfg.Withdrawn},
+		closing: closing{withdrawn: cfg.Withdrawn, standby: cfg.Latch},
 	}
 }
 
@@ -252,6 +256,7 @@ func (c *Coordinator) sync() {
 			c.readRequests(name)
 		}
 	}
+	c.checkLatch()
 	c.publish()
 	c.step(lease.LookAll{})
 }

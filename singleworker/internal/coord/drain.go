@@ -9,9 +9,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// An instance is closed, and takes no further slots, for three reasons: it
-// leaves (Leave), its program says so (Drain), or an operator does, by a node
-// below _disabled. Of the first two the others learn by its instance record,
+// An instance is closed, and takes no further slots, for four reasons: it
+// leaves (Leave), its program says so (Drain), an operator does, by a node below
+// _disabled, or it stands by in latch mode. But for orders, the others learn by its instance record,
 // which is written before the first slot is offered. Orders everybody reads
 // with the group: so nobody offers anything to an instance that has not heard of
 // its order yet, nor waits for one whose order was taken back to say so.
@@ -20,6 +20,7 @@ import (
 type closing struct {
 	leaving   bool
 	withdrawn bool
+	standby   bool   // latch mode: another instance leads, or none does
 	order     *order // nil when none binds this incarnation
 	told      bool   // the protocol was told to drain
 	waiting   []chan<- struct{}
@@ -31,7 +32,7 @@ type order struct {
 	version int32
 }
 
-func (cl *closing) closed() bool { return cl.leaving || cl.withdrawn || cl.order != nil }
+func (cl *closing) closed() bool { return cl.leaving || cl.withdrawn || cl.standby || cl.order != nil }
 
 // Leave has the instance hand back every slot, each as soon as it is idle,
 // and leave. Run returns when it has. Idempotent.
@@ -76,6 +77,7 @@ func (c *Coordinator) announce() {
 
 // heed tells the protocol whether to drain.
 func (c *Coordinator) heed() {
+	c.contend()
 	closed := c.closing.closed()
 	if closed == c.closing.told {
 		return
@@ -105,6 +107,8 @@ func (c *Coordinator) state() string {
 		return zkrec.InstanceDraining
 	case c.closing.order != nil && c.closing.order.Incarnation == "":
 		return zkrec.InstanceDisabled
+	case c.closing.order == nil && !c.closing.withdrawn:
+		return zkrec.InstanceStandby
 	}
 	return zkrec.InstanceDrained
 }
@@ -113,6 +117,7 @@ func (c *Coordinator) state() string {
 func (c *Coordinator) self() zkrec.Instance {
 	record := c.cfg.Instance
 	record.Owned, record.State, record.Withdrawn = len(c.owned), c.state(), c.closing.withdrawn
+	record.Standby = c.closing.standby
 	return record
 }
 

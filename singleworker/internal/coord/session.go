@@ -32,6 +32,9 @@ type session struct {
 // onEvent queues the session's and the watches' events, in their order.
 func (c *Coordinator) onEvent(ev zkconn.Event) {
 	c.box.Post(func() {
+		if c.latch.contender != nil {
+			c.latch.contender.OnEvent(ev)
+		}
 		switch ev.Kind {
 		case zkconn.Connected:
 			c.connected()
@@ -133,7 +136,7 @@ func (c *Coordinator) join(ctx context.Context, self zkrec.Instance, again bool)
 	retry := task.Backoff{Min: 50 * time.Millisecond, Max: 2 * time.Second}
 	for {
 		mine, err := c.tryJoin(ctx, self, again)
-		final := errors.Is(err, ErrDuplicate) || !again && !zkconn.IsUnknown(err)
+		final := errors.Is(err, ErrDuplicate) || errors.Is(err, ErrMode) || !again && !zkconn.IsUnknown(err)
 		if err == nil || final || ctx.Err() != nil {
 			return mine, err
 		}
@@ -148,7 +151,7 @@ func (c *Coordinator) tryJoin(ctx context.Context, self zkrec.Instance, again bo
 	if again {
 		// What comes before the ephemeral node outlives a session, unless a hand
 		// has deleted it: every moment without heartbeats counts.
-		if mine, err := c.createEphemeral(ctx, self); !errors.Is(err, zkconn.ErrNoNode) {
+		if mine, err := c.appear(ctx, self); !errors.Is(err, zkconn.ErrNoNode) {
 			return mine, err
 		}
 	}
@@ -169,7 +172,16 @@ func (c *Coordinator) tryJoin(ctx context.Context, self zkrec.Instance, again bo
 	if err := c.registerAll(ctx); err != nil {
 		return zkrec.Instance{}, err
 	}
-	return c.createEphemeral(ctx, self)
+	return c.appear(ctx, self)
+}
+
+// appear makes this instance one of the group, if it fits in.
+func (c *Coordinator) appear(ctx context.Context, self zkrec.Instance) (zkrec.Instance, error) {
+	mine, err := c.createEphemeral(ctx, self)
+	if err == nil {
+		err = c.checkMode(ctx)
+	}
+	return mine, err
 }
 
 // createEphemeral publishes this incarnation under its sid. A node of another
@@ -252,6 +264,7 @@ func (c *Coordinator) joinEnded(attempt int, mine zkrec.Instance, err error) {
 		"session_id", c.sessionID(), "session_timeout", c.conn.SessionTimeout())
 	c.views.changed()
 	c.step(lease.Opened{Session: c.conn.SessionTimeout()})
+	c.contend()
 	c.nextSync = c.cfg.Clock.Now().Mono
 	c.nextList = 0 // what was heard while not joined was not followed
 	for _, j := range c.jobs {

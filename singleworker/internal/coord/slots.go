@@ -146,7 +146,7 @@ func (c *Coordinator) readGroup(a lease.ReadGroup) {
 			if err != nil {
 				c.log.Debug("instances not read", "err", err)
 				outcome = lease.Unknown
-			} else if attempt == c.session.attempt && c.session.joined &&
+			} else if attempt == c.session.attempt && c.session.joined && !c.session.leaving &&
 				peers[c.cfg.SID].Incarnation != c.cfg.Instance.Incarnation {
 				c.ephemeralLost()
 			}

@@ -168,6 +168,9 @@ func (c *Coordinator) refuse(t *tickNode, w *tickWrite) error {
 	if own == nil || own.token != w.commit.Token {
 		return ErrNotOwner
 	}
+	if !c.leads() {
+		return ErrNotLeader
+	}
 	return own.grant.Err()
 }
 

@@ -40,8 +40,8 @@ func working(d time.Duration) singleworker.Handler {
 	}
 }
 
-// group starts n instances that share jobs of that schedule.
-func group(t *testing.T, c *swtest.Cluster, n, jobs int, schedule string, h singleworker.Handler) []*swtest.Instance {
+// sharing submits jobs of that schedule, and is what their instances are made of.
+func sharing(t *testing.T, c *swtest.Cluster, jobs int, schedule string, h singleworker.Handler) swtest.Setup {
 	t.Helper()
 	setup := swtest.Setup{Handlers: make(map[string]singleworker.Handler)}
 	for k := range jobs {
@@ -51,6 +51,13 @@ func group(t *testing.T, c *swtest.Cluster, n, jobs int, schedule string, h sing
 			t.Fatal(err)
 		}
 	}
+	return setup
+}
+
+// group starts n instances that share jobs of that schedule.
+func group(t *testing.T, c *swtest.Cluster, n, jobs int, schedule string, h singleworker.Handler) []*swtest.Instance {
+	t.Helper()
+	setup := sharing(t, c, jobs, schedule, h)
 	var instances []*swtest.Instance
 	for k := range n {
 		instances = append(instances, c.Start(fmt.Sprintf("i%d", k), setup))

@@ -13,6 +13,7 @@ const (
 	InstanceDraining = "draining" // takes no further slots; what it still owns is busy
 	InstanceDrained  = "drained"  // draining is done
 	InstanceDisabled = "disabled" // likewise, by an order that outlives it
+	InstanceStandby  = "standby"  // likewise, because another instance leads, or none does
 	InstanceStopping = "stopping" // it drains and leaves
 )
 
@@ -29,6 +30,9 @@ type Instance struct {
 	State       string    `json:"state"`
 	// Withdrawn: its own program has told it to drain.
 	Withdrawn bool `json:"withdrawn,omitempty"`
+	// Mode is empty in lease mode. Standby: in latch mode, it does not lead.
+	Mode    string `json:"mode,omitempty"`
+	Standby bool   `json:"standby,omitempty"`
 	// Guard is the token of the guard that started the process, if one did: it
 	// removes the record when the process has died.
 	Guard string `json:"guard,omitempty"`
@@ -37,6 +41,9 @@ type Instance struct {
 // GuardEnv is the environment variable in which a guard gives its token to the
 // process that it starts.
 const GuardEnv = "SINGLEWORKER_GUARD"
+
+// ModeLatch is the Mode of an instance in latch mode.
+const ModeLatch = "latch"
 
 // Encode returns the node's data.
 func (i Instance) Encode() []byte {
@@ -59,8 +66,8 @@ func ParseInstance(data []byte) (Instance, error) {
 // the others read themselves: its state follows them, and is not waited for.
 func (i Instance) Closed() bool {
 	switch i.State {
-	case InstanceActive, InstanceDraining, InstanceDrained, InstanceDisabled:
-		return i.Withdrawn
+	case InstanceActive, InstanceDraining, InstanceDrained, InstanceDisabled, InstanceStandby:
+		return i.Withdrawn || i.Standby
 	default: // it stops; or is of a newer version, and who knows what it does
 		return true
 	}

@@ -24,6 +24,7 @@ const (
 	historyNode   = "history"
 	requestsNode  = "requests"
 	alarmNode     = "alarm"
+	leaderNode    = Reserved + "leader"
 )
 
 // CheckName reports why name cannot be a job's, an instance's or a server
@@ -97,6 +98,9 @@ func (t Tree) Request(job, id string) string { return t.Requests(job) + "/" + id
 // Alarm says which tick of the job was last reported missing. It is not there
 // before there was one.
 func (t Tree) Alarm(job string) string { return t.Job(job) + "/" + alarmNode }
+
+// Leader is the path of the election in latch mode.
+func (t Tree) Leader() string { return t.root + "/" + leaderNode }
 
 // Instances is the parent of the running instances.
 func (t Tree) Instances() string { return t.root + "/" + instancesNode }

@@ -1,0 +1,185 @@
+package swtest_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+const brief = 2 * time.Second // a session
+
+// exact is a cluster on a server that ends sessions when they are over, and not at the next of its ticks of
+// two seconds.
+func exact(t *testing.T, test func(t *testing.T, c *swtest.Cluster)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		test(t, swtest.New(t, swtest.Config{
+			SessionTimeout: brief, SyncPeriod: brief, Server: zkdev.Config{Tick: 100 * time.Millisecond},
+		}))
+	})
+}
+
+// latched starts n instances in latch mode, one after the other.
+func latched(t *testing.T, c *swtest.Cluster, n, jobs int, schedule string, h singleworker.Handler) []*swtest.Instance {
+	t.Helper()
+	setup := sharing(t, c, jobs, schedule, h)
+	setup.Configure = func(cfg *singleworker.Config) { cfg.Mode = singleworker.LatchMode }
+	var instances []*swtest.Instance
+	for k := range n {
+		instances = append(instances, c.Start(fmt.Sprintf("i%d", k), setup))
+		time.Sleep(settled)
+	}
+	return instances
+}
+
+// wantLeader expects that one instance owns every job, and how soon.
+func wantLeader(t *testing.T, c *swtest.Cluster, leader string, jobs int, within time.Duration) {
+	t.Helper()
+	begun := time.Now()
+	if !c.Await(within, func() bool { return c.Shares()[leader] == jobs }) {
+		t.Errorf("after %v the shares are %v, want all with %s", within, c.Shares(), leader)
+	}
+	t.Logf("%s owns all after %v", leader, time.Since(begun))
+}
+
+func operate(t *testing.T, c *swtest.Cluster, f func(a *admin.Client) error) {
+	t.Helper()
+	if err := c.Operate(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// onceEach expects that no attempt at a tick was made twice, and that no two runs of a job had the right
+// to run at a time.
+func onceEach(t *testing.T, c *swtest.Cluster) {
+	t.Helper()
+	ran := make(map[string]bool)
+	before := make(map[string]swtest.Run)
+	for _, r := range c.Runs() {
+		key := fmt.Sprint(r.Job, r.Tick, r.Attempt)
+		if last, ok := before[r.Job]; ran[key] || ok && (last.End().IsZero() || r.Started.Before(last.End())) {
+			t.Errorf("%s at %v, attempt %d, on %s: again %v, after %+v", r.Job, r.Tick, r.Attempt, r.Instance.Name, ran[key], last)
+		}
+		ran[key], before[r.Job] = true, r
+	}
+	if len(ran) == 0 {
+		t.Error("nothing was run")
+	}
+}
+
+func TestLatchMode(t *testing.T) {
+	exact(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
+		const jobs = 20
+		instances := latched(t, c, 4, jobs, "* * * * * ?", working(0))
+		wantLeader(t, c, "i0", jobs, 0)
+		operate(t, c, func(a *admin.Client) error {
+			list, err := a.Instances(t.Context())
+			if err == nil && (len(list) != 4 || !list[0].Leader || list[3].Leader || list[3].State != admin.InstanceStandby) {
+				t.Errorf("instances are %+v", list)
+			}
+			return err
+		})
+		instances[0].Kill()
+		wantLeader(t, c, "i1", jobs, brief+500*time.Millisecond)
+		time.Sleep(settled)
+		go func() { _ = instances[1].Stop() }()
+		wantLeader(t, c, "i2", jobs, 50*time.Millisecond)
+		time.Sleep(settled)
+		operate(t, c, func(a *admin.Client) error {
+			_, err := a.Disable(t.Context(), "i2", admin.OrderOptions{})
+			return err
+		})
+		wantLeader(t, c, "i3", jobs, 50*time.Millisecond)
+		operate(t, c, func(a *admin.Client) error {
+			_, err := a.Enable(t.Context(), "i2")
+			return err
+		})
+		time.Sleep(settled)
+		wantLeader(t, c, "i3", jobs, 0) // first come, first led: it has queued again
+		onceEach(t, c)
+	})
+}
+
+func TestLatchSurvivesABriefLossOfTheConnection(t *testing.T) {
+	exact(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
+		instances := latched(t, c, 2, 5, "* * * * * ?", working(0))
+		tokens := make(map[string]int64)
+		c.View(func(m *swtest.Model) {
+			for name, j := range m.Jobs {
+				tokens[name] = j.Token
+			}
+		})
+		instances[0].Client.Disconnect()
+		time.Sleep(settled)
+		wantLeader(t, c, "i0", 5, 0)
+		c.View(func(m *swtest.Model) {
+			for name, j := range m.Jobs {
+				if j.Token != tokens[name] {
+					t.Errorf("%s has changed hands", name)
+				}
+			}
+		})
+		instances[0].Partition()
+		wantLeader(t, c, "i1", 5, brief+500*time.Millisecond)
+		instances[0].Heal()
+		time.Sleep(settled)
+		wantLeader(t, c, "i1", 5, 0)
+		onceEach(t, c)
+	})
+}
+
+// Whoever's place in the queue a hand has deleted does not lead, whatever it believes: its claims are
+// refused, and it hands over what it owns.
+func TestLeaderWhosePlaceIsDeleted(t *testing.T) {
+	exact(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
+		instances := latched(t, c, 2, 5, "* * * * * ?", working(0))
+		var mu sync.Mutex
+		var checked []string // by claims
+		c.Server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, op := range r.Ops {
+				if op.Op == zkdev.OpCheck && strings.HasPrefix(op.Path, c.Tree().Leader()) && r.Client == instances[0].Place() {
+					checked = append(checked, op.Path)
+				}
+			}
+			return zkdev.Pass()
+		})
+		time.Sleep(3 * time.Second)
+		mu.Lock()
+		if len(checked) < 15 {
+			t.Fatalf("claims check that the leader's place is there %d times, want once for each tick", len(checked))
+		}
+		place := checked[0]
+		mu.Unlock()
+		if err := c.Delete(t.Context(), place); err != nil {
+			t.Fatal(err)
+		}
+		wantLeader(t, c, "i1", 5, 50*time.Millisecond)
+		time.Sleep(settled)
+		wantLeader(t, c, "i1", 5, 0)
+		onceEach(t, c)
+	})
+}
+
+func TestModesDoNotMix(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
+		latched(t, c, 1, 3, "* * * * * ?", working(0))
+		other := c.Start("other", swtest.Setup{})
+		<-other.Done()
+		if err := other.Stop(); !errors.Is(err, singleworker.ErrMode) {
+			t.Errorf("Run = %v, want ErrMode", err)
+		}
+		wantLeader(t, c, "i0", 3, 0)
+	})
+}
