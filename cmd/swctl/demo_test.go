@@ -32,6 +32,8 @@ func TestMain(m *testing.M) {
 	switch {
 	case len(os.Args) < 2 || strings.HasPrefix(os.Args[1], "-"):
 		os.Exit(m.Run())
+	case os.Args[1] == wardCommand:
+		os.Exit(runWard(os.Args[2:]))
 	case os.Args[1] == spoiledInstance:
 		os.Args[1] = instanceCommand
 		go spoil(os.Args[slices.Index(os.Args, "--ledger")+1])
