@@ -74,7 +74,7 @@ func classify(err error) exitCode {
 		stopped *signalError
 		misuse  *usageError
 		invalid *admin.InvalidError
-		command *notStarted
+		command *notStartedError
 	)
 	switch {
 	case err == nil:

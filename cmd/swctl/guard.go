@@ -43,19 +43,19 @@ Restart=always`,
 	}
 }
 
-// childExit ends swctl guard as the child has ended. Its text is for nobody.
-type childExit struct{ code exitCode }
+// childExitError ends swctl guard as the child has ended. Its text is for nobody.
+type childExitError struct{ code exitCode }
 
-func (e *childExit) Error() string { return fmt.Sprintf("the command ended with %d", e.code) }
+func (e *childExitError) Error() string { return fmt.Sprintf("the command ended with %d", e.code) }
 
-// notStarted is a command that guard could not start; the codes are a shell's.
-type notStarted struct {
+// notStartedError is a command that guard could not start; the codes are a shell's.
+type notStartedError struct {
 	code exitCode
 	err  error
 }
 
-func (e *notStarted) Error() string { return "guard: " + e.err.Error() }
-func (e *notStarted) Unwrap() error { return e.err }
+func (e *notStartedError) Error() string { return "guard: " + e.err.Error() }
+func (e *notStartedError) Unwrap() error { return e.err }
 
 func guard(ctx context.Context, c *call) error {
 	if len(c.args) == 0 {
@@ -82,7 +82,7 @@ func guard(ctx context.Context, c *call) error {
 		c.sayf("guard: %v", left)
 	}
 	c.bury(ctx, registrar, w, ended)
-	return &childExit{w.code()}
+	return &childExitError{w.code()}
 }
 
 // bury removes the registration of a ward that has died, and says what came of

@@ -5,7 +5,7 @@ package main
 import "syscall"
 
 // adoptOrphans: process 1 has them here.
-func adoptOrphans() {}
+func adoptOrphans() bool { return false }
 
 // reap waits for the child.
 func (w *ward) reap() (status syscall.WaitStatus) {
@@ -16,5 +16,5 @@ func (w *ward) reap() (status syscall.WaitStatus) {
 	return status
 }
 
-// reapOrphans: it cannot be known here.
-func reapOrphans() (alone bool) { return false }
+// reapOrphans: there are none here.
+func reapOrphans() (none bool) { return false }

@@ -6,10 +6,12 @@ import (
 )
 
 // adoptOrphans makes this process the parent of all descendants whose parents
-// die, as process 1 is in any case. So it learns when none is left.
-func adoptOrphans() {
+// die, as process 1 is in any case, and reports whether it is. If so it learns
+// when none is left.
+func adoptOrphans() bool {
 	const setChildSubreaper = 36 // PR_SET_CHILD_SUBREAPER
-	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0)
+	_, _, err := syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0)
+	return err == 0
 }
 
 // reap waits for the child, and for the orphans that end before it does.
@@ -23,8 +25,8 @@ func (w *ward) reap() syscall.WaitStatus {
 	}
 }
 
-// reapOrphans reports whether no descendant is left.
-func reapOrphans() (alone bool) {
+// reapOrphans reports whether no child is left.
+func reapOrphans() (none bool) {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
 		switch {

@@ -19,6 +19,7 @@ import (
 type ward struct {
 	cmd      *exec.Cmd
 	status   syscall.WaitStatus // once wait has returned
+	adopts   bool               // orphans of what it has started are adopted
 	alone    bool               // nothing that it has started is left, whatever group it is in
 	terminal bool               // it was given the terminal
 	signals  chan os.Signal
@@ -51,7 +52,7 @@ func startWard(ctx context.Context, c *call, env string) (*ward, error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.stdin, c.stdout, c.stderr
 	w := &ward{cmd: cmd, terminal: inForeground(), signals: make(chan os.Signal, 16)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Foreground: w.terminal, Ctty: terminalFd}
-	adoptOrphans()
+	w.adopts = adoptOrphans()
 	signal.Notify(w.signals, passedOn()...)
 	if ctx.Err() != nil {
 		w.close()
@@ -72,7 +73,7 @@ func startError(err error) error {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		code = exitNoCommand
 	}
-	started := &notStarted{code, fmt.Errorf("start the command: %w", err)}
+	started := &notStartedError{code, fmt.Errorf("start the command: %w", err)}
 	if errors.Is(err, syscall.ENOEXEC) {
 		return withHint(started, "a script needs a first line such as #!/bin/sh")
 	}
@@ -108,7 +109,8 @@ func (w *ward) killRest() error {
 	deadline := time.After(killPatience)
 	for {
 		err := syscall.Kill(-w.pid(), syscall.SIGKILL)
-		w.alone = reapOrphans()
+		none := reapOrphans()
+		w.alone = w.adopts && none
 		if w.alone || errors.Is(err, syscall.ESRCH) {
 			return nil
 		}
@@ -154,16 +156,21 @@ const terminalFd = 0
 // and its group the one in the foreground.
 func inForeground() bool {
 	var group int32
-	_, _, err := syscall.Syscall(syscall.SYS_IOCTL, terminalFd, syscall.TIOCGPGRP, uintptr(unsafe.Pointer(&group))) //nolint:gosec // how it is called
-	return err == 0 && int(group) == syscall.Getpgrp()
+	return ioctlTerminal(syscall.TIOCGPGRP, &group) == nil && int(group) == syscall.Getpgrp()
 }
 
 // takeTerminal makes this process's group the one in the foreground again: a
 // script that has started guard goes on.
 func (w *ward) takeTerminal() {
-	if !w.terminal {
-		return
+	if group := int32(syscall.Getpgrp()); w.terminal {
+		_ = ioctlTerminal(syscall.TIOCSPGRP, &group) // the terminal may be gone
 	}
-	group := int32(syscall.Getpgrp())
-	_, _, _ = syscall.Syscall(syscall.SYS_IOCTL, terminalFd, syscall.TIOCSPGRP, uintptr(unsafe.Pointer(&group))) //nolint:gosec // as above
+}
+
+func ioctlTerminal(request uintptr, group *int32) error {
+	_, _, err := syscall.Syscall(syscall.SYS_IOCTL, terminalFd, request, uintptr(unsafe.Pointer(group)))
+	if err != 0 {
+		return err
+	}
+	return nil
 }

@@ -47,7 +47,7 @@ func runWard(args []string) int {
 		fmt.Printf("%s%v\n", pid, err)
 		select {}
 	case "launch", "launch-apart": // an instance, in a process of its own, whose parent this is
-		child := exec.Command(os.Args[0], append([]string{wardCommand, "instance"}, args[1:]...)...) //nolint:noctx // it ends with stdin
+		child := exec.Command(os.Args[0], append([]string{wardCommand, "instance"}, args[1:]...)...) //nolint:noctx,gosec // it ends with stdin, and is this test
 		child.Stdin, child.Stdout = os.Stdin, os.Stdout
 		child.SysProcAttr = &syscall.SysProcAttr{Setsid: args[0] == "launch-apart"}
 		fmt.Println(child.Start())
@@ -81,7 +81,7 @@ func instanceToDie(servers, how string, told <-chan struct{}) int {
 	if err != nil {
 		panic(err)
 	}
-	err = m.Handle("job", func(ctx context.Context, run *singleworker.Run) error {
+	err = m.Handle("job", func(ctx context.Context, _ *singleworker.Run) error {
 		fmt.Printf("runs in %d\n", os.Getpid())
 		select {
 		case <-told: // the heir is there
@@ -133,7 +133,7 @@ func runGuard(t *testing.T, servers string, flags []string, program ...string) *
 
 func startGuard(t *testing.T, args []string) *guarded {
 	t.Helper()
-	g := &guarded{T: t, cmd: exec.Command(os.Args[0], args...), lines: make(chan string, 100), ended: make(chan struct{})} //nolint:noctx // see Cleanup
+	g := &guarded{T: t, cmd: exec.Command(os.Args[0], args...), lines: make(chan string, 100), ended: make(chan struct{})} //nolint:noctx,gosec // see Cleanup; this test
 	var err error
 	if g.stdin, err = g.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -239,7 +239,9 @@ func startHeir(t *testing.T, servers string) *heir {
 	go func() { h.ended <- m.Run(ctx) }()
 	t.Cleanup(func() {
 		stop()
-		<-h.ended
+		if err := <-h.ended; err != nil {
+			t.Errorf("heir: %v", err)
+		}
 	})
 	select {
 	case <-joined:

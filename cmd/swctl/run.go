@@ -61,7 +61,7 @@ func (a *app) run(ctx context.Context, args []string) exitCode {
 	if err == nil {
 		return exitOK
 	}
-	if child := (*childExit)(nil); errors.As(err, &child) {
+	if child := (*childExitError)(nil); errors.As(err, &child) {
 		return child.code // guard has passed the signal on, which the child may have survived
 	}
 	if stopped := signalOf(ctx); stopped != nil && !errors.Is(err, stopped) {

@@ -166,7 +166,7 @@ func (b *burial) marked(ctx context.Context, names []string) (map[string]marked,
 			}
 			record, err := zkrec.ParseInstance(data)
 			if err != nil || record.Guard != b.token {
-				return nil //nolint:nilerr // what cannot be read is not the child's
+				return nil // what cannot be read is not the child's
 			}
 			mu.Lock()
 			defer mu.Unlock()

@@ -171,7 +171,7 @@ func TestBuryRecordChanges(t *testing.T) {
 		g := w.guard()
 		w.guarded("a", g.token, 1)
 		asked := 0
-		got := w.bury(g, func(i Instance) error {
+		got := w.bury(g, func(Instance) error {
 			if asked++; asked == 1 {
 				w.put(w.c.tree.Instance("a"), zkrec.Instance{Incarnation: "a-1", PID: 1, Owned: 3, Guard: g.token}.Encode())
 			}
