@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -83,6 +84,13 @@ type child struct {
 // spawn starts an instance in a process of its own.
 func (c *cluster) spawn(o options) *child {
 	c.t.Helper()
+	return c.spawnUnder(nil, o)
+}
+
+// spawnUnder has another program start the instance: its command line, without that of
+// the instance. The child is that program.
+func (c *cluster) spawnUnder(starter []string, o options) *child {
+	c.t.Helper()
 	o = c.complete(o)
 	config, err := json.Marshal(childConfig{Options: o, Ledger: c.ledger.path})
 	c.must(err)
@@ -91,7 +99,8 @@ func (c *cluster) spawn(o options) *child {
 	ch := &child{id: o.ID, log: filepath.Join(c.dir, o.ID+".log"), ledger: c.ledger, ended: make(chan struct{})}
 	log, err := os.OpenFile(ch.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	c.must(err)
-	cmd := exec.Command(program) //nolint:noctx // it lives until kill, which the test's end calls
+	command := append(slices.Clone(starter), program)
+	cmd := exec.Command(command[0], command[1:]...) //nolint:noctx // it lives until kill, which the test's end calls
 	cmd.Env = append(os.Environ(), childEnv+"="+string(config))
 	cmd.Stderr = log
 	// A test process that dies runs no cleanup.

@@ -1,0 +1,50 @@
+package integration
+
+import (
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+)
+
+// guardLimit is what is promised; without guard it takes a session timeout.
+const guardLimit = 200 * time.Millisecond
+
+func TestTakeoverUnderGuard(t *testing.T) { //nolint:paralleltest // it measures
+	const jobs = 9
+	c := newCluster(t, sharedServer.get(t))
+	names := make([]string, jobs)
+	guard := c.spawnUnder([]string{buildSwctl(t), "guard", "--zk", c.servers, "--server-type", c.group, "--"}, options{ID: "victim"})
+	t.Cleanup(func() { _ = guard.terminate() }) // what it has started does not end with a kill of it
+	for k := range names {
+		names[k] = string(rune('p' + k))
+		c.submit(names[k], hold)
+	}
+	for _, name := range names {
+		c.awaitRun(name, time.Time{}, on("victim"))
+	}
+	c.start(options{ID: "heir"})
+	live, err := c.admin.Instances(t.Context())
+	c.must(err)
+	pid := live[slices.IndexFunc(live, func(i admin.Instance) bool { return i.ID == "victim" })].PID
+
+	at := time.Now()
+	c.must(syscall.Kill(pid, syscall.SIGKILL))
+	c.ledger.add(entry{Event: killed, SID: "victim"})
+	var times []time.Duration
+	for _, name := range names {
+		times = append(times, c.awaitRun(name, at, on("heir")).At.Sub(at).Round(time.Millisecond))
+	}
+	slices.Sort(times)
+	t.Logf("FIGURE kill -9 under guard to first run elsewhere: %v (session %v)", times, session)
+	if times[0] > guardLimit || times[jobs-1] > session/2 {
+		t.Errorf("it took %v, want at most %v for the first, and no session timeout for any", times, guardLimit)
+	}
+	<-guard.ended
+	if log := guard.logTail(); !strings.Contains(log, "killed); removed the registration of victim") {
+		t.Errorf("guard has not said what it did:\n%s", log)
+	}
+}
