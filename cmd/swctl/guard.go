@@ -105,7 +105,7 @@ func (c *call) bury(ctx context.Context, registrar *admin.Guard, w *ward, ended 
 	}
 	switch {
 	case err != nil:
-		c.sayf("guard: %s; NOT REMOVED: %v; its jobs move when its session ends", w, c.explain(err))
+		c.sayf("guard: %s; NOT REMOVED: %v; what it owned moves when its session ends", w, c.explain(err))
 		if hint := hintOf(c.explain(err)); hint != "" {
 			fmt.Fprintf(c.stderr, "try: %s\n", oneLine(hint))
 		}

@@ -143,7 +143,7 @@ func TestGuardZooKeeperAway(t *testing.T) {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		g.wantEnd(137, "NOT REMOVED: remove the registration: ZooKeeper did not answer in time", "; its jobs move when its session ends\n",
+		g.wantEnd(137, "NOT REMOVED: remove the registration: ZooKeeper did not answer in time", "; what it owned moves when its session ends\n",
 			"try: look whether ZooKeeper is up at "+server.Addr())
 		if err := server.Restart(zkdev.KeepSessions); err != nil { // for the heir's goodbye
 			t.Fatal(err)
