@@ -150,11 +150,11 @@ func (s *swctl) isAccounted(job string, period time.Duration) {
 	}
 }
 
-// tenSeconds is the period of a job whose next tick comes after the one that is due.
-const tenSeconds = 10 * time.Second
+// rarePeriod is the period of a job whose next tick comes after the one that is due.
+const rarePeriod = 10 * time.Second
 
-// everyTenFrom is a schedule with a tick each ten seconds, one of them at the given second.
-func everyTenFrom(tick time.Time) string { return fmt.Sprintf("%d/10 * * * * ?", tick.Second()%10) }
+// rareFrom is a schedule with a tick each ten seconds, one of them at the given second.
+func rareFrom(tick time.Time) string { return fmt.Sprintf("%d/10 * * * * ?", tick.Second()%10) }
 
 // soon is the first whole second that is at least a time away.
 func soon(d time.Duration) time.Time {

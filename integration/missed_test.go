@@ -25,12 +25,12 @@ func TestMissedTickIsRunAtTakeover(t *testing.T) {
 		owner, other = other, owner
 	}
 	tick := soon(2 * time.Second)
-	ctl.run(exitOK, "set", "rare", "--schedule", everyTenFrom(tick))
+	ctl.run(exitOK, "set", "rare", "--schedule", rareFrom(tick))
 	at := owner.kill()
 	first := c.awaitRun("rare", time.Time{}, on(other.id), ended)
-	t.Logf("FIGURE kill -9 to first run of a job every %v: %v, %v after its tick (session %v)", tenSeconds,
+	t.Logf("FIGURE kill -9 to first run of a job every %v: %v, %v after its tick (session %v)", rarePeriod,
 		first.At.Sub(at).Round(time.Millisecond), first.At.Sub(first.Tick).Round(time.Millisecond), session)
-	if !first.Tick.Equal(tick) || !first.At.Before(tick.Add(tenSeconds)) || first.Attempt != 1 {
+	if !first.Tick.Equal(tick) || !first.At.Before(tick.Add(rarePeriod)) || first.Attempt != 1 {
 		t.Errorf("first run after the kill: %v, want the tick of %s, before the next one", first, clock(tick))
 	}
 	entry := ctl.await(c, "rare", 1, in(stateOK))[0]
@@ -38,7 +38,7 @@ func TestMissedTickIsRunAtTakeover(t *testing.T) {
 		t.Errorf("history: %v, want %v", entry, first)
 	}
 	ctl.why("rare", tick, stateOK, "was run on "+other.id, "ended well", other.id+" owns the job since")
-	ctl.isAccounted("rare", tenSeconds)
+	ctl.isAccounted("rare", rarePeriod)
 }
 
 // What becomes of the ticks of an outage of all instances is up to the job.
@@ -106,8 +106,8 @@ func TestInterruptedRunIsRunAgain(t *testing.T) {
 	ctl := c.swctl(buildSwctl(t))
 	first := c.spawn(options{})
 	tick := soon(2 * time.Second)
-	ctl.run(exitOK, "submit", "rerun", everyTenFrom(tick), "--handler", hold)
-	ctl.run(exitOK, "submit", "skip", everyTenFrom(tick), "--handler", hold, "--interrupted", "skip")
+	ctl.run(exitOK, "submit", "rerun", rareFrom(tick), "--handler", hold)
+	ctl.run(exitOK, "submit", "skip", rareFrom(tick), "--handler", hold, "--interrupted", "skip")
 	begun := map[string]run{}
 	for _, job := range []string{"rerun", "skip"} {
 		begun[job] = c.awaitRun(job, time.Time{})
@@ -146,7 +146,7 @@ func TestInterruptedRunIsRunAgain(t *testing.T) {
 		t.Errorf("history of rerun: %v, want both attempts interrupted", entries)
 	}
 	ctl.why("rerun", begun["rerun"].Tick, stateInterrupted, "attempt 2", "Attempt 1 before, on "+first.id)
-	ctl.isAccounted("rerun", tenSeconds)
+	ctl.isAccounted("rerun", rarePeriod)
 }
 
 // A handler that kills its process does not kill them all.
@@ -192,7 +192,7 @@ func TestResultWaitsForTheServer(t *testing.T) {
 	ctl := c.swctl(buildSwctl(t))
 	c.start(options{Session: 2 * session})
 	tick := soon(2 * time.Second)
-	ctl.run(exitOK, "submit", "job", everyTenFrom(tick), "--handler", work, "--arg", "for=1s")
+	ctl.run(exitOK, "submit", "job", rareFrom(tick), "--handler", work, "--arg", "for=1s")
 	running := c.awaitRun("job", time.Time{})
 	server.Kill()
 	away := time.Now()
@@ -207,7 +207,7 @@ func TestResultWaitsForTheServer(t *testing.T) {
 	if entry.State != stateOK || !entry.EndedAt.Before(up) {
 		t.Errorf("history: %v, want it ok, and ended before %s", entry, clock(up))
 	}
-	ctl.isAccounted("job", tenSeconds)
+	ctl.isAccounted("job", rarePeriod)
 }
 
 // A job that nobody alive can run is reported once, by one of those that live.

@@ -182,7 +182,7 @@ func TestRunsThatDoNotGoAsPlanned(t *testing.T) {
 			return nil
 		},
 	}})
-	ten := everyTenFrom(soon(3 * time.Second))
+	ten := rareFrom(soon(3 * time.Second))
 	ctl.run(exitOK, "submit", "flaky", ten, "--retries", "3", "--backoff", "100ms")
 	ctl.run(exitOK, "submit", "slow", ten, "--handler", hold, "--run-timeout", "300ms")
 	ctl.run(exitOK, "submit", "broken", ten, "--handler", panics)
@@ -219,7 +219,7 @@ func TestRunsThatDoNotGoAsPlanned(t *testing.T) {
 	if wait := queued[1].StartedAt.Sub(queued[0].EndedAt); wait > 900*time.Millisecond || !queued[1].Tick.Before(queued[0].EndedAt) {
 		t.Errorf("patient waits %v for the end of a run: %v", wait, queued)
 	}
-	for job, period := range map[string]time.Duration{"flaky": tenSeconds, "slow": tenSeconds, "broken": tenSeconds} {
+	for job, period := range map[string]time.Duration{"flaky": rarePeriod, "slow": rarePeriod, "broken": rarePeriod} {
 		ctl.isAccounted(job, period)
 	}
 	// The run that goes on has no entry yet, and what it has skipped already has: only one that

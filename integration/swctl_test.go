@@ -53,7 +53,7 @@ func buildSwctl(t *testing.T) (program string) {
 	t.Helper()
 	b := &swctlBuild
 	b.once.Do(func() {
-		if b.dir, b.err = os.MkdirTemp("", "singleworker-swctl-"); b.err != nil {
+		if b.dir, b.err = os.MkdirTemp("", "singleworker-swctl-"); b.err != nil { //nolint:usetesting // as below
 			return
 		}
 		build := exec.Command("go", "build", "-o", b.dir, "../cmd/swctl") //nolint:noctx // it outlives the test that comes first
