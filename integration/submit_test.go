@@ -143,6 +143,14 @@ func TestResubmitWhileTheOwnerIsCutOff(t *testing.T) {
 		t.Errorf("the old run ended %v after the cut, want its lease of %v", end.End.Sub(cut), lease)
 	}
 	far.proxy.Heal()
+	c.eventually("the old owner to learn that it is not", func() error {
+		for _, e := range c.entries() {
+			if e.Event == released && e.SID == far.id {
+				return nil
+			}
+		}
+		return errors.New("it has not released the job")
+	})
 	c.awaitEven(1, 2)
 }
 

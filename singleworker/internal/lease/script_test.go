@@ -154,7 +154,7 @@ func group(sids ...string) lease.GroupRead {
 	return lease.GroupRead{Outcome: lease.Done, Peers: peers}
 }
 
-func took(version int32, token int64, sent time.Duration) lease.TakeDone { //nolint:unparam // reads like the facts beside it
+func took(version int32, token int64, sent time.Duration) lease.TakeDone {
 	return lease.TakeDone{Slot: s, Outcome: lease.Done, Version: version, Mzxid: token, SentAt: instant(sent, 0)}
 }
 

@@ -17,7 +17,7 @@ func TestMakeSimFails(t *testing.T) {
 	}
 	sim := func(breach string) (lastLine string, err error) {
 		command := exec.CommandContext(t.Context(), "make", "-s", "-C", "../../..", "sim", "SIM="+os.Args[0], //nolint:gosec // ourselves
-			"SEEDS=1", "SEED_BASE=1", "MINUTES=0.2", "BREACH="+breach)
+			"SEEDS=1", "SEED_BASE=1", "MINUTES=0.5", "BREACH="+breach)
 		command.Env = append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
 		out, err := command.Output()
 		lines := strings.Split(strings.TrimSpace(string(out)), "\n")

@@ -1,0 +1,56 @@
+package integration
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// Whatever a hand writes where ticks are accounted for: the job goes on, and swctl copes.
+func TestGarbageInTheRecords(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, sharedServer.get(t))
+	ctl := c.swctl(buildSwctl(t))
+	raw := c.raw("")
+	c.start(options{})
+	ctl.run(exitOK, "submit", "job", everySecond, "--handler", work)
+	first := c.awaitRun("job", time.Time{}, ended)
+
+	for k, request := range []string{
+		"", "{nope", "[]", `{"kind":"dance"}`, `{"schema":99,"kind":"run"}`, `{"kind":"run","args":{"for":1}}`, `{"kind":"stop"}`,
+	} {
+		c.create(raw, request, "job", "requests", string(rune('a'+k)))
+	}
+	c.create(raw, "garbage", "job", "alarm")
+	for _, garbage := range []string{
+		"garbage", "[]", "null", `{"through":"noon"}`,
+		`{"schema":1,"through":-9223372036854775808,"tick":-5,"state":"running"}`,
+		`{"schema":1,"through":1,"tick":1,"run_id":"x","sid":"a","attempt":-4,"state":"running"}`,
+		`{"schema":1,"through":1,"tick":5,"state":"dancing","again":"dance","again_at":9223372036854775807}`,
+	} {
+		for _, node := range []string{"tick", "history"} {
+			_, err := raw.Set(c.node("job", node), []byte(garbage), -1)
+			c.must(err)
+		}
+		written := time.Now()
+		for _, args := range [][]string{{"list"}, {"show", "job"}, {"history", "job"}, {"why", "job"}, {"history", "job", "-o", "json"}} {
+			ctl.run(exitOK, args...)
+		}
+		c.awaitRun("job", written, func(r run) bool { return r.Tick.After(written) }, ended)
+	}
+	for _, r := range c.runs("job") {
+		if r.Manual || r.Tick.Before(first.Tick) {
+			t.Errorf("garbage was run: %v", r)
+		}
+	}
+	if run := ctl.trigger(exitOK, "job"); run.State != stateOK {
+		t.Errorf("trigger beside unreadable requests: %v", run)
+	}
+
+	// Ticks up to a time that is far ahead were claimed: by a clock that was wrong.
+	ctl.run(exitOK, "pause", "job")
+	through := fmt.Sprintf(`{"schema":1,"through":%d}`, time.Now().Add(time.Hour).UnixMilli())
+	_, err := raw.Set(c.node("job", "tick"), []byte(through), -1)
+	c.must(err)
+	ctl.why("job", time.Time{}, "forgotten", "nothing runs before", "Cancel the job and submit it again")
+}
