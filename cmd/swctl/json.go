@@ -327,12 +327,14 @@ func optional[In, Out any](in *In, convert func(In) Out) *Out {
 	return &out
 }
 
-// utc is nil for the zero time.
+// utc is nil for the zero time, and for one that JSON has no form for, which
+// only a record has that somebody tampered with.
 func utc(t time.Time) *time.Time {
-	if t.IsZero() {
+	const lastYear = 9999
+	t = t.UTC()
+	if t.IsZero() || t.Year() < 0 || t.Year() > lastYear {
 		return nil
 	}
-	t = t.UTC()
 	return &t
 }
 

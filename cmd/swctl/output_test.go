@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +31,18 @@ func TestRelative(t *testing.T) {
 	}
 	if got := span(1240*time.Microsecond) + " " + span(-time.Second); got != "1ms 0ms" {
 		t.Errorf("short spans: %q", got)
+	}
+}
+
+func TestTimesThatJSONHasNoFormFor(t *testing.T) {
+	t.Parallel()
+	for _, when := range []time.Time{{}, time.UnixMilli(math.MaxInt64), time.UnixMilli(math.MinInt64), time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		if got := utc(when); got != nil {
+			t.Errorf("%v: %v, want null", when, got)
+		}
+	}
+	if got := utc(testNow.In(time.FixedZone("east", 3600))); got == nil || *got != testNow.UTC() {
+		t.Errorf("%v, want %v", got, testNow.UTC())
 	}
 }
 
