@@ -49,10 +49,11 @@ func TestTrigger(t *testing.T) {
 	if run := ctl.trigger(exitOK, "greet", "--arg", "greeting=ahoy", "--args-json", `{"to": ["a", "b"]}`); run.State != stateOK || run.InstanceID != i.id {
 		t.Errorf("trigger greet: %v", run)
 	}
-	if run := ctl.trigger(exitNo, fails); run.State != stateFailed || run.Error != errPaper.Error() {
-		t.Errorf("trigger fails: %v", run)
+	failed := ctl.trigger(exitNo, fails)
+	if failed.State != stateFailed || failed.Error != errPaper.Error() {
+		t.Errorf("trigger fails: %v", failed)
 	}
-	ctl.why(fails, time.Time{}, stateFailed, "The manual run of", errPaper.Error())
+	ctl.why(fails, failed.Tick, stateFailed, "The manual run of", errPaper.Error())
 	refused := ctl.run(exitConflict, "trigger", "nobody")
 	if refused.took > 5*time.Second || !strings.Contains(refused.stderr, `"nobody"`) {
 		t.Errorf("trigger of a job without a handler, after %v: %s", refused.took, refused.stderr)
