@@ -122,6 +122,7 @@ type Coordinator struct {
 	owned    map[string]*ownership
 	ticks    map[string]*tickNode
 	views    slotViews
+	traces   traces
 	present  map[string]struct{} // jobs at which this instance is registered, or may be
 	commits  []*commit           // to be sent together when the mailbox is empty
 	session  session
@@ -258,6 +259,7 @@ func (c *Coordinator) sync() {
 	}
 	c.checkLatch()
 	c.publish()
+	c.tidy()
 	c.step(lease.LookAll{})
 }
 

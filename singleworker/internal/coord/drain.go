@@ -139,6 +139,7 @@ func (c *Coordinator) tellState() {
 
 // ordered follows the orders as they were read.
 func (c *Coordinator) ordered(orders map[string]order) {
+	c.traces.orders = orders
 	mine, found := orders[c.cfg.SID]
 	bound := found && mine.Binds(c.cfg.Instance.Incarnation)
 	was := c.closing.order

@@ -210,7 +210,10 @@ func (b *logBuffer) String() string {
 	return b.text.String()
 }
 
-// join starts a coordinator, which can run every job; it ends with the test.
+// foreign is a job that no member can run.
+const foreign = "foreign"
+
+// join starts a coordinator, which can run every job but one; it ends with the test.
 func (g *group) join(sid string, watch Watch) *member {
 	g.t.Helper()
 	return g.start(sid, watch, nil)
@@ -232,7 +235,12 @@ func (g *group) start(sid string, watch Watch, judge error) *member {
 	m.Coordinator = New(Config{
 		Conn: g.conn(m.client), ServerType: "group", SID: sid,
 		Instance: zkrec.Instance{Incarnation: sid + "-1"}, SyncPeriod: syncPeriod,
-		Judge: func(string, zkrec.Spec) error { return judge },
+		Judge: func(job string, _ zkrec.Spec) error {
+			if job == foreign {
+				return ErrElsewhere
+			}
+			return judge
+		},
 		Watch: func(job string, spec zkrec.Spec, record zkrec.Tick, running bool) (tick, lookAgain time.Time) {
 			if m.watch == nil {
 				return time.Time{}, time.Time{}

@@ -22,7 +22,8 @@ type job struct {
 	spec       zkrec.Spec
 	problem    string // why it cannot run here, as last logged
 	eligible   bool
-	registered bool // our registration is there
+	able       []string // the instances that are registered
+	registered bool     // we are one of them
 	refreshing onePerTime
 	repairing  onePerTime
 	watched    watched
@@ -78,6 +79,7 @@ func (c *Coordinator) listed(names []string) {
 
 func (c *Coordinator) forget(j *job) {
 	delete(c.jobs, j.name)
+	c.traces.registeredAt(j.able, nil)
 	delete(c.views.slots, j.name)
 	delete(c.present, j.name)
 	c.step(lease.SlotGone{Slot: lease.Slot(j.name)})
@@ -148,6 +150,8 @@ func (c *Coordinator) refreshed(j *job, v view) {
 		c.judge(j, spec, err)
 		j.watched = watched{}
 	}
+	c.traces.registeredAt(j.able, v.registered)
+	j.able = v.registered
 	if j.registered = slices.Contains(v.registered, c.cfg.SID); j.registered {
 		c.present[j.name] = struct{}{}
 	}

@@ -24,6 +24,7 @@ type session struct {
 	attempt    int                // counts connections: an answer to an older one is void
 	cancelJoin context.CancelFunc // of the attempt under way
 
+	groupRead int            // the connection in which the group was read last
 	published zkrec.Instance // what the ephemeral node says
 	told      string         // the state that was last told, or tried to be
 	publish   onePerTime
@@ -74,6 +75,7 @@ func (c *Coordinator) disconnected() {
 	c.session.lostAt = c.cfg.Clock.Now().Mono
 	c.session.cancelJoin()
 	c.views.changed()
+	c.traces.since = nil // who comes back meanwhile is not seen
 	c.step(lease.Suspended{})
 }
 

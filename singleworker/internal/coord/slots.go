@@ -151,6 +151,7 @@ func (c *Coordinator) readGroup(a lease.ReadGroup) {
 				c.ephemeralLost()
 			}
 			if err == nil {
+				c.session.groupRead = attempt
 				c.ordered(orders)
 			}
 			if err == nil && !c.views.sameGroup(peers) {

@@ -58,7 +58,7 @@ var (
 //  7. nothing is left. When the shares have been even, the server has the sessions and the ephemeral nodes
 //     of those who live and no others, and no heartbeat that no record backs; after an orderly end it has no
 //     session, no instance node and no heartbeat, and no goroutine runs (the bubble would not end).
-//     Registrations of killed instances are known to stay;
+//     Registrations of killed instances stay for ten sessions;
 //  8. every tick is accounted for: as far as a job's record goes, each tick of its schedule either stands
 //     in one row of ticks that were not run, or was run, its attempts counted from 1 with one entry
 //     each, of which the last says what became of it; and the history says of each run

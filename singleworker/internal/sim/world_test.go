@@ -494,7 +494,7 @@ func (w *world) checkLeft(m *swtest.Model, killed map[string]bool, open map[*swt
 			}
 		}
 		for sid := range j.Registered {
-			if !killed[sid] { // who was killed could not; nobody else cleans that up yet
+			if !killed[sid] { // who was killed could not; the others do, after ten sessions
 				w.violate(violation{7, name, time.Now(), "the registration of " + sid + " is left"})
 			}
 		}

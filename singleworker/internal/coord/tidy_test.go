@@ -1,0 +1,134 @@
+package coord
+
+import (
+	"testing"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+const (
+	tidied    = (tidyAfter + 2) * sessionTimeout // for the first in rank, with the time until it notices
+	notTidied = (tidyAfter - 1) * sessionTimeout
+)
+
+// wantNodes expects some nodes to be there, or not.
+func (g *group) wantNodes(want bool, paths ...string) {
+	g.t.Helper()
+	for _, path := range paths {
+		if _, _, found := g.get(path); found != want {
+			g.t.Errorf("%s is there: %v, want %v", path, found, want)
+		}
+	}
+}
+
+// dead leaves what an instance leaves that was killed while it owned a job and was told to drain.
+func (g *group) dead(sid, job string) (left []string) {
+	g.t.Helper()
+	if err := g.hand.EnsureRoot(g.t.Context(), g.tree.Orders()); err != nil {
+		g.t.Fatal(err)
+	}
+	g.multi(
+		zkconn.CreateOp(g.tree.Registration(job, sid), nil),
+		zkconn.SetOp(g.tree.Alive(job), zkrec.Owner{SID: sid, Incarnation: sid + "-1"}.Encode(), zkconn.AnyVersion),
+		zkconn.CreateOp(g.tree.Heartbeat(job, sid), nil),
+		zkconn.CreateOp(g.tree.Order(sid), zkrec.Order{Incarnation: sid + "-1"}.Encode()),
+	)
+	return []string{g.tree.Registration(job, sid), g.tree.Heartbeat(job, sid), g.tree.Order(sid)}
+}
+
+func TestWhatTheDeadLeaveIsRemoved(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.submit("job")
+		g.submit(foreign) // which nobody else can run
+		left := g.dead("dead", foreign)
+		g.create(g.tree.Order("absent"), "") // disabled, whether or not it ever runs
+		g.create(g.tree.Heartbeat(foreign, "stray"), "")
+		a := g.join("a", nil)
+		g.join("b", nil)
+		pass(notTidied)
+		g.wantNodes(true, left...)
+		pass(tidied - notTidied)
+		g.wantNodes(false, left...)
+		g.wantNodes(true, g.tree.Order("absent"), g.tree.Heartbeat(foreign, "stray"))
+		for _, sid := range []string{"a", "b"} {
+			g.wantNodes(true, g.tree.Registration("job", sid), g.tree.Instance(sid))
+		}
+		if data, _, _ := g.get(g.tree.Alive(foreign)); len(data) > 0 {
+			g.t.Errorf("the owner record is %s, want nobody", data)
+		}
+		if n := len(a.traces.since); n > 0 {
+			g.t.Errorf("%d are missed still", n)
+		}
+	})
+}
+
+// Whoever comes back in time, though without a session for long, finds everything.
+func TestWhoComesBackInTimeLosesNothing(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.submit("job")
+		g.join("a", nil)
+		b := g.join("b", nil)
+		pass(2 * syncPeriod)
+		for range 3 {
+			b.client.Partition()
+			pass(notTidied)
+			g.wantNodes(false, g.tree.Instance("b"))
+			g.wantNodes(true, g.tree.Registration("job", "b"))
+			b.client.Heal()
+			pass(2 * sessionTimeout)
+			g.wantNodes(true, g.tree.Instance("b"), g.tree.Registration("job", "b"))
+		}
+	})
+}
+
+// Whoever comes back too late registers again; and so does one that lives, and whose registration is
+// removed by somebody who takes it for dead, or by a hand.
+func TestRegistrationThatIsRemovedComesBack(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.submit("job")
+		g.join("a", nil)
+		b := g.join("b", nil)
+		b.client.Partition()
+		pass(tidied + 2*sessionTimeout)
+		g.wantNodes(false, g.tree.Registration("job", "b"))
+		b.client.Heal()
+		pass(2 * sessionTimeout)
+		g.wantNodes(true, g.tree.Instance("b"), g.tree.Registration("job", "b"))
+		g.remove(g.tree.Registration("job", "b"))
+		pass(moment)
+		g.wantNodes(true, g.tree.Registration("job", "b"))
+	})
+}
+
+// What is not seen is not held against anybody: time without a connection does not count.
+func TestTimeWithoutAConnectionDoesNotCount(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.submit("job")
+		a := g.join("a", nil)
+		a.ownership()
+		g.create(g.tree.Registration("job", "dead"), "")
+		pass(notTidied)
+		a.client.Partition()
+		pass(2 * sessionTimeout)
+		a.client.Heal()
+		pass(notTidied)
+		g.wantNodes(true, g.tree.Registration("job", "dead"))
+		pass(tidied - notTidied)
+		g.wantNodes(false, g.tree.Registration("job", "dead"))
+	})
+}
+
+func TestRanksDiffer(t *testing.T) {
+	inGroup(t, func(g *group) {
+		ranks := make(map[int]bool)
+		members := []*member{g.join("a", nil), g.join("b", nil), g.join("c", nil)}
+		pass(2 * syncPeriod)
+		for _, m := range members {
+			ranks[m.rank("dead")] = true
+		}
+		if !ranks[0] || !ranks[1] || !ranks[2] {
+			g.t.Errorf("ranks %v, want 0, 1 and 2", ranks)
+		}
+	})
+}

@@ -1,0 +1,79 @@
+package swtest_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+)
+
+// nodes lists the paths of all nodes, but for alarms and the heartbeats of those who stay.
+func nodes(t *testing.T, c *swtest.Cluster) (paths []string) {
+	t.Helper()
+	var dump bytes.Buffer
+	if err := c.Server.Dump(&dump); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(dump.String()) {
+		if path, _, found := strings.Cut(line, " v"); found && strings.HasPrefix(path, "/") && !strings.HasSuffix(path, "/alarm") && !strings.Contains(path, "/alive/i") {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+// A thousand instances come and go, in every way in which they may, and leave no node behind.
+func TestAThousandInstancesLeaveNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const session = 2 * time.Second
+		c := swtest.New(t, swtest.Config{SessionTimeout: session, SyncPeriod: session / 2})
+		group(t, c, 2, 1, "@hourly", working(0))
+		if err := c.Submit(t.Context(), singleworker.Job{Name: "theirs", Schedule: "@hourly"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(settled)
+		before := nodes(t, c)
+		setup := swtest.Setup{Handlers: map[string]singleworker.Handler{"job0": working(0), "theirs": working(0)}}
+		const most = 1000
+		for k := range most {
+			i := c.Start(fmt.Sprintf("pod-%d", k), setup)
+			time.Sleep(session / 4)
+			if k%8 == 1 {
+				if err := c.Operate(t.Context(), func(client *admin.Client) error {
+					_, err := client.Drain(t.Context(), i.Name, admin.OrderOptions{})
+					return err
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if k%3 == 0 {
+				i.Leave()
+			} else {
+				i.Kill()
+			}
+		}
+		time.Sleep(session)
+		if left := len(nodes(t, c)) - len(before); left < 20 {
+			t.Errorf("only %d nodes are left to be removed: the test shows nothing", left)
+		}
+		time.Sleep(13 * session)
+		after := nodes(t, c)
+		for _, path := range after {
+			if !slices.Contains(before, path) {
+				t.Errorf("%s is left", path)
+			}
+		}
+		if len(after) != len(before) {
+			t.Errorf("%d nodes, there were %d", len(after), len(before))
+		}
+	})
+}
