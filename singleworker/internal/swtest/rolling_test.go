@@ -1,0 +1,116 @@
+package swtest_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// account is what became of each tick, by job, as the instances were told that it was recorded.
+type account struct {
+	mu   sync.Mutex
+	runs map[string]map[int64]int // how often a tick was run, by job
+	not  []singleworker.Entry     // rows of ticks that were not run, and runs that did not end well
+}
+
+func (a *account) recorded(e singleworker.Entry) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if e.State != singleworker.StateOK {
+		a.not = append(a.not, e)
+		return
+	}
+	if a.runs[e.Job] == nil {
+		a.runs[e.Job] = make(map[int64]int)
+	}
+	a.runs[e.Job][e.Tick.Unix()]++
+}
+
+// Six instances with sixty jobs that tick each second are restarted one after the other, as in a deploy:
+// no tick is lost, none is run twice.
+func TestRollingRestart(t *testing.T) {
+	for name, lag := range map[string]time.Duration{"next door": 300 * time.Microsecond, "far away": 10 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				way := func() time.Duration { return lag }
+				c := swtest.New(t, swtest.Config{Latency: func(string) func() zkdev.Latency {
+					return func() zkdev.Latency { return zkdev.Latency{There: way, Back: way} }
+				}})
+				rollingRestart(t, c)
+			})
+		})
+	}
+}
+
+func rollingRestart(t *testing.T, c *swtest.Cluster) {
+	t.Helper()
+	acc := &account{runs: make(map[string]map[int64]int)}
+	setup := swtest.Setup{
+		Handlers:  make(map[string]singleworker.Handler),
+		Configure: func(cfg *singleworker.Config) { cfg.Hooks.OnRecorded = acc.recorded },
+	}
+	const jobs = 60
+	for k := range jobs {
+		name := fmt.Sprintf("job%d", k)
+		setup.Handlers[name] = working(20 * time.Millisecond)
+		if err := c.Submit(t.Context(), singleworker.Job{Name: name, Schedule: "*/1 * * * * ?"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var instances []*swtest.Instance
+	for k := range 6 {
+		instances = append(instances, c.Start(fmt.Sprintf("i%d", k), setup))
+	}
+	time.Sleep(settled)
+	from := time.Now().Unix()
+	for k, i := range instances {
+		time.Sleep(time.Duration(k) * 170 * time.Millisecond) // at another part of the second each
+		if err := i.Stop(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(400 * time.Millisecond)
+		c.Start(i.Name, setup)
+		time.Sleep(10 * time.Second)
+	}
+	to := time.Now().Unix()
+	time.Sleep(3 * time.Second)
+
+	acc.mu.Lock()
+	defer acc.mu.Unlock()
+	for job, ticks := range acc.runs {
+		for tick := from; tick < to; tick++ {
+			if n := ticks[tick]; n != 1 {
+				t.Errorf("%s at %v: run %d times", job, time.Unix(tick, 0).UTC().Format(time.TimeOnly), n)
+			}
+		}
+	}
+	if len(acc.runs) != jobs {
+		t.Errorf("%d jobs ran, want %d", len(acc.runs), jobs)
+	}
+	for _, e := range acc.not {
+		if e.Tick.Unix() >= from && e.Tick.Unix() < to {
+			t.Errorf("%s %s on %s: %s %s, %d ticks, %s", e.Job, e.Tick.UTC().Format(time.TimeOnly), e.InstanceID, e.State, e.Reason, e.Count, e.Error)
+		}
+	}
+	ran := make(map[string]bool)
+	for _, r := range c.Runs() {
+		key := fmt.Sprint(r.Job, r.Tick.Unix())
+		if ran[key] {
+			t.Errorf("the handler of %s was called twice for %v", r.Job, r.Tick)
+		}
+		ran[key] = true
+	}
+	shares := c.Shares()
+	for sid, n := range shares {
+		if n != jobs/6 {
+			t.Errorf("in the end %s owns %d jobs: %v", sid, n, shares)
+		}
+	}
+}
