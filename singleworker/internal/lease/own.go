@@ -27,7 +27,29 @@ func (m *Machine) slotRead(now Instant, ev SlotRead) {
 		m.lose(s, Taken)
 	}
 	m.yieldStray(now, s)
+	m.accept(s)
 }
+
+// accept takes a slot that was just read to be offered to us. It needs no look at the others:
+// nobody owns it, nobody's heartbeat is there, and the version says that it still is so.
+func (m *Machine) accept(s *slot) {
+	free := s.rec.Exists && s.rec.Owner == (Member{}) && len(s.rec.Beats) == 0
+	if !m.connected || !free || s.rec.Offer != m.cfg.Self.SID || s.op != idle || s.beating || s.refusals >= refusalLimit {
+		return
+	}
+	if m.isAble(s, m.cfg.Self.SID) && m.hasRoom(m.Owned()) {
+		m.take(s)
+	}
+}
+
+// take asks for s as it was read.
+func (m *Machine) take(s *slot) {
+	s.op, s.takeEpoch = taking, m.epoch
+	m.do(Take{Slot: s.id, Version: s.rec.Version, Remove: s.rec.Beats})
+}
+
+// hasRoom reports whether one more slot may be taken.
+func (m *Machine) hasRoom(owned int) bool { return m.cfg.MaxSlots == 0 || owned < m.cfg.MaxSlots }
 
 // observe remembers rec, and since when each heartbeat and the slot's being
 // free were seen as they are.

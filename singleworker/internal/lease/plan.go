@@ -152,7 +152,7 @@ func (m *Machine) adopt(now Instant) {
 	})
 	owned, share := m.Owned(), m.share()
 	for _, s := range free {
-		if m.cfg.MaxSlots > 0 && owned >= m.cfg.MaxSlots {
+		if !m.hasRoom(owned) {
 			return
 		}
 		offered := s.rec.Offer == m.cfg.Self.SID
@@ -164,9 +164,8 @@ func (m *Machine) adopt(now Instant) {
 				m.markDirty(s)
 				continue
 			}
-			s.op, s.takeEpoch = taking, m.epoch
 			owned++
-			m.do(Take{Slot: s.id, Version: s.rec.Version, Remove: s.rec.Beats})
+			m.take(s)
 		}
 	}
 }
