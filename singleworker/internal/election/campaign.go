@@ -129,6 +129,7 @@ func (a *attempt) adopt(mine []string) error {
 		}
 		if a.node == "" && stat.EphemeralOwner == a.id && !a.doomed[name] {
 			a.node, a.term = name, Term{Token: stat.Czxid, Node: a.path(name)}
+			a.entered = true // perhaps by a creation that was not acknowledged
 			continue
 		}
 		if err := a.discard(name); err != nil {

@@ -56,6 +56,7 @@ type contender struct {
 	world   *world
 	name    string
 	network *zkdev.Client
+	stall   *stall
 	conn    *zkconn.Conn
 	leave   context.CancelFunc
 	ended   chan struct{}
@@ -81,7 +82,7 @@ func newWorld(t *testing.T) *world {
 
 // start adds a contender, which ends with the test.
 func (w *world) start(name string, s setup) *contender {
-	c := &contender{world: w, name: name, network: w.Client(name), ended: make(chan struct{})}
+	c := &contender{world: w, name: name, network: w.Client(name), stall: new(stall), ended: make(chan struct{})}
 	serve := s.serve
 	if serve == nil {
 		serve = func(ctx context.Context, _ election.Term) { <-ctx.Done() }
@@ -97,7 +98,7 @@ func (w *world) start(name string, s setup) *contender {
 			if err != nil {
 				return nil, err
 			}
-			return swtest.Settle(conn), nil
+			return &stallable{Conn: swtest.Settle(conn), stall: c.stall, closed: make(chan struct{})}, nil
 		},
 	}, func(ev zkconn.Event) {
 		if s.events == nil || s.events(ev) {
@@ -121,11 +122,12 @@ func (w *world) start(name string, s setup) *contender {
 	go func() {
 		defer close(c.ended)
 		c.err = c.Run(ctx, used)
-		w.forget(c)
+		w.judgeEnd(c)
 		conn.Close()
 	}()
 	w.t.Cleanup(func() {
 		cancel()
+		c.stall.end()
 		c.network.Heal()
 		<-c.ended
 	})
@@ -147,6 +149,21 @@ func (w *world) serve(ctx context.Context, c *contender, term election.Term, f f
 	w.terms[index].to, w.terms[index].cause = time.Now(), context.Cause(ctx)
 	w.mu.Unlock()
 	w.notef("%s has led: %v", c.name, context.Cause(ctx))
+}
+
+// judgeEnd holds the end of Run to property (5).
+func (w *world) judgeEnd(c *contender) {
+	_, held := c.Held()
+	if held {
+		w.violate("(5) %s leads when Run has returned", c.name)
+	}
+	for _, n := range w.queue() {
+		if n.who == c.name && c.err == nil {
+			w.violate("(5) %s has left, but %s is there", c.name, n.path)
+		}
+	}
+	w.notef("%s has left: %v", c.name, c.err)
+	w.forget(c)
 }
 
 func (w *world) forget(c *contender) {
@@ -241,8 +258,8 @@ func (w *world) judgeGain(c *contender, term election.Term) {
 	w.judge()
 	nodes := w.queue()
 	if _, held := c.Held(); held && slices.Contains(w.live(), c) &&
-		(len(nodes) == 0 || nodes[0].path != term.Node || nodes[0].czxid != term.Token) {
-		w.violate("(3) %s leads with %s, token %d; first in the queue: %v", c.name, term.Node, term.Token, nodes)
+		(len(nodes) == 0 || nodes[0].path != term.Node) {
+		w.violate("(3) %s leads with %s; queue: %v", c.name, term.Node, nodes)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

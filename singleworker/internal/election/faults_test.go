@@ -1,0 +1,196 @@
+package election_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/election"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// stall holds up a process's connection, as when the process is stopped: nothing is sent or
+// received, and no deadline ends it. Its timers go on, unlike those of a process that is
+// stopped, so nothing but its lease tells it that it leads no more.
+type stall struct {
+	mu   sync.Mutex
+	over chan struct{} // nil unless stalled
+}
+
+func (s *stall) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over == nil {
+		s.over = make(chan struct{})
+	}
+}
+
+func (s *stall) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over != nil {
+		close(s.over)
+		s.over = nil
+	}
+}
+
+func (s *stall) channel() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over
+}
+
+// stallable is a connection that a stall holds up.
+type stallable struct {
+	net.Conn
+	*stall
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (c *stallable) Read(p []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(p)
+		if !c.outlive() || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+		_ = c.SetReadDeadline(time.Now().Add(10 * time.Millisecond)) // for what has come meanwhile
+	}
+}
+
+func (c *stallable) Write(p []byte) (int, error) {
+	c.outlive()
+	return c.Conn.Write(p)
+}
+
+// outlive waits for the end of a stall, if there is one.
+func (c *stallable) outlive() bool {
+	over := c.channel()
+	if over == nil {
+		return false
+	}
+	select {
+	case <-over:
+		return true
+	case <-c.closed:
+		return false
+	}
+}
+
+func (c *stallable) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
+// chaos lets faults happen to a world, as a seed draws them.
+type chaos struct {
+	*world
+
+	rng    *rand.Rand
+	setup  func(name string) setup
+	number int // of contenders so far
+}
+
+func (c *chaos) upTo(d time.Duration) time.Duration { return time.Duration(c.rng.Int64N(int64(d))) }
+
+// oneMore starts a contender, some of which take their time.
+func (c *chaos) oneMore() *contender {
+	c.number++
+	name := fmt.Sprintf("c%d", c.number)
+	s := c.setup(name)
+	switch c.rng.IntN(4) {
+	case 0: // resigns
+		d := c.upTo(20 * time.Second)
+		s.serve = func(ctx context.Context, _ election.Term) {
+			select {
+			case <-time.After(d):
+			case <-ctx.Done():
+			}
+		}
+	case 1: // winds down slowly
+		d := c.upTo(sessionTimeout)
+		s.serve = func(ctx context.Context, _ election.Term) {
+			<-ctx.Done()
+			<-time.After(d)
+		}
+	}
+	return c.start(name, s)
+}
+
+// fault lets one thing happen.
+func (c *chaos) fault() {
+	live := c.live()
+	if len(live) < 2 || len(live) < 6 && c.rng.IntN(4) == 0 {
+		c.oneMore()
+		return
+	}
+	victim := live[c.rng.IntN(len(live))]
+	if c.rng.IntN(2) == 0 {
+		for _, leader := range live {
+			if _, held := leader.Held(); held {
+				victim = leader
+			}
+		}
+	}
+	switch c.rng.IntN(8) {
+	case 0:
+		victim.kill()
+	case 1:
+		c.notef("%s is to leave", victim.name)
+		victim.leave()
+	case 2:
+		c.notef("%s is partitioned", victim.name)
+		victim.network.Partition()
+		time.AfterFunc(c.upTo(sessionTimeout*5/2), victim.network.Heal)
+	case 3:
+		c.notef("%s stalls", victim.name)
+		victim.stall.begin()
+		time.AfterFunc(c.upTo(sessionTimeout*5/2), victim.stall.end)
+	case 4:
+		c.notef("%s is disconnected", victim.name)
+		victim.network.Disconnect()
+	case 5, 6:
+		c.cut(victim)
+	case 7:
+		c.notef("the server goes")
+		c.Stop()
+		time.Sleep(c.upTo(sessionTimeout))
+		if err := c.Restart(zkdev.KeepSessions); err != nil {
+			c.violate("server: %v", err)
+		}
+		c.notef("the server is back")
+	}
+}
+
+// cut loses one of the next requests of a contender, or its reply, or delays it.
+func (c *chaos) cut(victim *contender) {
+	ops := []zkdev.Op{zkdev.OpAny, zkdev.OpCreate, zkdev.OpMulti, zkdev.OpGetData, zkdev.OpGetChildren2}
+	op := ops[c.rng.IntN(len(ops))]
+	actions := []zkdev.Action{
+		zkdev.CutBefore(), zkdev.CutAfter(), zkdev.CutAfter(), zkdev.Delay(c.upTo(sessionTimeout)), zkdev.DelayReply(c.upTo(sessionTimeout)),
+	}
+	action, skip := actions[c.rng.IntN(len(actions))], c.rng.IntN(3)
+	if op == zkdev.OpCreate && c.rng.IntN(2) == 0 {
+		skip = 0
+		victim = c.oneMore() // those that are there have created their nodes
+		if c.rng.IntN(2) == 0 {
+			time.AfterFunc(c.upTo(2*time.Second), victim.leave)
+		}
+	}
+	c.notef("%s will lose a %v", victim.name, op)
+	remove := c.Control(op, func(r *zkdev.Request) zkdev.Action {
+		if r.Client != victim.name || r.Op == zkdev.OpConnect {
+			return zkdev.Pass()
+		}
+		if skip--; skip >= 0 {
+			return zkdev.Pass()
+		}
+		return action
+	})
+	time.AfterFunc(20*time.Second, remove)
+}

@@ -1,0 +1,148 @@
+package election_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var (
+	simSeeds   = flag.Int("sim.seeds", 20, "how many seeds of the simulation")
+	simBase    = flag.Uint64("sim.base", 1, "the first seed")
+	simMinutes = flag.Int("sim.minutes", 5, "virtual minutes of each seed")
+)
+
+// TestElectionUnderFaults lets contenders come and go, die, stall, and lose connections and
+// replies, as seeds draw it, and holds them to this:
+//
+//	(1) At no instant do two of them say that they lead.
+//	(2) No term has a lower token than an earlier one, nor the token of another's.
+//	(3) Whoever begins a term has, of all nodes there are, the one that was created first.
+//	(4) No contender begins a term while it serves another.
+//	(5) When Run has returned nil, the contender has no node, though its session lives.
+//	(6) When all is well again, everybody has one node, and the first leads; a session
+//	    timeout and 500 ms after a leader was killed, or 50 ms after it left, the next does.
+//
+// What begins a breach of (1) is the beginning of a term, and there everybody is asked. In
+// between they are asked every few milliseconds, in case somebody leads by no term at all.
+func TestElectionUnderFaults(t *testing.T) {
+	t.Parallel()
+	for seed := *simBase; seed < *simBase+uint64(*simSeeds); seed++ {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			if found := simulate(t, seed, time.Duration(*simMinutes)*time.Minute, stale); found != "" {
+				t.Errorf("seed %d:\n%s", seed, found)
+			}
+		})
+	}
+}
+
+// simulate runs one seed, and returns what was violated, and all that happened, or "".
+func simulate(t *testing.T, seed uint64, d time.Duration, with func(*world, string) setup) (found string) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := &chaos{world: w, rng: rand.New(rand.NewPCG(seed, 0))}
+		c.setup = func(name string) setup { return with(w, name) }
+		stop := make(chan struct{})
+		go func() {
+			rng := rand.New(rand.NewPCG(seed, 1))
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(time.Duration(rng.Int64N(int64(40 * time.Millisecond)))):
+					w.judge()
+				}
+			}
+		}()
+		for range 1 + c.rng.IntN(4) {
+			c.oneMore()
+		}
+		for time.Since(w.began) < d && !w.broken() {
+			time.Sleep(c.upTo(8 * time.Second))
+			c.fault()
+		}
+		if !w.broken() {
+			c.drill()
+		}
+		close(stop)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if len(w.violations) > 0 {
+			found = strings.Join(w.violations, "\n") + "\n" + strings.Join(w.history, "\n")
+		}
+	})
+	return found
+}
+
+func (w *world) broken() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.violations) > 0
+}
+
+// drill holds the world, when faults are over, to property (6).
+func (c *chaos) drill() {
+	c.notef("drill")
+	time.Sleep(30 * time.Second) // the last faults end
+	// Three that serve until their terms end, in the place of those that may not.
+	for _, old := range c.live() {
+		if err := old.stop(); err != nil {
+			c.violate("(6) Run of %s: %v", old.name, err)
+		}
+	}
+	for k := range 3 {
+		c.start(fmt.Sprintf("d%d", k), c.setup("d"))
+		time.Sleep(100 * time.Millisecond)
+	}
+	c.wantQueue(3)
+	c.live()[0].kill()
+	time.Sleep(sessionTimeout + 500*time.Millisecond)
+	c.wantQueue(2)
+	c.live()[0].leave()
+	time.Sleep(50 * time.Millisecond)
+	c.wantQueue(1)
+}
+
+// wantQueue expects one node of each of so many live contenders, and that the first leads.
+func (c *chaos) wantQueue(n int) {
+	leaders, queued, live := c.leaders(), c.queued(), c.live()
+	if len(queued) != n || len(live) != n || len(leaders) != 1 || leaders[0] != live[0].name || queued[0] != leaders[0] {
+		c.violate("(6) live %d, queue %v, leaders %v; want %d, of which the first leads", len(live), queued, leaders, n)
+	}
+}
+
+// The faults that seeds draw bring these breaches of the protocol to light: within a
+// bounded number of seeds, about ten times of what it takes.
+func TestBreachesAreFound(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		want   string
+		within int
+		with   func(*world, string) setup
+	}{
+		"a lease that outlives the session": {"(1)", 40, longLease},
+		"nobody is ahead":                   {"(1)", 10, blind},
+		"numbers that go back as tokens":    {"(2)", 10, backwards},
+		"a node is left behind":             {"(5)", 20, messy},
+		"no watch":                          {"(6)", 10, deaf},
+		"a lost creation is not looked for": {"(5)", 200, careless},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for seed := uint64(1); seed <= uint64(tt.within); seed++ {
+				if found := simulate(t, seed, time.Minute*5, tt.with); strings.Contains(found, tt.want) {
+					first, _, _ := strings.Cut(found, "\n")
+					t.Logf("seed %d: %s", seed, first)
+					return
+				}
+			}
+			t.Errorf("no breach of %s within %d seeds", tt.want, tt.within)
+		})
+	}
+}
