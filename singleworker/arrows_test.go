@@ -85,6 +85,21 @@ var forbidden = []arrow{
 		reason: "whoever owns slots does not know what a job does, or when",
 	},
 	{
+		from: "singleworker/internal/election",
+		to: []string{
+			"singleworker", "singleworker/internal/coord", "singleworker/internal/runner", "singleworker/internal/zkrec",
+		},
+		reason: "an election knows one path and nothing of jobs: the latch and the Manager contend by it alike",
+	},
+	{
+		from: "singleworker/latch",
+		to: []string{
+			"singleworker", "singleworker/admin", "singleworker/cronexpr", "singleworker/internal/coord",
+			"singleworker/internal/runner", "singleworker/internal/ledger", "singleworker/internal/zkrec",
+		},
+		reason: "a program that only wants a leader links no scheduler",
+	},
+	{
 		from: "singleworker/internal/task", to: []string{outside},
 		reason: "everything starts its goroutines with it, so it depends on nothing",
 	},

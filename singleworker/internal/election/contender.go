@@ -28,7 +28,7 @@ var (
 	// ErrDeposed: the contender's node is gone, or not the first any more,
 	// though its session lives: somebody has deleted it.
 	ErrDeposed = errors.New("node of the leader was deleted")
-	// ErrResigned: Serve returned by itself.
+	// ErrResigned: Serve returned by itself, or called Resign.
 	ErrResigned = errors.New("leadership given up")
 	// ErrStopped: the context of Run has ended. Await returns it, too.
 	ErrStopped = errors.New("latch stopped")

@@ -108,11 +108,15 @@ func (c *Contender) serving() <-chan struct{} {
 	}
 }
 
-// resigned reports whether a term ended because Serve returned.
+// Resign ends the term, if there is one. To be called by Serve, which has yet to do what
+// must be done before the place is given up.
+func (c *Contender) Resign() { c.depose(ErrResigned) }
+
+// resigned reports whether a term ended by itself, and has been served.
 func (c *Contender) resigned(from Term) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.tenure != nil && c.tenure.term == from && errors.Is(c.tenure.cause, ErrResigned)
+	return c.tenure != nil && c.tenure.term == from && errors.Is(c.tenure.cause, ErrResigned) && c.serving() == nil
 }
 
 // awaitServed returns when Serve does not run, or when ctx ends.
