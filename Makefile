@@ -71,6 +71,7 @@ fencing: ## the example of fencing: a SQL table refuses a paused owner's late wr
 .PHONY: integration
 integration: ## the tests on real ZooKeeper servers, which they start themselves
 	integration/zookeeper.sh install kazoo
+	integration/zookeeper.sh install curator
 	go test -count=1 -p 1 -timeout 15m ./integration/...
 
 # More than the tests compare, and a new seed each time.

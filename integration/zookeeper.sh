@@ -14,6 +14,7 @@ usage() {
 
 		  install        make a ZooKeeper available; does nothing when one is
 		  install kazoo  kazoo, too: the client for Python, for the tests of zkdev
+		  install curator  Apache Curator, too, and a JDK: for the test of package latch
 		  run DIR PORT   run a server on 127.0.0.1:PORT with its files in DIR, until killed
 		  check          say what is missing to run a server, and how to get it, or nothing
 		  version        print the version that run would start
@@ -41,10 +42,14 @@ classpath() {
 	fi
 }
 
-# missing [kazoo] prints the Debian packages that are needed and not there, one a line.
+# missing [kazoo|curator] prints the Debian packages that are needed and not there, one a line.
 missing() {
 	local jars
 	[[ ${1:-} != kazoo ]] || /usr/bin/python3 -c 'import kazoo' 2>/dev/null || echo python3-kazoo
+	if [[ ${1:-} == curator ]]; then
+		[[ -r /usr/share/java/curator-recipes.jar ]] || echo libcurator-recipes-java
+		command -v javac >/dev/null || echo default-jdk-headless
+	fi
 	jars=$(classpath)
 	[[ -n $jars ]] || echo zookeeper
 	if ! command -v "$java" >/dev/null; then
@@ -152,7 +157,7 @@ version() {
 
 case "${1:-}:$#" in
 install:1) install ;;
-install:2) [[ $2 == kazoo ]] || die "install knows kazoo, not '$2'" && install kazoo ;;
+install:2) [[ $2 == kazoo || $2 == curator ]] || die "install knows kazoo and curator, not '$2'" && install "$2" ;;
 run:3) run "$2" "$3" ;;
 check:1) check ;;
 version:1) version ;;

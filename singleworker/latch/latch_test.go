@@ -95,11 +95,11 @@ func (g *group) background(run func(ctx context.Context) error) (stop func() err
 
 func bubble(t *testing.T, f func(t *testing.T, g *group)) {
 	t.Helper()
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { f(t, newGroup(t)) })
 }
 
 func TestRunLeadsInTurn(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, g *group) {
 		a, b := g.latch("a"), g.latch("b")
 		stopA := g.background(a.Run)
@@ -133,6 +133,7 @@ func TestRunLeadsInTurn(t *testing.T) {
 }
 
 func TestLeadQueuesAgain(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, g *group) {
 		for _, id := range []string{"a", "b"} {
 			l := g.latch(id)
@@ -157,6 +158,7 @@ func TestLeadQueuesAgain(t *testing.T) {
 }
 
 func TestLeadEndsWithAnError(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, g *group) {
 		a, b := g.latch("a"), g.latch("b")
 		ended := make(chan error)
@@ -188,6 +190,7 @@ func TestLeadEndsWithAnError(t *testing.T) {
 
 // The function's context ends on loss; it is waited for, and called again.
 func TestLeadIsCancelledOnLoss(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, g *group) {
 		a := g.latch("a")
 		calls := 0
@@ -218,6 +221,7 @@ func TestLeadIsCancelledOnLoss(t *testing.T) {
 }
 
 func TestParticipantsEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, g *group) {
 		a := g.latch("a")
 		if _, err := a.Leader(t.Context()); !errors.Is(err, latch.ErrNotRunning) {

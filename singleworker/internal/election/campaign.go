@@ -42,12 +42,12 @@ func (c *Contender) campaign(ctx context.Context, s *session) error {
 	defer context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })()
 	a := &attempt{Contender: c, session: s, ctx: both, calls: ctx, id: c.conn.SessionID()}
 	retry := task.Backoff{Min: 50 * time.Millisecond, Max: 2 * time.Second}
-	for a.ctx.Err() == nil {
+	for !a.over() {
 		err := a.round()
 		switch {
 		case err == nil:
 			retry.Reset()
-		case a.ctx.Err() != nil:
+		case a.over():
 		case zkconn.IsUnknown(err), errors.Is(err, zkconn.ErrNoNode), c.entered:
 			c.cfg.Logger.Warn("contending failed, trying again", "path", c.cfg.Path, "err", err)
 			_ = retry.Wait(a.ctx) // which the loop asks
@@ -65,13 +65,13 @@ func (a *attempt) round() error {
 	if err != nil {
 		return err
 	}
-	if err := a.adopt(own(names, a.prefix)); err != nil {
+	err = a.adopt(own(names, a.prefix))
+	switch {
+	case err != nil:
 		return err
-	}
-	if a.ctx.Err() != nil {
-		return nil // what was read may be another session's
-	}
-	if a.node == "" {
+	case a.over(): // what was read may be another session's
+		return nil
+	case a.node == "":
 		a.depose(ErrDeposed)
 		return a.enter()
 	}
@@ -89,6 +89,9 @@ func (a *attempt) round() error {
 	}
 	return err
 }
+
+// over reports whether the connection has ended, or Run is to.
+func (a *attempt) over() bool { return a.ctx.Err() != nil }
 
 func (a *attempt) path(name string) string { return a.cfg.Path + "/" + name }
 
@@ -129,6 +132,7 @@ func (a *attempt) adopt(mine []string) error {
 		}
 		if a.node == "" && stat.EphemeralOwner == a.id && !a.doomed[name] {
 			a.node, a.term = name, Term{Token: stat.Czxid, Node: a.path(name)}
+			a.placed = name
 			a.entered = true // perhaps by a creation that was not acknowledged
 			continue
 		}
@@ -161,7 +165,7 @@ func (c *Contender) remove(ctx context.Context, name string) error {
 // enter creates our node, at the end of the queue, when nobody serves a former term.
 func (a *attempt) enter() error {
 	a.awaitServed(a.ctx)
-	if a.ctx.Err() != nil {
+	if a.over() {
 		return nil
 	}
 	prefix := a.path(a.prefix + latch)
@@ -180,7 +184,7 @@ func (a *attempt) enter() error {
 // lead proves again and again that our node, the first, is there, until it is not, or we
 // have resigned.
 func (a *attempt) lead() error {
-	for a.ctx.Err() == nil {
+	for !a.over() {
 		if a.resigned(a.term) {
 			return a.discard(a.node)
 		}
@@ -190,8 +194,7 @@ func (a *attempt) lead() error {
 		_, err := a.conn.Multi(a.calls, zkconn.CheckOp(a.term.Node, zkconn.AnyVersion))
 		var served <-chan struct{}
 		switch {
-		case a.ctx.Err() != nil:
-			return nil
+		case a.over():
 		case err == nil:
 			served = a.hold(a.session, a.term, sent+lease)
 		case errors.Is(err, zkconn.ErrNoNode):
@@ -248,6 +251,12 @@ func (c *Contender) leave(ctx context.Context) error {
 
 // vacate deletes every node of ours, and makes sure that there is none.
 func (c *Contender) vacate(ctx context.Context) error {
+	if c.placed != "" { // the next contender need not wait until we have looked for others
+		if err := c.remove(ctx, c.placed); err != nil {
+			return err
+		}
+		c.placed = ""
+	}
 	a := &attempt{Contender: c, ctx: ctx, calls: ctx}
 	names, err := a.queue()
 	if err != nil {

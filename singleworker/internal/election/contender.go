@@ -103,6 +103,7 @@ type Contender struct {
 	calls     context.Context //nolint:containedctx // of changes, whose outcome must be known also when Run is to end
 	conn      Conn
 	entered   bool            // a node was created once: the configuration is right
+	placed    string          // the name of the latest node that was ours, or ""
 	uncertain bool            // a creation was not answered: the node may be there
 	doomed    map[string]bool // names of nodes of ours that are to be deleted
 }

@@ -20,7 +20,6 @@ import (
 // scenario runs a test in a bubble and holds it to what must always hold.
 func scenario(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		f(t, w)
@@ -42,6 +41,7 @@ func (w *world) three() (a, b, c *contender) {
 }
 
 func TestFirstComeFirstLed(t *testing.T) {
+	t.Parallel()
 	scenario(t, func(t *testing.T, w *world) {
 		a, b, c := w.three()
 		if got := w.queued(); !slices.Equal(got, []string{"a", "b", "c"}) {
@@ -74,6 +74,7 @@ func TestFirstComeFirstLed(t *testing.T) {
 }
 
 func TestTakeoverAfterKill(t *testing.T) {
+	t.Parallel()
 	scenario(t, func(t *testing.T, w *world) {
 		a, b, _ := w.three()
 		at := time.Now()
@@ -92,6 +93,7 @@ func TestTakeoverAfterKill(t *testing.T) {
 
 // Each contender watches one other: the end of the leader wakes the next, and no third.
 func TestNoHerd(t *testing.T) {
+	t.Parallel()
 	scenario(t, func(t *testing.T, w *world) {
 		a, _, _ := w.three()
 		asked := make(map[string]int)
@@ -112,6 +114,7 @@ func TestNoHerd(t *testing.T) {
 }
 
 func TestSuspendedIsNotLeader(t *testing.T) {
+	t.Parallel()
 	scenario(t, func(t *testing.T, w *world) {
 		a, _, _ := w.three()
 		first, _ := a.Held()
@@ -138,6 +141,7 @@ func TestSuspendedIsNotLeader(t *testing.T) {
 
 // A connection that answers, but proves nothing, does not keep a lease alive.
 func TestLeaseEndsWithoutProof(t *testing.T) {
+	t.Parallel()
 	scenario(t, func(t *testing.T, w *world) {
 		a, _, _ := w.three()
 		at := time.Now()
@@ -167,6 +171,7 @@ func TestLeaseEndsWithoutProof(t *testing.T) {
 // An answer that comes when the lease is over, as to a process that stood still, begins no
 // term: it proves what was true then.
 func TestLateAnswerProvesNothing(t *testing.T) {
+	t.Parallel()
 	scenario(t, func(t *testing.T, w *world) {
 		a := w.start("a", setup{wrap: func(conn election.Conn) election.Conn { return lateConn{conn} }})
 		for range 1000 {
@@ -188,6 +193,7 @@ func (c lateConn) Multi(ctx context.Context, ops ...zkconn.Op) ([]zkconn.Stat, e
 }
 
 func TestExpiredContenderQueuesAgain(t *testing.T) {
+	t.Parallel()
 	scenario(t, func(t *testing.T, w *world) {
 		a, _, c := w.three()
 		a.network.Partition()
@@ -205,6 +211,7 @@ func TestExpiredContenderQueuesAgain(t *testing.T) {
 // CURATOR-696: the node of a session that has expired may be there for a while. A hand
 // plays the server that has not deleted it yet.
 func TestNodeOfAFormerSessionDoesNotLead(t *testing.T) {
+	t.Parallel()
 	scenario(t, func(t *testing.T, w *world) {
 		a := w.start("a", setup{})
 		time.Sleep(time.Second)
@@ -226,9 +233,11 @@ func TestNodeOfAFormerSessionDoesNotLead(t *testing.T) {
 }
 
 func TestLostRepliesLeaveNoNode(t *testing.T) {
+	t.Parallel()
 	for op, name := range map[zkdev.Op]string{zkdev.OpCreate: "create", zkdev.OpMulti: "multi", zkdev.OpGetData: "get", zkdev.OpGetChildren2: "children"} {
 		for what, action := range map[string]zkdev.Action{"cut before": zkdev.CutBefore(), "cut after": zkdev.CutAfter()} {
 			t.Run(name+" "+what, func(t *testing.T) {
+				t.Parallel()
 				scenario(t, func(t *testing.T, w *world) {
 					w.three()
 					for k := range 4 { // of whatever requests of that kind d makes
@@ -261,6 +270,7 @@ func TestLostRepliesLeaveNoNode(t *testing.T) {
 }
 
 func TestHandDeletesTheLeadersNode(t *testing.T) {
+	t.Parallel()
 	scenario(t, func(t *testing.T, w *world) {
 		a, b, _ := w.three()
 		w.delete(b.conn, w.queue()[0].path)
@@ -276,6 +286,7 @@ func TestHandDeletesTheLeadersNode(t *testing.T) {
 }
 
 func TestHandDeletesAWaitersNode(t *testing.T) {
+	t.Parallel()
 	scenario(t, func(t *testing.T, w *world) {
 		_, b, _ := w.three()
 		w.delete(b.conn, w.queue()[1].path)
@@ -289,6 +300,7 @@ func TestHandDeletesAWaitersNode(t *testing.T) {
 
 // CURATOR-724, and what becomes of containers.
 func TestPathIsGone(t *testing.T) {
+	t.Parallel()
 	scenario(t, func(t *testing.T, w *world) {
 		a := w.start("a", setup{})
 		time.Sleep(time.Second)
@@ -303,6 +315,7 @@ func TestPathIsGone(t *testing.T) {
 }
 
 func TestServeThatReturnsResigns(t *testing.T) {
+	t.Parallel()
 	scenario(t, func(t *testing.T, w *world) {
 		turns := func(ctx context.Context, _ election.Term) {
 			select {
@@ -324,6 +337,7 @@ func TestServeThatReturnsResigns(t *testing.T) {
 
 // The place is not given up before Serve has returned.
 func TestStopWaitsForServe(t *testing.T) {
+	t.Parallel()
 	scenario(t, func(t *testing.T, w *world) {
 		a := w.start("a", setup{serve: func(ctx context.Context, _ election.Term) {
 			<-ctx.Done()
@@ -347,6 +361,7 @@ func TestStopWaitsForServe(t *testing.T) {
 }
 
 func TestNoSecondTermBesideTheFirst(t *testing.T) {
+	t.Parallel()
 	scenario(t, func(t *testing.T, w *world) {
 		a := w.start("a", setup{serve: func(ctx context.Context, _ election.Term) {
 			<-ctx.Done()
@@ -364,6 +379,7 @@ func TestNoSecondTermBesideTheFirst(t *testing.T) {
 }
 
 func TestPanicEndsRunAndGivesUpThePlace(t *testing.T) {
+	t.Parallel()
 	scenario(t, func(t *testing.T, w *world) {
 		a := w.start("a", setup{serve: func(context.Context, election.Term) { panic("glass") }})
 		<-a.ended
@@ -377,6 +393,7 @@ func TestPanicEndsRunAndGivesUpThePlace(t *testing.T) {
 }
 
 func TestStopWithoutAServer(t *testing.T) {
+	t.Parallel()
 	scenario(t, func(t *testing.T, w *world) {
 		a, _, _ := w.three()
 		w.Stop()
@@ -392,6 +409,7 @@ func TestStopWithoutAServer(t *testing.T) {
 }
 
 func TestStopBeforeTheFirstConnection(t *testing.T) {
+	t.Parallel()
 	scenario(t, func(t *testing.T, w *world) {
 		w.Stop()
 		a := w.start("a", setup{})
@@ -406,6 +424,7 @@ func TestStopBeforeTheFirstConnection(t *testing.T) {
 }
 
 func TestAwaitEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	scenario(t, func(t *testing.T, w *world) {
 		_, b, _ := w.three()
 		enough := errors.New("enough")
@@ -418,6 +437,7 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 }
 
 func TestRefusedAtTheStart(t *testing.T) {
+	t.Parallel()
 	scenario(t, func(t *testing.T, w *world) {
 		remove := w.ControlKeep(zkdev.OpCreate, func(*zkdev.Request) zkdev.Action { return zkdev.Refuse(zkdev.NoAuth) })
 		defer remove()
@@ -430,6 +450,7 @@ func TestRefusedAtTheStart(t *testing.T) {
 }
 
 func TestParticipants(t *testing.T) {
+	t.Parallel()
 	scenario(t, func(t *testing.T, w *world) {
 		_, b, _ := w.three()
 		list, err := election.Participants(t.Context(), b.conn, electionPath)

@@ -161,7 +161,7 @@ func (c *chaos) fault() {
 		c.Stop()
 		time.Sleep(c.upTo(sessionTimeout))
 		if err := c.Restart(zkdev.KeepSessions); err != nil {
-			c.violate("server: %v", err)
+			c.violatef("server: %v", err)
 		}
 		c.notef("the server is back")
 	}

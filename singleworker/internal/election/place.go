@@ -44,8 +44,12 @@ func own(names []string, prefix string) []string {
 
 // before is the name ahead of one in order, or "" when it is the first.
 func before(names []string, name string) string {
-	if i := slices.Index(names, name); i > 0 {
-		return names[i-1]
+	ahead := ""
+	for _, other := range names {
+		if other == name {
+			return ahead
+		}
+		ahead = other
 	}
 	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -32,7 +33,7 @@ var (
 func TestElectionUnderFaults(t *testing.T) {
 	t.Parallel()
 	for seed := *simBase; seed < *simBase+uint64(*simSeeds); seed++ {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
 			if found := simulate(t, seed, time.Duration(*simMinutes)*time.Minute, stale); found != "" {
 				t.Errorf("seed %d:\n%s", seed, found)
@@ -93,7 +94,7 @@ func (c *chaos) drill() {
 	// Three that serve until their terms end, in the place of those that may not.
 	for _, old := range c.live() {
 		if err := old.stop(); err != nil {
-			c.violate("(6) Run of %s: %v", old.name, err)
+			c.violatef("(6) Run of %s: %v", old.name, err)
 		}
 	}
 	for k := range 3 {
@@ -113,7 +114,7 @@ func (c *chaos) drill() {
 func (c *chaos) wantQueue(n int) {
 	leaders, queued, live := c.leaders(), c.queued(), c.live()
 	if len(queued) != n || len(live) != n || len(leaders) != 1 || leaders[0] != live[0].name || queued[0] != leaders[0] {
-		c.violate("(6) live %d, queue %v, leaders %v; want %d, of which the first leads", len(live), queued, leaders, n)
+		c.violatef("(6) live %d, queue %v, leaders %v; want %d, of which the first leads", len(live), queued, leaders, n)
 	}
 }
 

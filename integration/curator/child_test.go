@@ -1,0 +1,137 @@
+package curator
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/integration/zkserver"
+	"github.com/swjobs/singleworker/singleworker/latch"
+)
+
+// childEnv makes a process of this test a contender: servers, path, id, lock file, session.
+const childEnv = "LATCH_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if config, isChild := os.LookupEnv(childEnv); isChild {
+		if err := contend(strings.Split(config, " ")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(zkserver.Main(m.Run))
+}
+
+// contend is a process that contends with package latch; testdata/Contender.java is the
+// same in Java.
+func contend(args []string) error {
+	session, err := time.ParseDuration(args[4])
+	if err != nil {
+		return err
+	}
+	j, err := newJudged(args[3])
+	if err != nil {
+		return err
+	}
+	l, err := latch.New(latch.Config{
+		Servers: args[0], Path: args[1], ID: args[2], SessionTimeout: session,
+		Hooks: latch.Hooks{OnGained: j.gained, OnLost: j.lost},
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go j.watch(l)
+	go func() {
+		commands := bufio.NewScanner(os.Stdin)
+		for commands.Scan() {
+			switch commands.Text() {
+			case "participants":
+				list, err := l.Participants(ctx)
+				if err != nil {
+					say("violation", err)
+				}
+				var ids []string
+				for _, p := range list {
+					ids = append(ids, p.ID)
+				}
+				say("participants", strings.Join(ids, ","))
+			case "freeze": // the leader is going to be stopped, and cannot give the lock back
+				j.yield()
+				say("frozen")
+			case "stop":
+				cancel()
+				return
+			}
+		}
+		os.Exit(1) // nobody is there any more
+	}()
+	return l.Run(ctx)
+}
+
+var saying sync.Mutex
+
+// say prints what happened, and when.
+func say(what string, more ...any) {
+	saying.Lock()
+	defer saying.Unlock()
+	fmt.Println(append([]any{what, time.Now().UnixMicro()}, more...)...)
+}
+
+// judged holds the lock while this process leads.
+type judged struct {
+	mu   sync.Mutex
+	file *os.File
+}
+
+func newJudged(path string) (*judged, error) {
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	return &judged{file: file}, err
+}
+
+func (j *judged) lock(kind int16) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	// The kind of lock that Java's FileChannel takes.
+	return syscall.FcntlFlock(j.file.Fd(), syscall.F_SETLK, &syscall.Flock_t{Type: kind, Whence: io.SeekStart})
+}
+
+func (j *judged) gained(term latch.Term) {
+	if err := j.lock(syscall.F_WRLCK); err != nil {
+		say("violation", "leads while another process does:", err)
+	}
+	say("gained", term.Token)
+}
+
+func (j *judged) lost(_ latch.Term, cause error) {
+	j.yield()
+	say("lost", cause)
+}
+
+func (j *judged) yield() {
+	if err := j.lock(syscall.F_UNLCK); err != nil {
+		say("violation", err)
+	}
+}
+
+// watch asks all the time whether this process leads, and says what the first answer is after
+// it has stood still.
+func (*judged) watch(l *latch.Latch) {
+	const pause = 500 * time.Millisecond
+	for last := time.Now(); ; last = time.Now() {
+		time.Sleep(time.Millisecond)
+		if time.Since(last) > pause {
+			_, held := l.Held()
+			say("woken", held)
+		}
+	}
+}
