@@ -99,7 +99,7 @@ func (c *Coordinator) fetchSlot(ctx context.Context, job string) (rec lease.Reco
 }
 
 // fetchSlotOnce costs two reads in the common case of one child, which the
-// record names.
+// record names, and one in that of none.
 func (c *Coordinator) fetchSlotOnce(ctx context.Context, job string) (rec lease.Record, whole bool, err error) {
 	data, stat, err := c.conn.GetW(ctx, c.tree.Alive(job))
 	if errors.Is(err, zkconn.ErrNoNode) {
@@ -117,7 +117,10 @@ func (c *Coordinator) fetchSlotOnce(ctx context.Context, job string) (rec lease.
 		Owner: lease.Member{SID: owner.SID, Incarnation: owner.Incarnation},
 	}
 	names := []string{owner.SID}
-	if stat.NumChildren != 1 || owner.SID == "" {
+	switch {
+	case stat.NumChildren == 0:
+		names = nil // in the common case of a free slot
+	case stat.NumChildren != 1 || owner.SID == "":
 		names, _, err = c.conn.Children(ctx, c.tree.Alive(job))
 		if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
 			return rec, false, err

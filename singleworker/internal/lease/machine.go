@@ -173,6 +173,9 @@ func (m *Machine) apply(now Instant, ev Event) {
 	case Tick:
 	case Drain:
 		m.draining, m.look = true, true
+		if m.connected && m.peers != nil {
+			m.drain(now) // by the group as last read: whom it offers in vain to, the others pass over
+		}
 	case Undrain:
 		m.draining, m.look = false, true
 	case SlotRead:
