@@ -11,41 +11,6 @@ import (
 func TestOffers(t *testing.T) {
 	t.Parallel()
 	for name, sc := range map[string]script{
-		"mine: taken beyond the share, without a look at the others": {able: []string{"b"}, lines: []line{
-			{0, 0, opened, "read s"},
-			{0, 0, offered("me", record(3, 90, "")), "take s v3; group"},
-			{sec(0.1), 0, group("b"), ""},
-			{sec(0.2), 0, took(4, 100, 0), "gained s #100 v4 until 3s"},
-		}},
-		"mine, and somebody's heartbeat is there: he is respected": {able: []string{"b"}, lines: []line{
-			{0, 0, opened, "read s"},
-			{0, 0, offered("me", record(3, 90, "", beat("x", 0))), "group"},
-			{0, 0, group("b"), ""},
-		}},
-		"mine, no longer connected: taken when it is again": {able: []string{"b"}, lines: []line{
-			{0, 0, opened, "read s"},
-			{0, 0, lease.Suspended{}, ""},
-			{0, 0, offered("me", record(3, 90, "")), ""},
-			{sec(1), 0, opened, "read s"},
-			{sec(1), 0, offered("me", record(3, 90, "")), "take s v3; group"},
-		}},
-		"mine, but I drain: left": {able: []string{"b"}, lines: []line{
-			{0, 0, opened, "read s"},
-			{0, 0, lease.Drain{}, ""},
-			{0, 0, offered("me", record(3, 90, "")), "group"},
-			{0, 0, group("b"), "group"}, // for the drain, which came after the round had begun
-			{0, 0, group("b"), ""},
-		}},
-		"mine, and I have no room: left": {able: []string{"b"}, config: lease.Config{MaxSlots: 1}, lines: []line{
-			{0, 0, lease.SlotSet{Slot: "t", Eligible: true, Able: []string{"me"}}, ""},
-			{0, 0, opened, "read s; read t"},
-			{0, 0, lease.SlotRead{Slot: "t", Outcome: lease.Done, Record: lease.Record{Exists: true}}, ""},
-			{0, 0, record(3, 90, "b", beat("b", 0)), "group"},
-			{0, 0, group("b"), "take t v0"},
-			{0, 0, lease.Look{Slot: s}, "read s"},
-			{0, 0, offered("me", record(4, 95, "")), "group"},
-			{0, 0, group("b"), ""},
-		}},
 		"somebody else's: left alone for a sync period": {able: []string{"b"}, lines: []line{
 			{0, 0, opened, "read s"},
 			{0, 0, offered("b", record(3, 90, "")), "group"},
@@ -142,6 +107,50 @@ func TestOffers(t *testing.T) {
 			{0, 0, opened, "read s"},
 			{0, 0, record(3, 90, ""), "group"},
 			{0, 0, group(), ""},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); run(t, sc) })
+	}
+}
+
+// TestOffersToMe tells what becomes of slots that were handed to this instance.
+func TestOffersToMe(t *testing.T) {
+	t.Parallel()
+	for name, sc := range map[string]script{
+		"mine: taken beyond the share, without a look at the others": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, offered("me", record(3, 90, "")), "take s v3; group"},
+			{sec(0.1), 0, group("b"), ""},
+			{sec(0.2), 0, took(4, 100, 0), "gained s #100 v4 until 3s"},
+		}},
+		"mine, and somebody's heartbeat is there: he is respected": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, offered("me", record(3, 90, "", beat("x", 0))), "group"},
+			{0, 0, group("b"), ""},
+		}},
+		"mine, no longer connected: taken when it is again": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, lease.Suspended{}, ""},
+			{0, 0, offered("me", record(3, 90, "")), ""},
+			{sec(1), 0, opened, "read s"},
+			{sec(1), 0, offered("me", record(3, 90, "")), "take s v3; group"},
+		}},
+		"mine, but I drain: left": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, lease.Drain{}, ""},
+			{0, 0, offered("me", record(3, 90, "")), "group"},
+			{0, 0, group("b"), "group"}, // for the drain, which came after the round had begun
+			{0, 0, group("b"), ""},
+		}},
+		"mine, and I have no room: left": {able: []string{"b"}, config: lease.Config{MaxSlots: 1}, lines: []line{
+			{0, 0, lease.SlotSet{Slot: "t", Eligible: true, Able: []string{"me"}}, ""},
+			{0, 0, opened, "read s; read t"},
+			{0, 0, lease.SlotRead{Slot: "t", Outcome: lease.Done, Record: lease.Record{Exists: true}}, ""},
+			{0, 0, record(3, 90, "b", beat("b", 0)), "group"},
+			{0, 0, group("b"), "take t v0"},
+			{0, 0, lease.Look{Slot: s}, "read s"},
+			{0, 0, offered("me", record(4, 95, "")), "group"},
+			{0, 0, group("b"), ""},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); run(t, sc) })

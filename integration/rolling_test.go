@@ -1,0 +1,59 @@
+package integration
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// Six instances with sixty jobs that tick each second are restarted one after the other, as in a deploy: no
+// tick is lost, none is run twice.
+func TestRollingRestart(t *testing.T) { //nolint:paralleltest // a machine that is busy makes ticks late
+	const jobs, size = 60, 6
+	c := newCluster(t, sharedServer.get(t))
+	names := c.submitAll(jobs, "job")
+	var instances []*instance
+	for range size {
+		instances = append(instances, c.start(options{}))
+	}
+	c.awaitEven(jobs, size)
+	for _, name := range names {
+		c.awaitRun(name, time.Time{})
+	}
+	from := time.Now()
+	var stops []time.Duration
+	for _, i := range instances {
+		at := time.Now()
+		c.must(c.stop(i))
+		stops = append(stops, time.Since(at).Round(time.Millisecond))
+		c.start(options{ID: i.id})
+		time.Sleep(1700 * time.Millisecond)
+	}
+	to := time.Now()
+	c.awaitEven(jobs, size)
+	for _, name := range names {
+		c.awaitRun(name, to.Add(time.Second))
+	}
+	t.Logf("FIGURE clean stops of a rolling restart: %v", stops)
+
+	late := time.Duration(0)
+	for _, name := range names {
+		seen := make(map[int64]int)
+		for _, r := range c.runs(name) {
+			seen[r.Tick.Unix()]++
+			if r.Tick.After(from) {
+				late = max(late, r.At.Sub(r.Tick))
+			}
+		}
+		var lost []string
+		for tick := from.Unix() + 1; tick <= to.Unix(); tick++ {
+			if seen[tick] != 1 {
+				lost = append(lost, time.Unix(tick, 0).Format(time.TimeOnly))
+			}
+		}
+		if slices.Sort(lost); len(lost) > 0 {
+			t.Errorf("%s: the ticks of %v were not run once", name, lost)
+		}
+	}
+	t.Logf("FIGURE the latest run of the rolling restart began %v after its tick", late.Round(time.Millisecond))
+}
