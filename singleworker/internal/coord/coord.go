@@ -39,6 +39,8 @@ var (
 	ErrDuplicate = errors.New("another live instance has this id")
 	// ErrDenied: ZooKeeper's ACLs keep this instance out.
 	ErrDenied = zkconn.ErrDenied
+	// ErrMode: an instance that was in the group before runs in another mode.
+	ErrMode = errors.New("an instance of the group runs in another mode")
 	// ErrNotHandedBack: the connection was lost while leaving, for so long that
 	// the session is over: the others take over what was owned.
 	ErrNotHandedBack = errors.New("ZooKeeper was away; what was owned is taken over by others")

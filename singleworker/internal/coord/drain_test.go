@@ -33,6 +33,7 @@ func (g *group) wantState(sid, state, job, owner string) {
 const moment = 50 * time.Millisecond // for what happens at once
 
 func TestOrderClosesAndOpensAnInstance(t *testing.T) {
+	t.Parallel()
 	for name, o := range map[string]zkrec.Order{
 		zkrec.InstanceDisabled: {By: "alice"}, zkrec.InstanceDrained: {Incarnation: "a-1"},
 	} {
@@ -101,6 +102,7 @@ func TestDrainBecomesDisable(t *testing.T) {
 
 // An order for one start ends with it; one for the instance stays.
 func TestLeavingTakesAlongWhatBindsNobodyElse(t *testing.T) {
+	t.Parallel()
 	for incarnation, want := range map[string]bool{"a-1": false, "": true} {
 		t.Run(incarnation, func(t *testing.T) {
 			inGroup(t, func(g *group) {

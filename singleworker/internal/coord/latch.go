@@ -102,9 +102,6 @@ func (c *Coordinator) checkLatch() {
 	}
 }
 
-// ErrMode: an instance of the group runs in the other mode.
-var ErrMode = errors.New("an instance of the group runs in another mode")
-
 // checkMode refuses this instance if one that was there before it runs in
 // another mode: who leads would find jobs owned by others, and never own them.
 func (c *Coordinator) checkMode(ctx context.Context) error {
