@@ -40,8 +40,9 @@ var forbidden = []arrow{
 		reason: "the client's traps (dropped events, calls without a context, a private timeout) are handled in one place",
 	},
 	{
-		from: "...", except: []string{"singleworker/internal/runner"}, to: []string{gocron},
-		reason: "gocron is an alarm clock and nothing else; whoever else used it would come to rely on its jobs, waits and panics",
+		from: "...", except: []string{"singleworker/internal/runner", "sample/elector"}, to: []string{gocron},
+		reason: "gocron is an alarm clock and nothing else; whoever else used it would come to rely on its jobs, waits " +
+			"and panics. The sample is an application that has it already, and takes the latch as its Elector",
 	},
 	{
 		from: "...", except: []string{"cmd/swctl"}, to: []string{cliFlags}, tests: true,
@@ -111,10 +112,10 @@ var forbidden = []arrow{
 	{
 		from: "...",
 		except: []string{
-			"cmd/swctl", "sample/fencing", "singleworker/zkdev/...", "singleworker/swtest", "singleworker/internal/swtest",
+			"cmd/swctl", "sample/elector", "sample/fencing", "singleworker/zkdev/...", "singleworker/swtest", "singleworker/internal/swtest",
 		},
 		to:     []string{"singleworker/zkdev/..."},
-		reason: "a server for development must not end up in a production binary; swctl dev and the example of fencing say what they are",
+		reason: "a server for development must not end up in a production binary; swctl dev, the example of fencing and that of gocron say what they are",
 	},
 	{
 		from: "singleworker/zkdev/...",

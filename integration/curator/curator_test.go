@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -62,7 +63,7 @@ func newElection(t *testing.T) *election {
 }
 
 // join starts a contender of a kind, and returns when it has a place in the queue.
-func (e *election) join(kind string) *contender {
+func (e *election) join(kind string) {
 	e.t.Helper()
 	e.number++
 	id := fmt.Sprintf("%s%d", kind, e.number)
@@ -71,7 +72,7 @@ func (e *election) join(kind string) *contender {
 		//nolint:noctx // it lives until the test's end
 		cmd = exec.Command("java", "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
 			"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", e.classPath,
-			"Contender", e.addr, path, id, e.lock, fmt.Sprint(session.Milliseconds()))
+			"Contender", e.addr, path, id, e.lock, strconv.FormatInt(session.Milliseconds(), 10))
 	} else {
 		program, err := os.Executable()
 		if err != nil {
@@ -89,7 +90,6 @@ func (e *election) join(kind string) *contender {
 		time.Sleep(10 * time.Millisecond)
 	}
 	e.queue = append(e.queue, c)
-	return c
 }
 
 // places are the ids below the path, in the order of the nodes' numbers.
@@ -131,7 +131,7 @@ func (e *election) next(since time.Time) time.Duration {
 	if !slices.IsSorted(e.tokens) || len(slices.Compact(slices.Clone(e.tokens))) != len(e.tokens) {
 		e.t.Errorf("tokens %v, want them to grow", e.tokens)
 	}
-	if got.more != "" && got.more != fmt.Sprint(token) {
+	if got.more != "" && got.more != strconv.FormatInt(token, 10) {
 		e.t.Errorf("%s leads with token %s; its node's czxid is %d", heir.id, got.more, token)
 	}
 	return got.at.Sub(since)

@@ -93,14 +93,15 @@ func (g *group) background(run func(ctx context.Context) error) (stop func() err
 	return stop
 }
 
-func bubble(t *testing.T, f func(t *testing.T, g *group)) {
+func bubble(t *testing.T, f func(g *group)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { f(t, newGroup(t)) })
+	synctest.Test(t, func(t *testing.T) { f(newGroup(t)) })
 }
 
 func TestRunLeadsInTurn(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(t *testing.T, g *group) {
+	bubble(t, func(g *group) {
+		t := g.t
 		a, b := g.latch("a"), g.latch("b")
 		stopA := g.background(a.Run)
 		first, err := a.Await(t.Context())
@@ -134,7 +135,8 @@ func TestRunLeadsInTurn(t *testing.T) {
 
 func TestLeadQueuesAgain(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(t *testing.T, g *group) {
+	bubble(t, func(g *group) {
+		t := g.t
 		for _, id := range []string{"a", "b"} {
 			l := g.latch(id)
 			g.background(func(ctx context.Context) error {
@@ -159,7 +161,8 @@ func TestLeadQueuesAgain(t *testing.T) {
 
 func TestLeadEndsWithAnError(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(t *testing.T, g *group) {
+	bubble(t, func(g *group) {
+		t := g.t
 		a, b := g.latch("a"), g.latch("b")
 		ended := make(chan error)
 		go func() {
@@ -191,7 +194,8 @@ func TestLeadEndsWithAnError(t *testing.T) {
 // The function's context ends on loss; it is waited for, and called again.
 func TestLeadIsCancelledOnLoss(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(t *testing.T, g *group) {
+	bubble(t, func(g *group) {
+		t := g.t
 		a := g.latch("a")
 		calls := 0
 		stop := g.background(func(ctx context.Context) error {
@@ -222,7 +226,8 @@ func TestLeadIsCancelledOnLoss(t *testing.T) {
 
 func TestParticipantsEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(t *testing.T, g *group) {
+	bubble(t, func(g *group) {
+		t := g.t
 		a := g.latch("a")
 		if _, err := a.Leader(t.Context()); !errors.Is(err, latch.ErrNotRunning) {
 			t.Errorf("Leader before Run: %v, want ErrNotRunning", err)

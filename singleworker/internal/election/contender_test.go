@@ -18,11 +18,11 @@ import (
 )
 
 // scenario runs a test in a bubble and holds it to what must always hold.
-func scenario(t *testing.T, f func(t *testing.T, w *world)) {
+func scenario(t *testing.T, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		f(t, w)
+		f(w)
 		synctest.Wait()
 		w.report()
 	})
@@ -42,7 +42,8 @@ func (w *world) three() (a, b, c *contender) {
 
 func TestFirstComeFirstLed(t *testing.T) {
 	t.Parallel()
-	scenario(t, func(t *testing.T, w *world) {
+	scenario(t, func(w *world) {
+		t := w.t
 		a, b, c := w.three()
 		if got := w.queued(); !slices.Equal(got, []string{"a", "b", "c"}) {
 			t.Errorf("queue %q, want a, b, c", got)
@@ -75,7 +76,8 @@ func TestFirstComeFirstLed(t *testing.T) {
 
 func TestTakeoverAfterKill(t *testing.T) {
 	t.Parallel()
-	scenario(t, func(t *testing.T, w *world) {
+	scenario(t, func(w *world) {
+		t := w.t
 		a, b, _ := w.three()
 		at := time.Now()
 		a.kill()
@@ -94,7 +96,8 @@ func TestTakeoverAfterKill(t *testing.T) {
 // Each contender watches one other: the end of the leader wakes the next, and no third.
 func TestNoHerd(t *testing.T) {
 	t.Parallel()
-	scenario(t, func(t *testing.T, w *world) {
+	scenario(t, func(w *world) {
+		t := w.t
 		a, _, _ := w.three()
 		asked := make(map[string]int)
 		w.ControlKeep(zkdev.OpAny, func(r *zkdev.Request) zkdev.Action {
@@ -115,7 +118,8 @@ func TestNoHerd(t *testing.T) {
 
 func TestSuspendedIsNotLeader(t *testing.T) {
 	t.Parallel()
-	scenario(t, func(t *testing.T, w *world) {
+	scenario(t, func(w *world) {
+		t := w.t
 		a, _, _ := w.three()
 		first, _ := a.Held()
 		w.Stop() // nobody is reached
@@ -142,7 +146,8 @@ func TestSuspendedIsNotLeader(t *testing.T) {
 // A connection that answers, but proves nothing, does not keep a lease alive.
 func TestLeaseEndsWithoutProof(t *testing.T) {
 	t.Parallel()
-	scenario(t, func(t *testing.T, w *world) {
+	scenario(t, func(w *world) {
+		t := w.t
 		a, _, _ := w.three()
 		at := time.Now()
 		remove := w.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
@@ -172,7 +177,8 @@ func TestLeaseEndsWithoutProof(t *testing.T) {
 // term: it proves what was true then.
 func TestLateAnswerProvesNothing(t *testing.T) {
 	t.Parallel()
-	scenario(t, func(t *testing.T, w *world) {
+	scenario(t, func(w *world) {
+		t := w.t
 		a := w.start("a", setup{wrap: func(conn election.Conn) election.Conn { return lateConn{conn} }})
 		for range 1000 {
 			time.Sleep(100 * time.Millisecond)
@@ -194,7 +200,8 @@ func (c lateConn) Multi(ctx context.Context, ops ...zkconn.Op) ([]zkconn.Stat, e
 
 func TestExpiredContenderQueuesAgain(t *testing.T) {
 	t.Parallel()
-	scenario(t, func(t *testing.T, w *world) {
+	scenario(t, func(w *world) {
+		t := w.t
 		a, _, c := w.three()
 		a.network.Partition()
 		time.Sleep(3 * sessionTimeout)
@@ -212,7 +219,8 @@ func TestExpiredContenderQueuesAgain(t *testing.T) {
 // plays the server that has not deleted it yet.
 func TestNodeOfAFormerSessionDoesNotLead(t *testing.T) {
 	t.Parallel()
-	scenario(t, func(t *testing.T, w *world) {
+	scenario(t, func(w *world) {
+		t := w.t
 		a := w.start("a", setup{})
 		time.Sleep(time.Second)
 		first, _ := a.Held()
@@ -238,7 +246,8 @@ func TestLostRepliesLeaveNoNode(t *testing.T) {
 		for what, action := range map[string]zkdev.Action{"cut before": zkdev.CutBefore(), "cut after": zkdev.CutAfter()} {
 			t.Run(name+" "+what, func(t *testing.T) {
 				t.Parallel()
-				scenario(t, func(t *testing.T, w *world) {
+				scenario(t, func(w *world) {
+					t := w.t
 					w.three()
 					for k := range 4 { // of whatever requests of that kind d makes
 						d := w.start(fmt.Sprintf("d%d", k), setup{})
@@ -271,7 +280,8 @@ func TestLostRepliesLeaveNoNode(t *testing.T) {
 
 func TestHandDeletesTheLeadersNode(t *testing.T) {
 	t.Parallel()
-	scenario(t, func(t *testing.T, w *world) {
+	scenario(t, func(w *world) {
+		t := w.t
 		a, b, _ := w.three()
 		w.delete(b.conn, w.queue()[0].path)
 		synctest.Wait()
@@ -287,7 +297,8 @@ func TestHandDeletesTheLeadersNode(t *testing.T) {
 
 func TestHandDeletesAWaitersNode(t *testing.T) {
 	t.Parallel()
-	scenario(t, func(t *testing.T, w *world) {
+	scenario(t, func(w *world) {
+		t := w.t
 		_, b, _ := w.three()
 		w.delete(b.conn, w.queue()[1].path)
 		time.Sleep(time.Second)
@@ -301,7 +312,8 @@ func TestHandDeletesAWaitersNode(t *testing.T) {
 // CURATOR-724, and what becomes of containers.
 func TestPathIsGone(t *testing.T) {
 	t.Parallel()
-	scenario(t, func(t *testing.T, w *world) {
+	scenario(t, func(w *world) {
+		t := w.t
 		a := w.start("a", setup{})
 		time.Sleep(time.Second)
 		first, _ := a.Held()
@@ -316,7 +328,8 @@ func TestPathIsGone(t *testing.T) {
 
 func TestServeThatReturnsResigns(t *testing.T) {
 	t.Parallel()
-	scenario(t, func(t *testing.T, w *world) {
+	scenario(t, func(w *world) {
+		t := w.t
 		turns := func(ctx context.Context, _ election.Term) {
 			select {
 			case <-time.After(time.Second):
@@ -338,7 +351,8 @@ func TestServeThatReturnsResigns(t *testing.T) {
 // The place is not given up before Serve has returned.
 func TestStopWaitsForServe(t *testing.T) {
 	t.Parallel()
-	scenario(t, func(t *testing.T, w *world) {
+	scenario(t, func(w *world) {
+		t := w.t
 		a := w.start("a", setup{serve: func(ctx context.Context, _ election.Term) {
 			<-ctx.Done()
 			<-time.After(time.Minute) // it winds down
@@ -362,7 +376,8 @@ func TestStopWaitsForServe(t *testing.T) {
 
 func TestNoSecondTermBesideTheFirst(t *testing.T) {
 	t.Parallel()
-	scenario(t, func(t *testing.T, w *world) {
+	scenario(t, func(w *world) {
+		t := w.t
 		a := w.start("a", setup{serve: func(ctx context.Context, _ election.Term) {
 			<-ctx.Done()
 			<-time.After(10 * time.Second)
@@ -380,7 +395,8 @@ func TestNoSecondTermBesideTheFirst(t *testing.T) {
 
 func TestPanicEndsRunAndGivesUpThePlace(t *testing.T) {
 	t.Parallel()
-	scenario(t, func(t *testing.T, w *world) {
+	scenario(t, func(w *world) {
+		t := w.t
 		a := w.start("a", setup{serve: func(context.Context, election.Term) { panic("glass") }})
 		<-a.ended
 		if p := (*task.PanicError)(nil); !errors.As(a.err, &p) || p.Value != "glass" {
@@ -394,7 +410,8 @@ func TestPanicEndsRunAndGivesUpThePlace(t *testing.T) {
 
 func TestStopWithoutAServer(t *testing.T) {
 	t.Parallel()
-	scenario(t, func(t *testing.T, w *world) {
+	scenario(t, func(w *world) {
+		t := w.t
 		a, _, _ := w.three()
 		w.Stop()
 		at := time.Now()
@@ -410,7 +427,8 @@ func TestStopWithoutAServer(t *testing.T) {
 
 func TestStopBeforeTheFirstConnection(t *testing.T) {
 	t.Parallel()
-	scenario(t, func(t *testing.T, w *world) {
+	scenario(t, func(w *world) {
+		t := w.t
 		w.Stop()
 		a := w.start("a", setup{})
 		time.Sleep(time.Minute)
@@ -425,7 +443,8 @@ func TestStopBeforeTheFirstConnection(t *testing.T) {
 
 func TestAwaitEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	scenario(t, func(t *testing.T, w *world) {
+	scenario(t, func(w *world) {
+		t := w.t
 		_, b, _ := w.three()
 		enough := errors.New("enough")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, enough)
@@ -438,7 +457,8 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 
 func TestRefusedAtTheStart(t *testing.T) {
 	t.Parallel()
-	scenario(t, func(t *testing.T, w *world) {
+	scenario(t, func(w *world) {
+		t := w.t
 		remove := w.ControlKeep(zkdev.OpCreate, func(*zkdev.Request) zkdev.Action { return zkdev.Refuse(zkdev.NoAuth) })
 		defer remove()
 		a := w.start("a", setup{})
@@ -451,7 +471,8 @@ func TestRefusedAtTheStart(t *testing.T) {
 
 func TestParticipants(t *testing.T) {
 	t.Parallel()
-	scenario(t, func(t *testing.T, w *world) {
+	scenario(t, func(w *world) {
+		t := w.t
 		_, b, _ := w.three()
 		list, err := election.Participants(t.Context(), b.conn, electionPath)
 		var ids []string

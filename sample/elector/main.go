@@ -1,0 +1,119 @@
+// Command elector shows gocron with the latch as its Elector: three processes have the same
+// plain gocron scheduler with the same job, and the job runs on one of them. The leader is
+// killed with SIGKILL, the next one is stopped in good order; each time another takes
+// over. The last line is PASS and the figures, or FAIL and why.
+//
+//	go run ./sample/elector                        has a ZooKeeper in memory
+//	go run ./sample/elector -zk host:port/chroot   uses that one
+//
+// What an application needs of this is in worker.go.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+const (
+	session = 2 * time.Second
+	period  = 100 * time.Millisecond // of the job
+)
+
+func main() {
+	zk := flag.String("zk", "", "ZooKeeper's `connect string`; default: a server in memory, for the time of the demonstration")
+	id := flag.String("worker", "", "be the worker with this `id`; for the program's own use")
+	path := flag.String("path", fmt.Sprintf("/elector-%08x", rand.Uint32()), "the election's `path`")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var err error
+	if *id != "" {
+		err = work(ctx, *zk, *path, *id)
+	} else {
+		err = demonstrate(ctx, *zk, *path)
+	}
+	if err != nil {
+		fmt.Println("FAIL:", err)
+		os.Exit(1)
+	}
+}
+
+// demonstrate is the story.
+func demonstrate(ctx context.Context, zk, path string) error {
+	if zk == "" {
+		server, err := zkdev.New(zkdev.Config{})
+		if err == nil {
+			err = server.Start()
+		}
+		if err != nil {
+			return err
+		}
+		defer server.Stop()
+		zk = server.Addr()
+		fmt.Println("ZooKeeper in memory at", zk)
+	}
+	s := newStage(zk, path)
+	defer s.end()
+	for _, id := range []string{"one", "two", "three"} {
+		if err := s.start(ctx, id); err != nil {
+			return err
+		}
+	}
+	first, err := s.reign(ctx, "")
+	if err != nil {
+		return err
+	}
+	killed := time.Now()
+	fmt.Println("kill -9 of", first)
+	s.workers[first].kill()
+	second, err := s.reign(ctx, first)
+	if err != nil {
+		return err
+	}
+	stopped := time.Now()
+	fmt.Println("clean stop of", second)
+	if err := s.workers[second].stop(); err != nil {
+		return err
+	}
+	third, err := s.reign(ctx, second)
+	if err != nil {
+		return err
+	}
+	if err := s.workers[third].stop(); err != nil {
+		return err
+	}
+	v, err := judge(s.all(), killed, stopped)
+	if err != nil {
+		return err
+	}
+	fmt.Println("PASS:", v)
+	return nil
+}
+
+// reign waits for another leader than the former one, and lets it lead for a while.
+func (s *stage) reign(ctx context.Context, former string) (string, error) {
+	leader, err := s.leader(ctx, former)
+	if err != nil {
+		return "", err
+	}
+	fmt.Printf("%s leads, and runs the job every %v\n", leader, period)
+	return leader, pause(ctx, 2*time.Second)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return errors.New("interrupted")
+	}
+}
