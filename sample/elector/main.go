@@ -29,22 +29,23 @@ const (
 )
 
 func main() {
+	if err := start(); err != nil {
+		fmt.Println("FAIL:", err)
+		os.Exit(1)
+	}
+}
+
+func start() error {
 	zk := flag.String("zk", "", "ZooKeeper's `connect string`; default: a server in memory, for the time of the demonstration")
 	id := flag.String("worker", "", "be the worker with this `id`; for the program's own use")
 	path := flag.String("path", fmt.Sprintf("/elector-%08x", rand.Uint32()), "the election's `path`")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	var err error
 	if *id != "" {
-		err = work(ctx, *zk, *path, *id)
-	} else {
-		err = demonstrate(ctx, *zk, *path)
+		return work(ctx, *zk, *path, *id)
 	}
-	if err != nil {
-		fmt.Println("FAIL:", err)
-		os.Exit(1)
-	}
+	return demonstrate(ctx, *zk, *path)
 }
 
 // demonstrate is the story.

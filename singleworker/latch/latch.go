@@ -111,7 +111,7 @@ func (l *Latch) Run(ctx context.Context) error { return l.run(ctx, nil) }
 // is not given up before it has, nor does f lead again.
 //
 // If f returns sooner, the contender gives up the place. If f returned nil, it queues
-// again, behind all others. If f returned an error, Lead returns that. When ctx ends, Lead
+// again, behind all others, without a pause. If f returned an error, Lead returns that. When ctx ends, Lead
 // returns as Run does, when f has returned; what f returns after the end of its term is
 // not reported.
 func (l *Latch) Lead(ctx context.Context, f func(ctx context.Context) error) error {

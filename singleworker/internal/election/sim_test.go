@@ -12,9 +12,9 @@ import (
 )
 
 var (
-	simSeeds   = flag.Int("sim.seeds", 20, "how many seeds of the simulation")
+	simSeeds   = flag.Int("sim.seeds", 12, "how many seeds of the simulation")
 	simBase    = flag.Uint64("sim.base", 1, "the first seed")
-	simMinutes = flag.Int("sim.minutes", 5, "virtual minutes of each seed")
+	simMinutes = flag.Int("sim.minutes", 4, "virtual minutes of each seed")
 )
 
 // TestElectionUnderFaults lets contenders come and go, die, stall, and lose connections and
@@ -137,7 +137,7 @@ func TestBreachesAreFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for seed := uint64(1); seed <= uint64(tt.within); seed++ {
-				if found := simulate(t, seed, time.Minute*5, tt.with); strings.Contains(found, tt.want) {
+				if found := simulate(t, seed, 4*time.Minute, tt.with); strings.Contains(found, tt.want) {
 					first, _, _ := strings.Cut(found, "\n")
 					t.Logf("seed %d: %s", seed, first)
 					return
