@@ -166,7 +166,7 @@ func (e *election) verdict() {
 			}
 		}
 	}
-	e.t.Logf("%d terms, no two at a time", terms)
+	e.t.Logf("%d terms", terms)
 }
 
 // TestBesideCurator has contenders in Go and in Java on one path, kills and stops leaders of
