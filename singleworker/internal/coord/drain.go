@@ -180,7 +180,7 @@ func (c *Coordinator) fetchOrders(ctx context.Context) (map[string]order, error)
 		}
 	}
 	if errors.Is(err, zkconn.ErrDenied) {
-		return nil, nil // where we may not look, nobody gives us orders
+		return map[string]order{}, nil // where we may not look, nobody gives us orders
 	}
 	if err != nil {
 		return nil, err

@@ -212,7 +212,9 @@ func TestDrainGivesUpWaitingWithItsContext(t *testing.T) {
 		pass(moment)
 		g.wantState("a", zkrec.InstanceDrained, "job", "") // all the same
 		a.Leave()
-		<-a.ended
+		if err := <-a.ended; err != nil {
+			g.t.Errorf("Run = %v", err)
+		}
 		if err := a.Drain(g.t.Context()); err != nil {
 			g.t.Errorf("Drain after the end = %v", err)
 		}

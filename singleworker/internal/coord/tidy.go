@@ -143,7 +143,7 @@ func (c *Coordinator) removeTraces(
 		changes[i], errs[i] = c.disowning(ctx, names[i], gone)
 	})
 	live, _, err := c.conn.Children(ctx, c.tree.Instances())
-	if err = errors.Join(append(errs, err)...); err != nil {
+	if err = errors.Join(err, errors.Join(errs...)); err != nil {
 		return err
 	}
 	gone = slices.DeleteFunc(gone, func(sid string) bool { return slices.Contains(live, sid) })
@@ -186,14 +186,14 @@ func (c *Coordinator) applyAll(ctx context.Context, groups [][]zkconn.Op) error 
 // its heartbeat away.
 func (c *Coordinator) disowning(ctx context.Context, job string, gone []string) (map[string][]zkconn.Op, error) {
 	data, stat, err := c.conn.Get(ctx, c.tree.Alive(job))
+	ops := make(map[string][]zkconn.Op)
 	if errors.Is(err, zkconn.ErrNoNode) {
-		return nil, nil
+		return ops, nil // the job is gone, too
 	}
 	if err != nil {
 		return nil, err
 	}
 	owner, _ := zkrec.ParseOwner(data) // what is no record names nobody
-	ops := make(map[string][]zkconn.Op)
 	if slices.Contains(gone, owner.SID) {
 		ops[owner.SID] = []zkconn.Op{zkconn.SetOp(c.tree.Alive(job), nil, stat.Version)}
 	}

@@ -31,7 +31,7 @@ func BenchmarkVirtualHour(b *testing.B) {
 		b.Run(load.name, func(b *testing.B) {
 			hours, runs := 0, 0
 			for b.Loop() {
-				inBubble(b, func(t *testing.T) { //nolint:thelper // the test itself
+				inBubble(b, func(t *testing.T) {
 					runs += quietHour(t, 6, 30, load.schedules)
 					hours++
 				})
@@ -48,7 +48,7 @@ func BenchmarkVirtualHour(b *testing.B) {
 func inBubble(b *testing.B, f func(t *testing.T)) {
 	b.Helper()
 	all := func(string, string) (bool, error) { return true, nil }
-	test := func(t *testing.T) { synctest.Test(t, f) } //nolint:thelper // the test itself
+	test := func(t *testing.T) { synctest.Test(t, f) }
 	if !testing.RunTests(all, []testing.InternalTest{{Name: b.Name(), F: test}}) {
 		b.Fatal("the group did not do what it should")
 	}
