@@ -25,11 +25,15 @@ type company struct {
 	inbox    []func()
 	onTake   func(slot lease.Slot) // optional
 	hung     string                // takes nothing in
+	weights  map[string]int        // of those who join
+	busy     map[lease.Slot]string // who runs it
+	broken   string                // what a machine did that it must not
 }
 
 func newCompany(jobs int) *company {
 	c := &company{machines: map[string]*lease.Machine{}, peers: map[string]lease.Peer{},
-		slots: map[lease.Slot]lease.Record{}, able: map[lease.Slot][]string{}}
+		slots: map[lease.Slot]lease.Record{}, able: map[lease.Slot][]string{},
+		weights: map[string]int{}, busy: map[lease.Slot]string{}}
 	for k := range jobs {
 		slot := lease.Slot(fmt.Sprintf("job%d", k))
 		c.names = append(c.names, slot)
@@ -42,9 +46,10 @@ func newCompany(jobs int) *company {
 func (c *company) join(sid string, maxSlots int, jobs ...int) {
 	c.machines[sid] = lease.New(lease.Config{
 		Self: lease.Member{SID: sid, Incarnation: sid + "1"}, SyncPeriod: sec(10), MaxSlots: maxSlots,
+		Weight: c.weights[sid],
 	})
 	c.sids = append(c.sids, sid)
-	c.peers[sid] = lease.Peer{Incarnation: sid + "1", MaxSlots: maxSlots}
+	c.peers[sid] = lease.Peer{Incarnation: sid + "1", MaxSlots: maxSlots, Weight: c.weights[sid]}
 	for k, slot := range c.names {
 		if jobs == nil || slices.Contains(jobs, k) {
 			c.able[slot] = append(slices.Clone(c.able[slot]), sid)
@@ -61,6 +66,11 @@ func (c *company) join(sid string, maxSlots int, jobs ...int) {
 
 // die ends an instance; its node is gone.
 func (c *company) die(sid string) {
+	for slot, runs := range c.busy {
+		if runs == sid {
+			delete(c.busy, slot)
+		}
+	}
 	delete(c.machines, sid)
 	delete(c.peers, sid)
 	c.sids = slices.DeleteFunc(c.sids, func(s string) bool { return s == sid })
@@ -68,15 +78,33 @@ func (c *company) die(sid string) {
 }
 
 func (c *company) drain(sid string) {
-	c.peers[sid] = lease.Peer{Incarnation: sid + "1", Closed: true}
+	c.setClosed(sid, true)
 	c.tellAll(lease.LookAround{})
 	c.send(sid, lease.Drain{})
 }
 
 func (c *company) undrain(sid string) {
-	c.peers[sid] = lease.Peer{Incarnation: sid + "1"}
+	c.setClosed(sid, false)
 	c.send(sid, lease.Undrain{})
 	c.tellAll(lease.LookAround{})
+}
+
+func (c *company) setClosed(sid string, closed bool) {
+	p := c.peers[sid]
+	p.Closed = closed
+	c.peers[sid] = p
+}
+
+// setBusy begins or ends a run of a slot at its owner.
+func (c *company) setBusy(slot lease.Slot, busy bool) {
+	owner := c.slots[slot].Owner.SID
+	if busy {
+		c.busy[slot] = owner
+	} else {
+		owner = c.busy[slot]
+		delete(c.busy, slot)
+	}
+	c.send(owner, lease.Busy{Slot: slot, Busy: busy})
 }
 
 func (c *company) tellAll(ev lease.Event) {
@@ -111,7 +139,12 @@ func (c *company) settle(periods int) {
 }
 
 func (c *company) deliver() {
-	for len(c.inbox) > 0 {
+	const most = 1_000_000
+	for n := 0; len(c.inbox) > 0 && c.broken == ""; n++ {
+		if n == most {
+			c.broken = "it never comes to rest"
+			return
+		}
 		f := c.inbox[0]
 		c.inbox = c.inbox[1:]
 		f()
@@ -161,6 +194,9 @@ func (c *company) do(sid string, a lease.Action) {
 		c.slots[a.Slot] = rec
 		c.send(sid, lease.YieldDone{Slot: a.Slot})
 	case lease.Release:
+		if c.busy[a.Slot] == sid {
+			c.broken = fmt.Sprintf("%s gives %s away, which it runs", sid, a.Slot)
+		}
 		c.put(a.Slot, a.Version+1, lease.Member{}, a.Offer, nil)
 		c.send(sid, lease.ReleaseDone{Slot: a.Slot, Outcome: lease.Done})
 	}

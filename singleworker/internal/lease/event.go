@@ -48,6 +48,7 @@ type Peer struct {
 	Opaque      bool // its record is not readable: it lives, whatever its incarnation
 	Closed      bool // takes no further slots: stopping or disabled
 	MaxSlots    int  // 0: no limit
+	Weight      int  // of its share; 0: 1
 }
 
 // Outcome is what became of a request.

@@ -25,7 +25,7 @@ func (m *Machine) lookAll() {
 // know, and then decides anew about every one; it reads all of them as long as slots have to move,
 // because an offer that is not heard of runs out.
 func (m *Machine) lookAgain(now Instant) {
-	from, _, _ := m.nextMove(m.loads(now))
+	from, _, _ := m.nextMove(m.newMoves(now))
 	for _, s := range m.slots {
 		s.refusals = 0
 		if from != "" || m.isDue(now, s) {

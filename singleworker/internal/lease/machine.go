@@ -26,6 +26,9 @@ type Config struct {
 	SyncPeriod time.Duration
 	// MaxSlots is how many slots this instance owns at the most; 0: no limit.
 	MaxSlots int
+	// Weight is how large this instance's share is beside those of the others;
+	// 0: 1.
+	Weight int
 }
 
 // Machine is one instance's view of all slots. Not safe for concurrent use.

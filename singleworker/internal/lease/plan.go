@@ -64,14 +64,15 @@ func (m *Machine) drain(now Instant) {
 	}
 }
 
-// lightest is the least loaded instance of loads that can take s, or "".
+// lightest is the instance of loads, of those that can take s, for which one
+// more is the least, or "".
 func (m *Machine) lightest(s *slot, loads map[string]int) string {
 	best := ""
 	for _, sid := range slices.Sorted(maps.Keys(loads)) {
 		if limit := m.peers[sid].MaxSlots; limit > 0 && loads[sid] >= limit {
 			continue
 		}
-		if m.isAble(s, sid) && (best == "" || loads[sid] < loads[best]) {
+		if m.isAble(s, sid) && (best == "" || m.oneMore(loads, sid).compare(m.oneMore(loads, best)) < 0) {
 			best = sid
 		}
 	}
@@ -118,20 +119,21 @@ func (m *Machine) loads(now Instant) map[string]int {
 }
 
 // share is how many slots this instance should own: for each job it can run,
-// one divided by the number of instances that can, rounded up.
+// its part of the weights of all instances that can, rounded up.
 func (m *Machine) share() int {
 	sum := 0.0
 	for _, s := range m.slots {
 		if !m.isAble(s, m.cfg.Self.SID) {
 			continue
 		}
-		able := 1
+		own := m.weight(m.cfg.Self.SID)
+		all := own
 		for _, sid := range s.able {
 			if sid != m.cfg.Self.SID && m.isAble(s, sid) {
-				able++
+				all += m.weight(sid)
 			}
 		}
-		sum += 1 / float64(able)
+		sum += float64(own) / float64(all)
 	}
 	const rounding = 1e-9 // nine times one third is three, not four
 	return int(math.Ceil(sum - rounding))
@@ -270,76 +272,4 @@ func (m *Machine) settling(now Instant) bool {
 		}
 	}
 	return false
-}
-
-// balance offers idle slots to instances that own at least two fewer. Every
-// instance computes the same moves from the same records, most loaded to
-// least loaded, and carries out its own; so the counts end up at most one
-// apart with no more moves than needed. It gives nothing away while it reaches
-// for a slot that it may not get.
-func (m *Machine) balance(now Instant) {
-	loads := m.loads(now)
-	for offers := 0; offers < maxOffers; {
-		from, s, to := m.nextMove(loads)
-		if from == "" || from == m.cfg.Self.SID && m.isReaching() {
-			return
-		}
-		loads[from]--
-		loads[to]++
-		if from == m.cfg.Self.SID {
-			m.release(s, to)
-			offers++
-		}
-	}
-}
-
-func (m *Machine) isReaching() bool {
-	for _, s := range m.slots {
-		if s.isTaking() {
-			return true
-		}
-	}
-	return false
-}
-
-// nextMove finds the move from the most loaded to the least loaded instance
-// that brings the counts closer, or from == "".
-func (m *Machine) nextMove(loads map[string]int) (from string, s *slot, to string) {
-	sids := slices.Sorted(maps.Keys(loads))
-	slices.SortStableFunc(sids, func(a, b string) int { return cmp.Compare(loads[b], loads[a]) })
-	for _, hi := range sids {
-		for _, lo := range slices.Backward(sids) {
-			if loads[hi]-loads[lo] < 2 {
-				break
-			}
-			if limit := m.peers[lo].MaxSlots; limit > 0 && loads[lo] >= limit {
-				continue
-			}
-			if s := m.movable(hi, lo); s != nil {
-				return hi, s, lo
-			}
-		}
-	}
-	return "", nil, ""
-}
-
-// movable finds a slot of hi that lo can run: for ourselves an idle one that
-// may be offered now, for another any that it owns.
-func (m *Machine) movable(hi, lo string) *slot {
-	for _, s := range m.sorted() {
-		if !m.isAble(s, lo) {
-			continue
-		}
-		if hi != m.cfg.Self.SID {
-			if s.rec.Owner.SID == hi {
-				return s
-			}
-			continue
-		}
-		h := s.mine
-		if h != nil && h.gained && !s.busy && s.op == idle {
-			return s
-		}
-	}
-	return nil
 }

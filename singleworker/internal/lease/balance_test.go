@@ -1,0 +1,235 @@
+package lease_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
+)
+
+var groupsFlag = flag.Int("lease.groups", 100, "how many random groups to balance")
+
+// TestBalance lets instances of random weights, limits and handlers join, die, drain and come back, in
+// random order, on a network without faults. It verifies that when all has settled
+//
+//  1. no slot is free that an open instance could take;
+//  2. nobody has more than its limit, nor anything that it cannot run;
+//  3. for no two instances would a slot that one has and the other can take make their numbers more
+//     even: with equal weights, they differ by at most one;
+//  4. nothing moves any more: there is no ping-pong;
+//
+// that no slot was given away during a run; and, in groups whose instances have the same handlers and no limits,
+// that it took no more changes of owner than needed:
+//
+//  5. what whoever joins, or takes part again, has then;
+//  6. what whoever drained had;
+//  7. what whoever died had, and at most one for each of the others, as their parts are rounded up
+//     so that nothing waits.
+func TestBalance(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(*groupsFlag) {
+		g := newRandomGroup(seed)
+		g.run()
+		if g.failf("%s", g.broken); g.failure != "" {
+			t.Fatalf("seed %d: %s\n%s", seed, g.failure, g.story)
+		}
+	}
+}
+
+// randomGroup is a company in which things happen.
+type randomGroup struct {
+	*company
+	rng     *rand.Rand
+	alike   bool // the same handlers, no limits
+	limits  map[string]int
+	closed  map[string]bool
+	started int
+	story   string
+	failure string
+}
+
+func newRandomGroup(seed uint64) *randomGroup {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	return &randomGroup{
+		company: newCompany(1 + rng.IntN(40)), rng: rng, alike: rng.IntN(2) == 0,
+		limits: map[string]int{}, closed: map[string]bool{},
+	}
+}
+
+func (g *randomGroup) run() {
+	weighted := g.rng.IntN(2) == 0
+	for range 12 {
+		before, takes := g.load(), g.takes
+		free := len(g.names) - total(before)
+		what, sid := g.happen(weighted)
+		g.story += fmt.Sprintf("%s %s: ", what, sid)
+		g.settle(6)
+		g.story += g.counts() + fmt.Sprintf(", %d takes\n", g.takes-takes)
+		if len(g.busy) == 0 {
+			g.check()
+			g.checkMoves(what, sid, before, g.takes-takes-free)
+		}
+		g.endRuns()
+		g.settle(6)
+		g.check()
+		settled := g.takes
+		if g.settle(6); g.takes != settled {
+			g.failf("%d more changes of owner although nothing happens", g.takes-settled)
+		}
+		if g.failure != "" || g.broken != "" {
+			return
+		}
+	}
+}
+
+func (g *randomGroup) failf(format string, args ...any) {
+	if g.failure == "" && (len(args) == 0 || args[0] != "") {
+		g.failure = fmt.Sprintf(format, args...)
+	}
+}
+
+func total(load map[string]int) (sum int) {
+	for _, n := range load {
+		sum += n
+	}
+	return sum
+}
+
+// happen lets one thing happen.
+func (g *randomGroup) happen(weighted bool) (what, sid string) {
+	if g.rng.IntN(3) == 0 {
+		for _, slot := range g.names {
+			if g.slots[slot].Owner.SID != "" && g.rng.IntN(4) == 0 {
+				g.setBusy(slot, true)
+			}
+		}
+	}
+	if len(g.sids) > 0 {
+		sid = g.sids[g.rng.IntN(len(g.sids))]
+	}
+	switch n := g.rng.IntN(10); {
+	case sid == "" || n < 4 && len(g.sids) < 8:
+		sid = fmt.Sprintf("i%d", g.started)
+		g.started++
+		if weighted {
+			g.weights[sid] = 1 + g.rng.IntN(6)
+		}
+		var jobs []int
+		if !g.alike {
+			jobs = g.rng.Perm(len(g.names))[:g.rng.IntN(len(g.names)+1)]
+			jobs = append(jobs, 0) // not nil
+			if g.rng.IntN(3) == 0 {
+				g.limits[sid] = 1 + g.rng.IntN(9)
+			}
+		}
+		g.join(sid, g.limits[sid], jobs...)
+		return "join", sid
+	case n < 7:
+		g.die(sid)
+		delete(g.closed, sid)
+		return "die", sid
+	case g.closed[sid]:
+		g.closed[sid] = false
+		g.undrain(sid)
+		return "undrain", sid
+	default:
+		g.closed[sid] = true
+		g.drain(sid)
+		return "drain", sid
+	}
+}
+
+func (g *randomGroup) endRuns() {
+	for _, slot := range g.names {
+		if g.busy[slot] != "" {
+			g.setBusy(slot, false)
+		}
+	}
+}
+
+func (g *randomGroup) load() map[string]int {
+	load := make(map[string]int)
+	for _, slot := range g.names {
+		if sid := g.slots[slot].Owner.SID; slices.Contains(g.sids, sid) {
+			load[sid]++
+		}
+	}
+	return load
+}
+
+// canTake says that sid may have one more, and this one.
+func (g *randomGroup) canTake(sid string, slot lease.Slot, load map[string]int) bool {
+	return !g.closed[sid] && slices.Contains(g.able[slot], sid) && (g.limits[sid] == 0 || load[sid] < g.limits[sid])
+}
+
+func (g *randomGroup) weight(sid string) int { return max(1, g.weights[sid]) }
+
+// check verifies 1 to 3.
+func (g *randomGroup) check() {
+	if g.broken != "" {
+		g.failf("%s", g.broken)
+	}
+	load := g.load()
+	for _, slot := range g.names {
+		owner := g.slots[slot].Owner.SID
+		owned := slices.Contains(g.sids, owner)
+		if owned && g.busy[slot] != owner && (g.closed[owner] || !slices.Contains(g.able[slot], owner) || g.limits[owner] > 0 && load[owner] > g.limits[owner]) {
+			g.failf("%s owns %s, and must not: closed %v, limit %d", owner, slot, g.closed[owner], g.limits[owner])
+		}
+		for _, sid := range g.sids {
+			switch {
+			case sid == owner || !g.canTake(sid, slot, load):
+			case !owned:
+				g.failf("%s is free, and %s could take it", slot, sid)
+			case (2*load[owner]-1)*g.weight(sid) > (2*load[sid]+1)*g.weight(owner) && len(g.busy) == 0:
+				g.failf("%s owns %d at weight %d, and %s, which can run %s, %d at weight %d",
+					owner, load[owner], g.weight(owner), sid, slot, load[sid], g.weight(sid))
+			}
+		}
+	}
+}
+
+// checkMoves verifies 5 to 7, by how many slots changed their owner that had one.
+func (g *randomGroup) checkMoves(what, sid string, before map[string]int, moves int) {
+	if !g.alike || len(before) == 0 {
+		return
+	}
+	most := before[sid]
+	switch what {
+	case "join", "undrain":
+		most = g.load()[sid]
+	case "die":
+		most += len(g.sids)
+	}
+	if moves > most {
+		g.failf("%s of %s: %d changes of owner, want at most %d", what, sid, moves, most)
+	}
+}
+
+// TestAvalanche lets five of six die at once: the one that is left takes what it may, and no more.
+func TestAvalanche(t *testing.T) {
+	t.Parallel()
+	c := newCompany(60)
+	for k := range 6 {
+		c.join(fmt.Sprintf("i%d", k), 25)
+	}
+	c.settle(3)
+	if got := c.counts(); got != "i0=10 i1=10 i2=10 i3=10 i4=10 i5=10 free=0" {
+		t.Fatal(got)
+	}
+	for k := range 5 {
+		c.die(fmt.Sprintf("i%d", k))
+	}
+	c.settle(5)
+	if got := c.counts(); got != "i5=25 free=35" {
+		t.Errorf("%s, want its limit of 25", got)
+	}
+	c.join("i6", 0)
+	c.settle(5)
+	if got := c.counts(); got != "i5=25 i6=35 free=0" {
+		t.Errorf("%s after another has joined", got)
+	}
+}
