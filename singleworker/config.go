@@ -61,6 +61,10 @@ type Config struct {
 	// MaxSlots is how many jobs this instance owns at the most. A job that no
 	// instance has room for waits. Default 0: no limit.
 	MaxSlots int
+	// Weight is how large this instance's share of the jobs is beside those of
+	// the others: one of weight 2 gets twice as many as one of weight 1, of the
+	// jobs that both can run. Default 1, at most 1000.
+	Weight int
 
 	// Logger gets what happens to the instance; jobs log through Run.Logger.
 	// Default: slog.Default() for warnings and errors.
@@ -87,12 +91,14 @@ const (
 	DefaultSessionTimeout = 10 * time.Second
 	DefaultSyncPeriod     = 3 * time.Second
 	DefaultStopGrace      = 30 * time.Second
+	DefaultWeight         = 1
 )
 
 const (
 	minSessionTimeout = time.Second
 	maxSessionTimeout = time.Hour // servers grant 20 of their ticks, 40 s by default
 	minSyncPeriod     = 50 * time.Millisecond
+	maxWeight         = 1000
 )
 
 // withDefaults fills in what was not set.
@@ -100,6 +106,7 @@ func (c Config) withDefaults() Config {
 	c.SessionTimeout = cmp.Or(c.SessionTimeout, DefaultSessionTimeout)
 	c.SyncPeriod = cmp.Or(c.SyncPeriod, min(DefaultSyncPeriod, c.SessionTimeout))
 	c.StopGrace = cmp.Or(c.StopGrace, DefaultStopGrace)
+	c.Weight = cmp.Or(c.Weight, DefaultWeight)
 	c.InstanceID = cmp.Or(c.InstanceID, defaultInstanceID())
 	c.Mode = cmp.Or(c.Mode, LeaseMode)
 	if c.Logger == nil {
@@ -128,6 +135,7 @@ func (c Config) validate() error {
 		{"SyncPeriod", c.SyncPeriod, atLeast(c.SyncPeriod, minSyncPeriod)},
 		{"StopGrace", c.StopGrace, atLeast(c.StopGrace, 0)},
 		{"MaxSlots", c.MaxSlots, notNegative(c.MaxSlots)},
+		{"Weight", c.Weight, checkWeight(c.Weight)},
 		{"SyncPeriod", c.SyncPeriod, c.checkSyncPeriod()},
 	}
 	for _, check := range checks {
@@ -170,6 +178,13 @@ func atMost(d, most time.Duration) error {
 func notNegative(n int) error {
 	if n < 0 {
 		return errors.New("want 0 for no limit, or a positive number")
+	}
+	return nil
+}
+
+func checkWeight(n int) error {
+	if n < 1 || n > maxWeight {
+		return fmt.Errorf("want 1 to %d; an instance that is to own nothing is disabled, or has no handlers", maxWeight)
 	}
 	return nil
 }

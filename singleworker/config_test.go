@@ -43,6 +43,8 @@ func TestNewChecksEveryFieldAndRelation(t *testing.T) {
 		{"SyncPeriod", func(c *Config) { c.SessionTimeout, c.SyncPeriod = 2*time.Second, 3*time.Second },
 			`SyncPeriod "3s": is longer than SessionTimeout 2s: a hung instance would be noticed later than a dead one`},
 		{"StopGrace", func(c *Config) { c.StopGrace = -1 }, `StopGrace "-1ns": want at least 0s`},
+		{"Weight", func(c *Config) { c.Weight = -1 }, `Weight "-1": want 1 to 1000; an instance that is to own nothing is disabled, or has no handlers`},
+		{"Weight", func(c *Config) { c.Weight = 1001 }, `Weight "1001": want 1 to 1000; an instance that is to own nothing is disabled, or has no handlers`},
 		{"MaxSlots", func(c *Config) { c.MaxSlots = -1 }, `MaxSlots "-1": want 0 for no limit, or a positive number`},
 	} {
 		cfg := valid()
@@ -59,7 +61,7 @@ func TestNewChecksEveryFieldAndRelation(t *testing.T) {
 // refuse, and add it to the tests of this file.
 func TestNoFieldIsForgotten(t *testing.T) {
 	t.Parallel()
-	checked := strings.Fields("Servers ServerType InstanceID Auth ACL Mode SessionTimeout SyncPeriod StopGrace MaxSlots")
+	checked := strings.Fields("Servers ServerType InstanceID Auth ACL Mode SessionTimeout SyncPeriod StopGrace MaxSlots Weight")
 	anything := strings.Fields("TLS Dial Logger Hooks")
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
 		if !slices.Contains(checked, field.Name) && !slices.Contains(anything, field.Name) {
@@ -98,7 +100,7 @@ func TestDefaults(t *testing.T) {
 	}
 	got := m.cfg
 	if got.SessionTimeout != 10*time.Second || got.SyncPeriod != 3*time.Second || got.StopGrace != 30*time.Second ||
-		got.MaxSlots != 0 || got.Mode != LeaseMode || got.Logger == nil || got.Auth != "" || got.ACL != "" || got.TLS != nil {
+		got.MaxSlots != 0 || got.Weight != 1 || got.Mode != LeaseMode || got.Logger == nil || got.Auth != "" || got.ACL != "" || got.TLS != nil {
 		t.Errorf("defaults %+v", got)
 	}
 

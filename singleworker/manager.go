@@ -180,9 +180,9 @@ func (m *Manager) wire() *wiring {
 		Instance: zkrec.Instance{
 			Incarnation: uuid.NewString(), Host: hostName(), PID: os.Getpid(),
 			StartedAt: time.Now().UTC().Round(time.Millisecond), Version: Version(),
-			MaxSlots: m.cfg.MaxSlots, Guard: guardToken(), Mode: modeOf(m.cfg),
+			MaxSlots: m.cfg.MaxSlots, Weight: m.cfg.Weight, Guard: guardToken(), Mode: modeOf(m.cfg),
 		},
-		SyncPeriod: m.cfg.SyncPeriod, MaxSlots: m.cfg.MaxSlots, Latch: m.cfg.Mode == LatchMode, Withdrawn: m.drained, Declarations: declarations,
+		SyncPeriod: m.cfg.SyncPeriod, Latch: m.cfg.Mode == LatchMode, Withdrawn: m.drained, Declarations: declarations,
 		Judge: w.judge, Watch: w.watch, Runner: w, Book: w.book, Clock: clock, Logger: m.cfg.Logger,
 	})
 	return w

@@ -180,7 +180,7 @@ func TestDemoInterrupted(t *testing.T) {
 // instances; it returns the ids of their processes.
 func readUntil(t *testing.T, out io.Reader, text string) (pids []int) {
 	t.Helper()
-	instance := regexp.MustCompile(`^ +app-\d +active +\d+ +\S+ +(\d+) `)
+	instance := regexp.MustCompile(`^ +app-\d +active +\d+ +\d+ +\S+ +(\d+) `)
 	var seen strings.Builder
 	found := false
 	for lines := bufio.NewScanner(out); len(pids) < 3 || !found; {

@@ -17,6 +17,7 @@ jobs: one that is draining or stopping hands over what it owns as soon as no run
 goes on, one that is drained or disabled owns nothing; NOTE says who told it so.
 Where the application runs in latch mode, one instance is the leader and owns
 every job; the others are standby.
+WEIGHT is how large its share is beside those of the others (Config.Weight).
 
 swctl instances drain, disable and enable change that; each has help of its own.`,
 		examples: `swctl instances
@@ -57,13 +58,13 @@ func instances(ctx context.Context, c *call) error {
 		})
 	}
 	t := &table{}
-	t.row("INSTANCE", "STATE", "OWNED", "HOST", "PID", "STARTED", "VERSION", "NOTE")
+	t.row("INSTANCE", "STATE", "OWNED", "WEIGHT", "HOST", "PID", "STARTED", "VERSION", "NOTE")
 	for _, i := range all {
-		pid := ""
+		pid, weight := "", ""
 		if i.PID != 0 { // its record can be read
-			pid = strconv.Itoa(i.PID)
+			pid, weight = strconv.Itoa(i.PID), strconv.Itoa(i.Weight)
 		}
-		t.row(i.ID, stateOf(i), strconv.Itoa(i.Owned), i.Host, pid, relative(i.StartedAt, c.now()), i.Version, c.note(i))
+		t.row(i.ID, stateOf(i), strconv.Itoa(i.Owned), weight, i.Host, pid, relative(i.StartedAt, c.now()), i.Version, c.note(i))
 	}
 	t.write(&c.out, "")
 	if len(all) == 0 {

@@ -171,6 +171,7 @@ type jsonInstance struct {
 	Version    string     `json:"version"`
 	Owned      int        `json:"owned"`
 	MaxSlots   int        `json:"max_slots"` // 0: no limit
+	Weight     int        `json:"weight"`
 	State      string     `json:"state"`
 	Mode       string     `json:"mode"`   // lease or latch
 	Leader     bool       `json:"leader"` // of a group in latch mode
@@ -298,7 +299,7 @@ func pauseToJSON(p *admin.Pause) *jsonPause {
 func instanceToJSON(i admin.Instance) jsonInstance {
 	return jsonInstance{
 		InstanceID: i.ID, Host: i.Host, PID: i.PID, StartedAt: utc(i.StartedAt),
-		Version: i.Version, Owned: i.Owned, MaxSlots: i.MaxSlots, State: i.State, Mode: i.Mode, Leader: i.Leader, Withdrawn: i.Withdrawn,
+		Version: i.Version, Owned: i.Owned, MaxSlots: i.MaxSlots, Weight: i.Weight, State: i.State, Mode: i.Mode, Leader: i.Leader, Withdrawn: i.Withdrawn,
 		Order: optional(i.Order, orderToJSON),
 	}
 }

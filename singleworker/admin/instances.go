@@ -33,6 +33,7 @@ type Instance struct {
 	Version     string
 	Owned       int    // slots it owns, by the owner records
 	MaxSlots    int    // it takes no more than that; 0: no limit
+	Weight      int    // of its share beside those of the others
 	State       string // InstanceActive ...
 	Mode        string // "lease" or "latch"
 	Leader      bool   // in latch mode: it owns every job
@@ -165,7 +166,8 @@ func instanceOf(sid string, record zkrec.Instance, o zkrec.Order, ordered bool) 
 	instance := Instance{
 		ID: sid, Incarnation: record.Incarnation, Host: record.Host, PID: record.PID,
 		StartedAt: record.StartedAt, Version: record.Version, Owned: record.Owned, MaxSlots: record.MaxSlots,
-		State: record.State, Withdrawn: record.Withdrawn, Guard: record.Guard,
+		Weight: max(1, record.Weight),
+		State:  record.State, Withdrawn: record.Withdrawn, Guard: record.Guard,
 	}
 	if instance.Mode = "lease"; record.Mode != "" {
 		instance.Mode, instance.Leader = record.Mode, !record.Standby && record.State == zkrec.InstanceActive

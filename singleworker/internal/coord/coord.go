@@ -85,15 +85,14 @@ type Declaration struct {
 	Spec zkrec.Spec
 }
 
-// Config is all that a Coordinator needs; every field but MaxSlots,
-// Withdrawn and Declarations must be set.
+// Config is all that a Coordinator needs; every field but Withdrawn
+// and Declarations must be set.
 type Config struct {
 	Conn         zkconn.Config
 	ServerType   string
 	SID          string
 	Instance     zkrec.Instance // this instance's record, without what changes
 	SyncPeriod   time.Duration
-	MaxSlots     int  // 0: no limit
 	Latch        bool // latch mode
 	Withdrawn    bool // Drain was called before Run
 	Declarations []Declaration
@@ -159,7 +158,7 @@ func New(cfg Config) *Coordinator {
 		ended: make(chan struct{}),
 		machine: lease.New(lease.Config{
 			Self:       lease.Member{SID: cfg.SID, Incarnation: cfg.Instance.Incarnation},
-			SyncPeriod: cfg.SyncPeriod, MaxSlots: cfg.MaxSlots,
+			SyncPeriod: cfg.SyncPeriod, MaxSlots: cfg.Instance.MaxSlots, Weight: cfg.Instance.Weight,
 		}),
 		jobs:  make(map[string]*job),
 		owned: make(map[string]*ownership),

@@ -198,6 +198,7 @@ func (c *Coordinator) fetchGroup(ctx context.Context) (map[string]lease.Peer, ma
 			Opaque:      errs[i] != nil,
 			Closed:      records[i].Closed() || found && ordered.Binds(records[i].Incarnation),
 			MaxSlots:    records[i].MaxSlots,
+			Weight:      records[i].Weight,
 		}
 	}
 	return peers, orders, nil

@@ -119,8 +119,10 @@ func (w *world) uneven() string {
 	}
 	for _, a := range responsive {
 		for _, b := range responsive {
-			if !a.draining && !b.draining && a.maxSlots == 0 && maps.Equal(a.handlers, b.handlers) && counts[a]-counts[b] > 1 {
-				return fmt.Sprintf("(6) %s owns %d, %s owns %d", a.member.Incarnation, counts[a], b.member.Incarnation, counts[b])
+			if !a.draining && !b.draining && a.maxSlots == 0 && maps.Equal(a.handlers, b.handlers) &&
+				(2*counts[a]-1)*max(1, b.weight) > (2*counts[b]+1)*max(1, a.weight) {
+				return fmt.Sprintf("(6) %s owns %d at weight %d, %s owns %d at weight %d",
+					a.member.Incarnation, counts[a], a.weight, b.member.Incarnation, counts[b], b.weight)
 			}
 		}
 	}

@@ -17,6 +17,7 @@ type instance struct {
 	machine  *lease.Machine
 	handlers map[lease.Slot]bool
 	maxSlots int
+	weight   int
 
 	// Clocks: an offset and a rate of its own; Mono stands still while asleep.
 	offset time.Duration
@@ -99,6 +100,9 @@ func (w *world) startInstance(sid string, in time.Duration) {
 		leases: make(map[lease.Slot]*ownLease), ticks: make(map[lease.Slot]*tickView), busy: make(map[lease.Slot]bool),
 		best: make(map[lease.Slot]int64),
 	}
+	if w.weighted {
+		i.weight = 1 + w.rng.IntN(4)
+	}
 	for _, slot := range w.zk.names {
 		if w.alike || w.percent(80) {
 			i.handlers[slot] = true
@@ -107,7 +111,7 @@ func (w *world) startInstance(sid string, in time.Duration) {
 			w.zk.unregister(slot, sid)
 		}
 	}
-	i.machine = lease.New(lease.Config{Self: i.member, SyncPeriod: w.sync, MaxSlots: i.maxSlots})
+	i.machine = lease.New(lease.Config{Self: i.member, SyncPeriod: w.sync, MaxSlots: i.maxSlots, Weight: i.weight})
 	w.insts = append(w.insts, i)
 	w.after(in, i.reconnect)
 	w.after(in+w.upTo(w.sync), i.syncLoop)
@@ -445,7 +449,7 @@ func (i *instance) join(conn int) {
 
 func (i *instance) publish() {
 	i.w.zk.putPeers(func(peers map[string]lease.Peer) {
-		peers[i.member.SID] = lease.Peer{Incarnation: i.member.Incarnation, Closed: i.closed, MaxSlots: i.maxSlots}
+		peers[i.member.SID] = lease.Peer{Incarnation: i.member.Incarnation, Closed: i.closed, MaxSlots: i.maxSlots, Weight: i.weight}
 	})
 }
 

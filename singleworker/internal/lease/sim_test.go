@@ -69,8 +69,8 @@ func eachSeed(n int, m mutant, passed func(w *world)) (failed uint64) {
 //
 //  5. every job has exactly one owner, which lives, has the handler and a
 //     valid lease, if there is such an instance;
-//  6. instances with the same handlers own the same number of slots, give or
-//     take one, and from then on nothing moves (an instance that hangs for
+//  6. instances with the same handlers and weights own the same number of slots, give or
+//     take one, those of different weights as many as even the numbers by weight out, and from then on nothing moves (an instance that hangs for
 //     ever is offered slots again at times);
 //  7. no heartbeat is left that no record backs;
 //  8. an instance that drains owns nothing.

@@ -41,6 +41,7 @@ type profile struct {
 	hangsForEver     bool          // one instance hangs at the end, pinging on
 	alike            bool          // every instance has every handler, no limits
 	maxSlots         int
+	weighted         bool // the instances' weights differ
 	drains           bool
 	noise            time.Duration // how long faults go on
 }
@@ -64,6 +65,7 @@ func drawProfile(r *rand.Rand) profile {
 	if !p.alike && r.IntN(3) == 0 {
 		p.maxSlots = 1 + r.IntN(4)
 	}
+	p.weighted = r.IntN(3) == 0
 	return p
 }
 

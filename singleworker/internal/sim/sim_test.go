@@ -50,7 +50,7 @@ var (
 //     beyond the share of those who look is left to others for one, and they look once in one; a
 //     tick for some 22 messages of at most 20 ms, from the event of the death to the adoption. Most seeds
 //     need one sync period and one tick only; how many do not is printed;
-//  6. evenWithin, shares of equal instances differ by at most one. The terms: ownedWithin, then two
+//  6. evenWithin, shares of equal instances differ by at most one, and those of different weights are as even. The terms: ownedWithin, then two
 //     sync periods in which nobody moves slots as long as some are free, and one until the next look; or, if that is
 //     longer, two until an offer made just before the end of the noise has run out and was taken by somebody else,
 //     eight in which whoever let it run out is offered nothing, and one until the next look; then

@@ -25,6 +25,7 @@ type profile struct {
 	Session, Sync   time.Duration
 	FaultEvery      time.Duration // mean
 	Alike           bool          // every instance has every handler
+	Weighted        bool          // the instances' weights differ
 	Forced          bool          // sessions are ended from outside
 	Noise           time.Duration
 }
@@ -36,6 +37,7 @@ func drawProfile(r *rand.Rand, noise time.Duration) profile {
 		Alike:   r.IntN(4) > 0, Forced: r.IntN(3) == 0,
 	}
 	p.Sync = p.Session / time.Duration(1+r.IntN(3))
+	p.Weighted = r.IntN(3) == 0
 	p.FaultEvery = p.Session * time.Duration(1+r.IntN(8)) / 4
 	return p
 }
@@ -204,7 +206,12 @@ func (w *world) start(name string) {
 			has[jobName(k)] = true
 		}
 	}
+	weight := 1
+	if w.Weighted {
+		weight += w.rng.IntN(4)
+	}
 	setup.Configure = func(cfg *singleworker.Config) {
+		cfg.Weight = weight
 		cfg.Hooks.OnOwned = func(o singleworker.Ownership) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -437,16 +444,24 @@ func (w *world) uneven() bool {
 	if !w.Alike {
 		return false
 	}
-	least, most := 1<<30, 0
 	shares := w.cluster.Shares()
+	var open []swtest.Member
 	w.cluster.View(func(m *swtest.Model) {
 		for _, i := range w.cluster.Live() {
-			if n := shares[i.Name]; isOpen(m, i) {
-				least, most = min(least, n), max(most, n)
+			if member, joined := m.Instances[i.Name]; joined && isOpen(m, i) {
+				member.Owned = shares[i.Name]
+				open = append(open, member)
 			}
 		}
 	})
-	return most-least > 1
+	for _, a := range open {
+		for _, b := range open {
+			if (2*a.Owned-1)*b.Weight > (2*b.Owned+1)*a.Weight {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // end stops everything and looks for what is left: property 7.

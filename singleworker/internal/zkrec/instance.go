@@ -26,6 +26,7 @@ type Instance struct {
 	StartedAt   time.Time `json:"started_at"`
 	Version     string    `json:"version"`
 	MaxSlots    int       `json:"max_slots,omitempty"` // 0: no limit
+	Weight      int       `json:"weight,omitempty"`    // of its share; 0: 1
 	Owned       int       `json:"owned"`
 	State       string    `json:"state"`
 	// Withdrawn: its own program has told it to drain.
