@@ -183,7 +183,7 @@ func (m *Manager) wire() *wiring {
 			MaxSlots: m.cfg.MaxSlots, Weight: m.cfg.Weight, Guard: guardToken(), Mode: modeOf(m.cfg),
 		},
 		SyncPeriod: m.cfg.SyncPeriod, Latch: m.cfg.Mode == LatchMode, Withdrawn: m.drained, Declarations: declarations,
-		Judge: w.judge, Watch: w.watch, Runner: w, Book: w.book, Clock: clock, Logger: m.cfg.Logger,
+		Judge: w.judge, Watch: w.watch, Soon: w.soon, Runner: w, Book: w.book, Clock: clock, Logger: m.cfg.Logger,
 	})
 	return w
 }

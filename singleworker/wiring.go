@@ -54,6 +54,12 @@ func (w *wiring) watch(_ string, spec zkrec.Spec, record zkrec.Tick, running boo
 	return ledger.Overdue(job, record, running, time.Now())
 }
 
+// soon says whether a tick of a job is so near that the job stays where it is.
+func (w *wiring) soon(_ string, spec zkrec.Spec) bool {
+	job, err := ledgerOf(spec)
+	return err == nil && ledger.Soon(job, time.Now())
+}
+
 // Own passes an owned job on to the runner.
 func (w *wiring) Own(o coord.Ownership) {
 	job, err := ledgerOf(o.Spec)

@@ -79,6 +79,11 @@ type Runner interface {
 // owner. It must be safe for concurrent use.
 type Watch func(job string, spec zkrec.Spec, record zkrec.Tick, running bool) (tick, lookAgain time.Time)
 
+// Soon reports that the next tick of a job is so near, or the last one so recent
+// that it may not have been claimed yet, that the job is not to be moved now. It
+// must be safe for concurrent use.
+type Soon func(job string, spec zkrec.Spec) bool
+
 // Declaration is a job that this instance's code declares.
 type Declaration struct {
 	Job  string
@@ -98,6 +103,7 @@ type Config struct {
 	Declarations []Declaration
 	Judge        Judge
 	Watch        Watch
+	Soon         Soon
 	Runner       Runner
 	Book         *grant.Book
 	Clock        *grant.Clock
@@ -150,21 +156,28 @@ type ownership struct {
 
 // New returns a coordinator; Run starts it.
 func New(cfg Config) *Coordinator {
-	return &Coordinator{
+	c := &Coordinator{
 		cfg:   cfg,
 		tree:  zkrec.NewTree(cfg.ServerType),
 		log:   cfg.Logger,
 		box:   task.NewMailbox(),
 		ended: make(chan struct{}),
-		machine: lease.New(lease.Config{
-			Self:       lease.Member{SID: cfg.SID, Incarnation: cfg.Instance.Incarnation},
-			SyncPeriod: cfg.SyncPeriod, MaxSlots: cfg.Instance.MaxSlots, Weight: cfg.Instance.Weight,
-		}),
 		jobs:  make(map[string]*job),
 		owned: make(map[string]*ownership),
 		ticks: make(map[string]*tickNode), present: make(map[string]struct{}),
 		closing: closing{withdrawn: cfg.Withdrawn, standby: cfg.Latch},
 	}
+	c.machine = lease.New(lease.Config{
+		Self:       lease.Member{SID: cfg.SID, Incarnation: cfg.Instance.Incarnation},
+		SyncPeriod: cfg.SyncPeriod, MaxSlots: cfg.Instance.MaxSlots, Weight: cfg.Instance.Weight, Soon: c.soon,
+	})
+	return c
+}
+
+// soon is asked by the protocol.
+func (c *Coordinator) soon(slot lease.Slot) bool {
+	j := c.jobs[string(slot)]
+	return j != nil && j.eligible && c.cfg.Soon(j.name, j.spec)
 }
 
 // Run joins the group and keeps the instance in it. It returns nil once Leave

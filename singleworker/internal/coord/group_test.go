@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -183,6 +184,7 @@ type member struct {
 	stop   context.CancelFunc
 	ended  chan error
 	watch  Watch
+	soon   atomic.Bool
 
 	mu        sync.Mutex
 	owned     map[string]Ownership
@@ -247,6 +249,7 @@ func (g *group) start(sid string, watch Watch, judge error) *member {
 			}
 			return m.watch(job, spec, record, running)
 		},
+		Soon:   func(string, zkrec.Spec) bool { return m.soon.Load() },
 		Runner: m, Book: grant.NewBook(clock), Clock: clock,
 		Logger: slog.New(slog.NewTextHandler(m.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})

@@ -56,6 +56,7 @@ func (m *Machine) newMoves(now Instant) *moves {
 // while it reaches for a slot that it may not get.
 func (m *Machine) balance(now Instant) {
 	round := m.newMoves(now)
+	m.heldUp = false
 	for offers := 0; offers < maxOffers; {
 		from, s, to := m.nextMove(round)
 		if from == "" || from == m.cfg.Self.SID && m.isReaching() {
@@ -118,10 +119,14 @@ func (m *Machine) movable(hi, lo string, moved map[Slot]bool) *slot {
 			}
 			continue
 		}
-		h := s.mine
-		if h != nil && h.gained && !s.busy && s.op == idle {
-			return s
+		if h := s.mine; h == nil || !h.gained || s.op != idle {
+			continue
 		}
+		if s.busy || m.cfg.Soon != nil && m.cfg.Soon(s.id) {
+			m.heldUp = true
+			continue
+		}
+		return s
 	}
 	return nil
 }

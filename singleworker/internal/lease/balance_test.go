@@ -21,7 +21,7 @@ var groupsFlag = flag.Int("lease.groups", 100, "how many random groups to balanc
 //     even: with equal weights, they differ by at most one;
 //  4. nothing moves any more: there is no ping-pong;
 //
-// that no slot was given away during a run; and, in groups whose instances have the same handlers and no limits,
+// that no slot was given away during a run, nor, to even the numbers out, when it was due soon; and, in groups whose instances have the same handlers and no limits,
 // that it took no more changes of owner than needed:
 //
 //  5. what whoever joins, or takes part again, has then;
@@ -68,7 +68,7 @@ func (g *randomGroup) run() {
 		g.story += fmt.Sprintf("%s %s: ", what, sid)
 		g.settle(6)
 		g.story += g.counts() + fmt.Sprintf(", %d takes\n", g.takes-takes)
-		if len(g.busy) == 0 {
+		if len(g.busy) == 0 && len(g.soon) == 0 {
 			g.check()
 			g.checkMoves(what, sid, before, g.takes-takes-free)
 		}
@@ -105,6 +105,7 @@ func (g *randomGroup) happen(weighted bool) (what, sid string) {
 			if g.slots[slot].Owner.SID != "" && g.rng.IntN(4) == 0 {
 				g.setBusy(slot, true)
 			}
+			g.soon[slot] = g.rng.IntN(4) == 0
 		}
 	}
 	if len(g.sids) > 0 {
@@ -143,6 +144,7 @@ func (g *randomGroup) happen(weighted bool) (what, sid string) {
 }
 
 func (g *randomGroup) endRuns() {
+	clear(g.soon)
 	for _, slot := range g.names {
 		if g.busy[slot] != "" {
 			g.setBusy(slot, false)

@@ -27,13 +27,14 @@ type company struct {
 	hung     string                // takes nothing in
 	weights  map[string]int        // of those who join
 	busy     map[lease.Slot]string // who runs it
+	soon     map[lease.Slot]bool   // not to be moved for balance
 	broken   string                // what a machine did that it must not
 }
 
 func newCompany(jobs int) *company {
 	c := &company{machines: map[string]*lease.Machine{}, peers: map[string]lease.Peer{},
 		slots: map[lease.Slot]lease.Record{}, able: map[lease.Slot][]string{},
-		weights: map[string]int{}, busy: map[lease.Slot]string{}}
+		weights: map[string]int{}, busy: map[lease.Slot]string{}, soon: map[lease.Slot]bool{}}
 	for k := range jobs {
 		slot := lease.Slot(fmt.Sprintf("job%d", k))
 		c.names = append(c.names, slot)
@@ -46,7 +47,7 @@ func newCompany(jobs int) *company {
 func (c *company) join(sid string, maxSlots int, jobs ...int) {
 	c.machines[sid] = lease.New(lease.Config{
 		Self: lease.Member{SID: sid, Incarnation: sid + "1"}, SyncPeriod: sec(10), MaxSlots: maxSlots,
-		Weight: c.weights[sid],
+		Weight: c.weights[sid], Soon: func(slot lease.Slot) bool { return c.soon[slot] },
 	})
 	c.sids = append(c.sids, sid)
 	c.peers[sid] = lease.Peer{Incarnation: sid + "1", MaxSlots: maxSlots, Weight: c.weights[sid]}
@@ -196,6 +197,9 @@ func (c *company) do(sid string, a lease.Action) {
 	case lease.Release:
 		if c.busy[a.Slot] == sid {
 			c.broken = fmt.Sprintf("%s gives %s away, which it runs", sid, a.Slot)
+		}
+		if c.soon[a.Slot] && a.Offer != "" && !c.peers[sid].Closed {
+			c.broken = fmt.Sprintf("%s gives %s away to even out, and it is due soon", sid, a.Slot)
 		}
 		c.put(a.Slot, a.Version+1, lease.Member{}, a.Offer, nil)
 		c.send(sid, lease.ReleaseDone{Slot: a.Slot, Outcome: lease.Done})

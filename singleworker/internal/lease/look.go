@@ -25,7 +25,9 @@ func (m *Machine) lookAll() {
 // know, and then decides anew about every one; it reads all of them as long as slots have to move,
 // because an offer that is not heard of runs out.
 func (m *Machine) lookAgain(now Instant) {
+	m.heldUp = false
 	from, _, _ := m.nextMove(m.newMoves(now))
+	m.look = m.look || m.heldUp
 	for _, s := range m.slots {
 		s.refusals = 0
 		if from != "" || m.isDue(now, s) {

@@ -29,6 +29,10 @@ type Config struct {
 	// Weight is how large this instance's share is beside those of the others;
 	// 0: 1.
 	Weight int
+	// Soon reports that a tick of a slot of ours is so near that the slot is not
+	// to be moved to even the shares out. It is asked within Step, and must not
+	// call back. Nil: never. It holds up no release for another reason.
+	Soon func(Slot) bool
 }
 
 // Machine is one instance's view of all slots. Not safe for concurrent use.
@@ -51,6 +55,7 @@ type Machine struct {
 	groupAsked int               // step at which the latest ReadGroup was asked for
 	peers      map[string]Peer
 	deaf       map[string]deafness // instances that let an offer run out
+	heldUp     bool                // a slot of ours was to move, but for its run or its tick
 
 	out []Action
 }
@@ -313,8 +318,8 @@ func (m *Machine) setBusy(now Instant, ev Busy) {
 	case s.busy || s.mine == nil:
 	case m.draining && m.connected:
 		m.drain(now)
-	case !s.eligible:
-		m.look = true // to give it back, now that it is idle
+	case !s.eligible, m.heldUp:
+		m.look = true // to give it back, or away, now that it is idle
 	}
 }
 

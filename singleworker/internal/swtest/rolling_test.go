@@ -115,3 +115,21 @@ func rollingRestart(t *testing.T, c *swtest.Cluster) {
 		}
 	}
 }
+
+// What a newcomer gets does not move in the two seconds before its tick, and moves soon after it.
+func TestNoJobMovesShortlyBeforeItsTick(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
+		i := group(t, c, 1, 9, "0 * * * * ?", working(time.Second))[0]
+		tick := time.Now().Truncate(time.Minute).Add(time.Minute)
+		time.Sleep(time.Until(tick.Add(-1900 * time.Millisecond)))
+		c.Start("late", i.Setup())
+		time.Sleep(time.Until(tick.Add(500 * time.Millisecond)))
+		if got := c.Shares(); got["i0"] != 9 {
+			t.Errorf("half a second after the tick: shares %v, want all where they were", got)
+		}
+		time.Sleep(time.Second)
+		if got := c.Shares(); got["i0"] != 5 || got["late"] != 4 {
+			t.Errorf("a moment after the runs: shares %v, want 5 and 4", got)
+		}
+	})
+}
