@@ -142,7 +142,8 @@ func (l *ledger) apply(txn *zkdev.Txn) {
 	case node == swtest.NodeTick && txn.Op == zkdev.OpSetData:
 		l.checkTick(job, txn, j.Tick)
 	case node == swtest.NodeHistory && txn.Op == zkdev.OpSetData:
-		l.accounts[job].written(j.History)
+		history, _ := zkrec.ParseHistory(txn.Data)
+		l.accounts[job].written(history)
 	}
 }
 

@@ -40,7 +40,6 @@ type Job struct {
 	Beats      map[string]time.Time
 	Spec       zkrec.Spec // with Since set
 	Tick       zkrec.Tick
-	History    zkrec.History
 	Registered map[string]bool
 }
 
@@ -137,8 +136,6 @@ func (m *Model) written(txn zkdev.Txn) {
 		j.Beats[rest] = txn.Time
 	case node == NodeTick:
 		j.Tick, _ = zkrec.ParseTick(txn.Data)
-	case node == NodeHistory:
-		j.History, _ = zkrec.ParseHistory(txn.Data)
 	case node == NodeRegister && rest != "":
 		j.Registered[rest] = true
 	}
