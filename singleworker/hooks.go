@@ -31,12 +31,27 @@ type Hooks struct {
 	// recorded as not run within Job.AlarmAfter. One instance of the group is
 	// told, once for each such time of the job's: a dead man's switch for as
 	// long as one instance lives.
+	// Of a job with shards, job is a shard's name, such as "report[3]".
 	OnTickMissed func(job string, tick time.Time)
+	// OnTickComplete: all shards of a job are done with a tick that one of them
+	// at least has run. One instance of the group is told, the owner of shard 0,
+	// once for each tick, in their order; if it dies at that moment, none.
+	OnTickComplete func(TickResult)
 }
 
-// Ownership is a job that this instance owns.
+// TickResult is what became of a tick of a job with shards.
+type TickResult struct {
+	Job  string
+	Tick time.Time
+	// Shards has, by index, the last entry of each shard for the tick. One whose
+	// history does not go back that far any more has no State.
+	Shards []Entry
+}
+
+// Ownership is a job, or a shard of it, that this instance owns.
 type Ownership struct {
 	Job   string
+	Shard Shard
 	Token int64
 }
 
@@ -44,6 +59,7 @@ type Ownership struct {
 type RunInfo struct {
 	ID      string
 	Job     string
+	Shard   Shard
 	Tick    time.Time
 	Manual  bool // an operator asked for it
 	Attempt int
@@ -80,7 +96,8 @@ const (
 // Entry is a line of a job's history: the end of a run, or ticks in a row that
 // were not run.
 type Entry struct {
-	Job string
+	Job   string
+	Shard Shard
 	// Tick is the scheduled time, or the first one of a row, whose last is To
 	// and which has Count ticks; 10,000 stands for that many or more.
 	Tick, To time.Time
@@ -151,6 +168,12 @@ func (h *hookCaller) runEnded(result RunResult) {
 func (h *hookCaller) recorded(e Entry) {
 	if f := h.hooks.OnRecorded; f != nil {
 		h.box.Post(func() { f(e) })
+	}
+}
+
+func (h *hookCaller) tickComplete(r TickResult) {
+	if f := h.hooks.OnTickComplete; f != nil {
+		h.box.Post(func() { f(r) })
 	}
 }
 

@@ -18,7 +18,8 @@ import (
 // Job declares a job in code; see Manager.Schedule.
 type Job struct {
 	// Name identifies the job in its group: 1 to 200 bytes of printable
-	// UTF-8 without '/', not ".", "..", nor beginning with '_'.
+	// UTF-8 without '/', not ".", "..", nor beginning with '_' or ending like
+	// "[3]", which names a shard.
 	Name string
 	// Schedule is Quartz cron (6 or 7 fields), crontab (5 fields), @daily and
 	// the like, "@every 90s" or "@at 2026-12-24T18:00:00+01:00"; see
@@ -32,6 +33,16 @@ type Job struct {
 	Args map[string]string
 	// Payload is JSON that is handed to the handler; see JSONHandler.
 	Payload json.RawMessage
+
+	// Shards divides the job: each tick is run by every shard, 0 to Shards-1,
+	// once, on whichever instance owns the shard; see Run.Shard. 1 to 1024;
+	// default 0: the job is not divided. When it changes, ticks that some shard
+	// has claimed already are run by all shards as they were, and the change
+	// takes effect when the last of these runs has ended.
+	Shards int
+	// ShardParameters says, by index, what a shard works on: see
+	// Shard.Parameter. A shard may have none. A change is one of the shards.
+	ShardParameters map[int]string
 
 	// Misfire says what becomes of ticks that nobody claimed within a second,
 	// because no owner was there. Default: MisfireOnce.
@@ -108,10 +119,19 @@ type Run struct {
 	Attempt    int               // of this tick, from 1: counts retries, and reruns of what was interrupted
 	Token      int64             // fencing token: grows with every change of the job's owner
 	InstanceID string            // this instance
+	Shard      Shard             // what part of the work is this run's
 	Args       map[string]string // the job's arguments and, over them, those of a manual run; the run's own copy
 	Payload    json.RawMessage   // the job's payload, or that of a manual run
 
 	log *slog.Logger
+}
+
+// Shard is the part of a job's work that one run does: of what can be numbered,
+// whatever has id % Total == Index.
+type Shard struct {
+	Index     int    // from 0
+	Total     int    // Job.Shards as this tick has it; 1 when the job is not divided
+	Parameter string // from Job.ShardParameters
 }
 
 // Logger returns a logger that says which run it is: job_name, run_id, tick
@@ -140,7 +160,7 @@ func JSONHandler[T any](f func(ctx context.Context, run *Run, payload T) error) 
 
 // specOf checks a declared job and returns its record.
 func specOf(j Job) (zkrec.Spec, error) {
-	if err := zkrec.CheckName(j.Name); err != nil {
+	if err := zkrec.CheckJobName(j.Name); err != nil {
 		return zkrec.Spec{}, &ConfigError{Field: "Job.Name", Value: j.Name, Err: err}
 	}
 	if j.Handler != "" {
@@ -150,7 +170,7 @@ func specOf(j Job) (zkrec.Spec, error) {
 	}
 	spec := zkrec.Spec{
 		Schedule: j.Schedule, TimeZone: j.TimeZone, Handler: j.Handler, Args: maps.Clone(j.Args),
-		Payload: slices.Clone(j.Payload),
+		Payload: slices.Clone(j.Payload), Sharding: zkrec.Sharding{Shards: j.Shards, ShardParams: maps.Clone(j.ShardParameters)},
 		Policy: zkrec.Policy{
 			Misfire: string(j.Misfire), MisfireGrace: zkrec.Duration(j.MisfireGrace),
 			Interrupted: string(j.Interrupted), MaxAttempts: j.MaxAttempts, Overlap: string(j.Overlap),

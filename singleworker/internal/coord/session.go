@@ -113,18 +113,18 @@ func (c *Coordinator) nodeChanged(path string) {
 		c.step(lease.LookGroup{})
 		return
 	}
-	name, ok := c.tree.JobOf(path)
+	slot, ok := c.tree.Watched(path)
 	if !ok {
 		return
 	}
 	switch path {
-	case c.tree.Alive(name):
-		c.views.of(name).changed()
-		c.step(lease.Look{Slot: lease.Slot(name)})
-	case c.tree.Requests(name):
-		c.readRequests(name)
+	case c.tree.Alive(slot):
+		c.views.of(slot).changed()
+		c.step(lease.Look{Slot: lease.Slot(slot)})
+	case c.tree.Requests(slot):
+		c.readRequests(slot)
 	default: // its spec or its registrations
-		if j := c.jobs[name]; j != nil {
+		if j := c.jobs[slot]; j != nil {
 			c.refresh(j)
 		}
 	}

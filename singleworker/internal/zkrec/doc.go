@@ -9,6 +9,11 @@
 //	    alive                     the owner record, or empty when nobody owns the job
 //	      {sid}                   the owner's heartbeat: decimal Unix milliseconds
 //	    tick                      the last claim and its result
+//	    history                   what became of the last ticks
+//	    requests/{id}             what operators ask the owner for
+//	    alarm                     the last tick that was reported missing
+//	    shards                    of a sharded job: up to which tick all shards are done
+//	      {k}/alive, tick ...     of shard k, instead of the job's own
 //	  _instances/{sid}            ephemeral: one running instance
 //	  _disabled/{sid}             an operator's order that it own nothing
 //

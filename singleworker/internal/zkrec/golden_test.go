@@ -97,6 +97,11 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		Since: 1798131600000, Former: &zkrec.Former{Schedule: "@daily", TimeZone: "Asia/Tokyo", Since: 1798000000000},
 		Declared: "00112233aabbccdd",
 	}
+	sharded := zkrec.Spec{
+		Schedule: "@daily", Sharding: zkrec.Sharding{Shards: 2, ShardParams: map[int]string{0: "Beijing", 1: "Shanghai"}},
+		Layout: &zkrec.Layout{Sharding: zkrec.Sharding{Shards: 3}, Since: 1798131500000, Through: 1798131600000},
+	}
+	complete := zkrec.Complete{Schema: zkrec.Schema, Tick: 1798131600000}
 	history := zkrec.History{Schema: zkrec.Schema, Entries: []zkrec.Entry{
 		{Run: zkrec.Run{Tick: 1798131500000, State: zkrec.TickMissed, SID: "host-7-ab12", Ended: 1798131600000},
 			To: 1798131590000, Count: 10, Reason: zkrec.ReasonNoOwner},
@@ -112,6 +117,8 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		"spec, schedule only": zkrec.Spec{Schedule: "0 0 3 * * ?"},
 		"spec, zone":          zkrec.Spec{Schedule: "0 0 3 * * ?", TimeZone: "Asia/Shanghai"},
 		"spec, all":           full,
+		"spec, sharded":       sharded,
+		"complete":            complete,
 		"owner, none":         zkrec.Owner{},
 		"owner":               zkrec.Owner{SID: "host-7-ab12", Incarnation: "inc"},
 		"owner, offer":        zkrec.Owner{Offer: "host-8-cd34"},
@@ -124,6 +131,8 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		read("spec, schedule only", zkrec.Spec{Schedule: "0 0 3 * * ?"}.Encode(), zkrec.ParseSpec),
 		read("spec, zone", zkrec.Spec{Schedule: "0 0 3 * * ?", TimeZone: "Asia/Shanghai"}.Encode(), zkrec.ParseSpec),
 		read("spec, all", full.Encode(), zkrec.ParseSpec),
+		read("spec, sharded", sharded.Encode(), zkrec.ParseSpec),
+		read("complete", complete.Encode(), zkrec.ParseComplete),
 		read("owner, none", zkrec.Owner{}.Encode(), zkrec.ParseOwner),
 		read("owner", zkrec.Owner{SID: "host-7-ab12", Incarnation: "inc"}.Encode(), zkrec.ParseOwner),
 		read("owner, offer", zkrec.Owner{Offer: "host-8-cd34"}.Encode(), zkrec.ParseOwner),
@@ -152,7 +161,7 @@ func TestPathsAreAsEver(t *testing.T) {
 	t.Parallel()
 	tree := zkrec.NewTree("billing")
 	var lines []string
-	add := func(what, path string) { lines = append(lines, fmt.Sprintf("%-13s %s", what, path)) }
+	add := func(what, path string) { lines = append(lines, fmt.Sprintf("%-14s %s", what, path)) }
 	add("Root", tree.Root())
 	add("Job", tree.Job("daily stats"))
 	add("Register", tree.Register("daily stats"))
@@ -166,6 +175,12 @@ func TestPathsAreAsEver(t *testing.T) {
 	add("Order", tree.Order("host-7"))
 	for i, node := range tree.NewJob("daily stats", zkrec.Spec{Schedule: "@daily"}) {
 		add(fmt.Sprintf("NewJob %d", i), strings.TrimSpace(node.Path+" "+string(node.Data)))
+	}
+	for _, node := range tree.NewJob("daily", zkrec.Spec{Schedule: "@daily", Sharding: zkrec.Sharding{Shards: 2}}) {
+		add("NewJob sharded", strings.TrimSpace(node.Path+" "+string(node.Data)))
+	}
+	for _, node := range tree.NewShard("daily[1]", 1798131600000) {
+		add("NewShard", strings.TrimSpace(node.Path+" "+string(node.Data)))
 	}
 	golden(t, "paths.golden", lines)
 }

@@ -3,6 +3,8 @@ package zkrec
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -24,6 +26,7 @@ const (
 	historyNode   = "history"
 	requestsNode  = "requests"
 	alarmNode     = "alarm"
+	shardsNode    = "shards"
 	leaderNode    = Reserved + "leader"
 )
 
@@ -77,27 +80,39 @@ func (t Tree) Register(job string) string { return t.Job(job) + "/" + registerNo
 // Registration says that instance sid has the handler of the job.
 func (t Tree) Registration(job, sid string) string { return t.Register(job) + "/" + sid }
 
-// Alive holds the job's owner record.
-func (t Tree) Alive(job string) string { return t.Job(job) + "/" + aliveNode }
+// Shards is the parent of the nodes of a sharded job's slots.
+func (t Tree) Shards(job string) string { return t.Job(job) + "/" + shardsNode }
 
-// Heartbeat is written by the owner of the job.
-func (t Tree) Heartbeat(job, sid string) string { return t.Alive(job) + "/" + sid }
+// Slot is the parent of the nodes of one slot: the job's own, or its shard's.
+func (t Tree) Slot(slot string) string {
+	job, shard, sharded := SplitSlot(slot)
+	if !sharded {
+		return t.Job(job)
+	}
+	return t.Shards(job) + "/" + strconv.Itoa(shard)
+}
 
-// Tick holds the last claim of the job and its result.
-func (t Tree) Tick(job string) string { return t.Job(job) + "/" + tickNode }
+// Alive holds the slot's owner record.
+func (t Tree) Alive(slot string) string { return t.Slot(slot) + "/" + aliveNode }
 
-// History holds what became of the last ticks of the job.
-func (t Tree) History(job string) string { return t.Job(job) + "/" + historyNode }
+// Heartbeat is written by the owner of the slot.
+func (t Tree) Heartbeat(slot, sid string) string { return t.Alive(slot) + "/" + sid }
 
-// Requests is the parent of what operators ask the job's owner for.
-func (t Tree) Requests(job string) string { return t.Job(job) + "/" + requestsNode }
+// Tick holds the last claim of the slot and its result.
+func (t Tree) Tick(slot string) string { return t.Slot(slot) + "/" + tickNode }
+
+// History holds what became of the last ticks of the slot.
+func (t Tree) History(slot string) string { return t.Slot(slot) + "/" + historyNode }
+
+// Requests is the parent of what operators ask the slot's owner for.
+func (t Tree) Requests(slot string) string { return t.Slot(slot) + "/" + requestsNode }
 
 // Request is one of them.
-func (t Tree) Request(job, id string) string { return t.Requests(job) + "/" + id }
+func (t Tree) Request(slot, id string) string { return t.Requests(slot) + "/" + id }
 
-// Alarm says which tick of the job was last reported missing. It is not there
+// Alarm says which tick of the slot was last reported missing. It is not there
 // before there was one.
-func (t Tree) Alarm(job string) string { return t.Job(job) + "/" + alarmNode }
+func (t Tree) Alarm(slot string) string { return t.Slot(slot) + "/" + alarmNode }
 
 // Leader is the path of the election in latch mode.
 func (t Tree) Leader() string { return t.root + "/" + leaderNode }
@@ -126,33 +141,64 @@ type Node struct {
 }
 
 // NewJob lists the nodes of a new job, the job's own first, in the order in
-// which they are created.
+// which they are created. Those of its shards, which may be too many for one
+// transaction, are made by whoever finds them missing.
 func (t Tree) NewJob(job string, spec Spec) []Node {
+	nodes := []Node{{Path: t.Job(job), Data: spec.Encode()}, {Path: t.Register(job)}}
+	if spec.Shards > 0 {
+		return append(nodes, Node{Path: t.Shards(job)})
+	}
+	return append(nodes, t.slotNodes(job, nil)...)
+}
+
+// NewShard lists the nodes of a new shard whose ticks begin after through.
+func (t Tree) NewShard(slot string, through int64) []Node {
+	return append([]Node{{Path: t.Slot(slot)}}, t.slotNodes(slot, Tick{Through: through}.Encode())...)
+}
+
+func (t Tree) slotNodes(slot string, tick []byte) []Node {
 	return []Node{
-		{Path: t.Job(job), Data: spec.Encode()},
-		{Path: t.Register(job)},
-		{Path: t.Alive(job)},
-		{Path: t.Tick(job)},
-		{Path: t.History(job)},
-		{Path: t.Requests(job)},
+		{Path: t.Alive(slot)},
+		{Path: t.Tick(slot), Data: tick},
+		{Path: t.History(slot)},
+		{Path: t.Requests(slot)},
 	}
 }
 
-// JobOf tells which job the path of its own, its alive, register or requests
-// node belongs to, which are those that are watched; ok is false for any other
-// path.
-func (t Tree) JobOf(path string) (job string, ok bool) {
+// Watched tells what a path below the root is about that is watched: a slot,
+// for its alive, tick or requests node, or else a job, for its own node, its
+// registrations or the list of its shards. ok is false for any other path.
+func (t Tree) Watched(path string) (slot string, ok bool) {
 	rest, found := strings.CutPrefix(path, t.root+"/")
 	if !found {
 		return "", false
 	}
-	job, child, below := strings.Cut(rest, "/")
-	if job == "" || strings.HasPrefix(job, Reserved) {
+	parts := strings.Split(rest, "/")
+	slot = parts[0]
+	if !IsJob(slot) {
 		return "", false
 	}
-	return job, !below || child == aliveNode || child == registerNode || child == requestsNode
+	if len(parts) > 2 && parts[1] == shardsNode {
+		shard, err := strconv.Atoi(parts[2])
+		if err != nil {
+			return "", false
+		}
+		slot, parts = ShardSlot(slot, shard), append(parts[:1], parts[3:]...)
+	}
+	switch len(parts) {
+	case 1:
+		return slot, true
+	case 2:
+		return slot, slices.Contains(watchedNodes, parts[1])
+	}
+	return "", false
 }
 
+var watchedNodes = []string{registerNode, shardsNode, aliveNode, tickNode, requestsNode}
+
 // IsJob reports whether a child of the root is a job rather than one of
-// singleworker's own nodes.
-func IsJob(child string) bool { return !strings.HasPrefix(child, Reserved) }
+// singleworker's own nodes. A node with the name of a shard is neither.
+func IsJob(child string) bool {
+	_, _, shard := SplitSlot(child)
+	return child != "" && !shard && !strings.HasPrefix(child, Reserved)
+}

@@ -70,6 +70,12 @@ func (s Spec) Check() error {
 			return &FieldError{"Paused.Missed", p.Missed, err}
 		}
 	}
+	if err := s.Sharding.Check(); err != nil {
+		return err
+	}
+	if err := s.ActiveLayout().Check(); err != nil {
+		return err
+	}
 	return s.Policy.Check()
 }
 

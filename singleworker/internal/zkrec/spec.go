@@ -25,6 +25,7 @@ type Spec struct {
 	Payload  json.RawMessage   `json:"payload,omitempty"`   // JSON, handed to the handler
 
 	Policy
+	Sharding
 
 	Paused *Pause `json:"paused,omitempty"`
 
@@ -33,6 +34,13 @@ type Spec struct {
 	// when the node was last written, on ZooKeeper's clock. Former is the schedule before that.
 	Since  int64   `json:"since,omitempty"`
 	Former *Former `json:"former,omitempty"`
+
+	// Layout is nil as long as Sharding is what the job always had.
+	Layout *Layout `json:"layout,omitempty"`
+
+	// Canceled: the job is being deleted, which takes more than one transaction.
+	// It counts as gone.
+	Canceled bool `json:"canceled,omitempty"`
 
 	// Declared is the Fingerprint of the declaration (Manager.Schedule) that
 	// this spec came from or that an operator's change overrode. Empty when
@@ -112,16 +120,16 @@ func (s Spec) Normal(job string) Spec {
 func (s Spec) Fingerprint(job string) string {
 	s = s.Normal(job)
 	s.Declared, s.extra = "", nil
-	s.Paused, s.Since, s.Former = nil, 0, nil
+	s.Paused, s.Since, s.Former, s.Layout, s.Canceled = nil, 0, nil, nil, false
 	sum := sha256.Sum256(s.encodeJSON())
 	return hex.EncodeToString(sum[:8])
 }
 
 // Over returns s as it is written over old, which was read from a node last
 // written at mtime: fields that this version does not know and a pause stay; a
-// schedule that differs takes effect now.
+// schedule that differs takes effect now, another sharding as Layout says.
 func (s Spec) Over(old Spec, mtime, now time.Time) Spec {
-	s.extra, s.Paused = old.extra, old.Paused
+	s.extra, s.Paused, s.Layout = old.extra, old.Paused, s.layoutOver(old)
 	since := old.SinceOr(mtime)
 	if s.Schedule == old.Schedule && s.TimeZone == old.TimeZone {
 		s.Since, s.Former = since, old.Former
@@ -152,7 +160,8 @@ func (s Spec) Encode() []byte {
 // isBare reports whether the spec has nothing but a schedule.
 func (s Spec) isBare() bool {
 	return s.TimeZone == "" && s.Handler == "" && len(s.Args) == 0 && len(s.Payload) == 0 &&
-		s.Policy == (Policy{}) && s.Paused == nil && s.Since == 0 && s.Former == nil && s.Declared == "" && len(s.extra) == 0
+		s.Policy == (Policy{}) && s.Shards == 0 && s.Layout == nil && !s.Canceled && s.Paused == nil && s.Since == 0 && s.Former == nil &&
+		s.Declared == "" && len(s.extra) == 0
 }
 
 // isPlain reports whether the text of a schedule is read as it is when it

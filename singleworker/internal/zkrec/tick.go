@@ -250,7 +250,7 @@ func ParseRequest(data []byte) (Request, error) {
 	return r, nil
 }
 
-// Alarm is the data of a job's alarm node: the last tick that was reported
+// Alarm is the data of a slot's alarm node: the last tick that was reported
 // missing.
 type Alarm struct {
 	Schema int       `json:"schema"`
@@ -272,4 +272,33 @@ func ParseAlarm(data []byte) (Alarm, error) {
 		return Alarm{}, fmt.Errorf("alarm %s: %w", excerpt(data), err)
 	}
 	return a, nil
+}
+
+// Complete is the data of a sharded job's shards node: up to which tick all
+// shards have run all there was to run.
+type Complete struct {
+	Schema int   `json:"schema"`
+	Tick   int64 `json:"tick"` // Unix milliseconds
+}
+
+// Encode returns the node's data.
+func (c Complete) Encode() []byte {
+	c.Schema = Schema
+	return mustJSON(c)
+}
+
+// ParseComplete reads a shards node; an empty one is the zero Complete: no tick
+// is known to be.
+func ParseComplete(data []byte) (Complete, error) {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return Complete{}, nil
+	}
+	var c Complete
+	if err := json.Unmarshal(data, &c); err != nil {
+		return Complete{}, fmt.Errorf("record of complete ticks %s: %w", excerpt(data), err)
+	}
+	if c.Schema > Schema {
+		return Complete{}, fmt.Errorf("record of complete ticks: %w", &SchemaError{Found: c.Schema, Known: Schema})
+	}
+	return c, nil
 }

@@ -42,27 +42,32 @@ func TestCheckName(t *testing.T) {
 	}
 }
 
-func TestJobOf(t *testing.T) {
+func TestWatchedPaths(t *testing.T) {
 	t.Parallel()
 	tree := zkrec.NewTree("billing")
-	for _, path := range []string{tree.Job("job"), tree.Alive("job"), tree.Register("job"), tree.Requests("job")} {
-		if job, ok := tree.JobOf(path); job != "job" || !ok {
-			t.Errorf("JobOf(%s) = %q, %v; want job, true", path, job, ok)
+	for path, want := range map[string]string{
+		tree.Job("job"): "job", tree.Alive("job"): "job", tree.Register("job"): "job", tree.Requests("job"): "job",
+		tree.Tick("job"): "job", tree.Shards("job"): "job",
+		tree.Slot("job[3]"): "job[3]", tree.Alive("job[3]"): "job[3]", tree.Tick("job[3]"): "job[3]",
+	} {
+		if slot, ok := tree.Watched(path); slot != want || !ok {
+			t.Errorf("Watched(%s) = %q, %v; want %s, true", path, slot, ok, want)
 		}
 	}
 	for _, path := range []string{
-		tree.Root(), tree.Root() + "/", tree.Tick("job"), tree.Heartbeat("job", "sid"), tree.Registration("job", "sid"),
+		tree.Root(), tree.Root() + "/", tree.History("job"), tree.Heartbeat("job", "sid"), tree.Registration("job", "sid"),
+		tree.Heartbeat("job[3]", "sid"), tree.Shards("job") + "/x", tree.Shards("job") + "/x/alive",
 		tree.Instances(), tree.Instance("alive"), "/billing2/job/alive", "/job/alive", "",
 	} {
-		if job, ok := tree.JobOf(path); ok {
-			t.Errorf("JobOf(%q) = %q, want none", path, job)
+		if slot, ok := tree.Watched(path); ok {
+			t.Errorf("Watched(%q) = %q, want none", path, slot)
 		}
 	}
 }
 
 func TestReservedNodesAreNotJobs(t *testing.T) {
 	t.Parallel()
-	for child, want := range map[string]bool{"daily": true, "a_b": true, "_instances": false, "_leader": false} {
+	for child, want := range map[string]bool{"daily": true, "a_b": true, "_instances": false, "_leader": false, "a[1]": false, "a[x]": true} {
 		if got := zkrec.IsJob(child); got != want {
 			t.Errorf("IsJob(%q) = %v, want %v", child, got, want)
 		}
@@ -100,7 +105,7 @@ func TestScheduleThatIsNoPlainText(t *testing.T) {
 
 func TestUnknownFieldsOfASpecAreKept(t *testing.T) {
 	t.Parallel()
-	const newer = `{"schema":1,"schedule":"@daily","weather":"fine","shards":{"n":3},"handler":"h"}`
+	const newer = `{"schema":1,"schedule":"@daily","weather":"fine","tides":{"n":3},"handler":"h"}`
 	old, err := zkrec.ParseSpec([]byte(newer))
 	if err != nil {
 		t.Fatal(err)
@@ -108,13 +113,13 @@ func TestUnknownFieldsOfASpecAreKept(t *testing.T) {
 
 	changed := old
 	changed.Schedule = "@hourly"
-	want := `{"schema":1,"schedule":"@hourly","handler":"h","shards":{"n":3},"weather":"fine"}`
+	want := `{"schema":1,"schedule":"@hourly","handler":"h","tides":{"n":3},"weather":"fine"}`
 	if got := string(changed.Encode()); got != want {
 		t.Errorf("a changed schedule gives\n%s, want\n%s", got, want)
 	}
 
 	replaced := zkrec.Spec{Schedule: "@daily"}.Over(old, time.UnixMilli(7), time.UnixMilli(9))
-	want = `{"schema":1,"schedule":"@daily","since":7,"shards":{"n":3},"weather":"fine"}`
+	want = `{"schema":1,"schedule":"@daily","since":7,"tides":{"n":3},"weather":"fine"}`
 	if got := string(replaced.Encode()); got != want {
 		t.Errorf("a replaced spec gives\n%s, want\n%s", got, want)
 	}
