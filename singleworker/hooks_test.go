@@ -18,6 +18,7 @@ var call = []func(*hookCaller){
 	func(h *hookCaller) { h.recorded(Entry{Job: "j", State: StateSkipped, Reason: "overlap"}) },
 	func(h *hookCaller) { h.runEnded(RunResult{RunInfo: RunInfo{ID: "r", Job: "j"}, State: StateOK}) },
 	func(h *hookCaller) { h.tickMissed("k", time.Unix(60, 0)) },
+	func(h *hookCaller) { h.tickComplete(TickResult{Job: "j", Shards: make([]Entry, 3)}) },
 	func(h *hookCaller) { h.released(Ownership{Job: "j", Token: 7}, ErrJobCanceled) },
 }
 
@@ -30,12 +31,13 @@ func reporting(note func(text string)) Hooks {
 		OnRunEnd:     func(r RunResult) { note("end of " + r.ID + ": " + string(r.State)) },
 		OnRecorded:   func(e Entry) { note(fmt.Sprintf("recorded %s: %s, %s", e.Job, e.State, e.Reason)) },
 		OnTickMissed: func(job string, _ time.Time) { note("missed " + job) },
+		OnTickComplete: func(r TickResult) { note(fmt.Sprintf("complete %s: %d", r.Job, len(r.Shards))) },
 	}
 }
 
 var reports = []string{
 	"owned j under 7", "start of r", "recorded j: skipped, overlap", "end of r: ok",
-	"missed k", "released j: job cancelled",
+	"missed k", "complete j: 3", "released j: job cancelled",
 }
 
 func TestHooksAreCalledInTheOrderOfTheEvents(t *testing.T) {

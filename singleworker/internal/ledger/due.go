@@ -8,13 +8,24 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// base is the time up to which every tick is accounted for.
+// base is the time up to which every tick is accounted for, or none of ours.
 func (v View) base() time.Time {
-	through := time.UnixMilli(v.Record.Through)
-	if v.Record.Through == 0 || through.Before(v.Since) {
-		return v.Since
+	base := v.Since
+	if v.From.After(base) {
+		base = v.From
 	}
-	return through
+	if through := time.UnixMilli(v.Record.Through); v.Record.Through != 0 && through.After(base) {
+		base = through
+	}
+	return base
+}
+
+// horizon is up to when ticks may be judged now.
+func (v View) horizon() time.Time {
+	if v.ends() && v.To.Before(v.Now) {
+		return v.To
+	}
+	return v.Now
 }
 
 func (v View) inPause(t time.Time) bool {
@@ -37,7 +48,7 @@ func after(t time.Time) time.Time  { return t.Add(time.Nanosecond) }
 
 // first is the first tick that has come and is not accounted for, or zero.
 func (v View) first() time.Time {
-	if t := v.Schedule.Next(v.base()); !t.After(v.Now) {
+	if t := v.nextTick(v.base()); !t.After(v.Now) {
 		return t
 	}
 	return time.Time{}
@@ -58,8 +69,8 @@ func (v View) due() (plan Plan) {
 		return plan
 	}
 	last := first
-	if second := v.Schedule.Next(first); !second.IsZero() && !second.After(v.Now) {
-		last = v.Schedule.Prev(after(v.Now))
+	if second := v.nextTick(first); !second.IsZero() && !second.After(v.Now) {
+		last = v.Schedule.Prev(after(v.horizon()))
 	}
 	run := v.runnable(first, last)
 	if run.IsZero() {
@@ -138,7 +149,7 @@ func (v View) overlapping(first time.Time) Plan {
 	if v.Policy.Overlap != zkrec.OverlapSkip || !v.overlapped(first) {
 		return Plan{}
 	}
-	until := v.Now
+	until := v.horizon()
 	if ended := time.UnixMilli(v.Record.Ended); !v.Record.Open() && ended.Before(until) {
 		until = ended
 	}
@@ -168,6 +179,9 @@ func (v View) formerMissed() Plan {
 	from := time.UnixMilli(v.Record.Through)
 	if from.Before(v.FormerSince) {
 		from = v.FormerSince
+	}
+	if from.Before(v.From) {
+		from = v.From
 	}
 	row, ok := row(v.Former, from, v.Since)
 	if !ok {

@@ -37,14 +37,28 @@ type Job struct {
 	FormerSince time.Time
 	Policy      Policy      // the zero value of a field means its default
 	Paused      zkrec.Pause // the zero Pause: never
+
+	// Of a slot whose job was divided otherwise before, or is about to be: ticks
+	// up to From are not this slot's, nor are those after To; see zkrec.Layout.
+	// Zero: no bound.
+	From, To time.Time
 }
 
-// nextTick is the first tick after t.
+// Ends reports whether the job is to be divided anew: no tick after To is run.
+func (j Job) ends() bool { return !j.To.IsZero() }
+
+// nextTick is the first tick of the slot after t, or zero.
 func (j Job) nextTick(t time.Time) time.Time {
-	if t.Before(j.Since) {
-		t = j.Since
+	for _, since := range []time.Time{j.Since, j.From} {
+		if t.Before(since) {
+			t = since
+		}
 	}
-	return j.Schedule.Next(t)
+	next := j.Schedule.Next(t)
+	if j.ends() && next.After(j.To) {
+		return time.Time{}
+	}
+	return next
 }
 
 // Request is a manual run that was asked for.
@@ -281,7 +295,7 @@ func backoff(p Policy, failures int) time.Duration {
 func Overdue(job Job, r Record, running bool, now time.Time) (tick, lookAgain time.Time) {
 	v := View{Job: job, Record: r, Now: now}
 	alarmAfter := time.Duration(job.Policy.Full().AlarmAfter)
-	first := job.Schedule.Next(v.base())
+	first := job.nextTick(v.base())
 	if first.IsZero() {
 		return time.Time{}, time.Time{}
 	}

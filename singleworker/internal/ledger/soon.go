@@ -18,7 +18,7 @@ func Soon(job Job, now time.Time) bool {
 		return false
 	}
 	before := settleFor
-	if then := job.Schedule.Next(next); !then.IsZero() {
+	if then := job.nextTick(next); !then.IsZero() {
 		before = min(before, then.Sub(next)/4)
 	}
 	return next.Sub(now) < before

@@ -1,0 +1,158 @@
+package ledger_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// A slot whose layout has bounds: ticks every minute, from 09:40 on, up to 09:50.
+func TestTicksOfALayout(t *testing.T) {
+	t.Parallel()
+	all := ledger.Policy{Misfire: zkrec.MisfireAll}
+	for _, tt := range []struct {
+		name string
+		situation
+		want string
+	}{
+		{"the first after the layout before", situation{policy: all, through: "09:05", now: "09:41:00.2"}, "run 09:41#1; through 09:41"},
+		{"none before", situation{policy: all, through: "09:05", now: "09:40:30"}, ""},
+		{"one that is further on", situation{policy: all, through: "09:45", now: "09:46"}, "run 09:46#1; through 09:46"},
+		{"the last", situation{through: "09:49", now: "09:55"}, "run 09:50#1; through 09:50"},
+		{"not those after", situation{through: "09:50", now: "09:55"}, ""},
+		{"missed ones", situation{through: "09:44", now: "10:30", policy: ledger.Policy{Misfire: zkrec.MisfireSkip}},
+			"missed(stalled) 09:45 to 09:50, 6; through 09:50"},
+		{"the latest of them is run", situation{through: "09:44", now: "10:30"}, "missed(stalled) 09:45 to 09:49, 5; run 09:50#1; through 09:50"},
+	} {
+		v := tt.view(t)
+		v.From, v.To = at(t, "09:40"), at(t, "09:50")
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			wantPlan(t, v, tt.want)
+		})
+	}
+}
+
+func TestSettled(t *testing.T) {
+	t.Parallel()
+	ok := run(t, zkrec.RunOK, "09:50", me, "09:50", "09:51")
+	open := run(t, zkrec.RunRunning, "09:50", me, "09:50", "")
+	for what, row := range map[string]struct {
+		record ledger.Record
+		want   bool
+	}{
+		"done":                 {ledger.Record{Through: ms(t, "09:50"), Run: ok}, true},
+		"beyond":               {ledger.Record{Through: ms(t, "09:51"), Run: ok}, true},
+		"the last tick to run": {ledger.Record{Through: ms(t, "09:49"), Run: ok}, false},
+		"a run goes on":        {ledger.Record{Through: ms(t, "09:50"), Run: open}, false},
+		"to be run again":      {ledger.Record{Through: ms(t, "09:50"), Run: ok, Again: zkrec.AgainRetry}, false},
+		"nothing ever claimed": {ledger.Record{}, false},
+	} {
+		job := ledger.Job{Schedule: schedule(t, "0 * * * * ?"), Since: at(t, "09:00"), To: at(t, "09:50")}
+		if got := ledger.Settled(job, row.record); got != row.want {
+			t.Errorf("%s: %v, want %v", what, got, row.want)
+		}
+	}
+	// Before the last tick of the layout is known, nothing is claimed.
+	unknown := ledger.Job{Schedule: schedule(t, "0 * * * * ?"), Since: at(t, "09:00"), To: at(t, "00:00")}
+	if plan := ledger.Next(ledger.View{Job: unknown, Now: at(t, "09:30"), SID: me, RunID: "new"}); plan.Change {
+		t.Errorf("a change: %+v", plan)
+	}
+}
+
+// shard writes records as "09:41 ok, 09:42 failed retry": the last is the record's run.
+func shard(t *testing.T, text string) ledger.Shard {
+	t.Helper()
+	var s ledger.Shard
+	for part := range strings.SplitSeq(text, ", ") {
+		words := strings.Fields(part)
+		tick, to, row := strings.Cut(words[0], "-")
+		r := run(t, words[1], tick, me, tick, tick)
+		r.RunID = part
+		if len(words) > 2 {
+			s.Record.Again = words[2]
+		}
+		e := ledger.Entry{Run: r}
+		if row {
+			e.RunID, e.To = "", ms(t, to)
+		} else {
+			s.Record.Run = r
+		}
+		s.Record.Through = e.Last()
+		if !r.Open() {
+			s.History = s.History.Add(0, e)
+		}
+	}
+	return s
+}
+
+func TestCompleted(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		later  string
+		shards []string
+		want   string
+	}{
+		{"all ran", "09:40", []string{"09:41 ok", "09:41 failed"}, "09:41: ok failed"},
+		{"reported before", "09:41", []string{"09:41 ok", "09:41 failed"}, ""},
+		{"one goes on", "09:40", []string{"09:41 ok", "09:41 running"}, ""},
+		{"one is to be retried", "09:40", []string{"09:41 ok", "09:41 failed retry"}, ""},
+		{"one is to be rerun", "09:40", []string{"09:41 ok", "09:41 interrupted rerun"}, ""},
+		{"one is behind", "09:40", []string{"09:41 ok, 09:42 ok", "09:41 ok"}, "09:41: ok ok"},
+		{"one was retried", "09:40", []string{"09:41 ok", "09:41 failed, 09:41 ok"}, "09:41: ok ok"},
+		{"several", "09:40", []string{"09:41 ok, 09:42 failed", "09:41 ok, 09:42 ok"}, "09:41: ok ok; 09:42: failed ok"},
+		{"one has skipped it", "09:40", []string{"09:41 ok, 09:42 ok", "09:40-09:42 skipped"}, "09:41: ok skipped; 09:42: ok skipped"},
+		{"none has run it", "09:40", []string{"09:41-09:45 missed", "09:41-09:45 missed"}, ""},
+		{"one runs a later tick", "09:40", []string{"09:41 ok, 09:42 running", "09:41 ok, 09:42 ok"}, "09:41: ok ok"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var shards []ledger.Shard
+			for _, text := range tt.shards {
+				shards = append(shards, shard(t, text))
+			}
+			var got []string
+			for _, c := range ledger.Completed(shards, ms(t, tt.later)) {
+				line := clock(c.Tick) + ":"
+				for _, e := range c.Shards {
+					line += " " + e.State
+				}
+				got = append(got, line)
+			}
+			if text := strings.Join(got, "; "); text != tt.want {
+				t.Errorf("got %q, want %q", text, tt.want)
+			}
+		})
+	}
+}
+
+// What a manual run does makes no tick complete, nor incomplete.
+func TestManualRunsCompleteNothing(t *testing.T) {
+	t.Parallel()
+	manual := run(t, zkrec.RunRunning, "09:41:30", me, "09:41:30", "")
+	manual.Manual = "q1"
+	busy := shard(t, "09:41 ok")
+	busy.Record.Run = manual
+	list := ledger.Completed([]ledger.Shard{busy, shard(t, "09:41 ok")}, ms(t, "09:40"))
+	if len(list) != 1 || list[0].Shards[0].State != zkrec.RunOK {
+		t.Errorf("completed %+v, want 09:41", list)
+	}
+}
+
+// A history that does not go back to a tick says nothing of it.
+func TestCompletedBeyondTheHistory(t *testing.T) {
+	t.Parallel()
+	slow := shard(t, "09:01 ok")
+	var ticks []string
+	for n := range zkrec.MaxHistory + 2 {
+		ticks = append(ticks, fmt.Sprintf("09:%02d ok", n+1))
+	}
+	list := ledger.Completed([]ledger.Shard{slow, shard(t, strings.Join(ticks, ", "))}, ms(t, "09:00"))
+	if len(list) != 1 || list[0].Shards[0].State != zkrec.RunOK || list[0].Shards[1].State != "" || list[0].Shards[1].Tick != ms(t, "09:01") {
+		t.Errorf("completed %+v, want 09:01 with one outcome known", list)
+	}
+}
