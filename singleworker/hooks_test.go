@@ -25,12 +25,12 @@ var call = []func(*hookCaller){
 // reporting hooks note what they were told.
 func reporting(note func(text string)) Hooks {
 	return Hooks{
-		OnOwned:      func(o Ownership) { note(fmt.Sprintf("owned %s under %d", o.Job, o.Token)) },
-		OnReleased:   func(o Ownership, err error) { note(fmt.Sprintf("released %s: %v", o.Job, err)) },
-		OnRunStart:   func(r RunInfo) { note("start of " + r.ID) },
-		OnRunEnd:     func(r RunResult) { note("end of " + r.ID + ": " + string(r.State)) },
-		OnRecorded:   func(e Entry) { note(fmt.Sprintf("recorded %s: %s, %s", e.Job, e.State, e.Reason)) },
-		OnTickMissed: func(job string, _ time.Time) { note("missed " + job) },
+		OnOwned:        func(o Ownership) { note(fmt.Sprintf("owned %s under %d", o.Job, o.Token)) },
+		OnReleased:     func(o Ownership, err error) { note(fmt.Sprintf("released %s: %v", o.Job, err)) },
+		OnRunStart:     func(r RunInfo) { note("start of " + r.ID) },
+		OnRunEnd:       func(r RunResult) { note("end of " + r.ID + ": " + string(r.State)) },
+		OnRecorded:     func(e Entry) { note(fmt.Sprintf("recorded %s: %s, %s", e.Job, e.State, e.Reason)) },
+		OnTickMissed:   func(job string, _ time.Time) { note("missed " + job) },
 		OnTickComplete: func(r TickResult) { note(fmt.Sprintf("complete %s: %d", r.Job, len(r.Shards))) },
 	}
 }

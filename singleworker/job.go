@@ -214,6 +214,13 @@ func parseSchedule(text, zone string) (*cronexpr.Schedule, error) {
 	return schedule, nil
 }
 
+// shardOf is the part of the job's work that a slot does.
+func shardOf(slot string, spec zkrec.Spec) Shard {
+	layout := spec.ActiveLayout()
+	_, index, _ := zkrec.SplitSlot(slot)
+	return Shard{Index: index, Total: max(1, layout.Shards), Parameter: layout.ShardParams[index]}
+}
+
 // ledgerOf is a record in the form in which ticks are judged.
 func ledgerOf(spec zkrec.Spec) (ledger.Job, error) {
 	schedule, err := parseSchedule(spec.Schedule, spec.TimeZone)
@@ -224,6 +231,13 @@ func ledgerOf(spec zkrec.Spec) (ledger.Job, error) {
 		return ledger.Job{}, configError(err)
 	}
 	job := ledger.Job{Schedule: schedule, Since: time.UnixMilli(spec.Since), Policy: spec.Policy}
+	layout := spec.ActiveLayout()
+	if layout.Since != 0 {
+		job.From = time.UnixMilli(layout.Since)
+	}
+	if spec.Resizing() {
+		job.To = time.UnixMilli(layout.Through)
+	}
 	if spec.Paused != nil {
 		job.Paused = *spec.Paused
 	}

@@ -161,7 +161,7 @@ func (m *Manager) wire() *wiring {
 	clock := grant.NewClock()
 	w := &wiring{
 		cfg: m.cfg, handlers: m.handlers, book: grant.NewBook(clock),
-		hooks: newHookCaller(m.cfg.Hooks), owned: make(map[string]*grant.Grant),
+		hooks: newHookCaller(m.cfg.Hooks), owned: make(map[string]*grant.Grant), shards: make(map[string]Shard),
 	}
 	w.runner = runner.New(runner.Config{
 		InstanceID: m.cfg.InstanceID, Keeper: w, Observer: w, Grace: m.cfg.StopGrace, Logger: m.cfg.Logger,
@@ -183,7 +183,7 @@ func (m *Manager) wire() *wiring {
 			MaxSlots: m.cfg.MaxSlots, Weight: m.cfg.Weight, Guard: guardToken(), Mode: modeOf(m.cfg),
 		},
 		SyncPeriod: m.cfg.SyncPeriod, Latch: m.cfg.Mode == LatchMode, Withdrawn: m.drained, Declarations: declarations,
-		Judge: w.judge, Watch: w.watch, Soon: w.soon, Runner: w, Book: w.book, Clock: clock, Logger: m.cfg.Logger,
+		Judge: w.judge, Watch: w.watch, Soon: w.soon, Settled: w.settled, Runner: w, Book: w.book, Clock: clock, Logger: m.cfg.Logger,
 	})
 	return w
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/coord"
@@ -27,7 +28,10 @@ type wiring struct {
 	runner   *runner.Runner
 	coord    *coord.Coordinator
 
-	owned map[string]*grant.Grant // only the coordinator's loop
+	owned map[string]*grant.Grant // by slot; only the coordinator's loop
+
+	mu     sync.Mutex
+	shards map[string]Shard // by slot, of all that were ever owned
 }
 
 var (
@@ -46,7 +50,7 @@ func (w *wiring) judge(job string, spec zkrec.Spec) error {
 }
 
 // watch says which tick of a job is overdue.
-func (w *wiring) watch(_ string, spec zkrec.Spec, record zkrec.Tick, running bool) (tick, lookAgain time.Time) {
+func (w *wiring) watch(spec zkrec.Spec, record zkrec.Tick, running bool) (tick, lookAgain time.Time) {
 	job, err := ledgerOf(spec)
 	if err != nil {
 		return time.Time{}, time.Time{} // it cannot run anywhere, which judge says
@@ -55,25 +59,36 @@ func (w *wiring) watch(_ string, spec zkrec.Spec, record zkrec.Tick, running boo
 }
 
 // soon says whether a tick of a job is so near that the job stays where it is.
-func (w *wiring) soon(_ string, spec zkrec.Spec) bool {
+func (w *wiring) soon(spec zkrec.Spec) bool {
 	job, err := ledgerOf(spec)
 	return err == nil && ledger.Soon(job, time.Now())
 }
 
-// Own passes an owned job on to the runner.
+// settled says whether a slot has nothing left to do before the job is divided
+// anew.
+func (w *wiring) settled(spec zkrec.Spec, record zkrec.Tick) bool {
+	job, err := ledgerOf(spec)
+	return err == nil && ledger.Settled(job, record)
+}
+
+// Own passes an owned slot on to the runner.
 func (w *wiring) Own(o coord.Ownership) {
 	job, err := ledgerOf(o.Spec)
 	if err != nil {
-		w.cfg.Logger.Error("job cannot be scheduled", "job", o.Job, "err", err)
+		w.cfg.Logger.Error("job cannot be scheduled", "job", o.Slot, "err", err)
 		return // judged before: not reached
 	}
-	if w.owned[o.Job] != o.Grant {
-		w.owned[o.Job] = o.Grant
-		w.hooks.owned(Ownership{Job: o.Job, Token: o.Grant.Token})
+	name, shard := zkrec.JobOfSlot(o.Slot), shardOf(o.Slot, o.Spec)
+	w.mu.Lock()
+	w.shards[o.Slot] = shard
+	w.mu.Unlock()
+	if w.owned[o.Slot] != o.Grant {
+		w.owned[o.Slot] = o.Grant
+		w.hooks.owned(Ownership{Job: name, Shard: shard, Token: o.Grant.Token})
 	}
-	handler := w.handlers[o.Spec.HandlerOf(o.Job)]
+	handler := w.handlers[o.Spec.HandlerOf(name)]
 	w.runner.Own(runner.Job{
-		Job: job, Name: o.Job, Grant: o.Grant, Since: o.Since, Record: o.Record,
+		Job: job, Name: o.Slot, Edition: o.Edition, Grant: o.Grant, Since: o.Since, Record: o.Record,
 		Requests: requestsOf(o.Requests),
 		Handle: func(ctx context.Context, r runner.Run) error {
 			return handler(ctx, w.newRun(r, o.Spec))
@@ -81,9 +96,16 @@ func (w *wiring) Own(o coord.Ownership) {
 	})
 }
 
+// part names the job and the shard of a slot that is, or was, owned here.
+func (w *wiring) part(slot string) (job string, shard Shard) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return zkrec.JobOfSlot(slot), w.shards[slot]
+}
+
 // Requested passes on what operators ask for.
-func (w *wiring) Requested(job string, requests []coord.Request) {
-	w.runner.Requested(job, requestsOf(requests))
+func (w *wiring) Requested(slot string, requests []coord.Request) {
+	w.runner.Requested(slot, requestsOf(requests))
 }
 
 func requestsOf(requests []coord.Request) []runner.Request {
@@ -104,7 +126,7 @@ func requestsOf(requests []coord.Request) []runner.Request {
 
 func (w *wiring) newRun(r runner.Run, spec zkrec.Spec) *Run {
 	run := &Run{
-		ID: r.RunID, Job: r.Job, Tick: r.Tick, Manual: r.Request != nil, Attempt: r.Attempt, Token: r.Token,
+		ID: r.RunID, Job: zkrec.JobOfSlot(r.Job), Shard: shardOf(r.Job, spec), Tick: r.Tick, Manual: r.Request != nil, Attempt: r.Attempt, Token: r.Token,
 		InstanceID: w.cfg.InstanceID, Args: maps.Clone(spec.Args), Payload: slices.Clone(spec.Payload),
 		log: w.cfg.Logger.With("job_name", r.Job, "run_id", r.RunID, "tick", r.Tick, "token", r.Token),
 	}
@@ -121,26 +143,36 @@ func (w *wiring) newRun(r runner.Run, spec zkrec.Spec) *Run {
 	return run
 }
 
-// Disown stops further runs of a job.
-func (w *wiring) Disown(job string, cause error) {
-	w.runner.Disown(job)
-	if g := w.owned[job]; g != nil {
-		delete(w.owned, job)
-		w.hooks.released(Ownership{Job: job, Token: g.Token}, cause)
+// Disown stops further runs of a slot.
+func (w *wiring) Disown(slot string, cause error) {
+	w.runner.Disown(slot)
+	if g := w.owned[slot]; g != nil {
+		delete(w.owned, slot)
+		job, shard := w.part(slot)
+		w.hooks.released(Ownership{Job: job, Shard: shard, Token: g.Token}, cause)
 	}
 }
 
 // Overdue reports a tick that nobody has accounted for.
-func (w *wiring) Overdue(job string, tick time.Time) {
-	w.cfg.Logger.Error("tick was neither run nor skipped by anybody", "job", job, "tick", tick,
+func (w *wiring) Overdue(slot string, tick time.Time) {
+	w.cfg.Logger.Error("tick was neither run nor skipped by anybody", "job", slot, "tick", tick,
 		"late", time.Since(tick).Round(time.Second))
-	w.hooks.tickMissed(job, tick)
+	w.hooks.tickMissed(slot, tick)
+}
+
+// Completed reports a tick that all shards of a job are done with.
+func (w *wiring) Completed(job string, spec zkrec.Spec, c ledger.Completion) {
+	result := TickResult{Job: job, Tick: time.UnixMilli(c.Tick)}
+	for i, e := range c.Shards {
+		result.Shards = append(result.Shards, entryOf(job, shardOf(zkrec.ShardSlot(job, i), spec), e))
+	}
+	w.hooks.tickComplete(result)
 }
 
 // Commit makes a decision true in ZooKeeper.
 func (w *wiring) Commit(c runner.Commit) (ledger.Record, error) {
 	current, err := w.coord.Commit(coord.Commit{
-		Job: c.Job, Token: c.Token, From: c.From, To: c.Plan.Record,
+		Slot: c.Job, Token: c.Token, Edition: c.Edition, From: c.From, To: c.Plan.Record,
 		Entries: c.Plan.Entries, Request: c.Plan.Request,
 	})
 	switch {
@@ -148,18 +180,20 @@ func (w *wiring) Commit(c runner.Commit) (ledger.Record, error) {
 		err = ledger.ErrConflict
 	case errors.Is(err, coord.ErrNoRequest):
 		err = ledger.ErrNoRequest
+	case errors.Is(err, coord.ErrSpecChanged):
+		err = ledger.ErrOutdated
 	}
 	return current, err
 }
 
 // Amend corrects the history of a run that was given up too early.
-func (w *wiring) Amend(job string, e ledger.Entry) error { return w.coord.Amend(job, e) }
+func (w *wiring) Amend(slot string, e ledger.Entry) error { return w.coord.Amend(slot, e) }
 
 // Drop removes a request that is done with.
-func (w *wiring) Drop(job, request string) { w.coord.Drop(job, request) }
+func (w *wiring) Drop(slot, request string) { w.coord.Drop(slot, request) }
 
 // Started reports the beginning of a run.
-func (w *wiring) Started(r runner.Run) { w.hooks.runStarted(infoOf(r)) }
+func (w *wiring) Started(r runner.Run) { w.hooks.runStarted(w.infoOf(r)) }
 
 // Ended reports the end of a run, and logs one that failed.
 func (w *wiring) Ended(r runner.Result) {
@@ -174,37 +208,42 @@ func (w *wiring) Ended(r runner.Result) {
 		w.cfg.Logger.Error("run not successful", attrs...)
 	}
 	w.hooks.runEnded(RunResult{
-		RunInfo: infoOf(r.Run), Ended: r.Ended, State: State(r.State), Err: r.Err, Unrecorded: r.Unrecorded,
+		RunInfo: w.infoOf(r.Run), Ended: r.Ended, State: State(r.State), Err: r.Err, Unrecorded: r.Unrecorded,
 	})
 }
 
 // Recorded reports what became of ticks, and logs those that were not run.
-func (w *wiring) Recorded(job string, entries []ledger.Entry) {
+func (w *wiring) Recorded(slot string, entries []ledger.Entry) {
+	job, shard := w.part(slot)
 	for _, record := range entries {
-		e := entryOf(job, record)
+		e := entryOf(job, shard, record)
 		if e.RunID == "" {
-			w.cfg.Logger.Warn("ticks not run", "job", job, "tick", e.Tick, "to", e.To, "count", e.Count,
+			w.cfg.Logger.Warn("ticks not run", "job", slot, "tick", e.Tick, "to", e.To, "count", e.Count,
 				"state", e.State, "reason", e.Reason)
 		}
 		w.hooks.recorded(e)
 	}
 }
 
-func entryOf(job string, e ledger.Entry) Entry {
+func entryOf(job string, shard Shard, e ledger.Entry) Entry {
 	entry := Entry{
-		Job: job, Tick: time.UnixMilli(e.Tick), To: time.UnixMilli(e.Last()), Count: e.Ticks(),
+		Job: job, Shard: shard, Tick: time.UnixMilli(e.Tick), To: time.UnixMilli(e.Last()), Count: e.Ticks(),
 		State: State(e.State), Reason: e.Reason, RunID: e.RunID, Manual: e.Manual != "", Attempt: e.Attempt,
-		Ended: time.UnixMilli(e.Ended), Error: e.Error, InstanceID: e.SID, Token: e.Token,
+		Error: e.Error, InstanceID: e.SID, Token: e.Token,
 	}
 	if e.Started != 0 {
 		entry.Started = time.UnixMilli(e.Started)
 	}
+	if e.Ended != 0 {
+		entry.Ended = time.UnixMilli(e.Ended)
+	}
 	return entry
 }
 
-func infoOf(r runner.Run) RunInfo {
+func (w *wiring) infoOf(r runner.Run) RunInfo {
+	job, shard := w.part(r.Job)
 	return RunInfo{
-		ID: r.RunID, Job: r.Job, Tick: r.Tick, Manual: r.Request != nil, Attempt: r.Attempt,
+		ID: r.RunID, Job: job, Shard: shard, Tick: r.Tick, Manual: r.Request != nil, Attempt: r.Attempt,
 		Token: r.Token, Started: r.Started,
 	}
 }

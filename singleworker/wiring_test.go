@@ -142,7 +142,7 @@ func TestOwnAndDisownAreTold(t *testing.T) {
 		var got []string
 		w := wired(t, func(c *Config) { c.Hooks = reporting(func(text string) { got = append(got, text) }) },
 			map[string]Handler{"daily": idle})
-		own := coord.Ownership{Job: "daily", Spec: zkrec.Spec{Schedule: "@daily"}, Grant: w.book.Open("daily", 7, time.Hour)}
+		own := coord.Ownership{Slot: "daily", Spec: zkrec.Spec{Schedule: "@daily"}, Grant: w.book.Open("daily", 7, time.Hour)}
 		w.Own(own)
 		own.Spec.Schedule = "@hourly"
 		w.Own(own) // the spec has changed, the owner has not

@@ -5,6 +5,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
 // role is what an operation of a transaction is there for: which one is
@@ -13,6 +14,7 @@ type role int
 
 const (
 	guardsOwner role = iota
+	guardsSpec
 	guardsLeader
 	guardsRequest
 	changesRecord
@@ -38,31 +40,36 @@ func (c *Coordinator) prepare(t *tickNode, w *tickWrite) *change {
 	ch := &change{stored: t.stored, record: -1, hist: -1}
 	if w.kind == writeAmend {
 		ch.history, _ = t.history.Amend(w.amend) // send has seen that it is there
-		ch.hist = ch.add(changesRecord, zkconn.SetOp(c.tree.History(t.job), ch.history.Encode(), t.historyVersion))
+		ch.hist = ch.add(changesRecord, zkconn.SetOp(c.tree.History(t.slot), ch.history.Encode(), t.historyVersion))
 		return ch
 	}
 	cm := w.commit
 	if own := c.guard(t, w); own != nil {
 		// The version says that the record still is ours, our heartbeat that it
 		// is the same job: one deleted and submitted again counts from 0.
-		ch.add(guardsOwner, zkconn.CheckOp(c.tree.Alive(t.job), own.version))
-		ch.add(guardsOwner, zkconn.CheckOp(c.tree.Heartbeat(t.job, c.cfg.SID), zkconn.AnyVersion))
+		ch.add(guardsOwner, zkconn.CheckOp(c.tree.Alive(t.slot), own.version))
+		ch.add(guardsOwner, zkconn.CheckOp(c.tree.Heartbeat(t.slot, c.cfg.SID), zkconn.AnyVersion))
+	}
+	if cm.Token != 0 {
+		// What is decided under one spec must not be done under the next: so a tick
+		// has one number of shards, and a job that was paused begins no run.
+		ch.add(guardsSpec, zkconn.CheckOp(c.tree.Job(zkrec.JobOfSlot(t.slot)), cm.Edition))
 	}
 	if c.latch.node != "" && cm.Token != 0 {
 		ch.add(guardsLeader, zkconn.CheckOp(c.latch.node, zkconn.AnyVersion))
 	}
 	if cm.To.Open() && cm.To.Manual != "" && cm.To.RunID != cm.From.RunID {
 		// What we know of requests may be old: one that is done with is gone.
-		ch.add(guardsRequest, zkconn.CheckOp(c.tree.Request(t.job, cm.To.Manual), zkconn.AnyVersion))
+		ch.add(guardsRequest, zkconn.CheckOp(c.tree.Request(t.slot, cm.To.Manual), zkconn.AnyVersion))
 	}
 	ch.stored.record = cm.To
-	ch.record = ch.add(changesRecord, zkconn.SetOp(c.tree.Tick(t.job), cm.To.Encode(), t.version))
+	ch.record = ch.add(changesRecord, zkconn.SetOp(c.tree.Tick(t.slot), cm.To.Encode(), t.version))
 	if len(cm.Entries) > 0 {
 		ch.history = t.history.Add(cm.From.Through, cm.Entries...)
-		ch.hist = ch.add(changesRecord, zkconn.SetOp(c.tree.History(t.job), ch.history.Encode(), t.historyVersion))
+		ch.hist = ch.add(changesRecord, zkconn.SetOp(c.tree.History(t.slot), ch.history.Encode(), t.historyVersion))
 	}
 	if cm.Request != "" {
-		ch.add(endsRequest, zkconn.DeleteOp(c.tree.Request(t.job, cm.Request), zkconn.AnyVersion))
+		ch.add(endsRequest, zkconn.DeleteOp(c.tree.Request(t.slot, cm.Request), zkconn.AnyVersion))
 	}
 	return ch
 }
@@ -71,7 +78,7 @@ func (c *Coordinator) prepare(t *tickNode, w *tickWrite) *change {
 // but as long as its run's is believed to last, it tells the run's job from one
 // that was submitted anew.
 func (c *Coordinator) guard(t *tickNode, w *tickWrite) *ownership {
-	own := c.owned[t.job]
+	own := c.owned[t.slot]
 	if w.commit.Token == 0 && (w.unguarded || own == nil || own.token != w.commit.From.Token) {
 		return nil
 	}
@@ -107,20 +114,25 @@ func (c *Coordinator) committed(t *tickNode, w *tickWrite, ch *change, r result)
 			ch.historyVersion = r.stats[ch.hist].Version
 		}
 		t.stored = ch.stored
-		c.requestDone(t.job, w.commit.Request)
+		c.requestDone(t.slot, w.commit.Request)
 		c.finish(t, w, nil)
 	case refused == guardsOwner:
 		// Somebody else owns the job, or it is gone.
-		c.step(lease.Look{Slot: lease.Slot(t.job)})
+		c.step(lease.Look{Slot: lease.Slot(t.slot)})
 		if w.commit.Token == 0 {
 			w.unguarded, t.known = true, false // the record tells whether it is the run's
 			break
 		}
 		c.finish(t, w, ErrNotOwner)
+	case refused == guardsSpec && errors.Is(r.err, zkconn.ErrBadVersion):
+		c.finish(t, w, ErrSpecChanged)
+		if j := c.jobOf(t.slot); j != nil {
+			c.refresh(j)
+		}
 	case refused == guardsLeader:
 		c.finish(t, w, ErrNotLeader) // the election is about to say so, too
 	case refused == guardsRequest && errors.Is(r.err, zkconn.ErrNoNode):
-		c.requestDone(t.job, w.commit.To.Manual)
+		c.requestDone(t.slot, w.commit.To.Manual)
 		c.finish(t, w, ErrNoRequest)
 	case refused == endsRequest && errors.Is(r.err, zkconn.ErrNoNode):
 		w.commit.Request = "" // a hand was faster

@@ -124,7 +124,7 @@ func TestLeaseLapsesWhileZooKeeperIsAway(t *testing.T) {
 		start := time.Now()
 		next := claimed
 		next.Through = 120
-		if _, err := a.Commit(Commit{Job: "job", Token: o.Grant.Token, From: claimed, To: next}); !errors.Is(err, grant.ErrLost) {
+		if _, err := a.Commit(Commit{Slot: "job", Token: o.Grant.Token, Edition: o.Edition, From: claimed, To: next}); !errors.Is(err, grant.ErrLost) {
 			g.t.Errorf("Commit by the owner = %v, want that its lease is lost", err)
 		}
 		if took := time.Since(start); took > sessionTimeout+syncPeriod {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/grant"
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/ledger"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -31,6 +32,10 @@ var (
 	ErrNoRequest = errors.New("request withdrawn")
 	// ErrSuperseded: the job's history does not go back as far as the run.
 	ErrSuperseded = errors.New("later runs have taken its place in the history")
+	// ErrSpecChanged refuses a commit: the job's spec is not the one that it rests on.
+	ErrSpecChanged = errors.New("the job has changed")
+	// ErrRetired: the job is divided anew, and has no such shard, or is none itself.
+	ErrRetired = errors.New("shard retired")
 	// ErrDraining refuses to begin a run: the job is about to be handed over.
 	ErrDraining = errors.New("this instance drains")
 	// ErrEnded: Run has returned before ZooKeeper answered.
@@ -50,39 +55,47 @@ var (
 // must be safe for concurrent use.
 type Judge func(job string, spec zkrec.Spec) error
 
-// Ownership is a job that this instance owns.
+// Ownership is a slot that this instance owns: a job or a shard.
 type Ownership struct {
-	Job      string
+	Slot     string
 	Spec     zkrec.Spec // with Since set
+	Edition  int32      // of the spec: commits rest on it
 	Grant    *grant.Grant
 	Since    time.Time  // when it was adopted, on this instance's clock
-	Record   zkrec.Tick // as it was when the job was adopted
+	Record   zkrec.Tick // as it was when the slot was adopted
 	Requests []Request  // in the order in which they were made
 }
 
 // Runner is told what this instance owns. Its methods are called from the
 // loop, in the order of the events, and must not block.
 type Runner interface {
-	// Own: the job is ours, or its spec has changed while it is.
+	// Own: the slot is ours, or its job's spec has changed while it is.
 	Own(o Ownership)
 	// Requested: what operators ask for has changed since Own.
-	Requested(job string, requests []Request)
-	// Disown: the job is not ours any more. Its runs' contexts have ended.
-	Disown(job string, cause error)
-	// Overdue: a tick of a job, whoever owns it, is not accounted for although
+	Requested(slot string, requests []Request)
+	// Disown: the slot is not ours any more. Its runs' contexts have ended.
+	Disown(slot string, cause error)
+	// Overdue: a tick of a slot, whoever owns it, is not accounted for although
 	// it should be. It is reported by one instance of the group, once.
-	Overdue(job string, tick time.Time)
+	Overdue(slot string, tick time.Time)
+	// Completed: all shards of a job are done with a tick, which they ran under
+	// the spec given. It is reported by one instance of the group, once.
+	Completed(job string, spec zkrec.Spec, c ledger.Completion)
 }
 
-// Watch says which tick of a job is not accounted for although it should be,
+// Watch says which tick of a slot is not accounted for although it should be,
 // if any, and when to look again, if ever. running: a run goes on at a live
 // owner. It must be safe for concurrent use.
-type Watch func(job string, spec zkrec.Spec, record zkrec.Tick, running bool) (tick, lookAgain time.Time)
+type Watch func(spec zkrec.Spec, record zkrec.Tick, running bool) (tick, lookAgain time.Time)
 
 // Soon reports that the next tick of a job is so near, or the last one so recent
-// that it may not have been claimed yet, that the job is not to be moved now. It
-// must be safe for concurrent use.
-type Soon func(job string, spec zkrec.Spec) bool
+// that it may not have been claimed yet, that its slots are not to be moved now.
+// It must be safe for concurrent use.
+type Soon func(spec zkrec.Spec) bool
+
+// Settled reports whether a slot of a layout that ends has nothing left to do.
+// It must be safe for concurrent use.
+type Settled func(spec zkrec.Spec, record zkrec.Tick) bool
 
 // Declaration is a job that this instance's code declares.
 type Declaration struct {
@@ -104,6 +117,7 @@ type Config struct {
 	Judge        Judge
 	Watch        Watch
 	Soon         Soon
+	Settled      Settled
 	Runner       Runner
 	Book         *grant.Book
 	Clock        *grant.Clock
@@ -141,7 +155,7 @@ type Coordinator struct {
 	failure  error // why the loop must end
 }
 
-// ownership is a job whose lease the protocol has granted.
+// ownership is a slot whose lease the protocol has granted.
 type ownership struct {
 	token   int64
 	version int32 // of the alive node: what claims check
@@ -176,8 +190,8 @@ func New(cfg Config) *Coordinator {
 
 // soon is asked by the protocol.
 func (c *Coordinator) soon(slot lease.Slot) bool {
-	j := c.jobs[string(slot)]
-	return j != nil && j.eligible && c.cfg.Soon(j.name, j.spec)
+	j := c.jobOf(string(slot))
+	return j != nil && j.eligible && c.cfg.Soon(j.spec)
 }
 
 // Run joins the group and keeps the instance in it. It returns nil once Leave
@@ -265,6 +279,7 @@ func (c *Coordinator) sync() {
 			c.refresh(j)
 		}
 		c.watch(j)
+		c.keep(j)
 	}
 	for name, own := range c.owned {
 		if now >= own.requests.nextLook {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/grant"
+	"github.com/swjobs/singleworker/singleworker/internal/ledger"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -191,6 +193,7 @@ type member struct {
 	requests  map[string][]Request
 	disowned  []error
 	overdue   []time.Time
+	completed []string
 	requested int // how often
 }
 
@@ -243,14 +246,15 @@ func (g *group) start(sid string, watch Watch, judge error) *member {
 			}
 			return judge
 		},
-		Watch: func(job string, spec zkrec.Spec, record zkrec.Tick, running bool) (tick, lookAgain time.Time) {
+		Watch: func(spec zkrec.Spec, record zkrec.Tick, running bool) (tick, lookAgain time.Time) {
 			if m.watch == nil {
 				return time.Time{}, time.Time{}
 			}
-			return m.watch(job, spec, record, running)
+			return m.watch(spec, record, running)
 		},
-		Soon:   func(string, zkrec.Spec) bool { return m.soon.Load() },
-		Runner: m, Book: grant.NewBook(clock), Clock: clock,
+		Soon:    func(zkrec.Spec) bool { return m.soon.Load() },
+		Settled: settled,
+		Runner:  m, Book: grant.NewBook(clock), Clock: clock,
 		Logger: slog.New(slog.NewTextHandler(m.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -274,7 +278,7 @@ func (g *group) start(sid string, watch Watch, judge error) *member {
 func (m *member) Own(o Ownership) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.owned[o.Job], m.requests[o.Job] = o, o.Requests
+	m.owned[o.Slot], m.requests[o.Slot] = o, o.Requests
 }
 
 func (m *member) Requested(job string, requests []Request) {
@@ -295,6 +299,16 @@ func (m *member) Overdue(_ string, tick time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.overdue = append(m.overdue, tick)
+}
+
+func (m *member) Completed(job string, _ zkrec.Spec, c ledger.Completion) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	line := fmt.Sprintf("%s at %d:", job, c.Tick)
+	for _, e := range c.Shards {
+		line += " " + e.State
+	}
+	m.completed = append(m.completed, line)
 }
 
 // ownership waits until the member owns the job.
@@ -331,7 +345,7 @@ func pass(d time.Duration) {
 
 // claim is a commit that opens a run of a tick.
 func claim(o Ownership, from zkrec.Tick, id string, tick int64) Commit {
-	return Commit{Job: o.Job, Token: o.Grant.Token, From: from, To: zkrec.Tick{
+	return Commit{Slot: o.Slot, Token: o.Grant.Token, Edition: o.Edition, From: from, To: zkrec.Tick{
 		Through: tick, Run: zkrec.Run{
 			Tick: tick, RunID: id, SID: "a", Token: o.Grant.Token, Attempt: 1, Started: tick, State: zkrec.RunRunning,
 		},
@@ -342,7 +356,7 @@ func claim(o Ownership, from zkrec.Tick, id string, tick int64) Commit {
 func outcome(from zkrec.Tick, state string) Commit {
 	to := from
 	to.State, to.Ended = state, from.Started+1
-	return Commit{Job: "job", From: from, To: to, Entries: []zkrec.Entry{{Run: to.Run}}}
+	return Commit{Slot: "job", From: from, To: to, Entries: []zkrec.Entry{{Run: to.Run}}}
 }
 
 // mustCommit makes a change that nothing stands against.

@@ -24,10 +24,17 @@ type job struct {
 	eligible   bool
 	able       []string // the instances that are registered
 	registered bool     // we are one of them
-	refreshing onePerTime
-	repairing  onePerTime
-	watched    watched
-	nextLook   time.Duration // Mono: when the sync reads it again although no watch says so
+	slots      []string // those that the protocol knows of
+	shards     shards
+	keeper     *keeper // nil unless we look after all of its shards
+	// lackedSince is, on Mono, since when some shards lack their nodes; 0: none does.
+	lackedSince time.Duration
+	creating    bool // nodes of shards are being made
+	retiring    bool // those of former ones are being deleted
+	refreshing  onePerTime
+	repairing   onePerTime
+	watched     map[string]*watched // by slot
+	nextLook    time.Duration       // Mono: when the sync reads it again although no watch says so
 }
 
 // syncsPerLook is how many sync periods may pass until a job, or the list of jobs, is read again
@@ -80,16 +87,30 @@ func (c *Coordinator) listed(names []string) {
 func (c *Coordinator) forget(j *job) {
 	delete(c.jobs, j.name)
 	c.traces.registeredAt(j.able, nil)
-	delete(c.views.slots, j.name)
 	delete(c.present, j.name)
-	c.step(lease.SlotGone{Slot: lease.Slot(j.name)})
+	for _, slot := range j.slots {
+		c.slotGone(slot)
+	}
 }
 
-// view is one reading of a job's spec and registrations.
+// slotGone: the slot was deleted, or is not one any more.
+func (c *Coordinator) slotGone(slot string) {
+	delete(c.views.slots, slot)
+	c.step(lease.SlotGone{Slot: lease.Slot(slot)})
+}
+
+// jobOf is the job that a slot belongs to, or nil.
+func (c *Coordinator) jobOf(slot string) *job { return c.jobs[zkrec.JobOfSlot(slot)] }
+
+// view is one reading of a job's spec and registrations, and of the list of its
+// shards.
 type view struct {
+	spec       zkrec.Spec
+	specErr    error // why it is not readable
 	data       []byte
 	stat       zkconn.Stat
 	registered []string
+	shards     shards
 	err        error
 }
 
@@ -117,6 +138,13 @@ func (c *Coordinator) fetchJob(ctx context.Context, name string) (v view) {
 	if v.data, v.stat, v.err = c.conn.GetW(ctx, c.tree.Job(name)); v.err != nil {
 		return v
 	}
+	v.spec, v.specErr = zkrec.ParseSpec(v.data)
+	v.spec.Since = v.spec.SinceOr(v.stat.Mtime)
+	if v.spec.Shards > 0 || v.spec.Layout != nil {
+		if v.shards, v.err = c.fetchShards(ctx, name); v.err != nil {
+			return v
+		}
+	}
 	v.registered, _, v.err = c.conn.ChildrenW(ctx, c.tree.Register(name))
 	if errors.Is(v.err, zkconn.ErrNoNode) {
 		v.err = nil // repaired when we register
@@ -128,12 +156,14 @@ func (c *Coordinator) fetchJob(ctx context.Context, name string) (v view) {
 func (c *Coordinator) refreshed(j *job, v view) {
 	j.nextLook = 0 // unless all is as it should be
 	switch {
-	case errors.Is(v.err, zkconn.ErrNoNode):
+	case errors.Is(v.err, zkconn.ErrNoNode), v.spec.Canceled:
 		c.forget(j)
 		return
 	case errors.Is(v.err, zkconn.ErrDenied):
 		c.judge(j, zkrec.Spec{}, v.err)
-		c.step(lease.SlotSet{Slot: lease.Slot(j.name)})
+		for _, slot := range j.slots {
+			c.step(lease.SlotSet{Slot: lease.Slot(slot)})
+		}
 		return
 	case v.err != nil:
 		c.log.Debug("job not read", "job", j.name, "err", v.err)
@@ -142,31 +172,31 @@ func (c *Coordinator) refreshed(j *job, v view) {
 	changed := !j.known || j.version != v.stat.Version || j.created != v.stat.Czxid
 	j.known, j.version, j.created = true, v.stat.Version, v.stat.Czxid
 	if changed {
-		spec, err := zkrec.ParseSpec(v.data)
+		err := v.specErr
 		if err == nil {
-			err = c.cfg.Judge(j.name, spec)
+			err = c.cfg.Judge(j.name, v.spec)
 		}
-		spec.Since = spec.SinceOr(v.stat.Mtime)
-		c.judge(j, spec, err)
-		j.watched = watched{}
+		c.judge(j, v.spec, err)
+		j.watched = make(map[string]*watched)
 	}
+	j.shards = v.shards
 	c.traces.registeredAt(j.able, v.registered)
 	j.able = v.registered
 	if j.registered = slices.Contains(v.registered, c.cfg.SID); j.registered {
 		c.present[j.name] = struct{}{}
 	}
+	j.nextLook = c.nextLook()
 	if j.registered != j.eligible {
+		j.nextLook = 0
 		c.register(j)
-	} else {
-		j.nextLook = c.nextLook()
 	}
-	// The registration comes first: the others count on us by it.
-	c.step(lease.SlotSet{
-		Slot: lease.Slot(j.name), Eligible: j.eligible && j.registered, Able: v.registered,
-	})
+	c.setSlots(j, v.specErr == nil)
 	if changed {
-		c.tellRunner(j.name)
+		for _, slot := range j.slots {
+			c.tellRunner(slot)
+		}
 	}
+	c.keep(j)
 }
 
 // registerAll registers this instance for every job that it can run.
@@ -184,8 +214,7 @@ func (c *Coordinator) registerAll(ctx context.Context) error {
 		if zkconn.IsUnknown(v.err) {
 			return v.err
 		}
-		spec, err := zkrec.ParseSpec(v.data)
-		if err == nil && c.cfg.Judge(names[i], spec) == nil && !slices.Contains(v.registered, c.cfg.SID) {
+		if v.specErr == nil && c.cfg.Judge(names[i], v.spec) == nil && !slices.Contains(v.registered, c.cfg.SID) {
 			path := c.tree.Registration(names[i], c.cfg.SID)
 			groups = append(groups, []zkconn.Op{zkconn.CreateOp(path, nil)})
 			added = append(added, names[i])
@@ -215,7 +244,9 @@ func (c *Coordinator) judge(j *job, spec zkrec.Spec, err error) {
 			level = slog.LevelDebug
 		}
 		c.log.Log(context.Background(), level, "job cannot run here", "job", j.name, "reason", problem)
-		c.cfg.Runner.Disown(j.name, err)
+		for _, slot := range j.slots {
+			c.cfg.Runner.Disown(slot, err)
+		}
 	}
 	j.problem = problem
 }
@@ -249,46 +280,4 @@ func (c *Coordinator) change(j *job, op zkconn.Op) {
 			}
 		}
 	})
-}
-
-// repair creates the nodes that a job lacks: all of them are there, or none
-// when the job was deleted.
-func (c *Coordinator) repair(name string) {
-	j := c.jobs[name]
-	if j == nil || !c.session.joined || !j.repairing.begin() {
-		return
-	}
-	c.async("repair job", func(ctx context.Context) func() {
-		err := c.createMissing(ctx, name)
-		return func() {
-			j.repairing.end()
-			if err != nil && !errors.Is(err, zkconn.ErrNoNode) && !errors.Is(err, zkconn.ErrNodeExists) {
-				c.log.Debug("job not repaired", "job", name, "err", err)
-				return // the next sync tries again
-			}
-			c.step(lease.Look{Slot: lease.Slot(name)})
-			if t := c.ticks[name]; t != nil {
-				c.advance(t)
-			}
-			c.refresh(j)
-		}
-	})
-}
-
-func (c *Coordinator) createMissing(ctx context.Context, name string) error {
-	var ops []zkconn.Op
-	for _, node := range c.tree.NewJob(name, zkrec.Spec{})[1:] { // the job itself is there
-		_, ok, err := c.conn.Exists(ctx, node.Path)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
-		}
-	}
-	if len(ops) == 0 {
-		return nil
-	}
-	_, err := c.conn.Multi(ctx, ops...)
-	return err
 }

@@ -15,7 +15,7 @@ func TestChangeOfAJobIsFollowedAtOnce(t *testing.T) {
 		a := g.join("a", nil)
 		a.ownership()
 		var watched zkrec.Spec
-		g.join("b", func(_ string, spec zkrec.Spec, _ zkrec.Tick, _ bool) (tick, lookAgain time.Time) {
+		g.join("b", func(spec zkrec.Spec, _ zkrec.Tick, _ bool) (tick, lookAgain time.Time) {
 			watched = spec
 			return time.Time{}, time.Now() // look at each sync
 		})

@@ -10,13 +10,13 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Request is what an operator asks the owner of a job for.
+// Request is what an operator asks the owner of a slot for.
 type Request struct {
 	ID string
 	zkrec.Request
 }
 
-// requests is the loop's view of what operators ask the owner of a job for.
+// requests is the loop's view of what operators ask the owner of a slot for.
 type requests struct {
 	known   bool
 	list    []Request       // in the order in which they were made; Kind is "" of one that is not readable
@@ -35,41 +35,41 @@ func (r *requests) remove(id string) {
 	r.list = slices.DeleteFunc(slices.Clone(r.list), func(r Request) bool { return r.ID == id })
 }
 
-// readRequests finds out what is asked for of an owned job.
-func (c *Coordinator) readRequests(name string) {
-	own := c.owned[name]
+// readRequests finds out what is asked for of an owned slot.
+func (c *Coordinator) readRequests(slot string) {
+	own := c.owned[slot]
 	if own == nil || !c.session.joined || !own.requests.reading.begin() {
 		return
 	}
 	known := own.requests.list
 	c.async("read requests", func(ctx context.Context) func() {
-		list, err := c.fetchRequests(ctx, name, known)
+		list, err := c.fetchRequests(ctx, slot, known)
 		return func() {
 			again := own.requests.reading.end()
-			if c.owned[name] != own {
+			if c.owned[slot] != own {
 				return
 			}
 			own.requests.nextLook = 0
 			switch {
 			case err == nil:
-				c.requested(name, own, list)
+				c.requested(slot, own, list)
 				own.requests.nextLook = c.nextLook()
 			case errors.Is(err, zkconn.ErrNoNode):
-				c.requested(name, own, nil)
-				c.repair(name) // then the next sync sets a watch
+				c.requested(slot, own, nil)
+				c.repair(slot) // then the next sync sets a watch
 			default:
-				c.log.Debug("requests not read", "job", name, "err", err)
+				c.log.Debug("requests not read", "job", slot, "err", err)
 			}
 			if again {
-				c.readRequests(name)
+				c.readRequests(slot)
 			}
 		}
 	})
 }
 
 // fetchRequests reads those that are not known yet: a request never changes.
-func (c *Coordinator) fetchRequests(ctx context.Context, job string, known []Request) ([]Request, error) {
-	ids, _, err := c.conn.ChildrenW(ctx, c.tree.Requests(job))
+func (c *Coordinator) fetchRequests(ctx context.Context, slot string, known []Request) ([]Request, error) {
+	ids, _, err := c.conn.ChildrenW(ctx, c.tree.Requests(slot))
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (c *Coordinator) fetchRequests(ctx context.Context, job string, known []Req
 			list = append(list, known[i])
 			continue
 		}
-		data, _, err := c.conn.Get(ctx, c.tree.Request(job, id))
+		data, _, err := c.conn.Get(ctx, c.tree.Request(slot, id))
 		if errors.Is(err, zkconn.ErrNoNode) {
 			continue
 		}
@@ -89,7 +89,7 @@ func (c *Coordinator) fetchRequests(ctx context.Context, job string, known []Req
 		}
 		request, err := zkrec.ParseRequest(data)
 		if err != nil {
-			c.log.Warn("request is not readable and is ignored", "job", job, "request", id, "err", err)
+			c.log.Warn("request is not readable and is ignored", "job", slot, "request", id, "err", err)
 			request.Kind = "" // known, so that it is read, and complained of, once
 		}
 		list = append(list, Request{ID: id, Request: request})
@@ -97,7 +97,7 @@ func (c *Coordinator) fetchRequests(ctx context.Context, job string, known []Req
 	return list, nil
 }
 
-func (c *Coordinator) requested(name string, own *ownership, list []Request) {
+func (c *Coordinator) requested(slot string, own *ownership, list []Request) {
 	isDone := func(r Request) bool { return own.requests.done[r.ID] }
 	if !slices.ContainsFunc(list, isDone) {
 		own.requests.done = nil
@@ -108,15 +108,15 @@ func (c *Coordinator) requested(name string, own *ownership, list []Request) {
 	own.requests.list = list
 	if !own.requests.known {
 		own.requests.known = true
-		c.tellRunner(name)
+		c.tellRunner(slot)
 	} else if changed && own.told {
-		c.cfg.Runner.Requested(name, own.requests.readable())
+		c.cfg.Runner.Requested(slot, own.requests.readable())
 	}
 }
 
 // requestDone: the request was removed.
-func (c *Coordinator) requestDone(name, id string) {
-	own := c.owned[name]
+func (c *Coordinator) requestDone(slot, id string) {
+	own := c.owned[slot]
 	if own == nil || id == "" {
 		return
 	}
@@ -128,20 +128,20 @@ func (c *Coordinator) requestDone(name, id string) {
 }
 
 // Drop removes a request that is done with, or means nothing.
-func (c *Coordinator) Drop(job, id string) {
+func (c *Coordinator) Drop(slot, id string) {
 	c.box.Post(func() {
 		c.async("drop request", func(ctx context.Context) func() {
-			_, err := c.conn.Multi(ctx, zkconn.DeleteOp(c.tree.Request(job, id), zkconn.AnyVersion))
+			_, err := c.conn.Multi(ctx, zkconn.DeleteOp(c.tree.Request(slot, id), zkconn.AnyVersion))
 			return func() {
 				if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
-					c.log.Debug("request not removed", "job", job, "request", id, "err", err)
-					if own := c.owned[job]; own != nil {
+					c.log.Debug("request not removed", "job", slot, "request", id, "err", err)
+					if own := c.owned[slot]; own != nil {
 						own.requests.remove(id) // so that it is news, and dropped again
 						own.requests.nextLook = 0
 					}
 					return
 				}
-				c.requestDone(job, id)
+				c.requestDone(slot, id)
 			}
 		})
 	})

@@ -123,6 +123,8 @@ func (c *Coordinator) nodeChanged(path string) {
 		c.step(lease.Look{Slot: lease.Slot(slot)})
 	case c.tree.Requests(slot):
 		c.readRequests(slot)
+	case c.tree.Tick(slot):
+		c.readKept(slot)
 	default: // its spec or its registrations
 		if j := c.jobs[slot]; j != nil {
 			c.refresh(j)
@@ -270,7 +272,7 @@ func (c *Coordinator) joinEnded(attempt int, mine zkrec.Instance, err error) {
 	c.nextSync = c.cfg.Clock.Now().Mono
 	c.nextList = 0 // what was heard while not joined was not followed
 	for _, j := range c.jobs {
-		j.nextLook = 0
+		j.nextLook, j.keeper = 0, nil
 	}
 	for _, own := range c.owned {
 		own.requests.nextLook = 0

@@ -3,6 +3,7 @@ package coord
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/grant"
@@ -71,13 +72,13 @@ func (c *Coordinator) readSlot(a lease.ReadSlot) {
 }
 
 // lookAt reads a slot, by its heartbeat alone if what is known allows that.
-func (c *Coordinator) lookAt(ctx context.Context, job string, known *lease.Record) (rec lease.Record, relied bool, err error) {
+func (c *Coordinator) lookAt(ctx context.Context, slot string, known *lease.Record) (rec lease.Record, relied bool, err error) {
 	if known != nil {
-		if rec, relied, err = c.glance(ctx, job, *known); relied || err != nil {
+		if rec, relied, err = c.glance(ctx, slot, *known); relied || err != nil {
 			return rec, relied, err
 		}
 	}
-	rec, err = c.fetchSlot(ctx, job)
+	rec, err = c.fetchSlot(ctx, slot)
 	return rec, false, err
 }
 
@@ -88,10 +89,10 @@ const tornReads = 3
 // moment: record and heartbeat of an ownership come into being in one
 // transaction, so the heartbeat's czxid is the record's mzxid. A heartbeat that
 // a hand has made anew differs for good; it is taken as it is in the end.
-func (c *Coordinator) fetchSlot(ctx context.Context, job string) (rec lease.Record, err error) {
+func (c *Coordinator) fetchSlot(ctx context.Context, slot string) (rec lease.Record, err error) {
 	for range tornReads {
 		var whole bool
-		if rec, whole, err = c.fetchSlotOnce(ctx, job); err != nil || whole {
+		if rec, whole, err = c.fetchSlotOnce(ctx, slot); err != nil || whole {
 			break
 		}
 	}
@@ -100,8 +101,8 @@ func (c *Coordinator) fetchSlot(ctx context.Context, job string) (rec lease.Reco
 
 // fetchSlotOnce costs two reads in the common case of one child, which the
 // record names, and one in that of none.
-func (c *Coordinator) fetchSlotOnce(ctx context.Context, job string) (rec lease.Record, whole bool, err error) {
-	data, stat, err := c.conn.GetW(ctx, c.tree.Alive(job))
+func (c *Coordinator) fetchSlotOnce(ctx context.Context, slot string) (rec lease.Record, whole bool, err error) {
+	data, stat, err := c.conn.GetW(ctx, c.tree.Alive(slot))
 	if errors.Is(err, zkconn.ErrNoNode) {
 		return lease.Record{}, true, nil
 	}
@@ -110,7 +111,7 @@ func (c *Coordinator) fetchSlotOnce(ctx context.Context, job string) (rec lease.
 	}
 	owner, err := zkrec.ParseOwner(data)
 	if err != nil {
-		c.log.Debug("owner record ignored", "job", job, "err", err)
+		c.log.Debug("owner record ignored", "job", slot, "err", err)
 	}
 	rec = lease.Record{
 		Exists: true, Version: stat.Version, Mzxid: stat.Mzxid, Offer: owner.Offer,
@@ -121,14 +122,14 @@ func (c *Coordinator) fetchSlotOnce(ctx context.Context, job string) (rec lease.
 	case stat.NumChildren == 0:
 		names = nil // in the common case of a free slot
 	case stat.NumChildren != 1 || owner.SID == "":
-		names, _, err = c.conn.Children(ctx, c.tree.Alive(job))
+		names, _, err = c.conn.Children(ctx, c.tree.Alive(slot))
 		if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
 			return rec, false, err
 		}
 	}
 	whole = owner.SID == ""
 	for _, sid := range names {
-		beat, ok, err := c.conn.Exists(ctx, c.tree.Heartbeat(job, sid))
+		beat, ok, err := c.conn.Exists(ctx, c.tree.Heartbeat(slot, sid))
 		if err != nil {
 			return rec, false, err
 		}
@@ -206,14 +207,14 @@ func (c *Coordinator) fetchGroup(ctx context.Context) (map[string]lease.Peer, ma
 
 // takeSlot adopts a free slot or takes one over, in one transaction.
 func (c *Coordinator) takeSlot(a lease.Take) {
-	job := string(a.Slot)
+	slot := string(a.Slot)
 	owner := zkrec.Owner{SID: c.cfg.SID, Incarnation: c.cfg.Instance.Incarnation}
-	ops := []zkconn.Op{zkconn.SetOp(c.tree.Alive(job), owner.Encode(), a.Version)}
+	ops := []zkconn.Op{zkconn.SetOp(c.tree.Alive(slot), owner.Encode(), a.Version)}
 	for _, b := range a.Remove {
-		ops = append(ops, zkconn.DeleteOp(c.tree.Heartbeat(job, b.SID), b.Version))
+		ops = append(ops, zkconn.DeleteOp(c.tree.Heartbeat(slot, b.SID), b.Version))
 	}
 	beat := zkrec.EncodeBeat(time.Now())
-	ops = append(ops, zkconn.CreateOp(c.tree.Heartbeat(job, c.cfg.SID), beat))
+	ops = append(ops, zkconn.CreateOp(c.tree.Heartbeat(slot, c.cfg.SID), beat))
 	c.async("take slot", func(ctx context.Context) func() {
 		sentAt := c.cfg.Clock.Now()
 		stats, err := c.conn.Multi(ctx, ops...)
@@ -222,7 +223,7 @@ func (c *Coordinator) takeSlot(a lease.Take) {
 			if err == nil {
 				done.Version, done.Mzxid = stats[0].Version, stats[0].Mzxid
 			} else {
-				c.log.Debug("slot not taken", "job", job, "version", a.Version, "err", err)
+				c.log.Debug("slot not taken", "job", slot, "version", a.Version, "err", err)
 			}
 			c.step(done)
 		}
@@ -249,16 +250,16 @@ func (c *Coordinator) sendBeats(a lease.SendBeats) {
 }
 
 func (c *Coordinator) release(a lease.Release) {
-	job := string(a.Slot)
+	slot := string(a.Slot)
 	record := zkrec.Owner{Offer: a.Offer}
-	ops := []zkconn.Op{zkconn.SetOp(c.tree.Alive(job), record.Encode(), a.Version)}
+	ops := []zkconn.Op{zkconn.SetOp(c.tree.Alive(slot), record.Encode(), a.Version)}
 	if a.Beat {
-		ops = append(ops, zkconn.DeleteOp(c.tree.Heartbeat(job, c.cfg.SID), zkconn.AnyVersion))
+		ops = append(ops, zkconn.DeleteOp(c.tree.Heartbeat(slot, c.cfg.SID), zkconn.AnyVersion))
 	}
 	c.async("release slot", func(ctx context.Context) func() {
 		_, err := c.conn.Multi(ctx, ops...)
 		return func() {
-			c.log.Debug("slot released", "job", job, "offer", a.Offer, "err", err)
+			c.log.Debug("slot released", "job", slot, "offer", a.Offer, "err", err)
 			c.step(lease.ReleaseDone{Slot: a.Slot, Outcome: outcomeOf(err)})
 		}
 	})
@@ -278,53 +279,63 @@ func (c *Coordinator) yield(a lease.Yield) {
 // gained opens the right to run the job and, when its records are known, tells
 // the runner.
 func (c *Coordinator) gained(a lease.Gained) {
-	name := string(a.Slot)
+	slot := string(a.Slot)
 	own := &ownership{
 		token: a.Token, version: a.Version, since: time.Now(),
 		grant: c.cfg.Book.Open(a.Slot, a.Token, a.Until),
 	}
-	c.owned[name] = own
-	c.log.Info("job owned", "job", name, "token", a.Token)
-	c.loadTick(name, func(record zkrec.Tick, err error) {
-		if c.owned[name] != own {
+	c.owned[slot] = own
+	c.log.Info("job owned", "job", slot, "token", a.Token)
+	c.loadTick(slot, func(record zkrec.Tick, err error) {
+		if c.owned[slot] != own {
 			return
 		}
 		if err != nil {
-			c.log.Error("job cannot run: its tick record is not readable", "job", name, "err", err)
+			c.log.Error("job cannot run: its tick record is not readable", "job", slot, "err", err)
 			return
 		}
 		own.record, own.loaded = record, true
-		c.tellRunner(name)
+		c.tellRunner(slot)
 	})
-	c.readRequests(name)
+	c.readRequests(slot)
+	if j := c.jobOf(slot); j != nil {
+		c.keep(j)
+	}
 }
 
-// tellRunner passes on an owned job whose records are known.
-func (c *Coordinator) tellRunner(name string) {
-	own, j := c.owned[name], c.jobs[name]
+// tellRunner passes on an owned slot whose records are known.
+func (c *Coordinator) tellRunner(slot string) {
+	own, j := c.owned[slot], c.jobOf(slot)
 	if own == nil || j == nil || !own.loaded || !own.requests.known || !j.eligible {
 		return
 	}
 	own.told = true
 	c.cfg.Runner.Own(Ownership{
-		Job: name, Spec: j.spec, Grant: own.grant, Since: own.since,
+		Slot: slot, Spec: j.spec, Edition: j.version, Grant: own.grant, Since: own.since,
 		Record: own.record, Requests: own.requests.readable(),
 	})
 }
 
 func (c *Coordinator) lost(a lease.Lost) {
-	name := string(a.Slot)
+	slot := string(a.Slot)
 	cause := map[lease.Reason]error{
 		lease.Taken: grant.ErrLost, lease.Vanished: ErrCanceled, lease.Given: ErrHandedOver,
 	}[a.Reason]
-	c.log.Info("job no longer owned", "job", name, "reason", cause)
+	j := c.jobOf(slot)
+	if a.Reason == lease.Vanished && j != nil && !slices.Contains(j.slots, slot) {
+		cause = ErrRetired
+	}
+	c.log.Info("job no longer owned", "job", slot, "reason", cause)
 	c.cfg.Book.Close(a.Slot, cause)
-	delete(c.owned, name)
-	c.cfg.Runner.Disown(name, cause)
-	if t := c.ticks[name]; t != nil {
+	delete(c.owned, slot)
+	c.cfg.Runner.Disown(slot, cause)
+	if t := c.ticks[slot]; t != nil {
 		// The nodes are others' to change, or those of a job that is submitted
 		// anew, whose versions may by chance be the same.
 		t.known = false
 		c.advance(t) // its claims are refused now
+	}
+	if j != nil {
+		c.keep(j)
 	}
 }

@@ -10,24 +10,25 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Commit is a change of a job's tick record, with what is written together
+// Commit is a change of a slot's tick record, with what is written together
 // with it or not at all.
 type Commit struct {
-	Job string
-	// Token is that of the ownership which alone may make the change. 0: it is
-	// the result of a run, which may be written by whoever ran it as long as
-	// the record is From.
+	Slot string
+	// Token is that of the ownership which alone may make the change, and Edition
+	// that of the spec that it rests on. Token 0: it is the result of a run, which
+	// may be written by whoever ran it as long as the record is From.
 	Token    int64
+	Edition  int32
 	From, To zkrec.Tick
 	Entries  []zkrec.Entry // for the history
 	Request  string        // an operator's request that is done with, to be removed
 }
 
-// tickNode is the loop's view of one job's tick and history nodes. Its writes
+// tickNode is the loop's view of one slot's tick and history nodes. Its writes
 // go one after the other, each on top of the versions that the previous one
 // left; it lives as long as there are any.
 type tickNode struct {
-	job   string
+	slot  string
 	busy  bool // a request is under way
 	known bool // what follows is what the nodes hold
 	stored
@@ -35,7 +36,7 @@ type tickNode struct {
 	open  string // the run that we claimed and whose result is not written yet
 }
 
-// stored is the content of a job's tick and history nodes.
+// stored is the content of a slot's tick and history nodes.
 type stored struct {
 	version        int32
 	record         zkrec.Tick
@@ -76,29 +77,29 @@ type commit struct {
 // ZooKeeper to come back if need be, a change by an owner for as long as its
 // lease lasts. When it fails, nothing of it was written: ErrConflict, with the
 // record as it is, when that is not From; ErrNoRequest when the manual run was
-// withdrawn that To is about; ErrNotOwner, ErrCanceled, ErrEnded, or the cause
+// withdrawn that To is about; ErrSpecChanged when the job's spec is not that of Edition; ErrNotOwner, ErrCanceled, ErrEnded, or the cause
 // of a lapsed lease. From a change that opens a run until one that closes it,
-// or fails to, the job counts as busy and is not handed over.
+// or fails to, the slot counts as busy and is not handed over.
 func (c *Coordinator) Commit(cm Commit) (zkrec.Tick, error) {
 	cm.To = cm.To.Normal()
-	return c.write(cm.Job, &tickWrite{kind: writeCommit, commit: cm})
+	return c.write(cm.Slot, &tickWrite{kind: writeCommit, commit: cm})
 }
 
 // Amend replaces what the history says of a run that was given up before its
 // result came. ErrSuperseded: the history does not go back that far.
-func (c *Coordinator) Amend(job string, e zkrec.Entry) error {
-	_, err := c.write(job, &tickWrite{kind: writeAmend, amend: e})
+func (c *Coordinator) Amend(slot string, e zkrec.Entry) error {
+	_, err := c.write(slot, &tickWrite{kind: writeAmend, amend: e})
 	return err
 }
 
-func (c *Coordinator) write(job string, w *tickWrite) (zkrec.Tick, error) {
+func (c *Coordinator) write(slot string, w *tickWrite) (zkrec.Tick, error) {
 	type answer struct {
 		current zkrec.Tick
 		err     error
 	}
 	answers := make(chan answer, 1)
 	w.done = func(current zkrec.Tick, err error) { answers <- answer{current, err} }
-	c.box.Post(func() { c.enqueue(job, w) })
+	c.box.Post(func() { c.enqueue(slot, w) })
 	select {
 	case a := <-answers:
 		return a.current, a.err
@@ -108,15 +109,15 @@ func (c *Coordinator) write(job string, w *tickWrite) (zkrec.Tick, error) {
 }
 
 // loadTick reads the record.
-func (c *Coordinator) loadTick(job string, done func(current zkrec.Tick, err error)) {
-	c.enqueue(job, &tickWrite{kind: loadTick, done: done})
+func (c *Coordinator) loadTick(slot string, done func(current zkrec.Tick, err error)) {
+	c.enqueue(slot, &tickWrite{kind: loadTick, done: done})
 }
 
-func (c *Coordinator) enqueue(job string, w *tickWrite) {
-	t := c.ticks[job]
+func (c *Coordinator) enqueue(slot string, w *tickWrite) {
+	t := c.ticks[slot]
 	if t == nil {
-		t = &tickNode{job: job}
-		c.ticks[job] = t
+		t = &tickNode{slot: slot}
+		c.ticks[slot] = t
 	}
 	t.queue = append(t.queue, w)
 	c.tellBusy(t)
@@ -126,7 +127,7 @@ func (c *Coordinator) enqueue(job string, w *tickWrite) {
 // tellBusy: a job is not handed over while its record is being changed or its
 // run goes on.
 func (c *Coordinator) tellBusy(t *tickNode) {
-	c.step(lease.Busy{Slot: lease.Slot(t.job), Busy: t.open != "" || len(t.queue) > 0})
+	c.step(lease.Busy{Slot: lease.Slot(t.slot), Busy: t.open != "" || len(t.queue) > 0})
 }
 
 // advance does the next thing in the queue of t, if it can be done now.
@@ -149,13 +150,15 @@ func (c *Coordinator) advance(t *tickNode) {
 			c.finish(t, w, ErrConflict)
 		case c.closing.told && w.begins():
 			c.finish(t, w, ErrDraining) // the next owner runs it, in a moment
+		case c.isOutdated(t, w):
+			c.finish(t, w, ErrSpecChanged)
 		default:
 			c.send(t, w)
 			return
 		}
 	}
-	if len(t.queue) == 0 && !t.busy && t.open == "" && c.owned[t.job] == nil {
-		delete(c.ticks, t.job)
+	if len(t.queue) == 0 && !t.busy && t.open == "" && c.owned[t.slot] == nil {
+		delete(c.ticks, t.slot)
 	}
 }
 
@@ -164,7 +167,7 @@ func (c *Coordinator) refuse(t *tickNode, w *tickWrite) error {
 	if w.kind != writeCommit || w.commit.Token == 0 {
 		return nil
 	}
-	own := c.owned[t.job]
+	own := c.owned[t.slot]
 	if own == nil || own.token != w.commit.Token {
 		return ErrNotOwner
 	}
@@ -172,6 +175,12 @@ func (c *Coordinator) refuse(t *tickNode, w *tickWrite) error {
 		return ErrNotLeader
 	}
 	return own.grant.Err()
+}
+
+// isOutdated reports whether w rests on a spec that is known to be replaced.
+func (c *Coordinator) isOutdated(t *tickNode, w *tickWrite) bool {
+	j := c.jobOf(t.slot)
+	return w.kind == writeCommit && w.commit.Token != 0 && j != nil && j.version != w.commit.Edition
 }
 
 // finish reports w and takes it off the queue.
@@ -190,13 +199,13 @@ func (c *Coordinator) finish(t *tickNode, w *tickWrite, err error) {
 // fetchTick reads the nodes.
 func (c *Coordinator) fetchTick(t *tickNode) {
 	t.busy = true
-	own := c.owned[t.job]
+	own := c.owned[t.slot]
 	c.async("read tick", func(ctx context.Context) func() {
-		s, err := c.readStored(ctx, t.job)
+		s, err := c.readStored(ctx, t.slot)
 		return func() {
 			t.busy = false
 			switch {
-			case own != c.owned[t.job]:
+			case own != c.owned[t.slot]:
 				// Read again: see lost.
 			case zkconn.IsUnknown(err):
 				return // the next session, or the next sync, goes on
@@ -215,36 +224,47 @@ func (c *Coordinator) fetchTick(t *tickNode) {
 
 // readStored reads the tick and the history node. A change moves both on, so
 // it does not matter which of two states either is of: the versions decide.
-func (c *Coordinator) readStored(ctx context.Context, job string) (s stored, err error) {
-	var histErr error
+func (c *Coordinator) readStored(ctx context.Context, slot string) (s stored, err error) {
+	var tickErr, historyErr error
 	c.together(ctx, 2, func(ctx context.Context, i int) {
 		if i == 0 {
-			var data []byte
-			var stat zkconn.Stat
-			if data, stat, err = c.conn.Get(ctx, c.tree.Tick(job)); err == nil {
-				s.version = stat.Version
-				s.record, err = c.parseTick(job, data, stat.Ctime)
-			}
-			return
-		}
-		var data []byte
-		var stat zkconn.Stat
-		if data, stat, histErr = c.conn.Get(ctx, c.tree.History(job)); histErr == nil {
-			s.historyVersion = stat.Version
-			s.history, histErr = c.parseHistory(job, data)
+			tickErr = c.readTick(ctx, slot, c.conn.Get, &s)
+		} else {
+			historyErr = c.readHistory(ctx, slot, &s)
 		}
 	})
-	if err == nil {
-		err = histErr
+	if tickErr != nil {
+		return s, tickErr
 	}
-	return s, err
+	return s, historyErr
+}
+
+// get is a way to read a node.
+type get func(ctx context.Context, path string) ([]byte, zkconn.Stat, error)
+
+func (c *Coordinator) readTick(ctx context.Context, slot string, read get, s *stored) error {
+	data, stat, err := read(ctx, c.tree.Tick(slot))
+	if err == nil {
+		s.version = stat.Version
+		s.record, err = c.parseTick(slot, data, stat.Ctime)
+	}
+	return err
+}
+
+func (c *Coordinator) readHistory(ctx context.Context, slot string, s *stored) error {
+	data, stat, err := c.conn.Get(ctx, c.tree.History(slot))
+	if err == nil {
+		s.historyVersion = stat.Version
+		s.history, err = c.parseHistory(slot, data)
+	}
+	return err
 }
 
 // parseTick takes what is no record for one that says nothing, not even what
 // was missed: running ticks a second time is worse than not running them. The
 // node of a job that never ran is as old as the job: where it is younger, a hand
 // has deleted it, and the ticks before are nobody's.
-func (c *Coordinator) parseTick(job string, data []byte, created time.Time) (zkrec.Tick, error) {
+func (c *Coordinator) parseTick(slot string, data []byte, created time.Time) (zkrec.Tick, error) {
 	record, err := zkrec.ParseTick(data)
 	if err == nil && record == (zkrec.Tick{}) {
 		record.Through = created.UnixMilli()
@@ -252,16 +272,16 @@ func (c *Coordinator) parseTick(job string, data []byte, created time.Time) (zkr
 	if err == nil || errors.As(err, new(*zkrec.SchemaError)) {
 		return record, err
 	}
-	c.log.Error("tick record is not readable: begun anew, without the ticks before now", "job", job, "err", err)
+	c.log.Error("tick record is not readable: begun anew, without the ticks before now", "job", slot, "err", err)
 	return zkrec.Tick{Through: time.Now().UnixMilli()}, nil
 }
 
-func (c *Coordinator) parseHistory(job string, data []byte) (zkrec.History, error) {
+func (c *Coordinator) parseHistory(slot string, data []byte) (zkrec.History, error) {
 	history, err := zkrec.ParseHistory(data)
 	if err == nil || errors.As(err, new(*zkrec.SchemaError)) {
 		return history, err
 	}
-	c.log.Error("history is not readable: begun anew", "job", job, "err", err)
+	c.log.Error("history is not readable: begun anew", "job", slot, "err", err)
 	return zkrec.History{}, nil
 }
 
@@ -269,11 +289,11 @@ func (c *Coordinator) parseHistory(job string, data []byte) (zkrec.History, erro
 // and lacks a node, or it was deleted, which the protocol is about to find
 // out.
 func (c *Coordinator) missingTick(t *tickNode) {
-	if c.owned[t.job] == nil {
+	if c.owned[t.slot] == nil {
 		c.finish(t, t.queue[0], ErrCanceled)
 		c.advance(t)
 		return
 	}
-	c.step(lease.Look{Slot: lease.Slot(t.job)})
-	c.repair(t.job) // goes on with t
+	c.step(lease.Look{Slot: lease.Slot(t.slot)})
+	c.repair(t.slot) // goes on with t
 }

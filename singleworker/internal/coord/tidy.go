@@ -94,9 +94,10 @@ func (c *Coordinator) tidy() {
 	}
 	slices.Sort(gone)
 	c.traces.removing = true
-	jobs := make(map[string][]string, len(c.jobs))
-	for name, j := range c.jobs {
-		jobs[name] = j.able
+	var jobs []traced
+	for _, name := range slices.Sorted(maps.Keys(c.jobs)) {
+		j := c.jobs[name]
+		jobs = append(jobs, traced{name, j.able, j.slots})
 	}
 	orders := maps.Clone(c.traces.orders)
 	c.async("tidy up", func(ctx context.Context) func() {
@@ -132,15 +133,27 @@ func (c *Coordinator) rank(sid string) int {
 	return n
 }
 
-// removeTraces removes what is left of some instances, but for those that are back. The registrations go last: as long as one is there, somebody comes back to it.
+// traced is a job at which some instances that are gone may have left traces.
+type traced struct {
+	name  string
+	able  []string
+	slots []string
+}
+
+// removeTraces removes what is left of some instances, but for those that are
+// back. The registrations go last: as long as one is there, somebody comes back
+// to it.
 func (c *Coordinator) removeTraces(
-	ctx context.Context, gone []string, jobs map[string][]string, orders map[string]order,
+	ctx context.Context, gone []string, jobs []traced, orders map[string]order,
 ) error {
-	names := slices.Sorted(maps.Keys(jobs))
-	changes := make([]map[string][]zkconn.Op, len(names))
-	errs := make([]error, len(names))
-	c.together(ctx, len(names), func(ctx context.Context, i int) {
-		changes[i], errs[i] = c.disowning(ctx, names[i], gone)
+	var slots []string
+	for _, j := range jobs {
+		slots = append(slots, j.slots...)
+	}
+	changes := make([]map[string][]zkconn.Op, len(slots))
+	errs := make([]error, len(slots))
+	c.together(ctx, len(slots), func(ctx context.Context, i int) {
+		changes[i], errs[i] = c.disowning(ctx, slots[i], gone)
 	})
 	live, _, err := c.conn.Children(ctx, c.tree.Instances())
 	if err = errors.Join(err, errors.Join(errs...)); err != nil {
@@ -148,17 +161,17 @@ func (c *Coordinator) removeTraces(
 	}
 	gone = slices.DeleteFunc(gone, func(sid string) bool { return slices.Contains(live, sid) })
 	var owners, rest [][]zkconn.Op
-	for i, name := range names {
-		for _, sid := range gone {
-			if ops := changes[i][sid]; len(ops) > 0 {
+	for _, sid := range gone {
+		for _, change := range changes {
+			if ops := change[sid]; len(ops) > 0 {
 				owners = append(owners, ops)
 			}
-			if slices.Contains(jobs[name], sid) {
-				rest = append(rest, []zkconn.Op{zkconn.DeleteOp(c.tree.Registration(name, sid), zkconn.AnyVersion)})
+		}
+		for _, j := range jobs {
+			if slices.Contains(j.able, sid) {
+				rest = append(rest, []zkconn.Op{zkconn.DeleteOp(c.tree.Registration(j.name, sid), zkconn.AnyVersion)})
 			}
 		}
-	}
-	for _, sid := range gone {
 		if o, found := orders[sid]; found && o.Incarnation != "" {
 			rest = append(rest, []zkconn.Op{zkconn.DeleteOp(c.tree.Order(sid), o.version)})
 		}
@@ -182,25 +195,25 @@ func (c *Coordinator) applyAll(ctx context.Context, groups [][]zkconn.Op) error 
 	return nil
 }
 
-// disowning says, for each of those that are gone, what takes a job from it, or
+// disowning says, for each of those that are gone, what takes a slot from it, or
 // its heartbeat away.
-func (c *Coordinator) disowning(ctx context.Context, job string, gone []string) (map[string][]zkconn.Op, error) {
-	data, stat, err := c.conn.Get(ctx, c.tree.Alive(job))
+func (c *Coordinator) disowning(ctx context.Context, slot string, gone []string) (map[string][]zkconn.Op, error) {
+	data, stat, err := c.conn.Get(ctx, c.tree.Alive(slot))
 	ops := make(map[string][]zkconn.Op)
 	if errors.Is(err, zkconn.ErrNoNode) {
-		return ops, nil // the job is gone, too
+		return ops, nil // the slot is gone, too
 	}
 	if err != nil {
 		return nil, err
 	}
 	owner, _ := zkrec.ParseOwner(data) // what is no record names nobody
 	if slices.Contains(gone, owner.SID) {
-		ops[owner.SID] = []zkconn.Op{zkconn.SetOp(c.tree.Alive(job), nil, stat.Version)}
+		ops[owner.SID] = []zkconn.Op{zkconn.SetOp(c.tree.Alive(slot), nil, stat.Version)}
 	}
 	if stat.NumChildren == 0 {
 		return ops, nil
 	}
-	sids, _, err := c.conn.Children(ctx, c.tree.Alive(job))
+	sids, _, err := c.conn.Children(ctx, c.tree.Alive(slot))
 	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
 		return nil, err
 	}
@@ -208,12 +221,12 @@ func (c *Coordinator) disowning(ctx context.Context, job string, gone []string) 
 		if !slices.Contains(gone, sid) {
 			continue
 		}
-		beat, found, err := c.conn.Exists(ctx, c.tree.Heartbeat(job, sid))
+		beat, found, err := c.conn.Exists(ctx, c.tree.Heartbeat(slot, sid))
 		if err != nil {
 			return nil, err
 		}
 		if found {
-			ops[sid] = append(ops[sid], zkconn.DeleteOp(c.tree.Heartbeat(job, sid), beat.Version))
+			ops[sid] = append(ops[sid], zkconn.DeleteOp(c.tree.Heartbeat(slot, sid), beat.Version))
 		}
 	}
 	return ops, nil

@@ -85,9 +85,9 @@ func (v *slotViews) sameGroup(peers map[string]lease.Peer) bool {
 }
 
 // glance reads a heartbeat only, and reports whether that shows the slot as it is.
-func (c *Coordinator) glance(ctx context.Context, job string, known lease.Record) (lease.Record, bool, error) {
+func (c *Coordinator) glance(ctx context.Context, slot string, known lease.Record) (lease.Record, bool, error) {
 	last := known.Beats[0]
-	beat, found, err := c.conn.Exists(ctx, c.tree.Heartbeat(job, last.SID))
+	beat, found, err := c.conn.Exists(ctx, c.tree.Heartbeat(slot, last.SID))
 	if err != nil || !found || beat.Czxid != known.Mzxid || beat.Version == last.Version {
 		return lease.Record{}, false, err
 	}

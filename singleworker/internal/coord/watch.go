@@ -11,9 +11,9 @@ import (
 
 // Every instance knows every schedule, so each is the others' dead man's
 // switch: a tick that nobody has accounted for in time is noticed by whoever
-// lives, and reported by the one that writes the job's alarm node first.
+// lives, and reported by the one that writes the slot's alarm node first.
 
-// watched is when a job was looked at, and is to be, for overdue ticks.
+// watched is when a slot was looked at, and is to be, for overdue ticks.
 type watched struct {
 	lookAt  time.Time // on the wall clock, as ticks are
 	looking bool
@@ -21,51 +21,64 @@ type watched struct {
 	trying  int64 // the tick that this instance tries to report
 }
 
-// watch looks whether a tick of j is overdue, if it is time to. Between two
-// looks no tick can become overdue, so that they cost little.
+// watch looks whether a tick of one of j's slots is overdue, if it is time to.
+// Between two looks no tick can become overdue, so that they cost little.
 func (c *Coordinator) watch(j *job) {
-	if !j.known || j.watched.looking || time.Now().Before(j.watched.lookAt) {
+	if !j.known {
 		return
 	}
-	j.watched.looking = true
-	version := j.version
+	for _, slot := range j.slots {
+		w := j.watched[slot]
+		if w == nil {
+			w = &watched{}
+			j.watched[slot] = w
+		}
+		if !w.looking && !time.Now().Before(w.lookAt) {
+			c.watchSlot(j, slot, w)
+		}
+	}
+}
+
+func (c *Coordinator) watchSlot(j *job, slot string, w *watched) {
+	w.looking = true
+	spec := j.spec
 	c.async("look for overdue ticks", func(ctx context.Context) func() {
-		record, running, err := c.fetchRun(ctx, j.name)
+		record, running, err := c.fetchRun(ctx, slot)
 		return func() {
-			if c.jobs[j.name] != j || j.version != version {
-				return
-			}
-			j.watched.looking = false
+			w.looking = false
 			if err != nil {
-				c.log.Debug("tick not read", "job", j.name, "err", err)
+				c.log.Debug("tick not read", "job", slot, "err", err)
 				return
 			}
-			tick, lookAgain := c.cfg.Watch(j.name, j.spec, record, running)
-			j.watched.lookAt = lookAgain
-			if lookAgain.IsZero() {
-				j.watched.lookAt = time.Now().Add(idleLook)
+			if c.jobs[j.name] != j || j.watched[slot] != w {
+				return
 			}
-			if !tick.IsZero() && tick.UnixMilli() != j.watched.raised {
-				c.raise(j, tick)
+			tick, lookAgain := c.cfg.Watch(spec, record, running)
+			w.lookAt = lookAgain
+			if lookAgain.IsZero() {
+				w.lookAt = time.Now().Add(idleLook)
+			}
+			if !tick.IsZero() && tick.UnixMilli() != w.raised {
+				c.raise(slot, w, tick)
 			}
 		}
 	})
 }
 
-// idleLook is how often a job is looked at that has no tick left.
+// idleLook is how often a slot is looked at that has no tick left.
 const idleLook = time.Hour
 
-// fetchRun reads a job's tick record and whether its run goes on at a live
+// fetchRun reads a slot's tick record and whether its run goes on at a live
 // owner.
-func (c *Coordinator) fetchRun(ctx context.Context, job string) (record zkrec.Tick, running bool, err error) {
-	data, _, err := c.conn.Get(ctx, c.tree.Tick(job))
+func (c *Coordinator) fetchRun(ctx context.Context, slot string) (record zkrec.Tick, running bool, err error) {
+	data, _, err := c.conn.Get(ctx, c.tree.Tick(slot))
 	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
 		return record, false, err
 	}
 	if record, err = zkrec.ParseTick(data); err != nil || !record.Open() {
 		return record, false, err
 	}
-	_, stat, err := c.conn.Get(ctx, c.tree.Alive(job))
+	_, stat, err := c.conn.Get(ctx, c.tree.Alive(slot))
 	if err != nil || stat.Mzxid != record.Token {
 		return record, false, err
 	}
@@ -74,22 +87,22 @@ func (c *Coordinator) fetchRun(ctx context.Context, job string) (record zkrec.Ti
 }
 
 // raise reports an overdue tick, unless another instance has.
-func (c *Coordinator) raise(j *job, tick time.Time) {
-	path := c.tree.Alarm(j.name)
+func (c *Coordinator) raise(slot string, w *watched, tick time.Time) {
+	path := c.tree.Alarm(slot)
 	alarm := zkrec.Alarm{Tick: tick.UnixMilli(), SID: c.cfg.SID, At: time.Now()}
-	tried := j.watched.trying == alarm.Tick
-	j.watched.trying = alarm.Tick
+	tried := w.trying == alarm.Tick
+	w.trying = alarm.Tick
 	c.async("raise alarm", func(ctx context.Context) func() {
 		first, err := c.writeAlarm(ctx, path, alarm, tried)
 		return func() {
 			if err != nil {
-				c.log.Debug("alarm not raised", "job", j.name, "err", err)
-				j.watched.lookAt = time.Time{} // the next sync tries again
+				c.log.Debug("alarm not raised", "job", slot, "err", err)
+				w.lookAt = time.Time{} // the next sync tries again
 				return
 			}
-			j.watched.raised = alarm.Tick
+			w.raised = alarm.Tick
 			if first {
-				c.cfg.Runner.Overdue(j.name, tick)
+				c.cfg.Runner.Overdue(slot, tick)
 			}
 		}
 	})

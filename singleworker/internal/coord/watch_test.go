@@ -15,18 +15,34 @@ import (
 // overdue a minute after it came.
 func ledgers(t *testing.T) Watch {
 	t.Helper()
-	return func(_ string, spec zkrec.Spec, record zkrec.Tick, running bool) (tick, lookAgain time.Time) {
-		schedule, err := cronexpr.Parse(spec.Schedule, time.UTC)
+	return func(spec zkrec.Spec, record zkrec.Tick, running bool) (tick, lookAgain time.Time) {
+		job, err := ledgerOf(spec)
 		if err != nil {
 			t.Error(err)
 			return time.Time{}, time.Time{}
 		}
-		job := ledger.Job{Schedule: schedule, Since: time.UnixMilli(spec.Since), Policy: spec.Policy}
-		if spec.Paused != nil {
-			job.Paused = *spec.Paused
-		}
 		return ledger.Overdue(job, record, running, time.Now())
 	}
+}
+
+// settled is what the wiring makes of Settled.
+func settled(spec zkrec.Spec, record zkrec.Tick) bool {
+	job, err := ledgerOf(spec)
+	return err == nil && ledger.Settled(job, record)
+}
+
+// ledgerOf is a spec as the wiring reads it.
+func ledgerOf(spec zkrec.Spec) (ledger.Job, error) {
+	schedule, err := cronexpr.Parse(spec.Schedule, time.UTC)
+	job := ledger.Job{Schedule: schedule, Since: time.UnixMilli(spec.Since), Policy: spec.Policy}
+	if spec.Paused != nil {
+		job.Paused = *spec.Paused
+	}
+	job.From = time.UnixMilli(spec.ActiveLayout().Since)
+	if spec.Resizing() {
+		job.To = time.UnixMilli(spec.ActiveLayout().Through)
+	}
+	return job, err
 }
 
 // midnight is when the clock of a bubble begins.

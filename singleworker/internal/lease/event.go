@@ -77,6 +77,7 @@ type (
 	// Able lists all instances that registered for it.
 	SlotSet struct {
 		Slot     Slot
+		Group    string // slots of one group are spread over the instances; empty: the slot is alone
 		Eligible bool
 		Able     []string
 	}

@@ -20,6 +20,8 @@ type (
 var (
 	// ErrConflict: the record is not the one that the change rests on.
 	ErrConflict = errors.New("tick record has changed")
+	// ErrOutdated: the change rests on a specification of the job that was replaced.
+	ErrOutdated = errors.New("the job has changed")
 	// ErrNoRequest: the manual run that is to be opened was withdrawn.
 	ErrNoRequest = errors.New("request withdrawn")
 )

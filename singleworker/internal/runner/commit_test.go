@@ -365,7 +365,7 @@ func TestFarFutureIsLogged(t *testing.T) {
 			w.run(w.t.Context())
 			w.adopt(zkrec.Policy{}, nil)
 			w.runner.box.Post(func() {
-				w.runner.committed(w.runner.jobs["job"], ledger.Plan{}, nil, record, ledger.ErrConflict)
+				w.runner.committed(w.runner.jobs["job"], Commit{}, nil, record, ledger.ErrConflict)
 			})
 		})
 	}

@@ -59,14 +59,14 @@ func (r *Runner) decide(j *job) {
 		return
 	}
 	j.committing = true
-	commit := Commit{Job: j.Name, Token: j.Grant.Token, From: j.Record, Plan: plan}
+	commit := Commit{Job: j.Name, Token: j.Grant.Token, Edition: j.Edition, From: j.Record, Plan: plan}
 	var act *activity
 	if plan.Opens {
 		act = r.begin(j, plan.Record)
 	}
 	r.tasks.Go("commit of "+j.Name, func(context.Context) error {
 		current, err := r.cfg.Keeper.Commit(commit)
-		r.box.Post(func() { r.committed(j, plan, act, current, err) })
+		r.box.Post(func() { r.committed(j, commit, act, current, err) })
 		return nil
 	})
 }
@@ -108,8 +108,9 @@ func (r *Runner) begin(j *job, record ledger.Record) *activity {
 // retryAfter is how soon a decision is made again that could not be written.
 const retryAfter = time.Second
 
-func (r *Runner) committed(j *job, plan ledger.Plan, act *activity, current ledger.Record, err error) {
+func (r *Runner) committed(j *job, commit Commit, act *activity, current ledger.Record, err error) {
 	j.committing = false
+	plan := commit.Plan
 	switch {
 	case err == nil:
 		r.remember(j.Name, current)
@@ -129,6 +130,7 @@ func (r *Runner) committed(j *job, plan ledger.Plan, act *activity, current ledg
 		r.warnAhead(j)
 	case errors.Is(err, ledger.ErrNoRequest):
 		r.forget(j, plan.Record.Manual)
+	case errors.Is(err, ledger.ErrOutdated) && j.Edition != commit.Edition: // and the new one is known already
 	default:
 		// The job is passing to another instance, or the lease has lapsed and
 		// may come back.

@@ -31,9 +31,10 @@ type Commit struct {
 	Job string
 	// Token is that of the ownership under which alone it may be; 0 for the
 	// result of a run.
-	Token int64
-	From  ledger.Record // what Plan rests on
-	Plan  ledger.Plan
+	Token   int64
+	Edition int32         // of the job: Job.Edition
+	From    ledger.Record // what Plan rests on
+	Plan    ledger.Plan
 }
 
 // Keeper keeps the records of jobs. Its methods are called from goroutines of
@@ -41,8 +42,9 @@ type Commit struct {
 type Keeper interface {
 	// Commit writes a plan and returns the record as it is then. It fails with
 	// ledger.ErrConflict, and the record, when that is not From; with
-	// ledger.ErrNoRequest when the manual run to be opened was withdrawn; or
-	// when the job is not, or no longer, ours.
+	// ledger.ErrNoRequest when the manual run to be opened was withdrawn; with
+	// ledger.ErrOutdated when the job's edition is another by now, which Own is
+	// about to tell; or when the job is not, or no longer, ours.
 	Commit(c Commit) (ledger.Record, error)
 	// Amend corrects the history of a run that was given up too early.
 	Amend(job string, e ledger.Entry) error
@@ -69,10 +71,11 @@ type Request struct {
 	Payload []byte
 }
 
-// Job is a job that this instance owns.
+// Job is a job, or a shard of one, that this instance owns.
 type Job struct {
 	ledger.Job
 	Name     string
+	Edition  int32 // differs between two versions of what the job is to be
 	Handle   func(ctx context.Context, r Run) error
 	Grant    *grant.Grant
 	Since    time.Time     // when it was adopted

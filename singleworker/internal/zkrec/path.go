@@ -148,15 +148,21 @@ func (t Tree) NewJob(job string, spec Spec) []Node {
 	if spec.Shards > 0 {
 		return append(nodes, Node{Path: t.Shards(job)})
 	}
-	return append(nodes, t.slotNodes(job, nil)...)
+	return append(nodes, t.NewSlot(job, 0)...)
 }
 
 // NewShard lists the nodes of a new shard whose ticks begin after through.
 func (t Tree) NewShard(slot string, through int64) []Node {
-	return append([]Node{{Path: t.Slot(slot)}}, t.slotNodes(slot, Tick{Through: through}.Encode())...)
+	return append([]Node{{Path: t.Slot(slot)}}, t.NewSlot(slot, through)...)
 }
 
-func (t Tree) slotNodes(slot string, tick []byte) []Node {
+// NewSlot lists them without the shard's own, which the job's is for a job that
+// is a slot itself. Through 0: they begin when the nodes are made.
+func (t Tree) NewSlot(slot string, through int64) []Node {
+	var tick []byte
+	if through != 0 {
+		tick = Tick{Through: through}.Encode()
+	}
 	return []Node{
 		{Path: t.Alive(slot)},
 		{Path: t.Tick(slot), Data: tick},

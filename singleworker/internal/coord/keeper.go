@@ -1,0 +1,275 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// The owner of a job's first slot is the keeper of all its shards: it follows
+// their tick nodes, by watches. It says which ticks all shards are done with,
+// and it carries a job over from one layout to the next:
+//
+//  1. Whoever changes the spec leaves the layout as it is (zkrec.Spec.Over). From
+//     then on no further tick is claimed: claims rest on the spec's version, and
+//     under this one a slot's ticks end with the last that it has claimed.
+//  2. The keeper reads how far each slot has claimed, and writes the latest of
+//     these ticks to the spec. It cannot grow any more. The slots run up to it:
+//     so every shard has run it under one layout.
+//  3. When every slot is done, the keeper writes the next layout, in a transaction
+//     that checks that every tick node still is as it was read.
+//
+// ElasticJob's once-per-cluster listener is the model of the first of these tasks; there a leader
+// reshards, and instances wait for it, with no run going on.
+
+// keeper is that view. It rests on one ownership, and one version of the spec.
+type keeper struct {
+	token    int64 // of the ownership of the first slot
+	edition  int32 // of the spec
+	slots    []*keptSlot
+	nextLook time.Duration // Mono: when all is read again, whatever the watches said
+
+	complete        zkrec.Complete
+	completeVersion int32
+	completeKnown   bool
+	plain           bool                // the job has nodes as a slot of its own
+	sent            []ledger.Completion // under way, or without an answer
+	writing         bool
+}
+
+// keptSlot is a slot as the keeper has read it.
+type keptSlot struct {
+	slot  string
+	known bool
+	stored
+	reading onePerTime
+}
+
+// keep makes this instance the keeper of j's shards, if it is the one.
+func (c *Coordinator) keep(j *job) {
+	layout := j.spec.ActiveLayout()
+	divided := layout.Shards > 0 || j.spec.Resizing()
+	if !divided || !j.eligible || !c.session.joined || len(j.slots) != max(1, layout.Shards) {
+		j.keeper = nil
+		return
+	}
+	own := c.owned[j.slots[0]]
+	if own == nil {
+		j.keeper = nil
+		return
+	}
+	now := c.cfg.Clock.Now().Mono
+	k := j.keeper
+	if k == nil || k.token != own.token || k.edition != j.version || now >= k.nextLook && !k.writing && k.sent == nil {
+		j.keeper = &keeper{token: own.token, edition: j.version, nextLook: c.nextLook()}
+		for _, slot := range j.slots {
+			j.keeper.slots = append(j.keeper.slots, &keptSlot{slot: slot})
+		}
+		c.readRoot(j, j.keeper)
+	}
+	for _, kept := range j.keeper.slots {
+		if !kept.known {
+			c.readKeptSlot(j, j.keeper, kept)
+		}
+	}
+	c.tend(j, j.keeper)
+}
+
+// readKept reads a slot's tick node again, if we keep it.
+func (c *Coordinator) readKept(slot string) {
+	j := c.jobOf(slot)
+	if j == nil || j.keeper == nil {
+		return
+	}
+	if i := slices.Index(j.slots, slot); i >= 0 {
+		c.readKeptSlot(j, j.keeper, j.keeper.slots[i])
+	}
+}
+
+func (c *Coordinator) readKeptSlot(j *job, k *keeper, kept *keptSlot) {
+	if !kept.reading.begin() {
+		return
+	}
+	c.async("read shard", func(ctx context.Context) func() {
+		var s stored
+		err := c.readTick(ctx, kept.slot, c.conn.GetW, &s)
+		if err == nil {
+			err = c.readHistory(ctx, kept.slot, &s) // as old as the record, or newer
+		}
+		return func() {
+			again := kept.reading.end()
+			if j.keeper != k {
+				return
+			}
+			if kept.known = err == nil; kept.known {
+				kept.stored = s
+			} else {
+				c.log.Debug("shard not read", "job", kept.slot, "err", err) // the next sync tries again
+			}
+			if again {
+				c.readKeptSlot(j, k, kept)
+			}
+			c.tend(j, k)
+		}
+	})
+}
+
+// readRoot reads what is known of the job as a whole.
+func (c *Coordinator) readRoot(j *job, k *keeper) {
+	sharded := j.spec.ActiveLayout().Shards > 0
+	c.async("read shards", func(ctx context.Context) func() {
+		var complete zkrec.Complete
+		var version int32
+		var err error
+		if sharded {
+			complete, version, err = c.readComplete(ctx, j.name)
+		}
+		_, plain, plainErr := c.conn.Exists(ctx, c.tree.Alive(j.name))
+		return func() {
+			if j.keeper != k {
+				return
+			}
+			if err = errors.Join(err, plainErr); err != nil {
+				c.log.Debug("shards not read", "job", j.name, "err", err)
+				j.keeper = nil // the next sync begins anew
+				return
+			}
+			k.complete, k.completeVersion, k.completeKnown, k.plain = complete, version, true, plain
+			if sent := k.sent; len(sent) > 0 {
+				// Nobody else writes it as long as we own the first slot.
+				if k.sent = nil; complete.Tick == sent[len(sent)-1].Tick {
+					c.report(j.name, j.spec, sent)
+				}
+			}
+			c.tend(j, k)
+		}
+	})
+}
+
+// tend does the next thing that the shards ask for.
+func (c *Coordinator) tend(j *job, k *keeper) {
+	unread := slices.ContainsFunc(k.slots, func(kept *keptSlot) bool { return !kept.known || kept.reading.running })
+	if unread || !k.completeKnown || k.writing || len(k.sent) > 0 {
+		return
+	}
+	layout := j.spec.ActiveLayout()
+	if layout.Shards > 0 {
+		list := make([]ledger.Shard, len(k.slots))
+		for i, kept := range k.slots {
+			list[i] = ledger.Shard{Record: kept.record, History: kept.history}
+		}
+		if done := ledger.Completed(list, max(k.complete.Tick, layout.Since)); len(done) > 0 {
+			c.writeComplete(j, k, done)
+			return
+		}
+	}
+	if j.spec.Resizing() {
+		c.resize(j, k, layout)
+		return
+	}
+	former := without(j.shards.list, j.slots)
+	if k.plain && layout.Shards > 0 {
+		former = append(former, j.name)
+	}
+	c.retire(j, former)
+}
+
+// writeComplete records that all shards are done with some ticks, and reports
+// them. Only the owner of the first slot may.
+func (c *Coordinator) writeComplete(j *job, k *keeper, done []ledger.Completion) {
+	first := k.slots[0].slot
+	own := c.owned[first]
+	if own == nil {
+		return
+	}
+	k.writing, k.sent = true, done
+	spec := j.spec
+	complete := zkrec.Complete{Tick: done[len(done)-1].Tick}
+	ops := []zkconn.Op{
+		zkconn.CheckOp(c.tree.Alive(first), own.version),
+		zkconn.CheckOp(c.tree.Heartbeat(first, c.cfg.SID), zkconn.AnyVersion),
+		zkconn.SetOp(c.tree.Shards(j.name), complete.Encode(), k.completeVersion),
+	}
+	c.async("write complete ticks", func(ctx context.Context) func() {
+		stats, err := c.conn.Multi(ctx, ops...)
+		return func() {
+			k.writing = false
+			if err == nil {
+				k.sent = nil
+				k.complete, k.completeVersion = complete, stats[2].Version
+				c.report(j.name, spec, done)
+			}
+			if j.keeper != k {
+				return
+			}
+			if err != nil {
+				c.log.Debug("complete ticks not written", "job", j.name, "err", err)
+				if !zkconn.IsUnknown(err) {
+					k.sent = nil
+				}
+				k.completeKnown = false
+				c.readRoot(j, k)
+				return
+			}
+			c.tend(j, k)
+		}
+	})
+}
+
+func (c *Coordinator) report(job string, spec zkrec.Spec, done []ledger.Completion) {
+	for _, d := range done {
+		c.cfg.Runner.Completed(job, spec, d)
+	}
+}
+
+// resize takes the next step from a layout to the one that the spec asks for.
+func (c *Coordinator) resize(j *job, k *keeper, layout zkrec.Layout) {
+	if layout.Through == 0 {
+		layout.Through = max(j.spec.Since, layout.Since)
+		for _, kept := range k.slots {
+			layout.Through = max(layout.Through, kept.record.Through)
+		}
+		spec := j.spec
+		spec.Layout = &layout
+		c.writeSpec(j, k, spec, nil)
+		return
+	}
+	var ops []zkconn.Op
+	for _, kept := range k.slots {
+		if !c.cfg.Settled(j.spec, kept.record) {
+			return // its tick node tells when to look again
+		}
+		ops = append(ops, zkconn.CheckOp(c.tree.Tick(kept.slot), kept.version))
+	}
+	if j.spec.Shards == 0 && !k.plain {
+		for _, node := range c.tree.NewSlot(j.name, layout.Through) {
+			ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
+		}
+	}
+	c.log.Info("job is divided anew", "job", j.name, "shards", j.spec.Shards, "were", layout.Shards,
+		"from", time.UnixMilli(layout.Through))
+	c.writeSpec(j, k, j.spec.Resized(), ops)
+}
+
+// writeSpec replaces the job's spec, if it still is the one that we know.
+func (c *Coordinator) writeSpec(j *job, k *keeper, spec zkrec.Spec, checks []zkconn.Op) {
+	k.writing = true
+	ops := append(checks, zkconn.SetOp(c.tree.Job(j.name), spec.Encode(), j.version))
+	c.async("write layout", func(ctx context.Context) func() {
+		_, err := c.conn.Multi(ctx, ops...)
+		return func() {
+			k.writing = false
+			if err != nil {
+				c.log.Debug("layout not written", "job", j.name, "err", err) // the next sync tries again
+			}
+			if c.jobs[j.name] == j {
+				c.refresh(j)
+			}
+		}
+	})
+}

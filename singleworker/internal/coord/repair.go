@@ -1,0 +1,69 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// repair creates the nodes that a job, or one of its shards, lacks: all of them
+// are there, or none when the job was deleted, or the shard is none any more.
+func (c *Coordinator) repair(slot string) {
+	j := c.jobOf(slot)
+	if j == nil || !c.session.joined || !j.repairing.begin() {
+		return
+	}
+	version, nodes := j.version, c.nodesOf(j, slot)
+	c.async("repair job", func(ctx context.Context) func() {
+		err := c.createMissing(ctx, j.name, version, nodes)
+		return func() {
+			j.repairing.end()
+			if err != nil && !errors.Is(err, zkconn.ErrNoNode) && !errors.Is(err, zkconn.ErrNodeExists) {
+				c.log.Debug("job not repaired", "job", slot, "err", err)
+				return // the next sync tries again
+			}
+			c.step(lease.Look{Slot: lease.Slot(slot)})
+			if t := c.ticks[slot]; t != nil {
+				c.advance(t)
+			}
+			c.refresh(j)
+		}
+	})
+}
+
+// nodesOf lists the nodes that should be there, but for the job's own.
+func (c *Coordinator) nodesOf(j *job, slot string) []zkrec.Node {
+	layout := j.spec.ActiveLayout()
+	switch _, _, sharded := zkrec.SplitSlot(slot); {
+	case sharded && !slices.Contains(j.slots, slot):
+		return nil // of a layout that is over
+	case sharded:
+		return c.tree.NewShard(slot, 0)
+	default:
+		return c.tree.NewJob(j.name, zkrec.Spec{Sharding: layout.Sharding})[1:]
+	}
+}
+
+// createMissing creates those of the nodes of a job that are not there, if its
+// spec still is the one that says what belongs to it.
+func (c *Coordinator) createMissing(ctx context.Context, job string, version int32, nodes []zkrec.Node) error {
+	ops := []zkconn.Op{zkconn.CheckOp(c.tree.Job(job), version)}
+	for _, node := range nodes {
+		_, ok, err := c.conn.Exists(ctx, node.Path)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
+		}
+	}
+	if len(ops) == 1 {
+		return nil
+	}
+	_, err := c.conn.Multi(ctx, ops...)
+	return err
+}

@@ -1,0 +1,212 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// shards is what the nodes of a sharded job say.
+type shards struct {
+	list     []string // the slots whose nodes are there
+	complete zkrec.Complete
+}
+
+// fetchShards lists the shards of a job, and has changes of the list reported.
+func (c *Coordinator) fetchShards(ctx context.Context, job string) (s shards, err error) {
+	names, _, err := c.conn.ChildrenW(ctx, c.tree.Shards(job))
+	if errors.Is(err, zkconn.ErrNoNode) {
+		return s, nil // repaired when we want to create one
+	}
+	if err != nil {
+		return s, err
+	}
+	for _, name := range names {
+		if shard, err := strconv.Atoi(name); err == nil {
+			s.list = append(s.list, zkrec.ShardSlot(job, shard))
+		}
+	}
+	s.complete, _, err = c.readComplete(ctx, job)
+	return s, err
+}
+
+// readComplete reads up to which tick all shards of a job are done. A record
+// that is not readable is one of now: nothing is to be reported twice.
+func (c *Coordinator) readComplete(ctx context.Context, job string) (zkrec.Complete, int32, error) {
+	data, stat, err := c.conn.Get(ctx, c.tree.Shards(job))
+	if err != nil {
+		return zkrec.Complete{}, 0, err
+	}
+	complete, err := zkrec.ParseComplete(data)
+	if err != nil && !errors.As(err, new(*zkrec.SchemaError)) {
+		c.log.Error("it is not readable which ticks all shards are done with: begun anew", "job", job, "err", err)
+		return zkrec.Complete{Tick: time.Now().UnixMilli()}, stat.Version, nil
+	}
+	return complete, stat.Version, err
+}
+
+// setSlots tells the protocol which slots the job has now: those of its active
+// layout whose nodes are there. A spec that is not readable changes nothing
+// about that.
+func (c *Coordinator) setSlots(j *job, readable bool) {
+	layout := j.spec.ActiveLayout()
+	if readable {
+		slots := layout.Slots(j.name)
+		if layout.Shards > 0 {
+			slots = c.withNodes(j, slots)
+		}
+		gone := without(j.slots, slots)
+		j.slots = slots
+		for _, slot := range gone {
+			c.slotGone(slot)
+		}
+	}
+	group := ""
+	if layout.Shards > 0 {
+		group = j.name
+	}
+	for _, slot := range j.slots {
+		c.step(lease.SlotSet{
+			Slot: lease.Slot(slot), Group: group, Eligible: j.eligible && j.registered, Able: j.able,
+		})
+	}
+}
+
+// without lists those of all that are not among some.
+func without(all, some []string) (rest []string) {
+	among := make(map[string]bool, len(some))
+	for _, slot := range some {
+		among[slot] = true
+	}
+	for _, slot := range all {
+		if !among[slot] {
+			rest = append(rest, slot)
+		}
+	}
+	return rest
+}
+
+// withNodes lists those of the shards whose nodes are there, and sees to it that
+// the others' are made.
+func (c *Coordinator) withNodes(j *job, slots []string) []string {
+	missing := without(slots, j.shards.list)
+	if len(missing) == 0 {
+		j.lackedSince = 0
+		return slots
+	}
+	now := c.cfg.Clock.Now().Mono
+	if j.lackedSince == 0 {
+		j.lackedSince = now
+	}
+	switch {
+	case !j.eligible || !j.registered:
+	case c.isFirst(j) || now-j.lackedSince > c.cfg.SyncPeriod:
+		c.createShards(j, missing)
+	default: // somebody else does, if it is well
+		j.nextLook = now + c.cfg.SyncPeriod
+	}
+	return without(slots, missing)
+}
+
+// isFirst reports whether this instance is the first of those that live and can
+// run the job: not all need do what one can.
+func (c *Coordinator) isFirst(j *job) bool {
+	for _, sid := range j.able {
+		if _, lives := c.views.peers[sid]; lives || sid == c.cfg.SID {
+			return sid == c.cfg.SID
+		}
+	}
+	return false
+}
+
+// createShards makes the nodes of shards. Their ticks begin where those of the
+// layout do; a shard that a hand has deleted goes on where all were done.
+func (c *Coordinator) createShards(j *job, slots []string) {
+	if !c.session.joined || j.creating {
+		return
+	}
+	j.creating = true
+	through := max(j.spec.Since, j.spec.ActiveLayout().Since, j.shards.complete.Tick)
+	var groups [][]zkconn.Op
+	for _, slot := range slots {
+		group := []zkconn.Op{zkconn.CheckOp(c.tree.Job(j.name), j.version)}
+		for _, node := range c.tree.NewShard(slot, through) {
+			group = append(group, zkconn.CreateOp(node.Path, node.Data))
+		}
+		groups = append(groups, group)
+	}
+	open := len(groups)
+	c.applyBatches(groups, func(_ int, r result) {
+		if r.err != nil && !errors.Is(r.err, zkconn.ErrNodeExists) {
+			c.log.Debug("shard not created", "job", j.name, "err", r.err)
+		}
+		if errors.Is(r.err, zkconn.ErrNoNode) {
+			c.repair(j.name) // there is no node for shards
+		}
+		if open--; open == 0 {
+			j.creating = false
+			if c.jobs[j.name] == j {
+				c.refresh(j)
+			}
+		}
+	})
+}
+
+// retire deletes the nodes of slots that are none any more. Their runs have
+// ended before, and nobody claims a tick of theirs under this spec.
+func (c *Coordinator) retire(j *job, slots []string) {
+	if len(slots) == 0 || j.retiring {
+		return
+	}
+	j.retiring = true
+	version := j.version
+	c.async("retire shards", func(ctx context.Context) func() {
+		errs := make([]error, len(slots))
+		c.together(ctx, len(slots), func(ctx context.Context, i int) {
+			errs[i] = c.deleteSlot(ctx, j.name, version, slots[i])
+		})
+		return func() {
+			j.retiring = false
+			for i, err := range errs {
+				if err != nil {
+					c.log.Debug("nodes of a retired shard not deleted", "job", slots[i], "err", err)
+				}
+			}
+			if c.jobs[j.name] == j {
+				c.refresh(j)
+			}
+		}
+	})
+}
+
+func (c *Coordinator) deleteSlot(ctx context.Context, job string, version int32, slot string) error {
+	ops := []zkconn.Op{zkconn.CheckOp(c.tree.Job(job), version)}
+	remove := func(path string) { ops = append(ops, zkconn.DeleteOp(path, zkconn.AnyVersion)) }
+	nodes := []string{
+		c.tree.Alive(slot), c.tree.Tick(slot), c.tree.History(slot), c.tree.Requests(slot), c.tree.Alarm(slot),
+	}
+	for _, path := range nodes {
+		children, _, err := c.conn.Children(ctx, path)
+		if errors.Is(err, zkconn.ErrNoNode) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("list %s: %w", path, err)
+		}
+		for _, child := range children {
+			remove(path + "/" + child)
+		}
+		remove(path)
+	}
+	if slot != job {
+		remove(c.tree.Slot(slot))
+	}
+	_, err := c.conn.Multi(ctx, ops...)
+	return err
+}
