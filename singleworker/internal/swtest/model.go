@@ -1,8 +1,11 @@
 package swtest
 
 import (
+	"cmp"
 	"maps"
 	"path"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,7 +16,7 @@ import (
 // Model is the group's tree as the server's transactions made it, worked out from the
 // log alone. Not safe for concurrent use.
 type Model struct {
-	Jobs      map[string]*Job
+	Jobs      map[string]*Job        // by slot; also a job that is divided, which is none itself
 	Instances map[string]Member      // by id: those whose ephemeral node is there
 	Orders    map[string]zkrec.Order // by id: of whom operators want that it own nothing
 	Sessions  map[int64]bool         // those that live
@@ -29,16 +32,16 @@ type Member struct {
 	Since   time.Time
 }
 
-// Job is a job's records.
+// Job is a slot's records: a job's, or a shard's.
 type Job struct {
-	Name       string
-	Born       int64 // zxid: tells it from an earlier job of that name
+	Name       string // "job", or "job[3]"
+	Born       int64  // zxid: tells it from an earlier job of that name
 	Owner      zkrec.Owner
 	Token      int64 // zxid of the last change of the owner record
 	Since      time.Time
 	Version    int32 // of the owner record
 	Beats      map[string]time.Time
-	Spec       zkrec.Spec // with Since set
+	Spec       zkrec.Spec // of the job, with Since set
 	Tick       zkrec.Tick
 	Registered map[string]bool
 }
@@ -69,8 +72,8 @@ func (m *Model) Apply(txn zkdev.Txn) {
 	}
 }
 
-// Split tells which job a path belongs to, which of its nodes ("" for the job's own), and what
-// stands below that. For an instance's node, or an order, the job is "" and the rest its id.
+// Split tells which slot a path belongs to, which of its nodes ("" for the job's, or shard's, own),
+// and what stands below that. For an instance's node, or an order, the job is "" and the rest its id.
 func (m *Model) Split(full string) (job, node, rest string, ok bool) {
 	below, ok := strings.CutPrefix(full, m.tree.Root()+"/")
 	if !ok {
@@ -83,7 +86,13 @@ func (m *Model) Split(full string) (job, node, rest string, ok bool) {
 	}
 	job, below, _ = strings.Cut(below, "/")
 	node, rest, _ = strings.Cut(below, "/")
-	return job, node, rest, zkrec.IsJob(job)
+	ok = zkrec.IsJob(job)
+	if shard, below, _ := strings.Cut(rest, "/"); node == nodeShards && rest != "" {
+		k, err := strconv.Atoi(shard)
+		job, ok = zkrec.ShardSlot(job, k), ok && err == nil
+		node, rest, _ = strings.Cut(below, "/")
+	}
+	return job, node, rest, ok
 }
 
 // The names of a job's nodes, as Split gives them.
@@ -93,6 +102,7 @@ const (
 	NodeAlive    = "alive"
 	NodeTick     = "tick"
 	NodeHistory  = "history"
+	nodeShards   = "shards"
 	nodeOrders   = "_disabled"
 )
 
@@ -127,8 +137,7 @@ func (m *Model) written(txn zkdev.Txn) {
 	}
 	switch {
 	case node == NodeJob:
-		j.Spec, _ = zkrec.ParseSpec(txn.Data)
-		j.Spec.Since = j.Spec.SinceOr(txn.Time)
+		m.specified(j, txn)
 	case node == NodeAlive && rest == "":
 		j.Owner, _ = zkrec.ParseOwner(txn.Data)
 		j.Token, j.Since, j.Version = txn.Zxid, txn.Time, txn.Version
@@ -139,6 +148,44 @@ func (m *Model) written(txn zkdev.Txn) {
 	case node == NodeRegister && rest != "":
 		j.Registered[rest] = true
 	}
+}
+
+// specified: a job's own node was written, or a shard's was made.
+func (m *Model) specified(j *Job, txn zkdev.Txn) {
+	if job, _, sharded := zkrec.SplitSlot(j.Name); sharded {
+		if whole := m.Jobs[job]; whole != nil {
+			j.Spec, j.Registered = whole.Spec, whole.Registered
+		}
+		return
+	}
+	j.Spec, _ = zkrec.ParseSpec(txn.Data)
+	j.Spec.Since = j.Spec.SinceOr(txn.Time)
+	for _, shard := range m.Shards(j.Name) {
+		shard.Spec = j.Spec
+	}
+}
+
+// Shards lists those of a job whose nodes are there, by index.
+func (m *Model) Shards(job string) (shards []*Job) {
+	for name, j := range m.Jobs {
+		if of, _, sharded := zkrec.SplitSlot(name); sharded && of == job {
+			shards = append(shards, j)
+		}
+	}
+	slices.SortFunc(shards, func(a, b *Job) int { return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name)) })
+	return shards
+}
+
+// IsSlot reports whether a name is that of a unit of ownership now: a job that is not divided,
+// or a shard of the layout in effect.
+func (m *Model) IsSlot(name string) bool {
+	j := m.Jobs[name]
+	if j == nil {
+		return false
+	}
+	_, shard, sharded := zkrec.SplitSlot(name)
+	total := j.Spec.ActiveLayout().Shards
+	return sharded && shard < total || !sharded && total == 0
 }
 
 func (m *Model) deleted(txn zkdev.Txn) {
@@ -155,15 +202,17 @@ func (m *Model) deleted(txn zkdev.Txn) {
 		delete(m.Jobs, job)
 	case node == NodeAlive && rest != "":
 		delete(j.Beats, rest)
+	case node == NodeAlive:
+		j.Owner = zkrec.Owner{}
 	case node == NodeRegister && rest != "":
 		delete(j.Registered, rest)
 	}
 }
 
-// LiveOwner is the id of the instance that owns the job and lives, or "".
-func (m *Model) LiveOwner(job string) string {
-	j := m.Jobs[job]
-	if j == nil || j.Owner.SID == "" {
+// LiveOwner is the id of the instance that owns the slot and lives, or "".
+func (m *Model) LiveOwner(slot string) string {
+	j := m.Jobs[slot]
+	if !m.IsSlot(slot) || j.Owner.SID == "" {
 		return ""
 	}
 	if member, lives := m.Instances[j.Owner.SID]; !lives || member.Incarnation != j.Owner.Incarnation {
@@ -186,20 +235,20 @@ func (c *Cluster) View(f func(m *Model)) {
 	f(c.model)
 }
 
-// Owners tells which instance owns each job that a live one owns.
+// Owners tells which instance owns each slot that a live one owns.
 func (c *Cluster) Owners() map[string]string {
 	owners := make(map[string]string)
 	c.View(func(m *Model) {
-		for job := range m.Jobs {
-			if sid := m.LiveOwner(job); sid != "" {
-				owners[job] = sid
+		for slot := range m.Jobs {
+			if sid := m.LiveOwner(slot); sid != "" {
+				owners[slot] = sid
 			}
 		}
 	})
 	return owners
 }
 
-// Shares counts the jobs of each live instance, from Owners.
+// Shares counts the slots of each live instance, from Owners.
 func (c *Cluster) Shares() map[string]int {
 	shares := make(map[string]int)
 	for _, i := range c.Live() {

@@ -145,6 +145,13 @@ func (i *Instance) whileAlive(h singleworker.Hooks) singleworker.Hooks {
 			}
 		}
 	}
+	if f := h.OnTickComplete; f != nil {
+		out.OnTickComplete = func(r singleworker.TickResult) {
+			if alive() {
+				f(r)
+			}
+		}
+	}
 	if f := h.OnTickMissed; f != nil {
 		out.OnTickMissed = func(job string, tick time.Time) {
 			if alive() {
