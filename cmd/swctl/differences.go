@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -28,16 +30,32 @@ func differences(before, after jsonSpec) [][4]string {
 	compare("retries", strconv.Itoa(before.Retries), strconv.Itoa(after.Retries))
 	compare("backoff", seconds(before.Backoff), seconds(after.Backoff))
 	compare("alarm after", seconds(before.AlarmAfter), seconds(after.AlarmAfter))
-	keys := map[string]bool{}
-	for _, args := range []map[string]string{before.Args, after.Args} {
-		for key := range args {
-			keys[key] = true
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
+	for _, key := range keysOf(before.Args, after.Args) {
 		compare("arg "+key, before.Args[key], after.Args[key])
 	}
+	compare("shards", shardsText(before.ShardTotal), shardsText(after.ShardTotal))
+	for _, k := range keysOf(before.ShardParams, after.ShardParams) {
+		compare(fmt.Sprintf("shard %d", k), before.ShardParams[k], after.ShardParams[k])
+	}
 	return changes
+}
+
+// keysOf are the keys of either, sorted.
+func keysOf[K cmp.Ordered](a, b map[K]string) []K {
+	both := maps.Clone(a)
+	if both == nil {
+		both = map[K]string{}
+	}
+	maps.Copy(both, b)
+	return slices.Sorted(maps.Keys(both))
+}
+
+// shardsText is empty for a job that is not divided.
+func shardsText(shards int) string {
+	if shards == 0 {
+		return ""
+	}
+	return strconv.Itoa(shards)
 }
 
 // seconds is a duration of the JSON contract as people write it.

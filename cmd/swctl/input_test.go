@@ -107,6 +107,20 @@ func TestBadInputOfChanges(t *testing.T) {
 		{"submit a @daily --args-json {", `--args-json "{": is not JSON: `},
 		{"submit a @daily --args-json @" + dir + "/none", "--args-json: open " + dir + "/none: no such file"},
 		{"submit a @daily --args-json -", "--args-json - holds nothing, want JSON"},
+		{"submit a[3] @daily", `name "a[3]": is the name of shard 3 of a job "a"`},
+		{"submit a @daily --shards 0", `--shards "0": want a number from 1 to 1024`},
+		{"submit a @daily --shards -1", `--shards "-1": want a number from 1 to 1024`},
+		{"submit a @daily --shards 1025", `--shards "1025": want a number from 1 to 1024`},
+		{"submit a @daily --shards many", `--shards "many": want a number from 1 to 1024`},
+		{"submit a @daily --shards ''", "--shards is empty"},
+		{"submit a @daily --shard-param 0=x", `--shard-param "0": is a parameter, but the job has no shards`},
+		{"submit a @daily --shards 3 --shard-param 3=x", `--shard-param "3": is no shard, want 0 to 2`},
+		{"submit a @daily --shards 3 --shard-param -1=x", `--shard-param "-1": is no shard, want 0 to 2`},
+		{"submit a @daily --shards 3 --shard-param x", `--shard-param "x": want key=value`},
+		{"submit a @daily --shards 3 --shard-param x=1", `--shard-param "x=1": want the number of a shard, from 0`},
+		{"submit a @daily --shards 3 --shard-param 01=x", `--shard-param "01=x": want the number of a shard, from 0`},
+		{"submit a @daily --shards 3 --shard-param 1=x --shard-param 1=y", `--shard-param: the key "1" is given twice`},
+		{"submit a @daily --shards 9 --shard-param 1=" + strings.Repeat("x", 64<<10), "--shard-param \"65"},
 		{"submit a @daily --misfire never", `--misfire "never": is not known, want one of once, skip, all`},
 		{"submit a @daily --misfire ''", "--misfire is empty"},
 		{"submit a @daily --misfire-grace -1s", `--misfire-grace "-1s": is negative`},
@@ -128,6 +142,10 @@ func TestBadInputOfChanges(t *testing.T) {
 		{"set a/b --retries 1", `name "a/b"`},
 		{"set a --tz Mars", `--tz "Mars": `},
 		{"set a --misfire never", `--misfire "never": is not known`},
+		{"set a --shards 0", "--shards 0 would make a job undivided that has shards"},
+		{"set a --shards -1", `--shards "-1": want a number from 1 to 1024`},
+		{"set a --shards 2 --shard-param 2=x", `--shard-param "2": is no shard, want 0 to 1`},
+		{"set a --shard-param 1024=x", `--shard-param "1024": is no shard, want 0 to 1023`},
 		{"set a --args-json [ --retries 1", `--args-json "[": is not JSON`},
 		{"set a --args-json [] --drop-args-json", "--drop-args-json and --args-json exclude each other"},
 		{"pause", "pause needs the name of a job"},
@@ -218,6 +236,7 @@ func TestJobFlags(t *testing.T) {
 	writeFile(t, path, []byte("{\"from\": \"file\"}\n"))
 	flags := []string{
 		"--tz", "UTC", "--handler", "h", "--misfire", "all", "--misfire-grace", "1h", "--interrupted", "skip",
+		"--shards", "4", "--shard-param", "0=Beijing", "--shard-param", "3=a=b,c", "--shard-param", "1=",
 		"--max-attempts", "5", "--overlap", "queue", "--run-timeout", "1m", "--retries", "2", "--backoff", "5s", "--alarm-after", "0s",
 	}
 	for source, payload := range map[string]string{"[1]": "[1]", "@" + path: "{\"from\": \"file\"}\n", "-": `"stdin"`} {
@@ -225,6 +244,7 @@ func TestJobFlags(t *testing.T) {
 			Name: "a", Schedule: "@daily", TimeZone: "UTC", Handler: "h", Payload: json.RawMessage(payload),
 			Misfire: "all", MisfireGrace: time.Hour, Interrupted: "skip", MaxAttempts: 5, Overlap: "queue",
 			Timeout: time.Minute, Retries: 2, Backoff: 5 * time.Second, AlarmAfter: time.Minute,
+			Shards: 4, ShardParameters: map[int]string{0: "Beijing", 3: "a=b,c"},
 		}
 		for _, line := range [][]string{{"submit", "a", "@daily"}, {"set", "a"}} {
 			h := newHarness(t)

@@ -3,7 +3,9 @@ package main
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +22,8 @@ const (
 	flagHandler      = "handler"
 	flagArg          = "arg"
 	flagArgsJSON     = "args-json"
+	flagShards       = "shards"
+	flagShardParam   = "shard-param"
 	flagMisfire      = "misfire"
 	flagMisfireGrace = "misfire-grace"
 	flagInterrupted  = "interrupted"
@@ -44,6 +48,8 @@ func jobFlags() []cli.Flag {
 		&cli.StringFlag{Name: flagHandler, Usage: "`NAME` the function that runs the job (default: the job's name)"},
 	}, argFlags()...)
 	return append(flags,
+		&cli.StringFlag{Name: flagShards, Usage: "`NUMBER` divide the job: each tick is run once by every shard, 1 to 1024 (default: it is not divided)"},
+		&cli.StringSliceFlag{Name: flagShardParam, Usage: "`K=TEXT` what shard K works on, K from 0; may be repeated"},
 		&cli.StringFlag{Name: flagMisfire, Usage: "`POLICY` for ticks that nobody claimed in time: once runs the latest, skip none, all each (default once)"},
 		&cli.StringFlag{Name: flagMisfireGrace, Usage: "`DURATION` how old a tick may be to be run at all, 0 for any age (default 0)"},
 		&cli.StringFlag{Name: flagInterrupted, Usage: "`POLICY` for a run whose instance dies or stops: rerun or skip (default rerun)"},
@@ -61,9 +67,10 @@ func (c *call) jobChanges() (admin.Changes, error) {
 	r := fieldReader{call: c}
 	ch := admin.Changes{
 		TimeZone: r.text(flagTZ), Handler: r.text(flagHandler), Payload: r.json(flagArgsJSON),
+		Shards: r.number(flagShards, 1, admin.MaxShards), ShardParameters: r.shardParams(flagShardParam),
 		Misfire: r.text(flagMisfire), MisfireGrace: r.duration(flagMisfireGrace),
-		Interrupted: r.text(flagInterrupted), MaxAttempts: r.attempts(flagMaxAttempts), Overlap: r.text(flagOverlap),
-		Timeout: r.duration(flagRunTimeout), Retries: r.number(flagRetries, 0),
+		Interrupted: r.text(flagInterrupted), MaxAttempts: r.number(flagMaxAttempts, 1, maxNumber), Overlap: r.text(flagOverlap),
+		Timeout: r.duration(flagRunTimeout), Retries: r.number(flagRetries, 0, maxNumber),
 		Backoff: r.duration(flagBackoff), AlarmAfter: r.duration(flagAlarmAfter),
 	}
 	if args, err := c.pairs(flagArg); err != nil {
@@ -115,20 +122,38 @@ func (r *fieldReader) duration(flag string) *time.Duration {
 // maxNumber is admin's limit of retries and attempts.
 const maxNumber = 100
 
-func (r *fieldReader) number(flag string, least int) *int {
+// number does not take 0 for what has another default: admin takes it for that.
+func (r *fieldReader) number(flag string, least, most int) *int {
 	text := r.text(flag)
 	if text == nil {
 		return nil
 	}
 	n, err := strconv.Atoi(*text)
-	if err != nil || n < least || n > maxNumber {
-		r.fail(usage("--%s %q: want a number from %d to %d", flag, *text, least, maxNumber))
+	if err != nil || n < least || n > most {
+		r.fail(usage("--%s %q: want a number from %d to %d", flag, *text, least, most))
 	}
 	return &n
 }
 
-// attempts cannot be 0, which admin takes for the default.
-func (r *fieldReader) attempts(flag string) *int { return r.number(flag, 1) }
+// shardParams leaves it to admin to say which shards there are.
+func (r *fieldReader) shardParams(flag string) map[int]string {
+	pairs, err := r.pairs(flag)
+	if err != nil {
+		r.fail(err)
+	}
+	var params map[int]string
+	for _, key := range slices.Sorted(maps.Keys(pairs)) {
+		k, err := strconv.Atoi(key)
+		if err != nil || strconv.Itoa(k) != key {
+			r.fail(usage("--%s %q: want the number of a shard, from 0", flag, key+"="+pairs[key]).try("--%s 0=Beijing", flag))
+		}
+		if params == nil {
+			params = map[int]string{}
+		}
+		params[k] = pairs[key]
+	}
+	return params
+}
 
 // json is a flag's own text, or that of the file or stream that it names.
 func (r *fieldReader) json(flag string) *json.RawMessage {

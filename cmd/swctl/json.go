@@ -44,6 +44,9 @@ type jsonSpec struct {
 	Args     map[string]string `json:"args,omitempty"`
 	Payload  json.RawMessage   `json:"payload,omitempty"`
 
+	ShardTotal  int            `json:"shard_total,omitempty"` // absent: the job is not divided
+	ShardParams map[int]string `json:"shard_parameters,omitempty"`
+
 	Misfire      string  `json:"misfire"`
 	MisfireGrace float64 `json:"misfire_grace_seconds"`
 	Interrupted  string  `json:"interrupted"`
@@ -248,6 +251,8 @@ func specToJSON(job admin.Job) jsonSpec {
 		Handler:  handlerName(job),
 		Args:     job.Args,
 		Payload:  job.Payload,
+
+		ShardTotal: job.Shards, ShardParams: job.ShardParameters,
 
 		Misfire: job.Misfire, MisfireGrace: job.MisfireGrace.Seconds(),
 		Interrupted: job.Interrupted, MaxAttempts: job.MaxAttempts, Overlap: job.Overlap,

@@ -22,7 +22,7 @@ func refused(err error) error {
 	bad := func(what string) *hintError { return usage("%s %q: %w", what, invalid.Value, invalid.Err) }
 	switch invalid.Field {
 	case "Name":
-		return bad("name").try("1 to 200 bytes of printable text without / and not beginning with _")
+		return bad("name").try("1 to 200 bytes of printable text without / and not beginning with _ or ending like [3]")
 	case "Schedule":
 		if text := new(cronexpr.Error); errors.As(err, &text) { // it quotes the schedule itself
 			return usage("%w", text).try("swctl help schedule")
@@ -36,6 +36,8 @@ func refused(err error) error {
 		return bad("--arg").try("fewer or shorter arguments: all of a job is kept in one ZooKeeper node")
 	case "Payload":
 		return bad("--"+flagArgsJSON).try(`--%s '{"key": 1}', or @FILE; all of a job is kept in one ZooKeeper node`, flagArgsJSON)
+	case "ShardParameters":
+		return bad("--"+flagShardParam).try("--%s K= removes the parameter of a shard, --%s N says how many there are", flagShardParam, flagShards)
 	case "Servers":
 		return bad("--"+flagZK).try("--%s host:port,host:port/chroot", flagZK)
 	case "ServerType":
@@ -54,6 +56,6 @@ func refused(err error) error {
 var fieldFlags = map[string]string{
 	"Misfire": flagMisfire, "MisfireGrace": flagMisfireGrace, "Interrupted": flagInterrupted,
 	"MaxAttempts": flagMaxAttempts, "Overlap": flagOverlap, "Timeout": flagRunTimeout,
-	"Until": flagUntil, "Missed": flagMissed, "By": flagBy, "Reason": flagReason,
+	"Shards": flagShards, "Until": flagUntil, "Missed": flagMissed, "By": flagBy, "Reason": flagReason,
 	"Retries": flagRetries, "Backoff": flagBackoff, "AlarmAfter": flagAlarmAfter,
 }

@@ -23,10 +23,18 @@ func (a *app) setCommand() *command {
 		short: "change parts of a job",
 		long: `Changes what is given and leaves the rest as it is, also what somebody else
 changes at the same time; --arg sets one argument beside the others. A new schedule
-takes effect at once. Changing nothing is no error.`,
+takes effect at once. Changing nothing is no error.
+
+--shards changes the number of shards, and --shard-param what one works on, beside the
+others; K= removes it. Ticks that a shard has claimed already are run by all shards as
+they were; the change takes effect when the last of these runs has ended, and swctl show
+tells which it waits for. So no run is stopped by a change to fewer shards, and none is
+lost. A parameter of a shard that is no more is refused: remove it. A job that has shards
+cannot be made one without by set: cancel it and submit it again.`,
 		examples: `swctl set nightly --schedule '30 3 * * *'
 swctl set nightly --arg day=today --drop-arg to --retries 3 --backoff 30s
-swctl set nightly --run-timeout 10m --overlap queue --dry-run`,
+swctl set nightly --run-timeout 10m --overlap queue --dry-run
+swctl set import --shards 2 --shard-param 0=north --shard-param 2=`,
 		flags: append(jobFlags(), flags...),
 		run:   a.action(set),
 	}
@@ -39,7 +47,7 @@ func set(ctx context.Context, c *call) error {
 	}
 	name := c.args[0]
 	// What is wrong by itself is refused without a server: in any job.
-	if err := c.check(changes.Apply(admin.Job{Name: name, Schedule: "@daily"})); err != nil {
+	if err := c.check(changes.Apply(admin.Job{Name: name, Schedule: "@daily", Shards: admin.MaxShards})); err != nil {
 		return fmt.Errorf("set %s: %w", name, err)
 	}
 	opts := admin.SetOptions{DryRun: c.flags.Bool("dry-run")}
@@ -58,6 +66,10 @@ func set(ctx context.Context, c *call) error {
 
 // setChanges reads the command line.
 func (c *call) setChanges() (admin.Changes, error) {
+	if c.flags.String(flagShards) == "0" {
+		return admin.Changes{}, usage("set: --%s 0 would make a job undivided that has shards", flagShards).
+			try("cancel the job and submit it again, or declare it so in code")
+	}
 	changes, err := c.jobChanges()
 	if err != nil {
 		return changes, err

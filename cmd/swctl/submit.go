@@ -20,10 +20,15 @@ func (a *app) submitCommand() *command {
 		long: `Returns when ZooKeeper has accepted the job, and tells which instance has adopted
 it (it waits up to 2 s for that) and when it runs next. Submitting a job again
 changes nothing; one that exists and differs is refused with exit code 4 unless
---replace is given. Quote the schedule, or the shell takes it apart.`,
+--replace is given. Quote the schedule, or the shell takes it apart.
+
+With --shards each tick is run N times at once, by shards 0 to N-1, on whichever
+instances own them; the handler gets the shard's number, how many there are, and its
+--shard-param.`,
 		examples: `swctl submit nightly '0 3 * * *' --tz Europe/Berlin --handler report
 swctl submit heartbeat '@every 90s' --arg url=http://10.0.0.7/ --arg tries=3
 swctl submit import @hourly --run-timeout 10m --retries 3 --backoff 30s --args-json @import.json
+swctl submit sync @hourly --shards 3 --shard-param 0=Beijing --shard-param 1=Shanghai
 swctl submit nightly '30 3 * * *' --tz Europe/Berlin --handler report --replace --dry-run`,
 		flags: append(jobFlags(),
 			&cli.BoolFlag{Name: "replace", Usage: "change the job if it exists and differs"},

@@ -48,7 +48,7 @@ type edit struct {
 }
 
 func (e *edit) run(ctx context.Context) error {
-	if err := zkrec.CheckName(e.name); err != nil {
+	if err := zkrec.CheckJobName(e.name); err != nil {
 		return &InvalidError{"Name", e.name, err}
 	}
 	err := e.client.retry(ctx, func() error {

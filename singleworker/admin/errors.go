@@ -49,9 +49,9 @@ func (e *InvalidError) Error() string {
 
 func (e *InvalidError) Unwrap() error { return e.Err }
 
-// checkPolicy is Policy.Check in the words of this package.
-func checkPolicy(policy zkrec.Policy) error {
-	err := policy.Check()
+// checkSpec is Spec.Check in the words of this package.
+func checkSpec(spec zkrec.Spec) error {
+	err := spec.Check()
 	if field := new(zkrec.FieldError); errors.As(err, &field) {
 		return &InvalidError{field.Field, fmt.Sprint(field.Value), field.Err}
 	}

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,6 +24,13 @@ type Changes struct {
 	// Payload replaces the job's; a pointer to nothing removes it.
 	Payload *json.RawMessage
 
+	// Shards says how many there are to be. Set does not make a job undivided
+	// that has shards.
+	Shards *int
+	// ShardParameters are set beside those that the job has; an empty one
+	// removes that of its shard. One of a shard that is no more is refused.
+	ShardParameters map[int]string
+
 	Misfire      *string
 	MisfireGrace *time.Duration
 	Interrupted  *string
@@ -40,6 +48,7 @@ func (ch Changes) Apply(job Job) Job {
 	put(&job.TimeZone, ch.TimeZone)
 	put(&job.Handler, ch.Handler)
 	put(&job.Payload, ch.Payload)
+	put(&job.Shards, ch.Shards)
 	put(&job.Misfire, ch.Misfire)
 	put(&job.MisfireGrace, ch.MisfireGrace)
 	put(&job.Interrupted, ch.Interrupted)
@@ -56,6 +65,13 @@ func (ch Changes) Apply(job Job) Job {
 		maps.Copy(args, ch.Args)
 		job.Args = args
 	}
+	if len(ch.ShardParameters) > 0 {
+		params := map[int]string{}
+		maps.Copy(params, job.ShardParameters)
+		maps.Copy(params, ch.ShardParameters)
+		maps.DeleteFunc(params, func(_ int, param string) bool { return param == "" }) // as good as none
+		job.ShardParameters = params
+	}
 	return job
 }
 
@@ -71,11 +87,16 @@ type SetOptions struct {
 	DryRun bool
 }
 
+// errUndivided refuses what Set does not do.
+var errUndivided = errors.New("would make a job undivided that has shards: cancel it and submit it again, or declare it so in code")
+
 // Set changes a job that exists in part, whoever else changes other parts of
 // it at the same time, and returns when ZooKeeper has accepted it. A new
 // schedule takes effect at once; the ticks of the old one that nobody has
-// accounted for are recorded as not run. A job that is declared in code stays as it
-// is set until its declaration changes. The Outcome is Changed or Unchanged.
+// accounted for are recorded as not run. Other shards take effect when the
+// ticks are done that a shard has claimed already: see JobStatus.Resizing. A job
+// that is declared in code stays as it is set until its declaration changes. The
+// Outcome is Changed or Unchanged.
 // Errors: *InvalidError, ErrNotFound, ErrUnreadable, ErrConflict, ErrDenied,
 // ErrUnavailable. An Outcome beside an error says that the change was accepted
 // and the job could not be read afterwards.
@@ -84,6 +105,9 @@ func (c *Client) Set(ctx context.Context, name string, changes Changes, opts Set
 	e.change = func(old zkrec.Spec, mtime time.Time) (zkrec.Spec, error) {
 		before := jobOf(name, old)
 		job := changes.Apply(before)
+		if before.Shards > 0 && job.Shards == 0 {
+			return zkrec.Spec{}, &InvalidError{"Shards", "0", errUndivided}
+		}
 		schedule, err := checkFields(job)
 		if err != nil {
 			return zkrec.Spec{}, err

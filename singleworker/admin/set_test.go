@@ -20,6 +20,7 @@ func everything() Job {
 		Args: map[string]string{"a": "1", "b": "2"}, Payload: json.RawMessage(`{"n":[1,2]}`),
 		Misfire: "all", MisfireGrace: time.Hour, Interrupted: "skip", MaxAttempts: 5, Overlap: "queue",
 		Timeout: time.Minute, Retries: 2, Backoff: 5 * time.Second, AlarmAfter: 2 * time.Minute,
+		Shards: 3, ShardParameters: map[int]string{0: "Beijing", 2: "Shanghai"},
 	}
 }
 
@@ -80,6 +81,9 @@ func TestSetChangesWhatIsGiven(t *testing.T) {
 			{Changes{Retries: ptr(0)}, func(j *Job) { j.Retries = 0 }},
 			{Changes{Backoff: new(time.Duration)}, func(j *Job) { j.Backoff = time.Second }},
 			{Changes{AlarmAfter: ptr(time.Minute)}, func(j *Job) { j.AlarmAfter = time.Minute }},
+			{Changes{ShardParameters: map[int]string{0: "Tianjin", 1: "Wuhan"}}, func(j *Job) { j.ShardParameters = map[int]string{0: "Tianjin", 1: "Wuhan", 2: "Shanghai"} }},
+			{Changes{Shards: ptr(5), ShardParameters: map[int]string{4: "Xian"}}, func(j *Job) { j.Shards, j.ShardParameters[4] = 5, "Xian" }},
+			{Changes{Shards: ptr(2), ShardParameters: map[int]string{2: "", 4: ""}}, func(j *Job) { j.Shards, j.ShardParameters = 2, map[int]string{0: "Tianjin", 1: "Wuhan"} }},
 		} {
 			want := w.get("daily").Job
 			row.want(&want)
@@ -150,6 +154,12 @@ func TestSetRefuses(t *testing.T) {
 			{Changes{Retries: ptr(101)}, "Retries", `Retries "101": is out of range, want 0 to 100`},
 			{Changes{Backoff: ptr(-time.Second)}, "Backoff", `Backoff "-1s": is negative`},
 			{Changes{AlarmAfter: ptr(-time.Second)}, "AlarmAfter", `AlarmAfter "-1s": is negative`},
+			{Changes{Shards: ptr(-1)}, "Shards", `Shards "-1": is out of range, want 1 to 1024`},
+			{Changes{Shards: ptr(1025)}, "Shards", `Shards "1025": is out of range, want 1 to 1024`},
+			{Changes{Shards: ptr(0)}, "Shards", `Shards "0": would make a job undivided that has shards: cancel it and submit it again`},
+			{Changes{Shards: ptr(2)}, "ShardParameters", `ShardParameters "2": is no shard, want 0 to 1`},
+			{Changes{ShardParameters: map[int]string{3: "Wuhan"}}, "ShardParameters", `ShardParameters "3": is no shard, want 0 to 2`},
+			{Changes{ShardParameters: map[int]string{1: strings.Repeat("x", 64<<10)}}, "ShardParameters", `ShardParameters "6`},
 		} {
 			_, err := w.c.Set(w.Context(), "daily", row.changes, SetOptions{})
 			var invalid *InvalidError
@@ -158,6 +168,11 @@ func TestSetRefuses(t *testing.T) {
 				continue
 			}
 			wantInvalid(t, invalid, row.field, row.want)
+		}
+		_, err := w.c.Set(w.Context(), "daily[1]", Changes{Retries: ptr(1)}, SetOptions{})
+		var invalid *InvalidError
+		if !errors.As(err, &invalid) || invalid.Field != "Name" || invalid.Err.Error() != `is the name of shard 1 of a job "daily"` {
+			t.Errorf("a shard: %v", err)
 		}
 		for name, want := range map[string]error{"nobody": ErrNotFound, "garbage": ErrUnreadable, "newer": ErrUnreadable} {
 			if _, err := w.c.Set(w.Context(), name, Changes{Retries: ptr(1)}, SetOptions{}); !errors.Is(err, want) {

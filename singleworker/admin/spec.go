@@ -30,7 +30,7 @@ func Check(job Job, now time.Time) error {
 
 // checkFields is Check without regard to the time.
 func checkFields(job Job) (*cronexpr.Schedule, error) {
-	if err := zkrec.CheckName(job.Name); err != nil {
+	if err := zkrec.CheckJobName(job.Name); err != nil {
 		return nil, &InvalidError{"Name", job.Name, err}
 	}
 	if job.Handler != "" {
@@ -42,13 +42,14 @@ func checkFields(job Job) (*cronexpr.Schedule, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkPolicy(policyOf(job)); err != nil {
-		return nil, err
-	}
 	if err := checkPayload(job.Payload); err != nil { // before it is encoded
 		return nil, err
 	}
-	return schedule, checkSize(job, specOf(job).Encode())
+	spec := specOf(job)
+	if err := checkSpec(spec); err != nil {
+		return nil, err
+	}
+	return schedule, checkSize(job, spec.Encode())
 }
 
 // checkPayload wants one JSON value, or nothing.
@@ -75,11 +76,18 @@ func excerpt(text []byte) string {
 // checkSize refuses a record that is too long, and blames what takes most.
 func checkSize(job Job, record []byte) error {
 	if err := zkrec.CheckSize(record); err != nil {
-		field, args := "Args", 0
+		field, args, params := "Args", 0, 0
 		for key, value := range job.Args {
 			args += len(key) + len(value)
 		}
-		if len(job.Payload) > args {
+		for _, value := range job.ShardParameters {
+			params += len(value)
+		}
+		switch max(args, params, len(job.Payload)) {
+		case args:
+		case params:
+			field = "ShardParameters"
+		default:
 			field = "Payload"
 		}
 		return &InvalidError{field, fmt.Sprintf("%d bytes", len(record)), err}
@@ -113,6 +121,7 @@ func specOf(job Job) zkrec.Spec {
 	return zkrec.Spec{
 		Schedule: job.Schedule, TimeZone: job.TimeZone, Handler: job.Handler, Args: maps.Clone(job.Args),
 		Payload: job.Payload, Policy: policyOf(job),
+		Sharding: zkrec.Sharding{Shards: job.Shards, ShardParams: maps.Clone(job.ShardParameters)},
 	}.Normal(job.Name)
 }
 
@@ -122,6 +131,7 @@ func jobOf(name string, spec zkrec.Spec) Job {
 	return Job{
 		Name: name, Schedule: spec.Schedule, TimeZone: spec.TimeZone,
 		Handler: spec.HandlerOf(name), Args: spec.Args, Payload: spec.Payload,
+		Shards: spec.Shards, ShardParameters: spec.ShardParams,
 		Misfire: policy.Misfire, MisfireGrace: time.Duration(policy.MisfireGrace),
 		Interrupted: policy.Interrupted, MaxAttempts: policy.MaxAttempts, Overlap: policy.Overlap,
 		Timeout: time.Duration(policy.Timeout), Retries: policy.Retries,

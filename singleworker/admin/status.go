@@ -133,7 +133,7 @@ func (r records) parsed(name string) (zkrec.Spec, *cronexpr.Schedule, error) {
 	if err != nil {
 		return zkrec.Spec{}, nil, err
 	}
-	if err := checkPolicy(spec.Policy); err != nil {
+	if err := checkSpec(spec); err != nil {
 		return spec, nil, err
 	}
 	schedule, err := parseSchedule(Job{Name: name, Schedule: spec.Schedule, TimeZone: spec.TimeZone})

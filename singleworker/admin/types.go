@@ -3,12 +3,18 @@ package admin
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
+
+// MaxShards is the largest number of shards of a job.
+const MaxShards = zkrec.MaxShards
 
 // Job is what a submitter asks for.
 type Job struct {
 	// Name identifies the job in its group: 1 to 200 bytes of printable
-	// UTF-8 without '/', not ".", "..", nor beginning with '_'.
+	// UTF-8 without '/', not ".", "..", nor beginning with '_' or ending like
+	// "[3]", which names a shard.
 	Name string
 	// Schedule is Quartz cron (6 or 7 fields), crontab (5 fields), @daily and
 	// the like, "@every 90s" or "@at 2026-12-24T18:00:00+01:00"; see
@@ -22,6 +28,16 @@ type Job struct {
 	Args map[string]string
 	// Payload is JSON that is handed to the handler beside Args. Default: none.
 	Payload json.RawMessage
+
+	// Shards divides the job: each tick is run by every shard, 0 to Shards-1,
+	// once, on whichever instance owns the shard. 1 to MaxShards; default 0: the
+	// job is not divided. When it changes, ticks that some shard has claimed
+	// already are run by all shards as they were, and the change takes effect
+	// when the last of these runs has ended.
+	Shards int
+	// ShardParameters says, by index, what a shard works on. A shard may have
+	// none. A change is one of the shards.
+	ShardParameters map[int]string
 
 	// Misfire says what becomes of ticks that nobody claimed in time, because
 	// nobody owned the job or its owner was stalled: "once" (default) runs the
