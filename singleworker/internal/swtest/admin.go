@@ -26,6 +26,7 @@ func operators(job singleworker.Job) admin.Job {
 		Payload: job.Payload, Misfire: string(job.Misfire), MisfireGrace: job.MisfireGrace,
 		Interrupted: string(job.Interrupted), MaxAttempts: job.MaxAttempts, Overlap: string(job.Overlap),
 		Timeout: job.Timeout, Retries: job.Retries, Backoff: job.Backoff, AlarmAfter: job.AlarmAfter,
+		Shards: job.Shards, ShardParameters: job.ShardParameters,
 	}
 }
 
