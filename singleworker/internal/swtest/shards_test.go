@@ -229,3 +229,85 @@ func TestShardsChangeInMidTick(t *testing.T) {
 		}
 	})
 }
+
+// As many shards as there may be.
+func TestOneThousandShards(t *testing.T) {
+	slow(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
+		start := time.Now()
+		_, complete := sharded(t, c, 4, singleworker.Job{Name: "rows", Schedule: "0 * * * * ?", Shards: 1024}, working(10*time.Second))
+		if got, want := c.Shares(), map[string]int{"i0": 256, "i1": 256, "i2": 256, "i3": 256}; !maps.Equal(got, want) {
+			t.Errorf("shares %v, want %v", got, want)
+		}
+		time.Sleep(time.Until(start.Truncate(time.Minute).Add(75 * time.Second)))
+		if ticks := wantWholeTicks(t, c, complete, start); len(ticks) != 1 {
+			t.Errorf("ticks %v, want one", ticks)
+		}
+	})
+}
+
+// Two instances whose code declares different numbers: the one that joined last is right, and no tick
+// is run half in one way and half in the other.
+func TestDeclarationsThatDiffer(t *testing.T) {
+	slow(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
+		start := time.Now()
+		complete := &completions{}
+		declares := func(shards int) swtest.Setup {
+			return swtest.Setup{
+				Handlers:  map[string]singleworker.Handler{"rows": working(3 * time.Second)},
+				Jobs:      []singleworker.Job{{Name: "rows", Schedule: "*/10 * * * * ?", Shards: shards}},
+				Configure: complete.hook,
+			}
+		}
+		c.Start("a", declares(3))
+		for _, other := range []struct {
+			sid    string
+			shards int
+		}{{"b", 5}, {"c", 0}, {"d", 2}} {
+			time.Sleep(time.Until(time.Now().Truncate(10*time.Second).Add(21 * time.Second)))
+			c.Start(other.sid, declares(other.shards))
+			time.Sleep(20 * time.Second)
+			if got := len(c.Owners()); got != max(1, other.shards) {
+				t.Errorf("%s declared %d shards, %d slots are owned", other.sid, other.shards, got)
+			}
+		}
+		time.Sleep(time.Until(time.Now().Truncate(10*time.Second).Add(15 * time.Second)))
+		numbers := make(map[int]bool)
+		for _, n := range wantWholeTicks(t, c, complete, start) {
+			numbers[n] = true
+		}
+		if want := map[int]bool{3: true, 5: true, 1: true, 2: true}; !maps.Equal(numbers, want) {
+			t.Errorf("ticks were run with %v shards, want %v", numbers, want)
+		}
+		// A job that is not divided is a slot itself, and none when it is divided again.
+		c.View(func(m *swtest.Model) {
+			if j := m.Jobs["rows"]; j.Owner.SID != "" || len(j.Beats) != 0 {
+				t.Errorf("the job as a slot of its own is left: %+v", j)
+			}
+		})
+	})
+}
+
+// Ticks that came while nobody was there belong to the number of shards that there is when somebody is.
+func TestShardsChangeWhileNobodyIsThere(t *testing.T) {
+	slow(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
+		start := time.Now()
+		instances, complete := sharded(t, c, 2, singleworker.Job{Name: "rows", Schedule: "0 * * * * ?", Shards: 2}, working(time.Second))
+		time.Sleep(2 * time.Minute)
+		setup := instances[0].Setup()
+		for _, i := range instances {
+			if err := i.Stop(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(90 * time.Second)
+		reshard(t, c, "rows", 4, nil)
+		time.Sleep(5 * time.Minute)
+		c.Start("late", setup)
+		time.Sleep(time.Minute)
+		ticks := wantWholeTicks(t, c, complete, start)
+		missed := time.Now().UTC().Truncate(time.Minute).Add(-time.Minute)
+		if ticks[missed] != 4 {
+			t.Errorf("the latest tick that was missed, %v, was run with %d shards, want 4; all: %v", missed, ticks[missed], ticks)
+		}
+	})
+}
