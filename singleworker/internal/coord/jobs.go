@@ -27,6 +27,7 @@ type job struct {
 	slots      []string // those that the protocol knows of
 	shards     shards
 	keeper     *keeper // nil unless we look after all of its shards
+	completing completing
 	// lackedSince is, on Mono, since when some shards lack their nodes; 0: none does.
 	lackedSince time.Duration
 	creating    bool // nodes of shards are being made

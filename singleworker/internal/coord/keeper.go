@@ -33,13 +33,21 @@ type keeper struct {
 	edition  int32 // of the spec
 	slots    []*keptSlot
 	nextLook time.Duration // Mono: when all is read again, whatever the watches said
+	writing  bool          // a layout is being written
 
-	complete        zkrec.Complete
-	completeVersion int32
-	completeKnown   bool
-	plain           bool                // the job has nodes as a slot of its own
-	sent            []ledger.Completion // under way, or without an answer
-	writing         bool
+	rootKnown bool // what follows is what the job's own nodes say
+	reading   onePerTime
+	complete  zkrec.Complete
+	version   int32 // of complete
+	plain     bool  // the job has nodes as a slot of its own
+}
+
+// completing is what is being written of complete ticks. It outlives a keeper: an answer that was lost
+// is known when the record is read, for nobody else writes it under the same token.
+type completing struct {
+	done    []ledger.Completion // not reported yet
+	token   int64
+	writing bool
 }
 
 // keptSlot is a slot as the keeper has read it.
@@ -53,31 +61,35 @@ type keptSlot struct {
 // keep makes this instance the keeper of j's shards, if it is the one.
 func (c *Coordinator) keep(j *job) {
 	layout := j.spec.ActiveLayout()
-	divided := layout.Shards > 0 || j.spec.Resizing()
-	if !divided || !j.eligible || !c.session.joined || len(j.slots) != max(1, layout.Shards) {
-		j.keeper = nil
-		return
+	if !c.session.joined {
+		return // the next session goes on with it
 	}
-	own := c.owned[j.slots[0]]
+	divided := layout.Shards > 0 || j.spec.Resizing()
+	var own *ownership
+	if divided && j.eligible && len(j.slots) == max(1, layout.Shards) {
+		own = c.owned[j.slots[0]]
+	}
 	if own == nil {
 		j.keeper = nil
 		return
 	}
-	now := c.cfg.Clock.Now().Mono
 	k := j.keeper
-	if k == nil || k.token != own.token || k.edition != j.version || now >= k.nextLook && !k.writing && k.sent == nil {
-		j.keeper = &keeper{token: own.token, edition: j.version, nextLook: c.nextLook()}
+	if k == nil || k.token != own.token || k.edition != j.version || c.cfg.Clock.Now().Mono >= k.nextLook && !k.writing {
+		k = &keeper{token: own.token, edition: j.version, nextLook: c.nextLook()}
 		for _, slot := range j.slots {
-			j.keeper.slots = append(j.keeper.slots, &keptSlot{slot: slot})
+			k.slots = append(k.slots, &keptSlot{slot: slot})
 		}
-		c.readRoot(j, j.keeper)
+		j.keeper = k
 	}
-	for _, kept := range j.keeper.slots {
+	if !k.rootKnown {
+		c.readRoot(j, k)
+	}
+	for _, kept := range k.slots {
 		if !kept.known {
-			c.readKeptSlot(j, j.keeper, kept)
+			c.readKeptSlot(j, k, kept)
 		}
 	}
-	c.tend(j, j.keeper)
+	c.tend(j, k)
 }
 
 // readKept reads a slot's tick node again, if we keep it.
@@ -121,6 +133,9 @@ func (c *Coordinator) readKeptSlot(j *job, k *keeper, kept *keptSlot) {
 
 // readRoot reads what is known of the job as a whole.
 func (c *Coordinator) readRoot(j *job, k *keeper) {
+	if !k.reading.begin() {
+		return
+	}
 	sharded := j.spec.ActiveLayout().Shards > 0
 	c.async("read shards", func(ctx context.Context) func() {
 		var complete zkrec.Complete
@@ -131,20 +146,19 @@ func (c *Coordinator) readRoot(j *job, k *keeper) {
 		}
 		_, plain, plainErr := c.conn.Exists(ctx, c.tree.Alive(j.name))
 		return func() {
-			if j.keeper != k {
-				return
+			k.reading.end()
+			if j.keeper != k || j.completing.writing {
+				return // what was read may be old already
 			}
 			if err = errors.Join(err, plainErr); err != nil {
-				c.log.Debug("shards not read", "job", j.name, "err", err)
-				j.keeper = nil // the next sync begins anew
+				c.log.Debug("shards not read", "job", j.name, "err", err) // the next sync tries again
 				return
 			}
-			k.complete, k.completeVersion, k.completeKnown, k.plain = complete, version, true, plain
-			if sent := k.sent; len(sent) > 0 {
-				// Nobody else writes it as long as we own the first slot.
-				if k.sent = nil; complete.Tick == sent[len(sent)-1].Tick {
-					c.report(j.name, j.spec, sent)
-				}
+			k.complete, k.version, k.plain, k.rootKnown = complete, version, plain, true
+			done := j.completing.done
+			j.completing.done = nil
+			if len(done) > 0 && j.completing.token == k.token && complete.Tick == done[len(done)-1].Tick {
+				c.report(j.name, j.spec, done)
 			}
 			c.tend(j, k)
 		}
@@ -154,7 +168,7 @@ func (c *Coordinator) readRoot(j *job, k *keeper) {
 // tend does the next thing that the shards ask for.
 func (c *Coordinator) tend(j *job, k *keeper) {
 	unread := slices.ContainsFunc(k.slots, func(kept *keptSlot) bool { return !kept.known || kept.reading.running })
-	if unread || !k.completeKnown || k.writing || len(k.sent) > 0 {
+	if unread || !k.rootKnown || k.writing || j.completing.writing {
 		return
 	}
 	layout := j.spec.ActiveLayout()
@@ -184,39 +198,34 @@ func (c *Coordinator) tend(j *job, k *keeper) {
 func (c *Coordinator) writeComplete(j *job, k *keeper, done []ledger.Completion) {
 	first := k.slots[0].slot
 	own := c.owned[first]
-	if own == nil {
+	if own == nil || own.token != k.token {
 		return
 	}
-	k.writing, k.sent = true, done
+	j.completing = completing{done, own.token, true}
 	spec := j.spec
 	complete := zkrec.Complete{Tick: done[len(done)-1].Tick}
 	ops := []zkconn.Op{
 		zkconn.CheckOp(c.tree.Alive(first), own.version),
 		zkconn.CheckOp(c.tree.Heartbeat(first, c.cfg.SID), zkconn.AnyVersion),
-		zkconn.SetOp(c.tree.Shards(j.name), complete.Encode(), k.completeVersion),
+		zkconn.SetOp(c.tree.Shards(j.name), complete.Encode(), k.version),
 	}
+	k.rootKnown = false
 	c.async("write complete ticks", func(ctx context.Context) func() {
 		stats, err := c.conn.Multi(ctx, ops...)
 		return func() {
-			k.writing = false
-			if err == nil {
-				k.sent = nil
-				k.complete, k.completeVersion = complete, stats[2].Version
-				c.report(j.name, spec, done)
-			}
-			if j.keeper != k {
-				return
+			j.completing.writing = false
+			if !zkconn.IsUnknown(err) {
+				j.completing.done = nil
 			}
 			if err != nil {
 				c.log.Debug("complete ticks not written", "job", j.name, "err", err)
-				if !zkconn.IsUnknown(err) {
-					k.sent = nil
-				}
-				k.completeKnown = false
-				c.readRoot(j, k)
-				return
+				return // the next sync reads what there is
 			}
-			c.tend(j, k)
+			c.report(j.name, spec, done)
+			k.complete, k.version, k.rootKnown = complete, stats[2].Version, true
+			if j.keeper == k {
+				c.tend(j, k)
+			}
 		}
 	})
 }

@@ -272,7 +272,10 @@ func (c *Coordinator) joinEnded(attempt int, mine zkrec.Instance, err error) {
 	c.nextSync = c.cfg.Clock.Now().Mono
 	c.nextList = 0 // what was heard while not joined was not followed
 	for _, j := range c.jobs {
-		j.nextLook, j.keeper = 0, nil
+		j.nextLook = 0
+		if j.keeper != nil {
+			j.keeper.nextLook = 0
+		}
 	}
 	for _, own := range c.owned {
 		own.requests.nextLook = 0

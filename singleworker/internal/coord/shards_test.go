@@ -1,0 +1,327 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// divide submits the job with so many shards.
+func (g *group) divide(shards int) {
+	g.t.Helper()
+	spec := zkrec.Spec{Schedule: "0 * * * * ?", Since: 1, Sharding: zkrec.Sharding{Shards: shards}}
+	var ops []zkconn.Op
+	for _, node := range g.tree.NewJob("job", spec) {
+		ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
+	}
+	g.multi(ops...)
+}
+
+// spec reads the job's.
+func (g *group) spec() zkrec.Spec {
+	g.t.Helper()
+	data, _, _ := g.get(g.tree.Job("job"))
+	spec, err := zkrec.ParseSpec(data)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return spec
+}
+
+// redivide asks for another number of shards.
+func (g *group) redivide(shards int) {
+	g.t.Helper()
+	old := g.spec()
+	spec := old
+	spec.Shards = shards
+	g.set(g.tree.Job("job"), spec.Over(old, midnight, time.Now()).Encode())
+}
+
+// slots lists what the member owns.
+func (m *member) slots() (slots []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for slot := range m.owned {
+		slots = append(slots, slot)
+	}
+	slices.Sort(slots)
+	return slots
+}
+
+// runs has the member run a tick in each slot that it owns.
+func (m *member) runs(tick int64) {
+	m.g.t.Helper()
+	for _, slot := range m.slots() {
+		m.mu.Lock()
+		o := m.owned[slot]
+		m.mu.Unlock()
+		var current zkrec.Tick
+		data, _, _ := m.g.get(m.g.tree.Tick(slot))
+		if parsed, err := zkrec.ParseTick(data); err == nil {
+			current = parsed
+		}
+		claimed := m.mustCommit(claim(o, current, fmt.Sprintf("%s at %d", slot, tick), tick))
+		done := outcome(claimed, zkrec.RunOK)
+		done.Slot = slot
+		m.mustCommit(done)
+	}
+}
+
+func (g *group) wantCompleted(want []string, members ...*member) {
+	g.t.Helper()
+	pass(3 * syncPeriod)
+	var got []string
+	for _, m := range members {
+		m.mu.Lock()
+		got = append(got, m.completed...)
+		m.mu.Unlock()
+	}
+	if !slices.Equal(got, want) {
+		g.t.Errorf("completed %q, want %q", got, want)
+	}
+}
+
+// What was decided under a spec is not done under the next; results are.
+func TestClaimsRestOnTheSpec(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.submit("job")
+		a := g.join("a", nil)
+		o := a.ownership()
+		claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
+		paused := g.spec()
+		paused.Paused = &zkrec.Pause{Since: 1}
+		g.set(g.tree.Job("job"), paused.Encode())
+		done := a.mustCommit(outcome(claimed, zkrec.RunOK))
+		if _, err := a.Commit(claim(o, done, "r2", 120)); !errors.Is(err, ErrSpecChanged) {
+			g.t.Errorf("a claim under the former spec = %v, want ErrSpecChanged", err)
+		}
+		pass(time.Second)
+		now := a.ownership()
+		if now.Edition == o.Edition || now.Spec.Paused == nil {
+			g.t.Errorf("told %+v, want the new spec", now)
+		}
+		if _, err := a.Commit(claim(o, done, "r2", 120)); !errors.Is(err, ErrSpecChanged) {
+			g.t.Errorf("the same a second later = %v, want ErrSpecChanged", err)
+		}
+		a.mustCommit(claim(now, done, "r3", 180))
+	})
+}
+
+func TestCompleteTicksAreToldOnce(t *testing.T) {
+	t.Parallel()
+	for what, action := range map[string]zkdev.Action{
+		"all well":                     zkdev.Pass(),
+		"cut before it is applied":     zkdev.CutBefore(),
+		"cut after it was applied":     zkdev.CutAfter(),
+		"refused by a passing trouble": zkdev.Refuse(zkdev.BadVersion),
+	} {
+		t.Run(what, func(t *testing.T) {
+			inGroup(t, func(g *group) {
+				g.divide(3)
+				a := g.join("a", nil)
+				pass(3 * syncPeriod)
+				if got := a.slots(); !slices.Equal(got, []string{"job[0]", "job[1]", "job[2]"}) {
+					g.t.Fatalf("owned: %v", got)
+				}
+				g.onMulti("/shards", action)
+				a.runs(60_000)
+				g.wantCompleted([]string{"job at 60000: ok ok ok"}, a)
+				a.runs(120_000)
+				g.wantCompleted([]string{"job at 60000: ok ok ok", "job at 120000: ok ok ok"}, a)
+			})
+		})
+	}
+}
+
+// Who looks after the shards next does not tell what the one before has told, and tells what it has not.
+func TestKeeperOfShardsChanges(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.divide(2)
+		a := g.join("a", nil)
+		pass(3 * syncPeriod)
+		a.runs(60_000)
+		g.wantCompleted([]string{"job at 60000: ok ok"}, a)
+		allow := g.server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+			if slices.ContainsFunc(r.Ops, func(op zkdev.Request) bool { return strings.HasSuffix(op.Path, "/shards") }) {
+				return zkdev.Refuse(zkdev.BadVersion)
+			}
+			return zkdev.Pass()
+		})
+		a.runs(120_000)
+		g.wantCompleted([]string{"job at 60000: ok ok"}, a)
+		a.stop()
+		<-a.ended
+		allow()
+		b := g.join("b", nil)
+		pass(2 * sessionTimeout)
+		g.wantCompleted([]string{"job at 120000: ok ok"}, b)
+	})
+}
+
+// A job is divided anew, whatever becomes of the replies.
+func TestReplyToADivisionIsLost(t *testing.T) {
+	t.Parallel()
+	for what, action := range map[string]zkdev.Action{
+		"all well":                 zkdev.Pass(),
+		"cut before it is applied": zkdev.CutBefore(),
+		"cut after it was applied": zkdev.CutAfter(),
+	} {
+		for _, shards := range []int{1, 2, 5} {
+			t.Run(fmt.Sprintf("%s, to %d", what, shards), func(t *testing.T) {
+				inGroup(t, func(g *group) {
+					g.divide(3)
+					a := g.join("a", nil)
+					pass(3 * syncPeriod)
+					tries := 0
+					remove := g.server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+						writes := slices.ContainsFunc(r.Ops, func(op zkdev.Request) bool {
+							return op.Op == zkdev.OpSetData && op.Path == g.tree.Job("job")
+						})
+						if !writes || r.Client != "a" {
+							return zkdev.Pass()
+						}
+						if tries++; tries%2 == 0 {
+							return zkdev.Pass() // every other time
+						}
+						return action
+					})
+					defer remove()
+					g.redivide(shards)
+					pass(8 * syncPeriod)
+					want := zkrec.Sharding{Shards: shards}.Slots("job")
+					if got := a.slots(); !slices.Equal(got, want) {
+						g.t.Errorf("owned: %v, want %v", got, want)
+					}
+					if spec := g.spec(); spec.Resizing() {
+						g.t.Errorf("spec: %+v, layout %+v", spec.Sharding, spec.Layout)
+					}
+					children, _, err := g.hand.Children(context.Background(), g.tree.Shards("job"))
+					if err != nil || len(children) != shards {
+						g.t.Errorf("nodes of shards: %v, %v", children, err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// The last tick of a layout is run by all shards of it, and no other: one shard has claimed it when the
+// change comes.
+func TestLastTickOfALayout(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.divide(2)
+		a := g.join("a", nil)
+		pass(3 * syncPeriod)
+		last := midnight.Add(time.Minute).UnixMilli()
+		a.mu.Lock()
+		first, second := a.owned["job[0]"], a.owned["job[1]"]
+		a.mu.Unlock()
+		claimed := a.mustCommit(claim(first, first.Record, "r1", last))
+		g.redivide(4)
+		pass(3 * syncPeriod)
+		if layout := g.spec().ActiveLayout(); layout.Shards != 2 || layout.Through != last {
+			g.t.Fatalf("layout %+v, want two shards through %d", layout, last)
+		}
+		if _, err := a.Commit(claim(second, second.Record, "r2", last)); !errors.Is(err, ErrSpecChanged) {
+			g.t.Errorf("a claim under the former spec = %v", err)
+		}
+		a.mu.Lock()
+		second = a.owned["job[1]"]
+		a.mu.Unlock()
+		one := outcome(claimed, zkrec.RunOK)
+		one.Slot = "job[0]"
+		a.mustCommit(one)
+		pass(3 * syncPeriod)
+		if layout := g.spec().ActiveLayout(); layout.Shards != 2 {
+			g.t.Fatalf("layout %+v although a shard has not run the last tick", layout)
+		}
+		other := outcome(a.mustCommit(claim(second, second.Record, "r2", last)), zkrec.RunOK)
+		other.Slot = "job[1]"
+		a.mustCommit(other)
+		g.wantCompleted([]string{fmt.Sprintf("job at %d: ok ok", last)}, a)
+		pass(3 * syncPeriod)
+		if layout := g.spec().ActiveLayout(); layout.Shards != 4 || layout.Since != last {
+			g.t.Errorf("layout %+v, want four shards since %d", layout, last)
+		}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if len(a.owned) != 4 || a.owned["job[3]"].Record.Through != last {
+			g.t.Errorf("owned %v, the new shard with %+v", len(a.owned), a.owned["job[3]"].Record)
+		}
+	})
+}
+
+// A shard that a hand has deleted comes back, and does not begin with ticks that all shards were done with.
+func TestShardDeletedByAHand(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.divide(2)
+		a := g.join("a", nil)
+		pass(3 * syncPeriod)
+		a.runs(60_000)
+		g.wantCompleted([]string{"job at 60000: ok ok"}, a)
+		var ops []zkconn.Op
+		for _, path := range []string{
+			g.tree.Heartbeat("job[1]", "a"), g.tree.Alive("job[1]"), g.tree.Tick("job[1]"), g.tree.History("job[1]"),
+			g.tree.Requests("job[1]"), g.tree.Slot("job[1]"),
+		} {
+			ops = append(ops, zkconn.DeleteOp(path, zkconn.AnyVersion))
+		}
+		g.multi(ops...)
+		pass(6 * syncPeriod)
+		a.mu.Lock()
+		o, owned := a.owned["job[1]"]
+		a.mu.Unlock()
+		if !owned || o.Record.Through != 60_000 {
+			g.t.Errorf("owned %v with %+v, want Through 60000", owned, o.Record)
+		}
+		a.runs(120_000)
+		g.wantCompleted([]string{"job at 60000: ok ok", "job at 120000: ok ok"}, a)
+	})
+}
+
+// What is no record of complete ticks says that all up to now were told of.
+func TestRecordOfCompleteTicksIsGarbage(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.divide(2)
+		g.set(g.tree.Shards("job"), []byte("garbage"))
+		a := g.join("a", nil)
+		pass(3 * syncPeriod)
+		a.runs(60_000)
+		g.wantCompleted(nil, a)
+		if text := a.log.String(); !strings.Contains(text, "level=ERROR") {
+			g.t.Errorf("log %q, want an error", text)
+		}
+		tick := time.Now().Add(time.Minute).UnixMilli()
+		a.runs(tick)
+		g.wantCompleted([]string{fmt.Sprintf("job at %d: ok ok", tick)}, a)
+	})
+}
+
+// A large job that is being deleted counts as gone.
+func TestCanceledJobIsGone(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.divide(2)
+		a := g.join("a", nil)
+		pass(3 * syncPeriod)
+		spec := g.spec()
+		spec.Canceled = true
+		g.set(g.tree.Job("job"), spec.Encode())
+		pass(time.Second)
+		if got := a.slots(); len(got) != 0 || len(a.disowned) != 2 || !errors.Is(a.disowned[0], ErrCanceled) {
+			g.t.Errorf("owned %v, disowned because of %v", got, a.disowned)
+		}
+		g.multi(zkconn.DeleteOp(g.tree.History("job[1]"), zkconn.AnyVersion))
+		pass(3 * syncPeriod)
+		if _, _, found := g.get(g.tree.History("job[1]")); found {
+			g.t.Error("a node of the job was made anew")
+		}
+	})
+}
