@@ -112,10 +112,10 @@ var forbidden = []arrow{
 	{
 		from: "...",
 		except: []string{
-			"cmd/swctl", "sample/elector", "sample/fencing", "singleworker/zkdev/...", "singleworker/swtest", "singleworker/internal/swtest",
+			"cmd/swctl", "sample/elector", "sample/fencing", "sample/shards", "singleworker/zkdev/...", "singleworker/swtest", "singleworker/internal/swtest",
 		},
 		to:     []string{"singleworker/zkdev/..."},
-		reason: "a server for development must not end up in a production binary; swctl dev, the example of fencing and that of gocron say what they are",
+		reason: "a server for development must not end up in a production binary; swctl dev and the examples with processes of their own say what they are",
 	},
 	{
 		from: "singleworker/zkdev/...",
