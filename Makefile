@@ -29,10 +29,10 @@ demo: ## three instances, nine jobs, a kill -9, and a check that no tick was los
 
 # race runs the unit tests, too, so they are not run a second time without it.
 .PHONY: test
-test: setup format vet race golangci fencing integration ## everything: lint, unit tests with the race detector, integration
+test: setup format vet race golangci fencing shards integration ## everything: lint, unit tests with the race detector, integration
 
 .PHONY: check
-check: format vet race golangci fencing ## what test does without a server; for use before each commit
+check: format vet race golangci fencing shards ## what test does without a server; for use before each commit
 
 .PHONY: lint
 lint: format vet golangci ## gofmt, go vet, golangci-lint
@@ -60,11 +60,13 @@ race: ## the same with the race detector
 	go test -run '^TestBreachesUnderRandomSeeds$$' ./singleworker/internal/sim # these take too long with it
 	go test -run '^TestSimulation$$' ./singleworker/internal/ledger
 
-# A module of its own, so that the library does not depend on SQLite; ./... leaves it out.
-# -count=1: what it shows are processes and signals, which are no inputs of the test.
-.PHONY: fencing
+# Modules of their own, so that the library does not depend on SQLite; ./... leaves them out.
+# -count=1: what they show are processes and signals, which are no inputs of the tests.
+.PHONY: fencing shards
 fencing: ## the example of fencing: a SQL table refuses a paused owner's late write
-	cd sample/fencing && go vet ./... && $(GOLANGCI) run && go test -count=1 ./...
+shards: ## the example of shards: 600 rows on three processes, of which one is killed in the middle
+fencing shards:
+	cd sample/$@ && go vet ./... && $(GOLANGCI) run && go test -count=1 ./...
 
 # -count=1: a cached success says nothing about a server that is not an input of the
 # test. -p 1: one package at a time, because they measure real time.
