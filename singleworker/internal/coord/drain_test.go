@@ -3,6 +3,7 @@ package coord
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -252,5 +253,30 @@ func TestOrdersThatMayNotBeRead(t *testing.T) {
 			g.t.Fatal(err)
 		}
 		g.join("a", nil).ownership()
+	})
+}
+
+// An instance that leaves goes only when it takes nothing any more. Before the others know that it leaves, it
+// may be offered a slot, and take it: without its node it would be taken for dead at that moment.
+func TestLeavingBeginsWithTakingNothing(t *testing.T) {
+	inGroup(t, func(g *group) {
+		b := g.join("b", nil)
+		pass(2 * syncPeriod)
+		path := g.tree.Instance("b")
+		g.server.Control(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+			if slices.ContainsFunc(r.Ops, func(op zkdev.Request) bool { return op.Op == zkdev.OpSetData && op.Path == path }) {
+				return zkdev.DelayReply(2 * time.Second)
+			}
+			return zkdev.Pass()
+		})
+		b.Leave()
+		pass(time.Second)
+		if _, _, found := g.get(path); !found {
+			g.t.Error("it is gone, and may still take slots")
+		}
+		pass(2 * time.Second)
+		if err := <-b.ended; err != nil {
+			g.t.Error(err)
+		}
 	})
 }

@@ -330,7 +330,7 @@ func (c *Coordinator) hasLeft() bool {
 			c.failure = ErrNotHandedBack
 		}
 		return false
-	case !c.isIdle():
+	case !c.isDrained():
 		return false
 	}
 	c.leave()

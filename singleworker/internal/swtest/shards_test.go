@@ -263,14 +263,14 @@ func TestDeclarationsThatDiffer(t *testing.T) {
 			sid    string
 			shards int
 		}{{"b", 5}, {"c", 0}, {"d", 2}} {
-			time.Sleep(time.Until(time.Now().Truncate(10*time.Second).Add(21 * time.Second)))
+			time.Sleep(time.Until(time.Now().Truncate(10 * time.Second).Add(21 * time.Second)))
 			c.Start(other.sid, declares(other.shards))
 			time.Sleep(20 * time.Second)
 			if got := len(c.Owners()); got != max(1, other.shards) {
 				t.Errorf("%s declared %d shards, %d slots are owned", other.sid, other.shards, got)
 			}
 		}
-		time.Sleep(time.Until(time.Now().Truncate(10*time.Second).Add(15 * time.Second)))
+		time.Sleep(time.Until(time.Now().Truncate(10 * time.Second).Add(15 * time.Second)))
 		numbers := make(map[int]bool)
 		for _, n := range wantWholeTicks(t, c, complete, start) {
 			numbers[n] = true
