@@ -93,7 +93,7 @@ SIM ?= go test -count=1 ./singleworker/internal/sim
 sim: ## SEEDS (500) seeds from SEED_BASE (1) of the simulation, MINUTES (60) virtual minutes each
 	@$(SIM) -test.run='^TestSimulation$$' -test.v -test.timeout=0 \
 		-sim.seeds=$(SEEDS) -sim.base=$(SEED_BASE) -sim.minutes=$(MINUTES) -sim.breach=$(BREACH) \
-		| sed -n 's/^  *sim_test.go:[0-9]*: //p; /^   *[^ ]/{/sim_test.go/!p}; /^panic/,$$p'
+		| sed -un 's/^  *sim_test.go:[0-9]*: //p; /^   *[^ ]/{/sim_test.go/!p}; /^panic/,$$p'
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (30s)
