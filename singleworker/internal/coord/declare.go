@@ -3,6 +3,7 @@ package coord
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
@@ -42,7 +43,11 @@ func (c *Coordinator) declare(ctx context.Context, d Declaration) error {
 		case err == nil && old.Declared == spec.Declared:
 			return nil
 		}
-		_, err = c.conn.Multi(ctx, zkconn.SetOp(c.tree.Job(d.Job), spec.Over(old, stat.Mtime, time.Now()).Encode(), stat.Version))
+		replaced := spec.Over(old, stat.Mtime, time.Now()).Encode()
+		if err := zkrec.CheckSize(replaced); err != nil {
+			return fmt.Errorf("together with its former schedule and shards it %w", err)
+		}
+		_, err = c.conn.Multi(ctx, zkconn.SetOp(c.tree.Job(d.Job), replaced, stat.Version))
 		if errors.Is(err, zkconn.ErrBadVersion) || errors.Is(err, zkconn.ErrNoNode) {
 			continue
 		}

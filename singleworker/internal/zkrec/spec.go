@@ -185,6 +185,10 @@ func (s Spec) encodeJSON() []byte {
 	return append(out, '}')
 }
 
+// layoutBytes is what instances add to a spec when its layout changes, however
+// long it is already.
+const layoutBytes = 128
+
 // ParseSpec reads a job's node. Neither the schedule nor the policies are
 // judged here; the record is: garbage and newer schemas are refused.
 func ParseSpec(data []byte) (Spec, error) {
@@ -192,7 +196,7 @@ func ParseSpec(data []byte) (Spec, error) {
 	switch {
 	case text == "":
 		return Spec{}, errors.New("job spec is empty, want a cron expression or a JSON object")
-	case len(data) > MaxRecordBytes:
+	case len(data) > MaxRecordBytes+layoutBytes:
 		return Spec{}, fmt.Errorf("job spec has %d bytes, at most %d are read", len(data), MaxRecordBytes)
 	case !strings.HasPrefix(text, "{"):
 		return Spec{Schedule: text}, nil
