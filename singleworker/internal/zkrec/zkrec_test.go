@@ -141,7 +141,7 @@ func TestFieldsInCapitalsAreNotKept(t *testing.T) {
 
 func TestUnreadableRecords(t *testing.T) {
 	t.Parallel()
-	oversized := strings.Repeat("x", zkrec.MaxRecordBytes+1)
+	oversized := strings.Repeat("x", zkrec.MaxRecordBytes+129)
 	parseSpec := func(data []byte) error { _, err := zkrec.ParseSpec(data); return err }
 	parseTick := func(data []byte) error { _, err := zkrec.ParseTick(data); return err }
 	parseOwner := func(data []byte) error { _, err := zkrec.ParseOwner(data); return err }
@@ -154,7 +154,7 @@ func TestUnreadableRecords(t *testing.T) {
 	}{
 		{parseSpec, "", "job spec is empty, want a cron expression or a JSON object"},
 		{parseSpec, " \n", "job spec is empty"},
-		{parseSpec, oversized, "job spec has 65537 bytes, at most 65536 are read"},
+		{parseSpec, oversized, "job spec has 65665 bytes, at most 65536 are read"},
 		{parseSpec, "{", `job spec "{": unexpected end of JSON input`},
 		{parseSpec, `{"schedule":7}`, `job spec "{\"schedule\":7}": json: cannot unmarshal number`},
 		{parseSpec, `{"args":["a"]}`, "cannot unmarshal array"},
