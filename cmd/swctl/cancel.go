@@ -47,6 +47,9 @@ type cancellation struct {
 }
 
 func (c *cancellation) run(ctx context.Context) error {
+	if err := c.wholeJobs(c.args...); err != nil {
+		return err
+	}
 	switch {
 	case c.all && len(c.args) > 0:
 		return usage("cancel: --all and names exclude each other").try("one of the two")
@@ -170,7 +173,9 @@ func (c *cancellation) put() error {
 	}
 	for _, job := range c.done {
 		fmt.Fprintf(&c.out, "cancelled %s\n", whatItWas(job, "was "))
-		if run := job.LastRun; run != nil && run.State == admin.RunRunning {
+		if n := runningShards(job); n > 0 && len(job.Slots) > 0 {
+			fmt.Fprintf(&c.out, "  shards that run, and are told to stop: %d\n", n)
+		} else if run := job.LastRun; n > 0 {
 			fmt.Fprintf(&c.out, "  its run of %s on %s is told to stop\n", absolute(run.Tick, zoneOf(job.Job)), printable(run.InstanceID))
 		}
 		if job.Declared {

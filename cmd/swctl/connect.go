@@ -54,8 +54,8 @@ type changer interface {
 // An asker asks the owners of jobs for something.
 type asker interface {
 	Trigger(ctx context.Context, name string, opts admin.TriggerOptions) (admin.TriggerResult, error)
-	AwaitRun(ctx context.Context, name, id string) (admin.Entry, error)
-	StopRun(ctx context.Context, name string, opts admin.StopOptions) (admin.Entry, error)
+	AwaitRun(ctx context.Context, name, id string) ([]admin.Entry, error)
+	StopRun(ctx context.Context, name string, opts admin.StopOptions) ([]admin.Entry, error)
 }
 
 func dialAdmin(ctx context.Context, cfg admin.Config) (client, error) {
@@ -173,6 +173,8 @@ func (c *call) explain(err error) error {
 		return withHint(err, "swctl submit NAME SCHEDULE --replace writes it anew; a newer swctl reads what a newer version wrote")
 	case errors.Is(err, admin.ErrNoInstance):
 		return withHint(err, "swctl instances lists those of server type %s at %s; swctl instances disable is for one that does not run", c.serverType, c.zk)
+	case errors.Is(err, admin.ErrNoShard):
+		return withHint(err, "swctl show NAME lists the shards of a job")
 	case errors.Is(err, admin.ErrNotFound):
 		return withHint(err, "swctl list shows the jobs of server type %s at %s", c.serverType, c.zk)
 	}

@@ -44,7 +44,7 @@ func exitInfos() []exitInfo {
 		{exitOK, "ok", "done"},
 		{exitNo, "no", "ran well, and the answer is no: the run of trigger --wait did not end well, dev --demo printed FAIL"},
 		{exitUsage, "invalid", "wrong usage or invalid input: a flag, a schedule, a name, a file"},
-		{exitNotFound, "not_found", "no such job, or no such instance runs"},
+		{exitNotFound, "not_found", "no such job or shard, or no such instance runs"},
 		{exitConflict, "conflict", "the job stands in the way: it exists and differs, nobody can run it, it does not run, too many requests wait, its record cannot be read; or somebody else kept changing it"},
 		{exitUnavailable, "unavailable", "no ZooKeeper server answered"},
 		{exitDenied, "denied", "ZooKeeper refused access"},
@@ -95,8 +95,8 @@ func classify(err error) exitCode {
 		return exitUsage // the library refuses the input: trying again will not help
 	case errors.Is(err, errNo):
 		return exitNo
-	case errors.Is(err, admin.ErrNotFound), errors.Is(err, admin.ErrNoInstance):
-		return exitNotFound // the job, or the instance, is not there, or no longer
+	case errors.Is(err, admin.ErrNotFound), errors.Is(err, admin.ErrNoShard), errors.Is(err, admin.ErrNoInstance):
+		return exitNotFound // the job, the shard, or the instance, is not there, or no longer
 	case errors.Is(err, admin.ErrExists):
 		return exitConflict // the submitter expected a free name
 	case errors.Is(err, admin.ErrUnreadable), errors.Is(err, admin.ErrNoHandler),

@@ -62,7 +62,7 @@ func sharedFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: flagZK, Usage: "`HOSTS` ZooKeeper servers, host:port,...[/chroot] ($SWCTL_ZK; default 127.0.0.1:2181)"},
 		&cli.StringFlag{Name: flagServerType, Usage: "`NAME` the application, its Config.ServerType ($SWCTL_SERVER_TYPE)"},
-		&cli.StringFlag{Name: flagOutput, Aliases: []string{"o"}, Usage: "`FORMAT` table or json ($SWCTL_OUTPUT; default table)"},
+		&cli.StringFlag{Name: flagOutput, Aliases: []string{"o"}, Usage: "`FORMAT` table, wide or json ($SWCTL_OUTPUT; default table)"},
 		&cli.StringFlag{Name: flagTimeout, Usage: "`DURATION` for the whole command, 0 for no limit (default 10s)"},
 		&cli.StringFlag{Name: flagAuthFile, Usage: "`FILE` that holds user:password for ZooKeeper, mode 0600"},
 		&cli.StringFlag{Name: flagTLSCA, Usage: "`FILE` use TLS and trust the certificates in this PEM file"},
@@ -76,6 +76,7 @@ type settings struct {
 	zk         string
 	serverType string // may be empty: not every command needs one
 	json       bool
+	wide       bool // tables with all there is
 	timeout    time.Duration
 	authFile   string
 	tlsCA      string
@@ -85,10 +86,12 @@ type settings struct {
 
 func (a *app) settings(flags *cli.Context) (settings, error) {
 	r := reader{app: a, flags: flags}
+	format := r.format()
 	set := settings{
 		zk:         r.text(flagZK, envZK, defaultZK),
 		serverType: r.text(flagServerType, envServerType, ""),
-		json:       r.format(),
+		json:       format == "json",
+		wide:       format == "wide",
 		timeout:    r.timeout(),
 		authFile:   r.text(flagAuthFile, "", ""),
 		tlsCA:      r.text(flagTLSCA, "", ""),
@@ -119,16 +122,16 @@ func (r *reader) text(flag, env, fallback string) string {
 	return fallback
 }
 
-func (r *reader) format() bool {
+func (r *reader) format() string {
 	text := r.text(flagOutput, envOutput, "table")
-	if text != "table" && text != "json" && text != "" {
+	if !slices.Contains([]string{"table", "wide", "json", ""}, text) {
 		source := "--" + flagOutput
 		if !r.flags.IsSet(flagOutput) {
 			source = envOutput
 		}
-		r.fail(usage("%s %q: want table or json", source, text))
+		r.fail(usage("%s %q: want table, wide or json", source, text))
 	}
-	return text == "json"
+	return text
 }
 
 func (r *reader) timeout() time.Duration {

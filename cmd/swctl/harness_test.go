@@ -116,6 +116,7 @@ func golden(t *testing.T, name, text string) {
 type fakeClient struct {
 	jobs      map[string]admin.JobStatus
 	entries   map[string][]admin.Entry
+	explained map[string]admin.Explanation // what Why returns, but for the job
 	instances []admin.Instance
 	orders    map[string]admin.Order
 	goes      bool             // the instance that AwaitDrained waits for
@@ -124,7 +125,7 @@ type fakeClient struct {
 	unread    error            // of Submit, when the job is accepted and cannot be read
 	block     map[string]bool  // calls that last until their context ends
 	missed    int              // ticks, of Resume
-	ended     admin.Entry      // what AwaitRun returns
+	ended     []admin.Entry    // what AwaitRun returns
 	triggered admin.TriggerOptions
 	stopped   admin.StopOptions
 	onAwait   func() // called when AwaitOwner begins
@@ -239,6 +240,24 @@ func (f *fakeClient) begin(ctx context.Context, call string) error {
 // missing is admin's error for a job that is not there.
 func missing(doing string) error { return fmt.Errorf("%s: %w", doing, admin.ErrNotFound) }
 
+// find is a job, or a shard of it.
+func (f *fakeClient) find(doing, name string) (admin.JobStatus, error) {
+	of, shard, sharded := admin.SplitShard(name)
+	if !sharded {
+		of = name
+	}
+	job, ok := f.jobs[of]
+	switch {
+	case !ok:
+		return job, missing(doing)
+	case sharded && shard >= len(job.Slots):
+		return job, fmt.Errorf("%s: %w: %s has shards 0 to %d", doing, admin.ErrNoShard, of, len(job.Slots)-1)
+	case sharded:
+		return job.Slots[shard], nil
+	}
+	return job, nil
+}
+
 func (f *fakeClient) Close() { f.calls = append(f.calls, "Close") }
 
 func (f *fakeClient) Submit(ctx context.Context, job admin.Job, opts admin.SubmitOptions) (admin.SubmitResult, error) {
@@ -332,9 +351,9 @@ func (f *fakeClient) History(ctx context.Context, name string) (admin.History, e
 	if err := f.begin(ctx, "History "+name); err != nil {
 		return admin.History{}, err
 	}
-	job, ok := f.jobs[name]
-	if !ok {
-		return admin.History{}, missing(fmt.Sprintf("history of %q", name))
+	job, err := f.find(fmt.Sprintf("history of %q", name), name)
+	if err != nil {
+		return admin.History{}, err
 	}
 	return admin.History{Job: job, Entries: f.entries[name]}, nil
 }
@@ -344,10 +363,10 @@ func (f *fakeClient) Trigger(ctx context.Context, name string, opts admin.Trigge
 		return admin.TriggerResult{}, err
 	}
 	f.triggered = opts
-	job, ok := f.jobs[name]
+	job, err := f.find("trigger "+name, name)
 	switch {
-	case !ok:
-		return admin.TriggerResult{}, missing("trigger " + name)
+	case err != nil:
+		return admin.TriggerResult{}, err
 	case job.State != admin.Owned && !opts.WaitForHandler:
 		return admin.TriggerResult{}, fmt.Errorf("trigger %s: %w: %s", name, admin.ErrNoHandler, job.Reason)
 	}
@@ -356,36 +375,56 @@ func (f *fakeClient) Trigger(ctx context.Context, name string, opts admin.Trigge
 
 // AwaitRun says what the test wants, and at the end of its context how far it
 // is.
-func (f *fakeClient) AwaitRun(ctx context.Context, name, id string) (admin.Entry, error) {
+func (f *fakeClient) AwaitRun(ctx context.Context, name, id string) ([]admin.Entry, error) {
 	if err := f.begin(ctx, "AwaitRun "+name); err != nil {
-		return admin.Entry{Run: admin.Run{Manual: id, State: admin.RunWaiting}, Count: 1}, fmt.Errorf("manual run of %s: app-2 has not begun it: %w", name, err)
+		return []admin.Entry{{Run: admin.Run{Manual: id, State: admin.RunWaiting}, Count: 1}}, fmt.Errorf("manual run of %s: app-2 has not begun it: %w", name, err)
 	}
-	run := f.ended
-	run.Manual = id
-	return run, nil
+	for i := range f.ended {
+		f.ended[i].Manual = id
+	}
+	return f.ended, nil
 }
 
-func (f *fakeClient) StopRun(ctx context.Context, name string, opts admin.StopOptions) (admin.Entry, error) {
+func (f *fakeClient) StopRun(ctx context.Context, name string, opts admin.StopOptions) ([]admin.Entry, error) {
 	f.stopped = opts
-	job := f.jobs[name]
-	if job.LastRun == nil || job.LastRun.State != admin.RunRunning {
-		return admin.Entry{}, fmt.Errorf("stop the run of %s: %w: the job never ran", name, admin.ErrNotRunning)
+	var runs []admin.Entry
+	job, err := f.find("stop the run of "+name, name)
+	if err != nil {
+		return nil, err
+	}
+	for _, slot := range slotsOf(job) {
+		if slot.LastRun == nil || slot.LastRun.State != admin.RunRunning {
+			continue
+		}
+		run := admin.Entry{Run: *slot.LastRun, To: slot.LastRun.Tick, Count: 1}
+		if slot.Shard != nil {
+			run.Shard = &slot.Shard.Index
+		}
+		runs = append(runs, run)
+	}
+	if len(runs) == 0 {
+		return nil, fmt.Errorf("stop the run of %s: %w: the job never ran", name, admin.ErrNotRunning)
 	}
 	if err := f.begin(ctx, "StopRun "+name); err != nil {
-		return admin.Entry{Run: *job.LastRun, Count: 1}, fmt.Errorf("stop the run of %s: run %s was told, and has not ended: %w", name, job.LastRun.RunID, err)
+		return runs, fmt.Errorf("stop the run of %s: run %s was told, and has not ended: %w", name, runs[0].RunID, err)
 	}
-	run := *job.LastRun
-	run.State, run.Ended, run.Error = admin.RunInterrupted, testNow, "stopped by "+opts.By+": "+opts.Reason
-	return admin.Entry{Run: run, To: run.Tick, Count: 1}, nil
+	for i := range runs {
+		runs[i].State, runs[i].Ended, runs[i].Error = admin.RunInterrupted, testNow, "stopped by "+opts.By+": "+opts.Reason
+	}
+	return runs, nil
 }
 
 func (f *fakeClient) Why(ctx context.Context, name string, at time.Time) (admin.Explanation, error) {
 	if err := f.begin(ctx, "Why "+name); err != nil {
 		return admin.Explanation{}, err
 	}
-	job, ok := f.jobs[name]
-	if !ok {
-		return admin.Explanation{}, missing(fmt.Sprintf("why %q", name))
+	job, err := f.find(fmt.Sprintf("why %q", name), name)
+	if err != nil {
+		return admin.Explanation{}, err
+	}
+	if x, ok := f.explained[name]; ok {
+		x.Job, x.Asked = job, at
+		return x, nil
 	}
 	entries := f.entries[name][4:5]
 	return admin.Explanation{
@@ -417,11 +456,7 @@ func (f *fakeClient) Get(ctx context.Context, name string) (admin.JobStatus, err
 	if err := f.begin(ctx, "Get "+name); err != nil {
 		return admin.JobStatus{}, err
 	}
-	job, ok := f.jobs[name]
-	if !ok {
-		return admin.JobStatus{}, missing(fmt.Sprintf("job %q", name))
-	}
-	return job, nil
+	return f.find(fmt.Sprintf("job %q", name), name)
 }
 
 func (f *fakeClient) Cancel(ctx context.Context, name string) (admin.JobStatus, error) {

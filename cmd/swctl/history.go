@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,8 +13,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-// maxEntries bounds -n of history: more are never kept.
-const maxEntries = 100
+// maxEntries bounds -n of history: more are never kept, of all shards of a job.
+const maxEntries = 20 * admin.MaxShards
 
 func (a *app) historyCommand() *command {
 	return &command{
@@ -24,12 +25,14 @@ unknown if its owner died before it could write the result. Ticks that were not 
 are skipped (the schedule, a pause or a policy wanted it so) or missed (nobody was
 there in time); a row of them is one entry. Several runs of one tick are attempts,
 of which the last counts. LAG is from the tick to the start of the run. Times are
-in the job's own time zone.`,
+in the job's own time zone. Of a job with shards about 20 entries of each are shown, by
+their ticks; NAME[3] shows those of shard 3.`,
 		examples: `swctl history nightly
+swctl history 'import[3]'
 swctl history nightly --failed -n 5
 swctl history nightly -o json | jq '.items[] | select(.state == "failed") | .error'`,
 		flags: []cli.Flag{
-			&cli.StringFlag{Name: "n", Usage: "`NUMBER` how many entries to show, 1 to 100 (default all)"},
+			&cli.StringFlag{Name: "n", Usage: "`NUMBER` how many entries to show (default all)"},
 			&cli.BoolFlag{Name: "failed", Usage: "only what did not go well: not ok, running or skipped"},
 		},
 		run: a.action(history),
@@ -62,7 +65,7 @@ func history(ctx context.Context, c *call) error {
 		list := listOf("History", entries, entryToJSON)
 		return c.putJSON(jsonHistory{jsonHead: list.jsonHead, Name: past.Job.Name, Items: list.Items})
 	}
-	c.historyTable(past.Job.Job, entries).write(&c.out, "")
+	c.historyTable(past.Job, entries).write(&c.out, "")
 	if len(entries) == 0 && len(past.Entries) > 0 {
 		c.notef("all went well of what the history of %s has", past.Job.Name)
 	} else if len(entries) == 0 {
@@ -79,10 +82,15 @@ func wentWrong(state string) bool {
 	return true
 }
 
-func (c *call) historyTable(job admin.Job, entries []admin.Entry) *table {
-	zone := zoneOf(job)
+// historyTable has a column of shards if the job has several.
+func (c *call) historyTable(job admin.JobStatus, entries []admin.Entry) *table {
+	zone := zoneOf(job.Job)
 	t := &table{}
-	t.row("TICK", "STATE", "LAG", "TOOK", "ON", "ATTEMPT", "CAUSE", "RUN", "WHY")
+	header := []string{"TICK", "STATE", "LAG", "TOOK", "ON", "ATTEMPT", "CAUSE", "RUN", "WHY"}
+	if len(job.Slots) > 0 {
+		header = slices.Insert(header, 1, "SHARD")
+	}
+	t.row(header...)
 	for _, e := range entries {
 		row := []string{absolute(e.Tick, zone), e.State, "", "", e.InstanceID, "", "", e.RunID, c.why(e, zone)}
 		if e.RunID != "" {
@@ -100,6 +108,9 @@ func (c *call) historyTable(job admin.Job, entries []admin.Entry) *table {
 			row[3] = span(e.Ended.Sub(e.Started))
 		case e.State == admin.RunRunning:
 			row[3] = span(c.now().Sub(e.Started))
+		}
+		if len(job.Slots) > 0 && e.Shard != nil {
+			row = slices.Insert(row, 1, strconv.Itoa(*e.Shard))
 		}
 		t.row(row...)
 	}

@@ -43,10 +43,10 @@ func TestBadInput(t *testing.T) {
 		{"list --zk=", "--zk is empty"},
 		{"list --zk ''", "--zk is empty"},
 		{"list --server-type ''", "--server-type is empty"},
-		{"list -o yaml", `--output "yaml": want table or json`},
-		{"list -o JSON", `--output "JSON": want table or json`},
+		{"list -o yaml", `--output "yaml": want table, wide or json`},
+		{"list -o JSON", `--output "JSON": want table, wide or json`},
 		{"list -o ''", "--output is empty"},
-		{"version -o yaml", `--output "yaml": want table or json`},
+		{"version -o yaml", `--output "yaml": want table, wide or json`},
 		{"list --timeout 10", `--timeout "10": want a duration such as 10s`},
 		{"list --timeout -1s", `--timeout "-1s": want a duration`},
 		{"list --timeout ''", "--timeout is empty"},
@@ -143,6 +143,11 @@ func TestBadInputOfChanges(t *testing.T) {
 		{"set a --tz Mars", `--tz "Mars": `},
 		{"set a --misfire never", `--misfire "never": is not known`},
 		{"set a --shards 0", "--shards 0 would make a job undivided that has shards"},
+		{"set a[3] --shards 2", "set works on a whole job, and a[3] is one of its shards\ntry: swctl set a"},
+		{"pause b a[3]", "pause works on a whole job, and a[3] is one of its shards\ntry: swctl pause a"},
+		{"resume a[0]", "resume works on a whole job"},
+		{"cancel a[0] --yes", "cancel works on a whole job"},
+		{"cancel a[0]", "cancel works on a whole job"},
 		{"set a --shards -1", `--shards "-1": want a number from 1 to 1024`},
 		{"set a --shards 2 --shard-param 2=x", `--shard-param "2": is no shard, want 0 to 1`},
 		{"set a --shard-param 1024=x", `--shard-param "1024": is no shard, want 0 to 1023`},
@@ -159,10 +164,11 @@ func TestBadInputOfChanges(t *testing.T) {
 		{"pause a --by ''", "--by is empty"},
 		{"history", "history needs the name of one job"},
 		{"history a b", "history needs the name of one job"},
-		{"history a -n 0", `-n "0": want a number from 1 to 100`},
+		{"history a -n 0", `-n "0": want a number from 1 to 20480`},
 		{"trigger", "trigger needs the name of one job"},
 		{"trigger a b", "trigger needs the name of one job"},
 		{"trigger a/b", `name "a/b"`},
+		{"trigger a/b[3]", `name "a/b"`},
 		{"trigger a --arg b", `--arg "b": want key=value`},
 		{"trigger a --arg b=" + strings.Repeat("x", 64<<10), "--arg \"65"},
 		{"trigger a --args-json nope", `--args-json "nope": is not JSON`},
@@ -189,7 +195,7 @@ func TestBadEnvironment(t *testing.T) {
 		t.Errorf("exit %d, stderr %q", code, h.errs.String())
 	}
 	h.vars = map[string]string{envServerType: "billing", envOutput: "yaml"}
-	if code := h.exec("list"); code != exitUsage || !strings.Contains(h.errs.String(), `SWCTL_OUTPUT "yaml": want table or json`) {
+	if code := h.exec("list"); code != exitUsage || !strings.Contains(h.errs.String(), `SWCTL_OUTPUT "yaml": want table, wide or json`) {
 		t.Errorf("exit %d, stderr %q", code, h.errs.String())
 	}
 	if code := h.exec("help"); code != exitOK {

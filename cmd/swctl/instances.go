@@ -12,7 +12,7 @@ func (a *app) instancesCommand() *command {
 	return &command{
 		name:  "instances",
 		short: "show the running instances of the application",
-		long: `OWNED is the number of jobs that an instance owns. Only one that is active takes
+		long: `OWNED is the number of jobs, and of shards, that an instance owns. Only one that is active takes
 jobs: one that is draining or stopping hands over what it owns as soon as no run
 goes on, one that is drained or disabled owns nothing; NOTE says who told it so.
 Where the application runs in latch mode, one instance is the leader and owns

@@ -73,6 +73,7 @@ type jsonJob struct {
 	Overdue    *time.Time `json:"overdue_tick"`
 	Alarm      *jsonAlarm `json:"alarm"`
 	Paused     *jsonPause `json:"paused"`
+	jsonShards
 }
 
 type jsonPause struct {
@@ -102,6 +103,7 @@ type jsonEntry struct {
 	LastTick *time.Time `json:"last_tick"`
 	Count    int        `json:"count"`
 	Reason   string     `json:"reason,omitempty"`
+	Shard    *int       `json:"shard,omitempty"`
 }
 
 type jsonExplanation struct {
@@ -121,12 +123,15 @@ type jsonTriggerResult struct {
 	Request string     `json:"request"`
 	Job     jsonJob    `json:"job"`
 	Run     *jsonEntry `json:"run"` // null unless it was waited for
+	// Runs has what was waited for of a job with shards, and Run nothing.
+	Runs []jsonEntry `json:"runs,omitempty"`
 }
 
 type jsonStopResult struct {
 	jsonHead
-	Name string    `json:"name"`
-	Run  jsonEntry `json:"run"`
+	Name string      `json:"name"`
+	Run  *jsonEntry  `json:"run"`            // null if it is of a job with shards
+	Runs []jsonEntry `json:"runs,omitempty"` // by shard
 }
 
 type jsonPauseResult struct {
@@ -266,7 +271,7 @@ func jobToJSON(job admin.JobStatus) jsonJob {
 		Name: job.Name, jsonSpec: specToJSON(job.Job), Version: job.Version,
 		State: string(job.State), Reason: job.Reason, Declared: job.Declared,
 		Registered: append([]string{}, job.Registered...),
-		NextRunAt:  utc(job.NextRun),
+		NextRunAt:  utc(job.NextRun), jsonShards: shardsToJSON(job),
 	}
 	if o := job.Owner; o != nil {
 		out.Owner = &jsonOwner{InstanceID: o.InstanceID, Token: o.Token, Since: o.Since.UTC()}
@@ -291,7 +296,7 @@ func runToJSON(r admin.Run) jsonRun {
 }
 
 func entryToJSON(e admin.Entry) jsonEntry {
-	return jsonEntry{jsonRun: runToJSON(e.Run), LastTick: utc(e.To), Count: e.Count, Reason: e.Reason}
+	return jsonEntry{jsonRun: runToJSON(e.Run), LastTick: utc(e.To), Count: e.Count, Reason: e.Reason, Shard: e.Shard}
 }
 
 func pauseToJSON(p *admin.Pause) *jsonPause {

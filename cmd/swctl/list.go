@@ -15,9 +15,15 @@ func (a *app) listCommand() *command {
 more: late means that a tick is not accounted for though it is overdue by the job's
 --alarm-after. The column REASON appears when a job has one to give. LAST and NEXT are
 counted from now: "ok 8h ago" is the tick of 8 h ago, "unknown" a run whose owner
-died before it could write the result.`,
+died before it could write the result.
+
+A job with shards is one row: it is unowned as long as one of them is, OWNER is like
+"3/4 app-1(2) app-2(1)", 3 of 4 shards owned and by whom, LAST counts how they did in the
+last tick: "1 failed, 3 ok, 8h ago". It is resizing while a change of its shards has yet
+to take effect. -o wide has a row for each shard instead, and more columns.`,
 		examples: `swctl list
-swctl list -o json | jq -r '.items[] | select(.owner == null) | .name'
+swctl list -o wide
+swctl list -o json | jq -r '.items[] | select(.state == "unowned") | .name'
 swctl list -o json | jq -r '.items[] | select(.overdue_tick) | .name'`,
 		run: a.action(list),
 	}
@@ -38,7 +44,11 @@ func list(ctx context.Context, c *call) error {
 	if c.json {
 		return c.putJSON(listOf("JobList", jobs, jobToJSON))
 	}
-	c.jobTable(jobs).write(&c.out, "")
+	if c.wide {
+		c.wideTable(jobs).write(&c.out, "")
+	} else {
+		c.jobTable(jobs).write(&c.out, "")
+	}
 	if len(jobs) == 0 {
 		c.notef("server type %s at %s has no jobs", c.serverType, c.zk)
 	}
@@ -58,17 +68,34 @@ func (c *call) jobTable(jobs []admin.JobStatus) *table {
 	t := &table{}
 	t.row(header...)
 	for _, job := range jobs {
-		row := []string{
-			job.Name, job.Schedule, zoneName(job.Job), stateWord(job), "",
-			c.lastRun(job.LastRun), relative(job.NextRun, c.now()),
+		owner, _, _ := ownerCells(job, c.now())
+		last := c.lastRun(job.LastRun)
+		if len(job.Slots) > 0 {
+			owner, last = ownerSummary(job.Slots), c.lastSummary(job.Slots)
 		}
-		if job.Owner != nil {
-			row[4] = job.Owner.InstanceID
-		}
+		row := []string{job.Name, job.Schedule, zoneName(job.Job), stateWord(job), owner, last, relative(job.NextRun, c.now())}
 		if reasons {
 			row = append(row, c.reason(job))
 		}
 		t.row(row...)
+	}
+	return t
+}
+
+// wideTable has a row for each job, or for each of its shards.
+func (c *call) wideTable(jobs []admin.JobStatus) *table {
+	t := &table{}
+	t.row("NAME", "SCHEDULE", "ZONE", "HANDLER", "PARAMETER", "STATE", "OWNER", "SINCE", "TOKEN", "LAST", "NEXT", "REASON")
+	for _, job := range jobs {
+		for _, slot := range slotsOf(job) {
+			param := ""
+			if slot.Shard != nil {
+				param = slot.Shard.Parameter
+			}
+			owner, since, token := ownerCells(slot, c.now())
+			t.row(slot.Name, slot.Schedule, zoneName(slot.Job), handlerName(slot.Job), param, stateWord(slot), owner, since, token,
+				c.lastRun(slot.LastRun), relative(slot.NextRun, c.now()), c.reason(slot))
+		}
 	}
 	return t
 }
@@ -81,6 +108,8 @@ func stateWord(job admin.JobStatus) string {
 		return "paused"
 	case !job.Overdue.IsZero():
 		return "late"
+	case job.Resizing != nil:
+		return "resizing"
 	}
 	return string(job.State)
 }
@@ -94,6 +123,9 @@ func (c *call) reason(job admin.JobStatus) string {
 	}
 	if !job.Overdue.IsZero() {
 		parts = append(parts, "late since "+moment(job.Overdue, c.now(), zone))
+	}
+	if job.Resizing != nil {
+		parts = append(parts, "resizing "+job.Resizing.String())
 	}
 	if job.Reason != "" {
 		parts = append(parts, firstLine(job.Reason))

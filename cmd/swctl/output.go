@@ -104,6 +104,9 @@ func exact(d time.Duration) string {
 
 // ownerOf names the owner of a job, or says none.
 func ownerOf(job admin.JobStatus) string {
+	if len(job.Slots) > 0 {
+		return ownerSummary(job.Slots)
+	}
 	if job.Owner == nil {
 		return "none"
 	}

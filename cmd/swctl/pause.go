@@ -150,6 +150,9 @@ func resume(ctx context.Context, c *call) error {
 func (c *call) eachJob(ctx context.Context, done string,
 	do func(context.Context, client, admin.JobStatus) (admin.PauseResult, error),
 ) error {
+	if err := c.wholeJobs(c.args...); err != nil {
+		return err
+	}
 	if len(c.args) == 0 {
 		return usage("%s needs the name of a job", c.flags.Command.Name).try("swctl %s NAME...", c.flags.Command.Name)
 	}
@@ -219,7 +222,9 @@ func (c *call) putPaused(results []admin.PauseResult) error {
 			fmt.Fprintf(&c.out, "%s %s: it is not paused  next %s\n", r.Outcome, name, next)
 		case r.Job.Paused != nil:
 			fmt.Fprintf(&c.out, "%s %s %s  next %s\n", r.Outcome, name, printable(pauseText(*r.Pause, c.now(), zone)), next)
-			if run := r.Job.LastRun; run != nil && run.State == admin.RunRunning {
+			if n := runningShards(r.Job); n > 0 && len(r.Job.Slots) > 0 {
+				fmt.Fprintf(&c.out, "  shards that run, and go on: %d\n", n)
+			} else if run := r.Job.LastRun; n > 0 {
 				fmt.Fprintf(&c.out, "  its run of %s on %s goes on\n", absolute(run.Tick, zone), printable(run.InstanceID))
 			}
 		default:

@@ -46,6 +46,9 @@ func set(ctx context.Context, c *call) error {
 		return err
 	}
 	name := c.args[0]
+	if err := c.wholeJobs(name); err != nil {
+		return err
+	}
 	// What is wrong by itself is refused without a server: in any job.
 	if err := c.check(changes.Apply(admin.Job{Name: name, Schedule: "@daily", Shards: admin.MaxShards})); err != nil {
 		return fmt.Errorf("set %s: %w", name, err)

@@ -16,8 +16,13 @@ func (a *app) showCommand() *command {
 	return &command{
 		name: "show", args: "NAME",
 		short: "show everything about one job",
-		long:  `Times are in the job's own time zone.`,
+		long: `Times are in the job's own time zone. A job with shards has a row for each of them;
+NAME[3] shows shard 3 alone. Complete is the tick up to which all shards are done with
+all ticks. While a change of the shards has yet to take effect, Resizing says what it
+waits for.`,
 		examples: `swctl show nightly
+swctl show 'import[3]'
+swctl show import -o json | jq -r '.shards[] | select(.state == "unowned") | .index'
 swctl show nightly -o json | jq .last_run.error
 swctl show nightly -o json | jq .paused`,
 		run: a.action(show),
@@ -56,6 +61,10 @@ func (c *call) field(label, text string) {
 func (c *call) describe(job admin.JobStatus) {
 	loc := zoneOf(job.Job)
 	c.field("Name", job.Name)
+	if job.Shard != nil {
+		c.field("Shard", fmt.Sprintf("%d of %d, from 0", job.Shard.Index, job.Shard.Total))
+		c.field("Parameter", job.Shard.Parameter)
+	}
 	c.field("State", string(job.State))
 	if job.Reason != "" {
 		c.field("Reason", job.Reason)
@@ -66,6 +75,9 @@ func (c *call) describe(job admin.JobStatus) {
 	}
 	if !job.Overdue.IsZero() {
 		c.field("Late", fmt.Sprintf("since %s: that tick is not accounted for", moment(job.Overdue, c.now(), loc)))
+	}
+	if job.Resizing != nil {
+		c.field("Resizing", c.resizingText(job))
 	}
 	if a := job.Alarm; a != nil {
 		c.field("Last alarm", fmt.Sprintf("the tick of %s was missing, as %s noticed %s",
@@ -91,6 +103,10 @@ func (c *call) describe(job admin.JobStatus) {
 	} else {
 		c.field("Declared", "no: submitted or changed by an operator")
 	}
+	if len(job.Slots) > 0 {
+		c.describeShards(job)
+		return
+	}
 	owner := ""
 	if o := job.Owner; o != nil {
 		owner = fmt.Sprintf("%s since %s, token %d", o.InstanceID, moment(o.Since, c.now(), loc), o.Token)
@@ -99,6 +115,17 @@ func (c *call) describe(job admin.JobStatus) {
 	c.field("Registered", strings.Join(job.Registered, ", "))
 	c.field("Next run", moment(job.NextRun, c.now(), loc))
 	c.describeRun(job.LastRun, loc)
+}
+
+// describeShards says of a job with shards what describe says of any other.
+func (c *call) describeShards(job admin.JobStatus) {
+	loc := zoneOf(job.Job)
+	c.field("Registered", strings.Join(job.Registered, ", "))
+	c.field("Next run", moment(job.NextRun, c.now(), loc))
+	c.field("Last run", c.lastSummary(job.Slots))
+	c.field("Complete", moment(job.Complete, c.now(), loc))
+	c.field("Shards", ownerSummary(job.Slots))
+	c.shardTable(job).write(&c.out, "  ")
 }
 
 // describePolicies says what becomes of ticks that do not go as planned.

@@ -134,6 +134,9 @@ func (c *call) putSubmitted(kind string, result admin.SubmitResult, dryRun bool,
 	default:
 		fmt.Fprintf(&c.out, "%s %s v%d  owner %s  next %s\n", result.Outcome, printable(job.Name), job.Version, owner, next)
 	}
+	if job.Resizing != nil && !dryRun {
+		fmt.Fprintf(&c.out, "  its shards change %s\n", job.Resizing)
+	}
 	if result.Before != nil {
 		var changes table
 		for _, change := range differences(specToJSON(*result.Before), specToJSON(job.Job)) {

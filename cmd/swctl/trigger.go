@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -23,8 +24,12 @@ waits until it is done; if no instance can run the job, it is refused with exit
 code 4. With --wait it returns when the run has ended, retries included, with exit
 code 1 if it did not end well, and an instance that can run the job is waited for,
 too. --timeout bounds that; what is not done by then ends with exit code 7 and is
-not called off.`,
+not called off.
+
+Of a job with shards all of them run, each once, with the same arguments, and --wait is
+for all; or all are refused. NAME[3] runs shard 3 alone.`,
 		examples: `swctl trigger nightly
+swctl trigger 'import[3]' --wait
 swctl trigger nightly --wait --timeout 10m --arg day=2026-11-20 --reason 'disk was full'
 swctl trigger nightly --wait --timeout 0 -o json | jq .run.state`,
 		flags: append(append([]cli.Flag{
@@ -41,8 +46,12 @@ func trigger(ctx context.Context, c *call) error {
 		return err
 	}
 	name := c.args[0]
+	job := name
+	if of, _, ok := admin.SplitShard(name); ok {
+		job = of
+	}
 	// What is wrong by itself is refused without a server: in any job.
-	if err := c.check(admin.Job{Name: name, Schedule: "@daily", Args: opts.Args, Payload: opts.Payload}); err != nil {
+	if err := c.check(admin.Job{Name: job, Schedule: "@daily", Args: opts.Args, Payload: opts.Payload}); err != nil {
 		return fmt.Errorf("trigger %s: %w", name, err)
 	}
 	return c.connected(ctx, func(ctx context.Context, cl client) error {
@@ -60,15 +69,16 @@ func trigger(ctx context.Context, c *call) error {
 		if result.Job.State != admin.Owned && !c.json {
 			c.sayf("%s: %s; waiting", name, result.Job.Reason)
 		}
-		run, err := cl.AwaitRun(ctx, name, result.ID)
+		runs, err := cl.AwaitRun(ctx, name, result.ID)
+		bad := slices.IndexFunc(runs, func(run admin.Entry) bool { return !run.OK() })
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
 			err = withHint(fmt.Errorf("not done within %s: %w", c.timeout, err),
 				"a longer --timeout next time; the request stays, swctl history %s tells what becomes of it", quoted(name))
-		case err == nil && !run.OK():
-			err = withHint(fmt.Errorf("trigger %s: %w: %s", name, errNo, outcomeOf(run)), "swctl history %s", quoted(name))
+		case err == nil && bad >= 0:
+			err = withHint(fmt.Errorf("trigger %s: %w: %s", name, errNo, failure(runs, bad)), "swctl history %s", quoted(name))
 		}
-		return errors.Join(err, c.putTriggered(result, &run))
+		return errors.Join(err, c.putTriggered(result, runs))
 	})
 }
 
@@ -93,21 +103,55 @@ func (c *call) triggerOptions(wait bool) (admin.TriggerOptions, error) {
 	return opts, r.err
 }
 
-// putTriggered renders a request, and its run if that was waited for.
-func (c *call) putTriggered(result admin.TriggerResult, run *admin.Entry) error {
+// failure is what became of the first run that did not end well.
+func failure(runs []admin.Entry, first int) string {
+	text := outcomeOf(runs[first])
+	if len(runs) == 1 {
+		return text
+	}
+	bad := 0
+	for _, run := range runs {
+		if !run.OK() {
+			bad++
+		}
+	}
+	return fmt.Sprintf("in %d of %d shards, the first of them %d: %s", bad, len(runs), *runs[first].Shard, text)
+}
+
+// runsToJSON has the one run of a job, or of a shard by its name; or those of the
+// shards of a job.
+func runsToJSON(name string, runs []admin.Entry) (one *jsonEntry, several []jsonEntry) {
+	for _, run := range runs {
+		if _, _, shard := admin.SplitShard(name); shard || run.Shard == nil {
+			return optional(&run, entryToJSON), nil
+		}
+		several = append(several, entryToJSON(run))
+	}
+	return nil, several
+}
+
+// putTriggered renders a request, and its runs if they were waited for.
+func (c *call) putTriggered(result admin.TriggerResult, runs []admin.Entry) error {
 	if c.json {
 		out := jsonTriggerResult{jsonHead: head("TriggerResult"), Request: result.ID, Job: jobToJSON(result.Job)}
-		if run != nil {
-			entry := entryToJSON(*run)
-			out.Run = &entry
-		}
+		out.Run, out.Runs = runsToJSON(result.Job.Name, runs)
 		return c.putJSON(out)
 	}
 	fmt.Fprintf(&c.out, "triggered %s  request %s  owner %s\n", printable(result.Job.Name), result.ID, printable(ownerOf(result.Job)))
-	if run != nil && run.RunID != "" {
-		fmt.Fprintf(&c.out, "  run %s on %s, attempt %d: %s\n", run.RunID, printable(run.InstanceID), run.Attempt, outcomeOf(*run))
+	for _, run := range runs {
+		if run.RunID != "" {
+			fmt.Fprintf(&c.out, "  %srun %s on %s, attempt %d: %s\n", shardOf(run), run.RunID, printable(run.InstanceID), run.Attempt, outcomeOf(run))
+		}
 	}
 	return nil
+}
+
+// shardOf is "shard 3: " of a run in a shard.
+func shardOf(run admin.Entry) string {
+	if run.Shard == nil {
+		return ""
+	}
+	return fmt.Sprintf("shard %d: ", *run.Shard)
 }
 
 // outcomeOf is "ok after 41s", or "failed after 41s: no route to host".
@@ -129,8 +173,10 @@ func (a *app) stopRunCommand() *command {
 		long: `The context of the run ends, and the run is recorded as interrupted by you, for your
 reason; it is not run again. The job stays as it is: its next tick runs. Returns
 when the run has ended; a handler that does not heed its context can take longer than
---timeout. With the id of a RUN (swctl history shows it) no other one is stopped.`,
+--timeout. With the id of a RUN (swctl history shows it) no other one is stopped. Of a
+job with shards all that run are stopped; NAME[3] is about shard 3.`,
 		examples: `swctl stop-run nightly --reason 'wrong day'
+swctl stop-run 'import[3]'
 swctl stop-run nightly 0198c5e2-7b1e-7000-8000-3c5e1f2a9d04 --timeout 1m`,
 		flags: whoFlags(),
 		run:   a.action(stopRun),
@@ -152,19 +198,23 @@ func stopRun(ctx context.Context, c *call) error {
 		}
 	}
 	return c.connected(ctx, func(ctx context.Context, cl client) error {
-		run, err := cl.StopRun(ctx, name, opts)
+		runs, err := cl.StopRun(ctx, name, opts)
 		switch {
 		case errors.Is(err, admin.ErrNotRunning):
 			return withHint(err, "swctl history %s tells what it does", quoted(name))
-		case err != nil && run.RunID == "":
+		case err != nil && len(runs) == 0:
 			return err
 		case errors.Is(err, context.DeadlineExceeded):
 			err = withHint(fmt.Errorf("not done within %s: %w", c.timeout, err),
 				"swctl history %s tells when it has ended; its handler may not heed its context", quoted(name))
 		case err == nil && c.json:
-			return c.putJSON(jsonStopResult{jsonHead: head("StopResult"), Name: name, Run: entryToJSON(run)})
+			out := jsonStopResult{jsonHead: head("StopResult"), Name: name}
+			out.Run, out.Runs = runsToJSON(name, runs)
+			return c.putJSON(out)
 		case err == nil:
-			fmt.Fprintf(&c.out, "stopped %s  run %s on %s: %s\n", printable(name), run.RunID, printable(run.InstanceID), outcomeOf(run))
+			for _, run := range runs {
+				fmt.Fprintf(&c.out, "stopped %s  %srun %s on %s: %s\n", printable(name), shardOf(run), run.RunID, printable(run.InstanceID), outcomeOf(run))
+			}
 		}
 		return err
 	})

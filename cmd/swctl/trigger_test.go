@@ -12,11 +12,11 @@ import (
 )
 
 // ended is a run of a trigger that took 41 s.
-func ended(state, text string) admin.Entry {
-	return admin.Entry{Count: 1, To: testNow, Run: admin.Run{
+func ended(state, text string) []admin.Entry {
+	return []admin.Entry{{Count: 1, To: testNow, Run: admin.Run{
 		Tick: testNow, State: state, InstanceID: "app-2", Token: 4294967313, RunID: "0198c601", Attempt: 1,
 		Started: testNow.Add(40 * time.Millisecond), Ended: testNow.Add(41040 * time.Millisecond), Error: text,
-	}}
+	}}}
 }
 
 func TestTriggerGolden(t *testing.T) {

@@ -18,8 +18,10 @@ func (a *app) whyCommand() *command {
 it was not run if it was not: paused, no handler, no owner from when to when,
 overlapped, missed. All is read from ZooKeeper; no instance is asked. With --at the
 tick at that time, or the last before, is explained; the time that swctl history
-shows of a manual run means that run. Times are in the job's own time zone.`,
+shows of a manual run means that run. Times are in the job's own time zone. Of a job
+with shards it says briefly how each of them did; NAME[3] is about shard 3.`,
 		examples: `swctl why nightly
+swctl why 'import[3]'
 swctl why nightly --at 03:00
 swctl why nightly --at '2026-11-20 03:00:00 CET' -o json | jq -r .fate`,
 		flags: []cli.Flag{

@@ -4,51 +4,85 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Cancel deletes a job with all its records, in one transaction, and returns
-// it as it was. Its owner stops: the context of a run that goes on ends with
-// the cause singleworker.ErrJobCanceled. An owner that is cut off from ZooKeeper
-// cannot be told: its run goes on while its lease does, for at most 0.75 session
-// timeouts, and beside those of another job that is submitted under the same
-// name. Errors: ErrNotFound, ErrConflict,
-// ErrDenied, ErrUnavailable.
+// Cancel deletes a job with all its records and returns it as it was. That is
+// one transaction; of a job with so many shards that they do not fit in one, its
+// record is written to say that it is Canceled, which ends it, and the rest
+// follows in several: to cancel it again completes what was interrupted there.
+// Its owners stop: the context of a run that goes on ends with the cause
+// singleworker.ErrJobCanceled. An owner that is cut off from ZooKeeper cannot be
+// told: its run goes on while its lease does, for at most 0.75 session timeouts,
+// and beside those of another job that is submitted under the same name. Errors:
+// *InvalidError for the name, ErrNotFound, ErrConflict, ErrDenied, ErrUnavailable.
 func (c *Client) Cancel(ctx context.Context, name string) (JobStatus, error) {
+	if err := zkrec.CheckJobName(name); err != nil {
+		return JobStatus{}, &InvalidError{"Name", name, err}
+	}
 	status, err := c.Get(ctx, name)
 	if err != nil {
 		return JobStatus{}, fmt.Errorf("cancel: %w", err)
 	}
-	err = c.retry(ctx, func() error {
-		for range maxConflicts {
-			err := c.deleteJob(ctx, name)
-			moved := errors.Is(err, zkconn.ErrNotEmpty) || errors.Is(err, zkconn.ErrNoNode)
-			if !moved {
-				return err
-			}
-		}
-		return ErrConflict
-	})
-	if err != nil {
+	if err := c.retry(ctx, func() error { return c.deleteJob(ctx, name, false) }); err != nil {
 		return JobStatus{}, fmt.Errorf("cancel %s: %w", name, uncertain(err, true))
 	}
 	return status, nil
 }
 
-// deleteJob deletes a job's nodes as just listed, children first. It returns
-// nil when there is no such job (any more).
-func (c *Client) deleteJob(ctx context.Context, name string) error {
-	paths, err := c.below(ctx, c.tree.Job(name))
+// deleteJob deletes a job's nodes until there is none, or only what is left of a
+// canceled one.
+func (c *Client) deleteJob(ctx context.Context, name string, canceled bool) error {
+	for conflicts := 0; conflicts < maxConflicts; conflicts++ {
+		again, err := c.deleteOnce(ctx, name, canceled)
+		switch {
+		case again && err == nil:
+			conflicts = -1 // it goes on
+		case !moved(err) && !errors.Is(err, zkconn.ErrNotEmpty):
+			return err
+		}
+	}
+	return ErrConflict
+}
+
+// deleteOnce deletes a job's nodes as just listed, children first: all of them
+// if they fit in one transaction, else those that do, of a job that is Canceled.
+// It reports whether some are left.
+func (c *Client) deleteOnce(ctx context.Context, name string, canceled bool) (again bool, err error) {
+	path := c.tree.Job(name)
+	data, stat, err := c.conn.Get(ctx, path)
+	if errors.Is(err, zkconn.ErrNoNode) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	spec, _ := zkrec.ParseSpec(data) // of garbage there is nothing to say but that it is canceled
+	if canceled && !spec.Canceled {
+		return false, nil // somebody has made it anew
+	}
+	paths, err := c.below(ctx, path)
 	if err != nil || len(paths) == 0 {
-		return err
+		return false, err
 	}
 	var ops []zkconn.Op
+	if spec.Canceled { // no other that has been made meanwhile is deleted
+		ops = append(ops, zkconn.CheckOp(path, stat.Version))
+	}
 	for _, path := range paths {
 		ops = append(ops, zkconn.DeleteOp(path, zkconn.AnyVersion))
 	}
-	_, err = c.conn.Multi(ctx, ops...)
-	return err
+	n := fitting(ops)
+	if n < len(ops) && !spec.Canceled {
+		spec.Canceled = true
+		_, err = c.conn.Multi(ctx, zkconn.SetOp(path, spec.Encode(), stat.Version))
+		return true, err
+	}
+	_, err = c.conn.Multi(ctx, ops[:n]...)
+	return n < len(ops), err
 }
 
 // below lists path and everything under it, children before parents; nothing
@@ -61,13 +95,25 @@ func (c *Client) below(ctx context.Context, path string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var paths []string
-	for _, child := range children {
-		under, err := c.below(ctx, path+"/"+child)
-		if err != nil {
-			return nil, err
+	under := make([][]string, len(children))
+	err = each(ctx, children, func(ctx context.Context, i int, child string) (err error) {
+		under[i], err = c.below(ctx, path+"/"+child)
+		return err
+	})
+	return append(slices.Concat(under...), path), err
+}
+
+// maxTransaction is how many bytes one transaction may take: the server hangs up
+// on a frame of more than 1 MB.
+const maxTransaction = 900_000
+
+// fitting counts how many of the operations fit in one transaction.
+func fitting(ops []zkconn.Op) int {
+	bytes := 0
+	for n, op := range ops {
+		if bytes += op.Size(); bytes > maxTransaction {
+			return n
 		}
-		paths = append(paths, under...)
 	}
-	return append(paths, path), nil
+	return len(ops)
 }

@@ -67,8 +67,11 @@ func (e *edit) once(ctx context.Context) error {
 		return err
 	}
 	old, err := zkrec.ParseSpec(data)
-	if err != nil {
+	switch {
+	case err != nil:
 		return fmt.Errorf("%w: %w", ErrUnreadable, err)
+	case old.Canceled:
+		return ErrNotFound
 	}
 	spec, err := e.change(old, stat.Mtime)
 	if err != nil {
@@ -87,12 +90,11 @@ func (e *edit) once(ctx context.Context) error {
 		return err
 	}
 	if !e.wrote {
-		tick, _, err := e.client.optional(ctx, e.client.tree.Tick(e.name))
+		was, err := e.client.read(ctx, e.name)
 		if err != nil {
 			return err
 		}
-		was, _ := zkrec.ParseTick(tick) // what is no record accounts for nothing
-		e.through = milli(was.Through)
+		e.through = was.status(nil, time.Now()).Through
 	}
 	e.wrote = true
 	_, err = conn.Multi(ctx, zkconn.SetOp(path, record, stat.Version))

@@ -11,6 +11,8 @@ import (
 var (
 	// ErrNotFound: no such job.
 	ErrNotFound = errors.New("no such job")
+	// ErrNoShard: the job has no such shard now.
+	ErrNoShard = errors.New("no such shard")
 	// ErrExists: Submit found another job of that name and was not told to
 	// replace it.
 	ErrExists = errors.New("job exists and differs")

@@ -35,7 +35,7 @@ func (x *explainer) tell(name string) {
 // gone says why the instance of a run will not write its result.
 func (x *explainer) gone(run Entry) string {
 	if owner := x.Job.Owner; owner != nil && owner.Token != run.Token {
-		return fmt.Sprintf("is not the owner any more: %s has adopted the job at %s", owner.InstanceID, x.at(owner.Since))
+		return fmt.Sprintf("is not the owner any more: %s has adopted %s at %s", owner.InstanceID, x.thing(), x.at(owner.Since))
 	}
 	if x.Job.Owner == nil {
 		return "is not the owner any more"
@@ -74,7 +74,7 @@ func (x *explainer) notRun(name string, e Entry) {
 	case ReasonPaused:
 		x.sayf("%s was not run: the job was paused%s.", name, x.pauseAt(x.Tick))
 	case ReasonNoOwner:
-		x.sayf("%s was not run: nobody owned the job when it came%s; %s accounted for it at %s.", name, x.ownerless(e), e.InstanceID, x.at(e.Ended))
+		x.sayf("%s was not run: nobody owned %s when it came%s; %s accounted for it at %s.", name, x.thing(), x.ownerless(e), e.InstanceID, x.at(e.Ended))
 	case ReasonStalled:
 		x.sayf("%s was not run: its owner %s could not claim it in time, and noticed at %s.", name, e.InstanceID, x.at(e.Ended))
 	case ReasonScheduleChanged:
@@ -141,7 +141,7 @@ func (x *explainer) ownerless(missed Entry) string {
 		} else {
 			text += ", and "
 		}
-		return text + fmt.Sprintf("%s adopted the job at %s)", o.InstanceID, x.at(o.Since))
+		return text + fmt.Sprintf("%s adopted %s at %s)", o.InstanceID, x.thing(), x.at(o.Since))
 	}
 	if text != "" {
 		text += ")"
@@ -169,6 +169,8 @@ func (x *explainer) forgotten(name string) {
 		}
 	}
 	switch {
+	case x.Tick.UnixMilli() <= x.spec.ActiveLayout().Since:
+		x.sayf("%s came before the shards of the job were changed, and nothing is known of it here.", name)
 	case x.historyErr != nil:
 		x.sayf("%s was accounted for, and what became of it cannot be read: %v.", name, x.historyErr)
 	case !oldest.IsZero() && x.Tick.Before(oldest):
@@ -207,17 +209,25 @@ func (x *explainer) pending(name string) {
 	}
 }
 
+// thing is what has an owner.
+func (x *explainer) thing() string {
+	if x.Job.Shard == nil {
+		return "the job"
+	}
+	return x.Job.Name
+}
+
 // owner says who owns the job, since when, and who did before.
 func (x *explainer) owner() {
 	o := x.Job.Owner
 	switch {
 	case x.Job.State == Owned:
-		x.sayf("%s owns the job since %s (token %d)%s.", o.InstanceID, x.at(o.Since), o.Token, x.before(o.Token))
+		x.sayf("%s owns %s since %s (token %d)%s.", o.InstanceID, x.thing(), x.at(o.Since), o.Token, x.before(o.Token))
 	case x.Job.State == Invalid && o != nil:
 		x.sayf("The owner record names %s, since %s (token %d).", o.InstanceID, x.at(o.Since), o.Token)
 	case x.Job.State == Invalid:
 	default:
-		x.sayf("Nobody owns the job: %s.", strings.TrimRight(x.Job.Reason, "."))
+		x.sayf("Nobody owns %s: %s.", x.thing(), strings.TrimRight(x.Job.Reason, "."))
 	}
 }
 

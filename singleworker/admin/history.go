@@ -9,11 +9,11 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// History is what became of the last ticks of a job.
+// History is what became of the last ticks of a job, or of one of its shards.
 type History struct {
 	Job JobStatus
 	// Entries are the last runs, and the ticks that were not run, the newest
-	// first. Of one that has no result yet the State is RunRunning or
+	// first; of several shards, those that go on first. Of one that has no result yet the State is RunRunning or
 	// RunUnknown. Several entries of one tick differ in Attempt; the first of
 	// them here is the tick's last state. An entry whose State is RunUnreadable
 	// stands for a record that holds garbage.
@@ -21,47 +21,84 @@ type History struct {
 }
 
 // History reads what became of the last ticks of a job: some 20, fewer if
-// their errors are long. Errors: *InvalidError for the name, ErrNotFound,
-// ErrDenied, ErrUnavailable.
+// their errors are long, and as many of each of its shards; or of one shard,
+// "report[3]". Errors: *InvalidError for the name, ErrNotFound, ErrNoShard,
+// ErrUnreadable for a shard, ErrDenied, ErrUnavailable.
 func (c *Client) History(ctx context.Context, name string) (History, error) {
-	if err := zkrec.CheckName(name); err != nil {
-		return History{}, &InvalidError{"Name", name, err}
+	if err := checkSlot(name); err != nil {
+		return History{}, err
 	}
-	var past past
+	var job JobStatus
+	var pasts []past
 	err := c.retry(ctx, func() (err error) {
-		past, err = c.past(ctx, name)
+		job, pasts, err = c.pasts(ctx, name)
 		return err
 	})
 	if err != nil {
 		return History{}, fmt.Errorf("history of %q: %w", name, err)
 	}
-	return History{Job: past.job, Entries: past.newestFirst()}, nil
+	return History{Job: job, Entries: merged(pasts)}, nil
 }
 
-// past is what the records of a job say of its ticks.
+// past is what the records of a job that is not divided, or of a shard, say of
+// its ticks.
 type past struct {
 	records
 
+	of         parsed
 	job        JobStatus
 	history    zkrec.History
-	historyErr error // why the history cannot be read
+	historyErr error    // why the history cannot be read
+	able       []string // the instances that live and can run the job
 }
 
-func (c *Client) past(ctx context.Context, name string) (p past, err error) {
+// pasts reads a job, or a shard, and what became of the ticks of all that the
+// name stands for.
+func (c *Client) pasts(ctx context.Context, name string) (JobStatus, []past, error) {
 	live, err := c.live(ctx)
 	if err != nil {
-		return past{}, err
+		return JobStatus{}, nil, err
 	}
-	if p.records, err = c.read(ctx, name); err != nil {
-		return past{}, err
+	r, err := c.read(ctx, name)
+	if err == nil && r.of.spec.Canceled {
+		err = ErrNotFound
 	}
-	data, _, err := c.optional(ctx, c.tree.History(name))
 	if err != nil {
-		return past{}, err
+		return JobStatus{}, nil, err
 	}
-	p.history, p.historyErr = zkrec.ParseHistory(data)
-	p.job = p.status(name, live, time.Now())
-	return p, nil
+	job := r.status(live, time.Now())
+	pasts := make([]past, len(r.slots))
+	return job, pasts, each(ctx, r.slots, func(ctx context.Context, i int, slot records) error {
+		data, _, err := c.optional(ctx, c.tree.History(slot.slot))
+		p := past{records: slot, of: r.of, job: job, able: able(slot.registered, live)}
+		p.history, p.historyErr = zkrec.ParseHistory(data)
+		if len(job.Slots) > 0 {
+			p.job = job.Slots[i]
+		}
+		pasts[i] = p
+		return err
+	})
+}
+
+// merged is the history of all, the newest first.
+func merged(pasts []past) []Entry {
+	if len(pasts) == 1 {
+		return pasts[0].newestFirst() // in the order of the records, whatever the clocks say
+	}
+	var all []Entry
+	for _, p := range pasts {
+		all = append(all, p.newestFirst()...)
+	}
+	slices.SortStableFunc(all, func(a, b Entry) int {
+		switch aRuns, bRuns := a.State == RunRunning, b.State == RunRunning; {
+		case aRuns && !bRuns:
+			return -1
+		case bRuns && !aRuns:
+			return 1
+		}
+		return b.To.Compare(a.To)
+	})
+	return all
 }
 
 // newestFirst is the history with the run of the tick record.
@@ -83,5 +120,10 @@ func (p past) newestFirst() []Entry {
 		entries = append(entries, Entry{Run: *last, To: last.Tick, Count: 1})
 	}
 	slices.Reverse(entries)
+	if p.job.Shard != nil {
+		for i := range entries {
+			entries[i].Shard = &p.job.Shard.Index
+		}
+	}
 	return entries
 }

@@ -120,8 +120,10 @@ func (c *Client) counted(ctx context.Context) (map[string]Instance, error) {
 	}
 	owned := make(map[string]int)
 	for _, job := range jobs {
-		if job.Owner != nil {
-			owned[job.Owner.InstanceID]++
+		for _, slot := range append(job.Slots, job) {
+			if slot.Owner != nil {
+				owned[slot.Owner.InstanceID]++
+			}
 		}
 	}
 	for sid, instance := range live {

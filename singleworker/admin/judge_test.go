@@ -22,8 +22,8 @@ func (g group) judge(spec []byte) JobStatus {
 	for _, sid := range g.live {
 		live[sid] = Instance{ID: sid, State: g.states[sid]}
 	}
-	r := records{spec: spec, registered: g.registered, owner: zkrec.Owner{SID: g.owner, Offer: g.offer}}
-	return r.status("daily", live, time.Now())
+	r := records{slot: "daily", spec: spec, registered: g.registered, owner: zkrec.Owner{SID: g.owner, Offer: g.offer}}
+	return r.status(r.parse(), live, time.Now())
 }
 
 func TestStateAndReason(t *testing.T) {

@@ -14,11 +14,12 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Get reads a job. Errors: *InvalidError for the name, ErrNotFound, ErrDenied,
+// Get reads a job, or one shard: "report[3]". Errors: *InvalidError for the
+// name, ErrNotFound, ErrNoShard, ErrUnreadable for a shard, ErrDenied,
 // ErrUnavailable.
 func (c *Client) Get(ctx context.Context, name string) (JobStatus, error) {
-	if err := zkrec.CheckName(name); err != nil {
-		return JobStatus{}, &InvalidError{"Name", name, err}
+	if err := checkSlot(name); err != nil {
+		return JobStatus{}, err
 	}
 	var status JobStatus
 	err := c.retry(ctx, func() error {
@@ -35,8 +36,30 @@ func (c *Client) Get(ctx context.Context, name string) (JobStatus, error) {
 	return status, nil
 }
 
-// readers is how many jobs List reads at a time.
+// checkSlot refuses what is the name of neither a job nor a shard.
+func checkSlot(name string) error {
+	if err := zkrec.CheckName(zkrec.JobOfSlot(name)); err != nil {
+		return &InvalidError{"Name", name, err}
+	}
+	return nil
+}
+
+// readers is how many jobs, or shards of a job, are read at a time.
 const readers = 32
+
+// each calls f for every item, for several at a time.
+func each[T any](ctx context.Context, items []T, f func(ctx context.Context, i int, item T) error) error {
+	room := make(chan struct{}, readers)
+	tasks := task.NewGroup(ctx)
+	for i, item := range items {
+		room <- struct{}{}
+		tasks.Go("read", func(ctx context.Context) error {
+			defer func() { <-room }()
+			return f(ctx, i, item)
+		})
+	}
+	return tasks.Wait()
+}
 
 // List reads all jobs, sorted by name. Errors: ErrDenied, ErrUnavailable.
 func (c *Client) List(ctx context.Context) ([]JobStatus, error) {
@@ -66,30 +89,22 @@ func (c *Client) list(ctx context.Context) ([]JobStatus, error) {
 	}
 	var mu sync.Mutex
 	var list []JobStatus
-	room := make(chan struct{}, readers)
-	tasks := task.NewGroup(ctx)
-	for _, name := range names {
-		if !zkrec.IsJob(name) {
-			continue
+	names = slices.DeleteFunc(names, func(name string) bool { return !zkrec.IsJob(name) })
+	err = each(ctx, names, func(ctx context.Context, _ int, name string) error {
+		status, err := c.status(ctx, name, live)
+		if errors.Is(err, ErrNotFound) {
+			return nil // cancelled meanwhile
 		}
-		room <- struct{}{}
-		tasks.Go("read job", func(ctx context.Context) error {
-			defer func() { <-room }()
-			status, err := c.status(ctx, name, live)
-			if errors.Is(err, ErrNotFound) {
-				return nil // cancelled meanwhile
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			list = append(list, status)
-			return err
-		})
-	}
-	return list, tasks.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		list = append(list, status)
+		return err
+	})
+	return list, err
 }
 
-// AwaitOwner waits until an instance owns the job, or it turns out that its
-// record is invalid, and returns its status. The end of ctx is no error: the
+// AwaitOwner waits until an instance owns the job, or one each of its shards,
+// or it turns out that its record is invalid, and returns its status. The end of ctx is no error: the
 // status is the latest that was read. Errors: ErrNotFound, ErrDenied, and
 // ErrUnavailable when nothing could be read at all.
 func (c *Client) AwaitOwner(ctx context.Context, name string) (JobStatus, error) {
@@ -97,7 +112,13 @@ func (c *Client) AwaitOwner(ctx context.Context, name string) (JobStatus, error)
 	var latest *JobStatus
 	for {
 		// The watches are set before the reading that follows.
-		_, _, _ = c.conn.GetW(ctx, c.tree.Alive(name))
+		slot := name
+		if latest != nil {
+			slot = firstUnowned(*latest).Name
+		}
+		if _, _, err := c.conn.GetW(ctx, c.tree.Alive(slot)); err != nil { // it may be a shard that nobody has made yet
+			_, _, _ = c.conn.ChildrenW(ctx, c.tree.Shards(zkrec.JobOfSlot(name)))
+		}
 		status, err := c.Get(ctx, name)
 		switch {
 		case err == nil && status.State != Unowned:
@@ -114,4 +135,14 @@ func (c *Client) AwaitOwner(ctx context.Context, name string) (JobStatus, error)
 		case <-time.After(lookAgain):
 		}
 	}
+}
+
+// firstUnowned is the first shard of a job that has no owner, or the job itself.
+func firstUnowned(job JobStatus) JobStatus {
+	for _, shard := range job.Slots {
+		if shard.State != Owned {
+			return shard
+		}
+	}
+	return job
 }

@@ -11,15 +11,16 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// ask is a request to the owner of a job, over its tries.
+// ask is a request to the owner of a job, or to those of its shards, over its
+// tries.
 type ask struct {
 	client  *Client
 	name    string
-	id      string
+	id      string // the same at each shard
 	request zkrec.Request
-	// judge says, by the records of the job and the requests that wait at it,
-	// whether there is anything to ask for.
-	judge func(status JobStatus, able []string, waiting map[string]zkrec.Request) (bool, error)
+	// judge says, by the records of one slot and the requests that wait at it,
+	// what there is to ask its owner for; nil stands for nothing.
+	judge func(slot past, waiting map[string]zkrec.Request) (*zkrec.Request, error)
 
 	wrote  bool // a write was sent whose outcome is not known
 	status JobStatus
@@ -27,8 +28,8 @@ type ask struct {
 
 // newAsk gives a request an id of its own; ids sort by time.
 func (c *Client) newAsk(name string, request zkrec.Request) (*ask, error) {
-	if err := zkrec.CheckName(name); err != nil {
-		return nil, &InvalidError{"Name", name, err}
+	if err := checkSlot(name); err != nil {
+		return nil, err
 	}
 	if err := checkText("By", request.By); err != nil {
 		return nil, err
@@ -50,69 +51,117 @@ func (a *ask) run(ctx context.Context) error {
 	return uncertain(err, a.wrote)
 }
 
-// once reads, and writes the request unless it is there or was there. The
-// write depends on the version of the parent, which it changes: so two
+// once reads, and writes the requests unless they are there or were there. The
+// write depends on the versions of their parents, which it changes: so two
 // requests cannot both be the last that there is room for, and one whose
 // reply was lost cannot be applied after it was looked for in vain.
 func (a *ask) once(ctx context.Context) error {
-	conn, tree := a.client.conn, a.client.tree
-	parent, stat, err := conn.Get(ctx, tree.Requests(a.name))
-	guard := zkconn.SetOp(tree.Requests(a.name), parent, stat.Version)
-	switch {
-	case errors.Is(err, zkconn.ErrNoNode): // an older version made the job, or there is none
-		guard = zkconn.CreateOp(tree.Requests(a.name), nil)
-	case err != nil:
-		return err
-	}
-	live, err := a.client.live(ctx)
+	job, err := a.client.readJob(ctx, zkrec.JobOfSlot(a.name))
 	if err != nil {
 		return err
 	}
-	if a.status, err = a.client.status(ctx, a.name, live); err != nil {
-		return err
-	}
-	waiting, err := a.client.waiting(ctx, a.name)
+	of := job.parse()
+	slots, err := of.slots(a.name)
 	if err != nil {
 		return err
 	}
-	if done, err := a.applied(ctx, waiting); done || err != nil {
+	inboxes := make([]inbox, len(slots))
+	err = each(ctx, slots, func(ctx context.Context, i int, slot string) (err error) {
+		inboxes[i], err = a.client.inbox(ctx, slot, of.spec.ActiveLayout().Since)
+		return err
+	})
+	if err != nil {
 		return err
 	}
-	if wanted, err := a.judge(a.status, able(a.status.Registered, live), waiting); !wanted || err != nil {
+	status, pasts, err := a.client.pasts(ctx, a.name)
+	if err != nil {
 		return err
+	}
+	a.status = status
+	if len(pasts) != len(slots) || pasts[0].slot != slots[0] {
+		return zkconn.ErrBadVersion // the job has other shards now
+	}
+	ops, err := a.ops(pasts, inboxes)
+	if err != nil || len(ops) == 0 {
+		return err
+	}
+	if len(slots) > 1 { // all of them, or none
+		ops = append(ops, zkconn.CheckOp(a.client.tree.Job(a.name), job.stat.Version))
+	}
+	if fitting(ops) < len(ops) {
+		err := fmt.Errorf("do not fit in one transaction for all %d shards: ask them one by one, or with less", len(slots))
+		return &InvalidError{"Args", fmt.Sprintf("%d bytes", len(a.request.Encode())), err}
 	}
 	a.wrote = true
-	_, err = conn.Multi(ctx, guard, zkconn.CreateOp(tree.Request(a.name, a.id), a.request.Encode()))
+	_, err = a.client.conn.Multi(ctx, ops...)
 	return err
 }
 
-// applied reports whether an earlier try was applied after all: its node is
-// there, or what it asked for was done already.
-func (a *ask) applied(ctx context.Context, waiting map[string]zkrec.Request) (bool, error) {
-	if !a.wrote {
-		return false, nil
+// ops writes the requests that are wanted; none if an earlier try was applied
+// after all: a request is there, or what it asked for was done already.
+func (a *ask) ops(pasts []past, inboxes []inbox) ([]zkconn.Op, error) {
+	var ops []zkconn.Op
+	idle := 0
+	for i, slot := range pasts {
+		_, waits := inboxes[i].waiting[a.id]
+		if _, done := slot.manual(a.id); a.wrote && (waits || done) {
+			return nil, nil
+		}
+		request, err := a.judge(slot, inboxes[i].waiting)
+		switch {
+		case errors.Is(err, ErrNotRunning) && len(pasts) > 1:
+			idle++
+		case err != nil && slot.slot != a.name:
+			return nil, fmt.Errorf("%s: %w", slot.slot, err)
+		case err != nil:
+			return nil, err
+		case request != nil:
+			ops = append(append(ops, inboxes[i].guard...), zkconn.CreateOp(a.client.tree.Request(slot.slot, a.id), request.Encode()))
+		}
 	}
-	if _, ok := waiting[a.id]; ok {
-		return true, nil
+	if idle == len(pasts) {
+		return nil, fmt.Errorf("%w: none of its %d shards is", ErrNotRunning, len(pasts))
 	}
-	past, err := a.client.past(ctx, a.name)
-	if err != nil {
-		return false, err
-	}
-	_, found := past.manual(a.id)
-	return found, nil
+	return ops, nil
 }
 
-// waiting reads the requests that wait at a job. One that cannot be read takes
+// inbox is where the requests to the owner of a slot wait.
+type inbox struct {
+	guard   []zkconn.Op // has a write depend on what was read
+	waiting map[string]zkrec.Request
+}
+
+// inbox reads it. That of a shard which nobody has made yet is made by the
+// guard, with the shard; since is the last tick before it.
+func (c *Client) inbox(ctx context.Context, slot string, since int64) (inbox, error) {
+	path := c.tree.Requests(slot)
+	parent, stat, err := c.conn.Get(ctx, path)
+	box := inbox{guard: []zkconn.Op{zkconn.SetOp(path, parent, stat.Version)}}
+	if errors.Is(err, zkconn.ErrNoNode) { // an older version made the job, or there is none
+		box.guard[0] = zkconn.CreateOp(path, nil)
+		_, made, lost := c.conn.Exists(ctx, c.tree.Slot(slot))
+		if _, _, sharded := zkrec.SplitSlot(slot); sharded && !made {
+			box.guard = newNodes(c.tree.NewShard(slot, since))
+		}
+		err = lost
+	}
+	if err != nil {
+		return inbox{}, err
+	}
+	box.waiting, err = c.waiting(ctx, slot)
+	return box, err
+}
+
+// waiting reads the requests that wait at a slot. One that cannot be read takes
 // a place all the same.
-func (c *Client) waiting(ctx context.Context, name string) (map[string]zkrec.Request, error) {
-	ids, _, err := c.conn.Children(ctx, c.tree.Requests(name))
+func (c *Client) waiting(ctx context.Context, slot string) (map[string]zkrec.Request, error) {
+	ids, _, err := c.conn.Children(ctx, c.tree.Requests(slot))
 	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
 		return nil, err
 	}
 	waiting := make(map[string]zkrec.Request, len(ids))
 	for _, id := range ids {
-		data, _, err := c.conn.Get(ctx, c.tree.Request(name, id))
+		data, _, err := c.conn.Get(ctx, c.tree.Request(slot, id))
 		if errors.Is(err, zkconn.ErrNoNode) {
 			continue // done meanwhile
 		}

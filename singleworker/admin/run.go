@@ -74,6 +74,9 @@ type Entry struct {
 	To     time.Time
 	Count  int
 	Reason string // ReasonOverlap ...; empty for a run
+	// Shard is the index of the shard that it is of; nil if the job is not
+	// divided.
+	Shard *int
 }
 
 func runOf(r zkrec.Run) Run {

@@ -13,11 +13,13 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// records is what the tree says of one job, as it was read.
+// records is what the tree says of one slot: a job that is not divided, or one
+// shard.
 type records struct {
-	spec       []byte
+	slot       string
+	spec       []byte      // of the job
 	stat       zkconn.Stat // of the spec
-	registered []string
+	registered []string    // for the job
 	owner      zkrec.Owner
 	ownerStat  zkconn.Stat
 	tick       zkrec.Tick
@@ -25,47 +27,96 @@ type records struct {
 	alarm      *zkrec.Alarm
 }
 
-// status reads one job's records.
+// status reads the records of a job, or of a shard.
 func (c *Client) status(ctx context.Context, name string, live map[string]Instance) (JobStatus, error) {
 	r, err := c.read(ctx, name)
 	if err != nil {
 		return JobStatus{}, err
 	}
-	return r.status(name, live, time.Now()), nil
+	return r.status(live, time.Now()), nil
 }
 
-func (c *Client) read(ctx context.Context, name string) (r records, err error) {
-	r.spec, r.stat, err = c.conn.Get(ctx, c.tree.Job(name))
+// read reads the records of a job, or of a shard. Those of several shards are
+// believed only when their job has not changed meanwhile: what is missing may be
+// a shard that is no more.
+func (c *Client) read(ctx context.Context, name string) (reading, error) {
+	for {
+		job, err := c.readJob(ctx, zkrec.JobOfSlot(name))
+		if err != nil {
+			return reading{}, err
+		}
+		r := reading{name: name, of: job.parse()}
+		slots, err := r.of.slots(name)
+		if err != nil {
+			return reading{}, err
+		}
+		r.slots = make([]records, len(slots))
+		err = each(ctx, slots, func(ctx context.Context, i int, slot string) error {
+			r.slots[i] = job
+			r.slots[i].slot = slot
+			return c.readSlot(ctx, &r.slots[i], r.of.spec.ActiveLayout().Since)
+		})
+		if err != nil || slots[0] == name {
+			return r, err
+		}
+		data, _, err := c.optional(ctx, c.tree.Shards(name))
+		if err != nil {
+			return reading{}, err
+		}
+		if complete, err := zkrec.ParseComplete(data); err == nil { // garbage says nothing
+			r.complete = complete.Tick
+		}
+		stat, _, err := c.conn.Exists(ctx, c.tree.Job(name))
+		if err != nil || stat.Mzxid == job.stat.Mzxid {
+			return r, err
+		}
+	}
+}
+
+// readJob reads what the slots of a job have in common.
+func (c *Client) readJob(ctx context.Context, job string) (records, error) {
+	r := records{slot: job}
+	var err error
+	r.spec, r.stat, err = c.conn.Get(ctx, c.tree.Job(job))
 	if errors.Is(err, zkconn.ErrNoNode) {
 		return r, ErrNotFound
 	}
 	if err != nil {
 		return r, err
 	}
-	r.registered, _, err = c.conn.Children(ctx, c.tree.Register(name))
+	r.registered, _, err = c.conn.Children(ctx, c.tree.Register(job))
 	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
 		return r, err
 	}
 	slices.Sort(r.registered)
-	if err := c.readRun(ctx, name, &r); err != nil {
-		return r, err
+	return r, nil
+}
+
+// readSlot reads the rest. Nothing of a shard need be there: then nobody ever
+// claimed a tick, and those up to since are not the shard's.
+func (c *Client) readSlot(ctx context.Context, r *records, since int64) error {
+	if err := c.readRun(ctx, r); err != nil {
+		return err
 	}
-	data, _, err := c.optional(ctx, c.tree.Alarm(name))
+	if r.tick.Through == 0 && r.tickErr == nil {
+		r.tick.Through = since
+	}
+	data, _, err := c.optional(ctx, c.tree.Alarm(r.slot))
 	if err != nil {
-		return r, err
+		return err
 	}
 	if alarm, err := zkrec.ParseAlarm(data); err == nil { // garbage is no alarm
 		r.alarm = &alarm
 	}
-	return r, nil
+	return nil
 }
 
 // readRun reads the tick record and the owner record, which are two nodes: an
 // open run that does not belong to the owner may have ended between the two
 // readings, so it is believed only when the tick record has not moved.
-func (c *Client) readRun(ctx context.Context, name string, r *records) error {
+func (c *Client) readRun(ctx context.Context, r *records) error {
 	for version := int32(-1); ; {
-		data, stat, err := c.optional(ctx, c.tree.Tick(name))
+		data, stat, err := c.optional(ctx, c.tree.Tick(r.slot))
 		if err != nil {
 			return err
 		}
@@ -74,7 +125,7 @@ func (c *Client) readRun(ctx context.Context, name string, r *records) error {
 			return nil
 		}
 		version = stat.Version
-		if data, r.ownerStat, err = c.optional(ctx, c.tree.Alive(name)); err != nil {
+		if data, r.ownerStat, err = c.optional(ctx, c.tree.Alive(r.slot)); err != nil {
 			return err
 		}
 		r.owner, _ = zkrec.ParseOwner(data) // what is no record names nobody
@@ -93,11 +144,12 @@ func (c *Client) optional(ctx context.Context, path string) ([]byte, zkconn.Stat
 	return data, stat, err
 }
 
-// status says what the records mean at a time.
-func (r records) status(name string, live map[string]Instance, now time.Time) JobStatus {
+// status says what the records mean at a time; of is what their spec says.
+func (r records) status(of parsed, live map[string]Instance, now time.Time) JobStatus {
+	job, index, sharded := zkrec.SplitSlot(r.slot)
 	s := JobStatus{
-		Job: Job{Name: name}, Version: r.stat.Version, State: Unowned, Registered: r.registered,
-		Through: milli(r.tick.Through),
+		Job: Job{Name: r.slot}, Version: r.stat.Version, State: Unowned, Registered: r.registered,
+		Declared: of.declared, Through: milli(r.tick.Through),
 	}
 	if r.owner.SID != "" {
 		s.Owner = &Owner{InstanceID: r.owner.SID, Token: r.ownerStat.Mzxid, Since: r.ownerStat.Mtime}
@@ -107,37 +159,52 @@ func (r records) status(name string, live map[string]Instance, now time.Time) Jo
 	}
 	lives := r.ownerLives(live)
 	s.LastRun = r.lastRun(lives)
-	spec, schedule, err := r.parsed(name)
-	if errors.As(err, new(*InvalidError)) || err == nil {
-		s.Job = jobOf(name, spec)
-		s.Declared = spec.Declared != "" && spec.Declared == spec.Fingerprint(name)
+	if errors.As(of.err, new(*InvalidError)) || of.err == nil {
+		s.Job = jobOf(job, of.spec)
+		s.Name = r.slot
 	}
-	if p := spec.Paused; pausedAt(p, now) {
+	if sharded {
+		layout := of.spec.ActiveLayout()
+		s.Shard = &Shard{Index: index, Total: layout.Shards, Parameter: layout.ShardParams[index]}
+	}
+	if of.spec.Canceled {
+		s.State, s.Reason = Canceled, "it is being cancelled; to cancel it again completes that, if it was interrupted"
+		return s
+	}
+	if p := of.spec.Paused; pausedAt(p, now) {
 		s.Paused = pauseOf(*p)
 	}
-	if err == nil {
-		s.NextRun = nextRun(schedule, s.Paused, now)
+	if of.err == nil {
+		s.NextRun = nextRun(of.schedule, s.Paused, now)
 	}
-	if err == nil && r.tickErr == nil {
+	if of.err == nil && r.tickErr == nil {
 		running := lives && r.tick.Open() && r.tick.Token == r.ownerStat.Mzxid
-		s.Overdue = overdue(spec, schedule, spec.SinceOr(r.stat.Mtime), r.tick.Through, running, now)
+		s.Overdue = overdue(of.spec, of.schedule, of.spec.SinceOr(r.stat.Mtime), r.tick.Through, running, now)
 	}
-	s.judge(err, r.owner.Offer, lives, able(r.registered, live), closed(r.registered, live))
+	s.judge(of.err, r.owner.Offer, lives, able(r.registered, live), closed(r.registered, live))
 	return s
 }
 
-// parsed is the spec and its schedule. An *InvalidError means that the
-// record can be read, and never run.
-func (r records) parsed(name string) (zkrec.Spec, *cronexpr.Schedule, error) {
-	spec, err := zkrec.ParseSpec(r.spec)
-	if err != nil {
-		return zkrec.Spec{}, nil, err
+// parsed is a spec, its schedule, and what is wrong with them. An *InvalidError
+// means that the record can be read, and never run.
+type parsed struct {
+	spec     zkrec.Spec
+	schedule *cronexpr.Schedule
+	err      error
+	declared bool // the spec is as code has declared it
+}
+
+// parse reads the spec.
+func (r records) parse() (of parsed) {
+	job := zkrec.JobOfSlot(r.slot)
+	if of.spec, of.err = zkrec.ParseSpec(r.spec); of.err != nil {
+		return of
 	}
-	if err := checkSpec(spec); err != nil {
-		return spec, nil, err
+	of.declared = of.spec.Declared != "" && of.spec.Declared == of.spec.Fingerprint(job)
+	if of.err = checkSpec(of.spec); of.err == nil {
+		of.schedule, of.err = parseSchedule(Job{Name: job, Schedule: of.spec.Schedule, TimeZone: of.spec.TimeZone})
 	}
-	schedule, err := parseSchedule(Job{Name: name, Schedule: spec.Schedule, TimeZone: spec.TimeZone})
-	return spec, schedule, err
+	return of
 }
 
 // ownerLives reports whether the instance that the owner record names runs:

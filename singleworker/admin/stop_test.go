@@ -35,7 +35,8 @@ func TestStopRun(t *testing.T) {
 			w.claim(zkrec.Run{Tick: noon.UnixMilli(), RunID: "a", Token: token, Attempt: 1})
 			w.server.Control(zkdev.OpMulti, func(*zkdev.Request) zkdev.Action { return action() })
 			w.obey(token)
-			entry, err := w.c.StopRun(w.Context(), "job", StopOptions{By: "alice", Reason: "wrong day"})
+			entries, err := w.c.StopRun(w.Context(), "job", StopOptions{By: "alice", Reason: "wrong day"})
+			entry := only(entries)
 			if err != nil || entry.State != RunInterrupted || entry.RunID != "a" || entry.Error != "stopped by alice: wrong day" {
 				t.Errorf("%s: %+v, %v", what, entry, err)
 			}
@@ -59,8 +60,9 @@ func TestStopRunOnce(t *testing.T) {
 		}
 		for range 2 {
 			ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
-			entry, err := w.c.StopRun(ctx, "job", StopOptions{RunID: "a"})
+			entries, err := w.c.StopRun(ctx, "job", StopOptions{RunID: "a"})
 			cancel()
+			entry := only(entries)
 			if entry.State != RunRunning || !errors.Is(err, context.DeadlineExceeded) ||
 				!strings.Contains(err.Error(), "run a on app-1 was told, and has not ended") {
 				t.Errorf("nobody obeys: %+v, %v", entry, err)
@@ -114,8 +116,8 @@ func TestStopRunOfAnOwnerThatDies(t *testing.T) {
 		token := w.owned(Job{Name: "job", Schedule: "@hourly"})
 		w.claim(zkrec.Run{Tick: noon.UnixMilli(), RunID: "a", Token: token})
 		time.AfterFunc(time.Second, func() { w.kill() })
-		if entry, err := w.c.StopRun(w.Context(), "job", StopOptions{}); err != nil || entry.State != RunUnknown {
-			t.Errorf("%+v, %v; want it unknown", entry, err)
+		if entries, err := w.c.StopRun(w.Context(), "job", StopOptions{}); err != nil || only(entries).State != RunUnknown {
+			t.Errorf("%+v, %v; want it unknown", entries, err)
 		}
 	})
 }

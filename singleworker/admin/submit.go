@@ -61,19 +61,21 @@ func (s *submission) once(ctx context.Context) error {
 	spec := specOf(s.job)
 	data, stat, err := conn.Get(ctx, tree.Job(s.job.Name))
 	if errors.Is(err, zkconn.ErrNoNode) {
-		s.result = SubmitResult{Outcome: Created}
-		if s.opts.DryRun {
-			return nil
-		}
-		if err := conn.EnsureRoot(ctx, tree.Root()); err != nil {
-			return err
-		}
-		return s.write(ctx, newJobOps(tree, s.job.Name, spec))
+		return s.create(ctx, spec)
 	}
 	if err != nil {
 		return err
 	}
 	old, parseErr := zkrec.ParseSpec(data)
+	if parseErr == nil && old.Canceled {
+		if !s.opts.DryRun {
+			err = s.client.deleteJob(ctx, s.job.Name, true)
+		}
+		if err != nil {
+			return err
+		}
+		return s.create(ctx, spec)
+	}
 	if parseErr == nil && old.Fingerprint(s.job.Name) == spec.Fingerprint(s.job.Name) {
 		if !s.wrote { // otherwise an earlier try was applied after all
 			s.result = SubmitResult{Outcome: Unchanged}
@@ -95,11 +97,28 @@ func (s *submission) once(ctx context.Context) error {
 		return nil
 	}
 	spec.Declared = old.Declared // a declaration differs from the one overridden, or not
-	record := spec.Over(old, stat.Mtime, time.Now()).Encode()
+	spec = spec.Over(old, stat.Mtime, time.Now())
+	if parseErr != nil {
+		spec.Layout = nil // nobody knows in which shards it was run
+	}
+	record := spec.Encode()
 	if err := checkSize(s.job, record); err != nil {
 		return err
 	}
 	return s.write(ctx, []zkconn.Op{zkconn.SetOp(tree.Job(s.job.Name), record, stat.Version)})
+}
+
+// create makes the job, which does not exist.
+func (s *submission) create(ctx context.Context, spec zkrec.Spec) error {
+	s.result = SubmitResult{Outcome: Created}
+	if s.opts.DryRun {
+		return nil
+	}
+	tree := s.client.tree
+	if err := s.client.conn.EnsureRoot(ctx, tree.Root()); err != nil {
+		return err
+	}
+	return s.write(ctx, newNodes(tree.NewJob(s.job.Name, spec)))
 }
 
 func (s *submission) write(ctx context.Context, ops []zkconn.Op) error {
@@ -108,10 +127,10 @@ func (s *submission) write(ctx context.Context, ops []zkconn.Op) error {
 	return err
 }
 
-// newJobOps creates a job with all its nodes.
-func newJobOps(tree zkrec.Tree, job string, spec zkrec.Spec) []zkconn.Op {
+// newNodes creates a job, or a shard, with all its nodes.
+func newNodes(nodes []zkrec.Node) []zkconn.Op {
 	var ops []zkconn.Op
-	for _, node := range tree.NewJob(job, spec) {
+	for _, node := range nodes {
 		ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
 	}
 	return ops

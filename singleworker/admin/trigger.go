@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
@@ -26,15 +27,16 @@ type TriggerOptions struct {
 
 // TriggerResult is what Trigger did.
 type TriggerResult struct {
-	ID  string    // of the request, and Run.Manual of its run; later ones sort after it
+	ID  string    // of the request, at each shard, and Run.Manual of its run; later ones sort after it
 	Job JobStatus // as it was when the run was asked for
 }
 
 // Trigger asks the owner of a job to run it once, now: beside its schedule,
 // under a tick of its own, also while it is paused, and after the run that goes
-// on, if one does. It returns when ZooKeeper has accepted the request, which
+// on, if one does. Of a job with shards, all of them are asked, or none; or one
+// shard, "report[3]". It returns when ZooKeeper has accepted the request, which
 // then waits until it is done, whoever owns the job; AwaitRun waits for that.
-// Each call is a run of its own. Errors: *InvalidError, ErrNotFound,
+// Each call is a run of its own. Errors: *InvalidError, ErrNotFound, ErrNoShard,
 // ErrNoHandler, ErrBusy, ErrUnreadable, ErrConflict, ErrDenied, ErrUnavailable.
 func (c *Client) Trigger(ctx context.Context, name string, opts TriggerOptions) (TriggerResult, error) {
 	if err := checkPayload(opts.Payload); err != nil { // before it is encoded
@@ -51,16 +53,16 @@ func (c *Client) Trigger(ctx context.Context, name string, opts TriggerOptions) 
 	if err := checkSize(Job{Args: opts.Args, Payload: opts.Payload}, request.Encode()); err != nil {
 		return TriggerResult{}, err
 	}
-	a.judge = func(status JobStatus, able []string, waiting map[string]zkrec.Request) (bool, error) {
+	a.judge = func(slot past, waiting map[string]zkrec.Request) (*zkrec.Request, error) {
 		switch {
-		case status.State == Invalid:
-			return false, fmt.Errorf("%w: %s", ErrUnreadable, status.Reason)
-		case status.State != Owned && len(able) == 0 && !opts.WaitForHandler:
-			return false, fmt.Errorf("%w: %s", ErrNoHandler, status.Reason)
+		case slot.job.State == Invalid:
+			return nil, fmt.Errorf("%w: %s", ErrUnreadable, slot.job.Reason)
+		case slot.job.State != Owned && len(slot.able) == 0 && !opts.WaitForHandler:
+			return nil, fmt.Errorf("%w: %s", ErrNoHandler, slot.job.Reason)
 		case len(waiting) >= zkrec.MaxRequests:
-			return false, fmt.Errorf("%w: %d, at most %d may", ErrBusy, len(waiting), zkrec.MaxRequests)
+			return nil, fmt.Errorf("%w: %d, at most %d may", ErrBusy, len(waiting), zkrec.MaxRequests)
 		}
-		return true, nil
+		return &a.request, nil
 	}
 	if err := a.run(ctx); err != nil {
 		return TriggerResult{}, fmt.Errorf("trigger %s: %w", name, err)
@@ -69,40 +71,110 @@ func (c *Client) Trigger(ctx context.Context, name string, opts TriggerOptions) 
 }
 
 // AwaitRun waits until the manual run of that id has ended for good, retries
-// included, and returns its last entry, whatever its State. It is RunUnknown
-// when the request is gone and no record tells of it. When ctx ends first, the
-// entry says how far it is (RunWaiting, RunRunning ...) and the error, which
-// wraps the cause of the context's end, why; the run is not called off. Errors
-// besides: ErrNotFound when there is no such job any more, ErrDenied, and
-// ErrUnavailable when nothing could be read at all.
-func (c *Client) AwaitRun(ctx context.Context, name, id string) (Entry, error) {
-	last := Entry{Run: Run{Manual: id, State: RunWaiting}, Count: 1}
-	reason := ""
+// included, and returns its last entry, whatever its State; of a job with shards
+// those of all shards, by index. An entry is RunUnknown when the request is gone
+// and no record tells of it. When ctx ends first, the entries say how far they
+// are (RunWaiting, RunRunning ...) and the error, which wraps the cause of the
+// context's end, why; the run is not called off. Errors besides: ErrNotFound
+// when there is no such job any more, ErrNoShard when there is no such shard,
+// ErrDenied, and ErrUnavailable when nothing could be read at all.
+func (c *Client) AwaitRun(ctx context.Context, name, id string) ([]Entry, error) {
+	var runs []*manualRun
 	err := c.await(ctx, func() (bool, error) {
-		_, _, err := c.conn.GetW(ctx, c.tree.Request(name, id))
-		if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
-			return false, err
+		if runs == nil {
+			_, pasts, err := c.pasts(ctx, name)
+			if err != nil {
+				return false, err
+			}
+			for _, slot := range pasts {
+				runs = append(runs, newManualRun(slot, id))
+			}
 		}
-		gone := err != nil
-		past, err := c.past(ctx, name)
-		if err != nil {
-			return false, err
+		return c.lookAt(ctx, name, runs)
+	})
+	var entries []Entry
+	var open []*manualRun
+	for _, run := range runs {
+		entries = append(entries, run.last)
+		if !run.done {
+			open = append(open, run)
 		}
-		entry, found := past.manual(id)
-		open := entry.State == RunRunning || entry.State == RunUnknown
-		switch {
-		case found:
-			last = entry
-		case gone:
-			last.State = RunUnknown
+	}
+	switch {
+	case err == nil || len(open) == 0:
+	case len(runs) == 1:
+		err = fmt.Errorf("manual run of %s: %s: %w", name, open[0].reason, err)
+	default:
+		err = fmt.Errorf("manual run of %s: %d of %d shards are not done, the first of them %s: %s: %w",
+			name, len(open), len(runs), open[0].slot, open[0].reason, err)
+	}
+	return entries, err
+}
+
+// manualRun is one that is waited for.
+type manualRun struct {
+	slot   string
+	last   Entry
+	reason string // why it is not done
+	done   bool
+}
+
+func newManualRun(slot past, id string) *manualRun {
+	run := &manualRun{slot: slot.slot, last: Entry{Run: Run{Manual: id, State: RunWaiting}, Count: 1}}
+	if slot.job.Shard != nil {
+		run.last.Shard = &slot.job.Shard.Index
+	}
+	return run
+}
+
+// lookAt reads how far the runs are that are not done.
+func (c *Client) lookAt(ctx context.Context, name string, runs []*manualRun) (done bool, err error) {
+	gone := make([]bool, len(runs)) // the request; it is read before what became of it
+	err = each(ctx, runs, func(ctx context.Context, i int, run *manualRun) error {
+		if run.done {
+			return nil
 		}
-		reason = progress(last, past.job)
-		return gone && !(found && open), nil
+		_, _, err := c.conn.GetW(ctx, c.tree.Request(run.slot, run.last.Manual))
+		gone[i] = errors.Is(err, zkconn.ErrNoNode)
+		if gone[i] {
+			return nil
+		}
+		return err
 	})
 	if err != nil {
-		err = fmt.Errorf("manual run of %s: %s: %w", name, reason, err)
+		return false, err
 	}
-	return last, err
+	_, pasts, err := c.pasts(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	done = true
+	for i, run := range runs {
+		if run.done {
+			continue
+		}
+		// A shard that is no more has left nothing.
+		if k := slices.IndexFunc(pasts, func(p past) bool { return p.slot == run.slot }); k >= 0 {
+			run.look(pasts[k], gone[i])
+		} else {
+			run.last.State, run.done = RunUnknown, true
+		}
+		done = done && run.done
+	}
+	return done, nil
+}
+
+// look judges the run by what the records of its slot say.
+func (r *manualRun) look(slot past, gone bool) {
+	entry, found := slot.manual(r.last.Manual)
+	open := entry.State == RunRunning || entry.State == RunUnknown
+	switch {
+	case found:
+		r.last = entry
+	case gone:
+		r.last.State = RunUnknown
+	}
+	r.reason, r.done = progress(r.last, slot.job), gone && !(found && open)
 }
 
 // progress says how far a manual run is that has not ended for good.

@@ -34,6 +34,14 @@ func manual(id string, token int64, attempt int) zkrec.Run {
 	}
 }
 
+// only is the entry of a job that is not divided.
+func only(entries []Entry) Entry {
+	if len(entries) != 1 {
+		return Entry{}
+	}
+	return entries[0]
+}
+
 func TestTriggerAsks(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -175,7 +183,8 @@ func TestAwaitRun(t *testing.T) {
 		soon := func() (Entry, error) {
 			ctx, cancel := context.WithTimeout(w.Context(), 3*time.Second)
 			defer cancel()
-			return w.c.AwaitRun(ctx, "job", id)
+			entries, err := w.c.AwaitRun(ctx, "job", id)
+			return only(entries), err
 		}
 		want := func(what, state, says string) {
 			t.Helper()

@@ -77,11 +77,27 @@ const (
 	Owned   State = "owned"   // its owner lives
 	Unowned State = "unowned" // nobody owns it now; JobStatus.Reason says why
 	Invalid State = "invalid" // its record cannot be read or can never run; Reason says why
+	// Canceled: it is being deleted, in several steps because it has many shards,
+	// and counts as gone. Cancel, or Submit, completes that if it was interrupted.
+	Canceled State = "canceled"
 )
 
-// JobStatus is a job and what the records say of it.
+// JobStatus is a job, or one of its shards, and what the records say of it. Of a
+// job with shards it says what holds for all, and Slots have the rest: it is
+// Owned if all shards are, and Owner, LastRun and Alarm are nil.
 type JobStatus struct {
-	Job
+	Job // Name is that of the shard, such as "report[3]", if it is of one
+	// Shard says which shard it is of; nil for a whole job.
+	Shard *Shard
+	// Slots are the shards that run now, by index; none if the job is not
+	// divided. While Resizing they are not what Job.Shards asks for.
+	Slots []JobStatus
+	// Resizing is a change of the shards that has yet to take effect; nil when
+	// there is none.
+	Resizing *Resizing
+	// Complete is the tick up to which all shards of the job are done with all
+	// ticks; zero when there was none yet, or the job is not divided.
+	Complete time.Time
 	// Version counts the changes of the job's record since it was created,
 	// from 0: its ZooKeeper data version.
 	Version int32
@@ -102,11 +118,11 @@ type JobStatus struct {
 	NextRun time.Time
 	// LastRun is nil when the job never ran.
 	LastRun *Run
-	// Through is the tick up to which each was claimed or recorded as not run;
-	// zero when there was none yet.
+	// Through is the tick up to which each was claimed or recorded as not run, by
+	// every shard; zero when there was none yet.
 	Through time.Time
-	// Overdue is the first tick that nobody has accounted for although it is
-	// late by AlarmAfter; zero when there is none. The ticks of a pause are due
+	// Overdue is the first tick, of any shard, that nobody has accounted for
+	// although it is late by AlarmAfter; zero when there is none. The ticks of a pause are due
 	// when it is over, and a run that goes on excuses all.
 	Overdue time.Time
 	// Alarm is the last tick that an instance reported as missing; nil when none

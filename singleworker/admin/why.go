@@ -19,18 +19,20 @@ const (
 	FateNone      = "none"      // there is no tick to explain
 )
 
-// Explanation says what became of one tick of a job, and why.
+// Explanation says what became of one tick of a job, or of one shard, and why.
 type Explanation struct {
 	Job   JobStatus
 	Asked time.Time // the time that was asked for
 	// Tick is the tick that is explained; zero when there is none.
 	Tick time.Time
-	// Fate is the state of the tick's last run, or else one of FateComing ...
+	// Fate is the state of the tick's last run, or else one of FateComing ...; of
+	// several shards, the one that needs most to be looked at.
 	Fate string
 	// Reason is why it was not run: ReasonOverlap ...; empty if it was.
 	Reason string
 	// Entries are what the records have of the tick, the newest first: each
-	// attempt of a run, or the row of ticks that it was skipped or missed in.
+	// attempt of a run, or the row of ticks that it was skipped or missed in; of
+	// several shards, by index.
 	Entries []Entry
 	// Sentences say all that in words, with times in the job's time zone, and
 	// who owns the job since when.
@@ -39,26 +41,32 @@ type Explanation struct {
 
 // Why explains the tick of a job at a time, or else the last tick before; the
 // zero time stands for now. A time within the second of a manual run means
-// that run. All is read from the records: no instance is asked. Errors:
-// *InvalidError for the name, ErrNotFound, ErrDenied, ErrUnavailable.
+// that run. All is read from the records: no instance is asked. Of a
+// job with shards it says briefly how each did; one shard, "report[3]", is
+// explained as a job is. Errors: *InvalidError for the name, ErrNotFound,
+// ErrNoShard, ErrUnreadable for a shard, ErrDenied, ErrUnavailable.
 func (c *Client) Why(ctx context.Context, name string, at time.Time) (Explanation, error) {
-	if err := zkrec.CheckName(name); err != nil {
-		return Explanation{}, &InvalidError{"Name", name, err}
+	if err := checkSlot(name); err != nil {
+		return Explanation{}, err
 	}
-	var past past
+	var job JobStatus
+	var pasts []past
 	err := c.retry(ctx, func() (err error) {
-		past, err = c.past(ctx, name)
+		job, pasts, err = c.pasts(ctx, name)
 		return err
 	})
 	if err != nil {
 		return Explanation{}, fmt.Errorf("why %q: %w", name, err)
 	}
-	return past.explain(at, time.Now()), nil
+	if len(job.Slots) > 0 && pasts[0].of.err == nil {
+		return explainShards(job, pasts, at, time.Now()), nil
+	}
+	return pasts[0].explain(at, time.Now()), nil
 }
 
 // explain is Why without the reading. Its job was judged at now.
 func (p past) explain(asked, now time.Time) Explanation {
-	spec, schedule, err := p.parsed(p.job.Name)
+	spec, schedule, err := p.of.spec, p.of.schedule, p.of.err
 	x := explainer{
 		Explanation: Explanation{Job: p.job, Asked: asked, Fate: FateNone},
 		past:        p, spec: spec, since: spec.SinceOr(p.stat.Mtime), now: now, zone: time.UTC,
@@ -156,7 +164,7 @@ func (x *explainer) lastTick(schedule *cronexpr.Schedule) time.Time {
 	if former == nil {
 		return time.Time{}
 	}
-	_, old, err := records{spec: zkrec.Spec{Schedule: former.Schedule, TimeZone: former.TimeZone}.Encode()}.parsed(x.Job.Name)
+	old, err := parseSchedule(Job{Schedule: former.Schedule, TimeZone: former.TimeZone})
 	if err != nil {
 		return time.Time{}
 	}

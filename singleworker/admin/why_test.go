@@ -39,13 +39,13 @@ func (s scene) past() past {
 		delete(live, "app-2")
 	}
 	r := records{
-		spec: spec.Encode(), registered: []string{"app-2", "app-3"}, tick: s.tick, tickErr: s.tickErr, alarm: s.alarm,
+		slot: "job", spec: spec.Encode(), registered: []string{"app-2", "app-3"}, tick: s.tick, tickErr: s.tickErr, alarm: s.alarm,
 		owner: zkrec.Owner{SID: "app-2"}, ownerStat: zkconn.Stat{Mzxid: 20, Mtime: time.UnixMilli(at("09:30:00"))},
 	}
 	if s.nobody {
 		r.owner = zkrec.Owner{}
 	}
-	return past{records: r, history: zkrec.History{Entries: s.history}, job: r.status("job", live, sceneNow)}
+	return past{records: r, of: r.parse(), history: zkrec.History{Entries: s.history}, job: r.status(r.parse(), live, sceneNow)}
 }
 
 // ran is a run of app-2's that took ten minutes.

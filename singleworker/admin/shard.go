@@ -1,0 +1,172 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// Shard is one part of a job that is divided.
+type Shard struct {
+	Index     int
+	Total     int    // how many there are now
+	Parameter string // what it works on; may be empty
+}
+
+// Resizing is a change of a job's shards that has yet to take effect: the ticks
+// that some shard has claimed already are run by all shards as they were.
+type Resizing struct {
+	// From and To are how many shards there are and are to be; 0: the job is not
+	// divided. If they are equal, the parameters change.
+	From, To int
+	// Through is the last tick for the shards as they are; zero until an
+	// instance has settled which that is.
+	Through time.Time
+	// WaitsFor names the shards, such as "report[3]", that are not done yet with
+	// the ticks up to there; the job itself, if it was not divided.
+	WaitsFor []string
+}
+
+// String is "from 3 to 5, which waits for report[0], report[2]".
+func (r Resizing) String() string {
+	text := fmt.Sprintf("from %d to %d", r.From, r.To)
+	switch {
+	case r.From == r.To:
+		text = "to other parameters"
+	case r.From == 0:
+		text = fmt.Sprintf("from undivided to %d", r.To)
+	case r.To == 0:
+		text = fmt.Sprintf("from %d to undivided", r.From)
+	}
+	const most = 3
+	waits := "an instance to make it"
+	switch n := len(r.WaitsFor); {
+	case n > most:
+		waits = fmt.Sprintf("%s and %d more", strings.Join(r.WaitsFor[:most], ", "), n-most)
+	case n > 0:
+		waits = strings.Join(r.WaitsFor, ", ")
+	}
+	return text + ", which waits for " + waits
+}
+
+// SplitShard takes the name of a shard, such as "report[3]", apart; ok is false
+// for any other name.
+func SplitShard(name string) (job string, shard int, ok bool) { return zkrec.SplitSlot(name) }
+
+// slots lists what a name stands for: the shards of a job that run now, or the
+// job itself if it has none, or the one shard.
+func (of parsed) slots(name string) ([]string, error) {
+	job, shard, sharded := zkrec.SplitSlot(name)
+	layout := of.spec.ActiveLayout()
+	if of.spec.Canceled || layout.Check() != nil {
+		layout = zkrec.Layout{}
+	}
+	var until string
+	if of.spec.Resizing() {
+		until = ", until the change of its shards takes effect"
+	}
+	switch {
+	case !sharded:
+		return layout.Slots(job), nil
+	case of.spec.Canceled:
+		return nil, ErrNotFound
+	case of.err != nil && !errors.As(of.err, new(*InvalidError)):
+		return nil, fmt.Errorf("%w: %w", ErrUnreadable, of.err)
+	case layout.Shards == 0:
+		return nil, fmt.Errorf("%w: %s is not divided%s", ErrNoShard, job, until)
+	case shard >= layout.Shards:
+		return nil, fmt.Errorf("%w: %s has shards 0 to %d%s", ErrNoShard, job, layout.Shards-1, until)
+	}
+	return []string{name}, nil
+}
+
+// A reading is what the tree says of all that a name stands for.
+type reading struct {
+	name     string
+	of       parsed
+	complete int64     // the tick up to which all shards of the job are done
+	slots    []records // by index
+}
+
+// status says what the records mean at a time.
+func (r reading) status(live map[string]Instance, now time.Time) JobStatus {
+	statuses := make([]JobStatus, len(r.slots))
+	for i, slot := range r.slots {
+		statuses[i] = slot.status(r.of, live, now)
+	}
+	s := statuses[0]
+	if s.Name == r.name && s.Shard != nil { // one shard was asked for
+		return s
+	}
+	s.Resizing = r.resizing()
+	if s.Name == r.name {
+		return s
+	}
+	s.Name, s.Shard, s.Slots, s.Complete = r.name, nil, statuses, milli(r.complete)
+	s.Owner, s.LastRun, s.Alarm, s.Overdue = nil, nil, nil, time.Time{}
+	for i := range statuses {
+		// A shard that is done with its last tick leaves the next ones to its
+		// successors, which cannot begin before the others are done as well.
+		if s.Resizing != nil && len(s.Resizing.WaitsFor) > 0 && !slices.Contains(s.Resizing.WaitsFor, statuses[i].Name) {
+			statuses[i].Overdue = time.Time{}
+		}
+		if late := statuses[i].Overdue; !late.IsZero() && (s.Overdue.IsZero() || late.Before(s.Overdue)) {
+			s.Overdue = late
+		}
+		if statuses[i].Through.Before(s.Through) {
+			s.Through = statuses[i].Through
+		}
+	}
+	s.State, s.Reason = whole(statuses)
+	return s
+}
+
+// whole is the state of a job by those of its shards, and why it is that.
+func whole(shards []JobStatus) (State, string) {
+	var first *JobStatus
+	reasons, lacking := map[string]bool{}, 0
+	for i := range shards {
+		if shards[i].State == Owned {
+			continue
+		}
+		if first == nil {
+			first = &shards[i]
+		}
+		reasons[shards[i].Reason] = true
+		lacking++
+	}
+	switch {
+	case first == nil:
+		return Owned, ""
+	case first.State != Unowned, lacking == len(shards) && len(reasons) == 1:
+		return first.State, first.Reason // it is that of the job
+	case lacking == 1:
+		return Unowned, fmt.Sprintf("nobody owns %s: %s", first.Name, first.Reason)
+	}
+	return Unowned, fmt.Sprintf("nobody owns %d of its %d shards, the first of them %s: %s", lacking, len(shards), first.Name, first.Reason)
+}
+
+// resizing is nil when the shards are as they are asked for.
+func (r reading) resizing() *Resizing {
+	if !r.of.spec.Resizing() || r.of.spec.Canceled {
+		return nil
+	}
+	layout := r.of.spec.ActiveLayout()
+	change := &Resizing{From: layout.Shards, To: r.of.spec.Shards, Through: milli(layout.Through)}
+	last := layout.Through
+	if last == 0 {
+		for _, slot := range r.slots {
+			last = max(last, slot.tick.Through)
+		}
+	}
+	for _, slot := range r.slots {
+		if slot.tickErr != nil || slot.tick.Open() || slot.tick.Again != "" || slot.tick.Through < last {
+			change.WaitsFor = append(change.WaitsFor, slot.slot)
+		}
+	}
+	return change
+}
