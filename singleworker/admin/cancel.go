@@ -27,17 +27,25 @@ func (c *Client) Cancel(ctx context.Context, name string) (JobStatus, error) {
 	if err != nil {
 		return JobStatus{}, fmt.Errorf("cancel: %w", err)
 	}
-	if err := c.retry(ctx, func() error { return c.deleteJob(ctx, name, false) }); err != nil {
+	d := deletion{client: c, name: name}
+	if err := c.retry(ctx, func() error { return d.run(ctx) }); err != nil {
 		return JobStatus{}, fmt.Errorf("cancel %s: %w", name, uncertain(err, true))
 	}
 	return status, nil
 }
 
-// deleteJob deletes a job's nodes until there is none, or only what is left of a
-// canceled one.
-func (c *Client) deleteJob(ctx context.Context, name string, canceled bool) error {
+// deletion deletes a job, over its tries. Another job that is made under its
+// name meanwhile is not meant.
+type deletion struct {
+	client *Client
+	name   string
+	czxid  int64 // of the job's node; 0 before it was read
+}
+
+// run deletes the job's nodes until there is none.
+func (d *deletion) run(ctx context.Context) error {
 	for conflicts := 0; conflicts < maxConflicts; conflicts++ {
-		again, err := c.deleteOnce(ctx, name, canceled)
+		again, err := d.once(ctx)
 		switch {
 		case again && err == nil:
 			conflicts = -1 // it goes on
@@ -48,28 +56,26 @@ func (c *Client) deleteJob(ctx context.Context, name string, canceled bool) erro
 	return ErrConflict
 }
 
-// deleteOnce deletes a job's nodes as just listed, children first: all of them
-// if they fit in one transaction, else those that do, of a job that is Canceled.
-// It reports whether some are left.
-func (c *Client) deleteOnce(ctx context.Context, name string, canceled bool) (again bool, err error) {
-	path := c.tree.Job(name)
-	data, stat, err := c.conn.Get(ctx, path)
-	if errors.Is(err, zkconn.ErrNoNode) {
+// once deletes the job's nodes as just listed, children first: all of them if
+// they fit in one transaction, else those that do, of a job that is Canceled. It
+// reports whether some are left.
+func (d *deletion) once(ctx context.Context) (again bool, err error) {
+	conn, path := d.client.conn, d.client.tree.Job(d.name)
+	data, stat, err := conn.Get(ctx, path)
+	if errors.Is(err, zkconn.ErrNoNode) || err == nil && d.czxid != 0 && d.czxid != stat.Czxid {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
+	d.czxid = stat.Czxid
 	spec, _ := zkrec.ParseSpec(data) // of garbage there is nothing to say but that it is canceled
-	if canceled && !spec.Canceled {
-		return false, nil // somebody has made it anew
-	}
-	paths, err := c.below(ctx, path)
+	paths, err := d.client.below(ctx, path)
 	if err != nil || len(paths) == 0 {
 		return false, err
 	}
 	var ops []zkconn.Op
-	if spec.Canceled { // no other that has been made meanwhile is deleted
+	if spec.Canceled { // by halves, nothing else is deleted
 		ops = append(ops, zkconn.CheckOp(path, stat.Version))
 	}
 	for _, path := range paths {
@@ -78,10 +84,10 @@ func (c *Client) deleteOnce(ctx context.Context, name string, canceled bool) (ag
 	n := fitting(ops)
 	if n < len(ops) && !spec.Canceled {
 		spec.Canceled = true
-		_, err = c.conn.Multi(ctx, zkconn.SetOp(path, spec.Encode(), stat.Version))
+		_, err = conn.Multi(ctx, zkconn.SetOp(path, spec.Encode(), stat.Version))
 		return true, err
 	}
-	_, err = c.conn.Multi(ctx, ops[:n]...)
+	_, err = conn.Multi(ctx, ops[:n]...)
 	return n < len(ops), err
 }
 

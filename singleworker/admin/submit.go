@@ -69,7 +69,7 @@ func (s *submission) once(ctx context.Context) error {
 	old, parseErr := zkrec.ParseSpec(data)
 	if parseErr == nil && old.Canceled {
 		if !s.opts.DryRun {
-			err = s.client.deleteJob(ctx, s.job.Name, true)
+			err = (&deletion{client: s.client, name: s.job.Name, czxid: stat.Czxid}).run(ctx)
 		}
 		if err != nil {
 			return err

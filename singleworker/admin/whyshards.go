@@ -81,7 +81,7 @@ func (x *explainer) shards(first past) {
 		x.sayf("The owners are %s.", strings.Join(owners, ", "))
 	}
 	if len(nobody) > 0 {
-		x.sayf("Nobody owns %s: %s.", indices(nobody), strings.TrimRight(x.Job.Slots[nobody[0]].Reason, "."))
+		x.sayf("Without an owner are %s: %s.", indices(nobody), strings.TrimRight(x.Job.Slots[nobody[0]].Reason, "."))
 	}
 	if since := first.of.spec.ActiveLayout().Since; since != 0 && !x.Tick.After(milli(since)) {
 		x.sayf("The shards were changed after the tick of %s: of ticks up to there, shards that are no more have left nothing.", x.at(milli(since)))

@@ -1,0 +1,304 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// shardTexts is texts with the shards.
+func shardTexts(entries []Entry) string {
+	var list []string
+	for _, e := range entries {
+		shard := "-"
+		if e.Shard != nil {
+			shard = fmt.Sprint(*e.Shard)
+		}
+		list = append(list, fmt.Sprintf("%s:%s %s", shard, e.Tick.UTC().Format("15:04"), e.State))
+	}
+	return strings.Join(list, ", ")
+}
+
+func TestHistoryOfShards(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.sharded(3)
+		time.Sleep(2 * time.Hour)
+		one, two := noon.Add(time.Hour), noon.Add(2*time.Hour)
+		w.ticked("job[0]", one, zkrec.RunOK, nil)
+		w.ticked("job[1]", one, zkrec.RunFailed, nil)
+		w.ticked("job[2]", one, zkrec.RunRunning, nil)
+		w.ticked("job[0]", two, zkrec.RunOK, nil)
+		w.ticked("job[1]", two, zkrec.RunOK, nil)
+		for name, want := range map[string]string{
+			"job":    "2:13:00 running, 0:14:00 ok, 1:14:00 ok, 0:13:00 ok, 1:13:00 failed",
+			"job[1]": "1:14:00 ok, 1:13:00 failed",
+		} {
+			history, err := w.c.History(w.Context(), name)
+			if got := shardTexts(history.Entries); err != nil || got != want || history.Job.Name != name {
+				t.Errorf("%s: %v\ngot  %s\nwant %s", name, err, got, want)
+			}
+		}
+		w.put(w.c.tree.History("job[1]"), []byte("zzz"))
+		history, err := w.c.History(w.Context(), "job")
+		if got := shardTexts(history.Entries); err != nil || got != "2:13:00 running, 0:14:00 ok, 1:14:00 ok, 0:13:00 ok, 1:00:00 unreadable" {
+			t.Errorf("garbage in one: %v\ngot %s", err, got)
+		}
+	})
+}
+
+func TestWhyOfShards(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		why := func(what, name string, at time.Time, fate string, want ...string) {
+			t.Helper()
+			x, err := w.c.Why(w.Context(), name, at)
+			if err != nil || x.Fate != fate || strings.Join(x.Sentences, "\n") != strings.Join(want, "\n") {
+				t.Errorf("%s: %s, %v\ngot  %s\nwant %s: %s", what, x.Fate, err, strings.Join(x.Sentences, "\n     "), fate, strings.Join(want, "\n     "))
+			}
+		}
+		w.sharded(4)
+		const owner, next = "The owners are app-1 (0-3).", "The next tick to run is that of 2000-01-01 %d:00:00 UTC."
+		why("to come", "job", time.Time{}, FateComing,
+			"The tick of 2000-01-01 13:00:00 UTC in 4 shards: 4 coming (0-3).", owner, "For the whole story of one shard, ask for it by name: job[0].")
+		time.Sleep(time.Hour + 2*time.Minute)
+		one := noon.Add(time.Hour)
+		w.ticked("job[0]", one, zkrec.RunOK, nil)
+		w.ticked("job[1]", one, zkrec.RunRunning, nil)
+		w.ticked("job[2]", one, zkrec.RunFailed, func(t *zkrec.Tick) { t.Error = "no route" })
+		w.put(w.c.tree.Shards("job"), zkrec.Complete{Tick: noon.UnixMilli()}.Encode())
+		const late = "job[3]: The tick of 2000-01-01 13:00:00 UTC is late: it was neither claimed nor skipped in 2m0s."
+		why("different fates", "job", one, FateLate,
+			"The tick of 2000-01-01 13:00:00 UTC in 4 shards: 1 late (3), 1 failed (2), 1 running (1), 1 ok (0).", late,
+			"job[2]: The tick of 2000-01-01 13:00:00 UTC was run on app-1 from 2000-01-01 13:00:00 UTC to 2000-01-01 13:00:01 UTC (1s), attempt 1, and failed: no route.",
+			"job[1]: The tick of 2000-01-01 13:00:00 UTC is running on app-1 since 2000-01-01 13:00:00 UTC, attempt 1.",
+			owner, "All shards are done with the ticks up to 2000-01-01 12:00:00 UTC.", fmt.Sprintf(next, 14), "For the whole story of one shard, ask for it by name: job[3].")
+		why("one shard", "job[1]", one, RunRunning,
+			"The tick of 2000-01-01 13:00:00 UTC is running on app-1 since 2000-01-01 13:00:00 UTC, attempt 1.",
+			fmt.Sprintf("app-1 owns job[1] since 2000-01-01 12:00:00 UTC (token %d).", w.get("job[1]").Owner.Token), fmt.Sprintf(next, 14))
+		x, err := w.c.Why(w.Context(), "job", one)
+		if got := shardTexts(x.Entries); err != nil || got != "0:13:00 ok, 1:13:00 running, 2:13:00 failed" {
+			t.Errorf("entries %s, %v", got, err)
+		}
+		w.kill()
+		if _, err := w.c.Set(w.Context(), "job", Changes{Shards: ptr(5)}, SetOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		x, _ = w.c.Why(w.Context(), "job", one.Add(time.Minute))
+		for _, want := range []string{
+			"Without an owner are 0-3: its owner app-1 is gone; waiting for an instance with its handler to take over.",
+			"A change of the shards is under way: from 4 to 5, which waits for job[1], job[3].", "1 late (3), 1 unknown (1), 1 failed (2), 1 ok (0)",
+			"job[3]: The tick of 2000-01-01 13:00:00 UTC is late",
+		} {
+			if !strings.Contains(strings.Join(x.Sentences, "\n"), want) {
+				t.Errorf("without an owner:\n%s\nwant %s", strings.Join(x.Sentences, "\n"), want)
+			}
+		}
+
+		resized := w.spec("job")
+		resized.Layout.Through = one.UnixMilli()
+		w.put(w.c.tree.Job("job"), resized.Resized().Encode())
+		x, _ = w.c.Why(w.Context(), "job", one)
+		for _, want := range []string{"in 5 shards: 1 unknown (1), 1 failed (2), 2 forgotten (3-4), 1 ok (0).", "The shards were changed after the tick of 2000-01-01 13:00:00 UTC"} {
+			if !strings.Contains(strings.Join(x.Sentences, "\n"), want) {
+				t.Errorf("after a change:\n%s\nwant %s", strings.Join(x.Sentences, "\n"), want)
+			}
+		}
+		why("a shard that is new", "job[4]", one, FateForgotten,
+			"The tick of 2000-01-01 13:00:00 UTC came before the shards of the job were changed, and nothing is known of it here.",
+			`Nobody owns job[4]: no live instance has handler "job" (last seen on app-1).`, fmt.Sprintf(next, 14))
+		w.put(w.c.tree.Job("job"), []byte(`{"schedule":"@dialy","shards":4}`))
+		if x, err := w.c.Why(w.Context(), "job", one); err != nil || !strings.HasPrefix(x.Sentences[0], "The job cannot run: ") {
+			t.Errorf("a job that cannot run: %v, %v", x.Sentences, err)
+		}
+		w.put(w.c.tree.Job("job"), []byte(`{"schedule":"@at 2000-01-02T00:00:00Z","shards":4}`))
+		if x, err := w.c.Why(w.Context(), "job", noon.Add(-time.Hour)); err != nil || x.Fate != FateNone || !x.Tick.IsZero() || !strings.Contains(x.Sentences[0], "has no tick at") {
+			t.Errorf("no tick: %+v, %v", x, err)
+		}
+	})
+}
+
+// waitingAt are the requests that wait at a slot.
+func (w *world) waitingAt(slot string) map[string]zkrec.Request {
+	w.Helper()
+	waiting, err := w.c.waiting(w.Context(), slot)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return waiting
+}
+
+func TestTriggerShards(t *testing.T) {
+	t.Parallel()
+	for what, action := range map[string]func() zkdev.Action{"": zkdev.Pass, "reply lost": zkdev.CutAfter, "request lost": zkdev.CutBefore} {
+		inWorld(t, func(w *world) {
+			w.sharded(3)
+			w.multi(zkdelete(w.c.tree.Requests("job[1]")))
+			w.server.Control(zkdev.OpMulti, func(*zkdev.Request) zkdev.Action { return action() })
+			result, err := w.c.Trigger(w.Context(), "job", TriggerOptions{Args: map[string]string{"a": "1"}, By: "alice"})
+			if err != nil || len(result.Job.Slots) != 3 {
+				t.Fatalf("%s: %+v, %v", what, result, err)
+			}
+			for _, slot := range []string{"job[0]", "job[1]", "job[2]"} {
+				waiting := w.waitingAt(slot)
+				if request := waiting[result.ID]; len(waiting) != 1 || request.Kind != zkrec.RequestRun || request.Args["a"] != "1" || request.By != "alice" {
+					t.Errorf("%s: at %s wait %v", what, slot, waiting)
+				}
+			}
+			one, err := w.c.Trigger(w.Context(), "job[2]", TriggerOptions{})
+			if err != nil || len(w.waitingAt("job[2]")) != 2 || len(w.waitingAt("job[0]")) != 1 || one.Job.Shard == nil {
+				t.Errorf("%s: one shard: %+v, %v", what, one, err)
+			}
+		})
+	}
+}
+
+// Either all shards are asked, or none.
+func TestTriggerOfShardsRefuses(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.submit(Job{Name: "job", Schedule: "@hourly", Shards: 3})
+		refused := func(what string, opts TriggerOptions, want error, says string) {
+			t.Helper()
+			_, err := w.c.Trigger(w.Context(), "job", opts)
+			if err == nil || !errors.Is(err, want) && want != nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("%s: %v, want %v: %s", what, err, want, says)
+			}
+		}
+		refused("no handler", TriggerOptions{}, ErrNoHandler, `trigger job: job[0]: no instance can run it: no instance has registered handler "job"`)
+		result, err := w.c.Trigger(w.Context(), "job", TriggerOptions{WaitForHandler: true})
+		if err != nil || len(w.waitingAt("job[2]")) != 1 {
+			t.Errorf("before there is a handler: %+v, %v; want the shards made for it", result, err)
+		}
+		data, _, err := w.c.conn.Get(w.Context(), w.c.tree.Tick("job[2]"))
+		if tick, _ := zkrec.ParseTick(data); err != nil || tick.Through != 0 {
+			t.Errorf("shard 2 has %s, %v", data, err)
+		}
+		w.instance("app-1", "job")
+		for range zkrec.MaxRequests - 1 {
+			if _, err := w.c.Trigger(w.Context(), "job[1]", TriggerOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		refused("no room at one", TriggerOptions{}, ErrBusy, "trigger job: job[1]: too many requests wait already: 10, at most 10 may")
+		if n := len(w.waitingAt("job[0]")); n != 1 {
+			t.Errorf("%d wait at shard 0, though not all could be asked", n)
+		}
+		w.submit(Job{Name: "many", Schedule: "@hourly", Shards: MaxShards})
+		_, err = w.c.Trigger(w.Context(), "many", TriggerOptions{WaitForHandler: true, Payload: json.RawMessage(`"` + strings.Repeat("x", 1000) + `"`)})
+		if invalid := new(InvalidError); !errors.As(err, &invalid) || invalid.Field != "Args" || !strings.Contains(err.Error(), "do not fit in one transaction for all 1024 shards") {
+			t.Errorf("too much for one transaction: %v", err)
+		}
+	})
+}
+
+func TestAwaitRunsOfShards(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.sharded(3)
+		result, err := w.c.Trigger(w.Context(), "job", TriggerOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends := func(slot, state string) {
+			w.ticked(slot, noon, state, func(t *zkrec.Tick) { t.Manual = result.ID })
+			w.multi(zkdelete(w.c.tree.Request(slot, result.ID)))
+		}
+		soon := func(what, want, says string) {
+			t.Helper()
+			ctx, cancel := context.WithTimeout(w.Context(), 3*time.Second)
+			defer cancel()
+			entries, err := w.c.AwaitRun(ctx, "job", result.ID)
+			got := ""
+			if err != nil {
+				got = err.Error()
+			}
+			if shardStates(entries) != want || got != says || err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %s, %v; want %s, %s", what, shardStates(entries), err, want, says)
+			}
+		}
+		soon("at first", "0 waiting, 1 waiting, 2 waiting", "manual run of job: 3 of 3 shards are not done, the first of them job[0]: app-1 has not begun it: context deadline exceeded")
+		ends("job[0]", zkrec.RunOK)
+		w.ticked("job[1]", noon, zkrec.RunRunning, func(t *zkrec.Tick) { t.Manual = result.ID })
+		soon("one runs", "0 ok, 1 running, 2 waiting", "manual run of job: 2 of 3 shards are not done, the first of them job[1]: it is running on app-1: context deadline exceeded")
+		ends("job[1]", zkrec.RunFailed)
+		time.AfterFunc(time.Second, func() { ends("job[2]", zkrec.RunOK) })
+		soon("all have ended", "0 ok, 1 failed, 2 ok", "")
+
+		second, err := w.c.Trigger(w.Context(), "job", TriggerOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Second, func() { // of three shards, one is left
+			for _, slot := range []string{"job[0]", "job[1]", "job[2]"} {
+				w.multi(zkdelete(w.c.tree.Request(slot, second.ID)))
+			}
+			spec := w.spec("job")
+			spec.Shards = 1
+			w.put(w.c.tree.Job("job"), spec.Encode())
+		})
+		entries, err := w.c.AwaitRun(w.Context(), "job", second.ID)
+		if err != nil || shardStates(entries) != "0 unknown, 1 unknown, 2 unknown" {
+			t.Errorf("shards that are no more: %s, %v", shardStates(entries), err)
+		}
+	})
+}
+
+// shardStates is "0 ok, 1 failed".
+func shardStates(entries []Entry) string {
+	var list []string
+	for _, e := range entries {
+		list = append(list, fmt.Sprintf("%d %s", *e.Shard, e.State))
+	}
+	return strings.Join(list, ", ")
+}
+
+func TestStopRunsOfShards(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.sharded(4)
+		_, err := w.c.StopRun(w.Context(), "job", StopOptions{})
+		if want := "stop the run of job: it is not running: none of its 4 shards is"; !errors.Is(err, ErrNotRunning) || err.Error() != want {
+			t.Errorf("nothing runs: %v, want %s", err, want)
+		}
+		for _, slot := range []string{"job[0]", "job[2]", "job[3]"} {
+			w.ticked(slot, noon, zkrec.RunRunning, nil)
+		}
+		owner := w.operator()
+		w.every(time.Second, func() bool {
+			for _, slot := range []string{"job[0]", "job[2]", "job[3]"} {
+				waiting, _ := owner.waiting(w.Context(), slot)
+				for id, request := range waiting {
+					if slot != "job[3]" { // which does not heed it
+						w.ticked(slot, noon, zkrec.RunInterrupted, func(t *zkrec.Tick) { t.RunID = request.RunID })
+						w.multi(zkdelete(owner.tree.Request(slot, id)))
+					}
+				}
+			}
+			return false
+		})
+		stop := func(name string, opts StopOptions) ([]Entry, error) {
+			ctx, cancel := context.WithTimeout(w.Context(), 5*time.Second)
+			defer cancel()
+			return w.c.StopRun(ctx, name, opts)
+		}
+		if entries, err := stop("job", StopOptions{RunID: "job[2] at 12:00"}); err != nil || shardStates(entries) != "2 interrupted" {
+			t.Errorf("one run: %s, %v", shardStates(entries), err)
+		}
+		if _, err := stop("job[2]", StopOptions{}); !errors.Is(err, ErrNotRunning) || !strings.Contains(err.Error(), "its last run job[2] at 12:00 is interrupted") {
+			t.Errorf("one shard that does not run: %v", err)
+		}
+		entries, err := stop("job", StopOptions{})
+		if !errors.Is(err, context.DeadlineExceeded) || shardStates(entries) != "0 interrupted, 3 running" ||
+			!strings.Contains(err.Error(), "run job[3] at 12:00 on app-1 was told, and has not ended") {
+			t.Errorf("all: %s, %v", shardStates(entries), err)
+		}
+	})
+}

@@ -1,0 +1,231 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// large is the name of a job whose 1024 shards take more than a frame.
+var large = strings.Repeat("x", zkrec.MaxNameBytes)
+
+// huge makes the job large, with all nodes of its shards, and an owner's
+// heartbeats.
+func (w *world) huge() {
+	w.Helper()
+	w.submit(Job{Name: large, Schedule: "@hourly", Shards: MaxShards})
+	slots := zkrec.Sharding{Shards: MaxShards}.Slots(large)
+	w.makes(slots...)
+	w.multi(zkcreate(w.c.tree.Heartbeat(slots[0], "app-1"), nil), zkcreate(w.c.tree.Alarm(slots[7]), nil))
+}
+
+// multis counts the transactions, and calls f before each.
+func (w *world) multis(f func(n int, r *zkdev.Request) zkdev.Action) *int {
+	count := new(int)
+	w.Cleanup(w.server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+		*count++
+		return f(*count, r)
+	}))
+	return count
+}
+
+func (w *world) wantGone(what, name string) {
+	w.Helper()
+	paths, err := w.hand.below(w.Context(), w.c.tree.Job(name))
+	if err != nil || len(paths) > 0 {
+		w.Errorf("%s: %d nodes are left, %v", what, len(paths), err)
+	}
+}
+
+func pass(int, *zkdev.Request) zkdev.Action { return zkdev.Pass() }
+
+// What fits in one transaction goes in one.
+func TestCancelShards(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.sharded(100)
+		count := w.multis(pass)
+		job, err := w.c.Cancel(w.Context(), "job")
+		if err != nil || len(job.Slots) != 100 || *count != 1 {
+			t.Errorf("%d shards in %d transactions, %v; want 100 in one", len(job.Slots), *count, err)
+		}
+		w.wantGone("cancelled", "job")
+	})
+}
+
+func TestCancelManyShards(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.huge()
+		var sizes []int
+		count := w.multis(func(n int, r *zkdev.Request) zkdev.Action {
+			bytes := 0
+			for _, op := range r.Ops {
+				bytes += len(op.Path) + 21
+			}
+			if sizes = append(sizes, bytes); n == 1 && (len(r.Ops) != 1 || r.Ops[0].Op != zkdev.OpSetData) {
+				t.Errorf("first comes %+v, want that the job is canceled", r.Ops)
+			}
+			return zkdev.Pass()
+		})
+		job, err := w.c.Cancel(w.Context(), large)
+		if err != nil || len(job.Slots) != MaxShards || *count < 3 {
+			t.Errorf("%d shards in %d transactions, %v", len(job.Slots), *count, err)
+		}
+		total := 0
+		for _, bytes := range sizes {
+			if total += bytes; bytes > maxTransaction {
+				t.Errorf("a transaction of %d bytes", bytes)
+			}
+		}
+		if total < 1<<20 {
+			t.Errorf("%d bytes, which would have done in one frame", total)
+		}
+		w.wantGone("cancelled", large)
+		if _, err := w.c.Cancel(w.Context(), large); !errors.Is(err, ErrNotFound) {
+			t.Errorf("again: %v", err)
+		}
+	})
+}
+
+// interrupted begins to cancel the job large, and is stopped behind n
+// transactions.
+func (w *world) interrupted(n int) {
+	w.Helper()
+	ctx, cancel := context.WithCancel(w.Context())
+	remove := w.server.ControlKeep(zkdev.OpMulti, func(*zkdev.Request) zkdev.Action {
+		if n--; n >= 0 {
+			return zkdev.Pass()
+		}
+		cancel()
+		return zkdev.CutBefore()
+	})
+	if _, err := w.operator().Cancel(ctx, large); !errors.Is(err, ErrUnavailable) {
+		w.Errorf("interrupted: %v", err)
+	}
+	remove()
+}
+
+// A job whose cancel was interrupted is as good as gone, and to cancel it again
+// completes that.
+func TestCancelInterrupted(t *testing.T) {
+	t.Parallel()
+	for n := range 3 {
+		inWorld(t, func(w *world) {
+			w.huge()
+			w.interrupted(n)
+			job := w.get(large)
+			if n == 0 {
+				if job.State == Canceled || len(job.Slots) != MaxShards {
+					t.Errorf("nothing was done: %s, %d shards", job.State, len(job.Slots))
+				}
+				return
+			}
+			if job.State != Canceled || !strings.HasPrefix(job.Reason, "it is being cancelled; to cancel it again completes that") || len(job.Slots) > 0 ||
+				!job.NextRun.IsZero() || job.Owner != nil || !job.Overdue.IsZero() {
+				t.Errorf("after %d: %+v", n, job)
+			}
+			if list, err := w.c.List(w.Context()); err != nil || len(list) != 1 || list[0].State != Canceled {
+				t.Errorf("after %d: list %+v, %v", n, list, err)
+			}
+			_, get := w.c.Get(w.Context(), large+"[0]")
+			_, set := w.c.Set(w.Context(), large, Changes{Retries: ptr(1)}, SetOptions{})
+			_, pause := w.c.Pause(w.Context(), large, PauseOptions{})
+			_, history := w.c.History(w.Context(), large)
+			_, why := w.c.Why(w.Context(), large, time.Time{})
+			_, trigger := w.c.Trigger(w.Context(), large, TriggerOptions{WaitForHandler: true})
+			_, stop := w.c.StopRun(w.Context(), large, StopOptions{})
+			for what, err := range map[string]error{"get": get, "set": set, "pause": pause, "history": history, "why": why, "trigger": trigger, "stop": stop} {
+				if !errors.Is(err, ErrNotFound) {
+					t.Errorf("after %d: %s: %v, want ErrNotFound", n, what, err)
+				}
+			}
+			if _, err := w.c.Cancel(w.Context(), large); err != nil {
+				t.Error(err)
+			}
+			w.wantGone(fmt.Sprintf("again after %d", n), large)
+		})
+	}
+}
+
+// Submit completes a cancel, and what still goes on of it does the new job no
+// harm.
+func TestSubmitOverACancel(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.huge()
+		w.interrupted(2)
+		again := Job{Name: large, Schedule: "@daily", Shards: 2}
+		dry, err := w.c.Submit(w.Context(), again, SubmitOptions{DryRun: true})
+		if err != nil || dry.Outcome != Created || w.get(large).State != Canceled {
+			t.Errorf("dry run: %s, %v", dry.Outcome, err)
+		}
+		slow := w.operator()
+		stalled := make(chan error, 1)
+		w.server.Control(zkdev.OpMulti, func(*zkdev.Request) zkdev.Action { return zkdev.Delay(time.Hour) })
+		go func() {
+			_, err := slow.Cancel(w.Context(), large)
+			stalled <- err
+		}()
+		time.Sleep(time.Minute)
+		result, err := w.c.Submit(w.Context(), again, SubmitOptions{})
+		if err != nil || result.Outcome != Created || len(result.Job.Slots) != 2 || result.Job.Version != 0 {
+			t.Errorf("%s %+v, %v", result.Outcome, result.Job, err)
+		}
+		w.makes(large+"[0]", large+"[1]")
+		if err := <-stalled; err != nil {
+			t.Error(err)
+		}
+		if job := w.get(large); len(job.Slots) != 2 || job.State != Unowned {
+			t.Errorf("what was left of the cancel: %s with %d shards", job.State, len(job.Slots))
+		}
+		if _, ok, err := w.c.conn.Exists(w.Context(), w.c.tree.Requests(large+"[1]")); !ok || err != nil {
+			t.Error("it has deleted a shard of the new job")
+		}
+	})
+}
+
+// Replies that are lost change nothing.
+func TestCancelWithoutReplies(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.huge()
+		w.multis(func(n int, _ *zkdev.Request) zkdev.Action {
+			return []zkdev.Action{zkdev.Pass(), zkdev.CutAfter(), zkdev.CutBefore()}[n%3]
+		})
+		if _, err := w.c.Cancel(w.Context(), large); err != nil {
+			t.Error(err)
+		}
+		w.wantGone("cancelled", large)
+	})
+}
+
+// A heartbeat that comes in between is no obstacle.
+func TestCancelWhileItsOwnerBeats(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.huge()
+		w.interrupted(1)
+		beat := w.c.tree.Heartbeat(large+"[1000]", "app-1")
+		once := false
+		w.server.ControlKeep(zkdev.OpGetChildren, func(r *zkdev.Request) zkdev.Action {
+			if !once && strings.HasSuffix(r.Path, "/1000/alive") {
+				once = true
+				return zkdev.DelayReply(time.Minute)
+			}
+			return zkdev.Pass()
+		})
+		time.AfterFunc(30*time.Second, func() { w.multi(zkconn.CreateOp(beat, nil)) })
+		if _, err := w.c.Cancel(w.Context(), large); err != nil {
+			t.Error(err)
+		}
+		w.wantGone("cancelled", large)
+	})
+}
