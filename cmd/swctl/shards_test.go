@@ -17,7 +17,7 @@ func (h *harness) sharded() {
 	job := admin.JobStatus{
 		Job: full(admin.Job{
 			Name: "import", Schedule: "@hourly", Shards: 4,
-			ShardParameters: map[int]string{0: "Beijing", 1: "Shanghai", 3: "北京\x1b"},
+			ShardParameters: map[int]string{0: "Beijing", 1: "Shanghai", 3: "ウハン\x1b"},
 		}),
 		Version: 3, State: admin.Unowned, Reason: "nobody owns import[3]: its owner app-3 is gone; waiting for app-1 to take over",
 		Registered: []string{"app-1", "app-2", "app-3"}, NextRun: tick.Add(time.Hour),

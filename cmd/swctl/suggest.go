@@ -17,7 +17,7 @@ func meant(commands []*command, name string) string {
 	switch name {
 	case "add", "create", "new", "put", "schedule":
 		return "submit"
-	case "alter", "change", "edit", "modify", "patch", "update":
+	case "alter", "change", "edit", "modify", "patch", "resize", "scale", "update":
 		return "set"
 	case "disable", "hold", "suspend":
 		return "pause"
@@ -33,7 +33,7 @@ func meant(commands []*command, name string) string {
 		return "why"
 	case "delete", "del", "remove", "rm", "stop":
 		return "cancel"
-	case "describe", "get", "info", "status", "job":
+	case "describe", "get", "info", "status", "job", "shards":
 		return "show"
 	case "jobs", "ps":
 		return "list"

@@ -157,6 +157,8 @@ func TestNamesOfShards(t *testing.T) {
 		if job := w.get(long + "[1]"); job.Shard.Index != 1 {
 			t.Errorf("the longest name: %+v", job.Shard)
 		}
+		w.submit(Job{Name: "garbage", Schedule: "@hourly"})
+		w.put(w.c.tree.Job("garbage"), []byte("{"))
 		for name, row := range map[string]struct {
 			err  error
 			says string
@@ -164,10 +166,6 @@ func TestNamesOfShards(t *testing.T) {
 			"job[2]": {ErrNoShard, "no such shard: job has shards 0 to 1"}, "plain[0]": {ErrNoShard, "no such shard: plain is not divided"},
 			"nobody[0]": {ErrNotFound, "no such job"}, "garbage[0]": {ErrUnreadable, "job spec"},
 		} {
-			if row.err == ErrUnreadable {
-				w.submit(Job{Name: "garbage", Schedule: "@hourly"})
-				w.put(w.c.tree.Job("garbage"), []byte("{"))
-			}
 			_, get := w.c.Get(w.Context(), name)
 			_, history := w.c.History(w.Context(), name)
 			_, why := w.c.Why(w.Context(), name, time.Time{})

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ func shardTexts(entries []Entry) string {
 	for _, e := range entries {
 		shard := "-"
 		if e.Shard != nil {
-			shard = fmt.Sprint(*e.Shard)
+			shard = strconv.Itoa(*e.Shard)
 		}
 		list = append(list, fmt.Sprintf("%s:%s %s", shard, e.Tick.UTC().Format("15:04"), e.State))
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -105,9 +106,9 @@ func indices(shards []int) string {
 		for last+1 < len(shards) && shards[last+1] == shards[last]+1 {
 			last++
 		}
-		part := fmt.Sprint(shards[i])
+		part := strconv.Itoa(shards[i])
 		if last > i {
-			part += fmt.Sprintf("-%d", shards[last])
+			part += "-" + strconv.Itoa(shards[last])
 		}
 		parts = append(parts, part)
 		i = last + 1
