@@ -6,68 +6,64 @@ import (
 	"slices"
 )
 
-// ratio is a number of slots, in halves, by weight: half a slot more or less than
-// an instance has. A slot moves when its owner without half of it has more by
-// weight than the other with half of it, which is to say: when the sum over all
-// instances of the squares of their numbers, each divided by the weight, becomes
-// smaller. So moves come to an end, and none is ever taken back. Of equal weights
-// that is: when the counts differ by two or more.
-type ratio struct{ halves, weight int }
-
-func (r ratio) compare(other ratio) int {
-	return cmp.Compare(r.halves*other.weight, other.halves*r.weight)
+// round is the moves of one round, of all instances. A move makes the slots of
+// one group more even, or leaves these as even as they are and makes all slots
+// more even. Both are sums, see ratio, and the first counts for more; so moves
+// come to an end, and none is ever taken back. Where all are alike, the numbers
+// of every group differ by at most one then, and so do those of all slots: if
+// one instance had two more than another, it would have more of some group, or
+// more slots that are alone, and could give one of these.
+type round struct {
+	m *Machine
+	*tally
+	all    *pile
+	groups []*pile // that may become more even, by name
+	of     map[string]*pile
+	// spent are the slots that were moved, and those of ours that cannot be.
+	spent map[*slot]bool
 }
 
-func (m *Machine) oneMore(loads map[string]int, sid string) ratio {
-	return ratio{2*loads[sid] + 1, m.weight(sid)}
+// pile is the slots of a group, or all.
+type pile struct {
+	// counts is how many each instance will have. What comes first is decided by
+	// these: who has seen the first moves made already then finds the same next ones.
+	counts []int
+	// Whether a slot moves at all is decided by gives, which leaves out what an
+	// instance gets, for the one that gives, and takes, which leaves out what it gives
+	// away, for the one that takes: that slot may be running where it is, which is not
+	// known here, and stay there for long. To count on it could move slots to and fro
+	// as long as the run lasts. So whichever moves are made, each is one for the
+	// better; and none becomes possible by another.
+	gives, takes []int
+	slots        [][]*slot       // by owner; of a group only if it may become more even
+	barren       map[[2]int]bool // pairs between which nothing can be moved
+	best         ratio           // no move makes this more even than that
 }
 
-func (m *Machine) oneLess(loads map[string]int, sid string) ratio {
-	return ratio{2*loads[sid] - 1, m.weight(sid)}
-}
-
-// weight is that of an instance's share.
-func (m *Machine) weight(sid string) int {
-	if sid == m.cfg.Self.SID {
-		return max(1, m.cfg.Weight)
-	}
-	return max(1, m.peers[sid].Weight)
-}
-
-// moves are those of one round, of all instances.
-type moves struct {
-	loads map[string]int // as they will be
-	// takers is the same for who takes, but for what they give away: what somebody
-	// else gives may be running there, which is not known here. To give to it
-	// on account of that could go to and fro as long as the run lasts.
-	takers map[string]int
-	moved  map[Slot]bool
-}
-
-func (m *Machine) newMoves(now Instant) *moves {
-	loads := m.loads(now)
-	return &moves{loads, maps.Clone(loads), make(map[Slot]bool)}
+// move is one of a slot between two instances of the tally; none without a slot.
+type move struct {
+	slot     *slot
+	from, to int
+	gain     ratio
 }
 
 // balance offers idle slots to instances that own too few. Every instance
-// computes the same moves from the same records, from the one with the most by
-// weight to the one with the least, and carries out its own; so the counts end
-// up as even as can be with no more moves than needed. It gives nothing away
-// while it reaches for a slot that it may not get.
-func (m *Machine) balance(now Instant) {
-	round := m.newMoves(now)
+// computes the same moves from the same records, the ones that even out most
+// first, and carries out its own; so the counts end up as even as can be with no
+// more moves than needed. It gives nothing away while it reaches for a slot that
+// it may not get.
+func (m *Machine) balance(loads *tally) {
 	m.heldUp = false
+	r := m.newRound(loads)
 	for offers := 0; offers < maxOffers; {
-		from, s, to := m.nextMove(round)
-		if from == "" || from == m.cfg.Self.SID && m.isReaching() {
+		next := r.next()
+		own := next.slot != nil && next.slot.mine != nil
+		if next.slot == nil || own && m.isReaching() {
 			return
 		}
-		round.loads[from]--
-		round.loads[to]++
-		round.takers[to]++
-		round.moved[s.id] = true
-		if from == m.cfg.Self.SID {
-			m.release(s, to)
+		r.make(next)
+		if own {
+			m.release(next.slot, r.sids[next.to])
 			offers++
 		}
 	}
@@ -82,51 +78,147 @@ func (m *Machine) isReaching() bool {
 	return false
 }
 
-// nextMove finds the move that evens the counts out most, of a slot that was not
-// moved yet, or from == "".
-func (m *Machine) nextMove(round *moves) (from string, s *slot, to string) {
-	givers := slices.Sorted(maps.Keys(round.loads))
-	takers := slices.Clone(givers)
-	slices.Reverse(takers)
-	slices.SortStableFunc(givers, func(a, b string) int { return m.oneLess(round.loads, b).compare(m.oneLess(round.loads, a)) })
-	slices.SortStableFunc(takers, func(a, b string) int { return m.oneMore(round.takers, a).compare(m.oneMore(round.takers, b)) })
-	for _, hi := range givers {
-		for _, lo := range takers {
-			if m.oneLess(round.loads, hi).compare(m.oneMore(round.takers, lo)) <= 0 {
-				break
-			}
-			if limit := m.peers[lo].MaxSlots; limit > 0 && round.takers[lo] >= limit {
-				continue
-			}
-			if s := m.movable(hi, lo, round.moved); s != nil {
-				return hi, s, lo
-			}
+func (m *Machine) newRound(loads *tally) *round {
+	r := &round{m: m, tally: loads, all: newPile(loads.all), of: make(map[string]*pile), spent: make(map[*slot]bool)}
+	for _, group := range slices.Sorted(maps.Keys(loads.groups)) {
+		p := newPile(loads.groups[group])
+		r.of[group] = p
+		if p.best = r.bound(p.counts); p.best.halves > 0 {
+			p.slots = make([][]*slot, len(r.sids))
+			r.groups = append(r.groups, p)
 		}
 	}
-	return "", nil, ""
+	r.all.slots = make([][]*slot, len(r.sids))
+	for _, s := range m.sorted() {
+		h := s.mine
+		// Of ours, those that may be offered now; of others, any.
+		if h != nil && (!h.gained || s.op != idle) || h == nil && (s.isTaking() || s.rec.Owner == (Member{})) {
+			continue
+		}
+		k, counted := r.at[m.holder(s)]
+		if !counted {
+			continue
+		}
+		r.all.slots[k] = append(r.all.slots[k], s)
+		if p := r.of[s.group]; p != nil && p.slots != nil {
+			p.slots[k] = append(p.slots[k], s)
+		}
+	}
+	return r
 }
 
-// movable finds a slot of hi that lo can run: for ourselves an idle one that
-// may be offered now, for another any that it owns.
-func (m *Machine) movable(hi, lo string, moved map[Slot]bool) *slot {
-	for _, s := range m.sorted() {
-		if moved[s.id] || !m.isAble(s, lo) {
-			continue
+func newPile(counts []int) *pile {
+	n := len(counts)
+	thrice := slices.Concat(counts, counts, counts)
+	return &pile{counts: thrice[:n], gives: thrice[n : 2*n], takes: thrice[2*n:], barren: make(map[[2]int]bool)}
+}
+
+// gain is by how much the sum becomes smaller when from, which has so many by
+// gives, gives one to an instance that has so many by takes.
+func (r *round) gain(gives, takes []int, from, to int) ratio {
+	return ratio{2*gives[from] - 1, r.weight[from]}.minus(ratio{2*takes[to] + 1, r.weight[to]})
+}
+
+// bound is the gain between who has most and who has least: most groups are even
+// already.
+func (r *round) bound(counts []int) ratio {
+	most, least := 0, 0
+	for k := range counts {
+		if r.gain(counts, counts, k, 0).compare(r.gain(counts, counts, most, 0)) > 0 {
+			most = k
 		}
-		if hi != m.cfg.Self.SID {
-			if s.rec.Owner.SID == hi {
-				return s
+		if r.gain(counts, counts, 0, k).compare(r.gain(counts, counts, 0, least)) > 0 {
+			least = k
+		}
+	}
+	return r.gain(counts, counts, most, least)
+}
+
+// next finds the move that evens a group out most; when there is none, the one
+// that evens all slots out most. No group can be made more even after that.
+func (r *round) next() move {
+	for len(r.groups) > 0 {
+		first := 0
+		for k, p := range r.groups {
+			if p.best.compare(r.groups[first].best) > 0 {
+				first = k
 			}
+		}
+		p := r.groups[first]
+		found := r.find(p)
+		switch {
+		case found.slot == nil:
+			r.groups = slices.Delete(r.groups, first, first+1)
+		case found.gain.compare(p.best) < 0:
+			p.best = found.gain // another group may come first
+		default:
+			return found
+		}
+	}
+	return r.find(r.all)
+}
+
+// find finds the move that makes p most even, and of several the one that makes
+// all slots most even.
+func (r *round) find(p *pile) move {
+	for {
+		var best move
+		var bestOfAll ratio
+		found := false
+		for from, slots := range p.slots {
+			for to := len(r.sids) - 1; to >= 0 && len(slots) > 0; to-- {
+				full := r.limits[to] > 0 && r.all.takes[to] >= r.limits[to]
+				if full || r.gain(p.gives, p.takes, from, to).halves <= 0 || p.barren[[2]int{from, to}] {
+					continue
+				}
+				gain, ofAll := r.gain(p.counts, p.counts, from, to), r.gain(r.all.counts, r.all.counts, from, to)
+				if !found || cmp.Or(gain.compare(best.gain), ofAll.compare(bestOfAll)) > 0 {
+					best, bestOfAll, found = move{from: from, to: to, gain: gain}, ofAll, true
+				}
+			}
+		}
+		if !found {
+			return move{}
+		}
+		if best.slot = r.movable(p, best.from, best.to); best.slot != nil {
+			return best
+		}
+		p.barren[[2]int{best.from, best.to}] = true
+	}
+}
+
+// movable finds a slot of p that can be moved, and whose group becomes no less
+// even.
+func (r *round) movable(p *pile, from, to int) *slot {
+	for len(p.slots[from]) > 0 && r.spent[p.slots[from][0]] {
+		p.slots[from] = p.slots[from][1:]
+	}
+	for _, s := range p.slots[from] {
+		if group := r.of[s.group]; group != nil && r.gain(group.gives, group.takes, from, to).halves < 0 {
 			continue
 		}
-		if h := s.mine; h == nil || !h.gained || s.op != idle {
+		if r.spent[s] || !r.m.isAble(s, r.sids[to]) {
 			continue
 		}
-		if s.busy || m.cfg.Soon != nil && m.cfg.Soon(s.id) {
-			m.heldUp = true
+		if s.mine != nil && (s.busy || r.m.cfg.Soon != nil && r.m.cfg.Soon(s.id)) {
+			r.m.heldUp, r.spent[s] = true, true
 			continue
 		}
 		return s
 	}
 	return nil
+}
+
+// make counts a move as made.
+func (r *round) make(next move) {
+	for _, p := range []*pile{r.all, r.of[next.slot.group]} {
+		if p != nil {
+			p.counts[next.from]--
+			p.counts[next.to]++
+			p.gives[next.from]--
+			p.takes[next.to]++
+			p.best = r.bound(p.counts)
+		}
+	}
+	r.spent[next.slot] = true
 }

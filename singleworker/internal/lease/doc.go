@@ -63,4 +63,11 @@
 // shared, silent, or was not read for the length of a lease, so that a lost
 // event costs time and never correctness. A slot is taken only if it was read in
 // the same round.
+//
+// # Evenness
+//
+// Two sums tell how even the slots are, one of each group and one of all slots:
+// that of the squares of the instances' numbers, each divided by the weight. A
+// move makes the one of its group smaller, or leaves it and makes the one of all
+// slots smaller. A slot that is the only one of its group counts as without one.
 package lease

@@ -74,12 +74,13 @@ type (
 	Expired struct{}
 
 	// SlotSet: the slot exists. Eligible says that this instance can run it;
-	// Able lists all instances that registered for it.
+	// Able lists all instances that registered for it. The slots of one Group are
+	// spread over the instances; empty: the slot is alone.
 	SlotSet struct {
 		Slot     Slot
-		Group    string // slots of one group are spread over the instances; empty: the slot is alone
 		Eligible bool
 		Able     []string
+		Group    string
 	}
 	// SlotGone: the job was deleted.
 	SlotGone struct{ Slot Slot }

@@ -26,11 +26,11 @@ func (m *Machine) lookAll() {
 // because an offer that is not heard of runs out.
 func (m *Machine) lookAgain(now Instant) {
 	m.heldUp = false
-	from, _, _ := m.nextMove(m.newMoves(now))
+	uneven := m.newRound(m.loads(now)).next().slot != nil
 	m.look = m.look || m.heldUp
 	for _, s := range m.slots {
 		s.refusals = 0
-		if from != "" || m.isDue(now, s) {
+		if uneven || m.isDue(now, s) {
 			m.markDirty(s)
 		}
 	}

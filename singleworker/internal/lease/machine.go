@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -43,6 +44,7 @@ type Machine struct {
 	connected bool
 	draining  bool
 	slots     map[Slot]*slot
+	byName    []*slot       // the same, sorted; nil: to be sorted anew
 	nextBeat  time.Duration // Mono
 
 	step       int // counts events: orders what was read
@@ -83,6 +85,7 @@ type slot struct {
 	id       Slot
 	eligible bool
 	able     []string
+	group    string
 	busy     bool
 
 	gone      bool      // deleted, and kept only until what is under way is answered
@@ -109,6 +112,9 @@ type slot struct {
 const never time.Duration = -1
 
 func (s *slot) isTaking() bool { return s.op == taking && !s.opVoid }
+
+// isOwned reports whether s is ours, was asked for, or may have been got.
+func (s *slot) isOwned() bool { return s.mine != nil || s.isTaking() || s.unsure }
 
 // holding is a slot whose record names this incarnation.
 type holding struct {
@@ -149,7 +155,7 @@ func (m *Machine) NextBeat() time.Duration { return m.nextBeat }
 func (m *Machine) Owned() int {
 	n := 0
 	for _, s := range m.slots {
-		if s.mine != nil || s.isTaking() || s.unsure {
+		if s.isOwned() {
 			n++
 		}
 	}
@@ -214,11 +220,10 @@ func (m *Machine) markDirty(s *slot) {
 
 // sorted returns the slots by name: a step must not depend on map order.
 func (m *Machine) sorted() []*slot {
-	out := make([]*slot, 0, len(m.slots))
-	for _, id := range slices.Sorted(maps.Keys(m.slots)) {
-		out = append(out, m.slots[id])
+	if m.byName == nil {
+		m.byName = slices.SortedFunc(maps.Values(m.slots), func(a, b *slot) int { return cmp.Compare(a.id, b.id) })
 	}
-	return out
+	return m.byName
 }
 
 func (m *Machine) opened(now Instant, session time.Duration) {
@@ -244,17 +249,17 @@ func (m *Machine) slotSet(ev SlotSet) {
 	s := m.slots[ev.Slot]
 	if s == nil {
 		s = &slot{id: ev.Slot, freeSince: never}
-		m.slots[ev.Slot] = s
+		m.slots[ev.Slot], m.byName = s, nil
 		m.markDirty(s)
 	}
 	if s.gone {
 		s.gone = false
 		m.markDirty(s)
 	}
-	if s.eligible != ev.Eligible || !slices.Equal(s.able, ev.Able) {
+	if s.eligible != ev.Eligible || !slices.Equal(s.able, ev.Able) || s.group != ev.Group {
 		m.look = true
 	}
-	s.eligible, s.able = ev.Eligible, slices.Clone(ev.Able)
+	s.eligible, s.able, s.group = ev.Eligible, slices.Clone(ev.Able), ev.Group
 }
 
 func (m *Machine) slotGone(id Slot) {
@@ -281,6 +286,7 @@ func (m *Machine) slotGone(id Slot) {
 func (m *Machine) forget(s *slot) {
 	if s.gone && s.op == idle && !s.beating {
 		delete(m.slots, s.id)
+		m.byName = nil
 	}
 }
 

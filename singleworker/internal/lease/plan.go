@@ -1,10 +1,6 @@
 package lease
 
 import (
-	"cmp"
-	"hash/fnv"
-	"maps"
-	"math"
 	"slices"
 	"time"
 )
@@ -26,8 +22,9 @@ func (m *Machine) plan(now Instant) {
 	}
 	m.shed()
 	m.adopt(now)
-	if !m.settling(now) {
-		m.balance(now)
+	loads := m.loads(now)
+	if !m.settling(now, loads) {
+		m.balance(loads)
 	}
 }
 
@@ -51,29 +48,26 @@ func (m *Machine) shed() {
 // drain offers every idle slot to the least loaded instance that can run it.
 func (m *Machine) drain(now Instant) {
 	loads := m.loads(now)
-	delete(loads, m.cfg.Self.SID)
 	for _, s := range m.sorted() {
 		if s.mine == nil || s.op != idle || s.busy {
 			continue
 		}
-		to := m.lightest(s, loads)
-		if to != "" {
-			loads[to]++
+		to := ""
+		if k := m.lightest(s, loads); k >= 0 {
+			loads.add(s, k)
+			to = loads.sids[k]
 		}
 		m.release(s, to)
 	}
 }
 
 // lightest is the instance of loads, of those that can take s, for which one
-// more is the least, or "".
-func (m *Machine) lightest(s *slot, loads map[string]int) string {
-	best := ""
-	for _, sid := range slices.Sorted(maps.Keys(loads)) {
-		if limit := m.peers[sid].MaxSlots; limit > 0 && loads[sid] >= limit {
-			continue
-		}
-		if m.isAble(s, sid) && (best == "" || m.oneMore(loads, sid).compare(m.oneMore(loads, best)) < 0) {
-			best = sid
+// more is the least, or -1.
+func (m *Machine) lightest(s *slot, loads *tally) int {
+	best := -1
+	for k, sid := range loads.sids {
+		if !loads.isFull(k) && m.isAble(s, sid) && (best < 0 || loads.oneMore(s, k, best) < 0) {
+			best = k
 		}
 	}
 	return best
@@ -84,99 +78,13 @@ func (m *Machine) isAble(s *slot, sid string) bool {
 	if sid == m.cfg.Self.SID {
 		return s.eligible && !m.draining
 	}
+	return m.isOpen(sid) && slices.Contains(s.able, sid)
+}
+
+// isOpen reports whether another instance is live and takes slots.
+func (m *Machine) isOpen(sid string) bool {
 	p, live := m.peers[sid]
-	return live && !p.Closed && slices.Contains(s.able, sid)
-}
-
-// loads counts the slots of every instance that may be offered slots. A slot on
-// offer counts for the one it is offered to.
-func (m *Machine) loads(now Instant) map[string]int {
-	loads := map[string]int{m.cfg.Self.SID: 0}
-	for sid, p := range m.peers {
-		if !p.Closed && m.listens(now, sid) {
-			loads[sid] = 0
-		}
-	}
-	for _, s := range m.slots {
-		sid := ""
-		switch {
-		case s.mine != nil && !s.mine.leaving, s.isTaking():
-			sid = m.cfg.Self.SID
-		case s.mine != nil:
-			sid = s.mine.offer
-		case s.rec.Owner != Member{}:
-			if s.rec.Owner.SID != m.cfg.Self.SID && m.lives(s.rec.Owner) {
-				sid = s.rec.Owner.SID
-			}
-		case s.rec.Offer != "":
-			sid = s.rec.Offer
-		}
-		if _, counted := loads[sid]; counted {
-			loads[sid]++
-		}
-	}
-	return loads
-}
-
-// share is how many slots this instance should own: for each job it can run,
-// its part of the weights of all instances that can, rounded up.
-func (m *Machine) share() int {
-	sum := 0.0
-	for _, s := range m.slots {
-		if !m.isAble(s, m.cfg.Self.SID) {
-			continue
-		}
-		own := m.weight(m.cfg.Self.SID)
-		all := own
-		for _, sid := range s.able {
-			if sid != m.cfg.Self.SID && m.isAble(s, sid) {
-				all += m.weight(sid)
-			}
-		}
-		sum += float64(own) / float64(all)
-	}
-	const rounding = 1e-9 // nine times one third is three, not four
-	return int(math.Ceil(sum - rounding))
-}
-
-// adopt takes free slots in an order that differs between instances, so that
-// they rarely reach for the same one: up to the fair share at once, beyond it
-// what was left free for a sync period.
-func (m *Machine) adopt(now Instant) {
-	var free []*slot
-	for _, s := range m.slots {
-		if s.eligible && s.op == idle && !s.beating && s.mine == nil && s.refusals < refusalLimit && m.takeable(now, s) {
-			free = append(free, s)
-		}
-	}
-	slices.SortFunc(free, func(a, b *slot) int {
-		return cmp.Or(cmp.Compare(m.rank(a.id), m.rank(b.id)), cmp.Compare(a.id, b.id))
-	})
-	owned, share := m.Owned(), m.share()
-	for _, s := range free {
-		if !m.hasRoom(owned) {
-			return
-		}
-		offered := s.rec.Offer == m.cfg.Self.SID
-		left := s.freeSince != never && now.Mono-s.freeSince > m.cfg.SyncPeriod
-		if owned < share || offered || left {
-			// Rests on nothing older than this round: a job deleted since and
-			// submitted again may have come to the same versions.
-			if s.readAt < m.roundAt {
-				m.markDirty(s)
-				continue
-			}
-			owned++
-			m.take(s)
-		}
-	}
-}
-
-// rank orders the slots for this instance.
-func (m *Machine) rank(id Slot) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(m.cfg.Self.SID + "\x00" + string(id)))
-	return h.Sum64()
+	return live && !p.Closed
 }
 
 // takeable reports whether the rules allow to take s now, and notes since when
@@ -257,8 +165,7 @@ func (m *Machine) listens(now Instant, sid string) bool {
 
 // settling reports whether slots are free that somebody else may be taking at
 // this moment: counts taken now would move slots for nothing.
-func (m *Machine) settling(now Instant) bool {
-	loads := m.loads(now)
+func (m *Machine) settling(now Instant, loads *tally) bool {
 	for _, s := range m.slots {
 		if s.mine != nil || s.isTaking() || !s.rec.Exists || s.rec.Offer != "" {
 			continue
@@ -267,7 +174,7 @@ func (m *Machine) settling(now Instant) bool {
 			continue
 		}
 		patience := s.freeSince == never || now.Mono-s.freeSince < 2*m.cfg.SyncPeriod
-		if patience && m.lightest(s, loads) != "" {
+		if patience && m.lightest(s, loads) >= 0 {
 			return true
 		}
 	}
