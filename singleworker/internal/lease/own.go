@@ -67,7 +67,7 @@ func (m *Machine) observe(now Instant, s *slot, rec Record) {
 		}
 	}
 	if !sameReign {
-		m.offerEnded(now, s.rec.Offer, rec.Owner)
+		m.offerEnded(now, s, rec)
 		s.freeSince = never
 		if rec.Exists && rec.Owner == (Member{}) {
 			s.freeSince = now.Mono
@@ -200,7 +200,7 @@ func (m *Machine) takeDone(now Instant, ev TakeDone) {
 		m.markDirty(s)
 		return
 	}
-	m.offerEnded(now, s.rec.Offer, m.cfg.Self)
+	m.offerEnded(now, s, Record{Owner: m.cfg.Self})
 	s.mine = &holding{token: ev.Mzxid, version: ev.Version, beat: 0}
 	s.known, s.freeSince = true, never
 	s.rec = Record{

@@ -145,14 +145,18 @@ type deafness struct {
 	until       time.Duration // Mono
 }
 
-// offerEnded notes who took a slot that was offered.
-func (m *Machine) offerEnded(now Instant, offered string, owner Member) {
-	if owner == (Member{}) {
+// offerEnded notes whether the slot was taken by the one it was offered to, now that
+// rec is read. When somebody took it and offered it again in between, it is not
+// known who; but not, if it waited for long, the one that it was offered to.
+func (m *Machine) offerEnded(now Instant, s *slot, rec Record) {
+	waited := rec.Offer != "" && s.freeSince != never && now.Mono-s.freeSince > m.cfg.SyncPeriod/2
+	if rec.Owner == (Member{}) && !waited {
 		return
 	}
-	delete(m.deaf, owner.SID)
+	offered := s.rec.Offer
+	delete(m.deaf, rec.Owner.SID)
 	p, live := m.peers[offered]
-	if live && offered != owner.SID && offered != m.cfg.Self.SID {
+	if live && offered != rec.Owner.SID && offered != m.cfg.Self.SID {
 		m.deaf[offered] = deafness{p.Incarnation, now.Mono + deafFor*m.cfg.SyncPeriod}
 	}
 }
