@@ -105,28 +105,52 @@ func (w *world) full(slot lease.Slot) bool {
 
 // uneven is property 6 for instances that have the same handlers, or "".
 func (w *world) uneven() string {
-	responsive := w.responsive()
-	counts := make(map[*instance]int)
-	for _, i := range responsive {
-		for _, slot := range w.zk.names {
-			if w.zk.jobs[slot].now().Owner == i.member {
-				counts[i]++
-			}
+	groups := make(map[string][]lease.Slot) // of slots that exist; "": all
+	for _, slot := range w.zk.names {
+		if group := w.group(slot); group != "" && w.zk.jobs[slot].now().Exists {
+			groups[group] = append(groups[group], slot)
 		}
-		if i.maxSlots > 0 && counts[i] > i.maxSlots {
-			return fmt.Sprintf("%s owns %d, more than its limit", i.member.Incarnation, counts[i])
+	}
+	groups[""] = w.zk.names
+	responsive := w.responsive()
+	for _, i := range responsive {
+		if n := w.owned(i, w.zk.names); i.maxSlots > 0 && n > i.maxSlots {
+			return fmt.Sprintf("%s owns %d, more than its limit", i.member.Incarnation, n)
 		}
 	}
 	for _, a := range responsive {
 		for _, b := range responsive {
-			if !a.draining && !b.draining && a.maxSlots == 0 && maps.Equal(a.handlers, b.handlers) &&
-				(2*counts[a]-1)*max(1, b.weight) > (2*counts[b]+1)*max(1, a.weight) {
-				return fmt.Sprintf("(6) %s owns %d at weight %d, %s owns %d at weight %d",
-					a.member.Incarnation, counts[a], a.weight, b.member.Incarnation, counts[b], b.weight)
+			if a.draining || b.draining || a.maxSlots > 0 || !maps.Equal(a.handlers, b.handlers) {
+				continue
+			}
+			for _, slot := range w.zk.names {
+				if w.zk.jobs[slot].now().Owner != a.member {
+					continue
+				}
+				ofGroup, ofAll := 0, w.gain(a, b, groups[""])
+				if slots := groups[w.group(slot)]; w.group(slot) != "" && len(slots) > 1 {
+					ofGroup = w.gain(a, b, slots)
+				}
+				if ofGroup > 0 || ofGroup == 0 && ofAll > 0 {
+					return fmt.Sprintf("(6) %s at weight %d should give %s of group %q to %s at weight %d",
+						a.member.Incarnation, a.weight, slot, w.group(slot), b.member.Incarnation, b.weight)
+				}
 			}
 		}
 	}
 	return ""
+}
+
+// gain is by how much slots would be more even if a gave one to b, as a number to be compared with zero.
+func (w *world) gain(a, b *instance, slots []lease.Slot) int {
+	return (2*w.owned(a, slots)-1)*max(1, b.weight) - (2*w.owned(b, slots)+1)*max(1, a.weight)
+}
+
+func (w *world) owned(i *instance, slots []lease.Slot) (n int) {
+	for _, slot := range slots {
+		n += one(w.zk.jobs[slot].now().Owner == i.member)
+	}
+	return n
 }
 
 // ownedWithin bounds how long after the noise every slot is owned as it should
@@ -185,7 +209,7 @@ func (w *world) checkOwned(since time.Duration) {
 		}
 		missing := w.unsettledSlot(slot)
 		if w.settled[slot] = missing == ""; missing != "" {
-			w.owned = since
+			w.late = since
 		}
 		if missing != "" && since > w.ownedWithin() {
 			w.failf(slot, "%s; %v after the noise", missing, since)

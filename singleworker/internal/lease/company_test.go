@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,21 +20,24 @@ type company struct {
 	slots    map[lease.Slot]lease.Record
 	names    []lease.Slot
 	able     map[lease.Slot][]string
+	group    map[lease.Slot]string
 	zxid     int64
 	takes    int
 	refused  int
 	inbox    []func()
-	onTake   func(slot lease.Slot) // optional
-	hung     string                // takes nothing in
-	weights  map[string]int        // of those who join
-	busy     map[lease.Slot]string // who runs it
-	soon     map[lease.Slot]bool   // not to be moved for balance
-	broken   string                // what a machine did that it must not
+	onTake   func(slot lease.Slot)                  // optional
+	onOffer  func(slot lease.Slot, from, to string) // the same, of one that evens out
+	seen     map[string]map[lease.Slot]string       // who has or is offered what, as each instance knows
+	hung     string                                 // takes nothing in
+	weights  map[string]int                         // of those who join
+	busy     map[lease.Slot]string                  // who runs it
+	soon     map[lease.Slot]bool                    // not to be moved for balance
+	broken   string                                 // what a machine did that it must not
 }
 
 func newCompany(jobs int) *company {
 	c := &company{machines: map[string]*lease.Machine{}, peers: map[string]lease.Peer{},
-		slots: map[lease.Slot]lease.Record{}, able: map[lease.Slot][]string{},
+		slots: map[lease.Slot]lease.Record{}, able: map[lease.Slot][]string{}, group: map[lease.Slot]string{}, seen: map[string]map[lease.Slot]string{},
 		weights: map[string]int{}, busy: map[lease.Slot]string{}, soon: map[lease.Slot]bool{}}
 	for k := range jobs {
 		slot := lease.Slot(fmt.Sprintf("job%d", k))
@@ -49,7 +53,7 @@ func (c *company) join(sid string, maxSlots int, jobs ...int) {
 		Self: lease.Member{SID: sid, Incarnation: sid + "1"}, SyncPeriod: sec(10), MaxSlots: maxSlots,
 		Weight: c.weights[sid], Soon: func(slot lease.Slot) bool { return c.soon[slot] },
 	})
-	c.sids = append(c.sids, sid)
+	c.sids, c.seen[sid] = append(c.sids, sid), map[lease.Slot]string{}
 	c.peers[sid] = lease.Peer{Incarnation: sid + "1", MaxSlots: maxSlots, Weight: c.weights[sid]}
 	for k, slot := range c.names {
 		if jobs == nil || slices.Contains(jobs, k) {
@@ -58,11 +62,18 @@ func (c *company) join(sid string, maxSlots int, jobs ...int) {
 	}
 	for _, other := range c.sids {
 		for _, slot := range c.names {
-			c.send(other, lease.SlotSet{Slot: slot, Eligible: slices.Contains(c.able[slot], other), Able: c.able[slot]})
+			c.send(other, lease.SlotSet{Slot: slot, Eligible: slices.Contains(c.able[slot], other), Able: c.able[slot], Group: c.group[slot]})
 		}
 	}
 	c.send(sid, opened)
 	c.tellAll(lease.LookAround{})
+}
+
+// own makes sid, which has just joined, the owner of slot from before.
+func (c *company) own(slot lease.Slot, sid string) {
+	c.slots[slot] = lease.Record{
+		Exists: true, Version: 1, Mzxid: 1, Owner: lease.Member{SID: sid, Incarnation: sid + "1"}, Beats: []lease.Beat{{SID: sid}},
+	}
 }
 
 // die ends an instance; its node is gone.
@@ -117,11 +128,24 @@ func (c *company) tellAll(ev lease.Event) {
 func (c *company) send(sid string, ev lease.Event) {
 	c.inbox = append(c.inbox, func() {
 		if m := c.machines[sid]; m != nil && sid != c.hung {
+			c.note(sid, ev)
 			for _, a := range m.Step(instant(c.now, 0), ev) {
 				c.do(sid, a)
 			}
 		}
 	})
+}
+
+// note keeps what sid is told of who has what.
+func (c *company) note(sid string, ev lease.Event) {
+	switch ev := ev.(type) {
+	case lease.SlotRead:
+		c.seen[sid][ev.Slot] = cmp.Or(ev.Record.Owner.SID, ev.Record.Offer)
+	case lease.TakeDone:
+		if ev.Outcome == lease.Done {
+			c.seen[sid][ev.Slot] = sid
+		}
+	}
 }
 
 // settle lets everything happen that is under way, and so many sync periods
@@ -201,6 +225,10 @@ func (c *company) do(sid string, a lease.Action) {
 		if c.soon[a.Slot] && a.Offer != "" && !c.peers[sid].Closed {
 			c.broken = fmt.Sprintf("%s gives %s away to even out, and it is due soon", sid, a.Slot)
 		}
+		if c.onOffer != nil && a.Offer != "" && !c.peers[sid].Closed {
+			c.onOffer(a.Slot, sid, a.Offer)
+		}
+		c.seen[sid][a.Slot] = a.Offer
 		c.put(a.Slot, a.Version+1, lease.Member{}, a.Offer, nil)
 		c.send(sid, lease.ReleaseDone{Slot: a.Slot, Outcome: lease.Done})
 	}

@@ -310,7 +310,7 @@ func (i *instance) listJobs() {
 		now := fmt.Sprint(i.handlers[slot], j.able)
 		if !known || told != now {
 			i.listed[slot] = now
-			i.post(lease.SlotSet{Slot: slot, Eligible: i.handlers[slot], Able: j.able}, delay)
+			i.post(lease.SlotSet{Slot: slot, Eligible: i.handlers[slot], Able: j.able, Group: i.w.group(slot)}, delay)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func replay(seed uint64, m mutant) string {
 	w.tracing = true
 	w.runAll()
 	if w.failure == "" {
-		w.failure = fmt.Sprintf("nothing amiss; all owned %v after the noise, evenly after %v", w.owned, w.even)
+		w.failure = fmt.Sprintf("nothing amiss; all owned %v after the noise, evenly after %v", w.late, w.even)
 	}
 	return fmt.Sprintf("seed %d: %s\n%+v\n%s", seed, w.failure, w.profile, w.lastEvents(*linesFlag))
 }
@@ -69,9 +69,9 @@ func eachSeed(n int, m mutant, passed func(w *world)) (failed uint64) {
 //
 //  5. every job has exactly one owner, which lives, has the handler and a
 //     valid lease, if there is such an instance;
-//  6. instances with the same handlers and weights own the same number of slots, give or
-//     take one, those of different weights as many as even the numbers by weight out, and from then on nothing moves (an instance that hangs for
-//     ever is offered slots again at times);
+//  6. instances with the same handlers and weights own the same number of slots, of all and of each
+//     group, give or take one, those of different weights as many as even the numbers by weight out,
+//     and from then on nothing moves (an instance that hangs for ever is offered slots again at times);
 //  7. no heartbeat is left that no record backs;
 //  8. an instance that drains owns nothing.
 func TestSimulation(t *testing.T) {

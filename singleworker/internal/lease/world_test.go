@@ -42,6 +42,7 @@ type profile struct {
 	alike            bool          // every instance has every handler, no limits
 	maxSlots         int
 	weighted         bool // the instances' weights differ
+	groups           int  // of slots; 0: none
 	drains           bool
 	noise            time.Duration // how long faults go on
 }
@@ -88,7 +89,7 @@ type world struct {
 
 	steps   int
 	settled map[lease.Slot]bool // has been owned as it should be since the noise stopped
-	owned   time.Duration       // how long after the noise that was not so for every slot
+	late    time.Duration       // how long after the noise that was not so for every slot
 	even    time.Duration       // how long after the noise anything was amiss
 	missing string              // what it was
 	tracing bool
@@ -105,6 +106,7 @@ type traceLine struct {
 func newWorld(seed uint64, m mutant) *world {
 	w := &world{seed: seed, mutant: m, rng: rand.New(rand.NewPCG(seed, 1)), settled: make(map[lease.Slot]bool)}
 	w.profile = drawProfile(w.rng)
+	w.groups = max(0, rand.New(rand.NewPCG(seed, 2)).IntN(6)-2)
 	if m == countsFromReply || m == longLeases || m == staleGroup || m == takesWithoutH {
 		w.forced = false
 	}
@@ -161,6 +163,15 @@ func (w *world) run(d time.Duration) {
 		w.steps++
 	}
 	w.time = end
+}
+
+// group is that of a slot; with groups, the last slot is alone.
+func (w *world) group(slot lease.Slot) string {
+	k := slices.Index(w.zk.names, slot)
+	if w.groups == 0 || k == w.slots-1 {
+		return ""
+	}
+	return fmt.Sprintf("g%d", k%w.groups)
 }
 
 func (w *world) percent(n int) bool { return w.rng.IntN(100) < n }

@@ -1,0 +1,204 @@
+package lease_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
+)
+
+// shard makes some slots those of groups.
+func (g *randomGroup) shard() {
+	jobs := 1 + g.rng.IntN(6)
+	alone := g.rng.IntN(3)
+	for _, slot := range g.names {
+		if k := g.rng.IntN(jobs + alone); k < jobs {
+			g.group[slot] = fmt.Sprintf("g%d", k)
+		}
+	}
+}
+
+// shards are the slots of each group of two or more, and all others by the name "".
+func (c *company) shards() map[string][]lease.Slot {
+	out := make(map[string][]lease.Slot)
+	for _, slot := range c.names {
+		out[c.group[slot]] = append(out[c.group[slot]], slot)
+	}
+	for name, slots := range out {
+		if name != "" && len(slots) == 1 {
+			out[""] = append(out[""], slots...)
+			delete(out, name)
+		}
+	}
+	return out
+}
+
+// gains are by how much a move of slot makes its group and all slots more even, as numbers that can
+// be compared with zero.
+func (g *randomGroup) gains(slot lease.Slot, from, to string, held map[lease.Slot]string) (group, all int) {
+	gain := func(slots []lease.Slot) int {
+		gives, takes := 0, 0
+		for _, other := range slots {
+			gives += one(held[other] == from)
+			takes += one(held[other] == to)
+		}
+		return (2*gives-1)*g.weight(to) - (2*takes+1)*g.weight(from)
+	}
+	if name := g.group[slot]; name != "" {
+		if slots := g.shards()[name]; len(slots) > 0 {
+			group = gain(slots)
+		}
+	}
+	return group, gain(g.names)
+}
+
+// checkOffer verifies that a slot that is given away makes its group more even, or leaves it as
+// even as it was and makes all slots more even, as far as the giver knows.
+func (g *randomGroup) checkOffer(slot lease.Slot, from, to string) {
+	g.offered[slot]++
+	if group, all := g.gains(slot, from, to, g.seen[from]); group < 0 || group == 0 && all <= 0 {
+		g.failf("%s of group %q moves from %s to %s: that is worth %d, and %d of all slots", slot, g.group[slot], from, to, group, all)
+	}
+}
+
+// isPlain says that nothing is in the way of what is even: the instances are alike, and nothing runs.
+func (g *randomGroup) isPlain() bool {
+	return g.alike && len(g.weights) == 0 && len(g.busy) == 0 && len(g.soon) == 0
+}
+
+// checkShards verifies what the numbers are when all instances are alike.
+func (g *randomGroup) checkShards() {
+	if !g.isPlain() {
+		return
+	}
+	even := func(name string, slots []lease.Slot) {
+		counts := make(map[string]int)
+		for _, sid := range g.open() {
+			counts[sid] = 0
+		}
+		for _, slot := range slots {
+			counts[g.slots[slot].Owner.SID]++
+		}
+		numbers := slices.Sorted(maps.Values(counts))
+		if len(g.open()) > 0 && numbers[len(numbers)-1] > numbers[0]+1 {
+			g.failf("%s: %v", name, counts)
+		}
+	}
+	even("all slots", g.names)
+	for name, slots := range g.shards() {
+		if name != "" {
+			even("group "+name, slots)
+		}
+	}
+}
+
+func (c *company) open() []string {
+	return slices.DeleteFunc(slices.Clone(c.sids), func(sid string) bool { return c.peers[sid].Closed })
+}
+
+// checkLeast verifies, where nothing is in the way, that no slot was moved twice, and that hardly
+// more slots than needed for an even end changed their owner, of those that had one: one at the most
+// when somebody joins or drains, and one for each of the others when somebody dies.
+func (g *randomGroup) checkLeast(what string, owners map[lease.Slot]string, moves int) {
+	if !g.isPlain() || len(g.open()) == 0 || len(owners) == 0 {
+		return
+	}
+	for slot, n := range g.offered {
+		if n > 1 {
+			g.failf("%s is moved %d times", slot, n)
+		}
+	}
+	most := len(owners) - mostKept(g.shards(), owners, g.open()) + 1
+	if what == "die" {
+		most += len(g.open()) - 1
+	}
+	if moves > most {
+		g.failf("%s: %d changes of owner, want at most %d", what, moves, most)
+	}
+}
+
+// TestSettling lets instances start that own all slots already, in no order: that is evened out with
+// no more than three moves more than needed, each for the better.
+func TestSettling(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(*groupsFlag) {
+		g := newRandomGroup(seed)
+		g.shard()
+		g.mixUp(g.rng.IntN(2) == 0)
+		owners := g.owners()
+		g.settle(9)
+		if most := len(owners) - mostKept(g.shards(), owners, g.open()) + 3; g.isPlain() && g.takes > most {
+			g.failf("%d changes of owner, want at most %d", g.takes, most)
+		}
+		g.check()
+		if g.failf("%s", g.broken); g.failure != "" {
+			t.Errorf("seed %d: %s", seed, g.failure)
+		}
+	}
+}
+
+// mixUp starts instances, and lets whichever can own a slot, but hardly evenly.
+func (g *randomGroup) mixUp(weighted bool) {
+	for range 2 + g.rng.IntN(6) {
+		g.start(weighted)
+	}
+	load := make(map[string]int)
+	for _, slot := range g.names {
+		for _, k := range g.rng.Perm(len(g.sids)) {
+			if sid := g.sids[k*g.rng.IntN(2)]; g.canTake(sid, slot, load) {
+				load[sid]++
+				g.own(slot, sid)
+				break
+			}
+		}
+	}
+}
+
+// TestMassAdoption lets instances start at once, with everything free: all is owned at once, and
+// two moves for each instance even out what is not yet even.
+func TestMassAdoption(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(*groupsFlag) {
+		g := newRandomGroup(seed)
+		g.alike = true
+		g.shard()
+		for range 2 + g.rng.IntN(6) {
+			g.start(seed%3 == 0)
+		}
+		if g.settle(0); len(g.owners()) < len(g.names) {
+			g.failf("%d of %d owned at once", len(g.owners()), len(g.names))
+		}
+		g.settle(6)
+		if moves := g.takes - len(g.names); g.isPlain() && moves > 2*len(g.sids) {
+			g.failf("%d changes of owner after the adoption", moves)
+		}
+		g.check()
+		if g.failf("%s", g.broken); g.failure != "" {
+			t.Errorf("seed %d: %s", seed, g.failure)
+		}
+	}
+}
+
+// TestGroupsOfOne shows that a slot which is the only one of its group is as one without a group.
+func TestGroupsOfOne(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(*groupsFlag / 4) {
+		var stories, orders [2]string
+		for k := range stories {
+			g := newRandomGroup(seed)
+			for n, slot := range g.names {
+				if k == 1 && n%3 > 0 {
+					g.group[slot] = fmt.Sprintf("g%d", n)
+				}
+			}
+			g.onTake = func(slot lease.Slot) { orders[k] += " " + string(slot) }
+			g.run()
+			stories[k] = g.story
+		}
+		if stories[0] != stories[1] || orders[0] != orders[1] {
+			t.Errorf("seed %d:\n%s\nin groups of one:\n%s", seed, stories[0], stories[1])
+		}
+	}
+}
