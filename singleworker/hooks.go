@@ -42,7 +42,7 @@ type Hooks struct {
 // TickResult is what became of a tick of a job with shards.
 type TickResult struct {
 	Job  string
-	Tick time.Time
+	Tick time.Time // in the local zone
 	// Shards has, by index, the last entry of each shard for the tick. One whose
 	// history does not go back that far any more has no State.
 	Shards []Entry
@@ -99,7 +99,8 @@ type Entry struct {
 	Job   string
 	Shard Shard
 	// Tick is the scheduled time, or the first one of a row, whose last is To
-	// and which has Count ticks; 10,000 stands for that many or more.
+	// and which has Count ticks; 10,000 stands for that many or more. The times
+	// are in the local zone.
 	Tick, To time.Time
 	Count    int
 	State    State

@@ -117,7 +117,7 @@ type Run struct {
 	Tick       time.Time         // the scheduled time, in the job's zone; of a manual run, when it was asked for
 	Manual     bool              // an operator asked for the run
 	Attempt    int               // of this tick, from 1: counts retries, and reruns of what was interrupted
-	Token      int64             // fencing token: grows with every change of the job's owner
+	Token      int64             // fencing token: grows with every change of the owner of the job; of the shard, if it has shards, and then those of two shards say nothing of each other
 	InstanceID string            // this instance
 	Shard      Shard             // what part of the work is this run's
 	Args       map[string]string // the job's arguments and, over them, those of a manual run; the run's own copy

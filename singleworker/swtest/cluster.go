@@ -113,14 +113,14 @@ func (c *Cluster) Cancel(job string) {
 	}
 }
 
-// Owner is the name of the instance that owns the job, or "" if no live one does. One that
-// was killed lives, as far as anybody can know, until its session ends.
+// Owner is the name of the instance that owns the job, or a shard of it such as "report[3]", or ""
+// if no live one does. One that was killed lives, as far as anybody can know, until its session ends.
 func (c *Cluster) Owner(job string) string { return c.group.Owners()[job] }
 
-// Owners tells for each job that is owned by which instance.
+// Owners tells for each job, or each shard of one, that is owned by which instance.
 func (c *Cluster) Owners() map[string]string { return c.group.Owners() }
 
-// AwaitOwned waits until each of the jobs has an owner.
+// AwaitOwned waits until each of the jobs, or shards, has an owner.
 func (c *Cluster) AwaitOwned(jobs ...string) {
 	c.tb.Helper()
 	var missing []string

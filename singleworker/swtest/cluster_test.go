@@ -118,3 +118,22 @@ func TestManagerConfig(t *testing.T) {
 		}
 	})
 }
+
+// A job with shards has as many owners, and runs each tick once in each.
+func TestShards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := swtest.New(t)
+		handlers := map[string]singleworker.Handler{"rows": func(context.Context, *singleworker.Run) error { return nil }}
+		job := singleworker.Job{Name: "rows", Schedule: everySecond, Shards: 3, ShardParameters: map[int]string{1: "Beijing"}}
+		c.Start("one", handlers, job)
+		c.Start("two", handlers, job)
+		c.AwaitOwned("rows[0]", "rows[1]", "rows[2]")
+		for _, r := range c.AwaitRuns("rows", 9) {
+			want := singleworker.Shard{Index: r.Shard.Index, Total: 3, Parameter: job.ShardParameters[r.Shard.Index]}
+			if r.Shard != want {
+				t.Errorf("a run with %+v, want %+v", r.Shard, want)
+			}
+		}
+		c.AssertOnce("rows")
+	})
+}

@@ -3,6 +3,7 @@ package swtest
 import (
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 )
 
@@ -30,6 +31,7 @@ type Run struct {
 	Instance string
 	ID       string
 	Job      string
+	Shard    singleworker.Shard
 	Tick     time.Time
 	Attempt  int   // of this tick, from 1
 	Token    int64 // grows with every change of the job's owner
@@ -45,7 +47,7 @@ func (c *Cluster) Runs(job string) []Run {
 	for _, r := range c.group.Runs() {
 		if r.Job == job {
 			runs = append(runs, Run{
-				Instance: r.Instance.Name, ID: r.ID, Job: r.Job, Tick: r.Tick, Attempt: r.Attempt, Token: r.Token,
+				Instance: r.Instance.Name, ID: r.ID, Job: r.Job, Shard: r.Shard, Tick: r.Tick, Attempt: r.Attempt, Token: r.Token,
 				Started: r.Started, Ended: r.Ended, Err: r.Err, Killed: r.Killed,
 			})
 		}
@@ -75,32 +77,34 @@ func (c *Cluster) AwaitRuns(job string, n int) []Run {
 }
 
 // AssertOnce fails the test unless the job has run, no tick was run twice, and no two
-// runs had the right to run at the same time. A further attempt at a tick, after one that
+// runs had the right to run at the same time; of a job with shards, by the same shard. A further attempt at a tick, after one that
 // failed or was interrupted, is not a second time: singleworker.Job says how many there are.
 func (c *Cluster) AssertOnce(job string) {
 	c.tb.Helper()
 	type attempt struct {
-		tick int64
-		n    int
+		shard int
+		tick  int64
+		n     int
 	}
 	ran := make(map[attempt]string)
-	var before *swtest.Run
+	last := make(map[int]*swtest.Run) // by shard
 	for _, r := range c.group.Runs() {
 		if r.Job != job {
 			continue
 		}
-		this := attempt{r.Tick.UnixMilli(), r.Attempt}
+		this := attempt{r.Shard.Index, r.Tick.UnixMilli(), r.Attempt}
 		if other, twice := ran[this]; twice {
 			c.tb.Errorf("swtest: tick %v of %s was run twice, by %s and %s", r.Tick, job, other, r.Instance.Name)
 		}
 		ran[this] = r.Instance.Name
+		before := last[r.Shard.Index]
 		if before != nil && (before.End().IsZero() || r.Started.Before(before.End())) {
 			c.tb.Errorf("swtest: a run of %s on %s began at %v, the one before on %s had the right to run until %v",
 				job, r.Instance.Name, r.Started, before.Instance.Name, before.End())
 		}
-		before = &r
+		last[r.Shard.Index] = &r
 	}
-	if before == nil {
+	if len(last) == 0 {
 		c.tb.Errorf("swtest: %s never ran", job)
 	}
 }
