@@ -67,7 +67,7 @@ func (a *ask) once(ctx context.Context) error {
 	}
 	inboxes := make([]inbox, len(slots))
 	err = each(ctx, slots, func(ctx context.Context, i int, slot string) (err error) {
-		inboxes[i], err = a.client.inbox(ctx, slot, of.spec.ActiveLayout().Since)
+		inboxes[i], err = a.client.inbox(ctx, slot)
 		return err
 	})
 	if err != nil {
@@ -85,8 +85,26 @@ func (a *ask) once(ctx context.Context) error {
 	if err != nil || len(ops) == 0 {
 		return err
 	}
+	same := zkconn.CheckOp(a.client.tree.Job(job.slot), job.stat.Version)
+	var missing []string
+	for i, slot := range slots {
+		if inboxes[i].missing {
+			missing = append(missing, slot)
+		}
+	}
+	if len(missing) > 0 {
+		err := each(ctx, missing, func(ctx context.Context, _ int, slot string) error {
+			shard := newNodes(a.client.tree.NewShard(slot, of.spec.ActiveLayout().Since))
+			_, err := a.client.conn.Multi(ctx, append(shard, same)...)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return zkconn.ErrBadVersion // to be looked at again
+	}
 	if len(slots) > 1 { // all of them, or none
-		ops = append(ops, zkconn.CheckOp(a.client.tree.Job(a.name), job.stat.Version))
+		ops = append(ops, same)
 	}
 	if fitting(ops) < len(ops) {
 		err := fmt.Errorf("do not fit in one transaction for all %d shards: ask them one by one, or with less", len(slots))
@@ -116,7 +134,7 @@ func (a *ask) ops(pasts []past, inboxes []inbox) ([]zkconn.Op, error) {
 		case err != nil:
 			return nil, err
 		case request != nil:
-			ops = append(append(ops, inboxes[i].guard...), zkconn.CreateOp(a.client.tree.Request(slot.slot, a.id), request.Encode()))
+			ops = append(ops, inboxes[i].guard, zkconn.CreateOp(a.client.tree.Request(slot.slot, a.id), request.Encode()))
 		}
 	}
 	if idle == len(pasts) {
@@ -127,23 +145,21 @@ func (a *ask) ops(pasts []past, inboxes []inbox) ([]zkconn.Op, error) {
 
 // inbox is where the requests to the owner of a slot wait.
 type inbox struct {
-	guard   []zkconn.Op // has a write depend on what was read
+	guard   zkconn.Op // has a write depend on what was read
 	waiting map[string]zkrec.Request
+	missing bool // it is that of a shard which nobody has made yet
 }
 
-// inbox reads it. That of a shard which nobody has made yet is made by the
-// guard, with the shard; since is the last tick before it.
-func (c *Client) inbox(ctx context.Context, slot string, since int64) (inbox, error) {
+// inbox reads it.
+func (c *Client) inbox(ctx context.Context, slot string) (inbox, error) {
 	path := c.tree.Requests(slot)
 	parent, stat, err := c.conn.Get(ctx, path)
-	box := inbox{guard: []zkconn.Op{zkconn.SetOp(path, parent, stat.Version)}}
+	box := inbox{guard: zkconn.SetOp(path, parent, stat.Version)}
 	if errors.Is(err, zkconn.ErrNoNode) { // an older version made the job, or there is none
-		box.guard[0] = zkconn.CreateOp(path, nil)
-		_, made, lost := c.conn.Exists(ctx, c.tree.Slot(slot))
-		if _, _, sharded := zkrec.SplitSlot(slot); sharded && !made {
-			box.guard = newNodes(c.tree.NewShard(slot, since))
-		}
-		err = lost
+		var there bool
+		_, there, err = c.conn.Exists(ctx, c.tree.Slot(slot))
+		_, _, sharded := zkrec.SplitSlot(slot)
+		box.guard, box.missing = zkconn.CreateOp(path, nil), sharded && !there
 	}
 	if err != nil {
 		return inbox{}, err

@@ -193,6 +193,9 @@ func TestTriggerOfShardsRefuses(t *testing.T) {
 			t.Errorf("%d wait at shard 0, though not all could be asked", n)
 		}
 		w.submit(Job{Name: "many", Schedule: "@hourly", Shards: MaxShards})
+		if _, err = w.c.Trigger(w.Context(), "many", TriggerOptions{WaitForHandler: true}); err != nil || len(w.waitingAt("many[1023]")) != 1 {
+			t.Errorf("all that a job can have: %v", err)
+		}
 		_, err = w.c.Trigger(w.Context(), "many", TriggerOptions{WaitForHandler: true, Payload: json.RawMessage(`"` + strings.Repeat("x", 1000) + `"`)})
 		if invalid := new(InvalidError); !errors.As(err, &invalid) || invalid.Field != "Args" || !strings.Contains(err.Error(), "do not fit in one transaction for all 1024 shards") {
 			t.Errorf("too much for one transaction: %v", err)
