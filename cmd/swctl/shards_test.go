@@ -160,6 +160,18 @@ func TestTriggerOfShardsGolden(t *testing.T) {
 	golden(t, "shards-trigger", strings.Join(texts, "\n"))
 }
 
+// Submit says which shards have an owner so far.
+func TestSubmitOfShardsIsOwnedInPart(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.sharded()
+	h.fake.adopter = ""
+	code := h.exec("submit", "import", "@daily", "--shards", "4", "--replace")
+	if code != exitOK || !strings.HasPrefix(h.out.String(), "replaced import v4  owner 3/4 app-1(2) app-2(1)  next ") {
+		t.Errorf("exit %d, stdout %q, stderr %q", code, h.out.String(), h.errs.String())
+	}
+}
+
 // However many instances own the shards, the column stays narrow.
 func TestOwnerSummary(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -105,6 +106,8 @@ func awaitOwner(ctx context.Context, cl client, job admin.JobStatus) (admin.JobS
 	switch {
 	case err != nil:
 		return job, "none yet: " + oneLine(err.Error())
+	case slices.ContainsFunc(status.Slots, func(shard admin.JobStatus) bool { return shard.State == admin.Owned }):
+		return status, ownerOf(status)
 	case status.State != admin.Owned: // one that is gone may still be recorded as its owner
 		return status, "none yet: " + cmp.Or(oneLine(status.Reason), "no instance took it so far")
 	}
