@@ -202,6 +202,9 @@ func (c *Coordinator) deleteSlot(ctx context.Context, job string, version int32,
 		for _, child := range children {
 			remove(path + "/" + child)
 		}
+		if path == c.tree.Requests(slot) && len(children) > 0 {
+			c.log.Warn("requests are dropped with the shard that they were made of", "job", slot, "requests", children)
+		}
 		remove(path)
 	}
 	if slot != job {
