@@ -94,13 +94,16 @@ func newManager(o options, record func(entry), log *slog.Logger) (*singleworker.
 		Logger: log.With("sid", o.ID),
 		Hooks: singleworker.Hooks{
 			OnOwned: func(own singleworker.Ownership) {
-				record(entry{Event: owned, SID: o.ID, Job: own.Job, Token: own.Token})
+				record(entry{Event: owned, SID: o.ID, Job: slot(own.Job, own.Shard), Token: own.Token})
 			},
 			OnReleased: func(own singleworker.Ownership, cause error) {
-				record(entry{Event: released, SID: o.ID, Job: own.Job, Token: own.Token, Cause: fmt.Sprint(cause)})
+				record(entry{Event: released, SID: o.ID, Job: slot(own.Job, own.Shard), Token: own.Token, Cause: fmt.Sprint(cause)})
 			},
 			OnTickMissed: func(job string, tick time.Time) {
 				record(entry{Event: tickMissed, SID: o.ID, Job: job, Tick: tick})
+			},
+			OnTickComplete: func(r singleworker.TickResult) {
+				record(entry{Event: tickComplete, SID: o.ID, Job: r.Job, Tick: r.Tick, Shards: len(r.Shards)})
 			},
 		},
 	})
@@ -129,11 +132,19 @@ func newManager(o options, record func(entry), log *slog.Logger) (*singleworker.
 	return m, nil
 }
 
+// slot names what is owned: a job, or one of its shards.
+func slot(job string, shard singleworker.Shard) string {
+	if shard.Total == 1 {
+		return job
+	}
+	return fmt.Sprintf("%s[%d]", job, shard.Index)
+}
+
 // recorded has the runs of a handler recorded.
 func recorded(h singleworker.Handler, record func(entry)) singleworker.Handler {
 	return func(ctx context.Context, run *singleworker.Run) error {
 		e := entry{
-			Event: runStart, SID: run.InstanceID, Job: run.Job, Token: run.Token,
+			Event: runStart, SID: run.InstanceID, Job: slot(run.Job, run.Shard), Token: run.Token, Shards: run.Shard.Total,
 			ID: run.ID, Tick: run.Tick, Manual: run.Manual, Attempt: run.Attempt,
 		}
 		record(e)

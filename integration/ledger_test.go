@@ -24,7 +24,8 @@ const (
 	frozen   = "frozen"   // the instance's process stands still
 	expelled = "expelled" // the instance's session was ended from outside
 
-	tickMissed = "tick missed" // Hooks.OnTickMissed was called
+	tickMissed   = "tick missed"   // Hooks.OnTickMissed was called
+	tickComplete = "tick complete" // Hooks.OnTickComplete was called
 )
 
 // An entry is one thing that happened. All clocks are the machine's.
@@ -32,8 +33,10 @@ type entry struct {
 	Event string    `json:"event"`
 	At    time.Time `json:"at"`
 	SID   string    `json:"sid"`
-	Job   string    `json:"job"`
+	Job   string    `json:"job"` // or shard, as "job[3]"
 	Token int64     `json:"token"`
+
+	Shards int `json:"shards,omitempty"` // how many there were, of a job with shards
 
 	// Of runs.
 	ID      string    `json:"id"`
