@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -61,7 +62,7 @@ func TestShards(t *testing.T) {
 	t.Logf("FIGURE kill -9 to all shards of a job owned elsewhere: %v (session %v)", time.Since(at).Round(time.Millisecond), session)
 	for _, shards := range []int{4, 9, 1} {
 		at := time.Now()
-		args := []string{"set", "rows", "--shards", fmt.Sprint(shards)}
+		args := []string{"set", "rows", "--shards", strconv.Itoa(shards)}
 		if shards == 4 {
 			args = append(args, "--shard-param", "3=Shanghai")
 		}

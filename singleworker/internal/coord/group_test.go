@@ -304,11 +304,11 @@ func (m *member) Overdue(_ string, tick time.Time) {
 func (m *member) Completed(job string, _ zkrec.Spec, c ledger.Completion) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	line := fmt.Sprintf("%s at %d:", job, c.Tick)
-	for _, e := range c.Shards {
-		line += " " + e.State
+	states := make([]string, len(c.Shards))
+	for i, e := range c.Shards {
+		states[i] = e.State
 	}
-	m.completed = append(m.completed, line)
+	m.completed = append(m.completed, fmt.Sprintf("%s at %d: %s", job, c.Tick, strings.Join(states, " ")))
 }
 
 // ownership waits until the member owns the job.

@@ -245,7 +245,7 @@ func (c *Coordinator) resize(j *job, k *keeper, layout zkrec.Layout) {
 		}
 		spec := j.spec
 		spec.Layout = &layout
-		c.writeSpec(j, k, spec, nil)
+		c.writeSpec(j, k, spec)
 		return
 	}
 	var ops []zkconn.Op
@@ -262,13 +262,14 @@ func (c *Coordinator) resize(j *job, k *keeper, layout zkrec.Layout) {
 	}
 	c.log.Info("job is divided anew", "job", j.name, "shards", j.spec.Shards, "were", layout.Shards,
 		"from", time.UnixMilli(layout.Through))
-	c.writeSpec(j, k, j.spec.Resized(), ops)
+	c.writeSpec(j, k, j.spec.Resized(), ops...)
 }
 
-// writeSpec replaces the job's spec, if it still is the one that we know.
-func (c *Coordinator) writeSpec(j *job, k *keeper, spec zkrec.Spec, checks []zkconn.Op) {
+// writeSpec replaces the job's spec, if it still is the one that we know, together
+// with what else is to be done.
+func (c *Coordinator) writeSpec(j *job, k *keeper, spec zkrec.Spec, ops ...zkconn.Op) {
 	k.writing = true
-	ops := append(checks, zkconn.SetOp(c.tree.Job(j.name), spec.Encode(), j.version))
+	ops = append(ops, zkconn.SetOp(c.tree.Job(j.name), spec.Encode(), j.version))
 	c.async("write layout", func(ctx context.Context) func() {
 		_, err := c.conn.Multi(ctx, ops...)
 		return func() {

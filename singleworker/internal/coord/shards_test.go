@@ -158,7 +158,9 @@ func TestKeeperOfShardsChanges(t *testing.T) {
 		a.runs(120_000)
 		g.wantCompleted([]string{"job at 60000: ok ok"}, a)
 		a.stop()
-		<-a.ended
+		if err := <-a.ended; err == nil {
+			g.t.Error("it was stopped, and left in good order")
+		}
 		allow()
 		b := g.join("b", nil)
 		pass(2 * sessionTimeout)

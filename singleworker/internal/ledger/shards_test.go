@@ -117,11 +117,11 @@ func TestCompleted(t *testing.T) {
 			}
 			var got []string
 			for _, c := range ledger.Completed(shards, ms(t, tt.later)) {
-				line := clock(c.Tick) + ":"
-				for _, e := range c.Shards {
-					line += " " + e.State
+				states := make([]string, len(c.Shards))
+				for i, e := range c.Shards {
+					states[i] = e.State
 				}
-				got = append(got, line)
+				got = append(got, clock(c.Tick)+": "+strings.Join(states, " "))
 			}
 			if text := strings.Join(got, "; "); text != tt.want {
 				t.Errorf("got %q, want %q", text, tt.want)

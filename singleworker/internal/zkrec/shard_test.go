@@ -19,7 +19,7 @@ func TestSlotNames(t *testing.T) {
 		"job": {"job", 0, false}, "job[0]": {"job", 0, true}, "job[1023]": {"job", 1023, true}, "a[1][2]": {"a[1]", 2, true},
 		"job[]": {"job[]", 0, false}, "job[01]": {"job[01]", 0, false}, "job[-1]": {"job[-1]", 0, false},
 		"job[+1]": {"job[+1]", 0, false}, "[3]": {"[3]", 0, false}, "job[3": {"job[3", 0, false}, "job3]": {"job3]", 0, false},
-		"job[3] ": {"job[3] ", 0, false}, "": {"", 0, false}, "job[99999999999999999999]": {"job[99999999999999999999]", 0, false},
+		"job[3].": {"job[3].", 0, false}, "": {"", 0, false}, "job[99999999999999999999]": {"job[99999999999999999999]", 0, false},
 	} {
 		if job, shard, sharded := zkrec.SplitSlot(slot); job != want.job || shard != want.shard || sharded != want.sharded {
 			t.Errorf("SplitSlot(%q) = %q, %d, %v; want %+v", slot, job, shard, sharded, want)
