@@ -3,7 +3,6 @@ package admin
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -109,11 +108,6 @@ func (r reading) status(live map[string]Instance, now time.Time) JobStatus {
 	s.Name, s.Shard, s.Slots, s.Complete = r.name, nil, statuses, milli(r.complete)
 	s.Owner, s.LastRun, s.Alarm, s.Overdue = nil, nil, nil, time.Time{}
 	for i := range statuses {
-		// A shard that is done with its last tick leaves the next ones to its
-		// successors, which cannot begin before the others are done as well.
-		if s.Resizing != nil && len(s.Resizing.WaitsFor) > 0 && !slices.Contains(s.Resizing.WaitsFor, statuses[i].Name) {
-			statuses[i].Overdue = time.Time{}
-		}
 		if late := statuses[i].Overdue; !late.IsZero() && (s.Overdue.IsZero() || late.Before(s.Overdue)) {
 			s.Overdue = late
 		}

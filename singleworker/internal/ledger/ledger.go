@@ -293,11 +293,12 @@ func backoff(p Policy, failures int) time.Duration {
 }
 
 // Overdue returns the first tick that is not accounted for although it should
-// be, or zero, and when to look again. A run that goes on excuses all.
+// be, or zero, and when to look again. A run that goes on excuses all; that the
+// job is about to be divided anew excuses nothing, however long that takes.
 func Overdue(job Job, r Record, running bool, now time.Time) (tick, lookAgain time.Time) {
 	v := View{Job: job, Record: r, Now: now}
 	alarmAfter := time.Duration(job.Policy.Full().AlarmAfter)
-	first := job.nextTick(v.base())
+	first := job.Schedule.Next(v.base())
 	if first.IsZero() {
 		return time.Time{}, time.Time{}
 	}

@@ -156,3 +156,18 @@ func TestCompletedBeyondTheHistory(t *testing.T) {
 		t.Errorf("completed %+v, want 09:01 with one outcome known", list)
 	}
 }
+
+// A change of the shards that takes too long is noticed: what its end keeps waiting is late.
+func TestOverdueBehindAChangeOfTheShards(t *testing.T) {
+	t.Parallel()
+	job := ledger.Job{
+		Schedule: schedule(t, "0 * * * * ?"), Since: at(t, "09:00"), To: at(t, "09:50"), Policy: ledger.Policy{AlarmAfter: 5 * minute},
+	}
+	done := ledger.Record{Through: ms(t, "09:50"), Run: run(t, zkrec.RunOK, "09:50", me, "09:50", "09:51")}
+	if tick, again := ledger.Overdue(job, done, false, at(t, "09:55")); !tick.IsZero() || !again.Equal(at(t, "09:56")) {
+		t.Errorf("overdue %v, look again %v; want nothing until 09:56", tick, again)
+	}
+	if tick, _ := ledger.Overdue(job, done, false, at(t, "09:56")); !tick.Equal(at(t, "09:51")) {
+		t.Errorf("overdue %v, want 09:51", tick)
+	}
+}
