@@ -13,6 +13,11 @@
 //   - A job has one owner at a time, as ordered by ZooKeeper.
 //   - A tick, one scheduled time of a job, is claimed in ZooKeeper before it
 //     runs, and is claimed once, whatever the clocks of the instances say.
+//   - Every tick is accounted for: it is run, or the job's history says when and
+//     why it was not. What came while nobody owned the job, its next owner runs
+//     or records, as [Job.Misfire] says.
+//   - A job with [Job.Shards] is owned, claimed and accounted for shard by shard,
+//     and each tick has one number of shards.
 //   - An owner that loses contact has the contexts of its runs cancelled, with
 //     the cause [ErrLeaseLost], before another instance can own the job.
 //
@@ -29,8 +34,8 @@
 // whose node below _instances somebody deletes: until it notices, its runs go
 // on. No tick is claimed twice all the same, and tokens grow.
 //
-// A tick that comes while nobody owns the job, for the time of a takeover, is
-// not run.
+// A run whose instance dies half-way is run again, or it is not, as
+// [Job.Interrupted] says: there is no third way.
 //
 // # Time
 //
