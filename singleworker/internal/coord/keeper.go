@@ -38,8 +38,8 @@ type keeper struct {
 	rootKnown bool // what follows is what the job's own nodes say
 	reading   onePerTime
 	complete  zkrec.Complete
-	version   int32 // of complete
-	plain     bool  // the job has nodes as a slot of its own
+	version   int32           // of complete
+	plain     map[string]bool // the nodes that are there of the job as a slot of its own
 }
 
 // completing is what is being written of complete ticks. It outlives a keeper: an answer that was lost
@@ -64,7 +64,7 @@ func (c *Coordinator) keep(j *job) {
 	if !c.session.joined {
 		return // the next session goes on with it
 	}
-	divided := layout.Shards > 0 || j.spec.Resizing()
+	divided := layout.Shards > 0 || j.spec.Resizing() || len(j.shards.list) > 0
 	var own *ownership
 	if divided && j.eligible && len(j.slots) == max(1, layout.Shards) {
 		own = c.owned[j.slots[0]]
@@ -144,17 +144,25 @@ func (c *Coordinator) readRoot(j *job, k *keeper) {
 		if sharded {
 			complete, version, err = c.readComplete(ctx, j.name)
 		}
-		_, plain, plainErr := c.conn.Exists(ctx, c.tree.Alive(j.name))
+		nodes := c.tree.NewSlot(j.name, 0)
+		there, errs := make([]bool, len(nodes)), make([]error, len(nodes))
+		c.together(ctx, len(nodes), func(ctx context.Context, i int) {
+			_, there[i], errs[i] = c.conn.Exists(ctx, nodes[i].Path)
+		})
 		return func() {
 			k.reading.end()
 			if j.keeper != k || j.completing.writing {
 				return // what was read may be old already
 			}
-			if err = errors.Join(err, plainErr); err != nil {
+			if err = errors.Join(append(errs, err)...); err != nil {
 				c.log.Debug("shards not read", "job", j.name, "err", err) // the next sync tries again
 				return
 			}
-			k.complete, k.version, k.plain, k.rootKnown = complete, version, plain, true
+			k.complete, k.version, k.rootKnown = complete, version, true
+			k.plain = make(map[string]bool)
+			for i, node := range nodes {
+				k.plain[node.Path] = there[i]
+			}
 			done := j.completing.done
 			j.completing.done = nil
 			if len(done) > 0 && j.completing.token == k.token && complete.Tick == done[len(done)-1].Tick {
@@ -187,7 +195,7 @@ func (c *Coordinator) tend(j *job, k *keeper) {
 		return
 	}
 	former := without(j.shards.list, j.slots)
-	if k.plain && layout.Shards > 0 {
+	if k.plain[c.tree.Alive(j.name)] && layout.Shards > 0 {
 		former = append(former, j.name)
 	}
 	c.retire(j, former)
@@ -255,9 +263,11 @@ func (c *Coordinator) resize(j *job, k *keeper, layout zkrec.Layout) {
 		}
 		ops = append(ops, zkconn.CheckOp(c.tree.Tick(kept.slot), kept.version))
 	}
-	if j.spec.Shards == 0 && !k.plain {
+	if j.spec.Shards == 0 {
 		for _, node := range c.tree.NewSlot(j.name, layout.Through) {
-			ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
+			if !k.plain[node.Path] {
+				ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
+			}
 		}
 	}
 	c.log.Info("job is divided anew", "job", j.name, "shards", j.spec.Shards, "were", layout.Shards,

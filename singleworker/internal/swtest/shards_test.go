@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
 // completions collects what OnTickComplete is told, in the whole group.
@@ -309,5 +311,37 @@ func TestShardsChangeWhileNobodyIsThere(t *testing.T) {
 		if ticks[missed] != 4 {
 			t.Errorf("the latest tick that was missed, %v, was run with %d shards, want 4; all: %v", missed, ticks[missed], ticks)
 		}
+	})
+}
+
+// A job is made undivided: nothing is left of its shards. A node that a request has left where the job is to be a
+// slot does not stop that.
+func TestUndividedJobLeavesNoShards(t *testing.T) {
+	slow(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
+		job := singleworker.Job{Name: "rows", Schedule: "*/10 * * * * ?", Shards: 3}
+		_, complete := sharded(t, c, 2, job, working(time.Second))
+		conn, err := zkconn.Open(zkconn.Config{
+			Servers: "zkdev:2181", SessionTimeout: 10 * time.Second, Dial: c.Server.Dial, Logger: slog.New(slog.DiscardHandler),
+		}, func(zkconn.Event) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := conn.Multi(t.Context(), zkconn.CreateOp(c.Tree().Requests("rows"), nil)); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Operate(t.Context(), func(client *admin.Client) error {
+			_, err := client.Submit(t.Context(), admin.Job{Name: "rows", Schedule: job.Schedule}, admin.SubmitOptions{Replace: true})
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(25 * time.Second)
+		c.View(func(m *swtest.Model) {
+			if owner, left := m.LiveOwner("rows"), m.Shards("rows"); owner == "" || len(left) > 0 {
+				t.Errorf("it is owned by %q, and the nodes of %d shards are left", owner, len(left))
+			}
+		})
+		wantWholeTicks(t, c, complete, time.Now())
 	})
 }
