@@ -2,6 +2,7 @@ package sim
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -13,14 +14,15 @@ import (
 
 func clockMs(ms int64) string { return clock(time.UnixMilli(ms)) }
 
-// account is what the log says of the ticks of one job, from its submission to its end.
+// account is what the log says of the ticks of one slot, from its beginning to its end.
 type account struct {
-	job     string
-	since   time.Time // of the schedule
+	slot    string
+	terms   []term // in which the job's ticks are the slot's
 	sched   *cronexpr.Schedule
 	record  zkrec.Tick
 	history zkrec.History
-	gone    bool
+	born    int64                   // zxid
+	endBy   int64                   // zxid; 0 while it goes on
 	rows    map[int64][]zkrec.Entry // by tick, of those that were not run
 	runs    map[int64][]string      // by tick, the ids of the runs, in the order in which they ended
 	ended   map[string]zkrec.Entry  // by run id
@@ -28,27 +30,31 @@ type account struct {
 	odd     []string                // what is wrong with the history as such
 }
 
-func (l *ledger) openAccount(job string, txn *zkdev.Txn, spec zkrec.Spec) {
-	if l.accounts[job] != nil {
-		return // the simulation changes no schedules
-	}
-	sched, err := cronexpr.Parse(spec.Schedule, time.UTC)
+// term is a time in which a slot belongs to the layout: the ticks after the first, up to the other.
+type term struct{ since, until int64 } // until 0: it goes on
+
+// term is the last one.
+func (a *account) term() *term { return &a.terms[len(a.terms)-1] }
+
+func (l *ledger) openAccount(slot string, txn *zkdev.Txn, j *swtest.Job) {
+	sched, err := cronexpr.Parse(j.Spec.Schedule, time.UTC) // the simulation changes no schedules
 	if err != nil {
-		l.violatef(8, job, txn.Time, "its schedule cannot be read: %v", err)
+		l.violatef(8, slot, txn.Time, "its schedule cannot be read: %v", err)
 		return
 	}
-	l.accounts[job] = &account{
-		job: job, sched: sched, since: time.UnixMilli(spec.Since),
-		rows: make(map[int64][]zkrec.Entry), runs: make(map[int64][]string),
+	l.accounts[slot] = &account{
+		slot: slot, sched: sched, record: j.Tick, born: txn.Zxid,
+		terms: []term{{since: max(j.Spec.Since, j.Spec.ActiveLayout().Since)}},
+		rows:  make(map[int64][]zkrec.Entry), runs: make(map[int64][]string),
 		ended: make(map[string]zkrec.Entry), late: make(map[string]bool),
 	}
 }
 
-func (l *ledger) closeAccount(job string) {
-	if acc := l.accounts[job]; acc != nil {
-		acc.gone = true
+func (l *ledger) closeAccount(slot string, txn *zkdev.Txn) {
+	if acc := l.accounts[slot]; acc != nil {
+		acc.endBy = txn.Zxid
 		l.closed = append(l.closed, acc)
-		delete(l.accounts, job)
+		delete(l.accounts, slot)
 	}
 }
 
@@ -108,7 +114,8 @@ func (l *ledger) checkAccounts() {
 		l.checkAccount(acc)
 		maps.Copy(ended, acc.ended)
 		open[acc.record.RunID] = acc.record.Open()
-		gone[acc.job] = gone[acc.job] || acc.gone
+		job := zkrec.JobOfSlot(acc.slot)
+		gone[job] = gone[job] || l.canceled[acc.endBy]
 	}
 	for _, run := range l.runs {
 		e, known := ended[run.ID]
@@ -128,32 +135,55 @@ func (l *ledger) checkAccounts() {
 
 func (l *ledger) checkAccount(acc *account) {
 	for _, text := range acc.odd {
-		l.violatef(8, acc.job, acc.since, "%s", text)
+		l.violatef(8, acc.slot, time.UnixMilli(acc.record.Through), "%s", text)
 	}
-	for t := acc.sched.Next(acc.since); !t.IsZero() && t.UnixMilli() <= acc.record.Through; t = acc.sched.Next(t) {
-		l.ticks++
-		tick := t.UnixMilli()
-		rows, runs := acc.rows[tick], acc.runs[tick]
-		delete(acc.rows, tick)
-		delete(acc.runs, tick)
-		current := acc.record.Tick == tick && acc.record.Manual == "" && acc.record.Open()
-		if len(rows) > 1 || len(rows) == 1 && len(runs) > 0 || len(rows)+len(runs) == 0 && !current {
-			l.violatef(8, acc.job, t, "tick is in %d rows and %d runs: %v %v", len(rows), len(runs), rows, runs)
+	if retired := acc.endBy != 0 && !l.canceled[acc.endBy]; retired && (acc.term().until == 0 || acc.record.Open()) {
+		l.violatef(8, acc.slot, time.UnixMilli(acc.record.Through), "its nodes were deleted, zxid %d, at %+v", acc.endBy, acc.record)
+	}
+	for _, term := range acc.terms {
+		until := term.until
+		if until == 0 {
+			until = acc.record.Through
 		}
-		for k, id := range runs {
-			e := acc.ended[id]
-			last := k == len(runs)-1 && !current
-			// One that was given up may turn out to have been successful, too late.
-			done := e.State == zkrec.RunOK && !acc.late[id] || e.State == zkrec.RunLost
-			if e.Attempt != k+1 || done && !last {
-				l.violatef(8, acc.job, t, "attempt %d of %d is number %d: %s", k+1, len(runs), e.Attempt, e.State)
-			}
+		for t := acc.next(term.since); t <= until; t = acc.next(t) {
+			l.ticks++
+			l.checkAccountOf(acc, t)
 		}
 	}
 	for tick := range acc.rows {
-		l.violatef(8, acc.job, time.UnixMilli(tick), "a tick beyond %s is said not to have been run", clockMs(acc.record.Through))
+		l.violatef(8, acc.slot, time.UnixMilli(tick), "a tick beyond %s is said not to have been run", clockMs(acc.record.Through))
 	}
 	for tick := range acc.runs {
-		l.violatef(8, acc.job, time.UnixMilli(tick), "a run of what is no tick, or beyond %s", clockMs(acc.record.Through))
+		l.violatef(8, acc.slot, time.UnixMilli(tick), "a run of what is no tick, or beyond %s", clockMs(acc.record.Through))
+	}
+}
+
+// next is the schedule's first tick later than the given one.
+func (a *account) next(tick int64) int64 {
+	next := a.sched.Next(time.UnixMilli(tick))
+	if next.IsZero() {
+		return math.MaxInt64
+	}
+	return next.UnixMilli()
+}
+
+// checkAccountOf verifies what became of one tick.
+func (l *ledger) checkAccountOf(acc *account, tick int64) {
+	at := time.UnixMilli(tick)
+	rows, runs := acc.rows[tick], acc.runs[tick]
+	delete(acc.rows, tick)
+	delete(acc.runs, tick)
+	current := acc.record.Tick == tick && acc.record.Manual == "" && acc.record.Open()
+	if len(rows) > 1 || len(rows) == 1 && len(runs) > 0 || len(rows)+len(runs) == 0 && !current {
+		l.violatef(8, acc.slot, at, "tick is in %d rows and %d runs: %v %v", len(rows), len(runs), rows, runs)
+	}
+	for k, id := range runs {
+		e := acc.ended[id]
+		last := k == len(runs)-1 && !current
+		// One that was given up may turn out to have been successful, too late.
+		done := e.State == zkrec.RunOK && !acc.late[id] || e.State == zkrec.RunLost
+		if e.Attempt != k+1 || done && !last {
+			l.violatef(8, acc.slot, at, "attempt %d of %d is number %d: %s", k+1, len(runs), e.Attempt, e.State)
+		}
 	}
 }

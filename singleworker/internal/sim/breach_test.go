@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -17,85 +16,6 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
-
-const session = 10 * time.Second
-
-// scene is a cluster of two, a and b, and one job.
-type scene struct {
-	*swtest.Cluster
-
-	t        *testing.T
-	schedule string
-	brief    bool // the handler does next to nothing
-	mu       sync.Mutex
-	hooks    []adoption
-	forced   []forced
-
-	unrecorded map[string]bool
-}
-
-const job = "job"
-
-func (s *scene) start(name string, b *breach) *swtest.Instance {
-	return s.Start(name, swtest.Setup{
-		Dial: b.dial,
-		Handlers: map[string]singleworker.Handler{job: func(ctx context.Context, _ *singleworker.Run) error {
-			if s.brief {
-				return nil
-			}
-			<-ctx.Done() // shows how long the right to run lasts
-			return context.Cause(ctx)
-		}},
-		Configure: func(cfg *singleworker.Config) {
-			cfg.Hooks.OnOwned = func(o singleworker.Ownership) {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				s.hooks = append(s.hooks, adoption{o.Job, name, o.Token, time.Now()})
-			}
-			cfg.Hooks.OnRunEnd = func(r singleworker.RunResult) {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				note(&s.unrecorded, r)
-			}
-		},
-	})
-}
-
-// note keeps the ids of runs whose results were not recorded.
-func note(unrecorded *map[string]bool, r singleworker.RunResult) {
-	if r.Unrecorded == nil {
-		return
-	}
-	if *unrecorded == nil {
-		*unrecorded = make(map[string]bool)
-	}
-	(*unrecorded)[r.ID] = true
-}
-
-// begin submits the job, and waits until a alone owns it and b is there.
-func (s *scene) begin(ofA, ofB *breach) (a, b *swtest.Instance) {
-	if err := s.Submit(s.t.Context(), singleworker.Job{Name: job, Schedule: s.schedule}); err != nil {
-		s.t.Fatal(err)
-	}
-	a = s.start("a", ofA)
-	time.Sleep(session)
-	b = s.start("b", ofB)
-	time.Sleep(session)
-	if owner := s.Owners()[job]; owner != "a" {
-		s.t.Fatalf("%q owns the job, want a", owner)
-	}
-	return a, b
-}
-
-// check runs the checker on what has happened so far, once everybody has stopped.
-func (s *scene) check() []violation {
-	s.Close()
-	found, _ := check(evidence{
-		tree: s.Tree(), session: session, log: s.Server.Log(), runs: s.Runs(), rights: s.Rights(), hooks: s.hooks,
-		forced: s.forced, unrecorded: s.unrecorded,
-	})
-	return found
-}
 
 // onMulti asks decide about the transactions of an instance.
 func (s *scene) onMulti(i *swtest.Instance, decide func(r *zkdev.Request) zkdev.Action) {
@@ -262,6 +182,8 @@ func TestBreaches(t *testing.T) {
 				return blind(zkdev.OpSetData, "/tick")(op, path, version)
 			},
 		}, 2},
+		{"claim without the spec's version", lateClaimOfAShard, "*/5 * * * * ?", breach{check: unspecified}, 9},
+		{"a layout that does not wait for runs to end", runsOfTwoLayouts, "*/5 * * * * ?", breach{hasty: true}, 9},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -23,6 +23,8 @@ var breaches = map[string]*breach{
 	"adoption": {check: blind(zkdev.OpSetData, "/alive")}, // without the owner record's version
 	"lease":    {granted: 40 * time.Second},               // that outlives the session
 	"claim":    {check: claim},                            // without a check of the owner
+	"spec":     {check: unspecified},                      // a claim without the spec's version
+	"layout":   {hasty: true},                             // that does not wait for runs to end
 	"claims": {check: func(op zkdev.Op, path string, version int32) (string, int32) { // without any check
 		path, version = claim(op, path, version)
 		return blind(zkdev.OpSetData, "/tick")(op, path, version)

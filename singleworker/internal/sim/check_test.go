@@ -17,7 +17,8 @@ type evidence struct {
 	log     []zkdev.Txn
 	runs    []swtest.Run
 	rights  []swtest.Right
-	hooks   []adoption // what OnOwned was told
+	hooks   []adoption   // what OnOwned was told
+	told    []completion // what OnTickComplete was told
 	forced  []forced
 	// unrecorded are the runs whose results OnRunEnd called unrecorded.
 	unrecorded map[string]bool
@@ -25,9 +26,11 @@ type evidence struct {
 
 // adoption is an owner record that names an instance.
 type adoption struct {
-	job, sid string
-	token    int64
-	at       time.Time
+	job   string // or slot, in the log
+	shard int
+	sid   string
+	token int64
+	at    time.Time
 }
 
 // forced is sessions ended from outside. The leases of those instances are not the
@@ -55,10 +58,10 @@ func clock(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
 type reign struct {
 	adoption
 
-	born  int64 // of the job
+	born  int64 // of the record
 	end   time.Time
 	endBy int64                  // zxid; 0 while it goes on
-	gone  bool                   // the job was deleted
+	gone  bool                   // the record was deleted
 	beats []time.Time            // when the adoption and its heartbeats were applied
 	tick  map[string]*zkdev.Txn  // claims by run id
 	recs  map[string]*zkrec.Tick // and what they say
@@ -69,19 +72,35 @@ type ledger struct {
 	evidence
 
 	model    *swtest.Model
-	reigns   map[string][]*reign // by job, in order
-	seen     map[string]bool     // run ids
-	accounts map[string]*account // of the jobs that there are
-	closed   []*account          // of the others
+	reigns   map[string][]*reign    // by slot, in order
+	born     map[string]int64       // by slot, when its owner record was made
+	seen     map[string]bool        // run ids
+	started  map[string]*swtest.Run // by run id
+	accounts map[string]*account    // of the slots that there are
+	closed   []*account             // of the others
+	canceled map[int64]bool         // zxids of transactions that deleted jobs
 	found    []violation
-	ticks    int // that are accounted for
+	counts
+
+	divisions map[string]*division    // of the jobs that there are
+	epochs    map[string]*epoch       // by run id, those of the claims
+	completed map[string][]*completed // by job
 }
 
-// check verifies the properties 1 to 4, and 8.
-func check(e evidence) (found []violation, ticks int) {
+// counts tells how much there was to check.
+type counts struct {
+	ticks    int // that are accounted for
+	layouts  int // that came into effect after another one
+	complete int // ticks that hooks were told of
+}
+
+// check verifies the properties 1 to 4, 8 and 9.
+func check(e evidence) ([]violation, counts) {
 	l := &ledger{
 		evidence: e, model: swtest.NewModel(e.tree), reigns: make(map[string][]*reign),
-		seen: make(map[string]bool), accounts: make(map[string]*account),
+		born: make(map[string]int64), seen: make(map[string]bool), started: make(map[string]*swtest.Run),
+		accounts: make(map[string]*account), canceled: make(map[int64]bool),
+		divisions: make(map[string]*division), epochs: make(map[string]*epoch), completed: make(map[string][]*completed),
 	}
 	for k := range e.log {
 		if e.log[k].Code == zkdev.OK {
@@ -89,6 +108,7 @@ func check(e evidence) (found []violation, ticks int) {
 		}
 	}
 	for k := range e.runs {
+		l.started[e.runs[k].ID] = &e.runs[k]
 		l.checkRun(&e.runs[k])
 	}
 	for _, right := range e.rights {
@@ -96,12 +116,13 @@ func check(e evidence) (found []violation, ticks int) {
 	}
 	l.checkOverlaps()
 	for _, a := range e.hooks {
-		if r := l.reignOf(a.job, a.token); r == nil || r.sid != a.sid {
+		if r := l.reignOfPart(a.job, a.shard, a.token); r == nil || r.sid != a.sid {
 			l.violatef(4, a.job, a.at, "OnOwned of %s has token %d, which the log does not give it", a.sid, a.token)
 		}
 	}
 	l.checkAccounts()
-	return l.found, l.ticks
+	l.checkDivisions()
+	return l.found, l.counts
 }
 
 func (l *ledger) violatef(property int, job string, at time.Time, format string, args ...any) {
@@ -110,40 +131,70 @@ func (l *ledger) violatef(property int, job string, at time.Time, format string,
 
 // apply reads one transaction.
 func (l *ledger) apply(txn *zkdev.Txn) {
-	job, node, rest, ok := l.model.Split(txn.Path)
-	var before *swtest.Job
-	if ok {
-		before = l.model.Jobs[job]
-	}
-	if before != nil && node == swtest.NodeJob && txn.Op == zkdev.OpDelete {
-		l.endReign(job, txn, true)
-		l.closeAccount(job) // a job that is submitted again has ticks of its own
-	}
-	l.model.Apply(*txn)
-	j := l.model.Jobs[job]
-	if !ok || j == nil || txn.Op == zkdev.OpDelete || txn.Op == zkdev.OpCheck {
+	slot, node, rest, ok := l.model.Split(txn.Path)
+	if !ok || txn.Op == zkdev.OpCheck {
+		l.model.Apply(*txn)
 		return
 	}
+	if txn.Op == zkdev.OpDelete {
+		l.deleted(slot, node, rest, txn)
+		l.model.Apply(*txn)
+		return
+	}
+	l.model.Apply(*txn)
+	j := l.model.Jobs[slot]
+	if j == nil {
+		return
+	}
+	created := txn.Op != zkdev.OpSetData
 	switch {
 	case node == swtest.NodeAlive && rest == "":
-		l.endReign(job, txn, false)
+		l.endReign(slot, txn, false)
+		if created {
+			l.born[slot] = txn.Zxid
+		}
 		if j.Owner.SID != "" {
-			l.reigns[job] = append(l.reigns[job], &reign{
-				adoption: adoption{job, j.Owner.SID, txn.Zxid, txn.Time}, born: j.Born,
+			l.reigns[slot] = append(l.reigns[slot], &reign{
+				adoption: adoption{slot, 0, j.Owner.SID, txn.Zxid, txn.Time}, born: l.born[slot],
 				beats: []time.Time{txn.Time}, tick: make(map[string]*zkdev.Txn), recs: make(map[string]*zkrec.Tick),
 			})
 		}
 	case node == swtest.NodeAlive:
-		if r := l.current(job); r != nil && r.sid == rest {
+		if r := l.current(slot); r != nil && r.sid == rest {
 			r.beats = append(r.beats, txn.Time)
 		}
 	case node == swtest.NodeJob:
-		l.openAccount(job, txn, j.Spec)
-	case node == swtest.NodeTick && txn.Op == zkdev.OpSetData:
-		l.checkTick(job, txn, j.Tick)
-	case node == swtest.NodeHistory && txn.Op == zkdev.OpSetData:
+		if zkrec.JobOfSlot(slot) == slot {
+			l.divided(slot, txn, j.Spec)
+		}
+	case node == swtest.NodeTick && created:
+		l.openAccount(slot, txn, j)
+	case node == swtest.NodeTick:
+		l.checkTick(slot, txn, j.Tick)
+	case node == swtest.NodeHistory && !created:
 		history, _ := zkrec.ParseHistory(txn.Data)
-		l.accounts[job].written(history)
+		l.accounts[slot].written(history)
+	case node == swtest.NodeShards && !created:
+		l.checkComplete(slot, txn)
+	}
+}
+
+// deleted takes in the end of a job, or of a slot: the nodes below are deleted before.
+func (l *ledger) deleted(slot, node, rest string, txn *zkdev.Txn) {
+	j := l.model.Jobs[slot]
+	if j == nil || rest != "" {
+		return
+	}
+	switch node {
+	case swtest.NodeAlive:
+		l.endReign(slot, txn, true)
+	case swtest.NodeTick:
+		l.closeAccount(slot, txn) // a slot that is made again has ticks of its own
+	case swtest.NodeJob:
+		if zkrec.JobOfSlot(slot) == slot {
+			l.canceled[txn.Zxid] = true
+			delete(l.divisions, slot)
+		}
 	}
 }
 
@@ -169,6 +220,15 @@ func (l *ledger) reignOf(job string, token int64) *reign {
 		}
 	}
 	return nil
+}
+
+// reignOfPart is the same for a shard of a job; the job itself is shard 0 as long as it is not divided. No two
+// tokens are the same.
+func (l *ledger) reignOfPart(job string, shard int, token int64) *reign {
+	if r := l.reignOf(zkrec.ShardSlot(job, shard), token); r != nil || shard > 0 {
+		return r
+	}
+	return l.reignOf(job, token)
 }
 
 // checkTick verifies a claim, or another change of what the last one says.
@@ -214,6 +274,7 @@ func (l *ledger) checkClaim(job string, txn *zkdev.Txn, last, rec zkrec.Tick) {
 		return
 	}
 	r.tick[rec.RunID], r.recs[rec.RunID] = txn, &rec
+	l.checkLayout(job, txn, last, rec)
 }
 
 func describe(r *reign) string {
@@ -226,7 +287,7 @@ func describe(r *reign) string {
 // checkRun verifies what a handler saw: from its start to the end of its right it had
 // the job for itself.
 func (l *ledger) checkRun(run *swtest.Run) {
-	r := l.reignOf(run.Job, run.Token)
+	r := l.reignOfPart(run.Job, run.Shard.Index, run.Token)
 	switch {
 	case r == nil || r.sid != run.Instance.Name:
 		l.violatef(3, run.Job, run.Started, "run %s of %s has token %d, which the log does not give it", run.ID, run.Instance.Name, run.Token)
@@ -254,94 +315,4 @@ func (l *ledger) checkRun(run *swtest.Run) {
 	if until := l.leaseOf(what, r); until.Before(run.Started) {
 		l.violatef(3, run.Job, run.Started, "%v starts %v after its lease", what, run.Started.Sub(until))
 	}
-}
-
-// checkRight verifies that an instance believes to hold a lease only while the record names it, and
-// no longer than a lease lasts, idle or not.
-func (l *ledger) checkRight(right swtest.Right) {
-	what := span{right.Instance.Name, right.From, right.Until, fmt.Sprintf("token %d", right.Token)}
-	r := l.reignOf(right.Job, right.Token)
-	if r == nil || r.sid != what.sid {
-		l.violatef(1, right.Job, right.From, "%v is a lease that the log does not give it", what)
-		return
-	}
-	if l.outlasts(what, r) {
-		l.violatef(1, right.Job, r.end, "%v is a lease; the job passed on at %s, zxid %d", what, clock(r.end), r.endBy)
-	}
-	l.leaseOf(what, r)
-}
-
-// checkOverlaps verifies the same without the log: no two instances believe at once that a slot
-// is theirs. What is left out is what the design leaves out: the old lease on a job that was deleted and
-// submitted again, and that of a session ended from outside.
-func (l *ledger) checkOverlaps() {
-	byJob := make(map[string][]swtest.Right)
-	for _, right := range l.rights {
-		byJob[right.Job] = append(byJob[right.Job], right)
-	}
-	for job, rights := range byJob {
-		for k, b := range rights {
-			for _, a := range rights[:k] { // began before
-				if a.Instance == b.Instance || !a.Until.After(b.From) || !b.Until.After(b.From) {
-					continue
-				}
-				of, than := l.reignOf(job, a.Token), l.reignOf(job, b.Token)
-				// b may be the one whose node was deleted: an answer that was late gives it back
-				// what is left of its lease.
-				excused := l.excused(a.Instance.Name, b.From) || l.excused(b.Instance.Name, b.From)
-				if of != nil && than != nil && of.born == than.born && !excused {
-					l.violatef(1, job, b.From, "%s has a lease until %s, and %s has one from %s to %s",
-						a.Instance.Name, clock(a.Until), b.Instance.Name, clock(b.From), clock(b.Until))
-				}
-			}
-		}
-	}
-}
-
-// span is a time for which an instance has, or takes, the right to run a job.
-type span struct {
-	sid      string
-	from, to time.Time
-	what     string
-}
-
-func (s span) String() string {
-	return fmt.Sprintf("%s from %s to %s (%s)", s.sid, clock(s.from), clock(s.to), s.what)
-}
-
-// outlasts says that a right goes on when the record names somebody else.
-func (l *ledger) outlasts(s span, r *reign) bool {
-	return r.endBy != 0 && !r.gone && r.end.Before(s.to) && !l.excused(s.sid, r.end)
-}
-
-// leaseOf verifies that a right never lasts longer than a lease after a heartbeat that
-// reached the server: a lease begins before the heartbeat is sent. It returns when the
-// last one before the end is over.
-func (l *ledger) leaseOf(s span, r *reign) (until time.Time) {
-	lease := l.session * 3 / 4
-	for _, beat := range r.beats {
-		if beat.After(s.to) {
-			break
-		}
-		if gap := until; !gap.IsZero() && beat.After(gap) && gap.Before(s.to) && !gap.Before(s.from) && !l.excused(s.sid, gap) {
-			l.violatef(1, r.job, gap, "%v goes on for %v without a heartbeat", s, beat.Sub(gap)+lease)
-			return until
-		}
-		until = beat.Add(lease)
-	}
-	if until.Before(s.to) && !until.Before(s.from) && !l.excused(s.sid, until) {
-		l.violatef(1, r.job, until, "%v; its lease ended at %s", s, clock(until))
-	}
-	return until
-}
-
-// excused says that the instance's session had been ended from outside, so lately that
-// a lease from before may go on.
-func (l *ledger) excused(sid string, at time.Time) bool {
-	for _, f := range l.forced {
-		if f.sids[sid] && !at.Before(f.at) && at.Sub(f.at) <= l.session {
-			return true
-		}
-	}
-	return false
 }

@@ -23,7 +23,7 @@ func (w *world) fault() {
 		return
 	}
 	victim := live[w.rng.IntN(len(live))]
-	switch w.rng.IntN(19) {
+	switch w.rng.IntN(22) {
 	case 0, 1:
 		w.kill(victim, len(live))
 	case 2, 3:
@@ -52,9 +52,9 @@ func (w *world) fault() {
 	case 14:
 		w.mute(victim)
 	case 15:
-		w.trigger(jobName(w.rng.IntN(w.Jobs)))
+		w.trigger(w.rng.IntN(len(w.shards)))
 	case 16:
-		w.pause(jobName(w.rng.IntN(w.Jobs)))
+		w.pause(jobName(w.rng.IntN(len(w.shards))))
 	case 17:
 		w.order(victim.Name)
 	case 18:
@@ -63,6 +63,8 @@ func (w *world) fault() {
 		} else {
 			w.order(victim.Name)
 		}
+	case 19, 20, 21:
+		w.reshard()
 	}
 }
 
@@ -275,7 +277,7 @@ func (w *world) changeGroup(victim *swtest.Instance, live int) {
 }
 
 func (w *world) changeJob() {
-	k := w.rng.IntN(w.Jobs)
+	k := w.rng.IntN(len(w.shards))
 	if w.jobs[jobName(k)] {
 		w.cancel(k)
 		if w.rng.IntN(2) == 0 {
@@ -286,8 +288,14 @@ func (w *world) changeJob() {
 	w.submit(k)
 }
 
-// trigger asks for a manual run, or for two at once.
-func (w *world) trigger(name string) {
+// trigger asks for a manual run, or for two at once, of a job that is not divided.
+func (w *world) trigger(k int) {
+	name := jobName(k)
+	divided := w.shards[k] > 0
+	w.cluster.View(func(m *swtest.Model) { divided = divided || m.Jobs[name] != nil && !m.IsSlot(name) })
+	if divided {
+		return
+	}
 	for range 1 + w.rng.IntN(2) {
 		w.operate("trigger "+name, func(ctx context.Context) error {
 			return w.cluster.Operate(ctx, func(c *admin.Client) error {

@@ -48,7 +48,7 @@ func breached(t *testing.T, seed uint64, b *breach, want []int) (first violation
 	one.Go(func() {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorldLike(t, seed, time.Minute, func(p *profile) {
-				p.Instances, p.Jobs = 2+p.Instances%3, 5+p.Jobs%11
+				p.Instances, p.Slots = 2+p.Instances%3, 5+p.Slots%11
 				p.Session, p.Sync, p.FaultEvery = 4*time.Second, 2*time.Second, time.Second
 				p.Forced = true
 			})

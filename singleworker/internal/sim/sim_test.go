@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -22,12 +23,12 @@ var (
 	linesFlag   = flag.Int("sim.lines", 80, "how many events to print before a violation")
 )
 
-// TestSimulation runs groups of 2 to 8 instances with 5 to 60 jobs, all of it production
+// TestSimulation runs groups of 2 to 8 instances with 5 to 60 slots, of jobs and of shards, all of it production
 // code from the Manager down, on a zkdev server in virtual time. Instances are killed and
 // come back, leave and join; they are partitioned, and hang for longer than their session;
 // the server restarts; connections are cut before a request or between a write and its
 // reply; replies are slow; heartbeats are refused while the session lives; sessions are ended, and instance
-// nodes deleted, from outside; jobs are submitted and cancelled; instances are drained,
+// nodes deleted, from outside; jobs are submitted and cancelled, and divided anew; instances are drained,
 // disabled and enabled, and drain themselves. Every message of every connection has a
 // latency of its own, mostly of 0.2 to 5 ms, some of 50 and more. The checker reads the server's transaction log and what the handlers recorded, and verifies that
 //
@@ -37,11 +38,11 @@ var (
 //     the contexts of runs, of which some go on until their right ends. The design leaves out a session ended,
 //     or an instance node deleted, from outside, for as long as a lease from before may last, and a job
 //     deleted while it is owned;
-//  2. no tick is claimed twice, and a job's claims have growing ticks;
+//  2. no tick is claimed twice, and a slot's claims have growing ticks;
 //  3. no run starts without a claim of its id in the log, made by the recorded owner,
 //     nor outside of its lease;
 //  4. tokens of a slot only grow, and those that hooks are told are in the log;
-//  5. ownedWithin after the last fault every job with the handler in a live instance that takes jobs is owned by one that
+//  5. ownedWithin after the last fault, and after a change of the slots that there are, every slot with the handler in a live instance that takes jobs is owned by one that
 //     has it, and who is told to drain owns nothing, but for moments on the way from one to another. Faults end when partitions heal, the server is back, and
 //     what was late has come. The terms: a session and a tick, because the server ends the session
 //     of one killed last at the first tick after its timeout; a tick, because an instance started again under the name
@@ -58,11 +59,20 @@ var (
 //  7. nothing is left. When the shares have been even, the server has the sessions and the ephemeral nodes
 //     of those who live and no others, and no heartbeat that no record backs; after an orderly end it has no
 //     session, no instance node and no heartbeat, and no goroutine runs (the bubble would not end).
-//     Registrations of killed instances stay for ten sessions;
-//  8. every tick is accounted for: as far as a job's record goes, each tick of its schedule either stands
+//     Registrations of killed instances stay for ten sessions. changedWithin after the last fault each job has the
+//     shards that were asked for last, and no nodes of others;
+//  8. every tick is accounted for: as far as a slot's record goes, and at least up to the end of its layout when the
+//     slot is none any more, each tick of its schedule, from the layout on that the slot began with, either stands
 //     in one row of ticks that were not run, or was run, its attempts counted from 1 with one entry
 //     each, of which the last says what became of it; and the history says of each run
-//     what its handler returned, or that its owner was gone.
+//     what its handler returned, or that its owner was gone;
+//  9. a tick has one layout: a scheduled tick is claimed by shards of one number, with one set of parameters, which
+//     their runs are told, and the next layout comes into effect when each of these shards has accounted for all
+//     ticks up to there and has none to run again. No run begins while one of another layout of
+//     the job has the right to go on. A tick is recorded as complete when each shard is done with it; of each of these that a
+//     shard has run, in the records, OnTickComplete is told once, later, by who recorded that, with
+//     outcomes that agree with what the handlers returned: never, if that instance dies or loses the shard
+//     within two sessions.
 //
 // The faults of a seed, and their virtual times, are always the same as long as the group
 // answers at the same times. The order of events within an instant is the
@@ -81,6 +91,7 @@ func TestSimulation(t *testing.T) {
 	t.Logf("after the faults: owned within %.2f, even within %.2f of the time allowed; %d seeds took longer than a session, a sync period and a tick",
 		total.owned, total.even, total.slower)
 	t.Logf("seeds: %d", total.seeds)
+	t.Logf("jobs divided anew: %d; ticks that all shards had done: %d", total.layouts, total.complete)
 	t.Logf("ticks accounted for: %d", total.ticks)
 	t.Logf("virtual hours: %.1f", total.virtual.Hours())
 	t.Logf("violations: %d", total.violations)
@@ -89,10 +100,10 @@ func TestSimulation(t *testing.T) {
 // totals is what many seeds came to.
 type totals struct {
 	seeds, runs, txns, violations int
-	ticks                         int // that are accounted for
-	slower                        int // seeds in which a job was not owned a session, a sync period and a tick after the faults
-	virtual                       time.Duration
-	owned, even                   float64 // the worst, as part of the time allowed
+	counts
+	slower      int // seeds in which a job was not owned a session, a sync period and a tick after the faults
+	virtual     time.Duration
+	owned, even float64 // the worst, as part of the time allowed
 }
 
 // progress is after how many seeds a long run says how far it is.
@@ -143,6 +154,8 @@ func (sum *totals) add(w *world) {
 	sum.seeds++
 	sum.runs += len(w.cluster.Runs())
 	sum.ticks += w.ticks
+	sum.layouts += w.layouts
+	sum.complete += w.complete
 	sum.txns += len(w.cluster.Server.Log())
 	sum.violations += len(w.found)
 	sum.virtual += time.Since(w.begun)
@@ -170,24 +183,25 @@ func (w *world) report() string {
 	return b.String()
 }
 
-// story is what happened to a job, and around it, up to a second after at.
-func (w *world) story(job string, at time.Time) []string {
+// story is what happened to a slot or a job, and around it, up to a second after at.
+func (w *world) story(slot string, at time.Time) []string {
 	type entry struct {
 		at   time.Time
 		text string
 	}
 	var all []entry
+	job := zkrec.JobOfSlot(slot)
 	for _, n := range w.cluster.Notes() {
 		all = append(all, entry{n.Time, "* " + n.Text})
 	}
 	for _, txn := range w.cluster.Server.Log() {
-		if strings.HasPrefix(txn.Path, w.cluster.Tree().Job(job)) && txn.Op != zkdev.OpCheck {
+		if (strings.HasPrefix(txn.Path, w.cluster.Tree().Slot(slot)) || txn.Path == w.cluster.Tree().Job(job)) && txn.Op != zkdev.OpCheck {
 			all = append(all, entry{txn.Time, fmt.Sprintf("zxid %d %#x %v %s v%d %s %v", txn.Zxid, txn.Session, txn.Op, txn.Path, txn.Version, txn.Data, txn.Code)})
 		}
 	}
 	for _, r := range w.cluster.Runs() {
 		if r.Job == job {
-			all = append(all, entry{r.Started, fmt.Sprintf("> run %s on %s starts, token %d", r.ID, r.Instance.Name, r.Token)},
+			all = append(all, entry{r.Started, fmt.Sprintf("> run %s of %+v on %s starts, token %d", r.ID, r.Shard, r.Instance.Name, r.Token)},
 				entry{r.End(), fmt.Sprintf("< run %s on %s: end of right %v %v, ended %v", r.ID, r.Instance.Name, clock(r.RightEnded), r.Cause, clock(r.Ended))})
 		}
 	}

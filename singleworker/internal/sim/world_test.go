@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,18 +20,18 @@ const serverTick = 500 * time.Millisecond
 
 // profile is what may happen in one run; drawn from the seed.
 type profile struct {
-	Instances, Jobs int
-	Session, Sync   time.Duration
-	FaultEvery      time.Duration // mean
-	Alike           bool          // every instance has every handler
-	Weighted        bool          // the instances' weights differ
-	Forced          bool          // sessions are ended from outside
-	Noise           time.Duration
+	Instances, Slots int // slots: jobs that are not divided, and shards, to begin with
+	Session, Sync    time.Duration
+	FaultEvery       time.Duration // mean
+	Alike            bool          // every instance has every handler
+	Weighted         bool          // the instances' weights differ
+	Forced           bool          // sessions are ended from outside
+	Noise            time.Duration
 }
 
 func drawProfile(r *rand.Rand, noise time.Duration) profile {
 	p := profile{
-		Instances: 2 + r.IntN(7), Jobs: 5 + r.IntN(56), Noise: noise,
+		Instances: 2 + r.IntN(7), Slots: 5 + r.IntN(56), Noise: noise,
 		Session: []time.Duration{4 * time.Second, 6 * time.Second, 10 * time.Second}[r.IntN(3)],
 		Alike:   r.IntN(4) > 0, Forced: r.IntN(3) == 0,
 	}
@@ -54,6 +53,7 @@ type world struct {
 
 	// Owned by the goroutine of the noise.
 	rng     *rand.Rand
+	shards  []int   // of each job, as last asked for; 0: it is not divided
 	breach  *breach // of every instance; nil for none
 	started int
 	removes []func() // of controls
@@ -62,12 +62,13 @@ type world struct {
 	jobs     map[string]bool // that exist
 	handlers map[string]map[string]bool
 	hooks    []adoption
+	told     []completion
 	forced   []forced
 	found    []violation
 	late     time.Time // when the last of what is late comes
 
 	unrecorded map[string]bool // ids of runs
-	ticks      int             // that are accounted for
+	counts
 
 	calm        time.Time     // when the last fault had happened
 	owned, even time.Duration // how long after the noise that was not so
@@ -144,6 +145,14 @@ func newWorldLike(t *testing.T, seed uint64, noise time.Duration, change func(*p
 		profile: drawn, seed: seed, rng: rng, begun: time.Now(), quiet: make(chan struct{}),
 		jobs: make(map[string]bool), handlers: make(map[string]map[string]bool),
 	}
+	for slots := 0; slots < w.Slots; {
+		n := 0
+		if rng.IntN(4) == 0 {
+			n = w.drawShards()
+		}
+		w.shards = append(w.shards, n)
+		slots += max(1, n)
+	}
 	w.cluster = swtest.New(t, swtest.Config{
 		SessionTimeout: w.Session, SyncPeriod: w.Sync, StopGrace: 2 * time.Second, Latency: w.latency,
 		Server: zkdev.Config{Tick: serverTick, KeepLog: 5_000_000},
@@ -200,7 +209,7 @@ func (w *world) start(name string) {
 	}
 	setup := swtest.Setup{Handlers: make(map[string]singleworker.Handler)}
 	has := make(map[string]bool)
-	for k := range w.Jobs {
+	for k := range w.shards {
 		if w.Alike || w.rng.IntN(4) > 0 {
 			setup.Handlers[jobName(k)] = w.handler(k)
 			has[jobName(k)] = true
@@ -215,7 +224,12 @@ func (w *world) start(name string) {
 		cfg.Hooks.OnOwned = func(o singleworker.Ownership) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.hooks = append(w.hooks, adoption{o.Job, name, o.Token, time.Now()})
+			w.hooks = append(w.hooks, adoption{o.Job, o.Shard.Index, name, o.Token, time.Now()})
+		}
+		cfg.Hooks.OnTickComplete = func(r singleworker.TickResult) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.told = append(w.told, completion{name, time.Now(), r})
 		}
 		cfg.Hooks.OnRunEnd = func(r singleworker.RunResult) {
 			w.mu.Lock()
@@ -235,6 +249,7 @@ func (w *world) start(name string) {
 
 func (w *world) submit(k int) {
 	job := w.policies(singleworker.Job{Name: jobName(k), Schedule: schedules[w.rng.IntN(len(schedules))]})
+	job.Shards, job.ShardParameters = w.shards[k], w.drawParams(w.shards[k])
 	w.mu.Lock()
 	w.jobs[job.Name] = true
 	w.mu.Unlock()
@@ -288,7 +303,7 @@ func (w *world) violate(v violation) {
 
 // run is the whole of it: the noise, the silence, and the end.
 func (w *world) run() {
-	for k := range w.Jobs {
+	for k := range w.shards {
 		if k < 5 || w.rng.IntN(4) > 0 {
 			w.submit(k)
 		}
@@ -304,11 +319,11 @@ func (w *world) run() {
 	w.silence()
 	w.settle()
 	w.end()
-	found, ticks := check(evidence{
+	found, counts := check(evidence{
 		tree: w.cluster.Tree(), session: w.Session, log: w.cluster.Server.Log(), runs: w.cluster.Runs(),
-		rights: w.cluster.Rights(), hooks: w.hooks, forced: w.forced, unrecorded: w.unrecorded,
+		rights: w.cluster.Rights(), hooks: w.hooks, told: w.told, forced: w.forced, unrecorded: w.unrecorded,
 	})
-	w.found, w.ticks = append(w.found, found...), ticks
+	w.found, w.counts = append(w.found, found...), counts
 }
 
 // silence ends the noise: what is broken mends, and who leaves has left.
@@ -330,194 +345,4 @@ func (w *world) silence() {
 	w.mu.Unlock()
 	time.Sleep(time.Until(late))
 	w.notef("the noise stops")
-}
-
-// settle watches how soon every job is owned and the shares are even, and that it
-// stays so.
-func (w *world) settle() {
-	quiet := time.Now()
-	job, missing := "", ""
-	for {
-		since := time.Since(quiet)
-		if name, text := w.unowned(); text != "" {
-			w.owned, job, missing = since, name, text
-		}
-		uneven := w.uneven()
-		if uneven {
-			w.even = since
-		}
-		// A session that ends late is over by then.
-		if since > w.evenWithin() || since > w.Session+w.Sync && w.owned < since && !uneven {
-			break
-		}
-		time.Sleep(serverTick)
-	}
-	if w.owned > w.ownedWithin() {
-		w.violate(violation{5, job, quiet.Add(w.owned), fmt.Sprintf("%v after the faults not owned by a live instance: %s", w.owned, missing)})
-	}
-	if w.even > w.evenWithin() {
-		w.violate(violation{6, "", time.Now(), fmt.Sprintf("after %v the shares are %v", w.even, w.cluster.Shares())})
-	}
-	w.checkDead()
-}
-
-// checkDead counts what the server has of those who are gone, while the others go on: nothing, but for the
-// registrations of those that were killed.
-func (w *world) checkDead() {
-	live := make(map[string]bool)
-	for _, i := range w.cluster.Live() {
-		live[i.Name] = true
-	}
-	if n := len(w.cluster.Server.Sessions()); n != len(live) {
-		w.violate(violation{7, "", time.Now(), fmt.Sprintf("%d sessions, want those of %d instances", n, len(live))})
-	}
-	w.cluster.View(func(m *swtest.Model) {
-		for sid := range m.Instances {
-			if !live[sid] {
-				w.violate(violation{7, sid, time.Now(), "its ephemeral node is left"})
-			}
-		}
-		for name, j := range m.Jobs {
-			for sid := range j.Beats {
-				if sid != j.Owner.SID && w.isAble(m, name) {
-					w.violate(violation{7, name, time.Now(), "a heartbeat of " + sid + " that no record backs"})
-				}
-			}
-		}
-	})
-}
-
-// isAble says that somebody lives who can run the job, and so cleans up what the dead left of it.
-func (w *world) isAble(m *swtest.Model, job string) bool {
-	return slices.ContainsFunc(w.cluster.Live(), func(i *swtest.Instance) bool { return isOpen(m, i) && w.handlers[i.Name][job] })
-}
-
-// isOpen says that a live instance takes jobs.
-func isOpen(m *swtest.Model, i *swtest.Instance) bool {
-	order, ordered := m.Orders[i.Name]
-	return !i.Withdrawn() && !(ordered && order.Binds(m.Instances[i.Name].Incarnation))
-}
-
-// ownedWithin is property 5's time; see the test.
-func (w *world) ownedWithin() time.Duration { return w.Session + 2*w.Sync + 3*serverTick }
-
-// evenWithin is property 6's.
-func (w *world) evenWithin() time.Duration {
-	return max(w.ownedWithin()+3*w.Sync, 11*w.Sync) + 4*serverTick
-}
-
-// unowned names a job that some live instance has the handler of and none owns.
-func (w *world) unowned() (job, missing string) {
-	live := w.cluster.Live()
-	w.cluster.View(func(m *swtest.Model) { job, missing = w.unownedIn(m, live) })
-	return job, missing
-}
-
-func (w *world) unownedIn(m *swtest.Model, live []*swtest.Instance) (job, missing string) {
-	for _, name := range slices.Sorted(mapKeys(m.Jobs)) {
-		able := w.isAble(m, name)
-		owner := m.LiveOwner(name)
-		running := slices.ContainsFunc(live, func(i *swtest.Instance) bool {
-			// A killed one of the same name lives on in the records, for a while.
-			return i.Name == owner && isOpen(m, i) && w.handlers[owner][name] && !m.Instances[owner].Since.Before(i.Since)
-		})
-		closed := slices.ContainsFunc(live, func(i *swtest.Instance) bool { return i.Name == owner && !isOpen(m, i) })
-		if (able || closed) && !running && !w.isHandedOver(m, m.Jobs[name]) {
-			return name, fmt.Sprintf("%+v, alive: %v", m.Jobs[name].Owner, m.Instances)
-		}
-	}
-	return "", ""
-}
-
-// isHandedOver says that a job is on its way from one live instance to another: for as long as the
-// messages of an adoption may take, and no longer.
-func (w *world) isHandedOver(m *swtest.Model, job *swtest.Job) bool {
-	_, lives := m.Instances[job.Owner.Offer]
-	return lives && time.Since(job.Since) < handOver
-}
-
-// handOver is an event, and four requests and their replies: for the record, the list of
-// instances, the instances, and the adoption.
-const handOver = 9 * longestLag
-
-func (w *world) uneven() bool {
-	if !w.Alike {
-		return false
-	}
-	shares := w.cluster.Shares()
-	var open []swtest.Member
-	w.cluster.View(func(m *swtest.Model) {
-		for _, i := range w.cluster.Live() {
-			if member, joined := m.Instances[i.Name]; joined && isOpen(m, i) {
-				member.Owned = shares[i.Name]
-				open = append(open, member)
-			}
-		}
-	})
-	for _, a := range open {
-		for _, b := range open {
-			if (2*a.Owned-1)*b.Weight > (2*b.Owned+1)*a.Weight {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// end stops everything and looks for what is left: property 7.
-func (w *world) end() {
-	killed, open := make(map[string]bool), make(map[*swtest.Instance]bool)
-	w.cluster.View(func(m *swtest.Model) {
-		for _, i := range w.cluster.Live() {
-			open[i] = isOpen(m, i)
-		}
-	})
-	for _, i := range w.cluster.Instances() {
-		if i.State() != swtest.Killed {
-			i.Leave()
-		}
-	}
-	for _, i := range w.cluster.Instances() {
-		<-i.Done()
-		if i.State() == swtest.Killed {
-			killed[i.Name] = true
-		} else if err := i.Stop(); errors.Is(err, singleworker.ErrNotHandedBack) {
-			killed[i.Name] = true // as good as: what it registered is left
-		} else if err != nil {
-			w.violate(violation{7, i.Name, time.Now(), fmt.Sprintf("Run returned %v", err)})
-		}
-	}
-	time.Sleep(w.Session + 2*serverTick) // for the sessions of those that were killed last
-	if n := len(w.cluster.Server.Sessions()); n != 0 {
-		w.violate(violation{7, "", time.Now(), fmt.Sprintf("%d sessions are left", n)})
-	}
-	w.cluster.View(func(m *swtest.Model) { w.checkLeft(m, killed, open) })
-}
-
-// checkLeft looks at what a group that has ended leaves behind.
-func (w *world) checkLeft(m *swtest.Model, killed map[string]bool, open map[*swtest.Instance]bool) {
-	for sid := range m.Instances {
-		w.violate(violation{7, sid, time.Now(), "its ephemeral node is left"})
-	}
-	if n := len(m.Sessions); n != 0 {
-		w.violate(violation{7, "", time.Now(), fmt.Sprintf("the log leaves %d sessions", n)})
-	}
-	for name, j := range m.Jobs {
-		for sid := range j.Beats {
-			if w.everAble(name, open) {
-				w.violate(violation{7, name, time.Now(), "the heartbeat of " + sid + " is left"})
-			}
-		}
-		for sid := range j.Registered {
-			if !killed[sid] { // who was killed could not; the others do, after ten sessions
-				w.violate(violation{7, name, time.Now(), "the registration of " + sid + " is left"})
-			}
-		}
-	}
-}
-
-// everAble says that an instance that lived to the end, open, has the job's handler, and so
-// has cleaned up after the dead.
-func (w *world) everAble(job string, open map[*swtest.Instance]bool) bool {
-	return slices.ContainsFunc(w.cluster.Instances(), func(i *swtest.Instance) bool { return open[i] && w.handlers[i.Name][job] })
 }

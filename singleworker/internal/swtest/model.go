@@ -40,6 +40,7 @@ type Job struct {
 	Token      int64 // zxid of the last change of the owner record
 	Since      time.Time
 	Version    int32 // of the owner record
+	Ownable    bool  // its owner record is there: not of a job that is divided
 	Beats      map[string]time.Time
 	Spec       zkrec.Spec // of the job, with Since set
 	Tick       zkrec.Tick
@@ -87,7 +88,7 @@ func (m *Model) Split(full string) (job, node, rest string, ok bool) {
 	job, below, _ = strings.Cut(below, "/")
 	node, rest, _ = strings.Cut(below, "/")
 	ok = zkrec.IsJob(job)
-	if shard, below, _ := strings.Cut(rest, "/"); node == nodeShards && rest != "" {
+	if shard, below, _ := strings.Cut(rest, "/"); node == NodeShards && rest != "" {
 		k, err := strconv.Atoi(shard)
 		job, ok = zkrec.ShardSlot(job, k), ok && err == nil
 		node, rest, _ = strings.Cut(below, "/")
@@ -102,7 +103,7 @@ const (
 	NodeAlive    = "alive"
 	NodeTick     = "tick"
 	NodeHistory  = "history"
-	nodeShards   = "shards"
+	NodeShards   = "shards"
 	nodeOrders   = "_disabled"
 )
 
@@ -140,7 +141,7 @@ func (m *Model) written(txn zkdev.Txn) {
 		m.specified(j, txn)
 	case node == NodeAlive && rest == "":
 		j.Owner, _ = zkrec.ParseOwner(txn.Data)
-		j.Token, j.Since, j.Version = txn.Zxid, txn.Time, txn.Version
+		j.Token, j.Since, j.Version, j.Ownable = txn.Zxid, txn.Time, txn.Version, true
 	case node == NodeAlive:
 		j.Beats[rest] = txn.Time
 	case node == NodeTick:
@@ -203,7 +204,7 @@ func (m *Model) deleted(txn zkdev.Txn) {
 	case node == NodeAlive && rest != "":
 		delete(j.Beats, rest)
 	case node == NodeAlive:
-		j.Owner = zkrec.Owner{}
+		j.Owner, j.Ownable = zkrec.Owner{}, false
 	case node == NodeRegister && rest != "":
 		delete(j.Registered, rest)
 	}

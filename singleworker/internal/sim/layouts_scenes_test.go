@@ -1,0 +1,84 @@
+package sim
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// beginDivided submits the job with two shards, and returns their owners.
+func (s *scene) beginDivided(b *breach) (first, second *swtest.Instance) {
+	if err := s.Submit(s.t.Context(), singleworker.Job{Name: job, Schedule: s.schedule, Shards: 2}); err != nil {
+		s.t.Fatal(err)
+	}
+	instances := map[string]*swtest.Instance{"a": s.start("a", b), "b": s.start("b", b)}
+	time.Sleep(2 * session)
+	owners := s.Owners()
+	first, second = instances[owners[zkrec.ShardSlot(job, 0)]], instances[owners[zkrec.ShardSlot(job, 1)]]
+	if first == nil || second == nil || first == second {
+		s.t.Fatalf("the owners are %v, want one shard each", owners)
+	}
+	return first, second
+}
+
+func (s *scene) divide(shards int) {
+	if err := s.Operate(s.t.Context(), func(c *admin.Client) error {
+		_, err := c.Set(s.t.Context(), job, admin.Changes{Shards: &shards}, admin.SetOptions{})
+		return err
+	}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// lateClaimOfAShard has a claim of the second shard under way while the job is divided anew; the first claims
+// nothing before, so that the new layout has this tick: the claim must be refused because of the spec's version.
+func lateClaimOfAShard(s *scene, b *breach) {
+	s.brief = true
+	first, second := s.beginDivided(b)
+	var held atomic.Bool
+	claiming := make(chan struct{})
+	var once sync.Once
+	claims := func(r *zkdev.Request) bool { return has(r, zkdev.OpSetData, "/tick") && has(r, zkdev.OpCheck, "/"+job) }
+	held.Store(true)
+	s.onMulti(first, func(r *zkdev.Request) zkdev.Action {
+		if held.Load() && claims(r) {
+			return zkdev.Refuse(zkdev.BadArguments) // it asks again in a second
+		}
+		return zkdev.Pass()
+	})
+	s.onMulti(second, func(r *zkdev.Request) (action zkdev.Action) {
+		if claims(r) {
+			once.Do(func() {
+				action = zkdev.Delay(session / 5)
+				close(claiming)
+			})
+		}
+		return action
+	})
+	s.await(claiming)
+	s.divide(3)
+	held.Store(false)
+	time.Sleep(2 * session)
+}
+
+// runsOfTwoLayouts has a job divided anew whose runs go on: the new layout must wait for their ends.
+func runsOfTwoLayouts(s *scene, b *breach) {
+	s.beginDivided(b)
+	s.divide(3)
+	time.Sleep(2 * session)
+}
+
+// unspecified has claims check no version of the job's spec.
+func unspecified(op zkdev.Op, path string, version int32) (string, int32) {
+	if op == zkdev.OpCheck && strings.Count(path, "/") == 2 { // below the server type
+		return path, -1
+	}
+	return path, version
+}

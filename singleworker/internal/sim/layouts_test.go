@@ -1,0 +1,252 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// What property 9 rests on: how the log divides each job, and what hooks were told of ticks that are complete.
+
+// division is how one job is divided, from its submission to its end.
+type division struct {
+	job      string
+	now      *epoch
+	ticks    map[int64]*epoch // in which a scheduled tick was claimed
+	complete int64            // as the log says
+}
+
+// epoch is the time of one layout of one job.
+type epoch struct {
+	zkrec.Layout
+
+	of *division
+}
+
+// completion is what OnTickComplete was told.
+type completion struct {
+	sid string
+	at  time.Time
+	singleworker.TickResult
+}
+
+// completed is a change of the record of complete ticks.
+type completed struct {
+	at             time.Time
+	epoch          *epoch
+	after, through int64          // ticks later than the first, up to the other
+	sid            string         // of who wrote it; empty when that is not known
+	ran            map[int64]bool // ticks that some shard has run, and that are still in a history
+	told           map[int64]bool
+}
+
+// divided takes in a job's spec.
+func (l *ledger) divided(job string, txn *zkdev.Txn, spec zkrec.Spec) {
+	layout := spec.ActiveLayout()
+	d := l.divisions[job]
+	if d == nil {
+		d = &division{job: job, ticks: make(map[int64]*epoch)}
+		d.now = &epoch{layout, d}
+		l.divisions[job] = d
+		return
+	}
+	last := d.now
+	if layout.Since == last.Since && layout.Equal(last.Sharding) {
+		last.Through = layout.Through
+		return
+	}
+	if layout.Since != last.Through || last.Through == 0 {
+		l.violatef(9, job, txn.Time, "the layout %+v follows %+v", layout, last.Layout)
+	}
+	d.now = &epoch{layout, d}
+	l.layouts++
+	next := layout.Slots(job)
+	for _, slot := range last.Slots(job) {
+		acc := l.accounts[slot]
+		if acc == nil {
+			l.violatef(9, slot, txn.Time, "the next layout begins at %s, and its tick node was not there", clockMs(layout.Since))
+			continue
+		}
+		open := acc.next(max(acc.record.Through, acc.term().since)) <= layout.Since
+		if rec := acc.record; open || rec.Open() || rec.Again != "" || rec.Through > layout.Since {
+			l.violatef(9, slot, txn.Time, "the next layout begins at %s, and it is at %+v", clockMs(layout.Since), rec)
+		}
+		if !slices.Contains(next, slot) {
+			acc.term().until = layout.Since
+		}
+	}
+	for _, slot := range next {
+		switch acc := l.accounts[slot]; {
+		case acc == nil: // its nodes are to be made
+		case acc.born == txn.Zxid: // and are, in this very transaction
+			acc.terms = []term{{since: layout.Since}}
+		case acc.term().until != 0: // they were to be deleted
+			acc.terms = append(acc.terms, term{since: layout.Since})
+		}
+	}
+}
+
+// checkLayout verifies that a claim is that of the layout in effect.
+func (l *ledger) checkLayout(slot string, txn *zkdev.Txn, last, rec zkrec.Tick) {
+	job := zkrec.JobOfSlot(slot)
+	d := l.divisions[job]
+	e := d.now
+	l.epochs[rec.RunID] = e
+	if !slices.Contains(e.Slots(job), slot) {
+		l.violatef(9, slot, txn.Time, "%s claims %s, and there are %d shards", rec.SID, clockMs(rec.Tick), e.Shards)
+	}
+	if rec.Manual != "" {
+		return
+	}
+	spec := l.model.Jobs[job].Spec
+	if ends := spec.Resizing() && rec.Tick > last.Through && rec.Tick > e.Through; ends || rec.Tick <= e.Since {
+		l.violatef(9, slot, txn.Time, "%s claims %s, which is not a tick of %+v", rec.SID, clockMs(rec.Tick), e.Layout)
+	}
+	if other := d.ticks[rec.Tick]; other != nil && other != e {
+		l.violatef(9, slot, txn.Time, "%s claims %s, which a shard of another layout has claimed: %+v, %+v", rec.SID,
+			clockMs(rec.Tick), e.Layout, other.Layout)
+	}
+	d.ticks[rec.Tick] = e
+}
+
+// checkComplete verifies a record of complete ticks.
+func (l *ledger) checkComplete(job string, txn *zkdev.Txn) {
+	record, _ := zkrec.ParseComplete(txn.Data)
+	d := l.divisions[job]
+	c := &completed{
+		at: txn.Time, epoch: d.now, after: max(d.complete, d.now.Since), through: record.Tick,
+		ran: make(map[int64]bool), told: make(map[int64]bool),
+	}
+	for sid, member := range l.model.Instances {
+		if member.Session == txn.Session {
+			c.sid = sid
+		}
+	}
+	if c.through <= c.after {
+		l.violatef(9, job, txn.Time, "ticks up to %s are complete, after %s", clockMs(c.through), clockMs(c.after))
+	}
+	d.complete = record.Tick
+	l.completed[job] = append(l.completed[job], c)
+	for _, slot := range d.now.Slots(job) {
+		acc := l.accounts[slot]
+		if acc == nil || acc.done() < record.Tick {
+			l.violatef(9, slot, txn.Time, "it is not done with %s, which is said to be complete", clockMs(record.Tick))
+			continue
+		}
+		for _, e := range acc.history.Entries {
+			if e.RunID != "" && e.Manual == "" && e.Tick > c.after && e.Tick <= c.through {
+				c.ran[e.Tick] = true
+			}
+		}
+	}
+}
+
+// done is the tick up to which none is to be run, or run again.
+func (a *account) done() int64 {
+	if rec := a.record; rec.Manual == "" && (rec.Open() || rec.Again != "") {
+		return rec.Tick - 1
+	}
+	return a.record.Through
+}
+
+// checkDivisions verifies the rest of property 9, when all of the log is read.
+func (l *ledger) checkDivisions() {
+	l.checkEpochs()
+	for _, told := range l.told {
+		l.checkTold(told)
+	}
+	for job, list := range l.completed {
+		for _, c := range list {
+			for tick := range c.ran {
+				if !c.told[tick] && !l.interrupted(c) {
+					l.violatef(9, job, c.at, "%s has recorded that %s is complete, and nobody is told", c.sid, clockMs(tick))
+				}
+			}
+		}
+	}
+}
+
+// checkEpochs verifies that no run begins while one of another layout has the right to go on. The design
+// leaves out what it leaves out of property 1.
+func (l *ledger) checkEpochs() {
+	last := make(map[*division]map[*epoch]*swtest.Run) // the runs so far that end last
+	for k := range l.runs {
+		run := &l.runs[k]
+		e := l.epochs[run.ID]
+		if e == nil {
+			continue // which is property 3's
+		}
+		if last[e.of] == nil {
+			last[e.of] = make(map[*epoch]*swtest.Run)
+		}
+		for other, before := range last[e.of] {
+			if other != e && before.End().After(run.Started) && !l.excused(before.Instance.Name, run.Started) {
+				l.violatef(9, run.Job, run.Started, "run %s of %+v begins, and run %s of %+v has the right to go on until %s",
+					run.ID, e.Layout, before.ID, other.Layout, clock(before.End()))
+			}
+		}
+		if before := last[e.of][e]; before == nil || run.End().After(before.End()) {
+			last[e.of][e] = run
+		}
+		if run.Shard.Total != max(1, e.Shards) || run.Shard.Parameter != e.ShardParams[run.Shard.Index] {
+			l.violatef(9, run.Job, run.Started, "run %s is told that it is %+v, of %+v", run.ID, run.Shard, e.Layout)
+		}
+	}
+}
+
+// checkTold verifies what a hook was told.
+func (l *ledger) checkTold(told completion) {
+	tick := told.Tick.UnixMilli()
+	list := l.completed[told.Job]
+	k := slices.IndexFunc(list, func(c *completed) bool {
+		return c.after < tick && tick <= c.through && !told.at.Before(c.at) && (c.sid == told.sid || c.sid == "")
+	})
+	switch {
+	case k < 0:
+		l.violatef(9, told.Job, told.at, "%s is told that %s is complete, which it has not recorded", told.sid, clock(told.Tick))
+		return
+	case list[k].told[tick]:
+		l.violatef(9, told.Job, told.at, "%s is told again that %s is complete", told.sid, clock(told.Tick))
+	}
+	list[k].told[tick] = true
+	l.complete++
+	e := list[k].epoch
+	if len(told.Shards) != e.Shards {
+		l.violatef(9, told.Job, told.at, "%s is told that %s is complete with %d shards, of %+v", told.sid, clock(told.Tick), len(told.Shards), e.Layout)
+		return
+	}
+	for shard, outcome := range told.Shards {
+		run := l.started[outcome.RunID]
+		switch {
+		case outcome.Shard.Index != shard || outcome.Shard.Total != e.Shards || outcome.Shard.Parameter != e.ShardParams[shard]:
+		case outcome.RunID == "": // not run, or the history has nothing of it any more
+			continue
+		case l.epochs[outcome.RunID] != e || !outcome.Tick.Equal(told.Tick):
+		case run == nil: // it was claimed, and its handler not called
+			if outcome.State != singleworker.StateOK {
+				continue
+			}
+		case outcome.State == singleworker.StateOK && run.Err == nil && run.Shard == outcome.Shard,
+			outcome.State == singleworker.StateInterrupted, outcome.State == singleworker.StateLost,
+			outcome.State != singleworker.StateOK && run.Err != nil:
+			continue
+		}
+		l.violatef(9, told.Job, told.at, "%s is told of shard %d at %s: %+v, of %+v, which is not how it was", told.sid, shard, clock(told.Tick), outcome, e.Layout)
+	}
+}
+
+// interrupted says that who recorded complete ticks died, or lost the shard that it did so for, before it
+// could tell.
+func (l *ledger) interrupted(c *completed) bool {
+	slot := zkrec.ShardSlot(c.epoch.of.job, 0)
+	for _, r := range l.reigns[slot] {
+		if r.sid == c.sid && r.endBy != 0 && !r.end.Before(c.at) && r.end.Sub(c.at) < 2*l.session {
+			return true
+		}
+	}
+	return false
+}

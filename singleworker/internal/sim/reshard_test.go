@@ -1,0 +1,130 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// mostShards is how many shards a job of the simulation may have.
+const mostShards = 16
+
+// drawShards draws how many shards a divided job has.
+func (w *world) drawShards() int {
+	if w.rng.IntN(12) == 0 {
+		return 1 + w.rng.IntN(mostShards)
+	}
+	return 1 + w.rng.IntN(8)
+}
+
+// drawParams gives some of n shards a parameter.
+func (w *world) drawParams(n int) map[int]string {
+	params := make(map[int]string)
+	for k := range n {
+		if w.rng.IntN(4) == 0 {
+			params[k] = fmt.Sprintf("p%d", w.rng.IntN(100))
+		}
+	}
+	return params
+}
+
+// reshard has an operator divide a job anew, or several times in a row: mostly one that is divided already.
+func (w *world) reshard() {
+	k := w.rng.IntN(len(w.shards))
+	for range 3 {
+		if w.shards[k] == 0 {
+			k = w.rng.IntN(len(w.shards))
+		}
+	}
+	times := 1
+	if w.rng.IntN(3) == 0 {
+		times += 1 + w.rng.IntN(3)
+	}
+	for range times {
+		switch n := w.drawShards(); {
+		case w.shards[k] > 0 && w.rng.IntN(8) == 0:
+			w.undivide(k)
+		case w.shards[k] > 0 && w.rng.IntN(6) == 0:
+			w.divide(k, w.shards[k]) // other parameters
+		default:
+			w.divide(k, n)
+		}
+		if w.rng.IntN(2) == 0 {
+			time.Sleep(w.upTo(time.Second))
+		}
+	}
+}
+
+// divide sets the number of a job's shards, and their parameters.
+func (w *world) divide(k, n int) {
+	w.shards[k] = n
+	changes := admin.Changes{Shards: &n, ShardParameters: w.drawParams(n)}
+	for gone := n; gone < mostShards; gone++ {
+		changes.ShardParameters[gone] = ""
+	}
+	w.operate(fmt.Sprintf("divide %s by %d", jobName(k), n), func(ctx context.Context) error {
+		return w.cluster.Operate(ctx, func(c *admin.Client) error {
+			_, err := c.Set(ctx, jobName(k), changes, admin.SetOptions{})
+			return unless(err, admin.ErrNotFound, admin.ErrConflict)
+		})
+	})
+}
+
+// undivide makes a job undivided, for which an operator replaces it.
+func (w *world) undivide(k int) {
+	w.shards[k] = 0
+	w.operate("undivide "+jobName(k), func(ctx context.Context) error {
+		return w.cluster.Operate(ctx, func(c *admin.Client) error {
+			status, err := c.Get(ctx, jobName(k))
+			if err != nil {
+				return unless(err, admin.ErrNotFound)
+			}
+			status.Job.Shards, status.Job.ShardParameters = 0, nil
+			_, err = c.Submit(ctx, status.Job, admin.SubmitOptions{Replace: true})
+			return unless(err, admin.ErrConflict)
+		})
+	})
+}
+
+// slots lists the slots that there are.
+func (w *world) slots() (slots []string) {
+	w.cluster.View(func(m *swtest.Model) {
+		for name := range m.Jobs {
+			if m.IsSlot(name) {
+				slots = append(slots, name)
+			}
+		}
+	})
+	slices.Sort(slots)
+	return slots
+}
+
+// changing names a job that is to be divided anew, or has other nodes than its layout asks for, although
+// somebody lives who could see to it.
+func (w *world) changing() (job, what string) {
+	w.cluster.View(func(m *swtest.Model) {
+		for name, j := range m.Jobs {
+			if _, _, sharded := zkrec.SplitSlot(name); sharded || !w.isAble(m, name) {
+				continue
+			}
+			total := j.Spec.ActiveLayout().Shards
+			if n := len(m.Shards(name)); j.Spec.Resizing() || n != total || j.Ownable != (total == 0) {
+				job, what = name, fmt.Sprintf("%+v, nodes of %d shards; ownable: %v", j.Spec, n, j.Ownable)
+			}
+		}
+	})
+	return job, what
+}
+
+// changedWithin is how soon after the faults all jobs have the shards that were asked for last: a pause has
+// ended that holds back what is to be run before, and all is owned again; retries have been made, which may
+// wait for 2 s and 4 s; then messages of 20 ms and, where one that was to do something has failed, a sync period for each
+// of the steps of up to four layouts.
+func (w *world) changedWithin() time.Duration {
+	return 3*w.Session + time.Second + w.ownedWithin() + 6*time.Second + 4*w.Sync
+}

@@ -1,0 +1,223 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// settle watches how soon every slot is owned and the shares are even, and that it
+// stays so. What is divided anew meanwhile begins anew.
+func (w *world) settle() {
+	quiet := time.Now()
+	begun, slots := quiet, w.slots()
+	job, missing := "", ""
+	for {
+		changing, what := w.changing()
+		if since := time.Since(quiet); changing != "" && since > w.changedWithin() {
+			w.violate(violation{7, changing, time.Now(), fmt.Sprintf("%v after the faults its shards are not what they should be: %s", since, what)})
+			break
+		}
+		if now := w.slots(); !slices.Equal(now, slots) {
+			begun, slots = time.Now(), now
+		}
+		since := time.Since(begun)
+		if name, text := w.unowned(); text != "" {
+			w.owned, job, missing = max(w.owned, since), name, text
+		}
+		uneven := w.uneven()
+		if uneven {
+			w.even = max(w.even, since)
+		}
+		// A session that ends late is over by then.
+		enough := since > w.evenWithin() || since > w.Session+w.Sync && w.owned < since && !uneven
+		if changing == "" && enough {
+			break
+		}
+		time.Sleep(serverTick)
+	}
+	if w.owned > w.ownedWithin() {
+		w.violate(violation{5, job, quiet.Add(w.owned), fmt.Sprintf("%v after the faults not owned by a live instance: %s", w.owned, missing)})
+	}
+	if w.even > w.evenWithin() {
+		w.violate(violation{6, "", time.Now(), fmt.Sprintf("after %v the shares are %v", w.even, w.cluster.Shares())})
+	}
+	w.checkDead()
+}
+
+// checkDead counts what the server has of those who are gone, while the others go on: nothing, but for the
+// registrations of those that were killed.
+func (w *world) checkDead() {
+	live := make(map[string]bool)
+	for _, i := range w.cluster.Live() {
+		live[i.Name] = true
+	}
+	if n := len(w.cluster.Server.Sessions()); n != len(live) {
+		w.violate(violation{7, "", time.Now(), fmt.Sprintf("%d sessions, want those of %d instances", n, len(live))})
+	}
+	w.cluster.View(func(m *swtest.Model) {
+		for sid := range m.Instances {
+			if !live[sid] {
+				w.violate(violation{7, sid, time.Now(), "its ephemeral node is left"})
+			}
+		}
+		for name, j := range m.Jobs {
+			for sid := range j.Beats {
+				if sid != j.Owner.SID && w.isAble(m, name) {
+					w.violate(violation{7, name, time.Now(), "a heartbeat of " + sid + " that no record backs"})
+				}
+			}
+		}
+	})
+}
+
+// isAble says that somebody lives who can run the slot, and so cleans up what the dead left of it.
+func (w *world) isAble(m *swtest.Model, slot string) bool {
+	job := zkrec.JobOfSlot(slot)
+	return slices.ContainsFunc(w.cluster.Live(), func(i *swtest.Instance) bool { return isOpen(m, i) && w.handlers[i.Name][job] })
+}
+
+// isOpen says that a live instance takes jobs.
+func isOpen(m *swtest.Model, i *swtest.Instance) bool {
+	order, ordered := m.Orders[i.Name]
+	return !i.Withdrawn() && !(ordered && order.Binds(m.Instances[i.Name].Incarnation))
+}
+
+// ownedWithin is property 5's time; see the test.
+func (w *world) ownedWithin() time.Duration { return w.Session + 2*w.Sync + 3*serverTick }
+
+// evenWithin is property 6's.
+func (w *world) evenWithin() time.Duration {
+	return max(w.ownedWithin()+3*w.Sync, 11*w.Sync) + 4*serverTick
+}
+
+// unowned names a job that some live instance has the handler of and none owns.
+func (w *world) unowned() (job, missing string) {
+	live := w.cluster.Live()
+	w.cluster.View(func(m *swtest.Model) { job, missing = w.unownedIn(m, live) })
+	return job, missing
+}
+
+func (w *world) unownedIn(m *swtest.Model, live []*swtest.Instance) (slot, missing string) {
+	for _, name := range slices.Sorted(mapKeys(m.Jobs)) {
+		if _, _, sharded := zkrec.SplitSlot(name); sharded {
+			continue // its job's layout tells
+		}
+		able := w.isAble(m, name)
+		for _, slot := range m.Jobs[name].Spec.ActiveLayout().Slots(name) {
+			owner := m.LiveOwner(slot)
+			running := slices.ContainsFunc(live, func(i *swtest.Instance) bool {
+				// A killed one of the same name lives on in the records, for a while.
+				return i.Name == owner && isOpen(m, i) && w.handlers[owner][name] && !m.Instances[owner].Since.Before(i.Since)
+			})
+			closed := slices.ContainsFunc(live, func(i *swtest.Instance) bool { return i.Name == owner && !isOpen(m, i) })
+			if (able || closed) && !running && !w.isHandedOver(m, m.Jobs[slot]) {
+				return slot, fmt.Sprintf("%+v, alive: %v", m.Jobs[slot], m.Instances)
+			}
+		}
+	}
+	return "", ""
+}
+
+// isHandedOver says that a job is on its way from one live instance to another: for as long as the
+// messages of an adoption may take, and no longer.
+func (w *world) isHandedOver(m *swtest.Model, job *swtest.Job) bool {
+	if job == nil {
+		return false // its nodes are not there
+	}
+	_, lives := m.Instances[job.Owner.Offer]
+	return lives && time.Since(job.Since) < handOver
+}
+
+// handOver is an event, and four requests and their replies: for the record, the list of
+// instances, the instances, and the adoption.
+const handOver = 9 * longestLag
+
+func (w *world) uneven() bool {
+	if !w.Alike {
+		return false
+	}
+	shares := w.cluster.Shares()
+	var open []swtest.Member
+	w.cluster.View(func(m *swtest.Model) {
+		for _, i := range w.cluster.Live() {
+			if member, joined := m.Instances[i.Name]; joined && isOpen(m, i) {
+				member.Owned = shares[i.Name]
+				open = append(open, member)
+			}
+		}
+	})
+	for _, a := range open {
+		for _, b := range open {
+			if (2*a.Owned-1)*b.Weight > (2*b.Owned+1)*a.Weight {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// end stops everything and looks for what is left: property 7.
+func (w *world) end() {
+	killed, open := make(map[string]bool), make(map[*swtest.Instance]bool)
+	w.cluster.View(func(m *swtest.Model) {
+		for _, i := range w.cluster.Live() {
+			open[i] = isOpen(m, i)
+		}
+	})
+	for _, i := range w.cluster.Instances() {
+		if i.State() != swtest.Killed {
+			i.Leave()
+		}
+	}
+	for _, i := range w.cluster.Instances() {
+		<-i.Done()
+		if i.State() == swtest.Killed {
+			killed[i.Name] = true
+		} else if err := i.Stop(); errors.Is(err, singleworker.ErrNotHandedBack) {
+			killed[i.Name] = true // as good as: what it registered is left
+		} else if err != nil {
+			w.violate(violation{7, i.Name, time.Now(), fmt.Sprintf("Run returned %v", err)})
+		}
+	}
+	time.Sleep(w.Session + 2*serverTick) // for the sessions of those that were killed last
+	if n := len(w.cluster.Server.Sessions()); n != 0 {
+		w.violate(violation{7, "", time.Now(), fmt.Sprintf("%d sessions are left", n)})
+	}
+	w.cluster.View(func(m *swtest.Model) { w.checkLeft(m, killed, open) })
+}
+
+// checkLeft looks at what a group that has ended leaves behind.
+func (w *world) checkLeft(m *swtest.Model, killed map[string]bool, open map[*swtest.Instance]bool) {
+	for sid := range m.Instances {
+		w.violate(violation{7, sid, time.Now(), "its ephemeral node is left"})
+	}
+	if n := len(m.Sessions); n != 0 {
+		w.violate(violation{7, "", time.Now(), fmt.Sprintf("the log leaves %d sessions", n)})
+	}
+	for name, j := range m.Jobs {
+		for sid := range j.Beats {
+			if w.everAble(name, open) {
+				w.violate(violation{7, name, time.Now(), "the heartbeat of " + sid + " is left"})
+			}
+		}
+		_, _, sharded := zkrec.SplitSlot(name) // whose registrations are its job's
+		for sid := range j.Registered {
+			if !sharded && !killed[sid] { // who was killed could not; the others do, after ten sessions
+				w.violate(violation{7, name, time.Now(), "the registration of " + sid + " is left"})
+			}
+		}
+	}
+}
+
+// everAble says that an instance that lived to the end, open, has the slot's handler, and so
+// has cleaned up after the dead.
+func (w *world) everAble(slot string, open map[*swtest.Instance]bool) bool {
+	job := zkrec.JobOfSlot(slot)
+	return slices.ContainsFunc(w.cluster.Instances(), func(i *swtest.Instance) bool { return open[i] && w.handlers[i.Name][job] })
+}
