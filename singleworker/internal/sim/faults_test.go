@@ -23,7 +23,7 @@ func (w *world) fault() {
 		return
 	}
 	victim := live[w.rng.IntN(len(live))]
-	switch w.rng.IntN(22) {
+	switch w.rng.IntN(24) {
 	case 0, 1:
 		w.kill(victim, len(live))
 	case 2, 3:
@@ -63,7 +63,7 @@ func (w *world) fault() {
 		} else {
 			w.order(victim.Name)
 		}
-	case 19, 20, 21:
+	case 19, 20, 21, 22, 23:
 		w.reshard()
 	}
 }
