@@ -16,7 +16,7 @@ import (
 func (w *world) settle() {
 	quiet := time.Now()
 	begun, slots := quiet, w.slots()
-	job, missing := "", ""
+	job, missing, shares := "", "", ""
 	for {
 		changing, what := w.changing()
 		if since := time.Since(quiet); changing != "" && since > w.changedWithin() {
@@ -31,11 +31,11 @@ func (w *world) settle() {
 			w.owned, job, missing = max(w.owned, since), name, text
 		}
 		uneven := w.uneven()
-		if uneven {
-			w.even = max(w.even, since)
+		if uneven != "" {
+			w.even, shares = max(w.even, since), uneven
 		}
 		// A session that ends late is over by then.
-		enough := since > w.evenWithin() || since > w.Session+w.Sync && w.owned < since && !uneven
+		enough := since > w.evenWithin() || since > w.Session+w.Sync && w.owned < since && uneven == ""
 		if changing == "" && enough {
 			break
 		}
@@ -45,7 +45,7 @@ func (w *world) settle() {
 		w.violate(violation{5, job, quiet.Add(w.owned), fmt.Sprintf("%v after the faults not owned by a live instance: %s", w.owned, missing)})
 	}
 	if w.even > w.evenWithin() {
-		w.violate(violation{6, "", time.Now(), fmt.Sprintf("after %v the shares are %v", w.even, w.cluster.Shares())})
+		w.violate(violation{6, "", time.Now(), fmt.Sprintf("after %v the shares are %s", w.even, shares)})
 	}
 	w.checkDead()
 }
@@ -138,28 +138,49 @@ func (w *world) isHandedOver(m *swtest.Model, job *swtest.Job) bool {
 // instances, the instances, and the adoption.
 const handOver = 9 * longestLag
 
-func (w *world) uneven() bool {
+// uneven says what is not as even as it will be: of all slots, or of the shards of one job.
+func (w *world) uneven() (what string) {
 	if !w.Alike {
-		return false
+		return ""
 	}
-	shares := w.cluster.Shares()
-	var open []swtest.Member
+	owners, shares := w.cluster.Owners(), w.cluster.Shares()
+	open := make(map[string]swtest.Member)
 	w.cluster.View(func(m *swtest.Model) {
 		for _, i := range w.cluster.Live() {
 			if member, joined := m.Instances[i.Name]; joined && isOpen(m, i) {
 				member.Owned = shares[i.Name]
-				open = append(open, member)
+				open[i.Name] = member
 			}
 		}
 	})
 	for _, a := range open {
 		for _, b := range open {
 			if (2*a.Owned-1)*b.Weight > (2*b.Owned+1)*a.Weight {
-				return true
+				return fmt.Sprint(shares)
 			}
 		}
 	}
-	return false
+	if w.Weighted {
+		return ""
+	}
+	shards := make(map[string]map[string]int) // by job and instance
+	for slot, sid := range owners {
+		job := zkrec.JobOfSlot(slot)
+		if shards[job] == nil {
+			shards[job] = make(map[string]int)
+		}
+		shards[job][sid]++
+	}
+	for job, of := range shards {
+		for a := range open {
+			for b := range open {
+				if of[a] > of[b]+1 {
+					return fmt.Sprint(job, of)
+				}
+			}
+		}
+	}
+	return ""
 }
 
 // end stops everything and looks for what is left: property 7.
