@@ -25,7 +25,7 @@ func TestBreachesUnderRandomSeeds(t *testing.T) {
 		within int   // seeds
 	}{
 		"takeover": {[]int{1}, 400}, "adoption": {[]int{1}, 100}, "lease": {[]int{1}, 50},
-		"claims": {[]int{2, 3, 8}, 100},
+		"claims": {[]int{2, 3, 8}, 100}, "layout": {[]int{9}, 20}, "spec": {[]int{9}, 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
