@@ -35,7 +35,8 @@ type Hooks struct {
 	OnTickMissed func(job string, tick time.Time)
 	// OnTickComplete: all shards of a job are done with a tick that one of them
 	// at least has run. One instance of the group is told, the owner of shard 0,
-	// once for each tick, in their order; if it dies at that moment, none.
+	// once for each tick, in their order; if it dies, or loses that shard, at
+	// that moment, none.
 	OnTickComplete func(TickResult)
 }
 

@@ -43,7 +43,7 @@ type keeper struct {
 }
 
 // completing is what is being written of complete ticks. It outlives a keeper: an answer that was lost
-// is known when the record is read, for nobody else writes it under the same token.
+// is known when the record is read, and the first slot still is ours afterwards: nobody else has written it.
 type completing struct {
 	done    []ledger.Completion // not reported yet
 	token   int64
@@ -136,13 +136,17 @@ func (c *Coordinator) readRoot(j *job, k *keeper) {
 	if !k.reading.begin() {
 		return
 	}
-	sharded := j.spec.ActiveLayout().Shards > 0
+	sharded, first := j.spec.ActiveLayout().Shards > 0, k.slots[0].slot
 	c.async("read shards", func(ctx context.Context) func() {
 		var complete zkrec.Complete
 		var version int32
 		var err error
+		var alive zkconn.Stat
 		if sharded {
 			complete, version, err = c.readComplete(ctx, j.name)
+		}
+		if err == nil { // after that: who owns the slot then has owned it before
+			alive, _, err = c.conn.Exists(ctx, c.tree.Alive(first))
 		}
 		nodes := c.tree.NewSlot(j.name, 0)
 		there, errs := make([]bool, len(nodes)), make([]error, len(nodes))
@@ -165,7 +169,8 @@ func (c *Coordinator) readRoot(j *job, k *keeper) {
 			}
 			done := j.completing.done
 			j.completing.done = nil
-			if len(done) > 0 && j.completing.token == k.token && complete.Tick == done[len(done)-1].Tick {
+			ours := j.completing.token == k.token && alive.Mzxid == k.token
+			if len(done) > 0 && ours && complete.Tick == done[len(done)-1].Tick {
 				c.report(j.name, j.spec, done)
 			}
 			c.tend(j, k)

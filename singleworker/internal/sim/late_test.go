@@ -1,12 +1,15 @@
 package sim
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
 // An owner that was away comes back with the result of a run, when the job was deleted and submitted
@@ -41,6 +44,41 @@ func TestLateResultOfAJobThatIsThereAgain(t *testing.T) {
 		})
 		if found := s.check(); len(found) > 0 {
 			t.Errorf("found %v", found)
+		}
+	})
+}
+
+// The owner of the first shard is cut off when it records that a tick is complete, for so long that another one
+// owns the shard, and records and reports it: it must not report that, too, when it is back.
+func TestLateReportOfACompleteTick(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lag := func() time.Duration { return 5 * time.Millisecond }
+		s := &scene{Cluster: swtest.New(t, swtest.Config{SessionTimeout: session, Latency: func(string) func() zkdev.Latency {
+			return func() zkdev.Latency { return zkdev.Latency{There: lag, Back: lag} }
+		}}), t: t, schedule: "0 * * * * ?", brief: true}
+		first, second := s.beginDivided(&breach{})
+		recording := make(chan struct{})
+		var once sync.Once
+		s.onMulti(first, func(r *zkdev.Request) (action zkdev.Action) {
+			if has(r, zkdev.OpSetData, "/shards") {
+				once.Do(func() {
+					action = zkdev.Delay(3 * session)
+					close(recording)
+				})
+			}
+			return action
+		})
+		s.await(recording)
+		first.Partition()
+		time.Sleep(2 * session)
+		if owner := s.Owners()[zkrec.ShardSlot(job, 0)]; owner != second.Name {
+			t.Fatalf("not what this is about: %q owns the first shard", owner)
+		}
+		first.Heal()
+		time.Sleep(session)
+		if found := s.check(); len(found) > 0 || len(s.told) != 1 {
+			t.Errorf("hooks were told %d times, want once; found %v", len(s.told), found)
 		}
 	})
 }
