@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"time"
 
@@ -196,12 +197,18 @@ func (w *world) end() {
 			i.Leave()
 		}
 	}
+	joined := make(map[string]bool)
+	for _, txn := range w.cluster.Server.Log() {
+		if path.Dir(txn.Path) == w.cluster.Tree().Instances() {
+			joined[path.Base(txn.Path)] = true
+		}
+	}
 	for _, i := range w.cluster.Instances() {
 		<-i.Done()
 		if i.State() == swtest.Killed {
 			killed[i.Name] = true
-		} else if err := i.Stop(); errors.Is(err, singleworker.ErrNotHandedBack) {
-			killed[i.Name] = true // as good as: what it registered is left
+		} else if err := i.Stop(); errors.Is(err, singleworker.ErrNotHandedBack) || !joined[i.Name] {
+			killed[i.Name] = true // as good as: what it registered is left, or was when it could not join
 		} else if err != nil {
 			w.violate(violation{7, i.Name, time.Now(), fmt.Sprintf("Run returned %v", err)})
 		}
