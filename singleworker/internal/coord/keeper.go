@@ -158,7 +158,7 @@ func (c *Coordinator) readRoot(j *job, k *keeper) {
 			if j.keeper != k || j.completing.writing {
 				return // what was read may be old already
 			}
-			if err = errors.Join(append(errs, err)...); err != nil {
+			if err = errors.Join(err, errors.Join(errs...)); err != nil {
 				c.log.Debug("shards not read", "job", j.name, "err", err) // the next sync tries again
 				return
 			}

@@ -14,7 +14,7 @@ import (
 
 // TestBreachesUnderRandomSeeds breaks the protocol in every instance of a random group, small and with
 // many faults, and shows that the faults that seeds draw suffice to bring it to light: within a bounded number
-// of seeds, ten times the mean of what it takes and more. (About 30 seeds for the takeover, 3 for the
+// of seeds, ten times the mean of what it takes and more. (About 30 seeds for the takeover, 3 or fewer for the
 // others; the order of events within an instant, and jitter, are not the seed's.) A claim without a
 // check of the owner alone is not among them: the tick record's version guards it, too, so that it takes the
 // scene of TestBreaches.

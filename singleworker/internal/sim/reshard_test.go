@@ -84,8 +84,9 @@ func (w *world) undivide(k int) {
 			if err != nil {
 				return unless(err, admin.ErrNotFound)
 			}
-			status.Job.Shards, status.Job.ShardParameters = 0, nil
-			_, err = c.Submit(ctx, status.Job, admin.SubmitOptions{Replace: true})
+			job := status.Job
+			job.Shards, job.ShardParameters = 0, nil
+			_, err = c.Submit(ctx, job, admin.SubmitOptions{Replace: true})
 			return unless(err, admin.ErrConflict)
 		})
 	})

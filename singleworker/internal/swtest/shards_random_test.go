@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 func TestShardsAtRandom(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(30) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			slow(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
 				shardsAtRandom(t, c, rand.New(rand.NewPCG(seed, 7)))
 			})
