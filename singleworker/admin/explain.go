@@ -105,7 +105,7 @@ func (x *explainer) runAt(t time.Time) string {
 
 // pauseAt describes the pause of a time, if it is the one on record.
 func (x *explainer) pauseAt(t time.Time) string {
-	if !pausedAt(x.spec.Paused, t) {
+	if !x.spec.Paused.Covers(t) {
 		return ""
 	}
 	p := pauseOf(*x.spec.Paused)
@@ -152,7 +152,7 @@ func (x *explainer) ownerless(missed Entry) string {
 // coming says what is to become of a tick.
 func (x *explainer) coming(name string) {
 	x.Fate = FateComing
-	if pausedAt(x.spec.Paused, x.Tick) {
+	if x.spec.Paused.Covers(x.Tick) {
 		x.sayf("%s has yet to come, and will not be run: the job is paused%s.", name, x.pauseAt(x.Tick))
 		return
 	}
@@ -184,7 +184,7 @@ func (x *explainer) forgotten(name string) {
 func (x *explainer) pending(name string) {
 	run := x.Job.LastRun
 	switch {
-	case pausedAt(x.spec.Paused, x.Tick):
+	case x.spec.Paused.Covers(x.Tick):
 		x.Fate, x.Reason = FatePaused, ReasonPaused
 		x.sayf("%s was not run: the job was paused%s.", name, x.pauseAt(x.Tick))
 		if x.Job.Paused == nil {

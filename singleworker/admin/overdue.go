@@ -19,8 +19,3 @@ func overdue(spec zkrec.Spec, schedule *cronexpr.Schedule, since, through int64,
 	tick, _ := ledger.Overdue(job, ledger.Record{Through: through}, running, now)
 	return tick
 }
-
-// pausedAt reports whether a pause is in force at t.
-func pausedAt(pause *zkrec.Pause, t time.Time) bool {
-	return pause != nil && pause.Since <= t.UnixMilli() && (pause.Until == 0 || t.UnixMilli() < pause.Until)
-}

@@ -73,7 +73,7 @@ func (c *Client) Pause(ctx context.Context, name string, opts PauseOptions) (Pau
 	e := edit{client: c, name: name, change: func(old zkrec.Spec, mtime time.Time) (zkrec.Spec, error) {
 		next := pause
 		next.Since = now.UnixMilli()
-		if pausedAt(old.Paused, now) {
+		if old.Paused.Covers(now) {
 			next.Since = old.Paused.Since
 		}
 		old.Since = old.SinceOr(mtime) // the node's own time changes now
@@ -108,7 +108,7 @@ func (c *Client) Resume(ctx context.Context, name string, opts ResumeOptions) (P
 	}
 	now := time.Now()
 	e := edit{client: c, name: name, change: func(old zkrec.Spec, mtime time.Time) (zkrec.Spec, error) {
-		if !pausedAt(old.Paused, now) {
+		if !old.Paused.Covers(now) {
 			return old, nil
 		}
 		pause := *old.Paused

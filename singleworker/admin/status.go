@@ -171,7 +171,7 @@ func (r records) status(of parsed, live map[string]Instance, now time.Time) JobS
 		s.State, s.Reason = Canceled, "it is being cancelled; to cancel it again completes that, if it was interrupted"
 		return s
 	}
-	if p := of.spec.Paused; pausedAt(p, now) {
+	if p := of.spec.Paused; p.Covers(now) {
 		s.Paused = pauseOf(*p)
 	}
 	if of.err == nil {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/election"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
-	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
 // In latch mode one instance of the group, which an election finds, owns every
@@ -109,26 +108,21 @@ func (c *Coordinator) checkMode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	records := make([]zkrec.Instance, len(sids))
-	stats := make([]zkconn.Stat, len(sids))
-	errs := make([]error, len(sids))
+	instances := c.readInstances(ctx, sids)
 	born := int64(0)
-	c.together(ctx, len(sids), func(ctx context.Context, i int) {
-		records[i], stats[i], errs[i] = c.readInstance(ctx, c.tree.Instance(sids[i]))
-	})
-	for i, sid := range sids {
-		if sid == c.cfg.SID {
-			born = stats[i].Czxid
+	for _, i := range instances {
+		if i.sid == c.cfg.SID {
+			born = i.stat.Czxid
 		}
 	}
-	for i, sid := range sids {
-		if zkconn.IsUnknown(errs[i]) {
-			return errs[i]
+	for _, i := range instances {
+		if zkconn.IsUnknown(i.err) {
+			return i.err
 		}
-		if errs[i] == nil && stats[i].Czxid < born && records[i].Mode != c.cfg.Instance.Mode {
+		if i.err == nil && i.stat.Czxid < born && i.Mode != c.cfg.Instance.Mode {
 			_, err := c.conn.Multi(ctx, zkconn.DeleteOp(c.tree.Instance(c.cfg.SID), zkconn.AnyVersion))
-			return errors.Join(fmt.Errorf("%w: %s is in %s mode, this one in %s mode", ErrMode, sid,
-				modeName(records[i].Mode), modeName(c.cfg.Instance.Mode)), ignoreNoNode(err))
+			return errors.Join(fmt.Errorf("%w: %s is in %s mode, this one in %s mode", ErrMode, i.sid,
+				modeName(i.Mode), modeName(c.cfg.Instance.Mode)), ignoreNoNode(err))
 		}
 	}
 	return nil

@@ -251,6 +251,24 @@ func (c *Coordinator) readInstance(ctx context.Context, path string) (zkrec.Inst
 	return record, stat, err
 }
 
+// instanceRead is what was read of an instance.
+type instanceRead struct {
+	sid string
+	zkrec.Instance
+	stat zkconn.Stat
+	err  error
+}
+
+// readInstances reads the records of some instances, at the cost of one round trip.
+func (c *Coordinator) readInstances(ctx context.Context, sids []string) []instanceRead {
+	all := make([]instanceRead, len(sids))
+	c.together(ctx, len(sids), func(ctx context.Context, i int) {
+		all[i].sid = sids[i]
+		all[i].Instance, all[i].stat, all[i].err = c.readInstance(ctx, c.tree.Instance(sids[i]))
+	})
+	return all
+}
+
 func (c *Coordinator) joinEnded(attempt int, mine zkrec.Instance, err error) {
 	if attempt != c.session.attempt || !c.session.connected {
 		return

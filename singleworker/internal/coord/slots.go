@@ -180,26 +180,21 @@ func (c *Coordinator) fetchGroup(ctx context.Context) (map[string]lease.Peer, ma
 	if err = errors.Join(err, ordersErr); err != nil {
 		return nil, nil, err
 	}
-	records := make([]zkrec.Instance, len(names))
-	errs := make([]error, len(names))
-	c.together(ctx, len(names), func(ctx context.Context, i int) {
-		records[i], _, errs[i] = c.readInstance(ctx, c.tree.Instance(names[i]))
-	})
 	peers := make(map[string]lease.Peer, len(names))
-	for i, sid := range names {
+	for _, i := range c.readInstances(ctx, names) {
 		switch {
-		case errors.Is(errs[i], zkconn.ErrNoNode):
+		case errors.Is(i.err, zkconn.ErrNoNode):
 			continue // gone meanwhile
-		case errors.As(errs[i], new(*zkconn.OpError)):
-			return nil, nil, errs[i]
+		case errors.As(i.err, new(*zkconn.OpError)):
+			return nil, nil, i.err
 		}
-		ordered, found := orders[sid]
-		peers[sid] = lease.Peer{
-			Incarnation: records[i].Incarnation,
-			Opaque:      errs[i] != nil,
-			Closed:      records[i].Closed() || found && ordered.Binds(records[i].Incarnation),
-			MaxSlots:    records[i].MaxSlots,
-			Weight:      records[i].Weight,
+		ordered, found := orders[i.sid]
+		peers[i.sid] = lease.Peer{
+			Incarnation: i.Incarnation,
+			Opaque:      i.err != nil,
+			Closed:      i.Closed() || found && ordered.Binds(i.Incarnation),
+			MaxSlots:    i.MaxSlots,
+			Weight:      i.Weight,
 		}
 	}
 	return peers, orders, nil

@@ -28,11 +28,6 @@ func (v View) horizon() time.Time {
 	return v.Now
 }
 
-func (v View) inPause(t time.Time) bool {
-	p := v.Paused
-	return p.Since != 0 && t.UnixMilli() >= p.Since && (p.Until == 0 || t.UnixMilli() < p.Until)
-}
-
 // pauseEnds is when the pause that goes on ends by itself, or zero.
 func (v View) pauseEnds() time.Time {
 	if v.Paused.Until == 0 {
@@ -106,7 +101,7 @@ func (v View) runnable(first, last time.Time) (run time.Time) {
 		}
 		policy := v.Policy.Misfire
 		switch {
-		case v.inPause(t):
+		case v.Paused.Covers(t):
 			policy = v.Paused.Missed
 		case v.queued(t):
 			policy = zkrec.MisfireOnce
@@ -159,7 +154,7 @@ func (v View) overlapping(first time.Time) Plan {
 		if from.Before(first) {
 			from = first
 		}
-		if kept := v.Schedule.Next(before(from)); v.inPause(kept) && !kept.After(until) {
+		if kept := v.Schedule.Next(before(from)); v.Paused.Covers(kept) && !kept.After(until) {
 			until = before(kept)
 		}
 	}
@@ -211,7 +206,7 @@ func (v View) rows(from, to time.Time) (rows []Entry) {
 			continue
 		}
 		switch t := time.UnixMilli(e.Tick); {
-		case v.inPause(t):
+		case v.Paused.Covers(t):
 			e.State, e.Reason = zkrec.TickSkipped, zkrec.ReasonPaused
 		case v.overlapped(t):
 			e.State, e.Reason = zkrec.TickSkipped, zkrec.ReasonOverlap

@@ -117,7 +117,7 @@ func Next(v View) Plan {
 			return plan
 		}
 	}
-	if v.inPause(v.Now) {
+	if v.Paused.Covers(v.Now) {
 		plan.Wake = v.pauseEnds()
 	} else if due := v.due(); due.Change && !(due.Opens && v.manualTurn()) {
 		return due
@@ -139,7 +139,7 @@ func (v View) manualTurn() bool {
 }
 
 // held reports whether a pause keeps a run's tick from being run again.
-func (v View) held(run zkrec.Run) bool { return run.Manual == "" && v.inPause(v.Now) }
+func (v View) held(run zkrec.Run) bool { return run.Manual == "" && v.Paused.Covers(v.Now) }
 
 // open has plan open a run, which is given as far as it is not the owner's to
 // fill in.
@@ -156,7 +156,7 @@ func (v View) open(plan *Plan, run zkrec.Run) {
 
 // overlap deals with ticks that come while a run goes on.
 func (v View) overlap() Plan {
-	if v.Record.RunID != v.Active || v.inPause(v.Now) {
+	if v.Record.RunID != v.Active || v.Paused.Covers(v.Now) {
 		return Plan{} // the end of the run, or of the pause, is the time to decide
 	}
 	if plan := v.formerMissed(); plan.Change {

@@ -71,6 +71,12 @@ type Pause struct {
 	Missed string `json:"missed,omitempty"`
 }
 
+// Covers reports whether t is in the pause; nil and the zero Pause cover nothing.
+func (p *Pause) Covers(t time.Time) bool {
+	ms := t.UnixMilli()
+	return p != nil && p.Since != 0 && ms >= p.Since && (p.Until == 0 || ms < p.Until)
+}
+
 // Duration is written as Go writes durations: "1m30s".
 type Duration time.Duration
 
