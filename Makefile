@@ -60,13 +60,18 @@ race: ## the same with the race detector
 	go test -run '^TestBreachesUnderRandomSeeds$$' ./singleworker/internal/sim # these take too long with it
 	go test -run '^TestSimulation$$' ./singleworker/internal/ledger
 
-# Modules of their own, so that the library does not depend on SQLite; ./... leaves them out.
+# A module of its own, so that the library does not depend on SQLite; ./... leaves it out.
+.PHONY: sql
+sql:
+	cd sample/sql && go vet ./... && $(GOLANGCI) run
+
 # -count=1: what they show are processes and signals, which are no inputs of the tests.
+# One at a time, because they measure real time.
 .PHONY: fencing shards
 fencing: ## the example of fencing: a SQL table refuses a paused owner's late write
 shards: ## the example of shards: 600 rows on three processes, of which one is killed in the middle
-fencing shards:
-	cd sample/$@ && go vet ./... && $(GOLANGCI) run && go test -count=1 ./...
+fencing shards: sql
+	cd sample/sql && go test -count=1 ./$@
 
 # -count=1: a cached success says nothing about a server that is not an input of the
 # test. -p 1: one package at a time, because they measure real time.

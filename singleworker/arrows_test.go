@@ -112,7 +112,7 @@ var forbidden = []arrow{
 	{
 		from: "...",
 		except: []string{
-			"cmd/swctl", "sample/elector", "sample/fencing", "sample/shards", "singleworker/zkdev/...", "singleworker/swtest", "singleworker/internal/swtest",
+			"cmd/swctl", "sample/elector", "sample/sql/fencing", "sample/sql/shards", "singleworker/zkdev/...", "singleworker/swtest", "singleworker/internal/swtest",
 		},
 		to:     []string{"singleworker/zkdev/..."},
 		reason: "a server for development must not end up in a production binary; swctl dev and the examples with processes of their own say what they are",

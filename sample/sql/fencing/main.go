@@ -1,20 +1,19 @@
-// Command shards shows a job that is divided, on a real table with real processes: each tick
-// of the job processes 600 rows in six shards, shard i those with id % 6 == i, on
-// three processes. In the middle of a tick one of them is killed (kill -9) and one is
-// stopped (kill -STOP). The third one runs that tick again for their shards, and
-// goes on where they stopped. The stopped one is woken (kill -CONT), and its late writes
-// arrive with tokens that are too old: the table refuses them. In the end every row was
-// processed exactly once in every pass.
+// Command fencing shows what a fencing token is for, on a real table with real
+// processes: two instances share a job that writes a report; the owner is stopped
+// (kill -STOP) between its last check and its write; the other one takes over and
+// writes; the first goes on (kill -CONT), and its late write arrives. The table
+// refuses it. A second table, the same without the condition, does not, and ends up
+// with the older report.
 //
-//	cd sample/shards && go run .
+//	cd sample/sql/fencing && go run .
 //
 // The last line is PASS with figures, or FAIL and why.
 //
-// rows.go is the application: table, statements, handler; and in instance.go is how the job is
-// declared. The rest is the demonstration: [instance] is the process that is started
-// three times, [demonstrate] is the story, [judge] what has to come out.
+// report.go is the application: table, statement, handler. The README says what a target
+// needs to be fenced. The rest is the demonstration: [instance] is the process
+// that is started twice, [demonstrate] is the story, [judge] what has to come out.
 //
-// It is a module of its own, so that the library does not depend on SQLite.
+// It is in a module of its own, so that the library does not depend on SQLite.
 package main
 
 import (
@@ -40,7 +39,7 @@ var errFailed = errors.New("failed")
 func main() {
 	err := run(os.Args[1:], os.Stdout)
 	if err != nil && !errors.Is(err, errFailed) {
-		fmt.Fprintln(os.Stderr, "shards:", err)
+		fmt.Fprintln(os.Stderr, "fencing:", err)
 	}
 	if err != nil {
 		os.Exit(1)
@@ -56,7 +55,7 @@ func run(args []string, out io.Writer) (err error) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	dir, err := os.MkdirTemp("", "shards-")
+	dir, err := os.MkdirTemp("", "fencing-")
 	if err != nil {
 		return err
 	}
@@ -72,13 +71,13 @@ func run(args []string, out io.Writer) (err error) {
 		fmt.Fprintln(out, "FAIL ", err)
 		return errFailed
 	}
-	f, wrong := judge(o)
-	if len(wrong) > 0 {
+	show(o, say)
+	if wrong := judge(o); len(wrong) > 0 {
 		printLogs(out, dir)
 		fmt.Fprintln(out, "FAIL ", strings.Join(wrong, "; "))
 		return errFailed
 	}
-	fmt.Fprintln(out, verdict(o, f))
+	fmt.Fprintln(out, verdict(o))
 	return nil
 }
 

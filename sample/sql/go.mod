@@ -1,4 +1,4 @@
-module github.com/swjobs/singleworker/sample/fencing
+module github.com/swjobs/singleworker/sample/sql
 
 go 1.25.0
 
