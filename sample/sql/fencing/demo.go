@@ -61,11 +61,11 @@ func demonstrate(ctx context.Context, dir string, say func(format string, args .
 	if s.one, err = startInstance("app-1", zk.Addr(), dir); err != nil {
 		return o, err
 	}
-	defer s.one.kill()
+	defer s.one.Kill()
 	if s.two, err = startInstance("app-2", zk.Addr(), dir); err != nil {
 		return o, err
 	}
-	defer s.two.kill()
+	defer s.two.Kill()
 	say("two instances, app-1 and app-2, share the job %s; session timeout %v", job, sessionTimeout)
 
 	return s.play(ctx)
@@ -94,7 +94,7 @@ func (s *stage) play(ctx context.Context) (o outcome, err error) {
 	if err != nil {
 		return o, err
 	}
-	s.say("%s owns it with token %d and reports %d, the sum of the orders", first.id, normal.Report.Token, normal.Report.Total)
+	s.say("%s owns it with token %d and reports %d, the sum of the orders", first.ID, normal.Report.Token, normal.Report.Total)
 	if err := normal.accepted(); err != nil {
 		return o, err
 	}
@@ -104,10 +104,10 @@ func (s *stage) play(ctx context.Context) (o outcome, err error) {
 		return o, err
 	}
 	stopped := time.Now()
-	if err := first.signal(syscall.SIGSTOP); err != nil {
+	if err := first.Signal(syscall.SIGSTOP); err != nil {
 		return o, err
 	}
-	s.say("%s has added up %d in its next run and is about to write: kill -STOP", first.id, about.Report.Total)
+	s.say("%s has added up %d in its next run and is about to write: kill -STOP", first.ID, about.Report.Total)
 	if err := s.order(ctx, newOrder); err != nil {
 		return o, err
 	}
@@ -120,17 +120,17 @@ func (s *stage) play(ctx context.Context) (o outcome, err error) {
 	if o.next, err = s.write(ctx, second); err != nil {
 		return o, err
 	}
-	s.say("%s has taken over with token %d, and reports %d", second.id, o.next.Report.Token, o.next.Report.Total)
+	s.say("%s has taken over with token %d, and reports %d", second.ID, o.next.Report.Token, o.next.Report.Total)
 	if err := o.next.accepted(); err != nil {
 		return o, err
 	}
 
 	// From here on nobody but the first writes: the second one's next run finds no permission.
 	o.lease, o.stopped = sessionTimeout*3/4, time.Since(stopped)
-	if err := errors.Join(first.allow(), first.signal(syscall.SIGCONT)); err != nil {
+	if err := errors.Join(first.Tell("write"), first.Signal(syscall.SIGCONT)); err != nil {
 		return o, err
 	}
-	s.say("kill -CONT %s, which stood still for %v: it goes on with its write", first.id, o.stopped.Round(time.Millisecond))
+	s.say("kill -CONT %s, which stood still for %v: it goes on with its write", first.ID, o.stopped.Round(time.Millisecond))
 	if o.late, err = first.next(ctx, true); err != nil {
 		return o, err
 	}
@@ -162,7 +162,7 @@ func (s *stage) whoOwns(ctx context.Context) (first, second *process, err error)
 
 // write lets a process write that is about to.
 func (s *stage) write(ctx context.Context, p *process) (message, error) {
-	if err := p.allow(); err != nil {
+	if err := p.Tell("write"); err != nil {
 		return message{}, err
 	}
 	return p.next(ctx, true)

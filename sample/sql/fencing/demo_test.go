@@ -4,11 +4,13 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/swjobs/singleworker/sample/sql/child"
 )
 
 // The demonstration starts its own program twice; here that is the test's.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == instanceCommand {
+	if child.Started() {
 		main()
 		return
 	}
@@ -20,7 +22,7 @@ func TestLateWriteIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	o, err := demonstrate(t.Context(), dir, t.Logf)
 	if err != nil {
-		printLogs(t.Output(), dir)
+		child.PrintLogs(t.Output(), dir)
 		t.Fatal(err)
 	}
 	show(o, t.Logf)
@@ -28,7 +30,7 @@ func TestLateWriteIsRefused(t *testing.T) {
 		t.Error(wrong)
 	}
 	if t.Failed() {
-		printLogs(t.Output(), dir)
+		child.PrintLogs(t.Output(), dir)
 	}
 }
 

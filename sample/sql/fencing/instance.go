@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -95,14 +96,11 @@ func openGate(dir string) (*gate, error) {
 	return &gate{fenced: fenced, plain: plain, passes: make(chan struct{}), gone: make(chan struct{})}, nil
 }
 
-// hear takes every byte as the permission for one write. It returns when the
+// hear takes every line as the permission for one write. It returns when the
 // other end is closed, also by the death of the demonstration.
 func (g *gate) hear(in io.Reader) {
 	defer close(g.gone)
-	for b := make([]byte, 1); ; {
-		if _, err := in.Read(b); err != nil {
-			return
-		}
+	for lines := bufio.NewScanner(in); lines.Scan(); {
 		g.passes <- struct{}{}
 	}
 }

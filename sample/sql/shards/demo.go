@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/swjobs/singleworker/sample/sql/child"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -37,7 +39,7 @@ type outcome struct {
 type stage struct {
 	say      func(format string, args ...any)
 	store    *store
-	alive    map[string]*process
+	alive    map[string]*child.Process
 	messages chan message
 	ticks    []tick
 }
@@ -48,7 +50,7 @@ func demonstrate(ctx context.Context, dir string, say func(format string, args .
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("nothing after %v", patience))
 	defer cancel()
 	s := stage{
-		say: say, alive: map[string]*process{},
+		say: say, alive: map[string]*child.Process{},
 		messages: make(chan message, 256), // more than they can say in that time: nobody reads on after an error
 	}
 	if s.store, err = openStore(filepath.Join(dir, database), put+fence); err != nil {
@@ -68,18 +70,28 @@ func demonstrate(ctx context.Context, dir string, say func(format string, args .
 	defer zk.Stop()
 	defer func() {
 		for _, p := range s.alive {
-			p.kill()
+			p.Kill()
 		}
 	}()
 	for _, id := range instances {
-		if s.alive[id], err = startInstance(id, zk.Addr(), dir, s.messages); err != nil {
-			delete(s.alive, id)
+		p, err := child.Start(id, zk.Addr(), dir, func(messages iter.Seq[message]) { s.listen(id, messages) })
+		if err != nil {
 			return o, err
 		}
+		s.alive[id] = p
 	}
 	say("three instances share the %d shards of the job %s, which is due every %v; session timeout %v",
 		shards, job, period, sessionTimeout)
 	return s.play(ctx)
+}
+
+// listen passes on what an instance says, and that it has ended.
+func (s *stage) listen(id string, messages iter.Seq[message]) {
+	for m := range messages {
+		m.from = id
+		s.messages <- m
+	}
+	s.messages <- message{from: id, ended: true}
 }
 
 func (s *stage) play(ctx context.Context) (o outcome, err error) {
@@ -90,11 +102,11 @@ func (s *stage) play(ctx context.Context) (o outcome, err error) {
 		return o, err
 	}
 
-	s.alive[o.killed].kill()
+	s.alive[o.killed].Kill()
 	delete(s.alive, o.killed)
 	s.say("kill -9 %s: its shards are left half-way", o.killed)
 	begun := time.Now()
-	if err := s.alive[o.stopped].signal(syscall.SIGSTOP); err != nil {
+	if err := s.alive[o.stopped].Signal(syscall.SIGSTOP); err != nil {
 		return o, err
 	}
 	s.say("kill -STOP %s, which does not know what comes, with its writes about to be sent", o.stopped)
@@ -103,7 +115,7 @@ func (s *stage) play(ctx context.Context) (o outcome, err error) {
 	}
 
 	o.lease, o.stood = sessionTimeout*3/4, time.Since(begun)
-	if err := errors.Join(s.alive[o.stopped].command("go"), s.alive[o.stopped].signal(syscall.SIGCONT)); err != nil {
+	if err := errors.Join(s.alive[o.stopped].Tell("go"), s.alive[o.stopped].Signal(syscall.SIGCONT)); err != nil {
 		return o, err
 	}
 	s.say("kill -CONT %s, which stood still for %v: it goes on with its writes", o.stopped, o.stood.Round(time.Millisecond))
@@ -138,7 +150,7 @@ func (s *stage) cast(ctx context.Context, o *outcome) error {
 
 // holdBoth has the two that are to fail come to the middle of their runs.
 func (s *stage) holdBoth(ctx context.Context, o *outcome) error {
-	if err := errors.Join(s.alive[o.killed].command("hold"), s.alive[o.stopped].command("hold")); err != nil {
+	if err := errors.Join(s.alive[o.killed].Tell("hold"), s.alive[o.stopped].Tell("hold")); err != nil {
 		return err
 	}
 	o.held = map[string][]write{}
@@ -193,11 +205,11 @@ func (s *stage) lateWrites(ctx context.Context, o *outcome) error {
 // stop has all processes end in good order.
 func (s *stage) stop(ctx context.Context) error {
 	for _, p := range s.alive {
-		_ = p.in.Close()
+		_ = p.In.Close()
 	}
 	for id, p := range s.alive {
 		select {
-		case <-p.ended:
+		case <-p.Ended:
 		case <-ctx.Done():
 			return fmt.Errorf("waited until %s ends: %w", id, context.Cause(ctx))
 		}

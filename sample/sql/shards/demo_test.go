@@ -7,12 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/sample/sql/child"
 	"github.com/swjobs/singleworker/singleworker"
 )
 
 // The demonstration starts its own program three times; here that is the test's.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == instanceCommand {
+	if child.Started() {
 		main()
 		return
 	}
@@ -24,7 +25,7 @@ func TestEveryRowOnceThoughTwoFail(t *testing.T) {
 	dir := t.TempDir()
 	o, err := demonstrate(t.Context(), dir, t.Logf)
 	if err != nil {
-		printLogs(t.Output(), dir)
+		child.PrintLogs(t.Output(), dir)
 		t.Fatal(err)
 	}
 	f, wrong := judge(o)
@@ -35,7 +36,7 @@ func TestEveryRowOnceThoughTwoFail(t *testing.T) {
 		t.Errorf("figures are %+v, want 4 shards run again and 2 late writes refused", f)
 	}
 	if t.Failed() {
-		printLogs(t.Output(), dir)
+		child.PrintLogs(t.Output(), dir)
 		return
 	}
 	t.Log(verdict(o, f))

@@ -77,7 +77,7 @@ type message struct {
 	Late *write `json:"late,omitempty"` // held, and let go
 	Tick *tick  `json:"tick,omitempty"` // all shards are done with it
 
-	from  string // the instance; its process knows that
+	from  string // the instance; set by listen
 	ended bool   // the process has
 }
 

@@ -1,9 +1,9 @@
 //go:build unix && !linux
 
-package main
+package child
 
 import "syscall"
 
-// dieWithParent does nothing: only Linux can. An instance ends when its standard
+// dieWithParent does nothing: only Linux can. A child ends when its standard
 // input does.
 func dieWithParent(*syscall.SysProcAttr) {}

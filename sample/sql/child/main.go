@@ -1,0 +1,86 @@
+// Package child is for demonstrations with real processes: a program that starts itself
+// again, reads what its children print, tells them lines, and stops and kills them with signals.
+package child
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// command as the first argument, followed by an id, a ZooKeeper and a directory,
+// makes a program a child.
+const command = "instance"
+
+// errFailed is the answer "no", which has been printed.
+var errFailed = errors.New("failed")
+
+// Started reports whether this program is a child. The TestMain of a demonstration calls main
+// then, for the program that [Start] starts again is the test's.
+func Started() bool { return len(os.Args) == 5 && os.Args[1] == command }
+
+// A Scene is what the parent plays. All files are in dir, which is empty at first and
+// removed in the end; say prints a line, with the time.
+type Scene func(ctx context.Context, dir string, say func(format string, args ...any)) (verdict string, err error)
+
+// Main is all of a demonstration's main function. In a child, it calls instance with the
+// arguments of [Start]. Otherwise it plays the scene; the last line is the verdict, or FAIL
+// and why, after what the children have logged.
+func Main(name string, instance func(id, zk, dir string) error, play Scene) {
+	var err error
+	switch {
+	case Started():
+		err = instance(os.Args[2], os.Args[3], os.Args[4])
+	case len(os.Args) > 1:
+		err = fmt.Errorf("unexpected %q: start it without arguments", os.Args[1])
+	default:
+		err = run(name, os.Stdout, play)
+	}
+	if err != nil && !errors.Is(err, errFailed) {
+		fmt.Fprintln(os.Stderr, name+":", err)
+	}
+	if err != nil {
+		os.Exit(1)
+	}
+}
+
+func run(name string, out io.Writer, play Scene) (err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	dir, err := os.MkdirTemp("", name+"-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+
+	begun := time.Now()
+	say := func(format string, args ...any) {
+		fmt.Fprintf(out, "%4.1f s  %s\n", time.Since(begun).Seconds(), fmt.Sprintf(format, args...))
+	}
+	verdict, err := play(ctx, dir, say)
+	if err != nil {
+		PrintLogs(out, dir)
+		fmt.Fprintln(out, "FAIL ", err)
+		return errFailed
+	}
+	fmt.Fprintln(out, verdict)
+	return nil
+}
+
+// PrintLogs prints the logs of the children, which are about to be removed.
+func PrintLogs(out io.Writer, dir string) {
+	logs, _ := filepath.Glob(filepath.Join(dir, "*.log")) // the pattern is a good one
+	for _, log := range logs {
+		text, err := os.ReadFile(log)
+		if err != nil {
+			text = []byte(err.Error() + "\n")
+		}
+		fmt.Fprintf(out, "%s:\n%s", filepath.Base(log), text)
+	}
+}
