@@ -93,12 +93,7 @@ func (a *ask) once(ctx context.Context) error {
 		}
 	}
 	if len(missing) > 0 {
-		err := each(ctx, missing, func(ctx context.Context, _ int, slot string) error {
-			shard := newNodes(a.client.tree.NewShard(slot, of.spec.ActiveLayout().Since))
-			_, err := a.client.conn.Multi(ctx, append(shard, same)...)
-			return err
-		})
-		if err != nil {
+		if err := a.makeShards(ctx, missing, job, of.spec); err != nil {
 			return err
 		}
 		return zkconn.ErrBadVersion // to be looked at again
@@ -113,6 +108,22 @@ func (a *ask) once(ctx context.Context) error {
 	a.wrote = true
 	_, err = a.client.conn.Multi(ctx, ops...)
 	return err
+}
+
+// makeShards makes the nodes of shards as an instance does: their ticks begin where those of the
+// layout do, and where all shards were done.
+func (a *ask) makeShards(ctx context.Context, slots []string, job records, spec zkrec.Spec) error {
+	data, _, err := a.client.optional(ctx, a.client.tree.Shards(job.slot))
+	if err != nil {
+		return err
+	}
+	complete, _ := zkrec.ParseComplete(data) // what is no record says nothing
+	through := max(spec.SinceOr(job.stat.Mtime), spec.ActiveLayout().Since, complete.Tick)
+	return each(ctx, slots, func(ctx context.Context, _ int, slot string) error {
+		ops := append(newNodes(a.client.tree.NewShard(slot, through)), zkconn.CheckOp(a.client.tree.Job(job.slot), job.stat.Version))
+		_, err := a.client.conn.Multi(ctx, ops...)
+		return err
+	})
 }
 
 // ops writes the requests that are wanted; none if an earlier try was applied

@@ -179,7 +179,8 @@ func TestTriggerOfShardsRefuses(t *testing.T) {
 			t.Errorf("before there is a handler: %+v, %v; want the shards made for it", result, err)
 		}
 		data, _, err := w.c.conn.Get(w.Context(), w.c.tree.Tick("job[2]"))
-		if tick, _ := zkrec.ParseTick(data); err != nil || tick.Through != 0 {
+		job, _, jobErr := w.c.conn.Exists(w.Context(), w.c.tree.Job("job"))
+		if tick, _ := zkrec.ParseTick(data); err != nil || jobErr != nil || tick.Through != job.Mtime.UnixMilli() {
 			t.Errorf("shard 2 has %s, %v", data, err)
 		}
 		w.instance("app-1", "job")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -79,6 +80,29 @@ func TestLateReportOfACompleteTick(t *testing.T) {
 		time.Sleep(session)
 		if found := s.check(); len(found) > 0 || len(s.told) != 1 {
 			t.Errorf("hooks were told %d times, want once; found %v", len(s.told), found)
+		}
+	})
+}
+
+// An operator asks for a run before anybody has made the shards: the ticks before are theirs all the same.
+func TestShardsThatATriggerMakes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &scene{Cluster: swtest.New(t, swtest.Config{SessionTimeout: session}), t: t, schedule: "*/5 * * * * ?", brief: true}
+		if err := s.Submit(t.Context(), singleworker.Job{Name: job, Schedule: s.schedule, Shards: 2}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * session)
+		if err := s.Operate(t.Context(), func(c *admin.Client) error {
+			_, err := c.Trigger(t.Context(), job, admin.TriggerOptions{WaitForHandler: true})
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		s.start("a", &breach{})
+		time.Sleep(session)
+		if found := s.check(); len(found) > 0 {
+			t.Errorf("found %v", found)
 		}
 	})
 }
