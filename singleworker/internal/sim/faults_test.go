@@ -10,6 +10,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -288,19 +289,17 @@ func (w *world) changeJob() {
 	w.submit(k)
 }
 
-// trigger asks for a manual run, or for two at once, of a job that is not divided.
+// trigger asks for a manual run, or for two at once: of a job, with all its shards, or of one shard.
 func (w *world) trigger(k int) {
 	name := jobName(k)
-	divided := w.shards[k] > 0
-	w.cluster.View(func(m *swtest.Model) { divided = divided || m.Jobs[name] != nil && !m.IsSlot(name) })
-	if divided {
-		return
+	if n := w.shards[k]; n > 0 && w.rng.IntN(2) == 0 {
+		name = zkrec.ShardSlot(name, w.rng.IntN(n))
 	}
 	for range 1 + w.rng.IntN(2) {
 		w.operate("trigger "+name, func(ctx context.Context) error {
 			return w.cluster.Operate(ctx, func(c *admin.Client) error {
 				_, err := c.Trigger(ctx, name, admin.TriggerOptions{Args: map[string]string{"by": "hand"}})
-				return unless(err, admin.ErrNotFound, admin.ErrNoHandler, admin.ErrBusy, admin.ErrConflict)
+				return unless(err, admin.ErrNotFound, admin.ErrNoShard, admin.ErrNoHandler, admin.ErrBusy, admin.ErrConflict)
 			})
 		})
 	}
