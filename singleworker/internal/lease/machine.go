@@ -93,6 +93,7 @@ type slot struct {
 	opVoid    bool      // it was sent before the job was deleted: its answer means nothing
 	takeEpoch int       // of the latest Take
 	unsure    bool      // the latest Take may have been applied: to be read
+	kept      bool      // the latest Release was refused, or may not have been applied: to be read
 	beating   bool      // a heartbeat is under way
 	beatToken int64     // of the ownership that it was sent for
 	beatEpoch int
@@ -110,6 +111,9 @@ type slot struct {
 }
 
 const never time.Duration = -1
+
+// isOurs reports whether s may be given back now.
+func (s *slot) isOurs() bool { return s.mine != nil && s.op == idle && !s.kept }
 
 func (s *slot) isTaking() bool { return s.op == taking && !s.opVoid }
 

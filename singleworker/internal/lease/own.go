@@ -74,7 +74,7 @@ func (m *Machine) observe(now Instant, s *slot, rec Record) {
 		}
 	}
 	s.known, s.rec, s.beatSince = true, rec, since
-	s.readAt, s.readMono, s.unsure = m.step, now.Mono, false
+	s.readAt, s.readMono, s.unsure, s.kept = m.step, now.Mono, false, false
 }
 
 // hold makes s ours because its record says so. A holding that was not known,
@@ -237,7 +237,9 @@ func (m *Machine) releaseDone(ev ReleaseDone) {
 		return
 	}
 	m.markDirty(s)
-	// Refused: the record has changed. Unknown: only a reading tells.
+	// Refused: the record has changed. Unknown: only a reading tells. Until then it is not tried
+	// again: with rounds that begin while it is, and so do not read it, it would be for ever.
+	s.kept = ev.Outcome != Done
 	if ev.Outcome == Done && s.mine != nil {
 		// What the next reading will show, but for its version: until then the
 		// slot counts for the right instance, and cannot be taken.

@@ -34,7 +34,7 @@ func (m *Machine) plan(now Instant) {
 func (m *Machine) shed() {
 	owned := m.Owned()
 	for _, s := range m.sorted() {
-		if s.mine == nil || s.op != idle {
+		if !s.isOurs() {
 			continue
 		}
 		excess := m.cfg.MaxSlots > 0 && owned > m.cfg.MaxSlots
@@ -49,7 +49,7 @@ func (m *Machine) shed() {
 func (m *Machine) drain(now Instant) {
 	loads := m.loads(now)
 	for _, s := range m.sorted() {
-		if s.mine == nil || s.op != idle || s.busy {
+		if !s.isOurs() || s.busy {
 			continue
 		}
 		to := ""

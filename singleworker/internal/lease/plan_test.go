@@ -39,6 +39,21 @@ func TestOffers(t *testing.T) {
 			line{sec(0.8), 0, offered("b", record(5, 110, "")), "group"},
 			line{sec(0.8), 0, group("b"), ""},
 		)},
+		// Refused while the group is being read: without a reading it would be refused again, for ever.
+		"drain: what is refused is read before it is tried again": {able: []string{"b"}, lines: adopted(
+			line{sec(0.6), 0, lease.Drain{}, "lost s: given; release s v4 to b; group"},
+			line{sec(0.7), 0, lease.ReleaseDone{Slot: s, Outcome: lease.Refused}, ""},
+			line{sec(0.7), 0, group("b"), "read s"},
+			line{sec(0.8), 0, record(5, 110, "b", beat("b", 0)), "group"},
+			line{sec(0.8), 0, group("b"), ""},
+		)},
+		"drain: what had no answer, likewise": {able: []string{"b"}, lines: adopted(
+			line{sec(0.6), 0, lease.Drain{}, "lost s: given; release s v4 to b; group"},
+			line{sec(0.7), 0, lease.ReleaseDone{Slot: s}, ""},
+			line{sec(0.7), 0, group("b"), "read s"},
+			line{sec(0.8), 0, record(4, 100, "me", beat("me", 0)), "group"},
+			line{sec(0.8), 0, group("b"), "release s v4 to b"},
+		)},
 		"drain: a busy slot waits for its run to end": {able: []string{"b"}, lines: adopted(
 			line{sec(0.6), 0, lease.Busy{Slot: s, Busy: true}, ""},
 			line{sec(0.6), 0, lease.Drain{}, "group"},
