@@ -19,7 +19,7 @@ func (s *scene) beginDivided(b *breach) (first, second *swtest.Instance) {
 		s.t.Fatal(err)
 	}
 	instances := map[string]*swtest.Instance{"a": s.start("a", b), "b": s.start("b", b)}
-	time.Sleep(2 * session)
+	time.Sleep(2*session + time.Second) // between two ticks
 	owners := s.Owners()
 	first, second = instances[owners[zkrec.ShardSlot(job, 0)]], instances[owners[zkrec.ShardSlot(job, 1)]]
 	if first == nil || second == nil || first == second {
