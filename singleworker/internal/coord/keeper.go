@@ -290,7 +290,11 @@ func (c *Coordinator) writeSpec(j *job, k *keeper, spec zkrec.Spec, ops ...zkcon
 		return func() {
 			k.writing = false
 			if err != nil {
-				c.log.Debug("layout not written", "job", j.name, "err", err) // the next sync tries again
+				c.log.Debug("layout not written", "job", j.name, "err", err)
+				if j.keeper == k {
+					j.keeper = nil // the next sync looks at everything anew
+				}
+				return
 			}
 			if c.jobs[j.name] == j {
 				c.refresh(j)
