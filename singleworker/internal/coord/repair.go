@@ -42,7 +42,7 @@ func (c *Coordinator) nodesOf(j *job, slot string) []zkrec.Node {
 	case sharded && !slices.Contains(j.slots, slot):
 		return nil // of a layout that is over
 	case sharded:
-		return c.tree.NewShard(slot, 0)
+		return c.tree.NewSlot(slot, 0) // a shard of which nothing is left createShards makes
 	default:
 		return c.tree.NewJob(j.name, zkrec.Spec{Sharding: layout.Sharding})[1:]
 	}
