@@ -110,15 +110,14 @@ func (a *ask) once(ctx context.Context) error {
 	return err
 }
 
-// makeShards makes the nodes of shards as an instance does: their ticks begin where those of the
-// layout do, and where all shards were done.
+// makeShards makes the nodes of shards as an instance does.
 func (a *ask) makeShards(ctx context.Context, slots []string, job records, spec zkrec.Spec) error {
 	data, _, err := a.client.optional(ctx, a.client.tree.Shards(job.slot))
 	if err != nil {
 		return err
 	}
 	complete, _ := zkrec.ParseComplete(data) // what is no record says nothing
-	through := max(spec.SinceOr(job.stat.Mtime), spec.ActiveLayout().Since, complete.Tick)
+	through := spec.ShardsBegin(job.stat.Mtime, complete)
 	return each(ctx, slots, func(ctx context.Context, _ int, slot string) error {
 		ops := append(newNodes(a.client.tree.NewShard(slot, through)), zkconn.CheckOp(a.client.tree.Job(job.slot), job.stat.Version))
 		_, err := a.client.conn.Multi(ctx, ops...)

@@ -125,14 +125,13 @@ func (c *Coordinator) isFirst(j *job) bool {
 	return false
 }
 
-// createShards makes the nodes of shards. Their ticks begin where those of the
-// layout do; a shard that a hand has deleted goes on where all were done.
+// createShards makes the nodes of shards.
 func (c *Coordinator) createShards(j *job, slots []string) {
 	if !c.session.joined || j.creating {
 		return
 	}
 	j.creating = true
-	through := max(j.spec.Since, j.spec.ActiveLayout().Since, j.shards.complete.Tick)
+	through := j.spec.ShardsBegin(time.UnixMilli(j.spec.Since), j.shards.complete)
 	var groups [][]zkconn.Op
 	for _, slot := range slots {
 		group := []zkconn.Op{zkconn.CheckOp(c.tree.Job(j.name), j.version)}
@@ -188,10 +187,8 @@ func (c *Coordinator) retire(j *job, slots []string) {
 func (c *Coordinator) deleteSlot(ctx context.Context, job string, version int32, slot string) error {
 	ops := []zkconn.Op{zkconn.CheckOp(c.tree.Job(job), version)}
 	remove := func(path string) { ops = append(ops, zkconn.DeleteOp(path, zkconn.AnyVersion)) }
-	nodes := []string{
-		c.tree.Alive(slot), c.tree.Tick(slot), c.tree.History(slot), c.tree.Requests(slot), c.tree.Alarm(slot),
-	}
-	for _, path := range nodes {
+	for _, node := range append(c.tree.NewSlot(slot, 0), zkrec.Node{Path: c.tree.Alarm(slot)}) {
+		path := node.Path
 		children, _, err := c.conn.Children(ctx, path)
 		if errors.Is(err, zkconn.ErrNoNode) {
 			continue

@@ -10,14 +10,10 @@ import (
 
 // base is the time up to which every tick is accounted for, or none of ours.
 func (v View) base() time.Time {
-	base := v.Since
-	if v.From.After(base) {
-		base = v.From
+	if v.Record.Through == 0 {
+		return v.begins()
 	}
-	if through := time.UnixMilli(v.Record.Through); v.Record.Through != 0 && through.After(base) {
-		base = through
-	}
-	return base
+	return later(v.begins(), time.UnixMilli(v.Record.Through))
 }
 
 // horizon is up to when ticks may be judged now.
@@ -171,13 +167,7 @@ func (v View) formerMissed() Plan {
 	if v.Former == nil || v.Record.Through >= v.Since.UnixMilli() {
 		return Plan{}
 	}
-	from := time.UnixMilli(v.Record.Through)
-	if from.Before(v.FormerSince) {
-		from = v.FormerSince
-	}
-	if from.Before(v.From) {
-		from = v.From
-	}
+	from := later(later(time.UnixMilli(v.Record.Through), v.FormerSince), v.From)
 	row, ok := row(v.Former, from, v.Since)
 	if !ok {
 		return Plan{}

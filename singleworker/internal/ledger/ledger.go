@@ -46,17 +46,22 @@ type Job struct {
 	From, To time.Time
 }
 
-// Ends reports whether the job is to be divided anew: no tick after To is run.
+// begins is up to when no tick is the slot's under its schedule.
+func (j Job) begins() time.Time { return later(j.Since, j.From) }
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// ends reports whether the job is to be divided anew: no tick after To is run.
 func (j Job) ends() bool { return !j.To.IsZero() }
 
 // nextTick is the first tick of the slot after t, or zero.
 func (j Job) nextTick(t time.Time) time.Time {
-	for _, since := range []time.Time{j.Since, j.From} {
-		if t.Before(since) {
-			t = since
-		}
-	}
-	next := j.Schedule.Next(t)
+	next := j.Schedule.Next(later(t, j.begins()))
 	if j.ends() && next.After(j.To) {
 		return time.Time{}
 	}

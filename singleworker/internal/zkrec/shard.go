@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // MaxShards is the largest number of shards of a job.
@@ -92,6 +93,14 @@ func (s Spec) layoutOver(old Spec) *Layout {
 func (s Spec) Resized() Spec {
 	s.Layout = &Layout{Sharding: s.Sharding, Since: s.ActiveLayout().Through}
 	return s
+}
+
+// ShardsBegin is up to when no tick is that of a shard whose nodes are made now:
+// the ticks of its layout begin later, and all shards are done with those up to
+// complete, which a shard that a hand has deleted must not run again. The spec
+// was read from a node last written at mtime.
+func (s Spec) ShardsBegin(mtime time.Time, complete Complete) int64 {
+	return max(s.SinceOr(mtime), s.ActiveLayout().Since, complete.Tick)
 }
 
 // ShardSlot names a slot of a sharded job, as it is shown everywhere: "job[3]".
