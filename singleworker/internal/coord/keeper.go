@@ -133,8 +133,8 @@ func (c *Coordinator) readKeptSlot(j *job, k *keeper, kept *keptSlot) {
 
 // readRoot reads what is known of the job as a whole.
 func (c *Coordinator) readRoot(j *job, k *keeper) {
-	if !k.reading.begin() {
-		return
+	if j.completing.writing || !k.reading.begin() {
+		return // beside a write, what is read first may be from before it, and the answer come after
 	}
 	sharded, first := j.spec.ActiveLayout().Shards > 0, k.slots[0].slot
 	c.async("read shards", func(ctx context.Context) func() {
@@ -155,8 +155,8 @@ func (c *Coordinator) readRoot(j *job, k *keeper) {
 		})
 		return func() {
 			k.reading.end()
-			if j.keeper != k || j.completing.writing {
-				return // what was read may be old already
+			if j.keeper != k {
+				return
 			}
 			if err = errors.Join(err, errors.Join(errs...)); err != nil {
 				c.log.Debug("shards not read", "job", j.name, "err", err) // the next sync tries again
@@ -236,8 +236,8 @@ func (c *Coordinator) writeComplete(j *job, k *keeper, done []ledger.Completion)
 			}
 			c.report(j.name, spec, done)
 			k.complete, k.version, k.rootKnown = complete, stats[2].Version, true
-			if j.keeper == k {
-				c.tend(j, k)
+			if c.jobs[j.name] == j {
+				c.keep(j) // another keeper than k waits for it
 			}
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -139,6 +140,35 @@ func TestCompleteTicksAreToldOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What the keeper reads beside a write may be from before it, and be taken in after it: the ticks would be
+// written, and perhaps told, again.
+func TestCompleteTicksAreNotReadWhileTheyAreWritten(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.divide(2)
+		a := g.join("a", nil)
+		pass(3 * syncPeriod)
+		g.onMulti("/shards", zkdev.DelayReply(2*time.Second))
+		var reads atomic.Int32
+		stop := g.server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
+			if r.Client == "a" && r.Path == g.tree.Shards("job") {
+				reads.Add(1)
+			}
+			return zkdev.Pass()
+		})
+		a.runs(60_000)
+		pass(100 * time.Millisecond)
+		a.box.Post(a.sync)
+		pass(time.Second) // no reply yet
+		stop()
+		if n := reads.Load(); n > 0 {
+			g.t.Errorf("%d readings while a write is under way", n)
+		}
+		g.wantCompleted([]string{"job at 60000: ok ok"}, a)
+		a.runs(120_000)
+		g.wantCompleted([]string{"job at 60000: ok ok", "job at 120000: ok ok"}, a)
+	})
 }
 
 // Who looks after the shards next does not tell what the one before has told, and tells what it has not.
