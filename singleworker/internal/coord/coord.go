@@ -142,7 +142,7 @@ type Coordinator struct {
 	jobs     map[string]*job
 	owned    map[string]*ownership
 	ticks    map[string]*tickNode
-	views    slotViews
+	peers    map[string]lease.Peer // the instances, as last read
 	traces   traces
 	present  map[string]struct{} // jobs at which this instance is registered, or may be
 	commits  []*commit           // to be sent together when the mailbox is empty

@@ -74,7 +74,6 @@ func (c *Coordinator) disconnected() {
 	c.session.connected, c.session.joining, c.session.joined = false, false, false
 	c.session.lostAt = c.cfg.Clock.Now().Mono
 	c.session.cancelJoin()
-	c.views.changed()
 	c.traces.since = nil // who comes back meanwhile is not seen
 	c.step(lease.Suspended{})
 }
@@ -105,7 +104,6 @@ func (c *Coordinator) nodeChanged(path string) {
 		c.listJobs()
 		return
 	case c.tree.Instances():
-		c.views.changed()
 		c.step(lease.LookAround{})
 		return
 	}
@@ -119,7 +117,6 @@ func (c *Coordinator) nodeChanged(path string) {
 	}
 	switch path {
 	case c.tree.Alive(slot):
-		c.views.of(slot).changed()
 		c.step(lease.Look{Slot: lease.Slot(slot)})
 	case c.tree.Requests(slot):
 		c.readRequests(slot)
@@ -284,7 +281,6 @@ func (c *Coordinator) joinEnded(attempt int, mine zkrec.Instance, err error) {
 	c.session.published, c.session.told = mine, mine.State
 	c.log.Info("joined the group", "server_type", c.cfg.ServerType, "instance_id", c.cfg.SID,
 		"session_id", c.sessionID(), "session_timeout", c.conn.SessionTimeout())
-	c.views.changed()
 	c.step(lease.Opened{Session: c.conn.SessionTimeout()})
 	c.contend()
 	c.nextSync = c.cfg.Clock.Now().Mono

@@ -118,7 +118,7 @@ func (c *Coordinator) withNodes(j *job, slots []string) []string {
 // run the job: not all need do what one can.
 func (c *Coordinator) isFirst(j *job) bool {
 	for _, sid := range j.able {
-		if _, lives := c.views.peers[sid]; lives || sid == c.cfg.SID {
+		if _, lives := c.peers[sid]; lives || sid == c.cfg.SID {
 			return sid == c.cfg.SID
 		}
 	}

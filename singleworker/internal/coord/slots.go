@@ -49,15 +49,9 @@ func outcomeOf(err error) lease.Outcome {
 }
 
 func (c *Coordinator) readSlot(a lease.ReadSlot) {
-	view := c.views.of(string(a.Slot))
-	changes, known := view.changes, view.reliable()
 	c.async("read slot", func(ctx context.Context) func() {
-		rec, relied, err := c.lookAt(ctx, string(a.Slot), known)
+		rec, err := c.fetchSlot(ctx, string(a.Slot))
 		return func() {
-			if err == nil {
-				view.seen(changes, rec, relied)
-				c.views.relied = c.views.relied || relied
-			}
 			outcome := lease.Done
 			if err != nil {
 				c.log.Debug("slot not read", "job", a.Slot, "err", err)
@@ -69,17 +63,6 @@ func (c *Coordinator) readSlot(a lease.ReadSlot) {
 			c.step(lease.SlotRead{Slot: a.Slot, Outcome: outcome, Record: rec})
 		}
 	})
-}
-
-// lookAt reads a slot, by its heartbeat alone if what is known allows that.
-func (c *Coordinator) lookAt(ctx context.Context, slot string, known *lease.Record) (rec lease.Record, relied bool, err error) {
-	if known != nil {
-		if rec, relied, err = c.glance(ctx, slot, *known); relied || err != nil {
-			return rec, relied, err
-		}
-	}
-	rec, err = c.fetchSlot(ctx, slot)
-	return rec, false, err
 }
 
 // tornReads is how often a slot is read again that changed while it was read.
@@ -134,7 +117,7 @@ func (c *Coordinator) fetchSlotOnce(ctx context.Context, slot string) (rec lease
 			return rec, false, err
 		}
 		if ok {
-			rec.Beats = append(rec.Beats, lease.Beat{SID: sid, Version: beat.Version})
+			rec.Beats = append(rec.Beats, lease.Beat{SID: sid, Version: beat.Version, Mzxid: beat.Mzxid})
 		}
 		whole = whole || ok && sid == owner.SID && beat.Czxid == stat.Mzxid
 	}
@@ -156,10 +139,8 @@ func (c *Coordinator) readGroup(a lease.ReadGroup) {
 			}
 			if err == nil {
 				c.session.groupRead = attempt
+				c.peers = peers
 				c.ordered(orders)
-			}
-			if err == nil && !c.views.sameGroup(peers) {
-				outcome = lease.Unknown // the slots are read again first
 			}
 			c.step(lease.GroupRead{Asked: a.Asked, Outcome: outcome, Peers: peers})
 		}
@@ -238,7 +219,7 @@ func (c *Coordinator) sendBeats(a lease.SendBeats) {
 	c.applyBatches(groups, func(i int, r result) {
 		done := lease.BeatDone{Slot: slots[i], Outcome: outcomeOf(r.err), SentAt: r.sentAt}
 		if r.err == nil {
-			done.Version = r.stats[0].Version
+			done.Version, done.Mzxid = r.stats[0].Version, r.stats[0].Mzxid
 		}
 		c.step(done)
 	})

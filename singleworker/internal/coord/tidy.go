@@ -58,7 +58,7 @@ func (c *Coordinator) miss(now time.Duration) {
 		tr.since = make(map[string]time.Duration)
 	}
 	lives := func(sid string) bool {
-		_, found := c.views.peers[sid]
+		_, found := c.peers[sid]
 		return found || sid == c.cfg.SID
 	}
 	maps.DeleteFunc(tr.since, func(sid string, _ time.Duration) bool { return lives(sid) || !tr.left(sid) })
@@ -125,7 +125,7 @@ func (c *Coordinator) rank(sid string) int {
 		return h.Sum64()
 	}
 	mine, n := order(c.cfg.SID), 0
-	for peer := range c.views.peers {
+	for peer := range c.peers {
 		if order(peer) < mine {
 			n++
 		}

@@ -52,7 +52,7 @@ func newLoaded(shards int, owner func(k int) string) (*lease.Machine, map[string
 	for k := range 1200 {
 		sid := owner(k)
 		answer(m, peers, m.Step(instant(0, 0), lease.SlotRead{Slot: lease.Slot(fmt.Sprintf("job%d", k)), Outcome: lease.Done, Record: lease.Record{
-			Exists: true, Version: 1, Mzxid: 1, Owner: lease.Member{SID: sid, Incarnation: sid + "1"}, Beats: []lease.Beat{{SID: sid}},
+			Exists: true, Version: 1, Mzxid: 1, Owner: lease.Member{SID: sid, Incarnation: sid + "1"}, Beats: []lease.Beat{{SID: sid, Mzxid: 1}},
 		}}))
 	}
 	return m, peers

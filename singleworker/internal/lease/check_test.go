@@ -3,6 +3,7 @@ package lease_test
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
@@ -154,14 +155,18 @@ func (w *world) owned(i *instance, slots []lease.Slot) (n int) {
 }
 
 // ownedWithin bounds how long after the noise every slot is owned as it should
-// be, even if no watch event arrives: half a session more than one until the
+// be, even if watch events are lost: half a session more than one until the
 // server ends a dead owner's session; then a look, which finds it dead, and a
 // sync period and a look more if it is beyond everybody's share; the same for
 // the silence of a heartbeat. A look comes every 1.1 sync periods at the most.
+// What a lost event would have told is seen when the slot is read in its turn.
 // One that hangs for ever costs one offer, which nobody else may take for a
 // sync period.
 func (w *world) ownedWithin() time.Duration {
 	within := w.sync*35/10 + 3*sessionTimeout
+	if w.watchLoss > 0 {
+		within += 7 * max(w.sync, lease.Length(sessionTimeout))
+	}
 	if w.hung != "" {
 		within += w.sync * 22 / 10
 	}
@@ -170,7 +175,7 @@ func (w *world) ownedWithin() time.Duration {
 
 // evenWithin bounds how long it takes until nothing moves any more: an
 // instance that could not take an offer during the noise is offered nothing
-// for 8 sync periods.
+// for 8 sync periods. By then stray heartbeats are gone, too.
 func (w *world) evenWithin() time.Duration { return w.ownedWithin() + 9*w.sync }
 
 // runAll runs the noise and what comes after it.
@@ -208,17 +213,18 @@ func (w *world) checkOwned(since time.Duration) {
 			continue
 		}
 		missing := w.unsettledSlot(slot)
-		if w.settled[slot] = missing == ""; missing != "" {
-			w.late = since
+		if w.settled[slot] = missing == "" || strings.HasPrefix(missing, "(7)"); w.settled[slot] {
+			continue // it is owned; a stray heartbeat is not looked for in a hurry
 		}
-		if missing != "" && since > w.ownedWithin() {
+		if w.late = since; since > w.ownedWithin() {
 			w.failf(slot, "%s; %v after the noise", missing, since)
 		}
 	}
 }
 
 // stay verifies that everything remains as it is. One that hangs is offered
-// slots again at times, which others own again soon.
+// slots again at times, up to three in 20 sync periods, which others own again
+// soon: whoever takes one may have to pass it on.
 func (w *world) stay() {
 	moves := w.moves()
 	owned := make(map[lease.Slot]time.Duration)
@@ -234,7 +240,7 @@ func (w *world) stay() {
 			}
 		}
 	}
-	if more := w.moves() - moves; more > 0 && (w.hung == "" || more > 3*w.slots) {
+	if more := w.moves() - moves; more > 0 && (w.hung == "" || more > 6*w.slots) {
 		w.failf("", "(6) %d more moves", more)
 	}
 }

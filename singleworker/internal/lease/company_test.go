@@ -72,7 +72,7 @@ func (c *company) join(sid string, maxSlots int, jobs ...int) {
 // own makes sid, which has just joined, the owner of slot from before.
 func (c *company) own(slot lease.Slot, sid string) {
 	c.slots[slot] = lease.Record{
-		Exists: true, Version: 1, Mzxid: 1, Owner: lease.Member{SID: sid, Incarnation: sid + "1"}, Beats: []lease.Beat{{SID: sid}},
+		Exists: true, Version: 1, Mzxid: 1, Owner: lease.Member{SID: sid, Incarnation: sid + "1"}, Beats: []lease.Beat{{SID: sid, Mzxid: 1}},
 	}
 }
 
@@ -197,7 +197,7 @@ func (c *company) do(sid string, a lease.Action) {
 		if c.onTake != nil {
 			c.onTake(a.Slot)
 		}
-		c.put(a.Slot, rec.Version+1, lease.Member{SID: sid, Incarnation: sid + "1"}, "", []lease.Beat{{SID: sid}})
+		c.put(a.Slot, rec.Version+1, lease.Member{SID: sid, Incarnation: sid + "1"}, "", []lease.Beat{{SID: sid, Mzxid: c.zxid + 1}})
 		c.send(sid, lease.TakeDone{Slot: a.Slot, Outcome: lease.Done, Version: rec.Version + 1, Mzxid: c.zxid, SentAt: instant(c.now, 0)})
 	case lease.SendBeats:
 		for _, slot := range c.names {
@@ -205,12 +205,13 @@ func (c *company) do(sid string, a lease.Action) {
 			rec := c.slots[slot]
 			switch {
 			case !has:
-			case !slices.Contains(rec.Beats, lease.Beat{SID: sid, Version: version}):
+			case len(rec.Beats) != 1 || rec.Beats[0].SID != sid || rec.Beats[0].Version != version:
 				c.send(sid, lease.BeatDone{Slot: slot, Outcome: lease.Refused, SentAt: instant(c.now, 0)})
 			default:
-				rec.Beats = []lease.Beat{{SID: sid, Version: version + 1}}
+				c.zxid++
+				rec.Beats = []lease.Beat{{SID: sid, Version: version + 1, Mzxid: c.zxid}}
 				c.slots[slot] = rec // not a change that is watched
-				c.send(sid, lease.BeatDone{Slot: slot, Outcome: lease.Done, Version: version + 1, SentAt: instant(c.now, 0)})
+				c.send(sid, lease.BeatDone{Slot: slot, Outcome: lease.Done, Version: version + 1, Mzxid: c.zxid, SentAt: instant(c.now, 0)})
 			}
 		}
 	case lease.Yield:

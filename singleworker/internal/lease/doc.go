@@ -60,9 +60,13 @@
 // The machine looks in rounds: read every slot that may have changed, then
 // the list of instances, then decide. A watch event only starts a round
 // sooner. The sync period starts one over every slot that is free, unevenly
-// shared, silent, or was not read for the length of a lease, so that a lost
-// event costs time and never correctness. A slot is taken only if it was read in
-// the same round.
+// shared or silent, once per lease over one slot of each other instance, and
+// after five over every slot, so that a lost event costs time and never
+// correctness. A slot is taken only if it was read in the same round.
+//
+// That a heartbeat stayed at H is seen in its first reading: ZooKeeper numbers
+// its transactions in one order, so whoever has heard of a later one knows since
+// when, on its own clock, the heartbeat has been as it is.
 //
 // # Evenness
 //

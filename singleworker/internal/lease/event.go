@@ -18,6 +18,7 @@ type Member struct{ SID, Incarnation string }
 type Beat struct {
 	SID     string
 	Version int32
+	Mzxid   int64 // of the transaction that wrote it last
 }
 
 // Record is what was read of a slot.
@@ -131,6 +132,7 @@ type (
 		Slot    Slot
 		Outcome Outcome
 		Version int32 // of the heartbeat node now
+		Mzxid   int64 // likewise
 		SentAt  Instant
 	}
 	// ReleaseDone answers Release.

@@ -118,10 +118,22 @@ func (i *instance) read(slot lease.Slot) lease.Record {
 		rec := j.at(i.view())
 		children := j.at(i.view())
 		if rec.Mzxid == children.Mzxid {
-			rec.Beats = children.Beats
+			rec.Beats = i.w.aged(children.Beats)
 			return rec
 		}
 	}
+}
+
+// aged makes each heartbeat look as if it had been written long ago in the mutant that does so.
+func (w *world) aged(beats []lease.Beat) []lease.Beat {
+	if w.mutant != readsBeatsAsOld {
+		return beats
+	}
+	beats = slices.Clone(beats)
+	for k := range beats {
+		beats[k].Mzxid = 1
+	}
+	return beats
 }
 
 func (i *instance) readGroup(a lease.ReadGroup) {
@@ -176,7 +188,7 @@ func (i *instance) sendChunk(slots []lease.Slot, beats map[lease.Slot]int32) {
 			replies := make([]lease.BeatDone, len(slots))
 			for k, slot := range slots {
 				outcome, version := i.w.zk.beat(i.member.SID, slot, beats[slot])
-				replies[k] = lease.BeatDone{Slot: slot, Outcome: outcome, Version: version, SentAt: sent}
+				replies[k] = lease.BeatDone{Slot: slot, Outcome: outcome, Version: version, Mzxid: i.w.zk.zxid, SentAt: sent}
 			}
 			i.session.floor = i.w.zk.zxid
 			return answer(replies)

@@ -155,7 +155,7 @@ func (w *world) handOfMan() {
 	w.logf(slot, "a stranger heartbeat of %s appears", sid)
 	// Its version is none that an instance knows: a forged heartbeat at the
 	// version that its hung owner saw last would renew a lease that is lost.
-	rec.Beats = with(rec.Beats, lease.Beat{SID: sid, Version: 1000})
+	rec.Beats = with(rec.Beats, lease.Beat{SID: sid, Version: 1000, Mzxid: w.zk.zxid})
 	w.zk.put(j, rec)
 	if w.percent(50) {
 		w.after(w.upTo(sessionTimeout), func() { w.strangerBeats(j, sid) })

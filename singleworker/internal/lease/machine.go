@@ -47,8 +47,10 @@ type Machine struct {
 	byName    []*slot       // the same, sorted; nil: to be sorted anew
 	nextBeat  time.Duration // Mono
 
-	step       int // counts events: orders what was read
-	epoch      int // counts expired sessions: an answer to an older one renews nothing
+	past       past
+	sampledAt  time.Duration // Mono
+	step       int           // counts events: orders what was read
+	epoch      int           // counts expired sessions: an answer to an older one renews nothing
 	phase      phase
 	look       bool              // a round is wanted even if no slot is dirty
 	dirty      map[Slot]struct{} // to be read in the next round
@@ -58,6 +60,7 @@ type Machine struct {
 	peers      map[string]Peer
 	deaf       map[string]deafness // instances that let an offer run out
 	heldUp     bool                // a slot of ours was to move, but for its run or its tick
+	even       bool                // at the latest look no slot was to move, and nothing has happened since
 
 	out []Action
 }
@@ -102,7 +105,7 @@ type slot struct {
 	rec       Record
 	readAt    int                      // step of that reading
 	readMono  time.Duration            // and its time
-	beatSince map[string]time.Duration // Mono since when a heartbeat is at its version
+	beatSince map[string]time.Duration // Mono before which a heartbeat was written
 	freeSince time.Duration            // Mono since when the slot is free, or never
 	refusals  int                      // Takes refused since the last LookAll
 	behind    bool                     // the latest reading was older than our own adoption
@@ -167,6 +170,11 @@ func (m *Machine) Owned() int {
 }
 
 func (m *Machine) apply(now Instant, ev Event) {
+	switch ev.(type) {
+	case LookAll, Tick, Busy, BeatDone: // these happen all the time, and move nothing
+	default:
+		m.even = false
+	}
 	switch ev := ev.(type) {
 	case Opened:
 		m.opened(now, ev.Session)
@@ -203,7 +211,7 @@ func (m *Machine) apply(now Instant, ev Event) {
 	case TakeDone:
 		m.takeDone(now, ev)
 	case BeatDone:
-		m.beatDone(ev)
+		m.beatDone(now, ev)
 	case ReleaseDone:
 		m.releaseDone(ev)
 	case YieldDone:
@@ -242,6 +250,7 @@ func (m *Machine) opened(now Instant, session time.Duration) {
 func (m *Machine) expired() {
 	m.connected = false
 	m.epoch++
+	m.past.forget()
 	for _, s := range m.slots {
 		if s.mine != nil {
 			s.mine.until = 0

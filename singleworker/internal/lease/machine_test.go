@@ -182,14 +182,14 @@ func TestPeriodicLook(t *testing.T) {
 		return append([]line{{0, 0, opened, "read s"}, {0, 0, first, "group"}, {0, 0, group("b"), ""}}, more...)
 	}
 	for name, sc := range map[string]script{
-		"one that a live instance owns, after a lease's length": {able: []string{"b"}, lines: seen(owned(7),
+		"the only one of a live instance, after a lease's length": {able: []string{"b"}, lines: seen(owned(7),
 			line{sec(2.9), 0, lookAll, ""},
 			line{sec(3), 0, lookAll, "read s"},
 			line{sec(3), 0, owned(8), "group"},
 			line{sec(3), 0, group("b"), ""},
 			line{sec(5.9), 0, lookAll, ""},
 		)},
-		"one whose heartbeat stays, each time": {able: []string{"b"}, lines: seen(owned(7),
+		"one whose heartbeat is late, each time": {able: []string{"b"}, lines: seen(owned(7),
 			line{sec(3), 0, lookAll, "read s"},
 			line{sec(3), 0, owned(7), "group"},
 			line{sec(3), 0, group("b"), ""},
@@ -207,13 +207,14 @@ func TestPeriodicLook(t *testing.T) {
 		"one with a stranger, each time": {able: []string{"b"}, lines: seen(record(3, 90, "b", beat("b", 7), beat("java", 2)),
 			line{sec(0.5), 0, lookAll, "read s"},
 		)},
-		"our own, after a lease's length": {able: []string{"b"}, lines: []line{
+		"our own, now and then": {able: []string{"b"}, lines: []line{
 			{0, 0, opened, "read s"},
 			{0, 0, record(4, 100, "me", beat("me", 3)), "beat s:3; group"},
 			{0, 0, beaten(4, 0), "gained s #100 v4 until 3s"},
 			{0, 0, group("b"), ""},
 			{sec(0.5), 0, lookAll, ""},
-			{sec(3), 0, lookAll, "beat s:4; read s"},
+			{sec(49), 0, lookAll, "beat s:4"},
+			{sec(52), 0, lookAll, "read s"},
 		}},
 		"one of which an older state was read than our adoption, each time": {able: []string{"b"}, lines: adopted(
 			line{sec(0.6), 0, lease.Look{Slot: s}, "read s"},
@@ -267,14 +268,14 @@ func TestStrangers(t *testing.T) {
 		}},
 		"several, one of them fresh": {lines: []line{
 			{0, 0, opened, "read s"},
-			{0, 0, record(3, 90, "", java, beat("old", 1)), "group"},
+			{0, 0, record(3, 90, "", java, beat("old", 6)), "group"},
 			{0, 0, group(), ""},
 			{sec(7), 0, lookAll, "read s"},
-			{sec(7), 0, record(3, 90, "", java, beat("old", 2)), "group"},
+			{sec(7), 0, record(3, 90, "", java, beat("old", 7)), "group"},
 			{sec(7), 0, group(), ""},
 			{sec(14), 0, lookAll, "read s"},
-			{sec(14), 0, record(3, 90, "", java, beat("old", 2)), "group"},
-			{sec(14), 0, group(), "take s v3 -java:5 -old:2"},
+			{sec(14), 0, record(3, 90, "", java, beat("old", 7)), "group"},
+			{sec(14), 0, group(), "take s v3 -java:5 -old:7"},
 		}},
 		"of several all yield: our own goes first": {lines: []line{
 			{0, 0, opened, "read s"},
@@ -285,7 +286,7 @@ func TestStrangers(t *testing.T) {
 			{0, 0, group(), ""},
 		}},
 		"the owner removes a silent one": {able: []string{"b"}, lines: adopted(
-			line{sec(3), 0, lookAll, "beat s:0; read s"},
+			line{sec(3), 0, lease.Look{Slot: s}, "beat s:0; read s"},
 			line{sec(3), 0, beaten(1, sec(3)), "renewed s until 6s"},
 			line{sec(3), 0, record(4, 100, "me", beat("me", 1), java), "group"},
 			line{sec(3), 0, group("b"), ""},

@@ -1,6 +1,9 @@
 package lease
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // slotRead takes in what was read of a slot. Whatever the machine believed,
 // the record decides; only a reading older than our own adoption is put aside.
@@ -18,6 +21,7 @@ func (m *Machine) slotRead(now Instant, ev SlotRead) {
 		return // from a server that lags behind; the next sync reads again
 	}
 	m.observe(now, s, rec)
+	m.suspect(s)
 	switch {
 	case !rec.Exists:
 		m.lose(s, Vanished)
@@ -51,19 +55,22 @@ func (m *Machine) take(s *slot) {
 // hasRoom reports whether one more slot may be taken.
 func (m *Machine) hasRoom(owned int) bool { return m.cfg.MaxSlots == 0 || owned < m.cfg.MaxSlots }
 
-// observe remembers rec, and since when each heartbeat and the slot's being
-// free were seen as they are.
+// observe remembers rec, before when each heartbeat was written, and since when
+// the slot was seen to be free.
 func (m *Machine) observe(now Instant, s *slot, rec Record) {
+	m.hear(now, rec.Mzxid)
+	for _, b := range rec.Beats {
+		m.hear(now, b.Mzxid)
+	}
 	sameReign := s.known && s.rec.Mzxid == rec.Mzxid
 	since := make(map[string]time.Duration, len(rec.Beats)+1)
-	sids := []string{rec.Owner.SID}
-	for _, b := range rec.Beats {
-		sids = append(sids, b.SID)
+	if since[rec.Owner.SID] = now.Mono; sameReign && s.rec.beat(rec.Owner.SID) == noBeat {
+		since[rec.Owner.SID] = s.beatSince[rec.Owner.SID] // an owner without a heartbeat
 	}
-	for _, sid := range sids {
-		since[sid] = now.Mono
-		if at, seen := s.beatSince[sid]; seen && sameReign && s.rec.beat(sid) == rec.beat(sid) {
-			since[sid] = at
+	for _, b := range rec.Beats {
+		since[b.SID] = m.past.before(now.Mono, b.Mzxid)
+		if sameReign && slices.Contains(s.rec.Beats, b) {
+			since[b.SID] = min(since[b.SID], s.beatSince[b.SID])
 		}
 	}
 	if !sameReign {
@@ -105,7 +112,7 @@ func (m *Machine) lose(s *slot, reason Reason) {
 		return
 	}
 	gained := s.mine.gained
-	s.mine = nil
+	s.mine, m.even = nil, false
 	if gained {
 		m.do(Lost{s.id, reason})
 	}
@@ -149,7 +156,8 @@ func (m *Machine) sendBeats(now Instant) {
 	}
 }
 
-func (m *Machine) beatDone(ev BeatDone) {
+func (m *Machine) beatDone(now Instant, ev BeatDone) {
+	m.hear(now, ev.Mzxid)
 	s := m.slots[ev.Slot]
 	if s == nil {
 		return
@@ -183,7 +191,7 @@ func (m *Machine) extend(s *slot, sentAt Instant) {
 		m.do(Renewed{s.id, h.until})
 		return
 	}
-	h.gained = true
+	h.gained, m.even = true, false
 	m.do(Gained{Slot: s.id, Token: h.token, Version: h.version, Until: h.until})
 }
 
@@ -205,8 +213,9 @@ func (m *Machine) takeDone(now Instant, ev TakeDone) {
 	s.known, s.freeSince = true, never
 	s.rec = Record{
 		Exists: true, Version: ev.Version, Mzxid: ev.Mzxid, Owner: m.cfg.Self,
-		Beats: []Beat{{SID: m.cfg.Self.SID}},
+		Beats: []Beat{{SID: m.cfg.Self.SID, Mzxid: ev.Mzxid}},
 	}
+	m.hear(now, ev.Mzxid)
 	if s.takeEpoch == m.epoch {
 		m.extend(s, ev.SentAt)
 	} else {

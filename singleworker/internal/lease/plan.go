@@ -126,8 +126,8 @@ func (m *Machine) lives(who Member) bool {
 	return live && (p.Opaque || p.Incarnation == who.Incarnation)
 }
 
-// isSilent is rule (b): the heartbeat of sid was seen at one version, in
-// readings further apart than the stale limit.
+// isSilent is rule (b): the heartbeat of sid was, when it was read, older than
+// the stale limit.
 func (m *Machine) isSilent(s *slot, sid string) bool {
 	since, seen := s.beatSince[sid]
 	return seen && s.readMono-since > m.stale()

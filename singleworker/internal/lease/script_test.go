@@ -129,8 +129,12 @@ func slotSet(able ...string) lease.Event {
 	return lease.SlotSet{Slot: s, Eligible: slices.Contains(able, "me"), Able: able}
 }
 
-// record is a slot read; owner is "sid" of incarnation "sid1", or "" for none.
+// record is a slot read; owner is "sid" of incarnation "sid1", or "" for none. Heartbeats are
+// written one after the other: by the transaction of the token and the version together.
 func record(version int32, token int64, owner string, beats ...lease.Beat) lease.SlotRead {
+	for k, b := range beats {
+		beats[k].Mzxid = token + int64(b.Version)
+	}
 	rec := lease.Record{Exists: true, Version: version, Mzxid: token, Beats: beats}
 	if owner != "" {
 		rec.Owner = lease.Member{SID: owner, Incarnation: owner + "1"}

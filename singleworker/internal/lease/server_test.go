@@ -162,7 +162,7 @@ func (z *server) take(member lease.Member, a lease.Take) (lease.Outcome, lease.R
 	}
 	rec = lease.Record{
 		Exists: true, Version: rec.Version + 1, Mzxid: z.zxid, Owner: member,
-		Beats: with(beats, lease.Beat{SID: member.SID}),
+		Beats: with(beats, lease.Beat{SID: member.SID, Mzxid: z.zxid}),
 	}
 	z.put(j, rec)
 	z.lives[rec.Mzxid] = j.life
@@ -176,7 +176,7 @@ func (z *server) beat(sid string, slot lease.Slot, version int32) (lease.Outcome
 	if !exists || current != version {
 		return lease.Refused, 0
 	}
-	rec.Beats = with(rec.Beats, lease.Beat{SID: sid, Version: version + 1})
+	rec.Beats = with(rec.Beats, lease.Beat{SID: sid, Version: version + 1, Mzxid: z.zxid})
 	z.put(j, rec)
 	return lease.Done, version + 1
 }

@@ -23,6 +23,7 @@ const (
 	staleGroup                // the group is answered from before the slots were read
 	longLeases                // leases last 1.5 sessions
 	countsFromReply           // SentAt is when the reply came
+	readsBeatsAsOld           // a heartbeat is read as written long ago, whenever it was
 	claimsWithoutAlive        // a claim checks neither the owner record nor the own heartbeat
 	claimsWithoutBeat         // a claim checks the owner record's version alone
 )

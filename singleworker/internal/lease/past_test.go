@@ -1,0 +1,80 @@
+package lease
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// TestThePast tells what is known of when transactions were applied.
+func TestThePast(t *testing.T) {
+	t.Parallel()
+	const apart, keep = 10, 100
+	hear := func(p *past, mono time.Duration, zxid int64) { p.hear(mono, zxid, apart, keep) }
+	for name, tt := range map[string]struct {
+		heard     [][2]int // when, and what
+		zxid, now int
+		want      time.Duration
+	}{
+		"nothing heard":                               {nil, 5, 50, 50},
+		"heard of itself":                             {[][2]int{{20, 5}}, 5, 50, 20},
+		"heard of a later one":                        {[][2]int{{20, 7}}, 5, 50, 20},
+		"heard of an earlier one only":                {[][2]int{{20, 4}}, 5, 50, 50},
+		"the first later one counts":                  {[][2]int{{20, 4}, {30, 6}, {40, 9}}, 5, 50, 30},
+		"an old reading says nothing new":             {[][2]int{{20, 7}, {40, 5}}, 5, 50, 20},
+		"moments close together are left out":         {[][2]int{{20, 4}, {29, 6}, {40, 9}}, 5, 50, 40},
+		"what is kept is enough for long ago":         {[][2]int{{20, 4}, {40, 6}, {60, 8}, {161, 9}}, 5, 170, 60},
+		"numbers that come back later are not so old": {[][2]int{{20, 9}, {-1, 0}, {30, 3}}, 5, 50, 50},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var p past
+			for _, at := range tt.heard {
+				if at[0] < 0 {
+					p.forget()
+					continue
+				}
+				hear(&p, time.Duration(at[0]), int64(at[1]))
+			}
+			if got := p.before(time.Duration(tt.now), int64(tt.zxid)); got != tt.want {
+				t.Errorf("applied before %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestThePastIsNeverOlderThanItWas: whatever is heard in whatever order, no transaction is held
+// for older than the first moment at which it, or a later one, was heard of; and the memory of
+// it all is bounded.
+func TestThePastIsNeverOlderThanItWas(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 200 {
+		var p past
+		first := make(map[int64]time.Duration) // what the longest memory would say
+		now, zxid := time.Duration(0), int64(0)
+		for range 300 {
+			now += time.Duration(r.IntN(8))
+			zxid += r.Int64N(3)
+			old := max(0, zxid-r.Int64N(20))
+			p.hear(now, old, 10, 100)
+			for z := old; z >= 0; z-- {
+				if _, known := first[z]; known {
+					break
+				}
+				first[z] = now
+			}
+			asked := r.Int64N(zxid + 1)
+			truth, known := first[asked]
+			if !known {
+				truth = now
+			}
+			if got := p.before(now, asked); got < truth || got > now {
+				t.Fatalf("at %d: %d applied before %d, it was heard of at %d", now, asked, got, truth)
+			}
+			if n := len(p.moments); n > 13 {
+				t.Fatalf("%d moments for 10 periods", n)
+			}
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package lease_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
+)
+
+// others drives a machine that can run nothing: b owns r, s and t; c owns u. Their heartbeats
+// are numbered by the whole server's transactions.
+type others struct {
+	t       *testing.T
+	machine *lease.Machine
+	zxid    map[lease.Slot]int64 // of the heartbeat
+	asked   int
+}
+
+func watchOthers(t *testing.T) *others {
+	t.Helper()
+	o := &others{t: t, machine: lease.New(lease.Config{Self: me, SyncPeriod: sec(2)}), zxid: make(map[lease.Slot]int64)}
+	for k, slot := range []lease.Slot{"r", "s", "t", "u"} {
+		o.zxid[slot] = int64(100 + k)
+		o.machine.Step(instant(0, 0), lease.SlotSet{Slot: slot, Able: []string{ownerOf(slot)}})
+	}
+	if got := o.look(0, opened); got != "read r; read s; read t; read u" {
+		t.Fatalf("at first: %q", got)
+	}
+	return o
+}
+
+func ownerOf(slot lease.Slot) string {
+	if slot == "u" {
+		return "c"
+	}
+	return "b"
+}
+
+// beat writes heartbeats, in one transaction.
+func (o *others) beat(zxid int64, slots ...lease.Slot) {
+	for _, slot := range slots {
+		o.zxid[slot] = zxid
+	}
+}
+
+// look tells the machine ev, answers what it reads, and returns what that was in all rounds.
+func (o *others) look(at time.Duration, ev lease.Event) (read string) {
+	o.t.Helper()
+	pending := o.machine.Step(instant(at, 0), ev)
+	for len(pending) > 0 {
+		a := pending[0]
+		pending = pending[1:]
+		var answer lease.Event
+		switch a := a.(type) {
+		case lease.ReadSlot:
+			if read != "" {
+				read += "; "
+			}
+			read += render([]lease.Action{a})
+			owner := ownerOf(a.Slot)
+			seen := record(3, 90, owner, beat(owner, 0))
+			seen.Slot, seen.Record.Beats[0].Mzxid = a.Slot, o.zxid[a.Slot]
+			answer = seen
+		case lease.ReadGroup:
+			g := group("b", "c")
+			g.Asked = a.Asked
+			answer = g
+		default:
+			o.t.Fatalf("%T%+v", a, a)
+		}
+		pending = append(pending, o.machine.Step(instant(at, 0), answer)...)
+	}
+	return read
+}
+
+func (o *others) want(at time.Duration, want string) {
+	o.t.Helper()
+	if got := o.look(at, lookAll); got != want {
+		o.t.Errorf("after %v: %q, want %q", at, got, want)
+	}
+}
+
+// TestSample: of an instance that is well, one slot after the other is read, once per lease.
+func TestSample(t *testing.T) {
+	t.Parallel()
+	o := watchOthers(t)
+	o.want(sec(1), "")
+	for turn, want := range []string{"read r; read u", "read s; read u", "read t; read u", "read r; read u"} {
+		at := sec(float64(3 * (turn + 1)))
+		o.beat(int64(200+10*turn), "r", "s", "t")
+		o.beat(int64(201+10*turn), "u")
+		o.want(at, want)
+		o.want(at+sec(1), "")
+	}
+}
+
+// TestSilenceIsSeenAtOneSlot: when one slot of an instance is silent, which its first reading
+// since shows by the numbers of others' transactions, all of them are read.
+func TestSilenceIsSeenAtOneSlot(t *testing.T) {
+	t.Parallel()
+	o := watchOthers(t)
+	o.beat(200, "r", "s", "t")
+	o.beat(201, "u")
+	o.want(sec(3), "read r; read u") // the last that is heard of b; 201 tells how old it is
+	o.beat(301, "u")
+	o.want(sec(6), "read s; read u")
+	o.want(sec(7), "read s") // late: each time
+	o.beat(401, "u")
+	o.want(sec(9.5), "read s; read t; read u; read r")
+	o.want(sec(10), "read r; read s; read t")
+}
+
+// TestSilenceOfOneSlotAlone: the others of its owner are looked at once each time, and go on.
+func TestSilenceOfOneSlotAlone(t *testing.T) {
+	t.Parallel()
+	o := watchOthers(t)
+	o.beat(200, "r", "s")
+	o.beat(201, "u")
+	o.want(sec(3), "read r; read u")
+	o.beat(300, "r", "s")
+	o.beat(301, "u")
+	o.want(sec(6), "read s; read u")
+	o.beat(400, "r", "s")
+	o.beat(401, "u")
+	o.want(sec(9), "read t; read u; read r; read s") // t is as it was at first
+	o.want(sec(9.5), "read t; read r; read s")
+}
