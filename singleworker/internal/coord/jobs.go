@@ -40,7 +40,7 @@ type job struct {
 
 // syncsPerLook is how many sync periods may pass until a job, or the list of jobs, is read again
 // of which nothing is heard. The watches tell of every change, as long as the session lasts.
-const syncsPerLook = 20
+const syncsPerLook = 60
 
 func (c *Coordinator) nextLook() time.Duration {
 	return c.cfg.Clock.Now().Mono + task.Jitter(syncsPerLook*c.cfg.SyncPeriod)
@@ -96,7 +96,6 @@ func (c *Coordinator) forget(j *job) {
 
 // slotGone: the slot was deleted, or is not one any more.
 func (c *Coordinator) slotGone(slot string) {
-	delete(c.views.slots, slot)
 	c.step(lease.SlotGone{Slot: lease.Slot(slot)})
 }
 
