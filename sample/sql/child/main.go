@@ -21,9 +21,29 @@ const command = "instance"
 // errFailed is the answer "no", which has been printed.
 var errFailed = errors.New("failed")
 
-// Started reports whether this program is a child. The TestMain of a demonstration calls main
-// then, for the program that [Start] starts again is the test's.
-func Started() bool { return len(os.Args) == 5 && os.Args[1] == command }
+// started reports whether this program is a child.
+func started() bool { return len(os.Args) == 5 && os.Args[1] == command }
+
+// RunTests is the TestMain of a demonstration: the program that [Start] starts again is the
+// test's, so in a child it calls main, and otherwise exits with what tests returns.
+func RunTests(tests func() int, main func()) {
+	if started() {
+		main()
+		return
+	}
+	os.Exit(tests())
+}
+
+// Serve is the application of a child: run goes on until hear returns, which reads what the
+// parent tells, and so until the parent is gone, however it ended.
+func Serve(run func(ctx context.Context) error, hear func(told io.Reader)) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		defer cancel()
+		hear(os.Stdin)
+	}()
+	return run(ctx)
+}
 
 // A Scene is what the parent plays. All files are in dir, which is empty at first and
 // removed in the end; say prints a line, with the time.
@@ -35,7 +55,7 @@ type Scene func(ctx context.Context, dir string, say func(format string, args ..
 func Main(name string, instance func(id, zk, dir string) error, play Scene) {
 	var err error
 	switch {
-	case Started():
+	case started():
 		err = instance(os.Args[2], os.Args[3], os.Args[4])
 	case len(os.Args) > 1:
 		err = fmt.Errorf("unexpected %q: start it without arguments", os.Args[1])

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -9,13 +8,7 @@ import (
 )
 
 // The demonstration starts its own program twice; here that is the test's.
-func TestMain(m *testing.M) {
-	if child.Started() {
-		main()
-		return
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { child.RunTests(m.Run, main) }
 
 func TestLateWriteIsRefused(t *testing.T) {
 	t.Parallel()

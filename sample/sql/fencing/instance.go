@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/swjobs/singleworker/sample/sql/child"
 	"github.com/swjobs/singleworker/singleworker"
 )
 
@@ -52,12 +53,7 @@ func instance(id, zk, dir string) error {
 	if err := m.Schedule(singleworker.Job{Name: job, Schedule: "@every 1s"}); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		g.hear(os.Stdin)
-		cancel()
-	}()
-	return m.Run(ctx)
+	return child.Serve(m.Run, g.hear)
 }
 
 // A message is what an instance tells the demonstration, as a line of JSON.

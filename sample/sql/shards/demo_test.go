@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,13 +11,7 @@ import (
 )
 
 // The demonstration starts its own program three times; here that is the test's.
-func TestMain(m *testing.M) {
-	if child.Started() {
-		main()
-		return
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { child.RunTests(m.Run, main) }
 
 func TestEveryRowOnceThoughTwoFail(t *testing.T) {
 	t.Parallel()

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/swjobs/singleworker/sample/sql/child"
 	"github.com/swjobs/singleworker/singleworker"
 )
 
@@ -62,12 +63,7 @@ func instance(id, zk, dir string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		g.hear(os.Stdin)
-		cancel()
-	}()
-	return m.Run(ctx)
+	return child.Serve(m.Run, g.hear)
 }
 
 // A message is what an instance tells the demonstration, as a line of JSON. One of its
