@@ -40,6 +40,7 @@ type completed struct {
 	epoch          *epoch
 	after, through int64          // ticks later than the first, up to the other
 	sid            string         // of who wrote it; empty when that is not known
+	session        int64          // likewise
 	ran            map[int64]bool // ticks that some shard has run, and that are still in a history
 	told           map[int64]bool
 }
@@ -119,7 +120,7 @@ func (l *ledger) checkComplete(job string, txn *zkdev.Txn) {
 	d := l.divisions[job]
 	c := &completed{
 		at: txn.Time, epoch: d.now, after: max(d.complete, d.now.Since), through: record.Tick,
-		ran: make(map[int64]bool), told: make(map[int64]bool),
+		session: txn.Session, ran: make(map[int64]bool), told: make(map[int64]bool),
 	}
 	for sid, member := range l.model.Instances {
 		if member.Session == txn.Session {
@@ -240,11 +241,15 @@ func (l *ledger) checkTold(told completion) {
 }
 
 // interrupted says that who recorded complete ticks died, or lost the shard that it did so for, before it
-// could tell.
+// could tell. Nobody else may adopt the shard for long after a death: the session tells of that.
 func (l *ledger) interrupted(c *completed) bool {
+	soon := func(end time.Time) bool { return !end.Before(c.at) && end.Sub(c.at) < 2*l.session }
+	if soon(l.sessionEnds[c.session]) {
+		return true
+	}
 	slot := zkrec.ShardSlot(c.epoch.of.job, 0)
 	for _, r := range l.reigns[slot] {
-		if r.sid == c.sid && r.endBy != 0 && !r.end.Before(c.at) && r.end.Sub(c.at) < 2*l.session {
+		if r.sid == c.sid && r.endBy != 0 && soon(r.end) {
 			return true
 		}
 	}
