@@ -268,7 +268,10 @@ func TestTroubleGolden(t *testing.T) {
 		j.LastRun.Manual, j.LastRun.State, j.LastRun.Ended = "0198c600", "timed_out", testNow
 		j.LastRun.Again, j.LastRun.AgainAt = "retry", hours(1)
 	})
-	texts := []string{h.transcript("list")}
+	behind, ahead := -5*time.Second, 3*time.Hour+90*time.Second
+	h.fake.instances[0].ClockOffset, h.fake.instances[1].ClockOffset = &behind, &ahead
+	h.fake.instances[1].Withdrawn = true
+	texts := []string{h.transcript("list"), h.transcript("instances"), h.transcript("instances", "-o", "json")}
 	for _, name := range []string{"nightly", "orphan", "レポート"} {
 		texts = append(texts, h.transcript("show", name))
 	}

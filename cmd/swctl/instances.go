@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
@@ -14,7 +16,9 @@ func (a *app) instancesCommand() *command {
 		short: "show the running instances of the application",
 		long: `OWNED is the number of jobs, and of shards, that an instance owns. Only one that is active takes
 jobs: one that is draining or stopping hands over what it owns as soon as no run
-goes on, one that is drained or disabled owns nothing; NOTE says who told it so.
+goes on, one that is drained or disabled owns nothing; NOTE says who told it so,
+and warns when the clock of one that owns something is 5 seconds off ZooKeeper's, or more:
+its jobs fire by that clock, too early or too late, though never twice.
 Where the application runs in latch mode, one instance is the leader and owns
 every job; the others are standby.
 WEIGHT is how large its share is beside those of the others (Config.Weight).
@@ -86,8 +90,27 @@ func stateOf(i admin.Instance) string {
 	return i.State
 }
 
-// note says why an instance takes no jobs.
+// note says why an instance takes no jobs, and that its clock is wrong.
 func (c *call) note(i admin.Instance) string {
+	return strings.Join(slices.DeleteFunc([]string{c.orderNote(i), clockNote(i)}, func(s string) bool { return s == "" }), "; ")
+}
+
+// clocksDiffer is more than a heartbeat may take to get to ZooKeeper, and clocks that are set
+// by a network differ by.
+const clocksDiffer = 5 * time.Second
+
+func clockNote(i admin.Instance) string {
+	switch off := i.ClockOffset; {
+	case off == nil || off.Abs() < clocksDiffer:
+		return ""
+	case *off > 0:
+		return "its clock is " + span(*off) + " ahead of ZooKeeper's"
+	default:
+		return "its clock is " + span(-*off) + " behind ZooKeeper's"
+	}
+}
+
+func (c *call) orderNote(i admin.Instance) string {
 	switch {
 	case i.Order == nil && i.Withdrawn:
 		return "withdrawn by its own program"

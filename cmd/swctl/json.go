@@ -185,6 +185,8 @@ type jsonInstance struct {
 	Leader     bool       `json:"leader"` // of a group in latch mode
 	Withdrawn  bool       `json:"withdrawn"`
 	Order      *jsonOrder `json:"order"`
+	// ClockOffset is positive if its clock is ahead of ZooKeeper's; null: not known.
+	ClockOffset *float64 `json:"clock_offset_seconds"`
 }
 
 type jsonInstanceList struct {
@@ -310,7 +312,7 @@ func instanceToJSON(i admin.Instance) jsonInstance {
 	return jsonInstance{
 		InstanceID: i.ID, Host: i.Host, PID: i.PID, StartedAt: utc(i.StartedAt),
 		Version: i.Version, Owned: i.Owned, MaxSlots: i.MaxSlots, Weight: i.Weight, State: i.State, Mode: i.Mode, Leader: i.Leader, Withdrawn: i.Withdrawn,
-		Order: optional(i.Order, orderToJSON),
+		Order: optional(i.Order, orderToJSON), ClockOffset: optional(i.ClockOffset, time.Duration.Seconds),
 	}
 }
 

@@ -196,7 +196,7 @@ func (c *Client) AwaitDrained(ctx context.Context, sid string) (instance Instanc
 		if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
 			return false, err
 		}
-		live, err := c.counted(ctx)
+		live, _, err := c.counted(ctx)
 		if err != nil {
 			return false, err
 		}

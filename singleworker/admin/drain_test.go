@@ -173,3 +173,37 @@ func TestAwaitDrained(t *testing.T) {
 		}
 	})
 }
+
+// What an instance writes to its heartbeats tells how its clock stands to ZooKeeper's.
+func TestClockOffset(t *testing.T) {
+	t.Parallel()
+	for what, tt := range map[string]struct {
+		beat string
+		want *time.Duration
+	}{
+		"ahead":                         {string(zkrec.EncodeBeat(noon.Add(3 * time.Hour))), ptr(3 * time.Hour)},
+		"behind":                        {string(zkrec.EncodeBeat(noon.Add(-2 * time.Second))), ptr(-2 * time.Second)},
+		"written by a hand":             {"now", nil},
+		"beyond any time that there is": {"99999999999999999999", nil},
+		"no heartbeat":                  {"", nil},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, func(w *world) {
+				w.owned(Job{Name: "job", Schedule: "@hourly"})
+				w.instance("app-2", "job") // which owns nothing
+				if tt.beat != "" {
+					w.multi(zkcreate(w.c.tree.Heartbeat("job", "app-1"), []byte(tt.beat)))
+				}
+				instances, err := w.c.Instances(w.Context())
+				if err != nil || len(instances) != 2 {
+					w.Fatal(instances, err)
+				}
+				got := instances[0].ClockOffset
+				if (got == nil) != (tt.want == nil) || got != nil && (*got-*tt.want).Abs() > time.Second || instances[1].ClockOffset != nil {
+					w.Errorf("offsets %v and %v, want %v and none", got, instances[1].ClockOffset, tt.want)
+				}
+			})
+		})
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -44,6 +45,11 @@ type Instance struct {
 	// that.
 	Withdrawn bool
 	Guard     string // the token of the Guard that watches its process; "" for none
+	// ClockOffset is how far its clock is ahead of ZooKeeper's, or behind if it is
+	// negative: by its latest heartbeat, so less the time that this one took to get
+	// there. Nil: it owns nothing, and sends none. Only Instances tells it. No
+	// right to run rests on it; but ticks fire by the instance's clock.
+	ClockOffset *time.Duration
 }
 
 // closed reports whether the instance takes no jobs.
@@ -73,20 +79,43 @@ func orderOf(sid string, o zkrec.Order) Order {
 // Instances lists the running instances, sorted by id. Errors: ErrDenied,
 // ErrUnavailable.
 func (c *Client) Instances(ctx context.Context) ([]Instance, error) {
-	var live map[string]Instance
-	err := c.retry(ctx, func() (err error) {
-		live, err = c.counted(ctx)
-		return err
+	var instances []Instance
+	err := c.retry(ctx, func() error {
+		live, slots, err := c.counted(ctx)
+		if err != nil {
+			return err
+		}
+		instances = slices.Collect(maps.Values(live))
+		return each(ctx, instances, func(ctx context.Context, k int, i Instance) (err error) {
+			if i.Owned > 0 {
+				instances[k].ClockOffset, err = c.clockOffset(ctx, slots[i.ID], i.ID)
+			}
+			return err
+		})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list instances: %w", err)
 	}
-	instances := make([]Instance, 0, len(live))
-	for _, instance := range live {
-		instances = append(instances, instance)
-	}
 	slices.SortFunc(instances, func(a, b Instance) int { return cmp.Compare(a.ID, b.ID) })
 	return instances, nil
+}
+
+// clockOffset compares what an instance wrote to its latest heartbeat for a slot with
+// when ZooKeeper took that in. It is nil if it has none there any more.
+func (c *Client) clockOffset(ctx context.Context, slot, sid string) (*time.Duration, error) {
+	data, stat, err := c.conn.Get(ctx, c.tree.Heartbeat(slot, sid))
+	if errors.Is(err, zkconn.ErrNoNode) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	sent, err := zkrec.ParseBeat(data)
+	if err != nil {
+		return nil, nil //nolint:nilerr // a hand wrote it: it tells nothing
+	}
+	offset := sent.Sub(stat.Mtime)
+	return &offset, nil
 }
 
 // Orders lists what operators have ordered, sorted by id, of instances that run
@@ -108,21 +137,23 @@ func (c *Client) Orders(ctx context.Context) ([]Order, error) {
 	return list, nil
 }
 
-// counted is live with what each instance owns, by the owner records.
-func (c *Client) counted(ctx context.Context) (map[string]Instance, error) {
-	live, err := c.live(ctx)
-	if err != nil {
-		return nil, err
+// counted is live with what each instance owns, by the owner records, and one slot
+// of each that owns any.
+func (c *Client) counted(ctx context.Context) (live map[string]Instance, slots map[string]string, err error) {
+	if live, err = c.live(ctx); err != nil {
+		return nil, nil, err
 	}
 	jobs, err := c.list(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	owned := make(map[string]int)
+	slots = make(map[string]string)
 	for _, job := range jobs {
 		for _, slot := range append(job.Slots, job) {
 			if slot.Owner != nil {
 				owned[slot.Owner.InstanceID]++
+				slots[slot.Owner.InstanceID] = slot.Name
 			}
 		}
 	}
@@ -130,7 +161,7 @@ func (c *Client) counted(ctx context.Context) (map[string]Instance, error) {
 		instance.Owned = owned[sid]
 		live[sid] = instance
 	}
-	return live, nil
+	return live, slots, nil
 }
 
 // live reads the running instances by id.

@@ -72,6 +72,15 @@ func EncodeBeat(now time.Time) []byte {
 	return strconv.AppendInt(nil, now.UnixMilli(), 10)
 }
 
+// ParseBeat reads a heartbeat: when it was sent, on the clock of who sent it.
+func ParseBeat(data []byte) (time.Time, error) {
+	ms, err := strconv.ParseInt(string(data), 10, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("heartbeat %s: %w", excerpt(data), err)
+	}
+	return time.UnixMilli(ms), nil
+}
+
 // mustJSON encodes a record of ours, which has only fields that encode.
 func mustJSON(record any) []byte {
 	data, err := json.Marshal(record)
