@@ -117,7 +117,7 @@ func (c *Coordinator) state() string {
 func (c *Coordinator) self() zkrec.Instance {
 	record := c.cfg.Instance
 	record.Owned, record.State, record.Withdrawn = len(c.owned), c.state(), c.closing.withdrawn
-	record.Standby = c.closing.standby
+	record.Standby, record.SessionTimeout = c.closing.standby, zkrec.Duration(c.conn.SessionTimeout())
 	return record
 }
 

@@ -17,9 +17,9 @@ func (c *Coordinator) repair(slot string) {
 	if j == nil || !c.session.joined || !j.repairing.begin() {
 		return
 	}
-	version, nodes := j.version, c.nodesOf(j, slot)
+	version, created, nodes := j.version, j.created, c.nodesOf(j, slot)
 	c.async("repair job", func(ctx context.Context) func() {
-		err := c.createMissing(ctx, j.name, version, nodes)
+		err := c.createMissing(ctx, j.name, version, created, nodes)
 		return func() {
 			j.repairing.end()
 			if err != nil && !errors.Is(err, zkconn.ErrNoNode) && !errors.Is(err, zkconn.ErrNodeExists) {
@@ -49,8 +49,13 @@ func (c *Coordinator) nodesOf(j *job, slot string) []zkrec.Node {
 }
 
 // createMissing creates those of the nodes of a job that are not there, if its
-// spec still is the one that says what belongs to it.
-func (c *Coordinator) createMissing(ctx context.Context, job string, version int32, nodes []zkrec.Node) error {
+// spec still is the one that says what belongs to it. When the job was deleted and
+// submitted again, the version may be the same; of that only czxid tells.
+func (c *Coordinator) createMissing(ctx context.Context, job string, version int32, czxid int64, nodes []zkrec.Node) error {
+	stat, found, err := c.conn.Exists(ctx, c.tree.Job(job))
+	if err != nil || !found || stat.Czxid != czxid {
+		return err
+	}
 	ops := []zkconn.Op{zkconn.CheckOp(c.tree.Job(job), version)}
 	for _, node := range nodes {
 		_, ok, err := c.conn.Exists(ctx, node.Path)
@@ -64,6 +69,6 @@ func (c *Coordinator) createMissing(ctx context.Context, job string, version int
 	if len(ops) == 1 {
 		return nil
 	}
-	_, err := c.conn.Multi(ctx, ops...)
+	_, err = c.conn.Multi(ctx, ops...)
 	return err
 }

@@ -150,3 +150,24 @@ func TestHistoryVanishes(t *testing.T) {
 		g.wantRecords(a.mustCommit(outcome(claimed, zkrec.RunOK)), "r1 ok")
 	})
 }
+
+// Whoever has not heard that a job was deleted and submitted again makes no nodes of the former one:
+// that the version is the same does not say that the job is.
+func TestNoRepairOfAJobSubmittedAnew(t *testing.T) {
+	inGroup(t, func(g *group) {
+		a := g.join("a", nil)
+		g.submit("job")
+		_, job, _ := g.get(g.tree.Job("job"))
+		stray := []zkrec.Node{{Path: g.tree.Slot("job") + "/stray"}}
+		repair := func(version int32, czxid int64, want bool) {
+			g.t.Helper()
+			err := a.createMissing(g.t.Context(), "job", version, czxid, stray)
+			if _, _, found := g.get(stray[0].Path); found != want {
+				g.t.Errorf("version %d, czxid %d: made %v (%v), want %v", version, czxid, found, err, want)
+			}
+		}
+		repair(job.Version, job.Czxid-1, false)
+		repair(job.Version+1, job.Czxid, false)
+		repair(job.Version, job.Czxid, true)
+	})
+}

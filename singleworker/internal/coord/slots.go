@@ -176,6 +176,7 @@ func (c *Coordinator) fetchGroup(ctx context.Context) (map[string]lease.Peer, ma
 			Closed:      i.Closed() || found && ordered.Binds(i.Incarnation),
 			MaxSlots:    i.MaxSlots,
 			Weight:      i.Weight,
+			Session:     time.Duration(i.SessionTimeout),
 		}
 	}
 	return peers, orders, nil

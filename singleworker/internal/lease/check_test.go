@@ -163,9 +163,9 @@ func (w *world) owned(i *instance, slots []lease.Slot) (n int) {
 // One that hangs for ever costs one offer, which nobody else may take for a
 // sync period.
 func (w *world) ownedWithin() time.Duration {
-	within := w.sync*35/10 + 3*sessionTimeout
+	within := w.sync*35/10 + 3*w.longestSession()
 	if w.watchLoss > 0 {
-		within += 7 * max(w.sync, lease.Length(sessionTimeout))
+		within += 7 * max(w.sync, lease.Length(w.longestSession()))
 	}
 	if w.hung != "" {
 		within += w.sync * 22 / 10
@@ -235,7 +235,7 @@ func (w *world) stay() {
 			if _, seen := owned[slot]; missing == "" || !seen {
 				owned[slot] = w.time
 			}
-			if missing != "" && (w.hung == "" || w.time-owned[slot] > 3*w.sync+sessionTimeout) {
+			if missing != "" && (w.hung == "" || w.time-owned[slot] > 3*w.sync+w.longestSession()) {
 				w.failf(slot, "%s; it once was settled", missing)
 			}
 		}

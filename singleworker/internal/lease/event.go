@@ -50,6 +50,8 @@ type Peer struct {
 	Closed      bool // takes no further slots: stopping or disabled
 	MaxSlots    int  // 0: no limit
 	Weight      int  // of its share; 0: 1
+	// Session is the session timeout that it was granted; 0: not known, taken for ours.
+	Session time.Duration
 }
 
 // Outcome is what became of a request.

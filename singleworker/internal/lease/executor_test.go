@@ -264,7 +264,7 @@ func (i *instance) valid(slot lease.Slot) bool {
 
 func (i *instance) leaseUntil(until time.Duration) time.Duration {
 	if i.w.mutant == longLeases {
-		return until - lease.Length(sessionTimeout) + sessionTimeout*3/2
+		return until - lease.Length(i.timeout) + i.timeout*3/2
 	}
 	return until
 }

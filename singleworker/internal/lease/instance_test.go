@@ -18,6 +18,7 @@ type instance struct {
 	handlers map[lease.Slot]bool
 	maxSlots int
 	weight   int
+	timeout  time.Duration // of its session
 
 	// Clocks: an offset and a rate of its own; Mono stands still while asleep.
 	offset time.Duration
@@ -102,6 +103,9 @@ func (w *world) startInstance(sid string, in time.Duration) {
 	}
 	if w.weighted {
 		i.weight = 1 + w.rng.IntN(4)
+	}
+	if i.timeout = sessionTimeout; w.unlike && w.percent(50) {
+		i.timeout = w.longestSession()
 	}
 	for _, slot := range w.zk.names {
 		if w.alike || w.percent(80) {
@@ -444,13 +448,15 @@ func (i *instance) join(conn int) {
 	i.session.floor = max(i.session.floor, z.zxid)
 	i.lastZxid = i.session.floor
 	i.listJobs()
-	i.postSession(lease.Opened{Session: sessionTimeout}, i.w.delay())
+	i.postSession(lease.Opened{Session: i.timeout}, i.w.delay())
 }
 
 func (i *instance) publish() {
-	i.w.zk.putPeers(func(peers map[string]lease.Peer) {
-		peers[i.member.SID] = lease.Peer{Incarnation: i.member.Incarnation, Closed: i.closed, MaxSlots: i.maxSlots, Weight: i.weight}
-	})
+	peer := lease.Peer{Incarnation: i.member.Incarnation, Closed: i.closed, MaxSlots: i.maxSlots, Weight: i.weight, Session: i.timeout}
+	if i.w.mutant == knowsNoSessions {
+		peer.Session = 0
+	}
+	i.w.zk.putPeers(func(peers map[string]lease.Peer) { peers[i.member.SID] = peer })
 }
 
 // cut breaks the connection. The instance notices after a while, and tries to
@@ -461,13 +467,13 @@ func (i *instance) cut(notice, outage time.Duration) {
 	}
 	i.link = false
 	s, conn := i.session, i.conn
-	heard := max(s.applied, i.w.time-i.w.upTo(sessionTimeout/3)) // the last ping
+	heard := max(s.applied, i.w.time-i.w.upTo(i.timeout/3)) // the last ping
 	slack := time.Duration(0)
 	if i.w.percent(50) {
-		slack = i.w.upTo(sessionTimeout / 2)
+		slack = i.w.upTo(i.timeout / 2)
 	}
 	i.w.logf("", "%s is cut off; last heard at %.3fs", i.member.Incarnation, heard.Seconds())
-	i.w.after(heard+sessionTimeout+slack-i.w.time, func() {
+	i.w.after(heard+i.timeout+slack-i.w.time, func() {
 		if i.conn == conn && !i.link {
 			i.expire(s)
 		}

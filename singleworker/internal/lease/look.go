@@ -1,5 +1,10 @@
 package lease
 
+import (
+	"cmp"
+	"slices"
+)
+
 // lookAround re-reads what others own or nobody does: an instance came or
 // went. The heartbeats are read before the group is, so that the takeover of
 // a dead owner's slots rests on its last heartbeat and passes at once.
@@ -40,7 +45,7 @@ func (m *Machine) lookAgain(now Instant) {
 	}
 	if now.Mono-m.sampledAt >= Length(m.session) {
 		m.sampledAt = now.Mono
-		m.sample(now)
+		m.sample()
 	}
 }
 
@@ -62,26 +67,25 @@ func (m *Machine) isDue(s *slot) bool {
 	return late || !m.lives(owner)
 }
 
-// unread is for how many sync periods, or leases' lengths if those are longer, a slot may not be
-// read: then a stray heartbeat beside the owner's is seen, and that an owner's heartbeats leave out
-// one slot alone.
+// unread is in how many samples every slot is read once: then a stray heartbeat beside the owner's is
+// seen, and that an owner's heartbeats leave out one slot alone.
 const unread = 5
 
-// sample is the look once per lease: at one slot of each other owner, in turn, because an instance
-// that hangs sends no heartbeat for any of its slots; and at what was not read for long.
-func (m *Machine) sample(now Instant) {
-	oldest := make(map[Member]*slot)
-	for _, s := range m.sorted() {
-		if now.Mono-s.readMono >= unread*max(Length(m.session), m.cfg.SyncPeriod) {
+// sample is the look once per lease: at the instances; at one slot of each other owner, in turn,
+// because an instance that hangs sends no heartbeat for any of its slots; and at the slots that were
+// not read for longest.
+func (m *Machine) sample() {
+	m.look = true
+	slots := slices.Clone(m.sorted())
+	slices.SortStableFunc(slots, func(a, b *slot) int { return cmp.Compare(a.readAt, b.readAt) })
+	sampled := make(map[Member]bool)
+	for k, s := range slots {
+		owner := s.rec.Owner
+		first := s.mine == nil && owner != (Member{}) && !sampled[owner]
+		if first || k*unread < len(slots) {
+			sampled[owner] = true
 			m.markDirty(s)
 		}
-		owner := s.rec.Owner
-		if o := oldest[owner]; s.mine == nil && owner != (Member{}) && (o == nil || s.readAt < o.readAt) {
-			oldest[owner] = s
-		}
-	}
-	for _, s := range oldest {
-		m.markDirty(s)
 	}
 }
 

@@ -242,6 +242,10 @@ func (m *Machine) opened(now Instant, session time.Duration) {
 	m.connected, m.session = true, session
 	m.nextBeat = now.Mono
 	m.phase = resting
+	m.past.forget()
+	for _, s := range m.slots {
+		clear(s.beatSince)
+	}
 	m.lookAll()
 }
 
@@ -250,7 +254,6 @@ func (m *Machine) opened(now Instant, session time.Duration) {
 func (m *Machine) expired() {
 	m.connected = false
 	m.epoch++
-	m.past.forget()
 	for _, s := range m.slots {
 		if s.mine != nil {
 			s.mine.until = 0

@@ -97,6 +97,7 @@ func TestOwning(t *testing.T) {
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	owned := func(version int32) lease.SlotRead { return record(3, 90, "b", beat("b", version)) }
+	patient := lease.GroupRead{Outcome: lease.Done, Peers: map[string]lease.Peer{"b": {Incarnation: "b1", Session: sec(20)}}}
 	for name, sc := range map[string]script{
 		"(a) at once, if the owner's node is gone": {able: []string{"b"}, lines: []line{
 			{0, 0, opened, "read s"},
@@ -136,6 +137,29 @@ func TestTakeover(t *testing.T) {
 			{sec(6.1), 0, lookAll, "read s"},
 			{sec(6.1), 0, owned(7), "group"},
 			{sec(6.1), 0, group("b"), "take s v3 -b:7"},
+		}},
+		"(b) after 1.5 of the owner's sessions, if they are longer": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, owned(7), "group"},
+			{0, 0, patient, ""},
+			{sec(29), 0, lookAll, "read s"},
+			{sec(29), 0, owned(7), "group"},
+			{sec(29), 0, patient, ""},
+			{sec(30.1), 0, lookAll, "read s"},
+			{sec(30.1), 0, owned(7), "group"},
+			{sec(30.1), 0, patient, "take s v3 -b:7"},
+		}},
+		"(b) not by the time without a connection": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, owned(7), "group"},
+			{0, 0, group("b"), ""},
+			{sec(1), 0, suspended, ""},
+			{sec(8), 0, opened, "read s"},
+			{sec(8), 0, owned(7), "group"},
+			{sec(8), 0, group("b"), ""},
+			{sec(14.1), 0, lookAll, "read s"},
+			{sec(14.1), 0, owned(7), "group"},
+			{sec(14.1), 0, group("b"), "take s v3 -b:7"},
 		}},
 		"(b) not if it beat meanwhile": {able: []string{"b"}, lines: []line{
 			{0, 0, opened, "read s"},
@@ -207,14 +231,13 @@ func TestPeriodicLook(t *testing.T) {
 		"one with a stranger, each time": {able: []string{"b"}, lines: seen(record(3, 90, "b", beat("b", 7), beat("java", 2)),
 			line{sec(0.5), 0, lookAll, "read s"},
 		)},
-		"our own, now and then": {able: []string{"b"}, lines: []line{
+		"our only one, after a lease's length": {able: []string{"b"}, lines: []line{
 			{0, 0, opened, "read s"},
 			{0, 0, record(4, 100, "me", beat("me", 3)), "beat s:3; group"},
 			{0, 0, beaten(4, 0), "gained s #100 v4 until 3s"},
 			{0, 0, group("b"), ""},
 			{sec(0.5), 0, lookAll, ""},
-			{sec(49), 0, lookAll, "beat s:4"},
-			{sec(52), 0, lookAll, "read s"},
+			{sec(3), 0, lookAll, "beat s:4; read s"},
 		}},
 		"one of which an older state was read than our adoption, each time": {able: []string{"b"}, lines: adopted(
 			line{sec(0.6), 0, lease.Look{Slot: s}, "read s"},

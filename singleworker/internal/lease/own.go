@@ -58,19 +58,26 @@ func (m *Machine) hasRoom(owned int) bool { return m.cfg.MaxSlots == 0 || owned 
 // observe remembers rec, before when each heartbeat was written, and since when
 // the slot was seen to be free.
 func (m *Machine) observe(now Instant, s *slot, rec Record) {
-	m.hear(now, rec.Mzxid)
+	latest := rec.Mzxid
 	for _, b := range rec.Beats {
-		m.hear(now, b.Mzxid)
+		latest = max(latest, b.Mzxid)
 	}
+	m.hear(now, latest)
 	sameReign := s.known && s.rec.Mzxid == rec.Mzxid
 	since := make(map[string]time.Duration, len(rec.Beats)+1)
-	if since[rec.Owner.SID] = now.Mono; sameReign && s.rec.beat(rec.Owner.SID) == noBeat {
-		since[rec.Owner.SID] = s.beatSince[rec.Owner.SID] // an owner without a heartbeat
+	seen := func(sid string) time.Duration { // to be as it was
+		if at, known := s.beatSince[sid]; known && sameReign {
+			return at
+		}
+		return now.Mono
+	}
+	if since[rec.Owner.SID] = now.Mono; s.rec.beat(rec.Owner.SID) == noBeat {
+		since[rec.Owner.SID] = seen(rec.Owner.SID) // an owner without a heartbeat
 	}
 	for _, b := range rec.Beats {
 		since[b.SID] = m.past.before(now.Mono, b.Mzxid)
-		if sameReign && slices.Contains(s.rec.Beats, b) {
-			since[b.SID] = min(since[b.SID], s.beatSince[b.SID])
+		if slices.Contains(s.rec.Beats, b) {
+			since[b.SID] = min(since[b.SID], seen(b.SID))
 		}
 	}
 	if !sameReign {
@@ -127,7 +134,7 @@ func (m *Machine) yieldStray(now Instant, s *slot) {
 	for _, b := range s.rec.Beats {
 		backed := b.SID == s.rec.Owner.SID
 		own := b.SID == m.cfg.Self.SID
-		silent := s.mine != nil && now.Mono-s.beatSince[b.SID] > m.stale()
+		silent := s.mine != nil && now.Mono-s.beatSince[b.SID] > m.patience(b.SID)
 		if !backed && (own || silent) {
 			s.op = yielding
 			m.do(Yield{s.id, b})
@@ -136,7 +143,13 @@ func (m *Machine) yieldStray(now Instant, s *slot) {
 	}
 }
 
-func (m *Machine) stale() time.Duration { return m.session * staleNum / staleDen }
+func stale(session time.Duration) time.Duration { return session * staleNum / staleDen }
+
+// patience is after how long without a heartbeat an instance is silent. The lease that its last
+// one gave it is a part of its own session timeout, which may be longer than ours.
+func (m *Machine) patience(sid string) time.Duration {
+	return stale(max(m.session, m.peers[sid].Session))
+}
 
 // sendBeats renews every lease, when it is time.
 func (m *Machine) sendBeats(now Instant) {
@@ -157,7 +170,6 @@ func (m *Machine) sendBeats(now Instant) {
 }
 
 func (m *Machine) beatDone(now Instant, ev BeatDone) {
-	m.hear(now, ev.Mzxid)
 	s := m.slots[ev.Slot]
 	if s == nil {
 		return
@@ -175,6 +187,7 @@ func (m *Machine) beatDone(now Instant, ev BeatDone) {
 		s.mine.beat = noBeat
 		m.markDirty(s)
 	default:
+		m.hear(now, ev.Mzxid)
 		s.mine.beat = ev.Version
 		m.extend(s, ev.SentAt)
 	}

@@ -40,13 +40,16 @@ func (p *past) before(mono time.Duration, zxid int64) time.Duration {
 	return p.moments[k].mono
 }
 
-// forget is for a server that may not be what it was: restored from a copy, it gives
-// numbers a second time.
+// forget is for a new connection. Its server may have been restored from a copy, and give
+// numbers a second time. And while there was none, it may have been the server that was away,
+// and not the others that were silent.
 func (p *past) forget() { p.moments = nil }
 
 const momentsPerBeat = 4
 
 // hear notes a transaction that was applied.
 func (m *Machine) hear(now Instant, zxid int64) {
-	m.past.hear(now.Mono, zxid, m.session/(beatsPerSession*momentsPerBeat), 2*m.stale())
+	if zxid > 0 {
+		m.past.hear(now.Mono, zxid, m.session/(beatsPerSession*momentsPerBeat), 2*stale(m.session))
+	}
 }

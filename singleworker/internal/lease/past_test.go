@@ -78,3 +78,26 @@ func TestThePastIsNeverOlderThanItWas(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatLivesAgainIsNotFree: a slot whose owner was silent, and is not any more, is no longer one that
+// was left free for long.
+func TestWhatLivesAgainIsNotFree(t *testing.T) {
+	t.Parallel()
+	m := New(Config{Self: Member{"me", "me1"}})
+	m.session, m.peers = 4*time.Second, map[string]Peer{"b": {Incarnation: "b1"}}
+	s := &slot{
+		known: true, freeSince: never,
+		rec: Record{Exists: true, Owner: Member{"b", "b1"}, Beats: []Beat{{SID: "b"}}},
+	}
+	looks := func(at, since time.Duration, silent bool, free time.Duration) {
+		t.Helper()
+		s.readMono, s.beatSince = at, map[string]time.Duration{"b": since}
+		if got := m.takeable(Instant{Mono: at}, s); got != silent || s.freeSince != free {
+			t.Errorf("at %v, its heartbeat of %v: takeable %v, free since %v; want %v, %v", at, since, got, s.freeSince, silent, free)
+		}
+	}
+	looks(7*time.Second, 0, true, 7*time.Second)
+	looks(8*time.Second, 0, true, 7*time.Second)
+	looks(9*time.Second, 8*time.Second, false, never)
+	looks(20*time.Second, 8*time.Second, true, 20*time.Second)
+}

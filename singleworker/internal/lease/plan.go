@@ -95,6 +95,9 @@ func (m *Machine) takeable(now Instant, s *slot) bool {
 	}
 	owner := s.rec.Owner
 	if owner != (Member{}) && !m.isGone(s, owner) && !m.isSilent(s, owner.SID) {
+		if m.lives(owner) {
+			s.freeSince = never // it may have been gone, or silent, in between
+		}
 		return false
 	}
 	for _, b := range s.rec.Beats {
@@ -130,7 +133,7 @@ func (m *Machine) lives(who Member) bool {
 // the stale limit.
 func (m *Machine) isSilent(s *slot, sid string) bool {
 	since, seen := s.beatSince[sid]
-	return seen && s.readMono-since > m.stale()
+	return seen && s.readMono-since > m.patience(sid)
 }
 
 // deafFor is how many sync periods an instance is offered nothing that let an

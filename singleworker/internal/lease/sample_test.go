@@ -125,3 +125,41 @@ func TestSilenceOfOneSlotAlone(t *testing.T) {
 	o.want(sec(9), "read t; read u; read r; read s") // t is as it was at first
 	o.want(sec(9.5), "read t; read r; read s")
 }
+
+// TestSampleOfOurOwn: they are read in turn, all of them in five samples.
+func TestSampleOfOurOwn(t *testing.T) {
+	t.Parallel()
+	m := lease.New(lease.Config{Self: me, SyncPeriod: sec(2)})
+	for _, slot := range "abcdefghij" {
+		m.Step(instant(0, 0), lease.SlotSet{Slot: lease.Slot(slot), Eligible: true, Able: []string{"me"}})
+	}
+	look := func(at time.Duration, ev lease.Event) (read string) {
+		pending := m.Step(instant(at, 0), ev)
+		for ; len(pending) > 0; pending = pending[1:] {
+			switch a := pending[0].(type) {
+			case lease.ReadSlot:
+				read += string(a.Slot)
+				seen := record(3, 90, "me", beat("me", 0))
+				seen.Slot = a.Slot
+				pending = append(pending, m.Step(instant(at, 0), seen)...)
+			case lease.ReadGroup:
+				g := group()
+				g.Asked = a.Asked
+				pending = append(pending, m.Step(instant(at, 0), g)...)
+			}
+		}
+		return read
+	}
+	if got := look(0, opened); got != "abcdefghij" {
+		t.Fatalf("at first %q", got)
+	}
+	for turn, want := range []string{"ab", "cd", "ef", "gh", "ij", "ab"} {
+		at := sec(float64(3 * (turn + 1)))
+		if got := look(at, lookAll); got != want {
+			t.Errorf("after %v: %q, want %q", at, got, want)
+		}
+		if got := look(at+sec(2), lookAll); got != "" {
+			t.Errorf("between two samples: %q", got)
+		}
+	}
+}

@@ -104,6 +104,7 @@ func TestMutants(t *testing.T) {
 		{"group read before the slots", staleGroup, "(1)", 3000},
 		{"leases of 1.5 sessions", longLeases, "(1)", 300},
 		{"lease counted from the reply", countsFromReply, "(1) (3)", 3000},
+		{"session timeouts of others not known", knowsNoSessions, "(1)", 3000},
 		{"heartbeats read as old", readsBeatsAsOld, "(1)", 300},
 		{"claim without the check of alive", claimsWithoutAlive, "(2)", 3000},
 	} {

@@ -10,8 +10,15 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 )
 
-// sessionTimeout is what the model server grants.
+// sessionTimeout is what the model server grants, or three times as much.
 const sessionTimeout = 4 * time.Second
+
+func (p profile) longestSession() time.Duration {
+	if p.unlike {
+		return 3 * sessionTimeout
+	}
+	return sessionTimeout
+}
 
 // mutant is a deliberate breach of the protocol, made by the executor or the
 // server: the checker must notice it.
@@ -23,6 +30,7 @@ const (
 	staleGroup                // the group is answered from before the slots were read
 	longLeases                // leases last 1.5 sessions
 	countsFromReply           // SentAt is when the reply came
+	knowsNoSessions           // nobody knows the session timeouts of the others
 	readsBeatsAsOld           // a heartbeat is read as written long ago, whenever it was
 	claimsWithoutAlive        // a claim checks neither the owner record nor the own heartbeat
 	claimsWithoutBeat         // a claim checks the owner record's version alone
@@ -43,6 +51,7 @@ type profile struct {
 	alike            bool          // every instance has every handler, no limits
 	maxSlots         int
 	weighted         bool // the instances' weights differ
+	unlike           bool // the instances' session timeouts differ
 	groups           int  // of slots; 0: none
 	drains           bool
 	noise            time.Duration // how long faults go on
@@ -67,7 +76,7 @@ func drawProfile(r *rand.Rand) profile {
 	if !p.alike && r.IntN(3) == 0 {
 		p.maxSlots = 1 + r.IntN(4)
 	}
-	p.weighted = r.IntN(3) == 0
+	p.weighted, p.unlike = r.IntN(3) == 0, r.IntN(4) == 0
 	return p
 }
 

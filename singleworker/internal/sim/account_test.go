@@ -21,6 +21,7 @@ type account struct {
 	sched   *cronexpr.Schedule
 	record  zkrec.Tick
 	history zkrec.History
+	belongs bool                    // to a layout of its job, or did
 	born    int64                   // zxid
 	endBy   int64                   // zxid; 0 while it goes on
 	rows    map[int64][]zkrec.Entry // by tick, of those that were not run
@@ -44,8 +45,9 @@ func (l *ledger) openAccount(slot string, txn *zkdev.Txn, j *swtest.Job) {
 	}
 	l.accounts[slot] = &account{
 		slot: slot, sched: sched, record: j.Tick, born: txn.Zxid,
-		terms: []term{{since: max(j.Spec.Since, j.Spec.ActiveLayout().Since)}},
-		rows:  make(map[int64][]zkrec.Entry), runs: make(map[int64][]string),
+		belongs: slices.Contains(j.Spec.ActiveLayout().Slots(zkrec.JobOfSlot(slot)), slot),
+		terms:   []term{{since: max(j.Spec.Since, j.Spec.ActiveLayout().Since)}},
+		rows:    make(map[int64][]zkrec.Entry), runs: make(map[int64][]string),
 		ended: make(map[string]zkrec.Entry), late: make(map[string]bool),
 	}
 }
@@ -136,6 +138,14 @@ func (l *ledger) checkAccounts() {
 func (l *ledger) checkAccount(acc *account) {
 	for _, text := range acc.odd {
 		l.violatef(8, acc.slot, time.UnixMilli(acc.record.Through), "%s", text)
+	}
+	if !acc.belongs {
+		// Whoever has not heard that a job was cancelled and submitted again repairs the former
+		// one. These nodes go again, and nothing may have happened there.
+		if acc.record.RunID != "" || len(acc.ended)+len(acc.rows) > 0 {
+			l.violatef(8, acc.slot, time.UnixMilli(acc.record.Through), "it never was a slot of its job, and is at %+v", acc.record)
+		}
+		return
 	}
 	if retired := acc.endBy != 0 && !l.canceled[acc.endBy]; retired && (acc.term().until == 0 || acc.record.Open()) {
 		l.violatef(8, acc.slot, time.UnixMilli(acc.record.Through), "its nodes were deleted, zxid %d, at %+v", acc.endBy, acc.record)

@@ -81,8 +81,12 @@ func (l *ledger) divided(job string, txn *zkdev.Txn, spec zkrec.Spec) {
 		}
 	}
 	for _, slot := range next {
-		switch acc := l.accounts[slot]; {
-		case acc == nil: // its nodes are to be made
+		acc := l.accounts[slot]
+		if acc == nil {
+			continue // its nodes are to be made
+		}
+		acc.belongs = true
+		switch {
 		case acc.born == txn.Zxid: // and are, in this very transaction
 			acc.terms = []term{{since: layout.Since}}
 		case acc.term().until != 0: // they were to be deleted

@@ -77,7 +77,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		Version: "v1.2.3", Owned: 3, State: zkrec.InstanceActive,
 	}
 	stopping := running
-	stopping.Weight = 3
+	stopping.Weight, stopping.SessionTimeout = 3, zkrec.Duration(10*time.Second)
 	stopping.MaxSlots, stopping.Owned, stopping.State = 5, 0, zkrec.InstanceStopping
 	stopping.Guard = "0198c600"
 	withdrawn := running

@@ -27,8 +27,10 @@ type Instance struct {
 	Version     string    `json:"version"`
 	MaxSlots    int       `json:"max_slots,omitempty"` // 0: no limit
 	Weight      int       `json:"weight,omitempty"`    // of its share; 0: 1
-	Owned       int       `json:"owned"`
-	State       string    `json:"state"`
+	// SessionTimeout is what the server has granted: the lease of what it owns is a part of that.
+	SessionTimeout Duration `json:"session_timeout,omitempty"`
+	Owned          int      `json:"owned"`
+	State          string   `json:"state"`
 	// Withdrawn: its own program has told it to drain.
 	Withdrawn bool `json:"withdrawn,omitempty"`
 	// Mode is empty in lease mode. Standby: in latch mode, it does not lead.
