@@ -47,8 +47,9 @@ type Config struct {
 	// its jobs are taken over; the server may grant another value, which then
 	// counts. Default 10 s, at least 1 s, at most 1 h.
 	SessionTimeout time.Duration
-	// SyncPeriod is how often the jobs are looked at although nothing was
-	// reported; each period is shortened by a random part, up to a half.
+	// SyncPeriod is how often the instance looks, although nothing was reported,
+	// at jobs that are free, silent or unevenly shared; at those that are well it
+	// looks less often. Each period is shortened by a random part, up to a half.
 	// Default 3 s, or SessionTimeout if that is less; at least 50 ms, at most
 	// SessionTimeout.
 	SyncPeriod time.Duration

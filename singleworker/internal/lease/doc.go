@@ -22,7 +22,8 @@
 // never runs slower than the monotonic or the wall clock and judges its own
 // leases: a suspended machine finds them lapsed when it wakes. Mono is the
 // monotonic clock alone and judges the silence of others: a suspended machine
-// has not listened meanwhile. Clocks of two machines are never compared.
+// has not listened meanwhile; nor has one without a connection, so silence counts
+// from the present one on. Clocks of two machines are never compared.
 //
 // # What makes a lease safe
 //
@@ -32,8 +33,9 @@
 //	(a) when the owner's ephemeral node of that incarnation is gone. The server
 //	    removes it no sooner than one session timeout after it last heard from
 //	    the owner, so the lease has lapsed by then; or
-//	(b) when the heartbeat node stayed at H for 1.5 session timeouts on the
-//	    taker's monotonic clock: the owner hangs while its session lives.
+//	(b) when the heartbeat node stayed at H for 1.5 session timeouts, the owner's
+//	    or the taker's if that is longer, on the taker's monotonic clock: the owner
+//	    hangs while its session lives.
 //
 // Both check H in the transaction, so that an owner which has just sent a
 // heartbeat keeps the slot. For (a) the reading of the instances must have
@@ -60,9 +62,9 @@
 // The machine looks in rounds: read every slot that may have changed, then
 // the list of instances, then decide. A watch event only starts a round
 // sooner. The sync period starts one over every slot that is free, unevenly
-// shared or silent, once per lease over one slot of each other instance, and
-// after five over every slot, so that a lost event costs time and never
-// correctness. A slot is taken only if it was read in the same round.
+// shared or silent; once per lease over one slot of each other instance, and a
+// fifth of all, so that a lost event costs time and never correctness. A slot is
+// taken only if it was read in the same round.
 //
 // That a heartbeat stayed at H is seen in its first reading: ZooKeeper numbers
 // its transactions in one order, so whoever has heard of a later one knows since
