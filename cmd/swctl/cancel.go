@@ -91,20 +91,10 @@ func (c *cancellation) victims(ctx context.Context, cl client) ([]admin.JobStatu
 	if c.all {
 		return cl.List(ctx)
 	}
-	var found []admin.JobStatus
-	var missing []string
-	for _, name := range slices.Compact(slices.Sorted(slices.Values(c.args))) {
-		job, err := cl.Get(ctx, name)
-		switch {
-		case errors.Is(err, admin.ErrNotFound):
-			missing = append(missing, name)
-		case err != nil:
-			return nil, err
-		default:
-			found = append(found, job)
-		}
-	}
+	found, missing, err := c.named(ctx, cl)
 	switch {
+	case err != nil:
+		return nil, err
 	case len(missing) == 0:
 	case c.ignoreMissing:
 		c.sayf("%v: %s, ignored", admin.ErrNotFound, strings.Join(missing, ", "))

@@ -181,23 +181,32 @@ func (c *call) eachJob(ctx context.Context, done string,
 	})
 }
 
-// existing reads the named jobs; all of them, or it fails.
-func (c *call) existing(ctx context.Context, cl client, done string) ([]admin.JobStatus, error) {
-	var jobs []admin.JobStatus
-	var missing []string
+// named reads the jobs that the command line names, each once, by name; missing are
+// those that do not exist.
+func (c *call) named(ctx context.Context, cl client) (found []admin.JobStatus, missing []string, err error) {
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(c.args))) {
 		job, err := cl.Get(ctx, name)
 		switch {
 		case errors.Is(err, admin.ErrNotFound):
 			missing = append(missing, name)
 		case err != nil:
-			return nil, err
+			return nil, nil, err
+		default:
+			found = append(found, job)
 		}
-		jobs = append(jobs, job)
+	}
+	return found, missing, nil
+}
+
+// existing is named; all of them, or it fails.
+func (c *call) existing(ctx context.Context, cl client, done string) ([]admin.JobStatus, error) {
+	jobs, missing, err := c.named(ctx, cl)
+	if err != nil {
+		return nil, err
 	}
 	if len(missing) > 0 {
 		err := fmt.Errorf("%s: %w: %s", c.flags.Command.Name, admin.ErrNotFound, strings.Join(missing, ", "))
-		if len(jobs) > len(missing) {
+		if len(jobs) > 0 {
 			err = fmt.Errorf("%w; none was %s", err, done)
 		}
 		return nil, err

@@ -25,17 +25,9 @@ type History struct {
 // "report[3]". Errors: *InvalidError for the name, ErrNotFound, ErrNoShard,
 // ErrUnreadable for a shard, ErrDenied, ErrUnavailable.
 func (c *Client) History(ctx context.Context, name string) (History, error) {
-	if err := checkSlot(name); err != nil {
-		return History{}, err
-	}
-	var job JobStatus
-	var pasts []past
-	err := c.retry(ctx, func() (err error) {
-		job, pasts, err = c.pasts(ctx, name)
-		return err
-	})
+	job, pasts, err := c.readPasts(ctx, "history of", name)
 	if err != nil {
-		return History{}, fmt.Errorf("history of %q: %w", name, err)
+		return History{}, err
 	}
 	return History{Job: job, Entries: merged(pasts)}, nil
 }
@@ -50,6 +42,22 @@ type past struct {
 	history    zkrec.History
 	historyErr error    // why the history cannot be read
 	able       []string // the instances that live and can run the job
+}
+
+// readPasts is pasts for whoever has nothing but a name, which an operator has
+// typed. question is for errors.
+func (c *Client) readPasts(ctx context.Context, question, name string) (job JobStatus, pasts []past, err error) {
+	if err := checkSlot(name); err != nil {
+		return JobStatus{}, nil, err
+	}
+	err = c.retry(ctx, func() (err error) {
+		job, pasts, err = c.pasts(ctx, name)
+		return err
+	})
+	if err != nil {
+		return JobStatus{}, nil, fmt.Errorf("%s %q: %w", question, name, err)
+	}
+	return job, pasts, nil
 }
 
 // pasts reads a job, or a shard, and what became of the ticks of all that the

@@ -46,17 +46,9 @@ type Explanation struct {
 // explained as a job is. Errors: *InvalidError for the name, ErrNotFound,
 // ErrNoShard, ErrUnreadable for a shard, ErrDenied, ErrUnavailable.
 func (c *Client) Why(ctx context.Context, name string, at time.Time) (Explanation, error) {
-	if err := checkSlot(name); err != nil {
-		return Explanation{}, err
-	}
-	var job JobStatus
-	var pasts []past
-	err := c.retry(ctx, func() (err error) {
-		job, pasts, err = c.pasts(ctx, name)
-		return err
-	})
+	job, pasts, err := c.readPasts(ctx, "why", name)
 	if err != nil {
-		return Explanation{}, fmt.Errorf("why %q: %w", name, err)
+		return Explanation{}, err
 	}
 	if len(job.Slots) > 0 && pasts[0].of.err == nil {
 		return explainShards(job, pasts, at, time.Now()), nil
