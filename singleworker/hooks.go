@@ -36,7 +36,9 @@ type Hooks struct {
 	// OnTickComplete: all shards of a job are done with a tick that one of them
 	// at least has run. One instance of the group is told, the owner of shard 0,
 	// once for each tick, in their order; if it dies, or loses that shard, at
-	// that moment, none.
+	// that moment, none. Nor is anybody told of a tick that is in no history any
+	// more when the last shard is done with it: one shard has run for longer than
+	// the others' histories, of 20 entries, go back.
 	OnTickComplete func(TickResult)
 }
 

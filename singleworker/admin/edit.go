@@ -86,7 +86,7 @@ func (e *edit) once(ctx context.Context) error {
 	if !e.changed || e.dryRun {
 		return nil
 	}
-	if err := checkSize(e.after, record); err != nil {
+	if err := checkSize(e.after, spec.CheckSize()); err != nil {
 		return err
 	}
 	if !e.wrote {

@@ -160,6 +160,8 @@ func TestSetRefuses(t *testing.T) {
 			{Changes{Shards: ptr(2)}, "ShardParameters", `ShardParameters "2": is no shard, want 0 to 1`},
 			{Changes{ShardParameters: map[int]string{3: "Wuhan"}}, "ShardParameters", `ShardParameters "3": is no shard, want 0 to 2`},
 			{Changes{ShardParameters: map[int]string{1: strings.Repeat("x", 64<<10)}}, "ShardParameters", `ShardParameters "6`},
+			// It fits, and will not when the change takes effect: the layout repeats the parameters.
+			{Changes{Shards: ptr(4), ShardParameters: map[int]string{3: strings.Repeat("x", 40<<10)}}, "ShardParameters", `ShardParameters "8`},
 		} {
 			_, err := w.c.Set(w.Context(), "daily", row.changes, SetOptions{})
 			var invalid *InvalidError

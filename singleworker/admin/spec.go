@@ -49,7 +49,7 @@ func checkFields(job Job) (*cronexpr.Schedule, error) {
 	if err := checkSpec(spec); err != nil {
 		return nil, err
 	}
-	return schedule, checkSize(job, spec.Encode())
+	return schedule, checkSize(job, spec.CheckSize())
 }
 
 // checkPayload wants one JSON value, or nothing.
@@ -73,26 +73,27 @@ func excerpt(text []byte) string {
 	return string(text)
 }
 
-// checkSize refuses a record that is too long, and blames what takes most.
-func checkSize(job Job, record []byte) error {
-	if err := zkrec.CheckSize(record); err != nil {
-		field, args, params := "Args", 0, 0
-		for key, value := range job.Args {
-			args += len(key) + len(value)
-		}
-		for _, value := range job.ShardParameters {
-			params += len(value)
-		}
-		switch max(args, params, len(job.Payload)) {
-		case args:
-		case params:
-			field = "ShardParameters"
-		default:
-			field = "Payload"
-		}
-		return &InvalidError{field, fmt.Sprintf("%d bytes", len(record)), err}
+// checkSize blames, when a record is too long, what takes most.
+func checkSize(job Job, err error) error {
+	var tooLong *zkrec.SizeError
+	if !errors.As(err, &tooLong) {
+		return err
 	}
-	return nil
+	field, args, params := "Args", 0, 0
+	for key, value := range job.Args {
+		args += len(key) + len(value)
+	}
+	for _, value := range job.ShardParameters {
+		params += len(value)
+	}
+	switch max(args, params, len(job.Payload)) {
+	case args:
+	case params:
+		field = "ShardParameters"
+	default:
+		field = "Payload"
+	}
+	return &InvalidError{field, fmt.Sprintf("%d bytes", tooLong.Bytes), err}
 }
 
 func parseSchedule(job Job) (*cronexpr.Schedule, error) {

@@ -21,7 +21,8 @@ type StopOptions struct {
 
 // StopRun tells the owner of a job to end the run that goes on, and waits
 // until it has ended: the context of the run ends, it is recorded as
-// RunInterrupted, and its tick is not run again. Of a job with shards, all runs
+// RunInterrupted, and its tick is not run again, unless the instance dies before
+// the handler has returned. Of a job with shards, all runs
 // that go on are ended, or that of one shard, "report[3]". The entries are what
 // became of the runs, which may have ended otherwise at the last moment; when ctx
 // ends first, some are RunRunning, and the requests stay. Errors: *InvalidError,

@@ -101,11 +101,10 @@ func (s *submission) once(ctx context.Context) error {
 	if parseErr != nil {
 		spec.Layout = nil // nobody knows in which shards it was run
 	}
-	record := spec.Encode()
-	if err := checkSize(s.job, record); err != nil {
+	if err := checkSize(s.job, spec.CheckSize()); err != nil {
 		return err
 	}
-	return s.write(ctx, []zkconn.Op{zkconn.SetOp(tree.Job(s.job.Name), record, stat.Version)})
+	return s.write(ctx, []zkconn.Op{zkconn.SetOp(tree.Job(s.job.Name), spec.Encode(), stat.Version)})
 }
 
 // create makes the job, which does not exist.

@@ -50,7 +50,7 @@ func (c *Client) Trigger(ctx context.Context, name string, opts TriggerOptions) 
 	if err != nil {
 		return TriggerResult{}, err
 	}
-	if err := checkSize(Job{Args: opts.Args, Payload: opts.Payload}, request.Encode()); err != nil {
+	if err := checkSize(Job{Args: opts.Args, Payload: opts.Payload}, zkrec.CheckSize(request.Encode())); err != nil {
 		return TriggerResult{}, err
 	}
 	a.judge = func(slot past, waiting map[string]zkrec.Request) (*zkrec.Request, error) {

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,13 +53,23 @@ func (w *world) operator() *Client {
 	return c
 }
 
+// must ends the test, or, when that is over, whoever works beside it.
+func (w *world) must(err error) {
+	w.Helper()
+	switch {
+	case err == nil:
+	case w.Context().Err() != nil:
+		runtime.Goexit()
+	default:
+		w.Fatal(err)
+	}
+}
+
 // multi writes records by hand.
 func (w *world) multi(ops ...zkconn.Op) []zkconn.Stat {
 	w.Helper()
 	stats, err := w.hand.conn.Multi(w.Context(), ops...)
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.must(err)
 	return stats
 }
 
@@ -78,9 +89,7 @@ func (w *world) submit(job Job) {
 func (w *world) get(name string) JobStatus {
 	w.Helper()
 	status, err := w.c.Get(w.Context(), name)
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.must(err)
 	return status
 }
 
@@ -88,13 +97,9 @@ func (w *world) get(name string) JobStatus {
 func (w *world) spec(name string) zkrec.Spec {
 	w.Helper()
 	data, _, err := w.hand.conn.Get(w.Context(), w.c.tree.Job(name))
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.must(err)
 	spec, err := zkrec.ParseSpec(data)
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.must(err)
 	return spec
 }
 
@@ -141,13 +146,9 @@ func (w *world) end(entry zkrec.Entry, more ...zkconn.Op) {
 	w.Helper()
 	entry.SID, entry.Ended = "app-1", time.Now().UnixMilli()
 	data, _, err := w.hand.conn.Get(w.Context(), w.c.tree.History("job"))
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.must(err)
 	history, err := zkrec.ParseHistory(data)
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.must(err)
 	w.multi(append([]zkconn.Op{
 		zkconn.SetOp(w.c.tree.Tick("job"), zkrec.Tick{Through: entry.Tick, Run: entry.Run}.Encode(), zkconn.AnyVersion),
 		zkconn.SetOp(w.c.tree.History("job"), history.Add(0, entry).Encode(), zkconn.AnyVersion),

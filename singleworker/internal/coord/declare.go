@@ -43,11 +43,11 @@ func (c *Coordinator) declare(ctx context.Context, d Declaration) error {
 		case err == nil && old.Declared == spec.Declared:
 			return nil
 		}
-		replaced := spec.Over(old, stat.Mtime, time.Now()).Encode()
-		if err := zkrec.CheckSize(replaced); err != nil {
+		replaced := spec.Over(old, stat.Mtime, time.Now())
+		if err := replaced.CheckSize(); err != nil {
 			return fmt.Errorf("together with its former schedule and shards it %w", err)
 		}
-		_, err = c.conn.Multi(ctx, zkconn.SetOp(c.tree.Job(d.Job), replaced, stat.Version))
+		_, err = c.conn.Multi(ctx, zkconn.SetOp(c.tree.Job(d.Job), replaced.Encode(), stat.Version))
 		if errors.Is(err, zkconn.ErrBadVersion) || errors.Is(err, zkconn.ErrNoNode) {
 			continue
 		}

@@ -32,10 +32,12 @@ type job struct {
 	lackedSince time.Duration
 	creating    bool // nodes of shards are being made
 	retiring    bool // those of former ones are being deleted
-	refreshing  onePerTime
-	repairing   onePerTime
-	watched     map[string]*watched // by slot
-	nextLook    time.Duration       // Mono: when the sync reads it again although no watch says so
+	// createAgain and retireAgain are, on Mono, before when that is not tried again.
+	createAgain, retireAgain time.Duration
+	refreshing               onePerTime
+	repairing                onePerTime
+	watched                  map[string]*watched // by slot
+	nextLook                 time.Duration       // Mono: when the sync reads it again although no watch says so
 }
 
 // syncsPerLook is how many sync periods may pass until a job, or the list of jobs, is read again
@@ -87,6 +89,7 @@ func (c *Coordinator) listed(names []string) {
 
 func (c *Coordinator) forget(j *job) {
 	delete(c.jobs, j.name)
+	j.keeper = nil
 	c.traces.registeredAt(j.able, nil)
 	delete(c.present, j.name)
 	for _, slot := range j.slots {
@@ -138,7 +141,9 @@ func (c *Coordinator) fetchJob(ctx context.Context, name string) (v view) {
 	if v.data, v.stat, v.err = c.conn.GetW(ctx, c.tree.Job(name)); v.err != nil {
 		return v
 	}
-	v.spec, v.specErr = zkrec.ParseSpec(v.data)
+	if v.spec, v.specErr = zkrec.ParseSpec(v.data); v.specErr == nil {
+		v.specErr = v.spec.ActiveLayout().Check() // only a hand writes another: there is no list of its slots
+	}
 	v.spec.Since = v.spec.SinceOr(v.stat.Mtime)
 	if v.spec.Shards > 0 || v.spec.Layout != nil {
 		if v.shards, v.err = c.fetchShards(ctx, name); v.err != nil {

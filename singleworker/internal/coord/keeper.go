@@ -203,25 +203,20 @@ func (c *Coordinator) tend(j *job, k *keeper) {
 	if k.plain[c.tree.Alive(j.name)] && layout.Shards > 0 {
 		former = append(former, j.name)
 	}
-	c.retire(j, former)
+	c.retire(j, k, former)
 }
 
 // writeComplete records that all shards are done with some ticks, and reports
 // them. Only the owner of the first slot may.
 func (c *Coordinator) writeComplete(j *job, k *keeper, done []ledger.Completion) {
-	first := k.slots[0].slot
-	own := c.owned[first]
-	if own == nil || own.token != k.token {
+	guards := c.guardsOf(k)
+	if guards == nil {
 		return
 	}
-	j.completing = completing{done, own.token, true}
+	j.completing = completing{done, k.token, true}
 	spec := j.spec
 	complete := zkrec.Complete{Tick: done[len(done)-1].Tick}
-	ops := []zkconn.Op{
-		zkconn.CheckOp(c.tree.Alive(first), own.version),
-		zkconn.CheckOp(c.tree.Heartbeat(first, c.cfg.SID), zkconn.AnyVersion),
-		zkconn.SetOp(c.tree.Shards(j.name), complete.Encode(), k.version),
-	}
+	ops := append(guards, zkconn.SetOp(c.tree.Shards(j.name), complete.Encode(), k.version))
 	k.rootKnown = false
 	c.async("write complete ticks", func(ctx context.Context) func() {
 		stats, err := c.conn.Multi(ctx, ops...)
@@ -235,12 +230,27 @@ func (c *Coordinator) writeComplete(j *job, k *keeper, done []ledger.Completion)
 				return // the next sync reads what there is
 			}
 			c.report(j.name, spec, done)
-			k.complete, k.version, k.rootKnown = complete, stats[2].Version, true
+			k.complete, k.version, k.rootKnown = complete, stats[len(stats)-1].Version, true
 			if c.jobs[j.name] == j {
 				c.keep(j) // another keeper than k waits for it
 			}
 		}
 	})
+}
+
+// guardsOf are the checks without which a keeper changes nothing: that it still owns the first
+// slot, and that this is not another job, submitted anew under the name: its versions may be
+// the same, but our heartbeat is not there. Nil: it is known already not to.
+func (c *Coordinator) guardsOf(k *keeper) []zkconn.Op {
+	first := k.slots[0].slot
+	own := c.owned[first]
+	if own == nil || own.token != k.token {
+		return nil
+	}
+	return []zkconn.Op{
+		zkconn.CheckOp(c.tree.Alive(first), own.version),
+		zkconn.CheckOp(c.tree.Heartbeat(first, c.cfg.SID), zkconn.AnyVersion),
+	}
 }
 
 func (c *Coordinator) report(job string, spec zkrec.Spec, done []ledger.Completion) {
@@ -283,8 +293,12 @@ func (c *Coordinator) resize(j *job, k *keeper, layout zkrec.Layout) {
 // writeSpec replaces the job's spec, if it still is the one that we know, together
 // with what else is to be done.
 func (c *Coordinator) writeSpec(j *job, k *keeper, spec zkrec.Spec, ops ...zkconn.Op) {
+	guards := c.guardsOf(k)
+	if guards == nil {
+		return
+	}
 	k.writing = true
-	ops = append(ops, zkconn.SetOp(c.tree.Job(j.name), spec.Encode(), j.version))
+	ops = slices.Concat(guards, ops, []zkconn.Op{zkconn.SetOp(c.tree.Job(j.name), spec.Encode(), j.version)})
 	c.async("write layout", func(ctx context.Context) func() {
 		_, err := c.conn.Multi(ctx, ops...)
 		return func() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -28,11 +29,14 @@ func (c *Coordinator) fetchShards(ctx context.Context, job string) (s shards, er
 		return s, err
 	}
 	for _, name := range names {
-		if shard, err := strconv.Atoi(name); err == nil {
+		// A hand may have written "03", "-1", or anything.
+		if shard, err := strconv.Atoi(name); err == nil && shard >= 0 && strconv.Itoa(shard) == name {
 			s.list = append(s.list, zkrec.ShardSlot(job, shard))
 		}
 	}
-	s.complete, _, err = c.readComplete(ctx, job)
+	if s.complete, _, err = c.readComplete(ctx, job); errors.Is(err, zkconn.ErrNoNode) {
+		return shards{}, nil // a hand was faster
+	}
 	return s, err
 }
 
@@ -104,11 +108,14 @@ func (c *Coordinator) withNodes(j *job, slots []string) []string {
 	if j.lackedSince == 0 {
 		j.lackedSince = now
 	}
-	switch {
-	case !j.eligible || !j.registered:
-	case c.isFirst(j) || now-j.lackedSince > c.cfg.SyncPeriod:
+	able := j.eligible && j.registered
+	patience := c.cfg.SyncPeriod
+	if !able {
+		patience *= 2 // then nobody can run it; that its ticks are missed is told all the same
+	}
+	if able && c.isFirst(j) || now-j.lackedSince > patience {
 		c.createShards(j, missing)
-	default: // somebody else does, if it is well
+	} else { // somebody else does, if it is well
 		j.nextLook = now + c.cfg.SyncPeriod
 	}
 	return without(slots, missing)
@@ -127,7 +134,9 @@ func (c *Coordinator) isFirst(j *job) bool {
 
 // createShards makes the nodes of shards.
 func (c *Coordinator) createShards(j *job, slots []string) {
-	if !c.session.joined || j.creating {
+	now := c.cfg.Clock.Now().Mono
+	if !c.session.joined || j.creating || now < j.createAgain {
+		j.nextLook = min(j.nextLook, now+c.cfg.SyncPeriod)
 		return
 	}
 	j.creating = true
@@ -142,11 +151,13 @@ func (c *Coordinator) createShards(j *job, slots []string) {
 	}
 	open := len(groups)
 	c.applyBatches(groups, func(_ int, r result) {
-		if r.err != nil && !errors.Is(r.err, zkconn.ErrNodeExists) {
-			c.log.Debug("shard not created", "job", j.name, "err", r.err)
-		}
-		if errors.Is(r.err, zkconn.ErrNoNode) {
+		switch {
+		case r.err == nil, errors.Is(r.err, zkconn.ErrNodeExists):
+		case errors.Is(r.err, zkconn.ErrNoNode):
 			c.repair(j.name) // there is no node for shards
+		default:
+			c.log.Debug("shard not created", "job", j.name, "err", r.err)
+			j.createAgain = c.cfg.Clock.Now().Mono + c.cfg.SyncPeriod
 		}
 		if open--; open == 0 {
 			j.creating = false
@@ -159,24 +170,28 @@ func (c *Coordinator) createShards(j *job, slots []string) {
 
 // retire deletes the nodes of slots that are none any more. Their runs have
 // ended before, and nobody claims a tick of theirs under this spec.
-func (c *Coordinator) retire(j *job, slots []string) {
-	if len(slots) == 0 || j.retiring {
+func (c *Coordinator) retire(j *job, k *keeper, slots []string) {
+	guards := c.guardsOf(k)
+	if len(slots) == 0 || guards == nil || j.retiring || c.cfg.Clock.Now().Mono < j.retireAgain {
 		return
 	}
 	j.retiring = true
-	version := j.version
+	guards = append(guards, zkconn.CheckOp(c.tree.Job(j.name), j.version))
 	c.async("retire shards", func(ctx context.Context) func() {
 		errs := make([]error, len(slots))
 		c.together(ctx, len(slots), func(ctx context.Context, i int) {
-			errs[i] = c.deleteSlot(ctx, j.name, version, slots[i])
+			errs[i] = c.deleteSlot(ctx, j.name, slots[i], guards)
 		})
 		return func() {
 			j.retiring = false
 			for i, err := range errs {
 				if err != nil {
+					// For good, if a hand has made nodes below them.
 					c.log.Debug("nodes of a retired shard not deleted", "job", slots[i], "err", err)
+					j.retireAgain = c.cfg.Clock.Now().Mono + c.cfg.SyncPeriod
 				}
 			}
+			k.rootKnown = false // the job's own nodes may have been among them
 			if c.jobs[j.name] == j {
 				c.refresh(j)
 			}
@@ -184,8 +199,8 @@ func (c *Coordinator) retire(j *job, slots []string) {
 	})
 }
 
-func (c *Coordinator) deleteSlot(ctx context.Context, job string, version int32, slot string) error {
-	ops := []zkconn.Op{zkconn.CheckOp(c.tree.Job(job), version)}
+func (c *Coordinator) deleteSlot(ctx context.Context, job, slot string, guards []zkconn.Op) error {
+	ops := slices.Clone(guards)
 	remove := func(path string) { ops = append(ops, zkconn.DeleteOp(path, zkconn.AnyVersion)) }
 	for _, node := range append(c.tree.NewSlot(slot, 0), zkrec.Node{Path: c.tree.Alarm(slot)}) {
 		path := node.Path

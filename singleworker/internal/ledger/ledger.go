@@ -289,7 +289,7 @@ const maxBackoff = 24 * time.Hour
 
 func backoff(p Policy, failures int) time.Duration {
 	d := time.Duration(p.Backoff)
-	for range failures {
+	for range min(failures, 64) { // a hand may have written any number
 		if d < maxBackoff {
 			d = min(2*d, maxBackoff)
 		}

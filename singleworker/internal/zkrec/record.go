@@ -16,12 +16,19 @@ const Schema = 1
 // claims still fits in a frame.
 const MaxRecordBytes = 64 << 10
 
-// CheckSize reports why a record is too long to be written.
+// CheckSize reports, as a *SizeError, that a record is too long to be written.
 func CheckSize(record []byte) error {
 	if len(record) > MaxRecordBytes {
-		return fmt.Errorf("is too long: a record has at most %d bytes", MaxRecordBytes)
+		return &SizeError{len(record)}
 	}
 	return nil
+}
+
+// SizeError refuses a record that is too long.
+type SizeError struct{ Bytes int }
+
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("is too long: a record has at most %d bytes", MaxRecordBytes)
 }
 
 // SchemaError refuses a record written by a newer version.

@@ -191,6 +191,15 @@ func (s Spec) encodeJSON() []byte {
 	return append(out, '}')
 }
 
+// CheckSize reports, as a *SizeError, that the record of s is too long to be written, as it is or
+// as it will be when a change of the job's shards has taken effect.
+func (s Spec) CheckSize() error {
+	if err := CheckSize(s.Encode()); err != nil || !s.Resizing() {
+		return err
+	}
+	return CheckSize(s.Resized().Encode())
+}
+
 // layoutBytes is what instances add to a spec when its layout changes, however
 // long it is already.
 const layoutBytes = 128

@@ -1,0 +1,189 @@
+package coord
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// What hands can do to jobs with shards, and what must not go on and on then.
+
+// countMultis counts the transactions that a member sends and that change a path with part in it.
+func (g *group) countMultis(sid, part string) *atomic.Int32 {
+	var n atomic.Int32
+	g.server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+		if r.Client == sid && slices.ContainsFunc(r.Ops, func(op zkdev.Request) bool {
+			return op.Op != zkdev.OpCheck && strings.Contains(op.Path, part)
+		}) {
+			n.Add(1)
+		}
+		return zkdev.DelayReply(time.Millisecond) // a loop takes time, so the bubble does not hang
+	})
+	return &n
+}
+
+func TestNumberOfShardsThatIsNone(t *testing.T) {
+	t.Parallel()
+	for _, record := range []string{
+		`{"schedule":"@daily","shards":-1}`, `{"schedule":"@daily","shards":2000000000}`,
+		`{"schedule":"@daily","shards":3,"layout":{"shards":-1}}`, `{"schedule":"@daily","shards":3,"layout":{"shards":2000000000}}`,
+	} {
+		t.Run(record, func(t *testing.T) {
+			inGroup(t, func(g *group) {
+				g.divide(2)
+				a := g.join("a", nil)
+				pass(3 * syncPeriod)
+				g.set(g.tree.Job("job"), []byte(record))
+				pass(3 * syncPeriod)
+				select {
+				case err := <-a.ended:
+					g.t.Fatalf("ended: %v", err)
+				default:
+				}
+				if text := a.log.String(); !strings.Contains(text, "is out of range, want 1 to 1024") {
+					g.t.Errorf("log %q, want the reason", text)
+				}
+			})
+		})
+	}
+}
+
+func TestNodesOfFormerShardsAreDeletedOnce(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.submit("job")
+		a := g.join("a", nil)
+		pass(3 * syncPeriod)
+		deletions := g.countMultis("a", "/job/history")
+		g.redivide(3)
+		pass(20 * syncPeriod)
+		if got := a.slots(); !slices.Equal(got, []string{"job[0]", "job[1]", "job[2]"}) {
+			g.t.Fatalf("owned: %v", got)
+		}
+		if n := deletions.Load(); n != 1 {
+			g.t.Errorf("%d transactions to delete the job's own nodes, want 1", n)
+		}
+	})
+}
+
+func TestNodesBelowAFormerShardAreForeign(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.divide(3)
+		g.join("a", nil)
+		pass(3 * syncPeriod)
+		note := g.tree.Slot("job[2]") + "/note"
+		g.multi(zkconn.CreateOp(note, nil))
+		deletions := g.countMultis("a", "/shards/2")
+		g.redivide(2)
+		pass(20 * syncPeriod)
+		if n := deletions.Load(); n > 45 { // a sync period is shortened by up to a half
+			g.t.Errorf("%d transactions in 20 sync periods", n)
+		}
+		g.multi(zkconn.DeleteOp(note, zkconn.AnyVersion))
+		pass(3 * syncPeriod)
+		if _, _, found := g.get(g.tree.Slot("job[2]")); found {
+			g.t.Error("it is not deleted when nothing foreign is there any more")
+		}
+	})
+}
+
+func TestShardsThatCannotBeMade(t *testing.T) {
+	inGroup(t, func(g *group) {
+		refused, tries := true, 0
+		g.server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+			creates := slices.ContainsFunc(r.Ops, func(op zkdev.Request) bool { return strings.HasSuffix(op.Path, "/shards/0/alive") })
+			if r.Client != "a" || !refused || !creates {
+				return zkdev.Pass()
+			}
+			tries++
+			return zkdev.Refuse(zkdev.NoAuth)
+		})
+		g.divide(2)
+		a := g.join("a", nil)
+		pass(20 * syncPeriod)
+		if tries == 0 || tries > 45 {
+			g.t.Errorf("%d tries in 20 sync periods", tries)
+		}
+		refused = false
+		pass(3 * syncPeriod)
+		if got := a.slots(); !slices.Equal(got, []string{"job[0]", "job[1]"}) {
+			g.t.Errorf("owned: %v", got)
+		}
+	})
+}
+
+func TestNamesThatAreNoShards(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.divide(2)
+		var ops []zkconn.Op
+		for _, name := range []string{"00", "+1", "-1", "1x", "x"} {
+			ops = append(ops, zkconn.CreateOp(g.tree.Shards("job")+"/"+name, nil))
+		}
+		g.multi(ops...)
+		changes := g.countMultis("a", "/shards/")
+		a := g.join("a", nil)
+		pass(3 * syncPeriod)
+		made := changes.Load()
+		if got := a.slots(); !slices.Equal(got, []string{"job[0]", "job[1]"}) {
+			g.t.Errorf("owned: %v", got)
+		}
+		if pass(10 * syncPeriod); changes.Load() > made+100 { // heartbeats among them
+			g.t.Errorf("%d changes, and %d in 10 sync periods", made, changes.Load()-made)
+		}
+	})
+}
+
+// An instance that cannot run the job makes its shards when nobody else does, so that their ticks are missed.
+func TestShardsThatNobodyCanRunAreMissed(t *testing.T) {
+	inGroup(t, func(g *group) {
+		var watched atomic.Int32
+		g.divide(2)
+		g.bystander("a", func(zkrec.Spec, zkrec.Tick, bool) (tick, lookAgain time.Time) {
+			watched.Add(1)
+			return time.Time{}, time.Time{}
+		})
+		pass(8 * syncPeriod)
+		if watched.Load() == 0 {
+			g.t.Error("nobody looks after the ticks")
+		}
+	})
+}
+
+// A change that was sent for a job does not reach another one that was submitted anew under its name, and by
+// chance has the same version.
+func TestChangeOfShardsDoesNotReachAnotherJob(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.divide(2)
+		a := g.join("a", nil)
+		pass(3 * syncPeriod)
+		delayed := g.server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+			writes := slices.ContainsFunc(r.Ops, func(op zkdev.Request) bool {
+				return op.Op == zkdev.OpSetData && op.Path == g.tree.Job("job")
+			})
+			if r.Client != "a" || !writes {
+				return zkdev.Pass()
+			}
+			return zkdev.Delay(time.Second)
+		})
+		g.redivide(3)
+		pass(500 * time.Millisecond) // the layout is being written
+		g.multi(g.cancel()...)
+		g.divide(5)
+		g.set(g.tree.Job("job"), g.spec().Encode()) // the same version as before
+		pass(time.Second)
+		delayed()
+		if spec := g.spec(); spec.Shards != 5 || spec.Resizing() {
+			g.t.Errorf("spec %+v, layout %+v, want that of the new job", spec.Sharding, spec.Layout)
+		}
+		pass(4 * syncPeriod)
+		if got := a.slots(); len(got) != 5 {
+			g.t.Errorf("owned %v", fmt.Sprint(got))
+		}
+	})
+}
