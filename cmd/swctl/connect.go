@@ -112,6 +112,9 @@ func readAuth(path string) (string, error) {
 	if err != nil {
 		return "", usage("--%s: %w", flagAuthFile, err)
 	}
+	if !info.Mode().IsRegular() {
+		return "", usage("--%s %s: is not a regular file", flagAuthFile, path)
+	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
 		return "", usage("--%s %s: others may read it (mode %04o)", flagAuthFile, path, mode).try("chmod 600 %s", path)
 	}

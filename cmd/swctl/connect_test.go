@@ -47,6 +47,10 @@ func TestAuthFile(t *testing.T) {
 			t.Errorf("%q %o: stderr %q", c.content, c.mode, says)
 		}
 	}
+	h := newHarness(t)
+	if code := h.exec("list", "--auth-file", t.TempDir()); code != exitUsage || !strings.Contains(h.errs.String(), ": is not a regular file\n") {
+		t.Errorf("a directory: exit %d, stderr %q", code, h.errs.String())
+	}
 }
 
 func TestTLS(t *testing.T) {

@@ -24,7 +24,7 @@ one is active, as after a deploy. swctl instances enable takes it back before. W
 no other instance can run waits.`,
 		examples: `swctl instances drain app-2 --wait --timeout 5m && ssh db8 systemctl stop app
 swctl instances drain app-2 --reason 'disk is failing'`,
-		flags: append([]cli.Flag{waitDrainedFlag()}, whoFlags()...),
+		flags: append([]cli.Flag{waitDrainedFlag()}, whoFlags(inRecords)...),
 		run: a.action(func(ctx context.Context, c *call) error {
 			return c.order(ctx, func(ctx context.Context, cl client, sid string, opts admin.OrderOptions) (admin.OrderResult, error) {
 				return cl.Drain(ctx, sid, opts)
@@ -42,7 +42,7 @@ started, until swctl instances enable. The instance need not run now. Its id mus
 one that the application sets (Config.InstanceID): a generated one never comes again.`,
 		examples: `swctl instances disable app-2 --reason 'canary of v2 only shows its pages'
 swctl instances disable app-2 --wait`,
-		flags: append([]cli.Flag{waitDrainedFlag()}, whoFlags()...),
+		flags: append([]cli.Flag{waitDrainedFlag()}, whoFlags(inRecords)...),
 		run: a.action(func(ctx context.Context, c *call) error {
 			return c.order(ctx, func(ctx context.Context, cl client, sid string, opts admin.OrderOptions) (admin.OrderResult, error) {
 				return cl.Disable(ctx, sid, opts)
@@ -96,7 +96,10 @@ func (c *call) order(ctx context.Context,
 		if c.flags.Bool(flagWait) && result.Instance != nil {
 			result.Instance, waited = c.awaitDrained(ctx, cl, sid)
 		}
-		return errors.Join(waited, c.putOrdered(sid, result))
+		if err := errors.Join(waited, c.putOrdered(sid, result)); err != nil || c.json {
+			return err
+		}
+		return c.noteIfLast(ctx, cl)
 	})
 }
 
@@ -104,12 +107,28 @@ func (c *call) order(ctx context.Context,
 func (c *call) awaitDrained(ctx context.Context, cl client, sid string) (*admin.Instance, error) {
 	instance, runs, err := cl.AwaitDrained(ctx, sid)
 	if err != nil && runs {
-		err = fmt.Errorf("%w; %s is %s and still owns %s", err, sid, instance.State, jobs(instance.Owned))
+		still := "is %s and still owns %s"
+		if errors.Is(err, admin.ErrUnavailable) {
+			still = "was %s and still owned %s when last seen"
+		}
+		err = fmt.Errorf("%w; %s "+still, err, sid, instance.State, jobs(instance.Owned))
 	}
 	if !runs {
 		return nil, err
 	}
 	return &instance, err
+}
+
+// noteIfLast warns whoever closes the last instance that takes jobs.
+func (c *call) noteIfLast(ctx context.Context, cl client) error {
+	all, err := cl.Instances(ctx)
+	open := func(i admin.Instance) bool {
+		return i.State == admin.InstanceActive || i.State == admin.InstanceStandby
+	}
+	if err == nil && len(all) > 0 && !slices.ContainsFunc(all, open) {
+		c.notef("no instance takes jobs now: nothing runs until one is started, or enabled")
+	}
+	return err
 }
 
 func (c *call) putOrdered(sid string, result admin.OrderResult) error {

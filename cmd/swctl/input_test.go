@@ -85,6 +85,7 @@ func TestBadInput(t *testing.T) {
 func TestBadInputOfChanges(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "secret"), []byte("ops:s3cret\n"))
 	for _, c := range []badInput{
 		{"submit", "submit needs a name and a schedule"},
 		{"submit a", "submit needs a name and a schedule"},
@@ -107,6 +108,8 @@ func TestBadInputOfChanges(t *testing.T) {
 		{"submit a @daily --args-json {", `--args-json "{": is not JSON: `},
 		{"submit a @daily --args-json @" + dir + "/none", "--args-json: open " + dir + "/none: no such file"},
 		{"submit a @daily --args-json -", "--args-json - holds nothing, want JSON"},
+		{"submit a @daily --args-json @" + dir + "/secret", "--args-json @" + dir + "/secret: is not JSON, from byte 1 on\n"},
+		{"submit ~a @daily", `name " a": begins or ends with a blank`},
 		{"submit a[3] @daily", `name "a[3]": is the name of shard 3 of a job "a"`},
 		{"submit a @daily --shards 0", `--shards "0": want a number from 1 to 1024`},
 		{"submit a @daily --shards -1", `--shards "-1": want a number from 1 to 1024`},

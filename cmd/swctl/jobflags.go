@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"os"
@@ -170,6 +171,12 @@ func (r *fieldReader) json(flag string) *json.RawMessage {
 	}
 	if err != nil {
 		r.fail(usage("--%s: %w", flag, err).try("--%s @FILE with the path of a file that you may read", flag))
+	}
+	if isFile := *text == "-" || strings.HasPrefix(*text, "@"); isFile && err == nil {
+		// What it holds may be a secret that was named by mistake: no error repeats it.
+		if bad := (*json.SyntaxError)(nil); errors.As(json.Unmarshal(payload, new(any)), &bad) && len(strings.TrimSpace(string(payload))) > 0 {
+			r.fail(usage("--%s %s: is not JSON, from byte %d on", flag, *text, bad.Offset))
+		}
 	}
 	raw := json.RawMessage(payload)
 	if err == nil && len(strings.TrimSpace(string(payload))) == 0 {

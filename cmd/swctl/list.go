@@ -34,8 +34,11 @@ func list(ctx context.Context, c *call) error {
 		return usage("list takes no arguments").try("swctl show %s", quoted(c.args[0]))
 	}
 	var jobs []admin.JobStatus
+	var instances []admin.Instance
 	err := c.connected(ctx, func(ctx context.Context, cl client) (err error) {
-		jobs, err = cl.List(ctx)
+		if jobs, err = cl.List(ctx); err == nil && len(jobs) == 0 {
+			instances, err = cl.Instances(ctx)
+		}
 		return err
 	})
 	if err != nil {
@@ -49,8 +52,12 @@ func list(ctx context.Context, c *call) error {
 	} else {
 		c.jobTable(jobs).write(&c.out, "")
 	}
-	if len(jobs) == 0 {
+	switch {
+	case len(jobs) > 0:
+	case len(instances) > 0:
 		c.notef("server type %s at %s has no jobs", c.serverType, c.zk)
+	default:
+		c.notef("server type %s at %s has no jobs, and no instances run: are the name and the chroot right?", c.serverType, c.zk)
 	}
 	return nil
 }

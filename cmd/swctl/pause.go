@@ -21,12 +21,14 @@ const (
 	flagFor    = "for"
 	flagUntil  = "until"
 	flagMissed = "missed"
+
+	inRecords = "in the records"
 )
 
-// whoFlags say who asks for something, and why.
-func whoFlags() []cli.Flag {
+// whoFlags say who asks for something, and why, which is kept somewhere.
+func whoFlags(kept string) []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: flagReason, Usage: "`TEXT` why; kept in the records"},
+		&cli.StringFlag{Name: flagReason, Usage: "`TEXT` why; kept " + kept},
 		&cli.StringFlag{Name: flagBy, Usage: "`NAME` who asks (default: user@host)"},
 	}
 }
@@ -70,7 +72,7 @@ swctl list -o json | jq -r '.items[] | select(.paused) | .name'`,
 			&cli.StringFlag{Name: flagFor, Usage: "`DURATION` how long, such as 90m or 24h (default: until it is resumed)"},
 			&cli.StringFlag{Name: flagUntil, Usage: "`TIME` until when: 15:04, 2006-01-02 15:04 in the job's time zone, or RFC 3339"},
 			&cli.StringFlag{Name: flagMissed, Usage: "`POLICY` for the ticks in between when the time is over: skip, once or all (default skip)"},
-		}, whoFlags()...),
+		}, whoFlags(inRecords)...),
 		run: a.action(pause),
 	}
 }

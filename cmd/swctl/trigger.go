@@ -34,7 +34,7 @@ swctl trigger nightly --wait --timeout 10m --arg day=2026-11-20 --reason 'disk w
 swctl trigger nightly --wait --timeout 0 -o json | jq .run.state`,
 		flags: append(append([]cli.Flag{
 			&cli.BoolFlag{Name: "wait", Usage: "until the run has ended, and exit with 1 if it did not end well"},
-		}, argFlags()...), whoFlags()...),
+		}, argFlags()...), whoFlags("with the request, until it is done")...),
 		run: a.action(trigger),
 	}
 }
@@ -72,6 +72,8 @@ func trigger(ctx context.Context, c *call) error {
 		runs, err := cl.AwaitRun(ctx, name, result.ID)
 		bad := slices.IndexFunc(runs, func(run admin.Entry) bool { return !run.OK() })
 		switch {
+		case errors.Is(err, admin.ErrUnavailable), errors.As(err, new(*signalError)):
+			err = withHint(err, "the request stays, swctl history %s tells what becomes of it", quoted(name))
 		case errors.Is(err, context.DeadlineExceeded):
 			err = withHint(fmt.Errorf("not done within %s: %w", c.timeout, err),
 				"a longer --timeout next time; the request stays, swctl history %s tells what becomes of it", quoted(name))
@@ -178,7 +180,7 @@ job with shards all that run are stopped; NAME[3] is about shard 3.`,
 		examples: `swctl stop-run nightly --reason 'wrong day'
 swctl stop-run 'import[3]'
 swctl stop-run nightly 0198c5e2-7b1e-7000-8000-3c5e1f2a9d04 --timeout 1m`,
-		flags: whoFlags(),
+		flags: whoFlags(inRecords),
 		run:   a.action(stopRun),
 	}
 }
@@ -202,7 +204,7 @@ func stopRun(ctx context.Context, c *call) error {
 		switch {
 		case errors.Is(err, admin.ErrNotRunning):
 			return withHint(err, "swctl history %s tells what it does", quoted(name))
-		case err != nil && len(runs) == 0:
+		case err != nil && len(runs) == 0, errors.Is(err, admin.ErrUnavailable):
 			return err
 		case errors.Is(err, context.DeadlineExceeded):
 			err = withHint(fmt.Errorf("not done within %s: %w", c.timeout, err),

@@ -130,7 +130,11 @@ func (c *Client) retry(ctx context.Context, f func() error) error {
 			return outward(err)
 		}
 		if ctx.Err() != nil || pause.Wait(ctx) != nil {
-			return fmt.Errorf("%w in time: %w", ErrUnavailable, context.Cause(ctx))
+			err := fmt.Errorf("%w in time: %w", ErrUnavailable, context.Cause(ctx))
+			if trouble := c.conn.Trouble(); trouble != nil {
+				err = fmt.Errorf("%w; the latest attempt to connect: %w", err, trouble)
+			}
+			return err
 		}
 	}
 }

@@ -81,13 +81,17 @@ func (e *edit) once(ctx context.Context) error {
 	if e.wrote && bytes.Equal(record, data) {
 		return nil // an earlier try was applied after all
 	}
-	e.spec, e.before, e.after = spec, jobOf(e.name, old), jobOf(e.name, spec)
+	if err := checkSize(jobOf(e.name, spec), spec.CheckSize()); err != nil {
+		return err
+	}
+	read, err := zkrec.ParseSpec(record)
+	if err != nil {
+		return fmt.Errorf("what was to be written cannot be read: %w", err) // not reached: it was checked
+	}
+	e.spec, e.before, e.after = spec, jobOf(e.name, old), jobOf(e.name, read)
 	e.changed = !bytes.Equal(record, old.Encode())
 	if !e.changed || e.dryRun {
 		return nil
-	}
-	if err := checkSize(e.after, spec.CheckSize()); err != nil {
-		return err
 	}
 	if !e.wrote {
 		was, err := e.client.read(ctx, e.name)

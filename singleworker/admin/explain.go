@@ -194,19 +194,27 @@ func (x *explainer) pending(name string) {
 		x.Fate = FateDue
 		x.sayf("%s is not run yet: the run of %s goes on, on %s since %s; the job's policy for overlaps is %s.",
 			name, x.at(run.Tick), run.InstanceID, x.at(run.Started), x.Job.Overlap)
-	case x.now.Sub(x.Tick) < x.Job.AlarmAfter:
+	case x.now.Sub(x.Tick) < x.Job.AlarmAfter && !x.lateSince(x.Tick):
 		x.Fate = FateDue
 		x.sayf("%s came a moment ago, and is not claimed yet.", name)
 	default:
 		x.Fate = FateLate
 		x.sayf("%s is late: it was neither claimed nor skipped in %s.", name, x.now.Sub(x.Tick).Round(time.Second))
-		if a := x.Job.Alarm; a != nil && a.Tick.Equal(x.Tick) {
+		if first := x.Job.Overdue; x.lateSince(x.Tick) && first.Before(x.Tick) {
+			x.sayf("So are all since that of %s.", x.at(first))
+		}
+		if a := x.Job.Alarm; a != nil && !a.Tick.After(x.Tick) && !a.Tick.Before(x.Job.Overdue) {
 			x.sayf("%s noticed that at %s.", a.InstanceID, x.at(a.At))
 		}
 		if x.Job.State == Owned {
 			x.sayf("Its owner %s lives, and has not claimed it: look at its log.", x.Job.Owner.InstanceID)
 		}
 	}
+}
+
+// lateSince reports whether the job has been late since that tick, or an earlier one.
+func (x *explainer) lateSince(tick time.Time) bool {
+	return !x.Job.Overdue.IsZero() && !x.Job.Overdue.After(tick)
 }
 
 // thing is what has an owner.

@@ -131,8 +131,10 @@ func (c *Client) Set(ctx context.Context, name string, changes Changes, opts Set
 		result.Outcome, result.Before = Changed, &e.before
 	}
 	status, err := c.Get(ctx, name)
-	if opts.DryRun {
+	if e.changed || opts.DryRun { // as it was written: somebody else may have changed it since
 		status.Job = e.after
+	}
+	if opts.DryRun {
 		if schedule, err := parseSchedule(status.Job); err == nil {
 			status.NextRun = nextRun(schedule, status.Paused, time.Now())
 		}

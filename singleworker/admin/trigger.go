@@ -103,12 +103,20 @@ func (c *Client) AwaitRun(ctx context.Context, name, id string) ([]Entry, error)
 	switch {
 	case err == nil || len(open) == 0:
 	case len(runs) == 1:
-		err = fmt.Errorf("manual run of %s: %s: %w", name, open[0].reason, err)
+		err = fmt.Errorf("manual run of %s: %s%s: %w", name, lastSeen(err), open[0].reason, err)
 	default:
-		err = fmt.Errorf("manual run of %s: %d of %d shards are not done, the first of them %s: %s: %w",
-			name, len(open), len(runs), open[0].slot, open[0].reason, err)
+		err = fmt.Errorf("manual run of %s: %s%d of %d shards are not done, the first of them %s: %s: %w",
+			name, lastSeen(err), len(open), len(runs), open[0].slot, open[0].reason, err)
 	}
 	return entries, err
+}
+
+// lastSeen says, in front of how things are, that this may be old.
+func lastSeen(err error) string {
+	if errors.Is(err, ErrUnavailable) {
+		return "when last seen, "
+	}
+	return ""
 }
 
 // manualRun is one that is waited for.
@@ -195,10 +203,12 @@ func progress(run Entry, job JobStatus) string {
 }
 
 // await looks until it is done or ctx ends: when a watched node changes, and
-// every second.
+// every second. A server that goes away is waited for, too; if it is away when
+// ctx ends, the error is ErrUnavailable: nobody knows how things are.
 func (c *Client) await(ctx context.Context, look func() (done bool, err error)) error {
 	const lookAgain = time.Second // watches are a reason to look sooner
-	for seen := false; ; {
+	seen := time.Time{}
+	for {
 		err := c.retry(ctx, func() error {
 			done, err := look()
 			if err == nil && done {
@@ -210,12 +220,15 @@ func (c *Client) await(ctx context.Context, look func() (done bool, err error)) 
 		case errors.Is(err, errDone):
 			return nil
 		case err == nil:
-			seen = true
-		case !seen || !errors.Is(err, ErrUnavailable):
+			seen = time.Now()
+		case seen.IsZero() || !errors.Is(err, ErrUnavailable):
 			return err
 		}
 		select {
 		case <-ctx.Done():
+			if err != nil && time.Since(seen) > 2*lookAgain { // else it is ctx that ended the latest look
+				return err
+			}
 			return context.Cause(ctx)
 		case <-c.changed:
 		case <-time.After(lookAgain):

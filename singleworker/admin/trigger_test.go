@@ -247,3 +247,24 @@ func TestTriggerBeforeThereIsAHandler(t *testing.T) {
 		}
 	})
 }
+
+// When the server has gone away, nobody knows how things are, and what was seen before is told as that.
+func TestServerGoesAwayWhileARunIsAwaited(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.owned(Job{Name: "job", Schedule: "@hourly"})
+		result, err := w.c.Trigger(w.Context(), "job", TriggerOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
+		defer cancel()
+		time.AfterFunc(5*time.Second, w.server.Stop)
+		_, err = w.c.AwaitRun(ctx, "job", result.ID)
+		want := "manual run of job: when last seen, app-1 has not begun it: ZooKeeper did not answer in time: context deadline exceeded; " +
+			"the latest attempt to connect: "
+		if !errors.Is(err, ErrUnavailable) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s...", err, want)
+		}
+	})
+}

@@ -232,6 +232,10 @@ func TestWhyATickWasNotRun(t *testing.T) {
 			scene{tick: through("11:00:00"), alarm: &zkrec.Alarm{Tick: at("12:00:00"), SID: "app-3", At: time.UnixMilli(at("12:01:00"))}}, "", FateLate,
 			[]string{"is late: it was neither claimed nor skipped in 30m0s.", "app-3 noticed that at 2026-11-21 12:01:00 UTC.", "Its owner app-2 lives, and has not claimed it: look at its log."},
 		},
+		"late for long, each tick for a moment only": {
+			scene{spec: zkrec.Spec{Schedule: "0 * * * * ?"}, tick: through("11:00:00"), alarm: &zkrec.Alarm{Tick: at("11:01:00"), SID: "app-3", At: time.UnixMilli(at("11:02:00"))}}, "", FateLate,
+			[]string{"The tick of 2026-11-21 12:30:00 UTC is late: it was neither claimed nor skipped in 0s.", "So are all since that of 2026-11-21 11:01:00 UTC.", "app-3 noticed that at 2026-11-21 11:02:00 UTC."},
+		},
 		"late without an owner": {
 			scene{tick: through("11:00:00"), nobody: true}, "", FateLate, []string{"is late", "Nobody owns the job: waiting for app-2 or app-3 to adopt it."},
 		},

@@ -116,7 +116,14 @@ func (c *Conn) dialer(cfg Config) zk.Dialer {
 	if dial == nil {
 		dial = (&net.Dialer{}).DialContext
 	}
-	return func(network, address string, timeout time.Duration) (net.Conn, error) {
+	return func(network, address string, timeout time.Duration) (_ net.Conn, err error) {
+		defer func() {
+			if err != nil {
+				c.trouble.Store(&err)
+			} else {
+				c.trouble.Store(nil)
+			}
+		}()
 		ctx, cancel := context.WithTimeout(c.closing, timeout)
 		defer cancel()
 		raw, err := dial(ctx, network, address)

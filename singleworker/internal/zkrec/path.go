@@ -40,6 +40,8 @@ func CheckName(name string) error {
 		return fmt.Errorf("is %d bytes long, at most %d are allowed", len(name), MaxNameBytes)
 	case !utf8.ValidString(name):
 		return errors.New("is not valid UTF-8")
+	case name != strings.TrimSpace(name):
+		return errors.New("begins or ends with a blank")
 	case name == "." || name == "..":
 		return errors.New("is a path element of its own")
 	case strings.HasPrefix(name, Reserved):

@@ -26,6 +26,8 @@ func TestCheckName(t *testing.T) {
 		strings.Repeat("n", zkrec.MaxNameBytes+1): "is 201 bytes long, at most 200 are allowed",
 		strings.Repeat("é", 101):                  "is 202 bytes long, at most 200 are allowed",
 		"a\xffb":                                  "is not valid UTF-8",
+		" a":                                      "begins or ends with a blank",
+		"a ":                                      "begins or ends with a blank",
 		".":                                       "is a path element of its own",
 		"..":                                      "is a path element of its own",
 		"_instances":                              `begins with "_", which is reserved`,
