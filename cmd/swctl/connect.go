@@ -56,6 +56,8 @@ type asker interface {
 	Trigger(ctx context.Context, name string, opts admin.TriggerOptions) (admin.TriggerResult, error)
 	AwaitRun(ctx context.Context, name, id string) ([]admin.Entry, error)
 	StopRun(ctx context.Context, name string, opts admin.StopOptions) ([]admin.Entry, error)
+	Requests(ctx context.Context, name string) ([]admin.Request, error)
+	Withdraw(ctx context.Context, name, id string) ([]admin.Request, error)
 }
 
 func dialAdmin(ctx context.Context, cfg admin.Config) (client, error) {

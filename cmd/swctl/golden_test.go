@@ -90,6 +90,13 @@ func TestOutputGolden(t *testing.T) {
 			{"instances", "app-1"},
 			{"drain", "app-1"},
 		},
+		"requests": {
+			{"requests", "nightly"}, {"show", "nightly"}, {"requests", "nightly", "-o", "json"},
+			{"requests", "withdraw", "nightly", "0198c602"}, {"requests", "withdraw", "nightly", "-o", "json"},
+			{"requests", "withdraw", "nightly"}, {"requests", "withdraw", "nightly", "0198c602"}, {"requests", "orphan"},
+			{"requests", "nope"}, {"requests", "withdraw", "nope"}, {"requests"}, {"requests", "withdraw"}, {"requests", "withdraw", "a", ""},
+			{"requests", "withdrw", "nightly"}, {"withdraw", "nightly"},
+		},
 		"version": {{"version"}, {"version", "-o", "json"}, {"--version"}},
 		"next": {
 			{"next", "nightly", "-n", "2"},
@@ -154,6 +161,9 @@ func TestOutputGolden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newHarness(t)
+			if name == "requests" {
+				h.fake.requests = map[string][]admin.Request{"nightly": nightlyRequests()}
+			}
 			var texts []string
 			for _, args := range lines {
 				texts = append(texts, h.transcript(args...))

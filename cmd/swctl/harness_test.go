@@ -118,6 +118,7 @@ type fakeClient struct {
 	entries   map[string][]admin.Entry
 	explained map[string]admin.Explanation // what Why returns, but for the job
 	instances []admin.Instance
+	requests  map[string][]admin.Request // by job
 	orders    map[string]admin.Order
 	goes      bool             // the instance that AwaitDrained waits for
 	adopter   string           // who adopts new jobs; nobody if empty
@@ -181,6 +182,17 @@ func newFake() *fakeClient {
 		{ID: "app-2", Incarnation: "2", Host: "db8.example.org", PID: 17, StartedAt: testNow.Add(-3 * time.Minute), Owned: 1, Weight: 1, State: "stopping"},
 	}
 	return f
+}
+
+// nightlyRequests are requests, one of each kind.
+func nightlyRequests() []admin.Request {
+	ask := func(id, kind, run string, ago time.Duration) admin.Request {
+		return admin.Request{ID: id, Slot: "nightly", Kind: kind, RunID: run, At: testNow.Add(-ago), By: "ann@ops", Reason: "disk\nwas full"}
+	}
+	return []admin.Request{
+		ask("0198c600", admin.RequestRun, "0198c5ff", time.Hour), ask("0198c601", admin.RequestStop, "0198c5ff", time.Minute),
+		ask("0198c602", admin.RequestRun, "", time.Second), ask("0198c603", admin.RequestRun, "", 0), {ID: "hand", Slot: "nightly"},
+	}
 }
 
 // nightlyEntries is a history with one of everything.
@@ -383,6 +395,32 @@ func (f *fakeClient) AwaitRun(ctx context.Context, name, id string) ([]admin.Ent
 		f.ended[i].Manual = id
 	}
 	return f.ended, nil
+}
+
+func (f *fakeClient) Requests(ctx context.Context, name string) ([]admin.Request, error) {
+	if err := f.begin(ctx, "Requests "+name); err != nil {
+		return nil, err
+	}
+	_, err := f.find("requests of "+name, name)
+	return f.requests[name], err
+}
+
+func (f *fakeClient) Withdraw(ctx context.Context, name, id string) ([]admin.Request, error) {
+	if err := f.begin(ctx, "Withdraw "+name); err != nil {
+		return nil, err
+	}
+	taken := func(r admin.Request) bool {
+		return r.Kind == admin.RequestRun && r.RunID == "" && (id == "" || id == r.ID)
+	}
+	var list []admin.Request
+	for _, r := range f.requests[name] {
+		if taken(r) {
+			list = append(list, r)
+		}
+	}
+	f.requests[name] = slices.DeleteFunc(f.requests[name], taken)
+	_, err := f.find("withdraw requests of "+name, name)
+	return list, err
 }
 
 func (f *fakeClient) StopRun(ctx context.Context, name string, opts admin.StopOptions) ([]admin.Entry, error) {

@@ -33,6 +33,19 @@ type jsonDevServer struct {
 type jsonJobDocument struct {
 	jsonHead
 	jsonJob
+	Requests []jsonRequest `json:"requests"`
+}
+
+// jsonRequest is what the owner of a job, or of a shard, was asked for and has
+// not done.
+type jsonRequest struct {
+	ID     string     `json:"id"`
+	Name   string     `json:"name"` // of the job, or of the shard
+	Kind   string     `json:"kind"` // run or stop; empty: unreadable
+	At     *time.Time `json:"at"`
+	By     string     `json:"by"`
+	Reason string     `json:"reason"`
+	RunID  *string    `json:"run_id"` // the run to stop, or that goes on; null: it waits
 }
 
 // jsonSpec is what a submitter asked for, with the defaults filled in. All is
@@ -314,6 +327,14 @@ func instanceToJSON(i admin.Instance) jsonInstance {
 		Version: i.Version, Owned: i.Owned, MaxSlots: i.MaxSlots, Weight: i.Weight, State: i.State, Mode: i.Mode, Leader: i.Leader, Withdrawn: i.Withdrawn,
 		Order: optional(i.Order, orderToJSON), ClockOffset: optional(i.ClockOffset, time.Duration.Seconds),
 	}
+}
+
+func requestToJSON(r admin.Request) jsonRequest {
+	out := jsonRequest{ID: r.ID, Name: r.Slot, Kind: r.Kind, At: utc(r.At), By: r.By, Reason: r.Reason}
+	if r.RunID != "" {
+		out.RunID = &r.RunID
+	}
+	return out
 }
 
 func orderToJSON(o admin.Order) jsonOrder {

@@ -90,7 +90,8 @@ func (a *app) dispatch(ctx context.Context, line line) error {
 func (a *app) commands() []*command {
 	return []*command{
 		a.submitCommand(), a.setCommand(), a.cancelCommand(), a.listCommand(), a.showCommand(), a.nextCommand(),
-		a.historyCommand(), a.whyCommand(), a.triggerCommand(), a.stopRunCommand(), a.pauseCommand(), a.resumeCommand(),
+		a.historyCommand(), a.whyCommand(), a.triggerCommand(), a.stopRunCommand(),
+		a.requestsCommand(), a.withdrawCommand(), a.pauseCommand(), a.resumeCommand(),
 		a.instancesCommand(), a.drainCommand(), a.disableCommand(), a.enableCommand(),
 		a.guardCommand(), a.devCommand(), a.versionCommand(), a.helpCommand(),
 	}

@@ -34,17 +34,25 @@ func show(ctx context.Context, c *call) error {
 		return usage("show needs the name of one job").try("swctl show NAME; swctl list shows all jobs")
 	}
 	var job admin.JobStatus
+	var requests []admin.Request
 	err := c.connected(ctx, func(ctx context.Context, cl client) (err error) {
-		job, err = cl.Get(ctx, c.args[0])
+		if job, err = cl.Get(ctx, c.args[0]); err != nil || job.State == admin.Invalid {
+			return err
+		}
+		requests, err = cl.Requests(ctx, c.args[0])
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	if c.json {
-		return c.putJSON(jsonJobDocument{head("Job"), jobToJSON(job)})
+		return c.putJSON(jsonJobDocument{head("Job"), jobToJSON(job), listOf("", requests, requestToJSON).Items})
 	}
 	c.describe(job)
+	if len(requests) > 0 {
+		c.field("Requests", fmt.Sprintf("%d, the first %s; swctl requests %s shows them", len(requests),
+			relative(requests[0].At, c.now()), quoted(job.Name)))
+	}
 	return nil
 }
 

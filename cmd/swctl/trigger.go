@@ -24,7 +24,7 @@ waits until it is done; if no instance can run the job, it is refused with exit
 code 4. With --wait it returns when the run has ended, retries included, with exit
 code 1 if it did not end well, and an instance that can run the job is waited for,
 too. --timeout bounds that; what is not done by then ends with exit code 7 and is
-not called off.
+not called off: swctl requests shows what waits, and withdraws it.
 
 Of a job with shards all of them run, each once, with the same arguments, and --wait is
 for all; or all are refused. NAME[3] runs shard 3 alone.`,
@@ -60,7 +60,7 @@ func trigger(ctx context.Context, c *call) error {
 		case errors.Is(err, admin.ErrNoHandler):
 			return withHint(err, "start an instance that has the handler, or --wait for one")
 		case errors.Is(err, admin.ErrBusy):
-			return withHint(err, "swctl history %[1]s tells what it does; swctl stop-run %[1]s ends a run", quoted(name))
+			return withHint(err, "swctl requests %[1]s shows them; swctl requests withdraw %[1]s takes them back", quoted(name))
 		case err != nil:
 			return err
 		case !wait:
@@ -73,10 +73,10 @@ func trigger(ctx context.Context, c *call) error {
 		bad := slices.IndexFunc(runs, func(run admin.Entry) bool { return !run.OK() })
 		switch {
 		case errors.Is(err, admin.ErrUnavailable), errors.As(err, new(*signalError)):
-			err = withHint(err, "the request stays, swctl history %s tells what becomes of it", quoted(name))
+			err = withHint(err, "the request stays; swctl requests %s shows it, or swctl history what became of it", quoted(name))
 		case errors.Is(err, context.DeadlineExceeded):
 			err = withHint(fmt.Errorf("not done within %s: %w", c.timeout, err),
-				"a longer --timeout next time; the request stays, swctl history %s tells what becomes of it", quoted(name))
+				"a longer --timeout next time; the request stays: swctl requests %s shows it, or swctl history what became of it", quoted(name))
 		case err == nil && bad >= 0:
 			err = withHint(fmt.Errorf("trigger %s: %w: %s", name, errNo, failure(runs, bad)), "swctl history %s", quoted(name))
 		}

@@ -56,7 +56,7 @@ func TestTriggerWaits(t *testing.T) {
 func TestTriggerTimeout(t *testing.T) {
 	t.Parallel()
 	for line, says := range map[string]string{
-		"trigger nightly --wait": "the request stays, swctl history nightly tells",
+		"trigger nightly --wait": "the request stays: swctl requests nightly shows it",
 		"stop-run レポート":          "swctl history レポート tells when it has ended",
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -1,0 +1,169 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// The kinds of requests.
+const (
+	RequestRun  = zkrec.RequestRun  // a manual run
+	RequestStop = zkrec.RequestStop // the end of a run
+)
+
+// Request is something that an operator has asked the owner of a job, or of a
+// shard, for, and that is not done.
+type Request struct {
+	ID     string
+	Slot   string    // the job, or the shard: "report[3]"
+	Kind   string    // RequestRun, RequestStop; empty if it cannot be read
+	At     time.Time // on the clock of who asked; zero if it cannot be read
+	By     string
+	Reason string
+	// RunID is the run to end, or the manual run that goes on because of the
+	// request; empty if the request waits.
+	RunID string
+}
+
+// Requests lists the requests to the owner of a job that are not done, those of
+// its shards among them, or of one shard, "report[3]": by slot, the oldest first.
+// Errors: *InvalidError for the name, ErrNotFound, ErrNoShard, ErrUnreadable
+// for a shard, ErrDenied, ErrUnavailable.
+func (c *Client) Requests(ctx context.Context, name string) ([]Request, error) {
+	if err := checkSlot(name); err != nil {
+		return nil, err
+	}
+	var list []Request
+	err := c.retry(ctx, func() error {
+		_, pasts, err := c.pasts(ctx, name)
+		if err != nil {
+			return err
+		}
+		list, err = c.requestsOf(ctx, pasts)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("requests of %q: %w", name, err)
+	}
+	return list, nil
+}
+
+// requestsOf reads what waits at some slots, in their order.
+func (c *Client) requestsOf(ctx context.Context, pasts []past) ([]Request, error) {
+	lists := make([][]Request, len(pasts))
+	err := each(ctx, pasts, func(ctx context.Context, i int, slot past) error {
+		waiting, err := c.waiting(ctx, slot.slot)
+		for _, id := range slices.Sorted(maps.Keys(waiting)) {
+			w := waiting[id]
+			r := Request{ID: id, Slot: slot.slot, Kind: w.Kind, At: w.At, By: w.By, Reason: w.Reason, RunID: w.RunID}
+			if w.Kind == RequestRun && slot.tick.Manual == id {
+				r.RunID = slot.tick.RunID
+			}
+			lists[i] = append(lists[i], r)
+		}
+		return err
+	})
+	return slices.Concat(lists...), err
+}
+
+// Withdraw takes manual runs of a job back that have not begun: that of the
+// request id, which at a job with shards may be several, or all if id is empty.
+// It returns those that it took back, which may be none, also beside an error.
+// A run that has begun goes on: see [Client.StopRun]. Errors: as Requests, and
+// ErrConflict.
+func (c *Client) Withdraw(ctx context.Context, name, id string) ([]Request, error) {
+	if err := checkSlot(name); err != nil {
+		return nil, err
+	}
+	w := withdrawal{client: c, id: id, taken: make(map[[2]string]Request)}
+	err := c.retry(ctx, func() error {
+		return persist(func() error {
+			_, pasts, err := c.pasts(ctx, name)
+			if err != nil {
+				return err
+			}
+			return each(ctx, pasts, w.from)
+		})
+	})
+	list := slices.SortedFunc(maps.Values(w.taken), func(a, b Request) int {
+		return cmp.Or(cmp.Compare(a.Slot, b.Slot), cmp.Compare(a.ID, b.ID))
+	})
+	if err != nil {
+		return list, fmt.Errorf("withdraw requests of %q: %w", name, err)
+	}
+	return list, nil
+}
+
+// withdrawal is one Withdraw over its tries.
+type withdrawal struct {
+	client *Client
+	id     string
+
+	mu    sync.Mutex
+	taken map[[2]string]Request // by slot and id; of an earlier try, perhaps
+}
+
+// from takes back what waits at one slot. The transaction rests on the tick
+// record: a run that begins at this moment is not left without its request.
+func (w *withdrawal) from(ctx context.Context, _ int, slot past) error {
+	c := w.client
+	path := c.tree.Tick(slot.slot)
+	data, stat, err := c.conn.Get(ctx, path)
+	if errors.Is(err, zkconn.ErrNoNode) {
+		return nil // nobody has made the shard yet, or there is none any more
+	}
+	if err != nil {
+		return err
+	}
+	record, err := zkrec.ParseTick(data)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
+	slot.tick = record
+	requests, err := c.requestsOf(ctx, []past{slot})
+	if err != nil {
+		return err
+	}
+	w.forget(slot, requests)
+	ops := []zkconn.Op{zkconn.CheckOp(path, stat.Version)}
+	var taken []Request
+	for _, r := range requests {
+		if r.Kind == RequestRun && r.RunID == "" && (w.id == "" || w.id == r.ID) {
+			ops = append(ops, zkconn.DeleteOp(c.tree.Request(slot.slot, r.ID), zkconn.AnyVersion))
+			taken = append(taken, r)
+		}
+	}
+	if len(taken) == 0 {
+		return nil
+	}
+	_, err = c.conn.Multi(ctx, ops...)
+	if err == nil || zkconn.IsUnknown(err) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, r := range taken {
+			w.taken[[2]string{r.Slot, r.ID}] = r
+		}
+	}
+	return err
+}
+
+// forget corrects what an earlier try, whose reply was lost, seems to have taken:
+// what waits still, or has run, it has not.
+func (w *withdrawal) forget(slot past, requests []Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.DeleteFunc(w.taken, func(key [2]string, r Request) bool {
+		waits := slices.ContainsFunc(requests, func(other Request) bool { return other.ID == r.ID })
+		_, ran := slot.manual(r.ID)
+		return key[0] == slot.slot && (waits || ran)
+	})
+}
