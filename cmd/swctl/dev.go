@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
+	"syscall"
 
 	"github.com/urfave/cli/v2"
 
@@ -107,7 +109,10 @@ func serveDev(ctx context.Context, listen string, ready func(addr string) error)
 	if err != nil {
 		return err
 	}
-	if err := server.Start(); err != nil {
+	switch err := server.Start(); {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return usage("%w", err)
+	case err != nil:
 		return err
 	}
 	defer server.Stop()

@@ -58,7 +58,7 @@ func TestDevServes(t *testing.T) {
 	second := newHarness(t)
 	second.serve = serveDev
 	_, port, _ := net.SplitHostPort(served.ZK)
-	if code := second.exec("dev", "--port", port); code == exitOK || !strings.Contains(second.errs.String(), "--port 0") {
+	if code := second.exec("dev", "--port", port); code != exitUsage || !strings.Contains(second.errs.String(), "--port 0") {
 		t.Errorf("a second one on the same port: exit %d, %q", code, second.errs.String())
 	}
 	cancel()
