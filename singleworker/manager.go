@@ -1,6 +1,7 @@
 package singleworker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,12 +117,18 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.mu.Unlock()
 
 	// The stop is an orderly one: what ends is told by Stop and Drain.
-	tasks := task.NewGroup(context.WithoutCancel(ctx))
+	tasks, hooks := task.NewGroup(context.WithoutCancel(ctx)), task.NewGroup(context.WithoutCancel(ctx))
+	hooks.Go("hooks", func(ctx context.Context) error {
+		err := task.Protect("hooks", func() error { return w.hooks.run(ctx) })
+		if err != nil {
+			tasks.Cancel(err)
+		}
+		return err
+	})
 	tasks.Go("lease watch", w.book.Watch)
-	tasks.Go("hooks", w.hooks.run)
 	tasks.Go("runner", w.runner.Run)
 	tasks.Go("coordinator", func(ctx context.Context) error {
-		defer tasks.Cancel(nil) // whatever happened, it was the last to go
+		defer tasks.Cancel(nil) // runs whose results cannot be written now end, too
 		return w.coord.Run(ctx)
 	})
 	stop := context.AfterFunc(ctx, func() {
@@ -129,7 +136,9 @@ func (m *Manager) Run(ctx context.Context) error {
 		w.coord.Leave()
 	})
 	defer stop()
-	if err := tasks.Wait(); err != nil {
+	err := tasks.Wait()
+	hooks.Cancel(nil) // when all that they are to be told of has happened
+	if err = cmp.Or(err, hooks.Wait()); err != nil {
 		return fmt.Errorf("singleworker: instance %s: %w", m.cfg.InstanceID, err)
 	}
 	return nil
