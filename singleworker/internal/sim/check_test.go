@@ -82,10 +82,9 @@ type ledger struct {
 	found    []violation
 	counts
 
-	divisions   map[string]*division    // of the jobs that there are
-	epochs      map[string]*epoch       // by run id, those of the claims
-	completed   map[string][]*completed // by job
-	sessionEnds map[int64]time.Time
+	divisions map[string]*division    // of the jobs that there are
+	epochs    map[string]*epoch       // by run id, those of the claims
+	completed map[string][]*completed // by job
 }
 
 // counts tells how much there was to check.
@@ -101,7 +100,7 @@ func check(e evidence) ([]violation, counts) {
 		evidence: e, model: swtest.NewModel(e.tree), reigns: make(map[string][]*reign),
 		born: make(map[string]int64), seen: make(map[string]bool), started: make(map[string]*swtest.Run),
 		accounts: make(map[string]*account), canceled: make(map[int64]bool),
-		sessionEnds: make(map[int64]time.Time), divisions: make(map[string]*division), epochs: make(map[string]*epoch), completed: make(map[string][]*completed),
+		divisions: make(map[string]*division), epochs: make(map[string]*epoch), completed: make(map[string][]*completed),
 	}
 	for k := range e.log {
 		if e.log[k].Code == zkdev.OK {
@@ -132,9 +131,6 @@ func (l *ledger) violatef(property int, job string, at time.Time, format string,
 
 // apply reads one transaction.
 func (l *ledger) apply(txn *zkdev.Txn) {
-	if txn.Op == zkdev.OpCloseSession {
-		l.sessionEnds[txn.Session] = txn.Time
-	}
 	slot, node, rest, ok := l.model.Split(txn.Path)
 	if !ok || txn.Op == zkdev.OpCheck {
 		l.model.Apply(*txn)

@@ -40,7 +40,6 @@ type completed struct {
 	epoch          *epoch
 	after, through int64          // ticks later than the first, up to the other
 	sid            string         // of who wrote it; empty when that is not known
-	session        int64          // likewise
 	ran            map[int64]bool // ticks that some shard has run, and that are still in a history
 	told           map[int64]bool
 }
@@ -124,7 +123,7 @@ func (l *ledger) checkComplete(job string, txn *zkdev.Txn) {
 	d := l.divisions[job]
 	c := &completed{
 		at: txn.Time, epoch: d.now, after: max(d.complete, d.now.Since), through: record.Tick,
-		session: txn.Session, ran: make(map[int64]bool), told: make(map[int64]bool),
+		ran: make(map[int64]bool), told: make(map[int64]bool),
 	}
 	for sid, member := range l.model.Instances {
 		if member.Session == txn.Session {
@@ -245,17 +244,16 @@ func (l *ledger) checkTold(told completion) {
 }
 
 // interrupted says that who recorded complete ticks died, or lost the shard that it did so for, before it
-// could tell. Nobody else may adopt the shard for long after a death: the session tells of that.
+// could tell: it has hardly sent a heartbeat for it since. That counts the time with a connection alone.
 func (l *ledger) interrupted(c *completed) bool {
-	soon := func(end time.Time) bool { return !end.Before(c.at) && end.Sub(c.at) < 2*l.session }
-	if soon(l.sessionEnds[c.session]) {
-		return true
-	}
+	const beatsOfTwoSessions = 8
 	slot := zkrec.ShardSlot(c.epoch.of.job, 0)
 	for _, r := range l.reigns[slot] {
-		if r.sid == c.sid && r.endBy != 0 && soon(r.end) {
-			return true
+		if r.sid != c.sid || r.at.After(c.at) || r.endBy != 0 && r.end.Before(c.at) {
+			continue
 		}
+		later := slices.IndexFunc(r.beats, func(beat time.Time) bool { return beat.After(c.at) })
+		return later < 0 || len(r.beats)-later < beatsOfTwoSessions
 	}
 	return false
 }

@@ -154,29 +154,30 @@ func (w *world) uneven() (what string) {
 			}
 		}
 	})
-	for _, a := range open {
-		for _, b := range open {
-			if (2*a.Owned-1)*b.Weight > (2*b.Owned+1)*a.Weight {
-				return fmt.Sprint(shares)
-			}
-		}
-	}
-	if w.Weighted {
-		return ""
-	}
+	slots := make(map[string]int)             // by job
 	shards := make(map[string]map[string]int) // by job and instance
 	for slot, sid := range owners {
 		job := zkrec.JobOfSlot(slot)
-		if shards[job] == nil {
+		if slots[job]++; shards[job] == nil {
 			shards[job] = make(map[string]int)
 		}
 		shards[job][sid]++
 	}
-	for job, of := range shards {
-		for a := range open {
-			for b := range open {
-				if of[a] > of[b]+1 {
-					return fmt.Sprint(job, of)
+	for a, from := range open {
+		for b, to := range open {
+			// By how much the move of a slot evens out; shards of one job count for more than all slots.
+			gain := func(a, b int) int { return (2*a-1)*to.Weight - (2*b+1)*from.Weight }
+			all := gain(from.Owned, to.Owned)
+			if all > 0 && !w.Weighted {
+				return fmt.Sprint(shares)
+			}
+			for job, of := range shards {
+				group := gain(of[a], of[b])
+				if slots[job] == 1 {
+					group = 0 // it is alone
+				}
+				if of[a] > 0 && (group > 0 || group == 0 && all > 0) {
+					return fmt.Sprint(job, of, shares)
 				}
 			}
 		}
