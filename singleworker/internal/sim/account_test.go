@@ -34,6 +34,12 @@ type account struct {
 // term is a time in which a slot belongs to the layout: the ticks after the first, up to the other.
 type term struct{ since, until int64 } // until 0: it goes on
 
+// isDue says that a tick is one of the slot's. A row may go on over a time in which the slot belonged to
+// no layout, and was not deleted yet; it does not count those ticks.
+func (a *account) isDue(tick int64) bool {
+	return slices.ContainsFunc(a.terms, func(t term) bool { return tick > t.since && (t.until == 0 || tick <= t.until) })
+}
+
 // term is the last one.
 func (a *account) term() *term { return &a.terms[len(a.terms)-1] }
 
@@ -82,8 +88,10 @@ func (a *account) written(h zkrec.History) {
 		}
 		n := 0
 		for t := from; !t.IsZero() && t.UnixMilli() <= e.Last(); t = a.sched.Next(t) {
-			a.rows[t.UnixMilli()] = append(a.rows[t.UnixMilli()], e)
-			n++
+			if a.isDue(t.UnixMilli()) {
+				a.rows[t.UnixMilli()] = append(a.rows[t.UnixMilli()], e)
+				n++
+			}
 		}
 		if known+n != e.Ticks() {
 			a.odd = append(a.odd, "a row from "+clockMs(e.Tick)+" to "+clockMs(e.Last())+" miscounts its ticks")
