@@ -95,22 +95,24 @@ func TestNodesBelowAFormerShardAreForeign(t *testing.T) {
 
 func TestShardsThatCannotBeMade(t *testing.T) {
 	inGroup(t, func(g *group) {
-		refused, tries := true, 0
+		var refused atomic.Bool
+		var tries atomic.Int32
+		refused.Store(true)
 		g.server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
 			creates := slices.ContainsFunc(r.Ops, func(op zkdev.Request) bool { return strings.HasSuffix(op.Path, "/shards/0/alive") })
-			if r.Client != "a" || !refused || !creates {
+			if r.Client != "a" || !refused.Load() || !creates {
 				return zkdev.Pass()
 			}
-			tries++
+			tries.Add(1)
 			return zkdev.Refuse(zkdev.NoAuth)
 		})
 		g.divide(2)
 		a := g.join("a", nil)
 		pass(20 * syncPeriod)
-		if tries == 0 || tries > 45 {
-			g.t.Errorf("%d tries in 20 sync periods", tries)
+		if n := tries.Load(); n == 0 || n > 45 {
+			g.t.Errorf("%d tries in 20 sync periods", n)
 		}
-		refused = false
+		refused.Store(false)
 		pass(3 * syncPeriod)
 		if got := a.slots(); !slices.Equal(got, []string{"job[0]", "job[1]"}) {
 			g.t.Errorf("owned: %v", got)
