@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
@@ -112,5 +111,5 @@ func askedFor(r admin.Request) string {
 	case r.Kind == admin.RequestStop:
 		return "end of a run"
 	}
-	return fmt.Sprintf("unreadable %s", r.Kind)
+	return "unreadable " + r.Kind
 }

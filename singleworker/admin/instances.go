@@ -105,14 +105,14 @@ func (c *Client) Instances(ctx context.Context) ([]Instance, error) {
 func (c *Client) clockOffset(ctx context.Context, slot, sid string) (*time.Duration, error) {
 	data, stat, err := c.conn.Get(ctx, c.tree.Heartbeat(slot, sid))
 	if errors.Is(err, zkconn.ErrNoNode) {
-		return nil, nil
+		return nil, nil //nolint:nilnil // it is not known
 	}
 	if err != nil {
 		return nil, err
 	}
 	sent, err := zkrec.ParseBeat(data)
 	if err != nil {
-		return nil, nil //nolint:nilerr // a hand wrote it: it tells nothing
+		return nil, nil //nolint:nilerr,nilnil // a hand wrote it: it tells nothing
 	}
 	offset := sent.Sub(stat.Mtime)
 	return &offset, nil

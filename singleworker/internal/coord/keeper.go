@@ -216,7 +216,7 @@ func (c *Coordinator) writeComplete(j *job, k *keeper, done []ledger.Completion)
 	j.completing = completing{done, k.token, true}
 	spec := j.spec
 	complete := zkrec.Complete{Tick: done[len(done)-1].Tick}
-	ops := append(guards, zkconn.SetOp(c.tree.Shards(j.name), complete.Encode(), k.version))
+	ops := slices.Concat(guards, []zkconn.Op{zkconn.SetOp(c.tree.Shards(j.name), complete.Encode(), k.version)})
 	k.rootKnown = false
 	c.async("write complete ticks", func(ctx context.Context) func() {
 		stats, err := c.conn.Multi(ctx, ops...)

@@ -13,7 +13,6 @@ type others struct {
 	t       *testing.T
 	machine *lease.Machine
 	zxid    map[lease.Slot]int64 // of the heartbeat
-	asked   int
 }
 
 func watchOthers(t *testing.T) *others {
