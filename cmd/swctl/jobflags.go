@@ -169,18 +169,17 @@ func (r *fieldReader) json(flag string) *json.RawMessage {
 	} else if *text == "-" {
 		payload, err = io.ReadAll(r.stdin)
 	}
-	if err != nil {
+	var bad *json.SyntaxError
+	isFile := *text == "-" || strings.HasPrefix(*text, "@")
+	switch {
+	case err != nil:
 		r.fail(usage("--%s: %w", flag, err).try("--%s @FILE with the path of a file that you may read", flag))
-	}
-	if isFile := *text == "-" || strings.HasPrefix(*text, "@"); isFile && err == nil {
+	case len(strings.TrimSpace(string(payload))) == 0:
+		r.fail(usage("--%s %s holds nothing, want JSON", flag, *text))
+	case isFile && errors.As(json.Unmarshal(payload, new(any)), &bad):
 		// What it holds may be a secret that was named by mistake: no error repeats it.
-		if bad := (*json.SyntaxError)(nil); errors.As(json.Unmarshal(payload, new(any)), &bad) && len(strings.TrimSpace(string(payload))) > 0 {
-			r.fail(usage("--%s %s: is not JSON, from byte %d on", flag, *text, bad.Offset))
-		}
+		r.fail(usage("--%s %s: is not JSON, from byte %d on", flag, *text, bad.Offset))
 	}
 	raw := json.RawMessage(payload)
-	if err == nil && len(strings.TrimSpace(string(payload))) == 0 {
-		r.fail(usage("--%s %s holds nothing, want JSON", flag, *text))
-	}
 	return &raw
 }

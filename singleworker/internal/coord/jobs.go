@@ -93,13 +93,8 @@ func (c *Coordinator) forget(j *job) {
 	c.traces.registeredAt(j.able, nil)
 	delete(c.present, j.name)
 	for _, slot := range j.slots {
-		c.slotGone(slot)
+		c.step(lease.SlotGone{Slot: lease.Slot(slot)})
 	}
-}
-
-// slotGone: the slot was deleted, or is not one any more.
-func (c *Coordinator) slotGone(slot string) {
-	c.step(lease.SlotGone{Slot: lease.Slot(slot)})
 }
 
 // jobOf is the job that a slot belongs to, or nil.

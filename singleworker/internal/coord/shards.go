@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
@@ -29,8 +28,7 @@ func (c *Coordinator) fetchShards(ctx context.Context, job string) (s shards, er
 		return s, err
 	}
 	for _, name := range names {
-		// A hand may have written "03", "-1", or anything.
-		if shard, err := strconv.Atoi(name); err == nil && shard >= 0 && strconv.Itoa(shard) == name {
+		if shard, ok := zkrec.ParseShard(name); ok {
 			s.list = append(s.list, zkrec.ShardSlot(job, shard))
 		}
 	}
@@ -68,7 +66,7 @@ func (c *Coordinator) setSlots(j *job, readable bool) {
 		gone := without(j.slots, slots)
 		j.slots = slots
 		for _, slot := range gone {
-			c.slotGone(slot)
+			c.step(lease.SlotGone{Slot: lease.Slot(slot)})
 		}
 	}
 	group := ""

@@ -61,7 +61,7 @@ type Conn struct {
 	close   context.CancelFunc
 	ready   chan struct{}
 	current atomic.Pointer[handshake] // the connection in use
-	trouble atomic.Pointer[error]     // why the latest attempt to open one failed; nil: it did not
+	trouble atomic.Pointer[error]     // why the latest attempt to open one failed, if it did
 	// refused is why no call can be made; set before ready is closed.
 	refused error
 

@@ -117,13 +117,7 @@ func (c *Conn) dialer(cfg Config) zk.Dialer {
 		dial = (&net.Dialer{}).DialContext
 	}
 	return func(network, address string, timeout time.Duration) (_ net.Conn, err error) {
-		defer func() {
-			if err != nil {
-				c.trouble.Store(&err)
-			} else {
-				c.trouble.Store(nil)
-			}
-		}()
+		defer func() { c.trouble.Store(&err) }()
 		ctx, cancel := context.WithTimeout(c.closing, timeout)
 		defer cancel()
 		raw, err := dial(ctx, network, address)

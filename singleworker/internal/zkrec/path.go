@@ -187,8 +187,8 @@ func (t Tree) Watched(path string) (slot string, ok bool) {
 		return "", false
 	}
 	if len(parts) > 2 && parts[1] == shardsNode {
-		shard, err := strconv.Atoi(parts[2])
-		if err != nil {
+		shard, ok := ParseShard(parts[2])
+		if !ok {
 			return "", false
 		}
 		slot, parts = ShardSlot(slot, shard), append(parts[:1], parts[3:]...)

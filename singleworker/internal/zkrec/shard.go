@@ -113,11 +113,18 @@ func SplitSlot(slot string) (job string, shard int, sharded bool) {
 	if open <= 0 || !strings.HasSuffix(slot, "]") {
 		return slot, 0, false
 	}
-	shard, err := strconv.Atoi(slot[open+1 : len(slot)-1])
-	if err != nil || shard < 0 || ShardSlot(slot[:open], shard) != slot {
+	shard, ok := ParseShard(slot[open+1 : len(slot)-1])
+	if !ok {
 		return slot, 0, false
 	}
 	return slot[:open], shard, true
+}
+
+// ParseShard reads the name of a shard's node: "3", and neither "03" nor "-1", which only a hand
+// can have written.
+func ParseShard(name string) (shard int, ok bool) {
+	shard, err := strconv.Atoi(name)
+	return shard, err == nil && shard >= 0 && strconv.Itoa(shard) == name
 }
 
 // JobOfSlot is the job that a slot belongs to.
