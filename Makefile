@@ -13,6 +13,9 @@ GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.
 # What needs no server: all but integration/.
 UNIT := $$(go list ./... | grep -v '/integration')
 
+# Whose tests have many random scenarios, and run a tenth of them with the race detector (internal/race).
+RANDOM_TESTS := $(patsubst %,./singleworker/internal/%,lease ledger runner sim swtest)
+
 FUZZTIME ?= 30s
 
 .PHONY: help
@@ -27,7 +30,6 @@ setup: ## install ZooKeeper, if it is missing and this is root
 demo: ## three instances, nine jobs, a kill -9, and a check that no tick was lost; ZK=real: with Java
 	sample/cluster.sh
 
-# race runs the unit tests, too, so they are not run a second time without it.
 .PHONY: test
 test: setup format vet race golangci fencing shards integration ## everything: lint, unit tests with the race detector, integration
 
@@ -55,10 +57,9 @@ unit: ## the tests that need no server
 	go test $(UNIT)
 
 .PHONY: race
-race: ## the same with the race detector
+race: ## the same with the race detector, and without it only where it makes a difference
 	go test -race $(UNIT)
-	go test -run '^TestBreachesUnderRandomSeeds$$' ./singleworker/internal/sim # these take too long with it
-	go test -run '^TestSimulation$$' ./singleworker/internal/ledger
+	go test $(RANDOM_TESTS) # all scenarios: with the race detector these run a tenth
 
 # A module of its own, so that the library does not depend on SQLite; ./... leaves it out.
 .PHONY: sql

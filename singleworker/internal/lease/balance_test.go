@@ -8,9 +8,10 @@ import (
 	"testing"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/race"
 )
 
-var groupsFlag = flag.Int("lease.groups", 100, "how many random groups to balance")
+var groupsFlag = flag.Int("lease.groups", 100/race.Factor, "how many random groups to balance")
 
 // TestBalance lets instances of random weights, limits and handlers join, die, drain and come back, in
 // random order, on a network without faults. It verifies that when all has settled

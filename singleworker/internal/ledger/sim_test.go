@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/race"
 )
 
 // aMillion is how many seeds come to a million ticks.
@@ -17,7 +18,7 @@ const aMillion = 36
 
 var (
 	seedFlag  = flag.Uint64("ledger.seed", 0, "replay one seed of the simulation, and print its last events")
-	seedsFlag = flag.Int("ledger.seeds", defaultSeeds, "how many seeds of the simulation to run")
+	seedsFlag = flag.Int("ledger.seeds", aMillion/race.Factor, "how many seeds of the simulation to run")
 	linesFlag = flag.Int("ledger.lines", 60, "how many events to print before a failure")
 )
 

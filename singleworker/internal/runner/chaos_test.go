@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/race"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -20,7 +21,7 @@ import (
 // tick is accounted for, once. The checks are those of the keeper.
 func TestChaos(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(100) {
+	for seed := range uint64(100 / race.Factor) {
 		synctest.Test(t, func(t *testing.T) {
 			c := &chaos{
 				r: rand.New(&source{pcg: rand.NewPCG(seed, 1)}), k: newKeeper(t), t: t,

@@ -11,15 +11,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/race"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
 var (
-	seedsFlag   = flag.Int("sim.seeds", 40, "how many seeds to run")
+	seedsFlag   = flag.Int("sim.seeds", 40/race.Factor, "how many seeds to run")
 	baseFlag    = flag.Uint64("sim.base", 1, "the first seed")
 	breachFlag  = flag.String("sim.breach", "", "break the protocol on purpose, in every instance; a name of breaches")
-	minutesFlag = flag.Float64("sim.minutes", 0.3, "virtual minutes of noise; the default keeps go test -race short")
+	minutesFlag = flag.Float64("sim.minutes", 0.3, "virtual minutes of noise; the default keeps go test short")
 	linesFlag   = flag.Int("sim.lines", 80, "how many events to print before a violation")
 )
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/internal/race"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
@@ -239,9 +240,10 @@ func TestShardsChangeInMidTick(t *testing.T) {
 // As many shards as there may be.
 func TestOneThousandShards(t *testing.T) {
 	slow(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
+		const each = 256 / race.Factor
 		start := time.Now()
-		_, complete := sharded(t, c, 4, singleworker.Job{Name: "rows", Schedule: "0 * * * * ?", Shards: 1024}, working(10*time.Second))
-		if got, want := c.Shares(), map[string]int{"i0": 256, "i1": 256, "i2": 256, "i3": 256}; !maps.Equal(got, want) {
+		_, complete := sharded(t, c, 4, singleworker.Job{Name: "rows", Schedule: "0 * * * * ?", Shards: 4 * each}, working(10*time.Second))
+		if got, want := c.Shares(), map[string]int{"i0": each, "i1": each, "i2": each, "i3": each}; !maps.Equal(got, want) {
 			t.Errorf("shares %v, want %v", got, want)
 		}
 		time.Sleep(time.Until(start.Truncate(time.Minute).Add(75 * time.Second)))
