@@ -58,7 +58,10 @@ const (
 //
 // The program finds what it runs for in its environment:
 // SINGLEWORKER_JOB, SINGLEWORKER_RUN_ID, SINGLEWORKER_TICK (RFC 3339, UTC),
-// SINGLEWORKER_ATTEMPT and SINGLEWORKER_TOKEN. Its standard input is empty.
+// SINGLEWORKER_ATTEMPT, SINGLEWORKER_TOKEN, and what shard it is:
+// SINGLEWORKER_SHARD (from 0), SINGLEWORKER_SHARDS (how many there are, 1 when
+// the job is not divided) and SINGLEWORKER_SHARD_PARAMETER. Its standard input
+// is empty.
 //
 // It runs in a process group of its own. The group is killed when the run's
 // context ends, at once and with SIGKILL, because another instance may be
@@ -136,6 +139,9 @@ func environment(run *singleworker.Run) []string {
 		"SINGLEWORKER_TICK=" + run.Tick.UTC().Format(time.RFC3339Nano),
 		"SINGLEWORKER_ATTEMPT=" + strconv.Itoa(run.Attempt),
 		"SINGLEWORKER_TOKEN=" + strconv.FormatInt(run.Token, 10),
+		"SINGLEWORKER_SHARD=" + strconv.Itoa(run.Shard.Index),
+		"SINGLEWORKER_SHARDS=" + strconv.Itoa(run.Shard.Total),
+		"SINGLEWORKER_SHARD_PARAMETER=" + run.Shard.Parameter,
 	}
 }
 

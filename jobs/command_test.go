@@ -93,7 +93,8 @@ func runOf(t *testing.T, args string) *singleworker.Run {
 	t.Helper()
 	return &singleworker.Run{
 		ID: "run-1", Job: "mirror", Tick: time.UnixMilli(1_800_000_000_000), Attempt: 2, Token: 77,
-		Args: map[string]string{"program": self(t), "args": args},
+		Shard: singleworker.Shard{Index: 2, Total: 3, Parameter: "Beijing"},
+		Args:  map[string]string{"program": self(t), "args": args},
 	}
 }
 
@@ -112,6 +113,9 @@ func TestCommandEnvironment(t *testing.T) {
 		"SINGLEWORKER_TICK=2027-01-15T08:00:00Z",
 		"SINGLEWORKER_ATTEMPT=2",
 		"SINGLEWORKER_TOKEN=77",
+		"SINGLEWORKER_SHARD=2",
+		"SINGLEWORKER_SHARDS=3",
+		"SINGLEWORKER_SHARD_PARAMETER=Beijing",
 		"REGION=eu",
 		asProgram + "=1",
 		swiftExit,

@@ -34,9 +34,12 @@ type HTTPConfig struct {
 
 // The headers that tell the server what a call is for.
 const (
-	IdempotencyKeyHeader = "Idempotency-Key"      // the run's id
-	TokenHeader          = "X-Singleworker-Token" // the fencing token, decimal
-	TickHeader           = "X-Singleworker-Tick"  // the scheduled time, RFC 3339 in UTC
+	IdempotencyKeyHeader = "Idempotency-Key"                // the run's id, which another attempt at the tick does not have
+	TokenHeader          = "X-Singleworker-Token"           // the fencing token, decimal
+	TickHeader           = "X-Singleworker-Tick"            // the scheduled time, RFC 3339 in UTC
+	ShardHeader          = "X-Singleworker-Shard"           // its index, from 0
+	ShardsHeader         = "X-Singleworker-Shards"          // how many there are; 1 when the job is not divided
+	ShardParameterHeader = "X-Singleworker-Shard-Parameter" // absent when it has none
 )
 
 const (
@@ -60,11 +63,12 @@ const (
 //	swctl submit rates '@hourly' --handler http --arg url=https://billing.internal/hooks/rates \
 //	    --arg 'body={"full":true}' --arg header.Content-Type=application/json
 //
-// Every call carries Idempotency-Key, X-Singleworker-Token and
-// X-Singleworker-Tick; a server that compares the token with the highest it
-// has seen can refuse a caller that has lost the job without knowing it yet.
-// The call ends with the run's context, or with Client's timeout. At most
-// 5 redirects are followed.
+// Every call carries Idempotency-Key, X-Singleworker-Token,
+// X-Singleworker-Tick, X-Singleworker-Shard and X-Singleworker-Shards. A server
+// that compares the token with the highest it has seen can refuse a caller that
+// has lost the job without knowing it yet; URL, tick and shard together are the
+// same in each attempt at a tick. The call ends with the run's context, or with
+// Client's timeout. At most 5 redirects are followed.
 //
 // An answer other than 2xx fails the run, with the first 1 KiB of the answer's
 // body; other errors wrap ErrNotAllowed, the cause of the context's end, or
@@ -146,6 +150,9 @@ func newRequest(ctx context.Context, run *singleworker.Run) (*http.Request, erro
 		IdempotencyKeyHeader: run.ID,
 		TokenHeader:          strconv.FormatInt(run.Token, 10),
 		TickHeader:           run.Tick.UTC().Format(time.RFC3339Nano),
+		ShardHeader:          strconv.Itoa(run.Shard.Index),
+		ShardsHeader:         strconv.Itoa(run.Shard.Total),
+		ShardParameterHeader: run.Shard.Parameter,
 	}
 	for arg, value := range run.Args {
 		name, isHeader := strings.CutPrefix(arg, headerArg)
@@ -159,7 +166,9 @@ func newRequest(ctx context.Context, run *singleworker.Run) (*http.Request, erro
 		req.Header.Set(name, value)
 	}
 	for name, value := range own {
-		req.Header.Set(name, value)
+		if value != "" {
+			req.Header.Set(name, value)
+		}
 	}
 	return req, nil
 }

@@ -38,7 +38,8 @@ func serve(t *testing.T, handler http.HandlerFunc) *httptest.Server {
 func callOf(args ...string) *singleworker.Run {
 	run := &singleworker.Run{
 		ID: "run-1", Job: "hook", Tick: time.UnixMilli(1_800_000_000_250), Token: 77,
-		Args: make(map[string]string),
+		Shard: singleworker.Shard{Index: 2, Total: 3},
+		Args:  make(map[string]string),
 	}
 	for _, arg := range args {
 		name, value, _ := strings.Cut(arg, "=")
@@ -52,12 +53,13 @@ func TestHTTPRequest(t *testing.T) {
 	requests := make(chan string, 1)
 	server := serve(t, func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		requests <- fmt.Sprintf("%s %s type=%s key=%s token=%s tick=%s body=%s", r.Method, r.URL,
+		requests <- fmt.Sprintf("%s %s type=%s key=%s token=%s tick=%s shard=%s/%s%v body=%s", r.Method, r.URL,
 			r.Header.Get("Content-Type"), r.Header.Get("Idempotency-Key"),
-			r.Header.Get("X-Singleworker-Token"), r.Header.Get("X-Singleworker-Tick"), body)
+			r.Header.Get("X-Singleworker-Token"), r.Header.Get("X-Singleworker-Tick"),
+			r.Header.Get("X-Singleworker-Shard"), r.Header.Get("X-Singleworker-Shards"), r.Header["X-Singleworker-Shard-Parameter"], body)
 	})
 	handler := newHTTP(t, jobs.HTTPConfig{Allow: []string{server.URL + "/hooks"}})
-	const own = "key=run-1 token=77 tick=2027-01-15T08:00:00.25Z"
+	const own = "key=run-1 token=77 tick=2027-01-15T08:00:00.25Z shard=2/3[]"
 	for _, test := range []struct {
 		args []string
 		want string
