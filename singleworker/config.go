@@ -22,15 +22,20 @@ import (
 // value of every other field means its default.
 type Config struct {
 	// Servers is ZooKeeper's connect string: "host:port,host:port/chroot".
-	// The port is 2181 by default; the chroot is created when it is absent.
+	// The port is 2181 by default; the chroot is created when it is absent, with
+	// ACL, as every node is.
 	Servers string
 	// ServerType names the group of instances that share jobs: the
-	// application's name. It is the root of the group's tree in ZooKeeper.
+	// application's name. It is the root of the group's tree in ZooKeeper: at
+	// most 200 bytes of printable characters, without '/', a blank at either end
+	// or '_' at the beginning, and not "zookeeper".
 	ServerType string
 
 	// InstanceID names this instance in its group, for people and for
-	// hand-over. Two live instances cannot have the same. Default: host name,
-	// process id and four random characters.
+	// hand-over, with the characters that ServerType may have. Two live instances
+	// cannot have the same; one that has just died is waited for, until its
+	// session is over. Default: host name, process id and four random characters,
+	// so that a restart is another instance: set it to disable one for longer.
 	InstanceID string
 	// Auth is "user:password" for ZooKeeper's digest scheme. Default: none.
 	Auth string
@@ -54,21 +59,24 @@ type Config struct {
 	// SessionTimeout.
 	SyncPeriod time.Duration
 	// StopGrace is how long running handlers may go on when Run's context
-	// ends, before theirs does. Default 30 s.
+	// ends, before theirs does. Default 30 s. A process that is killed sooner, as
+	// docker stop does after 10 s and Kubernetes after 30 s, leaves its jobs to
+	// the session timeout.
 	StopGrace time.Duration
 	// Mode says how the group shares its jobs; all its instances must agree.
 	// Default: LeaseMode.
 	Mode Mode
-	// MaxSlots is how many jobs this instance owns at the most. A job that no
-	// instance has room for waits. Default 0: no limit.
+	// MaxSlots is how many jobs, and shards of jobs, this instance owns at the
+	// most. One that no instance has room for waits. Default 0: no limit.
 	MaxSlots int
-	// Weight is how large this instance's share of the jobs is beside those of
-	// the others: one of weight 2 gets twice as many as one of weight 1, of the
-	// jobs that both can run. Default 1, at most 1000.
+	// Weight is how large this instance's share of the jobs and shards is beside
+	// those of the others: one of weight 2 gets twice as many as one of weight 1,
+	// of what both can run. Default 1, at most 1000.
 	Weight int
 
-	// Logger gets what happens to the instance; jobs log through Run.Logger.
-	// Default: slog.Default() for warnings and errors.
+	// Logger gets what happens to the instance, and what handlers write to
+	// Run.Logger. Default: slog.Default(); of what happens to the instance only
+	// warnings and errors.
 	Logger *slog.Logger
 	// Hooks are told what happens.
 	Hooks Hooks
@@ -219,3 +227,11 @@ func (w warnings) WithAttrs(attrs []slog.Attr) slog.Handler {
 }
 
 func (w warnings) WithGroup(name string) slog.Handler { return warnings{w.Handler.WithGroup(name)} }
+
+// handlersLogger is for what handlers write: that is the application's own, and none of it is held back.
+func (c Config) handlersLogger() *slog.Logger {
+	if quiet, ok := c.Logger.Handler().(warnings); ok {
+		return slog.New(quiet.Handler)
+	}
+	return c.Logger
+}

@@ -169,6 +169,13 @@ func TestDefaultLoggerPassesOnWarningsAndErrors(t *testing.T) {
 		t.Errorf("logged\n%swant\n%s", got, want)
 	}
 
+	handlers := Config{Logger: log}.handlersLogger()
+	program.text.Reset()
+	handlers.Info("a handler's")
+	if got, want := program.text.String(), "level=INFO msg=\"a handler's\"\n"; got != want {
+		t.Errorf("a handler logged %q, want %q", got, want)
+	}
+
 	quiet := record(slog.LevelError) // what the program does not want stays away
 	slog.New(warnings{quiet}).Warn("w")
 	if got := quiet.text.String(); got != "" {

@@ -63,8 +63,8 @@ type Job struct {
 	// Timeout ends the context of a run with ErrTimeout. Default: none.
 	Timeout time.Duration
 	// Retries is how often a run that failed or timed out is repeated, within
-	// its tick: a retry that would begin at or after the next tick is not made.
-	// Up to 100, default 0.
+	// its tick: a retry that would begin at or after the next tick is not made,
+	// nor is one of a manual run. Up to 100, default 0.
 	Retries int
 	// Backoff is the pause before the first retry; it doubles with each.
 	// Default 1 s.
@@ -134,8 +134,9 @@ type Shard struct {
 	Parameter string // from Job.ShardParameters
 }
 
-// Logger returns a logger that says which run it is: job_name, run_id, tick
-// and token. That of a Run made by hand, in a handler's own test, is silent.
+// Logger returns Config.Logger, or slog.Default(), with what says which run it
+// is: job (of a shard, such as "report[3]"), run_id, tick and token. That of a
+// Run made by hand, in a handler's own test, is silent.
 func (r *Run) Logger() *slog.Logger {
 	if r.log == nil {
 		return slog.New(slog.DiscardHandler)

@@ -128,7 +128,7 @@ func (w *wiring) newRun(r runner.Run, spec zkrec.Spec) *Run {
 	run := &Run{
 		ID: r.RunID, Job: zkrec.JobOfSlot(r.Job), Shard: shardOf(r.Job, spec), Tick: r.Tick, Manual: r.Request != nil, Attempt: r.Attempt, Token: r.Token,
 		InstanceID: w.cfg.InstanceID, Args: maps.Clone(spec.Args), Payload: slices.Clone(spec.Payload),
-		log: w.cfg.Logger.With("job_name", r.Job, "run_id", r.RunID, "tick", r.Tick, "token", r.Token),
+		log: w.cfg.handlersLogger().With("job", r.Job, "run_id", r.RunID, "tick", r.Tick, "token", r.Token),
 	}
 	if r.Request == nil {
 		return run

@@ -90,7 +90,7 @@ func TestRunOfAnOwnedJob(t *testing.T) {
 			!got.Tick.Equal(claim.Tick) || spec.Args["a"] != "1" {
 			t.Errorf("the handler was given %+v, arguments left %v", got, spec.Args)
 		}
-		want := "level=INFO msg=working job_name=daily run_id=r1 tick=1970-01-02T00:00:00.000Z token=7\n"
+		want := "level=INFO msg=working job=daily run_id=r1 tick=1970-01-02T00:00:00.000Z token=7\n"
 		if text := log.text.String(); text != want {
 			t.Errorf("logged %swant %s", text, want)
 		}
