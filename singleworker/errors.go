@@ -27,7 +27,7 @@ var (
 // What Manager.Run returns, besides nil.
 var (
 	// ErrDuplicateInstance: a live instance of the group has the same
-	// InstanceID.
+	// InstanceID, for 1.5 session timeouts at least.
 	ErrDuplicateInstance = coord.ErrDuplicate
 	// ErrAccessDenied: ZooKeeper's ACLs refuse Config.Auth.
 	ErrAccessDenied = coord.ErrDenied
@@ -42,7 +42,7 @@ var (
 // Run.
 var ErrStarted = errors.New("singleworker: the manager has been started")
 
-// StuckError is returned by Run when handlers go on although their contexts
+// StuckError is returned by Run when handlers go on 5 s after their contexts
 // have ended. Their goroutines are still there.
 type StuckError = runner.StuckError
 

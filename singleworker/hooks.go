@@ -11,11 +11,13 @@ import (
 // All are called one at a time from one goroutine, in the order of the events,
 // beside the work and not in its way: a hook that blocks delays the hooks
 // after it and nothing else. Manager.Run returns when the last has returned.
+// One that panics ends Run at once, without the grace of a stop.
 type Hooks struct {
 	// OnOwned: the instance owns the job from now on.
 	OnOwned func(Ownership)
 	// OnReleased: it does not any more; cause is ErrLeaseLost,
-	// ErrJobCanceled, or says that the job was handed over.
+	// ErrJobCanceled, or says, for people, that the job was handed over or that
+	// its shard is no more.
 	OnReleased func(o Ownership, cause error)
 	// OnRunStart: a tick is claimed, its handler is being called.
 	OnRunStart func(RunInfo)
@@ -25,7 +27,9 @@ type Hooks struct {
 	// OnRecorded: an entry was written to the history of a job that this
 	// instance owns, which keeps the last 20: here is the place to keep more of
 	// them elsewhere. Every tick of a job comes in the entries of its owners,
-	// its last entry says what became of it.
+	// its last entry says what became of it. If the instance dies between the
+	// writing and the call, nobody is told; a result that comes late is told by
+	// the instance that ran, after the next owner told of the run as interrupted.
 	OnRecorded func(Entry)
 	// OnTickMissed: a tick of a job, whoever owns it, was neither claimed nor
 	// recorded as not run within Job.AlarmAfter. One instance of the group is

@@ -76,7 +76,10 @@ func (m *Manager) Handle(name string, h Handler) error {
 
 // Schedule declares a job. Run creates it when it is absent. Where it exists,
 // a new declaration replaces an older one; a change made by an operator stays
-// until the declaration differs from the one that it changed. A job declared
+// until the declaration differs from the one that it changed. Where instances
+// declare it differently, the one that started last is right. A job that is
+// declared no more stays until it is cancelled; one that is cancelled comes back
+// with the next start of an instance that declares it. A job declared
 // here may well be run by another instance. It must be called before Run, once
 // for each job; ErrStarted or a *ConfigError says what is wrong.
 func (m *Manager) Schedule(j Job) error {
@@ -104,7 +107,7 @@ func (m *Manager) Schedule(j Job) error {
 //
 // While ZooKeeper cannot be reached, at the start or later, Run goes on
 // trying. It returns sooner only with ErrDuplicateInstance, ErrAccessDenied,
-// or an error of its own making; and at a stop with a *StuckError or
+// ErrMode, or an error of its own making; and at a stop with a *StuckError or
 // ErrNotHandedBack. A Manager runs once: a second call returns ErrStarted.
 func (m *Manager) Run(ctx context.Context) error {
 	m.mu.Lock()

@@ -28,8 +28,9 @@ is the same host, not a container that it starts. What is left of its process gr
 it has died is killed, before the registration is removed.
 
 Signals that guard gets go to COMMAND, and not to what that has started: it may need its
-children to finish a run. In a container guard can be the init (process 1); it reaps. It
-starts COMMAND also when ZooKeeper is away. After the death it tries to remove the
+children to finish a run. (systemd signals them all, unless told KillMode=mixed.) In a
+container guard can be the init (process 1); it reaps. It starts COMMAND also when
+ZooKeeper is away. After the death it tries to remove the
 registration for --timeout, which should be the session timeout of the application, or
 until a signal tells it to stop. If guard itself is killed, COMMAND goes on without it.`,
 		examples: `swctl guard --zk zk1:2181,zk2:2181/prod --server-type billing -- /usr/bin/billing --port 80
@@ -38,6 +39,7 @@ ENTRYPOINT ["swctl", "guard", "--", "/billing"]
 # systemd unit
 Environment=SWCTL_ZK=zk1:2181,zk2:2181/prod SWCTL_SERVER_TYPE=billing
 ExecStart=/usr/bin/swctl guard -- /usr/bin/billing --port 80
+KillMode=mixed
 Restart=always`,
 		run: a.action(guard),
 	}

@@ -57,7 +57,7 @@ func jobFlags() []cli.Flag {
 		&cli.StringFlag{Name: flagMaxAttempts, Usage: "`NUMBER` how often a tick is begun whose runs are interrupted, 1 to 100 (default 3)"},
 		&cli.StringFlag{Name: flagOverlap, Usage: "`POLICY` for ticks that come while a run goes on: skip, or queue the latest (default skip)"},
 		&cli.StringFlag{Name: flagRunTimeout, Usage: "`DURATION` of one run, 0 for no limit (default 0)"},
-		&cli.StringFlag{Name: flagRetries, Usage: "`NUMBER` how often a run that failed is repeated, 0 to 100 (default 0)"},
+		&cli.StringFlag{Name: flagRetries, Usage: "`NUMBER` how often a run that failed is repeated, unless it is a manual one, 0 to 100 (default 0)"},
 		&cli.StringFlag{Name: flagBackoff, Usage: "`DURATION` before the first retry; it doubles with each (default 1s, also for 0)"},
 		&cli.StringFlag{Name: flagAlarmAfter, Usage: "`DURATION` how late a tick is when it is reported as missing (default 1m, also for 0)"},
 	)

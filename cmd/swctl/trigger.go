@@ -21,10 +21,11 @@ func (a *app) triggerCommand() *command {
 		long: `The instance that owns the job runs it: also while the job is paused, and after the
 run that goes on, if one does. Returns when ZooKeeper has accepted the request, which
 waits until it is done; if no instance can run the job, it is refused with exit
-code 4. With --wait it returns when the run has ended, retries included, with exit
-code 1 if it did not end well, and an instance that can run the job is waited for,
-too. --timeout bounds that; what is not done by then ends with exit code 7 and is
-not called off: swctl requests shows what waits, and withdraws it.
+code 4. With --wait it returns when the run has ended, with exit code 1 if it did not
+end well: it is not repeated whatever --retries says, but run again when it was
+interrupted. An instance that can run the job is waited for, too. --timeout bounds that;
+what is not done by then ends with exit code 7 and is not called off: swctl requests
+shows what waits, and withdraws it.
 
 Of a job with shards all of them run, each once, with the same arguments, and --wait is
 for all; or all are refused. NAME[3] runs shard 3 alone.`,

@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"log"
+	"os"
 	"os/signal"
 	"syscall"
 
@@ -20,7 +21,7 @@ func main() {
 	check(err)
 	err = m.Schedule(singleworker.Job{Name: "daily-stats", Schedule: "0 0 3 * * ?", TimeZone: "Asia/Shanghai"})
 	check(err)
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	check(m.Run(ctx)) // blocks; returns when ctx is done, runs have ended and every slot is handed back
 }

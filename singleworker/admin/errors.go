@@ -21,7 +21,7 @@ var (
 	ErrUnreadable = errors.New("the job's record cannot be read")
 	// ErrNoHandler: no instance that lives can run the job.
 	ErrNoHandler = errors.New("no instance can run it")
-	// ErrBusy: as many requests wait at the job as may.
+	// ErrBusy: as many requests wait at the job as may: 10.
 	ErrBusy = errors.New("too many requests wait already")
 	// ErrNotRunning: there is no run to stop, or another one.
 	ErrNotRunning = errors.New("it is not running")

@@ -18,8 +18,8 @@ const (
 	InstanceActive     = "active"
 	InstanceDraining   = "draining"   // it hands over what it owns; what it still owns is running
 	InstanceDrained    = "drained"    // it owns nothing, until its program ends or it is enabled
+	InstanceDisabled   = "disabled"   // it owns nothing, nor does any later start of it, until it is enabled
 	InstanceStandby    = "standby"    // latch mode: it owns nothing, because another instance leads, or none does
-	InstanceDisabled   = "disabled"   // likewise, and so does every later start of it, until it is enabled
 	InstanceStopping   = "stopping"   // it drains and leaves
 	InstanceUnreadable = "unreadable" // a newer version, or a hand, wrote its record
 )

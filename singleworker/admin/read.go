@@ -105,8 +105,8 @@ func (c *Client) list(ctx context.Context) ([]JobStatus, error) {
 
 // AwaitOwner waits until an instance owns the job, or one each of its shards,
 // or it turns out that its record is invalid, and returns its status. The end of ctx is no error: the
-// status is the latest that was read. Errors: ErrNotFound, ErrDenied, and
-// ErrUnavailable when nothing could be read at all.
+// status is the latest that was read. Errors: those of Get; ErrUnavailable when
+// nothing could be read at all.
 func (c *Client) AwaitOwner(ctx context.Context, name string) (JobStatus, error) {
 	const lookAgain = time.Second // watches are a reason to look sooner
 	var latest *JobStatus

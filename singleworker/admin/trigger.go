@@ -70,8 +70,8 @@ func (c *Client) Trigger(ctx context.Context, name string, opts TriggerOptions) 
 	return TriggerResult{ID: a.id, Job: a.status}, nil
 }
 
-// AwaitRun waits until the manual run of that id has ended for good, retries
-// included, and returns its last entry, whatever its State; of a job with shards
+// AwaitRun waits until the manual run of that id has ended for good, reruns after
+// an interruption included, and returns its last entry, whatever its State; of a job with shards
 // those of all shards, by index. An entry is RunUnknown when the request is gone
 // and no record tells of it. When ctx ends first, the entries say how far they
 // are (RunWaiting, RunRunning ...) and the error, which wraps the cause of the
