@@ -316,3 +316,20 @@ func TestLeavingWhileJoining(t *testing.T) {
 		}
 	})
 }
+
+// A run is over also when its handler panics.
+func TestRunOfAHandlerThatPanicsEnds(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
+		group(t, c, 1, 1, "0 * * * * ?", func(context.Context, *singleworker.Run) error { panic("bad luck") })
+		time.Sleep(2 * time.Minute)
+		runs := c.Runs()
+		if len(runs) < 2 {
+			t.Fatalf("%d runs in two minutes", len(runs))
+		}
+		for _, r := range runs {
+			if r.Ended.IsZero() || r.Err == nil {
+				t.Errorf("the run at %v has ended at %v: %v", r.Started, r.Ended, r.Err)
+			}
+		}
+	})
+}

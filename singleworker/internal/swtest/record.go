@@ -2,6 +2,7 @@ package swtest
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
@@ -42,6 +43,9 @@ func (c *Cluster) Runs() []Run {
 	return runs
 }
 
+// errNoReturn is the result of a handler that panicked, or ended its goroutine.
+var errNoReturn = errors.New("handler did not return")
+
 // recorded has the calls of a handler recorded, and ends them with a kill.
 func (i *Instance) recorded(h singleworker.Handler) singleworker.Handler {
 	c := i.cluster
@@ -54,8 +58,9 @@ func (i *Instance) recorded(h singleworker.Handler) singleworker.Handler {
 		defer cancel(nil)
 		defer context.AfterFunc(i.life, func() { cancel(errKilled) })()
 		defer context.AfterFunc(ctx, func() { c.rightEnded(r, ctx) })()
-		err := h(inner, run)
-		c.ended(r, ctx, err)
+		err := errNoReturn
+		defer func() { c.ended(r, ctx, err) }()
+		err = h(inner, run)
 		return err
 	}
 }
