@@ -29,6 +29,7 @@ type account struct {
 	ended   map[string]zkrec.Entry  // by run id
 	late    map[string]bool         // run ids whose results came when they had been given up
 	odd     []string                // what is wrong with the history as such
+	manual  map[string]bool         // requests that were claimed, by id
 }
 
 // term is a time in which a slot belongs to the layout: the ticks after the first, up to the other.
@@ -54,7 +55,7 @@ func (l *ledger) openAccount(slot string, txn *zkdev.Txn, j *swtest.Job) {
 		belongs: slices.Contains(j.Spec.ActiveLayout().Slots(zkrec.JobOfSlot(slot)), slot),
 		terms:   []term{{since: max(j.Spec.Since, j.Spec.ActiveLayout().Since)}},
 		rows:    make(map[int64][]zkrec.Entry), runs: make(map[int64][]string),
-		ended: make(map[string]zkrec.Entry), late: make(map[string]bool),
+		ended: make(map[string]zkrec.Entry), late: make(map[string]bool), manual: make(map[string]bool),
 	}
 }
 
@@ -119,21 +120,21 @@ func (l *ledger) checkAccounts() {
 	}
 	ended := make(map[string]zkrec.Entry)
 	open := make(map[string]bool)
-	gone := make(map[string]bool)
 	for _, acc := range all {
 		l.checkAccount(acc)
 		maps.Copy(ended, acc.ended)
-		open[acc.record.RunID] = acc.record.Open()
-		job := zkrec.JobOfSlot(acc.slot)
-		gone[job] = gone[job] || l.canceled[acc.endBy]
+		if acc.record.Open() {
+			open[acc.record.RunID] = true
+		}
 	}
-	for _, run := range l.runs {
+	for k := range l.runs {
+		run := &l.runs[k]
 		e, known := ended[run.ID]
-		killed := run.Killed || l.unrecorded[run.ID] || run.Instance.State() == swtest.Killed
+		killed := run.Killed || l.unrecorded[run.ID] || l.diedSoon(run)
 		abandoned := e.State == zkrec.RunInterrupted || e.State == zkrec.RunLost
 		switch {
 		case !known:
-			if !open[run.ID] && !gone[run.Job] {
+			if !open[run.ID] {
 				l.violatef(8, run.Job, run.Started, "run %s of %s has no entry in the history", run.ID, clock(run.Tick))
 			}
 		case run.Err == nil && !run.Killed && e.State != zkrec.RunOK && !(killed && abandoned),
@@ -143,7 +144,30 @@ func (l *ledger) checkAccounts() {
 	}
 }
 
+// diedSoon says that an instance was killed before it could have the result of a run recorded: it has hardly
+// sent a heartbeat since. That counts the time with a connection alone.
+func (l *ledger) diedSoon(run *swtest.Run) bool {
+	r := l.reignOfPart(run.Job, run.Shard.Index, run.Token)
+	return run.Instance.State() == swtest.Killed && r != nil && r.beatsAfter(run.Ended) < beatsOfTwoSessions
+}
+
+// checkEntry verifies that what a history says of a run has a run.
+func (l *ledger) checkEntry(acc *account, id string, e zkrec.Entry) {
+	run := l.started[id]
+	switch {
+	case !l.seen[id]:
+		l.violatef(8, acc.slot, time.UnixMilli(e.Tick), "run %s is %s and was never claimed", id, e.State)
+	case run == nil && e.State != zkrec.RunInterrupted && e.State != zkrec.RunLost:
+		l.violatef(8, acc.slot, time.UnixMilli(e.Tick), "run %s is %s and no handler was called", id, e.State)
+	case run != nil && (run.Instance.Name != e.SID || run.Token != e.Token || run.Attempt != e.Attempt || run.Tick.UnixMilli() != e.Tick):
+		l.violatef(8, acc.slot, time.UnixMilli(e.Tick), "run %s of %s is in the history as %+v", id, run.Instance.Name, e)
+	}
+}
+
 func (l *ledger) checkAccount(acc *account) {
+	for id, e := range acc.ended {
+		l.checkEntry(acc, id, e)
+	}
 	for _, text := range acc.odd {
 		l.violatef(8, acc.slot, time.UnixMilli(acc.record.Through), "%s", text)
 	}
@@ -195,6 +219,11 @@ func (l *ledger) checkAccountOf(acc *account, tick int64) {
 	if len(rows) > 1 || len(rows) == 1 && len(runs) > 0 || len(rows)+len(runs) == 0 && !current {
 		l.violatef(8, acc.slot, at, "tick is in %d rows and %d runs: %v %v", len(rows), len(runs), rows, runs)
 	}
+	for _, row := range rows {
+		if row.Reason != zkrec.ReasonOverlap && row.Reason != zkrec.ReasonPaused && l.isCalm(acc.slot, at) {
+			l.violatef(8, acc.slot, at, "nothing was amiss, and the tick was not run: %+v", row)
+		}
+	}
 	for k, id := range runs {
 		e := acc.ended[id]
 		last := k == len(runs)-1 && !current
@@ -204,4 +233,11 @@ func (l *ledger) checkAccountOf(acc *account, tick int64) {
 			l.violatef(8, acc.slot, at, "attempt %d of %d is number %d: %s", k+1, len(runs), e.Attempt, e.State)
 		}
 	}
+}
+
+// isCalm says that a tick came when its slot had had the same owner for a while, and nothing happened.
+func (l *ledger) isCalm(slot string, tick time.Time) bool {
+	return tick.After(l.calmFrom) && l.calmTo.Sub(tick) > settledWithin && slices.ContainsFunc(l.reigns[slot], func(r *reign) bool {
+		return r.at.Before(l.calmFrom) && (r.endBy == 0 || !r.end.Before(l.calmTo))
+	})
 }

@@ -233,15 +233,20 @@ func TestFalseEvidence(t *testing.T) {
 				s.Close()
 				e := evidence{tree: s.Tree(), session: session, log: s.Server.Log(), runs: s.Runs(), rights: s.Rights(), hooks: s.hooks}
 				tt.lie(&e)
-				found, _ := check(e)
-				told := slices.ContainsFunc(found, func(v violation) bool {
-					return v.property == tt.want && strings.Contains(v.text, tt.about)
-				})
-				if (tt.want != 0) != told || tt.want == 0 && len(found) > 0 {
-					t.Errorf("found %v, want (%d) %q", found, tt.want, tt.about)
-				}
+				wantFound(t, e, tt.want, tt.about)
 			})
 		})
+	}
+}
+
+// wantFound runs the checker, and fails unless it finds a violation of a property with such a text; for
+// property 0, unless it finds none.
+func wantFound(t *testing.T, e evidence, property int, about string) {
+	t.Helper()
+	found, _ := check(e)
+	told := slices.ContainsFunc(found, func(v violation) bool { return v.property == property && strings.Contains(v.text, about) })
+	if (property != 0) != told || property == 0 && len(found) > 0 {
+		t.Errorf("found %v, want (%d) %q", found, property, about)
 	}
 }
 
@@ -299,6 +304,8 @@ func TestSettlingIsChecked(t *testing.T) {
 			return has(r, zkdev.OpSetData, "/alive") && strings.HasPrefix(r.Client, "i1")
 		}, 6},
 		{"registrations stay", func(r *zkdev.Request) bool { return has(r, zkdev.OpDelete, "/register/i1") }, 7},
+		{"nobody can claim", func(r *zkdev.Request) bool { return has(r, zkdev.OpSetData, "/tick") }, 8},
+		{"nobody can say what is complete", func(r *zkdev.Request) bool { return has(r, zkdev.OpSetData, "/shards") }, 9},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

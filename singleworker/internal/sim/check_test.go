@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
@@ -20,6 +21,8 @@ type evidence struct {
 	hooks   []adoption   // what OnOwned was told
 	told    []completion // what OnTickComplete was told
 	forced  []forced
+	// In between nothing happened to the group, and all was settled.
+	calmFrom, calmTo time.Time
 	// unrecorded are the runs whose results OnRunEnd called unrecorded.
 	unrecorded map[string]bool
 }
@@ -72,6 +75,7 @@ type ledger struct {
 	evidence
 
 	model    *swtest.Model
+	dropped  []dropped
 	reigns   map[string][]*reign    // by slot, in order
 	born     map[string]int64       // by slot, when its owner record was made
 	seen     map[string]bool        // run ids
@@ -108,9 +112,9 @@ func check(e evidence) ([]violation, counts) {
 		}
 	}
 	for k := range e.runs {
-		l.started[e.runs[k].ID] = &e.runs[k]
 		l.checkRun(&e.runs[k])
 	}
+	l.checkSideBySide()
 	for _, right := range e.rights {
 		l.checkRight(right)
 	}
@@ -121,6 +125,11 @@ func check(e evidence) ([]violation, counts) {
 		}
 	}
 	l.checkAccounts()
+	for _, d := range l.dropped {
+		if !l.canceled[d.txn.Zxid] {
+			l.violatef(2, d.slot, d.txn.Time, "request %s was deleted, zxid %d, and never claimed", d.id, d.txn.Zxid)
+		}
+	}
 	l.checkDivisions()
 	return l.found, l.counts
 }
@@ -179,10 +188,22 @@ func (l *ledger) apply(txn *zkdev.Txn) {
 	}
 }
 
+// dropped is a request for a manual run that was deleted before it was claimed.
+type dropped struct {
+	slot, id string
+	txn      *zkdev.Txn
+}
+
 // deleted takes in the end of a job, or of a slot: the nodes below are deleted before.
 func (l *ledger) deleted(slot, node, rest string, txn *zkdev.Txn) {
 	j := l.model.Jobs[slot]
-	if j == nil || rest != "" {
+	if j == nil {
+		return
+	}
+	if rest != "" {
+		if node == swtest.NodeRequests {
+			l.requestDeleted(slot, rest, txn)
+		}
 		return
 	}
 	switch node {
@@ -195,6 +216,14 @@ func (l *ledger) deleted(slot, node, rest string, txn *zkdev.Txn) {
 			l.canceled[txn.Zxid] = true
 			delete(l.divisions, slot)
 		}
+	}
+}
+
+// requestDeleted: a request is deleted when its run has ended for good, or with its slot.
+func (l *ledger) requestDeleted(slot, id string, txn *zkdev.Txn) {
+	acc, d := l.accounts[slot], l.divisions[zkrec.JobOfSlot(slot)]
+	if acc != nil && !acc.manual[id] && d != nil && slices.Contains(d.now.Slots(d.job), slot) {
+		l.dropped = append(l.dropped, dropped{slot, id, txn})
 	}
 }
 
@@ -256,7 +285,9 @@ func (l *ledger) checkTick(job string, txn *zkdev.Txn, rec zkrec.Tick) {
 func (l *ledger) checkClaim(job string, txn *zkdev.Txn, last, rec zkrec.Tick) {
 	again := rec.Tick == last.Tick && rec.Manual == last.Manual && rec.Attempt == last.Attempt+1 &&
 		(last.Open() || last.Again != "")
-	first := rec.Manual != "" || rec.Tick > last.Through && rec.Tick == rec.Through
+	acc := l.accounts[job]
+	first := rec.Manual != "" && !acc.manual[rec.Manual] || rec.Manual == "" && rec.Tick > last.Through && rec.Tick == rec.Through
+	acc.manual[rec.Manual] = true
 	switch {
 	case l.seen[rec.RunID]:
 		l.violatef(2, job, txn.Time, "run %s claims a second time, now %s", rec.RunID, clockMs(rec.Tick))
@@ -284,9 +315,36 @@ func describe(r *reign) string {
 	return fmt.Sprintf("%s is, with %d", r.sid, r.token)
 }
 
+// checkSideBySide verifies that a slot has one run at a time in an instance, to the return of its handler.
+func (l *ledger) checkSideBySide() {
+	type part struct {
+		of   *swtest.Instance
+		slot string
+	}
+	last := make(map[part]*swtest.Run) // that ends last
+	for k := range l.runs {
+		run := &l.runs[k]
+		at := part{run.Instance, run.Job}
+		if run.Shard.Total > 1 {
+			at.slot = zkrec.ShardSlot(run.Job, run.Shard.Index)
+		}
+		before := last[at]
+		if before != nil && before.Ended.After(run.Started) {
+			l.violatef(3, run.Job, run.Started, "run %s of %s begins beside run %s", run.ID, run.Instance.Name, before.ID)
+		}
+		if before == nil || run.Ended.After(before.Ended) {
+			last[at] = run
+		}
+	}
+}
+
 // checkRun verifies what a handler saw: from its start to the end of its right it had
 // the job for itself.
 func (l *ledger) checkRun(run *swtest.Run) {
+	if l.started[run.ID] != nil {
+		l.violatef(3, run.Job, run.Started, "run %s of %s starts a second time", run.ID, run.Instance.Name)
+	}
+	l.started[run.ID] = run
 	r := l.reignOfPart(run.Job, run.Shard.Index, run.Token)
 	switch {
 	case r == nil || r.sid != run.Instance.Name:
@@ -295,9 +353,9 @@ func (l *ledger) checkRun(run *swtest.Run) {
 	case r.tick[run.ID] == nil:
 		l.violatef(3, run.Job, run.Started, "run %s of %s has no claim in the log", run.ID, run.Instance.Name)
 		return
-	case r.tick[run.ID].Time.After(run.Started), r.recs[run.ID].Tick != run.Tick.UnixMilli():
-		l.violatef(3, run.Job, run.Started, "run %s of %s starts for %s, claimed at %s for %s", run.ID, run.Instance.Name,
-			clock(run.Tick), clock(r.tick[run.ID].Time), clock(time.UnixMilli(r.recs[run.ID].Tick)))
+	case r.tick[run.ID].Time.After(run.Started), r.recs[run.ID].Tick != run.Tick.UnixMilli(), r.recs[run.ID].Attempt != run.Attempt:
+		l.violatef(3, run.Job, run.Started, "run %s of %s starts for %s, attempt %d, claimed at %s for %s, attempt %d", run.ID, run.Instance.Name,
+			clock(run.Tick), run.Attempt, clock(r.tick[run.ID].Time), clockMs(r.recs[run.ID].Tick), r.recs[run.ID].Attempt)
 	}
 	end := run.End()
 	if end.IsZero() {
@@ -312,7 +370,8 @@ func (l *ledger) checkRun(run *swtest.Run) {
 		}
 		l.violatef(property, run.Job, r.end, "%v; the job passed on at %s, zxid %d", what, clock(r.end), r.endBy)
 	}
-	if until := l.leaseOf(what, r); until.Before(run.Started) {
-		l.violatef(3, run.Job, run.Started, "%v starts %v after its lease", what, run.Started.Sub(until))
+	l.leaseOf(3, what, r)
+	if !l.hasRight(run.Instance, r, run.Started, end) {
+		l.violatef(3, run.Job, run.Started, "%v has no right of its instance's", what)
 	}
 }

@@ -151,11 +151,14 @@ func (w *world) restart() {
 		mode = zkdev.DropSessions
 	}
 	away := w.upTo(w.Session)
+	if w.rng.IntN(3) == 0 {
+		away *= 3
+	}
 	w.notef("the server goes for %v; keeps sessions: %v", away, mode)
 	w.cluster.Server.Stop()
 	time.Sleep(away)
 	if mode == zkdev.DropSessions {
-		w.force()
+		w.force(w.running()...)
 	}
 	if err := w.cluster.Server.Restart(mode); err != nil {
 		w.violate(violation{7, "server", time.Now(), err.Error()})
@@ -163,16 +166,21 @@ func (w *world) restart() {
 	w.notef("the server is back")
 }
 
-// force notes that sessions end from outside.
-func (w *world) force() {
-	sids := make(map[string]bool)
-	for _, i := range w.cluster.Live() {
-		sids[i.Name] = true
-	}
+// running lists those that live, or are leaving.
+func (w *world) running() (sids []string) {
 	for _, i := range w.cluster.Instances() {
-		if i.State() == swtest.Stopping {
-			sids[i.Name] = true
+		if i.State() == swtest.Running || i.State() == swtest.Stopping {
+			sids = append(sids, i.Name)
 		}
+	}
+	return sids
+}
+
+// force notes that sessions of instances end from outside.
+func (w *world) force(of ...string) {
+	sids := make(map[string]bool)
+	for _, sid := range of {
+		sids[sid] = true
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -186,7 +194,13 @@ func (w *world) expire() {
 	}
 	session := sessions[w.rng.IntN(len(sessions))]
 	w.notef("session %#x of %s is ended from outside", session.ID, session.Client)
-	w.force()
+	w.cluster.View(func(m *swtest.Model) {
+		for sid, member := range m.Instances {
+			if member.Session == session.ID {
+				w.force(sid)
+			}
+		}
+	})
 	_ = w.cluster.Server.ExpireSession(session.ID) // may have ended by itself
 }
 
@@ -199,7 +213,7 @@ func (w *world) bury(victim *swtest.Instance) {
 		w.control(victim, zkdev.OpAny, 0, 1, func() zkdev.Action { return zkdev.DelayReply(w.lasts(d)) })
 		time.Sleep(w.Session / 4) // until its next heartbeat, or sooner
 	}
-	w.force()
+	w.force(victim.Name)
 	err := w.cluster.Delete(context.Background(), w.cluster.Tree().Instance(victim.Name))
 	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
 		w.violate(violation{7, victim.Name, time.Now(), err.Error()})

@@ -163,6 +163,9 @@ func (l *ledger) checkDivisions() {
 	for _, told := range l.told {
 		l.checkTold(told)
 	}
+	for job, d := range l.divisions {
+		l.checkCalmTicks(job, d)
+	}
 	for job, list := range l.completed {
 		for _, c := range list {
 			for tick := range c.ran {
@@ -170,6 +173,17 @@ func (l *ledger) checkDivisions() {
 					l.violatef(9, job, c.at, "%s has recorded that %s is complete, and nobody is told", c.sid, clockMs(tick))
 				}
 			}
+		}
+	}
+}
+
+// checkCalmTicks verifies that ticks are recorded as complete: those that all shards were done with when nothing
+// happened.
+func (l *ledger) checkCalmTicks(job string, d *division) {
+	for tick, e := range d.ticks {
+		calm := func(slot string) bool { return l.isCalm(slot, time.UnixMilli(tick)) }
+		if e == d.now && e.Shards > 0 && tick > d.complete && !slices.ContainsFunc(e.Slots(job), func(slot string) bool { return !calm(slot) }) {
+			l.violatef(9, job, time.UnixMilli(tick), "all shards are done with the tick, and it is not recorded as complete; %s is", clockMs(d.complete))
 		}
 	}
 }
@@ -246,14 +260,23 @@ func (l *ledger) checkTold(told completion) {
 // interrupted says that who recorded complete ticks died, or lost the shard that it did so for, before it
 // could tell: it has hardly sent a heartbeat for it since. That counts the time with a connection alone.
 func (l *ledger) interrupted(c *completed) bool {
-	const beatsOfTwoSessions = 8
 	slot := zkrec.ShardSlot(c.epoch.of.job, 0)
 	for _, r := range l.reigns[slot] {
 		if r.sid != c.sid || r.at.After(c.at) || r.endBy != 0 && r.end.Before(c.at) {
 			continue
 		}
-		later := slices.IndexFunc(r.beats, func(beat time.Time) bool { return beat.After(c.at) })
-		return later < 0 || len(r.beats)-later < beatsOfTwoSessions
+		return r.beatsAfter(c.at) < beatsOfTwoSessions
 	}
 	return false
+}
+
+const beatsOfTwoSessions = 8
+
+// beatsAfter counts the heartbeats.
+func (r *reign) beatsAfter(t time.Time) int {
+	later := slices.IndexFunc(r.beats, func(beat time.Time) bool { return beat.After(t) })
+	if later < 0 {
+		return 0
+	}
+	return len(r.beats) - later
 }

@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,13 +51,7 @@ func TestFalseEvidenceOfShards(t *testing.T) {
 					tree: s.Tree(), session: session, log: s.Server.Log(), runs: s.Runs(), rights: s.Rights(), hooks: s.hooks, told: s.told,
 				}
 				tt.lie(&e)
-				found, _ := check(e)
-				said := slices.ContainsFunc(found, func(v violation) bool {
-					return v.property == tt.want && strings.Contains(v.text, tt.about)
-				})
-				if (tt.want != 0) != said || tt.want == 0 && len(found) > 0 {
-					t.Errorf("found %v, want (%d) %q", found, tt.want, tt.about)
-				}
+				wantFound(t, e, tt.want, tt.about)
 			})
 		})
 	}

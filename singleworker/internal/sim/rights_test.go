@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
@@ -19,7 +20,7 @@ func (l *ledger) checkRight(right swtest.Right) {
 	if l.outlasts(what, r) {
 		l.violatef(1, right.Job, r.end, "%v is a lease; the job passed on at %s, zxid %d", what, clock(r.end), r.endBy)
 	}
-	l.leaseOf(what, r)
+	l.leaseOf(1, what, r)
 }
 
 // checkOverlaps verifies the same without the log: no two instances believe at once that a slot
@@ -65,25 +66,36 @@ func (l *ledger) outlasts(s span, r *reign) bool {
 	return r.endBy != 0 && !r.gone && r.end.Before(s.to) && !l.excused(s.sid, r.end)
 }
 
-// leaseOf verifies that a right never lasts longer than a lease after a heartbeat that
-// reached the server: a lease begins before the heartbeat is sent. It returns when the
-// last one before the end is over.
-func (l *ledger) leaseOf(s span, r *reign) (until time.Time) {
+// leaseOf verifies that a lease goes on at each moment of a right: a lease begins before its heartbeat is
+// sent, so it has ended 0.75 sessions after the heartbeat reached the server, at the latest. The property is the
+// one that is broken when none does at the beginning.
+func (l *ledger) leaseOf(property int, s span, r *reign) {
 	lease := l.session * 3 / 4
+	var until time.Time
 	for _, beat := range r.beats {
-		if beat.After(s.to) {
-			break
+		switch {
+		case beat.After(s.to):
+		case beat.After(s.from) && until.Before(s.from): // it is too late
+		case beat.After(s.from) && beat.After(until):
+			l.violatef(1, r.job, until, "%v goes on for %v without a heartbeat", s, beat.Sub(until)+lease)
+			return
+		default:
+			until = beat.Add(lease)
 		}
-		if gap := until; !gap.IsZero() && beat.After(gap) && gap.Before(s.to) && !gap.Before(s.from) && !l.excused(s.sid, gap) {
-			l.violatef(1, r.job, gap, "%v goes on for %v without a heartbeat", s, beat.Sub(gap)+lease)
-			return until
-		}
-		until = beat.Add(lease)
 	}
-	if until.Before(s.to) && !until.Before(s.from) && !l.excused(s.sid, until) {
+	switch {
+	case until.Before(s.from):
+		l.violatef(property, r.job, s.from, "%v begins %v after its lease", s, s.from.Sub(until))
+	case until.Before(s.to):
 		l.violatef(1, r.job, until, "%v; its lease ended at %s", s, clock(until))
 	}
-	return until
+}
+
+// hasRight says that an instance believed to hold the lease of a reign, all the time.
+func (l *ledger) hasRight(i *swtest.Instance, r *reign, from, to time.Time) bool {
+	return slices.ContainsFunc(l.rights, func(right swtest.Right) bool {
+		return right.Instance == i && right.Job == r.job && right.Token == r.token && !right.From.After(from) && !right.Until.Before(to)
+	})
 }
 
 // excused says that the instance's session had been ended from outside, so lately that

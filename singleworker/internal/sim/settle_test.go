@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -49,6 +50,71 @@ func (w *world) settle() {
 		w.violate(violation{6, "", time.Now(), fmt.Sprintf("after %v the shares are %s", w.even, shares)})
 	}
 	w.checkDead()
+	if !w.Alike {
+		time.Sleep(time.Until(begun.Add(w.evenWithin()))) // what is even there is not known: until nothing may move
+	}
+	w.rest()
+}
+
+// rest watches a group in which nothing happens any more: nothing moves, and all that is due is run.
+func (w *world) rest() {
+	w.calmFrom = time.Now()
+	before := w.tokens()
+	time.Sleep(w.Session + 3*w.Sync)
+	w.calmTo = time.Now()
+	for slot, token := range w.tokens() {
+		if was, known := before[slot]; known && was != token {
+			w.violate(violation{6, slot, time.Now(), fmt.Sprintf("it has moved although nothing happened: token %d, then %d", was, token)})
+		}
+	}
+	rights := w.cluster.Rights()
+	live := w.cluster.Live()
+	w.cluster.View(func(m *swtest.Model) {
+		for name, j := range m.Jobs {
+			if m.IsSlot(name) && w.isAble(m, name) {
+				w.checkIdle(m, j, live, rights)
+			}
+		}
+	})
+}
+
+// tokens lists those of the owned slots.
+func (w *world) tokens() map[string]int64 {
+	tokens := make(map[string]int64)
+	w.cluster.View(func(m *swtest.Model) {
+		for slot, j := range m.Jobs {
+			if m.LiveOwner(slot) != "" {
+				tokens[slot] = j.Token
+			}
+		}
+	})
+	return tokens
+}
+
+// settledWithin is how long after a tick a quiet network has it run, and recorded: it is claimed by then, its
+// handler returns at once, and what is late by a second is a misfire.
+const settledWithin = 3 * time.Second
+
+// checkIdle verifies that the owner of a slot has its lease, and does its work.
+func (w *world) checkIdle(m *swtest.Model, j *swtest.Job, live []*swtest.Instance, rights []swtest.Right) {
+	now := time.Now()
+	owner := m.LiveOwner(j.Name)
+	if !slices.ContainsFunc(rights, func(r swtest.Right) bool {
+		return r.Instance.Name == owner && slices.Contains(live, r.Instance) && r.Job == j.Name && r.Token == j.Token && r.Until.After(now)
+	}) {
+		w.violate(violation{5, j.Name, now, fmt.Sprintf("%q owns it with %d, and does not believe that it has a lease", owner, j.Token)})
+	}
+	if len(j.Requests) > 0 {
+		w.violate(violation{8, j.Name, now, fmt.Sprintf("requests are not heeded: %v; it is at %+v", j.Requests, j.Tick)})
+	}
+	sched, err := cronexpr.Parse(j.Spec.Schedule, time.UTC)
+	if err != nil || j.Spec.Paused.Covers(now) || j.Spec.Paused.Covers(now.Add(-settledWithin)) {
+		return
+	}
+	due := sched.Prev(now.Add(-settledWithin)).UnixMilli()
+	if due > max(j.Tick.Through, j.Spec.Since, j.Spec.ActiveLayout().Since) {
+		w.violate(violation{8, j.Name, now, fmt.Sprintf("its account ends at %s, before %s: %+v", clockMs(j.Tick.Through), clockMs(due), j.Tick)})
+	}
 }
 
 // checkDead counts what the server has of those who are gone, while the others go on: nothing, but for the

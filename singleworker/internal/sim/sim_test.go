@@ -27,7 +27,7 @@ var (
 // TestSimulation runs groups of 2 to 8 instances with 5 to 60 slots, of jobs and of shards, all of it production
 // code from the Manager down, on a zkdev server in virtual time. Instances are killed and
 // come back, leave and join; they are partitioned, and hang for longer than their session;
-// the server restarts; connections are cut before a request or between a write and its
+// the server restarts, at times after three sessions; connections are cut before a request or between a write and its
 // reply; replies are slow; heartbeats are refused while the session lives; sessions are ended, and instance
 // nodes deleted, from outside; jobs are submitted and cancelled, and divided anew; instances are drained,
 // disabled and enabled, and drain themselves. Every message of every connection has a
@@ -39,9 +39,10 @@ var (
 //     the contexts of runs, of which some go on until their right ends. The design leaves out a session ended,
 //     or an instance node deleted, from outside, for as long as a lease from before may last, and a job
 //     deleted while it is owned;
-//  2. no tick is claimed twice, and a slot's claims have growing ticks;
-//  3. no run starts without a claim of its id in the log, made by the recorded owner,
-//     nor outside of its lease;
+//  2. no tick is claimed twice, nor is a request for a manual run, and a slot's claims have growing ticks; no
+//     request is deleted before it is claimed;
+//  3. no run starts without a claim of its id in the log, made by the recorded owner, twice, outside of its
+//     lease, or beside another run of its slot in the same instance;
 //  4. tokens of a slot only grow, and those that hooks are told are in the log;
 //  5. ownedWithin after the last fault, and after a change of the slots that there are, every slot with the handler in a live instance that takes jobs is owned by one that
 //     has it, and who is told to drain owns nothing, but for moments on the way from one to another. Faults end when partitions heal, the server is back, and
@@ -51,7 +52,8 @@ var (
 //     before it dials again and after an expired session, are over, too); two sync periods, because what is free
 //     beyond the share of those who look is left to others for one, and they look once in one; a
 //     tick for some 22 messages of at most 20 ms, from the event of the death to the adoption. Most seeds
-//     need one sync period and one tick only; how many do not is printed;
+//     need one sync period and one tick only; how many do not is printed. From then on nothing moves for a
+//     session and three sync periods, and each owner believes that it has its lease;
 //  6. evenWithin, shares of equal instances differ by at most one, and those of different weights are as even. The terms: ownedWithin, then two
 //     sync periods in which nobody moves slots as long as some are free, and one until the next look; or, if that is
 //     longer, two until an offer made just before the end of the noise has run out and was taken by somebody else,
@@ -66,14 +68,16 @@ var (
 //     slot is none any more, each tick of its schedule, from the layout on that the slot began with, either stands
 //     in one row of ticks that were not run, or was run, its attempts counted from 1 with one entry
 //     each, of which the last says what became of it; and the history says of each run
-//     what its handler returned, or that its owner was gone;
+//     what its handler returned, or that its owner was gone, and speaks of no others. In the time in which nothing
+//     happens each tick of a slot that is owned is run, or is skipped because of another run or a pause, and no
+//     request is left;
 //  9. a tick has one layout: a scheduled tick is claimed by shards of one number, with one set of parameters, which
 //     their runs are told, and the next layout comes into effect when each of these shards has accounted for all
 //     ticks up to there and has none to run again. No run begins while one of another layout of
 //     the job has the right to go on. A tick is recorded as complete when each shard is done with it; of each of these that a
 //     shard has run, in the records, OnTickComplete is told once, later, by who recorded that, with
 //     outcomes that agree with what the handlers returned: never, if that instance dies or loses the shard
-//     within two sessions.
+//     within two sessions. Each tick of the time in which nothing happens is recorded as complete.
 //
 // The faults of a seed, and their virtual times, are always the same as long as the group
 // answers at the same times. The order of events within an instant is the

@@ -70,8 +70,8 @@ type world struct {
 	unrecorded map[string]bool // ids of runs
 	counts
 
-	calm        time.Time     // when the last fault had happened
-	owned, even time.Duration // how long after the noise that was not so
+	owned, even      time.Duration // how long after the noise that was not so
+	calmFrom, calmTo time.Time     // all was settled, and nothing happened
 }
 
 // latency draws how long messages are under way: mostly a few milliseconds, some 50 and more, and
@@ -180,22 +180,33 @@ var schedules = []string{
 	"* * * * * ?", "*/2 * * * * ?", "*/5 * * * * ?", "*/15 * * * * ?", "0 * * * * ?", "@every 7s", "@every 45s", "@hourly",
 }
 
+// lingers is how long a handler takes that is in no hurry; less than the time that a stop leaves it.
+const lingers = 2 * time.Second
+
 func jobName(k int) string { return fmt.Sprintf("job%02d", k) }
 
 // handler works for a time that depends on the job: an instant, some seconds, or, to
-// watch the right to run without a gap, until it ends. Some runs fail.
+// watch the right to run without a gap, until it ends. Some runs fail, some panic, and some handlers take their
+// time to return when the right has ended.
 func (w *world) handler(k int) singleworker.Handler {
 	lasts := []time.Duration{0, 50 * time.Millisecond, 3 * time.Second, 25 * time.Second, time.Hour}[k%5]
 	return func(ctx context.Context, run *singleworker.Run) error {
 		select {
 		case <-time.After(lasts):
-			if k%3 == 0 && (run.Tick.Unix()+int64(run.Attempt))%4 == 0 {
+			switch {
+			case k%3 > 0 || (run.Tick.Unix()+int64(run.Attempt))%4 > 0:
+				return nil
+			case k%2 > 0:
+				panic("worse luck")
+			default:
 				return errors.New("bad luck")
 			}
-			return nil
 		case <-w.quiet:
 			return nil
 		case <-ctx.Done():
+			if k%7 == 3 {
+				time.Sleep(lingers)
+			}
 			return context.Cause(ctx)
 		}
 	}
@@ -322,6 +333,7 @@ func (w *world) run() {
 	found, counts := check(evidence{
 		tree: w.cluster.Tree(), session: w.Session, log: w.cluster.Server.Log(), runs: w.cluster.Runs(),
 		rights: w.cluster.Rights(), hooks: w.hooks, told: w.told, forced: w.forced, unrecorded: w.unrecorded,
+		calmFrom: w.calmFrom, calmTo: w.calmTo,
 	})
 	w.found, w.counts = append(w.found, found...), counts
 }
@@ -331,7 +343,6 @@ func (w *world) silence() {
 	for _, remove := range w.removes {
 		remove()
 	}
-	w.calm = time.Now()
 	close(w.quiet)
 	w.later.Wait()
 	for _, i := range w.cluster.Instances() {

@@ -45,6 +45,7 @@ type Job struct {
 	Spec       zkrec.Spec // of the job, with Since set
 	Tick       zkrec.Tick
 	Registered map[string]bool
+	Requests   map[string]bool // by id: those that wait
 }
 
 // NewModel returns the model of an empty tree.
@@ -104,6 +105,7 @@ const (
 	NodeTick     = "tick"
 	NodeHistory  = "history"
 	NodeShards   = "shards"
+	NodeRequests = "requests"
 	nodeOrders   = "_disabled"
 )
 
@@ -130,6 +132,7 @@ func (m *Model) written(txn zkdev.Txn) {
 	if node == NodeJob && j == nil {
 		m.Jobs[job] = &Job{
 			Name: job, Born: txn.Zxid, Beats: make(map[string]time.Time), Registered: make(map[string]bool),
+			Requests: make(map[string]bool),
 		}
 		j = m.Jobs[job]
 	}
@@ -148,6 +151,8 @@ func (m *Model) written(txn zkdev.Txn) {
 		j.Tick, _ = zkrec.ParseTick(txn.Data)
 	case node == NodeRegister && rest != "":
 		j.Registered[rest] = true
+	case node == NodeRequests && rest != "":
+		j.Requests[rest] = true
 	}
 }
 
@@ -207,6 +212,8 @@ func (m *Model) deleted(txn zkdev.Txn) {
 		j.Owner, j.Ownable = zkrec.Owner{}, false
 	case node == NodeRegister && rest != "":
 		delete(j.Registered, rest)
+	case node == NodeRequests && rest != "":
+		delete(j.Requests, rest)
 	}
 }
 
