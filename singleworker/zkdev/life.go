@@ -36,6 +36,7 @@ func newLife(owned *core, listener net.Listener) *life {
 		timer:    time.NewTimer(time.Hour),
 		conns:    map[*conn]struct{}{},
 	}
+	l.do(func(*core) {}) // sets the timer: sessions may have been kept
 	l.wg.Go(l.own)
 	if listener != nil {
 		l.wg.Go(l.accept)

@@ -3,6 +3,7 @@ package zkdev_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -64,6 +65,26 @@ func TestSessionsWaitForAStoppedServer(t *testing.T) {
 		await(t, events, zk.StateHasSession)
 		if conn.SessionID() != id {
 			t.Error("the session has ended while the server was stopped")
+		}
+	})
+}
+
+// TestKeptSessionsExpire: also when nobody says a word to the server after its restart.
+func TestKeptSessionsExpire(t *testing.T) {
+	bubble(t, func(t *virtual) {
+		server := t.server
+		if _, err := io.ReadFull(dial(t, server, hello(0, 4000, 0)), make([]byte, 40)); err != nil {
+			t.Fatal(err)
+		}
+		if err := server.Restart(zkdev.KeepSessions); err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		time.Sleep(time.Minute) // without a call: that would wake the server
+		log := server.Log()
+		last := log[len(log)-1]
+		if took := last.Time.Sub(begin); !last.Expired || took < session || took > session+time.Second {
+			t.Errorf("the last transaction is %v (expired: %v), %v after the restart", last.Op, last.Expired, took)
 		}
 	})
 }
