@@ -35,7 +35,8 @@ type Config struct {
 	// million; -1 keeps none.
 	KeepLog int
 
-	// Logger hears of starts, stops and clients that break the protocol. Default: nobody.
+	// Logger hears of starts, stops, clients that break the protocol, and connections that
+	// could not be accepted. Default: nobody.
 	Logger *slog.Logger
 }
 

@@ -1,10 +1,14 @@
 package zkdev
 
 import (
+	"errors"
 	"net"
 	"sync"
 	"time"
 )
+
+// acceptPause is how long the server waits when it could not accept a connection.
+const acceptPause = 100 * time.Millisecond
 
 // A life is the goroutines from a start to the next stop: one for what is due, one that
 // accepts, and a reader and a writer per connection. A restart makes a new one, so nothing
@@ -105,13 +109,23 @@ func (l *life) serve(nc net.Conn, client *Client) bool {
 	return true
 }
 
+// accept serves whoever connects. It goes on after errors such as too many open files.
 func (l *life) accept() {
 	for {
 		nc, err := l.listener.Accept()
-		if err != nil {
-			return // it was closed
+		switch {
+		case err == nil:
+			l.serve(nc, nil)
+			continue
+		case errors.Is(err, net.ErrClosed):
+			return
 		}
-		l.serve(nc, nil)
+		l.core.config.Logger.Warn("zkdev: cannot accept a connection", "err", err)
+		select {
+		case <-time.After(acceptPause):
+		case <-l.stopping:
+			return
+		}
 	}
 }
 

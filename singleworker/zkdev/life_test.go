@@ -1,0 +1,85 @@
+package zkdev
+
+import (
+	"net"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A fakeListener accepts what it is given.
+type fakeListener struct {
+	accepts chan accepted
+	closed  chan struct{}
+}
+
+type accepted struct {
+	conn net.Conn
+	err  error
+}
+
+func newFakeListener() *fakeListener {
+	return &fakeListener{accepts: make(chan accepted), closed: make(chan struct{})}
+}
+
+func (l *fakeListener) Accept() (net.Conn, error) {
+	select {
+	case next := <-l.accepts:
+		return next.conn, next.err
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *fakeListener) Close() error {
+	close(l.closed)
+	return nil
+}
+
+func (l *fakeListener) Addr() net.Addr { return pipeAddr("fake") }
+
+// listening is a life on a listener that ends with the test.
+func listening(t *testing.T, listener net.Listener) *life {
+	t.Helper()
+	config, err := Config{}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newLife(newCore(config, time.Now()), listener)
+	t.Cleanup(l.end)
+	return l
+}
+
+// TestAcceptOutlivesErrors: a process that has no file descriptor left has one again later.
+func TestAcceptOutlivesErrors(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		listener := newFakeListener()
+		l := listening(t, listener)
+		near, far := newPipe("client", "zkdev", Latency{})
+		for _, next := range []accepted{{err: syscall.EMFILE}, {err: syscall.ECONNABORTED}, {conn: far}} {
+			select {
+			case listener.accepts <- next:
+			case <-time.After(time.Minute):
+				t.Fatalf("nobody accepts %+v", next)
+			}
+		}
+		if _, err := near.Write([]byte("ruok")); err != nil {
+			t.Error(err)
+		}
+		answer := make([]byte, 4)
+		if _, err := near.Read(answer); err != nil || string(answer) != "imok" {
+			t.Errorf("ruok = %q, %v", answer, err)
+		}
+
+		// A life that ends does not wait for the next try.
+		listener.accepts <- accepted{err: syscall.EMFILE}
+		synctest.Wait()
+		begin := time.Now()
+		l.end()
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("the end took %v", took)
+		}
+	})
+}
