@@ -57,18 +57,19 @@ func (l *life) isOver() bool {
 	}
 }
 
-// end stops all goroutines and waits for them.
+// end stops all goroutines and waits for them. The life is over only when its address is
+// free: that is when the next may begin.
 func (l *life) end() {
 	l.mu.Lock()
 	if !l.stopped {
 		l.stopped = true
-		close(l.stopping)
 		if l.listener != nil {
 			_ = l.listener.Close()
 		}
 		for c := range l.conns {
 			c.out.cut()
 		}
+		close(l.stopping)
 	}
 	l.mu.Unlock()
 	l.wg.Wait()

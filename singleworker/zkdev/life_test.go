@@ -83,3 +83,34 @@ func TestAcceptOutlivesErrors(t *testing.T) {
 		}
 	})
 }
+
+// A checkingListener checks something when it is closed.
+type checkingListener struct {
+	*fakeListener
+
+	check func()
+}
+
+func (l *checkingListener) Close() error {
+	l.check()
+	return l.fakeListener.Close()
+}
+
+// TestAddressIsFreeWhenALifeIsOver: from then on another Start may listen on it.
+func TestAddressIsFreeWhenALifeIsOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		listener := &checkingListener{fakeListener: newFakeListener()}
+		l := listening(t, listener)
+		listener.check = func() {
+			synctest.Wait() // whatever can be over by now is
+			if l.isOver() {
+				t.Error("the life is over before its listener is closed")
+			}
+		}
+		l.end()
+		if !l.isOver() {
+			t.Error("the life is not over at its end")
+		}
+	})
+}
