@@ -27,7 +27,7 @@ type life struct {
 
 	mu      sync.Mutex
 	stopped bool               // guarded by mu
-	conns   map[*conn]struct{} // guarded by mu; those with a reader
+	conns   map[*conn]struct{} // guarded by mu; those with a reader or a writer
 	wg      sync.WaitGroup     // grows with mu held, and not once stopped
 }
 
@@ -101,12 +101,14 @@ func (l *life) serve(nc net.Conn, client *Client) bool {
 	c := newConn(nc, client)
 	l.conns[c] = struct{}{}
 	l.wg.Go(func() {
+		var writer sync.WaitGroup
+		writer.Go(c.out.write)
 		c.read(l)
+		writer.Wait() // it may have much to write yet, and end has to find it
 		l.mu.Lock()
 		delete(l.conns, c)
 		l.mu.Unlock()
 	})
-	l.wg.Go(c.out.write)
 	return true
 }
 

@@ -114,3 +114,35 @@ func TestAddressIsFreeWhenALifeIsOver(t *testing.T) {
 		}
 	})
 }
+
+// TestStopWaitsForNoClient: one that has ended its side and reads nothing has some time to
+// read the rest, but Stop cuts it off.
+func TestStopWaitsForNoClient(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := RunConfigT(t, Config{Listen: NoListen})
+		server.do(func(k *core) { // an answer that fits in no pipe
+			for range 10_000 {
+				k.state.OpenSession(time.Now(), time.Minute)
+			}
+		})
+		conn, err := server.Dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Write([]byte("dump")); err != nil {
+			t.Fatal(err)
+		}
+		end, ok := conn.(*pipeEnd)
+		if !ok {
+			t.Fatalf("dialed a %T", conn)
+		}
+		end.out.endWrites() // as CloseWrite does
+		synctest.Wait()
+		begin := time.Now()
+		server.Stop()
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("Stop took %v", took)
+		}
+	})
+}
