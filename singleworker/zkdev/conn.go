@@ -39,7 +39,6 @@ type conn struct {
 	client *Client // nil when it was not dialed by one
 	out    *outbox
 
-	known    bool  // the connection is in core's table
 	session  int64 // 0 before one; also the one it asks for
 	ready    bool  // it has a session
 	timeout  time.Duration
@@ -75,7 +74,7 @@ func (c *conn) read(l *life) {
 	_ = c.nc.SetReadDeadline(time.Now().Add(connectTimeout))
 	in := bufio.NewReader(c.nc)
 	length, err := wire.ReadLength(in)
-	if err != nil || !l.do(func(k *core) { k.meet(c) }) {
+	if err != nil {
 		return
 	}
 	if word := fourLetters(length); word != "" {

@@ -61,18 +61,13 @@ func (k *core) stop() {
 	k.delays = nil
 }
 
-// meet is the first that is heard of a connection.
-func (k *core) meet(c *conn) {
-	c.known = true
-	k.conns[c.id] = c
-}
+// meet is the first that is heard of a connection: its reader is about to begin.
+func (k *core) meet(c *conn) { k.conns[c.id] = c }
 
 // gone is the last: its reader has ended.
 func (k *core) gone(c *conn) {
-	if c.known {
-		k.detach(c)
-		delete(k.conns, c.id)
-	}
+	k.detach(c)
+	delete(k.conns, c.id)
 }
 
 // detach takes a connection out of the game. Its session lives on.

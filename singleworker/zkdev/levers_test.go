@@ -259,6 +259,24 @@ func TestClientDisconnect(t *testing.T) {
 	})
 }
 
+// TestClientDisconnectAfterDial: also a connection of which nothing was heard yet is cut.
+func TestClientDisconnectAfterDial(t *testing.T) {
+	bubble(t, func(t *virtual) {
+		client := t.server.Client("a")
+		conn, err := client.Dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		client.Disconnect()
+		wantClosed(t, conn)
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("closed after %v", took)
+		}
+		_ = conn.Close()
+	})
+}
+
 // TestLatency: a message takes as long as its connection's latency says, and none overtakes.
 func TestLatency(t *testing.T) {
 	bubble(t, func(t *virtual) {

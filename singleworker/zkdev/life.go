@@ -99,6 +99,7 @@ func (l *life) serve(nc net.Conn, client *Client) bool {
 		return false
 	}
 	c := newConn(nc, client)
+	l.do(func(k *core) { k.meet(c) }) // before the dial is over: what is done then counts for it
 	l.conns[c] = struct{}{}
 	l.wg.Go(func() {
 		var writer sync.WaitGroup
