@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/binary"
 	"errors"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -71,8 +72,18 @@ func remoteIP(nc net.Conn) string {
 func (c *conn) read(l *life) {
 	defer l.do(func(k *core) { k.gone(c) })
 	defer c.out.finish() // also when the life ends
-	_ = c.nc.SetReadDeadline(time.Now().Add(connectTimeout))
 	in := bufio.NewReader(c.nc)
+	c.receive(l, in)
+	// Whoever is partitioned hears of the end only when that is over: the connection stays
+	// until it is closed, by whichever side.
+	l.do(func(k *core) { k.hangUp(c, true) })
+	_ = c.nc.SetReadDeadline(time.Time{})
+	_, _ = io.Copy(io.Discard, in)
+}
+
+// receive takes what the client sends, for as long as there is a use for it.
+func (c *conn) receive(l *life, in io.Reader) {
+	_ = c.nc.SetReadDeadline(time.Now().Add(connectTimeout))
 	length, err := wire.ReadLength(in)
 	if err != nil {
 		return

@@ -3,7 +3,9 @@ package zkdev_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -219,6 +221,46 @@ func TestPartitionOutlivesTheSession(t *testing.T) {
 			t.Error("the old session has left something behind")
 		}
 	})
+}
+
+// TestPartitionHidesTheEnd: whatever makes the server end a connection, a client that is
+// partitioned hears of it when that is over, after all that was for it.
+func TestPartitionHidesTheEnd(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		before, meanwhile []byte // what the client sends
+		hears             int    // bytes
+	}{
+		"a bad frame":        {hello(0, 4000, 0), []byte{0xff, 0xff, 0xff, 0xff}, 40},
+		"a word":             {nil, []byte("ruok"), 4},
+		"silence":            {nil, nil, 0},
+		"an expired session": {hello(0, 4000, 0), nil, 40},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *virtual) {
+				client := t.server.Client("a")
+				t.server.Control(zkdev.OpConnect, func(*zkdev.Request) zkdev.Action { return zkdev.DelayReply(time.Second) })
+				conn, err := client.Dial(t.Context(), "", "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = conn.Close() }()
+				_, _ = conn.Write(test.before)
+				synctest.Wait()
+				client.Partition()
+				_, _ = conn.Write(test.meanwhile)
+				_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
+				if n, err := conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Errorf("in the partition: %d bytes, %v", n, err)
+				}
+				client.Heal()
+				_ = conn.SetReadDeadline(time.Time{})
+				if heard, err := io.ReadAll(conn); err != nil || len(heard) != test.hears {
+					t.Errorf("after it: %d bytes, %v; want %d", len(heard), err, test.hears)
+				}
+			})
+		})
+	}
 }
 
 func TestDialWaitsForTheEndOfAPartition(t *testing.T) {
