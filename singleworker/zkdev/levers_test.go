@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -219,6 +220,45 @@ func TestPartitionOutlivesTheSession(t *testing.T) {
 		await(t, events, zk.StateHasSession)
 		if exists(t, conn, "/mine") || exists(t, conn, "/late") || conn.SessionID() == id {
 			t.Error("the old session has left something behind")
+		}
+	})
+}
+
+// TestHealKeepsTheOrder: what happens while a partition ends does not overtake what was kept.
+func TestHealKeepsTheOrder(t *testing.T) {
+	bubble(t, func(t *virtual) {
+		server, client := t.server, t.server.Client("a")
+		conn, events := connect(t, client)
+		other, _ := connect(t, server)
+		for _, path := range []string{"/kept", "/new"} {
+			create(t, other, path, 0)
+			if _, _, _, err := conn.GetW(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		client.Partition()
+		if _, err := other.Set("/kept", nil, -1); err != nil {
+			t.Fatal(err)
+		}
+		server.Control(zkdev.OpSetData, func(*zkdev.Request) zkdev.Action {
+			go client.Heal()
+			for range 1000 { // let it come as far as it can while the server is busy
+				runtime.Gosched()
+			}
+			return zkdev.Pass()
+		})
+		if _, err := other.Set("/new", nil, -1); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"/kept", "/new"} {
+			for event := range events {
+				if event.Type == zk.EventNodeDataChanged {
+					if event.Path != want {
+						t.Errorf("an event of %s, want %s", event.Path, want)
+					}
+					break
+				}
+			}
 		}
 	})
 }

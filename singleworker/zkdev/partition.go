@@ -15,7 +15,7 @@ type Client struct {
 	title  string
 
 	mu     sync.Mutex
-	healed chan struct{}  // guarded by mu; nil unless partitioned, then closed by Heal
+	healed chan struct{}  // guarded by mu, changed only by whoever has core; nil unless partitioned, then closed by Heal
 	lag    func() Latency // guarded by mu; nil for none
 }
 
@@ -58,23 +58,30 @@ func (c *Client) DialTimeout(_, _ string, timeout time.Duration) (net.Conn, erro
 // arrives in either direction and nobody is told. What is sent meanwhile arrives
 // when Heal is called, if both ends still have the connection then.
 func (c *Client) Partition() {
-	c.mu.Lock()
-	if c.healed == nil {
-		c.healed = make(chan struct{})
-	}
-	c.mu.Unlock()
-	c.server.do(func(*core) {}) // what was under way is done
+	c.server.do(func(*core) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.healed == nil {
+			c.healed = make(chan struct{})
+		}
+	})
 }
 
 // Heal ends a partition.
 func (c *Client) Heal() {
+	c.server.do(func(k *core) {
+		c.endPartition()
+		k.heal(func(conn *conn) bool { return conn.client == c })
+	})
+}
+
+func (c *Client) endPartition() {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.healed != nil {
 		close(c.healed)
 		c.healed = nil
 	}
-	c.mu.Unlock()
-	c.server.do(func(k *core) { k.heal(func(conn *conn) bool { return conn.client == c }) })
 }
 
 // Disconnect cuts the client's connections. It may dial again at once.
