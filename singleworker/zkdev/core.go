@@ -244,7 +244,7 @@ func (k *core) record(txns []Txn) {
 		return
 	}
 	k.log = append(k.log, txns...)
-	if len(k.log) >= 2*limit {
+	if len(k.log)/2 >= limit {
 		k.log = slices.Clone(k.log[len(k.log)-limit:])
 	}
 }

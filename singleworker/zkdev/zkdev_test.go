@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"runtime/pprof"
@@ -342,6 +343,24 @@ func TestLog(t *testing.T) {
 			t.Errorf("log:\n%s", strings.Join(lines, "\n"))
 		}
 	})
+}
+
+// TestKeepLog: the log has as many transactions as asked for, however many these are.
+func TestKeepLog(t *testing.T) {
+	t.Parallel()
+	for keep, want := range map[int]int{-1: 0, 1: 1, 3: 3, math.MaxInt: 10} {
+		synctest.Test(t, func(t *testing.T) {
+			server := zkdev.RunConfigT(t, zkdev.Config{Listen: zkdev.NoListen, KeepLog: keep})
+			for range 10 {
+				if _, err := io.ReadFull(dial(t, server, hello(0, 4000, 0)), make([]byte, 40)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if log := server.Log(); len(log) != want || want > 0 && log[want-1].Zxid != 10 {
+				t.Errorf("of 10 transactions, KeepLog %d keeps %v", keep, log)
+			}
+		})
+	}
 }
 
 func TestDumpAndSessions(t *testing.T) {
