@@ -25,18 +25,22 @@ type SessionInfo struct {
 // Sessions lists the sessions, the oldest first.
 func (s *Server) Sessions() []SessionInfo {
 	var list []SessionInfo
-	s.do(func(k *core) {
-		for _, session := range k.state.Sessions() {
-			info := SessionInfo{
-				ID: session.ID, Timeout: session.Timeout,
-				Expires: session.Expires, Ephemerals: session.Ephemerals,
-			}
-			if c := k.attached[session.ID]; c != nil {
-				info.Connected, info.Client, info.Timeout = true, c.client.name(), c.timeout
-			}
-			list = append(list, info)
+	s.do(func(k *core) { list = k.sessions() })
+	return list
+}
+
+func (k *core) sessions() []SessionInfo {
+	var list []SessionInfo
+	for _, session := range k.state.Sessions() {
+		info := SessionInfo{
+			ID: session.ID, Timeout: session.Timeout,
+			Expires: session.Expires, Ephemerals: session.Ephemerals,
 		}
-	})
+		if c := k.attached[session.ID]; c != nil {
+			info.Connected, info.Client, info.Timeout = true, c.client.name(), c.timeout
+		}
+		list = append(list, info)
+	}
 	return list
 }
 
@@ -71,8 +75,8 @@ func (s *Server) Zxid() int64 {
 // people; the format may change.
 func (s *Server) Dump(w io.Writer) error {
 	var nodes []tree.NodeInfo
-	s.do(func(k *core) { nodes = k.state.Dump() })
-	sessions := s.Sessions()
+	var sessions []SessionInfo
+	s.do(func(k *core) { nodes, sessions = k.state.Dump(), k.sessions() })
 
 	const shown = 200 // bytes of a node's data
 	b := bufio.NewWriter(w)
