@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,9 +22,12 @@ const (
 	// flushTimeout is how long a client may take to read the last bytes.
 	flushTimeout = 5 * time.Second
 
-	// maxHeld is how many frames of a connection wait for the end of a delay or a
+	// maxHeld is how many requests of a connection wait for the end of a delay or a
 	// partition before it is given up.
 	maxHeld = 10_000
+
+	// maxHeldBytes is how long they may be together, and so what waits to be sent.
+	maxHeldBytes = 64 << 20
 
 	// maxUnsent is how many bytes a client may leave unread before its connection
 	// is given up.
@@ -47,8 +51,8 @@ type conn struct {
 	detached bool      // it is out of the game; only its last bytes may be under way
 	paused   bool      // its requests wait
 	muted    int       // replies wait; the number of reasons
-	held     [][]byte  // frames that wait
-	unsent   [][]byte  // frames to the client that wait
+	held     backlog   // frames that wait
+	unsent   backlog   // frames to the client that wait
 	closing  bool      // what waits to be sent is the last
 }
 
@@ -59,6 +63,32 @@ func newConn(nc net.Conn, client *Client) *conn {
 		ids: []wire.ID{{Scheme: "ip", ID: remoteIP(nc)}},
 	}
 }
+
+// A backlog is frames that wait, in order.
+type backlog struct {
+	frames [][]byte
+	bytes  int
+}
+
+func (b *backlog) add(frame []byte) {
+	b.frames = append(b.frames, frame)
+	b.bytes += len(frame)
+}
+
+func (b *backlog) take() []byte {
+	first := b.frames[0]
+	b.frames = b.frames[1:]
+	b.bytes -= len(first)
+	return first
+}
+
+// putBack makes a frame that was taken the first again.
+func (b *backlog) putBack(frame []byte) {
+	b.frames = slices.Insert(b.frames, 0, frame)
+	b.bytes += len(frame)
+}
+
+func (b *backlog) isEmpty() bool { return len(b.frames) == 0 }
 
 // remoteIP is the address that ACLs of the scheme "ip" are compared with.
 func remoteIP(nc net.Conn) string {

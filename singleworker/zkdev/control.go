@@ -47,11 +47,12 @@ func Pass() Action { return Action{} }
 // OpConnect it is CutBefore.
 func Refuse(code Code) Action { return Action{kind: actRefuse, code: code} }
 
-// Delay applies a request later. Requests behind it on the same connection wait, too.
+// Delay applies a request later. Requests behind it on the same connection wait, too: up to
+// 10,000 of them, or 64 MB. A connection with more is cut.
 func Delay(d time.Duration) Action { return Action{kind: actDelay, delay: d} }
 
 // DelayReply applies a request at once and answers later. All that is sent to the
-// connection meanwhile waits, too.
+// connection meanwhile waits, too, up to 64 MB. A connection with more is cut.
 func DelayReply(d time.Duration) Action { return Action{kind: actDelayReply, delay: d} }
 
 // CutBefore closes the connection; the request is not applied.

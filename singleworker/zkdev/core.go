@@ -76,7 +76,7 @@ func (k *core) detach(c *conn) {
 		return
 	}
 	c.detached = true
-	c.held = nil
+	c.held = backlog{}
 	k.state.DropConn(c.id)
 	if k.attached[c.session] == c {
 		delete(k.attached, c.session)
@@ -90,13 +90,20 @@ func (k *core) hangUp(c *conn, flush bool) {
 	switch {
 	case k.isCut(c):
 		c.closing = true
-	case flush && (c.muted > 0 || len(c.unsent) > 0):
+	case flush && (c.muted > 0 || !c.unsent.isEmpty()):
 		c.closing = true
 	case flush:
 		c.out.finish()
 	default:
 		c.out.cut()
 	}
+}
+
+// giveUp cuts a connection for which too much waits, even a partitioned one.
+func (k *core) giveUp(c *conn) {
+	k.detach(c)
+	c.unsent, c.closing = backlog{}, true
+	c.out.cut()
 }
 
 // complain logs a client that broke the protocol, and ends its connection.
@@ -108,8 +115,11 @@ func (k *core) complain(c *conn, err error) {
 // send sends a frame, or keeps it while nothing gets through.
 func (k *core) send(c *conn, frame []byte) {
 	if k.isCut(c) || c.muted > 0 {
-		if !c.closing {
-			c.unsent = append(c.unsent, frame)
+		if c.closing {
+			return
+		}
+		if c.unsent.add(frame); c.unsent.bytes > maxHeldBytes {
+			k.giveUp(c)
 		}
 		return
 	}
@@ -122,8 +132,8 @@ func (k *core) release(c *conn) {
 	if k.isCut(c) || c.muted > 0 {
 		return
 	}
-	unsent := c.unsent
-	c.unsent = nil
+	unsent := c.unsent.frames
+	c.unsent = backlog{}
 	for _, frame := range unsent {
 		k.sent++
 		c.out.put(frame)
@@ -146,10 +156,9 @@ func (k *core) frame(c *conn, message []byte) {
 		// it then has to wait.
 		k.state.Touch(time.Now(), c.session, c.timeout)
 	}
-	c.held = append(c.held, message)
-	if len(c.held) > maxHeld {
-		k.detach(c)
-		c.out.cut()
+	c.held.add(message)
+	if len(c.held.frames) > maxHeld || c.held.bytes > maxHeldBytes {
+		k.giveUp(c)
 		return
 	}
 	k.drain(c)
@@ -157,13 +166,12 @@ func (k *core) frame(c *conn, message []byte) {
 
 // drain handles the frames that wait, until something makes them wait again.
 func (k *core) drain(c *conn) {
-	for len(c.held) > 0 && !c.paused && !k.isCut(c) {
-		message := c.held[0]
-		c.held = c.held[1:]
+	for !c.held.isEmpty() && !c.paused && !k.isCut(c) {
+		message := c.held.take()
 		if c.ready {
 			k.request(c, message)
 		} else if !k.connect(c, message) {
-			c.held = slices.Insert(c.held, 0, message) // the session it asks for is partitioned
+			c.held.putBack(message) // the session it asks for is partitioned
 			return
 		}
 		if c.detached {

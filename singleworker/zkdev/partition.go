@@ -56,7 +56,8 @@ func (c *Client) DialTimeout(_, _ string, timeout time.Duration) (net.Conn, erro
 
 // Partition takes the client off the network: as when a cable is pulled, nothing
 // arrives in either direction and nobody is told. What is sent meanwhile arrives
-// when Heal is called, if both ends still have the connection then.
+// when Heal is called, if both ends still have the connection then. A connection is
+// cut when more than 10,000 requests or 64 MB of it wait, or 64 MB for it.
 func (c *Client) Partition() {
 	c.server.do(func(*core) {
 		c.mu.Lock()

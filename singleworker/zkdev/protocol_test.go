@@ -7,7 +7,10 @@ import (
 	"net"
 	"os"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
@@ -170,24 +173,58 @@ func TestPipe(t *testing.T) {
 
 // TestFlood: what waits for the end of a partition is bounded.
 func TestFlood(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		sent []byte // again and again
+		most int    // how many bytes of it
+	}{
+		"frames of no bytes": {make([]byte, 1<<10), 2 << 20},
+		"long frames":        {append([]byte{0x00, 0x0f, 0xff, 0xff}, make([]byte, 0xfffff)...), 70 << 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *virtual) {
+				server := t.server
+				conn := dial(t, server, hello(0, 10_000, 0))
+				id := make([]byte, 40)
+				if _, err := io.ReadFull(conn, id); err != nil {
+					t.Fatal(err)
+				}
+				server.Partition(int64(binary.BigEndian.Uint64(id[12:])))
+				written := 0
+				for {
+					n, err := conn.Write(test.sent)
+					if written += n; err != nil {
+						break
+					}
+					if written > test.most {
+						t.Fatalf("%d bytes fit in", written)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestFloodOfReplies: so is what waits to be sent.
+func TestFloodOfReplies(t *testing.T) {
 	bubble(t, func(t *virtual) {
 		server := t.server
-		conn := dial(t, server, hello(0, 10_000, 0))
-		id := make([]byte, 40)
-		if _, err := io.ReadFull(conn, id); err != nil {
+		other, _ := connect(t, server)
+		if _, err := other.Create("/big", make([]byte, 1_000_000), 0, zk.WorldACL(zk.PermAll)); err != nil {
 			t.Fatal(err)
 		}
-		server.Partition(int64(binary.BigEndian.Uint64(id[12:])))
-		written := 0
-		for {
-			n, err := conn.Write(make([]byte, 1<<10)) // frames of no bytes
-			if written += n; err != nil {
-				break
-			}
-			if written > 2<<20 {
-				t.Fatalf("%d bytes fit in", written)
-			}
+		server.ControlKeep(zkdev.OpGetData, func(*zkdev.Request) zkdev.Action { return zkdev.DelayReply(time.Hour) })
+		conn := dial(t, server, hello(0, 10_000, 0))
+		if _, err := io.ReadFull(conn, make([]byte, 40)); err != nil {
+			t.Fatal(err)
 		}
+		for range 70 {
+			if _, err := conn.Write([]byte("\x00\x00\x00\x11\x00\x00\x00\x01\x00\x00\x00\x04\x00\x00\x00\x04/big\x00")); err != nil {
+				return
+			}
+			synctest.Wait()
+		}
+		t.Error("70 replies of a million bytes wait")
 	})
 }
 

@@ -55,7 +55,7 @@ func (k *core) cons() string {
 	var b strings.Builder
 	for _, id := range sortedKeys(k.conns) {
 		c := k.conns[id]
-		fmt.Fprintf(&b, " /%s[%d](queued=%d,recved=0,sent=0,sid=0x%x)\n", c.nc.RemoteAddr(), 1, len(c.held), c.session)
+		fmt.Fprintf(&b, " /%s[%d](queued=%d,recved=0,sent=0,sid=0x%x)\n", c.nc.RemoteAddr(), 1, len(c.held.frames), c.session)
 	}
 	return b.String()
 }
