@@ -56,7 +56,9 @@ func (c *Client) DialTimeout(_, _ string, timeout time.Duration) (net.Conn, erro
 
 // Partition takes the client off the network: as when a cable is pulled, nothing
 // arrives in either direction and nobody is told. What is sent meanwhile arrives
-// when Heal is called, if both ends still have the connection then. A connection is
+// when Heal is called, if both ends still have the connection then, and so does what
+// was on its way to the server. But what the server had sent before is not called back: it
+// still arrives after its [Latency], and as soon as the client reads it. A connection is
 // cut when more than 10,000 requests or 64 MB of it wait, or 64 MB for it.
 func (c *Client) Partition() {
 	c.server.do(func(*core) {
