@@ -60,7 +60,7 @@ func (g *generator) multiRead() op {
 	o := op{code: opMultiRead, zxidAt: -1, name: "multiRead"}
 	for range g.IntN(4) {
 		path, code := g.path(), pick[int32](g, opGetData, opGetChildren)
-		o.record.i32(code).bool(false).i32(-1).str(path).bool(false)
+		o.record.i32(code).bool(false).i32(-1).str(path).bool(g.oneIn(2)) // a watch, of which nothing may come
 		o.name += fmt.Sprintf(" op %d %q", code, path)
 		o.paths = append(o.paths, path)
 	}

@@ -145,6 +145,7 @@ func (r *Request) decodeMulti(d *decoder) {
 		}
 		op := Request{Header: h}
 		op.decodeSimple(d)
+		op.Watch = false // a multi leaves none, whatever it asks for
 		r.Ops = append(r.Ops, op)
 	}
 	if reads != 0 && reads != len(r.Ops) {

@@ -42,6 +42,13 @@ func TestRequests(t *testing.T) {
 			"multi", wire.OpMulti, "00000002 00 ffffffff" + a + "00000001 ffffffff 01 ffffffff",
 			wire.Request{Ops: []wire.Request{{Header: wire.Header{Op: wire.OpDelete}, Path: "/a", Version: 1}}},
 		},
+		{ // ZooKeeper's own decoder drops the flag
+			"multi of reads leaves no watches", wire.OpMultiRead, "00000004 00 ffffffff" + a + "01 00000008 00 ffffffff" + a + "01 ffffffff 01 ffffffff",
+			wire.Request{Ops: []wire.Request{
+				{Header: wire.Header{Op: wire.OpGetData}, Path: "/a"},
+				{Header: wire.Header{Op: wire.OpGetChildren}, Path: "/a"},
+			}},
+		},
 		{"multi without an end", wire.OpMulti, "00000002 00 ffffffff" + a + "00000001", wire.Request{
 			Malformed: true, Ops: []wire.Request{{Header: wire.Header{Op: wire.OpDelete}, Path: "/a", Version: 1}},
 		}},
