@@ -63,11 +63,19 @@ func dev(ctx context.Context, c *call) error {
 
 // serveAt runs the server until ctx ends.
 func (c *call) serveAt(ctx context.Context, port int, ready func(addr string) error) error {
-	err := c.serve(ctx, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), ready)
-	if err != nil && hintOf(err) == "" {
-		return withHint(fmt.Errorf("dev: %w", err), "swctl dev --port 0 takes any port that is free")
+	serves := false
+	err := c.serve(ctx, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), func(addr string) error {
+		serves = true
+		return ready(addr)
+	})
+	if err == nil || hintOf(err) != "" {
+		return err
 	}
-	return err
+	err = fmt.Errorf("dev: %w", err)
+	if serves {
+		return err // not the port's fault
+	}
+	return withHint(err, "swctl dev --port 0 takes any port that is free")
 }
 
 func (c *call) port() (int, error) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -66,3 +67,29 @@ func TestDevServes(t *testing.T) {
 		t.Errorf("exit %d, want 0", code)
 	}
 }
+
+// Another port is the way out only for whoever got none.
+func TestDevHintsAtAnotherPort(t *testing.T) {
+	t.Parallel()
+	denied, full := newHarness(t), newHarness(t)
+	denied.serve = func(context.Context, string, func(string) error) error { return syscall.EACCES }
+	full.stdout = fullDisk{}
+	for _, test := range []struct {
+		h    *harness
+		says string
+		hint bool
+	}{
+		{denied, "swctl: dev: permission denied\n", true},
+		{full, "swctl: dev: write output: no space left on device\n", false},
+	} {
+		test.h.exec("dev")
+		if says := test.h.errs.String(); !strings.HasPrefix(says, test.says) || strings.Contains(says, "--port 0") != test.hint {
+			t.Errorf("%q, want %q, and a hint: %v", says, test.says, test.hint)
+		}
+	}
+}
+
+// fullDisk is a file to which nothing can be written.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
