@@ -45,7 +45,12 @@ type Config struct {
 	ACL string
 	// TLS secures the connection. Default: plain TCP.
 	TLS *tls.Config
-	// Dial opens the connection to a server. Default: net.Dialer.
+	// Dial opens the connection to a server. Default: net.Dialer. An attempt, with
+	// the lookup of the name, TLS and ZooKeeper's handshake, has a share of
+	// SessionTimeout, so that the session outlives a server that hangs: a third with
+	// one or two servers, a quarter with three, and so on, but at least 1 s where a
+	// third is that much; more, the longer there has been no connection; never
+	// more than 10 s. Then ctx ends, and the next server is tried.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// SessionTimeout is how long ZooKeeper waits for a silent instance before

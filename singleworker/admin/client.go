@@ -28,7 +28,8 @@ type Config struct {
 	ACL string
 	// TLS secures the connection. Default: plain TCP.
 	TLS *tls.Config
-	// Dial opens the connection to a server. Default: net.Dialer.
+	// Dial opens the connection to a server. Default: net.Dialer. An attempt to
+	// connect has a share of SessionTimeout, as singleworker.Config.Dial says.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// SessionTimeout is asked of the server. Default 10 s.
 	SessionTimeout time.Duration

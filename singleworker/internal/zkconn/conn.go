@@ -94,8 +94,9 @@ func Open(cfg Config, onEvent func(Event)) (*Conn, error) {
 	}
 	c.closing, c.close = context.WithCancel(context.Background())
 	c.granted.Store(int64(cfg.SessionTimeout))
+	provider := &hosts{}
 	conn, events, err := zk.Connect(servers, cfg.SessionTimeout,
-		zk.WithDialer(c.dialer(cfg)), zk.WithHostProvider(&hosts{}),
+		zk.WithDialer(c.dialer(cfg, provider)), zk.WithHostProvider(provider),
 		zk.WithEventCallback(c.event), zk.WithMaxBufferSize(maxFrame),
 		zk.WithLogInfo(false), zk.WithLogger(logAdapter{cfg.Logger}))
 	if err != nil {

@@ -328,7 +328,7 @@ func TestAConnectionThatBreaksAsCredentialsAreRepeatedIsReplaced(t *testing.T) {
 	}
 }
 
-// A server that accepts and does not greet is left after the session timeout asked for.
+// A server that accepts and does not greet is left when the attempt's time is over.
 func TestServerThatDoesNotGreetIsLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -337,10 +337,72 @@ func TestServerThatDoesNotGreetIsLeft(t *testing.T) {
 		s.Control(zkdev.OpConnect, func(*zkdev.Request) zkdev.Action { return zkdev.Delay(time.Hour) })
 		conn := s.open(t, Config{Servers: "zk1,zk2"}, nil)
 		start := time.Now()
-		if _, _, err := conn.Get(t.Context(), "/a"); err != nil || time.Since(start) != asked {
-			t.Errorf("Get = %v after %v, want it answered by the other server after %v", err, time.Since(start), asked)
+		if _, _, err := conn.Get(t.Context(), "/a"); err != nil || time.Since(start) != asked/3 {
+			t.Errorf("Get = %v after %v, want it answered by the other server after %v", err, time.Since(start), asked/3)
 		}
 	})
+}
+
+func TestSessionOutlivesAServerThatDoesNotGreet(t *testing.T) {
+	t.Parallel()
+	for what, lose := range map[string]func(s *server, session int64){
+		"its server restarts":     func(s *server, session int64) { s.Disconnect(session) },
+		"its server falls silent": func(s *server, _ int64) { s.client.Partition() },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := serve(t)
+			s.have(t, "/a", "data", 0)
+			attempts := 0
+			dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+				if attempts++; attempts == 1 {
+					return s.dial(ctx, network, address)
+				}
+				return s.Dial(ctx, network, address) // another server, another way
+			}
+			conn := s.open(t, Config{Servers: "zk1,zk2,zk3", Dial: dial}, nil)
+			time.Sleep(time.Minute)
+			session := conn.SessionID()
+			s.Control(zkdev.OpConnect, func(*zkdev.Request) zkdev.Action { return zkdev.Delay(time.Hour) })
+			lose(s, session)
+			time.Sleep(granted)
+			if _, _, err := conn.Get(t.Context(), "/a"); err != nil || conn.SessionID() != session || attempts != 3 {
+				t.Errorf("%s: Get = %v in session %#x after %d attempts, want %#x still, from the third server",
+					what, err, conn.SessionID(), attempts, session)
+			}
+		})
+	}
+}
+
+func TestDialMayTakeItsTime(t *testing.T) {
+	t.Parallel()
+	for takes, connected := range map[time.Duration]time.Duration{
+		2 * time.Second: 2 * time.Second,
+		9 * time.Second: time.Minute, // with time, attempts get more of it
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := serve(t)
+			s.have(t, "/a", "data", 0)
+			dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+				select {
+				case <-time.After(takes):
+					return s.dial(ctx, network, address)
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+			}
+			conn := s.open(t, Config{Servers: "zk1,zk2,zk3", SessionTimeout: 10 * time.Second, Dial: dial}, nil)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			start := time.Now()
+			_, _, err := conn.Get(ctx, "/a")
+			for errors.Is(err, ErrLost) { // each full turn fails what waits
+				_, _, err = conn.Get(ctx, "/a")
+			}
+			if err != nil || time.Since(start) > connected {
+				t.Errorf("Get over a Dial that takes %v = %v after %v, want an answer after %v", takes, err, time.Since(start), connected)
+			}
+		})
+	}
 }
 
 func TestOpenRefusesBadConfig(t *testing.T) {

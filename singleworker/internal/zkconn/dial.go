@@ -23,6 +23,7 @@ type hosts struct {
 	next      int
 	tries     int // since the latest success
 	connected time.Time
+	searching time.Time // since when there is no connection
 }
 
 var _ zk.HostProvider = (*hosts)(nil)
@@ -47,8 +48,29 @@ func (h *hosts) Next() (server string, retryStart bool) {
 	h.next = (h.next + 1) % len(h.servers)
 	retryStart = h.tries > 0 && h.tries%len(h.servers) == 0 ||
 		h.tries == 0 && time.Since(h.connected) < briefly
+	if h.tries == 0 {
+		h.searching = time.Now()
+	}
 	h.tries++
 	return server, retryStart
+}
+
+// What an attempt may take, where the session's timeout is long enough for it.
+const (
+	leastPatience = time.Second // a lost packet is sent again after as long
+	mostPatience  = 10 * time.Second
+)
+
+// patience is how long the attempt that Next began may take, from the lookup of the name to the end
+// of the handshake. A silent server is noticed after two thirds of the session timeout, and if the
+// next one hangs, the one after that must still find the session alive. The longer there has been no
+// connection, the less there is to lose, and the more time slow names and long ways get.
+func (h *hosts) patience(session time.Duration) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	session = max(session, time.Since(h.searching))
+	share := session / time.Duration(len(h.servers)+1)
+	return min(max(share, leastPatience), session/3, mostPatience)
 }
 
 func (h *hosts) Connected() {
@@ -58,8 +80,8 @@ func (h *hosts) Connected() {
 }
 
 // handshake is a connection as the library needs it. Until the server's connect
-// response has been read it notes the session timeout granted there, and puts a
-// deadline on the whole of it, which the library does not. After that it sees
+// response has been read it notes the session timeout granted there, and keeps to the
+// deadline of the attempt, which the library does not. After that it sees
 // to it that a broken connection is noticed in one place only.
 type handshake struct {
 	net.Conn
@@ -110,15 +132,16 @@ func (c *handshake) SetReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
-// dialer adapts a DialFunc to the library.
-func (c *Conn) dialer(cfg Config) zk.Dialer {
+// dialer adapts a DialFunc to the library, whose own timeout, a constant second, it does not heed.
+func (c *Conn) dialer(cfg Config, servers *hosts) zk.Dialer {
 	dial := cfg.Dial
 	if dial == nil {
 		dial = (&net.Dialer{}).DialContext
 	}
-	return func(network, address string, timeout time.Duration) (_ net.Conn, err error) {
+	return func(network, address string, _ time.Duration) (_ net.Conn, err error) {
 		defer func() { c.trouble.Store(&err) }()
-		ctx, cancel := context.WithTimeout(c.closing, timeout)
+		deadline := time.Now().Add(servers.patience(c.SessionTimeout()))
+		ctx, cancel := context.WithDeadline(c.closing, deadline)
 		defer cancel()
 		raw, err := dial(ctx, network, address)
 		if err != nil {
@@ -130,8 +153,7 @@ func (c *Conn) dialer(cfg Config) zk.Dialer {
 			}
 		}
 		conn := &handshake{
-			Conn: raw, head: make([]byte, 0, headBytes), granted: &c.granted,
-			deadline: time.Now().Add(cfg.SessionTimeout),
+			Conn: raw, head: make([]byte, 0, headBytes), granted: &c.granted, deadline: deadline,
 		}
 		c.current.Store(conn)
 		if c.closing.Err() != nil {

@@ -83,6 +83,41 @@ func TestHostsPauseAfterAConnectionThatDidNotLast(t *testing.T) {
 	})
 }
 
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	three := []string{"a", "b", "c"}
+	for _, row := range []struct {
+		servers       []string
+		session, away time.Duration
+		want          time.Duration
+	}{
+		{three, 10 * time.Second, 0, 2500 * time.Millisecond},
+		{three, 10 * time.Second, 10 * time.Second, 2500 * time.Millisecond},
+		{three, 10 * time.Second, 30 * time.Second, 7500 * time.Millisecond}, // the session is over, why hurry
+		{three, 10 * time.Second, time.Hour, 10 * time.Second},
+		{three[:1], 9 * time.Second, 0, 3 * time.Second}, // no other server: but another try
+		{three[:1], 9 * time.Second, 12 * time.Second, 4 * time.Second},
+		{append(three, "d", "e"), 5 * time.Second, 0, time.Second}, // for a packet that is sent again
+		{three, 1500 * time.Millisecond, 0, 500 * time.Millisecond},
+		{three, 1500 * time.Millisecond, 6 * time.Second, 1500 * time.Millisecond},
+		{three, 10 * time.Minute, 0, 10 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHosts(t, row.servers...)
+			tryNext(h, 1)
+			h.Connected()
+			time.Sleep(time.Hour)
+			tryNext(h, 1)
+			time.Sleep(row.away)
+			tryNext(h, 1)
+			if got := h.patience(row.session); got != row.want {
+				t.Errorf("%d servers, session %v, not connected for %v: %v for an attempt, want %v",
+					len(row.servers), row.session, row.away, got, row.want)
+			}
+		})
+	}
+}
+
 // response is a connect response that grants a session timeout.
 func response(granted time.Duration) []byte {
 	frame := binary.BigEndian.AppendUint32(nil, 36)

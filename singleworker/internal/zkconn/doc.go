@@ -6,8 +6,9 @@
 //   - calls that end with their context. A call given up on may still be
 //     applied;
 //   - the session timeout that the server granted, read off the handshake;
-//   - a handshake that cannot hang, names that are resolved at each attempt,
-//     TLS, frames of bounded length;
+//   - attempts to connect, with the handshake, that leave the session time for
+//     the next server; names that are resolved at each of them, TLS, frames of
+//     bounded length;
 //   - session and watch events as one ordered stream that drops nothing;
 //   - errors that name the operation and the path and wrap one of this
 //     package's sentinels; see [IsUnknown] for the one question that matters.

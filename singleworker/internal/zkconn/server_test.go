@@ -1,6 +1,7 @@
 package zkconn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -66,7 +67,7 @@ func (s *server) open(t *testing.T, cfg Config, onEvent func(Event)) *Conn {
 	if cfg.Dial == nil {
 		cfg.Dial = s.dial
 	}
-	cfg.SessionTimeout, cfg.Logger = asked, discard
+	cfg.SessionTimeout, cfg.Logger = cmp.Or(cfg.SessionTimeout, asked), discard
 	if onEvent == nil {
 		onEvent = func(Event) {}
 	}
