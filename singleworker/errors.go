@@ -14,7 +14,8 @@ var (
 	// ErrLeaseLost: the right to run the job ended, or is about to pass to
 	// another instance. Stop at once, and write nothing more.
 	ErrLeaseLost = grant.ErrLost
-	// ErrStopping: the instance is stopping and Config.StopGrace is over.
+	// ErrStopping: the instance is stopping and Config.StopGrace is over; or Run
+	// ends with an error, without it.
 	ErrStopping = runner.ErrStopping
 	// ErrJobCanceled: the job was deleted.
 	ErrJobCanceled = coord.ErrCanceled

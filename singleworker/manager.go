@@ -1,7 +1,6 @@
 package singleworker
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,8 +106,8 @@ func (m *Manager) Schedule(j Job) error {
 //
 // While ZooKeeper cannot be reached, at the start or later, Run goes on
 // trying. It returns sooner only with ErrDuplicateInstance, ErrAccessDenied,
-// ErrMode, or an error of its own making; and at a stop with a *StuckError or
-// ErrNotHandedBack. A Manager runs once: a second call returns ErrStarted.
+// ErrMode, the panic of a hook, or an error of its own making; and at a stop with
+// a *StuckError or ErrNotHandedBack. A Manager runs once: a second call returns ErrStarted.
 func (m *Manager) Run(ctx context.Context) error {
 	m.mu.Lock()
 	if m.started {
@@ -121,17 +120,20 @@ func (m *Manager) Run(ctx context.Context) error {
 
 	// The stop is an orderly one: what ends is told by Stop and Drain.
 	tasks, hooks := task.NewGroup(context.WithoutCancel(ctx)), task.NewGroup(context.WithoutCancel(ctx))
+	runs, endRuns := context.WithCancelCause(context.WithoutCancel(ctx))
 	hooks.Go("hooks", func(ctx context.Context) error {
 		err := task.Protect("hooks", func() error { return w.hooks.run(ctx) })
 		if err != nil {
-			tasks.Cancel(err)
+			endRuns(ErrStopping)
+			w.coord.Leave() // when they have returned
 		}
 		return err
 	})
 	tasks.Go("lease watch", w.book.Watch)
-	tasks.Go("runner", w.runner.Run)
+	tasks.Go("runner", func(context.Context) error { return w.runner.Run(runs) })
 	tasks.Go("coordinator", func(ctx context.Context) error {
-		defer tasks.Cancel(nil) // runs whose results cannot be written now end, too
+		defer tasks.Cancel(nil)
+		defer endRuns(ErrStopping) // their results cannot be written now
 		return w.coord.Run(ctx)
 	})
 	stop := context.AfterFunc(ctx, func() {
@@ -141,7 +143,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	defer stop()
 	err := tasks.Wait()
 	hooks.Cancel(nil) // when all that they are to be told of has happened
-	if err = cmp.Or(err, hooks.Wait()); err != nil {
+	if err = errors.Join(hooks.Wait(), err); err != nil {
 		return fmt.Errorf("singleworker: instance %s: %w", m.cfg.InstanceID, err)
 	}
 	return nil
