@@ -61,7 +61,7 @@ type Conn struct {
 	close   context.CancelFunc
 	ready   chan struct{}
 	current atomic.Pointer[handshake] // the connection in use
-	trouble atomic.Pointer[error]     // why the latest attempt to open one failed, if it did
+	trouble atomic.Pointer[error]     // why the latest attempt to open one failed; nil when it did not
 	// refused is why no call can be made; set before ready is closed.
 	refused error
 
@@ -162,8 +162,8 @@ func (c *Conn) SessionTimeout() time.Duration { return time.Duration(c.granted.L
 // SessionID identifies the session; 0 when there is none.
 func (c *Conn) SessionID() int64 { return c.zk.SessionID() }
 
-// Trouble is why the latest attempt to open a connection to a server failed; nil
-// when it did not: if calls are not answered, then by a server that accepts.
+// Trouble is why the latest attempt to open a connection, with its handshake, failed;
+// nil when it did not: if calls are not answered, then by a server that greets.
 func (c *Conn) Trouble() error {
 	if err := c.trouble.Load(); err != nil {
 		return *err

@@ -3,6 +3,7 @@ package zkconn
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"sync"
@@ -369,6 +370,42 @@ func TestSessionOutlivesAServerThatDoesNotGreet(t *testing.T) {
 				t.Errorf("%s: Get = %v in session %#x after %d attempts, want %#x still, from the third server",
 					what, err, conn.SessionID(), attempts, session)
 			}
+		})
+	}
+}
+
+// Why there is no connection is known until there is one.
+func TestTrouble(t *testing.T) {
+	t.Parallel()
+	for want, greet := range map[string]zkdev.Action{
+		"handshake with zk1:2181: EOF":                                zkdev.CutBefore(), // as a server without a quorum does
+		"handshake with zk1:2181: read in-process zkdev: i/o timeout": zkdev.Delay(time.Hour),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := serve(t)
+			s.have(t, "/a", "data", 0)
+			wantTrouble := func(c *Conn, want string) {
+				t.Helper()
+				if got := fmt.Sprint(c.Trouble()); got != want {
+					t.Errorf("trouble %q, want %q", got, want)
+				}
+			}
+			s.absent.Store(true)
+			conn := s.open(t, Config{}, nil)
+			synctest.Wait()
+			wantTrouble(conn, errRefused.Error())
+
+			s.absent.Store(false)
+			greets := s.ControlKeep(zkdev.OpConnect, func(*zkdev.Request) zkdev.Action { return greet })
+			time.Sleep(30 * time.Second)
+			wantTrouble(conn, want)
+
+			greets()
+			time.Sleep(30 * time.Second)
+			wantTrouble(conn, fmt.Sprint(nil))
+			s.Disconnect(conn.SessionID())
+			synctest.Wait()
+			wantTrouble(conn, fmt.Sprint(nil)) // the end of a connection is no failed attempt
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/binary"
+	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -85,9 +86,11 @@ func (h *hosts) Connected() {
 // to it that a broken connection is noticed in one place only.
 type handshake struct {
 	net.Conn
+	address  string
 	deadline time.Time
-	granted  *atomic.Int64 // nanoseconds
-	answered atomic.Bool   // the response was read
+	granted  *atomic.Int64          // nanoseconds
+	trouble  *atomic.Pointer[error] // of the Conn
+	answered atomic.Bool            // the response was read
 
 	head []byte // the response's first bytes; nil once they were read
 }
@@ -107,7 +110,12 @@ func (c *handshake) Read(p []byte) (int, error) {
 			}
 			c.head = nil
 			c.answered.Store(true)
+			c.trouble.Store(nil)
 		}
+	}
+	if err != nil && !c.answered.Load() {
+		err = fmt.Errorf("handshake with %s: %w", c.address, err)
+		c.trouble.Store(&err)
 	}
 	return n, err
 }
@@ -139,7 +147,11 @@ func (c *Conn) dialer(cfg Config, servers *hosts) zk.Dialer {
 		dial = (&net.Dialer{}).DialContext
 	}
 	return func(network, address string, _ time.Duration) (_ net.Conn, err error) {
-		defer func() { c.trouble.Store(&err) }()
+		defer func() {
+			if err != nil {
+				c.trouble.Store(&err)
+			}
+		}()
 		deadline := time.Now().Add(servers.patience(c.SessionTimeout()))
 		ctx, cancel := context.WithDeadline(c.closing, deadline)
 		defer cancel()
@@ -153,7 +165,8 @@ func (c *Conn) dialer(cfg Config, servers *hosts) zk.Dialer {
 			}
 		}
 		conn := &handshake{
-			Conn: raw, head: make([]byte, 0, headBytes), granted: &c.granted, deadline: deadline,
+			Conn: raw, head: make([]byte, 0, headBytes), address: address, deadline: deadline,
+			granted: &c.granted, trouble: &c.trouble,
 		}
 		c.current.Store(conn)
 		if c.closing.Err() != nil {

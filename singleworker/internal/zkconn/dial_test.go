@@ -136,7 +136,8 @@ func shake(t *testing.T) (*handshake, net.Conn) {
 	granted := new(atomic.Int64)
 	granted.Store(int64(4 * time.Second)) // as asked for
 	return &handshake{
-		Conn: client, head: make([]byte, 0, headBytes), granted: granted, deadline: time.Now().Add(10 * time.Second),
+		Conn: client, head: make([]byte, 0, headBytes), deadline: time.Now().Add(10 * time.Second),
+		granted: granted, trouble: new(atomic.Pointer[error]),
 	}, server
 }
 
