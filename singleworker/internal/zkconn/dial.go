@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -99,11 +100,19 @@ type handshake struct {
 // milliseconds, each four bytes.
 const headBytes = 12
 
+// maxGreeting is more than a connect response is long: 36 or 37 bytes.
+const maxGreeting = 256
+
+var errNoGreeting = errors.New("the answer is not a ZooKeeper server's")
+
 func (c *handshake) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if c.head != nil {
 		c.head = append(c.head, p[:min(n, headBytes-len(c.head))]...)
-		if len(c.head) == headBytes {
+		switch {
+		case len(c.head) >= 4 && binary.BigEndian.Uint32(c.head) > maxGreeting:
+			n, err = 0, errNoGreeting // before the library makes room for as much; with n it would not look at err
+		case len(c.head) == headBytes:
 			// An expired session is answered with a timeout of 0.
 			if ms := binary.BigEndian.Uint32(c.head[8:]); ms > 0 {
 				c.granted.Store(int64(time.Duration(ms) * time.Millisecond))

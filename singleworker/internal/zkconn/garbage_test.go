@@ -81,3 +81,28 @@ func TestGarbageIsNoAnswer(t *testing.T) {
 		})
 	}
 }
+
+// Whoever is no ZooKeeper is found out by his first four bytes, which the library would take for the
+// length of the greeting, and reserve as much memory.
+func TestGreetingOfAnotherProtocol(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t)
+		conn := s.open(t, Config{Dial: func(context.Context, string, string) (net.Conn, error) {
+			client, web := net.Pipe()
+			go func() {
+				defer func() { _ = web.Close() }()
+				_ = skipFrame(web)
+				sent, _ := io.WriteString(web, "HTTP/1.1 400 Bad Request\r\n\r\n")
+				if sent != 4 {
+					t.Errorf("%d bytes were read, want four", sent)
+				}
+			}()
+			return client, nil
+		}}, nil)
+		synctest.Wait()
+		if err := conn.Trouble(); !errors.Is(err, errNoGreeting) || conn.SessionTimeout() != asked {
+			t.Errorf("trouble %v, session timeout %v; want %v, and the %v asked for", err, conn.SessionTimeout(), errNoGreeting, asked)
+		}
+	})
+}
