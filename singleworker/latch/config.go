@@ -61,8 +61,9 @@ type Config struct {
 }
 
 // Hooks are functions of the program that are told what happens; each may be nil. They are
-// called one at a time, in order: OnLost follows its OnGained. They may call any method of
-// the Latch.
+// called one at a time, in order: OnLost follows its OnGained, also when that, or Lead's
+// function, panics, which ends Run or Lead with the panic. They may call any method of the
+// Latch; but see Await.
 type Hooks struct {
 	// OnGained is called when a term has begun. It should return soon: until it has,
 	// the end of the term is not reported, nor the place given up.

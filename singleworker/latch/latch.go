@@ -166,21 +166,24 @@ func TermFrom(ctx context.Context) (Term, bool) {
 // term is called by the contender for each term, on a goroutine of its own.
 func (l *Latch) term(ctx context.Context, t election.Term) {
 	term := Term(t)
+	defer func() { // also after a panic
+		l.contender.Resign()
+		if l.cfg.Hooks.OnLost != nil {
+			l.cfg.Hooks.OnLost(term, context.Cause(ctx))
+		}
+	}()
 	if l.cfg.Hooks.OnGained != nil {
 		l.cfg.Hooks.OnGained(term)
 	}
 	if l.serve == nil {
 		<-ctx.Done()
-	} else {
-		err := l.serve(context.WithValue(ctx, termKey{}, term))
-		inTime := ctx.Err() == nil
-		l.contender.Resign()
-		if err != nil && inTime {
-			l.fail(&failure{err})
-		}
+		return
 	}
-	if l.cfg.Hooks.OnLost != nil {
-		l.cfg.Hooks.OnLost(term, context.Cause(ctx))
+	err := l.serve(context.WithValue(ctx, termKey{}, term))
+	inTime := ctx.Err() == nil
+	l.contender.Resign()
+	if err != nil && inTime {
+		l.fail(&failure{err})
 	}
 }
 
@@ -192,7 +195,9 @@ func (l *Latch) Held() (Term, bool) {
 }
 
 // Await returns when this contender leads. It fails with ErrStopped when it will lead no
-// more, or with ctx's cause. Before Run or Lead is called it waits for that.
+// more, or with ctx's cause. Before Run or Lead is called it waits for that. OnLost, and a
+// function of Lead's whose context has ended, must not call it with a context that does
+// not end: the term that it waits for cannot begin before they have returned.
 func (l *Latch) Await(ctx context.Context) (Term, error) {
 	term, err := l.contender.Await(ctx)
 	return Term(term), err

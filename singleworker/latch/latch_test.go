@@ -14,6 +14,7 @@ import (
 	"github.com/go-co-op/gocron/v2"
 
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/latch"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
@@ -52,9 +53,9 @@ func (g *group) wantNotes(want ...string) {
 	}
 }
 
-func (g *group) latch(id string) *latch.Latch {
+func (g *group) latch(id string, changes ...func(*latch.Config)) *latch.Latch {
 	g.t.Helper()
-	l, err := latch.New(latch.Config{
+	cfg := latch.Config{
 		Servers: "zk1", Path: "/app/leader", ID: id, SessionTimeout: 4 * time.Second,
 		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := g.Client(id).Dial(ctx, network, address)
@@ -67,7 +68,11 @@ func (g *group) latch(id string) *latch.Latch {
 			OnGained: func(latch.Term) { g.note(id + " gained") },
 			OnLost:   func(_ latch.Term, cause error) { g.note(id + " lost: " + cause.Error()) },
 		},
-	})
+	}
+	for _, change := range changes {
+		change(&cfg)
+	}
+	l, err := latch.New(cfg)
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -189,6 +194,43 @@ func TestLeadEndsWithAnError(t *testing.T) {
 			t.Errorf("Run after Lead: %v, want ErrStarted", err)
 		}
 	})
+}
+
+// OnLost may wait for work to end, also when what began it has panicked.
+func TestOnLostFollowsAPanic(t *testing.T) {
+	t.Parallel()
+	for what, inOnGained := range map[string]bool{"in OnGained": true, "in the function": false} {
+		bubble(t, func(g *group) {
+			a := g.latch("a", func(c *latch.Config) {
+				c.Hooks.OnGained = func(latch.Term) {
+					g.note("a gained")
+					if inOnGained {
+						panic("glass")
+					}
+				}
+				c.Hooks.OnLost = func(_ latch.Term, cause error) {
+					time.Sleep(time.Second)
+					g.note("a lost: " + cause.Error())
+				}
+			})
+			ended := make(chan error)
+			go func() {
+				time.Sleep(500 * time.Millisecond)
+				ended <- a.Lead(g.t.Context(), func(context.Context) error {
+					time.Sleep(time.Second)
+					panic("glass")
+				})
+			}()
+			time.Sleep(time.Second)
+			g.background(g.latch("b").Run)
+			var glass *task.PanicError
+			if err := <-ended; !errors.As(err, &glass) || glass.Value != "glass" {
+				g.t.Errorf("%s: Lead = %v, want the panic", what, err)
+			}
+			time.Sleep(time.Second)
+			g.wantNotes("a gained", "a lost: leadership given up", "b gained")
+		})
+	}
 }
 
 // The function's context ends on loss; it is waited for, and called again.
