@@ -233,7 +233,11 @@ func (l *Latch) Participants(ctx context.Context) ([]Participant, error) {
 			return participants(list), err
 		}
 		if waitErr := retry.Wait(ctx); waitErr != nil {
-			return nil, fmt.Errorf("%w; last try: %w", waitErr, err)
+			err = fmt.Errorf("%w; last try: %w", waitErr, err)
+			if trouble := conn.Trouble(); trouble != nil {
+				err = fmt.Errorf("%w; the latest attempt to connect: %w", err, trouble)
+			}
+			return nil, err
 		}
 	}
 }

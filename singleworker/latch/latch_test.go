@@ -287,6 +287,24 @@ func TestParticipantsEndsWithItsContext(t *testing.T) {
 	})
 }
 
+func TestParticipantsTellsWhyThereIsNoConnection(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(g *group) {
+		refused := errors.New("connection refused")
+		a := g.latch("a", func(c *latch.Config) {
+			c.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, refused }
+		})
+		g.background(a.Run)
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(g.t.Context(), time.Minute)
+		defer cancel()
+		_, err := a.Participants(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, refused) {
+			g.t.Errorf("Participants = %v, want the end of its context, and %v", err, refused)
+		}
+	})
+}
+
 func TestConfigIsChecked(t *testing.T) {
 	t.Parallel()
 	good := latch.Config{Servers: "zk1", Path: "/app/leader"}
