@@ -1,0 +1,93 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// serve starts a server for the examples; a program has ZooKeeper.
+func serve() (servers string, stop func()) {
+	server, err := zkdev.New(zkdev.Config{})
+	check(err)
+	check(server.Start())
+	return server.Addr(), server.Stop
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// A job is submitted while no instance runs, and waits for one.
+func Example() {
+	servers, stop := serve()
+	defer stop()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second) // every call ends with it
+	defer cancel()
+	client, err := admin.Dial(ctx, admin.Config{Servers: servers, ServerType: "billing"})
+	check(err)
+	defer client.Close()
+
+	job := admin.Job{Name: "daily-stats", Schedule: "0 0 3 * * ?", TimeZone: "Asia/Shanghai"}
+	result, err := client.Submit(ctx, job, admin.SubmitOptions{})
+	check(err)
+	fmt.Println(result.Outcome)
+
+	job.Schedule = "0 30 3 * * ?"
+	_, err = client.Submit(ctx, job, admin.SubmitOptions{}) // Replace would change it
+	fmt.Println(errors.Is(err, admin.ErrExists))
+
+	jobs, err := client.List(ctx)
+	check(err)
+	for _, job := range jobs {
+		fmt.Println(job.Name, job.Schedule, job.State, job.NextRun.Format("15:04"))
+	}
+	// Output:
+	// created
+	// true
+	// daily-stats 0 0 3 * * ? unowned 03:00
+}
+
+// A job is run now, beside its schedule, by the instance that owns it.
+func ExampleClient_Trigger() {
+	servers, stop := serve()
+	defer stop()
+	ctx, cancel := context.WithCancel(context.Background())
+	client, err := admin.Dial(ctx, admin.Config{Servers: servers, ServerType: "billing"})
+	check(err)
+	_, err = client.Submit(ctx, admin.Job{Name: "report", Schedule: "@monthly"}, admin.SubmitOptions{})
+	check(err)
+
+	m, err := singleworker.New(singleworker.Config{Servers: servers, ServerType: "billing"})
+	check(err)
+	check(m.Handle("report", func(_ context.Context, run *singleworker.Run) error {
+		fmt.Println("the report of", run.Args["month"])
+		return nil
+	}))
+	ended := make(chan error)
+	go func() { ended <- m.Run(ctx) }()
+
+	_, err = client.AwaitOwner(ctx, "report")
+	check(err)
+	request, err := client.Trigger(ctx, "report", admin.TriggerOptions{
+		Args: map[string]string{"month": "May"}, By: "alice", Reason: "the first one was lost",
+	})
+	check(err)
+	runs, err := client.AwaitRun(ctx, "report", request.ID)
+	check(err)
+	fmt.Println(runs[0].State)
+
+	client.Close()
+	cancel()
+	check(<-ended)
+	// Output:
+	// the report of May
+	// ok
+}
