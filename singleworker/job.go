@@ -105,9 +105,9 @@ const (
 
 // Handler does the work of one run. Its context ends when the right to run
 // does, with the reason as its cause: ErrLeaseLost, ErrStopping, ErrTimeout,
-// ErrStopped or ErrJobCanceled. An error, or a panic, makes the run a failed
-// one; it is recorded and logged, repeated if Job.Retries says so, and the job
-// goes on with its next tick.
+// ErrStopped or ErrJobCanceled. An error, a panic or runtime.Goexit makes the
+// run a failed one; it is recorded and logged, repeated if Job.Retries says so,
+// and the job goes on with its next tick.
 type Handler func(ctx context.Context, run *Run) error
 
 // Run is one execution of a handler, for a tick that was claimed for it.

@@ -69,8 +69,8 @@ type Config struct {
 	// Serve is called for each term, on a goroutine of its own. Its context ends
 	// with the term, with one of the causes above; it must return then, for until
 	// it does the place is not given up and no further term begins. If it returns
-	// sooner, the contender resigns, and queues again behind all others. A panic
-	// ends Run, with a *task.PanicError.
+	// sooner, the contender resigns, and queues again behind all others. A panic, or
+	// runtime.Goexit, ends Run, with a *task.PanicError.
 	Serve  func(ctx context.Context, term Term)
 	Logger *slog.Logger
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -395,17 +396,22 @@ func TestNoSecondTermBesideTheFirst(t *testing.T) {
 
 func TestPanicEndsRunAndGivesUpThePlace(t *testing.T) {
 	t.Parallel()
-	scenario(t, func(w *world) {
-		t := w.t
-		a := w.start("a", setup{serve: func(context.Context, election.Term) { panic("glass") }})
-		<-a.ended
-		if p := (*task.PanicError)(nil); !errors.As(a.err, &p) || p.Value != "glass" {
-			t.Errorf("Run = %v, want the panic", a.err)
-		}
-		if got := w.queue(); len(got) != 0 {
-			t.Errorf("queue %v after Run", got)
-		}
-	})
+	for want, serve := range map[string]func(){
+		"leader panicked: glass":                              func() { panic("glass") },
+		"leader panicked: runtime.Goexit ended its goroutine": runtime.Goexit,
+	} {
+		scenario(t, func(w *world) {
+			t := w.t
+			a := w.start("a", setup{serve: func(context.Context, election.Term) { serve() }})
+			<-a.ended
+			if !errors.As(a.err, new(*task.PanicError)) || a.err.Error() != want {
+				t.Errorf("Run = %v, want %s", a.err, want)
+			}
+			if got := w.queue(); len(got) != 0 {
+				t.Errorf("queue %v after Run", got)
+			}
+		})
+	}
 }
 
 func TestStopWithoutAServer(t *testing.T) {

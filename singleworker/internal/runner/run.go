@@ -80,7 +80,14 @@ func (r *Runner) handle(j *job, act *activity) Result {
 	}
 	r.cfg.Observer.Started(act.run)
 	act.handling.Store(true)
-	err = task.Protect("handler", func() error { return j.Handle(ctx, act.run) })
+	err = task.Protect("handler", func() error {
+		err := j.Handle(ctx, act.run)
+		if err != nil {
+			// Of a nil pointer either may panic: here, rather than in who comes to use it.
+			_, _ = err.Error(), errors.Is(err, ErrStopped)
+		}
+		return err
+	})
 	act.handling.Store(false)
 	result.Ended = time.Now()
 	cause := context.Cause(ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -75,6 +76,65 @@ func TestRunThatPanics(t *testing.T) {
 		w.stop()
 		w.wantOnTime(after(time.Minute), after(2*time.Minute))
 	})
+}
+
+// brokenError is an error that cannot be used when it is nil, as a pointer.
+type brokenError struct{ text string }
+
+func (e *brokenError) Error() string { return e.text }
+
+// brokenChainError has a text, and nothing that can be unwrapped when it is nil.
+type brokenChainError struct{ cause error }
+
+func (*brokenChainError) Error() string   { return "broken" }
+func (e *brokenChainError) Unwrap() error { return e.cause }
+
+// A handler that does not return as it should has failed, and its job goes on.
+func TestRunThatGivesNoUsableResult(t *testing.T) {
+	t.Parallel()
+	for what, row := range map[string]struct {
+		handle func(context.Context, Run) error
+		want   string // the error begins with
+	}{
+		"a nil pointer as an error": {
+			func(context.Context, Run) error { return (*brokenError)(nil) },
+			"handler panicked: runtime error: invalid memory address",
+		},
+		"one that cannot be unwrapped": {
+			func(context.Context, Run) error { return fmt.Errorf("wrapped: %w", (*brokenChainError)(nil)) },
+			"handler panicked: runtime error: invalid memory address",
+		},
+		"its goroutine ends": {
+			func(context.Context, Run) error {
+				runtime.Goexit() // as t.FailNow does
+				return nil
+			},
+			"handler panicked: runtime.Goexit ended its goroutine",
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.run(t.Context())
+				w.own(w.job("job", "0 * * * * ?", row.handle))
+				pass(125 * time.Second)
+				w.stop()
+				w.wantOnTime(after(time.Minute), after(2*time.Minute))
+				w.wantHistory("job", "1m0s at 1m0s: failed", "2m0s at 2m0s: failed")
+				for _, r := range w.reported() {
+					if !errors.As(r.Err, new(*task.PanicError)) || !strings.HasPrefix(r.Err.Error(), row.want) {
+						t.Errorf("reported %v, want %s", r.Err, row.want)
+					}
+				}
+				for _, e := range w.keeper.read("job").history {
+					if !strings.HasPrefix(e.Error, row.want) {
+						t.Errorf("recorded %q, want %q", e.Error, row.want)
+					}
+				}
+			})
+		})
+	}
 }
 
 func TestTickIsSkippedWhileThePreviousRunGoesOn(t *testing.T) {

@@ -2,8 +2,8 @@
 // package says go, and waits between tries.
 //
 // A [Group] owns its goroutines: Wait returns when the last has ended. The
-// first that fails, or panics, cancels the group's context and gives Wait its
-// error; nothing is restarted and nothing is left behind.
+// first that fails, panics or ends its goroutine cancels the group's context and
+// gives Wait its error; nothing is restarted and nothing is left behind.
 package task
 
 import (
@@ -13,7 +13,8 @@ import (
 	"sync"
 )
 
-// PanicError is a panic of a task, as an error.
+// PanicError is a panic of a task, as an error; or it says that the task has
+// ended its goroutine, as testing's FailNow does, so that it will never return.
 type PanicError struct {
 	Task  string
 	Value any
@@ -22,14 +23,15 @@ type PanicError struct {
 
 func (e *PanicError) Error() string { return fmt.Sprintf("%s panicked: %v", e.Task, e.Value) }
 
-// Protect runs f and returns its error, or a *PanicError when it panics.
-func Protect(name string, f func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &PanicError{Task: name, Value: v, Stack: debug.Stack()}
-		}
-	}()
-	return f()
+// goexit is the value of a PanicError that was no panic.
+const goexit = "runtime.Goexit ended its goroutine"
+
+// Protect runs f and returns its error, or a *PanicError. f has a goroutine of
+// its own: it may end it without ending the caller's.
+func Protect(name string, f func() error) error {
+	g := NewGroup(context.Background())
+	g.Go(name, func(context.Context) error { return f() })
+	return g.Wait()
 }
 
 // Group owns goroutines. Safe for concurrent use, except that Go must not be
@@ -92,31 +94,40 @@ func (g *Group) Go(name string, f func(ctx context.Context) error) {
 // serve runs a task, and those that follow.
 func (g *Group) serve(w work) {
 	next := make(chan work, 1)
-	for waits, more := true, true; waits && more; {
-		g.run(w)
-		g.mu.Lock()
-		if waits = g.keeps && len(g.idle) < maxIdle; waits {
-			g.idle = append(g.idle, next)
-		}
-		g.mu.Unlock()
-		g.tasks.Done() // after that Wait may end whoever waits
-		if waits {
-			w, more = <-next
-		}
+	for more := true; more && g.run(w, next); {
+		w, more = <-next
 	}
 }
 
-func (g *Group) run(w work) {
-	err := Protect(w.name, func() error { return w.f(g.ctx) })
-	if err == nil {
-		return
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.err == nil {
-		g.err = err
-		g.cancel(err)
-	}
+// run runs a task, and reports whether another one may come by next. What is to
+// be done when the task has ended is deferred, because a task that ends its
+// goroutine does not come back.
+func (g *Group) run(w work, next chan work) (waits bool) {
+	var err error
+	returned := false
+	defer func() {
+		v := recover()
+		exits := v == nil && !returned
+		if exits {
+			v = goexit
+		}
+		if v != nil {
+			err = &PanicError{Task: w.name, Value: v, Stack: debug.Stack()}
+		}
+		g.mu.Lock()
+		if waits = g.keeps && !exits && len(g.idle) < maxIdle; waits {
+			g.idle = append(g.idle, next)
+		}
+		if err != nil && g.err == nil {
+			g.err = err
+			g.cancel(err)
+		}
+		g.mu.Unlock()
+		g.tasks.Done() // after that Wait may end whoever waits
+	}()
+	err = w.f(g.ctx)
+	returned = true
+	return waits // which is known when this is done
 }
 
 // Cancel ends the group's context with a cause.

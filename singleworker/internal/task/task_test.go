@@ -128,6 +128,57 @@ func TestPoolOutlivesAPanic(t *testing.T) {
 	})
 }
 
+// A task that ends its goroutine, as t.FailNow does in a test, has failed, and is waited for no longer.
+func TestGoexitBecomesAnErrorWithItsStack(t *testing.T) {
+	t.Parallel()
+	quit := func() error {
+		runtime.Goexit()
+		return nil
+	}
+	inGroup := func(g *task.Group) error {
+		g.Go("quitter", func(context.Context) error { return quit() })
+		return g.Wait()
+	}
+	for what, run := range map[string]func(context.Context) error{
+		"group":     func(ctx context.Context) error { return inGroup(task.NewGroup(ctx)) },
+		"pool":      func(ctx context.Context) error { return inGroup(task.NewPool(ctx)) },
+		"protected": func(context.Context) error { return task.Protect("quitter", quit) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var p *task.PanicError
+				if err := run(t.Context()); !errors.As(err, &p) {
+					t.Fatalf("%v, want a *PanicError", err)
+				}
+				if want := "quitter panicked: runtime.Goexit ended its goroutine"; p.Error() != want || !strings.Contains(string(p.Stack), "task_test.go") {
+					t.Errorf("%v\n%s\nwant %s, and where", p, p.Stack, want)
+				}
+			})
+		})
+	}
+}
+
+func TestPoolOutlivesGoexit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := task.NewPool(t.Context())
+		g.Go("quitter", func(context.Context) error {
+			runtime.Goexit()
+			return nil
+		})
+		synctest.Wait()
+		ran := false
+		g.Go("next", func(context.Context) error {
+			ran = true
+			return nil
+		})
+		if err := g.Wait(); !ran || !errors.As(err, new(*task.PanicError)) {
+			t.Errorf("the next task ran: %v; Wait = %v", ran, err)
+		}
+	})
+}
+
 func TestBackoffDoublesWithinItsBounds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
