@@ -136,10 +136,11 @@ func Next(v View) Plan {
 
 // manualTurn reports whether a manual run goes before the tick that is due:
 // when the tick has waited for the end of another tick's run. Otherwise a job
-// that is always busy would never come to its requests.
+// that is always busy would never come to its requests. A retry that the tick
+// takes the place of has its place before them.
 func (v View) manualTurn() bool {
 	last := v.Record.Run
-	return len(v.Requests) > 0 && last.RunID != "" && last.Manual == "" &&
+	return len(v.Requests) > 0 && v.Record.Again == "" && last.RunID != "" && last.Manual == "" &&
 		v.Schedule.Next(v.base()).UnixMilli() <= last.Ended
 }
 

@@ -85,6 +85,7 @@ func requests(ids string) (all []ledger.Request) {
 func TestAgain(t *testing.T) {
 	t.Parallel()
 	failed := run(t, zkrec.RunFailed, "10:00", other, "10:00", "10:00:05")
+	long := run(t, zkrec.RunFailed, "10:00", me, "10:00", "10:02:05") // under a schedule without those ticks
 	interrupted := run(t, zkrec.RunInterrupted, "10:00", other, "10:00", "10:00:05")
 	paused := zkrec.Pause{Since: ms(t, "10:00:02"), Until: ms(t, "10:00:40")}
 	grace := ledger.Policy{MisfireGrace: minute / 2}
@@ -107,6 +108,8 @@ func TestAgain(t *testing.T) {
 		{"retry: paused", ledger.Policy{}, paused, failed, "10:00:15", "", "10:00:20", "wake 10:00:40"},
 		{"retry: a pause is over", ledger.Policy{}, paused, failed, "10:00:15", "", "10:00:40", `run 10:00#2; again "" at 00:00`},
 		{"retry: paused, a request goes before it", ledger.Policy{}, paused, failed, "10:00:15", "ask", "10:00:20", `run ask#1; again "" at 00:00; wake 10:00:40`},
+
+		{"retry: a tick that was queued takes its place, and goes before a request", ledger.Policy{Overlap: zkrec.OverlapQueue}, zkrec.Pause{}, long, "10:02:06", "ask", "10:02:10", `skipped(overlap) 10:01; run 10:02#1; through 10:02; again "" at 00:00`},
 
 		{"rerun", ledger.Policy{}, zkrec.Pause{}, interrupted, "10:00:05", "", "10:00:05", `run 10:00#2; again "" at 00:00`},
 		{"rerun: before the ticks since", ledger.Policy{}, zkrec.Pause{}, interrupted, "10:00:05", "ask", "10:05", `run 10:00#2; again "" at 00:00`},
