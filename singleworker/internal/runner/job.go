@@ -196,16 +196,21 @@ func (r *Runner) report(job string, entries []ledger.Entry) {
 	}
 }
 
-// heed stops the runs that operators want to end.
-func (r *Runner) heed(j *job) {
-	for _, request := range j.Requests {
+// heed stops the runs that operators want to end: also one that goes on although
+// its job is not owned any more, or the instance is stopping. A request for a run that
+// is not this instance's is for the job's owner to drop.
+func (r *Runner) heed(name string, requests []Request) {
+	act := r.running[name]
+	for _, request := range requests {
 		if request.Stop == "" {
 			continue
 		}
-		act := r.running[j.Name]
-		if act != nil && act.run.RunID == request.Stop {
+		ours := act != nil && act.run.RunID == request.Stop
+		if ours {
 			act.stop(fmt.Errorf("%w: %s", ErrStopped, request.Why))
 		}
-		r.cfg.Keeper.Drop(j.Name, request.ID)
+		if ours || r.jobs[name] != nil {
+			r.cfg.Keeper.Drop(name, request.ID)
+		}
 	}
 }

@@ -230,6 +230,43 @@ func TestRunIsStoppedByAnOperator(t *testing.T) {
 	})
 }
 
+// An operator may end a run that a stopping instance waits for; then nobody runs its tick again. Who
+// asks may ask together with a change of the job. A request for another run is the next owner's.
+func TestRunIsStoppedWhileItsInstanceStops(t *testing.T) {
+	t.Parallel()
+	for what, ask := range map[string]func(w *world, job Job, requests ...Request){
+		"by itself": func(w *world, _ Job, requests ...Request) { w.request(requests...) },
+		"with a change of the job": func(w *world, job Job, requests ...Request) {
+			job.Requests = requests
+			w.own(job)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.run(t.Context())
+				job := w.job("job", "0 * * * * ?", untilEnd)
+				w.own(job)
+				pass(65 * time.Second)
+				w.runner.Stop()
+				synctest.Wait()
+				ask(w, job, manual("r1"), Request{ID: "s0", Stop: "another run"}, Request{ID: "s1", Stop: w.started()[0].RunID})
+				if err := <-w.ended; err != nil || time.Since(midnight) != 65*time.Second {
+					t.Errorf("Run = %v at %v, want nil at once", err, time.Since(midnight))
+				}
+				w.wantResult(Interrupted, ErrStopped)
+				if again := w.keeper.read("job").record.Again; again != "" {
+					t.Errorf("again = %q, want none", again)
+				}
+				if !slices.Equal(w.keeper.dropped, []string{"s1"}) {
+					t.Errorf("dropped %q, want s1 alone", w.keeper.dropped)
+				}
+			})
+		})
+	}
+}
+
 // A run that is stopped between its claim and its start is not started.
 func TestRunIsStoppedDuringItsClaim(t *testing.T) {
 	t.Parallel()

@@ -125,9 +125,9 @@ func (r *Runner) Own(j Job) { r.box.Post(func() { r.own(j) }) }
 // Requested says what operators ask for now.
 func (r *Runner) Requested(name string, requests []Request) {
 	r.box.Post(func() {
+		r.heed(name, requests)
 		if j := r.jobs[name]; j != nil {
 			j.Requests = requests
-			r.heed(j)
 			r.decide(j)
 		}
 	})
@@ -227,6 +227,7 @@ func (r *Runner) stop() {
 
 func (r *Runner) own(changed Job) {
 	if r.stopping {
+		r.heed(changed.Name, changed.Requests)
 		return
 	}
 	j := r.jobs[changed.Name]
@@ -245,7 +246,7 @@ func (r *Runner) own(changed Job) {
 		delete(r.jobs, j.Name)
 		return
 	}
-	r.heed(j)
+	r.heed(j.Name, j.Requests)
 	r.decide(j)
 }
 
