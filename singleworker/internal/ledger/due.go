@@ -115,6 +115,15 @@ func (v View) runnable(first, last time.Time) (run time.Time) {
 	return run
 }
 
+// busySince is since when the owner's runs have gone on, as far as ticks wait for
+// their end.
+func (v View) busySince() int64 {
+	if v.Record.BusySince != 0 {
+		return v.Record.BusySince
+	}
+	return v.Record.Started
+}
+
 // queued reports whether t came while the last run went on, and was to wait
 // for its end.
 func (v View) queued(t time.Time) bool {
@@ -123,12 +132,12 @@ func (v View) queued(t time.Time) bool {
 
 // overlapped reports whether t came while the last run of this owner went on:
 // the one under its token, or one of an earlier token that it has not got rid
-// of yet.
+// of yet. Those that it began before ticks that wait could be run count as well.
 func (v View) overlapped(t time.Time) bool {
 	r := v.Record.Run
 	ms := t.UnixMilli()
 	own := r.SID == v.SID && (r.Token == v.Token || r.RunID == v.Active)
-	return own && ms > r.Started && (r.Open() || ms <= r.Ended)
+	return own && ms > v.busySince() && (r.Open() || ms <= r.Ended)
 }
 
 // overlapping records the ticks from first on that are skipped because they
@@ -183,7 +192,7 @@ func (v View) rows(from, to time.Time) (rows []Entry) {
 	for _, cut := range []time.Time{
 		before(v.OwnedSince),
 		before(time.UnixMilli(v.Paused.Since)), before(time.UnixMilli(v.Paused.Until)),
-		time.UnixMilli(v.Record.Started), time.UnixMilli(v.Record.Ended),
+		time.UnixMilli(v.busySince()), time.UnixMilli(v.Record.Ended),
 	} {
 		if cut.After(from) && cut.Before(to) {
 			cuts = append(cuts, cut)

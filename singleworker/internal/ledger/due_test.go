@@ -19,6 +19,7 @@ type situation struct {
 	pause    zkrec.Pause
 	owned    string
 	last     zkrec.Run
+	busy     string
 	through  string
 	now      string
 }
@@ -33,7 +34,7 @@ func (s situation) view(t *testing.T) ledger.View {
 	}
 	return ledger.View{
 		Job:    ledger.Job{Schedule: schedule(t, s.schedule), Since: at(t, "09:00"), Policy: s.policy, Paused: s.pause},
-		Record: ledger.Record{Through: ms(t, s.through), Run: s.last},
+		Record: ledger.Record{Through: ms(t, s.through), Run: s.last, BusySince: ms(t, s.busy)},
 		Now:    at(t, s.now),
 		SID:    me, Token: tokens[me], OwnedSince: at(t, s.owned), RunID: "new",
 	}
@@ -150,6 +151,11 @@ func TestOverlap(t *testing.T) {
 			"ended, queue: the others are judged for themselves",
 			situation{policy: ledger.Policy{Overlap: zkrec.OverlapQueue, Misfire: zkrec.MisfireSkip}, last: ended("10:00", "10:00:30"), through: "10:00", now: "10:02:30"},
 			"", "missed(stalled) 10:01 to 10:02, 2; through 10:02",
+		},
+		{
+			"ended, queue: also during the runs before",
+			situation{policy: ledger.Policy{Overlap: zkrec.OverlapQueue, Misfire: zkrec.MisfireSkip}, last: ended("10:02:30", "10:03:30"), busy: "10:01", through: "10:00", now: "10:03:40"},
+			"", "missed(stalled) 10:01; skipped(overlap) 10:02; run 10:03#1; through 10:03",
 		},
 		{"the run was another owner's", situation{policy: queue, owned: "10:02:20", last: run(t, zkrec.RunOK, "10:00", other, "10:00", "10:01:30"), through: "10:00", now: "10:02:30"}, "", "missed(no_owner) 10:01; run 10:02#1; through 10:02"},
 	} {

@@ -158,6 +158,11 @@ func (v View) open(plan *Plan, run zkrec.Run) {
 	run.Started, run.State = v.Now.UnixMilli(), zkrec.RunRunning
 	plan.Change, plan.Opens = true, true
 	plan.Record = Record{Through: through, Run: run}
+	// A tick that was to wait for the end of the last run now waits for that of this one.
+	waits := v.nextTick(later(time.UnixMilli(through), time.UnixMilli(v.busySince())))
+	if v.queued(waits) && !waits.After(v.Now) {
+		plan.Record.BusySince = v.busySince()
+	}
 }
 
 // overlap deals with ticks that come while a run goes on.
@@ -179,9 +184,9 @@ func (v View) abandoned() Plan {
 	run := v.Record.Run
 	run.State, run.Ended = zkrec.RunInterrupted, v.Now.UnixMilli()
 	run.Error = "its owner died or lost the job before it had a result"
-	plan := Plan{Change: true}
+	plan := Plan{Change: true, Record: v.Record}
 	if v.rerun(run) {
-		plan.Record, plan.Entries = Record{Through: v.Record.Through, Run: run}, []Entry{{Run: run}}
+		plan.Record.Run, plan.Entries = run, []Entry{{Run: run}}
 		if v.held(run) {
 			plan.Record.Again, plan.Record.AgainAt = zkrec.AgainRerun, run.Ended
 		} else {
@@ -190,7 +195,7 @@ func (v View) abandoned() Plan {
 		return plan
 	}
 	run.State = zkrec.RunLost
-	plan.Record, plan.Entries = Record{Through: v.Record.Through, Run: run}, []Entry{{Run: run}}
+	plan.Record.Run, plan.Entries = run, []Entry{{Run: run}}
 	plan.Request = v.asked(run)
 	return plan
 }

@@ -117,6 +117,12 @@ var mutants = []struct {
 	{"a retry too many", "(6)", mutant{job: func(j *ledger.Job) { j.Policy.Retries++ }}},
 	{"retries without backoff", "(6)", mutant{job: func(j *ledger.Job) { j.Policy.Backoff = 1 }}},
 	{"retries past the next tick", "(6)", mutant{job: func(j *ledger.Job) { j.Since = j.Since.AddDate(50, 0, 0) }}},
+	{"runs in between are forgotten", "(6)", mutant{plan: func(_ ledger.View, p *ledger.Plan) { p.Record.BusySince = 0 }}},
+	{"runs before have always gone on", "(6)", mutant{plan: func(v ledger.View, p *ledger.Plan) {
+		if p.Opens && v.Record.SID == v.SID {
+			p.Record.BusySince = v.Record.Started
+		}
+	}}},
 	{"results are never final", "(6)", mutant{end: func(p *ledger.Plan) {
 		if p.Record.State == zkrec.RunInterrupted {
 			p.Record.Again, p.Record.AgainAt = zkrec.AgainRerun, p.Record.Ended

@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -31,10 +32,14 @@ func keeps(p zkrec.Pause, tick int64) bool {
 	return within(p, tick) && (p.Missed == zkrec.MisfireOnce || p.Missed == zkrec.MisfireAll)
 }
 
-// during reports whether a tick came during the last run of this owner.
+// busy is since when the owner's runs have gone on, one after the other.
+func busy(r ledger.Record) int64 { return cmp.Or(r.BusySince, r.Started) }
+
+// during reports whether a tick came during the last run of this owner, or those
+// before it that ticks have waited for since.
 func during(v ledger.View, tick int64) bool {
-	r := v.Record.Run
-	if r.SID != v.SID || r.Token != v.Token && r.RunID != v.Active || tick <= r.Started {
+	r := v.Record
+	if r.SID != v.SID || r.Token != v.Token && r.RunID != v.Active || tick <= busy(r) {
 		return false
 	}
 	return r.State == zkrec.RunRunning || tick <= r.Ended
@@ -119,6 +124,9 @@ func (c *checker) judge(v ledger.View, p ledger.Plan) {
 	if !p.Change && (p.Opens || len(p.Entries) > 0 || p.Request != "") {
 		c.w.failf("(6) a plan without a change: %+v", p)
 	}
+	if p.Opens {
+		c.judgeBusy(v, p)
+	}
 	switch r := v.Record; {
 	case v.Active != "":
 		if p.Opens {
@@ -137,6 +145,21 @@ func (c *checker) judge(v ledger.View, p ledger.Plan) {
 		c.judgeRequests(v, p)
 	default:
 		c.judgeTicks(v, p, false)
+	}
+}
+
+// judgeBusy verifies that a run that is opened takes over the ticks that wait for
+// the end of the one before.
+func (c *checker) judgeBusy(v ledger.View, p ledger.Plan) {
+	var want int64
+	ticks, _ := c.pending(v)
+	for _, tick := range ticks {
+		if v.Policy.Full().Overlap == zkrec.OverlapQueue && tick > p.Record.Through && during(v, tick) {
+			want = busy(v.Record)
+		}
+	}
+	if p.Record.BusySince != want {
+		c.w.failf("(6) busy since %s; the plan: %s, and says %s", clock(want), say(v.Record, p), clock(p.Record.BusySince))
 	}
 }
 

@@ -177,6 +177,41 @@ func TestRequests(t *testing.T) {
 	}
 }
 
+// TestBusySince: a run that is opened while ticks wait for the end of the last one, of 10:00, which
+// began at 10:00, says so; its last owner is me.
+func TestBusySince(t *testing.T) {
+	t.Parallel()
+	queue := ledger.Policy{Overlap: zkrec.OverlapQueue}
+	ended := run(t, zkrec.RunInterrupted, "10:00", me, "10:00", "10:02:30")
+	for _, tt := range []struct {
+		name string
+		situation
+		again, requests string
+		want            string
+	}{
+		{"a manual run", situation{policy: queue, last: ended, through: "10:00", now: "10:02:30"}, "", "ask", "10:00"},
+		{"a manual run, and nothing waits", situation{policy: queue, last: ended, through: "10:02", now: "10:02:30"}, "", "ask", ""},
+		{"a further attempt", situation{policy: queue, last: ended, through: "10:00", now: "10:02:30"}, zkrec.AgainRerun, "", "10:00"},
+		{"one that waits for long", situation{policy: queue, last: ended, busy: "09:58", through: "10:00", now: "10:02:30"}, "", "ask", "09:58"},
+		{"one that does not any more", situation{policy: queue, last: ended, busy: "09:58", through: "10:02", now: "10:02:30"}, "", "ask", ""},
+		{"the tick that waited", situation{policy: queue, last: ended, through: "10:00", now: "10:02:30"}, "", "", ""},
+		{"one that came after the last run", situation{policy: queue, last: run(t, zkrec.RunInterrupted, "10:00", me, "10:00", "10:00:30"), through: "10:00", now: "10:01:30"}, zkrec.AgainRerun, "", ""},
+		{"another owner's", situation{policy: queue, last: run(t, zkrec.RunInterrupted, "10:00", other, "10:00", "10:02:30"), through: "10:00", now: "10:02:30"}, zkrec.AgainRerun, "", ""},
+		{"nothing is queued", situation{last: ended, through: "10:00", now: "10:02:30"}, zkrec.AgainRerun, "", ""},
+		{"nothing has come yet", situation{policy: queue, last: run(t, zkrec.RunRunning, "10:00", me, "10:00", ""), through: "10:00", now: "10:00:30"}, "", "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			v := tt.view(t)
+			v.Record.Again, v.Requests = tt.again, requests(tt.requests)
+			plan := ledger.Next(v)
+			if !plan.Opens || plan.Record.BusySince != ms(t, tt.want) {
+				t.Errorf("Next: %s, busy since %s; want %q", say(v.Record, plan), clock(plan.Record.BusySince), tt.want)
+			}
+		})
+	}
+}
+
 // TestEnd: the run of 10:00 ends at 10:00:05.
 func TestEnd(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -274,6 +275,50 @@ func TestLatestTickWaitsForTheRunThatGoesOn(t *testing.T) {
 		w.stop()
 		w.wantHistory("job", "1m0s at 1m0s: ok", "2m0s: skipped overlap", "3m0s at 3m20s: ok", "4m0s at 4m0s: ok")
 	})
+}
+
+// A manual run, or a further attempt, that begins before it makes no difference to the tick that
+// waits, whatever the misfire policy says of others.
+func TestLatestTickWaitsForARunInBetween(t *testing.T) {
+	t.Parallel()
+	for _, misfire := range []string{zkrec.MisfireSkip, zkrec.MisfireOnce, zkrec.MisfireAll} {
+		for what, row := range map[string]struct {
+			between func(w *world) // at 00:03:20, while the run of 00:01 goes on until 00:03:30
+			want    []string
+		}{
+			"manual": {func(w *world) { w.request(manual("r1")) }, []string{"1m0s at 1m0s: ok", "r1 at 3m30s: ok"}},
+			"further attempt": {func(w *world) {
+				w.book.Lapse()
+				w.book.Renew("job", 1<<62)
+			}, []string{"1m0s at 1m0s: interrupted", "1m0s at 3m20s: ok, attempt 2"}},
+		} {
+			t.Run(misfire+", "+what, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t)
+					w.run(t.Context())
+					w.adopt(zkrec.Policy{Overlap: zkrec.OverlapQueue, Misfire: misfire}, func(ctx context.Context, _ Run) error {
+						took := time.After(10 * time.Second)
+						if len(w.started()) == 1 {
+							took = time.After(150 * time.Second)
+						}
+						select {
+						case <-took:
+						case <-ctx.Done():
+						}
+						return ctx.Err()
+					})
+					pass(200 * time.Second)
+					row.between(w)
+					pass(65 * time.Second)
+					w.stop()
+					ended := w.reported()[1].Ended.Sub(midnight)
+					w.wantHistory("job", append(row.want,
+						"2m0s: skipped overlap", fmt.Sprintf("3m0s at %v: ok", ended), "4m0s at 4m0s: ok")...)
+				})
+			})
+		}
+	}
 }
 
 func TestPause(t *testing.T) {

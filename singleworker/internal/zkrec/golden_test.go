@@ -69,7 +69,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 	interrupted.State, interrupted.Ended, interrupted.Error = zkrec.RunInterrupted, 1798131601000, "lease lost"
 	interrupted.Again, interrupted.AgainAt = zkrec.AgainRerun, 1798131601000
 	manual := claim
-	manual.Manual, manual.Attempt, manual.Failures = "0198", 2, 1
+	manual.Manual, manual.Attempt, manual.Failures, manual.BusySince = "0198", 2, 1, 1798131500000
 	done := claim
 	done.State, done.Ended = zkrec.RunOK, 1798131600100
 	running := zkrec.Instance{

@@ -68,6 +68,9 @@ type Tick struct {
 	// Again says that the run's tick is to be run once more, from AgainAt on.
 	Again   string `json:"again,omitempty"`
 	AgainAt int64  `json:"again_at,omitempty"`
+	// BusySince is when the first of several runs in a row began, if ticks that
+	// came during it still wait for their end; 0: they wait for the last run alone.
+	BusySince int64 `json:"busy_since,omitempty"`
 }
 
 // Normal returns t as it is read back after Encode.
