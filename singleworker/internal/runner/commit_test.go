@@ -313,17 +313,20 @@ func TestResultThatIsWrittenAndReportedAsFailed(t *testing.T) {
 }
 
 // The wall clock was fast when the timer was set, and was set back since: the timer ends before the
-// clock says that it is time, and once is enough.
+// clock says that it is time, and once is enough. A retry waits as the clock says now.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.run(t.Context())
 		var at []time.Duration
-		w.own(w.job("job", "0 0/2 * * * ?", func(context.Context, Run) error {
+		w.own(withPolicy(w.job("job", "0 0/2 * * * ?", func(context.Context, Run) error {
 			at = append(at, time.Since(midnight))
+			if len(at) == 1 {
+				return errors.New("boom")
+			}
 			return nil
-		}))
+		}), zkrec.Policy{Retries: 1, Backoff: zkrec.Duration(10 * time.Second)}))
 		pass(30 * time.Second)
 		w.runner.box.Post(func() {
 			j := w.runner.jobs["job"]
@@ -334,8 +337,8 @@ func TestClockSetBack(t *testing.T) {
 		})
 		pass(4 * time.Minute)
 		w.stop()
-		w.wantHistory("job", "2m0s at 2m0s: ok", "4m0s at 4m0s: ok")
-		if want := []time.Duration{30 * time.Second, 4 * time.Minute}; !slices.Equal(at, want) {
+		w.wantHistory("job", "2m0s at 2m0s: failed", "2m0s at 40s: ok, attempt 2", "4m0s at 4m0s: ok")
+		if want := []time.Duration{30 * time.Second, 40 * time.Second, 4 * time.Minute}; !slices.Equal(at, want) {
 			t.Errorf("ran at %v, want %v", at, want)
 		}
 	})

@@ -76,8 +76,8 @@ func (r *Runner) view(j *job) ledger.View {
 		Job: j.Job.Job, Record: j.Record, Now: time.Now(),
 		SID: r.cfg.InstanceID, Token: j.Grant.Token, OwnedSince: j.Since, RunID: uuid.NewString(),
 	}
-	if v.Now.Before(j.rung) {
-		v.Now = j.rung // its timer has ended: the clock was set back since
+	if v.Now.Before(j.rung) && j.Record.Through < j.rung.UnixMilli() {
+		v.Now = j.rung // its timer has ended, and its tick waits: the clock was set back since
 	}
 	if act := r.running[j.Name]; act != nil {
 		v.Active = act.run.RunID
