@@ -182,7 +182,9 @@ func (r *Runner) ended(result Result, current ledger.Record, entries []ledger.En
 	} else {
 		r.remember(result.Job, current)
 		r.report(result.Job, entries)
-		if j := r.jobs[result.Job]; j != nil && result.Request != nil && current.Again == "" {
+		// Of a run that was given up, the record is another run's.
+		final := current.RunID == result.RunID && current.Again == ""
+		if j := r.jobs[result.Job]; j != nil && result.Request != nil && final {
 			r.forget(j, result.Request.ID)
 		}
 	}

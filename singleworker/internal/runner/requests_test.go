@@ -194,6 +194,45 @@ func TestManualRunGoesOnWithTheLease(t *testing.T) {
 	})
 }
 
+// The late result of an attempt that was given up says nothing of the request: the next attempt is
+// another owner's, which has lost the job, too.
+func TestManualRunOutlivesALateResult(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		request := manual("r1")
+		ends := map[int]chan struct{}{1: make(chan struct{}), 2: make(chan struct{}), 3: make(chan struct{})}
+		close(ends[3])
+		late := func(_ context.Context, r Run) error {
+			<-ends[r.Attempt]
+			return nil
+		}
+		w := newWorld(t)
+		other := w.keeper.world("b", 8)
+		for _, owner := range []*world{w, other} {
+			owner.run(t.Context())
+			job := owner.job("job", "0 0 * * * ?", late)
+			job.Requests = []Request{request}
+			w.keeper.change("job", func(k *kept) { k.requests = []string{"r1"} })
+			owner.own(job)
+			pass(10 * time.Second)
+			owner.lose()
+		}
+		job := w.job("job", "0 0 * * * ?", late)
+		job.Requests = []Request{request}
+		w.own(job)
+		synctest.Wait()
+		close(ends[1])
+		pass(time.Second)
+		close(ends[2])
+		w.stop()
+		other.stop()
+		w.wantHistory("job", "r1 at 0s: ok", "r1 at 10s: ok, attempt 2", "r1 at 20s: ok, attempt 3")
+		if left := w.keeper.read("job").requests; len(left) != 0 {
+			t.Errorf("requests %q are left", left)
+		}
+	})
+}
+
 func TestRunIsStoppedByAnOperator(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
