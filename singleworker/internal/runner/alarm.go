@@ -41,8 +41,9 @@ const ended = 100 * 365 * 24 * time.Hour
 // Its present is in UTC: in a zone ahead of that no two are the same.
 var ahead = time.FixedZone("ahead of UTC", 1)
 
-// Next is called by gocron when it sets the timer, and again for each tick
-// that it finds to be over already.
+// Next is called by gocron when it sets the timer, and again as long as it is
+// told a tick that is over already: then of the latest such, because after a leap
+// of the clock there may be millions.
 func (a *alarm) Next(last time.Time) time.Time {
 	if last.Before(a.after) {
 		last = a.after
@@ -54,6 +55,9 @@ func (a *alarm) Next(last time.Time) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
+	if next.Before(now) {
+		next = a.schedule.Prev(now)
+	}
 	a.told = append(a.told, told{tick: next, rings: now.Add(next.Sub(now))})
 	return next.In(ahead)
 }

@@ -56,6 +56,28 @@ func TestAlarmTellsTheTicksAfterTheLastClaim(t *testing.T) {
 	})
 }
 
+// After a leap of the clock gocron goes on until it is told a tick in the future. It need not go over
+// each second of a year.
+func TestAlarmLeapsWithTheClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := &alarm{schedule: parse(t, "* * * * * ?", time.UTC), after: midnight}
+		next := a.Next(midnight)
+		time.Sleep(365*24*time.Hour + 500*time.Millisecond)
+		now := time.Now()
+		for next.Before(now) && len(a.told) < 100 {
+			next = a.Next(next)
+		}
+		if got := next.Sub(now); got != 500*time.Millisecond || len(a.told) != 3 {
+			t.Errorf("next tick after %v, told of %d; want after 500ms, and of the first, the latest and that", got, len(a.told))
+		}
+		want := now.Add(-500 * time.Millisecond).UTC()
+		if tick, ok := a.due(now); !ok || tick != want || len(a.told) != 1 {
+			t.Errorf("due = %v, %v with %d left; want %v with 1", tick, ok, len(a.told), want)
+		}
+	})
+}
+
 func TestAlarmOfAScheduleThatIsOverIsFarOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
