@@ -75,12 +75,14 @@ func (v View) due() (plan Plan) {
 	return plan
 }
 
-// pass is the change that accounts for the ticks up to the given time. A run
-// that was to be repeated gives way to them.
+// pass is the change that accounts for the ticks up to the given time. A retry
+// gives way to them; a rerun, which a pause may hold, does not.
 func (v View) pass(through time.Time, entries []Entry) Plan {
 	plan := Plan{Change: true, Record: v.Record, Entries: entries}
 	plan.Record.Through = through.UnixMilli()
-	plan.Record.Again, plan.Record.AgainAt = "", 0
+	if v.Record.Again == zkrec.AgainRetry {
+		plan.Record.Again, plan.Record.AgainAt = "", 0
+	}
 	return plan
 }
 

@@ -260,6 +260,39 @@ func TestFormer(t *testing.T) {
 	}
 }
 
+// TestFormerInAPause: as in TestFormer, and since 10:02:30 the job is paused. What was missed is
+// recorded all the same, because the next change of the schedule may come before the end of the pause.
+func TestFormerInAPause(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		last   zkrec.Run
+		again  string
+		active string
+		want   string
+	}{
+		{"nothing runs", zkrec.Run{}, "", "", "missed(schedule_changed) 10:02 to 10:03, 2; through 10:03:30"},
+		{"a run goes on", run(t, zkrec.RunRunning, "10:01", me, "10:01", ""), "", "r1", "missed(schedule_changed) 10:02 to 10:03, 2; through 10:03:30"},
+		{"a further attempt waits for the end of the pause", run(t, zkrec.RunInterrupted, "10:01", me, "10:01", "10:01:05"), zkrec.AgainRerun, "",
+			`missed(schedule_changed) 10:02 to 10:03, 2; through 10:03:30; again "rerun" at 10:01:05`},
+		{"a retry does not", run(t, zkrec.RunFailed, "10:01", me, "10:01", "10:01:05"), zkrec.AgainRetry, "",
+			`missed(schedule_changed) 10:02 to 10:03, 2; through 10:03:30; again "" at 00:00`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			v := situation{schedule: "0 0/10 * * * ?", pause: zkrec.Pause{Since: ms(t, "10:02:30")}, last: tt.last, through: "10:01", now: "10:10"}.view(t)
+			v.Since, v.Former, v.FormerSince = at(t, "10:03:30"), schedule(t, "0 * * * * ?"), at(t, "09:00")
+			v.Record.Again, v.Record.AgainAt = tt.again, tt.last.Ended
+			v.Active, v.Requests = tt.active, requests("ask")
+			plan := wantPlan(t, v, tt.want)
+			v.Record = plan.Record
+			if next := ledger.Next(v); next.Opens != (tt.active == "") || next.Record.Tick == ms(t, "10:10") {
+				t.Errorf("then: %s, want nothing but what is asked for", say(v.Record, next))
+			}
+		})
+	}
+}
+
 // TestLongOutage: a job of each second that nobody owned for a year. What it
 // costs is bounded, see BenchmarkNext.
 func TestLongOutage(t *testing.T) {

@@ -115,7 +115,8 @@ func Next(v View) Plan {
 		return v.abandoned()
 	}
 	var plan Plan
-	// A pause holds everything back but what an operator asks for by hand.
+	// A pause holds everything back but what an operator asks for by hand, and the
+	// record of what a replaced schedule has missed: it might be replaced once more.
 	if v.Record.Again != "" && !v.held(v.Record.Run) {
 		var decided bool
 		if plan, decided = v.again(); decided {
@@ -123,6 +124,9 @@ func Next(v View) Plan {
 		}
 	}
 	if v.Paused.Covers(v.Now) {
+		if former := v.formerMissed(); former.Change {
+			return former
+		}
 		plan.Wake = v.pauseEnds()
 	} else if due := v.due(); due.Change && !(due.Opens && v.manualTurn()) {
 		return due
@@ -167,11 +171,11 @@ func (v View) open(plan *Plan, run zkrec.Run) {
 
 // overlap deals with ticks that come while a run goes on.
 func (v View) overlap() Plan {
-	if v.Record.RunID != v.Active || v.Paused.Covers(v.Now) {
-		return Plan{} // the end of the run, or of the pause, is the time to decide
+	if v.Record.RunID != v.Active {
+		return Plan{} // the end of the run is the time to decide
 	}
-	if plan := v.formerMissed(); plan.Change {
-		return plan
+	if plan := v.formerMissed(); plan.Change || v.Paused.Covers(v.Now) {
+		return plan // else the end of the pause is
 	}
 	if first := v.first(); !first.IsZero() {
 		return v.overlapping(first)

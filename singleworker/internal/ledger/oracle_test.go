@@ -132,17 +132,24 @@ func (c *checker) judge(v ledger.View, p ledger.Plan) {
 		if p.Opens {
 			c.w.failf("(4) a run is opened while %s goes on", v.Active)
 		}
-		if r.RunID != v.Active || within(v.Paused, v.Now.UnixMilli()) {
+		switch {
+		case r.RunID != v.Active:
 			c.wantNothing(p)
-			return
+		case within(v.Paused, v.Now.UnixMilli()):
+			c.judgeFormer(v, p)
+		default:
+			c.judgeTicks(v, p, true)
 		}
-		c.judgeTicks(v, p, true)
 	case r.Open():
 		c.judgeLost(v, p)
 	case r.Again != "" && (r.Manual != "" || !within(v.Paused, v.Now.UnixMilli())):
 		c.judgeAgain(v, p)
 	case within(v.Paused, v.Now.UnixMilli()):
-		c.judgeRequests(v, p)
+		if _, former := c.pending(v); len(former) > 0 {
+			c.judgeFormer(v, p)
+		} else {
+			c.judgeRequests(v, p)
+		}
 	default:
 		c.judgeTicks(v, p, false)
 	}
@@ -284,6 +291,9 @@ func (c *checker) judgeFormer(v ledger.View, p ledger.Plan) {
 	if p.Opens || len(p.Entries) != 1 || p.Record.Through != v.Since.UnixMilli() ||
 		p.Entries[0].State != zkrec.TickMissed || p.Entries[0].Reason != zkrec.ReasonScheduleChanged {
 		c.w.failf("(6) %d ticks of the former schedule; the plan: %s", len(former), say(v.Record, p))
+	}
+	if rerun := v.Record.Again == zkrec.AgainRerun; rerun != (p.Record.Again != "") {
+		c.w.failf("(6) a rerun waits: %v; the plan: %s", rerun, say(v.Record, p))
 	}
 }
 
