@@ -180,6 +180,7 @@ func (m *Manager) wire() *wiring {
 	w.runner = runner.New(runner.Config{
 		InstanceID: m.cfg.InstanceID, Keeper: w, Observer: w, Grace: m.cfg.StopGrace, Logger: m.cfg.Logger,
 	})
+	w.book.OnStep = w.runner.ClockStepped
 	var declarations []coord.Declaration
 	for _, name := range slices.Sorted(maps.Keys(m.jobs)) {
 		declarations = append(declarations, coord.Declaration{Job: name, Spec: m.jobs[name]})

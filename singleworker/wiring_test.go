@@ -39,6 +39,14 @@ func wired(t *testing.T, change func(*Config), handlers map[string]Handler) *wir
 	return m.wire()
 }
 
+// What is watched over for leases is of use to alarms, too.
+func TestRunnerIsToldOfSteps(t *testing.T) {
+	t.Parallel()
+	if w := wired(t, nil, nil); w.book.OnStep == nil {
+		t.Error("nobody is told when the wall clock was set")
+	}
+}
+
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	w := wired(t, nil, map[string]Handler{"daily": idle, "stats": idle})

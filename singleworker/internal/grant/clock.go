@@ -39,3 +39,9 @@ func (c *Clock) Now() lease.Instant {
 }
 
 func progress(mono, wall time.Duration) time.Duration { return max(mono, wall, 0) }
+
+// ahead is by how much the wall clock has progressed more than the monotonic one.
+func (c *Clock) ahead() time.Duration {
+	now := time.Now()
+	return now.Round(0).Sub(c.start.Round(0)) - now.Sub(c.start)
+}

@@ -1,6 +1,7 @@
 package grant
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,6 +40,43 @@ func TestClockBeginsAtZeroAndRuns(t *testing.T) {
 			if got, want := clock.Now(), (lease.Instant{Mono: total, Elapsed: total}); got != want {
 				t.Errorf("after %v: %+v, want %+v", step, got, want)
 			}
+		}
+	})
+}
+
+// Timers are set by the wall clock and run on the other one. Whoever has set some is told when the
+// two have drifted apart, also little by little, and is told once.
+func TestStepOfTheWallClock(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	book, told := NewBook(NewClock()), 0
+	book.OnStep = func() { told++ }
+	for i, row := range []struct {
+		ahead time.Duration
+		want  int
+	}{
+		{0, 0}, {60 * ms, 0}, {-60 * ms, 0}, {100 * ms, 0}, // nothing to speak of
+		{101 * ms, 1}, {101 * ms, 1}, {150 * ms, 1}, // adjusted little by little
+		{time.Hour, 2}, {time.Hour + ms, 2}, // set forward, or suspended
+		{-time.Hour, 3}, {-time.Hour, 3}, {0, 4}, // set back, and right again
+	} {
+		if book.compare(row.ahead); told != row.want {
+			t.Errorf("%d: told %d times when the wall clock is %v ahead, want %d", i, told, row.ahead, row.want)
+		}
+	}
+}
+
+// In a bubble both clocks are one.
+func TestNoStepIsToldOf(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Hour) // before it was started
+		book := NewBook(NewClock())
+		book.OnStep = func() { t.Error("told of a step") }
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := book.Watch(ctx); err != nil {
+			t.Errorf("Watch = %v", err)
 		}
 	})
 }

@@ -21,18 +21,28 @@ import (
 var ErrLost = errors.New("lease lost")
 
 // watchEvery is how often Watch compares the clocks although no lease is due:
-// how late it notices that the machine was suspended.
+// how late it notices that the machine was suspended, or the wall clock set.
 const watchEvery = time.Second
 
 // Book holds the grants of one instance. Safe for concurrent use.
 type Book struct {
+	// OnStep is called by Watch when the wall clock has moved against the
+	// monotonic one: it was set, or the machine was suspended. Timers that were set
+	// for a time of day are wrong then. Nil: nobody is told.
+	OnStep func()
+
 	clock *Clock
 	wake  chan struct{} // merges: a grant was added or renewed
 
 	mu       sync.Mutex
 	grants   map[lease.Slot]*Grant
 	observer func(Right) // nil outside of tests
+
+	ahead time.Duration // only Watch: by how much the wall clock was, when OnStep was last called
 }
+
+// maxDrift is how far the wall clock may move without OnStep being called.
+const maxDrift = 100 * time.Millisecond
 
 // NewBook returns an empty book.
 func NewBook(clock *Clock) *Book {
@@ -100,7 +110,7 @@ func (b *Book) Lapse() {
 	}
 }
 
-// Watch ends leases that are not renewed, until ctx is done.
+// Watch ends leases that are not renewed, and calls OnStep, until ctx is done.
 func (b *Book) Watch(ctx context.Context) error {
 	b.observe(ctx)
 	timer := time.NewTimer(0)
@@ -113,6 +123,15 @@ func (b *Book) Watch(ctx context.Context) error {
 		case <-b.wake:
 		}
 		timer.Reset(b.sweep())
+		b.compare(b.clock.ahead())
+	}
+}
+
+// compare calls OnStep when the wall clock has moved since the last time.
+func (b *Book) compare(ahead time.Duration) {
+	if b.OnStep != nil && (ahead-b.ahead).Abs() > maxDrift {
+		b.ahead = ahead
+		b.OnStep()
 	}
 }
 

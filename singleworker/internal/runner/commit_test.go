@@ -344,6 +344,49 @@ func TestClockSetBack(t *testing.T) {
 	})
 }
 
+// The wall clock was set, or the machine suspended: the timers that were set before would ring at a
+// wrong time. Those that count from now on do not, and what goes on is left alone.
+func TestClockStepped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(t.Context())
+		fails := 1
+		w.own(withPolicy(w.job("job", "0 0/2 * * * ?", func(context.Context, Run) error {
+			time.Sleep(10 * time.Second)
+			if fails--; fails >= 0 {
+				return errors.New("boom")
+			}
+			return nil
+		}), zkrec.Policy{Retries: 1, Backoff: zkrec.Duration(20 * time.Second)}))
+		w.own(w.job("other", "0 0/2 * * * ?", nil))
+		step := func(late time.Duration) {
+			w.runner.box.Post(func() {
+				for _, j := range w.runner.jobs { // its timers ring late
+					w.runner.silence(j)
+					j.wakeAt(time.Now().Add(late), func() { t.Error("a timer that should have been stopped") })
+				}
+			})
+			w.runner.ClockStepped()
+		}
+		for _, at := range []time.Duration{
+			60 * time.Second,  // nothing goes on
+			125 * time.Second, // the run does
+			140 * time.Second, // its retry waits
+		} {
+			time.Sleep(time.Until(after(at)))
+			step(time.Minute)
+		}
+		pass(110 * time.Second)
+		if n := len(w.runner.scheduler.Jobs()); n != 2 {
+			t.Errorf("%d alarms are set, want two", n)
+		}
+		w.stop()
+		w.wantHistory("job", "2m0s at 2m0s: failed", "2m0s at 2m30s: ok, attempt 2", "4m0s at 4m0s: ok")
+		w.wantHistory("other", "2m0s at 2m0s: ok", "4m0s at 4m0s: ok")
+	})
+}
+
 func TestFarFutureIsLogged(t *testing.T) {
 	t.Parallel()
 	test := func(ahead time.Duration, want bool, change func(w *world, record ledger.Record)) {

@@ -92,8 +92,8 @@ type Config struct {
 	Logger     *slog.Logger
 }
 
-// Runner runs jobs. Own, Requested, Disown and Stop may be called by anybody,
-// at any time, and return at once.
+// Runner runs jobs. Own, Requested, Disown, ClockStepped and Stop may be called
+// by anybody, at any time, and return at once.
 type Runner struct {
 	cfg Config
 	log *slog.Logger
@@ -136,6 +136,17 @@ func (r *Runner) Requested(name string, requests []Request) {
 // Disown starts no further run of the job. Runs that go on end when their
 // grant says so.
 func (r *Runner) Disown(name string) { r.box.Post(func() { r.disown(name) }) }
+
+// ClockStepped has all that waits for a time of day wait anew: the wall clock was
+// set, or the machine suspended, so timers would end early, or late, by as much.
+func (r *Runner) ClockStepped() {
+	r.box.Post(func() {
+		for _, j := range r.jobs {
+			r.silence(j)
+			r.schedule(j)
+		}
+	})
+}
 
 // Stop starts no further run of any job; running ones have the configured
 // grace, then their context ends with ErrStopping. Idempotent.
@@ -241,13 +252,8 @@ func (r *Runner) own(changed Job) {
 		r.jobs[changed.Name] = j
 		r.warnAhead(j)
 	}
-	if err := r.setAlarm(j); err != nil {
-		r.log.Error("job cannot be scheduled", "job", j.Name, "err", err)
-		delete(r.jobs, j.Name)
-		return
-	}
 	r.heed(j.Name, j.Requests)
-	r.decide(j)
+	r.schedule(j)
 }
 
 // warnAhead says of a job why it will not run for long.
@@ -262,8 +268,8 @@ func (r *Runner) warnAhead(j *job) {
 // of two instances differ as clocks do.
 const farAhead = time.Minute
 
-// setAlarm has gocron call decide at each tick.
-func (r *Runner) setAlarm(j *job) error {
+// schedule decides on a job now, and has gocron call decide at each tick.
+func (r *Runner) schedule(j *job) {
 	j.alarm = &alarm{schedule: j.Schedule, after: time.UnixMilli(j.Record.Through)}
 	alarm := j.alarm
 	// gocron is not told the schedule's text: it computes nothing itself.
@@ -271,13 +277,16 @@ func (r *Runner) setAlarm(j *job) error {
 		gocron.CronJob("", true),
 		gocron.NewTask(func() { r.box.Post(func() { r.due(j, alarm) }) }),
 		gocron.WithCronImplementation(alarm), gocron.WithName(j.Name))
-	if err == nil {
-		j.id = scheduled.ID()
+	if err != nil {
+		r.log.Error("job cannot be scheduled", "job", j.Name, "err", err)
+		delete(r.jobs, j.Name)
+		return
 	}
-	return err
+	j.id = scheduled.ID()
+	r.decide(j)
 }
 
-// silence ends what setAlarm began, and a wake-up.
+// silence ends what schedule began, and a wake-up.
 func (r *Runner) silence(j *job) {
 	if err := r.scheduler.RemoveJob(j.id); err != nil {
 		r.log.Debug("alarm not removed", "job", j.Name, "err", err)
