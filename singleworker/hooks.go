@@ -11,10 +11,10 @@ import (
 // All are called one at a time from one goroutine, in the order of the events,
 // beside the work and not in its way: a hook that blocks delays the hooks
 // after it and nothing else. Manager.Run returns when the last has returned.
-// One that panics, or ends its goroutine, stops the instance as the end of Run's context does, but without
-// Config.StopGrace: running handlers' contexts end at once, with ErrStopping, and
-// what is owned is handed over when they have returned. Run returns the panic, and
-// no further hook is called.
+// One that panics, or ends its goroutine, stops the instance as the end of Run's
+// context does, but without Config.StopGrace: running handlers' contexts end at
+// once, with ErrStopping, and what is owned is handed over when they have
+// returned. Run returns the panic, and no further hook is called.
 type Hooks struct {
 	// OnOwned: the instance owns the job from now on.
 	OnOwned func(Ownership)
