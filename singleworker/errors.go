@@ -28,7 +28,8 @@ var (
 // What Manager.Run returns, besides nil.
 var (
 	// ErrDuplicateInstance: a live instance of the group has the same
-	// InstanceID, for 1.5 session timeouts at least.
+	// InstanceID. It was waited for, for 1.5 session timeouts: its own, or this
+	// instance's if that is longer.
 	ErrDuplicateInstance = coord.ErrDuplicate
 	// ErrAccessDenied: ZooKeeper's ACLs refuse Config.Auth.
 	ErrAccessDenied = coord.ErrDenied

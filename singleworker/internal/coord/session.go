@@ -190,7 +190,6 @@ func (c *Coordinator) appear(ctx context.Context, self zkrec.Instance) (zkrec.In
 // its session is given the time to end.
 func (c *Coordinator) createEphemeral(ctx context.Context, mine zkrec.Instance) (zkrec.Instance, error) {
 	path := c.tree.Instance(c.cfg.SID)
-	patience := c.conn.SessionTimeout() * 3 / 2
 	started := c.cfg.Clock.Now().Mono
 	retry := task.Backoff{Min: 100 * time.Millisecond, Max: 500 * time.Millisecond}
 	for {
@@ -214,6 +213,8 @@ func (c *Coordinator) createEphemeral(ctx context.Context, mine zkrec.Instance) 
 			}
 			continue
 		}
+		// The session is the other's: ours may be shorter.
+		patience := max(c.conn.SessionTimeout(), time.Duration(other.SessionTimeout)) * 3 / 2
 		if c.cfg.Clock.Now().Mono-started > patience {
 			return mine, fmt.Errorf("%w: %q runs on host %s as pid %d since %s", ErrDuplicate,
 				c.cfg.SID, other.Host, other.PID, other.StartedAt.Format(time.RFC3339))

@@ -1,0 +1,55 @@
+package coord
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// killed leaves what instances leave that were killed a moment ago, in a session longer than the members'.
+func (g *group) killed(sid string, record zkrec.Instance) {
+	g.t.Helper()
+	client := g.server.Client("killed")
+	cfg := g.conn(client)
+	cfg.SessionTimeout = 2 * sessionTimeout
+	conn, err := zkconn.Open(cfg, func(zkconn.Event) {})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(conn.Close)
+	record.Incarnation, record.SessionTimeout = sid+"-0", zkrec.Duration(cfg.SessionTimeout)
+	if _, err := conn.Multi(g.t.Context(), zkconn.CreateEphemeralOp(g.tree.Instance(sid), record.Encode())); err != nil {
+		g.t.Fatal(err)
+	}
+	client.Partition()
+}
+
+func TestDeadInstanceOfALongerSessionIsWaitedFor(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.submit("job")
+		g.killed("a", zkrec.Instance{})
+		a := g.join("a", nil)
+		pass(2*sessionTimeout + 2*time.Second)
+		select {
+		case err := <-a.ended:
+			g.t.Fatalf("Run = %v", err)
+		default:
+		}
+		a.ownership()
+	})
+}
+
+func TestLiveInstanceOfTheSameIDIsRespected(t *testing.T) {
+	inGroup(t, func(g *group) {
+		other := zkrec.Instance{Incarnation: "a-0", SessionTimeout: zkrec.Duration(sessionTimeout)}
+		g.multi(zkconn.CreateEphemeralOp(g.tree.Instance("a"), other.Encode()))
+		start := time.Now()
+		err := <-g.join("a", nil).ended
+		if took := time.Since(start); !errors.Is(err, ErrDuplicate) || took < sessionTimeout*3/2 || took > 2*sessionTimeout {
+			g.t.Errorf("Run = %v after %v, want ErrDuplicate after 1.5 session timeouts", err, took)
+		}
+	})
+}
