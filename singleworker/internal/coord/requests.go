@@ -57,6 +57,11 @@ func (c *Coordinator) readRequests(slot string) {
 			case errors.Is(err, zkconn.ErrNoNode):
 				c.requested(slot, own, nil)
 				c.repair(slot) // then the next sync sets a watch
+			case errors.Is(err, zkconn.ErrDenied):
+				if !own.requests.known {
+					c.log.Warn("requests are not readable: the job runs without", "job", slot, "err", err)
+				}
+				c.requested(slot, own, own.requests.list)
 			default:
 				c.log.Debug("requests not read", "job", slot, "err", err)
 			}
@@ -84,10 +89,13 @@ func (c *Coordinator) fetchRequests(ctx context.Context, slot string, known []Re
 		if errors.Is(err, zkconn.ErrNoNode) {
 			continue
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, zkconn.ErrDenied) {
 			return nil, err
 		}
-		request, err := zkrec.ParseRequest(data)
+		var request zkrec.Request
+		if err == nil {
+			request, err = zkrec.ParseRequest(data)
+		}
 		if err != nil {
 			c.log.Warn("request is not readable and is ignored", "job", slot, "request", id, "err", err)
 			request.Kind = "" // known, so that it is read, and complained of, once

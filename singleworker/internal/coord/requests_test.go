@@ -165,6 +165,43 @@ func TestUnreadableRequestIsIgnored(t *testing.T) {
 	})
 }
 
+// Where an ACL keeps the instance from reading requests, the job runs all the same.
+func TestRequestsThatMayNotBeRead(t *testing.T) {
+	t.Parallel()
+	tree := zkrec.NewTree("group")
+	for what, test := range map[string]struct {
+		op   zkdev.Op
+		path string
+		want []string
+	}{
+		"one of them": {zkdev.OpGetData, tree.Request("job", "q1"), []string{"q2"}},
+		"their list":  {zkdev.OpGetChildren2, tree.Requests("job"), nil},
+	} {
+		t.Run(what, func(t *testing.T) {
+			inGroup(t, func(g *group) {
+				g.submit("job")
+				g.ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
+				g.ask("q2", zkrec.Request{Kind: zkrec.RequestRun})
+				g.server.ControlKeep(test.op, func(r *zkdev.Request) zkdev.Action {
+					if r.Client == "a" && r.Path == test.path {
+						return zkdev.Refuse(zkdev.NoAuth)
+					}
+					return zkdev.Pass()
+				})
+				a := g.join("a", nil)
+				a.ownership()
+				pass(10 * syncPeriod)
+				if ids := a.ids(); !slices.Equal(ids, test.want) {
+					g.t.Errorf("requests %q, want %q", ids, test.want)
+				}
+				if n := strings.Count(a.log.String(), "not readable"); n != 1 {
+					g.t.Errorf("logged %d times, want once:\n%s", n, a.log)
+				}
+			})
+		})
+	}
+}
+
 // A request whose removal failed is told again, so that it is removed in the end.
 func TestDropThatFailsIsToldAgain(t *testing.T) {
 	inGroup(t, func(g *group) {
