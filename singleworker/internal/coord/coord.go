@@ -162,10 +162,12 @@ type ownership struct {
 	grant   *grant.Grant
 	since   time.Time
 
-	loaded   bool // record is known
-	record   zkrec.Tick
-	requests requests
-	told     bool // the runner was
+	loading    bool // record is being read
+	loaded     bool // record is known
+	unreadable bool // that it cannot be read was said
+	record     zkrec.Tick
+	requests   requests
+	told       bool // the runner was
 }
 
 // New returns a coordinator; Run starts it.
@@ -282,6 +284,7 @@ func (c *Coordinator) sync() {
 		c.keep(j)
 	}
 	for name, own := range c.owned {
+		c.load(name, own)
 		if now >= own.requests.nextLook {
 			c.readRequests(name)
 		}

@@ -4,10 +4,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
 // What is no record is begun anew, without the ticks that it may have spoken of.
@@ -81,6 +83,45 @@ func TestRecordsOfANewerVersion(t *testing.T) {
 			g.t.Errorf("the tick node is now %s", data)
 		}
 	})
+}
+
+// The owner of a job whose record it cannot read goes on when it can.
+func TestRecordBecomesReadable(t *testing.T) {
+	t.Parallel()
+	for what, node := range map[string]string{"tick": "/tick", "history": "/history"} {
+		t.Run(what, func(t *testing.T) {
+			inGroup(t, func(g *group) {
+				g.submit("job")
+				path := g.tree.Job("job") + node
+				g.set(path, []byte(`{"schema":99,"entries":[]}`))
+				var reads atomic.Int32
+				g.server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
+					if r.Client == "a" && r.Path == path {
+						reads.Add(1)
+					}
+					return zkdev.Pass()
+				})
+				a := g.join("a", nil)
+				pass(20 * syncPeriod)
+				if n := strings.Count(a.log.String(), "cannot run"); n != 1 {
+					g.t.Errorf("logged %d times, want once:\n%s", n, a.log)
+				}
+				if n := reads.Load(); n > 90 { // by the owner and by its watch; a sync period is shortened by up to a half
+					g.t.Errorf("read %d times in 20 sync periods", n)
+				}
+				g.set(path, nil)
+				pass(syncPeriod)
+				a.mu.Lock()
+				o, ok := a.owned["job"]
+				a.mu.Unlock()
+				if !ok {
+					g.t.Fatal("the job is not run when the record is readable again")
+				}
+				claimed := a.mustCommit(claim(o, o.Record, "r1", o.Record.Through+1000))
+				g.wantRecords(a.mustCommit(outcome(claimed, zkrec.RunOK)), "r1 ok")
+			})
+		})
+	}
 }
 
 func TestLongHistoryIsTrimmed(t *testing.T) {

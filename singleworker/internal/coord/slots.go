@@ -263,21 +263,32 @@ func (c *Coordinator) gained(a lease.Gained) {
 	}
 	c.owned[slot] = own
 	c.log.Info("job owned", "job", slot, "token", a.Token)
-	c.loadTick(slot, func(record zkrec.Tick, err error) {
-		if c.owned[slot] != own {
-			return
-		}
-		if err != nil {
-			c.log.Error("job cannot run: its tick record is not readable", "job", slot, "err", err)
-			return
-		}
-		own.record, own.loaded = record, true
-		c.tellRunner(slot)
-	})
+	c.load(slot, own)
 	c.readRequests(slot)
 	if j := c.jobOf(slot); j != nil {
 		c.keep(j)
 	}
+}
+
+// load reads the record of an owned slot. What cannot be read now, the next sync tries again:
+// a hand may make it readable.
+func (c *Coordinator) load(slot string, own *ownership) {
+	if own.loaded || own.loading {
+		return
+	}
+	own.loading = true
+	c.loadTick(slot, func(record zkrec.Tick, err error) {
+		own.loading = false
+		switch {
+		case c.owned[slot] != own:
+		case err == nil:
+			own.record, own.loaded = record, true
+			c.tellRunner(slot)
+		case !own.unreadable:
+			own.unreadable = true
+			c.log.Error("job cannot run: its tick record is not readable", "job", slot, "err", err)
+		}
+	})
 }
 
 // tellRunner passes on an owned slot whose records are known.
