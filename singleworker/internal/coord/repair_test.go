@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +46,37 @@ func TestTickRecordBecomesGarbage(t *testing.T) {
 		}
 		g.wantRecords(a.mustCommit(claim(o, current, "r2", current.Through+1000)))
 	})
+}
+
+// A record that a hand has emptied tells nothing of the ticks before; they are not run a second time.
+func TestTickRecordIsEmptied(t *testing.T) {
+	t.Parallel()
+	for _, empty := range []string{"", `{"schema":1}`} {
+		t.Run(empty, func(t *testing.T) {
+			inGroup(t, func(g *group) {
+				g.submit("job")
+				a := g.join("a", nil)
+				o := a.ownership()
+				claimed := a.mustCommit(claim(o, o.Record, "r1", time.Now().UnixMilli()))
+				ended := a.mustCommit(outcome(claimed, zkrec.RunOK))
+				pass(10 * time.Minute)
+				emptied := time.Now().UnixMilli()
+				g.set(g.tree.Tick("job"), []byte(empty))
+				pass(10 * time.Second)
+				current, err := a.Commit(claim(o, ended, "r2", time.Now().UnixMilli()))
+				if !errors.Is(err, ErrConflict) || current.Through != emptied {
+					g.t.Errorf("Commit = %+v, %v; want a conflict with Through = %d", current, err, emptied)
+				}
+				a.Leave()
+				if err := <-a.ended; err != nil {
+					g.t.Error(err)
+				}
+				if o := g.join("b", nil).ownership(); o.Record.Through != emptied {
+					g.t.Errorf("adopted with %+v, want Through = %d", o.Record, emptied)
+				}
+			})
+		})
+	}
 }
 
 func TestHistoryIsGarbage(t *testing.T) {

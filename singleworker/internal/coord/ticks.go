@@ -246,7 +246,7 @@ func (c *Coordinator) readTick(ctx context.Context, slot string, read get, s *st
 	data, stat, err := read(ctx, c.tree.Tick(slot))
 	if err == nil {
 		s.version = stat.Version
-		s.record, err = c.parseTick(slot, data, stat.Ctime)
+		s.record, err = c.parseTick(slot, data, stat.Mtime)
 	}
 	return err
 }
@@ -262,12 +262,12 @@ func (c *Coordinator) readHistory(ctx context.Context, slot string, s *stored) e
 
 // parseTick takes what is no record for one that says nothing, not even what
 // was missed: running ticks a second time is worse than not running them. The
-// node of a job that never ran is as old as the job: where it is younger, a hand
-// has deleted it, and the ticks before are nobody's.
-func (c *Coordinator) parseTick(slot string, data []byte, created time.Time) (zkrec.Tick, error) {
+// node of a job that never ran was written when the job was: where that is later,
+// a hand has deleted or emptied it, and the ticks before are nobody's.
+func (c *Coordinator) parseTick(slot string, data []byte, written time.Time) (zkrec.Tick, error) {
 	record, err := zkrec.ParseTick(data)
-	if err == nil && record == (zkrec.Tick{}) {
-		record.Through = created.UnixMilli()
+	if err == nil && record.Through == 0 {
+		record.Through = written.UnixMilli()
 	}
 	if err == nil || errors.As(err, new(*zkrec.SchemaError)) {
 		return record, err
