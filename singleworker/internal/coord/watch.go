@@ -3,6 +3,7 @@ package coord
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
@@ -19,6 +20,8 @@ type watched struct {
 	looking bool
 	raised  int64 // the tick that somebody has reported
 	trying  int64 // the tick that this instance tries to report
+	// unreadable: that the record cannot be read was said.
+	unreadable bool
 }
 
 // watch looks whether a tick of one of j's slots is overdue, if it is time to.
@@ -47,9 +50,15 @@ func (c *Coordinator) watchSlot(j *job, slot string, w *watched) {
 		return func() {
 			w.looking = false
 			if err != nil {
-				c.log.Debug("tick not read", "job", slot, "err", err)
+				level := slog.LevelDebug
+				lasting := errors.Is(err, zkconn.ErrDenied) || errors.As(err, new(*zkrec.SchemaError))
+				if lasting && !w.unreadable {
+					level, w.unreadable = slog.LevelError, true
+				}
+				c.log.Log(ctx, level, "overdue ticks are not noticed: tick not read", "job", slot, "err", err)
 				return
 			}
+			w.unreadable = false
 			if c.jobs[j.name] != j || j.watched[slot] != w {
 				return
 			}
@@ -69,16 +78,28 @@ func (c *Coordinator) watchSlot(j *job, slot string, w *watched) {
 const idleLook = time.Hour
 
 // fetchRun reads a slot's tick record and whether its run goes on at a live
-// owner.
+// owner. Whatever a hand has written there accounts for no tick: it begins when
+// it was written, as for its next owner, see parseTick. What a newer version has
+// written may account for all.
 func (c *Coordinator) fetchRun(ctx context.Context, slot string) (record zkrec.Tick, running bool, err error) {
-	data, _, err := c.conn.Get(ctx, c.tree.Tick(slot))
-	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
+	data, stat, err := c.conn.Get(ctx, c.tree.Tick(slot))
+	if errors.Is(err, zkconn.ErrNoNode) {
+		return record, false, nil
+	}
+	if err != nil {
 		return record, false, err
 	}
-	if record, err = zkrec.ParseTick(data); err != nil || !record.Open() {
+	record, err = zkrec.ParseTick(data)
+	if errors.As(err, new(*zkrec.SchemaError)) {
 		return record, false, err
 	}
-	_, stat, err := c.conn.Get(ctx, c.tree.Alive(slot))
+	if record.Through == 0 {
+		record.Through = stat.Mtime.UnixMilli()
+	}
+	if !record.Open() {
+		return record, false, nil
+	}
+	_, stat, err = c.conn.Get(ctx, c.tree.Alive(slot))
 	if err != nil || stat.Mzxid != record.Token {
 		return record, false, err
 	}

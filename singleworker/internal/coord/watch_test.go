@@ -2,6 +2,7 @@ package coord
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -126,6 +127,52 @@ func TestAlarmNodeThatIsGarbage(t *testing.T) {
 		until(3 * time.Minute)
 		g.wantOverdue(members, time.Minute)
 	})
+}
+
+// Nobody accounts for ticks in a record that a hand has spoilt: those from then on are overdue.
+func TestJobWhoseRecordIsSpoiltIsOverdue(t *testing.T) {
+	t.Parallel()
+	for _, spoilt := range []string{"garbage", "", `{"schema":1}`} {
+		t.Run(spoilt, func(t *testing.T) {
+			inGroup(t, func(g *group) {
+				g.submit("job")
+				through := zkrec.Tick{Through: midnight.Add(3 * time.Minute).UnixMilli()}
+				g.set(g.tree.Tick("job"), through.Encode())
+				members := []*member{g.join("a", ledgers(g.t)), g.bystander("b", ledgers(g.t))}
+				until(3*time.Minute + 30*time.Second)
+				g.set(g.tree.Tick("job"), []byte(spoilt))
+				until(4*time.Minute + 50*time.Second)
+				g.wantOverdue(members)
+				until(6 * time.Minute)
+				g.wantOverdue(members, 4*time.Minute)
+			})
+		})
+	}
+}
+
+// What a newer version writes may well account for every tick; who cannot tell says so, once.
+func TestJobWhoseRecordMayNotBeReadIsNotOverdue(t *testing.T) {
+	t.Parallel()
+	for what, refused := range map[string]bool{"of a newer version": false, "denied": true} {
+		t.Run(what, func(t *testing.T) {
+			inGroup(t, func(g *group) {
+				g.submit("job")
+				g.set(g.tree.Tick("job"), []byte(`{"schema":99}`))
+				g.server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
+					if refused && r.Client == "a" && r.Path == g.tree.Tick("job") {
+						return zkdev.Refuse(zkdev.NoAuth)
+					}
+					return zkdev.Pass()
+				})
+				a := g.bystander("a", ledgers(g.t))
+				until(5 * time.Minute)
+				g.wantOverdue([]*member{a})
+				if n := strings.Count(a.log.String(), "level=ERROR"); n != 1 {
+					g.t.Errorf("%d errors, want one:\n%s", n, a.log)
+				}
+			})
+		})
+	}
 }
 
 func TestPausedJobIsNotOverdue(t *testing.T) {
