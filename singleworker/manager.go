@@ -105,9 +105,10 @@ func (m *Manager) Schedule(j Job) error {
 // manager runs any more.
 //
 // While ZooKeeper cannot be reached, at the start or later, Run goes on
-// trying. It returns sooner only with ErrDuplicateInstance, ErrAccessDenied,
-// ErrMode, the panic of a hook, or an error of its own making; and at a stop with
-// a *StuckError or ErrNotHandedBack. A Manager runs once: a second call returns ErrStarted.
+// trying, and logs a warning that says why once per session timeout. It returns
+// sooner only with ErrDuplicateInstance, ErrAccessDenied, ErrMode, the panic of a
+// hook, or an error of its own making; and at a stop with a *StuckError or
+// ErrNotHandedBack. A Manager runs once: a second call returns ErrStarted.
 func (m *Manager) Run(ctx context.Context) error {
 	m.mu.Lock()
 	if m.started {

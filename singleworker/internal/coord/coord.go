@@ -223,6 +223,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 func (c *Coordinator) loop(ctx context.Context) error {
 	timer := time.NewTimer(c.cfg.SyncPeriod)
 	defer timer.Stop()
+	c.session.lostAt = c.cfg.Clock.Now().Mono
 	c.heed() // it may have been closed before
 	for {
 		select {
@@ -245,6 +246,7 @@ func (c *Coordinator) loop(ctx context.Context) error {
 // onTime does what is due: heartbeats and the periodic sync.
 func (c *Coordinator) onTime() {
 	now := c.cfg.Clock.Now().Mono
+	c.complain(now)
 	if now >= c.nextSync {
 		c.nextSync = now + task.Jitter(c.cfg.SyncPeriod)
 		c.sync()

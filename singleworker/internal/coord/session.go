@@ -18,6 +18,7 @@ type session struct {
 	joining    bool          // a join is under way
 	joined     bool          // the ephemeral node is there: the protocol may act
 	lostAt     time.Duration // Mono: since when that is over
+	complained time.Duration // Mono: when it was last said that there is no connection
 	everJoined bool
 	leaving    bool // the leaving transaction is under way
 	left       bool
@@ -76,6 +77,21 @@ func (c *Coordinator) disconnected() {
 	c.session.cancelJoin()
 	c.traces.since = nil // who comes back meanwhile is not seen
 	c.step(lease.Suspended{})
+}
+
+// complain says, once per session timeout, that ZooKeeper cannot be reached, and
+// why: somebody may have to do something about it.
+func (c *Coordinator) complain(now time.Duration) {
+	if c.session.connected || now-max(c.session.lostAt, c.session.complained) < c.conn.SessionTimeout() {
+		return
+	}
+	c.session.complained = now
+	err := c.conn.Trouble()
+	if err == nil {
+		err = errors.New("a server accepts connections, and does not answer")
+	}
+	c.log.Warn("ZooKeeper cannot be reached", "for", (now - c.session.lostAt).Round(time.Second),
+		"servers", c.cfg.Conn.Servers, "err", err)
 }
 
 // expired: from now on the others take over what we owned. Runs end at once,

@@ -2,11 +2,13 @@ package coord
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
 // killed leaves what instances leave that were killed a moment ago, in a session longer than the members'.
@@ -50,6 +52,36 @@ func TestLiveInstanceOfTheSameIDIsRespected(t *testing.T) {
 		err := <-g.join("a", nil).ended
 		if took := time.Since(start); !errors.Is(err, ErrDuplicate) || took < sessionTimeout*3/2 || took > 2*sessionTimeout {
 			g.t.Errorf("Run = %v after %v, want ErrDuplicate after 1.5 session timeouts", err, took)
+		}
+	})
+}
+
+// Whoever waits for a ZooKeeper that cannot be reached learns why, again and again.
+func TestUnreachableZooKeeperIsComplainedOf(t *testing.T) {
+	inGroup(t, func(g *group) {
+		complaints := func(m *member) int { return strings.Count(m.log.String(), "ZooKeeper cannot be reached") }
+		g.submit("job")
+		a := g.join("a", nil)
+		a.ownership()
+		g.server.Stop()
+		b := g.join("b", nil)
+		pass(30 * time.Second)
+		for _, m := range []*member{a, b} {
+			if n := complaints(m); n == 0 || n > int(30*time.Second/sessionTimeout) {
+				g.t.Errorf("%d complaints in 30 s, want one per session timeout:\n%s", n, m.log)
+			}
+			if text := m.log.String(); !strings.Contains(text, zkdev.ErrStopped.Error()) {
+				g.t.Errorf("log %q, want it to say why", text)
+			}
+		}
+		if err := g.server.Restart(zkdev.DropSessions); err != nil {
+			g.t.Fatal(err)
+		}
+		pass(10 * time.Second)
+		before := complaints(a) + complaints(b)
+		pass(30 * time.Second)
+		if after := complaints(a) + complaints(b); after != before {
+			g.t.Errorf("%d complaints while ZooKeeper is there", after-before)
 		}
 	})
 }
