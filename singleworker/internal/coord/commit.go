@@ -68,7 +68,7 @@ func (c *Coordinator) prepare(t *tickNode, w *tickWrite) *change {
 		ch.history = t.history.Add(cm.From.Through, cm.Entries...)
 		ch.hist = ch.add(changesRecord, zkconn.SetOp(c.tree.History(t.slot), ch.history.Encode(), t.historyVersion))
 	}
-	if cm.Request != "" {
+	if cm.Request != "" && !w.requestStays {
 		ch.add(endsRequest, zkconn.DeleteOp(c.tree.Request(t.slot, cm.Request), zkconn.AnyVersion))
 	}
 	return ch
@@ -134,8 +134,12 @@ func (c *Coordinator) committed(t *tickNode, w *tickWrite, ch *change, r result)
 	case refused == guardsRequest && errors.Is(r.err, zkconn.ErrNoNode):
 		c.requestDone(t.slot, w.commit.To.Manual)
 		c.finish(t, w, ErrNoRequest)
-	case refused == endsRequest && errors.Is(r.err, zkconn.ErrNoNode):
-		w.commit.Request = "" // a hand was faster
+	case refused == endsRequest:
+		w.requestStays = true
+		if !errors.Is(r.err, zkconn.ErrNoNode) { // else a hand was faster
+			c.log.Warn("request is done and cannot be removed: remove it, or the next owner does it again",
+				"job", t.slot, "request", w.commit.Request, "err", r.err)
+		}
 	case zkconn.IsUnknown(r.err), errors.Is(r.err, zkconn.ErrBadVersion), errors.Is(r.err, zkconn.ErrNoNode):
 		// A node is not as we knew it, or we do not know whether we changed it:
 		// read them again.

@@ -125,6 +125,30 @@ func TestRequestIsGoneWhenTheResultIsWritten(t *testing.T) {
 	})
 }
 
+// What the result is to remove cannot be removed: the result is written all the same, and the request not done
+// a second time.
+func TestRequestStaysWhenTheResultIsWritten(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.submit("job")
+		g.ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
+		a := g.join("a", nil)
+		o := a.ownership()
+		c := outcome(a.mustCommit(manualClaim(o, o.Record, "r1")), zkrec.RunOK)
+		c.Request = "q1"
+		g.create(g.tree.Request("job", "q1")+"/note", "")
+		g.wantRecords(a.mustCommit(c), "r1 ok")
+		if text := a.log.String(); !strings.Contains(text, "request=q1") {
+			g.t.Errorf("log %q, want it to tell of the request", text)
+		}
+		g.ask("q2", zkrec.Request{Kind: zkrec.RequestRun})
+		pass(2 * syncPeriod)
+		g.wantRequests("q1", "q2")
+		if ids := a.ids(); !slices.Equal(ids, []string{"q2"}) {
+			g.t.Errorf("requests %q, want q2", ids)
+		}
+	})
+}
+
 // A run that is to be run again needs its request still.
 func TestRequestIsWithdrawnBeforeTheSecondAttempt(t *testing.T) {
 	inGroup(t, func(g *group) {

@@ -51,7 +51,9 @@ type tickWrite struct {
 	amend  zkrec.Entry
 	// unguarded: the commit is a result whose ownership was found to be over.
 	unguarded bool
-	done      func(current zkrec.Tick, err error)
+	// requestStays: the commit's request is gone, or cannot be removed.
+	requestStays bool
+	done         func(current zkrec.Tick, err error)
 }
 
 // begins reports whether w begins a run.
