@@ -102,10 +102,10 @@ func (c *Coordinator) expired() {
 	c.cfg.Book.Lapse()
 }
 
-// ephemeralLost: a hand has deleted our instance node, so that we are dead to
+// ephemeralLost: a hand has deleted, or spoilt, our instance node: we are dead to
 // the others although our session lives.
 func (c *Coordinator) ephemeralLost() {
-	c.log.Error("this instance's node was deleted; joining again", "path", c.tree.Instance(c.cfg.SID))
+	c.log.Error("this instance's node was deleted or overwritten; joining again", "path", c.tree.Instance(c.cfg.SID))
 	c.session.joined, c.session.lostAt = false, c.cfg.Clock.Now().Mono
 	c.step(lease.Expired{})
 	c.cfg.Book.Lapse()
@@ -217,6 +217,10 @@ func (c *Coordinator) createEphemeral(ctx context.Context, mine zkrec.Instance) 
 		switch {
 		case errors.Is(err, zkconn.ErrNoNode):
 			continue
+		case err != nil && stat.EphemeralOwner == c.conn.SessionID():
+			// Ours, and a hand has spoilt it.
+			_, err := c.conn.Multi(ctx, zkconn.SetOp(path, mine.Encode(), stat.Version))
+			return mine, err
 		case err != nil:
 			return mine, err
 		case other.Incarnation == mine.Incarnation && stat.EphemeralOwner == c.conn.SessionID():

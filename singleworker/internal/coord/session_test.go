@@ -85,3 +85,19 @@ func TestUnreachableZooKeeperIsComplainedOf(t *testing.T) {
 		}
 	})
 }
+
+func TestInstanceRecordThatAHandHasSpoiltIsWrittenAnew(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.submit("job")
+		a := g.join("a", nil)
+		a.ownership()
+		pass(3 * syncPeriod) // it has published what it owns
+		g.set(g.tree.Instance("a"), []byte("garbage"))
+		pass(3 * syncPeriod)
+		data, _, _ := g.get(g.tree.Instance("a"))
+		if record, err := zkrec.ParseInstance(data); err != nil || record.Incarnation != "a-1" {
+			g.t.Errorf("instance record %s (%v), want it of a-1", data, err)
+		}
+		a.ownership()
+	})
+}
