@@ -61,7 +61,7 @@ type Config struct {
 	// at jobs that are free, silent or unevenly shared; at those that are well it
 	// looks less often. Each period is shortened by a random part, up to a half.
 	// Default 3 s, or SessionTimeout if that is less; at least 50 ms, at most
-	// SessionTimeout.
+	// SessionTimeout. Where the server grants a shorter session, that counts.
 	SyncPeriod time.Duration
 	// StopGrace is how long running handlers may go on when Run's context
 	// ends, before theirs does. Default 30 s. A process that is killed sooner, as

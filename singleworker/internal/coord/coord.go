@@ -221,7 +221,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 
 // loop runs what is posted, and the timers, until the instance has left.
 func (c *Coordinator) loop(ctx context.Context) error {
-	timer := time.NewTimer(c.cfg.SyncPeriod)
+	timer := time.NewTimer(c.syncPeriod())
 	defer timer.Stop()
 	c.session.lostAt = c.cfg.Clock.Now().Mono
 	c.heed() // it may have been closed before
@@ -248,7 +248,7 @@ func (c *Coordinator) onTime() {
 	now := c.cfg.Clock.Now().Mono
 	c.complain(now)
 	if now >= c.nextSync {
-		c.nextSync = now + task.Jitter(c.cfg.SyncPeriod)
+		c.nextSync = now + task.Jitter(c.syncPeriod())
 		c.sync()
 	}
 	if c.session.joined && now >= c.machine.NextBeat() {
@@ -256,10 +256,19 @@ func (c *Coordinator) onTime() {
 	}
 }
 
+// syncPeriod is no longer than the session, which the server may have granted
+// shorter than it was asked for: nobody who hangs is noticed later than who is dead.
+func (c *Coordinator) syncPeriod() time.Duration {
+	return min(c.cfg.SyncPeriod, c.conn.SessionTimeout())
+}
+
 func (c *Coordinator) untilNext() time.Duration {
 	next := c.nextSync
-	if c.session.joined {
+	switch {
+	case c.session.joined:
 		next = min(next, c.machine.NextBeat())
+	case c.closing.leaving && c.session.everJoined && !c.session.leaving:
+		next = min(next, c.session.lostAt+c.conn.SessionTimeout()) // hasLeft waits for that
 	}
 	return max(0, next-c.cfg.Clock.Now().Mono)
 }

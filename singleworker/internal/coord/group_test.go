@@ -35,6 +35,8 @@ type group struct {
 	server *zkdev.Server
 	tree   zkrec.Tree
 	hand   *zkconn.Conn
+	// configure, if set, changes what members are made of.
+	configure func(*Config)
 }
 
 // inGroup runs a test in a bubble; every goroutine must have ended after it.
@@ -237,7 +239,7 @@ func (g *group) start(sid string, watch Watch, judge error) *member {
 		owned: make(map[string]Ownership), requests: make(map[string][]Request),
 	}
 	clock := grant.NewClock()
-	m.Coordinator = New(Config{
+	cfg := Config{
 		Conn: g.conn(m.client), ServerType: "group", SID: sid,
 		Instance: zkrec.Instance{Incarnation: sid + "-1"}, SyncPeriod: syncPeriod,
 		Judge: func(job string, _ zkrec.Spec) error {
@@ -256,7 +258,11 @@ func (g *group) start(sid string, watch Watch, judge error) *member {
 		Settled: settled,
 		Runner:  m, Book: grant.NewBook(clock), Clock: clock,
 		Logger: slog.New(slog.NewTextHandler(m.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
-	})
+	}
+	if g.configure != nil {
+		g.configure(&cfg)
+	}
+	m.Coordinator = New(cfg)
 	ctx, cancel := context.WithCancel(context.Background())
 	m.stop = cancel
 	tasks := task.NewGroup(context.Background())

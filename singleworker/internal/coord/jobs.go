@@ -45,7 +45,7 @@ type job struct {
 const syncsPerLook = 60
 
 func (c *Coordinator) nextLook() time.Duration {
-	return c.cfg.Clock.Now().Mono + task.Jitter(syncsPerLook*c.cfg.SyncPeriod)
+	return c.cfg.Clock.Now().Mono + task.Jitter(syncsPerLook*c.syncPeriod())
 }
 
 // listJobs finds out which jobs there are.

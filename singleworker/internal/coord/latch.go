@@ -96,7 +96,7 @@ func (c *Coordinator) standBy() {
 // checkLatch is for a term that was interrupted: it mostly goes on when the
 // connection is back.
 func (c *Coordinator) checkLatch() {
-	if c.cfg.Latch && !c.leads() && c.cfg.Clock.Now().Mono-c.latch.lostAt > c.cfg.SyncPeriod {
+	if c.cfg.Latch && !c.leads() && c.cfg.Clock.Now().Mono-c.latch.lostAt > c.syncPeriod() {
 		c.standBy()
 	}
 }

@@ -302,7 +302,7 @@ func (c *Coordinator) joinEnded(attempt int, mine zkrec.Instance, err error) {
 	c.session.published, c.session.told = mine, mine.State
 	c.log.Info("joined the group", "server_type", c.cfg.ServerType, "instance_id", c.cfg.SID,
 		"session_id", c.sessionID(), "session_timeout", c.conn.SessionTimeout())
-	c.step(lease.Opened{Session: c.conn.SessionTimeout()})
+	c.step(lease.Opened{Session: c.conn.SessionTimeout(), SyncPeriod: c.syncPeriod()})
 	c.contend()
 	c.nextSync = c.cfg.Clock.Now().Mono
 	c.nextList = 0 // what was heard while not joined was not followed
@@ -361,7 +361,7 @@ func (c *Coordinator) hasLeft() bool {
 			return true // nothing of ours is there, as far as anybody can do
 		}
 	case !c.session.joined:
-		if c.cfg.Clock.Now().Mono-c.session.lostAt > c.conn.SessionTimeout() {
+		if c.cfg.Clock.Now().Mono-c.session.lostAt >= c.conn.SessionTimeout() {
 			c.failure = ErrNotHandedBack
 		}
 		return false

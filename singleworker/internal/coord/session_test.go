@@ -101,3 +101,30 @@ func TestInstanceRecordThatAHandHasSpoiltIsWrittenAnew(t *testing.T) {
 		a.ownership()
 	})
 }
+
+// The server grants 10 s of the 10 minutes that are asked for: what the instance does once per sync period it
+// does that often, and a stop while ZooKeeper is away waits no longer.
+func TestSessionThatIsGrantedBoundsTheSyncPeriod(t *testing.T) {
+	inGroup(t, func(g *group) {
+		const granted = 10 * time.Second
+		g.configure = func(cfg *Config) { cfg.Conn.SessionTimeout, cfg.SyncPeriod = 10*time.Minute, 10*time.Minute }
+		g.submit("job")
+		g.set(g.tree.Tick("job"), []byte(`{"schema":99}`))
+		a := g.join("a", nil)
+		pass(time.Minute)
+		g.set(g.tree.Tick("job"), nil)
+		start := time.Now()
+		a.ownership()
+		if took := time.Since(start); took > granted+time.Second {
+			g.t.Errorf("the next sync was after %v", took)
+		}
+		g.server.Stop()
+		start = time.Now()
+		pass(time.Second)
+		a.Leave()
+		err := <-a.ended
+		if took := time.Since(start); !errors.Is(err, ErrNotHandedBack) || took > granted+100*time.Millisecond {
+			g.t.Errorf("Run = %v after %v, want ErrNotHandedBack when the session is over", err, took)
+		}
+	})
+}

@@ -107,14 +107,14 @@ func (c *Coordinator) withNodes(j *job, slots []string) []string {
 		j.lackedSince = now
 	}
 	able := j.eligible && j.registered
-	patience := c.cfg.SyncPeriod
+	patience := c.syncPeriod()
 	if !able {
 		patience *= 2 // then nobody can run it; that its ticks are missed is told all the same
 	}
 	if able && c.isFirst(j) || now-j.lackedSince > patience {
 		c.createShards(j, missing)
 	} else { // somebody else does, if it is well
-		j.nextLook = now + c.cfg.SyncPeriod
+		j.nextLook = now + c.syncPeriod()
 	}
 	return without(slots, missing)
 }
@@ -134,7 +134,7 @@ func (c *Coordinator) isFirst(j *job) bool {
 func (c *Coordinator) createShards(j *job, slots []string) {
 	now := c.cfg.Clock.Now().Mono
 	if !c.session.joined || j.creating || now < j.createAgain {
-		j.nextLook = min(j.nextLook, now+c.cfg.SyncPeriod)
+		j.nextLook = min(j.nextLook, now+c.syncPeriod())
 		return
 	}
 	j.creating = true
@@ -155,7 +155,7 @@ func (c *Coordinator) createShards(j *job, slots []string) {
 			c.repair(j.name) // there is no node for shards
 		default:
 			c.log.Debug("shard not created", "job", j.name, "err", r.err)
-			j.createAgain = c.cfg.Clock.Now().Mono + c.cfg.SyncPeriod
+			j.createAgain = c.cfg.Clock.Now().Mono + c.syncPeriod()
 		}
 		if open--; open == 0 {
 			j.creating = false
@@ -186,7 +186,7 @@ func (c *Coordinator) retire(j *job, k *keeper, slots []string) {
 				if err != nil {
 					// For good, if a hand has made nodes below them.
 					c.log.Debug("nodes of a retired shard not deleted", "job", slots[i], "err", err)
-					j.retireAgain = c.cfg.Clock.Now().Mono + c.cfg.SyncPeriod
+					j.retireAgain = c.cfg.Clock.Now().Mono + c.syncPeriod()
 				}
 			}
 			k.rootKnown = false // the job's own nodes may have been among them

@@ -37,7 +37,7 @@ func (m *Machine) adopt(now Instant) {
 		}
 		part, grouped := shares.groups[s.group]
 		offered := s.rec.Offer == m.cfg.Self.SID
-		left := s.freeSince != never && now.Mono-s.freeSince > m.cfg.SyncPeriod
+		left := s.freeSince != never && now.Mono-s.freeSince > m.syncPeriod
 		fair := owned < roundUp(shares.all[self])
 		if grouped {
 			fair = inGroup[s.group] < roundUp(part[self]) && (fair || !m.isLeftTo(s, loads, shares))

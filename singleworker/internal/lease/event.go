@@ -70,7 +70,10 @@ type Event interface{ event() }
 // The events.
 type (
 	// Opened: a session is connected, this instance's ephemeral node exists.
-	Opened struct{ Session time.Duration }
+	Opened struct {
+		Session    time.Duration
+		SyncPeriod time.Duration // 0: Config's; shorter where the session was granted shorter
+	}
 	// Suspended: the connection is lost, the session may live on.
 	Suspended struct{}
 	// Expired: the session is over, the ephemeral node is gone with it.

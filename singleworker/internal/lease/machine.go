@@ -40,12 +40,13 @@ type Config struct {
 type Machine struct {
 	cfg Config
 
-	session   time.Duration
-	connected bool
-	draining  bool
-	slots     map[Slot]*slot
-	byName    []*slot       // the same, sorted; nil: to be sorted anew
-	nextBeat  time.Duration // Mono
+	session    time.Duration
+	syncPeriod time.Duration // Config's, or this session's
+	connected  bool
+	draining   bool
+	slots      map[Slot]*slot
+	byName     []*slot       // the same, sorted; nil: to be sorted anew
+	nextBeat   time.Duration // Mono
 
 	past       past
 	sampledAt  time.Duration // Mono
@@ -177,7 +178,7 @@ func (m *Machine) apply(now Instant, ev Event) {
 	}
 	switch ev := ev.(type) {
 	case Opened:
-		m.opened(now, ev.Session)
+		m.opened(now, ev)
 	case Suspended:
 		m.connected = false
 	case Expired:
@@ -238,8 +239,8 @@ func (m *Machine) sorted() []*slot {
 	return m.byName
 }
 
-func (m *Machine) opened(now Instant, session time.Duration) {
-	m.connected, m.session = true, session
+func (m *Machine) opened(now Instant, ev Opened) {
+	m.connected, m.session, m.syncPeriod = true, ev.Session, cmp.Or(ev.SyncPeriod, m.cfg.SyncPeriod)
 	m.nextBeat = now.Mono
 	m.phase = resting
 	m.past.forget()

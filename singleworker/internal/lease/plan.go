@@ -112,7 +112,7 @@ func (m *Machine) takeable(now Instant, s *slot) bool {
 	}
 	offer := s.rec.Offer
 	if owner == (Member{}) && offer != "" && offer != m.cfg.Self.SID && m.isAble(s, offer) {
-		return now.Mono-s.freeSince > m.cfg.SyncPeriod
+		return now.Mono-s.freeSince > m.syncPeriod
 	}
 	return true
 }
@@ -152,7 +152,7 @@ type deafness struct {
 // rec is read. When somebody took it and offered it again in between, it is not
 // known who; but not, if it waited for long, the one that it was offered to.
 func (m *Machine) offerEnded(now Instant, s *slot, rec Record) {
-	waited := rec.Offer != "" && s.freeSince != never && now.Mono-s.freeSince > m.cfg.SyncPeriod/2
+	waited := rec.Offer != "" && s.freeSince != never && now.Mono-s.freeSince > m.syncPeriod/2
 	if rec.Owner == (Member{}) && !waited {
 		return
 	}
@@ -160,7 +160,7 @@ func (m *Machine) offerEnded(now Instant, s *slot, rec Record) {
 	delete(m.deaf, rec.Owner.SID)
 	p, live := m.peers[offered]
 	if live && offered != rec.Owner.SID && offered != m.cfg.Self.SID {
-		m.deaf[offered] = deafness{p.Incarnation, now.Mono + deafFor*m.cfg.SyncPeriod}
+		m.deaf[offered] = deafness{p.Incarnation, now.Mono + deafFor*m.syncPeriod}
 	}
 }
 
@@ -180,7 +180,7 @@ func (m *Machine) settling(now Instant, loads *tally) bool {
 		if s.rec.Owner != (Member{}) && !m.isGone(s, s.rec.Owner) {
 			continue
 		}
-		patience := s.freeSince == never || now.Mono-s.freeSince < 2*m.cfg.SyncPeriod
+		patience := s.freeSince == never || now.Mono-s.freeSince < 2*m.syncPeriod
 		if patience && m.lightest(s, loads) >= 0 {
 			return true
 		}
