@@ -33,7 +33,8 @@ var (
 	ErrDuplicateInstance = coord.ErrDuplicate
 	// ErrAccessDenied: ZooKeeper's ACLs refuse Config.Auth.
 	ErrAccessDenied = coord.ErrDenied
-	// ErrMode: a live instance of the group has another Config.Mode.
+	// ErrMode: a live instance of the group has another Config.Mode. It was
+	// waited for as with ErrDuplicateInstance.
 	ErrMode = coord.ErrMode
 	// ErrNotHandedBack: ZooKeeper was away while the instance stopped; its jobs
 	// are taken over when its session ends.

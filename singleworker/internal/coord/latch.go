@@ -3,7 +3,7 @@ package coord
 import (
 	"context"
 	"errors"
-	"fmt"
+	"math"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/election"
@@ -101,38 +101,30 @@ func (c *Coordinator) checkLatch() {
 	}
 }
 
-// checkMode refuses this instance if one that was there before it runs in
-// another mode: who leads would find jobs owned by others, and never own them.
-func (c *Coordinator) checkMode(ctx context.Context) error {
+// otherMode finds an instance that runs in another mode, and was there before
+// this one: who leads would find jobs owned by others, and never own them. One
+// that has no node yet comes after all others.
+func (c *Coordinator) otherMode(ctx context.Context) (*instanceRead, error) {
 	sids, _, err := c.conn.Children(ctx, c.tree.Instances())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	instances := c.readInstances(ctx, sids)
-	born := int64(0)
+	born := int64(math.MaxInt64)
 	for _, i := range instances {
-		if i.sid == c.cfg.SID {
+		if i.Incarnation == c.cfg.Instance.Incarnation {
 			born = i.stat.Czxid
 		}
 	}
 	for _, i := range instances {
 		if zkconn.IsUnknown(i.err) {
-			return i.err
+			return nil, i.err
 		}
 		if i.err == nil && i.stat.Czxid < born && i.Mode != c.cfg.Instance.Mode {
-			_, err := c.conn.Multi(ctx, zkconn.DeleteOp(c.tree.Instance(c.cfg.SID), zkconn.AnyVersion))
-			return errors.Join(fmt.Errorf("%w: %s is in %s mode, this one in %s mode", ErrMode, i.sid,
-				modeName(i.Mode), modeName(c.cfg.Instance.Mode)), ignoreNoNode(err))
+			return &i, nil
 		}
 	}
-	return nil
-}
-
-func ignoreNoNode(err error) error {
-	if errors.Is(err, zkconn.ErrNoNode) {
-		return nil
-	}
-	return err
+	return nil, nil
 }
 
 func modeName(mode string) string {

@@ -192,13 +192,47 @@ func (c *Coordinator) tryJoin(ctx context.Context, self zkrec.Instance, again bo
 	return c.appear(ctx, self)
 }
 
-// appear makes this instance one of the group, if it fits in.
-func (c *Coordinator) appear(ctx context.Context, self zkrec.Instance) (zkrec.Instance, error) {
-	mine, err := c.createEphemeral(ctx, self)
-	if err == nil {
-		err = c.checkMode(ctx)
+// appear makes this instance one of the group, if it fits in. Instances of the
+// other mode may have died a moment ago: their sessions are given the time to
+// end. Meanwhile this one has no node, or the others would count on it.
+func (c *Coordinator) appear(ctx context.Context, self zkrec.Instance) (mine zkrec.Instance, err error) {
+	started := c.cfg.Clock.Now().Mono
+	retry := task.Backoff{Min: 100 * time.Millisecond, Max: 500 * time.Millisecond}
+	for waiting := false; ; {
+		if !waiting {
+			if mine, err = c.createEphemeral(ctx, self); err != nil {
+				return mine, err
+			}
+		}
+		other, err := c.otherMode(ctx)
+		switch {
+		case err != nil:
+			return mine, err
+		case other == nil && !waiting:
+			return mine, nil
+		case other == nil:
+			waiting = false
+			continue
+		case !waiting:
+			_, err := c.conn.Multi(ctx, zkconn.DeleteOp(c.tree.Instance(c.cfg.SID), zkconn.AnyVersion))
+			if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
+				return mine, err
+			}
+			c.log.Warn("an instance is in the other mode; waiting for its session to end", "instance_id", other.sid)
+			waiting = true
+		case c.cfg.Clock.Now().Mono-started > c.patience(other.Instance):
+			return mine, fmt.Errorf("%w: %s is in %s mode, this one in %s mode", ErrMode, other.sid,
+				modeName(other.Mode), modeName(c.cfg.Instance.Mode))
+		}
+		if err := retry.Wait(ctx); err != nil {
+			return mine, err
+		}
 	}
-	return mine, err
+}
+
+// patience is how long an instance may be there still that has died.
+func (c *Coordinator) patience(other zkrec.Instance) time.Duration {
+	return max(c.conn.SessionTimeout(), time.Duration(other.SessionTimeout)) * 3 / 2
 }
 
 // createEphemeral publishes this incarnation under its sid. A node of another
@@ -233,9 +267,7 @@ func (c *Coordinator) createEphemeral(ctx context.Context, mine zkrec.Instance) 
 			}
 			continue
 		}
-		// The session is the other's: ours may be shorter.
-		patience := max(c.conn.SessionTimeout(), time.Duration(other.SessionTimeout)) * 3 / 2
-		if c.cfg.Clock.Now().Mono-started > patience {
+		if c.cfg.Clock.Now().Mono-started > c.patience(other) {
 			return mine, fmt.Errorf("%w: %q runs on host %s as pid %d since %s", ErrDuplicate,
 				c.cfg.SID, other.Host, other.PID, other.StartedAt.Format(time.RFC3339))
 		}

@@ -14,7 +14,7 @@ import (
 // killed leaves what instances leave that were killed a moment ago, in a session longer than the members'.
 func (g *group) killed(sid string, record zkrec.Instance) {
 	g.t.Helper()
-	client := g.server.Client("killed")
+	client := g.server.Client("killed " + sid)
 	cfg := g.conn(client)
 	cfg.SessionTimeout = 2 * sessionTimeout
 	conn, err := zkconn.Open(cfg, func(zkconn.Event) {})
@@ -125,6 +125,47 @@ func TestSessionThatIsGrantedBoundsTheSyncPeriod(t *testing.T) {
 		err := <-a.ended
 		if took := time.Since(start); !errors.Is(err, ErrNotHandedBack) || took > granted+100*time.Millisecond {
 			g.t.Errorf("Run = %v after %v, want ErrNotHandedBack when the session is over", err, took)
+		}
+	})
+}
+
+// All instances were killed, to be started again in the other mode.
+func TestDeadInstancesOfTheOtherModeAreWaitedFor(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.submit("job")
+		g.killed("a", zkrec.Instance{Mode: zkrec.ModeLatch})
+		pass(time.Second)
+		g.killed("b", zkrec.Instance{Mode: zkrec.ModeLatch})
+		a := g.join("a", nil)
+		pass(2*sessionTimeout + 2*time.Second)
+		select {
+		case err := <-a.ended:
+			g.t.Fatalf("Run = %v", err)
+		default:
+		}
+		a.ownership()
+	})
+}
+
+// While it waits, it is none of the group: the others would offer it what they own.
+func TestLiveInstanceOfTheOtherModeIsRespected(t *testing.T) {
+	inGroup(t, func(g *group) {
+		other := zkrec.Instance{Incarnation: "b-0", SessionTimeout: zkrec.Duration(sessionTimeout), Mode: zkrec.ModeLatch}
+		g.multi(zkconn.CreateEphemeralOp(g.tree.Instance("b"), other.Encode()))
+		_, before, _ := g.get(g.tree.Instances())
+		start := time.Now()
+		a := g.join("a", nil)
+		pass(sessionTimeout)
+		names, _, err := g.hand.Children(g.t.Context(), g.tree.Instances())
+		if err != nil || len(names) != 1 {
+			g.t.Errorf("instances %q, %v, want b alone", names, err)
+		}
+		err = <-a.ended
+		if took := time.Since(start); !errors.Is(err, ErrMode) || took < sessionTimeout*3/2 || took > 2*sessionTimeout {
+			g.t.Errorf("Run = %v after %v, want ErrMode after 1.5 session timeouts", err, took)
+		}
+		if _, after, _ := g.get(g.tree.Instances()); after.Version != before.Version+1 {
+			g.t.Errorf("its node was made %d times, want once", after.Version-before.Version)
 		}
 	})
 }
