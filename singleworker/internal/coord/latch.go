@@ -55,7 +55,7 @@ func (c *Coordinator) enter() {
 		defer withdraw()
 		defer context.AfterFunc(tasks, withdraw)()
 		err := contender.Run(ctx, c.conn)
-		if errors.Is(err, election.ErrNotReleased) {
+		if ctx.Err() != nil && errors.Is(err, election.ErrNotReleased) {
 			return nil // its node goes with the session, as our others do
 		}
 		return err

@@ -1,0 +1,41 @@
+package coord
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// An instance that may not take part in the election says so, also when it cannot give up the place that it
+// may have.
+func TestElectionThatIsDenied(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.configure = func(cfg *Config) { cfg.Latch, cfg.Instance.Mode = true, zkrec.ModeLatch }
+		g.server.Control(zkdev.OpCreate, func(r *zkdev.Request) zkdev.Action {
+			if strings.HasPrefix(r.Path, g.tree.Leader()+"/") {
+				return zkdev.CutAfter()
+			}
+			return zkdev.Pass()
+		})
+		g.server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+			if r.Ops[0].Path == g.tree.Leader() {
+				return zkdev.Refuse(zkdev.NoAuth)
+			}
+			return zkdev.Pass()
+		})
+		a := g.join("a", nil)
+		pass(time.Minute)
+		select {
+		case err := <-a.ended:
+			if !errors.Is(err, ErrDenied) {
+				g.t.Errorf("Run = %v, want ErrDenied", err)
+			}
+		default:
+			g.t.Error("Run goes on, and the instance never leads")
+		}
+	})
+}
