@@ -104,10 +104,10 @@ func (c *Coordinator) checkLatch() {
 // otherMode finds an instance that runs in another mode, and was there before
 // this one: who leads would find jobs owned by others, and never own them. One
 // that has no node yet comes after all others.
-func (c *Coordinator) otherMode(ctx context.Context) (*instanceRead, error) {
+func (c *Coordinator) otherMode(ctx context.Context) (other instanceRead, found bool, err error) {
 	sids, _, err := c.conn.Children(ctx, c.tree.Instances())
 	if err != nil {
-		return nil, err
+		return other, false, err
 	}
 	instances := c.readInstances(ctx, sids)
 	born := int64(math.MaxInt64)
@@ -118,13 +118,13 @@ func (c *Coordinator) otherMode(ctx context.Context) (*instanceRead, error) {
 	}
 	for _, i := range instances {
 		if zkconn.IsUnknown(i.err) {
-			return nil, i.err
+			return other, false, i.err
 		}
 		if i.err == nil && i.stat.Czxid < born && i.Mode != c.cfg.Instance.Mode {
-			return &i, nil
+			return i, true, nil
 		}
 	}
-	return nil, nil
+	return other, false, nil
 }
 
 func modeName(mode string) string {
