@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"time"
 
@@ -82,6 +83,7 @@ type ledger struct {
 	started  map[string]*swtest.Run // by run id
 	accounts map[string]*account    // of the slots that there are
 	closed   []*account             // of the others
+	joined   map[int64]string       // by session, the instances whose nodes were made; a hand may have deleted them since
 	canceled map[int64]bool         // zxids of transactions that deleted jobs
 	found    []violation
 	counts
@@ -103,7 +105,7 @@ func check(e evidence) ([]violation, counts) {
 	l := &ledger{
 		evidence: e, model: swtest.NewModel(e.tree), reigns: make(map[string][]*reign),
 		born: make(map[string]int64), seen: make(map[string]bool), started: make(map[string]*swtest.Run),
-		accounts: make(map[string]*account), canceled: make(map[int64]bool),
+		accounts: make(map[string]*account), joined: make(map[int64]string), canceled: make(map[int64]bool),
 		divisions: make(map[string]*division), epochs: make(map[string]*epoch), completed: make(map[string][]*completed),
 	}
 	for k := range e.log {
@@ -141,6 +143,9 @@ func (l *ledger) violatef(property int, job string, at time.Time, format string,
 // apply reads one transaction.
 func (l *ledger) apply(txn *zkdev.Txn) {
 	slot, node, rest, ok := l.model.Split(txn.Path)
+	if txn.Op == zkdev.OpCreate && path.Dir(txn.Path) == l.tree.Instances() {
+		l.joined[txn.Session] = rest
+	}
 	if !ok || txn.Op == zkdev.OpCheck {
 		l.model.Apply(*txn)
 		return

@@ -39,7 +39,7 @@ type completed struct {
 	at             time.Time
 	epoch          *epoch
 	after, through int64          // ticks later than the first, up to the other
-	sid            string         // of who wrote it; empty when that is not known
+	sid            string         // of who wrote it
 	ran            map[int64]bool // ticks that some shard has run, and that are still in a history
 	told           map[int64]bool
 }
@@ -123,12 +123,7 @@ func (l *ledger) checkComplete(job string, txn *zkdev.Txn) {
 	d := l.divisions[job]
 	c := &completed{
 		at: txn.Time, epoch: d.now, after: max(d.complete, d.now.Since), through: record.Tick,
-		ran: make(map[int64]bool), told: make(map[int64]bool),
-	}
-	for sid, member := range l.model.Instances {
-		if member.Session == txn.Session {
-			c.sid = sid
-		}
+		sid: l.joined[txn.Session], ran: make(map[int64]bool), told: make(map[int64]bool),
 	}
 	if c.through <= c.after {
 		l.violatef(9, job, txn.Time, "ticks up to %s are complete, after %s", clockMs(c.through), clockMs(c.after))
@@ -221,7 +216,7 @@ func (l *ledger) checkTold(told completion) {
 	tick := told.Tick.UnixMilli()
 	list := l.completed[told.Job]
 	k := slices.IndexFunc(list, func(c *completed) bool {
-		return c.after < tick && tick <= c.through && !told.at.Before(c.at) && (c.sid == told.sid || c.sid == "")
+		return c.after < tick && tick <= c.through && !told.at.Before(c.at) && c.sid == told.sid
 	})
 	switch {
 	case k < 0:
