@@ -1,3 +1,7 @@
+//go:build !race
+
+// The race detector would find nothing more here, and take several times as long: make race runs this file without.
+
 package sim
 
 import (
