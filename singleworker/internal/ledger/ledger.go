@@ -162,9 +162,11 @@ func (v View) open(plan *Plan, run zkrec.Run) {
 	run.Started, run.State = v.Now.UnixMilli(), zkrec.RunRunning
 	plan.Change, plan.Opens = true, true
 	plan.Record = Record{Through: through, Run: run}
-	// A tick that was to wait for the end of the last run now waits for that of this one.
-	waits := v.nextTick(later(time.UnixMilli(through), time.UnixMilli(v.busySince())))
-	if v.queued(waits) && !waits.After(v.Now) {
+	// A tick that was to wait for the end of the last run now waits for that of this one; unless one has
+	// come since and was missed, because nothing ran then.
+	after := func(ms int64) time.Time { return v.nextTick(later(time.UnixMilli(through), time.UnixMilli(ms))) }
+	waits, idle := after(v.busySince()), after(v.Record.Ended)
+	if v.queued(waits) && !waits.After(v.Now) && (idle.IsZero() || v.Now.Sub(idle) <= OnTime) {
 		plan.Record.BusySince = v.busySince()
 	}
 }

@@ -161,8 +161,13 @@ func (c *checker) judgeBusy(v ledger.View, p ledger.Plan) {
 	var want int64
 	ticks, _ := c.pending(v)
 	for _, tick := range ticks {
-		if v.Policy.Full().Overlap == zkrec.OverlapQueue && tick > p.Record.Through && during(v, tick) {
+		idle := tick > v.Record.Ended && v.Now.UnixMilli()-tick > ledger.OnTime.Milliseconds()
+		switch {
+		case v.Policy.Full().Overlap != zkrec.OverlapQueue || tick <= p.Record.Through:
+		case during(v, tick):
 			want = busy(v.Record)
+		case idle: // nothing ran when it came, which ends the row of runs
+			want = 0
 		}
 	}
 	if p.Record.BusySince != want {

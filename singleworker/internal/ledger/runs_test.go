@@ -194,6 +194,8 @@ func TestBusySince(t *testing.T) {
 		{"a further attempt", situation{policy: queue, last: ended, through: "10:00", now: "10:02:30"}, zkrec.AgainRerun, "", "10:00"},
 		{"one that waits for long", situation{policy: queue, last: ended, busy: "09:58", through: "10:00", now: "10:02:30"}, "", "ask", "09:58"},
 		{"one that does not any more", situation{policy: queue, last: ended, busy: "09:58", through: "10:02", now: "10:02:30"}, "", "ask", ""},
+		{"one that waits, and another came when nothing ran", situation{policy: queue, last: ended, through: "10:00", now: "10:03:30"}, zkrec.AgainRerun, "", ""},
+		{"one that waits, and another has just come", situation{policy: queue, last: ended, through: "10:00", now: "10:03:01"}, zkrec.AgainRerun, "", "10:00"},
 		{"the tick that waited", situation{policy: queue, last: ended, through: "10:00", now: "10:02:30"}, "", "", ""},
 		{"one that came after the last run", situation{policy: queue, last: run(t, zkrec.RunInterrupted, "10:00", me, "10:00", "10:00:30"), through: "10:00", now: "10:01:30"}, zkrec.AgainRerun, "", ""},
 		{"another owner's", situation{policy: queue, last: run(t, zkrec.RunInterrupted, "10:00", other, "10:00", "10:02:30"), through: "10:00", now: "10:02:30"}, zkrec.AgainRerun, "", ""},
