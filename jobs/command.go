@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -141,7 +142,7 @@ func environment(run *singleworker.Run) []string {
 		"SINGLEWORKER_TOKEN=" + strconv.FormatInt(run.Token, 10),
 		"SINGLEWORKER_SHARD=" + strconv.Itoa(run.Shard.Index),
 		"SINGLEWORKER_SHARDS=" + strconv.Itoa(run.Shard.Total),
-		"SINGLEWORKER_SHARD_PARAMETER=" + run.Shard.Parameter,
+		"SINGLEWORKER_SHARD_PARAMETER=" + strings.ReplaceAll(run.Shard.Parameter, "\x00", ""), // which no environment can hold
 	}
 }
 

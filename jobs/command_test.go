@@ -93,7 +93,7 @@ func runOf(t *testing.T, args string) *singleworker.Run {
 	t.Helper()
 	return &singleworker.Run{
 		ID: "run-1", Job: "mirror", Tick: time.UnixMilli(1_800_000_000_000), Attempt: 2, Token: 77,
-		Shard: singleworker.Shard{Index: 2, Total: 3, Parameter: "Beijing"},
+		Shard: singleworker.Shard{Index: 2, Total: 3, Parameter: "Bei\x00jing"},
 		Args:  map[string]string{"program": self(t), "args": args},
 	}
 }

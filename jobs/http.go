@@ -39,7 +39,7 @@ const (
 	TickHeader           = "X-Singleworker-Tick"            // the scheduled time, RFC 3339 in UTC
 	ShardHeader          = "X-Singleworker-Shard"           // its index, from 0
 	ShardsHeader         = "X-Singleworker-Shards"          // how many there are; 1 when the job is not divided
-	ShardParameterHeader = "X-Singleworker-Shard-Parameter" // absent when it has none
+	ShardParameterHeader = "X-Singleworker-Shard-Parameter" // percent-encoded; absent when it has none
 )
 
 const (
@@ -152,7 +152,7 @@ func newRequest(ctx context.Context, run *singleworker.Run) (*http.Request, erro
 		TickHeader:           run.Tick.UTC().Format(time.RFC3339Nano),
 		ShardHeader:          strconv.Itoa(run.Shard.Index),
 		ShardsHeader:         strconv.Itoa(run.Shard.Total),
-		ShardParameterHeader: run.Shard.Parameter,
+		ShardParameterHeader: url.PathEscape(run.Shard.Parameter), // it may have line breaks, which a header may not
 	}
 	for arg, value := range run.Args {
 		name, isHeader := strings.CutPrefix(arg, headerArg)

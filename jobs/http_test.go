@@ -38,7 +38,7 @@ func serve(t *testing.T, handler http.HandlerFunc) *httptest.Server {
 func callOf(args ...string) *singleworker.Run {
 	run := &singleworker.Run{
 		ID: "run-1", Job: "hook", Tick: time.UnixMilli(1_800_000_000_250), Token: 77,
-		Shard: singleworker.Shard{Index: 2, Total: 3},
+		Shard: singleworker.Shard{Index: 2, Total: 3, Parameter: "Paris\nNord"},
 		Args:  make(map[string]string),
 	}
 	for _, arg := range args {
@@ -59,7 +59,7 @@ func TestHTTPRequest(t *testing.T) {
 			r.Header.Get("X-Singleworker-Shard"), r.Header.Get("X-Singleworker-Shards"), r.Header["X-Singleworker-Shard-Parameter"], body)
 	})
 	handler := newHTTP(t, jobs.HTTPConfig{Allow: []string{server.URL + "/hooks"}})
-	const own = "key=run-1 token=77 tick=2027-01-15T08:00:00.25Z shard=2/3[]"
+	const own = "key=run-1 token=77 tick=2027-01-15T08:00:00.25Z shard=2/3[Paris%0ANord]"
 	for _, test := range []struct {
 		args []string
 		want string
