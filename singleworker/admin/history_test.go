@@ -104,6 +104,10 @@ func TestHistoryOfGarbage(t *testing.T) {
 		if job := w.get("job"); !job.Overdue.IsZero() {
 			t.Errorf("overdue since %v, though nobody knows", job.Overdue)
 		}
+		w.put(w.c.tree.Tick("job"), nil)
+		if job := w.get("job"); !job.Overdue.IsZero() {
+			t.Errorf("overdue since %v, though its owner begins when the record was emptied", job.Overdue)
+		}
 		w.put(w.c.tree.Tick("job"), zkrec.Tick{Run: ok.Run}.Encode())
 		for garbage, want := range map[string]string{"zzz": `history "zzz": `, `{"schema":9}`: "history: written with schema 9"} {
 			w.put(w.c.tree.History("job"), []byte(garbage))

@@ -121,6 +121,9 @@ func (c *Client) readRun(ctx context.Context, r *records) error {
 			return err
 		}
 		r.tick, r.tickErr = zkrec.ParseTick(data)
+		if r.tick.Through == 0 && r.tickErr == nil && stat.Version > 0 {
+			r.tick.Through = stat.Mtime.UnixMilli() // as its owner has it: a hand has emptied the record
+		}
 		if stat.Version == version {
 			return nil
 		}
