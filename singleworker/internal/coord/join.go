@@ -14,12 +14,13 @@ import (
 // join makes this instance part of the group: the roots, the declared jobs,
 // the registrations, the ephemeral node. It tries until it succeeds, ctx ends,
 // or it must fail: a refusal is final at the start, for the configuration is
-// wrong; after that somebody changed an ACL, and may change it back.
+// wrong; after that somebody changed an ACL, or came in another mode while this
+// instance's session was over, and may correct that.
 func (c *Coordinator) join(ctx context.Context, self zkrec.Instance, again bool) (zkrec.Instance, error) {
 	retry := task.Backoff{Min: 50 * time.Millisecond, Max: 2 * time.Second}
 	for {
 		mine, err := c.tryJoin(ctx, self, again)
-		final := errors.Is(err, ErrDuplicate) || errors.Is(err, ErrMode) || !again && !zkconn.IsUnknown(err)
+		final := errors.Is(err, ErrDuplicate) || !again && !zkconn.IsUnknown(err)
 		if err == nil || final || ctx.Err() != nil {
 			return mine, err
 		}

@@ -169,3 +169,27 @@ func TestLiveInstanceOfTheOtherModeIsRespected(t *testing.T) {
 		}
 	})
 }
+
+// One that comes in another mode while a member's session is over finds nobody, and joins: the member waits
+// until that is corrected.
+func TestMemberOutlastsOneOfTheOtherMode(t *testing.T) {
+	inGroup(t, func(g *group) {
+		a := g.join("a", nil)
+		pass(time.Second)
+		if err := g.server.ExpireSession(a.conn.SessionID()); err != nil {
+			g.t.Fatal(err)
+		}
+		g.multi(zkconn.CreateEphemeralOp(g.tree.Instance("b"), zkrec.Instance{Incarnation: "b-0", Mode: zkrec.ModeLatch}.Encode()))
+		pass(5 * sessionTimeout)
+		select {
+		case err := <-a.ended:
+			g.t.Fatalf("Run = %v", err)
+		default:
+		}
+		g.multi(zkconn.DeleteOp(g.tree.Instance("b"), zkconn.AnyVersion))
+		pass(5 * time.Second)
+		if _, _, there := g.get(g.tree.Instance("a")); !there {
+			g.t.Error("it has not joined again")
+		}
+	})
+}

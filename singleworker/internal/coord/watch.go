@@ -78,9 +78,9 @@ func (c *Coordinator) watchSlot(j *job, slot string, w *watched) {
 const idleLook = time.Hour
 
 // fetchRun reads a slot's tick record and whether its run goes on at a live
-// owner. Whatever a hand has written there accounts for no tick: it begins when
-// it was written, as for its next owner, see parseTick. What a newer version has
-// written may account for all.
+// owner. Whatever a hand has written there accounts for no tick up to then; for
+// the next owner of what is no record at all it is those up to its reading, see
+// parseTick. What a newer version has written may account for all.
 func (c *Coordinator) fetchRun(ctx context.Context, slot string) (record zkrec.Tick, running bool, err error) {
 	data, stat, err := c.conn.Get(ctx, c.tree.Tick(slot))
 	if errors.Is(err, zkconn.ErrNoNode) {
