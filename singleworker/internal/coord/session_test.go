@@ -29,17 +29,23 @@ func (g *group) killed(sid string, record zkrec.Instance) {
 	client.Partition()
 }
 
+// wantRunning fails if Run has returned.
+func (m *member) wantRunning() {
+	m.g.t.Helper()
+	select {
+	case err := <-m.ended:
+		m.g.t.Fatalf("Run = %v", err)
+	default:
+	}
+}
+
 func TestDeadInstanceOfALongerSessionIsWaitedFor(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
 		g.killed("a", zkrec.Instance{})
 		a := g.join("a", nil)
 		pass(2*sessionTimeout + 2*time.Second)
-		select {
-		case err := <-a.ended:
-			g.t.Fatalf("Run = %v", err)
-		default:
-		}
+		a.wantRunning()
 		a.ownership()
 	})
 }
@@ -138,11 +144,7 @@ func TestDeadInstancesOfTheOtherModeAreWaitedFor(t *testing.T) {
 		g.killed("b", zkrec.Instance{Mode: zkrec.ModeLatch})
 		a := g.join("a", nil)
 		pass(2*sessionTimeout + 2*time.Second)
-		select {
-		case err := <-a.ended:
-			g.t.Fatalf("Run = %v", err)
-		default:
-		}
+		a.wantRunning()
 		a.ownership()
 	})
 }
@@ -181,11 +183,7 @@ func TestMemberOutlastsOneOfTheOtherMode(t *testing.T) {
 		}
 		g.multi(zkconn.CreateEphemeralOp(g.tree.Instance("b"), zkrec.Instance{Incarnation: "b-0", Mode: zkrec.ModeLatch}.Encode()))
 		pass(5 * sessionTimeout)
-		select {
-		case err := <-a.ended:
-			g.t.Fatalf("Run = %v", err)
-		default:
-		}
+		a.wantRunning()
 		g.multi(zkconn.DeleteOp(g.tree.Instance("b"), zkconn.AnyVersion))
 		pass(5 * time.Second)
 		if _, _, there := g.get(g.tree.Instance("a")); !there {

@@ -209,12 +209,7 @@ func TestBreaches(t *testing.T) {
 // on the way to the server can bring about.
 func TestFalseEvidence(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		name  string
-		lie   func(e *evidence)
-		want  int
-		about string
-	}{
+	tell(t, ordinary, []lie{
 		{"nothing", func(*evidence) {}, 0, ""},
 		{"a tick is claimed twice", func(e *evidence) { e.log = again(e.log, 0) }, 2, "a second time"},
 		{"a claim is missing", func(e *evidence) { e.log = without(e.log, "/tick") }, 3, "no claim"},
@@ -223,29 +218,41 @@ func TestFalseEvidence(t *testing.T) {
 		{"heartbeats are missing", func(e *evidence) { e.log = without(e.log, "/alive/a") }, 1, "its lease ended"},
 		{"a run before its claim", func(e *evidence) { e.runs[0].Started = e.runs[0].Started.Add(-time.Second) }, 3, "claimed at"},
 		{"a run that never ends", func(e *evidence) { e.runs[0].Ended, e.runs[0].RightEnded = time.Time{}, time.Time{} }, 7, "never ends"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := &scene{Cluster: swtest.New(t, swtest.Config{SessionTimeout: session}), t: t, schedule: "* * * * * ?"}
-				s.begin(&breach{}, &breach{})
-				s.Close()
-				e := evidence{tree: s.Tree(), session: session, log: s.Server.Log(), runs: s.Runs(), rights: s.Rights(), hooks: s.hooks}
-				tt.lie(&e)
-				wantFound(t, e, tt.want, tt.about)
-			})
-		})
-	}
+	})
 }
 
-// wantFound runs the checker, and fails unless it finds a violation of a property with such a text; for
-// property 0, unless it finds none.
-func wantFound(t *testing.T, e evidence, property int, about string) {
+// ordinary has a job run until the group is closed.
+func ordinary(t *testing.T) evidence {
 	t.Helper()
-	found, _ := check(e)
-	told := slices.ContainsFunc(found, func(v violation) bool { return v.property == property && strings.Contains(v.text, about) })
-	if (property != 0) != told || property == 0 && len(found) > 0 {
-		t.Errorf("found %v, want (%d) %q", found, property, about)
+	s := &scene{Cluster: swtest.New(t, swtest.Config{SessionTimeout: session}), t: t, schedule: "* * * * * ?"}
+	s.begin(&breach{}, &breach{})
+	return s.evidence()
+}
+
+// lie changes one thing of what was so, for the checker to find.
+type lie struct {
+	name  string
+	tell  func(e *evidence)
+	want  int    // the property; 0: nothing may be found
+	about string // is in the text of the violation
+}
+
+// tell tells each lie about what truth returns, which is called anew in a bubble, and fails unless it is found.
+func tell(t *testing.T, truth func(t *testing.T) evidence, lies []lie) {
+	t.Helper()
+	for _, l := range lies {
+		t.Run(l.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				e := truth(t)
+				l.tell(&e)
+				found, _ := check(e)
+				told := slices.ContainsFunc(found, func(v violation) bool { return v.property == l.want && strings.Contains(v.text, l.about) })
+				if (l.want != 0) != told || l.want == 0 && len(found) > 0 {
+					t.Errorf("found %v, want (%d) %q", found, l.want, l.about)
+				}
+			})
+		})
 	}
 }
 

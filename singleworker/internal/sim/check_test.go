@@ -77,14 +77,15 @@ type ledger struct {
 
 	model    *swtest.Model
 	dropped  []dropped
-	reigns   map[string][]*reign    // by slot, in order
-	born     map[string]int64       // by slot, when its owner record was made
-	seen     map[string]bool        // run ids
-	started  map[string]*swtest.Run // by run id
-	accounts map[string]*account    // of the slots that there are
-	closed   []*account             // of the others
-	joined   map[int64]string       // by session, the instances whose nodes were made; a hand may have deleted them since
-	canceled map[int64]bool         // zxids of transactions that deleted jobs
+	rightsTo map[string][]swtest.Right // by slot
+	reigns   map[string][]*reign       // by slot, in order
+	born     map[string]int64          // by slot, when its owner record was made
+	seen     map[string]bool           // run ids
+	started  map[string]*swtest.Run    // by run id
+	accounts map[string]*account       // of the slots that there are
+	closed   []*account                // of the others
+	joined   map[int64]string          // by session, the instances whose nodes were made; a hand may have deleted them since
+	canceled map[int64]bool            // zxids of transactions that deleted jobs
 	found    []violation
 	counts
 
@@ -103,7 +104,7 @@ type counts struct {
 // check verifies the properties 1 to 4, 8 and 9.
 func check(e evidence) ([]violation, counts) {
 	l := &ledger{
-		evidence: e, model: swtest.NewModel(e.tree), reigns: make(map[string][]*reign),
+		evidence: e, model: swtest.NewModel(e.tree), rightsTo: make(map[string][]swtest.Right), reigns: make(map[string][]*reign),
 		born: make(map[string]int64), seen: make(map[string]bool), started: make(map[string]*swtest.Run),
 		accounts: make(map[string]*account), joined: make(map[int64]string), canceled: make(map[int64]bool),
 		divisions: make(map[string]*division), epochs: make(map[string]*epoch), completed: make(map[string][]*completed),
@@ -112,6 +113,9 @@ func check(e evidence) ([]violation, counts) {
 		if e.log[k].Code == zkdev.OK {
 			l.apply(&e.log[k])
 		}
+	}
+	for _, right := range e.rights {
+		l.rightsTo[right.Job] = append(l.rightsTo[right.Job], right)
 	}
 	for k := range e.runs {
 		l.checkRun(&e.runs[k])

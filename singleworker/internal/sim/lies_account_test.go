@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
@@ -17,12 +16,7 @@ import (
 // handed over.
 func TestFalseEvidenceOfAccounts(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		name  string
-		lie   func(e *evidence)
-		want  int
-		about string
-	}{
+	tell(t, handedOver, []lie{
 		{"nothing", func(*evidence) {}, 0, ""},
 		{"a lease that goes on", func(e *evidence) { e.rights[0].Until = e.rights[0].Until.Add(session) }, 1, "its lease ended"},
 		{"a lease beside another", func(e *evidence) { e.rights[0].Until = e.rights[0].Until.Add(session) }, 1, "has one from"},
@@ -65,16 +59,7 @@ func TestFalseEvidenceOfAccounts(t *testing.T) {
 			ticks(e, func(_ int, rec *zkrec.Tick) { rec.Manual += strings.Repeat("?", min(1, len(rec.Manual))) })
 		}, 2, "and never claimed"},
 		{"a token that is smaller", func(e *evidence) { ticks(e, func(n int, rec *zkrec.Tick) { rec.Token -= int64(n) }) }, 4, "after a had"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				e := handedOver(t)
-				tt.lie(&e)
-				wantFound(t, e, tt.want, tt.about)
-			})
-		})
-	}
+	})
 }
 
 // handedOver has a job run every two seconds, and twice by hand, first by a and then by b.
@@ -97,11 +82,9 @@ func handedOver(t *testing.T) evidence {
 	to := time.Now()
 	a.Leave()
 	time.Sleep(session)
-	s.Close()
-	return evidence{
-		tree: s.Tree(), session: session, log: s.Server.Log(), runs: s.Runs(), rights: s.Rights(), hooks: s.hooks,
-		calmFrom: from, calmTo: to,
-	}
+	e := s.evidence()
+	e.calmFrom, e.calmTo = from, to
+	return e
 }
 
 // entries changes the history's entry of a tick that was run when nothing happened, wherever it stands.

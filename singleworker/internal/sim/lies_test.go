@@ -2,23 +2,16 @@ package sim
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 )
 
-// TestFalseEvidenceOfShards is TestFalseEvidence for property 9: a job with two shards, then three, then
-// two.
+// TestFalseEvidenceOfShards is TestFalseEvidence for property 9.
 func TestFalseEvidenceOfShards(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		name  string
-		lie   func(e *evidence)
-		want  int
-		about string
-	}{
+	tell(t, dividedAnew, []lie{
 		{"nothing", func(*evidence) {}, 0, ""},
 		{"told twice", func(e *evidence) { e.told = append(e.told, e.told[0]) }, 9, "told again"},
 		{"not told", func(e *evidence) { e.told = e.told[1:] }, 9, "nobody is told"},
@@ -36,23 +29,17 @@ func TestFalseEvidenceOfShards(t *testing.T) {
 		{"a shard that ends too early", func(e *evidence) {
 			e.log = without(without(e.log, "/shards/2/tick"), "/shards/2/history")
 		}, 8, "0 rows and 0 runs"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := &scene{Cluster: swtest.New(t, swtest.Config{SessionTimeout: session}), t: t, schedule: "*/5 * * * * ?", brief: true}
-				s.beginDivided(&breach{})
-				for _, shards := range []int{3, 2} {
-					s.divide(shards)
-					time.Sleep(session + time.Second)
-				}
-				s.Close()
-				e := evidence{
-					tree: s.Tree(), session: session, log: s.Server.Log(), runs: s.Runs(), rights: s.Rights(), hooks: s.hooks, told: s.told,
-				}
-				tt.lie(&e)
-				wantFound(t, e, tt.want, tt.about)
-			})
-		})
+	})
+}
+
+// dividedAnew has a job with two shards, then three, then two.
+func dividedAnew(t *testing.T) evidence {
+	t.Helper()
+	s := &scene{Cluster: swtest.New(t, swtest.Config{SessionTimeout: session}), t: t, schedule: "*/5 * * * * ?", brief: true}
+	s.beginDivided(&breach{})
+	for _, shards := range []int{3, 2} {
+		s.divide(shards)
+		time.Sleep(session + time.Second)
 	}
+	return s.evidence()
 }

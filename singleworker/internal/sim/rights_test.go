@@ -27,11 +27,7 @@ func (l *ledger) checkRight(right swtest.Right) {
 // is theirs. What is left out is what the design leaves out: the old lease on a job that was deleted and
 // submitted again, and that of a session ended from outside.
 func (l *ledger) checkOverlaps() {
-	byJob := make(map[string][]swtest.Right)
-	for _, right := range l.rights {
-		byJob[right.Job] = append(byJob[right.Job], right)
-	}
-	for job, rights := range byJob {
+	for job, rights := range l.rightsTo {
 		for k, b := range rights {
 			for _, a := range rights[:k] { // began before
 				if a.Instance == b.Instance || !a.Until.After(b.From) || !b.Until.After(b.From) {
@@ -93,8 +89,8 @@ func (l *ledger) leaseOf(property int, s span, r *reign) {
 
 // hasRight says that an instance believed to hold the lease of a reign, all the time.
 func (l *ledger) hasRight(i *swtest.Instance, r *reign, from, to time.Time) bool {
-	return slices.ContainsFunc(l.rights, func(right swtest.Right) bool {
-		return right.Instance == i && right.Job == r.job && right.Token == r.token && !right.From.After(from) && !right.Until.Before(to)
+	return slices.ContainsFunc(l.rightsTo[r.job], func(right swtest.Right) bool {
+		return right.Instance == i && right.Token == r.token && !right.From.After(from) && !right.Until.Before(to)
 	})
 }
 

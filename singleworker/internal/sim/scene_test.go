@@ -85,12 +85,17 @@ func (s *scene) begin(ofA, ofB *breach) (a, b *swtest.Instance) {
 	return a, b
 }
 
-// check runs the checker on what has happened so far, once everybody has stopped.
-func (s *scene) check() []violation {
+// evidence is what has happened so far, once everybody has stopped.
+func (s *scene) evidence() evidence {
 	s.Close()
-	found, _ := check(evidence{
+	return evidence{
 		tree: s.Tree(), session: session, log: s.Server.Log(), runs: s.Runs(), rights: s.Rights(), hooks: s.hooks, told: s.told,
 		forced: s.forced, unrecorded: s.unrecorded,
-	})
+	}
+}
+
+// check runs the checker on it.
+func (s *scene) check() []violation {
+	found, _ := check(s.evidence())
 	return found
 }

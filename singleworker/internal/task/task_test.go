@@ -110,22 +110,30 @@ func TestPoolUsesGoroutinesAgain(t *testing.T) {
 	})
 }
 
-// A panic ends a task, not the goroutine that others of the pool begin on.
-func TestPoolOutlivesAPanic(t *testing.T) {
+// A panic, or the end of its goroutine, ends a task, not the pool: others begin after it.
+func TestPoolOutlivesATask(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := task.NewPool(t.Context())
-		g.Go("fragile", func(context.Context) error { panic("glass") })
-		synctest.Wait()
-		ran := false
-		g.Go("next", func(context.Context) error {
-			ran = true
-			return nil
+	for what, end := range map[string]func(){"panic": func() { panic("glass") }, "Goexit": runtime.Goexit} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				g := task.NewPool(t.Context())
+				g.Go("fragile", func(context.Context) error {
+					end()
+					return nil
+				})
+				synctest.Wait()
+				ran := false
+				g.Go("next", func(context.Context) error {
+					ran = true
+					return nil
+				})
+				if err := g.Wait(); !ran || !errors.As(err, new(*task.PanicError)) {
+					t.Errorf("the next task ran: %v; Wait = %v", ran, err)
+				}
+			})
 		})
-		if err := g.Wait(); !ran || !errors.As(err, new(*task.PanicError)) {
-			t.Errorf("the next task ran: %v; Wait = %v", ran, err)
-		}
-	})
+	}
 }
 
 // A task that ends its goroutine, as t.FailNow does in a test, has failed, and is waited for no longer.
@@ -157,26 +165,6 @@ func TestGoexitBecomesAnErrorWithItsStack(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestPoolOutlivesGoexit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := task.NewPool(t.Context())
-		g.Go("quitter", func(context.Context) error {
-			runtime.Goexit()
-			return nil
-		})
-		synctest.Wait()
-		ran := false
-		g.Go("next", func(context.Context) error {
-			ran = true
-			return nil
-		})
-		if err := g.Wait(); !ran || !errors.As(err, new(*task.PanicError)) {
-			t.Errorf("the next task ran: %v; Wait = %v", ran, err)
-		}
-	})
 }
 
 func TestBackoffDoublesWithinItsBounds(t *testing.T) {
