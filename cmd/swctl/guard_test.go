@@ -51,7 +51,7 @@ func TestGuardDeaths(t *testing.T) {
 			if c.does == "launch" && runtime.GOOS != "linux" {
 				t.Skip("only Linux tells that no descendant is left")
 			}
-			server := zkdev.RunT(t)
+			server := zkdev.Start(t, zkdev.Config{})
 			g, h, pid := running(t, server, nil, c.does, server.Addr(), c.how)
 			died := time.Now()
 			c.die(t, g, pid)
@@ -85,7 +85,7 @@ func parentOf(t *testing.T, pid int) int {
 // SIGTERM reaches the program, which hands over; guard has nothing to say.
 func TestGuardCleanStop(t *testing.T) {
 	t.Parallel()
-	server := zkdev.RunT(t)
+	server := zkdev.Start(t, zkdev.Config{})
 	g, h, _ := running(t, server, nil, "instance", server.Addr(), "")
 	if err := g.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestGuardCleanStop(t *testing.T) {
 // for: its registration stays.
 func TestGuardSparesTheLiving(t *testing.T) {
 	t.Parallel()
-	server := zkdev.RunT(t)
+	server := zkdev.Start(t, zkdev.Config{})
 	g, _, pid := running(t, server, nil, "launch-apart", server.Addr(), "")
 	if err := syscall.Kill(parentOf(t, pid), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -120,7 +120,7 @@ func TestGuardZooKeeperAway(t *testing.T) {
 	t.Parallel()
 	t.Run("at the start", func(t *testing.T) {
 		t.Parallel()
-		server := zkdev.RunT(t)
+		server := zkdev.Start(t, zkdev.Config{})
 		addr := server.Addr()
 		server.Stop()
 		g := runGuard(t, addr, nil, "signals")
@@ -137,7 +137,7 @@ func TestGuardZooKeeperAway(t *testing.T) {
 	})
 	t.Run("at the death", func(t *testing.T) {
 		t.Parallel()
-		server := zkdev.RunT(t)
+		server := zkdev.Start(t, zkdev.Config{})
 		g, _, pid := running(t, server, []string{"--timeout", "500ms"}, "instance", server.Addr(), "")
 		server.Stop()
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
@@ -151,7 +151,7 @@ func TestGuardZooKeeperAway(t *testing.T) {
 	})
 	t.Run("at the death, for a while", func(t *testing.T) {
 		t.Parallel()
-		server := zkdev.RunT(t)
+		server := zkdev.Start(t, zkdev.Config{})
 		g, h, pid := running(t, server, []string{"--timeout", "0"}, "instance", server.Addr(), "")
 		server.Stop()
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
@@ -186,7 +186,7 @@ func TestGuardZooKeeperAway(t *testing.T) {
 
 func TestGuardSignals(t *testing.T) {
 	t.Parallel()
-	server := zkdev.RunT(t)
+	server := zkdev.Start(t, zkdev.Config{})
 	g := runGuard(t, server.Addr(), nil, "signals")
 	g.next()
 	for _, s := range []syscall.Signal{
@@ -205,7 +205,7 @@ func TestGuardSignals(t *testing.T) {
 
 func TestGuardExitCodes(t *testing.T) {
 	t.Parallel()
-	server := zkdev.RunT(t)
+	server := zkdev.Start(t, zkdev.Config{})
 	dir := t.TempDir()
 	text, script := filepath.Join(dir, "text"), filepath.Join(dir, "script")
 	for path, mode := range map[string]os.FileMode{text: 0o600, script: 0o700} {
@@ -257,7 +257,7 @@ func TestGuardRefuses(t *testing.T) {
 // The program gets its arguments as they were typed.
 func TestGuardArguments(t *testing.T) {
 	t.Parallel()
-	server := zkdev.RunT(t)
+	server := zkdev.Start(t, zkdev.Config{})
 	g := runGuard(t, server.Addr(), nil, "args", "--zk", "-h", "", "--", "a=b", "guard", " x ", "--help")
 	if got, want := g.next(), `["--zk" "-h" "" "--" "a=b" "guard" " x " "--help"]`; got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -271,7 +271,7 @@ func TestGuardReaps(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere process 1 gets the orphans")
 	}
-	server := zkdev.RunT(t)
+	server := zkdev.Start(t, zkdev.Config{})
 	g := runGuard(t, server.Addr(), nil, "orphan")
 	pid, err := strconv.Atoi(g.next())
 	if err != nil {

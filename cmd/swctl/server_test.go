@@ -12,7 +12,7 @@ import (
 // the fake client promises is what admin does.
 func TestOnAServer(t *testing.T) {
 	t.Parallel()
-	server := zkdev.RunT(t)
+	server := zkdev.Start(t, zkdev.Config{})
 	h := newHarness(t)
 	h.dial, h.now = dialAdmin, time.Now
 	h.vars[envZK] = server.Addr()

@@ -25,7 +25,7 @@ func TestZkCli(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, dev := zkserver.Start(t), zkdev.RunT(t)
+	server, dev := zkserver.Start(t), zkdev.Start(t, zkdev.Config{})
 	want, got := zkCli(t, server.Addr(), script), zkCli(t, dev.Addr(), script)
 	if got != want {
 		t.Errorf("on zkdev:\n%s\non ZooKeeper:\n%s", got, want)
@@ -77,7 +77,7 @@ func jars() string {
 // TestKazoo runs recipes of the Python client on zkdev.
 func TestKazoo(t *testing.T) {
 	t.Parallel()
-	server := zkdev.RunT(t)
+	server := zkdev.Start(t, zkdev.Config{})
 	output := string(run(t, "", pythonWithKazoo(t), "testdata/recipes.py", server.Addr()))
 	for _, recipe := range []string{"lock", "election", "children_watch", "data_watch", "transaction", "acl", "errors", "others"} {
 		if !strings.Contains(output, "ok "+recipe+"\n") {

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) { os.Exit(zkserver.Main(m.Run)) }
 // Sessions are opened, closed, moved between connections and left to expire.
 func TestDifferential(t *testing.T) {
 	server := zkserver.Start(t)
-	dev := zkdev.RunT(t)
+	dev := zkdev.Start(t, zkdev.Config{})
 	w := &world{
 		t: t, g: newGenerator(*seed), seed: *seed,
 		real: &side{name: "real", addr: server.Addr(), view: newView()},

@@ -33,7 +33,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(12 * time.Hour)
-		w := &world{T: t, server: zkdev.RunConfigT(t, zkdev.Config{Listen: zkdev.NoListen})}
+		w := &world{T: t, server: zkdev.Start(t, zkdev.Config{NoListen: true})}
 		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 		t.Cleanup(cancel)
 		w.ctx = ctx

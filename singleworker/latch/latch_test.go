@@ -35,7 +35,7 @@ type group struct {
 
 func newGroup(t *testing.T) *group {
 	t.Helper()
-	return &group{t: t, Server: zkdev.RunConfigT(t, zkdev.Config{Listen: zkdev.NoListen})}
+	return &group{t: t, Server: zkdev.Start(t, zkdev.Config{NoListen: true})}
 }
 
 func (g *group) note(text string) {

@@ -51,14 +51,8 @@ type Cluster struct {
 	group *swtest.Cluster
 }
 
-// New starts a server for the test.
-func New(tb TB) *Cluster {
-	tb.Helper()
-	return NewWith(tb, Config{})
-}
-
-// NewWith is New with a configuration.
-func NewWith(tb TB, cfg Config) *Cluster {
+// New starts a ZooKeeper server for the test. The zero Config is valid.
+func New(tb TB, cfg Config) *Cluster {
 	tb.Helper()
 	cfg.ServerType = cmp.Or(cfg.ServerType, DefaultServerType)
 	cfg.SessionTimeout = cmp.Or(cfg.SessionTimeout, DefaultSessionTimeout)

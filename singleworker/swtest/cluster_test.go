@@ -39,7 +39,7 @@ func bubble(t *testing.T, test func(t *strict, c *swtest.Cluster)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tb := &strict{T: t}
-		test(tb, swtest.New(tb))
+		test(tb, swtest.New(tb, swtest.Config{}))
 		if tb.failures != nil {
 			t.Errorf("told %q", tb.failures)
 		}
@@ -122,7 +122,7 @@ func TestManagerConfig(t *testing.T) {
 // A job with shards has as many owners, and runs each tick once in each.
 func TestShards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := swtest.New(t)
+		c := swtest.New(t, swtest.Config{})
 		handlers := map[string]singleworker.Handler{"rows": func(context.Context, *singleworker.Run) error { return nil }}
 		job := singleworker.Job{Name: "rows", Schedule: everySecond, Shards: 3, ShardParameters: map[int]string{1: "Beijing"}}
 		c.Start("one", handlers, job)

@@ -3,7 +3,7 @@
 // of its own, in the process (package zkdev), and instances that run the application's handlers with
 // the same code as in production.
 //
-//	c := swtest.New(t)
+//	c := swtest.New(t, swtest.Config{})
 //	one := c.Start("one", handlers)
 //	c.Start("two", handlers)
 //	c.Submit(singleworker.Job{Name: "report", Schedule: "* * * * * ?"})

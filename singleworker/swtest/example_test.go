@@ -39,7 +39,7 @@ func Example() {
 	t := new(example)
 	defer t.end()
 
-	c := swtest.New(t)
+	c := swtest.New(t, swtest.Config{})
 	c.Start("one", handlers)
 	c.Start("two", handlers)
 	c.Submit(singleworker.Job{Name: "report", Schedule: "* * * * * ?"})
@@ -54,7 +54,7 @@ func ExampleInstance_Kill() {
 	t := new(example)
 	defer t.end()
 
-	c := swtest.New(t)
+	c := swtest.New(t, swtest.Config{})
 	one := c.Start("one", handlers, singleworker.Job{Name: "report", Schedule: "* * * * * ?"})
 	c.AwaitOwner("report", "one")
 	c.Start("two", handlers)
@@ -69,7 +69,7 @@ func ExampleInstance_Kill() {
 func TestDailyJobInVirtualTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := swtest.NewWith(t, swtest.Config{SessionTimeout: 10 * time.Minute})
+		c := swtest.New(t, swtest.Config{SessionTimeout: 10 * time.Minute})
 		one := c.Start("one", handlers, singleworker.Job{Name: "report", Schedule: "@daily"})
 		c.Start("two", handlers)
 		c.AwaitOwned("report")

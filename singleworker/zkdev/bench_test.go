@@ -13,7 +13,7 @@ import (
 // The benchmarks include go-zookeeper's client, which takes most of the time.
 
 func BenchmarkSet(b *testing.B) {
-	server := zkdev.RunConfigT(b, zkdev.Config{KeepLog: -1})
+	server := zkdev.Start(b, zkdev.Config{KeepLog: -1})
 	conn, _ := connect(b, server)
 	create(b, conn, "/a", 0)
 	for b.Loop() {
@@ -25,7 +25,7 @@ func BenchmarkSet(b *testing.B) {
 
 // BenchmarkMulti sets 500 nodes in one transaction.
 func BenchmarkMulti(b *testing.B) {
-	server := zkdev.RunConfigT(b, zkdev.Config{KeepLog: -1})
+	server := zkdev.Start(b, zkdev.Config{KeepLog: -1})
 	conn, _ := connect(b, server)
 	var ops []any
 	for i := range 500 {

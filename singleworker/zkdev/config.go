@@ -9,9 +9,6 @@ import (
 )
 
 const (
-	// NoListen as Config.Listen: no socket, Dial only.
-	NoListen = "none"
-
 	defaultListen = "127.0.0.1:0"
 	defaultTick   = 500 * time.Millisecond
 	defaultLog    = 1_000_000
@@ -19,9 +16,13 @@ const (
 
 // A Config configures a server. The zero Config is a good one for tests.
 type Config struct {
-	// Listen is the TCP address: loopback only, port 0 for any that is
-	// free, or NoListen. Default 127.0.0.1:0.
+	// Listen is the TCP address to listen on. It must be a loopback address; port 0 picks a free
+	// port. Default 127.0.0.1:0.
 	Listen string
+
+	// NoListen opens no socket: clients connect with Dial only. Listen is then ignored. Tests in
+	// a testing/synctest bubble need it.
+	NoListen bool
 
 	// Tick is the step in which sessions expire. A session ends at the first
 	// tick after its timeout. Default 500ms.
@@ -53,7 +54,7 @@ func (e *ConfigError) Error() string {
 
 // withDefaults fills the fields that are zero, and checks all.
 func (c Config) withDefaults() (Config, error) {
-	if c.Listen == "" {
+	if c.Listen == "" && !c.NoListen {
 		c.Listen = defaultListen
 	}
 	if c.Tick == 0 {
@@ -78,7 +79,7 @@ func (c Config) withDefaults() (Config, error) {
 		value  any
 		want   string
 	}{
-		{!loopback(c.Listen), "Listen", c.Listen, "a loopback IP address with a port, or zkdev.NoListen: this server is for development"},
+		{!c.NoListen && !loopback(c.Listen), "Listen", c.Listen, "a loopback IP address with a port: this server is for development"},
 		{c.Tick < time.Millisecond || c.Tick > time.Hour, "Tick", c.Tick, "1ms to 1h"},
 		{c.MinSession < time.Millisecond, "MinSession", c.MinSession, "at least 1ms"},
 		{c.MaxSession < c.MinSession, "MaxSession", c.MaxSession, fmt.Sprintf("at least MinSession (%v)", c.MinSession)},
@@ -93,9 +94,6 @@ func (c Config) withDefaults() (Config, error) {
 }
 
 func loopback(addr string) bool {
-	if addr == NoListen {
-		return true
-	}
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return false

@@ -101,7 +101,7 @@ func (k *core) decide(c *conn, r *wire.Request) Action {
 	}
 	view := viewOf(c, r)
 	for _, control := range slices.Clone(k.controls) {
-		if control.op != OpAny && control.op != r.Op {
+		if control.op != OpAny && control.op != Op(r.Op) {
 			continue
 		}
 		action := control.decide(&view)
@@ -118,7 +118,7 @@ func (k *core) decide(c *conn, r *wire.Request) Action {
 
 func viewOf(c *conn, r *wire.Request) Request {
 	view := Request{
-		Op: r.Op, Session: c.session, Client: c.client.name(), Xid: r.Xid,
+		Op: Op(r.Op), Session: c.session, Client: c.client.name(), Xid: r.Xid,
 		Path: r.Path, Data: r.Data, Version: r.Version, Flags: r.Flags, Watch: r.Watch,
 	}
 	for i := range r.Ops {

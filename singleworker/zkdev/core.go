@@ -246,12 +246,14 @@ func (k *core) deliver(out tree.Output) {
 	}
 }
 
-func (k *core) record(txns []Txn) {
+func (k *core) record(txns []tree.Txn) {
 	limit := k.config.KeepLog
 	if limit < 0 {
 		return
 	}
-	k.log = append(k.log, txns...)
+	for i := range txns {
+		k.log = append(k.log, newTxn(&txns[i]))
+	}
 	if len(k.log)/2 >= limit {
 		k.log = slices.Clone(k.log[len(k.log)-limit:])
 	}

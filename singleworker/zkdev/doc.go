@@ -2,8 +2,8 @@
 // and in memory. It is FOR DEVELOPMENT AND TESTS, NEVER FOR PRODUCTION: it is one server and no
 // ensemble, writes nothing to a disk, and forgets everything when it ends.
 //
-//	server := zkdev.RunT(t)        // ends with the test
-//	client.Connect(server.Addr())  // any ZooKeeper client
+//	server := zkdev.Start(t, zkdev.Config{}) // stopped when the test ends
+//	client.Connect(server.Addr())            // any ZooKeeper client
 //
 // A test can do to it what a real server does only by accident: cut a connection between a
 // write and its reply ([Server.Control]), end a session ([Server.ExpireSession]), take
@@ -13,7 +13,7 @@
 // # Virtual time
 //
 // [Server.Dial] and [Client.Dial] connect without a network. A server with
-// Config.Listen set to [NoListen] opens no socket at all, so it works inside a
+// Config.NoListen opens no socket at all, so it works inside a
 // bubble of testing/synctest: every goroutine of it blocks on channels only, and
 // sessions expire in virtual time.
 //

@@ -10,7 +10,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// start is what a test gets from zkdev.RunConfigT.
+// start replaces zkdev.Start, which needs a testing.TB.
 func start(config zkdev.Config) *zkdev.Server {
 	server, err := zkdev.New(config)
 	if err == nil {
@@ -32,7 +32,7 @@ func dialZK(d dialer) *zk.Conn {
 }
 
 func Example() {
-	server := start(zkdev.Config{}) // in a test: zkdev.RunT(t)
+	server := start(zkdev.Config{}) // in a test: zkdev.Start(t, zkdev.Config{})
 	defer server.Stop()
 
 	conn := dialZK(server)

@@ -19,7 +19,7 @@ func FuzzConnection(f *testing.F) {
 	f.Add(true, []byte("\x00\x00\x00\x0f\x00\x00\x00\x01\x00\x00\x00\x04\x00\x00\x00\x02/a\x01"))
 	f.Fuzz(func(t *testing.T, connected bool, sent []byte) {
 		synctest.Test(t, func(t *testing.T) {
-			server := zkdev.RunConfigT(t, zkdev.Config{Listen: zkdev.NoListen})
+			server := zkdev.Start(t, zkdev.Config{NoListen: true})
 			if connected {
 				sent = append(hello(0, 4000, 0), sent...)
 			}

@@ -13,7 +13,7 @@ import (
 // TestDumpIsOneMoment: its nodes and sessions belong together, whatever happens meanwhile.
 func TestDumpIsOneMoment(t *testing.T) {
 	t.Parallel()
-	server := RunConfigT(t, Config{Listen: NoListen})
+	server := Start(t, Config{NoListen: true})
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	for range 2 { // sessions that come and go, each with a node
@@ -28,7 +28,7 @@ func TestDumpIsOneMoment(t *testing.T) {
 				server.do(func(k *core) {
 					id, _ = k.state.OpenSession(time.Now(), time.Minute)
 					k.state.Apply(time.Now(), tree.Client{Session: id}, &wire.Request{
-						Header: wire.Header{Op: OpCreate}, Path: "/n-", Flags: wire.FlagEphemeralSequential,
+						Header: wire.Header{Op: wire.OpCreate}, Path: "/n-", Flags: wire.FlagEphemeralSequential,
 						ACL: []wire.ACL{{Perms: wire.PermAll, ID: wire.ID{Scheme: "world", ID: "anyone"}}},
 					})
 				})

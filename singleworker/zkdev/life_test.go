@@ -120,7 +120,7 @@ func TestAddressIsFreeWhenALifeIsOver(t *testing.T) {
 func TestStopWaitsForNoClient(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		server := RunConfigT(t, Config{Listen: NoListen})
+		server := Start(t, Config{NoListen: true})
 		server.do(func(k *core) { // an answer that fits in no pipe
 			for range 10_000 {
 				k.state.OpenSession(time.Now(), time.Minute)

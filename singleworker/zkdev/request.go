@@ -34,7 +34,7 @@ func (k *core) request(c *conn, message []byte) {
 func (k *core) perform(c *conn, action Action, xid int32, apply func(lose bool)) {
 	switch action.kind {
 	case actRefuse:
-		k.send(c, wire.ReplyFrame(xid, k.state.Zxid(), action.code, nil))
+		k.send(c, wire.ReplyFrame(xid, k.state.Zxid(), wire.Code(action.code), nil))
 	case actDelay:
 		k.pause(c, action.delay, func() { apply(false) })
 	case actDelayReply:

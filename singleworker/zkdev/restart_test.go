@@ -37,7 +37,8 @@ func TestRestart(t *testing.T) {
 				if !exists(t, conn, "/kept") || server.Zxid() <= zxid {
 					t.Error("the tree is lost")
 				}
-				if kept := conn.SessionID() == id; kept != bool(mode) || exists(t, conn, "/mine") != bool(mode) {
+				want := mode == zkdev.KeepSessions
+				if kept := conn.SessionID() == id; kept != want || exists(t, conn, "/mine") != want {
 					t.Errorf("session kept: %v", kept)
 				}
 			})
@@ -91,7 +92,7 @@ func TestKeptSessionsExpire(t *testing.T) {
 
 func TestRestartKeepsTheAddress(t *testing.T) {
 	t.Parallel()
-	server := zkdev.RunT(t)
+	server := zkdev.Start(t, zkdev.Config{})
 	addr := server.Addr()
 	for range 3 {
 		if err := server.Restart(zkdev.DropSessions); err != nil {
@@ -161,7 +162,7 @@ func TestStartStopStress(t *testing.T) {
 		}
 		for i := range 50 {
 			time.Sleep(time.Duration(i%7) * 100 * time.Millisecond)
-			if err := server.Restart(i%2 == 0); err != nil {
+			if err := server.Restart([]zkdev.RestartMode{zkdev.KeepSessions, zkdev.DropSessions}[i%2]); err != nil {
 				t.Error(err)
 			}
 		}

@@ -52,7 +52,7 @@ func (s *Server) Start() error {
 		return ErrRunning
 	}
 	var listener net.Listener
-	if s.config.Listen != NoListen {
+	if !s.config.NoListen {
 		var err error
 		if listener, err = s.listen(); err != nil {
 			return err
@@ -80,16 +80,16 @@ func (s *Server) Stop() {
 	s.config.Logger.Info("zkdev stopped")
 }
 
-// RestartMode is what Restart does with the sessions.
-type RestartMode bool
+// RestartMode says what Restart does with sessions.
+type RestartMode int
 
 const (
-	// KeepSessions lets clients that come back within their session timeout, which
-	// begins anew, keep their sessions. So does ZooKeeper.
-	KeepSessions RestartMode = true
+	// KeepSessions restarts every session's timeout: clients that reconnect within it keep their
+	// session, as with ZooKeeper.
+	KeepSessions RestartMode = iota
 
-	// DropSessions ends all sessions, and deletes their ephemeral nodes.
-	DropSessions RestartMode = false
+	// DropSessions ends all sessions and deletes their ephemeral nodes.
+	DropSessions
 )
 
 // Restart stops the server, if it runs, and starts it again on the same address with
@@ -168,22 +168,16 @@ func (s *Server) do(f func(*core)) {
 	}
 }
 
-// TB is the part of testing.TB that RunT needs.
+// TB is the part of testing.TB that Start needs.
 type TB interface {
 	Helper()
 	Fatalf(format string, args ...any)
 	Cleanup(f func())
 }
 
-// RunT starts a server with the zero Config that ends with the test.
-func RunT(tb TB) *Server {
-	tb.Helper()
-	return RunConfigT(tb, Config{})
-}
-
-// RunConfigT starts a server that ends with the test. A test in a bubble of
-// testing/synctest needs Config{Listen: NoListen}.
-func RunConfigT(tb TB, config Config) *Server {
+// Start starts a server that is stopped when the test ends. It fails the test if the server
+// cannot start. Tests in a testing/synctest bubble need Config{NoListen: true}.
+func Start(tb TB, config Config) *Server {
 	tb.Helper()
 	server, err := New(config)
 	if err == nil {
@@ -191,7 +185,7 @@ func RunConfigT(tb TB, config Config) *Server {
 	}
 	if err != nil {
 		tb.Fatalf("zkdev: %v", err)
-		return nil // for a TB that goes on
+		return nil // for a TB whose Fatalf returns
 	}
 	tb.Cleanup(server.Stop)
 	return server

@@ -50,7 +50,7 @@ func bubble(t *testing.T, test func(t *virtual)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		test(&virtual{T: t, server: zkdev.RunConfigT(t, zkdev.Config{Listen: zkdev.NoListen})})
+		test(&virtual{T: t, server: zkdev.Start(t, zkdev.Config{NoListen: true})})
 	})
 }
 
@@ -144,7 +144,7 @@ func TestVirtualHour(t *testing.T) {
 
 func TestClientOverTCP(t *testing.T) {
 	t.Parallel()
-	server := zkdev.RunT(t)
+	server := zkdev.Start(t, zkdev.Config{})
 	events := make(chan zk.Event, 100)
 	conn, _, err := zk.Connect([]string{server.Addr()}, session, zk.WithLogger(silent{}),
 		zk.WithEventCallback(func(event zk.Event) { events <- event }))
@@ -350,7 +350,7 @@ func TestKeepLog(t *testing.T) {
 	t.Parallel()
 	for keep, want := range map[int]int{-1: 0, 1: 1, 3: 3, math.MaxInt: 10} {
 		synctest.Test(t, func(t *testing.T) {
-			server := zkdev.RunConfigT(t, zkdev.Config{Listen: zkdev.NoListen, KeepLog: keep})
+			server := zkdev.Start(t, zkdev.Config{NoListen: true, KeepLog: keep})
 			for range 10 {
 				if _, err := io.ReadFull(dial(t, server, hello(0, 4000, 0)), make([]byte, 40)); err != nil {
 					t.Fatal(err)
@@ -398,7 +398,7 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%+v: %v, want an error about %s", config, err, field)
 		}
 	}
-	for _, listen := range []string{"", "[::1]:0", "localhost:2181", zkdev.NoListen} {
+	for _, listen := range []string{"", "[::1]:0", "localhost:2181"} {
 		if _, err := zkdev.New(zkdev.Config{Listen: listen}); err != nil {
 			t.Errorf("listen on %q: %v", listen, err)
 		}
@@ -408,7 +408,7 @@ func TestConfig(t *testing.T) {
 // TestItSaysWhatItIs: wherever it shows itself.
 func TestItSaysWhatItIs(t *testing.T) {
 	t.Parallel()
-	server := zkdev.RunT(t)
+	server := zkdev.Start(t, zkdev.Config{})
 	for _, word := range []string{"srvr", "mntr", "stat", "conf", "envi"} {
 		conn, err := server.Dial(t.Context(), "", "")
 		if err != nil {

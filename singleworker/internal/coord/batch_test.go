@@ -121,7 +121,7 @@ type batch struct {
 // and the transactions that were sent.
 func (b batch) apply(t *testing.T, jobs ...string) (results []result, sent []string) {
 	t.Helper()
-	server := zkdev.RunConfigT(t, zkdev.Config{Listen: zkdev.NoListen})
+	server := zkdev.Start(t, zkdev.Config{NoListen: true})
 	conn, err := zkconn.Open(zkconn.Config{
 		Servers: "zk1", SessionTimeout: 4 * time.Second, Dial: server.Dial, Logger: slog.New(slog.DiscardHandler),
 	}, func(zkconn.Event) {})

@@ -45,7 +45,7 @@ func inGroup(t *testing.T, test func(g *group)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := &group{t: t, tree: zkrec.NewTree("group")}
-		g.server = zkdev.RunConfigT(t, zkdev.Config{Listen: zkdev.NoListen})
+		g.server = zkdev.Start(t, zkdev.Config{NoListen: true})
 		hand, err := zkconn.Open(g.conn(g.server.Client("hand")), func(zkconn.Event) {})
 		if err != nil {
 			t.Fatal(err)

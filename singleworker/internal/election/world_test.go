@@ -77,7 +77,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	return &world{
 		t: t, began: time.Now(),
-		Server: zkdev.RunConfigT(t, zkdev.Config{Listen: zkdev.NoListen, MaxSession: sessionTimeout}),
+		Server: zkdev.Start(t, zkdev.Config{NoListen: true, MaxSession: sessionTimeout}),
 	}
 }
 

@@ -154,7 +154,7 @@ func (w *world) restart() {
 	if w.rng.IntN(3) == 0 {
 		away *= 3
 	}
-	w.notef("the server goes for %v; keeps sessions: %v", away, mode)
+	w.notef("the server goes for %v; keeps sessions: %v", away, mode == zkdev.KeepSessions)
 	w.cluster.Server.Stop()
 	time.Sleep(away)
 	if mode == zkdev.DropSessions {

@@ -67,12 +67,12 @@ func New(tb TB, cfg Config) *Cluster {
 	cfg.SessionTimeout = cmp.Or(cfg.SessionTimeout, 10*time.Second)
 	cfg.SyncPeriod = cmp.Or(cfg.SyncPeriod, 3*time.Second)
 	cfg.StopGrace = cmp.Or(cfg.StopGrace, 5*time.Second)
-	cfg.Server.Listen = cmp.Or(cfg.Server.Listen, zkdev.NoListen)
+	cfg.Server.NoListen = cfg.Server.Listen == ""
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	c := &Cluster{
-		Server: zkdev.RunConfigT(tb, cfg.Server), tb: tb, cfg: cfg, begun: time.Now(),
+		Server: zkdev.Start(tb, cfg.Server), tb: tb, cfg: cfg, begun: time.Now(),
 		tasks: task.NewGroup(context.Background()), tree: zkrec.NewTree(cfg.ServerType),
 	}
 	tb.Cleanup(c.Close)

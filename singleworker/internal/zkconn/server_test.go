@@ -44,7 +44,7 @@ var (
 // serve is called in a bubble.
 func serve(t *testing.T) *server {
 	t.Helper()
-	s := &server{Server: zkdev.RunConfigT(t, zkdev.Config{Listen: zkdev.NoListen, MaxSession: granted})}
+	s := &server{Server: zkdev.Start(t, zkdev.Config{NoListen: true, MaxSession: granted})}
 	s.client = s.Client("tested")
 	s.hand = s.open(t, Config{Dial: s.Dial}, nil)
 	s.ControlKeep(zkdev.OpAny, func(r *zkdev.Request) zkdev.Action {
