@@ -14,7 +14,7 @@ GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.
 UNIT := $$(go list ./... | grep -v '/integration')
 
 # Whose tests have many random scenarios, and run a tenth of them with the race detector (internal/race).
-RANDOM_TESTS := $(patsubst %,./singleworker/internal/%,lease ledger runner sim swtest)
+RANDOM_TESTS := $(patsubst %,./singleworker/internal/%,lease ticks runner sim swtest)
 
 FUZZTIME ?= 30s
 

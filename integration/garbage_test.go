@@ -24,10 +24,10 @@ func TestGarbageInTheRecords(t *testing.T) {
 	}
 	c.create(raw, "garbage", "job", "alarm")
 	for _, garbage := range []string{
-		"garbage", `{"through":"noon"}`,
-		`{"schema":1,"through":-9223372036854775808,"tick":-5,"state":"ok"}`,
+		"garbage", `{"watermark":"noon"}`,
+		`{"schema":1,"watermark":-9223372036854775808,"tick":-5,"state":"ok"}`,
 		`{"schema":1,"tick":1,"run_id":"x","sid":"a","attempt":-4,"state":""}`,
-		`{"schema":1,"through":1,"tick":5,"state":"dancing","again":"dance","again_at":9223372036854775807}`,
+		`{"schema":1,"watermark":1,"tick":5,"state":"dancing","next_attempt":"dance","next_attempt_at":9223372036854775807}`,
 	} {
 		for _, node := range []string{"tick", "history"} {
 			_, err := raw.Set(c.node("job", node), []byte(garbage), -1)
@@ -50,7 +50,7 @@ func TestGarbageInTheRecords(t *testing.T) {
 
 	// Ticks up to a time that is far ahead were claimed: by a clock that was wrong.
 	ctl.run(exitOK, "pause", "job")
-	through := fmt.Sprintf(`{"schema":1,"through":%d}`, time.Now().Add(time.Hour).UnixMilli())
+	through := fmt.Sprintf(`{"schema":1,"watermark":%d}`, time.Now().Add(time.Hour).UnixMilli())
 	_, err := raw.Set(c.node("job", "tick"), []byte(through), -1)
 	c.must(err)
 	if why := ctl.run(exitOK, "why", "job").stdout; !strings.Contains(why, "nothing runs before. Cancel the job and submit it again") {

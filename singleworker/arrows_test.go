@@ -61,12 +61,12 @@ var forbidden = []arrow{
 		reason: "the ownership protocol is a state machine: events and the time come in, actions go out",
 	},
 	{
-		from: "singleworker/internal/ledger", to: []string{outside},
+		from: "singleworker/internal/ticks", to: []string{outside},
 		but:    []string{"singleworker/internal/zkrec", "singleworker/cronexpr"},
 		reason: "what becomes of a tick follows from its records and the time",
 	},
 	{
-		from: "singleworker/internal/ledger", to: []string{"net/...", "os/...", "context", "sync/...", "log/..."},
+		from: "singleworker/internal/ticks", to: []string{"net/...", "os/...", "context", "sync/...", "log/..."},
 		reason: "what becomes of a tick is a function: records and the time come in, a change goes out",
 	},
 	{
@@ -96,7 +96,7 @@ var forbidden = []arrow{
 		from: "singleworker/latch",
 		to: []string{
 			"singleworker", "singleworker/admin", "singleworker/cronexpr", "singleworker/internal/coord",
-			"singleworker/internal/runner", "singleworker/internal/ledger", "singleworker/internal/zkrec",
+			"singleworker/internal/runner", "singleworker/internal/ticks", "singleworker/internal/zkrec",
 		},
 		reason: "a program that only wants a leader links no scheduler",
 	},

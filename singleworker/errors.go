@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/swjobs/singleworker/singleworker/internal/coord"
-	"github.com/swjobs/singleworker/singleworker/internal/grant"
+	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/runner"
 )
 
@@ -13,7 +13,7 @@ import (
 var (
 	// ErrLeaseLost: the right to run the job ended, or is about to pass to
 	// another instance. Stop at once, and write nothing more.
-	ErrLeaseLost = grant.ErrLost
+	ErrLeaseLost = leases.ErrLost
 	// ErrStopping: the instance is stopping and Config.StopGrace is over; or Run
 	// ends with an error, without it.
 	ErrStopping = runner.ErrStopping

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
-	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -222,22 +222,22 @@ func shardOf(slot string, spec zkrec.Spec) Shard {
 	return Shard{Index: index, Total: max(1, layout.Shards), Parameter: layout.ShardParams[index]}
 }
 
-// ledgerOf is a record in the form in which ticks are judged.
-func ledgerOf(spec zkrec.Spec) (ledger.Job, error) {
+// ticksOf is a record in the form in which ticks are judged.
+func ticksOf(spec zkrec.Spec) (ticks.Job, error) {
 	schedule, err := parseSchedule(spec.Schedule, spec.TimeZone)
 	if err != nil {
-		return ledger.Job{}, err
+		return ticks.Job{}, err
 	}
 	if err := spec.Check(); err != nil {
-		return ledger.Job{}, configError(err)
+		return ticks.Job{}, configError(err)
 	}
-	job := ledger.Job{Schedule: schedule, Since: time.UnixMilli(spec.Since), Policy: spec.Policy}
+	job := ticks.Job{Schedule: schedule, Since: time.UnixMilli(spec.Since), Policy: spec.Policy}
 	layout := spec.ActiveLayout()
 	if layout.Since != 0 {
 		job.From = time.UnixMilli(layout.Since)
 	}
 	if spec.Resizing() {
-		job.To = time.UnixMilli(layout.Through)
+		job.To = time.UnixMilli(layout.Until)
 	}
 	if spec.Paused != nil {
 		job.Paused = *spec.Paused

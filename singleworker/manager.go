@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/swjobs/singleworker/singleworker/internal/coord"
-	"github.com/swjobs/singleworker/singleworker/internal/grant"
+	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/runner"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
@@ -130,7 +130,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		}
 		return err
 	})
-	tasks.Go("lease watch", w.book.Watch)
+	tasks.Go("lease watch", w.leases.Watch)
 	tasks.Go("runner", func(context.Context) error { return w.runner.Run(runs) })
 	tasks.Go("coordinator", func(ctx context.Context) error {
 		defer tasks.Cancel(nil)
@@ -173,15 +173,15 @@ func (m *Manager) Drain(ctx context.Context) error {
 
 // wire builds the parts of one Run. It is called with mu held.
 func (m *Manager) wire() *wiring {
-	clock := grant.NewClock()
+	clock := leases.NewClock()
 	w := &wiring{
-		cfg: m.cfg, handlers: m.handlers, book: grant.NewBook(clock),
-		hooks: newHookCaller(m.cfg.Hooks), owned: make(map[string]*grant.Grant), shards: make(map[string]Shard),
+		cfg: m.cfg, handlers: m.handlers, leases: leases.NewTable(clock),
+		hooks: newHookCaller(m.cfg.Hooks), owned: make(map[string]*leases.Lease), shards: make(map[string]Shard),
 	}
 	w.runner = runner.New(runner.Config{
 		InstanceID: m.cfg.InstanceID, Keeper: w, Observer: w, Grace: m.cfg.StopGrace, Logger: m.cfg.Logger,
 	})
-	w.book.OnStep = w.runner.ClockStepped
+	w.leases.OnStep = w.runner.ClockStepped
 	var declarations []coord.Declaration
 	for _, name := range slices.Sorted(maps.Keys(m.jobs)) {
 		declarations = append(declarations, coord.Declaration{Job: name, Spec: m.jobs[name]})
@@ -199,7 +199,7 @@ func (m *Manager) wire() *wiring {
 			MaxSlots: m.cfg.MaxSlots, Weight: m.cfg.Weight, Guard: guardToken(), Mode: modeOf(m.cfg),
 		},
 		SyncPeriod: m.cfg.SyncPeriod, Latch: m.cfg.Mode == LatchMode, Withdrawn: m.drained, Declarations: declarations,
-		Judge: w.judge, Watch: w.watch, Soon: w.soon, Settled: w.settled, Runner: w, Book: w.book, Clock: clock, Logger: m.cfg.Logger,
+		Judge: w.judge, Watch: w.watch, Soon: w.soon, Settled: w.settled, Runner: w, Leases: w.leases, Clock: clock, Logger: m.cfg.Logger,
 	})
 	return w
 }

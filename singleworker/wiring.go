@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/coord"
-	"github.com/swjobs/singleworker/singleworker/internal/grant"
-	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/runner"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -23,12 +23,12 @@ import (
 type wiring struct {
 	cfg      Config
 	handlers map[string]Handler // fixed since Run was called
-	book     *grant.Book
+	leases   *leases.Table
 	hooks    *hookCaller
 	runner   *runner.Runner
 	coord    *coord.Coordinator
 
-	owned map[string]*grant.Grant // by slot; only the coordinator's loop
+	owned map[string]*leases.Lease // by slot; only the coordinator's loop
 
 	mu     sync.Mutex
 	shards map[string]Shard // by slot, of all that were ever owned
@@ -45,35 +45,35 @@ func (w *wiring) judge(job string, spec zkrec.Spec) error {
 	if handler := spec.HandlerOf(job); w.handlers[handler] == nil {
 		return fmt.Errorf("handler %q: %w", handler, coord.ErrElsewhere)
 	}
-	_, err := ledgerOf(spec)
+	_, err := ticksOf(spec)
 	return err
 }
 
 // watch says which tick of a job is overdue.
 func (w *wiring) watch(spec zkrec.Spec, record zkrec.Tick, running bool) (tick, lookAgain time.Time) {
-	job, err := ledgerOf(spec)
+	job, err := ticksOf(spec)
 	if err != nil {
 		return time.Time{}, time.Time{} // it cannot run anywhere, which judge says
 	}
-	return ledger.Overdue(job, record, running, time.Now())
+	return ticks.Overdue(job, record, running, time.Now())
 }
 
 // soon says whether a tick of a job is so near that the job stays where it is.
 func (w *wiring) soon(spec zkrec.Spec) bool {
-	job, err := ledgerOf(spec)
-	return err == nil && ledger.Soon(job, time.Now())
+	job, err := ticksOf(spec)
+	return err == nil && ticks.Soon(job, time.Now())
 }
 
 // settled says whether a slot has nothing left to do before the job is divided
 // anew.
 func (w *wiring) settled(spec zkrec.Spec, record zkrec.Tick) bool {
-	job, err := ledgerOf(spec)
-	return err == nil && ledger.Settled(job, record)
+	job, err := ticksOf(spec)
+	return err == nil && ticks.Settled(job, record)
 }
 
 // Own passes an owned slot on to the runner.
 func (w *wiring) Own(o coord.Ownership) {
-	job, err := ledgerOf(o.Spec)
+	job, err := ticksOf(o.Spec)
 	if err != nil {
 		w.cfg.Logger.Error("job cannot be scheduled", "job", o.Slot, "err", err)
 		return // judged before: not reached
@@ -82,13 +82,13 @@ func (w *wiring) Own(o coord.Ownership) {
 	w.mu.Lock()
 	w.shards[o.Slot] = shard
 	w.mu.Unlock()
-	if w.owned[o.Slot] != o.Grant {
-		w.owned[o.Slot] = o.Grant
-		w.hooks.owned(Ownership{Job: name, Shard: shard, Token: o.Grant.Token})
+	if w.owned[o.Slot] != o.Lease {
+		w.owned[o.Slot] = o.Lease
+		w.hooks.owned(Ownership{Job: name, Shard: shard, Token: o.Lease.Token})
 	}
 	handler := w.handlers[o.Spec.HandlerOf(name)]
 	w.runner.Own(runner.Job{
-		Job: job, Name: o.Slot, Edition: o.Edition, Grant: o.Grant, Since: o.Since, Record: o.Record,
+		Job: job, Name: o.Slot, SpecVersion: o.SpecVersion, Lease: o.Lease, Since: o.Since, Record: o.Record,
 		Requests: requestsOf(o.Requests),
 		Handle: func(ctx context.Context, r runner.Run) error {
 			return handler(ctx, w.newRun(r, o.Spec))
@@ -161,7 +161,7 @@ func (w *wiring) Overdue(slot string, tick time.Time) {
 }
 
 // Completed reports a tick that all shards of a job are done with.
-func (w *wiring) Completed(job string, spec zkrec.Spec, c ledger.Completion) {
+func (w *wiring) Completed(job string, spec zkrec.Spec, c ticks.Completion) {
 	result := TickResult{Job: job, Tick: time.UnixMilli(c.Tick)}
 	for i, e := range c.Shards {
 		result.Shards = append(result.Shards, entryOf(job, shardOf(zkrec.ShardSlot(job, i), spec), e))
@@ -170,24 +170,24 @@ func (w *wiring) Completed(job string, spec zkrec.Spec, c ledger.Completion) {
 }
 
 // Commit makes a decision true in ZooKeeper.
-func (w *wiring) Commit(c runner.Commit) (ledger.Record, error) {
+func (w *wiring) Commit(c runner.Commit) (ticks.Record, error) {
 	current, err := w.coord.Commit(coord.Commit{
-		Slot: c.Job, Token: c.Token, Edition: c.Edition, From: c.From, To: c.Plan.Record,
+		Slot: c.Job, Token: c.Token, SpecVersion: c.SpecVersion, From: c.From, To: c.Plan.Record,
 		Entries: c.Plan.Entries, Request: c.Plan.Request,
 	})
 	switch {
 	case errors.Is(err, coord.ErrConflict):
-		err = ledger.ErrConflict
+		err = ticks.ErrConflict
 	case errors.Is(err, coord.ErrNoRequest):
-		err = ledger.ErrNoRequest
+		err = ticks.ErrNoRequest
 	case errors.Is(err, coord.ErrSpecChanged):
-		err = ledger.ErrOutdated
+		err = ticks.ErrOutdated
 	}
 	return current, err
 }
 
 // Amend corrects the history of a run that was given up too early.
-func (w *wiring) Amend(slot string, e ledger.Entry) error { return w.coord.Amend(slot, e) }
+func (w *wiring) Amend(slot string, e ticks.Entry) error { return w.coord.Amend(slot, e) }
 
 // Drop removes a request that is done with.
 func (w *wiring) Drop(slot, request string) { w.coord.Drop(slot, request) }
@@ -213,7 +213,7 @@ func (w *wiring) Ended(r runner.Result) {
 }
 
 // Recorded reports what became of ticks, and logs those that were not run.
-func (w *wiring) Recorded(slot string, entries []ledger.Entry) {
+func (w *wiring) Recorded(slot string, entries []ticks.Entry) {
 	job, shard := w.part(slot)
 	for _, record := range entries {
 		e := entryOf(job, shard, record)
@@ -225,7 +225,7 @@ func (w *wiring) Recorded(slot string, entries []ledger.Entry) {
 	}
 }
 
-func entryOf(job string, shard Shard, e ledger.Entry) Entry {
+func entryOf(job string, shard Shard, e ticks.Entry) Entry {
 	entry := Entry{
 		Job: job, Shard: shard, Tick: time.UnixMilli(e.Tick), To: time.UnixMilli(e.Last()), Count: e.Ticks(),
 		State: State(e.State), Reason: e.Reason, RunID: e.RunID, Manual: e.Manual != "", Attempt: e.Attempt,

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/coord"
-	"github.com/swjobs/singleworker/singleworker/internal/grant"
+	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/runner"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -42,7 +42,7 @@ func wired(t *testing.T, change func(*Config), handlers map[string]Handler) *wir
 // What is watched over for leases is of use to alarms, too.
 func TestRunnerIsToldOfSteps(t *testing.T) {
 	t.Parallel()
-	if w := wired(t, nil, nil); w.book.OnStep == nil {
+	if w := wired(t, nil, nil); w.leases.OnStep == nil {
 		t.Error("nobody is told when the wall clock was set")
 	}
 }
@@ -150,14 +150,14 @@ func TestOwnAndDisownAreTold(t *testing.T) {
 		var got []string
 		w := wired(t, func(c *Config) { c.Hooks = reporting(func(text string) { got = append(got, text) }) },
 			map[string]Handler{"daily": idle})
-		own := coord.Ownership{Slot: "daily", Spec: zkrec.Spec{Schedule: "@daily"}, Grant: w.book.Open("daily", 7, time.Hour)}
+		own := coord.Ownership{Slot: "daily", Spec: zkrec.Spec{Schedule: "@daily"}, Lease: w.leases.Open("daily", 7, time.Hour)}
 		w.Own(own)
 		own.Spec.Schedule = "@hourly"
 		w.Own(own) // the spec has changed, the owner has not
-		own.Grant = w.book.Open("daily", 9, time.Hour)
+		own.Lease = w.leases.Open("daily", 9, time.Hour)
 		w.Own(own)
-		w.Disown("daily", grant.ErrLost)
-		w.Disown("daily", grant.ErrLost) // is told once
+		w.Disown("daily", leases.ErrLost)
+		w.Disown("daily", leases.ErrLost) // is told once
 		w.Disown("never owned", coord.ErrElsewhere)
 		w.hooks.box.Run()
 		want := []string{"owned daily under 7", "owned daily under 9", "released daily: lease lost"}

@@ -273,10 +273,10 @@ func TestTroubleGolden(t *testing.T) {
 		j.Paused = &admin.Pause{Since: hours(-1)}
 	})
 	change("レポート", func(j *admin.JobStatus) {
-		j.Through, j.Overdue = hours(-50), hours(-26)
+		j.Watermark, j.Overdue = hours(-50), hours(-26)
 		j.Alarm = &admin.Alarm{Tick: hours(-26), InstanceID: "app-2", At: hours(-26).Add(time.Minute)}
 		j.LastRun.Manual, j.LastRun.State, j.LastRun.Ended = "0198c600", "timed_out", testNow
-		j.LastRun.Again, j.LastRun.AgainAt = "retry", hours(1)
+		j.LastRun.NextAttempt, j.LastRun.NextAttemptAt = "retry", hours(1)
 	})
 	behind, ahead := -5*time.Second, 3*time.Hour+90*time.Second
 	h.fake.instances[0].ClockOffset, h.fake.instances[1].ClockOffset = &behind, &ahead

@@ -219,7 +219,7 @@ func nightlyEntries() []admin.Entry {
 	manual.Manual = "0198c600"
 	failed := run(tick, "failed", 2, 41200*time.Millisecond)
 	failed.Error, failed.Failures = "dial tcp 10.0.0.9:5432: connection refused\nstack", 1
-	failed.Again, failed.AgainAt = "retry", testNow.Add(90*time.Second)
+	failed.NextAttempt, failed.NextAttemptAt = "retry", testNow.Add(90*time.Second)
 	return []admin.Entry{
 		manual, failed, run(tick, "timed_out", 1, 10*time.Minute),
 		row(day(4), day(1), 4, "skipped", "paused"), row(day(5), day(5), 1, "missed", "no_owner"),

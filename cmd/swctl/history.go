@@ -129,8 +129,8 @@ func (c *call) why(e admin.Entry, zone *time.Location) string {
 	if e.Error != "" {
 		parts = append(parts, firstLine(e.Error))
 	}
-	if e.Again != "" {
-		parts = append(parts, fmt.Sprintf("%s %s", e.Again, relative(e.AgainAt, c.now())))
+	if e.NextAttempt != "" {
+		parts = append(parts, fmt.Sprintf("%s %s", e.NextAttempt, relative(e.NextAttemptAt, c.now())))
 	}
 	return strings.Join(parts, ", ")
 }

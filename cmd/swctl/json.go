@@ -82,7 +82,7 @@ type jsonJob struct {
 	Registered []string   `json:"registered"`
 	NextRunAt  *time.Time `json:"next_run_at"`
 	LastRun    *jsonRun   `json:"last_run"`
-	Through    *time.Time `json:"accounted_through"`
+	Watermark  *time.Time `json:"accounted_through"`
 	Overdue    *time.Time `json:"overdue_tick"`
 	Alarm      *jsonAlarm `json:"alarm"`
 	Paused     *jsonPause `json:"paused"`
@@ -161,19 +161,19 @@ type jsonOwner struct {
 }
 
 type jsonRun struct {
-	Tick       *time.Time `json:"tick"`
-	State      string     `json:"state"`
-	InstanceID string     `json:"instance_id"`
-	Token      int64      `json:"token"`
-	RunID      string     `json:"run_id"`
-	Attempt    int        `json:"attempt"`
-	StartedAt  *time.Time `json:"started_at"`
-	EndedAt    *time.Time `json:"ended_at"`
-	Error      string     `json:"error,omitempty"`
-	Failures   int        `json:"failures,omitempty"`
-	Manual     string     `json:"manual,omitempty"` // the request of swctl trigger
-	Again      string     `json:"again,omitempty"`  // retry or rerun, if the tick is to be run once more
-	AgainAt    *time.Time `json:"again_at,omitempty"`
+	Tick          *time.Time `json:"tick"`
+	State         string     `json:"state"`
+	InstanceID    string     `json:"instance_id"`
+	Token         int64      `json:"token"`
+	RunID         string     `json:"run_id"`
+	Attempt       int        `json:"attempt"`
+	StartedAt     *time.Time `json:"started_at"`
+	EndedAt       *time.Time `json:"ended_at"`
+	Error         string     `json:"error,omitempty"`
+	Failures      int        `json:"failures,omitempty"`
+	Manual        string     `json:"manual,omitempty"`       // the request of swctl trigger
+	NextAttempt   string     `json:"next_attempt,omitempty"` // retry or rerun, if the tick is to be run once more
+	NextAttemptAt *time.Time `json:"next_attempt_at,omitempty"`
 }
 
 type jsonSubmitResult struct {
@@ -295,7 +295,7 @@ func jobToJSON(job admin.JobStatus) jsonJob {
 		run := runToJSON(*job.LastRun)
 		out.LastRun = &run
 	}
-	out.Through, out.Overdue, out.Paused = utc(job.Through), utc(job.Overdue), pauseToJSON(job.Paused)
+	out.Watermark, out.Overdue, out.Paused = utc(job.Watermark), utc(job.Overdue), pauseToJSON(job.Paused)
 	if a := job.Alarm; a != nil {
 		out.Alarm = &jsonAlarm{Tick: utc(a.Tick), InstanceID: a.InstanceID, At: utc(a.At)}
 	}
@@ -306,7 +306,7 @@ func runToJSON(r admin.Run) jsonRun {
 	return jsonRun{
 		Tick: utc(r.Tick), State: r.State, InstanceID: r.InstanceID, Token: r.Token,
 		RunID: r.RunID, Attempt: r.Attempt, StartedAt: utc(r.Started), EndedAt: utc(r.Ended), Error: r.Error,
-		Failures: r.Failures, Manual: r.Manual, Again: r.Again, AgainAt: utc(r.AgainAt),
+		Failures: r.Failures, Manual: r.Manual, NextAttempt: r.NextAttempt, NextAttemptAt: utc(r.NextAttemptAt),
 	}
 }
 

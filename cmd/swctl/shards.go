@@ -103,8 +103,8 @@ func (c *call) lastSummary(shards []admin.JobStatus) string {
 func (c *call) resizingText(job admin.JobStatus) string {
 	r, zone := job.Resizing, zoneOf(job.Job)
 	lines := []string{r.String()}
-	if !r.Through.IsZero() {
-		lines[0] += "; the last tick before it is that of " + absolute(r.Through, zone)
+	if !r.Until.IsZero() {
+		lines[0] += "; the last tick before it is that of " + absolute(r.Until, zone)
 	}
 	const most = 10
 	for _, slot := range slotsOf(job) {
@@ -124,8 +124,8 @@ func (c *call) resizingText(job admin.JobStatus) string {
 func (c *call) unfinished(slot admin.JobStatus) string {
 	run := slot.LastRun
 	switch {
-	case run != nil && run.Again != "":
-		return fmt.Sprintf("%s, %s %s", c.lastRun(run), run.Again, relative(run.AgainAt, c.now()))
+	case run != nil && run.NextAttempt != "":
+		return fmt.Sprintf("%s, %s %s", c.lastRun(run), run.NextAttempt, relative(run.NextAttemptAt, c.now()))
 	case run != nil && (run.State == admin.RunRunning || run.State == admin.RunUnknown || run.State == admin.RunUnreadable):
 		return c.lastRun(run)
 	case slot.State != admin.Owned:

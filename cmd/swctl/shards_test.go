@@ -21,12 +21,12 @@ func (h *harness) sharded() {
 		}),
 		Version: 3, State: admin.Unowned, Reason: "nobody owns import[3]: its owner app-3 is gone; waiting for app-1 to take over",
 		Registered: []string{"app-1", "app-2", "app-3"}, NextRun: tick.Add(time.Hour),
-		Through: tick.Add(-time.Hour), Complete: tick.Add(-time.Hour),
+		Watermark: tick.Add(-time.Hour), Complete: tick.Add(-time.Hour),
 	}
 	for k, state := range []string{"ok", "running", "failed", "ok"} {
 		slot := job
 		slot.Name, slot.Slots, slot.Complete = fmt.Sprintf("import[%d]", k), nil, time.Time{}
-		slot.State, slot.Reason, slot.Through = admin.Owned, "", tick
+		slot.State, slot.Reason, slot.Watermark = admin.Owned, "", tick
 		slot.Shard = &admin.Shard{Index: k, Total: 4, Parameter: job.ShardParameters[k]}
 		slot.Owner = &admin.Owner{InstanceID: []string{"app-1", "app-2", "app-1", "app-3"}[k], Token: int64(4294967400 + k), Since: tick.Add(-time.Duration(k) * time.Hour)}
 		slot.LastRun = &admin.Run{
@@ -36,10 +36,10 @@ func (h *harness) sharded() {
 		job.Slots = append(job.Slots, slot)
 	}
 	job.Slots[1].LastRun.Ended = time.Time{}
-	job.Slots[2].LastRun.Error, job.Slots[2].LastRun.Again, job.Slots[2].LastRun.AgainAt = "no route\nstack", "retry", testNow.Add(time.Minute)
+	job.Slots[2].LastRun.Error, job.Slots[2].LastRun.NextAttempt, job.Slots[2].LastRun.NextAttemptAt = "no route\nstack", "retry", testNow.Add(time.Minute)
 	last := &job.Slots[3]
 	last.State, last.Reason = admin.Unowned, "its owner app-3 is gone; waiting for app-1 to take over"
-	last.Through, last.LastRun.Tick = tick.Add(-time.Hour), tick.Add(-time.Hour)
+	last.Watermark, last.LastRun.Tick = tick.Add(-time.Hour), tick.Add(-time.Hour)
 	last.Alarm = &admin.Alarm{Tick: tick, InstanceID: "app-2", At: tick.Add(time.Minute)}
 	h.fake.jobs = map[string]admin.JobStatus{"import": job, "nightly": h.fake.jobs["nightly"]}
 	var entries []admin.Entry
@@ -116,7 +116,7 @@ func TestResizingGolden(t *testing.T) {
 	h.sharded()
 	h.change(func(job *admin.JobStatus) {
 		job.Shards = 2
-		job.Resizing = &admin.Resizing{From: 4, To: 2, Through: testNow.Truncate(time.Hour), WaitsFor: []string{"import[1]", "import[2]", "import[3]"}}
+		job.Resizing = &admin.Resizing{From: 4, To: 2, Until: testNow.Truncate(time.Hour), WaitsFor: []string{"import[1]", "import[2]", "import[3]"}}
 	})
 	texts := []string{h.transcript("list"), h.transcript("show", "import"), h.transcript("set", "import", "--retries", "1")}
 	h.change(func(job *admin.JobStatus) {

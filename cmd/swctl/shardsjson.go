@@ -29,7 +29,7 @@ type jsonShard struct {
 	Owner     *jsonOwner `json:"owner"`
 	NextRunAt *time.Time `json:"next_run_at"`
 	LastRun   *jsonRun   `json:"last_run"`
-	Through   *time.Time `json:"accounted_through"`
+	Watermark *time.Time `json:"accounted_through"`
 	Overdue   *time.Time `json:"overdue_tick"`
 	Alarm     *jsonAlarm `json:"alarm"`
 }
@@ -49,14 +49,14 @@ func shardsToJSON(job admin.JobStatus) jsonShards {
 			return jsonShardOf{Index: s.Index, Total: s.Total, Parameter: s.Parameter}
 		}),
 		Resizing: optional(job.Resizing, func(r admin.Resizing) jsonResizing {
-			return jsonResizing{From: r.From, To: r.To, LastTick: utc(r.Through), WaitsFor: append([]string{}, r.WaitsFor...)}
+			return jsonResizing{From: r.From, To: r.To, LastTick: utc(r.Until), WaitsFor: append([]string{}, r.WaitsFor...)}
 		}),
 	}
 	for _, slot := range job.Slots {
 		as := jobToJSON(slot)
 		out.Shards = append(out.Shards, jsonShard{
 			Index: slot.Shard.Index, Parameter: slot.Shard.Parameter, State: as.State, Reason: as.Reason,
-			Owner: as.Owner, NextRunAt: as.NextRunAt, LastRun: as.LastRun, Through: as.Through, Overdue: as.Overdue, Alarm: as.Alarm,
+			Owner: as.Owner, NextRunAt: as.NextRunAt, LastRun: as.LastRun, Watermark: as.Watermark, Overdue: as.Overdue, Alarm: as.Alarm,
 		})
 	}
 	return out

@@ -182,7 +182,7 @@ func (c *call) describeRun(run *admin.Run, loc *time.Location) {
 	if run.Error != "" {
 		c.field("  error", run.Error)
 	}
-	if run.Again != "" {
-		c.field("  "+run.Again, moment(run.AgainAt, c.now(), loc))
+	if run.NextAttempt != "" {
+		c.field("  "+run.NextAttempt, moment(run.NextAttemptAt, c.now(), loc))
 	}
 }

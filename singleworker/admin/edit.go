@@ -98,7 +98,7 @@ func (e *edit) once(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		e.through = was.status(nil, time.Now()).Through
+		e.through = was.status(nil, time.Now()).Watermark
 	}
 	e.wrote = true
 	_, err = conn.Multi(ctx, zkconn.SetOp(path, record, stat.Version))

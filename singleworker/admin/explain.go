@@ -21,8 +21,8 @@ func (x *explainer) tell(name string) {
 	default:
 		x.sayf("%s was run on %s from %s to %s (%s), attempt %d, and %s.", name, last.InstanceID,
 			x.at(last.Started), x.at(last.Ended), last.Ended.Sub(last.Started).Round(time.Millisecond), last.Attempt, ending(last))
-		if last.Again != "" {
-			x.sayf("It is to be run again (%s) at %s.", last.Again, x.at(last.AgainAt))
+		if last.NextAttempt != "" {
+			x.sayf("It is to be run again (%s) at %s.", last.NextAttempt, x.at(last.NextAttemptAt))
 		}
 	}
 	for _, e := range x.Entries[1:] {

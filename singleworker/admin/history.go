@@ -119,7 +119,7 @@ func (p past) newestFirst() []Entry {
 	for _, e := range p.history.Entries {
 		entry := entryOf(e)
 		if last := p.job.LastRun; last != nil && e.RunID != "" && e.RunID == last.RunID {
-			known, entry.Again, entry.AgainAt = true, last.Again, last.AgainAt
+			known, entry.NextAttempt, entry.NextAttemptAt = true, last.NextAttempt, last.NextAttemptAt
 		}
 		entries = append(entries, entry)
 	}

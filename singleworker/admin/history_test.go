@@ -19,7 +19,7 @@ func texts(entries []Entry) string {
 		if e.Count > 1 {
 			text += fmt.Sprintf("to %s x%d", e.To.UTC().Format("15:04"), e.Count)
 		}
-		list = append(list, strings.TrimSpace(text+" "+e.Reason+e.Again))
+		list = append(list, strings.TrimSpace(text+" "+e.Reason+e.NextAttempt))
 	}
 	return strings.Join(list, ", ")
 }
@@ -57,7 +57,7 @@ func TestHistory(t *testing.T) {
 
 		failed := zkrec.Entry{Run: run("b", 4)}
 		failed.State, failed.Error = zkrec.RunFailed, "no"
-		w.put(w.c.tree.Tick("job"), zkrec.Tick{Through: failed.Tick, Run: failed.Run, Again: zkrec.AgainRetry, AgainAt: failed.Tick + 5}.Encode())
+		w.put(w.c.tree.Tick("job"), zkrec.Tick{Watermark: failed.Tick, Run: failed.Run, NextAttempt: zkrec.NextRetry, NextAttemptAt: failed.Tick + 5}.Encode())
 		w.put(w.c.tree.History("job"), zkrec.History{}.Add(0, failed).Encode())
 		want("a retry is to come", "16:00 failed b retry")
 
@@ -72,7 +72,7 @@ func TestUnknownWhenTheOwnerIsDead(t *testing.T) {
 		token := w.owned(Job{Name: "job", Schedule: "@hourly"})
 		w.claim(zkrec.Run{Tick: noon.UnixMilli(), RunID: "a", Token: token})
 		time.Sleep(3 * time.Hour)
-		if job := w.get("job"); job.LastRun.State != RunRunning || !job.Overdue.IsZero() || !job.Through.Equal(noon) {
+		if job := w.get("job"); job.LastRun.State != RunRunning || !job.Overdue.IsZero() || !job.Watermark.Equal(noon) {
 			t.Errorf("%+v of %+v; want it running, nothing overdue", job.LastRun, job)
 		}
 		w.kill()

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
-	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -12,10 +12,10 @@ import (
 // by the job's AlarmAfter, as the instances judge it; zero when there is none.
 // Ticks up to through are accounted for, those up to since are not the job's.
 func overdue(spec zkrec.Spec, schedule *cronexpr.Schedule, since, through int64, running bool, now time.Time) time.Time {
-	job := ledger.Job{Schedule: schedule, Since: time.UnixMilli(since), Policy: spec.Policy}
+	job := ticks.Job{Schedule: schedule, Since: time.UnixMilli(since), Policy: spec.Policy}
 	if spec.Paused != nil {
 		job.Paused = *spec.Paused
 	}
-	tick, _ := ledger.Overdue(job, ledger.Record{Through: through}, running, now)
+	tick, _ := ticks.Overdue(job, ticks.Record{Watermark: through}, running, now)
 	return tick
 }

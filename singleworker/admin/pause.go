@@ -142,7 +142,7 @@ func (c *Client) paused(ctx context.Context, e *edit, done Outcome) (PauseResult
 	}
 	result.Job = status
 	if schedule, err := parseSchedule(status.Job); err == nil && result.Pause != nil {
-		through := status.Through
+		through := status.Watermark
 		if e.changed {
 			through = e.through // its owner may have dealt with them since
 		}

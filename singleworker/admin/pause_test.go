@@ -65,13 +65,13 @@ func TestResumeCountsWhatTheOwnerHasDealtWith(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The owner had claimed the first tick when it learned of the pause.
-		w.put(w.c.tree.Tick("job"), zkrec.Tick{Through: noon.Add(time.Hour).UnixMilli()}.Encode())
+		w.put(w.c.tree.Tick("job"), zkrec.Tick{Watermark: noon.Add(time.Hour).UnixMilli()}.Encode())
 		time.Sleep(3*time.Hour + time.Minute)
 		w.every(100*time.Millisecond, func() bool {
 			if w.spec("job").Paused.Until == 0 {
 				return false
 			}
-			w.put(w.c.tree.Tick("job"), zkrec.Tick{Through: noon.Add(3 * time.Hour).UnixMilli()}.Encode())
+			w.put(w.c.tree.Tick("job"), zkrec.Tick{Watermark: noon.Add(3 * time.Hour).UnixMilli()}.Encode())
 			return true
 		})
 		w.server.Control(zkdev.OpMulti, func(*zkdev.Request) zkdev.Action { return zkdev.DelayReply(time.Second) })

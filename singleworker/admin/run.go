@@ -36,8 +36,8 @@ const (
 
 // What is to come after a run that did not end well.
 const (
-	AgainRetry = "retry" // it failed, or timed out
-	AgainRerun = "rerun" // it was interrupted
+	NextRetry = "retry" // it failed, or timed out
+	NextRerun = "rerun" // it was interrupted
 )
 
 // Run is one execution of a handler. Times are on the clock of its instance.
@@ -56,10 +56,10 @@ type Run struct {
 	Started    time.Time
 	Ended      time.Time // zero while it runs
 	Error      string    // at most 4 KiB
-	// Again is AgainRetry or AgainRerun when the tick is to be run once more,
-	// from AgainAt on; only of the last run of a job.
-	Again   string
-	AgainAt time.Time
+	// Again is NextRetry or NextRerun when the tick is to be run once more,
+	// from NextAttemptAt on; only of the last run of a job.
+	NextAttempt   string
+	NextAttemptAt time.Time
 }
 
 // OK reports whether the run ended well.

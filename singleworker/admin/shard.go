@@ -22,9 +22,9 @@ type Resizing struct {
 	// From and To are how many shards there are and are to be; 0: the job is not
 	// divided. If they are equal, the parameters change.
 	From, To int
-	// Through is the last tick for the shards as they are; zero until an
+	// Until is the last tick for the shards as they are; zero until an
 	// instance has settled which that is.
-	Through time.Time
+	Until time.Time
 	// WaitsFor names the shards, such as "report[3]", that are not done yet with
 	// the ticks up to there; the job itself, if it was not divided.
 	WaitsFor []string
@@ -111,8 +111,8 @@ func (r reading) status(live map[string]Instance, now time.Time) JobStatus {
 		if late := statuses[i].Overdue; !late.IsZero() && (s.Overdue.IsZero() || late.Before(s.Overdue)) {
 			s.Overdue = late
 		}
-		if statuses[i].Through.Before(s.Through) {
-			s.Through = statuses[i].Through
+		if statuses[i].Watermark.Before(s.Watermark) {
+			s.Watermark = statuses[i].Watermark
 		}
 	}
 	s.State, s.Reason = whole(statuses)
@@ -150,15 +150,15 @@ func (r reading) resizing() *Resizing {
 		return nil
 	}
 	layout := r.of.spec.ActiveLayout()
-	change := &Resizing{From: layout.Shards, To: r.of.spec.Shards, Through: milli(layout.Through)}
-	last := layout.Through
+	change := &Resizing{From: layout.Shards, To: r.of.spec.Shards, Until: milli(layout.Until)}
+	last := layout.Until
 	if last == 0 {
 		for _, slot := range r.slots {
-			last = max(last, slot.tick.Through)
+			last = max(last, slot.tick.Watermark)
 		}
 	}
 	for _, slot := range r.slots {
-		if slot.tickErr != nil || slot.tick.Open() || slot.tick.Again != "" || slot.tick.Through < last {
+		if slot.tickErr != nil || slot.tick.Open() || slot.tick.NextAttempt != "" || slot.tick.Watermark < last {
 			change.WaitsFor = append(change.WaitsFor, slot.slot)
 		}
 	}

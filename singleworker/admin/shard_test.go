@@ -42,7 +42,7 @@ func (w *world) sharded(shards int) {
 // ticked writes what a shard's last run is.
 func (w *world) ticked(slot string, at time.Time, state string, change func(*zkrec.Tick)) {
 	w.Helper()
-	tick := zkrec.Tick{Through: at.UnixMilli(), Run: zkrec.Run{
+	tick := zkrec.Tick{Watermark: at.UnixMilli(), Run: zkrec.Run{
 		Tick: at.UnixMilli(), RunID: fmt.Sprintf("%s at %s", slot, at.Format("15:04")), SID: "app-1",
 		Token: w.get(slot).Owner.Token, Attempt: 1, Started: at.UnixMilli() + 40, State: state,
 	}}
@@ -85,16 +85,16 @@ func TestShardsOfAJob(t *testing.T) {
 		if want := "nobody owns job[3]: waiting for app-1 or app-2 to adopt it"; job.State != Unowned || job.Reason != want {
 			t.Errorf("%s because %s, want unowned because %s", job.State, job.Reason, want)
 		}
-		if job.Name != "job" || job.Shard != nil || job.Owner != nil || job.LastRun != nil || !job.Through.IsZero() ||
+		if job.Name != "job" || job.Shard != nil || job.Owner != nil || job.LastRun != nil || !job.Watermark.IsZero() ||
 			!job.Complete.Equal(noon) || job.Resizing != nil || job.Shards != 4 || !job.NextRun.Equal(noon.Add(time.Hour)) {
 			t.Errorf("the whole job: %+v", job)
 		}
 		first, last := job.Slots[0], job.Slots[3]
 		if *first.Shard != (Shard{Index: 0, Total: 4, Parameter: "Beijing"}) || first.Name != "job[0]" || first.Handler != "job" ||
-			first.Owner.InstanceID != "app-1" || first.Owner.Token != token || !first.LastRun.OK() || !first.Through.Equal(noon) || first.State != Owned {
+			first.Owner.InstanceID != "app-1" || first.Owner.Token != token || !first.LastRun.OK() || !first.Watermark.Equal(noon) || first.State != Owned {
 			t.Errorf("shard 0: %+v", first)
 		}
-		if *last.Shard != (Shard{Index: 3, Total: 4, Parameter: "Wuhan"}) || last.Owner != nil || last.LastRun != nil || !last.Through.IsZero() || last.State != Unowned {
+		if *last.Shard != (Shard{Index: 3, Total: 4, Parameter: "Wuhan"}) || last.Owner != nil || last.LastRun != nil || !last.Watermark.IsZero() || last.State != Unowned {
 			t.Errorf("shard 3, which nobody has made: %+v", last)
 		}
 		if one := w.get("job[0]"); one.Shard == nil || one.Owner.Token != token || len(one.Slots) != 0 || one.Name != "job[0]" {
@@ -228,7 +228,7 @@ func TestResizing(t *testing.T) {
 		one := noon.Add(time.Hour)
 		w.ticked("job[0]", one, zkrec.RunOK, nil)
 		w.ticked("job[1]", one, zkrec.RunRunning, nil)
-		w.ticked("job[2]", one, zkrec.RunFailed, func(t *zkrec.Tick) { t.Again, t.AgainAt = zkrec.AgainRetry, one.UnixMilli()+5000 })
+		w.ticked("job[2]", one, zkrec.RunFailed, func(t *zkrec.Tick) { t.NextAttempt, t.NextAttemptAt = zkrec.NextRetry, one.UnixMilli()+5000 })
 		result, err := w.c.Set(w.Context(), "job", Changes{Shards: ptr(2)}, SetOptions{})
 		if err != nil || result.Outcome != Changed || result.Job.Shards != 2 || len(result.Job.Slots) != 4 {
 			t.Fatalf("%+v, %v", result, err)
@@ -236,8 +236,8 @@ func TestResizing(t *testing.T) {
 		wants := func(what, says, last string) {
 			t.Helper()
 			got, r := "", w.get("job").Resizing
-			if r != nil && !r.Through.IsZero() {
-				got = r.Through.UTC().Format("15:04")
+			if r != nil && !r.Until.IsZero() {
+				got = r.Until.UTC().Format("15:04")
 			}
 			if r == nil || r.String() != says || got != last {
 				t.Errorf("%s: %v after %q, want %s after %q", what, r, got, says, last)
@@ -245,7 +245,7 @@ func TestResizing(t *testing.T) {
 		}
 		wants("at first", "from 4 to 2, which waits for job[1], job[2], job[3]", "")
 		settled := w.spec("job")
-		settled.Layout.Through = one.UnixMilli()
+		settled.Layout.Until = one.UnixMilli()
 		w.put(w.c.tree.Job("job"), settled.Encode())
 		wants("settled", "from 4 to 2, which waits for job[1], job[2], job[3]", "13:00")
 		w.ticked("job[1]", one, zkrec.RunOK, nil)
@@ -297,10 +297,10 @@ func TestDividingAJob(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 		ended := w.spec("job")
-		ended.Layout.Through = noon.UnixMilli()
+		ended.Layout.Until = noon.UnixMilli()
 		w.put(w.c.tree.Job("job"), ended.Resized().Encode())
 		// The shards, which nobody has made yet, have nothing to do with the ticks before.
-		if job := w.get("job"); len(job.Slots) != 3 || !job.Through.Equal(noon) || job.Resizing != nil {
+		if job := w.get("job"); len(job.Slots) != 3 || !job.Watermark.Equal(noon) || job.Resizing != nil {
 			t.Errorf("%+v", job)
 		}
 	})

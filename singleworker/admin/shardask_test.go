@@ -104,7 +104,7 @@ func TestWhyOfShards(t *testing.T) {
 		}
 
 		resized := w.spec("job")
-		resized.Layout.Through = one.UnixMilli()
+		resized.Layout.Until = one.UnixMilli()
 		w.put(w.c.tree.Job("job"), resized.Resized().Encode())
 		x, _ = w.c.Why(w.Context(), "job", one)
 		for _, want := range []string{"in 5 shards: 1 unknown (1), 1 failed (2), 2 forgotten (3-4), 1 ok (0).", "The shards were changed after the tick of 2000-01-01 13:00:00 UTC"} {
@@ -180,7 +180,7 @@ func TestTriggerOfShardsRefuses(t *testing.T) {
 		}
 		data, _, err := w.c.conn.Get(w.Context(), w.c.tree.Tick("job[2]"))
 		job, _, jobErr := w.c.conn.Exists(w.Context(), w.c.tree.Job("job"))
-		if tick, _ := zkrec.ParseTick(data); err != nil || jobErr != nil || tick.Through != job.Mtime.UnixMilli() {
+		if tick, _ := zkrec.ParseTick(data); err != nil || jobErr != nil || tick.Watermark != job.Mtime.UnixMilli() {
 			t.Errorf("shard 2 has %s, %v", data, err)
 		}
 		w.instance("app-1", "job")

@@ -98,8 +98,8 @@ func (c *Client) readSlot(ctx context.Context, r *records, since int64) error {
 	if err := c.readRun(ctx, r); err != nil {
 		return err
 	}
-	if r.tick.Through == 0 && r.tickErr == nil {
-		r.tick.Through = since
+	if r.tick.Watermark == 0 && r.tickErr == nil {
+		r.tick.Watermark = since
 	}
 	data, _, err := c.optional(ctx, c.tree.Alarm(r.slot))
 	if err != nil {
@@ -121,8 +121,8 @@ func (c *Client) readRun(ctx context.Context, r *records) error {
 			return err
 		}
 		r.tick, r.tickErr = zkrec.ParseTick(data)
-		if r.tick.Through == 0 && r.tickErr == nil && stat.Version > 0 {
-			r.tick.Through = stat.Mtime.UnixMilli() // as its owner has it: a hand has emptied the record
+		if r.tick.Watermark == 0 && r.tickErr == nil && stat.Version > 0 {
+			r.tick.Watermark = stat.Mtime.UnixMilli() // as its owner has it: a hand has emptied the record
 		}
 		if stat.Version == version {
 			return nil
@@ -152,7 +152,7 @@ func (r records) status(of parsed, live map[string]Instance, now time.Time) JobS
 	job, index, sharded := zkrec.SplitSlot(r.slot)
 	s := JobStatus{
 		Job: Job{Name: r.slot}, Version: r.stat.Version, State: Unowned, Registered: r.registered,
-		Declared: of.declared, Through: milli(r.tick.Through),
+		Declared: of.declared, Watermark: milli(r.tick.Watermark),
 	}
 	if r.owner.SID != "" {
 		s.Owner = &Owner{InstanceID: r.owner.SID, Token: r.ownerStat.Mzxid, Since: r.ownerStat.Mtime}
@@ -182,7 +182,7 @@ func (r records) status(of parsed, live map[string]Instance, now time.Time) JobS
 	}
 	if of.err == nil && r.tickErr == nil {
 		running := lives && r.tick.Open() && r.tick.Token == r.ownerStat.Mzxid
-		s.Overdue = overdue(of.spec, of.schedule, of.spec.SinceOr(r.stat.Mtime), r.tick.Through, running, now)
+		s.Overdue = overdue(of.spec, of.schedule, of.spec.SinceOr(r.stat.Mtime), r.tick.Watermark, running, now)
 	}
 	s.judge(of.err, r.owner.Offer, lives, able(r.registered, live), closed(r.registered, live))
 	return s
@@ -227,7 +227,7 @@ func (r records) lastRun(ownerLives bool) *Run {
 		return nil
 	}
 	run := runOf(r.tick.Run)
-	run.Again, run.AgainAt = r.tick.Again, milli(r.tick.AgainAt)
+	run.NextAttempt, run.NextAttemptAt = r.tick.NextAttempt, milli(r.tick.NextAttemptAt)
 	if r.tick.Open() && (!ownerLives || r.tick.Token != r.ownerStat.Mzxid) {
 		run.State = RunUnknown
 	}

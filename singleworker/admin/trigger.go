@@ -188,8 +188,8 @@ func (r *manualRun) look(slot past, gone bool) {
 // progress says how far a manual run is that has not ended for good.
 func progress(run Entry, job JobStatus) string {
 	switch {
-	case run.Again != "":
-		return fmt.Sprintf("attempt %d is %s, the %s is to come", run.Attempt, run.State, run.Again)
+	case run.NextAttempt != "":
+		return fmt.Sprintf("attempt %d is %s, the %s is to come", run.Attempt, run.State, run.NextAttempt)
 	case run.State == RunRunning:
 		return "it is running on " + run.InstanceID
 	case run.State != RunWaiting:

@@ -118,9 +118,9 @@ type JobStatus struct {
 	NextRun time.Time
 	// LastRun is nil when the job never ran.
 	LastRun *Run
-	// Through is the tick up to which each was claimed or recorded as not run, by
+	// Watermark is the tick up to which each was claimed or recorded as not run, by
 	// every shard; zero when there was none yet.
-	Through time.Time
+	Watermark time.Time
 	// Overdue is the first tick, of any shard, that nobody has accounted for
 	// although it is late by AlarmAfter; zero when there is none. The ticks of a pause are due
 	// when it is over, and a run that goes on excuses all.

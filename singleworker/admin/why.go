@@ -80,7 +80,7 @@ func (p past) explain(asked, now time.Time) Explanation {
 		x.judge()
 	}
 	x.owner()
-	if ahead := milli(x.tick.Through); ahead.Sub(now) > farAhead {
+	if ahead := milli(x.tick.Watermark); ahead.Sub(now) > farAhead {
 		x.sayf("Every tick up to %s is accounted for already, by a clock that was wrong or by hand: nothing runs before. "+
 			"Cancel the job and submit it again to have it run.", x.at(ahead))
 		return x.Explanation
@@ -192,7 +192,7 @@ func (x *explainer) judge() {
 	case x.tickErr != nil:
 		x.Fate = RunUnreadable
 		x.sayf("Nobody can tell what became of %s: %v.", lower(name), x.tickErr)
-	case !x.Tick.After(milli(x.tick.Through)):
+	case !x.Tick.After(milli(x.tick.Watermark)):
 		x.forgotten(name)
 	default:
 		x.pending(name)

@@ -67,7 +67,7 @@ func ranEntry(clock, state string, change func(*zkrec.Entry)) zkrec.Entry {
 func open(clock string, token int64) zkrec.Tick {
 	run := ran(clock, zkrec.RunRunning)
 	run.Token, run.Ended = token, 0
-	return zkrec.Tick{Through: run.Tick, Run: run}
+	return zkrec.Tick{Watermark: run.Tick, Run: run}
 }
 
 // rowOf is a row of ticks that were not run, as app-2 recorded it at 10:00:30.
@@ -78,7 +78,7 @@ func rowOf(from, to string, count int, state, reason string) zkrec.Entry {
 	}
 }
 
-func through(clock string) zkrec.Tick { return zkrec.Tick{Through: at(clock)} }
+func through(clock string) zkrec.Tick { return zkrec.Tick{Watermark: at(clock)} }
 
 // A whyRow is a scene, and what is to be said of it.
 type whyRow struct {
@@ -135,7 +135,7 @@ func TestWhyOfARun(t *testing.T) {
 		},
 		"it failed, and a retry is to come": {
 			scene{
-				tick:    zkrec.Tick{Through: at("12:00:00"), Run: ran("12:00:00", zkrec.RunFailed), Again: "retry", AgainAt: at("12:31:00")},
+				tick:    zkrec.Tick{Watermark: at("12:00:00"), Run: ran("12:00:00", zkrec.RunFailed), NextAttempt: "retry", NextAttemptAt: at("12:31:00")},
 				history: []zkrec.Entry{ranEntry("12:00:00", zkrec.RunFailed, func(e *zkrec.Entry) { e.Error = "no route.\nstack" })},
 			}, "", RunFailed,
 			[]string{"attempt 1, and failed: no route.", "It is to be run again (retry) at 2026-11-21 12:31:00 UTC."},
@@ -279,7 +279,7 @@ func TestWhyAlwaysAnswers(t *testing.T) {
 		}
 	}
 	for range 3_000 {
-		s := scene{dead: random.IntN(3) == 0, nobody: random.IntN(3) == 0, tick: zkrec.Tick{Through: moment(), Run: run(), Again: pick("", "retry")}}
+		s := scene{dead: random.IntN(3) == 0, nobody: random.IntN(3) == 0, tick: zkrec.Tick{Watermark: moment(), Run: run(), NextAttempt: pick("", "retry")}}
 		s.spec.Since = pick2(random, 0, moment())
 		if random.IntN(2) == 0 {
 			s.spec.Paused = &zkrec.Pause{Since: moment(), Until: pick2(random, 0, moment())}

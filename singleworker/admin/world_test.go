@@ -139,7 +139,7 @@ func (w *world) owned(job Job) (token int64) {
 func (w *world) claim(run zkrec.Run) {
 	w.Helper()
 	run.State, run.SID = zkrec.RunRunning, "app-1"
-	w.put(w.c.tree.Tick("job"), zkrec.Tick{Through: run.Tick, Run: run}.Encode())
+	w.put(w.c.tree.Tick("job"), zkrec.Tick{Watermark: run.Tick, Run: run}.Encode())
 }
 
 func (w *world) end(entry zkrec.Entry, more ...zkconn.Op) {
@@ -150,7 +150,7 @@ func (w *world) end(entry zkrec.Entry, more ...zkconn.Op) {
 	history, err := zkrec.ParseHistory(data)
 	w.must(err)
 	w.multi(append([]zkconn.Op{
-		zkconn.SetOp(w.c.tree.Tick("job"), zkrec.Tick{Through: entry.Tick, Run: entry.Run}.Encode(), zkconn.AnyVersion),
+		zkconn.SetOp(w.c.tree.Tick("job"), zkrec.Tick{Watermark: entry.Tick, Run: entry.Run}.Encode(), zkconn.AnyVersion),
 		zkconn.SetOp(w.c.tree.History("job"), history.Add(0, entry).Encode(), zkconn.AnyVersion),
 	}, more...)...)
 }

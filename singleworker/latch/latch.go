@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/election"
-	"github.com/swjobs/singleworker/singleworker/internal/grant"
+	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
@@ -94,7 +94,7 @@ func New(cfg Config) (*Latch, error) {
 	}
 	l := &Latch{cfg: cfg}
 	l.contender = election.New(election.Config{
-		Path: cfg.Path, ID: cfg.ID, Clock: grant.NewClock(), Serve: l.term, Logger: cfg.Logger,
+		Path: cfg.Path, ID: cfg.ID, Clock: leases.NewClock(), Serve: l.term, Logger: cfg.Logger,
 	})
 	return l, nil
 }

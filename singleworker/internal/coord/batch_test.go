@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/grant"
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
@@ -147,7 +147,7 @@ func (b batch) apply(t *testing.T, jobs ...string) (results []result, sent []str
 		}
 		return zkdev.Pass()
 	})
-	c := &Coordinator{cfg: Config{Clock: grant.NewClock()}, conn: conn}
+	c := &Coordinator{cfg: Config{Clock: leases.NewClock()}, conn: conn}
 	var groups [][]zkconn.Op
 	for i, job := range jobs {
 		groups = append(groups, []zkconn.Op{zkconn.CheckOp("/"+job+"/alive", 1), zkconn.SetOp("/"+job+"/tick", nil, int32(i))})

@@ -53,7 +53,7 @@ func (c *Coordinator) prepare(t *tickNode, w *tickWrite) *change {
 	if cm.Token != 0 {
 		// What is decided under one spec must not be done under the next: so a tick
 		// has one number of shards, and a job that was paused begins no run.
-		ch.add(guardsSpec, zkconn.CheckOp(c.tree.Job(zkrec.JobOfSlot(t.slot)), cm.Edition))
+		ch.add(guardsSpec, zkconn.CheckOp(c.tree.Job(zkrec.JobOfSlot(t.slot)), cm.SpecVersion))
 	}
 	if c.latch.node != "" && cm.Token != 0 {
 		ch.add(guardsLeader, zkconn.CheckOp(c.latch.node, zkconn.AnyVersion))
@@ -65,7 +65,7 @@ func (c *Coordinator) prepare(t *tickNode, w *tickWrite) *change {
 	ch.stored.record = cm.To
 	ch.record = ch.add(changesRecord, zkconn.SetOp(c.tree.Tick(t.slot), cm.To.Encode(), t.version))
 	if len(cm.Entries) > 0 {
-		ch.history = t.history.Add(cm.From.Through, cm.Entries...)
+		ch.history = t.history.Add(cm.From.Watermark, cm.Entries...)
 		ch.hist = ch.add(changesRecord, zkconn.SetOp(c.tree.History(t.slot), ch.history.Encode(), t.historyVersion))
 	}
 	if cm.Request != "" && !w.requestStays {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/grant"
+	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -54,7 +54,7 @@ func TestRecordIsNotWhatTheCommitRestsOn(t *testing.T) {
 		g.submit("job")
 		a := g.join("a", nil)
 		o := a.ownership()
-		theirs := zkrec.Tick{Through: 99}.Normal()
+		theirs := zkrec.Tick{Watermark: 99}.Normal()
 		g.set(g.tree.Tick("job"), theirs.Encode())
 		current, err := a.Commit(claim(o, o.Record, "r1", 60))
 		if !errors.Is(err, ErrConflict) || current != theirs {
@@ -123,8 +123,8 @@ func TestLeaseLapsesWhileZooKeeperIsAway(t *testing.T) {
 		g.server.Stop()
 		start := time.Now()
 		next := claimed
-		next.Through = 120
-		if _, err := a.Commit(Commit{Slot: "job", Token: o.Grant.Token, Edition: o.Edition, From: claimed, To: next}); !errors.Is(err, grant.ErrLost) {
+		next.Watermark = 120
+		if _, err := a.Commit(Commit{Slot: "job", Token: o.Lease.Token, SpecVersion: o.SpecVersion, From: claimed, To: next}); !errors.Is(err, leases.ErrLost) {
 			g.t.Errorf("Commit by the owner = %v, want that its lease is lost", err)
 		}
 		if took := time.Since(start); took > sessionTimeout+syncPeriod {
@@ -221,7 +221,7 @@ func TestResultOfADeletedJobIsNotTheNewOnes(t *testing.T) {
 				g.multi(g.cancel()...)
 				pass(time.Second)
 				g.submit("job")
-				fresh := zkrec.Tick{Through: 120, Run: zkrec.Run{
+				fresh := zkrec.Tick{Watermark: 120, Run: zkrec.Run{
 					Tick: 120, RunID: "new", SID: "b", Token: 99, Attempt: 1, State: zkrec.RunRunning,
 				}}
 				g.set(g.tree.Tick("job"), fresh.Encode())

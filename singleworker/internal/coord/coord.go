@@ -6,10 +6,10 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/grant"
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
-	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -57,13 +57,13 @@ type Judge func(job string, spec zkrec.Spec) error
 
 // Ownership is a slot that this instance owns: a job or a shard.
 type Ownership struct {
-	Slot     string
-	Spec     zkrec.Spec // with Since set
-	Edition  int32      // of the spec: commits rest on it
-	Grant    *grant.Grant
-	Since    time.Time  // when it was adopted, on this instance's clock
-	Record   zkrec.Tick // as it was when the slot was adopted
-	Requests []Request  // in the order in which they were made
+	Slot        string
+	Spec        zkrec.Spec // with Since set
+	SpecVersion int32      // of the spec: commits rest on it
+	Lease       *leases.Lease
+	Since       time.Time  // when it was adopted, on this instance's clock
+	Record      zkrec.Tick // as it was when the slot was adopted
+	Requests    []Request  // in the order in which they were made
 }
 
 // Runner is told what this instance owns. Its methods are called from the
@@ -80,7 +80,7 @@ type Runner interface {
 	Overdue(slot string, tick time.Time)
 	// Completed: all shards of a job are done with a tick, which they ran under
 	// the spec given. It is reported by one instance of the group, once.
-	Completed(job string, spec zkrec.Spec, c ledger.Completion)
+	Completed(job string, spec zkrec.Spec, c ticks.Completion)
 }
 
 // Watch says which tick of a slot is not accounted for although it should be,
@@ -119,8 +119,8 @@ type Config struct {
 	Soon         Soon
 	Settled      Settled
 	Runner       Runner
-	Book         *grant.Book
-	Clock        *grant.Clock
+	Leases       *leases.Table
+	Clock        *leases.Clock
 	Logger       *slog.Logger
 }
 
@@ -159,7 +159,7 @@ type Coordinator struct {
 type ownership struct {
 	token   int64
 	version int32 // of the alive node: what claims check
-	grant   *grant.Grant
+	lease   *leases.Lease
 	since   time.Time
 
 	loading    bool // record is being read

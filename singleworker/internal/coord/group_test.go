@@ -16,9 +16,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/grant"
-	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -238,7 +238,7 @@ func (g *group) start(sid string, watch Watch, judge error) *member {
 		g: g, client: g.server.Client(sid), log: &logBuffer{}, ended: make(chan error, 1), watch: watch,
 		owned: make(map[string]Ownership), requests: make(map[string][]Request),
 	}
-	clock := grant.NewClock()
+	clock := leases.NewClock()
 	cfg := Config{
 		Conn: g.conn(m.client), ServerType: "group", SID: sid,
 		Instance: zkrec.Instance{Incarnation: sid + "-1"}, SyncPeriod: syncPeriod,
@@ -256,7 +256,7 @@ func (g *group) start(sid string, watch Watch, judge error) *member {
 		},
 		Soon:    func(zkrec.Spec) bool { return m.soon.Load() },
 		Settled: settled,
-		Runner:  m, Book: grant.NewBook(clock), Clock: clock,
+		Runner:  m, Leases: leases.NewTable(clock), Clock: clock,
 		Logger: slog.New(slog.NewTextHandler(m.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	if g.configure != nil {
@@ -307,7 +307,7 @@ func (m *member) Overdue(_ string, tick time.Time) {
 	m.overdue = append(m.overdue, tick)
 }
 
-func (m *member) Completed(job string, _ zkrec.Spec, c ledger.Completion) {
+func (m *member) Completed(job string, _ zkrec.Spec, c ticks.Completion) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	states := make([]string, len(c.Shards))
@@ -351,9 +351,9 @@ func pass(d time.Duration) {
 
 // claim is a commit that opens a run of a tick.
 func claim(o Ownership, from zkrec.Tick, id string, tick int64) Commit {
-	return Commit{Slot: o.Slot, Token: o.Grant.Token, Edition: o.Edition, From: from, To: zkrec.Tick{
-		Through: tick, Run: zkrec.Run{
-			Tick: tick, RunID: id, SID: "a", Token: o.Grant.Token, Attempt: 1, Started: tick, State: zkrec.RunRunning,
+	return Commit{Slot: o.Slot, Token: o.Lease.Token, SpecVersion: o.SpecVersion, From: from, To: zkrec.Tick{
+		Watermark: tick, Run: zkrec.Run{
+			Tick: tick, RunID: id, SID: "a", Token: o.Lease.Token, Attempt: 1, Started: tick, State: zkrec.RunRunning,
 		},
 	}}
 }

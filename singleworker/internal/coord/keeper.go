@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -29,11 +29,11 @@ import (
 
 // keeper is that view. It rests on one ownership, and one version of the spec.
 type keeper struct {
-	token    int64 // of the ownership of the first slot
-	edition  int32 // of the spec
-	slots    []*keptSlot
-	nextLook time.Duration // Mono: when all is read again, whatever the watches said
-	writing  bool          // a layout is being written
+	token       int64 // of the ownership of the first slot
+	specVersion int32 // of the spec
+	slots       []*keptSlot
+	nextLook    time.Duration // Mono: when all is read again, whatever the watches said
+	writing     bool          // a layout is being written
 
 	rootKnown bool // what follows is what the job's own nodes say
 	reading   onePerTime
@@ -45,7 +45,7 @@ type keeper struct {
 // completing is what is being written of complete ticks. It outlives a keeper: an answer that was lost
 // is known when the record is read, and the first slot still is ours afterwards: nobody else has written it.
 type completing struct {
-	done    []ledger.Completion // not reported yet
+	done    []ticks.Completion // not reported yet
 	token   int64
 	writing bool
 }
@@ -74,8 +74,8 @@ func (c *Coordinator) keep(j *job) {
 		return
 	}
 	k := j.keeper
-	if k == nil || k.token != own.token || k.edition != j.version || c.cfg.Clock.Now().Mono >= k.nextLook && !k.writing {
-		k = &keeper{token: own.token, edition: j.version, nextLook: c.nextLook()}
+	if k == nil || k.token != own.token || k.specVersion != j.version || c.cfg.Clock.Now().Mono >= k.nextLook && !k.writing {
+		k = &keeper{token: own.token, specVersion: j.version, nextLook: c.nextLook()}
 		for _, slot := range j.slots {
 			k.slots = append(k.slots, &keptSlot{slot: slot})
 		}
@@ -186,11 +186,11 @@ func (c *Coordinator) tend(j *job, k *keeper) {
 	}
 	layout := j.spec.ActiveLayout()
 	if layout.Shards > 0 {
-		list := make([]ledger.Shard, len(k.slots))
+		list := make([]ticks.Shard, len(k.slots))
 		for i, kept := range k.slots {
-			list[i] = ledger.Shard{Record: kept.record, History: kept.history}
+			list[i] = ticks.Shard{Record: kept.record, History: kept.history}
 		}
-		if done := ledger.Completed(list, max(k.complete.Tick, layout.Since)); len(done) > 0 {
+		if done := ticks.Completed(list, max(k.complete.Tick, layout.Since)); len(done) > 0 {
 			c.writeComplete(j, k, done)
 			return
 		}
@@ -208,7 +208,7 @@ func (c *Coordinator) tend(j *job, k *keeper) {
 
 // writeComplete records that all shards are done with some ticks, and reports
 // them. Only the owner of the first slot may.
-func (c *Coordinator) writeComplete(j *job, k *keeper, done []ledger.Completion) {
+func (c *Coordinator) writeComplete(j *job, k *keeper, done []ticks.Completion) {
 	guards := c.guardsOf(k)
 	if guards == nil {
 		return
@@ -253,7 +253,7 @@ func (c *Coordinator) guardsOf(k *keeper) []zkconn.Op {
 	}
 }
 
-func (c *Coordinator) report(job string, spec zkrec.Spec, done []ledger.Completion) {
+func (c *Coordinator) report(job string, spec zkrec.Spec, done []ticks.Completion) {
 	for _, d := range done {
 		c.cfg.Runner.Completed(job, spec, d)
 	}
@@ -261,10 +261,10 @@ func (c *Coordinator) report(job string, spec zkrec.Spec, done []ledger.Completi
 
 // resize takes the next step from a layout to the one that the spec asks for.
 func (c *Coordinator) resize(j *job, k *keeper, layout zkrec.Layout) {
-	if layout.Through == 0 {
-		layout.Through = max(j.spec.Since, layout.Since)
+	if layout.Until == 0 {
+		layout.Until = max(j.spec.Since, layout.Since)
 		for _, kept := range k.slots {
-			layout.Through = max(layout.Through, kept.record.Through)
+			layout.Until = max(layout.Until, kept.record.Watermark)
 		}
 		spec := j.spec
 		spec.Layout = &layout
@@ -279,14 +279,14 @@ func (c *Coordinator) resize(j *job, k *keeper, layout zkrec.Layout) {
 		ops = append(ops, zkconn.CheckOp(c.tree.Tick(kept.slot), kept.version))
 	}
 	if j.spec.Shards == 0 {
-		for _, node := range c.tree.NewSlot(j.name, layout.Through) {
+		for _, node := range c.tree.NewSlot(j.name, layout.Until) {
 			if !k.plain[node.Path] {
 				ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
 			}
 		}
 	}
 	c.log.Info("job is divided anew", "job", j.name, "shards", j.spec.Shards, "were", layout.Shards,
-		"from", time.UnixMilli(layout.Through))
+		"from", time.UnixMilli(layout.Until))
 	c.writeSpec(j, k, j.spec.Resized(), ops...)
 }
 

@@ -21,13 +21,13 @@ func TestTickRecordIsGarbage(t *testing.T) {
 		start := time.Now()
 		a := g.join("a", nil)
 		o := a.ownership()
-		if through := o.Record.Through; through < start.UnixMilli() || through > time.Now().UnixMilli() || o.Record.RunID != "" {
-			g.t.Errorf("adopted with %+v, want nothing but Through = now", o.Record)
+		if through := o.Record.Watermark; through < start.UnixMilli() || through > time.Now().UnixMilli() || o.Record.RunID != "" {
+			g.t.Errorf("adopted with %+v, want nothing but Watermark = now", o.Record)
 		}
 		if text := a.log.String(); !strings.Contains(text, "level=ERROR") || !strings.Contains(text, "tick record is not readable") {
 			g.t.Errorf("log %q, want an error", text)
 		}
-		tick := o.Record.Through + 1000
+		tick := o.Record.Watermark + 1000
 		claimed := a.mustCommit(claim(o, o.Record, "r1", tick))
 		g.wantRecords(a.mustCommit(outcome(claimed, zkrec.RunOK)), "r1 ok")
 	})
@@ -41,10 +41,10 @@ func TestTickRecordBecomesGarbage(t *testing.T) {
 		o := a.ownership()
 		g.set(g.tree.Tick("job"), []byte("garbage"))
 		current, err := a.Commit(claim(o, o.Record, "r1", 60))
-		if err == nil || current.Through < o.Since.UnixMilli() {
-			g.t.Fatalf("Commit = %+v, %v; want a conflict with Through = now", current, err)
+		if err == nil || current.Watermark < o.Since.UnixMilli() {
+			g.t.Fatalf("Commit = %+v, %v; want a conflict with Watermark = now", current, err)
 		}
-		g.wantRecords(a.mustCommit(claim(o, current, "r2", current.Through+1000)))
+		g.wantRecords(a.mustCommit(claim(o, current, "r2", current.Watermark+1000)))
 	})
 }
 
@@ -64,15 +64,15 @@ func TestTickRecordIsEmptied(t *testing.T) {
 				g.set(g.tree.Tick("job"), []byte(empty))
 				pass(10 * time.Second)
 				current, err := a.Commit(claim(o, ended, "r2", time.Now().UnixMilli()))
-				if !errors.Is(err, ErrConflict) || current.Through != emptied {
-					g.t.Errorf("Commit = %+v, %v; want a conflict with Through = %d", current, err, emptied)
+				if !errors.Is(err, ErrConflict) || current.Watermark != emptied {
+					g.t.Errorf("Commit = %+v, %v; want a conflict with Watermark = %d", current, err, emptied)
 				}
 				a.Leave()
 				if err := <-a.ended; err != nil {
 					g.t.Error(err)
 				}
-				if o := g.join("b", nil).ownership(); o.Record.Through != emptied {
-					g.t.Errorf("adopted with %+v, want Through = %d", o.Record, emptied)
+				if o := g.join("b", nil).ownership(); o.Record.Watermark != emptied {
+					g.t.Errorf("adopted with %+v, want Watermark = %d", o.Record, emptied)
 				}
 			})
 		})
@@ -149,7 +149,7 @@ func TestRecordBecomesReadable(t *testing.T) {
 				if !ok {
 					g.t.Fatal("the job is not run when the record is readable again")
 				}
-				claimed := a.mustCommit(claim(o, o.Record, "r1", o.Record.Through+1000))
+				claimed := a.mustCommit(claim(o, o.Record, "r1", o.Record.Watermark+1000))
 				g.wantRecords(a.mustCommit(outcome(claimed, zkrec.RunOK)), "r1 ok")
 			})
 		})

@@ -102,8 +102,8 @@ func TestRequestIsWithdrawnDuringItsRun(t *testing.T) {
 		o := a.ownership()
 		claimed := a.mustCommit(manualClaim(o, o.Record, "r1"))
 		g.remove(g.tree.Request("job", "q1"))
-		skipped := Commit{Slot: "job", Token: o.Grant.Token, Edition: o.Edition, From: claimed, To: claimed}
-		skipped.To.Through = 120
+		skipped := Commit{Slot: "job", Token: o.Lease.Token, SpecVersion: o.SpecVersion, From: claimed, To: claimed}
+		skipped.To.Watermark = 120
 		skipped.Entries = []zkrec.Entry{{Run: zkrec.Run{Tick: 120, State: zkrec.TickSkipped}}}
 		c := outcome(a.mustCommit(skipped), zkrec.RunOK)
 		c.Request = "q1"

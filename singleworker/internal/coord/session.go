@@ -98,7 +98,7 @@ func (c *Coordinator) complain(now time.Duration) {
 func (c *Coordinator) expired() {
 	c.log.Warn("ZooKeeper session expired; joining again", "owned", len(c.owned))
 	c.step(lease.Expired{})
-	c.cfg.Book.Lapse()
+	c.cfg.Leases.Lapse()
 }
 
 // ephemeralLost: a hand has deleted, or spoilt, our instance node: we are dead to
@@ -107,7 +107,7 @@ func (c *Coordinator) ephemeralLost() {
 	c.log.Error("this instance's node was deleted or overwritten; joining again", "path", c.tree.Instance(c.cfg.SID))
 	c.session.joined, c.session.lostAt = false, c.cfg.Clock.Now().Mono
 	c.step(lease.Expired{})
-	c.cfg.Book.Lapse()
+	c.cfg.Leases.Lapse()
 	c.connected()
 }
 

@@ -106,7 +106,7 @@ func TestClaimsRestOnTheSpec(t *testing.T) {
 		}
 		pass(time.Second)
 		now := a.ownership()
-		if now.Edition == o.Edition || now.Spec.Paused == nil {
+		if now.SpecVersion == o.SpecVersion || now.Spec.Paused == nil {
 			g.t.Errorf("told %+v, want the new spec", now)
 		}
 		if _, err := a.Commit(claim(o, done, "r2", 120)); !errors.Is(err, ErrSpecChanged) {
@@ -259,7 +259,7 @@ func TestLastTickOfALayout(t *testing.T) {
 		claimed := a.mustCommit(claim(first, first.Record, "r1", last))
 		g.redivide(4)
 		pass(3 * syncPeriod)
-		if layout := g.spec().ActiveLayout(); layout.Shards != 2 || layout.Through != last {
+		if layout := g.spec().ActiveLayout(); layout.Shards != 2 || layout.Until != last {
 			g.t.Fatalf("layout %+v, want two shards through %d", layout, last)
 		}
 		if _, err := a.Commit(claim(second, second.Record, "r2", last)); !errors.Is(err, ErrSpecChanged) {
@@ -285,7 +285,7 @@ func TestLastTickOfALayout(t *testing.T) {
 		}
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if len(a.owned) != 4 || a.owned["job[3]"].Record.Through != last {
+		if len(a.owned) != 4 || a.owned["job[3]"].Record.Watermark != last {
 			g.t.Errorf("owned %v, the new shard with %+v", len(a.owned), a.owned["job[3]"].Record)
 		}
 	})
@@ -311,8 +311,8 @@ func TestShardDeletedByAHand(t *testing.T) {
 		a.mu.Lock()
 		o, owned := a.owned["job[1]"]
 		a.mu.Unlock()
-		if !owned || o.Record.Through != 60_000 {
-			g.t.Errorf("owned %v with %+v, want Through 60000", owned, o.Record)
+		if !owned || o.Record.Watermark != 60_000 {
+			g.t.Errorf("owned %v with %+v, want Watermark 60000", owned, o.Record)
 		}
 		a.runs(120_000)
 		g.wantCompleted([]string{"job at 60000: ok ok", "job at 120000: ok ok"}, a)

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/grant"
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -30,7 +30,7 @@ func (c *Coordinator) do(action lease.Action) {
 	case lease.Gained:
 		c.gained(a)
 	case lease.Renewed:
-		c.cfg.Book.Renew(a.Slot, a.Until)
+		c.cfg.Leases.Renew(a.Slot, a.Until)
 	case lease.Lost:
 		c.lost(a)
 	}
@@ -259,7 +259,7 @@ func (c *Coordinator) gained(a lease.Gained) {
 	slot := string(a.Slot)
 	own := &ownership{
 		token: a.Token, version: a.Version, since: time.Now(),
-		grant: c.cfg.Book.Open(a.Slot, a.Token, a.Until),
+		lease: c.cfg.Leases.Open(a.Slot, a.Token, a.Until),
 	}
 	c.owned[slot] = own
 	c.log.Info("job owned", "job", slot, "token", a.Token)
@@ -299,7 +299,7 @@ func (c *Coordinator) tellRunner(slot string) {
 	}
 	own.told = true
 	c.cfg.Runner.Own(Ownership{
-		Slot: slot, Spec: j.spec, Edition: j.version, Grant: own.grant, Since: own.since,
+		Slot: slot, Spec: j.spec, SpecVersion: j.version, Lease: own.lease, Since: own.since,
 		Record: own.record, Requests: own.requests.readable(),
 	})
 }
@@ -307,14 +307,14 @@ func (c *Coordinator) tellRunner(slot string) {
 func (c *Coordinator) lost(a lease.Lost) {
 	slot := string(a.Slot)
 	cause := map[lease.Reason]error{
-		lease.Taken: grant.ErrLost, lease.Vanished: ErrCanceled, lease.Given: ErrHandedOver,
+		lease.Taken: leases.ErrLost, lease.Vanished: ErrCanceled, lease.Given: ErrHandedOver,
 	}[a.Reason]
 	j := c.jobOf(slot)
 	if a.Reason == lease.Vanished && j != nil && !slices.Contains(j.slots, slot) {
 		cause = ErrRetired
 	}
 	c.log.Info("job no longer owned", "job", slot, "reason", cause)
-	c.cfg.Book.Close(a.Slot, cause)
+	c.cfg.Leases.Close(a.Slot, cause)
 	delete(c.owned, slot)
 	c.cfg.Runner.Disown(slot, cause)
 	if t := c.ticks[slot]; t != nil {

@@ -14,14 +14,14 @@ import (
 // with it or not at all.
 type Commit struct {
 	Slot string
-	// Token is that of the ownership which alone may make the change, and Edition
+	// Token is that of the ownership which alone may make the change, and SpecVersion
 	// that of the spec that it rests on. Token 0: it is the result of a run, which
 	// may be written by whoever ran it as long as the record is From.
-	Token    int64
-	Edition  int32
-	From, To zkrec.Tick
-	Entries  []zkrec.Entry // for the history
-	Request  string        // an operator's request that is done with, to be removed
+	Token       int64
+	SpecVersion int32
+	From, To    zkrec.Tick
+	Entries     []zkrec.Entry // for the history
+	Request     string        // an operator's request that is done with, to be removed
 }
 
 // tickNode is the loop's view of one slot's tick and history nodes. Its writes
@@ -79,7 +79,7 @@ type commit struct {
 // ZooKeeper to come back if need be, a change by an owner for as long as its
 // lease lasts. When it fails, nothing of it was written: ErrConflict, with the
 // record as it is, when that is not From; ErrNoRequest when the manual run was
-// withdrawn that To is about; ErrSpecChanged when the job's spec is not that of Edition; ErrNotOwner, ErrCanceled, ErrEnded, or the cause
+// withdrawn that To is about; ErrSpecChanged when the job's spec is not that of SpecVersion; ErrNotOwner, ErrCanceled, ErrEnded, or the cause
 // of a lapsed lease. From a change that opens a run until one that closes it,
 // or fails to, the slot counts as busy and is not handed over.
 func (c *Coordinator) Commit(cm Commit) (zkrec.Tick, error) {
@@ -176,13 +176,13 @@ func (c *Coordinator) refuse(t *tickNode, w *tickWrite) error {
 	if !c.leads() {
 		return ErrNotLeader
 	}
-	return own.grant.Err()
+	return own.lease.Err()
 }
 
 // isOutdated reports whether w rests on a spec that is known to be replaced.
 func (c *Coordinator) isOutdated(t *tickNode, w *tickWrite) bool {
 	j := c.jobOf(t.slot)
-	return w.kind == writeCommit && w.commit.Token != 0 && j != nil && j.version != w.commit.Edition
+	return w.kind == writeCommit && w.commit.Token != 0 && j != nil && j.version != w.commit.SpecVersion
 }
 
 // finish reports w and takes it off the queue.
@@ -268,14 +268,14 @@ func (c *Coordinator) readHistory(ctx context.Context, slot string, s *stored) e
 // a hand has deleted or emptied it, and the ticks before are nobody's.
 func (c *Coordinator) parseTick(slot string, data []byte, written time.Time) (zkrec.Tick, error) {
 	record, err := zkrec.ParseTick(data)
-	if err == nil && record.Through == 0 {
-		record.Through = written.UnixMilli()
+	if err == nil && record.Watermark == 0 {
+		record.Watermark = written.UnixMilli()
 	}
 	if err == nil || errors.As(err, new(*zkrec.SchemaError)) {
 		return record, err
 	}
 	c.log.Error("tick record is not readable: begun anew, without the ticks before now", "job", slot, "err", err)
-	return zkrec.Tick{Through: time.Now().UnixMilli()}, nil
+	return zkrec.Tick{Watermark: time.Now().UnixMilli()}, nil
 }
 
 func (c *Coordinator) parseHistory(slot string, data []byte) (zkrec.History, error) {

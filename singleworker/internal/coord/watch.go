@@ -93,8 +93,8 @@ func (c *Coordinator) fetchRun(ctx context.Context, slot string) (record zkrec.T
 	if errors.As(err, new(*zkrec.SchemaError)) {
 		return record, false, err
 	}
-	if record.Through == 0 {
-		record.Through = stat.Mtime.UnixMilli()
+	if record.Watermark == 0 {
+		record.Watermark = stat.Mtime.UnixMilli()
 	}
 	if !record.Open() {
 		return record, false, nil

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
-	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
@@ -17,31 +17,31 @@ import (
 func ledgers(t *testing.T) Watch {
 	t.Helper()
 	return func(spec zkrec.Spec, record zkrec.Tick, running bool) (tick, lookAgain time.Time) {
-		job, err := ledgerOf(spec)
+		job, err := ticksOf(spec)
 		if err != nil {
 			t.Error(err)
 			return time.Time{}, time.Time{}
 		}
-		return ledger.Overdue(job, record, running, time.Now())
+		return ticks.Overdue(job, record, running, time.Now())
 	}
 }
 
 // settled is what the wiring makes of Settled.
 func settled(spec zkrec.Spec, record zkrec.Tick) bool {
-	job, err := ledgerOf(spec)
-	return err == nil && ledger.Settled(job, record)
+	job, err := ticksOf(spec)
+	return err == nil && ticks.Settled(job, record)
 }
 
-// ledgerOf is a spec as the wiring reads it.
-func ledgerOf(spec zkrec.Spec) (ledger.Job, error) {
+// ticksOf is a spec as the wiring reads it.
+func ticksOf(spec zkrec.Spec) (ticks.Job, error) {
 	schedule, err := cronexpr.Parse(spec.Schedule, time.UTC)
-	job := ledger.Job{Schedule: schedule, Since: time.UnixMilli(spec.Since), Policy: spec.Policy}
+	job := ticks.Job{Schedule: schedule, Since: time.UnixMilli(spec.Since), Policy: spec.Policy}
 	if spec.Paused != nil {
 		job.Paused = *spec.Paused
 	}
 	job.From = time.UnixMilli(spec.ActiveLayout().Since)
 	if spec.Resizing() {
-		job.To = time.UnixMilli(spec.ActiveLayout().Through)
+		job.To = time.UnixMilli(spec.ActiveLayout().Until)
 	}
 	return job, err
 }
@@ -85,7 +85,7 @@ func TestOverdueTickIsRaisedOnceForEachOutage(t *testing.T) {
 		until(5*time.Minute + 30*time.Second)
 		g.wantOverdue(members, time.Minute)
 
-		g.set(g.tree.Tick("job"), zkrec.Tick{Through: midnight.Add(5 * time.Minute).UnixMilli()}.Encode())
+		g.set(g.tree.Tick("job"), zkrec.Tick{Watermark: midnight.Add(5 * time.Minute).UnixMilli()}.Encode())
 		until(6*time.Minute + 50*time.Second)
 		g.wantOverdue(members, time.Minute)
 		until(8 * time.Minute)
@@ -136,7 +136,7 @@ func TestJobWhoseRecordIsSpoiltIsOverdue(t *testing.T) {
 		t.Run(spoilt, func(t *testing.T) {
 			inGroup(t, func(g *group) {
 				g.submit("job")
-				through := zkrec.Tick{Through: midnight.Add(3 * time.Minute).UnixMilli()}
+				through := zkrec.Tick{Watermark: midnight.Add(3 * time.Minute).UnixMilli()}
 				g.set(g.tree.Tick("job"), through.Encode())
 				members := []*member{g.join("a", ledgers(g.t)), g.bystander("b", ledgers(g.t))}
 				until(3*time.Minute + 30*time.Second)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/swjobs/singleworker/singleworker/internal/grant"
+	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
@@ -65,7 +65,7 @@ type Conn interface {
 type Config struct {
 	Path  string // of the election, absolute; created when it is absent
 	ID    string // the participant's, for people
-	Clock *grant.Clock
+	Clock *leases.Clock
 	// Serve is called for each term, on a goroutine of its own. Its context ends
 	// with the term, with one of the causes above; it must return then, for until
 	// it does the place is not given up and no further term begins. If it returns

@@ -46,7 +46,7 @@
 // take the change for the one event that they wait for, and not ask for another.
 // The quarter that is left covers servers that hear of a session late, from
 // each other, and clocks that run at different rates. The contender's clock is the faster
-// of its monotonic and its wall clock (see [grant.Clock]), so that a process that was
+// of its monotonic and its wall clock (see [leases.Clock]), so that a process that was
 // stopped, or a machine that slept, finds on waking that it does not lead. A timer of its
 // own ends the lease, not the loop that renews it.
 //

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/election"
-	"github.com/swjobs/singleworker/singleworker/internal/grant"
+	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -89,7 +89,7 @@ func (w *world) start(name string, s setup) *contender {
 		serve = func(ctx context.Context, _ election.Term) { <-ctx.Done() }
 	}
 	c.Contender = election.New(election.Config{
-		Path: electionPath, ID: name, Clock: grant.NewClock(), Logger: slog.New(slog.DiscardHandler),
+		Path: electionPath, ID: name, Clock: leases.NewClock(), Logger: slog.New(slog.DiscardHandler),
 		Serve: func(ctx context.Context, term election.Term) { w.serve(ctx, c, term, serve) },
 	})
 	conn, err := zkconn.Open(zkconn.Config{

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/ledger"
 	"github.com/swjobs/singleworker/singleworker/internal/race"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -25,7 +25,7 @@ func TestChaos(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := &chaos{
 				r: rand.New(&source{pcg: rand.NewPCG(seed, 1)}), k: newKeeper(t), t: t,
-				spec: ledger.Job{Schedule: parse(t, "0/5 * * * * ?", time.UTC), Since: midnight},
+				spec: ticks.Job{Schedule: parse(t, "0/5 * * * * ?", time.UTC), Since: midnight},
 			}
 			c.k.pull = func(Commit) lever { return c.pull() }
 			c.run()
@@ -39,7 +39,7 @@ type chaos struct {
 	r    *rand.Rand
 	k    *keeper
 	calm atomic.Bool // from now on all goes well
-	spec ledger.Job
+	spec ticks.Job
 }
 
 // source is one that many goroutines may ask.
@@ -79,9 +79,9 @@ func (c *chaos) run() {
 		}
 		pass(c.upTo(20 * time.Second))
 		if c.r.IntN(4) == 0 {
-			w.book.Lapse()
+			w.leases.Lapse()
 			pass(c.upTo(10 * time.Second))
-			w.book.Renew("job", 1<<62)
+			w.leases.Renew("job", 1<<62)
 			pass(c.upTo(20 * time.Second))
 		}
 		w.lose()
@@ -98,7 +98,7 @@ func (c *chaos) run() {
 		w.stop()
 	}
 	j := c.k.read("job")
-	if late := time.Since(time.UnixMilli(j.record.Through)); late > time.Minute {
+	if late := time.Since(time.UnixMilli(j.record.Watermark)); late > time.Minute {
 		c.t.Errorf("the account ends %v ago", late)
 	}
 	if len(j.requests) != 0 {
@@ -151,10 +151,10 @@ func (c *chaos) handle(ctx context.Context, _ Run) error {
 
 // reschedule replaces the schedule: the former one is known as long as no third one follows.
 func (c *chaos) reschedule() {
-	if c.k.read("job").record.Through <= c.spec.Since.UnixMilli() {
+	if c.k.read("job").record.Watermark <= c.spec.Since.UnixMilli() {
 		return
 	}
-	c.spec = ledger.Job{
+	c.spec = ticks.Job{
 		Schedule: parse(c.t, c.oneOf("0/5 * * * * ?", "0/7 * * * * ?", "3/10 * * * * ?"), time.UTC),
 		Since:    time.Now().Truncate(time.Millisecond), // as specifications have it
 		Former:   c.spec.Schedule, FormerSince: c.spec.Since, Paused: c.spec.Paused,
@@ -167,7 +167,7 @@ func (c *chaos) pause() {
 	switch {
 	case p.Since != 0 && (p.Until == 0 || p.Until > now.UnixMilli()):
 		p.Until = now.UnixMilli()
-	case c.k.read("job").record.Through >= p.Until:
+	case c.k.read("job").record.Watermark >= p.Until:
 		*p = zkrec.Pause{Since: now.UnixMilli(), Missed: c.oneOf("", zkrec.MisfireOnce, zkrec.MisfireAll)}
 		if c.r.IntN(2) == 0 {
 			p.Until = now.Add(c.upTo(40 * time.Second)).UnixMilli()

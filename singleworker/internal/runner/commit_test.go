@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -34,7 +34,7 @@ func TestSpecChangesDuringARun(t *testing.T) {
 		changed := old
 		changed.Handle, changed.Schedule, changed.Job.Since = handler("new", 0), parse(t, "30 * * * * ?", time.UTC), time.Now()
 		changed.Former, changed.FormerSince = old.Schedule, old.Job.Since
-		changed.Record = ledger.Record{} // as it was at adoption
+		changed.Record = ticks.Record{} // as it was at adoption
 		w.own(changed)
 		pass(2 * time.Minute)
 		if n := len(w.runner.scheduler.Jobs()); n != 1 {
@@ -119,8 +119,8 @@ func TestConflictWithAResult(t *testing.T) {
 		if r.Ended.Sub(midnight) != 110*time.Second || tries.Load() != 2 {
 			t.Errorf("ended at %v after %d tries, want when the handler did, at the second", r.Ended, tries.Load())
 		}
-		if through := w.keeper.read("job").record.Through; through != after(3*time.Minute).UnixMilli() {
-			t.Errorf("Through is %v", time.UnixMilli(through).UTC())
+		if through := w.keeper.read("job").record.Watermark; through != after(3*time.Minute).UnixMilli() {
+			t.Errorf("Watermark is %v", time.UnixMilli(through).UTC())
 		}
 	})
 }
@@ -230,10 +230,10 @@ func TestLeaseLapsesAndComesBack(t *testing.T) {
 		w.run(t.Context())
 		w.adopt(zkrec.Policy{}, nil)
 		pass(59 * time.Second)
-		w.book.Lapse()
+		w.leases.Lapse()
 		pass(6500 * time.Millisecond)
 		w.wantHistory("job")
-		w.book.Renew("job", 1<<62)
+		w.leases.Renew("job", 1<<62)
 		pass(5 * time.Second)
 		w.wantHistory("job", "1m0s at 1m6s: ok")
 		pass(time.Minute)
@@ -255,10 +255,10 @@ func TestLeaseLapsesDuringARun(t *testing.T) {
 			return untilEnd(ctx, r)
 		})
 		pass(65 * time.Second)
-		w.book.Lapse()
+		w.leases.Lapse()
 		pass(5500 * time.Millisecond)
 		w.wantHistory("job", "1m0s at 1m0s: interrupted")
-		w.book.Renew("job", 1<<62)
+		w.leases.Renew("job", 1<<62)
 		pass(10 * time.Second)
 		w.stop()
 		w.wantHistory("job", "1m0s at 1m0s: interrupted", "1m0s at 1m11s: ok, attempt 2")
@@ -389,11 +389,11 @@ func TestClockStepped(t *testing.T) {
 
 func TestFarFutureIsLogged(t *testing.T) {
 	t.Parallel()
-	test := func(ahead time.Duration, want bool, change func(w *world, record ledger.Record)) {
+	test := func(ahead time.Duration, want bool, change func(w *world, record ticks.Record)) {
 		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
-			change(w, ledger.Record{Through: after(ahead).UnixMilli()})
+			change(w, ticks.Record{Watermark: after(ahead).UnixMilli()})
 			pass(time.Second)
 			w.stop()
 			if got := strings.Contains(w.log.String(), "which is in the future"); got != want {
@@ -402,16 +402,16 @@ func TestFarFutureIsLogged(t *testing.T) {
 		})
 	}
 	for ahead, want := range map[time.Duration]bool{50 * time.Second: false, time.Hour: true} {
-		test(ahead, want, func(w *world, record ledger.Record) {
+		test(ahead, want, func(w *world, record ticks.Record) {
 			w.keeper.change("job", func(k *kept) { k.record = record })
 			w.run(w.t.Context())
 			w.adopt(zkrec.Policy{}, nil)
 		})
-		test(ahead, want, func(w *world, record ledger.Record) { // while the job is owned
+		test(ahead, want, func(w *world, record ticks.Record) { // while the job is owned
 			w.run(w.t.Context())
 			w.adopt(zkrec.Policy{}, nil)
 			w.runner.box.Post(func() {
-				w.runner.committed(w.runner.jobs["job"], Commit{}, nil, record, ledger.ErrConflict)
+				w.runner.committed(w.runner.jobs["job"], Commit{}, nil, record, ticks.ErrConflict)
 			})
 		})
 	}

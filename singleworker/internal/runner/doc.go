@@ -11,7 +11,7 @@
 //	                             │          │         │
 //	                             │          │         └ its context ends with the right to run
 //	                             │          └ refused: decide anew, on what the record says now
-//	                             └ package ledger: nothing, or a change of the job's record
+//	                             └ package ticks: nothing, or a change of the job's record
 //
 // What is not written has not happened: a run starts when its commit stands,
 // and a decision that could not be written is made again.

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
-	"github.com/swjobs/singleworker/singleworker/internal/grant"
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
-	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/leases"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -26,8 +26,8 @@ const grace = 30 * time.Second
 type world struct {
 	t      *testing.T
 	keeper *keeper
-	clock  *grant.Clock
-	book   *grant.Book
+	clock  *leases.Clock
+	leases *leases.Table
 	runner *Runner
 	token  int64      // of the last grant
 	ended  chan error // what Run returned
@@ -38,7 +38,7 @@ type world struct {
 	mu      sync.Mutex
 	starts  []Run
 	results []Result
-	entries []ledger.Entry // that Observer was told
+	entries []ticks.Entry // that Observer was told
 }
 
 var _ Observer = (*world)(nil)
@@ -52,8 +52,8 @@ func newWorld(t *testing.T) *world {
 
 // world returns one more instance with the same records; the token of its first grant is given.
 func (k *keeper) world(sid string, token int64) *world {
-	w := &world{t: k.t, keeper: k, clock: grant.NewClock(), token: token - 1, ended: make(chan error, 1), log: &logBuffer{}}
-	w.book = grant.NewBook(w.clock)
+	w := &world{t: k.t, keeper: k, clock: leases.NewClock(), token: token - 1, ended: make(chan error, 1), log: &logBuffer{}}
+	w.leases = leases.NewTable(w.clock)
 	w.runner = New(Config{
 		InstanceID: sid, Keeper: k, Observer: w, Grace: grace, Logger: slog.New(slog.NewTextHandler(w.log, nil)),
 	})
@@ -109,10 +109,10 @@ func (w *world) job(name, schedule string, handle func(ctx context.Context, r Ru
 	w.token++
 	j := Job{
 		Name: name, Handle: handle, Since: time.Now(),
-		Job:   ledger.Job{Schedule: parse(w.t, schedule, time.UTC), Since: time.Now()},
-		Grant: w.book.Open(lease.Slot(name), w.token, 1<<62),
+		Job:   ticks.Job{Schedule: parse(w.t, schedule, time.UTC), Since: time.Now()},
+		Lease: w.leases.Open(lease.Slot(name), w.token, 1<<62),
 	}
-	w.keeper.change(name, func(k *kept) { k.grant, j.Record = j.Grant, k.record })
+	w.keeper.change(name, func(k *kept) { k.lease, j.Record = j.Lease, k.record })
 	return j
 }
 
@@ -124,8 +124,8 @@ func (w *world) own(j Job) {
 
 // lose ends the ownership of job.
 func (w *world) lose() {
-	w.keeper.change("job", func(k *kept) { k.grant = nil })
-	w.book.Close("job", grant.ErrLost)
+	w.keeper.change("job", func(k *kept) { k.lease = nil })
+	w.leases.Close("job", leases.ErrLost)
 	w.runner.Disown("job")
 }
 
@@ -160,7 +160,7 @@ func (w *world) Ended(r Result) {
 	w.results = append(w.results, r)
 }
 
-func (w *world) Recorded(_ string, entries []ledger.Entry) {
+func (w *world) Recorded(_ string, entries []ticks.Entry) {
 	w.mu.Lock()
 	w.entries = append(w.entries, entries...)
 	w.mu.Unlock()
@@ -232,7 +232,7 @@ func (w *world) wantResult(state string, cause error) Result {
 	if r.State != state || !errors.Is(r.Err, cause) || r.Unrecorded != nil {
 		w.t.Errorf("reported %s (%v, unrecorded: %v); want %s (%v)", r.State, r.Err, r.Unrecorded, state, cause)
 	}
-	of := func(e ledger.Entry) bool { return e.RunID == r.RunID }
+	of := func(e ticks.Entry) bool { return e.RunID == r.RunID }
 	history := w.keeper.read(r.Job).history
 	if i := slices.IndexFunc(history, of); i < 0 || history[i].State != state || history[i].Ended != r.Ended.UnixMilli() {
 		w.t.Errorf("history %+v; want the run in it, %s", history, state)
@@ -254,7 +254,7 @@ var midnight = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 func after(d time.Duration) time.Time { return midnight.Add(d) }
 
 // lines writes entries down: "tick at when: what", with the times since midnight.
-func lines(entries []ledger.Entry) (text []string) {
+func lines(entries []ticks.Entry) (text []string) {
 	ms := func(t int64) time.Duration { return time.UnixMilli(t).Sub(midnight) }
 	for _, e := range entries {
 		var line string

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 )
 
 // job is an owned job: what is known of its record, and what wakes it. Its
@@ -53,13 +53,13 @@ func (r *Runner) decide(j *job) {
 	if r.jobs[j.Name] != j || j.committing {
 		return // disowned; or it is asked again when the commit has ended
 	}
-	plan := ledger.Next(r.view(j))
+	plan := ticks.Next(r.view(j))
 	j.wakeAt(plan.Wake, func() { r.box.Post(func() { r.decide(j) }) })
 	if !plan.Change {
 		return
 	}
 	j.committing = true
-	commit := Commit{Job: j.Name, Token: j.Grant.Token, Edition: j.Edition, From: j.Record, Plan: plan}
+	commit := Commit{Job: j.Name, Token: j.Lease.Token, SpecVersion: j.SpecVersion, From: j.Record, Plan: plan}
 	var act *activity
 	if plan.Opens {
 		act = r.begin(j, plan.Record)
@@ -71,12 +71,12 @@ func (r *Runner) decide(j *job) {
 	})
 }
 
-func (r *Runner) view(j *job) ledger.View {
-	v := ledger.View{
+func (r *Runner) view(j *job) ticks.View {
+	v := ticks.View{
 		Job: j.Job.Job, Record: j.Record, Now: time.Now(),
-		SID: r.cfg.InstanceID, Token: j.Grant.Token, OwnedSince: j.Since, RunID: uuid.NewString(),
+		SID: r.cfg.InstanceID, Token: j.Lease.Token, OwnedSince: j.Since, RunID: uuid.NewString(),
 	}
-	if v.Now.Before(j.rung) && j.Record.Through < j.rung.UnixMilli() {
+	if v.Now.Before(j.rung) && j.Record.Watermark < j.rung.UnixMilli() {
 		v.Now = j.rung // its timer has ended, and its tick waits: the clock was set back since
 	}
 	if act := r.running[j.Name]; act != nil {
@@ -84,14 +84,14 @@ func (r *Runner) view(j *job) ledger.View {
 	}
 	for _, request := range j.Requests {
 		if request.Stop == "" {
-			v.Requests = append(v.Requests, ledger.Request{ID: request.ID, At: request.At})
+			v.Requests = append(v.Requests, ticks.Request{ID: request.ID, At: request.At})
 		}
 	}
 	return v
 }
 
 // begin notes that a run is about to go on.
-func (r *Runner) begin(j *job, record ledger.Record) *activity {
+func (r *Runner) begin(j *job, record ticks.Record) *activity {
 	act := &activity{run: Run{
 		Job: j.Name, Tick: time.UnixMilli(record.Tick).In(j.Schedule.Location()), RunID: record.RunID, Token: record.Token,
 		Attempt: record.Attempt, Started: time.UnixMilli(record.Started),
@@ -108,7 +108,7 @@ func (r *Runner) begin(j *job, record ledger.Record) *activity {
 // retryAfter is how soon a decision is made again that could not be written.
 const retryAfter = time.Second
 
-func (r *Runner) committed(j *job, commit Commit, act *activity, current ledger.Record, err error) {
+func (r *Runner) committed(j *job, commit Commit, act *activity, current ticks.Record, err error) {
 	j.committing = false
 	plan := commit.Plan
 	switch {
@@ -125,12 +125,12 @@ func (r *Runner) committed(j *job, commit Commit, act *activity, current ledger.
 	}
 	switch {
 	case err == nil:
-	case errors.Is(err, ledger.ErrConflict):
+	case errors.Is(err, ticks.ErrConflict):
 		r.remember(j.Name, current)
 		r.warnAhead(j)
-	case errors.Is(err, ledger.ErrNoRequest):
+	case errors.Is(err, ticks.ErrNoRequest):
 		r.forget(j, plan.Record.Manual)
-	case errors.Is(err, ledger.ErrOutdated) && j.Edition != commit.Edition: // and the new one is known already
+	case errors.Is(err, ticks.ErrOutdated) && j.SpecVersion != commit.SpecVersion: // and the new one is known already
 	default:
 		// The job is passing to another instance, or the lease has lapsed and
 		// may come back.
@@ -149,7 +149,7 @@ func (r *Runner) again(name string) {
 }
 
 // remember notes what a job's record is.
-func (r *Runner) remember(name string, record ledger.Record) {
+func (r *Runner) remember(name string, record ticks.Record) {
 	if j := r.jobs[name]; j != nil {
 		j.Record = record
 	}
@@ -161,7 +161,7 @@ func (r *Runner) forget(j *job, request string) {
 }
 
 // start runs a claimed tick.
-func (r *Runner) start(j *job, act *activity, claimed ledger.Record) {
+func (r *Runner) start(j *job, act *activity, claimed ticks.Record) {
 	snapshot := *j // a new specification must not reach a run that goes on
 	r.tasks.Go("run of "+j.Name, func(context.Context) error {
 		result := r.handle(&snapshot, act)
@@ -174,7 +174,7 @@ func (r *Runner) start(j *job, act *activity, claimed ledger.Record) {
 }
 
 // ended: the result of a run is recorded, or cannot be.
-func (r *Runner) ended(result Result, current ledger.Record, entries []ledger.Entry) {
+func (r *Runner) ended(result Result, current ticks.Record, entries []ticks.Entry) {
 	delete(r.running, result.Job)
 	if result.Unrecorded != nil {
 		r.log.Warn("result of a run was not recorded", "job", result.Job, "tick", result.Tick,
@@ -183,7 +183,7 @@ func (r *Runner) ended(result Result, current ledger.Record, entries []ledger.En
 		r.remember(result.Job, current)
 		r.report(result.Job, entries)
 		// Of a run that was given up, the record is another run's.
-		final := current.RunID == result.RunID && current.Again == ""
+		final := current.RunID == result.RunID && current.NextAttempt == ""
 		if j := r.jobs[result.Job]; j != nil && result.Request != nil && final {
 			r.forget(j, result.Request.ID)
 		}
@@ -192,7 +192,7 @@ func (r *Runner) ended(result Result, current ledger.Record, entries []ledger.En
 	r.again(result.Job)
 }
 
-func (r *Runner) report(job string, entries []ledger.Entry) {
+func (r *Runner) report(job string, entries []ticks.Entry) {
 	if len(entries) > 0 {
 		r.cfg.Observer.Recorded(job, entries)
 	}

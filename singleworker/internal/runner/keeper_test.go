@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
-	"github.com/swjobs/singleworker/singleworker/internal/grant"
-	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/leases"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -46,9 +46,9 @@ type lever struct {
 
 // kept is a job's records.
 type kept struct {
-	grant    *grant.Grant // of the owner; nil: nobody owns the job
-	record   ledger.Record
-	history  []ledger.Entry
+	lease    *leases.Lease // of the owner; nil: nobody owns the job
+	record   ticks.Record
+	history  []ticks.Entry
 	requests []string
 	account  []span
 }
@@ -91,7 +91,7 @@ func (k *keeper) read(name string) kept {
 }
 
 // opened lists the records of the commits that opened a run of the job.
-func (k *keeper) opened(name string) (records []ledger.Record) {
+func (k *keeper) opened(name string) (records []ticks.Record) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, c := range k.commits {
@@ -103,14 +103,14 @@ func (k *keeper) opened(name string) (records []ledger.Record) {
 }
 
 // Commit does what package coord documents.
-func (k *keeper) Commit(c Commit) (ledger.Record, error) {
+func (k *keeper) Commit(c Commit) (ticks.Record, error) {
 	var l lever
 	if k.pull != nil {
 		l = k.pull(c)
 	}
 	time.Sleep(l.delay)
 	if l.refuse != nil {
-		return ledger.Record{}, l.refuse
+		return ticks.Record{}, l.refuse
 	}
 	current, err := k.apply(c, l.conflict)
 	if l.then != nil {
@@ -118,27 +118,27 @@ func (k *keeper) Commit(c Commit) (ledger.Record, error) {
 	}
 	time.Sleep(l.reply)
 	if err == nil && l.after != nil {
-		return ledger.Record{}, l.after
+		return ticks.Record{}, l.after
 	}
 	return current, err
 }
 
-func (k *keeper) apply(c Commit, conflict bool) (ledger.Record, error) {
+func (k *keeper) apply(c Commit, conflict bool) (ticks.Record, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	j, to := k.job(c.Job), c.Plan.Record.Normal()
 	opens := to.Open() && to.RunID != c.From.RunID
 	switch {
-	case c.Token != 0 && (j.grant == nil || j.grant.Token != c.Token):
-		return ledger.Record{}, errNotOwner
-	case c.Token != 0 && j.grant.Err() != nil:
-		return ledger.Record{}, j.grant.Err()
+	case c.Token != 0 && (j.lease == nil || j.lease.Token != c.Token):
+		return ticks.Record{}, errNotOwner
+	case c.Token != 0 && j.lease.Err() != nil:
+		return ticks.Record{}, j.lease.Err()
 	case j.record == to:
 		return to, nil
 	case j.record != c.From || conflict:
-		return j.record, ledger.ErrConflict
+		return j.record, ticks.ErrConflict
 	case opens && to.Manual != "" && !slices.Contains(j.requests, to.Manual):
-		return ledger.Record{}, ledger.ErrNoRequest
+		return ticks.Record{}, ticks.ErrNoRequest
 	}
 	k.judge(c, to)
 	if c.Plan.Request != "" {
@@ -154,11 +154,11 @@ func (k *keeper) apply(c Commit, conflict bool) (ledger.Record, error) {
 }
 
 // judge holds a change to what every change must be.
-func (k *keeper) judge(c Commit, to ledger.Record) {
-	speaksOf := func(e ledger.Entry) bool { return e.RunID == c.From.RunID && e.RunID != "" }
+func (k *keeper) judge(c Commit, to ticks.Record) {
+	speaksOf := func(e ticks.Entry) bool { return e.RunID == c.From.RunID && e.RunID != "" }
 	switch {
-	case to.Through < c.From.Through:
-		k.t.Errorf("%s: Through goes back from %d to %d", c.Job, c.From.Through, to.Through)
+	case to.Watermark < c.From.Watermark:
+		k.t.Errorf("%s: Watermark goes back from %d to %d", c.Job, c.From.Watermark, to.Watermark)
 	case c.Plan.Opens != (to.Open() && to.RunID != c.From.RunID):
 		k.t.Errorf("%s: opens %v, from %+v to %+v", c.Job, c.Plan.Opens, c.From, to)
 	case c.Plan.Opens && c.Token == 0:
@@ -169,14 +169,14 @@ func (k *keeper) judge(c Commit, to ledger.Record) {
 }
 
 // Amend does what package coord documents.
-func (k *keeper) Amend(job string, e ledger.Entry) error {
+func (k *keeper) Amend(job string, e ticks.Entry) error {
 	if k.amend != nil {
 		return k.amend
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	j := k.job(job)
-	i := slices.IndexFunc(j.history, func(old ledger.Entry) bool { return old.RunID == e.RunID })
+	i := slices.IndexFunc(j.history, func(old ticks.Entry) bool { return old.RunID == e.RunID })
 	if i < 0 {
 		return errSuperseded
 	}
@@ -202,8 +202,8 @@ func (k *keeper) own(j Job) {
 	defer k.mu.Unlock()
 	kept := k.job(j.Name)
 	if n := len(kept.account); n == 0 {
-		from := time.UnixMilli(kept.record.Through)
-		if r := kept.record; r.Open() || r.Again != "" {
+		from := time.UnixMilli(kept.record.Watermark)
+		if r := kept.record; r.Open() || r.NextAttempt != "" {
 			from = time.UnixMilli(r.Tick - 1) // what was before is not ours to judge
 		}
 		if from.Before(j.Job.Since) {
@@ -216,7 +216,7 @@ func (k *keeper) own(j Job) {
 	}
 }
 
-// check expects the account of every job to be complete: each tick up to Through has come to one
+// check expects the account of every job to be complete: each tick up to Watermark has come to one
 // end, or is being run; and no other tick is spoken of.
 func (k *keeper) check() {
 	k.mu.Lock()
@@ -227,7 +227,7 @@ func (k *keeper) check() {
 			k.t.Errorf("%s: %s", name, p)
 		}
 		for _, s := range j.account {
-			for tick := s.schedule.Next(s.from); !tick.IsZero() && tick.UnixMilli() <= j.record.Through; tick = s.schedule.Next(tick) {
+			for tick := s.schedule.Next(s.from); !tick.IsZero() && tick.UnixMilli() <= j.record.Watermark; tick = s.schedule.Next(tick) {
 				if !s.to.IsZero() && tick.After(s.to) {
 					break
 				}
@@ -273,7 +273,7 @@ func (j *kept) ends() (ends map[int64]int, problems []string) {
 }
 
 // row adds the ticks of a row.
-func (j *kept) row(e ledger.Entry, ends map[int64]int) (n int) {
+func (j *kept) row(e ticks.Entry, ends map[int64]int) (n int) {
 	for _, s := range j.account {
 		for tick := s.schedule.Next(s.from); !tick.IsZero() && tick.UnixMilli() <= e.Last(); tick = s.schedule.Next(tick) {
 			if !s.to.IsZero() && tick.After(s.to) {

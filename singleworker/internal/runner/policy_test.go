@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -76,11 +76,11 @@ func (k *keeper) abandon(attempt int) {
 	k.change("job", func(j *kept) {
 		tick := after(time.Minute).UnixMilli()
 		for n := range attempt {
-			j.record = ledger.Record{Through: tick, Run: zkrec.Run{
+			j.record = ticks.Record{Watermark: tick, Run: zkrec.Run{
 				Tick: tick, RunID: "theirs", SID: "b", Token: 3, Attempt: n + 1, Started: tick, State: zkrec.RunRunning,
 			}}.Normal()
 			if n+1 < attempt {
-				e := ledger.Entry{Run: j.record.Run}
+				e := ticks.Entry{Run: j.record.Run}
 				e.State, e.Ended = zkrec.RunInterrupted, tick
 				j.history = append(j.history, e)
 			}
@@ -288,8 +288,8 @@ func TestLatestTickWaitsForARunInBetween(t *testing.T) {
 		}{
 			"manual": {func(w *world) { w.request(manual("r1")) }, []string{"1m0s at 1m0s: ok", "r1 at 3m30s: ok"}},
 			"further attempt": {func(w *world) {
-				w.book.Lapse()
-				w.book.Renew("job", 1<<62)
+				w.leases.Lapse()
+				w.leases.Renew("job", 1<<62)
 			}, []string{"1m0s at 1m0s: interrupted", "1m0s at 3m20s: ok, attempt 2"}},
 		} {
 			t.Run(misfire+", "+what, func(t *testing.T) {

@@ -182,9 +182,9 @@ func TestManualRunGoesOnWithTheLease(t *testing.T) {
 		pass(10 * time.Second)
 		w.request(manual("r1"))
 		pass(10 * time.Second)
-		w.book.Lapse()
+		w.leases.Lapse()
 		pass(5500 * time.Millisecond)
-		w.book.Renew("job", 1<<62)
+		w.leases.Renew("job", 1<<62)
 		pass(10 * time.Second)
 		w.stop()
 		w.wantHistory("job", "r1 at 10s: interrupted", "r1 at 26s: ok, attempt 2")
@@ -295,7 +295,7 @@ func TestRunIsStoppedWhileItsInstanceStops(t *testing.T) {
 					t.Errorf("Run = %v at %v, want nil at once", err, time.Since(midnight))
 				}
 				w.wantResult(Interrupted, ErrStopped)
-				if again := w.keeper.read("job").record.Again; again != "" {
+				if again := w.keeper.read("job").record.NextAttempt; again != "" {
 					t.Errorf("again = %q, want none", again)
 				}
 				if !slices.Equal(w.keeper.dropped, []string{"s1"}) {

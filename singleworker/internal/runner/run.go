@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/ledger"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 )
 
 // The states of a run that has ended, as the records call them.
@@ -62,7 +62,7 @@ type activity struct {
 // handle calls the handler of a run that was claimed.
 func (r *Runner) handle(j *job, act *activity) Result {
 	result := Result{Run: act.run, State: Interrupted}
-	ctx, done, err := j.Grant.Begin(act.ctx)
+	ctx, done, err := j.Lease.Begin(act.ctx)
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 		done()
@@ -108,8 +108,8 @@ func (r *Runner) handle(j *job, act *activity) Result {
 }
 
 // outcome is what is recorded of a result.
-func outcome(result Result) ledger.Outcome {
-	o := ledger.Outcome{State: result.State, Ended: result.Ended, Final: errors.Is(result.Err, ErrStopped)}
+func outcome(result Result) ticks.Outcome {
+	o := ticks.Outcome{State: result.State, Ended: result.Ended, Final: errors.Is(result.Err, ErrStopped)}
 	if result.Err != nil {
 		o.Error = result.Err.Error()
 	}
@@ -122,14 +122,14 @@ func outcome(result Result) ledger.Outcome {
 // record writes a result down. It may find that the run was given up
 // meanwhile by another instance, which took over; then the history is
 // corrected.
-func (r *Runner) record(j *job, from ledger.Record, result Result) (
-	current ledger.Record, entries []ledger.Entry, err error,
+func (r *Runner) record(j *job, from ticks.Record, result Result) (
+	current ticks.Record, entries []ticks.Entry, err error,
 ) {
 	for {
-		plan := ledger.End(j.Job.Job, from, outcome(result))
+		plan := ticks.End(j.Job.Job, from, outcome(result))
 		current, err = r.cfg.Keeper.Commit(Commit{Job: j.Name, From: from, Plan: plan})
 		switch {
-		case err == nil || !errors.Is(err, ledger.ErrConflict):
+		case err == nil || !errors.Is(err, ticks.ErrConflict):
 			return current, plan.Entries, err
 		case current.RunID == result.RunID && current.Open():
 			from = current // only what it says of other ticks has changed

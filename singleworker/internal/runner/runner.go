@@ -10,9 +10,9 @@ import (
 
 	"github.com/go-co-op/gocron/v2"
 
-	"github.com/swjobs/singleworker/singleworker/internal/grant"
-	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 )
 
 // StuckError names the jobs whose handlers did not return although their
@@ -31,23 +31,23 @@ type Commit struct {
 	Job string
 	// Token is that of the ownership under which alone it may be; 0 for the
 	// result of a run.
-	Token   int64
-	Edition int32         // of the job: Job.Edition
-	From    ledger.Record // what Plan rests on
-	Plan    ledger.Plan
+	Token       int64
+	SpecVersion int32        // of the job: Job.SpecVersion
+	From        ticks.Record // what Plan rests on
+	Plan        ticks.Plan
 }
 
 // Keeper keeps the records of jobs. Its methods are called from goroutines of
 // their own and may block.
 type Keeper interface {
 	// Commit writes a plan and returns the record as it is then. It fails with
-	// ledger.ErrConflict, and the record, when that is not From; with
-	// ledger.ErrNoRequest when the manual run to be opened was withdrawn; with
-	// ledger.ErrOutdated when the job's edition is another by now, which Own is
+	// ticks.ErrConflict, and the record, when that is not From; with
+	// ticks.ErrNoRequest when the manual run to be opened was withdrawn; with
+	// ticks.ErrOutdated when the job's specVersion is another by now, which Own is
 	// about to tell; or when the job is not, or no longer, ours.
-	Commit(c Commit) (ledger.Record, error)
+	Commit(c Commit) (ticks.Record, error)
 	// Amend corrects the history of a run that was given up too early.
-	Amend(job string, e ledger.Entry) error
+	Amend(job string, e ticks.Entry) error
 	// Drop removes a request that is done with. It does not block.
 	Drop(job, request string)
 }
@@ -58,7 +58,7 @@ type Observer interface {
 	Started(r Run)
 	Ended(r Result)
 	// Recorded: entries were written to the history of the job.
-	Recorded(job string, entries []ledger.Entry)
+	Recorded(job string, entries []ticks.Entry)
 }
 
 // Request is what an operator asks for.
@@ -73,14 +73,14 @@ type Request struct {
 
 // Job is a job, or a shard of one, that this instance owns.
 type Job struct {
-	ledger.Job
-	Name     string
-	Edition  int32 // differs between two versions of what the job is to be
-	Handle   func(ctx context.Context, r Run) error
-	Grant    *grant.Grant
-	Since    time.Time     // when it was adopted
-	Record   ledger.Record // as it was then
-	Requests []Request
+	ticks.Job
+	Name        string
+	SpecVersion int32 // differs between two versions of what the job is to be
+	Handle      func(ctx context.Context, r Run) error
+	Lease       *leases.Lease
+	Since       time.Time    // when it was adopted
+	Record      ticks.Record // as it was then
+	Requests    []Request
 }
 
 // Config is all that a Runner needs.
@@ -242,7 +242,7 @@ func (r *Runner) own(changed Job) {
 		return
 	}
 	j := r.jobs[changed.Name]
-	if j != nil && j.Grant == changed.Grant {
+	if j != nil && j.Lease == changed.Lease {
 		changed.Record = j.Record // ours is the newer one
 		r.silence(j)
 		j.Job = changed
@@ -258,9 +258,9 @@ func (r *Runner) own(changed Job) {
 
 // warnAhead says of a job why it will not run for long.
 func (r *Runner) warnAhead(j *job) {
-	if ahead := time.Until(time.UnixMilli(j.Record.Through)); ahead > farAhead {
+	if ahead := time.Until(time.UnixMilli(j.Record.Watermark)); ahead > farAhead {
 		r.log.Error("nothing runs before the job's last claimed tick, which is in the future: a clock was, or is, wrong",
-			"job", j.Name, "through", time.UnixMilli(j.Record.Through), "ahead", ahead)
+			"job", j.Name, "watermark", time.UnixMilli(j.Record.Watermark), "ahead", ahead)
 	}
 }
 
@@ -270,7 +270,7 @@ const farAhead = time.Minute
 
 // schedule decides on a job now, and has gocron call decide at each tick.
 func (r *Runner) schedule(j *job) {
-	j.alarm = &alarm{schedule: j.Schedule, after: time.UnixMilli(j.Record.Through)}
+	j.alarm = &alarm{schedule: j.Schedule, after: time.UnixMilli(j.Record.Watermark)}
 	alarm := j.alarm
 	// gocron is not told the schedule's text: it computes nothing itself.
 	scheduled, err := r.scheduler.NewJob(

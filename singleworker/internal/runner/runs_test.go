@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/grant"
-	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -187,10 +187,10 @@ func TestTickThatAnotherHasClaimedIsNotRun(t *testing.T) {
 		w.own(w.job("job", "0 * * * * ?", nil))
 		w.keeper.change("job", func(k *kept) {
 			tick := after(time.Minute).UnixMilli()
-			k.record = ledger.Record{Through: tick, Run: zkrec.Run{
+			k.record = ticks.Record{Watermark: tick, Run: zkrec.Run{
 				Tick: tick, RunID: "theirs", SID: "b", Token: 99, Attempt: 1, State: OK, Ended: tick,
 			}}
-			k.history = []ledger.Entry{{Run: k.record.Run}}
+			k.history = []ticks.Entry{{Run: k.record.Run}}
 		})
 		pass(2*time.Minute + time.Second)
 		w.stop()
@@ -260,7 +260,7 @@ func TestLeaseThatEndsInterruptsTheRun(t *testing.T) {
 			return fmt.Errorf("half done: %w", ctx.Err())
 		}))
 		pass(70 * time.Second)
-		w.book.Close("job", canceled)
+		w.leases.Close("job", canceled)
 		w.runner.Disown("job")
 		w.stop()
 		r := w.wantResult(Interrupted, canceled)
@@ -280,7 +280,7 @@ func TestHandlerThatFinishesInSpiteOfItsContextHasFinished(t *testing.T) {
 			return nil
 		}))
 		pass(70 * time.Second)
-		w.book.Close("job", grant.ErrLost)
+		w.leases.Close("job", leases.ErrLost)
 		w.stop()
 		w.wantResult(OK, nil)
 	})
@@ -294,7 +294,7 @@ func TestLeaseThatEndsDuringTheClaim(t *testing.T) {
 		w := newWorld(t)
 		w.keeper.pull = func(c Commit) lever {
 			if c.Plan.Opens {
-				return lever{then: func() { w.book.Close("job", grant.ErrLost) }}
+				return lever{then: func() { w.leases.Close("job", leases.ErrLost) }}
 			}
 			return lever{}
 		}
@@ -303,7 +303,7 @@ func TestLeaseThatEndsDuringTheClaim(t *testing.T) {
 		pass(70 * time.Second)
 		w.stop()
 		w.wantOnTime() // nothing
-		w.wantResult(Interrupted, grant.ErrLost)
+		w.wantResult(Interrupted, leases.ErrLost)
 	})
 }
 

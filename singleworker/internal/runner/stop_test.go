@@ -107,7 +107,7 @@ func TestAClaimThatIsLate(t *testing.T) {
 				if ticks, _ := w.ticks(); len(ticks) != row.runs {
 					t.Errorf("the handler was called %d times, want %d", len(ticks), row.runs)
 				}
-				if again := w.keeper.read("job").record.Again; row.runs == 0 && again != zkrec.AgainRerun {
+				if again := w.keeper.read("job").record.NextAttempt; row.runs == 0 && again != zkrec.NextRerun {
 					t.Errorf("again = %q, want the next owner to run it", again)
 				}
 			})

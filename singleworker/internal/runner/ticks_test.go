@@ -185,9 +185,9 @@ func TestOwnTwiceKeepsTheRecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.keeper.change("job", func(k *kept) { k.record.Through = after(3 * time.Minute).UnixMilli() }) // by a fast clock
+		w.keeper.change("job", func(k *kept) { k.record.Watermark = after(3 * time.Minute).UnixMilli() }) // by a fast clock
 		w.keeper.pull = func(c Commit) lever {
-			if c.From.Through < after(3*time.Minute).UnixMilli() {
+			if c.From.Watermark < after(3*time.Minute).UnixMilli() {
 				t.Errorf("a decision that rests on %+v", c.From)
 			}
 			return lever{}
@@ -195,7 +195,7 @@ func TestOwnTwiceKeepsTheRecord(t *testing.T) {
 		w.run(t.Context())
 		job := w.job("job", "0 * * * * ?", nil)
 		w.own(job)
-		job.Record.Through = after(time.Minute).UnixMilli()
+		job.Record.Watermark = after(time.Minute).UnixMilli()
 		w.own(job)
 		pass(4 * time.Minute)
 		w.stop()
@@ -251,7 +251,7 @@ func TestDisownLeavesTheRunToItsGrant(t *testing.T) {
 		if got := w.reported(); len(got) != 0 {
 			t.Errorf("the run ended with its job: %+v", got)
 		}
-		w.book.Close("job", canceled)
+		w.leases.Close("job", canceled)
 		w.stop()
 		w.wantResult(Interrupted, canceled)
 	})
@@ -262,7 +262,7 @@ func TestClaimedTicksAreNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.run(t.Context())
-		w.keeper.change("job", func(k *kept) { k.record.Through = after(3 * time.Minute).UnixMilli() }) // by a fast clock
+		w.keeper.change("job", func(k *kept) { k.record.Watermark = after(3 * time.Minute).UnixMilli() }) // by a fast clock
 		w.own(w.job("job", "0 * * * * ?", nil))
 		pass(5 * time.Minute)
 		w.stop()

@@ -169,23 +169,23 @@ func (l *ledger) checkAccount(acc *account) {
 		l.checkEntry(acc, id, e)
 	}
 	for _, text := range acc.odd {
-		l.violatef(8, acc.slot, time.UnixMilli(acc.record.Through), "%s", text)
+		l.violatef(8, acc.slot, time.UnixMilli(acc.record.Watermark), "%s", text)
 	}
 	if !acc.belongs {
 		// Whoever has not heard that a job was cancelled and submitted again repairs the former
 		// one. These nodes go again, and nothing may have happened there.
 		if acc.record.RunID != "" || len(acc.ended)+len(acc.rows) > 0 {
-			l.violatef(8, acc.slot, time.UnixMilli(acc.record.Through), "it never was a slot of its job, and is at %+v", acc.record)
+			l.violatef(8, acc.slot, time.UnixMilli(acc.record.Watermark), "it never was a slot of its job, and is at %+v", acc.record)
 		}
 		return
 	}
 	if retired := acc.endBy != 0 && !l.canceled[acc.endBy]; retired && (acc.term().until == 0 || acc.record.Open()) {
-		l.violatef(8, acc.slot, time.UnixMilli(acc.record.Through), "its nodes were deleted, zxid %d, at %+v", acc.endBy, acc.record)
+		l.violatef(8, acc.slot, time.UnixMilli(acc.record.Watermark), "its nodes were deleted, zxid %d, at %+v", acc.endBy, acc.record)
 	}
 	for _, term := range acc.terms {
 		until := term.until
 		if until == 0 {
-			until = acc.record.Through
+			until = acc.record.Watermark
 		}
 		for t := acc.next(term.since); t <= until; t = acc.next(t) {
 			l.ticks++
@@ -193,10 +193,10 @@ func (l *ledger) checkAccount(acc *account) {
 		}
 	}
 	for tick := range acc.rows {
-		l.violatef(8, acc.slot, time.UnixMilli(tick), "a tick beyond %s is said not to have been run", clockMs(acc.record.Through))
+		l.violatef(8, acc.slot, time.UnixMilli(tick), "a tick beyond %s is said not to have been run", clockMs(acc.record.Watermark))
 	}
 	for tick := range acc.runs {
-		l.violatef(8, acc.slot, time.UnixMilli(tick), "a run of what is no tick, or beyond %s", clockMs(acc.record.Through))
+		l.violatef(8, acc.slot, time.UnixMilli(tick), "a run of what is no tick, or beyond %s", clockMs(acc.record.Watermark))
 	}
 }
 

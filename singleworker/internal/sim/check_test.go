@@ -274,8 +274,8 @@ func (l *ledger) checkTick(job string, txn *zkdev.Txn, rec zkrec.Tick) {
 	acc := l.accounts[job]
 	last := acc.record
 	acc.record = rec
-	if rec.Through < last.Through {
-		l.violatef(8, job, txn.Time, "%s takes the line back from %s to %s", rec.SID, clockMs(last.Through), clockMs(rec.Through))
+	if rec.Watermark < last.Watermark {
+		l.violatef(8, job, txn.Time, "%s takes the line back from %s to %s", rec.SID, clockMs(last.Watermark), clockMs(rec.Watermark))
 	}
 	switch {
 	case rec.RunID != last.RunID && !rec.Open():
@@ -293,9 +293,9 @@ func (l *ledger) checkTick(job string, txn *zkdev.Txn, rec zkrec.Tick) {
 // checkClaim verifies a record that opens a run.
 func (l *ledger) checkClaim(job string, txn *zkdev.Txn, last, rec zkrec.Tick) {
 	again := rec.Tick == last.Tick && rec.Manual == last.Manual && rec.Attempt == last.Attempt+1 &&
-		(last.Open() || last.Again != "")
+		(last.Open() || last.NextAttempt != "")
 	acc := l.accounts[job]
-	first := rec.Manual != "" && !acc.manual[rec.Manual] || rec.Manual == "" && rec.Tick > last.Through && rec.Tick == rec.Through
+	first := rec.Manual != "" && !acc.manual[rec.Manual] || rec.Manual == "" && rec.Tick > last.Watermark && rec.Tick == rec.Watermark
 	acc.manual[rec.Manual] = true
 	switch {
 	case l.seen[rec.RunID]:

@@ -56,10 +56,10 @@ func (l *ledger) divided(job string, txn *zkdev.Txn, spec zkrec.Spec) {
 	}
 	last := d.now
 	if layout.Since == last.Since && layout.Equal(last.Sharding) {
-		last.Through = layout.Through
+		last.Until = layout.Until
 		return
 	}
-	if layout.Since != last.Through || last.Through == 0 {
+	if layout.Since != last.Until || last.Until == 0 {
 		l.violatef(9, job, txn.Time, "the layout %+v follows %+v", layout, last.Layout)
 	}
 	d.now = &epoch{layout, d}
@@ -71,8 +71,8 @@ func (l *ledger) divided(job string, txn *zkdev.Txn, spec zkrec.Spec) {
 			l.violatef(9, slot, txn.Time, "the next layout begins at %s, and its tick node was not there", clockMs(layout.Since))
 			continue
 		}
-		open := acc.next(max(acc.record.Through, acc.term().since)) <= layout.Since
-		if rec := acc.record; open || rec.Open() || rec.Again != "" || rec.Through > layout.Since {
+		open := acc.next(max(acc.record.Watermark, acc.term().since)) <= layout.Since
+		if rec := acc.record; open || rec.Open() || rec.NextAttempt != "" || rec.Watermark > layout.Since {
 			l.violatef(9, slot, txn.Time, "the next layout begins at %s, and it is at %+v", clockMs(layout.Since), rec)
 		}
 		if !slices.Contains(next, slot) {
@@ -107,7 +107,7 @@ func (l *ledger) checkLayout(slot string, txn *zkdev.Txn, last, rec zkrec.Tick) 
 		return
 	}
 	spec := l.model.Jobs[job].Spec
-	if ends := spec.Resizing() && rec.Tick > last.Through && rec.Tick > e.Through; ends || rec.Tick <= e.Since {
+	if ends := spec.Resizing() && rec.Tick > last.Watermark && rec.Tick > e.Until; ends || rec.Tick <= e.Since {
 		l.violatef(9, slot, txn.Time, "%s claims %s, which is not a tick of %+v", rec.SID, clockMs(rec.Tick), e.Layout)
 	}
 	if other := d.ticks[rec.Tick]; other != nil && other != e {
@@ -146,10 +146,10 @@ func (l *ledger) checkComplete(job string, txn *zkdev.Txn) {
 
 // done is the tick up to which none is to be run, or run again.
 func (a *account) done() int64 {
-	if rec := a.record; rec.Manual == "" && (rec.Open() || rec.Again != "") {
+	if rec := a.record; rec.Manual == "" && (rec.Open() || rec.NextAttempt != "") {
 		return rec.Tick - 1
 	}
-	return a.record.Through
+	return a.record.Watermark
 }
 
 // checkDivisions verifies the rest of property 9, when all of the log is read.

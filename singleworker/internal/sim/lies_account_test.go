@@ -46,7 +46,7 @@ func TestFalseEvidenceOfAccounts(t *testing.T) {
 			entries(e, func(e *zkrec.Entry) { e.RunID, e.State, e.Reason = "", zkrec.TickMissed, zkrec.ReasonStalled })
 		}, 8, "nothing was amiss"},
 		{"a line taken back", func(e *evidence) {
-			ticks(e, func(n int, rec *zkrec.Tick) { rec.Through -= int64(n/2) * 4000 })
+			ticks(e, func(n int, rec *zkrec.Tick) { rec.Watermark -= int64(n/2) * 4000 })
 		}, 8, "takes the line back"},
 		{"a result of another run", func(e *evidence) {
 			ticks(e, func(n int, rec *zkrec.Tick) { rec.RunID += strings.Repeat("?", n%2) })

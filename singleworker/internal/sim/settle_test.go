@@ -112,8 +112,8 @@ func (w *world) checkIdle(m *swtest.Model, j *swtest.Job, live []*swtest.Instanc
 		return
 	}
 	due := sched.Prev(now.Add(-settledWithin)).UnixMilli()
-	if due > max(j.Tick.Through, j.Spec.Since, j.Spec.ActiveLayout().Since) {
-		w.violate(violation{8, j.Name, now, fmt.Sprintf("its account ends at %s, before %s: %+v", clockMs(j.Tick.Through), clockMs(due), j.Tick)})
+	if due > max(j.Tick.Watermark, j.Spec.Since, j.Spec.ActiveLayout().Since) {
+		w.violate(violation{8, j.Name, now, fmt.Sprintf("its account ends at %s, before %s: %+v", clockMs(j.Tick.Watermark), clockMs(due), j.Tick)})
 	}
 }
 

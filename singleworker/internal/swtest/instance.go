@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
-	"github.com/swjobs/singleworker/singleworker/internal/grant"
+	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -80,7 +80,7 @@ func (c *Cluster) Start(name string, setup Setup) *Instance {
 	if c.cfg.Latency != nil {
 		i.Client.SetLatency(c.cfg.Latency(place))
 	}
-	i.run, i.stop = context.WithCancel(grant.Observed(context.Background(), i.rightChanged))
+	i.run, i.stop = context.WithCancel(leases.Observed(context.Background(), i.rightChanged))
 	i.life, i.kill = context.WithCancel(context.Background())
 	m, err := i.newManager()
 	if err != nil {

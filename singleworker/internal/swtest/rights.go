@@ -3,7 +3,7 @@ package swtest
 import (
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/grant"
+	"github.com/swjobs/singleworker/singleworker/internal/leases"
 )
 
 // Right is a lease as its instance has it, whether or not anything runs: from the moment at which it
@@ -29,7 +29,7 @@ func (c *Cluster) Rights() []Right {
 }
 
 // rightChanged is told by the instance itself.
-func (i *Instance) rightChanged(changed grant.Right) {
+func (i *Instance) rightChanged(changed leases.Change) {
 	c, now := i.cluster, time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()

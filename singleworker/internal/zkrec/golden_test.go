@@ -57,7 +57,7 @@ func parseOrder(data []byte) (zkrec.Order, error) { return zkrec.ParseOrder(data
 func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 	t.Parallel()
 	claim := zkrec.Tick{
-		Schema: zkrec.Schema, Through: 1798131600000,
+		Schema: zkrec.Schema, Watermark: 1798131600000,
 		Run: zkrec.Run{
 			Tick: 1798131600000, RunID: "5f1c", SID: "host-7-ab12", Token: 4294967301,
 			Attempt: 1, Started: 1798131600004, State: zkrec.RunRunning,
@@ -67,7 +67,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 	result.State, result.Ended, result.Error = zkrec.RunFailed, 1798131601000, "no \"route\"\nto <host>"
 	interrupted := claim
 	interrupted.State, interrupted.Ended, interrupted.Error = zkrec.RunInterrupted, 1798131601000, "lease lost"
-	interrupted.Again, interrupted.AgainAt = zkrec.AgainRerun, 1798131601000
+	interrupted.NextAttempt, interrupted.NextAttemptAt = zkrec.NextRerun, 1798131601000
 	manual := claim
 	manual.Manual, manual.Attempt, manual.Failures, manual.BusySince = "0198", 2, 1, 1798131500000
 	done := claim
@@ -99,7 +99,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 	}
 	sharded := zkrec.Spec{
 		Schedule: "@daily", Sharding: zkrec.Sharding{Shards: 2, ShardParams: map[int]string{0: "Beijing", 1: "Shanghai"}},
-		Layout: &zkrec.Layout{Sharding: zkrec.Sharding{Shards: 3}, Since: 1798131500000, Through: 1798131600000},
+		Layout: &zkrec.Layout{Sharding: zkrec.Sharding{Shards: 3}, Since: 1798131500000, Until: 1798131600000},
 	}
 	complete := zkrec.Complete{Schema: zkrec.Schema, Tick: 1798131600000}
 	history := zkrec.History{Schema: zkrec.Schema, Entries: []zkrec.Entry{

@@ -159,11 +159,11 @@ func (t Tree) NewShard(slot string, through int64) []Node {
 }
 
 // NewSlot lists them without the shard's own, which the job's is for a job that
-// is a slot itself. Through 0: they begin when the nodes are made.
+// is a slot itself. Watermark 0: they begin when the nodes are made.
 func (t Tree) NewSlot(slot string, through int64) []Node {
 	var tick []byte
 	if through != 0 {
-		tick = Tick{Through: through}.Encode()
+		tick = Tick{Watermark: through}.Encode()
 	}
 	return []Node{
 		{Path: t.Alive(slot)},

@@ -56,12 +56,12 @@ func (s Sharding) Check() error {
 
 // Layout is the sharding that a job's ticks have, as long as that is not what
 // its spec asks for, and since when. A change takes effect between two ticks:
-// those up to Through, which some shard has claimed already, are run by all
+// those up to Until, which some shard has claimed already, are run by all
 // shards of this layout, and when the last has ended the next layout begins.
 type Layout struct {
 	Sharding
-	Since   int64 `json:"since,omitempty"`   // Unix milliseconds: ticks up to here are an earlier layout's
-	Through int64 `json:"through,omitempty"` // the last tick of a layout that ends; 0: not known yet
+	Since int64 `json:"since,omitempty"` // Unix milliseconds: ticks up to here are an earlier layout's
+	Until int64 `json:"until,omitempty"` // the last tick of a layout that ends; 0: not known yet
 }
 
 // ActiveLayout is the layout in which the job's ticks are run now.
@@ -80,7 +80,7 @@ func (s Spec) Resizing() bool { return !s.ActiveLayout().Equal(s.Sharding) }
 func (s Spec) layoutOver(old Spec) *Layout {
 	layout := old.ActiveLayout()
 	if layout.Equal(s.Sharding) {
-		layout.Through = 0 // it goes on
+		layout.Until = 0 // it goes on
 		if layout.Since == 0 {
 			return nil
 		}
@@ -88,10 +88,10 @@ func (s Spec) layoutOver(old Spec) *Layout {
 	return &layout
 }
 
-// Resized is s when the layout that ended with its tick Through has done its
+// Resized is s when the layout that ended with its tick Until has done its
 // work.
 func (s Spec) Resized() Spec {
-	s.Layout = &Layout{Sharding: s.Sharding, Since: s.ActiveLayout().Through}
+	s.Layout = &Layout{Sharding: s.Sharding, Since: s.ActiveLayout().Until}
 	return s
 }
 

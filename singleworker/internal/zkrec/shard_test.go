@@ -70,14 +70,14 @@ func TestLayoutOutlastsAChange(t *testing.T) {
 	five := three
 	five.Shards = 5
 	changed := five.Over(three, now, now)
-	if !changed.Resizing() || changed.ActiveLayout().Shards != 3 || changed.ActiveLayout().Through != 0 {
+	if !changed.Resizing() || changed.ActiveLayout().Shards != 3 || changed.ActiveLayout().Until != 0 {
 		t.Fatalf("after a change: %+v", changed.Layout)
 	}
-	changed.Layout.Through = 500 // the last tick is known
+	changed.Layout.Until = 500 // the last tick is known
 	seven := three
 	seven.Shards = 7
 	changed = seven.Over(changed, now, now)
-	if changed.ActiveLayout().Shards != 3 || changed.ActiveLayout().Through != 500 {
+	if changed.ActiveLayout().Shards != 3 || changed.ActiveLayout().Until != 500 {
 		t.Errorf("after a further change: %+v", changed.Layout)
 	}
 	if back := three.Over(changed, now, now); back.Resizing() || back.Layout != nil {

@@ -31,8 +31,8 @@ const (
 
 // What is to come after a run that has ended without success.
 const (
-	AgainRetry = "retry" // it failed
-	AgainRerun = "rerun" // it was interrupted
+	NextRetry = "retry" // it failed
+	NextRerun = "rerun" // it was interrupted
 )
 
 // MaxErrorBytes is how much of a run's error text is kept.
@@ -62,12 +62,12 @@ func (r Run) Open() bool { return r.State == RunRunning }
 // and the last run with its result, once it has one.
 type Tick struct {
 	Schema int `json:"schema"`
-	// Through is the tick up to which each was claimed or recorded as not run.
-	Through int64 `json:"through,omitempty"`
+	// Watermark is the tick up to which each was claimed or recorded as not run.
+	Watermark int64 `json:"watermark,omitempty"`
 	Run
-	// Again says that the run's tick is to be run once more, from AgainAt on.
-	Again   string `json:"again,omitempty"`
-	AgainAt int64  `json:"again_at,omitempty"`
+	// Again says that the run's tick is to be run once more, from NextAttemptAt on.
+	NextAttempt   string `json:"next_attempt,omitempty"`
+	NextAttemptAt int64  `json:"next_attempt_at,omitempty"`
 	// BusySince is when the first of several runs in a row began, if ticks that
 	// came during it still wait for their end; 0: they wait for the last run alone.
 	BusySince int64 `json:"busy_since,omitempty"`
@@ -105,8 +105,8 @@ func ParseTick(data []byte) (Tick, error) {
 	if t.Schema > Schema {
 		return Tick{}, fmt.Errorf("tick record: %w", &SchemaError{Found: t.Schema, Known: Schema})
 	}
-	if t.Through == 0 && t.Manual == "" {
-		t.Through = t.Tick // as the first versions wrote it
+	if t.Watermark == 0 && t.Manual == "" {
+		t.Watermark = t.Tick // as the first versions wrote it
 	}
 	return t, nil
 }
@@ -139,7 +139,7 @@ type History struct {
 // MaxRecordBytes.
 const MaxHistory = 20
 
-// Add returns h with entries added to a record whose Through was as given. A
+// Add returns h with entries added to a record whose Watermark was as given. A
 // row of ticks that were not run goes on with the last entry if that is of the
 // same kind and reaches to where the row begins.
 func (h History) Add(through int64, entries ...Entry) History {

@@ -1,4 +1,4 @@
-package grant
+package leases
 
 import (
 	"context"
@@ -49,7 +49,7 @@ func TestClockBeginsAtZeroAndRuns(t *testing.T) {
 func TestStepOfTheWallClock(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
-	book, told := NewBook(NewClock()), 0
+	book, told := NewTable(NewClock()), 0
 	book.OnStep = func() { told++ }
 	for i, row := range []struct {
 		ahead time.Duration
@@ -71,7 +71,7 @@ func TestNoStepIsToldOf(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Hour) // before it was started
-		book := NewBook(NewClock())
+		book := NewTable(NewClock())
 		book.OnStep = func() { t.Error("told of a step") }
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

@@ -1,10 +1,10 @@
-package ledger_test
+package ticks_test
 
 import (
 	"slices"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -62,8 +62,8 @@ func (w *world) newProfile() profile {
 	return p
 }
 
-func (w *world) newPolicy() ledger.Policy {
-	p := ledger.Policy{
+func (w *world) newPolicy() ticks.Policy {
+	p := ticks.Policy{
 		Misfire:     pick(w, "", zkrec.MisfireOnce, zkrec.MisfireSkip, zkrec.MisfireAll, zkrec.MisfireAll),
 		Interrupted: pick(w, "", zkrec.InterruptedRerun, zkrec.InterruptedSkip),
 		MaxAttempts: pick(w, 0, 0, 1, 5),
@@ -140,7 +140,7 @@ func (w *world) fault() {
 		w.pauseOrResume()
 	case 11:
 		for range pick(w, 1, 1, 2) {
-			w.requests = append(slices.Clip(w.requests), ledger.Request{ID: w.id("ask"), At: time.UnixMilli(w.operator())})
+			w.requests = append(slices.Clip(w.requests), ticks.Request{ID: w.id("ask"), At: time.UnixMilli(w.operator())})
 		}
 		w.logf("%d requests wait", len(w.requests))
 	case 12:
@@ -170,7 +170,7 @@ func (w *world) stop() {
 	if h := w.owner.active; h != nil && !h.ended && !h.dies {
 		h.endsAt, h.writesAt = w.now, w.now
 		if w.percent(70) {
-			h.outcome = ledger.Outcome{State: zkrec.RunInterrupted, Error: "its instance stopped"}
+			h.outcome = ticks.Outcome{State: zkrec.RunInterrupted, Error: "its instance stopped"}
 		}
 		w.progress()
 	}
@@ -197,7 +197,7 @@ func (w *world) regain() {
 	w.adopt(before.sid)
 	w.owner.active = before.active
 	if h := before.active; h != nil && !h.ended && !h.dies {
-		h.outcome = ledger.Outcome{State: zkrec.RunInterrupted, Error: "its lease was lost"}
+		h.outcome = ticks.Outcome{State: zkrec.RunInterrupted, Error: "its lease was lost"}
 	}
 }
 

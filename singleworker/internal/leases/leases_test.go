@@ -1,4 +1,4 @@
-package grant_test
+package leases_test
 
 import (
 	"context"
@@ -10,14 +10,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/grant"
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/leases"
 )
 
 var errCanceled = errors.New("job cancelled")
 
 // begin starts a run that must be allowed.
-func begin(t *testing.T, g *grant.Grant) (context.Context, func()) {
+func begin(t *testing.T, g *leases.Lease) (context.Context, func()) {
 	t.Helper()
 	ctx, done, err := g.Begin(t.Context())
 	if err != nil {
@@ -27,7 +27,7 @@ func begin(t *testing.T, g *grant.Grant) (context.Context, func()) {
 }
 
 // refused expects that no run may begin, for that reason.
-func refused(t *testing.T, g *grant.Grant, want error) {
+func refused(t *testing.T, g *leases.Lease, want error) {
 	t.Helper()
 	if _, _, err := g.Begin(t.Context()); !errors.Is(err, want) {
 		t.Errorf("Begin = %v, want %v", err, want)
@@ -46,7 +46,7 @@ func ended(t *testing.T, ctx context.Context, cause error) { //nolint:revive // 
 }
 
 // watch runs Book.Watch until the test ends.
-func watch(t *testing.T, book *grant.Book) {
+func watch(t *testing.T, book *leases.Table) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan error, 1)
@@ -63,7 +63,7 @@ func watch(t *testing.T, book *grant.Book) {
 func TestBeginIsRefusedWhenTheLeaseIsOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		book := grant.NewBook(grant.NewClock())
+		book := leases.NewTable(leases.NewClock())
 		g := book.Open("job", 7, 10*time.Second)
 		if g.Slot != "job" || g.Token != 7 {
 			t.Errorf("the grant is of %q under token %d, want job under 7", g.Slot, g.Token)
@@ -72,7 +72,7 @@ func TestBeginIsRefusedWhenTheLeaseIsOver(t *testing.T) {
 		ctx, done := begin(t, g)
 		defer done()
 		time.Sleep(time.Nanosecond)
-		refused(t, g, grant.ErrLost)
+		refused(t, g, leases.ErrLost)
 		ended(t, ctx, nil) // nobody watches
 	})
 }
@@ -80,7 +80,7 @@ func TestBeginIsRefusedWhenTheLeaseIsOver(t *testing.T) {
 func TestRenewMovesTheEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		book := grant.NewBook(grant.NewClock())
+		book := leases.NewTable(leases.NewClock())
 		g := book.Open("job", 7, 10*time.Second)
 		book.Renew("job", 20*time.Second)
 		book.Renew("job", 15*time.Second) // overtaken by the one before
@@ -90,14 +90,14 @@ func TestRenewMovesTheEnd(t *testing.T) {
 			t.Errorf("just before the renewed end: %v, want the right", err)
 		}
 		time.Sleep(time.Nanosecond)
-		refused(t, g, grant.ErrLost)
+		refused(t, g, leases.ErrLost)
 	})
 }
 
 func TestWatchEndsRunsAlthoughNobodyCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		book := grant.NewBook(grant.NewClock())
+		book := leases.NewTable(leases.NewClock())
 		watch(t, book)
 		start := time.Now()
 		short, done := begin(t, book.Open("short", 1, 2500*time.Millisecond))
@@ -109,7 +109,7 @@ func TestWatchEndsRunsAlthoughNobodyCalls(t *testing.T) {
 		if after := time.Since(start); after != 2500*time.Millisecond {
 			t.Errorf("the shorter lease ended its run after %v, want 2.5s to the nanosecond", after)
 		}
-		ended(t, short, grant.ErrLost)
+		ended(t, short, leases.ErrLost)
 		ended(t, long, nil)
 		<-long.Done()
 		if after := time.Since(start); after != time.Minute {
@@ -121,7 +121,7 @@ func TestWatchEndsRunsAlthoughNobodyCalls(t *testing.T) {
 func TestWatchSparesRenewedRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		book := grant.NewBook(grant.NewClock())
+		book := leases.NewTable(leases.NewClock())
 		watch(t, book)
 		ctx, done := begin(t, book.Open("job", 7, 3*time.Second))
 		defer done()
@@ -141,7 +141,7 @@ func TestWatchSparesRenewedRuns(t *testing.T) {
 func TestCloseGivesItsCause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		book := grant.NewBook(grant.NewClock())
+		book := leases.NewTable(leases.NewClock())
 		g := book.Open("job", 7, time.Hour)
 		first, firstDone := begin(t, g)
 		second, secondDone := begin(t, g)
@@ -155,7 +155,7 @@ func TestCloseGivesItsCause(t *testing.T) {
 
 		book.Renew("job", 2*time.Hour) // a late reply does not bring it back
 		refused(t, g, errCanceled)
-		book.Close("job", grant.ErrLost) // nor does a later reason replace the first
+		book.Close("job", leases.ErrLost) // nor does a later reason replace the first
 		refused(t, g, errCanceled)
 	})
 }
@@ -163,19 +163,19 @@ func TestCloseGivesItsCause(t *testing.T) {
 func TestRenewAfterLapseRevivesTheRightButNotTheRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		book := grant.NewBook(grant.NewClock())
+		book := leases.NewTable(leases.NewClock())
 		g := book.Open("job", 7, time.Hour)
 		before, done := begin(t, g)
 		defer done()
 
 		book.Lapse()
-		ended(t, before, grant.ErrLost)
-		refused(t, g, grant.ErrLost)
+		ended(t, before, leases.ErrLost)
+		refused(t, g, leases.ErrLost)
 
 		book.Renew("job", time.Hour)
 		after, done := begin(t, g)
 		defer done()
-		ended(t, before, grant.ErrLost)
+		ended(t, before, leases.ErrLost)
 		ended(t, after, nil)
 	})
 }
@@ -183,16 +183,16 @@ func TestRenewAfterLapseRevivesTheRightButNotTheRuns(t *testing.T) {
 func TestNewGrantEndsTheOldOneOfItsSlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		book := grant.NewBook(grant.NewClock())
+		book := leases.NewTable(leases.NewClock())
 		old := book.Open("job", 7, time.Hour)
 		other := book.Open("other", 8, time.Hour)
 		ctx, done := begin(t, old)
 		defer done()
 
 		renewed := book.Open("job", 9, 2*time.Hour)
-		ended(t, ctx, grant.ErrLost)
-		refused(t, old, grant.ErrLost)
-		for _, g := range []*grant.Grant{renewed, other} {
+		ended(t, ctx, leases.ErrLost)
+		refused(t, old, leases.ErrLost)
+		for _, g := range []*leases.Lease{renewed, other} {
 			if err := g.Err(); err != nil {
 				t.Errorf("token %d: %v, want the right", g.Token, err)
 			}
@@ -203,7 +203,7 @@ func TestNewGrantEndsTheOldOneOfItsSlot(t *testing.T) {
 func TestRunsEndWithTheirParent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		book := grant.NewBook(grant.NewClock())
+		book := leases.NewTable(leases.NewClock())
 		parent, cancel := context.WithCancelCause(t.Context())
 		ctx, done, err := book.Open("job", 7, time.Hour).Begin(parent)
 		if err != nil {
@@ -219,7 +219,7 @@ func TestRunsEndWithTheirParent(t *testing.T) {
 func TestConcurrentUse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		book := grant.NewBook(grant.NewClock())
+		book := leases.NewTable(leases.NewClock())
 		watch(t, book)
 		start := time.Now()
 		stop := start.Add(time.Minute)

@@ -1,11 +1,11 @@
-package ledger_test
+package ticks_test
 
 import (
 	"testing"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
-	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -15,7 +15,7 @@ const minute = zkrec.Duration(time.Minute)
 // said, and exists since 09:00; me owns it since 09:30.
 type situation struct {
 	schedule string
-	policy   ledger.Policy
+	policy   ticks.Policy
 	pause    zkrec.Pause
 	owned    string
 	last     zkrec.Run
@@ -24,7 +24,7 @@ type situation struct {
 	now      string
 }
 
-func (s situation) view(t *testing.T) ledger.View {
+func (s situation) view(t *testing.T) ticks.View {
 	t.Helper()
 	if s.schedule == "" {
 		s.schedule = "0 * * * * ?"
@@ -32,17 +32,17 @@ func (s situation) view(t *testing.T) ledger.View {
 	if s.owned == "" {
 		s.owned = "09:30"
 	}
-	return ledger.View{
-		Job:    ledger.Job{Schedule: schedule(t, s.schedule), Since: at(t, "09:00"), Policy: s.policy, Paused: s.pause},
-		Record: ledger.Record{Through: ms(t, s.through), Run: s.last, BusySince: ms(t, s.busy)},
+	return ticks.View{
+		Job:    ticks.Job{Schedule: schedule(t, s.schedule), Since: at(t, "09:00"), Policy: s.policy, Paused: s.pause},
+		Record: ticks.Record{Watermark: ms(t, s.through), Run: s.last, BusySince: ms(t, s.busy)},
 		Now:    at(t, s.now),
 		SID:    me, Token: tokens[me], OwnedSince: at(t, s.owned), RunID: "new",
 	}
 }
 
-func wantPlan(t *testing.T, v ledger.View, want string) ledger.Plan {
+func wantPlan(t *testing.T, v ticks.View, want string) ticks.Plan {
 	t.Helper()
-	plan := ledger.Next(v)
+	plan := ticks.Next(v)
 	if got := say(v.Record, plan); got != want {
 		t.Errorf("Next:\n got %s\nwant %s", got, want)
 	}
@@ -52,8 +52,8 @@ func wantPlan(t *testing.T, v ledger.View, want string) ledger.Plan {
 // TestDue: nothing runs; what becomes of the ticks since the last one.
 func TestDue(t *testing.T) {
 	t.Parallel()
-	skip := ledger.Policy{Misfire: zkrec.MisfireSkip}
-	all := ledger.Policy{Misfire: zkrec.MisfireAll}
+	skip := ticks.Policy{Misfire: zkrec.MisfireSkip}
+	all := ticks.Policy{Misfire: zkrec.MisfireAll}
 	for _, tt := range []struct {
 		name string
 		situation
@@ -79,11 +79,11 @@ func TestDue(t *testing.T) {
 		{"misfire all: each in order", situation{policy: all, through: "10:00", now: "10:05:30"}, "run 10:01#1; through 10:01"},
 		{"misfire all: at most 100, the latest", situation{policy: all, owned: "10:00", through: "09:00", now: "10:50:30"}, "missed(no_owner) 09:01 to 09:10, 10; run 09:11#1; through 09:11"},
 
-		{"grace: not older than that", situation{policy: ledger.Policy{MisfireGrace: minute}, through: "10:00", now: "10:02"}, "missed(stalled) 10:01; run 10:02#1; through 10:02"},
-		{"grace: as old as that", situation{policy: ledger.Policy{MisfireGrace: minute / 2}, through: "10:00", now: "10:02:30"}, "missed(stalled) 10:01; run 10:02#1; through 10:02"},
-		{"grace: older", situation{policy: ledger.Policy{MisfireGrace: minute / 2}, through: "10:00", now: "10:02:30.001"}, "missed(stalled) 10:01 to 10:02, 2; through 10:02"},
-		{"grace with misfire all", situation{policy: ledger.Policy{Misfire: zkrec.MisfireAll, MisfireGrace: 2 * minute}, through: "10:00", now: "10:05:30"}, "missed(stalled) 10:01 to 10:03, 3; run 10:04#1; through 10:04"},
-		{"grace shorter than what is on time", situation{policy: ledger.Policy{MisfireGrace: minute / 120}, through: "10:00", now: "10:01:00.600"}, "missed(stalled) 10:01; through 10:01"},
+		{"grace: not older than that", situation{policy: ticks.Policy{MisfireGrace: minute}, through: "10:00", now: "10:02"}, "missed(stalled) 10:01; run 10:02#1; through 10:02"},
+		{"grace: as old as that", situation{policy: ticks.Policy{MisfireGrace: minute / 2}, through: "10:00", now: "10:02:30"}, "missed(stalled) 10:01; run 10:02#1; through 10:02"},
+		{"grace: older", situation{policy: ticks.Policy{MisfireGrace: minute / 2}, through: "10:00", now: "10:02:30.001"}, "missed(stalled) 10:01 to 10:02, 2; through 10:02"},
+		{"grace with misfire all", situation{policy: ticks.Policy{Misfire: zkrec.MisfireAll, MisfireGrace: 2 * minute}, through: "10:00", now: "10:05:30"}, "missed(stalled) 10:01 to 10:03, 3; run 10:04#1; through 10:04"},
+		{"grace shorter than what is on time", situation{policy: ticks.Policy{MisfireGrace: minute / 120}, through: "10:00", now: "10:01:00.600"}, "missed(stalled) 10:01; through 10:01"},
 
 		{"the clock was set back", situation{through: "11:00", now: "10:00"}, ""},
 		{"the clock was set back, a little", situation{through: "10:01", now: "10:01:00.500"}, ""},
@@ -106,7 +106,7 @@ func TestDue(t *testing.T) {
 // and when it has ended.
 func TestOverlap(t *testing.T) {
 	t.Parallel()
-	queue := ledger.Policy{Overlap: zkrec.OverlapQueue}
+	queue := ticks.Policy{Overlap: zkrec.OverlapQueue}
 	open := func(sid, started string) zkrec.Run { return run(t, zkrec.RunRunning, "10:00", sid, started, "") }
 	ended := func(started, at string) zkrec.Run { return run(t, zkrec.RunOK, "10:00", me, started, at) }
 	for _, tt := range []struct {
@@ -134,27 +134,27 @@ func TestOverlap(t *testing.T) {
 		{"ended, queue: the latest", situation{policy: queue, last: ended("10:00", "10:03:30"), through: "10:00", now: "10:03:30"}, "", "skipped(overlap) 10:01 to 10:02, 2; run 10:03#1; through 10:03"},
 		{
 			"ended, queue: whatever the misfire policy is",
-			situation{policy: ledger.Policy{Overlap: zkrec.OverlapQueue, Misfire: zkrec.MisfireSkip}, last: ended("10:00", "10:03:30"), through: "10:00", now: "10:03:30"},
+			situation{policy: ticks.Policy{Overlap: zkrec.OverlapQueue, Misfire: zkrec.MisfireSkip}, last: ended("10:00", "10:03:30"), through: "10:00", now: "10:03:30"},
 			"", "skipped(overlap) 10:01 to 10:02, 2; run 10:03#1; through 10:03",
 		},
 		{
 			"ended, queue: also if all missed ones are run",
-			situation{policy: ledger.Policy{Overlap: zkrec.OverlapQueue, Misfire: zkrec.MisfireAll}, last: ended("10:00", "10:03:30"), through: "10:00", now: "10:03:30"},
+			situation{policy: ticks.Policy{Overlap: zkrec.OverlapQueue, Misfire: zkrec.MisfireAll}, last: ended("10:00", "10:03:30"), through: "10:00", now: "10:03:30"},
 			"", "skipped(overlap) 10:01 to 10:02, 2; run 10:03#1; through 10:03",
 		},
 		{
 			"ended, queue: not one below the grace",
-			situation{policy: ledger.Policy{Overlap: zkrec.OverlapQueue, MisfireGrace: minute / 6}, last: ended("10:00", "10:03:30"), through: "10:00", now: "10:03:30"},
+			situation{policy: ticks.Policy{Overlap: zkrec.OverlapQueue, MisfireGrace: minute / 6}, last: ended("10:00", "10:03:30"), through: "10:00", now: "10:03:30"},
 			"", "skipped(overlap) 10:01 to 10:03, 3; through 10:03",
 		},
 		{
 			"ended, queue: the others are judged for themselves",
-			situation{policy: ledger.Policy{Overlap: zkrec.OverlapQueue, Misfire: zkrec.MisfireSkip}, last: ended("10:00", "10:00:30"), through: "10:00", now: "10:02:30"},
+			situation{policy: ticks.Policy{Overlap: zkrec.OverlapQueue, Misfire: zkrec.MisfireSkip}, last: ended("10:00", "10:00:30"), through: "10:00", now: "10:02:30"},
 			"", "missed(stalled) 10:01 to 10:02, 2; through 10:02",
 		},
 		{
 			"ended, queue: also during the runs before",
-			situation{policy: ledger.Policy{Overlap: zkrec.OverlapQueue, Misfire: zkrec.MisfireSkip}, last: ended("10:02:30", "10:03:30"), busy: "10:01", through: "10:00", now: "10:03:40"},
+			situation{policy: ticks.Policy{Overlap: zkrec.OverlapQueue, Misfire: zkrec.MisfireSkip}, last: ended("10:02:30", "10:03:30"), busy: "10:01", through: "10:00", now: "10:03:40"},
 			"", "missed(stalled) 10:01; skipped(overlap) 10:02; run 10:03#1; through 10:03",
 		},
 		{"the run was another owner's", situation{policy: queue, owned: "10:02:20", last: run(t, zkrec.RunOK, "10:00", other, "10:00", "10:01:30"), through: "10:00", now: "10:02:30"}, "", "missed(no_owner) 10:01; run 10:02#1; through 10:02"},
@@ -191,10 +191,10 @@ func TestPause(t *testing.T) {
 		{"over: once", situation{pause: paused("10:00:30", "10:03:20", "once"), through: "10:00", now: "10:03:20"}, "", "skipped(paused) 10:01 to 10:02, 2; run 10:03#1; through 10:03"},
 		{"over: all", situation{pause: paused("10:00:30", "10:03:20", "all"), through: "10:00", now: "10:03:20"}, "", "run 10:01#1; through 10:01"},
 		{"over: the misfire policy is for the others", situation{
-			policy: ledger.Policy{Misfire: zkrec.MisfireAll}, pause: paused("10:01:30", "10:03:20", ""), through: "10:00", now: "10:04:20",
+			policy: ticks.Policy{Misfire: zkrec.MisfireAll}, pause: paused("10:01:30", "10:03:20", ""), through: "10:00", now: "10:04:20",
 		}, "", "run 10:01#1; through 10:01"},
 		{"over: before, during and after", situation{
-			policy: ledger.Policy{Misfire: zkrec.MisfireSkip}, pause: paused("10:01:30", "10:03:20", ""), through: "10:00", now: "10:05:20",
+			policy: ticks.Policy{Misfire: zkrec.MisfireSkip}, pause: paused("10:01:30", "10:03:20", ""), through: "10:00", now: "10:05:20",
 		}, "", "missed(stalled) 10:01; skipped(paused) 10:02 to 10:03, 2; missed(stalled) 10:04 to 10:05, 2; through 10:05"},
 		{"over: only the latest of all is run once", situation{pause: paused("10:01:30", "10:03:20", "once"), through: "10:00", now: "10:04:20"}, "",
 			"missed(stalled) 10:01; skipped(paused) 10:02 to 10:03, 2; run 10:04#1; through 10:04"},
@@ -202,13 +202,13 @@ func TestPause(t *testing.T) {
 			"skipped(paused) 10:01 to 10:02, 2; run 10:03#1; through 10:03"},
 		{"over: it began on a tick", situation{pause: paused("10:01", "10:01:30", ""), through: "10:00", now: "10:01:30"}, "", "skipped(paused) 10:01; through 10:01"},
 		{"over: it began and ended on ticks", situation{
-			policy: ledger.Policy{Misfire: zkrec.MisfireSkip}, pause: paused("10:02", "10:04", ""), through: "10:00", now: "10:05:20",
+			policy: ticks.Policy{Misfire: zkrec.MisfireSkip}, pause: paused("10:02", "10:04", ""), through: "10:00", now: "10:05:20",
 		}, "", "missed(stalled) 10:01; skipped(paused) 10:02 to 10:03, 2; missed(stalled) 10:04 to 10:05, 2; through 10:05"},
 		{"over: in part before the owner came", situation{
 			pause: paused("10:01:30", "10:03:20", ""), owned: "10:02:30", through: "10:00", now: "10:03:20",
 		}, "", "run 10:01#1; through 10:01"},
 		{"over: below the grace", situation{
-			policy: ledger.Policy{MisfireGrace: minute / 6}, pause: paused("10:00:30", "10:03:20", "all"), through: "10:00", now: "10:03:20",
+			policy: ticks.Policy{MisfireGrace: minute / 6}, pause: paused("10:00:30", "10:03:20", "all"), through: "10:00", now: "10:03:20",
 		}, "", "skipped(paused) 10:01 to 10:03, 3; through 10:03"},
 
 		{"over, in a run: skip", situation{pause: paused("10:00:30", "10:02:30", ""), last: open, through: "10:00", now: "10:03"}, "r1",
@@ -273,20 +273,20 @@ func TestFormerInAPause(t *testing.T) {
 	}{
 		{"nothing runs", zkrec.Run{}, "", "", "missed(schedule_changed) 10:02 to 10:03, 2; through 10:03:30"},
 		{"a run goes on", run(t, zkrec.RunRunning, "10:01", me, "10:01", ""), "", "r1", "missed(schedule_changed) 10:02 to 10:03, 2; through 10:03:30"},
-		{"a further attempt waits for the end of the pause", run(t, zkrec.RunInterrupted, "10:01", me, "10:01", "10:01:05"), zkrec.AgainRerun, "",
+		{"a further attempt waits for the end of the pause", run(t, zkrec.RunInterrupted, "10:01", me, "10:01", "10:01:05"), zkrec.NextRerun, "",
 			`missed(schedule_changed) 10:02 to 10:03, 2; through 10:03:30; again "rerun" at 10:01:05`},
-		{"a retry does not", run(t, zkrec.RunFailed, "10:01", me, "10:01", "10:01:05"), zkrec.AgainRetry, "",
+		{"a retry does not", run(t, zkrec.RunFailed, "10:01", me, "10:01", "10:01:05"), zkrec.NextRetry, "",
 			`missed(schedule_changed) 10:02 to 10:03, 2; through 10:03:30; again "" at 00:00`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			v := situation{schedule: "0 0/10 * * * ?", pause: zkrec.Pause{Since: ms(t, "10:02:30")}, last: tt.last, through: "10:01", now: "10:10"}.view(t)
 			v.Since, v.Former, v.FormerSince = at(t, "10:03:30"), schedule(t, "0 * * * * ?"), at(t, "09:00")
-			v.Record.Again, v.Record.AgainAt = tt.again, tt.last.Ended
+			v.Record.NextAttempt, v.Record.NextAttemptAt = tt.again, tt.last.Ended
 			v.Active, v.Requests = tt.active, requests("ask")
 			plan := wantPlan(t, v, tt.want)
 			v.Record = plan.Record
-			if next := ledger.Next(v); next.Opens != (tt.active == "") || next.Record.Tick == ms(t, "10:10") {
+			if next := ticks.Next(v); next.Opens != (tt.active == "") || next.Record.Tick == ms(t, "10:10") {
 				t.Errorf("then: %s, want nothing but what is asked for", say(v.Record, next))
 			}
 		})
@@ -299,7 +299,7 @@ func TestLongOutage(t *testing.T) {
 	t.Parallel()
 	v := situation{schedule: "* * * * * ?", owned: "10:00", now: "10:00"}.view(t)
 	v.Since = v.Now.AddDate(-1, 0, 0)
-	v.Record.Through = v.Since.UnixMilli()
+	v.Record.Watermark = v.Since.UnixMilli()
 
 	v.Policy.Misfire = zkrec.MisfireOnce
 	plan := wantPlan(t, v, "missed(no_owner) 10:00:01 to 09:59:58, 10000; run 09:59:59#1; through 09:59:59") // two are on time
@@ -316,11 +316,11 @@ func TestLongOutage(t *testing.T) {
 // the next is on time.
 func TestCatchingUp(t *testing.T) {
 	t.Parallel()
-	v := situation{policy: ledger.Policy{Misfire: zkrec.MisfireAll}, through: "10:00", now: "10:03:30"}.view(t)
+	v := situation{policy: ticks.Policy{Misfire: zkrec.MisfireAll}, through: "10:00", now: "10:03:30"}.view(t)
 	for _, tick := range []string{"10:01", "10:02", "10:03"} {
 		plan := wantPlan(t, v, "run "+tick+"#1; through "+tick)
 		v.Record, v.Now = plan.Record, v.Now.Add(time.Second)
-		v.Record = ledger.End(v.Job, v.Record, ledger.Outcome{State: zkrec.RunOK, Ended: v.Now}).Record
+		v.Record = ticks.End(v.Job, v.Record, ticks.Outcome{State: zkrec.RunOK, Ended: v.Now}).Record
 	}
 	wantPlan(t, v, "")
 	v.Now = at(t, "10:04")
@@ -349,7 +349,7 @@ func TestDaylightSaving(t *testing.T) {
 			t.Fatal(err)
 		}
 		v.Since, v.Now = rfc(t, tt.from), rfc(t, tt.now)
-		plan := ledger.Next(v)
+		plan := ticks.Next(v)
 		n := 1
 		for _, e := range plan.Entries {
 			n += e.Ticks()

@@ -1,4 +1,4 @@
-package ledger_test
+package ticks_test
 
 import (
 	"cmp"
@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
-	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -33,11 +33,11 @@ func keeps(p zkrec.Pause, tick int64) bool {
 }
 
 // busy is since when the owner's runs have gone on, one after the other.
-func busy(r ledger.Record) int64 { return cmp.Or(r.BusySince, r.Started) }
+func busy(r ticks.Record) int64 { return cmp.Or(r.BusySince, r.Started) }
 
 // during reports whether a tick came during the last run of this owner, or those
 // before it that ticks have waited for since.
-func during(v ledger.View, tick int64) bool {
+func during(v ticks.View, tick int64) bool {
 	r := v.Record
 	if r.SID != v.SID || r.Token != v.Token && r.RunID != v.Active || tick <= busy(r) {
 		return false
@@ -46,7 +46,7 @@ func during(v ledger.View, tick int64) bool {
 }
 
 // ask is what is wanted of the nth last tick.
-func ask(v ledger.View, tick int64, n int) want {
+func ask(v ticks.View, tick int64, n int) want {
 	policy := v.Policy.Full()
 	age := v.Now.Sub(time.UnixMilli(tick))
 	switch {
@@ -56,7 +56,7 @@ func ask(v ledger.View, tick int64, n int) want {
 		return byName(v.Paused.Missed)
 	case during(v, tick) && policy.Overlap == zkrec.OverlapQueue:
 		return latest
-	case age <= ledger.OnTime:
+	case age <= ticks.OnTime:
 		return toRun
 	}
 	return byName(policy.Misfire)
@@ -73,11 +73,11 @@ func byName(misfire string) want {
 }
 
 // wants is what is wanted of each of some ticks in order: run, or passed.
-func wants(v ledger.View, ticks []int64) []want {
-	out := make([]want, len(ticks))
+func wants(v ticks.View, due []int64) []want {
+	out := make([]want, len(due))
 	running := false // one that is later
-	for i := len(ticks) - 1; i >= 0; i-- {
-		out[i] = ask(v, ticks[i], len(ticks)-i)
+	for i := len(due) - 1; i >= 0; i-- {
+		out[i] = ask(v, due[i], len(due)-i)
 		if out[i] == latest {
 			out[i] = toRun
 			if running {
@@ -87,7 +87,7 @@ func wants(v ledger.View, ticks []int64) []want {
 		running = running || out[i] == toRun
 	}
 	// Those that came during a run are skipped at once if none is older.
-	for i, tick := range ticks {
+	for i, tick := range due {
 		if v.Policy.Full().Overlap != zkrec.OverlapSkip || !during(v, tick) || keeps(v.Paused, tick) {
 			break
 		}
@@ -97,7 +97,7 @@ func wants(v ledger.View, ticks []int64) []want {
 }
 
 // reason is why a tick is not run.
-func reason(v ledger.View, tick int64) (state, reason string) {
+func reason(v ticks.View, tick int64) (state, reason string) {
 	switch {
 	case within(v.Paused, tick):
 		return zkrec.TickSkipped, zkrec.ReasonPaused
@@ -110,7 +110,7 @@ func reason(v ledger.View, tick int64) (state, reason string) {
 }
 
 // judge verifies that a plan is what the policies want.
-func (c *checker) judge(v ledger.View, p ledger.Plan) {
+func (c *checker) judge(v ticks.View, p ticks.Plan) {
 	if !p.Wake.IsZero() && !p.Wake.After(v.Now) {
 		c.w.failf("(9) to wake at %s, in the past", p.Wake)
 	}
@@ -142,7 +142,7 @@ func (c *checker) judge(v ledger.View, p ledger.Plan) {
 		}
 	case r.Open():
 		c.judgeLost(v, p)
-	case r.Again != "" && (r.Manual != "" || !within(v.Paused, v.Now.UnixMilli())):
+	case r.NextAttempt != "" && (r.Manual != "" || !within(v.Paused, v.Now.UnixMilli())):
 		c.judgeAgain(v, p)
 	case within(v.Paused, v.Now.UnixMilli()):
 		if _, former := c.pending(v); len(former) > 0 {
@@ -157,13 +157,13 @@ func (c *checker) judge(v ledger.View, p ledger.Plan) {
 
 // judgeBusy verifies that a run that is opened takes over the ticks that wait for
 // the end of the one before.
-func (c *checker) judgeBusy(v ledger.View, p ledger.Plan) {
+func (c *checker) judgeBusy(v ticks.View, p ticks.Plan) {
 	var want int64
-	ticks, _ := c.pending(v)
-	for _, tick := range ticks {
-		idle := tick > v.Record.Ended && v.Now.UnixMilli()-tick > ledger.OnTime.Milliseconds()
+	due, _ := c.pending(v)
+	for _, tick := range due {
+		idle := tick > v.Record.Ended && v.Now.UnixMilli()-tick > ticks.OnTime.Milliseconds()
 		switch {
-		case v.Policy.Full().Overlap != zkrec.OverlapQueue || tick <= p.Record.Through:
+		case v.Policy.Full().Overlap != zkrec.OverlapQueue || tick <= p.Record.Watermark:
 		case during(v, tick):
 			want = busy(v.Record)
 		case idle: // nothing ran when it came, which ends the row of runs
@@ -175,7 +175,7 @@ func (c *checker) judgeBusy(v ledger.View, p ledger.Plan) {
 	}
 }
 
-func (c *checker) wantNothing(p ledger.Plan) {
+func (c *checker) wantNothing(p ticks.Plan) {
 	if p.Change {
 		c.w.failf("(6) nothing is to be done; the plan: %s", say(c.w.record, p))
 	}
@@ -183,7 +183,7 @@ func (c *checker) wantNothing(p ledger.Plan) {
 
 // mayRerun reports whether an interrupted run of f's is made once more; it goes
 // by what was counted here.
-func mayRerun(v ledger.View, f *fate, interrupted int) bool {
+func mayRerun(v ticks.View, f *fate, interrupted int) bool {
 	r, policy := v.Record, v.Policy.Full()
 	asked := r.Manual == ""
 	for _, request := range v.Requests {
@@ -195,7 +195,7 @@ func mayRerun(v ledger.View, f *fate, interrupted int) bool {
 }
 
 // judgeLost is about a run whose owner is gone.
-func (c *checker) judgeLost(v ledger.View, p ledger.Plan) {
+func (c *checker) judgeLost(v ticks.View, p ticks.Plan) {
 	rerun := mayRerun(v, c.open, c.open.interrupted+1)
 	waits := rerun && v.Record.Manual == "" && within(v.Paused, v.Now.UnixMilli())
 	state := zkrec.RunLost
@@ -203,43 +203,43 @@ func (c *checker) judgeLost(v ledger.View, p ledger.Plan) {
 		state = zkrec.RunInterrupted
 	}
 	if len(p.Entries) != 1 || p.Entries[0].RunID != v.Record.RunID || p.Entries[0].State != state ||
-		p.Opens != (rerun && !waits) || waits != (p.Record.Again == zkrec.AgainRerun) {
+		p.Opens != (rerun && !waits) || waits != (p.Record.NextAttempt == zkrec.NextRerun) {
 		c.w.failf("(6) the run is %s, made again: %v, after a pause: %v; the plan: %s", state, rerun, waits, say(v.Record, p))
 	}
 	c.sameTick(v, p)
 }
 
 // sameTick verifies that a run that is opened is of the tick of the last one.
-func (c *checker) sameTick(v ledger.View, p ledger.Plan) {
-	if p.Opens && (p.Record.Tick != v.Record.Tick || p.Record.Manual != v.Record.Manual) || p.Record.Through != v.Record.Through {
-		c.w.failf("(6) it is about %s up to %s; the plan: %s", subject(v.Record.Run), clock(v.Record.Through), say(v.Record, p))
+func (c *checker) sameTick(v ticks.View, p ticks.Plan) {
+	if p.Opens && (p.Record.Tick != v.Record.Tick || p.Record.Manual != v.Record.Manual) || p.Record.Watermark != v.Record.Watermark {
+		c.w.failf("(6) it is about %s up to %s; the plan: %s", subject(v.Record.Run), clock(v.Record.Watermark), say(v.Record, p))
 	}
 }
 
 // judgeAgain is about a run that is to be made once more.
-func (c *checker) judgeAgain(v ledger.View, p ledger.Plan) {
+func (c *checker) judgeAgain(v ticks.View, p ticks.Plan) {
 	r := v.Record
 	f := c.fates[r.Tick]
 	if r.Manual != "" {
 		f = c.manuals[r.Manual]
 	}
-	ticks, former := c.pending(v)
+	due, former := c.pending(v)
 	now := v.Now.UnixMilli()
-	switch waiting := now >= r.Ended && now < r.AgainAt; {
-	case r.Again == zkrec.AgainRerun:
+	switch waiting := now >= r.Ended && now < r.NextAttemptAt; {
+	case r.NextAttempt == zkrec.NextRerun:
 		if mayRerun(v, f, f.interrupted) != p.Opens || !p.Change || len(p.Entries) > 0 {
 			c.w.failf("(6) rerun: %v; the plan: %s", mayRerun(v, f, f.interrupted), say(r, p))
 		}
 		c.sameTick(v, p)
-	case len(ticks)+len(former) > 0:
+	case len(due)+len(former) > 0:
 		c.judgeTicks(v, p, false)
-		if p.Record.Again != "" {
+		if p.Record.NextAttempt != "" {
 			c.w.failf("(6) a retry after the next tick; the plan: %s", say(r, p))
 		}
 	case waiting:
 		c.wantNothing(p)
-		if !p.Wake.Equal(time.UnixMilli(r.AgainAt)) {
-			c.w.failf("(6) a retry at %s; the plan: %s", clock(r.AgainAt), say(r, p))
+		if !p.Wake.Equal(time.UnixMilli(r.NextAttemptAt)) {
+			c.w.failf("(6) a retry at %s; the plan: %s", clock(r.NextAttemptAt), say(r, p))
 		}
 	default:
 		if !p.Opens || len(p.Entries) > 0 {
@@ -251,12 +251,12 @@ func (c *checker) judgeAgain(v ledger.View, p ledger.Plan) {
 
 // pending are the ticks that nobody has accounted for, and those of the former
 // schedule, if anything is known of it.
-func (c *checker) pending(v ledger.View) (ticks, former []int64) {
+func (c *checker) pending(v ticks.View) (due, former []int64) {
 	since := v.Since.UnixMilli()
 	if v.Former != nil {
-		walk(v.Former, max(v.FormerSince.UnixMilli(), v.Record.Through), since, func(tick int64) { former = append(former, tick) })
+		walk(v.Former, max(v.FormerSince.UnixMilli(), v.Record.Watermark), since, func(tick int64) { former = append(former, tick) })
 	}
-	return c.come.between(v.Schedule, max(since, v.Record.Through), v.Now.UnixMilli()), former
+	return c.come.between(v.Schedule, max(since, v.Record.Watermark), v.Now.UnixMilli()), former
 }
 
 // come are the ticks of a schedule after a time and up to another one. Most of
@@ -264,7 +264,7 @@ func (c *checker) pending(v ledger.View) (ticks, former []int64) {
 type come struct {
 	schedule *cronexpr.Schedule
 	from, to int64
-	ticks    []int64
+	due      []int64
 	next     int64 // the first after to
 }
 
@@ -273,53 +273,53 @@ func (c *come) between(s *cronexpr.Schedule, from, to int64) []int64 {
 		*c = come{schedule: s, from: from, to: from, next: from}
 	}
 	if to >= c.next {
-		walk(s, c.to, to, func(tick int64) { c.ticks = append(c.ticks, tick) })
+		walk(s, c.to, to, func(tick int64) { c.due = append(c.due, tick) })
 		c.to, c.next = to, math.MaxInt64
 		if next := s.Next(time.UnixMilli(to)); !next.IsZero() {
 			c.next = next.UnixMilli()
 		}
 	}
 	c.from = from
-	for len(c.ticks) > 0 && c.ticks[0] <= from {
-		c.ticks = c.ticks[1:]
+	for len(c.due) > 0 && c.due[0] <= from {
+		c.due = c.due[1:]
 	}
-	return c.ticks
+	return c.due
 }
 
 // judgeFormer verifies that a plan does nothing, or is about a former schedule.
-func (c *checker) judgeFormer(v ledger.View, p ledger.Plan) {
+func (c *checker) judgeFormer(v ticks.View, p ticks.Plan) {
 	_, former := c.pending(v)
 	if len(former) == 0 {
 		c.wantNothing(p)
 		return
 	}
-	if p.Opens || len(p.Entries) != 1 || p.Record.Through != v.Since.UnixMilli() ||
+	if p.Opens || len(p.Entries) != 1 || p.Record.Watermark != v.Since.UnixMilli() ||
 		p.Entries[0].State != zkrec.TickMissed || p.Entries[0].Reason != zkrec.ReasonScheduleChanged {
-		c.w.failf("(6) %d ticks of the former schedule; the plan: %s", len(former), say(v.Record, p))
+		c.w.failf("(6) %d due of the former schedule; the plan: %s", len(former), say(v.Record, p))
 	}
-	if rerun := v.Record.Again == zkrec.AgainRerun; rerun != (p.Record.Again != "") {
+	if rerun := v.Record.NextAttempt == zkrec.NextRerun; rerun != (p.Record.NextAttempt != "") {
 		c.w.failf("(6) a rerun waits: %v; the plan: %s", rerun, say(v.Record, p))
 	}
 }
 
 // judgeTicks is about ticks that have come, and requests if there are none.
-func (c *checker) judgeTicks(v ledger.View, p ledger.Plan, running bool) {
-	ticks, former := c.pending(v)
+func (c *checker) judgeTicks(v ticks.View, p ticks.Plan, running bool) {
+	due, former := c.pending(v)
 	switch {
 	case len(former) > 0:
 		c.judgeFormer(v, p)
 		return
-	case len(ticks) == 0 && running:
+	case len(due) == 0 && running:
 		c.wantNothing(p)
 		return
-	case len(ticks) == 0:
+	case len(due) == 0:
 		c.judgeRequests(v, p)
 		return
 	case p.Opens && p.Record.Manual != "":
-		c.judgeTurn(v, p, ticks[0])
+		c.judgeTurn(v, p, due[0])
 		return
 	}
-	want := wants(v, ticks)
+	want := wants(v, due)
 	n := 0 // how many are passed over
 	for n < len(want) && want[n] == overlay {
 		n++
@@ -333,46 +333,46 @@ func (c *checker) judgeTicks(v ledger.View, p ledger.Plan, running bool) {
 		n++
 	}
 	opens := !overlaps && n < len(want)
-	through := ticks[max(n-1, 0)]
+	through := due[max(n-1, 0)]
 	if opens {
-		through = ticks[n]
+		through = due[n]
 	}
-	if !p.Change || p.Opens != opens || opens && (p.Record.Tick != through || p.Record.Attempt != 1) || p.Record.Through != through {
-		c.w.failf("(6) %d ticks to pass over, run %v, up to %s; the plan: %s", n, opens, clock(through), say(v.Record, p))
+	if !p.Change || p.Opens != opens || opens && (p.Record.Tick != through || p.Record.Attempt != 1) || p.Record.Watermark != through {
+		c.w.failf("(6) %d due to pass over, run %v, up to %s; the plan: %s", n, opens, clock(through), say(v.Record, p))
 		return
 	}
-	c.judgeRows(v, p, ticks[:n])
+	c.judgeRows(v, p, due[:n])
 }
 
 // judgeRows verifies the reasons of ticks that are passed over.
-func (c *checker) judgeRows(v ledger.View, p ledger.Plan, ticks []int64) {
+func (c *checker) judgeRows(v ticks.View, p ticks.Plan, due []int64) {
 	for _, e := range p.Entries {
-		for len(ticks) > 0 && ticks[0] >= e.Tick && ticks[0] <= max(e.Tick, e.To) {
-			if state, reason := reason(v, ticks[0]); e.State != state || e.Reason != reason {
-				c.w.failf("(6) %s is %s(%s); the plan: %s", clock(ticks[0]), state, reason, say(v.Record, p))
+		for len(due) > 0 && due[0] >= e.Tick && due[0] <= max(e.Tick, e.To) {
+			if state, reason := reason(v, due[0]); e.State != state || e.Reason != reason {
+				c.w.failf("(6) %s is %s(%s); the plan: %s", clock(due[0]), state, reason, say(v.Record, p))
 			}
-			ticks = ticks[1:]
+			due = due[1:]
 		}
 	}
-	if len(ticks) > 0 {
-		c.w.failf("(6) nothing is said of %s; the plan: %s", clock(ticks[0]), say(v.Record, p))
+	if len(due) > 0 {
+		c.w.failf("(6) nothing is said of %s; the plan: %s", clock(due[0]), say(v.Record, p))
 	}
 }
 
 // judgeRequests is about the time when nothing else is to be done.
-func (c *checker) judgeRequests(v ledger.View, p ledger.Plan) {
+func (c *checker) judgeRequests(v ticks.View, p ticks.Plan) {
 	if len(v.Requests) == 0 {
 		c.wantNothing(p)
 		return
 	}
 	r := p.Record
-	if !p.Opens || r.Manual != v.Requests[0].ID || r.Attempt != 1 || r.Through != v.Record.Through || len(p.Entries) > 0 {
+	if !p.Opens || r.Manual != v.Requests[0].ID || r.Attempt != 1 || r.Watermark != v.Record.Watermark || len(p.Entries) > 0 {
 		c.w.failf("(6) %s is to be run; the plan: %s", v.Requests[0].ID, say(v.Record, p))
 	}
 }
 
 // judgeTurn is about a request that goes before a tick.
-func (c *checker) judgeTurn(v ledger.View, p ledger.Plan, first int64) {
+func (c *checker) judgeTurn(v ticks.View, p ticks.Plan, first int64) {
 	c.judgeRequests(v, p)
 	if last := v.Record.Run; last.Manual != "" || first > last.Ended {
 		c.w.failf("(10) %s goes before %s, which did not wait for a run", p.Record.Manual, clock(first))

@@ -1,4 +1,4 @@
-package ledger
+package ticks
 
 import (
 	"maps"
@@ -11,7 +11,7 @@ import (
 // every tick is accounted for, and none is to be run again.
 func Settled(job Job, r Record) bool {
 	v := View{Job: job, Record: r}
-	return !r.Open() && r.Again == "" && job.nextTick(v.base()).IsZero()
+	return !r.Open() && r.NextAttempt == "" && job.nextTick(v.base()).IsZero()
 }
 
 // Shard is what the records of one shard say.
@@ -58,10 +58,10 @@ func Completed(shards []Shard, later int64) (list []Completion) {
 // done is up to when the ticks of the shard have their last entry.
 func (s Shard) done() int64 {
 	r := s.Record
-	if r.Manual == "" && (r.Open() || r.Again != "") {
+	if r.Manual == "" && (r.Open() || r.NextAttempt != "") {
 		return r.Tick - 1
 	}
-	return r.Through
+	return r.Watermark
 }
 
 // outcome is the last that is known of a tick.

@@ -1,18 +1,18 @@
-package ledger_test
+package ticks_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
 // A slot whose layout has bounds: ticks every minute, from 09:40 on, up to 09:50.
 func TestTicksOfALayout(t *testing.T) {
 	t.Parallel()
-	all := ledger.Policy{Misfire: zkrec.MisfireAll}
+	all := ticks.Policy{Misfire: zkrec.MisfireAll}
 	for _, tt := range []struct {
 		name string
 		situation
@@ -23,7 +23,7 @@ func TestTicksOfALayout(t *testing.T) {
 		{"one that is further on", situation{policy: all, through: "09:45", now: "09:46"}, "run 09:46#1; through 09:46"},
 		{"the last", situation{through: "09:49", now: "09:55"}, "run 09:50#1; through 09:50"},
 		{"not those after", situation{through: "09:50", now: "09:55"}, ""},
-		{"missed ones", situation{through: "09:44", now: "10:30", policy: ledger.Policy{Misfire: zkrec.MisfireSkip}},
+		{"missed ones", situation{through: "09:44", now: "10:30", policy: ticks.Policy{Misfire: zkrec.MisfireSkip}},
 			"missed(stalled) 09:45 to 09:50, 6; through 09:50"},
 		{"the latest of them is run", situation{through: "09:44", now: "10:30"}, "missed(stalled) 09:45 to 09:49, 5; run 09:50#1; through 09:50"},
 	} {
@@ -41,47 +41,47 @@ func TestSettled(t *testing.T) {
 	ok := run(t, zkrec.RunOK, "09:50", me, "09:50", "09:51")
 	open := run(t, zkrec.RunRunning, "09:50", me, "09:50", "")
 	for what, row := range map[string]struct {
-		record ledger.Record
+		record ticks.Record
 		want   bool
 	}{
-		"done":                 {ledger.Record{Through: ms(t, "09:50"), Run: ok}, true},
-		"beyond":               {ledger.Record{Through: ms(t, "09:51"), Run: ok}, true},
-		"the last tick to run": {ledger.Record{Through: ms(t, "09:49"), Run: ok}, false},
-		"a run goes on":        {ledger.Record{Through: ms(t, "09:50"), Run: open}, false},
-		"to be run again":      {ledger.Record{Through: ms(t, "09:50"), Run: ok, Again: zkrec.AgainRetry}, false},
-		"nothing ever claimed": {ledger.Record{}, false},
+		"done":                 {ticks.Record{Watermark: ms(t, "09:50"), Run: ok}, true},
+		"beyond":               {ticks.Record{Watermark: ms(t, "09:51"), Run: ok}, true},
+		"the last tick to run": {ticks.Record{Watermark: ms(t, "09:49"), Run: ok}, false},
+		"a run goes on":        {ticks.Record{Watermark: ms(t, "09:50"), Run: open}, false},
+		"to be run again":      {ticks.Record{Watermark: ms(t, "09:50"), Run: ok, NextAttempt: zkrec.NextRetry}, false},
+		"nothing ever claimed": {ticks.Record{}, false},
 	} {
-		job := ledger.Job{Schedule: schedule(t, "0 * * * * ?"), Since: at(t, "09:00"), To: at(t, "09:50")}
-		if got := ledger.Settled(job, row.record); got != row.want {
+		job := ticks.Job{Schedule: schedule(t, "0 * * * * ?"), Since: at(t, "09:00"), To: at(t, "09:50")}
+		if got := ticks.Settled(job, row.record); got != row.want {
 			t.Errorf("%s: %v, want %v", what, got, row.want)
 		}
 	}
 	// Before the last tick of the layout is known, nothing is claimed.
-	unknown := ledger.Job{Schedule: schedule(t, "0 * * * * ?"), Since: at(t, "09:00"), To: at(t, "00:00")}
-	if plan := ledger.Next(ledger.View{Job: unknown, Now: at(t, "09:30"), SID: me, RunID: "new"}); plan.Change {
+	unknown := ticks.Job{Schedule: schedule(t, "0 * * * * ?"), Since: at(t, "09:00"), To: at(t, "00:00")}
+	if plan := ticks.Next(ticks.View{Job: unknown, Now: at(t, "09:30"), SID: me, RunID: "new"}); plan.Change {
 		t.Errorf("a change: %+v", plan)
 	}
 }
 
 // shard writes records as "09:41 ok, 09:42 failed retry": the last is the record's run.
-func shard(t *testing.T, text string) ledger.Shard {
+func shard(t *testing.T, text string) ticks.Shard {
 	t.Helper()
-	var s ledger.Shard
+	var s ticks.Shard
 	for part := range strings.SplitSeq(text, ", ") {
 		words := strings.Fields(part)
 		tick, to, row := strings.Cut(words[0], "-")
 		r := run(t, words[1], tick, me, tick, tick)
 		r.RunID = part
 		if len(words) > 2 {
-			s.Record.Again = words[2]
+			s.Record.NextAttempt = words[2]
 		}
-		e := ledger.Entry{Run: r}
+		e := ticks.Entry{Run: r}
 		if row {
 			e.RunID, e.To = "", ms(t, to)
 		} else {
 			s.Record.Run = r
 		}
-		s.Record.Through = e.Last()
+		s.Record.Watermark = e.Last()
 		if !r.Open() {
 			s.History = s.History.Add(0, e)
 		}
@@ -111,12 +111,12 @@ func TestCompleted(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			var shards []ledger.Shard
+			var shards []ticks.Shard
 			for _, text := range tt.shards {
 				shards = append(shards, shard(t, text))
 			}
 			var got []string
-			for _, c := range ledger.Completed(shards, ms(t, tt.later)) {
+			for _, c := range ticks.Completed(shards, ms(t, tt.later)) {
 				states := make([]string, len(c.Shards))
 				for i, e := range c.Shards {
 					states[i] = e.State
@@ -137,7 +137,7 @@ func TestManualRunsCompleteNothing(t *testing.T) {
 	manual.Manual = "q1"
 	busy := shard(t, "09:41 ok")
 	busy.Record.Run = manual
-	list := ledger.Completed([]ledger.Shard{busy, shard(t, "09:41 ok")}, ms(t, "09:40"))
+	list := ticks.Completed([]ticks.Shard{busy, shard(t, "09:41 ok")}, ms(t, "09:40"))
 	if len(list) != 1 || list[0].Shards[0].State != zkrec.RunOK {
 		t.Errorf("completed %+v, want 09:41", list)
 	}
@@ -147,11 +147,11 @@ func TestManualRunsCompleteNothing(t *testing.T) {
 func TestCompletedBeyondTheHistory(t *testing.T) {
 	t.Parallel()
 	slow := shard(t, "09:01 ok")
-	var ticks []string
+	var ran []string
 	for n := range zkrec.MaxHistory + 2 {
-		ticks = append(ticks, fmt.Sprintf("09:%02d ok", n+1))
+		ran = append(ran, fmt.Sprintf("09:%02d ok", n+1))
 	}
-	list := ledger.Completed([]ledger.Shard{slow, shard(t, strings.Join(ticks, ", "))}, ms(t, "09:00"))
+	list := ticks.Completed([]ticks.Shard{slow, shard(t, strings.Join(ran, ", "))}, ms(t, "09:00"))
 	if len(list) != 1 || list[0].Shards[0].State != zkrec.RunOK || list[0].Shards[1].State != "" || list[0].Shards[1].Tick != ms(t, "09:01") {
 		t.Errorf("completed %+v, want 09:01 with one outcome known", list)
 	}
@@ -160,14 +160,14 @@ func TestCompletedBeyondTheHistory(t *testing.T) {
 // A change of the shards that takes too long is noticed: what its end keeps waiting is late.
 func TestOverdueBehindAChangeOfTheShards(t *testing.T) {
 	t.Parallel()
-	job := ledger.Job{
-		Schedule: schedule(t, "0 * * * * ?"), Since: at(t, "09:00"), To: at(t, "09:50"), Policy: ledger.Policy{AlarmAfter: 5 * minute},
+	job := ticks.Job{
+		Schedule: schedule(t, "0 * * * * ?"), Since: at(t, "09:00"), To: at(t, "09:50"), Policy: ticks.Policy{AlarmAfter: 5 * minute},
 	}
-	done := ledger.Record{Through: ms(t, "09:50"), Run: run(t, zkrec.RunOK, "09:50", me, "09:50", "09:51")}
-	if tick, again := ledger.Overdue(job, done, false, at(t, "09:55")); !tick.IsZero() || !again.Equal(at(t, "09:56")) {
+	done := ticks.Record{Watermark: ms(t, "09:50"), Run: run(t, zkrec.RunOK, "09:50", me, "09:50", "09:51")}
+	if tick, again := ticks.Overdue(job, done, false, at(t, "09:55")); !tick.IsZero() || !again.Equal(at(t, "09:56")) {
 		t.Errorf("overdue %v, look again %v; want nothing until 09:56", tick, again)
 	}
-	if tick, _ := ledger.Overdue(job, done, false, at(t, "09:56")); !tick.Equal(at(t, "09:51")) {
+	if tick, _ := ticks.Overdue(job, done, false, at(t, "09:56")); !tick.Equal(at(t, "09:51")) {
 		t.Errorf("overdue %v, want 09:51", tick)
 	}
 }

@@ -1,4 +1,4 @@
-package ledger
+package ticks
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package ledger_test
+package ticks_test
 
 import (
 	"reflect"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -26,36 +26,36 @@ func manual(r zkrec.Run, id string) zkrec.Run {
 func TestAbandoned(t *testing.T) {
 	t.Parallel()
 	open := run(t, zkrec.RunRunning, "10:00", other, "10:00", "")
-	skip := ledger.Policy{Interrupted: zkrec.InterruptedSkip}
+	skip := ticks.Policy{Interrupted: zkrec.InterruptedSkip}
 	paused := zkrec.Pause{Since: ms(t, "10:00:30")}
 	for _, tt := range []struct {
 		name     string
-		policy   ledger.Policy
+		policy   ticks.Policy
 		pause    zkrec.Pause
 		last     zkrec.Run
 		requests string
 		now      string
 		want     string
 	}{
-		{"rerun", ledger.Policy{}, zkrec.Pause{}, open, "", "10:00:40", "interrupted 10:00#1; run 10:00#2"},
-		{"rerun: before the ticks since", ledger.Policy{}, zkrec.Pause{}, open, "", "10:05", "interrupted 10:00#1; run 10:00#2"},
-		{"rerun: up to max_attempts", ledger.Policy{}, zkrec.Pause{}, attempt(open, 2, 0), "", "10:01", "interrupted 10:00#2; run 10:00#3"},
-		{"rerun: no more than that", ledger.Policy{}, zkrec.Pause{}, attempt(open, 3, 0), "", "10:01", "lost 10:00#3"},
-		{"rerun: failures do not count", ledger.Policy{}, zkrec.Pause{}, attempt(open, 5, 3), "", "10:01", "interrupted 10:00#5; run 10:00#6"},
-		{"rerun: max_attempts of one", ledger.Policy{MaxAttempts: 1}, zkrec.Pause{}, open, "", "10:01", "lost 10:00#1"},
-		{"rerun: as old as the grace", ledger.Policy{MisfireGrace: minute}, zkrec.Pause{}, open, "", "10:01", "interrupted 10:00#1; run 10:00#2"},
-		{"rerun: below the grace", ledger.Policy{MisfireGrace: minute}, zkrec.Pause{}, open, "", "10:01:00.001", "lost 10:00#1"},
+		{"rerun", ticks.Policy{}, zkrec.Pause{}, open, "", "10:00:40", "interrupted 10:00#1; run 10:00#2"},
+		{"rerun: before the ticks since", ticks.Policy{}, zkrec.Pause{}, open, "", "10:05", "interrupted 10:00#1; run 10:00#2"},
+		{"rerun: up to max_attempts", ticks.Policy{}, zkrec.Pause{}, attempt(open, 2, 0), "", "10:01", "interrupted 10:00#2; run 10:00#3"},
+		{"rerun: no more than that", ticks.Policy{}, zkrec.Pause{}, attempt(open, 3, 0), "", "10:01", "lost 10:00#3"},
+		{"rerun: failures do not count", ticks.Policy{}, zkrec.Pause{}, attempt(open, 5, 3), "", "10:01", "interrupted 10:00#5; run 10:00#6"},
+		{"rerun: max_attempts of one", ticks.Policy{MaxAttempts: 1}, zkrec.Pause{}, open, "", "10:01", "lost 10:00#1"},
+		{"rerun: as old as the grace", ticks.Policy{MisfireGrace: minute}, zkrec.Pause{}, open, "", "10:01", "interrupted 10:00#1; run 10:00#2"},
+		{"rerun: below the grace", ticks.Policy{MisfireGrace: minute}, zkrec.Pause{}, open, "", "10:01:00.001", "lost 10:00#1"},
 		{"skip", skip, zkrec.Pause{}, open, "", "10:00:40", "lost 10:00#1"},
 
-		{"paused: the rerun waits", ledger.Policy{}, paused, open, "", "10:00:40", `interrupted 10:00#1; again "rerun" at 10:00:40`},
+		{"paused: the rerun waits", ticks.Policy{}, paused, open, "", "10:00:40", `interrupted 10:00#1; again "rerun" at 10:00:40`},
 		{"paused, skip", skip, paused, open, "", "10:00:40", "lost 10:00#1"},
 
-		{"manual: rerun", ledger.Policy{}, zkrec.Pause{}, manual(open, "ask"), "ask", "10:00:40", "interrupted ask#1; run ask#2"},
-		{"manual: rerun in a pause", ledger.Policy{}, paused, manual(open, "ask"), "ask", "10:00:40", "interrupted ask#1; run ask#2"},
-		{"manual: others do not count", ledger.Policy{}, zkrec.Pause{}, manual(open, "ask"), "more", "10:00:40", "lost ask#1"},
-		{"manual: withdrawn", ledger.Policy{}, zkrec.Pause{}, manual(open, "ask"), "", "10:00:40", "lost ask#1"},
+		{"manual: rerun", ticks.Policy{}, zkrec.Pause{}, manual(open, "ask"), "ask", "10:00:40", "interrupted ask#1; run ask#2"},
+		{"manual: rerun in a pause", ticks.Policy{}, paused, manual(open, "ask"), "ask", "10:00:40", "interrupted ask#1; run ask#2"},
+		{"manual: others do not count", ticks.Policy{}, zkrec.Pause{}, manual(open, "ask"), "more", "10:00:40", "lost ask#1"},
+		{"manual: withdrawn", ticks.Policy{}, zkrec.Pause{}, manual(open, "ask"), "", "10:00:40", "lost ask#1"},
 		{"manual: skip", skip, zkrec.Pause{}, manual(open, "ask"), "ask", "10:00:40", "lost ask#1; done ask"},
-		{"manual: no more than max_attempts", ledger.Policy{}, zkrec.Pause{}, manual(attempt(open, 3, 0), "ask"), "ask", "10:00:40", "lost ask#3; done ask"},
+		{"manual: no more than max_attempts", ticks.Policy{}, zkrec.Pause{}, manual(attempt(open, 3, 0), "ask"), "ask", "10:00:40", "lost ask#3; done ask"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -74,9 +74,9 @@ func TestAbandoned(t *testing.T) {
 }
 
 // requests reads ids, which were all asked for at 10:00:10.
-func requests(ids string) (all []ledger.Request) {
+func requests(ids string) (all []ticks.Request) {
 	for id := range strings.FieldsSeq(ids) {
-		all = append(all, ledger.Request{ID: id, At: time.Date(2026, 3, 3, 10, 0, 10, 0, time.UTC)})
+		all = append(all, ticks.Request{ID: id, At: time.Date(2026, 3, 3, 10, 0, 10, 0, time.UTC)})
 	}
 	return all
 }
@@ -88,10 +88,10 @@ func TestAgain(t *testing.T) {
 	long := run(t, zkrec.RunFailed, "10:00", me, "10:00", "10:02:05") // under a schedule without those ticks
 	interrupted := run(t, zkrec.RunInterrupted, "10:00", other, "10:00", "10:00:05")
 	paused := zkrec.Pause{Since: ms(t, "10:00:02"), Until: ms(t, "10:00:40")}
-	grace := ledger.Policy{MisfireGrace: minute / 2}
+	grace := ticks.Policy{MisfireGrace: minute / 2}
 	for _, tt := range []struct {
 		name     string
-		policy   ledger.Policy
+		policy   ticks.Policy
 		pause    zkrec.Pause
 		last     zkrec.Run
 		againAt  string
@@ -99,37 +99,37 @@ func TestAgain(t *testing.T) {
 		now      string
 		want     string
 	}{
-		{"retry: it waits", ledger.Policy{}, zkrec.Pause{}, failed, "10:00:15", "", "10:00:10", "wake 10:00:15"},
-		{"retry: requests wait for it", ledger.Policy{}, zkrec.Pause{}, failed, "10:00:15", "ask", "10:00:10", "wake 10:00:15"},
-		{"retry", ledger.Policy{}, zkrec.Pause{}, failed, "10:00:15", "", "10:00:15", `run 10:00#2; again "" at 00:00`},
-		{"retry: the next tick takes its place", ledger.Policy{}, zkrec.Pause{}, failed, "10:00:15", "", "10:01", `run 10:01#1; through 10:01; again "" at 00:00`},
-		{"retry: also if it is not run", ledger.Policy{Misfire: "skip"}, zkrec.Pause{}, failed, "10:00:15", "", "10:01:30", `missed(stalled) 10:01; through 10:01; again "" at 00:00`},
-		{"retry: a clock that was set back does not make it wait longer", ledger.Policy{}, zkrec.Pause{}, failed, "10:00:15", "", "09:50", `run 10:00#2; again "" at 00:00`},
-		{"retry: paused", ledger.Policy{}, paused, failed, "10:00:15", "", "10:00:20", "wake 10:00:40"},
-		{"retry: a pause is over", ledger.Policy{}, paused, failed, "10:00:15", "", "10:00:40", `run 10:00#2; again "" at 00:00`},
-		{"retry: paused, a request goes before it", ledger.Policy{}, paused, failed, "10:00:15", "ask", "10:00:20", `run ask#1; again "" at 00:00; wake 10:00:40`},
+		{"retry: it waits", ticks.Policy{}, zkrec.Pause{}, failed, "10:00:15", "", "10:00:10", "wake 10:00:15"},
+		{"retry: requests wait for it", ticks.Policy{}, zkrec.Pause{}, failed, "10:00:15", "ask", "10:00:10", "wake 10:00:15"},
+		{"retry", ticks.Policy{}, zkrec.Pause{}, failed, "10:00:15", "", "10:00:15", `run 10:00#2; again "" at 00:00`},
+		{"retry: the next tick takes its place", ticks.Policy{}, zkrec.Pause{}, failed, "10:00:15", "", "10:01", `run 10:01#1; through 10:01; again "" at 00:00`},
+		{"retry: also if it is not run", ticks.Policy{Misfire: "skip"}, zkrec.Pause{}, failed, "10:00:15", "", "10:01:30", `missed(stalled) 10:01; through 10:01; again "" at 00:00`},
+		{"retry: a clock that was set back does not make it wait longer", ticks.Policy{}, zkrec.Pause{}, failed, "10:00:15", "", "09:50", `run 10:00#2; again "" at 00:00`},
+		{"retry: paused", ticks.Policy{}, paused, failed, "10:00:15", "", "10:00:20", "wake 10:00:40"},
+		{"retry: a pause is over", ticks.Policy{}, paused, failed, "10:00:15", "", "10:00:40", `run 10:00#2; again "" at 00:00`},
+		{"retry: paused, a request goes before it", ticks.Policy{}, paused, failed, "10:00:15", "ask", "10:00:20", `run ask#1; again "" at 00:00; wake 10:00:40`},
 
-		{"retry: a tick that was queued takes its place, and goes before a request", ledger.Policy{Overlap: zkrec.OverlapQueue}, zkrec.Pause{}, long, "10:02:06", "ask", "10:02:10", `skipped(overlap) 10:01; run 10:02#1; through 10:02; again "" at 00:00`},
+		{"retry: a tick that was queued takes its place, and goes before a request", ticks.Policy{Overlap: zkrec.OverlapQueue}, zkrec.Pause{}, long, "10:02:06", "ask", "10:02:10", `skipped(overlap) 10:01; run 10:02#1; through 10:02; again "" at 00:00`},
 
-		{"rerun", ledger.Policy{}, zkrec.Pause{}, interrupted, "10:00:05", "", "10:00:05", `run 10:00#2; again "" at 00:00`},
-		{"rerun: before the ticks since", ledger.Policy{}, zkrec.Pause{}, interrupted, "10:00:05", "ask", "10:05", `run 10:00#2; again "" at 00:00`},
-		{"rerun: a clock that was set back does not make it wait", ledger.Policy{}, zkrec.Pause{}, interrupted, "10:00:05", "", "09:50", `run 10:00#2; again "" at 00:00`},
-		{"rerun: paused", ledger.Policy{}, paused, interrupted, "10:00:05", "", "10:00:20", "wake 10:00:40"},
-		{"rerun: paused, a request goes before it", ledger.Policy{}, paused, interrupted, "10:00:05", "ask", "10:00:20", `run ask#1; again "" at 00:00; wake 10:00:40`},
+		{"rerun", ticks.Policy{}, zkrec.Pause{}, interrupted, "10:00:05", "", "10:00:05", `run 10:00#2; again "" at 00:00`},
+		{"rerun: before the ticks since", ticks.Policy{}, zkrec.Pause{}, interrupted, "10:00:05", "ask", "10:05", `run 10:00#2; again "" at 00:00`},
+		{"rerun: a clock that was set back does not make it wait", ticks.Policy{}, zkrec.Pause{}, interrupted, "10:00:05", "", "09:50", `run 10:00#2; again "" at 00:00`},
+		{"rerun: paused", ticks.Policy{}, paused, interrupted, "10:00:05", "", "10:00:20", "wake 10:00:40"},
+		{"rerun: paused, a request goes before it", ticks.Policy{}, paused, interrupted, "10:00:05", "ask", "10:00:20", `run ask#1; again "" at 00:00; wake 10:00:40`},
 		{"rerun: below the grace by now", grace, paused, interrupted, "10:00:05", "", "10:00:41", `again "" at 00:00`},
-		{"rerun: the policy is skip by now", ledger.Policy{Interrupted: "skip"}, zkrec.Pause{}, interrupted, "10:00:05", "", "10:00:20", `again "" at 00:00`},
-		{"rerun: max_attempts is less by now", ledger.Policy{MaxAttempts: 1}, zkrec.Pause{}, interrupted, "10:00:05", "", "10:00:20", `again "" at 00:00`},
-		{"rerun: of a request", ledger.Policy{}, paused, manual(interrupted, "ask"), "10:00:05", "ask", "10:00:20", `run ask#2; again "" at 00:00`},
-		{"rerun: of a request that is withdrawn", ledger.Policy{}, paused, manual(interrupted, "ask"), "10:00:05", "", "10:00:20", `again "" at 00:00`},
+		{"rerun: the policy is skip by now", ticks.Policy{Interrupted: "skip"}, zkrec.Pause{}, interrupted, "10:00:05", "", "10:00:20", `again "" at 00:00`},
+		{"rerun: max_attempts is less by now", ticks.Policy{MaxAttempts: 1}, zkrec.Pause{}, interrupted, "10:00:05", "", "10:00:20", `again "" at 00:00`},
+		{"rerun: of a request", ticks.Policy{}, paused, manual(interrupted, "ask"), "10:00:05", "ask", "10:00:20", `run ask#2; again "" at 00:00`},
+		{"rerun: of a request that is withdrawn", ticks.Policy{}, paused, manual(interrupted, "ask"), "10:00:05", "", "10:00:20", `again "" at 00:00`},
 		{"rerun: of a request, below the grace by now", grace, paused, manual(interrupted, "ask"), "10:00:05", "ask", "10:00:41", `again "" at 00:00; done ask`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			v := situation{policy: tt.policy, pause: tt.pause, last: tt.last, through: "10:00", now: tt.now}.view(t)
 			v.Requests = requests(tt.requests)
-			v.Record.Again, v.Record.AgainAt = zkrec.AgainRetry, ms(t, tt.againAt)
+			v.Record.NextAttempt, v.Record.NextAttemptAt = zkrec.NextRetry, ms(t, tt.againAt)
 			if tt.last.State == zkrec.RunInterrupted {
-				v.Record.Again = zkrec.AgainRerun
+				v.Record.NextAttempt = zkrec.NextRerun
 			}
 			plan := wantPlan(t, v, tt.want)
 			wantFailures := tt.last.Failures
@@ -148,7 +148,7 @@ func TestAgain(t *testing.T) {
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	ended := run(t, zkrec.RunOK, "10:00", me, "10:00", "10:01:05")
-	queue, all := ledger.Policy{Overlap: zkrec.OverlapQueue}, ledger.Policy{Misfire: zkrec.MisfireAll}
+	queue, all := ticks.Policy{Overlap: zkrec.OverlapQueue}, ticks.Policy{Misfire: zkrec.MisfireAll}
 	for _, tt := range []struct {
 		name string
 		situation
@@ -158,7 +158,7 @@ func TestRequests(t *testing.T) {
 		{"nothing is due", situation{through: "10:00", now: "10:00:20"}, "", "run ask#1"},
 		{"a run goes on", situation{last: run(t, zkrec.RunRunning, "10:00", me, "10:00", ""), through: "10:00", now: "10:00:20"}, "r1", ""},
 		{"a tick is due", situation{through: "10:00", now: "10:01"}, "", "run 10:01#1; through 10:01"},
-		{"ticks are recorded first", situation{policy: ledger.Policy{Misfire: "skip"}, through: "10:00", now: "10:01:30"}, "", "missed(stalled) 10:01; through 10:01"},
+		{"ticks are recorded first", situation{policy: ticks.Policy{Misfire: "skip"}, through: "10:00", now: "10:01:30"}, "", "missed(stalled) 10:01; through 10:01"},
 		{"in a pause", situation{pause: zkrec.Pause{Since: ms(t, "10:00")}, through: "09:59", now: "10:05"}, "", "run ask#1"},
 		{"a tick was queued during a tick's run", situation{policy: queue, last: ended, through: "10:00", now: "10:01:05"}, "", "run ask#1"},
 		{"a tick was queued during a manual run", situation{policy: queue, last: manual(ended, "before"), through: "10:00", now: "10:01:05"}, "", "run 10:01#1; through 10:01"},
@@ -170,7 +170,7 @@ func TestRequests(t *testing.T) {
 			v := tt.view(t)
 			v.Active, v.Requests = tt.active, requests("ask more")
 			plan := wantPlan(t, v, tt.want)
-			if r := plan.Record; r.Manual != "" && (r.Tick != ms(t, "10:00:10") || r.Through != v.Record.Through) {
+			if r := plan.Record; r.Manual != "" && (r.Tick != ms(t, "10:00:10") || r.Watermark != v.Record.Watermark) {
 				t.Errorf("the record says %+v", r)
 			}
 		})
@@ -181,7 +181,7 @@ func TestRequests(t *testing.T) {
 // began at 10:00, says so; its last owner is me.
 func TestBusySince(t *testing.T) {
 	t.Parallel()
-	queue := ledger.Policy{Overlap: zkrec.OverlapQueue}
+	queue := ticks.Policy{Overlap: zkrec.OverlapQueue}
 	ended := run(t, zkrec.RunInterrupted, "10:00", me, "10:00", "10:02:30")
 	for _, tt := range []struct {
 		name string
@@ -191,22 +191,22 @@ func TestBusySince(t *testing.T) {
 	}{
 		{"a manual run", situation{policy: queue, last: ended, through: "10:00", now: "10:02:30"}, "", "ask", "10:00"},
 		{"a manual run, and nothing waits", situation{policy: queue, last: ended, through: "10:02", now: "10:02:30"}, "", "ask", ""},
-		{"a further attempt", situation{policy: queue, last: ended, through: "10:00", now: "10:02:30"}, zkrec.AgainRerun, "", "10:00"},
+		{"a further attempt", situation{policy: queue, last: ended, through: "10:00", now: "10:02:30"}, zkrec.NextRerun, "", "10:00"},
 		{"one that waits for long", situation{policy: queue, last: ended, busy: "09:58", through: "10:00", now: "10:02:30"}, "", "ask", "09:58"},
 		{"one that does not any more", situation{policy: queue, last: ended, busy: "09:58", through: "10:02", now: "10:02:30"}, "", "ask", ""},
-		{"one that waits, and another came when nothing ran", situation{policy: queue, last: ended, through: "10:00", now: "10:03:30"}, zkrec.AgainRerun, "", ""},
-		{"one that waits, and another has just come", situation{policy: queue, last: ended, through: "10:00", now: "10:03:01"}, zkrec.AgainRerun, "", "10:00"},
+		{"one that waits, and another came when nothing ran", situation{policy: queue, last: ended, through: "10:00", now: "10:03:30"}, zkrec.NextRerun, "", ""},
+		{"one that waits, and another has just come", situation{policy: queue, last: ended, through: "10:00", now: "10:03:01"}, zkrec.NextRerun, "", "10:00"},
 		{"the tick that waited", situation{policy: queue, last: ended, through: "10:00", now: "10:02:30"}, "", "", ""},
-		{"one that came after the last run", situation{policy: queue, last: run(t, zkrec.RunInterrupted, "10:00", me, "10:00", "10:00:30"), through: "10:00", now: "10:01:30"}, zkrec.AgainRerun, "", ""},
-		{"another owner's", situation{policy: queue, last: run(t, zkrec.RunInterrupted, "10:00", other, "10:00", "10:02:30"), through: "10:00", now: "10:02:30"}, zkrec.AgainRerun, "", ""},
-		{"nothing is queued", situation{last: ended, through: "10:00", now: "10:02:30"}, zkrec.AgainRerun, "", ""},
+		{"one that came after the last run", situation{policy: queue, last: run(t, zkrec.RunInterrupted, "10:00", me, "10:00", "10:00:30"), through: "10:00", now: "10:01:30"}, zkrec.NextRerun, "", ""},
+		{"another owner's", situation{policy: queue, last: run(t, zkrec.RunInterrupted, "10:00", other, "10:00", "10:02:30"), through: "10:00", now: "10:02:30"}, zkrec.NextRerun, "", ""},
+		{"nothing is queued", situation{last: ended, through: "10:00", now: "10:02:30"}, zkrec.NextRerun, "", ""},
 		{"nothing has come yet", situation{policy: queue, last: run(t, zkrec.RunRunning, "10:00", me, "10:00", ""), through: "10:00", now: "10:00:30"}, "", "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			v := tt.view(t)
-			v.Record.Again, v.Requests = tt.again, requests(tt.requests)
-			plan := ledger.Next(v)
+			v.Record.NextAttempt, v.Requests = tt.again, requests(tt.requests)
+			plan := ticks.Next(v)
 			if !plan.Opens || plan.Record.BusySince != ms(t, tt.want) {
 				t.Errorf("Next: %s, busy since %s; want %q", say(v.Record, plan), clock(plan.Record.BusySince), tt.want)
 			}
@@ -217,23 +217,23 @@ func TestBusySince(t *testing.T) {
 // TestEnd: the run of 10:00 ends at 10:00:05.
 func TestEnd(t *testing.T) {
 	t.Parallel()
-	retries := func(n int, backoff time.Duration) ledger.Policy {
-		return ledger.Policy{Retries: n, Backoff: zkrec.Duration(backoff)}
+	retries := func(n int, backoff time.Duration) ticks.Policy {
+		return ticks.Policy{Retries: n, Backoff: zkrec.Duration(backoff)}
 	}
 	open := run(t, zkrec.RunRunning, "10:00", me, "10:00", "")
 	byHand := manual(open, "ask")
 	for _, tt := range []struct {
 		name   string
-		policy ledger.Policy
+		policy ticks.Policy
 		run    zkrec.Run
 		state  string
 		final  bool
 		want   string
 	}{
 		{"ok", retries(3, 0), open, zkrec.RunOK, false, "ok 10:00#1"},
-		{"ok, by hand", ledger.Policy{}, byHand, zkrec.RunOK, false, "ok ask#1; done ask"},
+		{"ok, by hand", ticks.Policy{}, byHand, zkrec.RunOK, false, "ok ask#1; done ask"},
 
-		{"failed, no retries", ledger.Policy{}, open, zkrec.RunFailed, false, "failed 10:00#1"},
+		{"failed, no retries", ticks.Policy{}, open, zkrec.RunFailed, false, "failed 10:00#1"},
 		{"failed", retries(1, 0), open, zkrec.RunFailed, false, `failed 10:00#1; again "retry" at 10:00:06`},
 		{"timed out", retries(1, 0), open, zkrec.RunTimedOut, false, `timed_out 10:00#1; again "retry" at 10:00:06`},
 		{"failed, final", retries(1, 0), open, zkrec.RunFailed, true, "failed 10:00#1"},
@@ -244,19 +244,19 @@ func TestEnd(t *testing.T) {
 		{"a retry at the next tick", retries(1, 55*time.Second), open, zkrec.RunFailed, false, "failed 10:00#1"},
 		{"failed, by hand", retries(1, 0), byHand, zkrec.RunFailed, false, "failed ask#1; done ask"},
 
-		{"interrupted", ledger.Policy{}, open, zkrec.RunInterrupted, false, `interrupted 10:00#1; again "rerun" at 10:00:05`},
-		{"interrupted, final", ledger.Policy{}, open, zkrec.RunInterrupted, true, "interrupted 10:00#1"},
-		{"interrupted, skip", ledger.Policy{Interrupted: zkrec.InterruptedSkip}, open, zkrec.RunInterrupted, false, "interrupted 10:00#1"},
-		{"interrupted, max_attempts", ledger.Policy{}, attempt(open, 3, 0), zkrec.RunInterrupted, false, "interrupted 10:00#3"},
-		{"interrupted, by hand", ledger.Policy{}, byHand, zkrec.RunInterrupted, false, `interrupted ask#1; again "rerun" at 10:00:05`},
-		{"interrupted, by hand, final", ledger.Policy{}, byHand, zkrec.RunInterrupted, true, "interrupted ask#1; done ask"},
+		{"interrupted", ticks.Policy{}, open, zkrec.RunInterrupted, false, `interrupted 10:00#1; again "rerun" at 10:00:05`},
+		{"interrupted, final", ticks.Policy{}, open, zkrec.RunInterrupted, true, "interrupted 10:00#1"},
+		{"interrupted, skip", ticks.Policy{Interrupted: zkrec.InterruptedSkip}, open, zkrec.RunInterrupted, false, "interrupted 10:00#1"},
+		{"interrupted, max_attempts", ticks.Policy{}, attempt(open, 3, 0), zkrec.RunInterrupted, false, "interrupted 10:00#3"},
+		{"interrupted, by hand", ticks.Policy{}, byHand, zkrec.RunInterrupted, false, `interrupted ask#1; again "rerun" at 10:00:05`},
+		{"interrupted, by hand, final", ticks.Policy{}, byHand, zkrec.RunInterrupted, true, "interrupted ask#1; done ask"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			v := situation{policy: tt.policy, last: tt.run, through: "10:00", now: "10:00"}.view(t)
 			before := v.Record
 			long := strings.Repeat("x", 2*zkrec.MaxErrorBytes)
-			plan := ledger.End(v.Job, v.Record, ledger.Outcome{State: tt.state, Error: long, Ended: at(t, "10:00:05"), Final: tt.final})
+			plan := ticks.End(v.Job, v.Record, ticks.Outcome{State: tt.state, Error: long, Ended: at(t, "10:00:05"), Final: tt.final})
 			if got := say(before, plan); got != tt.want {
 				t.Errorf("End:\n got %s\nwant %s", got, tt.want)
 			}
@@ -271,9 +271,9 @@ func TestEnd(t *testing.T) {
 // the new one that a retry could be in the way of.
 func TestRetryAfterAChange(t *testing.T) {
 	t.Parallel()
-	v := situation{policy: ledger.Policy{Retries: 1}, last: run(t, zkrec.RunRunning, "10:00", me, "10:00", ""), through: "10:00", now: "10:00"}.view(t)
+	v := situation{policy: ticks.Policy{Retries: 1}, last: run(t, zkrec.RunRunning, "10:00", me, "10:00", ""), through: "10:00", now: "10:00"}.view(t)
 	v.Since = at(t, "10:05:30")
-	plan := ledger.End(v.Job, v.Record, ledger.Outcome{State: zkrec.RunFailed, Ended: at(t, "10:05:40")})
+	plan := ticks.End(v.Job, v.Record, ticks.Outcome{State: zkrec.RunFailed, Ended: at(t, "10:05:40")})
 	if want := `failed 10:00#1; again "retry" at 10:05:41`; say(v.Record, plan) != want {
 		t.Errorf("End: %s, want %s", say(v.Record, plan), want)
 	}
@@ -292,11 +292,11 @@ func TestBackoff(t *testing.T) {
 		{2 * day, []time.Duration{2 * day, 2 * day, 2 * day}},
 	} {
 		var got []time.Duration
-		v := situation{schedule: "@at 2026-03-03T10:00:00Z", now: "10:00", policy: ledger.Policy{Retries: 100, Backoff: zkrec.Duration(tt.first)}}.view(t)
+		v := situation{schedule: "@at 2026-03-03T10:00:00Z", now: "10:00", policy: ticks.Policy{Retries: 100, Backoff: zkrec.Duration(tt.first)}}.view(t)
 		for failures := range tt.want {
 			v.Record.Run = attempt(run(t, zkrec.RunRunning, "10:00", me, "10:00", ""), failures+1, failures)
-			plan := ledger.End(v.Job, v.Record, ledger.Outcome{State: zkrec.RunFailed, Ended: v.Now})
-			got = append(got, time.UnixMilli(plan.Record.AgainAt).Sub(v.Now))
+			plan := ticks.End(v.Job, v.Record, ticks.Outcome{State: zkrec.RunFailed, Ended: v.Now})
+			got = append(got, time.UnixMilli(plan.Record.NextAttemptAt).Sub(v.Now))
 		}
 		if !slices.Equal(got, tt.want) {
 			t.Errorf("from %v: %v, want %v", tt.first, got, tt.want)
@@ -313,7 +313,7 @@ func TestBetweenMilliseconds(t *testing.T) {
 	v.Now = at(t, "10:03").Add(-time.Nanosecond)
 	wantPlan(t, v, "missed(stalled) 10:01; run 10:02#1; through 10:02")
 
-	v = situation{policy: ledger.Policy{Misfire: zkrec.MisfireSkip}, through: "10:00", now: "10:03:30"}.view(t)
+	v = situation{policy: ticks.Policy{Misfire: zkrec.MisfireSkip}, through: "10:00", now: "10:03:30"}.view(t)
 	v.OwnedSince = at(t, "10:02").Add(time.Nanosecond)
 	wantPlan(t, v, "missed(no_owner) 10:01 to 10:02, 2; missed(stalled) 10:03; through 10:03")
 	v.OwnedSince = at(t, "10:02")

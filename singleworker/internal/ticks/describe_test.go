@@ -1,4 +1,4 @@
-package ledger_test
+package ticks_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
-	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -63,7 +63,7 @@ func clock(ms int64) string {
 
 // say is a plan as the tables write it, one string for each thing that it does
 // to before.
-func say(before ledger.Record, p ledger.Plan) string {
+func say(before ticks.Record, p ticks.Plan) string {
 	var did []string
 	add := func(format string, args ...any) { did = append(did, fmt.Sprintf(format, args...)) }
 	for _, e := range p.Entries {
@@ -84,11 +84,11 @@ func say(before ledger.Record, p ledger.Plan) string {
 		add("run %s#%d", subject(p.Record.Run), p.Record.Attempt)
 	}
 	if p.Change {
-		if p.Record.Through != before.Through {
-			add("through %s", clock(p.Record.Through))
+		if p.Record.Watermark != before.Watermark {
+			add("through %s", clock(p.Record.Watermark))
 		}
-		if p.Record.Again != before.Again || p.Record.Again != "" {
-			add("again %q at %s", p.Record.Again, clock(p.Record.AgainAt))
+		if p.Record.NextAttempt != before.NextAttempt || p.Record.NextAttempt != "" {
+			add("again %q at %s", p.Record.NextAttempt, clock(p.Record.NextAttemptAt))
 		}
 	}
 	if p.Request != "" {

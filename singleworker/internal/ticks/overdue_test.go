@@ -1,10 +1,10 @@
-package ledger_test
+package ticks_test
 
 import (
 	"testing"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -44,9 +44,9 @@ func TestOverdue(t *testing.T) {
 			t.Parallel()
 			v := situation{
 				schedule: tt.schedule, pause: tt.pause, through: "10:00", now: tt.now,
-				policy: ledger.Policy{AlarmAfter: zkrec.Duration(30 * time.Second)},
+				policy: ticks.Policy{AlarmAfter: zkrec.Duration(30 * time.Second)},
 			}.view(t)
-			tick, again := ledger.Overdue(v.Job, v.Record, tt.running, v.Now)
+			tick, again := ticks.Overdue(v.Job, v.Record, tt.running, v.Now)
 			if !same(tick, ms(t, tt.tick)) || !same(again, ms(t, tt.again)) {
 				t.Errorf("Overdue: %v, look again %v, want %q, %q", tick, again, tt.tick, tt.again)
 			}
@@ -61,7 +61,7 @@ func same(got time.Time, want int64) bool {
 func TestOverdueDefault(t *testing.T) {
 	t.Parallel()
 	v := situation{through: "10:00", now: "10:02"}.view(t)
-	if tick, again := ledger.Overdue(v.Job, v.Record, false, v.Now); !same(tick, ms(t, "10:01")) || !same(again, ms(t, "10:03")) {
+	if tick, again := ticks.Overdue(v.Job, v.Record, false, v.Now); !same(tick, ms(t, "10:01")) || !same(again, ms(t, "10:03")) {
 		t.Errorf("Overdue: %v, look again %v, want the tick after a minute", tick, again)
 	}
 }

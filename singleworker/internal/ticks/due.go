@@ -1,4 +1,4 @@
-package ledger
+package ticks
 
 import (
 	"slices"
@@ -10,10 +10,10 @@ import (
 
 // base is the time up to which every tick is accounted for, or none of ours.
 func (v View) base() time.Time {
-	if v.Record.Through == 0 {
+	if v.Record.Watermark == 0 {
 		return v.begins()
 	}
-	return later(v.begins(), time.UnixMilli(v.Record.Through))
+	return later(v.begins(), time.UnixMilli(v.Record.Watermark))
 }
 
 // horizon is up to when ticks may be judged now.
@@ -79,9 +79,9 @@ func (v View) due() (plan Plan) {
 // gives way to them; a rerun, which a pause may hold, does not.
 func (v View) pass(through time.Time, entries []Entry) Plan {
 	plan := Plan{Change: true, Record: v.Record, Entries: entries}
-	plan.Record.Through = through.UnixMilli()
-	if v.Record.Again == zkrec.AgainRetry {
-		plan.Record.Again, plan.Record.AgainAt = "", 0
+	plan.Record.Watermark = through.UnixMilli()
+	if v.Record.NextAttempt == zkrec.NextRetry {
+		plan.Record.NextAttempt, plan.Record.NextAttemptAt = "", 0
 	}
 	return plan
 }
@@ -175,10 +175,10 @@ func (v View) overlapping(first time.Time) Plan {
 // formerMissed records the ticks of a replaced schedule that nobody claimed
 // before it was replaced.
 func (v View) formerMissed() Plan {
-	if v.Former == nil || v.Record.Through >= v.Since.UnixMilli() {
+	if v.Former == nil || v.Record.Watermark >= v.Since.UnixMilli() {
 		return Plan{}
 	}
-	from := later(later(time.UnixMilli(v.Record.Through), v.FormerSince), v.From)
+	from := later(later(time.UnixMilli(v.Record.Watermark), v.FormerSince), v.From)
 	row, ok := row(v.Former, from, v.Since)
 	if !ok {
 		return Plan{}

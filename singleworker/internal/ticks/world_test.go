@@ -1,4 +1,4 @@
-package ledger_test
+package ticks_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
-	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -24,8 +24,8 @@ type world struct {
 
 	// What is in ZooKeeper.
 	spec     zkrec.Spec
-	record   ledger.Record
-	requests []ledger.Request
+	record   ticks.Record
+	requests []ticks.Request
 	tokens   int64
 
 	schedules map[string]*cronexpr.Schedule // by their text and zone
@@ -54,7 +54,7 @@ type owner struct {
 // handler is a run that goes on.
 type handler struct {
 	run      zkrec.Run
-	outcome  ledger.Outcome
+	outcome  ticks.Outcome
 	endsAt   int64
 	writesAt int64 // when its result is written
 	ended    bool
@@ -137,8 +137,8 @@ func (w *world) lastEvents(n int) string {
 }
 
 // job is what an owner reads from the spec.
-func (w *world) job() ledger.Job {
-	job := ledger.Job{Schedule: w.schedule(), Since: time.UnixMilli(w.spec.Since), Policy: w.spec.Policy}
+func (w *world) job() ticks.Job {
+	job := ticks.Job{Schedule: w.schedule(), Since: time.UnixMilli(w.spec.Since), Policy: w.spec.Policy}
 	if f := w.spec.Former; f != nil {
 		job.Former, job.FormerSince = w.parsed(*f), time.UnixMilli(f.Since)
 	}
@@ -148,9 +148,9 @@ func (w *world) job() ledger.Job {
 	return job
 }
 
-func (w *world) view() ledger.View {
+func (w *world) view() ticks.View {
 	o := w.owner
-	v := ledger.View{
+	v := ticks.View{
 		Job: w.job(), Record: w.record, Now: time.UnixMilli(w.clock(o.sid)),
 		SID: o.sid, Token: o.token, OwnedSince: time.UnixMilli(o.since), RunID: w.id("run"),
 		Requests: w.requests,
@@ -183,11 +183,11 @@ func (w *world) unsettled() string {
 	switch last := w.schedule().Prev(time.UnixMilli(w.now + 1)); {
 	case w.owner == nil || w.owner.active != nil || w.record.Open():
 		return "a run goes on"
-	case w.record.Again != "":
-		return "a " + w.record.Again + " is to be made"
+	case w.record.NextAttempt != "":
+		return "a " + w.record.NextAttempt + " is to be made"
 	case len(w.requests) > 0:
 		return "a request waits"
-	case last.UnixMilli() > max(w.record.Through, w.spec.Since):
+	case last.UnixMilli() > max(w.record.Watermark, w.spec.Since):
 		return "a tick is not accounted for"
 	}
 	return ""
@@ -271,7 +271,7 @@ func (w *world) progress() {
 	job := w.job()
 	broken := job
 	w.mutant.onJob(&broken)
-	plan := ledger.End(broken, w.record, h.outcome)
+	plan := ticks.End(broken, w.record, h.outcome)
 	w.mutant.onEnd(&plan)
 	w.check.ended(job, h, plan)
 	w.apply(plan, w.clock(o.sid))
@@ -286,7 +286,7 @@ func (w *world) decide() {
 		v := w.view()
 		broken := v
 		w.mutant.onView(&broken)
-		plan := ledger.Next(broken)
+		plan := ticks.Next(broken)
 		w.mutant.onPlan(v, &plan)
 		if !w.mutant.unjudged {
 			w.check.judge(v, plan)
@@ -325,7 +325,7 @@ func (w *world) await(wake time.Time) {
 }
 
 // apply writes a plan; clock is that of its writer.
-func (w *world) apply(p ledger.Plan, clock int64) {
+func (w *world) apply(p ticks.Plan, clock int64) {
 	if w.tracing {
 		w.logf("  %s", say(w.record, p))
 	}
@@ -362,9 +362,9 @@ func (w *world) begin(run zkrec.Run) {
 	switch {
 	case w.quiet:
 	case w.percent(w.failing):
-		h.outcome = ledger.Outcome{State: pick(w, zkrec.RunFailed, zkrec.RunTimedOut), Error: "it failed", Final: w.percent(5)}
+		h.outcome = ticks.Outcome{State: pick(w, zkrec.RunFailed, zkrec.RunTimedOut), Error: "it failed", Final: w.percent(5)}
 	case w.percent(w.interrupting):
-		h.outcome = ledger.Outcome{State: zkrec.RunInterrupted, Error: "stopped", Final: w.percent(50)}
+		h.outcome = ticks.Outcome{State: zkrec.RunInterrupted, Error: "stopped", Final: w.percent(50)}
 	case w.percent(w.killing):
 		h.dies = true
 	case w.percent(1):

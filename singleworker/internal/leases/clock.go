@@ -1,4 +1,4 @@
-package grant
+package leases
 
 import (
 	"sync"

@@ -1,15 +1,15 @@
-package ledger_test
+package ticks_test
 
 import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
-	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
 // checker keeps what was ever written, and compares it with the ticks of the
-// schedules and with what the handlers did. It reads the records' Through and
+// schedules and with what the handlers did. It reads the records' Watermark and
 // nothing else of them: attempts and failures it counts itself.
 type checker struct {
 	w     *world
@@ -34,7 +34,7 @@ type checker struct {
 type era struct {
 	schedule *cronexpr.Schedule
 	since    int64
-	from     int64 // Through when it began
+	from     int64 // Watermark when it began
 	forgets  bool  // what was left of the one before
 }
 
@@ -59,7 +59,7 @@ func newChecker(w *world) *checker {
 }
 
 func (c *checker) newEra() {
-	c.eras = append(c.eras, era{schedule: c.w.schedule(), since: c.w.spec.Since, from: c.w.record.Through})
+	c.eras = append(c.eras, era{schedule: c.w.schedule(), since: c.w.spec.Since, from: c.w.record.Watermark})
 }
 
 // eraEnds is called before the schedule is replaced. If nothing was accounted
@@ -67,7 +67,7 @@ func (c *checker) newEra() {
 // knows one former schedule.
 func (c *checker) eraEnds() {
 	last := &c.eras[len(c.eras)-1]
-	last.forgets = c.w.record.Through == last.from && last.from < last.since
+	last.forgets = c.w.record.Watermark == last.from && last.from < last.since
 }
 
 // walk calls f with each tick after from and up to to.
@@ -78,14 +78,14 @@ func walk(s *cronexpr.Schedule, from, to int64, f func(tick int64)) {
 }
 
 // applied takes note of a change that was written.
-func (c *checker) applied(p ledger.Plan, now int64) {
+func (c *checker) applied(p ticks.Plan, now int64) {
 	before := c.w.record
-	if p.Record.Through < before.Through {
-		c.w.failf("(1) Through goes back from %s to %s", clock(before.Through), clock(p.Record.Through))
+	if p.Record.Watermark < before.Watermark {
+		c.w.failf("(1) Watermark goes back from %s to %s", clock(before.Watermark), clock(p.Record.Watermark))
 	}
 	for _, e := range p.Entries {
 		if e.RunID == "" {
-			c.row(e, p.Record.Through, now)
+			c.row(e, p.Record.Watermark, now)
 		} else {
 			c.result(e)
 		}
@@ -101,7 +101,7 @@ func (c *checker) applied(p ledger.Plan, now int64) {
 }
 
 // row is an entry about ticks that are not run.
-func (c *checker) row(e ledger.Entry, through, now int64) {
+func (c *checker) row(e ticks.Entry, through, now int64) {
 	s := c.w.schedule()
 	if e.Reason == zkrec.ReasonScheduleChanged {
 		s = c.w.parsed(*c.w.spec.Former)
@@ -134,7 +134,7 @@ func (c *checker) account(tick int64, f *fate) {
 }
 
 // claim is a run that is opened.
-func (c *checker) claim(r ledger.Record) {
+func (c *checker) claim(r ticks.Record) {
 	f := c.fates[r.Tick]
 	if r.Manual != "" {
 		f = c.manuals[r.Manual]
@@ -159,8 +159,8 @@ func (c *checker) claim(r ledger.Record) {
 	if r.Attempt != f.attempts || r.Failures != f.failed {
 		c.w.failf("(5) attempt %d of %s, %d failed, says %+v", f.attempts, subject(r.Run), f.failed, r)
 	}
-	if r.Manual == "" && r.Tick > r.Through {
-		c.w.failf("(2) %s is claimed, accounted for is up to %s", clock(r.Tick), clock(r.Through))
+	if r.Manual == "" && r.Tick > r.Watermark {
+		c.w.failf("(2) %s is claimed, accounted for is up to %s", clock(r.Tick), clock(r.Watermark))
 	}
 	policy := c.w.spec.Full()
 	if before == zkrec.RunInterrupted && f.interrupted >= policy.MaxAttempts {
@@ -187,7 +187,7 @@ func again(state string) bool {
 }
 
 // result is an entry about a run.
-func (c *checker) result(e ledger.Entry) {
+func (c *checker) result(e ticks.Entry) {
 	f := c.open
 	if f == nil || f.runID != e.RunID {
 		c.w.failf("(5) a result of %s, which is not open", e.RunID)
@@ -225,7 +225,7 @@ func (c *checker) started(h *handler) {
 }
 
 // ended is a handler's result, and the plan that End made of it.
-func (c *checker) ended(job ledger.Job, h *handler, p ledger.Plan) {
+func (c *checker) ended(job ticks.Job, h *handler, p ticks.Plan) {
 	c.handlers[h.run.RunID] = h.outcome.State
 	f := c.open
 	f.final = h.outcome.Final
@@ -235,7 +235,7 @@ func (c *checker) ended(job ledger.Job, h *handler, p ledger.Plan) {
 	case h.outcome.Final:
 	case h.outcome.State == zkrec.RunInterrupted:
 		if policy.Interrupted == zkrec.InterruptedRerun && f.interrupted+1 < policy.MaxAttempts {
-			want = zkrec.AgainRerun
+			want = zkrec.NextRerun
 		}
 	case again(h.outcome.State) && h.run.Manual == "" && f.failed < policy.Retries:
 		wait := time.Duration(policy.Backoff) << f.failed
@@ -243,12 +243,12 @@ func (c *checker) ended(job ledger.Job, h *handler, p ledger.Plan) {
 		free := true // no tick until the retry would start
 		walk(job.Schedule, max(h.run.Tick, c.w.spec.Since), at.UnixMilli(), func(int64) { free = false })
 		if free {
-			want = zkrec.AgainRetry
+			want = zkrec.NextRetry
 		}
 	}
-	got := p.Record.Again
-	if got != want || got != "" && p.Record.AgainAt != at.UnixMilli() {
-		c.w.failf("(6) after %s: again %q at %s, want %q at %s", h.outcome.State, got, clock(p.Record.AgainAt), want, clock(at.UnixMilli()))
+	got := p.Record.NextAttempt
+	if got != want || got != "" && p.Record.NextAttemptAt != at.UnixMilli() {
+		c.w.failf("(6) after %s: again %q at %s, want %q at %s", h.outcome.State, got, clock(p.Record.NextAttemptAt), want, clock(at.UnixMilli()))
 	}
 	if done := h.run.Manual != "" && want == ""; done != (p.Request != "") {
 		c.w.failf("(6) the request %q is done: %v, the plan removes %q", h.run.Manual, done, p.Request)
@@ -256,11 +256,11 @@ func (c *checker) ended(job ledger.Job, h *handler, p ledger.Plan) {
 }
 
 // settled is called when the owner has nothing more to do for now.
-func (c *checker) settled(v ledger.View) {
+func (c *checker) settled(v ticks.View) {
 	if c.w.steps%4 != 0 {
 		return // it is not cheap
 	}
-	tick, again := ledger.Overdue(v.Job, v.Record, v.Active != "", v.Now)
+	tick, again := ticks.Overdue(v.Job, v.Record, v.Active != "", v.Now)
 	switch {
 	case !tick.IsZero() && !within(v.Paused, v.Now.UnixMilli()):
 		c.w.failf("(9) nothing is to be done, and %s is overdue", clock(tick.UnixMilli()))
@@ -273,7 +273,7 @@ func (c *checker) settled(v ledger.View) {
 func (c *checker) end() {
 	total := 0
 	for i, e := range c.eras {
-		to := c.w.record.Through
+		to := c.w.record.Watermark
 		if i+1 < len(c.eras) {
 			next := c.eras[i+1]
 			to = max(next.from, next.since)

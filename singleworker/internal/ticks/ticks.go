@@ -1,4 +1,4 @@
-package ledger
+package ticks
 
 import (
 	"errors"
@@ -117,7 +117,7 @@ func Next(v View) Plan {
 	var plan Plan
 	// A pause holds everything back but what an operator asks for by hand, and the
 	// record of what a replaced schedule has missed: it might be replaced once more.
-	if v.Record.Again != "" && !v.held(v.Record.Run) {
+	if v.Record.NextAttempt != "" && !v.held(v.Record.Run) {
 		var decided bool
 		if plan, decided = v.again(); decided {
 			return plan
@@ -131,7 +131,7 @@ func Next(v View) Plan {
 	} else if due := v.due(); due.Change && !(due.Opens && v.manualTurn()) {
 		return due
 	}
-	if (v.Record.Again == "" || v.held(v.Record.Run)) && len(v.Requests) > 0 {
+	if (v.Record.NextAttempt == "" || v.held(v.Record.Run)) && len(v.Requests) > 0 {
 		r := v.Requests[0]
 		v.open(&plan, zkrec.Run{Tick: r.At.UnixMilli(), Manual: r.ID, Attempt: 1})
 	}
@@ -144,7 +144,7 @@ func Next(v View) Plan {
 // takes the place of has its place before them.
 func (v View) manualTurn() bool {
 	last := v.Record.Run
-	return len(v.Requests) > 0 && v.Record.Again == "" && last.RunID != "" && last.Manual == "" &&
+	return len(v.Requests) > 0 && v.Record.NextAttempt == "" && last.RunID != "" && last.Manual == "" &&
 		v.Schedule.Next(v.base()).UnixMilli() <= last.Ended
 }
 
@@ -154,14 +154,14 @@ func (v View) held(run zkrec.Run) bool { return run.Manual == "" && v.Paused.Cov
 // open has plan open a run, which is given as far as it is not the owner's to
 // fill in.
 func (v View) open(plan *Plan, run zkrec.Run) {
-	through := v.Record.Through
+	through := v.Record.Watermark
 	if plan.Change {
-		through = plan.Record.Through
+		through = plan.Record.Watermark
 	}
 	run.RunID, run.SID, run.Token = v.RunID, v.SID, v.Token
 	run.Started, run.State = v.Now.UnixMilli(), zkrec.RunRunning
 	plan.Change, plan.Opens = true, true
-	plan.Record = Record{Through: through, Run: run}
+	plan.Record = Record{Watermark: through, Run: run}
 	// A tick that was to wait for the end of the last run now waits for that of this one; unless one has
 	// come since and was missed, because nothing ran then.
 	after := func(ms int64) time.Time { return v.nextTick(later(time.UnixMilli(through), time.UnixMilli(ms))) }
@@ -194,7 +194,7 @@ func (v View) abandoned() Plan {
 	if v.rerun(run) {
 		plan.Record.Run, plan.Entries = run, []Entry{{Run: run}}
 		if v.held(run) {
-			plan.Record.Again, plan.Record.AgainAt = zkrec.AgainRerun, run.Ended
+			plan.Record.NextAttempt, plan.Record.NextAttemptAt = zkrec.NextRerun, run.Ended
 		} else {
 			v.open(&plan, another(run))
 		}
@@ -241,16 +241,16 @@ func another(run zkrec.Run) zkrec.Run {
 // decide when the schedule has moved on.
 func (v View) again() (plan Plan, decided bool) {
 	r := v.Record
-	at := time.UnixMilli(r.AgainAt)
-	switch r.Again {
-	case zkrec.AgainRerun:
+	at := time.UnixMilli(r.NextAttemptAt)
+	switch r.NextAttempt {
+	case zkrec.NextRerun:
 		if !v.rerun(r.Run) {
 			// The policy has changed, or time has passed: what the history says of
 			// the run is final.
-			r.Again, r.AgainAt = "", 0
+			r.NextAttempt, r.NextAttemptAt = "", 0
 			return Plan{Change: true, Record: r, Request: v.asked(r.Run)}, true
 		}
-	case zkrec.AgainRetry:
+	case zkrec.NextRetry:
 		if !v.first().IsZero() || v.formerMissed().Change {
 			return Plan{}, false // the next tick takes its place
 		}
@@ -280,17 +280,17 @@ func End(job Job, r Record, o Outcome) Plan {
 	case o.Final:
 	case r.State == zkrec.RunInterrupted:
 		if policy.Interrupted == zkrec.InterruptedRerun && r.Attempt-r.Failures < policy.MaxAttempts {
-			r.Again, r.AgainAt = zkrec.AgainRerun, r.Ended
+			r.NextAttempt, r.NextAttemptAt = zkrec.NextRerun, r.Ended
 		}
 	case r.State == zkrec.RunFailed || r.State == zkrec.RunTimedOut:
 		at := o.Ended.Add(backoff(policy, r.Failures))
 		next := job.nextTick(time.UnixMilli(r.Tick))
 		if r.Manual == "" && r.Failures < policy.Retries && (next.IsZero() || at.Before(next)) {
-			r.Again, r.AgainAt = zkrec.AgainRetry, at.UnixMilli()
+			r.NextAttempt, r.NextAttemptAt = zkrec.NextRetry, at.UnixMilli()
 		}
 	}
 	plan := Plan{Change: true, Record: r, Entries: []Entry{{Run: r.Run}}}
-	if r.Again == "" {
+	if r.NextAttempt == "" {
 		plan.Request = r.Manual
 	}
 	return plan

@@ -1,4 +1,4 @@
-package ledger_test
+package ticks_test
 
 import (
 	"flag"
@@ -9,50 +9,50 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/swjobs/singleworker/singleworker/internal/ledger"
 	"github.com/swjobs/singleworker/singleworker/internal/race"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 )
 
 // aMillion is how many seeds come to a million ticks.
 const aMillion = 36
 
 var (
-	seedFlag  = flag.Uint64("ledger.seed", 0, "replay one seed of the simulation, and print its last events")
-	seedsFlag = flag.Int("ledger.seeds", aMillion/race.Factor, "how many seeds of the simulation to run")
-	linesFlag = flag.Int("ledger.lines", 60, "how many events to print before a failure")
+	seedFlag  = flag.Uint64("ticks.seed", 0, "replay one seed of the simulation, and print its last events")
+	seedsFlag = flag.Int("ticks.seeds", aMillion/race.Factor, "how many seeds of the simulation to run")
+	linesFlag = flag.Int("ticks.lines", 60, "how many events to print before a failure")
 )
 
 // mutant breaks a rule of the package on the way into it or out.
 type mutant struct {
-	view func(v *ledger.View)
-	plan func(v ledger.View, p *ledger.Plan)
-	job  func(j *ledger.Job) // of End
-	end  func(p *ledger.Plan)
+	view func(v *ticks.View)
+	plan func(v ticks.View, p *ticks.Plan)
+	job  func(j *ticks.Job) // of End
+	end  func(p *ticks.Plan)
 	// unjudged leaves it to the account of all ticks to notice.
 	unjudged bool
 }
 
 func (m mutant) sound() bool { return m.view == nil && m.plan == nil && m.job == nil && m.end == nil }
 
-func (m mutant) onView(v *ledger.View) {
+func (m mutant) onView(v *ticks.View) {
 	if m.view != nil {
 		m.view(v)
 	}
 }
 
-func (m mutant) onJob(j *ledger.Job) {
+func (m mutant) onJob(j *ticks.Job) {
 	if m.job != nil {
 		m.job(j)
 	}
 }
 
-func (m mutant) onPlan(v ledger.View, p *ledger.Plan) {
+func (m mutant) onPlan(v ticks.View, p *ticks.Plan) {
 	if m.plan != nil {
 		m.plan(v, p)
 	}
 }
 
-func (m mutant) onEnd(p *ledger.Plan) {
+func (m mutant) onEnd(p *ticks.Plan) {
 	if m.end != nil {
 		m.end(p)
 	}
@@ -100,8 +100,8 @@ func eachSeed(n int, m mutant, passed func(w *world)) (failed uint64) {
 // owner or last long; schedules and policies that are replaced, pauses, and
 // requests, which may be withdrawn. It verifies that
 //
-//  1. Through only grows;
-//  2. each tick of each schedule, up to Through, is in one final state, and
+//  1. Watermark only grows;
+//  2. each tick of each schedule, up to Watermark, is in one final state, and
 //     none is beyond it; a tick is claimed again only as the next attempt after
 //     one that failed or was interrupted;
 //  3. rows have the ticks that they say, and as many;
@@ -126,7 +126,7 @@ func TestSimulation(t *testing.T) {
 		steps += w.steps
 	})
 	if failed != 0 {
-		t.Fatalf("%s\nreplay with -run TestSimulation -ledger.seed=%d", replay(failed, mutant{}), failed)
+		t.Fatalf("%s\nreplay with -run TestSimulation -ticks.seed=%d", replay(failed, mutant{}), failed)
 	}
 	if ticks < 1_000_000 && *seedsFlag >= aMillion {
 		t.Errorf("only %d ticks", ticks)
