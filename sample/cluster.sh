@@ -10,8 +10,8 @@
 # The last line is PASS and the figures, or FAIL and why. No process and no file is left
 # behind; KEEP=1 keeps the record and the logs and says where they are.
 #
-# Only the server is chosen here. What happens to the cluster is swctl dev --demo, whose
-# steps are in demo/story.go; it prints the commands that would do the same by hand.
+# Only the server is chosen here. What happens to the cluster is sample/demo, whose
+# steps are in story.go; it prints the commands that do the same manually.
 set -euo pipefail
 
 dir=""    # the program, and the files of a real server
@@ -29,7 +29,7 @@ main() {
 	cd "$(dirname "${BASH_SOURCE[0]}")/.."
 	dir=$(mktemp -d "${TMPDIR:-/tmp}/singleworker-cluster.XXXXXX")
 
-	local -a demo=("$dir/swctl" dev --demo)
+	local -a demo=("$dir/demo")
 	[[ -z ${KEEP:-} ]] || demo+=(--keep)
 	case ${ZK:-dev} in
 	dev) ;;
@@ -47,8 +47,8 @@ main() {
 		demo+=(--zk "$ZK" --server-type "$group")
 		;;
 	esac
-	echo "building swctl"
-	await env GOTMPDIR="$dir" go build -o "$dir/swctl" ./cmd/swctl
+	echo "building the demo"
+	await env GOTMPDIR="$dir" go build -o "$dir/demo" ./sample/demo
 	await "${demo[@]}"
 }
 

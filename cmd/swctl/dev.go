@@ -24,21 +24,11 @@ func (a *app) devCommand() *command {
 		short: "run a ZooKeeper for development, in memory, until interrupted",
 		long: `For trying an application without a Java server, on this machine only. It is one
 server, keeps everything in memory and forgets it when it ends: NEVER FOR PRODUCTION.
-Other commands find it without --zk when it has its default port.
-
-With --demo it shows what this is all about, in 15 seconds: three instances, each a
-process, share nine jobs; one is killed with SIGKILL, one is stopped, a job is
-cancelled. Every run is checked in the end: PASS and exit code 0, or FAIL and 1. The
-demo has a server in memory of its own, unless --zk names another one; variables do
-not count for it. There it takes a new server type, unless --server-type names one.`,
+Other commands find it without --zk when it has its default port.`,
 		examples: `swctl dev
-swctl dev --port 0 -o json
-swctl dev --demo
-swctl dev --demo --zk 127.0.0.1:2181`,
+swctl dev --port 0 -o json`,
 		flags: []cli.Flag{
-			&cli.StringFlag{Name: "port", Usage: "`NUMBER` port on 127.0.0.1, 0 for any that is free (default 2181; with --demo 0)"},
-			&cli.BoolFlag{Name: "demo", Usage: "show a cluster: three processes, a real kill -9, and a check of every run"},
-			&cli.BoolFlag{Name: "keep", Usage: "keep the record and the logs of --demo, and say where"},
+			&cli.StringFlag{Name: "port", Usage: "`NUMBER` port on 127.0.0.1, 0 for any that is free (default 2181)"},
 		},
 		run: a.action(dev),
 	}
@@ -51,12 +41,6 @@ func dev(ctx context.Context, c *call) error {
 	port, err := c.port()
 	if err != nil {
 		return err
-	}
-	if c.flags.Bool("demo") {
-		return c.runDemo(ctx, port)
-	}
-	if c.flags.Bool("keep") {
-		return usage("--keep is for --demo: a server in memory has nothing to keep").try("swctl dev --demo --keep")
 	}
 	return c.serveAt(ctx, port, c.putServing)
 }
@@ -79,11 +63,7 @@ func (c *call) serveAt(ctx context.Context, port int, ready func(addr string) er
 }
 
 func (c *call) port() (int, error) {
-	switch {
-	case c.flags.IsSet("port"):
-	case c.flags.Bool("demo"):
-		return 0, nil // whoever has a server on the default port can still see the demo
-	default:
+	if !c.flags.IsSet("port") {
 		return defaultDevPort, nil
 	}
 	text := c.flags.String("port")

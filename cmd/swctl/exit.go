@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"syscall"
 
-	"github.com/swjobs/singleworker/sample/demo"
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
@@ -42,7 +41,7 @@ type exitInfo struct {
 func exitInfos() []exitInfo {
 	return []exitInfo{
 		{exitOK, "ok", "done"},
-		{exitNo, "no", "ran well, and the answer is no: the run of trigger --wait did not end well, dev --demo printed FAIL"},
+		{exitNo, "no", "ran well, and the answer is no: the run of trigger --wait did not end well"},
 		{exitUsage, "invalid", "wrong usage or invalid input: a flag, a schedule, a name, a file"},
 		{exitNotFound, "not_found", "no such job or shard, or no such instance runs"},
 		{exitConflict, "conflict", "the job stands in the way: it exists and differs, nobody can run it, it does not run, too many requests wait, its record cannot be read; or somebody else kept changing it"},
@@ -87,8 +86,6 @@ func classify(err error) exitCode {
 		return exitUsage // the command line, before anything was asked of a server
 	case errors.As(err, &command):
 		return command.code // as a shell has it
-	case errors.Is(err, demo.ErrFailed):
-		return exitNo // it ran to its end, and has shown what must not be
 	case errors.Is(err, errUnconfirmed):
 		return exitUnconfirmed // nobody said yes, so nothing was done
 	case errors.As(err, &invalid):
@@ -154,9 +151,6 @@ func hintOf(err error) string {
 // report writes an error to stderr and returns the exit code.
 func (a *app) report(err error, asJSON bool) exitCode {
 	code, hint := classify(err), hintOf(err)
-	if errors.Is(err, demo.ErrFailed) {
-		return code // the answer is on stdout
-	}
 	if asJSON {
 		var text bytes.Buffer
 		body := jsonErrorBody{Code: code.name(), Message: err.Error(), Hint: hint}

@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/swjobs/singleworker/sample/demo"
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
@@ -40,7 +39,6 @@ func TestExitCodes(t *testing.T) {
 		{exitDenied, wrap(admin.ErrDenied)},
 		{exitDenied, wrap(admin.ErrDenied, admin.ErrUnavailable)},
 		{exitTimeout, wrap(context.DeadlineExceeded)},
-		{exitNo, demo.ErrFailed},
 		{exitUnconfirmed, wrap(errUnconfirmed)},
 		{exitInternal, wrap(errors.New("x"))},
 		{exitInternal, wrap(context.Canceled)},

@@ -24,6 +24,18 @@ import (
 // wardCommand makes the test binary a program to be guarded; see runWard.
 const wardCommand = "guarded-program"
 
+// The test binary is also swctl, which guards, and the program that is guarded: a test's
+// arguments are flags, swctl's begin with a command.
+func TestMain(m *testing.M) {
+	switch {
+	case len(os.Args) < 2 || strings.HasPrefix(os.Args[1], "-"):
+		os.Exit(m.Run())
+	case os.Args[1] == wardCommand:
+		os.Exit(runWard(os.Args[2:]))
+	}
+	main()
+}
+
 // runWard is the main function of a guarded program. What it does is told by
 // its first argument; it tells what it does by lines on stdout.
 func runWard(args []string) int {

@@ -7,9 +7,8 @@
 // command (one file each) calls admin and renders into a buffer; an error
 // becomes one to three lines on stderr and an exit code (exit.go).
 //
-// Three things are not of that kind: swctl dev is a server (dev.go), and swctl dev --demo
-// shows the sample on it (demo.go); for the demo swctl also is each of the instances. And
-// swctl guard is the parent of an application (guard.go; processes in guard_unix.go).
+// Two commands are not of that kind: swctl dev is a server (dev.go), and swctl guard is the
+// parent of an application (guard.go; processes in guard_unix.go).
 package main
 
 import (

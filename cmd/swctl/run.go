@@ -12,7 +12,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/swjobs/singleworker/sample/demo"
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
@@ -32,7 +31,6 @@ type app struct {
 	whoami      func() string // who asks, for the records
 	build       func() (*debug.BuildInfo, bool)
 	serve       func(ctx context.Context, listen string, ready func(addr string) error) error // see serveDev
-	demo        demo.Config                                                                   // how long it takes, and what starts an instance
 }
 
 // run is swctl from its arguments to its exit code. The first interrupt ends
@@ -40,9 +38,6 @@ type app struct {
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
 	ctx, stop := untilSignal(ctx)
 	defer stop()
-	if len(args) > 0 && args[0] == instanceCommand {
-		return int(runInstance(ctx, args[1:], stdin, stdout, stderr))
-	}
 	a := &app{
 		stdin: stdin, stdout: stdout, stderr: stderr, env: env, now: time.Now,
 		interactive: isTerminal(stdin) && isTerminal(stderr),

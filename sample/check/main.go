@@ -1,5 +1,5 @@
 // Command check judges the record of a demonstration once more: the directory that
-// swctl dev --demo --keep, or KEEP=1 make demo, has left.
+// go run ./sample/demo --keep, or KEEP=1 make demo, has left.
 //
 //	go run ./sample/check /tmp/singleworker-demo.1234
 //
@@ -15,7 +15,7 @@ import (
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: check DIR, a directory that swctl dev --demo --keep has left")
+		fmt.Fprintln(os.Stderr, "usage: check DIR, a directory that sample/demo --keep has left")
 		os.Exit(2)
 	}
 	verdict, err := record.Dir(os.Args[1]).Judge()

@@ -1,4 +1,4 @@
-package demo
+package main
 
 import (
 	"context"
@@ -21,19 +21,19 @@ const grace = 5 * time.Second
 // work is how long every run pretends to work, so that runs can overlap.
 const work = "50ms"
 
-// Instance is what a child process does: it is an instance of the sample's application
+// runInstance is what a child process does: it is an instance of the sample's application
 // until ctx ends, or stdin does.
-func Instance(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+func runInstance(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	go func() {
-		// Whoever started this holds the other end, and the kernel closes it whatever he
-		// dies of. There is nobody left to stop for in good order, and perhaps no server.
+		// The demo holds the other end, and the kernel closes it however the demo dies.
+		// An orderly stop would be pointless then, and there may be no server.
 		_, _ = io.Copy(io.Discard, stdin)
 		os.Exit(1)
 	}()
 	return instance.Run(ctx, args, stdout, stderr)
 }
 
-// children are the processes of the demonstration, by the names of their instances.
+// children are the processes of the demo, by the names of their instances.
 type children struct {
 	alive   context.Context //nolint:containedctx // of all that are started: they end with it
 	endAll  context.CancelFunc
@@ -61,7 +61,7 @@ func (c *children) start(name, program string, args []string) error {
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = grace
 	cmd.SysProcAttr = ownGroup()
-	if _, err := cmd.StdinPipe(); err != nil { // nothing is sent: see Instance
+	if _, err := cmd.StdinPipe(); err != nil { // nothing is sent: see runInstance
 		return err
 	}
 	var files []*os.File

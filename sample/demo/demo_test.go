@@ -1,91 +1,256 @@
-package demo
+//go:build unix
+
+package main
 
 import (
-	"context"
+	"bufio"
+	"bytes"
 	"errors"
+	"fmt"
 	"io"
-	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/swjobs/singleworker/sample/record"
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// The demonstration itself is tested where it is used: in cmd/swctl, whose binary its
-// instances are.
+// The test binary is also the demo and its instances, if its first argument says so.
+const (
+	demoArgument    = "demo"
+	spoiledArgument = "spoiled-instance" // writes down one run twice
+	brokenArgument  = "broken-instance"  // cannot start
+)
 
-// A group that has jobs or instances is somebody's.
+func TestMain(m *testing.M) {
+	if len(os.Args) < 2 || strings.HasPrefix(os.Args[1], "-") {
+		os.Exit(m.Run())
+	}
+	switch os.Args[1] {
+	case demoArgument:
+		os.Args = slices.Delete(os.Args, 1, 2)
+	case spoiledArgument:
+		os.Args[1] = instanceArgument
+		go spoil(os.Args[slices.Index(os.Args, "--ledger")+1])
+	case brokenArgument:
+		fmt.Fprintln(os.Stderr, "cannot start")
+		os.Exit(exitError)
+	}
+	main()
+}
+
+// spoil repeats the first line of a ledger.
+func spoil(ledger string) {
+	for ; ; time.Sleep(50 * time.Millisecond) {
+		text, err := os.ReadFile(ledger) //nolint:gosec // the demo names it
+		line, _, found := bytes.Cut(text, []byte("\n"))
+		if err != nil || !found {
+			continue
+		}
+		file, err := os.OpenFile(ledger, os.O_APPEND|os.O_WRONLY, 0) //nolint:gosec // the same
+		if err == nil {
+			_, err = file.Write(append(line, '\n'))
+		}
+		if err != nil {
+			panic(err)
+		}
+		return
+	}
+}
+
+// perform plays a demo that takes no longer than it must.
+func perform(t *testing.T, cfg config, instance string) (code int, out, errs string) {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr strings.Builder
+	cfg.Out, cfg.Runs, cfg.Instance = &stdout, 3, []string{program, instance}
+	code = exitCodeOf(play(t.Context(), cfg), &stderr)
+	return code, stdout.String(), stderr.String()
+}
+
+func TestDemoPasses(t *testing.T) {
+	t.Parallel()
+	code, out, errs := perform(t, config{Session: 2 * time.Second}, instanceArgument)
+	want := regexp.MustCompile(`\nPASS  3 instances, 9 jobs, \d+ runs: 0 double, 0 overlapping, 0 missing .*` +
+		`takeover max \d+ ms for jobs every 1 s \(bound 3500\); hand-over max \d+ ms; shares 3-3-3, .*\n$`)
+	if code != 0 || errs != "" || !want.MatchString(out) {
+		t.Errorf("exit %d, stderr %q, stdout\n%s", code, errs, out)
+	}
+	for _, step := range []string{
+		"$ export SWCTL_ZK=127.0.0.1:", "$ swctl submit counter '@every 1s' --tz UTC --handler print-number\n",
+		"kill -9 ", "kill -TERM ", "$ swctl cancel --yes metrics\n",
+	} {
+		if !strings.Contains(out, step) {
+			t.Errorf("does not show %q:\n%s", step, out)
+		}
+	}
+	for _, row := range []string{`(?m)^ +INSTANCE +STATE +HOST +PID$`, `(?m)^ +app-2 +active +\S+ +\d+$`,
+		`(?m)^ +NAME +SCHEDULE +ZONE +STATE +OWNER$`, `(?m)^ +counter +@every 1s +UTC +owned +app-\d$`} {
+		if !regexp.MustCompile(row).MatchString(out) {
+			t.Errorf("no row like %s:\n%s", row, out)
+		}
+	}
+}
+
+func TestDemoFails(t *testing.T) {
+	t.Parallel()
+	code, out, errs := perform(t, config{Session: time.Second, Keep: true}, spoiledArgument)
+	_, rest, _ := strings.Cut(out, "kept ")
+	dir, last, _ := strings.Cut(rest, "\n")
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if code != exitFail || errs != "" || !strings.HasPrefix(last, "FAIL  ") || !strings.Contains(last, "ran twice") {
+		t.Errorf("exit %d, stderr %q, stdout\n%s", code, errs, out)
+	}
+	verdict, err := record.Dir(dir).Judge()
+	if err != nil || verdict.String()+"\n" != last {
+		t.Errorf("the record that is kept says %v, %v, want %s", verdict, err, last)
+	}
+}
+
+// An instance that cannot start is a failure with a reason, and at once.
+func TestDemoWithoutInstances(t *testing.T) {
+	t.Parallel()
+	code, out, _ := perform(t, config{Session: time.Second}, brokenArgument)
+	if code != exitFail || !strings.Contains(out, "cannot start") ||
+		!strings.Contains(out, "\nFAIL  app-") || !strings.HasSuffix(out, "exited by itself: its log is above\n") {
+		t.Errorf("exit %d, stdout\n%s", code, out)
+	}
+}
+
+// A group that has jobs or instances is in use: the demo leaves it alone. One without is
+// taken, on the server that --zk names.
 func TestDemoKeepsOutOfAGroupInUse(t *testing.T) {
 	t.Parallel()
-	for name, answers := range map[string][2]string{
-		"jobs":      {`{"items":[{"name":"nightly"}]}`, `{"items":[]}`},
-		"instances": {`{"items":[]}`, `{"items":[{"instance_id":"app-1"}]}`},
-	} {
-		var out strings.Builder
-		var calls []string
-		err := Run(t.Context(), Config{
-			Servers: "zk:2181", ServerType: "billing", Out: &out, Instance: []string{"/nonexistent"},
-			Swctl: func(_ context.Context, args ...string) (string, error) {
-				calls = append(calls, args[0])
-				if args[0] == "list" {
-					return answers[0], nil
-				}
-				return answers[1], nil
-			},
-		})
-		if !errors.Is(err, ErrFailed) || !strings.Contains(out.String(), "FAIL  server type billing at zk:2181 is in use") {
-			t.Errorf("%s: %v\n%s", name, err, out.String())
-		}
-		for _, call := range calls {
-			if call != "list" && call != "instances" {
-				t.Errorf("%s: swctl %s", name, call)
-			}
+	server := zkdev.RunT(t)
+	client, err := admin.Dial(t.Context(), admin.Config{Servers: server.Addr(), ServerType: "billing"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if _, err := client.Submit(t.Context(), admin.Job{Name: "nightly", Schedule: "@daily"}, admin.SubmitOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	code, out, _ := perform(t, config{Servers: server.Addr(), ServerType: "billing"}, "never-started")
+	if code != exitFail || !strings.Contains(out, "FAIL  server type billing at "+server.Addr()+" is in use, with 1 jobs and 0 instances") {
+		t.Errorf("exit %d, stdout\n%s", code, out)
+	}
+	if jobs, err := client.List(t.Context()); err != nil || len(jobs) != 1 {
+		t.Errorf("jobs %v, %v, want the one that was there", jobs, err)
+	}
+}
+
+func TestFlags(t *testing.T) {
+	t.Parallel()
+	for line, code := range map[string]int{"now": exitUsage, "--bogus": exitUsage, "--zk": exitUsage, "--help": 0} {
+		var stdout, stderr strings.Builder
+		if got := run(t.Context(), strings.Fields(line), &stdout, &stderr); got != code || stdout.Len() > 0 || stderr.Len() == 0 {
+			t.Errorf("%s: exit %d, want %d; stdout %q, stderr %q", line, got, code, stdout.String(), stderr.String())
 		}
 	}
 }
 
-func TestServerTick(t *testing.T) {
+// However and whenever the demo is ended, it leaves no process and no file; only when it
+// is killed it leaves the file.
+func TestDemoInterrupted(t *testing.T) {
 	t.Parallel()
-	for answer, want := range map[string]time.Duration{
-		"clientPort=2181\ntickTime=500\nserverId=0\n":                 500 * time.Millisecond,
-		"conf is not executed because it is not in the whitelist.\n":  defaultTick,
-		"This ZooKeeper instance is not currently serving requests\n": defaultTick,
-		"": defaultTick,
+	for _, test := range []struct {
+		signal syscall.Signal
+		at     string // what has been printed by then
+		code   int
+	}{
+		{syscall.SIGINT, "three instances run", 130},
+		{syscall.SIGTERM, "$ swctl submit mails", 143},
+		{syscall.SIGHUP, "$ swctl submit thumbs", 129},
+		{syscall.SIGPIPE, "$ swctl submit counter", 141},
+		{syscall.SIGKILL, "$ swctl submit backup", -1},
 	} {
-		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		go func() {
-			conn, err := listener.Accept()
+		t.Run(fmt.Sprintf("%v at %s", test.signal, test.at), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			program, err := os.Executable()
 			if err != nil {
-				return
+				t.Fatal(err)
 			}
-			_, _ = io.ReadFull(conn, make([]byte, len("conf")))
-			_, _ = io.WriteString(conn, answer)
-			_ = conn.Close()
-		}()
-		addr := listener.Addr().String()
-		if got := serverTick(t.Context(), addr+",127.0.0.1:1/chroot"); got != want {
-			t.Errorf("%q: %v, want %v", answer, got, want)
-		}
-		_ = listener.Close()
-		if got := serverTick(t.Context(), addr); got != defaultTick {
-			t.Errorf("of nobody: %v", got)
-		}
+			var stderr bytes.Buffer
+			cmd := exec.CommandContext(t.Context(), program, demoArgument)
+			cmd.Env = append(os.Environ(), "TMPDIR="+dir)
+			cmd.Stderr = &stderr
+			stdout, err := cmd.StdoutPipe()
+			if err == nil {
+				err = cmd.Start()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			pids := readUntil(t, stdout, test.at)
+			if err := cmd.Process.Signal(test.signal); err != nil {
+				t.Fatal(err)
+			}
+			rest, _ := io.ReadAll(stdout)
+			_ = cmd.Wait()
+			if code := cmd.ProcessState.ExitCode(); code != test.code {
+				t.Errorf("exit %d, want %d; stderr %q, stdout\n%s", code, test.code, stderr.String(), rest)
+			}
+			for _, pid := range pids {
+				awaitEnd(t, pid)
+			}
+			left, err := filepath.Glob(filepath.Join(dir, "*"))
+			if err != nil || len(left) > 0 && test.signal != syscall.SIGKILL {
+				t.Errorf("left %q, %v", left, err)
+			}
+		})
 	}
 }
 
-func TestAwaitSaysWhatForAndWhyNot(t *testing.T) {
-	t.Parallel()
-	d := &demo{}
-	err := d.await(t.Context(), 0, "godot", func() error { return errors.New("not today") })
-	if want := "waited in vain for godot: not today"; err == nil || err.Error() != want {
-		t.Errorf("%v, want %s", err, want)
+// readUntil reads up to a line that has a text in it, and then what is there of a table of
+// instances; it returns the ids of their processes.
+func readUntil(t *testing.T, out io.Reader, text string) (pids []int) {
+	t.Helper()
+	instance := regexp.MustCompile(`^ +app-\d +active +\S+ +(\d+)$`)
+	var seen strings.Builder
+	found := false
+	for lines := bufio.NewScanner(out); len(pids) < 3 || !found; {
+		if !lines.Scan() {
+			t.Fatalf("ended before it printed %q: %v\n%s", text, lines.Err(), seen.String())
+		}
+		seen.WriteString(lines.Text() + "\n")
+		found = found || strings.Contains(lines.Text(), text)
+		if m := instance.FindStringSubmatch(lines.Text()); m != nil {
+			pid, err := strconv.Atoi(m[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			pids = append(pids, pid)
+		}
 	}
-	ctx, cancel := context.WithCancelCause(t.Context())
-	stopped := errors.New("stopped")
-	cancel(stopped)
-	if err := d.await(ctx, time.Hour, "godot", func() error { return errors.New("not today") }); !errors.Is(err, stopped) {
-		t.Errorf("%v, want the cause", err)
+	return pids
+}
+
+// awaitEnd waits until a process is gone, or a zombie that nothing on this machine reaps.
+func awaitEnd(t *testing.T, pid int) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			return
+		}
+		stat, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+		if bytes.Contains(stat, []byte(") Z ")) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d is left", pid)
+		}
 	}
 }

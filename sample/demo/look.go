@@ -1,9 +1,8 @@
-package demo
+package main
 
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/sample/record"
+	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
 // note writes an event into the record.
@@ -21,47 +21,68 @@ func (d *demo) note(words ...string) {
 	}
 }
 
-// show runs a command of swctl before the reader's eyes.
-func (d *demo) show(ctx context.Context, args ...string) error {
-	d.commandf("%s", commandLine(args))
-	out, err := d.Swctl(ctx, args...)
-	d.indent(out)
-	return err
-}
-
 func (d *demo) owners(ctx context.Context) (record.Owners, error) {
-	list, err := d.Swctl(ctx, "list", "-o", "json")
+	list, err := d.client.List(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return record.ParseOwners([]byte(list))
+	owners := make(record.Owners, len(list))
+	for _, job := range list {
+		owners[job.Name] = record.Owner{}
+		if job.State == admin.Owned {
+			owners[job.Name] = record.Owner{SID: job.Owner.InstanceID, Since: record.Millis(job.Owner.Since.UnixMilli())}
+		}
+	}
+	return owners, nil
 }
 
 // snapshot is owners, and keeps them in the record.
 func (d *demo) snapshot(ctx context.Context, when string) (record.Owners, error) {
-	list, err := d.Swctl(ctx, "list", "-o", "json")
+	owners, err := d.owners(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.record.SaveOwners(when, []byte(list)); err != nil {
-		return nil, err
-	}
-	return record.ParseOwners([]byte(list))
+	return owners, d.record.SaveOwners(when, owners)
 }
 
 func (d *demo) runningInstances(ctx context.Context) (int, error) {
-	text, err := d.Swctl(ctx, "instances", "-o", "json")
-	if err != nil {
-		return 0, err
-	}
-	var list struct {
-		Items []struct{} `json:"items"`
-	}
-	err = json.Unmarshal([]byte(text), &list)
-	return len(list.Items), err
+	all, err := d.client.Instances(ctx)
+	return len(all), err
 }
 
-// await looks again until there is no error, or an instance has ended that should not.
+// showJobs and showInstances print what swctl list and swctl instances show, in short.
+func (d *demo) showJobs(ctx context.Context) error {
+	list, err := d.client.List(ctx)
+	if err != nil {
+		return err
+	}
+	rows := []string{"NAME\tSCHEDULE\tZONE\tSTATE\tOWNER"}
+	for _, job := range list {
+		owner := "-"
+		if job.Owner != nil {
+			owner = job.Owner.InstanceID
+		}
+		rows = append(rows, strings.Join([]string{job.Name, job.Schedule, job.TimeZone, string(job.State), owner}, "\t"))
+	}
+	d.table(rows)
+	return nil
+}
+
+func (d *demo) showInstances(ctx context.Context) error {
+	all, err := d.client.Instances(ctx)
+	if err != nil {
+		return err
+	}
+	rows := []string{"INSTANCE\tSTATE\tHOST\tPID"}
+	for _, i := range all {
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%d", i.ID, i.State, i.Host, i.PID))
+	}
+	d.table(rows)
+	return nil
+}
+
+// await calls look until it returns nil. It fails after patience, and when an instance
+// exits unexpectedly.
 func (d *demo) await(ctx context.Context, patience time.Duration, what string, look func() error) error {
 	const pause = 100 * time.Millisecond
 	for deadline := time.Now().Add(patience); ; {
@@ -72,9 +93,9 @@ func (d *demo) await(ctx context.Context, patience time.Duration, what string, l
 		case err == nil:
 			return nil
 		case ended != "":
-			return fmt.Errorf("%s has ended by itself: its log is above", ended)
+			return fmt.Errorf("%s exited by itself: its log is above", ended)
 		case time.Now().After(deadline):
-			return fmt.Errorf("waited in vain for %s: %w", what, err)
+			return fmt.Errorf("%s did not happen: %w", what, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -83,11 +104,11 @@ func (d *demo) await(ctx context.Context, patience time.Duration, what string, l
 	}
 }
 
-// defaultTick is ZooKeeper's, for servers that do not tell theirs.
+// defaultTick is ZooKeeper's default, for servers that do not answer.
 const defaultTick = 2 * time.Second
 
-// serverTick is how late the server may notice that a session is over. Servers tell it
-// whose 4lw.commands.whitelist has conf.
+// serverTick is how late the server may notice that a session is over. It asks the server,
+// which answers if its 4lw.commands.whitelist has conf.
 func serverTick(ctx context.Context, servers string) time.Duration {
 	const patience = 2 * time.Second
 	first, _, _ := strings.Cut(servers, "/")

@@ -1,4 +1,4 @@
-package demo
+package main
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/swjobs/singleworker/sample/record"
@@ -35,6 +36,15 @@ func (p printer) indent(text string) {
 	for line := range strings.Lines(text) {
 		fmt.Fprintf(p.out, "%s%s\n", margin, strings.TrimSuffix(line, "\n"))
 	}
+}
+
+// table prints rows whose cells are separated by tabs.
+func (p printer) table(rows []string) {
+	var text strings.Builder
+	columns := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(columns, strings.Join(rows, "\n"))
+	_ = columns.Flush() // a strings.Builder takes everything
+	p.indent(text.String())
 }
 
 // showLogs prints the ends of what the instances have logged.

@@ -1,4 +1,4 @@
-package demo
+package main
 
 import (
 	"context"
@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/swjobs/singleworker/sample/record"
+	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
 // job is one that is submitted. Its period is known here so that the ticks that are due
@@ -36,12 +36,13 @@ const canceled = "metrics"
 
 var instances = []string{"app-1", "app-2", "app-3"}
 
-// demo is a demonstration under way.
+// demo is one performance.
 type demo struct {
-	Config
+	config
 	printer
 	children
 
+	client    *admin.Client // once findServer has connected
 	record    record.Dir
 	err       error  // the first that kept something out of the record
 	submitted bool   // there are jobs to clean up
@@ -64,25 +65,25 @@ func (d *demo) play(ctx context.Context) (record.Verdict, error) {
 
 func (d *demo) findServer(ctx context.Context) error {
 	d.sayf("ZooKeeper at %s, %s", d.Servers, d.About)
-	// One that was started for this may still be on its way.
-	err := d.await(ctx, 30*time.Second, "ZooKeeper at "+d.Servers, func() error {
-		_, err := d.Swctl(ctx, "list", "--timeout", "1s")
-		return err
-	})
+	// A server that was started for this may still be starting.
+	dialing, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	client, err := admin.Dial(dialing, admin.Config{Servers: d.Servers, ServerType: d.ServerType})
 	if err != nil {
-		return err
+		return fmt.Errorf("connect to %s: %w", d.Servers, err)
 	}
+	d.client = client
 	if err := d.refuseToShare(ctx); err != nil {
 		return err
 	}
-	d.sayf("it answers; to look on in another terminal:")
+	d.sayf("it answers; to watch from another terminal, with go run ./cmd/swctl in place of swctl:")
 	d.commandf("export SWCTL_ZK=%s SWCTL_SERVER_TYPE=%s", d.Servers, d.ServerType)
 	d.note("config", millis(d.Session), millis(serverTick(ctx, d.Servers)))
 	return nil
 }
 
-// refuseToShare fails when the group is somebody's: its jobs would be run by the
-// demonstration's instances, and cancelled in the end.
+// refuseToShare fails when the group is in use: the demo's instances would run its jobs,
+// and the demo would cancel them.
 func (d *demo) refuseToShare(ctx context.Context) error {
 	owners, err := d.owners(ctx)
 	if err != nil {
@@ -97,7 +98,7 @@ func (d *demo) refuseToShare(ctx context.Context) error {
 }
 
 func (d *demo) startInstances(ctx context.Context) error {
-	d.sayf("starting three instances, each a process of its own:")
+	d.sayf("starting three instances, each a separate process:")
 	for _, sid := range instances {
 		d.commandf("go run ./sample/app --zk %s --server-type %s --id %s --session-timeout %s &",
 			d.Servers, d.ServerType, sid, d.Session)
@@ -117,16 +118,16 @@ func (d *demo) startInstances(ctx context.Context) error {
 		return err
 	}
 	d.sayf("three instances run:")
-	return d.show(ctx, "instances")
+	return d.showInstances(ctx)
 }
 
 func (d *demo) submitJobs(ctx context.Context) error {
 	d.submitted = true
 	d.sayf("submitting nine jobs that are due every second:")
 	for _, j := range jobs {
-		args := []string{"submit", j.name, j.schedule, "--tz", j.zone, "--handler", j.handler}
-		d.commandf("%s", commandLine(args))
-		if _, err := d.Swctl(ctx, args...); err != nil {
+		d.commandf("swctl submit %s '%s' --tz %s --handler %s", j.name, j.schedule, j.zone, j.handler)
+		job := admin.Job{Name: j.name, Schedule: j.schedule, TimeZone: j.zone, Handler: j.handler}
+		if _, err := d.client.Submit(ctx, job, admin.SubmitOptions{}); err != nil {
 			return err
 		}
 		d.note("job", j.name, millis(j.period))
@@ -139,7 +140,7 @@ func (d *demo) submitJobs(ctx context.Context) error {
 		return err
 	}
 	d.sayf("each job has one owner, shares are %s:", d.shares)
-	return d.show(ctx, "list")
+	return d.showJobs(ctx)
 }
 
 func (d *demo) killBusiest(ctx context.Context) error {
@@ -193,9 +194,10 @@ func (d *demo) stopAnother(ctx context.Context) error {
 }
 
 func (d *demo) cancelOne(ctx context.Context) error {
-	d.sayf("cancelling a job while it runs every second:")
+	d.sayf("canceling a job while it runs every second:")
+	d.commandf("swctl cancel --yes %s", canceled)
 	d.note("cancel", canceled)
-	if err := d.show(ctx, "cancel", "--yes", canceled); err != nil {
+	if _, err := d.client.Cancel(ctx, canceled); err != nil {
 		return err
 	}
 	d.note("canceled", canceled)
@@ -266,14 +268,3 @@ func others(sid string) []string {
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
-
-func commandLine(args []string) string {
-	words := []string{"swctl"}
-	for _, arg := range args {
-		if strings.ContainsAny(arg, " *?@") {
-			arg = "'" + arg + "'"
-		}
-		words = append(words, arg)
-	}
-	return strings.Join(words, " ")
-}

@@ -1,6 +1,6 @@
 // Package instance is an application as a user of the library would write it: started
 // several times, the copies share the jobs that swctl submits. sample/app is this
-// package as a program; swctl dev --demo starts it three times.
+// package as a program; sample/demo starts it three times.
 //
 // The 25 lines that matter are [Run] in this file: a manager, its handlers, Run. The
 // rest is flags (flags.go) and a middleware (ledger.go) that writes down every run, so

@@ -4,7 +4,7 @@
 //
 //	ledger            one [Run] a line, as JSON, by all instances (see package instance)
 //	events            what was done to the instances, and when (see readEvents)
-//	before-kill.json  swctl list -o json, just before and after an instance was
+//	before-kill.json  who owned each job, just before and after an instance was
 //	after-kill.json   killed, and just before and after one was stopped
 //	before-stop.json
 //	after-stop.json
@@ -62,9 +62,14 @@ func (d Dir) Event(words ...string) error {
 	return err
 }
 
-// SaveOwners keeps the output of swctl list -o json: when is before-kill and so on.
-func (d Dir) SaveOwners(when string, list []byte) error {
-	return os.WriteFile(d.path(when+".json"), list, 0o600)
+// SaveOwners records who owns each job; when is before-kill, after-kill, before-stop or
+// after-stop.
+func (d Dir) SaveOwners(when string, owners Owners) error {
+	text, err := json.Marshal(owners)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(d.path(when+".json"), text, 0o600)
 }
 
 // CountRuns is how many runs are in the ledger.

@@ -7,42 +7,16 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Owners says who owns each job.
-type Owners map[string]owner
+type Owners map[string]Owner
 
-// owner is who owns a job, since when by ZooKeeper's clock; nobody when SID is empty.
-type owner struct {
-	SID   string
-	Since Millis
-}
-
-// ParseOwners reads the output of swctl list -o json.
-func ParseOwners(text []byte) (Owners, error) {
-	var list struct {
-		Items []struct {
-			Name  string `json:"name"`
-			State string `json:"state"`
-			Owner struct {
-				InstanceID string    `json:"instance_id"`
-				Since      time.Time `json:"since"`
-			} `json:"owner"`
-		} `json:"items"`
-	}
-	if err := json.Unmarshal(text, &list); err != nil {
-		return nil, fmt.Errorf("list of jobs: %w", err)
-	}
-	owners := make(Owners, len(list.Items))
-	for _, item := range list.Items {
-		if item.State != "owned" { // an owner that is gone is none
-			owners[item.Name] = owner{}
-			continue
-		}
-		owners[item.Name] = owner{SID: item.Owner.InstanceID, Since: Millis(item.Owner.Since.UnixMilli())}
-	}
-	return owners, nil
+// Owner is the instance that owns a job, and since when by ZooKeeper's clock; the zero
+// value when no live instance does.
+type Owner struct {
+	SID   string `json:"sid"`
+	Since Millis `json:"since"`
 }
 
 func (d Dir) readOwners(when string) (Owners, error) {
@@ -50,8 +24,8 @@ func (d Dir) readOwners(when string) (Owners, error) {
 	if err != nil {
 		return nil, err
 	}
-	owners, err := ParseOwners(text)
-	if err != nil {
+	var owners Owners
+	if err := json.Unmarshal(text, &owners); err != nil {
 		return nil, fmt.Errorf("%s: %w", when, err)
 	}
 	return owners, nil

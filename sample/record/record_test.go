@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // scenario is a demonstration as it should be, for a test to spoil. Two instances share
@@ -24,7 +23,7 @@ import (
 type scenario struct {
 	events []string
 	runs   []Run
-	owners map[string]map[string]owner // by file, by job
+	owners map[string]Owners // by file, by job
 }
 
 func newScenario() *scenario {
@@ -48,7 +47,7 @@ func newScenario() *scenario {
 45050 canceled c
 45060 shares 2
 50000 quit`), "\n"),
-		owners: map[string]map[string]owner{
+		owners: map[string]Owners{
 			"before-kill": {"a": {"s1", 9600}, "b": {"s2", 9600}, "c": {"s2", 9600}},
 			"after-kill":  {"a": {"s2", 24300}, "b": {"s2", 9600}, "c": {"s2", 9600}},
 			"before-stop": {"a": {"s1", 30100}, "b": {"s2", 9600}, "c": {"s2", 9600}},
@@ -113,13 +112,9 @@ func (s *scenario) write(t *testing.T) Dir {
 	}
 	put("ledger", ledger.String())
 	for name, owners := range s.owners {
-		var items []string
-		for job, o := range owners {
-			since := time.UnixMilli(int64(o.Since)).UTC().Format(time.RFC3339Nano)
-			items = append(items, fmt.Sprintf(`{"name":%q,"state":"owned","owner":{"instance_id":%q,"token":1,"since":%q}}`,
-				job, o.SID, since))
+		if err := Dir(dir).SaveOwners(name, owners); err != nil {
+			t.Fatal(err)
 		}
-		put(name+".json", `{"apiVersion":"swctl/v1","kind":"JobList","items":[`+strings.Join(items, ",")+`]}`)
 	}
 	return Dir(dir)
 }
@@ -290,7 +285,7 @@ func TestSharesAndBusiest(t *testing.T) {
 	list := func(sids ...string) Owners {
 		owners := make(Owners)
 		for i, sid := range sids {
-			owners[fmt.Sprint("job-", i)] = owner{sid, 1}
+			owners[fmt.Sprint("job-", i)] = Owner{sid, 1}
 		}
 		return owners
 	}
@@ -340,7 +335,7 @@ func TestARecordIsWrittenAndRead(t *testing.T) {
 	if err := errors.Join(
 		os.WriteFile(dir.Ledger(), []byte("{}\n{}\n"), 0o600),
 		dir.Event("job", "a", "1000"), dir.Event("kill", "s1"),
-		dir.SaveOwners("before-kill", []byte(`{"items":[{"name":"a","state":"unowned"}]}`)),
+		dir.SaveOwners("before-kill", Owners{"a": {}, "b": {"s1", 1}}),
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -354,7 +349,7 @@ func TestARecordIsWrittenAndRead(t *testing.T) {
 	if all.events.periods["a"] != 1000 || all.events.sid["kill"] != "s1" || all.events.at["kill"] == 0 {
 		t.Errorf("events: %+v", all.events)
 	}
-	if owners, err := dir.readOwners("before-kill"); err != nil || owners["a"] != (owner{}) || len(owners) != 1 {
+	if owners, err := dir.readOwners("before-kill"); err != nil || owners["a"] != (Owner{}) || owners["b"] != (Owner{"s1", 1}) || len(owners) != 2 {
 		t.Errorf("owners: %v, %v", owners, err)
 	}
 	if _, err := dir.readOwners("after-kill"); err == nil {
