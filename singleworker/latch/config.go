@@ -20,62 +20,57 @@ import (
 // Config configures a Latch. Servers and Path must be set; the zero value of every other
 // field means its default.
 type Config struct {
-	// Servers is ZooKeeper's connect string: "host:port,host:port/chroot".
-	// The port is 2181 by default; the chroot is created when it is absent.
+	// Servers is ZooKeeper's connect string: "host:port,host:port/chroot". The port defaults to
+	// 2181. A missing chroot is created.
 	Servers string
-	// Path is the node below which the contenders of one election have theirs:
-	// "/billing/leader". It is created when it is absent. Nothing else may be
-	// below it.
+	// Path is the parent of the contenders' nodes, such as "/billing/leader". All contenders of
+	// an election use the same path. It is created if missing and must have no other children.
 	Path string
 
-	// ID names this contender, for people. It need not be unique. Default: host
-	// name, process id and four random characters.
+	// ID is a human-readable name of this contender. It need not be unique. Default: host name,
+	// process id and four random characters.
 	ID string
 	// Auth is "user:password" for ZooKeeper's digest scheme. Default: none.
 	Auth string
-	// ACL is the access control list of the nodes that this contender creates,
-	// in the notation of ZooKeeper's shell: "auth::cdrwa,world:anyone:r".
-	// Every contender must be able to read them all.
-	// Default: everything for Auth, or for anybody when there is no Auth.
+	// ACL is the access control list of the nodes that this contender creates, in the notation of
+	// ZooKeeper's shell: "auth::cdrwa,world:anyone:r". Every contender must be able to read the
+	// nodes of all others. Default: all permissions for Auth, or for everyone without Auth.
 	ACL string
 	// TLS secures the connection. Default: plain TCP.
 	TLS *tls.Config
-	// Dial opens the connection to a server. Default: net.Dialer. An attempt, with
-	// the lookup of the name, TLS and ZooKeeper's handshake, has a share of
-	// SessionTimeout, so that the session outlives a server that hangs: a third with
-	// one or two servers, a quarter with three, and so on, but at least 1 s where a
-	// third is that much; more, the longer there has been no connection; never
-	// more than 10 s. Then ctx ends, and the next server is tried.
+	// Dial opens a connection to a server. Default: net.Dialer. An attempt covers name resolution,
+	// TLS and ZooKeeper's handshake. Its time limit, after which ctx ends and the next server is
+	// tried, is a share of SessionTimeout so that the session survives a hung server:
+	// SessionTimeout/(servers+1), at least 1 s and at most 10 s, but never more than a third of
+	// SessionTimeout. The share grows the longer the contender has been disconnected.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// SessionTimeout is how long ZooKeeper waits for a silent contender before
-	// another one may lead; the server may grant another value, which then
-	// counts. Servers look once a tick, so it may be a tick more. A leader that is
-	// cut off stops leading after three quarters of it at the latest.
-	// Default 10 s, at least 1 s, at most 1 h.
+	// SessionTimeout is how long ZooKeeper waits for a silent contender before another one can
+	// lead. Servers check once per tick, so it may take a tick longer. A leader that is cut off
+	// stops leading within three quarters of it. The server may grant a different value, which is
+	// then used. Default 10 s, minimum 1 s, maximum 1 h.
 	SessionTimeout time.Duration
 
-	// Hooks are told of leadership gained and lost. Default: none.
+	// Hooks are called when leadership is acquired and lost. Default: none.
 	Hooks Hooks
-	// Logger gets the latch's messages. Default: none.
+	// Logger receives the latch's messages. Default: none.
 	Logger *slog.Logger
 }
 
-// Hooks are functions of the program that are told what happens; each may be nil. They are
-// called one at a time, in order: OnLost follows its OnGained, also when that, or Lead's
-// function, panics, which ends Run or Lead with the panic. They may call any method of the
-// Latch; but see Await.
+// Hooks are callbacks of the program; each may be nil. They are called one at a time and in order.
+// Every OnGained is followed by its OnLost, even if OnGained or Lead's function panics; Run or Lead
+// then returns the panic as an error. Hooks may call any method of the Latch, but see
+// Await.
 type Hooks struct {
-	// OnGained is called when a term has begun. It should return soon: until it has,
-	// the end of the term is not reported, nor the place given up.
+	// OnGained is called when a term begins. It should return quickly: until it does, the end of
+	// the term is not reported and the contender keeps its place.
 	OnGained func(Term)
-	// OnLost is called when a term has ended, with the reason: ErrSuspended,
-	// ErrExpired, ErrLapsed, ErrDeposed, ErrResigned or ErrStopped. The place is not
-	// given up, and no further term begins here, before OnLost has returned; it may
-	// wait for work to end.
+	// OnLost is called when a term has ended, with the reason: ErrSuspended, ErrExpired, ErrLapsed,
+	// ErrDeposed, ErrResigned or ErrStopped. It may wait for work to end: until it returns, the
+	// contender keeps its place and starts no other term.
 	OnLost func(term Term, cause error)
 }
 
-// DefaultSessionTimeout is that of a Config that sets none.
+// DefaultSessionTimeout is the default of Config.SessionTimeout.
 const DefaultSessionTimeout = 10 * time.Second
 
 const (
@@ -83,11 +78,11 @@ const (
 	maxSessionTimeout = time.Hour
 )
 
-// ConfigError refuses a field of a Config.
+// ConfigError is returned by New for an invalid field of a Config.
 type ConfigError struct {
 	Field string // such as "SessionTimeout"
 	Value any
-	Err   error // what is wrong with it, and what would be right
+	Err   error // the problem and what is expected instead
 }
 
 func (e *ConfigError) Error() string {
@@ -96,7 +91,7 @@ func (e *ConfigError) Error() string {
 
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// withDefaults fills in what was not set.
+// withDefaults sets the fields that are zero.
 func (c Config) withDefaults() Config {
 	c.SessionTimeout = cmp.Or(c.SessionTimeout, DefaultSessionTimeout)
 	c.ID = cmp.Or(c.ID, defaultID())
@@ -131,16 +126,16 @@ func checkPath(path string) error {
 	}
 	for part := range strings.SplitSeq(path[1:], "/") {
 		if part == "" || part == "." || part == ".." || strings.ContainsFunc(part, unfit) {
-			return fmt.Errorf("%q is not a node name", part)
+			return fmt.Errorf("%q is not a valid node name", part)
 		}
 	}
 	if path == "/zookeeper" || strings.HasPrefix(path, "/zookeeper/") {
-		return errors.New("is ZooKeeper's own")
+		return errors.New("is reserved by ZooKeeper; choose another path")
 	}
 	return nil
 }
 
-// unfit reports whether a rune cannot be in the name of a node, or should not be.
+// unfit reports whether a node name cannot, or should not, contain r.
 func unfit(r rune) bool {
 	return r < ' ' || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
 }
@@ -160,8 +155,7 @@ func checkSessionTimeout(d time.Duration) error {
 	return nil
 }
 
-// defaultID is readable, and differs between two starts even where process ids repeat, as
-// in containers.
+// defaultID differs between two starts even where process ids repeat, as in containers.
 func defaultID() string {
 	const randomChars, hostChars = 4, 100
 	host, err := os.Hostname()

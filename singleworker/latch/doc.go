@@ -1,42 +1,41 @@
-// Package latch elects one leader among any number of processes, through Apache
-// ZooKeeper. It needs nothing else of this module, and knows nothing of jobs.
+// Package latch elects one leader among any number of processes, using Apache ZooKeeper. It is
+// independent of the rest of this module: it knows nothing about jobs.
 //
 //	l, err := latch.New(latch.Config{Servers: "zk1:2181,zk2:2181/prod", Path: "/billing/leader"})
 //	err = l.Lead(ctx, func(ctx context.Context) error {
-//		return work(ctx) // on one process at a time; ctx ends when it leads no more
+//		return work(ctx) // on one process at a time; ctx ends when leadership is lost
 //	})
 //
-// [Latch.Lead] is what most programs want. Those that ask now and then whether they lead
-// call [Latch.Run] in the background, and [Latch.Held] or [Latch.Await]; a Latch is also
-// an Elector for gocron, see [Latch.IsLeader].
+// Most programs want [Latch.Lead]. A program that checks now and then whether it is the leader
+// calls [Latch.Run] in the background and [Latch.Held] or [Latch.Await] where it needs to know.
+// A Latch is also an Elector for gocron; see [Latch.IsLeader].
 //
-// # What is guaranteed
+// # Guarantees
 //
-//   - Of all contenders on one path, [Latch.Held] is true on one at a time, whatever
-//     their clocks say, and false on one that has lost its connection, at once.
-//   - First come, first led: contenders lead in the order in which they came. Each
-//     watches the one before it and nothing else.
-//   - A contender gives up its place when what it did as a leader has ended, not
-//     before: when the function given to Lead, or Hooks.OnLost, has returned.
+//   - At most one contender on a path sees [Latch.Held] return true at any time, whatever their
+//     clocks say. A contender that loses its connection stops holding immediately.
+//   - Contenders lead in the order in which they arrived. Each watches only the one before it.
+//   - A contender keeps its place until its work as leader has ended: until the function passed
+//     to Lead, or Hooks.OnLost, has returned.
 //
-// Leadership passes on within a few milliseconds when a leader stops in good order, and
-// when its session ends if it dies: see Config.SessionTimeout.
+// Leadership passes on within a few milliseconds when a leader stops cleanly. When a leader dies,
+// it passes on when its session expires; see Config.SessionTimeout.
 //
-// # What is not
+// # Limits
 //
-// Nothing can stop a process that is paused between asking whether it leads and acting on
-// the answer. Let what is acted upon compare tokens: [Term.Token] grows with
-// every change of leader, and whoever has seen a higher one refuses a lower.
+// No lock service can stop a process that is paused between checking its leadership and acting on
+// the result. Resources that need protection must compare fencing tokens: [Term.Token] increases
+// with every change of leader, so they can refuse a token lower than the highest one seen.
 //
-// If somebody deletes the leader's node, or ends its session from outside, the next one may
-// lead before this one has heard of it, some milliseconds as a rule.
+// If someone deletes the leader's node or closes its session manually, the next contender can
+// start leading before the old leader is notified, usually some milliseconds later.
 //
-// # With Java
+// # Interoperability with Java
 //
-// The nodes are those of LeaderLatch of Apache Curator 5, so programs that use it stand in
-// the same queue. Its contenders keep a promise less: one that was paused for
-// longer than its session may believe that it leads until it hears from
-// ZooKeeper. The czxid of a Java contender's node (getOurPath) is its token.
+// The nodes are those of LeaderLatch in Apache Curator 5, so Java and Go programs can contend for
+// the same leadership. Curator's contenders give a weaker guarantee: one that was paused for
+// longer than its session can believe that it leads until ZooKeeper tells it otherwise. The
+// fencing token of a Java contender is the czxid of its node (getOurPath).
 //
-// The ideas are Curator's LeaderLatch and, of Lead, its LeaderSelector with autoRequeue.
+// The design follows Curator's LeaderLatch; Lead follows its LeaderSelector with autoRequeue.
 package latch

@@ -8,7 +8,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// serve starts a server for the examples; a program has ZooKeeper.
+// serve starts a server for the examples; a real program connects to ZooKeeper.
 func serve() (servers string, stop func()) {
 	server, err := zkdev.New(zkdev.Config{})
 	check(err)
@@ -30,16 +30,16 @@ func ExampleLatch_Lead() {
 	ctx, cancel := context.WithCancel(context.Background())
 	err = l.Lead(ctx, func(ctx context.Context) error {
 		term, _ := latch.TermFrom(ctx)
-		fmt.Println("leads, with a token:", term.Token > 0)
+		fmt.Println("leading, with a token:", term.Token > 0)
 		cancel() // as a signal would
 		<-ctx.Done()
-		fmt.Println("leads no more:", context.Cause(ctx))
+		fmt.Println("leadership lost:", context.Cause(ctx))
 		return nil
 	})
 	check(err)
 	// Output:
-	// leads, with a token: true
-	// leads no more: latch stopped
+	// leading, with a token: true
+	// leadership lost: latch: stopped
 }
 
 func ExampleLatch_Held() {
@@ -53,7 +53,7 @@ func ExampleLatch_Held() {
 
 	_, err = l.Await(ctx)
 	check(err)
-	_, held := l.Held() // the clock says so, and no request was made
+	_, held := l.Held() // reads the clock, sends no request
 	leader, err := l.Leader(ctx)
 	check(err)
 	fmt.Println("held:", held, "leader:", leader.ID)

@@ -13,71 +13,70 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
-// Why a term ended: what Hooks.OnLost is told, and the cause of the context that Lead
-// gives its function.
+// The reasons why a term ends: passed to Hooks.OnLost, and the cause of the context that Lead
+// passes to its function.
 var (
-	// ErrSuspended: the connection to ZooKeeper broke. The contender keeps its place
-	// in the queue, and leads again when its session turns out to live.
+	// ErrSuspended is the cause when the connection to ZooKeeper is lost. The contender keeps its
+	// place in the queue and leads again if its session is still alive after it reconnects.
 	ErrSuspended = election.ErrSuspended
-	// ErrExpired: the session is over, and the place in the queue with it.
+	// ErrExpired is the cause when the session has expired. The place in the queue is lost.
 	ErrExpired = election.ErrExpired
-	// ErrLapsed: ZooKeeper has not confirmed the leadership in time, or the process,
-	// or its machine, stood still for so long.
+	// ErrLapsed is the cause when ZooKeeper has not confirmed the leadership in time, or when the
+	// process or its machine was suspended for that long.
 	ErrLapsed = election.ErrLapsed
-	// ErrDeposed: the contender's node was deleted by somebody.
+	// ErrDeposed is the cause when someone else deleted the contender's node.
 	ErrDeposed = election.ErrDeposed
-	// ErrResigned: the function given to Lead has returned by itself.
+	// ErrResigned is the cause when the function passed to Lead has returned.
 	ErrResigned = election.ErrResigned
-	// ErrStopped: the context of Run or Lead has ended. Await returns it, too.
+	// ErrStopped is the cause when the context of Run or Lead has ended. Await returns it, too.
 	ErrStopped = election.ErrStopped
 )
 
-// What Run and Lead return, besides nil.
+// Errors returned by Run and Lead.
 var (
-	// ErrAccessDenied: ZooKeeper's ACLs refuse Config.Auth.
+	// ErrAccessDenied is returned when ZooKeeper's ACLs refuse Config.Auth.
 	ErrAccessDenied = election.ErrDenied
-	// ErrNotReleased: ZooKeeper was away when the contender stopped. Another one
-	// leads when its session ends.
+	// ErrNotReleased is returned when ZooKeeper was unreachable while the contender stopped. The
+	// next contender leads when the session expires.
 	ErrNotReleased = election.ErrNotReleased
-	// ErrStarted: Run or Lead was called before.
-	ErrStarted = errors.New("latch: it has been run")
+	// ErrStarted is returned when Run or Lead has been called before.
+	ErrStarted = errors.New("latch: already started; use a new Latch")
 )
 
-// What the methods that ask return, besides nil.
+// Errors returned by the methods that query the election.
 var (
-	// ErrNotLeader: another contender leads, or nobody. See IsLeader.
+	// ErrNotLeader is returned by IsLeader when this contender is not the leader.
 	ErrNotLeader = errors.New("latch: not the leader")
-	// ErrNotRunning: there is no connection, for neither Run nor Lead is running.
-	ErrNotRunning = errors.New("latch: not running")
-	// ErrNoLeader: nobody contends. See Leader.
-	ErrNoLeader = errors.New("latch: nobody contends")
+	// ErrNotRunning is returned when there is no connection because neither Run nor Lead is running.
+	ErrNotRunning = errors.New("latch: not running; call Run or Lead first")
+	// ErrNoLeader is returned by Leader when nobody is contending.
+	ErrNoLeader = errors.New("latch: no leader: nobody is contending")
 )
 
-// Term is a time of leadership of one contender.
+// Term is a period in which one contender leads.
 type Term struct {
-	// Token is the term's fencing token: no later leader of the path has one as low.
-	// It is the czxid of Node, and compares with every other zxid of the
-	// ensemble, and with the tokens of Java's contenders. When a leader regains
-	// its own place after ErrSuspended or ErrLapsed, nobody has led between, and
-	// the token is the same.
+	// Token is the term's fencing token: strictly greater than every earlier leader's token. It is
+	// the czxid of Node, so it compares with every zxid of the ensemble and with the tokens of
+	// Java contenders. A leader that regains leadership with the same node, after ErrSuspended or
+	// ErrLapsed, has the same token: nobody led in between.
 	Token int64
-	// Node is the path of the node that leads, without the chroot. A transaction of
-	// yours that checks its existence is refused when another leads.
+	// Node is the path of the leader's node, without the chroot. A transaction that checks that it
+	// exists is refused once another contender leads.
 	Node string
 }
 
-// Participant is a contender, this one or another.
+// Participant is a contender: this one or another.
 type Participant struct {
 	ID    string // its Config.ID; in Java, the id given to LeaderLatch, often empty
-	Node  string // its node's path, without the chroot
-	Token int64  // of the term that it leads, or will
+	Node  string // path of its node, without the chroot
+	Token int64  // of the term that it leads or will lead
 }
 
-// Latch is one contender for one leadership. Safe for concurrent use.
+// Latch is one contender for one leadership. It is safe for concurrent use.
 type Latch struct {
 	cfg       Config
 	contender *election.Contender
-	serve     func(ctx context.Context) error // nil, or what Lead was given; set before the contender runs
+	serve     func(ctx context.Context) error // Lead's function, or nil; set before the contender runs
 
 	mu      sync.Mutex
 	started bool
@@ -85,8 +84,8 @@ type Latch struct {
 	fail    context.CancelCauseFunc
 }
 
-// New returns a latch that contends when Run or Lead is called. It fails with a
-// *ConfigError.
+// New checks cfg and returns a Latch. It starts nothing; call Run or Lead to contend. The error is
+// a *ConfigError.
 func New(cfg Config) (*Latch, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -99,21 +98,20 @@ func New(cfg Config) (*Latch, error) {
 	return l, nil
 }
 
-// Run contends until ctx ends, and gives up the place then. It returns when nothing of the
-// latch runs any more and, unless with ErrNotReleased, the next contender can lead. If
-// the connection or the session is lost, it contends again as soon as it can. To be called
-// once, and not beside Lead.
+// Run contends for leadership until ctx ends, then leaves the queue. When it returns, all
+// goroutines of the latch have ended and, unless the error is ErrNotReleased, the next contender
+// can lead. After a lost connection or an expired session it contends again as soon as possible.
+// A Latch runs once: call either Run or Lead.
 func (l *Latch) Run(ctx context.Context) error { return l.run(ctx, nil) }
 
-// Lead contends as Run does, and calls f whenever this contender leads, in terms that do
-// not overlap. The context of f ends when the term does, with the reason as its cause,
-// and carries the Term, see [TermFrom]; f must return then, for the place
-// is not given up before it has, nor does f lead again.
+// Lead contends like Run and calls f whenever this contender becomes the leader. Calls never
+// overlap. The context of f carries the Term (see [TermFrom]) and ends with the term, with the
+// reason as its cause. f must then return: until it does, the contender keeps its place and f is
+// not called again.
 //
-// If f returns sooner, the contender gives up the place. If f returned nil, it queues
-// again, behind all others, without a pause. If f returned an error, Lead returns that. When ctx ends, Lead
-// returns as Run does, when f has returned; what f returns after the end of its term is
-// not reported.
+// If f returns nil before its term ends, the contender moves to the end of the queue at once. If f
+// returns an error before its term ends, Lead returns that error. Errors that f returns later are
+// ignored. When ctx ends, Lead waits for f and returns like Run.
 func (l *Latch) Lead(ctx context.Context, f func(ctx context.Context) error) error {
 	return l.run(ctx, f)
 }
@@ -152,21 +150,21 @@ func (l *Latch) start(f func(ctx context.Context) error, fail context.CancelCaus
 	return conn, err
 }
 
-// failure is an error of Lead's function that ends Lead.
+// failure is an error of Lead's function, which ends Lead.
 type failure struct{ error }
 
 type termKey struct{}
 
-// TermFrom is the term in which Lead has called a function, from the context it was given.
+// TermFrom returns the term from a context that Lead passed to its function.
 func TermFrom(ctx context.Context) (Term, bool) {
 	term, ok := ctx.Value(termKey{}).(Term)
 	return term, ok
 }
 
-// term is called by the contender for each term, on a goroutine of its own.
+// term is called by the contender for each term, on a separate goroutine.
 func (l *Latch) term(ctx context.Context, t election.Term) {
 	term := Term(t)
-	defer func() { // also after a panic
+	defer func() { // runs after a panic, too
 		l.contender.Resign()
 		if l.cfg.Hooks.OnLost != nil {
 			l.cfg.Hooks.OnLost(term, context.Cause(ctx))
@@ -187,28 +185,28 @@ func (l *Latch) term(ctx context.Context, t election.Term) {
 	}
 }
 
-// Held reports whether this contender leads now: it asks the clock, not ZooKeeper, so it may
-// be called as often as one likes.
+// Held reports whether this contender leads now, and its term. It reads the clock and sends no
+// request, so it is cheap.
 func (l *Latch) Held() (Term, bool) {
 	term, ok := l.contender.Held()
 	return Term(term), ok
 }
 
-// Await returns when this contender leads. It fails with ErrStopped when it will lead no
-// more, or with ctx's cause. Before Run or Lead is called it waits for that. OnLost, and a
-// function of Lead's whose context has ended, must not call it with a context that does
-// not end: the term that it waits for cannot begin before they have returned.
+// Await waits until this contender leads and returns its term. It returns ErrStopped when the
+// latch has stopped, or ctx's cause. It may be called before Run or Lead.
+//
+// OnLost, and Lead's function after its context has ended, must not call Await without a timeout:
+// the next term cannot begin before they return.
 func (l *Latch) Await(ctx context.Context) (Term, error) {
 	term, err := l.contender.Await(ctx)
 	return Term(term), err
 }
 
-// IsLeader returns nil if this contender leads now, else ErrNotLeader: it makes a Latch an
-// Elector of github.com/go-co-op/gocron/v2, whose scheduler then starts a
-// job on the leader only.
+// IsLeader returns nil if this contender leads now, else ErrNotLeader. It makes a Latch an Elector
+// for github.com/go-co-op/gocron/v2, whose scheduler then starts jobs on the leader only.
 //
-// gocron asks once, before a job starts, and does not end a job whose process leads no
-// more. Jobs for which that matters ask Held as they go on.
+// gocron checks once, before a job starts, and does not cancel running jobs when leadership is
+// lost. Jobs for which that matters should call Held while they run.
 func (l *Latch) IsLeader(context.Context) error {
 	if _, held := l.contender.Held(); !held {
 		return ErrNotLeader
@@ -216,9 +214,9 @@ func (l *Latch) IsLeader(context.Context) error {
 	return nil
 }
 
-// Participants lists the contenders: the leader first, and then who will lead, in this order.
-// It asks a ZooKeeper server, which may lag behind, and tries until ctx ends.
-// It fails with ErrNotRunning, ErrAccessDenied, or ctx's cause.
+// Participants lists the contenders in the order in which they lead, the leader first. The
+// ZooKeeper server that answers may lag behind the others. While there is no connection,
+// Participants retries until ctx ends. It returns ErrNotRunning, ErrAccessDenied or ctx's cause.
 func (l *Latch) Participants(ctx context.Context) ([]Participant, error) {
 	retry := task.Backoff{Min: 20 * time.Millisecond, Max: time.Second}
 	for {
@@ -233,9 +231,9 @@ func (l *Latch) Participants(ctx context.Context) ([]Participant, error) {
 			return participants(list), err
 		}
 		if waitErr := retry.Wait(ctx); waitErr != nil {
-			err = fmt.Errorf("%w; last try: %w", waitErr, err)
+			err = fmt.Errorf("%w; last attempt: %w", waitErr, err)
 			if trouble := conn.Trouble(); trouble != nil {
-				err = fmt.Errorf("%w; the latest attempt to connect: %w", err, trouble)
+				err = fmt.Errorf("%w; last connection attempt: %w", err, trouble)
 			}
 			return nil, err
 		}
@@ -250,9 +248,8 @@ func participants(list []election.Participant) []Participant {
 	return all
 }
 
-// Leader is the first of Participants, which fails also with ErrNoLeader. For a moment
-// after a leader has died, or lost its connection, it may be one that does
-// not know of its leadership, or does not hold it any more.
+// Leader returns the first of Participants, or ErrNoLeader. For a moment after a leader has died or
+// lost its connection, the result may no longer be leading, or may not know yet that it leads.
 func (l *Latch) Leader(ctx context.Context) (Participant, error) {
 	list, err := l.Participants(ctx)
 	if err != nil {

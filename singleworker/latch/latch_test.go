@@ -23,7 +23,7 @@ var _ gocron.Elector = (*latch.Latch)(nil)
 
 var errPaper = errors.New("out of paper")
 
-// group is a server, and contenders whose terms are noted.
+// group is a server and contenders whose terms are recorded.
 type group struct {
 	*zkdev.Server
 
@@ -79,8 +79,8 @@ func (g *group) latch(id string, changes ...func(*latch.Config)) *latch.Latch {
 	return l
 }
 
-// background runs what blocks until stop is called, which returns its error. The end of
-// the test calls it, too.
+// background calls run on a goroutine. stop cancels its context and returns its error; the end of
+// the test calls stop, too.
 func (g *group) background(run func(ctx context.Context) error) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var err error
@@ -103,7 +103,7 @@ func bubble(t *testing.T, f func(g *group)) {
 	synctest.Test(t, func(t *testing.T) { f(newGroup(t)) })
 }
 
-func TestRunLeadsInTurn(t *testing.T) {
+func TestContendersLeadInOrder(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(g *group) {
 		t := g.t
@@ -134,7 +134,7 @@ func TestRunLeadsInTurn(t *testing.T) {
 		if leader, err := b.Leader(t.Context()); leader.ID != "b" || err != nil {
 			t.Errorf("Leader = %+v, %v; want b", leader, err)
 		}
-		g.wantNotes("a gained", "a lost: latch stopped", "b gained")
+		g.wantNotes("a gained", "a lost: latch: stopped", "b gained")
 	})
 }
 
@@ -160,11 +160,11 @@ func TestLeadQueuesAgain(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		time.Sleep(2500 * time.Millisecond)
-		g.wantNotes("a gained", "a lost: leadership given up", "b gained", "b lost: leadership given up", "a gained")
+		g.wantNotes("a gained", "a lost: latch: leadership resigned", "b gained", "b lost: latch: leadership resigned", "a gained")
 	})
 }
 
-func TestLeadEndsWithAnError(t *testing.T) {
+func TestLeadReturnsTheFunctionsError(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(g *group) {
 		t := g.t
@@ -196,8 +196,8 @@ func TestLeadEndsWithAnError(t *testing.T) {
 	})
 }
 
-// OnLost may wait for work to end, also when what began it has panicked.
-func TestOnLostFollowsAPanic(t *testing.T) {
+// OnLost may wait for work to end, even after OnGained or Lead's function panicked.
+func TestOnLostIsCalledAfterPanic(t *testing.T) {
 	t.Parallel()
 	for what, inOnGained := range map[string]bool{"in OnGained": true, "in the function": false} {
 		bubble(t, func(g *group) {
@@ -228,13 +228,13 @@ func TestOnLostFollowsAPanic(t *testing.T) {
 				g.t.Errorf("%s: Lead = %v, want the panic", what, err)
 			}
 			time.Sleep(time.Second)
-			g.wantNotes("a gained", "a lost: leadership given up", "b gained")
+			g.wantNotes("a gained", "a lost: latch: leadership resigned", "b gained")
 		})
 	}
 }
 
-// The function's context ends on loss; it is waited for, and called again.
-func TestLeadIsCancelledOnLoss(t *testing.T) {
+// When leadership is lost, Lead cancels the function, waits for it, and calls it again later.
+func TestLeadCancelsFunctionOnLoss(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(g *group) {
 		t := g.t
@@ -259,14 +259,14 @@ func TestLeadIsCancelledOnLoss(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		g.wantNotes("a gained")
 		time.Sleep(31 * time.Second)
-		g.wantNotes("a gained", "a lost: connection to ZooKeeper suspended", "a gained")
+		g.wantNotes("a gained", "a lost: latch: connection to ZooKeeper lost", "a gained")
 		if err := stop(); err != nil || calls != 2 {
 			t.Errorf("Lead = %v after %d calls, want nil after 2", err, calls)
 		}
 	})
 }
 
-func TestParticipantsEndsWithItsContext(t *testing.T) {
+func TestParticipantsReturnsWhenContextEnds(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(g *group) {
 		t := g.t
@@ -287,7 +287,7 @@ func TestParticipantsEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestParticipantsTellsWhyThereIsNoConnection(t *testing.T) {
+func TestParticipantsReportsConnectionError(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(g *group) {
 		refused := errors.New("connection refused")
@@ -300,7 +300,7 @@ func TestParticipantsTellsWhyThereIsNoConnection(t *testing.T) {
 		defer cancel()
 		_, err := a.Participants(ctx)
 		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, refused) {
-			g.t.Errorf("Participants = %v, want the end of its context, and %v", err, refused)
+			g.t.Errorf("Participants = %v, want DeadlineExceeded and %v", err, refused)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package election
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/task"
@@ -10,32 +11,30 @@ import (
 )
 
 const (
-	// leavePatience is how long a change, and leaving as a whole, may take when the
-	// contender is to stop. If ZooKeeper is away for longer, the session's end
-	// does what is left.
-	leavePatience = 3 * time.Second
-	// lookAgain is after how long a contender that waits looks at the queue although
-	// nothing was reported: a watch that is lost costs that, not for ever.
+	// leaveTimeout limits each write, and leaving as a whole, once the contender has to stop. If
+	// ZooKeeper is unreachable for longer, the end of the session removes the node.
+	leaveTimeout = 3 * time.Second
+	// lookAgain is how often a waiting contender reads the queue without an event, so that a lost
+	// watch delays it only that long.
 	lookAgain = 30 * time.Second
 )
 
-// attempt is what the loop does over one connection. Requests are made one after the
-// other, and each is waited for also when the connection breaks meanwhile, so that
-// nothing of an earlier attempt is still under way.
+// attempt is the loop's state for one connection. Requests are sent one at a time, and each is
+// waited for even if the connection is lost meanwhile, so nothing of an earlier attempt is in flight.
 type attempt struct {
 	*Contender
 	session *session
-	ctx     context.Context //nolint:containedctx // ends with the connection, or with Run's
-	calls   context.Context //nolint:containedctx // of reads: ends with Run's alone
+	ctx     context.Context //nolint:containedctx // ends with the connection or with Run's context
+	calls   context.Context //nolint:containedctx // for reads: ends with Run's context only
 	id      int64           // of the session
 
-	node string // the name of our node, or ""; seen to be this session's
-	term Term   // what it leads with
+	node string // name of our node if this session owns it, or ""
+	term Term   // of that node
 }
 
-// campaign contends over one connection, and returns when that ends, or with what must end
-// Run: a refusal of the first creation, for the configuration is wrong. Later
-// somebody has changed an ACL, and may change it back.
+// campaign contends over one connection until the connection ends. It returns an error only if Run
+// must end: the first create was refused, so the configuration is wrong. A later refusal is retried,
+// because it means that someone changed an ACL and may change it back.
 func (c *Contender) campaign(ctx context.Context, s *session) error {
 	both, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -49,8 +48,8 @@ func (c *Contender) campaign(ctx context.Context, s *session) error {
 			retry.Reset()
 		case a.over():
 		case zkconn.IsUnknown(err), errors.Is(err, zkconn.ErrNoNode), c.entered:
-			c.cfg.Logger.Warn("contending failed, trying again", "path", c.cfg.Path, "err", err)
-			_ = retry.Wait(a.ctx) // which the loop asks
+			c.cfg.Logger.Warn("leader election failed; retrying", "path", c.cfg.Path, "err", err)
+			_ = retry.Wait(a.ctx) // the loop checks a.ctx
 		default:
 			return err
 		}
@@ -58,7 +57,7 @@ func (c *Contender) campaign(ctx context.Context, s *session) error {
 	return nil
 }
 
-// round does what there is to do, and waits until something has changed.
+// round does the next step and waits until something changes.
 func (a *attempt) round() error {
 	drain(a.changed)
 	names, err := a.queue()
@@ -69,7 +68,7 @@ func (a *attempt) round() error {
 	switch {
 	case err != nil:
 		return err
-	case a.over(): // what was read may be another session's
+	case a.over(): // the reads may belong to another session
 		return nil
 	case a.node == "":
 		a.depose(ErrDeposed)
@@ -90,16 +89,16 @@ func (a *attempt) round() error {
 	return err
 }
 
-// over reports whether the connection has ended, or Run is to.
+// over reports whether the connection or Run's context has ended.
 func (a *attempt) over() bool { return a.ctx.Err() != nil }
 
 func (a *attempt) path(name string) string { return a.cfg.Path + "/" + name }
 
-// queue lists the nodes in order, with every one that we have created.
+// queue lists the nodes in order. The list contains every node that we have created.
 func (a *attempt) queue() ([]string, error) {
 	if a.uncertain {
-		// When this has been agreed on, what was sent before it was applied, and is
-		// known to the server that we read from, or never will be.
+		// Once this transaction has been applied, every earlier request of ours has either been
+		// applied, and is known to the server that we read from, or never will be.
 		_, err := a.conn.Multi(a.calls, zkconn.CheckOp(a.cfg.Path, zkconn.AnyVersion))
 		if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
 			return nil, err
@@ -108,13 +107,13 @@ func (a *attempt) queue() ([]string, error) {
 	}
 	names, _, err := a.conn.Children(a.calls, a.cfg.Path)
 	if errors.Is(err, zkconn.ErrNoNode) {
-		return nil, nil // to be created
+		return nil, nil // enter creates it
 	}
 	return inOrder(names), err
 }
 
-// adopt finds our node among those with our prefix, which are in order, and deletes the
-// others: of a former session, of a creation that went unanswered and was repeated.
+// adopt finds our node among those with our prefix, given in order, and deletes the others: nodes of
+// an earlier session, or of a create that went unanswered and was repeated.
 func (a *attempt) adopt(mine []string) error {
 	known := a.node
 	a.node = ""
@@ -133,7 +132,7 @@ func (a *attempt) adopt(mine []string) error {
 		if a.node == "" && stat.EphemeralOwner == a.id && !a.doomed[name] {
 			a.node, a.term = name, Term{Token: stat.Czxid, Node: a.path(name)}
 			a.placed = name
-			a.entered = true // perhaps by a creation that was not acknowledged
+			a.entered = true // perhaps by a create that was not acknowledged
 			continue
 		}
 		if err := a.discard(name); err != nil {
@@ -143,7 +142,7 @@ func (a *attempt) adopt(mine []string) error {
 	return nil
 }
 
-// discard deletes a node of ours, now or, if that is not known to have been done, later.
+// discard deletes one of our nodes. If the outcome is unknown, later rounds delete it.
 func (a *attempt) discard(name string) error {
 	a.doomed[name] = true
 	err := a.remove(a.Contender.calls, name)
@@ -153,7 +152,7 @@ func (a *attempt) discard(name string) error {
 	return err
 }
 
-// remove deletes a node of ours unless it is gone.
+// remove deletes one of our nodes if it exists.
 func (c *Contender) remove(ctx context.Context, name string) error {
 	_, err := c.conn.Multi(ctx, zkconn.DeleteOp(c.cfg.Path+"/"+name, zkconn.AnyVersion))
 	if errors.Is(err, zkconn.ErrNoNode) {
@@ -162,7 +161,7 @@ func (c *Contender) remove(ctx context.Context, name string) error {
 	return err
 }
 
-// enter creates our node, at the end of the queue, when nobody serves a former term.
+// enter creates our node, at the end of the queue, after Serve has returned from the previous term.
 func (a *attempt) enter() error {
 	a.awaitServed(a.ctx)
 	if a.over() {
@@ -181,8 +180,8 @@ func (a *attempt) enter() error {
 	return err // the next round finds the node
 }
 
-// lead proves again and again that our node, the first, is there, until it is not, or we
-// have resigned.
+// lead renews the lease for as long as our node, the first in the queue, exists and we have not
+// resigned.
 func (a *attempt) lead() error {
 	for !a.over() {
 		if a.resigned(a.term) {
@@ -200,16 +199,16 @@ func (a *attempt) lead() error {
 		case errors.Is(err, zkconn.ErrNoNode):
 			a.depose(ErrDeposed)
 			return nil
-		default: // the lease goes on, or not
-			a.cfg.Logger.Warn("leadership not confirmed, trying again", "path", a.cfg.Path, "err", err)
+		default: // the lease continues until it lapses
+			a.cfg.Logger.Warn("leadership not confirmed; retrying", "path", a.cfg.Path, "err", err)
 		}
 		a.wait(lease/renewals, served)
 	}
 	return nil
 }
 
-// wait returns when something may have changed, d has passed, served is closed, or the
-// connection is over.
+// wait returns after d, or earlier if something may have changed, served is closed, or the connection
+// has ended.
 func (a *attempt) wait(d time.Duration, served <-chan struct{}) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -228,14 +227,14 @@ func drain(ready <-chan struct{}) {
 	}
 }
 
-// leave deletes our nodes when nobody serves a term any more.
+// leave deletes our nodes after Serve has returned.
 func (c *Contender) leave(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	c.awaitServed(ctx)
 	if !c.entered && !c.uncertain {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, leavePatience)
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
 	retry := task.Backoff{Min: 20 * time.Millisecond, Max: 500 * time.Millisecond}
 	for {
@@ -244,14 +243,14 @@ func (c *Contender) leave(ctx context.Context) error {
 			return nil
 		}
 		if !zkconn.IsUnknown(err) || retry.Wait(ctx) != nil {
-			return errors.Join(ErrNotReleased, err)
+			return fmt.Errorf("%w: %w", ErrNotReleased, err)
 		}
 	}
 }
 
-// vacate deletes every node of ours, and makes sure that there is none.
+// vacate deletes all our nodes, including any that we do not know of.
 func (c *Contender) vacate(ctx context.Context) error {
-	if c.placed != "" { // the next contender need not wait until we have looked for others
+	if c.placed != "" { // first, so that the next contender does not wait for the search below
 		if err := c.remove(ctx, c.placed); err != nil {
 			return err
 		}

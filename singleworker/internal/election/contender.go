@@ -15,41 +15,42 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
-// Why a term ended: the cause of the context that Serve was given.
+// The reasons why a term ends: the cause of Serve's context. Package latch exports these errors, so
+// their texts carry its name.
 var (
-	// ErrSuspended: the connection broke. The node is kept, and leads again when
-	// the session is found alive.
-	ErrSuspended = errors.New("connection to ZooKeeper suspended")
-	// ErrExpired: the session is over.
-	ErrExpired = errors.New("ZooKeeper session expired")
-	// ErrLapsed: no proof of life was acknowledged in time, or the process
-	// stood still.
-	ErrLapsed = errors.New("leadership was not confirmed in time")
-	// ErrDeposed: the contender's node is gone, or not the first any more,
-	// though its session lives: somebody has deleted it.
-	ErrDeposed = errors.New("node of the leader was deleted")
-	// ErrResigned: Serve returned by itself, or called Resign.
-	ErrResigned = errors.New("leadership given up")
-	// ErrStopped: the context of Run has ended. Await returns it, too.
-	ErrStopped = errors.New("latch stopped")
+	// ErrSuspended is the cause when the connection is lost. The node is kept, and leads again if the
+	// session is still alive after the reconnect.
+	ErrSuspended = errors.New("latch: connection to ZooKeeper lost")
+	// ErrExpired is the cause when the session has expired.
+	ErrExpired = errors.New("latch: session expired")
+	// ErrLapsed is the cause when no proof of life was acknowledged in time, or the process was
+	// suspended.
+	ErrLapsed = errors.New("latch: leadership not confirmed in time")
+	// ErrDeposed is the cause when the node is gone or no longer the first although the session is
+	// alive: someone deleted it.
+	ErrDeposed = errors.New("latch: the leader's node was deleted")
+	// ErrResigned is the cause when Serve has returned or called Resign.
+	ErrResigned = errors.New("latch: leadership resigned")
+	// ErrStopped is the cause when the context of Run has ended. Await returns it, too.
+	ErrStopped = errors.New("latch: stopped")
 )
 
-// What Run returns, besides nil.
+// Errors returned by Run.
 var (
-	// ErrDenied: ZooKeeper's ACLs refuse the contender's credentials.
+	// ErrDenied is returned when ZooKeeper's ACLs refuse the contender's credentials.
 	ErrDenied = zkconn.ErrDenied
-	// ErrNotReleased: ZooKeeper was away while the contender left. Its node goes
-	// when its session does.
-	ErrNotReleased = errors.New("ZooKeeper was away; the place is given up when the session ends")
+	// ErrNotReleased is returned when ZooKeeper was unreachable while the contender left. Its node
+	// is removed when the session expires.
+	ErrNotReleased = errors.New("latch: ZooKeeper unreachable while stopping; the next contender leads when the session expires")
 )
 
-// A lease lasts 0.75 sessions, and is renewed four times in that time.
+// A lease lasts 0.75 session timeouts and is renewed four times in that time.
 const (
 	leaseNum, leaseDen = 3, 4
 	renewals           = 4
 )
 
-// Conn is what a contender needs of a connection; *zkconn.Conn has it.
+// Conn is the part of *zkconn.Conn that a contender needs.
 type Conn interface {
 	SessionID() int64
 	SessionTimeout() time.Duration
@@ -61,60 +62,59 @@ type Conn interface {
 	Multi(ctx context.Context, ops ...zkconn.Op) ([]zkconn.Stat, error)
 }
 
-// Config is what a contender is told.
+// Config configures a contender.
 type Config struct {
-	Path  string // of the election, absolute; created when it is absent
-	ID    string // the participant's, for people
+	Path  string // absolute path of the election; created if missing
+	ID    string // human-readable name of the participant
 	Clock *leases.Clock
-	// Serve is called for each term, on a goroutine of its own. Its context ends
-	// with the term, with one of the causes above; it must return then, for until
-	// it does the place is not given up and no further term begins. If it returns
-	// sooner, the contender resigns, and queues again behind all others. A panic, or
-	// runtime.Goexit, ends Run, with a *task.PanicError.
+	// Serve is called for each term, on a separate goroutine. Its context ends with the term, with
+	// one of the causes above. Serve must then return: until it does, the contender keeps its place
+	// and starts no other term. If Serve returns earlier, the contender resigns and moves to the end
+	// of the queue. If Serve panics or calls runtime.Goexit, Run returns a *task.PanicError.
 	Serve  func(ctx context.Context, term Term)
 	Logger *slog.Logger
 }
 
-// Term is a time of leadership.
+// Term is a period of leadership.
 type Term struct {
-	// Token grows with every change of leader of a path; see the package comment.
+	// Token increases with every change of leader on a path; see the package comment.
 	Token int64
-	// Node is the path of the node that leads. A transaction that checks that it
-	// exists is refused when the term is over elsewhere.
+	// Node is the path of the leader's node. A transaction that checks that it exists is refused
+	// once another contender leads.
 	Node string
 }
 
-// Contender takes part in one election. Safe for concurrent use.
+// Contender takes part in one election. It is safe for concurrent use.
 type Contender struct {
 	cfg    Config
-	prefix string // of the names of its nodes
+	prefix string // of its nodes' names
 
-	changed chan struct{} // merges: a watched node changed
-	renewed chan struct{} // merges: there is a deadline to watch
+	changed chan struct{} // a watched node changed; signals merge
+	renewed chan struct{} // there is a deadline to watch; signals merge
 
 	mu      sync.Mutex
-	turned  chan struct{} // closed and replaced at each change of what follows
-	session *session      // nil while there is no connection
+	turned  chan struct{} // closed and replaced whenever a field below changes
+	session *session      // nil while disconnected
 	tenure  *tenure       // the latest; nil before the first
 	stopped bool          // no further term
 
-	// Of the loop alone.
+	// Owned by the loop.
 	tasks     *task.Group
-	calls     context.Context //nolint:containedctx // of changes, whose outcome must be known also when Run is to end
+	calls     context.Context //nolint:containedctx // for writes, whose outcome must be known even after Run's context ends
 	conn      Conn
-	entered   bool            // a node was created once: the configuration is right
-	placed    string          // the name of the latest node that was ours, or ""
-	uncertain bool            // a creation was not answered: the node may be there
-	doomed    map[string]bool // names of nodes of ours that are to be deleted
+	entered   bool            // a node has been created before, so the configuration is valid
+	placed    string          // name of our latest node, or ""
+	uncertain bool            // a create request went unanswered: the node may exist
+	doomed    map[string]bool // names of our nodes that must be deleted
 }
 
-// session is one connection, from its beginning to its end.
+// session is one connection, from connect to disconnect.
 type session struct {
-	ctx context.Context //nolint:containedctx // it is the connection's lifetime
+	ctx context.Context //nolint:containedctx // the connection's lifetime
 	end context.CancelCauseFunc
 }
 
-// New returns a contender that does nothing yet.
+// New returns a contender. It does nothing until Run is called.
 func New(cfg Config) *Contender {
 	return &Contender{
 		cfg: cfg, prefix: namePrefix(uuid.NewString()),
@@ -123,8 +123,8 @@ func New(cfg Config) *Contender {
 	}
 }
 
-// OnEvent must be told every event of the connection, in their order, from before it
-// has a session. It does not block. What ends leadership has ended it when
+// OnEvent must be called for every event of the connection, in order, starting before the
+// connection has a session. It does not block. If the event ends leadership, Held is false when
 // OnEvent returns.
 func (c *Contender) OnEvent(ev zkconn.Event) {
 	switch ev.Kind {
@@ -150,7 +150,7 @@ func (c *Contender) OnEvent(ev zkconn.Event) {
 	}
 }
 
-// disconnect is called with mu held.
+// disconnect ends the term and the session. The caller holds mu.
 func (c *Contender) disconnect(cause error) {
 	c.end(cause)
 	if c.session != nil {
@@ -160,7 +160,7 @@ func (c *Contender) disconnect(cause error) {
 	}
 }
 
-// Held asks the clock now whether this contender leads.
+// Held reports whether this contender leads now, by its clock, and its term.
 func (c *Contender) Held() (Term, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -170,7 +170,7 @@ func (c *Contender) Held() (Term, bool) {
 	return Term{}, false
 }
 
-// Await returns when this contender leads, with ErrStopped when it never will, or with
+// Await waits until this contender leads. It returns ErrStopped when the contender has stopped, or
 // ctx's cause.
 func (c *Contender) Await(ctx context.Context) (Term, error) {
 	for {
@@ -191,13 +191,13 @@ func (c *Contender) Await(ctx context.Context) (Term, error) {
 	}
 }
 
-// Run contends until ctx ends, and gives up the place then. To be called once.
+// Run contends until ctx ends, then leaves the queue. It must be called only once.
 func (c *Contender) Run(ctx context.Context, conn Conn) error {
 	calls, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
 	c.conn, c.calls, c.tasks = conn, calls, task.NewGroup(ctx)
 	c.tasks.Go("election deadline", func(ctx context.Context) error {
-		defer time.AfterFunc(leavePatience, giveUp)
+		defer time.AfterFunc(leaveTimeout, giveUp)
 		return c.watch(ctx)
 	})
 	c.tasks.Go("election", func(ctx context.Context) error {
@@ -208,7 +208,7 @@ func (c *Contender) Run(ctx context.Context, conn Conn) error {
 	return c.tasks.Wait()
 }
 
-// contend goes from one connection to the next, until ctx ends.
+// contend campaigns over one connection after the other until ctx ends.
 func (c *Contender) contend(ctx context.Context) error {
 	for ctx.Err() == nil {
 		c.mu.Lock()
@@ -228,7 +228,7 @@ func (c *Contender) contend(ctx context.Context) error {
 	return nil
 }
 
-// turn is called with mu held.
+// turn wakes everyone who waits for a change of state. The caller holds mu.
 func (c *Contender) turn() {
 	close(c.turned)
 	c.turned = make(chan struct{})

@@ -1,6 +1,6 @@
-// Package election has one of several contenders lead, over a connection that
-// somebody else owns. The nodes are those of Apache Curator 5's LeaderLatch, in
-// names, data and order, so that contenders in Java and in Go stand in one queue.
+// Package election elects a leader among contenders, over a connection that the caller owns. Its
+// nodes have the names, data and order of LeaderLatch in Apache Curator 5, so contenders in Java
+// and in Go share one queue.
 //
 // # How it works
 //
@@ -8,79 +8,78 @@
 //
 //	_c_{uuid}-latch-{ten digits}		data: the participant's id
 //
-// The lowest number leads; every other contender watches the node before its own, and
-// nothing else, so that the end of one node wakes one contender.
+// The contender with the lowest number leads. Every other contender watches only the node before
+// its own, so the end of one node wakes one contender.
 //
-//	            connected                 nobody is before us,
+//	            connected                 no node before ours
 //	away ──────────────▶ queueing ──────────────────────────▶ leading
-//	 ▲                      ▲   the node is gone, resigned      │  │
-//	 │                      └───────────────────────────────────┘  │
-//	 └───────────── disconnected, expired ─────────────────────────┘
+//	 ▲                      ▲   node deleted, resigned           │  │
+//	 │                      └────────────────────────────────────┘  │
+//	 └───────────── disconnected, expired ──────────────────────────┘
 //
-// # What is promised
+// # Guarantees
 //
-//   - Never two leaders: [Contender.Held] is true on one contender at a time.
-//     See below for what that rests on, and what can break it.
-//   - First come, first led: whoever's node was created first leads first.
-//   - A place is given up only when [Config.Serve] has returned, and no further
-//     term begins before: two terms of one contender do not overlap.
-//   - When Run has returned, no goroutine of the package runs. Unless it returned
-//     [ErrNotReleased], no node of the contender is left.
+//   - At most one leader: [Contender.Held] is true for one contender at a time. The next section
+//     says what that rests on and what can break it.
+//   - First come, first served: contenders lead in the order in which their nodes were created.
+//   - A contender keeps its place, and starts no other term, until [Config.Serve] has returned: the
+//     terms of one contender do not overlap.
+//   - When Run has returned, no goroutine of the package is left. Unless it returned
+//     [ErrNotReleased], no node of the contender is left either.
 //
 // # Why there are never two leaders
 //
-// A contender leads while three things hold: it has seen its node as the lowest,
-// the connection has not broken since, and its lease runs.
+// A contender leads while three conditions hold: it has seen that its node is the lowest, the
+// connection has not been lost since, and its lease has not lapsed.
 //
-// Once a node is the lowest it stays so: numbers are given out in order, and a list,
-// however stale, that has our node has every node created before it, unless that was
-// deleted. So a second leader needs the first one's node to be gone. Apart from its
-// contender only the server deletes it, when the session ends; that is a session timeout
-// after it last heard of it.
+// Once a node is the lowest, it stays the lowest: sequence numbers increase, and any list that
+// contains our node, however stale, contains every earlier node that has not been deleted. So a
+// second leader requires the first one's node to be gone. Apart from its contender, only the server
+// deletes it, when the session expires, which is a session timeout after the server last heard from
+// the contender.
 //
-// The lease lasts 0.75 of the granted session timeout, from before the last proof of
-// life was sent. The proof is a transaction of nothing but a check that the node exists:
-// it changes nothing and wakes nobody, but a quorum has to agree on it. A read would
-// prove less, for a server that is cut off from its ensemble goes on answering reads,
-// and nothing may be written to the node: Curator's contenders watch its data, and would
-// take the change for the one event that they wait for, and not ask for another.
-// The quarter that is left covers servers that hear of a session late, from
-// each other, and clocks that run at different rates. The contender's clock is the faster
-// of its monotonic and its wall clock (see [leases.Clock]), so that a process that was
-// stopped, or a machine that slept, finds on waking that it does not lead. A timer of its
-// own ends the lease, not the loop that renews it.
+// A lease lasts 0.75 of the granted session timeout, counted from before the latest acknowledged
+// proof of life was sent. The proof is a transaction that only checks that the node exists: it
+// changes nothing and wakes nobody, but a quorum has to agree on it. A read would prove less, since
+// a server that is partitioned from its ensemble keeps answering reads. A write to the node would
+// break Curator's contenders: they watch the data of the node before theirs, and would take the
+// change for the one event they wait for and not watch again.
 //
-// What can break the promise: a hand that deletes the leader's node, for as long as the
-// leader takes to hear of it, and the 2^31st node created below one path, with which
-// ZooKeeper's numbers begin again below zero.
+// The remaining quarter covers servers that learn of a session late from each other, and clocks
+// that run at different rates. The contender uses the faster of its monotonic and its wall clock
+// (see [leases.Clock]), so a stopped process or a suspended machine finds on waking that it no
+// longer leads. A separate timer ends the lease, not the loop that renews it.
 //
-// # The token
+// Two things can break the guarantee: someone manually deletes the leader's node, until the leader
+// is notified; and the 2^31st node created below one path, where ZooKeeper's sequence numbers wrap
+// around to negative.
 //
-// A term's fencing token is the czxid of the node: the number of the transaction that
-// created it, in the order of all transactions of the ensemble. On one path nodes lead
-// in the order of their sequence numbers, which is the order of their creation, hence
-// that of their czxids: whoever leads later has the higher token. The sequence number
-// itself would not do, for it begins again at zero when the path is deleted. That happens
-// by itself where Curator has made it a container, when nobody contends for a while;
-// everybody who has led before is gone then, and new czxids are higher all the same.
-// A node of a contender in Java has a czxid, too, and tokens compare across languages.
+// # The fencing token
 //
-// Two terms with the same node, before and after a lost connection, have the same
-// token: nobody led between them.
+// A term's fencing token is the czxid of the node: the number, among all transactions of the
+// ensemble, of the one that created it. Nodes on one path lead in the order of their sequence
+// numbers, which is the order of their creation and therefore of their czxids, so a later leader has
+// a higher token. The sequence number itself would not do, because it restarts at zero when the path
+// is deleted. That happens automatically if Curator created the path as a container and nobody has
+// contended for a while; by then every earlier leader is gone, and new czxids are still higher.
+// Java contenders' nodes have a czxid, too, so tokens compare across languages.
 //
-// # What became of Curator's bugs
+// Two terms with the same node, before and after a lost connection, have the same token: nobody led
+// in between.
 //
-//   - CURATOR-3 (a latch that is closed while it reacts to an event leaves a node),
-//     CURATOR-498, CURATOR-504 (an answer from before a reconnect sets or deletes the
-//     node of after it), CURATOR-620 (two reconnects in a row delete the node of a
-//     leader): one goroutine makes one request after the other, waits for each, also when
-//     the connection breaks meanwhile, and asks then whether the answer still counts.
-//   - CURATOR-644, CURATOR-645 (two contenders that reset each other for ever): a node
-//     is kept over a reconnect, and a predecessor that has gone is a reason to look again.
-//   - CURATOR-653 (still leader although somebody else is first): whoever sees a node
-//     before its own leads no more.
-//   - CURATOR-696 (leads with the node of a session that has expired): a node counts
-//     only if the present session owns it. Others of ours are deleted.
+// # Bugs of Curator and how they are avoided
+//
+//   - CURATOR-3 (a latch closed while it handles an event leaves a node), CURATOR-498, CURATOR-504
+//     (a reply from before a reconnect sets or deletes the node created after it), CURATOR-620 (two
+//     reconnects in a row delete a leader's node): one goroutine sends one request at a time, waits
+//     for each even if the connection is lost meanwhile, and then checks whether the reply still
+//     applies.
+//   - CURATOR-644, CURATOR-645 (two contenders reset each other forever): a node is kept across
+//     reconnects, and a missing predecessor only triggers another look.
+//   - CURATOR-653 (still leader although another node is first): a contender that sees a node before
+//     its own stops leading.
+//   - CURATOR-696 (leads with the node of an expired session): a node counts only if the current
+//     session owns it. Other nodes of ours are deleted.
 //   - CURATOR-724 (the path itself is gone): it is created again.
 //   - A node whose creation was not acknowledged is found by its uuid.
 package election

@@ -7,15 +7,15 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
-// Participant is somebody in the queue of an election.
+// Participant is one contender in the queue of an election.
 type Participant struct {
 	ID    string
 	Node  string // path
 	Token int64  // of the term that it leads or will lead
 }
 
-// Participants reads the queue of an election: who leads, as far as the server that is
-// asked knows, and then who will, in this order.
+// Participants reads the queue of an election in order, the leader first, as far as the connected
+// server knows.
 func Participants(ctx context.Context, conn Conn, path string) ([]Participant, error) {
 	names, _, err := conn.Children(ctx, path)
 	if errors.Is(err, zkconn.ErrNoNode) {
@@ -28,7 +28,7 @@ func Participants(ctx context.Context, conn Conn, path string) ([]Participant, e
 	for _, name := range inOrder(names) {
 		data, stat, err := conn.Get(ctx, path+"/"+name)
 		if errors.Is(err, zkconn.ErrNoNode) {
-			continue // it has left meanwhile
+			continue // it has left since
 		}
 		if err != nil {
 			return nil, err

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// The parts of a node's name, as Curator's withProtection and LeaderLatch put it together.
+// The parts of a node's name, as composed by Curator's withProtection and LeaderLatch.
 const (
 	protected = "_c_"
 	latch     = "latch-"
 )
 
-// namePrefix is what the names of a contender's nodes begin with.
+// namePrefix returns the prefix of the names of a contender's nodes.
 func namePrefix(uuid string) string { return protected + uuid + "-" }
 
-// sortKey is what Curator orders nodes by: the text after the last "latch-", which is the
-// number; of other names the whole.
+// sortKey returns the key by which Curator orders nodes: the text after the last "latch-", which is
+// the sequence number, or the whole name if it has no "latch-".
 func sortKey(name string) string {
 	if i := strings.LastIndex(name, latch); i >= 0 {
 		return name[i+len(latch):]
@@ -24,14 +24,14 @@ func sortKey(name string) string {
 	return name
 }
 
-// inOrder returns names in the order in which they lead.
+// inOrder returns the names in the order in which they lead.
 func inOrder(names []string) []string {
 	return slices.SortedFunc(slices.Values(names), func(a, b string) int {
 		return cmp.Or(cmp.Compare(sortKey(a), sortKey(b)), cmp.Compare(a, b))
 	})
 }
 
-// own are those of the names, in order, that begin with a contender's prefix.
+// own returns the names that have a contender's prefix, in order.
 func own(names []string, prefix string) []string {
 	var mine []string
 	for _, name := range names {
@@ -42,7 +42,7 @@ func own(names []string, prefix string) []string {
 	return mine
 }
 
-// before is the name ahead of one in order, or "" when it is the first.
+// before returns the name that precedes name, or "" if name is the first.
 func before(names []string, name string) string {
 	ahead := ""
 	for _, other := range names {

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// tenure is one term, from the moment that it begins until Serve has returned.
+// tenure is one term, from its start until Serve has returned.
 type tenure struct {
 	term   Term
 	cancel context.CancelCauseFunc
 	served chan struct{} // closed when Serve has returned
 
 	// guarded by the contender's mu
-	until time.Duration // on the clock's Elapsed
-	cause error         // why it is over; nil while it is open
+	until time.Duration // end of the lease, on the clock's Elapsed
+	cause error         // why the term ended; nil while it is open
 }
 
-// open is called with mu held. It reports whether there is a term that has not ended.
+// open reports whether there is a term that has not ended. The caller holds mu.
 func (c *Contender) open() bool { return c.tenure != nil && c.tenure.cause == nil }
 
-// end is called with mu held. It ends the term, if there is one, for good.
+// end ends the open term, if any. The caller holds mu.
 func (c *Contender) end(cause error) {
 	if !c.open() {
 		return
@@ -30,14 +30,14 @@ func (c *Contender) end(cause error) {
 	c.turn()
 }
 
-// depose ends the term because of what the loop has seen.
+// depose ends the open term, if any.
 func (c *Contender) depose(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.end(cause)
 }
 
-// stop ends the term, and lets no other begin.
+// stop ends the open term and prevents further ones.
 func (c *Contender) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,16 +48,16 @@ func (c *Contender) stop() {
 	}
 }
 
-// hold takes a proof of life into account, which is good until then if the session has not
-// ended meanwhile. It begins a term or prolongs the present one, and returns a
-// channel that is closed when Serve has returned from that, or from a former one that has
-// to be waited for, or nil.
+// hold records a proof of life, which is valid until the given time unless the session has ended
+// since. It starts a term or extends the current one. The returned channel is closed when Serve
+// returns from that term, or from an earlier one that is still being served; nil if there is no
+// such term.
 func (c *Contender) hold(s *session, term Term, until time.Duration) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.cfg.Clock.Now().Elapsed
 	if c.open() && now >= c.tenure.until {
-		c.end(ErrLapsed) // for Held may have been asked meanwhile, and said so
+		c.end(ErrLapsed) // Held may already have returned false
 	}
 	switch {
 	case c.open():
@@ -65,7 +65,7 @@ func (c *Contender) hold(s *session, term Term, until time.Duration) <-chan stru
 			c.tenure.until = max(c.tenure.until, until)
 			signal(c.renewed)
 		}
-	case c.serving() != nil: // it may still do what only a leader may
+	case c.serving() != nil: // the previous term's work has not ended yet
 	case s.ctx.Err() == nil && now < until && !c.stopped:
 		c.begin(term, until)
 	default:
@@ -74,7 +74,7 @@ func (c *Contender) hold(s *session, term Term, until time.Duration) <-chan stru
 	return c.serving()
 }
 
-// begin is called with mu held.
+// begin starts a term. The caller holds mu.
 func (c *Contender) begin(term Term, until time.Duration) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(c.calls))
 	t := &tenure{term: term, cancel: cancel, served: make(chan struct{}), until: until}
@@ -83,19 +83,19 @@ func (c *Contender) begin(term Term, until time.Duration) {
 	signal(c.renewed)
 	c.tasks.Go("leader", func(context.Context) error {
 		log := c.cfg.Logger.With("path", c.cfg.Path, "token", term.Token)
-		defer func() { // also after a panic
+		defer func() { // runs after a panic, too
 			c.depose(ErrResigned)
-			log.Info("leads no more", "cause", context.Cause(ctx))
+			log.Info("leadership lost", "cause", context.Cause(ctx))
 			close(t.served)
 		}()
-		log.Info("leads")
+		log.Info("leadership acquired")
 		c.cfg.Serve(ctx, term)
 		return nil
 	})
 }
 
-// serving is called with mu held. It returns a channel that is closed when Serve has
-// returned, or nil when it has.
+// serving returns a channel that is closed when Serve returns, or nil if Serve is not running. The
+// caller holds mu.
 func (c *Contender) serving() <-chan struct{} {
 	if c.tenure == nil {
 		return nil
@@ -108,18 +108,18 @@ func (c *Contender) serving() <-chan struct{} {
 	}
 }
 
-// Resign ends the term, if there is one. To be called by Serve, which has yet to do what
-// must be done before the place is given up.
+// Resign ends the open term, if any. Serve calls it if it has cleanup to do after the term but before
+// the contender leaves its place.
 func (c *Contender) Resign() { c.depose(ErrResigned) }
 
-// resigned reports whether a term ended by itself, and has been served.
+// resigned reports whether a term ended with ErrResigned and Serve has returned.
 func (c *Contender) resigned(from Term) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.tenure != nil && c.tenure.term == from && errors.Is(c.tenure.cause, ErrResigned) && c.serving() == nil
 }
 
-// awaitServed returns when Serve does not run, or when ctx ends.
+// awaitServed waits until Serve is not running or ctx ends.
 func (c *Contender) awaitServed(ctx context.Context) {
 	c.mu.Lock()
 	served := c.serving()
@@ -132,11 +132,11 @@ func (c *Contender) awaitServed(ctx context.Context) {
 	}
 }
 
-// watchEvery is how often the clocks are compared although no lease is due: how late it
-// is noticed that the machine was suspended.
+// watchEvery is how often the clocks are compared when no lease is due. It bounds how late a
+// suspended machine is noticed.
 const watchEvery = time.Second
 
-// watch ends a term that is not renewed, until ctx is done, and with ctx.
+// watch ends terms whose lease lapses. When ctx ends, it stops the contender.
 func (c *Contender) watch(ctx context.Context) error {
 	timer := time.NewTimer(watchEvery)
 	defer timer.Stop()
@@ -152,7 +152,7 @@ func (c *Contender) watch(ctx context.Context) error {
 	}
 }
 
-// sweep ends a term whose lease is over, and returns when to look again.
+// sweep ends the open term if its lease has lapsed, and returns how long to wait until the next call.
 func (c *Contender) sweep() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
