@@ -133,7 +133,7 @@ func TestDemoWithoutInstances(t *testing.T) {
 // taken, on the server that --zk names.
 func TestDemoKeepsOutOfAGroupInUse(t *testing.T) {
 	t.Parallel()
-	server := zkdev.RunT(t)
+	server := zkdev.Start(t, zkdev.Config{})
 	client, err := admin.Dial(t.Context(), admin.Config{Servers: server.Addr(), ServerType: "billing"})
 	if err != nil {
 		t.Fatal(err)
