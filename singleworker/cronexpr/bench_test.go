@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The texts of the benchmarks, from the common to the worst.
+// The schedules of the benchmarks, from common to worst case.
 var benchTexts = []struct{ name, text, zone string }{
 	{"second", "* * * * * ?", "UTC"},
 	{"quarter-hour", "0 */15 * * * ?", "America/New_York"},

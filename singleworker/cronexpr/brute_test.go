@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A naive schedule is a second implementation, slow and plain: the text of
-// each field with a predicate, and a clock that is watched second by second.
+// A naive schedule is a second, brute-force implementation: the text of each
+// field with a predicate, and a clock that is watched second by second.
 type naive struct {
 	text   string
 	fields [6]func(local time.Time) bool // second minute hour day month weekday
@@ -27,13 +27,13 @@ func (n naive) matches(w wall) bool {
 	return true
 }
 
-// A watched clock is what the clock of a place has shown, second by second.
+// A watched clock is a record of what a zone's clock showed, second by second.
 type watched struct {
 	start int64
 	shown []wall
 }
 
-// watch watches a clock from one time to another, and a while before.
+// watch records a clock from one time to another, and for a while before.
 func watch(loc *time.Location, from, to int64) watched {
 	w := watched{start: from - 2*secondsPerDay} // a repeated hour may have begun before from
 	for at := w.start; at <= to; at++ {
@@ -43,7 +43,8 @@ func watch(loc *time.Location, from, to int64) watched {
 	return w
 }
 
-// fires returns when the schedule fires since from, which is included, until the watch ends.
+// fires returns the times at which the schedule fires, from the given time
+// (inclusive) to the end of the record.
 func (n naive) fires(clock watched, from int64, elapsed bool) []int64 {
 	var fires []int64
 	high := clock.shown[0] // the latest that the clock has shown
@@ -97,7 +98,7 @@ func numeric(rnd *rand.Rand, lo, hi int, get func(time.Time) int) (string, func(
 
 func always(time.Time) bool { return true }
 
-// A namedDay is a day rule in words of its own.
+// A namedDay is a day rule and an independent definition of it.
 type namedDay struct {
 	monthDay, weekDay string
 	fires             func(t time.Time) bool
@@ -145,8 +146,8 @@ func namedDays() []namedDay {
 	return days
 }
 
-// Every day rule fires on exactly the days that its definition names, both
-// ways, over a whole cycle of leap years and weekdays.
+// Every day rule fires on exactly the days of its definition, over a whole cycle
+// of leap years and weekdays.
 func TestDayRules(t *testing.T) {
 	t.Parallel()
 	for _, d := range namedDays() {
@@ -170,7 +171,7 @@ func TestDayRules(t *testing.T) {
 	}
 }
 
-// Next and Prev give the same fires as watching the clock, for random texts:
+// Next and Prev agree with the brute-force schedule for random expressions:
 //  1. around the end of a month in UTC,
 //  2. around clock changes in zones that have strange ones,
 //
@@ -211,8 +212,8 @@ func TestAgainstNaive(t *testing.T) {
 	}
 }
 
-// randomNaive makes a schedule that fires on most days, so that a window of
-// two days says something about it.
+// randomNaive returns a schedule that fires on most days, so that a window of
+// two days is enough to test it.
 func randomNaive(rnd *rand.Rand, elapsed bool) naive {
 	n := naive{fields: [6]func(time.Time) bool{always, always, always, always, always, always}}
 	second, minute, hour, day, month := "*", "*", "*", "*", "*"
@@ -235,13 +236,13 @@ func randomNaive(rnd *rand.Rand, elapsed bool) naive {
 	return n
 }
 
-// mustField returns the set of a list, which is empty where it has a fault.
+// mustField returns the set of a list, or the empty set if it is invalid.
 func mustField(f field, text string) set {
 	p := &parser{text: text}
 	return p.reader(&f, word{text, 1}).list()
 }
 
-// compare walks s both ways from one time to another, both ends included.
+// compare walks s in both directions between two times, inclusive.
 func compare(t *testing.T, s *Schedule, fires []int64, from, to int64) {
 	t.Helper()
 	at := time.Unix(from, 0).Add(-time.Nanosecond)

@@ -2,20 +2,20 @@ package cronexpr
 
 import "time"
 
-// The years in which a schedule can fire. 1970 is where Quartz starts; the end
-// is fixed, where Quartz takes a hundred years from now, because what a text
-// means must not depend on when it is read.
+// The years in which a schedule can fire. 1970 is where Quartz starts. Quartz
+// ends a hundred years from now; here the end is fixed, so that the meaning of
+// an expression does not depend on when it is parsed.
 const (
 	firstYear = 1970
 	lastYear  = 2099
 )
 
-// everyYear holds all of them, as a calendar counts them.
+// everyYear holds all years, counted from firstYear.
 var everyYear = run(0, lastYear-firstYear)
 
-// A wall is a reading of the clock on somebody's wall, counted in seconds as
-// if that clock had never been put back or forward: 0 is 1970-01-01 00:00:00,
-// whatever the zone. The calendar works on walls only and so knows no zones.
+// A wall is a wall-clock reading in seconds, counted as if clocks never
+// changed: 0 is 1970-01-01 00:00:00 in any zone. The calendar works on walls
+// only, so it needs no zones.
 type wall int64
 
 // The first and the last wall of the calendar.
@@ -24,7 +24,7 @@ const (
 	lastWall  wall = 4102444800 - 1 // 2099-12-31 23:59:59
 )
 
-// A calendar is the set of walls that match a cron text.
+// A calendar is the set of walls that match a cron expression.
 type calendar struct {
 	years                   set // counted from firstYear
 	months                  set // 1 to 12
@@ -32,8 +32,8 @@ type calendar struct {
 	hours, minutes, seconds set
 }
 
-// A direction is the way a search goes: forward to later or backward to
-// earlier walls.
+// A direction is that of a search: forward to later or backward to earlier
+// walls.
 type direction int
 
 const (
@@ -71,16 +71,15 @@ var (
 )
 
 // An odometer searches a calendar from the largest unit to the smallest. Each
-// wheel turns to the nearest value that its field allows; when it moved, the
-// smaller wheels start over, and when it found nothing, the next larger wheel
-// moves one further. So a search passes over a year as cheaply as a second.
+// wheel turns to the nearest value that its field allows. If it moved, the
+// smaller wheels start over; if there is no such value, the next larger wheel
+// moves one further. So skipping a year is as cheap as skipping a second.
 type odometer struct {
 	calendar *calendar
 	dir      direction
 	at       [wheels]int
 
-	// turns counts how often a wheel was looked at. Nothing but the tests
-	// reads it; they hold it to a bound.
+	// turns counts the wheels visited. Only tests read it, to check a bound.
 	turns int
 }
 
@@ -96,7 +95,7 @@ func newOdometer(c *calendar, from wall, dir direction) *odometer {
 	}
 }
 
-// run turns the wheels until all of them fit, and reports whether they do.
+// run turns the wheels until all of them match, and reports whether they do.
 func (o *odometer) run() bool {
 	wheel := yearWheel
 	for wheel < wheels {
@@ -118,8 +117,8 @@ func (o *odometer) run() bool {
 	return true
 }
 
-// set moves a wheel to v and starts all smaller ones over. v may be one past
-// what the wheel can show: its next turn then carries to the larger one.
+// set moves a wheel to v and resets all smaller ones. v may be one past the
+// wheel's range: its next turn then carries to the larger wheel.
 func (o *odometer) set(wheel, v int) {
 	start := &lowest
 	if o.dir == backward {
@@ -129,7 +128,7 @@ func (o *odometer) set(wheel, v int) {
 	copy(o.at[wheel+1:], start[wheel+1:])
 }
 
-// allowed returns the values that fit a wheel, given the larger wheels.
+// allowed returns the values that a wheel may have, given the larger wheels.
 func (o *odometer) allowed(wheel int) set {
 	switch wheel {
 	case yearWheel:

@@ -2,20 +2,19 @@ package cronexpr
 
 import "time"
 
-// A cron is the rule of a five to seven field text: a calendar of walls, and
-// the zone that says when a clock shows them.
+// A cron is the rule of an expression of five to seven fields: a calendar of
+// walls, and the zone that determines when a clock shows them.
 //
-// Clock changes make that question ambiguous, and cron has two answers. They
-// are the whole of its treatment of daylight saving; see the package comment
-// for what they mean to a user.
+// A clock change makes that ambiguous; everyHour selects between the two ways
+// to resolve it. See the package comment for what they mean to a user.
 type cron struct {
 	calendar
 	loc *time.Location
 
-	// everyHour is set when the hour field allows all hours. The schedule
-	// then goes by elapsed time: it fires at every second at which the
-	// clock shows a wall of the calendar. Otherwise it goes by the wall
-	// clock: each wall fires once, when the clock first shows it or later.
+	// everyHour is set if the hour field allows all hours. The schedule then
+	// follows elapsed time: it fires at every second at which the clock shows
+	// a wall of the calendar. Otherwise it follows the wall clock: each wall
+	// fires once, when the clock first shows it or a later one.
 	everyHour bool
 }
 
@@ -50,7 +49,7 @@ func (c *cron) prev(before time.Time) (time.Time, bool) {
 	return time.Unix(reach(c.loc, w), 0), true
 }
 
-// nextElapsed searches span by span, since within one the clock runs evenly.
+// nextElapsed searches span by span: within a span the offset is constant.
 func (c *cron) nextElapsed(first int64) (time.Time, bool) {
 	for {
 		sp := spanAt(c.loc, first)
@@ -59,7 +58,7 @@ func (c *cron) nextElapsed(first int64) (time.Time, bool) {
 		case ok && sp.unix(w) < sp.end:
 			return time.Unix(sp.unix(w), 0), true
 		case sp.end <= first+slack:
-			first = sp.end // where the clock may go back to before w
+			first = sp.end // where the clock may be set back to before w
 		case !ok:
 			return time.Time{}, false
 		default:

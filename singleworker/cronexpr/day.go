@@ -2,7 +2,7 @@ package cronexpr
 
 import "time"
 
-// A month is what a day rule needs to know about one month of one year.
+// A month describes one month of one year, for day rules.
 type month struct {
 	length int          // 28 to 31
 	first  time.Weekday // the weekday of the 1st
@@ -42,13 +42,13 @@ func (m month) workday(day int) int {
 	return day
 }
 
-// A dayRule says on which days of a given month a schedule fires. The set may
-// be empty, and holds no day the month does not have.
+// A dayRule computes the days of a given month on which a schedule fires. The
+// set may be empty and contains only days that the month has.
 type dayRule interface {
 	days(m month) set
 }
 
-// The day rules, each with a text that it is made from.
+// The day rules, each with an example.
 type (
 	dates    set // 1,15
 	weekdays set // MON-FRI, as a set of time.Weekday
@@ -116,7 +116,7 @@ func (r both) days(m month) set {
 	return r.monthDay.days(m).intersection(r.weekDay.days(m))
 }
 
-// only returns the set of that one day, or the empty set if month m lacks it.
+// only returns the set of one day, or the empty set if m does not have it.
 func only(day int, m month) set {
 	var s set
 	if day >= 1 && day <= m.length {

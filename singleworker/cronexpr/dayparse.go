@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// quartzDays reads the two day fields of a Quartz text, of which one must be
-// left open.
+// quartzDays parses the two day fields in Quartz syntax, one of which must be ?
+// unless both are *.
 func (p *parser) quartzDays(monthDay, weekDay word) dayRule {
 	switch {
 	case monthDay.text == "?" && weekDay.text == "?":
@@ -23,7 +23,7 @@ func (p *parser) quartzDays(monthDay, weekDay word) dayRule {
 	return dates{}
 }
 
-// quartzMonthDay reads a list of dates, or one of L, L-3, LW, L-3W and 15W.
+// quartzMonthDay parses a list of dates, or one of L, L-3, LW, L-3W and 15W.
 func (p *parser) quartzMonthDay(w word) dayRule {
 	r := p.reader(&monthDayField, w)
 	if !strings.ContainsAny(w.text, "LW") {
@@ -33,7 +33,7 @@ func (p *parser) quartzMonthDay(w word) dayRule {
 	r.alone("LW")
 	if !r.accept('L') {
 		day := r.value()
-		r.expect('W', "it right after the day, like 15W")
+		r.expect('W', "W right after the day, like 15W")
 		return workdayNear{day}
 	}
 	back := 0
@@ -46,12 +46,12 @@ func (p *parser) quartzMonthDay(w word) dayRule {
 	return lastDay{back}
 }
 
-// quartzWeekDay reads a list of weekdays, or one of L, 6L and 6#3.
+// quartzWeekDay parses a list of weekdays, or one of L, 6L and 6#3.
 func (p *parser) quartzWeekDay(w word) dayRule {
 	r := p.reader(&quartzWeekdayField, w)
 	switch {
 	case w.text == "L":
-		// The last day of the week, and not of the month: every Saturday.
+		// The last day of the week, not of the month: every Saturday.
 		return weekdays(run(int(time.Saturday), int(time.Saturday)))
 	case !strings.ContainsAny(w.text, "L#"):
 		return weekdays(r.list())
@@ -62,12 +62,12 @@ func (p *parser) quartzWeekDay(w word) dayRule {
 	if r.accept('L') {
 		return lastOn{weekday}
 	}
-	r.expect('#', "it right after the weekday, like 6#3")
+	r.expect('#', "# right after the weekday, like 6#3")
 	return nthOn{weekday, r.number("number of the week", 1, 5, "1-5")}
 }
 
-// weekday reads one value, from which a following L is to be told apart: in
-// FRIL the name ends before it.
+// weekday parses one value that an L may follow: in FRIL the name ends before
+// the L.
 func (r *reader) weekday() int {
 	whole := r.word.text
 	if i := strings.IndexAny(whole, "L#"); i > 0 {
@@ -78,17 +78,18 @@ func (r *reader) weekday() int {
 	return v
 }
 
-// alone refuses a list that contains one of the signs. Quartz accepts some of
+// alone rejects a list that contains one of the signs. Quartz accepts some of
 // these lists and then ignores a part of them.
 func (r *reader) alone(signs string) {
 	if i := strings.IndexAny(r.word.text, signs); strings.Contains(r.word.text, ",") {
-		r.fail(i, r.word.text[i:i+1]+" in a list", "it alone in the field")
+		sign := r.word.text[i : i+1]
+		r.fail(i, sign+" in a list", sign+" as the only entry of the field")
 	}
 }
 
-// crontabDays reads the two day fields of a crontab text. When both are
-// restricted a day has to match only one of them. A field that begins with *
-// does not count as restricted; yet the days of */2 have to match.
+// crontabDays parses the two day fields in crontab syntax. If both are
+// restricted, a day has to match only one of them. A field that begins with *
+// does not count as restricted, but the days of */2 still have to match.
 func (p *parser) crontabDays(monthDay, weekDay word) dayRule {
 	d := dates(p.crontabDay(&monthDayField, monthDay, "LW"))
 	w := weekdays(p.crontabDay(&crontabWeekdayField, weekDay, "L#"))
@@ -98,15 +99,15 @@ func (p *parser) crontabDays(monthDay, weekDay word) dayRule {
 	return either{d, w}
 }
 
-// crontabDay reads one of them. ? stands for *, as it does in other programs,
-// and the signs that only Quartz has get a fault that says so.
+// crontabDay parses one of them. ? means *, as in other programs. Signs that
+// only Quartz has get an error that says so.
 func (p *parser) crontabDay(f *field, w word, quartzSigns string) set {
 	if w.text == "?" {
 		w.text = "*"
 	}
 	r := p.reader(f, w)
 	if i := strings.IndexAny(w.text, quartzSigns); i >= 0 {
-		r.fail(i, w.text[i:i+1]+" in a text of five fields", "it in six fields, of which the first is the second")
+		r.fail(i, w.text[i:i+1]+" in an expression of five fields", "six fields (Quartz), starting with the second")
 	}
 	return r.list()
 }

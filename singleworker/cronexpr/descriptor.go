@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// descriptors are the abbreviations of a Quartz text, by all their names.
+// descriptors maps each name to its canonical name and its Quartz expression.
 var descriptors = map[string]struct{ canonical, quartz string }{
 	"@yearly":   {"@yearly", "0 0 0 1 1 ?"},
 	"@annually": {"@yearly", "0 0 0 1 1 ?"},
@@ -23,8 +23,8 @@ const (
 	wantTime   = "RFC 3339 with whole seconds, like 2026-12-24T18:00:00+01:00"
 )
 
-// descriptor reads a text that begins with @, and returns its canonical form
-// and what it means.
+// descriptor parses a text that begins with @. It returns its canonical form
+// and its rule.
 func (p *parser) descriptor(words []word, loc *time.Location) (string, rule) {
 	first := words[0]
 	name := strings.ToLower(first.text)
@@ -47,11 +47,11 @@ func (p *parser) descriptor(words []word, loc *time.Location) (string, rule) {
 	return "", nil
 }
 
-// periodPattern matches the periods that are exact: it has no unit below a
-// millisecond, and as many decimals as leave any unit whole milliseconds.
+// periodPattern matches periods that are whole milliseconds: no smaller unit,
+// and at most three decimals.
 var periodPattern = regexp.MustCompile(`^([0-9]+(\.[0-9]{1,3})?[hms]|[0-9]+ms)+$`)
 
-// every reads the period of @every.
+// every parses the period of @every.
 func (p *parser) every(words []word) (string, rule) {
 	arg := argument(words)
 	period, err := time.ParseDuration(arg.text)
@@ -60,7 +60,7 @@ func (p *parser) every(words []word) (string, rule) {
 		p.fail("@every", arg.column, "the period is missing", wantPeriod)
 	case !periodPattern.MatchString(arg.text):
 		p.fail("@every", arg.column, fmt.Sprintf("%q is not a period", arg.text), wantPeriod)
-	case err != nil: // the pattern leaves only this reason
+	case err != nil: // the only error possible after the pattern matched
 		p.fail("@every", arg.column, arg.text+" is too long", "less than 292 years")
 	case period < time.Second:
 		p.fail("@every", arg.column, arg.text+" is too short", "1s or more")
@@ -68,11 +68,11 @@ func (p *parser) every(words []word) (string, rule) {
 	return "@every " + period.String(), every{period.Milliseconds()}
 }
 
-// at reads the time of @at.
+// at parses the time of @at.
 func (p *parser) at(words []word) (string, rule) {
 	arg := argument(words)
 	var t time.Time
-	// UnmarshalText is strict where time.Parse accepts more than RFC 3339.
+	// UnmarshalText is strict; time.Parse accepts more than RFC 3339.
 	err := t.UnmarshalText([]byte(arg.text))
 	switch {
 	case arg.text == "":
@@ -86,8 +86,8 @@ func (p *parser) at(words []word) (string, rule) {
 	return "@at " + t.UTC().Format(time.RFC3339), once{t}
 }
 
-// argument returns the word after the descriptor. It is empty, and lies at the
-// end of the descriptor, when there is none.
+// argument returns the word after the descriptor, or an empty word at the end of
+// the descriptor.
 func argument(words []word) word {
 	if len(words) == 1 {
 		return word{"", words[0].column + len(words[0].text)}

@@ -6,8 +6,8 @@ import (
 	_ "time/tzdata" // the rows must not depend on the zones of the machine
 )
 
-// What a schedule does when clocks change. Each row walks Next from a time;
-// Prev has to walk the same fires back.
+// Schedules around clock changes. Each row walks forward with Next; Prev must
+// walk the same times back.
 func TestClockChanges(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -95,7 +95,7 @@ func TestClockChanges(t *testing.T) {
 	}
 }
 
-// checkWalk walks s with Next from a time over the fires and back with Prev.
+// checkWalk walks s forward with Next and back with Prev.
 func checkWalk(t *testing.T, s *Schedule, from string, fires []string) {
 	t.Helper()
 	start := instant(t, from)
@@ -123,8 +123,7 @@ func instant(t *testing.T, text string) time.Time {
 	return at
 }
 
-// The spans of a zone follow one another without end and without a hole, which
-// every search over them relies on.
+// The spans of a zone are contiguous. Every search relies on that.
 func TestSpans(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"UTC", "America/New_York", "Africa/Casablanca", "Australia/Lord_Howe",

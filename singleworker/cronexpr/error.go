@@ -2,25 +2,25 @@ package cronexpr
 
 import "fmt"
 
-// An Error says why Parse refused a text, for whoever has to correct it.
+// An Error is returned by Parse for an invalid schedule.
 type Error struct {
-	// Text is what was given to Parse, cut after 256 bytes.
+	// Text is the argument of Parse, truncated to 256 bytes.
 	Text string
 
-	// Field names the field at fault: second, minute, hour, day-of-month,
+	// Field names the invalid field: second, minute, hour, day-of-month,
 	// month, day-of-week, year, or the descriptor (@every). It is empty
-	// when the whole text is at fault.
+	// if the error concerns the whole text.
 	Field string
 
-	// Column is where the fault lies in Text, counted in bytes from 1, or 0
-	// when the whole text is at fault.
+	// Column is the position of the error in Text, in bytes from 1, or 0
+	// if the error concerns the whole text.
 	Column int
 
-	// Problem says what is wrong and Want what would be valid instead.
+	// Problem is what is wrong, Want what would be valid instead.
 	Problem, Want string
 }
 
-// Error returns all of it on one line, for example
+// Error formats the error on one line, for example
 //
 //	schedule "0 0 25 * * ?": hour at column 5: 25 is out of range, want 0-23
 func (e *Error) Error() string {

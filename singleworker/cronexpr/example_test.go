@@ -47,9 +47,9 @@ func ExampleError_Error() {
 		fmt.Println(err.Error())
 	}
 	// Output:
-	// schedule "0 0 3 30 2 ?": it never fires in the years 1970 to 2099, want times that exist
+	// schedule "0 0 3 30 2 ?": never fires in the years 1970 to 2099, want times that exist
 	// schedule "@every 100ms": @every at column 8: 100ms is too short, want 1s or more
-	// schedule "TZ=UTC 0 9 * * *": column 1: a time zone in the schedule, want the zone in its own setting
+	// schedule "TZ=UTC 0 9 * * *": column 1: unexpected time zone, want the time zone in a separate setting
 }
 
 func ExampleSchedule_Next() {

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// A field describes one position of a cron text.
+// A field describes one field of a cron expression.
 type field struct {
 	name     string
-	min, max int      // the values that * stands for
-	top      int      // the largest value accepted, if not max: 7 is Sunday again
-	names    []string // the first one stands for min
-	base     int      // subtracted from a value to give the member of its set
+	min, max int      // the values that * means
+	top      int      // the largest valid value, if not max: 7 is Sunday again
+	names    []string // the first is the name of min
+	base     int      // subtracted from a value to get the member of its set
 	maxStep  int
 	linear   bool // a range may not wrap around
 }
@@ -29,16 +29,16 @@ var (
 	yearField     = field{name: "year", min: firstYear, max: lastYear, base: firstYear,
 		maxStep: lastYear - firstYear, linear: true}
 
-	// The two dialects number the weekdays differently; their sets hold a
-	// time.Weekday all the same.
+	// The two dialects number weekdays differently. The sets of both hold
+	// time.Weekday values.
 	quartzWeekdayField  = field{name: "day-of-week", min: 1, max: 7, names: weekdayNames, base: 1, maxStep: 7}
 	crontabWeekdayField = field{name: "day-of-week", min: 0, max: 6, top: 7, names: weekdayNames, maxStep: 7}
 )
 
-// limit returns the largest value the field accepts.
+// limit returns the largest valid value.
 func (f *field) limit() int { return max(f.max, f.top) }
 
-// want returns what a value of the field may be, for an Error.
+// want describes the valid values, for an Error.
 func (f *field) want() string {
 	s := fmt.Sprintf("%d-%d", f.min, f.limit())
 	if f.names != nil {
@@ -47,7 +47,7 @@ func (f *field) want() string {
 	return s
 }
 
-// lookup returns the value of a name, or the least value when ok is false.
+// lookup returns the value of a name; if ok is false, it returns min.
 func (f *field) lookup(name string) (value int, ok bool) {
 	i := slices.Index(f.names, name)
 	return f.min + max(i, 0), i >= 0

@@ -2,15 +2,15 @@ package cronexpr
 
 import "time"
 
-// The bounds of @every and @at, which know no zone and so take the years of
-// the calendar in UTC. Unix milliseconds; the end is not included.
+// The bounds of @every and @at in Unix milliseconds, end exclusive: the years of
+// the calendar in UTC, since these schedules have no zone.
 const (
 	firstMilli = int64(firstWall) * 1000
 	endMilli   = (int64(lastWall) + 1) * 1000
 )
 
 // An every is the rule of @every: it fires at each multiple of a period since
-// the Unix epoch, so that all who compute it agree without having met.
+// the Unix epoch, so that all instances agree without coordination.
 type every struct {
 	period int64 // milliseconds, at least 1000
 }
@@ -30,7 +30,7 @@ func (e every) prev(before time.Time) (time.Time, bool) {
 	return time.UnixMilli(last / e.period * e.period), last >= firstMilli
 }
 
-// A once is the rule of @at: it fires at that one time.
+// A once is the rule of @at: it fires once.
 type once struct {
 	at time.Time
 }

@@ -6,16 +6,15 @@ import (
 	"time"
 )
 
-// maxTurns bounds a search. In each month, the year, the month and the day
-// wheel take a few turns before they carry. The wheels below the day fit at
-// the latest on the second day they are tried, since their fields allow the
-// same times on every day.
+// maxTurns bounds a search. In each month the year, month and day wheels take a
+// few turns before they carry. The wheels below the day match on the second day
+// at the latest, since their fields allow the same times on every day.
 const maxTurns = 4*12*(lastYear-firstYear+1) + 4*wheels
 
 // FuzzParse holds for any text, zone and time:
 //  1. Parse accepts the text or returns an *Error that points into it,
 //  2. String parses again, to itself and to the same fires,
-//  3. Next and Prev are mirrors,
+//  3. Next and Prev mirror each other,
 //  4. no search takes more than maxTurns turns.
 func FuzzParse(f *testing.F) {
 	for i, text := range []string{
@@ -109,8 +108,8 @@ func checkTurns(t *testing.T, c *cron, at time.Time) {
 	}
 }
 
-// maxTurns is near what the longest search takes: one for a day that no month
-// has, which Parse would refuse.
+// maxTurns is close to the cost of the longest search: one for a day that no
+// month has, which Parse would reject.
 func TestMaxTurns(t *testing.T) {
 	t.Parallel()
 	c := &calendar{years: everyYear, months: run(1, 12), days: dates{}}

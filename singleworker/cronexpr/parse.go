@@ -6,15 +6,14 @@ import (
 	"time"
 )
 
-// maxText is the longest text, in bytes, that Parse reads.
+// maxText is the length limit of a schedule in bytes.
 const maxText = 256
 
-// Parse reads a schedule text as the package comment describes it. The
-// schedule is computed in the wall-clock time of loc, which is UTC when nil.
-// An error is always an *Error.
+// Parse parses a schedule; see the package comment for the syntax. The schedule
+// uses the wall-clock time of loc; nil means UTC. The error is an *Error.
 //
-// Parse refuses a text that can never fire, such as one for 30 February. It
-// cannot refuse one that fires no more, because it knows no clock.
+// Parse rejects a schedule that can never fire, such as one for 30 February. It
+// accepts one whose last time has passed, because it reads no clock.
 func Parse(text string, loc *time.Location) (*Schedule, error) {
 	if loc == nil {
 		loc = time.UTC
@@ -22,7 +21,7 @@ func Parse(text string, loc *time.Location) (*Schedule, error) {
 	p := &parser{text: text}
 	s := p.schedule(loc)
 	if p.err == nil && s.Next(distantPast).IsZero() {
-		p.fail("", 0, fmt.Sprintf("it never fires in the years %d to %d", firstYear, lastYear), "times that exist")
+		p.fail("", 0, fmt.Sprintf("never fires in the years %d to %d", firstYear, lastYear), "times that exist")
 	}
 	if p.err != nil {
 		return nil, p.err
@@ -30,14 +29,14 @@ func Parse(text string, loc *time.Location) (*Schedule, error) {
 	return s, nil
 }
 
-// A parser reads one text. It keeps the first fault it meets and reads on, so
-// that the grammar need not be interrupted by checks.
+// A parser parses one schedule. It keeps the first error and continues, so that
+// the grammar is not interrupted by error checks.
 type parser struct {
 	text string
 	err  *Error
 }
 
-// fail keeps a fault, unless there was one before.
+// fail records an error unless there was one before.
 func (p *parser) fail(field string, column int, problem, want string) {
 	if p.err == nil {
 		p.err = &Error{Text: p.text, Field: field, Column: column, Problem: problem, Want: want}
@@ -47,10 +46,10 @@ func (p *parser) fail(field string, column int, problem, want string) {
 const (
 	wantForms       = "5 fields (crontab), 6 or 7 fields (Quartz), or a descriptor like @daily"
 	wantDescriptors = "@yearly, @monthly, @weekly, @daily, @hourly, @every or @at"
-	wantZone        = "the zone in its own setting"
+	wantZone        = "the time zone in a separate setting"
 )
 
-// schedule reads the whole text.
+// schedule parses the whole text.
 func (p *parser) schedule(loc *time.Location) *Schedule {
 	words := p.words()
 	if p.err != nil {
@@ -64,22 +63,22 @@ func (p *parser) schedule(loc *time.Location) *Schedule {
 		words[i].text = strings.ToUpper(words[i].text)
 	}
 	if zone := words[0]; strings.HasPrefix(zone.text, "TZ=") || strings.HasPrefix(zone.text, "CRON_TZ=") {
-		p.fail("", zone.column, "a time zone in the schedule", wantZone)
+		p.fail("", zone.column, "unexpected time zone", wantZone)
 		return nil
 	}
 	return &Schedule{text: join(words), loc: loc, rule: newCron(p.calendar(words), loc)}
 }
 
-// words splits the text at blanks and tabs.
+// words splits the text at spaces and tabs.
 func (p *parser) words() []word {
 	if n := len(p.text); n > maxText {
 		p.text = p.text[:maxText]
-		p.fail("", 0, fmt.Sprintf("it is %d bytes long", n), fmt.Sprintf("at most %d", maxText))
+		p.fail("", 0, fmt.Sprintf("%d bytes long", n), fmt.Sprintf("at most %d", maxText))
 		return nil
 	}
 	for i, c := range p.text {
 		if (c < ' ' || c > '~') && c != '\t' {
-			p.fail("", i+1, fmt.Sprintf("unexpected %q", c), "printable ASCII, blanks and tabs")
+			p.fail("", i+1, fmt.Sprintf("unexpected %q", c), "printable ASCII, spaces and tabs")
 		}
 	}
 	var words []word
@@ -92,13 +91,13 @@ func (p *parser) words() []word {
 		i += n + 1
 	}
 	if len(words) == 0 {
-		p.fail("", 0, "it is empty", wantForms)
+		p.fail("", 0, "empty", wantForms)
 	}
 	return words
 }
 
-// calendar reads the fields of a cron text; how many there are tells which
-// kind it is.
+// calendar parses the fields of a cron expression. Their number determines the
+// dialect.
 func (p *parser) calendar(words []word) calendar {
 	switch len(words) {
 	case 5:
@@ -106,7 +105,7 @@ func (p *parser) calendar(words []word) calendar {
 	case 6, 7:
 		return p.quartz(words)
 	}
-	p.fail("", 0, fmt.Sprintf("it has %d fields", len(words)), wantForms)
+	p.fail("", 0, fmt.Sprintf("%d fields", len(words)), wantForms)
 	return calendar{}
 }
 
@@ -140,7 +139,7 @@ func (p *parser) reader(f *field, w word) *reader {
 	return &reader{parser: p, field: f, word: w}
 }
 
-// join returns the words as a text with single blanks.
+// join joins the words with single spaces.
 func join(words []word) string {
 	texts := make([]string, len(words))
 	for i, w := range words {

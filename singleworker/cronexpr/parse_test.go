@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// errorTest is a text and all that its *Error says.
+// errorTest is a schedule and the fields of its *Error.
 type errorTest struct {
 	text    string
 	field   string
@@ -32,26 +32,26 @@ func checkErrors(t *testing.T, tests []errorTest) {
 	}
 }
 
-// A text that is none of the forms.
+// Texts that match none of the forms.
 func TestTextErrors(t *testing.T) {
 	t.Parallel()
 	const (
-		zones = "the zone in its own setting"
-		ascii = "printable ASCII, blanks and tabs"
+		zones = "the time zone in a separate setting"
+		ascii = "printable ASCII, spaces and tabs"
 	)
 	checkErrors(t, []errorTest{
-		{"", "", 0, "it is empty", wantForms},
-		{" \t ", "", 0, "it is empty", wantForms},
-		{"* * * *", "", 0, "it has 4 fields", wantForms},
-		{"0 0 0 * * ? 2030 1", "", 0, "it has 8 fields", wantForms},
+		{"", "", 0, "empty", wantForms},
+		{" \t ", "", 0, "empty", wantForms},
+		{"* * * *", "", 0, "4 fields", wantForms},
+		{"0 0 0 * * ? 2030 1", "", 0, "8 fields", wantForms},
 		{"0 0 0 * * ?\n", "", 12, `unexpected '\n'`, ascii},
 		{"0 0\x00 0 * * ?", "", 4, `unexpected '\x00'`, ascii},
 		{"0 0 ٣ * * ?", "", 5, `unexpected '٣'`, ascii},
 		{"0 0 0 * * ?\xff", "", 12, "unexpected '\uFFFD'", ascii},
-		{strings.Repeat("*", 257), "", 0, "it is 257 bytes long", "at most 256"},
-		{"TZ=UTC", "", 1, "a time zone in the schedule", zones},
-		{" TZ=Asia/Tokyo 0 9 * * *", "", 2, "a time zone in the schedule", zones},
-		{"cron_tz=UTC @daily", "", 1, "a time zone in the schedule", zones},
+		{strings.Repeat("*", 257), "", 0, "257 bytes long", "at most 256"},
+		{"TZ=UTC", "", 1, "unexpected time zone", zones},
+		{" TZ=Asia/Tokyo 0 9 * * *", "", 2, "unexpected time zone", zones},
+		{"cron_tz=UTC @daily", "", 1, "unexpected time zone", zones},
 	})
 }
 
@@ -72,11 +72,11 @@ func TestFieldErrors(t *testing.T) {
 		{"0 0 0 0 * ?", "day-of-month", 7, "0 is out of range", days},
 		{"0 0 0 1,32 * ?", "day-of-month", 9, "32 is out of range", days},
 		{"0 0 0 1 13 ?", "month", 9, "13 is out of range", "1-12 or JAN-DEC"},
-		{"0 0 0 1 foo ?", "month", 9, `"FOO" is no month`, "1-12 or JAN-DEC"},
-		{"0 0 0 1 JAN-FOO ?", "month", 13, `"FOO" is no month`, "1-12 or JAN-DEC"},
+		{"0 0 0 1 foo ?", "month", 9, `"FOO" is not a valid month`, "1-12 or JAN-DEC"},
+		{"0 0 0 1 JAN-FOO ?", "month", 13, `"FOO" is not a valid month`, "1-12 or JAN-DEC"},
 		{"0 0 0 ? * 0", "day-of-week", 11, "0 is out of range", wdays},
 		{"0 0 0 ? * 8", "day-of-week", 11, "8 is out of range", wdays},
-		{"0 0 0 ? * SUNDAY", "day-of-week", 11, `"SUNDAY" is no day-of-week`, wdays},
+		{"0 0 0 ? * SUNDAY", "day-of-week", 11, `"SUNDAY" is not a valid day-of-week`, wdays},
 		{"0 0 0 * * ? 1969", "year", 13, "1969 is out of range", "1970-2099"},
 		{"0 0 0 * * ? 2030-2026", "year", 13, "the range 2030-2026 ends before it starts", "the smaller year first"},
 
@@ -96,12 +96,12 @@ func TestFieldErrors(t *testing.T) {
 		{"0 0 1, * * ?", "hour", 7, "the value is missing", "0-23"},
 		{"0 0 -1 * * ?", "hour", 5, `unexpected "-"`, "0-23"},
 		{"0 0 ? * * ?", "hour", 5, `unexpected "?"`, "0-23"},
-		{"0 0 L * * ?", "hour", 5, `"L" is no hour`, "0-23"},
+		{"0 0 L * * ?", "hour", 5, `"L" is not a valid hour`, "0-23"},
 		{"0 0 9am * * ?", "hour", 6, `unexpected "AM"`, ends},
 	})
 }
 
-// The two day fields, and what they may be in five fields.
+// The two day fields, in both dialects.
 func TestDayErrors(t *testing.T) {
 	t.Parallel()
 	const (
@@ -115,25 +115,25 @@ func TestDayErrors(t *testing.T) {
 		{"0 0 0 1 * *", "day-of-week", 11, "day-of-month and day-of-week are both given", "? in one of them"},
 		{"0 0 0 L-31 * ?", "day-of-month", 9, "31 is out of range", "0-30"},
 		{"0 0 0 L- * ?", "day-of-month", 9, "the number of days is missing", "0-30"},
-		{"0 0 0 15,L * ?", "day-of-month", 10, "L in a list", "it alone in the field"},
-		{"0 0 0 15W,20 * ?", "day-of-month", 9, "W in a list", "it alone in the field"},
+		{"0 0 0 15,L * ?", "day-of-month", 10, "L in a list", "L as the only entry of the field"},
+		{"0 0 0 15W,20 * ?", "day-of-month", 9, "W in a list", "W as the only entry of the field"},
 		{"0 0 0 32W * ?", "day-of-month", 7, "32 is out of range", days},
-		{"0 0 0 1-5W * ?", "day-of-month", 8, `"W" is missing`, "it right after the day, like 15W"},
+		{"0 0 0 1-5W * ?", "day-of-month", 8, `"W" is missing`, "W right after the day, like 15W"},
 		{"0 0 0 LWW * ?", "day-of-month", 9, `unexpected "W"`, ends},
-		{"0 0 0 W * ?", "day-of-month", 7, `"W" is no day-of-month`, days},
+		{"0 0 0 W * ?", "day-of-month", 7, `"W" is not a valid day-of-month`, days},
 		{"0 0 0 ? * 6#6", "day-of-week", 13, "6 is out of range", "1-5"},
 		{"0 0 0 ? * 6#", "day-of-week", 13, "the number of the week is missing", "1-5"},
 		{"0 0 0 ? * #3", "day-of-week", 11, `unexpected "#"`, wdays},
-		{"0 0 0 ? * 6#3,2", "day-of-week", 12, "# in a list", "it alone in the field"},
-		{"0 0 0 ? * 2,6L", "day-of-week", 14, "L in a list", "it alone in the field"},
+		{"0 0 0 ? * 6#3,2", "day-of-week", 12, "# in a list", "# as the only entry of the field"},
+		{"0 0 0 ? * 2,6L", "day-of-week", 14, "L in a list", "L as the only entry of the field"},
 		{"0 0 0 ? * 8L", "day-of-week", 11, "8 is out of range", wdays},
-		{"0 0 0 ? * 2-6L", "day-of-week", 12, `"#" is missing`, "it right after the weekday, like 6#3"},
+		{"0 0 0 ? * 2-6L", "day-of-week", 12, `"#" is missing`, "# right after the weekday, like 6#3"},
 		{"0 0 0 ? * 6LL", "day-of-week", 13, `unexpected "L"`, ends},
 
 		{"60 * * * *", "minute", 1, "60 is out of range", "0-59"},
 		{"* * * * 8", "day-of-week", 9, "8 is out of range", "0-7 or SUN-SAT"},
-		{"0 0 L * *", "day-of-month", 5, "L in a text of five fields", "it in six fields, of which the first is the second"},
-		{"0 0 * * FRI#2", "day-of-week", 12, "# in a text of five fields", "it in six fields, of which the first is the second"},
+		{"0 0 L * *", "day-of-month", 5, "L in an expression of five fields", "six fields (Quartz), starting with the second"},
+		{"0 0 * * FRI#2", "day-of-week", 12, "# in an expression of five fields", "six fields (Quartz), starting with the second"},
 	})
 }
 
@@ -141,7 +141,7 @@ func TestDayErrors(t *testing.T) {
 func TestDescriptorErrors(t *testing.T) {
 	t.Parallel()
 	const (
-		never  = "it never fires in the years 1970 to 2099"
+		never  = "never fires in the years 1970 to 2099"
 		exists = "times that exist"
 	)
 	checkErrors(t, []errorTest{
@@ -175,8 +175,8 @@ func TestDescriptorErrors(t *testing.T) {
 	})
 }
 
-// A day that a zone skipped is a time that never was.
-func TestParseRefusesSkippedDay(t *testing.T) {
+// A schedule for a day that its zone skipped never fires.
+func TestParseRejectsSkippedDay(t *testing.T) {
 	t.Parallel()
 	if s, err := Parse("0 0 * 30 12 ? 2011", zone(t, "Pacific/Apia")); err == nil {
 		t.Errorf("accepted, and fires at %v", s.Next(distantPast))
@@ -191,7 +191,7 @@ func TestErrorText(t *testing.T) {
 	for text, want := range map[string]string{
 		"0 0 25 * * ?": `schedule "0 0 25 * * ?": hour at column 5: 25 is out of range, want 0-23`,
 		"@often":       `schedule "@often": column 1: unknown descriptor "@often", want ` + wantDescriptors,
-		"* *":          `schedule "* *": it has 2 fields, want ` + wantForms,
+		"* *":          `schedule "* *": 2 fields, want ` + wantForms,
 	} {
 		if _, err := Parse(text, nil); err == nil || err.Error() != want {
 			t.Errorf("Parse(%q):\n got %v\nwant %s", text, err, want)
@@ -199,8 +199,7 @@ func TestErrorText(t *testing.T) {
 	}
 }
 
-// What the texts mean, where the vectors of Quartz do not say it: each pair
-// fires at the same times.
+// Cases that the Quartz vectors do not cover: each pair fires at the same times.
 func TestSameMeaning(t *testing.T) {
 	t.Parallel()
 	for _, pair := range [][2]string{
@@ -260,8 +259,8 @@ func TestSameMeaning(t *testing.T) {
 	}
 }
 
-// In a crontab text a day matches either field when both are restricted, and
-// both fields when one of them begins with *.
+// In crontab syntax a day must match either field if both are restricted, and
+// both fields if one of them begins with *.
 func TestCrontabDays(t *testing.T) {
 	t.Parallel()
 	for text, fires := range map[string][]string{

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// A vector is one line of testdata/quartz-2.3.2.jsonl: what Quartz 2.3.2
-// computed for a text, in Unix milliseconds. Fewer than vectorFires in Next
-// mean that the schedule ends there.
+// A vector is one line of testdata/quartz-2.3.2.jsonl: what Quartz 2.3.2 computed
+// for an expression, in Unix milliseconds. If Next has fewer than vectorFires
+// entries, the schedule ends there.
 type vector struct {
 	Expr string
 	TZ   string
@@ -45,8 +45,7 @@ func vectors(t *testing.T) []vector {
 	return all
 }
 
-// Next walks the fires that Quartz computed, and Prev walks them back to
-// where Next began.
+// Next walks the times that Quartz computed, and Prev walks them back.
 func TestQuartzVectors(t *testing.T) {
 	t.Parallel()
 	for i, v := range vectors(t) {

@@ -2,15 +2,15 @@ package cronexpr
 
 import "fmt"
 
-// A word is one blank-separated part of a text, in capitals.
+// A word is one space-separated part of a schedule, in upper case.
 type word struct {
 	text   string
-	column int // of its first byte in the text, from 1
+	column int // of its first byte, from 1
 }
 
-// A reader reads one word as a field. Like the parser it belongs to it keeps
-// the first fault it meets and reads on; after a fault its results are valid
-// values of the field, but mean nothing.
+// A reader parses one word as a field. Like its parser it keeps the first error
+// and continues; after an error its results are valid but meaningless values of
+// the field.
 type reader struct {
 	*parser
 	*field
@@ -18,7 +18,7 @@ type reader struct {
 	pos  int // of the next byte to read in word.text
 }
 
-// list reads the whole word as comma-separated items.
+// list parses the whole word as comma-separated items.
 func (r *reader) list() set {
 	var s set
 	r.item(&s)
@@ -29,13 +29,13 @@ func (r *reader) list() set {
 	return s
 }
 
-// item reads a value, a range or *, each with an optional step, and adds the
-// values to s. A value with a step begins a range to the end of the field.
+// item parses a value, a range or *, each with an optional step, and adds the
+// values to s. A value with a step starts a range to the end of the field.
 func (r *reader) item(s *set) {
 	start := r.pos
 	lo, hi, step := r.min, r.max, 1
 	single := false
-	if !r.accept('*') && !r.at('/') { // Quartz takes a bare /5 for */5
+	if !r.accept('*') && !r.at('/') { // in Quartz, a bare /5 means */5
 		lo = r.value()
 		if single = !r.accept('-'); !single {
 			hi = r.value()
@@ -59,7 +59,7 @@ func (r *reader) item(s *set) {
 	}
 }
 
-// value reads a number or a name.
+// value parses a number or a name.
 func (r *reader) value() int {
 	start := r.pos
 	name := r.take(isLetter)
@@ -68,13 +68,13 @@ func (r *reader) value() int {
 	}
 	v, ok := r.lookup(name)
 	if !ok {
-		r.fail(start, fmt.Sprintf("%q is no %s", name, r.name), r.want())
+		r.fail(start, fmt.Sprintf("%q is not a valid %s", name, r.name), r.want())
 	}
 	return v
 }
 
-// number reads a number from lo to hi, or returns lo after a fault. what names
-// a number that is missing, and want says what it may be.
+// number parses a number from lo to hi and returns lo after an error. what names
+// the number in an error, and want describes the valid ones.
 func (r *reader) number(what string, lo, hi int, want string) int {
 	start := r.pos
 	digits := r.take(isDigit)
@@ -88,7 +88,7 @@ func (r *reader) number(what string, lo, hi int, want string) int {
 	}
 	n := 0
 	for _, d := range digits {
-		n = min(10*n+int(d-'0'), hi+1) // whatever is too large is equally so
+		n = min(10*n+int(d-'0'), hi+1) // prevents overflow
 	}
 	if n < lo || n > hi {
 		r.fail(start, digits+" is out of range", want)
@@ -97,7 +97,7 @@ func (r *reader) number(what string, lo, hi int, want string) int {
 	return n
 }
 
-// expect reads c, which must come next. want says what is.
+// expect reads c, which must come next. want describes what is valid.
 func (r *reader) expect(c byte, want string) {
 	if !r.accept(c) {
 		r.fail(r.pos, fmt.Sprintf("%q is missing", string(c)), want)
@@ -118,7 +118,7 @@ func (r *reader) at(c byte) bool {
 	return r.pos < len(r.word.text) && r.word.text[r.pos] == c
 }
 
-// take reads all bytes up to the first one that is not of the given kind.
+// take reads all bytes up to the first that is not of the given kind.
 func (r *reader) take(kind func(byte) bool) string {
 	start := r.pos
 	for r.pos < len(r.word.text) && kind(r.word.text[r.pos]) {
@@ -127,14 +127,14 @@ func (r *reader) take(kind func(byte) bool) string {
 	return r.word.text[start:r.pos]
 }
 
-// end checks that nothing is left to read.
+// end checks that the whole word has been read.
 func (r *reader) end() {
 	if r.pos < len(r.word.text) {
 		r.fail(r.pos, fmt.Sprintf("unexpected %q", r.word.text[r.pos:]), "the field to end here")
 	}
 }
 
-// fail keeps a fault at a byte of the word.
+// fail records an error at a byte of the word.
 func (r *reader) fail(pos int, problem, want string) {
 	r.parser.fail(r.name, r.word.column+pos, problem, want)
 }

@@ -2,58 +2,56 @@ package cronexpr
 
 import "time"
 
-// A Schedule is a set of times at which something is to happen. Parse makes
-// one; the zero value is not usable. A Schedule never changes and may be used
-// by any number of goroutines at once.
+// A Schedule is a set of times at which something fires. Create one with Parse;
+// the zero value is not usable. A Schedule is immutable and safe for concurrent
+// use.
 type Schedule struct {
 	text string
 	loc  *time.Location
 	rule rule
 }
 
-// A rule computes the fires of one kind of schedule. ok is false when there is
-// none; the time is then meaningless. The location of the result is too.
+// A rule computes the times of one kind of schedule. ok is false if there is
+// none; t is then meaningless. The location of t is always meaningless.
 type rule interface {
 	next(after time.Time) (t time.Time, ok bool)
 	prev(before time.Time) (t time.Time, ok bool)
 }
 
-// Any time before distantPast or after distantFuture is as good as these two:
-// no schedule fires beyond them in any zone. They keep seconds and
-// milliseconds of absurd times away from integer overflow.
+// No schedule fires before distantPast or after distantFuture in any zone.
+// Arguments are clamped to them so that seconds and milliseconds cannot overflow.
 var (
 	distantPast   = time.Unix(-1<<40, 0)
 	distantFuture = time.Unix(1<<40, 0)
 )
 
-// Next returns the first time strictly after after at which the schedule
-// fires, in the location of the schedule. It returns the zero Time when the
-// schedule does not fire again. Any after is allowed, in any location.
+// Next returns the first time strictly after the given one at which the schedule
+// fires, in the schedule's location. It returns the zero Time if the schedule
+// does not fire again. The argument may be any time, in any location.
 //
-// What Parse accepts fires at some time between 1970 and 2099, but perhaps
-// not after a given one: whoever knows the present refuses a schedule whose
-// Next is zero.
+// Every schedule that Parse accepts fires at some time between 1970 and 2099, but
+// not necessarily in the future. To reject schedules that have ended, check
+// whether Next(time.Now()) is zero.
 func (s *Schedule) Next(after time.Time) time.Time {
 	return s.result(s.rule.next(clamp(after)))
 }
 
-// Prev returns the last time strictly before before at which the schedule
-// fires, in the location of the schedule. It returns the zero Time when the
-// schedule has not fired before. It is the mirror of Next: both walk the same
-// fires, and Prev(t) is f exactly if t is later than f and no later than
-// Next(f).
+// Prev returns the last time strictly before the given one at which the schedule
+// fires, in the schedule's location. It returns the zero Time if the schedule has
+// not fired before. It mirrors Next: Prev(t) is f if and only if t is later than f
+// and no later than Next(f).
 func (s *Schedule) Prev(before time.Time) time.Time {
 	return s.result(s.rule.prev(clamp(before)))
 }
 
-// String returns the text of the schedule in canonical form: single spaces,
-// names in capitals, descriptors in small letters with their common name, a
-// period as time.Duration prints it, and the time of @at in UTC. Parsed in the
-// same location it gives a schedule with the same fires and the same String.
+// String returns the schedule in canonical form: single spaces, names in upper
+// case, descriptors in lower case with their common name, a period as
+// time.Duration formats it, and the time of @at in UTC. Parsing it in the same
+// location gives a schedule with the same times and the same String.
 func (s *Schedule) String() string { return s.text }
 
-// Location returns the location in whose wall-clock time the schedule is
-// computed and in which Next and Prev return their results. It is never nil.
+// Location returns the location of the schedule, in which Next and Prev return
+// their results. It is never nil.
 func (s *Schedule) Location() *time.Location { return s.loc }
 
 func (s *Schedule) result(t time.Time, ok bool) time.Time {

@@ -25,7 +25,7 @@ func TestEvery(t *testing.T) {
 	}
 }
 
-// Periods that are no whole seconds, and times between two milliseconds.
+// Periods that are not whole seconds, and times between two milliseconds.
 func TestEveryFractions(t *testing.T) {
 	t.Parallel()
 	s := mustParse(t, "@every 1500ms", nil)
@@ -71,7 +71,8 @@ func TestAt(t *testing.T) {
 	}
 }
 
-// A fire is strictly after, or before, a time with a fraction of a second.
+// Next is strictly after, and Prev strictly before, a time with a fraction of a
+// second.
 func TestFractions(t *testing.T) {
 	t.Parallel()
 	fire := time.Date(2026, 6, 1, 9, 0, 0, 0, time.UTC)
@@ -92,7 +93,7 @@ func TestFractions(t *testing.T) {
 	}
 }
 
-// A schedule may be over, or not have begun; that is for callers to judge.
+// Schedules that have ended or not begun are valid.
 func TestPastAndFuture(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
@@ -116,7 +117,7 @@ func TestPastAndFuture(t *testing.T) {
 	}
 }
 
-// A search over many clock changes arrives at the first, or last, fire.
+// A search across many clock changes finds the first or last time.
 func TestFarAway(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"UTC", "America/New_York", "Asia/Tokyo", "Pacific/Auckland"} {
@@ -132,7 +133,7 @@ func TestFarAway(t *testing.T) {
 	}
 }
 
-// Times far outside of the years of a schedule are like their ends.
+// Times far outside the years of a schedule are clamped to them.
 func TestAbsurdTimes(t *testing.T) {
 	t.Parallel()
 	zones := []*time.Location{time.UTC, zone(t, "America/New_York"), zone(t, "Africa/Casablanca"),

@@ -2,15 +2,15 @@ package cronexpr
 
 import "math/bits"
 
-// setSize is one more than the largest member a set can hold: room for the
-// 130 years of a schedule, which is the widest field.
+// setSize is one more than the largest member of a set. The widest field is the
+// 130 years of a schedule.
 const setSize = 192
 
-// A set holds small numbers, one bit each: the values a field allows, or the
+// A set is a bit set of small numbers: the values that a field allows, or the
 // days of one month on which a schedule fires.
 type set [setSize / 64]uint64
 
-// run returns the set of all numbers from lo to hi, both included.
+// run returns the set of all numbers from lo to hi, inclusive.
 func run(lo, hi int) set {
 	var s set
 	for v := lo; v <= hi; v++ {
@@ -41,8 +41,8 @@ func (s set) intersection(o set) set {
 	return s
 }
 
-// nearest returns the member closest to v when moving in direction dir, v
-// itself included, or -1 when there is none. v may lie outside the set.
+// nearest returns the first member at or beyond v in direction dir, or -1. v need
+// not be a member.
 func (s set) nearest(v int, dir direction) int {
 	if dir == forward {
 		return s.ceil(v)
@@ -50,7 +50,7 @@ func (s set) nearest(v int, dir direction) int {
 	return s.floor(v)
 }
 
-// ceil returns the smallest member that is v or more, or -1.
+// ceil returns the smallest member >= v, or -1.
 func (s set) ceil(v int) int {
 	for v = max(v, 0); v < setSize; v = (v | 63) + 1 {
 		if word := s[v/64] >> (v % 64); word != 0 {
@@ -60,7 +60,7 @@ func (s set) ceil(v int) int {
 	return -1
 }
 
-// floor returns the largest member that is v or less, or -1.
+// floor returns the largest member <= v, or -1.
 func (s set) floor(v int) int {
 	for v = min(v, setSize-1); v >= 0; v = (v &^ 63) - 1 {
 		if word := s[v/64] << (63 - v%64); word != 0 {
