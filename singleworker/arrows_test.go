@@ -125,9 +125,14 @@ var forbidden = []arrow{
 		reason: "a server for development is of use to programs that know nothing of jobs, and must not pull anything in",
 	},
 	{
-		from:   "singleworker/admin",
-		to:     []string{"singleworker/internal/lease", "singleworker/internal/coord", "singleworker/internal/runner"},
+		from: "singleworker/admin", to: []string{
+			"singleworker/internal/lease", "singleworker/internal/coord", "singleworker/internal/runner", "singleworker/guard",
+		},
 		reason: "an operator reads and changes records; owning and running are up to instances",
+	},
+	{
+		from: "singleworker/guard", to: []string{"singleworker", "singleworker/internal/lease", "singleworker/internal/coord", "singleworker/internal/runner"},
+		reason: "a guard knows one process and its registration, nothing of jobs",
 	},
 	{
 		from: "cmd/...", to: []string{"singleworker/internal/..."}, tests: true,

@@ -212,16 +212,11 @@ func modeOf(cfg Config) string {
 	return ""
 }
 
-// GuardEnv is the environment variable, SINGLEWORKER_GUARD, by which swctl guard, or another program
-// that uses admin.Guard, tells the process that it starts a token of its own. A
-// Manager publishes the token with its registration, so that the guard finds and
-// removes exactly that when the process has died.
-const GuardEnv = zkrec.GuardEnv
-
-// guardToken is the token of the guard that started this process, or "". What
-// is no token is not published.
+// guardToken is the token of the guard that started this process (package guard), or "". It
+// is published with the registration so that the guard can remove that when the process has
+// died. Anything but a token is ignored.
 func guardToken() string {
-	token := os.Getenv(GuardEnv)
+	token := os.Getenv(zkrec.GuardEnv)
 	if uuid.Validate(token) != nil {
 		return ""
 	}

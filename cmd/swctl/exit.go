@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"syscall"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/supervise"
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
@@ -73,7 +74,7 @@ func classify(err error) exitCode {
 		stopped *signalError
 		misuse  *usageError
 		invalid *admin.InvalidError
-		command *notStartedError
+		command *supervise.StartError
 	)
 	switch {
 	case err == nil:
@@ -85,7 +86,7 @@ func classify(err error) exitCode {
 	case errors.As(err, &misuse):
 		return exitUsage // the command line, before anything was asked of a server
 	case errors.As(err, &command):
-		return command.code // as a shell has it
+		return exitCode(command.Code) // as in a shell
 	case errors.Is(err, errUnconfirmed):
 		return exitUnconfirmed // nobody said yes, so nothing was done
 	case errors.As(err, &invalid):

@@ -18,7 +18,7 @@ import (
 )
 
 // takenOverWithin is how long it may take from a death to the first run elsewhere
-// on a busy machine. It takes milliseconds; without guard, wardSession.
+// on a busy machine. It takes milliseconds; without guard, guardedSession.
 const takenOverWithin = 2 * time.Second
 
 // However the process dies, its job runs elsewhere at once.
@@ -41,10 +41,10 @@ func TestGuardDeaths(t *testing.T) {
 		code      int
 		says      string
 	}{
-		"kill -9":   {"instance", "", kill, 137, "was ended by signal 9 (killed); removed the registration of ward ("},
-		"panic":     {"instance", "panic", tell, 2, "exited with 2; removed the registration of ward ("},
-		"os.Exit":   {"instance", "exit", tell, 0, "exited with 0; removed the registration of ward ("},
-		"of parent": {"launch", "", killLauncher, 137, "was ended by signal 9 (killed); removed the registration of ward ("},
+		"kill -9":   {"instance", "", kill, 137, "was killed by signal 9 (killed); removed the registration of child ("},
+		"panic":     {"instance", "panic", tell, 2, "exited with 2; removed the registration of child ("},
+		"os.Exit":   {"instance", "exit", tell, 0, "exited with 0; removed the registration of child ("},
+		"of parent": {"launch", "", killLauncher, 137, "was killed by signal 9 (killed); removed the registration of child ("},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -62,7 +62,7 @@ func TestGuardDeaths(t *testing.T) {
 				t.Errorf("attempt %d after %v, want the second within %v", run.Attempt, took, takenOverWithin)
 			}
 			g.wantEnd(c.code, c.says, "(pid "+strconv.Itoa(pid)+")")
-			if exists(pid) {
+			if alive(pid) {
 				t.Errorf("process %d still exists", pid)
 			}
 		})
@@ -96,21 +96,21 @@ func TestGuardCleanStop(t *testing.T) {
 
 // An instance that has left the process group outlives the one that was waited
 // for: its registration stays.
-func TestGuardSparesTheLiving(t *testing.T) {
+func TestGuardKeepsTheLiving(t *testing.T) {
 	t.Parallel()
 	server := zkdev.Start(t, zkdev.Config{})
 	g, _, pid := running(t, server, nil, "launch-apart", server.Addr(), "")
 	if err := syscall.Kill(parentOf(t, pid), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	g.wantEnd(137, "NOT REMOVED: the registration of ward: it runs in process "+strconv.Itoa(pid)+", which is not the one that guard started")
-	client, err := admin.Dial(t.Context(), admin.Config{Servers: server.Addr(), ServerType: wardGroup})
+	g.wantEnd(137, "NOT REMOVED: the registration of child: it runs in process "+strconv.Itoa(pid)+", which guard did not start")
+	client, err := admin.Dial(t.Context(), admin.Config{Servers: server.Addr(), ServerType: guardedGroup})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
 	instances, err := client.Instances(t.Context())
-	if err != nil || len(instances) != 2 || instances[1].PID != pid || !exists(pid) {
+	if err != nil || len(instances) != 2 || instances[0].PID != pid || !alive(pid) {
 		t.Errorf("instances %+v, %v", instances, err)
 	}
 }
@@ -123,7 +123,7 @@ func TestGuardZooKeeperAway(t *testing.T) {
 		server := zkdev.Start(t, zkdev.Config{})
 		addr := server.Addr()
 		server.Stop()
-		g := runGuard(t, addr, nil, "signals")
+		g := startWith(t, addr, nil, "signals")
 		if line := g.next(); line != "ready" {
 			t.Errorf("got %q", line)
 		}
@@ -143,7 +143,7 @@ func TestGuardZooKeeperAway(t *testing.T) {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		g.wantEnd(137, "NOT REMOVED: remove the registration: ZooKeeper did not answer in time", "; what it owned moves when its session ends\n",
+		g.wantEnd(137, "NOT REMOVED: remove the registration: ZooKeeper did not answer in time", "; its jobs move when its session ends\n",
 			"try: look whether ZooKeeper is up at "+server.Addr())
 		if err := server.Restart(zkdev.KeepSessions); err != nil { // for the heir's goodbye
 			t.Fatal(err)
@@ -160,12 +160,12 @@ func TestGuardZooKeeperAway(t *testing.T) {
 		if err := server.Restart(zkdev.KeepSessions); err != nil {
 			t.Fatal(err)
 		}
-		g.wantEnd(137, "removed the registration of ward")
+		g.wantEnd(137, "removed the registration of child")
 		h.firstRun()
 	})
 	t.Run("at the death, until a signal", func(t *testing.T) {
 		t.Parallel()
-		g := runGuard(t, "127.0.0.1:1", []string{"--timeout", "0"}, "args")
+		g := startWith(t, "127.0.0.1:1", []string{"--timeout", "0"}, "args")
 		g.next()
 		for ended := false; !ended; {
 			_ = g.cmd.Process.Signal(syscall.SIGTERM) // the first ones may come too early
@@ -187,7 +187,7 @@ func TestGuardZooKeeperAway(t *testing.T) {
 func TestGuardSignals(t *testing.T) {
 	t.Parallel()
 	server := zkdev.Start(t, zkdev.Config{})
-	g := runGuard(t, server.Addr(), nil, "signals")
+	g := startWith(t, server.Addr(), nil, "signals")
 	g.next()
 	for _, s := range []syscall.Signal{
 		syscall.SIGHUP, syscall.SIGINT, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
@@ -220,7 +220,7 @@ func TestGuardExitCodes(t *testing.T) {
 	}{
 		{[]string{"true"}, 0, nil},
 		{[]string{"sh", "-c", "exit 3"}, 3, []string{"exited with 3; it had no registration under server type guarded"}},
-		{[]string{"sh", "-c", "kill -TERM $$"}, 143, []string{"was ended by signal 15 (terminated); it had no registration"}},
+		{[]string{"sh", "-c", "kill -TERM $$"}, 143, []string{"was killed by signal 15 (terminated); it had no registration"}},
 		{[]string{"no-such-command"}, 127, []string{`swctl: guard: start the command: exec: "no-such-command": executable file not found in $PATH`}},
 		{[]string{filepath.Join(dir, "nothing")}, 127, []string{"no such file or directory"}},
 		{[]string{text}, 126, []string{"permission denied"}},
@@ -230,7 +230,7 @@ func TestGuardExitCodes(t *testing.T) {
 	} {
 		t.Run(strings.Join(c.command, " "), func(t *testing.T) {
 			t.Parallel()
-			g := startGuard(t, append([]string{"guard", "--zk", server.Addr(), "--server-type", wardGroup, "--"}, c.command...))
+			g := startGuard(t, append([]string{"guard", "--zk", server.Addr(), "--server-type", guardedGroup, "--"}, c.command...))
 			g.wantEnd(c.code, c.says...)
 		})
 	}
@@ -258,7 +258,7 @@ func TestGuardRefuses(t *testing.T) {
 func TestGuardArguments(t *testing.T) {
 	t.Parallel()
 	server := zkdev.Start(t, zkdev.Config{})
-	g := runGuard(t, server.Addr(), nil, "args", "--zk", "-h", "", "--", "a=b", "guard", " x ", "--help")
+	g := startWith(t, server.Addr(), nil, "args", "--zk", "-h", "", "--", "a=b", "guard", " x ", "--help")
 	if got, want := g.next(), `["--zk" "-h" "" "--" "a=b" "guard" " x " "--help"]`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -272,43 +272,14 @@ func TestGuardReaps(t *testing.T) {
 		t.Skip("elsewhere process 1 gets the orphans")
 	}
 	server := zkdev.Start(t, zkdev.Config{})
-	g := runGuard(t, server.Addr(), nil, "orphan")
+	g := startWith(t, server.Addr(), nil, "orphan")
 	pid, err := strconv.Atoi(g.next())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(patience); exists(pid); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); alive(pid); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("process %d is still there", pid)
-		}
-	}
-}
-
-// Each of the proofs is needed.
-func TestIsDead(t *testing.T) {
-	t.Parallel()
-	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
-	const child, other = 1<<30 + 1, 1<<30 + 2 // no system has so many processes
-	for _, c := range []struct {
-		instance admin.Instance
-		alone    bool
-		says     string
-	}{
-		{admin.Instance{Host: host, PID: child}, false, ""},
-		{admin.Instance{Host: host, PID: other}, true, ""},
-		{admin.Instance{Host: host, PID: other}, false, "which is not the one that guard started"},
-		{admin.Instance{Host: host, PID: os.Getpid()}, true, "there is a process "},
-		{admin.Instance{Host: host + "x", PID: child}, true, "it runs on host"},
-		{admin.Instance{PID: child}, true, "it runs on host"},
-		{admin.Instance{Host: host}, true, "no process number"},
-		{admin.Instance{Host: host, PID: -child}, true, "no process number"},
-	} {
-		w := &ward{cmd: &exec.Cmd{Process: &os.Process{Pid: child}}, alone: c.alone}
-		if err := w.isDead(c.instance); (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%+v, alone %v: %v, want %q", c.instance, c.alone, err, c.says)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -28,7 +29,7 @@ func (c *Client) Cancel(ctx context.Context, name string) (JobStatus, error) {
 		return JobStatus{}, fmt.Errorf("cancel: %w", err)
 	}
 	d := deletion{client: c, name: name}
-	if err := c.retry(ctx, func() error { return d.run(ctx) }); err != nil {
+	if err := c.conn.Retry(ctx, func() error { return d.run(ctx) }); err != nil {
 		return JobStatus{}, fmt.Errorf("cancel %s: %w", name, uncertain(err, true))
 	}
 	return status, nil
@@ -102,7 +103,7 @@ func (c *Client) below(ctx context.Context, path string) ([]string, error) {
 		return nil, err
 	}
 	under := make([][]string, len(children))
-	err = each(ctx, children, func(ctx context.Context, i int, child string) (err error) {
+	err = task.Each(ctx, readers, children, func(ctx context.Context, i int, child string) (err error) {
 		under[i], err = c.below(ctx, path+"/"+child)
 		return err
 	})

@@ -9,7 +9,6 @@ import (
 	"net"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -46,32 +45,11 @@ type Client struct {
 	changed chan struct{} // merges: a watched node changed
 }
 
-// Dial connects and returns when a server has answered. It fails with an
-// *InvalidError, ErrDenied, or ErrUnavailable when ctx ends first. Whoever
-// dials must Close.
+// Dial connects and returns when a server has answered. The nodes that the client creates
+// have the ACL of cfg. The caller must Close it. Errors: *InvalidError, ErrDenied,
+// ErrUnavailable when ctx ends first.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
-	c, err := connect(cfg)
-	if err != nil {
-		return nil, err
-	}
-	err = c.retry(ctx, func() error {
-		if cfg.ACL == "" {
-			return c.conn.ACLOf(ctx, c.tree.Root())
-		}
-		_, _, err := c.conn.Exists(ctx, c.tree.Root())
-		return err
-	})
-	if err != nil {
-		c.Close()
-		return nil, err
-	}
-	return c, nil
-}
-
-// connect makes a client that begins to connect. The nodes that the client creates have the ACL of
-// cfg.
-func connect(cfg Config) (*Client, error) {
-	if err := check(cfg); err != nil {
+	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	if cfg.SessionTimeout == 0 {
@@ -89,13 +67,25 @@ func connect(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c.conn = conn
+	err = conn.Retry(ctx, func() error {
+		if cfg.ACL == "" {
+			return c.conn.ACLOf(ctx, c.tree.Root())
+		}
+		_, _, err := c.conn.Exists(ctx, c.tree.Root())
+		return err
+	})
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
 	return c, nil
 }
 
 // Close ends the connection. Idempotent.
 func (c *Client) Close() { c.conn.Close() }
 
-func check(cfg Config) error {
+// Validate returns an *InvalidError that names the first field that cannot be used.
+func (cfg Config) Validate() error {
 	_, _, serversErr := zkconn.ParseServers(cfg.Servers)
 	_, aclErr := zkconn.ParseACL(cfg.ACL, cfg.Auth != "")
 	for _, field := range []InvalidError{
@@ -121,37 +111,10 @@ func (c *Client) onEvent(ev zkconn.Event) {
 	}
 }
 
-// retry repeats f, which must find out by itself what an earlier try has
-// done, until its outcome is known or ctx ends.
-func (c *Client) retry(ctx context.Context, f func() error) error {
-	pause := task.Backoff{Min: 20 * time.Millisecond, Max: time.Second}
-	for {
-		err := f()
-		if !zkconn.IsUnknown(err) {
-			return outward(err)
-		}
-		if ctx.Err() != nil || pause.Wait(ctx) != nil {
-			err := fmt.Errorf("%w in time: %w", ErrUnavailable, context.Cause(ctx))
-			if trouble := c.conn.Trouble(); trouble != nil {
-				err = fmt.Errorf("%w; the latest attempt to connect: %w", err, trouble)
-			}
-			return err
-		}
-	}
-}
-
-// outward gives an error of the connection the sentinel that callers know.
-func outward(err error) error {
-	if errors.Is(err, zkconn.ErrDenied) {
-		return fmt.Errorf("%w: %w", ErrDenied, err)
-	}
-	return err
-}
-
 // uncertain says that a change may have been made although nobody answered.
 func uncertain(err error, sent bool) error {
 	if sent && errors.Is(err, ErrUnavailable) {
-		return fmt.Errorf("%w; the change may have been made all the same", err)
+		return fmt.Errorf("%w; the change may have been made nevertheless", err)
 	}
 	return err
 }

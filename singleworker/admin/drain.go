@@ -69,7 +69,7 @@ func (c *Client) order(ctx context.Context, doing, sid string, opts OrderOptions
 	var result OrderResult
 	var written []byte // by a try whose outcome is not known
 	at := time.Now().UTC().Round(time.Millisecond)
-	err := c.retry(ctx, func() error {
+	err := c.conn.Retry(ctx, func() error {
 		return persist(func() (err error) {
 			result, err = c.orderOnce(ctx, sid, at, judge, &written)
 			return err
@@ -157,7 +157,7 @@ func (c *Client) Enable(ctx context.Context, sid string) (OrderResult, error) {
 	path := c.tree.Order(sid)
 	var result OrderResult
 	var taken *Order // by a try whose outcome is not known
-	err := c.retry(ctx, func() error {
+	err := c.conn.Retry(ctx, func() error {
 		result = OrderResult{Outcome: Unchanged, Order: taken}
 		data, _, err := c.conn.Get(ctx, path)
 		if err == nil {

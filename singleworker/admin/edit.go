@@ -51,7 +51,7 @@ func (e *edit) run(ctx context.Context) error {
 	if err := zkrec.CheckJobName(e.name); err != nil {
 		return &InvalidError{"Name", e.name, err}
 	}
-	err := e.client.retry(ctx, func() error {
+	err := e.client.conn.Retry(ctx, func() error {
 		return persist(func() error { return e.once(ctx) })
 	})
 	return uncertain(err, e.wrote)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -32,10 +33,10 @@ var (
 	// ErrConflict: the job, or the order, kept changing while it was being changed.
 	ErrConflict = errors.New("changed by someone else at the same time")
 	// ErrDenied: ZooKeeper's ACLs refused the call.
-	ErrDenied = errors.New("ZooKeeper refused access")
+	ErrDenied = zkconn.ErrDenied
 	// ErrUnavailable: no ZooKeeper server answered before the context ended. The
 	// error says so when a change may have been made all the same.
-	ErrUnavailable = errors.New("ZooKeeper did not answer")
+	ErrUnavailable = zkconn.ErrUnavailable
 )
 
 // InvalidError refuses input: a job, or a Config.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -50,7 +51,7 @@ func (c *Client) readPasts(ctx context.Context, question, name string) (job JobS
 	if err := checkSlot(name); err != nil {
 		return JobStatus{}, nil, err
 	}
-	err = c.retry(ctx, func() (err error) {
+	err = c.conn.Retry(ctx, func() (err error) {
 		job, pasts, err = c.pasts(ctx, name)
 		return err
 	})
@@ -76,7 +77,7 @@ func (c *Client) pasts(ctx context.Context, name string) (JobStatus, []past, err
 	}
 	job := r.status(live, time.Now())
 	pasts := make([]past, len(r.slots))
-	return job, pasts, each(ctx, r.slots, func(ctx context.Context, i int, slot records) error {
+	return job, pasts, task.Each(ctx, readers, r.slots, func(ctx context.Context, i int, slot records) error {
 		data, _, err := c.optional(ctx, c.tree.History(slot.slot))
 		p := past{records: slot, of: r.of, job: job, able: able(slot.registered, live)}
 		p.history, p.historyErr = zkrec.ParseHistory(data)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -80,13 +81,13 @@ func orderOf(sid string, o zkrec.Order) Order {
 // ErrUnavailable.
 func (c *Client) Instances(ctx context.Context) ([]Instance, error) {
 	var instances []Instance
-	err := c.retry(ctx, func() error {
+	err := c.conn.Retry(ctx, func() error {
 		live, slots, err := c.counted(ctx)
 		if err != nil {
 			return err
 		}
 		instances = slices.Collect(maps.Values(live))
-		return each(ctx, instances, func(ctx context.Context, k int, i Instance) (err error) {
+		return task.Each(ctx, readers, instances, func(ctx context.Context, k int, i Instance) (err error) {
 			if i.Owned > 0 {
 				instances[k].ClockOffset, err = c.clockOffset(ctx, slots[i.ID], i.ID)
 			}
@@ -122,7 +123,7 @@ func (c *Client) clockOffset(ctx context.Context, slot, sid string) (*time.Durat
 // and of those that do not. Errors: ErrDenied, ErrUnavailable.
 func (c *Client) Orders(ctx context.Context) ([]Order, error) {
 	var list []Order
-	err := c.retry(ctx, func() error {
+	err := c.conn.Retry(ctx, func() error {
 		orders, err := c.orders(ctx)
 		list = list[:0]
 		for sid, o := range orders {

@@ -22,7 +22,7 @@ func (c *Client) Get(ctx context.Context, name string) (JobStatus, error) {
 		return JobStatus{}, err
 	}
 	var status JobStatus
-	err := c.retry(ctx, func() error {
+	err := c.conn.Retry(ctx, func() error {
 		live, err := c.live(ctx)
 		if err != nil {
 			return err
@@ -47,24 +47,10 @@ func checkSlot(name string) error {
 // readers is how many jobs, or shards of a job, are read at a time.
 const readers = 32
 
-// each calls f for every item, for several at a time.
-func each[T any](ctx context.Context, items []T, f func(ctx context.Context, i int, item T) error) error {
-	room := make(chan struct{}, readers)
-	tasks := task.NewGroup(ctx)
-	for i, item := range items {
-		room <- struct{}{}
-		tasks.Go("read", func(ctx context.Context) error {
-			defer func() { <-room }()
-			return f(ctx, i, item)
-		})
-	}
-	return tasks.Wait()
-}
-
 // List reads all jobs, sorted by name. Errors: ErrDenied, ErrUnavailable.
 func (c *Client) List(ctx context.Context) ([]JobStatus, error) {
 	var list []JobStatus
-	err := c.retry(ctx, func() (err error) {
+	err := c.conn.Retry(ctx, func() (err error) {
 		list, err = c.list(ctx)
 		return err
 	})
@@ -90,7 +76,7 @@ func (c *Client) list(ctx context.Context) ([]JobStatus, error) {
 	var mu sync.Mutex
 	var list []JobStatus
 	names = slices.DeleteFunc(names, func(name string) bool { return !zkrec.IsJob(name) })
-	err = each(ctx, names, func(ctx context.Context, _ int, name string) error {
+	err = task.Each(ctx, readers, names, func(ctx context.Context, _ int, name string) error {
 		status, err := c.status(ctx, name, live)
 		if errors.Is(err, ErrNotFound) {
 			return nil // cancelled meanwhile

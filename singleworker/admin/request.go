@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -45,7 +46,7 @@ func (c *Client) newAsk(name string, request zkrec.Request) (*ask, error) {
 }
 
 func (a *ask) run(ctx context.Context) error {
-	err := a.client.retry(ctx, func() error {
+	err := a.client.conn.Retry(ctx, func() error {
 		return persist(func() error { return a.once(ctx) })
 	})
 	return uncertain(err, a.wrote)
@@ -66,7 +67,7 @@ func (a *ask) once(ctx context.Context) error {
 		return err
 	}
 	inboxes := make([]inbox, len(slots))
-	err = each(ctx, slots, func(ctx context.Context, i int, slot string) (err error) {
+	err = task.Each(ctx, readers, slots, func(ctx context.Context, i int, slot string) (err error) {
 		inboxes[i], err = a.client.inbox(ctx, slot)
 		return err
 	})
@@ -118,7 +119,7 @@ func (a *ask) makeShards(ctx context.Context, slots []string, job records, spec 
 	}
 	complete, _ := zkrec.ParseComplete(data) // what is no record says nothing
 	through := spec.ShardsBegin(job.stat.Mtime, complete)
-	return each(ctx, slots, func(ctx context.Context, _ int, slot string) error {
+	return task.Each(ctx, readers, slots, func(ctx context.Context, _ int, slot string) error {
 		ops := append(newNodes(a.client.tree.NewShard(slot, through)), zkconn.CheckOp(a.client.tree.Job(job.slot), job.stat.Version))
 		_, err := a.client.conn.Multi(ctx, ops...)
 		return err

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -43,7 +44,7 @@ func (c *Client) Requests(ctx context.Context, name string) ([]Request, error) {
 		return nil, err
 	}
 	var list []Request
-	err := c.retry(ctx, func() error {
+	err := c.conn.Retry(ctx, func() error {
 		_, pasts, err := c.pasts(ctx, name)
 		if err != nil {
 			return err
@@ -60,7 +61,7 @@ func (c *Client) Requests(ctx context.Context, name string) ([]Request, error) {
 // requestsOf reads what waits at some slots, in their order.
 func (c *Client) requestsOf(ctx context.Context, pasts []past) ([]Request, error) {
 	lists := make([][]Request, len(pasts))
-	err := each(ctx, pasts, func(ctx context.Context, i int, slot past) error {
+	err := task.Each(ctx, readers, pasts, func(ctx context.Context, i int, slot past) error {
 		waiting, err := c.waiting(ctx, slot.slot)
 		for _, id := range slices.Sorted(maps.Keys(waiting)) {
 			w := waiting[id]
@@ -85,13 +86,13 @@ func (c *Client) Withdraw(ctx context.Context, name, id string) ([]Request, erro
 		return nil, err
 	}
 	w := withdrawal{client: c, id: id, taken: make(map[[2]string]Request)}
-	err := c.retry(ctx, func() error {
+	err := c.conn.Retry(ctx, func() error {
 		return persist(func() error {
 			_, pasts, err := c.pasts(ctx, name)
 			if err != nil {
 				return err
 			}
-			return each(ctx, pasts, w.from)
+			return task.Each(ctx, readers, pasts, w.from)
 		})
 	})
 	list := slices.SortedFunc(maps.Values(w.taken), func(a, b Request) int {

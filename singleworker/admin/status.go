@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -51,7 +52,7 @@ func (c *Client) read(ctx context.Context, name string) (reading, error) {
 			return reading{}, err
 		}
 		r.slots = make([]records, len(slots))
-		err = each(ctx, slots, func(ctx context.Context, i int, slot string) error {
+		err = task.Each(ctx, readers, slots, func(ctx context.Context, i int, slot string) error {
 			r.slots[i] = job
 			r.slots[i].slot = slot
 			return c.readSlot(ctx, &r.slots[i], r.of.spec.ActiveLayout().Since)

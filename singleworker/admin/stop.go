@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -93,7 +94,7 @@ func (c *Client) awaitEnd(ctx context.Context, name string, stops stopping) erro
 				open = append(open, slot)
 			}
 		}
-		err := each(ctx, open, func(ctx context.Context, _ int, slot string) error {
+		err := task.Each(ctx, readers, open, func(ctx context.Context, _ int, slot string) error {
 			_, _, err := c.conn.GetW(ctx, c.tree.Tick(slot))
 			if errors.Is(err, zkconn.ErrNoNode) {
 				return nil

@@ -21,7 +21,7 @@ func (c *Client) Submit(ctx context.Context, job Job, opts SubmitOptions) (Submi
 		return SubmitResult{}, err
 	}
 	s := submission{client: c, job: job, opts: opts}
-	err := c.retry(ctx, func() error {
+	err := c.conn.Retry(ctx, func() error {
 		return persist(func() error { return s.once(ctx) })
 	})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -138,7 +139,7 @@ func newManualRun(slot past, id string) *manualRun {
 // lookAt reads how far the runs are that are not done.
 func (c *Client) lookAt(ctx context.Context, name string, runs []*manualRun) (done bool, err error) {
 	gone := make([]bool, len(runs)) // the request; it is read before what became of it
-	err = each(ctx, runs, func(ctx context.Context, i int, run *manualRun) error {
+	err = task.Each(ctx, readers, runs, func(ctx context.Context, i int, run *manualRun) error {
 		if run.done {
 			return nil
 		}
@@ -209,7 +210,7 @@ func (c *Client) await(ctx context.Context, look func() (done bool, err error)) 
 	const lookAgain = time.Second // watches are a reason to look sooner
 	seen := time.Time{}
 	for {
-		err := c.retry(ctx, func() error {
+		err := c.conn.Retry(ctx, func() error {
 			done, err := look()
 			if err == nil && done {
 				return errDone

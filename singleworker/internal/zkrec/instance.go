@@ -41,7 +41,7 @@ type Instance struct {
 	Guard string `json:"guard,omitempty"`
 }
 
-// GuardEnv is the environment variable in which a guard gives its token to the
+// GuardEnv is the environment variable in which a guard passes its token to the
 // process that it starts.
 const GuardEnv = "SINGLEWORKER_GUARD"
 

@@ -1,20 +1,20 @@
 //go:build darwin || freebsd
 
-package main
+package supervise
 
 import "syscall"
 
-// adoptOrphans: process 1 has them here.
+// adoptOrphans does nothing: process 1 adopts orphans here.
 func adoptOrphans() bool { return false }
 
 // reap waits for the child.
-func (w *ward) reap() (status syscall.WaitStatus) {
-	state, err := w.cmd.Process.Wait()
+func (c *Child) reap() (status syscall.WaitStatus) {
+	state, err := c.cmd.Process.Wait()
 	if err == nil {
 		status, _ = state.Sys().(syscall.WaitStatus)
 	}
 	return status
 }
 
-// reapOrphans: there are none here.
+// reapOrphans has none to reap here.
 func reapOrphans() (none bool) { return false }

@@ -1,4 +1,4 @@
-package singleworker_test
+package guard_test
 
 import (
 	"context"
@@ -13,14 +13,15 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/guard"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
 // guarded starts an instance under a guard.
-func guarded(t *testing.T, c *swtest.Cluster, setup swtest.Setup) (g *admin.Guard, victim *swtest.Instance) {
+func guarded(t *testing.T, c *swtest.Cluster, setup swtest.Setup) (g *guard.Guard, victim *swtest.Instance) {
 	t.Helper()
-	g, err := admin.NewGuard(admin.Config{Servers: "zkdev:1", ServerType: "group", Dial: c.Server.Client("guard").Dial})
+	g, err := guard.New(admin.Config{Servers: "zkdev:1", ServerType: "group", Dial: c.Server.Client("guard").Dial})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +38,7 @@ func guarded(t *testing.T, c *swtest.Cluster, setup swtest.Setup) (g *admin.Guar
 
 // guardedPair starts an instance under a guard, and then another one, which
 // would take over its job.
-func guardedPair(t *testing.T, c *swtest.Cluster) (g *admin.Guard, victim *swtest.Instance) {
+func guardedPair(t *testing.T, c *swtest.Cluster) (g *guard.Guard, victim *swtest.Instance) {
 	t.Helper()
 	setup := swtest.Setup{Handlers: map[string]singleworker.Handler{
 		"job": func(context.Context, *singleworker.Run) error { return nil },
@@ -55,13 +56,13 @@ func guardedPair(t *testing.T, c *swtest.Cluster) (g *admin.Guard, victim *swtes
 	return g, victim
 }
 
-// bury kills an instance, and removes its registration at once.
-func bury(t *testing.T, g *admin.Guard, victim *swtest.Instance) {
+// deregister kills an instance, and removes its registration at once.
+func deregister(t *testing.T, g *guard.Guard, victim *swtest.Instance) {
 	t.Helper()
 	victim.Kill()
-	burial, err := g.Bury(t.Context(), func(admin.Instance) error { return nil })
-	if err != nil || len(burial.Removed) != 1 || burial.Removed[0].ID != "victim" || len(burial.Spared) > 0 {
-		t.Errorf("burial %+v, %v", burial, err)
+	got, err := g.Deregister(t.Context(), func(guard.Instance) bool { return true })
+	if err != nil || len(got.Removed) != 1 || got.Removed[0].ID != "victim" || len(got.Kept) > 0 {
+		t.Errorf("got %+v, %v", got, err)
 	}
 }
 
@@ -71,11 +72,11 @@ func touches(r *zkdev.Request, client *swtest.Instance, path string) bool {
 }
 
 // The heir takes over at once, while the session of the dead one lives on.
-func TestBuriedInstance(t *testing.T) {
+func TestTakeoverWithoutWaitingForTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := swtest.New(t, swtest.Config{})
 		g, victim := guardedPair(t, c)
-		bury(t, g, victim)
+		deregister(t, g, victim)
 		time.Sleep(time.Millisecond) // of a session timeout of 10 s
 		if owner := c.Owners()["job"]; owner != "heir" {
 			t.Errorf("a moment after the death the job is owned by %q", owner)
@@ -114,7 +115,7 @@ func TestClaimInFlightAtDeath(t *testing.T) {
 					}
 					return zkdev.Delay(c.take)
 				})
-				bury(t, g, victim)
+				deregister(t, g, victim)
 				time.Sleep(time.Minute)
 				wantRunOnce(t, cluster, claimed, c.attempt)
 			})
@@ -168,7 +169,7 @@ func TestHeartbeatInFlightAtDeath(t *testing.T) {
 				}
 				return zkdev.Delay(2 * time.Second)
 			})
-			bury(t, g, victim)
+			deregister(t, g, victim)
 			time.Sleep(6 * time.Second)
 			if owner := c.Owners()["job"]; owner != "heir" {
 				t.Errorf("a heartbeat %v late: the job is owned by %q", late, owner)
@@ -179,7 +180,7 @@ func TestHeartbeatInFlightAtDeath(t *testing.T) {
 
 // While the removal is on its way the session ends, and an instance of the same
 // id starts: its node has the path and the version of the old one, and stays.
-func TestLateRemovalSparesTheNextIncarnation(t *testing.T) {
+func TestLateRemovalKeepsTheNextIncarnation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := swtest.New(t, swtest.Config{})
 		g, victim := guarded(t, c, swtest.Setup{})
@@ -200,9 +201,9 @@ func TestLateRemovalSparesTheNextIncarnation(t *testing.T) {
 			}
 			c.Start("victim", swtest.Setup{})
 		})
-		burial, err := g.Bury(t.Context(), func(admin.Instance) error { return nil })
-		if err != nil || len(burial.Removed)+len(burial.Spared) > 0 {
-			t.Errorf("burial %+v, %v", burial, err)
+		got, err := g.Deregister(t.Context(), func(guard.Instance) bool { return true })
+		if err != nil || len(got.Removed)+len(got.Kept) > 0 {
+			t.Errorf("got %+v, %v", got, err)
 		}
 	})
 }
@@ -211,7 +212,7 @@ func TestLateRemovalSparesTheNextIncarnation(t *testing.T) {
 func TestGuardVariable(t *testing.T) {
 	for value, published := range map[string]bool{"": false, "user:password": false, uuid.NewString(): true} {
 		synctest.Test(t, func(t *testing.T) {
-			t.Setenv(singleworker.GuardEnv, value)
+			t.Setenv(guard.EnvVar, value)
 			c := swtest.New(t, swtest.Config{})
 			c.Start("a", swtest.Setup{})
 			time.Sleep(time.Second)

@@ -1,23 +1,73 @@
-package admin
+package guard
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
+// world is a server in virtual time, and a connection that writes the registrations of
+// instances.
+type world struct {
+	*testing.T
+
+	server *zkdev.Server
+	conn   *zkconn.Conn
+	tree   zkrec.Tree
+	ctx    context.Context //nolint:containedctx // in place of the test's own
+}
+
+func (w *world) Context() context.Context { return w.ctx }
+
+func inWorld(t *testing.T, test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{T: t, server: zkdev.Start(t, zkdev.Config{NoListen: true}), tree: zkrec.NewTree("billing")}
+		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+		t.Cleanup(cancel)
+		w.ctx = ctx
+		conn, err := zkconn.Open(zkconn.Config{Servers: "zkdev:1", SessionTimeout: 10 * time.Second, Dial: w.server.Dial},
+			func(zkconn.Event) {})
+		w.must(err)
+		t.Cleanup(conn.Close)
+		w.conn = conn
+		test(w)
+	})
+}
+
+// must ends the test, or, when that is over, a goroutine that it has left.
+func (w *world) must(err error) {
+	w.Helper()
+	switch {
+	case err == nil:
+	case w.Context().Err() != nil:
+		runtime.Goexit()
+	default:
+		w.Fatal(err)
+	}
+}
+
+func (w *world) multi(ops ...zkconn.Op) {
+	w.Helper()
+	_, err := w.conn.Multi(w.Context(), ops...)
+	w.must(err)
+}
+
 // guard makes a guard.
 func (w *world) guard() *Guard {
 	w.Helper()
-	g, err := NewGuard(Config{Servers: "zkdev:1", ServerType: "billing", Dial: w.server.Client("guard").Dial})
+	g, err := New(admin.Config{Servers: "zkdev:1", ServerType: "billing", Dial: w.server.Client("guard").Dial})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -28,19 +78,19 @@ func (w *world) guard() *Guard {
 // guarded starts an instance in a process that has the token, as coord does.
 func (w *world) guarded(sid, token string, pid int) {
 	w.Helper()
-	if err := w.hand.conn.EnsureRoot(w.Context(), w.c.tree.Instances()); err != nil {
+	if err := w.conn.EnsureRoot(w.Context(), w.tree.Instances()); err != nil {
 		w.Fatal(err)
 	}
 	record := zkrec.Instance{Incarnation: fmt.Sprint(sid, "-", pid), Host: "host", PID: pid, Guard: token}
 	w.multi(
-		zkconn.SetOp(w.c.tree.Instances(), nil, zkconn.AnyVersion),
-		zkconn.CreateEphemeralOp(w.c.tree.Instance(sid), record.Encode()),
+		zkconn.SetOp(w.tree.Instances(), nil, zkconn.AnyVersion),
+		zkconn.CreateEphemeralOp(w.tree.Instance(sid), record.Encode()),
 	)
 }
 
 func (w *world) wantInstances(want ...string) {
 	w.Helper()
-	names, _, err := w.hand.conn.Children(w.Context(), w.c.tree.Instances())
+	names, _, err := w.conn.Children(w.Context(), w.tree.Instances())
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -50,36 +100,36 @@ func (w *world) wantInstances(want ...string) {
 	}
 }
 
-// told describes a burial.
-func told(b Burial) string {
+// text describes what was done.
+func text(d Deregistered) string {
 	var parts []string
-	for _, i := range b.Removed {
+	for _, i := range d.Removed {
 		parts = append(parts, fmt.Sprintf("removed %s (%s, %d)", i.ID, i.Incarnation, i.PID))
 	}
-	for _, s := range b.Spared {
-		parts = append(parts, fmt.Sprintf("spared %s: %v", s.ID, s.Why))
+	for _, i := range d.Kept {
+		parts = append(parts, "kept "+i.ID)
 	}
 	slices.Sort(parts)
 	return strings.Join(parts, "; ")
 }
 
-func (w *world) bury(g *Guard, isDead func(Instance) error) string {
+func (w *world) deregister(g *Guard, exited func(Instance) bool) string {
 	w.Helper()
-	b, err := g.Bury(w.Context(), isDead)
+	d, err := g.Deregister(w.Context(), exited)
 	if err != nil {
-		w.Errorf("Bury: %v", err)
+		w.Errorf("Deregister: %v", err)
 	}
-	return told(b)
+	return text(d)
 }
 
-func surely(Instance) error { return nil }
+func yes(Instance) bool { return true }
 
 // Whatever has another token, or none, or cannot be read, is not the guard's.
-func TestBuryRemovesItsOwn(t *testing.T) {
+func TestOnlyTheGuardsRegistrationsAreRemoved(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
 		g, other := w.guard(), w.guard()
-		if got := w.bury(g, surely); got != "" {
+		if got := w.deregister(g, yes); got != "" {
 			w.Errorf("of a group that never was: %s", got)
 		}
 		w.guarded("a", g.token, 1)
@@ -87,22 +137,18 @@ func TestBuryRemovesItsOwn(t *testing.T) {
 		w.guarded("c", "", 1)
 		w.guarded("d", g.token, 4)
 		w.guarded("e", g.token, 5)
-		w.multi(zkcreate(w.c.tree.Instance("f"), []byte(g.token)))
-		lives := errors.New("it lives")
-		got := w.bury(g, func(i Instance) error {
-			if i.Guard != g.token {
+		w.multi(zkconn.CreateOp(w.tree.Instance("f"), []byte(g.token)))
+		got := w.deregister(g, func(i Instance) bool {
+			if i.Host != "host" || !slices.Contains([]string{"a", "d", "e"}, i.ID) {
 				w.Errorf("asked about %+v", i)
 			}
-			if i.PID == 4 {
-				return lives
-			}
-			return nil
+			return i.PID != 4
 		})
-		if want := "removed a (a-1, 1); removed e (e-5, 5); spared d: it lives"; got != want {
+		if want := "kept d; removed a (a-1, 1); removed e (e-5, 5)"; got != want {
 			w.Errorf("got %s, want %s", got, want)
 		}
 		w.wantInstances("b", "c", "d", "f")
-		if name, token, _ := strings.Cut(g.Env(), "="); name != zkrec.GuardEnv || token != g.token {
+		if name, token, _ := strings.Cut(g.Env(), "="); name != EnvVar || token != g.token {
 			w.Errorf("environment %q", g.Env())
 		}
 	})
@@ -110,7 +156,7 @@ func TestBuryRemovesItsOwn(t *testing.T) {
 
 // The node of the next incarnation has the same path, and the same version: what
 // was read must be what is removed, however late the removal arrives.
-func TestBuryLeavesTheNextIncarnation(t *testing.T) {
+func TestTheNextIncarnationIsKept(t *testing.T) {
 	t.Parallel()
 	for name, action := range map[string]func() zkdev.Action{
 		"late": func() zkdev.Action { return zkdev.Delay(time.Second) },
@@ -131,9 +177,9 @@ func TestBuryLeavesTheNextIncarnation(t *testing.T) {
 					close(met)
 					return action()
 				})
-				go func() { done <- w.bury(g, surely) }()
+				go func() { done <- w.deregister(g, yes) }()
 				<-met
-				w.multi(zkdelete(w.c.tree.Instance("a"))) // it left in order, at the last moment
+				w.multi(zkconn.DeleteOp(w.tree.Instance("a"), zkconn.AnyVersion)) // it left in order, at the last moment
 				w.guarded("a", "", 1)
 				if got, want := <-done, "removed b (b-2, 2)"; name == "late" && got != want {
 					w.Errorf("got %s, want %s", got, want)
@@ -145,7 +191,7 @@ func TestBuryLeavesTheNextIncarnation(t *testing.T) {
 }
 
 // A removal whose answer was lost was one.
-func TestBuryAnswerLost(t *testing.T) {
+func TestRemovalWhoseAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
 		g := w.guard()
@@ -156,7 +202,7 @@ func TestBuryAnswerLost(t *testing.T) {
 			}
 			return zkdev.Pass()
 		})
-		if got, want := w.bury(g, surely), "removed a (a-1, 1)"; got != want {
+		if got, want := w.deregister(g, yes), "removed a (a-1, 1)"; got != want {
 			w.Errorf("got %s, want %s", got, want)
 		}
 		w.wantInstances()
@@ -165,17 +211,17 @@ func TestBuryAnswerLost(t *testing.T) {
 
 // The record is written again and again while its process lives; its last
 // write may arrive after it has died.
-func TestBuryRecordChanges(t *testing.T) {
+func TestRegistrationThatChanges(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
 		g := w.guard()
 		w.guarded("a", g.token, 1)
 		asked := 0
-		got := w.bury(g, func(Instance) error {
+		got := w.deregister(g, func(Instance) bool {
 			if asked++; asked == 1 {
-				w.put(w.c.tree.Instance("a"), zkrec.Instance{Incarnation: "a-1", PID: 1, Owned: 3, Guard: g.token}.Encode())
+				w.multi(zkconn.SetOp(w.tree.Instance("a"), zkrec.Instance{Incarnation: "a-1", PID: 1, Owned: 3, Guard: g.token}.Encode(), zkconn.AnyVersion))
 			}
-			return nil
+			return true
 		})
 		if want := "removed a (a-1, 1)"; got != want || asked != 2 {
 			w.Errorf("got %s, want %s; asked %d times", got, want, asked)
@@ -184,7 +230,7 @@ func TestBuryRecordChanges(t *testing.T) {
 }
 
 // It tries until its context ends, and succeeds when the server is back.
-func TestBuryServerAway(t *testing.T) {
+func TestServerAway(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
 		g := w.guard()
@@ -194,12 +240,12 @@ func TestBuryServerAway(t *testing.T) {
 		ctx, cancel := context.WithTimeout(w.Context(), 5*time.Second)
 		defer cancel()
 		began := time.Now()
-		b, err := g.Bury(ctx, surely)
-		if !errors.Is(err, ErrUnavailable) || told(b) != "" || time.Since(began) != 5*time.Second {
-			w.Errorf("after %v: %v, %s", time.Since(began), err, told(b))
+		d, err := g.Deregister(ctx, yes)
+		if !errors.Is(err, admin.ErrUnavailable) || text(d) != "" || time.Since(began) != 5*time.Second {
+			w.Errorf("after %v: %v, %s", time.Since(began), err, text(d))
 		}
 		time.AfterFunc(20*time.Second, away.Heal)
-		if got, want := w.bury(g, surely), "removed a (a-1, 1)"; got != want {
+		if got, want := w.deregister(g, yes), "removed a (a-1, 1)"; got != want {
 			w.Errorf("got %s, want %s", got, want)
 		}
 	})
@@ -207,8 +253,8 @@ func TestBuryServerAway(t *testing.T) {
 
 func TestGuardConfig(t *testing.T) {
 	t.Parallel()
-	_, err := NewGuard(Config{Servers: "zk:1", ServerType: "a/b"})
-	if invalid := (*InvalidError)(nil); !errors.As(err, &invalid) || invalid.Field != "ServerType" {
+	_, err := New(admin.Config{Servers: "zk:1", ServerType: "a/b"})
+	if invalid := (*admin.InvalidError)(nil); !errors.As(err, &invalid) || invalid.Field != "ServerType" {
 		t.Errorf("%v", err)
 	}
 }

@@ -17,12 +17,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/supervise"
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// wardCommand makes the test binary a program to be guarded; see runWard.
-const wardCommand = "guarded-program"
+// childArgument makes the test binary a program to be guarded; see runChild.
+const childArgument = "guarded-program"
 
 // The test binary is also swctl, which guards, and the program that is guarded: a test's
 // arguments are flags, swctl's begin with a command.
@@ -30,15 +31,15 @@ func TestMain(m *testing.M) {
 	switch {
 	case len(os.Args) < 2 || strings.HasPrefix(os.Args[1], "-"):
 		os.Exit(m.Run())
-	case os.Args[1] == wardCommand:
-		os.Exit(runWard(os.Args[2:]))
+	case os.Args[1] == childArgument:
+		os.Exit(runChild(os.Args[2:]))
 	}
 	main()
 }
 
-// runWard is the main function of a guarded program. What it does is told by
+// runChild is the main function of a guarded program. What it does is told by
 // its first argument; it tells what it does by lines on stdout.
-func runWard(args []string) int {
+func runChild(args []string) int {
 	told := make(chan struct{})
 	go func() {
 		if _, err := os.Stdin.Read(make([]byte, 1)); err == nil {
@@ -59,7 +60,7 @@ func runWard(args []string) int {
 		fmt.Printf("%s%v\n", pid, err)
 		select {}
 	case "launch", "launch-apart": // an instance, in a process of its own, whose parent this is
-		child := exec.Command(os.Args[0], append([]string{wardCommand, "instance"}, args[1:]...)...) //nolint:noctx,gosec // it ends with stdin, and is this test
+		child := exec.Command(os.Args[0], append([]string{childArgument, "instance"}, args[1:]...)...) //nolint:noctx,gosec // it ends with stdin, and is this test
 		child.Stdin, child.Stdout = os.Stdin, os.Stdout
 		child.SysProcAttr = &syscall.SysProcAttr{Setsid: args[0] == "launch-apart"}
 		fmt.Println(child.Start())
@@ -70,7 +71,7 @@ func runWard(args []string) int {
 
 func printSignals() int {
 	caught := make(chan os.Signal, 1)
-	signal.Notify(caught, passedOn()...)
+	signal.Notify(caught, supervise.PassedOn()...)
 	fmt.Println("ready")
 	for s := range caught {
 		fmt.Println(s)
@@ -87,7 +88,7 @@ func instanceToDie(servers, how string, told <-chan struct{}) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	m, err := singleworker.New(singleworker.Config{
-		Servers: servers, ServerType: wardGroup, InstanceID: "ward", StopGrace: time.Millisecond, SessionTimeout: wardSession,
+		Servers: servers, ServerType: guardedGroup, InstanceID: "child", StopGrace: time.Millisecond, SessionTimeout: guardedSession,
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -119,9 +120,9 @@ func instanceToDie(servers, how string, told <-chan struct{}) int {
 }
 
 const (
-	wardGroup   = "guarded"
-	wardSession = 10 * time.Second // far longer than what is measured
-	patience    = 30 * time.Second // with what must happen
+	guardedGroup   = "guarded"
+	guardedSession = 10 * time.Second // far longer than what is measured
+	patience       = 30 * time.Second // with what must happen
 )
 
 // guarded is swctl guard in a process of its own, with a guarded program.
@@ -135,12 +136,12 @@ type guarded struct {
 	ended  chan struct{}
 }
 
-// runGuard runs swctl guard on this test binary; it and all that it starts end
+// startWith runs swctl guard on this test binary; it and all that it starts end
 // with the test.
-func runGuard(t *testing.T, servers string, flags []string, program ...string) *guarded {
+func startWith(t *testing.T, servers string, flags []string, program ...string) *guarded {
 	t.Helper()
-	args := append([]string{"guard", "--zk", servers, "--server-type", wardGroup}, flags...)
-	return startGuard(t, append(append(args, "--", os.Args[0], wardCommand), program...))
+	args := append([]string{"guard", "--zk", servers, "--server-type", guardedGroup}, flags...)
+	return startGuard(t, append(append(args, "--", os.Args[0], childArgument), program...))
 }
 
 func startGuard(t *testing.T, args []string) *guarded {
@@ -237,7 +238,7 @@ func startHeir(t *testing.T, servers string) *heir {
 	ctx, stop := context.WithCancel(context.Background())
 	h := &heir{T: t, runs: make(chan *singleworker.Run, 100), ended: make(chan error, 1), stop: stop}
 	m, err := singleworker.New(singleworker.Config{
-		Servers: servers, ServerType: wardGroup, InstanceID: "heir", SessionTimeout: wardSession, StopGrace: time.Millisecond,
+		Servers: servers, ServerType: guardedGroup, InstanceID: "heir", SessionTimeout: guardedSession, StopGrace: time.Millisecond,
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	joined := make(chan struct{}, 100)
@@ -280,8 +281,8 @@ func running(t *testing.T, server *zkdev.Server, flags []string, program ...stri
 	t.Helper()
 	sw := newHarness(t)
 	sw.dial, sw.now = dialAdmin, time.Now
-	g = runGuard(t, server.Addr(), flags, program...)
-	if code := sw.exec("--zk", server.Addr(), "--server-type", wardGroup, "submit", "job", "@every 1s"); code != exitOK {
+	g = startWith(t, server.Addr(), flags, program...)
+	if code := sw.exec("--zk", server.Addr(), "--server-type", guardedGroup, "submit", "job", "@every 1s"); code != exitOK {
 		t.Fatalf("submit: %d, %s", code, sw.errs.String())
 	}
 	line := g.next()
@@ -293,3 +294,6 @@ func running(t *testing.T, server *zkdev.Server, flags []string, program ...stri
 	}
 	return g, startHeir(t, server.Addr()), pid
 }
+
+// alive reports whether there is a process with that ID.
+func alive(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }

@@ -1,4 +1,4 @@
-package main
+package supervise
 
 import (
 	"errors"
@@ -6,8 +6,8 @@ import (
 )
 
 // adoptOrphans makes this process the parent of all descendants whose parents
-// die, as process 1 is in any case, and reports whether it is. If so it learns
-// when none is left.
+// die, as process 1 is in any case, and reports whether it is. If so it can tell
+// that none is left.
 func adoptOrphans() bool {
 	const setChildSubreaper = 36 // PR_SET_CHILD_SUBREAPER
 	_, _, err := syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0)
@@ -15,11 +15,11 @@ func adoptOrphans() bool {
 }
 
 // reap waits for the child, and for the orphans that end before it does.
-func (w *ward) reap() syscall.WaitStatus {
+func (c *Child) reap() syscall.WaitStatus {
 	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, 0, nil)
-		if pid == w.pid() || err != nil && !errors.Is(err, syscall.EINTR) {
+		if pid == c.pid() || err != nil && !errors.Is(err, syscall.EINTR) {
 			return status
 		}
 	}

@@ -1,0 +1,205 @@
+// Package guard removes the registration of an instance whose process has died, so that
+// other instances take over its jobs at once instead of after its session timeout.
+//
+// It is for a program that starts the instance as a child process, as swctl guard does.
+// The parent gives the child a token in the environment variable [EnvVar]; the instance
+// publishes the token with its registration; when the child has exited, the parent calls
+// [Guard.Deregister], which removes the registrations that have the token.
+//
+// Every descendant of the child inherits the variable and may be an instance, too. The
+// token alone therefore does not prove that a process has exited: Deregister asks its
+// caller about each instance.
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/internal/task"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// EnvVar is the environment variable that holds the token. A Manager reads it.
+const EnvVar = zkrec.GuardEnv
+
+// Guard is for one start of a child process. Its methods are safe for concurrent use.
+type Guard struct {
+	conn  *zkconn.Conn
+	tree  zkrec.Tree
+	token string
+}
+
+// New makes a guard with a new token, and starts to connect in the background so that the
+// connection is ready when it is needed. The caller must Close it. cfg.SessionTimeout
+// defaults to 10 s. Errors: *admin.InvalidError for cfg.
+func New(cfg admin.Config) (*Guard, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	token, err := uuid.NewRandom()
+	if err != nil {
+		return nil, fmt.Errorf("make a token: %w", err)
+	}
+	if cfg.SessionTimeout == 0 {
+		cfg.SessionTimeout = 10 * time.Second
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	conn, err := zkconn.Open(zkconn.Config{
+		Servers: cfg.Servers, SessionTimeout: cfg.SessionTimeout, Auth: cfg.Auth,
+		ACL: cfg.ACL, TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger,
+	}, func(zkconn.Event) {})
+	if err != nil {
+		return nil, err
+	}
+	return &Guard{conn, zkrec.NewTree(cfg.ServerType), token.String()}, nil
+}
+
+// Env is what the child's environment must contain: "NAME=token".
+func (g *Guard) Env() string { return EnvVar + "=" + g.token }
+
+// Close closes the connection. Idempotent.
+func (g *Guard) Close() { g.conn.Close() }
+
+// Instance is a registration that has the guard's token.
+type Instance struct {
+	ID          string
+	Incarnation string // a new one at each start
+	Host        string
+	PID         int // 0 if the registration does not say
+}
+
+// Deregistered is what Deregister did. Both lists are in no particular order.
+type Deregistered struct {
+	Removed []Instance
+	Kept    []Instance // exited returned false for these
+}
+
+// Deregister removes the registrations that have the guard's token and whose process has
+// exited. It calls exited for each of them, possibly more than once, and one at a time.
+// exited must return true only if the process can no longer run a handler: otherwise two
+// instances may run a job at the same time.
+//
+// It removes exactly the registration that exited was asked about, never that of a later
+// incarnation with the same instance ID. Deregistered is valid even if err is not nil: it
+// says what was done before the error. Errors: admin.ErrDenied, admin.ErrUnavailable.
+func (g *Guard) Deregister(ctx context.Context, exited func(Instance) bool) (Deregistered, error) {
+	r := &removal{guard: g, exited: exited, sent: map[string]Instance{}}
+	err := g.conn.Retry(ctx, func() error {
+		for {
+			if err := r.try(ctx); !changed(err) {
+				return err
+			}
+		}
+	})
+	if err != nil {
+		err = fmt.Errorf("remove the registration: %w", err)
+		if len(r.sent) > 0 && errors.Is(err, admin.ErrUnavailable) {
+			err = fmt.Errorf("%w; it may have been removed nevertheless", err)
+		}
+	}
+	return r.Deregistered, err
+}
+
+// changed reports whether a registration changed between reading and removing it.
+func changed(err error) bool {
+	return errors.Is(err, zkconn.ErrBadVersion) || errors.Is(err, zkconn.ErrNoNode)
+}
+
+// removal is one call of Deregister.
+type removal struct {
+	Deregistered
+
+	guard  *Guard
+	exited func(Instance) bool
+	sent   map[string]Instance // removals that were sent and not answered
+}
+
+// try looks for the token and removes what it finds. Each new registration changes the
+// version of the parent node, which is read before the registrations and checked in the
+// transaction that removes one: what is deleted is what was read.
+func (r *removal) try(ctx context.Context) error {
+	conn, tree := r.guard.conn, r.guard.tree
+	if err := conn.Sync(ctx, tree.Instances()); err != nil {
+		return err
+	}
+	names, parent, err := conn.Children(ctx, tree.Instances())
+	if errors.Is(err, zkconn.ErrNoNode) {
+		return nil // the group does not exist
+	}
+	if err != nil {
+		return err
+	}
+	found, err := r.guard.find(ctx, names)
+	if err != nil {
+		return err
+	}
+	for id, instance := range r.sent {
+		if _, there := found[id]; !there { // an earlier try was applied after all
+			r.Removed = append(r.Removed, instance)
+			delete(r.sent, id)
+		}
+	}
+	r.Kept = nil
+	for id, reg := range found {
+		if !r.exited(reg.Instance) {
+			r.Kept = append(r.Kept, reg.Instance)
+			continue
+		}
+		r.sent[id] = reg.Instance
+		_, err := conn.Multi(ctx,
+			zkconn.CheckOp(tree.Instances(), parent.Version), zkconn.DeleteOp(tree.Instance(id), reg.version))
+		if zkconn.IsUnknown(err) {
+			return err
+		}
+		delete(r.sent, id)
+		if err != nil {
+			return err
+		}
+		r.Removed = append(r.Removed, reg.Instance)
+	}
+	return nil
+}
+
+// registration is an instance with the version of its node.
+type registration struct {
+	Instance
+
+	version int32
+}
+
+// readers is how many registrations are read at a time: a takeover waits for this.
+const readers = 32
+
+// find returns the registrations that have the token, by instance ID.
+func (g *Guard) find(ctx context.Context, ids []string) (map[string]registration, error) {
+	var mu sync.Mutex
+	found := make(map[string]registration)
+	err := task.Each(ctx, readers, ids, func(ctx context.Context, _ int, id string) error {
+		data, stat, err := g.conn.Get(ctx, g.tree.Instance(id))
+		if errors.Is(err, zkconn.ErrNoNode) {
+			return nil // gone in the meantime
+		}
+		if err != nil {
+			return err
+		}
+		record, err := zkrec.ParseInstance(data)
+		if err != nil || record.Guard != g.token {
+			return nil // what cannot be read is not the child's
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		found[id] = registration{Instance{id, record.Incarnation, record.Host, record.PID}, stat.Version}
+		return nil
+	})
+	return found, err
+}
