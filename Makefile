@@ -13,8 +13,8 @@ GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.
 # What needs no server: all but integration/.
 UNIT := $$(go list ./... | grep -v '/integration')
 
-# Whose tests have many random scenarios, and run a tenth of them with the race detector (internal/race).
-RANDOM_TESTS := $(patsubst %,./singleworker/internal/%,lease ticks runner sim swtest)
+# Whose tests draw scenarios from seeds: a tenth of them by default, all with -sim.all (internal/simkit).
+RANDOM_TESTS := $(patsubst %,./singleworker/internal/%,election lease runner sim swtest ticks)
 
 FUZZTIME ?= 30s
 
@@ -36,6 +36,10 @@ test: setup format vet race golangci fencing shards integration ## everything: l
 .PHONY: check
 check: format vet race golangci fencing shards ## what test does without a server; for use before each commit
 
+.PHONY: quick
+quick: format vet ## what check does in under a minute: without race detector, golangci-lint, samples, and nine of ten random scenarios
+	go test $(UNIT)
+
 .PHONY: lint
 lint: format vet golangci ## gofmt, go vet, golangci-lint
 
@@ -53,13 +57,14 @@ golangci:
 	$(GOLANGCI) run
 
 .PHONY: unit
-unit: ## the tests that need no server
+unit: ## the tests that need no server, with all random scenarios
 	go test $(UNIT)
+	go test $(RANDOM_TESTS) -sim.all
 
 .PHONY: race
-race: ## the same with the race detector, and without it only where it makes a difference
+race: ## the tests that need no server with the race detector, and all random scenarios without it
 	go test -race $(UNIT)
-	go test $(RANDOM_TESTS) # all scenarios: with the race detector these run a tenth
+	go test $(RANDOM_TESTS) -sim.all
 
 # A module of its own, so that the library does not depend on SQLite; ./... leaves it out.
 .PHONY: sql

@@ -1,20 +1,14 @@
 package election_test
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-)
 
-var (
-	simSeeds   = flag.Int("sim.seeds", 12, "how many seeds of the simulation")
-	simBase    = flag.Uint64("sim.base", 1, "the first seed")
-	simMinutes = flag.Int("sim.minutes", 4, "virtual minutes of each seed")
+	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 )
 
 // TestElectionUnderFaults lets contenders come and go, die, stall, and lose connections and
@@ -32,18 +26,22 @@ var (
 // between they are asked every few milliseconds, in case somebody leads by no term at all.
 func TestElectionUnderFaults(t *testing.T) {
 	t.Parallel()
-	for seed := *simBase; seed < *simBase+uint64(*simSeeds); seed++ {
-		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			t.Parallel()
-			if found := simulate(t, seed, time.Duration(*simMinutes)*time.Minute, stale); found != "" {
-				t.Errorf("seed %d:\n%s", seed, found)
-			}
-		})
-	}
+	simkit.Search(simkit.Seeds(seeds), func(seed uint64) bool {
+		found := simulate(t, seed, stale)
+		if found != "" {
+			t.Errorf("seed %d:\n%s", seed, found)
+		}
+		return found != ""
+	})
 }
 
+const (
+	seeds   = 120
+	minutes = 4 // virtual, of each seed
+)
+
 // simulate runs one seed, and returns what was violated, and all that happened, or "".
-func simulate(t *testing.T, seed uint64, d time.Duration, with func(*world, string) setup) (found string) {
+func simulate(t *testing.T, seed uint64, with func(*world, string) setup) (found string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -64,7 +62,7 @@ func simulate(t *testing.T, seed uint64, d time.Duration, with func(*world, stri
 		for range 1 + c.rng.IntN(4) {
 			c.oneMore()
 		}
-		for time.Since(w.began) < d && !w.broken() {
+		for time.Since(w.began) < minutes*time.Minute && !w.broken() {
 			time.Sleep(c.upTo(8 * time.Second))
 			c.fault()
 		}
@@ -136,14 +134,13 @@ func TestBreachesAreFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for seed := uint64(1); seed <= uint64(tt.within); seed++ {
-				if found := simulate(t, seed, 4*time.Minute, tt.with); strings.Contains(found, tt.want) {
-					first, _, _ := strings.Cut(found, "\n")
-					t.Logf("seed %d: %s", seed, first)
-					return
-				}
+			seed, caught := simkit.Search(tt.within, func(seed uint64) bool {
+				return strings.Contains(simulate(t, seed, tt.with), tt.want)
+			})
+			if !caught {
+				t.Errorf("no breach of %s within %d seeds", tt.want, tt.within)
 			}
-			t.Errorf("no breach of %s within %d seeds", tt.want, tt.within)
+			t.Logf("seed %d", seed)
 		})
 	}
 }

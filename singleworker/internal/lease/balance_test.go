@@ -1,17 +1,17 @@
 package lease_test
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
-	"github.com/swjobs/singleworker/singleworker/internal/race"
+	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 )
 
-var groupsFlag = flag.Int("lease.groups", 100/race.Factor, "how many random groups to balance")
+// groups is how many random groups a test of balance has.
+const groups = 100
 
 // TestBalance lets instances of random weights, limits and handlers join, die, drain and come back, in
 // random order, on a network without faults. It verifies that when all has settled
@@ -34,51 +34,64 @@ var groupsFlag = flag.Int("lease.groups", 100/race.Factor, "how many random grou
 // where there are groups, see [randomGroup.checkLeast].
 func TestBalance(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(*groupsFlag) {
-		g := newRandomGroup(seed)
-		if seed%2 == 1 {
+	simkit.Test(t, groups, playing(func(g *randomGroup) {
+		if g.seed%2 == 1 {
 			g.shard()
 		}
-		g.run()
-		if g.failf("%s", g.broken); g.failure != "" {
-			t.Fatalf("seed %d: %s\n%s", seed, g.failure, g.story)
-		}
-	}
+		g.happenings()
+	}), nil)
 }
 
 // randomGroup is a company in which things happen.
 type randomGroup struct {
+	simkit.Story
 	*company
+	seed    uint64
 	rng     *rand.Rand
 	alike   bool // the same handlers, no limits
 	limits  map[string]int
 	closed  map[string]bool
 	offered map[lease.Slot]int // how often since the last thing happened
 	started int
-	story   string
-	failure string
+	play    func(*randomGroup)
+}
+
+// playing are groups in which what play says happens.
+func playing(play func(*randomGroup)) func(seed uint64) *randomGroup {
+	return func(seed uint64) *randomGroup {
+		g := newRandomGroup(seed)
+		g.play = play
+		return g
+	}
 }
 
 func newRandomGroup(seed uint64) *randomGroup {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	g := &randomGroup{
-		company: newCompany(1 + rng.IntN(40)), rng: rng, alike: rng.IntN(2) == 0,
+		company: newCompany(1 + rng.IntN(40)), seed: seed, rng: rng, alike: rng.IntN(2) == 0,
 		limits: map[string]int{}, closed: map[string]bool{}, offered: map[lease.Slot]int{},
 	}
 	g.onOffer = g.checkOffer
 	return g
 }
 
-func (g *randomGroup) run() {
+// Run plays, and fails for what a machine did that it must not.
+func (g *randomGroup) Run() {
+	if g.play(g); g.broken != "" {
+		g.failf("%s", g.broken)
+	}
+}
+
+// happenings lets a dozen things happen, one after the other.
+func (g *randomGroup) happenings() {
 	weighted := g.rng.IntN(2) == 0
 	for range 12 {
 		before, owners, takes := g.load(), g.owners(), g.takes
 		free := len(g.names) - total(before)
 		clear(g.offered)
 		what, sid := g.happen(weighted)
-		g.story += fmt.Sprintf("%s %s: ", what, sid)
 		g.settle(9) // one that let an offer run out, full as it was, is offered nothing for 8
-		g.story += g.counts() + fmt.Sprintf(", %d takes\n", g.takes-takes)
+		g.Note("", fmt.Sprintf("%s %s: %s, %d takes", what, sid, g.counts(), g.takes-takes))
 		if len(g.busy) == 0 && len(g.soon) == 0 {
 			g.check()
 			g.checkMoves(what, sid, before, g.takes-takes-free)
@@ -92,17 +105,13 @@ func (g *randomGroup) run() {
 		if g.settle(6); g.takes != settled {
 			g.failf("%d more changes of owner although nothing happens", g.takes-settled)
 		}
-		if g.failure != "" || g.broken != "" {
+		if g.Failure() != "" || g.broken != "" {
 			return
 		}
 	}
 }
 
-func (g *randomGroup) failf(format string, args ...any) {
-	if g.failure == "" && (len(args) == 0 || args[0] != "") {
-		g.failure = fmt.Sprintf(format, args...)
-	}
-}
+func (g *randomGroup) failf(format string, args ...any) { g.Fail("", fmt.Sprintf(format, args...)) }
 
 func total(load map[string]int) (sum int) {
 	for _, n := range load {

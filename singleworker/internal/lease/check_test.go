@@ -178,16 +178,16 @@ func (w *world) ownedWithin() time.Duration {
 // for 8 sync periods. By then stray heartbeats are gone, too.
 func (w *world) evenWithin() time.Duration { return w.ownedWithin() + 9*w.sync }
 
-// runAll runs the noise and what comes after it.
-func (w *world) runAll() {
+// Run runs the noise and what comes after it.
+func (w *world) Run() {
 	w.after(w.upTo(w.sync+sessionTimeout), w.faultLoop)
 	w.run(w.noise)
-	if w.failure != "" {
+	if w.Failure() != "" {
 		return
 	}
 	w.silence()
 	start := w.time
-	for w.time < start+w.evenWithin() && w.failure == "" {
+	for w.time < start+w.evenWithin() && w.Failure() == "" {
 		w.run(sessionTimeout / 8)
 		w.checkOwned(w.time - start)
 		slot, missing := w.unsettled()
@@ -196,11 +196,11 @@ func (w *world) runAll() {
 		}
 		if missing != "" {
 			w.even = w.time - start
-			w.at, w.missing = slot, missing
+			w.missingAt, w.missing = slot, missing
 		}
 	}
 	if w.hung == "" && w.even >= w.evenWithin() {
-		w.failf(w.at, "%s; %v after the noise", w.missing, w.even)
+		w.failf(w.missingAt, "%s; %v after the noise", w.missing, w.even)
 	}
 	w.stay()
 }
@@ -228,7 +228,7 @@ func (w *world) checkOwned(since time.Duration) {
 func (w *world) stay() {
 	moves := w.moves()
 	owned := make(map[lease.Slot]time.Duration)
-	for end := w.time + 20*w.sync; w.time < end && w.failure == ""; {
+	for end := w.time + 20*w.sync; w.time < end && w.Failure() == ""; {
 		w.run(sessionTimeout / 2)
 		for _, slot := range w.zk.names {
 			missing := w.unsettledSlot(slot)

@@ -34,8 +34,8 @@ func TestClaimChecksOwnHeartbeat(t *testing.T) {
 			if got != tt.want {
 				t.Errorf("the old owner's claim: %v, want %v", got, tt.want)
 			}
-			if noticed := w.failure != ""; noticed != (got == lease.Done) {
-				t.Errorf("the checker says %q", w.failure)
+			if noticed := w.Failure() != ""; noticed != (got == lease.Done) {
+				t.Errorf("the checker says %q", w.Failure())
 			}
 		})
 	}

@@ -10,7 +10,7 @@ import (
 
 // do carries out one action of the machine.
 func (i *instance) do(a lease.Action) {
-	if i.w.tracing {
+	if i.w.Recording() {
 		i.w.logf(slotOf(a), "%s -> %T%+v", i.member.Incarnation, a, a)
 	}
 	switch a := a.(type) {

@@ -218,7 +218,7 @@ func (i *instance) step(ev lease.Event) {
 	case lease.Expired:
 		i.joined, i.forced = false, false
 	}
-	if i.w.tracing {
+	if i.w.Recording() {
 		slot := slotOf(ev)
 		i.w.logf(slot, "%s <- %T%+v", i.member.Incarnation, ev, ev)
 	}

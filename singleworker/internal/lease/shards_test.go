@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 )
 
 // shard makes some slots those of groups.
@@ -123,8 +124,7 @@ func (g *randomGroup) checkLeast(what string, owners map[lease.Slot]string, move
 // no more than three moves more than needed, each for the better.
 func TestSettling(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(*groupsFlag) {
-		g := newRandomGroup(seed)
+	simkit.Test(t, groups, playing(func(g *randomGroup) {
 		g.shard()
 		g.mixUp(g.rng.IntN(2) == 0)
 		owners := g.owners()
@@ -133,10 +133,7 @@ func TestSettling(t *testing.T) {
 			g.failf("%d changes of owner, want at most %d", g.takes, most)
 		}
 		g.check()
-		if g.failf("%s", g.broken); g.failure != "" {
-			t.Errorf("seed %d: %s", seed, g.failure)
-		}
-	}
+	}), nil)
 }
 
 // mixUp starts instances, and lets whichever can own a slot, but hardly evenly.
@@ -160,12 +157,11 @@ func (g *randomGroup) mixUp(weighted bool) {
 // two moves for each instance even out what is not yet even.
 func TestMassAdoption(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(*groupsFlag) {
-		g := newRandomGroup(seed)
+	simkit.Test(t, groups, playing(func(g *randomGroup) {
 		g.alike = true
 		g.shard()
 		for range 2 + g.rng.IntN(6) {
-			g.start(seed%3 == 0)
+			g.start(g.seed%3 == 0)
 		}
 		if g.settle(0); len(g.owners()) < len(g.names) {
 			g.failf("%d of %d owned at once", len(g.owners()), len(g.names))
@@ -175,16 +171,13 @@ func TestMassAdoption(t *testing.T) {
 			g.failf("%d changes of owner after the adoption", moves)
 		}
 		g.check()
-		if g.failf("%s", g.broken); g.failure != "" {
-			t.Errorf("seed %d: %s", seed, g.failure)
-		}
-	}
+	}), nil)
 }
 
 // TestGroupsOfOne shows that a slot which is the only one of its group is as one without a group.
 func TestGroupsOfOne(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(*groupsFlag / 4) {
+	simkit.Search(simkit.Seeds(groups/4), func(seed uint64) bool {
 		var stories, orders [2]string
 		for k := range stories {
 			g := newRandomGroup(seed)
@@ -194,11 +187,14 @@ func TestGroupsOfOne(t *testing.T) {
 				}
 			}
 			g.onTake = func(slot lease.Slot) { orders[k] += " " + string(slot) }
-			g.run()
-			stories[k] = g.story
+			g.Record()
+			g.happenings()
+			stories[k] = g.Tell(1000)
 		}
 		if stories[0] != stories[1] || orders[0] != orders[1] {
 			t.Errorf("seed %d:\n%s\nin groups of one:\n%s", seed, stories[0], stories[1])
+			return true
 		}
-	}
+		return false
+	})
 }

@@ -1,56 +1,10 @@
 package lease_test
 
 import (
-	"flag"
-	"fmt"
-	"runtime"
-	"sync"
-	"sync/atomic"
 	"testing"
 
-	"github.com/swjobs/singleworker/singleworker/internal/race"
+	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 )
-
-var (
-	seedFlag  = flag.Uint64("lease.seed", 0, "replay one seed of the simulation, and print its last events")
-	seedsFlag = flag.Int("lease.seeds", 60/race.Factor, "how many seeds of the simulation to run")
-	linesFlag = flag.Int("lease.lines", 60, "how many events to print before a failure")
-)
-
-// replay runs a seed again and returns what failed, with the events before it.
-func replay(seed uint64, m mutant) string {
-	w := newWorld(seed, m)
-	w.tracing = true
-	w.runAll()
-	if w.failure == "" {
-		w.failure = fmt.Sprintf("nothing amiss; all owned %v after the noise, evenly after %v", w.late, w.even)
-	}
-	return fmt.Sprintf("seed %d: %s\n%+v\n%s", seed, w.failure, w.profile, w.lastEvents(*linesFlag))
-}
-
-// eachSeed runs seeds 1 to n on all cores until one fails, and returns that.
-func eachSeed(n int, m mutant, passed func(w *world)) (failed uint64) {
-	var next, found atomic.Uint64
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for seed := next.Add(1); seed <= uint64(n) && found.Load() == 0; seed = next.Add(1) {
-				w := newWorld(seed, m)
-				w.runAll()
-				if w.failure != "" {
-					found.CompareAndSwap(0, seed)
-					return
-				}
-				mu.Lock()
-				passed(w)
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	return found.Load()
-}
 
 // TestSimulation runs groups of 2 to 6 instances, each the real Machine with
 // clocks of its own, against a model of ZooKeeper. Requests are lost, applied
@@ -77,14 +31,41 @@ func eachSeed(n int, m mutant, passed func(w *world)) (failed uint64) {
 //  8. an instance that drains owns nothing.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	if *seedFlag != 0 {
-		t.Log(replay(*seedFlag, sound))
-		return
-	}
 	steps := 0
-	failed := eachSeed(*seedsFlag, sound, func(w *world) { steps += w.steps })
-	if failed != 0 {
-		t.Fatalf("%s\nreplay with -run TestSimulation -lease.seed=%d", replay(failed, sound), failed)
+	seeds := simkit.Test(t, 60, worlds(sound), func(w *world) { steps += w.steps })
+	t.Logf("%d seeds, %d steps", seeds, steps)
+}
+
+// worlds are the simulations of a mutant.
+func worlds(m mutant) func(seed uint64) *world {
+	return func(seed uint64) *world { return newWorld(seed, m) }
+}
+
+// TestMutants shows that the checker notices when a rule of the protocol is
+// left out. A mutant that survives means a rule without effect, or a test
+// without teeth.
+func TestMutants(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		mutant mutant
+		breaks []string // properties, either of which may show it first
+		within int      // seeds
+	}{
+		{"takeover without the check of H", takesWithoutH, []string{"(1)"}, 3000},
+		{"group read before the slots", staleGroup, []string{"(1)"}, 3000},
+		{"leases of 1.5 sessions", longLeases, []string{"(1)"}, 300},
+		{"lease counted from the reply", countsFromReply, []string{"(1)", "(3)"}, 3000},
+		{"session timeouts of others not known", knowsNoSessions, []string{"(1)"}, 3000},
+		{"heartbeats read as old", readsBeatsAsOld, []string{"(1)"}, 300},
+		{"claim without the check of alive", claimsWithoutAlive, []string{"(2)"}, 3000},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if tt.within > 1000 {
+				simkit.Slow(t)
+			}
+			simkit.Caught(t, tt.within, worlds(tt.mutant), tt.breaks...)
+		})
 	}
-	t.Logf("%d seeds, %d steps", *seedsFlag, steps)
 }

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 )
 
 // sessionTimeout is what the model server grants, or three times as much.
@@ -83,6 +83,7 @@ func drawProfile(r *rand.Rand) profile {
 // world is one simulated group. Everything happens in one goroutine, in the
 // order of the simulated time; the same seed gives the same run.
 type world struct {
+	simkit.Story
 	profile
 	seed   uint64
 	mutant mutant
@@ -97,20 +98,12 @@ type world struct {
 	insts []*instance // every one that ever was, in order of start
 	sids  int
 
-	steps   int
-	settled map[lease.Slot]bool // has been owned as it should be since the noise stopped
-	late    time.Duration       // how long after the noise that was not so for every slot
-	even    time.Duration       // how long after the noise anything was amiss
-	missing string              // what it was
-	tracing bool
-	trace   []traceLine
-	failure string
-	at      lease.Slot // that failed
-}
-
-type traceLine struct {
-	slot lease.Slot // "": concerns all
-	text string
+	steps     int
+	settled   map[lease.Slot]bool // has been owned as it should be since the noise stopped
+	late      time.Duration       // how long after the noise that was not so for every slot
+	even      time.Duration       // how long after the noise anything was amiss
+	missing   string              // what it was
+	missingAt lease.Slot
 }
 
 func newWorld(seed uint64, m mutant) *world {
@@ -130,35 +123,20 @@ func newWorld(seed uint64, m mutant) *world {
 	for range w.instances {
 		w.startInstance("", w.upTo(sessionTimeout))
 	}
+	w.Profile = w.profile
 	return w
 }
 
-// logf notes what happened, when a failure is being replayed.
+// logf notes what happened to a slot, or to all.
 func (w *world) logf(slot lease.Slot, format string, args ...any) {
-	if w.tracing {
-		w.trace = append(w.trace, traceLine{slot, fmt.Sprintf("%9.3fs ", w.time.Seconds()) + fmt.Sprintf(format, args...)})
+	if w.Recording() {
+		w.Note(string(slot), fmt.Sprintf("%9.3fs ", w.time.Seconds())+fmt.Sprintf(format, args...))
 	}
 }
 
 // failf ends the run with a violated property.
 func (w *world) failf(slot lease.Slot, format string, args ...any) {
-	if w.failure == "" {
-		w.failure, w.at = fmt.Sprintf("%s at %.3fs: ", slot, w.time.Seconds())+fmt.Sprintf(format, args...), slot
-	}
-}
-
-// lastEvents returns the newest events of the slot that failed.
-func (w *world) lastEvents(n int) string {
-	var lines []string
-	for _, l := range slices.Backward(w.trace) {
-		if l.slot == "" || l.slot == w.at || w.at == "" {
-			if lines = append(lines, l.text); len(lines) == n {
-				break
-			}
-		}
-	}
-	slices.Reverse(lines)
-	return strings.Join(lines, "\n")
+	w.Fail(string(slot), fmt.Sprintf("%s at %.3fs: ", slot, w.time.Seconds())+fmt.Sprintf(format, args...))
 }
 
 func (w *world) after(d time.Duration, f func()) { w.queue.push(w.time+max(d, 0), f) }
@@ -166,7 +144,7 @@ func (w *world) after(d time.Duration, f func()) { w.queue.push(w.time+max(d, 0)
 // run lets time pass.
 func (w *world) run(d time.Duration) {
 	end := w.time + d
-	for w.failure == "" && len(w.queue.items) > 0 && w.queue.items[0].at <= end {
+	for w.Failure() == "" && len(w.queue.items) > 0 && w.queue.items[0].at <= end {
 		next := w.queue.pop()
 		w.time = next.at
 		next.f()

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/race"
+	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -21,7 +21,7 @@ import (
 // tick is accounted for, once. The checks are those of the keeper.
 func TestChaos(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(100 / race.Factor) {
+	simkit.Search(simkit.Seeds(100), func(seed uint64) bool {
 		synctest.Test(t, func(t *testing.T) {
 			c := &chaos{
 				r: rand.New(&source{pcg: rand.NewPCG(seed, 1)}), k: newKeeper(t), t: t,
@@ -29,8 +29,12 @@ func TestChaos(t *testing.T) {
 			}
 			c.k.pull = func(Commit) lever { return c.pull() }
 			c.run()
+			if t.Failed() {
+				t.Logf("seed %d", seed)
+			}
 		})
-	}
+		return t.Failed()
+	})
 }
 
 // chaos is one such story.

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/race"
+	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -209,7 +209,7 @@ func TestStartStopStress(t *testing.T) {
 		for worker := range uint64(10) {
 			r := rand.New(rand.NewPCG(worker, 50))
 			wg.Go(func() {
-				for range 50 / race.Factor {
+				for range simkit.Share(50) {
 					startStop(t, r)
 				}
 			})

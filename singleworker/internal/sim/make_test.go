@@ -1,7 +1,3 @@
-//go:build !race
-
-// The race detector would find nothing more here, and take several times as long: make race runs this file without.
-
 package sim
 
 import (
@@ -10,12 +6,15 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 )
 
 // TestMakeSimFails runs make sim, with this test binary in place of go test: the recipe exits with 1, and so
 // make with an error, if there are violations, and says last how many.
 func TestMakeSimFails(t *testing.T) {
 	t.Parallel()
+	simkit.Slow(t)
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Fatal("there is no make; install it")
 	}

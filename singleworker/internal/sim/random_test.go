@@ -1,15 +1,13 @@
-//go:build !race
-
-// The race detector would find nothing more here, and take several times as long: make race runs this file without.
-
 package sim
 
 import (
 	"slices"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 )
 
 // TestBreachesUnderRandomSeeds breaks the protocol in every instance of a random group, small and with
@@ -20,6 +18,7 @@ import (
 // scene of TestBreaches.
 func TestBreachesUnderRandomSeeds(t *testing.T) {
 	t.Parallel()
+	simkit.Slow(t)
 	for name, tt := range map[string]struct {
 		want   []int // one of these properties
 		within int   // seeds
@@ -29,14 +28,18 @@ func TestBreachesUnderRandomSeeds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for k := range tt.within {
-				seed := *baseFlag + uint64(k)
-				if v, found := breached(t, seed, breaches[name], tt.want); found {
-					t.Logf("seed %d, the %dth: %v", seed, k+1, v)
-					return
+			var first atomic.Pointer[violation]
+			seed, caught := simkit.Search(tt.within, func(seed uint64) bool {
+				v, found := breached(t, seed, breaches[name], tt.want)
+				if found {
+					first.Store(&v)
 				}
+				return found
+			})
+			if !caught {
+				t.Fatalf("not found within %d seeds", tt.within)
 			}
-			t.Errorf("not found within %d seeds", tt.within)
+			t.Logf("seed %d: %v", seed, first.Load())
 		})
 	}
 }
@@ -44,22 +47,18 @@ func TestBreachesUnderRandomSeeds(t *testing.T) {
 // breached runs a seed with a breach, and returns the first violation of one of the properties.
 func breached(t *testing.T, seed uint64, b *breach, want []int) (first violation, found bool) {
 	t.Helper()
-	var one sync.WaitGroup
-	one.Go(func() {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorldLike(t, seed, time.Minute, func(p *profile) {
-				p.Instances, p.Slots = 2+p.Instances%3, 5+p.Slots%11
-				p.Session, p.Sync, p.FaultEvery = 4*time.Second, 2*time.Second, time.Second
-				p.Forced = true
-			})
-			w.breach = b
-			w.run()
-			k := slices.IndexFunc(w.found, func(v violation) bool { return slices.Contains(want, v.property) })
-			if found = k >= 0; found {
-				first = w.found[k]
-			}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldLike(t, seed, time.Minute, func(p *profile) {
+			p.Instances, p.Slots = 2+p.Instances%3, 5+p.Slots%11
+			p.Session, p.Sync, p.FaultEvery = 4*time.Second, 2*time.Second, time.Second
+			p.Forced = true
 		})
+		w.breach = b
+		w.run()
+		k := slices.IndexFunc(w.found, func(v violation) bool { return slices.Contains(want, v.property) })
+		if found = k >= 0; found {
+			first = w.found[k]
+		}
 	})
-	one.Wait()
 	return first, found
 }

@@ -1,7 +1,3 @@
-//go:build !race
-
-// The race detector would find nothing more here, and take several times as long: make race runs this file without.
-
 package sim
 
 import (
@@ -11,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -18,6 +15,7 @@ import (
 // it, is one whose share is not even; and a registration that cannot be removed is left.
 func TestSettlingIsChecked(t *testing.T) {
 	t.Parallel()
+	simkit.Slow(t)
 	for _, tt := range []struct {
 		name   string
 		refuse func(r *zkdev.Request) bool

@@ -3,7 +3,6 @@ package sim
 import (
 	"flag"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -11,17 +10,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/race"
+	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
 var (
-	seedsFlag   = flag.Int("sim.seeds", 40/race.Factor, "how many seeds to run")
-	baseFlag    = flag.Uint64("sim.base", 1, "the first seed")
 	breachFlag  = flag.String("sim.breach", "", "break the protocol on purpose, in every instance; a name of breaches")
 	minutesFlag = flag.Float64("sim.minutes", 0.3, "virtual minutes of noise; the default keeps go test short")
-	linesFlag   = flag.Int("sim.lines", 80, "how many events to print before a violation")
 )
 
 // TestSimulation runs groups of 2 to 8 instances with 5 to 60 slots, of jobs and of shards, all of it production
@@ -90,7 +86,7 @@ func TestSimulation(t *testing.T) {
 	}
 	begun := time.Now()
 	noise := time.Duration(*minutesFlag * float64(time.Minute))
-	total := simulate(t, *seedsFlag, *baseFlag, noise)
+	total := simulate(t, simkit.Seeds(40), noise)
 	t.Logf("%d runs of handlers, %d transactions; %.1f virtual hours per second",
 		total.runs, total.txns, total.virtual.Hours()/time.Since(begun).Seconds())
 	t.Logf("after the faults: owned within %.2f, even within %.2f of the time allowed; %d seeds took longer than a session, a sync period and a tick",
@@ -115,43 +111,26 @@ type totals struct {
 const progress = 50
 
 // simulate runs seeds on all cores.
-func simulate(t *testing.T, seeds int, base uint64, noise time.Duration) totals {
+func simulate(t *testing.T, seeds int, noise time.Duration) totals {
 	t.Helper()
 	var mu sync.Mutex
 	var total totals
-	next := make(chan uint64)
-	var wg sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for seed := range next {
-				var one sync.WaitGroup
-				one.Go(func() { // of its own, for a bubble that fails ends it
-					synctest.Test(t, func(t *testing.T) {
-						w := newWorld(t, seed, noise)
-						w.breach = breaches[*breachFlag]
-						w.run()
-						mu.Lock()
-						defer mu.Unlock()
-						total.add(w)
-						if len(w.found) > 0 {
-							t.Errorf("%s", w.report())
-						}
-					})
-				})
-				one.Wait()
-				mu.Lock()
-				if total.seeds%progress == 0 {
-					t.Logf("so far %d seeds, %.0f virtual hours, %d violations", total.seeds, total.virtual.Hours(), total.violations)
-				}
-				mu.Unlock()
+	simkit.Search(seeds, func(seed uint64) bool {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, seed, noise)
+			w.breach = breaches[*breachFlag]
+			w.run()
+			mu.Lock()
+			defer mu.Unlock()
+			if total.add(w); len(w.found) > 0 {
+				t.Errorf("%s", w.report())
+			}
+			if total.seeds%progress == 0 {
+				t.Logf("so far %d seeds, %.0f virtual hours, %d violations", total.seeds, total.virtual.Hours(), total.violations)
 			}
 		})
-	}
-	for k := range uint64(seeds) {
-		next <- base + k
-	}
-	close(next)
-	wg.Wait()
+		return false
+	})
 	return total
 }
 
@@ -217,5 +196,5 @@ func (w *world) story(slot string, at time.Time) []string {
 			lines = append(lines, clock(e.at)+" "+e.text)
 		}
 	}
-	return lines[max(0, len(lines)-*linesFlag):]
+	return lines[max(0, len(lines)-simkit.Lines()):]
 }

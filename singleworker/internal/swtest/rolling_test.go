@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
-	"github.com/swjobs/singleworker/singleworker/internal/race"
+	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
@@ -58,7 +58,7 @@ func rollingRestart(t *testing.T, c *swtest.Cluster) {
 		Handlers:  make(map[string]singleworker.Handler),
 		Configure: func(cfg *singleworker.Config) { cfg.Hooks.OnRecorded = acc.recorded },
 	}
-	const jobs = 60 / race.Factor
+	jobs := simkit.Share(60)
 	for k := range jobs {
 		name := fmt.Sprintf("job%d", k)
 		setup.Handlers[name] = working(20 * time.Millisecond)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
-	"github.com/swjobs/singleworker/singleworker/internal/race"
+	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -20,7 +20,8 @@ import (
 // by one because its run before went on, which is late after a kill; and is reported once. (TestSimulation does the same with faults of the network, and many jobs.)
 func TestShardsAtRandom(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(30 / race.Factor) {
+	for k := range uint64(simkit.Seeds(30)) {
+		seed := simkit.Base() + k
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			slow(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
 				shardsAtRandom(t, c, rand.New(rand.NewPCG(seed, 7)))

@@ -13,7 +13,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
-	"github.com/swjobs/singleworker/singleworker/internal/race"
+	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
@@ -240,7 +240,7 @@ func TestShardsChangeInMidTick(t *testing.T) {
 // As many shards as there may be.
 func TestOneThousandShards(t *testing.T) {
 	slow(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
-		const each = 256 / race.Factor
+		each := simkit.Share(256)
 		start := time.Now()
 		_, complete := sharded(t, c, 4, singleworker.Job{Name: "rows", Schedule: "0 * * * * ?", Shards: 4 * each}, working(10*time.Second))
 		if got, want := c.Shares(), map[string]int{"i0": each, "i1": each, "i2": each, "i3": each}; !maps.Equal(got, want) {

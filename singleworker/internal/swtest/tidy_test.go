@@ -11,7 +11,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
-	"github.com/swjobs/singleworker/singleworker/internal/race"
+	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 )
 
@@ -44,7 +44,7 @@ func TestAThousandInstancesLeaveNothing(t *testing.T) {
 		time.Sleep(settled)
 		before := nodes(t, c)
 		setup := swtest.Setup{Handlers: map[string]singleworker.Handler{"job0": working(0), "theirs": working(0)}}
-		const most = 1000 / race.Factor
+		most := simkit.Share(1000)
 		for k := range most {
 			i := c.Start(fmt.Sprintf("pod-%d", k), setup)
 			time.Sleep(session / 4)

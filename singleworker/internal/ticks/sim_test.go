@@ -1,25 +1,10 @@
 package ticks_test
 
 import (
-	"flag"
-	"fmt"
-	"runtime"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
-	"github.com/swjobs/singleworker/singleworker/internal/race"
+	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
-)
-
-// aMillion is how many seeds come to a million ticks.
-const aMillion = 36
-
-var (
-	seedFlag  = flag.Uint64("ticks.seed", 0, "replay one seed of the simulation, and print its last events")
-	seedsFlag = flag.Int("ticks.seeds", aMillion/race.Factor, "how many seeds of the simulation to run")
-	linesFlag = flag.Int("ticks.lines", 60, "how many events to print before a failure")
 )
 
 // mutant breaks a rule of the package on the way into it or out.
@@ -58,41 +43,6 @@ func (m mutant) onEnd(p *ticks.Plan) {
 	}
 }
 
-// replay runs a seed again and returns what failed, with the events before it.
-func replay(seed uint64, m mutant) string {
-	w := newWorld(seed, m)
-	w.tracing = true
-	w.run()
-	if w.failure == "" {
-		w.failure = fmt.Sprintf("nothing amiss; %d ticks, %d of them run", w.check.ticks, w.check.ran)
-	}
-	return fmt.Sprintf("seed %d: %s\n%+v\n%+v\n%s", seed, w.failure, w.profile, w.spec, w.lastEvents(*linesFlag))
-}
-
-// eachSeed runs seeds 1 to n on all cores until one fails, and returns that.
-func eachSeed(n int, m mutant, passed func(w *world)) (failed uint64) {
-	var next, found atomic.Uint64
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for seed := next.Add(1); seed <= uint64(n) && found.Load() == 0; seed = next.Add(1) {
-				w := newWorld(seed, m)
-				w.run()
-				if w.failure != "" {
-					found.CompareAndSwap(0, seed)
-					return
-				}
-				mu.Lock()
-				passed(w)
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	return found.Load()
-}
-
 // TestSimulation drives Next and End as owners do, in virtual time: schedules
 // from each second to each day, with daylight saving; owners that die, stop,
 // hang, lose the job and get it back, or are late; hours without any; clocks
@@ -115,42 +65,20 @@ func eachSeed(n int, m mutant, passed func(w *world)) (failed uint64) {
 //  10. a request is not passed by for ever.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	if *seedFlag != 0 {
-		t.Log(replay(*seedFlag, mutant{}))
-		return
-	}
+	const aMillion = 36 // seeds come to a million ticks
 	ticks, ran, steps := 0, 0, 0
-	failed := eachSeed(*seedsFlag, mutant{}, func(w *world) {
+	seeds := simkit.Test(t, aMillion, worlds(mutant{}), func(w *world) {
 		ticks += w.check.ticks
 		ran += w.check.ran
 		steps += w.steps
 	})
-	if failed != 0 {
-		t.Fatalf("%s\nreplay with -run TestSimulation -ticks.seed=%d", replay(failed, mutant{}), failed)
-	}
-	if ticks < 1_000_000 && *seedsFlag >= aMillion {
+	if ticks < 1_000_000 && seeds >= aMillion {
 		t.Errorf("only %d ticks", ticks)
 	}
-	t.Logf("%d seeds, %d ticks, %d of them run, %d steps", *seedsFlag, ticks, ran, steps)
+	t.Logf("%d seeds, %d ticks, %d of them run, %d steps", seeds, ticks, ran, steps)
 }
 
-// TestMutants shows that the checker notices when a rule is broken. A mutant
-// that survives means a rule without effect, or a test without teeth.
-func TestMutants(t *testing.T) {
-	t.Parallel()
-	for _, tt := range mutants {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			const within = 200
-			seed := eachSeed(within, tt.mutant, func(*world) {})
-			if seed == 0 {
-				t.Fatalf("not caught within %d seeds", within)
-			}
-			w := newWorld(seed, tt.mutant)
-			w.run()
-			if !strings.Contains(w.failure, tt.property) {
-				t.Fatalf("seed %d: %s, want a violation of %s", seed, w.failure, tt.property)
-			}
-		})
-	}
+// worlds are the simulations of a mutant.
+func worlds(m mutant) func(seed uint64) *world {
+	return func(seed uint64) *world { return newWorld(seed, m) }
 }

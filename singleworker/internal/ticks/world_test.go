@@ -3,10 +3,10 @@ package ticks_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -14,6 +14,7 @@ import (
 // world is one job and those that own it one after the other. Its times are
 // Unix milliseconds; each instance reads them with an offset of its own.
 type world struct {
+	simkit.Story
 	rng *rand.Rand
 	profile
 	mutant mutant
@@ -35,10 +36,7 @@ type world struct {
 	faultAt   int64
 	ids       int
 
-	check   *checker
-	tracing bool
-	events  []string
-	failure string
+	check *checker
 }
 
 // owner is an instance for as long as it owns the job.
@@ -75,6 +73,7 @@ func newWorld(seed uint64, m mutant) *world {
 	w.check = newChecker(w)
 	w.check.newEra()
 	w.adoptAt, w.faultAt = w.now+w.upTo(10_000), w.now+w.upTo(60*w.period())
+	w.Profile = fmt.Sprintf("%+v %+v", w.profile, w.spec)
 	return w
 }
 
@@ -84,7 +83,7 @@ func (w *world) clock(sid string) int64 { return w.now + w.offsets[sid] }
 func (w *world) id(kind string) string  { w.ids++; return fmt.Sprint(kind, w.ids) }
 func pick[T any](w *world, of ...T) T   { return of[w.rng.IntN(len(of))] }
 func (w *world) done() bool {
-	return w.failure != "" || w.check.ticks >= w.maxTicks || w.steps >= w.maxSteps
+	return w.Failure() != "" || w.check.ticks >= w.maxTicks || w.steps >= w.maxSteps
 }
 func (w *world) current() zkrec.Former {
 	return zkrec.Former{Schedule: w.spec.Schedule, TimeZone: w.spec.TimeZone}
@@ -120,20 +119,14 @@ func (w *world) period() int64 {
 }
 
 func (w *world) logf(format string, args ...any) {
-	if w.tracing {
-		w.events = append(w.events, time.UnixMilli(w.now).UTC().Format("01-02 15:04:05.000 ")+fmt.Sprintf(format, args...))
+	if w.Recording() {
+		w.Note("", time.UnixMilli(w.now).UTC().Format("01-02 15:04:05.000 ")+fmt.Sprintf(format, args...))
 	}
 }
 
 // failf notes the first violation.
 func (w *world) failf(format string, args ...any) {
-	if w.failure == "" {
-		w.failure = time.UnixMilli(w.now).UTC().Format(time.RFC3339Nano) + ": " + fmt.Sprintf(format, args...)
-	}
-}
-
-func (w *world) lastEvents(n int) string {
-	return strings.Join(w.events[max(0, len(w.events)-n):], "\n")
+	w.Fail("", time.UnixMilli(w.now).UTC().Format(time.RFC3339Nano)+": "+fmt.Sprintf(format, args...))
 }
 
 // job is what an owner reads from the spec.
@@ -161,19 +154,19 @@ func (w *world) view() ticks.View {
 	return v
 }
 
-// run goes on to the end of the noise, and then until everything is done.
-func (w *world) run() {
+// Run goes on to the end of the noise, and then until everything is done.
+func (w *world) Run() {
 	for !w.done() {
 		w.step()
 	}
 	w.silence()
-	for rested := w.now + 3*w.period(); w.failure == "" && (w.now < rested || w.unsettled() != ""); {
+	for rested := w.now + 3*w.period(); w.Failure() == "" && (w.now < rested || w.unsettled() != ""); {
 		w.step()
 		if w.steps > 2*w.maxSteps {
 			w.failf("(8) never comes to rest: %s", w.unsettled())
 		}
 	}
-	if w.failure == "" {
+	if w.Failure() == "" {
 		w.check.end()
 	}
 }
@@ -279,7 +272,7 @@ func (w *world) progress() {
 
 // decide asks for plans and carries them out until there is nothing to do.
 func (w *world) decide() {
-	for n := 0; w.owner != nil && w.failure == ""; n++ {
+	for n := 0; w.owner != nil && w.Failure() == ""; n++ {
 		if n == 8 {
 			w.failf("(8) does not settle")
 		}
@@ -326,7 +319,7 @@ func (w *world) await(wake time.Time) {
 
 // apply writes a plan; clock is that of its writer.
 func (w *world) apply(p ticks.Plan, clock int64) {
-	if w.tracing {
+	if w.Recording() {
 		w.logf("  %s", say(w.record, p))
 	}
 	w.check.applied(p, clock)
