@@ -1,4 +1,4 @@
-// Command quickstart is the program of the README, word for word.
+// Command quickstart is the program in the README, word for word.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 )
 
 func main() {
-	m, err := singleworker.New(singleworker.Config{Servers: "zk1:2181,zk2:2181/prod", ServerType: "billing"})
+	m, err := singleworker.New(singleworker.Config{Servers: "127.0.0.1:2181", ServerType: "billing"})
 	check(err)
 	err = m.Handle("daily-stats", func(ctx context.Context, run *singleworker.Run) error {
 		run.Logger().InfoContext(ctx, "counting", "day", run.Tick)
