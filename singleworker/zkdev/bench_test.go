@@ -10,7 +10,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// The benchmarks include go-zookeeper's client, which takes most of the time.
+// The benchmarks include go-zookeeper's client, which uses most of the time.
 
 func BenchmarkSet(b *testing.B) {
 	server := zkdev.Start(b, zkdev.Config{KeepLog: -1})
@@ -41,8 +41,8 @@ func BenchmarkMulti(b *testing.B) {
 	b.ReportMetric(float64(b.N*len(ops))/b.Elapsed().Seconds(), "sets/s")
 }
 
-// TestBusyHour is a virtual hour of six clients that write every second. It
-// takes about a quarter of a second, and says so with -v.
+// TestBusyHour simulates an hour of six clients that write every second. It logs how long that took:
+// about a quarter of a second.
 func TestBusyHour(t *testing.T) {
 	begin := time.Now()
 	t.Cleanup(func() { t.Log("a virtual hour took", time.Since(begin)) })

@@ -14,7 +14,7 @@ const (
 	defaultLog    = 1_000_000
 )
 
-// A Config configures a server. The zero Config is a good one for tests.
+// A Config configures a server. The zero Config is valid.
 type Config struct {
 	// Listen is the TCP address to listen on. It must be a loopback address; port 0 picks a free
 	// port. Default 127.0.0.1:0.
@@ -24,24 +24,24 @@ type Config struct {
 	// a testing/synctest bubble need it.
 	NoListen bool
 
-	// Tick is the step in which sessions expire. A session ends at the first
-	// tick after its timeout. Default 500ms.
+	// Tick is the interval at which sessions expire: a session ends at the first tick after its
+	// timeout. Default 500ms.
 	Tick time.Duration
 
-	// MinSession and MaxSession bound the session timeouts that are granted.
+	// MinSession and MaxSession bound the session timeouts that the server grants.
 	// Defaults: 2 and 20 ticks, as in ZooKeeper.
 	MinSession, MaxSession time.Duration
 
-	// KeepLog is the number of last transactions that Log returns. Default one
-	// million; -1 keeps none.
+	// KeepLog is how many of the latest transactions Log returns. Default one million; -1 keeps
+	// none.
 	KeepLog int
 
-	// Logger hears of starts, stops, clients that break the protocol, and connections that
-	// could not be accepted. Default: nobody.
+	// Logger receives starts, stops, protocol errors of clients, and failures to accept
+	// connections. Default: none.
 	Logger *slog.Logger
 }
 
-// A ConfigError is a field that cannot be used.
+// A ConfigError is returned by New for an invalid field of a Config.
 type ConfigError struct {
 	Field string
 	Value any
@@ -52,7 +52,7 @@ func (e *ConfigError) Error() string {
 	return fmt.Sprintf("zkdev: Config.%s is %v, want %s", e.Field, e.Value, e.Want)
 }
 
-// withDefaults fills the fields that are zero, and checks all.
+// withDefaults sets the fields that are zero and checks all of them.
 func (c Config) withDefaults() (Config, error) {
 	if c.Listen == "" && !c.NoListen {
 		c.Listen = defaultListen
@@ -72,7 +72,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	const longest = math.MaxInt32 * time.Millisecond // what the protocol can say
+	const longest = math.MaxInt32 * time.Millisecond // the limit of the protocol
 	for _, rule := range []struct {
 		broken bool
 		field  string

@@ -16,44 +16,43 @@ import (
 )
 
 const (
-	// connectTimeout is how long a connection may stay without a session.
+	// connectTimeout is how long a connection may exist without a session.
 	connectTimeout = 10 * time.Second
 
 	// flushTimeout is how long a client may take to read the last bytes.
 	flushTimeout = 5 * time.Second
 
-	// maxHeld is how many requests of a connection wait for the end of a delay or a
-	// partition before it is given up.
+	// maxHeld limits the requests of a connection that are held back by a delay or a partition. A
+	// connection with more is cut.
 	maxHeld = 10_000
 
-	// maxHeldBytes is how long they may be together, and so what waits to be sent.
+	// maxHeldBytes limits their total length, and that of the frames held back from the client.
 	maxHeldBytes = 64 << 20
 
-	// maxUnsent is how many bytes a client may leave unread before its connection
-	// is given up.
+	// maxUnsent limits the bytes that a client leaves unread. A connection with more is cut.
 	maxUnsent = 256 << 20
 )
 
 var lastConn atomic.Uint64
 
-// A conn is one connection. Its reader handles frames, its writer takes from out what could
-// not be sent at once; all other fields belong to core.
+// A conn is one connection. Its reader handles frames; its writer sends the frames in out that could
+// not be sent at once. All other fields belong to core.
 type conn struct {
 	id     tree.Conn
 	nc     net.Conn
-	client *Client // nil when it was not dialed by one
+	client *Client // that dialed, or nil
 	out    *outbox
 
-	session  int64 // 0 before one; also the one it asks for
+	session  int64 // granted or requested; 0 before that
 	ready    bool  // it has a session
 	timeout  time.Duration
-	ids      []wire.ID // what it authenticated as
-	detached bool      // it is out of the game; only its last bytes may be under way
-	paused   bool      // its requests wait
-	muted    int       // replies wait; the number of reasons
-	held     backlog   // frames that wait
-	unsent   backlog   // frames to the client that wait
-	closing  bool      // what waits to be sent is the last
+	ids      []wire.ID // authenticated identities
+	detached bool      // it has no session any more; at most its last bytes are in flight
+	paused   bool      // requests are held
+	muted    int       // number of reasons to hold back replies
+	held     backlog   // frames from the client
+	unsent   backlog   // frames to the client
+	closing  bool      // close after unsent is sent
 }
 
 func newConn(nc net.Conn, client *Client) *conn {
@@ -64,7 +63,7 @@ func newConn(nc net.Conn, client *Client) *conn {
 	}
 }
 
-// A backlog is frames that wait, in order.
+// A backlog is a queue of frames that are held back.
 type backlog struct {
 	frames [][]byte
 	bytes  int
@@ -82,7 +81,7 @@ func (b *backlog) take() []byte {
 	return first
 }
 
-// putBack makes a frame that was taken the first again.
+// putBack returns a frame to the head of the queue.
 func (b *backlog) putBack(frame []byte) {
 	b.frames = slices.Insert(b.frames, 0, frame)
 	b.bytes += len(frame)
@@ -90,7 +89,7 @@ func (b *backlog) putBack(frame []byte) {
 
 func (b *backlog) isEmpty() bool { return len(b.frames) == 0 }
 
-// remoteIP is the address that ACLs of the scheme "ip" are compared with.
+// remoteIP returns the address that ACLs of the scheme "ip" are compared with.
 func remoteIP(nc net.Conn) string {
 	if addr, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
 		return addr.IP.String()
@@ -101,17 +100,17 @@ func remoteIP(nc net.Conn) string {
 // read is the reader goroutine.
 func (c *conn) read(l *life) {
 	defer l.do(func(k *core) { k.gone(c) })
-	defer c.out.finish() // also when the life ends
+	defer c.out.finish() // also if the life has ended
 	in := bufio.NewReader(c.nc)
 	c.receive(l, in)
-	// Whoever is partitioned hears of the end only when that is over: the connection stays
-	// until it is closed, by whichever side.
+	// A partitioned client must not notice the end before the partition heals: the connection stays
+	// until either side closes it.
 	l.do(func(k *core) { k.hangUp(c, true) })
 	_ = c.nc.SetReadDeadline(time.Time{})
 	_, _ = io.Copy(io.Discard, in)
 }
 
-// receive takes what the client sends, for as long as there is a use for it.
+// receive reads the client's frames until the connection fails or the life ends.
 func (c *conn) receive(l *life, in io.Reader) {
 	_ = c.nc.SetReadDeadline(time.Now().Add(connectTimeout))
 	length, err := wire.ReadLength(in)
@@ -122,7 +121,7 @@ func (c *conn) receive(l *life, in io.Reader) {
 		l.do(func(k *core) { k.answerWord(c, word) })
 		return
 	}
-	for waits := false; ; waits = true {
+	for connected := false; ; connected = true {
 		message, err := wire.ReadMessage(in, length)
 		if err != nil {
 			if bad := (*wire.FrameError)(nil); errors.As(err, &bad) {
@@ -133,7 +132,7 @@ func (c *conn) receive(l *life, in io.Reader) {
 		if !l.do(func(k *core) { k.frame(c, message) }) {
 			return
 		}
-		if !waits {
+		if !connected {
 			_ = c.nc.SetReadDeadline(time.Time{})
 		}
 		if length, err = wire.ReadLength(in); err != nil {
@@ -142,7 +141,7 @@ func (c *conn) receive(l *life, in io.Reader) {
 	}
 }
 
-// fourLetters is the command that a length stands for, or empty.
+// fourLetters returns the four-letter command whose bytes were read as a length, or "".
 func fourLetters(length int32) string {
 	word := string(binary.BigEndian.AppendUint32(nil, uint32(length)))
 	if _, ok := words[word]; !ok {
@@ -151,19 +150,19 @@ func fourLetters(length int32) string {
 	return word
 }
 
-// An outbox is the frames that wait to be written. Nobody waits to put one in.
+// An outbox is the queue of frames to be written. Adding to it never blocks.
 type outbox struct {
 	nc      net.Conn
-	changed chan struct{} // has one element when there is something to do
+	changed chan struct{} // has one element if there is work for the writer
 
 	mu      sync.Mutex
 	queue   []byte // guarded by mu
-	writing bool   // guarded by mu; the writer has taken what was in the queue
-	last    bool   // guarded by mu; nothing follows the queue
+	writing bool   // guarded by mu; the writer is writing an earlier queue
+	last    bool   // guarded by mu; nothing will be added
 }
 
-// put adds a frame. A client that does not read loses its connection. What a connection in the
-// process has room for goes there at once.
+// put adds a frame. A client that does not read loses its connection. An in-process connection gets
+// what its buffer has room for directly.
 func (o *outbox) put(frame []byte) {
 	o.mu.Lock()
 	pipe, direct := o.nc.(*pipeEnd)
@@ -183,7 +182,7 @@ func (o *outbox) put(frame []byte) {
 	}
 }
 
-// finish lets the writer close the connection after what is in the queue.
+// finish lets the writer close the connection after it has written the queue.
 func (o *outbox) finish() {
 	o.mu.Lock()
 	if !o.last {
@@ -194,7 +193,7 @@ func (o *outbox) finish() {
 	o.wake()
 }
 
-// cut closes the connection at once; what is in the queue is lost.
+// cut closes the connection at once and drops the queue.
 func (o *outbox) cut() {
 	o.mu.Lock()
 	o.last, o.queue = true, nil
@@ -206,7 +205,7 @@ func (o *outbox) cut() {
 func (o *outbox) wake() {
 	select {
 	case o.changed <- struct{}{}:
-	default: // the writer takes all at each wake-up
+	default: // the writer takes the whole queue at each wake-up
 	}
 }
 

@@ -7,22 +7,22 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev/internal/wire"
 )
 
-// A Request is a request as a control sees it. Fields that its operation does not
+// A Request is a request as seen by a function passed to Control. Fields that its operation does not
 // have are zero.
 type Request struct {
 	Op      Op
-	Session int64  // for OpConnect: the one asked for, 0 for a new one
-	Client  string // of the Client that dialed, else empty
+	Session int64  // for OpConnect the requested session, 0 for a new one
+	Client  string // name of the Client that dialed, or ""
 	Xid     int32
 	Path    string
-	Data    []byte // must not be changed
-	Version int32  // the one expected; -1 for any
+	Data    []byte // read only
+	Version int32  // expected version; -1 for any
 	Flags   int32  // of a create: 1 ephemeral, 2 sequential
 	Watch   bool
 	Ops     []Request // of a multi
 }
 
-// An Action is what happens to a request.
+// An Action is what the server does with a request.
 type Action struct {
 	kind  actionKind
 	code  Code
@@ -40,47 +40,45 @@ const (
 	actCutAfter
 )
 
-// Pass lets a request go on its way.
+// Pass handles the request normally.
 func Pass() Action { return Action{} }
 
-// Refuse answers with an error; the request is not applied, and takes no zxid. For
-// OpConnect it is CutBefore.
+// Refuse replies with an error. The request is not applied and consumes no zxid. For OpConnect,
+// Refuse is the same as CutBefore.
 func Refuse(code Code) Action { return Action{kind: actRefuse, code: code} }
 
-// Delay applies a request later. Requests behind it on the same connection wait, too: up to
+// Delay applies the request after d. Later requests on the same connection wait, too: at most
 // 10,000 of them, or 64 MB. A connection with more is cut.
 func Delay(d time.Duration) Action { return Action{kind: actDelay, delay: d} }
 
-// DelayReply applies a request at once and answers later. All that is sent to the
-// connection meanwhile waits, too, up to 64 MB. A connection with more is cut.
+// DelayReply applies the request at once and replies after d. Everything else that is sent on the
+// connection waits, too: at most 64 MB. A connection with more is cut.
 func DelayReply(d time.Duration) Action { return Action{kind: actDelayReply, delay: d} }
 
-// CutBefore closes the connection; the request is not applied.
+// CutBefore closes the connection without applying the request.
 func CutBefore() Action { return Action{kind: actCutBefore} }
 
-// CutAfter applies a request and closes the connection without an answer. The client
-// cannot tell it from CutBefore.
+// CutAfter applies the request and closes the connection without a reply. The client cannot
+// distinguish it from CutBefore.
 func CutAfter() Action { return Action{kind: actCutAfter} }
 
-// A control decides on requests of one operation.
+// A control decides what to do with requests of one operation.
 type control struct {
 	op      Op
 	decide  func(*Request) Action
 	forever bool
 }
 
-// Control asks decide what to do with each request of an operation, until it
-// answers with anything but Pass; then the control is removed. So a decide that
-// always passes observes, until remove is called. Of several controls, that which was
-// made first is asked first.
+// Control calls decide for each request of an operation, in the order in which requests are applied.
+// The first Action other than Pass removes the control, so a decide that always returns Pass only
+// observes. remove removes it earlier. Controls are asked in the order in which they were added.
 //
-// decide has the server for itself, in the order in which
-// requests are applied. It must be quick, and must not call the Server.
+// The server does nothing else while decide runs. decide must be quick and must not call the Server.
 func (s *Server) Control(op Op, decide func(*Request) Action) (remove func()) {
 	return s.control(&control{op: op, decide: decide})
 }
 
-// ControlKeep is Control, but the control stays until remove is called.
+// ControlKeep is like Control, but the control stays until remove is called.
 func (s *Server) ControlKeep(op Op, decide func(*Request) Action) (remove func()) {
 	return s.control(&control{op: op, decide: decide, forever: true})
 }
@@ -94,7 +92,7 @@ func (k *core) forget(removed *control) {
 	k.controls = slices.DeleteFunc(k.controls, func(c *control) bool { return c == removed })
 }
 
-// decide asks the controls about a request.
+// decide returns the Action of the first control that does not pass the request.
 func (k *core) decide(c *conn, r *wire.Request) Action {
 	if len(k.controls) == 0 {
 		return Pass()

@@ -9,8 +9,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev/internal/wire"
 )
 
-// A core is what one goroutine at a time owns: the state machine, and who is connected
-// to it. It outlives a restart.
+// A core is the state that one goroutine at a time owns: the state machine and its connections. It
+// survives a restart.
 type core struct {
 	config Config
 	state  *tree.State
@@ -18,17 +18,17 @@ type core struct {
 	conns    map[tree.Conn]*conn // those with a reader
 	attached map[int64]*conn     // by session
 	controls []*control
-	cut      map[int64]bool // sessions that are partitioned
+	cut      map[int64]bool // partitioned sessions
 
-	alarm  time.Time // when wake is to be called; zero for never
+	alarm  time.Time // when to call wake; zero for never
 	delays []delay   // sorted by time
 
 	log            []Txn
-	begun          time.Time // of this life
+	begun          time.Time // start of this life
 	received, sent int
 }
 
-// A delay is something to be done later.
+// A delay is a deferred call.
 type delay struct {
 	at time.Time
 	do func()
@@ -44,7 +44,7 @@ func newCore(config Config, now time.Time) *core {
 	}
 }
 
-// start begins a life.
+// start starts a life.
 func (k *core) start(now time.Time) {
 	k.begun = now
 	k.state.TouchAll(now)
@@ -61,16 +61,16 @@ func (k *core) stop() {
 	k.delays = nil
 }
 
-// meet is the first that is heard of a connection: its reader is about to begin.
+// meet adds a connection whose reader is about to start.
 func (k *core) meet(c *conn) { k.conns[c.id] = c }
 
-// gone is the last: its reader has ended.
+// gone removes a connection whose reader has ended.
 func (k *core) gone(c *conn) {
 	k.detach(c)
 	delete(k.conns, c.id)
 }
 
-// detach takes a connection out of the game. Its session lives on.
+// detach separates a connection from its session, which stays alive.
 func (k *core) detach(c *conn) {
 	if c.detached {
 		return
@@ -83,8 +83,8 @@ func (k *core) detach(c *conn) {
 	}
 }
 
-// hangUp ends a connection, after what was sent before or at once. The client of a
-// partitioned one will hear of it when the partition is healed.
+// hangUp closes a connection: with flush after everything has been sent, else at once. A partitioned
+// client notices it when the partition heals.
 func (k *core) hangUp(c *conn, flush bool) {
 	k.detach(c)
 	switch {
@@ -99,20 +99,20 @@ func (k *core) hangUp(c *conn, flush bool) {
 	}
 }
 
-// giveUp cuts a connection for which too much waits, even a partitioned one.
+// giveUp cuts a connection, even a partitioned one, because too much is held back for it.
 func (k *core) giveUp(c *conn) {
 	k.detach(c)
 	c.unsent, c.closing = backlog{}, true
 	c.out.cut()
 }
 
-// complain logs a client that broke the protocol, and ends its connection.
+// complain logs a protocol error of a client and closes its connection.
 func (k *core) complain(c *conn, err error) {
 	k.config.Logger.Warn("zkdev: connection closed", "client", c.nc.RemoteAddr(), "session", c.session, "err", err)
 	k.hangUp(c, false)
 }
 
-// send sends a frame, or keeps it while nothing gets through.
+// send sends a frame, or holds it back during a partition or a delay.
 func (k *core) send(c *conn, frame []byte) {
 	if k.isCut(c) || c.muted > 0 {
 		if c.closing {
@@ -127,7 +127,7 @@ func (k *core) send(c *conn, frame []byte) {
 	c.out.put(frame)
 }
 
-// release sends what was kept, if nothing keeps it any more.
+// release sends the frames that were held back, unless there is still a reason to hold them.
 func (k *core) release(c *conn) {
 	if k.isCut(c) || c.muted > 0 {
 		return
@@ -145,15 +145,15 @@ func (k *core) release(c *conn) {
 	k.drain(c)
 }
 
-// frame takes a frame from a connection's reader.
+// frame handles a frame from a connection's reader.
 func (k *core) frame(c *conn, message []byte) {
 	k.received++
 	if c.detached {
 		return
 	}
 	if c.ready && !k.isCut(c) {
-		// A session is heard from when its client's frame arrives, however long
-		// it then has to wait.
+		// The arrival of a frame keeps the session alive, however long the frame is then
+		// held.
 		k.state.Touch(time.Now(), c.session, c.timeout)
 	}
 	c.held.add(message)
@@ -164,7 +164,7 @@ func (k *core) frame(c *conn, message []byte) {
 	k.drain(c)
 }
 
-// drain handles the frames that wait, until something makes them wait again.
+// drain handles the held frames until one of them must be held again.
 func (k *core) drain(c *conn) {
 	for !c.held.isEmpty() && !c.paused && !k.isCut(c) {
 		message := c.held.take()
@@ -180,7 +180,7 @@ func (k *core) drain(c *conn) {
 	}
 }
 
-// pause lets a connection's requests wait for a time, and calls then.
+// pause holds a connection's requests for d, then calls then.
 func (k *core) pause(c *conn, d time.Duration, then func()) {
 	c.paused = true
 	k.after(d, func() {
@@ -198,7 +198,7 @@ func (k *core) pause(c *conn, d time.Duration, then func()) {
 func (k *core) after(d time.Duration, do func()) {
 	at := time.Now().Add(d)
 	i, _ := slices.BinarySearchFunc(k.delays, at, func(a delay, t time.Time) int {
-		return cmp.Or(a.at.Compare(t), -1) // after those of the same time
+		return cmp.Or(a.at.Compare(t), -1) // after those at the same time
 	})
 	k.delays = slices.Insert(k.delays, i, delay{at: at, do: do})
 	k.wakeAt(at)
@@ -210,8 +210,7 @@ func (k *core) wakeAt(t time.Time) {
 	}
 }
 
-// wake does what is due. What was not meant to happen earlier is never done
-// earlier, so an alarm that comes too soon does no harm.
+// wake runs everything that is due, and nothing else: an early alarm does no harm.
 func (k *core) wake(now time.Time) {
 	k.alarm = time.Time{}
 	for len(k.delays) > 0 && !k.delays[0].at.After(now) {
@@ -228,15 +227,15 @@ func (k *core) wake(now time.Time) {
 	k.awaitExpiry()
 }
 
-// awaitExpiry sets the alarm for the next session that may end. Sessions that are
-// heard from meanwhile only end later.
+// awaitExpiry sets the alarm for the next session that can expire. Activity only makes sessions
+// expire later.
 func (k *core) awaitExpiry() {
 	if next, ok := k.state.NextExpiry(); ok {
 		k.wakeAt(next)
 	}
 }
 
-// deliver logs what happened and tells whoever watches.
+// deliver logs the transactions and sends the watch events.
 func (k *core) deliver(out tree.Output) {
 	k.record(out.Txns)
 	for _, event := range out.Events {

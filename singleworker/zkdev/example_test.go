@@ -42,7 +42,7 @@ func Example() {
 	// Output: /job-0000000000 <nil>
 }
 
-// A client whose connection breaks cannot know whether its write was applied. Here it was.
+// A client whose connection breaks does not know whether its write was applied. Here it was.
 func ExampleServer_Control() {
 	server := start(zkdev.Config{})
 	defer server.Stop()
@@ -63,8 +63,7 @@ func ExampleServer_Control() {
 	// zk: node already exists
 }
 
-// Each instance under test dials as a client of its own, so that one of them can be
-// taken off the network.
+// Each instance under test dials through a separate Client, so that one of them can be partitioned.
 func ExampleClient_Partition() {
 	server := start(zkdev.Config{Tick: 20 * time.Millisecond}) // so sessions last 400ms at most
 	defer server.Stop()

@@ -10,8 +10,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// FuzzConnection sends any bytes to a server, before and after a connect request. It
-// must end each connection sooner or later, and serve the next.
+// FuzzConnection sends arbitrary bytes to a server, before and after a connect request. The server
+// must eventually close each connection and serve the next.
 func FuzzConnection(f *testing.F) {
 	f.Add(false, []byte("ruok"))
 	f.Add(false, hello(0, 4000, 4711))
@@ -37,8 +37,7 @@ func FuzzConnection(f *testing.F) {
 	})
 }
 
-// TestDelayedSessionLives: pings that wait behind a slow request keep the session alive, as
-// they do in ZooKeeper.
+// TestDelayedSessionLives: pings held behind a slow request keep the session alive, as in ZooKeeper.
 func TestDelayedSessionLives(t *testing.T) {
 	bubble(t, func(t *virtual) {
 		server := t.server
@@ -46,7 +45,7 @@ func TestDelayedSessionLives(t *testing.T) {
 		id := conn.SessionID()
 		server.Control(zkdev.OpCreate, func(*zkdev.Request) zkdev.Action { return zkdev.Delay(session + session/4) })
 		go func() {
-			// The client gives its connection up before that, and comes back.
+			// The client drops its connection before that and reconnects.
 			_, _ = conn.Create("/slow", nil, 0, nil)
 		}()
 		time.Sleep(2 * session)

@@ -15,14 +15,14 @@ import (
 // A SessionInfo describes a session.
 type SessionInfo struct {
 	ID         int64
-	Client     string // of the Client that dialed, else empty
+	Client     string // name of the Client that dialed, or ""
 	Connected  bool
 	Timeout    time.Duration
-	Expires    time.Time // when it ends if nothing more is heard of it
+	Expires    time.Time // unless its client is heard from again
 	Ephemerals []string  // sorted
 }
 
-// Sessions lists the sessions, the oldest first.
+// Sessions lists the live sessions, oldest first.
 func (s *Server) Sessions() []SessionInfo {
 	var list []SessionInfo
 	s.do(func(k *core) { list = k.sessions() })
@@ -44,11 +44,11 @@ func (k *core) sessions() []SessionInfo {
 	return list
 }
 
-// Log returns the transactions so far, in order: the last Config.KeepLog of
-// them. Sessions that begin and end are among them, and so are refused requests.
+// Log returns the latest Config.KeepLog transactions in order, including the start and end of
+// sessions and refused writes.
 func (s *Server) Log() []Txn { return s.LogAfter(0) }
 
-// LogAfter is the part of Log that is later than a zxid, for who asks often.
+// LogAfter returns the part of Log after a zxid, for callers that poll.
 func (s *Server) LogAfter(zxid int64) []Txn {
 	var log []Txn
 	s.do(func(k *core) {
@@ -64,15 +64,15 @@ func (s *Server) LogAfter(zxid int64) []Txn {
 	return log
 }
 
-// Zxid is that of the last transaction.
+// Zxid returns the zxid of the latest transaction.
 func (s *Server) Zxid() int64 {
 	var zxid int64
 	s.do(func(k *core) { zxid = k.state.Zxid() })
 	return zxid
 }
 
-// Dump writes what the server knows: one line per node, then one per session. It is for
-// people; the format may change.
+// Dump writes the server's state for people to read: one line per node, then one per session. The
+// format may change.
 func (s *Server) Dump(w io.Writer) error {
 	var nodes []tree.NodeInfo
 	var sessions []SessionInfo

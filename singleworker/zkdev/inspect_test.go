@@ -10,8 +10,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev/internal/wire"
 )
 
-// TestDumpIsOneMoment: its nodes and sessions belong together, whatever happens meanwhile.
-func TestDumpIsOneMoment(t *testing.T) {
+// TestDumpIsConsistent: nodes and sessions in a dump match, even while sessions start and end.
+func TestDumpIsConsistent(t *testing.T) {
 	t.Parallel()
 	server := Start(t, Config{NoListen: true})
 	stop := make(chan struct{})

@@ -18,8 +18,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// TestCut: a client cannot tell a write that was applied from one that was not, but
-// another one can.
+// TestCut: the client whose connection is cut cannot tell whether its write was applied; another one
+// can.
 func TestCut(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -84,7 +84,7 @@ func TestRefuse(t *testing.T) {
 	})
 }
 
-// TestDelay: a delayed request holds up its own connection, and no other.
+// TestDelay: a delayed request holds up only its connection.
 func TestDelay(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -162,8 +162,7 @@ func TestConnectControls(t *testing.T) {
 	})
 }
 
-// TestPartition: nothing gets through, nobody is told, and what was sent arrives
-// when the network is back.
+// TestPartition: nothing gets through, neither side is notified, and messages arrive after Heal.
 func TestPartition(t *testing.T) {
 	bubble(t, func(t *virtual) {
 		server := t.server
@@ -201,8 +200,8 @@ func TestPartition(t *testing.T) {
 	})
 }
 
-// TestPartitionOutlivesTheSession: the client keeps dialing in vain, then learns that its
-// session is over. Nothing that it sent meanwhile is applied.
+// TestPartitionOutlivesTheSession: the client keeps dialing without success, then learns that its
+// session has expired. None of its requests are applied.
 func TestPartitionOutlivesTheSession(t *testing.T) {
 	bubble(t, func(t *virtual) {
 		server := t.server
@@ -224,7 +223,7 @@ func TestPartitionOutlivesTheSession(t *testing.T) {
 	})
 }
 
-// TestHealKeepsTheOrder: what happens while a partition ends does not overtake what was kept.
+// TestHealKeepsTheOrder: messages sent during Heal do not overtake those held back before.
 func TestHealKeepsTheOrder(t *testing.T) {
 	bubble(t, func(t *virtual) {
 		server, client := t.server, t.server.Client("a")
@@ -242,7 +241,7 @@ func TestHealKeepsTheOrder(t *testing.T) {
 		}
 		server.Control(zkdev.OpSetData, func(*zkdev.Request) zkdev.Action {
 			go client.Heal()
-			for range 1000 { // let it come as far as it can while the server is busy
+			for range 1000 { // let it get as far as possible while the server is busy
 				runtime.Gosched()
 			}
 			return zkdev.Pass()
@@ -263,8 +262,8 @@ func TestHealKeepsTheOrder(t *testing.T) {
 	})
 }
 
-// TestPartitionHidesTheEnd: whatever makes the server end a connection, a client that is
-// partitioned hears of it when that is over, after all that was for it.
+// TestPartitionHidesTheEnd: whatever makes the server close a connection, a partitioned client notices
+// it after Heal, after all messages for it.
 func TestPartitionHidesTheEnd(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -303,7 +302,7 @@ func TestPartitionHidesTheEnd(t *testing.T) {
 	}
 }
 
-func TestDialWaitsForTheEndOfAPartition(t *testing.T) {
+func TestDialBlocksDuringPartition(t *testing.T) {
 	bubble(t, func(t *virtual) {
 		server := t.server
 		client := server.Client("a")
@@ -341,7 +340,7 @@ func TestClientDisconnect(t *testing.T) {
 	})
 }
 
-// TestClientDisconnectAfterDial: also a connection of which nothing was heard yet is cut.
+// TestClientDisconnectAfterDial: a connection on which nothing was sent yet is cut, too.
 func TestClientDisconnectAfterDial(t *testing.T) {
 	bubble(t, func(t *virtual) {
 		client := t.server.Client("a")
@@ -359,12 +358,12 @@ func TestClientDisconnectAfterDial(t *testing.T) {
 	})
 }
 
-// TestLatency: a message takes as long as its connection's latency says, and none overtakes.
+// TestLatency: messages take as long as their connection's latency, and never overtake.
 func TestLatency(t *testing.T) {
 	bubble(t, func(t *virtual) {
 		client := t.server.Client("far")
 		var mu sync.Mutex
-		there := []time.Duration{} // of the next messages; the last of them stays
+		there := []time.Duration{} // of the next messages; the last one is reused
 		client.SetLatency(func() zkdev.Latency {
 			return zkdev.Latency{
 				There: func() time.Duration {
@@ -401,7 +400,7 @@ func TestLatency(t *testing.T) {
 	})
 }
 
-// TestLogAfter: the rest of the log, whole transactions.
+// TestLogAfter: the rest of the log, in whole transactions.
 func TestLogAfter(t *testing.T) {
 	bubble(t, func(t *virtual) {
 		conn, _ := connect(t, t.server)

@@ -7,28 +7,28 @@ import (
 	"time"
 )
 
-// acceptPause is how long the server waits when it could not accept a connection.
+// acceptPause is how long the server waits after a failure to accept a connection.
 const acceptPause = 100 * time.Millisecond
 
-// A life is the goroutines from a start to the next stop: one for what is due, one that
-// accepts, and a reader and a writer per connection. A restart makes a new one, so nothing
-// of the old can be cancelled, closed or counted in it.
+// A life is the goroutines from a start to the next stop: one for timers, one that accepts
+// connections, and a reader and a writer per connection. A restart creates a new life, so that nothing
+// left from the old one can affect it.
 type life struct {
-	listener net.Listener  // nil without one
+	listener net.Listener  // or nil
 	stopping chan struct{} // closed when the life ends
-	over     chan struct{} // closed, with owner held, when core is not this life's any more
+	over     chan struct{} // closed, with owner held, when this life no longer owns core
 
-	// owner is held by whoever touches core, and by nobody who waits for anything: a request
-	// is handled by the goroutine that has read it, without a hand-over.
+	// owner guards core. It is never held while waiting for anything: the goroutine that has read
+	// a request handles it, without handing it over.
 	owner sync.Mutex
 	core  *core
 	timer *time.Timer
-	armed time.Time // when the timer is to go off; zero for never
+	armed time.Time // when the timer fires; zero for never
 
 	mu      sync.Mutex
 	stopped bool               // guarded by mu
 	conns   map[*conn]struct{} // guarded by mu; those with a reader or a writer
-	wg      sync.WaitGroup     // grows with mu held, and not once stopped
+	wg      sync.WaitGroup     // Add only with mu held and before stopped
 }
 
 func newLife(owned *core, listener net.Listener) *life {
@@ -40,7 +40,7 @@ func newLife(owned *core, listener net.Listener) *life {
 		timer:    time.NewTimer(time.Hour),
 		conns:    map[*conn]struct{}{},
 	}
-	l.do(func(*core) {}) // sets the timer: sessions may have been kept
+	l.do(func(*core) {}) // sets the timer for sessions kept from the last life
 	l.wg.Go(l.own)
 	if listener != nil {
 		l.wg.Go(l.accept)
@@ -57,8 +57,8 @@ func (l *life) isOver() bool {
 	}
 }
 
-// end stops all goroutines and waits for them. The life is over only when its address is
-// free: that is when the next may begin.
+// end stops all goroutines and waits for them. When it returns, the address is free for the next
+// life.
 func (l *life) end() {
 	l.mu.Lock()
 	if !l.stopped {
@@ -75,7 +75,7 @@ func (l *life) end() {
 	l.wg.Wait()
 }
 
-// do runs f where core may be touched. It reports false when the life was over first.
+// do calls f with exclusive access to core. It returns false if the life is over.
 func (l *life) do(f func(*core)) bool {
 	l.owner.Lock()
 	defer l.owner.Unlock()
@@ -90,7 +90,7 @@ func (l *life) do(f func(*core)) bool {
 	return true
 }
 
-// serve starts a connection's goroutines. It reports false when the life ends.
+// serve starts a connection's goroutines. It returns false if the life has ended.
 func (l *life) serve(nc net.Conn, client *Client) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,13 +99,13 @@ func (l *life) serve(nc net.Conn, client *Client) bool {
 		return false
 	}
 	c := newConn(nc, client)
-	l.do(func(k *core) { k.meet(c) }) // before the dial is over: what is done then counts for it
+	l.do(func(k *core) { k.meet(c) }) // before the dial returns, so that Disconnect and Partition see it
 	l.conns[c] = struct{}{}
 	l.wg.Go(func() {
 		var writer sync.WaitGroup
 		writer.Go(c.out.write)
 		c.read(l)
-		writer.Wait() // it may have much to write yet, and end has to find it
+		writer.Wait() // end must find c until its last bytes are written
 		l.mu.Lock()
 		delete(l.conns, c)
 		l.mu.Unlock()
@@ -113,7 +113,7 @@ func (l *life) serve(nc net.Conn, client *Client) bool {
 	return true
 }
 
-// accept serves whoever connects. It goes on after errors such as too many open files.
+// accept serves new connections. It continues after errors such as too many open files.
 func (l *life) accept() {
 	for {
 		nc, err := l.listener.Accept()
@@ -133,7 +133,7 @@ func (l *life) accept() {
 	}
 }
 
-// own wakes core when something is due, and ends the life.
+// own wakes core when its alarm is due, and ends the life.
 func (l *life) own() {
 	defer l.timer.Stop()
 	for {

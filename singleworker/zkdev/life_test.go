@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A fakeListener accepts what it is given.
+// A fakeListener accepts the connections that a test passes to it.
 type fakeListener struct {
 	accepts chan accepted
 	closed  chan struct{}
@@ -39,7 +39,7 @@ func (l *fakeListener) Close() error {
 
 func (l *fakeListener) Addr() net.Addr { return pipeAddr("fake") }
 
-// listening is a life on a listener that ends with the test.
+// listening returns a life on a listener; it ends with the test.
 func listening(t *testing.T, listener net.Listener) *life {
 	t.Helper()
 	config, err := Config{}.withDefaults()
@@ -51,8 +51,8 @@ func listening(t *testing.T, listener net.Listener) *life {
 	return l
 }
 
-// TestAcceptOutlivesErrors: a process that has no file descriptor left has one again later.
-func TestAcceptOutlivesErrors(t *testing.T) {
+// TestAcceptContinuesAfterErrors: running out of file descriptors is temporary.
+func TestAcceptContinuesAfterErrors(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		listener := newFakeListener()
@@ -62,7 +62,7 @@ func TestAcceptOutlivesErrors(t *testing.T) {
 			select {
 			case listener.accepts <- next:
 			case <-time.After(time.Minute):
-				t.Fatalf("nobody accepts %+v", next)
+				t.Fatalf("%+v was not accepted", next)
 			}
 		}
 		if _, err := near.Write([]byte("ruok")); err != nil {
@@ -73,7 +73,7 @@ func TestAcceptOutlivesErrors(t *testing.T) {
 			t.Errorf("ruok = %q, %v", answer, err)
 		}
 
-		// A life that ends does not wait for the next try.
+		// A life that ends does not wait for the next attempt.
 		listener.accepts <- accepted{err: syscall.EMFILE}
 		synctest.Wait()
 		begin := time.Now()
@@ -96,14 +96,14 @@ func (l *checkingListener) Close() error {
 	return l.fakeListener.Close()
 }
 
-// TestAddressIsFreeWhenALifeIsOver: from then on another Start may listen on it.
+// TestAddressIsFreeWhenALifeIsOver: another Start can then listen on it.
 func TestAddressIsFreeWhenALifeIsOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		listener := &checkingListener{fakeListener: newFakeListener()}
 		l := listening(t, listener)
 		listener.check = func() {
-			synctest.Wait() // whatever can be over by now is
+			synctest.Wait()
 			if l.isOver() {
 				t.Error("the life is over before its listener is closed")
 			}
@@ -115,13 +115,13 @@ func TestAddressIsFreeWhenALifeIsOver(t *testing.T) {
 	})
 }
 
-// TestStopWaitsForNoClient: one that has ended its side and reads nothing has some time to
-// read the rest, but Stop cuts it off.
-func TestStopWaitsForNoClient(t *testing.T) {
+// TestStopDoesNotWaitForClients: a client that has closed its side has some time to read the rest, but
+// Stop cuts it off.
+func TestStopDoesNotWaitForClients(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		server := Start(t, Config{NoListen: true})
-		server.do(func(k *core) { // an answer that fits in no pipe
+		server.do(func(k *core) { // a reply that is larger than a pipe
 			for range 10_000 {
 				k.state.OpenSession(time.Now(), time.Minute)
 			}

@@ -8,17 +8,15 @@ import (
 	"strconv"
 )
 
-// The ports that a server on "port 0" takes. They lie below the range from which
-// Linux takes the ports of outgoing connections: otherwise a client that reconnects while
-// the server is stopped could be given the server's own port.
+// The ports that a server on port 0 picks from. They are below the range of Linux's ephemeral ports:
+// otherwise a client that reconnects while the server is stopped could be assigned the server's port.
 const (
 	firstPort = 20000
 	lastPort  = 29999
 	portTries = 100
 )
 
-// listen listens on the address that the server had before, if it had one. It is called
-// with mu held.
+// listen listens on the address that the server had before, if any. The caller holds mu.
 func (s *Server) listen() (net.Listener, error) {
 	addr := s.config.Listen
 	if s.addr != "" {

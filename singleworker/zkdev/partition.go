@@ -7,34 +7,33 @@ import (
 	"time"
 )
 
-// A Client is a place on the network from which one instance dials, so that a
-// test can take that instance off it, whatever sessions and connections it has. All
-// methods are safe for concurrent use.
+// A Client is a network location from which one instance dials, so that a test can partition that
+// instance whatever sessions and connections it has. It is safe for concurrent use.
 type Client struct {
 	server *Server
 	title  string
 
 	mu     sync.Mutex
-	healed chan struct{}  // guarded by mu, changed only by whoever has core; nil unless partitioned, then closed by Heal
+	healed chan struct{}  // guarded by mu, changed only while holding core; nil unless partitioned, closed by Heal
 	lag    func() Latency // guarded by mu; nil for none
 }
 
-// Latency is how long messages of one connection are under way: what the client sends, and
-// what it is sent. Each function is called for one message at a time, and must not call
-// the Server; nil is no latency. No message overtakes another in its direction.
+// Latency is the delay of each message of a connection, from the client (There) and to the client
+// (Back). Each function is called for one message at a time and must not call the Server; nil means
+// no latency. Messages in the same direction never overtake each other.
 type Latency struct {
 	There, Back func() time.Duration
 }
 
-// SetLatency gives each connection that the client dials from now on the latency that connect
-// returns.
+// SetLatency sets the latency of the connections that the client dials from now on. connect is called
+// for each of them.
 func (c *Client) SetLatency(connect func() Latency) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lag = connect
 }
 
-// Client returns the client of a name, always the same one.
+// Client returns the client of a name; the same name gives the same client.
 func (s *Server) Client(name string) *Client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,22 +43,22 @@ func (s *Server) Client(name string) *Client {
 	return s.clients[name]
 }
 
-// Dial connects as Server.Dial does. While the client is partitioned, it waits.
+// Dial connects like Server.Dial. While the client is partitioned, it blocks until Heal or the end of
+// ctx.
 func (c *Client) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return c.server.dial(ctx, c)
 }
 
-// DialTimeout is Dial in the form that some clients take.
+// DialTimeout is Dial with the signature that some clients expect.
 func (c *Client) DialTimeout(_, _ string, timeout time.Duration) (net.Conn, error) {
 	return dialTimeout(c.server, c, timeout)
 }
 
-// Partition takes the client off the network: as when a cable is pulled, nothing
-// arrives in either direction and nobody is told. What is sent meanwhile arrives
-// when Heal is called, if both ends still have the connection then, and so does what
-// was on its way to the server. But what the server had sent before is not called back: it
-// still arrives after its [Latency], and as soon as the client reads it. A connection is
-// cut when more than 10,000 requests or 64 MB of it wait, or 64 MB for it.
+// Partition takes the client off the network, as if its cable was pulled: nothing arrives in either
+// direction, and neither side is notified. Messages sent meanwhile, and requests in flight, arrive
+// after Heal if both ends still have the connection. Messages that the server has sent before still
+// arrive, after their [Latency]. A connection is cut when more than 10,000 requests or 64 MB are held
+// back from the server, or 64 MB from the client.
 func (c *Client) Partition() {
 	c.server.do(func(*core) {
 		c.mu.Lock()
@@ -87,7 +86,7 @@ func (c *Client) endPartition() {
 	}
 }
 
-// Disconnect cuts the client's connections. It may dial again at once.
+// Disconnect cuts the client's connections. The client can dial again at once.
 func (c *Client) Disconnect() {
 	c.server.do(func(k *core) {
 		for _, conn := range k.conns {
@@ -98,8 +97,8 @@ func (c *Client) Disconnect() {
 	})
 }
 
-// Partition takes a session off the network, wherever its client connects from: see
-// [Client.Partition]. A connection that the client makes meanwhile gets no answer.
+// Partition takes a session off the network, wherever its client connects from; see
+// [Client.Partition]. New connections for the session get no answer.
 func (s *Server) Partition(session int64) {
 	s.do(func(k *core) { k.cut[session] = true })
 }
@@ -124,7 +123,7 @@ func (k *core) isCut(c *conn) bool {
 	return c.client.partitioned() != nil || c.session != 0 && k.cut[c.session]
 }
 
-// The methods below also work on nil: nobody in particular.
+// The methods below work on a nil Client, too: a connection that was not dialed by one.
 
 func (c *Client) name() string {
 	if c == nil {
@@ -163,7 +162,7 @@ func (c *Client) partitioned() <-chan struct{} {
 	return c.healed
 }
 
-// passable waits for the end of a partition.
+// passable waits until the client is not partitioned, or ctx ends.
 func (c *Client) passable(ctx context.Context) error {
 	for healed := c.partitioned(); healed != nil; healed = c.partitioned() {
 		select {

@@ -9,12 +9,11 @@ import (
 	"time"
 )
 
-// pipeBuffer is how many bytes a pipe holds before a writer has to wait: about
-// what two sockets hold.
+// pipeBuffer is how many bytes a pipe holds before writes block: about as many as two sockets.
 const pipeBuffer = 256 << 10
 
-// newPipe returns the two ends of a buffered connection in memory. Whoever waits on
-// one waits on a condition, so time goes on in a bubble of testing/synctest.
+// newPipe returns the two ends of a buffered in-memory connection. Blocked calls wait on a condition,
+// so virtual time advances in a testing/synctest bubble.
 func newPipe(clientName, serverName string, latency Latency) (client, server net.Conn) {
 	there, back := newHalf(latency.There), newHalf(latency.Back)
 	return &pipeEnd{in: back, out: there, local: pipeAddr(clientName), remote: pipeAddr(serverName)},
@@ -30,19 +29,19 @@ func (a pipeAddr) String() string { return string(a) }
 type half struct {
 	latency func() time.Duration // of each write; nil for none
 
-	mu      sync.Mutex
-	changed sync.Cond // of what follows, all guarded by mu
-	waiting int       // how many wait for that
-	buf     []byte    // written and not read
-	arrived int       // how much of it can be read
-	travels []parcel  // what the rest of it is, in order
-	closed  error     // what the reader gets after the last byte
+	mu      sync.Mutex // guards the fields below
+	changed sync.Cond  // signaled when one of them changes
+	waiting int        // number of waiters
+	buf     []byte     // written but not read
+	arrived int        // how much of buf can be read
+	travels []parcel   // the rest of buf, in order
+	closed  error      // returned to the reader after the last byte
 
 	readDeadline, writeDeadline time.Time
 	forReader, forWriter        alarm
 }
 
-// A parcel is bytes that are under way.
+// A parcel is a number of bytes in flight.
 type parcel struct {
 	arrives time.Time
 	length  int
@@ -54,14 +53,14 @@ func newHalf(latency func() time.Duration) *half {
 	return h
 }
 
-// wake is called with mu held, after each change that somebody may wait for.
+// wake wakes the waiters. The caller holds mu.
 func (h *half) wake() {
 	if h.waiting > 0 {
 		h.changed.Broadcast()
 	}
 }
 
-// wait is called with mu held. It returns after a change, or at the first of the times, or sooner.
+// wait returns after a change, or at the first of the times, or earlier. The caller holds mu.
 func (h *half) wait(a *alarm, times ...time.Time) {
 	for _, at := range times {
 		a.ring(h, at)
@@ -71,8 +70,8 @@ func (h *half) wait(a *alarm, times ...time.Time) {
 	h.waiting--
 }
 
-// arrive is called with mu held. It takes in what has arrived, and returns when the next parcel
-// does.
+// arrive makes the bytes readable that have arrived, and returns when the next parcel arrives. The
+// caller holds mu.
 func (h *half) arrive() (next time.Time) {
 	if len(h.travels) == 0 {
 		return time.Time{}
@@ -102,7 +101,7 @@ func (h *half) read(p []byte) (int, error) {
 			n := copy(p, h.buf[:h.arrived])
 			h.arrived -= n
 			if h.buf = h.buf[n:]; len(h.buf) == 0 {
-				h.buf = nil // the next write makes one that fits
+				h.buf = nil // the next write allocates one that fits
 			}
 			if full {
 				h.wake()
@@ -130,7 +129,7 @@ func (h *half) write(p []byte) (written int, err error) {
 	}
 }
 
-// put is called with mu held. It adds what there is room for.
+// put adds as many bytes as there is room for. The caller holds mu.
 func (h *half) put(p []byte) (int, error) {
 	if h.closed != nil {
 		return 0, io.ErrClosedPipe
@@ -153,7 +152,7 @@ func (h *half) put(p []byte) (int, error) {
 	return n, nil
 }
 
-// endWrites lets the reader have what was written, and then the end.
+// endWrites lets the reader have the bytes written so far, followed by EOF.
 func (h *half) endWrites() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -165,7 +164,7 @@ func (h *half) endWrites() {
 	h.wake()
 }
 
-// endReads drops what was not read.
+// endReads drops the unread bytes.
 func (h *half) endReads() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -177,14 +176,14 @@ func (h *half) endReads() {
 
 func isOver(deadline time.Time) bool { return !deadline.IsZero() && !time.Now().Before(deadline) }
 
-// An alarm wakes whoever waits. It is guarded by the half's mu. Deadlines are moved with
-// every frame, mostly ahead, so it rings too early rather than being set each time.
+// An alarm wakes the waiters of a half and is guarded by its mu. Deadlines move with every frame,
+// mostly forward, so the alarm rings too early rather than being reset each time.
 type alarm struct {
 	timer *time.Timer
 	at    time.Time // zero unless set
 }
 
-// ring sets the alarm, unless it rings sooner anyway. There is none at the zero time.
+// ring sets the alarm unless at is zero or the alarm rings earlier anyway.
 func (a *alarm) ring(h *half, at time.Time) {
 	if at.IsZero() || !a.at.IsZero() && !a.at.After(at) {
 		return
@@ -209,8 +208,8 @@ func (a *alarm) stop() {
 	}
 }
 
-// A pipeEnd is a net.Conn. Like a socket it may be used by one reader, one writer
-// and anybody who closes it at once.
+// A pipeEnd is a net.Conn. Like a socket, it can be used by one reader, one writer and any number of
+// closers at the same time.
 type pipeEnd struct {
 	in, out       *half
 	local, remote pipeAddr
@@ -235,7 +234,7 @@ func (e *pipeEnd) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// writeNow writes what there is room for, and does not wait.
+// writeNow writes as much as there is room for, without blocking.
 func (e *pipeEnd) writeNow(p []byte) int {
 	e.out.mu.Lock()
 	defer e.out.mu.Unlock()
@@ -243,7 +242,7 @@ func (e *pipeEnd) writeNow(p []byte) int {
 	return n
 }
 
-// Close ends both directions. The other end may still read what was written.
+// Close ends both directions. The other end can still read the bytes written before.
 func (e *pipeEnd) Close() error {
 	e.out.endWrites()
 	e.in.endReads()

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestPipeCarriesBytes sends more than a pipe holds, in pieces of any size.
+// TestPipeCarriesBytes sends more than a pipe holds, in pieces of random size.
 func TestPipeCarriesBytes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

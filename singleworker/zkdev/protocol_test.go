@@ -40,7 +40,7 @@ func hello(lastZxid int64, timeout int32, session int64) []byte {
 	return append(b, make([]byte, 16)...)
 }
 
-// wantClosed checks that the server closes the connection without a word.
+// wantClosed checks that the server closes the connection without a reply.
 func wantClosed(tb testing.TB, conn net.Conn) {
 	tb.Helper()
 	if n, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
@@ -84,8 +84,8 @@ func TestBadConnectsAreClosed(t *testing.T) {
 	})
 }
 
-// TestComeBackWithShorterTimeout: the session ends by the timeout granted last.
-func TestComeBackWithShorterTimeout(t *testing.T) {
+// TestReconnectWithShorterTimeout: the latest granted timeout applies.
+func TestReconnectWithShorterTimeout(t *testing.T) {
 	bubble(t, func(t *virtual) {
 		reply := make([]byte, 40)
 		if _, err := io.ReadFull(dial(t, t.server, hello(0, 10_000, 0)), reply); err != nil {
@@ -145,7 +145,7 @@ func TestPipe(t *testing.T) {
 			!errors.Is(err, os.ErrDeadlineExceeded) || time.Since(begin) != time.Second {
 			t.Errorf("read: %v after %v", err, time.Since(begin))
 		}
-		// A deadline that is moved while somebody waits.
+		// A deadline that is moved while a call is waiting.
 		_ = conn.SetReadDeadline(time.Time{})
 		time.AfterFunc(time.Minute, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
 		go func() {
@@ -171,11 +171,11 @@ func TestPipe(t *testing.T) {
 	})
 }
 
-// TestFlood: what waits for the end of a partition is bounded.
+// TestFlood: the messages held back during a partition are bounded.
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		sent []byte // again and again
+		sent []byte // repeatedly
 		most int    // how many bytes of it
 	}{
 		"frames of no bytes": {make([]byte, 1<<10), 2 << 20},
@@ -205,7 +205,7 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// TestFloodOfReplies: so is what waits to be sent.
+// TestFloodOfReplies: so are the replies held back.
 func TestFloodOfReplies(t *testing.T) {
 	bubble(t, func(t *virtual) {
 		server := t.server

@@ -1,7 +1,7 @@
 package zkdev
 
 import (
-	"crypto/sha1" //nolint:gosec // what ZooKeeper's digest scheme is
+	"crypto/sha1" //nolint:gosec // required by ZooKeeper's digest scheme
 	"encoding/base64"
 	"slices"
 	"strings"
@@ -11,7 +11,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev/internal/wire"
 )
 
-// request handles a message of a client that has a session.
+// request handles a message on a connection that has a session.
 func (k *core) request(c *conn, message []byte) {
 	header, record, err := wire.DecodeHeader(message)
 	if err != nil {
@@ -29,8 +29,8 @@ func (k *core) request(c *conn, message []byte) {
 	k.perform(c, k.decide(c, &r), header.Xid, func(lose bool) { k.apply(c, &r, lose) })
 }
 
-// perform does to a request what a control wants. apply applies it; its reply is
-// sent, or lost.
+// perform carries out a control's Action. apply applies the request and sends its reply, or loses the
+// reply.
 func (k *core) perform(c *conn, action Action, xid int32, apply func(lose bool)) {
 	switch action.kind {
 	case actRefuse:
@@ -58,7 +58,7 @@ func (k *core) apply(c *conn, r *wire.Request, lose bool) {
 	now := time.Now()
 	if lose {
 		defer k.hangUp(c, false)
-		c.detached = true // its events are lost, too
+		c.detached = true // so that its events are lost, too
 		defer func() { c.detached = false }()
 	}
 	if r.Op == wire.OpCloseSession {
@@ -69,7 +69,7 @@ func (k *core) apply(c *conn, r *wire.Request, lose bool) {
 	k.finish(c, r.Xid, k.state.Apply(now, tree.Client{Session: c.session, Conn: c.id, IDs: c.ids}, r))
 }
 
-// finish sends events first, then the reply.
+// finish sends watch events first, then the reply.
 func (k *core) finish(c *conn, xid int32, out tree.Output) {
 	k.deliver(out)
 	if c.detached {
@@ -83,7 +83,7 @@ func (k *core) finish(c *conn, xid int32, out tree.Output) {
 	}
 }
 
-// auth adds an identity to a connection. It is no transaction: its reply has zxid 0.
+// auth adds an identity to a connection. It is not a transaction: its reply has zxid 0.
 func (k *core) auth(c *conn, header wire.Header, record []byte) {
 	auth, err := wire.DecodeAuth(record)
 	if err != nil {
@@ -103,7 +103,7 @@ func (k *core) auth(c *conn, header wire.Header, record []byte) {
 			if !slices.Contains(c.ids, id) {
 				c.ids = tree.SortIDs(append(slices.Clone(c.ids), id))
 			}
-		case "ip": // known already
+		case "ip": // every connection has it
 		default:
 			code = wire.AuthFailed
 		}
@@ -114,10 +114,10 @@ func (k *core) auth(c *conn, header wire.Header, record []byte) {
 	})
 }
 
-// digest is the identity of whoever knows user:password.
+// digest returns the identity of the credentials "user:password".
 func digest(token []byte) string {
 	text := strings.ToValidUTF8(string(token), "\uFFFD")
 	user, _, _ := strings.Cut(text, ":")
-	sum := sha1.Sum([]byte(text)) //nolint:gosec // what ZooKeeper's digest scheme is
+	sum := sha1.Sum([]byte(text)) //nolint:gosec // required by ZooKeeper's digest scheme
 	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// TestRestart uses every operation before and after.
+// TestRestart uses every operation before and after a restart.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	for name, mode := range map[string]zkdev.RestartMode{"keep sessions": zkdev.KeepSessions, "drop sessions": zkdev.DropSessions} {
@@ -46,7 +46,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-func TestSessionsWaitForAStoppedServer(t *testing.T) {
+func TestSessionsDoNotExpireWhileStopped(t *testing.T) {
 	bubble(t, func(t *virtual) {
 		server := t.server
 		conn, events := connect(t, server)
@@ -70,7 +70,7 @@ func TestSessionsWaitForAStoppedServer(t *testing.T) {
 	})
 }
 
-// TestKeptSessionsExpire: also when nobody says a word to the server after its restart.
+// TestKeptSessionsExpire: even if the server receives nothing after its restart.
 func TestKeptSessionsExpire(t *testing.T) {
 	bubble(t, func(t *virtual) {
 		server := t.server
@@ -112,7 +112,7 @@ func TestRestartKeepsTheAddress(t *testing.T) {
 	}
 }
 
-// TestAdminAfterStop: nothing waits for a server that is gone.
+// TestAdminAfterStop: no call blocks on a stopped server.
 func TestAdminAfterStop(t *testing.T) {
 	bubble(t, func(t *virtual) {
 		server := t.server
@@ -131,8 +131,8 @@ func TestAdminAfterStop(t *testing.T) {
 	})
 }
 
-// TestStartStopStress: any number of starts and stops, with clients that come and go
-// and admin calls under way, leave no goroutine behind. The bubble would not end.
+// TestStartStopStress: starts and stops, with clients connecting and admin calls in flight, leave no
+// goroutine behind: the bubble would not end.
 func TestStartStopStress(t *testing.T) {
 	bubble(t, func(t *virtual) {
 		server := t.server

@@ -8,33 +8,32 @@ import (
 	"time"
 )
 
-// Errors that a caller may have to tell apart.
+// Errors of a Server.
 var (
-	// ErrStopped says that the server does not run.
+	// ErrStopped is returned when a client dials while the server is stopped.
 	ErrStopped = errors.New("zkdev: server is stopped")
 
-	// ErrRunning says that the server runs already.
-	ErrRunning = errors.New("zkdev: server is running")
+	// ErrRunning is returned by Start when the server is running.
+	ErrRunning = errors.New("zkdev: server is already running")
 
-	// ErrNoSession says that a session is over, or never was.
+	// ErrNoSession is returned by ExpireSession when the session has ended or never existed.
 	ErrNoSession = errors.New("zkdev: no such session")
 )
 
-// A Server is a ZooKeeper server for development and tests. All methods are safe for
-// concurrent use, except from functions given to Control, where they would wait for
-// themselves.
+// A Server is a ZooKeeper server for development and tests. It is safe for concurrent use, but
+// functions passed to Control must not call it: that would deadlock.
 type Server struct {
 	config Config
 
 	mu      sync.Mutex
-	addr    string             // guarded by mu; once it has listened
+	addr    string             // guarded by mu; "" before the first start
 	life    *life              // guarded by mu; nil before the first start
 	clients map[string]*Client // guarded by mu
 
-	core *core // owned by life while that has not ended, else guarded by mu
+	core *core // owned by life until that ends, else guarded by mu
 }
 
-// New checks a configuration. It starts nothing.
+// New checks the configuration and returns a stopped server. The error is a *ConfigError.
 func New(config Config) (*Server, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -43,8 +42,8 @@ func New(config Config) (*Server, error) {
 	return &Server{config: config, core: newCore(config, time.Now()), clients: map[string]*Client{}}, nil
 }
 
-// Start starts the server; it serves when Start returns. After a Stop, it starts with
-// what it knew: see Restart.
+// Start starts the server. It accepts clients when Start returns. After a Stop it continues with its
+// nodes and sessions; see Restart.
 func (s *Server) Start() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,10 +64,9 @@ func (s *Server) Start() error {
 	return nil
 }
 
-// Stop ends the server as a crash would: connections break, and nothing is told to
-// anybody. What it knows is kept for a restart; no session expires meanwhile.
-// When Stop returns, none of its goroutines run. Stopping a server that does not run
-// does nothing.
+// Stop stops the server like a crash: connections break without notice. Nodes and sessions are kept
+// for a restart, and no session expires while the server is stopped. When Stop returns, all its
+// goroutines have ended. Stopping a stopped server does nothing.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	life := s.life
@@ -92,9 +90,8 @@ const (
 	DropSessions
 )
 
-// Restart stops the server, if it runs, and starts it again on the same address with
-// the same tree. Watches are gone with the connections, as in ZooKeeper; controls
-// and partitions stay.
+// Restart stops the server, if it is running, and starts it on the same address with the same nodes.
+// Watches are lost with the connections, as in ZooKeeper; controls and partitions stay.
 func (s *Server) Restart(mode RestartMode) error {
 	s.Stop()
 	if mode == DropSessions {
@@ -103,21 +100,21 @@ func (s *Server) Restart(mode RestartMode) error {
 	return s.Start()
 }
 
-// Addr is the host:port that the server listens on, also while it is stopped. It is
-// empty before the first start, and with NoListen.
+// Addr returns the host:port that the server listens on, even while it is stopped. It is empty before
+// the first start and with Config.NoListen.
 func (s *Server) Addr() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.addr
 }
 
-// Dial connects in the process, whatever the network and address. The connection
-// has buffers and deadlines like a socket's.
+// Dial opens an in-process connection; network and address are ignored. The connection has buffers
+// and deadlines like a socket.
 func (s *Server) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return s.dial(ctx, nil)
 }
 
-// DialTimeout is Dial in the form that some clients take, such as go-zookeeper's WithDialer.
+// DialTimeout is Dial with the signature that some clients expect, such as go-zookeeper's WithDialer.
 func (s *Server) DialTimeout(_, _ string, timeout time.Duration) (net.Conn, error) {
 	return dialTimeout(s, nil, timeout)
 }
@@ -150,8 +147,7 @@ func dialError(err error) error {
 	return &net.OpError{Op: "dial", Net: pipeAddr("").Network(), Addr: pipeAddr("zkdev"), Err: err}
 }
 
-// do runs f where core may be touched, and returns when it has run. It never blocks
-// on a server that has stopped.
+// do calls f with exclusive access to core, whether or not the server is running.
 func (s *Server) do(f func(*core)) {
 	for {
 		s.mu.Lock()

@@ -10,10 +10,10 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev/internal/wire"
 )
 
-var errZxidAhead = errors.New("the client has seen a zxid that this server has not: it belongs to another server, or to an earlier one on this address")
+var errZxidAhead = errors.New("the client has seen a later zxid than this server: it was connected to another server, or to an earlier one on this address")
 
-// connect handles the first message of a connection. It reports false when the
-// session it asks for is partitioned: then the message has not arrived yet.
+// connect handles the first message of a connection. It returns false if the requested session is
+// partitioned: the message then counts as not yet arrived.
 func (k *core) connect(c *conn, message []byte) bool {
 	hello, err := wire.DecodeConnect(message)
 	if err != nil {
@@ -25,7 +25,7 @@ func (k *core) connect(c *conn, message []byte) bool {
 	}
 	action := k.decide(c, &wire.Request{Header: wire.Header{Op: wire.OpConnect}})
 	if action.kind == actRefuse {
-		action = CutBefore() // the protocol has no word for it
+		action = CutBefore() // the protocol has no reply for it
 	}
 	k.perform(c, action, 0, func(lose bool) {
 		k.begin(c, hello, lose)
@@ -36,7 +36,7 @@ func (k *core) connect(c *conn, message []byte) bool {
 	return true
 }
 
-// begin gives a connection its session, new or old.
+// begin attaches a connection to a new or existing session.
 func (k *core) begin(c *conn, hello wire.Connect, lose bool) {
 	if hello.LastZxid > k.state.Zxid() {
 		k.complain(c, errZxidAhead)
@@ -50,14 +50,14 @@ func (k *core) begin(c *conn, hello wire.Connect, lose bool) {
 		granted = id
 		k.deliver(out)
 	} else {
-		// Whoever had the session loses it, also to a client with a wrong password.
+		// The session's previous connection is closed, even if the new client's password is wrong.
 		if old := k.attached[hello.Session]; old != nil {
 			k.hangUp(old, false)
 		}
 		password := tree.Password(hello.Session)
 		ok = bytes.Equal(hello.Password, password[:]) && k.state.Touch(now, hello.Session, c.timeout)
 	}
-	k.awaitExpiry() // also of one that has come back with a shorter timeout
+	k.awaitExpiry() // a reconnect may have shortened the timeout
 	if !ok {
 		c.session = 0
 		k.send(c, wire.ConnectFrame(0, 0, [wire.PasswordLen]byte{}, hello.HasReadOnly))
@@ -71,7 +71,7 @@ func (k *core) begin(c *conn, hello wire.Connect, lose bool) {
 	}
 }
 
-// endSession ends a session from outside. Its client finds the connection closed.
+// endSession ends a session without a request of its client, whose connection is closed.
 func (k *core) endSession(now time.Time, id int64, expired bool) {
 	if c := k.attached[id]; c != nil {
 		k.hangUp(c, false)
@@ -86,9 +86,8 @@ func (k *core) dropSessions(now time.Time) {
 	}
 }
 
-// ExpireSession ends a session as if its client had not been heard from: its ephemeral
-// nodes are gone, and the client finds its connection closed. It returns ErrNoSession
-// when there is none.
+// ExpireSession ends a session as if it had timed out: its ephemeral nodes are deleted and its
+// client's connection is closed. It returns ErrNoSession if there is no such session.
 func (s *Server) ExpireSession(id int64) error {
 	err := fmt.Errorf("%w: %#x", ErrNoSession, id)
 	s.do(func(k *core) {
@@ -100,8 +99,8 @@ func (s *Server) ExpireSession(id int64) error {
 	return err
 }
 
-// Disconnect cuts the connection that a session has, if it has one. The session
-// lives on, and the client may come back.
+// Disconnect cuts a session's connection, if any. The session stays alive, and the client can
+// reconnect.
 func (s *Server) Disconnect(id int64) {
 	s.do(func(k *core) {
 		if c := k.attached[id]; c != nil {

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// version is what the server says it is. Clients read the number.
+// version is the reported version. Clients parse the number.
 const version = "3.8.0-zkdev"
 
-// notice is what the server says wherever it is asked what it is.
+// notice is shown in every answer that describes the server.
 const notice = "zkdev: a server for development and tests, never for production; it forgets everything"
 
-// words are the four-letter commands: what a connection may send in the place of its
-// first frame's length.
+// words are the four-letter commands, which a connection may send in place of its first frame's
+// length.
 var words = map[string]func(*core) string{
 	"ruok": func(*core) string { return "imok" },
 	"isrw": func(*core) string { return "rw" },
@@ -32,7 +32,7 @@ func (k *core) answerWord(c *conn, word string) {
 	k.hangUp(c, true)
 }
 
-// banner is the first line of srvr and stat, in a form that clients can read.
+// banner is the first line of srvr and stat, in the format that clients parse.
 func banner() string {
 	return "Zookeeper version: " + version + ", built on 01/01/2022 00:00 GMT\n"
 }

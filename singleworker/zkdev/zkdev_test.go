@@ -31,8 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// leakedGoroutines describes the goroutines that run code of this package after its
-// tests, or is empty.
+// leakedGoroutines describes the goroutines that still run code of this package after its tests, or "".
 func leakedGoroutines() string {
 	var all strings.Builder
 	_ = pprof.Lookup("goroutine").WriteTo(&all, 2)
@@ -61,7 +60,7 @@ type virtual struct {
 	server *zkdev.Server
 }
 
-// silent is a logger for a client whose server is meant to fail.
+// silent is a logger for clients whose server fails on purpose.
 type silent struct{}
 
 func (silent) Printf(string, ...any) {}
@@ -71,11 +70,10 @@ type dialer interface {
 	DialTimeout(network, addr string, timeout time.Duration) (net.Conn, error)
 }
 
-// connect opens a session in the process and waits for it. Its events arrive on
-// the channel.
+// connect opens an in-process session and waits for it. Its events arrive on the channel.
 func connect(tb testing.TB, d dialer) (*zk.Conn, <-chan zk.Event) {
 	tb.Helper()
-	events := make(chan zk.Event, 1000) // more than a test can cause: none is dropped
+	events := make(chan zk.Event, 1000) // more than a test can cause, so that no event is dropped
 	conn, _, err := zk.Connect([]string{"127.0.0.1:1"}, session, zk.WithLogger(silent{}), zk.WithDialer(d.DialTimeout),
 		zk.WithEventCallback(func(event zk.Event) { events <- event }))
 	if err != nil {
@@ -121,7 +119,7 @@ func exists(tb testing.TB, conn *zk.Conn, path string) bool {
 	return found
 }
 
-// TestVirtualHour is an hour of pings, in no time, and none of them late.
+// TestVirtualHour is an hour of pings in virtual time, none of them late.
 func TestVirtualHour(t *testing.T) {
 	bubble(t, func(t *virtual) {
 		server := t.server
@@ -167,7 +165,7 @@ func TestClientOverTCP(t *testing.T) {
 	}
 }
 
-// useEverything calls each operation of the client once, below a path that is not there.
+// useEverything calls each operation of the client once, below a path that does not exist yet.
 func useEverything(tb testing.TB, conn *zk.Conn, root string) {
 	tb.Helper()
 	create(tb, conn, root, 0)
@@ -238,7 +236,7 @@ func TestSessionExpires(t *testing.T) {
 		if event := <-gone; event.Type != zk.EventNodeDeleted {
 			t.Errorf("event %+v", event)
 		}
-		// At the first tick after the timeout, which began with the last ping.
+		// At the first tick after the timeout, counted from the last ping.
 		if after := time.Since(begin); after < session/2 || after > session+time.Second {
 			t.Errorf("expired after %v", after)
 		}
@@ -295,7 +293,7 @@ func TestDisconnectKeepsSessionAndWatches(t *testing.T) {
 	})
 }
 
-// TestEventBeforeReply: a client hears of a change before it can see it.
+// TestEventBeforeReply: a client receives the event of a change before a reply that shows it.
 func TestEventBeforeReply(t *testing.T) {
 	bubble(t, func(t *virtual) {
 		server := t.server
@@ -345,7 +343,7 @@ func TestLog(t *testing.T) {
 	})
 }
 
-// TestKeepLog: the log has as many transactions as asked for, however many these are.
+// TestKeepLog: the log has as many transactions as configured.
 func TestKeepLog(t *testing.T) {
 	t.Parallel()
 	for keep, want := range map[int]int{-1: 0, 1: 1, 3: 3, math.MaxInt: 10} {
@@ -405,8 +403,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestItSaysWhatItIs: wherever it shows itself.
-func TestItSaysWhatItIs(t *testing.T) {
+// TestWordsWarnAboutProduction: every four-letter word that describes the server carries the notice.
+func TestWordsWarnAboutProduction(t *testing.T) {
 	t.Parallel()
 	server := zkdev.Start(t, zkdev.Config{})
 	for _, word := range []string{"srvr", "mntr", "stat", "conf", "envi"} {

@@ -13,7 +13,7 @@ func worldACL(perms int32) []wire.ACL {
 	return []wire.ACL{{Perms: perms, ID: wire.ID{Scheme: "world", ID: "anyone"}}}
 }
 
-// allowed reports whether an ACL gives one of the permissions to a client.
+// allowed reports whether an ACL grants one of the permissions to one of the identities.
 func allowed(acl []wire.ACL, perms int32, ids []wire.ID) bool {
 	if len(acl) == 0 {
 		return true
@@ -46,8 +46,8 @@ func matches(id, pattern wire.ID) bool {
 	return false
 }
 
-// fixACL checks the ACL of a create or setACL, drops duplicates, and writes the
-// client's own identities in the place of "auth".
+// fixACL checks the ACL of a create or setACL, drops duplicates, and replaces "auth" by the client's
+// identities.
 func fixACL(acl []wire.ACL, ids []wire.ID) ([]wire.ACL, wire.Code) {
 	var fixed, seen []wire.ACL
 	for _, entry := range acl {
@@ -94,7 +94,7 @@ func validID(id wire.ID) bool {
 	return false
 }
 
-// parseIP reads an IPv4 address with or without a number of bits.
+// parseIP parses an IPv4 address with an optional prefix length.
 func parseIP(text string) (netip.Prefix, bool) {
 	address, suffix, hasBits := strings.Cut(text, "/")
 	parts := strings.Split(address, ".")
@@ -120,7 +120,7 @@ func parseIP(text string) (netip.Prefix, bool) {
 	return netip.PrefixFrom(netip.AddrFrom4(ip), bits), true
 }
 
-// hideDigest returns an ACL as those see it who may read it but not change it.
+// hideDigest returns an ACL as shown to clients that may read but not change it.
 func hideDigest(acl []wire.ACL) []wire.ACL {
 	hidden := slices.Clone(acl)
 	for i, entry := range hidden {
@@ -131,7 +131,7 @@ func hideDigest(acl []wire.ACL) []wire.ACL {
 	return hidden
 }
 
-// SortIDs orders identities as ZooKeeper lists them, which is the order of a Java set.
+// SortIDs orders identities like ZooKeeper, in the order of a Java HashSet.
 func SortIDs(ids []wire.ID) []wire.ID {
 	set := javaSet[wire.ID]{buckets: defaultBuckets}
 	for _, id := range ids {

@@ -6,8 +6,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev/internal/wire"
 )
 
-// Apply answers a request of a client whose session is alive. Connecting, auth and
-// closing the session are not requests of this kind.
+// Apply applies a request of a client whose session is alive. It does not handle connect, auth and
+// closeSession.
 func (s *State) Apply(now time.Time, client Client, r *wire.Request) Output {
 	var out Output
 	var reply Reply
@@ -17,7 +17,7 @@ func (s *State) Apply(now time.Time, client Client, r *wire.Request) Output {
 		reply = s.write(&out, now, client, r)
 	case wire.OpCheck:
 		if reply = s.write(&out, now, client, r); reply.Code == wire.OK {
-			return out // ZooKeeper fails to answer a check that succeeds outside of a multi
+			return out // ZooKeeper does not reply to a successful check outside of a multi
 		}
 	case wire.OpMulti:
 		reply = s.multi(&out, now, client, r)
@@ -26,7 +26,7 @@ func (s *State) Apply(now time.Time, client Client, r *wire.Request) Output {
 		reply.Code = wire.Unimplemented
 	default:
 		if !s.read(&out, &reply, client, r) {
-			// An operation that ZooKeeper does not know is answered so.
+			// ZooKeeper's reply to an unknown operation.
 			out.Reply = &Reply{Zxid: -1, Code: wire.Unimplemented}
 			out.Close = true
 			return out
@@ -37,14 +37,14 @@ func (s *State) Apply(now time.Time, client Client, r *wire.Request) Output {
 	return out
 }
 
-// write is a transaction of one operation.
+// write applies a transaction of one operation.
 func (s *State) write(out *Output, now time.Time, client Client, r *wire.Request) Reply {
 	s.begin()
 	code := wire.MarshallingError
 	var c change
-	// ZooKeeper stumbles over a null path where it looks for a parent, and nowhere else.
-	stumbles := r.Null && (r.Op == wire.OpCreate || r.Op == wire.OpCreate2 || r.Op == wire.OpDelete)
-	if !r.Malformed && !stumbles {
+	// ZooKeeper fails on a null path only where it looks for the parent.
+	fails := r.Null && (r.Op == wire.OpCreate || r.Op == wire.OpCreate2 || r.Op == wire.OpDelete)
+	if !r.Malformed && !fails {
 		c, code = s.plan(client).prepare(r)
 	}
 	if code != wire.OK {

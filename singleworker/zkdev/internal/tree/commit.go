@@ -6,8 +6,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev/internal/wire"
 )
 
-// commit applies a prepared operation at the current zxid and returns its result
-// as a multi has it.
+// commit applies a prepared operation at the current zxid. It returns its result in the form used in a
+// multi.
 func (s *State) commit(out *Output, now time.Time, session int64, c change) wire.Result {
 	txn := Txn{
 		Zxid: s.last, Time: now, Session: session, Op: c.op,
@@ -72,7 +72,7 @@ func (s *State) remove(out *Output, path string) {
 	trigger(out, s.children, wire.NodeChildrenChanged, display(parentPath), parent.acl, nil)
 }
 
-// display is the name under which a parent is watched.
+// display returns the path under which a parent is watched.
 func display(path string) string {
 	if path == "" {
 		return "/"

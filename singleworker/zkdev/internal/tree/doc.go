@@ -1,14 +1,14 @@
-// Package tree is what a ZooKeeper server knows, as a pure state machine: nodes,
-// watches and sessions; (state, request, now) to (state, reply, events, transactions).
+// Package tree is the state of a ZooKeeper server as a pure state machine of nodes, watches and
+// sessions: (state, request, now) to (state, reply, events, transactions).
 //
-// It starts no goroutine, reads no clock, takes no lock and knows no connection but
-// by its number. Equal states and equal inputs give equal outputs, in equal order.
+// It starts no goroutine, reads no clock, takes no lock, and knows connections only by number. Equal
+// states and inputs give equal outputs in equal order.
 //
-// A write goes through two steps, as in ZooKeeper. prepare checks it against the tree as
-// the operations before it in the same transaction will leave it, and makes a change of
-// it; commit applies changes, which cannot fail. So a multi of which one operation
-// is refused has changed nothing, and nothing has to be undone.
+// A write takes two steps, as in ZooKeeper. prepare checks it against the tree as the earlier
+// operations of the same transaction will leave it, and turns it into a change; commit applies
+// changes, which cannot fail. So when one operation of a multi is refused, nothing has changed and
+// nothing has to be undone.
 //
-// Every write takes a zxid, also one that is refused. What a session does is
-// refused by nobody here: whether it is alive, its owner asks with Touch.
+// Every write consumes a zxid, even a refused one. The package does not check whether the client's
+// session is alive: the caller does, with Touch.
 package tree

@@ -10,7 +10,7 @@ import (
 // A NodeInfo describes a node.
 type NodeInfo struct {
 	Path string
-	Data []byte // must not be changed
+	Data []byte // read only
 	Stat wire.Stat
 }
 
@@ -26,7 +26,7 @@ func (s *State) Dump() []NodeInfo {
 	return list
 }
 
-// Ephemerals is the number of ephemeral nodes.
+// Ephemerals returns the number of ephemeral nodes.
 func (s *State) Ephemerals() int {
 	n := 0
 	for _, session := range s.sessions {
@@ -35,7 +35,7 @@ func (s *State) Ephemerals() int {
 	return n
 }
 
-// DataSize is the number of bytes in all nodes and their paths.
+// DataSize returns the number of bytes in all nodes and their paths.
 func (s *State) DataSize() int {
 	n := 0
 	for path, node := range s.nodes {

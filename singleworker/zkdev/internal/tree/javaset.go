@@ -5,23 +5,22 @@ import (
 	"unicode/utf16"
 )
 
-// A javaSet lists its elements in the order in which Java's HashSet does, because
-// that is the order in which ZooKeeper lists children, and deletes the ephemeral nodes
-// of a session: a client that forgot to sort must notice it here, and not in
-// production. The zero set is empty.
+// A javaSet lists its elements in the order of Java's HashSet. ZooKeeper lists children and deletes the
+// ephemeral nodes of a session in that order, and a client that forgets to sort should fail here rather
+// than in production. The zero value is an empty set.
 type javaSet[K comparable] struct {
 	places  map[K]place
 	next    int
-	buckets int // as HashSet's table; grows, never shrinks
-	listed  []K // nil when it has to be made
+	buckets int // size of HashSet's table; never shrinks
+	listed  []K // cached list, or nil
 }
 
 type place struct {
 	hash  uint32
-	order int // of insertion: that within a bucket
+	order int // of insertion; the order within a bucket
 }
 
-// Table sizes with which ZooKeeper makes its sets.
+// Initial table sizes of ZooKeeper's sets.
 const (
 	childBuckets   = 8
 	defaultBuckets = 16
@@ -34,7 +33,7 @@ func (s *javaSet[K]) has(k K) bool {
 	return ok
 }
 
-// add adds an element with Java's hashCode of it.
+// add adds an element; hash is its Java hashCode.
 func (s *javaSet[K]) add(k K, hash uint32) {
 	if s.has(k) {
 		return
@@ -64,8 +63,8 @@ func (s *javaSet[K]) list() []K {
 	return s.listed
 }
 
-// cloned returns the elements in the order of a HashSet's clone, whose table is as
-// large as its elements need.
+// cloned returns the elements in the order of a clone of the HashSet, whose table is only as large as
+// its elements require.
 func (s *javaSet[K]) cloned() []K {
 	buckets := 1
 	for buckets < len(s.places)*4/3+1 {

@@ -6,13 +6,12 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev/internal/wire"
 )
 
-// multi is a transaction: all of its operations, or none. A refused one is no error
-// of the request: each operation has its own result, 0 for those before the one that was
-// refused, RuntimeInconsistency for those after it.
+// multi applies all operations of a transaction or none. A refused operation is not an error of the
+// request: each operation has a result, which is 0 for those before the refused one and
+// RuntimeInconsistency for those after it.
 func (s *State) multi(out *Output, now time.Time, client Client, r *wire.Request) Reply {
 	if r.Null && !r.Malformed {
-		// ZooKeeper stumbles over the null before it begins the transaction, and
-		// loses a zxid.
+		// ZooKeeper fails on the null before it starts the transaction, and loses a zxid.
 		s.taken++
 		return Reply{Code: wire.MarshallingError, Body: wire.MultiBody{}}
 	}
@@ -42,8 +41,8 @@ func (s *State) multi(out *Output, now time.Time, client Client, r *wire.Request
 	return Reply{Body: results}
 }
 
-// multiOp is an operation as ZooKeeper reads it inside a multi: the flags of a create
-// decide its type. It reports false for what makes ZooKeeper fail.
+// multiOp returns an operation as ZooKeeper interprets it inside a multi, where the flags of a create
+// determine its type. It returns false for operations that make ZooKeeper fail.
 func multiOp(op wire.Request) (wire.Request, bool) {
 	switch op.Op {
 	case wire.OpCreate, wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL:
@@ -58,8 +57,7 @@ func multiOp(op wire.Request) (wire.Request, bool) {
 	return op, true
 }
 
-// refuseMulti makes the results of a multi of which the operation at index failed is
-// refused with code.
+// refuseMulti returns the results of a multi whose operation at index failed is refused with code.
 func (s *State) refuseMulti(out *Output, now time.Time, client Client, r *wire.Request, failed int, code wire.Code) wire.MultiBody {
 	results := make(wire.MultiBody, 0, len(r.Ops))
 	for i := range r.Ops {
@@ -80,7 +78,7 @@ func (s *State) refuseMulti(out *Output, now time.Time, client Client, r *wire.R
 	return results
 }
 
-// multiRead reads several nodes; each may fail by itself.
+// multiRead reads several nodes; each read may fail independently.
 func (s *State) multiRead(reply *Reply, client Client, r *wire.Request) {
 	results := make(wire.MultiBody, 0, len(r.Ops))
 	for i := range r.Ops {

@@ -8,7 +8,7 @@ import (
 
 // A node of the tree. Its data and ACL are replaced, never changed in place.
 type node struct {
-	data                []byte // nil when it is null
+	data                []byte // nil if null
 	acl                 []wire.ACL
 	czxid, mzxid, pzxid int64
 	ctime, mtime        int64
@@ -24,7 +24,7 @@ func (n *node) stat() wire.Stat {
 		Czxid: n.czxid, Mzxid: n.mzxid, Pzxid: n.pzxid,
 		Ctime: n.ctime, Mtime: n.mtime,
 		Version: n.version, Aversion: n.aversion,
-		// Clients see creates and deletes counted.
+		// To clients, cversion counts creates and deletes.
 		Cversion:       2*n.creates - present,
 		EphemeralOwner: n.owner,
 		DataLength:     int32(len(n.data)),
@@ -32,8 +32,8 @@ func (n *node) stat() wire.Stat {
 	}
 }
 
-// split returns a path's parent and its last part. It must contain a slash. The
-// parent of what is below the root is "".
+// split returns a path's parent and its last element. The path must contain a slash. The parent of a
+// top-level node is "".
 func split(path string) (parent, child string) {
 	slash := strings.LastIndexByte(path, '/')
 	return path[:slash], path[slash+1:]
@@ -55,8 +55,8 @@ func validPath(path string) bool {
 	return strings.IndexFunc(path, badRune) < 0
 }
 
-// badRune knows the characters that a path must not have. All beyond the basic plane are
-// among them: Java sees them as surrogates.
+// badRune reports whether a path must not contain r. That includes all characters beyond the basic
+// plane, because Java sees them as surrogates.
 func badRune(r rune) bool {
 	return r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
 }
@@ -70,7 +70,7 @@ func parentOf(path string) (string, wire.Code) {
 	return parent, wire.OK
 }
 
-// special paths cannot be deleted.
+// special reports whether a node cannot be deleted.
 func special(path string) bool {
 	switch path {
 	case "/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config":

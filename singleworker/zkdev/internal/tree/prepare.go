@@ -7,7 +7,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev/internal/wire"
 )
 
-// A record is what later operations of a transaction must know of a node.
+// A record is the state of a node that later operations of a transaction depend on.
 type record struct {
 	version, aversion, creates int32
 	children                   int
@@ -15,8 +15,8 @@ type record struct {
 	acl                        []wire.ACL
 }
 
-// A plan prepares the operations of one transaction. Its records are the nodes as
-// the operations so far will leave them; nil is a node that will be gone.
+// A plan prepares the operations of one transaction. Its records are the nodes as the operations so
+// far will leave them; nil means deleted.
 type plan struct {
 	state   *State
 	client  Client
@@ -37,7 +37,7 @@ func (s *State) plan(client Client) *plan {
 	return &plan{state: s, client: client, records: map[string]*record{}}
 }
 
-// record returns a copy that becomes the node's when it is kept, or nil.
+// record returns a copy of the node's record, which takes effect when it is kept, or nil.
 func (p *plan) record(path string) *record {
 	if r, ok := p.records[path]; ok {
 		if r == nil {
@@ -222,7 +222,7 @@ func (p *plan) setACL(r *wire.Request) (change, wire.Code) {
 	return change{op: r.Op, path: r.Path, acl: acl, version: n.aversion + 1}, wire.OK
 }
 
-// refusal is the log entry of an operation that was refused, or not tried.
+// refusal returns the log entry of an operation that was refused or not tried.
 func (s *State) refusal(now time.Time, client Client, r *wire.Request, code wire.Code) Txn {
 	return Txn{
 		Zxid: s.last, Time: now, Session: client.Session, Op: r.Op,

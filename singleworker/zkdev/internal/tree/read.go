@@ -6,8 +6,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev/internal/wire"
 )
 
-// read answers a request that changes nothing but watches. It reports false for an
-// operation that is none.
+// read handles a request that changes nothing but watches. It returns false for any other operation.
 func (s *State) read(out *Output, reply *Reply, client Client, r *wire.Request) bool {
 	known := true
 	if r.Malformed || r.Null {
@@ -59,7 +58,7 @@ func isRead(op wire.Op) bool {
 	}
 }
 
-// exists leaves its watch also where there is no node, and asks no ACL.
+// exists sets its watch even if there is no node, and checks no ACL.
 func (s *State) exists(client Client, r *wire.Request) (wire.Body, wire.Code) {
 	if strings.ContainsRune(r.Path, 0) {
 		return nil, wire.BadArguments
@@ -138,7 +137,7 @@ func (s *State) getEphemerals(client Client, r *wire.Request) wire.Body {
 		return names
 	}
 	prefix := r.Path
-	// What Java's trim takes away is all up to the space.
+	// Java's trim removes all characters up to and including the space.
 	if trimmed := strings.TrimFunc(prefix, func(c rune) bool { return c <= ' ' }); trimmed == "" || trimmed == "/" {
 		prefix = ""
 	}
@@ -150,7 +149,7 @@ func (s *State) getEphemerals(client Client, r *wire.Request) wire.Body {
 	return names
 }
 
-// countBelow counts the nodes below one, at any depth.
+// countBelow counts the descendants of a node.
 func (s *State) countBelow(client Client, r *wire.Request) (wire.Body, wire.Code) {
 	if _, code := s.readable(client, r.Path); code != wire.OK {
 		return nil, code
@@ -167,7 +166,7 @@ func (s *State) countBelow(client Client, r *wire.Request) (wire.Body, wire.Code
 	return wire.IntBody(n), wire.OK
 }
 
-// whoAmI lists the client's identities without their secrets.
+// whoAmI lists the client's identities without secrets.
 func whoAmI(client Client) wire.Body {
 	ids := make(wire.IDsBody, 0, len(client.IDs))
 	for _, id := range client.IDs {

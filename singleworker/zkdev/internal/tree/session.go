@@ -9,10 +9,10 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev/internal/wire"
 )
 
-// A session lives until it is closed or its bucket, a multiple of the tick, is over.
+// A session lives until it is closed or its bucket, a multiple of the tick, has passed.
 type session struct {
 	id         int64
-	timeout    time.Duration // as granted when it began
+	timeout    time.Duration // as first granted
 	bucket     time.Duration // since the state's epoch
 	ephemerals javaSet[string]
 }
@@ -21,23 +21,23 @@ type session struct {
 type SessionInfo struct {
 	ID         int64
 	Timeout    time.Duration
-	Expires    time.Time // when it ends if nothing more is heard of it
+	Expires    time.Time // unless its client is heard from again
 	Ephemerals []string  // sorted
 }
 
-// firstSession is where ZooKeeper, as server 0, begins to count sessions.
+// firstSession returns the first session id of ZooKeeper as server 0.
 func firstSession(now time.Time) int64 {
 	return int64(uint64(now.UnixMilli()) << 24 >> 8)
 }
 
-// bucket is when a session ends that was heard from now: its timeout later,
-// rounded up to a whole tick. A session that ends on a tick has one more.
+// bucket returns when a session ends whose client was heard from now: after its timeout, rounded up to
+// the next tick. If the timeout ends exactly on a tick, it is one tick more.
 func (s *State) bucket(now time.Time, timeout time.Duration) time.Duration {
 	ticks := int64((now.Sub(s.epoch)+timeout)/s.tick) + 1
 	return time.Duration(ticks) * s.tick
 }
 
-// OpenSession begins a session.
+// OpenSession starts a session.
 func (s *State) OpenSession(now time.Time, timeout time.Duration) (int64, Output) {
 	s.begin()
 	id := s.nextSession
@@ -49,7 +49,7 @@ func (s *State) OpenSession(now time.Time, timeout time.Duration) (int64, Output
 	return id, Output{Txns: []Txn{{Zxid: s.last, Time: now, Session: id, Op: wire.OpConnect}}}
 }
 
-// Touch says that a session was heard from. It reports false when it is over.
+// Touch restarts a session's timeout. It returns false if the session has ended.
 func (s *State) Touch(now time.Time, id int64, timeout time.Duration) bool {
 	session := s.sessions[id]
 	if session == nil {
@@ -59,15 +59,15 @@ func (s *State) Touch(now time.Time, id int64, timeout time.Duration) bool {
 	return true
 }
 
-// TouchAll gives every session its whole timeout again, as a server that starts does.
+// TouchAll restarts every session's timeout, like a starting server.
 func (s *State) TouchAll(now time.Time) {
 	for _, session := range s.sessions {
 		session.bucket = s.bucket(now, session.timeout)
 	}
 }
 
-// CloseSession ends a session and deletes its ephemeral nodes. One that is over
-// already is closed again, as in ZooKeeper.
+// CloseSession ends a session and deletes its ephemeral nodes. As in ZooKeeper, closing an ended
+// session is a transaction, too.
 func (s *State) CloseSession(now time.Time, id int64, expired bool) Output {
 	s.begin()
 	out := Output{Txns: []Txn{{Zxid: s.last, Time: now, Session: id, Op: wire.OpCloseSession, Expired: expired}}}
@@ -85,7 +85,7 @@ func (s *State) CloseSession(now time.Time, id int64, expired bool) Output {
 	return out
 }
 
-// Expired lists the sessions whose time is over, the lowest id first.
+// Expired lists the sessions that have timed out, lowest id first.
 func (s *State) Expired(now time.Time) []int64 {
 	var ids []int64
 	for id, session := range s.sessions {
@@ -97,7 +97,7 @@ func (s *State) Expired(now time.Time) []int64 {
 	return ids
 }
 
-// NextExpiry is when the first session ends if nothing more is heard of any.
+// NextExpiry returns when the next session expires if no client is heard from.
 func (s *State) NextExpiry() (time.Time, bool) {
 	var next time.Duration
 	for _, session := range s.sessions {
@@ -108,7 +108,7 @@ func (s *State) NextExpiry() (time.Time, bool) {
 	return s.epoch.Add(next), len(s.sessions) > 0
 }
 
-// Sessions lists the sessions, the lowest id first.
+// Sessions lists the live sessions, lowest id first.
 func (s *State) Sessions() []SessionInfo {
 	list := make([]SessionInfo, 0, len(s.sessions))
 	for _, session := range s.sessions {
@@ -123,9 +123,9 @@ func (s *State) Sessions() []SessionInfo {
 // HasSession reports whether a session is alive.
 func (s *State) HasSession(id int64) bool { return s.sessions[id] != nil }
 
-// Password is a session's: the first bytes of java.util.Random, seeded with the
-// session id and a number that is in ZooKeeper's source. Sessions of a development
-// server are no secrets, and tests that know the rule for ZooKeeper work here too.
+// Password returns a session's password: the first bytes of java.util.Random, seeded with the session
+// id and a constant from ZooKeeper's source. Sessions of a development server need no protection, and
+// tests that rely on ZooKeeper's rule work here, too.
 func Password(id int64) [wire.PasswordLen]byte {
 	const (
 		superSecret = 0xB3415C00 // ZooKeeper's

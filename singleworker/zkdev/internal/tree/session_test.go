@@ -14,8 +14,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev/internal/wire"
 )
 
-// TestExpiry checks when a session ends: its timeout after it was heard from, rounded
-// up to a tick, one more if that is on a tick. Times are in ms.
+// TestExpiry checks when a session expires: after its timeout, rounded up to the next tick, one tick
+// later if it ends exactly on a tick. Times are in ms.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -129,8 +129,8 @@ func TestACL(t *testing.T) {
 	}
 }
 
-// TestNoEventForWhoMayNotRead: the watch is used up all the same.
-func TestNoEventForWhoMayNotRead(t *testing.T) {
+// TestNoEventWithoutReadPermission: the watch is lost nevertheless.
+func TestNoEventWithoutReadPermission(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	owner := b.open(2)
@@ -151,7 +151,7 @@ func TestNoEventForWhoMayNotRead(t *testing.T) {
 	}
 }
 
-// TestJavaOrder holds the order of children against what ZooKeeper answered.
+// TestJavaOrder compares the order of children with ZooKeeper's.
 func TestJavaOrder(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -164,7 +164,7 @@ func TestJavaOrder(t *testing.T) {
 	}
 }
 
-// TestPassword holds a password against one that ZooKeeper gave.
+// TestPassword compares a password with one that ZooKeeper issued.
 func TestPassword(t *testing.T) {
 	t.Parallel()
 	password := tree.Password(0x1000034242b0000)
@@ -173,8 +173,8 @@ func TestPassword(t *testing.T) {
 	}
 }
 
-// FuzzApply hands requests made of any bytes to a state. Nothing may panic, zxids only
-// grow, and what every node says of its children must be true.
+// FuzzApply applies requests made of arbitrary bytes to a state. Nothing may panic, zxids must only
+// increase, and every node's child counts must be correct.
 func FuzzApply(f *testing.F) {
 	f.Add(uint64(1), []byte("\x00\x00\x00\x02/a\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, seed uint64, record []byte) {

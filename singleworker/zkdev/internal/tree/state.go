@@ -10,19 +10,19 @@ import (
 // A Conn is the number of a connection. Watches belong to connections, not sessions.
 type Conn uint64
 
-// A Client is whoever makes a request.
+// A Client is the sender of a request.
 type Client struct {
 	Session int64
 	Conn    Conn
-	IDs     []wire.ID // what it has authenticated as, and its address
+	IDs     []wire.ID // authenticated identities and its address
 }
 
-// A State is the whole of a server. Not safe for concurrent use.
+// A State is the state of a server. It is not safe for concurrent use.
 type State struct {
 	nodes map[string]*node // by full path; the root is "" and "/"
-	last  int64            // zxid of the last transaction
-	taken int64            // last zxid given away; larger when a request failed in an odd way
-	epoch time.Time        // sessions count time from here
+	last  int64            // zxid of the latest transaction
+	taken int64            // latest zxid assigned; larger than last if a request failed before its transaction
+	epoch time.Time        // origin of session times
 	tick  time.Duration
 
 	data, children *watchTable
@@ -31,12 +31,12 @@ type State struct {
 	nextSession int64
 }
 
-// An Output is what a request, or the end of a session, causes.
+// An Output is the effect of a request or of the end of a session.
 type Output struct {
-	Reply  *Reply // nil when there is none
+	Reply  *Reply // or nil
 	Events []Event
 	Txns   []Txn
-	Close  bool // the connection ends after the reply
+	Close  bool // close the connection after the reply
 }
 
 // A Reply answers a request.
@@ -46,8 +46,7 @@ type Reply struct {
 	Body wire.Body // may be nil
 }
 
-// An Event is a watch that fired. Events come before the reply of the request
-// that caused them.
+// An Event is a watch that fired. Events are sent before the reply to the request that caused them.
 type Event struct {
 	Conn Conn
 	Type wire.EventType
@@ -55,27 +54,26 @@ type Event struct {
 	acl  []wire.ACL
 }
 
-// VisibleTo reports whether a client with these identities is told. One who may
-// not read the node is not, and loses its watch all the same.
+// VisibleTo reports whether a client with these identities receives the event. A client that may not
+// read the node does not, but still loses its watch.
 func (e Event) VisibleTo(ids []wire.ID) bool { return allowed(e.acl, wire.PermRead, ids) }
 
-// A Txn is one write as it was applied or refused. The operations of a multi are
-// one each, with the same zxid.
+// A Txn is one write that was applied or refused. Each operation of a multi is one, with the same
+// zxid.
 type Txn struct {
 	Zxid    int64
 	Time    time.Time
 	Session int64
 	Op      wire.Op
 	Path    string
-	Data    []byte // must not be changed
-	Version int32  // of the data, after a change; the one asked for, if refused
-	Owner   int64  // of an ephemeral node that was created
-	Expired bool   // the session was closed because its client was not heard from
+	Data    []byte // read only
+	Version int32  // of the data after the write; the expected version if it was refused
+	Owner   int64  // session of a created ephemeral node
+	Expired bool   // the session timed out
 	Code    wire.Code
 }
 
-// New returns a tree as a new ZooKeeper has it. Sessions expire in steps of tick,
-// counted from now.
+// New returns the state of a new ZooKeeper server. Sessions expire at multiples of tick from now.
 func New(now time.Time, tick time.Duration) *State {
 	s := &State{
 		nodes:       map[string]*node{},
@@ -98,29 +96,29 @@ func New(now time.Time, tick time.Duration) *State {
 	return s
 }
 
-// Zxid is that of the last transaction.
+// Zxid returns the zxid of the latest transaction.
 func (s *State) Zxid() int64 { return s.last }
 
-// Nodes is the number of nodes.
+// Nodes returns the number of nodes.
 func (s *State) Nodes() int { return len(s.nodes) - 1 }
 
-// Watches is the number of watches.
+// Watches returns the number of watches.
 func (s *State) Watches() int { return s.data.size() + s.children.size() }
 
-// DropConn forgets a connection's watches.
+// DropConn removes a connection's watches.
 func (s *State) DropConn(c Conn) {
 	s.data.dropConn(c)
 	s.children.dropConn(c)
 }
 
-// begin takes the next zxid for a write, and ends what came before it.
+// begin assigns the next zxid to a write.
 func (s *State) begin() {
 	s.taken++
 	s.last = s.taken
 }
 
-// trigger fires the watches of a table on one path, for those who may read it by
-// acl. Connections in except have had their event already, and only lose the watch.
+// trigger fires the watches of a table on one path. acl decides who may read the node. Connections in
+// except already have their event and only lose the watch.
 func trigger(out *Output, table *watchTable, t wire.EventType, path string, acl []wire.ACL, except []Conn) []Conn {
 	conns := table.take(path)
 	for _, c := range conns {

@@ -53,7 +53,7 @@ func (b *bench) must(r wire.Request) wire.Body {
 	return out.Reply.Body
 }
 
-// bodyOf applies a request that must succeed, and returns what it answers.
+// bodyOf applies a request that must succeed and returns the body of its reply.
 func bodyOf[B wire.Body](b *bench, r wire.Request) B {
 	b.Helper()
 	body, ok := b.must(r).(B)
@@ -96,7 +96,7 @@ func multi(ops ...wire.Request) wire.Request {
 	return r
 }
 
-// TestResults is a table of requests, one after the other on one tree, with their results.
+// TestResults is a table of requests, applied in order to one tree, with their results.
 func TestResults(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -109,7 +109,7 @@ func TestResults(t *testing.T) {
 	for i, row := range []struct {
 		request wire.Request
 		code    wire.Code
-		zxids   int64 // how many it takes
+		zxids   int64 // how many it consumes
 	}{
 		{create("/a", wire.FlagPersistent), wire.OK, 1},
 		{create("/a", wire.FlagPersistent), wire.NodeExists, 1},
@@ -175,7 +175,7 @@ func TestNewTree(t *testing.T) {
 	}
 }
 
-// TestStat follows one node and its parent through all that changes their stats.
+// TestStat follows one node and its parent through every change of their stats.
 func TestStat(t *testing.T) {
 	t.Parallel()
 	b := newBench(t) // the session is transaction 1
@@ -251,7 +251,7 @@ func TestMulti(t *testing.T) {
 	}
 }
 
-func TestRefusedMultiLeavesSequencesAlone(t *testing.T) {
+func TestRefusedMultiKeepsSequences(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.must(create("/s", 0))
@@ -261,7 +261,7 @@ func TestRefusedMultiLeavesSequencesAlone(t *testing.T) {
 	}
 }
 
-// TestWatches checks which events a change causes, and for whom, in order.
+// TestWatches checks which events a change causes, for which connections, in order.
 func TestWatches(t *testing.T) {
 	t.Parallel()
 	type reqs = []wire.Request
@@ -307,7 +307,7 @@ func TestWatches(t *testing.T) {
 	}
 }
 
-// told lists the events that one client gets.
+// told lists the events that one client receives.
 func told(out tree.Output, client tree.Client) string {
 	var list []string
 	for _, event := range out.Events {

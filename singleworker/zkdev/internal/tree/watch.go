@@ -2,8 +2,7 @@ package tree
 
 import "slices"
 
-// A watchTable is the one-shot watches of one kind. A connection has at most one on a
-// path, however often it asked.
+// A watchTable holds the one-shot watches of one kind. A connection has at most one watch per path.
 type watchTable struct {
 	byPath map[string]map[Conn]struct{}
 	byConn map[Conn]map[string]struct{}
@@ -24,7 +23,7 @@ func (t *watchTable) add(path string, c Conn) {
 	t.byConn[c][path] = struct{}{}
 }
 
-// take removes the watches on a path and returns whose they were.
+// take removes the watches on a path and returns their connections.
 func (t *watchTable) take(path string) []Conn {
 	watchers := t.byPath[path]
 	if len(watchers) == 0 {
@@ -63,7 +62,7 @@ func (t *watchTable) dropConn(c Conn) {
 	}
 }
 
-// watched reports whether anybody watches a path.
+// watched reports whether any connection watches a path.
 func (t *watchTable) watched(path string) bool { return len(t.byPath[path]) > 0 }
 
 func (t *watchTable) size() int {

@@ -8,15 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// ErrMalformed says that bytes are not the record they should be.
+// ErrMalformed is returned when bytes do not form the expected record.
 var ErrMalformed = errors.New("malformed record")
 
-// A decoder reads fields. After the first that is not there, all others are zero
-// and err is set.
+// A decoder reads fields. After the first missing field, all others are zero and err is set.
 type decoder struct {
 	rest []byte
 	err  error
-	null bool // a string that must be there was null
+	null bool // a required string was null
 }
 
 func (d *decoder) take(n int) []byte {
@@ -50,8 +49,8 @@ func (d *decoder) int64() int64 {
 	return int64(binary.BigEndian.Uint64(b))
 }
 
-// buffer returns a copy, so that what is kept of a frame does not keep the frame. Null
-// is nil; an empty buffer is not.
+// buffer returns a copy, so that keeping it does not keep the frame. Null is nil; an empty buffer is
+// not.
 func (d *decoder) buffer() []byte {
 	n := d.int32()
 	if n == -1 || d.err != nil {

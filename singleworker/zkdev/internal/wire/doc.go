@@ -1,5 +1,4 @@
-// Package wire is ZooKeeper's client protocol as bytes: frames, and the records in
-// them.
+// Package wire encodes and decodes ZooKeeper's client protocol: frames and the records in them.
 //
 // Numbers are big-endian. A string or buffer is its length (4 bytes, -1 for
 // null) and its bytes, a vector its count and its elements, a record its fields in
@@ -8,8 +7,8 @@
 //	client: connect request, then request header (xid, op) + request record
 //	server: connect response, then reply header (xid, zxid, error) + reply record
 //
-// A reply with xid -1 is a watch event. Every length that arrives is compared
-// with the bytes that are there before anything is allocated for it.
+// A reply with xid -1 is a watch event. Every received length is checked against the available bytes
+// before anything is allocated for it.
 //
-// The package knows no connection, no tree and no time.
+// The package knows nothing about connections, the tree, or time.
 package wire

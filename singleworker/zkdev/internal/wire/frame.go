@@ -6,11 +6,11 @@ import (
 	"io"
 )
 
-// MaxFrame is the length of the longest frame that a server takes: ZooKeeper's
-// jute.maxbuffer when it is not configured.
+// MaxFrame is the length of the longest frame that a server accepts: the default of ZooKeeper's
+// jute.maxbuffer.
 const MaxFrame = 0xfffff
 
-// A FrameError is a frame length that is not one.
+// A FrameError is returned for an invalid frame length.
 type FrameError struct {
 	Length int32
 }
@@ -28,8 +28,8 @@ func ReadFrame(r io.Reader) ([]byte, error) {
 	return ReadMessage(r, length)
 }
 
-// ReadLength reads the four bytes before a message. A client that has not connected
-// may have sent a four-letter word in their place.
+// ReadLength reads the four bytes before a message. Before it has connected, a client may send a
+// four-letter word in their place.
 func ReadLength(r io.Reader) (int32, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -38,7 +38,7 @@ func ReadLength(r io.Reader) (int32, error) {
 	return int32(binary.BigEndian.Uint32(head[:])), nil
 }
 
-// ReadMessage reads a message of a length that was received.
+// ReadMessage reads a message of the given length.
 func ReadMessage(r io.Reader, length int32) ([]byte, error) {
 	if length < 0 || length > MaxFrame {
 		return nil, &FrameError{Length: length}

@@ -104,7 +104,7 @@ func (c Code) String() string {
 	return "code " + strconv.Itoa(int(c))
 }
 
-// EventType says what a watch has seen.
+// EventType is the type of a watch event.
 type EventType int32
 
 // The events of one-shot watches.
@@ -136,7 +136,7 @@ const (
 	PermAll    int32 = 31
 )
 
-// Xids that are no request's.
+// Reserved xids, which are not those of requests.
 const (
 	XidEvent int32 = -1
 	XidPing  int32 = -2

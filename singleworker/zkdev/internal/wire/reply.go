@@ -6,7 +6,7 @@ const PasswordLen = 16
 // A Stat describes a node.
 type Stat struct {
 	Czxid, Mzxid                int64
-	Ctime, Mtime                int64 // ms since 1970
+	Ctime, Mtime                int64 // Unix milliseconds
 	Version, Cversion, Aversion int32
 	EphemeralOwner              int64
 	DataLength, NumChildren     int32
@@ -56,8 +56,8 @@ type (
 	MultiBody []Result
 )
 
-// A Result is that of one operation of a multi. Its type is OpError when it
-// has an error, or would have been undone.
+// A Result is the result of one operation of a multi. Its type is OpError if the operation failed or
+// was not applied because another failed.
 type Result struct {
 	Op   Op
 	Code Code
@@ -114,7 +114,7 @@ func appendMultiHeader(b []byte, op Op, done bool, code Code) []byte {
 	return appendInt32(appendBool(appendInt32(b, int32(op)), done), int32(code))
 }
 
-// ReplyFrame is the frame of a reply. body may be nil.
+// ReplyFrame returns the frame of a reply. body may be nil.
 func ReplyFrame(xid int32, zxid int64, code Code, body Body) []byte {
 	return frame(func(b []byte) []byte {
 		b = appendInt32(appendInt64(appendInt32(b, xid), zxid), int32(code))
@@ -125,10 +125,10 @@ func ReplyFrame(xid int32, zxid int64, code Code, body Body) []byte {
 	})
 }
 
-// stateSyncConnected is the connection state in every event of a server that serves.
+// stateSyncConnected is the connection state in every event of a running server.
 const stateSyncConnected = 3
 
-// EventFrame is the frame of a watch event.
+// EventFrame returns the frame of a watch event.
 func EventFrame(t EventType, path string) []byte {
 	return frame(func(b []byte) []byte {
 		b = appendInt32(appendInt64(appendInt32(b, XidEvent), -1), int32(OK))
@@ -136,8 +136,8 @@ func EventFrame(t EventType, path string) []byte {
 	})
 }
 
-// ConnectFrame is the frame that answers a connect request; session is 0 when
-// the one asked for is over. Clients that did not send the read-only flag get none.
+// ConnectFrame returns the frame that answers a connect request. session is 0 if the requested one has
+// ended. Only clients that sent the read-only flag get one.
 func ConnectFrame(session int64, timeout int32, password [PasswordLen]byte, readOnlyFlag bool) []byte {
 	return frame(func(b []byte) []byte {
 		b = appendInt64(appendInt32(appendInt32(b, 0), timeout), session)

@@ -1,29 +1,29 @@
 package wire
 
-// An ID is one identity of a client, or one to which an ACL gives something.
+// An ID is an identity of a client, or one to which an ACL grants permissions.
 type ID struct {
 	Scheme, ID string
 }
 
-// An ACL gives permissions to an identity.
+// An ACL grants permissions to an identity.
 type ACL struct {
 	Perms int32
 	ID
 	NoScheme bool // the scheme was null
 }
 
-// A Header begins each request but the first.
+// A Header precedes each request but the first.
 type Header struct {
 	Xid int32
 	Op  Op
 }
 
-// A Request is a request of any type; each uses the fields that it has.
+// A Request is a request of any type; each type uses some of the fields.
 type Request struct {
 	Header
 
 	Path    string
-	NoPath  bool // the path is null where that is allowed
+	NoPath  bool // the path is null and may be
 	Data    []byte
 	Version int32
 	ACL     []ACL
@@ -34,18 +34,18 @@ type Request struct {
 	Watches SetWatches
 	Ops     []Request // of a multi
 
-	// Malformed says that the record is not one: fields after the mistake are zero.
+	// Malformed is set if the record is invalid; fields after the error are zero.
 	Malformed bool
-	// Null says that a string is null that must not be. ZooKeeper mostly answers
-	// as if the record were malformed.
+	// Null is set if a required string is null. ZooKeeper mostly treats it like a malformed
+	// record.
 	Null bool
 }
 
 // SetWatches sets the watches of a client that has reconnected.
 type SetWatches struct {
-	Zxid               int64 // the last one that the client saw
+	Zxid               int64 // the latest that the client has seen
 	Data, Exist, Child []string
-	Persistent         []string // of setWatches2, recursive ones too
+	Persistent         []string // of setWatches2, including recursive ones
 }
 
 // Auth adds an identity to a connection.
@@ -72,8 +72,7 @@ func DecodeAuth(record []byte) (Auth, error) {
 	return auth, d.err
 }
 
-// DecodeRequest reads the record of any other request. Bytes after it are
-// ignored, as ZooKeeper does.
+// DecodeRequest reads the record of any other request. Bytes after it are ignored, as in ZooKeeper.
 func DecodeRequest(h Header, record []byte) Request {
 	d := decoder{rest: record}
 	r := Request{Header: h}
@@ -89,8 +88,7 @@ func DecodeRequest(h Header, record []byte) Request {
 	return r
 }
 
-// decodeSimple reads a record that contains no others. Types it does not know
-// have no record, as far as this server cares.
+// decodeSimple reads a record that contains no other records. It treats unknown types as having none.
 func (r *Request) decodeSimple(d *decoder) {
 	switch r.Op {
 	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
@@ -124,8 +122,8 @@ func (r *Request) decodeWatches(d *decoder) {
 	}
 }
 
-// decodeMulti reads operations up to the end mark. All must be writes, or all
-// reads: ZooKeeper refuses a mixture here already.
+// decodeMulti reads operations up to the end marker. They must be all writes or all reads: ZooKeeper
+// refuses a mixture while decoding.
 func (r *Request) decodeMulti(d *decoder) {
 	reads := 0
 	for {
@@ -145,7 +143,7 @@ func (r *Request) decodeMulti(d *decoder) {
 		}
 		op := Request{Header: h}
 		op.decodeSimple(d)
-		op.Watch = false // a multi leaves none, whatever it asks for
+		op.Watch = false // a multi never sets watches
 		r.Ops = append(r.Ops, op)
 	}
 	if reads != 0 && reads != len(r.Ops) {

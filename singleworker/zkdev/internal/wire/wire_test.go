@@ -65,7 +65,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestFrames are golden bytes of what the server sends.
+// TestFrames compares the server's frames with golden bytes.
 func TestFrames(t *testing.T) {
 	t.Parallel()
 	stat := wire.Stat{Czxid: 1, Mzxid: 2, Ctime: 3, Mtime: 4, Version: 5, Cversion: 6, Aversion: 7, EphemeralOwner: 8, DataLength: 9, NumChildren: 10, Pzxid: 11}
@@ -143,8 +143,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// FuzzFrame hands any bytes to everything that reads bytes. Nothing may panic, or
-// make more of them than was there.
+// FuzzFrame passes arbitrary bytes to every decoder. Nothing may panic or return more bytes than it
+// was given.
 func FuzzFrame(f *testing.F) {
 	f.Add(unhex(f, "0000000e 00000001 00000002 00000002 2f61 ffffffff"))
 	f.Add(unhex(f, "00000023 00000001 0000000e 00000002 00 ffffffff 00000002 2f61 00000001 ffffffff 01 ffffffff"))
@@ -170,8 +170,7 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// size is how many bytes of text and data a request has. Bytes that are not UTF-8
-// become three each.
+// size returns how many bytes of text and data a request has. Each invalid UTF-8 byte becomes three.
 func size(r wire.Request) int {
 	n := len(r.Path) + len(r.Data)
 	for _, acl := range r.ACL {
