@@ -37,7 +37,7 @@ func TestMissedTickIsRunAtTakeover(t *testing.T) {
 	if !entry.Tick.Equal(tick) || entry.RunID != first.ID || entry.InstanceID != other.id {
 		t.Errorf("history: %v, want %v", entry, first)
 	}
-	ctl.why("rare", tick, stateOK, "was run on "+other.id, "ended well", other.id+" owns the job since")
+	ctl.why("rare", tick, stateOK, "ran on "+other.id, "succeeded", other.id+" has owned the job since")
 	ctl.isAccounted("rare", rarePeriod)
 }
 
@@ -93,7 +93,7 @@ func TestWholeGroupIsAway(t *testing.T) {
 			t.Errorf("%s: missed %v, then %v; %d run late, in %v", policy, row, first, late, entries)
 		}
 		if row.Count > 0 {
-			ctl.why(policy, row.LastTick, stateMissed, "nobody owned the job when it came", "policy for missed ticks is "+policy)
+			ctl.why(policy, row.LastTick, stateMissed, "the job had no owner at that time", "misfire policy is "+policy)
 		}
 		ctl.isAccounted(policy, time.Second)
 	}
@@ -111,7 +111,7 @@ func TestInterruptedRunIsRunAgain(t *testing.T) {
 	begun := map[string]run{}
 	for _, job := range []string{"rerun", "skip"} {
 		begun[job] = c.awaitRun(job, time.Time{})
-		ctl.why(job, begun[job].Tick, stateRunning, "is running on "+first.id)
+		ctl.why(job, begun[job].Tick, stateRunning, "has been running on "+first.id)
 	}
 	second := c.spawn(options{})
 	c.eventually("a second instance", func() error {
@@ -132,7 +132,7 @@ func TestInterruptedRunIsRunAgain(t *testing.T) {
 	if lost.RunID != begun["skip"].ID || lost.Attempt != 1 || lost.Error == "" {
 		t.Errorf("history of skip: %v, want the run lost that was killed: %v", lost, begun["skip"])
 	}
-	ctl.why("skip", begun["skip"].Tick, stateLost, "was lost: nobody knows how far it came", first.id)
+	ctl.why("skip", begun["skip"].Tick, stateLost, "was lost: how far it got is unknown", first.id)
 
 	// An operator ends the second attempt: there is no third.
 	stopped := ctl.run(exitOK, "stop-run", "rerun", again.ID, "--by", "ann", "--reason", "enough").stdout
@@ -145,7 +145,7 @@ func TestInterruptedRunIsRunAgain(t *testing.T) {
 		!strings.Contains(entries[1].Error, "enough") {
 		t.Errorf("history of rerun: %v, want both attempts interrupted", entries)
 	}
-	ctl.why("rerun", begun["rerun"].Tick, stateInterrupted, "attempt 2", "Attempt 1 before, on "+first.id)
+	ctl.why("rerun", begun["rerun"].Tick, stateInterrupted, "attempt 2", "Attempt 1, on "+first.id)
 	ctl.isAccounted("rerun", rarePeriod)
 }
 
@@ -174,7 +174,7 @@ func TestRunThatKillsItsProcesses(t *testing.T) {
 	if lost.RunID != last.ID || lost.Attempt != 2 {
 		t.Errorf("history: %v, want that the second attempt is lost: %v", lost, last)
 	}
-	ctl.why("deadly", lost.Tick, stateLost, "attempt 2", "it is not run again")
+	ctl.why("deadly", lost.Tick, stateLost, "attempt 2", "it will not run again")
 	c.eventually("the job at the instance that is left", func() error { return c.even(1, 1) })
 	for id, ch := range alive {
 		c.must(ch.terminate())
@@ -254,7 +254,7 @@ func TestDeadMansSwitch(t *testing.T) {
 	if table := ctl.run(exitOK, "list").stdout; !strings.Contains(table, "late since") {
 		t.Errorf("list:\n%s", table)
 	}
-	ctl.why("orphan", alarm.Tick, "late", "is late", alarm.SID+" noticed", `no instance has registered handler "nobody"`)
+	ctl.why("orphan", alarm.Tick, "late", "is late", alarm.SID+" reported", `no instance has registered handler "nobody"`)
 	c.throughout(3*syncPeriod, "one alarm", func() error {
 		if all := raised(); len(all) != 1 {
 			return fmt.Errorf("raised: %v", all)

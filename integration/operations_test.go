@@ -53,12 +53,12 @@ func TestTrigger(t *testing.T) {
 	if failed.State != stateFailed || failed.Error != errPaper.Error() {
 		t.Errorf("trigger fails: %v", failed)
 	}
-	ctl.why(fails, failed.Tick, stateFailed, "The manual run of", errPaper.Error())
+	ctl.why(fails, failed.Tick, stateFailed, "The manual run requested at", errPaper.Error())
 	refused := ctl.run(exitConflict, "trigger", "nobody")
 	if refused.took > 5*time.Second || !strings.Contains(refused.stderr, `"nobody"`) {
 		t.Errorf("trigger of a job without a handler, after %v: %s", refused.took, refused.stderr)
 	}
-	ctl.why("nobody", time.Time{}, "coming", `Nobody owns the job: no instance has registered handler "nobody"`)
+	ctl.why("nobody", time.Time{}, "coming", `The job has no owner: no instance has registered handler "nobody"`)
 
 	// Two at once are two runs, one after the other: the end of the test checks that none overlap.
 	var both sync.WaitGroup
@@ -154,7 +154,7 @@ func TestPauseAndResume(t *testing.T) {
 		ctl.isAccounted(name, time.Second)
 	}
 	row := ctl.await(c, "skip", 1, in(stateSkipped))[0]
-	ctl.why("skip", row.LastTick, stateSkipped, "was not run: the job was paused by ann")
+	ctl.why("skip", row.LastTick, stateSkipped, "did not run: the job was paused by ann")
 }
 
 // wantRuns checks how many runs of a job began since a time.
@@ -202,20 +202,20 @@ func TestRunsThatDoNotGoAsPlanned(t *testing.T) {
 	if pauses[0] < 100*time.Millisecond || pauses[1] < 200*time.Millisecond {
 		t.Errorf("pauses before the retries: %v, want 100ms and 200ms", pauses)
 	}
-	ctl.why("flaky", ok.Tick, stateOK, "attempt 3", "Attempt 1 before")
+	ctl.why("flaky", ok.Tick, stateOK, "attempt 3", "Attempt 1, on")
 
 	timedOut := ctl.await(c, "slow", 1, in(stateTimedOut))[0]
 	if took := timedOut.EndedAt.Sub(timedOut.StartedAt); took < 300*time.Millisecond || !strings.Contains(timedOut.Error, "timed out after 300ms") {
 		t.Errorf("slow ended after %v: %v", took, timedOut)
 	}
-	ctl.why("slow", timedOut.Tick, stateTimedOut, "was ended by its timeout")
+	ctl.why("slow", timedOut.Tick, stateTimedOut, "timed out")
 	broken := ctl.await(c, "broken", 1, in(stateFailed))[0]
 	if !strings.Contains(broken.Error, "out of ink") || !strings.Contains(broken.Error, "integration.handlers") {
 		t.Errorf("broken: %v, want the panic with its stack", broken)
 	}
 
 	row := ctl.await(c, "busy", 1, in(stateSkipped))[0]
-	ctl.why("busy", row.Tick, stateSkipped, "the run before was still going on", "policy for overlaps is skip")
+	ctl.why("busy", row.Tick, stateSkipped, "the previous run was still in progress", "overlap policy is skip")
 	queued := ctl.await(c, "patient", 2, in(stateOK))
 	if wait := queued[1].StartedAt.Sub(queued[0].EndedAt); wait > 900*time.Millisecond || !queued[1].Tick.Before(queued[0].EndedAt) {
 		t.Errorf("patient waits %v for the end of a run: %v", wait, queued)

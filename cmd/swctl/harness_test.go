@@ -212,7 +212,7 @@ func nightlyEntries() []admin.Entry {
 	row := func(from, to time.Time, count int, state, reason string) admin.Entry {
 		return admin.Entry{
 			Run: admin.Run{Tick: from, State: state, InstanceID: "app-2", Token: 4294967313, Ended: to.Add(time.Minute)},
-			To:  to, Count: count, Reason: reason,
+			To:  to, Count: count, Reason: admin.Reason(reason),
 		}
 	}
 	manual := run(testNow.Add(-41*time.Second), "running", 1, 0)
@@ -460,14 +460,18 @@ func (f *fakeClient) Why(ctx context.Context, name string, at time.Time) (admin.
 	if err != nil {
 		return admin.Explanation{}, err
 	}
+	if at.IsZero() {
+		at = testNow
+	}
 	if x, ok := f.explained[name]; ok {
 		x.Job, x.Asked = job, at
 		return x, nil
 	}
-	entries := f.entries[name][4:5]
+	missed := f.entries[name][4]
+	missed.InstanceID = "app\x1b-2"
 	return admin.Explanation{
-		Job: job, Asked: at, Tick: entries[0].Tick, Fate: admin.RunMissed, Reason: admin.ReasonNoOwner, Entries: entries,
-		Sentences: []string{"The tick was not run: nobody owned\x1b the job.", "app-2 owns the job."},
+		Job: job, Asked: at, Tick: missed.Tick, Fate: admin.RunMissed, Reason: admin.ReasonNoOwner, Entries: []admin.Entry{missed},
+		At: testNow, ScheduleSince: testNow.AddDate(0, 0, -30),
 	}, nil
 }
 

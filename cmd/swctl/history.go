@@ -121,7 +121,7 @@ func (c *call) historyTable(job admin.JobStatus, entries []admin.Entry) *table {
 func (c *call) why(e admin.Entry, zone *time.Location) string {
 	var parts []string
 	if e.Reason != "" {
-		parts = append(parts, strings.ReplaceAll(e.Reason, "_", " "))
+		parts = append(parts, strings.ReplaceAll(string(e.Reason), "_", " "))
 	}
 	if e.Count > 1 {
 		parts = append(parts, fmt.Sprintf("%d ticks until %s", e.Count, absolute(e.To, zone)))

@@ -121,14 +121,16 @@ type jsonEntry struct {
 
 type jsonExplanation struct {
 	jsonHead
-	Name      string      `json:"name"`
-	Asked     *time.Time  `json:"asked"`
-	Tick      *time.Time  `json:"tick"`
-	Fate      string      `json:"fate"`
-	Reason    string      `json:"reason,omitempty"`
-	Sentences []string    `json:"sentences"`
-	Items     []jsonEntry `json:"items"`
-	Job       jsonJob     `json:"job"`
+	Name          string      `json:"name"`
+	Asked         *time.Time  `json:"asked"`
+	Tick          *time.Time  `json:"tick"`
+	Fate          string      `json:"fate"`
+	Reason        string      `json:"reason,omitempty"`
+	Unreadable    string      `json:"unreadable,omitempty"` // why the records do not tell
+	Pause         *jsonPause  `json:"pause,omitempty"`      // that covers the tick, in force or over
+	ScheduleSince *time.Time  `json:"schedule_since"`
+	Items         []jsonEntry `json:"items"`
+	Job           jsonJob     `json:"job"`
 }
 
 type jsonTriggerResult struct {
@@ -311,7 +313,7 @@ func runToJSON(r admin.Run) jsonRun {
 }
 
 func entryToJSON(e admin.Entry) jsonEntry {
-	return jsonEntry{jsonRun: runToJSON(e.Run), LastTick: utc(e.To), Count: e.Count, Reason: e.Reason, Shard: e.Shard}
+	return jsonEntry{jsonRun: runToJSON(e.Run), LastTick: utc(e.To), Count: e.Count, Reason: string(e.Reason), Shard: e.Shard}
 }
 
 func pauseToJSON(p *admin.Pause) *jsonPause {

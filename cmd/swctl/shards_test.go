@@ -47,9 +47,18 @@ func (h *harness) sharded() {
 		entries = append(entries, admin.Entry{Run: *job.Slots[k].LastRun, To: tick, Count: 1, Shard: &job.Slots[k].Shard.Index})
 	}
 	h.fake.entries["import"], h.fake.entries["import[2]"] = entries, entries[2:]
+	shards := make([]admin.Explanation, len(job.Slots))
+	for k, slot := range job.Slots {
+		shards[k] = admin.Explanation{Job: slot, Tick: tick, Fate: admin.FateLate, At: testNow}
+		for _, e := range entries {
+			if *e.Shard == k {
+				shards[k].Fate, shards[k].Entries = admin.Fate(e.State), []admin.Entry{e}
+			}
+		}
+	}
 	h.fake.explained = map[string]admin.Explanation{
-		"import":    {Tick: tick, Fate: "late", Entries: entries, Sentences: []string{"The tick in 4 shards: 1 late (3).", "For the whole story, ask for import[3]."}},
-		"import[2]": {Tick: tick, Fate: "failed", Entries: entries[2:], Sentences: []string{"It failed."}},
+		"import":    {Tick: tick, Fate: "late", Entries: entries, At: testNow, Shards: shards},
+		"import[2]": {Tick: tick, Fate: "failed", Entries: entries[2:], At: testNow},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/explain"
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
@@ -14,12 +15,12 @@ func (a *app) whyCommand() *command {
 	return &command{
 		name: "why", args: "NAME",
 		short: "explain what became of a tick of a job",
-		long: `Says in words who owns the job and since when, what became of the last tick, and why
-it was not run if it was not: paused, no handler, no owner from when to when,
-overlapped, missed. All is read from ZooKeeper; no instance is asked. With --at the
-tick at that time, or the last before, is explained; the time that swctl history
-shows of a manual run means that run. Times are in the job's own time zone. Of a job
-with shards it says briefly how each of them did; NAME[3] is about shard 3.`,
+		long: `Says who owns the job and since when, what became of the last tick, and, if it did not
+run, why: the job was paused, no instance has the handler, it had no owner, a run was
+still in progress, the tick was missed. Everything is read from ZooKeeper; no instance is
+asked. --at explains the tick at that time, or the last one before it; the time that swctl
+history shows for a manual run means that run. Times are in the job's time zone. A job with
+shards is summarized; NAME[3] explains shard 3.`,
 		examples: `swctl why nightly
 swctl why 'import[3]'
 swctl why nightly --at 03:00
@@ -67,11 +68,12 @@ func why(ctx context.Context, c *call) error {
 	if c.json {
 		return c.putJSON(jsonExplanation{
 			jsonHead: head("Explanation"), Name: explained.Job.Name, Asked: utc(explained.Asked), Tick: utc(explained.Tick),
-			Fate: explained.Fate, Reason: explained.Reason, Sentences: explained.Sentences,
-			Items: listOf("", explained.Entries, entryToJSON).Items, Job: jobToJSON(explained.Job),
+			Fate: string(explained.Fate), Reason: string(explained.Reason), Unreadable: explained.Unreadable, Pause: pauseToJSON(explained.Pause),
+			ScheduleSince: utc(explained.ScheduleSince),
+			Items:         listOf("", explained.Entries, entryToJSON).Items, Job: jobToJSON(explained.Job),
 		})
 	}
-	for _, sentence := range explained.Sentences {
+	for _, sentence := range explain.Sentences(explained) {
 		fmt.Fprintln(&c.out, oneLine(sentence))
 	}
 	return nil

@@ -19,7 +19,7 @@ func texts(entries []Entry) string {
 		if e.Count > 1 {
 			text += fmt.Sprintf("to %s x%d", e.To.UTC().Format("15:04"), e.Count)
 		}
-		list = append(list, strings.TrimSpace(text+" "+e.Reason+e.NextAttempt))
+		list = append(list, strings.TrimSpace(text+" "+string(e.Reason)+e.NextAttempt))
 	}
 	return strings.Join(list, ", ")
 }

@@ -25,13 +25,16 @@ const (
 	RunUnreadable = "unreadable"
 )
 
-// Why ticks were not run.
+// Reason is why a tick was not run.
+type Reason string
+
+// The reasons why ticks are not run.
 const (
-	ReasonOverlap         = "overlap"          // the previous run was still going on
-	ReasonPaused          = "paused"           // the job was paused
-	ReasonNoOwner         = "no_owner"         // nobody owned the job
-	ReasonStalled         = "stalled"          // its owner could not claim them in time
-	ReasonScheduleChanged = "schedule_changed" // their schedule was replaced before anybody claimed them
+	ReasonOverlap         Reason = "overlap"          // the previous run was still in progress
+	ReasonPaused          Reason = "paused"           // the job was paused
+	ReasonNoOwner         Reason = "no_owner"         // the job had no owner
+	ReasonStalled         Reason = "stalled"          // its owner could not claim them in time
+	ReasonScheduleChanged Reason = "schedule_changed" // the schedule was replaced before they were claimed
 )
 
 // What is to come after a run that did not end well.
@@ -73,7 +76,7 @@ type Entry struct {
 	// and 1.
 	To     time.Time
 	Count  int
-	Reason string // ReasonOverlap ...; empty for a run
+	Reason Reason // empty for a run
 	// Shard is the index of the shard that it is of; nil if the job is not
 	// divided.
 	Shard *int
@@ -88,7 +91,7 @@ func runOf(r zkrec.Run) Run {
 }
 
 func entryOf(e zkrec.Entry) Entry {
-	return Entry{Run: runOf(e.Run), To: milli(e.Last()), Count: e.Ticks(), Reason: e.Reason}
+	return Entry{Run: runOf(e.Run), To: milli(e.Last()), Count: e.Ticks(), Reason: Reason(e.Reason)}
 }
 
 // milli is a time of the records; 0 stands for none.

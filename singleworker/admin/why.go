@@ -2,157 +2,140 @@ package admin
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"time"
-
-	"github.com/swjobs/singleworker/singleworker/cronexpr"
-	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// What may become of a tick besides the states of a run.
+// Fate is what became of a tick: the state of its last run (RunOK ...), or one of the
+// constants here.
+type Fate string
+
+// The fates of a tick that are not states of a run.
 const (
-	FateComing    = "coming"    // it has yet to come
-	FateDue       = "due"       // it came, and is not accounted for yet
-	FateLate      = "late"      // as due, for longer than Job.AlarmAfter
-	FatePaused    = "paused"    // as due, and a pause keeps it from running
-	FateForgotten = "forgotten" // it was accounted for, and the history has it no more
-	FateNone      = "none"      // there is no tick to explain
+	FateComing    Fate = "coming"    // it is in the future
+	FateDue       Fate = "due"       // it is neither claimed nor recorded as not run yet
+	FateLate      Fate = "late"      // as FateDue, for longer than Job.AlarmAfter
+	FatePaused    Fate = "paused"    // as FateDue, because the job is or was paused
+	FateForgotten Fate = "forgotten" // it was accounted for, and the history no longer has it
+	FateNone      Fate = "none"      // there is no tick to explain
 )
 
-// Explanation says what became of one tick of a job, or of one shard, and why.
+// fates are sorted by how much they need attention.
+var fates = []Fate{
+	RunUnreadable, FateLate, RunLost, RunUnknown, RunFailed, RunTimedOut, RunInterrupted, RunMissed, FateDue,
+	RunRunning, FatePaused, RunSkipped, FateForgotten, FateComing, RunOK, FateNone,
+}
+
+// Rank sorts fates by how much they need attention: the lowest first. A fate that this
+// version does not know is the lowest.
+func (f Fate) Rank() int { return slices.Index(fates, f) }
+
+// Explanation is what the records say about one tick of a job, or of one shard.
 type Explanation struct {
 	Job   JobStatus
 	Asked time.Time // the time that was asked for
-	// Tick is the tick that is explained; zero when there is none.
+	// Tick is the tick that is explained; zero if there is none.
 	Tick time.Time
-	// Fate is the state of the tick's last run, or else one of FateComing ...; of
-	// several shards, the one that needs most to be looked at.
-	Fate string
-	// Reason is why it was not run: ReasonOverlap ...; empty if it was.
-	Reason string
-	// Entries are what the records have of the tick, the newest first: each
-	// attempt of a run, or the row of ticks that it was skipped or missed in; of
-	// several shards, by index.
+	// Fate is what became of it; for a job with shards, the fate of the shard that needs
+	// attention most.
+	Fate Fate
+	// Reason is why it was not run; empty if it was.
+	Reason Reason
+	// Entries are the records of the tick, newest first: each attempt of a run, or the row
+	// of ticks that it was skipped or missed in; for a job with shards, by shard.
 	Entries []Entry
-	// Sentences say all that in words, with times in the job's time zone, and
-	// who owns the job since when.
-	Sentences []string
+	// Unreadable says why the records do not tell what became of the tick; empty if they do.
+	Unreadable string
+
+	// History is all that the records have of the job or shard, newest first; nil for a
+	// job with shards.
+	History []Entry
+	// Pause is the last pause on record, in force or over, if it covers the tick; else nil.
+	Pause *Pause
+	// ScheduleSince is when the schedule took effect.
+	ScheduleSince time.Time
+	// ShardsSince is the last tick of the shards as they were before the last change of
+	// shards; zero if there was none.
+	ShardsSince time.Time
+	// At is when the records were read.
+	At time.Time
+
+	// Shards explain the tick for each shard of a job, by index; nil for a job without
+	// shards, and for a single shard.
+	Shards []Explanation
 }
 
-// Why explains the tick of a job at a time, or else the last tick before; the
-// zero time stands for now. A time within the second of a manual run means
-// that run. All is read from the records: no instance is asked. Of a
-// job with shards it says briefly how each did; one shard, "report[3]", is
-// explained as a job is. Errors: *InvalidError for the name, ErrNotFound,
-// ErrNoShard, ErrUnreadable for a shard, ErrDenied, ErrUnavailable.
+// Why explains the tick of a job at a time, or else the last tick before it; the zero time
+// stands for now. A time within the second of a manual run means that run. A job with
+// shards is explained shard by shard; the name of a shard, "report[3]", means that shard.
+// Everything is read from ZooKeeper: no instance is asked. Errors: *InvalidError for the
+// name, ErrNotFound, ErrNoShard, ErrUnreadable for a shard, ErrDenied, ErrUnavailable.
 func (c *Client) Why(ctx context.Context, name string, at time.Time) (Explanation, error) {
 	job, pasts, err := c.readPasts(ctx, "why", name)
 	if err != nil {
 		return Explanation{}, err
 	}
+	now := time.Now()
 	if len(job.Slots) > 0 && pasts[0].of.err == nil {
-		return explainShards(job, pasts, at, time.Now()), nil
+		return explainShards(job, pasts, at, now), nil
 	}
-	return pasts[0].explain(at, time.Now()), nil
+	return pasts[0].explain(at, now), nil
 }
 
 // explain is Why without the reading. Its job was judged at now.
 func (p past) explain(asked, now time.Time) Explanation {
-	spec, schedule, err := p.of.spec, p.of.schedule, p.of.err
-	x := explainer{
-		Explanation: Explanation{Job: p.job, Asked: asked, Fate: FateNone},
-		past:        p, spec: spec, since: spec.SinceOr(p.stat.Mtime), now: now, zone: time.UTC,
-		all: p.newestFirst(),
+	since := p.of.spec.SinceOr(p.stat.Mtime)
+	x := Explanation{
+		Job: p.job, Asked: asked, Fate: FateNone, History: p.newestFirst(),
+		ScheduleSince: milli(since), ShardsSince: milli(p.of.spec.ActiveLayout().Since), At: now,
 	}
 	if asked.IsZero() {
 		x.Asked = now
 	}
-	if err != nil {
-		x.sayf("The job cannot run: %s.", p.job.Reason)
-		x.owner()
-		return x.Explanation
+	if p.of.err != nil {
+		return x
 	}
-	x.zone = schedule.Location()
-	x.find(schedule)
-	if x.Tick.IsZero() {
-		x.sayf("The schedule %q has no tick at %s or before, since the job has it (%s).", spec.Schedule, x.at(x.Asked), x.at(milli(x.since)))
-	} else {
-		x.judge()
-	}
-	x.owner()
-	if ahead := milli(x.tick.Watermark); ahead.Sub(now) > farAhead {
-		x.sayf("Every tick up to %s is accounted for already, by a clock that was wrong or by hand: nothing runs before. "+
-			"Cancel the job and submit it again to have it run.", x.at(ahead))
-		return x.Explanation
-	}
-	if next := p.job.NextRun; !next.IsZero() && !next.Equal(x.Tick) {
-		x.sayf("The next tick to run is that of %s.", x.at(next))
-	}
-	return x.Explanation
-}
-
-// farAhead is how far in the future a tick may be claimed because the clocks of
-// two machines differ as clocks do.
-const farAhead = time.Minute
-
-// explainer makes an Explanation.
-type explainer struct {
-	Explanation
-	past
-
-	spec  zkrec.Spec
-	since int64 // when the schedule took effect
-	now   time.Time
-	zone  *time.Location
-	all   []Entry // newest first
-}
-
-func (x *explainer) sayf(format string, args ...any) {
-	x.Sentences = append(x.Sentences, fmt.Sprintf(format, args...))
-}
-
-func (x *explainer) at(t time.Time) string {
-	if t.IsZero() {
-		return "an unknown time"
-	}
-	return t.In(x.zone).Format("2006-01-02 15:04:05 MST")
-}
-
-// find looks for the tick that is meant, and what the records have of it.
-func (x *explainer) find(schedule *cronexpr.Schedule) {
-	x.Tick = x.lastTick(schedule)
-	if x.Tick.IsZero() && x.Asked.Equal(x.now) {
-		x.Tick = schedule.Next(x.now) // the first of a new job
-	}
-	for _, e := range x.all {
-		sameSecond := e.Tick.Unix() == x.Asked.Unix()
-		if e.Manual != "" && sameSecond && !x.Tick.Equal(x.Asked) {
-			x.Tick = e.Tick
-		}
-		if older := !e.Tick.IsZero() && !e.Tick.After(x.Asked); x.Tick.IsZero() && older {
-			x.Tick = e.Tick // of a schedule that is long forgotten
-		}
-	}
-	for _, e := range x.all {
+	x.Tick = p.tickAt(x, since)
+	for _, e := range x.History {
 		if covers(e, x.Tick) {
 			x.Entries = append(x.Entries, e)
 		}
 	}
-	switch {
-	case x.Tick.IsZero(), x.Tick.Unix() == x.Asked.Unix(), x.Asked.Equal(x.now):
-	default:
-		x.sayf("There is no tick at %s; the last before is that of %s.", x.at(x.Asked), x.at(x.Tick))
+	if pause := p.of.spec.Paused; pause.Covers(x.Tick) {
+		x.Pause = pauseOf(*pause)
 	}
+	if !x.Tick.IsZero() {
+		p.judge(&x)
+	}
+	return x
 }
 
-// lastTick is the last tick up to the time asked for, of the schedule that
-// held then.
-func (x *explainer) lastTick(schedule *cronexpr.Schedule) time.Time {
-	before, from := x.Asked.Add(time.Millisecond), milli(x.since)
-	if tick := schedule.Prev(before); tick.After(from) {
+// tickAt is the tick that is meant by x.Asked.
+func (p past) tickAt(x Explanation, since int64) time.Time {
+	tick := p.lastTick(x.Asked, milli(since))
+	if tick.IsZero() && x.Asked.Equal(x.At) {
+		tick = p.of.schedule.Next(x.At) // the first of a new job
+	}
+	for _, e := range x.History {
+		sameSecond := e.Tick.Unix() == x.Asked.Unix()
+		if e.Manual != "" && sameSecond && !tick.Equal(x.Asked) {
+			tick = e.Tick
+		}
+		if older := !e.Tick.IsZero() && !e.Tick.After(x.Asked); tick.IsZero() && older {
+			tick = e.Tick // of a schedule before the former one
+		}
+	}
+	return tick
+}
+
+// lastTick is the last tick up to the time asked for, of the schedule that was in effect
+// then.
+func (p past) lastTick(asked, since time.Time) time.Time {
+	before := asked.Add(time.Millisecond)
+	if tick := p.of.schedule.Prev(before); tick.After(since) {
 		return tick
 	}
-	former := x.spec.Former
+	former := p.of.spec.Former
 	if former == nil {
 		return time.Time{}
 	}
@@ -160,8 +143,8 @@ func (x *explainer) lastTick(schedule *cronexpr.Schedule) time.Time {
 	if err != nil {
 		return time.Time{}
 	}
-	if before.After(from) {
-		before = from.Add(time.Millisecond)
+	if before.After(since) {
+		before = since.Add(time.Millisecond)
 	}
 	if tick := old.Prev(before); tick.After(time.UnixMilli(former.Since)) {
 		return tick
@@ -169,7 +152,7 @@ func (x *explainer) lastTick(schedule *cronexpr.Schedule) time.Time {
 	return time.Time{}
 }
 
-// covers reports whether an entry speaks of a tick.
+// covers reports whether an entry is about a tick.
 func covers(e Entry, tick time.Time) bool {
 	if e.RunID != "" {
 		return e.Tick.Equal(tick)
@@ -177,24 +160,57 @@ func covers(e Entry, tick time.Time) bool {
 	return !tick.IsZero() && !e.Tick.IsZero() && !tick.Before(e.Tick) && !tick.After(e.To)
 }
 
-// judge says what became of the tick.
-func (x *explainer) judge() {
-	name := "The tick of " + x.at(x.Tick)
+// judge says what became of x.Tick.
+func (p past) judge(x *Explanation) {
 	switch {
 	case len(x.Entries) > 0:
-		x.Fate, x.Reason = x.Entries[0].State, x.Entries[0].Reason
-		if x.Entries[0].Manual != "" {
-			name = "The manual run of " + x.at(x.Tick)
+		x.Fate, x.Reason = Fate(x.Entries[0].State), x.Entries[0].Reason
+	case x.Tick.After(x.At):
+		x.Fate = FateComing
+	case p.tickErr != nil:
+		x.Fate, x.Unreadable = RunUnreadable, p.tickErr.Error()
+	case !x.Tick.After(milli(p.tick.Watermark)):
+		x.Fate = FateForgotten
+		if p.historyErr != nil {
+			x.Unreadable = p.historyErr.Error()
 		}
-		x.tell(name)
-	case x.Tick.After(x.now):
-		x.coming(name)
-	case x.tickErr != nil:
-		x.Fate = RunUnreadable
-		x.sayf("Nobody can tell what became of %s: %v.", lower(name), x.tickErr)
-	case !x.Tick.After(milli(x.tick.Watermark)):
-		x.forgotten(name)
+	case x.Pause != nil:
+		x.Fate, x.Reason = FatePaused, ReasonPaused
+	case x.Job.LastRun != nil && x.Job.LastRun.State == RunRunning:
+		x.Fate = FateDue
+	case x.At.Sub(x.Tick) < x.Job.AlarmAfter && (x.Job.Overdue.IsZero() || x.Job.Overdue.After(x.Tick)):
+		x.Fate = FateDue
 	default:
-		x.pending(name)
+		x.Fate = FateLate
 	}
+}
+
+// explainShards explains a tick for each shard of a job that was judged at now. A shard
+// that never had the tick has FateNone.
+func explainShards(job JobStatus, pasts []past, asked, now time.Time) Explanation {
+	x := Explanation{Job: job, Asked: asked, Fate: FateNone, At: now}
+	if asked.IsZero() {
+		x.Asked = now
+	}
+	for _, p := range pasts {
+		shard := p.explain(asked, now)
+		if shard.Tick.After(x.Tick) {
+			x.Tick = shard.Tick
+		}
+		x.ScheduleSince, x.ShardsSince = shard.ScheduleSince, shard.ShardsSince
+		x.Shards = append(x.Shards, shard)
+	}
+	for i := range x.Shards {
+		shard := &x.Shards[i]
+		if !shard.Tick.Equal(x.Tick) {
+			shard.Fate = FateNone
+		}
+		if shard.Fate != FateNone {
+			x.Entries = append(x.Entries, shard.Entries...)
+		}
+		if shard.Fate.Rank() < x.Fate.Rank() {
+			x.Fate, x.Reason = shard.Fate, shard.Reason
+		}
+	}
+	return x
 }

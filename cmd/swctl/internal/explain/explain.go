@@ -1,0 +1,337 @@
+// Package explain puts an admin.Explanation into English sentences, with times in the job's
+// time zone. It reads nothing but the explanation.
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+)
+
+// Sentences say what became of the tick and why, who owns the job, and what comes next.
+// Each ends with a period; none is multi-line, but what applications and operators wrote is
+// not escaped.
+func Sentences(x admin.Explanation) []string {
+	w := newWriter(x)
+	switch {
+	case len(x.Shards) > 0:
+		w.shards()
+	case x.Job.State == admin.Invalid:
+		w.sayf("The job cannot run: %s.", x.Job.Reason)
+		w.owner()
+	default:
+		w.tick()
+		w.owner()
+		w.next()
+	}
+	return w.sentences
+}
+
+type writer struct {
+	admin.Explanation
+
+	zone      *time.Location
+	sentences []string
+}
+
+func newWriter(x admin.Explanation) *writer {
+	zone, err := time.LoadLocation(cmp.Or(x.Job.TimeZone, "UTC"))
+	if err != nil {
+		zone = time.UTC
+	}
+	return &writer{Explanation: x, zone: zone}
+}
+
+func (w *writer) sayf(format string, args ...any) {
+	w.sentences = append(w.sentences, fmt.Sprintf(format, args...))
+}
+
+func (w *writer) at(t time.Time) string {
+	if t.IsZero() {
+		return "an unknown time"
+	}
+	return t.In(w.zone).Format("2006-01-02 15:04:05 MST")
+}
+
+// tick says what became of it.
+func (w *writer) tick() {
+	if w.Tick.IsZero() {
+		w.sayf("The schedule %q has no tick at or before %s since it took effect at %s.", w.Job.Schedule, w.at(w.Asked), w.at(w.ScheduleSince))
+		return
+	}
+	if w.Tick.Unix() != w.Asked.Unix() && !w.Asked.Equal(w.At) {
+		w.sayf("There is no tick at %s; the last one before it is %s.", w.at(w.Asked), w.at(w.Tick))
+	}
+	w.fate()
+}
+
+// fate says what became of the tick, in one sentence or more.
+func (w *writer) fate() {
+	name := "The tick of " + w.at(w.Tick)
+	switch {
+	case len(w.Entries) > 0 && w.Entries[0].Manual != "":
+		w.recorded("The manual run requested at " + w.at(w.Tick))
+	case len(w.Entries) > 0:
+		w.recorded(name)
+	case w.Fate == admin.FateComing && w.Pause != nil:
+		w.sayf("%s is yet to come, and will not run: the job is paused%s.", name, w.pause())
+	case w.Fate == admin.FateComing:
+		w.sayf("%s is yet to come.", name)
+	case w.Fate == admin.RunUnreadable:
+		w.unreadable(name, w.Unreadable)
+	case w.Fate == admin.FateForgotten:
+		w.forgotten(name)
+	default:
+		w.pending(name)
+	}
+}
+
+func (w *writer) unreadable(name, err string) {
+	w.sayf("What became of %s cannot be read: %s.", strings.ToLower(name[:1])+name[1:], err)
+}
+
+// recorded says what the history has of the tick.
+func (w *writer) recorded(name string) {
+	last := w.Entries[0]
+	switch {
+	case last.RunID == "":
+		w.notRun(name, last)
+	case last.State == admin.RunRunning:
+		w.sayf("%s has been running on %s since %s (attempt %d).", name, last.InstanceID, w.at(last.Started), last.Attempt)
+	case last.State == admin.RunUnknown:
+		w.sayf("%s was started on %s at %s (attempt %d); the result is unknown: %s has not recorded it and %s.",
+			name, last.InstanceID, w.at(last.Started), last.Attempt, last.InstanceID, w.gone(last))
+		w.sayf("The next owner applies the job's policy for interrupted runs, %s.", w.Job.Interrupted)
+	default:
+		w.sayf("%s ran on %s from %s to %s (%s, attempt %d) and %s.", name, last.InstanceID,
+			w.at(last.Started), w.at(last.Ended), last.Ended.Sub(last.Started).Round(time.Millisecond), last.Attempt, ending(last))
+		if last.NextAttempt != "" {
+			w.sayf("It will run again (%s) at %s.", last.NextAttempt, w.at(last.NextAttemptAt))
+		}
+	}
+	for _, e := range w.Entries[1:] {
+		if e.RunID != "" {
+			w.sayf("Attempt %d, on %s at %s, %s.", e.Attempt, e.InstanceID, w.at(e.Started), ending(e))
+		}
+	}
+}
+
+// gone says why the instance of a run will not record its result.
+func (w *writer) gone(run admin.Entry) string {
+	switch owner := w.Job.Owner; {
+	case owner != nil && owner.Token != run.Token:
+		return fmt.Sprintf("no longer owns %s, which %s took over at %s", w.thing(), owner.InstanceID, w.at(owner.Since))
+	case owner == nil:
+		return "no longer owns " + w.thing()
+	}
+	return "is gone"
+}
+
+// ending is how a run ended: "succeeded", "failed: no route to host".
+func ending(run admin.Entry) string {
+	text := map[string]string{
+		admin.RunOK:          "succeeded",
+		admin.RunFailed:      "failed",
+		admin.RunTimedOut:    "timed out",
+		admin.RunInterrupted: "was interrupted",
+		admin.RunLost:        "was lost: how far it got is unknown, and it will not run again",
+		admin.RunUnknown:     "has no recorded result",
+	}[run.State]
+	if text == "" {
+		text = "is " + run.State
+	}
+	if run.Error != "" {
+		line, _, _ := strings.Cut(run.Error, "\n")
+		text += ": " + strings.TrimRight(line, ".\r ")
+	}
+	return text
+}
+
+// notRun says why a tick was not run.
+func (w *writer) notRun(name string, e admin.Entry) {
+	if e.State == admin.RunUnreadable {
+		w.unreadable(name, e.Error)
+		return
+	}
+	switch e.Reason {
+	case admin.ReasonOverlap:
+		w.sayf("%s did not run: the previous run was still in progress%s, and the job's overlap policy is %s.", name, w.runAt(w.Tick), w.Job.Overlap)
+	case admin.ReasonPaused:
+		w.sayf("%s did not run: the job was paused%s.", name, w.pause())
+	case admin.ReasonNoOwner:
+		w.sayf("%s did not run: %s had no owner at that time%s; %s recorded that at %s.", name, w.thing(), w.ownerless(e), e.InstanceID, w.at(e.Ended))
+	case admin.ReasonStalled:
+		w.sayf("%s did not run: its owner %s could not claim it in time, and recorded that at %s.", name, e.InstanceID, w.at(e.Ended))
+	case admin.ReasonScheduleChanged:
+		w.sayf("%s did not run: the schedule was replaced at %s, before the tick was claimed.", name, w.at(w.ScheduleSince))
+	default:
+		w.sayf("%s did not run: it was %s.", name, strings.TrimSpace(e.State+" "+string(e.Reason)))
+	}
+	if e.State == admin.RunMissed {
+		w.sayf("The job's misfire policy is %s.", w.Job.Misfire)
+	}
+	if e.Count > 1 {
+		w.sayf("It is one of %d consecutive ticks, from %s to %s.", e.Count, w.at(e.Tick), w.at(e.To))
+	}
+}
+
+// runAt names the run that was in progress at a time.
+func (w *writer) runAt(t time.Time) string {
+	for _, e := range w.History {
+		if e.RunID != "" && !e.Started.IsZero() && !e.Started.After(t) && (e.Ended.IsZero() || !e.Ended.Before(t)) {
+			if e.Ended.IsZero() {
+				return fmt.Sprintf(" (that of %s, on %s since %s)", w.at(e.Tick), e.InstanceID, w.at(e.Started))
+			}
+			return fmt.Sprintf(" (that of %s, on %s from %s to %s)", w.at(e.Tick), e.InstanceID, w.at(e.Started), w.at(e.Ended))
+		}
+	}
+	return ""
+}
+
+// pause describes the pause of the tick, if it is the one on record.
+func (w *writer) pause() string {
+	p := w.Pause
+	if p == nil {
+		return ""
+	}
+	text := ""
+	if p.By != "" {
+		text += " by " + p.By
+	}
+	text += " from " + w.at(p.Since)
+	if p.Until.IsZero() {
+		text += " until resumed"
+	} else {
+		text += " to " + w.at(p.Until)
+	}
+	if p.Reason != "" {
+		text += ", reason: " + strings.TrimRight(p.Reason, ".")
+	}
+	return text
+}
+
+// ownerless says from when to when the job had no owner, as far as the records tell.
+func (w *writer) ownerless(missed admin.Entry) string {
+	var parts []string
+	for _, e := range w.History {
+		if e.InstanceID != "" && e.Token != missed.Token && !e.Ended.IsZero() && !e.Ended.After(missed.Tick) {
+			parts = append(parts, fmt.Sprintf("the previous owner, %s, last recorded something at %s", e.InstanceID, w.at(e.Ended)))
+			break
+		}
+	}
+	if o := w.Job.Owner; o != nil && o.Token == missed.Token {
+		parts = append(parts, fmt.Sprintf("%s took over at %s", o.InstanceID, w.at(o.Since)))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", and ") + ")"
+}
+
+// forgotten is for a tick that was accounted for and is not in the history.
+func (w *writer) forgotten(name string) {
+	oldest := time.Time{}
+	for _, e := range w.History {
+		if !e.Tick.IsZero() {
+			oldest = e.Tick
+		}
+	}
+	switch {
+	case !w.Tick.After(w.ShardsSince):
+		w.sayf("%s came before the shards of the job were changed; there is no record of it here.", name)
+	case w.Unreadable != "":
+		w.sayf("%s was accounted for, but the history cannot be read: %s.", name, w.Unreadable)
+	case !oldest.IsZero() && w.Tick.Before(oldest):
+		w.sayf("%s was accounted for, but the history only goes back to %s.", name, w.at(oldest))
+	default:
+		w.sayf("%s was accounted for, but is not in the history: an older version kept none, or someone edited it.", name)
+	}
+}
+
+// pending is for a tick that is due and not accounted for.
+func (w *writer) pending(name string) {
+	run, overdue := w.Job.LastRun, w.Job.Overdue
+	switch {
+	case w.Fate == admin.FatePaused:
+		w.sayf("%s did not run: the job was paused%s.", name, w.pause())
+		if w.Job.Paused == nil && w.Pause != nil {
+			w.sayf("The pause is over; the owner has yet to process its ticks, with the policy %s.", w.Pause.Missed)
+		}
+	case w.Fate == admin.FateDue && run != nil && run.State == admin.RunRunning:
+		w.sayf("%s has not run yet: the run of %s has been in progress on %s since %s; the job's overlap policy is %s.",
+			name, w.at(run.Tick), run.InstanceID, w.at(run.Started), w.Job.Overlap)
+	case w.Fate == admin.FateDue:
+		w.sayf("%s is due and has not been claimed yet.", name)
+	default:
+		w.sayf("%s is late: it has been neither claimed nor skipped for %s.", name, w.At.Sub(w.Tick).Round(time.Second))
+		if !overdue.IsZero() && overdue.Before(w.Tick) {
+			w.sayf("So are all ticks since %s.", w.at(overdue))
+		}
+		if a := w.Job.Alarm; a != nil && !a.Tick.After(w.Tick) && !a.Tick.Before(overdue) {
+			w.sayf("%s reported that at %s.", a.InstanceID, w.at(a.At))
+		}
+		if w.Job.State == admin.Owned {
+			w.sayf("Its owner %s is alive and has not claimed it: see the log of that instance.", w.Job.Owner.InstanceID)
+		}
+	}
+}
+
+// thing is what has an owner: the job, or a shard by name.
+func (w *writer) thing() string {
+	if w.Job.Shard == nil {
+		return "the job"
+	}
+	return w.Job.Name
+}
+
+// owner says who owns the job, since when, and who owned it before.
+func (w *writer) owner() {
+	o := w.Job.Owner
+	switch {
+	case w.Job.State == admin.Owned:
+		w.sayf("%s has owned %s since %s (token %d)%s.", o.InstanceID, w.thing(), w.at(o.Since), o.Token, w.previousOwner(o.Token))
+	case w.Job.State == admin.Invalid && o != nil:
+		w.sayf("The owner record names %s, since %s (token %d).", o.InstanceID, w.at(o.Since), o.Token)
+	case w.Job.State == admin.Invalid:
+	default:
+		w.sayf("%s has no owner: %s.", strings.Replace(w.thing(), "the job", "The job", 1), strings.TrimRight(w.Job.Reason, "."))
+	}
+}
+
+// previousOwner is the owner before the one with that token, and the last thing that it
+// recorded.
+func (w *writer) previousOwner(token int64) string {
+	for _, e := range w.History {
+		if e.InstanceID == "" || e.Token == 0 || e.Token >= token {
+			continue
+		}
+		last := e.Ended
+		if last.IsZero() {
+			last = e.Started
+		}
+		did := "it accounted for the tick of " + w.at(e.Tick)
+		if e.RunID != "" {
+			did = "its run of " + w.at(e.Tick) + " " + ending(e)
+		}
+		return fmt.Sprintf("; the previous owner was %s (token %d): %s, at %s", e.InstanceID, e.Token, did, w.at(last))
+	}
+	return ""
+}
+
+// clockSkew is how far in the future a claimed tick may be because clocks differ.
+const clockSkew = time.Minute
+
+// next says what runs next.
+func (w *writer) next() {
+	if ahead := w.Job.Watermark; ahead.Sub(w.At) > clockSkew {
+		w.sayf("All ticks up to %s are already accounted for, because a clock was wrong or someone edited the record: nothing runs before then. "+
+			"To run the job, cancel it and submit it again.", w.at(ahead))
+		return
+	}
+	if next := w.Job.NextRun; !next.IsZero() && !next.Equal(w.Tick) {
+		w.sayf("The next run is at %s.", w.at(next))
+	}
+}

@@ -1,0 +1,115 @@
+package explain
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// recorded are explanations as admin's own tests have drawn them from records, by what each
+// is about.
+func recorded(t *testing.T, name string) (whats []string, all map[string]admin.Explanation) {
+	t.Helper()
+	file, err := os.Open(filepath.Join("..", "..", "..", "..", "singleworker", "admin", "testdata", name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	all = map[string]admin.Explanation{}
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var one map[string]admin.Explanation
+		if err := json.Unmarshal(lines.Bytes(), &one); err != nil {
+			t.Fatal(err)
+		}
+		for what, x := range one {
+			whats, all[what] = append(whats, what), x
+		}
+	}
+	return whats, all
+}
+
+func TestSentences(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"why-run", "why-not-run", "why-shards"} {
+		whats, all := recorded(t, name)
+		var text strings.Builder
+		for _, what := range whats {
+			fmt.Fprintf(&text, "# %s\n%s\n\n", what, strings.Join(Sentences(all[what]), "\n"))
+		}
+		path := filepath.Join("testdata", name+".golden")
+		if *update {
+			if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		want, err := os.ReadFile(path)
+		if err != nil || string(want) != text.String() {
+			t.Errorf("%s: %v\ngot\n%s", path, err, text.String())
+		}
+	}
+}
+
+// Whatever the explanation, its sentences are sentences.
+func TestSentencesAlways(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	whats, all := recorded(t, "why-not-run")
+	base := all[whats[0]].At.Add(-12 * time.Hour)
+	moment := func() time.Time {
+		return []time.Time{{}, base.Add(time.Duration(random.IntN(24)) * time.Hour)}[random.IntN(2)]
+	}
+	pick := func(words ...string) string { return words[random.IntN(len(words))] }
+	states := []string{"running", "ok", "failed", "timed_out", "interrupted", "lost", "skipped", "missed", "unknown", "unreadable", "novel"}
+	fates := append(slices.Clone(states), "coming", "due", "late", "paused", "forgotten")
+	entry := func() admin.Entry {
+		return admin.Entry{
+			Run: admin.Run{
+				Tick: moment(), RunID: pick("", "a", "b"), Manual: pick("", "", "id"), InstanceID: pick("", "app-1", "app-2"), Token: random.Int64N(30),
+				State: pick(states...), Started: moment(), Ended: moment(), Error: pick("", "no.\nstack"), NextAttempt: pick("", "retry"),
+			},
+			To: moment(), Count: random.IntN(3), Reason: admin.Reason(pick("", "overlap", "paused", "no_owner", "stalled", "schedule_changed", "novel")),
+		}
+	}
+	for range 3_000 {
+		x := all[whats[random.IntN(len(whats))]]
+		x.Tick, x.Fate, x.Unreadable = moment(), admin.Fate(pick(fates...)), pick("", "garbage")
+		x.Entries, x.History, x.Pause, x.ShardsSince = nil, nil, nil, moment()
+		if random.IntN(2) == 0 {
+			x.Entries = []admin.Entry{entry(), entry()}
+		}
+		for range random.IntN(4) {
+			x.History = append(x.History, entry())
+		}
+		if random.IntN(2) == 0 {
+			x.Pause = &admin.Pause{Since: moment(), Until: moment(), By: pick("", "alice"), Reason: pick("", "why.")}
+		}
+		if random.IntN(3) == 0 {
+			x.Job.State, x.Job.Owner, x.Job.Reason = admin.Unowned, nil, "it stopped."
+		}
+		sentences := Sentences(x)
+		ok := len(sentences) > 0
+		for _, sentence := range sentences {
+			ok = ok && strings.HasSuffix(sentence, ".") && !strings.HasSuffix(sentence, "..") &&
+				!strings.Contains(sentence, "0001") && !strings.Contains(sentence, "%!")
+		}
+		if !ok {
+			t.Fatalf("seed %d: %q of %+v", seed, sentences, x)
+		}
+	}
+}

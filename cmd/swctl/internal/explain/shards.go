@@ -1,0 +1,90 @@
+package explain
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+)
+
+// shards says what became of the tick in each shard, grouped by fate.
+func (w *writer) shards() {
+	if w.Tick.IsZero() {
+		w.tick()
+		return
+	}
+	alike := map[admin.Fate][]int{}
+	for i, shard := range w.Shards {
+		alike[shard.Fate] = append(alike[shard.Fate], i)
+	}
+	order := slices.SortedFunc(maps.Keys(alike), func(a, b admin.Fate) int { return a.Rank() - b.Rank() })
+	var counts []string
+	for _, fate := range order {
+		counts = append(counts, fmt.Sprintf("%d %s (%s)", len(alike[fate]), strings.ReplaceAll(string(fate), "_", " "), ranges(alike[fate])))
+	}
+	w.sayf("The tick of %s in %d shards: %s.", w.at(w.Tick), len(w.Shards), strings.Join(counts, ", "))
+	for _, fate := range order {
+		if fate == admin.RunOK || fate == admin.FateComing || fate == admin.FateNone {
+			continue
+		}
+		first := newWriter(w.Shards[alike[fate][0]])
+		first.fate()
+		w.sayf("%s: %s", first.Job.Name, first.sentences[0])
+	}
+	w.owners()
+	if since := w.ShardsSince; !w.Tick.After(since) {
+		w.sayf("The shards were changed after the tick of %s; shards that no longer exist have left no record of ticks up to then.", w.at(since))
+	}
+	if !w.Job.Complete.IsZero() {
+		w.sayf("All shards are done with the ticks up to %s.", w.at(w.Job.Complete))
+	}
+	if r := w.Job.Resizing; r != nil {
+		w.sayf("Resharding is in progress: %s.", r)
+	}
+	w.next()
+	w.sayf("To explain a single shard, use its name: %s.", w.Shards[alike[order[0]][0]].Job.Name)
+}
+
+// owners says who owns the shards.
+func (w *writer) owners() {
+	owned := map[string][]int{}
+	var unowned []int
+	for i, shard := range w.Job.Slots {
+		if shard.State == admin.Owned {
+			owned[shard.Owner.InstanceID] = append(owned[shard.Owner.InstanceID], i)
+		} else {
+			unowned = append(unowned, i)
+		}
+	}
+	var owners []string
+	for _, id := range slices.Sorted(maps.Keys(owned)) {
+		owners = append(owners, fmt.Sprintf("%s (%s)", id, ranges(owned[id])))
+	}
+	if len(owners) > 0 {
+		w.sayf("The owners are %s.", strings.Join(owners, ", "))
+	}
+	if len(unowned) > 0 {
+		w.sayf("Shards without an owner: %s: %s.", ranges(unowned), strings.TrimRight(w.Job.Slots[unowned[0]].Reason, "."))
+	}
+}
+
+// ranges lists shards: "0-3, 7".
+func ranges(shards []int) string {
+	var parts []string
+	for i := 0; i < len(shards); {
+		last := i
+		for last+1 < len(shards) && shards[last+1] == shards[last]+1 {
+			last++
+		}
+		part := strconv.Itoa(shards[i])
+		if last > i {
+			part += "-" + strconv.Itoa(shards[last])
+		}
+		parts = append(parts, part)
+		i = last + 1
+	}
+	return strings.Join(parts, ", ")
+}
