@@ -124,7 +124,7 @@ func TestDialWithoutAServerEndsAtTheDeadline(t *testing.T) {
 		if took := time.Since(start); took > 11*time.Second {
 			t.Errorf("Dial took %v, want its context's 10s, and one to give up in", took)
 		}
-		if want := "ZooKeeper did not answer in time: context deadline exceeded; the latest attempt to connect: connection refused"; err.Error() != want {
+		if want := "ZooKeeper did not answer in time: context deadline exceeded; last connection attempt: connection refused"; err.Error() != want {
 			t.Errorf("%q, want %q", err, want)
 		}
 	})

@@ -262,7 +262,7 @@ func TestServerGoesAwayWhileARunIsAwaited(t *testing.T) {
 		time.AfterFunc(5*time.Second, w.server.Stop)
 		_, err = w.c.AwaitRun(ctx, "job", result.ID)
 		want := "manual run of job: when last seen, app-1 has not begun it: ZooKeeper did not answer in time: context deadline exceeded; " +
-			"the latest attempt to connect: "
+			"last connection attempt: "
 		if !errors.Is(err, ErrUnavailable) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s...", err, want)
 		}

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Backoff waits longer after each failure: from Min, doubling, up to Max, each
-// time a random part between half and the whole. Not safe for concurrent use.
+// Backoff is an exponential backoff: the delay starts at Min and doubles up to
+// Max, with a jitter of up to half of it. It is not safe for concurrent use.
 type Backoff struct {
 	Min, Max time.Duration
 
 	next time.Duration
 }
 
-// Wait sleeps, or returns the context's cause when that ends sooner.
+// Wait sleeps for the next delay. If ctx ends earlier, it returns ctx's cause.
 func (b *Backoff) Wait(ctx context.Context) error {
 	b.next = min(max(b.next, b.Min), b.Max)
 	timer := time.NewTimer(Jitter(b.next))
@@ -28,7 +28,7 @@ func (b *Backoff) Wait(ctx context.Context) error {
 	}
 }
 
-// Reset begins again at Min, after a success.
+// Reset sets the next delay to Min. Call it after a success.
 func (b *Backoff) Reset() { b.next = 0 }
 
 // Jitter returns a random duration between half of d and d.

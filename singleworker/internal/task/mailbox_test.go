@@ -30,7 +30,7 @@ func TestMailboxKeepsTheOrder(t *testing.T) {
 	}
 }
 
-func TestMailboxMergesWakeUpsAndNothingElse(t *testing.T) {
+func TestMailboxMergesWakeUpsOnly(t *testing.T) {
 	t.Parallel()
 	box := task.NewMailbox()
 	ran := 0
@@ -48,8 +48,7 @@ func TestMailboxMergesWakeUpsAndNothingElse(t *testing.T) {
 	}
 }
 
-// What a post posts is a fact of its own, with a wake-up of its own: Run comes to an
-// end although posts follow from posts.
+// A post made by a post runs at the next wake-up, so that Run always ends.
 func TestPostsMadeWhileRunningWaitForTheNextRun(t *testing.T) {
 	t.Parallel()
 	box := task.NewMailbox()
@@ -64,21 +63,21 @@ func TestPostsMadeWhileRunningWaitForTheNextRun(t *testing.T) {
 	if want := []string{"first", "second"}; !slices.Equal(got, want) {
 		t.Fatalf("the first Run ran %v, want %v", got, want)
 	}
-	<-box.Ready() // there is a wake-up for it
+	<-box.Ready() // the post has signaled
 	box.Run()
 	if want := []string{"first", "second", "follower"}; !slices.Equal(got, want) {
 		t.Errorf("the second Run has run %v, want %v", got, want)
 	}
 }
 
-// Under -race: each poster's posts are run in its order, and none is lost.
+// Under -race: the posts of each poster run in order, and none is lost.
 func TestMailboxLosesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const posters, each = 8, 500
 		box := task.NewMailbox()
 		done := make(chan struct{})
-		got := make([][]int, posters) // only the owner touches it
+		got := make([][]int, posters) // only the owner accesses it
 		go func() {
 			defer close(done)
 			for ran := 0; ran < posters*each; {

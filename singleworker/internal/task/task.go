@@ -1,9 +1,9 @@
 // Package task starts, names, recovers and joins goroutines, so that no other
-// package says go, and waits between tries.
+// package uses the go statement. It also has a backoff for retries.
 //
-// A [Group] owns its goroutines: Wait returns when the last has ended. The
-// first that fails, panics or ends its goroutine cancels the group's context and
-// gives Wait its error; nothing is restarted and nothing is left behind.
+// A [Group] owns its goroutines: Wait returns when the last has ended. The first
+// task that fails, panics or ends its goroutine cancels the group's context, and
+// Wait returns its error. Nothing is restarted.
 package task
 
 import (
@@ -13,8 +13,8 @@ import (
 	"sync"
 )
 
-// PanicError is a panic of a task, as an error; or it says that the task has
-// ended its goroutine, as testing's FailNow does, so that it will never return.
+// PanicError is the error of a task that panicked, or that ended its goroutine
+// with runtime.Goexit, as testing's FailNow does.
 type PanicError struct {
 	Task  string
 	Value any
@@ -23,30 +23,30 @@ type PanicError struct {
 
 func (e *PanicError) Error() string { return fmt.Sprintf("%s panicked: %v", e.Task, e.Value) }
 
-// goexit is the value of a PanicError that was no panic.
+// goexit is the value of a PanicError after runtime.Goexit.
 const goexit = "runtime.Goexit ended its goroutine"
 
-// Protect runs f and returns its error, or a *PanicError. f has a goroutine of
-// its own: it may end it without ending the caller's.
+// Protect runs f and returns its error, or a *PanicError. f runs on a separate
+// goroutine, so that runtime.Goexit does not end the caller's.
 func Protect(name string, f func() error) error {
 	g := NewGroup(context.Background())
 	g.Go(name, func(context.Context) error { return f() })
 	return g.Wait()
 }
 
-// Group owns goroutines. Safe for concurrent use, except that Go must not be
-// called when Wait may already have returned.
+// Group owns goroutines. It is safe for concurrent use, but Go must not be called
+// after Wait has returned.
 type Group struct {
 	ctx     context.Context //nolint:containedctx // the group is the lifetime of its tasks
 	cancel  context.CancelCauseFunc
-	tasks   sync.WaitGroup // those that have not ended
-	workers sync.WaitGroup // the goroutines
+	tasks   sync.WaitGroup // running tasks
+	workers sync.WaitGroup // goroutines
 
-	keeps bool // goroutines whose task has ended, for the next one
+	keeps bool // reuse goroutines whose task has ended
 
 	mu   sync.Mutex
 	err  error       // of the first task that failed
-	idle []chan work // those goroutines
+	idle []chan work // goroutines to reuse
 }
 
 // work is one task.
@@ -55,26 +55,25 @@ type work struct {
 	f    func(ctx context.Context) error
 }
 
-// maxIdle bounds how many goroutines wait for another task.
+// maxIdle limits the number of idle goroutines.
 const maxIdle = 64
 
-// NewGroup returns a group whose tasks get a context that ends with ctx or
-// with the first failure.
+// NewGroup returns a group whose tasks get a context that ends with ctx or with
+// the first failure.
 func NewGroup(ctx context.Context) *Group {
 	ctx, cancel := context.WithCancelCause(ctx)
 	return &Group{ctx: ctx, cancel: cancel}
 }
 
-// NewPool returns a group for many short tasks: a task begins, if it can, on a goroutine whose
-// task has ended, and on its stack, which has grown already. Wait must be called, else the
-// goroutines stay.
+// NewPool returns a group for many short tasks. It reuses idle goroutines, whose
+// stacks have already grown. Wait must be called, or the goroutines leak.
 func NewPool(ctx context.Context) *Group {
 	g := NewGroup(ctx)
 	g.keeps = true
 	return g
 }
 
-// Go starts f. The name is for errors.
+// Go starts f. The name is used in errors.
 func (g *Group) Go(name string, f func(ctx context.Context) error) {
 	g.tasks.Add(1)
 	w := work{name, f}
@@ -91,7 +90,7 @@ func (g *Group) Go(name string, f func(ctx context.Context) error) {
 	idle <- w
 }
 
-// serve runs a task, and those that follow.
+// serve runs a task and those that are assigned to its goroutine later.
 func (g *Group) serve(w work) {
 	next := make(chan work, 1)
 	for more := true; more && g.run(w, next); {
@@ -99,9 +98,8 @@ func (g *Group) serve(w work) {
 	}
 }
 
-// run runs a task, and reports whether another one may come by next. What is to
-// be done when the task has ended is deferred, because a task that ends its
-// goroutine does not come back.
+// run runs a task and reports whether its goroutine waits for another one on
+// next. The cleanup is deferred, because a task may call runtime.Goexit.
 func (g *Group) run(w work, next chan work) (waits bool) {
 	var err error
 	returned := false
@@ -123,18 +121,17 @@ func (g *Group) run(w work, next chan work) (waits bool) {
 			g.cancel(err)
 		}
 		g.mu.Unlock()
-		g.tasks.Done() // after that Wait may end whoever waits
+		g.tasks.Done() // last, because Wait may then close the idle channels
 	}()
 	err = w.f(g.ctx)
 	returned = true
-	return waits // which is known when this is done
+	return waits // set by the deferred function
 }
 
 // Cancel ends the group's context with a cause.
 func (g *Group) Cancel(cause error) { g.cancel(cause) }
 
-// Wait returns when every task has ended, with the error of the first one
-// that failed.
+// Wait waits for all tasks and returns the error of the first one that failed.
 func (g *Group) Wait() error {
 	g.tasks.Wait()
 	g.cancel(nil)

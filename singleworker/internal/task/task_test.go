@@ -78,9 +78,8 @@ func TestCancelGivesItsCause(t *testing.T) {
 	}
 }
 
-// A pool's tasks may begin on a goroutine that is there already, which Wait ends. The bubble ends
-// only when they have.
-func TestPoolUsesGoroutinesAgain(t *testing.T) {
+// A pool reuses goroutines. Wait ends them; otherwise the bubble would not end.
+func TestPoolReusesGoroutines(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := task.NewPool(t.Context())
@@ -110,8 +109,8 @@ func TestPoolUsesGoroutinesAgain(t *testing.T) {
 	})
 }
 
-// A panic, or the end of its goroutine, ends a task, not the pool: others begin after it.
-func TestPoolOutlivesATask(t *testing.T) {
+// A panic or runtime.Goexit ends the task, not the pool.
+func TestPoolSurvivesPanics(t *testing.T) {
 	t.Parallel()
 	for what, end := range map[string]func(){"panic": func() { panic("glass") }, "Goexit": runtime.Goexit} {
 		t.Run(what, func(t *testing.T) {
@@ -136,7 +135,7 @@ func TestPoolOutlivesATask(t *testing.T) {
 	}
 }
 
-// A task that ends its goroutine, as t.FailNow does in a test, has failed, and is waited for no longer.
+// A task that calls runtime.Goexit, as t.FailNow does, counts as failed and does not block Wait.
 func TestGoexitBecomesAnErrorWithItsStack(t *testing.T) {
 	t.Parallel()
 	quit := func() error {

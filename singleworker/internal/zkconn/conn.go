@@ -16,39 +16,39 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 )
 
-// maxFrame bounds what is read from a server: its own limit for what it
-// stores is 1 MB, a list of children may be longer.
+// maxFrame limits the length of a frame from the server. Nodes are at most 1 MB, but a list of children
+// can be longer.
 const maxFrame = 8 << 20
 
-// Config says where and how to connect.
+// Config configures a connection.
 type Config struct {
 	Servers        string        // connect string, see ParseServers
-	SessionTimeout time.Duration // asked for; see Conn.SessionTimeout
+	SessionTimeout time.Duration // requested; see Conn.SessionTimeout
 	Auth           string        // "user:password" for the digest scheme; "" for none
-	ACL            string        // of the nodes created, see ParseACL
+	ACL            string        // of created nodes, see ParseACL
 	TLS            *tls.Config   // nil: plain TCP
 	Dial           DialFunc      // nil: net.Dialer
 	Logger         *slog.Logger
 }
 
-// EventKind tells the kinds of events apart.
+// EventKind is the kind of an Event.
 type EventKind int
 
 // The kinds of events.
 const (
-	Connected    EventKind = iota // a session is there: a new one first and after Expired
-	Disconnected                  // the connection broke, the session may live on
-	Expired                       // the session is over, as the server said
+	Connected    EventKind = iota // connected; with a new session if it is the first or follows Expired
+	Disconnected                  // connection lost; the session may still be alive
+	Expired                       // session expired, as reported by the server
 	NodeChanged                   // a watched node changed, or its watch is gone
 )
 
 // Event is a change of the session or of a watched node.
 type Event struct {
 	Kind EventKind
-	Path string // of the node; "" for the session's own
+	Path string // of the node; "" for session events
 }
 
-// Conn is a session. Safe for concurrent use.
+// Conn is a session. It is safe for concurrent use.
 type Conn struct {
 	zk      *zk.Conn
 	chroot  string
@@ -56,12 +56,12 @@ type Conn struct {
 	granted atomic.Int64 // session timeout in nanoseconds
 	onEvent func(Event)
 
-	tasks   *task.Group     // every call of the library runs in one
-	closing context.Context //nolint:containedctx // ends with Close: for the library's dialer, which has none
+	tasks   *task.Group     // runs every call of the library
+	closing context.Context //nolint:containedctx // ends with Close; for the library's dialer, which gets no context
 	close   context.CancelFunc
 	ready   chan struct{}
 	current atomic.Pointer[handshake] // the connection in use
-	trouble atomic.Pointer[error]     // why the latest attempt to open one failed; nil when it did not
+	trouble atomic.Pointer[error]     // why the latest connection attempt failed, or nil
 	// refused is why no call can be made; set before ready is closed.
 	refused error
 
@@ -75,9 +75,8 @@ type watch struct {
 	children bool
 }
 
-// Open starts a session and returns before it is connected; calls wait for
-// that. onEvent is called in the order of the events and must not block.
-// Whoever opens must Close.
+// Open starts a session and returns before it is connected; calls wait until it is. onEvent is called
+// in the order of the events and must not block. The caller must call Close.
 func Open(cfg Config, onEvent func(Event)) (*Conn, error) {
 	servers, chroot, err := ParseServers(cfg.Servers)
 	if err != nil {
@@ -106,7 +105,7 @@ func Open(cfg Config, onEvent func(Event)) (*Conn, error) {
 	c.zk = conn
 	c.tasks.Go("zookeeper events", func(context.Context) error {
 		for range events {
-			continue // the callback has them; this joins the library's loop
+			continue // the callback handles them; this waits for the library's loop to end
 		}
 		return nil
 	})
@@ -117,8 +116,8 @@ func Open(cfg Config, onEvent func(Event)) (*Conn, error) {
 	return c, nil
 }
 
-// authenticate sends the credentials ahead of every other request; the
-// library repeats them on each reconnect.
+// authenticate sends the credentials before any other request. The library repeats them on each
+// reconnect.
 func (c *Conn) authenticate(ctx context.Context, auth string) {
 	defer close(c.ready)
 	retry := task.Backoff{Min: 50 * time.Millisecond, Max: time.Second}
@@ -138,9 +137,9 @@ func (c *Conn) authenticate(ctx context.Context, auth string) {
 	}
 }
 
-// Close ends the session, and with it its ephemeral nodes, when the server
-// can be reached, and returns when nothing of the connection runs any more: a
-// server that stays silent is waited for for a second. Calls under way end with ErrLost. Idempotent.
+// Close ends the session, and with it its ephemeral nodes, if the server is reachable. It waits at most
+// one second for an unresponsive server and returns when all goroutines of the connection have ended.
+// Pending calls return ErrLost. Close is idempotent.
 func (c *Conn) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -148,22 +147,22 @@ func (c *Conn) Close() {
 	c.tasks.Cancel(ErrLost)
 	c.close()
 	if conn := c.current.Load(); conn != nil && !conn.answered.Load() {
-		c.hangUp() // there is no session to end, and the library would wait for one
+		c.hangUp() // there is no session to end, but the library would wait for a reply
 	}
 	c.zk.Close()
-	c.hangUp()         // the server had its time to answer
-	_ = c.tasks.Wait() // tasks report to their callers
+	c.hangUp()         // the library has waited for the reply
+	_ = c.tasks.Wait() // tasks report errors to their callers
 }
 
-// SessionTimeout is what the server granted; before the first connection,
-// what was asked for.
+// SessionTimeout returns the timeout that the server granted, or the requested one before the first
+// connection.
 func (c *Conn) SessionTimeout() time.Duration { return time.Duration(c.granted.Load()) }
 
-// SessionID identifies the session; 0 when there is none.
+// SessionID returns the id of the session, or 0 if there is none.
 func (c *Conn) SessionID() int64 { return c.zk.SessionID() }
 
-// Trouble is why the latest attempt to open a connection, with its handshake, failed;
-// nil when it did not: if calls are not answered, then by a server that greets.
+// Trouble returns why the latest connection attempt, including its handshake, failed. If it is nil and
+// calls are not answered, the server completes the handshake but does not answer requests.
 func (c *Conn) Trouble() error {
 	if err := c.trouble.Load(); err != nil {
 		return *err
@@ -171,7 +170,7 @@ func (c *Conn) Trouble() error {
 	return nil
 }
 
-// event translates the library's events, in its goroutine.
+// event translates the library's events, on the library's goroutine.
 func (c *Conn) event(ev zk.Event) {
 	switch {
 	case ev.Type != zk.EventSession:
@@ -189,11 +188,11 @@ func (c *Conn) event(ev zk.Event) {
 	}
 }
 
-// call runs f, one request of the library's, in a goroutine of its own, and
-// returns early when ctx ends: the request may be applied all the same.
+// call runs f, one request of the library, on a separate goroutine and returns early if ctx ends. The
+// request may still be applied then.
 func (c *Conn) call(ctx context.Context, op, path string, f func() error) error {
 	select {
-	case <-c.ready: // nearly always, and cheaper than the choice below
+	case <-c.ready: // the common case, and cheaper than the select below
 	default:
 		select {
 		case <-c.ready:
@@ -218,8 +217,8 @@ func (c *Conn) call(ctx context.Context, op, path string, f func() error) error 
 	}
 }
 
-// start runs f unless the connection is closed: after that nothing may be
-// added to the tasks that Close waits for.
+// start runs f unless the connection is closed: Close waits for the tasks, so none may be added after
+// it.
 func (c *Conn) start(op string, f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -233,8 +232,7 @@ func (c *Conn) start(op string, f func()) bool {
 	return true
 }
 
-// EnsureRoot creates the chroot, when the connect string has one, and path
-// below it, each node of them with the connection's ACL.
+// EnsureRoot creates the chroot, if any, and path below it, each node with the connection's ACL.
 func (c *Conn) EnsureRoot(ctx context.Context, path string) error {
 	full := c.chroot + path
 	for i := 1; i <= len(full); i++ {
@@ -247,7 +245,7 @@ func (c *Conn) EnsureRoot(ctx context.Context, path string) error {
 	return nil
 }
 
-// ensure creates a node, by its full path, unless it is there.
+// ensure creates a node by its full path if it does not exist.
 func (c *Conn) ensure(ctx context.Context, full string) error {
 	err := c.call(ctx, "create", full, func() error {
 		_, err := c.zk.Create(full, nil, 0, c.acl)
@@ -259,7 +257,7 @@ func (c *Conn) ensure(ctx context.Context, full string) error {
 	if !errors.Is(err, ErrDenied) {
 		return err
 	}
-	// Whether we may create is asked before whether there is anything to do.
+	// The server checks the permission first, even if the node exists.
 	var found bool
 	existsErr := c.call(ctx, "exists", full, func() (err error) {
 		found, _, err = c.zk.Exists(full)
@@ -271,8 +269,7 @@ func (c *Conn) ensure(ctx context.Context, full string) error {
 	return err
 }
 
-// logAdapter passes the library's messages on; they say how a connection
-// failed, which is worth knowing when one is being looked for.
+// logAdapter logs the library's messages, which help to find out why a connection fails.
 type logAdapter struct{ log *slog.Logger }
 
 func (l logAdapter) Printf(format string, args ...any) {

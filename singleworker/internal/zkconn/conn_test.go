@@ -15,8 +15,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// Every test runs in virtual time, in a bubble: a goroutine that a closed connection
-// leaves behind fails it.
+// Every test runs in virtual time, in a bubble, and fails if a closed connection leaves a goroutine
+// behind.
 
 func TestGet(t *testing.T) {
 	t.Parallel()
@@ -51,7 +51,7 @@ func TestGet(t *testing.T) {
 	})
 }
 
-func TestSessionIsKeptAliveWhileNobodyCalls(t *testing.T) {
+func TestIdleSessionIsKeptAlive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t)
@@ -70,7 +70,7 @@ func TestSessionIsKeptAliveWhileNobodyCalls(t *testing.T) {
 
 func TestCallsEndWithTheirContext(t *testing.T) {
 	t.Parallel()
-	const patience = 1500 * time.Millisecond // less than the library has with a connection
+	const timeout = 1500 * time.Millisecond // less than the library's own
 	for what, call := range map[string]func(context.Context, *Conn) error{
 		"get":      func(ctx context.Context, c *Conn) error { _, _, err := c.Get(ctx, "/a"); return err },
 		"children": func(ctx context.Context, c *Conn) error { _, _, err := c.Children(ctx, "/a"); return err },
@@ -89,11 +89,11 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 			conn := s.open(t, Config{}, nil)
 			synctest.Wait()
 			start := time.Now()
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), timeout)
 			defer cancel()
 			err := call(ctx, conn)
-			if !errors.Is(err, context.DeadlineExceeded) || !IsUnknown(err) || time.Since(start) != patience {
-				t.Errorf("%s: %v after %v, want its context's end after %v", what, err, time.Since(start), patience)
+			if !errors.Is(err, context.DeadlineExceeded) || !IsUnknown(err) || time.Since(start) != timeout {
+				t.Errorf("%s: %v after %v, want its context's end after %v", what, err, time.Since(start), timeout)
 			}
 			if n := len(s.requests()); n != 1 {
 				t.Errorf("%s: the server got %d requests, want the one that it did not answer", what, n)
@@ -102,7 +102,7 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 	}
 }
 
-func TestCallsWaitForAConnectionNoLongerThanTheirContext(t *testing.T) {
+func TestCallsWithoutConnectionEndWithTheirContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t)
@@ -170,7 +170,7 @@ func TestCloseWithoutAServer(t *testing.T) {
 	}
 }
 
-func TestLostConnectionEndsCallsAndTheNextOneWorks(t *testing.T) {
+func TestCallsFailOnLostConnectionThenRecover(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t)
@@ -196,7 +196,7 @@ func TestLostConnectionEndsCallsAndTheNextOneWorks(t *testing.T) {
 	})
 }
 
-func TestExpiredSessionIsReportedAndANewOneFollows(t *testing.T) {
+func TestExpiredSessionIsReportedAndReplaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t)
@@ -211,7 +211,7 @@ func TestExpiredSessionIsReportedAndANewOneFollows(t *testing.T) {
 		if err := s.ExpireSession(old); err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait() // it is told, with a timeout of 0, and asks for a new one
+		synctest.Wait() // it learns of the end from a timeout of 0 and requests a new session
 		if _, _, err := conn.Get(t.Context(), "/watched"); err != nil {
 			t.Fatal(err)
 		}
@@ -220,7 +220,7 @@ func TestExpiredSessionIsReportedAndANewOneFollows(t *testing.T) {
 		}
 		var kinds []EventKind
 		for _, ev := range events {
-			if ev.Kind != Disconnected { // how often it had to try
+			if ev.Kind != Disconnected { // depends on the number of attempts
 				kinds = append(kinds, ev.Kind)
 			}
 		}
@@ -230,7 +230,7 @@ func TestExpiredSessionIsReportedAndANewOneFollows(t *testing.T) {
 	})
 }
 
-func TestAWatchIsSetOnce(t *testing.T) {
+func TestWatchIsSetOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t)
@@ -256,10 +256,10 @@ func TestAWatchIsSetOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		get("/a") // the event has used it up
+		get("/a") // the event has consumed the watch
 		get("/absent")
 		s.have(t, "/prod/absent", "", 0)
-		get("/absent") // it could not be set before
+		get("/absent") // it could not be set on the missing node
 		get("/absent")
 		conn.Close()
 		s.wantRequests(t,
@@ -274,7 +274,7 @@ func TestAWatchIsSetOnce(t *testing.T) {
 	})
 }
 
-// breaking is a connection that breaks when something is written after the request to connect.
+// breaking is a connection that breaks at the first write after the connect request.
 type breaking struct {
 	net.Conn
 	writes int // of the one writer
@@ -288,9 +288,9 @@ func (c *breaking) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// The library waits for ever when the connection breaks as it repeats the credentials on
-// it, unless it hears of that from its reader alone.
-func TestAConnectionThatBreaksAsCredentialsAreRepeatedIsReplaced(t *testing.T) {
+// The library blocks forever if the connection breaks while it repeats the credentials, unless only
+// its reader reports the error.
+func TestConnectionLostDuringAuthIsReplaced(t *testing.T) {
 	t.Parallel()
 	for what, breaks := range map[string]func(s *server, conn net.Conn) net.Conn{
 		"as they are written": func(_ *server, conn net.Conn) net.Conn { return &breaking{Conn: conn} },
@@ -319,7 +319,7 @@ func TestAConnectionThatBreaksAsCredentialsAreRepeatedIsReplaced(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			_, _, err := c.Get(ctx, "/a")
-			for IsUnknown(err) && ctx.Err() == nil { // sent on a connection that broke
+			for IsUnknown(err) && ctx.Err() == nil { // sent on a connection that was lost
 				_, _, err = c.Get(ctx, "/a")
 			}
 			if n := attempts.Load(); err != nil || n < 3 {
@@ -329,8 +329,8 @@ func TestAConnectionThatBreaksAsCredentialsAreRepeatedIsReplaced(t *testing.T) {
 	}
 }
 
-// A server that accepts and does not greet is left when the attempt's time is over.
-func TestServerThatDoesNotGreetIsLeft(t *testing.T) {
+// A server that accepts but does not complete the handshake is abandoned after the attempt's timeout.
+func TestSilentServerIsAbandoned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t)
@@ -344,7 +344,7 @@ func TestServerThatDoesNotGreetIsLeft(t *testing.T) {
 	})
 }
 
-func TestSessionOutlivesAServerThatDoesNotGreet(t *testing.T) {
+func TestSessionSurvivesSilentServer(t *testing.T) {
 	t.Parallel()
 	for what, lose := range map[string]func(s *server, session int64){
 		"its server restarts":     func(s *server, session int64) { s.Disconnect(session) },
@@ -358,7 +358,7 @@ func TestSessionOutlivesAServerThatDoesNotGreet(t *testing.T) {
 				if attempts++; attempts == 1 {
 					return s.dial(ctx, network, address)
 				}
-				return s.Dial(ctx, network, address) // another server, another way
+				return s.Dial(ctx, network, address) // another server
 			}
 			conn := s.open(t, Config{Servers: "zk1,zk2,zk3", Dial: dial}, nil)
 			time.Sleep(time.Minute)
@@ -374,11 +374,11 @@ func TestSessionOutlivesAServerThatDoesNotGreet(t *testing.T) {
 	}
 }
 
-// Why there is no connection is known until there is one.
+// Trouble reports why there is no connection, until there is one.
 func TestTrouble(t *testing.T) {
 	t.Parallel()
 	for want, greet := range map[string]zkdev.Action{
-		"handshake with zk1:2181: EOF":                                zkdev.CutBefore(), // as a server without a quorum does
+		"handshake with zk1:2181: EOF":                                zkdev.CutBefore(), // like a server without a quorum
 		"handshake with zk1:2181: read in-process zkdev: i/o timeout": zkdev.Delay(time.Hour),
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -405,16 +405,16 @@ func TestTrouble(t *testing.T) {
 			wantTrouble(conn, fmt.Sprint(nil))
 			s.Disconnect(conn.SessionID())
 			synctest.Wait()
-			wantTrouble(conn, fmt.Sprint(nil)) // the end of a connection is no failed attempt
+			wantTrouble(conn, fmt.Sprint(nil)) // losing a connection is not a failed attempt
 		})
 	}
 }
 
-func TestDialMayTakeItsTime(t *testing.T) {
+func TestSlowDialSucceeds(t *testing.T) {
 	t.Parallel()
 	for takes, connected := range map[time.Duration]time.Duration{
 		2 * time.Second: 2 * time.Second,
-		9 * time.Second: time.Minute, // with time, attempts get more of it
+		9 * time.Second: time.Minute, // later attempts get more time
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := serve(t)
@@ -432,7 +432,7 @@ func TestDialMayTakeItsTime(t *testing.T) {
 			defer cancel()
 			start := time.Now()
 			_, _, err := conn.Get(ctx, "/a")
-			for errors.Is(err, ErrLost) { // each full turn fails what waits
+			for errors.Is(err, ErrLost) { // each round through the servers fails queued requests
 				_, _, err = conn.Get(ctx, "/a")
 			}
 			if err != nil || time.Since(start) > connected {
@@ -442,7 +442,7 @@ func TestDialMayTakeItsTime(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesBadConfig(t *testing.T) {
+func TestOpenRejectsInvalidConfig(t *testing.T) {
 	t.Parallel()
 	for want, cfg := range map[string]Config{
 		`servers "": has an empty address, want "host:port,host:port/chroot"`: {},

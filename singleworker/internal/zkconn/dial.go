@@ -17,22 +17,22 @@ import (
 // DialFunc opens a connection to a server.
 type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
-// hosts is the library's HostProvider. Names are not resolved here but by the
-// dialer at every attempt, so that a server that moved is found again.
+// hosts is the library's HostProvider. It does not resolve names: the dialer does at every attempt, so
+// that a server with a new address is found.
 type hosts struct {
 	mu        sync.Mutex
 	servers   []string
 	next      int
-	tries     int // since the latest success
+	tries     int // since the latest connection
 	connected time.Time
-	searching time.Time // since when there is no connection
+	searching time.Time // when the connection was lost
 }
 
 var _ zk.HostProvider = (*hosts)(nil)
 
-// briefly is how long a connection must have lasted for the next attempt to
-// follow at once: a server that accepts and hangs up is not asked in a loop.
-const briefly = time.Second
+// minUptime is how long a connection must have lasted for the next attempt to follow at once, so that a
+// server that accepts and hangs up does not cause a busy loop.
+const minUptime = time.Second
 
 func (h *hosts) Init(servers []string) error {
 	h.servers = servers
@@ -41,15 +41,15 @@ func (h *hosts) Init(servers []string) error {
 
 func (h *hosts) Len() int { return len(h.servers) }
 
-// Next returns the server to try; retryStart makes the library fail what is
-// queued and pause for a second, after each full turn.
+// Next returns the server to try. retryStart, set after each round through the servers, makes the
+// library fail queued requests and pause for a second.
 func (h *hosts) Next() (server string, retryStart bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	server = h.servers[h.next]
 	h.next = (h.next + 1) % len(h.servers)
 	retryStart = h.tries > 0 && h.tries%len(h.servers) == 0 ||
-		h.tries == 0 && time.Since(h.connected) < briefly
+		h.tries == 0 && time.Since(h.connected) < minUptime
 	if h.tries == 0 {
 		h.searching = time.Now()
 	}
@@ -57,22 +57,22 @@ func (h *hosts) Next() (server string, retryStart bool) {
 	return server, retryStart
 }
 
-// What an attempt may take, where the session's timeout is long enough for it.
+// Bounds of an attempt's time limit, if the session timeout is long enough for them.
 const (
-	leastPatience = time.Second // a lost packet is sent again after as long
-	mostPatience  = 10 * time.Second
+	minAttempt = time.Second // a lost TCP packet is sent again after a second
+	maxAttempt = 10 * time.Second
 )
 
-// patience is how long the attempt that Next began may take, from the lookup of the name to the end
-// of the handshake. A silent server is noticed after two thirds of the session timeout, and if the
-// next one hangs, the one after that must still find the session alive. The longer there has been no
-// connection, the less there is to lose, and the more time slow names and long ways get.
-func (h *hosts) patience(session time.Duration) time.Duration {
+// attemptTimeout returns the time limit of the attempt that Next started, from name resolution to the
+// end of the handshake. A silent server is noticed after two thirds of the session timeout; if the next
+// server hangs, the one after that must still find the session alive. The longer there has been no
+// connection, the less there is to lose, so slow name servers and networks get more time.
+func (h *hosts) attemptTimeout(session time.Duration) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	session = max(session, time.Since(h.searching))
 	share := session / time.Duration(len(h.servers)+1)
-	return min(max(share, leastPatience), session/3, mostPatience)
+	return min(max(share, minAttempt), session/3, maxAttempt)
 }
 
 func (h *hosts) Connected() {
@@ -81,10 +81,9 @@ func (h *hosts) Connected() {
 	h.tries, h.connected = 0, time.Now()
 }
 
-// handshake is a connection as the library needs it. Until the server's connect
-// response has been read it notes the session timeout granted there, and keeps to the
-// deadline of the attempt, which the library does not. After that it sees
-// to it that a broken connection is noticed in one place only.
+// handshake wraps a connection for the library. Until the server's connect response has been read, it
+// records the granted session timeout and enforces the deadline of the attempt, which the library does
+// not. After that it makes sure that a broken connection is reported in one place only.
 type handshake struct {
 	net.Conn
 	address  string
@@ -93,17 +92,17 @@ type handshake struct {
 	trouble  *atomic.Pointer[error] // of the Conn
 	answered atomic.Bool            // the response was read
 
-	head []byte // the response's first bytes; nil once they were read
+	head []byte // the first bytes of the response; nil after they were read
 }
 
 // The connect response: length, protocol version, granted timeout in
 // milliseconds, each four bytes.
 const headBytes = 12
 
-// maxGreeting is more than a connect response is long: 36 or 37 bytes.
+// maxGreeting exceeds the length of a connect response, which is 36 or 37 bytes.
 const maxGreeting = 256
 
-var errNoGreeting = errors.New("the answer is not a ZooKeeper server's")
+var errNoGreeting = errors.New("the reply is not that of a ZooKeeper server")
 
 func (c *handshake) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
@@ -111,7 +110,7 @@ func (c *handshake) Read(p []byte) (int, error) {
 		c.head = append(c.head, p[:min(n, headBytes-len(c.head))]...)
 		switch {
 		case len(c.head) >= 4 && binary.BigEndian.Uint32(c.head) > maxGreeting:
-			n, err = 0, errNoGreeting // before the library makes room for as much; with n it would not look at err
+			n, err = 0, errNoGreeting // before the library allocates as much; with n > 0 it would ignore err
 		case len(c.head) == headBytes:
 			// An expired session is answered with a timeout of 0.
 			if ms := binary.BigEndian.Uint32(c.head[8:]); ms > 0 {
@@ -129,12 +128,10 @@ func (c *handshake) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write hangs up instead of reporting an error: the next read fails, and the
-// library answers the request once, as one whose connection was lost. A request
-// whose writing failed it would answer twice: first with the network's error,
-// which would pass for the server's word; and for the second answer it may
-// wait for ever until somebody takes it, as at Close, or while it repeats the
-// credentials.
+// Write hangs up instead of returning an error: the next read fails, and the library answers the
+// request once, as one whose connection was lost. After a failed write it would answer twice: first with
+// the network error, which callers would take for a reply of the server; and then it can block forever
+// on the second answer, at Close or while it repeats the credentials.
 func (c *handshake) Write(p []byte) (int, error) {
 	if _, err := c.Conn.Write(p); err != nil {
 		_ = c.Close()
@@ -149,7 +146,7 @@ func (c *handshake) SetReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
-// dialer adapts a DialFunc to the library, whose own timeout, a constant second, it does not heed.
+// dialer adapts a DialFunc to the library. It ignores the library's timeout, a constant second.
 func (c *Conn) dialer(cfg Config, servers *hosts) zk.Dialer {
 	dial := cfg.Dial
 	if dial == nil {
@@ -161,7 +158,7 @@ func (c *Conn) dialer(cfg Config, servers *hosts) zk.Dialer {
 				c.trouble.Store(&err)
 			}
 		}()
-		deadline := time.Now().Add(servers.patience(c.SessionTimeout()))
+		deadline := time.Now().Add(servers.attemptTimeout(c.SessionTimeout()))
 		ctx, cancel := context.WithDeadline(c.closing, deadline)
 		defer cancel()
 		raw, err := dial(ctx, network, address)
@@ -179,13 +176,13 @@ func (c *Conn) dialer(cfg Config, servers *hosts) zk.Dialer {
 		}
 		c.current.Store(conn)
 		if c.closing.Err() != nil {
-			_ = raw.Close() // Close came first and did not see it
+			_ = raw.Close() // Close was called before c.current was set
 		}
 		return conn, nil
 	}
 }
 
-// hangUp closes the connection in use, if there is one.
+// hangUp closes the connection in use, if any.
 func (c *Conn) hangUp() {
 	if conn := c.current.Load(); conn != nil {
 		_ = conn.Close()

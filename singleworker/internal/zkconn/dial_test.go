@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// tryNext asks n times for the next server; a "!" marks those before which the library
-// pauses and fails what is queued.
+// tryNext calls Next n times; a "!" marks the servers before which the library pauses and fails queued
+// requests.
 func tryNext(h *hosts, n int) []string {
 	var got []string
 	for range n {
@@ -38,7 +38,7 @@ func newHosts(t *testing.T, servers ...string) *hosts {
 	return h
 }
 
-func TestHostsPauseAfterEachFullTurn(t *testing.T) {
+func TestHostsPauseAfterEachRound(t *testing.T) {
 	t.Parallel()
 	h := newHosts(t, "a", "b", "c")
 	if got, want := tryNext(h, 7), []string{"a", "b", "c", "!a", "b", "c", "!a"}; !slices.Equal(got, want) {
@@ -50,22 +50,22 @@ func TestHostsPauseAfterEachFullTurn(t *testing.T) {
 	}
 }
 
-func TestHostsGoOnAtTheNextServerAfterALongConnection(t *testing.T) {
+func TestHostsContinueWithNextServerAfterLongConnection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := newHosts(t, "a", "b", "c")
 		tryNext(h, 2)
 		h.Connected() // to b
 		time.Sleep(time.Minute)
-		// At once: a session must not wait while there are servers left to ask.
+		// Without a pause: the session must not wait while there are servers left to try.
 		if got, want := tryNext(h, 4), []string{"c", "a", "b", "!c"}; !slices.Equal(got, want) {
 			t.Errorf("tries %v, want %v", got, want)
 		}
 	})
 }
 
-// A server that accepts and hangs up must not be asked in a hot loop.
-func TestHostsPauseAfterAConnectionThatDidNotLast(t *testing.T) {
+// A server that accepts and hangs up must not cause a busy loop.
+func TestHostsPauseAfterShortConnection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := newHosts(t, "a", "b", "c")
@@ -74,16 +74,16 @@ func TestHostsPauseAfterAConnectionThatDidNotLast(t *testing.T) {
 				t.Errorf("try %d is %v, want %v", i, got, want)
 			}
 			h.Connected()
-			time.Sleep(briefly - 1)
+			time.Sleep(minUptime - 1)
 		}
 		time.Sleep(time.Nanosecond)
 		if got := tryNext(h, 1); got[0] != "b" {
-			t.Errorf("after a whole %v the try is %v, want b at once", briefly, got)
+			t.Errorf("after a whole %v the try is %v, want b at once", minUptime, got)
 		}
 	})
 }
 
-func TestPatience(t *testing.T) {
+func TestAttemptTimeout(t *testing.T) {
 	t.Parallel()
 	three := []string{"a", "b", "c"}
 	for _, row := range []struct {
@@ -93,11 +93,11 @@ func TestPatience(t *testing.T) {
 	}{
 		{three, 10 * time.Second, 0, 2500 * time.Millisecond},
 		{three, 10 * time.Second, 10 * time.Second, 2500 * time.Millisecond},
-		{three, 10 * time.Second, 30 * time.Second, 7500 * time.Millisecond}, // the session is over, why hurry
+		{three, 10 * time.Second, 30 * time.Second, 7500 * time.Millisecond}, // the session has expired anyway
 		{three, 10 * time.Second, time.Hour, 10 * time.Second},
-		{three[:1], 9 * time.Second, 0, 3 * time.Second}, // no other server: but another try
+		{three[:1], 9 * time.Second, 0, 3 * time.Second}, // no other server, but another attempt
 		{three[:1], 9 * time.Second, 12 * time.Second, 4 * time.Second},
-		{append(three, "d", "e"), 5 * time.Second, 0, time.Second}, // for a packet that is sent again
+		{append(three, "d", "e"), 5 * time.Second, 0, time.Second}, // enough for a retransmission
 		{three, 1500 * time.Millisecond, 0, 500 * time.Millisecond},
 		{three, 1500 * time.Millisecond, 6 * time.Second, 1500 * time.Millisecond},
 		{three, 10 * time.Minute, 0, 10 * time.Second},
@@ -110,7 +110,7 @@ func TestPatience(t *testing.T) {
 			tryNext(h, 1)
 			time.Sleep(row.away)
 			tryNext(h, 1)
-			if got := h.patience(row.session); got != row.want {
+			if got := h.attemptTimeout(row.session); got != row.want {
 				t.Errorf("%d servers, session %v, not connected for %v: %v for an attempt, want %v",
 					len(row.servers), row.session, row.away, got, row.want)
 			}
@@ -134,14 +134,14 @@ func shake(t *testing.T) (*handshake, net.Conn) {
 		_, _ = client.Close(), server.Close()
 	})
 	granted := new(atomic.Int64)
-	granted.Store(int64(4 * time.Second)) // as asked for
+	granted.Store(int64(4 * time.Second)) // the requested timeout
 	return &handshake{
 		Conn: client, head: make([]byte, 0, headBytes), deadline: time.Now().Add(10 * time.Second),
 		granted: granted, trouble: new(atomic.Pointer[error]),
 	}, server
 }
 
-func TestGrantedTimeoutIsReadOffTheResponse(t *testing.T) {
+func TestGrantedTimeoutIsReadFromResponse(t *testing.T) {
 	t.Parallel()
 	for what, row := range map[string]struct {
 		granted, want time.Duration
@@ -150,7 +150,7 @@ func TestGrantedTimeoutIsReadOffTheResponse(t *testing.T) {
 		"at once":                   {6 * time.Second, 6 * time.Second, 40},
 		"byte by byte":              {6 * time.Second, 6 * time.Second, 1},
 		"cut within the timeout":    {70 * time.Second, 70 * time.Second, 10},
-		"an expired session grants": {0, 4 * time.Second, 40}, // nothing: what was asked for stays
+		"an expired session grants": {0, 4 * time.Second, 40}, // nothing: the requested timeout stays
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			conn, server := shake(t)
@@ -178,7 +178,7 @@ func TestHandshakeCannotHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, server := shake(t)
 		start := time.Now()
-		// The library takes its deadline away between the length and the rest.
+		// The library removes its deadline between the length and the rest.
 		for _, deadline := range []time.Time{{}, start.Add(time.Hour)} {
 			if err := conn.SetReadDeadline(deadline); err != nil {
 				t.Fatal(err)
@@ -193,7 +193,7 @@ func TestHandshakeCannotHang(t *testing.T) {
 	})
 }
 
-func TestEarlierDeadlineOfTheHandshakeHolds(t *testing.T) {
+func TestEarlierHandshakeDeadlineApplies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		conn, _ := shake(t)
@@ -207,7 +207,7 @@ func TestEarlierDeadlineOfTheHandshakeHolds(t *testing.T) {
 	})
 }
 
-func TestAfterTheHandshakeDeadlinesAreTheLibrarys(t *testing.T) {
+func TestDeadlinesPassThroughAfterHandshake(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		conn, server := shake(t)
@@ -225,7 +225,7 @@ func TestAfterTheHandshakeDeadlinesAreTheLibrarys(t *testing.T) {
 	})
 }
 
-func TestTLSHandshakeThatFailsClosesTheConnection(t *testing.T) {
+func TestFailedTLSHandshakeClosesConnection(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]string{ // of the server
 		"":                            "context deadline exceeded",

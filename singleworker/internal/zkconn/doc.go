@@ -1,17 +1,14 @@
-// Package zkconn is the one place that speaks through the ZooKeeper client
-// library. It adds what the library lacks and takes away what it must not do:
+// Package zkconn is the only package that uses the ZooKeeper client library. It adds what the library
+// lacks and hides its traps:
 //
-//   - a connect string with a chroot, whose paths are prefixed and whose root
-//     is created;
-//   - calls that end with their context. A call given up on may still be
-//     applied;
-//   - the session timeout that the server granted, read off the handshake;
-//   - attempts to connect, with the handshake, that leave the session time for
-//     the next server; names that are resolved at each of them, TLS, frames of
-//     bounded length;
+//   - a connect string with a chroot: paths are prefixed and the chroot is created;
+//   - calls that end with their context; an abandoned call may still be applied;
+//   - the session timeout granted by the server, read from the handshake;
+//   - connection attempts whose time limit, including the handshake, leaves the session time to try
+//     the next server; names that are resolved at each attempt, TLS, frames of bounded length;
 //   - session and watch events as one ordered stream that drops nothing;
-//   - errors that name the operation and the path and wrap one of this
-//     package's sentinels; see [IsUnknown] for the one question that matters.
+//   - errors that name the operation and the path and wrap a sentinel of this package; [IsUnknown]
+//     answers the most important question about them.
 //
-// It knows nothing of jobs, owners or leases.
+// It knows nothing about jobs, owners or leases.
 package zkconn

@@ -15,11 +15,11 @@ var (
 	ErrBadVersion = errors.New("version has changed")
 	ErrNotEmpty   = errors.New("node has children")
 	ErrDenied     = errors.New("access denied by the node's ACL")
-	// ErrLost: the connection broke, or was closed, before the answer came.
+	// ErrLost is returned when the connection was lost or closed before the reply arrived.
 	ErrLost = errors.New("connection lost before the answer")
 )
 
-// OpError says which operation on which path failed.
+// OpError is the error of an operation on a path.
 type OpError struct {
 	Op   string
 	Path string
@@ -30,14 +30,14 @@ func (e *OpError) Error() string { return fmt.Sprintf("zookeeper %s %s: %v", e.O
 
 func (e *OpError) Unwrap() error { return e.Err }
 
-// IsUnknown reports whether the operation that failed with err may have been
-// applied all the same, or may be applied later.
+// IsUnknown reports whether the operation that failed with err may have been applied nevertheless, or
+// may still be applied.
 func IsUnknown(err error) bool {
 	return errors.Is(err, ErrLost) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// sentinels translates the library's errors. What is not listed passes as it
-// is: a definite answer of the server that nobody branches on.
+// sentinels translates the library's errors. Others pass unchanged: they are definite answers of the
+// server that no caller distinguishes.
 var sentinels = []struct{ from, to error }{
 	{zk.ErrNoNode, ErrNoNode},
 	{zk.ErrNodeExists, ErrNodeExists},
@@ -46,14 +46,12 @@ var sentinels = []struct{ from, to error }{
 	{zk.ErrNoAuth, ErrDenied},
 	{zk.ErrAuthFailed, ErrDenied},
 	{zk.ErrInvalidACL, ErrDenied}, // "auth" entries without valid credentials
-	// The request was sent and the answer did not come, or it was still queued:
-	// the library does not tell the two apart.
+	// The request was sent without a reply, or was still queued: the library does not distinguish.
 	{zk.ErrConnectionClosed, ErrLost},
 	{zk.ErrSessionExpired, ErrLost},
 	{zk.ErrClosing, ErrLost},
 	{zk.ErrNoServer, ErrLost},
-	// Answered by a server that the session has left; the request may already
-	// have been on its way to the leader.
+	// From a server that the session has left; the request may already have reached the leader.
 	{zk.ErrSessionMoved, ErrLost},
 }
 

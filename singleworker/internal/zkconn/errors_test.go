@@ -51,7 +51,7 @@ func TestErrorsAreTranslated(t *testing.T) {
 	}
 }
 
-func TestCallsGivenUpOnAreOfUnknownOutcome(t *testing.T) {
+func TestAbandonedCallsAreUnknown(t *testing.T) {
 	t.Parallel()
 	for _, cause := range []error{context.Canceled, context.DeadlineExceeded} {
 		if err := (&OpError{Op: "multi", Path: "/a", Err: cause}); !IsUnknown(err) {
@@ -75,7 +75,7 @@ func TestMultiErrorNamesTheOperation(t *testing.T) {
 	}
 }
 
-func TestSizeCountsAllThatIsSent(t *testing.T) {
+func TestSizeCoversTheRequest(t *testing.T) {
 	t.Parallel()
 	const path = "/a/path"
 	data := make([]byte, 1000)

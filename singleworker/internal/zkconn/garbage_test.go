@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// liar is a peer that greets, and answers the first request with a frame that begins with
-// a length that no server sends: zkdev is a server, and cannot play it. left is closed
-// when the client hangs up.
+// liar is a peer that completes the handshake and answers the first request with an invalid frame
+// length, which zkdev cannot do. left is closed when the client hangs up.
 func liar(length uint32, left chan<- struct{}) net.Conn {
 	client, conn := net.Pipe()
 	go func() {
@@ -23,7 +22,7 @@ func liar(length uint32, left chan<- struct{}) net.Conn {
 			return
 		}
 		hello := response(granted)
-		hello[len(hello)-1-passwordBytes] = 1 // of the session id: with 0 a session has expired
+		hello[len(hello)-1-passwordBytes] = 1 // the session id; 0 would mean that it has expired
 		_, _ = conn.Write(hello)
 		if skipFrame(conn) != nil {
 			return
@@ -45,9 +44,8 @@ func skipFrame(r io.Reader) error {
 	return err
 }
 
-// What a peer that breaks the protocol says is no word of a server's: the outcome is not
-// known, and the next server is asked.
-func TestGarbageIsNoAnswer(t *testing.T) {
+// A reply that violates the protocol leaves the outcome unknown, and the next server is tried.
+func TestGarbageIsNotAnAnswer(t *testing.T) {
 	t.Parallel()
 	for what, length := range map[string]uint32{
 		"a frame too long":     maxFrame + 1,
@@ -82,8 +80,8 @@ func TestGarbageIsNoAnswer(t *testing.T) {
 	}
 }
 
-// Whoever is no ZooKeeper is found out by his first four bytes, which the library would take for the
-// length of the greeting, and reserve as much memory.
+// A peer that is not ZooKeeper is recognized by its first four bytes, which the library would take for
+// the length of the connect response, and allocate as much memory.
 func TestGreetingOfAnotherProtocol(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -10,15 +10,15 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Stat is what ZooKeeper knows of a node.
+// Stat is a node's metadata.
 type Stat struct {
 	Czxid          int64 // transaction that created the node
 	Mzxid          int64 // transaction that last changed its data
-	Version        int32 // changes of its data
+	Version        int32 // number of changes of its data
 	NumChildren    int
-	EphemeralOwner int64     // session that it lives and dies with; 0: none
-	Ctime          time.Time // its creation, on the server's clock
-	Mtime          time.Time // last change, likewise
+	EphemeralOwner int64     // session that owns an ephemeral node; else 0
+	Ctime          time.Time // creation, on the server's clock
+	Mtime          time.Time // last change of the data, on the server's clock
 }
 
 func statOf(s *zk.Stat) Stat {
@@ -36,8 +36,8 @@ func (c *Conn) Get(ctx context.Context, path string) ([]byte, Stat, error) {
 	return c.get(ctx, path, false)
 }
 
-// GetW reads a node and has its next change, or its end, reported as an
-// event. At most one such watch of a node is set at a time.
+// GetW reads a node and watches it: its next change or deletion is reported as an event. At most one
+// such watch is set per node.
 func (c *Conn) GetW(ctx context.Context, path string) ([]byte, Stat, error) {
 	return c.get(ctx, path, true)
 }
@@ -63,13 +63,12 @@ func (c *Conn) get(ctx context.Context, path string, watched bool) ([]byte, Stat
 	return data, statOf(stat), nil
 }
 
-// Children lists the names of a node's children, in no order.
+// Children lists the names of a node's children, in no particular order.
 func (c *Conn) Children(ctx context.Context, path string) ([]string, Stat, error) {
 	return c.children(ctx, path, false)
 }
 
-// ChildrenW lists children and has the next change of the list reported; see
-// GetW.
+// ChildrenW lists a node's children and watches the list; see GetW.
 func (c *Conn) ChildrenW(ctx context.Context, path string) ([]string, Stat, error) {
 	return c.children(ctx, path, true)
 }
@@ -95,8 +94,8 @@ func (c *Conn) children(ctx context.Context, path string, watched bool) ([]strin
 	return names, statOf(stat), nil
 }
 
-// watching runs request with or without setting a watch: the library would
-// keep every watch that is set a second time.
+// watching runs request, which sets a watch if one is wanted and not already set: the library would
+// keep every duplicate.
 func (c *Conn) watching(w watch, wanted bool, request func(set bool) error) error {
 	c.mu.Lock()
 	_, already := c.watched[w]
@@ -114,8 +113,8 @@ func (c *Conn) watching(w watch, wanted bool, request func(set bool) error) erro
 	return err
 }
 
-// Sync has the connected server catch up with the leader: what is read after it
-// is no older than the call.
+// Sync makes the connected server catch up with the leader: reads after it are at least as recent as
+// the call.
 func (c *Conn) Sync(ctx context.Context, path string) error {
 	return c.call(ctx, "sync", path, func() error {
 		_, err := c.zk.Sync(c.chroot + path)
@@ -123,7 +122,7 @@ func (c *Conn) Sync(ctx context.Context, path string) error {
 	})
 }
 
-// Exists reads a node's Stat; ok is false when there is no such node.
+// Exists reads a node's Stat; ok is false if there is no such node.
 func (c *Conn) Exists(ctx context.Context, path string) (stat Stat, ok bool, err error) {
 	var found bool
 	var answer *zk.Stat
@@ -137,10 +136,9 @@ func (c *Conn) Exists(ctx context.Context, path string) (stat Stat, ok bool, err
 	return statOf(answer), true, nil
 }
 
-// CreateEphemeralSequential creates a node that lives as long as the session, and
-// returns its path: prefix, and ten digits that grow with every node created below
-// the same parent. If the answer is lost, the node may be there under a name that nobody
-// was told: let prefix be one that nobody else uses, and look for it.
+// CreateEphemeralSequential creates a node that lives as long as the session and returns its path:
+// prefix and ten digits that increase with every node created below the same parent. If the reply is
+// lost, the node may exist under an unknown name: use a unique prefix, so that it can be found.
 func (c *Conn) CreateEphemeralSequential(ctx context.Context, prefix string, data []byte) (string, error) {
 	var created string
 	err := c.call(ctx, "create", prefix, func() (err error) {
@@ -161,7 +159,7 @@ type Op struct {
 	op   func(c *Conn) any
 }
 
-// Size is about how many bytes the operation takes in a request.
+// Size is the approximate size of the operation in a request, in bytes.
 func (o Op) Size() int {
 	const overhead = 100 // headers, version, a short ACL
 	return len(o.path) + len(o.data) + overhead
@@ -179,34 +177,34 @@ func createOp(path string, data []byte, flags int32) Op {
 	}}
 }
 
-// AnyVersion makes an operation not depend on a node's version.
+// AnyVersion matches every version of a node.
 const AnyVersion int32 = -1
 
-// SetOp changes a node's data if its version is as given.
+// SetOp changes a node's data if the version matches.
 func SetOp(path string, data []byte, version int32) Op {
 	return Op{"set", path, data, func(c *Conn) any {
 		return &zk.SetDataRequest{Path: c.chroot + path, Data: data, Version: version}
 	}}
 }
 
-// DeleteOp deletes a node if its version is as given and it has no children.
+// DeleteOp deletes a node if the version matches and it has no children.
 func DeleteOp(path string, version int32) Op {
 	return Op{"delete", path, nil, func(c *Conn) any {
 		return &zk.DeleteRequest{Path: c.chroot + path, Version: version}
 	}}
 }
 
-// CheckOp fails the transaction unless a node's version is as given.
+// CheckOp fails the transaction unless the node's version matches.
 func CheckOp(path string, version int32) Op {
 	return Op{"check", path, nil, func(c *Conn) any {
 		return &zk.CheckVersionRequest{Path: c.chroot + path, Version: version}
 	}}
 }
 
-// MultiError says which operation refused a transaction, none of which was
-// applied. It wraps an *OpError.
+// MultiError is returned when a transaction was refused; none of it was applied. It wraps the *OpError
+// of the operation that failed.
 type MultiError struct {
-	Index int // of the operation
+	Index int // of that operation
 	Err   error
 }
 
@@ -214,8 +212,8 @@ func (e *MultiError) Error() string { return fmt.Sprintf("operation %d: %v", e.I
 
 func (e *MultiError) Unwrap() error { return e.Err }
 
-// Multi applies all the operations, of which there must be one, or none. The Stats are those of the nodes
-// that a SetOp changed, at the operation's index. A refusal is a *MultiError.
+// Multi applies all operations or none; there must be at least one. For each SetOp, the result has the
+// node's Stat at the same index. If the server refuses the transaction, the error is a *MultiError.
 func (c *Conn) Multi(ctx context.Context, ops ...Op) ([]Stat, error) {
 	requests := make([]any, len(ops))
 	for i, op := range ops {
@@ -227,7 +225,7 @@ func (c *Conn) Multi(ctx context.Context, ops ...Op) ([]Stat, error) {
 		return err
 	})
 	if IsUnknown(err) {
-		return nil, err // answers may still be written to
+		return nil, err // the library may still write to answers
 	}
 	if err != nil {
 		for i, op := range ops {
@@ -244,10 +242,9 @@ func (c *Conn) Multi(ctx context.Context, ops ...Op) ([]Stat, error) {
 	return stats, nil
 }
 
-// ACLOf makes the connection create nodes with the ACL of path: what an
-// operator's tool adds to a tree is then open to the same readers and writers
-// as the rest of it. A node that does not exist changes nothing. To be called
-// before the first node is created, not beside other calls.
+// ACLOf makes the connection create nodes with the ACL of path, so that nodes added by an operator's
+// tool have the same readers and writers as the rest of the tree. It does nothing if the node does not
+// exist. Call it before creating nodes, and not concurrently with other calls.
 func (c *Conn) ACLOf(ctx context.Context, path string) error {
 	var acl []zk.ACL
 	err := c.call(ctx, "getACL", path, func() (err error) {

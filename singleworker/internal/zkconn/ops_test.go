@@ -14,7 +14,7 @@ import (
 
 var anyone = zk.ACL{Perms: zk.PermAll, Scheme: "world", ID: "anyone"}
 
-// aclOf asks a connection's library for a node's ACL.
+// aclOf reads a node's ACL through a connection's library.
 func aclOf(t *testing.T, conn *Conn, path string) []zk.ACL {
 	t.Helper()
 	acl, _, err := conn.zk.GetACL(path)
@@ -24,7 +24,7 @@ func aclOf(t *testing.T, conn *Conn, path string) []zk.ACL {
 	return acl
 }
 
-// protect gives a node an ACL.
+// protect sets a node's ACL.
 func (s *server) protect(t *testing.T, path string, acl ...zk.ACL) {
 	t.Helper()
 	if _, err := s.hand.zk.SetACL(path, acl, AnyVersion); err != nil {
@@ -32,7 +32,7 @@ func (s *server) protect(t *testing.T, path string, acl ...zk.ACL) {
 	}
 }
 
-func TestCredentialsGoAheadOfEverything(t *testing.T) {
+func TestCredentialsAreSentFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t)
@@ -40,12 +40,12 @@ func TestCredentialsGoAheadOfEverything(t *testing.T) {
 		s.protect(t, "/a", zk.DigestACL(zk.PermAll, "app", "se:cret")...)
 		conn := s.open(t, Config{Auth: "app:se:cret"}, nil)
 		answers := make(chan error, 3)
-		for range 3 { // asked for before there is a connection
+		for range 3 { // called before there is a connection
 			go func() { _, _, err := conn.Get(t.Context(), "/a"); answers <- err }()
 		}
 		synctest.Wait()
 		s.Disconnect(conn.SessionID())
-		time.Sleep(time.Minute) // connected again, by itself
+		time.Sleep(time.Minute) // reconnects
 		s.wantRequests(t, "auth ", "getData /a", "getData /a", "getData /a", "auth ")
 		if _, _, err := conn.Get(t.Context(), "/a"); err != nil {
 			t.Errorf("Get on the second connection: %v", err)
@@ -58,7 +58,7 @@ func TestCredentialsGoAheadOfEverything(t *testing.T) {
 	})
 }
 
-func TestRefusedCredentialsRefuseEveryCall(t *testing.T) {
+func TestRefusedCredentialsFailEveryCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t)
@@ -102,9 +102,9 @@ func TestEnsureRoot(t *testing.T) {
 	})
 }
 
-// Whether one may create is asked before whether the node is there: an ACL that lets
-// nobody create beside the group's own root must not keep the group out.
-func TestEnsureRootWhereItMayNotCreate(t *testing.T) {
+// The server checks the permission to create before whether the node exists: an ACL that forbids
+// creating siblings of the group's root must not keep the group out.
+func TestEnsureRootWithoutCreatePermission(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t)
@@ -155,7 +155,7 @@ func TestMulti(t *testing.T) {
 	})
 }
 
-func TestMultiNamesTheOperationThatRefused(t *testing.T) {
+func TestMultiNamesTheRefusedOperation(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t)
@@ -175,7 +175,7 @@ func TestMultiNamesTheOperationThatRefused(t *testing.T) {
 	})
 }
 
-func TestExistsTellsAbsenceFromFailure(t *testing.T) {
+func TestExistsDistinguishesAbsenceFromFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t)
@@ -222,8 +222,8 @@ func TestCreateEphemeralSequential(t *testing.T) {
 	})
 }
 
-// The node is there although nobody was told its name: it is found by its prefix.
-func TestCreateEphemeralSequentialWhoseAnswerIsLost(t *testing.T) {
+// After a lost reply, the node exists under an unknown name and is found by its prefix.
+func TestCreateEphemeralSequentialWithLostReply(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t)
@@ -234,7 +234,7 @@ func TestCreateEphemeralSequentialWhoseAnswerIsLost(t *testing.T) {
 		if got != "" || !IsUnknown(err) {
 			t.Errorf("CreateEphemeralSequential = %q, %v; want an unknown outcome", got, err)
 		}
-		time.Sleep(2 * time.Second) // connected again
+		time.Sleep(2 * time.Second) // reconnects
 		names, _, err := conn.Children(t.Context(), "/q")
 		if !slices.Equal(names, []string{"me-0000000000"}) || err != nil {
 			t.Errorf("children %q, %v; want the one node, created once", names, err)
@@ -259,7 +259,7 @@ func TestChildren(t *testing.T) {
 	})
 }
 
-func TestACLOfIsThatOfTheNodesCreatedLater(t *testing.T) {
+func TestACLOfAppliesToNodesCreatedLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t)
@@ -267,7 +267,7 @@ func TestACLOfIsThatOfTheNodesCreatedLater(t *testing.T) {
 		s.have(t, "/there", "", 0)
 		s.protect(t, "/there", taken...)
 		conn := s.open(t, Config{}, nil)
-		for _, path := range []string{"/absent", "/there"} { // in this order: what is taken over stays
+		for _, path := range []string{"/absent", "/there"} { // in this order: an adopted ACL stays
 			if err := conn.ACLOf(t.Context(), path); err != nil {
 				t.Fatal(err)
 			}

@@ -15,20 +15,20 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// server is a ZooKeeper in the test's bubble, which grants shorter sessions than are asked
-// for and keeps what the connection that is tested asks of it.
+// server is a ZooKeeper in the test's bubble. It grants shorter sessions than requested and records the
+// requests of the connection under test.
 //
-// None of these tests comes back to a server with watches set: go-zookeeper v1.0.4 has a race
-// then (sendSetWatches, recvLoop), which internal/swtest keeps away from its clusters, where
-// watches that are set again are tested.
+// None of these tests reconnects with watches set: go-zookeeper v1.0.4 then has a data race
+// (sendSetWatches, recvLoop), which internal/swtest prevents in its clusters, where watches that are
+// restored are tested.
 type server struct {
 	*zkdev.Server
-	client *zkdev.Client // where the connection that is tested dials from
-	absent atomic.Bool   // nobody listens
-	hand   *Conn         // puts the nodes there that a test needs
+	client *zkdev.Client // from which the connection under test dials
+	absent atomic.Bool   // dialing fails
+	hand   *Conn         // another client, which creates the nodes of a test
 
 	mu  sync.Mutex
-	got []zkdev.Request // of the connection that is tested, without pings
+	got []zkdev.Request // of the connection under test, without pings
 }
 
 const (
@@ -41,7 +41,7 @@ var (
 	errRefused = errors.New("connection refused")
 )
 
-// serve is called in a bubble.
+// serve starts a server. It must be called in a bubble.
 func serve(t *testing.T) *server {
 	t.Helper()
 	s := &server{Server: zkdev.Start(t, zkdev.Config{NoListen: true, MaxSession: granted})}
@@ -58,7 +58,7 @@ func serve(t *testing.T) *server {
 	return s
 }
 
-// open connects to the server; the connection is closed when the test ends.
+// open connects to the server. The connection is closed when the test ends.
 func (s *server) open(t *testing.T, cfg Config, onEvent func(Event)) *Conn {
 	t.Helper()
 	if cfg.Servers == "" {
@@ -86,7 +86,7 @@ func (s *server) dial(ctx context.Context, network, address string) (net.Conn, e
 	return s.client.Dial(ctx, network, address)
 }
 
-// have puts a node there that was changed until it had that version.
+// have creates a node and changes it until it has the given version.
 func (s *server) have(t *testing.T, path, data string, version int32) {
 	t.Helper()
 	ops := []Op{CreateOp(path, []byte(data))}
@@ -98,8 +98,7 @@ func (s *server) have(t *testing.T, path, data string, version int32) {
 	}
 }
 
-// hang has the tested connection wait an hour for the answers to its requests, except that
-// to connect.
+// hang delays the replies to the connection under test by an hour, except those to connect requests.
 func (s *server) hang() {
 	s.ControlKeep(zkdev.OpAny, func(r *zkdev.Request) zkdev.Action {
 		if r.Client != "tested" || r.Op == zkdev.OpConnect {
@@ -109,7 +108,7 @@ func (s *server) hang() {
 	})
 }
 
-// session is the tested connection's, as the server knows it; 0 when it has none.
+// session returns the session of the connection under test, or 0.
 func (s *server) session() int64 {
 	for _, session := range s.Sessions() {
 		if session.Client == "tested" {
@@ -119,14 +118,14 @@ func (s *server) session() int64 {
 	return 0
 }
 
-// requests lists what the tested connection has asked for until now.
+// requests lists the requests of the connection under test so far.
 func (s *server) requests() []zkdev.Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.got)
 }
 
-// named gives requests as an operation and a path each.
+// named formats requests as operation and path.
 func named(requests []zkdev.Request) []string {
 	var names []string
 	for _, r := range requests {
@@ -139,7 +138,7 @@ func named(requests []zkdev.Request) []string {
 	return names
 }
 
-// wantRequests compares what the server was asked for with what it should be.
+// wantRequests compares the requests that the server has received with the expected ones.
 func (s *server) wantRequests(t *testing.T, want ...string) {
 	t.Helper()
 	if got := named(s.requests()); !slices.Equal(got, want) {

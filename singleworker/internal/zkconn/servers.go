@@ -12,9 +12,8 @@ import (
 
 const defaultPort = "2181"
 
-// ParseServers reads ZooKeeper's own connect string,
-// "host[:port],host[:port]/chroot", with port 2181 by default. IPv6 addresses
-// stand in brackets. chroot is "" or begins with '/'.
+// ParseServers parses ZooKeeper's connect string, "host[:port],host[:port]/chroot". The port defaults
+// to 2181. IPv6 addresses are in brackets. chroot is "" or begins with '/'.
 func ParseServers(text string) (servers []string, chroot string, err error) {
 	hosts := text
 	if i := strings.IndexByte(text, '/'); i >= 0 {
@@ -41,7 +40,7 @@ func parseServer(text string) (string, error) {
 	if err != nil {
 		var stillErr error
 		if host, port, stillErr = net.SplitHostPort(text + ":" + defaultPort); stillErr != nil {
-			return "", fmt.Errorf("address %q: %w; IPv6 addresses stand in brackets", text, err)
+			return "", fmt.Errorf("address %q: %w; put IPv6 addresses in brackets", text, err)
 		}
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
@@ -59,7 +58,7 @@ func checkChroot(chroot string) error {
 	}
 	for part := range strings.SplitSeq(chroot[1:], "/") {
 		if part == "" || part == "." || part == ".." || strings.ContainsAny(part, "\x00\r\n\t") {
-			return fmt.Errorf("chroot %q: %q is not a node name", chroot, part)
+			return fmt.Errorf("chroot %q: %q is not a valid node name", chroot, part)
 		}
 	}
 	return nil
@@ -69,10 +68,9 @@ var permissions = map[rune]int32{
 	'r': zk.PermRead, 'w': zk.PermWrite, 'c': zk.PermCreate, 'd': zk.PermDelete, 'a': zk.PermAdmin,
 }
 
-// ParseACL reads access control entries in the notation of ZooKeeper's own
-// shell, "scheme:id:perms" separated by commas: "world:anyone:r,auth::cdrwa".
-// The empty text means everything for those who hold the credentials, or for
-// anybody when there are none.
+// ParseACL parses access control entries in the notation of ZooKeeper's shell, "scheme:id:perms"
+// separated by commas: "world:anyone:r,auth::cdrwa". The empty string means all permissions: for the
+// client's credentials if withAuth is set, else for everyone.
 func ParseACL(text string, withAuth bool) ([]zk.ACL, error) {
 	if text == "" {
 		if withAuth {
@@ -100,14 +98,14 @@ func ParseACL(text string, withAuth bool) ([]zk.ACL, error) {
 			one.Perms |= bit
 		}
 		if one.Perms == 0 {
-			return nil, fmt.Errorf("entry %q gives no permission", entry)
+			return nil, fmt.Errorf("entry %q grants no permission", entry)
 		}
 		acl = append(acl, one)
 	}
 	return acl, nil
 }
 
-// CheckAuth reports why text is not "user:password".
+// CheckAuth returns an error unless text is empty or "user:password".
 func CheckAuth(text string) error {
 	user, _, ok := strings.Cut(text, ":")
 	if text != "" && (!ok || user == "") {

@@ -34,7 +34,7 @@ func TestParseServers(t *testing.T) {
 	}
 }
 
-func TestParseServersRefuses(t *testing.T) {
+func TestParseServersErrors(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"":               `has an empty address, want "host:port,host:port/chroot"`,
@@ -48,19 +48,19 @@ func TestParseServersRefuses(t *testing.T) {
 		":2181":          `address ":2181": "" is not a host`,
 		"zk 1:2181":      `"zk 1" is not a host`,
 		"user@zk1:2181":  `"user@zk1" is not a host`,
-		"zk1:2181:2182":  `address "zk1:2181:2182": address zk1:2181:2182: too many colons in address; IPv6 addresses stand in brackets`,
-		"::1":            "IPv6 addresses stand in brackets",
-		"::1:2181":       "IPv6 addresses stand in brackets", // an address, or an address and a port
+		"zk1:2181:2182":  `address "zk1:2181:2182": address zk1:2181:2182: too many colons in address; put IPv6 addresses in brackets`,
+		"::1":            "put IPv6 addresses in brackets",
+		"::1:2181":       "put IPv6 addresses in brackets", // an address, or an address and a port
 		"[::1":           `address "[::1"`,
 		"[::1]]":         `address "[::1]]"`,
 		"[::1:2181":      `address "[::1:2181"`,
-		"zk1//":          `chroot "/": "" is not a node name`,
-		"zk1/a//b":       `chroot "/a//b": "" is not a node name`,
-		"zk1/a/../b":     `".." is not a node name`,
-		"zk1/./b":        `"." is not a node name`,
-		"zk1/a\x00b":     `"a\x00b" is not a node name`,
-		"zk1/prod\n":     `"prod\n" is not a node name`,
-		"zookeeper://zk": `chroot "//zk": "" is not a node name`,
+		"zk1//":          `chroot "/": "" is not a valid node name`,
+		"zk1/a//b":       `chroot "/a//b": "" is not a valid node name`,
+		"zk1/a/../b":     `".." is not a valid node name`,
+		"zk1/./b":        `"." is not a valid node name`,
+		"zk1/a\x00b":     `"a\x00b" is not a valid node name`,
+		"zk1/prod\n":     `"prod\n" is not a valid node name`,
+		"zookeeper://zk": `chroot "//zk": "" is not a valid node name`,
 	} {
 		if servers, chroot, err := ParseServers(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("ParseServers(%q) = %q, %q, %v\nwant %s", text, servers, chroot, err, want)
@@ -97,7 +97,7 @@ func TestParseACL(t *testing.T) {
 		"world:anyone":        `entry "world:anyone" is not "scheme:id:perms"`,
 		":anyone:r":           `entry ":anyone:r" is not "scheme:id:perms"`,
 		"world:anyone:r,":     `entry "" is not "scheme:id:perms"`,
-		"world:anyone:":       `entry "world:anyone:" gives no permission`,
+		"world:anyone:":       `entry "world:anyone:" grants no permission`,
 		"world:anyone:rx":     `entry "world:anyone:rx": permission 'x' is not one of c, d, r, w, a`,
 		"world:anyone:R":      `permission 'R' is not one of`,
 		"auth::cdrwa":         `entry "auth::cdrwa" needs Auth`,
