@@ -1,0 +1,64 @@
+package singleworker_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/latch"
+	"github.com/swjobs/singleworker/singleworker/swtest"
+)
+
+// The code of GUIDE.md, so that it is compiled: TestGoOnPages looks for it here.
+
+var handlers = map[string]singleworker.Handler{
+	"report": func(context.Context, *singleworker.Run) error { return nil },
+}
+
+func importFrom(context.Context, string) error { return nil }
+func process(context.Context, int, int) error  { return nil }
+func work(context.Context) error               { return nil }
+
+func _(m *singleworker.Manager) error {
+	err := m.Handle("import", singleworker.JSONHandler(
+		func(ctx context.Context, run *singleworker.Run, p struct{ Bucket string }) error {
+			return importFrom(ctx, p.Bucket)
+		}))
+	return err
+}
+
+func _(m *singleworker.Manager) error {
+	err := m.Schedule(singleworker.Job{
+		Name: "rows", Schedule: "0 * * * * ?", Shards: 6,
+		ShardParameters: map[int]string{0: "Beijing", 1: "Shanghai"}, // if numbers are not enough
+	})
+	if err != nil {
+		return err
+	}
+	err = m.Handle("rows", func(ctx context.Context, run *singleworker.Run) error {
+		return process(ctx, run.Shard.Index, run.Shard.Total) // rows with id % Total == Index
+	})
+	return err
+}
+
+func TestTakeover(t *testing.T) {
+	t.Parallel()
+	c := swtest.New(t, swtest.Config{})
+	one := c.Start("one", handlers, singleworker.Job{Name: "report", Schedule: "* * * * * ?"})
+	c.AwaitOwner("report", "one")
+	c.Start("two", handlers)
+	one.Kill()
+	c.AwaitOwner("report", "two")
+	c.AssertOnce("report")
+}
+
+func _(ctx context.Context) error {
+	l, err := latch.New(latch.Config{Servers: "zk1:2181,zk2:2181/prod", Path: "/billing/leader"})
+	if err != nil {
+		return err
+	}
+	err = l.Lead(ctx, func(ctx context.Context) error {
+		return work(ctx) // on one process at a time; ctx ends when leadership is lost
+	})
+	return err
+}
