@@ -1,10 +1,12 @@
 package swtest
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/swtest/audit"
 )
 
 // Instance is one start of one instance.
@@ -81,30 +83,24 @@ func (c *Cluster) AwaitRuns(job string, n int) []Run {
 // failed or was interrupted, is not a second time: singleworker.Job says how many there are.
 func (c *Cluster) AssertOnce(job string) {
 	c.tb.Helper()
-	type attempt struct {
-		shard int
-		tick  int64
-		n     int
-	}
-	ran := make(map[attempt]string)
-	last := make(map[int]*swtest.Run) // by shard
+	var runs []audit.Run
 	for _, r := range c.group.Runs() {
-		if r.Job != job {
-			continue
+		if r.Job == job {
+			part := job
+			if r.Shard.Index > 0 {
+				part = fmt.Sprintf("%s[%d]", job, r.Shard.Index)
+			}
+			runs = append(runs, audit.Run{
+				Job: part, Instance: r.Instance.Name, Tick: r.Tick, Attempt: r.Attempt, Token: r.Token, Start: r.Started, End: r.End(),
+			})
 		}
-		this := attempt{r.Shard.Index, r.Tick.UnixMilli(), r.Attempt}
-		if other, twice := ran[this]; twice {
-			c.tb.Errorf("swtest: tick %v of %s was run twice, by %s and %s", r.Tick, job, other, r.Instance.Name)
-		}
-		ran[this] = r.Instance.Name
-		before := last[r.Shard.Index]
-		if before != nil && (before.End().IsZero() || r.Started.Before(before.End())) {
-			c.tb.Errorf("swtest: a run of %s on %s began at %v, the one before on %s had the right to run until %v",
-				job, r.Instance.Name, r.Started, before.Instance.Name, before.End())
-		}
-		last[r.Shard.Index] = &r
 	}
-	if len(last) == 0 {
+	for _, found := range audit.Runs(runs) {
+		if found.Rule == audit.Twice || found.Rule == audit.Overlap {
+			c.tb.Errorf("swtest: %v", found)
+		}
+	}
+	if len(runs) == 0 {
 		c.tb.Errorf("swtest: %s never ran", job)
 	}
 }

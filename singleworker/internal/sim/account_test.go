@@ -9,6 +9,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/swtest/audit"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -216,8 +217,12 @@ func (l *ledger) checkAccountOf(acc *account, tick int64) {
 	delete(acc.rows, tick)
 	delete(acc.runs, tick)
 	current := acc.record.Tick == tick && acc.record.Manual == "" && acc.record.Open()
-	if len(rows) > 1 || len(rows) == 1 && len(runs) > 0 || len(rows)+len(runs) == 0 && !current {
-		l.violatef(8, acc.slot, at, "tick is in %d rows and %d runs: %v %v", len(rows), len(runs), rows, runs)
+	fate := audit.Fate{Rows: len(rows), Open: current}
+	for _, id := range runs {
+		fate.Attempts = append(fate.Attempts, acc.ended[id].Attempt)
+	}
+	if err := fate.Check(); err != nil {
+		l.violatef(8, acc.slot, at, "tick %v: %v %v", err, rows, runs)
 	}
 	for _, row := range rows {
 		if row.Reason != zkrec.ReasonOverlap && row.Reason != zkrec.ReasonPaused && l.isCalm(acc.slot, at) {

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/swtest/audit"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -326,23 +328,21 @@ func describe(r *reign) string {
 
 // checkSideBySide verifies that a slot has one run at a time in an instance, to the return of its handler.
 func (l *ledger) checkSideBySide() {
-	type part struct {
-		of   *swtest.Instance
-		slot string
-	}
-	last := make(map[part]*swtest.Run) // that ends last
+	var runs []audit.Run
 	for k := range l.runs {
 		run := &l.runs[k]
-		at := part{run.Instance, run.Job}
+		slot := run.Job
 		if run.Shard.Total > 1 {
-			at.slot = zkrec.ShardSlot(run.Job, run.Shard.Index)
+			slot = zkrec.ShardSlot(run.Job, run.Shard.Index)
 		}
-		before := last[at]
-		if before != nil && before.Ended.After(run.Started) {
-			l.violatef(3, run.Job, run.Started, "run %s of %s begins beside run %s", run.ID, run.Instance.Name, before.ID)
+		if run.Ended.IsZero() {
+			continue // checkRun tells of it
 		}
-		if before == nil || run.Ended.After(before.Ended) {
-			last[at] = run
+		runs = append(runs, audit.Run{Job: run.Instance.Place() + " " + slot, Instance: run.ID, Start: run.Started, End: run.Ended})
+	}
+	for _, f := range audit.Runs(runs) {
+		if _, slot, _ := strings.Cut(f.Run.Job, " "); f.Rule == audit.Overlap {
+			l.violatef(3, slot, f.Run.Start, "run %s begins beside run %s", f.Run.Instance, f.Before.Instance)
 		}
 	}
 }

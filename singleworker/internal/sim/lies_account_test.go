@@ -36,7 +36,7 @@ func TestFalseEvidenceOfAccounts(t *testing.T) {
 		{"a run that nobody claimed", func(e *evidence) { entries(e, func(e *zkrec.Entry) { e.RunID += "?" }) }, 8, "was never claimed"},
 		{"a run of somebody else", func(e *evidence) { entries(e, func(e *zkrec.Entry) { e.SID = "c" }) }, 8, "is in the history as"},
 		{"a run that ended otherwise", func(e *evidence) { entries(e, func(e *zkrec.Entry) { e.State = zkrec.RunFailed }) }, 8, "the history says failed"},
-		{"a tick in no entry", func(e *evidence) { entries(e, func(e *zkrec.Entry) { e.Manual = "?" }) }, 8, "0 rows and 0 runs"},
+		{"a tick in no entry", func(e *evidence) { entries(e, func(e *zkrec.Entry) { e.Manual = "?" }) }, 8, "not accounted for"},
 		{"a tick in two entries", func(e *evidence) { entries(e, func(e *zkrec.Entry) { e.Tick += 2000 }) }, 8, "is number 1"},
 		{"a run of no tick", func(e *evidence) { entries(e, func(e *zkrec.Entry) { e.Tick++ }) }, 8, "a run of what is no tick"},
 		{"a run without an entry", func(e *evidence) {
