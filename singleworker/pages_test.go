@@ -97,6 +97,26 @@ func TestLinksBetweenPages(t *testing.T) {
 	}
 }
 
+// Go files that a page names in its sentences exist, seen from the page or as the code says it.
+func TestFilesOnPages(t *testing.T) {
+	t.Parallel()
+	file := regexp.MustCompile(`^[\w/]+\.go$`)
+	for _, p := range pages(t) {
+		for _, found := range inline.FindAllStringSubmatch(p.text, -1) {
+			if !file.MatchString(found[1]) {
+				continue
+			}
+			exists := func(dir string) bool {
+				_, err := os.Stat(filepath.Join(moduleRoot, filepath.FromSlash(dir), filepath.FromSlash(found[1])))
+				return err == nil
+			}
+			if !slices.ContainsFunc([]string{path.Dir(p.name), "", "singleworker/internal"}, exists) {
+				t.Errorf("%s: there is no file %s", p.name, found[1])
+			}
+		}
+	}
+}
+
 // code lists the lines of code on a page: fenced, indented, and in its sentences.
 func code(text string) []string {
 	var lines []string

@@ -23,7 +23,7 @@ func main() {
 	check(err)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	check(m.Run(ctx)) // blocks; returns when ctx is done, runs have ended and every slot is handed back
+	check(m.Run(ctx)) // blocks; returns when ctx is done, runs have ended and every job is handed back
 }
 
 func check(err error) {
