@@ -8,8 +8,9 @@ import (
 )
 
 // adopt takes free slots in an order that differs between instances, so that
-// they rarely reach for the same one: up to the fair share at once, of all slots
-// and of each group, beyond it what was left free for a sync period.
+// they rarely compete for the same one. It takes slots up to the fair share, of
+// all slots and of each group, at once, and beyond it those that have been free
+// for a sync period.
 func (m *Machine) adopt(now Instant) {
 	var free []*slot
 	for _, s := range m.slots {
@@ -43,8 +44,8 @@ func (m *Machine) adopt(now Instant) {
 			fair = inGroup[s.group] < roundUp(part[self]) && (fair || !m.isLeftTo(s, loads, shares))
 		}
 		if fair || offered || left {
-			// Rests on nothing older than this round: a job deleted since and
-			// submitted again may have come to the same versions.
+			// Requires a reading of this round: a job that was deleted and
+			// submitted again may have the same versions.
 			if s.readAt < m.roundAt {
 				m.markDirty(s)
 				continue
@@ -56,10 +57,11 @@ func (m *Machine) adopt(now Instant) {
 	}
 }
 
-// sortFree sorts the slots that may be taken: of each group as many as are this
-// instance's part, of the groups first of which it has fewest; and then what is
-// alone, which is as good for anybody else. But where not all fits, no job is to
-// wait for the many shards of another.
+// sortFree sorts the slots that may be taken: first those within this instance's
+// share of their group, groups of which it owns fewest first, and then slots
+// without a group, which any instance can take as well. If MaxSlots is below the
+// share, all slots take turns, so that no job waits for the many shards of
+// another.
 func (m *Machine) sortFree(free []*slot, inGroup map[string]int, shares shares, self int) {
 	rank := make(map[*slot]uint64, len(free))
 	for _, s := range free {
@@ -90,9 +92,9 @@ func (m *Machine) rank(id Slot) uint64 {
 	return h.Sum64()
 }
 
-// shares are how many slots every instance should own, and how many of each
-// group: for each slot that it can run, its part of the weights of all instances
-// that can. They are in the order of a tally.
+// shares are how many slots each instance should own, in all and of each group.
+// Each slot counts as the instance's fraction of the weights of all instances
+// that can run it. The order is that of a tally.
 type shares struct {
 	all    []float64
 	groups map[string][]float64
@@ -135,9 +137,9 @@ func roundUp(share float64) int {
 	return int(math.Ceil(share - rounding))
 }
 
-// isLeftTo reports whether somebody else is to take s, a slot of a group, at once.
-// Where nobody is, because those that have their share of all slots are the ones
-// that lack some of the group, the group counts for more.
+// isLeftTo reports whether another instance should take s, a slot of a group,
+// because it lacks slots of the group and of all slots. If there is none, the
+// share of the group takes precedence over that of all slots.
 func (m *Machine) isLeftTo(s *slot, loads *tally, shares shares) bool {
 	counts, parts := loads.groups[s.group], shares.groups[s.group]
 	for k, sid := range loads.sids {

@@ -6,41 +6,44 @@ import (
 	"slices"
 )
 
-// round is the moves of one round, of all instances. A move makes the slots of
-// one group more even, or leaves these as even as they are and makes all slots
-// more even. Both are sums, see ratio, and the first counts for more; so moves
-// come to an end, and none is ever taken back. Where all are alike, the numbers
-// of every group differ by at most one then, and so do those of all slots: if
-// one instance had two more than another, it would have more of some group, or
-// more slots that are alone, and could give one of these.
+// round computes the moves of one round, for all instances. A move makes the
+// slots of one group more even, or keeps them as even and makes all slots more
+// even. Evenness is a sum (see ratio), and that of the group takes precedence; so
+// the moves end, and none is ever undone. If all instances are alike, the counts
+// of every group then differ by at most one, and so do those of all slots: an
+// instance with two more than another would have more of some group, or more
+// slots without a group, and could give one of these.
 type round struct {
 	m *Machine
 	*tally
 	all    *pile
-	groups []*pile // that may become more even, by name
+	groups []*pile // those that may become more even, by name
 	of     map[string]*pile
-	// spent are the slots that were moved, and those of ours that cannot be.
+	// spent are the slots that were moved, and those of ours that cannot be moved.
 	spent map[*slot]bool
 }
 
-// pile is the slots of a group, or all.
+// pile is the slots of a group, or all slots.
 type pile struct {
-	// counts is how many each instance will have. What comes first is decided by
-	// these: who has seen the first moves made already then finds the same next ones.
+	// counts is how many slots each instance will own. It determines the order of
+	// the moves, so that an instance that already sees the first moves finds the
+	// same next ones.
 	counts []int
-	// Whether a slot moves at all is decided by gives, which leaves out what an
-	// instance gets, for the one that gives, and takes, which leaves out what it gives
-	// away, for the one that takes: that slot may be running where it is, which is not
-	// known here, and stay there for long. To count on it could move slots to and fro
-	// as long as the run lasts. So whichever moves are made, each is one for the
-	// better; and none becomes possible by another.
+	// gives and takes determine whether a slot moves at all. For the giving
+	// instance, gives leaves out the slots that it will receive; for the receiving
+	// one, takes leaves out those that it will give away. A slot to be moved may be
+	// running at its owner, which is not known here, and stay there for long;
+	// counting on its move could move slots back and forth for as long as the run
+	// lasts. So every move is an improvement whichever others are made, and none
+	// depends on another.
 	gives, takes []int
 	slots        [][]*slot       // by owner; of a group only if it may become more even
 	barren       map[[2]int]bool // pairs between which nothing can be moved
-	best         ratio           // no move makes this more even than that
+	best         ratio           // upper bound of a move's gain
 }
 
-// move is one of a slot between two instances of the tally; none without a slot.
+// move is a move of a slot between two instances of the tally; slot is nil if
+// there is none.
 type move struct {
 	slot     *slot
 	from, to int
@@ -48,10 +51,10 @@ type move struct {
 }
 
 // balance offers idle slots to instances that own too few. Every instance
-// computes the same moves from the same records, the ones that even out most
-// first, and carries out its own; so the counts end up as even as can be with no
-// more moves than needed. It gives nothing away while it reaches for a slot that
-// it may not get.
+// computes the same moves from the same records, those with the largest gain
+// first, and carries out its own. So the counts become as even as possible with
+// no more moves than needed. It offers nothing while it is taking a slot that it
+// may not get.
 func (m *Machine) balance(loads *tally) {
 	m.heldUp = false
 	r := m.newRound(loads)
@@ -91,7 +94,7 @@ func (m *Machine) newRound(loads *tally) *round {
 	r.all.slots = make([][]*slot, len(r.sids))
 	for _, s := range m.sorted() {
 		h := s.mine
-		// Of ours, those that may be offered now; of others, any.
+		// Our slots count if they can be offered now, those of others always.
 		if h != nil && (!h.gained || s.op != idle) || h == nil && (s.isTaking() || s.rec.Owner == (Member{})) {
 			continue
 		}
@@ -113,14 +116,14 @@ func newPile(counts []int) *pile {
 	return &pile{counts: thrice[:n], gives: thrice[n : 2*n], takes: thrice[2*n:], barren: make(map[[2]int]bool)}
 }
 
-// gain is by how much the sum becomes smaller when from, which has so many by
-// gives, gives one to an instance that has so many by takes.
+// gain is by how much the sum decreases when from, which has gives[from] slots,
+// gives one to an instance that has takes[to].
 func (r *round) gain(gives, takes []int, from, to int) ratio {
 	return ratio{2*gives[from] - 1, r.weight[from]}.minus(ratio{2*takes[to] + 1, r.weight[to]})
 }
 
-// bound is the gain between who has most and who has least: most groups are even
-// already.
+// bound is the gain between the instance with most and that with fewest slots: an
+// upper bound that quickly rules out the groups that are even already.
 func (r *round) bound(counts []int) ratio {
 	most, least := 0, 0
 	for k := range counts {
@@ -134,8 +137,8 @@ func (r *round) bound(counts []int) ratio {
 	return r.gain(counts, counts, most, least)
 }
 
-// next finds the move that evens a group out most; when there is none, the one
-// that evens all slots out most. No group can be made more even after that.
+// next finds the move with the largest gain for a group. If no group can become
+// more even, it finds the move with the largest gain for all slots.
 func (r *round) next() move {
 	for len(r.groups) > 0 {
 		first := 0
@@ -158,8 +161,8 @@ func (r *round) next() move {
 	return r.find(r.all)
 }
 
-// find finds the move that makes p most even, and of several the one that makes
-// all slots most even.
+// find finds the move with the largest gain for p, and among equals the one with
+// the largest gain for all slots.
 func (r *round) find(p *pile) move {
 	for {
 		var best move
@@ -187,8 +190,7 @@ func (r *round) find(p *pile) move {
 	}
 }
 
-// movable finds a slot of p that can be moved, and whose group becomes no less
-// even.
+// movable finds a slot of p that can be moved without making its group less even.
 func (r *round) movable(p *pile, from, to int) *slot {
 	for len(p.slots[from]) > 0 && r.spent[p.slots[from][0]] {
 		p.slots[from] = p.slots[from][1:]
@@ -209,7 +211,7 @@ func (r *round) movable(p *pile, from, to int) *slot {
 	return nil
 }
 
-// make counts a move as made.
+// make applies a move to the counts.
 func (r *round) make(next move) {
 	for _, p := range []*pile{r.all, r.of[next.slot.group]} {
 		if p != nil {

@@ -1,79 +1,70 @@
-// Package lease is the ownership protocol: who may run which slot, as a pure
-// state machine. [Machine.Step] turns one event at one instant into the
-// requests to send next. It has no goroutine, no clock, no connection and no
-// handler, so that every interleaving can be tested.
+// Package lease is the ownership protocol, which decides who may run which slot, as a pure state
+// machine. [Machine.Step] turns one event at one instant into the requests to send next. It has no
+// goroutine, clock, connection or handler, so every interleaving can be tested.
 //
 // # One slot, seen by one instance
 //
 //	        take acknowledged                 refused, taken, vanished
-//	free ──────────────────────▶ owned ───────────────────────────────▶ not mine
+//	free ──────────────────────▶ owned ───────────────────────────────▶ not ours
 //	 ▲                            │  ▲
 //	 │ release, offer             │  │ heartbeat acknowledged: lease renewed
 //	 └────────────────────────────┘──┘
 //
-// V is the version of the slot's alive node, which holds the owner record; H
-// is the version of the owner's heartbeat node below it. Every change of owner
-// is one transaction that checks V, so there is never a moment with two
-// recorded owners, and a takeover leaves no moment without one.
+// V is the version of the slot's alive node, which holds the owner record. H is the version of the
+// owner's heartbeat node below it. Every change of owner is one transaction that checks V, so there are
+// never two recorded owners, and a takeover never leaves the slot without one.
 //
 // # Two clocks
 //
-// An [Instant] carries two readings of this instance's own clocks. Elapsed
-// never runs slower than the monotonic or the wall clock and judges its own
-// leases: a suspended machine finds them lapsed when it wakes. Mono is the
-// monotonic clock alone and judges the silence of others: a suspended machine
-// has not listened meanwhile; nor has one without a connection, so silence counts
-// from the present one on. Clocks of two machines are never compared.
+// An [Instant] has two readings of this instance's clocks. Elapsed never runs slower than the monotonic
+// or the wall clock and measures this instance's leases: after a suspension, they have lapsed. Mono is
+// the monotonic clock alone and measures the silence of others: a suspended machine has not been
+// listening. Nor has a disconnected one, so silence counts from the current connection on. Clocks of
+// two machines are never compared.
 //
-// # What makes a lease safe
+// # Why leases are safe
 //
-// A lease lasts 0.75 of the session timeout from before the last acknowledged
-// heartbeat or adoption was sent. Somebody else may take the slot
+// A lease lasts 0.75 of the session timeout, counted from before the latest acknowledged heartbeat or
+// take was sent. Another instance may take the slot
 //
-//	(a) when the owner's ephemeral node of that incarnation is gone. The server
-//	    removes it no sooner than one session timeout after it last heard from
-//	    the owner, so the lease has lapsed by then; or
-//	(b) when the heartbeat node stayed at H for 1.5 session timeouts, the owner's
-//	    or the taker's if that is longer, on the taker's monotonic clock: the owner
-//	    hangs while its session lives.
+//	(a) when the ephemeral node of the owner's incarnation is gone. The server removes it no earlier
+//	    than one session timeout after it last heard from the owner, so the lease has lapsed by then;
+//	    or
+//	(b) when the heartbeat node has stayed at H for 1.5 session timeouts (the owner's or the taker's,
+//	    whichever is longer) on the taker's monotonic clock: the owner hangs while its session is alive.
 //
-// Both check H in the transaction, so that an owner which has just sent a
-// heartbeat keeps the slot. For (a) the reading of the instances must have
-// been asked for after H was read: an owner whose session expired and who is
-// back may have renewed its lease in between, which then shows in H. Leave out
-// the check of H or this order and the tests find two valid leases at once.
+// Both check H in the transaction, so that an owner that has just sent a heartbeat keeps the slot. For
+// (a), the list of instances must have been requested after H was read: otherwise an owner whose session
+// expired could have reconnected and renewed its lease in between, which then shows in H. Without the
+// check of H, or without this order, the tests find two valid leases at the same time.
 //
-// Three things are outside of this: a session ended by somebody's hand ends
-// its leases only when the instance hears of it; when a job is deleted and
-// submitted again, the old owner's lease ends when it hears of that; and a hand
-// that forges a heartbeat node of a hung instance, at the version that this one
-// saw last, gives it a lease. Claims check the alive node's version and that the
-// own heartbeat node exists, and are refused in all three.
+// Three cases are outside this argument. If someone ends a session manually, its leases end only when
+// the instance is notified. If a job is deleted and submitted again, the old owner's lease ends when it
+// is notified. And if someone manually creates a heartbeat node for a hung instance, with the version
+// that the instance saw last, that renews its lease. Claims check the version of the alive node and that
+// the claimant's heartbeat node exists, so they are refused in all three cases.
 //
 // # Unknown outcomes
 //
-// A request whose reply was lost may have been applied, or may be applied
-// later. The machine never guesses: it reads the record again. A record that
-// names this incarnation is owned, whatever was believed before; it becomes a
-// lease only when a heartbeat is acknowledged.
+// A request whose reply was lost may have been applied, or may still be applied. The machine never
+// guesses: it reads the record again. A record that names this incarnation means that the slot is owned,
+// whatever the machine believed before; it becomes a lease only when a heartbeat is acknowledged.
 //
-// # Looking
+// # Reading
 //
-// The machine looks in rounds: read every slot that may have changed, then
-// the list of instances, then decide. A watch event only starts a round
-// sooner. The sync period starts one over every slot that is free, unevenly
-// shared or silent; once per lease over one slot of each other instance, and a
-// fifth of all, so that a lost event costs time and never correctness. A slot is
-// taken only if it was read in the same round.
+// The machine works in rounds: it reads every slot that may have changed, then the list of instances,
+// and then decides. A watch event only starts a round earlier. Each sync period starts a round that
+// reads every slot that is free, unevenly shared or silent. Once per lease, a round also reads one slot
+// of each other instance, and a fifth of all slots. So a lost event costs time and never correctness. A
+// slot is taken only if it was read in the same round.
 //
-// That a heartbeat stayed at H is seen in its first reading: ZooKeeper numbers
-// its transactions in one order, so whoever has heard of a later one knows since
-// when, on its own clock, the heartbeat has been as it is.
+// One reading can show how long a heartbeat has stayed at H: ZooKeeper orders its transactions, so when
+// the machine learned of a later transaction, the heartbeat had already been written.
 //
 // # Evenness
 //
-// Two sums tell how even the slots are, one of each group and one of all slots:
-// that of the squares of the instances' numbers, each divided by the weight. A
-// move makes the one of its group smaller, or leaves it and makes the one of all
-// slots smaller. A slot that is the only one of its group counts as without one.
+// The machine minimizes two sums: one per group of slots, and one over all slots. Each is the sum, over
+// the instances, of the square of the number of slots divided by the instance's weight. A move reduces
+// the sum of its group, or keeps it and reduces the sum over all slots. The only slot of a group counts
+// as having no group.
 package lease

@@ -5,29 +5,29 @@ import "time"
 // Slot names a unit of ownership.
 type Slot string
 
-// Instant is one reading of this instance's clocks; see the package comment.
+// Instant is a reading of this instance's clocks; see the package comment.
 type Instant struct {
 	Mono    time.Duration
 	Elapsed time.Duration
 }
 
-// Member is one start of one instance.
+// Member is one incarnation (start) of an instance.
 type Member struct{ SID, Incarnation string }
 
 // Beat is a heartbeat node: a child of a slot's alive node.
 type Beat struct {
 	SID     string
 	Version int32
-	Mzxid   int64 // of the transaction that wrote it last
+	Mzxid   int64 // of the transaction that last wrote it
 }
 
-// Record is what was read of a slot.
+// Record is the state of a slot as it was read.
 type Record struct {
-	Exists  bool // the alive node is there
+	Exists  bool // the alive node exists
 	Version int32
 	Mzxid   int64
-	Owner   Member // zero when nobody is named
-	Offer   string // the instance that the slot was handed to
+	Owner   Member // zero if the record names none
+	Offer   string // the instance that the slot is offered to
 	Beats   []Beat
 }
 
@@ -46,42 +46,42 @@ const noBeat int32 = -1
 // Peer is a live instance.
 type Peer struct {
 	Incarnation string
-	Opaque      bool // its record is not readable: it lives, whatever its incarnation
+	Opaque      bool // its record is unreadable: it counts as alive with any incarnation
 	Closed      bool // takes no further slots: stopping or disabled
 	MaxSlots    int  // 0: no limit
-	Weight      int  // of its share; 0: 1
-	// Session is the session timeout that it was granted; 0: not known, taken for ours.
+	Weight      int  // of its share; 0 means 1
+	// Session is the session timeout that it was granted; 0 means unknown, assumed to be ours.
 	Session time.Duration
 }
 
-// Outcome is what became of a request.
+// Outcome is the outcome of a request.
 type Outcome int
 
 // The outcomes of a request.
 const (
-	Unknown Outcome = iota // no reply: it may have been applied, or may yet be
+	Unknown Outcome = iota // no reply: it may have been applied, or may still be
 	Done                   // applied
-	Refused                // not applied: a version or a node was not as the request said
+	Refused                // not applied: a check of a version or node failed
 )
 
-// Event is a fact that the machine is told.
+// Event is an input of the machine.
 type Event interface{ event() }
 
 // The events.
 type (
-	// Opened: a session is connected, this instance's ephemeral node exists.
+	// Opened: a session is connected, and this instance's ephemeral node exists.
 	Opened struct {
 		Session    time.Duration
-		SyncPeriod time.Duration // 0: Config's; shorter where the session was granted shorter
+		SyncPeriod time.Duration // 0 means Config.SyncPeriod; shorter if the session was granted shorter
 	}
-	// Suspended: the connection is lost, the session may live on.
+	// Suspended: the connection is lost; the session may still be alive.
 	Suspended struct{}
-	// Expired: the session is over, the ephemeral node is gone with it.
+	// Expired: the session has expired, and the ephemeral node is gone with it.
 	Expired struct{}
 
-	// SlotSet: the slot exists. Eligible says that this instance can run it;
-	// Able lists all instances that registered for it. The slots of one Group are
-	// spread over the instances; empty: the slot is alone.
+	// SlotSet: the slot exists. Eligible means that this instance can run it;
+	// Able lists all instances that have registered for it. The slots of a Group
+	// are spread over the instances; "" means that the slot has no group.
 	SlotSet struct {
 		Slot     Slot
 		Eligible bool
@@ -98,15 +98,16 @@ type (
 
 	// Look: the slot may have changed.
 	Look struct{ Slot Slot }
-	// LookAround: the instances have changed.
+	// LookAround: an instance has joined or left.
 	LookAround struct{}
-	// LookGroup: nobody came or went, but who takes slots may have changed.
+	// LookGroup: membership is unchanged, but an instance's willingness to take
+	// slots may not be.
 	LookGroup struct{}
-	// LookAll: the sync period is over. Look at whatever watches do not tell.
+	// LookAll: a sync period has passed. Look at what watches do not report.
 	LookAll struct{}
-	// Tick: the time given by NextBeat has come.
+	// Tick: the time returned by NextBeat has come.
 	Tick struct{}
-	// Drain: take nothing more and hand every slot back as soon as it is idle.
+	// Drain: take no more slots, and release every slot as soon as it is idle.
 	Drain struct{}
 	// Undrain: take slots again.
 	Undrain struct{}
@@ -117,27 +118,27 @@ type (
 		Outcome Outcome
 		Record  Record
 	}
-	// GroupRead answers the ReadGroup of the same Asked with the live
+	// GroupRead answers the ReadGroup with the same Asked. Peers are the live
 	// instances by sid.
 	GroupRead struct {
 		Asked   int
 		Outcome Outcome
 		Peers   map[string]Peer
 	}
-	// TakeDone answers Take. SentAt was read before it was sent.
+	// TakeDone answers Take. SentAt is an instant before it was sent.
 	TakeDone struct {
 		Slot    Slot
 		Outcome Outcome
-		Version int32 // of the alive node now
-		Mzxid   int64 // of the alive node now: the token
+		Version int32 // of the alive node after it
+		Mzxid   int64 // of the alive node after it: the token
 		SentAt  Instant
 	}
 	// BeatDone answers one slot of a SendBeats.
 	BeatDone struct {
 		Slot    Slot
 		Outcome Outcome
-		Version int32 // of the heartbeat node now
-		Mzxid   int64 // likewise
+		Version int32 // of the heartbeat node after it
+		Mzxid   int64 // of the heartbeat node after it
 		SentAt  Instant
 	}
 	// ReleaseDone answers Release.
@@ -169,10 +170,10 @@ func (BeatDone) event()    {}
 func (ReleaseDone) event() {}
 func (YieldDone) event()   {}
 
-// Action is something to do. Each request is answered exactly once, however
-// late, by the event named with it; the machine has at most one request and one
-// heartbeat of a slot under way. Replies may overtake each other, but no reply
-// of a session is told before the Expired of the session before it.
+// Action is an output of the machine. Each request must be answered exactly
+// once, however late, by the event named with it. The machine has at most one
+// request and one heartbeat per slot in flight. Replies may overtake each other,
+// but no reply of a session may precede the Expired of the session before it.
 type Action interface{ action() }
 
 // The actions.
@@ -181,46 +182,47 @@ type (
 	ReadSlot struct{ Slot Slot }
 	// ReadGroup: read the live instances. Answer: GroupRead.
 	ReadGroup struct{ Asked int }
-	// Take: in one transaction set alive to this incarnation if its version
-	// is Version, delete each heartbeat in Remove if its version still is the
-	// one given, create this instance's heartbeat. Answer: TakeDone.
+	// Take: in one transaction, set alive to this incarnation if its version is
+	// Version, delete each heartbeat in Remove if its version is unchanged, and
+	// create this instance's heartbeat. Answer: TakeDone.
 	Take struct {
 		Slot    Slot
 		Version int32
 		Remove  []Beat
 	}
-	// SendBeats: set each heartbeat if its version is the one given; a
-	// refused one must not keep the others back. Answer: a BeatDone for each.
+	// SendBeats: set each heartbeat if its version is the one given. A refused
+	// one must not affect the others. Answer: a BeatDone for each.
 	SendBeats struct{ Beats map[Slot]int32 }
-	// Release: in one transaction set alive to empty (with an offer, if one is
-	// named) if its version is Version, and delete this instance's heartbeat
-	// if Beat says there is one. Answer: ReleaseDone.
+	// Release: in one transaction, set alive to empty (or to the Offer) if its
+	// version is Version, and delete this instance's heartbeat if Beat is set.
+	// Answer: ReleaseDone.
 	Release struct {
 		Slot    Slot
 		Version int32
 		Beat    bool
 		Offer   string
 	}
-	// Yield: delete a heartbeat that no record backs, if its version is
-	// still the one given. Answer: YieldDone.
+	// Yield: delete a heartbeat of an instance that is not the owner, if its
+	// version is unchanged. Answer: YieldDone.
 	Yield struct {
 		Slot Slot
 		Beat Beat
 	}
 
-	// Gained: the slot is owned, runs may start until the lease ends.
+	// Gained: the slot is owned, and runs may start until the lease ends at
+	// Until, on the Elapsed clock.
 	Gained struct {
 		Slot    Slot
 		Token   int64
-		Version int32 // of the alive node: what a claim checks
+		Version int32 // of the alive node; claims check it
 		Until   time.Duration
 	}
-	// Renewed: the lease of an owned slot ends at Until, on the Elapsed clock.
+	// Renewed: the lease of an owned slot now ends at Until, on the Elapsed clock.
 	Renewed struct {
 		Slot  Slot
 		Until time.Duration
 	}
-	// Lost: the slot is not ours any more. Start no run; end running ones.
+	// Lost: the slot is no longer ours. Start no runs; cancel running ones.
 	Lost struct {
 		Slot   Slot
 		Reason Reason
@@ -237,12 +239,12 @@ func (Gained) action()    {}
 func (Renewed) action()   {}
 func (Lost) action()      {}
 
-// Reason says why a slot was lost.
+// Reason is why a slot was lost.
 type Reason int
 
 // The reasons.
 const (
-	Taken    Reason = iota // the record names another, or a heartbeat was refused
-	Vanished               // the record is gone: the job was cancelled
+	Taken    Reason = iota // the record names another owner, or a heartbeat was refused
+	Vanished               // the record is gone: the job was canceled
 	Given                  // released or offered by this instance
 )

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// lookAround re-reads what others own or nobody does: an instance came or
-// went. The heartbeats are read before the group is, so that the takeover of
-// a dead owner's slots rests on its last heartbeat and passes at once.
+// lookAround re-reads all slots that are not ours after an instance has joined or
+// left. The heartbeats are read before the group, so that the takeover of a dead
+// owner's slots checks its last heartbeat and succeeds at once.
 func (m *Machine) lookAround() {
 	m.look = true
 	for _, s := range m.slots {
@@ -17,7 +17,7 @@ func (m *Machine) lookAround() {
 	}
 }
 
-// lookAll re-reads everything: what was heard of in an earlier connection is not known any more.
+// lookAll re-reads everything: readings of an earlier connection are outdated.
 func (m *Machine) lookAll() {
 	m.look = true
 	for _, s := range m.slots {
@@ -26,12 +26,11 @@ func (m *Machine) lookAll() {
 	}
 }
 
-// lookAgain is the periodic look. It reads the slots of which watches cannot tell all there is to
-// know, and then decides anew about every one; it reads all of them as long as slots have to move,
-// because an offer that is not heard of runs out.
+// lookAgain is the periodic look. It re-reads the slots that watches do not fully cover, and all slots
+// while some have to move, because an offer that goes unnoticed times out.
 func (m *Machine) lookAgain(now Instant) {
 	uneven := false
-	if !m.even || len(m.deaf) > 0 { // who lets offers run out is deaf for a time only
+	if !m.even || len(m.skipped) > 0 { // instances are skipped for a limited time
 		m.heldUp = false
 		uneven = m.newRound(m.loads(now)).next().slot != nil
 		m.even = !uneven && !m.heldUp
@@ -49,17 +48,17 @@ func (m *Machine) lookAgain(now Instant) {
 	}
 }
 
-// isDue reports whether the periodic look reads s each time. Most slots are owned and well, and
-// their reading is most of what the protocol costs. What changes the record of such a one is heard
-// of through a watch, or a refused heartbeat if it is ours; that its owner hangs is seen in a
-// sample. Whatever is reached for is read in the round of its Take in any case.
+// isDue reports whether every periodic look reads s. Most slots have a healthy owner, and reading them
+// would be most of the protocol's cost. A change of their record is noticed by a watch, or by a refused
+// heartbeat if the slot is ours; a hung owner is noticed in a sample. In any case, a slot is read in the
+// round in which it is taken.
 func (m *Machine) isDue(s *slot) bool {
 	owner := s.rec.Owner
 	switch {
 	case !s.known, s.behind, !s.rec.Exists:
 		return true
 	case owner == (Member{}), len(s.rec.Beats) != 1, s.rec.Beats[0].SID != owner.SID:
-		return true // free, or with a heartbeat that no record backs
+		return true // free, or with a heartbeat of an instance that is not the owner
 	case s.mine != nil:
 		return false
 	}
@@ -67,13 +66,13 @@ func (m *Machine) isDue(s *slot) bool {
 	return late || !m.lives(owner)
 }
 
-// unread is in how many samples every slot is read once: then a stray heartbeat beside the owner's is
-// seen, and that an owner's heartbeats leave out one slot alone.
+// unread is the number of samples in which every slot is read once. That finds stray heartbeats beside
+// the owner's, and owners that send no heartbeat for one slot only.
 const unread = 5
 
-// sample is the look once per lease: at the instances; at one slot of each other owner, in turn,
-// because an instance that hangs sends no heartbeat for any of its slots; and at the slots that were
-// not read for longest.
+// sample is the look once per lease. It reads the instances; one slot of each other owner, in turn,
+// because a hung instance sends no heartbeat for any of its slots; and the slots that have not been read
+// for longest.
 func (m *Machine) sample() {
 	m.look = true
 	slots := slices.Clone(m.sorted())
@@ -89,7 +88,7 @@ func (m *Machine) sample() {
 	}
 }
 
-// suspect has the other slots of an owner read whose silence was just seen at one.
+// suspect re-reads the other slots of an owner that was just found to be silent.
 func (m *Machine) suspect(s *slot) {
 	owner := s.rec.Owner
 	if owner == (Member{}) || owner == m.cfg.Self || !m.isSilent(s, owner.SID) {

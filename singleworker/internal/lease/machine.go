@@ -7,32 +7,31 @@ import (
 	"time"
 )
 
-// The protocol's durations, as parts of the granted session timeout. The
-// distance between leaseParts and 1 is the margin that makes a takeover after
-// a session's end safe; a heartbeat may be lost twice before a lease lapses.
+// The protocol's durations, as fractions of the granted session timeout. The
+// difference between a lease and a session is the margin that makes a takeover
+// after the end of a session safe. A lease survives two lost heartbeats.
 const (
-	leaseNum, leaseDen = 3, 4 // a lease lasts 0.75 sessions
-	staleNum, staleDen = 3, 2 // an owner is silent after 1.5 sessions
+	leaseNum, leaseDen = 3, 4 // a lease lasts 0.75 session timeouts
+	staleNum, staleDen = 3, 2 // an owner is silent after 1.5 session timeouts
 	beatsPerSession    = 4
 )
 
-// Length is how long a lease lasts after its heartbeat was sent.
+// Length is the duration of a lease from when its heartbeat was sent.
 func Length(session time.Duration) time.Duration { return session * leaseNum / leaseDen }
 
 // Config is fixed for the life of a Machine.
 type Config struct {
 	Self Member
-	// SyncPeriod is how long a slot that is offered to somebody, or free and
-	// beyond this instance's share, is left to others.
+	// SyncPeriod is how long this instance leaves a slot to others that is offered
+	// to another instance, or that is free and beyond this instance's share.
 	SyncPeriod time.Duration
-	// MaxSlots is how many slots this instance owns at the most; 0: no limit.
+	// MaxSlots limits how many slots this instance owns; 0 means no limit.
 	MaxSlots int
-	// Weight is how large this instance's share is beside those of the others;
-	// 0: 1.
+	// Weight is this instance's share relative to the others; 0 means 1.
 	Weight int
-	// Soon reports that a tick of a slot of ours is so near that the slot is not
-	// to be moved to even the shares out. It is asked within Step, and must not
-	// call back. Nil: never. It holds up no release for another reason.
+	// Soon reports whether a tick of one of our slots is so near that the slot
+	// must not be moved for evenness. Releases for other reasons do not ask it. It
+	// is called within Step and must not call back. Nil means never.
 	Soon func(Slot) bool
 }
 
@@ -45,23 +44,23 @@ type Machine struct {
 	connected  bool
 	draining   bool
 	slots      map[Slot]*slot
-	byName     []*slot       // the same, sorted; nil: to be sorted anew
+	byName     []*slot       // the slots sorted by name; nil if they must be sorted again
 	nextBeat   time.Duration // Mono
 
 	past       past
 	sampledAt  time.Duration // Mono
-	step       int           // counts events: orders what was read
-	epoch      int           // counts expired sessions: an answer to an older one renews nothing
+	step       int           // counts events: orders readings
+	epoch      int           // counts expired sessions: replies of older ones renew nothing
 	phase      phase
-	look       bool              // a round is wanted even if no slot is dirty
+	look       bool              // start a round even if no slot is dirty
 	dirty      map[Slot]struct{} // to be read in the next round
-	reads      int               // ReadSlots under way
+	reads      int               // ReadSlots in flight
 	roundAt    int               // step at which the round began
-	groupAsked int               // step at which the latest ReadGroup was asked for
+	groupAsked int               // step of the latest ReadGroup
 	peers      map[string]Peer
-	deaf       map[string]deafness // instances that let an offer run out
-	heldUp     bool                // a slot of ours was to move, but for its run or its tick
-	even       bool                // at the latest look no slot was to move, and nothing has happened since
+	skipped    map[string]skip // instances that ignored an offer
+	heldUp     bool            // a slot of ours would move, but for its run or its tick
+	even       bool            // at the latest look no slot had to move, and nothing has changed since
 
 	out []Action
 }
@@ -84,7 +83,7 @@ const (
 	yielding
 )
 
-// slot is what the machine knows of one slot.
+// slot is the machine's view of one slot.
 type slot struct {
 	id       Slot
 	eligible bool
@@ -92,58 +91,58 @@ type slot struct {
 	group    string
 	busy     bool
 
-	gone      bool      // deleted, and kept only until what is under way is answered
-	op        operation // the one request under way
-	opVoid    bool      // it was sent before the job was deleted: its answer means nothing
+	gone      bool      // deleted, and kept only until requests in flight are answered
+	op        operation // the request in flight
+	opVoid    bool      // it was sent before the job was deleted: ignore the answer
 	takeEpoch int       // of the latest Take
-	unsure    bool      // the latest Take may have been applied: to be read
-	kept      bool      // the latest Release was refused, or may not have been applied: to be read
-	beating   bool      // a heartbeat is under way
+	unsure    bool      // the latest Take may have been applied: must be read
+	kept      bool      // the latest Release was refused, or may not have been applied: must be read
+	beating   bool      // a heartbeat is in flight
 	beatToken int64     // of the ownership that it was sent for
 	beatEpoch int
 
 	known     bool // rec was read
 	rec       Record
 	readAt    int                      // step of that reading
-	readMono  time.Duration            // and its time
+	readMono  time.Duration            // time of that reading
 	beatSince map[string]time.Duration // Mono before which a heartbeat was written
 	freeSince time.Duration            // Mono since when the slot is free, or never
-	refusals  int                      // Takes refused since the last LookAll
-	behind    bool                     // the latest reading was older than our own adoption
+	refusals  int                      // Takes refused since the latest LookAll
+	behind    bool                     // the latest reading was older than our take
 
 	mine *holding
 }
 
 const never time.Duration = -1
 
-// isOurs reports whether s may be given back now.
+// isOurs reports whether s is ours and can be released now.
 func (s *slot) isOurs() bool { return s.mine != nil && s.op == idle && !s.kept }
 
 func (s *slot) isTaking() bool { return s.op == taking && !s.opVoid }
 
-// isOwned reports whether s is ours, was asked for, or may have been got.
+// isOwned reports whether s is ours, is being taken, or may have been taken.
 func (s *slot) isOwned() bool { return s.mine != nil || s.isTaking() || s.unsure }
 
 // holding is a slot whose record names this incarnation.
 type holding struct {
 	token   int64
 	version int32
-	beat    int32         // version of our heartbeat; noBeat: must be read first
-	until   time.Duration // Elapsed; 0: no lease yet
+	beat    int32         // version of our heartbeat; noBeat means that it must be read first
+	until   time.Duration // Elapsed; 0 means no lease yet
 	gained  bool          // Gained was reported
-	leaving bool          // being given back
-	offer   string        // to whom, or "" for anybody
+	leaving bool          // being released
+	offer   string        // instance it is released to, or "" for any
 }
 
-// New returns a machine that knows no slot and has no session.
+// New returns a machine without slots and without a session.
 func New(cfg Config) *Machine {
 	return &Machine{
-		cfg: cfg, slots: make(map[Slot]*slot), dirty: make(map[Slot]struct{}), deaf: make(map[string]deafness),
+		cfg: cfg, slots: make(map[Slot]*slot), dirty: make(map[Slot]struct{}), skipped: make(map[string]skip),
 	}
 }
 
-// Step tells the machine one fact and returns what to do, in order. The
-// Instants of successive calls must not go back.
+// Step applies one event and returns the actions to carry out, in order. The
+// Instants of successive calls must not decrease.
 func (m *Machine) Step(now Instant, ev Event) []Action {
 	m.step++
 	m.out = nil
@@ -155,11 +154,11 @@ func (m *Machine) Step(now Instant, ev Event) []Action {
 	return m.out
 }
 
-// NextBeat is when, on the Mono clock, the machine wants a Tick.
+// NextBeat returns when, on the Mono clock, the machine needs a Tick.
 func (m *Machine) NextBeat() time.Duration { return m.nextBeat }
 
 // Owned counts the slots whose record names this incarnation, as far as this
-// instance knows, together with those it has asked for or may have got.
+// instance knows, including those that are being taken or may have been taken.
 func (m *Machine) Owned() int {
 	n := 0
 	for _, s := range m.slots {
@@ -172,7 +171,7 @@ func (m *Machine) Owned() int {
 
 func (m *Machine) apply(now Instant, ev Event) {
 	switch ev.(type) {
-	case LookAll, Tick, Busy, BeatDone: // these happen all the time, and move nothing
+	case LookAll, Tick, Busy, BeatDone: // frequent, and they move nothing
 	default:
 		m.even = false
 	}
@@ -201,7 +200,7 @@ func (m *Machine) apply(now Instant, ev Event) {
 	case Drain:
 		m.draining, m.look = true, true
 		if m.connected && m.peers != nil {
-			m.drain(now) // by the group as last read: whom it offers in vain to, the others pass over
+			m.drain(now) // by the latest reading of the group: others skip an instance that ignores its offer
 		}
 	case Undrain:
 		m.draining, m.look = false, true
@@ -224,7 +223,7 @@ func (m *Machine) apply(now Instant, ev Event) {
 
 func (m *Machine) do(a Action) { m.out = append(m.out, a) }
 
-// markDirty has s read in the next round.
+// markDirty marks s to be read in the next round.
 func (m *Machine) markDirty(s *slot) {
 	if s != nil && !s.gone {
 		m.dirty[s.id] = struct{}{}
@@ -250,8 +249,8 @@ func (m *Machine) opened(now Instant, ev Opened) {
 	m.lookAll()
 }
 
-// expired ends every lease at once: others may take the slots from now on.
-// The holdings stay, to be verified by a heartbeat in the next session.
+// expired ends every lease at once: others may take the slots from now on. The
+// holdings stay; a heartbeat verifies them in the next session.
 func (m *Machine) expired() {
 	m.connected = false
 	m.epoch++
@@ -288,9 +287,9 @@ func (m *Machine) slotGone(id Slot) {
 	if s.op == reading && !s.opVoid {
 		m.reads--
 	}
-	// The slot stays until its requests are answered. Forgotten, the answers
-	// would pass for those of a job submitted again under this name: two
-	// instances would hold a lease on it.
+	// The slot stays until its requests are answered. Otherwise the answers would
+	// be taken for those of a job that was submitted again under this name, and
+	// two instances could hold a lease on it.
 	*s = slot{
 		id: id, gone: true, op: s.op, opVoid: s.op != idle,
 		beating: s.beating, beatToken: s.beatToken, freeSince: never,
@@ -299,7 +298,7 @@ func (m *Machine) slotGone(id Slot) {
 	delete(m.dirty, id)
 }
 
-// forget drops a deleted slot when nothing of it is under way any more.
+// forget removes a deleted slot when no request of it is in flight.
 func (m *Machine) forget(s *slot) {
 	if s.gone && s.op == idle && !s.beating {
 		delete(m.slots, s.id)
@@ -307,12 +306,12 @@ func (m *Machine) forget(s *slot) {
 	}
 }
 
-// answered takes the answer of the request that is under way for a slot. It
-// returns nil when the answer is one to a job that was deleted meanwhile.
+// answered ends the request in flight for a slot. It returns nil if the job was
+// deleted after the request was sent.
 func (m *Machine) answered(id Slot, op operation) *slot {
 	s := m.slots[id]
 	if s == nil || s.op != op {
-		m.markDirty(s) // an answer given before: only a reading tells
+		m.markDirty(s) // an unexpected answer: read the slot
 		return nil
 	}
 	if s.op == reading && !s.opVoid {
@@ -342,13 +341,13 @@ func (m *Machine) setBusy(now Instant, ev Busy) {
 	case m.draining && m.connected:
 		m.drain(now)
 	case !s.eligible, m.heldUp:
-		m.look = true // to give it back, or away, now that it is idle
+		m.look = true // it can be released or moved now that it is idle
 	}
 }
 
-// advanceRound starts a round when one is wanted, and asks for the group when
-// all its slots are read. A slot with a request under way waits for the next
-// round: its answer marks it again.
+// advanceRound starts a round if one is needed, and reads the group when all
+// slots of the round have been read. A slot with a request in flight waits for
+// the next round: the answer marks it again.
 func (m *Machine) advanceRound() {
 	if m.phase == resting && (m.look || len(m.dirty) > 0) {
 		m.phase, m.look, m.roundAt = readingSlots, false, m.step
@@ -369,7 +368,7 @@ func (m *Machine) advanceRound() {
 
 func (m *Machine) groupRead(now Instant, ev GroupRead) {
 	if m.phase != readingGroup || ev.Asked != m.groupAsked {
-		return // asked for before the connection broke
+		return // requested before the connection was lost
 	}
 	m.phase = resting
 	if ev.Outcome != Done {
@@ -377,7 +376,7 @@ func (m *Machine) groupRead(now Instant, ev GroupRead) {
 		return
 	}
 	m.peers = ev.Peers
-	maps.DeleteFunc(m.deaf, func(sid string, _ deafness) bool { return m.listens(now, sid) })
+	maps.DeleteFunc(m.skipped, func(sid string, _ skip) bool { return m.mayOffer(now, sid) })
 	if m.connected {
 		m.plan(now)
 	}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// slotRead takes in what was read of a slot. Whatever the machine believed,
-// the record decides; only a reading older than our own adoption is put aside.
+// slotRead handles a reading of a slot. The record decides, whatever the machine
+// believed; only a reading that is older than our own take is ignored.
 func (m *Machine) slotRead(now Instant, ev SlotRead) {
 	s := m.answered(ev.Slot, reading)
 	if s == nil {
@@ -18,7 +18,7 @@ func (m *Machine) slotRead(now Instant, ev SlotRead) {
 	}
 	rec := ev.Record
 	if s.behind = s.mine != nil && rec.Exists && rec.Mzxid < s.mine.token; s.behind {
-		return // from a server that lags behind; the next sync reads again
+		return // from a server that lags behind; the next sync period reads again
 	}
 	m.observe(now, s, rec)
 	m.suspect(s)
@@ -34,8 +34,8 @@ func (m *Machine) slotRead(now Instant, ev SlotRead) {
 	m.accept(s)
 }
 
-// accept takes a slot that was just read to be offered to us. It needs no look at the others:
-// nobody owns it, nobody's heartbeat is there, and the version says that it still is so.
+// accept takes a slot that the reading shows to be offered to us. It does not need the list of
+// instances: the slot has no owner and no heartbeat, and the version check ensures that this holds.
 func (m *Machine) accept(s *slot) {
 	free := s.rec.Exists && s.rec.Owner == (Member{}) && len(s.rec.Beats) == 0
 	if !m.connected || !free || s.rec.Offer != m.cfg.Self.SID || s.op != idle || s.beating || s.refusals >= refusalLimit {
@@ -46,7 +46,7 @@ func (m *Machine) accept(s *slot) {
 	}
 }
 
-// take asks for s as it was read.
+// take requests s as it was read.
 func (m *Machine) take(s *slot) {
 	s.op, s.takeEpoch = taking, m.epoch
 	m.do(Take{Slot: s.id, Version: s.rec.Version, Remove: s.rec.Beats})
@@ -55,8 +55,8 @@ func (m *Machine) take(s *slot) {
 // hasRoom reports whether one more slot may be taken.
 func (m *Machine) hasRoom(owned int) bool { return m.cfg.MaxSlots == 0 || owned < m.cfg.MaxSlots }
 
-// observe remembers rec, before when each heartbeat was written, and since when
-// the slot was seen to be free.
+// observe records rec, when each heartbeat was written at the latest, and since
+// when the slot has been free.
 func (m *Machine) observe(now Instant, s *slot, rec Record) {
 	latest := rec.Mzxid
 	for _, b := range rec.Beats {
@@ -65,7 +65,7 @@ func (m *Machine) observe(now Instant, s *slot, rec Record) {
 	m.hear(now, latest)
 	sameReign := s.known && s.rec.Mzxid == rec.Mzxid
 	since := make(map[string]time.Duration, len(rec.Beats)+1)
-	seen := func(sid string) time.Duration { // to be as it was
+	seen := func(sid string) time.Duration { // since when it is known to be unchanged
 		if at, known := s.beatSince[sid]; known && sameReign {
 			return at
 		}
@@ -92,7 +92,7 @@ func (m *Machine) observe(now Instant, s *slot, rec Record) {
 }
 
 // hold makes s ours because its record says so. A holding that was not known,
-// such as an adoption whose reply was lost, has no lease until a heartbeat is
+// such as after a Take whose reply was lost, has no lease until a heartbeat is
 // acknowledged.
 func (m *Machine) hold(now Instant, s *slot) {
 	beat := s.rec.beat(m.cfg.Self.SID)
@@ -106,14 +106,14 @@ func (m *Machine) hold(now Instant, s *slot) {
 		s.mine = &holding{token: s.rec.Mzxid, version: s.rec.Version, beat: beat}
 		m.nextBeat = now.Mono
 	}
-	// Our heartbeat was deleted by somebody's hand: nobody can renew this
-	// ownership, so it is given back and taken anew.
+	// Someone deleted our heartbeat manually. The ownership cannot be renewed, so
+	// release the slot and take it again.
 	if beat == noBeat && !s.beating && !s.mine.leaving {
 		m.release(s, "")
 	}
 }
 
-// lose ends our holding of s, if there is one.
+// lose ends our holding of s, if any.
 func (m *Machine) lose(s *slot, reason Reason) {
 	if s.mine == nil {
 		return
@@ -125,8 +125,8 @@ func (m *Machine) lose(s *slot, reason Reason) {
 	}
 }
 
-// yieldStray removes a heartbeat of ours that no record backs, and, as the
-// owner, those of others that have fallen silent.
+// yieldStray removes our heartbeat from a slot that we do not own, and, as the
+// owner, stale heartbeats of others.
 func (m *Machine) yieldStray(now Instant, s *slot) {
 	if s.op != idle || s.beating || !s.rec.Exists {
 		return
@@ -134,7 +134,7 @@ func (m *Machine) yieldStray(now Instant, s *slot) {
 	for _, b := range s.rec.Beats {
 		backed := b.SID == s.rec.Owner.SID
 		own := b.SID == m.cfg.Self.SID
-		silent := s.mine != nil && now.Mono-s.beatSince[b.SID] > m.patience(b.SID)
+		silent := s.mine != nil && now.Mono-s.beatSince[b.SID] > m.silentAfter(b.SID)
 		if !backed && (own || silent) {
 			s.op = yielding
 			m.do(Yield{s.id, b})
@@ -145,13 +145,13 @@ func (m *Machine) yieldStray(now Instant, s *slot) {
 
 func stale(session time.Duration) time.Duration { return session * staleNum / staleDen }
 
-// patience is after how long without a heartbeat an instance is silent. The lease that its last
-// one gave it is a part of its own session timeout, which may be longer than ours.
-func (m *Machine) patience(sid string) time.Duration {
+// silentAfter is how long an instance may go without a heartbeat before it counts as silent. Its lease
+// is a fraction of its own session timeout, which may be longer than ours.
+func (m *Machine) silentAfter(sid string) time.Duration {
 	return stale(max(m.session, m.peers[sid].Session))
 }
 
-// sendBeats renews every lease, when it is time.
+// sendBeats sends a heartbeat for every lease when they are due.
 func (m *Machine) sendBeats(now Instant) {
 	if now.Mono < m.nextBeat {
 		return
@@ -177,7 +177,7 @@ func (m *Machine) beatDone(now Instant, ev BeatDone) {
 	s.beating = false
 	m.forget(s)
 	if s.mine == nil || s.mine.token != s.beatToken {
-		return // an answer to an earlier ownership
+		return // the answer to a heartbeat of an earlier ownership
 	}
 	switch {
 	case ev.Outcome == Refused:
@@ -232,15 +232,15 @@ func (m *Machine) takeDone(now Instant, ev TakeDone) {
 	if s.takeEpoch == m.epoch {
 		m.extend(s, ev.SentAt)
 	} else {
-		m.nextBeat = now.Mono // the lease must be earned in the new session
+		m.nextBeat = now.Mono // a heartbeat of the new session must establish the lease
 	}
 	if m.draining {
 		m.look = true
 	}
 }
 
-// release gives s back, to anybody or with an offer to one instance. The
-// right to run ends before the request is sent.
+// release releases s, to any instance or with an offer to one. The lease ends
+// before the request is sent.
 func (m *Machine) release(s *slot, offer string) {
 	h := s.mine
 	h.leaving, h.offer = true, offer
@@ -259,12 +259,13 @@ func (m *Machine) releaseDone(ev ReleaseDone) {
 		return
 	}
 	m.markDirty(s)
-	// Refused: the record has changed. Unknown: only a reading tells. Until then it is not tried
-	// again: with rounds that begin while it is, and so do not read it, it would be for ever.
+	// If refused, the record has changed; if unknown, it must be read. It is not released again
+	// before that: rounds that start while a request is in flight do not read the slot, so it could
+	// be retried forever.
 	s.kept = ev.Outcome != Done
 	if ev.Outcome == Done && s.mine != nil {
-		// What the next reading will show, but for its version: until then the
-		// slot counts for the right instance, and cannot be taken.
+		// As the next reading will show, except for the version: until then the
+		// slot counts for the right instance and cannot be taken.
 		s.rec.Owner, s.rec.Offer, s.rec.Beats = Member{}, s.mine.offer, nil
 		s.mine, s.readAt = nil, 0
 	}

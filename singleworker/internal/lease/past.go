@@ -6,20 +6,19 @@ import (
 	"time"
 )
 
-// past tells how old a transaction is at least. ZooKeeper numbers its transactions in
-// one order, so whoever has heard of one knows that all of lower numbers were applied
-// before. That a heartbeat is old is seen in the first reading of it, although no clock
-// but this instance's own is used, and whatever was last heard of its slot.
-type past struct{ moments []moment } // both times and numbers grow
+// past estimates the minimum age of a transaction. ZooKeeper numbers all transactions in
+// order, so learning of one means that all lower numbers have been applied. So the first
+// reading of a heartbeat can show that it is old, using this instance's clock only.
+type past struct{ moments []moment } // times and zxids increase
 
-// moment is when a transaction was heard of.
+// moment is when this instance learned of a transaction.
 type moment struct {
 	mono time.Duration
 	zxid int64
 }
 
-// hear notes that zxid was applied by now. More than a few moments of a heartbeat's period
-// are not worth the memory: to leave one out makes others look younger, never older.
+// hear records that zxid has been applied. Moments are at least apart from each other, to
+// save memory: leaving one out makes transactions look younger, never older.
 func (p *past) hear(mono time.Duration, zxid int64, apart, keep time.Duration) {
 	if n := len(p.moments); n > 0 && (zxid <= p.moments[n-1].zxid || mono-p.moments[n-1].mono < apart) {
 		return
@@ -31,7 +30,7 @@ func (p *past) hear(mono time.Duration, zxid int64, apart, keep time.Duration) {
 	p.moments = append(slices.Delete(p.moments, 0, old), moment{mono, zxid})
 }
 
-// before is a time by which zxid was applied, now at the latest.
+// before returns a time, now at the latest, by which zxid had been applied.
 func (p *past) before(mono time.Duration, zxid int64) time.Duration {
 	k, _ := slices.BinarySearchFunc(p.moments, zxid, func(at moment, zxid int64) int { return cmp.Compare(at.zxid, zxid) })
 	if k == len(p.moments) {
@@ -40,14 +39,14 @@ func (p *past) before(mono time.Duration, zxid int64) time.Duration {
 	return p.moments[k].mono
 }
 
-// forget is for a new connection. Its server may have been restored from a copy, and give
-// numbers a second time. And while there was none, it may have been the server that was away,
-// and not the others that were silent.
+// forget clears the past for a new connection. The server may have been restored from a
+// backup and assign numbers a second time. And while disconnected, silence of the others may
+// have been an outage of the server.
 func (p *past) forget() { p.moments = nil }
 
 const momentsPerBeat = 4
 
-// hear notes a transaction that was applied.
+// hear records that a transaction has been applied.
 func (m *Machine) hear(now Instant, zxid int64) {
 	if zxid > 0 {
 		m.past.hear(now.Mono, zxid, m.session/(beatsPerSession*momentsPerBeat), 2*stale(m.session))

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// maxOffers bounds how many slots an instance offers in one round: a newcomer
-// takes its share in a few bites, and a mistaken view costs little.
+// maxOffers limits the slots that an instance offers in one round: a newcomer
+// gets its share in a few rounds, and an outdated view costs little.
 const maxOffers = 8
 
-// refusalLimit is how many refused Takes of one slot are followed by another
-// try at once; then it rests until the next sync.
+// refusalLimit is how many refused Takes of a slot are retried at once; then the
+// slot waits for the next sync period.
 const refusalLimit = 3
 
-// plan decides, with slots and group freshly read: give back what we cannot
-// run, take what is free, even out the shares.
+// plan decides, with slots and group just read: release what we cannot run, take
+// what is free, and even out the shares.
 func (m *Machine) plan(now Instant) {
 	if m.draining {
 		m.drain(now)
@@ -23,14 +23,13 @@ func (m *Machine) plan(now Instant) {
 	m.shed()
 	m.adopt(now)
 	loads := m.loads(now)
-	if !m.settling(now, loads) {
+	if !m.takesPending(now, loads) {
 		m.balance(loads)
 	}
 }
 
-// shed gives back what this instance cannot run, and finishes releases whose
-// outcome was unknown. A Take that was applied late may have led beyond
-// MaxSlots.
+// shed releases what this instance cannot run, slots beyond MaxSlots (a Take may
+// have been applied late), and slots whose release had an unknown outcome.
 func (m *Machine) shed() {
 	owned := m.Owned()
 	for _, s := range m.sorted() {
@@ -61,8 +60,8 @@ func (m *Machine) drain(now Instant) {
 	}
 }
 
-// lightest is the instance of loads, of those that can take s, for which one
-// more is the least, or -1.
+// lightest returns the index in loads of the least loaded instance that can take
+// s, or -1.
 func (m *Machine) lightest(s *slot, loads *tally) int {
 	best := -1
 	for k, sid := range loads.sids {
@@ -73,7 +72,7 @@ func (m *Machine) lightest(s *slot, loads *tally) int {
 	return best
 }
 
-// isAble reports whether sid is live, open and has the handler of s.
+// isAble reports whether sid is alive, takes slots, and has the handler of s.
 func (m *Machine) isAble(s *slot, sid string) bool {
 	if sid == m.cfg.Self.SID {
 		return s.eligible && !m.draining
@@ -81,14 +80,14 @@ func (m *Machine) isAble(s *slot, sid string) bool {
 	return m.isOpen(sid) && slices.Contains(s.able, sid)
 }
 
-// isOpen reports whether another instance is live and takes slots.
+// isOpen reports whether another instance is alive and takes slots.
 func (m *Machine) isOpen(sid string) bool {
 	p, live := m.peers[sid]
 	return live && !p.Closed
 }
 
-// takeable reports whether the rules allow to take s now, and notes since when
-// a dead owner's slot is free.
+// takeable reports whether the rules allow taking s now, and records since when a
+// dead owner's slot has been free.
 func (m *Machine) takeable(now Instant, s *slot) bool {
 	if !s.known || !s.rec.Exists {
 		return false
@@ -96,13 +95,13 @@ func (m *Machine) takeable(now Instant, s *slot) bool {
 	owner := s.rec.Owner
 	if owner != (Member{}) && !m.isGone(s, owner) && !m.isSilent(s, owner.SID) {
 		if m.lives(owner) {
-			s.freeSince = never // it may have been gone, or silent, in between
+			s.freeSince = never // the owner may have been gone or silent in between
 		}
 		return false
 	}
 	for _, b := range s.rec.Beats {
 		backed := b.SID == owner.SID
-		// Heartbeats that no record backs: a fresh one is respected.
+		// Respect a fresh heartbeat even of an instance that is not the owner.
 		if !backed && b.SID != m.cfg.Self.SID && !m.isSilent(s, b.SID) {
 			return false
 		}
@@ -117,8 +116,8 @@ func (m *Machine) takeable(now Instant, s *slot) bool {
 	return true
 }
 
-// isGone is rule (a): that incarnation's ephemeral node does not exist. The
-// group counts only if it was asked for after the slot was read.
+// isGone is rule (a): the ephemeral node of that incarnation does not exist. The
+// group must have been requested after the slot was read.
 func (m *Machine) isGone(s *slot, owner Member) bool {
 	return s.readAt <= m.groupAsked && !m.lives(owner)
 }
@@ -129,50 +128,49 @@ func (m *Machine) lives(who Member) bool {
 	return live && (p.Opaque || p.Incarnation == who.Incarnation)
 }
 
-// isSilent is rule (b): the heartbeat of sid was, when it was read, older than
-// the stale limit.
+// isSilent is rule (b): the heartbeat of sid was too old when it was read.
 func (m *Machine) isSilent(s *slot, sid string) bool {
 	since, seen := s.beatSince[sid]
-	return seen && s.readMono-since > m.patience(sid)
+	return seen && s.readMono-since > m.silentAfter(sid)
 }
 
-// deafFor is how many sync periods an instance is offered nothing that let an
-// offer run out. One that hangs while its session lives would be offered slots
-// for ever, and each would be idle for a sync period, again and again. That is
-// a view of its own: offers that others make to it are respected.
-const deafFor = 8
+// skipPeriods is for how many sync periods an instance that ignored an offer gets
+// no further offers. Otherwise an instance that hangs while its session is alive
+// would be offered slots forever, each of which would be unowned for a sync
+// period. Each instance decides this for itself and respects the offers of others.
+const skipPeriods = 8
 
-// deafness is that an instance did not take what it was offered.
-type deafness struct {
+// skip is the period during which an instance is not offered slots.
+type skip struct {
 	incarnation string
 	until       time.Duration // Mono
 }
 
-// offerEnded notes whether the slot was taken by the one it was offered to, now that
-// rec is read. When somebody took it and offered it again in between, it is not
-// known who; but not, if it waited for long, the one that it was offered to.
+// offerEnded records whether the instance that the slot was offered to has taken
+// it, as rec shows. If the slot was taken and offered again in between, the taker
+// is unknown; if the offer had been waiting for long, it was another instance.
 func (m *Machine) offerEnded(now Instant, s *slot, rec Record) {
 	waited := rec.Offer != "" && s.freeSince != never && now.Mono-s.freeSince > m.syncPeriod/2
 	if rec.Owner == (Member{}) && !waited {
 		return
 	}
 	offered := s.rec.Offer
-	delete(m.deaf, rec.Owner.SID)
+	delete(m.skipped, rec.Owner.SID)
 	p, live := m.peers[offered]
 	if live && offered != rec.Owner.SID && offered != m.cfg.Self.SID {
-		m.deaf[offered] = deafness{p.Incarnation, now.Mono + deafFor*m.syncPeriod}
+		m.skipped[offered] = skip{p.Incarnation, now.Mono + skipPeriods*m.syncPeriod}
 	}
 }
 
-// listens reports whether a live instance may be offered slots.
-func (m *Machine) listens(now Instant, sid string) bool {
-	d, deaf := m.deaf[sid]
-	return !deaf || now.Mono >= d.until || m.peers[sid].Incarnation != d.incarnation
+// mayOffer reports whether a live instance may be offered slots.
+func (m *Machine) mayOffer(now Instant, sid string) bool {
+	s, skipped := m.skipped[sid]
+	return !skipped || now.Mono >= s.until || m.peers[sid].Incarnation != s.incarnation
 }
 
-// settling reports whether slots are free that somebody else may be taking at
-// this moment: counts taken now would move slots for nothing.
-func (m *Machine) settling(now Instant, loads *tally) bool {
+// takesPending reports whether another instance may be taking a free slot at this
+// moment: balancing by the current counts could then move slots needlessly.
+func (m *Machine) takesPending(now Instant, loads *tally) bool {
 	for _, s := range m.slots {
 		if s.mine != nil || s.isTaking() || !s.rec.Exists || s.rec.Offer != "" {
 			continue
@@ -180,8 +178,8 @@ func (m *Machine) settling(now Instant, loads *tally) bool {
 		if s.rec.Owner != (Member{}) && !m.isGone(s, s.rec.Owner) {
 			continue
 		}
-		patience := s.freeSince == never || now.Mono-s.freeSince < 2*m.syncPeriod
-		if patience && m.lightest(s, loads) >= 0 {
+		recent := s.freeSince == never || now.Mono-s.freeSince < 2*m.syncPeriod
+		if recent && m.lightest(s, loads) >= 0 {
 			return true
 		}
 	}

@@ -5,31 +5,31 @@ import (
 	"slices"
 )
 
-// ratio is a number of slots, in halves, by weight: half a slot more or less than
-// an instance has. A slot moves when its owner without half of it has more by
-// weight than the other with half of it, which is to say: when the sum over all
-// instances of the squares of their numbers, each divided by the weight, becomes
-// smaller. Of equal weights that is: when the counts differ by two or more.
+// ratio is a number of half slots divided by a weight: an instance's count plus
+// or minus half a slot. A slot moves if its owner's count minus a half, divided by
+// its weight, exceeds the receiver's count plus a half, divided by its weight. That
+// is if and only if the sum over all instances of count² / weight decreases. With
+// equal weights it means that the counts differ by two or more.
 type ratio struct{ halves, weight int }
 
 func (r ratio) compare(other ratio) int {
 	return cmp.Compare(r.halves*other.weight, other.halves*r.weight)
 }
 
-// minus is by how much that sum becomes smaller.
+// minus returns the difference, by which that sum decreases.
 func (r ratio) minus(other ratio) ratio {
 	return ratio{r.halves*other.weight - other.halves*r.weight, r.weight * other.weight}
 }
 
-// tally is how many slots every instance has that may be offered slots.
+// tally counts the slots of every instance that may be offered slots.
 type tally struct {
-	sids           []string // sorted; the numbers are in this order
+	sids           []string // sorted; the order of the counts
 	at             map[string]int
 	weight, limits []int
 	all            []int
-	// groups has those of two slots or more. A slot that is the only one of its
-	// group is alone: evened out by weight, every such group would end up on the
-	// heaviest instance.
+	// groups has the groups of at least two slots. The only slot of a group counts
+	// as having no group: balanced by weight, every such group would end up on the
+	// instance with the largest weight.
 	groups map[string][]int
 }
 
@@ -42,8 +42,8 @@ func (t *tally) add(s *slot, k int) {
 
 func (t *tally) isFull(k int) bool { return t.limits[k] > 0 && t.all[k] >= t.limits[k] }
 
-// oneMore compares what a and b have with half a slot more: of the group of s,
-// if it has one, and then of all.
+// oneMore compares the loads of a and b with half a slot more: first of the group
+// of s, if it has one, then of all slots.
 func (t *tally) oneMore(s *slot, a, b int) int {
 	more := func(counts []int) int {
 		return ratio{2*counts[a] + 1, t.weight[a]}.compare(ratio{2*counts[b] + 1, t.weight[b]})
@@ -54,12 +54,12 @@ func (t *tally) oneMore(s *slot, a, b int) int {
 	return more(t.all)
 }
 
-// loads counts the slots of every instance that may be offered slots. A slot on
-// offer counts for the one it is offered to.
+// loads counts the slots of every instance that may be offered slots. An offered
+// slot counts for the instance that it is offered to.
 func (m *Machine) loads(now Instant) *tally {
 	t := &tally{sids: []string{m.cfg.Self.SID}, at: make(map[string]int), groups: make(map[string][]int)}
 	for sid, p := range m.peers {
-		if sid != m.cfg.Self.SID && !p.Closed && m.listens(now, sid) {
+		if sid != m.cfg.Self.SID && !p.Closed && m.mayOffer(now, sid) {
 			t.sids = append(t.sids, sid)
 		}
 	}
@@ -84,7 +84,7 @@ func (m *Machine) loads(now Instant) *tally {
 	return t
 }
 
-// holder is who has s, or will have it, or "".
+// holder returns the instance that owns s or will own it, or "".
 func (m *Machine) holder(s *slot) string {
 	switch {
 	case s.mine != nil && !s.mine.leaving, s.isTaking():
@@ -99,7 +99,7 @@ func (m *Machine) holder(s *slot) string {
 	return ""
 }
 
-// weight is that of an instance's share.
+// weight returns an instance's weight.
 func (m *Machine) weight(sid string) int {
 	if sid == m.cfg.Self.SID {
 		return max(1, m.cfg.Weight)
@@ -107,7 +107,7 @@ func (m *Machine) weight(sid string) int {
 	return max(1, m.peers[sid].Weight)
 }
 
-// limit is how many slots an instance owns at the most; 0: no limit.
+// limit returns an instance's MaxSlots; 0 means no limit.
 func (m *Machine) limit(sid string) int {
 	if sid == m.cfg.Self.SID {
 		return m.cfg.MaxSlots
