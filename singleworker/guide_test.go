@@ -49,6 +49,7 @@ func TestTakeover(t *testing.T) {
 	c.Start("two", handlers)
 	one.Kill()
 	c.AwaitOwner("report", "two")
+	c.AwaitRuns("report", 1)
 	c.AssertOnce("report")
 }
 
