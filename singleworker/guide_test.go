@@ -3,6 +3,7 @@ package singleworker_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/latch"
@@ -15,14 +16,14 @@ var handlers = map[string]singleworker.Handler{
 	"report": func(context.Context, *singleworker.Run) error { return nil },
 }
 
-func importFrom(context.Context, string) error { return nil }
-func process(context.Context, int, int) error  { return nil }
-func work(context.Context) error               { return nil }
+func importFrom(context.Context, string, time.Time) error { return nil }
+func process(context.Context, int, int) error             { return nil }
+func work(context.Context, int64) error                   { return nil }
 
 func _(m *singleworker.Manager) error {
 	err := m.Handle("import", singleworker.JSONHandler(
 		func(ctx context.Context, run *singleworker.Run, p struct{ Bucket string }) error {
-			return importFrom(ctx, p.Bucket)
+			return importFrom(ctx, p.Bucket, run.Tick)
 		}))
 	return err
 }
@@ -59,7 +60,8 @@ func _(ctx context.Context) error {
 		return err
 	}
 	err = l.Lead(ctx, func(ctx context.Context) error {
-		return work(ctx) // on one process at a time; ctx ends when leadership is lost
+		term, _ := latch.TermFrom(ctx)
+		return work(ctx, term.Token) // on one process at a time; ctx ends when leadership is lost
 	})
 	return err
 }
