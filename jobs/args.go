@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// checkArgs refuses arguments that a handler would ignore, and missing ones.
-// A known name that ends in "." stands for all that begin with it.
+// checkArgs returns an error for unknown arguments, and for a missing required
+// one. A known name that ends in "." matches all names that begin with it.
 func checkArgs(args map[string]string, required string, optional ...string) error {
 	known := append([]string{required}, optional...)
 	for _, name := range slices.Sorted(maps.Keys(args)) {
@@ -24,8 +24,8 @@ func checkArgs(args map[string]string, required string, optional ...string) erro
 	return nil
 }
 
-// quote makes a short text fit for an error: what somebody else's program or
-// server wrote, on one line, without bytes that are no text.
+// quote formats a short output of a program or server for an error message: on
+// one line, with invalid UTF-8 replaced.
 func quote(text []byte) string {
 	return fmt.Sprintf("%q", strings.TrimSpace(strings.ToValidUTF8(string(text), "\uFFFD")))
 }

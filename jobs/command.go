@@ -17,37 +17,37 @@ import (
 	"github.com/swjobs/singleworker/singleworker"
 )
 
-// CommandConfig says what [Command] may run. Allow must be set; the zero value
-// of every other field means its default.
+// CommandConfig configures [Command]. Allow must be set; the zero value of every
+// other field means its default.
 type CommandConfig struct {
-	// Allow lists the programs that a job may name: absolute paths, compared
-	// letter by letter. A job chooses the arguments freely, so a program that
-	// runs others by its arguments (a shell, env, find -exec, rsync -e)
-	// allows everything; allow a script of your own in its place.
+	// Allow lists the programs that jobs may run, as absolute paths, which are
+	// compared byte by byte. A job chooses the arguments freely, so a program
+	// that runs other programs by its arguments (a shell, env, find -exec,
+	// rsync -e) allows everything. Allow a wrapper script instead.
 	Allow []string
-	// Env is the environment of the programs, as "NAME=value". It is added to
-	// PATH=/usr/local/bin:/usr/bin:/bin and the SINGLEWORKER_ variables;
-	// nothing is inherited from the application. Default: nothing.
+	// Env is added to the programs' environment, as "NAME=value". They also get
+	// PATH=/usr/local/bin:/usr/bin:/bin and the SINGLEWORKER_ variables; nothing
+	// is inherited from the application. Default: none.
 	Env []string
-	// Dir is where programs start. Default: "/".
+	// Dir is the programs' working directory. Default: "/".
 	Dir string
-	// Output gets what programs write to their standard output and error, as
-	// it comes and in one stream for all. Default: it is discarded, but for
-	// the end of it in the error of a run that failed.
+	// Output receives the standard output and error of all programs, as they are
+	// written. Default: discarded, except that the error of a failed run has the
+	// last 2 KiB.
 	Output io.Writer
 }
 
 const (
-	// outputTail is how much of a failed program's output is kept for the
-	// error. The whole error is recorded up to 4 KiB.
+	// outputTail is how many bytes of a failed program's output its error has.
+	// Errors are recorded up to 4 KiB.
 	outputTail = 2 << 10
-	// pipeDelay is how long a program's output is waited for when it has
-	// ended, because a process that it left behind may hold the pipe open.
+	// pipeDelay limits the wait for output after a program has exited, because a
+	// process that it left behind may hold the pipe open.
 	pipeDelay = time.Second
 )
 
-// Command returns a handler that runs a program; no shell is involved. The
-// arguments of its jobs:
+// Command returns a handler that runs a program, without a shell. Its jobs have
+// these arguments:
 //
 //	program  absolute path, one of CommandConfig.Allow
 //	args     the program's arguments, as a JSON array of strings; default none
@@ -57,23 +57,22 @@ const (
 //	swctl submit mirror '0 3 * * *' --handler command \
 //	    --arg program=/opt/billing/mirror --arg 'args=["--from","/data"]'
 //
-// The program finds what it runs for in its environment:
-// SINGLEWORKER_JOB, SINGLEWORKER_RUN_ID, SINGLEWORKER_TICK (RFC 3339, UTC),
-// SINGLEWORKER_ATTEMPT, SINGLEWORKER_TOKEN, and what shard it is:
-// SINGLEWORKER_SHARD (from 0), SINGLEWORKER_SHARDS (how many there are, 1 when
-// the job is not divided) and SINGLEWORKER_SHARD_PARAMETER. Its standard input
-// is empty.
+// The program's environment describes the run: SINGLEWORKER_JOB,
+// SINGLEWORKER_RUN_ID, SINGLEWORKER_TICK (RFC 3339, UTC), SINGLEWORKER_ATTEMPT,
+// SINGLEWORKER_TOKEN, SINGLEWORKER_SHARD (from 0), SINGLEWORKER_SHARDS (the
+// number of shards, 1 for a job without) and SINGLEWORKER_SHARD_PARAMETER. Its
+// standard input is empty.
 //
-// It runs in a process group of its own. The group is killed when the run's
-// context ends, at once and with SIGKILL, because another instance may be
-// about to own the job; what the program left running is killed when it exits.
-// On Linux the program also dies with the application, but not what it had
-// started itself.
+// The program runs in a new process group. When the run's context ends, the whole
+// group is killed at once with SIGKILL, because another instance may be about to
+// own the job. When the program exits, processes that it left behind are killed.
+// On Linux the program, but not its children, is also killed when the application
+// dies.
 //
-// A run fails with an error that wraps ErrNotAllowed, the cause of its
-// context's end, or an *exec.ExitError, and ends with the last 2 KiB of
-// the program's output. Command itself fails when Allow is empty or names
-// something that is not an absolute path, and on systems other than Unix.
+// The error of a failed run wraps ErrNotAllowed, the cause of its context, or an
+// *exec.ExitError, and ends with the last 2 KiB of the program's output. Command
+// returns an error if Allow is empty or has an entry that is not an absolute
+// path, and on systems other than Unix.
 func Command(cfg CommandConfig) (singleworker.Handler, error) {
 	if !hasProcessGroups {
 		return nil, fmt.Errorf("jobs: Command: %w: no process groups", errors.ErrUnsupported)
@@ -96,7 +95,7 @@ func Command(cfg CommandConfig) (singleworker.Handler, error) {
 	return c.run, nil
 }
 
-// command is a Command's configuration, checked.
+// command is a checked CommandConfig.
 type command struct {
 	allow  []string
 	env    []string
@@ -142,16 +141,16 @@ func environment(run *singleworker.Run) []string {
 		"SINGLEWORKER_TOKEN=" + strconv.FormatInt(run.Token, 10),
 		"SINGLEWORKER_SHARD=" + strconv.Itoa(run.Shard.Index),
 		"SINGLEWORKER_SHARDS=" + strconv.Itoa(run.Shard.Total),
-		"SINGLEWORKER_SHARD_PARAMETER=" + strings.ReplaceAll(run.Shard.Parameter, "\x00", ""), // which no environment can hold
+		"SINGLEWORKER_SHARD_PARAMETER=" + strings.ReplaceAll(run.Shard.Parameter, "\x00", ""), // an environment cannot hold NUL
 	}
 }
 
-// explain makes the error of a run from that of its program.
+// explain returns the error of a run for an error of its program.
 func explain(ctx context.Context, program string, err error, tail *tailWriter) error {
 	if cause := context.Cause(ctx); cause != nil {
 		err = fmt.Errorf("killed: %w", cause)
 	} else if errors.Is(err, exec.ErrWaitDelay) {
-		err = errors.New("left a process behind, which was killed")
+		err = errors.New("left a child process behind, which was killed")
 	}
 	if len(tail.kept) == 0 {
 		return fmt.Errorf("%s: %w", program, err)
@@ -159,11 +158,11 @@ func explain(ctx context.Context, program string, err error, tail *tailWriter) e
 	return fmt.Errorf("%s: %w: %s", program, err, tail)
 }
 
-// tailWriter keeps the end of what is written to it.
+// tailWriter keeps the last max bytes written to it.
 type tailWriter struct {
 	max  int
 	kept []byte
-	lost int // bytes before kept
+	lost int // number of bytes before kept
 }
 
 func (t *tailWriter) Write(p []byte) (int, error) {
@@ -182,8 +181,8 @@ func (t *tailWriter) String() string {
 	return fmt.Sprintf("(%d bytes and) %s", t.lost, quote(t.kept))
 }
 
-// lockedWriter lets programs that run side by side share a writer, or none. A
-// writer that fails is no reason to kill a program.
+// lockedWriter is a writer that concurrent programs share. It ignores errors, so
+// that a failing writer does not kill the programs.
 type lockedWriter struct {
 	mu sync.Mutex
 	w  io.Writer // may be nil

@@ -21,11 +21,11 @@ import (
 	"github.com/swjobs/singleworker/singleworker"
 )
 
-// The test binary is also the program that the tests run: this variable says so.
+// This variable tells the test binary to act as the program that the tests run.
 const asProgram = "JOBS_TEST_PROGRAM"
 
-// A program that was built with the race detector sleeps for a second before it exits, for
-// threads that still run; this one has none.
+// Programs built with the race detector sleep for a second before they exit, for the sake of running
+// threads; this one has none.
 const swiftExit = "GORACE=atexit_sleep_ms=0"
 
 func TestMain(m *testing.M) {
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program does what its first argument says.
+// program runs the command named by its first argument.
 func program(args []string) int {
 	switch args[0] {
 	case "environment":
@@ -48,7 +48,7 @@ func program(args []string) int {
 		fmt.Println(args[1])
 		return 3
 	case "family": // FILE exit|wait: a child in the same group, which holds the output open
-		child := exec.Command(os.Args[0], "wait", args[1]) //nolint:noctx,gosec // it outlives its parent, and is this program
+		child := exec.Command(os.Args[0], "wait", args[1]) //nolint:noctx,gosec // it outlives its parent and is this program
 		child.Stdout = os.Stdout
 		if err := child.Start(); err != nil {
 			fmt.Println(err)
@@ -57,7 +57,7 @@ func program(args []string) int {
 		if args[len(args)-1] == "wait" {
 			return program([]string{"wait", args[1] + ".parent"})
 		}
-	case "wait": // says who waits, so that a test can see the end of it
+	case "wait": // writes its process id, so that a test can await its end
 		pid := strconv.Itoa(os.Getpid())
 		if err := os.WriteFile(args[1], []byte(pid+"\n"), 0o600); err != nil { //nolint:gosec // the test names it
 			return 1
@@ -76,7 +76,7 @@ func self(t *testing.T) string {
 	return path
 }
 
-// command makes a handler that may run the test binary.
+// command returns a handler that may run the test binary.
 func command(t *testing.T, cfg jobs.CommandConfig) singleworker.Handler {
 	t.Helper()
 	cfg.Allow = append(cfg.Allow, self(t))
@@ -88,7 +88,7 @@ func command(t *testing.T, cfg jobs.CommandConfig) singleworker.Handler {
 	return handler
 }
 
-// runOf is a run whose job has the test binary do something.
+// runOf returns a run of the test binary with the given arguments.
 func runOf(t *testing.T, args string) *singleworker.Run {
 	t.Helper()
 	return &singleworker.Run{
@@ -128,7 +128,7 @@ func TestCommandEnvironment(t *testing.T) {
 	}
 }
 
-func TestCommandArgumentsAreNotForAShell(t *testing.T) {
+func TestCommandUsesNoShell(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	handler := command(t, jobs.CommandConfig{Output: &out})
@@ -158,7 +158,7 @@ func TestCommandFailure(t *testing.T) {
 	}
 }
 
-func TestCommandRefuses(t *testing.T) {
+func TestCommandInvalidArguments(t *testing.T) {
 	t.Parallel()
 	handler := command(t, jobs.CommandConfig{Allow: []string{"/no/such/program"}})
 	for _, test := range []struct {
@@ -190,8 +190,8 @@ func TestCommandConfig(t *testing.T) {
 	}
 }
 
-// When the context of a run ends, the program and what it has started are killed, and
-// have been waited for when the handler returns.
+// When the context of a run ends, the program and its children are killed, and have ended when the
+// handler returns.
 func TestCommandIsKilledWithItsChildren(t *testing.T) {
 	t.Parallel()
 	pidFile := filepath.Join(t.TempDir(), "pid")
@@ -211,14 +211,13 @@ func TestCommandIsKilledWithItsChildren(t *testing.T) {
 	awaitEnd(t, child)
 }
 
-// A program that exits and leaves a process behind would otherwise run on beside the
-// job's next run.
-func TestCommandLeavesNothingBehind(t *testing.T) {
+// A process that a program leaves behind could otherwise overlap with the job's next run.
+func TestCommandKillsProcessesLeftBehind(t *testing.T) {
 	t.Parallel()
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	handler := command(t, jobs.CommandConfig{})
 	err := handler(t.Context(), runOf(t, fmt.Sprintf(`["family", %q, "exit"]`, pidFile)))
-	if err == nil || !strings.Contains(err.Error(), "left a process behind, which was killed") {
+	if err == nil || !strings.Contains(err.Error(), "left a child process behind, which was killed") {
 		t.Errorf("%v", err)
 	}
 	awaitEnd(t, awaitPid(t, pidFile))
@@ -236,8 +235,8 @@ func awaitPid(t *testing.T, file string) int {
 	return pid
 }
 
-// awaitEnd waits until a process is gone, or a zombie that whoever adopts orphans on
-// this machine has not waited for.
+// awaitEnd waits until a process has ended. It may be a zombie that the machine's init process has not
+// reaped yet.
 func awaitEnd(t *testing.T, pid int) {
 	t.Helper()
 	await(t, fmt.Sprintf("the end of process %d", pid), func() bool {
@@ -250,7 +249,7 @@ func awaitEnd(t *testing.T, pid int) {
 	})
 }
 
-// await polls what other processes do: there is no virtual time for them.
+// await polls until a condition on other processes holds: virtual time does not apply to them.
 func await(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
@@ -264,7 +263,7 @@ func await(t *testing.T, what string, f func() bool) {
 
 func ExampleCommand() {
 	echo, err := jobs.Command(jobs.CommandConfig{
-		Allow:  []string{"/bin/echo"}, // the visible decision: without a list there is no handler
+		Allow:  []string{"/bin/echo"}, // required: Command returns an error without it
 		Output: os.Stdout,
 	})
 	if err != nil {

@@ -1,23 +1,21 @@
 // Package jobs has ready-made handlers: print a number, print the time, run a
-// program, call a URL. Each is one file, and shows how to write one's own.
+// program, call a URL. Each is one file and serves as an example of a handler.
 //
 //	err := m.Handle("print-number", jobs.PrintNumber(os.Stdout))
 //
-// A handler gets what it needs from the arguments of the job ([singleworker.Run].Args,
-// swctl submit --arg KEY=VALUE). An argument that it does not know fails the
-// run: a misspelt one is never ignored.
+// A handler is parameterized by the arguments of the job ([singleworker.Run].Args,
+// swctl submit --arg KEY=VALUE). Unknown arguments fail the run, so misspelled
+// ones are not ignored.
 //
-// # Who decides what may be done
+// # Security
 //
-// Whoever can write to ZooKeeper can submit a job, with any arguments. So
-// [Command] and [HTTP] do nothing that the application has not allowed in its
-// code: they take a list of the programs and of the URLs that jobs may name,
-// they refuse to be made without one, and a run that names another fails with
-// [ErrNotAllowed].
+// Anyone who can write to ZooKeeper can submit a job with any arguments. So
+// [Command] and [HTTP] require the application to list the programs and URLs that
+// jobs may use. A run that names another one fails with [ErrNotAllowed].
 package jobs
 
 import "errors"
 
-// ErrNotAllowed is in the error of a run whose job names a program or a URL
-// that the application does not allow. Such a job is a mistake, or an attempt.
+// ErrNotAllowed is returned by a run whose job names a program or URL that the
+// application does not allow. Such a job is a mistake or an attack.
 var ErrNotAllowed = errors.New("not allowed by the application")

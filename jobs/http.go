@@ -15,43 +15,43 @@ import (
 	"github.com/swjobs/singleworker/singleworker"
 )
 
-// HTTPConfig says what [HTTP] may call. Allow or AllowAny must be set; the
-// zero value of every other field means its default.
+// HTTPConfig configures [HTTP]. Allow or AllowAny must be set; the zero value of
+// every other field means its default.
 type HTTPConfig struct {
-	// Allow lists the URLs that a job may name, and be redirected to: scheme
-	// and host, and everything below the path. "https://billing.internal/hooks"
-	// allows /hooks and /hooks/daily at that host, not /hooks2, nor port 8443.
+	// Allow lists the URLs that jobs may call and be redirected to, as prefixes:
+	// "https://billing.internal/hooks" allows /hooks and /hooks/daily on that
+	// host, but not /hooks2 or port 8443.
 	Allow []string
-	// AllowAny allows every http and https URL instead: whoever can write to
-	// ZooKeeper can then reach whatever this machine can, such as a cloud's
-	// metadata service.
+	// AllowAny allows every http and https URL instead. Anyone who can write to
+	// ZooKeeper can then reach everything that this machine can reach, such as a
+	// cloud's metadata service.
 	AllowAny bool
-	// Client makes the calls. Credentials belong in its Transport: job
-	// arguments can be read by whoever reads ZooKeeper. Default: a client that
-	// gives up after 30 s.
+	// Client sends the requests. Put credentials into its Transport: job arguments
+	// are visible to anyone who can read ZooKeeper. Default: a client with a
+	// timeout of 30 s.
 	Client *http.Client
 }
 
-// The headers that tell the server what a call is for.
+// The headers that describe the run to the server.
 const (
-	IdempotencyKeyHeader = "Idempotency-Key"                // the run's id, which another attempt at the tick does not have
+	IdempotencyKeyHeader = "Idempotency-Key"                // the run's id; each attempt has a different one
 	TokenHeader          = "X-Singleworker-Token"           // the fencing token, decimal
 	TickHeader           = "X-Singleworker-Tick"            // the scheduled time, RFC 3339 in UTC
-	ShardHeader          = "X-Singleworker-Shard"           // its index, from 0
-	ShardsHeader         = "X-Singleworker-Shards"          // how many there are; 1 when the job is not divided
-	ShardParameterHeader = "X-Singleworker-Shard-Parameter" // percent-encoded; absent when it has none
+	ShardHeader          = "X-Singleworker-Shard"           // index of the shard, from 0
+	ShardsHeader         = "X-Singleworker-Shards"          // number of shards; 1 for a job without
+	ShardParameterHeader = "X-Singleworker-Shard-Parameter" // percent-encoded; absent if empty
 )
 
 const (
 	httpTimeout  = 30 * time.Second
 	maxRedirects = 5
 	bodyExcerpt  = 1 << 10
-	// bodyDrain is how much of an answer is read, so that its connection can
-	// be used again.
+	// bodyDrain limits how much of a response is read so that its connection can
+	// be reused.
 	bodyDrain = 256 << 10
 )
 
-// HTTP returns a handler that calls a URL. The arguments of its jobs:
+// HTTP returns a handler that calls a URL. Its jobs have these arguments:
 //
 //	url          http or https, below one of HTTPConfig.Allow
 //	method       default: POST with a body, GET without one
@@ -63,22 +63,22 @@ const (
 //	swctl submit rates '@hourly' --handler http --arg url=https://billing.internal/hooks/rates \
 //	    --arg 'body={"full":true}' --arg header.Content-Type=application/json
 //
-// Every call carries Idempotency-Key, X-Singleworker-Token,
+// Every request has the headers Idempotency-Key, X-Singleworker-Token,
 // X-Singleworker-Tick, X-Singleworker-Shard and X-Singleworker-Shards. A server
-// that compares the token with the highest it has seen can refuse a caller that
-// has lost the job without knowing it yet; URL, tick and shard together are the
-// same in each attempt at a tick. The call ends with the run's context, or with
-// Client's timeout. At most 5 redirects are followed.
+// that remembers the highest token can refuse callers that have lost the job
+// without having noticed yet. URL, tick and shard together identify a tick in all
+// its attempts. The request ends with the run's context or with Client's timeout.
+// At most 5 redirects are followed.
 //
-// An answer other than 2xx fails the run, with the first 1 KiB of the answer's
-// body; other errors wrap ErrNotAllowed, the cause of the context's end, or
-// what Client returned. HTTP itself fails when nothing is allowed, or when
-// Allow names something that is not an http or https URL.
+// A response other than 2xx fails the run; the error has the first 1 KiB of its
+// body. Other errors wrap ErrNotAllowed, the cause of the context, or Client's
+// error. HTTP returns an error if nothing is allowed, or if Allow has an entry that
+// is not an http or https URL.
 func HTTP(cfg HTTPConfig) (singleworker.Handler, error) {
 	c := &caller{client: http.Client{Timeout: httpTimeout}, any: cfg.AllowAny}
 	switch {
 	case cfg.AllowAny && len(cfg.Allow) > 0:
-		return nil, errors.New("jobs: HTTPConfig.AllowAny makes Allow meaningless: set one of them")
+		return nil, errors.New("jobs: HTTPConfig.Allow and AllowAny are both set: set one of them")
 	case !cfg.AllowAny && len(cfg.Allow) == 0:
 		return nil, errors.New("jobs: HTTPConfig.Allow is empty: list the URLs that jobs may call")
 	}
@@ -96,7 +96,7 @@ func HTTP(cfg HTTPConfig) (singleworker.Handler, error) {
 	return c.run, nil
 }
 
-// caller is an HTTP's configuration, checked.
+// caller is a checked HTTPConfig.
 type caller struct {
 	client http.Client
 	allow  []urlPrefix
@@ -124,7 +124,7 @@ func (c *caller) run(ctx context.Context, run *singleworker.Run) error {
 	switch {
 	case resp.StatusCode/100 != 2:
 		return fmt.Errorf("%s: %s: %s", describe(req), resp.Status, quote(excerpt))
-	case err != nil: // the server may or may not have done its work
+	case err != nil: // the server may or may not have completed the work
 		return fmt.Errorf("%s: %s, then: %w", describe(req), resp.Status, reason(ctx, err))
 	}
 	return nil
@@ -132,7 +132,7 @@ func (c *caller) run(ctx context.Context, run *singleworker.Run) error {
 
 const headerArg = "header."
 
-// newRequest makes the request that a job's arguments ask for.
+// newRequest builds the request from the job's arguments.
 func newRequest(ctx context.Context, run *singleworker.Run) (*http.Request, error) {
 	if err := checkArgs(run.Args, "url", "method", "body", headerArg); err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func newRequest(ctx context.Context, run *singleworker.Run) (*http.Request, erro
 		TickHeader:           run.Tick.UTC().Format(time.RFC3339Nano),
 		ShardHeader:          strconv.Itoa(run.Shard.Index),
 		ShardsHeader:         strconv.Itoa(run.Shard.Total),
-		ShardParameterHeader: url.PathEscape(run.Shard.Parameter), // it may have line breaks, which a header may not
+		ShardParameterHeader: url.PathEscape(run.Shard.Parameter), // may have line breaks, which headers cannot
 	}
 	for arg, value := range run.Args {
 		name, isHeader := strings.CutPrefix(arg, headerArg)
@@ -173,8 +173,8 @@ func newRequest(ctx context.Context, run *singleworker.Run) (*http.Request, erro
 	return req, nil
 }
 
-// checkRedirect refuses targets that are not allowed, and too many of them,
-// before it asks what the application has set.
+// checkRedirect refuses redirects that are too many or not allowed, then calls the
+// application's CheckRedirect, if any.
 func (c *caller) checkRedirect(then func(*http.Request, []*http.Request) error) func(*http.Request, []*http.Request) error {
 	return func(req *http.Request, via []*http.Request) error {
 		if len(via) > maxRedirects {
@@ -190,7 +190,7 @@ func (c *caller) checkRedirect(then func(*http.Request, []*http.Request) error) 
 	}
 }
 
-// check returns an ErrNotAllowed for a URL that a job may not call.
+// check returns ErrNotAllowed for a URL that jobs may not call.
 func (c *caller) check(u *url.URL) error {
 	target, err := prefixOf(u)
 	if err != nil {
@@ -209,13 +209,13 @@ func (c *caller) check(u *url.URL) error {
 
 func describe(req *http.Request) string { return req.Method + " " + withoutSecrets(req.URL) }
 
-// withoutSecrets is a URL without what may be confidential in it.
+// withoutSecrets returns a URL without the parts that may be confidential.
 func withoutSecrets(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
-// reason takes the URL, which may hold secrets, out of a client's error, and
-// puts in why the run's context ended.
+// reason returns the cause if the run's context has ended, else the client's error
+// without the URL, which may hold secrets.
 func reason(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause

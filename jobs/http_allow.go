@@ -9,27 +9,27 @@ import (
 	"strings"
 )
 
-// urlPrefix is a part of a site: what URLs are compared by.
+// urlPrefix is a normalized URL, for comparison.
 type urlPrefix struct {
 	scheme string
-	host   string // lower case, with its port
-	path   string // decoded and clean, without a slash at its end
+	host   string // lower case, with port
+	path   string // decoded and clean, without a trailing slash
 }
 
-// parsePrefix reads an entry of HTTPConfig.Allow.
+// parsePrefix parses an entry of HTTPConfig.Allow.
 func parsePrefix(text string) (urlPrefix, error) {
 	u, err := url.Parse(text)
 	if err != nil {
 		return urlPrefix{}, errors.New("is not a URL")
 	}
 	if u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
-		return urlPrefix{}, errors.New("has a query or a fragment, which is not compared")
+		return urlPrefix{}, errors.New("has a query or a fragment, which are not compared: remove it")
 	}
 	return prefixOf(u)
 }
 
-// prefixOf says where a URL leads. It refuses URLs that two readers may
-// understand differently: here, in a proxy, and in the server.
+// prefixOf normalizes a URL. It rejects URLs that this package, a proxy and the
+// server could interpret differently.
 func prefixOf(u *url.URL) (urlPrefix, error) {
 	defaultPort := map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	below := strings.TrimSuffix(u.Path, "/")
@@ -41,7 +41,7 @@ func prefixOf(u *url.URL) (urlPrefix, error) {
 	case u.User != nil:
 		return urlPrefix{}, errors.New("has a user name in it")
 	case strings.Contains(strings.ToLower(u.EscapedPath()), "%2f"), strings.Contains(u.Path, `\`):
-		return urlPrefix{}, errors.New("has a hidden slash in its path")
+		return urlPrefix{}, errors.New("has an encoded slash or a backslash in its path")
 	case below != "" && path.Clean(below) != below:
 		return urlPrefix{}, errors.New(`has "..", "." or "//" in its path`)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker"
 )
 
-// errLeaseLost stands for the cause with which the right to run ends.
+// errLeaseLost stands for the cause of a context when the lease ends.
 var errLeaseLost = errors.New("the lease is lost")
 
 func newHTTP(t *testing.T, cfg jobs.HTTPConfig) singleworker.Handler {
@@ -27,7 +27,7 @@ func newHTTP(t *testing.T, cfg jobs.HTTPConfig) singleworker.Handler {
 	return handler
 }
 
-// serve starts a server; its handler runs in other goroutines than the test.
+// serve starts a server. Its handler runs on other goroutines than the test.
 func serve(t *testing.T, handler http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -83,7 +83,7 @@ func TestHTTPRequest(t *testing.T) {
 	}
 }
 
-func TestHTTPRefusesArguments(t *testing.T) {
+func TestHTTPInvalidArguments(t *testing.T) {
 	t.Parallel()
 	handler := newHTTP(t, jobs.HTTPConfig{AllowAny: true})
 	for args, want := range map[string]string{ //nolint:gosec // none is a credential
@@ -142,21 +142,21 @@ func TestHTTPAnswers(t *testing.T) {
 		"/torn?hush#fragment":  `/torn: 200 OK, then: unexpected EOF`,
 		"/../etc/passwd":       `has "..", "." or "//" in its path: not allowed`,
 		"/a/%2e%2e/etc/passwd": `not allowed`,
-		"/a%2Fb":               `has a hidden slash in its path: not allowed`,
+		"/a%2Fb":               `has an encoded slash or a backslash in its path: not allowed`,
 	} {
 		err := handler(t.Context(), callOf("url="+server.URL+path))
 		switch {
 		case want == "" && err != nil, want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 			t.Errorf("%s: %v, want %s", path, err, want)
 		case err != nil && (strings.Contains(err.Error(), "hush") || len(err.Error()) > 1300):
-			t.Errorf("%s: the error says too much: %v", path, err)
+			t.Errorf("%s: the error reveals secrets: %v", path, err)
 		}
 	}
 }
 
 func TestHTTPAllow(t *testing.T) {
 	t.Parallel()
-	// Nothing is called: a transport answers everything.
+	// A transport answers all requests, without a network.
 	client := &http.Client{Transport: always{}}
 	handler := newHTTP(t, jobs.HTTPConfig{
 		Client: client,
@@ -191,7 +191,7 @@ func TestHTTPAllow(t *testing.T) {
 	}
 }
 
-// always is a server that is content with everything.
+// always is a transport that answers 200 to everything.
 type always struct{}
 
 func (always) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -228,12 +228,12 @@ func TestHTTPRedirects(t *testing.T) {
 	}
 }
 
-func TestHTTPEndsWithItsContext(t *testing.T) {
+func TestHTTPEndsWithContext(t *testing.T) {
 	t.Parallel()
 	called := make(chan struct{})
 	server := serve(t, func(_ http.ResponseWriter, r *http.Request) {
 		close(called)
-		<-r.Context().Done() // an answer that never comes
+		<-r.Context().Done() // never responds
 	})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	go func() {

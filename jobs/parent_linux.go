@@ -2,6 +2,6 @@ package jobs
 
 import "syscall"
 
-// dieWithParent has the kernel kill the program when the application dies, so
-// that it does not run on beside the run of the instance that takes over.
+// dieWithParent makes the kernel kill the program when the application dies, so
+// that it does not overlap with the run of the instance that takes over.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }

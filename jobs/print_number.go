@@ -9,12 +9,12 @@ import (
 	"github.com/swjobs/singleworker/singleworker"
 )
 
-// PrintNumber returns a handler that writes one line a run to w: the job's
-// name and a number that counts the job's runs in this process, from 1. Where
-// the number starts again, another instance has taken the job over.
+// PrintNumber returns a handler that writes one line per run to w: the job's name
+// and the number of its runs in this process, from 1. When the number restarts,
+// another instance has taken over the job.
 //
-// It takes no arguments. Lines are written one at a time, so jobs may share w;
-// an error of w fails the run.
+// It has no arguments. Writes are serialized, so jobs can share w. An error of w
+// fails the run.
 func PrintNumber(w io.Writer) singleworker.Handler {
 	var mu sync.Mutex
 	numbers := make(map[string]int) // by job

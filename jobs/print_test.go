@@ -41,7 +41,7 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errDiskFull }
 
-func TestPrintReportsAWriterThatFails(t *testing.T) {
+func TestPrintReturnsWriteErrors(t *testing.T) {
 	t.Parallel()
 	for name, handler := range map[string]singleworker.Handler{
 		"number": jobs.PrintNumber(fullDisk{}),
@@ -53,9 +53,8 @@ func TestPrintReportsAWriterThatFails(t *testing.T) {
 	}
 }
 
-// Jobs that share a handler run side by side: each counts its own runs, and no line is
-// torn. The race detector sees to the rest.
-func TestPrintNumberSideBySide(t *testing.T) {
+// Jobs that share a handler run concurrently: each counts its own runs, and lines are not interleaved.
+func TestPrintNumberConcurrently(t *testing.T) {
 	t.Parallel()
 	const runs, instances = 50, 4
 	var out strings.Builder
@@ -81,7 +80,7 @@ func TestPrintNumberSideBySide(t *testing.T) {
 	}
 	for i := range instances {
 		if last := fmt.Sprintf("job-%d %d\n", i, runs); strings.Count(out.String(), last) != 1 {
-			t.Errorf("%q is not there once", last)
+			t.Errorf("want one line %q", last)
 		}
 	}
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/swjobs/singleworker/singleworker"
 )
 
-// PrintTime returns a handler that writes one line a run to w: the job's name
-// and the time that the run was scheduled for, in the job's time zone. It is
-// the same on whichever instance it runs.
+// PrintTime returns a handler that writes one line per run to w: the job's name
+// and the scheduled time of the run, in the job's time zone. The line is the same
+// on every instance.
 //
-// It takes no arguments. Lines are written one at a time, so jobs may share w;
-// an error of w fails the run.
+// It has no arguments. Writes are serialized, so jobs can share w. An error of w
+// fails the run.
 func PrintTime(w io.Writer) singleworker.Handler {
 	var mu sync.Mutex
 	return func(_ context.Context, run *singleworker.Run) error {

@@ -12,10 +12,10 @@ import (
 
 const hasProcessGroups = true
 
-// runGroup runs a command in a process group of its own, and kills what is
-// left of the group when the command has ended or its context has.
+// runGroup runs a command in a new process group. It kills the group when the
+// command's context ends, and what is left of it when the command exits.
 func runGroup(cmd *exec.Cmd) error {
-	// The kernel's "die with the parent" means the thread that forked: keep it.
+	// The kernel's parent death signal refers to the forking thread: keep it alive.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 
@@ -26,11 +26,11 @@ func runGroup(cmd *exec.Cmd) error {
 		return err
 	}
 	err := cmd.Wait()
-	_ = killGroup(cmd) // mostly nobody is left
+	_ = killGroup(cmd) // usually empty
 	return err
 }
 
-// killGroup kills the processes of the group that the command leads, or led.
+// killGroup kills the command's process group.
 func killGroup(cmd *exec.Cmd) error {
 	err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	if errors.Is(err, syscall.ESRCH) {

@@ -12,7 +12,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/swtest"
 )
 
-// strict is a TB that notes failures of the helpers, which are what is tested.
+// strict is a TB that records the failures of the helpers under test.
 type strict struct {
 	*testing.T
 
@@ -25,7 +25,7 @@ func (s *strict) Errorf(format string, args ...any) {
 
 func (s *strict) Fatalf(format string, args ...any) { s.Errorf(format, args...) }
 
-// told expects one failure that begins so, and forgets it.
+// told expects one failure with the given prefix and clears it.
 func (s *strict) told(want string) {
 	s.Helper()
 	if len(s.failures) != 1 || !strings.HasPrefix(s.failures[0], want) {
@@ -48,7 +48,7 @@ func bubble(t *testing.T, test func(t *strict, c *swtest.Cluster)) {
 
 const everySecond = "* * * * * ?"
 
-func TestHelpersTellWhatIsWrong(t *testing.T) {
+func TestHelpersReportFailures(t *testing.T) {
 	bubble(t, func(t *strict, c *swtest.Cluster) {
 		c.AwaitOwned("report")
 		t.told(`swtest: after 20s nobody owns ["report"]`)
@@ -71,9 +71,9 @@ func TestHelpersTellWhatIsWrong(t *testing.T) {
 	})
 }
 
-// A handler that ignores its context works on when it has no right to: that is not what
-// AssertOnce is about, but two with the right are.
-func TestAssertOnceOfAnOwnerThatIsAway(t *testing.T) {
+// A handler that ignores its context continues after its lease has ended. AssertOnce does not report
+// that: it reports two runs that hold the lease.
+func TestAssertOnceWithPartitionedOwner(t *testing.T) {
 	bubble(t, func(_ *strict, c *swtest.Cluster) {
 		stubborn := map[string]singleworker.Handler{"report": func(context.Context, *singleworker.Run) error {
 			time.Sleep(10 * time.Second)
@@ -92,7 +92,7 @@ func TestAssertOnceOfAnOwnerThatIsAway(t *testing.T) {
 	})
 }
 
-// An application that makes its Manager itself takes part.
+// A Manager that the application creates joins the group.
 func TestManagerConfig(t *testing.T) {
 	bubble(t, func(t *strict, c *swtest.Cluster) {
 		m, err := singleworker.New(c.ManagerConfig("own"))
@@ -119,7 +119,7 @@ func TestManagerConfig(t *testing.T) {
 	})
 }
 
-// A job with shards has as many owners, and runs each tick once in each.
+// Each shard of a job has an owner and runs each tick once.
 func TestShards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := swtest.New(t, swtest.Config{})

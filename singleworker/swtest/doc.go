@@ -1,7 +1,6 @@
-// Package swtest helps an application to test what it does with singleworker: that a job ran
-// once, who owns it, and what happens when an instance dies. [New] gives a test a ZooKeeper
-// of its own, in the process (package zkdev), and instances that run the application's handlers with
-// the same code as in production.
+// Package swtest helps to test applications that use singleworker: that a job ran once, who owns it,
+// and what happens when an instance dies. [New] starts an in-process ZooKeeper (package zkdev) for a
+// test, and instances that run the application's handlers with the same code as in production.
 //
 //	c := swtest.New(t, swtest.Config{})
 //	one := c.Start("one", handlers)
@@ -12,19 +11,19 @@
 //	c.AwaitOwner("report", "two")
 //	c.AssertOnce("report")
 //
-// It is for tests. Nothing that an application links for production should import it.
+// It is for tests only. Do not import it in production code.
 //
 // # Real and virtual time
 //
-// Inside a bubble of testing/synctest time is virtual: hours pass in moments, and
-// an hourly job can be tested as it is. Make the Cluster inside of the bubble, and use
-// no network there. A longer Config.SessionTimeout makes long times cheaper. Outside of a bubble the same test takes real time; the
-// default durations are short for that reason.
+// In a testing/synctest bubble time is virtual: hours pass in milliseconds, and an hourly job can be
+// tested as it is. Create the Cluster inside the bubble, and do not use the network there. A longer
+// Config.SessionTimeout makes long periods cheaper. Outside a bubble the same test takes real time,
+// so the default durations are short.
 //
 // # Killing
 //
-// [Instance.Kill] is what SIGKILL looks like to everybody else: the instance is cut off from
-// the server, says goodbye to nobody, and its session lives on until the server has missed
-// it for the session timeout. A goroutine cannot be killed, though: a handler's context ends, and
-// what it does after that is not recorded.
+// To the other instances, [Instance.Kill] looks like SIGKILL: the instance is cut off from the server
+// without notice, and its session lives until the server has not heard from it for the session timeout.
+// But a goroutine cannot be killed: a handler's context ends, and what it does after that is not
+// recorded.
 package swtest

@@ -29,7 +29,7 @@ func (e *example) end() {
 	}
 }
 
-// handlers are the application's, which are to be tested.
+// handlers are the handlers under test.
 var handlers = map[string]singleworker.Handler{
 	"report": func(context.Context, *singleworker.Run) error { return nil },
 }
@@ -49,7 +49,7 @@ func Example() {
 	// Output: by its owner: true
 }
 
-// An instance dies, and the other one goes on with its job.
+// An instance dies, and the other takes over its job.
 func ExampleInstance_Kill() {
 	t := new(example)
 	defer t.end()
@@ -64,8 +64,8 @@ func ExampleInstance_Kill() {
 	// Output: owned by two
 }
 
-// In virtual time a daily job can be tested as it is. A long session timeout makes a long time
-// cheap: the instances look around that much less often.
+// In virtual time a daily job can be tested as it is. A long session timeout makes long periods cheap,
+// because instances poll less often.
 func TestDailyJobInVirtualTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

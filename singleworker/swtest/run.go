@@ -9,17 +9,17 @@ import (
 	"github.com/swjobs/singleworker/singleworker/swtest/audit"
 )
 
-// Instance is one start of one instance.
+// Instance is a started instance.
 type Instance struct{ i *swtest.Instance }
 
-// Name is the instance's id.
+// Name returns the instance's id.
 func (i *Instance) Name() string { return i.i.Name }
 
-// Stop stops the instance orderly, as the end of Manager.Run's context does, and returns
-// what Run returned.
+// Stop stops the instance gracefully, like canceling the context of Manager.Run, and returns Run's
+// error.
 func (i *Instance) Stop() error { return i.i.Stop() }
 
-// Kill ends the instance as SIGKILL does; see the package comment.
+// Kill ends the instance like SIGKILL; see the package comment.
 func (i *Instance) Kill() { i.i.Kill() }
 
 // Partition takes the instance off the network, in both directions, until Heal.
@@ -36,14 +36,14 @@ type Run struct {
 	Shard    singleworker.Shard
 	Tick     time.Time
 	Attempt  int   // of this tick, from 1
-	Token    int64 // grows with every change of the job's owner
+	Token    int64 // increases with every change of the job's owner
 	Started  time.Time
-	Ended    time.Time // zero while it goes on
-	Err      error     // what the handler returned
-	Killed   bool      // its instance was killed in mid-run
+	Ended    time.Time // zero while running
+	Err      error     // returned by the handler
+	Killed   bool      // its instance was killed during the run
 }
 
-// Runs lists the runs of a job so far, in the order of their starts.
+// Runs lists the runs of a job so far, in the order in which they started.
 func (c *Cluster) Runs(job string) []Run {
 	var runs []Run
 	for _, r := range c.group.Runs() {
@@ -57,8 +57,8 @@ func (c *Cluster) Runs(job string) []Run {
 	return runs
 }
 
-// AwaitRuns waits until the job has been run n times, since the cluster was made, and those
-// runs have ended. It returns all.
+// AwaitRuns waits until n runs of the job have ended since the cluster was created, and returns all its
+// runs.
 func (c *Cluster) AwaitRuns(job string, n int) []Run {
 	c.tb.Helper()
 	var runs []Run
@@ -72,15 +72,15 @@ func (c *Cluster) AwaitRuns(job string, n int) []Run {
 		}
 		return left <= 0
 	}
-	if !c.group.Await(c.cfg.Patience, ended) {
-		c.tb.Fatalf("swtest: after %v %s has %d runs, want %d that have ended", c.cfg.Patience, job, len(runs), n)
+	if !c.group.Await(c.cfg.Timeout, ended) {
+		c.tb.Fatalf("swtest: after %v %s has %d runs, want %d that have ended", c.cfg.Timeout, job, len(runs), n)
 	}
 	return runs
 }
 
-// AssertOnce fails the test unless the job has run, no tick was run twice, and no two
-// runs had the right to run at the same time; of a job with shards, by the same shard. A further attempt at a tick, after one that
-// failed or was interrupted, is not a second time: singleworker.Job says how many there are.
+// AssertOnce fails the test unless the job has run, no tick has run twice, and no two runs held the lease
+// at the same time. In a job with shards, that applies to each shard. Retries of a failed or interrupted
+// run are allowed.
 func (c *Cluster) AssertOnce(job string) {
 	c.tb.Helper()
 	var runs []audit.Run
