@@ -1,7 +1,8 @@
 package swtest
 
 import (
-	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
@@ -83,18 +84,7 @@ func (c *Cluster) AwaitRuns(job string, n int) []Run {
 // run are allowed.
 func (c *Cluster) AssertOnce(job string) {
 	c.tb.Helper()
-	var runs []audit.Run
-	for _, r := range c.group.Runs() {
-		if r.Job == job {
-			part := job
-			if r.Shard.Index > 0 {
-				part = fmt.Sprintf("%s[%d]", job, r.Shard.Index)
-			}
-			runs = append(runs, audit.Run{
-				Job: part, Instance: r.Instance.Name, Tick: r.Tick, Attempt: r.Attempt, Token: r.Token, Start: r.Started, End: r.End(),
-			})
-		}
-	}
+	runs := slices.DeleteFunc(c.group.Evidence(), func(r audit.Run) bool { return r.Job != job && !strings.HasPrefix(r.Job, job+"[") })
 	for _, found := range audit.Runs(runs) {
 		if found.Rule == audit.Twice || found.Rule == audit.Overlap {
 			c.tb.Errorf("swtest: %v", found)

@@ -2,90 +2,13 @@ package election_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
-	"os"
-	"sync"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/election"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
-
-// stall holds up a process's connection, as when the process is stopped: nothing is sent or
-// received, and no deadline ends it. Its timers go on, unlike those of a process that is
-// stopped, so nothing but its lease tells it that it leads no more.
-type stall struct {
-	mu   sync.Mutex
-	over chan struct{} // nil unless stalled
-}
-
-func (s *stall) begin() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.over == nil {
-		s.over = make(chan struct{})
-	}
-}
-
-func (s *stall) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.over != nil {
-		close(s.over)
-		s.over = nil
-	}
-}
-
-func (s *stall) channel() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.over
-}
-
-// stallable is a connection that a stall holds up.
-type stallable struct {
-	net.Conn
-	*stall
-	once   sync.Once
-	closed chan struct{}
-}
-
-func (c *stallable) Read(p []byte) (int, error) {
-	for {
-		n, err := c.Conn.Read(p)
-		if !c.outlive() || !errors.Is(err, os.ErrDeadlineExceeded) {
-			return n, err
-		}
-		_ = c.SetReadDeadline(time.Now().Add(10 * time.Millisecond)) // for what has come meanwhile
-	}
-}
-
-func (c *stallable) Write(p []byte) (int, error) {
-	c.outlive()
-	return c.Conn.Write(p)
-}
-
-// outlive waits for the end of a stall, if there is one.
-func (c *stallable) outlive() bool {
-	over := c.channel()
-	if over == nil {
-		return false
-	}
-	select {
-	case <-over:
-		return true
-	case <-c.closed:
-		return false
-	}
-}
-
-func (c *stallable) Close() error {
-	c.once.Do(func() { close(c.closed) })
-	return c.Conn.Close()
-}
 
 // chaos lets faults happen to a world, as a seed draws them.
 type chaos struct {
@@ -149,8 +72,8 @@ func (c *chaos) fault() {
 		time.AfterFunc(c.upTo(sessionTimeout*5/2), victim.network.Heal)
 	case 3:
 		c.notef("%s stalls", victim.name)
-		victim.stall.begin()
-		time.AfterFunc(c.upTo(sessionTimeout*5/2), victim.stall.end)
+		victim.stall.Begin()
+		time.AfterFunc(c.upTo(sessionTimeout*5/2), victim.stall.End)
 	case 4:
 		c.notef("%s is disconnected", victim.name)
 		victim.network.Disconnect()

@@ -57,7 +57,7 @@ type contender struct {
 	world   *world
 	name    string
 	network *zkdev.Client
-	stall   *stall
+	stall   *swtest.Stall
 	conn    *zkconn.Conn
 	leave   context.CancelFunc
 	ended   chan struct{}
@@ -83,7 +83,7 @@ func newWorld(t *testing.T) *world {
 
 // start adds a contender, which ends with the test.
 func (w *world) start(name string, s setup) *contender {
-	c := &contender{world: w, name: name, network: w.Client(name), stall: new(stall), ended: make(chan struct{})}
+	c := &contender{world: w, name: name, network: w.Client(name), stall: new(swtest.Stall), ended: make(chan struct{})}
 	serve := s.serve
 	if serve == nil {
 		serve = func(ctx context.Context, _ election.Term) { <-ctx.Done() }
@@ -99,7 +99,7 @@ func (w *world) start(name string, s setup) *contender {
 			if err != nil {
 				return nil, err
 			}
-			return &stallable{Conn: swtest.Settle(conn), stall: c.stall, closed: make(chan struct{})}, nil
+			return c.stall.Conn(swtest.Settle(conn)), nil
 		},
 	}, func(ev zkconn.Event) {
 		if s.events == nil || s.events(ev) {
@@ -128,7 +128,7 @@ func (w *world) start(name string, s setup) *contender {
 	}()
 	w.t.Cleanup(func() {
 		cancel()
-		c.stall.end()
+		c.stall.End()
 		c.network.Heal()
 		<-c.ended
 	})

@@ -194,7 +194,7 @@ func TestBreaches(t *testing.T) {
 						b = &tt.breach
 					}
 					tt.scene(s, b)
-					found := s.check()
+					found, _ := check(s.end())
 					caught := slices.ContainsFunc(found, func(v violation) bool { return v.property == tt.want })
 					if caught != broken || !broken && len(found) > 0 {
 						t.Errorf("broken: %v; found %v, want (%d) to be that", broken, found, tt.want)
@@ -226,7 +226,7 @@ func ordinary(t *testing.T) evidence {
 	t.Helper()
 	s := &scene{Cluster: swtest.New(t, swtest.Config{SessionTimeout: session}), t: t, schedule: "* * * * * ?"}
 	s.begin(&breach{}, &breach{})
-	return s.evidence()
+	return s.end()
 }
 
 // lie changes one thing of what was so, for the checker to find.

@@ -5,8 +5,10 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/swtest/audit"
@@ -28,6 +30,47 @@ type evidence struct {
 	calmFrom, calmTo time.Time
 	// unrecorded are the runs whose results OnRunEnd called unrecorded.
 	unrecorded map[string]bool
+}
+
+// witness collects what the instances of a cluster say of themselves.
+type witness struct {
+	mu         sync.Mutex
+	hooks      []adoption
+	told       []completion
+	forced     []forced
+	unrecorded map[string]bool
+}
+
+// listen makes the hooks of an instance tell the witness.
+func (w *witness) listen(name string, hooks *singleworker.Hooks) {
+	hooks.OnOwned = func(o singleworker.Ownership) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.hooks = append(w.hooks, adoption{o.Job, o.Shard.Index, name, o.Token, time.Now()})
+	}
+	hooks.OnTickComplete = func(r singleworker.TickResult) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.told = append(w.told, completion{name, time.Now(), r})
+	}
+	hooks.OnRunEnd = func(r singleworker.RunResult) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.unrecorded == nil {
+			w.unrecorded = make(map[string]bool)
+		}
+		if r.Unrecorded != nil {
+			w.unrecorded[r.ID] = true
+		}
+	}
+}
+
+// evidence is what there is when all instances have stopped.
+func (w *witness) evidence(c *swtest.Cluster, session time.Duration) evidence {
+	return evidence{
+		tree: c.Tree(), session: session, log: c.Server.Log(), runs: c.Runs(), rights: c.Rights(),
+		hooks: w.hooks, told: w.told, forced: w.forced, unrecorded: w.unrecorded,
+	}
 }
 
 // adoption is an owner record that names an instance.

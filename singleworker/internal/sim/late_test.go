@@ -43,7 +43,7 @@ func TestLateResultOfAJobThatIsThereAgain(t *testing.T) {
 				t.Errorf("the result of %s, for the job as it was, has replaced b's claim: %+v", last.SID, last)
 			}
 		})
-		if found := s.check(); len(found) > 0 {
+		if found, _ := check(s.end()); len(found) > 0 {
 			t.Errorf("found %v", found)
 		}
 	})
@@ -78,7 +78,7 @@ func TestLateReportOfACompleteTick(t *testing.T) {
 		}
 		first.Heal()
 		time.Sleep(session)
-		if found := s.check(); len(found) > 0 || len(s.told) != 1 {
+		if found, _ := check(s.end()); len(found) > 0 || len(s.told) != 1 {
 			t.Errorf("hooks were told %d times, want once; found %v", len(s.told), found)
 		}
 	})
@@ -101,7 +101,7 @@ func TestShardsThatATriggerMakes(t *testing.T) {
 		}
 		s.start("a", &breach{})
 		time.Sleep(session)
-		if found := s.check(); len(found) > 0 {
+		if found, _ := check(s.end()); len(found) > 0 {
 			t.Errorf("found %v", found)
 		}
 	})

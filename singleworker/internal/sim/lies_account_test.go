@@ -82,7 +82,7 @@ func handedOver(t *testing.T) evidence {
 	to := time.Now()
 	a.Leave()
 	time.Sleep(session)
-	e := s.evidence()
+	e := s.end()
 	e.calmFrom, e.calmTo = from, to
 	return e
 }

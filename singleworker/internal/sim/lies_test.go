@@ -41,5 +41,5 @@ func dividedAnew(t *testing.T) evidence {
 		s.divide(shards)
 		time.Sleep(session + time.Second)
 	}
-	return s.evidence()
+	return s.end()
 }

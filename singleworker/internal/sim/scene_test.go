@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,12 +18,7 @@ type scene struct {
 	t        *testing.T
 	schedule string
 	brief    bool // the handler does next to nothing
-	mu       sync.Mutex
-	hooks    []adoption
-	told     []completion
-	forced   []forced
-
-	unrecorded map[string]bool
+	witness
 }
 
 const job = "job"
@@ -39,35 +33,8 @@ func (s *scene) start(name string, b *breach) *swtest.Instance {
 			<-ctx.Done() // shows how long the right to run lasts
 			return context.Cause(ctx)
 		}},
-		Configure: func(cfg *singleworker.Config) {
-			cfg.Hooks.OnOwned = func(o singleworker.Ownership) {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				s.hooks = append(s.hooks, adoption{o.Job, o.Shard.Index, name, o.Token, time.Now()})
-			}
-			cfg.Hooks.OnTickComplete = func(r singleworker.TickResult) {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				s.told = append(s.told, completion{name, time.Now(), r})
-			}
-			cfg.Hooks.OnRunEnd = func(r singleworker.RunResult) {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				note(&s.unrecorded, r)
-			}
-		},
+		Configure: func(cfg *singleworker.Config) { s.listen(name, &cfg.Hooks) },
 	})
-}
-
-// note keeps the ids of runs whose results were not recorded.
-func note(unrecorded *map[string]bool, r singleworker.RunResult) {
-	if r.Unrecorded == nil {
-		return
-	}
-	if *unrecorded == nil {
-		*unrecorded = make(map[string]bool)
-	}
-	(*unrecorded)[r.ID] = true
 }
 
 // begin submits the job, and waits until a alone owns it and b is there.
@@ -85,17 +52,8 @@ func (s *scene) begin(ofA, ofB *breach) (a, b *swtest.Instance) {
 	return a, b
 }
 
-// evidence is what has happened so far, once everybody has stopped.
-func (s *scene) evidence() evidence {
+// end is what has happened so far, once everybody has stopped.
+func (s *scene) end() evidence {
 	s.Close()
-	return evidence{
-		tree: s.Tree(), session: session, log: s.Server.Log(), runs: s.Runs(), rights: s.Rights(), hooks: s.hooks, told: s.told,
-		forced: s.forced, unrecorded: s.unrecorded,
-	}
-}
-
-// check runs the checker on it.
-func (s *scene) check() []violation {
-	found, _ := check(s.evidence())
-	return found
+	return s.evidence(s.Cluster, session)
 }

@@ -58,16 +58,11 @@ type world struct {
 	started int
 	removes []func() // of controls
 
-	mu       sync.Mutex
+	witness                  // its mu guards the following, too
 	jobs     map[string]bool // that exist
 	handlers map[string]map[string]bool
-	hooks    []adoption
-	told     []completion
-	forced   []forced
 	found    []violation
 	late     time.Time // when the last of what is late comes
-
-	unrecorded map[string]bool // ids of runs
 	counts
 
 	owned, even      time.Duration // how long after the noise that was not so
@@ -232,21 +227,7 @@ func (w *world) start(name string) {
 	}
 	setup.Configure = func(cfg *singleworker.Config) {
 		cfg.Weight = weight
-		cfg.Hooks.OnOwned = func(o singleworker.Ownership) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.hooks = append(w.hooks, adoption{o.Job, o.Shard.Index, name, o.Token, time.Now()})
-		}
-		cfg.Hooks.OnTickComplete = func(r singleworker.TickResult) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.told = append(w.told, completion{name, time.Now(), r})
-		}
-		cfg.Hooks.OnRunEnd = func(r singleworker.RunResult) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			note(&w.unrecorded, r)
-		}
+		w.listen(name, &cfg.Hooks)
 	}
 	if w.breach != nil {
 		setup.Dial = w.breach.dial
@@ -330,11 +311,9 @@ func (w *world) run() {
 	w.silence()
 	w.settle()
 	w.end()
-	found, counts := check(evidence{
-		tree: w.cluster.Tree(), session: w.Session, log: w.cluster.Server.Log(), runs: w.cluster.Runs(),
-		rights: w.cluster.Rights(), hooks: w.hooks, told: w.told, forced: w.forced, unrecorded: w.unrecorded,
-		calmFrom: w.calmFrom, calmTo: w.calmTo,
-	})
+	e := w.evidence(w.cluster, w.Session)
+	e.calmFrom, e.calmTo = w.calmFrom, w.calmTo
+	found, counts := check(e)
 	w.found, w.counts = append(w.found, found...), counts
 }
 

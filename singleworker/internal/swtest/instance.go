@@ -58,14 +58,14 @@ type Instance struct {
 
 	rights map[string]*Right // by job, the latest; guarded by cluster.mu
 
+	stall   Stall
 	network sync.Mutex // orders what is done to Client; never held by the server's goroutine
 
 	mu    sync.Mutex
 	state State
-	err   error         // of Run
-	endAt time.Time     // when it returned
-	drain bool          // Drain was called
-	stall chan struct{} // closed when the stall is over; nil unless stalled
+	err   error     // of Run
+	endAt time.Time // when it returned
+	drain bool      // Drain was called
 }
 
 // Start starts an instance. A name may be used again when the one that had it is
@@ -196,7 +196,7 @@ func (i *Instance) Kill() {
 		return
 	}
 	i.state = Killed
-	i.endStall()
+	i.stall.End()
 	i.mu.Unlock()
 	i.network.Lock()
 	i.Client.Partition() // for ever
@@ -227,8 +227,8 @@ func (i *Instance) Heal() {
 // see the package comment for what that is and is not.
 func (i *Instance) Stall() {
 	i.mu.Lock()
-	if i.state != Killed && i.stall == nil {
-		i.stall = make(chan struct{})
+	if i.state != Killed {
+		i.stall.Begin()
 	}
 	i.mu.Unlock()
 	i.Partition()
@@ -237,24 +237,7 @@ func (i *Instance) Stall() {
 // Resume ends a stall or a partition: what was under way arrives now.
 func (i *Instance) Resume() {
 	i.Heal() // first: whoever wakes up finds what has come meanwhile
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.endStall()
-}
-
-// endStall is called with mu held.
-func (i *Instance) endStall() {
-	if i.stall != nil {
-		close(i.stall)
-		i.stall = nil
-	}
-}
-
-// Stalled returns a channel that is closed when the stall is over, or nil when there is none.
-func (i *Instance) Stalled() <-chan struct{} {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.stall
+	i.stall.End()
 }
 
 // cancel ends the instance with its cluster.

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/swtest/audit"
 )
 
 // Run is one call of a handler, as the handler saw it.
@@ -39,6 +41,22 @@ func (c *Cluster) Runs() []Run {
 	runs := make([]Run, len(c.runs))
 	for k, r := range c.runs {
 		runs[k] = *r
+	}
+	return runs
+}
+
+// Evidence is what package audit judges the runs of all jobs by. A run ends with its right to run. Shard 0
+// goes by the name of the job, so that it is compared with runs from before the job had shards.
+func (c *Cluster) Evidence() []audit.Run {
+	var runs []audit.Run
+	for _, r := range c.Runs() {
+		part := r.Job
+		if r.Shard.Index > 0 {
+			part = zkrec.ShardSlot(r.Job, r.Shard.Index)
+		}
+		runs = append(runs, audit.Run{
+			Job: part, Instance: r.Instance.Name, Tick: r.Tick, Attempt: r.Attempt, Token: r.Token, Start: r.Started, End: r.End(),
+		})
 	}
 	return runs
 }

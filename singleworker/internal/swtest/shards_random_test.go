@@ -57,6 +57,7 @@ func shardsAtRandom(t *testing.T, c *swtest.Cluster, rng *rand.Rand) {
 	}
 	time.Sleep(time.Minute)
 	time.Sleep(time.Until(time.Now().Truncate(10 * time.Second).Add(18 * time.Second))) // no run goes on
+	pass(t, c)
 	ticks := wantWholeTicks(t, c, complete, start, zkrec.ReasonOverlap)
 	for tick := start.Truncate(10 * time.Second).Add(20 * time.Second); time.Since(tick) > 0; tick = tick.Add(10 * time.Second) {
 		if ticks[tick.UTC()] == 0 {
