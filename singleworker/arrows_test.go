@@ -45,7 +45,7 @@ var forbidden = []arrow{
 			"and panics. The sample is an application that has it already, and takes the latch as its Elector",
 	},
 	{
-		from: "...", except: []string{"cmd/swctl"}, to: []string{cliFlags}, tests: true,
+		from: "...", except: []string{"cmd/swctl", "cmd/swctl/internal/cmdline"}, to: []string{cliFlags}, tests: true,
 		reason: "an application that links the library must not link a flag parser",
 	},
 	{
@@ -141,6 +141,22 @@ var forbidden = []arrow{
 	{
 		from: "cmd/...", to: []string{"singleworker/internal/..."}, tests: true,
 		reason: "swctl is the first user of the public packages: what it lacks, others lack",
+	},
+	{
+		from: "cmd/swctl/internal/output", to: []string{outside}, tests: true,
+		reason: "tables, times and escaping know nothing of jobs",
+	},
+	{
+		from: "cmd/swctl/internal/explain", to: []string{"cmd/..."}, tests: true,
+		reason: "an explanation becomes sentences, whatever prints them",
+	},
+	{
+		from: "cmd/swctl/internal/supervise", to: []string{outside}, tests: true,
+		reason: "the parent of a process knows nothing of the registration that it guards",
+	},
+	{
+		from: "cmd/swctl/internal/cmdline", to: []string{"cmd/..."}, but: []string{"cmd/swctl/internal/output"}, tests: true,
+		reason: "a line is read before anything is asked or printed: the rooms of swctl are cmdline over output, and commands over all",
 	},
 	{
 		from: "jobs/...", to: []string{"singleworker/internal/..."}, tests: true,

@@ -11,29 +11,31 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-func (a *app) cancelCommand() *command {
-	return &command{
-		name: "cancel", args: "NAME... | --all",
-		short: "delete jobs",
-		long: `Asks before it does anything: y for named jobs, their number for --all. Without a
+func (a *app) cancelCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name: "cancel", Args: "NAME... | --all",
+		Short: "delete jobs",
+		Long: `Asks before it does anything: y for named jobs, their number for --all. Without a
 terminal to ask on it ends with exit code 8 unless --yes is given; the time that
 you take to answer does not count for --timeout. If one of several named jobs
 does not exist, none is cancelled. A run that is under way is told to stop.`,
-		examples: `swctl cancel nightly
+		Examples: `swctl cancel nightly
 swctl cancel nightly weekly --yes --ignore-missing
 swctl cancel --all --server-type billing`,
-		flags: []cli.Flag{
+		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "all", Usage: "cancel every job of the server type"},
 			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask"},
 			&cli.BoolFlag{Name: "ignore-missing", Usage: "a job that does not exist is no error"},
 		},
-		run: a.action(func(ctx context.Context, c *call) error {
+		Run: a.run(func(ctx context.Context, c *call) error {
 			return (&cancellation{
 				call: c,
-				all:  c.flags.Bool("all"), yes: c.flags.Bool("yes"), ignoreMissing: c.flags.Bool("ignore-missing"),
+				all:  c.Flags.Bool("all"), yes: c.Flags.Bool("yes"), ignoreMissing: c.Flags.Bool("ignore-missing"),
 			}).run(ctx)
 		}),
 	}
@@ -47,16 +49,16 @@ type cancellation struct {
 }
 
 func (c *cancellation) run(ctx context.Context) error {
-	if err := c.wholeJobs(c.args...); err != nil {
+	if err := c.wholeJobs(c.Args...); err != nil {
 		return err
 	}
 	switch {
-	case c.all && len(c.args) > 0:
-		return usage("cancel: --all and names exclude each other").try("one of the two")
-	case !c.all && len(c.args) == 0:
-		return usage("cancel needs the name of a job").try("swctl cancel NAME..., or --all")
-	case !c.yes && !c.interactive:
-		return withHint(fmt.Errorf("cancel: %w: there is no terminal to ask on", errUnconfirmed), "add --yes")
+	case c.all && len(c.Args) > 0:
+		return cmdline.Usage("cancel: --all and names exclude each other").Try("one of the two")
+	case !c.all && len(c.Args) == 0:
+		return cmdline.Usage("cancel needs the name of a job").Try("swctl cancel NAME..., or --all")
+	case !c.yes && !c.Interactive:
+		return cmdline.WithHint(fmt.Errorf("cancel: %w: there is no terminal to ask on", cmdline.ErrUnconfirmed), "add --yes")
 	}
 	if c.yes {
 		return c.connected(ctx, func(ctx context.Context, cl client) error {
@@ -97,7 +99,7 @@ func (c *cancellation) victims(ctx context.Context, cl client) ([]admin.JobStatu
 		return nil, err
 	case len(missing) == 0:
 	case c.ignoreMissing:
-		c.sayf("%v: %s, ignored", admin.ErrNotFound, strings.Join(missing, ", "))
+		c.Sayf("%v: %s, ignored", admin.ErrNotFound, strings.Join(missing, ", "))
 	case len(found) > 0:
 		return nil, fmt.Errorf("cancel: %w: %s; none was cancelled", admin.ErrNotFound, strings.Join(missing, ", "))
 	default:
@@ -108,11 +110,11 @@ func (c *cancellation) victims(ctx context.Context, cl client) ([]admin.JobStatu
 
 // confirm asks, the harder the more is at stake.
 func (c *cancellation) confirm(ctx context.Context, victims []admin.JobStatus) error {
-	group := fmt.Sprintf("of %s at %s", printable(c.serverType), printable(c.zk))
+	group := fmt.Sprintf("of %s at %s", output.Printable(c.ServerType), output.Printable(c.ZK))
 	want := []string{"y", "yes"}
 	var question bytes.Buffer
 	if len(victims) > 1 || c.all {
-		c.jobTable(victims).write(&question, "  ")
+		c.jobTable(victims).Write(&question, "  ")
 	}
 	switch {
 	case c.all:
@@ -123,12 +125,12 @@ func (c *cancellation) confirm(ctx context.Context, victims []admin.JobStatus) e
 	default:
 		fmt.Fprintf(&question, "cancel %s %s? [y/N] ", whatItWas(victims[0], ""), group)
 	}
-	answer, err := c.ask(ctx, question.String())
+	answer, err := c.Ask(ctx, question.String())
 	if err != nil {
 		return err
 	}
 	if !slices.Contains(want, strings.ToLower(answer)) {
-		return fmt.Errorf("cancel: %w, nothing was cancelled", errUnconfirmed)
+		return fmt.Errorf("cancel: %w, nothing was cancelled", cmdline.ErrUnconfirmed)
 	}
 	return nil
 }
@@ -140,7 +142,7 @@ func (c *cancellation) cancel(ctx context.Context, cl client, victims []admin.Jo
 		was, err := cl.Cancel(ctx, victim.Name)
 		switch {
 		case errors.Is(err, admin.ErrNotFound) && (c.all || c.ignoreMissing):
-			c.sayf("%s: %v any more, ignored", victim.Name, admin.ErrNotFound)
+			c.Sayf("%s: %v any more, ignored", victim.Name, admin.ErrNotFound)
 		case err != nil:
 			if left := victims[i+1:]; len(left) > 0 {
 				err = fmt.Errorf("%w; not tried: %s", err, strings.Join(namesOf(left), ", "))
@@ -155,21 +157,21 @@ func (c *cancellation) cancel(ctx context.Context, cl client, victims []admin.Jo
 
 // put renders what was cancelled.
 func (c *cancellation) put() error {
-	if c.json {
-		return c.putJSON(listOf("JobList", c.done, jobToJSON))
+	if c.JSON {
+		return c.PutJSON(listOf("JobList", c.done, jobToJSON))
 	}
 	if len(c.done) == 0 {
-		c.notef("nothing was cancelled")
+		c.Notef("nothing was cancelled")
 	}
 	for _, job := range c.done {
-		fmt.Fprintf(&c.out, "cancelled %s\n", whatItWas(job, "was "))
+		fmt.Fprintf(&c.Out, "cancelled %s\n", whatItWas(job, "was "))
 		if n := runningShards(job); n > 0 && len(job.Slots) > 0 {
-			fmt.Fprintf(&c.out, "  shards that run, and are told to stop: %d\n", n)
+			fmt.Fprintf(&c.Out, "  shards that run, and are told to stop: %d\n", n)
 		} else if run := job.LastRun; n > 0 {
-			fmt.Fprintf(&c.out, "  its run of %s on %s is told to stop\n", absolute(run.Tick, zoneOf(job.Job)), printable(run.InstanceID))
+			fmt.Fprintf(&c.Out, "  its run of %s on %s is told to stop\n", output.Absolute(run.Tick, zoneOf(job.Job)), output.Printable(run.InstanceID))
 		}
 		if job.Declared {
-			fmt.Fprintf(&c.out, "  it is declared in code: an instance that declares it creates it again at its next start\n")
+			fmt.Fprintf(&c.Out, "  it is declared in code: an instance that declares it creates it again at its next start\n")
 		}
 	}
 	return nil
@@ -177,7 +179,7 @@ func (c *cancellation) put() error {
 
 // whatItWas is "nightly (was v2, owner app-2)".
 func whatItWas(job admin.JobStatus, was string) string {
-	return fmt.Sprintf("%s (%sv%d, owner %s)", printable(job.Name), was, job.Version, printable(ownerOf(job)))
+	return fmt.Sprintf("%s (%sv%d, owner %s)", output.Printable(job.Name), was, job.Version, output.Printable(ownerOf(job)))
 }
 
 func namesOf(jobs []admin.JobStatus) []string {

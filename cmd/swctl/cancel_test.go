@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
@@ -16,26 +17,26 @@ func TestCancelAsks(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		line, answer string
-		want         exitCode
+		want         cmdline.ExitCode
 		cancelled    []string
 	}{
-		{"cancel nightly", "y\n", exitOK, []string{"nightly"}},
-		{"cancel nightly", "YES\n", exitOK, []string{"nightly"}},
-		{"cancel nightly", " y \n", exitOK, []string{"nightly"}},
-		{"cancel nightly", "y", exitOK, []string{"nightly"}},
-		{"cancel nightly", "n\n", exitUnconfirmed, nil},
-		{"cancel nightly", "\n", exitUnconfirmed, nil},
-		{"cancel nightly", "", exitUnconfirmed, nil},
-		{"cancel nightly", "nightly\n", exitUnconfirmed, nil},
-		{"cancel orphan nightly orphan", "y\n", exitOK, []string{"nightly", "orphan"}},
-		{"cancel --all", "4\n", exitOK, []string{"broken", "nightly", "orphan", "レポート"}},
-		{"cancel --all", "y\n", exitUnconfirmed, nil},
-		{"cancel --all", "3\n", exitUnconfirmed, nil},
-		{"cancel nobody", "y\n", exitNotFound, nil},
-		{"cancel nobody nightly", "y\n", exitNotFound, nil},
-		{"cancel nobody nightly --ignore-missing", "y\n", exitOK, []string{"nightly"}},
-		{"cancel nobody --ignore-missing", "", exitOK, nil},
-		{"cancel nightly --yes", "n\n", exitOK, []string{"nightly"}},
+		{"cancel nightly", "y\n", cmdline.ExitOK, []string{"nightly"}},
+		{"cancel nightly", "YES\n", cmdline.ExitOK, []string{"nightly"}},
+		{"cancel nightly", " y \n", cmdline.ExitOK, []string{"nightly"}},
+		{"cancel nightly", "y", cmdline.ExitOK, []string{"nightly"}},
+		{"cancel nightly", "n\n", cmdline.ExitUnconfirmed, nil},
+		{"cancel nightly", "\n", cmdline.ExitUnconfirmed, nil},
+		{"cancel nightly", "", cmdline.ExitUnconfirmed, nil},
+		{"cancel nightly", "nightly\n", cmdline.ExitUnconfirmed, nil},
+		{"cancel orphan nightly orphan", "y\n", cmdline.ExitOK, []string{"nightly", "orphan"}},
+		{"cancel --all", "4\n", cmdline.ExitOK, []string{"broken", "nightly", "orphan", "レポート"}},
+		{"cancel --all", "y\n", cmdline.ExitUnconfirmed, nil},
+		{"cancel --all", "3\n", cmdline.ExitUnconfirmed, nil},
+		{"cancel nobody", "y\n", cmdline.ExitNotFound, nil},
+		{"cancel nobody nightly", "y\n", cmdline.ExitNotFound, nil},
+		{"cancel nobody nightly --ignore-missing", "y\n", cmdline.ExitOK, []string{"nightly"}},
+		{"cancel nobody --ignore-missing", "", cmdline.ExitOK, nil},
+		{"cancel nightly --yes", "n\n", cmdline.ExitOK, []string{"nightly"}},
 	} {
 		h := newHarness(t)
 		h.atTerminal(c.answer)
@@ -73,8 +74,8 @@ func TestCancelWithoutTerminal(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{"cancel nightly", "cancel --all", "cancel a b --ignore-missing -o json"} {
 		h := newHarness(t)
-		h.stdin = strings.NewReader("y\n")
-		if code := h.exec(strings.Fields(line)...); code != exitUnconfirmed || len(h.fake.calls) > 0 || h.out.Len() > 0 {
+		h.Stdin = strings.NewReader("y\n")
+		if code := h.exec(strings.Fields(line)...); code != cmdline.ExitUnconfirmed || len(h.fake.calls) > 0 || h.out.Len() > 0 {
 			t.Errorf("%s: exit %d, calls %q, stdout %q", line, code, h.fake.calls, h.out.String())
 		}
 	}
@@ -85,12 +86,12 @@ func TestCancelThinkingTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t)
-		h.interactive = true
-		h.stdin = readerFunc(func(p []byte) (int, error) {
+		h.Interactive = true
+		h.Stdin = readerFunc(func(p []byte) (int, error) {
 			<-time.After(time.Hour)
 			return copy(p, "y\n"), nil
 		})
-		if code := h.exec("cancel", "nightly", "--timeout", "1s"); code != exitOK {
+		if code := h.exec("cancel", "nightly", "--timeout", "1s"); code != cmdline.ExitOK {
 			t.Errorf("exit %d, stderr %q", code, h.errs.String())
 		}
 		want := []string{"Dial", "Get nightly", "Close", "Dial", "Cancel nightly", "Close"}
@@ -116,10 +117,10 @@ func TestCancelHalfwayGolden(t *testing.T) {
 // named and missing jobs are errors.
 func TestCancelRace(t *testing.T) {
 	t.Parallel()
-	for line, want := range map[string]exitCode{
-		"cancel --all --yes":                           exitOK,
-		"cancel nightly orphan --yes":                  exitNotFound,
-		"cancel nightly orphan --yes --ignore-missing": exitOK,
+	for line, want := range map[string]cmdline.ExitCode{
+		"cancel --all --yes":                           cmdline.ExitOK,
+		"cancel nightly orphan --yes":                  cmdline.ExitNotFound,
+		"cancel nightly orphan --yes --ignore-missing": cmdline.ExitOK,
 	} {
 		h := newHarness(t)
 		h.fake.fail["Cancel orphan"] = admin.ErrNotFound

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 )
 
 func TestAuthFile(t *testing.T) {
@@ -40,7 +42,7 @@ func TestAuthFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		code := h.exec("list", "--auth-file", path)
-		if (code == exitOK) != (c.says == "") || h.config.Auth != c.auth {
+		if (code == cmdline.ExitOK) != (c.says == "") || h.config.Auth != c.auth {
 			t.Errorf("%q %o: exit %d, auth %q, stderr %q", c.content, c.mode, code, h.config.Auth, h.errs.String())
 		}
 		if says := h.errs.String(); !strings.Contains(says, c.says) || strings.Contains(says, "s3cret") {
@@ -48,7 +50,7 @@ func TestAuthFile(t *testing.T) {
 		}
 	}
 	h := newHarness(t)
-	if code := h.exec("list", "--auth-file", t.TempDir()); code != exitUsage || !strings.Contains(h.errs.String(), ": is not a regular file\n") {
+	if code := h.exec("list", "--auth-file", t.TempDir()); code != cmdline.ExitUsage || !strings.Contains(h.errs.String(), ": is not a regular file\n") {
 		t.Errorf("a directory: exit %d, stderr %q", code, h.errs.String())
 	}
 }
@@ -61,13 +63,13 @@ func TestTLS(t *testing.T) {
 	writeFile(t, text, []byte("no PEM"))
 
 	h := newHarness(t)
-	if code := h.exec("list"); code != exitOK || h.config.TLS != nil {
+	if code := h.exec("list"); code != cmdline.ExitOK || h.config.TLS != nil {
 		t.Errorf("without flags: exit %d, TLS %v", code, h.config.TLS)
 	}
-	if code := h.exec("list", "--tls-ca", cert); code != exitOK || h.config.TLS.RootCAs == nil || h.config.TLS.Certificates != nil {
+	if code := h.exec("list", "--tls-ca", cert); code != cmdline.ExitOK || h.config.TLS.RootCAs == nil || h.config.TLS.Certificates != nil {
 		t.Errorf("--tls-ca: exit %d, TLS %+v, stderr %q", code, h.config.TLS, h.errs.String())
 	}
-	if code := h.exec("list", "--tls-cert", cert, "--tls-key", key); code != exitOK || h.config.TLS.RootCAs != nil || len(h.config.TLS.Certificates) != 1 {
+	if code := h.exec("list", "--tls-cert", cert, "--tls-key", key); code != cmdline.ExitOK || h.config.TLS.RootCAs != nil || len(h.config.TLS.Certificates) != 1 {
 		t.Errorf("--tls-cert: exit %d, TLS %+v, stderr %q", code, h.config.TLS, h.errs.String())
 	}
 	for line, says := range map[string]string{
@@ -75,7 +77,7 @@ func TestTLS(t *testing.T) {
 		"list --tls-cert " + cert + " --tls-key " + text: "failed to find any PEM data",
 		"list --tls-cert " + key + " --tls-key " + cert:  "--tls-cert " + key,
 	} {
-		if code := h.exec(strings.Fields(line)...); code != exitUsage || !strings.Contains(h.errs.String(), says) {
+		if code := h.exec(strings.Fields(line)...); code != cmdline.ExitUsage || !strings.Contains(h.errs.String(), says) {
 			t.Errorf("%s: exit %d, stderr %q", line, code, h.errs.String())
 		}
 	}

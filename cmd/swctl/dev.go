@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -18,25 +19,25 @@ const defaultDevPort = 2181
 
 const maxPort = 65535
 
-func (a *app) devCommand() *command {
-	return &command{
-		name:  "dev",
-		short: "run a ZooKeeper for development, in memory, until interrupted",
-		long: `For trying an application without a Java server, on this machine only. It is one
+func (a *app) devCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name:  "dev",
+		Short: "run a ZooKeeper for development, in memory, until interrupted",
+		Long: `For trying an application without a Java server, on this machine only. It is one
 server, keeps everything in memory and forgets it when it ends: NEVER FOR PRODUCTION.
 Other commands find it without --zk when it has its default port.`,
-		examples: `swctl dev
+		Examples: `swctl dev
 swctl dev --port 0 -o json`,
-		flags: []cli.Flag{
+		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "port", Usage: "`NUMBER` port on 127.0.0.1, 0 for any that is free (default 2181)"},
 		},
-		run: a.action(dev),
+		Run: a.run(dev),
 	}
 }
 
 func dev(ctx context.Context, c *call) error {
-	if len(c.args) > 0 {
-		return usage("dev takes no arguments").try("swctl dev")
+	if len(c.Args) > 0 {
+		return cmdline.Usage("dev takes no arguments").Try("swctl dev")
 	}
 	port, err := c.port()
 	if err != nil {
@@ -52,42 +53,40 @@ func (c *call) serveAt(ctx context.Context, port int, ready func(addr string) er
 		serves = true
 		return ready(addr)
 	})
-	if err == nil || hintOf(err) != "" {
+	if err == nil || cmdline.HintOf(err) != "" {
 		return err
 	}
 	err = fmt.Errorf("dev: %w", err)
 	if serves {
 		return err // not the port's fault
 	}
-	return withHint(err, "swctl dev --port 0 takes any port that is free")
+	return cmdline.WithHint(err, "swctl dev --port 0 takes any port that is free")
 }
 
 func (c *call) port() (int, error) {
-	if !c.flags.IsSet("port") {
+	if !c.Flags.IsSet("port") {
 		return defaultDevPort, nil
 	}
-	text := c.flags.String("port")
+	text := c.Flags.String("port")
 	port, err := strconv.Atoi(text)
 	if err != nil || port < 0 || port > maxPort {
-		return 0, usage("--port %q: want a number from 0 to %d", text, maxPort)
+		return 0, cmdline.Usage("--port %q: want a number from 0 to %d", text, maxPort)
 	}
 	return port, nil
 }
 
 // putServing prints at once where the server is: the command goes on.
 func (c *call) putServing(addr string) error {
-	if c.json {
-		if err := c.putJSON(jsonDevServer{jsonHead: head("DevServer"), ZK: addr}); err != nil {
+	if c.JSON {
+		if err := c.PutJSON(jsonDevServer{jsonHead: head("DevServer"), ZK: addr}); err != nil {
 			return err
 		}
 	} else {
-		fmt.Fprintf(&c.out, "ZooKeeper  %s  in memory, for development, NEVER FOR PRODUCTION\n", addr)
-		fmt.Fprintf(&c.out, "\n  export SWCTL_ZK=%s\n\n", addr)
-		fmt.Fprintln(&c.out, "It forgets everything when it ends: press Ctrl-C.")
+		fmt.Fprintf(&c.Out, "ZooKeeper  %s  in memory, for development, NEVER FOR PRODUCTION\n", addr)
+		fmt.Fprintf(&c.Out, "\n  export SWCTL_ZK=%s\n\n", addr)
+		fmt.Fprintln(&c.Out, "It forgets everything when it ends: press Ctrl-C.")
 	}
-	text := c.out.Bytes()
-	c.out.Reset()
-	return c.print(text)
+	return c.Flush()
 }
 
 // serveDev runs the server until ctx ends, which is how one is stopped.
@@ -99,7 +98,7 @@ func serveDev(ctx context.Context, listen string, ready func(addr string) error)
 	}
 	switch err := server.Start(); {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return usage("%w", err)
+		return cmdline.Usage("%w", err)
 	case err != nil:
 		return err
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 )
 
 func TestDevGolden(t *testing.T) {
@@ -26,13 +28,13 @@ func TestDevGolden(t *testing.T) {
 func TestDevServes(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	h.serve = serveDev
+	h.app.serve = serveDev
 	out, in := io.Pipe()
-	h.stdout = in
+	h.Stdout = in
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	ended := make(chan exitCode, 1)
-	go func() { ended <- h.run(ctx, []string{"dev", "--port", "0", "-o", "json"}) }()
+	ended := make(chan cmdline.ExitCode, 1)
+	go func() { ended <- h.Run(ctx, []string{"dev", "--port", "0", "-o", "json"}) }()
 
 	var served jsonDevServer
 	if err := json.NewDecoder(out).Decode(&served); err != nil {
@@ -55,13 +57,13 @@ func TestDevServes(t *testing.T) {
 	}
 
 	second := newHarness(t)
-	second.serve = serveDev
+	second.app.serve = serveDev
 	_, port, _ := net.SplitHostPort(served.ZK)
-	if code := second.exec("dev", "--port", port); code != exitUsage || !strings.Contains(second.errs.String(), "--port 0") {
+	if code := second.exec("dev", "--port", port); code != cmdline.ExitUsage || !strings.Contains(second.errs.String(), "--port 0") {
 		t.Errorf("a second one on the same port: exit %d, %q", code, second.errs.String())
 	}
 	cancel()
-	if code := <-ended; code != exitOK {
+	if code := <-ended; code != cmdline.ExitOK {
 		t.Errorf("exit %d, want 0", code)
 	}
 }
@@ -70,8 +72,8 @@ func TestDevServes(t *testing.T) {
 func TestDevHintsAtAnotherPort(t *testing.T) {
 	t.Parallel()
 	denied, full := newHarness(t), newHarness(t)
-	denied.serve = func(context.Context, string, func(string) error) error { return syscall.EACCES }
-	full.stdout = fullDisk{}
+	denied.app.serve = func(context.Context, string, func(string) error) error { return syscall.EACCES }
+	full.Stdout = fullDisk{}
 	for _, test := range []struct {
 		h    *harness
 		says string

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 )
 
 // differences lists what changed, as field, before, arrow and after.
@@ -59,4 +61,4 @@ func shardsText(shards int) string {
 }
 
 // seconds is a duration of the JSON contract as people write it.
-func seconds(n float64) string { return exact(time.Duration(n * float64(time.Second))) }
+func seconds(n float64) string { return output.Exact(time.Duration(n * float64(time.Second))) }

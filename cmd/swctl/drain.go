@@ -9,23 +9,25 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
 const flagWait = "wait"
 
-func (a *app) drainCommand() *command {
-	return &command{
-		name: "instances drain", args: "SID",
-		short: "have a running instance hand over its jobs",
-		long: `The instance begins no run, hands over idle jobs at once and the others when
+func (a *app) drainCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name: "instances drain", Args: "SID",
+		Short: "have a running instance hand over its jobs",
+		Long: `The instance begins no run, hands over idle jobs at once and the others when
 their runs end, and takes none any more. That ends with this start of it: the next
 one is active, as after a deploy. swctl instances enable takes it back before. What
 no other instance can run waits.`,
-		examples: `swctl instances drain app-2 --wait --timeout 5m && ssh db8 systemctl stop app
+		Examples: `swctl instances drain app-2 --wait --timeout 5m && ssh db8 systemctl stop app
 swctl instances drain app-2 --reason 'disk is failing'`,
-		flags: append([]cli.Flag{waitDrainedFlag()}, whoFlags(inRecords)...),
-		run: a.action(func(ctx context.Context, c *call) error {
+		Flags: append([]cli.Flag{waitDrainedFlag()}, whoFlags(inRecords)...),
+		Run: a.run(func(ctx context.Context, c *call) error {
 			return c.order(ctx, func(ctx context.Context, cl client, sid string, opts admin.OrderOptions) (admin.OrderResult, error) {
 				return cl.Drain(ctx, sid, opts)
 			})
@@ -33,17 +35,17 @@ swctl instances drain app-2 --reason 'disk is failing'`,
 	}
 }
 
-func (a *app) disableCommand() *command {
-	return &command{
-		name: "instances disable", args: "SID",
-		short: "keep an instance from owning jobs, also when it is started again",
-		long: `As swctl instances drain, but it stays so however often an instance of that id is
+func (a *app) disableCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name: "instances disable", Args: "SID",
+		Short: "keep an instance from owning jobs, also when it is started again",
+		Long: `As swctl instances drain, but it stays so however often an instance of that id is
 started, until swctl instances enable. The instance need not run now. Its id must be
 one that the application sets (Config.InstanceID): a generated one never comes again.`,
-		examples: `swctl instances disable app-2 --reason 'canary of v2 only shows its pages'
+		Examples: `swctl instances disable app-2 --reason 'canary of v2 only shows its pages'
 swctl instances disable app-2 --wait`,
-		flags: append([]cli.Flag{waitDrainedFlag()}, whoFlags(inRecords)...),
-		run: a.action(func(ctx context.Context, c *call) error {
+		Flags: append([]cli.Flag{waitDrainedFlag()}, whoFlags(inRecords)...),
+		Run: a.run(func(ctx context.Context, c *call) error {
 			return c.order(ctx, func(ctx context.Context, cl client, sid string, opts admin.OrderOptions) (admin.OrderResult, error) {
 				return cl.Disable(ctx, sid, opts)
 			})
@@ -51,14 +53,14 @@ swctl instances disable app-2 --wait`,
 	}
 }
 
-func (a *app) enableCommand() *command {
-	return &command{
-		name: "instances enable", args: "SID",
-		short: "let an instance own jobs again",
-		long: `Takes back what swctl instances drain or disable ordered. The instance gets its
+func (a *app) enableCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name: "instances enable", Args: "SID",
+		Short: "let an instance own jobs again",
+		Long: `Takes back what swctl instances drain or disable ordered. The instance gets its
 share of the jobs at once, as if it had just joined.`,
-		examples: `swctl instances enable app-2`,
-		run:      a.action(enable),
+		Examples: `swctl instances enable app-2`,
+		Run:      a.run(enable),
 	}
 }
 
@@ -68,11 +70,11 @@ func waitDrainedFlag() cli.Flag {
 
 // instanceID is the one argument of the commands here.
 func (c *call) instanceID() (string, error) {
-	if len(c.args) != 1 {
-		name := c.flags.Command.Name
-		return "", usage("%s needs one id of an instance", name).try("swctl %s SID; swctl instances lists them", name)
+	if len(c.Args) != 1 {
+		name := c.Command
+		return "", cmdline.Usage("%s needs one id of an instance", name).Try("swctl %s SID; swctl instances lists them", name)
 	}
-	return c.args[0], nil
+	return c.Args[0], nil
 }
 
 // order gives an order, and waits until it is carried out if that is wanted.
@@ -93,10 +95,10 @@ func (c *call) order(ctx context.Context,
 			return err
 		}
 		var waited error
-		if c.flags.Bool(flagWait) && result.Instance != nil {
+		if c.Flags.Bool(flagWait) && result.Instance != nil {
 			result.Instance, waited = c.awaitDrained(ctx, cl, sid)
 		}
-		if err := errors.Join(waited, c.putOrdered(sid, result)); err != nil || c.json {
+		if err := errors.Join(waited, c.putOrdered(sid, result)); err != nil || c.JSON {
 			return err
 		}
 		return c.noteIfLast(ctx, cl)
@@ -126,16 +128,16 @@ func (c *call) noteIfLast(ctx context.Context, cl client) error {
 		return i.State == admin.InstanceActive || i.State == admin.InstanceStandby
 	}
 	if err == nil && len(all) > 0 && !slices.ContainsFunc(all, open) {
-		c.notef("no instance takes jobs now: nothing runs until one is started, or enabled")
+		c.Notef("no instance takes jobs now: nothing runs until one is started, or enabled")
 	}
 	return err
 }
 
 func (c *call) putOrdered(sid string, result admin.OrderResult) error {
-	if c.json {
-		return c.putJSON(orderResultToJSON(result))
+	if c.JSON {
+		return c.PutJSON(orderResultToJSON(result))
 	}
-	name, order := printable(sid), result.Order
+	name, order := output.Printable(sid), result.Order
 	head := string(result.Outcome)
 	switch {
 	case result.Outcome != admin.Ordered:
@@ -144,11 +146,11 @@ func (c *call) putOrdered(sid string, result admin.OrderResult) error {
 	default:
 		head = "draining"
 	}
-	fmt.Fprintf(&c.out, "%s %s%s\n", head, name, printable(c.orderText(*order)))
+	fmt.Fprintf(&c.Out, "%s %s%s\n", head, name, output.Printable(c.orderText(*order)))
 	if instance := result.Instance; instance != nil {
-		fmt.Fprintf(&c.out, "  it is %s and owns %s\n", instance.State, jobs(instance.Owned))
+		fmt.Fprintf(&c.Out, "  it is %s and owns %s\n", instance.State, jobs(instance.Owned))
 	} else {
-		fmt.Fprintf(&c.out, "  it does not run now\n")
+		fmt.Fprintf(&c.Out, "  it does not run now\n")
 	}
 	return nil
 }
@@ -166,20 +168,20 @@ func enable(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	if c.json {
-		return c.putJSON(orderResultToJSON(result))
+	if c.JSON {
+		return c.PutJSON(orderResultToJSON(result))
 	}
-	name := printable(sid)
+	name := output.Printable(sid)
 	if result.Order == nil {
-		fmt.Fprintf(&c.out, "%s %s: it was not told to drain\n", result.Outcome, name)
+		fmt.Fprintf(&c.Out, "%s %s: it was not told to drain\n", result.Outcome, name)
 	} else {
-		fmt.Fprintf(&c.out, "%s %s; it was closed%s\n", result.Outcome, name, printable(c.orderText(*result.Order)))
+		fmt.Fprintf(&c.Out, "%s %s; it was closed%s\n", result.Outcome, name, output.Printable(c.orderText(*result.Order)))
 	}
 	switch instance := result.Instance; {
 	case instance == nil:
-		fmt.Fprintf(&c.out, "  it does not run now\n")
+		fmt.Fprintf(&c.Out, "  it does not run now\n")
 	case instance.Withdrawn:
-		fmt.Fprintf(&c.out, "  it stays closed: its own program has told it to drain (Manager.Drain)\n")
+		fmt.Fprintf(&c.Out, "  it stays closed: its own program has told it to drain (Manager.Drain)\n")
 	}
 	return nil
 }
@@ -188,7 +190,7 @@ func enable(ctx context.Context, c *call) error {
 func (c *call) orderText(o admin.Order) string {
 	var text strings.Builder
 	if !o.At.IsZero() {
-		text.WriteString(" " + relative(o.At, c.now()))
+		text.WriteString(" " + output.Relative(o.At, c.Now()))
 	}
 	if o.By != "" {
 		text.WriteString(" by " + o.By)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
@@ -94,7 +95,7 @@ func TestDrainThatTakesTooLong(t *testing.T) {
 	h := newHarness(t)
 	h.fake.block["AwaitDrained app-1"] = true
 	code := h.exec("instances", "drain", "app-1", "--wait", "--timeout", "10ms")
-	if code != exitTimeout || !strings.Contains(h.errs.String(), "app-1 is draining and still owns 1 job") ||
+	if code != cmdline.ExitTimeout || !strings.Contains(h.errs.String(), "app-1 is draining and still owns 1 job") ||
 		!strings.Contains(h.out.String(), "draining app-1") {
 		t.Errorf("exit %d, stdout %q, stderr %q; want 7 and how far it is", code, h.out.String(), h.errs.String())
 	}
@@ -104,7 +105,7 @@ func TestDrainOfOneThatGoes(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.fake.goes = true
-	if code := h.exec("instances", "drain", "app-1", "--wait"); code != exitOK || !strings.Contains(h.out.String(), "it does not run now") {
+	if code := h.exec("instances", "drain", "app-1", "--wait"); code != cmdline.ExitOK || !strings.Contains(h.out.String(), "it does not run now") {
 		t.Errorf("exit %d, stdout %q", code, h.out.String())
 	}
 }
@@ -113,10 +114,10 @@ func TestEnableOfOneThatItsProgramWithdrew(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.fake.instances[0].Withdrawn, h.fake.instances[0].State = true, admin.InstanceDrained
-	if code := h.exec("instances", "enable", "app-1"); code != exitOK || !strings.Contains(h.out.String(), "Manager.Drain") {
+	if code := h.exec("instances", "enable", "app-1"); code != cmdline.ExitOK || !strings.Contains(h.out.String(), "Manager.Drain") {
 		t.Errorf("exit %d, stdout %q", code, h.out.String())
 	}
-	if code := h.exec("instances"); code != exitOK || !strings.Contains(h.out.String(), "withdrawn by its own program") {
+	if code := h.exec("instances"); code != cmdline.ExitOK || !strings.Contains(h.out.String(), "withdrawn by its own program") {
 		t.Errorf("exit %d, stdout %q", code, h.out.String())
 	}
 }

@@ -9,14 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
 func TestHelpGolden(t *testing.T) {
 	t.Parallel()
 	topics := []string{"", "exit-codes", "schedule"}
-	for _, cmd := range newHarness(t).commands() {
-		topics = append(topics, cmd.name)
+	for _, cmd := range newHarness(t).Commands {
+		topics = append(topics, cmd.Name)
 	}
 	for _, topic := range topics {
 		args := slices.DeleteFunc([]string{"help", topic}, func(s string) bool { return s == "" })
@@ -31,9 +32,9 @@ func TestHelpGolden(t *testing.T) {
 func TestHelpHasExamples(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	for _, cmd := range h.commands() {
-		if !strings.HasPrefix(cmd.examples, "swctl "+cmd.name) {
-			t.Errorf("%s: the first example is %q", cmd.name, cmd.examples)
+	for _, cmd := range h.Commands {
+		if !strings.HasPrefix(cmd.Examples, "swctl "+cmd.Name) {
+			t.Errorf("%s: the first example is %q", cmd.Name, cmd.Examples)
 		}
 	}
 }
@@ -41,14 +42,14 @@ func TestHelpHasExamples(t *testing.T) {
 func TestHelpAnywhere(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	for _, cmd := range h.commands() {
-		h.exec("help", cmd.name)
+	for _, cmd := range h.Commands {
+		h.exec("help", cmd.Name)
 		want := h.out.String()
 		for _, args := range [][]string{
-			{cmd.name, "-h"}, {cmd.name, "--help"}, {"-h", cmd.name}, {"--zk", "z", cmd.name, "a", "-h", "b"},
-			{cmd.name, "--bogus", "--help"}, {cmd.name, "--output", "-h"},
+			{cmd.Name, "-h"}, {cmd.Name, "--help"}, {"-h", cmd.Name}, {"--zk", "z", cmd.Name, "a", "-h", "b"},
+			{cmd.Name, "--bogus", "--help"}, {cmd.Name, "--output", "-h"},
 		} {
-			if code := h.exec(args...); code != exitOK || h.out.String() != want || h.errs.Len() > 0 {
+			if code := h.exec(args...); code != cmdline.ExitOK || h.out.String() != want || h.errs.Len() > 0 {
 				t.Errorf("swctl %q: exit %d, stderr %q, stdout\n%s", args, code, h.errs.String(), h.out.String())
 			}
 		}
@@ -57,7 +58,7 @@ func TestHelpAnywhere(t *testing.T) {
 		t.Errorf("help called the server: %q", h.fake.calls)
 	}
 	for _, args := range [][]string{nil, {"-h"}, {"--help"}, {"help", "-o", "bad"}} {
-		if code := h.exec(args...); code != exitOK || !strings.HasPrefix(h.out.String(), "swctl ") {
+		if code := h.exec(args...); code != cmdline.ExitOK || !strings.HasPrefix(h.out.String(), "swctl ") {
 			t.Errorf("swctl %q: exit %d, stdout\n%s", args, code, h.out.String())
 		}
 	}
@@ -225,7 +226,7 @@ func TestJSONIsJSON(t *testing.T) {
 		h := newHarness(t)
 		code := h.exec(append(args, "-o", "json")...)
 		text := h.out.Bytes()
-		if code != exitOK {
+		if code != cmdline.ExitOK {
 			text = h.errs.Bytes()
 		}
 		var document map[string]any
@@ -234,7 +235,7 @@ func TestJSONIsJSON(t *testing.T) {
 			continue
 		}
 		want := "apiVersion"
-		if code != exitOK {
+		if code != cmdline.ExitOK {
 			want = "error"
 		}
 		if _, ok := document[want]; !ok || h.out.Len() > 0 && h.errs.Len() > 0 {
@@ -294,7 +295,7 @@ func TestSubmitUnreadable(t *testing.T) {
 	h := newHarness(t)
 	h.fake.unread = fmt.Errorf("job %q: %w", "weekly", admin.ErrUnavailable)
 	code := h.exec("submit", "weekly", "@weekly")
-	if want := "created weekly v0  owner unknown: job \"weekly\": ZooKeeper did not answer  next -\n"; code != exitOK || h.out.String() != want {
+	if want := "created weekly v0  owner unknown: job \"weekly\": ZooKeeper did not answer  next -\n"; code != cmdline.ExitOK || h.out.String() != want {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, h.out.String(), h.errs.String())
 	}
 }

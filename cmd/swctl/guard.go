@@ -6,15 +6,17 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/supervise"
 	"github.com/swjobs/singleworker/singleworker/guard"
 )
 
-func (a *app) guardCommand() *command {
-	return &command{
-		name: "guard", args: "-- COMMAND...",
-		short: "start an instance, and hand its jobs over at once when it dies",
-		long: `When a process is killed or crashes, its jobs wait until its session times out. guard
+func (a *app) guardCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name: "guard", Args: "-- COMMAND...",
+		Short: "start an instance, and hand its jobs over at once when it dies",
+		Long: `When a process is killed or crashes, its jobs wait until its session times out. guard
 starts COMMAND, waits until it exits, whatever the cause, and removes its registration so
 that other instances take over at once. After an orderly stop there is nothing to remove.
 guard exits with the exit code of COMMAND, or 128 + the number of the signal that killed
@@ -32,7 +34,7 @@ of a container guard reaps zombies. COMMAND is started even if ZooKeeper is unre
 After the exit guard tries to remove the registration for --timeout, which should be the
 session timeout of the application, or until a signal stops it. If guard itself is killed,
 COMMAND keeps running.`,
-		examples: `swctl guard --zk zk1:2181,zk2:2181/prod --server-type billing -- /usr/bin/billing --port 80
+		Examples: `swctl guard --zk zk1:2181,zk2:2181/prod --server-type billing -- /usr/bin/billing --port 80
 # Dockerfile; the variables SWCTL_ZK and SWCTL_SERVER_TYPE are set where it runs
 ENTRYPOINT ["swctl", "guard", "--", "/billing"]
 # systemd unit
@@ -40,18 +42,13 @@ Environment=SWCTL_ZK=zk1:2181,zk2:2181/prod SWCTL_SERVER_TYPE=billing
 ExecStart=/usr/bin/swctl guard -- /usr/bin/billing --port 80
 KillMode=mixed
 Restart=always`,
-		run: a.action(runGuard),
+		Run: a.run(runGuard),
 	}
 }
 
-// childExitError ends swctl guard with the exit code of the child. Its text is not shown.
-type childExitError struct{ code exitCode }
-
-func (e *childExitError) Error() string { return fmt.Sprintf("the command ended with %d", e.code) }
-
 func runGuard(ctx context.Context, c *call) error {
-	if len(c.args) == 0 {
-		return usage("guard: no command given").try("swctl guard -- COMMAND [ARGUMENT...]")
+	if len(c.Args) == 0 {
+		return cmdline.Usage("guard: no command given").Try("swctl guard -- COMMAND [ARGUMENT...]")
 	}
 	cfg, err := c.adminConfig()
 	if err != nil {
@@ -63,10 +60,10 @@ func runGuard(ctx context.Context, c *call) error {
 	}
 	defer g.Close()
 	child, err := supervise.Start(ctx, supervise.Command{
-		Args: c.args, Env: g.Env(), Stdin: c.stdin, Stdout: c.stdout, Stderr: c.stderr,
+		Args: c.Args, Env: g.Env(), Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr,
 	})
 	if failed := new(supervise.StartError); errors.As(err, &failed) && failed.Hint != "" {
-		return withHint(fmt.Errorf("guard: %w", err), "%s", failed.Hint)
+		return cmdline.WithHint(fmt.Errorf("guard: %w", err), "%s", failed.Hint)
 	}
 	if err != nil {
 		return fmt.Errorf("guard: %w", err)
@@ -75,21 +72,21 @@ func runGuard(ctx context.Context, c *call) error {
 	child.Wait()
 	ended := time.Now()
 	if err := child.Terminate(); err != nil {
-		c.sayf("guard: %v", err)
+		c.Sayf("guard: %v", err)
 	}
 	c.deregister(ctx, g, child, ended)
-	return &childExitError{exitCode(child.ExitCode())}
+	return &cmdline.SilentError{Code: cmdline.ExitCode(child.ExitCode())}
 }
 
 // deregister removes the registration of a child that has exited, and reports the result.
 // There is nothing to report when the child has removed its registration itself.
 func (c *call) deregister(ctx context.Context, g *guard.Guard, child *supervise.Child, ended time.Time) {
 	// The signal that ended the child may have ended ctx; the next one is for guard.
-	ctx, stop := untilOneOf(context.WithoutCancel(ctx), supervise.StopSignals()...)
+	ctx, stop := cmdline.UntilOneOf(context.WithoutCancel(ctx), supervise.StopSignals()...)
 	defer stop()
-	if c.timeout > 0 {
+	if c.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.timeout)
+		ctx, cancel = context.WithTimeout(ctx, c.Timeout)
 		defer cancel()
 	}
 	why := map[string]error{}
@@ -98,19 +95,19 @@ func (c *call) deregister(ctx context.Context, g *guard.Guard, child *supervise.
 		return why[i.ID] == nil
 	})
 	for _, i := range result.Removed {
-		c.sayf("guard: %s; removed the registration of %s (pid %d) after %v", child, i.ID, i.PID, time.Since(ended).Round(100*time.Microsecond))
+		c.Sayf("guard: %s; removed the registration of %s (pid %d) after %v", child, i.ID, i.PID, time.Since(ended).Round(100*time.Microsecond))
 	}
 	for _, i := range result.Kept {
-		c.sayf("guard: %s; NOT REMOVED: the registration of %s: %v; its jobs move when its session ends", child, i.ID, why[i.ID])
+		c.Sayf("guard: %s; NOT REMOVED: the registration of %s: %v; its jobs move when its session ends", child, i.ID, why[i.ID])
 	}
 	switch {
 	case err != nil:
 		err = c.explain(err)
-		c.sayf("guard: %s; NOT REMOVED: %v; its jobs move when its session ends", child, err)
-		if hint := hintOf(err); hint != "" {
-			fmt.Fprintf(c.stderr, "try: %s\n", oneLine(hint))
+		c.Sayf("guard: %s; NOT REMOVED: %v; its jobs move when its session ends", child, err)
+		if hint := cmdline.HintOf(err); hint != "" {
+			fmt.Fprintf(c.Stderr, "try: %s\n", output.OneLine(hint))
 		}
 	case len(result.Removed)+len(result.Kept) == 0 && child.ExitCode() != 0:
-		c.sayf("guard: %s; it had no registration under server type %s at %s", child, c.serverType, c.zk)
+		c.Sayf("guard: %s; it had no registration under server type %s at %s", child, c.ServerType, c.ZK)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
@@ -178,7 +179,7 @@ func TestGuardZooKeeperAway(t *testing.T) {
 		// The last signal may find it on its way out, when nobody catches it any more.
 		status, _ := g.cmd.ProcessState.Sys().(syscall.WaitStatus)
 		late := status.Signaled() && status.Signal() == syscall.SIGTERM
-		if code := g.cmd.ProcessState.ExitCode(); !late && code != 0 && code != int(exitTerminated) {
+		if code := g.cmd.ProcessState.ExitCode(); !late && code != 0 && code != int(cmdline.ExitTerminated) {
 			t.Errorf("exit code %d, stderr %s", code, g.stderr.String())
 		}
 	})
@@ -248,7 +249,7 @@ func TestGuardRefuses(t *testing.T) {
 	} {
 		h := newHarness(t)
 		h.vars = map[string]string{}
-		if code := h.exec(strings.Fields(line)...); code != exitUsage || !strings.Contains(h.errs.String(), says) {
+		if code := h.exec(strings.Fields(line)...); code != cmdline.ExitUsage || !strings.Contains(h.errs.String(), says) {
 			t.Errorf("%s: exit %d, %s", line, code, h.errs.String())
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/supervise"
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -280,9 +281,9 @@ func (h *heir) firstRun() *singleworker.Run {
 func running(t *testing.T, server *zkdev.Server, flags []string, program ...string) (g *guarded, h *heir, pid int) {
 	t.Helper()
 	sw := newHarness(t)
-	sw.dial, sw.now = dialAdmin, time.Now
+	sw.app.dial, sw.Now = dialAdmin, time.Now
 	g = startWith(t, server.Addr(), flags, program...)
-	if code := sw.exec("--zk", server.Addr(), "--server-type", guardedGroup, "submit", "job", "@every 1s"); code != exitOK {
+	if code := sw.exec("--zk", server.Addr(), "--server-type", guardedGroup, "submit", "job", "@every 1s"); code != cmdline.ExitOK {
 		t.Fatalf("submit: %d, %s", code, sw.errs.String())
 	}
 	line := g.next()

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
@@ -25,9 +27,10 @@ var update = flag.Bool("update", false, "write the golden files")
 // testNow is when every test happens: 09:24:05 in Berlin.
 var testNow = time.Date(2026, 11, 21, 8, 24, 5, 0, time.UTC)
 
-// harness is swctl with a fake server type, terminal and clock.
+// harness is swctl with a fake group, terminal and clock.
 type harness struct {
-	*app
+	*cmdline.App
+	app    *app
 	fake   *fakeClient
 	vars   map[string]string
 	out    bytes.Buffer
@@ -38,11 +41,8 @@ type harness struct {
 // newHarness has a server type "billing" in its environment and some jobs.
 func newHarness(t *testing.T) *harness {
 	t.Helper()
-	h := &harness{fake: newFake(), vars: map[string]string{envServerType: "billing"}}
+	h := &harness{fake: newFake(), vars: map[string]string{cmdline.EnvServerType: "billing"}}
 	h.app = &app{
-		stdin: strings.NewReader(""), stdout: &h.out, stderr: &h.errs,
-		env: func(name string) string { return h.vars[name] },
-		now: func() time.Time { return testNow },
 		dial: func(ctx context.Context, cfg admin.Config) (client, error) {
 			h.config = cfg
 			return h.fake, h.fake.begin(ctx, "Dial")
@@ -58,20 +58,26 @@ func newHarness(t *testing.T) *harness {
 			}, true
 		},
 	}
+	h.App = &cmdline.App{
+		Stdin: strings.NewReader(""), Stdout: &h.out, Stderr: &h.errs,
+		Env:      func(name string) string { return h.vars[name] },
+		Now:      func() time.Time { return testNow },
+		Commands: h.app.commands(),
+	}
 	return h
 }
 
 // atTerminal lets a person answer the next question.
 func (h *harness) atTerminal(answer string) {
-	h.interactive = true
-	h.stdin = strings.NewReader(answer)
+	h.Interactive = true
+	h.Stdin = strings.NewReader(answer)
 }
 
 // exec runs one command line.
-func (h *harness) exec(args ...string) exitCode {
+func (h *harness) exec(args ...string) cmdline.ExitCode {
 	h.out.Reset()
 	h.errs.Reset()
-	return h.run(context.Background(), args)
+	return h.Run(context.Background(), args)
 }
 
 // transcript is what a terminal shows of one command line.
@@ -80,7 +86,7 @@ func (h *harness) transcript(args ...string) string {
 	words := []string{"$ swctl"}
 	for _, arg := range args {
 		if strings.ContainsAny(arg, " *@?\x1b") {
-			arg = quoted(arg)
+			arg = output.Quoted(arg)
 		}
 		words = append(words, arg)
 	}

@@ -10,46 +10,48 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
 // maxEntries bounds -n of history: more are never kept, of all shards of a job.
 const maxEntries = 20 * admin.MaxShards
 
-func (a *app) historyCommand() *command {
-	return &command{
-		name: "history", args: "NAME",
-		short: "show what became of the last ticks of a job",
-		long: `The newest first; about 20 entries are kept. A run that goes on comes first; it is
+func (a *app) historyCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name: "history", Args: "NAME",
+		Short: "show what became of the last ticks of a job",
+		Long: `The newest first; about 20 entries are kept. A run that goes on comes first; it is
 unknown if its owner died before it could write the result. Ticks that were not run
 are skipped (the schedule, a pause or a policy wanted it so) or missed (nobody was
 there in time); a row of them is one entry. Several runs of one tick are attempts,
 of which the last counts. LAG is from the tick to the start of the run. Times are
 in the job's own time zone. Of a job with shards about 20 entries of each are shown, by
 their ticks; NAME[3] shows those of shard 3.`,
-		examples: `swctl history nightly
+		Examples: `swctl history nightly
 swctl history 'import[3]'
 swctl history nightly --failed -n 5
 swctl history nightly -o json | jq '.items[] | select(.state == "failed") | .error'`,
-		flags: []cli.Flag{
+		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "n", Usage: "`NUMBER` how many entries to show (default all)"},
 			&cli.BoolFlag{Name: "failed", Usage: "only what did not go well: not ok, running or skipped"},
 		},
-		run: a.action(history),
+		Run: a.run(history),
 	}
 }
 
 func history(ctx context.Context, c *call) error {
-	n, err := c.count("n", maxEntries, maxEntries)
+	n, err := c.Count("n", maxEntries, maxEntries)
 	if err != nil {
 		return err
 	}
-	if len(c.args) != 1 {
-		return usage("history needs the name of one job").try("swctl history NAME; swctl list shows all jobs")
+	if len(c.Args) != 1 {
+		return cmdline.Usage("history needs the name of one job").Try("swctl history NAME; swctl list shows all jobs")
 	}
 	var past admin.History
 	err = c.connected(ctx, func(ctx context.Context, cl client) (err error) {
-		past, err = cl.History(ctx, c.args[0])
+		past, err = cl.History(ctx, c.Args[0])
 		return err
 	})
 	if err != nil {
@@ -57,19 +59,19 @@ func history(ctx context.Context, c *call) error {
 	}
 	var entries []admin.Entry
 	for _, entry := range past.Entries {
-		if (!c.flags.Bool("failed") || wentWrong(entry.State)) && len(entries) < n {
+		if (!c.Flags.Bool("failed") || wentWrong(entry.State)) && len(entries) < n {
 			entries = append(entries, entry)
 		}
 	}
-	if c.json {
+	if c.JSON {
 		list := listOf("History", entries, entryToJSON)
-		return c.putJSON(jsonHistory{jsonHead: list.jsonHead, Name: past.Job.Name, Items: list.Items})
+		return c.PutJSON(jsonHistory{jsonHead: list.jsonHead, Name: past.Job.Name, Items: list.Items})
 	}
-	c.historyTable(past.Job, entries).write(&c.out, "")
+	c.historyTable(past.Job, entries).Write(&c.Out, "")
 	if len(entries) == 0 && len(past.Entries) > 0 {
-		c.notef("all went well of what the history of %s has", past.Job.Name)
+		c.Notef("all went well of what the history of %s has", past.Job.Name)
 	} else if len(entries) == 0 {
-		c.notef("%s has no history: no tick of it was claimed or skipped yet", past.Job.Name)
+		c.Notef("%s has no history: no tick of it was claimed or skipped yet", past.Job.Name)
 	}
 	return nil
 }
@@ -83,16 +85,16 @@ func wentWrong(state string) bool {
 }
 
 // historyTable has a column of shards if the job has several.
-func (c *call) historyTable(job admin.JobStatus, entries []admin.Entry) *table {
+func (c *call) historyTable(job admin.JobStatus, entries []admin.Entry) *output.Table {
 	zone := zoneOf(job.Job)
-	t := &table{}
+	t := &output.Table{}
 	header := []string{"TICK", "STATE", "LAG", "TOOK", "ON", "ATTEMPT", "CAUSE", "RUN", "WHY"}
 	if len(job.Slots) > 0 {
 		header = slices.Insert(header, 1, "SHARD")
 	}
-	t.row(header...)
+	t.Row(header...)
 	for _, e := range entries {
-		row := []string{absolute(e.Tick, zone), e.State, "", "", e.InstanceID, "", "", e.RunID, c.why(e, zone)}
+		row := []string{output.Absolute(e.Tick, zone), e.State, "", "", e.InstanceID, "", "", e.RunID, c.why(e, zone)}
 		if e.RunID != "" {
 			row[5], row[6] = strconv.Itoa(e.Attempt), "schedule"
 		}
@@ -100,19 +102,19 @@ func (c *call) historyTable(job admin.JobStatus, entries []admin.Entry) *table {
 			row[6] = "manual"
 		}
 		if !e.Started.IsZero() {
-			row[2] = span(e.Started.Sub(e.Tick))
+			row[2] = output.Span(e.Started.Sub(e.Tick))
 		}
 		switch {
 		case e.Started.IsZero():
 		case !e.Ended.IsZero():
-			row[3] = span(e.Ended.Sub(e.Started))
+			row[3] = output.Span(e.Ended.Sub(e.Started))
 		case e.State == admin.RunRunning:
-			row[3] = span(c.now().Sub(e.Started))
+			row[3] = output.Span(c.Now().Sub(e.Started))
 		}
 		if len(job.Slots) > 0 && e.Shard != nil {
 			row = slices.Insert(row, 1, strconv.Itoa(*e.Shard))
 		}
-		t.row(row...)
+		t.Row(row...)
 	}
 	return t
 }
@@ -124,13 +126,13 @@ func (c *call) why(e admin.Entry, zone *time.Location) string {
 		parts = append(parts, strings.ReplaceAll(string(e.Reason), "_", " "))
 	}
 	if e.Count > 1 {
-		parts = append(parts, fmt.Sprintf("%d ticks until %s", e.Count, absolute(e.To, zone)))
+		parts = append(parts, fmt.Sprintf("%d ticks until %s", e.Count, output.Absolute(e.To, zone)))
 	}
 	if e.Error != "" {
-		parts = append(parts, firstLine(e.Error))
+		parts = append(parts, output.FirstLine(e.Error))
 	}
 	if e.NextAttempt != "" {
-		parts = append(parts, fmt.Sprintf("%s %s", e.NextAttempt, relative(e.NextAttemptAt, c.now())))
+		parts = append(parts, fmt.Sprintf("%s %s", e.NextAttempt, output.Relative(e.NextAttemptAt, c.Now())))
 	}
 	return strings.Join(parts, ", ")
 }

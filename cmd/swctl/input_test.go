@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
@@ -26,7 +27,7 @@ func (c badInput) check(t *testing.T) {
 	for arg := range strings.FieldsSeq(c.args) {
 		args = append(args, strings.TrimPrefix(strings.ReplaceAll(strings.ReplaceAll(arg, "~", " "), "''", "\x00"), "\x00"))
 	}
-	if code := h.exec(args...); code != exitUsage || !strings.Contains(h.errs.String(), c.says) || h.out.Len() > 0 {
+	if code := h.exec(args...); code != cmdline.ExitUsage || !strings.Contains(h.errs.String(), c.says) || h.out.Len() > 0 {
 		t.Errorf("swctl %s: exit %d, stderr %q, stdout %q; want %q", c.args, code, h.errs.String(), h.out.String(), c.says)
 	}
 	if n := strings.Count(h.errs.String(), "\n"); n > 3 || len(h.fake.calls) > 0 {
@@ -161,7 +162,7 @@ func TestBadInputOfChanges(t *testing.T) {
 		{"pause a --for 1d", `--for "1d": want a duration such as 90m or 24h`},
 		{"pause a --for 0s", `--for "0s": want a duration`},
 		{"pause a --for -1h", `--for "-1h": want a duration`},
-		{"pause a --until tomorrow", `--until "tomorrow": is no time`},
+		{"pause a --until tomorrow", `--until "tomorrow": is not a time`},
 		{"pause a --until 12:00 --for 1h", "--for and --until exclude each other"},
 		{"pause a --reason ''", "--reason is empty"},
 		{"pause a --by ''", "--by is empty"},
@@ -182,7 +183,7 @@ func TestBadInputOfChanges(t *testing.T) {
 		{"why", "why needs the name of one job"},
 		{"why a b", "why needs the name of one job"},
 		{"why a --at ''", "--at is empty"},
-		{"why a --at noon", `--at "noon": is no time`},
+		{"why a --at noon", `--at "noon": is not a time`},
 		{"cancel", "cancel needs the name of a job"},
 		{"cancel --all a --yes", "--all and names exclude each other"},
 	} {
@@ -193,19 +194,19 @@ func TestBadInputOfChanges(t *testing.T) {
 func TestBadEnvironment(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	h.vars = map[string]string{envServerType: "", envOutput: ""}
-	if code := h.exec("list"); code != exitUsage || !strings.Contains(h.errs.String(), "no server type given\ntry: --server-type NAME or SWCTL_SERVER_TYPE=NAME") {
+	h.vars = map[string]string{cmdline.EnvServerType: "", cmdline.EnvOutput: ""}
+	if code := h.exec("list"); code != cmdline.ExitUsage || !strings.Contains(h.errs.String(), "no server type given\ntry: --server-type NAME or SWCTL_SERVER_TYPE=NAME") {
 		t.Errorf("exit %d, stderr %q", code, h.errs.String())
 	}
-	h.vars = map[string]string{envServerType: "billing", envOutput: "yaml"}
-	if code := h.exec("list"); code != exitUsage || !strings.Contains(h.errs.String(), `SWCTL_OUTPUT "yaml": want table, wide or json`) {
+	h.vars = map[string]string{cmdline.EnvServerType: "billing", cmdline.EnvOutput: "yaml"}
+	if code := h.exec("list"); code != cmdline.ExitUsage || !strings.Contains(h.errs.String(), `SWCTL_OUTPUT "yaml": want table, wide or json`) {
 		t.Errorf("exit %d, stderr %q", code, h.errs.String())
 	}
-	if code := h.exec("help"); code != exitOK {
+	if code := h.exec("help"); code != cmdline.ExitOK {
 		t.Errorf("help: exit %d, stderr %q", code, h.errs.String())
 	}
-	h.vars[envOutput] = "json"
-	if code := h.exec("bogus"); code != exitUsage || !strings.HasPrefix(h.errs.String(), `{"error":{"code":"invalid",`) {
+	h.vars[cmdline.EnvOutput] = "json"
+	if code := h.exec("bogus"); code != cmdline.ExitUsage || !strings.HasPrefix(h.errs.String(), `{"error":{"code":"invalid",`) {
 		t.Errorf("exit %d, stderr %q", code, h.errs.String())
 	}
 }
@@ -213,12 +214,12 @@ func TestBadEnvironment(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	h.vars = map[string]string{envZK: "zk1:2181/prod", envServerType: "billing", envOutput: "json"}
-	if code := h.exec("list"); code != exitOK || h.config.Servers != "zk1:2181/prod" || h.config.ServerType != "billing" || h.out.Bytes()[0] != '{' {
+	h.vars = map[string]string{cmdline.EnvZK: "zk1:2181/prod", cmdline.EnvServerType: "billing", cmdline.EnvOutput: "json"}
+	if code := h.exec("list"); code != cmdline.ExitOK || h.config.Servers != "zk1:2181/prod" || h.config.ServerType != "billing" || h.out.Bytes()[0] != '{' {
 		t.Errorf("exit %d, config %+v, stdout %q", code, h.config, h.out.String())
 	}
-	h.vars = map[string]string{envServerType: "billing"}
-	if h.exec("list"); h.config.Servers != defaultZK {
+	h.vars = map[string]string{cmdline.EnvServerType: "billing"}
+	if h.exec("list"); h.config.Servers != cmdline.DefaultZK {
 		t.Errorf("default server %q", h.config.Servers)
 	}
 }
@@ -257,7 +258,7 @@ func TestJobFlags(t *testing.T) {
 		}
 		for _, line := range [][]string{{"submit", "a", "@daily"}, {"set", "a"}} {
 			h := newHarness(t)
-			h.stdin = strings.NewReader(`"stdin"`)
+			h.Stdin = strings.NewReader(`"stdin"`)
 			if line[0] == "set" {
 				h.fake.jobs["a"] = admin.JobStatus{Job: admin.Job{Name: "a", Schedule: "@daily"}}
 			}
@@ -292,7 +293,7 @@ func TestTimeout(t *testing.T) {
 				h.fake.block[blocked] = true
 				begin := time.Now()
 				code := h.exec(append(strings.Fields(line), "--timeout", "3s")...)
-				if code != exitTimeout || time.Since(begin) != 3*time.Second || !strings.Contains(h.errs.String(), "not done within 3s") {
+				if code != cmdline.ExitTimeout || time.Since(begin) != 3*time.Second || !strings.Contains(h.errs.String(), "not done within 3s") {
 					t.Errorf("exit %d after %v, stderr %q", code, time.Since(begin), h.errs.String())
 				}
 			})
@@ -306,16 +307,16 @@ func TestDefaultAndNoTimeout(t *testing.T) {
 		h := newHarness(t)
 		h.fake.block["List"] = true
 		begin := time.Now()
-		if code := h.exec("list"); code != exitTimeout || time.Since(begin) != defaultTimeout {
+		if code := h.exec("list"); code != cmdline.ExitTimeout || time.Since(begin) != cmdline.DefaultTimeout {
 			t.Errorf("exit %d after %v", code, time.Since(begin))
 		}
-		h.dial = func(ctx context.Context, _ admin.Config) (client, error) {
+		h.app.dial = func(ctx context.Context, _ admin.Config) (client, error) {
 			if deadline, ok := ctx.Deadline(); ok {
 				t.Errorf("--timeout 0: deadline %v", deadline)
 			}
 			return nil, admin.ErrUnavailable
 		}
-		if code := h.exec("list", "--timeout", "0"); code != exitUnavailable {
+		if code := h.exec("list", "--timeout", "0"); code != cmdline.ExitUnavailable {
 			t.Errorf("exit %d", code)
 		}
 	})
@@ -330,7 +331,7 @@ func TestSubmitWaitsShortly(t *testing.T) {
 			h.fake.block["AwaitOwner a"] = true
 			begin := time.Now()
 			code := h.exec("submit", "a", "@daily", "--timeout", flag)
-			if code != exitOK || time.Since(begin) != want || !strings.Contains(h.out.String(), "owner none yet: no live instance") {
+			if code != cmdline.ExitOK || time.Since(begin) != want || !strings.Contains(h.out.String(), "owner none yet: no live instance") {
 				t.Errorf("--timeout %s: exit %d after %v, stdout %q, stderr %q", flag, code, time.Since(begin), h.out.String(), h.errs.String())
 			}
 		})

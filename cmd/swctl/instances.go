@@ -7,14 +7,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-func (a *app) instancesCommand() *command {
-	return &command{
-		name:  "instances",
-		short: "show the running instances of the application",
-		long: `OWNED is the number of jobs, and of shards, that an instance owns. Only one that is active takes
+func (a *app) instancesCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name:  "instances",
+		Short: "show the running instances of the application",
+		Long: `OWNED is the number of jobs, and of shards, that an instance owns. Only one that is active takes
 jobs: one that is draining or stopping hands over what it owns as soon as no run
 goes on, one that is drained or disabled owns nothing; NOTE says who told it so,
 and warns when the clock of one that owns something is 5 seconds off ZooKeeper's, or more:
@@ -24,10 +26,10 @@ every job; the others are standby.
 WEIGHT is how large its share is beside those of the others (Config.Weight).
 
 swctl instances drain, disable and enable change that; each has help of its own.`,
-		examples: `swctl instances
+		Examples: `swctl instances
 swctl instances -o json | jq -r '.items[].instance_id'
 swctl instances drain app-2 --wait`,
-		run: a.action(instances),
+		Run: a.run(instances),
 	}
 }
 
@@ -35,12 +37,12 @@ swctl instances drain app-2 --wait`,
 var instanceVerbs = []string{"drain", "disable", "enable"}
 
 func instances(ctx context.Context, c *call) error {
-	if len(c.args) > 0 {
-		err := usage("instances takes no arguments")
-		if near := nearest(c.args[0], instanceVerbs); near != "" {
-			return err.try("swctl instances %s SID", near)
+	if len(c.Args) > 0 {
+		err := cmdline.Usage("instances takes no arguments")
+		if near := cmdline.Nearest(c.Args[0], instanceVerbs); near != "" {
+			return err.Try("swctl instances %s SID", near)
 		}
-		return err.try("swctl instances, or swctl instances %s SID", strings.Join(instanceVerbs, "|"))
+		return err.Try("swctl instances, or swctl instances %s SID", strings.Join(instanceVerbs, "|"))
 	}
 	var all []admin.Instance
 	var orders []admin.Order
@@ -55,28 +57,28 @@ func instances(ctx context.Context, c *call) error {
 		return err
 	}
 	orders = absent(orders, all)
-	if c.json {
-		return c.putJSON(jsonInstanceList{
+	if c.JSON {
+		return c.PutJSON(jsonInstanceList{
 			jsonList: listOf("InstanceList", all, instanceToJSON),
 			Absent:   listOf("", orders, orderToJSON).Items,
 		})
 	}
-	t := &table{}
-	t.row("INSTANCE", "STATE", "OWNED", "WEIGHT", "HOST", "PID", "STARTED", "VERSION", "NOTE")
+	t := &output.Table{}
+	t.Row("INSTANCE", "STATE", "OWNED", "WEIGHT", "HOST", "PID", "STARTED", "VERSION", "NOTE")
 	for _, i := range all {
 		pid, weight := "", ""
 		if i.PID != 0 { // its record can be read
 			pid, weight = strconv.Itoa(i.PID), strconv.Itoa(i.Weight)
 		}
-		t.row(i.ID, stateOf(i), strconv.Itoa(i.Owned), weight, i.Host, pid, relative(i.StartedAt, c.now()), i.Version, c.note(i))
+		t.Row(i.ID, stateOf(i), strconv.Itoa(i.Owned), weight, i.Host, pid, output.Relative(i.StartedAt, c.Now()), i.Version, c.note(i))
 	}
-	t.write(&c.out, "")
+	t.Write(&c.Out, "")
 	if len(all) == 0 {
-		c.notef("no instance of server type %s runs at %s", c.serverType, c.zk)
+		c.Notef("no instance of server type %s runs at %s", c.ServerType, c.ZK)
 	}
 	for _, o := range orders {
 		if o.Incarnation == "" {
-			c.notef("%s does not run, and is disabled%s", o.InstanceID, c.orderText(o))
+			c.Notef("%s does not run, and is disabled%s", o.InstanceID, c.orderText(o))
 		}
 	}
 	return nil
@@ -104,9 +106,9 @@ func clockNote(i admin.Instance) string {
 	case off == nil || off.Abs() < clocksDiffer:
 		return ""
 	case *off > 0:
-		return "its clock is " + span(*off) + " ahead of ZooKeeper's"
+		return "its clock is " + output.Span(*off) + " ahead of ZooKeeper's"
 	default:
-		return "its clock is " + span(-*off) + " behind ZooKeeper's"
+		return "its clock is " + output.Span(-*off) + " behind ZooKeeper's"
 	}
 }
 

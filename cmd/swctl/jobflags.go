@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
@@ -74,7 +75,7 @@ func (c *call) jobChanges() (admin.Changes, error) {
 		Timeout: r.duration(flagRunTimeout), Retries: r.number(flagRetries, 0, maxNumber),
 		Backoff: r.duration(flagBackoff), AlarmAfter: r.duration(flagAlarmAfter),
 	}
-	if args, err := c.pairs(flagArg); err != nil {
+	if args, err := c.Pairs(flagArg); err != nil {
 		r.fail(err)
 	} else if len(args) > 0 {
 		ch.Args = args
@@ -97,12 +98,12 @@ func (r *fieldReader) fail(err error) {
 }
 
 func (r *fieldReader) text(flag string) *string {
-	if !r.flags.IsSet(flag) {
+	if !r.Flags.IsSet(flag) {
 		return nil
 	}
-	text := r.flags.String(flag)
+	text := r.Flags.String(flag)
 	if text == "" {
-		r.fail(emptyFlag(flag))
+		r.fail(cmdline.EmptyFlag(flag))
 	}
 	return &text
 }
@@ -115,7 +116,7 @@ func (r *fieldReader) duration(flag string) *time.Duration {
 	}
 	d, err := time.ParseDuration(*text)
 	if err != nil {
-		r.fail(usage("--%s %q: want a duration such as 10s or 1m30s", flag, *text))
+		r.fail(cmdline.Usage("--%s %q: want a duration such as 10s or 1m30s", flag, *text))
 	}
 	return &d
 }
@@ -131,14 +132,14 @@ func (r *fieldReader) number(flag string, least, most int) *int {
 	}
 	n, err := strconv.Atoi(*text)
 	if err != nil || n < least || n > most {
-		r.fail(usage("--%s %q: want a number from %d to %d", flag, *text, least, most))
+		r.fail(cmdline.Usage("--%s %q: want a number from %d to %d", flag, *text, least, most))
 	}
 	return &n
 }
 
 // shardParams leaves it to admin to say which shards there are.
 func (r *fieldReader) shardParams(flag string) map[int]string {
-	pairs, err := r.pairs(flag)
+	pairs, err := r.Pairs(flag)
 	if err != nil {
 		r.fail(err)
 	}
@@ -146,7 +147,7 @@ func (r *fieldReader) shardParams(flag string) map[int]string {
 	for _, key := range slices.Sorted(maps.Keys(pairs)) {
 		k, err := strconv.Atoi(key)
 		if err != nil || strconv.Itoa(k) != key {
-			r.fail(usage("--%s %q: want the number of a shard, from 0", flag, key+"="+pairs[key]).try("--%s 0=Beijing", flag))
+			r.fail(cmdline.Usage("--%s %q: want the number of a shard, from 0", flag, key+"="+pairs[key]).Try("--%s 0=Beijing", flag))
 		}
 		if params == nil {
 			params = map[int]string{}
@@ -167,18 +168,18 @@ func (r *fieldReader) json(flag string) *json.RawMessage {
 	if path, ok := strings.CutPrefix(*text, "@"); ok {
 		payload, err = os.ReadFile(path)
 	} else if *text == "-" {
-		payload, err = io.ReadAll(r.stdin)
+		payload, err = io.ReadAll(r.Stdin)
 	}
 	var bad *json.SyntaxError
 	isFile := *text == "-" || strings.HasPrefix(*text, "@")
 	switch {
 	case err != nil:
-		r.fail(usage("--%s: %w", flag, err).try("--%s @FILE with the path of a file that you may read", flag))
+		r.fail(cmdline.Usage("--%s: %w", flag, err).Try("--%s @FILE with the path of a file that you may read", flag))
 	case len(strings.TrimSpace(string(payload))) == 0:
-		r.fail(usage("--%s %s holds nothing, want JSON", flag, *text))
+		r.fail(cmdline.Usage("--%s %s holds nothing, want JSON", flag, *text))
 	case isFile && errors.As(json.Unmarshal(payload, new(any)), &bad):
 		// What it holds may be a secret that was named by mistake: no error repeats it.
-		r.fail(usage("--%s %s: is not JSON, from byte %d on", flag, *text, bad.Offset))
+		r.fail(cmdline.Usage("--%s %s: is not JSON, from byte %d on", flag, *text, bad.Offset))
 	}
 	raw := json.RawMessage(payload)
 	return &raw

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"time"
 
@@ -245,16 +244,6 @@ type jsonVersion struct {
 	Go       string `json:"go"`
 }
 
-type jsonError struct {
-	Error jsonErrorBody `json:"error"`
-}
-
-type jsonErrorBody struct {
-	Code    string `json:"code"` // the name of the exit code
-	Message string `json:"message"`
-	Hint    string `json:"hint,omitempty"`
-}
-
 func head(kind string) jsonHead { return jsonHead{APIVersion: apiVersion, Kind: kind} }
 
 // listOf makes a list whose items are never null.
@@ -372,15 +361,4 @@ func utc(t time.Time) *time.Time {
 		return nil
 	}
 	return &t
-}
-
-// putJSON renders the output of a command.
-func (c *call) putJSON(document any) error { return putJSON(&c.out, "  ", document) }
-
-// putJSON renders a document, on one line if indent is empty.
-func putJSON(out *bytes.Buffer, indent string, document any) error {
-	enc := json.NewEncoder(out)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", indent)
-	return enc.Encode(document)
 }

@@ -4,14 +4,16 @@ import (
 	"context"
 	"strings"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-func (a *app) listCommand() *command {
-	return &command{
-		name: "list", aliases: []string{"ls"},
-		short: "show all jobs: who owns them, how they ran, when they run next",
-		long: `STATE is owned, unowned or invalid; of a job that is owned, paused or late say
+func (a *app) listCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name: "list", Aliases: []string{"ls"},
+		Short: "show all jobs: who owns them, how they ran, when they run next",
+		Long: `STATE is owned, unowned or invalid; of a job that is owned, paused or late say
 more: late means that a tick is not accounted for though it is overdue by the job's
 --alarm-after. The column REASON appears when a job has one to give. LAST and NEXT are
 counted from now: "ok 8h ago" is the tick of 8 h ago, "unknown" a run whose owner
@@ -21,17 +23,17 @@ A job with shards is one row: it is unowned as long as one of them is, OWNER is 
 "3/4 app-1(2) app-2(1)", 3 of 4 shards owned and by whom, LAST counts how they did in the
 last tick: "1 failed, 3 ok, 8h ago". It is resizing while a change of its shards has yet
 to take effect. -o wide has a row for each shard instead, and more columns.`,
-		examples: `swctl list
+		Examples: `swctl list
 swctl list -o wide
 swctl list -o json | jq -r '.items[] | select(.state == "unowned") | .name'
 swctl list -o json | jq -r '.items[] | select(.overdue_tick) | .name'`,
-		run: a.action(list),
+		Run: a.run(list),
 	}
 }
 
 func list(ctx context.Context, c *call) error {
-	if len(c.args) > 0 {
-		return usage("list takes no arguments").try("swctl show %s", quoted(c.args[0]))
+	if len(c.Args) > 0 {
+		return cmdline.Usage("list takes no arguments").Try("swctl show %s", output.Quoted(c.Args[0]))
 	}
 	var jobs []admin.JobStatus
 	var instances []admin.Instance
@@ -44,26 +46,26 @@ func list(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	if c.json {
-		return c.putJSON(listOf("JobList", jobs, jobToJSON))
+	if c.JSON {
+		return c.PutJSON(listOf("JobList", jobs, jobToJSON))
 	}
-	if c.wide {
-		c.wideTable(jobs).write(&c.out, "")
+	if c.Wide {
+		c.wideTable(jobs).Write(&c.Out, "")
 	} else {
-		c.jobTable(jobs).write(&c.out, "")
+		c.jobTable(jobs).Write(&c.Out, "")
 	}
 	switch {
 	case len(jobs) > 0:
 	case len(instances) > 0:
-		c.notef("server type %s at %s has no jobs", c.serverType, c.zk)
+		c.Notef("server type %s at %s has no jobs", c.ServerType, c.ZK)
 	default:
-		c.notef("server type %s at %s has no jobs, and no instances run: are the name and the chroot right?", c.serverType, c.zk)
+		c.Notef("server type %s at %s has no jobs, and no instances run: are the name and the chroot right?", c.ServerType, c.ZK)
 	}
 	return nil
 }
 
 // jobTable has a column of reasons only if a job has one to give.
-func (c *call) jobTable(jobs []admin.JobStatus) *table {
+func (c *call) jobTable(jobs []admin.JobStatus) *output.Table {
 	header := []string{"NAME", "SCHEDULE", "ZONE", "STATE", "OWNER", "LAST", "NEXT"}
 	reasons := false
 	for _, job := range jobs {
@@ -72,36 +74,36 @@ func (c *call) jobTable(jobs []admin.JobStatus) *table {
 	if reasons {
 		header = append(header, "REASON")
 	}
-	t := &table{}
-	t.row(header...)
+	t := &output.Table{}
+	t.Row(header...)
 	for _, job := range jobs {
-		owner, _, _ := ownerCells(job, c.now())
+		owner, _, _ := ownerCells(job, c.Now())
 		last := c.lastRun(job.LastRun)
 		if len(job.Slots) > 0 {
 			owner, last = ownerSummary(job.Slots), c.lastSummary(job.Slots)
 		}
-		row := []string{job.Name, job.Schedule, zoneName(job.Job), stateWord(job), owner, last, relative(job.NextRun, c.now())}
+		row := []string{job.Name, job.Schedule, zoneName(job.Job), stateWord(job), owner, last, output.Relative(job.NextRun, c.Now())}
 		if reasons {
 			row = append(row, c.reason(job))
 		}
-		t.row(row...)
+		t.Row(row...)
 	}
 	return t
 }
 
 // wideTable has a row for each job, or for each of its shards.
-func (c *call) wideTable(jobs []admin.JobStatus) *table {
-	t := &table{}
-	t.row("NAME", "SCHEDULE", "ZONE", "HANDLER", "PARAMETER", "STATE", "OWNER", "SINCE", "TOKEN", "LAST", "NEXT", "REASON")
+func (c *call) wideTable(jobs []admin.JobStatus) *output.Table {
+	t := &output.Table{}
+	t.Row("NAME", "SCHEDULE", "ZONE", "HANDLER", "PARAMETER", "STATE", "OWNER", "SINCE", "TOKEN", "LAST", "NEXT", "REASON")
 	for _, job := range jobs {
 		for _, slot := range slotsOf(job) {
 			param := ""
 			if slot.Shard != nil {
 				param = slot.Shard.Parameter
 			}
-			owner, since, token := ownerCells(slot, c.now())
-			t.row(slot.Name, slot.Schedule, zoneName(slot.Job), handlerName(slot.Job), param, stateWord(slot), owner, since, token,
-				c.lastRun(slot.LastRun), relative(slot.NextRun, c.now()), c.reason(slot))
+			owner, since, token := ownerCells(slot, c.Now())
+			t.Row(slot.Name, slot.Schedule, zoneName(slot.Job), handlerName(slot.Job), param, stateWord(slot), owner, since, token,
+				c.lastRun(slot.LastRun), output.Relative(slot.NextRun, c.Now()), c.reason(slot))
 		}
 	}
 	return t
@@ -126,16 +128,16 @@ func (c *call) reason(job admin.JobStatus) string {
 	var parts []string
 	zone := zoneOf(job.Job)
 	if job.Paused != nil {
-		parts = append(parts, "paused "+pauseText(*job.Paused, c.now(), zone))
+		parts = append(parts, "paused "+pauseText(*job.Paused, c.Now(), zone))
 	}
 	if !job.Overdue.IsZero() {
-		parts = append(parts, "late since "+moment(job.Overdue, c.now(), zone))
+		parts = append(parts, "late since "+output.Moment(job.Overdue, c.Now(), zone))
 	}
 	if job.Resizing != nil {
 		parts = append(parts, "resizing "+job.Resizing.String())
 	}
 	if job.Reason != "" {
-		parts = append(parts, firstLine(job.Reason))
+		parts = append(parts, output.FirstLine(job.Reason))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -146,7 +148,7 @@ func (c *call) lastRun(run *admin.Run) string {
 	case run == nil:
 		return ""
 	case run.State == admin.RunRunning:
-		return "running " + span(c.now().Sub(run.Started))
+		return "running " + output.Span(c.Now().Sub(run.Started))
 	}
-	return strings.TrimSpace(run.State + " " + relative(run.Tick, c.now()))
+	return strings.TrimSpace(run.State + " " + output.Relative(run.Tick, c.Now()))
 }

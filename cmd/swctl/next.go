@@ -6,6 +6,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 )
@@ -13,40 +15,40 @@ import (
 // maxTicks bounds -n.
 const maxTicks = 1000
 
-func (a *app) nextCommand() *command {
-	return &command{
-		name: "next", args: "NAME | --cron SCHEDULE",
-		short: "show when a job, or a schedule, runs next",
-		long: `With --cron it needs no server: a schedule can be tried before it is submitted.
+func (a *app) nextCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name: "next", Args: "NAME | --cron SCHEDULE",
+		Short: "show when a job, or a schedule, runs next",
+		Long: `With --cron it needs no server: a schedule can be tried before it is submitted.
 Each line is the time in the job's zone, how far off it is, and the time in UTC.`,
-		examples: `swctl next nightly
+		Examples: `swctl next nightly
 swctl next --cron '0 3 * * *' --tz Europe/Berlin -n 10`,
-		flags: []cli.Flag{
+		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "cron", Usage: "`SCHEDULE` any schedule instead of a job's"},
 			&cli.StringFlag{Name: "tz", Usage: "`ZONE` time zone of --cron, an IANA name (default UTC)"},
 			&cli.StringFlag{Name: "n", Usage: "`NUMBER` how many times to show, 1 to 1000 (default 5)"},
 		},
-		run: a.action(next),
+		Run: a.run(next),
 	}
 }
 
 func next(ctx context.Context, c *call) error {
-	n, err := c.count("n", 5, maxTicks)
+	n, err := c.Count("n", 5, maxTicks)
 	if err != nil {
 		return err
 	}
-	if err := c.refuseEmpty("cron", "tz"); err != nil {
+	if err := c.RefuseEmpty("cron", "tz"); err != nil {
 		return err
 	}
-	if !c.flags.IsSet("cron") {
+	if !c.Flags.IsSet("cron") {
 		return c.nextOfJob(ctx, n)
 	}
-	if len(c.args) > 0 {
-		return usage("next: --cron and the name of a job exclude each other").
-			try("one of the two; quote the schedule: --cron '0 3 * * *'")
+	if len(c.Args) > 0 {
+		return cmdline.Usage("next: --cron and the name of a job exclude each other").
+			Try("one of the two; quote the schedule: --cron '0 3 * * *'")
 	}
 	// The name is never used; admin judges whole jobs.
-	job := admin.Job{Name: "next", Schedule: c.flags.String("cron"), TimeZone: c.flags.String(flagTZ)}
+	job := admin.Job{Name: "next", Schedule: c.Flags.String("cron"), TimeZone: c.Flags.String(flagTZ)}
 	if err := c.check(job); err != nil {
 		return err
 	}
@@ -55,22 +57,22 @@ func next(ctx context.Context, c *call) error {
 
 func (c *call) nextOfJob(ctx context.Context, n int) error {
 	switch {
-	case len(c.args) != 1:
-		return usage("next needs the name of one job, or --cron SCHEDULE").try("swctl next --cron '0 3 * * *'")
-	case c.flags.IsSet(flagTZ):
-		return usage("next: --tz goes with --cron; a job has its own time zone").try("leave out --tz")
+	case len(c.Args) != 1:
+		return cmdline.Usage("next needs the name of one job, or --cron SCHEDULE").Try("swctl next --cron '0 3 * * *'")
+	case c.Flags.IsSet(flagTZ):
+		return cmdline.Usage("next: --tz goes with --cron; a job has its own time zone").Try("leave out --tz")
 	}
 	var job admin.JobStatus
 	err := c.connected(ctx, func(ctx context.Context, cl client) (err error) {
-		job, err = cl.Get(ctx, c.args[0])
+		job, err = cl.Get(ctx, c.Args[0])
 		return err
 	})
 	switch {
 	case err != nil:
 		return err
 	case job.State == admin.Invalid:
-		return usage("next %s: the job cannot run: %s", job.Name, job.Reason).
-			try("swctl submit %s SCHEDULE --replace", quoted(job.Name))
+		return cmdline.Usage("next %s: the job cannot run: %s", job.Name, job.Reason).
+			Try("swctl submit %s SCHEDULE --replace", output.Quoted(job.Name))
 	}
 	return c.putTicks(job.Name, job.Job, n)
 }
@@ -81,31 +83,31 @@ func (c *call) putTicks(name string, job admin.Job, n int) error {
 	loc := zoneOf(job)
 	schedule, err := cronexpr.Parse(job.Schedule, loc)
 	if err != nil {
-		return usage("%w", err).try("swctl help schedule")
+		return cmdline.Usage("%w", err).Try("swctl help schedule")
 	}
 	var ticks []time.Time
-	for at := schedule.Next(c.now()); !at.IsZero() && len(ticks) < n; at = schedule.Next(at) {
+	for at := schedule.Next(c.Now()); !at.IsZero() && len(ticks) < n; at = schedule.Next(at) {
 		ticks = append(ticks, at)
 	}
-	if c.json {
+	if c.JSON {
 		list := listOf("TickList", ticks, func(t time.Time) jsonTick {
 			return jsonTick{Tick: t.UTC(), Local: t.In(loc).Format(time.RFC3339)}
 		})
-		return c.putJSON(jsonTickList{
+		return c.PutJSON(jsonTickList{
 			jsonHead: list.jsonHead, Name: name, Schedule: job.Schedule, TimeZone: zoneName(job), Items: list.Items,
 		})
 	}
-	t := &table{}
-	t.row("TIME", "RELATIVE", "UTC")
+	t := &output.Table{}
+	t.Row("TIME", "RELATIVE", "UTC")
 	for _, tick := range ticks {
-		t.row(absolute(tick, loc), relative(tick, c.now()), tick.UTC().Format("2006-01-02 15:04:05Z"))
+		t.Row(output.Absolute(tick, loc), output.Relative(tick, c.Now()), tick.UTC().Format("2006-01-02 15:04:05Z"))
 	}
-	t.write(&c.out, "")
+	t.Write(&c.Out, "")
 	switch {
 	case len(ticks) == 0:
-		c.notef("%q never runs again", job.Schedule)
+		c.Notef("%q never runs again", job.Schedule)
 	case len(ticks) < n:
-		c.notef("%q never runs again after that", job.Schedule)
+		c.Notef("%q never runs again after that", job.Schedule)
 	}
 	return nil
 }

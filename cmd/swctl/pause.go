@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/user"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
@@ -33,63 +33,51 @@ func whoFlags(kept string) []cli.Flag {
 	}
 }
 
-// whoami is user@host, as far as the system knows.
-func whoami() string {
-	name, host := "unknown", "unknown"
-	if current, err := user.Current(); err == nil {
-		name = current.Username
-	}
-	if this, err := os.Hostname(); err == nil {
-		host = this
-	}
-	return name + "@" + host
-}
-
 // who reads whoFlags.
 func (c *call) who() (by, reason string, err error) {
-	if err := c.refuseEmpty(flagBy, flagReason); err != nil {
+	if err := c.RefuseEmpty(flagBy, flagReason); err != nil {
 		return "", "", err
 	}
-	if by = c.flags.String(flagBy); by == "" {
+	if by = c.Flags.String(flagBy); by == "" {
 		by = c.whoami()
 	}
-	return by, c.flags.String(flagReason), nil
+	return by, c.Flags.String(flagReason), nil
 }
 
-func (a *app) pauseCommand() *command {
-	return &command{
-		name: "pause", args: "NAME...",
-		short: "let no tick of a job run, for a time or until it is resumed",
-		long: `Ticks that come in the pause are recorded as skipped, unless --missed or the flag of
+func (a *app) pauseCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name: "pause", Args: "NAME...",
+		Short: "let no tick of a job run, for a time or until it is resumed",
+		Long: `Ticks that come in the pause are recorded as skipped, unless --missed or the flag of
 the same name of swctl resume says otherwise. A run that goes on is not stopped
 (swctl stop-run does that), and swctl trigger works all the same. Pausing a job that
 is paused replaces how long, by whom and why. If one of several jobs does not
 exist, none is paused.`,
-		examples: `swctl pause nightly --for 24h --reason 'db migration'
+		Examples: `swctl pause nightly --for 24h --reason 'db migration'
 swctl pause nightly weekly --until '2026-12-24 18:00' --missed once
 swctl list -o json | jq -r '.items[] | select(.paused) | .name'`,
-		flags: append([]cli.Flag{
+		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: flagFor, Usage: "`DURATION` how long, such as 90m or 24h (default: until it is resumed)"},
 			&cli.StringFlag{Name: flagUntil, Usage: "`TIME` until when: 15:04, 2006-01-02 15:04 in the job's time zone, or RFC 3339"},
 			&cli.StringFlag{Name: flagMissed, Usage: "`POLICY` for the ticks in between when the time is over: skip, once or all (default skip)"},
 		}, whoFlags(inRecords)...),
-		run: a.action(pause),
+		Run: a.run(pause),
 	}
 }
 
-func (a *app) resumeCommand() *command {
-	return &command{
-		name: "resume", args: "NAME...",
-		short: "end the pause of a job",
-		long: `--missed says what becomes of the ticks that came in the pause: none is run (skip),
+func (a *app) resumeCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name: "resume", Args: "NAME...",
+		Short: "end the pause of a job",
+		Long: `--missed says what becomes of the ticks that came in the pause: none is run (skip),
 the latest (once), or each in order (all, at most 100). A job that is not paused
 stays as it is; that is no error.`,
-		examples: `swctl resume nightly
+		Examples: `swctl resume nightly
 swctl resume nightly weekly --missed once`,
-		flags: []cli.Flag{
+		Flags: []cli.Flag{
 			&cli.StringFlag{Name: flagMissed, Usage: "`POLICY` for the ticks in between: skip, once or all (default skip)"},
 		},
-		run: a.action(resume),
+		Run: a.run(resume),
 	}
 }
 
@@ -98,22 +86,22 @@ func pause(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.refuseEmpty(flagFor, flagUntil, flagMissed); err != nil {
+	if err := c.RefuseEmpty(flagFor, flagUntil, flagMissed); err != nil {
 		return err
 	}
 	length, until, err := c.pauseLength()
 	if err != nil {
 		return err
 	}
-	opts := admin.PauseOptions{By: by, Reason: reason, Missed: c.flags.String(flagMissed)}
+	opts := admin.PauseOptions{By: by, Reason: reason, Missed: c.Flags.String(flagMissed)}
 	if length > 0 {
-		opts.Until = c.now().Add(length)
+		opts.Until = c.Now().Add(length)
 	}
 	return c.eachJob(ctx, "paused", func(ctx context.Context, cl client, job admin.JobStatus) (admin.PauseResult, error) {
 		own := opts
-		if until.given() {
+		if until.Given() {
 			var err error
-			if own.Until, err = until.in(zoneOf(job.Job), c.now()); err != nil {
+			if own.Until, err = until.In(zoneOf(job.Job), c.Now()); err != nil {
 				return admin.PauseResult{}, err
 			}
 		}
@@ -122,26 +110,26 @@ func pause(ctx context.Context, c *call) error {
 }
 
 // pauseLength reads --for and --until.
-func (c *call) pauseLength() (length time.Duration, until clockTime, err error) {
+func (c *call) pauseLength() (length time.Duration, until cmdline.ClockTime, err error) {
 	switch {
-	case c.flags.IsSet(flagFor) && c.flags.IsSet(flagUntil):
-		return 0, until, usage("pause: --%s and --%s exclude each other", flagFor, flagUntil).try("one of the two")
-	case c.flags.IsSet(flagFor):
-		text := c.flags.String(flagFor)
+	case c.Flags.IsSet(flagFor) && c.Flags.IsSet(flagUntil):
+		return 0, until, cmdline.Usage("pause: --%s and --%s exclude each other", flagFor, flagUntil).Try("one of the two")
+	case c.Flags.IsSet(flagFor):
+		text := c.Flags.String(flagFor)
 		if length, err = time.ParseDuration(text); err != nil || length <= 0 {
-			return 0, until, usage("--%s %q: want a duration such as 90m or 24h", flagFor, text)
+			return 0, until, cmdline.Usage("--%s %q: want a duration such as 90m or 24h", flagFor, text)
 		}
-	case c.flags.IsSet(flagUntil):
-		until, err = parseClockTime(flagUntil, c.flags.String(flagUntil))
+	case c.Flags.IsSet(flagUntil):
+		until, err = cmdline.ParseClockTime(flagUntil, c.Flags.String(flagUntil))
 	}
 	return length, until, err
 }
 
 func resume(ctx context.Context, c *call) error {
-	if err := c.refuseEmpty(flagMissed); err != nil {
+	if err := c.RefuseEmpty(flagMissed); err != nil {
 		return err
 	}
-	opts := admin.ResumeOptions{Missed: c.flags.String(flagMissed)}
+	opts := admin.ResumeOptions{Missed: c.Flags.String(flagMissed)}
 	return c.eachJob(ctx, "resumed", func(ctx context.Context, cl client, job admin.JobStatus) (admin.PauseResult, error) {
 		return cl.Resume(ctx, job.Name, opts)
 	})
@@ -152,11 +140,11 @@ func resume(ctx context.Context, c *call) error {
 func (c *call) eachJob(ctx context.Context, done string,
 	do func(context.Context, client, admin.JobStatus) (admin.PauseResult, error),
 ) error {
-	if err := c.wholeJobs(c.args...); err != nil {
+	if err := c.wholeJobs(c.Args...); err != nil {
 		return err
 	}
-	if len(c.args) == 0 {
-		return usage("%s needs the name of a job", c.flags.Command.Name).try("swctl %s NAME...", c.flags.Command.Name)
+	if len(c.Args) == 0 {
+		return cmdline.Usage("%s needs the name of a job", c.Command).Try("swctl %s NAME...", c.Command)
 	}
 	return c.connected(ctx, func(ctx context.Context, cl client) error {
 		jobs, err := c.existing(ctx, cl, done)
@@ -186,7 +174,7 @@ func (c *call) eachJob(ctx context.Context, done string,
 // named reads the jobs that the command line names, each once, by name; missing are
 // those that do not exist.
 func (c *call) named(ctx context.Context, cl client) (found []admin.JobStatus, missing []string, err error) {
-	for _, name := range slices.Compact(slices.Sorted(slices.Values(c.args))) {
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(c.Args))) {
 		job, err := cl.Get(ctx, name)
 		switch {
 		case errors.Is(err, admin.ErrNotFound):
@@ -207,7 +195,7 @@ func (c *call) existing(ctx context.Context, cl client, done string) ([]admin.Jo
 		return nil, err
 	}
 	if len(missing) > 0 {
-		err := fmt.Errorf("%s: %w: %s", c.flags.Command.Name, admin.ErrNotFound, strings.Join(missing, ", "))
+		err := fmt.Errorf("%s: %w: %s", c.Command, admin.ErrNotFound, strings.Join(missing, ", "))
 		if len(jobs) > 0 {
 			err = fmt.Errorf("%w; none was %s", err, done)
 		}
@@ -217,29 +205,29 @@ func (c *call) existing(ctx context.Context, cl client, done string) ([]admin.Jo
 }
 
 func (c *call) putPaused(results []admin.PauseResult) error {
-	if c.json {
-		return c.putJSON(listOf("PauseResultList", results, func(r admin.PauseResult) jsonPauseResult {
+	if c.JSON {
+		return c.PutJSON(listOf("PauseResultList", results, func(r admin.PauseResult) jsonPauseResult {
 			return jsonPauseResult{Outcome: string(r.Outcome), Missed: r.Missed, Pause: pauseToJSON(r.Pause), Job: jobToJSON(r.Job)}
 		}))
 	}
 	for _, r := range results {
-		name, zone := printable(r.Job.Name), zoneOf(r.Job.Job)
-		next := moment(r.Job.NextRun, c.now(), zone)
+		name, zone := output.Printable(r.Job.Name), zoneOf(r.Job.Job)
+		next := output.Moment(r.Job.NextRun, c.Now(), zone)
 		if next == "" {
 			next = "-"
 		}
 		switch {
 		case r.Pause == nil:
-			fmt.Fprintf(&c.out, "%s %s: it is not paused  next %s\n", r.Outcome, name, next)
+			fmt.Fprintf(&c.Out, "%s %s: it is not paused  next %s\n", r.Outcome, name, next)
 		case r.Job.Paused != nil:
-			fmt.Fprintf(&c.out, "%s %s %s  next %s\n", r.Outcome, name, printable(pauseText(*r.Pause, c.now(), zone)), next)
+			fmt.Fprintf(&c.Out, "%s %s %s  next %s\n", r.Outcome, name, output.Printable(pauseText(*r.Pause, c.Now(), zone)), next)
 			if n := runningShards(r.Job); n > 0 && len(r.Job.Slots) > 0 {
-				fmt.Fprintf(&c.out, "  shards that run, and go on: %d\n", n)
+				fmt.Fprintf(&c.Out, "  shards that run, and go on: %d\n", n)
 			} else if run := r.Job.LastRun; n > 0 {
-				fmt.Fprintf(&c.out, "  its run of %s on %s goes on\n", absolute(run.Tick, zone), printable(run.InstanceID))
+				fmt.Fprintf(&c.Out, "  its run of %s on %s goes on\n", output.Absolute(run.Tick, zone), output.Printable(run.InstanceID))
 			}
 		default:
-			fmt.Fprintf(&c.out, "%s %s; %s  next %s\n", r.Outcome, name, missedText(r), next)
+			fmt.Fprintf(&c.Out, "%s %s; %s  next %s\n", r.Outcome, name, missedText(r), next)
 		}
 	}
 	return nil
@@ -249,7 +237,7 @@ func (c *call) putPaused(results []admin.PauseResult) error {
 func pauseText(p admin.Pause, now time.Time, zone *time.Location) string {
 	text := "until it is resumed"
 	if !p.Until.IsZero() {
-		text = "until " + moment(p.Until, now, zone)
+		text = "until " + output.Moment(p.Until, now, zone)
 	}
 	if p.By != "" {
 		text += ", by " + p.By

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
@@ -32,27 +33,27 @@ func TestClockTime(t *testing.T) {
 		"03:00":                     "2026-11-21T02:00:00Z",
 		"23:59:59":                  "2026-11-21T22:59:59Z",
 	} {
-		parsed, err := parseClockTime("at", text)
+		parsed, err := cmdline.ParseClockTime("at", text)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if got, err := parsed.in(berlin, testNow); err != nil || got.UTC().Format(time.RFC3339) != want {
+		if got, err := parsed.In(berlin, testNow); err != nil || got.UTC().Format(time.RFC3339) != want {
 			t.Errorf("%s: %v, %v; want %s", text, got.UTC(), err, want)
 		}
 	}
 	for _, text := range []string{"3", "25:00", "2026-13-01", "noon"} {
-		if parsed, err := parseClockTime("at", text); err == nil {
+		if parsed, err := cmdline.ParseClockTime("at", text); err == nil {
 			t.Errorf("%s: taken as %+v", text, parsed)
 		}
 	}
 	for _, zone := range []string{"PST", "+01"} { // swctl prints no such time for a job in Berlin
-		parsed, err := parseClockTime("at", "2026-11-22 03:00:00 "+zone)
+		parsed, err := cmdline.ParseClockTime("at", "2026-11-22 03:00:00 "+zone)
 		if err != nil {
 			t.Error(err)
 			continue
 		}
-		if got, err := parsed.in(berlin, testNow); err == nil || !strings.Contains(err.Error(), zone+" is not a time zone of Europe/Berlin") {
+		if got, err := parsed.In(berlin, testNow); err == nil || !strings.Contains(err.Error(), zone+" is not a time zone of Europe/Berlin") {
 			t.Errorf("%s in Berlin: %v, %v", zone, got, err)
 		}
 	}
@@ -77,7 +78,7 @@ func TestResumeTellsWhatBecomesOfTheMissed(t *testing.T) {
 		h.exec("pause", "nightly")
 		h.fake.missed = c.missed
 		want := "resumed nightly; " + c.want + "  next 2026-11-21 10:24:05 CET (in 1h)\n"
-		if code := h.exec("resume", "nightly", "--missed", c.policy); code != exitOK || h.out.String() != want {
+		if code := h.exec("resume", "nightly", "--missed", c.policy); code != cmdline.ExitOK || h.out.String() != want {
 			t.Errorf("%d, %s: exit %d\n got %swant %s%s", c.missed, c.policy, code, h.out.String(), want, h.errs.String())
 		}
 	}
@@ -89,7 +90,7 @@ func TestPauseHalfway(t *testing.T) {
 	h := newHarness(t)
 	h.fake.fail["Pause orphan"] = fmt.Errorf("pause orphan: %w", admin.ErrUnavailable)
 	code := h.exec("pause", "nightly", "orphan", "レポート")
-	if code != exitUnavailable || !strings.HasPrefix(h.out.String(), "paused nightly until it is resumed, by alice@host") ||
+	if code != cmdline.ExitUnavailable || !strings.HasPrefix(h.out.String(), "paused nightly until it is resumed, by alice@host") ||
 		!strings.Contains(h.errs.String(), "did not answer; not tried: レポート") {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, h.out.String(), h.errs.String())
 	}
@@ -100,7 +101,7 @@ func TestPauseUnreadable(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.fake.unread = errors.New("lost")
-	if code := h.exec("pause", "nightly"); code != exitOK || !strings.HasPrefix(h.out.String(), "paused nightly") {
+	if code := h.exec("pause", "nightly"); code != cmdline.ExitOK || !strings.HasPrefix(h.out.String(), "paused nightly") {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, h.out.String(), h.errs.String())
 	}
 }

@@ -3,13 +3,14 @@ package main
 import (
 	"errors"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 )
 
 // check refuses offline what the library would refuse.
-func (a *app) check(job admin.Job) error {
-	return refused(admin.Check(job, a.now()))
+func (c *call) check(job admin.Job) error {
+	return refused(admin.Check(job, c.Now()))
 }
 
 // refused puts an *admin.InvalidError into the words of the command line: the
@@ -19,31 +20,33 @@ func refused(err error) error {
 	if !errors.As(err, &invalid) {
 		return err
 	}
-	bad := func(what string) *hintError { return usage("%s %q: %w", what, invalid.Value, invalid.Err) }
+	bad := func(what string) *cmdline.HintError {
+		return cmdline.Usage("%s %q: %w", what, invalid.Value, invalid.Err)
+	}
 	switch invalid.Field {
 	case "Name":
-		return bad("name").try("1 to 200 bytes of printable text without / and not beginning with _ or ending like [3]")
+		return bad("name").Try("1 to 200 bytes of printable text without / and not beginning with _ or ending like [3]")
 	case "Schedule":
 		if text := new(cronexpr.Error); errors.As(err, &text) { // it quotes the schedule itself
-			return usage("%w", text).try("swctl help schedule")
+			return cmdline.Usage("%w", text).Try("swctl help schedule")
 		}
-		return bad("schedule").try("swctl help schedule")
+		return bad("schedule").Try("swctl help schedule")
 	case "TimeZone":
-		return bad("--tz").try("--tz Europe/Berlin, or leave it out for UTC")
+		return bad("--tz").Try("--tz Europe/Berlin, or leave it out for UTC")
 	case "Handler":
-		return bad("--handler").try("1 to 200 bytes of printable text without / and not beginning with _")
+		return bad("--handler").Try("1 to 200 bytes of printable text without / and not beginning with _")
 	case "Args":
-		return bad("--arg").try("fewer or shorter arguments: all of a job is kept in one ZooKeeper node")
+		return bad("--arg").Try("fewer or shorter arguments: all of a job is kept in one ZooKeeper node")
 	case "Payload":
-		return bad("--"+flagArgsJSON).try(`--%s '{"key": 1}', or @FILE; all of a job is kept in one ZooKeeper node`, flagArgsJSON)
+		return bad("--"+flagArgsJSON).Try(`--%s '{"key": 1}', or @FILE; all of a job is kept in one ZooKeeper node`, flagArgsJSON)
 	case "ShardParameters":
-		return bad("--"+flagShardParam).try("--%s K= removes the parameter of a shard, --%s N says how many there are", flagShardParam, flagShards)
+		return bad("--"+flagShardParam).Try("--%s K= removes the parameter of a shard, --%s N says how many there are", flagShardParam, flagShards)
 	case "Servers":
-		return bad("--"+flagZK).try("--%s host:port,host:port/chroot", flagZK)
+		return bad("--"+cmdline.FlagZK).Try("--%s host:port,host:port/chroot", cmdline.FlagZK)
 	case "ServerType":
-		return bad("--"+flagServerType).try("--%s NAME, the Config.ServerType of the application", flagServerType)
+		return bad("--"+cmdline.FlagServerType).Try("--%s NAME, the Config.ServerType of the application", cmdline.FlagServerType)
 	case "Auth": // its value is a secret
-		return usage("--%s: %w", flagAuthFile, invalid.Err).try("a file that holds user:password")
+		return cmdline.Usage("--%s: %w", cmdline.FlagAuthFile, invalid.Err).Try("a file that holds user:password")
 	}
 	if flag, ok := fieldFlags[invalid.Field]; ok {
 		return bad("--" + flag)

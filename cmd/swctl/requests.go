@@ -4,77 +4,79 @@ import (
 	"context"
 	"errors"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-func (a *app) requestsCommand() *command {
-	return &command{
-		name: "requests", args: "NAME",
-		short: "show what a job's owner was asked for and has not done",
-		long: `Manual runs (swctl trigger) that have not ended, and requests to stop a run. A manual run that
+func (a *app) requestsCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name: "requests", Args: "NAME",
+		Short: "show what a job's owner was asked for and has not done",
+		Long: `Manual runs (swctl trigger) that have not ended, and requests to stop a run. A manual run that
 waits has no RUN: one that goes on is ended by swctl stop-run, one that waits is taken back
 by swctl requests withdraw.`,
-		examples: `swctl requests nightly
+		Examples: `swctl requests nightly
 swctl requests import -o json | jq -r '.items[] | select(.run_id == null) | .id'
 swctl requests withdraw nightly`,
-		run: a.action(requests),
+		Run: a.run(requests),
 	}
 }
 
-func (a *app) withdrawCommand() *command {
-	return &command{
-		name: "requests withdraw", args: "NAME [REQUEST]",
-		short: "take back manual runs that have not begun",
-		long: `All that wait at the job, or at its shards, or the one whose id is given. A run that
+func (a *app) cancelRequestsCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name: "requests withdraw", Args: "NAME [REQUEST]",
+		Short: "take back manual runs that have not begun",
+		Long: `All that wait at the job, or at its shards, or the one whose id is given. A run that
 has begun goes on; swctl stop-run ends it.`,
-		examples: `swctl requests withdraw nightly
+		Examples: `swctl requests withdraw nightly
 swctl requests withdraw nightly 0198c600-6f9a-7a01-a6ab-44bb3f1f0a11`,
-		run: a.action(withdraw),
+		Run: a.run(withdraw),
 	}
 }
 
 func requests(ctx context.Context, c *call) error {
-	if len(c.args) != 1 {
-		err := usage("requests needs the name of one job")
-		if len(c.args) > 1 && nearest(c.args[0], []string{"withdraw"}) != "" {
-			return err.try("swctl requests withdraw NAME")
+	if len(c.Args) != 1 {
+		err := cmdline.Usage("requests needs the name of one job")
+		if len(c.Args) > 1 && cmdline.Nearest(c.Args[0], []string{"withdraw"}) != "" {
+			return err.Try("swctl requests withdraw NAME")
 		}
-		return err.try("swctl requests NAME; swctl list shows all jobs")
+		return err.Try("swctl requests NAME; swctl list shows all jobs")
 	}
 	var list []admin.Request
 	err := c.connected(ctx, func(ctx context.Context, cl client) (err error) {
-		list, err = cl.Requests(ctx, c.args[0])
+		list, err = cl.Requests(ctx, c.Args[0])
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if err := c.putRequests("RequestList", list); err != nil || c.json {
+	if err := c.putRequests("RequestList", list); err != nil || c.JSON {
 		return err
 	}
 	if len(list) == 0 {
-		c.notef("nothing that %s was asked for waits", quoted(c.args[0]))
+		c.Notef("nothing that %s was asked for waits", output.Quoted(c.Args[0]))
 	}
 	return nil
 }
 
 func withdraw(ctx context.Context, c *call) error {
-	if len(c.args) != 1 && len(c.args) != 2 {
-		return usage("requests withdraw needs the name of one job, and perhaps the id of a request").
-			try("swctl requests withdraw NAME; swctl requests NAME shows the ids")
+	if len(c.Args) != 1 && len(c.Args) != 2 {
+		return cmdline.Usage("requests withdraw needs the name of one job, and perhaps the id of a request").
+			Try("swctl requests withdraw NAME; swctl requests NAME shows the ids")
 	}
 	id := ""
-	if len(c.args) == 2 {
-		if id = c.args[1]; id == "" {
-			return usage("requests withdraw: the id of the request is empty").try("leave it out, or look whether a shell variable is unset")
+	if len(c.Args) == 2 {
+		if id = c.Args[1]; id == "" {
+			return cmdline.Usage("requests withdraw: the id of the request is empty").Try("leave it out, or look whether a shell variable is unset")
 		}
 	}
 	return c.connected(ctx, func(ctx context.Context, cl client) error {
-		list, err := cl.Withdraw(ctx, c.args[0], id)
+		list, err := cl.Withdraw(ctx, c.Args[0], id)
 		if err != nil && len(list) == 0 {
 			return err
 		}
-		if putErr := c.putRequests("WithdrawnRequestList", list); err != nil || putErr != nil || c.json {
+		if putErr := c.putRequests("WithdrawnRequestList", list); err != nil || putErr != nil || c.JSON {
 			return errors.Join(err, putErr)
 		}
 		if len(list) == 0 {
@@ -82,22 +84,22 @@ func withdraw(ctx context.Context, c *call) error {
 			if id != "" {
 				which = "request " + id
 			}
-			c.notef("no %s of %s waits; swctl requests shows what goes on", which, quoted(c.args[0]))
+			c.Notef("no %s of %s waits; swctl requests shows what goes on", which, output.Quoted(c.Args[0]))
 		}
 		return nil
 	})
 }
 
 func (c *call) putRequests(kind string, list []admin.Request) error {
-	if c.json {
-		return c.putJSON(listOf(kind, list, requestToJSON))
+	if c.JSON {
+		return c.PutJSON(listOf(kind, list, requestToJSON))
 	}
-	t := &table{}
-	t.row("JOB", "ASKED FOR", "WHEN", "BY", "RUN", "REQUEST", "REASON")
+	t := &output.Table{}
+	t.Row("JOB", "ASKED FOR", "WHEN", "BY", "RUN", "REQUEST", "REASON")
 	for _, r := range list {
-		t.row(r.Slot, askedFor(r), relative(r.At, c.now()), r.By, r.RunID, r.ID, r.Reason)
+		t.Row(r.Slot, askedFor(r), output.Relative(r.At, c.Now()), r.By, r.RunID, r.ID, r.Reason)
 	}
-	t.write(&c.out, "")
+	t.Write(&c.Out, "")
 	return nil
 }
 

@@ -9,15 +9,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
 // wholeJobs refuses the name of a shard where only a job will do.
 func (c *call) wholeJobs(names ...string) error {
-	verb := c.flags.Command.Name
+	verb := c.Command
 	for _, name := range names {
 		if job, _, ok := admin.SplitShard(name); ok {
-			return usage("%s works on a whole job, and %s is one of its shards", verb, name).try("swctl %s %s", verb, quoted(job))
+			return cmdline.Usage("%s works on a whole job, and %s is one of its shards", verb, name).Try("swctl %s %s", verb, output.Quoted(job))
 		}
 	}
 	return nil
@@ -93,7 +95,7 @@ func (c *call) lastSummary(shards []admin.JobStatus) string {
 	}) {
 		parts = append(parts, fmt.Sprintf("%d %s", states[state], state))
 	}
-	if ago := relative(last, c.now()); ago != "" {
+	if ago := output.Relative(last, c.Now()); ago != "" {
 		parts = append(parts, ago)
 	}
 	return strings.Join(parts, ", ")
@@ -104,7 +106,7 @@ func (c *call) resizingText(job admin.JobStatus) string {
 	r, zone := job.Resizing, zoneOf(job.Job)
 	lines := []string{r.String()}
 	if !r.Until.IsZero() {
-		lines[0] += "; the last tick before it is that of " + absolute(r.Until, zone)
+		lines[0] += "; the last tick before it is that of " + output.Absolute(r.Until, zone)
 	}
 	const most = 10
 	for _, slot := range slotsOf(job) {
@@ -125,23 +127,23 @@ func (c *call) unfinished(slot admin.JobStatus) string {
 	run := slot.LastRun
 	switch {
 	case run != nil && run.NextAttempt != "":
-		return fmt.Sprintf("%s, %s %s", c.lastRun(run), run.NextAttempt, relative(run.NextAttemptAt, c.now()))
+		return fmt.Sprintf("%s, %s %s", c.lastRun(run), run.NextAttempt, output.Relative(run.NextAttemptAt, c.Now()))
 	case run != nil && (run.State == admin.RunRunning || run.State == admin.RunUnknown || run.State == admin.RunUnreadable):
 		return c.lastRun(run)
 	case slot.State != admin.Owned:
-		return firstLine(slot.Reason)
+		return output.FirstLine(slot.Reason)
 	}
 	return "has not come so far"
 }
 
 // shardTable has one row for each shard of a job.
-func (c *call) shardTable(job admin.JobStatus) *table {
-	t := &table{}
-	t.row("SHARD", "PARAMETER", "STATE", "OWNER", "SINCE", "TOKEN", "LAST", "NEXT", "REASON")
+func (c *call) shardTable(job admin.JobStatus) *output.Table {
+	t := &output.Table{}
+	t.Row("SHARD", "PARAMETER", "STATE", "OWNER", "SINCE", "TOKEN", "LAST", "NEXT", "REASON")
 	for _, slot := range job.Slots {
-		owner, since, token := ownerCells(slot, c.now())
-		t.row(strconv.Itoa(slot.Shard.Index), slot.Shard.Parameter, stateWord(slot), owner, since, token,
-			c.lastRun(slot.LastRun), relative(slot.NextRun, c.now()), c.shardReason(slot))
+		owner, since, token := ownerCells(slot, c.Now())
+		t.Row(strconv.Itoa(slot.Shard.Index), slot.Shard.Parameter, stateWord(slot), owner, since, token,
+			c.lastRun(slot.LastRun), output.Relative(slot.NextRun, c.Now()), c.shardReason(slot))
 	}
 	return t
 }
@@ -149,7 +151,7 @@ func (c *call) shardTable(job admin.JobStatus) *table {
 // ownerCells are who owns a job, or a shard, since when and with which token.
 func ownerCells(job admin.JobStatus, now time.Time) (owner, since, token string) {
 	if o := job.Owner; o != nil {
-		return o.InstanceID, relative(o.Since, now), strconv.FormatInt(o.Token, 10)
+		return o.InstanceID, output.Relative(o.Since, now), strconv.FormatInt(o.Token, 10)
 	}
 	return "", "", ""
 }

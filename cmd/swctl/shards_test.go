@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
@@ -176,7 +177,7 @@ func TestSubmitOfShardsIsOwnedInPart(t *testing.T) {
 	h.sharded()
 	h.fake.adopter = ""
 	code := h.exec("submit", "import", "@daily", "--shards", "4", "--replace")
-	if code != exitOK || !strings.HasPrefix(h.out.String(), "replaced import v4  owner 3/4 app-1(2) app-2(1)  next ") {
+	if code != cmdline.ExitOK || !strings.HasPrefix(h.out.String(), "replaced import v4  owner 3/4 app-1(2) app-2(1)  next ") {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, h.out.String(), h.errs.String())
 	}
 }

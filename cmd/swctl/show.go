@@ -9,49 +9,51 @@ import (
 	"strings"
 	"time"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-func (a *app) showCommand() *command {
-	return &command{
-		name: "show", args: "NAME",
-		short: "show everything about one job",
-		long: `Times are in the job's own time zone. A job with shards has a row for each of them;
+func (a *app) showCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name: "show", Args: "NAME",
+		Short: "show everything about one job",
+		Long: `Times are in the job's own time zone. A job with shards has a row for each of them;
 NAME[3] shows shard 3 alone. Complete is the tick up to which all shards are done with
 all ticks. While a change of the shards has yet to take effect, Resizing says what it
 waits for.`,
-		examples: `swctl show nightly
+		Examples: `swctl show nightly
 swctl show 'import[3]'
 swctl show import -o json | jq -r '.shards[] | select(.state == "unowned") | .index'
 swctl show nightly -o json | jq .last_run.error
 swctl show nightly -o json | jq .paused`,
-		run: a.action(show),
+		Run: a.run(show),
 	}
 }
 
 func show(ctx context.Context, c *call) error {
-	if len(c.args) != 1 {
-		return usage("show needs the name of one job").try("swctl show NAME; swctl list shows all jobs")
+	if len(c.Args) != 1 {
+		return cmdline.Usage("show needs the name of one job").Try("swctl show NAME; swctl list shows all jobs")
 	}
 	var job admin.JobStatus
 	var requests []admin.Request
 	err := c.connected(ctx, func(ctx context.Context, cl client) (err error) {
-		if job, err = cl.Get(ctx, c.args[0]); err != nil || job.State == admin.Invalid {
+		if job, err = cl.Get(ctx, c.Args[0]); err != nil || job.State == admin.Invalid {
 			return err
 		}
-		requests, err = cl.Requests(ctx, c.args[0])
+		requests, err = cl.Requests(ctx, c.Args[0])
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if c.json {
-		return c.putJSON(jsonJobDocument{head("Job"), jobToJSON(job), listOf("", requests, requestToJSON).Items})
+	if c.JSON {
+		return c.PutJSON(jsonJobDocument{head("Job"), jobToJSON(job), listOf("", requests, requestToJSON).Items})
 	}
 	c.describe(job)
 	if len(requests) > 0 {
 		c.field("Requests", fmt.Sprintf("%d, the first %s; swctl requests %s shows them", len(requests),
-			relative(requests[0].At, c.now()), quoted(job.Name)))
+			output.Relative(requests[0].At, c.Now()), output.Quoted(job.Name)))
 	}
 	return nil
 }
@@ -61,7 +63,7 @@ func show(ctx context.Context, c *call) error {
 func (c *call) field(label, text string) {
 	const indent = 12
 	for line := range strings.SplitSeq(cmp.Or(strings.TrimSpace(text), "-"), "\n") {
-		fmt.Fprintf(&c.out, "%-*s%s\n", indent, label, printable(strings.TrimRight(line, "\r")))
+		fmt.Fprintf(&c.Out, "%-*s%s\n", indent, label, output.Printable(strings.TrimRight(line, "\r")))
 		label = ""
 	}
 }
@@ -78,18 +80,18 @@ func (c *call) describe(job admin.JobStatus) {
 		c.field("Reason", job.Reason)
 	}
 	if job.Paused != nil {
-		c.field("Paused", pauseText(*job.Paused, c.now(), loc))
-		c.field("  since", moment(job.Paused.Since, c.now(), loc))
+		c.field("Paused", pauseText(*job.Paused, c.Now(), loc))
+		c.field("  since", output.Moment(job.Paused.Since, c.Now(), loc))
 	}
 	if !job.Overdue.IsZero() {
-		c.field("Late", fmt.Sprintf("since %s: that tick is not accounted for", moment(job.Overdue, c.now(), loc)))
+		c.field("Late", fmt.Sprintf("since %s: that tick is not accounted for", output.Moment(job.Overdue, c.Now(), loc)))
 	}
 	if job.Resizing != nil {
 		c.field("Resizing", c.resizingText(job))
 	}
 	if a := job.Alarm; a != nil {
 		c.field("Last alarm", fmt.Sprintf("the tick of %s was missing, as %s noticed %s",
-			absolute(a.Tick, loc), a.InstanceID, relative(a.At, c.now())))
+			output.Absolute(a.Tick, loc), a.InstanceID, output.Relative(a.At, c.Now())))
 	}
 	c.field("Schedule", job.Schedule)
 	c.field("Time zone", zoneName(job.Job))
@@ -117,11 +119,11 @@ func (c *call) describe(job admin.JobStatus) {
 	}
 	owner := ""
 	if o := job.Owner; o != nil {
-		owner = fmt.Sprintf("%s since %s, token %d", o.InstanceID, moment(o.Since, c.now(), loc), o.Token)
+		owner = fmt.Sprintf("%s since %s, token %d", o.InstanceID, output.Moment(o.Since, c.Now(), loc), o.Token)
 	}
 	c.field("Owner", owner)
 	c.field("Registered", strings.Join(job.Registered, ", "))
-	c.field("Next run", moment(job.NextRun, c.now(), loc))
+	c.field("Next run", output.Moment(job.NextRun, c.Now(), loc))
 	c.describeRun(job.LastRun, loc)
 }
 
@@ -129,18 +131,18 @@ func (c *call) describe(job admin.JobStatus) {
 func (c *call) describeShards(job admin.JobStatus) {
 	loc := zoneOf(job.Job)
 	c.field("Registered", strings.Join(job.Registered, ", "))
-	c.field("Next run", moment(job.NextRun, c.now(), loc))
+	c.field("Next run", output.Moment(job.NextRun, c.Now(), loc))
 	c.field("Last run", c.lastSummary(job.Slots))
-	c.field("Complete", moment(job.Complete, c.now(), loc))
+	c.field("Complete", output.Moment(job.Complete, c.Now(), loc))
 	c.field("Shards", ownerSummary(job.Slots))
-	c.shardTable(job).write(&c.out, "  ")
+	c.shardTable(job).Write(&c.Out, "  ")
 }
 
 // describePolicies says what becomes of ticks that do not go as planned.
 func (c *call) describePolicies(job admin.Job) {
 	misfire := job.Misfire
 	if job.MisfireGrace > 0 {
-		misfire += ", of ticks up to " + exact(job.MisfireGrace) + " old"
+		misfire += ", of ticks up to " + output.Exact(job.MisfireGrace) + " old"
 	}
 	c.field("Misfire", misfire)
 	interrupted := job.Interrupted
@@ -150,12 +152,12 @@ func (c *call) describePolicies(job admin.Job) {
 	c.field("Interrupted", interrupted)
 	c.field("Overlap", job.Overlap)
 	if job.Timeout > 0 {
-		c.field("Run timeout", exact(job.Timeout))
+		c.field("Run timeout", output.Exact(job.Timeout))
 	}
 	if job.Retries > 0 {
-		c.field("Retries", fmt.Sprintf("%d, the first after %s", job.Retries, exact(job.Backoff)))
+		c.field("Retries", fmt.Sprintf("%d, the first after %s", job.Retries, output.Exact(job.Backoff)))
 	}
-	c.field("Alarm after", exact(job.AlarmAfter))
+	c.field("Alarm after", output.Exact(job.AlarmAfter))
 }
 
 func (c *call) describeRun(run *admin.Run, loc *time.Location) {
@@ -168,21 +170,21 @@ func (c *call) describeRun(run *admin.Run, loc *time.Location) {
 		c.field("  error", run.Error)
 		return
 	}
-	c.field("Last run", fmt.Sprintf("%s: the tick of %s", run.State, moment(run.Tick, c.now(), loc)))
+	c.field("Last run", fmt.Sprintf("%s: the tick of %s", run.State, output.Moment(run.Tick, c.Now(), loc)))
 	if run.Manual != "" {
 		c.field("  cause", "swctl trigger, request "+run.Manual)
 	}
 	c.field("  on", fmt.Sprintf("%s, token %d, attempt %d, run %s", run.InstanceID, run.Token, run.Attempt, run.RunID))
-	c.field("  started", absolute(run.Started, loc))
-	ended := absolute(run.Ended, loc)
+	c.field("  started", output.Absolute(run.Started, loc))
+	ended := output.Absolute(run.Ended, loc)
 	if ended != "" {
-		ended = fmt.Sprintf("%s, after %s", ended, span(run.Ended.Sub(run.Started)))
+		ended = fmt.Sprintf("%s, after %s", ended, output.Span(run.Ended.Sub(run.Started)))
 	}
 	c.field("  ended", ended)
 	if run.Error != "" {
 		c.field("  error", run.Error)
 	}
 	if run.NextAttempt != "" {
-		c.field("  "+run.NextAttempt, moment(run.NextAttemptAt, c.now(), loc))
+		c.field("  "+run.NextAttempt, output.Moment(run.NextAttemptAt, c.Now(), loc))
 	}
 }

@@ -7,18 +7,24 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 )
 
-func (a *app) submitCommand() *command {
-	return &command{
-		name: "submit", args: "NAME SCHEDULE",
-		short: "create a job, or change it with --replace",
-		long: `Returns when ZooKeeper has accepted the job, and tells which instance has adopted
+// ownerWait is how long submit waits at most until an instance adopts the job.
+const ownerWait = 2 * time.Second
+
+func (a *app) submitCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name: "submit", Args: "NAME SCHEDULE",
+		Short: "create a job, or change it with --replace",
+		Long: `Returns when ZooKeeper has accepted the job, and tells which instance has adopted
 it (it waits up to 2 s for that) and when it runs next. Submitting a job again
 changes nothing; one that exists and differs is refused with exit code 4 unless
 --replace is given. Quote the schedule, or the shell takes it apart.
@@ -26,16 +32,16 @@ changes nothing; one that exists and differs is refused with exit code 4 unless
 With --shards each tick is run N times at once, by shards 0 to N-1, on whichever
 instances own them; the handler gets the shard's number, how many there are, and its
 --shard-param.`,
-		examples: `swctl submit nightly '0 3 * * *' --tz Europe/Berlin --handler report
+		Examples: `swctl submit nightly '0 3 * * *' --tz Europe/Berlin --handler report
 swctl submit heartbeat '@every 90s' --arg url=http://10.0.0.7/ --arg tries=3
 swctl submit import @hourly --run-timeout 10m --retries 3 --backoff 30s --args-json @import.json
 swctl submit sync @hourly --shards 3 --shard-param 0=Beijing --shard-param 1=Shanghai
 swctl submit nightly '30 3 * * *' --tz Europe/Berlin --handler report --replace --dry-run`,
-		flags: append(jobFlags(),
+		Flags: append(jobFlags(),
 			&cli.BoolFlag{Name: "replace", Usage: "change the job if it exists and differs"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "check and tell what would be done, change nothing"},
 		),
-		run: a.action(submit),
+		Run: a.run(submit),
 	}
 }
 
@@ -47,11 +53,11 @@ func submit(ctx context.Context, c *call) error {
 	if err := c.check(job); err != nil {
 		return fmt.Errorf("submit %s: %w", job.Name, err)
 	}
-	opts := admin.SubmitOptions{Replace: c.flags.Bool("replace"), DryRun: c.flags.Bool("dry-run")}
+	opts := admin.SubmitOptions{Replace: c.Flags.Bool("replace"), DryRun: c.Flags.Bool("dry-run")}
 	return c.connected(ctx, func(ctx context.Context, cl client) error {
 		result, err := cl.Submit(ctx, job, opts)
 		if errors.Is(err, admin.ErrExists) {
-			return withHint(err, "swctl show %s to see it, --replace to change it", quoted(job.Name))
+			return cmdline.WithHint(err, "swctl show %s to see it, --replace to change it", output.Quoted(job.Name))
 		}
 		if err != nil && result.Outcome == "" {
 			return err
@@ -59,14 +65,14 @@ func submit(ctx context.Context, c *call) error {
 		owner := ownerOf(result.Job)
 		switch {
 		case err != nil: // accepted, but then it could not be read
-			result.Job.Job, owner = job, "unknown: "+oneLine(err.Error())
+			result.Job.Job, owner = job, "unknown: "+output.OneLine(err.Error())
 		case result.Job.State != admin.Owned && !opts.DryRun:
 			result.Job, owner = awaitOwner(ctx, cl, result.Job)
 		}
 		if err := c.putSubmitted("SubmitResult", result, opts.DryRun, owner); err != nil {
 			return err
 		}
-		return signalOf(ctx) // the job is accepted, but who stopped us shall hear of it
+		return cmdline.SignalOf(ctx) // the job is accepted, but who stopped us shall hear of it
 	})
 }
 
@@ -77,12 +83,12 @@ func (c *call) jobToSubmit() (admin.Job, error) {
 		return admin.Job{}, err
 	}
 	switch {
-	case len(c.args) < 2:
-		return admin.Job{}, usage("submit needs a name and a schedule").try("swctl submit nightly '0 3 * * *'")
-	case len(c.args) > 2:
-		return admin.Job{}, tooManyParts(c.args[0], c.args[1:])
+	case len(c.Args) < 2:
+		return admin.Job{}, cmdline.Usage("submit needs a name and a schedule").Try("swctl submit nightly '0 3 * * *'")
+	case len(c.Args) > 2:
+		return admin.Job{}, tooManyParts(c.Args[0], c.Args[1:])
 	}
-	return changes.Apply(admin.Job{Name: c.args[0], Schedule: c.args[1]}), nil
+	return changes.Apply(admin.Job{Name: c.Args[0], Schedule: c.Args[1]}), nil
 }
 
 // tooManyParts refuses a schedule that the shell took apart. If the parts make
@@ -90,11 +96,11 @@ func (c *call) jobToSubmit() (admin.Job, error) {
 // shown quoted.
 func tooManyParts(name string, parts []string) error {
 	text := strings.Join(parts, " ")
-	err := usage("submit %s: the schedule came in %d parts", name, len(parts))
+	err := cmdline.Usage("submit %s: the schedule came in %d parts", name, len(parts))
 	if _, bad := cronexpr.Parse(text, nil); bad != nil {
 		text = "0 3 * * *"
 	}
-	return err.try("quote the schedule: swctl submit %s '%s'", quoted(name), text)
+	return err.Try("quote the schedule: swctl submit %s '%s'", output.Quoted(name), text)
 }
 
 // awaitOwner gives the instances a moment to adopt the job. The job is
@@ -105,11 +111,11 @@ func awaitOwner(ctx context.Context, cl client, job admin.JobStatus) (admin.JobS
 	status, err := cl.AwaitOwner(ctx, job.Name)
 	switch {
 	case err != nil:
-		return job, "none yet: " + oneLine(err.Error())
+		return job, "none yet: " + output.OneLine(err.Error())
 	case slices.ContainsFunc(status.Slots, func(shard admin.JobStatus) bool { return shard.State == admin.Owned }):
 		return status, ownerOf(status)
 	case status.State != admin.Owned: // one that is gone may still be recorded as its owner
-		return status, "none yet: " + cmp.Or(oneLine(status.Reason), "no instance took it so far")
+		return status, "none yet: " + cmp.Or(output.OneLine(status.Reason), "no instance took it so far")
 	}
 	return status, ownerOf(status)
 }
@@ -117,7 +123,7 @@ func awaitOwner(ctx context.Context, cl client, job admin.JobStatus) (admin.JobS
 // putSubmitted renders what submit or set did.
 func (c *call) putSubmitted(kind string, result admin.SubmitResult, dryRun bool, owner string) error {
 	job := result.Job
-	if c.json {
+	if c.JSON {
 		out := jsonSubmitResult{
 			jsonHead: head(kind), Outcome: string(result.Outcome), DryRun: dryRun, Job: jobToJSON(job),
 		}
@@ -125,27 +131,27 @@ func (c *call) putSubmitted(kind string, result admin.SubmitResult, dryRun bool,
 			before := specToJSON(*result.Before)
 			out.Before = &before
 		}
-		return c.putJSON(out)
+		return c.PutJSON(out)
 	}
-	next := cmp.Or(moment(job.NextRun, c.now(), zoneOf(job.Job)), "-")
+	next := cmp.Or(output.Moment(job.NextRun, c.Now(), zoneOf(job.Job)), "-")
 	switch {
 	case dryRun && result.Outcome == admin.Unchanged:
-		fmt.Fprintf(&c.out, "would leave %s unchanged  next %s\n", printable(job.Name), next)
+		fmt.Fprintf(&c.Out, "would leave %s unchanged  next %s\n", output.Printable(job.Name), next)
 	case dryRun:
 		verb := strings.TrimSuffix(string(result.Outcome), "d") // created, replaced
-		fmt.Fprintf(&c.out, "would %s %s  next %s\n", verb, printable(job.Name), next)
+		fmt.Fprintf(&c.Out, "would %s %s  next %s\n", verb, output.Printable(job.Name), next)
 	default:
-		fmt.Fprintf(&c.out, "%s %s v%d  owner %s  next %s\n", result.Outcome, printable(job.Name), job.Version, owner, next)
+		fmt.Fprintf(&c.Out, "%s %s v%d  owner %s  next %s\n", result.Outcome, output.Printable(job.Name), job.Version, owner, next)
 	}
 	if job.Resizing != nil && !dryRun {
-		fmt.Fprintf(&c.out, "  its shards change %s\n", job.Resizing)
+		fmt.Fprintf(&c.Out, "  its shards change %s\n", job.Resizing)
 	}
 	if result.Before != nil {
-		var changes table
+		var changes output.Table
 		for _, change := range differences(specToJSON(*result.Before), specToJSON(job.Job)) {
-			changes.row(change[:]...)
+			changes.Row(change[:]...)
 		}
-		changes.write(&c.out, "  ")
+		changes.Write(&c.Out, "  ")
 	}
 	return nil
 }

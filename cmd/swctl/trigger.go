@@ -8,17 +8,16 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-// errNo: the command did what it was told, and what it was asked is not so.
-var errNo = errors.New("it did not end well")
-
-func (a *app) triggerCommand() *command {
-	return &command{
-		name: "trigger", args: "NAME",
-		short: "run a job once, now, beside its schedule",
-		long: `The instance that owns the job runs it: also while the job is paused, and after the
+func (a *app) triggerCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name: "trigger", Args: "NAME",
+		Short: "run a job once, now, beside its schedule",
+		Long: `The instance that owns the job runs it: also while the job is paused, and after the
 run that goes on, if one does. Returns when ZooKeeper has accepted the request, which
 waits until it is done; if no instance can run the job, it is refused with exit
 code 4. With --wait it returns when the run has ended, with exit code 1 if it did not
@@ -29,24 +28,24 @@ shows what waits, and withdraws it.
 
 Of a job with shards all of them run, each once, with the same arguments, and --wait is
 for all; or all are refused. NAME[3] runs shard 3 alone.`,
-		examples: `swctl trigger nightly
+		Examples: `swctl trigger nightly
 swctl trigger 'import[3]' --wait
 swctl trigger nightly --wait --timeout 10m --arg day=2026-11-20 --reason 'disk was full'
 swctl trigger nightly --wait --timeout 0 -o json | jq .run.state`,
-		flags: append(append([]cli.Flag{
+		Flags: append(append([]cli.Flag{
 			&cli.BoolFlag{Name: "wait", Usage: "until the run has ended, and exit with 1 if it did not end well"},
 		}, argFlags()...), whoFlags("with the request, until it is done")...),
-		run: a.action(trigger),
+		Run: a.run(trigger),
 	}
 }
 
 func trigger(ctx context.Context, c *call) error {
-	wait := c.flags.Bool("wait")
+	wait := c.Flags.Bool("wait")
 	opts, err := c.triggerOptions(wait)
 	if err != nil {
 		return err
 	}
-	name := c.args[0]
+	name := c.Args[0]
 	job := name
 	if of, _, ok := admin.SplitShard(name); ok {
 		job = of
@@ -59,27 +58,27 @@ func trigger(ctx context.Context, c *call) error {
 		result, err := cl.Trigger(ctx, name, opts)
 		switch {
 		case errors.Is(err, admin.ErrNoHandler):
-			return withHint(err, "start an instance that has the handler, or --wait for one")
+			return cmdline.WithHint(err, "start an instance that has the handler, or --wait for one")
 		case errors.Is(err, admin.ErrBusy):
-			return withHint(err, "swctl requests %[1]s shows them; swctl requests withdraw %[1]s takes them back", quoted(name))
+			return cmdline.WithHint(err, "swctl requests %[1]s shows them; swctl requests withdraw %[1]s takes them back", output.Quoted(name))
 		case err != nil:
 			return err
 		case !wait:
 			return c.putTriggered(result, nil)
 		}
-		if result.Job.State != admin.Owned && !c.json {
-			c.sayf("%s: %s; waiting", name, result.Job.Reason)
+		if result.Job.State != admin.Owned && !c.JSON {
+			c.Sayf("%s: %s; waiting", name, result.Job.Reason)
 		}
 		runs, err := cl.AwaitRun(ctx, name, result.ID)
 		bad := slices.IndexFunc(runs, func(run admin.Entry) bool { return !run.OK() })
 		switch {
-		case errors.Is(err, admin.ErrUnavailable), errors.As(err, new(*signalError)):
-			err = withHint(err, "the request stays; swctl requests %s shows it, or swctl history what became of it", quoted(name))
+		case errors.Is(err, admin.ErrUnavailable), errors.As(err, new(*cmdline.SignalError)):
+			err = cmdline.WithHint(err, "the request stays; swctl requests %s shows it, or swctl history what became of it", output.Quoted(name))
 		case errors.Is(err, context.DeadlineExceeded):
-			err = withHint(fmt.Errorf("not done within %s: %w", c.timeout, err),
-				"a longer --timeout next time; the request stays: swctl requests %s shows it, or swctl history what became of it", quoted(name))
+			err = cmdline.WithHint(fmt.Errorf("not done within %s: %w", c.Timeout, err),
+				"a longer --timeout next time; the request stays: swctl requests %s shows it, or swctl history what became of it", output.Quoted(name))
 		case err == nil && bad >= 0:
-			err = withHint(fmt.Errorf("trigger %s: %w: %s", name, errNo, failure(runs, bad)), "swctl history %s", quoted(name))
+			err = cmdline.WithHint(fmt.Errorf("trigger %s: %w: %s", name, cmdline.ErrNo, failure(runs, bad)), "swctl history %s", output.Quoted(name))
 		}
 		return errors.Join(err, c.putTriggered(result, runs))
 	})
@@ -87,10 +86,10 @@ func trigger(ctx context.Context, c *call) error {
 
 // triggerOptions reads the command line.
 func (c *call) triggerOptions(wait bool) (admin.TriggerOptions, error) {
-	if len(c.args) != 1 {
-		return admin.TriggerOptions{}, usage("trigger needs the name of one job").try("swctl trigger NAME; swctl list shows all jobs")
+	if len(c.Args) != 1 {
+		return admin.TriggerOptions{}, cmdline.Usage("trigger needs the name of one job").Try("swctl trigger NAME; swctl list shows all jobs")
 	}
-	args, err := c.pairs(flagArg)
+	args, err := c.Pairs(flagArg)
 	if err != nil {
 		return admin.TriggerOptions{}, err
 	}
@@ -135,15 +134,15 @@ func runsToJSON(name string, runs []admin.Entry) (one *jsonEntry, several []json
 
 // putTriggered renders a request, and its runs if they were waited for.
 func (c *call) putTriggered(result admin.TriggerResult, runs []admin.Entry) error {
-	if c.json {
+	if c.JSON {
 		out := jsonTriggerResult{jsonHead: head("TriggerResult"), Request: result.ID, Job: jobToJSON(result.Job)}
 		out.Run, out.Runs = runsToJSON(result.Job.Name, runs)
-		return c.putJSON(out)
+		return c.PutJSON(out)
 	}
-	fmt.Fprintf(&c.out, "triggered %s  request %s  owner %s\n", printable(result.Job.Name), result.ID, printable(ownerOf(result.Job)))
+	fmt.Fprintf(&c.Out, "triggered %s  request %s  owner %s\n", output.Printable(result.Job.Name), result.ID, output.Printable(ownerOf(result.Job)))
 	for _, run := range runs {
 		if run.RunID != "" {
-			fmt.Fprintf(&c.out, "  %srun %s on %s, attempt %d: %s\n", shardOf(run), run.RunID, printable(run.InstanceID), run.Attempt, outcomeOf(run))
+			fmt.Fprintf(&c.Out, "  %srun %s on %s, attempt %d: %s\n", shardOf(run), run.RunID, output.Printable(run.InstanceID), run.Attempt, outcomeOf(run))
 		}
 	}
 	return nil
@@ -161,28 +160,28 @@ func shardOf(run admin.Entry) string {
 func outcomeOf(run admin.Entry) string {
 	text := run.State
 	if !run.Ended.IsZero() && !run.Started.IsZero() {
-		text += " after " + span(run.Ended.Sub(run.Started))
+		text += " after " + output.Span(run.Ended.Sub(run.Started))
 	}
 	if run.Error != "" {
-		text += ": " + firstLine(run.Error)
+		text += ": " + output.FirstLine(run.Error)
 	}
 	return text
 }
 
-func (a *app) stopRunCommand() *command {
-	return &command{
-		name: "stop-run", args: "NAME [RUN]",
-		short: "end the run of a job that goes on",
-		long: `The context of the run ends, and the run is recorded as interrupted by you, for your
+func (a *app) stopRunCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name: "stop-run", Args: "NAME [RUN]",
+		Short: "end the run of a job that goes on",
+		Long: `The context of the run ends, and the run is recorded as interrupted by you, for your
 reason; it is not run again. The job stays as it is: its next tick runs. Returns
 when the run has ended; a handler that does not heed its context can take longer than
 --timeout. With the id of a RUN (swctl history shows it) no other one is stopped. Of a
 job with shards all that run are stopped; NAME[3] is about shard 3.`,
-		examples: `swctl stop-run nightly --reason 'wrong day'
+		Examples: `swctl stop-run nightly --reason 'wrong day'
 swctl stop-run 'import[3]'
 swctl stop-run nightly 0198c5e2-7b1e-7000-8000-3c5e1f2a9d04 --timeout 1m`,
-		flags: whoFlags(inRecords),
-		run:   a.action(stopRun),
+		Flags: whoFlags(inRecords),
+		Run:   a.run(stopRun),
 	}
 }
 
@@ -191,32 +190,32 @@ func stopRun(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	if len(c.args) == 0 || len(c.args) > 2 {
-		return usage("stop-run needs the name of one job, and at most the id of its run").try("swctl stop-run NAME")
+	if len(c.Args) == 0 || len(c.Args) > 2 {
+		return cmdline.Usage("stop-run needs the name of one job, and at most the id of its run").Try("swctl stop-run NAME")
 	}
-	name, opts := c.args[0], admin.StopOptions{By: by, Reason: reason}
-	if len(c.args) == 2 {
-		if opts.RunID = c.args[1]; opts.RunID == "" {
-			return usage("stop-run: the id of the run is empty").try("leave it out, or look whether a shell variable is unset")
+	name, opts := c.Args[0], admin.StopOptions{By: by, Reason: reason}
+	if len(c.Args) == 2 {
+		if opts.RunID = c.Args[1]; opts.RunID == "" {
+			return cmdline.Usage("stop-run: the id of the run is empty").Try("leave it out, or look whether a shell variable is unset")
 		}
 	}
 	return c.connected(ctx, func(ctx context.Context, cl client) error {
 		runs, err := cl.StopRun(ctx, name, opts)
 		switch {
 		case errors.Is(err, admin.ErrNotRunning):
-			return withHint(err, "swctl history %s tells what it does", quoted(name))
+			return cmdline.WithHint(err, "swctl history %s tells what it does", output.Quoted(name))
 		case err != nil && len(runs) == 0, errors.Is(err, admin.ErrUnavailable):
 			return err
 		case errors.Is(err, context.DeadlineExceeded):
-			err = withHint(fmt.Errorf("not done within %s: %w", c.timeout, err),
-				"swctl history %s tells when it has ended; its handler may not heed its context", quoted(name))
-		case err == nil && c.json:
+			err = cmdline.WithHint(fmt.Errorf("not done within %s: %w", c.Timeout, err),
+				"swctl history %s tells when it has ended; its handler may not heed its context", output.Quoted(name))
+		case err == nil && c.JSON:
 			out := jsonStopResult{jsonHead: head("StopResult"), Name: name}
 			out.Run, out.Runs = runsToJSON(name, runs)
-			return c.putJSON(out)
+			return c.PutJSON(out)
 		case err == nil:
 			for _, run := range runs {
-				fmt.Fprintf(&c.out, "stopped %s  %srun %s on %s: %s\n", printable(name), shardOf(run), run.RunID, printable(run.InstanceID), outcomeOf(run))
+				fmt.Fprintf(&c.Out, "stopped %s  %srun %s on %s: %s\n", output.Printable(name), shardOf(run), run.RunID, output.Printable(run.InstanceID), outcomeOf(run))
 			}
 		}
 		return err

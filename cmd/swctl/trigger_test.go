@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
@@ -40,9 +41,9 @@ func TestTriggerGolden(t *testing.T) {
 // Only a run that ended well is a success.
 func TestTriggerWaits(t *testing.T) {
 	t.Parallel()
-	for state, want := range map[string]exitCode{
-		"ok": exitOK, "failed": exitNo, "timed_out": exitNo, "interrupted": exitNo, "lost": exitNo,
-		"skipped": exitNo, "missed": exitNo, "unknown": exitNo,
+	for state, want := range map[string]cmdline.ExitCode{
+		"ok": cmdline.ExitOK, "failed": cmdline.ExitNo, "timed_out": cmdline.ExitNo, "interrupted": cmdline.ExitNo, "lost": cmdline.ExitNo,
+		"skipped": cmdline.ExitNo, "missed": cmdline.ExitNo, "unknown": cmdline.ExitNo,
 	} {
 		h := newHarness(t)
 		h.fake.ended = ended(state, "")
@@ -64,7 +65,7 @@ func TestTriggerTimeout(t *testing.T) {
 			h.fake.block["AwaitRun nightly"], h.fake.block["StopRun レポート"] = true, true
 			begin := time.Now()
 			code := h.exec(append(strings.Fields(line), "--timeout", "1m")...)
-			if code != exitTimeout || time.Since(begin) != time.Minute || !strings.Contains(h.errs.String(), "not done within 1m0s") ||
+			if code != cmdline.ExitTimeout || time.Since(begin) != time.Minute || !strings.Contains(h.errs.String(), "not done within 1m0s") ||
 				!strings.Contains(h.errs.String(), says) || strings.HasPrefix(line, "trigger") != strings.HasPrefix(h.out.String(), "triggered nightly") {
 				t.Errorf("%s: exit %d after %v, stdout %q, stderr %q", line, code, time.Since(begin), h.out.String(), h.errs.String())
 			}

@@ -4,21 +4,23 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 )
 
-func (a *app) versionCommand() *command {
-	return &command{
-		name:  "version",
-		short: "show the version of swctl",
-		examples: `swctl version
+func (a *app) versionCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name:  "version",
+		Short: "show the version of swctl",
+		Examples: `swctl version
 swctl version -o json | jq -r .version`,
-		run: a.action(version),
+		Run: a.run(version),
 	}
 }
 
 func version(_ context.Context, c *call) error {
-	if len(c.args) > 0 {
-		return usage("version takes no arguments").try("swctl version")
+	if len(c.Args) > 0 {
+		return cmdline.Usage("version takes no arguments").Try("swctl version")
 	}
 	out := jsonVersion{jsonHead: head("Version"), Version: "unknown", Go: "unknown"}
 	if info, ok := c.build(); ok {
@@ -29,13 +31,13 @@ func version(_ context.Context, c *call) error {
 			}
 		}
 	}
-	if c.json {
-		return c.putJSON(out)
+	if c.JSON {
+		return c.PutJSON(out)
 	}
 	about := out.Go
 	if out.Revision != "" {
 		about = fmt.Sprintf("%.7s, %s", out.Revision, out.Go)
 	}
-	fmt.Fprintf(&c.out, "swctl %s (%s)\n", out.Version, about)
+	fmt.Fprintf(&c.Out, "swctl %s (%s)\n", out.Version, about)
 	return nil
 }

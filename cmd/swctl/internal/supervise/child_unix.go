@@ -74,10 +74,10 @@ func Start(ctx context.Context, command Command) (*Child, error) {
 }
 
 func startError(err error) error {
-	e := &StartError{Code: 126, Err: err}
+	e := &StartError{code: 126, Err: err}
 	switch {
 	case errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist):
-		e.Code = 127
+		e.code = 127
 	case errors.Is(err, syscall.ENOEXEC):
 		e.Hint = "a script needs a first line such as #!/bin/sh"
 	}

@@ -18,13 +18,16 @@ type Command struct {
 	Stdout, Stderr io.Writer
 }
 
-// StartError says that the child could not be started. Code is the exit code that a shell
-// has for that: 127 if there is no such program, else 126.
+// StartError says that the child could not be started.
 type StartError struct {
-	Code int
 	Hint string // what to do about it; may be empty
 	Err  error
+
+	code int
 }
+
+// ExitCode is what a shell exits with: 127 if there is no such program, else 126.
+func (e *StartError) ExitCode() int { return e.code }
 
 func (e *StartError) Error() string { return "start the command: " + e.Err.Error() }
 func (e *StartError) Unwrap() error { return e.Err }

@@ -1,33 +1,33 @@
-package main
+package cmdline
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 )
 
-func (a *app) helpCommand() *command {
-	return &command{
-		name: "help", args: "[COMMAND | TOPIC]",
-		short: "show help for a command, or for exit-codes or schedule",
-		examples: `swctl help submit
+func (a *App) helpCommand() *Command {
+	return &Command{
+		Name: "help", Args: "[COMMAND | TOPIC]",
+		Short: "show help for a command, or for exit-codes or schedule",
+		Examples: `swctl help submit
 swctl help exit-codes
 swctl help schedule`,
-		run: a.help,
+		Run: a.help, Lenient: true,
 	}
 }
 
-// help works whatever the other flags and variables hold: who asks for help
-// has trouble enough.
-func (a *app) help(flags *cli.Context) error {
-	args := flags.Args()
-	name := strings.Join(args.Slice(), " ")
-	if args.Len() > 1 && find(a.commands(), name) == nil {
-		return usage("help takes one command or topic").try("swctl help %s", args.First())
+func (a *App) help(_ context.Context, c *Call) error {
+	name := strings.Join(c.Args, " ")
+	if len(c.Args) > 1 && find(a.commands(), name) == nil {
+		return Usage("help takes one command or topic").Try("swctl help %s", c.Args[0])
 	}
 	switch name {
 	case "":
@@ -40,18 +40,18 @@ func (a *app) help(flags *cli.Context) error {
 		if cmd := find(a.commands(), name); cmd != nil {
 			return a.print(commandHelp(cmd))
 		}
-		err := usage("no command or topic %q", name)
-		if near := nearest(name, []string{"exit-codes", "schedule"}); near != "" {
-			return err.try("swctl help %s", near)
+		err := Usage("no command or topic %q", name)
+		if near := Nearest(name, []string{"exit-codes", "schedule"}); near != "" {
+			return err.Try("swctl help %s", near)
 		}
 		if near := meant(a.commands(), name); near != "" {
-			return err.try("swctl help %s", near)
+			return err.Try("swctl help %s", near)
 		}
-		return err.try("swctl help")
+		return err.Try("swctl help")
 	}
 }
 
-func appHelp(commands []*command) []byte {
+func appHelp(commands []*Command) []byte {
 	var out bytes.Buffer
 	out.WriteString(`swctl submits, cancels and shows the timed jobs that the instances of an
 application share through ZooKeeper.
@@ -61,12 +61,12 @@ Usage:
 
 Commands:
 `)
-	t := &table{}
+	t := &output.Table{}
 	for _, cmd := range commands {
-		t.row(strings.TrimSpace(strings.Join(append([]string{cmd.name}, cmd.aliases...), ", ")+" "+cmd.args), cmd.short)
+		t.Row(strings.TrimSpace(strings.Join(append([]string{cmd.Name}, cmd.Aliases...), ", ")+" "+cmd.Args), cmd.Short)
 	}
-	t.write(&out, "  ")
-	writeFlags(&out, "Flags of every command, before or after it", sharedFlags())
+	t.Write(&out, "  ")
+	writeFlags(&out, "Flags of every command, before or after it", SharedFlags())
 	out.WriteString(`
 Examples:
   export SWCTL_ZK=zk1:2181,zk2:2181/prod SWCTL_SERVER_TYPE=billing
@@ -78,23 +78,23 @@ swctl help COMMAND tells more; swctl help exit-codes and swctl help schedule too
 	return out.Bytes()
 }
 
-func commandHelp(cmd *command) []byte {
+func commandHelp(cmd *Command) []byte {
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "swctl %s: %s\n\nUsage:\n", cmd.name, cmd.short)
-	for _, name := range append([]string{cmd.name}, cmd.aliases...) {
-		synopsis := cmd.args + " [FLAGS]"
-		if strings.HasPrefix(cmd.args, "--") {
-			synopsis = "[FLAGS] " + cmd.args // what follows "--" is not ours
+	fmt.Fprintf(&out, "swctl %s: %s\n\nUsage:\n", cmd.Name, cmd.Short)
+	for _, name := range append([]string{cmd.Name}, cmd.Aliases...) {
+		synopsis := cmd.Args + " [FLAGS]"
+		if strings.HasPrefix(cmd.Args, "--") {
+			synopsis = "[FLAGS] " + cmd.Args // what follows "--" is not ours
 		}
 		fmt.Fprintf(&out, "  %s\n", strings.Join(strings.Fields("swctl "+name+" "+synopsis), " "))
 	}
-	if cmd.long != "" {
-		fmt.Fprintf(&out, "\n%s\n", cmd.long)
+	if cmd.Long != "" {
+		fmt.Fprintf(&out, "\n%s\n", cmd.Long)
 	}
-	writeFlags(&out, "Flags", cmd.flags)
-	writeFlags(&out, "Flags of every command", sharedFlags())
+	writeFlags(&out, "Flags", cmd.Flags)
+	writeFlags(&out, "Flags of every command", SharedFlags())
 	fmt.Fprintf(&out, "\nExamples:\n")
-	for example := range strings.Lines(cmd.examples) {
+	for example := range strings.Lines(cmd.Examples) {
 		fmt.Fprintf(&out, "  %s\n", strings.TrimRight(example, "\n"))
 	}
 	return out.Bytes()
@@ -105,26 +105,26 @@ func writeFlags(out *bytes.Buffer, title string, flags []cli.Flag) {
 		return
 	}
 	fmt.Fprintf(out, "\n%s:\n", title)
-	t := &table{}
+	t := &output.Table{}
 	for _, f := range flags {
 		info := infoOf(f)
 		var names []string
 		for _, name := range slices.Backward(info.names) { // the short name first
 			names = append(names, dashed(name))
 		}
-		t.row(strings.TrimSpace(strings.Join(names, ", ")+" "+info.placeholder), info.usage)
+		t.Row(strings.TrimSpace(strings.Join(names, ", ")+" "+info.placeholder), info.usage)
 	}
-	t.write(out, "  ")
+	t.Write(out, "  ")
 }
 
 func exitCodesHelp() []byte {
 	var out bytes.Buffer
 	out.WriteString("Exit codes, with the names they have in errors under -o json:\n\n")
-	t := &table{}
+	t := &output.Table{}
 	for _, info := range exitInfos() {
-		t.row(strconv.Itoa(int(info.code)), info.name, info.meaning)
+		t.Row(strconv.Itoa(int(info.code)), info.name, info.meaning)
 	}
-	t.write(&out, "  ")
+	t.Write(&out, "  ")
 	return out.Bytes()
 }
 

@@ -1,4 +1,4 @@
-package main
+package cmdline
 
 import (
 	"cmp"
@@ -6,59 +6,59 @@ import (
 	"strings"
 )
 
-// line is a command line, sorted. urfave/cli stops reading flags at the first
+// Line is a command line, sorted. urfave/cli stops reading flags at the first
 // argument (`cancel nightly --yes` would cancel without --yes) and forgets a
 // flag that stands before the command when the command has it too; so the
 // sorting is done here and urfave/cli gets command, flags, "--", arguments.
-type line struct {
-	command *command // nil when none was named
-	unknown string   // what stood in its place, if that is no command
-	flags   []flagValue
-	args    []string
-	help    bool  // -h or --help stood somewhere
-	err     error // the first thing wrong with the flags
+type Line struct {
+	Command *Command // nil when none was named
+	Unknown string   // what stood in its place, if that is no command
+	Flags   []FlagValue
+	Args    []string
+	Help    bool  // -h or --help stood somewhere
+	Err     error // the first thing wrong with the flags
 }
 
-// flagValue is a flag as it was given, under its first name.
-type flagValue struct {
-	name  string
-	value string
-	bare  bool // a switch without a value: --yes
+// FlagValue is a flag as it was given, under its first name.
+type FlagValue struct {
+	Name  string
+	Value string
+	Bare  bool // a switch without a value: --yes
 }
 
 // empty reports whether nothing at all was typed.
-func (l line) empty() bool {
-	return l.command == nil && l.unknown == "" && len(l.flags) == 0 && l.err == nil
+func (l Line) empty() bool {
+	return l.Command == nil && l.Unknown == "" && len(l.Flags) == 0 && l.Err == nil
 }
 
-// normal is the line in the order that urfave/cli reads.
-func (l line) normal() []string {
-	out := []string{"swctl", l.command.name}
-	for _, f := range l.flags {
-		if f.bare {
-			out = append(out, "--"+f.name)
+// Normal is the line in the order that urfave/cli reads.
+func (l Line) Normal() []string {
+	out := []string{"swctl", l.Command.Name}
+	for _, f := range l.Flags {
+		if f.Bare {
+			out = append(out, "--"+f.Name)
 		} else {
-			out = append(out, "--"+f.name+"="+f.value)
+			out = append(out, "--"+f.Name+"="+f.Value)
 		}
 	}
-	return append(append(out, "--"), l.args...)
+	return append(append(out, "--"), l.Args...)
 }
 
 // last is the value that counts of a flag given any number of times.
-func (l line) last(name string) string {
-	for _, f := range slices.Backward(l.flags) {
-		if f.name == name {
-			return f.value
+func (l Line) last(name string) string {
+	for _, f := range slices.Backward(l.Flags) {
+		if f.Name == name {
+			return f.Value
 		}
 	}
 	return ""
 }
 
-// parseLine sorts a command line. A token that begins with "-" is a flag
+// ParseLine sorts a command line. A token that begins with "-" is a flag
 // wherever it stands, up to "--"; exceptions are "-" alone and negative
 // numbers. The first other token names the command, or
 // the first two do; the rest are arguments.
-func parseLine(commands []*command, tokens []string) line {
+func ParseLine(commands []*Command, tokens []string) Line {
 	p := parser{commands: commands, known: knownFlags(commands)}
 	for len(tokens) > 0 {
 		token := tokens[0]
@@ -76,12 +76,12 @@ func parseLine(commands []*command, tokens []string) line {
 		}
 	}
 	p.checkFlags()
-	return p.line
+	return p.Line
 }
 
 type parser struct {
-	line
-	commands []*command
+	Line
+	commands []*Command
 	known    map[string]flagInfo // by each name, of all commands
 }
 
@@ -91,16 +91,16 @@ func isFlag(token string) bool {
 
 func (p *parser) argument(token string) {
 	switch {
-	case p.command != nil:
-		if longer := find(p.commands, p.command.name+" "+token); longer != nil && len(p.args) == 0 {
-			p.command = longer // a command of two words
+	case p.Command != nil:
+		if longer := find(p.commands, p.Command.Name+" "+token); longer != nil && len(p.Args) == 0 {
+			p.Command = longer // a command of two words
 			return
 		}
-		p.args = append(p.args, token)
-	case p.unknown != "":
+		p.Args = append(p.Args, token)
+	case p.Unknown != "":
 	default:
-		if p.command = find(p.commands, token); p.command == nil {
-			p.unknown = cmp.Or(token, `""`)
+		if p.Command = find(p.commands, token); p.Command == nil {
+			p.Unknown = cmp.Or(token, `""`)
 		}
 	}
 }
@@ -114,10 +114,10 @@ func (p *parser) flag(token string, rest []string) []string {
 	info, ok := p.known[name]
 	switch {
 	case name == "h" || name == "help":
-		p.help = true
+		p.Help = true
 		return rest
-	case p.command == nil && (name == "version" || name == "V"):
-		p.command = find(p.commands, "version")
+	case p.Command == nil && (name == "version" || name == "V"):
+		p.Command = find(p.commands, "version")
 		return rest
 	case !ok && !strings.HasPrefix(token, "--") && p.known[token[1:2]].takesValue:
 		info, value, glued = p.known[token[1:2]], token[2:], true // -ojson
@@ -126,19 +126,19 @@ func (p *parser) flag(token string, rest []string) []string {
 		return rest
 	}
 	if glued || !info.takesValue {
-		p.flags = append(p.flags, flagValue{info.name, value, !glued})
+		p.Flags = append(p.Flags, FlagValue{info.name, value, !glued})
 		return rest
 	}
 	if len(rest) == 0 {
-		p.fail(usage("%sflag %s needs a value", p.where(), token).try("%s %s", token, info.placeholder))
+		p.fail(Usage("%sflag %s needs a value", p.where(), token).Try("%s %s", token, info.placeholder))
 		return rest
 	}
 	if next := rest[0]; p.isKnownFlag(next) {
-		p.fail(usage("%sflag %s needs a value, but %s follows", p.where(), token, next).
-			try("%s %s, or %s=%s if that is the value", token, info.placeholder, token, next))
+		p.fail(Usage("%sflag %s needs a value, but %s follows", p.where(), token, next).
+			Try("%s %s, or %s=%s if that is the value", token, info.placeholder, token, next))
 		return rest
 	}
-	p.flags = append(p.flags, flagValue{name: info.name, value: rest[0]})
+	p.Flags = append(p.Flags, FlagValue{Name: info.name, Value: rest[0]})
 	return rest[1:]
 }
 
@@ -155,45 +155,45 @@ func (p *parser) isKnownFlag(token string) bool {
 
 // checkFlags refuses flags that exist, but not for this command.
 func (p *parser) checkFlags() {
-	if p.command == nil {
+	if p.Command == nil {
 		return
 	}
-	own := knownFlags([]*command{p.command})
-	for _, f := range p.flags {
-		if _, ok := own[f.name]; !ok {
-			p.fail(usage("%s has no flag %s", p.command.name, dashed(f.name)).try("swctl %s --help", p.command.name))
+	own := knownFlags([]*Command{p.Command})
+	for _, f := range p.Flags {
+		if _, ok := own[f.Name]; !ok {
+			p.fail(Usage("%s has no flag %s", p.Command.Name, dashed(f.Name)).Try("swctl %s --help", p.Command.Name))
 		}
 	}
 }
 
 func (p *parser) unknownFlag(token, name string) error {
-	err := usage("%sunknown flag %s", p.where(), token)
+	err := Usage("%sunknown flag %s", p.where(), token)
 	known := p.known
-	if p.command != nil {
-		known = knownFlags([]*command{p.command})
+	if p.Command != nil {
+		known = knownFlags([]*Command{p.Command})
 	}
 	var names []string
 	for candidate := range known {
 		names = append(names, candidate)
 	}
-	if near := nearest(name, names); near != "" {
-		return err.try("%s", dashed(near))
+	if near := Nearest(name, names); near != "" {
+		return err.Try("%s", dashed(near))
 	}
-	if p.command != nil {
-		return err.try("swctl %s --help; an argument that begins with - goes after --", p.command.name)
+	if p.Command != nil {
+		return err.Try("swctl %s --help; an argument that begins with - goes after --", p.Command.Name)
 	}
-	return err.try("swctl help")
+	return err.Try("swctl help")
 }
 
 func (p *parser) where() string {
-	if p.command == nil {
+	if p.Command == nil {
 		return ""
 	}
-	return p.command.name + ": "
+	return p.Command.Name + ": "
 }
 
 func (p *parser) fail(err error) {
-	if p.err == nil {
-		p.err = err
+	if p.Err == nil {
+		p.Err = err
 	}
 }

@@ -5,6 +5,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 )
 
 func TestPrePass(t *testing.T) {
@@ -46,12 +50,12 @@ func TestPrePass(t *testing.T) {
 		for token := range strings.FieldsSeq(typed) {
 			tokens = append(tokens, strings.ReplaceAll(token, "_", " "))
 		}
-		line := parseLine(newHarness(t).commands(), tokens)
-		if line.err != nil || line.unknown != "" || line.help {
-			t.Errorf("%s: err %v, unknown %q, help %v", typed, line.err, line.unknown, line.help)
+		line := cmdline.ParseLine(newHarness(t).Commands, tokens)
+		if line.Err != nil || line.Unknown != "" || line.Help {
+			t.Errorf("%s: err %v, unknown %q, help %v", typed, line.Err, line.Unknown, line.Help)
 			continue
 		}
-		got := strings.Join(line.normal(), " ")
+		got := strings.Join(line.Normal(), " ")
 		if got != "swctl "+strings.ReplaceAll(want, "_", " ") {
 			t.Errorf("%s\n got %s\nwant swctl %s", typed, got, want)
 		}
@@ -87,7 +91,7 @@ func TestPrePassRefuses(t *testing.T) {
 		if got != want {
 			t.Errorf("swctl %s\n got %s\nwant %s", typed, got, want)
 		}
-		if len(h.fake.calls) > 0 || code != exitOK && h.out.Len() > 0 {
+		if len(h.fake.calls) > 0 || code != cmdline.ExitOK && h.out.Len() > 0 {
 			t.Errorf("swctl %s: calls %q, stdout %q", typed, h.fake.calls, h.out.String())
 		}
 	}
@@ -102,21 +106,21 @@ func TestSharedFlagsEverywhere(t *testing.T) {
 		"pause": {"nightly"}, "resume": {"nightly"}, "history": {"nightly"}, "why": {"nightly"},
 		"trigger": {"nightly"}, "stop-run": {"nightly", "0198c5ff"}, "requests": {"nightly"}, "requests withdraw": {"nightly"}, "guard": {"app"},
 	}
-	commands := newHarness(t).commands()
+	commands := newHarness(t).Commands
 	for _, cmd := range commands {
-		own, ok := args[cmd.name]
+		own, ok := args[cmd.Name]
 		if !ok {
-			t.Errorf("no arguments for %s: add them to this test", cmd.name)
+			t.Errorf("no arguments for %s: add them to this test", cmd.Name)
 		}
-		for _, shared := range sharedFlags() {
+		for _, shared := range cmdline.SharedFlags() {
 			for _, name := range shared.Names() {
 				for _, form := range [][]string{{dashed(name), "v"}, {dashed(name) + "=v"}} {
 					for place := range len(own) + 2 {
-						tokens := slices.Insert(append([]string{cmd.name}, own...), place, form...)
-						line := parseLine(commands, tokens)
-						want := flagValue{name: shared.Names()[0], value: "v"}
-						if line.err != nil || line.command.name != cmd.name || !slices.Equal(line.args, own) ||
-							!slices.Equal(line.flags, []flagValue{want}) {
+						tokens := slices.Insert(append([]string{cmd.Name}, own...), place, form...)
+						line := cmdline.ParseLine(commands, tokens)
+						want := cmdline.FlagValue{Name: shared.Names()[0], Value: "v"}
+						if line.Err != nil || line.Command.Name != cmd.Name || !slices.Equal(line.Args, own) ||
+							!slices.Equal(line.Flags, []cmdline.FlagValue{want}) {
 							t.Errorf("swctl %q: %+v", tokens, line)
 						}
 					}
@@ -136,8 +140,8 @@ func TestSharedFlagsArrive(t *testing.T) {
 		{"--zk", "x", "-o", "table", "show", "--server-type", "s", "nightly", "--output=json", "--zk=z"},
 	} {
 		h := newHarness(t)
-		h.vars = map[string]string{envZK: "env", envServerType: "env", envOutput: "table"}
-		if code := h.exec(args...); code != exitOK || h.config.Servers != "z" || h.config.ServerType != "s" || h.out.Bytes()[0] != '{' {
+		h.vars = map[string]string{cmdline.EnvZK: "env", cmdline.EnvServerType: "env", cmdline.EnvOutput: "table"}
+		if code := h.exec(args...); code != cmdline.ExitOK || h.config.Servers != "z" || h.config.ServerType != "s" || h.out.Bytes()[0] != '{' {
 			t.Errorf("swctl %q: exit %d, config %+v, stderr %q, stdout %q", args, code, h.config, h.errs.String(), h.out.String())
 		}
 	}
@@ -147,18 +151,19 @@ func TestSharedFlagsArrive(t *testing.T) {
 // not take a value for one command and none for another.
 func TestFlagsAgree(t *testing.T) {
 	t.Parallel()
-	known := map[string]flagInfo{}
-	for _, cmd := range newHarness(t).commands() {
-		for _, f := range cmd.allFlags() {
-			info := infoOf(f)
-			if info.takesValue && info.placeholder == "" || info.usage == "" {
-				t.Errorf("%s --%s: no placeholder or no usage", cmd.name, info.name)
+	takesValue := map[string]bool{}
+	for _, cmd := range newHarness(t).Commands {
+		for _, f := range append(slices.Clip(cmd.Flags), cmdline.SharedFlags()...) {
+			doc, ok := f.(cli.DocGenerationFlag)
+			if !ok || doc.TakesValue() && !strings.HasPrefix(doc.GetUsage(), "`") || doc.GetUsage() == "" {
+				t.Errorf("%s --%s: no placeholder or no usage", cmd.Name, f.Names()[0])
+				continue
 			}
-			for _, name := range info.names {
-				if other, ok := known[name]; ok && other.takesValue != info.takesValue || name == "h" || name == "help" {
-					t.Errorf("%s: flag %s clashes", cmd.name, name)
+			for _, name := range f.Names() {
+				if other, ok := takesValue[name]; ok && other != doc.TakesValue() || name == "h" || name == "help" {
+					t.Errorf("%s: flag %s clashes", cmd.Name, name)
 				}
-				known[name] = info
+				takesValue[name] = doc.TakesValue()
 			}
 		}
 	}
@@ -168,9 +173,16 @@ func FuzzParseLine(f *testing.F) {
 	f.Add("cancel\x00a\x00--yes")
 	f.Add("-ojson\x00list\x00--\x00-h")
 	f.Fuzz(func(_ *testing.T, text string) {
-		line := parseLine((&app{}).commands(), strings.Split(text, "\x00"))
-		if line.command != nil && line.err == nil {
-			line.normal()
+		line := cmdline.ParseLine((&app{}).commands(), strings.Split(text, "\x00"))
+		if line.Command != nil && line.Err == nil {
+			line.Normal()
 		}
 	})
+}
+
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
@@ -75,14 +76,14 @@ func (c *call) connected(ctx context.Context, do func(context.Context, client) e
 	if err != nil {
 		return err
 	}
-	if c.timeout > 0 {
+	if c.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.timeout)
+		ctx, cancel = context.WithTimeout(ctx, c.Timeout)
 		defer cancel()
 	}
 	cl, err := c.dial(ctx, cfg)
 	if err != nil {
-		return c.explain(fmt.Errorf("connect to %s: %w", c.zk, err))
+		return c.explain(fmt.Errorf("connect to %s: %w", c.ZK, err))
 	}
 	defer cl.Close()
 	return c.explain(do(ctx, cl))
@@ -90,18 +91,18 @@ func (c *call) connected(ctx context.Context, do func(context.Context, client) e
 
 // adminConfig turns the shared flags into a connection's configuration.
 func (c *call) adminConfig() (admin.Config, error) {
-	if c.serverType == "" {
-		return admin.Config{}, usage("no server type given").
-			try("--server-type NAME or SWCTL_SERVER_TYPE=NAME, the Config.ServerType of the application")
+	if c.ServerType == "" {
+		return admin.Config{}, cmdline.Usage("no server type given").
+			Try("--server-type NAME or SWCTL_SERVER_TYPE=NAME, the Config.ServerType of the application")
 	}
-	cfg := admin.Config{Servers: c.zk, ServerType: c.serverType}
+	cfg := admin.Config{Servers: c.ZK, ServerType: c.ServerType}
 	var err error
-	if c.authFile != "" {
-		if cfg.Auth, err = readAuth(c.authFile); err != nil {
+	if c.AuthFile != "" {
+		if cfg.Auth, err = readAuth(c.AuthFile); err != nil {
 			return admin.Config{}, err
 		}
 	}
-	if c.tlsCA != "" || c.tlsCert != "" || c.tlsKey != "" {
+	if c.TLSCA != "" || c.TLSCert != "" || c.TLSKey != "" {
 		cfg.TLS, err = c.tls()
 	}
 	return cfg, err
@@ -112,22 +113,22 @@ func (c *call) adminConfig() (admin.Config, error) {
 func readAuth(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", usage("--%s: %w", flagAuthFile, err)
+		return "", cmdline.Usage("--%s: %w", cmdline.FlagAuthFile, err)
 	}
 	if !info.Mode().IsRegular() {
-		return "", usage("--%s %s: is not a regular file", flagAuthFile, path)
+		return "", cmdline.Usage("--%s %s: is not a regular file", cmdline.FlagAuthFile, path)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
-		return "", usage("--%s %s: others may read it (mode %04o)", flagAuthFile, path, mode).try("chmod 600 %s", path)
+		return "", cmdline.Usage("--%s %s: others may read it (mode %04o)", cmdline.FlagAuthFile, path, mode).Try("chmod 600 %s", path)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return "", usage("--%s: %w", flagAuthFile, err)
+		return "", cmdline.Usage("--%s: %w", cmdline.FlagAuthFile, err)
 	}
 	text := strings.TrimRight(string(data), "\r\n")
 	user, password, ok := strings.Cut(text, ":")
 	if !ok || user == "" || password == "" || strings.ContainsAny(text, "\r\n") {
-		return "", usage("--%s %s: want one line user:password", flagAuthFile, path)
+		return "", cmdline.Usage("--%s %s: want one line user:password", cmdline.FlagAuthFile, path)
 	}
 	return text, nil
 }
@@ -135,23 +136,23 @@ func readAuth(path string) (string, error) {
 // tls reads the files that the TLS flags name.
 func (c *call) tls() (*tls.Config, error) {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.tlsCA != "" {
-		pem, err := os.ReadFile(c.tlsCA)
+	if c.TLSCA != "" {
+		pem, err := os.ReadFile(c.TLSCA)
 		if err != nil {
-			return nil, usage("--%s: %w", flagTLSCA, err)
+			return nil, cmdline.Usage("--%s: %w", cmdline.FlagTLSCA, err)
 		}
 		cfg.RootCAs = x509.NewCertPool()
 		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, usage("--%s %s: holds no PEM certificate", flagTLSCA, c.tlsCA)
+			return nil, cmdline.Usage("--%s %s: holds no PEM certificate", cmdline.FlagTLSCA, c.TLSCA)
 		}
 	}
-	if (c.tlsCert == "") != (c.tlsKey == "") {
-		return nil, usage("--%s and --%s go together, only one is given", flagTLSCert, flagTLSKey)
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		return nil, cmdline.Usage("--%s and --%s go together, only one is given", cmdline.FlagTLSCert, cmdline.FlagTLSKey)
 	}
-	if c.tlsCert != "" {
-		pair, err := tls.LoadX509KeyPair(c.tlsCert, c.tlsKey)
+	if c.TLSCert != "" {
+		pair, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
 		if err != nil {
-			return nil, usage("--%s %s, --%s %s: %w", flagTLSCert, c.tlsCert, flagTLSKey, c.tlsKey, err)
+			return nil, cmdline.Usage("--%s %s, --%s %s: %w", cmdline.FlagTLSCert, c.TLSCert, cmdline.FlagTLSKey, c.TLSKey, err)
 		}
 		cfg.Certificates = []tls.Certificate{pair}
 	}
@@ -162,26 +163,26 @@ func (c *call) tls() (*tls.Config, error) {
 // knew a better one.
 func (c *call) explain(err error) error {
 	switch {
-	case err == nil || hintOf(err) != "":
+	case err == nil || cmdline.HintOf(err) != "":
 		return err
-	case errors.As(err, new(*signalError)):
+	case errors.As(err, new(*cmdline.SignalError)):
 		return err // the server is not to blame
 	case errors.Is(err, admin.ErrUnavailable):
-		return withHint(err, "look whether ZooKeeper is up at %s (--zk or SWCTL_ZK)", c.zk)
+		return cmdline.WithHint(err, "look whether ZooKeeper is up at %s (--zk or SWCTL_ZK)", c.ZK)
 	case errors.Is(err, admin.ErrDenied):
-		return withHint(err, "--auth-file FILE with the user:password of the application")
+		return cmdline.WithHint(err, "--auth-file FILE with the user:password of the application")
 	case errors.Is(err, admin.ErrConflict):
-		return withHint(err, "again; swctl list shows what became of the job")
+		return cmdline.WithHint(err, "again; swctl list shows what became of the job")
 	case errors.Is(err, context.DeadlineExceeded):
-		return withHint(fmt.Errorf("not done within %s: %w", c.timeout, err), "a longer --timeout")
+		return cmdline.WithHint(fmt.Errorf("not done within %s: %w", c.Timeout, err), "a longer --timeout")
 	case errors.Is(err, admin.ErrUnreadable):
-		return withHint(err, "swctl submit NAME SCHEDULE --replace writes it anew; a newer swctl reads what a newer version wrote")
+		return cmdline.WithHint(err, "swctl submit NAME SCHEDULE --replace writes it anew; a newer swctl reads what a newer version wrote")
 	case errors.Is(err, admin.ErrNoInstance):
-		return withHint(err, "swctl instances lists those of server type %s at %s; swctl instances disable is for one that does not run", c.serverType, c.zk)
+		return cmdline.WithHint(err, "swctl instances lists those of server type %s at %s; swctl instances disable is for one that does not run", c.ServerType, c.ZK)
 	case errors.Is(err, admin.ErrNoShard):
-		return withHint(err, "swctl show NAME lists the shards of a job")
+		return cmdline.WithHint(err, "swctl show NAME lists the shards of a job")
 	case errors.Is(err, admin.ErrNotFound):
-		return withHint(err, "swctl list shows the jobs of server type %s at %s", c.serverType, c.zk)
+		return cmdline.WithHint(err, "swctl list shows the jobs of server type %s at %s", c.ServerType, c.ZK)
 	}
 	return refused(err)
 }

@@ -1,19 +1,19 @@
-package main
+package cmdline
 
 import "slices"
 
 // unknownCommand refuses a command that does not exist and names the one that
 // was probably meant.
-func unknownCommand(commands []*command, name string) error {
-	err := usage("no command %q", name)
+func unknownCommand(commands []*Command, name string) error {
+	err := Usage("no command %q", name)
 	if near := meant(commands, name); near != "" {
-		return err.try("swctl %s", near)
+		return err.Try("swctl %s", near)
 	}
-	return err.try("swctl help lists the commands")
+	return err.Try("swctl help lists the commands")
 }
 
 // meant guesses a command from what other tools call it, or from a typo.
-func meant(commands []*command, name string) string {
+func meant(commands []*Command, name string) string {
 	switch name {
 	case "add", "create", "new", "put", "schedule":
 		return "submit"
@@ -46,15 +46,15 @@ func meant(commands []*command, name string) string {
 	}
 	var names []string
 	for _, c := range commands {
-		names = append(names, c.name)
+		names = append(names, c.Name)
 	}
-	return nearest(name, names)
+	return Nearest(name, names)
 }
 
-// nearest is the name that text was probably meant to be, or empty: one typo
+// Nearest is the name that text was probably meant to be, or empty: one typo
 // away, two if the text is long; of equally close names the first of the
 // alphabet.
-func nearest(text string, names []string) string {
+func Nearest(text string, names []string) string {
 	best, found := 2, ""
 	if len(text) > 5 {
 		best = 3

@@ -1,4 +1,4 @@
-package main
+package output
 
 import (
 	"bytes"
@@ -6,17 +6,17 @@ import (
 	"unicode"
 )
 
-// table lines up cells in columns two blanks apart. (text/tabwriter would do,
+// Table lines up cells in columns two blanks apart. (text/tabwriter would do,
 // but takes a Japanese letter for as wide as a Latin one, so a job called
 // レポート would push its row out of line.)
-type table struct{ rows [][]string }
+type Table struct{ rows [][]string }
 
-// row adds a row. A cell is one line of printable text; an empty one shows as
+// Row adds a row. A cell is one line of printable text; an empty one shows as
 // "-", so that every row has as many words in the same places.
-func (t *table) row(cells ...string) {
+func (t *Table) Row(cells ...string) {
 	row := make([]string, len(cells))
 	for i, cell := range cells {
-		row[i] = firstLine(cell)
+		row[i] = FirstLine(cell)
 		if row[i] == "" {
 			row[i] = "-"
 		}
@@ -24,8 +24,8 @@ func (t *table) row(cells ...string) {
 	t.rows = append(t.rows, row)
 }
 
-// write renders the rows, each behind indent. The last column is not padded.
-func (t *table) write(out *bytes.Buffer, indent string) {
+// Write renders the rows, each behind indent. The last column is not padded.
+func (t *Table) Write(out *bytes.Buffer, indent string) {
 	var widths []int
 	for _, row := range t.rows {
 		for i, cell := range row {
@@ -47,26 +47,26 @@ func (t *table) write(out *bytes.Buffer, indent string) {
 	}
 }
 
-// firstLine is the first line of a text that holds anything, made printable.
-func firstLine(text string) string {
+// FirstLine is the first line of a text that holds anything, made printable.
+func FirstLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return printable(strings.TrimSpace(line))
+	return Printable(strings.TrimSpace(line))
 }
 
-// oneLine joins the lines of a text, made printable.
-func oneLine(text string) string {
+// OneLine joins the lines of a text, made printable.
+func OneLine(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" {
-			lines = append(lines, printable(line))
+			lines = append(lines, Printable(line))
 		}
 	}
 	return strings.Join(lines, "; ")
 }
 
-// printable replaces what could move the cursor, change colours or reverse the
+// Printable replaces what could move the cursor, change colours or reverse the
 // text of the reader's terminal.
-func printable(text string) string {
+func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\t':

@@ -1,4 +1,4 @@
-package main
+package cmdline
 
 import (
 	"bufio"
@@ -9,13 +9,10 @@ import (
 	"strings"
 )
 
-// errUnconfirmed: the command would destroy something and nobody said yes.
-var errUnconfirmed = errors.New("not confirmed")
-
-// ask puts a question to the person at the terminal and waits for the answer;
+// Ask puts a question to the person at the terminal and waits for the answer;
 // only the end of ctx (an interrupt) ends the waiting.
-func (a *app) ask(ctx context.Context, question string) (string, error) {
-	fmt.Fprint(a.stderr, question)
+func (a *App) Ask(ctx context.Context, question string) (string, error) {
+	fmt.Fprint(a.Stderr, question)
 	type answer struct {
 		text string
 		err  error
@@ -24,7 +21,7 @@ func (a *app) ask(ctx context.Context, question string) (string, error) {
 	// A read from a terminal cannot be called off: when ctx ends first, this
 	// goroutine lives until the process ends, which is at once.
 	go func() {
-		text, err := bufio.NewReader(a.stdin).ReadString('\n')
+		text, err := bufio.NewReader(a.Stdin).ReadString('\n')
 		answers <- answer{text, err}
 	}()
 	select {
@@ -33,11 +30,11 @@ func (a *app) ask(ctx context.Context, question string) (string, error) {
 			return "", fmt.Errorf("read the answer: %w", got.err)
 		}
 		if got.err != nil {
-			fmt.Fprintln(a.stderr) // the end of input leaves the cursor behind the question
+			fmt.Fprintln(a.Stderr) // the end of input leaves the cursor behind the question
 		}
 		return strings.TrimSpace(got.text), nil
 	case <-ctx.Done():
-		fmt.Fprintln(a.stderr)
+		fmt.Fprintln(a.Stderr)
 		return "", context.Cause(ctx)
 	}
 }

@@ -1,0 +1,100 @@
+package cmdline
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
+)
+
+// Call is one run of a command: its flags and arguments, and its output, which is printed
+// when the command returns, whether or not it fails.
+type Call struct {
+	*App
+	Settings
+
+	Command string // its name
+	Flags   *cli.Context
+	Args    []string
+	Out     bytes.Buffer
+	notes   []string
+}
+
+// Notef adds a remark that follows the output, on stderr.
+func (c *Call) Notef(format string, args ...any) {
+	c.notes = append(c.notes, fmt.Sprintf(format, args...))
+}
+
+// PutJSON renders the output of the command as JSON.
+func (c *Call) PutJSON(document any) error { return output.JSON(&c.Out, "  ", document) }
+
+// Flush prints the output so far, of a command that keeps running.
+func (c *Call) Flush() error {
+	text := c.Out.Bytes()
+	c.Out.Reset()
+	return c.print(text)
+}
+
+// action is what urfave/cli calls for a command.
+func (a *App) action(cmd *Command) cli.ActionFunc {
+	return func(flags *cli.Context) error {
+		set, err := a.settings(flags)
+		if err != nil && !cmd.Lenient {
+			return err
+		}
+		c := &Call{App: a, Settings: set, Command: cmd.Name, Flags: flags, Args: flags.Args().Slice()}
+		err = cmd.Run(flags.Context, c)
+		if c.Out.Len() > 0 {
+			err = errors.Join(err, a.print(c.Out.Bytes()))
+		}
+		for _, note := range c.notes {
+			a.Sayf("%s", note)
+		}
+		return err
+	}
+}
+
+// RefuseEmpty is EmptyFlag for those of the flags that were given.
+func (c *Call) RefuseEmpty(flags ...string) error {
+	for _, flag := range flags {
+		if c.Flags.IsSet(flag) && c.Flags.String(flag) == "" {
+			return EmptyFlag(flag)
+		}
+	}
+	return nil
+}
+
+// Count reads a flag that is a number from 1 to limit.
+func (c *Call) Count(flag string, fallback, limit int) (int, error) {
+	if !c.Flags.IsSet(flag) {
+		return fallback, nil
+	}
+	text := c.Flags.String(flag)
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > limit {
+		return 0, Usage("%s %q: want a number from 1 to %d", dashed(flag), text, limit)
+	}
+	return n, nil
+}
+
+// Pairs reads a flag that is key=value and may be repeated.
+func (c *Call) Pairs(flag string) (map[string]string, error) {
+	pairs := map[string]string{}
+	for _, text := range c.Flags.StringSlice(flag) {
+		key, value, ok := strings.Cut(text, "=")
+		_, twice := pairs[key]
+		switch {
+		case !ok || key == "":
+			return nil, Usage("--%s %q: want key=value", flag, text)
+		case twice:
+			return nil, Usage("--%s: the key %q is given twice", flag, key)
+		}
+		pairs[key] = value
+	}
+	return pairs, nil
+}

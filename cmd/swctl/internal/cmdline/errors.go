@@ -1,0 +1,56 @@
+package cmdline
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrNo: the command succeeded but the result is negative.
+var ErrNo = errors.New("it did not succeed")
+
+// ErrUnconfirmed: the command would destroy something and nobody confirmed it.
+var ErrUnconfirmed = errors.New("not confirmed")
+
+// SilentError ends the program with a code and without a message.
+type SilentError struct{ Code ExitCode }
+
+func (e *SilentError) Error() string { return fmt.Sprintf("exit code %d", e.Code) }
+
+// UsageError refuses a command line.
+type UsageError struct{ err error }
+
+func (e *UsageError) Error() string { return e.err.Error() }
+func (e *UsageError) Unwrap() error { return e.err }
+
+// usage makes a UsageError; a hint can be hung on with try.
+func Usage(format string, args ...any) *HintError {
+	return &HintError{err: &UsageError{fmt.Errorf(format, args...)}}
+}
+
+// HintError is an error with the way out: what to type or look at.
+type HintError struct {
+	err  error
+	hint string
+}
+
+func (e *HintError) Error() string { return e.err.Error() }
+func (e *HintError) Unwrap() error { return e.err }
+
+// Try sets the hint.
+func (e *HintError) Try(format string, args ...any) *HintError {
+	e.hint = fmt.Sprintf(format, args...)
+	return e
+}
+
+// WithHint adds a hint to an error.
+func WithHint(err error, format string, args ...any) error {
+	return (&HintError{err: err}).Try(format, args...)
+}
+
+// HintOf is the hint of an error, or empty.
+func HintOf(err error) string {
+	if hinted := new(HintError); errors.As(err, &hinted) {
+		return hinted.hint
+	}
+	return ""
+}

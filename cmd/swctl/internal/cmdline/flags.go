@@ -1,0 +1,172 @@
+package cmdline
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+)
+
+// The flags that every command takes, and their environment variables.
+const (
+	FlagZK         = "zk"
+	FlagServerType = "server-type"
+	FlagOutput     = "output"
+	FlagTimeout    = "timeout"
+	FlagAuthFile   = "auth-file"
+	FlagTLSCA      = "tls-ca"
+	FlagTLSCert    = "tls-cert"
+	FlagTLSKey     = "tls-key"
+
+	EnvZK         = "SWCTL_ZK"
+	EnvServerType = "SWCTL_SERVER_TYPE"
+	EnvOutput     = "SWCTL_OUTPUT"
+
+	DefaultZK      = "127.0.0.1:2181"
+	DefaultTimeout = 10 * time.Second
+)
+
+// sharedFlags are all text for urfave/cli. Their values are judged in
+// settings, the same way and with the same words whether they come from a flag
+// or from the environment.
+func SharedFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: FlagZK, Usage: "`HOSTS` ZooKeeper servers, host:port,...[/chroot] ($SWCTL_ZK; default 127.0.0.1:2181)"},
+		&cli.StringFlag{Name: FlagServerType, Usage: "`NAME` the application, its Config.ServerType ($SWCTL_SERVER_TYPE)"},
+		&cli.StringFlag{Name: FlagOutput, Aliases: []string{"o"}, Usage: "`FORMAT` table, wide or json ($SWCTL_OUTPUT; default table)"},
+		&cli.StringFlag{Name: FlagTimeout, Usage: "`DURATION` for the whole command, 0 for no limit (default 10s)"},
+		&cli.StringFlag{Name: FlagAuthFile, Usage: "`FILE` that holds user:password for ZooKeeper, mode 0600"},
+		&cli.StringFlag{Name: FlagTLSCA, Usage: "`FILE` use TLS and trust the certificates in this PEM file"},
+		&cli.StringFlag{Name: FlagTLSCert, Usage: "`FILE` use TLS and show this certificate (PEM)"},
+		&cli.StringFlag{Name: FlagTLSKey, Usage: "`FILE` private key of --tls-cert (PEM)"},
+	}
+}
+
+// Settings are the values of the shared flags, checked.
+type Settings struct {
+	ZK                     string
+	ServerType             string // may be empty: not every command needs one
+	JSON                   bool
+	Wide                   bool // tables with every column
+	Timeout                time.Duration
+	AuthFile               string
+	TLSCA, TLSCert, TLSKey string
+}
+
+func (a *App) settings(flags *cli.Context) (Settings, error) {
+	r := reader{App: a, flags: flags}
+	format := r.format()
+	set := Settings{
+		ZK:         r.text(FlagZK, EnvZK, DefaultZK),
+		ServerType: r.text(FlagServerType, EnvServerType, ""),
+		JSON:       format == "json",
+		Wide:       format == "wide",
+		Timeout:    r.timeout(),
+		AuthFile:   r.text(FlagAuthFile, "", ""),
+		TLSCA:      r.text(FlagTLSCA, "", ""),
+		TLSCert:    r.text(FlagTLSCert, "", ""),
+		TLSKey:     r.text(FlagTLSKey, "", ""),
+	}
+	return set, r.err
+}
+
+// reader reads settings and keeps the first error.
+type reader struct {
+	*App
+	flags *cli.Context
+	err   error
+}
+
+// text is a flag's value, or its variable's, or the default.
+func (r *reader) text(flag, env, fallback string) string {
+	if r.flags.IsSet(flag) {
+		if r.flags.String(flag) == "" {
+			r.fail(EmptyFlag(flag))
+		}
+		return r.flags.String(flag)
+	}
+	if env != "" && r.Env(env) != "" {
+		return r.Env(env)
+	}
+	return fallback
+}
+
+func (r *reader) format() string {
+	text := r.text(FlagOutput, EnvOutput, "table")
+	if !slices.Contains([]string{"table", "wide", "json", ""}, text) {
+		source := "--" + FlagOutput
+		if !r.flags.IsSet(FlagOutput) {
+			source = EnvOutput
+		}
+		r.fail(Usage("%s %q: want table, wide or json", source, text))
+	}
+	return text
+}
+
+func (r *reader) timeout() time.Duration {
+	text := r.text(FlagTimeout, "", DefaultTimeout.String())
+	d, err := time.ParseDuration(text)
+	if (err != nil || d < 0) && text != "" {
+		r.fail(Usage("--%s %q: want a duration such as 10s or 1m30s", FlagTimeout, text))
+	}
+	return d
+}
+
+func (r *reader) fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+}
+
+// EmptyFlag refuses a flag that is given and empty. Usually the shell variable behind it is
+// unset, and the default would be a surprise.
+func EmptyFlag(flag string) error {
+	return Usage("--%s is empty", flag).Try("leave it out, or check whether a shell variable is unset")
+}
+
+// flagInfo is what the pre-pass and the help need to know of a flag.
+type flagInfo struct {
+	name        string
+	names       []string
+	takesValue  bool
+	placeholder string
+	usage       string
+}
+
+func infoOf(f cli.Flag) flagInfo {
+	info := flagInfo{name: f.Names()[0], names: f.Names()}
+	doc, ok := f.(cli.DocGenerationFlag)
+	if !ok {
+		return info
+	}
+	info.takesValue, info.usage = doc.TakesValue(), doc.GetUsage()
+	if rest, found := strings.CutPrefix(info.usage, "`"); found {
+		info.placeholder, info.usage, _ = strings.Cut(rest, "` ")
+	}
+	return info
+}
+
+// knownFlags indexes the flags of some commands by all their names.
+func knownFlags(commands []*Command) map[string]flagInfo {
+	flags := SharedFlags()
+	for _, c := range commands {
+		flags = append(flags, c.Flags...)
+	}
+	known := map[string]flagInfo{}
+	for _, f := range flags {
+		info := infoOf(f)
+		for _, name := range info.names {
+			known[name] = info
+		}
+	}
+	return known
+}
+
+// dashed is a flag's name as it is typed.
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}

@@ -1,0 +1,100 @@
+// Package output is how text and JSON are printed: tables, times, durations, and text of
+// others made safe for a terminal. It knows nothing of jobs.
+package output
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// TimeLayout is how times are printed.
+const TimeLayout = "2006-01-02 15:04:05 MST"
+
+// Absolute is a moment in full; empty for the zero time.
+func Absolute(t time.Time, loc *time.Location) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.In(loc).Format(TimeLayout)
+}
+
+// Relative is a moment seen from now: "in 15h48m", "8h ago", "now"; empty for
+// the zero time.
+func Relative(t, now time.Time) string {
+	switch d := t.Sub(now); {
+	case t.IsZero():
+		return ""
+	case d >= time.Second:
+		return "in " + Span(d)
+	case d <= -time.Second:
+		return Span(-d) + " ago"
+	}
+	return "now"
+}
+
+// Moment is both: "2026-11-22 03:00:00 CET (in 18h36m)".
+func Moment(t, now time.Time, loc *time.Location) string {
+	if t.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("%s (%s)", Absolute(t, loc), Relative(t, now))
+}
+
+// Span is a duration in its two largest units, rounded down: 3d4h, 15h48m,
+// 2m14s, 41s, 8h. Below a second it is in milliseconds.
+func Span(d time.Duration) string {
+	units := []struct {
+		size time.Duration
+		name string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}}
+	for i, unit := range units {
+		if d < unit.size {
+			continue
+		}
+		text := fmt.Sprintf("%d%s", d/unit.size, unit.name)
+		if i+1 < len(units) {
+			if rest := d % unit.size / units[i+1].size; rest > 0 {
+				text += fmt.Sprintf("%d%s", rest, units[i+1].name)
+			}
+		}
+		return text
+	}
+	return fmt.Sprintf("%dms", max(d, 0).Milliseconds())
+}
+
+// Exact is a duration in full: 1m30s, 10m, 1.5s; 0 for none.
+func Exact(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
+	}
+	if d == 0 {
+		return "0"
+	}
+	return text
+}
+
+// Quoted is a name as it can be typed in a shell.
+func Quoted(name string) string {
+	plain := func(r rune) bool {
+		return r == '-' || r == '_' || r == '.' || unicode.IsLetter(r) || unicode.IsDigit(r)
+	}
+	if name != "" && strings.IndexFunc(name, func(r rune) bool { return !plain(r) }) < 0 {
+		return name
+	}
+	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+}
+
+// JSON renders a document; on one line if indent is empty.
+func JSON(out *bytes.Buffer, indent string, document any) error {
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", indent)
+	return enc.Encode(document)
+}
