@@ -1,26 +1,26 @@
 #!/usr/bin/env bash
 # Shows what singleworker does, with real processes: three instances share nine jobs; one
-# is killed, one is stopped, a job is cancelled. In the end it checks, run by run, that no
-# tick was run twice and that none was lost.
+# is killed, one is stopped, a job is canceled. Then it checks every run: no tick ran twice,
+# and none was lost.
 #
-#   sample/cluster.sh                          has a ZooKeeper in memory; needs nothing but Go
-#   ZK=real sample/cluster.sh                  starts Apache's, in Java; installs it if it is missing
-#   ZK=host:port[/chroot] sample/cluster.sh    uses that one, and removes its nodes
+#   sample/cluster.sh                          with an in-memory ZooKeeper; needs only Go
+#   ZK=real sample/cluster.sh                  with Apache ZooKeeper, installed if missing
+#   ZK=host:port[/chroot] sample/cluster.sh    with that one; removes the demo's nodes
 #
-# The last line is PASS and the figures, or FAIL and why. No process and no file is left
-# behind; KEEP=1 keeps the record and the logs and says where they are.
+# The last line is PASS and the figures, or FAIL and the reason. It leaves no processes or
+# files behind; KEEP=1 keeps the record and the logs and prints where they are.
 #
-# Only the server is chosen here. What happens to the cluster is sample/demo, whose
-# steps are in story.go; it prints the commands that do the same manually.
+# This script only selects the server. The demo is sample/demo, whose steps are in
+# story.go; it prints the commands that do the same manually.
 set -euo pipefail
 
 dir=""    # the program, and the files of a real server
-child=""  # what is being waited for
+child=""  # the process to wait for
 server="" # a real ZooKeeper of our own
 group=""  # the nodes to remove from a server that is not
 
 main() {
-	# First of all: without a trap, the shell may overlook a signal.
+	# First, because without a trap the shell may miss a signal.
 	trap 'cleanup $?' EXIT
 	trap 'interrupt 129' HUP
 	trap 'interrupt 130' INT
@@ -37,7 +37,7 @@ main() {
 		integration/zookeeper.sh install
 		local port
 		port=$(free_port)
-		echo "starting a ZooKeeper at 127.0.0.1:$port, private and new"
+		echo "starting a new private ZooKeeper at 127.0.0.1:$port"
 		integration/zookeeper.sh run "$dir/zookeeper" "$port" >"$dir/zookeeper.log" 2>&1 &
 		server=$!
 		demo+=(--zk "127.0.0.1:$port" --server-type demo)
@@ -60,8 +60,8 @@ await() {
 	child=""
 }
 
-# interrupt STATUS has the command stop in good order. It gets a SIGINT, which it obeys
-# once: a terminal has sent it one already.
+# interrupt STATUS stops the command cleanly. It sends a SIGINT, of which the command
+# handles only the first: a terminal may have sent one already.
 interrupt() {
 	trap '' HUP INT TERM # once is enough
 	if [[ -n $child ]]; then
@@ -79,7 +79,7 @@ cleanup() {
 	fi
 	[[ -z $group ]] || remove_nodes
 	if [[ -n $dir ]]; then
-		rm -rf "$dir" || { sleep 0.2 && rm -rf "$dir"; } # a compiler was not dead yet
+		rm -rf "$dir" || { sleep 0.2 && rm -rf "$dir"; } # a compiler may not have exited yet
 	fi
 }
 
@@ -90,7 +90,7 @@ free_port() {
 	echo "$port"
 }
 
-# remove_nodes removes what the demonstration made on a server that is not its own.
+# remove_nodes removes the demo's nodes from a server that it did not start.
 remove_nodes() {
 	local cli=${ZOOKEEPER_HOME:-/usr/share/zookeeper}/bin/zkCli.sh
 	"$cli" -server "$ZK" deleteall "/$group" >/dev/null 2>&1 ||

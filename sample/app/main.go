@@ -1,5 +1,5 @@
-// Command app is an instance of an application: start it several times, and the copies
-// share the jobs that swctl submits. What it does is in package instance.
+// Command app is one instance of an application. Start it several times, and the instances share the
+// jobs that swctl submits. Its code is in package instance.
 //
 //	swctl dev &
 //	go run ./sample/app --id app-1 &
@@ -13,7 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	_ "time/tzdata" // a slim container has no zone files, and jobs name zones
+	_ "time/tzdata" // jobs name time zones, and slim containers have no zone files
 
 	"github.com/swjobs/singleworker/sample/instance"
 )
@@ -25,8 +25,8 @@ func main() {
 	}
 }
 
-// untilSignal returns a context that ends with the first signal, for a stop in
-// good order. The second signal ends the process at once.
+// untilSignal returns a context that ends with the first signal, for a clean
+// stop. A second signal ends the process at once.
 func untilSignal() context.Context {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)

@@ -1,9 +1,9 @@
-// Command check judges the record of a demonstration once more: the directory that
-// go run ./sample/demo --keep, or KEEP=1 make demo, has left.
+// Command check audits the record of a demonstration again: the directory kept by
+// go run ./sample/demo --keep or KEEP=1 make demo.
 //
 //	go run ./sample/check /tmp/singleworker-demo.1234
 //
-// What a record is, and what it proves, is in package record.
+// Package record describes records and what they prove.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: check DIR, a directory that sample/demo --keep has left")
+		fmt.Fprintln(os.Stderr, "usage: check DIR, a directory kept by sample/demo --keep")
 		os.Exit(2)
 	}
 	verdict, err := record.Dir(os.Args[1]).Judge()

@@ -18,24 +18,24 @@ import (
 // grace is how long a child may take to stop before it is killed.
 const grace = 5 * time.Second
 
-// work is how long every run pretends to work, so that runs can overlap.
+// work is the duration of every run, so that runs could overlap.
 const work = "50ms"
 
-// runInstance is what a child process does: it is an instance of the sample's application
-// until ctx ends, or stdin does.
+// runInstance is the main function of a child process: it runs an instance of the sample's application
+// until ctx ends or stdin is closed.
 func runInstance(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	go func() {
 		// The demo holds the other end, and the kernel closes it however the demo dies.
-		// An orderly stop would be pointless then, and there may be no server.
+		// A clean stop would be pointless then, and the server may be gone.
 		_, _ = io.Copy(io.Discard, stdin)
 		os.Exit(1)
 	}()
 	return instance.Run(ctx, args, stdout, stderr)
 }
 
-// children are the processes of the demo, by the names of their instances.
+// children are the processes of the demo, by instance name.
 type children struct {
-	alive   context.Context //nolint:containedctx // of all that are started: they end with it
+	alive   context.Context //nolint:containedctx // of all children: they end with it
 	endAll  context.CancelFunc
 	dir     string
 	running map[string]*child
@@ -61,13 +61,13 @@ func (c *children) start(name, program string, args []string) error {
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = grace
 	cmd.SysProcAttr = ownGroup()
-	if _, err := cmd.StdinPipe(); err != nil { // nothing is sent: see runInstance
+	if _, err := cmd.StdinPipe(); err != nil { // to detect the demo's end: see runInstance
 		return err
 	}
 	var files []*os.File
 	defer func() {
 		for _, file := range files {
-			_ = file.Close() // the child has its own
+			_ = file.Close() // the child has a copy
 		}
 	}()
 	for suffix, stream := range map[string]*io.Writer{".out": &cmd.Stdout, ".log": &cmd.Stderr} {
@@ -86,14 +86,14 @@ func (c *children) start(name, program string, args []string) error {
 	c.running[name] = started
 	go func() {
 		defer close(started.ended)
-		_ = cmd.Wait() // how it ended is in its log
+		_ = cmd.Wait() // the log shows how it ended
 	}()
 	return nil
 }
 
 func (c *children) pid(name string) int { return c.running[name].cmd.Process.Pid }
 
-// signal sends a child a signal that ends it, and returns when it has ended.
+// signal sends a child a signal and waits until it has ended.
 func (c *children) signal(name string, signal os.Signal) error {
 	ending := c.running[name]
 	delete(c.running, name)
@@ -106,11 +106,11 @@ func (c *children) signal(name string, signal os.Signal) error {
 	case <-time.After(grace):
 		_ = ending.cmd.Process.Kill()
 		<-ending.ended
-		return fmt.Errorf("%s has not ended within %v of the signal (%v)", name, grace, signal)
+		return fmt.Errorf("%s has not exited within %v of signal %v", name, grace, signal)
 	}
 }
 
-// endedByItself is a child that has ended though nobody told it to, or "".
+// endedByItself returns a child that has exited unexpectedly, or "".
 func (c *children) endedByItself() string {
 	for name, child := range c.running {
 		select {
@@ -122,11 +122,10 @@ func (c *children) endedByItself() string {
 	return ""
 }
 
-// runningIDs are the instances that run.
+// runningIDs returns the running instances.
 func (c *children) runningIDs() []string { return slices.Sorted(maps.Keys(c.running)) }
 
-// end stops all children side by side, and returns when none is left. No other can be
-// started.
+// end stops all children concurrently and waits until they have exited. No more can be started.
 func (c *children) end() {
 	c.endAll()
 	for _, child := range c.running {

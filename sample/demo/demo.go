@@ -12,35 +12,32 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-// errFailed says that the demo has not shown what it should; it has printed FAIL and the
-// reason.
-var errFailed = errors.New("the demo has failed")
+// errFailed is returned when the demo has printed FAIL and the reason.
+var errFailed = errors.New("demo failed")
 
-// config is what a demo needs. Session, Runs, Keep and Color may be left out.
+// config configures a demo. Session, Runs, Keep and Color are optional.
 type config struct {
-	// Servers is ZooKeeper's connect string, and ServerType a group of instances that
-	// does not exist there yet.
+	// Servers is ZooKeeper's connect string, ServerType a group that does not exist there yet.
 	Servers, ServerType string
-	// About says in a few words what server it is.
+	// About is a short description of the server.
 	About string
-	// Instance is the command line, program first, of an instance; arguments are added.
+	// Instance is the command line of an instance, program first; arguments are appended.
 	Instance []string
-	// Out gets what happens, as it happens.
+	// Out receives the progress.
 	Out io.Writer
-	// Color highlights times and the verdict on a terminal.
+	// Color highlights times and the verdict.
 	Color bool
-	// Keep leaves the record, and the logs of the instances, and prints where.
+	// Keep keeps the record and the logs of the instances, and prints where they are.
 	Keep bool
 	// Session is the session timeout of the instances. Default 4s.
 	Session time.Duration
-	// Runs is how many runs are waited for between two steps. Default 24, which takes
-	// about three seconds.
+	// Runs is how many runs to wait for between two steps. Default 24, which takes about three seconds.
 	Runs int
 }
 
-// runDemo takes about 15 seconds. The last line that it prints is PASS and the figures, or
-// FAIL and the reason: then it returns errFailed. If ctx ends first it returns the cause.
-// It leaves no process and, without config.Keep, no file.
+// runDemo runs the demo, which takes about 15 seconds. The last line that it prints is PASS and the
+// figures, or FAIL and the reason; then it returns errFailed. If ctx ends first, it returns the cause.
+// It leaves no process and, without config.Keep, no file behind.
 func runDemo(ctx context.Context, cfg config) error {
 	if !canSignal {
 		return errors.New("the demo kills processes, which needs Unix signals: use Linux or macOS")
@@ -75,7 +72,7 @@ func runDemo(ctx context.Context, cfg config) error {
 	return nil
 }
 
-// cleanUp leaves nothing behind, whatever state the demo is in.
+// cleanUp removes everything, whatever state the demo is in.
 func (d *demo) cleanUp(ctx context.Context, dir string) {
 	d.end()
 	if d.client != nil {
@@ -86,13 +83,13 @@ func (d *demo) cleanUp(ctx context.Context, dir string) {
 		defer cancel()
 		for _, j := range jobs {
 			if _, err := d.client.Cancel(ctx, j.name); err != nil && !errors.Is(err, admin.ErrNotFound) {
-				d.sayf("job %s of server type %s at %s is left: %v", j.name, d.ServerType, d.Servers, err)
+				d.sayf("could not delete job %s of server type %s at %s: %v", j.name, d.ServerType, d.Servers, err)
 			}
 		}
 	}
 	if d.Keep {
 		d.sayf("kept %s", dir)
 	} else if err := os.RemoveAll(dir); err != nil {
-		d.sayf("%s is left: %v", dir, err)
+		d.sayf("could not remove %s: %v", dir, err)
 	}
 }

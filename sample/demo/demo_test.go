@@ -24,10 +24,10 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// The test binary is also the demo and its instances, if its first argument says so.
+// With one of these arguments, the test binary acts as an instance of the demo.
 const (
 	demoArgument    = "demo"
-	spoiledArgument = "spoiled-instance" // writes down one run twice
+	spoiledArgument = "spoiled-instance" // records one run twice
 	brokenArgument  = "broken-instance"  // cannot start
 )
 
@@ -67,7 +67,7 @@ func spoil(ledger string) {
 	}
 }
 
-// perform plays a demo that takes no longer than it must.
+// perform runs a demo with short times.
 func perform(t *testing.T, cfg config, instance string) (code int, out, errs string) {
 	t.Helper()
 	program, err := os.Executable()
@@ -119,19 +119,18 @@ func TestDemoFails(t *testing.T) {
 	}
 }
 
-// An instance that cannot start is a failure with a reason, and at once.
+// If an instance cannot start, the demo fails at once with a reason.
 func TestDemoWithoutInstances(t *testing.T) {
 	t.Parallel()
 	code, out, _ := perform(t, config{Session: time.Second}, brokenArgument)
 	if code != exitFail || !strings.Contains(out, "cannot start") ||
-		!strings.Contains(out, "\nFAIL  app-") || !strings.HasSuffix(out, "exited by itself: its log is above\n") {
+		!strings.Contains(out, "\nFAIL  app-") || !strings.HasSuffix(out, "exited unexpectedly: its log is above\n") {
 		t.Errorf("exit %d, stdout\n%s", code, out)
 	}
 }
 
-// A group that has jobs or instances is in use: the demo leaves it alone. One without is
-// taken, on the server that --zk names.
-func TestDemoKeepsOutOfAGroupInUse(t *testing.T) {
+// The demo refuses a group that has jobs or instances, and accepts an empty one.
+func TestDemoRefusesGroupInUse(t *testing.T) {
 	t.Parallel()
 	server := zkdev.Start(t, zkdev.Config{})
 	client, err := admin.Dial(t.Context(), admin.Config{Servers: server.Addr(), ServerType: "billing"})
@@ -161,8 +160,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// However and whenever the demo is ended, it leaves no process and no file; only when it
-// is killed it leaves the file.
+// However and whenever the demo ends, it leaves no process behind, and no file unless it is killed.
 func TestDemoInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -170,7 +168,7 @@ func TestDemoInterrupted(t *testing.T) {
 		at     string // what has been printed by then
 		code   int
 	}{
-		{syscall.SIGINT, "three instances run", 130},
+		{syscall.SIGINT, "three instances are running", 130},
 		{syscall.SIGTERM, "$ swctl submit mails", 143},
 		{syscall.SIGHUP, "$ swctl submit thumbs", 129},
 		{syscall.SIGPIPE, "$ swctl submit counter", 141},
@@ -214,8 +212,8 @@ func TestDemoInterrupted(t *testing.T) {
 	}
 }
 
-// readUntil reads up to a line that has a text in it, and then what is there of a table of
-// instances; it returns the ids of their processes.
+// readUntil reads up to a line that contains a text, and the table of instances that may follow. It
+// returns the ids of their processes.
 func readUntil(t *testing.T, out io.Reader, text string) (pids []int) {
 	t.Helper()
 	instance := regexp.MustCompile(`^ +app-\d +active +\S+ +(\d+)$`)
@@ -238,7 +236,7 @@ func readUntil(t *testing.T, out io.Reader, text string) (pids []int) {
 	return pids
 }
 
-// awaitEnd waits until a process is gone, or a zombie that nothing on this machine reaps.
+// awaitEnd waits until a process has ended. It may remain as a zombie if nothing on this machine reaps it.
 func awaitEnd(t *testing.T, pid int) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {

@@ -14,7 +14,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-// note writes an event into the record.
+// note adds an event to the record.
 func (d *demo) note(words ...string) {
 	if err := d.record.Event(words...); err != nil && d.err == nil {
 		d.err = err
@@ -36,7 +36,7 @@ func (d *demo) owners(ctx context.Context) (record.Owners, error) {
 	return owners, nil
 }
 
-// snapshot is owners, and keeps them in the record.
+// snapshot returns the owners and saves them in the record.
 func (d *demo) snapshot(ctx context.Context, when string) (record.Owners, error) {
 	owners, err := d.owners(ctx)
 	if err != nil {
@@ -50,7 +50,7 @@ func (d *demo) runningInstances(ctx context.Context) (int, error) {
 	return len(all), err
 }
 
-// showJobs and showInstances print what swctl list and swctl instances show, in short.
+// showJobs and showInstances print short versions of swctl list and swctl instances.
 func (d *demo) showJobs(ctx context.Context) error {
 	list, err := d.client.List(ctx)
 	if err != nil {
@@ -81,8 +81,8 @@ func (d *demo) showInstances(ctx context.Context) error {
 	return nil
 }
 
-// await calls look until it returns nil. It fails after patience, and when an instance
-// exits unexpectedly.
+// await calls look until it returns nil. It fails after a timeout, and when an instance exits
+// unexpectedly.
 func (d *demo) await(ctx context.Context, patience time.Duration, what string, look func() error) error {
 	const pause = 100 * time.Millisecond
 	for deadline := time.Now().Add(patience); ; {
@@ -93,7 +93,7 @@ func (d *demo) await(ctx context.Context, patience time.Duration, what string, l
 		case err == nil:
 			return nil
 		case ended != "":
-			return fmt.Errorf("%s exited by itself: its log is above", ended)
+			return fmt.Errorf("%s exited unexpectedly: its log is above", ended)
 		case time.Now().After(deadline):
 			return fmt.Errorf("%s did not happen: %w", what, err)
 		}
@@ -104,11 +104,11 @@ func (d *demo) await(ctx context.Context, patience time.Duration, what string, l
 	}
 }
 
-// defaultTick is ZooKeeper's default, for servers that do not answer.
+// defaultTick is ZooKeeper's default tick, for servers that do not answer.
 const defaultTick = 2 * time.Second
 
-// serverTick is how late the server may notice that a session is over. It asks the server,
-// which answers if its 4lw.commands.whitelist has conf.
+// serverTick returns the server's tick, which is how late it may expire a session. The server answers
+// if its 4lw.commands.whitelist contains conf.
 func serverTick(ctx context.Context, servers string) time.Duration {
 	const patience = 2 * time.Second
 	first, _, _ := strings.Cut(servers, "/")

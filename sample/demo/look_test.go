@@ -41,7 +41,7 @@ func TestServerTick(t *testing.T) {
 	}
 }
 
-func TestAwaitSaysWhatForAndWhyNot(t *testing.T) {
+func TestAwaitReportsGoalAndReason(t *testing.T) {
 	t.Parallel()
 	d := &demo{}
 	err := d.await(t.Context(), 0, "godot", func() error { return errors.New("not today") })

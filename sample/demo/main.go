@@ -1,6 +1,6 @@
-// Command demo shows what singleworker does, in 15 seconds: three instances, each a
-// process, share nine jobs; one is killed with SIGKILL, one is stopped, a job is canceled.
-// Then every run is checked: no tick was run twice, and none was lost.
+// Command demo shows in 15 seconds what singleworker does: three instances, each a process, share nine
+// jobs; one is killed with SIGKILL, one is stopped, a job is canceled. Then it checks every run: no tick
+// ran twice, and none was lost.
 //
 //	go run github.com/swjobs/singleworker/sample/demo@latest
 //	go run ./sample/demo --zk 127.0.0.1:2181
@@ -8,14 +8,13 @@
 // The last line is PASS and the figures (exit code 0), or FAIL and the reason (exit code
 // 1). Without --zk the demo has a ZooKeeper server in memory.
 //
-// The story is in story.go, one function per step, and reads like an operator's script: it
-// starts processes, sends them signals, and asks package admin. What it does and sees goes
-// into a record (package record), and the verdict is drawn from that record alone.
+// story.go has one function per step and reads like an operator's script: it starts processes, sends
+// them signals, and queries package admin. Everything goes into a record (package record), and the
+// verdict is based on that record alone.
 //
-// The instances are real processes: this program, started again with the argument
-// "instance" (children.go). None of them outlives the demo: at the end they are told to
-// stop, and killed if they do not; each also exits when its standard input closes, which
-// is what happens when the demo is killed.
+// The instances are real processes: this program, started again with the argument "instance"
+// (children.go). None of them outlives the demo: at the end they are stopped, or killed if they do not
+// stop. Each also exits when its standard input is closed, which happens if the demo is killed.
 package main
 
 import (
@@ -56,7 +55,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is the demo from its arguments to its exit code.
+// run runs the demo for the given arguments and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cfg, err := parseFlags(args, stderr)
 	if errors.Is(err, flag.ErrHelp) {
@@ -107,7 +106,7 @@ func play(ctx context.Context, cfg config) error {
 	if cfg.Instance == nil {
 		program, err := os.Executable()
 		if err != nil {
-			return fmt.Errorf("find this program, to start instances with it: %w", err)
+			return fmt.Errorf("find this program to start instances: %w", err)
 		}
 		cfg.Instance = []string{program, instanceArgument}
 	}
@@ -118,13 +117,13 @@ func play(ctx context.Context, cfg config) error {
 		}
 		cfg.ServerType = fmt.Sprintf("demo-%08x", rand.Uint32())
 		err := runDemo(ctx, cfg)
-		fmt.Fprintf(cfg.Out, "to remove the empty nodes that are left: zkCli.sh -server %s deleteall /%s\n", cfg.Servers, cfg.ServerType)
+		fmt.Fprintf(cfg.Out, "to remove the remaining empty nodes: zkCli.sh -server %s deleteall /%s\n", cfg.Servers, cfg.ServerType)
 		return err
 	}
 	if cfg.ServerType == "" {
 		cfg.ServerType = "demo"
 	}
-	const keepLog = -1 // nothing asks it for its transactions
+	const keepLog = -1 // the log of transactions is not needed
 	server, err := zkdev.New(zkdev.Config{KeepLog: keepLog})
 	if err == nil {
 		err = server.Start()
@@ -137,14 +136,13 @@ func play(ctx context.Context, cfg config) error {
 	return runDemo(ctx, cfg)
 }
 
-// signalError is the cause of a context that a signal ended.
+// signalError is the cause of a context that was canceled by a signal.
 type signalError struct{ signal syscall.Signal }
 
 func (e *signalError) Error() string { return "stopped by signal: " + e.signal.String() }
 
-// untilSignal returns a context that ends with the first signal to stop. That includes
-// the end of the terminal and of the pipe that is written to: neither may leave files or
-// processes behind. A second signal has its usual effect.
+// untilSignal returns a context that ends with the first signal to stop. That includes a closed terminal
+// or output pipe: neither may leave files or processes behind. A second signal has its usual effect.
 func untilSignal(parent context.Context) (ctx context.Context, stop func()) {
 	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE}
 	if !signal.Ignored(syscall.SIGHUP) { // as under nohup

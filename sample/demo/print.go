@@ -13,8 +13,7 @@ import (
 	"github.com/swjobs/singleworker/sample/record"
 )
 
-// printer tells the story to a reader. Nobody reads on when writing fails, so that is
-// no error.
+// printer prints the progress. It ignores write errors, because then there is no reader.
 type printer struct {
 	out   io.Writer
 	color bool
@@ -23,13 +22,13 @@ type printer struct {
 
 const margin = "         "
 
-// sayf prints what happens, and when.
+// sayf prints a line with the time.
 func (p printer) sayf(format string, args ...any) {
 	at := fmt.Sprintf("%5.1f s", time.Since(p.begun).Seconds())
 	fmt.Fprintf(p.out, "%s  %s\n", p.bold(at), fmt.Sprintf(format, args...))
 }
 
-// commandf prints what a reader could type.
+// commandf prints a command that the reader could type.
 func (p printer) commandf(format string, args ...any) { p.indent("$ " + fmt.Sprintf(format, args...)) }
 
 func (p printer) indent(text string) {
@@ -43,14 +42,14 @@ func (p printer) table(rows []string) {
 	var text strings.Builder
 	columns := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(columns, strings.Join(rows, "\n"))
-	_ = columns.Flush() // a strings.Builder takes everything
+	_ = columns.Flush() // a strings.Builder never fails
 	p.indent(text.String())
 }
 
-// showLogs prints the ends of what the instances have logged.
+// showLogs prints the ends of the instances' logs.
 func (p printer) showLogs(dir string) {
 	const enough = 15
-	logs, _ := filepath.Glob(filepath.Join(dir, "*.log")) // the pattern is a good one
+	logs, _ := filepath.Glob(filepath.Join(dir, "*.log")) // the pattern is valid
 	for _, log := range logs {
 		text, err := os.ReadFile(log)
 		if err != nil || len(text) == 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-// job is one that is submitted. Its period is known here so that the ticks that are due
-// can be counted without the library's help.
+// job is a submitted job. Its period is stated so that the due ticks can be counted independently of the
+// library.
 type job struct {
 	name, schedule, zone, handler string
 	period                        time.Duration
@@ -36,7 +36,7 @@ const canceled = "metrics"
 
 var instances = []string{"app-1", "app-2", "app-3"}
 
-// demo is one performance.
+// demo is one run of the demo.
 type demo struct {
 	config
 	printer
@@ -44,13 +44,13 @@ type demo struct {
 
 	client    *admin.Client // once findServer has connected
 	record    record.Dir
-	err       error  // the first that kept something out of the record
+	err       error  // the first failure to write the record
 	submitted bool   // there are jobs to clean up
-	shares    string // of the jobs, when they last were fair
-	victim    string // the instance that is killed
+	shares    string // of the jobs, when they were last even
+	victim    string // the instance to kill
 }
 
-// play is the story.
+// play runs all steps.
 func (d *demo) play(ctx context.Context) (record.Verdict, error) {
 	for _, step := range []func(context.Context) error{
 		d.findServer, d.startInstances, d.submitJobs, d.killBusiest, d.restartKilled,
@@ -65,7 +65,7 @@ func (d *demo) play(ctx context.Context) (record.Verdict, error) {
 
 func (d *demo) findServer(ctx context.Context) error {
 	d.sayf("ZooKeeper at %s, %s", d.Servers, d.About)
-	// A server that was started for this may still be starting.
+	// The server may still be starting.
 	dialing, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	client, err := admin.Dial(dialing, admin.Config{Servers: d.Servers, ServerType: d.ServerType})
@@ -76,14 +76,14 @@ func (d *demo) findServer(ctx context.Context) error {
 	if err := d.refuseToShare(ctx); err != nil {
 		return err
 	}
-	d.sayf("it answers; to watch from another terminal, with go run ./cmd/swctl in place of swctl:")
+	d.sayf("connected; to watch from another terminal (with go run ./cmd/swctl instead of swctl):")
 	d.commandf("export SWCTL_ZK=%s SWCTL_SERVER_TYPE=%s", d.Servers, d.ServerType)
 	d.note("config", millis(d.Session), millis(serverTick(ctx, d.Servers)))
 	return nil
 }
 
-// refuseToShare fails when the group is in use: the demo's instances would run its jobs,
-// and the demo would cancel them.
+// refuseToShare returns an error if the group is in use: the demo's instances would run its jobs, and the
+// demo would cancel them.
 func (d *demo) refuseToShare(ctx context.Context) error {
 	owners, err := d.owners(ctx)
 	if err != nil {
@@ -117,7 +117,7 @@ func (d *demo) startInstances(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.sayf("three instances run:")
+	d.sayf("three instances are running:")
 	return d.showInstances(ctx)
 }
 
@@ -153,7 +153,7 @@ func (d *demo) killBusiest(ctx context.Context) error {
 		return err
 	}
 	d.victim = sid
-	d.sayf("%s: %s, the owner of %d jobs, dies; in %s ms its session ends",
+	d.sayf("%s: %s, the owner of %d jobs, dies; its session expires in %s ms",
 		d.red("kill -9 "+strconv.Itoa(d.pid(sid))), sid, owned, millis(d.Session))
 	d.note("kill", sid)
 	if err := d.signal(sid, syscall.SIGKILL); err != nil {
@@ -173,7 +173,7 @@ func (d *demo) restartKilled(ctx context.Context) error {
 	if err := d.evenOut(ctx, instances); err != nil {
 		return err
 	}
-	d.sayf("started %s again: jobs have moved to it, shares are %s", d.victim, d.shares)
+	d.sayf("started %s again: it got its share of the jobs, shares are %s", d.victim, d.shares)
 	return d.moreRuns(ctx)
 }
 
@@ -182,7 +182,7 @@ func (d *demo) stopAnother(ctx context.Context) error {
 	if _, err := d.snapshot(ctx, "before-stop"); err != nil {
 		return err
 	}
-	d.sayf("kill -TERM %d: %s stops in good order and hands its jobs over", d.pid(sid), sid)
+	d.sayf("kill -TERM %d: %s stops cleanly and hands over its jobs", d.pid(sid), sid)
 	d.note("stop", sid)
 	if err := d.signal(sid, syscall.SIGTERM); err != nil {
 		return err
@@ -211,11 +211,11 @@ func (d *demo) stopAll(context.Context) error {
 	d.note("quit")
 	d.end()
 	runs, err := d.record.CountRuns()
-	d.sayf("stopped all; checking the ledger: %d runs", runs)
+	d.sayf("stopped all instances; checking the ledger: %d runs", runs)
 	return err
 }
 
-// moved waits until the jobs of an instance run elsewhere, and shows how they went there.
+// moved waits until the jobs of an instance run elsewhere, and shows how they moved.
 func (d *demo) moved(ctx context.Context, step, since string) error {
 	var table string
 	err := d.await(ctx, d.Session+16*time.Second, "its jobs to run elsewhere", func() (err error) {
@@ -227,12 +227,12 @@ func (d *demo) moved(ctx context.Context, step, since string) error {
 	if err != nil {
 		return err
 	}
-	d.sayf("its jobs run elsewhere; counted from the %s:", since)
+	d.sayf("takeover: its jobs run elsewhere; times since the %s:", since)
 	d.indent(table)
 	return nil
 }
 
-// evenOut waits until these instances have fair shares.
+// evenOut waits until these instances have even shares.
 func (d *demo) evenOut(ctx context.Context, sids []string) error {
 	err := d.await(ctx, 15*time.Second, "fair shares", func() error {
 		owners, err := d.owners(ctx)
@@ -247,7 +247,7 @@ func (d *demo) evenOut(ctx context.Context, sids []string) error {
 	return err
 }
 
-// moreRuns lets the instances work for a while.
+// moreRuns waits for some more runs.
 func (d *demo) moreRuns(ctx context.Context) error {
 	before, err := d.record.CountRuns()
 	if err != nil {
@@ -262,7 +262,7 @@ func (d *demo) moreRuns(ctx context.Context) error {
 	})
 }
 
-// others are the other instances.
+// others returns the other instances.
 func others(sid string) []string {
 	return slices.DeleteFunc(slices.Clone(instances), func(s string) bool { return s == sid })
 }

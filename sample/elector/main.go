@@ -1,12 +1,12 @@
-// Command elector shows gocron with the latch as its Elector: three processes have the same
-// plain gocron scheduler with the same job, and the job runs on one of them. The leader is
-// killed with SIGKILL, the next one is stopped in good order; each time another takes
-// over. The last line is PASS and the figures, or FAIL and why.
+// Command elector shows gocron with a latch as its Elector: three processes have the same gocron
+// scheduler with the same job, which runs on one of them. The leader is killed with SIGKILL, the next one
+// is stopped cleanly; each time another takes over. The last line is PASS and the figures, or FAIL and
+// the reason.
 //
-//	go run ./sample/elector                        has a ZooKeeper in memory
-//	go run ./sample/elector -zk host:port/chroot   uses that one
+//	go run ./sample/elector                        # with an in-memory ZooKeeper
+//	go run ./sample/elector -zk host:port/chroot   # with that one
 //
-// What an application needs of this is in worker.go.
+// worker.go is the part that an application needs.
 package main
 
 import (
@@ -36,8 +36,8 @@ func main() {
 }
 
 func start() error {
-	zk := flag.String("zk", "", "ZooKeeper's `connect string`; default: a server in memory, for the time of the demonstration")
-	id := flag.String("worker", "", "be the worker with this `id`; for the program's own use")
+	zk := flag.String("zk", "", "ZooKeeper's `connect string` (default: a temporary in-memory server)")
+	id := flag.String("worker", "", "run the worker with this `id`; for internal use")
 	path := flag.String("path", fmt.Sprintf("/elector-%08x", rand.Uint32()), "the election's `path`")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -48,7 +48,7 @@ func start() error {
 	return demonstrate(ctx, *zk, *path)
 }
 
-// demonstrate is the story.
+// demonstrate runs all steps.
 func demonstrate(ctx context.Context, zk, path string) error {
 	if zk == "" {
 		server, err := zkdev.New(zkdev.Config{})
@@ -100,13 +100,13 @@ func demonstrate(ctx context.Context, zk, path string) error {
 	return nil
 }
 
-// reign waits for another leader than the former one, and lets it lead for a while.
+// reign waits for a new leader and lets it lead for a while.
 func (s *stage) reign(ctx context.Context, former string) (string, error) {
 	leader, err := s.leader(ctx, former)
 	if err != nil {
 		return "", err
 	}
-	fmt.Printf("%s leads, and runs the job every %v\n", leader, period)
+	fmt.Printf("leadership acquired by %s, which runs the job every %v\n", leader, period)
 	return leader, pause(ctx, 2*time.Second)
 }
 

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// stage is the processes of the demonstration, and what they have run.
+// stage is the processes of the demonstration and their runs.
 type stage struct {
 	zk, path string
 	workers  map[string]*worker
@@ -22,12 +22,12 @@ type stage struct {
 	runs []run
 }
 
-// worker is a process: this program, started again.
+// worker is a child process: this program, started again.
 type worker struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
 	ended chan struct{}
-	err   error // how it ended; to be read after that
+	err   error // how it ended; read after ended is closed
 }
 
 func newStage(zk, path string) *stage {
@@ -65,11 +65,11 @@ func (s *stage) start(ctx context.Context, id string) error {
 	return nil
 }
 
-// note takes down what a worker has said.
+// note records a line of a worker's output.
 func (s *stage) note(line []byte) {
 	var r run
 	if json.Unmarshal(line, &r) != nil {
-		_, _ = os.Stdout.Write(append(line, '\n')) // of a worker that has failed
+		_, _ = os.Stdout.Write(append(line, '\n')) // the error of a worker
 		return
 	}
 	s.mu.Lock()
@@ -83,7 +83,7 @@ func (s *stage) all() []run {
 	return append([]run(nil), s.runs...)
 }
 
-// leader waits until somebody runs the job who is not the former leader, and names him.
+// leader waits until a worker other than the former leader runs the job, and returns its id.
 func (s *stage) leader(ctx context.Context, former string) (string, error) {
 	const patience = 30 * time.Second
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
@@ -94,7 +94,7 @@ func (s *stage) leader(ctx context.Context, former string) (string, error) {
 			return "", err
 		}
 	}
-	return "", fmt.Errorf("nobody has run the job within %v", patience)
+	return "", fmt.Errorf("no worker has run the job within %v", patience)
 }
 
 func (w *worker) kill() {
@@ -102,7 +102,7 @@ func (w *worker) kill() {
 	<-w.ended
 }
 
-// stop ends a worker in good order.
+// stop stops a worker cleanly.
 func (w *worker) stop() error {
 	const patience = 10 * time.Second
 	_ = w.stdin.Close()
@@ -114,7 +114,7 @@ func (w *worker) stop() error {
 	}
 }
 
-// end leaves no process behind.
+// end kills all processes.
 func (s *stage) end() {
 	for _, w := range s.workers {
 		w.kill()

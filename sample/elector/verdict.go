@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// verdict is what the demonstration has shown.
+// verdict is the result of the demonstration.
 type verdict struct {
 	runs, terms          int
 	afterKill, afterStop time.Duration // from the leader's end to the next run
@@ -18,17 +18,17 @@ func (v verdict) String() string {
 		v.runs, v.terms, v.afterKill.Round(time.Millisecond), session, v.afterStop.Round(time.Millisecond), period)
 }
 
-// The limits. The server looks for dead sessions every 500 ms, and the job has a period.
+// The limits. The server expires sessions every 500 ms, and the job has a period.
 const (
 	mostAfterKill = session + 500*time.Millisecond + 2*period
 	mostAfterStop = 50*time.Millisecond + 2*period
-	// For a machine that is busy: so much less than a session that a handover still differs
-	// from a takeover.
+	// For a busy machine, but so much less than a session timeout that a handover still differs from a
+	// takeover.
 	slack = session * 3 / 4
 )
 
-// judge reads what was run. In the order of time, the terms must follow one another:
-// each has one worker, and a token beyond that of the one before.
+// judge checks the runs. Ordered by time, each term must have one worker and a larger token than the term
+// before.
 func judge(runs []run, killed, stopped time.Time) (verdict, error) {
 	runs = slices.SortedStableFunc(slices.Values(runs), func(a, b run) int { return a.At.Compare(b.At) })
 	v := verdict{runs: len(runs)}
@@ -58,7 +58,7 @@ func judge(runs []run, killed, stopped time.Time) (verdict, error) {
 	case v.afterStop > mostAfterStop+slack:
 		return v, fmt.Errorf("the next run was %v after the stop, want %v", v.afterStop, mostAfterStop)
 	case v.runs < 10:
-		return v, errors.New("hardly anything was run")
+		return v, errors.New("too few runs")
 	}
 	return v, nil
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// term are the runs of one worker, from one time to another.
+// term returns the runs of one worker between two times.
 func term(worker string, token int64, from, to time.Duration) []run {
 	var runs []run
 	for at := from; at < to; at += period {
@@ -36,7 +36,7 @@ func TestVerdict(t *testing.T) {
 		"nobody takes over":      {story(one, two), "2 terms"},
 		"late after the kill":    {story(one, term("two", 6, 7*s, 8*s), term("three", 7, 8*s, 9*s)), "after the kill"},
 		"late after the stop":    {story(one, two, term("three", 7, 8*s, 9*s)), "after the stop"},
-		"nothing to speak of":    {story(one[:1], two[:1], three[:1]), "hardly"},
+		"nothing to speak of":    {story(one[:1], two[:1], three[:1]), "too few runs"},
 		"nothing":                {nil, "0 terms"},
 		"a former one runs on":   {story(one, two, term("one", 5, 5*s, 6*s), three), "token 5"},
 		"a fourth comes though":  {story(one, two, three, term("one", 9, 8*s, 9*s)), "4 terms"},

@@ -19,8 +19,8 @@ type run struct {
 	At     time.Time `json:"at"`
 }
 
-// work is an application: a latch, a gocron scheduler that asks it, and a job. It ends with
-// ctx, or when whoever started it closes its standard input.
+// work is an application: a latch, a gocron scheduler that uses it, and a job. It ends with ctx, or when
+// its standard input is closed.
 func work(ctx context.Context, zk, path, id string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -40,16 +40,16 @@ func work(ctx context.Context, zk, path, id string) error {
 	_, err = scheduler.NewJob(gocron.DurationJob(period), gocron.NewTask(func() error {
 		term, held := l.Held()
 		if !held {
-			return nil // gocron asked a moment ago
+			return nil // leadership lost since gocron asked
 		}
-		// A job that writes somewhere passes term.Token along.
+		// A job that writes somewhere passes term.Token as the fencing token.
 		return lines.Encode(run{Worker: id, Token: term.Token, At: time.Now()})
 	}))
 	if err != nil {
 		return err
 	}
 	scheduler.Start()
-	err = l.Run(ctx) // the next worker leads when this has returned
+	err = l.Run(ctx) // when it returns, the next worker can lead
 	if shutdownErr := scheduler.Shutdown(); err == nil {
 		err = shutdownErr
 	}

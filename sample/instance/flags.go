@@ -33,10 +33,10 @@ func parseFlags(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&opts.zk, "zk", cmp.Or(os.Getenv("ZK"), "127.0.0.1:2181"), "ZooKeeper `servers`, host:port,...[/chroot] ($ZK)")
 	flags.StringVar(&opts.serverType, "server-type", "demo", "`name` of the group of instances that share jobs")
 	flags.StringVar(&opts.id, "id", "", "`name` of this instance (default: host, process id and four random characters)")
-	flags.DurationVar(&opts.sessionTimeout, "session-timeout", 4*time.Second, "after how long a silent instance's jobs are taken over")
-	flags.DurationVar(&opts.syncPeriod, "sync-period", 0, "how often jobs are looked at without a reason (default: the library's)")
-	flags.StringVar(&ledgerPath, "ledger", "", "append every run as a JSON line to this `file`, which instances may share")
-	flags.DurationVar(&work, "work", 0, "how long every run pretends to work before its handler is called")
+	flags.DurationVar(&opts.sessionTimeout, "session-timeout", 4*time.Second, "time after which the jobs of a silent instance are taken over")
+	flags.DurationVar(&opts.syncPeriod, "sync-period", 0, "how often to poll, in addition to watches (default: the library's)")
+	flags.StringVar(&ledgerPath, "ledger", "", "append every run as a JSON line to this `file`; instances can share it")
+	flags.DurationVar(&work, "work", 0, "simulated work: how long every run waits before its handler is called")
 	flags.Func("allow-command", "let jobs run this `program`, an absolute path; may be repeated (default: none)", appendTo(&opts.allowCommands))
 	flags.Func("allow-url", "let jobs call URLs below this `URL`; may be repeated (default: none)", appendTo(&opts.allowURLs))
 	if err := flags.Parse(args); err != nil {
@@ -57,8 +57,8 @@ func appendTo(list *[]string) func(string) error {
 	}
 }
 
-// handlers are what jobs can name. Without its flag, neither command nor http
-// is among them: what jobs may do is decided here, not in ZooKeeper.
+// handlers returns the handlers that jobs can name. command and http are included
+// only with their flags: the application decides what jobs may do, not ZooKeeper.
 func (o options) handlers(stdout io.Writer) (map[string]singleworker.Handler, error) {
 	handlers := map[string]singleworker.Handler{
 		"print-number": jobs.PrintNumber(stdout),

@@ -1,10 +1,8 @@
-// Package instance is an application as a user of the library would write it: started
-// several times, the copies share the jobs that swctl submits. sample/app is this
-// package as a program; sample/demo starts it three times.
+// Package instance is an application as a user of the library would write it. Its instances share the
+// jobs that swctl submits. sample/app runs one instance; sample/demo starts three.
 //
-// The 25 lines that matter are [Run] in this file: a manager, its handlers, Run. The
-// rest is flags (flags.go) and a middleware (ledger.go) that writes down every run, so
-// that package record can tell what happened.
+// The 25 lines that matter are [Run] in this file: a manager, its handlers, Run. The rest is flags
+// (flags.go) and a middleware (ledger.go) that records every run for package record.
 package instance
 
 import (
@@ -17,8 +15,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker"
 )
 
-// Run is an instance from its start to its end, which is when ctx ends or it is asked
-// for help. Handlers print to stdout; the log goes to stderr.
+// Run runs an instance until ctx ends. Handlers print to stdout; the log goes to stderr.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	opts, err := parseFlags(args, stderr)
 	if errors.Is(err, flag.ErrHelp) {

@@ -71,7 +71,7 @@ func TestLedgerWritesEveryOutcome(t *testing.T) {
 	}
 }
 
-func TestPretendedWorkEndsWithTheContext(t *testing.T) {
+func TestSimulatedWorkEndsWithContext(t *testing.T) {
 	t.Parallel()
 	ctx, end := context.WithCancelCause(t.Context())
 	end(errCause)
@@ -89,7 +89,7 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errHandler }
 
-func TestARunThatIsNotWrittenDownHasFailed(t *testing.T) {
+func TestRunFailsIfItCannotBeRecorded(t *testing.T) {
 	t.Parallel()
 	l := &ledger{out: fullDisk{}}
 	err := l.middleware(func(context.Context, *singleworker.Run) error { return nil })(t.Context(), &singleworker.Run{})

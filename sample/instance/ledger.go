@@ -13,34 +13,34 @@ import (
 	"github.com/swjobs/singleworker/singleworker"
 )
 
-// ledger writes down every run. Instances may share its file: each line is
-// appended by one write.
+// ledger records every run in a file. Instances can share the file: each line is
+// appended by a single write.
 type ledger struct {
 	out  io.Writer
-	work time.Duration // by which every run is prolonged
+	work time.Duration // simulated work per run
 }
 
 // openLedger opens the file, which is never closed. Without a path, runs are
-// not written down.
+// not recorded.
 func openLedger(path string, work time.Duration) (*ledger, error) {
 	if path == "" {
 		return &ledger{out: io.Discard, work: work}, nil
 	}
-	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644) //nolint:gosec // the user names it, to be read
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644) //nolint:gosec // the user names it
 	if err != nil {
 		return nil, err
 	}
 	return &ledger{out: file, work: work}, nil
 }
 
-// middleware wraps a handler: its line is written when it has returned, however it
-// did. A run whose line cannot be written has failed.
+// middleware wraps a handler: it writes the line when the handler has returned or
+// panicked. If the line cannot be written, the run fails.
 func (l *ledger) middleware(handler singleworker.Handler) singleworker.Handler {
 	return func(ctx context.Context, run *singleworker.Run) (err error) {
 		line := record.Run{
 			Job: run.Job, Tick: record.Millis(run.Tick.UnixMilli()), SID: run.InstanceID, Token: run.Token,
 			Attempt: run.Attempt, Start: now(),
-			Outcome: "failed", // what it is if the handler panics
+			Outcome: "failed", // if the handler panics
 		}
 		defer func() {
 			line.End = now()
@@ -61,7 +61,7 @@ func (l *ledger) middleware(handler singleworker.Handler) singleworker.Handler {
 
 func now() record.Millis { return record.Millis(time.Now().UnixMilli()) }
 
-// pretend works for a while, and stops at once when the run's context ends.
+// pretend simulates work, and stops at once when the run's context ends.
 func (l *ledger) pretend(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

@@ -1,16 +1,14 @@
-// Package record is what a demonstration leaves behind, and what that proves: it says
-// whether every tick was run, once, by one instance at a time. It knows nothing of
-// ZooKeeper and runs nothing. A record is a directory:
+// Package record reads the record of a demonstration and checks that every tick ran once, on one
+// instance at a time. It knows nothing about ZooKeeper and runs nothing. A record is a directory:
 //
-//	ledger            one [Run] a line, as JSON, by all instances (see package instance)
+//	ledger            one [Run] per line, as JSON, of all instances (see package instance)
 //	events            what was done to the instances, and when (see readEvents)
-//	before-kill.json  who owned each job, just before and after an instance was
+//	before-kill.json  the owner of each job just before and after an instance was
 //	after-kill.json   killed, and just before and after one was stopped
 //	before-stop.json
 //	after-stop.json
 //
-// Every tick that is due is computed here from the job's period, a second time and in
-// another way than the library does.
+// The due ticks are computed here from the job's period, independently of the library.
 package record
 
 import (
@@ -24,13 +22,13 @@ import (
 	"time"
 )
 
-// Millis is a time in Unix milliseconds, or a number of them: what records are written in.
+// Millis is a time in Unix milliseconds, or a duration in milliseconds.
 type Millis int64
 
 // String is the time of day, in UTC.
 func (m Millis) String() string { return time.UnixMilli(int64(m)).UTC().Format("15:04:05.000") }
 
-// Run is a line of the ledger. Times are by the clock of the instance.
+// Run is a line of the ledger. Times are by the instance's clock.
 type Run struct {
 	Job     string `json:"job"`
 	Tick    Millis `json:"tick"`  // the scheduled time
@@ -45,10 +43,10 @@ type Run struct {
 // Dir is the directory of a record.
 type Dir string
 
-// Ledger is the file that instances append their runs to.
+// Ledger returns the file that instances append their runs to.
 func (d Dir) Ledger() string { return d.path("ledger") }
 
-// Event notes that something is done now: the words of a line that readEvents knows.
+// Event records an event at the current time. words are those of a line of readEvents.
 func (d Dir) Event(words ...string) error {
 	line := fmt.Sprintf("%d %s\n", time.Now().UnixMilli(), strings.Join(words, " "))
 	file, err := os.OpenFile(d.path("events"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
@@ -62,8 +60,7 @@ func (d Dir) Event(words ...string) error {
 	return err
 }
 
-// SaveOwners records who owns each job; when is before-kill, after-kill, before-stop or
-// after-stop.
+// SaveOwners records the owner of each job. when is before-kill, after-kill, before-stop or after-stop.
 func (d Dir) SaveOwners(when string, owners Owners) error {
 	text, err := json.Marshal(owners)
 	if err != nil {
@@ -72,7 +69,7 @@ func (d Dir) SaveOwners(when string, owners Owners) error {
 	return os.WriteFile(d.path(when+".json"), text, 0o600)
 }
 
-// CountRuns is how many runs are in the ledger.
+// CountRuns returns the number of runs in the ledger.
 func (d Dir) CountRuns() (int, error) {
 	text, err := os.ReadFile(d.Ledger())
 	if os.IsNotExist(err) {
@@ -83,10 +80,10 @@ func (d Dir) CountRuns() (int, error) {
 
 func (d Dir) path(name string) string { return filepath.Join(string(d), name) }
 
-// demo is all that a record says.
+// demo is the contents of a record.
 type demo struct {
 	dir    Dir
-	runs   map[string][]Run // by job, in the order of their starts
+	runs   map[string][]Run // by job, in the order in which they started
 	events events
 }
 

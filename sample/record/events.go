@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// events is what was done, and when.
+// events are the recorded events.
 type events struct {
 	session    Millis            // the session timeout
 	serverTick Millis            // by which the server may be late to end a session
@@ -15,7 +15,7 @@ type events struct {
 	periods    map[string]Millis // of each job
 	canceled   map[string]span   // swctl cancel, from its start to its end
 	at         map[string]Millis // of each of steps
-	sid        map[string]string // whom a kill, join or stop was for
+	sid        map[string]string // the instance of a kill, join or stop
 	shares     []string          // each time they had evened out ...
 	evened     []Millis          // ... and when
 }
@@ -25,21 +25,21 @@ type span struct{ from, to Millis }
 // steps are the events that happen once.
 var steps = []string{"settled", "kill", "join", "stop", "quit"}
 
-// readEvents reads one event a line: Unix milliseconds, a word, and what it is
-// about.
+// readEvents reads one event per line: Unix milliseconds, a word, and its
+// arguments.
 //
 //	T config SESSION TICK  the session timeout and the server's tick, in ms
 //	T instance SID         an instance was started
-//	T job NAME PERIOD      a job was submitted that is due when the time in ms is a
-//	                       multiple of PERIOD
-//	T settled              all jobs are owned: from here on every tick counts
-//	T shares 3-3-3         the jobs that each instance owns have evened out
+//	T job NAME PERIOD      a job was submitted that is due whenever the time is a
+//	                       multiple of PERIOD ms
+//	T settled              all jobs are owned: from now on every tick counts
+//	T shares 3-3-3         the number of jobs per instance is even
 //	T kill SID             an instance is killed ...
 //	T join SID             ... and started again
 //	T stop SID             an instance is told to stop
-//	T cancel NAME          a job is about to be cancelled ...
-//	T canceled NAME        ... and is
-//	T quit                 all are told to stop: no later tick counts
+//	T cancel NAME          a job is about to be canceled ...
+//	T canceled NAME        ... and is canceled
+//	T quit                 all instances are told to stop: no later tick counts
 func readEvents(text string) (events, error) {
 	e := events{
 		periods: make(map[string]Millis), canceled: make(map[string]span),

@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 )
 
-// move is how a job went to another instance, in milliseconds after its owner
+// move is how a job moved to another instance, in milliseconds after its owner
 // was killed or told to stop.
 type move struct {
 	job    string
@@ -20,8 +20,8 @@ type move struct {
 	missed int    // ticks that nobody ran
 }
 
-// moves finds out where the jobs went that an instance owned when it was
-// killed or stopped. It fails while one of them has not run elsewhere.
+// moves returns where the jobs of an instance moved after it was killed or
+// stopped. It returns an error while one of them has not run elsewhere.
 func (d *demo) moves(step string) ([]move, error) {
 	at, sid := d.events.at[step], d.events.sid[step]
 	if at == 0 {
@@ -42,7 +42,7 @@ func (d *demo) moves(step string) ([]move, error) {
 		}
 		now := after[job]
 		if now.SID == "" || now.SID == sid {
-			return nil, fmt.Errorf("%s is owned by nobody else yet", job)
+			return nil, fmt.Errorf("%s has no other owner yet", job)
 		}
 		m := move{job: job, period: d.events.periods[job], to: now.SID, owned: now.Since - at}
 		if !d.firstRunElsewhere(&m, at, sid) {
@@ -73,8 +73,8 @@ func (d *demo) firstRunElsewhere(m *move, at Millis, sid string) bool {
 	return false
 }
 
-// Moved is a table of where the jobs went of the instance that was killed or stopped:
-// step is kill or stop. It fails while one of them has not run elsewhere.
+// Moved returns a table of where the jobs of an instance moved after it was killed or stopped: step is
+// kill or stop. It returns an error while one of them has not run elsewhere.
 func (d Dir) Moved(step string) (string, error) {
 	all, err := d.read()
 	if err != nil {
@@ -94,14 +94,13 @@ func (d Dir) Moved(step string) (string, error) {
 	return text.String(), err
 }
 
-// takeoverBound is how long after a kill a job runs elsewhere at the latest: its
-// session ends, the server notices at its next tick, the job's next tick comes.
-// For a job that is due each second and a server tick of 500 ms it is 1.5 s more
-// than the session timeout.
+// takeoverBound is the upper bound of the time from a kill to the job's run
+// elsewhere: the session timeout, the server's tick and the job's period. For a job
+// that is due every second and a server tick of 500 ms, it is the session timeout
+// plus 1.5 s.
 func (e events) takeoverBound(period Millis) Millis { return e.session + e.serverTick + period }
 
-// takeovers says how long the takeovers took, for each period: a job that is
-// due less often is waited for longer.
+// takeovers formats the longest takeover per job period.
 func (e events) takeovers(list []move) string {
 	worst := make(map[Millis]Millis)
 	for _, m := range list {
@@ -117,7 +116,7 @@ func (e events) takeovers(list []move) string {
 	return text
 }
 
-// slowestHandOver is the longest time until another instance owned a job.
+// slowestHandOver returns the longest time until another instance owned a job.
 func slowestHandOver(list []move) Millis {
 	return slices.MaxFunc(list, func(a, b move) int { return cmp.Compare(a.owned, b.owned) }).owned
 }

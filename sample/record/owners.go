@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Owners says who owns each job.
+// Owners maps each job to its owner.
 type Owners map[string]Owner
 
-// Owner is the instance that owns a job, and since when by ZooKeeper's clock; the zero
-// value when no live instance does.
+// Owner is the instance that owns a job, and since when by ZooKeeper's clock. It is zero if no live
+// instance does.
 type Owner struct {
 	SID   string `json:"sid"`
 	Since Millis `json:"since"`
@@ -31,8 +31,8 @@ func (d Dir) readOwners(when string) (Owners, error) {
 	return owners, nil
 }
 
-// Busiest is the instance that owns most jobs, and how many. It fails when nobody
-// owns one.
+// Busiest returns the instance that owns the most jobs, and how many. It returns an error if no job has
+// an owner.
 func (o Owners) Busiest() (sid string, count int, err error) {
 	counts := o.count()
 	for candidate, n := range counts {
@@ -46,8 +46,8 @@ func (o Owners) Busiest() (sid string, count int, err error) {
 	return sid, count, nil
 }
 
-// Shares is how many jobs each of these instances owns, as "3-3-3". It fails unless each
-// job is owned by one of them, and their numbers differ by at most one.
+// Shares returns how many jobs each of these instances owns, as "3-3-3". It returns an error unless each
+// job is owned by one of them and the numbers differ by at most one.
 func (o Owners) Shares(sids []string) (string, error) {
 	counts := o.count()
 	least, most, sum := len(o), 0, 0
@@ -58,7 +58,7 @@ func (o Owners) Shares(sids []string) (string, error) {
 	}
 	switch text := strings.Join(texts, "-"); {
 	case sum < len(o):
-		return "", fmt.Errorf("shares %s: %d of %d jobs are owned by none of these", text, len(o)-sum, len(o))
+		return "", fmt.Errorf("shares %s: %d of %d jobs have no owner among these", text, len(o)-sum, len(o))
 	case most-least > 1:
 		return "", fmt.Errorf("shares %s differ by more than one", text)
 	default:

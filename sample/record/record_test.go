@@ -11,14 +11,14 @@ import (
 	"testing"
 )
 
-// scenario is a demonstration as it should be, for a test to spoil. Two instances share
-// three jobs, a and c due each second, b every two; times are in ms since the Unix epoch.
+// scenario is a correct record, which tests modify. Two instances share three jobs: a and c are due every
+// second, b every two; times are in ms since the Unix epoch.
 //
 //	10000  settled: s1 owns a, s2 owns b and c
 //	20100  s1 is killed; s2 takes a over at 24300
 //	30000  s1 is back, and has a from 30100 on
 //	40100  s2 is stopped; s1 has b and c from 40120 on
-//	45000  c is cancelled
+//	45000  c is canceled
 //	50000  quit
 type scenario struct {
 	events []string
@@ -74,7 +74,7 @@ func (s *scenario) addRuns(job, sid string, token int64, period, first, last Mil
 	}
 }
 
-// run is the run of a tick, to be changed.
+// run returns the run of a tick, for modification.
 func (s *scenario) run(job string, tick Millis) *Run {
 	i := slices.IndexFunc(s.runs, func(r Run) bool { return r.Job == job && r.Tick == tick })
 	return &s.runs[i]
@@ -87,12 +87,12 @@ func (s *scenario) drop(job string, first, last Millis) {
 	})
 }
 
-// dropEvent removes the events that begin so.
+// dropEvent removes the events with a prefix.
 func (s *scenario) dropEvent(start string) {
 	s.events = slices.DeleteFunc(s.events, func(e string) bool { return strings.HasPrefix(e, start) })
 }
 
-// write makes the directory of the demonstration.
+// write writes the record to a directory.
 func (s *scenario) write(t *testing.T) Dir {
 	t.Helper()
 	dir := t.TempDir()
@@ -119,7 +119,7 @@ func (s *scenario) write(t *testing.T) Dir {
 	return Dir(dir)
 }
 
-// judge is the last line of a demonstration.
+// judge returns the last line of a demonstration.
 func judge(t *testing.T, s *scenario) string {
 	t.Helper()
 	verdict, err := s.write(t).Judge()
@@ -144,7 +144,7 @@ func TestVerdictPass(t *testing.T) {
 	}
 }
 
-// What spoils a demonstration, and what does not.
+// Modifications that make a demonstration fail, and ones that do not.
 func TestVerdict(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -170,34 +170,34 @@ func TestVerdict(t *testing.T) {
 		}, "PASS"},
 		"a tick missing": {func(s *scenario) {
 			s.drop("b", 14_000, 14_000)
-		}, "FAIL  b: tick 00:00:14.000 was not run\n"},
+		}, "FAIL  b: tick 00:00:14.000 did not run\n"},
 		"a tick missing just before the end": {func(s *scenario) {
 			s.drop("a", 49_000, 49_000)
-		}, "FAIL  a: tick 00:00:49.000 was not run\n"},
+		}, "FAIL  a: tick 00:00:49.000 did not run\n"},
 		"the first tick missing": {func(s *scenario) {
 			s.drop("a", 10_000, 11_000)
-		}, "FAIL  a: tick 00:00:11.000 was not run\n"},
+		}, "FAIL  a: tick 00:00:11.000 did not run\n"},
 		"a tick missing during the takeover, of a job that kept its owner": {func(s *scenario) {
 			s.drop("b", 22_000, 22_000)
-		}, "FAIL  b: tick 00:00:22.000 was not run\n"},
+		}, "FAIL  b: tick 00:00:22.000 did not run\n"},
 		"a takeover that is late": {func(s *scenario) {
 			s.drop("a", 25_000, 26_000)
-		}, "FAIL  a: tick 00:00:26.000 was not run\n"},
+		}, "FAIL  a: tick 00:00:26.000 did not run\n"},
 		"the last run before the kill, cut off": {func(s *scenario) {
 			s.drop("a", 20_000, 20_000)
 		}, "not counting 5 ticks during the takeover, 0 during"},
 		"a tick missing long before the kill": {func(s *scenario) {
 			s.drop("a", 19_000, 20_000)
-		}, "FAIL  a: tick 00:00:19.000 was not run\n"},
+		}, "FAIL  a: tick 00:00:19.000 did not run\n"},
 		"a tick that fell into a hand-over": {func(s *scenario) {
 			s.drop("b", 40_000, 40_000)
 		}, "not counting 4 ticks during the takeover, 1 during hand-overs"},
 		"a tick missing after a hand-over": {func(s *scenario) {
 			s.drop("b", 42_000, 42_000)
-		}, "FAIL  b: tick 00:00:42.000 was not run\n"},
+		}, "FAIL  b: tick 00:00:42.000 did not run\n"},
 		"a job that never ran again": {func(s *scenario) {
 			s.drop("a", 25_000, 49_000)
-		}, "FAIL  a: tick 00:00:21.000 was not run; "},
+		}, "FAIL  a: tick 00:00:21.000 did not run; "},
 		"a job that never ran": {func(s *scenario) {
 			s.drop("b", 0, 50_000)
 		}, "; and 15 more\n"},
@@ -213,22 +213,22 @@ func TestVerdict(t *testing.T) {
 		}, "FAIL  c: tick 00:00:44.000 interrupted on s1\n"},
 		"a run of a cancelled job": {func(s *scenario) {
 			s.addRuns("c", "s1", 7, 1000, 46_000, 46_000)
-		}, "FAIL  c: tick 00:00:46.000 ran although the job was cancelled at 00:00:45.050\n"},
+		}, "FAIL  c: tick 00:00:46.000 ran although the job was canceled at 00:00:45.050\n"},
 		"a run that was never due": {func(s *scenario) {
 			s.addRuns("a", "s1", 1, 1000, 15_500, 15_500)
-		}, "FAIL  a: 00:00:15.500 is no tick of it\n"},
+		}, "FAIL  a: 00:00:15.500 is not one of its ticks\n"},
 		"a run before its time": {func(s *scenario) {
 			s.run("a", 15_000).Start = 14_990
 		}, "FAIL  a: tick 00:00:15.000 ran at 00:00:14.990, too early\n"},
 		"a job that nobody submitted": {func(s *scenario) {
 			s.addRuns("x", "s1", 1, 1000, 15_000, 15_000)
-		}, "FAIL  x ran and was not submitted\n"},
+		}, "FAIL  x ran but was not submitted\n"},
 		"a step left out": {func(s *scenario) {
 			s.dropEvent("20100 kill")
 		}, "FAIL  events: no kill"},
 		"a stop after which a job has no owner": {func(s *scenario) {
 			delete(s.owners["after-stop"], "b")
-		}, "FAIL  after the stop: b is owned by nobody else yet\n"},
+		}, "FAIL  after the stop: b has no other owner yet\n"},
 	} {
 		s := newScenario()
 		test.spoil(s)
@@ -242,7 +242,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-func TestVerdictOfATornLedger(t *testing.T) {
+func TestVerdictOfTruncatedLedger(t *testing.T) {
 	t.Parallel()
 	dir := newScenario().write(t)
 	if err := os.WriteFile(dir.Ledger(), []byte("{}\n{\"job\":\"a\",\n"), 0o600); err != nil {
@@ -299,7 +299,7 @@ func TestSharesAndBusiest(t *testing.T) {
 		{"s1 s1 s1 s2", "s1 s2", "shares 3-1 differ by more than one"},
 		{"s1 s2", "s1 s2 s3 s4", "1-1-0-0"},
 		{"s1 s1 s2", "s1 s2 s3", "shares 2-1-0 differ by more than one"},
-		{"s1 s2 gone", "s1 s2", "shares 1-1: 1 of 3 jobs are owned by none of these"},
+		{"s1 s2 gone", "s1 s2", "shares 1-1: 1 of 3 jobs have no owner among these"},
 	} {
 		got, err := list(strings.Fields(test.owners)...).Shares(strings.Fields(test.sids))
 		if err != nil {
@@ -317,7 +317,7 @@ func TestSharesAndBusiest(t *testing.T) {
 	}
 }
 
-func TestEventsThatAreNone(t *testing.T) {
+func TestInvalidEvents(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"12", "x kill s1", "0 kill s1", "12 job a", "12 job a 0", "12 config 1", "12 explode"} {
 		if _, err := readEvents(text + "\n"); err == nil || !strings.Contains(err.Error(), text) {
@@ -326,7 +326,7 @@ func TestEventsThatAreNone(t *testing.T) {
 	}
 }
 
-func TestARecordIsWrittenAndRead(t *testing.T) {
+func TestRecordRoundTrip(t *testing.T) {
 	t.Parallel()
 	dir := Dir(t.TempDir())
 	if n, err := dir.CountRuns(); n != 0 || err != nil {

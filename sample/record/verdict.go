@@ -10,14 +10,14 @@ import (
 	"github.com/swjobs/singleworker/singleworker/swtest/audit"
 )
 
-// slack is how near to an event a tick may be for its run to be cut off by it:
-// a claim, a short handler, and the writing of the line.
+// slack is how close to an event a tick may be for the event to affect its run:
+// enough for a claim, a short handler, and writing the line.
 const slack Millis = 250
 
 func (m Millis) time() time.Time { return time.UnixMilli(int64(m)) }
 
-// findings are what a demonstration must not show, counted, and the ticks that
-// nobody ran because the job had no owner just then.
+// findings counts violations, and the ticks that did not run because the job had no
+// owner at the time.
 type findings struct {
 	runs                     int
 	twice, overlaps, missing int
@@ -29,13 +29,13 @@ func (f *findings) faultf(format string, args ...any) {
 	f.faults = append(f.faults, fmt.Sprintf(format, args...))
 }
 
-// Verdict is what a record proves.
+// Verdict is the result of checking a record.
 type Verdict struct {
 	Pass bool
-	Text string // the figures, or why not: one line
+	Text string // the figures or the reason, on one line
 }
 
-// String is the line that a demonstration ends with.
+// String returns the last line of a demonstration.
 func (v Verdict) String() string {
 	if v.Pass {
 		return "PASS  " + v.Text
@@ -43,8 +43,7 @@ func (v Verdict) String() string {
 	return "FAIL  " + v.Text
 }
 
-// Judge compares what was run with what should have been. It fails when the record
-// cannot be read.
+// Judge compares the runs with the due ticks. It returns an error if the record cannot be read.
 func (d Dir) Judge() (Verdict, error) {
 	all, err := d.read()
 	if err != nil {
@@ -71,7 +70,7 @@ func (d Dir) Judge() (Verdict, error) {
 		e.takeovers(killed), slowestHandOver(stopped), strings.Join(e.shares, ", "))}, nil
 }
 
-// reasons are the first faults, and how many more there are.
+// reasons returns the first faults and the number of others.
 func (f *findings) reasons() string {
 	const enough = 5
 	text := strings.Join(f.faults[:min(enough, len(f.faults))], "; ")
@@ -81,7 +80,7 @@ func (f *findings) reasons() string {
 	return text
 }
 
-// judge compares the ledger with what should be in it.
+// judge compares the ledger with the due ticks.
 func (d *demo) judge() *findings {
 	f := new(findings)
 	for _, step := range steps {
@@ -91,7 +90,7 @@ func (d *demo) judge() *findings {
 	}
 	for _, job := range slices.Sorted(maps.Keys(d.runs)) {
 		if d.events.periods[job] == 0 {
-			f.faultf("%s ran and was not submitted", job)
+			f.faultf("%s ran but was not submitted", job)
 		}
 	}
 	if len(f.faults) > 0 {
@@ -104,7 +103,7 @@ func (d *demo) judge() *findings {
 	return f
 }
 
-// evidence is what the runs of a job are audited by.
+// evidence returns the runs of a job for package audit.
 func (d *demo) evidence(job string) []audit.Run {
 	var runs []audit.Run
 	for _, r := range d.runs[job] {
@@ -115,8 +114,8 @@ func (d *demo) evidence(job string) []audit.Run {
 	return runs
 }
 
-// judgeRuns looks at what was run: nothing twice, nothing side by side, nothing
-// that was not due.
+// judgeRuns checks the runs: no tick twice, no two at the same time, none that was
+// not due.
 func (d *demo) judgeRuns(f *findings, job string) {
 	for _, found := range audit.Runs(d.evidence(job)) {
 		switch found.Rule {
@@ -126,7 +125,7 @@ func (d *demo) judgeRuns(f *findings, job string) {
 			f.overlaps++
 		case audit.Early:
 		default:
-			continue // ticks that come late, and tokens, are not what the demonstration is about
+			continue // the demonstration does not check late ticks and tokens
 		}
 		f.faultf("%v", found)
 	}
@@ -135,19 +134,19 @@ func (d *demo) judgeRuns(f *findings, job string) {
 		f.runs++
 		switch {
 		case r.Tick%d.events.periods[job] != 0:
-			f.faultf("%s: %v is no tick of it", job, r.Tick)
+			f.faultf("%s: %v is not one of its ticks", job, r.Tick)
 		case isCanceled && r.Start > canceled.to:
-			f.faultf("%s: tick %v ran although the job was cancelled at %v", job, r.Tick, canceled.to)
+			f.faultf("%s: tick %v ran although the job was canceled at %v", job, r.Tick, canceled.to)
 		case isCanceled && r.End >= canceled.from && r.Outcome == "interrupted":
-			// Whoever cancels a job has its run told to stop.
+			// Canceling a job cancels its run.
 		case r.Outcome != "ok":
 			f.faultf("%s: tick %v %s on %s", job, r.Tick, r.Outcome, r.SID)
 		}
 	}
 }
 
-// judgeTicks looks at what should have been run: every tick from when all was
-// settled to the end, but for those that came while the job had no owner.
+// judgeTicks checks that every tick from settled to quit has run, except those due
+// while the job had no owner.
 func (d *demo) judgeTicks(f *findings, job string) {
 	end := d.events.at["quit"]
 	if canceled, is := d.events.canceled[job]; is {
@@ -163,20 +162,20 @@ func (d *demo) judgeTicks(f *findings, job string) {
 			f.inHandOver++
 		default:
 			f.missing++
-			f.faultf("%s: tick %v was not run", job, tick)
+			f.faultf("%s: tick %v did not run", job, tick)
 		}
 	}
 }
 
-// inTakeover reports whether a tick that was not run came after the kill and
-// before the job must run elsewhere.
+// inTakeover reports whether a missed tick was due after the kill and before the
+// job must run elsewhere.
 func (d *demo) inTakeover(job string, tick Millis) bool {
 	kill := d.events.at["kill"]
 	return kill-slack <= tick && tick <= kill+d.events.takeoverBound(1000) && d.changedOwner(job, tick)
 }
 
-// inHandOver reports whether a tick that was not run came while jobs moved in
-// good order: after a join, a stop or a cancel, until the shares had evened out.
+// inHandOver reports whether a missed tick was due during a hand-over: after a
+// join, a stop or a cancel, until the shares were even.
 func (d *demo) inHandOver(job string, tick Millis) bool {
 	starts := []Millis{d.events.at["join"], d.events.at["stop"]}
 	for _, canceled := range d.events.canceled {
@@ -191,8 +190,8 @@ func (d *demo) inHandOver(job string, tick Millis) bool {
 	return false
 }
 
-// changedOwner reports whether the runs before and after a tick were under two
-// different tokens.
+// changedOwner reports whether the runs before and after a tick had different
+// tokens.
 func (d *demo) changedOwner(job string, tick Millis) bool {
 	var before, after int64
 	for _, r := range d.runs[job] {
