@@ -76,14 +76,14 @@ var forbidden = []arrow{
 	{
 		from: "singleworker/internal/runner",
 		to: []string{
-			"singleworker/internal/zkconn", "singleworker/internal/coord",
+			"singleworker/internal/zkconn", "singleworker/internal/coord", "singleworker/internal/journal",
 			"singleworker/internal/lease", "singleworker/internal/zkrec",
 		},
-		reason: "whoever runs a handler knows neither ZooKeeper nor other instances: it is told what to run and when to stop",
+		reason: "the runner knows neither ZooKeeper nor other instances: it is told what to run and when to stop",
 	},
 	{
 		from: "singleworker/internal/coord", to: []string{"singleworker/internal/runner", "singleworker/cronexpr"},
-		reason: "whoever owns slots does not know what a job does, or when",
+		reason: "package ticks parses schedules, once per version of a spec; package runner runs handlers",
 	},
 	{
 		from: "singleworker/internal/election",

@@ -6,7 +6,10 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/coord"
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
+	"github.com/swjobs/singleworker/singleworker/internal/member"
+	"github.com/swjobs/singleworker/singleworker/internal/owner"
 	"github.com/swjobs/singleworker/singleworker/internal/runner"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
 // Why a run's context ended: compare context.Cause(ctx) with errors.Is.
@@ -18,7 +21,7 @@ var (
 	// ends with an error, without it.
 	ErrStopping = runner.ErrStopping
 	// ErrJobCanceled: the job was deleted.
-	ErrJobCanceled = coord.ErrCanceled
+	ErrJobCanceled = owner.ErrCanceled
 	// ErrTimeout: the run has lasted longer than Job.Timeout.
 	ErrTimeout = runner.ErrTimeout
 	// ErrStopped: an operator has stopped the run.
@@ -30,12 +33,12 @@ var (
 	// ErrDuplicateInstance: a live instance of the group has the same
 	// InstanceID. It was waited for, for 1.5 session timeouts: its own, or this
 	// instance's if that is longer.
-	ErrDuplicateInstance = coord.ErrDuplicate
+	ErrDuplicateInstance = member.ErrDuplicate
 	// ErrAccessDenied: ZooKeeper's ACLs refuse Config.Auth.
-	ErrAccessDenied = coord.ErrDenied
+	ErrAccessDenied = zkconn.ErrDenied
 	// ErrMode: a live instance of the group has another Config.Mode. It was
 	// waited for as with ErrDuplicateInstance.
-	ErrMode = coord.ErrMode
+	ErrMode = member.ErrMode
 	// ErrNotHandedBack: ZooKeeper was away while the instance stopped; its jobs
 	// are taken over when its session ends.
 	ErrNotHandedBack = coord.ErrNotHandedBack

@@ -37,7 +37,7 @@ func reporting(note func(text string)) Hooks {
 
 var reports = []string{
 	"owned j under 7", "start of r", "recorded j: skipped, overlap", "end of r: ok",
-	"missed k", "complete j: 3", "released j: job cancelled",
+	"missed k", "complete j: 3", "released j: job canceled",
 }
 
 func TestHooksAreCalledInTheOrderOfTheEvents(t *testing.T) {

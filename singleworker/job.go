@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -179,11 +178,8 @@ func specOf(j Job) (zkrec.Spec, error) {
 			AlarmAfter: zkrec.Duration(j.AlarmAfter),
 		},
 	}.Normal(j.Name)
-	if err := spec.Check(); err != nil {
+	if _, err := ticks.JobOf(spec, 0); err != nil {
 		return zkrec.Spec{}, configError(err)
-	}
-	if _, err := parseSchedule(spec.Schedule, spec.TimeZone); err != nil {
-		return zkrec.Spec{}, err
 	}
 	written := spec
 	written.Declared = spec.Fingerprint(j.Name)
@@ -202,51 +198,9 @@ func configError(err error) error {
 	return err
 }
 
-// parseSchedule reads a schedule in its zone.
-func parseSchedule(text, zone string) (*cronexpr.Schedule, error) {
-	loc, err := zkrec.Location(zone)
-	if err != nil {
-		return nil, &ConfigError{Field: "Job.TimeZone", Value: zone, Err: err}
-	}
-	schedule, err := cronexpr.Parse(text, loc)
-	if err != nil {
-		return nil, &ConfigError{Field: "Job.Schedule", Value: text, Err: err}
-	}
-	return schedule, nil
-}
-
 // shardOf is the part of the job's work that a slot does.
 func shardOf(slot string, spec zkrec.Spec) Shard {
 	layout := spec.ActiveLayout()
 	_, index, _ := zkrec.SplitSlot(slot)
 	return Shard{Index: index, Total: max(1, layout.Shards), Parameter: layout.ShardParams[index]}
-}
-
-// ticksOf is a record in the form in which ticks are judged.
-func ticksOf(spec zkrec.Spec) (ticks.Job, error) {
-	schedule, err := parseSchedule(spec.Schedule, spec.TimeZone)
-	if err != nil {
-		return ticks.Job{}, err
-	}
-	if err := spec.Check(); err != nil {
-		return ticks.Job{}, configError(err)
-	}
-	job := ticks.Job{Schedule: schedule, Since: time.UnixMilli(spec.Since), Policy: spec.Policy}
-	layout := spec.ActiveLayout()
-	if layout.Since != 0 {
-		job.From = time.UnixMilli(layout.Since)
-	}
-	if spec.Resizing() {
-		job.To = time.UnixMilli(layout.Until)
-	}
-	if spec.Paused != nil {
-		job.Paused = *spec.Paused
-	}
-	if f := spec.Former; f != nil {
-		// One that this version does not read has left no ticks that it could name.
-		if job.Former, err = parseSchedule(f.Schedule, f.TimeZone); err == nil {
-			job.FormerSince = time.UnixMilli(f.Since)
-		}
-	}
-	return job, nil
 }

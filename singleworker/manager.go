@@ -15,6 +15,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/coord"
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
+	"github.com/swjobs/singleworker/singleworker/internal/member"
 	"github.com/swjobs/singleworker/singleworker/internal/runner"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
@@ -29,7 +30,7 @@ type Manager struct {
 	mu       sync.Mutex
 	started  bool
 	drained  bool    // Drain was called
-	wiring   *wiring // once Run was called
+	bridge   *bridge // once Run was called
 	handlers map[string]Handler
 	jobs     map[string]zkrec.Spec // declared
 }
@@ -116,7 +117,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		return ErrStarted
 	}
 	w := m.wire()
-	m.started, m.wiring = true, w
+	m.started, m.bridge = true, w
 	m.mu.Unlock()
 
 	// The stop is an orderly one: what ends is told by Stop and Drain.
@@ -160,7 +161,7 @@ func (m *Manager) Run(ctx context.Context) error {
 func (m *Manager) Drain(ctx context.Context) error {
 	m.mu.Lock()
 	m.drained = true
-	w := m.wiring
+	w := m.bridge
 	m.mu.Unlock()
 	if w == nil {
 		return nil // Run will not take anything
@@ -172,19 +173,15 @@ func (m *Manager) Drain(ctx context.Context) error {
 }
 
 // wire builds the parts of one Run. It is called with mu held.
-func (m *Manager) wire() *wiring {
+func (m *Manager) wire() *bridge {
 	clock := leases.NewClock()
-	w := &wiring{
-		cfg: m.cfg, handlers: m.handlers, leases: leases.NewTable(clock),
+	w := &bridge{
+		cfg: m.cfg, handlers: handlers(m.handlers), leases: leases.NewTable(clock),
 		hooks: newHookCaller(m.cfg.Hooks), owned: make(map[string]*leases.Lease), shards: make(map[string]Shard),
 	}
-	w.runner = runner.New(runner.Config{
-		InstanceID: m.cfg.InstanceID, Keeper: w, Observer: w, Grace: m.cfg.StopGrace, Logger: m.cfg.Logger,
-	})
-	w.leases.OnStep = w.runner.ClockStepped
-	var declarations []coord.Declaration
+	var declarations []member.Declaration
 	for _, name := range slices.Sorted(maps.Keys(m.jobs)) {
-		declarations = append(declarations, coord.Declaration{Job: name, Spec: m.jobs[name]})
+		declarations = append(declarations, member.Declaration{Job: name, Spec: m.jobs[name]})
 	}
 	w.coord = coord.New(coord.Config{
 		Conn: zkconn.Config{
@@ -192,15 +189,22 @@ func (m *Manager) wire() *wiring {
 			ACL: m.cfg.ACL, TLS: m.cfg.TLS, Dial: m.cfg.Dial, Logger: m.cfg.Logger,
 		},
 		ServerType: m.cfg.ServerType,
-		SID:        m.cfg.InstanceID,
-		Instance: zkrec.Instance{
-			Incarnation: uuid.NewString(), Host: hostName(), PID: os.Getpid(),
-			StartedAt: time.Now().UTC().Round(time.Millisecond), Version: Version(),
-			MaxSlots: m.cfg.MaxSlots, Weight: m.cfg.Weight, Guard: guardToken(), Mode: modeOf(m.cfg),
+		SyncPeriod: m.cfg.SyncPeriod,
+		Member: member.Config{
+			ID: m.cfg.InstanceID,
+			Instance: zkrec.Instance{
+				Incarnation: uuid.NewString(), Host: hostName(), PID: os.Getpid(),
+				StartedAt: time.Now().UTC().Round(time.Millisecond), Version: Version(),
+				MaxSlots: m.cfg.MaxSlots, Weight: m.cfg.Weight, Guard: guardToken(), Mode: modeOf(m.cfg),
+			},
+			Latch: m.cfg.Mode == LatchMode, Drained: m.drained, Declarations: declarations,
 		},
-		SyncPeriod: m.cfg.SyncPeriod, Latch: m.cfg.Mode == LatchMode, Withdrawn: m.drained, Declarations: declarations,
-		Judge: w.judge, Watch: w.watch, Soon: w.soon, Settled: w.settled, Runner: w, Leases: w.leases, Clock: clock, Logger: m.cfg.Logger,
+		Handlers: w.handlers, Runner: w, Leases: w.leases, Clock: clock, Logger: m.cfg.Logger,
 	})
+	w.runner = runner.New(runner.Config{
+		InstanceID: m.cfg.InstanceID, Keeper: w.coord, Observer: w, Grace: m.cfg.StopGrace, Logger: m.cfg.Logger,
+	})
+	w.leases.OnStep = w.runner.ClockStepped
 	return w
 }
 

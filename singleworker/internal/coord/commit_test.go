@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
+	"github.com/swjobs/singleworker/singleworker/internal/owner"
+	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -15,7 +18,7 @@ import (
 func TestClaimAndResultAreWritten(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		a := g.join("a", nil)
+		a := g.join("a")
 		o := a.ownership()
 		claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
 		g.wantRecords(claimed)
@@ -34,7 +37,7 @@ func TestReplyIsLost(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			inGroup(t, func(g *group) {
 				g.submit("job")
-				a := g.join("a", nil)
+				a := g.join("a")
 				o := a.ownership()
 				g.onMulti("/tick", action)
 				claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
@@ -52,13 +55,13 @@ func TestReplyIsLost(t *testing.T) {
 func TestRecordIsNotWhatTheCommitRestsOn(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		a := g.join("a", nil)
+		a := g.join("a")
 		o := a.ownership()
 		theirs := zkrec.Tick{Watermark: 99}.Normal()
 		g.set(g.tree.Tick("job"), theirs.Encode())
 		current, err := a.Commit(claim(o, o.Record, "r1", 60))
-		if !errors.Is(err, ErrConflict) || current != theirs {
-			g.t.Errorf("Commit = %+v, %v; want ErrConflict and what is there", current, err)
+		if !errors.Is(err, ticks.ErrConflict) || current != theirs {
+			g.t.Errorf("Commit = %+v, %v; want ticks.ErrConflict and what is there", current, err)
 		}
 		g.wantRecords(theirs)
 		g.wantRecords(a.mustCommit(claim(o, current, "r2", 120)))
@@ -68,16 +71,16 @@ func TestRecordIsNotWhatTheCommitRestsOn(t *testing.T) {
 func TestCommitByAnotherThanTheOwner(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		a := g.join("a", nil)
+		a := g.join("a")
 		o := a.ownership()
 		old := claim(o, o.Record, "r1", 60)
 		old.Token--
-		if _, err := a.Commit(old); !errors.Is(err, ErrNotOwner) {
+		if _, err := a.Commit(old); !errors.Is(err, owner.ErrNotOwner) {
 			g.t.Errorf("under an old token: %v", err)
 		}
 		// A hand takes the job away; whether the instance knows already makes no difference.
 		g.set(g.tree.Alive("job"), zkrec.Owner{SID: "x", Incarnation: "x-1"}.Encode())
-		if _, err := a.Commit(claim(o, o.Record, "r1", 60)); !errors.Is(err, ErrNotOwner) {
+		if _, err := a.Commit(claim(o, o.Record, "r1", 60)); !errors.Is(err, owner.ErrNotOwner) {
 			g.t.Errorf("after the job was taken: %v", err)
 		}
 		g.wantRecords(zkrec.Tick{Schema: zkrec.Schema})
@@ -88,7 +91,7 @@ func TestCommitByAnotherThanTheOwner(t *testing.T) {
 func TestCommitByAnOwnerThatDoesNotKnowItsEnd(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		a := g.join("a", nil)
+		a := g.join("a")
 		o := a.ownership()
 		// Deleted and submitted again, with an owner record of the same version.
 		ops := g.cancel()
@@ -105,8 +108,8 @@ func TestCommitByAnOwnerThatDoesNotKnowItsEnd(t *testing.T) {
 		}()
 		pass(time.Millisecond)
 		a.client.Heal()
-		if err := <-answer; !errors.Is(err, ErrNotOwner) {
-			g.t.Errorf("Commit = %v, want ErrNotOwner", err)
+		if err := <-answer; !errors.Is(err, owner.ErrNotOwner) {
+			g.t.Errorf("Commit = %v, want owner.ErrNotOwner", err)
 		}
 		g.wantRecords(zkrec.Tick{Schema: zkrec.Schema})
 	})
@@ -117,14 +120,14 @@ func TestCommitByAnOwnerThatDoesNotKnowItsEnd(t *testing.T) {
 func TestLeaseLapsesWhileZooKeeperIsAway(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		a := g.join("a", nil)
+		a := g.join("a")
 		o := a.ownership()
 		claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
 		g.server.Stop()
 		start := time.Now()
 		next := claimed
 		next.Watermark = 120
-		if _, err := a.Commit(Commit{Slot: "job", Token: o.Lease.Token, SpecVersion: o.SpecVersion, From: claimed, To: next}); !errors.Is(err, leases.ErrLost) {
+		if _, err := a.Commit(commit(o, claimed, next)); !errors.Is(err, leases.ErrLost) {
 			g.t.Errorf("Commit by the owner = %v, want that its lease is lost", err)
 		}
 		if took := time.Since(start); took > sessionTimeout+syncPeriod {
@@ -148,14 +151,14 @@ func TestLeaseLapsesWhileZooKeeperIsAway(t *testing.T) {
 		if err := <-answer; err != nil {
 			g.t.Errorf("result: %v", err)
 		}
-		g.wantRecords(ended.To, "r1 ok")
+		g.wantRecords(ended.Plan.Record, "r1 ok")
 	})
 }
 
 func TestResultAfterTheSessionHasExpired(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		a := g.join("a", nil)
+		a := g.join("a")
 		o := a.ownership()
 		claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
 		for _, s := range g.server.Sessions() {
@@ -174,32 +177,32 @@ func TestResultAfterTheSessionHasExpired(t *testing.T) {
 func TestLateResultAmendsTheHistory(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		a := g.join("a", nil)
+		a := g.join("a")
 		o := a.ownership()
 		claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
 		a.client.Partition()
-		b := g.join("b", nil)
+		b := g.join("b")
 		taken := b.ownership()
 		if taken.Record != claimed {
 			g.t.Fatalf("adopted with %+v, want %+v", taken.Record, claimed)
 		}
 		givenUp := outcome(claimed, zkrec.RunInterrupted)
 		again := claim(taken, claimed, "r2", 60)
-		again.Entries = givenUp.Entries
+		again.Plan.Entries = givenUp.Plan.Entries
 		current := b.mustCommit(again)
 		a.client.Heal()
 		late := outcome(claimed, zkrec.RunOK)
-		if got, err := a.Commit(late); !errors.Is(err, ErrConflict) || got != current {
-			g.t.Errorf("Commit = %+v, %v; want ErrConflict and %+v", got, err, current)
+		if got, err := a.Commit(late); !errors.Is(err, ticks.ErrConflict) || got != current {
+			g.t.Errorf("Commit = %+v, %v; want ticks.ErrConflict and %+v", got, err, current)
 		}
-		if err := a.Amend("job", late.Entries[0]); err != nil {
+		if err := a.Amend("job", late.Plan.Entries[0]); err != nil {
 			g.t.Errorf("Amend = %v", err)
 		}
 		g.wantRecords(current, "r1 ok")
 		b.mustCommit(outcome(current, zkrec.RunOK)) // which finds the history as amended
-		g.wantRecords(outcome(current, zkrec.RunOK).To, "r1 ok", "r2 ok")
-		if err := a.Amend("job", zkrec.Entry{Run: zkrec.Run{RunID: "r0"}}); !errors.Is(err, ErrSuperseded) {
-			g.t.Errorf("Amend of a run that is not in the history = %v, want ErrSuperseded", err)
+		g.wantRecords(outcome(current, zkrec.RunOK).Plan.Record, "r1 ok", "r2 ok")
+		if err := a.Amend("job", zkrec.Entry{Run: zkrec.Run{RunID: "r0"}}); !errors.Is(err, ticks.ErrSuperseded) {
+			g.t.Errorf("Amend of a run that is not in the history = %v, want ticks.ErrSuperseded", err)
 		}
 	})
 }
@@ -212,7 +215,7 @@ func TestResultOfADeletedJobIsNotTheNewOnes(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			inGroup(t, func(g *group) {
 				g.submit("job")
-				a := g.join("a", nil)
+				a := g.join("a")
 				o := a.ownership()
 				claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
 				if unaware {
@@ -232,8 +235,8 @@ func TestResultOfADeletedJobIsNotTheNewOnes(t *testing.T) {
 				}()
 				pass(time.Second) // the request is on its way
 				a.client.Heal()
-				if err := <-answer; !errors.Is(err, ErrConflict) {
-					g.t.Errorf("Commit = %v, want ErrConflict", err)
+				if err := <-answer; !errors.Is(err, ticks.ErrConflict) {
+					g.t.Errorf("Commit = %v, want ticks.ErrConflict", err)
 				}
 				g.wantRecords(fresh)
 				pass(sessionTimeout)
@@ -248,12 +251,12 @@ func TestResultOfADeletedJobIsNotTheNewOnes(t *testing.T) {
 func TestResultOfACancelledJob(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		a := g.join("a", nil)
+		a := g.join("a")
 		o := a.ownership()
 		claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
 		g.multi(g.cancel()...)
-		if _, err := a.Commit(outcome(claimed, zkrec.RunOK)); !errors.Is(err, ErrCanceled) {
-			g.t.Errorf("Commit = %v, want ErrCanceled", err)
+		if _, err := a.Commit(outcome(claimed, zkrec.RunOK)); !errors.Is(err, owner.ErrCanceled) {
+			g.t.Errorf("Commit = %v, want owner.ErrCanceled", err)
 		}
 	})
 }
@@ -261,7 +264,7 @@ func TestResultOfACancelledJob(t *testing.T) {
 func TestCommitWhenTheCoordinatorEnds(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		a := g.join("a", nil)
+		a := g.join("a")
 		o := a.ownership()
 		claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
 		a.client.Partition()
@@ -272,8 +275,8 @@ func TestCommitWhenTheCoordinatorEnds(t *testing.T) {
 		}()
 		pass(time.Second)
 		a.stop()
-		if err := <-answer; !errors.Is(err, ErrEnded) {
-			g.t.Errorf("Commit = %v, want ErrEnded", err)
+		if err := <-answer; !errors.Is(err, session.ErrEnded) {
+			g.t.Errorf("Commit = %v, want session.ErrEnded", err)
 		}
 	})
 }
@@ -282,7 +285,7 @@ func TestCommitWhenTheCoordinatorEnds(t *testing.T) {
 func TestDrainWaitsForTheResult(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		a := g.join("a", nil)
+		a := g.join("a")
 		o := a.ownership()
 		claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
 		a.Leave()

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/journal"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -41,7 +42,7 @@ func TestOrderClosesAndOpensAnInstance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inGroup(t, func(g *group) {
 				g.submit("job")
-				a := g.join("a", nil)
+				a := g.join("a")
 				a.ownership()
 				g.wantState("a", zkrec.InstanceActive, "job", "a")
 				g.order("a", o)
@@ -64,7 +65,7 @@ func TestOrderOfAnotherIncarnationIsNoneAndIsRemoved(t *testing.T) {
 			g.t.Fatal(err)
 		}
 		g.order("a", zkrec.Order{Incarnation: "a-0"})
-		g.join("a", nil).ownership()
+		g.join("a").ownership()
 		if _, _, found := g.get(g.tree.Order("a")); found {
 			g.t.Error("the order for an earlier start is left")
 		}
@@ -78,7 +79,7 @@ func TestDisabledInstanceTakesNothingWhenItStarts(t *testing.T) {
 			g.t.Fatal(err)
 		}
 		g.create(g.tree.Order("a"), "by hand, without a word of JSON")
-		a := g.join("a", nil)
+		a := g.join("a")
 		pass(5 * syncPeriod)
 		g.wantState("a", zkrec.InstanceDisabled, "job", "")
 		a.mu.Lock()
@@ -92,7 +93,7 @@ func TestDisabledInstanceTakesNothingWhenItStarts(t *testing.T) {
 func TestDrainBecomesDisable(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		g.join("a", nil).ownership()
+		g.join("a").ownership()
 		g.order("a", zkrec.Order{Incarnation: "a-1"})
 		pass(moment)
 		g.set(g.tree.Order("a"), zkrec.Order{By: "bob"}.Encode())
@@ -108,7 +109,7 @@ func TestLeavingTakesAlongWhatBindsNobodyElse(t *testing.T) {
 		t.Run(incarnation, func(t *testing.T) {
 			inGroup(t, func(g *group) {
 				g.submit("job")
-				a := g.join("a", nil)
+				a := g.join("a")
 				a.ownership()
 				g.order("a", zkrec.Order{Incarnation: incarnation})
 				pass(moment)
@@ -127,8 +128,8 @@ func TestLeavingTakesAlongWhatBindsNobodyElse(t *testing.T) {
 func TestDrainedJobsGoToTheOthersAtOnce(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		g.join("a", nil).ownership()
-		g.join("b", nil)
+		g.join("a").ownership()
+		g.join("b")
 		pass(2 * syncPeriod)
 		g.order("a", zkrec.Order{Incarnation: "a-1"})
 		pass(moment)
@@ -143,18 +144,18 @@ func TestDrainedJobsGoToTheOthersAtOnce(t *testing.T) {
 func TestDrainLetsTheRunEndAndBeginsNone(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		a := g.join("a", nil)
+		a := g.join("a")
 		o := a.ownership()
 		claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
 		drained := make(chan error, 2)
 		go func() { drained <- a.Drain(g.t.Context()) }()
 		pass(moment)
 		g.wantState("a", zkrec.InstanceDraining, "job", "a")
-		result := outcome(claimed, zkrec.RunOK).To
+		result := outcome(claimed, zkrec.RunOK).Plan.Record
 		next := claim(o, result, "r2", 61)
 		next.From = claimed // together with the first one's result
-		if _, err := a.Commit(next); !errors.Is(err, ErrDraining) {
-			g.t.Errorf("a claim: %v, want ErrDraining", err)
+		if _, err := a.Commit(next); !errors.Is(err, journal.ErrDraining) {
+			g.t.Errorf("a claim: %v, want journal.ErrDraining", err)
 		}
 		pass(10 * time.Second)
 		g.wantState("a", zkrec.InstanceDraining, "job", "a")
@@ -179,7 +180,7 @@ func TestDrainLetsTheRunEndAndBeginsNone(t *testing.T) {
 func TestDrainWhileTheReplyOfAClaimIsLost(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		a := g.join("a", nil)
+		a := g.join("a")
 		o := a.ownership()
 		g.onMulti("/tick", zkdev.CutAfter())
 		answer := make(chan error, 1)
@@ -192,7 +193,7 @@ func TestDrainWhileTheReplyOfAClaimIsLost(t *testing.T) {
 			g.t.Errorf("the claim, which was written: %v", err)
 		}
 		g.wantState("a", zkrec.InstanceDraining, "job", "a")
-		a.mustCommit(outcome(cm.To.Normal(), zkrec.RunOK))
+		a.mustCommit(outcome(cm.Plan.Record.Normal(), zkrec.RunOK))
 		pass(moment)
 		g.wantState("a", zkrec.InstanceDrained, "job", "")
 	})
@@ -201,7 +202,7 @@ func TestDrainWhileTheReplyOfAClaimIsLost(t *testing.T) {
 func TestDrainGivesUpWaitingWithItsContext(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		a := g.join("a", nil)
+		a := g.join("a")
 		o := a.ownership()
 		claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
 		ctx, cancel := context.WithTimeoutCause(g.t.Context(), time.Minute, errors.New("enough"))
@@ -225,12 +226,12 @@ func TestDrainGivesUpWaitingWithItsContext(t *testing.T) {
 func TestRejoiningInstanceIsStillClosed(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		a := g.join("a", nil)
+		a := g.join("a")
 		a.ownership()
 		if err := a.Drain(g.t.Context()); err != nil {
 			g.t.Fatal(err)
 		}
-		if err := g.server.ExpireSession(a.conn.SessionID()); err != nil {
+		if err := g.server.ExpireSession(a.loop.Conn.SessionID()); err != nil {
 			g.t.Fatal(err)
 		}
 		pass(5 * syncPeriod)
@@ -252,7 +253,7 @@ func TestOrdersThatMayNotBeRead(t *testing.T) {
 		if err := root.EnsureRoot(g.t.Context(), g.tree.Orders()); err != nil {
 			g.t.Fatal(err)
 		}
-		g.join("a", nil).ownership()
+		g.join("a").ownership()
 	})
 }
 
@@ -260,7 +261,7 @@ func TestOrdersThatMayNotBeRead(t *testing.T) {
 // may be offered a slot, and take it: without its node it would be taken for dead at that moment.
 func TestLeavingBeginsWithTakingNothing(t *testing.T) {
 	inGroup(t, func(g *group) {
-		b := g.join("b", nil)
+		b := g.join("b")
 		pass(2 * syncPeriod)
 		path := g.tree.Instance("b")
 		g.server.Control(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {

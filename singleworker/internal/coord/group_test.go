@@ -11,12 +11,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/catalog"
+	"github.com/swjobs/singleworker/singleworker/internal/journal"
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
+	"github.com/swjobs/singleworker/singleworker/internal/member"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
@@ -180,19 +182,18 @@ func (g *group) onMulti(suffix string, action zkdev.Action) {
 }
 
 // member is a coordinator and what it tells.
-type member struct {
+type instance struct {
 	*Coordinator
 	g      *group
 	client *zkdev.Client
 	log    *logBuffer
 	stop   context.CancelFunc
 	ended  chan error
-	watch  Watch
-	soon   atomic.Bool
+	sid    string
 
 	mu        sync.Mutex
-	owned     map[string]Ownership
-	requests  map[string][]Request
+	owned     map[string]journal.Ownership
+	requests  map[string][]ticks.Request
 	disowned  []error
 	overdue   []time.Time
 	completed []string
@@ -220,43 +221,34 @@ func (b *logBuffer) String() string {
 // foreign is a job that no member can run.
 const foreign = "foreign"
 
+// handlers are those of every job but some.
+type handlers struct{ without []string }
+
+func (h handlers) Has(name string) bool { return !slices.Contains(h.without, name) }
+
 // join starts a coordinator, which can run every job but one; it ends with the test.
-func (g *group) join(sid string, watch Watch) *member {
+func (g *group) join(sid string) *instance {
 	g.t.Helper()
-	return g.start(sid, watch, nil)
+	return g.start(sid, handlers{[]string{foreign}})
 }
 
-// bystander starts one that can run none.
-func (g *group) bystander(sid string, watch Watch) *member {
+// bystander starts one that can run none of the tests' jobs.
+func (g *group) bystander(sid string) *instance {
 	g.t.Helper()
-	return g.start(sid, watch, ErrElsewhere)
+	return g.start(sid, handlers{[]string{foreign, "job"}})
 }
 
-func (g *group) start(sid string, watch Watch, judge error) *member {
+func (g *group) start(sid string, h catalog.Handlers) *instance {
 	g.t.Helper()
-	m := &member{
-		g: g, client: g.server.Client(sid), log: &logBuffer{}, ended: make(chan error, 1), watch: watch,
-		owned: make(map[string]Ownership), requests: make(map[string][]Request),
+	m := &instance{
+		g: g, sid: sid, client: g.server.Client(sid), log: &logBuffer{}, ended: make(chan error, 1),
+		owned: make(map[string]journal.Ownership), requests: make(map[string][]ticks.Request),
 	}
 	clock := leases.NewClock()
 	cfg := Config{
-		Conn: g.conn(m.client), ServerType: "group", SID: sid,
-		Instance: zkrec.Instance{Incarnation: sid + "-1"}, SyncPeriod: syncPeriod,
-		Judge: func(job string, _ zkrec.Spec) error {
-			if job == foreign {
-				return ErrElsewhere
-			}
-			return judge
-		},
-		Watch: func(spec zkrec.Spec, record zkrec.Tick, running bool) (tick, lookAgain time.Time) {
-			if m.watch == nil {
-				return time.Time{}, time.Time{}
-			}
-			return m.watch(spec, record, running)
-		},
-		Soon:    func(zkrec.Spec) bool { return m.soon.Load() },
-		Settled: settled,
-		Runner:  m, Leases: leases.NewTable(clock), Clock: clock,
+		Conn: g.conn(m.client), ServerType: "group", SyncPeriod: syncPeriod,
+		Member:   member.Config{ID: sid, Instance: zkrec.Instance{Incarnation: sid + "-1"}},
+		Handlers: h, Runner: m, Leases: leases.NewTable(clock), Clock: clock,
 		Logger: slog.New(slog.NewTextHandler(m.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	if g.configure != nil {
@@ -281,33 +273,33 @@ func (g *group) start(sid string, watch Watch, judge error) *member {
 	return m
 }
 
-func (m *member) Own(o Ownership) {
+func (m *instance) Own(o journal.Ownership) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.owned[o.Slot], m.requests[o.Slot] = o, o.Requests
 }
 
-func (m *member) Requested(job string, requests []Request) {
+func (m *instance) Requested(job string, requests []ticks.Request) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.requests[job] = requests
 	m.requested++
 }
 
-func (m *member) Disown(job string, cause error) {
+func (m *instance) Disown(job string, cause error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.owned, job)
 	m.disowned = append(m.disowned, cause)
 }
 
-func (m *member) Overdue(_ string, tick time.Time) {
+func (m *instance) Overdue(_ string, tick time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.overdue = append(m.overdue, tick)
 }
 
-func (m *member) Completed(job string, _ zkrec.Spec, c ticks.Completion) {
+func (m *instance) Completed(job string, _ zkrec.Spec, c ticks.Completion) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	states := make([]string, len(c.Shards))
@@ -318,7 +310,7 @@ func (m *member) Completed(job string, _ zkrec.Spec, c ticks.Completion) {
 }
 
 // ownership waits until the member owns the job.
-func (m *member) ownership() Ownership {
+func (m *instance) ownership() journal.Ownership {
 	m.g.t.Helper()
 	for range 300 {
 		m.mu.Lock()
@@ -329,12 +321,12 @@ func (m *member) ownership() Ownership {
 		}
 		pass(100 * time.Millisecond)
 	}
-	m.g.t.Fatalf("%s does not own the job", m.cfg.SID)
-	return Ownership{}
+	m.g.t.Fatalf("%s does not own the job", m.sid)
+	return journal.Ownership{}
 }
 
 // ids lists the requests that the member knows of.
-func (m *member) ids() (ids []string) {
+func (m *instance) ids() (ids []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range m.requests["job"] {
@@ -349,28 +341,35 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
+// commit is an owner's change of the record.
+func commit(o journal.Ownership, from, to zkrec.Tick) ticks.Commit {
+	return ticks.Commit{
+		Slot: o.Slot, Token: o.Lease.Token, SpecVersion: o.Job.SpecVersion, From: from, Plan: ticks.Plan{Record: to},
+	}
+}
+
 // claim is a commit that opens a run of a tick.
-func claim(o Ownership, from zkrec.Tick, id string, tick int64) Commit {
-	return Commit{Slot: o.Slot, Token: o.Lease.Token, SpecVersion: o.SpecVersion, From: from, To: zkrec.Tick{
+func claim(o journal.Ownership, from zkrec.Tick, id string, tick int64) ticks.Commit {
+	return commit(o, from, zkrec.Tick{
 		Watermark: tick, Run: zkrec.Run{
 			Tick: tick, RunID: id, SID: "a", Token: o.Lease.Token, Attempt: 1, Started: tick, State: zkrec.RunRunning,
 		},
-	}}
+	})
 }
 
 // outcome is a commit that closes a run.
-func outcome(from zkrec.Tick, state string) Commit {
+func outcome(from zkrec.Tick, state string) ticks.Commit {
 	to := from
 	to.State, to.Ended = state, from.Started+1
-	return Commit{Slot: "job", From: from, To: to, Entries: []zkrec.Entry{{Run: to.Run}}}
+	return ticks.Commit{Slot: "job", From: from, Plan: ticks.Plan{Record: to, Entries: []zkrec.Entry{{Run: to.Run}}}}
 }
 
 // mustCommit makes a change that nothing stands against.
-func (m *member) mustCommit(c Commit) zkrec.Tick {
+func (m *instance) mustCommit(c ticks.Commit) zkrec.Tick {
 	m.g.t.Helper()
 	current, err := m.Commit(c)
-	if err != nil || current != c.To.Normal() {
-		m.g.t.Fatalf("Commit = %+v, %v; want %+v", current, err, c.To)
+	if err != nil || current != c.Plan.Record.Normal() {
+		m.g.t.Fatalf("Commit = %+v, %v; want %+v", current, err, c.Plan.Record)
 	}
 	return current
 }

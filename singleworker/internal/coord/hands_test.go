@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
-	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -38,7 +37,7 @@ func TestNumberOfShardsThatIsNone(t *testing.T) {
 		t.Run(record, func(t *testing.T) {
 			inGroup(t, func(g *group) {
 				g.divide(2)
-				a := g.join("a", nil)
+				a := g.join("a")
 				pass(3 * syncPeriod)
 				g.set(g.tree.Job("job"), []byte(record))
 				pass(3 * syncPeriod)
@@ -58,7 +57,7 @@ func TestNumberOfShardsThatIsNone(t *testing.T) {
 func TestNodesOfFormerShardsAreDeletedOnce(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		a := g.join("a", nil)
+		a := g.join("a")
 		pass(3 * syncPeriod)
 		deletions := g.countMultis("a", "/job/history")
 		g.redivide(3)
@@ -75,7 +74,7 @@ func TestNodesOfFormerShardsAreDeletedOnce(t *testing.T) {
 func TestNodesBelowAFormerShardAreForeign(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.divide(3)
-		g.join("a", nil)
+		g.join("a")
 		pass(3 * syncPeriod)
 		note := g.tree.Slot("job[2]") + "/note"
 		g.multi(zkconn.CreateOp(note, nil))
@@ -107,7 +106,7 @@ func TestShardsThatCannotBeMade(t *testing.T) {
 			return zkdev.Refuse(zkdev.NoAuth)
 		})
 		g.divide(2)
-		a := g.join("a", nil)
+		a := g.join("a")
 		pass(20 * syncPeriod)
 		if n := tries.Load(); n == 0 || n > 45 {
 			g.t.Errorf("%d tries in 20 sync periods", n)
@@ -129,7 +128,7 @@ func TestNamesThatAreNoShards(t *testing.T) {
 		}
 		g.multi(ops...)
 		changes := g.countMultis("a", "/shards/")
-		a := g.join("a", nil)
+		a := g.join("a")
 		pass(3 * syncPeriod)
 		made := changes.Load()
 		if got := a.slots(); !slices.Equal(got, []string{"job[0]", "job[1]"}) {
@@ -144,15 +143,13 @@ func TestNamesThatAreNoShards(t *testing.T) {
 // An instance that cannot run the job makes its shards when nobody else does, so that their ticks are missed.
 func TestShardsThatNobodyCanRunAreMissed(t *testing.T) {
 	inGroup(t, func(g *group) {
-		var watched atomic.Int32
 		g.divide(2)
-		g.bystander("a", func(zkrec.Spec, zkrec.Tick, bool) (tick, lookAgain time.Time) {
-			watched.Add(1)
-			return time.Time{}, time.Time{}
-		})
-		pass(8 * syncPeriod)
-		if watched.Load() == 0 {
-			g.t.Error("nobody looks after the ticks")
+		a := g.bystander("a")
+		pass(5 * time.Minute)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if len(a.overdue) == 0 {
+			g.t.Error("nobody notices that ticks are missed")
 		}
 	})
 }
@@ -162,7 +159,7 @@ func TestShardsThatNobodyCanRunAreMissed(t *testing.T) {
 func TestChangeOfShardsDoesNotReachAnotherJob(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.divide(2)
-		a := g.join("a", nil)
+		a := g.join("a")
 		pass(3 * syncPeriod)
 		delayed := g.server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
 			writes := slices.ContainsFunc(r.Ops, func(op zkdev.Request) bool {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
@@ -14,7 +15,7 @@ import (
 // may have.
 func TestElectionThatIsDenied(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.configure = func(cfg *Config) { cfg.Latch, cfg.Instance.Mode = true, zkrec.ModeLatch }
+		g.configure = func(cfg *Config) { cfg.Member.Latch, cfg.Member.Instance.Mode = true, zkrec.ModeLatch }
 		g.server.Control(zkdev.OpCreate, func(r *zkdev.Request) zkdev.Action {
 			if strings.HasPrefix(r.Path, g.tree.Leader()+"/") {
 				return zkdev.CutAfter()
@@ -27,12 +28,12 @@ func TestElectionThatIsDenied(t *testing.T) {
 			}
 			return zkdev.Pass()
 		})
-		a := g.join("a", nil)
+		a := g.join("a")
 		pass(time.Minute)
 		select {
 		case err := <-a.ended:
-			if !errors.Is(err, ErrDenied) {
-				g.t.Errorf("Run = %v, want ErrDenied", err)
+			if !errors.Is(err, zkconn.ErrDenied) {
+				g.t.Errorf("Run = %v, want zkconn.ErrDenied", err)
 			}
 		default:
 			g.t.Error("Run goes on, and the instance never leads")

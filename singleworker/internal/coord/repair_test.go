@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
@@ -19,7 +20,7 @@ func TestTickRecordIsGarbage(t *testing.T) {
 		g.submit("job")
 		g.set(g.tree.Tick("job"), []byte("{garbage"))
 		start := time.Now()
-		a := g.join("a", nil)
+		a := g.join("a")
 		o := a.ownership()
 		if through := o.Record.Watermark; through < start.UnixMilli() || through > time.Now().UnixMilli() || o.Record.RunID != "" {
 			g.t.Errorf("adopted with %+v, want nothing but Watermark = now", o.Record)
@@ -37,7 +38,7 @@ func TestTickRecordIsGarbage(t *testing.T) {
 func TestTickRecordBecomesGarbage(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		a := g.join("a", nil)
+		a := g.join("a")
 		o := a.ownership()
 		g.set(g.tree.Tick("job"), []byte("garbage"))
 		current, err := a.Commit(claim(o, o.Record, "r1", 60))
@@ -55,7 +56,7 @@ func TestTickRecordIsEmptied(t *testing.T) {
 		t.Run(empty, func(t *testing.T) {
 			inGroup(t, func(g *group) {
 				g.submit("job")
-				a := g.join("a", nil)
+				a := g.join("a")
 				o := a.ownership()
 				claimed := a.mustCommit(claim(o, o.Record, "r1", time.Now().UnixMilli()))
 				ended := a.mustCommit(outcome(claimed, zkrec.RunOK))
@@ -64,14 +65,14 @@ func TestTickRecordIsEmptied(t *testing.T) {
 				g.set(g.tree.Tick("job"), []byte(empty))
 				pass(10 * time.Second)
 				current, err := a.Commit(claim(o, ended, "r2", time.Now().UnixMilli()))
-				if !errors.Is(err, ErrConflict) || current.Watermark != emptied {
+				if !errors.Is(err, ticks.ErrConflict) || current.Watermark != emptied {
 					g.t.Errorf("Commit = %+v, %v; want a conflict with Watermark = %d", current, err, emptied)
 				}
 				a.Leave()
 				if err := <-a.ended; err != nil {
 					g.t.Error(err)
 				}
-				if o := g.join("b", nil).ownership(); o.Record.Watermark != emptied {
+				if o := g.join("b").ownership(); o.Record.Watermark != emptied {
 					g.t.Errorf("adopted with %+v, want Watermark = %d", o.Record, emptied)
 				}
 			})
@@ -83,7 +84,7 @@ func TestHistoryIsGarbage(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
 		g.set(g.tree.History("job"), []byte("garbage"))
-		a := g.join("a", nil)
+		a := g.join("a")
 		o := a.ownership()
 		if text := a.log.String(); !strings.Contains(text, "level=ERROR") || !strings.Contains(text, "history is not readable") {
 			g.t.Errorf("log %q, want an error", text)
@@ -101,7 +102,7 @@ func TestRecordsOfANewerVersion(t *testing.T) {
 		const newer = `{"schema":99,"entries":[]}`
 		g.set(g.tree.Tick("tick"), []byte(newer))
 		g.set(g.tree.History("history"), []byte(newer))
-		a := g.join("a", nil)
+		a := g.join("a")
 		pass(10 * time.Second)
 		if len(a.owned) != 0 {
 			g.t.Errorf("runs %v, want none of them", a.owned)
@@ -133,7 +134,7 @@ func TestRecordBecomesReadable(t *testing.T) {
 					}
 					return zkdev.Pass()
 				})
-				a := g.join("a", nil)
+				a := g.join("a")
 				pass(20 * syncPeriod)
 				if n := strings.Count(a.log.String(), "cannot run"); n != 1 {
 					g.t.Errorf("logged %d times, want once:\n%s", n, a.log)
@@ -164,7 +165,7 @@ func TestLongHistoryIsTrimmed(t *testing.T) {
 			long.Entries = append(long.Entries, zkrec.Entry{Run: zkrec.Run{Tick: int64(i), RunID: strconv.Itoa(i), State: zkrec.RunOK}})
 		}
 		g.set(g.tree.History("job"), long.Encode())
-		a := g.join("a", nil)
+		a := g.join("a")
 		o := a.ownership()
 		claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
 		if _, entries := g.records(); len(entries) != 3*zkrec.MaxHistory {
@@ -192,7 +193,7 @@ func TestMissingNodesAreMade(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			inGroup(t, func(g *group) {
 				g.submit("job", missing...)
-				a := g.join("a", nil)
+				a := g.join("a")
 				o := a.ownership()
 				claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
 				pass(2 * syncPeriod)
@@ -216,31 +217,10 @@ func TestMissingNodesAreMade(t *testing.T) {
 func TestHistoryVanishes(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		a := g.join("a", nil)
+		a := g.join("a")
 		o := a.ownership()
 		claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
 		g.remove(g.tree.History("job"))
 		g.wantRecords(a.mustCommit(outcome(claimed, zkrec.RunOK)), "r1 ok")
-	})
-}
-
-// Whoever has not heard that a job was deleted and submitted again makes no nodes of the former one:
-// that the version is the same does not say that the job is.
-func TestNoRepairOfAJobSubmittedAnew(t *testing.T) {
-	inGroup(t, func(g *group) {
-		a := g.join("a", nil)
-		g.submit("job")
-		_, job, _ := g.get(g.tree.Job("job"))
-		stray := []zkrec.Node{{Path: g.tree.Slot("job") + "/stray"}}
-		repair := func(version int32, czxid int64, want bool) {
-			g.t.Helper()
-			err := a.createMissing(g.t.Context(), "job", version, czxid, stray)
-			if _, _, found := g.get(stray[0].Path); found != want {
-				g.t.Errorf("version %d, czxid %d: made %v (%v), want %v", version, czxid, found, err, want)
-			}
-		}
-		repair(job.Version, job.Czxid-1, false)
-		repair(job.Version+1, job.Czxid, false)
-		repair(job.Version, job.Czxid, true)
 	})
 }

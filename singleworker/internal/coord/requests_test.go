@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/journal"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -35,9 +37,9 @@ func (g *group) wantRequests(want ...string) {
 }
 
 // manualClaim is a commit that opens the manual run that request q1 asks for.
-func manualClaim(o Ownership, from zkrec.Tick, id string) Commit {
+func manualClaim(o journal.Ownership, from zkrec.Tick, id string) ticks.Commit {
 	c := claim(o, from, id, 60)
-	c.To.Manual = "q1"
+	c.Plan.Record.Manual = "q1"
 	return c
 }
 
@@ -45,7 +47,7 @@ func TestRequestsAreToldInTheirOrder(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
 		g.ask("q1", zkrec.Request{Kind: zkrec.RequestRun, Args: map[string]string{"n": "1"}})
-		a := g.join("a", nil)
+		a := g.join("a")
 		o := a.ownership()
 		if len(o.Requests) != 1 || o.Requests[0].ID != "q1" || o.Requests[0].Args["n"] != "1" {
 			g.t.Errorf("adopted with requests %+v, want q1", o.Requests)
@@ -67,13 +69,13 @@ func TestManualRunAndItsResult(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
 		g.ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
-		a := g.join("a", nil)
+		a := g.join("a")
 		o := a.ownership()
 		claimed := a.mustCommit(manualClaim(o, o.Record, "r1"))
 		pass(syncPeriod)
 		g.wantRequests("q1")
 		c := outcome(claimed, zkrec.RunOK)
-		c.Request = "q1"
+		c.Plan.Request = "q1"
 		g.wantRecords(a.mustCommit(c), "r1 ok")
 		pass(2 * syncPeriod)
 		g.wantRequests()
@@ -83,10 +85,10 @@ func TestManualRunAndItsResult(t *testing.T) {
 func TestWithdrawnRequestOpensNoRun(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		a := g.join("a", nil)
+		a := g.join("a")
 		o := a.ownership()
-		if _, err := a.Commit(manualClaim(o, o.Record, "r1")); !errors.Is(err, ErrNoRequest) {
-			g.t.Errorf("Commit = %v, want ErrNoRequest", err)
+		if _, err := a.Commit(manualClaim(o, o.Record, "r1")); !errors.Is(err, ticks.ErrNoRequest) {
+			g.t.Errorf("Commit = %v, want ticks.ErrNoRequest", err)
 		}
 		g.wantRecords(zkrec.Tick{})
 		a.mustCommit(claim(o, o.Record, "r2", 60)) // nothing is stuck
@@ -98,15 +100,15 @@ func TestRequestIsWithdrawnDuringItsRun(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
 		g.ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
-		a := g.join("a", nil)
+		a := g.join("a")
 		o := a.ownership()
 		claimed := a.mustCommit(manualClaim(o, o.Record, "r1"))
 		g.remove(g.tree.Request("job", "q1"))
-		skipped := Commit{Slot: "job", Token: o.Lease.Token, SpecVersion: o.SpecVersion, From: claimed, To: claimed}
-		skipped.To.Watermark = 120
-		skipped.Entries = []zkrec.Entry{{Run: zkrec.Run{Tick: 120, State: zkrec.TickSkipped}}}
+		skipped := commit(o, claimed, claimed)
+		skipped.Plan.Record.Watermark = 120
+		skipped.Plan.Entries = []zkrec.Entry{{Run: zkrec.Run{Tick: 120, State: zkrec.TickSkipped}}}
 		c := outcome(a.mustCommit(skipped), zkrec.RunOK)
-		c.Request = "q1"
+		c.Plan.Request = "q1"
 		g.wantRecords(a.mustCommit(c), " skipped", "r1 ok")
 	})
 }
@@ -116,10 +118,10 @@ func TestRequestIsGoneWhenTheResultIsWritten(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
 		g.ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
-		a := g.join("a", nil)
+		a := g.join("a")
 		o := a.ownership()
 		c := outcome(a.mustCommit(manualClaim(o, o.Record, "r1")), zkrec.RunOK)
-		c.Request = "q1"
+		c.Plan.Request = "q1"
 		g.remove(g.tree.Request("job", "q1"))
 		g.wantRecords(a.mustCommit(c), "r1 ok")
 	})
@@ -131,10 +133,10 @@ func TestRequestStaysWhenTheResultIsWritten(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
 		g.ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
-		a := g.join("a", nil)
+		a := g.join("a")
 		o := a.ownership()
 		c := outcome(a.mustCommit(manualClaim(o, o.Record, "r1")), zkrec.RunOK)
-		c.Request = "q1"
+		c.Plan.Request = "q1"
 		g.create(g.tree.Request("job", "q1")+"/note", "")
 		g.wantRecords(a.mustCommit(c), "r1 ok")
 		if text := a.log.String(); !strings.Contains(text, "request=q1") {
@@ -154,12 +156,12 @@ func TestRequestIsWithdrawnBeforeTheSecondAttempt(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
 		g.ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
-		a := g.join("a", nil)
+		a := g.join("a")
 		o := a.ownership()
 		claimed := a.mustCommit(manualClaim(o, o.Record, "r1"))
 		g.remove(g.tree.Request("job", "q1"))
-		if _, err := a.Commit(manualClaim(o, claimed, "r2")); !errors.Is(err, ErrNoRequest) {
-			g.t.Errorf("Commit = %v, want ErrNoRequest", err)
+		if _, err := a.Commit(manualClaim(o, claimed, "r2")); !errors.Is(err, ticks.ErrNoRequest) {
+			g.t.Errorf("Commit = %v, want ticks.ErrNoRequest", err)
 		}
 	})
 }
@@ -170,13 +172,13 @@ func TestUnreadableRequestIsIgnored(t *testing.T) {
 		g.create(g.tree.Request("job", "q0"), "garbage")
 		g.create(g.tree.Request("job", "q1"), `{"schema":99,"kind":"run"}`)
 		g.ask("q2", zkrec.Request{Kind: zkrec.RequestRun})
-		a := g.join("a", nil)
+		a := g.join("a")
 		a.ownership()
 		pass(10 * syncPeriod)
 		if ids := a.ids(); !slices.Equal(ids, []string{"q2"}) {
 			g.t.Errorf("requests %q, want q2", ids)
 		}
-		if n := strings.Count(a.log.String(), "request is not readable"); n != 2 {
+		if n := strings.Count(a.log.String(), "request ignored: it cannot be read"); n != 2 {
 			g.t.Errorf("logged %d times, want once for each:\n%s", n, a.log)
 		}
 		g.remove(g.tree.Request("job", "q0"))
@@ -212,13 +214,13 @@ func TestRequestsThatMayNotBeRead(t *testing.T) {
 					}
 					return zkdev.Pass()
 				})
-				a := g.join("a", nil)
+				a := g.join("a")
 				a.ownership()
 				pass(10 * syncPeriod)
 				if ids := a.ids(); !slices.Equal(ids, test.want) {
 					g.t.Errorf("requests %q, want %q", ids, test.want)
 				}
-				if n := strings.Count(a.log.String(), "not readable"); n != 1 {
+				if n := strings.Count(a.log.String(), "cannot be read"); n != 1 {
 					g.t.Errorf("logged %d times, want once:\n%s", n, a.log)
 				}
 			})
@@ -231,7 +233,7 @@ func TestDropThatFailsIsToldAgain(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
 		g.ask("q1", zkrec.Request{Kind: zkrec.RequestStop, RunID: "over"})
-		a := g.join("a", nil)
+		a := g.join("a")
 		a.ownership()
 		g.onMulti("/q1", zkdev.CutBefore())
 		a.mu.Lock()

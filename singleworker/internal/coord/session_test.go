@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/member"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -30,7 +31,7 @@ func (g *group) killed(sid string, record zkrec.Instance) {
 }
 
 // wantRunning fails if Run has returned.
-func (m *member) wantRunning() {
+func (m *instance) wantRunning() {
 	m.g.t.Helper()
 	select {
 	case err := <-m.ended:
@@ -43,7 +44,7 @@ func TestDeadInstanceOfALongerSessionIsWaitedFor(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
 		g.killed("a", zkrec.Instance{})
-		a := g.join("a", nil)
+		a := g.join("a")
 		pass(2*sessionTimeout + 2*time.Second)
 		a.wantRunning()
 		a.ownership()
@@ -55,9 +56,9 @@ func TestLiveInstanceOfTheSameIDIsRespected(t *testing.T) {
 		other := zkrec.Instance{Incarnation: "a-0", SessionTimeout: zkrec.Duration(sessionTimeout)}
 		g.multi(zkconn.CreateEphemeralOp(g.tree.Instance("a"), other.Encode()))
 		start := time.Now()
-		err := <-g.join("a", nil).ended
-		if took := time.Since(start); !errors.Is(err, ErrDuplicate) || took < sessionTimeout*3/2 || took > 2*sessionTimeout {
-			g.t.Errorf("Run = %v after %v, want ErrDuplicate after 1.5 session timeouts", err, took)
+		err := <-g.join("a").ended
+		if took := time.Since(start); !errors.Is(err, member.ErrDuplicate) || took < sessionTimeout*3/2 || took > 2*sessionTimeout {
+			g.t.Errorf("Run = %v after %v, want member.ErrDuplicate after 1.5 session timeouts", err, took)
 		}
 	})
 }
@@ -65,14 +66,14 @@ func TestLiveInstanceOfTheSameIDIsRespected(t *testing.T) {
 // Whoever waits for a ZooKeeper that cannot be reached learns why, again and again.
 func TestUnreachableZooKeeperIsComplainedOf(t *testing.T) {
 	inGroup(t, func(g *group) {
-		complaints := func(m *member) int { return strings.Count(m.log.String(), "ZooKeeper cannot be reached") }
+		complaints := func(m *instance) int { return strings.Count(m.log.String(), "ZooKeeper cannot be reached") }
 		g.submit("job")
-		a := g.join("a", nil)
+		a := g.join("a")
 		a.ownership()
 		g.server.Stop()
-		b := g.join("b", nil)
+		b := g.join("b")
 		pass(30 * time.Second)
-		for _, m := range []*member{a, b} {
+		for _, m := range []*instance{a, b} {
 			if n := complaints(m); n == 0 || n > int(30*time.Second/sessionTimeout) {
 				g.t.Errorf("%d complaints in 30 s, want one per session timeout:\n%s", n, m.log)
 			}
@@ -95,7 +96,7 @@ func TestUnreachableZooKeeperIsComplainedOf(t *testing.T) {
 func TestInstanceRecordThatAHandHasSpoiltIsWrittenAnew(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		a := g.join("a", nil)
+		a := g.join("a")
 		a.ownership()
 		pass(3 * syncPeriod) // it has published what it owns
 		g.set(g.tree.Instance("a"), []byte("garbage"))
@@ -116,7 +117,7 @@ func TestSessionThatIsGrantedBoundsTheSyncPeriod(t *testing.T) {
 		g.configure = func(cfg *Config) { cfg.Conn.SessionTimeout, cfg.SyncPeriod = 10*time.Minute, 10*time.Minute }
 		g.submit("job")
 		g.set(g.tree.Tick("job"), []byte(`{"schema":99}`))
-		a := g.join("a", nil)
+		a := g.join("a")
 		pass(time.Minute)
 		g.set(g.tree.Tick("job"), nil)
 		start := time.Now()
@@ -142,7 +143,7 @@ func TestDeadInstancesOfTheOtherModeAreWaitedFor(t *testing.T) {
 		g.killed("a", zkrec.Instance{Mode: zkrec.ModeLatch})
 		pass(time.Second)
 		g.killed("b", zkrec.Instance{Mode: zkrec.ModeLatch})
-		a := g.join("a", nil)
+		a := g.join("a")
 		pass(2*sessionTimeout + 2*time.Second)
 		a.wantRunning()
 		a.ownership()
@@ -156,15 +157,15 @@ func TestLiveInstanceOfTheOtherModeIsRespected(t *testing.T) {
 		g.multi(zkconn.CreateEphemeralOp(g.tree.Instance("b"), other.Encode()))
 		_, before, _ := g.get(g.tree.Instances())
 		start := time.Now()
-		a := g.join("a", nil)
+		a := g.join("a")
 		pass(sessionTimeout)
 		names, _, err := g.hand.Children(g.t.Context(), g.tree.Instances())
 		if err != nil || len(names) != 1 {
 			g.t.Errorf("instances %q, %v, want b alone", names, err)
 		}
 		err = <-a.ended
-		if took := time.Since(start); !errors.Is(err, ErrMode) || took < sessionTimeout*3/2 || took > 2*sessionTimeout {
-			g.t.Errorf("Run = %v after %v, want ErrMode after 1.5 session timeouts", err, took)
+		if took := time.Since(start); !errors.Is(err, member.ErrMode) || took < sessionTimeout*3/2 || took > 2*sessionTimeout {
+			g.t.Errorf("Run = %v after %v, want member.ErrMode after 1.5 session timeouts", err, took)
 		}
 		if _, after, _ := g.get(g.tree.Instances()); after.Version != before.Version+1 {
 			g.t.Errorf("its node was made %d times, want once", after.Version-before.Version)
@@ -176,9 +177,9 @@ func TestLiveInstanceOfTheOtherModeIsRespected(t *testing.T) {
 // until that is corrected.
 func TestMemberOutlastsOneOfTheOtherMode(t *testing.T) {
 	inGroup(t, func(g *group) {
-		a := g.join("a", nil)
+		a := g.join("a")
 		pass(time.Second)
-		if err := g.server.ExpireSession(a.conn.SessionID()); err != nil {
+		if err := g.server.ExpireSession(a.loop.Conn.SessionID()); err != nil {
 			g.t.Fatal(err)
 		}
 		g.multi(zkconn.CreateEphemeralOp(g.tree.Instance("b"), zkrec.Instance{Incarnation: "b-0", Mode: zkrec.ModeLatch}.Encode()))

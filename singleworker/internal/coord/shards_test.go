@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/owner"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -47,7 +49,7 @@ func (g *group) redivide(shards int) {
 }
 
 // slots lists what the member owns.
-func (m *member) slots() (slots []string) {
+func (m *instance) slots() (slots []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for slot := range m.owned {
@@ -58,7 +60,7 @@ func (m *member) slots() (slots []string) {
 }
 
 // runs has the member run a tick in each slot that it owns.
-func (m *member) runs(tick int64) {
+func (m *instance) runs(tick int64) {
 	m.g.t.Helper()
 	for _, slot := range m.slots() {
 		m.mu.Lock()
@@ -76,7 +78,7 @@ func (m *member) runs(tick int64) {
 	}
 }
 
-func (g *group) wantCompleted(want []string, members ...*member) {
+func (g *group) wantCompleted(want []string, members ...*instance) {
 	g.t.Helper()
 	pass(3 * syncPeriod)
 	var got []string
@@ -94,23 +96,23 @@ func (g *group) wantCompleted(want []string, members ...*member) {
 func TestClaimsRestOnTheSpec(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		a := g.join("a", nil)
+		a := g.join("a")
 		o := a.ownership()
 		claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
 		paused := g.spec()
 		paused.Paused = &zkrec.Pause{Since: 1}
 		g.set(g.tree.Job("job"), paused.Encode())
 		done := a.mustCommit(outcome(claimed, zkrec.RunOK))
-		if _, err := a.Commit(claim(o, done, "r2", 120)); !errors.Is(err, ErrSpecChanged) {
-			g.t.Errorf("a claim under the former spec = %v, want ErrSpecChanged", err)
+		if _, err := a.Commit(claim(o, done, "r2", 120)); !errors.Is(err, ticks.ErrSpecChanged) {
+			g.t.Errorf("a claim under the former spec = %v, want ticks.ErrSpecChanged", err)
 		}
 		pass(time.Second)
 		now := a.ownership()
-		if now.SpecVersion == o.SpecVersion || now.Spec.Paused == nil {
+		if now.Job.SpecVersion == o.Job.SpecVersion || now.Spec.Paused == nil {
 			g.t.Errorf("told %+v, want the new spec", now)
 		}
-		if _, err := a.Commit(claim(o, done, "r2", 120)); !errors.Is(err, ErrSpecChanged) {
-			g.t.Errorf("the same a second later = %v, want ErrSpecChanged", err)
+		if _, err := a.Commit(claim(o, done, "r2", 120)); !errors.Is(err, ticks.ErrSpecChanged) {
+			g.t.Errorf("the same a second later = %v, want ticks.ErrSpecChanged", err)
 		}
 		a.mustCommit(claim(now, done, "r3", 180))
 	})
@@ -127,7 +129,7 @@ func TestCompleteTicksAreToldOnce(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			inGroup(t, func(g *group) {
 				g.divide(3)
-				a := g.join("a", nil)
+				a := g.join("a")
 				pass(3 * syncPeriod)
 				if got := a.slots(); !slices.Equal(got, []string{"job[0]", "job[1]", "job[2]"}) {
 					g.t.Fatalf("owned: %v", got)
@@ -147,7 +149,7 @@ func TestCompleteTicksAreToldOnce(t *testing.T) {
 func TestCompleteTicksAreNotReadWhileTheyAreWritten(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.divide(2)
-		a := g.join("a", nil)
+		a := g.join("a")
 		pass(3 * syncPeriod)
 		g.onMulti("/shards", zkdev.DelayReply(2*time.Second))
 		var reads atomic.Int32
@@ -159,7 +161,7 @@ func TestCompleteTicksAreNotReadWhileTheyAreWritten(t *testing.T) {
 		})
 		a.runs(60_000)
 		pass(100 * time.Millisecond)
-		a.box.Post(a.sync)
+		a.loop.Post(a.sync)
 		pass(time.Second) // no reply yet
 		stop()
 		if n := reads.Load(); n > 0 {
@@ -175,7 +177,7 @@ func TestCompleteTicksAreNotReadWhileTheyAreWritten(t *testing.T) {
 func TestKeeperOfShardsChanges(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.divide(2)
-		a := g.join("a", nil)
+		a := g.join("a")
 		pass(3 * syncPeriod)
 		a.runs(60_000)
 		g.wantCompleted([]string{"job at 60000: ok ok"}, a)
@@ -192,7 +194,7 @@ func TestKeeperOfShardsChanges(t *testing.T) {
 			g.t.Error("it was stopped, and left in good order")
 		}
 		allow()
-		b := g.join("b", nil)
+		b := g.join("b")
 		pass(2 * sessionTimeout)
 		g.wantCompleted([]string{"job at 120000: ok ok"}, b)
 	})
@@ -210,7 +212,7 @@ func TestReplyToADivisionIsLost(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, to %d", what, shards), func(t *testing.T) {
 				inGroup(t, func(g *group) {
 					g.divide(3)
-					a := g.join("a", nil)
+					a := g.join("a")
 					pass(3 * syncPeriod)
 					tries := 0
 					remove := g.server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
@@ -250,7 +252,7 @@ func TestReplyToADivisionIsLost(t *testing.T) {
 func TestLastTickOfALayout(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.divide(2)
-		a := g.join("a", nil)
+		a := g.join("a")
 		pass(3 * syncPeriod)
 		last := midnight.Add(time.Minute).UnixMilli()
 		a.mu.Lock()
@@ -262,7 +264,7 @@ func TestLastTickOfALayout(t *testing.T) {
 		if layout := g.spec().ActiveLayout(); layout.Shards != 2 || layout.Until != last {
 			g.t.Fatalf("layout %+v, want two shards through %d", layout, last)
 		}
-		if _, err := a.Commit(claim(second, second.Record, "r2", last)); !errors.Is(err, ErrSpecChanged) {
+		if _, err := a.Commit(claim(second, second.Record, "r2", last)); !errors.Is(err, ticks.ErrSpecChanged) {
 			g.t.Errorf("a claim under the former spec = %v", err)
 		}
 		a.mu.Lock()
@@ -295,14 +297,14 @@ func TestLastTickOfALayout(t *testing.T) {
 func TestShardDeletedByAHand(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.divide(2)
-		a := g.join("a", nil)
+		a := g.join("a")
 		pass(3 * syncPeriod)
 		a.runs(60_000)
 		g.wantCompleted([]string{"job at 60000: ok ok"}, a)
 		var ops []zkconn.Op
 		for _, path := range []string{
 			g.tree.Heartbeat("job[1]", "a"), g.tree.Alive("job[1]"), g.tree.Tick("job[1]"), g.tree.History("job[1]"),
-			g.tree.Requests("job[1]"), g.tree.Slot("job[1]"),
+			g.tree.Requests("job[1]"), g.tree.Alarm("job[1]"), g.tree.Slot("job[1]"),
 		} {
 			ops = append(ops, zkconn.DeleteOp(path, zkconn.AnyVersion))
 		}
@@ -324,7 +326,7 @@ func TestRecordOfCompleteTicksIsGarbage(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.divide(2)
 		g.set(g.tree.Shards("job"), []byte("garbage"))
-		a := g.join("a", nil)
+		a := g.join("a")
 		pass(3 * syncPeriod)
 		a.runs(60_000)
 		g.wantCompleted(nil, a)
@@ -341,13 +343,13 @@ func TestRecordOfCompleteTicksIsGarbage(t *testing.T) {
 func TestCanceledJobIsGone(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.divide(2)
-		a := g.join("a", nil)
+		a := g.join("a")
 		pass(3 * syncPeriod)
 		spec := g.spec()
 		spec.Canceled = true
 		g.set(g.tree.Job("job"), spec.Encode())
 		pass(time.Second)
-		if got := a.slots(); len(got) != 0 || len(a.disowned) != 2 || !errors.Is(a.disowned[0], ErrCanceled) {
+		if got := a.slots(); len(got) != 0 || len(a.disowned) != 2 || !errors.Is(a.disowned[0], owner.ErrCanceled) {
 			g.t.Errorf("owned %v, disowned because of %v", got, a.disowned)
 		}
 		g.multi(zkconn.DeleteOp(g.tree.History("job[1]"), zkconn.AnyVersion))

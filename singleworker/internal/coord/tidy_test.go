@@ -3,13 +3,14 @@ package coord
 import (
 	"testing"
 
+	"github.com/swjobs/singleworker/singleworker/internal/member"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
 const (
-	tidied    = (tidyAfter + 2) * sessionTimeout // for the first in rank, with the time until it notices
-	notTidied = (tidyAfter - 1) * sessionTimeout
+	tidied    = (member.TidyAfter + 2) * sessionTimeout // for the first in rank, with the time until it notices
+	notTidied = (member.TidyAfter - 1) * sessionTimeout
 )
 
 // wantNodes expects some nodes to be there, or not.
@@ -44,8 +45,8 @@ func TestWhatTheDeadLeaveIsRemoved(t *testing.T) {
 		left := g.dead("dead", foreign)
 		g.create(g.tree.Order("absent"), "") // disabled, whether or not it ever runs
 		g.create(g.tree.Heartbeat(foreign, "stray"), "")
-		a := g.join("a", nil)
-		g.join("b", nil)
+		a := g.join("a")
+		g.join("b")
 		pass(notTidied)
 		g.wantNodes(true, left...)
 		pass(tidied - notTidied)
@@ -57,8 +58,8 @@ func TestWhatTheDeadLeaveIsRemoved(t *testing.T) {
 		if data, _, _ := g.get(g.tree.Alive(foreign)); len(data) > 0 {
 			g.t.Errorf("the owner record is %s, want nobody", data)
 		}
-		if n := len(a.traces.since); n > 0 {
-			g.t.Errorf("%d are missed still", n)
+		if gone := a.member.Cleanup.Gone(); len(gone) > 0 {
+			g.t.Errorf("%v still count as gone", gone)
 		}
 	})
 }
@@ -67,8 +68,8 @@ func TestWhatTheDeadLeaveIsRemoved(t *testing.T) {
 func TestWhoComesBackInTimeLosesNothing(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		g.join("a", nil)
-		b := g.join("b", nil)
+		g.join("a")
+		b := g.join("b")
 		pass(2 * syncPeriod)
 		for range 3 {
 			b.client.Partition()
@@ -87,8 +88,8 @@ func TestWhoComesBackInTimeLosesNothing(t *testing.T) {
 func TestRegistrationThatIsRemovedComesBack(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		g.join("a", nil)
-		b := g.join("b", nil)
+		g.join("a")
+		b := g.join("b")
 		b.client.Partition()
 		pass(tidied + 2*sessionTimeout)
 		g.wantNodes(false, g.tree.Registration("job", "b"))
@@ -105,7 +106,7 @@ func TestRegistrationThatIsRemovedComesBack(t *testing.T) {
 func TestTimeWithoutAConnectionDoesNotCount(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		a := g.join("a", nil)
+		a := g.join("a")
 		a.ownership()
 		g.create(g.tree.Registration("job", "dead"), "")
 		pass(notTidied)
@@ -116,19 +117,5 @@ func TestTimeWithoutAConnectionDoesNotCount(t *testing.T) {
 		g.wantNodes(true, g.tree.Registration("job", "dead"))
 		pass(tidied - notTidied)
 		g.wantNodes(false, g.tree.Registration("job", "dead"))
-	})
-}
-
-func TestRanksDiffer(t *testing.T) {
-	inGroup(t, func(g *group) {
-		ranks := make(map[int]bool)
-		members := []*member{g.join("a", nil), g.join("b", nil), g.join("c", nil)}
-		pass(2 * syncPeriod)
-		for _, m := range members {
-			ranks[m.rank("dead")] = true
-		}
-		if !ranks[0] || !ranks[1] || !ranks[2] {
-			g.t.Errorf("ranks %v, want 0, 1 and 2", ranks)
-		}
 	})
 }

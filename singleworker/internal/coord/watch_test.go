@@ -6,45 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/cronexpr"
-	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
-
-// ledgers is what the wiring makes of Watch. Nobody runs ticks in these tests, so that each is
-// overdue a minute after it came.
-func ledgers(t *testing.T) Watch {
-	t.Helper()
-	return func(spec zkrec.Spec, record zkrec.Tick, running bool) (tick, lookAgain time.Time) {
-		job, err := ticksOf(spec)
-		if err != nil {
-			t.Error(err)
-			return time.Time{}, time.Time{}
-		}
-		return ticks.Overdue(job, record, running, time.Now())
-	}
-}
-
-// settled is what the wiring makes of Settled.
-func settled(spec zkrec.Spec, record zkrec.Tick) bool {
-	job, err := ticksOf(spec)
-	return err == nil && ticks.Settled(job, record)
-}
-
-// ticksOf is a spec as the wiring reads it.
-func ticksOf(spec zkrec.Spec) (ticks.Job, error) {
-	schedule, err := cronexpr.Parse(spec.Schedule, time.UTC)
-	job := ticks.Job{Schedule: schedule, Since: time.UnixMilli(spec.Since), Policy: spec.Policy}
-	if spec.Paused != nil {
-		job.Paused = *spec.Paused
-	}
-	job.From = time.UnixMilli(spec.ActiveLayout().Since)
-	if spec.Resizing() {
-		job.To = time.UnixMilli(spec.ActiveLayout().Until)
-	}
-	return job, err
-}
 
 // midnight is when the clock of a bubble begins.
 var midnight = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -53,7 +17,7 @@ var midnight = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 func until(d time.Duration) { pass(time.Until(midnight.Add(d + syncPeriod + time.Second))) }
 
 // wantOverdue expects the ticks that were reported as overdue, each by one of the members.
-func (g *group) wantOverdue(members []*member, want ...time.Duration) {
+func (g *group) wantOverdue(members []*instance, want ...time.Duration) {
 	g.t.Helper()
 	var got []time.Duration
 	for _, m := range members {
@@ -72,7 +36,7 @@ func (g *group) wantOverdue(members []*member, want ...time.Duration) {
 func TestOverdueTickIsRaisedOnceForEachOutage(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		members := []*member{g.join("a", ledgers(g.t)), g.join("b", ledgers(g.t))}
+		members := []*instance{g.join("a"), g.join("b")}
 		pass(10 * time.Second)
 		until(110 * time.Second)
 		g.wantOverdue(members)
@@ -81,7 +45,7 @@ func TestOverdueTickIsRaisedOnceForEachOutage(t *testing.T) {
 		until(5 * time.Minute)
 		g.wantOverdue(members, time.Minute) // it is the same outage still
 		// Somebody who comes finds the alarm raised.
-		members = append(members, g.join("c", ledgers(g.t)))
+		members = append(members, g.join("c"))
 		until(5*time.Minute + 30*time.Second)
 		g.wantOverdue(members, time.Minute)
 
@@ -107,7 +71,7 @@ func TestAlarmWhoseReplyIsLost(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			inGroup(t, func(g *group) {
 				g.submit("job")
-				members := []*member{g.join("a", ledgers(g.t))}
+				members := []*instance{g.join("a")}
 				pass(10 * time.Second)
 				g.onMulti("/alarm", action)
 				until(130 * time.Second)
@@ -122,7 +86,7 @@ func TestAlarmWhoseReplyIsLost(t *testing.T) {
 func TestAlarmNodeThatIsGarbage(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		members := []*member{g.join("a", ledgers(g.t)), g.join("b", ledgers(g.t))}
+		members := []*instance{g.join("a"), g.join("b")}
 		g.create(g.tree.Alarm("job"), "garbage")
 		until(3 * time.Minute)
 		g.wantOverdue(members, time.Minute)
@@ -138,7 +102,7 @@ func TestJobWhoseRecordIsSpoiltIsOverdue(t *testing.T) {
 				g.submit("job")
 				through := zkrec.Tick{Watermark: midnight.Add(3 * time.Minute).UnixMilli()}
 				g.set(g.tree.Tick("job"), through.Encode())
-				members := []*member{g.join("a", ledgers(g.t)), g.bystander("b", ledgers(g.t))}
+				members := []*instance{g.join("a"), g.bystander("b")}
 				until(3*time.Minute + 30*time.Second)
 				g.set(g.tree.Tick("job"), []byte(spoilt))
 				until(4*time.Minute + 50*time.Second)
@@ -164,9 +128,9 @@ func TestJobWhoseRecordMayNotBeReadIsNotOverdue(t *testing.T) {
 					}
 					return zkdev.Pass()
 				})
-				a := g.bystander("a", ledgers(g.t))
+				a := g.bystander("a")
 				until(5 * time.Minute)
-				g.wantOverdue([]*member{a})
+				g.wantOverdue([]*instance{a})
 				if n := strings.Count(a.log.String(), "level=ERROR"); n != 1 {
 					g.t.Errorf("%d errors, want one:\n%s", n, a.log)
 				}
@@ -180,7 +144,7 @@ func TestPausedJobIsNotOverdue(t *testing.T) {
 		g.submit("job")
 		spec := zkrec.Spec{Schedule: "0 * * * * ?", Since: midnight.UnixMilli(), Paused: &zkrec.Pause{Since: midnight.UnixMilli()}}
 		g.set(g.tree.Job("job"), spec.Encode())
-		members := []*member{g.join("a", ledgers(g.t)), g.join("b", ledgers(g.t))}
+		members := []*instance{g.join("a"), g.join("b")}
 		until(10 * time.Minute)
 		g.wantOverdue(members)
 		spec.Paused.Until = time.Now().UnixMilli() // resumed, and nobody runs what comes, or says what became of the rest
@@ -196,9 +160,9 @@ func TestPausedJobIsNotOverdue(t *testing.T) {
 func TestRunningJobIsNotOverdue(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		a := g.join("a", ledgers(g.t))
+		a := g.join("a")
 		o := a.ownership()
-		members := []*member{a, g.join("b", ledgers(g.t))}
+		members := []*instance{a, g.join("b")}
 		a.mustCommit(claim(o, o.Record, "r1", midnight.Add(time.Minute).UnixMilli()))
 		until(10 * time.Minute)
 		g.wantOverdue(members)
@@ -214,13 +178,13 @@ func TestRunningJobIsNotOverdue(t *testing.T) {
 func TestRunWhoseOwnerIsGoneIsOverdue(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		a := g.join("a", nil)
-		b := g.bystander("b", ledgers(g.t))
+		a := g.join("a")
+		b := g.bystander("b")
 		o := a.ownership()
 		a.mustCommit(claim(o, o.Record, "r1", midnight.Add(time.Minute).UnixMilli()))
 		a.client.Partition()
 		until(4 * time.Minute)
-		g.wantOverdue([]*member{b}, 2*time.Minute)
+		g.wantOverdue([]*instance{b}, 2*time.Minute)
 	})
 }
 
@@ -228,7 +192,7 @@ func TestRunWhoseOwnerIsGoneIsOverdue(t *testing.T) {
 func TestAlarmIsNotRaisedAgainByAChange(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		members := []*member{g.join("a", ledgers(g.t))}
+		members := []*instance{g.join("a")}
 		until(2 * time.Minute)
 		g.wantOverdue(members, time.Minute)
 		data, _, _ := g.get(g.tree.Job("job"))
@@ -242,7 +206,7 @@ func TestAlarmIsNotRaisedAgainByAChange(t *testing.T) {
 func TestAlarmOfAJobThatIsSubmittedAgain(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		members := []*member{g.join("a", ledgers(g.t)), g.join("b", ledgers(g.t))}
+		members := []*instance{g.join("a"), g.join("b")}
 		until(2 * time.Minute)
 		g.wantOverdue(members, time.Minute)
 		g.multi(g.cancel()...)

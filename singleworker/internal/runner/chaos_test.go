@@ -27,7 +27,7 @@ func TestChaos(t *testing.T) {
 				r: rand.New(&source{pcg: rand.NewPCG(seed, 1)}), k: newKeeper(t), t: t,
 				spec: ticks.Job{Schedule: parse(t, "0/5 * * * * ?", time.UTC), Since: midnight},
 			}
-			c.k.pull = func(Commit) lever { return c.pull() }
+			c.k.pull = func(ticks.Commit) lever { return c.pull() }
 			c.run()
 			if t.Failed() {
 				t.Logf("seed %d", seed)
@@ -179,7 +179,7 @@ func (c *chaos) pause() {
 	}
 }
 
-func (c *chaos) pending() (list []Request) {
+func (c *chaos) pending() (list []ticks.Request) {
 	for _, id := range c.k.read("job").requests {
 		list = append(list, manual(id))
 	}

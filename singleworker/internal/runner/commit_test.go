@@ -104,7 +104,7 @@ func TestConflictWithAResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var tries atomic.Int32
-		w.keeper.pull = func(c Commit) lever {
+		w.keeper.pull = func(c ticks.Commit) lever {
 			if c.Token == 0 && tries.Add(1) == 1 {
 				return lever{delay: 90 * time.Second} // the ticks at 2 and 3 minutes are skipped meanwhile
 			}
@@ -115,7 +115,7 @@ func TestConflictWithAResult(t *testing.T) {
 		pass(205 * time.Second)
 		w.stop()
 		w.wantHistory("job", "2m0s: skipped overlap", "3m0s: skipped overlap", "1m0s at 1m0s: ok")
-		r := w.wantResult(OK, nil)
+		r := w.wantResult(ticks.OK, nil)
 		if r.Ended.Sub(midnight) != 110*time.Second || tries.Load() != 2 {
 			t.Errorf("ended at %v after %d tries, want when the handler did, at the second", r.Ended, tries.Load())
 		}
@@ -130,7 +130,7 @@ func TestConflictWithAClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		tries := 0
-		w.keeper.pull = func(c Commit) lever {
+		w.keeper.pull = func(c ticks.Commit) lever {
 			if c.Plan.Opens {
 				tries++
 			}
@@ -178,7 +178,7 @@ func TestResultOfARunThatWasGivenUp(t *testing.T) {
 		if got := w.keeper.read("job").record; got != record {
 			t.Errorf("record %+v, want %+v as before", got, record)
 		}
-		w.wantResult(OK, nil)
+		w.wantResult(ticks.OK, nil)
 		w.stop()
 		other.stop()
 	})
@@ -193,7 +193,7 @@ func TestResultThatCannotBeAmended(t *testing.T) {
 		w.wantHistory("job", "1m0s at 1m0s: lost")
 		release()
 		synctest.Wait()
-		if r := w.reported(); len(r) != 1 || r[0].State != OK || !errors.Is(r[0].Unrecorded, errSuperseded) {
+		if r := w.reported(); len(r) != 1 || r[0].State != ticks.OK || !errors.Is(r[0].Unrecorded, errSuperseded) {
 			t.Errorf("reported %+v, want the result, and why it is not recorded", r)
 		}
 		if text := w.log.String(); !strings.Contains(text, "result of a run was not recorded") || !strings.Contains(text, errSuperseded.Error()) {
@@ -271,7 +271,7 @@ func TestClaimThatIsWrittenAndReportedAsFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		first := true
-		w.keeper.pull = func(c Commit) lever {
+		w.keeper.pull = func(c ticks.Commit) lever {
 			if c.Plan.Opens && first {
 				first = false
 				return lever{after: errors.New("no longer part of the group")}
@@ -295,7 +295,7 @@ func TestResultThatIsWrittenAndReportedAsFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		gone := errors.New("no longer part of the group")
-		w.keeper.pull = func(c Commit) lever {
+		w.keeper.pull = func(c ticks.Commit) lever {
 			if c.Token == 0 {
 				return lever{after: gone}
 			}
@@ -411,7 +411,7 @@ func TestFarFutureIsLogged(t *testing.T) {
 			w.run(w.t.Context())
 			w.adopt(zkrec.Policy{}, nil)
 			w.runner.box.Post(func() {
-				w.runner.committed(w.runner.jobs["job"], Commit{}, nil, record, ticks.ErrConflict)
+				w.runner.committed(w.runner.jobs["job"], ticks.Commit{}, nil, record, ticks.ErrConflict)
 			})
 		})
 	}

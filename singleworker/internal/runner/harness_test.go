@@ -130,7 +130,7 @@ func (w *world) lose() {
 }
 
 // request has an operator ask for something of job.
-func (w *world) request(requests ...Request) {
+func (w *world) request(requests ...ticks.Request) {
 	w.keeper.change("job", func(k *kept) {
 		for _, r := range requests {
 			k.requests = append(k.requests, r.ID)

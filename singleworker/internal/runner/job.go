@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -59,7 +60,7 @@ func (r *Runner) decide(j *job) {
 		return
 	}
 	j.committing = true
-	commit := Commit{Job: j.Name, Token: j.Lease.Token, SpecVersion: j.SpecVersion, From: j.Record, Plan: plan}
+	commit := ticks.Commit{Slot: j.Name, Token: j.Lease.Token, SpecVersion: j.SpecVersion, From: j.Record, Plan: plan}
 	var act *activity
 	if plan.Opens {
 		act = r.begin(j, plan.Record)
@@ -83,8 +84,8 @@ func (r *Runner) view(j *job) ticks.View {
 		v.Active = act.run.RunID
 	}
 	for _, request := range j.Requests {
-		if request.Stop == "" {
-			v.Requests = append(v.Requests, ticks.Request{ID: request.ID, At: request.At})
+		if request.IsRun() {
+			v.Requests = append(v.Requests, request)
 		}
 	}
 	return v
@@ -96,7 +97,7 @@ func (r *Runner) begin(j *job, record ticks.Record) *activity {
 		Job: j.Name, Tick: time.UnixMilli(record.Tick).In(j.Schedule.Location()), RunID: record.RunID, Token: record.Token,
 		Attempt: record.Attempt, Started: time.UnixMilli(record.Started),
 	}}
-	i := slices.IndexFunc(j.Requests, func(r Request) bool { return r.ID == record.Manual })
+	i := slices.IndexFunc(j.Requests, func(r ticks.Request) bool { return r.ID == record.Manual })
 	if record.Manual != "" && i >= 0 {
 		act.run.Request = &j.Requests[i]
 	}
@@ -108,7 +109,7 @@ func (r *Runner) begin(j *job, record ticks.Record) *activity {
 // retryAfter is how soon a decision is made again that could not be written.
 const retryAfter = time.Second
 
-func (r *Runner) committed(j *job, commit Commit, act *activity, current ticks.Record, err error) {
+func (r *Runner) committed(j *job, commit ticks.Commit, act *activity, current ticks.Record, err error) {
 	j.committing = false
 	plan := commit.Plan
 	switch {
@@ -130,7 +131,7 @@ func (r *Runner) committed(j *job, commit Commit, act *activity, current ticks.R
 		r.warnAhead(j)
 	case errors.Is(err, ticks.ErrNoRequest):
 		r.forget(j, plan.Record.Manual)
-	case errors.Is(err, ticks.ErrOutdated) && j.SpecVersion != commit.SpecVersion: // and the new one is known already
+	case errors.Is(err, ticks.ErrSpecChanged) && j.SpecVersion != commit.SpecVersion: // and the new one is known already
 	default:
 		// The job is passing to another instance, or the lease has lapsed and
 		// may come back.
@@ -157,7 +158,7 @@ func (r *Runner) remember(name string, record ticks.Record) {
 
 // forget drops a request that is done with.
 func (r *Runner) forget(j *job, request string) {
-	j.Requests = slices.DeleteFunc(slices.Clone(j.Requests), func(r Request) bool { return r.ID == request })
+	j.Requests = slices.DeleteFunc(slices.Clone(j.Requests), func(r ticks.Request) bool { return r.ID == request })
 }
 
 // start runs a claimed tick.
@@ -201,15 +202,15 @@ func (r *Runner) report(job string, entries []ticks.Entry) {
 // heed stops the runs that operators want to end: also one that goes on although
 // its job is not owned any more, or the instance is stopping. A request for a run that
 // is not this instance's is for the job's owner to drop.
-func (r *Runner) heed(name string, requests []Request) {
+func (r *Runner) heed(name string, requests []ticks.Request) {
 	act := r.running[name]
 	for _, request := range requests {
-		if request.Stop == "" {
+		if !request.IsStop() {
 			continue
 		}
-		ours := act != nil && act.run.RunID == request.Stop
+		ours := act != nil && act.run.RunID == request.RunID
 		if ours {
-			act.stop(fmt.Errorf("%w: %s", ErrStopped, request.Why))
+			act.stop(fmt.Errorf("%w: %s", ErrStopped, strings.Trim(request.By+": "+request.Reason, ": ")))
 		}
 		if ours || r.jobs[name] != nil {
 			r.cfg.Keeper.Drop(name, request.ID)

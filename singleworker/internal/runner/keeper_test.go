@@ -24,14 +24,14 @@ type keeper struct {
 	t *testing.T
 
 	// pull is asked what happens to each commit; nil: nothing but what it asks for.
-	pull func(c Commit) lever
+	pull func(c ticks.Commit) lever
 	// amend may refuse to amend.
 	amend error
 
 	mu      sync.Mutex
 	jobs    map[string]*kept
-	commits []Commit // that were applied, in order
-	dropped []string // requests, in order
+	commits []ticks.Commit // that were applied, in order
+	dropped []string       // requests, in order
 }
 
 // lever is what happens to one commit.
@@ -95,7 +95,7 @@ func (k *keeper) opened(name string) (records []ticks.Record) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, c := range k.commits {
-		if c.Job == name && c.Plan.Opens {
+		if c.Slot == name && c.Plan.Opens {
 			records = append(records, c.Plan.Record)
 		}
 	}
@@ -103,7 +103,7 @@ func (k *keeper) opened(name string) (records []ticks.Record) {
 }
 
 // Commit does what package coord documents.
-func (k *keeper) Commit(c Commit) (ticks.Record, error) {
+func (k *keeper) Commit(c ticks.Commit) (ticks.Record, error) {
 	var l lever
 	if k.pull != nil {
 		l = k.pull(c)
@@ -123,10 +123,10 @@ func (k *keeper) Commit(c Commit) (ticks.Record, error) {
 	return current, err
 }
 
-func (k *keeper) apply(c Commit, conflict bool) (ticks.Record, error) {
+func (k *keeper) apply(c ticks.Commit, conflict bool) (ticks.Record, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	j, to := k.job(c.Job), c.Plan.Record.Normal()
+	j, to := k.job(c.Slot), c.Plan.Record.Normal()
 	opens := to.Open() && to.RunID != c.From.RunID
 	switch {
 	case c.Token != 0 && (j.lease == nil || j.lease.Token != c.Token):
@@ -154,17 +154,17 @@ func (k *keeper) apply(c Commit, conflict bool) (ticks.Record, error) {
 }
 
 // judge holds a change to what every change must be.
-func (k *keeper) judge(c Commit, to ticks.Record) {
+func (k *keeper) judge(c ticks.Commit, to ticks.Record) {
 	speaksOf := func(e ticks.Entry) bool { return e.RunID == c.From.RunID && e.RunID != "" }
 	switch {
 	case to.Watermark < c.From.Watermark:
-		k.t.Errorf("%s: Watermark goes back from %d to %d", c.Job, c.From.Watermark, to.Watermark)
+		k.t.Errorf("%s: Watermark goes back from %d to %d", c.Slot, c.From.Watermark, to.Watermark)
 	case c.Plan.Opens != (to.Open() && to.RunID != c.From.RunID):
-		k.t.Errorf("%s: opens %v, from %+v to %+v", c.Job, c.Plan.Opens, c.From, to)
+		k.t.Errorf("%s: opens %v, from %+v to %+v", c.Slot, c.Plan.Opens, c.From, to)
 	case c.Plan.Opens && c.Token == 0:
-		k.t.Errorf("%s: opened without a token", c.Job)
+		k.t.Errorf("%s: opened without a token", c.Slot)
 	case c.From.Open() && to.RunID != c.From.RunID && !slices.ContainsFunc(c.Plan.Entries, speaksOf):
-		k.t.Errorf("%s: run %s vanished without an entry", c.Job, c.From.RunID)
+		k.t.Errorf("%s: run %s vanished without an entry", c.Slot, c.From.RunID)
 	}
 }
 

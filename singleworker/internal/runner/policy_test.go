@@ -239,7 +239,7 @@ func TestRunThatTakesTooLong(t *testing.T) {
 			t.Errorf("the handler saw %v, recorded %+v", seen, e)
 		}
 		for _, r := range w.reported() {
-			if r.State != TimedOut || !errors.Is(r.Err, ErrTimeout) {
+			if r.State != ticks.TimedOut || !errors.Is(r.Err, ErrTimeout) {
 				t.Errorf("reported %s: %v", r.State, r.Err)
 			}
 		}
@@ -254,7 +254,7 @@ func TestRunInTimeKnowsNothingOfItsTimeout(t *testing.T) {
 		w.own(withPolicy(w.job("job", "0 1 * * * ?", working(9*time.Second)), zkrec.Policy{Timeout: zkrec.Duration(10 * time.Second)}))
 		pass(2 * time.Minute)
 		w.stop()
-		w.wantResult(OK, nil)
+		w.wantResult(ticks.OK, nil)
 	})
 }
 

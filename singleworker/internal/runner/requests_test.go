@@ -9,11 +9,21 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-func manual(id string) Request {
-	return Request{ID: id, At: time.Now(), Args: map[string]string{"who": id}, Payload: []byte(`{"n":1}`)}
+func manual(id string) ticks.Request {
+	return ticks.Request{ID: id, Request: zkrec.Request{
+		Kind: zkrec.RequestRun, At: time.Now(), Args: map[string]string{"who": id}, Payload: []byte(`{"n":1}`),
+	}}
+}
+
+// stopOf is a request to stop a run.
+func stopOf(id, runID string) ticks.Request {
+	return ticks.Request{ID: id, Request: zkrec.Request{
+		Kind: zkrec.RequestStop, RunID: runID, By: "ops", Reason: "too slow",
+	}}
 }
 
 func TestManualRun(t *testing.T) {
@@ -21,7 +31,7 @@ func TestManualRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		opening := 0
-		w.keeper.pull = func(c Commit) lever {
+		w.keeper.pull = func(c ticks.Commit) lever {
 			if c.Plan.Record.Manual != "" && c.Plan.Opens {
 				opening++
 			}
@@ -84,7 +94,7 @@ func TestManualRunIsNotRunTwice(t *testing.T) {
 		job := w.job("job", "0 0 * * * ?", nil)
 		w.own(job)
 		pass(10 * time.Second)
-		stale := []Request{manual("r1")}
+		stale := []ticks.Request{manual("r1")}
 		w.request(stale...)
 		pass(time.Second)
 		w.runner.Requested("job", stale)
@@ -153,7 +163,7 @@ func TestManualRunGoesOnElsewhere(t *testing.T) {
 			got = r
 			return nil
 		})
-		job.Requests = []Request{request}
+		job.Requests = []ticks.Request{request}
 		other.own(job)
 		pass(time.Second)
 		other.stop()
@@ -211,14 +221,14 @@ func TestManualRunOutlivesALateResult(t *testing.T) {
 		for _, owner := range []*world{w, other} {
 			owner.run(t.Context())
 			job := owner.job("job", "0 0 * * * ?", late)
-			job.Requests = []Request{request}
+			job.Requests = []ticks.Request{request}
 			w.keeper.change("job", func(k *kept) { k.requests = []string{"r1"} })
 			owner.own(job)
 			pass(10 * time.Second)
 			owner.lose()
 		}
 		job := w.job("job", "0 0 * * * ?", late)
-		job.Requests = []Request{request}
+		job.Requests = []ticks.Request{request}
 		w.own(job)
 		synctest.Wait()
 		close(ends[1])
@@ -248,9 +258,9 @@ func TestRunIsStoppedByAnOperator(t *testing.T) {
 			return ctx.Err()
 		})
 		pass(65 * time.Second)
-		w.request(Request{ID: "s0", Stop: "another run"}, Request{ID: "s1", Stop: w.started()[0].RunID, Why: "ops: too slow"})
+		w.request(stopOf("s0", "another run"), stopOf("s1", w.started()[0].RunID))
 		synctest.Wait()
-		r := w.wantResult(Interrupted, ErrStopped)
+		r := w.wantResult(ticks.Interrupted, ErrStopped)
 		if text := "stopped by an operator: ops: too slow"; !strings.HasPrefix(r.Err.Error(), text) {
 			t.Errorf("the result is %q, want %q", r.Err, text)
 		}
@@ -273,9 +283,9 @@ func TestRunIsStoppedByAnOperator(t *testing.T) {
 // asks may ask together with a change of the job. A request for another run is the next owner's.
 func TestRunIsStoppedWhileItsInstanceStops(t *testing.T) {
 	t.Parallel()
-	for what, ask := range map[string]func(w *world, job Job, requests ...Request){
-		"by itself": func(w *world, _ Job, requests ...Request) { w.request(requests...) },
-		"with a change of the job": func(w *world, job Job, requests ...Request) {
+	for what, ask := range map[string]func(w *world, job Job, requests ...ticks.Request){
+		"by itself": func(w *world, _ Job, requests ...ticks.Request) { w.request(requests...) },
+		"with a change of the job": func(w *world, job Job, requests ...ticks.Request) {
 			job.Requests = requests
 			w.own(job)
 		},
@@ -290,11 +300,11 @@ func TestRunIsStoppedWhileItsInstanceStops(t *testing.T) {
 				pass(65 * time.Second)
 				w.runner.Stop()
 				synctest.Wait()
-				ask(w, job, manual("r1"), Request{ID: "s0", Stop: "another run"}, Request{ID: "s1", Stop: w.started()[0].RunID})
+				ask(w, job, manual("r1"), stopOf("s0", "another run"), stopOf("s1", w.started()[0].RunID))
 				if err := <-w.ended; err != nil || time.Since(midnight) != 65*time.Second {
 					t.Errorf("Run = %v at %v, want nil at once", err, time.Since(midnight))
 				}
-				w.wantResult(Interrupted, ErrStopped)
+				w.wantResult(ticks.Interrupted, ErrStopped)
 				if again := w.keeper.read("job").record.NextAttempt; again != "" {
 					t.Errorf("again = %q, want none", again)
 				}
@@ -312,7 +322,7 @@ func TestRunIsStoppedDuringItsClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var id string
-		w.keeper.pull = func(c Commit) lever {
+		w.keeper.pull = func(c ticks.Commit) lever {
 			if c.Plan.Opens && id == "" {
 				id = c.Plan.Record.RunID
 				return lever{reply: 5 * time.Second}
@@ -322,11 +332,11 @@ func TestRunIsStoppedDuringItsClaim(t *testing.T) {
 		w.run(t.Context())
 		w.adopt(zkrec.Policy{}, nil)
 		pass(61 * time.Second)
-		w.request(Request{ID: "s1", Stop: id})
+		w.request(stopOf("s1", id))
 		pass(9 * time.Second)
 		w.stop()
 		w.wantOnTime() // nothing
-		w.wantResult(Interrupted, ErrStopped)
+		w.wantResult(ticks.Interrupted, ErrStopped)
 	})
 }
 
@@ -344,7 +354,7 @@ func TestStopOfARunOfAFormerOwnership(t *testing.T) {
 		pass(65 * time.Second)
 		w.lose()
 		job := w.job("job", "0 0 * * * ?", nil)
-		job.Requests = []Request{{ID: "s1", Stop: w.started()[0].RunID}}
+		job.Requests = []ticks.Request{stopOf("s1", w.started()[0].RunID)}
 		w.runner.Own(job)
 		synctest.Wait()
 		close(stopped)
@@ -352,6 +362,6 @@ func TestStopOfARunOfAFormerOwnership(t *testing.T) {
 		if !slices.Equal(w.keeper.dropped, []string{"s1"}) {
 			t.Errorf("dropped %q, want the request", w.keeper.dropped)
 		}
-		w.wantResult(OK, nil) // it did not listen, and has finished
+		w.wantResult(ticks.OK, nil) // it did not listen, and has finished
 	})
 }

@@ -11,14 +11,6 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 )
 
-// The states of a run that has ended, as the records call them.
-const (
-	OK          = "ok"
-	Failed      = "failed"
-	TimedOut    = "timed_out"
-	Interrupted = "interrupted" // its context ended before it was done
-)
-
 // Run is one execution of a handler, for a tick that was claimed for it.
 type Run struct {
 	Job     string
@@ -27,7 +19,7 @@ type Run struct {
 	Token   int64
 	Attempt int
 	Started time.Time
-	Request *Request // that asked for it; nil of a scheduled one
+	Request *ticks.Request // that asked for it; nil of a scheduled one
 }
 
 // Result is how a run ended.
@@ -35,7 +27,7 @@ type Result struct {
 	Run
 	Ended time.Time
 	State string
-	Err   error // nil when State is OK
+	Err   error // nil when State is ticks.OK
 	// Unrecorded says why the result is not in ZooKeeper; nil when it is.
 	Unrecorded error
 }
@@ -61,7 +53,7 @@ type activity struct {
 
 // handle calls the handler of a run that was claimed.
 func (r *Runner) handle(j *job, act *activity) Result {
-	result := Result{Run: act.run, State: Interrupted}
+	result := Result{Run: act.run, State: ticks.Interrupted}
 	ctx, done, err := j.Lease.Begin(act.ctx)
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -93,12 +85,12 @@ func (r *Runner) handle(j *job, act *activity) Result {
 	cause := context.Cause(ctx)
 	switch {
 	case err == nil:
-		result.State = OK
+		result.State = ticks.OK
 	case ctx.Err() == nil:
-		result.State, result.Err = Failed, err
+		result.State, result.Err = ticks.Failed, err
 	default:
 		if errors.Is(cause, ErrTimeout) {
-			result.State = TimedOut
+			result.State = ticks.TimedOut
 		}
 		if result.Err = err; !errors.Is(err, cause) {
 			result.Err = fmt.Errorf("%w: %w", cause, err)
@@ -127,7 +119,7 @@ func (r *Runner) record(j *job, from ticks.Record, result Result) (
 ) {
 	for {
 		plan := ticks.End(j.Job.Job, from, outcome(result))
-		current, err = r.cfg.Keeper.Commit(Commit{Job: j.Name, From: from, Plan: plan})
+		current, err = r.cfg.Keeper.Commit(ticks.Commit{Slot: j.Name, From: from, Plan: plan})
 		switch {
 		case err == nil || !errors.Is(err, ticks.ErrConflict):
 			return current, plan.Entries, err

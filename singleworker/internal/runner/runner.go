@@ -26,26 +26,14 @@ func (e *StuckError) Error() string {
 // stuckAfter is how long handlers have to return after their context ended.
 const stuckAfter = 5 * time.Second
 
-// Commit is a decision to be made true.
-type Commit struct {
-	Job string
-	// Token is that of the ownership under which alone it may be; 0 for the
-	// result of a run.
-	Token       int64
-	SpecVersion int32        // of the job: Job.SpecVersion
-	From        ticks.Record // what Plan rests on
-	Plan        ticks.Plan
-}
-
 // Keeper keeps the records of jobs. Its methods are called from goroutines of
 // their own and may block.
 type Keeper interface {
-	// Commit writes a plan and returns the record as it is then. It fails with
-	// ticks.ErrConflict, and the record, when that is not From; with
-	// ticks.ErrNoRequest when the manual run to be opened was withdrawn; with
-	// ticks.ErrOutdated when the job's specVersion is another by now, which Own is
-	// about to tell; or when the job is not, or no longer, ours.
-	Commit(c Commit) (ticks.Record, error)
+	// Commit writes a decision and returns the record as it is then. It fails with ticks.ErrConflict,
+	// and the record, when that is not From; with ticks.ErrNoRequest when the manual run to be opened
+	// was canceled; with ticks.ErrSpecChanged when the spec has changed, which Own is about to tell;
+	// or when the job is no longer owned.
+	Commit(c ticks.Commit) (ticks.Record, error)
 	// Amend corrects the history of a run that was given up too early.
 	Amend(job string, e ticks.Entry) error
 	// Drop removes a request that is done with. It does not block.
@@ -61,26 +49,15 @@ type Observer interface {
 	Recorded(job string, entries []ticks.Entry)
 }
 
-// Request is what an operator asks for.
-type Request struct {
-	ID      string
-	At      time.Time
-	Stop    string // the id of the run to be stopped; empty: a manual run
-	Why     string // of a stop: who, and for what reason
-	Args    map[string]string
-	Payload []byte
-}
-
 // Job is a job, or a shard of one, that this instance owns.
 type Job struct {
 	ticks.Job
-	Name        string
-	SpecVersion int32 // differs between two versions of what the job is to be
-	Handle      func(ctx context.Context, r Run) error
-	Lease       *leases.Lease
-	Since       time.Time    // when it was adopted
-	Record      ticks.Record // as it was then
-	Requests    []Request
+	Name     string
+	Handle   func(ctx context.Context, r Run) error
+	Lease    *leases.Lease
+	Since    time.Time    // when it was adopted
+	Record   ticks.Record // as it was then
+	Requests []ticks.Request
 }
 
 // Config is all that a Runner needs.
@@ -123,7 +100,7 @@ func New(cfg Config) *Runner {
 func (r *Runner) Own(j Job) { r.box.Post(func() { r.own(j) }) }
 
 // Requested says what operators ask for now.
-func (r *Runner) Requested(name string, requests []Request) {
+func (r *Runner) Requested(name string, requests []ticks.Request) {
 	r.box.Post(func() {
 		r.heed(name, requests)
 		if j := r.jobs[name]; j != nil {

@@ -30,7 +30,7 @@ func TestRunThatSucceeds(t *testing.T) {
 		}))
 		pass(80 * time.Second)
 		w.stop()
-		r := w.wantResult(OK, nil)
+		r := w.wantResult(ticks.OK, nil)
 		if r.Run != got || r.Run != w.starts[0] || r.Ended.Sub(r.Started) != 10*time.Second || r.Err != nil {
 			t.Errorf("result %+v of run %+v, handler was given %+v", r, w.starts[0], got)
 		}
@@ -50,7 +50,7 @@ func TestRunThatFails(t *testing.T) {
 		w.own(w.job("job", "0 * * * * ?", func(context.Context, Run) error { return boom }))
 		pass(80 * time.Second)
 		w.stop()
-		w.wantResult(Failed, boom)
+		w.wantResult(ticks.Failed, boom)
 	})
 }
 
@@ -63,7 +63,7 @@ func TestRunThatPanics(t *testing.T) {
 		pass(80 * time.Second)
 		var p *task.PanicError
 		results := w.reported()
-		if len(results) != 1 || results[0].State != Failed || !errors.As(results[0].Err, &p) {
+		if len(results) != 1 || results[0].State != ticks.Failed || !errors.As(results[0].Err, &p) {
 			t.Fatalf("results %+v, want a failure with a *task.PanicError", results)
 		}
 		if p.Value != "glass" || !strings.Contains(string(p.Stack), "runs_test.go") {
@@ -188,14 +188,14 @@ func TestTickThatAnotherHasClaimedIsNotRun(t *testing.T) {
 		w.keeper.change("job", func(k *kept) {
 			tick := after(time.Minute).UnixMilli()
 			k.record = ticks.Record{Watermark: tick, Run: zkrec.Run{
-				Tick: tick, RunID: "theirs", SID: "b", Token: 99, Attempt: 1, State: OK, Ended: tick,
+				Tick: tick, RunID: "theirs", SID: "b", Token: 99, Attempt: 1, State: ticks.OK, Ended: tick,
 			}}
 			k.history = []ticks.Entry{{Run: k.record.Run}}
 		})
 		pass(2*time.Minute + time.Second)
 		w.stop()
 		w.wantOnTime(after(2 * time.Minute))
-		w.wantResult(OK, nil) // of the second
+		w.wantResult(ticks.OK, nil) // of the second
 	})
 }
 
@@ -204,7 +204,7 @@ func TestRefusedClaimIsNotRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.keeper.pull = func(Commit) lever {
+		w.keeper.pull = func(ticks.Commit) lever {
 			if time.Now().Before(after(3 * time.Minute)) {
 				return lever{refuse: errNotOwner}
 			}
@@ -228,8 +228,8 @@ func TestSlowClaimDelaysNobodyElse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.keeper.pull = func(c Commit) lever {
-			if c.Job == "slow" {
+		w.keeper.pull = func(c ticks.Commit) lever {
+			if c.Slot == "slow" {
 				return lever{delay: 10 * time.Minute} // ZooKeeper is away
 			}
 			return lever{}
@@ -263,7 +263,7 @@ func TestLeaseThatEndsInterruptsTheRun(t *testing.T) {
 		w.leases.Close("job", canceled)
 		w.runner.Disown("job")
 		w.stop()
-		r := w.wantResult(Interrupted, canceled)
+		r := w.wantResult(ticks.Interrupted, canceled)
 		if want := "job cancelled: half done: context canceled"; !errors.Is(seen, canceled) || r.Err.Error() != want {
 			t.Errorf("the handler saw %v, the result is %q; want %v, %q", seen, r.Err, canceled, want)
 		}
@@ -282,7 +282,7 @@ func TestHandlerThatFinishesInSpiteOfItsContextHasFinished(t *testing.T) {
 		pass(70 * time.Second)
 		w.leases.Close("job", leases.ErrLost)
 		w.stop()
-		w.wantResult(OK, nil)
+		w.wantResult(ticks.OK, nil)
 	})
 }
 
@@ -292,7 +292,7 @@ func TestLeaseThatEndsDuringTheClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.keeper.pull = func(c Commit) lever {
+		w.keeper.pull = func(c ticks.Commit) lever {
 			if c.Plan.Opens {
 				return lever{then: func() { w.leases.Close("job", leases.ErrLost) }}
 			}
@@ -303,7 +303,7 @@ func TestLeaseThatEndsDuringTheClaim(t *testing.T) {
 		pass(70 * time.Second)
 		w.stop()
 		w.wantOnTime() // nothing
-		w.wantResult(Interrupted, leases.ErrLost)
+		w.wantResult(ticks.Interrupted, leases.ErrLost)
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -53,7 +54,7 @@ func TestRunsThatOutlastTheGraceAreCancelled(t *testing.T) {
 		if err := <-w.ended; err != nil || time.Since(start) != grace {
 			t.Errorf("Run = %v after %v, want nil after %v", err, time.Since(start), grace)
 		}
-		w.wantResult(Interrupted, ErrStopping)
+		w.wantResult(ticks.Interrupted, ErrStopping)
 	})
 }
 
@@ -62,7 +63,7 @@ func TestAClaimThatWaitsIsNotStuck(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.keeper.pull = func(Commit) lever { return lever{delay: 10 * time.Minute, refuse: errNotOwner} }
+		w.keeper.pull = func(ticks.Commit) lever { return lever{delay: 10 * time.Minute, refuse: errNotOwner} }
 		w.run(t.Context())
 		w.own(w.job("job", "0 * * * * ?", nil))
 		pass(65 * time.Second)
@@ -93,7 +94,7 @@ func TestAClaimThatIsLate(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				w.keeper.pull = func(c Commit) lever {
+				w.keeper.pull = func(c ticks.Commit) lever {
 					if c.Plan.Opens {
 						return lever{reply: row.reply}
 					}
@@ -175,7 +176,7 @@ func TestEndOfTheContextEndsRunsAtOnce(t *testing.T) {
 		if err := <-w.ended; err != nil || time.Since(start) != 0 {
 			t.Errorf("Run = %v after %v, want nil at once", err, time.Since(start))
 		}
-		w.wantResult(Interrupted, context.Canceled)
+		w.wantResult(ticks.Interrupted, context.Canceled)
 	})
 }
 

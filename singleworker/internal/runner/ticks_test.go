@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 )
 
 // A bubble's clock begins at midnight, 2000-01-01, UTC.
@@ -186,7 +188,7 @@ func TestOwnTwiceKeepsTheRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.keeper.change("job", func(k *kept) { k.record.Watermark = after(3 * time.Minute).UnixMilli() }) // by a fast clock
-		w.keeper.pull = func(c Commit) lever {
+		w.keeper.pull = func(c ticks.Commit) lever {
 			if c.From.Watermark < after(3*time.Minute).UnixMilli() {
 				t.Errorf("a decision that rests on %+v", c.From)
 			}
@@ -253,7 +255,7 @@ func TestDisownLeavesTheRunToItsGrant(t *testing.T) {
 		}
 		w.leases.Close("job", canceled)
 		w.stop()
-		w.wantResult(Interrupted, canceled)
+		w.wantResult(ticks.Interrupted, canceled)
 	})
 }
 

@@ -140,7 +140,9 @@ func (w *world) fault() {
 		w.pauseOrResume()
 	case 11:
 		for range pick(w, 1, 1, 2) {
-			w.requests = append(slices.Clip(w.requests), ticks.Request{ID: w.id("ask"), At: time.UnixMilli(w.operator())})
+			w.requests = append(slices.Clip(w.requests), ticks.Request{
+				ID: w.id("ask"), Request: zkrec.Request{Kind: zkrec.RequestRun, At: time.UnixMilli(w.operator())},
+			})
 		}
 		w.logf("%d requests wait", len(w.requests))
 	case 12:

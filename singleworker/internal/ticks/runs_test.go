@@ -76,7 +76,9 @@ func TestAbandoned(t *testing.T) {
 // requests reads ids, which were all asked for at 10:00:10.
 func requests(ids string) (all []ticks.Request) {
 	for id := range strings.FieldsSeq(ids) {
-		all = append(all, ticks.Request{ID: id, At: time.Date(2026, 3, 3, 10, 0, 10, 0, time.UTC)})
+		all = append(all, ticks.Request{ID: id, Request: zkrec.Request{
+			Kind: zkrec.RequestRun, At: time.Date(2026, 3, 3, 10, 0, 10, 0, time.UTC),
+		}})
 	}
 	return all
 }

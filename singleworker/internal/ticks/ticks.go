@@ -1,11 +1,9 @@
 package ticks
 
 import (
-	"errors"
 	"slices"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -16,63 +14,9 @@ type (
 	Policy = zkrec.Policy
 )
 
-// What keeps a change from being written.
-var (
-	// ErrConflict: the record is not the one that the change rests on.
-	ErrConflict = errors.New("tick record has changed")
-	// ErrOutdated: the change rests on a specification of the job that was replaced.
-	ErrOutdated = errors.New("the job has changed")
-	// ErrNoRequest: the manual run that is to be opened was withdrawn.
-	ErrNoRequest = errors.New("request withdrawn")
-)
-
 // OnTime is how late a tick may be to be run whatever the misfire policy is:
 // the time in which an owner hands a slot over.
 const OnTime = time.Second
-
-// Job is what decides over a slot's ticks.
-type Job struct {
-	Schedule *cronexpr.Schedule
-	Since    time.Time // no tick up to here is the schedule's
-	// Former, if it is known, was in effect between FormerSince and Since.
-	Former      *cronexpr.Schedule
-	FormerSince time.Time
-	Policy      Policy      // the zero value of a field means its default
-	Paused      zkrec.Pause // the zero Pause: never
-
-	// Of a slot whose job was divided otherwise before, or is about to be: ticks
-	// up to From are not this slot's, nor are those after To; see zkrec.Layout.
-	// Zero: no bound.
-	From, To time.Time
-}
-
-// begins is up to when no tick is the slot's under its schedule.
-func (j Job) begins() time.Time { return later(j.Since, j.From) }
-
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
-}
-
-// ends reports whether the job is to be divided anew: no tick after To is run.
-func (j Job) ends() bool { return !j.To.IsZero() }
-
-// nextTick is the first tick of the slot after t, or zero.
-func (j Job) nextTick(t time.Time) time.Time {
-	next := j.Schedule.Next(later(t, j.begins()))
-	if j.ends() && next.After(j.To) {
-		return time.Time{}
-	}
-	return next
-}
-
-// Request is a manual run that was asked for.
-type Request struct {
-	ID string
-	At time.Time
-}
 
 // View is all that a decision rests on.
 type View struct {

@@ -1,7 +1,6 @@
-package coord
+package session
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/lease"
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -69,44 +67,21 @@ func TestLocate(t *testing.T) {
 	}
 }
 
-func TestOutcomeOf(t *testing.T) {
-	t.Parallel()
-	wrap := func(err error) error {
-		return &zkconn.MultiError{Index: 1, Err: &zkconn.OpError{Op: "set", Path: "/a", Err: err}}
-	}
-	for _, row := range []struct {
-		err  error
-		want lease.Outcome
-	}{
-		{nil, lease.Done},
-		{wrap(zkconn.ErrBadVersion), lease.Refused},
-		{wrap(zkconn.ErrNoNode), lease.Refused},
-		{wrap(zkconn.ErrDenied), lease.Refused},
-		{zkconn.ErrLost, lease.Unknown},
-		{&zkconn.OpError{Op: "multi", Path: "/a", Err: context.DeadlineExceeded}, lease.Unknown},
-		{errTooManyRefusals, lease.Unknown}, // the rest was not tried: read again
-	} {
-		if got := outcomeOf(row.err); got != row.want {
-			t.Errorf("outcome of %v = %d, want %d", row.err, got, row.want)
-		}
-	}
-}
-
 func TestOnePerTime(t *testing.T) {
 	t.Parallel()
-	var o onePerTime
-	if !o.begin() {
+	var o OnePerTime
+	if !o.Begin() {
 		t.Fatal("the first may not begin")
 	}
 	for range 2 {
-		if o.begin() {
+		if o.Begin() {
 			t.Error("another begins while the first runs")
 		}
 	}
-	if !o.end() {
+	if !o.End() {
 		t.Error("what was asked for meanwhile is forgotten")
 	}
-	if !o.begin() || o.end() {
+	if !o.Begin() || o.End() {
 		t.Error("asked for once, it is done a second time")
 	}
 }
@@ -119,7 +94,7 @@ type batch struct {
 
 // apply sends a batch of one claim for each job to a server, and returns what became of them
 // and the transactions that were sent.
-func (b batch) apply(t *testing.T, jobs ...string) (results []result, sent []string) {
+func (b batch) apply(t *testing.T, jobs ...string) (results []Result, sent []string) {
 	t.Helper()
 	server := zkdev.Start(t, zkdev.Config{NoListen: true})
 	conn, err := zkconn.Open(zkconn.Config{
@@ -147,12 +122,12 @@ func (b batch) apply(t *testing.T, jobs ...string) (results []result, sent []str
 		}
 		return zkdev.Pass()
 	})
-	c := &Coordinator{cfg: Config{Clock: leases.NewClock()}, conn: conn}
+	l := &Loop{Clock: leases.NewClock(), Conn: conn}
 	var groups [][]zkconn.Op
 	for i, job := range jobs {
 		groups = append(groups, []zkconn.Op{zkconn.CheckOp("/"+job+"/alive", 1), zkconn.SetOp("/"+job+"/tick", nil, int32(i))})
 	}
-	results = c.applyBatch(t.Context(), groups)
+	results = l.apply(t.Context(), groups)
 	mu.Lock()
 	defer mu.Unlock()
 	return results, slices.Clone(sent)
@@ -178,9 +153,9 @@ func (b batch) create(t *testing.T, conn *zkconn.Conn, job string, i int) {
 }
 
 // wantStats expects the stats of the i-th claim's own two operations.
-func wantStats(t *testing.T, i int, r result) {
+func wantStats(t *testing.T, i int, r Result) {
 	t.Helper()
-	if r.err != nil || r.refused != -1 || len(r.stats) != 2 || r.stats[1].Version != int32(i+1) {
+	if r.Err != nil || r.Refused != -1 || len(r.Stats) != 2 || r.Stats[1].Version != int32(i+1) {
 		t.Errorf("group %d: %+v, want its own two stats", i, r)
 	}
 }
@@ -216,8 +191,8 @@ func TestRefusedGroupDoesNotKeepTheOthersBack(t *testing.T) {
 			err     error
 			refused int
 		}{1: {zkconn.ErrBadVersion, 1}, 3: {zkconn.ErrNoNode, 0}} {
-			if r := results[i]; !errors.Is(r.err, want.err) || r.refused != want.refused {
-				t.Errorf("group %d: %v by its operation %d, want %v by %d", i, r.err, r.refused, want.err, want.refused)
+			if r := results[i]; !errors.Is(r.Err, want.err) || r.Refused != want.refused {
+				t.Errorf("group %d: %v by its operation %d, want %v by %d", i, r.Err, r.Refused, want.err, want.refused)
 			}
 		}
 	})
@@ -235,8 +210,8 @@ func TestTooManyRefusalsLeaveTheRestToBeReadAgain(t *testing.T) {
 			t.Errorf("%d transactions, want %d", len(sent), maxRefusals+1)
 		}
 		for i, r := range results {
-			if unknown := i >= maxRefusals; zkconn.IsUnknown(r.err) != unknown || (r.refused == 0) == unknown {
-				t.Errorf("group %d: %v by its operation %d, want it unknown: %v", i, r.err, r.refused, unknown)
+			if unknown := i >= maxRefusals; zkconn.IsUnknown(r.Err) != unknown || (r.Refused == 0) == unknown {
+				t.Errorf("group %d: %v by its operation %d, want it unknown: %v", i, r.Err, r.Refused, unknown)
 			}
 		}
 	})
@@ -250,11 +225,11 @@ func TestLostReplyLeavesAllThatIsOpenUnknown(t *testing.T) {
 			if len(sent) != 2 {
 				t.Errorf("%s: sent %q, want two transactions", what, sent)
 			}
-			if !errors.Is(results[0].err, zkconn.ErrNoNode) {
-				t.Errorf("%s: the refused group: %v, want what refused it", what, results[0].err)
+			if !errors.Is(results[0].Err, zkconn.ErrNoNode) {
+				t.Errorf("%s: the refused group: %v, want what refused it", what, results[0].Err)
 			}
 			for i, r := range results[1:] {
-				if !zkconn.IsUnknown(r.err) || r.refused != -1 || r.stats != nil {
+				if !zkconn.IsUnknown(r.Err) || r.Refused != -1 || r.Stats != nil {
 					t.Errorf("%s: group %d: %+v, want it unknown", what, i+1, r)
 				}
 			}

@@ -11,15 +11,17 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/coord"
+	"github.com/swjobs/singleworker/singleworker/internal/catalog"
+	"github.com/swjobs/singleworker/singleworker/internal/journal"
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/runner"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
 // wired returns the parts of a manager that was not started.
-func wired(t *testing.T, change func(*Config), handlers map[string]Handler) *wiring {
+func wired(t *testing.T, change func(*Config), handlers map[string]Handler) *bridge {
 	t.Helper()
 	cfg := valid()
 	cfg.InstanceID = "host-7"
@@ -44,31 +46,6 @@ func TestRunnerIsToldOfSteps(t *testing.T) {
 	t.Parallel()
 	if w := wired(t, nil, nil); w.leases.OnStep == nil {
 		t.Error("nobody is told when the wall clock was set")
-	}
-}
-
-func TestJudge(t *testing.T) {
-	t.Parallel()
-	w := wired(t, nil, map[string]Handler{"daily": idle, "stats": idle})
-	for _, row := range []struct {
-		job  string
-		spec zkrec.Spec
-		want string
-	}{
-		{"daily", zkrec.Spec{Schedule: "@daily"}, ""},
-		{"other", zkrec.Spec{Schedule: "@daily", Handler: "stats"}, ""},
-		{"other", zkrec.Spec{Schedule: "@daily"}, `handler "other": no such handler in this instance`},
-		{"daily", zkrec.Spec{Schedule: "@daily", Handler: "x"}, `handler "x": no such handler in this instance`},
-		{"daily", zkrec.Spec{Schedule: "nonsense"}, `singleworker: Job.Schedule "nonsense": schedule`},
-		{"daily", zkrec.Spec{Schedule: "@daily", TimeZone: "Mars"}, `singleworker: Job.TimeZone "Mars": unknown time zone`},
-	} {
-		err := w.judge(row.job, row.spec)
-		if row.want == "" && err != nil || row.want != "" && (err == nil || !strings.HasPrefix(err.Error(), row.want)) {
-			t.Errorf("judge(%s, %+v) = %v, want %q", row.job, row.spec, err, row.want)
-		}
-		if elsewhere := strings.Contains(row.want, "no such handler"); errors.Is(err, coord.ErrElsewhere) != elsewhere {
-			t.Errorf("judge(%s, %+v) = %v, others' business: %v", row.job, row.spec, err, elsewhere)
-		}
 	}
 }
 
@@ -110,15 +87,10 @@ func TestManualRun(t *testing.T) {
 	t.Parallel()
 	w := wired(t, nil, nil)
 	spec := zkrec.Spec{Schedule: "@daily", Args: map[string]string{"a": "1", "b": "2"}, Payload: []byte(`{"n":1}`)}
-	requests := requestsOf([]coord.Request{
-		{ID: "q1", Request: zkrec.Request{Kind: zkrec.RequestRun, Args: map[string]string{"b": "3"}, Payload: []byte(`{"n":2}`)}},
-		{ID: "q2", Request: zkrec.Request{Kind: "of a newer version"}},
-		{ID: "q3", Request: zkrec.Request{Kind: zkrec.RequestStop, RunID: "r1", By: "alice", Reason: "too long"}},
-	})
-	if len(requests) != 2 || requests[1].Stop != "r1" || requests[1].Why != "alice: too long" {
-		t.Fatalf("requests are %+v", requests)
-	}
-	run := w.newRun(runner.Run{Job: "daily", Request: &requests[0]}, spec)
+	request := ticks.Request{ID: "q1", Request: zkrec.Request{
+		Kind: zkrec.RequestRun, Args: map[string]string{"b": "3"}, Payload: []byte(`{"n":2}`),
+	}}
+	run := w.newRun(runner.Run{Job: "daily", Request: &request}, spec)
 	want := map[string]string{"a": "1", "b": "3"}
 	if !run.Manual || !maps.Equal(run.Args, want) || string(run.Payload) != `{"n":2}` || spec.Args["b"] != "2" {
 		t.Errorf("the handler was given %+v, the job has %+v", run, spec)
@@ -129,18 +101,17 @@ func TestManualRun(t *testing.T) {
 	}
 }
 
-// The runner's states are those of the records, and of hooks: they do not know each other.
+// The states of hooks are those of the records.
 func TestStatesAreTheSame(t *testing.T) {
 	t.Parallel()
-	runners := []string{runner.OK, runner.Failed, runner.TimedOut, runner.Interrupted}
 	records := []string{
 		zkrec.RunOK, zkrec.RunFailed, zkrec.RunTimedOut, zkrec.RunInterrupted, zkrec.RunLost, zkrec.TickSkipped, zkrec.TickMissed,
 	}
 	hooks := []string{
 		string(StateOK), string(StateFailed), string(StateTimedOut), string(StateInterrupted), string(StateLost), string(StateSkipped), string(StateMissed),
 	}
-	if !slices.Equal(runners, records[:4]) || !slices.Equal(records, hooks) {
-		t.Errorf("the runner says %q, records say %q, hooks are told %q", runners, records, hooks)
+	if !slices.Equal(records, hooks) {
+		t.Errorf("records say %q, hooks are told %q", records, hooks)
 	}
 }
 
@@ -150,7 +121,7 @@ func TestOwnAndDisownAreTold(t *testing.T) {
 		var got []string
 		w := wired(t, func(c *Config) { c.Hooks = reporting(func(text string) { got = append(got, text) }) },
 			map[string]Handler{"daily": idle})
-		own := coord.Ownership{Slot: "daily", Spec: zkrec.Spec{Schedule: "@daily"}, Lease: w.leases.Open("daily", 7, time.Hour)}
+		own := journal.Ownership{Slot: "daily", Spec: zkrec.Spec{Schedule: "@daily"}, Lease: w.leases.Open("daily", 7, time.Hour)}
 		w.Own(own)
 		own.Spec.Schedule = "@hourly"
 		w.Own(own) // the spec has changed, the owner has not
@@ -158,7 +129,7 @@ func TestOwnAndDisownAreTold(t *testing.T) {
 		w.Own(own)
 		w.Disown("daily", leases.ErrLost)
 		w.Disown("daily", leases.ErrLost) // is told once
-		w.Disown("never owned", coord.ErrElsewhere)
+		w.Disown("never owned", catalog.ErrElsewhere)
 		w.hooks.box.Run()
 		want := []string{"owned daily under 7", "owned daily under 9", "released daily: lease lost"}
 		if !slices.Equal(got, want) {
@@ -176,22 +147,22 @@ func TestWhatIsLogged(t *testing.T) {
 	}
 	const about = " job=daily run_id=r1 tick=2026-11-21T08:00:00.000Z attempt=1 state="
 	for what, row := range map[string]struct {
-		happens func(*wiring)
+		happens func(*bridge)
 		want    string
 	}{
-		"success": {func(w *wiring) { w.Ended(result(runner.OK, nil)) }, ""},
+		"success": {func(w *bridge) { w.Ended(result(ticks.OK, nil)) }, ""},
 		"failure": {
-			func(w *wiring) { w.Ended(result(runner.Failed, errors.New("boom"))) },
-			`level=ERROR msg="run not successful"` + about + "failed duration=1s err=boom",
+			func(w *bridge) { w.Ended(result(ticks.Failed, errors.New("boom"))) },
+			`level=ERROR msg="run failed"` + about + "failed duration=1s err=boom",
 		},
 		"panic": {
-			func(w *wiring) {
-				w.Ended(result(runner.Failed, &task.PanicError{Task: "handler", Value: "glass", Stack: []byte("main.go:7")}))
+			func(w *bridge) {
+				w.Ended(result(ticks.Failed, &task.PanicError{Task: "handler", Value: "glass", Stack: []byte("main.go:7")}))
 			},
-			`level=ERROR msg="run not successful"` + about + `failed duration=1s err="handler panicked: glass" stack=main.go:7`,
+			`level=ERROR msg="run failed"` + about + `failed duration=1s err="handler panicked: glass" stack=main.go:7`,
 		},
 		"overlap": {
-			func(w *wiring) {
+			func(w *bridge) {
 				row := zkrec.Entry{Count: 3, To: start.Add(2 * time.Hour).UnixMilli(), Reason: zkrec.ReasonOverlap}
 				row.Tick, row.State = start.UnixMilli(), zkrec.TickSkipped
 				w.Recorded("daily", []zkrec.Entry{row, {Run: zkrec.Run{RunID: "r1", State: zkrec.RunOK}}})
@@ -200,8 +171,8 @@ func TestWhatIsLogged(t *testing.T) {
 				` state=skipped reason=overlap`,
 		},
 		"overdue": {
-			func(w *wiring) { w.Overdue("daily", start) },
-			`level=ERROR msg="tick was neither run nor skipped by anybody" job=daily tick=2026-11-21T08:00:00.000Z late=` +
+			func(w *bridge) { w.Overdue("daily", start) },
+			`level=ERROR msg="tick missed" job=daily tick=2026-11-21T08:00:00.000Z late=` +
 				time.Since(start).Round(time.Second).String(),
 		},
 	} {

@@ -1,0 +1,71 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// Repair creates the nodes that a job, or one of its shards, lacks: the published sample makes fewer
+// than we need, and a tree may have been edited. When the job was deleted, or the shard is no longer
+// one, it creates nothing.
+func (c *Catalog) Repair(slot string) {
+	j := c.JobOf(slot)
+	if j == nil || !c.loop.Joined() || !j.repairing.Begin() {
+		return
+	}
+	version, created, nodes := j.Version, j.created, c.nodesOf(j, slot)
+	c.loop.Async("repair job", func(ctx context.Context) func() {
+		err := c.createMissing(ctx, j.Name, version, created, nodes)
+		return func() {
+			j.repairing.End()
+			if err != nil && !errors.Is(err, zkconn.ErrNoNode) && !errors.Is(err, zkconn.ErrNodeExists) {
+				c.loop.Log.Debug("job not repaired", "job", slot, "err", err)
+				return // the next sync tries again
+			}
+			c.loop.Tell(Repaired{slot})
+			c.Refresh(j)
+		}
+	})
+}
+
+// nodesOf lists the nodes that should exist below the job's own.
+func (c *Catalog) nodesOf(j *Job, slot string) []zkrec.Node {
+	layout := j.Spec.ActiveLayout()
+	switch _, _, sharded := zkrec.SplitSlot(slot); {
+	case sharded && !j.Has(slot):
+		return nil // of a former layout
+	case sharded:
+		return c.loop.Tree.NewSlot(slot, 0) // createShards makes one of which nothing is left
+	default:
+		return c.loop.Tree.NewJob(j.Name, zkrec.Spec{Sharding: layout.Sharding})[1:]
+	}
+}
+
+// createMissing creates those of the nodes that do not exist, if the spec that asks for them still is
+// the job's. A job that was deleted and submitted again may have a spec of the same version, but not
+// the same czxid.
+func (c *Catalog) createMissing(ctx context.Context, job string, version int32, czxid int64, nodes []zkrec.Node) error {
+	path := c.loop.Tree.Job(job)
+	stat, found, err := c.loop.Conn.Exists(ctx, path)
+	if err != nil || !found || stat.Czxid != czxid {
+		return err
+	}
+	ops := []zkconn.Op{zkconn.CheckOp(path, version)}
+	for _, node := range nodes {
+		_, ok, err := c.loop.Conn.Exists(ctx, node.Path)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
+		}
+	}
+	if len(ops) == 1 {
+		return nil
+	}
+	_, err = c.loop.Conn.Multi(ctx, ops...)
+	return err
+}

@@ -1,0 +1,171 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// shards is what the nodes of a sharded job say.
+type shards struct {
+	list     []string // the slots whose nodes exist
+	complete zkrec.Complete
+}
+
+// creation is the state of creating nodes of shards.
+type creation struct {
+	running bool
+	// lackedSince is, on Mono, since when some shards lack their nodes; 0: none does.
+	lackedSince time.Duration
+	// notBefore is, on Mono, when a creation that failed is tried again.
+	notBefore time.Duration
+}
+
+// fetchShards lists the shards of a job, and watches the list.
+func (c *Catalog) fetchShards(ctx context.Context, job string) (s shards, err error) {
+	names, _, err := c.loop.Conn.ChildrenW(ctx, c.loop.Tree.Shards(job))
+	if errors.Is(err, zkconn.ErrNoNode) {
+		return s, nil // repaired when a shard is to be created
+	}
+	if err != nil {
+		return s, err
+	}
+	for _, name := range names {
+		if shard, ok := zkrec.ParseShard(name); ok {
+			s.list = append(s.list, zkrec.ShardSlot(job, shard))
+		}
+	}
+	if s.complete, _, err = c.ReadComplete(ctx, job); errors.Is(err, zkconn.ErrNoNode) {
+		return shards{}, nil // deleted in between
+	}
+	return s, err
+}
+
+// ReadComplete reads the tick up to which all shards of a job are done. It is called beside the loop.
+func (c *Catalog) ReadComplete(ctx context.Context, job string) (zkrec.Complete, int32, error) {
+	path := c.loop.Tree.Shards(job)
+	data, stat, err := c.loop.Conn.Get(ctx, path)
+	if err != nil {
+		return zkrec.Complete{}, 0, err
+	}
+	complete, err := zkrec.ParseComplete(data)
+	if err != nil && !errors.As(err, new(*zkrec.SchemaError)) {
+		c.loop.Log.Error("shard completion record unreadable; resetting", "job", job, "path", path, "err", err)
+		return zkrec.Complete{Tick: time.Now().UnixMilli()}, stat.Version, nil
+	}
+	return complete, stat.Version, err
+}
+
+// setSlots tells which slots the job has now: those of its active layout whose nodes exist. A spec
+// that cannot be read changes nothing about that.
+func (c *Catalog) setSlots(j *Job, readable bool) {
+	layout := j.Spec.ActiveLayout()
+	if readable {
+		slots := layout.Slots(j.Name)
+		if layout.Shards > 0 {
+			slots = c.withNodes(j, slots)
+		}
+		gone := without(j.Slots, slots)
+		j.Slots = slots
+		for _, slot := range gone {
+			c.loop.Tell(SlotGone{lease.Slot(slot)})
+		}
+	}
+	j.Stale = without(j.shards.list, j.Slots)
+	group := ""
+	if layout.Shards > 0 {
+		group = j.Name
+	}
+	for _, slot := range j.Slots {
+		c.loop.Tell(SlotSet{lease.SlotSet{
+			Slot: lease.Slot(slot), Group: group, Eligible: j.Eligible && j.isAble, Able: j.able,
+		}})
+	}
+}
+
+// without lists those of all that are not among some.
+func without(all, some []string) (rest []string) {
+	among := make(map[string]bool, len(some))
+	for _, slot := range some {
+		among[slot] = true
+	}
+	for _, slot := range all {
+		if !among[slot] {
+			rest = append(rest, slot)
+		}
+	}
+	return rest
+}
+
+// withNodes lists those of the slots whose nodes exist, and has the others' created.
+func (c *Catalog) withNodes(j *Job, slots []string) []string {
+	missing := without(slots, j.shards.list)
+	if len(missing) == 0 {
+		j.creation.lackedSince = 0
+		return slots
+	}
+	now := c.loop.Now()
+	if j.creation.lackedSince == 0 {
+		j.creation.lackedSince = now
+	}
+	able := j.Eligible && j.isAble
+	wait := c.loop.SyncPeriod()
+	if !able {
+		wait *= 2 // nobody may be able to run it; that its ticks are missed must be noticed all the same
+	}
+	if able && c.isFirst(j) || now-j.creation.lackedSince > wait {
+		c.createShards(j, missing)
+	} else { // another instance does, if it is well
+		j.nextLook = now + c.loop.SyncPeriod()
+	}
+	return without(slots, missing)
+}
+
+// isFirst reports whether this instance is the first live one that can run the job: not all need do
+// what one can.
+func (c *Catalog) isFirst(j *Job) bool {
+	for _, sid := range j.able {
+		if sid == c.member.ID() || c.member.Lives(sid) {
+			return sid == c.member.ID()
+		}
+	}
+	return false
+}
+
+// createShards creates the nodes of shards.
+func (c *Catalog) createShards(j *Job, slots []string) {
+	now := c.loop.Now()
+	if !c.loop.Joined() || j.creation.running || now < j.creation.notBefore {
+		j.nextLook = min(j.nextLook, now+c.loop.SyncPeriod())
+		return
+	}
+	j.creation.running = true
+	watermark := j.Spec.ShardsBegin(time.UnixMilli(j.Spec.Since), j.shards.complete)
+	groups := make([][]zkconn.Op, len(slots))
+	for i, slot := range slots {
+		groups[i] = []zkconn.Op{zkconn.CheckOp(c.loop.Tree.Job(j.Name), j.Version)}
+		for _, node := range c.loop.Tree.NewShard(slot, watermark) {
+			groups[i] = append(groups[i], zkconn.CreateOp(node.Path, node.Data))
+		}
+	}
+	open := len(groups)
+	c.loop.WriteAll(groups, func(_ int, r session.Result) {
+		switch {
+		case r.Err == nil, errors.Is(r.Err, zkconn.ErrNodeExists):
+		case errors.Is(r.Err, zkconn.ErrNoNode):
+			c.Repair(j.Name) // the parent of the shards does not exist
+		default:
+			c.loop.Log.Debug("shard not created", "job", j.Name, "err", r.Err)
+			j.creation.notBefore = c.loop.Now() + c.loop.SyncPeriod()
+		}
+		if open--; open == 0 {
+			j.creation.running = false
+			c.Refresh(j)
+		}
+	})
+}

@@ -1,0 +1,97 @@
+package coord
+
+import (
+	"github.com/swjobs/singleworker/singleworker/internal/catalog"
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/member"
+	"github.com/swjobs/singleworker/singleworker/internal/owner"
+	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+)
+
+// Event passes on what happens to the session and to watched nodes.
+func (h handler) Event(ev zkconn.Event) {
+	h.member.Event(ev)
+	switch ev.Kind {
+	case zkconn.Connected:
+		h.join()
+	case zkconn.Disconnected:
+		h.joining.stop()
+		h.member.Disconnected()
+		h.owner.Step(lease.Suspended{})
+	case zkconn.Expired:
+		h.log.Warn("session expired; joining again", "owned", h.owner.Count())
+		h.owner.Step(lease.Expired{})
+	case zkconn.NodeChanged:
+		h.route(ev.Path)
+	}
+}
+
+// route passes on that a watched node has changed.
+func (c *Coordinator) route(path string) {
+	tree := c.loop.Tree
+	switch {
+	case path == tree.Root():
+		c.catalog.List()
+		return
+	case path == tree.Instances():
+		c.owner.Step(lease.LookAround{})
+		return
+	case tree.IsOrders(path):
+		c.owner.Step(lease.LookGroup{})
+		return
+	}
+	slot, ok := tree.Watched(path)
+	if !ok {
+		return
+	}
+	switch path {
+	case tree.Alive(slot):
+		c.owner.Look(slot)
+	case tree.Requests(slot):
+		c.journal.ReadRequests(slot)
+	case tree.Tick(slot):
+		c.keeper.TickChanged(slot)
+	default: // its spec, its registrations or its shards
+		c.catalog.RefreshJob(slot)
+	}
+}
+
+// Handle passes on what a room told.
+func (h handler) Handle(n session.Notice) {
+	switch n := n.(type) {
+	case member.Draining:
+		if n.On {
+			h.owner.Step(lease.Drain{})
+		} else {
+			h.owner.Step(lease.Undrain{})
+		}
+	case member.Lost:
+		h.join()
+	case member.Leading:
+		h.journal.AdvanceAll()
+	case member.Unregistered:
+		h.catalog.Unregistered(n.Job)
+	case catalog.SlotSet:
+		h.owner.Step(n.SlotSet)
+	case catalog.SlotGone:
+		h.owner.Step(lease.SlotGone{Slot: n.Slot})
+	case catalog.Unrunnable:
+		h.journal.Withhold(n.Job, n.Err)
+	case catalog.Repaired:
+		h.owner.Look(n.Slot)
+		h.journal.Advance(n.Slot)
+	case catalog.Changed:
+		if n.Spec || !h.catalog.Current(n.Job) {
+			h.overdue.Changed(n.Job)
+			h.journal.SpecChanged(n.Job)
+		}
+		h.keeper.Keep(n.Job)
+	case owner.Gained:
+		h.journal.Gained(n.Slot)
+		h.keeper.KeepSlot(n.Slot)
+	case owner.Lost:
+		h.journal.Lost(n.Slot, n.Cause)
+		h.keeper.KeepSlot(n.Slot)
+	}
+}

@@ -1,0 +1,121 @@
+package journal
+
+import (
+	"errors"
+
+	"github.com/swjobs/singleworker/singleworker/internal/owner"
+	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+)
+
+// change is the transaction of one write: first the guard's operations, then these.
+type change struct {
+	Stored // as it will be
+	guard  owner.Guard
+	ops    []zkconn.Op
+	// Indices of single operations, or -1.
+	request int // checks that a request still exists
+	record  int // sets the tick node
+	history int // sets the history node
+	remove  int // deletes a request
+}
+
+func (ch *change) add(op zkconn.Op) int {
+	ch.ops = append(ch.ops, op)
+	return len(ch.ops) - 1
+}
+
+// prepare builds the transaction of w.
+func (j *Journal) prepare(n *node, w *write, guard owner.Guard) *change {
+	tree := j.loop.Tree
+	ch := &change{Stored: n.Stored, guard: guard, request: -1, record: -1, history: -1, remove: -1}
+	ch.ops = append(ch.ops, guard.Ops...)
+	if w.kind == amend {
+		ch.Stored.history, _ = n.Stored.history.Amend(w.amend) // send has seen that it can be
+		ch.history = ch.add(zkconn.SetOp(tree.History(n.slot), ch.Stored.history.Encode(), n.historyVersion))
+		return ch
+	}
+	plan := w.commit.Plan
+	if w.commit.Opens() && plan.Record.Manual != "" {
+		// What is known of requests may be old: one that was canceled no longer exists.
+		ch.request = ch.add(zkconn.CheckOp(tree.Request(n.slot, plan.Record.Manual), zkconn.AnyVersion))
+	}
+	ch.Stored.record = plan.Record
+	ch.record = ch.add(zkconn.SetOp(tree.Tick(n.slot), plan.Record.Encode(), n.version))
+	if len(plan.Entries) > 0 {
+		ch.Stored.history = n.Stored.history.Add(w.commit.From.Watermark, plan.Entries...)
+		ch.history = ch.add(zkconn.SetOp(tree.History(n.slot), ch.Stored.history.Encode(), n.historyVersion))
+	}
+	if plan.Request != "" && !w.requestStays {
+		ch.remove = ch.add(zkconn.DeleteOp(tree.Request(n.slot, plan.Request), zkconn.AnyVersion))
+	}
+	return ch
+}
+
+// send writes w, together with what else is written in this turn.
+func (j *Journal) send(n *node, w *write, guard owner.Guard) {
+	if w.kind == amend {
+		if _, ok := n.Stored.history.Amend(w.amend); !ok {
+			j.finish(n, w, ticks.ErrSuperseded)
+			j.advance(n)
+			return
+		}
+	}
+	n.busy = true
+	ch := j.prepare(n, w, guard)
+	j.loop.Write(ch.ops, func(r session.Result) {
+		n.busy = false
+		if r.Err == nil {
+			j.written(n, w, ch, r)
+		} else {
+			j.refused(n, w, ch, r)
+		}
+		j.advance(n)
+	})
+}
+
+func (j *Journal) written(n *node, w *write, ch *change, r session.Result) {
+	if ch.record >= 0 {
+		ch.version = r.Stats[ch.record].Version
+	}
+	if ch.history >= 0 {
+		ch.historyVersion = r.Stats[ch.history].Version
+	}
+	n.Stored = ch.Stored
+	j.requestDone(n.slot, w.commit.Plan.Request)
+	j.finish(n, w, nil)
+}
+
+// refused deals with a write that was not made, or of which that is not known.
+func (j *Journal) refused(n *node, w *write, ch *change, r session.Result) {
+	switch reason := ch.guard.Refused(r.Refused, r.Err); {
+	case errors.Is(reason, owner.ErrNotOwner) && w.isResult():
+		j.owner.Look(n.slot)
+		w.unguarded, n.known = true, false // the record tells whether it is the run's
+	case errors.Is(reason, owner.ErrNotOwner):
+		j.owner.Look(n.slot) // another instance owns the job, or it is gone
+		j.finish(n, w, reason)
+	case errors.Is(reason, ticks.ErrSpecChanged):
+		j.finish(n, w, reason)
+		if job := j.catalog.JobOf(n.slot); job != nil {
+			j.catalog.Refresh(job)
+		}
+	case reason != nil:
+		j.finish(n, w, reason)
+	case r.Refused >= 0 && r.Refused == ch.request && errors.Is(r.Err, zkconn.ErrNoNode):
+		j.requestDone(n.slot, w.commit.Plan.Record.Manual)
+		j.finish(n, w, ticks.ErrNoRequest)
+	case r.Refused >= 0 && r.Refused == ch.remove:
+		w.requestStays = true
+		if !errors.Is(r.Err, zkconn.ErrNoNode) { // otherwise an operator canceled it
+			j.loop.Log.Warn("request is done but cannot be removed: remove it, or the next owner runs it again",
+				"job", n.slot, "request", w.commit.Plan.Request, "err", r.Err)
+		}
+	case zkconn.IsUnknown(r.Err), errors.Is(r.Err, zkconn.ErrBadVersion), errors.Is(r.Err, zkconn.ErrNoNode):
+		// A node is not as it was known to be, or the write may have been made: read again.
+		n.known = false
+	default:
+		j.finish(n, w, r.Err)
+	}
+}

@@ -1,0 +1,183 @@
+package journal
+
+import (
+	"errors"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/catalog"
+	"github.com/swjobs/singleworker/singleworker/internal/leases"
+	"github.com/swjobs/singleworker/singleworker/internal/owner"
+	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// ErrDraining refuses to begin a run: the slot is about to be handed over.
+var ErrDraining = errors.New("this instance is draining")
+
+// Ownership is a slot that this instance owns, with everything that running it takes.
+type Ownership struct {
+	Slot     string
+	Job      ticks.Job
+	Spec     zkrec.Spec // what Job was parsed from
+	Lease    *leases.Lease
+	Since    time.Time // when it was adopted, on this instance's clock
+	Record   zkrec.Tick
+	Requests []ticks.Request // in the order in which they were made
+}
+
+// Runner runs what this instance owns. Its methods are called on the loop, in the order of the events,
+// and must not block.
+type Runner interface {
+	// Own: the slot is owned, or its job's spec has changed while it is.
+	Own(o Ownership)
+	// Requested: what operators request has changed since Own.
+	Requested(slot string, requests []ticks.Request)
+	// Disown: the slot is no longer owned, or cannot run here any more. The contexts of its runs have
+	// ended if it is no longer owned.
+	Disown(slot string, cause error)
+}
+
+// Journal keeps the records of owned slots.
+type Journal struct {
+	loop    *session.Loop
+	catalog *catalog.Catalog
+	owner   *owner.Owner
+	runner  Runner
+
+	nodes map[string]*node  // by slot
+	owned map[string]*owned // by slot
+}
+
+// owned is what is known of a slot that this instance owns.
+type owned struct {
+	*owner.Ownership
+
+	loading    bool // record is being read
+	loaded     bool // record is known
+	unreadable bool // the log says that it cannot be read
+	record     zkrec.Tick
+	requests   requests
+	told       bool // the runner was
+}
+
+// New returns a journal of nothing.
+func New(loop *session.Loop, c *catalog.Catalog, o *owner.Owner, runner Runner) *Journal {
+	return &Journal{
+		loop: loop, catalog: c, owner: o, runner: runner,
+		nodes: make(map[string]*node), owned: make(map[string]*owned),
+	}
+}
+
+// Idle reports whether no run is under way and nothing is to be written.
+func (j *Journal) Idle() bool { return len(j.nodes) == 0 }
+
+// Gained begins to follow a slot that this instance has come to own.
+func (j *Journal) Gained(slot string) {
+	ownership := j.owner.Owned(slot)
+	if ownership == nil {
+		return // lost in the same turn
+	}
+	own := &owned{Ownership: ownership}
+	j.owned[slot] = own
+	j.load(slot, own)
+	j.ReadRequests(slot)
+}
+
+// Lost stops following a slot.
+func (j *Journal) Lost(slot string, cause error) {
+	delete(j.owned, slot)
+	j.runner.Disown(slot, cause)
+	if n := j.nodes[slot]; n != nil {
+		// The nodes are others' to change from now on; or they are those of a job that was submitted
+		// again, whose versions may happen to be the same.
+		n.known = false
+		j.advance(n) // its claims are refused now
+	}
+}
+
+// Joined reads again what was not followed while this instance was not joined: the job may have been
+// deleted and submitted again.
+func (j *Journal) Joined() {
+	for _, own := range j.owned {
+		own.requests.nextLook = 0
+	}
+	for _, n := range j.nodes {
+		n.known = false
+		j.advance(n)
+	}
+}
+
+// Sync reads what is due to be read although no watch tells.
+func (j *Journal) Sync() {
+	now := j.loop.Now()
+	for slot, own := range j.owned {
+		j.load(slot, own)
+		if now >= own.requests.nextLook {
+			j.ReadRequests(slot)
+		}
+	}
+}
+
+// AdvanceAll continues with what waits to be written; without a session it only refuses commits whose
+// lease has lapsed.
+func (j *Journal) AdvanceAll() {
+	for _, n := range j.nodes {
+		j.advance(n)
+	}
+}
+
+// Advance continues with what waits to be written of a slot.
+func (j *Journal) Advance(slot string) {
+	if n := j.nodes[slot]; n != nil {
+		j.advance(n)
+	}
+}
+
+// SpecChanged tells the runner that the spec of a job's slots has changed.
+func (j *Journal) SpecChanged(job *catalog.Job) {
+	for _, slot := range job.Slots {
+		j.announce(slot)
+	}
+}
+
+// Withhold stops runs of a job that this instance cannot run.
+func (j *Journal) Withhold(job *catalog.Job, cause error) {
+	for _, slot := range job.Slots {
+		j.runner.Disown(slot, cause)
+	}
+}
+
+// load reads the record of an owned slot. The next sync tries again if it cannot be read.
+func (j *Journal) load(slot string, own *owned) {
+	if own.loaded || own.loading {
+		return
+	}
+	own.loading = true
+	j.enqueue(slot, &write{kind: load, done: func(record zkrec.Tick, err error) {
+		own.loading = false
+		switch {
+		case j.owned[slot] != own:
+		case err == nil:
+			own.record, own.loaded = record, true
+			j.announce(slot)
+		case !own.unreadable:
+			own.unreadable = true
+			j.loop.Log.Error("job cannot run: its tick record is not readable", "job", slot, "err", err)
+		}
+	}})
+}
+
+// announce tells the runner of an owned slot whose records are known.
+func (j *Journal) announce(slot string) {
+	own, job := j.owned[slot], j.catalog.JobOf(slot)
+	if own == nil || own.Ownership != j.owner.Owned(slot) || !own.loaded || !own.requests.known ||
+		job == nil || !job.Eligible {
+		return
+	}
+	own.told = true
+	j.runner.Own(Ownership{
+		Slot: slot, Job: job.Ticks, Spec: job.Spec, Lease: own.Lease, Since: own.Since,
+		Record: own.record, Requests: own.requests.readable(),
+	})
+}

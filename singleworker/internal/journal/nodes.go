@@ -1,0 +1,204 @@
+package journal
+
+import (
+	"context"
+	"errors"
+
+	"github.com/swjobs/singleworker/singleworker/internal/owner"
+	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// node is one slot's tick and history nodes. Writes are made one after the other, each based on the
+// versions that the previous one left. It lives as long as there are writes, or a run is open.
+type node struct {
+	slot  string
+	busy  bool // a request is under way
+	known bool // Stored is what the nodes hold
+	Stored
+	queue []*write
+	open  string // the run that was claimed here and has no result yet
+}
+
+// write is one thing to do with a slot's nodes.
+type write struct {
+	kind   writeKind
+	commit ticks.Commit
+	amend  zkrec.Entry
+	// unguarded: the commit is a result whose ownership was found to be over.
+	unguarded bool
+	// requestStays: the request that the commit should remove is gone, or cannot be removed.
+	requestStays bool
+	done         func(current zkrec.Tick, err error)
+}
+
+type writeKind int
+
+const (
+	load writeKind = iota
+	commit
+	amend
+)
+
+// isClaim reports whether w may be written by the slot's owner alone.
+func (w *write) isClaim() bool { return w.kind == commit && w.commit.Token != 0 }
+
+// isResult reports whether w is the result of a run, which its runner may write without the slot.
+func (w *write) isResult() bool { return w.kind == commit && w.commit.Token == 0 }
+
+// Commit writes a decision and returns the record as it is then. It blocks until ZooKeeper answers;
+// a claim waits no longer than its lease lasts. When it fails, nothing was written: ticks.ErrConflict,
+// with the record, is returned when that is not From; ticks.ErrNoRequest when the manual run that it
+// opens was canceled; ticks.ErrSpecChanged when the job's spec has another version; owner.ErrNotOwner,
+// owner.ErrNotLeader, ErrDraining, session.ErrEnded or the cause of a lapsed lease otherwise. From a
+// claim that opens a run until a commit that closes it, or fails to, the slot is busy: it is not
+// handed over. Commit may be called by anybody but the loop.
+func (j *Journal) Commit(c ticks.Commit) (zkrec.Tick, error) {
+	c.Plan.Record = c.Plan.Record.Normal()
+	return j.write(c.Slot, &write{kind: commit, commit: c})
+}
+
+// Amend replaces what the history says of a run that was given up before its result came.
+// ticks.ErrSuperseded is returned when the history no longer has the run. Amend may be called by
+// anybody but the loop.
+func (j *Journal) Amend(slot string, e zkrec.Entry) error {
+	_, err := j.write(slot, &write{kind: amend, amend: e})
+	return err
+}
+
+func (j *Journal) write(slot string, w *write) (zkrec.Tick, error) {
+	type answer struct {
+		current zkrec.Tick
+		err     error
+	}
+	answers := make(chan answer, 1)
+	w.done = func(current zkrec.Tick, err error) { answers <- answer{current, err} }
+	j.loop.Post(func() { j.enqueue(slot, w) })
+	select {
+	case a := <-answers:
+		return a.current, a.err
+	case <-j.loop.Ended():
+		return zkrec.Tick{}, session.ErrEnded
+	}
+}
+
+func (j *Journal) enqueue(slot string, w *write) {
+	n := j.nodes[slot]
+	if n == nil {
+		n = &node{slot: slot}
+		j.nodes[slot] = n
+	}
+	n.queue = append(n.queue, w)
+	j.tellBusy(n)
+	j.advance(n)
+}
+
+// tellBusy keeps the slot from being handed over while its record is being changed or its run is open.
+func (j *Journal) tellBusy(n *node) {
+	j.owner.SetBusy(n.slot, n.open != "" || len(n.queue) > 0)
+}
+
+// advance does the next thing in n's queue, if it can be done now.
+func (j *Journal) advance(n *node) {
+	for len(n.queue) > 0 && !n.busy {
+		w := n.queue[0]
+		guard, err := j.guard(n, w)
+		if err != nil {
+			j.finish(n, w, err)
+			continue
+		}
+		switch {
+		case !j.loop.Joined():
+			return // continued when joined again
+		case !n.known:
+			j.fetch(n)
+			return
+		case w.kind == load, w.kind == commit && n.record == w.commit.Plan.Record:
+			j.finish(n, w, nil) // a commit was made, and its answer was lost
+		case w.kind == commit && n.record != w.commit.From:
+			j.finish(n, w, ticks.ErrConflict)
+		case w.isClaim() && w.commit.Opens() && j.owner.Draining():
+			j.finish(n, w, ErrDraining) // the next owner runs it, in a moment
+		case j.isOutdated(n, w):
+			j.finish(n, w, ticks.ErrSpecChanged)
+		default:
+			j.send(n, w, guard)
+			return
+		}
+	}
+	if len(n.queue) == 0 && !n.busy && n.open == "" && j.owner.Owned(n.slot) == nil {
+		delete(j.nodes, n.slot)
+	}
+}
+
+// guard is what w checks of the slot's ownership, or why it cannot be written any more. A result needs
+// none; but while its run's ownership is believed to last, the guard tells the run's job from one that
+// was submitted again.
+func (j *Journal) guard(n *node, w *write) (owner.Guard, error) {
+	switch {
+	case w.isClaim():
+		return j.owner.GuardClaim(n.slot, w.commit.Token, w.commit.SpecVersion)
+	case w.isResult() && !w.unguarded:
+		guard, _ := j.owner.Guard(n.slot, w.commit.From.Token)
+		return guard, nil
+	}
+	return owner.Guard{}, nil
+}
+
+// isOutdated reports whether w is based on a spec that is known to be replaced.
+func (j *Journal) isOutdated(n *node, w *write) bool {
+	job := j.catalog.JobOf(n.slot)
+	return w.isClaim() && job != nil && job.Version != w.commit.SpecVersion
+}
+
+// finish reports w and takes it off the queue.
+func (j *Journal) finish(n *node, w *write, err error) {
+	n.queue = n.queue[1:]
+	switch {
+	case w.isClaim() && w.commit.Plan.Record.Open() && err == nil:
+		n.open = w.commit.Plan.Record.RunID
+	case w.isResult() && !errors.Is(err, ticks.ErrConflict), w.kind == amend:
+		n.open = "" // its run has a result, or can have none
+	}
+	w.done(n.record, err)
+	j.tellBusy(n)
+}
+
+// fetch reads the nodes.
+func (j *Journal) fetch(n *node) {
+	n.busy = true
+	ownership := j.owner.Owned(n.slot)
+	j.loop.Async("read tick", func(ctx context.Context) func() {
+		s, err := readBoth(ctx, j.loop, n.slot)
+		return func() {
+			n.busy = false
+			switch {
+			case ownership != j.owner.Owned(n.slot): // read again: see Lost
+			case zkconn.IsUnknown(err):
+				return // continued by the next session, or the next sync
+			case errors.Is(err, zkconn.ErrNoNode):
+				j.missing(n)
+				return
+			case err != nil:
+				j.finish(n, n.queue[0], err)
+			default:
+				n.known, n.Stored = true, s
+			}
+			j.advance(n)
+		}
+	})
+}
+
+// missing: the job was made by the published sample, or an older version, and lacks a node; or it was
+// deleted, which the protocol is about to find out.
+func (j *Journal) missing(n *node) {
+	if j.owner.Owned(n.slot) == nil {
+		j.finish(n, n.queue[0], owner.ErrCanceled)
+		j.advance(n)
+		return
+	}
+	j.owner.Look(n.slot)
+	j.catalog.Repair(n.slot) // n continues when that is told
+}

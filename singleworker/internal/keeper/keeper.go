@@ -1,0 +1,308 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/catalog"
+	"github.com/swjobs/singleworker/singleworker/internal/journal"
+	"github.com/swjobs/singleworker/singleworker/internal/owner"
+	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// Reporter is told what an instance notices of other instances' ticks. Its methods are called on the
+// loop and must not block.
+type Reporter interface {
+	// Overdue: a tick of a slot, whoever owns it, was not accounted for in time. One instance of the
+	// group reports it, once.
+	Overdue(slot string, tick time.Time)
+	// Completed: all shards of a job are done with a tick, which they ran under spec. One instance of
+	// the group reports it, once.
+	Completed(job string, spec zkrec.Spec, c ticks.Completion)
+}
+
+// Keeper looks after the shards of the jobs whose first slot this instance owns.
+type Keeper struct {
+	loop     *session.Loop
+	catalog  *catalog.Catalog
+	owner    *owner.Owner
+	reporter Reporter
+
+	jobs map[*catalog.Job]*kept
+}
+
+// kept is a job with shards.
+type kept struct {
+	*catalog.Job
+	duty       *duty // nil unless this instance looks after the shards
+	completing completing
+
+	retiring        bool          // nodes of former shards are being deleted
+	retireNotBefore time.Duration // Mono: when a deletion that failed is tried again
+}
+
+// duty is what the keeper of a job knows. It is based on one ownership, and one version of the spec.
+type duty struct {
+	token       int64 // of the ownership of the first slot
+	specVersion int32
+	slots       []*keptSlot
+	nextLook    time.Duration // Mono: when everything is read again although no watch tells
+	writing     bool          // a layout is being written
+
+	rootKnown bool // what follows is what the job's own nodes say
+	reading   session.OnePerTime
+	complete  zkrec.Complete
+	version   int32           // of complete
+	plain     map[string]bool // which nodes exist of the job as an unsharded one
+}
+
+// completing is what is being written of complete ticks. It outlives a duty: when an answer was lost,
+// the record tells whether it was written, if the first slot still is ours: nobody else writes it.
+type completing struct {
+	done    []ticks.Completion // not reported yet
+	token   int64
+	writing bool
+}
+
+// keptSlot is a slot as the keeper has read it.
+type keptSlot struct {
+	slot  string
+	known bool
+	journal.Stored
+	reading session.OnePerTime
+}
+
+// New returns a keeper of nothing.
+func New(loop *session.Loop, c *catalog.Catalog, o *owner.Owner, r Reporter) *Keeper {
+	return &Keeper{loop: loop, catalog: c, owner: o, reporter: r, jobs: make(map[*catalog.Job]*kept)}
+}
+
+// Joined has everything read again.
+func (k *Keeper) Joined() {
+	for _, j := range k.jobs {
+		if j.duty != nil {
+			j.duty.nextLook = 0
+		}
+	}
+}
+
+// KeepSlot is Keep for the job of a slot whose owner has changed.
+func (k *Keeper) KeepSlot(slot string) {
+	if j := k.catalog.JobOf(slot); j != nil {
+		k.Keep(j)
+	}
+}
+
+// Keep looks after a job's shards, if that is up to this instance.
+func (k *Keeper) Keep(job *catalog.Job) {
+	if !k.catalog.Current(job) {
+		delete(k.jobs, job)
+		return
+	}
+	if !k.loop.Joined() {
+		return // continued when joined again
+	}
+	layout := job.Spec.ActiveLayout()
+	j := k.jobs[job]
+	if j == nil {
+		if layout.Shards == 0 && !job.Spec.Resizing() && !job.HasShards() {
+			return
+		}
+		j = &kept{Job: job}
+		k.jobs[job] = j
+	}
+	own := k.firstOwned(j, layout)
+	if own == nil {
+		j.duty = nil
+		return
+	}
+	d := j.duty
+	if d == nil || d.token != own.Token || d.specVersion != j.Version || k.loop.Now() >= d.nextLook && !d.writing {
+		d = &duty{token: own.Token, specVersion: j.Version, nextLook: k.loop.NextLook()}
+		for _, slot := range j.Slots {
+			d.slots = append(d.slots, &keptSlot{slot: slot})
+		}
+		j.duty = d
+	}
+	if !d.rootKnown {
+		k.readRoot(j, d)
+	}
+	for _, kept := range d.slots {
+		if !kept.known {
+			k.readSlot(j, d, kept)
+		}
+	}
+	k.tend(j, d)
+}
+
+// firstOwned is the ownership that makes this instance the keeper of j, or nil.
+func (k *Keeper) firstOwned(j *kept, layout zkrec.Layout) *owner.Ownership {
+	sharded := layout.Shards > 0 || j.Spec.Resizing() || j.HasShards()
+	if !sharded || !j.Eligible || len(j.Slots) != max(1, layout.Shards) {
+		return nil
+	}
+	return k.owner.Owned(j.Slots[0])
+}
+
+// TickChanged reads a slot's tick node again, if this instance keeps it.
+func (k *Keeper) TickChanged(slot string) {
+	j := k.jobs[k.catalog.JobOf(slot)]
+	if j == nil || j.duty == nil {
+		return
+	}
+	if i := slices.IndexFunc(j.duty.slots, func(s *keptSlot) bool { return s.slot == slot }); i >= 0 {
+		k.readSlot(j, j.duty, j.duty.slots[i])
+	}
+}
+
+func (k *Keeper) readSlot(j *kept, d *duty, kept *keptSlot) {
+	if !kept.reading.Begin() {
+		return
+	}
+	k.loop.Async("read shard", func(ctx context.Context) func() {
+		s, err := journal.ReadWatched(ctx, k.loop, kept.slot)
+		return func() {
+			again := kept.reading.End()
+			if j.duty != d {
+				return
+			}
+			if kept.known = err == nil; kept.known {
+				kept.Stored = s
+			} else {
+				k.loop.Log.Debug("shard not read", "job", kept.slot, "err", err) // the next sync tries again
+			}
+			if again {
+				k.readSlot(j, d, kept)
+			}
+			k.tend(j, d)
+		}
+	})
+}
+
+// root is one reading of what is known of a job as a whole.
+type root struct {
+	complete zkrec.Complete
+	version  int32
+	alive    zkconn.Stat // of the first slot
+	plain    map[string]bool
+}
+
+func (k *Keeper) readRoot(j *kept, d *duty) {
+	if j.completing.writing || !d.reading.Begin() {
+		return // what is read beside a write may be from before it, and be answered after it
+	}
+	sharded, first := j.Spec.ActiveLayout().Shards > 0, d.slots[0].slot
+	k.loop.Async("read shards", func(ctx context.Context) func() {
+		r, err := k.fetchRoot(ctx, j.Name, first, sharded)
+		return func() {
+			d.reading.End()
+			if j.duty != d {
+				return
+			}
+			if err != nil {
+				k.loop.Log.Debug("shards not read", "job", j.Name, "err", err) // the next sync tries again
+				return
+			}
+			d.complete, d.version, d.plain, d.rootKnown = r.complete, r.version, r.plain, true
+			done := j.completing.done
+			j.completing.done = nil
+			ours := j.completing.token == d.token && r.alive.Mzxid == d.token
+			if len(done) > 0 && ours && r.complete.Tick == done[len(done)-1].Tick {
+				k.report(j.Name, j.Spec, done)
+			}
+			k.tend(j, d)
+		}
+	})
+}
+
+func (k *Keeper) fetchRoot(ctx context.Context, job, first string, sharded bool) (r root, err error) {
+	if sharded {
+		if r.complete, r.version, err = k.catalog.ReadComplete(ctx, job); err != nil {
+			return r, err
+		}
+	}
+	// After that: who owns the slot then has owned it before.
+	if r.alive, _, err = k.loop.Conn.Exists(ctx, k.loop.Tree.Alive(first)); err != nil {
+		return r, err
+	}
+	nodes := k.loop.Tree.NewSlot(job, 0)
+	found, errs := make([]bool, len(nodes)), make([]error, len(nodes))
+	k.loop.Together(ctx, len(nodes), func(ctx context.Context, i int) {
+		_, found[i], errs[i] = k.loop.Conn.Exists(ctx, nodes[i].Path)
+	})
+	r.plain = make(map[string]bool)
+	for i, node := range nodes {
+		r.plain[node.Path] = found[i]
+	}
+	return r, errors.Join(errs...)
+}
+
+// tend does the next thing that the shards need.
+func (k *Keeper) tend(j *kept, d *duty) {
+	unread := slices.ContainsFunc(d.slots, func(s *keptSlot) bool { return !s.known || s.reading.Running() })
+	if unread || !d.rootKnown || d.writing || j.completing.writing {
+		return
+	}
+	layout := j.Spec.ActiveLayout()
+	if layout.Shards > 0 {
+		list := make([]ticks.Shard, len(d.slots))
+		for i, kept := range d.slots {
+			list[i] = ticks.Shard{Record: kept.Record(), History: kept.History()}
+		}
+		if done := ticks.Completed(list, max(d.complete.Tick, layout.Since)); len(done) > 0 {
+			k.writeComplete(j, d, done)
+			return
+		}
+	}
+	if j.Spec.Resizing() {
+		k.resize(j, d, layout)
+		return
+	}
+	former := slices.Clone(j.Stale)
+	if d.plain[k.loop.Tree.Alive(j.Name)] && layout.Shards > 0 {
+		former = append(former, j.Name)
+	}
+	k.retire(j, d, former)
+}
+
+// writeComplete records that all shards are done with some ticks, and reports them.
+func (k *Keeper) writeComplete(j *kept, d *duty, done []ticks.Completion) {
+	guard, err := k.owner.Guard(d.slots[0].slot, d.token)
+	if err != nil {
+		return
+	}
+	j.completing = completing{done, d.token, true}
+	spec := j.Spec
+	complete := zkrec.Complete{Tick: done[len(done)-1].Tick}
+	ops := slices.Concat(guard.Ops, []zkconn.Op{
+		zkconn.SetOp(k.loop.Tree.Shards(j.Name), complete.Encode(), d.version),
+	})
+	d.rootKnown = false
+	k.loop.Async("write complete ticks", func(ctx context.Context) func() {
+		stats, err := k.loop.Conn.Multi(ctx, ops...)
+		return func() {
+			j.completing.writing = false
+			if !zkconn.IsUnknown(err) {
+				j.completing.done = nil
+			}
+			if err != nil {
+				k.loop.Log.Debug("complete ticks not written", "job", j.Name, "err", err)
+				return // the next sync reads what there is
+			}
+			k.report(j.Name, spec, done)
+			d.complete, d.version, d.rootKnown = complete, stats[len(stats)-1].Version, true
+			k.Keep(j.Job) // another duty than d may wait for it
+		}
+	})
+}
+
+func (k *Keeper) report(job string, spec zkrec.Spec, done []ticks.Completion) {
+	for _, d := range done {
+		k.reporter.Completed(job, spec, d)
+	}
+}

@@ -1,0 +1,173 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/task"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// Entry is how an instance becomes part of its group. Its methods run beside the loop.
+type Entry struct {
+	loop *session.Loop
+	cfg  Config
+}
+
+// NewEntry returns the entry of an instance.
+func NewEntry(loop *session.Loop, cfg Config) *Entry { return &Entry{loop, cfg} }
+
+// Prepare creates what must exist before this instance appears: the roots and the declared jobs.
+func (e *Entry) Prepare(ctx context.Context) error {
+	if err := e.loop.Conn.EnsureRoot(ctx, e.loop.Tree.Instances()); err != nil {
+		return err
+	}
+	for _, d := range e.cfg.Declarations {
+		err := e.declare(ctx, d)
+		if errors.As(err, new(*zkrec.SchemaError)) {
+			// Written by a newer version of the application, whose instances run it.
+			e.loop.Log.Error("declaration ignored", "job", d.Job, "err", err)
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("declare job %q: %w", d.Job, err)
+		}
+	}
+	return nil
+}
+
+// Appear creates the ephemeral node, which makes this instance part of the group, and returns what it
+// says. Instances of the other mode may have just died: it waits for their sessions to end, and has
+// no node meanwhile, so that the others do not count on it. ErrDuplicate or ErrMode is returned when
+// they are alive.
+func (e *Entry) Appear(ctx context.Context, self zkrec.Instance) (mine zkrec.Instance, err error) {
+	started := e.loop.Now()
+	retry := task.Backoff{Min: 100 * time.Millisecond, Max: 500 * time.Millisecond}
+	for waiting := false; ; {
+		if !waiting {
+			if mine, err = e.createEphemeral(ctx, self); err != nil {
+				return mine, err
+			}
+		}
+		other, found, err := e.otherMode(ctx)
+		switch {
+		case err != nil:
+			return mine, err
+		case !found && !waiting:
+			return mine, nil
+		case !found:
+			waiting = false
+			continue
+		case !waiting:
+			_, err := e.loop.Conn.Multi(ctx, zkconn.DeleteOp(e.loop.Tree.Instance(e.cfg.ID), zkconn.AnyVersion))
+			if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
+				return mine, err
+			}
+			e.loop.Log.Warn("an instance is in the other mode; waiting for its session to end", "instance_id", other.sid)
+			waiting = true
+		case e.loop.Now()-started > e.maxAbsence(other.Instance):
+			return mine, fmt.Errorf("%w: %s is in %s mode, this one in %s mode", ErrMode, other.sid,
+				modeName(other.Mode), modeName(e.cfg.Instance.Mode))
+		}
+		if err := retry.Wait(ctx); err != nil {
+			return mine, err
+		}
+	}
+}
+
+// maxAbsence is how long the node of an instance that has died may remain.
+func (e *Entry) maxAbsence(other zkrec.Instance) time.Duration {
+	return max(e.loop.Conn.SessionTimeout(), time.Duration(other.SessionTimeout)) * 3 / 2
+}
+
+// createEphemeral publishes this incarnation under its id. A node of another incarnation belongs to a
+// live instance, or to one that has just died: it waits for that session to end.
+func (e *Entry) createEphemeral(ctx context.Context, mine zkrec.Instance) (zkrec.Instance, error) {
+	path := e.loop.Tree.Instance(e.cfg.ID)
+	started := e.loop.Now()
+	retry := task.Backoff{Min: 100 * time.Millisecond, Max: 500 * time.Millisecond}
+	for {
+		err := e.enlist(ctx, path, mine)
+		if !errors.Is(err, zkconn.ErrNodeExists) {
+			return mine, err
+		}
+		other, stat, err := readInstance(ctx, e.loop, path)
+		switch {
+		case errors.Is(err, zkconn.ErrNoNode):
+			continue
+		case err != nil && stat.EphemeralOwner == e.loop.Conn.SessionID():
+			// Ours, overwritten by someone else.
+			_, err := e.loop.Conn.Multi(ctx, zkconn.SetOp(path, mine.Encode(), stat.Version))
+			return mine, err
+		case err != nil:
+			return mine, err
+		case other.Incarnation == mine.Incarnation && stat.EphemeralOwner == e.loop.Conn.SessionID():
+			return other, nil
+		case other.Incarnation == mine.Incarnation:
+			// Of an earlier session of ours, with which it would go.
+			_, err := e.loop.Conn.Multi(ctx, zkconn.DeleteOp(path, stat.Version))
+			if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
+				return mine, err
+			}
+			continue
+		}
+		if e.loop.Now()-started > e.maxAbsence(other) {
+			return mine, fmt.Errorf("%w: %q runs on host %s as pid %d since %s", ErrDuplicate,
+				e.cfg.ID, other.Host, other.PID, other.StartedAt.Format(time.RFC3339))
+		}
+		e.loop.Log.Warn("another instance has this id; waiting for its session to end",
+			"instance_id", e.cfg.ID, "host", other.Host, "pid", other.PID)
+		if err := retry.Wait(ctx); err != nil {
+			return mine, err
+		}
+	}
+}
+
+// enlist creates the ephemeral node. The parent's version counts how often that was done: a guard that
+// removes the node of a dead incarnation checks it, since the next incarnation's node has the same path
+// and its version starts at 0 again. Where an ACL forbids writing the parent, it is left alone.
+func (e *Entry) enlist(ctx context.Context, path string, mine zkrec.Instance) error {
+	create := zkconn.CreateEphemeralOp(path, mine.Encode())
+	_, err := e.loop.Conn.Multi(ctx, zkconn.SetOp(e.loop.Tree.Instances(), nil, zkconn.AnyVersion), create)
+	if refused := new(zkconn.MultiError); errors.As(err, &refused) && refused.Index == 0 && errors.Is(err, zkconn.ErrDenied) {
+		_, err = e.loop.Conn.Multi(ctx, create)
+	}
+	return err
+}
+
+// otherMode finds an instance that runs in another mode and joined before this one: a leader would find
+// jobs owned by others, and never own them. An instance without a node yet comes after all others.
+func (e *Entry) otherMode(ctx context.Context) (other instanceRead, found bool, err error) {
+	sids, _, err := e.loop.Conn.Children(ctx, e.loop.Tree.Instances())
+	if err != nil {
+		return other, false, err
+	}
+	instances := readInstances(ctx, e.loop, sids)
+	born := int64(math.MaxInt64)
+	for _, i := range instances {
+		if i.Incarnation == e.cfg.Instance.Incarnation {
+			born = i.stat.Czxid
+		}
+	}
+	for _, i := range instances {
+		if zkconn.IsUnknown(i.err) {
+			return other, false, i.err
+		}
+		if i.err == nil && i.stat.Czxid < born && i.Mode != e.cfg.Instance.Mode {
+			return i, true, nil
+		}
+	}
+	return other, false, nil
+}
+
+func modeName(mode string) string {
+	if mode == "" {
+		return "lease"
+	}
+	return mode
+}

@@ -1,0 +1,106 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/election"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+)
+
+// In latch mode one elected instance of the group owns every job; the others stand by, closed.
+// Everything else is as in lease mode: the leader adopts what it finds, by the same transactions, and an
+// instance whose leadership was lost hands over what it owns. So an election that went wrong could not
+// run a job twice. In addition, claims check that the leader's node exists.
+
+// latch is this instance's part in the election.
+type latch struct {
+	contender *election.Contender // nil while this instance is closed for another reason
+	withdraw  context.CancelFunc  // of contender
+	node      string              // of the current term, or empty
+	lostAt    time.Duration       // Mono: when the last term ended
+}
+
+// Leads reports whether ticks may be claimed: always in lease mode; in latch mode during a term as leader,
+// whose node it returns.
+func (m *Member) Leads() (node string, ok bool) {
+	return m.latch.node, !m.cfg.Latch || m.latch.node != ""
+}
+
+// Event passes a session or watch event on to the election.
+func (m *Member) Event(ev zkconn.Event) {
+	if m.latch.contender != nil {
+		m.latch.contender.OnEvent(ev)
+	}
+}
+
+// contend enters the election, or withdraws: an instance that must not own anything does not lead.
+func (m *Member) contend() {
+	cl := &m.closing
+	may := m.cfg.Latch && m.everJoined && !cl.leaving && !cl.drained && cl.order == nil
+	switch {
+	case may && m.latch.contender == nil:
+		m.enter()
+	case !may && m.latch.contender != nil:
+		m.latch.withdraw()
+		m.latch.contender = nil
+	}
+}
+
+func (m *Member) enter() {
+	contender := election.New(election.Config{
+		Path: m.loop.Tree.Leader(), ID: m.cfg.ID, Clock: m.loop.Clock, Logger: m.loop.Log, Serve: m.serve,
+	})
+	if m.loop.Connected() {
+		contender.OnEvent(zkconn.Event{Kind: zkconn.Connected})
+	}
+	ctx, withdraw := context.WithCancel(context.Background())
+	m.latch.contender, m.latch.withdraw = contender, withdraw
+	m.loop.Go("election", func(tasks context.Context) error {
+		defer withdraw()
+		defer context.AfterFunc(tasks, withdraw)()
+		err := contender.Run(ctx, m.loop.Conn)
+		if ctx.Err() != nil && errors.Is(err, election.ErrNotReleased) {
+			return nil // its node goes with the session
+		}
+		return err
+	})
+}
+
+// serve is a term of leadership.
+func (m *Member) serve(ctx context.Context, term election.Term) {
+	m.loop.Post(func() {
+		m.latch.node = term.Node
+		m.closing.standby = false
+		m.announce()
+		m.loop.Tell(Leading{})
+	})
+	<-ctx.Done()
+	m.loop.Post(func() {
+		if m.latch.node != term.Node {
+			return // the next term has begun
+		}
+		m.latch.node, m.latch.lostAt = "", m.loop.Now()
+		cause := context.Cause(ctx)
+		if !errors.Is(cause, election.ErrSuspended) && !errors.Is(cause, election.ErrLapsed) {
+			m.standBy()
+		}
+	})
+}
+
+// standBy hands over what is owned: another instance leads, or soon will.
+func (m *Member) standBy() {
+	if !m.closing.standby {
+		m.closing.standby = true
+		m.announce()
+	}
+}
+
+// CheckLatch ends a term whose interruption has lasted too long. A short one ends with the connection's
+// return.
+func (m *Member) CheckLatch() {
+	if _, leads := m.Leads(); !leads && m.loop.Now()-m.latch.lostAt > m.loop.SyncPeriod() {
+		m.standBy()
+	}
+}

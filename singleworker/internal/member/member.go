@@ -1,0 +1,296 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// Errors that end an instance. Callers branch on them.
+var (
+	// ErrDuplicate is returned when a live instance of the group has the same id.
+	ErrDuplicate = errors.New("another live instance has this id")
+	// ErrMode is returned when a live instance of the group runs in another mode.
+	ErrMode = errors.New("an instance of the group runs in another mode")
+)
+
+// Declaration is a job that the application's code declares.
+type Declaration struct {
+	Job  string
+	Spec zkrec.Spec
+}
+
+// Config describes this instance.
+type Config struct {
+	ID           string
+	Instance     zkrec.Instance // its record, without what changes
+	Latch        bool           // latch mode
+	Drained      bool           // Drain was called before Run
+	Declarations []Declaration
+}
+
+// The notices of this room.
+type (
+	// Draining tells whether this instance takes no further slots, and hands back what it owns.
+	Draining struct{ On bool }
+	// Lost tells that this instance's node was deleted or overwritten: the others consider it dead
+	// although its session is alive.
+	Lost struct{}
+	// Leading tells that a term of this instance as leader has begun.
+	Leading struct{}
+	// Unregistered tells that a leaving instance's registration at a job is gone.
+	Unregistered struct{ Job string }
+)
+
+// Member is this instance as a member of its group.
+type Member struct {
+	Cleanup *Cleanup // after members that have died
+
+	loop *session.Loop
+	cfg  Config
+
+	everJoined bool
+	peers      map[string]lease.Peer // the live instances, as last read
+	load       load
+	published  zkrec.Instance // what the ephemeral node says
+	told       string         // the state that was last told, or tried to be
+	publishing session.OnePerTime
+	closing    closing
+	latch      latch
+	departure  departure
+}
+
+// load is what this instance owns.
+type load struct {
+	owned int
+	idle  bool // owns nothing, runs nothing and has nothing to write
+}
+
+// New returns a member that has yet to join.
+func New(loop *session.Loop, cfg Config) *Member {
+	return &Member{
+		Cleanup: &Cleanup{loop: loop, id: cfg.ID, registered: make(map[string]int)},
+		loop:    loop, cfg: cfg, closing: closing{drained: cfg.Drained, standby: cfg.Latch},
+	}
+}
+
+// ID is this instance's id.
+func (m *Member) ID() string { return m.cfg.ID }
+
+// Self identifies this start of this instance.
+func (m *Member) Self() lease.Member {
+	return lease.Member{SID: m.cfg.ID, Incarnation: m.cfg.Instance.Incarnation}
+}
+
+// Lives reports whether another instance was there when the group was last read.
+func (m *Member) Lives(sid string) bool {
+	_, found := m.peers[sid]
+	return found
+}
+
+// SetLoad says what this instance owns, and whether it is idle.
+func (m *Member) SetLoad(owned int, idle bool) { m.load = load{owned, idle} }
+
+// Joined notes that the ephemeral node exists, and what it says.
+func (m *Member) Joined(record zkrec.Instance) {
+	m.everJoined = true
+	m.published, m.told = record, record.State
+	m.contend()
+}
+
+// EverJoined reports whether this instance was part of the group since its start.
+func (m *Member) EverJoined() bool { return m.everJoined }
+
+// Disconnected notes that who comes and goes is not seen now.
+func (m *Member) Disconnected() { m.Cleanup.since = nil }
+
+// state is this instance's, for the others and for people.
+func (m *Member) state() string {
+	switch {
+	case m.closing.leaving:
+		return zkrec.InstanceStopping
+	case !m.closing.closed():
+		return zkrec.InstanceActive
+	case !m.Drained():
+		return zkrec.InstanceDraining
+	case m.closing.order != nil && m.closing.order.Incarnation == "":
+		return zkrec.InstanceDisabled
+	case m.closing.order == nil && !m.closing.drained:
+		return zkrec.InstanceStandby
+	}
+	return zkrec.InstanceDrained
+}
+
+// Record is this instance's record as it should be.
+func (m *Member) Record() zkrec.Instance {
+	record := m.cfg.Instance
+	record.Owned, record.State, record.Withdrawn = m.load.owned, m.state(), m.closing.drained
+	record.Standby, record.SessionTimeout = m.closing.standby, zkrec.Duration(m.loop.Conn.SessionTimeout())
+	return record
+}
+
+// Publish brings the ephemeral node up to date.
+func (m *Member) Publish() {
+	want := m.Record()
+	if !m.loop.Joined() || want == m.published || !m.publishing.Begin() {
+		return
+	}
+	path := m.loop.Tree.Instance(m.cfg.ID)
+	m.loop.Async("publish", func(ctx context.Context) func() {
+		_, err := m.loop.Conn.Multi(ctx, zkconn.SetOp(path, want.Encode(), zkconn.AnyVersion))
+		return func() {
+			if err == nil {
+				m.published = want
+			} else {
+				m.loop.Log.Debug("instance record not updated", "err", err)
+			}
+			if m.publishing.End() {
+				m.Publish()
+			}
+			if !m.publishing.Running() {
+				m.ApplyClosing()
+			}
+		}
+	})
+}
+
+// TellState publishes the state when it has changed, and tells callers of Drain when the drain is
+// complete. The next sync repeats a write that failed.
+func (m *Member) TellState() {
+	if state := m.state(); m.loop.Joined() && state != m.told {
+		m.told = state
+		m.Publish()
+	}
+	if len(m.closing.waiting) > 0 && m.Drained() {
+		for _, drained := range m.closing.waiting {
+			close(drained)
+		}
+		m.closing.waiting = nil
+	}
+}
+
+// Group is one reading of the instances and of the orders.
+type Group struct {
+	Peers  map[string]lease.Peer
+	orders map[string]order
+}
+
+// FetchGroup reads the live instances and operators' orders, and watches both. It is called beside
+// the loop.
+func (m *Member) FetchGroup(ctx context.Context) (g Group, err error) {
+	var names []string
+	var ordersErr error
+	m.loop.Together(ctx, 2, func(ctx context.Context, i int) {
+		if i == 0 {
+			names, _, err = m.loop.Conn.ChildrenW(ctx, m.loop.Tree.Instances())
+		} else {
+			g.orders, ordersErr = fetchOrders(ctx, m.loop)
+		}
+	})
+	if err = errors.Join(err, ordersErr); err != nil {
+		return Group{}, err
+	}
+	g.Peers = make(map[string]lease.Peer, len(names))
+	for _, i := range readInstances(ctx, m.loop, names) {
+		switch {
+		case errors.Is(i.err, zkconn.ErrNoNode):
+			continue // gone in between
+		case errors.As(i.err, new(*zkconn.OpError)):
+			return Group{}, i.err
+		}
+		ordered, found := g.orders[i.sid]
+		g.Peers[i.sid] = lease.Peer{
+			Incarnation: i.Incarnation,
+			Opaque:      i.err != nil,
+			Closed:      i.Closed() || found && ordered.Binds(i.Incarnation),
+			MaxSlots:    i.MaxSlots,
+			Weight:      i.Weight,
+			Session:     time.Duration(i.SessionTimeout),
+		}
+	}
+	return g, nil
+}
+
+// Follow takes in a reading of the group that was begun in the given connection. It reports whether
+// this instance is missing from it: the others consider it dead, and Lost is told.
+func (m *Member) Follow(attempt int, g Group) (lost bool) {
+	if attempt == m.loop.Attempt() && m.loop.Joined() && !m.departure.running &&
+		g.Peers[m.cfg.ID].Incarnation != m.cfg.Instance.Incarnation {
+		m.loop.Log.Error("this instance's node was deleted or overwritten; joining again",
+			"path", m.loop.Tree.Instance(m.cfg.ID))
+		m.loop.SetJoined(false)
+		m.loop.Tell(Lost{})
+		lost = true
+	}
+	m.peers = g.Peers
+	m.Cleanup.peers, m.Cleanup.orders, m.Cleanup.groupRead = g.Peers, g.orders, attempt
+	m.follow(g.orders)
+	return lost
+}
+
+// instanceRead is what was read of an instance.
+type instanceRead struct {
+	sid string
+	zkrec.Instance
+	stat zkconn.Stat
+	err  error
+}
+
+// readInstances reads the records of some instances, at the cost of one round trip.
+func readInstances(ctx context.Context, l *session.Loop, sids []string) []instanceRead {
+	all := make([]instanceRead, len(sids))
+	l.Together(ctx, len(sids), func(ctx context.Context, i int) {
+		all[i].sid = sids[i]
+		all[i].Instance, all[i].stat, all[i].err = readInstance(ctx, l, l.Tree.Instance(sids[i]))
+	})
+	return all
+}
+
+func readInstance(ctx context.Context, l *session.Loop, path string) (zkrec.Instance, zkconn.Stat, error) {
+	data, stat, err := l.Conn.Get(ctx, path)
+	if err != nil {
+		return zkrec.Instance{}, stat, err
+	}
+	record, err := zkrec.ParseInstance(data)
+	return record, stat, err
+}
+
+// departure is the state of the leaving transaction.
+type departure struct{ running, done bool }
+
+// Departure reports whether this instance's nodes are being deleted, or are gone.
+func (m *Member) Departure() (running, done bool) { return m.departure.running, m.departure.done }
+
+// Depart deletes this instance's node and its registrations at the given jobs.
+func (m *Member) Depart(jobs []string) {
+	m.departure.running = true
+	groups := make([][]zkconn.Op, 0, len(jobs)+2)
+	for _, job := range jobs {
+		path := m.loop.Tree.Registration(job, m.cfg.ID)
+		groups = append(groups, []zkconn.Op{zkconn.DeleteOp(path, zkconn.AnyVersion)})
+	}
+	if m.loop.Joined() { // otherwise the node may be another instance's of the same id
+		path := m.loop.Tree.Instance(m.cfg.ID)
+		groups = append(groups, []zkconn.Op{zkconn.DeleteOp(path, zkconn.AnyVersion)})
+	}
+	if o := m.closing.order; o != nil && o.Incarnation != "" { // it binds no later start
+		groups = append(groups, []zkconn.Op{zkconn.DeleteOp(m.loop.Tree.Order(m.cfg.ID), o.version)})
+	}
+	open, unknown := len(groups), 0
+	m.loop.WriteAll(groups, func(i int, r session.Result) {
+		open--
+		if zkconn.IsUnknown(r.Err) {
+			unknown++
+		} else if i < len(jobs) {
+			m.loop.Tell(Unregistered{jobs[i]})
+		}
+		if open == 0 {
+			m.departure = departure{done: unknown == 0} // otherwise once more
+		}
+	})
+}

@@ -1,0 +1,79 @@
+package owner
+
+import (
+	"errors"
+
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// Why a guard refuses a transaction, besides ticks.ErrSpecChanged.
+var (
+	// ErrNotOwner is returned when the slot is not, or no longer, owned under the token.
+	ErrNotOwner = errors.New("not the owner")
+	// ErrNotLeader is returned in latch mode when this instance does not lead.
+	ErrNotLeader = errors.New("not the leader")
+)
+
+// Guard is what a transaction checks that only a slot's owner may make. Put Ops first in it.
+type Guard struct {
+	Ops     []zkconn.Op
+	reasons []error // by index of Ops: why the transaction is refused there
+}
+
+func (g *Guard) add(reason error, ops ...zkconn.Op) {
+	for _, op := range ops {
+		g.Ops, g.reasons = append(g.Ops, op), append(g.reasons, reason)
+	}
+}
+
+// Refused says why the operation at an index of the transaction was refused with err, or nil when it
+// is none of the guard's.
+func (g Guard) Refused(index int, err error) error {
+	if index < 0 || index >= len(g.reasons) {
+		return nil
+	}
+	if reason := g.reasons[index]; reason != ticks.ErrSpecChanged || errors.Is(err, zkconn.ErrBadVersion) { //nolint:errorlint // ours, never wrapped
+		return reason
+	}
+	return nil // the job's node is gone
+}
+
+// Guard checks that this instance owns the slot under the token. It returns ErrNotOwner if that is
+// known not to be so.
+func (o *Owner) Guard(slot string, token int64) (Guard, error) {
+	own := o.owned[slot]
+	if own == nil || own.Token != token {
+		return Guard{}, ErrNotOwner
+	}
+	var g Guard
+	// The version proves that the record is still ours, our heartbeat that it is the same job: the
+	// versions of a job that was deleted and submitted again start at 0.
+	g.add(ErrNotOwner,
+		zkconn.CheckOp(o.loop.Tree.Alive(slot), own.version),
+		zkconn.CheckOp(o.loop.Tree.Heartbeat(slot, o.member.ID()), zkconn.AnyVersion))
+	return g, nil
+}
+
+// GuardClaim is Guard for a decision on the slot's ticks that is based on a version of the job's spec.
+// What is decided under one spec must not be written under the next: so a tick has one number of
+// shards, and a job that was paused begins no run. In latch mode this instance must lead, too.
+func (o *Owner) GuardClaim(slot string, token int64, specVersion int32) (Guard, error) {
+	g, err := o.Guard(slot, token)
+	if err != nil {
+		return g, err
+	}
+	leader, leads := o.member.Leads()
+	if !leads {
+		return g, ErrNotLeader
+	}
+	if err := o.owned[slot].Lease.Err(); err != nil {
+		return g, err
+	}
+	g.add(ticks.ErrSpecChanged, zkconn.CheckOp(o.loop.Tree.Job(zkrec.JobOfSlot(slot)), specVersion))
+	if leader != "" {
+		g.add(ErrNotLeader, zkconn.CheckOp(leader, zkconn.AnyVersion))
+	}
+	return g, nil
+}

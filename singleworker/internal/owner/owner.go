@@ -1,0 +1,206 @@
+package owner
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/catalog"
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/leases"
+	"github.com/swjobs/singleworker/singleworker/internal/member"
+	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+)
+
+// Why a slot was lost, besides leases.ErrLost: the cause in which its runs' contexts end.
+var (
+	// ErrCanceled is the cause when the job was deleted.
+	ErrCanceled = errors.New("job canceled")
+	// ErrHandedOver is the cause when this instance gave the slot to another one.
+	ErrHandedOver = errors.New("job handed over")
+	// ErrRetired is the cause when the job was resharded and no longer has the slot.
+	ErrRetired = errors.New("shard retired")
+)
+
+// The notices of this room.
+type (
+	// Gained tells that this instance owns a slot.
+	Gained struct{ Slot string }
+	// Lost tells that it no longer does.
+	Lost struct {
+		Slot  string
+		Cause error
+	}
+)
+
+// Config is what an Owner needs beside the rooms below it.
+type Config struct {
+	SyncPeriod time.Duration
+	MaxSlots   int // 0: no limit
+	Weight     int // 0: 1
+	Leases     *leases.Table
+}
+
+// Owner owns slots.
+type Owner struct {
+	loop    *session.Loop
+	member  *member.Member
+	catalog *catalog.Catalog
+	leases  *leases.Table
+	machine *lease.Machine
+
+	owned    map[string]*Ownership
+	draining bool
+}
+
+// Ownership is a slot that this instance owns.
+type Ownership struct {
+	Token int64
+	Lease *leases.Lease
+	Since time.Time // on this instance's clock
+
+	version int32 // of the alive node: what guards check
+}
+
+// New returns an owner of nothing.
+func New(loop *session.Loop, m *member.Member, c *catalog.Catalog, cfg Config) *Owner {
+	return &Owner{
+		loop: loop, member: m, catalog: c, leases: cfg.Leases, owned: make(map[string]*Ownership),
+		machine: lease.New(lease.Config{
+			Self: m.Self(), SyncPeriod: cfg.SyncPeriod, MaxSlots: cfg.MaxSlots, Weight: cfg.Weight, Soon: c.Soon,
+		}),
+	}
+}
+
+// Owned is a slot's ownership, or nil.
+func (o *Owner) Owned(slot string) *Ownership { return o.owned[slot] }
+
+// Slots calls f for every slot that this instance owns.
+func (o *Owner) Slots(f func(slot string)) {
+	for slot := range o.owned {
+		f(slot)
+	}
+}
+
+// Count is how many slots this instance owns.
+func (o *Owner) Count() int { return len(o.owned) }
+
+// Idle reports whether the protocol owns nothing, and nothing of it is under way.
+func (o *Owner) Idle() bool { return o.machine.Owned() == 0 }
+
+// NextBeat is when Beat is due, on Mono.
+func (o *Owner) NextBeat() time.Duration { return o.machine.NextBeat() }
+
+// Draining reports whether the instance is handing back what it owns.
+func (o *Owner) Draining() bool { return o.draining }
+
+// Step tells the protocol a fact. What it asks for is done later in this turn, in its order.
+func (o *Owner) Step(ev lease.Event) {
+	switch ev.(type) {
+	case lease.Drain:
+		o.draining = true
+	case lease.Undrain:
+		o.draining = false
+	case lease.Expired:
+		// The others take over from now on: runs end at once, whatever their lease says.
+		o.leases.Lapse()
+	}
+	for _, action := range o.machine.Step(o.loop.Clock.Now(), ev) {
+		o.loop.Defer(func() { o.do(action) })
+	}
+}
+
+// Look has the protocol look at a slot that may have changed.
+func (o *Owner) Look(slot string) { o.Step(lease.Look{Slot: lease.Slot(slot)}) }
+
+// SetBusy says whether a slot's record is being changed or its run is under way: it is not handed over
+// then.
+func (o *Owner) SetBusy(slot string, busy bool) {
+	o.Step(lease.Busy{Slot: lease.Slot(slot), Busy: busy})
+}
+
+// do carries out one action of the protocol.
+func (o *Owner) do(action lease.Action) {
+	switch a := action.(type) {
+	case lease.ReadSlot:
+		o.readSlot(a)
+	case lease.ReadGroup:
+		o.readGroup(a)
+	case lease.Take:
+		o.take(a)
+	case lease.SendBeats:
+		o.sendBeats(a)
+	case lease.Release:
+		o.release(a)
+	case lease.Yield:
+		o.yield(a)
+	case lease.Gained:
+		o.gained(a)
+	case lease.Renewed:
+		o.leases.Renew(a.Slot, a.Until)
+	case lease.Lost:
+		o.lost(a)
+	}
+}
+
+func (o *Owner) gained(a lease.Gained) {
+	slot := string(a.Slot)
+	o.owned[slot] = &Ownership{
+		Token: a.Token, Lease: o.leases.Open(a.Slot, a.Token, a.Until), Since: time.Now(), version: a.Version,
+	}
+	o.loop.Log.Info("job owned", "job", slot, "token", a.Token)
+	o.loop.Tell(Gained{slot})
+}
+
+func (o *Owner) lost(a lease.Lost) {
+	slot := string(a.Slot)
+	cause := o.causeOf(a)
+	o.loop.Log.Info("job no longer owned", "job", slot, "reason", cause)
+	o.leases.Close(a.Slot, cause)
+	delete(o.owned, slot)
+	o.loop.Tell(Lost{slot, cause})
+}
+
+func (o *Owner) causeOf(a lease.Lost) error {
+	switch a.Reason {
+	case lease.Given:
+		return ErrHandedOver
+	case lease.Vanished:
+		if j := o.catalog.JobOf(string(a.Slot)); j != nil && !j.Has(string(a.Slot)) {
+			return ErrRetired
+		}
+		return ErrCanceled
+	default:
+		return leases.ErrLost
+	}
+}
+
+// outcomeOf is what the protocol needs to know of a request's error.
+func outcomeOf(err error) lease.Outcome {
+	switch {
+	case err == nil:
+		return lease.Done
+	case zkconn.IsUnknown(err):
+		return lease.Unknown
+	default:
+		return lease.Refused
+	}
+}
+
+func (o *Owner) readGroup(a lease.ReadGroup) {
+	attempt := o.loop.Attempt()
+	o.loop.Async("read group", func(ctx context.Context) func() {
+		group, err := o.member.FetchGroup(ctx)
+		return func() {
+			read := lease.GroupRead{Asked: a.Asked, Outcome: lease.Done, Peers: group.Peers}
+			if err != nil {
+				o.loop.Log.Debug("instances not read", "err", err)
+				read.Outcome = lease.Unknown
+			} else if o.member.Follow(attempt, group) {
+				o.Step(lease.Expired{})
+			}
+			o.Step(read)
+		}
+	})
+}

@@ -1,0 +1,10 @@
+// Package session is the lowest room of an instance: its connection to ZooKeeper and the one
+// goroutine, the loop, on which everything else of the instance runs.
+//
+// Requests run beside the loop and post their outcome back as a closure. Posted closures are facts:
+// they queue without bound and none is dropped. Nothing in the loop waits.
+//
+// Each posted closure begins a turn. What it leads to is deferred ([Loop.Defer], [Loop.Tell]) and
+// run in order before the next one, so that no room is re-entered while it works. What a turn
+// writes travels in as few transactions as possible.
+package session
