@@ -15,10 +15,10 @@ type change struct {
 	guard  owner.Guard
 	ops    []zkconn.Op
 	// Indices of single operations, or -1.
-	request int // checks that a request still exists
-	record  int // sets the tick node
-	history int // sets the history node
-	remove  int // deletes a request
+	requestAt int // checks that a request still exists
+	recordAt  int // sets the tick node
+	historyAt int // sets the history node
+	removeAt  int // deletes a request
 }
 
 func (ch *change) add(op zkconn.Op) int {
@@ -29,26 +29,26 @@ func (ch *change) add(op zkconn.Op) int {
 // prepare builds the transaction of w.
 func (j *Journal) prepare(n *node, w *write, guard owner.Guard) *change {
 	tree := j.loop.Tree
-	ch := &change{Stored: n.Stored, guard: guard, request: -1, record: -1, history: -1, remove: -1}
+	ch := &change{Stored: n.Stored, guard: guard, requestAt: -1, recordAt: -1, historyAt: -1, removeAt: -1}
 	ch.ops = append(ch.ops, guard.Ops...)
 	if w.kind == amend {
-		ch.Stored.history, _ = n.Stored.history.Amend(w.amend) // send has seen that it can be
-		ch.history = ch.add(zkconn.SetOp(tree.History(n.slot), ch.Stored.history.Encode(), n.historyVersion))
+		ch.history, _ = n.history.Amend(w.amend) // send has seen that it can be
+		ch.historyAt = ch.add(zkconn.SetOp(tree.History(n.slot), ch.history.Encode(), n.historyVersion))
 		return ch
 	}
 	plan := w.commit.Plan
 	if w.commit.Opens() && plan.Record.Manual != "" {
 		// What is known of requests may be old: one that was canceled no longer exists.
-		ch.request = ch.add(zkconn.CheckOp(tree.Request(n.slot, plan.Record.Manual), zkconn.AnyVersion))
+		ch.requestAt = ch.add(zkconn.CheckOp(tree.Request(n.slot, plan.Record.Manual), zkconn.AnyVersion))
 	}
-	ch.Stored.record = plan.Record
-	ch.record = ch.add(zkconn.SetOp(tree.Tick(n.slot), plan.Record.Encode(), n.version))
+	ch.record = plan.Record
+	ch.recordAt = ch.add(zkconn.SetOp(tree.Tick(n.slot), plan.Record.Encode(), n.version))
 	if len(plan.Entries) > 0 {
-		ch.Stored.history = n.Stored.history.Add(w.commit.From.Watermark, plan.Entries...)
-		ch.history = ch.add(zkconn.SetOp(tree.History(n.slot), ch.Stored.history.Encode(), n.historyVersion))
+		ch.history = n.history.Add(w.commit.From.Watermark, plan.Entries...)
+		ch.historyAt = ch.add(zkconn.SetOp(tree.History(n.slot), ch.history.Encode(), n.historyVersion))
 	}
 	if plan.Request != "" && !w.requestStays {
-		ch.remove = ch.add(zkconn.DeleteOp(tree.Request(n.slot, plan.Request), zkconn.AnyVersion))
+		ch.removeAt = ch.add(zkconn.DeleteOp(tree.Request(n.slot, plan.Request), zkconn.AnyVersion))
 	}
 	return ch
 }
@@ -56,7 +56,7 @@ func (j *Journal) prepare(n *node, w *write, guard owner.Guard) *change {
 // send writes w, together with what else is written in this turn.
 func (j *Journal) send(n *node, w *write, guard owner.Guard) {
 	if w.kind == amend {
-		if _, ok := n.Stored.history.Amend(w.amend); !ok {
+		if _, ok := n.history.Amend(w.amend); !ok {
 			j.finish(n, w, ticks.ErrSuperseded)
 			j.advance(n)
 			return
@@ -76,11 +76,11 @@ func (j *Journal) send(n *node, w *write, guard owner.Guard) {
 }
 
 func (j *Journal) written(n *node, w *write, ch *change, r session.Result) {
-	if ch.record >= 0 {
-		ch.version = r.Stats[ch.record].Version
+	if ch.recordAt >= 0 {
+		ch.version = r.Stats[ch.recordAt].Version
 	}
-	if ch.history >= 0 {
-		ch.historyVersion = r.Stats[ch.history].Version
+	if ch.historyAt >= 0 {
+		ch.historyVersion = r.Stats[ch.historyAt].Version
 	}
 	n.Stored = ch.Stored
 	j.requestDone(n.slot, w.commit.Plan.Request)
@@ -103,10 +103,10 @@ func (j *Journal) refused(n *node, w *write, ch *change, r session.Result) {
 		}
 	case reason != nil:
 		j.finish(n, w, reason)
-	case r.Refused >= 0 && r.Refused == ch.request && errors.Is(r.Err, zkconn.ErrNoNode):
+	case r.Refused >= 0 && r.Refused == ch.requestAt && errors.Is(r.Err, zkconn.ErrNoNode):
 		j.requestDone(n.slot, w.commit.Plan.Record.Manual)
 		j.finish(n, w, ticks.ErrNoRequest)
-	case r.Refused >= 0 && r.Refused == ch.remove:
+	case r.Refused >= 0 && r.Refused == ch.removeAt:
 		w.requestStays = true
 		if !errors.Is(r.Err, zkconn.ErrNoNode) { // otherwise an operator canceled it
 			j.loop.Log.Warn("request is done but cannot be removed: remove it, or the next owner runs it again",

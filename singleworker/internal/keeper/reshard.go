@@ -80,7 +80,7 @@ func (k *Keeper) retire(j *kept, d *duty, slots []string) {
 		return
 	}
 	j.retiring = true
-	checks := append(guard.Ops, zkconn.CheckOp(k.loop.Tree.Job(j.Name), j.Version))
+	checks := slices.Concat(guard.Ops, []zkconn.Op{zkconn.CheckOp(k.loop.Tree.Job(j.Name), j.Version)})
 	k.loop.Async("retire shards", func(ctx context.Context) func() {
 		errs := make([]error, len(slots))
 		k.loop.Together(ctx, len(slots), func(ctx context.Context, i int) {

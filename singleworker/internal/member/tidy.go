@@ -14,6 +14,11 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
+// TidyAfter is after how many session timeouts survivors clean up after a dead instance.
+const TidyAfter = 10
+
+// Cleanup removes what dead instances left.
+//
 // An instance that was killed leaves its registrations, and its heartbeats at jobs that no other
 // instance can run. Survivors remove them once the instance has been gone for TidyAfter session timeouts,
 // on their own monotonic clocks. Each survivor has a rank for each dead instance, and waits a session
@@ -22,9 +27,6 @@ import (
 // An owner record that names a dead instance is cleared like a takeover, with the heartbeat's version
 // read before the group was. A registration needs no such care: an instance that comes back at that
 // moment is told of the change and registers again.
-const TidyAfter = 10
-
-// Cleanup removes what dead instances left.
 type Cleanup struct {
 	loop *session.Loop
 	id   string // this instance's

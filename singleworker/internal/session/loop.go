@@ -225,6 +225,7 @@ func (l *Loop) onEvent(ev zkconn.Event) {
 			}
 			l.Log.Warn("connection lost", "session_id", l.SessionID())
 			l.connected, l.joined, l.lostAt = false, false, l.Now()
+		case zkconn.Expired, zkconn.NodeChanged:
 		}
 		l.handler.Event(ev)
 	})
