@@ -20,17 +20,17 @@ func (a *app) cancelCommand() *cmdline.Command {
 	return &cmdline.Command{
 		Name: "cancel", Args: "NAME... | --all",
 		Short: "delete jobs",
-		Long: `Asks before it does anything: y for named jobs, their number for --all. Without a
-terminal to ask on it ends with exit code 8 unless --yes is given; the time that
-you take to answer does not count for --timeout. If one of several named jobs
-does not exist, none is cancelled. A run that is under way is told to stop.`,
+		Long: `Asks for confirmation: y for named jobs, the number of jobs for --all. Without a terminal
+to ask on it exits with 8 unless --yes is given; the time you take to answer does not
+count toward --timeout. If one of several named jobs does not exist, none is canceled. A
+run in progress is told to stop.`,
 		Examples: `swctl cancel nightly
 swctl cancel nightly weekly --yes --ignore-missing
 swctl cancel --all --server-type billing`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "all", Usage: "cancel every job of the server type"},
 			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask"},
-			&cli.BoolFlag{Name: "ignore-missing", Usage: "a job that does not exist is no error"},
+			&cli.BoolFlag{Name: "ignore-missing", Usage: "ignore jobs that do not exist"},
 		},
 		Run: a.run(func(ctx context.Context, c *call) error {
 			return (&cancellation{
@@ -54,7 +54,7 @@ func (c *cancellation) run(ctx context.Context) error {
 	}
 	switch {
 	case c.all && len(c.Args) > 0:
-		return cmdline.Usage("cancel: --all and names exclude each other").Try("one of the two")
+		return cmdline.Usage("cancel: --all and names are mutually exclusive").Try("one of the two")
 	case !c.all && len(c.Args) == 0:
 		return cmdline.Usage("cancel needs the name of a job").Try("swctl cancel NAME..., or --all")
 	case !c.yes && !c.Interactive:
@@ -101,7 +101,7 @@ func (c *cancellation) victims(ctx context.Context, cl client) ([]admin.JobStatu
 	case c.ignoreMissing:
 		c.Sayf("%v: %s, ignored", admin.ErrNotFound, strings.Join(missing, ", "))
 	case len(found) > 0:
-		return nil, fmt.Errorf("cancel: %w: %s; none was cancelled", admin.ErrNotFound, strings.Join(missing, ", "))
+		return nil, fmt.Errorf("cancel: %w: %s; none was canceled", admin.ErrNotFound, strings.Join(missing, ", "))
 	default:
 		return nil, fmt.Errorf("cancel: %w: %s", admin.ErrNotFound, strings.Join(missing, ", "))
 	}
@@ -130,7 +130,7 @@ func (c *cancellation) confirm(ctx context.Context, victims []admin.JobStatus) e
 		return err
 	}
 	if !slices.Contains(want, strings.ToLower(answer)) {
-		return fmt.Errorf("cancel: %w, nothing was cancelled", cmdline.ErrUnconfirmed)
+		return fmt.Errorf("cancel: %w, nothing was canceled", cmdline.ErrUnconfirmed)
 	}
 	return nil
 }
@@ -155,23 +155,23 @@ func (c *cancellation) cancel(ctx context.Context, cl client, victims []admin.Jo
 	return c.put()
 }
 
-// put renders what was cancelled.
+// put renders what was canceled.
 func (c *cancellation) put() error {
 	if c.JSON {
 		return c.PutJSON(listOf("JobList", c.done, jobToJSON))
 	}
 	if len(c.done) == 0 {
-		c.Notef("nothing was cancelled")
+		c.Notef("nothing was canceled")
 	}
 	for _, job := range c.done {
-		fmt.Fprintf(&c.Out, "cancelled %s\n", whatItWas(job, "was "))
+		fmt.Fprintf(&c.Out, "canceled %s\n", whatItWas(job, "was "))
 		if n := runningShards(job); n > 0 && len(job.Slots) > 0 {
-			fmt.Fprintf(&c.Out, "  shards that run, and are told to stop: %d\n", n)
+			fmt.Fprintf(&c.Out, "  running shards that are told to stop: %d\n", n)
 		} else if run := job.LastRun; n > 0 {
 			fmt.Fprintf(&c.Out, "  its run of %s on %s is told to stop\n", output.Absolute(run.Tick, zoneOf(job.Job)), output.Printable(run.InstanceID))
 		}
 		if job.Declared {
-			fmt.Fprintf(&c.Out, "  it is declared in code: an instance that declares it creates it again at its next start\n")
+			fmt.Fprintf(&c.Out, "  it is declared in code: the next start of an instance that declares it creates it again\n")
 		}
 	}
 	return nil

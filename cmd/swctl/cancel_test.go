@@ -18,7 +18,7 @@ func TestCancelAsks(t *testing.T) {
 	for _, c := range []struct {
 		line, answer string
 		want         cmdline.ExitCode
-		cancelled    []string
+		canceled     []string
 	}{
 		{"cancel nightly", "y\n", cmdline.ExitOK, []string{"nightly"}},
 		{"cancel nightly", "YES\n", cmdline.ExitOK, []string{"nightly"}},
@@ -41,14 +41,14 @@ func TestCancelAsks(t *testing.T) {
 		h := newHarness(t)
 		h.atTerminal(c.answer)
 		code := h.exec(strings.Fields(c.line)...)
-		if got := h.cancelled(); code != c.want || !slices.Equal(got, c.cancelled) {
-			t.Errorf("%s, answer %q: exit %d, cancelled %q, stderr %q", c.line, c.answer, code, got, h.errs.String())
+		if got := h.canceled(); code != c.want || !slices.Equal(got, c.canceled) {
+			t.Errorf("%s, answer %q: exit %d, canceled %q, stderr %q", c.line, c.answer, code, got, h.errs.String())
 		}
 	}
 }
 
-// cancelled lists the jobs that Cancel was called for.
-func (h *harness) cancelled() []string {
+// canceled lists the jobs that Cancel was called for.
+func (h *harness) canceled() []string {
 	var names []string
 	for _, call := range h.fake.calls {
 		if name, ok := strings.CutPrefix(call, "Cancel "); ok {
@@ -124,7 +124,7 @@ func TestCancelRace(t *testing.T) {
 	} {
 		h := newHarness(t)
 		h.fake.fail["Cancel orphan"] = admin.ErrNotFound
-		if code := h.exec(strings.Fields(line)...); code != want || !strings.Contains(h.out.String(), "cancelled nightly") {
+		if code := h.exec(strings.Fields(line)...); code != want || !strings.Contains(h.out.String(), "canceled nightly") {
 			t.Errorf("%s: exit %d, stdout %q, stderr %q", line, code, h.out.String(), h.errs.String())
 		}
 	}

@@ -22,10 +22,10 @@ const maxPort = 65535
 func (a *app) devCommand() *cmdline.Command {
 	return &cmdline.Command{
 		Name:  "dev",
-		Short: "run a ZooKeeper for development, in memory, until interrupted",
-		Long: `For trying an application without a Java server, on this machine only. It is one
-server, keeps everything in memory and forgets it when it ends: NEVER FOR PRODUCTION.
-Other commands find it without --zk when it has its default port.`,
+		Short: "run a ZooKeeper server for development, in memory, until interrupted",
+		Long: `For trying an application without a Java server, on this machine only. It is a single
+server that keeps everything in memory and forgets it at exit: NEVER FOR PRODUCTION. The
+other commands find it without --zk if it uses the default port.`,
 		Examples: `swctl dev
 swctl dev --port 0 -o json`,
 		Flags: []cli.Flag{
@@ -84,7 +84,7 @@ func (c *call) putServing(addr string) error {
 	} else {
 		fmt.Fprintf(&c.Out, "ZooKeeper  %s  in memory, for development, NEVER FOR PRODUCTION\n", addr)
 		fmt.Fprintf(&c.Out, "\n  export SWCTL_ZK=%s\n\n", addr)
-		fmt.Fprintln(&c.Out, "It forgets everything when it ends: press Ctrl-C.")
+		fmt.Fprintln(&c.Out, "It forgets everything at exit; press Ctrl-C to stop it.")
 	}
 	return c.Flush()
 }

@@ -19,11 +19,10 @@ const flagWait = "wait"
 func (a *app) drainCommand() *cmdline.Command {
 	return &cmdline.Command{
 		Name: "instances drain", Args: "SID",
-		Short: "have a running instance hand over its jobs",
-		Long: `The instance begins no run, hands over idle jobs at once and the others when
-their runs end, and takes none any more. That ends with this start of it: the next
-one is active, as after a deploy. swctl instances enable takes it back before. What
-no other instance can run waits.`,
+		Short: "make a running instance hand over its jobs",
+		Long: `The instance starts no more runs, hands over idle jobs at once and the others when their
+runs end, and takes no jobs. That lasts until it is restarted, as after a deploy, or until
+swctl instances enable. Jobs that no other instance can run wait.`,
 		Examples: `swctl instances drain app-2 --wait --timeout 5m && ssh db8 systemctl stop app
 swctl instances drain app-2 --reason 'disk is failing'`,
 		Flags: append([]cli.Flag{waitDrainedFlag()}, whoFlags(inRecords)...),
@@ -38,10 +37,10 @@ swctl instances drain app-2 --reason 'disk is failing'`,
 func (a *app) disableCommand() *cmdline.Command {
 	return &cmdline.Command{
 		Name: "instances disable", Args: "SID",
-		Short: "keep an instance from owning jobs, also when it is started again",
-		Long: `As swctl instances drain, but it stays so however often an instance of that id is
-started, until swctl instances enable. The instance need not run now. Its id must be
-one that the application sets (Config.InstanceID): a generated one never comes again.`,
+		Short: "keep an instance from owning jobs, also after a restart",
+		Long: `Like swctl instances drain, but for every start of an instance with that ID, until swctl
+instances enable. The instance need not be running. Its ID must be one that the
+application sets (Config.InstanceID): a generated ID is never used again.`,
 		Examples: `swctl instances disable app-2 --reason 'canary of v2 only shows its pages'
 swctl instances disable app-2 --wait`,
 		Flags: append([]cli.Flag{waitDrainedFlag()}, whoFlags(inRecords)...),
@@ -57,15 +56,15 @@ func (a *app) enableCommand() *cmdline.Command {
 	return &cmdline.Command{
 		Name: "instances enable", Args: "SID",
 		Short: "let an instance own jobs again",
-		Long: `Takes back what swctl instances drain or disable ordered. The instance gets its
-share of the jobs at once, as if it had just joined.`,
+		Long: `Undoes swctl instances drain or disable. The instance gets its share of the jobs at once,
+as if it had just joined.`,
 		Examples: `swctl instances enable app-2`,
 		Run:      a.run(enable),
 	}
 }
 
 func waitDrainedFlag() cli.Flag {
-	return &cli.BoolFlag{Name: flagWait, Usage: "return when it owns nothing; exit 7 if --timeout ends before"}
+	return &cli.BoolFlag{Name: flagWait, Usage: "return when it owns nothing; exit 7 on timeout"}
 }
 
 // instanceID is the one argument of the commands here.
@@ -128,7 +127,7 @@ func (c *call) noteIfLast(ctx context.Context, cl client) error {
 		return i.State == admin.InstanceActive || i.State == admin.InstanceStandby
 	}
 	if err == nil && len(all) > 0 && !slices.ContainsFunc(all, open) {
-		c.Notef("no instance takes jobs now: nothing runs until one is started, or enabled")
+		c.Notef("no instance takes jobs now: nothing runs until one is started or enabled")
 	}
 	return err
 }
@@ -150,7 +149,7 @@ func (c *call) putOrdered(sid string, result admin.OrderResult) error {
 	if instance := result.Instance; instance != nil {
 		fmt.Fprintf(&c.Out, "  it is %s and owns %s\n", instance.State, jobs(instance.Owned))
 	} else {
-		fmt.Fprintf(&c.Out, "  it does not run now\n")
+		fmt.Fprintf(&c.Out, "  it is not running now\n")
 	}
 	return nil
 }
@@ -173,15 +172,15 @@ func enable(ctx context.Context, c *call) error {
 	}
 	name := output.Printable(sid)
 	if result.Order == nil {
-		fmt.Fprintf(&c.Out, "%s %s: it was not told to drain\n", result.Outcome, name)
+		fmt.Fprintf(&c.Out, "%s %s: it was not draining or disabled\n", result.Outcome, name)
 	} else {
-		fmt.Fprintf(&c.Out, "%s %s; it was closed%s\n", result.Outcome, name, output.Printable(c.orderText(*result.Order)))
+		fmt.Fprintf(&c.Out, "%s %s; it was draining or disabled%s\n", result.Outcome, name, output.Printable(c.orderText(*result.Order)))
 	}
 	switch instance := result.Instance; {
 	case instance == nil:
-		fmt.Fprintf(&c.Out, "  it does not run now\n")
+		fmt.Fprintf(&c.Out, "  it is not running now\n")
 	case instance.Withdrawn:
-		fmt.Fprintf(&c.Out, "  it stays closed: its own program has told it to drain (Manager.Drain)\n")
+		fmt.Fprintf(&c.Out, "  it stays drained: its own program has called Manager.Drain\n")
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ func TestDrainOfOneThatGoes(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.fake.goes = true
-	if code := h.exec("instances", "drain", "app-1", "--wait"); code != cmdline.ExitOK || !strings.Contains(h.out.String(), "it does not run now") {
+	if code := h.exec("instances", "drain", "app-1", "--wait"); code != cmdline.ExitOK || !strings.Contains(h.out.String(), "it is not running now") {
 		t.Errorf("exit %d, stdout %q", code, h.out.String())
 	}
 }
@@ -117,7 +117,7 @@ func TestEnableOfOneThatItsProgramWithdrew(t *testing.T) {
 	if code := h.exec("instances", "enable", "app-1"); code != cmdline.ExitOK || !strings.Contains(h.out.String(), "Manager.Drain") {
 		t.Errorf("exit %d, stdout %q", code, h.out.String())
 	}
-	if code := h.exec("instances"); code != cmdline.ExitOK || !strings.Contains(h.out.String(), "withdrawn by its own program") {
+	if code := h.exec("instances"); code != cmdline.ExitOK || !strings.Contains(h.out.String(), "drained by its own program") {
 		t.Errorf("exit %d, stdout %q", code, h.out.String())
 	}
 }

@@ -93,10 +93,10 @@ func TestOutputGolden(t *testing.T) {
 		},
 		"requests": {
 			{"requests", "nightly"}, {"show", "nightly"}, {"requests", "nightly", "-o", "json"},
-			{"requests", "withdraw", "nightly", "0198c602"}, {"requests", "withdraw", "nightly", "-o", "json"},
-			{"requests", "withdraw", "nightly"}, {"requests", "withdraw", "nightly", "0198c602"}, {"requests", "orphan"},
-			{"requests", "nope"}, {"requests", "withdraw", "nope"}, {"requests"}, {"requests", "withdraw"}, {"requests", "withdraw", "a", ""},
-			{"requests", "withdrw", "nightly"}, {"withdraw", "nightly"},
+			{"requests", "cancel", "nightly", "0198c602"}, {"requests", "cancel", "nightly", "-o", "json"},
+			{"requests", "cancel", "nightly"}, {"requests", "cancel", "nightly", "0198c602"}, {"requests", "orphan"},
+			{"requests", "nope"}, {"requests", "cancel", "nope"}, {"requests"}, {"requests", "cancel"}, {"requests", "cancel", "a", ""},
+			{"requests", "cancl", "nightly"}, {"withdraw", "nightly"},
 		},
 		"version": {{"version"}, {"version", "-o", "json"}, {"--version"}},
 		"next": {

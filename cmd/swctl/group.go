@@ -58,7 +58,7 @@ type asker interface {
 	AwaitRun(ctx context.Context, name, id string) ([]admin.Entry, error)
 	StopRun(ctx context.Context, name string, opts admin.StopOptions) ([]admin.Entry, error)
 	Requests(ctx context.Context, name string) ([]admin.Request, error)
-	Withdraw(ctx context.Context, name, id string) ([]admin.Request, error)
+	CancelRequests(ctx context.Context, name, id string) ([]admin.Request, error)
 }
 
 func dialAdmin(ctx context.Context, cfg admin.Config) (client, error) {
@@ -176,7 +176,7 @@ func (c *call) explain(err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return cmdline.WithHint(fmt.Errorf("not done within %s: %w", c.Timeout, err), "a longer --timeout")
 	case errors.Is(err, admin.ErrUnreadable):
-		return cmdline.WithHint(err, "swctl submit NAME SCHEDULE --replace writes it anew; a newer swctl reads what a newer version wrote")
+		return cmdline.WithHint(err, "swctl submit NAME SCHEDULE --replace overwrites it; a newer swctl reads what a newer version wrote")
 	case errors.Is(err, admin.ErrNoInstance):
 		return cmdline.WithHint(err, "swctl instances lists those of server type %s at %s; swctl instances disable is for one that does not run", c.ServerType, c.ZK)
 	case errors.Is(err, admin.ErrNoShard):

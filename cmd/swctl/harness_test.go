@@ -411,8 +411,8 @@ func (f *fakeClient) Requests(ctx context.Context, name string) ([]admin.Request
 	return f.requests[name], err
 }
 
-func (f *fakeClient) Withdraw(ctx context.Context, name, id string) ([]admin.Request, error) {
-	if err := f.begin(ctx, "Withdraw "+name); err != nil {
+func (f *fakeClient) CancelRequests(ctx context.Context, name, id string) ([]admin.Request, error) {
+	if err := f.begin(ctx, "CancelRequests "+name); err != nil {
 		return nil, err
 	}
 	taken := func(r admin.Request) bool {
@@ -425,7 +425,7 @@ func (f *fakeClient) Withdraw(ctx context.Context, name, id string) ([]admin.Req
 		}
 	}
 	f.requests[name] = slices.DeleteFunc(f.requests[name], taken)
-	_, err := f.find("withdraw requests of "+name, name)
+	_, err := f.find("cancel requests of "+name, name)
 	return list, err
 }
 

@@ -22,20 +22,20 @@ func (a *app) historyCommand() *cmdline.Command {
 	return &cmdline.Command{
 		Name: "history", Args: "NAME",
 		Short: "show what became of the last ticks of a job",
-		Long: `The newest first; about 20 entries are kept. A run that goes on comes first; it is
-unknown if its owner died before it could write the result. Ticks that were not run
-are skipped (the schedule, a pause or a policy wanted it so) or missed (nobody was
-there in time); a row of them is one entry. Several runs of one tick are attempts,
-of which the last counts. LAG is from the tick to the start of the run. Times are
-in the job's own time zone. Of a job with shards about 20 entries of each are shown, by
-their ticks; NAME[3] shows those of shard 3.`,
+		Long: `Newest first; about 20 entries are kept. A run in progress comes first; it is unknown if
+its owner died before it could record the result. Ticks that did not run are skipped
+(because of the schedule, a pause or a policy) or missed (no instance was there in time);
+consecutive ones are one entry. Several runs of one tick are attempts; the last one
+counts. LAG is from the tick to the start of the run. Times are in the job's time zone. A
+job with shards has about 20 entries per shard, sorted by tick; NAME[3] shows those of
+shard 3.`,
 		Examples: `swctl history nightly
 swctl history 'import[3]'
 swctl history nightly --failed -n 5
 swctl history nightly -o json | jq '.items[] | select(.state == "failed") | .error'`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "n", Usage: "`NUMBER` how many entries to show (default all)"},
-			&cli.BoolFlag{Name: "failed", Usage: "only what did not go well: not ok, running or skipped"},
+			&cli.BoolFlag{Name: "failed", Usage: "only problems: not ok, running or skipped"},
 		},
 		Run: a.run(history),
 	}
@@ -69,9 +69,9 @@ func history(ctx context.Context, c *call) error {
 	}
 	c.historyTable(past.Job, entries).Write(&c.Out, "")
 	if len(entries) == 0 && len(past.Entries) > 0 {
-		c.Notef("all went well of what the history of %s has", past.Job.Name)
+		c.Notef("the history of %s has no such entries", past.Job.Name)
 	} else if len(entries) == 0 {
-		c.Notef("%s has no history: no tick of it was claimed or skipped yet", past.Job.Name)
+		c.Notef("%s has no history: no tick has been claimed or skipped yet", past.Job.Name)
 	}
 	return nil
 }

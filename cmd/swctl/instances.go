@@ -16,16 +16,15 @@ func (a *app) instancesCommand() *cmdline.Command {
 	return &cmdline.Command{
 		Name:  "instances",
 		Short: "show the running instances of the application",
-		Long: `OWNED is the number of jobs, and of shards, that an instance owns. Only one that is active takes
-jobs: one that is draining or stopping hands over what it owns as soon as no run
-goes on, one that is drained or disabled owns nothing; NOTE says who told it so,
-and warns when the clock of one that owns something is 5 seconds off ZooKeeper's, or more:
-its jobs fire by that clock, too early or too late, though never twice.
-Where the application runs in latch mode, one instance is the leader and owns
-every job; the others are standby.
-WEIGHT is how large its share is beside those of the others (Config.Weight).
+		Long: `OWNED is the number of jobs and shards that an instance owns. Only an active instance
+takes jobs: one that is draining or stopping hands over what it owns as soon as its runs
+end; one that is drained or disabled owns nothing. NOTE says who told it to, and warns if
+the clock of an instance that owns something differs from ZooKeeper's by 5 seconds or
+more: its jobs run too early or too late by that much, but never twice.
+If the application runs in latch mode, one instance is the leader and owns every job; the
+others are standby. WEIGHT is the relative size of its share (Config.Weight).
 
-swctl instances drain, disable and enable change that; each has help of its own.`,
+See also the help of swctl instances drain, disable and enable.`,
 		Examples: `swctl instances
 swctl instances -o json | jq -r '.items[].instance_id'
 swctl instances drain app-2 --wait`,
@@ -78,7 +77,7 @@ func instances(ctx context.Context, c *call) error {
 	}
 	for _, o := range orders {
 		if o.Incarnation == "" {
-			c.Notef("%s does not run, and is disabled%s", o.InstanceID, c.orderText(o))
+			c.Notef("%s is not running and is disabled%s", o.InstanceID, c.orderText(o))
 		}
 	}
 	return nil
@@ -115,7 +114,7 @@ func clockNote(i admin.Instance) string {
 func (c *call) orderNote(i admin.Instance) string {
 	switch {
 	case i.Order == nil && i.Withdrawn:
-		return "withdrawn by its own program"
+		return "drained by its own program"
 	case i.Order == nil:
 		return ""
 	case i.Order.Incarnation == "":

@@ -12,17 +12,16 @@ import (
 func (a *app) listCommand() *cmdline.Command {
 	return &cmdline.Command{
 		Name: "list", Aliases: []string{"ls"},
-		Short: "show all jobs: who owns them, how they ran, when they run next",
-		Long: `STATE is owned, unowned or invalid; of a job that is owned, paused or late say
-more: late means that a tick is not accounted for though it is overdue by the job's
---alarm-after. The column REASON appears when a job has one to give. LAST and NEXT are
-counted from now: "ok 8h ago" is the tick of 8 h ago, "unknown" a run whose owner
-died before it could write the result.
+		Short: "show all jobs: their owners, last runs and next runs",
+		Long: `STATE is owned, unowned or invalid, or, for a job that is owned, paused or late: late
+means that a tick is overdue by the job's --alarm-after. The column REASON appears when a
+job has one. LAST and NEXT are relative to now: "ok 8h ago" is the tick of 8 h ago;
+"unknown" is a run whose owner died before it could record the result.
 
-A job with shards is one row: it is unowned as long as one of them is, OWNER is like
-"3/4 app-1(2) app-2(1)", 3 of 4 shards owned and by whom, LAST counts how they did in the
-last tick: "1 failed, 3 ok, 8h ago". It is resizing while a change of its shards has yet
-to take effect. -o wide has a row for each shard instead, and more columns.`,
+A job with shards is one row: it is unowned while one of its shards is; OWNER is like
+"3/4 app-1(2) app-2(1)", 3 of 4 shards owned and by which instances; LAST counts the
+results of the last tick: "1 failed, 3 ok, 8h ago". It is resizing while a change of its
+shards is in progress. -o wide has a row per shard instead, and more columns.`,
 		Examples: `swctl list
 swctl list -o wide
 swctl list -o json | jq -r '.items[] | select(.state == "unowned") | .name'
@@ -59,7 +58,7 @@ func list(ctx context.Context, c *call) error {
 	case len(instances) > 0:
 		c.Notef("server type %s at %s has no jobs", c.ServerType, c.ZK)
 	default:
-		c.Notef("server type %s at %s has no jobs, and no instances run: are the name and the chroot right?", c.ServerType, c.ZK)
+		c.Notef("server type %s at %s has no jobs, and no running instances: are the name and the chroot right?", c.ServerType, c.ZK)
 	}
 	return nil
 }

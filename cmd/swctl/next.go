@@ -44,7 +44,7 @@ func next(ctx context.Context, c *call) error {
 		return c.nextOfJob(ctx, n)
 	}
 	if len(c.Args) > 0 {
-		return cmdline.Usage("next: --cron and the name of a job exclude each other").
+		return cmdline.Usage("next: --cron and the name of a job are mutually exclusive").
 			Try("one of the two; quote the schedule: --cron '0 3 * * *'")
 	}
 	// The name is never used; admin judges whole jobs.
@@ -107,7 +107,7 @@ func (c *call) putTicks(name string, job admin.Job, n int) error {
 	case len(ticks) == 0:
 		c.Notef("%q never runs again", job.Schedule)
 	case len(ticks) < n:
-		c.Notef("%q never runs again after that", job.Schedule)
+		c.Notef("%q does not run after that", job.Schedule)
 	}
 	return nil
 }

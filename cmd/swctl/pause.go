@@ -47,12 +47,11 @@ func (c *call) who() (by, reason string, err error) {
 func (a *app) pauseCommand() *cmdline.Command {
 	return &cmdline.Command{
 		Name: "pause", Args: "NAME...",
-		Short: "let no tick of a job run, for a time or until it is resumed",
-		Long: `Ticks that come in the pause are recorded as skipped, unless --missed or the flag of
-the same name of swctl resume says otherwise. A run that goes on is not stopped
-(swctl stop-run does that), and swctl trigger works all the same. Pausing a job that
-is paused replaces how long, by whom and why. If one of several jobs does not
-exist, none is paused.`,
+		Short: "suspend a job, for a while or until resumed",
+		Long: `Ticks during the pause are recorded as skipped, unless --missed, here or of swctl resume,
+says otherwise. A run in progress is not stopped (see swctl stop-run), and swctl trigger
+still works. Pausing a paused job replaces the duration, name and reason. If one of
+several jobs does not exist, none is paused.`,
 		Examples: `swctl pause nightly --for 24h --reason 'db migration'
 swctl pause nightly weekly --until '2026-12-24 18:00' --missed once
 swctl list -o json | jq -r '.items[] | select(.paused) | .name'`,
@@ -69,9 +68,9 @@ func (a *app) resumeCommand() *cmdline.Command {
 	return &cmdline.Command{
 		Name: "resume", Args: "NAME...",
 		Short: "end the pause of a job",
-		Long: `--missed says what becomes of the ticks that came in the pause: none is run (skip),
-the latest (once), or each in order (all, at most 100). A job that is not paused
-stays as it is; that is no error.`,
+		Long: `--missed says what to do with the ticks during the pause: run none of them (skip), the
+latest (once), or each in order (all, at most 100). Resuming a job that is not paused is
+not an error.`,
 		Examples: `swctl resume nightly
 swctl resume nightly weekly --missed once`,
 		Flags: []cli.Flag{
@@ -113,7 +112,7 @@ func pause(ctx context.Context, c *call) error {
 func (c *call) pauseLength() (length time.Duration, until cmdline.ClockTime, err error) {
 	switch {
 	case c.Flags.IsSet(flagFor) && c.Flags.IsSet(flagUntil):
-		return 0, until, cmdline.Usage("pause: --%s and --%s exclude each other", flagFor, flagUntil).Try("one of the two")
+		return 0, until, cmdline.Usage("pause: --%s and --%s are mutually exclusive", flagFor, flagUntil).Try("one of the two")
 	case c.Flags.IsSet(flagFor):
 		text := c.Flags.String(flagFor)
 		if length, err = time.ParseDuration(text); err != nil || length <= 0 {
@@ -222,9 +221,9 @@ func (c *call) putPaused(results []admin.PauseResult) error {
 		case r.Job.Paused != nil:
 			fmt.Fprintf(&c.Out, "%s %s %s  next %s\n", r.Outcome, name, output.Printable(pauseText(*r.Pause, c.Now(), zone)), next)
 			if n := runningShards(r.Job); n > 0 && len(r.Job.Slots) > 0 {
-				fmt.Fprintf(&c.Out, "  shards that run, and go on: %d\n", n)
+				fmt.Fprintf(&c.Out, "  shards that continue to run: %d\n", n)
 			} else if run := r.Job.LastRun; n > 0 {
-				fmt.Fprintf(&c.Out, "  its run of %s on %s goes on\n", output.Absolute(run.Tick, zone), output.Printable(run.InstanceID))
+				fmt.Fprintf(&c.Out, "  its run of %s on %s continues\n", output.Absolute(run.Tick, zone), output.Printable(run.InstanceID))
 			}
 		default:
 			fmt.Fprintf(&c.Out, "%s %s; %s  next %s\n", r.Outcome, name, missedText(r), next)

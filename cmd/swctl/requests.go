@@ -12,34 +12,34 @@ import (
 func (a *app) requestsCommand() *cmdline.Command {
 	return &cmdline.Command{
 		Name: "requests", Args: "NAME",
-		Short: "show what a job's owner was asked for and has not done",
-		Long: `Manual runs (swctl trigger) that have not ended, and requests to stop a run. A manual run that
-waits has no RUN: one that goes on is ended by swctl stop-run, one that waits is taken back
-by swctl requests withdraw.`,
+		Short: "list pending requests of a job",
+		Long: `Manual runs (swctl trigger) that have not ended, and requests to stop a run. A manual run
+that has not started has no RUN; swctl requests cancel cancels it. One that has started is
+stopped by swctl stop-run.`,
 		Examples: `swctl requests nightly
 swctl requests import -o json | jq -r '.items[] | select(.run_id == null) | .id'
-swctl requests withdraw nightly`,
+swctl requests cancel nightly`,
 		Run: a.run(requests),
 	}
 }
 
 func (a *app) cancelRequestsCommand() *cmdline.Command {
 	return &cmdline.Command{
-		Name: "requests withdraw", Args: "NAME [REQUEST]",
-		Short: "take back manual runs that have not begun",
-		Long: `All that wait at the job, or at its shards, or the one whose id is given. A run that
-has begun goes on; swctl stop-run ends it.`,
-		Examples: `swctl requests withdraw nightly
-swctl requests withdraw nightly 0198c600-6f9a-7a01-a6ab-44bb3f1f0a11`,
-		Run: a.run(withdraw),
+		Name: "requests cancel", Args: "NAME [REQUEST]",
+		Short: "cancel manual runs that have not started",
+		Long: `Cancels all manual runs of the job, or of its shards, that have not started, or the one
+with that ID. A run that has started continues; swctl stop-run stops it.`,
+		Examples: `swctl requests cancel nightly
+swctl requests cancel nightly 0198c600-6f9a-7a01-a6ab-44bb3f1f0a11`,
+		Run: a.run(cancelRequests),
 	}
 }
 
 func requests(ctx context.Context, c *call) error {
 	if len(c.Args) != 1 {
 		err := cmdline.Usage("requests needs the name of one job")
-		if len(c.Args) > 1 && cmdline.Nearest(c.Args[0], []string{"withdraw"}) != "" {
-			return err.Try("swctl requests withdraw NAME")
+		if len(c.Args) > 1 && cmdline.Nearest(c.Args[0], []string{"cancel"}) != "" {
+			return err.Try("swctl requests cancel NAME")
 		}
 		return err.Try("swctl requests NAME; swctl list shows all jobs")
 	}
@@ -55,28 +55,28 @@ func requests(ctx context.Context, c *call) error {
 		return err
 	}
 	if len(list) == 0 {
-		c.Notef("nothing that %s was asked for waits", output.Quoted(c.Args[0]))
+		c.Notef("no pending requests for %s", output.Quoted(c.Args[0]))
 	}
 	return nil
 }
 
-func withdraw(ctx context.Context, c *call) error {
+func cancelRequests(ctx context.Context, c *call) error {
 	if len(c.Args) != 1 && len(c.Args) != 2 {
-		return cmdline.Usage("requests withdraw needs the name of one job, and perhaps the id of a request").
-			Try("swctl requests withdraw NAME; swctl requests NAME shows the ids")
+		return cmdline.Usage("requests cancel needs the name of one job, and optionally the ID of a request").
+			Try("swctl requests cancel NAME; swctl requests NAME shows the IDs")
 	}
 	id := ""
 	if len(c.Args) == 2 {
 		if id = c.Args[1]; id == "" {
-			return cmdline.Usage("requests withdraw: the id of the request is empty").Try("leave it out, or look whether a shell variable is unset")
+			return cmdline.Usage("requests cancel: the ID of the request is empty").Try("leave it out, or look whether a shell variable is unset")
 		}
 	}
 	return c.connected(ctx, func(ctx context.Context, cl client) error {
-		list, err := cl.Withdraw(ctx, c.Args[0], id)
+		list, err := cl.CancelRequests(ctx, c.Args[0], id)
 		if err != nil && len(list) == 0 {
 			return err
 		}
-		if putErr := c.putRequests("WithdrawnRequestList", list); err != nil || putErr != nil || c.JSON {
+		if putErr := c.putRequests("CanceledRequestList", list); err != nil || putErr != nil || c.JSON {
 			return errors.Join(err, putErr)
 		}
 		if len(list) == 0 {
@@ -84,7 +84,7 @@ func withdraw(ctx context.Context, c *call) error {
 			if id != "" {
 				which = "request " + id
 			}
-			c.Notef("no %s of %s waits; swctl requests shows what goes on", which, output.Quoted(c.Args[0]))
+			c.Notef("no pending %s of %s; swctl requests shows what has started", which, output.Quoted(c.Args[0]))
 		}
 		return nil
 	})
@@ -95,7 +95,7 @@ func (c *call) putRequests(kind string, list []admin.Request) error {
 		return c.PutJSON(listOf(kind, list, requestToJSON))
 	}
 	t := &output.Table{}
-	t.Row("JOB", "ASKED FOR", "WHEN", "BY", "RUN", "REQUEST", "REASON")
+	t.Row("JOB", "REQUEST", "WHEN", "BY", "RUN", "ID", "REASON")
 	for _, r := range list {
 		t.Row(r.Slot, askedFor(r), output.Relative(r.At, c.Now()), r.By, r.RunID, r.ID, r.Reason)
 	}
@@ -107,11 +107,11 @@ func (c *call) putRequests(kind string, list []admin.Request) error {
 func askedFor(r admin.Request) string {
 	switch {
 	case r.Kind == admin.RequestRun && r.RunID != "":
-		return "run, which goes on"
+		return "run, started"
 	case r.Kind == admin.RequestRun:
 		return "run"
 	case r.Kind == admin.RequestStop:
-		return "end of a run"
+		return "stop of a run"
 	}
 	return "unreadable " + r.Kind
 }

@@ -39,7 +39,7 @@ func TestOnAServer(t *testing.T) {
 		{"trigger job", cmdline.ExitConflict, `trigger job: no instance can run it: no instance has registered handler "job"`},
 		{"trigger job --wait --timeout 500ms", cmdline.ExitTimeout, "manual run of job: nobody has begun it: no instance has registered"},
 		{"stop-run job", cmdline.ExitConflict, "it is not running: the job never ran"},
-		{"cancel job --yes", cmdline.ExitOK, "cancelled job"},
+		{"cancel job --yes", cmdline.ExitOK, "canceled job"},
 		{"why job", cmdline.ExitNotFound, `why "job": no such job`},
 	} {
 		var args []string

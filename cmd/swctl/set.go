@@ -23,16 +23,16 @@ func (a *app) setCommand() *cmdline.Command {
 	return &cmdline.Command{
 		Name: "set", Args: "NAME",
 		Short: "change parts of a job",
-		Long: `Changes what is given and leaves the rest as it is, also what somebody else
-changes at the same time; --arg sets one argument beside the others. A new schedule
-takes effect at once. Changing nothing is no error.
+		Long: `Changes only what is given, even if someone else changes the job at the same time; --arg
+sets one argument and keeps the others. A new schedule takes effect at once. Changing
+nothing is not an error.
 
---shards changes the number of shards, and --shard-param what one works on, beside the
-others; K= removes it. Ticks that a shard has claimed already are run by all shards as
-they were; the change takes effect when the last of these runs has ended, and swctl show
-tells which it waits for. So no run is stopped by a change to fewer shards, and none is
-lost. A parameter of a shard that is no more is refused: remove it. A job that has shards
-cannot be made one without by set: cancel it and submit it again.`,
+--shards changes the number of shards, and --shard-param the parameter of one; K= removes
+it. Ticks that a shard has already claimed are run by all shards as they were; the change
+takes effect when the last of these runs has ended, and swctl show prints what it waits
+for. No run is stopped or lost by changing to fewer shards. A parameter for a shard that
+will no longer exist is refused: remove it. set cannot turn a job with shards into one
+without: cancel it and submit it again.`,
 		Examples: `swctl set nightly --schedule '30 3 * * *'
 swctl set nightly --arg day=today --drop-arg to --retries 3 --backoff 30s
 swctl set nightly --run-timeout 10m --overlap queue --dry-run
@@ -72,7 +72,7 @@ func set(ctx context.Context, c *call) error {
 // setChanges reads the command line.
 func (c *call) setChanges() (admin.Changes, error) {
 	if c.Flags.String(flagShards) == "0" {
-		return admin.Changes{}, cmdline.Usage("set: --%s 0 would make a job undivided that has shards", flagShards).
+		return admin.Changes{}, cmdline.Usage("set: --%s 0 would remove the shards of a job", flagShards).
 			Try("cancel the job and submit it again, or declare it so in code")
 	}
 	changes, err := c.jobChanges()
@@ -92,7 +92,7 @@ func (c *call) setChanges() (admin.Changes, error) {
 	}
 	if c.Flags.Bool("drop-args-json") {
 		if changes.Payload != nil {
-			return changes, cmdline.Usage("set: --drop-args-json and --%s exclude each other", flagArgsJSON).Try("one of the two")
+			return changes, cmdline.Usage("set: --drop-args-json and --%s are mutually exclusive", flagArgsJSON).Try("one of the two")
 		}
 		changes.Payload = new(json.RawMessage)
 	}

@@ -106,7 +106,7 @@ func (c *call) resizingText(job admin.JobStatus) string {
 	r, zone := job.Resizing, zoneOf(job.Job)
 	lines := []string{r.String()}
 	if !r.Until.IsZero() {
-		lines[0] += "; the last tick before it is that of " + output.Absolute(r.Until, zone)
+		lines[0] += "; the last tick before it is " + output.Absolute(r.Until, zone)
 	}
 	const most = 10
 	for _, slot := range slotsOf(job) {
@@ -133,7 +133,7 @@ func (c *call) unfinished(slot admin.JobStatus) string {
 	case slot.State != admin.Owned:
 		return output.FirstLine(slot.Reason)
 	}
-	return "has not come so far"
+	return "not there yet"
 }
 
 // shardTable has one row for each shard of a job.

@@ -140,7 +140,7 @@ func TestResizingGolden(t *testing.T) {
 	h.fake.fail["Set import"] = fmt.Errorf("set import: %w", &admin.InvalidError{Field: "ShardParameters", Value: "3", Err: errors.New("is no shard, want 0 to 1")})
 	texts = append(texts, h.transcript("set", "import", "--shards", "2"))
 	h.change(func(job *admin.JobStatus) {
-		*job = admin.JobStatus{Job: job.Job, State: admin.Canceled, Reason: "it is being cancelled; to cancel it again completes that, if it was interrupted"}
+		*job = admin.JobStatus{Job: job.Job, State: admin.Canceled, Reason: "it is being canceled; to cancel it again completes that, if it was interrupted"}
 	})
 	texts = append(texts, h.transcript("list"), h.transcript("show", "import"))
 	golden(t, "shards-resizing", strings.Join(texts, "\n"))

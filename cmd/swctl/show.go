@@ -18,10 +18,9 @@ func (a *app) showCommand() *cmdline.Command {
 	return &cmdline.Command{
 		Name: "show", Args: "NAME",
 		Short: "show everything about one job",
-		Long: `Times are in the job's own time zone. A job with shards has a row for each of them;
-NAME[3] shows shard 3 alone. Complete is the tick up to which all shards are done with
-all ticks. While a change of the shards has yet to take effect, Resizing says what it
-waits for.`,
+		Long: `Times are in the job's time zone. A job with shards has a row per shard; NAME[3] shows
+shard 3 only. Complete is the tick up to which all shards are done. While a change of the
+shards is in progress, Resizing says what it waits for.`,
 		Examples: `swctl show nightly
 swctl show 'import[3]'
 swctl show import -o json | jq -r '.shards[] | select(.state == "unowned") | .index'
@@ -52,7 +51,7 @@ func show(ctx context.Context, c *call) error {
 	}
 	c.describe(job)
 	if len(requests) > 0 {
-		c.field("Requests", fmt.Sprintf("%d, the first %s; swctl requests %s shows them", len(requests),
+		c.field("Requests", fmt.Sprintf("%d pending, the first %s; see swctl requests %s", len(requests),
 			output.Relative(requests[0].At, c.Now()), output.Quoted(job.Name)))
 	}
 	return nil
@@ -84,13 +83,13 @@ func (c *call) describe(job admin.JobStatus) {
 		c.field("  since", output.Moment(job.Paused.Since, c.Now(), loc))
 	}
 	if !job.Overdue.IsZero() {
-		c.field("Late", fmt.Sprintf("since %s: that tick is not accounted for", output.Moment(job.Overdue, c.Now(), loc)))
+		c.field("Late", fmt.Sprintf("since %s: that tick is neither claimed nor skipped", output.Moment(job.Overdue, c.Now(), loc)))
 	}
 	if job.Resizing != nil {
 		c.field("Resizing", c.resizingText(job))
 	}
 	if a := job.Alarm; a != nil {
-		c.field("Last alarm", fmt.Sprintf("the tick of %s was missing, as %s noticed %s",
+		c.field("Last alarm", fmt.Sprintf("the tick of %s was missing; reported by %s %s",
 			output.Absolute(a.Tick, loc), a.InstanceID, output.Relative(a.At, c.Now())))
 	}
 	c.field("Schedule", job.Schedule)
@@ -109,9 +108,9 @@ func (c *call) describe(job admin.JobStatus) {
 	}
 	c.field("Version", fmt.Sprintf("v%d", job.Version))
 	if job.Declared {
-		c.field("Declared", "in code, and as the code has it")
+		c.field("Declared", "in code, unchanged")
 	} else {
-		c.field("Declared", "no: submitted or changed by an operator")
+		c.field("Declared", "no; submitted or changed by an operator")
 	}
 	if len(job.Slots) > 0 {
 		c.describeShards(job)
@@ -147,7 +146,7 @@ func (c *call) describePolicies(job admin.Job) {
 	c.field("Misfire", misfire)
 	interrupted := job.Interrupted
 	if interrupted == "rerun" {
-		interrupted += fmt.Sprintf(", a tick is begun %d times at most", job.MaxAttempts)
+		interrupted += fmt.Sprintf(", at most %d attempts per tick", job.MaxAttempts)
 	}
 	c.field("Interrupted", interrupted)
 	c.field("Overlap", job.Overlap)

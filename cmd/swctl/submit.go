@@ -24,14 +24,14 @@ func (a *app) submitCommand() *cmdline.Command {
 	return &cmdline.Command{
 		Name: "submit", Args: "NAME SCHEDULE",
 		Short: "create a job, or change it with --replace",
-		Long: `Returns when ZooKeeper has accepted the job, and tells which instance has adopted
-it (it waits up to 2 s for that) and when it runs next. Submitting a job again
-changes nothing; one that exists and differs is refused with exit code 4 unless
---replace is given. Quote the schedule, or the shell takes it apart.
+		Long: `Returns when ZooKeeper has accepted the job, and prints which instance has adopted it
+(waiting up to 2 s for that) and when it runs next. Submitting an identical job again
+changes nothing; one that exists and differs is refused with exit code 4 unless --replace
+is given. Quote the schedule, or the shell expands it.
 
-With --shards each tick is run N times at once, by shards 0 to N-1, on whichever
-instances own them; the handler gets the shard's number, how many there are, and its
---shard-param.`,
+With --shards each tick runs N times at once, as shards 0 to N-1, on whichever instances
+own them; the handler gets the number of its shard, the number of shards, and the
+--shard-param of its shard.`,
 		Examples: `swctl submit nightly '0 3 * * *' --tz Europe/Berlin --handler report
 swctl submit heartbeat '@every 90s' --arg url=http://10.0.0.7/ --arg tries=3
 swctl submit import @hourly --run-timeout 10m --retries 3 --backoff 30s --args-json @import.json
@@ -115,7 +115,7 @@ func awaitOwner(ctx context.Context, cl client, job admin.JobStatus) (admin.JobS
 	case slices.ContainsFunc(status.Slots, func(shard admin.JobStatus) bool { return shard.State == admin.Owned }):
 		return status, ownerOf(status)
 	case status.State != admin.Owned: // one that is gone may still be recorded as its owner
-		return status, "none yet: " + cmp.Or(output.OneLine(status.Reason), "no instance took it so far")
+		return status, "none yet: " + cmp.Or(output.OneLine(status.Reason), "no instance has taken it")
 	}
 	return status, ownerOf(status)
 }

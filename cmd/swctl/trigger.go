@@ -16,24 +16,23 @@ import (
 func (a *app) triggerCommand() *cmdline.Command {
 	return &cmdline.Command{
 		Name: "trigger", Args: "NAME",
-		Short: "run a job once, now, beside its schedule",
-		Long: `The instance that owns the job runs it: also while the job is paused, and after the
-run that goes on, if one does. Returns when ZooKeeper has accepted the request, which
-waits until it is done; if no instance can run the job, it is refused with exit
-code 4. With --wait it returns when the run has ended, with exit code 1 if it did not
-end well: it is not repeated whatever --retries says, but run again when it was
-interrupted. An instance that can run the job is waited for, too. --timeout bounds that;
-what is not done by then ends with exit code 7 and is not called off: swctl requests
-shows what waits, and withdraws it.
+		Short: "run a job once, now, in addition to its schedule",
+		Long: `The instance that owns the job runs it, even if the job is paused, and after the run in
+progress, if there is one. Returns when ZooKeeper has accepted the request, which stays
+pending until it is done; if no instance can run the job, exits with 4. With --wait it
+returns when the run has ended, and exits with 1 if it did not succeed: a manual run is
+not retried whatever --retries says, but it is rerun if it was interrupted. --wait also
+waits for an instance that can run the job. On timeout the command exits with 7; the
+request stays pending: see swctl requests.
 
-Of a job with shards all of them run, each once, with the same arguments, and --wait is
-for all; or all are refused. NAME[3] runs shard 3 alone.`,
+For a job with shards all shards run, each once, with the same arguments, and --wait waits
+for all of them; or all are refused. NAME[3] runs shard 3 only.`,
 		Examples: `swctl trigger nightly
 swctl trigger 'import[3]' --wait
 swctl trigger nightly --wait --timeout 10m --arg day=2026-11-20 --reason 'disk was full'
 swctl trigger nightly --wait --timeout 0 -o json | jq .run.state`,
 		Flags: append(append([]cli.Flag{
-			&cli.BoolFlag{Name: "wait", Usage: "until the run has ended, and exit with 1 if it did not end well"},
+			&cli.BoolFlag{Name: "wait", Usage: "until the run has ended, and exit with 1 if it did not succeed"},
 		}, argFlags()...), whoFlags("with the request, until it is done")...),
 		Run: a.run(trigger),
 	}
@@ -60,7 +59,7 @@ func trigger(ctx context.Context, c *call) error {
 		case errors.Is(err, admin.ErrNoHandler):
 			return cmdline.WithHint(err, "start an instance that has the handler, or --wait for one")
 		case errors.Is(err, admin.ErrBusy):
-			return cmdline.WithHint(err, "swctl requests %[1]s shows them; swctl requests withdraw %[1]s takes them back", output.Quoted(name))
+			return cmdline.WithHint(err, "swctl requests %[1]s shows them; swctl requests cancel %[1]s cancels them", output.Quoted(name))
 		case err != nil:
 			return err
 		case !wait:
@@ -171,12 +170,12 @@ func outcomeOf(run admin.Entry) string {
 func (a *app) stopRunCommand() *cmdline.Command {
 	return &cmdline.Command{
 		Name: "stop-run", Args: "NAME [RUN]",
-		Short: "end the run of a job that goes on",
-		Long: `The context of the run ends, and the run is recorded as interrupted by you, for your
-reason; it is not run again. The job stays as it is: its next tick runs. Returns
-when the run has ended; a handler that does not heed its context can take longer than
---timeout. With the id of a RUN (swctl history shows it) no other one is stopped. Of a
-job with shards all that run are stopped; NAME[3] is about shard 3.`,
+		Short: "stop a run in progress",
+		Long: `The context of the run ends, and the run is recorded as interrupted, with your name and
+reason; it is not rerun. The job is not changed: its next tick runs. Returns when the run
+has ended; a handler that ignores its context can take longer than --timeout. With the ID
+of a RUN (see swctl history) only that run is stopped. For a job with shards all running
+shards are stopped; NAME[3] means shard 3.`,
 		Examples: `swctl stop-run nightly --reason 'wrong day'
 swctl stop-run 'import[3]'
 swctl stop-run nightly 0198c5e2-7b1e-7000-8000-3c5e1f2a9d04 --timeout 1m`,
@@ -203,12 +202,12 @@ func stopRun(ctx context.Context, c *call) error {
 		runs, err := cl.StopRun(ctx, name, opts)
 		switch {
 		case errors.Is(err, admin.ErrNotRunning):
-			return cmdline.WithHint(err, "swctl history %s tells what it does", output.Quoted(name))
+			return cmdline.WithHint(err, "swctl history %s shows its runs", output.Quoted(name))
 		case err != nil && len(runs) == 0, errors.Is(err, admin.ErrUnavailable):
 			return err
 		case errors.Is(err, context.DeadlineExceeded):
 			err = cmdline.WithHint(fmt.Errorf("not done within %s: %w", c.Timeout, err),
-				"swctl history %s tells when it has ended; its handler may not heed its context", output.Quoted(name))
+				"swctl history %s shows when it has ended; its handler may ignore its context", output.Quoted(name))
 		case err == nil && c.JSON:
 			out := jsonStopResult{jsonHead: head("StopResult"), Name: name}
 			out.Run, out.Runs = runsToJSON(name, runs)

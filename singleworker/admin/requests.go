@@ -76,16 +76,16 @@ func (c *Client) requestsOf(ctx context.Context, pasts []past) ([]Request, error
 	return slices.Concat(lists...), err
 }
 
-// Withdraw takes manual runs of a job back that have not begun: that of the
+// CancelRequests cancels manual runs of a job that have not started: that of the
 // request id, which at a job with shards may be several, or all if id is empty.
 // It returns those that it took back, which may be none, also beside an error.
 // A run that has begun goes on: see [Client.StopRun]. Errors: as Requests, and
 // ErrConflict.
-func (c *Client) Withdraw(ctx context.Context, name, id string) ([]Request, error) {
+func (c *Client) CancelRequests(ctx context.Context, name, id string) ([]Request, error) {
 	if err := checkSlot(name); err != nil {
 		return nil, err
 	}
-	w := withdrawal{client: c, id: id, taken: make(map[[2]string]Request)}
+	w := cancellation{client: c, id: id, taken: make(map[[2]string]Request)}
 	err := c.conn.Retry(ctx, func() error {
 		return persist(func() error {
 			_, pasts, err := c.pasts(ctx, name)
@@ -99,13 +99,13 @@ func (c *Client) Withdraw(ctx context.Context, name, id string) ([]Request, erro
 		return cmp.Or(cmp.Compare(a.Slot, b.Slot), cmp.Compare(a.ID, b.ID))
 	})
 	if err != nil {
-		return list, fmt.Errorf("withdraw requests of %q: %w", name, err)
+		return list, fmt.Errorf("cancel requests of %q: %w", name, err)
 	}
 	return list, nil
 }
 
-// withdrawal is one Withdraw over its tries.
-type withdrawal struct {
+// cancellation is one CancelRequests over its tries.
+type cancellation struct {
 	client *Client
 	id     string
 
@@ -115,7 +115,7 @@ type withdrawal struct {
 
 // from takes back what waits at one slot. The transaction rests on the tick
 // record: a run that begins at this moment is not left without its request.
-func (w *withdrawal) from(ctx context.Context, _ int, slot past) error {
+func (w *cancellation) from(ctx context.Context, _ int, slot past) error {
 	c := w.client
 	path := c.tree.Tick(slot.slot)
 	data, stat, err := c.conn.Get(ctx, path)
@@ -159,7 +159,7 @@ func (w *withdrawal) from(ctx context.Context, _ int, slot past) error {
 
 // forget corrects what an earlier try, whose reply was lost, seems to have taken:
 // what waits still, or has run, it has not.
-func (w *withdrawal) forget(slot past, requests []Request) {
+func (w *cancellation) forget(slot past, requests []Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	maps.DeleteFunc(w.taken, func(key [2]string, r Request) bool {

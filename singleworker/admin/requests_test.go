@@ -40,7 +40,7 @@ func (w *world) asked(name string) []Request {
 	return list
 }
 
-func TestRequestsAndTheirWithdrawal(t *testing.T) {
+func TestCancelRequests(t *testing.T) {
 	t.Parallel()
 	for what, action := range map[string]func() zkdev.Action{"": zkdev.Pass, "reply lost": zkdev.CutAfter, "request lost": zkdev.CutBefore} {
 		t.Run(what, func(t *testing.T) {
@@ -54,14 +54,14 @@ func TestRequestsAndTheirWithdrawal(t *testing.T) {
 				w.multi(zkcreate(w.c.tree.Request("job", "zz"), []byte("garbage")))
 				wantAsked(t, "all", w.asked("job"), "job: run r1 by ann", "job: run by bob", "job: run by cid", "job:  by ")
 				w.server.Control(zkdev.OpMulti, func(*zkdev.Request) zkdev.Action { return action() })
-				taken, err := w.c.Withdraw(w.Context(), "job", third)
+				taken, err := w.c.CancelRequests(w.Context(), "job", third)
 				wantAsked(t, "one", taken, "job: run by cid")
 				w.must(err)
 				w.server.Control(zkdev.OpMulti, func(*zkdev.Request) zkdev.Action { return action() })
-				taken, err = w.c.Withdraw(w.Context(), "job", "")
+				taken, err = w.c.CancelRequests(w.Context(), "job", "")
 				wantAsked(t, "the rest", taken, "job: run by bob")
 				w.must(err)
-				taken, err = w.c.Withdraw(w.Context(), "job", "")
+				taken, err = w.c.CancelRequests(w.Context(), "job", "")
 				wantAsked(t, "nothing", taken)
 				w.must(err)
 				wantAsked(t, "left", w.asked("job"), "job: run r1 by ann", "job:  by ")
@@ -85,7 +85,7 @@ func TestRunBeginsWhileItIsWithdrawn(t *testing.T) {
 			}
 			return zkdev.Pass()
 		})
-		taken, err := w.c.Withdraw(w.Context(), "job", "")
+		taken, err := w.c.CancelRequests(w.Context(), "job", "")
 		wantAsked(t, "taken", taken)
 		w.must(err)
 		wantAsked(t, "left", w.asked("job"), "job: run r1 by ann")
@@ -102,15 +102,15 @@ func TestRequestsOfShards(t *testing.T) {
 		w.trigger("job[1]", "bob")
 		wantAsked(t, "all", w.asked("job"), "job[0]: run by ann", "job[1]: run by ann", "job[1]: run by bob", "job[2]: run by ann")
 		wantAsked(t, "of one", w.asked("job[1]"), "job[1]: run by ann", "job[1]: run by bob")
-		taken, err := w.c.Withdraw(w.Context(), "job[1]", "")
+		taken, err := w.c.CancelRequests(w.Context(), "job[1]", "")
 		wantAsked(t, "of one", taken, "job[1]: run by ann", "job[1]: run by bob")
 		w.must(err)
-		taken, err = w.c.Withdraw(w.Context(), "job", "")
+		taken, err = w.c.CancelRequests(w.Context(), "job", "")
 		wantAsked(t, "the rest", taken, "job[0]: run by ann", "job[2]: run by ann")
 		w.must(err)
 		for name, want := range map[string]error{"nobody": ErrNotFound, "job[3]": ErrNoShard} {
 			_, listErr := w.c.Requests(w.Context(), name)
-			_, takeErr := w.c.Withdraw(w.Context(), name, "")
+			_, takeErr := w.c.CancelRequests(w.Context(), name, "")
 			if !errors.Is(listErr, want) || !errors.Is(takeErr, want) {
 				t.Errorf("%s: %v, %v; want %v", name, listErr, takeErr, want)
 			}
