@@ -17,9 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/supervise"
 	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -242,11 +242,7 @@ func startHeir(t *testing.T, servers string) *heir {
 		Servers: servers, ServerType: guardedGroup, InstanceID: "heir", SessionTimeout: guardedSession, StopGrace: time.Millisecond,
 		Logger: slog.New(slog.DiscardHandler),
 	})
-	joined := make(chan struct{}, 100)
-	err = errors.Join(err,
-		m.Handle("job", func(_ context.Context, run *singleworker.Run) error { h.runs <- run; return nil }),
-		m.Handle("probe", func(context.Context, *singleworker.Run) error { joined <- struct{}{}; return nil }),
-		m.Schedule(singleworker.Job{Name: "probe", Schedule: "@every 1s"}))
+	err = errors.Join(err, m.Handle("job", func(_ context.Context, run *singleworker.Run) error { h.runs <- run; return nil }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,12 +253,26 @@ func startHeir(t *testing.T, servers string) *heir {
 			t.Errorf("heir: %v", err)
 		}
 	})
-	select {
-	case <-joined:
-	case <-time.After(patience):
-		t.Fatal("the heir does not join")
+	client := operator(t, servers)
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		instances, err := client.Instances(t.Context())
+		if err == nil && len(instances) == 2 {
+			return h
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the heir does not join: %v, %v", instances, err)
+		}
 	}
-	return h
+}
+
+func operator(t *testing.T, servers string) *admin.Client {
+	t.Helper()
+	client, err := admin.Dial(t.Context(), admin.Config{Servers: servers, ServerType: guardedGroup})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
 }
 
 // firstRun waits for the heir's first run of the job.
@@ -277,14 +287,18 @@ func (h *heir) firstRun() *singleworker.Run {
 	}
 }
 
-// running is a group whose job runs in the guarded program, with an heir.
+// running is a group whose job runs in the guarded program, with an heir. The job is run
+// manually, so that no test waits for a tick.
 func running(t *testing.T, server *zkdev.Server, flags []string, program ...string) (g *guarded, h *heir, pid int) {
 	t.Helper()
-	sw := newHarness(t)
-	sw.app.dial, sw.Now = dialAdmin, time.Now
 	g = startWith(t, server.Addr(), flags, program...)
-	if code := sw.exec("--zk", server.Addr(), "--server-type", guardedGroup, "submit", "job", "@every 1s"); code != cmdline.ExitOK {
-		t.Fatalf("submit: %d, %s", code, sw.errs.String())
+	client := operator(t, server.Addr())
+	_, err := client.Submit(t.Context(), admin.Job{Name: "job", Schedule: "@at 2099-01-01T00:00:00Z"}, admin.SubmitOptions{})
+	if err == nil {
+		_, err = client.Trigger(t.Context(), "job", admin.TriggerOptions{WaitForHandler: true})
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	line := g.next()
 	if line == "<nil>" { // of who launches the instance
