@@ -41,7 +41,7 @@ func TestCredentialsKeepOthersOut(t *testing.T) {
 	}
 
 	for who, auth := range map[string]string{"wrong password": otherAuth, "no credentials": ""} {
-		c.auth = auth // for what follows
+		c.auth = auth // for the calls below
 		began := time.Now()
 		err := c.wait(c.start(options{ID: "intruder"}))
 		wantErr(t, who+": Run", err, singleworker.ErrAccessDenied)
@@ -76,7 +76,7 @@ func wantDenied(t *testing.T, who string, c *cluster, auth string) {
 	wantErr(t, who+": submit", err, admin.ErrDenied)
 }
 
-func TestACLMayLetOthersRead(t *testing.T) {
+func TestACLCanLetOthersRead(t *testing.T) {
 	t.Parallel()
 	c := newClusterAt(t, sharedServer.get(t), "", ourAuth)
 	c.acl = "auth::cdrwa,world:anyone:r"
@@ -88,7 +88,7 @@ func TestACLMayLetOthersRead(t *testing.T) {
 		}
 		return err
 	})
-	// An operator who says nothing of an ACL keeps to that of the root.
+	// Without an ACL, an operator's nodes get that of the root.
 	operator := c.dial(admin.Config{Auth: ourAuth})
 	if _, err := operator.Submit(t.Context(), admin.Job{Name: "job", Schedule: everySecond, Handler: work},
 		admin.SubmitOptions{}); err != nil {
@@ -124,10 +124,10 @@ func (c *cluster) tree(conn *zk.Conn, path string) []string {
 	return paths
 }
 
-func TestChrootsDoNotSeeEachOther(t *testing.T) {
+func TestChrootsAreIsolated(t *testing.T) {
 	t.Parallel()
 	server := sharedServer.get(t)
-	// Neither exists yet, not even its parent.
+	// Neither chroot exists yet, nor its parent.
 	one := newClusterAt(t, server, "/chroots/deep/one", "")
 	two := newClusterAt(t, server, "/chroots/deep/two", "")
 	three := newClusterAt(t, server, "/chroots/three", "")

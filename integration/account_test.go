@@ -10,7 +10,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/swtest/audit"
 )
 
-// The states of swctl's JSON that the tests name.
+// The states in swctl's JSON that the tests use.
 const (
 	stateOK          = "ok"
 	stateFailed      = "failed"
@@ -22,7 +22,7 @@ const (
 	stateRunning     = "running"
 )
 
-// jsonEntry is what the tests look at of an entry of swctl history.
+// jsonEntry is the part of an entry of swctl history that the tests use.
 type jsonEntry struct {
 	Tick       time.Time `json:"tick"`
 	LastTick   time.Time `json:"last_tick"`
@@ -48,14 +48,14 @@ func (e jsonEntry) String() string {
 
 func clock(t time.Time) string { return t.UTC().Format("15:04:05.000") }
 
-// jsonWhy is what the tests look at of swctl why.
+// jsonWhy is the part of swctl why that the tests use.
 type jsonWhy struct {
 	Tick   time.Time `json:"tick"`
 	Fate   string    `json:"fate"`
 	Reason string    `json:"reason"`
 }
 
-// history is what swctl has of a job, the oldest first.
+// history returns a job's history from swctl, oldest first.
 func (s *swctl) history(job string) []jsonEntry {
 	s.t.Helper()
 	items := decode[jsonList[jsonEntry]](s.t, s.run(exitOK, "history", job, "-o", "json").stdout).Items
@@ -63,7 +63,7 @@ func (s *swctl) history(job string) []jsonEntry {
 	return items
 }
 
-// why asks for a tick of a job, and checks its fate and that the words are there.
+// why calls swctl why for a tick of a job, and checks its fate and the words of the answer.
 func (s *swctl) why(job string, tick time.Time, fate string, words ...string) {
 	s.t.Helper()
 	args := []string{"why", job}
@@ -82,8 +82,7 @@ func (s *swctl) why(job string, tick time.Time, fate string, words ...string) {
 	}
 }
 
-// await waits until the history of a job has a number of entries that are accepted, and
-// returns those.
+// await waits until the history of a job has n accepted entries, and returns them.
 func (s *swctl) await(c *cluster, job string, n int, accept func(jsonEntry) bool) (found []jsonEntry) {
 	s.t.Helper()
 	c.eventually(fmt.Sprintf("%d such entries in the history of %s", n, job), func() error {
@@ -102,7 +101,7 @@ func in(state string) func(jsonEntry) bool {
 	return func(e jsonEntry) bool { return e.State == state }
 }
 
-// accounted has a history audited, without its manual runs.
+// accounted audits a history without its manual runs.
 func accounted(entries []jsonEntry, period time.Duration) error {
 	var history []audit.Entry
 	for _, e := range entries {
@@ -117,7 +116,7 @@ func accounted(entries []jsonEntry, period time.Duration) error {
 	return audit.Account(history, period)
 }
 
-// isAccounted is accounted for a job whose ticks are a period apart.
+// isAccounted is accounted for a job with a fixed period.
 func (s *swctl) isAccounted(job string, period time.Duration) {
 	s.t.Helper()
 	entries := s.history(job)
@@ -126,18 +125,18 @@ func (s *swctl) isAccounted(job string, period time.Duration) {
 	}
 }
 
-// rarePeriod is the period of a job whose next tick comes after the one that is due.
+// rarePeriod is the period of a job that has only one tick during a test.
 const rarePeriod = 10 * time.Second
 
-// rareFrom is a schedule with a tick each ten seconds, one of them at the given second.
+// rareFrom returns a schedule with a tick every ten seconds, one of them at the given second.
 func rareFrom(tick time.Time) string { return fmt.Sprintf("%d/10 * * * * ?", tick.Second()%10) }
 
-// soon is the first whole second that is at least a time away.
+// soon returns the first whole second that is at least d away.
 func soon(d time.Duration) time.Time {
 	return time.Now().Add(d + time.Second - time.Nanosecond).Truncate(time.Second)
 }
 
-// What package audit finds is tested there: here it is what is handed to it.
+// Package audit has its own tests; this one covers its input.
 func TestAccounted(t *testing.T) {
 	t.Parallel()
 	at := func(second int) time.Time { return time.Date(2026, 1, 2, 3, 4, second, 0, time.UTC) }

@@ -10,12 +10,11 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-// chaosTime is how long faults are thrown at a cluster.
+// chaosTime is how long faults are injected.
 const chaosTime = 25 * time.Second
 
-// TestFaultsAtRandom breaks whatever can be broken, in an order that is drawn, while
-// runs of all lengths go on. The properties are those of violations, and that every job
-// runs, on evenly spread owners, when the noise has stopped.
+// TestFaultsAtRandom injects all kinds of faults in random order during runs of all lengths. It checks the
+// properties of violations, and that afterwards every job runs and owners are evenly spread.
 func TestFaultsAtRandom(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -57,7 +56,7 @@ func TestFaultsAtRandom(t *testing.T) {
 		len(c.runs("")), c.moves(time.Time{}), time.Since(healed).Round(time.Millisecond))
 }
 
-// chaos is three instances of the test's process and one of its own.
+// chaos is three instances in the test's process and one in a separate process.
 type chaos struct {
 	*cluster
 
@@ -100,7 +99,7 @@ func (c *chaos) heal() {
 	i.proxy.Heal()
 }
 
-// expire ends the session of an instance from outside.
+// expire closes the session of an instance on the server.
 func (c *chaos) expire() {
 	i := c.any()
 	raw := c.raw("")
@@ -121,12 +120,12 @@ func (c *chaos) kill() {
 	c.spawn()
 }
 
-// replace stops an instance in good order, if it can, and starts another.
+// replace stops an instance cleanly, if possible, and starts another.
 func (c *chaos) replace() {
 	k := c.random.IntN(len(c.live))
 	i := c.live[k]
 	c.note("replace", i)
-	_ = c.stop(i) // it may be cut off
+	_ = c.stop(i) // fails if it is cut off
 	c.live = append(c.live[:k], c.live[k+1:]...)
 	c.begin()
 }

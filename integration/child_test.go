@@ -20,17 +20,16 @@ import (
 	"time"
 )
 
-// childEnv makes a process of this test an instance: it holds a childConfig.
+// childEnv makes a process of this test binary an instance: it holds a childConfig.
 const childEnv = "SINGLEWORKER_TEST_CHILD"
 
-// A childConfig is what a process of its own is told.
+// A childConfig configures a child process.
 type childConfig struct {
 	Options options
 	Ledger  string
 }
 
-// runChild is the main function of an instance in a process of its own. SIGTERM stops it
-// in good order.
+// runChild is the main function of a child process, which is an instance. SIGTERM stops it cleanly.
 func runChild(config string) (exitCode int) {
 	fewerThreads()
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -50,10 +49,10 @@ func runChild(config string) (exitCode int) {
 		e.At = time.Now().Round(0)
 		line, err := json.Marshal(e)
 		if err == nil {
-			_, err = file.Write(append(line, '\n')) // at once, so that lines do not mix
+			_, err = file.Write(append(line, '\n')) // in one write, so that lines do not mix
 		}
 		if err != nil {
-			panic(err) // without a ledger the test would see nothing
+			panic(err) // the test needs the ledger
 		}
 	}, log)
 	if err != nil {
@@ -69,26 +68,26 @@ func runChild(config string) (exitCode int) {
 	return 0
 }
 
-// A child is an instance in a process of its own.
+// A child is an instance in a separate process.
 type child struct {
 	id     string
 	log    string // file
 	ledger *ledger
 	pid    int
 	ended  chan struct{}
-	err    error // how the process ended; to be read after ended
+	err    error // how the process ended; read after ended is closed
 
 	killing sync.Once
 }
 
-// spawn starts an instance in a process of its own.
+// spawn starts an instance in a separate process.
 func (c *cluster) spawn(o options) *child {
 	c.t.Helper()
 	return c.spawnUnder(nil, o)
 }
 
-// spawnUnder has another program start the instance: its command line, without that of
-// the instance. The child is that program.
+// spawnUnder starts an instance through another program, whose command line is given without that of the
+// instance. The child is that program.
 func (c *cluster) spawnUnder(starter []string, o options) *child {
 	c.t.Helper()
 	o = c.complete(o)
@@ -103,14 +102,14 @@ func (c *cluster) spawnUnder(starter []string, o options) *child {
 	cmd := exec.Command(command[0], command[1:]...) //nolint:noctx // it lives until kill, which the test's end calls
 	cmd.Env = append(os.Environ(), childEnv+"="+string(config))
 	cmd.Stderr = log
-	// A test process that dies runs no cleanup.
+	// A test process that dies runs no cleanups.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 
 	started := make(chan error)
 	go func() {
 		defer close(ch.ended)
 		defer log.Close()
-		// Pdeathsig is sent when the starting thread ends: keep it.
+		// Pdeathsig is sent when the starting thread ends: keep it alive.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -126,20 +125,20 @@ func (c *cluster) spawnUnder(starter []string, o options) *child {
 	return ch
 }
 
-// kill ends the process by SIGKILL and returns when it was sent.
+// kill sends SIGKILL to the process.
 func (ch *child) kill() (at time.Time) {
 	at = time.Now()
 	ch.killing.Do(func() {
 		ch.signal(syscall.SIGKILL)
 		<-ch.ended
-		// Recorded now, when it surely has ended: the check may not be fooled by a
-		// run that the process began as it was killed.
+		// Recorded when it has certainly ended, so that a run that the process began
+		// while it was killed does not count.
 		ch.ledger.add(entry{Event: killed, SID: ch.id})
 	})
 	return at
 }
 
-// awaitDeath waits for the process to end by itself.
+// awaitDeath waits for the process to exit.
 func (ch *child) awaitDeath(t *testing.T) {
 	t.Helper()
 	select {
@@ -150,7 +149,7 @@ func (ch *child) awaitDeath(t *testing.T) {
 	}
 }
 
-// freeze has the process stand still until thaw.
+// freeze suspends the process until thaw.
 func (ch *child) freeze() {
 	ch.signal(syscall.SIGSTOP)
 	ch.ledger.add(entry{Event: frozen, SID: ch.id})
@@ -166,7 +165,7 @@ func (ch *child) signal(sig syscall.Signal) {
 	}
 }
 
-// terminate ends the process in good order, by SIGTERM, and returns how it ended.
+// terminate stops the process cleanly with SIGTERM and returns how it ended.
 func (ch *child) terminate() error {
 	ch.signal(syscall.SIGTERM)
 	select {
@@ -177,10 +176,10 @@ func (ch *child) terminate() error {
 	}
 }
 
-// cpu is the processor time that the process has used, as Linux counts it.
+// cpu returns the CPU time that the process has used, as counted by Linux.
 func (ch *child) cpu(t *testing.T) (total time.Duration) {
 	t.Helper()
-	const tick = 10 * time.Millisecond // USER_HZ is 100 on every platform that Go knows
+	const tick = 10 * time.Millisecond // USER_HZ is 100 on every platform that Go supports
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", ch.pid))
 	if err != nil {
 		t.Fatal(err)

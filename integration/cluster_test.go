@@ -21,14 +21,14 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-// patience is how long a test waits for what must happen in the end. How quickly it
-// does is measured, and logged, not asserted.
+// patience is how long a test waits for a condition. How quickly it becomes true is logged, not
+// asserted.
 const patience = 60 * time.Second
 
 // everySecond is the schedule of most jobs.
 const everySecond = "* * * * * ?"
 
-// A cluster is one group of instances on a server, seen from its operator.
+// A cluster is one group of instances on a server, as seen by its operator.
 type cluster struct {
 	t       *testing.T
 	server  *zkserver.Server
@@ -46,8 +46,8 @@ type cluster struct {
 	children  []*child
 }
 
-// attempts numbers the tests that run: with -count one finds nothing of its last time on
-// the server that all share. The clusters of one test have the same group.
+// attempts numbers the runs of each test: with -count, a test must find no nodes of its previous run on the
+// shared server. The clusters of one test have the same group.
 var (
 	attempts sync.Map // by *testing.T
 	attempt  atomic.Int64
@@ -59,14 +59,14 @@ func groupOf(t *testing.T) string {
 	return fmt.Sprintf("%s-%d", strings.ReplaceAll(t.Name(), "/", "."), n)
 }
 
-// newCluster makes a group without instances. Its end stops them all and checks what
-// holds always.
+// newCluster returns a group without instances. At the end of the test it stops all instances and checks
+// the invariants.
 func newCluster(t *testing.T, server *zkserver.Server) *cluster {
 	t.Helper()
 	return newClusterAt(t, server, "", "")
 }
 
-// newClusterAt is newCluster below a chroot and with credentials.
+// newClusterAt is newCluster with a chroot and credentials.
 func newClusterAt(t *testing.T, server *zkserver.Server, chroot, auth string) *cluster {
 	t.Helper()
 	c := &cluster{
@@ -79,8 +79,7 @@ func newClusterAt(t *testing.T, server *zkserver.Server, chroot, auth string) *c
 	return c
 }
 
-// dial connects as an operator, to the cluster's servers and group unless cfg says
-// otherwise.
+// dial connects as an operator, by default to the cluster's servers and group.
 func (c *cluster) dial(cfg admin.Config) *admin.Client {
 	c.t.Helper()
 	if cfg.Servers == "" {
@@ -99,7 +98,7 @@ func (c *cluster) dial(cfg admin.Config) *admin.Client {
 	return client
 }
 
-// check is the end of a cluster.
+// check checks the invariants at the end of a cluster.
 func (c *cluster) check() {
 	c.stopAll()
 	entries, err := c.ledger.all()
@@ -118,13 +117,13 @@ func (c *cluster) check() {
 	}
 }
 
-// An instance is one that runs in the test's process.
+// An instance is an instance in the test's process.
 type instance struct {
 	id    string
 	proxy *zkserver.Proxy // nil unless Proxied
 	leave context.CancelFunc
 	done  chan struct{}
-	err   error // what Run returned; to be read after done
+	err   error // what Run returned; read after done is closed
 	taken bool  // err was looked at
 }
 
@@ -145,7 +144,7 @@ func (c *cluster) start(o options) *instance {
 	ctx, cancel := context.WithCancel(context.Background())
 	i.leave = cancel
 	c.instances = append(c.instances, i)
-	c.t.Cleanup(c.stopAll) // before the instance's proxy goes
+	c.t.Cleanup(c.stopAll) // before the instance's proxy is closed
 	go func() {
 		defer close(i.done)
 		i.err = m.Run(ctx)
@@ -153,7 +152,7 @@ func (c *cluster) start(o options) *instance {
 	return i
 }
 
-// complete fills in what o leaves to the cluster.
+// complete sets the defaults of o.
 func (c *cluster) complete(o options) options {
 	if o.ID == "" {
 		o.ID = string(rune('a' + len(c.instances) + len(c.children)))
@@ -179,7 +178,7 @@ func (c *cluster) complete(o options) options {
 	return o
 }
 
-// stop has an instance leave and returns what its Run returned.
+// stop stops an instance and returns Run's error.
 func (c *cluster) stop(i *instance) error {
 	c.t.Helper()
 	i.leave()
@@ -199,8 +198,8 @@ func (c *cluster) wait(i *instance) error {
 	}
 }
 
-// stopAll stops what still runs. An instance whose test has not looked at what its
-// Run returned must return nil.
+// stopAll stops all running instances. If the test has not checked an instance's Run error, it must be
+// nil.
 func (c *cluster) stopAll() {
 	for _, i := range c.instances {
 		i.leave()
@@ -236,7 +235,7 @@ func (c *cluster) submitJob(job admin.Job, opts admin.SubmitOptions) admin.Submi
 	return result
 }
 
-// submitAll submits n jobs that work and returns their names: prefix-000 and so on.
+// submitAll submits n jobs with the handler work and returns their names: prefix-000 and so on.
 func (c *cluster) submitAll(n int, prefix string) (names []string) {
 	c.t.Helper()
 	for k := range n {
@@ -256,7 +255,7 @@ func (c *cluster) get(name string) admin.JobStatus {
 	return status
 }
 
-// entries returns the ledger, by time.
+// entries returns the ledger in the order of time.
 func (c *cluster) entries() []entry {
 	c.t.Helper()
 	entries, err := c.ledger.all()
@@ -273,7 +272,7 @@ func (c *cluster) runs(job string) []run {
 	return slices.DeleteFunc(runs, func(r run) bool { return job != "" && r.Job != job })
 }
 
-// eventually waits until cond has nothing to complain about.
+// eventually waits until cond returns "".
 func (c *cluster) eventually(what string, cond func() error) {
 	c.t.Helper()
 	const first, most = 10 * time.Millisecond, 200 * time.Millisecond
@@ -290,7 +289,7 @@ func (c *cluster) eventually(what string, cond func() error) {
 	}
 }
 
-// throughout checks that cond has nothing to complain about for some time.
+// throughout checks that cond returns "" for some time.
 func (c *cluster) throughout(d time.Duration, what string, cond func() error) {
 	c.t.Helper()
 	const pause = 100 * time.Millisecond
@@ -301,8 +300,7 @@ func (c *cluster) throughout(d time.Duration, what string, cond func() error) {
 	}
 }
 
-// awaitRun waits for a run of the job that began after since, and was accepted by all
-// of the conditions.
+// awaitRun waits for a run of the job that began after since and meets all conditions.
 func (c *cluster) awaitRun(job string, since time.Time, conditions ...func(run) bool) (found run) {
 	c.t.Helper()
 	c.eventually("a run of "+job, func() error {
@@ -331,7 +329,7 @@ func endedBy(cause error) func(run) bool {
 	return func(r run) bool { return ended(r) && strings.Contains(r.Cause, cause.Error()) }
 }
 
-// owners tells the live owner of each job that has one, and which instances live.
+// owners returns the live owner of each job that has one, and the live instances.
 func (c *cluster) owners() (owner map[string]string, counts map[string]int, err error) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
@@ -356,8 +354,7 @@ func (c *cluster) owners() (owner map[string]string, counts map[string]int, err 
 	return owner, counts, nil
 }
 
-// awaitEven waits until the jobs are all owned, by that many instances, whose counts
-// differ by at most one.
+// awaitEven waits until all jobs are owned by n instances whose counts differ by at most one.
 func (c *cluster) awaitEven(jobs, instances int) {
 	c.t.Helper()
 	c.eventually(fmt.Sprintf("%d jobs spread evenly over %d instances", jobs, instances), func() error {
@@ -393,7 +390,7 @@ func (c *cluster) ownedBy(sid string) (jobs []string) {
 	return jobs
 }
 
-// moves counts the adoptions since a moment.
+// moves counts the takeovers since a time.
 func (c *cluster) moves(since time.Time) (n int) {
 	c.t.Helper()
 	for _, e := range c.entries() {
@@ -404,8 +401,7 @@ func (c *cluster) moves(since time.Time) (n int) {
 	return n
 }
 
-// raw opens a connection that knows nothing of jobs, below no chroot, for an operator's
-// clumsy hand.
+// raw opens a plain ZooKeeper connection without chroot, for manual edits.
 func (c *cluster) raw(auth string) *zk.Conn {
 	c.t.Helper()
 	conn, _, err := zk.Connect([]string{c.server.Addr()}, 10*time.Second, zk.WithLogInfo(false), zk.WithLogger(silent{}))
@@ -419,12 +415,12 @@ func (c *cluster) raw(auth string) *zk.Conn {
 	return conn
 }
 
-// node is the full path of a node of the group.
+// node returns the full path of a node of the group.
 func (c *cluster) node(parts ...string) string {
 	return strings.Join(append([]string{c.chroot, c.group}, parts...), "/")
 }
 
-// create creates a node, open to all.
+// create creates a node that everyone can access.
 func (c *cluster) create(conn *zk.Conn, data string, parts ...string) {
 	c.t.Helper()
 	_, err := conn.Create(c.node(parts...), []byte(data), 0, zk.WorldACL(zk.PermAll))
@@ -445,7 +441,7 @@ func (c *cluster) must(err error) {
 	}
 }
 
-// contextFor is the test's context with a deadline.
+// contextFor returns the test's context with a deadline.
 func contextFor(t *testing.T, d time.Duration) (context.Context, context.CancelFunc) {
 	t.Helper()
 	return context.WithTimeout(t.Context(), d)
@@ -459,19 +455,19 @@ func wantErr(t *testing.T, what string, err, want error) {
 	}
 }
 
-// silent is a logger for a client whose server is meant to fail.
+// silent is a logger for clients whose server fails on purpose.
 type silent struct{}
 
 // Printf implements zk.Logger.
 func (silent) Printf(string, ...any) {}
 
-// A tailLog keeps the end of what is written to it.
+// A tailLog keeps the last bytes written to it.
 type tailLog struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
 }
 
-// logBytes is how much of a log a failed test prints.
+// logBytes is how many bytes of a log a failed test prints.
 const logBytes = 64 << 10
 
 // Write implements io.Writer.

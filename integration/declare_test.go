@@ -16,7 +16,7 @@ func TestDeclarations(t *testing.T) {
 	declare := func(schedule string) options {
 		return options{Jobs: []singleworker.Job{{Name: name, Schedule: schedule, Handler: work}}}
 	}
-	// want waits for the job to be as wanted, and checks that it stays so.
+	// want waits until the job is as expected and checks that it stays so.
 	want := func(what, schedule string, declared bool) {
 		t.Helper()
 		check := func() error {
@@ -53,12 +53,12 @@ func TestDeclarations(t *testing.T) {
 	operator("@weekly")
 	want("an operator's change back is as declared", "@weekly", true)
 
-	// An older release's declaration is a different one: the last to start wins.
+	// An older release declares the job differently: the most recently started instance wins.
 	c.start(declare("@hourly"))
 	want("the last declaration wins", "@hourly", true)
 }
 
-func TestOperatorsJobIsReplacedByADeclaration(t *testing.T) {
+func TestDeclarationReplacesOperatorsJob(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	c.submitJob(admin.Job{Name: "job", Schedule: "@daily", Handler: work}, admin.SubmitOptions{})
@@ -69,7 +69,7 @@ func TestOperatorsJobIsReplacedByADeclaration(t *testing.T) {
 	}
 }
 
-func TestManyInstancesDeclareAtOnce(t *testing.T) {
+func TestManyInstancesDeclareConcurrently(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	var jobs []singleworker.Job
@@ -88,9 +88,9 @@ func TestManyInstancesDeclareAtOnce(t *testing.T) {
 	}
 }
 
-// A newer release has declared a job in a form that this one cannot read: it is left
-// alone, and keeps nobody from starting.
-func TestDeclarationOverANewerRecord(t *testing.T) {
+// A job record written by a newer release, which this one cannot read, is not changed and does not prevent
+// instances from starting.
+func TestDeclarationOverNewerRecord(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	raw := c.raw("")

@@ -1,11 +1,11 @@
-// Package integration holds the tests of the whole: instances in the test's own
-// process and in processes of their own, the operator's library and swctl, on real
-// ZooKeeper servers, with real kills, cut networks and hung processes.
+// Package integration has the end-to-end tests: instances in the test's process and
+// in separate processes, the operator's library and swctl, on real ZooKeeper
+// servers, with real kills, network partitions and hung processes.
 //
-// Every test is a cluster: one group of instances on a server. Whatever else a test
-// is about, its end checks what must hold always: no tick of a job ran twice, no two
-// runs of one job overlapped, and no fencing token went back.
+// Every test has a cluster: one group of instances on a server. At its end, every
+// test checks the invariants: no tick of a job ran twice, no two runs of one job
+// overlapped, and no fencing token decreased.
 //
-// Nothing here reads records by their layout, except where a test plays an operator's
-// hand, or the published sample, that wrote them.
+// Tests do not depend on the layout of records, except where they simulate manual
+// edits or the published sample.
 package integration

@@ -8,7 +8,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-// Idle jobs of an instance that is drained are owned by the others at once.
+// The others own the idle jobs of a drained instance at once.
 func TestDrainOfIdleJobs(t *testing.T) { //nolint:paralleltest // it measures
 	const jobs = 40
 	c := newCluster(t, sharedServer.get(t))

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The sample for gocron, on a real server: three processes, one is killed, one is stopped.
+// The gocron sample on a real server: of three processes, one is killed and one is stopped.
 func TestElectorSample(t *testing.T) {
 	t.Parallel()
 	server := sharedServer.get(t)

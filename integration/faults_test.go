@@ -64,12 +64,12 @@ func TestExpiredSession(t *testing.T) {
 	}
 }
 
-func TestCutLongerThanTheSession(t *testing.T) {
+func TestDisconnectLongerThanSession(t *testing.T) {
 	t.Parallel()
 	testLostConnection(t, (*zkserver.Proxy).Cut)
 }
 
-func TestStalledLongerThanTheSession(t *testing.T) {
+func TestStallLongerThanSession(t *testing.T) {
 	t.Parallel()
 	testLostConnection(t, (*zkserver.Proxy).Stall)
 }
@@ -91,7 +91,7 @@ func testLostConnection(t *testing.T, lose func(*zkserver.Proxy)) {
 			c.awaitRun(name, at, on(near.id))
 		}
 		if round == 0 {
-			// That it ended before any other began is checked at the end, for all runs.
+			// The end of the test checks for all runs that it ended before the next began.
 			lost := c.awaitRun(held, time.Time{}, on(far.id), endedBy(singleworker.ErrLeaseLost))
 			next := c.awaitRun(held, at, on(near.id))
 			t.Logf("lost to end of the run's context: %v; to next run elsewhere: %v",
@@ -105,8 +105,8 @@ func testLostConnection(t *testing.T, lose func(*zkserver.Proxy)) {
 	}
 }
 
-// submitHeldOn submits two jobs whose runs go on, "held" and "other", until each of the
-// instances runs one, and returns the one of the first.
+// submitHeldOn submits two jobs with long runs, "held" and "other", waits until each of the instances runs
+// one, and returns the first instance's job.
 func submitHeldOn(c *cluster, first, second string) string {
 	c.t.Helper()
 	c.submit("held", hold)
@@ -121,7 +121,7 @@ func submitHeldOn(c *cluster, first, second string) string {
 	return held
 }
 
-func TestShortCutsLoseNothing(t *testing.T) {
+func TestShortDisconnectsLoseNothing(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	i := c.start(options{Proxied: true, Session: 2 * session})
@@ -165,7 +165,7 @@ func TestServerRestart(t *testing.T) {
 	c.awaitEven(len(names), 2)
 }
 
-func TestServerAwayForLongerThanTheSession(t *testing.T) {
+func TestServerOutageLongerThanSession(t *testing.T) {
 	t.Parallel()
 	server := zkserver.Start(t)
 	c := newCluster(t, server)
@@ -188,7 +188,7 @@ func TestServerAwayForLongerThanTheSession(t *testing.T) {
 		}
 		return nil
 	})
-	up := time.Now() // those whose session lives on may be faster than Restart
+	up := time.Now() // instances with a live session may be faster than Restart
 	server.Restart()
 	for _, name := range names {
 		c.awaitRun(name, up)
@@ -198,7 +198,7 @@ func TestServerAwayForLongerThanTheSession(t *testing.T) {
 	c.awaitEven(len(names), 3)
 }
 
-func TestServerAwayAtTheStart(t *testing.T) {
+func TestServerDownAtStart(t *testing.T) {
 	t.Parallel()
 	server := zkserver.Start(t)
 	c := newCluster(t, server)
@@ -249,7 +249,7 @@ func TestSuspendedServer(t *testing.T) {
 	c.awaitEven(len(names), 2)
 }
 
-func TestStopWhileTheServerIsAway(t *testing.T) {
+func TestStopDuringServerOutage(t *testing.T) {
 	t.Parallel()
 	const session = 2 * time.Second
 	for name, lose := range map[string]func(*zkserver.Proxy){

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Whatever a hand writes where ticks are accounted for: the job goes on, and swctl copes.
+// Whatever someone writes manually into the tick records, the job continues and swctl works.
 func TestGarbageInTheRecords(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))

@@ -10,7 +10,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-// guardLimit is what is promised; without guard it takes a session timeout.
+// guardLimit is the documented limit; without guard it takes a session timeout.
 const guardLimit = 200 * time.Millisecond
 
 func TestTakeoverUnderGuard(t *testing.T) { //nolint:paralleltest // it measures
@@ -18,7 +18,7 @@ func TestTakeoverUnderGuard(t *testing.T) { //nolint:paralleltest // it measures
 	c := newCluster(t, sharedServer.get(t))
 	names := make([]string, jobs)
 	guard := c.spawnUnder([]string{buildSwctl(t), "guard", "--zk", c.servers, "--server-type", c.group, "--"}, options{ID: "victim"})
-	t.Cleanup(func() { _ = guard.terminate() }) // what it has started does not end with a kill of it
+	t.Cleanup(func() { _ = guard.terminate() }) // killing it does not end the process that it started
 	for k := range names {
 		names[k] = string(rune('p' + k))
 		c.submit(names[k], hold)

@@ -16,8 +16,8 @@ import (
 
 // The handlers that every instance has, unless its options say otherwise.
 const (
-	work   = "work"  // goes on for Args["for"], by default a moment, or until its context ends
-	hold   = "hold"  // goes on until its context ends
+	work   = "work"  // runs for Args["for"], by default briefly, or until its context ends
+	hold   = "hold"  // runs until its context ends
 	fails  = "fails" // returns errPaper
 	panics = "panics"
 	dies   = "dies" // kills the process that it runs in
@@ -25,7 +25,7 @@ const (
 
 var errPaper = errors.New("out of paper")
 
-// options describe an instance, in the test's process or in one of its own.
+// options describe an instance, in the test's process or a separate one.
 type options struct {
 	ID       string
 	Servers  string // default: the cluster's
@@ -48,7 +48,7 @@ type options struct {
 	Handle map[string]singleworker.Handler `json:"-"`
 }
 
-// The timing of the tests: short, and long enough for a machine that is busy.
+// The timing of the tests: short, but long enough for a busy machine.
 const (
 	session    = 4 * time.Second
 	syncPeriod = time.Second
@@ -86,7 +86,7 @@ func handlers() map[string]singleworker.Handler {
 	}
 }
 
-// newManager makes an instance that has everything recorded.
+// newManager returns a manager whose runs are recorded.
 func newManager(o options, record func(entry), log *slog.Logger) (*singleworker.Manager, error) {
 	m, err := singleworker.New(singleworker.Config{
 		Servers: o.Servers, ServerType: o.Group, InstanceID: o.ID, Auth: o.Auth, ACL: o.ACL, TLS: o.TLS,
@@ -132,7 +132,7 @@ func newManager(o options, record func(entry), log *slog.Logger) (*singleworker.
 	return m, nil
 }
 
-// slot names what is owned: a job, or one of its shards.
+// slot is the name of a job or of one of its shards.
 func slot(job string, shard singleworker.Shard) string {
 	if shard.Total == 1 {
 		return job
@@ -140,7 +140,7 @@ func slot(job string, shard singleworker.Shard) string {
 	return fmt.Sprintf("%s[%d]", job, shard.Index)
 }
 
-// recorded has the runs of a handler recorded.
+// recorded wraps a handler to record its runs.
 func recorded(h singleworker.Handler, record func(entry)) singleworker.Handler {
 	return func(ctx context.Context, run *singleworker.Run) error {
 		e := entry{
@@ -148,7 +148,7 @@ func recorded(h singleworker.Handler, record func(entry)) singleworker.Handler {
 			ID: run.ID, Tick: run.Tick, Manual: run.Manual, Attempt: run.Attempt,
 		}
 		record(e)
-		defer func() { // also after a panic
+		defer func() { // runs after a panic, too
 			e.Event = runEnd
 			if cause := context.Cause(ctx); cause != nil {
 				e.Cause = cause.Error()

@@ -22,8 +22,8 @@ func (c *cluster) awaitLeader(sid string, jobs int) {
 	})
 }
 
-// In latch mode one instance runs everything. The next takes over when it is killed, and when it
-// stops, first come first led; and no tick is run twice, which c.check sees to.
+// In latch mode one instance runs everything. When it is killed or stopped, the next in the queue takes
+// over. c.check checks that no tick runs twice.
 func TestLatchMode(t *testing.T) { //nolint:paralleltest // it measures
 	const jobs = 9
 	c := newCluster(t, sharedServer.get(t))
@@ -48,7 +48,7 @@ func TestLatchMode(t *testing.T) { //nolint:paralleltest // it measures
 	c.logTakeover("clean stop of the leader", names, third.id, at)
 }
 
-// awaitQueue waits until that many instances take part in the election.
+// awaitQueue waits until n instances take part in the election.
 func (c *cluster) awaitQueue(n int) {
 	c.t.Helper()
 	raw := c.raw("")
@@ -61,7 +61,7 @@ func (c *cluster) awaitQueue(n int) {
 	})
 }
 
-// logTakeover says how long after that the jobs were owned by another, and run.
+// logTakeover logs how long it took until another instance owned the jobs and ran them.
 func (c *cluster) logTakeover(what string, jobs []string, heir string, at time.Time) {
 	c.t.Helper()
 	var own, ran []time.Duration

@@ -16,7 +16,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/swtest/audit"
 )
 
-// What a ledger records.
+// The events in a ledger.
 const (
 	runStart = "start" // the handler was called
 	runEnd   = "end"   // it returns
@@ -30,7 +30,7 @@ const (
 	tickComplete = "tick complete" // Hooks.OnTickComplete was called
 )
 
-// An entry is one thing that happened. All clocks are the machine's.
+// An entry is one event. All times are by the machine's clock.
 type entry struct {
 	Event string    `json:"event"`
 	At    time.Time `json:"at"`
@@ -48,23 +48,23 @@ type entry struct {
 	Cause   string    `json:"cause"`   // of the context's end, if it had ended
 }
 
-// A run is what the entries say of one call of a handler.
+// A run is one call of a handler, assembled from entries.
 type run struct {
 	entry // of its start
 
-	End   time.Time // zero while it goes on
+	End   time.Time // zero while running
 	Cause string
 }
 
-// A ledger keeps what happened to the instances of one cluster.
+// A ledger records what happens to the instances of one cluster.
 type ledger struct {
-	path string // where processes of their own append to
+	path string // child processes append to it
 
 	mu      sync.Mutex
-	entries []entry // of the test's own process
+	entries []entry // of the test's process
 }
 
-// add records an entry of the test's own process, as of now.
+// add records an entry of the test's process at the current time.
 func (l *ledger) add(e entry) {
 	e.At = time.Now().Round(0)
 	l.mu.Lock()
@@ -82,7 +82,7 @@ func (l *ledger) all() ([]entry, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	// What follows the last newline is not written yet.
+	// An incomplete last line is still being written.
 	for line := range bytes.Lines(text[:bytes.LastIndexByte(text, '\n')+1]) {
 		var e entry
 		if err := json.Unmarshal(line, &e); err != nil {
@@ -94,7 +94,7 @@ func (l *ledger) all() ([]entry, error) {
 	return entries, nil
 }
 
-// runsOf assembles the runs, by their start.
+// runsOf assembles the runs, in the order in which they started.
 func runsOf(entries []entry) []run {
 	var runs []run
 	at := make(map[string]int)
@@ -111,10 +111,9 @@ func runsOf(entries []entry) []run {
 	return runs
 }
 
-// violations are what package audit finds. A run whose process was killed, or stood still, counts up to
-// that moment: no lease can stop a process that the kernel has paused. So does one whose
-// session somebody ended by force, while its lease lasted. A manual run has a time of its own, which says
-// nothing about ticks.
+// violations returns the findings of package audit. A run whose process was killed or suspended counts up
+// to that moment: no lease can stop a process that the kernel has suspended. So does a run whose session
+// was closed on the server while its lease lasted. A manual run is not at a tick.
 func violations(entries []entry) (found []string) {
 	var evidence []audit.Run
 	for _, r := range runsOf(entries) {
@@ -130,7 +129,7 @@ func violations(entries []entry) (found []string) {
 	return found
 }
 
-// workEnd is when r stopped to do anything; zero if it never did.
+// workEnd returns when r stopped doing anything; zero if it is still running.
 func workEnd(r run, entries []entry) time.Time {
 	for _, e := range entries {
 		stopped := e.Event == killed || e.Event == frozen || e.Event == expelled
@@ -151,12 +150,12 @@ func (r run) String() string {
 		r.Job, r.Tick.Format(layout), r.SID, r.Token, r.At.Format(layout), end, r.Cause)
 }
 
-// What package audit finds is tested there: here it is what counts as the end of a run.
+// Package audit has its own tests; this one covers what counts as the end of a run.
 func TestViolationsAreFound(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	at := func(second float64) time.Time { return start.Add(time.Duration(second * float64(time.Second))) }
-	// A run of job "j", from begin to end, where 0 means that it does not end.
+	// A run of job "j" from begin to end; 0 means that it does not end.
 	ran := func(sid string, token int64, tick, begin, end float64) []entry {
 		e := entry{Event: runStart, At: at(begin), SID: sid, Job: "j", Token: token, ID: fmt.Sprint(sid, tick), Tick: at(tick), Attempt: 1}
 		entries := []entry{e}

@@ -14,11 +14,10 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-// javaJob is a job's name as the published sample has them: a class.
+// javaJob is a job name as in the published sample: a class.
 const javaJob = "com.example.jobs.PrintNumber$Daily"
 
-// leaveSampleTree makes the nodes of one job as the published sample leaves them, with
-// two machines of its own.
+// leaveSampleTree creates the nodes of one job like the published sample, with two machines.
 func leaveSampleTree(c *cluster, conn *zk.Conn) {
 	c.t.Helper()
 	c.create(conn, "")
@@ -32,7 +31,7 @@ func leaveSampleTree(c *cluster, conn *zk.Conn) {
 
 func millis(at time.Time) string { return strconv.FormatInt(at.UnixMilli(), 10) }
 
-// sampleOptions has an instance with the sample's handler.
+// sampleOptions describes an instance with the sample's handler.
 func sampleOptions() options {
 	return options{
 		Session: 2 * time.Second,
@@ -40,7 +39,7 @@ func sampleOptions() options {
 	}
 }
 
-func TestTreeOfThePublishedSampleIsTakenOver(t *testing.T) {
+func TestPublishedSampleTreeIsTakenOver(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	raw := c.raw("")
@@ -106,7 +105,7 @@ func TestFreshForeignHeartbeatIsRespected(t *testing.T) {
 	}
 }
 
-func TestForeignHeartbeatBesideAnOwner(t *testing.T) {
+func TestForeignHeartbeatBesideOwner(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	raw := c.raw("")
@@ -128,7 +127,7 @@ func TestForeignHeartbeatBesideAnOwner(t *testing.T) {
 	}
 }
 
-func TestUnreadableJobsHarmNoOthers(t *testing.T) {
+func TestUnreadableJobsDoNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	raw := c.raw("")
@@ -140,7 +139,7 @@ func TestUnreadableJobsHarmNoOthers(t *testing.T) {
 		"future":    {`{"schema":99,"when":"soon"}`, "99"},
 		"zone":      {`{"schema":1,"schedule":"* * * * * ?","time_zone":"Moon/Tycho","handler":"work"}`, "Moon/Tycho"},
 		"never":     {`{"schema":1,"schedule":"0 0 0 30 2 ?","handler":"work"}`, ""},
-		"bare-node": {"* * * * * ?", "-"}, // valid, but nobody's handler
+		"bare-node": {"* * * * * ?", "-"}, // valid, but without a handler
 	}
 	c.create(raw, "")
 	before := time.Now()
@@ -149,7 +148,7 @@ func TestUnreadableJobsHarmNoOthers(t *testing.T) {
 	}
 	c.start(options{})
 	c.start(options{})
-	for name, job := range bad { // and once more with instances that watch
+	for name, job := range bad { // again, now that instances watch
 		c.create(raw, job.data, name+"-2")
 	}
 	good := c.submitAll(4, "good")
@@ -181,7 +180,7 @@ func TestUnreadableJobsHarmNoOthers(t *testing.T) {
 	}
 	c.awaitEven(len(good), 2)
 
-	// The ways out: another submit, or a cancel; never for a newer version's record.
+	// Submit or cancel repairs it, but never a newer version's record.
 	repaired := time.Now()
 	for _, name := range []string{"garbage", "broken", "zone"} {
 		job := admin.Job{Name: name, Schedule: everySecond, Handler: work}

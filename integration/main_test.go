@@ -17,8 +17,8 @@ import (
 	"github.com/swjobs/singleworker/integration/zkserver"
 )
 
-// parallelTests is how many tests run at a time: most of their time they wait for
-// a session to end.
+// parallelTests is how many tests run at a time: they mostly wait for sessions to
+// expire.
 const parallelTests = "6"
 
 func TestMain(m *testing.M) {
@@ -50,9 +50,8 @@ func isFlagGiven(name string) (given bool) {
 	return given
 }
 
-// leakedGoroutines describes the goroutines, besides the calling one, that run code of
-// this module or of the ZooKeeper client. All tests are over; what is about to end gets
-// the time to.
+// leakedGoroutines describes the goroutines, besides the calling one, that run code of this module or of
+// the ZooKeeper client. It waits for those that are about to end.
 func leakedGoroutines() (leaked string) {
 	const patience = 3 * time.Second
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
@@ -75,8 +74,7 @@ func allStacks() string {
 	}
 }
 
-// sharedServer serves every test that breaks no server. A test keeps to its own
-// group of instances there.
+// sharedServer serves every test that does not break the server. Each test has its own group there.
 var sharedServer shared
 
 type shared struct {
@@ -85,13 +83,13 @@ type shared struct {
 	server *zkserver.Server
 }
 
-// get starts the server at its first call.
+// get starts the server on the first call.
 func (s *shared) get(t *testing.T) *zkserver.Server {
 	t.Helper()
 	s.start.Do(func() {
 		s.tb.init()
 		started := make(chan struct{})
-		go func() { // Start ends its goroutine when it fails
+		go func() { // Start calls runtime.Goexit when it fails
 			defer close(started)
 			s.server = zkserver.Start(&s.tb)
 		}()
@@ -114,7 +112,7 @@ func (s *shared) end() error {
 	return s.tb.failure()
 }
 
-// packageTB has a server live as long as the package's tests, rather than one of them.
+// packageTB keeps a server running for all tests of the package.
 type packageTB struct {
 	testing.TB // nil: what a server needs of it is below
 

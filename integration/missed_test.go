@@ -12,8 +12,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-// A tick that comes while nobody owns its job is run by who takes over, at once: a job that
-// runs every ten seconds would otherwise wait for up to ten more.
+// A tick that is due while its job has no owner runs at once at the takeover: a job that runs every ten
+// seconds would otherwise wait for up to ten more.
 func TestMissedTickIsRunAtTakeover(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
@@ -41,11 +41,11 @@ func TestMissedTickIsRunAtTakeover(t *testing.T) {
 	ctl.isAccounted("rare", rarePeriod)
 }
 
-// What becomes of the ticks of an outage of all instances is up to the job.
-func TestWholeGroupIsAway(t *testing.T) {
+// The job's policy determines what happens to ticks missed in an outage of all instances.
+func TestWholeGroupOutage(t *testing.T) {
 	t.Parallel()
 	const away = 4 * time.Second
-	const onTime = time.Second // a tick as late as that is run whatever the policy is: see Job.Misfire
+	const onTime = time.Second // a tick up to this late runs whatever the policy: see Job.Misfire
 	c := newCluster(t, sharedServer.get(t))
 	ctl := c.swctl(buildSwctl(t))
 	before := c.start(options{})
@@ -68,10 +68,10 @@ func TestWholeGroupIsAway(t *testing.T) {
 	after := c.start(options{})
 
 	for _, policy := range names {
-		// The first that is neither missed nor late says that the outage is over.
+		// The first tick that is neither missed nor late marks the end of the outage.
 		c.awaitRun(policy, back, func(r run) bool { return r.Tick.After(back) }, ended)
 		entries := ctl.history(policy)
-		var row, first jsonEntry // of what was missed; the first run after
+		var row, first jsonEntry // of the missed ticks; the first run after
 		late := 0                // runs of ticks of the outage
 		for _, e := range entries {
 			switch {
@@ -99,8 +99,8 @@ func TestWholeGroupIsAway(t *testing.T) {
 	}
 }
 
-// The run of a killed process is run again, as its second attempt, or is lost: as the job has it.
-func TestInterruptedRunIsRunAgain(t *testing.T) {
+// Depending on the job's policy, the run of a killed process is retried as a second attempt, or skipped.
+func TestInterruptedRunIsRetried(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	ctl := c.swctl(buildSwctl(t))
@@ -134,7 +134,7 @@ func TestInterruptedRunIsRunAgain(t *testing.T) {
 	}
 	ctl.why("skip", begun["skip"].Tick, stateLost, "was lost: how far it got is unknown", first.id)
 
-	// An operator ends the second attempt: there is no third.
+	// An operator stops the second attempt: there is no third.
 	stopped := ctl.run(exitOK, "stop-run", "rerun", again.ID, "--by", "ann", "--reason", "enough").stdout
 	if !strings.Contains(stopped, stateInterrupted) || !strings.Contains(stopped, "ann: enough") {
 		t.Errorf("stop-run says %q", stopped)
@@ -149,7 +149,7 @@ func TestInterruptedRunIsRunAgain(t *testing.T) {
 	ctl.isAccounted("rerun", rarePeriod)
 }
 
-// A handler that kills its process does not kill them all.
+// A handler that crashes its process does not crash all instances.
 func TestRunThatKillsItsProcesses(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
@@ -184,7 +184,7 @@ func TestRunThatKillsItsProcesses(t *testing.T) {
 	}
 }
 
-// The result of a run that ends while no server is there is written when one is.
+// The result of a run that ends during a server outage is written after it.
 func TestResultWaitsForTheServer(t *testing.T) {
 	t.Parallel()
 	server := zkserver.Start(t)
@@ -210,7 +210,7 @@ func TestResultWaitsForTheServer(t *testing.T) {
 	ctl.isAccounted("job", rarePeriod)
 }
 
-// A job that nobody alive can run is reported once, by one of those that live.
+// A job that no live instance can run is reported once, by one of them.
 func TestDeadMansSwitch(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
@@ -261,7 +261,7 @@ func TestDeadMansSwitch(t *testing.T) {
 		}
 		return nil
 	})
-	// Somebody comes who can run it.
+	// An instance that can run it starts.
 	c.start(options{Handle: map[string]singleworker.Handler{"nobody": handlers()[work]}})
 	c.awaitRun("orphan", time.Time{}, ended)
 	c.eventually("the job in time again", func() error {

@@ -12,7 +12,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker"
 )
 
-// triggered is what the tests look at of swctl trigger --wait.
+// triggered is the part of swctl trigger --wait that the tests use.
 type triggered struct {
 	Request string    `json:"request"`
 	Run     jsonEntry `json:"run"`
@@ -60,7 +60,7 @@ func TestTrigger(t *testing.T) {
 	}
 	ctl.why("nobody", time.Time{}, "coming", `The job has no owner: no instance has registered handler "nobody"`)
 
-	// Two at once are two runs, one after the other: the end of the test checks that none overlap.
+	// Two requests at once are two consecutive runs: the end of the test checks that none overlap.
 	var both sync.WaitGroup
 	runs := make([]jsonEntry, 2)
 	for k := range runs {
@@ -90,7 +90,7 @@ func TestPauseAndResume(t *testing.T) {
 	}
 	awaitAll(c, names, time.Time{})
 	ctl.run(exitOK, append([]string{"pause", "--by", "ann", "--reason", "repairs"}, names...)...)
-	told := time.Now() // what was claimed before the owner learned of it may still run
+	told := time.Now() // a tick claimed before the owner noticed may still run
 	c.eventually("the pause to reach the owner", func() error {
 		for _, r := range c.runs("") {
 			if r.Tick.After(time.Now().Add(-1500 * time.Millisecond)) {
@@ -157,7 +157,7 @@ func TestPauseAndResume(t *testing.T) {
 	ctl.why("skip", row.LastTick, stateSkipped, "did not run: the job was paused by ann")
 }
 
-// wantRuns checks how many runs of a job began since a time.
+// wantRuns checks how many runs of a job began after a time.
 func wantRuns(c *cluster, job string, since time.Time, want int) error {
 	n := 0
 	for _, r := range c.runs(job) {
@@ -171,7 +171,7 @@ func wantRuns(c *cluster, job string, since time.Time, want int) error {
 	return nil
 }
 
-func TestRunsThatDoNotGoAsPlanned(t *testing.T) {
+func TestFailedAndOverlappingRuns(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	ctl := c.swctl(buildSwctl(t))
@@ -223,14 +223,14 @@ func TestRunsThatDoNotGoAsPlanned(t *testing.T) {
 	for job, period := range map[string]time.Duration{"flaky": rarePeriod, "slow": rarePeriod, "broken": rarePeriod} {
 		ctl.isAccounted(job, period)
 	}
-	// The run that goes on has no entry yet, and what it has skipped already has: only one that
-	// is over is whole.
+	// A running run has no entry yet, but the ticks skipped because of it do: only a finished run is
+	// complete.
 	ctl.run(exitOK, "pause", "busy", "patient")
 	for _, job := range []string{"busy", "patient"} {
 		c.eventually("the end of "+job, func() error { return accounted(ctl.history(job), time.Second) })
 	}
 
-	// What is set is what the next runs go by.
+	// The next runs use the new settings.
 	changed := ctl.run(exitOK, "set", "busy", "--arg", "for=1ms", "--retries", "2", "--overlap", "queue").stdout
 	if !strings.HasPrefix(changed, "changed busy") {
 		t.Errorf("set says %q", changed)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Six instances with sixty jobs that tick each second are restarted one after the other, as in a deploy: no
-// tick is lost, none is run twice.
+// Six instances with sixty jobs that tick every second are restarted one after the other, as in a rolling
+// deploy: no tick is lost or runs twice.
 func TestRollingRestart(t *testing.T) { //nolint:paralleltest // a machine that is busy makes ticks late
 	const jobs, size = 60, 6
 	c := newCluster(t, sharedServer.get(t))

@@ -12,7 +12,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-// awaitLast waits until the job's last run is in the state, and returns it.
+// awaitLast waits until the job's last run is in the given state, and returns it.
 func awaitLast(c *cluster, job, state string) (last admin.Run) {
 	c.t.Helper()
 	c.eventually("last run of "+job+" to be "+state, func() error {
@@ -38,11 +38,11 @@ func TestFailuresAreRecorded(t *testing.T) {
 			last.Attempt != 1 || last.RunID == "" || last.Ended.Before(last.Started) {
 			t.Errorf("last run of %s: %+v, want the error %q", handler, last, text)
 		}
-		c.awaitRun(handler, first.End, ended) // the job goes on with its next tick
+		c.awaitRun(handler, first.End, ended) // the job's next tick runs
 	}
 }
 
-// What the runs of one second write does not fit in one request to ZooKeeper.
+// The results of one second's runs do not fit into one request to ZooKeeper.
 func TestManyLongErrorsAreRecorded(t *testing.T) {
 	t.Parallel()
 	const jobs = 300
@@ -81,7 +81,7 @@ func TestOverlappingTickIsSkipped(t *testing.T) {
 	}
 }
 
-func TestStopLetsARunFinish(t *testing.T) {
+func TestStopLetsRunFinish(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	stopping := c.start(options{Grace: patience})
@@ -93,7 +93,7 @@ func TestStopLetsARunFinish(t *testing.T) {
 	c.must(c.stop(stopping))
 	finished := c.awaitRun("slow", time.Time{}, is(running), ended)
 	if finished.Cause != "" {
-		t.Errorf("context of the run ended: %q, want it to go on within the grace", finished.Cause)
+		t.Errorf("context of the run ended: %q, want it to continue within the grace period", finished.Cause)
 	}
 	c.awaitRun("slow", finished.End, notOn(stopping.id))
 	for _, e := range c.entries() {
@@ -103,7 +103,7 @@ func TestStopLetsARunFinish(t *testing.T) {
 	}
 }
 
-func TestStopRecordsTheRunItLetFinish(t *testing.T) {
+func TestStopRecordsFinishedRun(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	i := c.start(options{Grace: patience})
@@ -121,7 +121,7 @@ func TestStopRecordsTheRunItLetFinish(t *testing.T) {
 	}
 }
 
-func TestStopBeyondTheGraceEndsTheRun(t *testing.T) {
+func TestRunIsCanceledAfterStopGrace(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	const grace = 500 * time.Millisecond
@@ -142,7 +142,7 @@ func TestStopBeyondTheGraceEndsTheRun(t *testing.T) {
 	}
 }
 
-func TestHandlerThatIgnoresItsContext(t *testing.T) {
+func TestHandlerIgnoresContext(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	release := make(chan struct{})

@@ -13,7 +13,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-func TestJobOfNobodysHandler(t *testing.T) {
+func TestJobWithoutHandler(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	c.start(options{})
@@ -78,7 +78,7 @@ func TestHandlerOnSomeInstances(t *testing.T) {
 	}
 }
 
-func TestMaxSlotsIsAHardLimit(t *testing.T) {
+func TestMaxSlotsIsHardLimit(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	c.start(options{MaxSlots: 2})
@@ -103,8 +103,8 @@ func TestMaxSlotsIsAHardLimit(t *testing.T) {
 	})
 }
 
-// An operator's clumsy hand deletes nodes under running instances.
-func TestNodesDeletedByHand(t *testing.T) {
+// Someone manually deletes nodes of running instances.
+func TestNodesDeletedManually(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	raw := c.raw("")
@@ -157,7 +157,7 @@ func TestNodesDeletedByHand(t *testing.T) {
 		next := c.awaitRun(job, at)
 		c.awaitEven(len(names), 2)
 		next = c.awaitRun(job, next.At)
-		t.Logf("%s: job goes on after %v", hand.what, next.At.Sub(at).Round(time.Millisecond))
+		t.Logf("%s: job continues after %v", hand.what, next.At.Sub(at).Round(time.Millisecond))
 		c.eventually("both instances are registered", func() error {
 			if registered := c.get(job).Registered; len(registered) != 2 {
 				return fmt.Errorf("only %q", registered)
@@ -167,7 +167,7 @@ func TestNodesDeletedByHand(t *testing.T) {
 	}
 }
 
-// remove deletes a node, which may be gone.
+// remove deletes a node if it exists.
 func remove(conn *zk.Conn, path string) error {
 	err := conn.Delete(path, -1)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -176,7 +176,7 @@ func remove(conn *zk.Conn, path string) error {
 	return err
 }
 
-// removeAll deletes a node and all below it, one by one, as ZooKeeper's shell does.
+// removeAll deletes a node and its descendants one by one, like ZooKeeper's shell.
 func removeAll(conn *zk.Conn, path string) error {
 	children, _, err := conn.Children(path)
 	if errors.Is(err, zk.ErrNoNode) {

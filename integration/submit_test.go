@@ -11,7 +11,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-func TestSubmittedJobRunsOnItsOneOwner(t *testing.T) {
+func TestSubmittedJobRunsOnOneOwner(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	c.start(options{})
@@ -42,7 +42,7 @@ func TestSubmittedJobRunsOnItsOneOwner(t *testing.T) {
 		}
 		return nil
 	})
-	// Ticks are not lost while nothing happens to the owner.
+	// No tick is lost while the owner is healthy.
 	fifth := first.Tick.Add(5 * time.Second)
 	c.awaitRun("job", submitted, func(r run) bool { return !r.Tick.Before(fifth) })
 	for k, r := range c.runs("job") {
@@ -52,7 +52,7 @@ func TestSubmittedJobRunsOnItsOneOwner(t *testing.T) {
 	}
 }
 
-func TestCancelEndsTheRunAndTheJob(t *testing.T) {
+func TestCancelEndsRunAndJob(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	raw := c.raw("")
@@ -116,10 +116,10 @@ func TestCancelAndResubmitInQuickSuccession(t *testing.T) {
 	}
 }
 
-// An owner that is cut off cannot be told that its job was cancelled: its run goes on
-// while its lease does, beside those of the job that was submitted in its place. That is
-// another job of the same name, with larger tokens.
-func TestResubmitWhileTheOwnerIsCutOff(t *testing.T) {
+// A disconnected owner cannot be notified that its job was canceled: its run continues until its lease
+// ends, concurrently with runs of the job that was submitted in its place. That is another job with the
+// same name and larger tokens.
+func TestResubmitWhileOwnerIsDisconnected(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	far := c.start(options{Proxied: true})
@@ -129,7 +129,7 @@ func TestResubmitWhileTheOwnerIsCutOff(t *testing.T) {
 	c.awaitEven(1, 2)
 
 	far.proxy.Cut()
-	c.ledger.add(entry{Event: expelled, SID: far.id}) // it may go on, and is no violation
+	c.ledger.add(entry{Event: expelled, SID: far.id}) // it may continue without a violation
 	cut := time.Now()
 	_, err := c.admin.Cancel(t.Context(), "job")
 	c.must(err)
@@ -154,7 +154,7 @@ func TestResubmitWhileTheOwnerIsCutOff(t *testing.T) {
 	c.awaitEven(1, 2)
 }
 
-func TestSubmitLeavesAnotherJobAlone(t *testing.T) {
+func TestSubmitKeepsExistingJob(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	c.submit("job", work)
@@ -181,7 +181,7 @@ func TestSubmitLeavesAnotherJobAlone(t *testing.T) {
 	}
 }
 
-func TestReplacedScheduleIsFollowed(t *testing.T) {
+func TestReplacedScheduleTakesEffect(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	c.start(options{})

@@ -17,7 +17,7 @@ import (
 	"github.com/swjobs/singleworker/integration/zkserver"
 )
 
-// The exit codes that swctl promises.
+// The documented exit codes of swctl.
 const (
 	exitOK          = 0
 	exitNo          = 1
@@ -29,20 +29,20 @@ const (
 	exitUnconfirmed = 8
 )
 
-// swctl is the real program, told by its environment which cluster to work on.
+// swctl is the real program; its environment selects the cluster.
 type swctl struct {
 	t       *testing.T
 	program string
 	env     []string
 }
 
-// An outcome is what came of one call.
+// An outcome is the outcome of one call.
 type outcome struct {
 	stdout, stderr string
 	took           time.Duration
 }
 
-// swctlBuild is the program, which all tests share.
+// swctlBuild is the program, shared by all tests.
 var swctlBuild struct {
 	once sync.Once
 	dir  string
@@ -92,7 +92,7 @@ func (s *swctl) run(want int, args ...string) outcome {
 	return out
 }
 
-// The parts of swctl's JSON that the tests look at.
+// The parts of swctl's JSON that the tests use.
 type jsonJob struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -238,7 +238,7 @@ func TestSwctlErrors(t *testing.T) {
 				t.Errorf("%s: swctl %q takes %v", name, args, out.took.Round(time.Millisecond))
 			}
 		}
-		// What needs no server asks none.
+		// These need no server.
 		away.run(exitOK, "next", "--cron", "0 0 3 * * ?", "-n", "3")
 		away.run(exitOK, "version")
 	}

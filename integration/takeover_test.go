@@ -11,8 +11,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-// The two tests that are not parallel run before all others, with the machine for
-// themselves: what they measure are figures that this project promises.
+// The two tests that are not parallel run before all others, on an otherwise idle
+// machine, because they measure documented figures.
 
 func TestTakeoverAfterKill(t *testing.T) { //nolint:paralleltest // it measures
 	const jobs = 9
@@ -120,7 +120,7 @@ func TestTerminatedProcessHandsOver(t *testing.T) {
 	}
 }
 
-func TestJoinAndLeaveEvenOut(t *testing.T) {
+func TestJoinAndLeaveRebalance(t *testing.T) {
 	t.Parallel()
 	const jobs = 12
 	c := newCluster(t, sharedServer.get(t))
@@ -136,7 +136,7 @@ func TestJoinAndLeaveEvenOut(t *testing.T) {
 		c.throughout(3*syncPeriod, "shares stay even", func() error { return c.even(jobs, instances) })
 		moves := c.moves(since)
 		t.Logf("FIGURE %s: even after %v, %d moves, %d needed", what, took, moves, needed)
-		if moves > needed+2 { // a machine that is busy may look twice
+		if moves > needed+2 { // a busy machine may need more rounds
 			t.Errorf("%s: %d moves, %d are enough", what, moves, needed)
 		}
 	}
@@ -179,7 +179,7 @@ func TestHungProcessIsTakenOver(t *testing.T) {
 	c.awaitRun(c.ownedBy(hung.id)[0], time.Now(), on(hung.id))
 }
 
-func TestSameIDAfterKillWaitsForTheOldSession(t *testing.T) {
+func TestSameIDAfterKillWaitsForOldSession(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	c.submit("job", work)
@@ -195,7 +195,7 @@ func TestSameIDAfterKillWaitsForTheOldSession(t *testing.T) {
 	c.must(second.terminate())
 }
 
-func TestTwoLiveInstancesWithOneID(t *testing.T) {
+func TestDuplicateInstanceID(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	c.submit("job", work)
@@ -210,7 +210,7 @@ func TestTwoLiveInstancesWithOneID(t *testing.T) {
 	if err != nil && !strings.Contains(err.Error(), "same") {
 		t.Errorf("error %q does not name the instance", err)
 	}
-	// The first one has not noticed.
+	// The first one is not affected.
 	for _, r := range c.runs("job") {
 		if r.Token != c.get("job").Owner.Token {
 			t.Errorf("the job has changed hands: %v", r)

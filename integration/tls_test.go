@@ -21,7 +21,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-// A server that speaks TLS only, and only to clients that show a certificate.
+// A server that requires TLS and client certificates.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
@@ -45,7 +45,7 @@ func TestTLS(t *testing.T) {
 	wantErr(t, "Dial with a certificate nobody trusts", err, admin.ErrUnavailable)
 }
 
-// keyPair is a certificate for 127.0.0.1 that vouches for itself, as files.
+// keyPair writes a self-signed certificate for 127.0.0.1 to files.
 type keyPair struct {
 	t         *testing.T
 	cert, key string
@@ -102,7 +102,7 @@ func (p keyPair) clientConfig() *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{cert}, RootCAs: pool, MinVersion: tls.VersionTLS12}
 }
 
-// terminateTLS listens with TLS and passes what it hears on to target in plain text.
+// terminateTLS listens with TLS and forwards to target in plain text.
 func terminateTLS(t *testing.T, cfg *tls.Config, target string) (addr string) {
 	t.Helper()
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", cfg)
@@ -128,7 +128,7 @@ func terminateTLS(t *testing.T, cfg *tls.Config, target string) (addr string) {
 	return listener.Addr().String()
 }
 
-// passOn copies both ways until one side ends, or ctx does.
+// passOn copies in both directions until one side or ctx ends.
 func passOn(ctx context.Context, client net.Conn, target string) {
 	server, err := (&net.Dialer{}).DialContext(ctx, "tcp", target)
 	if err != nil {

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Finds, installs and runs a real ZooKeeper for tests and demonstrations: one
-# server, on loopback, in the foreground, with all its files in one directory.
+# server on loopback, in the foreground, with all its files in one directory.
 set -euo pipefail
 shopt -s inherit_errexit
 
-# The jar's manifest names the jars it needs, but none that writes the log.
+# The jar's manifest lists its dependencies, but no logging backend.
 readonly debian_jars=/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar
 readonly java="${JAVA_HOME:+$JAVA_HOME/bin/}java"
 
@@ -16,7 +16,7 @@ usage() {
 		  install kazoo  kazoo, too: the client for Python, for the tests of zkdev
 		  install curator  Apache Curator, too, and a JDK: for the test of package latch
 		  run DIR PORT   run a server on 127.0.0.1:PORT with its files in DIR, until killed
-		  check          say what is missing to run a server, and how to get it, or nothing
+		  check          print what is missing to run a server and how to install it, if anything
 		  version        print the version that run would start
 
 		ZOOKEEPER_HOME names an unpacked Apache ZooKeeper; without it, Debian's
@@ -24,25 +24,25 @@ usage() {
 	END
 }
 
-# die prints one line, so that a caller can pass it on as the whole reason.
+# die prints a single line, so that a caller can show it as the reason.
 die() {
 	printf 'zookeeper.sh: %s\n' "$*" >&2
 	exit 1
 }
 
-# classpath prints the class path of the ZooKeeper to use, or nothing when there is none.
+# classpath prints the class path of the ZooKeeper to use, or nothing if there is none.
 classpath() {
 	if [[ -z "${ZOOKEEPER_HOME:-}" ]]; then
 		[[ ! -r ${debian_jars%%:*} ]] || printf '%s' "$debian_jars"
 	elif compgen -G "$ZOOKEEPER_HOME/lib/zookeeper-[0-9]*.jar" >/dev/null; then
 		printf '%s' "$ZOOKEEPER_HOME/lib/*"
 	else
-		# A wrong ZOOKEEPER_HOME must not end in another version being tested.
+		# A wrong ZOOKEEPER_HOME must not silently test another version.
 		die "no ZooKeeper in ZOOKEEPER_HOME=$ZOOKEEPER_HOME (no lib/zookeeper-*.jar): correct it, or unset it and run 'make setup'"
 	fi
 }
 
-# missing [kazoo|curator] prints the Debian packages that are needed and not there, one a line.
+# missing [kazoo|curator] prints the required Debian packages that are not installed, one per line.
 missing() {
 	local jars
 	[[ ${1:-} != kazoo ]] || /usr/bin/python3 -c 'import kazoo' 2>/dev/null || echo python3-kazoo
@@ -70,7 +70,7 @@ install() {
 	fi
 
 	echo "zookeeper.sh: installing ${packages[*]} with apt-get"
-	# The package brings jars and no service: that would be zookeeperd.
+	# The package has only the jars; the service is in zookeeperd.
 	local log
 	log=$(mktemp)
 	# shellcheck disable=SC2064 # the name is wanted as it is now
@@ -99,13 +99,13 @@ write_config() {
 		maxClientCnxns=0
 		dataDir=$dir/data
 
-		# Sessions are checked once a tick, and last 2 (the minimum) to 20 ticks
-		# (the maximum): 1 s to 10 s, so that a test can wait for one to expire.
+		# Sessions are checked once per tick and last 2 to 20 ticks (1 s to 10 s), so that
+		# a test can wait for one to expire.
 		tickTime=500
 		minSessionTimeout=1000
 
-		# Writes are not flushed to the disk: a killed server loses nothing by
-		# that, only a machine that loses power would, and each write is faster.
+		# Writes are not synced to disk, which makes them faster: only a power failure could
+		# lose data, not a killed server.
 		forceSync=no
 		# The transaction log grows by this many KiB; the default is 64 MiB.
 		preAllocSize=1024
@@ -113,7 +113,7 @@ write_config() {
 		admin.enableServer=false
 		4lw.commands.whitelist=ruok,conf,srvr,mntr,cons,dump
 	END
-	# How Apache's own archive logs; Debian's jars log as the -D flags of run say.
+	# For Apache's archive; logging of Debian's jars is configured by the -D flags of run.
 	cat >"$dir/logback.xml" <<-'END'
 		<configuration>
 		  <appender name="stderr" class="ch.qos.logback.core.ConsoleAppender">
@@ -134,7 +134,7 @@ run() {
 	mkdir -p "$dir/data"
 	dir=$(cd "$dir" && pwd)
 	write_config "$dir" "$port"
-	# exec: whoever started this script can stop the server by this process's id.
+	# exec, so that this process id is that of the server.
 	exec "$java" -Xms32m -Xmx256m -XX:+UseSerialGC \
 		-Dlogback.configurationFile="$dir/logback.xml" \
 		-Dorg.slf4j.simpleLogger.defaultLogLevel=warn \

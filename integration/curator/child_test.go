@@ -16,7 +16,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/latch"
 )
 
-// childEnv makes a process of this test a contender: servers, path, id, lock file, session.
+// childEnv makes a process of this test binary a contender: servers, path, id, lock file, session.
 const childEnv = "LATCH_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(zkserver.Main(m.Run))
 }
 
-// contend is a process that contends with package latch; testdata/Contender.java is the
-// same in Java.
+// contend is the main function of a process that contends with package latch; testdata/Contender.java is
+// the same in Java.
 func contend(args []string) error {
 	session, err := time.ParseDuration(args[4])
 	if err != nil {
@@ -73,21 +73,21 @@ func contend(args []string) error {
 				return
 			}
 		}
-		os.Exit(1) // nobody is there any more
+		os.Exit(1) // the parent has exited
 	}()
 	return l.Run(ctx)
 }
 
 var saying sync.Mutex
 
-// say prints what happened, and when.
+// say prints an event with the time.
 func say(what string, more ...any) {
 	saying.Lock()
 	defer saying.Unlock()
 	fmt.Println(append([]any{what, time.Now().UnixMicro()}, more...)...)
 }
 
-// judged holds the lock while this process leads.
+// judged holds the file lock while this process leads.
 type judged struct {
 	mu   sync.Mutex
 	file *os.File
@@ -123,8 +123,7 @@ func (j *judged) yield() {
 	}
 }
 
-// watch asks all the time whether this process leads, and says what the first answer is after
-// it has stood still.
+// watch polls whether this process leads, and prints the first answer after it was suspended.
 func (*judged) watch(l *latch.Latch) {
 	const pause = 500 * time.Millisecond
 	for last := time.Now(); ; last = time.Now() {

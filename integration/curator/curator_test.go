@@ -21,7 +21,7 @@ const (
 	session = 3 * time.Second
 	path    = "/apps/leader"
 
-	// What is promised, on a machine that has time for it.
+	// The documented limits, on an idle machine.
 	takeover = session + 500*time.Millisecond
 	handover = 50 * time.Millisecond
 )
@@ -37,7 +37,7 @@ type election struct {
 	raw       *zk.Conn
 
 	number int
-	queue  []*contender // as they came
+	queue  []*contender // in order of arrival
 	tokens []int64      // of those that have led
 }
 
@@ -62,7 +62,7 @@ func newElection(t *testing.T) *election {
 	return e
 }
 
-// join starts a contender of a kind, and returns when it has a place in the queue.
+// join starts a contender of a kind and waits until it is in the queue.
 func (e *election) join(kind string) {
 	e.t.Helper()
 	e.number++
@@ -92,7 +92,7 @@ func (e *election) join(kind string) {
 	e.queue = append(e.queue, c)
 }
 
-// places are the ids below the path, in the order of the nodes' numbers.
+// places returns the ids below the path, in the order of the nodes' numbers.
 func (e *election) places() []string {
 	names, _, err := e.raw.Children(path)
 	if err != nil {
@@ -109,7 +109,7 @@ func (e *election) places() []string {
 	return ids
 }
 
-// next expects the first of the queue to lead, since then, and returns how long that took.
+// next expects the first of the queue to lead and returns how long that took.
 func (e *election) next(since time.Time) time.Duration {
 	e.t.Helper()
 	heir := e.queue[0]
@@ -137,14 +137,14 @@ func (e *election) next(since time.Time) time.Duration {
 	return got.at.Sub(since)
 }
 
-// leader takes the first off the queue.
+// leader removes the first from the queue.
 func (e *election) leader() *contender {
 	first := e.queue[0]
 	e.queue = e.queue[1:]
 	return first
 }
 
-// verdict fails the test if ever two led.
+// verdict fails the test if there were ever two leaders.
 func (e *election) verdict() {
 	e.t.Helper()
 	leads, terms := "", 0
@@ -169,9 +169,9 @@ func (e *election) verdict() {
 	e.t.Logf("%d terms", terms)
 }
 
-// TestBesideCurator has contenders in Go and in Java on one path, kills and stops leaders of
-// both kinds in turn, and stops a process of ours with SIGSTOP. There is never more than
-// one leader, the next in the queue is the next to lead, and it does so in time.
+// TestBesideCurator runs contenders in Go and Java on one path, kills and stops leaders of both kinds in
+// turn, and suspends a Go process with SIGSTOP. There is never more than one leader, and the next in the
+// queue leads in time.
 func TestBesideCurator(t *testing.T) { //nolint:paralleltest // it measures
 	e := newElection(t)
 	began := time.Now()
@@ -180,19 +180,19 @@ func TestBesideCurator(t *testing.T) { //nolint:paralleltest // it measures
 	}
 	e.next(began)
 	e.compareViews()
-	// The server ends a dead session, and nothing else does.
+	// Only the server ends a dead session.
 	e.rounds("kill -9", takeover, 2*session, func(c *contender) {
 		c.signal(syscall.SIGKILL)
 		<-c.ended
 		e.lines <- said{c.id, "killed", "", time.Now()}
 	})
-	// What took half a session was handed over, not taken over, however busy the machine is.
+	// Even on a busy machine, less than half a session timeout means a hand-over rather than a takeover.
 	e.rounds("clean stop", handover, session/2, func(c *contender) { c.tell("stop") })
 	e.freeze()
 	e.verdict()
 }
 
-// compareViews has both kinds say who contends.
+// compareViews compares the participants as seen by both kinds.
 func (e *election) compareViews() {
 	e.t.Helper()
 	want := strings.Join(e.places(), ",")
@@ -205,9 +205,9 @@ func (e *election) compareViews() {
 	}
 }
 
-// rounds ends leaders of both kinds in turn, and prints how long each handover takes beside what is
-// promised on an idle machine. None may take longer than most, which tells the one way of leading
-// from another however busy the machine is.
+// rounds ends leaders of both kinds in turn, and prints how long each hand-over takes next to the limit for
+// an idle machine. None may take longer than most, which distinguishes hand-overs from takeovers even on a
+// busy machine.
 func (e *election) rounds(what string, promised, most time.Duration, end func(*contender)) {
 	e.t.Helper()
 	var times []time.Duration
@@ -225,8 +225,8 @@ func (e *election) rounds(what string, promised, most time.Duration, end func(*c
 	}
 }
 
-// freeze stops the process of a leader in Go until another leads. When it goes on, the first
-// thing that it finds is that it does not lead.
+// freeze suspends the process of a Go leader until another leads. When it resumes, the first thing that it
+// notices is that it does not lead.
 func (e *election) freeze() {
 	e.t.Helper()
 	for strings.HasPrefix(e.queue[0].id, "java") {
@@ -245,9 +245,9 @@ func (e *election) freeze() {
 	thawed := time.Now()
 	frozen.signal(syscall.SIGCONT)
 	if woken := e.await(e.t, "woken", frozen.id, thawed); woken.more != "false" {
-		e.t.Errorf("%s goes on, and says that it leads: %s", frozen.id, woken.more)
+		e.t.Errorf("%s has resumed and claims to lead: %s", frozen.id, woken.more)
 	}
-	e.queue = append(e.queue, frozen) // it comes back, behind all others
+	e.queue = append(e.queue, frozen) // it queues again, at the end
 	deadline := time.Now().Add(10 * time.Second)
 	for {
 		places := e.places()

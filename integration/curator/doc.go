@@ -1,7 +1,7 @@
-// Package curator holds the test of package latch beside the one whose nodes it shares:
-// Apache Curator's LeaderLatch, in Java, on a real ZooKeeper server.
+// Package curator tests package latch together with the implementation whose nodes it shares: Apache
+// Curator's LeaderLatch, in Java, on a real ZooKeeper server.
 //
-// The judge of who leads is the kernel: every contender is a process, and takes a
-// lock on one file when it gains the leadership, which it releases when it loses it or
-// dies. Two leaders at one moment are a lock refused.
+// The kernel detects two leaders: every contender is a process that takes a lock on one file when it
+// acquires leadership, and releases it when it loses leadership or dies. If two lead at the same time, the
+// lock is refused.
 package curator

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Where Debian's packages put what Contender.java needs. zookeeper.jar names its own needs.
+// Where Debian's packages install what Contender.java needs. zookeeper.jar names its dependencies.
 var jars = []string{
 	"curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "guava", "slf4j-api", "slf4j-simple",
 }
@@ -41,7 +41,7 @@ func compile(t *testing.T) string {
 	return classPath
 }
 
-// said is a line of a contender.
+// said is a line printed by a contender.
 type said struct {
 	who  string
 	what string // gained, lost, violation, participants, woken, frozen
@@ -57,7 +57,7 @@ type contender struct {
 	ended chan struct{}
 }
 
-// launch starts a contender, which says what happens on lines.
+// launch starts a contender, which prints events to lines.
 func launch(t *testing.T, id string, cmd *exec.Cmd, lines chan<- said) *contender {
 	t.Helper()
 	stdin, err := cmd.StdinPipe()
@@ -125,7 +125,7 @@ func (c *contender) signal(sig syscall.Signal) {
 
 func (c *contender) tell(command string) { _, _ = fmt.Fprintln(c.stdin, command) }
 
-// hearing collects what contenders say.
+// hearing collects the contenders' lines.
 type hearing struct {
 	mu    sync.Mutex
 	said  []said
@@ -148,7 +148,7 @@ func newHearing(t *testing.T) *hearing {
 	return h
 }
 
-// await returns the first line that somebody says about something, at or after a time.
+// await returns the first line of a contender about an event, at or after a time.
 func (h *hearing) await(t *testing.T, what, who string, since time.Time) said {
 	t.Helper()
 	const patience = 30 * time.Second

@@ -12,7 +12,7 @@ import (
 // replyTimeout is how long a server may take to answer.
 const replyTimeout = 20 * time.Second
 
-// Xids of frames that are no reply.
+// Xids of frames that are not replies.
 const (
 	xidEvent = -1
 	xidPing  = -2
@@ -38,8 +38,8 @@ func (f frame) String() string {
 	return fmt.Sprintf("xid=%d zxid=%d code=%d body=%q", f.xid, f.zxid, f.code, f.body)
 }
 
-// dial opens a connection and sends the connect request, which begins a session, or with
-// session and password comes back to one. It returns what the server answers.
+// dial opens a connection and sends the connect request, which starts a session or, with session and
+// password, resumes one. It returns the server's reply.
 func dial(addr string, lastZxid, session int64, password []byte, timeout int32, readOnlyFlag bool) (*peer, []byte, error) {
 	conn, err := new(net.Dialer).DialContext(context.Background(), "tcp", addr)
 	if err != nil {
@@ -118,7 +118,7 @@ func (p *peer) replies(last int32) ([]frame, error) {
 	}
 }
 
-// A buf is a message that is being written.
+// A buf builds a message.
 type buf []byte
 
 func (b *buf) i32(v int32) *buf {

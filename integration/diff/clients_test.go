@@ -14,11 +14,11 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// clientTimeout bounds one run of somebody else's client.
+// clientTimeout limits one run of a third-party client.
 const clientTimeout = 2 * time.Minute
 
-// TestZkCli runs one script with ZooKeeper's own command line on zkdev and on a real
-// server. It must print the same.
+// TestZkCli runs one script with ZooKeeper's command line client on zkdev and on a real server. The output
+// must be the same.
 func TestZkCli(t *testing.T) {
 	t.Parallel()
 	script, err := os.ReadFile("testdata/zkcli.txt")
@@ -86,7 +86,7 @@ func TestKazoo(t *testing.T) {
 	}
 }
 
-// pythonWithKazoo finds a Python that has the client. Debian installs it for its own.
+// pythonWithKazoo finds a Python that has the client. Debian installs it for the system's Python.
 func pythonWithKazoo(t *testing.T) string {
 	t.Helper()
 	for _, python := range []string{"python3", "/usr/bin/python3"} {
@@ -98,7 +98,7 @@ func pythonWithKazoo(t *testing.T) string {
 	return ""
 }
 
-// run runs a program that must succeed, and returns what it prints.
+// run runs a program that must succeed and returns its output.
 func run(t *testing.T, input, name string, args ...string) []byte {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), clientTimeout)

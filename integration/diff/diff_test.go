@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { os.Exit(zkserver.Main(m.Run)) }
 //  2. every field of every stat, with sessions numbered alike; times must be equal wherever
 //     one transaction is seen twice;
 //  3. every watch event, and its place among the replies of its connection;
-//  4. whether a connection is closed after what the protocol does not allow.
+//  4. whether a connection is closed after a protocol error.
 //
 // Sessions are opened, closed, moved between connections and left to expire.
 func TestDifferential(t *testing.T) {
@@ -87,8 +87,7 @@ func (w *world) run(n int) {
 	w.pingAll()
 }
 
-// begin opens the first session on both sides and finds out how far their zxids
-// are apart.
+// begin opens the first session on both sides and determines the difference of their zxids.
 func (w *world) begin() {
 	for _, s := range w.sides() {
 		p, _, err := dial(s.addr, 0, 0, make([]byte, 16), longSession, true)
@@ -115,9 +114,9 @@ func (w *world) single(slot int) {
 	w.learn(o, answers)
 }
 
-// burst sends several operations at once. Two kinds are not among them, because what a
-// real server then does depends on its threads: auth may be answered before what was
-// sent earlier, and writes that follow a setACL may still see the old ACL.
+// burst sends several operations at once. It excludes two kinds, for which the behavior of a real server
+// depends on thread scheduling: auth may be answered before earlier requests, and writes after a setACL may
+// still see the old ACL.
 func (w *world) burst(slot int) {
 	var ops []op
 	for range 2 + w.g.IntN(6) {
@@ -146,7 +145,7 @@ func (w *world) closeSession(slot int) {
 	w.pingAll()
 }
 
-// offend sends what makes the server close the connection. The session lives on.
+// offend sends a protocol error, which makes the server close the connection. The session stays alive.
 func (w *world) offend(slot int) {
 	o := op{code: opUnknown, name: "unknown operation"}
 	if w.g.oneIn(2) {
@@ -175,7 +174,7 @@ func (w *world) wrongPassword(slot int) {
 	w.reconnect(slot)
 }
 
-// expire lets a session with ephemeral nodes end by silence.
+// expire lets a session with ephemeral nodes time out.
 func (w *world) expire() {
 	const slot = 0
 	if w.real.peers[slot] != nil {

@@ -1,9 +1,7 @@
-// Package diff holds zkdev against a real ZooKeeper: the same random operations
-// go to both, as raw frames, and every byte that comes back is compared. It contains
-// nothing but tests.
+// Package diff compares zkdev with a real ZooKeeper: it sends the same random operations to both, as raw
+// frames, and compares every byte of the replies. It contains only tests.
 //
 //	go test ./integration/diff -diff.n=100000 -diff.seed=7
 //
-// And it runs the clients that others wrote on zkdev: ZooKeeper's own zkCli, and
-// kazoo for Python.
+// It also runs third-party clients on zkdev: ZooKeeper's zkCli, and kazoo for Python.
 package diff

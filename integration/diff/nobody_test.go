@@ -2,7 +2,7 @@ package diff
 
 import "net"
 
-// nobody is a connection that is closed already.
+// nobody is a closed connection.
 type nobody struct{ net.Conn }
 
 func (nobody) Close() error { return nil }

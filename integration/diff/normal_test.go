@@ -38,9 +38,8 @@ const (
 	bytesOfAMultiMark = 9
 )
 
-// A view maps what two servers cannot have in common to what they must: zxids count
-// from the start of the test, sessions are numbered in the order of their creation,
-// and times are checked and then left out.
+// A view normalizes values that differ between two servers: zxids count from the start of the test,
+// sessions are numbered in the order of their creation, and times are checked and then removed.
 type view struct {
 	zxid0    int64
 	sessions map[int64]int64
@@ -54,7 +53,7 @@ func newView() *view {
 
 func (v *view) addSession(id int64) { v.sessions[id] = int64(len(v.sessions)) }
 
-// frame returns a normal copy of a frame that answers an operation, or of an event.
+// frame returns a normalized copy of a reply or an event.
 func (v *view) frame(f frame, op int32) (frame, error) {
 	if f.zxid > 0 {
 		f.zxid -= v.zxid0
@@ -112,7 +111,7 @@ func (v *view) body(r *reader, op int32) {
 	}
 }
 
-// stat makes the fields of a stat normal, in place.
+// stat normalizes the fields of a stat in place.
 func (v *view) stat(r *reader) {
 	b := r.take(68)
 	if b == nil {
@@ -133,7 +132,7 @@ func (v *view) stat(r *reader) {
 	binary.BigEndian.PutUint64(b[44:], uint64(number))
 }
 
-// time checks that all that was done by one transaction was done at one time.
+// time checks that all changes of one transaction have the same time.
 func (v *view) time(zxid, ms []byte) {
 	z, t := int64(binary.BigEndian.Uint64(zxid)), int64(binary.BigEndian.Uint64(ms))
 	if known, ok := v.times[z]; ok && known != t {

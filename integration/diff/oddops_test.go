@@ -5,7 +5,7 @@ import "fmt"
 func (g *generator) setACL() op {
 	path := g.path()
 	if path == "/" {
-		path = g.fresh() // without the root's ACL the rest of the test would be refused
+		path = g.fresh() // changing the root's ACL would make the rest of the test fail
 	}
 	o := op{code: opSetACL, zxidAt: -1, paths: []string{path}}
 	version := pick[int32](g, -1, -1, 0, 1)
@@ -16,7 +16,7 @@ func (g *generator) setACL() op {
 	return o
 }
 
-// watches is setWatches, as a client sends it that has reconnected, or a check or removal.
+// watches is a setWatches as sent by a reconnected client, or a check or removal of watches.
 func (g *generator) watches() op {
 	o := op{zxidAt: -1}
 	if g.oneIn(2) {
@@ -29,7 +29,7 @@ func (g *generator) watches() op {
 	return g.setWatches(pick[int64](g, 0, 1, 5, 20, 100, 1000))
 }
 
-// setWatches tells what happened in the last back transactions.
+// setWatches covers the last back transactions.
 func (g *generator) setWatches(back int64) op {
 	o := op{code: pick[int32](g, opSetWatches, opSetWatches, opSetWatches2), name: fmt.Sprintf("setWatches since %d ago", back)}
 	o.record.i64(back)
@@ -60,7 +60,7 @@ func (g *generator) multiRead() op {
 	o := op{code: opMultiRead, zxidAt: -1, name: "multiRead"}
 	for range g.IntN(4) {
 		path, code := g.path(), pick[int32](g, opGetData, opGetChildren)
-		o.record.i32(code).bool(false).i32(-1).str(path).bool(g.oneIn(2)) // a watch, of which nothing may come
+		o.record.i32(code).bool(false).i32(-1).str(path).bool(g.oneIn(2)) // a watch, which must have no effect
 		o.name += fmt.Sprintf(" op %d %q", code, path)
 		o.paths = append(o.paths, path)
 	}
@@ -68,8 +68,8 @@ func (g *generator) multiRead() op {
 	return o
 }
 
-// odd is what no client library sends: records that end too early, nulls, and
-// operations that are refused.
+// odd returns requests that no client library sends: truncated records, nulls, and unsupported
+// operations.
 func (g *generator) odd() op {
 	o := op{zxidAt: -1}
 	switch g.IntN(6) {

@@ -16,13 +16,13 @@ type op struct {
 	paths  []string
 	parts  []op // of a multi
 	zxidAt int  // where the record has a zxid, which differs by server; -1 for nowhere
-	silent bool // it may remain without a reply
+	silent bool // it may get no reply
 }
 
 func (o op) String() string { return o.name }
 
-// A generator makes operations that mostly succeed, often fail for a reason, and
-// sometimes are nonsense. It depends on its seed and on what it is told of replies.
+// A generator generates operations that mostly succeed, often fail for a reason, and are sometimes invalid.
+// It depends on its seed and on the replies.
 type generator struct {
 	*rand.Rand
 
@@ -39,7 +39,7 @@ func (g *generator) oneIn(n int) bool { return g.IntN(n) == 0 }
 
 func pick[T any](g *generator, list ...T) T { return list[g.IntN(len(list))] }
 
-// created and deleted keep the generator informed.
+// created and deleted update the generator's view of the tree.
 func (g *generator) created(path string) {
 	if !slices.Contains(g.known, path) {
 		g.known = append(g.known, path)
@@ -52,7 +52,7 @@ func (g *generator) deleted(path string) {
 	delete(g.versions, path)
 }
 
-// moveOn leaves the tree as it is and begins another.
+// moveOn starts a new subtree.
 func (g *generator) moveOn() {
 	g.epoch++
 	g.known = nil
@@ -63,7 +63,7 @@ var oddPaths = []string{
 	"/\ud7ff", "/\ue000", "/\U0001F600", "/\xff\xfe", "/zookeeper", "/zookeeper/config", "/zookeeper/quota", "/zookeeper/quota/x", "/é", "/ ", "a/b", "/a/b/c/d/e",
 }
 
-// path is one that exists, one that may exist, or nonsense.
+// path returns a path that exists, may exist, or is invalid.
 func (g *generator) path() string {
 	switch n := g.IntN(100); {
 	case n < 2:
@@ -76,7 +76,7 @@ func (g *generator) path() string {
 	return g.fresh()
 }
 
-// fresh is a path that may or may not exist, mostly below one that does.
+// fresh returns a path that may or may not exist, mostly below one that does.
 func (g *generator) fresh() string {
 	name := fmt.Sprintf("%c%d", 'a'+rune(g.IntN(5)), g.epoch)
 	if g.oneIn(8) {
@@ -157,7 +157,7 @@ const (
 	digest2 = "o9NxcCGDPOlcV7JVhmKHOf5ctVE="
 )
 
-// write is an operation of the kind that a multi can have.
+// write returns an operation that a multi can contain.
 func (g *generator) write() op {
 	o := op{zxidAt: -1}
 	switch n := g.IntN(100); {
@@ -204,12 +204,12 @@ func (g *generator) write() op {
 	return o
 }
 
-// next is any operation.
+// next returns an operation of any kind.
 func (g *generator) next() op {
 	switch n := g.IntN(100); {
 	case n < 38:
 		o := g.write()
-		o.silent = o.code == opCheck // a check that succeeds is never answered
+		o.silent = o.code == opCheck // a successful check gets no reply
 		return o
 	case n < 50:
 		return g.multi()

@@ -30,7 +30,7 @@ type side struct {
 	peers [slots]*peer
 }
 
-// A world is two servers that should do the same.
+// A world is the two servers to compare.
 type world struct {
 	t    *testing.T
 	g    *generator
@@ -43,7 +43,7 @@ type world struct {
 	history   []deed
 }
 
-// A deed is one line of history.
+// A deed is one line of the history.
 type deed struct {
 	text  string
 	paths []string
@@ -55,7 +55,7 @@ func (w *world) note(slot int, text string, paths ...string) {
 	w.history = append(w.history, deed{fmt.Sprintf("%6d session %d: %s", w.step, slot, text), paths})
 }
 
-// failf prints all that is needed to understand a difference.
+// failf prints what is needed to understand a difference.
 func (w *world) failf(format string, args ...any) {
 	w.t.Helper()
 	const lately, shown = 12, 80
@@ -97,8 +97,7 @@ func related(a, b []string) bool {
 	})
 }
 
-// connect gives a slot a connection on both sides: to a new session, or to the one
-// that it had.
+// connect opens a slot's connection on both sides, for a new session or the slot's previous one.
 func (w *world) connect(slot int, resume bool, timeout int32, readOnlyFlag bool) {
 	var hellos [][]byte
 	for _, s := range w.sides() {
@@ -107,7 +106,7 @@ func (w *world) connect(slot int, resume bool, timeout int32, readOnlyFlag bool)
 			if resume {
 				session, password = old.session, old.password
 			}
-			// A session that moves leaves its old connection to the server.
+			// When a session moves, the server closes its old connection.
 			if !resume || w.step%2 == 0 {
 				_ = old.conn.Close()
 			} else {
@@ -147,9 +146,8 @@ func (w *world) hangUp(slot int) {
 	}
 }
 
-// do sends operations of one session at once, and compares all that comes back up to
-// the last reply. It returns what the real server has answered, and whether it
-// has then closed the connection.
+// do sends operations of one session at once and compares everything up to the last reply. It returns the
+// real server's replies and whether it closed the connection after them.
 func (w *world) do(slot int, ops ...op) (answers []frame, closed bool) {
 	w.t.Helper()
 	codes := map[int32]int32{}
@@ -192,7 +190,7 @@ func (w *world) do(slot int, ops ...op) (answers []frame, closed bool) {
 	return answers, ended[0]
 }
 
-// ask sends operations to one side and reads what it answers.
+// ask sends operations to one side and reads the replies.
 func (w *world) ask(s *side, slot int, ops []op, xids []int32, silent bool, last int32) ([]frame, bool) {
 	messages := make([]buf, 0, len(ops)+1)
 	for i, o := range ops {
@@ -205,7 +203,7 @@ func (w *world) ask(s *side, slot int, ops []op, xids []int32, silent bool, last
 		}
 		messages = append(messages, b)
 	}
-	if silent && last != xidPing { // a ping's reply comes after all others
+	if silent && last != xidPing { // the ping's reply comes last
 		var b buf
 		messages, last = append(messages, *b.i32(xidPing).i32(opPing)), xidPing
 	}
@@ -254,7 +252,7 @@ func (w *world) pingAll() {
 	}
 }
 
-// learn tells the generator what has come of an operation.
+// learn updates the generator with the result of an operation.
 func (w *world) learn(o op, answers []frame) {
 	if len(answers) == 0 {
 		return
@@ -278,7 +276,7 @@ func (w *world) learn(o op, answers []frame) {
 	}
 }
 
-// partBody is a reply that says what a multi has done to a path.
+// partBody returns a reply that shows what a multi has done to a path.
 func (w *world) partBody(part op) []byte {
 	var b buf
 	if part.code == opSetData {
@@ -289,7 +287,7 @@ func (w *world) partBody(part op) []byte {
 	return b
 }
 
-// sessionsLeft asks a server how many sessions it has.
+// sessionsLeft returns a server's number of sessions.
 func (w *world) sessionsLeft(s *side) int {
 	answer, err := word(s.addr, "mntr")
 	if err != nil {

@@ -9,21 +9,20 @@ import (
 	"time"
 )
 
-// expireTimeout bounds ExpireSession when its context does not.
+// expireTimeout limits ExpireSession if its context does not.
 const expireTimeout = 10 * time.Second
 
-// ExpireSession ends a session from outside, while its client is alive and
-// well: the client finds its connection closed, connects again, and learns that
-// its session has expired. When ExpireSession returns, the session's ephemeral nodes
-// are gone. The session may already be over.
+// ExpireSession closes a session whose client is alive: the client's connection is closed, and when it
+// reconnects it learns that its session has expired. When ExpireSession returns, the session's ephemeral
+// nodes are gone. It does nothing if the session has already ended.
 //
-// It takes the session over, as a client that reconnects would, and closes it. That
-// needs the session's password, which ZooKeeper computes from the session id.
+// It takes over the session like a reconnecting client and closes it. That requires the session's password,
+// which ZooKeeper derives from the session id.
 func (s *Server) ExpireSession(ctx context.Context, sessionID int64) error {
 	ctx, cancel := context.WithTimeout(ctx, expireTimeout)
 	defer cancel()
-	// The client may take its session back in mid-work; then the connection ends
-	// without a reply, and the next try tells which of the two was first.
+	// The client may reconnect in between; the connection then ends without a reply, and the next attempt
+	// shows which of the two was first.
 	err := retry(ctx, func() error { return closeSession(ctx, s.addr, sessionID) })
 	if err != nil {
 		return fmt.Errorf("expire session %#x on %s: %w", sessionID, s.addr, err)
@@ -31,10 +30,10 @@ func (s *Server) ExpireSession(ctx context.Context, sessionID int64) error {
 	return nil
 }
 
-// Of ZooKeeper's protocol, what closing a session takes. Each message is
-// its length (4 bytes) and its fields; all numbers are big-endian.
+// The part of ZooKeeper's protocol that closes a session. Each message is its length (4 bytes) and its
+// fields; all numbers are big-endian.
 type (
-	// connectRequest opens a connection, here for a session that exists.
+	// connectRequest opens a connection, here for an existing session.
 	connectRequest struct {
 		ProtocolVersion int32
 		LastZxidSeen    int64
@@ -43,7 +42,7 @@ type (
 		PasswordLen     int32
 		Password        [passwordLen]byte
 	}
-	// connectResponse has the requested session's id, or 0 when it is over.
+	// connectResponse has the requested session's id, or 0 if it has ended.
 	connectResponse struct {
 		ProtocolVersion int32
 		TimeoutMillis   int32
@@ -95,7 +94,7 @@ func closeSession(ctx context.Context, addr string, sessionID int64) error {
 		return fmt.Errorf("connect: %w", err)
 	}
 	if welcome.SessionID == 0 {
-		return nil // the session is over
+		return nil // the session has ended
 	}
 	var reply replyHeader
 	if err := receive(conn, &reply); err != nil {
@@ -117,7 +116,7 @@ func send(w io.Writer, message any) error {
 	return err
 }
 
-// receive reads one message. Servers may append fields that it does not know.
+// receive reads one message and ignores additional fields.
 func receive(r io.Reader, message any) error {
 	var length uint32
 	if err := binary.Read(r, binary.BigEndian, &length); err != nil {
@@ -136,8 +135,8 @@ func receive(r io.Reader, message any) error {
 	return nil
 }
 
-// sessionPassword is ZooKeeperServer.generatePasswd: the first 16 bytes of Java's
-// java.util.Random, seeded with the session id and a number that is in its source.
+// sessionPassword is ZooKeeperServer.generatePasswd: the first 16 bytes of java.util.Random, seeded with
+// the session id and a constant from its source.
 func sessionPassword(sessionID int64) [passwordLen]byte {
 	const (
 		superSecret = 0xB3415C00 // ZooKeeper's

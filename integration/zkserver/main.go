@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// Main is for the TestMain of a package whose tests need servers: it runs the tests, by
-// testing.M's Run, and returns the exit code. On a machine that can run no server it says
-// once what to install, where each test would say so, runs none, and returns 1.
+// Main is for the TestMain of packages whose tests need servers. It calls run, which is testing.M's Run, and
+// returns the exit code. If the machine cannot run a server, it prints what to install, once instead of for
+// each test, and returns 1.
 func Main(run func() int) int {
 	flag.Parse()
 	if list := flag.Lookup("test.list"); list.Value.String() != "" {
-		return run() // names only
+		return run() // only lists tests
 	}
 	if err := check(); err != nil {
 		fmt.Fprintf(os.Stderr, "No test of this package was run: they need a real ZooKeeper.\n%v\n"+
@@ -26,7 +26,7 @@ func Main(run func() int) int {
 	return run()
 }
 
-// check says what is missing to run a server.
+// check reports what is missing to run a server.
 func check() error {
 	script, err := findScript()
 	if err != nil {

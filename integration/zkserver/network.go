@@ -10,10 +10,9 @@ import (
 	"time"
 )
 
-// The ports that servers and proxies listen on. They lie below the range from
-// which Linux takes the ports of outgoing connections (32768 and up): otherwise
-// a client that reconnects while its server is down could be given the server's own
-// port, and the server could not come back.
+// The ports that servers and proxies listen on. They are below the range of Linux's ephemeral ports (32768
+// and up): otherwise a client that reconnects while its server is down could be assigned the server's port,
+// and the server could not restart.
 const (
 	firstPort = 20000
 	lastPort  = 29999
@@ -40,7 +39,7 @@ func listenOn(ctx context.Context, addr string) (net.Listener, error) {
 	return config.Listen(ctx, "tcp", addr)
 }
 
-// freeAddr returns a loopback address that was free just now.
+// freeAddr returns a loopback address that is currently free.
 func freeAddr(ctx context.Context) (string, error) {
 	listener, err := listen(ctx)
 	if err != nil {
@@ -64,14 +63,14 @@ func dial(ctx context.Context, addr string) (net.Conn, error) {
 	return conn, nil
 }
 
-// permanentError is a failure that another try cannot change.
+// permanentError is an error that must not be retried.
 type permanentError struct{ error }
 
-// Unwrap lets [errors.Is] look at the failure itself.
+// Unwrap supports [errors.Is].
 func (e permanentError) Unwrap() error { return e.error }
 
-// retry calls try until it succeeds, fails with a permanentError, or ctx ends. It waits
-// between tries, at first 20 ms, then longer, at most 250 ms.
+// retry calls try until it succeeds, returns a permanentError, or ctx ends. The delay between attempts grows
+// from 20 ms to 250 ms.
 func retry(ctx context.Context, try func() error) error {
 	const first, most = 20 * time.Millisecond, 250 * time.Millisecond
 

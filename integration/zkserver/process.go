@@ -10,11 +10,10 @@ import (
 	"time"
 )
 
-// endTimeout is how long a process may take to end after a signal that ends it.
+// endTimeout is how long a process may take to exit after a signal.
 const endTimeout = 10 * time.Second
 
-// A process is a running program in a process group of its own. A nil process is one
-// that has ended.
+// A process is a running program in a new process group. A nil process has ended.
 type process struct {
 	group int           // id of the process group and of its first process
 	ended chan struct{} // closed when that process has been waited for
@@ -30,7 +29,7 @@ func startProcess(logPath, name string, args ...string) (*process, error) {
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Setpgid:   true,
-		Pdeathsig: syscall.SIGKILL, // a test process that dies runs no cleanup
+		Pdeathsig: syscall.SIGKILL, // a test process that dies runs no cleanups
 	}
 
 	p := &process{ended: make(chan struct{})}
@@ -38,15 +37,15 @@ func startProcess(logPath, name string, args ...string) (*process, error) {
 	go func() { // ends with the process; end waits for it
 		defer close(p.ended)
 		defer log.Close()
-		// Pdeathsig is sent when the starting thread ends, which may be before
-		// its process does: keep the thread.
+		// Pdeathsig is sent when the starting thread ends, possibly before its process:
+		// keep the thread alive.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // a killed process is no error here
+			_ = cmd.Wait() // a killed process is not an error
 		}
 	}()
 	if err := <-started; err != nil {
@@ -60,19 +59,19 @@ func (p *process) running() bool {
 	return p != nil && !isClosed(p.ended)
 }
 
-// signal sends sig to the whole group. Signaling a process that has ended does nothing.
+// signal sends sig to the whole group. It does nothing if the process has ended.
 func (p *process) signal(sig syscall.Signal) error {
 	if !p.running() {
 		return nil
 	}
 	err := syscall.Kill(-p.group, sig)
 	if errors.Is(err, syscall.ESRCH) {
-		return nil // it ended just now
+		return nil // it has just ended
 	}
 	return err
 }
 
-// end sends sig, which must end the process, and waits until it has ended.
+// end sends sig, which must end the process, and waits until it has exited.
 func (p *process) end(sig syscall.Signal) error {
 	if p == nil {
 		return nil

@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// A Proxy is a network between a client and a server that a test can break. It
-// listens on an address of its own and forwards every connection to its target.
+// A Proxy is a network between a client and a server that a test can break. It listens on a separate address
+// and forwards every connection to its target.
 type Proxy struct {
 	tb     testing.TB
 	addr   string
 	target string
 
-	gate *gate // shut while the proxy is stalled
+	gate *gate // closed while the proxy is stalled
 
 	mu   sync.Mutex
 	line *line // guarded by mu; nil while the proxy is cut
@@ -34,11 +34,11 @@ func NewProxy(tb testing.TB, target string) *Proxy {
 	return p
 }
 
-// Addr is the host:port that clients connect to.
+// Addr returns the host:port that clients connect to.
 func (p *Proxy) Addr() string { return p.addr }
 
-// Cut drops all connections and refuses new ones until Heal. Data that has not
-// arrived yet is lost. When Cut returns, nothing passes any more.
+// Cut drops all connections and refuses new ones until Heal. Data in flight is lost. When Cut returns,
+// nothing passes.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	line := p.line
@@ -49,11 +49,11 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Stall keeps all connections, and accepts new ones, but holds their data back, in both
-// directions, until Heal lets it pass or Cut loses it.
+// Stall keeps all connections and accepts new ones, but holds back their data, in both directions, until Heal
+// delivers it or Cut drops it.
 func (p *Proxy) Stall() { p.gate.setOpen(false) }
 
-// Heal ends a Cut and a Stall. Data that was held back arrives now, late.
+// Heal ends a Cut or a Stall. Data that was held back is delivered.
 func (p *Proxy) Heal() {
 	p.tb.Helper()
 	p.gate.setOpen(true)
@@ -70,8 +70,7 @@ func (p *Proxy) Heal() {
 	p.line = openLine(listener, p.target, p.gate)
 }
 
-// A line is what a Proxy does from one Heal to the next Cut: a listener and the
-// connections that came through it.
+// A line is a Proxy's state from one Heal to the next Cut: a listener and its connections.
 type line struct {
 	listener net.Listener
 	target   string
@@ -88,7 +87,7 @@ func openLine(listener net.Listener, target string, gate *gate) *line {
 	return l
 }
 
-// close closes the line and waits until nothing of it is left.
+// close closes the line and waits until all its goroutines have ended.
 func (l *line) close() {
 	l.cancel()
 	shutDown(l.listener)
@@ -96,9 +95,8 @@ func (l *line) close() {
 	l.running.Wait()
 }
 
-// shutDown makes the kernel refuse connections at once. Closing alone would not
-// while another test starts a process, whose copy of the listener lives until it
-// has become another program.
+// shutDown makes the kernel refuse connections at once. Close alone would not while another test starts a
+// process, which holds a copy of the listener until it executes its program.
 func shutDown(listener net.Listener) {
 	tcp, ok := listener.(*net.TCPListener)
 	if !ok {
@@ -121,8 +119,7 @@ func (l *line) accept(ctx context.Context) {
 	}
 }
 
-// connect forwards between a client and the target until one of them closes its
-// connection, or the line is closed.
+// connect forwards between a client and the target until either closes its connection or the line is closed.
 func (l *line) connect(lineCtx context.Context, client net.Conn) {
 	server, err := dial(lineCtx, l.target)
 	if err != nil {
@@ -145,7 +142,7 @@ func (l *line) connect(lineCtx context.Context, client net.Conn) {
 	directions.Wait()
 }
 
-// forward copies what one connection sends to the other until either ends.
+// forward copies from one connection to the other until either ends.
 func (l *line) forward(ctx context.Context, to, from net.Conn) {
 	buf := make([]byte, 32<<10)
 	for {
@@ -159,8 +156,7 @@ func (l *line) forward(ctx context.Context, to, from net.Conn) {
 	}
 }
 
-// reset closes a connection so that data on its way is lost, and the other side gets
-// an error instead of an end.
+// reset closes a connection so that data in flight is lost and the other side gets an error instead of EOF.
 func reset(conn net.Conn) error {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
@@ -168,7 +164,7 @@ func reset(conn net.Conn) error {
 	return conn.Close()
 }
 
-// A gate stops goroutines while it is shut.
+// A gate blocks goroutines while it is closed.
 type gate struct {
 	mu   sync.Mutex
 	open chan struct{} // guarded by mu; closed while the gate is open
@@ -192,7 +188,7 @@ func (g *gate) setOpen(open bool) {
 	}
 }
 
-// pass waits until the gate is open; it reports false if ctx ended first.
+// pass waits until the gate is open. It returns false if ctx ends first.
 func (g *gate) pass(ctx context.Context) bool {
 	g.mu.Lock()
 	open := g.open

@@ -18,7 +18,7 @@ func TestStallHoldsDataBackUntilHeal(t *testing.T) {
 	wantRead(t, before, "a")
 
 	proxy.Stall()
-	proxy.Stall() // stalled already: nothing to do
+	proxy.Stall() // already stalled: no effect
 	during := dial(t, proxy.Addr())
 	write(t, before, "b")
 	write(t, during, "c")
@@ -38,20 +38,20 @@ func TestCutDropsConnectionsAndRefusesNewOnes(t *testing.T) {
 	write(t, conn, "lost")
 
 	proxy.Cut()
-	proxy.Cut() // cut already: nothing to do
+	proxy.Cut() // already cut: no effect
 	if n, err := conn.Read(make([]byte, 1)); err == nil {
 		t.Errorf("read %d bytes through a cut proxy, want an error", n)
 	}
 	wantRefused(t, proxy.Addr())
 
 	proxy.Heal()
-	proxy.Heal() // healed already: nothing to do
+	proxy.Heal() // already healed: no effect
 	again := dial(t, proxy.Addr())
 	write(t, again, "a")
 	wantRead(t, again, "a")
 }
 
-func TestProxyPassesAnEndOn(t *testing.T) {
+func TestProxyForwardsEOF(t *testing.T) {
 	t.Parallel()
 	echo := startEcho(t)
 	proxy := zkserver.NewProxy(t, echo)
@@ -66,7 +66,7 @@ func TestProxyPassesAnEndOn(t *testing.T) {
 func TestProxyWithoutTarget(t *testing.T) {
 	t.Parallel()
 	target := zkserver.NewProxy(t, "127.0.0.1:1")
-	target.Cut() // an address where nothing listens
+	target.Cut() // now nothing listens at its address
 	proxy := zkserver.NewProxy(t, target.Addr())
 	conn := dial(t, proxy.Addr())
 	if n, err := conn.Read(make([]byte, 1)); err == nil {

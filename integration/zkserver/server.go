@@ -15,40 +15,37 @@ import (
 )
 
 const (
-	// startTimeout is how long a server may take to answer. It takes a second
-	// on a machine with nothing else to do.
+	// startTimeout is how long a server may take to answer. It takes a second on an idle machine.
 	startTimeout = 30 * time.Second
 
-	// answerTimeout is how long a starting server may take to answer one
-	// question. A question asked too early is never answered: ZooKeeper 3.8 then
-	// fails to close the connection, and only a later one gets through.
+	// answerTimeout is how long a starting server may take to answer one query. A query that is sent too early
+	// is never answered: ZooKeeper 3.8 then does not close the connection, and only a later one works.
 	answerTimeout = time.Second
 
-	// portTries is how many ports Start tries. A second one is needed only when
-	// another process takes the first between its choice and its use.
+	// portTries is how many ports Start tries. It needs a second one only if another process takes the first
+	// between its choice and its use.
 	portTries = 5
 
 	// logTail is how many lines of the server's log a failed test prints.
 	logTail = 40
 )
 
-// errPortTaken says that the server found its port in use.
+// errPortTaken is returned if the server's port is in use.
 var errPortTaken = errors.New("port is in use")
 
-// A Server is one ZooKeeper server: an address and a data directory for the length of a
-// test, and the process that serves them, if one runs.
+// A Server is a ZooKeeper server: an address and a data directory for the duration of a test, and a process
+// while it is running.
 type Server struct {
 	tb     testing.TB
 	script string // path of zookeeper.sh
 	dir    string
 	addr   string
 
-	process *process // nil before the first start, else the last one started
+	process *process // the latest; nil before the first start
 }
 
-// Start starts a server on a free loopback port, with an empty data directory,
-// and returns when it serves requests. The server ends with the test; if the test
-// has failed, the end of the server's log is printed.
+// Start starts a server on a free loopback port with an empty data directory, and waits until it serves
+// requests. The server is stopped when the test ends; if the test has failed, the end of its log is printed.
 func Start(tb testing.TB) *Server {
 	tb.Helper()
 	script, err := findScript()
@@ -72,27 +69,25 @@ func Start(tb testing.TB) *Server {
 	return s
 }
 
-// Addr is the server's host:port. It stays the same across restarts.
+// Addr returns the server's host:port, which does not change across restarts.
 func (s *Server) Addr() string { return s.addr }
 
-// Kill ends the server as a crash does, by SIGKILL. What it had acknowledged
-// is kept. Killing a server that does not run does nothing.
+// Kill crashes the server with SIGKILL. Acknowledged data is kept. It does nothing if the server is not
+// running.
 func (s *Server) Kill() {
 	s.tb.Helper()
 	s.end(syscall.SIGKILL)
 }
 
-// Stop ends the server in good order, by SIGTERM. Stopping a server that does not
-// run does nothing.
+// Stop stops the server cleanly with SIGTERM. It does nothing if the server is not running.
 func (s *Server) Stop() {
 	s.tb.Helper()
 	s.Resume() // a suspended process does not see SIGTERM
 	s.end(syscall.SIGTERM)
 }
 
-// Restart starts the server again on its port and data, after a Kill if it still
-// runs, and returns when it serves requests. Sessions live on if their clients
-// come back within the session timeout, which begins anew.
+// Restart starts the server again with its port and data, after a Kill if it is running, and waits until it
+// serves requests. It restarts the session timeouts: sessions survive whose clients reconnect in time.
 func (s *Server) Restart() {
 	s.tb.Helper()
 	s.Kill()
@@ -101,15 +96,15 @@ func (s *Server) Restart() {
 	}
 }
 
-// Suspend freezes the server by SIGSTOP: connections stay open, and new ones are
-// accepted by the kernel, but nothing is answered.
+// Suspend suspends the server with SIGSTOP: connections stay open and the kernel accepts new ones, but
+// nothing is answered.
 func (s *Server) Suspend() {
 	s.tb.Helper()
 	s.signal(syscall.SIGSTOP)
 }
 
-// Resume lets a suspended server go on. Sessions whose time ran out meanwhile expire
-// unless their clients are heard from at once.
+// Resume resumes a suspended server. Sessions that timed out meanwhile expire unless their clients are heard
+// from at once.
 func (s *Server) Resume() {
 	s.tb.Helper()
 	s.signal(syscall.SIGCONT)
@@ -155,8 +150,8 @@ func (s *Server) start() error {
 	return nil
 }
 
-// ready reports whether this very server serves requests. "ruok" would not do:
-// it is answered before data is loaded, and by whatever server has the port.
+// ready reports whether this server serves requests. "ruok" is not sufficient: it is answered before data is
+// loaded, and by any server on the port.
 func (s *Server) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -170,7 +165,7 @@ func (s *Server) ready(ctx context.Context) error {
 	return nil
 }
 
-// explainExit turns the log of a server that ended by itself into a reason.
+// explainExit derives the reason why a server exited from its log.
 func (s *Server) explainExit() error {
 	tail := s.tail()
 	if strings.Contains(tail, "Address already in use") {
@@ -192,7 +187,7 @@ func (s *Server) logPath() string {
 	return filepath.Join(s.dir, "server.log")
 }
 
-// tail is the end of the server's log.
+// tail returns the end of the server's log.
 func (s *Server) tail() string {
 	text, err := os.ReadFile(s.logPath())
 	if err != nil {
@@ -216,8 +211,8 @@ func ask(ctx context.Context, addr, word string) (string, error) {
 	return string(answer), err
 }
 
-// findScript finds integration/zookeeper.sh in the module around the working
-// directory, which for a test is its package's.
+// findScript finds integration/zookeeper.sh in the module that contains the working directory, which for a
+// test is that of its package.
 func findScript() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {

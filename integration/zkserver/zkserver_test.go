@@ -21,7 +21,7 @@ import (
 // Session timeouts of the clients below.
 const (
 	shortSession = time.Second     // the shortest that the server grants
-	longSession  = 5 * time.Second // outlives the second that a client waits before it reconnects
+	longSession  = 5 * time.Second // longer than the second that a client waits before it reconnects
 )
 
 func TestMain(m *testing.M) {
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func TestDataSurvivesTheServer(t *testing.T) {
+func TestDataSurvivesRestart(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*zkserver.Server){
 		"killed":    (*zkserver.Server).Kill,
@@ -61,7 +61,7 @@ func TestDataSurvivesTheServer(t *testing.T) {
 	}
 }
 
-func TestCutLongerThanTheSessionExpiresIt(t *testing.T) {
+func TestCutLongerThanSessionExpiresIt(t *testing.T) {
 	t.Parallel()
 	server := zkserver.Start(t)
 	proxy := zkserver.NewProxy(t, server.Addr())
@@ -77,7 +77,7 @@ func TestCutLongerThanTheSessionExpiresIt(t *testing.T) {
 	await(t, "expiry", events, isState(zk.StateExpired))
 }
 
-func TestShortCutKeepsTheSession(t *testing.T) {
+func TestShortCutKeepsSession(t *testing.T) {
 	t.Parallel()
 	server := zkserver.Start(t)
 	proxy := zkserver.NewProxy(t, server.Addr())
@@ -127,7 +127,7 @@ func TestSuspendedServerAnswersLate(t *testing.T) {
 	wantRead(t, conn, "imok")
 }
 
-func TestStopEndsASuspendedServer(t *testing.T) {
+func TestStopEndsSuspendedServer(t *testing.T) {
 	t.Parallel()
 	server := zkserver.Start(t)
 	server.Suspend()
@@ -135,7 +135,7 @@ func TestStopEndsASuspendedServer(t *testing.T) {
 	wantRefused(t, server.Addr())
 }
 
-func TestStartWithoutZooKeeperSaysWhatToDo(t *testing.T) {
+func TestStartWithoutZooKeeperReportsWhatToInstall(t *testing.T) {
 	t.Setenv("ZOOKEEPER_HOME", t.TempDir())
 	tb := &recordingTB{TB: t}
 	done := make(chan struct{})
@@ -149,7 +149,7 @@ func TestStartWithoutZooKeeperSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// recordingTB is a test that may fail without failing the real one.
+// recordingTB is a TB that records failures instead of failing the test.
 type recordingTB struct {
 	testing.TB
 
@@ -164,7 +164,7 @@ func (tb *recordingTB) Fatalf(format string, args ...any) {
 // connect opens a session and waits for it. Its events arrive on the channel.
 func connect(t *testing.T, addr string, timeout time.Duration) (*zk.Conn, <-chan zk.Event) {
 	t.Helper()
-	events := make(chan zk.Event, 1000) // more than a test can cause: none is dropped
+	events := make(chan zk.Event, 1000) // more than a test can cause, so that no event is dropped
 	conn, _, err := zk.Connect([]string{addr}, timeout,
 		zk.WithLogger(silent{}),
 		zk.WithEventCallback(func(event zk.Event) { events <- event }))
@@ -176,7 +176,7 @@ func connect(t *testing.T, addr string, timeout time.Duration) (*zk.Conn, <-chan
 	return conn, events
 }
 
-// silent is a logger for a client whose server is meant to fail.
+// silent is a logger for clients whose server fails on purpose.
 type silent struct{}
 
 func (silent) Printf(string, ...any) {}
@@ -275,8 +275,7 @@ func wantRefused(t *testing.T, addr string) {
 	}
 }
 
-// leakedGoroutines describes the goroutines that run code of this package after its
-// tests, or is empty. All have been joined by then.
+// leakedGoroutines describes the goroutines that still run code of this package after its tests, or "".
 func leakedGoroutines() string {
 	var all strings.Builder
 	_ = pprof.Lookup("goroutine").WriteTo(&all, 2)
