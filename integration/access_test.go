@@ -10,6 +10,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 const (
@@ -72,7 +73,7 @@ func wantDenied(t *testing.T, who string, c *cluster, auth string) {
 	wantErr(t, who+": list", err, admin.ErrDenied)
 	_, err = client.Cancel(ctx, "job-000")
 	wantErr(t, who+": cancel", err, admin.ErrDenied)
-	_, err = client.Submit(ctx, admin.Job{Name: "intruding", Schedule: everySecond}, admin.SubmitOptions{})
+	_, err = client.Submit(ctx, job.Job{Name: "intruding", Schedule: everySecond}, admin.SubmitOptions{})
 	wantErr(t, who+": submit", err, admin.ErrDenied)
 }
 
@@ -90,7 +91,7 @@ func TestACLCanLetOthersRead(t *testing.T) {
 	})
 	// Without an ACL, an operator's nodes get that of the root.
 	operator := c.dial(admin.Config{Auth: ourAuth})
-	if _, err := operator.Submit(t.Context(), admin.Job{Name: "job", Schedule: everySecond, Handler: work},
+	if _, err := operator.Submit(t.Context(), job.Job{Name: "job", Schedule: everySecond, Handler: work},
 		admin.SubmitOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -103,12 +104,12 @@ func TestACLCanLetOthersRead(t *testing.T) {
 		}
 	}
 	guest := c.dial(admin.Config{})
-	if jobs, err := guest.List(t.Context()); err != nil || len(jobs) != 1 || jobs[0].State != admin.Owned {
+	if jobs, err := guest.List(t.Context()); err != nil || len(jobs) != 1 || jobs[0].State != admin.StateOwned {
 		t.Errorf("list without credentials: %+v, %v", jobs, err)
 	}
 	_, err := guest.Cancel(t.Context(), "job")
 	wantErr(t, "cancel without credentials", err, admin.ErrDenied)
-	_, err = guest.Submit(t.Context(), admin.Job{Name: "job2", Schedule: everySecond}, admin.SubmitOptions{})
+	_, err = guest.Submit(t.Context(), job.Job{Name: "job2", Schedule: everySecond}, admin.SubmitOptions{})
 	wantErr(t, "submit without credentials", err, admin.ErrDenied)
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // chaosTime is how long faults are injected.
@@ -25,7 +26,7 @@ func TestFaultsAtRandom(t *testing.T) {
 	var names []string
 	for k, d := range []string{"10ms", "500ms", "900ms", "1500ms", "2500ms", "10ms", "500ms", "900ms", "4s", "8s"} {
 		name := fmt.Sprintf("job-%d", k)
-		c.submitJob(admin.Job{Name: name, Schedule: everySecond, Handler: work, Args: map[string]string{"for": d}},
+		c.submitJob(job.Job{Name: name, Schedule: everySecond, Handler: work, Args: map[string]string{"for": d}},
 			admin.SubmitOptions{})
 		names = append(names, name)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/swjobs/singleworker/integration/zkserver"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // patience is how long a test waits for a condition. How quickly it becomes true is logged, not
@@ -221,14 +222,14 @@ func (c *cluster) stopAll() {
 }
 
 // submit submits a job for everySecond.
-func (c *cluster) submit(name, handler string) admin.SubmitResult {
+func (c *cluster) submit(name, handler string) admin.Change {
 	c.t.Helper()
-	return c.submitJob(admin.Job{Name: name, Schedule: everySecond, Handler: handler}, admin.SubmitOptions{})
+	return c.submitJob(job.Job{Name: name, Schedule: everySecond, Handler: handler}, admin.SubmitOptions{})
 }
 
-func (c *cluster) submitJob(job admin.Job, opts admin.SubmitOptions) admin.SubmitResult {
+func (c *cluster) submitJob(j job.Job, opts admin.SubmitOptions) admin.Change {
 	c.t.Helper()
-	result, err := c.admin.Submit(c.t.Context(), job, opts)
+	result, err := c.admin.Submit(c.t.Context(), j, opts)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -346,7 +347,7 @@ func (c *cluster) owners() (owner map[string]string, counts map[string]int, err 
 		counts[i.ID] = 0
 	}
 	for _, job := range jobs {
-		if job.State == admin.Owned {
+		if job.State == admin.StateOwned {
 			owner[job.Name] = job.Owner.InstanceID
 			counts[job.Owner.InstanceID]++
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 func TestDeclarations(t *testing.T) {
@@ -21,8 +22,8 @@ func TestDeclarations(t *testing.T) {
 		t.Helper()
 		check := func() error {
 			status, err := c.admin.Get(t.Context(), name)
-			if err == nil && (status.Schedule != schedule || status.Declared != declared || status.State != admin.Owned) {
-				err = fmt.Errorf("%s, schedule %q, declared %v", status.State, status.Schedule, status.Declared)
+			if err == nil && (status.Job.Schedule != schedule || status.Declared != declared || status.State != admin.StateOwned) {
+				err = fmt.Errorf("%s, schedule %q, declared %v", status.State, status.Job.Schedule, status.Declared)
 			}
 			return err
 		}
@@ -31,7 +32,7 @@ func TestDeclarations(t *testing.T) {
 	}
 	operator := func(schedule string) {
 		t.Helper()
-		c.submitJob(admin.Job{Name: name, Schedule: schedule, Handler: work}, admin.SubmitOptions{Replace: true})
+		c.submitJob(job.Job{Name: name, Schedule: schedule, Handler: work}, admin.SubmitOptions{Replace: true})
 	}
 
 	c.start(declare(everySecond))
@@ -61,10 +62,10 @@ func TestDeclarations(t *testing.T) {
 func TestDeclarationReplacesOperatorsJob(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
-	c.submitJob(admin.Job{Name: "job", Schedule: "@daily", Handler: work}, admin.SubmitOptions{})
+	c.submitJob(job.Job{Name: "job", Schedule: "@daily", Handler: work}, admin.SubmitOptions{})
 	c.start(options{Jobs: []singleworker.Job{{Name: "job", Schedule: everySecond, Handler: work}}})
 	c.awaitRun("job", time.Time{})
-	if status := c.get("job"); !status.Declared || status.Schedule != everySecond {
+	if status := c.get("job"); !status.Declared || status.Job.Schedule != everySecond {
 		t.Errorf("job is %+v, want it as declared", status)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // The others own the idle jobs of a drained instance at once.
@@ -14,7 +15,7 @@ func TestDrainOfIdleJobs(t *testing.T) { //nolint:paralleltest // it measures
 	c := newCluster(t, sharedServer.get(t))
 	ctl := c.swctl(buildSwctl(t))
 	for n := range jobs {
-		c.submitJob(admin.Job{Name: fmt.Sprintf("idle%02d", n), Schedule: "@yearly", Handler: work}, admin.SubmitOptions{})
+		c.submitJob(job.Job{Name: fmt.Sprintf("idle%02d", n), Schedule: "@yearly", Handler: work}, admin.SubmitOptions{})
 	}
 	drained, other := c.spawn(options{}), c.spawn(options{})
 	c.awaitEven(jobs, 2)

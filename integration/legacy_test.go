@@ -12,6 +12,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // javaJob is a job name as in the published sample: a class.
@@ -46,7 +47,7 @@ func TestPublishedSampleTreeIsTakenOver(t *testing.T) {
 	leaveSampleTree(c, raw)
 
 	status := c.get(javaJob)
-	if status.Schedule != everySecond || status.Owner != nil || status.State != admin.Unowned {
+	if status.Job.Schedule != everySecond || status.Owner != nil || status.State != admin.StateUnowned {
 		t.Errorf("the sample's job is shown as %+v", status)
 	}
 	at := time.Now()
@@ -166,7 +167,7 @@ func TestUnreadableJobsDoNotAffectOthers(t *testing.T) {
 	for name, job := range bad {
 		for _, name := range []string{name, name + "-2"} {
 			status := c.get(name)
-			want := admin.Invalid
+			want := admin.StateInvalid
 			if job.reason == "-" || strings.HasPrefix(name, "never") {
 				want = status.State // either is right
 			}
@@ -183,13 +184,13 @@ func TestUnreadableJobsDoNotAffectOthers(t *testing.T) {
 	// Submit or cancel repairs it, but never a newer version's record.
 	repaired := time.Now()
 	for _, name := range []string{"garbage", "broken", "zone"} {
-		job := admin.Job{Name: name, Schedule: everySecond, Handler: work}
+		job := job.Job{Name: name, Schedule: everySecond, Handler: work}
 		_, err := c.admin.Submit(t.Context(), job, admin.SubmitOptions{})
 		wantErr(t, "submit over "+name, err, admin.ErrExists)
 		c.submitJob(job, admin.SubmitOptions{Replace: true})
 		c.awaitRun(name, repaired)
 	}
-	_, err := c.admin.Submit(t.Context(), admin.Job{Name: "future", Schedule: everySecond}, admin.SubmitOptions{Replace: true})
+	_, err := c.admin.Submit(t.Context(), job.Job{Name: "future", Schedule: everySecond}, admin.SubmitOptions{Replace: true})
 	wantErr(t, "replace a newer version's job", err, admin.ErrExists)
 	_, err = c.admin.Cancel(t.Context(), "prose")
 	c.must(err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 func TestTwoHundredJobsOnSixInstances(t *testing.T) {
@@ -18,7 +19,7 @@ func TestTwoHundredJobsOnSixInstances(t *testing.T) {
 	var names []string
 	for k := range jobs {
 		name := fmt.Sprintf("job-%03d", k)
-		c.submitJob(admin.Job{Name: name, Schedule: "@every 2s", Handler: work}, admin.SubmitOptions{})
+		c.submitJob(job.Job{Name: name, Schedule: "@every 2s", Handler: work}, admin.SubmitOptions{})
 		names = append(names, name)
 	}
 	submitted := time.Now()

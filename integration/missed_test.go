@@ -270,7 +270,7 @@ func TestDeadMansSwitch(t *testing.T) {
 		}
 		return nil
 	})
-	if status := c.get("orphan"); status.State != admin.Owned || status.Alarm == nil || len(raised()) != 1 {
+	if status := c.get("orphan"); status.State != admin.StateOwned || status.Alarm == nil || len(raised()) != 1 {
 		t.Errorf("orphan: %+v; raised: %v", status, raised())
 	}
 }

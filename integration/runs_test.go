@@ -10,6 +10,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // awaitLast waits until the job's last run is in the given state, and returns it.
@@ -54,7 +55,7 @@ func TestManyLongErrorsAreRecorded(t *testing.T) {
 	names := make([]string, jobs)
 	for k := range names {
 		names[k] = fmt.Sprintf("job-%03d", k)
-		c.submitJob(admin.Job{Name: names[k], Schedule: "@every 3s", Handler: "verbose"}, admin.SubmitOptions{})
+		c.submitJob(job.Job{Name: names[k], Schedule: "@every 3s", Handler: "verbose"}, admin.SubmitOptions{})
 	}
 	awaitAll(c, names, time.Now())
 	for _, name := range names {
@@ -72,7 +73,7 @@ func TestOverlappingTickIsSkipped(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	c.start(options{})
-	c.submitJob(admin.Job{Name: "slow", Schedule: everySecond, Handler: work, Args: map[string]string{"for": "1500ms"}},
+	c.submitJob(job.Job{Name: "slow", Schedule: everySecond, Handler: work, Args: map[string]string{"for": "1500ms"}},
 		admin.SubmitOptions{})
 	first := c.awaitRun("slow", time.Time{}, ended)
 	second := c.awaitRun("slow", first.End)
@@ -85,7 +86,7 @@ func TestStopLetsRunFinish(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	stopping := c.start(options{Grace: patience})
-	c.submitJob(admin.Job{Name: "slow", Schedule: everySecond, Handler: work, Args: map[string]string{"for": "3s"}},
+	c.submitJob(job.Job{Name: "slow", Schedule: everySecond, Handler: work, Args: map[string]string{"for": "3s"}},
 		admin.SubmitOptions{})
 	running := c.awaitRun("slow", time.Time{})
 	c.start(options{})
@@ -107,7 +108,7 @@ func TestStopRecordsFinishedRun(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	i := c.start(options{Grace: patience})
-	c.submitJob(admin.Job{Name: "slow", Schedule: everySecond, Handler: work, Args: map[string]string{"for": "2s"}},
+	c.submitJob(job.Job{Name: "slow", Schedule: everySecond, Handler: work, Args: map[string]string{"for": "2s"}},
 		admin.SubmitOptions{})
 	c.awaitRun("slow", time.Time{})
 	c.must(c.stop(i))

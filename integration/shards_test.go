@@ -20,11 +20,11 @@ func (c *cluster) shardOwners(job string, shards int) (map[string]int, error) {
 	}
 	counts := make(map[string]int)
 	for _, s := range status.Slots {
-		if s.State == admin.Owned {
+		if s.State == admin.StateOwned {
 			counts[s.Owner.InstanceID]++
 		}
 	}
-	if len(status.Slots) != shards || status.State != admin.Owned || status.Resizing != nil {
+	if len(status.Slots) != shards || status.State != admin.StateOwned || status.Resizing != nil {
 		return counts, fmt.Errorf("%d shards, owned by %v, %s, resizing: %v", len(status.Slots), counts, status.State, status.Resizing)
 	}
 	return counts, nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 func TestSubmittedJobRunsOnOneOwner(t *testing.T) {
@@ -17,8 +18,8 @@ func TestSubmittedJobRunsOnOneOwner(t *testing.T) {
 	c.start(options{})
 	c.start(options{})
 	submitted := time.Now()
-	if result := c.submit("job", work); result.Outcome != admin.Created {
-		t.Errorf("outcome %q, want %q", result.Outcome, admin.Created)
+	if result := c.submit("job", work); result.Outcome != admin.OutcomeCreated {
+		t.Errorf("outcome %q, want %q", result.Outcome, admin.OutcomeCreated)
 	}
 	first := c.awaitRun("job", submitted, ended)
 	t.Logf("submitted to first run: %v (the job ticks once a second)", first.At.Sub(submitted).Round(time.Millisecond))
@@ -29,7 +30,7 @@ func TestSubmittedJobRunsOnOneOwner(t *testing.T) {
 	c.eventually("last run recorded", func() error {
 		status := c.get("job")
 		switch last := status.LastRun; {
-		case status.State != admin.Owned || status.Owner == nil:
+		case status.State != admin.StateOwned || status.Owner == nil:
 			return fmt.Errorf("state %s, owner %v", status.State, status.Owner)
 		case status.Owner.InstanceID != first.SID || status.Owner.Token != first.Token:
 			return fmt.Errorf("owner %v, the run had %v", status.Owner, first)
@@ -158,26 +159,26 @@ func TestSubmitKeepsExistingJob(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	c.submit("job", work)
-	other := admin.Job{Name: "job", Schedule: "@daily", Handler: work}
+	other := job.Job{Name: "job", Schedule: "@daily", Handler: work}
 
 	_, err := c.admin.Submit(t.Context(), other, admin.SubmitOptions{})
 	wantErr(t, "submit", err, admin.ErrExists)
-	if status := c.get("job"); status.Schedule != everySecond || status.Version != 0 {
+	if status := c.get("job"); status.Job.Schedule != everySecond || status.Version != 0 {
 		t.Errorf("job is %+v, want it as it was", status)
 	}
-	if again := c.submit("job", work); again.Outcome != admin.Unchanged {
-		t.Errorf("the same once more: %q, want %q", again.Outcome, admin.Unchanged)
+	if again := c.submit("job", work); again.Outcome != admin.OutcomeUnchanged {
+		t.Errorf("the same once more: %q, want %q", again.Outcome, admin.OutcomeUnchanged)
 	}
 	dry := c.submitJob(other, admin.SubmitOptions{Replace: true, DryRun: true})
-	if status := c.get("job"); dry.Outcome != admin.Replaced || status.Schedule != everySecond {
-		t.Errorf("dry run: %q, schedule %q; want it to be reported only", dry.Outcome, status.Schedule)
+	if status := c.get("job"); dry.Outcome != admin.OutcomeReplaced || status.Job.Schedule != everySecond {
+		t.Errorf("dry run: %q, schedule %q; want it to be reported only", dry.Outcome, status.Job.Schedule)
 	}
 	replaced := c.submitJob(other, admin.SubmitOptions{Replace: true})
-	if replaced.Outcome != admin.Replaced || replaced.Before == nil || replaced.Before.Schedule != everySecond {
+	if replaced.Outcome != admin.OutcomeReplaced || replaced.Before == nil || replaced.Before.Schedule != everySecond {
 		t.Errorf("replace: %+v, want it to tell what was there", replaced)
 	}
-	if status := c.get("job"); status.Schedule != "@daily" {
-		t.Errorf("schedule %q, want @daily", status.Schedule)
+	if status := c.get("job"); status.Job.Schedule != "@daily" {
+		t.Errorf("schedule %q, want @daily", status.Job.Schedule)
 	}
 }
 
@@ -185,11 +186,11 @@ func TestReplacedScheduleTakesEffect(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	c.start(options{})
-	c.submitJob(admin.Job{Name: "job", Schedule: "@yearly", Handler: fails}, admin.SubmitOptions{})
+	c.submitJob(job.Job{Name: "job", Schedule: "@yearly", Handler: fails}, admin.SubmitOptions{})
 	c.awaitEven(1, 1)
 	before := c.get("job").Owner.Token
 
-	c.submitJob(admin.Job{Name: "job", Schedule: everySecond, Handler: work, Args: map[string]string{"for": "1ms"}},
+	c.submitJob(job.Job{Name: "job", Schedule: everySecond, Handler: work, Args: map[string]string{"for": "1ms"}},
 		admin.SubmitOptions{Replace: true})
 	c.awaitRun("job", time.Time{}, ended)
 	c.eventually("a successful run of the new handler", func() error {
@@ -213,14 +214,14 @@ func TestOddNames(t *testing.T) {
 	} {
 		c.submit(name, work)
 		c.awaitRun(name, time.Time{}, ended)
-		if status := c.get(name); status.State != admin.Owned {
+		if status := c.get(name); status.State != admin.StateOwned {
 			t.Errorf("%q: %+v", name, status)
 		}
 		_, err := c.admin.Cancel(t.Context(), name)
 		c.must(err)
 	}
 	for _, name := range []string{"", ".", "..", "a/b", "_instances", "tab\t", "\xff", strings.Repeat("x", 201)} {
-		_, err := c.admin.Submit(t.Context(), admin.Job{Name: name, Schedule: everySecond}, admin.SubmitOptions{})
+		_, err := c.admin.Submit(t.Context(), job.Job{Name: name, Schedule: everySecond}, admin.SubmitOptions{})
 		if invalid := (*admin.InvalidError)(nil); !errors.As(err, &invalid) || invalid.Field != "Name" {
 			t.Errorf("submit %q: %v, want an InvalidError for the name", name, err)
 		}

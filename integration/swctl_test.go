@@ -97,12 +97,14 @@ type jsonJob struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Name       string `json:"name"`
-	Schedule   string `json:"schedule"`
-	TimeZone   string `json:"time_zone"`
-	Handler    string `json:"handler"`
-	Version    int    `json:"version"`
-	State      string `json:"state"`
-	Owner      *struct {
+	Spec       struct {
+		Schedule string `json:"schedule"`
+		TimeZone string `json:"time_zone"`
+		Handler  string `json:"handler"`
+	} `json:"spec"`
+	Version int    `json:"version"`
+	State   string `json:"state"`
+	Owner   *struct {
 		InstanceID string    `json:"instance_id"`
 		Token      int64     `json:"token"`
 		Since      time.Time `json:"since"`
@@ -160,15 +162,15 @@ func TestSwctl(t *testing.T) {
 
 	job := decode[jsonJob](t, ctl.run(exitOK, "show", "job", "-o", "json").stdout)
 	switch {
-	case job.APIVersion != "swctl/v1" || job.Kind != "Job" || job.Name != "job" || job.Schedule != everySecond,
-		job.TimeZone != "UTC" || job.Handler != work || job.Version != 0 || job.State != "owned",
+	case job.APIVersion != "swctl/v1" || job.Kind != "Job" || job.Name != "job" || job.Spec.Schedule != everySecond,
+		job.Spec.TimeZone != "UTC" || job.Spec.Handler != work || job.Version != 0 || job.State != "owned",
 		job.Owner == nil || job.Owner.InstanceID != first.SID || job.Owner.Token != first.Token,
 		!slices.Equal(job.Registered, []string{"a", "b"}) || job.NextRunAt == nil,
 		job.LastRun == nil || job.LastRun.InstanceID != first.SID || job.LastRun.Token != first.Token:
 		t.Errorf("show: %+v; the job ran as %v", job, first)
 	}
 	list := decode[jsonList[jsonJob]](t, ctl.run(exitOK, "-o", "json", "list").stdout)
-	if list.Kind != "JobList" || len(list.Items) != 2 || list.Items[1].Name != "nightly" || list.Items[1].TimeZone != "Europe/Berlin" {
+	if list.Kind != "JobList" || len(list.Items) != 2 || list.Items[1].Name != "nightly" || list.Items[1].Spec.TimeZone != "Europe/Berlin" {
 		t.Errorf("list: %+v", list)
 	}
 	table := ctl.run(exitOK, "list").stdout
@@ -188,8 +190,8 @@ func TestSwctl(t *testing.T) {
 
 	ctl.run(exitConflict, "submit", "job", "@daily")
 	ctl.run(exitOK, "submit", "job", "@daily", "--handler", work, "--replace")
-	if job := c.get("job"); job.Schedule != "@daily" {
-		t.Errorf("schedule %q after submit --replace", job.Schedule)
+	if job := c.get("job"); job.Job.Schedule != "@daily" {
+		t.Errorf("schedule %q after submit --replace", job.Job.Schedule)
 	}
 	ctl.run(exitUnconfirmed, "cancel", "job") // there is no terminal to ask on
 	ctl.run(exitOK, "cancel", "job", "nightly", "--yes")

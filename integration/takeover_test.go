@@ -9,6 +9,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // The two tests that are not parallel run before all others, on an otherwise idle
@@ -93,7 +94,7 @@ func TestIdleInstanceCostsLittle(t *testing.T) {
 	const jobs, window = 30, 10 * time.Second
 	c := newCluster(t, sharedServer.get(t))
 	for k := range jobs {
-		c.submitJob(admin.Job{Name: fmt.Sprintf("job-%02d", k), Schedule: "@yearly", Handler: work}, admin.SubmitOptions{})
+		c.submitJob(job.Job{Name: fmt.Sprintf("job-%02d", k), Schedule: "@yearly", Handler: work}, admin.SubmitOptions{})
 	}
 	child := c.spawn(options{Session: singleworker.DefaultSessionTimeout, Sync: singleworker.DefaultSyncPeriod})
 	c.awaitEven(jobs, 1)

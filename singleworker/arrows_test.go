@@ -53,6 +53,10 @@ var forbidden = []arrow{
 		reason: "cron text to schedule is a grammar, of use to others as it is",
 	},
 	{
+		from: "singleworker/job", to: []string{outside}, but: []string{"singleworker/cronexpr"},
+		reason: "applications, operators and files describe a job alike; what they share pulls nothing in",
+	},
+	{
 		from: "singleworker/internal/lease", to: []string{outside},
 		reason: "the ownership protocol is arithmetic, checked without anything around it",
 	},
@@ -62,7 +66,7 @@ var forbidden = []arrow{
 	},
 	{
 		from: "singleworker/internal/ticks", to: []string{outside},
-		but:    []string{"singleworker/internal/zkrec", "singleworker/cronexpr"},
+		but:    []string{"singleworker/internal/zkrec", "singleworker/cronexpr", "singleworker/job"},
 		reason: "what becomes of a tick follows from its records and the time",
 	},
 	{
@@ -175,7 +179,7 @@ var forbidden = []arrow{
 		reason: "whoever judges what was run must not learn from the library what was due",
 	},
 	{
-		from: "sample/demo", to: []string{"singleworker/..."}, but: []string{"singleworker/admin", "singleworker/zkdev"}, tests: true,
+		from: "sample/demo", to: []string{"singleworker/..."}, but: []string{"singleworker/admin", "singleworker/job", "singleworker/zkdev"}, tests: true,
 		reason: "the demo does what an operator can: it starts processes, sends signals and calls admin",
 	},
 	{

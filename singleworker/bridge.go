@@ -55,7 +55,7 @@ func (w *bridge) Own(o journal.Ownership) {
 		w.owned[o.Slot] = o.Lease
 		w.hooks.owned(Ownership{Job: name, Shard: shard, Token: o.Lease.Token})
 	}
-	handler := w.handlers[o.Spec.HandlerOf(name)]
+	handler := w.handlers[o.Spec.Job.HandlerName()]
 	w.runner.Own(runner.Job{
 		Job: o.Job, Name: o.Slot, Lease: o.Lease, Since: o.Since, Record: o.Record, Requests: o.Requests,
 		Handle: func(ctx context.Context, r runner.Run) error {
@@ -77,7 +77,7 @@ func (w *bridge) Requested(slot string, requests []ticks.Request) { w.runner.Req
 func (w *bridge) newRun(r runner.Run, spec zkrec.Spec) *Run {
 	run := &Run{
 		ID: r.RunID, Job: zkrec.JobOfSlot(r.Job), Shard: shardOf(r.Job, spec), Tick: r.Tick, Manual: r.Request != nil, Attempt: r.Attempt, Token: r.Token,
-		InstanceID: w.cfg.InstanceID, Args: maps.Clone(spec.Args), Payload: slices.Clone(spec.Payload),
+		InstanceID: w.cfg.InstanceID, Args: maps.Clone(spec.Job.Args), Payload: slices.Clone(spec.Job.Payload),
 		log: w.cfg.handlersLogger().With("job", r.Job, "run_id", r.RunID, "tick", r.Tick, "token", r.Token),
 	}
 	if r.Request == nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // wired returns the parts of a manager that was not started.
@@ -63,17 +64,17 @@ func TestRunOfAnOwnedJob(t *testing.T) {
 				return nil
 			},
 		})
-		spec := zkrec.Spec{Schedule: "@daily", Handler: "stats", Args: map[string]string{"a": "1"}}
+		spec := zkrec.Spec{Job: job.Job{Name: "daily", Schedule: "@daily", Handler: "stats", Args: map[string]string{"a": "1"}}}
 		claim := runner.Run{
 			Job: "daily", Tick: time.UnixMilli(86_400_000).UTC(), RunID: "r1", Token: 7, Attempt: 1, Started: time.UnixMilli(86_400_005),
 		}
-		handler := w.handlers[spec.HandlerOf("daily")]
+		handler := w.handlers[spec.Job.HandlerName()]
 		if err := handler(t.Context(), w.newRun(claim, spec)); err != nil {
 			t.Fatal(err)
 		}
 		if got.Job != "daily" || got.ID != "r1" || got.Token != 7 || got.Attempt != 1 || got.InstanceID != "host-7" ||
-			!got.Tick.Equal(claim.Tick) || spec.Args["a"] != "1" {
-			t.Errorf("the handler was given %+v, arguments left %v", got, spec.Args)
+			!got.Tick.Equal(claim.Tick) || spec.Job.Args["a"] != "1" {
+			t.Errorf("the handler was given %+v, arguments left %v", got, spec.Job.Args)
 		}
 		want := "level=INFO msg=working job=daily run_id=r1 tick=1970-01-02T00:00:00.000Z token=7\n"
 		if text := log.text.String(); text != want {
@@ -86,17 +87,17 @@ func TestRunOfAnOwnedJob(t *testing.T) {
 func TestManualRun(t *testing.T) {
 	t.Parallel()
 	w := wired(t, nil, nil)
-	spec := zkrec.Spec{Schedule: "@daily", Args: map[string]string{"a": "1", "b": "2"}, Payload: []byte(`{"n":1}`)}
+	spec := zkrec.Spec{Job: job.Job{Schedule: "@daily", Args: map[string]string{"a": "1", "b": "2"}, Payload: []byte(`{"n":1}`)}}
 	request := ticks.Request{ID: "q1", Request: zkrec.Request{
 		Kind: zkrec.RequestRun, Args: map[string]string{"b": "3"}, Payload: []byte(`{"n":2}`),
 	}}
 	run := w.newRun(runner.Run{Job: "daily", Request: &request}, spec)
 	want := map[string]string{"a": "1", "b": "3"}
-	if !run.Manual || !maps.Equal(run.Args, want) || string(run.Payload) != `{"n":2}` || spec.Args["b"] != "2" {
+	if !run.Manual || !maps.Equal(run.Args, want) || string(run.Payload) != `{"n":2}` || spec.Job.Args["b"] != "2" {
 		t.Errorf("the handler was given %+v, the job has %+v", run, spec)
 	}
 	run = w.newRun(runner.Run{Job: "daily"}, spec)
-	if run.Manual || !maps.Equal(run.Args, spec.Args) || string(run.Payload) != `{"n":1}` {
+	if run.Manual || !maps.Equal(run.Args, spec.Job.Args) || string(run.Payload) != `{"n":1}` {
 		t.Errorf("a scheduled run was given %+v, want what the job says", run)
 	}
 }
@@ -121,9 +122,9 @@ func TestOwnAndDisownAreTold(t *testing.T) {
 		var got []string
 		w := wired(t, func(c *Config) { c.Hooks = reporting(func(text string) { got = append(got, text) }) },
 			map[string]Handler{"daily": idle})
-		own := journal.Ownership{Slot: "daily", Spec: zkrec.Spec{Schedule: "@daily"}, Lease: w.leases.Open("daily", 7, time.Hour)}
+		own := journal.Ownership{Slot: "daily", Spec: zkrec.Spec{Job: job.Job{Name: "daily", Schedule: "@daily"}}, Lease: w.leases.Open("daily", 7, time.Hour)}
 		w.Own(own)
-		own.Spec.Schedule = "@hourly"
+		own.Spec.Job.Schedule = "@hourly"
 		w.Own(own) // the spec has changed, the owner has not
 		own.Lease = w.leases.Open("daily", 9, time.Hour)
 		w.Own(own)

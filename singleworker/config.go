@@ -16,6 +16,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // Config configures a Manager. Servers and ServerType must be set; the zero
@@ -140,7 +141,7 @@ func (c Config) validate() error {
 	}{
 		{"Servers", c.Servers, serversErr},
 		{"ServerType", c.ServerType, zkrec.CheckServerType(c.ServerType)},
-		{"InstanceID", c.InstanceID, zkrec.CheckName(c.InstanceID)},
+		{"InstanceID", c.InstanceID, job.CheckNodeName(c.InstanceID)},
 		{"Auth", "(not shown)", zkconn.CheckAuth(c.Auth)},
 		{"ACL", c.ACL, aclErr},
 		{"Mode", c.Mode, checkMode(c.Mode)},
@@ -213,7 +214,7 @@ func defaultInstanceID() string {
 
 func hostName() string {
 	host, err := os.Hostname()
-	if err != nil || zkrec.CheckName(host) != nil {
+	if err != nil || job.CheckNodeName(host) != nil {
 		return "unknown"
 	}
 	const keep = 100 // leaves room for the rest of an instance id

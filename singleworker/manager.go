@@ -20,6 +20,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // Manager is one instance of a group: it runs the jobs that it owns and has a
@@ -57,7 +58,7 @@ func (m *Manager) InstanceID() string { return m.cfg.InstanceID }
 func (m *Manager) Handle(name string, h Handler) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	err := zkrec.CheckName(name)
+	err := job.CheckNodeName(name)
 	switch {
 	case m.started:
 		return ErrStarted
@@ -83,9 +84,14 @@ func (m *Manager) Handle(name string, h Handler) error {
 // here may well be run by another instance. It must be called before Run, once
 // for each job; ErrStarted or a *ConfigError says what is wrong.
 func (m *Manager) Schedule(j Job) error {
-	spec, err := specOf(j)
-	if err != nil {
-		return err
+	if err := j.Validate(); err != nil {
+		return refused(err)
+	}
+	spec := zkrec.Spec{Job: j.Clone().Normal()}
+	declared := spec
+	declared.Declared = spec.Fingerprint()
+	if err := declared.CheckSize(); err != nil {
+		return refused(err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -81,7 +81,7 @@ func TestScheduleRefuses(t *testing.T) {
 		{Job{Name: "j", Schedule: "0 0 25 * * ?"}, "Job.Schedule",
 			`Job.Schedule "0 0 25 * * ?": schedule "0 0 25 * * ?": hour at column 5: 25 is out of range, want 0-23`},
 		{Job{Name: "j", Schedule: "0 0 0 31 2 ?"}, "Job.Schedule", `Job.Schedule "0 0 0 31 2 ?": schedule`},
-		{Job{Name: "j", Schedule: "@daily", Args: large}, "Job.Args", `Job.Args "656`},
+		{Job{Name: "j", Schedule: "@daily", Args: large}, "Job.Args", `Job.Args "655`},
 	} {
 		wantConfigError(t, m.Schedule(row.job), row.field, row.want)
 	}
@@ -99,12 +99,17 @@ func TestScheduleRefuses(t *testing.T) {
 func TestScheduleLeavesRoomForItsMark(t *testing.T) {
 	t.Parallel()
 	for size := 65_400; size < 65_500; size++ {
-		spec, err := specOf(Job{Name: "j", Schedule: "@daily", Args: map[string]string{"a": strings.Repeat("x", size)}})
+		m, err := New(valid())
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = m.Schedule(Job{Name: "j", Schedule: "@daily", Args: map[string]string{"a": strings.Repeat("x", size)}})
 		if err != nil {
 			wantConfigError(t, err, "Job.Args", `Job.Args "65`)
 			return
 		}
-		spec.Declared = spec.Fingerprint("j")
+		spec := m.jobs["j"]
+		spec.Declared = spec.Fingerprint()
 		if got := len(spec.Encode()); got > 64<<10 {
 			t.Fatalf("an argument of %d bytes is taken, its record has %d", size, got)
 		}
@@ -124,7 +129,7 @@ func TestScheduleCopiesTheArguments(t *testing.T) {
 		t.Fatal(err)
 	}
 	args["a"] = "2"
-	if got := m.jobs["j"].Args["a"]; got != "1" {
+	if got := m.jobs["j"].Job.Args["a"]; got != "1" {
 		t.Errorf("the declared argument is %q, want 1", got)
 	}
 }

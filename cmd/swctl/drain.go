@@ -139,7 +139,7 @@ func (c *call) putOrdered(sid string, result admin.OrderResult) error {
 	name, order := output.Printable(sid), result.Order
 	head := string(result.Outcome)
 	switch {
-	case result.Outcome != admin.Ordered:
+	case result.Outcome != admin.OutcomeOrdered:
 	case order.Incarnation == "":
 		head = "disabled"
 	default:

@@ -35,9 +35,9 @@ func (f *fakeClient) order(ctx context.Context, call, incarnation, sid string, o
 	}
 	instance, old := f.instance(sid), f.orders[sid]
 	order := admin.Order{InstanceID: sid, Incarnation: incarnation, By: opts.By, Reason: opts.Reason, At: testNow}
-	result := admin.OrderResult{Outcome: admin.Ordered, Order: &order}
+	result := admin.OrderResult{Outcome: admin.OutcomeOrdered, Order: &order}
 	if old == order || old.InstanceID != "" && old.Incarnation == "" && incarnation != "" {
-		result.Outcome, result.Order = admin.Unchanged, &old
+		result.Outcome, result.Order = admin.OutcomeUnchanged, &old
 	}
 	f.orders[sid] = *result.Order
 	if instance != nil {
@@ -64,9 +64,9 @@ func (f *fakeClient) Enable(ctx context.Context, sid string) (admin.OrderResult,
 	if err := f.begin(ctx, "Enable "+sid); err != nil {
 		return admin.OrderResult{}, err
 	}
-	result := admin.OrderResult{Outcome: admin.Unchanged}
+	result := admin.OrderResult{Outcome: admin.OutcomeUnchanged}
 	if order, found := f.orders[sid]; found {
-		result.Outcome, result.Order = admin.Enabled, &order
+		result.Outcome, result.Order = admin.OutcomeEnabled, &order
 		delete(f.orders, sid)
 	}
 	if instance := f.instance(sid); instance != nil {

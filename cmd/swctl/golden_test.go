@@ -11,6 +11,7 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 func TestHelpGolden(t *testing.T) {
@@ -193,7 +194,7 @@ func TestSubmitUnownedGolden(t *testing.T) {
 	h.fake.fail["AwaitOwner monthly"] = fmt.Errorf("read owner: %w", admin.ErrUnavailable)
 	texts = append(texts, h.transcript("submit", "monthly", "@monthly"))
 	gone := h.fake.jobs["nightly"] // its owner is recorded, but lives no more
-	gone.State = admin.Unowned
+	gone.State = admin.StateUnowned
 	h.fake.jobs["nightly"] = gone
 	texts = append(texts, h.transcript("submit", "nightly", "@daily", "--replace"))
 	golden(t, "submit-unowned", strings.Join(texts, "\n"))
@@ -205,7 +206,7 @@ func TestErrorGolden(t *testing.T) {
 	var texts []string
 	for _, err := range []error{
 		admin.ErrNotFound, admin.ErrConflict, admin.ErrUnavailable, admin.ErrDenied,
-		&admin.InvalidError{Field: "Name", Value: "a/b", Err: errors.New("contains '/'")},
+		&job.FieldError{Field: "Name", Value: "a/b", Err: errors.New("contains '/'")},
 		errors.New("one\ntwo\n\x1b[31mred"),
 	} {
 		h := newHarness(t)
@@ -293,9 +294,9 @@ func TestTroubleGolden(t *testing.T) {
 func TestSubmitUnreadable(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	h.fake.unread = fmt.Errorf("job %q: %w", "weekly", admin.ErrUnavailable)
+	h.fake.fail["AwaitOwner weekly"] = fmt.Errorf("job %q: %w", "weekly", admin.ErrUnavailable)
 	code := h.exec("submit", "weekly", "@weekly")
-	if want := "created weekly v0  owner unknown: job \"weekly\": ZooKeeper did not answer  next -\n"; code != cmdline.ExitOK || h.out.String() != want {
+	if want := "created weekly v0  owner unknown: job \"weekly\": ZooKeeper did not answer  next 2026-11-21 09:24:05 UTC (in 1h)\n"; code != cmdline.ExitOK || h.out.String() != want {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, h.out.String(), h.errs.String())
 	}
 }

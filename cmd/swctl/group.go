@@ -13,6 +13,7 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // client is what swctl needs of *admin.Client.
@@ -44,9 +45,9 @@ type teller interface {
 
 // A changer changes jobs.
 type changer interface {
-	Submit(ctx context.Context, job admin.Job, opts admin.SubmitOptions) (admin.SubmitResult, error)
+	Submit(ctx context.Context, j job.Job, opts admin.SubmitOptions) (admin.Change, error)
 	AwaitOwner(ctx context.Context, name string) (admin.JobStatus, error)
-	Set(ctx context.Context, name string, changes admin.Changes, opts admin.SetOptions) (admin.SubmitResult, error)
+	Edit(ctx context.Context, name string, change func(*job.Job) error, opts admin.EditOptions) (admin.Change, error)
 	Pause(ctx context.Context, name string, opts admin.PauseOptions) (admin.PauseResult, error)
 	Resume(ctx context.Context, name string, opts admin.ResumeOptions) (admin.PauseResult, error)
 	Cancel(ctx context.Context, name string) (admin.JobStatus, error)

@@ -20,6 +20,7 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/supervise"
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -293,7 +294,7 @@ func running(t *testing.T, server *zkdev.Server, flags []string, program ...stri
 	t.Helper()
 	g = startWith(t, server.Addr(), flags, program...)
 	client := operator(t, server.Addr())
-	_, err := client.Submit(t.Context(), admin.Job{Name: "job", Schedule: "@at 2099-01-01T00:00:00Z"}, admin.SubmitOptions{})
+	_, err := client.Submit(t.Context(), job.Job{Name: "job", Schedule: "@at 2099-01-01T00:00:00Z"}, admin.SubmitOptions{})
 	if err == nil {
 		_, err = client.Trigger(t.Context(), "job", admin.TriggerOptions{WaitForHandler: true})
 	}

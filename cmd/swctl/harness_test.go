@@ -20,6 +20,7 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -129,13 +130,13 @@ type fakeClient struct {
 	goes      bool             // the instance that AwaitDrained waits for
 	adopter   string           // who adopts new jobs; nobody if empty
 	fail      map[string]error // by call, such as "Cancel weekly" or "List"
-	unread    error            // of Submit, when the job is accepted and cannot be read
 	block     map[string]bool  // calls that last until their context ends
 	missed    int              // ticks, of Resume
 	ended     []admin.Entry    // what AwaitRun returns
 	triggered admin.TriggerOptions
 	stopped   admin.StopOptions
 	onAwait   func() // called when AwaitOwner begins
+	onGet     func() // called when Get begins
 	calls     []string
 }
 
@@ -147,8 +148,8 @@ func newFake() *fakeClient {
 	f := &fakeClient{adopter: "app-2", fail: map[string]error{}, block: map[string]bool{}, orders: map[string]admin.Order{}}
 	f.jobs = map[string]admin.JobStatus{
 		"nightly": {
-			Job:     admin.Job{Name: "nightly", Schedule: "0 3 * * *", TimeZone: "Europe/Berlin", Handler: "report", Args: map[string]string{"to": "ops@example.org", "day": "yesterday"}},
-			Version: 2, Declared: true, State: admin.Owned,
+			Name: "nightly", Job: job.Job{Name: "nightly", Schedule: "0 3 * * *", TimeZone: "Europe/Berlin", Handler: "report", Args: map[string]string{"to": "ops@example.org", "day": "yesterday"}},
+			Version: 2, Declared: true, State: admin.StateOwned,
 			Owner:      &admin.Owner{InstanceID: "app-2", Token: 4294967313, Since: since},
 			Registered: []string{"app-1", "app-2"}, NextRun: tick.Add(24 * time.Hour),
 			LastRun: &admin.Run{
@@ -158,12 +159,12 @@ func newFake() *fakeClient {
 			},
 		},
 		"orphan": {
-			Job: admin.Job{Name: "orphan", Schedule: "@every 90s"}, State: admin.Unowned,
+			Name: "orphan", Job: job.Job{Name: "orphan", Schedule: "@every 90s"}, State: admin.StateUnowned,
 			Reason:  "no live instance has registered the handler \"orphan\":\nstart one that does",
 			NextRun: testNow.Add(25 * time.Second),
 		},
 		"レポート": {
-			Job: admin.Job{Name: "レポート", Schedule: "0 0 9 * * ?", TimeZone: "Asia/Shanghai"}, Version: 1, State: admin.Owned,
+			Name: "レポート", Job: job.Job{Name: "レポート", Schedule: "0 0 9 * * ?", TimeZone: "Asia/Shanghai"}, Version: 1, State: admin.StateOwned,
 			Owner:      &admin.Owner{InstanceID: "app-1", Token: 4294967400, Since: testNow.Add(-90 * time.Second)},
 			Registered: []string{"app-1"}, NextRun: time.Date(2026, 11, 22, 1, 0, 0, 0, time.UTC),
 			LastRun: &admin.Run{
@@ -172,15 +173,15 @@ func newFake() *fakeClient {
 			},
 		},
 		"broken": {
-			Job: admin.Job{Name: "broken"}, Version: 7, State: admin.Invalid,
+			Name: "broken", Job: job.Job{Name: "broken"}, Version: 7, State: admin.StateInvalid,
 			Reason: "job spec: written with schema 9, this version reads up to 1: upgrade it",
 		},
 	}
 	f.entries = map[string][]admin.Entry{"nightly": nightlyEntries()}
-	for name, job := range f.jobs {
-		if job.State != admin.Invalid {
-			job.Job = full(job.Job)
-			f.jobs[name] = job
+	for name, status := range f.jobs {
+		if status.State != admin.StateInvalid {
+			status.Job = status.Job.WithDefaults()
+			f.jobs[name] = status
 		}
 	}
 	f.instances = []admin.Instance{
@@ -233,18 +234,6 @@ func nightlyEntries() []admin.Entry {
 	}
 }
 
-// full fills in the defaults, as admin does for what it has read.
-func full(job admin.Job) admin.Job {
-	job.Handler = cmp.Or(job.Handler, job.Name)
-	job.Misfire = cmp.Or(job.Misfire, "once")
-	job.Interrupted = cmp.Or(job.Interrupted, "rerun")
-	job.MaxAttempts = cmp.Or(job.MaxAttempts, 3)
-	job.Overlap = cmp.Or(job.Overlap, "skip")
-	job.Backoff = cmp.Or(job.Backoff, time.Second)
-	job.AlarmAfter = cmp.Or(job.AlarmAfter, time.Minute)
-	return job
-}
-
 // begin notes a call, and fails or blocks it as told.
 func (f *fakeClient) begin(ctx context.Context, call string) error {
 	f.calls = append(f.calls, call)
@@ -260,7 +249,7 @@ func missing(doing string) error { return fmt.Errorf("%s: %w", doing, admin.ErrN
 
 // find is a job, or a shard of it.
 func (f *fakeClient) find(doing, name string) (admin.JobStatus, error) {
-	of, shard, sharded := admin.SplitShard(name)
+	of, shard, sharded := job.SplitShard(name)
 	if !sharded {
 		of = name
 	}
@@ -278,56 +267,54 @@ func (f *fakeClient) find(doing, name string) (admin.JobStatus, error) {
 
 func (f *fakeClient) Close() { f.calls = append(f.calls, "Close") }
 
-func (f *fakeClient) Submit(ctx context.Context, job admin.Job, opts admin.SubmitOptions) (admin.SubmitResult, error) {
-	if err := f.begin(ctx, "Submit "+job.Name); err != nil {
-		return admin.SubmitResult{}, err
+func (f *fakeClient) Submit(ctx context.Context, j job.Job, opts admin.SubmitOptions) (admin.Change, error) {
+	if err := f.begin(ctx, "Submit "+j.Name); err != nil {
+		return admin.Change{}, err
 	}
-	job = full(job)
-	status := admin.JobStatus{Job: job, State: admin.Unowned, Reason: "just created", NextRun: testNow.Add(time.Hour)}
-	result := admin.SubmitResult{Outcome: admin.Created, Job: status}
-	if old, ok := f.jobs[job.Name]; ok {
+	status := admin.JobStatus{Name: j.Name, Job: j.WithDefaults(), State: admin.StateUnowned, Reason: "just created", NextRun: testNow.Add(time.Hour)}
+	done := admin.Change{Outcome: admin.OutcomeCreated}
+	if old, ok := f.jobs[j.Name]; ok {
 		switch {
-		case reflect.DeepEqual(old.Job, job):
-			return admin.SubmitResult{Outcome: admin.Unchanged, Job: old}, nil
+		case reflect.DeepEqual(old.Job, status.Job):
+			return admin.Change{Outcome: admin.OutcomeUnchanged, Job: old.Job, Version: old.Version, NextRun: old.NextRun}, nil
 		case !opts.Replace:
-			return admin.SubmitResult{}, fmt.Errorf("submit %s: %w", job.Name, admin.ErrExists)
+			return admin.Change{}, fmt.Errorf("submit %s: %w", j.Name, admin.ErrExists)
 		}
-		before := old.Job
-		status = old
-		status.Job, status.Version, status.Declared = job, old.Version+1, false
-		result = admin.SubmitResult{Outcome: admin.Replaced, Job: status, Before: &before}
+		done = admin.Change{Outcome: admin.OutcomeReplaced, Before: &old.Job}
+		changed := old
+		changed.Job, changed.Version, changed.Declared = status.Job, old.Version+1, false
+		status = changed
 	}
 	if !opts.DryRun {
-		f.jobs[job.Name] = result.Job
+		f.jobs[j.Name] = status
 	}
-	if f.unread != nil {
-		return admin.SubmitResult{Outcome: result.Outcome}, f.unread
-	}
-	return result, nil
+	done.Job, done.Version, done.NextRun = status.Job, status.Version, status.NextRun
+	return done, nil
 }
 
-func (f *fakeClient) Set(ctx context.Context, name string, changes admin.Changes, opts admin.SetOptions) (admin.SubmitResult, error) {
-	if err := f.begin(ctx, "Set "+name); err != nil {
-		return admin.SubmitResult{}, err
+func (f *fakeClient) Edit(ctx context.Context, name string, change func(*job.Job) error, opts admin.EditOptions) (admin.Change, error) {
+	if err := f.begin(ctx, "Edit "+name); err != nil {
+		return admin.Change{}, err
 	}
 	old, ok := f.jobs[name]
 	if !ok {
-		return admin.SubmitResult{}, missing("set " + name)
+		return admin.Change{}, missing(fmt.Sprintf("job %q", name))
 	}
-	job := full(changes.Apply(old.Job))
-	if reflect.DeepEqual(old.Job, job) {
-		return admin.SubmitResult{Outcome: admin.Unchanged, Job: old}, nil
+	edited := old.Job.Clone()
+	if err := change(&edited); err != nil {
+		return admin.Change{}, err
 	}
-	before, status := old.Job, old
-	status.Job = job
-	if !opts.DryRun {
-		status.Version, status.Declared = old.Version+1, false
-		f.jobs[name] = status
+	status, done := old, admin.Change{Outcome: admin.OutcomeUnchanged, Job: old.Job}
+	if edited = edited.WithDefaults(); !reflect.DeepEqual(old.Job, edited) {
+		done = admin.Change{Outcome: admin.OutcomeChanged, Job: edited, Before: &old.Job}
+		status.Job = edited
+		if !opts.DryRun {
+			status.Version, status.Declared = old.Version+1, false
+			f.jobs[name] = status
+		}
 	}
-	if f.unread != nil {
-		return admin.SubmitResult{Outcome: admin.Changed}, f.unread
-	}
-	return admin.SubmitResult{Outcome: admin.Changed, Job: status, Before: &before}, nil
+	done.Version, done.NextRun = status.Version, status.NextRun
+	return done, nil
 }
 
 func (f *fakeClient) Pause(ctx context.Context, name string, opts admin.PauseOptions) (admin.PauseResult, error) {
@@ -337,17 +324,17 @@ func (f *fakeClient) Pause(ctx context.Context, name string, opts admin.PauseOpt
 	if !opts.Until.IsZero() && !opts.Until.After(testNow) {
 		return admin.PauseResult{}, &admin.InvalidError{Field: "Until", Value: opts.Until.Format(time.RFC3339), Err: errors.New("is over")}
 	}
-	job, outcome := f.jobs[name], admin.Paused
+	job, outcome := f.jobs[name], admin.OutcomePaused
 	pause := admin.Pause{Since: testNow, Until: opts.Until, By: opts.By, Reason: opts.Reason, Missed: cmp.Or(opts.Missed, "skip")}
 	if job.Paused != nil {
 		pause.Since = job.Paused.Since
 		if *job.Paused == pause {
-			outcome = admin.Unchanged
+			outcome = admin.OutcomeUnchanged
 		}
 	}
 	job.Paused, job.NextRun = &pause, opts.Until
 	f.jobs[name] = job
-	return admin.PauseResult{Outcome: outcome, Job: job, Pause: &pause}, f.unread
+	return admin.PauseResult{Outcome: outcome, Pause: &pause}, nil
 }
 
 func (f *fakeClient) Resume(ctx context.Context, name string, opts admin.ResumeOptions) (admin.PauseResult, error) {
@@ -356,13 +343,13 @@ func (f *fakeClient) Resume(ctx context.Context, name string, opts admin.ResumeO
 	}
 	job := f.jobs[name]
 	if job.Paused == nil {
-		return admin.PauseResult{Outcome: admin.Unchanged, Job: job}, nil
+		return admin.PauseResult{Outcome: admin.OutcomeUnchanged}, nil
 	}
 	pause := *job.Paused
 	pause.Until, pause.Missed = testNow, cmp.Or(opts.Missed, "skip")
 	job.Paused, job.NextRun = nil, testNow.Add(time.Hour)
 	f.jobs[name] = job
-	return admin.PauseResult{Outcome: admin.Resumed, Job: job, Pause: &pause, Missed: f.missed}, nil
+	return admin.PauseResult{Outcome: admin.OutcomeResumed, Pause: &pause, Missed: f.missed}, nil
 }
 
 func (f *fakeClient) History(ctx context.Context, name string) (admin.History, error) {
@@ -385,7 +372,7 @@ func (f *fakeClient) Trigger(ctx context.Context, name string, opts admin.Trigge
 	switch {
 	case err != nil:
 		return admin.TriggerResult{}, err
-	case job.State != admin.Owned && !opts.WaitForHandler:
+	case job.State != admin.StateOwned && !opts.WaitForHandler:
 		return admin.TriggerResult{}, fmt.Errorf("trigger %s: %w: %s", name, admin.ErrNoHandler, job.Reason)
 	}
 	return admin.TriggerResult{ID: "0198c600", Job: job}, nil
@@ -481,7 +468,7 @@ func (f *fakeClient) Why(ctx context.Context, name string, at time.Time) (admin.
 	}, nil
 }
 
-// AwaitOwner never blocks longer than its context, and its end is no error.
+// AwaitOwner ends at once, as with its context, when nobody adopts the job.
 func (f *fakeClient) AwaitOwner(ctx context.Context, name string) (admin.JobStatus, error) {
 	job := f.jobs[name]
 	if f.onAwait != nil {
@@ -493,14 +480,18 @@ func (f *fakeClient) AwaitOwner(ctx context.Context, name string) (admin.JobStat
 	}
 	if f.adopter == "" || f.block["AwaitOwner "+name] {
 		job.Reason = fmt.Sprintf("no live instance has registered the handler %q", name)
-		return job, nil
+		f.jobs[name] = job
+		return admin.JobStatus{}, fmt.Errorf("job %q has no owner yet: %s: %w", name, job.Reason, context.DeadlineExceeded)
 	}
-	job.State, job.Reason = admin.Owned, ""
+	job.State, job.Reason = admin.StateOwned, ""
 	job.Owner = &admin.Owner{InstanceID: f.adopter, Token: 4294967500, Since: testNow}
 	return job, nil
 }
 
 func (f *fakeClient) Get(ctx context.Context, name string) (admin.JobStatus, error) {
+	if f.onGet != nil {
+		f.onGet()
+	}
 	if err := f.begin(ctx, "Get "+name); err != nil {
 		return admin.JobStatus{}, err
 	}

@@ -13,10 +13,11 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // maxEntries bounds -n of history: more are never kept, of all shards of a job.
-const maxEntries = 20 * admin.MaxShards
+const maxEntries = 20 * job.MaxShards
 
 func (a *app) historyCommand() *cmdline.Command {
 	return &cmdline.Command{

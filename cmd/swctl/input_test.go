@@ -13,6 +13,7 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 type badInput struct {
@@ -135,6 +136,8 @@ func TestBadInputOfChanges(t *testing.T) {
 		{"submit a @daily --run-timeout -10m", `--run-timeout "-10m0s": is negative`},
 		{"submit a @daily --retries 101", `--retries "101": want a number from 0 to 100`},
 		{"submit a @daily --retries -1", `--retries "-1": want a number from 0 to 100`},
+		{"submit a @daily --backoff 0", `--backoff "0": want a duration such as 10s or 1m30s, or none`},
+		{"submit a @daily --alarm-after -1ns", `--alarm-after "-1ns": is negative`},
 		{"submit a @daily --backoff 5", `--backoff "5": want a duration such as 10s`},
 		{"submit a @daily --alarm-after -1m", `--alarm-after "-1m0s": is negative`},
 		{"submit a @daily --arg b=" + strings.Repeat("x", 64<<10), "--arg \"65"},
@@ -229,10 +232,10 @@ func TestSubmitPassesOn(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.exec("submit", "a", "*/5 * * * *", "--tz", "Asia/Shanghai", "--handler", "h", "--arg", `x={"k":1,"j":2}`, "--arg", "y=", "--arg=z=a=b,c")
-	got, want := h.fake.jobs["a"].Job, full(admin.Job{
+	got, want := h.fake.jobs["a"].Job, job.Job{
 		Name: "a", Schedule: "*/5 * * * *", TimeZone: "Asia/Shanghai", Handler: "h",
 		Args: map[string]string{"x": `{"k":1,"j":2}`, "y": "", "z": "a=b,c"},
-	})
+	}.WithDefaults()
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %v, want %v, stderr %q", got, want, h.errs.String())
 	}
@@ -247,20 +250,20 @@ func TestJobFlags(t *testing.T) {
 	flags := []string{
 		"--tz", "UTC", "--handler", "h", "--misfire", "all", "--misfire-grace", "1h", "--interrupted", "skip",
 		"--shards", "4", "--shard-param", "0=Beijing", "--shard-param", "3=a=b,c", "--shard-param", "1=",
-		"--max-attempts", "5", "--overlap", "queue", "--run-timeout", "1m", "--retries", "2", "--backoff", "5s", "--alarm-after", "0s",
+		"--max-attempts", "5", "--overlap", "queue", "--run-timeout", "1m", "--retries", "2", "--backoff", "5s", "--alarm-after", "none",
 	}
 	for source, payload := range map[string]string{"[1]": "[1]", "@" + path: "{\"from\": \"file\"}\n", "-": `"stdin"`} {
-		want := admin.Job{
+		want := job.Job{
 			Name: "a", Schedule: "@daily", TimeZone: "UTC", Handler: "h", Payload: json.RawMessage(payload),
 			Misfire: "all", MisfireGrace: time.Hour, Interrupted: "skip", MaxAttempts: 5, Overlap: "queue",
-			Timeout: time.Minute, Retries: 2, Backoff: 5 * time.Second, AlarmAfter: time.Minute,
+			Timeout: time.Minute, Retries: 2, Backoff: 5 * time.Second, AlarmAfter: job.NoAlarm,
 			Shards: 4, ShardParameters: map[int]string{0: "Beijing", 3: "a=b,c"},
 		}
 		for _, line := range [][]string{{"submit", "a", "@daily"}, {"set", "a"}} {
 			h := newHarness(t)
 			h.Stdin = strings.NewReader(`"stdin"`)
 			if line[0] == "set" {
-				h.fake.jobs["a"] = admin.JobStatus{Job: admin.Job{Name: "a", Schedule: "@daily"}}
+				h.fake.jobs["a"] = admin.JobStatus{Name: "a", Job: job.Job{Name: "a", Schedule: "@daily"}}
 			}
 			h.exec(append(append(line, flags...), "--args-json", source)...)
 			if got := h.fake.jobs["a"].Job; !reflect.DeepEqual(got, want) {
@@ -279,7 +282,7 @@ func TestTimeout(t *testing.T) {
 		"next nightly":            "Get nightly",
 		"instances":               "Instances",
 		"submit a @daily":         "Submit a",
-		"set nightly --retries 1": "Set nightly",
+		"set nightly --retries 1": "Edit nightly",
 		"why nightly":             "Why nightly",
 		"why nightly --at 12:00":  "Get nightly",
 		"cancel nightly --yes":    "Cancel nightly",

@@ -1,10 +1,10 @@
 package main
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // The types of this file are the contract of -o json: fields are added, never
@@ -47,32 +47,9 @@ type jsonRequest struct {
 	RunID  *string    `json:"run_id"` // the run to stop, or that goes on; null: it waits
 }
 
-// jsonSpec is what a submitter asked for, with the defaults filled in. All is
-// empty when the job's record cannot be read.
-type jsonSpec struct {
-	Schedule string            `json:"schedule"`
-	TimeZone string            `json:"time_zone"`
-	Handler  string            `json:"handler"`
-	Args     map[string]string `json:"args,omitempty"`
-	Payload  json.RawMessage   `json:"payload,omitempty"`
-
-	ShardTotal  int            `json:"shard_total,omitempty"` // absent: the job is not divided
-	ShardParams map[int]string `json:"shard_parameters,omitempty"`
-
-	Misfire      string  `json:"misfire"`
-	MisfireGrace float64 `json:"misfire_grace_seconds"`
-	Interrupted  string  `json:"interrupted"`
-	MaxAttempts  int     `json:"max_attempts"`
-	Overlap      string  `json:"overlap"`
-	Timeout      float64 `json:"timeout_seconds"`
-	Retries      int     `json:"retries"`
-	Backoff      float64 `json:"backoff_seconds"`
-	AlarmAfter   float64 `json:"alarm_after_seconds"`
-}
-
 type jsonJob struct {
-	Name string `json:"name"`
-	jsonSpec
+	Name       string     `json:"name"` // of the job, or of the shard
+	Spec       *job.Job   `json:"spec"` // with its defaults; null: its record cannot be read
 	Version    int32      `json:"version"`
 	State      string     `json:"state"`
 	Reason     string     `json:"reason,omitempty"`
@@ -179,10 +156,10 @@ type jsonRun struct {
 
 type jsonSubmitResult struct {
 	jsonHead
-	Outcome string    `json:"outcome"`
-	DryRun  bool      `json:"dry_run"`
-	Job     jsonJob   `json:"job"`
-	Before  *jsonSpec `json:"before,omitempty"`
+	Outcome string   `json:"outcome"`
+	DryRun  bool     `json:"dry_run"`
+	Job     jsonJob  `json:"job"`
+	Before  *job.Job `json:"before,omitempty"`
 }
 
 type jsonInstance struct {
@@ -255,29 +232,15 @@ func listOf[In, Out any](kind string, in []In, convert func(In) Out) jsonList[Ou
 	return list
 }
 
-func specToJSON(job admin.Job) jsonSpec {
-	return jsonSpec{
-		Schedule: job.Schedule,
-		TimeZone: zoneName(job),
-		Handler:  handlerName(job),
-		Args:     job.Args,
-		Payload:  job.Payload,
-
-		ShardTotal: job.Shards, ShardParams: job.ShardParameters,
-
-		Misfire: job.Misfire, MisfireGrace: job.MisfireGrace.Seconds(),
-		Interrupted: job.Interrupted, MaxAttempts: job.MaxAttempts, Overlap: job.Overlap,
-		Timeout: job.Timeout.Seconds(), Retries: job.Retries, Backoff: job.Backoff.Seconds(),
-		AlarmAfter: job.AlarmAfter.Seconds(),
-	}
-}
-
 func jobToJSON(job admin.JobStatus) jsonJob {
 	out := jsonJob{
-		Name: job.Name, jsonSpec: specToJSON(job.Job), Version: job.Version,
+		Name: job.Name, Version: job.Version,
 		State: string(job.State), Reason: job.Reason, Declared: job.Declared,
 		Registered: append([]string{}, job.Registered...),
 		NextRunAt:  utc(job.NextRun), jsonShards: shardsToJSON(job),
+	}
+	if readable(job.Job) {
+		out.Spec = &job.Job
 	}
 	if o := job.Owner; o != nil {
 		out.Owner = &jsonOwner{InstanceID: o.InstanceID, Token: o.Token, Since: o.Since.UTC()}
@@ -309,7 +272,7 @@ func pauseToJSON(p *admin.Pause) *jsonPause {
 	if p == nil {
 		return nil
 	}
-	return &jsonPause{Since: utc(p.Since), Until: utc(p.Until), By: p.By, Reason: p.Reason, Missed: p.Missed}
+	return &jsonPause{Since: utc(p.Since), Until: utc(p.Until), By: p.By, Reason: p.Reason, Missed: string(p.Missed)}
 }
 
 func instanceToJSON(i admin.Instance) jsonInstance {

@@ -81,7 +81,7 @@ func (c *call) jobTable(jobs []admin.JobStatus) *output.Table {
 		if len(job.Slots) > 0 {
 			owner, last = ownerSummary(job.Slots), c.lastSummary(job.Slots)
 		}
-		row := []string{job.Name, job.Schedule, zoneName(job.Job), stateWord(job), owner, last, output.Relative(job.NextRun, c.Now())}
+		row := []string{job.Name, job.Job.Schedule, job.Job.TimeZone, stateWord(job), owner, last, output.Relative(job.NextRun, c.Now())}
 		if reasons {
 			row = append(row, c.reason(job))
 		}
@@ -101,7 +101,7 @@ func (c *call) wideTable(jobs []admin.JobStatus) *output.Table {
 				param = slot.Shard.Parameter
 			}
 			owner, since, token := ownerCells(slot, c.Now())
-			t.Row(slot.Name, slot.Schedule, zoneName(slot.Job), handlerName(slot.Job), param, stateWord(slot), owner, since, token,
+			t.Row(slot.Name, slot.Job.Schedule, slot.Job.TimeZone, slot.Job.Handler, param, stateWord(slot), owner, since, token,
 				c.lastRun(slot.LastRun), output.Relative(slot.NextRun, c.Now()), c.reason(slot))
 		}
 	}
@@ -111,7 +111,7 @@ func (c *call) wideTable(jobs []admin.JobStatus) *output.Table {
 // stateWord is the state of a job, or what is more worth knowing of it.
 func stateWord(job admin.JobStatus) string {
 	switch {
-	case job.State != admin.Owned:
+	case job.State != admin.StateOwned:
 	case job.Paused != nil:
 		return "paused"
 	case !job.Overdue.IsZero():

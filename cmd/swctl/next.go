@@ -9,7 +9,7 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
-	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // maxTicks bounds -n.
@@ -47,12 +47,12 @@ func next(ctx context.Context, c *call) error {
 		return cmdline.Usage("next: --cron and the name of a job are mutually exclusive").
 			Try("one of the two; quote the schedule: --cron '0 3 * * *'")
 	}
-	// The name is never used; admin judges whole jobs.
-	job := admin.Job{Name: "next", Schedule: c.Flags.String("cron"), TimeZone: c.Flags.String(flagTZ)}
-	if err := c.check(job); err != nil {
+	// The name is never used: whole jobs are validated.
+	tried := job.Job{Name: "next", Schedule: c.Flags.String("cron"), TimeZone: c.Flags.String(flagTZ)}.WithDefaults()
+	if err := c.check(tried); err != nil {
 		return err
 	}
-	return c.putTicks("", job, n)
+	return c.putTicks("", tried, n)
 }
 
 func (c *call) nextOfJob(ctx context.Context, n int) error {
@@ -70,7 +70,7 @@ func (c *call) nextOfJob(ctx context.Context, n int) error {
 	switch {
 	case err != nil:
 		return err
-	case job.State == admin.Invalid:
+	case job.State == admin.StateInvalid:
 		return cmdline.Usage("next %s: the job cannot run: %s", job.Name, job.Reason).
 			Try("swctl submit %s SCHEDULE --replace", output.Quoted(job.Name))
 	}
@@ -79,12 +79,12 @@ func (c *call) nextOfJob(ctx context.Context, n int) error {
 
 // putTicks renders the next n ticks of a job; name is empty for a bare
 // schedule.
-func (c *call) putTicks(name string, job admin.Job, n int) error {
-	loc := zoneOf(job)
-	schedule, err := cronexpr.Parse(job.Schedule, loc)
+func (c *call) putTicks(name string, j job.Job, n int) error {
+	schedule, err := j.ParseSchedule()
 	if err != nil {
-		return cmdline.Usage("%w", err).Try("swctl help schedule")
+		return refused(err)
 	}
+	loc := schedule.Location()
 	var ticks []time.Time
 	for at := schedule.Next(c.Now()); !at.IsZero() && len(ticks) < n; at = schedule.Next(at) {
 		ticks = append(ticks, at)
@@ -94,7 +94,7 @@ func (c *call) putTicks(name string, job admin.Job, n int) error {
 			return jsonTick{Tick: t.UTC(), Local: t.In(loc).Format(time.RFC3339)}
 		})
 		return c.PutJSON(jsonTickList{
-			jsonHead: list.jsonHead, Name: name, Schedule: job.Schedule, TimeZone: zoneName(job), Items: list.Items,
+			jsonHead: list.jsonHead, Name: name, Schedule: j.Schedule, TimeZone: j.TimeZone, Items: list.Items,
 		})
 	}
 	t := &output.Table{}
@@ -105,9 +105,9 @@ func (c *call) putTicks(name string, job admin.Job, n int) error {
 	t.Write(&c.Out, "")
 	switch {
 	case len(ticks) == 0:
-		c.Notef("%q never runs again", job.Schedule)
+		c.Notef("%q never runs again", j.Schedule)
 	case len(ticks) < n:
-		c.Notef("%q does not run after that", job.Schedule)
+		c.Notef("%q does not run after that", j.Schedule)
 	}
 	return nil
 }

@@ -1,37 +1,23 @@
 package main
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // zoneOf is the time zone of a job; UTC when it names none that exists.
-func zoneOf(job admin.Job) *time.Location {
-	loc, err := time.LoadLocation(cmp.Or(job.TimeZone, "UTC"))
+func zoneOf(j job.Job) *time.Location {
+	zone, err := j.Location()
 	if err != nil {
 		return time.UTC
 	}
-	return loc
+	return zone
 }
 
-// zoneName is the time zone of a job by name, and handlerName the handler that
-// runs it, defaults filled in. Of a job whose record cannot be read, which has
-// no schedule either, both are unknown and empty.
-func zoneName(job admin.Job) string {
-	if job.Schedule == "" {
-		return job.TimeZone
-	}
-	return cmp.Or(job.TimeZone, "UTC")
-}
-
-func handlerName(job admin.Job) string {
-	if job.Schedule == "" {
-		return job.Handler
-	}
-	return cmp.Or(job.Handler, job.Name)
-}
+// readable reports whether the record of a job could be read.
+func readable(j job.Job) bool { return j.Schedule != "" }
 
 // ownerOf names the owner of a job, or says none.
 func ownerOf(job admin.JobStatus) string {

@@ -13,6 +13,7 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 const (
@@ -92,19 +93,19 @@ func pause(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	opts := admin.PauseOptions{By: by, Reason: reason, Missed: c.Flags.String(flagMissed)}
+	opts := admin.PauseOptions{By: by, Reason: reason, Missed: job.MisfirePolicy(c.Flags.String(flagMissed))}
 	if length > 0 {
 		opts.Until = c.Now().Add(length)
 	}
-	return c.eachJob(ctx, "paused", func(ctx context.Context, cl client, job admin.JobStatus) (admin.PauseResult, error) {
+	return c.eachJob(ctx, "paused", func(ctx context.Context, cl client, status admin.JobStatus) (admin.PauseResult, error) {
 		own := opts
 		if until.Given() {
 			var err error
-			if own.Until, err = until.In(zoneOf(job.Job), c.Now()); err != nil {
+			if own.Until, err = until.In(zoneOf(status.Job), c.Now()); err != nil {
 				return admin.PauseResult{}, err
 			}
 		}
-		return cl.Pause(ctx, job.Name, own)
+		return cl.Pause(ctx, status.Name, own)
 	})
 }
 
@@ -128,9 +129,9 @@ func resume(ctx context.Context, c *call) error {
 	if err := c.RefuseEmpty(flagMissed); err != nil {
 		return err
 	}
-	opts := admin.ResumeOptions{Missed: c.Flags.String(flagMissed)}
-	return c.eachJob(ctx, "resumed", func(ctx context.Context, cl client, job admin.JobStatus) (admin.PauseResult, error) {
-		return cl.Resume(ctx, job.Name, opts)
+	opts := admin.ResumeOptions{Missed: job.MisfirePolicy(c.Flags.String(flagMissed))}
+	return c.eachJob(ctx, "resumed", func(ctx context.Context, cl client, status admin.JobStatus) (admin.PauseResult, error) {
+		return cl.Resume(ctx, status.Name, opts)
 	})
 }
 
@@ -150,21 +151,19 @@ func (c *call) eachJob(ctx context.Context, done string,
 		if err != nil {
 			return err
 		}
-		var results []admin.PauseResult
-		for i, job := range jobs {
-			result, err := do(ctx, cl, job)
-			if result.Outcome != "" {
-				if err != nil { // accepted, but then it could not be read
-					result.Job, err = job, nil
-				}
-				results = append(results, result)
-			}
+		var results []paused
+		for i, status := range jobs {
+			result, err := do(ctx, cl, status)
 			if err != nil {
 				if left := jobs[i+1:]; len(left) > 0 {
 					err = fmt.Errorf("%w; not tried: %s", err, strings.Join(namesOf(left), ", "))
 				}
 				return errors.Join(err, c.putPaused(results))
 			}
+			if now, err := cl.Get(ctx, status.Name); err == nil { // otherwise as it was before
+				status = now
+			}
+			results = append(results, paused{result, status})
 		}
 		return c.putPaused(results)
 	})
@@ -203,9 +202,15 @@ func (c *call) existing(ctx context.Context, cl client, done string) ([]admin.Jo
 	return jobs, nil
 }
 
-func (c *call) putPaused(results []admin.PauseResult) error {
+// paused is a job that was paused or resumed, and how it is now.
+type paused struct {
+	admin.PauseResult
+	Job admin.JobStatus
+}
+
+func (c *call) putPaused(results []paused) error {
 	if c.JSON {
-		return c.PutJSON(listOf("PauseResultList", results, func(r admin.PauseResult) jsonPauseResult {
+		return c.PutJSON(listOf("PauseResultList", results, func(r paused) jsonPauseResult {
 			return jsonPauseResult{Outcome: string(r.Outcome), Missed: r.Missed, Pause: pauseToJSON(r.Pause), Job: jobToJSON(r.Job)}
 		}))
 	}
@@ -226,7 +231,7 @@ func (c *call) putPaused(results []admin.PauseResult) error {
 				fmt.Fprintf(&c.Out, "  its run of %s on %s continues\n", output.Absolute(run.Tick, zone), output.Printable(run.InstanceID))
 			}
 		default:
-			fmt.Fprintf(&c.Out, "%s %s; %s  next %s\n", r.Outcome, name, missedText(r), next)
+			fmt.Fprintf(&c.Out, "%s %s; %s  next %s\n", r.Outcome, name, missedText(r.PauseResult), next)
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -100,7 +101,11 @@ func TestPauseHalfway(t *testing.T) {
 func TestPauseUnreadable(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	h.fake.unread = errors.New("lost")
+	h.fake.onGet = func() {
+		if slices.Contains(h.fake.calls, "Pause nightly") {
+			h.fake.fail["Get nightly"] = errors.New("lost")
+		}
+	}
 	if code := h.exec("pause", "nightly"); code != cmdline.ExitOK || !strings.HasPrefix(h.out.String(), "paused nightly") {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, h.out.String(), h.errs.String())
 	}

@@ -12,14 +12,15 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // wholeJobs refuses the name of a shard where only a job will do.
 func (c *call) wholeJobs(names ...string) error {
 	verb := c.Command
 	for _, name := range names {
-		if job, _, ok := admin.SplitShard(name); ok {
-			return cmdline.Usage("%s works on a whole job, and %s is one of its shards", verb, name).Try("swctl %s %s", verb, output.Quoted(job))
+		if of, _, ok := job.SplitShard(name); ok {
+			return cmdline.Usage("%s works on a whole job, and %s is one of its shards", verb, name).Try("swctl %s %s", verb, output.Quoted(of))
 		}
 	}
 	return nil
@@ -49,7 +50,7 @@ func ownerSummary(shards []admin.JobStatus) string {
 	const most = 4
 	owned, total := map[string]int{}, 0
 	for _, shard := range shards {
-		if shard.State == admin.Owned {
+		if shard.State == admin.StateOwned {
 			owned[shard.Owner.InstanceID]++
 			total++
 		}
@@ -130,7 +131,7 @@ func (c *call) unfinished(slot admin.JobStatus) string {
 		return fmt.Sprintf("%s, %s %s", c.lastRun(run), run.NextAttempt, output.Relative(run.NextAttemptAt, c.Now()))
 	case run != nil && (run.State == admin.RunRunning || run.State == admin.RunUnknown || run.State == admin.RunUnreadable):
 		return c.lastRun(run)
-	case slot.State != admin.Owned:
+	case slot.State != admin.StateOwned:
 		return output.FirstLine(slot.Reason)
 	}
 	return "not there yet"

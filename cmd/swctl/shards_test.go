@@ -9,47 +9,49 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // sharded gives the fake a job "import" with four shards: 0 and 2 are fine, 1
 // runs, 3 has lost its owner.
 func (h *harness) sharded() {
 	tick := testNow.Truncate(time.Hour)
-	job := admin.JobStatus{
-		Job: full(admin.Job{
+	whole := admin.JobStatus{
+		Name: "import",
+		Job: job.Job{
 			Name: "import", Schedule: "@hourly", Shards: 4,
 			ShardParameters: map[int]string{0: "Beijing", 1: "Shanghai", 3: "ウハン\x1b"},
-		}),
-		Version: 3, State: admin.Unowned, Reason: "nobody owns import[3]: its owner app-3 is gone; waiting for app-1 to take over",
+		}.WithDefaults(),
+		Version: 3, State: admin.StateUnowned, Reason: "nobody owns import[3]: its owner app-3 is gone; waiting for app-1 to take over",
 		Registered: []string{"app-1", "app-2", "app-3"}, NextRun: tick.Add(time.Hour),
 		Watermark: tick.Add(-time.Hour), Complete: tick.Add(-time.Hour),
 	}
 	for k, state := range []string{"ok", "running", "failed", "ok"} {
-		slot := job
+		slot := whole
 		slot.Name, slot.Slots, slot.Complete = fmt.Sprintf("import[%d]", k), nil, time.Time{}
-		slot.State, slot.Reason, slot.Watermark = admin.Owned, "", tick
-		slot.Shard = &admin.Shard{Index: k, Total: 4, Parameter: job.ShardParameters[k]}
+		slot.State, slot.Reason, slot.Watermark = admin.StateOwned, "", tick
+		slot.Shard = &admin.Shard{Index: k, Total: 4, Parameter: whole.Job.ShardParameters[k]}
 		slot.Owner = &admin.Owner{InstanceID: []string{"app-1", "app-2", "app-1", "app-3"}[k], Token: int64(4294967400 + k), Since: tick.Add(-time.Duration(k) * time.Hour)}
 		slot.LastRun = &admin.Run{
 			Tick: tick, State: state, InstanceID: slot.Owner.InstanceID, Token: slot.Owner.Token, RunID: fmt.Sprintf("0198c7%d", k),
 			Attempt: 1, Started: tick.Add(40 * time.Millisecond), Ended: tick.Add(41 * time.Second),
 		}
-		job.Slots = append(job.Slots, slot)
+		whole.Slots = append(whole.Slots, slot)
 	}
-	job.Slots[1].LastRun.Ended = time.Time{}
-	job.Slots[2].LastRun.Error, job.Slots[2].LastRun.NextAttempt, job.Slots[2].LastRun.NextAttemptAt = "no route\nstack", "retry", testNow.Add(time.Minute)
-	last := &job.Slots[3]
-	last.State, last.Reason = admin.Unowned, "its owner app-3 is gone; waiting for app-1 to take over"
+	whole.Slots[1].LastRun.Ended = time.Time{}
+	whole.Slots[2].LastRun.Error, whole.Slots[2].LastRun.NextAttempt, whole.Slots[2].LastRun.NextAttemptAt = "no route\nstack", "retry", testNow.Add(time.Minute)
+	last := &whole.Slots[3]
+	last.State, last.Reason = admin.StateUnowned, "its owner app-3 is gone; waiting for app-1 to take over"
 	last.Watermark, last.LastRun.Tick = tick.Add(-time.Hour), tick.Add(-time.Hour)
 	last.Alarm = &admin.Alarm{Tick: tick, InstanceID: "app-2", At: tick.Add(time.Minute)}
-	h.fake.jobs = map[string]admin.JobStatus{"import": job, "nightly": h.fake.jobs["nightly"]}
+	h.fake.jobs = map[string]admin.JobStatus{"import": whole, "nightly": h.fake.jobs["nightly"]}
 	var entries []admin.Entry
 	for _, k := range []int{1, 0, 2} {
-		entries = append(entries, admin.Entry{Run: *job.Slots[k].LastRun, To: tick, Count: 1, Shard: &job.Slots[k].Shard.Index})
+		entries = append(entries, admin.Entry{Run: *whole.Slots[k].LastRun, To: tick, Count: 1, Shard: &whole.Slots[k].Shard.Index})
 	}
 	h.fake.entries["import"], h.fake.entries["import[2]"] = entries, entries[2:]
-	shards := make([]admin.Explanation, len(job.Slots))
-	for k, slot := range job.Slots {
+	shards := make([]admin.Explanation, len(whole.Slots))
+	for k, slot := range whole.Slots {
 		shards[k] = admin.Explanation{Job: slot, Tick: tick, Fate: admin.FateLate, At: testNow}
 		for _, e := range entries {
 			if *e.Shard == k {
@@ -73,7 +75,7 @@ func (h *harness) change(f func(job *admin.JobStatus)) {
 // allOwned has app-3 alive.
 func allOwned(job *admin.JobStatus) {
 	last := &job.Slots[3]
-	job.State, job.Reason, last.State, last.Reason = admin.Owned, "", admin.Owned, ""
+	job.State, job.Reason, last.State, last.Reason = admin.StateOwned, "", admin.StateOwned, ""
 }
 
 func TestShardsGolden(t *testing.T) {
@@ -125,7 +127,7 @@ func TestResizingGolden(t *testing.T) {
 	h := newHarness(t)
 	h.sharded()
 	h.change(func(job *admin.JobStatus) {
-		job.Shards = 2
+		job.Job.Shards = 2
 		job.Resizing = &admin.Resizing{From: 4, To: 2, Until: testNow.Truncate(time.Hour), WaitsFor: []string{"import[1]", "import[2]", "import[3]"}}
 	})
 	texts := []string{h.transcript("list"), h.transcript("show", "import"), h.transcript("set", "import", "--retries", "1")}
@@ -137,10 +139,10 @@ func TestResizingGolden(t *testing.T) {
 	texts = append(texts, h.transcript("list"), h.transcript("show", "import"))
 	h.change(func(job *admin.JobStatus) { job.Overdue = time.Time{} })
 	texts = append(texts, h.transcript("list"))
-	h.fake.fail["Set import"] = fmt.Errorf("set import: %w", &admin.InvalidError{Field: "ShardParameters", Value: "3", Err: errors.New("is no shard, want 0 to 1")})
+	h.fake.fail["Edit import"] = fmt.Errorf("set import: %w", &admin.InvalidError{Field: "ShardParameters", Value: "3", Err: errors.New("is no shard, want 0 to 1")})
 	texts = append(texts, h.transcript("set", "import", "--shards", "2"))
 	h.change(func(job *admin.JobStatus) {
-		*job = admin.JobStatus{Job: job.Job, State: admin.Canceled, Reason: "it is being canceled; to cancel it again completes that, if it was interrupted"}
+		*job = admin.JobStatus{Job: job.Job, State: admin.StateCanceled, Reason: "it is being canceled; to cancel it again completes that, if it was interrupted"}
 	})
 	texts = append(texts, h.transcript("list"), h.transcript("show", "import"))
 	golden(t, "shards-resizing", strings.Join(texts, "\n"))
@@ -187,16 +189,16 @@ func TestOwnerSummary(t *testing.T) {
 	t.Parallel()
 	var shards []admin.JobStatus
 	for i := range 100 {
-		shard := admin.JobStatus{State: admin.Owned, Owner: &admin.Owner{InstanceID: fmt.Sprintf("app-%d", i%7)}}
+		shard := admin.JobStatus{State: admin.StateOwned, Owner: &admin.Owner{InstanceID: fmt.Sprintf("app-%d", i%7)}}
 		if i%10 == 9 { // its owner is dead
-			shard.State = admin.Unowned
+			shard.State = admin.StateUnowned
 		}
 		shards = append(shards, shard)
 	}
 	if got, want := ownerSummary(shards), "90/100 app-0(14) app-1(13) app-3(13) app-4(13) +3 more"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	for _, shard := range []admin.JobStatus{{State: admin.Unowned}, {State: admin.Invalid}} {
+	for _, shard := range []admin.JobStatus{{State: admin.StateUnowned}, {State: admin.StateInvalid}} {
 		if got := ownerSummary([]admin.JobStatus{shard}); got != "0/1" {
 			t.Errorf("%s: %s, want 0/1", shard.State, got)
 		}

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -37,7 +35,7 @@ func show(ctx context.Context, c *call) error {
 	var job admin.JobStatus
 	var requests []admin.Request
 	err := c.connected(ctx, func(ctx context.Context, cl client) (err error) {
-		if job, err = cl.Get(ctx, c.Args[0]); err != nil || job.State == admin.Invalid {
+		if job, err = cl.Get(ctx, c.Args[0]); err != nil || job.State == admin.StateInvalid {
 			return err
 		}
 		requests, err = cl.Requests(ctx, c.Args[0])
@@ -92,20 +90,7 @@ func (c *call) describe(job admin.JobStatus) {
 		c.field("Last alarm", fmt.Sprintf("the tick of %s was missing; reported by %s %s",
 			output.Absolute(a.Tick, loc), a.InstanceID, output.Relative(a.At, c.Now())))
 	}
-	c.field("Schedule", job.Schedule)
-	c.field("Time zone", zoneName(job.Job))
-	c.field("Handler", handlerName(job.Job))
-	var args []string
-	for _, key := range slices.Sorted(maps.Keys(job.Args)) {
-		args = append(args, key+"="+job.Args[key])
-	}
-	c.field("Arguments", strings.Join(args, "\n"))
-	if len(job.Payload) > 0 {
-		c.field("  JSON", string(job.Payload))
-	}
-	if job.Schedule != "" { // otherwise its record cannot be read
-		c.describePolicies(job.Job)
-	}
+	c.describeFields(job.Job)
 	c.field("Version", fmt.Sprintf("v%d", job.Version))
 	if job.Declared {
 		c.field("Declared", "in code, unchanged")
@@ -135,28 +120,6 @@ func (c *call) describeShards(job admin.JobStatus) {
 	c.field("Complete", output.Moment(job.Complete, c.Now(), loc))
 	c.field("Shards", ownerSummary(job.Slots))
 	c.shardTable(job).Write(&c.Out, "  ")
-}
-
-// describePolicies says what becomes of ticks that do not go as planned.
-func (c *call) describePolicies(job admin.Job) {
-	misfire := job.Misfire
-	if job.MisfireGrace > 0 {
-		misfire += ", of ticks up to " + output.Exact(job.MisfireGrace) + " old"
-	}
-	c.field("Misfire", misfire)
-	interrupted := job.Interrupted
-	if interrupted == "rerun" {
-		interrupted += fmt.Sprintf(", at most %d attempts per tick", job.MaxAttempts)
-	}
-	c.field("Interrupted", interrupted)
-	c.field("Overlap", job.Overlap)
-	if job.Timeout > 0 {
-		c.field("Run timeout", output.Exact(job.Timeout))
-	}
-	if job.Retries > 0 {
-		c.field("Retries", fmt.Sprintf("%d, the first after %s", job.Retries, output.Exact(job.Backoff)))
-	}
-	c.field("Alarm after", output.Exact(job.AlarmAfter))
 }
 
 func (c *call) describeRun(run *admin.Run, loc *time.Location) {

@@ -15,6 +15,7 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // ownerWait is how long submit waits at most until an instance adopts the job.
@@ -37,7 +38,7 @@ swctl submit heartbeat '@every 90s' --arg url=http://10.0.0.7/ --arg tries=3
 swctl submit import @hourly --run-timeout 10m --retries 3 --backoff 30s --args-json @import.json
 swctl submit sync @hourly --shards 3 --shard-param 0=Beijing --shard-param 1=Shanghai
 swctl submit nightly '30 3 * * *' --tz Europe/Berlin --handler report --replace --dry-run`,
-		Flags: append(jobFlags(),
+		Flags: append(fieldFlags(false),
 			&cli.BoolFlag{Name: "replace", Usage: "change the job if it exists and differs"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "check and tell what would be done, change nothing"},
 		),
@@ -46,30 +47,27 @@ swctl submit nightly '30 3 * * *' --tz Europe/Berlin --handler report --replace 
 }
 
 func submit(ctx context.Context, c *call) error {
-	job, err := c.jobToSubmit()
+	j, err := c.jobToSubmit()
 	if err != nil {
 		return err
 	}
-	if err := c.check(job); err != nil {
-		return fmt.Errorf("submit %s: %w", job.Name, err)
+	if err := c.check(j); err != nil {
+		return fmt.Errorf("submit %s: %w", j.Name, err)
 	}
 	opts := admin.SubmitOptions{Replace: c.Flags.Bool("replace"), DryRun: c.Flags.Bool("dry-run")}
 	return c.connected(ctx, func(ctx context.Context, cl client) error {
-		result, err := cl.Submit(ctx, job, opts)
+		done, err := cl.Submit(ctx, j, opts)
 		if errors.Is(err, admin.ErrExists) {
-			return cmdline.WithHint(err, "swctl show %s to see it, --replace to change it", output.Quoted(job.Name))
+			return cmdline.WithHint(err, "swctl show %s to see it, --replace to change it", output.Quoted(j.Name))
 		}
-		if err != nil && result.Outcome == "" {
+		if err != nil {
 			return err
 		}
-		owner := ownerOf(result.Job)
-		switch {
-		case err != nil: // accepted, but then it could not be read
-			result.Job.Job, owner = job, "unknown: "+output.OneLine(err.Error())
-		case result.Job.State != admin.Owned && !opts.DryRun:
-			result.Job, owner = awaitOwner(ctx, cl, result.Job)
+		result := submitted{Change: done, dryRun: opts.DryRun}
+		if !opts.DryRun {
+			result.status, result.owner = awaitOwner(ctx, cl, j.Name)
 		}
-		if err := c.putSubmitted("SubmitResult", result, opts.DryRun, owner); err != nil {
+		if err := c.putSubmitted("SubmitResult", result); err != nil {
 			return err
 		}
 		return cmdline.SignalOf(ctx) // the job is accepted, but who stopped us shall hear of it
@@ -77,18 +75,21 @@ func submit(ctx context.Context, c *call) error {
 }
 
 // jobToSubmit reads the command line.
-func (c *call) jobToSubmit() (admin.Job, error) {
-	changes, err := c.jobChanges()
-	if err != nil {
-		return admin.Job{}, err
-	}
+func (c *call) jobToSubmit() (job.Job, error) {
+	change, err := c.jobChanges()
 	switch {
+	case err != nil:
+		return job.Job{}, err
 	case len(c.Args) < 2:
-		return admin.Job{}, cmdline.Usage("submit needs a name and a schedule").Try("swctl submit nightly '0 3 * * *'")
+		return job.Job{}, cmdline.Usage("submit needs a name and a schedule").Try("swctl submit nightly '0 3 * * *'")
 	case len(c.Args) > 2:
-		return admin.Job{}, tooManyParts(c.Args[0], c.Args[1:])
+		return job.Job{}, tooManyParts(c.Args[0], c.Args[1:])
 	}
-	return changes.Apply(admin.Job{Name: c.Args[0], Schedule: c.Args[1]}), nil
+	j := job.Job{Name: c.Args[0], Schedule: c.Args[1]}
+	if change != nil {
+		change(&j)
+	}
+	return j, nil
 }
 
 // tooManyParts refuses a schedule that the shell took apart. If the parts make
@@ -103,52 +104,62 @@ func tooManyParts(name string, parts []string) error {
 	return err.Try("quote the schedule: swctl submit %s '%s'", output.Quoted(name), text)
 }
 
-// awaitOwner gives the instances a moment to adopt the job. The job is
-// accepted by now, so nothing that happens here is a failure.
-func awaitOwner(ctx context.Context, cl client, job admin.JobStatus) (admin.JobStatus, string) {
-	ctx, cancel := context.WithTimeout(ctx, ownerWait)
+// awaitOwner gives the instances a moment to adopt the job, and says who owns it.
+// The job is accepted by now, so nothing that happens here is a failure.
+func awaitOwner(ctx context.Context, cl client, name string) (admin.JobStatus, string) {
+	waiting, cancel := context.WithTimeout(ctx, ownerWait)
 	defer cancel()
-	status, err := cl.AwaitOwner(ctx, job.Name)
+	status, err := cl.AwaitOwner(waiting, name)
+	if errors.Is(err, context.DeadlineExceeded) {
+		status, err = cl.Get(ctx, name)
+	}
 	switch {
 	case err != nil:
-		return job, "none yet: " + output.OneLine(err.Error())
-	case slices.ContainsFunc(status.Slots, func(shard admin.JobStatus) bool { return shard.State == admin.Owned }):
+		return status, "unknown: " + output.OneLine(err.Error())
+	case slices.ContainsFunc(status.Slots, func(shard admin.JobStatus) bool { return shard.State == admin.StateOwned }):
 		return status, ownerOf(status)
-	case status.State != admin.Owned: // one that is gone may still be recorded as its owner
-		return status, "none yet: " + cmp.Or(output.OneLine(status.Reason), "no instance has taken it")
+	case status.State != admin.StateOwned: // one that is gone may still be recorded as its owner
+		return status, "none yet: " + cmp.Or(output.OneLine(status.Reason), "no instance took it so far")
 	}
 	return status, ownerOf(status)
 }
 
-// putSubmitted renders what submit or set did.
-func (c *call) putSubmitted(kind string, result admin.SubmitResult, dryRun bool, owner string) error {
-	job := result.Job
+// submitted is what submit or set did.
+type submitted struct {
+	admin.Change
+	status admin.JobStatus // afterwards; zero if it could not be read
+	owner  string
+	dryRun bool
+}
+
+// putSubmitted renders it.
+func (c *call) putSubmitted(kind string, r submitted) error {
+	status := r.status
+	if status.Name == "" {
+		status = admin.JobStatus{Name: r.Job.Name, State: admin.StateUnowned, Version: r.Version}
+	}
+	status.Job, status.NextRun = r.Job, r.NextRun // as they were written: somebody else may have changed the job since
 	if c.JSON {
-		out := jsonSubmitResult{
-			jsonHead: head(kind), Outcome: string(result.Outcome), DryRun: dryRun, Job: jobToJSON(job),
-		}
-		if result.Before != nil {
-			before := specToJSON(*result.Before)
-			out.Before = &before
-		}
-		return c.PutJSON(out)
+		return c.PutJSON(jsonSubmitResult{
+			jsonHead: head(kind), Outcome: string(r.Outcome), DryRun: r.dryRun, Job: jobToJSON(status), Before: r.Before,
+		})
 	}
-	next := cmp.Or(output.Moment(job.NextRun, c.Now(), zoneOf(job.Job)), "-")
+	name, next := output.Printable(r.Job.Name), cmp.Or(output.Moment(r.NextRun, c.Now(), zoneOf(r.Job)), "-")
 	switch {
-	case dryRun && result.Outcome == admin.Unchanged:
-		fmt.Fprintf(&c.Out, "would leave %s unchanged  next %s\n", output.Printable(job.Name), next)
-	case dryRun:
-		verb := strings.TrimSuffix(string(result.Outcome), "d") // created, replaced
-		fmt.Fprintf(&c.Out, "would %s %s  next %s\n", verb, output.Printable(job.Name), next)
+	case r.dryRun && r.Outcome == admin.OutcomeUnchanged:
+		fmt.Fprintf(&c.Out, "would leave %s unchanged  next %s\n", name, next)
+	case r.dryRun:
+		verb := strings.TrimSuffix(string(r.Outcome), "d") // created, replaced
+		fmt.Fprintf(&c.Out, "would %s %s  next %s\n", verb, name, next)
 	default:
-		fmt.Fprintf(&c.Out, "%s %s v%d  owner %s  next %s\n", result.Outcome, output.Printable(job.Name), job.Version, owner, next)
+		fmt.Fprintf(&c.Out, "%s %s v%d  owner %s  next %s\n", r.Outcome, name, r.Version, r.owner, next)
 	}
-	if job.Resizing != nil && !dryRun {
-		fmt.Fprintf(&c.Out, "  its shards change %s\n", job.Resizing)
+	if status.Resizing != nil && !r.dryRun {
+		fmt.Fprintf(&c.Out, "  its shards change %s\n", status.Resizing)
 	}
-	if result.Before != nil {
+	if r.Before != nil {
 		var changes output.Table
-		for _, change := range differences(specToJSON(*result.Before), specToJSON(job.Job)) {
+		for _, change := range differences(*r.Before, r.Job) {
 			changes.Row(change[:]...)
 		}
 		changes.Write(&c.Out, "  ")

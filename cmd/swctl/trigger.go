@@ -11,6 +11,7 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 func (a *app) triggerCommand() *cmdline.Command {
@@ -33,7 +34,7 @@ swctl trigger nightly --wait --timeout 10m --arg day=2026-11-20 --reason 'disk w
 swctl trigger nightly --wait --timeout 0 -o json | jq .run.state`,
 		Flags: append(append([]cli.Flag{
 			&cli.BoolFlag{Name: "wait", Usage: "until the run has ended, and exit with 1 if it did not succeed"},
-		}, argFlags()...), whoFlags("with the request, until it is done")...),
+		}, fieldFlags(false, flagArg, flagArgsJSON)...), whoFlags("with the request, until it is done")...),
 		Run: a.run(trigger),
 	}
 }
@@ -45,12 +46,9 @@ func trigger(ctx context.Context, c *call) error {
 		return err
 	}
 	name := c.Args[0]
-	job := name
-	if of, _, ok := admin.SplitShard(name); ok {
-		job = of
-	}
+	of, _, _ := job.SplitShard(name)
 	// What is wrong by itself is refused without a server: in any job.
-	if err := c.check(admin.Job{Name: job, Schedule: "@daily", Args: opts.Args, Payload: opts.Payload}); err != nil {
+	if err := c.check(job.Job{Name: of, Schedule: "@daily", Args: opts.Args, Payload: opts.Payload}); err != nil {
 		return fmt.Errorf("trigger %s: %w", name, err)
 	}
 	return c.connected(ctx, func(ctx context.Context, cl client) error {
@@ -65,7 +63,7 @@ func trigger(ctx context.Context, c *call) error {
 		case !wait:
 			return c.putTriggered(result, nil)
 		}
-		if result.Job.State != admin.Owned && !c.JSON {
+		if result.Job.State != admin.StateOwned && !c.JSON {
 			c.Sayf("%s: %s; waiting", name, result.Job.Reason)
 		}
 		runs, err := cl.AwaitRun(ctx, name, result.ID)
@@ -88,20 +86,19 @@ func (c *call) triggerOptions(wait bool) (admin.TriggerOptions, error) {
 	if len(c.Args) != 1 {
 		return admin.TriggerOptions{}, cmdline.Usage("trigger needs the name of one job").Try("swctl trigger NAME; swctl list shows all jobs")
 	}
-	args, err := c.Pairs(flagArg)
+	var given job.Job
+	change, err := c.jobChanges()
 	if err != nil {
 		return admin.TriggerOptions{}, err
+	}
+	if change != nil {
+		change(&given)
 	}
 	by, reason, err := c.who()
 	if err != nil {
 		return admin.TriggerOptions{}, err
 	}
-	opts := admin.TriggerOptions{Args: args, By: by, Reason: reason, WaitForHandler: wait}
-	r := fieldReader{call: c}
-	if payload := r.json(flagArgsJSON); payload != nil {
-		opts.Payload = *payload
-	}
-	return opts, r.err
+	return admin.TriggerOptions{Args: given.Args, Payload: given.Payload, By: by, Reason: reason, WaitForHandler: wait}, nil
 }
 
 // failure is what became of the first run that did not end well.
@@ -123,7 +120,7 @@ func failure(runs []admin.Entry, first int) string {
 // shards of a job.
 func runsToJSON(name string, runs []admin.Entry) (one *jsonEntry, several []jsonEntry) {
 	for _, run := range runs {
-		if _, _, shard := admin.SplitShard(name); shard || run.Shard == nil {
+		if _, _, shard := job.SplitShard(name); shard || run.Shard == nil {
 			return optional(&run, entryToJSON), nil
 		}
 		several = append(several, entryToJSON(run))

@@ -21,6 +21,7 @@ import (
 
 	"github.com/swjobs/singleworker/sample/record"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -138,7 +139,7 @@ func TestDemoRefusesGroupInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	if _, err := client.Submit(t.Context(), admin.Job{Name: "nightly", Schedule: "@daily"}, admin.SubmitOptions{}); err != nil {
+	if _, err := client.Submit(t.Context(), job.Job{Name: "nightly", Schedule: "@daily"}, admin.SubmitOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	code, out, _ := perform(t, config{Servers: server.Addr(), ServerType: "billing"}, "never-started")

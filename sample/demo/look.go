@@ -29,7 +29,7 @@ func (d *demo) owners(ctx context.Context) (record.Owners, error) {
 	owners := make(record.Owners, len(list))
 	for _, job := range list {
 		owners[job.Name] = record.Owner{}
-		if job.State == admin.Owned {
+		if job.State == admin.StateOwned {
 			owners[job.Name] = record.Owner{SID: job.Owner.InstanceID, Since: record.Millis(job.Owner.Since.UnixMilli())}
 		}
 	}
@@ -62,7 +62,7 @@ func (d *demo) showJobs(ctx context.Context) error {
 		if job.Owner != nil {
 			owner = job.Owner.InstanceID
 		}
-		rows = append(rows, strings.Join([]string{job.Name, job.Schedule, job.TimeZone, string(job.State), owner}, "\t"))
+		rows = append(rows, strings.Join([]string{job.Name, job.Job.Schedule, job.Job.TimeZone, string(job.State), owner}, "\t"))
 	}
 	d.table(rows)
 	return nil

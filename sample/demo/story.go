@@ -11,16 +11,17 @@ import (
 
 	"github.com/swjobs/singleworker/sample/record"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// job is a submitted job. Its period is stated so that the due ticks can be counted independently of the
+// submission is a submitted job. Its period is stated so that the due ticks can be counted independently of the
 // library.
-type job struct {
+type submission struct {
 	name, schedule, zone, handler string
 	period                        time.Duration
 }
 
-var jobs = []job{
+var jobs = []submission{
 	{"backup", "*/1 * * * * ? 2026-2099", "UTC", "print-number", time.Second},
 	{"berlin", "*/1 * * * * ?", "Europe/Berlin", "print-time", time.Second},
 	{"counter", "@every 1s", "UTC", "print-number", time.Second},
@@ -126,8 +127,8 @@ func (d *demo) submitJobs(ctx context.Context) error {
 	d.sayf("submitting nine jobs that are due every second:")
 	for _, j := range jobs {
 		d.commandf("swctl submit %s '%s' --tz %s --handler %s", j.name, j.schedule, j.zone, j.handler)
-		job := admin.Job{Name: j.name, Schedule: j.schedule, TimeZone: j.zone, Handler: j.handler}
-		if _, err := d.client.Submit(ctx, job, admin.SubmitOptions{}); err != nil {
+		described := job.Job{Name: j.name, Schedule: j.schedule, TimeZone: j.zone, Handler: j.handler}
+		if _, err := d.client.Submit(ctx, described, admin.SubmitOptions{}); err != nil {
 			return err
 		}
 		d.note("job", j.name, millis(j.period))

@@ -21,8 +21,8 @@ import (
 // and beside those of another job that is submitted under the same name. Errors:
 // *InvalidError for the name, ErrNotFound, ErrConflict, ErrDenied, ErrUnavailable.
 func (c *Client) Cancel(ctx context.Context, name string) (JobStatus, error) {
-	if err := zkrec.CheckJobName(name); err != nil {
-		return JobStatus{}, &InvalidError{"Name", name, err}
+	if err := checkName(name); err != nil {
+		return JobStatus{}, err
 	}
 	status, err := c.Get(ctx, name)
 	if err != nil {
@@ -70,7 +70,7 @@ func (d *deletion) once(ctx context.Context) (again bool, err error) {
 		return false, err
 	}
 	d.czxid = stat.Czxid
-	spec, _ := zkrec.ParseSpec(data) // of garbage there is nothing to say but that it is canceled
+	spec, _ := zkrec.ParseSpec(d.name, data) // of garbage there is nothing to say but that it is canceled
 	paths, err := d.client.below(ctx, path)
 	if err != nil || len(paths) == 0 {
 		return false, err

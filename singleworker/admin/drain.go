@@ -9,6 +9,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // OrderOptions say who gives an order, and why.
@@ -19,7 +20,7 @@ type OrderOptions struct {
 
 // OrderResult is what Drain, Disable or Enable did.
 type OrderResult struct {
-	Outcome Outcome // Ordered, Enabled or Unchanged
+	Outcome Outcome // OutcomeOrdered, OutcomeEnabled or OutcomeUnchanged
 	// Order is the order that is there now; after Enable, the one that was.
 	// Nil when there was none to take back.
 	Order *Order
@@ -82,7 +83,7 @@ func (c *Client) order(ctx context.Context, doing, sid string, opts OrderOptions
 }
 
 func checkOrder(sid string, opts OrderOptions) error {
-	if err := zkrec.CheckName(sid); err != nil {
+	if err := job.CheckNodeName(sid); err != nil {
 		return &InvalidError{"InstanceID", sid, err}
 	}
 	if err := checkText("By", opts.By); err != nil {
@@ -103,7 +104,7 @@ func (c *Client) orderOnce(ctx context.Context, sid string, at time.Time, judge 
 	if err != nil {
 		return OrderResult{}, err
 	}
-	result := OrderResult{Outcome: Unchanged}
+	result := OrderResult{Outcome: OutcomeUnchanged}
 	if instance, runs := live[sid]; runs {
 		result.Instance = &instance
 	}
@@ -119,7 +120,7 @@ func (c *Client) orderOnce(ctx context.Context, sid string, at time.Time, judge 
 	applied := *written != nil && bytes.Equal(data, *written)
 	if applied || !give {
 		if applied {
-			result.Outcome = Ordered
+			result.Outcome = OutcomeOrdered
 		}
 		order := orderOf(sid, *old)
 		result.Order = &order
@@ -138,7 +139,7 @@ func (c *Client) orderOnce(ctx context.Context, sid string, at time.Time, judge 
 		return result, err
 	}
 	order := orderOf(sid, next)
-	result.Outcome, result.Order = Ordered, &order
+	result.Outcome, result.Order = OutcomeOrdered, &order
 	if result.Instance != nil {
 		result.Instance.Order = &order
 		if result.Instance.State == InstanceActive {
@@ -158,7 +159,7 @@ func (c *Client) Enable(ctx context.Context, sid string) (OrderResult, error) {
 	var result OrderResult
 	var taken *Order // by a try whose outcome is not known
 	err := c.conn.Retry(ctx, func() error {
-		result = OrderResult{Outcome: Unchanged, Order: taken}
+		result = OrderResult{Outcome: OutcomeUnchanged, Order: taken}
 		data, _, err := c.conn.Get(ctx, path)
 		if err == nil {
 			order := orderOf(sid, zkrec.ParseOrder(data))
@@ -169,7 +170,7 @@ func (c *Client) Enable(ctx context.Context, sid string) (OrderResult, error) {
 			return err
 		}
 		if taken != nil {
-			result.Outcome = Enabled
+			result.Outcome = OutcomeEnabled
 		}
 		live, err := c.live(ctx)
 		if instance, runs := live[sid]; runs {

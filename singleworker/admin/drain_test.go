@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -36,7 +37,7 @@ func (w *world) wantOrders(want ...string) {
 func TestDrainDisableAndEnable(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		w.owned(Job{Name: "job", Schedule: "@hourly"})
+		w.owned(job.Job{Name: "job", Schedule: "@hourly"})
 		w.state(InstanceActive)
 		alice, bob := OrderOptions{By: "alice", Reason: "disk"}, OrderOptions{By: "bob"}
 		do := func(what string, f func(context.Context, string, OrderOptions) (OrderResult, error), opts OrderOptions, want Outcome, incarnation string) {
@@ -48,21 +49,21 @@ func TestDrainDisableAndEnable(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		do("drain", w.c.Drain, alice, Ordered, "app-1-1")
+		do("drain", w.c.Drain, alice, OutcomeOrdered, "app-1-1")
 		w.wantOrders("app-1 for app-1-1 by alice disk")
-		do("drain again", w.c.Drain, alice, Unchanged, "app-1-1")
-		do("drain by another", w.c.Drain, bob, Ordered, "app-1-1")
-		do("disable", w.c.Disable, bob, Ordered, "")
-		do("disable again", w.c.Disable, bob, Unchanged, "")
-		do("drain a disabled one", w.c.Drain, alice, Unchanged, "")
-		do("disable for another reason", w.c.Disable, alice, Ordered, "")
+		do("drain again", w.c.Drain, alice, OutcomeUnchanged, "app-1-1")
+		do("drain by another", w.c.Drain, bob, OutcomeOrdered, "app-1-1")
+		do("disable", w.c.Disable, bob, OutcomeOrdered, "")
+		do("disable again", w.c.Disable, bob, OutcomeUnchanged, "")
+		do("drain a disabled one", w.c.Drain, alice, OutcomeUnchanged, "")
+		do("disable for another reason", w.c.Disable, alice, OutcomeOrdered, "")
 		w.wantOrders("app-1 for  by alice disk")
 		enabled, err := w.c.Enable(w.Context(), "app-1")
-		if err != nil || enabled.Outcome != Enabled || enabled.Order == nil || enabled.Order.By != "alice" || enabled.Instance.State != InstanceActive {
+		if err != nil || enabled.Outcome != OutcomeEnabled || enabled.Order == nil || enabled.Order.By != "alice" || enabled.Instance.State != InstanceActive {
 			w.Errorf("enable: %+v, %v", enabled, err)
 		}
 		again, err := w.c.Enable(w.Context(), "app-1")
-		if err != nil || again.Outcome != Unchanged || again.Order != nil || again.Instance == nil {
+		if err != nil || again.Outcome != OutcomeUnchanged || again.Order != nil || again.Instance == nil {
 			w.Errorf("enable again: %+v, %v", again, err)
 		}
 		w.wantOrders()
@@ -77,11 +78,11 @@ func TestOrdersForWhoDoesNotRun(t *testing.T) {
 		}
 		w.wantOrders()
 		result, err := w.c.Disable(w.Context(), "app-9", OrderOptions{By: "alice"})
-		if err != nil || result.Outcome != Ordered || result.Instance != nil {
+		if err != nil || result.Outcome != OutcomeOrdered || result.Instance != nil {
 			w.Errorf("disable: %+v, %v", result, err)
 		}
 		w.wantOrders("app-9 for  by alice")
-		if result, err = w.c.Enable(w.Context(), "app-9"); err != nil || result.Outcome != Enabled || result.Instance != nil {
+		if result, err = w.c.Enable(w.Context(), "app-9"); err != nil || result.Outcome != OutcomeEnabled || result.Instance != nil {
 			w.Errorf("enable: %+v, %v", result, err)
 		}
 		for field, f := range map[string]func() error{
@@ -103,7 +104,7 @@ func TestOrdersForWhoDoesNotRun(t *testing.T) {
 func TestDrainOfANewStart(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		w.owned(Job{Name: "job", Schedule: "@hourly"})
+		w.owned(job.Job{Name: "job", Schedule: "@hourly"})
 		w.state(InstanceActive)
 		if _, err := w.c.Drain(w.Context(), "app-1", OrderOptions{}); err != nil {
 			w.Fatal(err)
@@ -114,7 +115,7 @@ func TestDrainOfANewStart(t *testing.T) {
 			w.Errorf("instances %+v, %v; want an active one", instances, err)
 		}
 		result, err := w.c.Drain(w.Context(), "app-1", OrderOptions{})
-		if err != nil || result.Outcome != Ordered || result.Order.Incarnation != "app-1-2" {
+		if err != nil || result.Outcome != OutcomeOrdered || result.Order.Incarnation != "app-1-2" {
 			w.Errorf("drain: %+v, %v", result, err)
 		}
 	})
@@ -123,12 +124,12 @@ func TestDrainOfANewStart(t *testing.T) {
 func TestOrderWhoseReplyIsLost(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		w.owned(Job{Name: "job", Schedule: "@hourly"})
+		w.owned(job.Job{Name: "job", Schedule: "@hourly"})
 		for what, f := range map[Outcome]func() (OrderResult, error){
-			Ordered: func() (OrderResult, error) { return w.c.Disable(w.Context(), "app-1", OrderOptions{}) },
-			Enabled: func() (OrderResult, error) { return w.c.Enable(w.Context(), "app-1") },
+			OutcomeOrdered: func() (OrderResult, error) { return w.c.Disable(w.Context(), "app-1", OrderOptions{}) },
+			OutcomeEnabled: func() (OrderResult, error) { return w.c.Enable(w.Context(), "app-1") },
 		} {
-			if what == Enabled {
+			if what == OutcomeEnabled {
 				if _, err := w.hand.Disable(w.Context(), "app-1", OrderOptions{}); err != nil {
 					w.Fatal(err)
 				}
@@ -146,7 +147,7 @@ func TestOrderWhoseReplyIsLost(t *testing.T) {
 func TestAwaitDrained(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		w.owned(Job{Name: "job", Schedule: "@hourly"})
+		w.owned(job.Job{Name: "job", Schedule: "@hourly"})
 		w.state(InstanceActive)
 		if _, _, err := w.c.AwaitDrained(w.Context(), "app-1"); !errors.Is(err, ErrNotDraining) {
 			w.Errorf("an active one: %v, want ErrNotDraining", err)
@@ -190,7 +191,7 @@ func TestClockOffset(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			inWorld(t, func(w *world) {
-				w.owned(Job{Name: "job", Schedule: "@hourly"})
+				w.owned(job.Job{Name: "job", Schedule: "@hourly"})
 				w.instance("app-2", "job") // which owns nothing
 				if tt.beat != "" {
 					w.multi(zkcreate(w.c.tree.Heartbeat("job", "app-1"), []byte(tt.beat)))

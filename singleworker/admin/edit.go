@@ -9,6 +9,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // maxConflicts is how often a job may change under a change of it.
@@ -31,25 +32,116 @@ func persist(f func() error) error {
 	return ErrConflict
 }
 
+// EditOptions change what Edit does. The zero value makes the change.
+type EditOptions struct {
+	// DryRun checks and reports what would be changed, and writes nothing.
+	DryRun bool
+}
+
+// errUndivided refuses what Edit does not do.
+var errUndivided = errors.New("would make a job undivided that has shards: cancel it and submit it again, or declare it so in code")
+
+// Edit changes a job that exists: it reads the job, has change change it, and
+// writes the result unless somebody else has changed the job meanwhile, in which
+// case it starts again. So change may be called several times; its error ends
+// Edit. It gets the job with its defaults spelled out, and a copy that it may
+// keep; zero values mean the defaults.
+//
+// Edit returns when ZooKeeper has accepted the change, with the Outcome
+// OutcomeChanged or OutcomeUnchanged. A new schedule takes effect at once; the
+// ticks of the old one that nobody has accounted for are recorded as not run.
+// Other shards take effect when the ticks are done that a shard has claimed
+// already: see JobStatus.Resizing. A job that is declared in code stays as it is
+// edited until its declaration changes. Errors: those of change,
+// *job.FieldError, ErrNotFound, ErrUnreadable, ErrConflict, ErrDenied,
+// ErrUnavailable.
+func (c *Client) Edit(ctx context.Context, name string, change func(*job.Job) error, opts EditOptions) (Change, error) {
+	e := edit{client: c, name: name, dryRun: opts.DryRun}
+	e.change = func(old zkrec.Spec, mtime time.Time) (zkrec.Spec, error) {
+		edited := old.Job.WithDefaults().Clone()
+		if err := change(&edited); err != nil {
+			return zkrec.Spec{}, err
+		}
+		if err := checkEdit(old.Job, edited); err != nil {
+			return zkrec.Spec{}, err
+		}
+		spec := zkrec.Spec{Job: edited.Normal(), Declared: old.Declared}
+		if spec.Fingerprint() == old.Fingerprint() {
+			return old, nil // whatever the defaults were written as
+		}
+		return spec.Over(old, mtime, time.Now()), nil
+	}
+	if err := e.run(ctx); err != nil {
+		return Change{}, fmt.Errorf("job %q: %w", name, err)
+	}
+	done := Change{Outcome: OutcomeUnchanged, Job: e.spec.Job.WithDefaults(), Version: e.version}
+	if e.changed {
+		done.Outcome, done.Before = OutcomeChanged, &e.before
+	}
+	done.NextRun = nextOf(e.spec, time.Now())
+	return done, nil
+}
+
+// checkEdit refuses what a job cannot be changed to.
+func checkEdit(old, edited job.Job) error {
+	switch {
+	case edited.Name != old.Name:
+		return &job.FieldError{Field: "Name", Value: edited.Name, Err: errors.New("cannot be changed")}
+	case old.Shards > 0 && edited.Shards == 0:
+		return &job.FieldError{Field: "Shards", Value: "0", Err: errUndivided}
+	}
+	if err := edited.Validate(); err != nil {
+		return err
+	}
+	old, edited = old.Normal(), edited.Normal()
+	if edited.Schedule == old.Schedule && edited.TimeZone == old.TimeZone {
+		return nil // a job that is over can be changed in what does not make it run
+	}
+	return checkFires(edited, time.Now())
+}
+
+// checkFires refuses a schedule that is over.
+func checkFires(j job.Job, now time.Time) error {
+	schedule, err := j.ParseSchedule()
+	if err == nil && schedule.Next(now).IsZero() {
+		err = &job.FieldError{Field: "Schedule", Value: j.Schedule, Err: errors.New("never fires again")}
+	}
+	return err
+}
+
+// nextOf is the next tick of a job that is valid.
+func nextOf(spec zkrec.Spec, now time.Time) time.Time {
+	schedule, err := spec.Job.ParseSchedule()
+	if err != nil {
+		return time.Time{}
+	}
+	var pause *Pause
+	if spec.Paused.Covers(now) {
+		pause = pauseOf(*spec.Paused)
+	}
+	return nextRun(schedule, pause, now)
+}
+
 // edit changes the record of a job that exists, over its tries.
 type edit struct {
 	client *Client
 	name   string
-	// change makes of the record, last written at mtime, what it should be.
+	// change returns the updated record; the old one was written at mtime.
 	change func(old zkrec.Spec, mtime time.Time) (zkrec.Spec, error)
 	dryRun bool
+	counts bool // through is wanted
 
 	wrote   bool // a write was sent whose outcome is not known
 	changed bool // the record is not as it was
-	before  Job
-	after   Job
+	before  job.Job
 	spec    zkrec.Spec // after
+	version int32      // of the record
 	through time.Time  // up to which ticks were accounted for before the change
 }
 
 func (e *edit) run(ctx context.Context) error {
-	if err := zkrec.CheckJobName(e.name); err != nil {
-		return &InvalidError{"Name", e.name, err}
+	if err := checkName(e.name); err != nil {
+		return err
 	}
 	err := e.client.conn.Retry(ctx, func() error {
 		return persist(func() error { return e.once(ctx) })
@@ -66,7 +158,7 @@ func (e *edit) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	old, err := zkrec.ParseSpec(data)
+	old, err := zkrec.ParseSpec(e.name, data)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrUnreadable, err)
@@ -77,30 +169,32 @@ func (e *edit) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	e.version = stat.Version
 	record := spec.Encode()
 	if e.wrote && bytes.Equal(record, data) {
 		return nil // an earlier try was applied after all
 	}
-	if err := checkSize(jobOf(e.name, spec), spec.CheckSize()); err != nil {
+	if err := spec.CheckSize(); err != nil {
 		return err
 	}
-	read, err := zkrec.ParseSpec(record)
-	if err != nil {
+	if e.spec, err = zkrec.ParseSpec(e.name, record); err != nil {
 		return fmt.Errorf("what was to be written cannot be read: %w", err) // not reached: it was checked
 	}
-	e.spec, e.before, e.after = spec, jobOf(e.name, old), jobOf(e.name, read)
-	e.changed = !bytes.Equal(record, old.Encode())
-	if !e.changed || e.dryRun {
-		return nil
-	}
-	if !e.wrote {
+	e.before, e.changed = old.Job.WithDefaults(), !bytes.Equal(record, old.Encode())
+	if e.counts && !e.wrote {
 		was, err := e.client.read(ctx, e.name)
 		if err != nil {
 			return err
 		}
 		e.through = was.status(nil, time.Now()).Watermark
 	}
+	if !e.changed || e.dryRun {
+		return nil
+	}
 	e.wrote = true
-	_, err = conn.Multi(ctx, zkconn.SetOp(path, record, stat.Version))
+	stats, err := conn.Multi(ctx, zkconn.SetOp(path, record, stat.Version))
+	if err == nil {
+		e.version = stats[0].Version
+	}
 	return err
 }

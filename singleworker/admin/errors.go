@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
-	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // Sentinels for callers to branch on with errors.Is.
@@ -39,11 +39,12 @@ var (
 	ErrUnavailable = zkconn.ErrUnavailable
 )
 
-// InvalidError refuses input: a job, or a Config.
+// InvalidError refuses a field of a Config or of options. Those of a job are
+// refused with a *job.FieldError.
 type InvalidError struct {
-	Field string // of Job, Config or the options: "Name", "Schedule", "Args", "Servers" ...
+	Field string // "Servers", "Until" ...
 	Value string
-	Err   error // what is wrong; for a Schedule, a *cronexpr.Error
+	Err   error // what is wrong
 }
 
 func (e *InvalidError) Error() string {
@@ -52,11 +53,10 @@ func (e *InvalidError) Error() string {
 
 func (e *InvalidError) Unwrap() error { return e.Err }
 
-// checkSpec is Spec.Check in the words of this package.
-func checkSpec(spec zkrec.Spec) error {
-	err := spec.Check()
-	if field := new(zkrec.FieldError); errors.As(err, &field) {
-		return &InvalidError{field.Field, fmt.Sprint(field.Value), field.Err}
+// checkName refuses what is not the name of a job.
+func checkName(name string) error {
+	if err := job.CheckName(name); err != nil {
+		return &job.FieldError{Field: "Name", Value: name, Err: err}
 	}
-	return err
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -35,19 +36,19 @@ func Example() {
 	check(err)
 	defer client.Close()
 
-	job := admin.Job{Name: "daily-stats", Schedule: "0 0 3 * * ?", TimeZone: "Asia/Shanghai"}
-	result, err := client.Submit(ctx, job, admin.SubmitOptions{})
+	stats := job.Job{Name: "daily-stats", Schedule: "0 0 3 * * ?", TimeZone: "Asia/Shanghai"}
+	done, err := client.Submit(ctx, stats, admin.SubmitOptions{})
 	check(err)
-	fmt.Println(result.Outcome)
+	fmt.Println(done.Outcome)
 
-	job.Schedule = "0 30 3 * * ?"
-	_, err = client.Submit(ctx, job, admin.SubmitOptions{}) // Replace would change it
+	stats.Schedule = "0 30 3 * * ?"
+	_, err = client.Submit(ctx, stats, admin.SubmitOptions{}) // Replace would change it
 	fmt.Println(errors.Is(err, admin.ErrExists))
 
 	jobs, err := client.List(ctx)
 	check(err)
-	for _, job := range jobs {
-		fmt.Println(job.Name, job.Schedule, job.State, job.NextRun.Format("15:04"))
+	for _, status := range jobs {
+		fmt.Println(status.Name, status.Job.Schedule, status.State, status.NextRun.Format("15:04"))
 	}
 	// Output:
 	// created
@@ -62,7 +63,7 @@ func ExampleClient_Trigger() {
 	ctx, cancel := context.WithCancel(context.Background())
 	client, err := admin.Dial(ctx, admin.Config{Servers: servers, ServerType: "billing"})
 	check(err)
-	_, err = client.Submit(ctx, admin.Job{Name: "report", Schedule: "@monthly"}, admin.SubmitOptions{})
+	_, err = client.Submit(ctx, job.Job{Name: "report", Schedule: "@monthly"}, admin.SubmitOptions{})
 	check(err)
 
 	m, err := singleworker.New(singleworker.Config{Servers: servers, ServerType: "billing"})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // texts shortens entries to what the tests compare.
@@ -27,7 +28,7 @@ func texts(entries []Entry) string {
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		token := w.owned(Job{Name: "job", Schedule: "@hourly"})
+		token := w.owned(job.Job{Name: "job", Schedule: "@hourly"})
 		want := func(what, want string) {
 			t.Helper()
 			history, err := w.c.History(w.Context(), "job")
@@ -69,19 +70,19 @@ func TestHistory(t *testing.T) {
 func TestUnknownWhenTheOwnerIsDead(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		token := w.owned(Job{Name: "job", Schedule: "@hourly"})
+		token := w.owned(job.Job{Name: "job", Schedule: "@hourly"})
 		w.claim(zkrec.Run{Tick: noon.UnixMilli(), RunID: "a", Token: token})
 		time.Sleep(3 * time.Hour)
 		if job := w.get("job"); job.LastRun.State != RunRunning || !job.Overdue.IsZero() || !job.Watermark.Equal(noon) {
 			t.Errorf("%+v of %+v; want it running, nothing overdue", job.LastRun, job)
 		}
 		w.kill()
-		if job := w.get("job"); job.LastRun.State != RunUnknown || !job.Overdue.Equal(noon.Add(time.Hour)) || job.State != Unowned {
+		if job := w.get("job"); job.LastRun.State != RunUnknown || !job.Overdue.Equal(noon.Add(time.Hour)) || job.State != StateUnowned {
 			t.Errorf("%+v of %+v; want it unknown, the next tick overdue", job.LastRun, job)
 		}
 		w.instance("app-1b", "job")
 		w.multi(zkcreate(w.c.tree.Instance("app-1"), zkrec.Instance{Incarnation: "app-1-2"}.Encode()))
-		if job := w.get("job"); job.LastRun.State != RunUnknown || job.State != Unowned {
+		if job := w.get("job"); job.LastRun.State != RunUnknown || job.State != StateUnowned {
 			t.Errorf("%+v of %+v; want it unknown: another start of the same instance", job.LastRun, job)
 		}
 	})
@@ -91,7 +92,7 @@ func TestUnknownWhenTheOwnerIsDead(t *testing.T) {
 func TestHistoryOfGarbage(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		w.submit(Job{Name: "job", Schedule: "@hourly"})
+		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
 		w.put(w.c.tree.Tick("job"), []byte("zzz"))
 		ok := zkrec.Entry{Run: zkrec.Run{Tick: noon.UnixMilli(), RunID: "a", State: zkrec.RunOK}}
 		w.put(w.c.tree.History("job"), zkrec.History{}.Add(0, ok).Encode())
@@ -128,7 +129,7 @@ func TestHistoryOfGarbage(t *testing.T) {
 			t.Errorf("no such job: %v", err)
 		}
 		_, err = w.c.History(w.Context(), "a/b")
-		if !errors.As(err, new(*InvalidError)) {
+		if !errors.As(err, new(*job.FieldError)) {
 			t.Errorf("no name of a job: %v", err)
 		}
 	})
@@ -138,7 +139,7 @@ func TestHistoryOfGarbage(t *testing.T) {
 func TestHistoryOverItsCap(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		w.submit(Job{Name: "job", Schedule: "@hourly"})
+		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
 		var long zkrec.History
 		for i := range 3 * zkrec.MaxHistory {
 			long.Entries = append(long.Entries, zkrec.Entry{Run: zkrec.Run{Tick: noon.UnixMilli() + int64(i), RunID: strconv.Itoa(i), State: zkrec.RunOK}})
@@ -154,7 +155,7 @@ func TestHistoryOverItsCap(t *testing.T) {
 func TestAlarmIsShown(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		w.submit(Job{Name: "job", Schedule: "@hourly"})
+		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
 		noticed := noon.Add(61 * time.Minute)
 		w.multi(zkcreate(w.c.tree.Alarm("job"), zkrec.Alarm{Tick: noon.Add(time.Hour).UnixMilli(), SID: "app-2", At: noticed}.Encode()))
 		job := w.get("job")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // group is what there is beside the job's own record.
@@ -36,68 +37,68 @@ func TestStateAndReason(t *testing.T) {
 		reason string
 	}{
 		"owned": {
-			"@daily", group{owner: "a", registered: ab, live: ab}, Owned, "",
+			"@daily", group{owner: "a", registered: ab, live: ab}, StateOwned, "",
 		},
 		"owned, though its registration is gone": {
-			"@daily", group{owner: "a", live: []string{"a"}}, Owned, "",
+			"@daily", group{owner: "a", live: []string{"a"}}, StateOwned, "",
 		},
 		"the owner has died, one is left": {
-			"@daily", group{owner: "a", registered: ab, live: []string{"b"}}, Unowned,
+			"@daily", group{owner: "a", registered: ab, live: []string{"b"}}, StateUnowned,
 			"its owner a is gone; waiting for b to take over",
 		},
 		"the owner has died, two are left": {
-			"@daily", group{owner: "z", registered: ab, live: ab}, Unowned,
+			"@daily", group{owner: "z", registered: ab, live: ab}, StateUnowned,
 			"its owner z is gone; waiting for a or b to take over",
 		},
 		"the owner has died, nobody is left": {
-			"@daily", group{owner: "a", registered: []string{"a"}, live: []string{"c"}}, Unowned,
+			"@daily", group{owner: "a", registered: []string{"a"}, live: []string{"c"}}, StateUnowned,
 			"its owner a is gone; waiting for an instance with its handler to take over",
 		},
 		"one is closed": {
-			"@daily", group{registered: ab, live: ab, states: map[string]string{"b": InstanceDrained}}, Unowned, "waiting for a to adopt it",
+			"@daily", group{registered: ab, live: ab, states: map[string]string{"b": InstanceDrained}}, StateUnowned, "waiting for a to adopt it",
 		},
 		"all are closed": {
-			"@daily", group{registered: ab, live: ab, states: map[string]string{"a": InstanceDisabled, "b": InstanceDraining}}, Unowned,
+			"@daily", group{registered: ab, live: ab, states: map[string]string{"a": InstanceDisabled, "b": InstanceDraining}}, StateUnowned,
 			`every instance with handler "daily" is closed: a is disabled, b is draining`,
 		},
 		"nobody ever had the handler": {
-			"@daily", group{live: ab}, Unowned, `no instance has registered handler "daily"`,
+			"@daily", group{live: ab}, StateUnowned, `no instance has registered handler "daily"`,
 		},
 		"nobody has the handler that it names": {
-			`{"schema":1,"schedule":"@daily","handler":"stats"}`, group{live: ab}, Unowned,
+			`{"schema":1,"schedule":"@daily","handler":"stats"}`, group{live: ab}, StateUnowned,
 			`no instance has registered handler "stats"`,
 		},
 		"all that had the handler are dead": {
-			"@daily", group{registered: ab, live: []string{"c"}}, Unowned,
+			"@daily", group{registered: ab, live: []string{"c"}}, StateUnowned,
 			`no live instance has handler "daily" (last seen on a, b)`,
 		},
 		"handed over": {
-			"@daily", group{offer: "b", registered: ab, live: ab}, Unowned,
+			"@daily", group{offer: "b", registered: ab, live: ab}, StateUnowned,
 			"handed over to b, which has not taken it yet",
 		},
 		"new": {
-			"@daily", group{registered: ab, live: []string{"b", "c"}}, Unowned, "waiting for b to adopt it",
+			"@daily", group{registered: ab, live: []string{"b", "c"}}, StateUnowned, "waiting for b to adopt it",
 		},
 		"garbage": {
-			"{", group{registered: ab, live: ab}, Invalid,
+			"{", group{registered: ab, live: ab}, StateInvalid,
 			`job spec "{": unexpected end of JSON input; submit it again with Replace, or cancel it`,
 		},
 		"garbage, with an owner": {
-			"{", group{owner: "a", registered: ab, live: ab}, Invalid,
+			"{", group{owner: "a", registered: ab, live: ab}, StateInvalid,
 			`job spec "{": unexpected end of JSON input; submit it again with Replace, or cancel it`,
 		},
 		"empty": {
-			"", group{}, Invalid,
+			"", group{}, StateInvalid,
 			"job spec is empty, want a cron expression or a JSON object; submit it again with Replace, or cancel it",
 		},
 		"no schedule": {
-			"@dialy", group{}, Invalid,
-			`Schedule "@dialy": schedule "@dialy": column 1: unknown descriptor "@dialy", want @yearly, @monthly, @weekly, ` +
+			"@dialy", group{}, StateInvalid,
+			`job.Schedule "@dialy": schedule "@dialy": column 1: unknown descriptor "@dialy", want @yearly, @monthly, @weekly, ` +
 				"@daily, @hourly, @every or @at; submit it again with Replace, or cancel it",
 		},
 		"no zone": {
-			`{"schedule":"@daily","time_zone":"Mars"}`, group{}, Invalid,
-			`TimeZone "Mars": unknown time zone Mars, want an IANA name such as "Europe/Berlin"; ` +
+			`{"schedule":"@daily","time_zone":"Mars"}`, group{}, StateInvalid,
+			`job.TimeZone "Mars": unknown time zone Mars, want an IANA name such as "Europe/Berlin"; ` +
 				"submit it again with Replace, or cancel it",
 		},
 	} {
@@ -111,14 +112,14 @@ func TestStatusSaysWhatTheRecordSays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // midnight, 2000-01-01, UTC
 		got := group{}.judge([]byte(`{"schema":1,"schedule":"0 0 3 * * ?","time_zone":"Asia/Shanghai","args":{"a":"1"}}`))
-		if got.Name != "daily" || got.Schedule != "0 0 3 * * ?" || got.TimeZone != "Asia/Shanghai" ||
-			got.Handler != "daily" || got.Args["a"] != "1" || got.Declared {
+		if got.Name != "daily" || got.Job.Schedule != "0 0 3 * * ?" || got.Job.TimeZone != "Asia/Shanghai" ||
+			got.Job.Handler != "daily" || got.Job.Args["a"] != "1" || got.Declared {
 			t.Errorf("status %+v", got)
 		}
 		if want := time.Date(2000, 1, 1, 19, 0, 0, 0, time.UTC); !got.NextRun.Equal(want) { // 03:00 in Shanghai
 			t.Errorf("next run at %v, want %v", got.NextRun, want)
 		}
-		if over := (group{}).judge([]byte("@at 1999-01-01T00:00:00Z")); !over.NextRun.IsZero() || over.State != Unowned {
+		if over := (group{}).judge([]byte("@at 1999-01-01T00:00:00Z")); !over.NextRun.IsZero() || over.State != StateUnowned {
 			t.Errorf("a job that is over: %s, next run %v; want unowned, none", over.State, over.NextRun)
 		}
 	})
@@ -126,12 +127,12 @@ func TestStatusSaysWhatTheRecordSays(t *testing.T) {
 
 func TestDeclaredMeansWithoutAnOperatorsChange(t *testing.T) {
 	t.Parallel()
-	spec := zkrec.Spec{Schedule: "@daily"}
-	spec.Declared = spec.Fingerprint("daily")
+	spec := zkrec.Spec{Job: job.Job{Schedule: "@daily"}}
+	spec.Declared = spec.Fingerprint()
 	if got := (group{}).judge(spec.Encode()); !got.Declared {
 		t.Error("as declared: Declared = false, want true")
 	}
-	spec.Schedule = "@hourly"
+	spec.Job.Schedule = "@hourly"
 	if got := (group{}).judge(spec.Encode()); got.Declared {
 		t.Error("changed by an operator: Declared = true, want false")
 	}

@@ -7,9 +7,10 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// at is a time of the day of testNow, in Unix milliseconds.
+// at is a time on 2026-11-21, UTC, in Unix milliseconds.
 func at(clock string) int64 {
 	day, err := time.Parse("2006-01-02 15:04:05", "2026-11-21 "+clock)
 	if err != nil {
@@ -58,7 +59,7 @@ func TestOverdue(t *testing.T) {
 		if row.through != "" {
 			through = at(row.through)
 		}
-		spec := zkrec.Spec{Paused: row.pause, Policy: zkrec.Policy{AlarmAfter: zkrec.Duration(row.alarm)}}
+		spec := zkrec.Spec{Paused: row.pause, Job: job.Job{AlarmAfter: row.alarm}}
 		got := overdue(spec, schedule, at("04:30:00"), through, row.running, time.UnixMilli(at(row.now)))
 		if !got.IsZero() {
 			want = got.UTC().Format(time.TimeOnly)
@@ -76,14 +77,14 @@ func TestOverdueHolds(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
-	base := testNow.UnixMilli()
+	base := time.Date(2026, 11, 21, 8, 24, 5, 0, time.UTC).UnixMilli()
 	moment := func() int64 { return base + random.Int64N(3_600_000) }
 	for range 10_000 {
 		schedule, err := cronexpr.Parse([]string{"@every 90s", "*/7 * * * *", "@hourly", "@at 2026-11-21T08:40:00Z"}[random.IntN(4)], nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		spec := zkrec.Spec{Policy: zkrec.Policy{AlarmAfter: zkrec.Duration(random.Int64N(int64(10 * time.Minute)))}}
+		spec := zkrec.Spec{Job: job.Job{AlarmAfter: time.Duration(random.Int64N(int64(10 * time.Minute)))}}
 		if random.IntN(2) == 0 {
 			spec.Paused = &zkrec.Pause{Since: moment()}
 			spec.Paused.Until = spec.Paused.Since + random.Int64N(600_000)
@@ -98,8 +99,8 @@ func TestOverdueHolds(t *testing.T) {
 		case !schedule.Next(tick.Add(-1)).Equal(tick) || tick.UnixMilli() <= max(since, through) ||
 			!schedule.Prev(tick).Before(time.UnixMilli(max(since, through)+1)):
 			t.Fatalf("seed %d: %v is not the first tick of %v after %d, %d", seed, tick, schedule, since, through)
-		case now.Sub(tick) < time.Duration(spec.Full().AlarmAfter):
-			t.Fatalf("seed %d: at %v, %v is not late by %v", seed, now, tick, spec.Full().AlarmAfter)
+		case now.Sub(tick) < spec.Job.WithDefaults().AlarmAfter:
+			t.Fatalf("seed %d: at %v, %v is not late by %v", seed, now, tick, spec.Job.WithDefaults().AlarmAfter)
 		case overdue(spec, schedule, since, tick.UnixMilli(), false, now).Equal(tick):
 			t.Fatalf("seed %d: %v is overdue though it is accounted for", seed, tick)
 		case !again.Equal(tick):

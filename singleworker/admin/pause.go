@@ -8,6 +8,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // PauseOptions say how long a job is paused, and why. The zero value pauses it
@@ -16,23 +17,21 @@ type PauseOptions struct {
 	Until  time.Time // on the caller's clock. Default: until it is resumed
 	By     string    // who pauses it, up to 1 KiB
 	Reason string    // up to 1 KiB
-	// Missed says what becomes of the ticks in between when Until comes and
-	// nobody has resumed the job: "skip" (default), "once" or "all", as
-	// Job.Misfire.
-	Missed string
+	// Missed says what to do with the ticks in between when Until comes and
+	// nobody has resumed the job. Default: job.MisfireSkip.
+	Missed job.MisfirePolicy
 }
 
 // ResumeOptions say what comes after a pause.
 type ResumeOptions struct {
-	// Missed says what becomes of the ticks of the pause: "skip" (default),
-	// "once" or "all", as Job.Misfire.
-	Missed string
+	// Missed says what to do with the ticks of the pause. Default:
+	// job.MisfireSkip.
+	Missed job.MisfirePolicy
 }
 
 // PauseResult is what Pause or Resume did.
 type PauseResult struct {
-	Outcome Outcome   // Paused, Resumed or Unchanged
-	Job     JobStatus // as it is now
+	Outcome Outcome // OutcomePaused, OutcomeResumed or OutcomeUnchanged
 	// Pause is the pause as it is recorded now; after Resume its Until is the
 	// present. Nil when a job was resumed that was not paused.
 	Pause *Pause
@@ -45,9 +44,12 @@ type PauseResult struct {
 // maxTextBytes is the longest name of a person and the longest reason.
 const maxTextBytes = 1 << 10
 
+// maxExcerpt is as much of such a text as fits in an error.
+const maxExcerpt = 40
+
 func checkText(field, text string) error {
 	if len(text) > maxTextBytes {
-		return &InvalidError{field, excerpt([]byte(text)), fmt.Errorf("has %d bytes, at most %d are kept", len(text), maxTextBytes)}
+		return &InvalidError{field, text[:maxExcerpt] + "...", fmt.Errorf("has %d bytes, at most %d are kept", len(text), maxTextBytes)}
 	}
 	return nil
 }
@@ -56,21 +58,20 @@ func checkText(field, text string) error {
 // stopped, and Trigger works all the same. Pausing a job that is paused
 // replaces how long, by whom and why; it stays paused since when it was.
 // Errors: *InvalidError, ErrNotFound, ErrUnreadable, ErrConflict, ErrDenied,
-// ErrUnavailable. An Outcome beside an error says that the change was accepted
-// and the job could not be read afterwards.
+// ErrUnavailable.
 func (c *Client) Pause(ctx context.Context, name string, opts PauseOptions) (PauseResult, error) {
 	now := time.Now()
 	if err := checkPause(opts, now); err != nil {
 		return PauseResult{}, err
 	}
 	pause := zkrec.Pause{By: opts.By, Reason: opts.Reason, Missed: opts.Missed}
-	if pause.Missed == zkrec.MisfireSkip {
+	if pause.Missed == job.MisfireSkip {
 		pause.Missed = "" // the default
 	}
 	if !opts.Until.IsZero() {
 		pause.Until = opts.Until.UnixMilli()
 	}
-	e := edit{client: c, name: name, change: func(old zkrec.Spec, mtime time.Time) (zkrec.Spec, error) {
+	e := edit{client: c, name: name, counts: true, change: func(old zkrec.Spec, mtime time.Time) (zkrec.Spec, error) {
 		next := pause
 		next.Since = now.UnixMilli()
 		if old.Paused.Covers(now) {
@@ -83,15 +84,15 @@ func (c *Client) Pause(ctx context.Context, name string, opts PauseOptions) (Pau
 	if err := e.run(ctx); err != nil {
 		return PauseResult{}, fmt.Errorf("pause %s: %w", name, err)
 	}
-	return c.paused(ctx, &e, Paused)
+	return e.paused(OutcomePaused), nil
 }
 
 func checkPause(opts PauseOptions, now time.Time) error {
 	if !opts.Until.IsZero() && !opts.Until.After(now) {
 		return &InvalidError{"Until", opts.Until.Format(time.RFC3339), errors.New("is over")}
 	}
-	if err := zkrec.CheckMisfire(opts.Missed); err != nil {
-		return &InvalidError{"Missed", opts.Missed, err}
+	if err := opts.Missed.Check(); err != nil {
+		return &InvalidError{"Missed", string(opts.Missed), err}
 	}
 	if err := checkText("By", opts.By); err != nil {
 		return err
@@ -103,18 +104,18 @@ func checkPause(opts PauseOptions, now time.Time) error {
 // becomes of those in between. A job that is not paused is Unchanged. Errors:
 // as Pause.
 func (c *Client) Resume(ctx context.Context, name string, opts ResumeOptions) (PauseResult, error) {
-	if err := zkrec.CheckMisfire(opts.Missed); err != nil {
-		return PauseResult{}, &InvalidError{"Missed", opts.Missed, err}
+	if err := opts.Missed.Check(); err != nil {
+		return PauseResult{}, &InvalidError{"Missed", string(opts.Missed), err}
 	}
 	now := time.Now()
-	e := edit{client: c, name: name, change: func(old zkrec.Spec, mtime time.Time) (zkrec.Spec, error) {
+	e := edit{client: c, name: name, counts: true, change: func(old zkrec.Spec, mtime time.Time) (zkrec.Spec, error) {
 		if !old.Paused.Covers(now) {
 			return old, nil
 		}
 		pause := *old.Paused
 		// The record stays, for the owner to account for the ticks by.
 		pause.Until, pause.Missed = now.UnixMilli(), opts.Missed
-		if pause.Missed == zkrec.MisfireSkip {
+		if pause.Missed == job.MisfireSkip {
 			pause.Missed = ""
 		}
 		old.Since = old.SinceOr(mtime)
@@ -124,31 +125,23 @@ func (c *Client) Resume(ctx context.Context, name string, opts ResumeOptions) (P
 	if err := e.run(ctx); err != nil {
 		return PauseResult{}, fmt.Errorf("resume %s: %w", name, err)
 	}
-	return c.paused(ctx, &e, Resumed)
+	return e.paused(OutcomeResumed), nil
 }
 
 // paused says what an edit has made of a job's pause.
-func (c *Client) paused(ctx context.Context, e *edit, done Outcome) (PauseResult, error) {
-	result := PauseResult{Outcome: Unchanged}
+func (e *edit) paused(done Outcome) PauseResult {
+	result := PauseResult{Outcome: OutcomeUnchanged}
 	if e.changed {
 		result.Outcome = done
 	}
-	if e.spec.Paused != nil && (e.changed || done == Paused) {
-		result.Pause = pauseOf(*e.spec.Paused)
+	if e.spec.Paused == nil || !e.changed && done != OutcomePaused {
+		return result
 	}
-	status, err := c.Get(ctx, e.name)
-	if err != nil {
-		return result, err
+	result.Pause = pauseOf(*e.spec.Paused)
+	if schedule, err := e.spec.Job.ParseSchedule(); err == nil {
+		result.Missed = missed(schedule, e.through, *result.Pause, time.Now())
 	}
-	result.Job = status
-	if schedule, err := parseSchedule(status.Job); err == nil && result.Pause != nil {
-		through := status.Watermark
-		if e.changed {
-			through = e.through // its owner may have dealt with them since
-		}
-		result.Missed = missed(schedule, through, *result.Pause, time.Now())
-	}
-	return result, nil
+	return result
 }
 
 // missed counts the ticks of a pause that came, and come after through.

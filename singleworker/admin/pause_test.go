@@ -7,19 +7,20 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
 func TestPauseAndResume(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		w.submit(Job{Name: "job", Schedule: "@hourly"})
+		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
 		submitted := noon.UnixMilli()
 		time.Sleep(30 * time.Minute)
 		paused := time.Now()
 
 		result, err := w.c.Pause(w.Context(), "job", PauseOptions{By: "alice@host", Reason: "migration"})
-		if err != nil || result.Outcome != Paused || !result.Job.NextRun.IsZero() || *result.Pause != *result.Job.Paused {
+		if err != nil || result.Outcome != OutcomePaused || !w.get("job").NextRun.IsZero() || *result.Pause != *w.get("job").Paused {
 			t.Errorf("pause: %+v, %v", result, err)
 		}
 		want := zkrec.Pause{Since: paused.UnixMilli(), By: "alice@host", Reason: "migration"}
@@ -27,22 +28,22 @@ func TestPauseAndResume(t *testing.T) {
 			t.Errorf("recorded as %s, want the pause %+v, since the job was submitted", spec.Encode(), want)
 		}
 		again, err := w.c.Pause(w.Context(), "job", PauseOptions{By: "alice@host", Reason: "migration", Missed: "skip"})
-		if err != nil || again.Outcome != Unchanged || again.Pause == nil {
+		if err != nil || again.Outcome != OutcomeUnchanged || again.Pause == nil {
 			t.Errorf("the same again: %s, %v; want unchanged", again.Outcome, err)
 		}
 		time.Sleep(time.Hour)
 		until := time.Now().Add(24 * time.Hour)
 		longer, err := w.c.Pause(w.Context(), "job", PauseOptions{By: "bob", Until: until, Missed: "once"})
-		if got := longer.Job.Paused; err != nil || longer.Outcome != Paused || !got.Since.Equal(paused) || !got.Until.Equal(until) ||
+		if got := longer.Pause; err != nil || longer.Outcome != OutcomePaused || !got.Since.Equal(paused) || !got.Until.Equal(until) ||
 			got.By != "bob" || got.Reason != "" || got.Missed != "once" || longer.Missed != 1 {
 			t.Errorf("until tomorrow: %+v, %v", longer, err)
 		}
-		if next := longer.Job.NextRun; !next.Equal(noon.Add(26 * time.Hour)) { // 13:30 tomorrow, so 14:00
+		if next := w.get("job").NextRun; !next.Equal(noon.Add(26 * time.Hour)) { // 13:30 tomorrow, so 14:00
 			t.Errorf("next run at %v, want the first after the pause", next)
 		}
 		time.Sleep(3 * time.Hour)
 		resumed, err := w.c.Resume(w.Context(), "job", ResumeOptions{Missed: "all"})
-		if err != nil || resumed.Outcome != Resumed || resumed.Job.Paused != nil || resumed.Missed != 4 {
+		if err != nil || resumed.Outcome != OutcomeResumed || w.get("job").Paused != nil || resumed.Missed != 4 {
 			t.Errorf("resume: %+v, %v", resumed, err)
 		}
 		want = zkrec.Pause{Since: paused.UnixMilli(), Until: time.Now().UnixMilli(), By: "bob", Missed: "all"}
@@ -50,7 +51,7 @@ func TestPauseAndResume(t *testing.T) {
 			t.Errorf("recorded as %s, want the pause %+v", spec.Encode(), want)
 		}
 		time.Sleep(time.Second)
-		if result, err := w.c.Resume(w.Context(), "job", ResumeOptions{}); err != nil || result.Outcome != Unchanged || result.Pause != nil {
+		if result, err := w.c.Resume(w.Context(), "job", ResumeOptions{}); err != nil || result.Outcome != OutcomeUnchanged || result.Pause != nil {
 			t.Errorf("resumed twice: %+v, %v; want unchanged", result, err)
 		}
 	})
@@ -60,7 +61,7 @@ func TestPauseAndResume(t *testing.T) {
 func TestResumeCountsWhatTheOwnerHasDealtWith(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		w.submit(Job{Name: "job", Schedule: "@hourly"})
+		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
 		if _, err := w.c.Pause(w.Context(), "job", PauseOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +87,7 @@ func TestResumeCountsWhatTheOwnerHasDealtWith(t *testing.T) {
 func TestPauseEnds(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		w.submit(Job{Name: "job", Schedule: "@hourly"})
+		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
 		if _, err := w.c.Pause(w.Context(), "job", PauseOptions{Until: noon.Add(time.Hour)}); err != nil {
 			t.Fatal(err)
 		}
@@ -105,14 +106,14 @@ func TestPauseEnds(t *testing.T) {
 func TestPauseWithoutReply(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		w.submit(Job{Name: "job", Schedule: "@hourly"})
+		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
 		for _, action := range []func() zkdev.Action{zkdev.CutAfter, zkdev.CutBefore} {
 			w.server.Control(zkdev.OpMulti, func(*zkdev.Request) zkdev.Action { return action() })
-			if result, err := w.c.Pause(w.Context(), "job", PauseOptions{}); err != nil || result.Outcome != Paused {
+			if result, err := w.c.Pause(w.Context(), "job", PauseOptions{}); err != nil || result.Outcome != OutcomePaused {
 				t.Errorf("pause: %s, %v", result.Outcome, err)
 			}
 			w.server.Control(zkdev.OpMulti, func(*zkdev.Request) zkdev.Action { return action() })
-			if result, err := w.c.Resume(w.Context(), "job", ResumeOptions{}); err != nil || result.Outcome != Resumed {
+			if result, err := w.c.Resume(w.Context(), "job", ResumeOptions{}); err != nil || result.Outcome != OutcomeResumed {
 				t.Errorf("resume: %s, %v", result.Outcome, err)
 			}
 		}
@@ -125,7 +126,7 @@ func TestPauseWithoutReply(t *testing.T) {
 func TestPauseRefuses(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		w.submit(Job{Name: "job", Schedule: "@hourly"})
+		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
 		for _, row := range []struct {
 			opts        PauseOptions
 			field, want string

@@ -38,10 +38,7 @@ func (c *Client) Get(ctx context.Context, name string) (JobStatus, error) {
 
 // checkSlot refuses what is the name of neither a job nor a shard.
 func checkSlot(name string) error {
-	if err := zkrec.CheckName(zkrec.JobOfSlot(name)); err != nil {
-		return &InvalidError{"Name", name, err}
-	}
-	return nil
+	return checkName(zkrec.JobOfSlot(name))
 }
 
 // readers is how many jobs, or shards of a job, are read at a time.
@@ -90,9 +87,8 @@ func (c *Client) list(ctx context.Context) ([]JobStatus, error) {
 }
 
 // AwaitOwner waits until an instance owns the job, or one each of its shards,
-// or it turns out that its record is invalid, and returns its status. The end of ctx is no error: the
-// status is the latest that was read. Errors: those of Get; ErrUnavailable when
-// nothing could be read at all.
+// or it turns out that its record is invalid, and returns its status. Errors:
+// those of Get; when ctx ends first, its cause.
 func (c *Client) AwaitOwner(ctx context.Context, name string) (JobStatus, error) {
 	const lookAgain = time.Second // watches are a reason to look sooner
 	var latest *JobStatus
@@ -107,7 +103,7 @@ func (c *Client) AwaitOwner(ctx context.Context, name string) (JobStatus, error)
 		}
 		status, err := c.Get(ctx, name)
 		switch {
-		case err == nil && status.State != Unowned:
+		case err == nil && status.State != StateUnowned:
 			return status, nil
 		case err == nil:
 			latest = &status
@@ -116,7 +112,7 @@ func (c *Client) AwaitOwner(ctx context.Context, name string) (JobStatus, error)
 		}
 		select {
 		case <-ctx.Done():
-			return *latest, nil
+			return JobStatus{}, fmt.Errorf("job %q has no owner yet: %s: %w", name, latest.Reason, context.Cause(ctx))
 		case <-c.changed:
 		case <-time.After(lookAgain):
 		}
@@ -126,7 +122,7 @@ func (c *Client) AwaitOwner(ctx context.Context, name string) (JobStatus, error)
 // firstUnowned is the first shard of a job that has no owner, or the job itself.
 func firstUnowned(job JobStatus) JobStatus {
 	for _, shard := range job.Slots {
-		if shard.State != Owned {
+		if shard.State != StateOwned {
 			return shard
 		}
 	}

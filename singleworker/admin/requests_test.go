@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -46,7 +47,7 @@ func TestCancelRequests(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			inWorld(t, func(w *world) {
-				token := w.owned(Job{Name: "job", Schedule: "@hourly"})
+				token := w.owned(job.Job{Name: "job", Schedule: "@hourly"})
 				begun := w.trigger("job", "ann")
 				w.claim(zkrec.Run{Manual: begun, RunID: "r1", Token: token, Attempt: 1})
 				w.trigger("job", "bob")
@@ -74,7 +75,7 @@ func TestCancelRequests(t *testing.T) {
 func TestRunBeginsWhileItIsWithdrawn(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		token := w.owned(Job{Name: "job", Schedule: "@hourly"})
+		token := w.owned(job.Job{Name: "job", Schedule: "@hourly"})
 		id := w.trigger("job", "ann")
 		first := true
 		w.server.Control(zkdev.OpMulti, func(*zkdev.Request) zkdev.Action {
@@ -95,7 +96,7 @@ func TestRunBeginsWhileItIsWithdrawn(t *testing.T) {
 func TestRequestsOfShards(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		w.submit(Job{Name: "job", Schedule: "@hourly", Shards: 3})
+		w.submit(job.Job{Name: "job", Schedule: "@hourly", Shards: 3})
 		w.instance("app-1", "job")
 		wantAsked(t, "before there are any", w.asked("job"))
 		w.trigger("job", "ann")

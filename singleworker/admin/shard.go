@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // Shard is one part of a job that is divided.
@@ -52,14 +53,10 @@ func (r Resizing) String() string {
 	return text + ", which waits for " + waits
 }
 
-// SplitShard takes the name of a shard, such as "report[3]", apart; ok is false
-// for any other name.
-func SplitShard(name string) (job string, shard int, ok bool) { return zkrec.SplitSlot(name) }
-
 // slots lists what a name stands for: the shards of a job that run now, or the
 // job itself if it has none, or the one shard.
 func (of parsed) slots(name string) ([]string, error) {
-	job, shard, sharded := zkrec.SplitSlot(name)
+	whole, shard, sharded := zkrec.SplitSlot(name)
 	layout := of.spec.ActiveLayout()
 	if of.spec.Canceled || layout.Check() != nil {
 		layout = zkrec.Layout{}
@@ -70,15 +67,15 @@ func (of parsed) slots(name string) ([]string, error) {
 	}
 	switch {
 	case !sharded:
-		return layout.Slots(job), nil
+		return layout.Slots(whole), nil
 	case of.spec.Canceled:
 		return nil, ErrNotFound
-	case of.err != nil && !errors.As(of.err, new(*InvalidError)):
+	case of.err != nil && !errors.As(of.err, new(*job.FieldError)):
 		return nil, fmt.Errorf("%w: %w", ErrUnreadable, of.err)
 	case layout.Shards == 0:
-		return nil, fmt.Errorf("%w: %s is not divided%s", ErrNoShard, job, until)
+		return nil, fmt.Errorf("%w: %s is not divided%s", ErrNoShard, whole, until)
 	case shard >= layout.Shards:
-		return nil, fmt.Errorf("%w: %s has shards 0 to %d%s", ErrNoShard, job, layout.Shards-1, until)
+		return nil, fmt.Errorf("%w: %s has shards 0 to %d%s", ErrNoShard, whole, layout.Shards-1, until)
 	}
 	return []string{name}, nil
 }
@@ -124,7 +121,7 @@ func whole(shards []JobStatus) (State, string) {
 	var first *JobStatus
 	reasons, lacking := map[string]bool{}, 0
 	for i := range shards {
-		if shards[i].State == Owned {
+		if shards[i].State == StateOwned {
 			continue
 		}
 		if first == nil {
@@ -135,13 +132,13 @@ func whole(shards []JobStatus) (State, string) {
 	}
 	switch {
 	case first == nil:
-		return Owned, ""
-	case first.State != Unowned, lacking == len(shards) && len(reasons) == 1:
+		return StateOwned, ""
+	case first.State != StateUnowned, lacking == len(shards) && len(reasons) == 1:
 		return first.State, first.Reason // it is that of the job
 	case lacking == 1:
-		return Unowned, fmt.Sprintf("nobody owns %s: %s", first.Name, first.Reason)
+		return StateUnowned, fmt.Sprintf("nobody owns %s: %s", first.Name, first.Reason)
 	}
-	return Unowned, fmt.Sprintf("nobody owns %d of its %d shards, the first of them %s: %s", lacking, len(shards), first.Name, first.Reason)
+	return StateUnowned, fmt.Sprintf("nobody owns %d of its %d shards, the first of them %s: %s", lacking, len(shards), first.Name, first.Reason)
 }
 
 // resizing is nil when the shards are as they are asked for.
@@ -150,7 +147,7 @@ func (r reading) resizing() *Resizing {
 		return nil
 	}
 	layout := r.of.spec.ActiveLayout()
-	change := &Resizing{From: layout.Shards, To: r.of.spec.Shards, Until: milli(layout.Until)}
+	change := &Resizing{From: layout.Shards, To: r.of.spec.Job.Shards, Until: milli(layout.Until)}
 	last := layout.Until
 	if last == 0 {
 		for _, slot := range r.slots {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -30,7 +31,7 @@ func (w *world) makes(slots ...string) {
 // sharded is a job "job" with the shards that an instance app-1 owns.
 func (w *world) sharded(shards int) {
 	w.Helper()
-	w.submit(Job{Name: "job", Schedule: "@hourly", Shards: shards})
+	w.submit(job.Job{Name: "job", Schedule: "@hourly", Shards: shards})
 	w.instance("app-1", "job")
 	slots := zkrec.Sharding{Shards: shards}.Slots("job")
 	w.makes(slots...)
@@ -66,9 +67,9 @@ func (w *world) ticked(slot string, at time.Time, state string, change func(*zkr
 func TestShardsOfAJob(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		w.submit(Job{Name: "job", Schedule: "@hourly", Shards: 4, ShardParameters: map[int]string{0: "Beijing", 3: "Wuhan"}})
+		w.submit(job.Job{Name: "job", Schedule: "@hourly", Shards: 4, ShardParameters: map[int]string{0: "Beijing", 3: "Wuhan"}})
 		job := w.get("job")
-		if want := `no instance has registered handler "job"`; job.State != Unowned || job.Reason != want || len(job.Slots) != 4 || job.Slots[3].Reason != want {
+		if want := `no instance has registered handler "job"`; job.State != StateUnowned || job.Reason != want || len(job.Slots) != 4 || job.Slots[3].Reason != want {
 			t.Errorf("nobody has made the shards: %s because %s, %d shards; want unowned because %s", job.State, job.Reason, len(job.Slots), want)
 		}
 		w.instance("app-1", "job")
@@ -82,19 +83,19 @@ func TestShardsOfAJob(t *testing.T) {
 		time.Sleep(2 * time.Second)
 
 		job = w.get("job")
-		if want := "nobody owns job[3]: waiting for app-1 or app-2 to adopt it"; job.State != Unowned || job.Reason != want {
+		if want := "nobody owns job[3]: waiting for app-1 or app-2 to adopt it"; job.State != StateUnowned || job.Reason != want {
 			t.Errorf("%s because %s, want unowned because %s", job.State, job.Reason, want)
 		}
 		if job.Name != "job" || job.Shard != nil || job.Owner != nil || job.LastRun != nil || !job.Watermark.IsZero() ||
-			!job.Complete.Equal(noon) || job.Resizing != nil || job.Shards != 4 || !job.NextRun.Equal(noon.Add(time.Hour)) {
+			!job.Complete.Equal(noon) || job.Resizing != nil || job.Job.Shards != 4 || !job.NextRun.Equal(noon.Add(time.Hour)) {
 			t.Errorf("the whole job: %+v", job)
 		}
 		first, last := job.Slots[0], job.Slots[3]
-		if *first.Shard != (Shard{Index: 0, Total: 4, Parameter: "Beijing"}) || first.Name != "job[0]" || first.Handler != "job" ||
-			first.Owner.InstanceID != "app-1" || first.Owner.Token != token || !first.LastRun.OK() || !first.Watermark.Equal(noon) || first.State != Owned {
+		if *first.Shard != (Shard{Index: 0, Total: 4, Parameter: "Beijing"}) || first.Name != "job[0]" || first.Job.Handler != "job" ||
+			first.Owner.InstanceID != "app-1" || first.Owner.Token != token || !first.LastRun.OK() || !first.Watermark.Equal(noon) || first.State != StateOwned {
 			t.Errorf("shard 0: %+v", first)
 		}
-		if *last.Shard != (Shard{Index: 3, Total: 4, Parameter: "Wuhan"}) || last.Owner != nil || last.LastRun != nil || !last.Watermark.IsZero() || last.State != Unowned {
+		if *last.Shard != (Shard{Index: 3, Total: 4, Parameter: "Wuhan"}) || last.Owner != nil || last.LastRun != nil || !last.Watermark.IsZero() || last.State != StateUnowned {
 			t.Errorf("shard 3, which nobody has made: %+v", last)
 		}
 		if one := w.get("job[0]"); one.Shard == nil || one.Owner.Token != token || len(one.Slots) != 0 || one.Name != "job[0]" {
@@ -150,14 +151,14 @@ func TestOverdueShards(t *testing.T) {
 func TestNamesOfShards(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		w.submit(Job{Name: "job", Schedule: "@hourly", Shards: 2})
-		w.submit(Job{Name: "plain", Schedule: "@hourly"})
-		long := strings.Repeat("x", zkrec.MaxNameBytes)
-		w.submit(Job{Name: long, Schedule: "@hourly", Shards: 2})
+		w.submit(job.Job{Name: "job", Schedule: "@hourly", Shards: 2})
+		w.submit(job.Job{Name: "plain", Schedule: "@hourly"})
+		long := strings.Repeat("x", job.MaxNameBytes)
+		w.submit(job.Job{Name: long, Schedule: "@hourly", Shards: 2})
 		if job := w.get(long + "[1]"); job.Shard.Index != 1 {
 			t.Errorf("the longest name: %+v", job.Shard)
 		}
-		w.submit(Job{Name: "garbage", Schedule: "@hourly"})
+		w.submit(job.Job{Name: "garbage", Schedule: "@hourly"})
 		w.put(w.c.tree.Job("garbage"), []byte("{"))
 		for name, row := range map[string]struct {
 			err  error
@@ -181,11 +182,11 @@ func TestNamesOfShards(t *testing.T) {
 		_, pause := w.c.Pause(w.Context(), "job[1]", PauseOptions{})
 		_, cancel := w.c.Cancel(w.Context(), "job[1]")
 		for what, err := range map[string]error{"pause": pause, "cancel": cancel} {
-			if invalid := new(InvalidError); !errors.As(err, &invalid) || invalid.Field != "Name" || invalid.Err.Error() != `is the name of shard 1 of a job "job"` {
+			if invalid := new(job.FieldError); !errors.As(err, &invalid) || invalid.Field != "Name" || invalid.Err.Error() != `is the name of shard 1 of a job "job"` {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
-		if job, shard, ok := SplitShard("a[1][2]"); job != "a[1]" || shard != 2 || !ok {
+		if job, shard, ok := job.SplitShard("a[1][2]"); job != "a[1]" || shard != 2 || !ok {
 			t.Errorf("SplitShard = %s, %d, %v", job, shard, ok)
 		}
 	})
@@ -198,22 +199,23 @@ func TestShardsOfGarbage(t *testing.T) {
 		w.sharded(2)
 		for _, garbage := range []string{`{"schedule":"@daily","shards":2000000000}`, `{"schedule":"@daily","shards":2,"layout":{"shards":2000000000}}`, `{"schedule":"@daily","shards":-1}`, `{"shards`} {
 			w.put(w.c.tree.Job("job"), []byte(garbage))
-			if job := w.get("job"); job.State != Invalid || len(job.Slots) > 0 {
+			if job := w.get("job"); job.State != StateInvalid || len(job.Slots) > 0 {
 				t.Errorf("%s: %s with %d shards", garbage, job.State, len(job.Slots))
 			}
 		}
 		w.put(w.c.tree.Shards("job"), []byte("zzz"))
 		w.put(w.c.tree.Job("job"), []byte(`{"schedule":"@dialy","shards":2}`))
-		if job := w.get("job"); job.State != Invalid || len(job.Slots) != 2 || !job.Complete.IsZero() || !strings.Contains(job.Reason, "@dialy") {
+		if job := w.get("job"); job.State != StateInvalid || len(job.Slots) != 2 || !job.Complete.IsZero() || !strings.Contains(job.Reason, "@dialy") {
 			t.Errorf("no schedule: %s because %s with %d shards", job.State, job.Reason, len(job.Slots))
 		}
-		result, err := w.c.Submit(w.Context(), Job{Name: "job", Schedule: "@daily", Shards: 3}, SubmitOptions{Replace: true})
-		if err != nil || result.Job.Resizing == nil {
-			t.Errorf("other shards over those of a bad schedule: %+v, %v", result.Job.Resizing, err)
+		_, err := w.c.Submit(w.Context(), job.Job{Name: "job", Schedule: "@daily", Shards: 3}, SubmitOptions{Replace: true})
+		if resizing := w.get("job").Resizing; err != nil || resizing == nil {
+			t.Errorf("other shards over those of a bad schedule: %+v, %v", resizing, err)
 		}
 		w.put(w.c.tree.Job("job"), []byte("{"))
-		if result, err = w.c.Submit(w.Context(), Job{Name: "job", Schedule: "@daily", Shards: 3}, SubmitOptions{Replace: true}); err != nil || len(result.Job.Slots) != 3 {
-			t.Errorf("over garbage: %+v, %v", result.Job.Slots, err)
+		_, err = w.c.Submit(w.Context(), job.Job{Name: "job", Schedule: "@daily", Shards: 3}, SubmitOptions{Replace: true})
+		if slots := w.get("job").Slots; err != nil || len(slots) != 3 {
+			t.Errorf("over garbage: %+v, %v", slots, err)
 		}
 	})
 }
@@ -229,8 +231,8 @@ func TestResizing(t *testing.T) {
 		w.ticked("job[0]", one, zkrec.RunOK, nil)
 		w.ticked("job[1]", one, zkrec.RunRunning, nil)
 		w.ticked("job[2]", one, zkrec.RunFailed, func(t *zkrec.Tick) { t.NextAttempt, t.NextAttemptAt = zkrec.NextRetry, one.UnixMilli()+5000 })
-		result, err := w.c.Set(w.Context(), "job", Changes{Shards: ptr(2)}, SetOptions{})
-		if err != nil || result.Outcome != Changed || result.Job.Shards != 2 || len(result.Job.Slots) != 4 {
+		result, err := w.edit("job", func(j *job.Job) { j.Shards = 2 })
+		if err != nil || result.Outcome != OutcomeChanged || result.Job.Shards != 2 || len(w.get("job").Slots) != 4 {
 			t.Fatalf("%+v, %v", result, err)
 		}
 		wants := func(what, says, last string) {
@@ -268,14 +270,14 @@ func TestResizing(t *testing.T) {
 			t.Errorf("a shard that was: %v", err)
 		}
 
-		if _, err := w.c.Set(w.Context(), "job", Changes{ShardParameters: map[int]string{1: "Wuhan"}}, SetOptions{}); err != nil {
+		if _, err := w.edit("job", func(j *job.Job) { j.ShardParameters = map[int]string{1: "Wuhan"} }); err != nil {
 			t.Fatal(err)
 		}
 		wants("a parameter", "to other parameters, which waits for an instance to make it", "")
 		if param := w.get("job[1]").Shard.Parameter; param != "" {
 			t.Errorf("parameter %q, which is to come", param)
 		}
-		_, err = w.c.Submit(w.Context(), Job{Name: "job", Schedule: "@hourly"}, SubmitOptions{Replace: true})
+		_, err = w.c.Submit(w.Context(), job.Job{Name: "job", Schedule: "@hourly"}, SubmitOptions{Replace: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -286,11 +288,12 @@ func TestResizing(t *testing.T) {
 func TestDividingAJob(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		token := w.owned(Job{Name: "job", Schedule: "@hourly"})
+		token := w.owned(job.Job{Name: "job", Schedule: "@hourly"})
 		w.claim(zkrec.Run{Tick: noon.UnixMilli(), RunID: "a", Token: token})
-		result, err := w.c.Set(w.Context(), "job", Changes{Shards: ptr(3)}, SetOptions{})
-		if err != nil || result.Job.Resizing.String() != "from undivided to 3, which waits for job" || result.Job.Owner == nil || len(result.Job.Slots) != 0 {
-			t.Errorf("%+v, %v", result.Job, err)
+		_, err := w.edit("job", func(j *job.Job) { j.Shards = 3 })
+		divided := w.get("job")
+		if err != nil || divided.Resizing.String() != "from undivided to 3, which waits for job" || divided.Owner == nil || len(divided.Slots) != 0 {
+			t.Errorf("%+v, %v", divided, err)
 		}
 		_, err = w.c.Get(w.Context(), "job[0]")
 		if want := `job "job[0]": no such shard: job is not divided, until the change of its shards takes effect`; err == nil || err.Error() != want {
@@ -319,7 +322,7 @@ func TestShardsThatGoMeanwhile(t *testing.T) {
 		})
 		time.AfterFunc(5*time.Second, func() {
 			spec := w.spec("job")
-			spec.Shards = 1
+			spec.Job.Shards = 1
 			w.multi(zkconn.SetOp(w.c.tree.Job("job"), spec.Encode(), zkconn.AnyVersion))
 			for _, slot := range []string{"job[1]", "job[2]"} {
 				paths, err := w.hand.below(w.Context(), w.c.tree.Slot(slot))
@@ -331,7 +334,7 @@ func TestShardsThatGoMeanwhile(t *testing.T) {
 				}
 			}
 		})
-		if job := w.get("job"); len(job.Slots) != 1 || job.State != Owned {
+		if job := w.get("job"); len(job.Slots) != 1 || job.State != StateOwned {
 			t.Errorf("%d shards, %s because %s; want the one that is left", len(job.Slots), job.State, job.Reason)
 		}
 	})
@@ -340,7 +343,7 @@ func TestShardsThatGoMeanwhile(t *testing.T) {
 func TestAwaitOwnersOfShards(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		w.submit(Job{Name: "job", Schedule: "@hourly", Shards: 2})
+		w.submit(job.Job{Name: "job", Schedule: "@hourly", Shards: 2})
 		begin := time.Now()
 		time.AfterFunc(100*time.Millisecond, func() {
 			w.instance("app-1", "job")
@@ -348,7 +351,7 @@ func TestAwaitOwnersOfShards(t *testing.T) {
 			w.adopt("app-1", "job[0]")
 			w.adopt("app-1", "job[1]")
 		})
-		if job, err := w.c.AwaitOwner(w.Context(), "job"); err != nil || job.State != Owned || time.Since(begin) > 200*time.Millisecond {
+		if job, err := w.c.AwaitOwner(w.Context(), "job"); err != nil || job.State != StateOwned || time.Since(begin) > 200*time.Millisecond {
 			t.Errorf("%s after %v, %v; want it owned at once", job.State, time.Since(begin), err)
 		}
 	})
@@ -368,7 +371,7 @@ func TestPauseOfShards(t *testing.T) {
 			t.Errorf("%d ticks came in the pause, %v; want 4", result.Missed, err)
 		}
 		paused := func(s JobStatus) bool { return s.Paused != nil }
-		if slices.ContainsFunc(result.Job.Slots, paused) {
+		if slices.ContainsFunc(w.get("job").Slots, paused) {
 			t.Error("a shard is paused")
 		}
 	})

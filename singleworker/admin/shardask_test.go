@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -82,7 +83,7 @@ func TestWhyOfShards(t *testing.T) {
 		}
 		why("one shard", "job[1]", one, RunRunning)
 		w.kill()
-		if _, err := w.c.Set(w.Context(), "job", Changes{Shards: ptr(5)}, SetOptions{}); err != nil {
+		if _, err := w.edit("job", func(j *job.Job) { j.Shards = 5 }); err != nil {
 			t.Fatal(err)
 		}
 		why("without an owner", "job", one.Add(time.Minute), FateLate)
@@ -141,7 +142,7 @@ func TestTriggerShards(t *testing.T) {
 func TestTriggerOfShardsRefuses(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		w.submit(Job{Name: "job", Schedule: "@hourly", Shards: 3})
+		w.submit(job.Job{Name: "job", Schedule: "@hourly", Shards: 3})
 		refused := func(what string, opts TriggerOptions, want error, says string) {
 			t.Helper()
 			_, err := w.c.Trigger(w.Context(), "job", opts)
@@ -155,8 +156,8 @@ func TestTriggerOfShardsRefuses(t *testing.T) {
 			t.Errorf("before there is a handler: %+v, %v; want the shards made for it", result, err)
 		}
 		data, _, err := w.c.conn.Get(w.Context(), w.c.tree.Tick("job[2]"))
-		job, _, jobErr := w.c.conn.Exists(w.Context(), w.c.tree.Job("job"))
-		if tick, _ := zkrec.ParseTick(data); err != nil || jobErr != nil || tick.Watermark != job.Mtime.UnixMilli() {
+		stat, _, jobErr := w.c.conn.Exists(w.Context(), w.c.tree.Job("job"))
+		if tick, _ := zkrec.ParseTick(data); err != nil || jobErr != nil || tick.Watermark != stat.Mtime.UnixMilli() {
 			t.Errorf("shard 2 has %s, %v", data, err)
 		}
 		w.instance("app-1", "job")
@@ -169,7 +170,7 @@ func TestTriggerOfShardsRefuses(t *testing.T) {
 		if n := len(w.waitingAt("job[0]")); n != 1 {
 			t.Errorf("%d wait at shard 0, though not all could be asked", n)
 		}
-		w.submit(Job{Name: "many", Schedule: "@hourly", Shards: MaxShards})
+		w.submit(job.Job{Name: "many", Schedule: "@hourly", Shards: job.MaxShards})
 		if _, err = w.c.Trigger(w.Context(), "many", TriggerOptions{WaitForHandler: true}); err != nil || len(w.waitingAt("many[1023]")) != 1 {
 			t.Errorf("all that a job can have: %v", err)
 		}
@@ -222,7 +223,7 @@ func TestAwaitRunsOfShards(t *testing.T) {
 				w.multi(zkdelete(w.c.tree.Request(slot, second.ID)))
 			}
 			spec := w.spec("job")
-			spec.Shards = 1
+			spec.Job.Shards = 1
 			w.put(w.c.tree.Job("job"), spec.Encode())
 		})
 		entries, err := w.c.AwaitRun(w.Context(), "job", second.ID)

@@ -10,18 +10,19 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
 // large is the name of a job whose 1024 shards take more than a frame.
-var large = strings.Repeat("x", zkrec.MaxNameBytes)
+var large = strings.Repeat("x", job.MaxNameBytes)
 
 // huge makes the job large, with all nodes of its shards, and an owner's
 // heartbeats.
 func (w *world) huge() {
 	w.Helper()
-	w.submit(Job{Name: large, Schedule: "@hourly", Shards: MaxShards})
-	slots := zkrec.Sharding{Shards: MaxShards}.Slots(large)
+	w.submit(job.Job{Name: large, Schedule: "@hourly", Shards: job.MaxShards})
+	slots := zkrec.Sharding{Shards: job.MaxShards}.Slots(large)
 	w.makes(slots...)
 	w.multi(zkcreate(w.c.tree.Heartbeat(slots[0], "app-1"), nil), zkcreate(w.c.tree.Alarm(slots[7]), nil))
 }
@@ -75,9 +76,9 @@ func TestCancelManyShards(t *testing.T) {
 			}
 			return zkdev.Pass()
 		})
-		job, err := w.c.Cancel(w.Context(), large)
-		if err != nil || len(job.Slots) != MaxShards || *count < 3 {
-			t.Errorf("%d shards in %d transactions, %v", len(job.Slots), *count, err)
+		gone, err := w.c.Cancel(w.Context(), large)
+		if err != nil || len(gone.Slots) != job.MaxShards || *count < 3 {
+			t.Errorf("%d shards in %d transactions, %v", len(gone.Slots), *count, err)
 		}
 		total := 0
 		for _, bytes := range sizes {
@@ -121,28 +122,28 @@ func TestCancelInterrupted(t *testing.T) {
 		inWorld(t, func(w *world) {
 			w.huge()
 			w.interrupted(n)
-			job := w.get(large)
+			status := w.get(large)
 			if n == 0 {
-				if job.State == Canceled || len(job.Slots) != MaxShards {
-					t.Errorf("nothing was done: %s, %d shards", job.State, len(job.Slots))
+				if status.State == StateCanceled || len(status.Slots) != job.MaxShards {
+					t.Errorf("nothing was done: %s, %d shards", status.State, len(status.Slots))
 				}
 				return
 			}
-			if job.State != Canceled || !strings.HasPrefix(job.Reason, "it is being cancelled; to cancel it again completes that") || len(job.Slots) > 0 ||
-				!job.NextRun.IsZero() || job.Owner != nil || !job.Overdue.IsZero() {
-				t.Errorf("after %d: %+v", n, job)
+			if status.State != StateCanceled || !strings.HasPrefix(status.Reason, "it is being cancelled; to cancel it again completes that") || len(status.Slots) > 0 ||
+				!status.NextRun.IsZero() || status.Owner != nil || !status.Overdue.IsZero() {
+				t.Errorf("after %d: %+v", n, status)
 			}
-			if list, err := w.c.List(w.Context()); err != nil || len(list) != 1 || list[0].State != Canceled {
+			if list, err := w.c.List(w.Context()); err != nil || len(list) != 1 || list[0].State != StateCanceled {
 				t.Errorf("after %d: list %+v, %v", n, list, err)
 			}
 			_, get := w.c.Get(w.Context(), large+"[0]")
-			_, set := w.c.Set(w.Context(), large, Changes{Retries: ptr(1)}, SetOptions{})
+			_, edit := w.edit(large, func(j *job.Job) { j.Retries = 1 })
 			_, pause := w.c.Pause(w.Context(), large, PauseOptions{})
 			_, history := w.c.History(w.Context(), large)
 			_, why := w.c.Why(w.Context(), large, time.Time{})
 			_, trigger := w.c.Trigger(w.Context(), large, TriggerOptions{WaitForHandler: true})
 			_, stop := w.c.StopRun(w.Context(), large, StopOptions{})
-			for what, err := range map[string]error{"get": get, "set": set, "pause": pause, "history": history, "why": why, "trigger": trigger, "stop": stop} {
+			for what, err := range map[string]error{"get": get, "edit": edit, "pause": pause, "history": history, "why": why, "trigger": trigger, "stop": stop} {
 				if !errors.Is(err, ErrNotFound) {
 					t.Errorf("after %d: %s: %v, want ErrNotFound", n, what, err)
 				}
@@ -162,9 +163,9 @@ func TestSubmitOverACancel(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.huge()
 		w.interrupted(2)
-		again := Job{Name: large, Schedule: "@daily", Shards: 2}
+		again := job.Job{Name: large, Schedule: "@daily", Shards: 2}
 		dry, err := w.c.Submit(w.Context(), again, SubmitOptions{DryRun: true})
-		if err != nil || dry.Outcome != Created || w.get(large).State != Canceled {
+		if err != nil || dry.Outcome != OutcomeCreated || w.get(large).State != StateCanceled {
 			t.Errorf("dry run: %s, %v", dry.Outcome, err)
 		}
 		slow := w.operator()
@@ -176,14 +177,14 @@ func TestSubmitOverACancel(t *testing.T) {
 		}()
 		time.Sleep(time.Minute)
 		result, err := w.c.Submit(w.Context(), again, SubmitOptions{})
-		if err != nil || result.Outcome != Created || len(result.Job.Slots) != 2 || result.Job.Version != 0 {
-			t.Errorf("%s %+v, %v", result.Outcome, result.Job, err)
+		if err != nil || result.Outcome != OutcomeCreated || len(w.get(large).Slots) != 2 || result.Version != 0 {
+			t.Errorf("%+v, %v", result, err)
 		}
 		w.makes(large+"[0]", large+"[1]")
 		if err := <-stalled; err != nil {
 			t.Error(err)
 		}
-		if job := w.get(large); len(job.Slots) != 2 || job.State != Unowned {
+		if job := w.get(large); len(job.Slots) != 2 || job.State != StateUnowned {
 			t.Errorf("what was left of the cancel: %s with %d shards", job.State, len(job.Slots))
 		}
 		if _, ok, err := w.c.conn.Exists(w.Context(), w.c.tree.Requests(large+"[1]")); !ok || err != nil {

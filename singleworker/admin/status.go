@@ -12,6 +12,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // records is what the tree says of one slot: a job that is not divided, or one
@@ -150,9 +151,9 @@ func (c *Client) optional(ctx context.Context, path string) ([]byte, zkconn.Stat
 
 // status says what the records mean at a time; of is what their spec says.
 func (r records) status(of parsed, live map[string]Instance, now time.Time) JobStatus {
-	job, index, sharded := zkrec.SplitSlot(r.slot)
+	name, index, sharded := zkrec.SplitSlot(r.slot)
 	s := JobStatus{
-		Job: Job{Name: r.slot}, Version: r.stat.Version, State: Unowned, Registered: r.registered,
+		Name: r.slot, Job: job.Job{Name: name}, Version: r.stat.Version, State: StateUnowned, Registered: r.registered,
 		Declared: of.declared, Watermark: milli(r.tick.Watermark),
 	}
 	if r.owner.SID != "" {
@@ -163,16 +164,15 @@ func (r records) status(of parsed, live map[string]Instance, now time.Time) JobS
 	}
 	lives := r.ownerLives(live)
 	s.LastRun = r.lastRun(lives)
-	if errors.As(of.err, new(*InvalidError)) || of.err == nil {
-		s.Job = jobOf(job, of.spec)
-		s.Name = r.slot
+	if errors.As(of.err, new(*job.FieldError)) || of.err == nil {
+		s.Job = of.spec.Job.WithDefaults()
 	}
 	if sharded {
 		layout := of.spec.ActiveLayout()
 		s.Shard = &Shard{Index: index, Total: layout.Shards, Parameter: layout.ShardParams[index]}
 	}
 	if of.spec.Canceled {
-		s.State, s.Reason = Canceled, "it is being cancelled; to cancel it again completes that, if it was interrupted"
+		s.State, s.Reason = StateCanceled, "it is being cancelled; to cancel it again completes that, if it was interrupted"
 		return s
 	}
 	if p := of.spec.Paused; p.Covers(now) {
@@ -189,7 +189,7 @@ func (r records) status(of parsed, live map[string]Instance, now time.Time) JobS
 	return s
 }
 
-// parsed is a spec, its schedule, and what is wrong with them. An *InvalidError
+// parsed is a spec, its schedule, and what is wrong with them. A *job.FieldError
 // means that the record can be read, and never run.
 type parsed struct {
 	spec     zkrec.Spec
@@ -200,13 +200,12 @@ type parsed struct {
 
 // parse reads the spec.
 func (r records) parse() (of parsed) {
-	job := zkrec.JobOfSlot(r.slot)
-	if of.spec, of.err = zkrec.ParseSpec(r.spec); of.err != nil {
+	if of.spec, of.err = zkrec.ParseSpec(zkrec.JobOfSlot(r.slot), r.spec); of.err != nil {
 		return of
 	}
-	of.declared = of.spec.Declared != "" && of.spec.Declared == of.spec.Fingerprint(job)
-	if of.err = checkSpec(of.spec); of.err == nil {
-		of.schedule, of.err = parseSchedule(Job{Name: job, Schedule: of.spec.Schedule, TimeZone: of.spec.TimeZone})
+	of.declared = of.spec.Declared != "" && of.spec.Declared == of.spec.Fingerprint()
+	if of.err = of.spec.Check(); of.err == nil {
+		of.schedule, of.err = of.spec.Job.ParseSchedule()
 	}
 	return of
 }
@@ -271,7 +270,7 @@ func nextRun(schedule *cronexpr.Schedule, pause *Pause, now time.Time) time.Time
 func pauseOf(p zkrec.Pause) *Pause {
 	pause := &Pause{Since: milli(p.Since), Until: milli(p.Until), By: p.By, Reason: p.Reason, Missed: p.Missed}
 	if pause.Missed == "" {
-		pause.Missed = zkrec.MisfireSkip
+		pause.Missed = job.MisfireSkip
 	}
 	return pause
 }
@@ -281,20 +280,20 @@ func pauseOf(p zkrec.Pause) *Pause {
 func (s *JobStatus) judge(err error, offer string, ownerLives bool, able, closed []string) {
 	switch {
 	case errors.As(err, new(*zkrec.SchemaError)):
-		s.State, s.Reason = Invalid, err.Error()
+		s.State, s.Reason = StateInvalid, err.Error()
 	case err != nil:
-		s.State, s.Reason = Invalid, err.Error()+"; submit it again with Replace, or cancel it"
+		s.State, s.Reason = StateInvalid, err.Error()+"; submit it again with Replace, or cancel it"
 	case ownerLives:
-		s.State = Owned
+		s.State = StateOwned
 	case len(able) == 0 && len(closed) > 0:
-		s.Reason = fmt.Sprintf("every instance with handler %q is closed: %s", s.Handler, strings.Join(closed, ", "))
+		s.Reason = fmt.Sprintf("every instance with handler %q is closed: %s", s.Job.Handler, strings.Join(closed, ", "))
 	case s.Owner != nil:
 		s.Reason = fmt.Sprintf("its owner %s is gone; waiting for %s to take over", s.Owner.InstanceID, orNobody(able))
 	case len(able) == 0 && len(s.Registered) == 0:
-		s.Reason = fmt.Sprintf("no instance has registered handler %q", s.Handler)
+		s.Reason = fmt.Sprintf("no instance has registered handler %q", s.Job.Handler)
 	case len(able) == 0:
 		s.Reason = fmt.Sprintf("no live instance has handler %q (last seen on %s)",
-			s.Handler, strings.Join(s.Registered, ", "))
+			s.Job.Handler, strings.Join(s.Registered, ", "))
 	case offer != "":
 		s.Reason = fmt.Sprintf("handed over to %s, which has not taken it yet", offer)
 	default:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -31,7 +32,7 @@ func TestStopRun(t *testing.T) {
 	t.Parallel()
 	for what, action := range map[string]func() zkdev.Action{"": zkdev.Pass, "reply lost": zkdev.CutAfter, "request lost": zkdev.CutBefore} {
 		inWorld(t, func(w *world) {
-			token := w.owned(Job{Name: "job", Schedule: "@hourly"})
+			token := w.owned(job.Job{Name: "job", Schedule: "@hourly"})
 			w.claim(zkrec.Run{Tick: noon.UnixMilli(), RunID: "a", Token: token, Attempt: 1})
 			w.server.Control(zkdev.OpMulti, func(*zkdev.Request) zkdev.Action { return action() })
 			w.obey(token)
@@ -51,7 +52,7 @@ func TestStopRun(t *testing.T) {
 func TestStopRunOnce(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		token := w.owned(Job{Name: "job", Schedule: "@hourly"})
+		token := w.owned(job.Job{Name: "job", Schedule: "@hourly"})
 		w.claim(zkrec.Run{Tick: noon.UnixMilli(), RunID: "a", Token: token})
 		for range zkrec.MaxRequests {
 			if _, err := w.c.Trigger(w.Context(), "job", TriggerOptions{}); err != nil {
@@ -83,7 +84,7 @@ func TestStopRunOnce(t *testing.T) {
 func TestStopRunRefuses(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		token := w.owned(Job{Name: "job", Schedule: "@hourly"})
+		token := w.owned(job.Job{Name: "job", Schedule: "@hourly"})
 		refused := func(what string, opts StopOptions, says string) {
 			t.Helper()
 			if _, err := w.c.StopRun(w.Context(), "job", opts); !errors.Is(err, ErrNotRunning) || !strings.Contains(err.Error(), says) {
@@ -113,7 +114,7 @@ func TestStopRunRefuses(t *testing.T) {
 func TestStopRunOfAnOwnerThatDies(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		token := w.owned(Job{Name: "job", Schedule: "@hourly"})
+		token := w.owned(job.Job{Name: "job", Schedule: "@hourly"})
 		w.claim(zkrec.Run{Tick: noon.UnixMilli(), RunID: "a", Token: token})
 		time.AfterFunc(time.Second, func() { w.kill() })
 		if entries, err := w.c.StopRun(w.Context(), "job", StopOptions{}); err != nil || only(entries).State != RunUnknown {

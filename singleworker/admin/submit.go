@@ -8,78 +8,69 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // Submit makes the job be as asked for and returns when ZooKeeper has
-// accepted it. A job that is already so is Unchanged; one that differs is
-// refused with ErrExists, unless opts.Replace; one that a newer version wrote
-// is refused so in any case. Errors: *InvalidError, ErrExists, ErrConflict,
-// ErrDenied, ErrUnavailable. An Outcome beside an error says that the job was
-// accepted and could not be read afterwards.
-func (c *Client) Submit(ctx context.Context, job Job, opts SubmitOptions) (SubmitResult, error) {
-	if err := Check(job, time.Now()); err != nil {
-		return SubmitResult{}, err
+// accepted it. The Outcome is OutcomeCreated, OutcomeReplaced, or
+// OutcomeUnchanged if the job already is so. One that differs is refused with
+// ErrExists, unless opts.Replace; one that a newer version wrote is refused so in
+// any case. Errors: *job.FieldError, ErrExists, ErrConflict, ErrDenied,
+// ErrUnavailable.
+func (c *Client) Submit(ctx context.Context, j job.Job, opts SubmitOptions) (Change, error) {
+	if err := j.Validate(); err != nil {
+		return Change{}, err
 	}
-	s := submission{client: c, job: job, opts: opts}
+	if err := checkFires(j, time.Now()); err != nil {
+		return Change{}, err
+	}
+	s := submission{client: c, spec: zkrec.Spec{Job: j.Clone().Normal()}, opts: opts}
 	err := c.conn.Retry(ctx, func() error {
 		return persist(func() error { return s.once(ctx) })
 	})
 	if err != nil {
-		return SubmitResult{}, fmt.Errorf("submit %s: %w", job.Name, uncertain(err, s.wrote))
+		return Change{}, fmt.Errorf("submit %s: %w", j.Name, uncertain(err, s.wrote))
 	}
-	if opts.DryRun {
-		s.result.Job = c.planned(job)
-		return s.result, nil
-	}
-	status, err := c.Get(ctx, job.Name)
-	s.result.Job = status
-	return s.result, err
-}
-
-// planned is the status of a job that was not submitted.
-func (c *Client) planned(job Job) JobStatus {
-	spec := specOf(job)
-	status := JobStatus{Job: jobOf(job.Name, spec), State: Unowned, Reason: "not submitted: dry run"}
-	if schedule, err := parseSchedule(job); err == nil {
-		status.NextRun = schedule.Next(time.Now())
-	}
-	return status
+	s.done.Job = s.spec.Job.WithDefaults()
+	s.done.NextRun = nextOf(s.spec, time.Now())
+	return s.done, nil
 }
 
 // submission is one Submit over its tries.
 type submission struct {
 	client *Client
-	job    Job
+	spec   zkrec.Spec // what is asked for; in the end, with the pause that it found
 	opts   SubmitOptions
 	wrote  bool // a write was sent whose outcome is not known
-	result SubmitResult
+	done   Change
 }
 
 // once reads the job and makes the one write that is needed, if any.
 func (s *submission) once(ctx context.Context) error {
-	conn, tree := s.client.conn, s.client.tree
-	spec := specOf(s.job)
-	data, stat, err := conn.Get(ctx, tree.Job(s.job.Name))
+	conn, path, name := s.client.conn, s.client.tree.Job(s.spec.Job.Name), s.spec.Job.Name
+	data, stat, err := conn.Get(ctx, path)
 	if errors.Is(err, zkconn.ErrNoNode) {
-		return s.create(ctx, spec)
+		return s.create(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	old, parseErr := zkrec.ParseSpec(data)
+	old, parseErr := zkrec.ParseSpec(name, data)
 	if parseErr == nil && old.Canceled {
 		if !s.opts.DryRun {
-			err = (&deletion{client: s.client, name: s.job.Name, czxid: stat.Czxid}).run(ctx)
+			err = (&deletion{client: s.client, name: name, czxid: stat.Czxid}).run(ctx)
 		}
 		if err != nil {
 			return err
 		}
-		return s.create(ctx, spec)
+		return s.create(ctx)
 	}
-	if parseErr == nil && old.Fingerprint(s.job.Name) == spec.Fingerprint(s.job.Name) {
+	s.spec.Paused = old.Paused
+	if parseErr == nil && old.Fingerprint() == s.spec.Fingerprint() {
 		if !s.wrote { // otherwise an earlier try was applied after all
-			s.result = SubmitResult{Outcome: Unchanged}
+			s.done = Change{Outcome: OutcomeUnchanged}
 		}
+		s.done.Version = stat.Version
 		return nil
 	}
 	if !s.opts.Replace {
@@ -88,41 +79,42 @@ func (s *submission) once(ctx context.Context) error {
 	if errors.As(parseErr, new(*zkrec.SchemaError)) {
 		return fmt.Errorf("%w: %w", ErrExists, parseErr)
 	}
-	s.result = SubmitResult{Outcome: Replaced}
+	s.done = Change{Outcome: OutcomeReplaced, Version: stat.Version}
 	if parseErr == nil {
-		before := jobOf(s.job.Name, old)
-		s.result.Before = &before
+		before := old.Job.WithDefaults()
+		s.done.Before = &before
 	}
 	if s.opts.DryRun {
 		return nil
 	}
-	spec.Declared = old.Declared // a declaration differs from the one overridden, or not
+	spec := zkrec.Spec{Job: s.spec.Job, Declared: old.Declared} // a declaration differs from the one overridden, or not
 	spec = spec.Over(old, stat.Mtime, time.Now())
 	if parseErr != nil {
 		spec.Layout = nil // nobody knows in which shards it was run
 	}
-	if err := checkSize(s.job, spec.CheckSize()); err != nil {
+	if err := spec.CheckSize(); err != nil {
 		return err
 	}
-	return s.write(ctx, []zkconn.Op{zkconn.SetOp(tree.Job(s.job.Name), spec.Encode(), stat.Version)})
+	s.wrote = true
+	stats, err := conn.Multi(ctx, zkconn.SetOp(path, spec.Encode(), stat.Version))
+	if err == nil {
+		s.done.Version = stats[0].Version
+	}
+	return err
 }
 
 // create makes the job, which does not exist.
-func (s *submission) create(ctx context.Context, spec zkrec.Spec) error {
-	s.result = SubmitResult{Outcome: Created}
+func (s *submission) create(ctx context.Context) error {
+	s.spec.Paused, s.done = nil, Change{Outcome: OutcomeCreated}
 	if s.opts.DryRun {
 		return nil
 	}
-	tree := s.client.tree
-	if err := s.client.conn.EnsureRoot(ctx, tree.Root()); err != nil {
+	conn, tree := s.client.conn, s.client.tree
+	if err := conn.EnsureRoot(ctx, tree.Root()); err != nil {
 		return err
 	}
-	return s.write(ctx, newNodes(tree.NewJob(s.job.Name, spec)))
-}
-
-func (s *submission) write(ctx context.Context, ops []zkconn.Op) error {
 	s.wrote = true
-	_, err := s.client.conn.Multi(ctx, ops...)
+	_, err := conn.Multi(ctx, newNodes(tree.NewJob(s.spec.Job.Name, zkrec.Spec{Job: s.spec.Job}))...)
 	return err
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // TriggerOptions say what is different in a manual run. The zero value runs
@@ -40,7 +41,7 @@ type TriggerResult struct {
 // Each call is a run of its own. Errors: *InvalidError, ErrNotFound, ErrNoShard,
 // ErrNoHandler, ErrBusy, ErrUnreadable, ErrConflict, ErrDenied, ErrUnavailable.
 func (c *Client) Trigger(ctx context.Context, name string, opts TriggerOptions) (TriggerResult, error) {
-	if err := checkPayload(opts.Payload); err != nil { // before it is encoded
+	if err := job.CheckPayload(opts.Payload); err != nil { // before it is encoded
 		return TriggerResult{}, err
 	}
 	request := zkrec.Request{
@@ -51,14 +52,14 @@ func (c *Client) Trigger(ctx context.Context, name string, opts TriggerOptions) 
 	if err != nil {
 		return TriggerResult{}, err
 	}
-	if err := checkSize(Job{Args: opts.Args, Payload: opts.Payload}, zkrec.CheckSize(request.Encode())); err != nil {
+	if err := (job.Job{Args: opts.Args, Payload: opts.Payload}).CheckSize(len(request.Encode())); err != nil {
 		return TriggerResult{}, err
 	}
 	a.judge = func(slot past, waiting map[string]zkrec.Request) (*zkrec.Request, error) {
 		switch {
-		case slot.job.State == Invalid:
+		case slot.job.State == StateInvalid:
 			return nil, fmt.Errorf("%w: %s", ErrUnreadable, slot.job.Reason)
-		case slot.job.State != Owned && len(slot.able) == 0 && !opts.WaitForHandler:
+		case slot.job.State != StateOwned && len(slot.able) == 0 && !opts.WaitForHandler:
 			return nil, fmt.Errorf("%w: %s", ErrNoHandler, slot.job.Reason)
 		case len(waiting) >= zkrec.MaxRequests:
 			return nil, fmt.Errorf("%w: %d, at most %d may", ErrBusy, len(waiting), zkrec.MaxRequests)
@@ -195,7 +196,7 @@ func progress(run Entry, job JobStatus) string {
 		return "it is running on " + run.InstanceID
 	case run.State != RunWaiting:
 		return "it is " + run.State
-	case job.State != Owned:
+	case job.State != StateOwned:
 		return "nobody has begun it: " + job.Reason
 	case job.LastRun != nil && job.LastRun.State == RunRunning:
 		return "it waits for the run that goes on on " + job.LastRun.InstanceID

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -45,7 +46,7 @@ func only(entries []Entry) Entry {
 func TestTriggerAsks(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		w.owned(Job{Name: "job", Schedule: "@hourly"})
+		w.owned(job.Job{Name: "job", Schedule: "@hourly"})
 		result, err := w.c.Trigger(w.Context(), "job", TriggerOptions{
 			Args: map[string]string{"a": "1"}, Payload: json.RawMessage(`{"n":1}`), By: "alice@host", Reason: "again",
 		})
@@ -70,7 +71,7 @@ func TestTriggerAsks(t *testing.T) {
 func TestTriggerRefuses(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		w.submit(Job{Name: "job", Schedule: "@hourly"})
+		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
 		trigger := func(name string, opts TriggerOptions) error {
 			_, err := w.c.Trigger(w.Context(), name, opts)
 			return err
@@ -87,10 +88,10 @@ func TestTriggerRefuses(t *testing.T) {
 		if err := trigger("job", TriggerOptions{}); !errors.Is(err, ErrNoHandler) || !strings.Contains(err.Error(), "last seen on app-1") {
 			t.Errorf("the handler's instance is dead: %v", err)
 		}
-		wantInvalid(t, trigger("a/b", TriggerOptions{}), "Name", `Name "a/b": `)
-		wantInvalid(t, trigger("job", TriggerOptions{Payload: json.RawMessage("{")}), "Payload", `Payload "{": is not JSON: `)
-		wantInvalid(t, trigger("job", TriggerOptions{Payload: json.RawMessage(`"` + strings.Repeat("x", 64<<10) + `"`)}), "Payload", `Payload "65`)
-		wantInvalid(t, trigger("job", TriggerOptions{Args: map[string]string{"a": strings.Repeat("x", 64<<10)}}), "Args", `Args "65`)
+		wantRefused(t, trigger("a/b", TriggerOptions{}), "Name", `job.Name "a/b": `)
+		wantRefused(t, trigger("job", TriggerOptions{Payload: json.RawMessage("{")}), "Payload", `job.Payload "{": is not JSON: `)
+		wantRefused(t, trigger("job", TriggerOptions{Payload: json.RawMessage(`"` + strings.Repeat("x", 64<<10) + `"`)}), "Payload", `job.Payload "65`)
+		wantRefused(t, trigger("job", TriggerOptions{Args: map[string]string{"a": strings.Repeat("x", 64<<10)}}), "Args", `job.Args "65`)
 		wantInvalid(t, trigger("job", TriggerOptions{By: strings.Repeat("x", 1025)}), "By", `By "xxx`)
 		wantInvalid(t, trigger("job", TriggerOptions{Reason: strings.Repeat("x", 1025)}), "Reason", `Reason "xxx`)
 		w.put(w.c.tree.Job("job"), []byte("@dialy"))
@@ -106,7 +107,7 @@ func TestTriggerRefuses(t *testing.T) {
 func TestTriggerAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		w.owned(Job{Name: "job", Schedule: "@hourly"})
+		w.owned(job.Job{Name: "job", Schedule: "@hourly"})
 		w.multi(zkdelete(w.c.tree.Requests("job"))) // as a job of an older version
 		var accepted, busy atomic.Int32
 		var all sync.WaitGroup
@@ -143,7 +144,7 @@ func TestTriggerWithoutReply(t *testing.T) {
 	for what, action := range map[string]func() zkdev.Action{"applied": zkdev.CutAfter, "lost": zkdev.CutBefore} {
 		for _, fast := range []bool{false, true} {
 			inWorld(t, func(w *world) {
-				token := w.owned(Job{Name: "job", Schedule: "@hourly"})
+				token := w.owned(job.Job{Name: "job", Schedule: "@hourly"})
 				w.server.Control(zkdev.OpMulti, func(*zkdev.Request) zkdev.Action { return action() })
 				if fast && what == "applied" {
 					owner := w.operator()
@@ -174,7 +175,7 @@ func TestTriggerWithoutReply(t *testing.T) {
 func TestAwaitRun(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		token := w.owned(Job{Name: "job", Schedule: "@hourly"})
+		token := w.owned(job.Job{Name: "job", Schedule: "@hourly"})
 		result, err := w.c.Trigger(w.Context(), "job", TriggerOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -234,7 +235,7 @@ func TestAwaitRun(t *testing.T) {
 func TestTriggerBeforeThereIsAHandler(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		w.submit(Job{Name: "job", Schedule: "@hourly"})
+		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
 		result, err := w.c.Trigger(w.Context(), "job", TriggerOptions{WaitForHandler: true})
 		if err != nil || len(w.requests()) != 1 {
 			t.Fatal(result, err)
@@ -252,7 +253,7 @@ func TestTriggerBeforeThereIsAHandler(t *testing.T) {
 func TestServerGoesAwayWhileARunIsAwaited(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		w.owned(Job{Name: "job", Schedule: "@hourly"})
+		w.owned(job.Job{Name: "job", Schedule: "@hourly"})
 		result, err := w.c.Trigger(w.Context(), "job", TriggerOptions{})
 		if err != nil {
 			t.Fatal(err)

@@ -1,92 +1,34 @@
 package admin
 
 import (
-	"encoding/json"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
-
-// MaxShards is the largest number of shards of a job.
-const MaxShards = zkrec.MaxShards
-
-// Job is what a submitter asks for.
-type Job struct {
-	// Name identifies the job in its group: 1 to 200 bytes of printable
-	// UTF-8 without '/', not ".", "..", nor beginning with '_' or ending like
-	// "[3]", which names a shard.
-	Name string
-	// Schedule is Quartz cron (6 or 7 fields), crontab (5 fields), @daily and
-	// the like, "@every 90s" or "@at 2026-12-24T18:00:00+01:00"; see
-	// package cronexpr.
-	Schedule string
-	// TimeZone is an IANA name such as "Europe/Berlin". Default: UTC.
-	TimeZone string
-	// Handler names the function that runs the job. Default: the job's name.
-	Handler string
-	// Args are handed to the handler.
-	Args map[string]string
-	// Payload is JSON that is handed to the handler beside Args. Default: none.
-	Payload json.RawMessage
-
-	// Shards divides the job: each tick is run by every shard, 0 to Shards-1,
-	// once, on whichever instance owns the shard. 1 to MaxShards; default 0: the
-	// job is not divided. When it changes, ticks that some shard has claimed
-	// already are run by all shards as they were, and the change takes effect
-	// when the last of these runs has ended.
-	Shards int
-	// ShardParameters says, by index, what a shard works on. A shard may have
-	// none. A change is one of the shards.
-	ShardParameters map[int]string
-
-	// Misfire says what becomes of ticks that nobody claimed in time, because
-	// nobody owned the job or its owner was stalled: "once" (default) runs the
-	// latest of them, "skip" none, "all" each in order, of more than 100 the
-	// latest 100.
-	Misfire string
-	// MisfireGrace is how old a tick may be to be run at all. Default 0: any age.
-	MisfireGrace time.Duration
-	// Interrupted says what becomes of a run whose instance died, stopped or
-	// lost the job: "rerun" (default) runs its tick again, "skip" does not.
-	Interrupted string
-	// MaxAttempts is how often a tick whose runs are interrupted is begun, 1 to
-	// 100. Default 3.
-	MaxAttempts int
-	// Overlap says what becomes of ticks that come while a run goes on: "skip"
-	// (default) runs none of them, "queue" the latest when the run has ended.
-	Overlap string
-	// Timeout of one run; when it is over the context of the run ends. Default
-	// 0: none.
-	Timeout time.Duration
-	// Retries is how often a run that failed or timed out is repeated, up to
-	// 100. Default 0.
-	Retries int
-	// Backoff is the pause before the first retry; it doubles with each.
-	// Default 1 s.
-	Backoff time.Duration
-	// AlarmAfter is how late a tick is when it is reported as missing, if it was
-	// neither claimed nor recorded as not run. Default 1 min.
-	AlarmAfter time.Duration
-}
 
 // State says in one word how a job is.
 type State string
 
 // The states of a job.
 const (
-	Owned   State = "owned"   // its owner lives
-	Unowned State = "unowned" // nobody owns it now; JobStatus.Reason says why
-	Invalid State = "invalid" // its record cannot be read or can never run; Reason says why
-	// Canceled: it is being deleted, in several steps because it has many shards,
-	// and counts as gone. Cancel, or Submit, completes that if it was interrupted.
-	Canceled State = "canceled"
+	StateOwned   State = "owned"   // its owner lives
+	StateUnowned State = "unowned" // nobody owns it now; JobStatus.Reason says why
+	StateInvalid State = "invalid" // its record cannot be read or can never run; Reason says why
+	// StateCanceled: it is being deleted, in several steps because it has many
+	// shards, and counts as gone. Cancel, or Submit, completes that if it was
+	// interrupted.
+	StateCanceled State = "canceled"
 )
 
 // JobStatus is a job, or one of its shards, and what the records say of it. Of a
 // job with shards it says what holds for all, and Slots have the rest: it is
-// Owned if all shards are, and Owner, LastRun and Alarm are nil.
+// StateOwned if all shards are, and Owner, LastRun and Alarm are nil.
 type JobStatus struct {
-	Job // Name is that of the shard, such as "report[3]", if it is of one
+	// Name is the job's, or the shard's, such as "report[3]".
+	Name string
+	// Job describes the whole job, with its defaults spelled out. Only its Name
+	// is set if its record cannot be read.
+	Job job.Job
 	// Shard says which shard it is of; nil for a whole job.
 	Shard *Shard
 	// Slots are the shards that run now, by index; none if the job is not
@@ -105,7 +47,7 @@ type JobStatus struct {
 	// (Manager.Schedule), with no operator's change on top.
 	Declared bool
 	State    State
-	// Reason explains a State other than Owned, and names what to do.
+	// Reason explains a State other than StateOwned, and names what to do.
 	Reason string
 	// Owner is what the owner record says: nil when it names nobody. An owner
 	// that has died is named until it is replaced; the State is Unowned then.
@@ -139,9 +81,8 @@ type Pause struct {
 	Until  time.Time // zero: until it is resumed
 	By     string
 	Reason string
-	// Missed says what becomes of the ticks of the pause when it is over: "skip",
-	// "once" or "all", as Job.Misfire.
-	Missed string
+	// Missed says what becomes of the ticks of the pause when it is over.
+	Missed job.MisfirePolicy
 }
 
 // Alarm is a tick that was reported missing.
@@ -164,16 +105,16 @@ type Owner struct {
 // Outcome says what a change did.
 type Outcome string
 
-// The outcomes of Submit, Set, Pause, Resume, and of orders to instances.
+// The outcomes of Submit, Edit, Pause, Resume, and of orders to instances.
 const (
-	Created   Outcome = "created"
-	Replaced  Outcome = "replaced"
-	Changed   Outcome = "changed"
-	Paused    Outcome = "paused"
-	Resumed   Outcome = "resumed"
-	Ordered   Outcome = "ordered"
-	Enabled   Outcome = "enabled"
-	Unchanged Outcome = "unchanged" // all was already exactly so
+	OutcomeCreated   Outcome = "created"
+	OutcomeReplaced  Outcome = "replaced"
+	OutcomeChanged   Outcome = "changed"
+	OutcomePaused    Outcome = "paused"
+	OutcomeResumed   Outcome = "resumed"
+	OutcomeOrdered   Outcome = "ordered"
+	OutcomeEnabled   Outcome = "enabled"
+	OutcomeUnchanged Outcome = "unchanged" // all was already exactly so
 )
 
 // SubmitOptions changes how Submit treats what it finds. The zero value
@@ -185,11 +126,13 @@ type SubmitOptions struct {
 	DryRun bool
 }
 
-// SubmitResult is what Submit or Set did, or would do in a dry run.
-type SubmitResult struct {
+// Change is what Submit or Edit did, or would do in a dry run.
+type Change struct {
 	Outcome Outcome
-	Job     JobStatus // as it is now
-	// Before is the job as it was, when Outcome is Changed, or Replaced and its
-	// record could be read.
-	Before *Job
+	Job     job.Job // as it is now, with its defaults spelled out
+	// Before is the job as it was, when Outcome is OutcomeChanged, or
+	// OutcomeReplaced and its record could be read.
+	Before  *job.Job
+	Version int32     // of the job's record: see JobStatus.Version
+	NextRun time.Time // as JobStatus.NextRun
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // Fate is what became of a tick: the state of its last run (RunOK ...), or one of the
@@ -139,7 +141,7 @@ func (p past) lastTick(asked, since time.Time) time.Time {
 	if former == nil {
 		return time.Time{}
 	}
-	old, err := parseSchedule(Job{Schedule: former.Schedule, TimeZone: former.TimeZone})
+	old, err := (job.Job{Schedule: former.Schedule, TimeZone: former.TimeZone}).ParseSchedule()
 	if err != nil {
 		return time.Time{}
 	}
@@ -178,7 +180,7 @@ func (p past) judge(x *Explanation) {
 		x.Fate, x.Reason = FatePaused, ReasonPaused
 	case x.Job.LastRun != nil && x.Job.LastRun.State == RunRunning:
 		x.Fate = FateDue
-	case x.At.Sub(x.Tick) < x.Job.AlarmAfter && (x.Job.Overdue.IsZero() || x.Job.Overdue.After(x.Tick)):
+	case x.At.Sub(x.Tick) < x.Job.Job.AlarmAfter && (x.Job.Overdue.IsZero() || x.Job.Overdue.After(x.Tick)):
 		x.Fate = FateDue
 	default:
 		x.Fate = FateLate

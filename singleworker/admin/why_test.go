@@ -14,6 +14,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // scene is a job that runs on the hour, as the records have it at 12:30:00:
@@ -32,8 +33,8 @@ var sceneNow = time.UnixMilli(at("12:30:00"))
 
 func (s scene) past() past {
 	spec := s.spec
-	if spec.Schedule == "" {
-		spec.Schedule = "@hourly"
+	if spec.Job.Schedule == "" {
+		spec.Job.Schedule = "@hourly"
 	}
 	if spec.Since == 0 {
 		spec.Since = at("00:30:00")
@@ -231,13 +232,13 @@ func TestWhyATickWasNotRun(t *testing.T) {
 			scene{tick: open("11:00:00", 20)}, "", FateDue,
 		},
 		"just due": {
-			scene{spec: zkrec.Spec{Policy: zkrec.Policy{AlarmAfter: zkrec.Duration(time.Hour)}}, tick: through("11:00:00")}, "", FateDue,
+			scene{spec: zkrec.Spec{Job: job.Job{AlarmAfter: time.Hour}}, tick: through("11:00:00")}, "", FateDue,
 		},
 		"late": {
 			scene{tick: through("11:00:00"), alarm: &zkrec.Alarm{Tick: at("12:00:00"), SID: "app-3", At: time.UnixMilli(at("12:01:00"))}}, "", FateLate,
 		},
 		"late for long, each tick for a moment only": {
-			scene{spec: zkrec.Spec{Schedule: "0 * * * * ?"}, tick: through("11:00:00"), alarm: &zkrec.Alarm{Tick: at("11:01:00"), SID: "app-3", At: time.UnixMilli(at("11:02:00"))}}, "", FateLate,
+			scene{spec: zkrec.Spec{Job: job.Job{Schedule: "0 * * * * ?"}}, tick: through("11:00:00"), alarm: &zkrec.Alarm{Tick: at("11:01:00"), SID: "app-3", At: time.UnixMilli(at("11:02:00"))}}, "", FateLate,
 		},
 		"late without an owner": {
 			scene{tick: through("11:00:00"), nobody: true}, "", FateLate,
@@ -255,7 +256,7 @@ func TestWhyATickWasNotRun(t *testing.T) {
 			scene{tickErr: errors.New("tick record: garbage")}, "", RunUnreadable,
 		},
 		"can never run": {
-			scene{spec: zkrec.Spec{Schedule: "@dialy"}}, "", FateNone,
+			scene{spec: zkrec.Spec{Job: job.Job{Schedule: "@dialy"}}}, "", FateNone,
 		},
 	} {
 		facts[what] = row.explain(t, what)
@@ -318,7 +319,7 @@ func pick2(random *rand.Rand, a, b int64) int64 {
 func TestWhyReadsTheRecords(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		token := w.owned(Job{Name: "job", Schedule: "@hourly", TimeZone: "Asia/Tokyo"})
+		token := w.owned(job.Job{Name: "job", Schedule: "@hourly", TimeZone: "Asia/Tokyo"})
 		time.Sleep(time.Hour)
 		w.claim(zkrec.Run{Tick: time.Now().UnixMilli(), RunID: "a", Token: token, Attempt: 1, Started: time.Now().UnixMilli()})
 		got, err := w.c.Why(w.Context(), "job", time.Time{})
@@ -329,6 +330,6 @@ func TestWhyReadsTheRecords(t *testing.T) {
 			t.Errorf("no such job: %v", err)
 		}
 		_, err = w.c.Why(w.Context(), "a/b", time.Time{})
-		wantInvalid(t, err, "Name", `Name "a/b"`)
+		wantRefused(t, err, "Name", `job.Name "a/b"`)
 	})
 }

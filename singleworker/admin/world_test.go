@@ -9,6 +9,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -79,10 +80,23 @@ func (w *world) put(path string, data []byte) zkconn.Stat {
 }
 
 // submit makes a job.
-func (w *world) submit(job Job) {
+func (w *world) submit(job job.Job) {
 	w.Helper()
 	if _, err := w.c.Submit(w.Context(), job, SubmitOptions{}); err != nil {
 		w.Fatal(err)
+	}
+}
+
+// edit changes a job.
+func (w *world) edit(name string, change func(*job.Job)) (Change, error) {
+	return w.c.Edit(w.Context(), name, changing(change), EditOptions{})
+}
+
+// changing is a change that does not fail.
+func changing(change func(*job.Job)) func(*job.Job) error {
+	return func(j *job.Job) error {
+		change(j)
+		return nil
 	}
 }
 
@@ -98,7 +112,7 @@ func (w *world) spec(name string) zkrec.Spec {
 	w.Helper()
 	data, _, err := w.hand.conn.Get(w.Context(), w.c.tree.Job(name))
 	w.must(err)
-	spec, err := zkrec.ParseSpec(data)
+	spec, err := zkrec.ParseSpec(name, data)
 	w.must(err)
 	return spec
 }
@@ -128,7 +142,7 @@ func (w *world) adopt(sid, job string) (token int64) {
 }
 
 // owned is a job with an instance that owns it.
-func (w *world) owned(job Job) (token int64) {
+func (w *world) owned(job job.Job) (token int64) {
 	w.Helper()
 	w.submit(job)
 	w.instance("app-1", job.Name)

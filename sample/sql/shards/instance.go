@@ -16,6 +16,7 @@ import (
 
 	"github.com/swjobs/singleworker/sample/sql/child"
 	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 const (
@@ -58,7 +59,7 @@ func instance(id, zk, dir string) error {
 		ShardParameters: map[int]string{0: "25"}, // the size of its batches; for the others 10 will do
 		// A pass that came while nobody owned a shard is made up for, and so is the latest that
 		// came while its run went on.
-		Misfire: singleworker.MisfireAll, Overlap: singleworker.OverlapQueue,
+		Misfire: job.MisfireAll, Overlap: job.OverlapQueue,
 	})
 	if err != nil {
 		return err

@@ -250,7 +250,7 @@ func (c *Catalog) fetchJob(ctx context.Context, name string, known parsed) (v vi
 	if data, v.stat, v.err = c.loop.Conn.GetW(ctx, c.loop.Tree.Job(name)); v.err != nil {
 		return v
 	}
-	if v.spec, v.specErr = zkrec.ParseSpec(data); v.specErr == nil {
+	if v.spec, v.specErr = zkrec.ParseSpec(name, data); v.specErr == nil {
 		v.specErr = v.spec.ActiveLayout().Check() // nobody but an editor of the node writes such a one: its slots cannot be listed
 	}
 	v.spec.Since = v.spec.SinceOr(v.stat.Mtime)
@@ -261,7 +261,7 @@ func (c *Catalog) fetchJob(ctx context.Context, name string, known parsed) (v vi
 	default:
 		v.ticks, v.ticksErr = ticks.JobOf(v.spec, v.stat.Version)
 	}
-	if v.spec.Shards > 0 || v.spec.Layout != nil {
+	if v.spec.Job.Shards > 0 || v.spec.Layout != nil {
 		if v.shards, v.err = c.fetchShards(ctx, name); v.err != nil {
 			return v
 		}

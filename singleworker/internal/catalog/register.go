@@ -13,7 +13,7 @@ import (
 
 // judge says why this instance cannot run a job whose spec is valid, or nil.
 func (c *Catalog) judge(job string, spec zkrec.Spec) error {
-	if handler := spec.HandlerOf(job); !c.handlers.Has(handler) {
+	if handler := spec.Job.HandlerName(); !c.handlers.Has(handler) {
 		return fmt.Errorf("handler %q: %w", handler, ErrElsewhere)
 	}
 	return nil

@@ -40,7 +40,9 @@ func (c *Catalog) nodesOf(j *Job, slot string) []zkrec.Node {
 	case sharded:
 		return c.loop.Tree.NewSlot(slot, 0) // createShards makes one of which nothing is left
 	default:
-		return c.loop.Tree.NewJob(j.Name, zkrec.Spec{Sharding: layout.Sharding})[1:]
+		var spec zkrec.Spec
+		spec.Job.Shards = layout.Shards
+		return c.loop.Tree.NewJob(j.Name, spec)[1:]
 	}
 }
 

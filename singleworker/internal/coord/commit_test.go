@@ -12,6 +12,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	jobs "github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -95,7 +96,7 @@ func TestCommitByAnOwnerThatDoesNotKnowItsEnd(t *testing.T) {
 		o := a.ownership()
 		// Deleted and submitted again, with an owner record of the same version.
 		ops := g.cancel()
-		for _, node := range g.tree.NewJob("job", zkrec.Spec{Schedule: "0 * * * * ?", Since: 1}) {
+		for _, node := range g.tree.NewJob("job", zkrec.Spec{Job: jobs.Job{Schedule: "0 * * * * ?"}, Since: 1}) {
 			ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
 		}
 		ops = append(ops, zkconn.SetOp(g.tree.Alive("job"), zkrec.Owner{SID: "x", Incarnation: "x-1"}.Encode(), zkconn.AnyVersion))

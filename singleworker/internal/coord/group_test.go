@@ -23,6 +23,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	jobs "github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -126,7 +127,7 @@ func (g *group) get(path string) (data []byte, stat zkconn.Stat, ok bool) {
 func (g *group) submit(job string, without ...string) {
 	g.t.Helper()
 	var ops []zkconn.Op
-	for _, node := range g.tree.NewJob(job, zkrec.Spec{Schedule: "0 * * * * ?", Since: time.Now().UnixMilli()}) {
+	for _, node := range g.tree.NewJob(job, zkrec.Spec{Job: jobs.Job{Schedule: "0 * * * * ?"}, Since: time.Now().UnixMilli()}) {
 		if !slices.Contains(without, node.Path) {
 			ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
 		}

@@ -177,8 +177,8 @@ func TestChangeOfShardsDoesNotReachAnotherJob(t *testing.T) {
 		g.set(g.tree.Job("job"), g.spec().Encode()) // the same version as before
 		pass(time.Second)
 		delayed()
-		if spec := g.spec(); spec.Shards != 5 || spec.Resizing() {
-			g.t.Errorf("spec %+v, layout %+v, want that of the new job", spec.Sharding, spec.Layout)
+		if spec := g.spec(); spec.Job.Shards != 5 || spec.Resizing() {
+			g.t.Errorf("spec %+v, layout %+v, want that of the new job", spec.Job, spec.Layout)
 		}
 		pass(4 * syncPeriod)
 		if got := a.slots(); len(got) != 5 {

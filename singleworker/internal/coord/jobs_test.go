@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	jobs "github.com/swjobs/singleworker/singleworker/job"
 )
 
 // A change of a job, such as a pause, is followed when it is made: by its owner, and by the
@@ -17,12 +18,12 @@ func TestChangeOfAJobIsFollowedAtOnce(t *testing.T) {
 		b := g.join("b")
 		pass(syncPeriod)
 		for _, schedule := range []string{"1 * * * * ?", "2 * * * * ?"} {
-			g.set(g.tree.Job("job"), zkrec.Spec{Schedule: schedule}.Encode())
+			g.set(g.tree.Job("job"), zkrec.Spec{Job: jobs.Job{Schedule: schedule}}.Encode())
 			pass(time.Millisecond)
-			if o := a.ownership(); o.Spec.Schedule != schedule {
-				g.t.Errorf("the owner goes by %q, want %q", o.Spec.Schedule, schedule)
+			if o := a.ownership(); o.Spec.Job.Schedule != schedule {
+				g.t.Errorf("the owner goes by %q, want %q", o.Spec.Job.Schedule, schedule)
 			}
-			if known := b.catalog.JobOf("job").Spec.Schedule; known != schedule {
+			if known := b.catalog.JobOf("job").Spec.Job.Schedule; known != schedule {
 				g.t.Errorf("the other goes by %q, want %q", known, schedule)
 			}
 		}

@@ -14,13 +14,14 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	jobs "github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
 // divide submits the job with so many shards.
 func (g *group) divide(shards int) {
 	g.t.Helper()
-	spec := zkrec.Spec{Schedule: "0 * * * * ?", Since: 1, Sharding: zkrec.Sharding{Shards: shards}}
+	spec := zkrec.Spec{Job: jobs.Job{Schedule: "0 * * * * ?", Shards: shards}, Since: 1}
 	var ops []zkconn.Op
 	for _, node := range g.tree.NewJob("job", spec) {
 		ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
@@ -32,7 +33,7 @@ func (g *group) divide(shards int) {
 func (g *group) spec() zkrec.Spec {
 	g.t.Helper()
 	data, _, _ := g.get(g.tree.Job("job"))
-	spec, err := zkrec.ParseSpec(data)
+	spec, err := zkrec.ParseSpec("job", data)
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -44,7 +45,7 @@ func (g *group) redivide(shards int) {
 	g.t.Helper()
 	old := g.spec()
 	spec := old
-	spec.Shards = shards
+	spec.Job.Shards = shards
 	g.set(g.tree.Job("job"), spec.Over(old, midnight, time.Now()).Encode())
 }
 
@@ -235,7 +236,7 @@ func TestReplyToADivisionIsLost(t *testing.T) {
 						g.t.Errorf("owned: %v, want %v", got, want)
 					}
 					if spec := g.spec(); spec.Resizing() {
-						g.t.Errorf("spec: %+v, layout %+v", spec.Sharding, spec.Layout)
+						g.t.Errorf("%d shards, layout %+v", spec.Job.Shards, spec.Layout)
 					}
 					children, _, err := g.hand.Children(context.Background(), g.tree.Shards("job"))
 					if err != nil || len(children) != shards {

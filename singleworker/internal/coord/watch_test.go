@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	jobs "github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -142,7 +143,7 @@ func TestJobWhoseRecordMayNotBeReadIsNotOverdue(t *testing.T) {
 func TestPausedJobIsNotOverdue(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		spec := zkrec.Spec{Schedule: "0 * * * * ?", Since: midnight.UnixMilli(), Paused: &zkrec.Pause{Since: midnight.UnixMilli()}}
+		spec := zkrec.Spec{Job: jobs.Job{Schedule: "0 * * * * ?"}, Since: midnight.UnixMilli(), Paused: &zkrec.Pause{Since: midnight.UnixMilli()}}
 		g.set(g.tree.Job("job"), spec.Encode())
 		members := []*instance{g.join("a"), g.join("b")}
 		until(10 * time.Minute)

@@ -31,14 +31,14 @@ func (k *Keeper) resize(j *kept, d *duty, layout zkrec.Layout) {
 		}
 		ops = append(ops, zkconn.CheckOp(k.loop.Tree.Tick(kept.slot), kept.Version()))
 	}
-	if j.Spec.Shards == 0 {
+	if j.Spec.Job.Shards == 0 {
 		for _, node := range k.loop.Tree.NewSlot(j.Name, layout.Until) {
 			if !d.plain[node.Path] {
 				ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
 			}
 		}
 	}
-	k.loop.Log.Info("resharding", "job", j.Name, "shards", j.Spec.Shards, "were", layout.Shards,
+	k.loop.Log.Info("resharding", "job", j.Name, "shards", j.Spec.Job.Shards, "were", layout.Shards,
 		"after", time.UnixMilli(layout.Until))
 	k.writeSpec(j, d, j.Spec.Resized(), ops...)
 }

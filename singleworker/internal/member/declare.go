@@ -15,7 +15,7 @@ import (
 // something else.
 func (e *Entry) declare(ctx context.Context, d Declaration) error {
 	spec := d.Spec
-	spec.Declared = spec.Fingerprint(d.Job)
+	spec.Declared = spec.Fingerprint()
 	for {
 		data, stat, err := e.loop.Conn.Get(ctx, e.loop.Tree.Job(d.Job))
 		if errors.Is(err, zkconn.ErrNoNode) {
@@ -28,14 +28,14 @@ func (e *Entry) declare(ctx context.Context, d Declaration) error {
 				continue // another instance was faster
 			}
 			if err == nil {
-				e.loop.Log.Info("job declared", "job", d.Job, "schedule", spec.Schedule)
+				e.loop.Log.Info("job declared", "job", d.Job, "schedule", spec.Job.Schedule)
 			}
 			return err
 		}
 		if err != nil {
 			return err
 		}
-		old, err := zkrec.ParseSpec(data)
+		old, err := zkrec.ParseSpec(d.Job, data)
 		switch {
 		case errors.As(err, new(*zkrec.SchemaError)):
 			return err // an older version must not replace what a newer one wrote
@@ -52,7 +52,7 @@ func (e *Entry) declare(ctx context.Context, d Declaration) error {
 		}
 		if err == nil {
 			e.loop.Log.Warn("declaration replaced the job's record",
-				"job", d.Job, "schedule", spec.Schedule, "was", string(data))
+				"job", d.Job, "schedule", spec.Job.Schedule, "was", string(data))
 		}
 		return err
 	}

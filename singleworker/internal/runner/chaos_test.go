@@ -14,6 +14,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	jobs "github.com/swjobs/singleworker/singleworker/job"
 )
 
 // Owners come and go, commits fail, are late, or are applied although they are said to have failed,
@@ -60,7 +61,7 @@ func (s *source) Uint64() uint64 {
 
 func (c *chaos) upTo(d time.Duration) time.Duration { return time.Duration(c.r.Int64N(int64(d))) }
 
-func (c *chaos) oneOf(of ...string) string { return of[c.r.IntN(len(of))] }
+func oneOf[T any](c *chaos, of ...T) T { return of[c.r.IntN(len(of))] }
 
 func (c *chaos) run() {
 	members := []*world{c.k.world("a", 100), c.k.world("b", 200)}
@@ -159,7 +160,7 @@ func (c *chaos) reschedule() {
 		return
 	}
 	c.spec = ticks.Job{
-		Schedule: parse(c.t, c.oneOf("0/5 * * * * ?", "0/7 * * * * ?", "3/10 * * * * ?"), time.UTC),
+		Schedule: parse(c.t, oneOf(c, "0/5 * * * * ?", "0/7 * * * * ?", "3/10 * * * * ?"), time.UTC),
 		Since:    time.Now().Truncate(time.Millisecond), // as specifications have it
 		Former:   c.spec.Schedule, FormerSince: c.spec.Since, Paused: c.spec.Paused,
 	}
@@ -172,7 +173,7 @@ func (c *chaos) pause() {
 	case p.Since != 0 && (p.Until == 0 || p.Until > now.UnixMilli()):
 		p.Until = now.UnixMilli()
 	case c.k.read("job").record.Watermark >= p.Until:
-		*p = zkrec.Pause{Since: now.UnixMilli(), Missed: c.oneOf("", zkrec.MisfireOnce, zkrec.MisfireAll)}
+		*p = zkrec.Pause{Since: now.UnixMilli(), Missed: oneOf(c, "", jobs.MisfireOnce, jobs.MisfireAll)}
 		if c.r.IntN(2) == 0 {
 			p.Until = now.Add(c.upTo(40 * time.Second)).UnixMilli()
 		}
@@ -190,11 +191,11 @@ func (c *chaos) pending() (list []ticks.Request) {
 func (c *chaos) own(w *world) {
 	j := w.job("job", "@yearly", c.handle)
 	j.Job, j.Requests = c.spec, c.pending()
-	j.Policy = zkrec.Policy{
-		Misfire:     c.oneOf(zkrec.MisfireOnce, zkrec.MisfireSkip, zkrec.MisfireAll),
-		Interrupted: c.oneOf(zkrec.InterruptedRerun, zkrec.InterruptedSkip),
-		Overlap:     c.oneOf(zkrec.OverlapSkip, zkrec.OverlapQueue),
-		Retries:     c.r.IntN(3), Timeout: zkrec.Duration(c.r.IntN(2) * int(4*time.Second)),
+	j.Policy = ticks.Policy{
+		Misfire:     oneOf(c, jobs.MisfireOnce, jobs.MisfireSkip, jobs.MisfireAll),
+		Interrupted: oneOf(c, jobs.InterruptedRerun, jobs.InterruptedSkip),
+		Overlap:     oneOf(c, jobs.OverlapSkip, jobs.OverlapQueue),
+		Retries:     c.r.IntN(3), Timeout: time.Duration(c.r.IntN(2) * int(4*time.Second)),
 	}
 	w.own(j)
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
-	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
 // A new specification is the alarm's at once, and does not reach the run that goes on.
@@ -59,10 +58,10 @@ func TestScheduleChangesWhileTicksWait(t *testing.T) {
 			time.Sleep(took)
 			took = 0
 			return nil
-		}), zkrec.Policy{Overlap: zkrec.OverlapQueue})
+		}), ticks.Policy{Overlap: "queue"})
 		w.own(old)
 		pass(210 * time.Second)
-		changed := withPolicy(old, zkrec.Policy{})
+		changed := withPolicy(old, ticks.Policy{})
 		changed.Schedule, changed.Job.Since = parse(t, "30 * * * * ?", time.UTC), time.Now()
 		changed.Former, changed.FormerSince = old.Schedule, old.Job.Since
 		w.own(changed)
@@ -88,10 +87,10 @@ func TestPolicyChangesDuringARun(t *testing.T) {
 				return errors.New("boom")
 			}
 			return nil
-		}), zkrec.Policy{Retries: 1, Backoff: zkrec.Duration(5 * time.Second)})
+		}), ticks.Policy{Retries: 1, Backoff: 5 * time.Second})
 		w.own(job)
 		pass(65 * time.Second)
-		w.own(withPolicy(job, zkrec.Policy{}))
+		w.own(withPolicy(job, ticks.Policy{}))
 		pass(time.Minute)
 		w.stop()
 		w.wantHistory("job", "1m0s at 1m0s: failed", "1m0s at 1m15s: ok, attempt 2")
@@ -111,7 +110,7 @@ func TestConflictWithAResult(t *testing.T) {
 			return lever{}
 		}
 		w.run(t.Context())
-		w.adopt(zkrec.Policy{}, working(50*time.Second))
+		w.adopt(ticks.Policy{}, working(50*time.Second))
 		pass(205 * time.Second)
 		w.stop()
 		w.wantHistory("job", "2m0s: skipped overlap", "3m0s: skipped overlap", "1m0s at 1m0s: ok")
@@ -137,7 +136,7 @@ func TestConflictWithAClaim(t *testing.T) {
 			return lever{conflict: tries == 1}
 		}
 		w.run(t.Context())
-		w.adopt(zkrec.Policy{}, nil)
+		w.adopt(ticks.Policy{}, nil)
 		pass(70 * time.Second)
 		w.stop()
 		w.wantOnTime(after(time.Minute))
@@ -147,7 +146,7 @@ func TestConflictWithAClaim(t *testing.T) {
 
 // giveUp has a run go on in w while another instance takes the job over and runs the tick again.
 // It returns the func that lets the run end, well.
-func (w *world) giveUp(p zkrec.Policy) (release func(), other *world) {
+func (w *world) giveUp(p ticks.Policy) (release func(), other *world) {
 	w.run(w.t.Context())
 	done := make(chan struct{})
 	w.adopt(p, func(context.Context, Run) error {
@@ -169,7 +168,7 @@ func TestResultOfARunThatWasGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		release, other := w.giveUp(zkrec.Policy{})
+		release, other := w.giveUp(ticks.Policy{})
 		w.wantHistory("job", "1m0s at 1m0s: interrupted", "1m0s at 1m5s: ok, attempt 2")
 		record := w.keeper.read("job").record
 		release()
@@ -189,7 +188,7 @@ func TestResultThatCannotBeAmended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.keeper.amend = errSuperseded
-		release, other := w.giveUp(zkrec.Policy{Interrupted: zkrec.InterruptedSkip})
+		release, other := w.giveUp(ticks.Policy{Interrupted: "skip"})
 		w.wantHistory("job", "1m0s at 1m0s: lost")
 		release()
 		synctest.Wait()
@@ -209,9 +208,9 @@ func TestResultOfARunThatWasGivenUpByTheSameInstance(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		release, other := w.giveUp(zkrec.Policy{})
+		release, other := w.giveUp(ticks.Policy{})
 		other.lose()
-		w.adopt(zkrec.Policy{}, nil)
+		w.adopt(ticks.Policy{}, nil)
 		pass(time.Minute) // a tick comes; it does not run beside the former
 		release()
 		pass(time.Minute)
@@ -228,7 +227,7 @@ func TestLeaseLapsesAndComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.run(t.Context())
-		w.adopt(zkrec.Policy{}, nil)
+		w.adopt(ticks.Policy{}, nil)
 		pass(59 * time.Second)
 		w.leases.Lapse()
 		pass(6500 * time.Millisecond)
@@ -248,7 +247,7 @@ func TestLeaseLapsesDuringARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.run(t.Context())
-		w.adopt(zkrec.Policy{}, func(ctx context.Context, r Run) error {
+		w.adopt(ticks.Policy{}, func(ctx context.Context, r Run) error {
 			if r.Attempt > 1 {
 				return nil
 			}
@@ -279,7 +278,7 @@ func TestClaimThatIsWrittenAndReportedAsFailed(t *testing.T) {
 			return lever{}
 		}
 		w.run(t.Context())
-		w.adopt(zkrec.Policy{}, nil)
+		w.adopt(ticks.Policy{}, nil)
 		pass(70 * time.Second)
 		w.stop()
 		w.wantHistory("job", "1m0s at 1m0s: interrupted", "1m0s at 1m1s: ok, attempt 2")
@@ -302,7 +301,7 @@ func TestResultThatIsWrittenAndReportedAsFailed(t *testing.T) {
 			return lever{}
 		}
 		w.run(t.Context())
-		w.adopt(zkrec.Policy{}, nil)
+		w.adopt(ticks.Policy{}, nil)
 		pass(70 * time.Second)
 		w.stop()
 		w.wantHistory("job", "1m0s at 1m0s: ok")
@@ -326,7 +325,7 @@ func TestClockSetBack(t *testing.T) {
 				return errors.New("boom")
 			}
 			return nil
-		}), zkrec.Policy{Retries: 1, Backoff: zkrec.Duration(10 * time.Second)}))
+		}), ticks.Policy{Retries: 1, Backoff: 10 * time.Second}))
 		pass(30 * time.Second)
 		w.runner.box.Post(func() {
 			j := w.runner.jobs["job"]
@@ -358,7 +357,7 @@ func TestClockStepped(t *testing.T) {
 				return errors.New("boom")
 			}
 			return nil
-		}), zkrec.Policy{Retries: 1, Backoff: zkrec.Duration(20 * time.Second)}))
+		}), ticks.Policy{Retries: 1, Backoff: 20 * time.Second}))
 		w.own(w.job("other", "0 0/2 * * * ?", nil))
 		step := func(late time.Duration) {
 			w.runner.box.Post(func() {
@@ -405,11 +404,11 @@ func TestFarFutureIsLogged(t *testing.T) {
 		test(ahead, want, func(w *world, record ticks.Record) {
 			w.keeper.change("job", func(k *kept) { k.record = record })
 			w.run(w.t.Context())
-			w.adopt(zkrec.Policy{}, nil)
+			w.adopt(ticks.Policy{}, nil)
 		})
 		test(ahead, want, func(w *world, record ticks.Record) { // while the job is owned
 			w.run(w.t.Context())
-			w.adopt(zkrec.Policy{}, nil)
+			w.adopt(ticks.Policy{}, nil)
 			w.runner.box.Post(func() {
 				w.runner.committed(w.runner.jobs["job"], ticks.Commit{}, nil, record, ticks.ErrConflict)
 			})

@@ -17,7 +17,6 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
-	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
 const grace = 30 * time.Second
@@ -292,7 +291,7 @@ func working(d time.Duration) func(context.Context, Run) error {
 }
 
 // withPolicy returns j with another policy.
-func withPolicy(j Job, p zkrec.Policy) Job {
+func withPolicy(j Job, p ticks.Policy) Job {
 	j.Policy = p
 	return j
 }

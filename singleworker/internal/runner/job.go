@@ -24,8 +24,6 @@ type job struct {
 	wake       *time.Timer
 }
 
-func (j *job) timeout() time.Duration { return time.Duration(j.Policy.Timeout) }
-
 // wakeAt has f called at a time, instead of what was arranged before; never,
 // when the time is zero.
 func (j *job) wakeAt(t time.Time, f func()) {

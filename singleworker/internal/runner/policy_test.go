@@ -11,10 +11,11 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	jobs "github.com/swjobs/singleworker/singleworker/job"
 )
 
 // adopt has w own a job that ticks each minute since midnight.
-func (w *world) adopt(p zkrec.Policy, handle func(context.Context, Run) error) {
+func (w *world) adopt(p ticks.Policy, handle func(context.Context, Run) error) {
 	w.t.Helper()
 	j := withPolicy(w.job("job", "0 * * * * ?", handle), p)
 	j.Job.Since = midnight
@@ -25,33 +26,33 @@ func (w *world) adopt(p zkrec.Policy, handle func(context.Context, Run) error) {
 func TestMisfireAtAdoption(t *testing.T) {
 	t.Parallel()
 	for what, row := range map[string]struct {
-		policy zkrec.Policy
+		policy ticks.Policy
 		at     time.Duration
 		want   []string
 	}{
-		"once": {zkrec.Policy{}, 330 * time.Second, []string{
+		"once": {ticks.Policy{}, 330 * time.Second, []string{
 			"1m0s to 4m0s: 4 missed no_owner", "5m0s at 5m30s: ok", "6m0s at 6m0s: ok",
 		}},
-		"skip": {zkrec.Policy{Misfire: zkrec.MisfireSkip}, 330 * time.Second, []string{
+		"skip": {ticks.Policy{Misfire: "skip"}, 330 * time.Second, []string{
 			"1m0s to 5m0s: 5 missed no_owner", "6m0s at 6m0s: ok",
 		}},
-		"all": {zkrec.Policy{Misfire: zkrec.MisfireAll}, 330 * time.Second, []string{
+		"all": {ticks.Policy{Misfire: "all"}, 330 * time.Second, []string{
 			"1m0s at 5m30s: ok", "2m0s at 5m30s: ok", "3m0s at 5m30s: ok", "4m0s at 5m30s: ok", "5m0s at 5m30s: ok",
 			"6m0s at 6m0s: ok",
 		}},
 		"all that are not too old": {
-			zkrec.Policy{Misfire: zkrec.MisfireAll, MisfireGrace: zkrec.Duration(3 * time.Minute)}, 330 * time.Second, []string{
+			ticks.Policy{Misfire: "all", MisfireGrace: 3 * time.Minute}, 330 * time.Second, []string{
 				"1m0s to 2m0s: 2 missed no_owner", "3m0s at 5m30s: ok", "4m0s at 5m30s: ok", "5m0s at 5m30s: ok",
 				"6m0s at 6m0s: ok",
 			},
 		},
 		"once, and it is too old": {
-			zkrec.Policy{MisfireGrace: zkrec.Duration(10 * time.Second)}, 330 * time.Second, []string{
+			ticks.Policy{MisfireGrace: 10 * time.Second}, 330 * time.Second, []string{
 				"1m0s to 5m0s: 5 missed no_owner", "6m0s at 6m0s: ok",
 			},
 		},
 		"skip, in the second of a hand-over": {
-			zkrec.Policy{Misfire: zkrec.MisfireSkip}, 300*time.Second + 800*time.Millisecond, []string{
+			ticks.Policy{Misfire: "skip"}, 300*time.Second + 800*time.Millisecond, []string{
 				"1m0s to 4m0s: 4 missed no_owner", "5m0s at 5m0.8s: ok", "6m0s at 6m0s: ok",
 			},
 		},
@@ -92,24 +93,24 @@ func TestAbandonedRun(t *testing.T) {
 	t.Parallel()
 	for what, row := range map[string]struct {
 		attempt int
-		policy  zkrec.Policy
+		policy  ticks.Policy
 		want    []string
 	}{
-		"is run again": {1, zkrec.Policy{}, []string{
+		"is run again": {1, ticks.Policy{}, []string{
 			"1m0s at 1m0s: interrupted", "1m0s at 1m30s: ok, attempt 2", "2m0s at 2m0s: ok",
 		}},
-		"is not run again": {1, zkrec.Policy{Interrupted: zkrec.InterruptedSkip}, []string{
+		"is not run again": {1, ticks.Policy{Interrupted: "skip"}, []string{
 			"1m0s at 1m0s: lost", "2m0s at 2m0s: ok",
 		}},
-		"is run a third time": {2, zkrec.Policy{}, []string{
+		"is run a third time": {2, ticks.Policy{}, []string{
 			"1m0s at 1m0s: interrupted", "1m0s at 1m0s: interrupted, attempt 2", "1m0s at 1m30s: ok, attempt 3",
 			"2m0s at 2m0s: ok",
 		}},
-		"is not run for ever": {3, zkrec.Policy{}, []string{
+		"is not run for ever": {3, ticks.Policy{}, []string{
 			"1m0s at 1m0s: interrupted", "1m0s at 1m0s: interrupted, attempt 2", "1m0s at 1m0s: lost, attempt 3",
 			"2m0s at 2m0s: ok",
 		}},
-		"is run as often as the policy says": {3, zkrec.Policy{MaxAttempts: 4}, []string{
+		"is run as often as the policy says": {3, ticks.Policy{MaxAttempts: 4}, []string{
 			"1m0s at 1m0s: interrupted", "1m0s at 1m0s: interrupted, attempt 2", "1m0s at 1m0s: interrupted, attempt 3",
 			"1m0s at 1m30s: ok, attempt 4", "2m0s at 2m0s: ok",
 		}},
@@ -136,13 +137,13 @@ func TestInterruptedRunGoesOnElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.run(t.Context())
-		w.adopt(zkrec.Policy{}, untilEnd)
+		w.adopt(ticks.Policy{}, untilEnd)
 		pass(65 * time.Second)
 		w.stop()
 		other := w.keeper.world("b", 8)
 		other.run(t.Context())
 		var got Run
-		other.adopt(zkrec.Policy{}, func(_ context.Context, r Run) error {
+		other.adopt(ticks.Policy{}, func(_ context.Context, r Run) error {
 			got = r
 			return nil
 		})
@@ -159,18 +160,18 @@ func TestFailedRunIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	for what, row := range map[string]struct {
 		schedule string
-		policy   zkrec.Policy
+		policy   ticks.Policy
 		fails    int
 		want     []string
 	}{
-		"until it succeeds": {"0 1 * * * ?", zkrec.Policy{Retries: 5}, 2, []string{
+		"until it succeeds": {"0 1 * * * ?", ticks.Policy{Retries: 5}, 2, []string{
 			"1m0s at 1m0s: failed", "1m0s at 1m1s: failed, attempt 2", "1m0s at 1m3s: ok, attempt 3",
 		}},
-		"as often as the policy says": {"0 1 * * * ?", zkrec.Policy{Retries: 3, Backoff: zkrec.Duration(2 * time.Second)}, 9, []string{
+		"as often as the policy says": {"0 1 * * * ?", ticks.Policy{Retries: 3, Backoff: 2 * time.Second}, 9, []string{
 			"1m0s at 1m0s: failed", "1m0s at 1m2s: failed, attempt 2", "1m0s at 1m6s: failed, attempt 3",
 			"1m0s at 1m14s: failed, attempt 4",
 		}},
-		"until the next tick": {"0/40 * * * * ?", zkrec.Policy{Retries: 9, Backoff: zkrec.Duration(10 * time.Second)}, 9, []string{
+		"until the next tick": {"0/40 * * * * ?", ticks.Policy{Retries: 9, Backoff: 10 * time.Second}, 9, []string{
 			"40s at 40s: failed", "40s at 50s: failed, attempt 2", "1m0s at 1m0s: failed",
 			"1m0s at 1m10s: failed, attempt 2", "1m0s at 1m30s: failed, attempt 3",
 		}},
@@ -199,7 +200,7 @@ func TestFailedRunIsTriedAgain(t *testing.T) {
 func TestRetryIsHandedOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		policy := zkrec.Policy{Retries: 2, Backoff: zkrec.Duration(10 * time.Minute)}
+		policy := ticks.Policy{Retries: 2, Backoff: 10 * time.Minute}
 		w := newWorld(t)
 		w.run(t.Context())
 		w.own(withPolicy(w.job("job", "0 1 * * * ?", func(context.Context, Run) error { return errors.New("boom") }), policy))
@@ -230,7 +231,7 @@ func TestRunThatTakesTooLong(t *testing.T) {
 			<-ctx.Done()
 			seen = context.Cause(ctx)
 			return ctx.Err()
-		}), zkrec.Policy{Timeout: zkrec.Duration(10 * time.Second), Retries: 1}))
+		}), ticks.Policy{Timeout: 10 * time.Second, Retries: 1}))
 		pass(2 * time.Minute)
 		w.stop()
 		w.wantHistory("job", "1m0s at 1m0s: timed_out", "1m0s at 1m11s: timed_out, attempt 2")
@@ -251,7 +252,7 @@ func TestRunInTimeKnowsNothingOfItsTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.run(t.Context())
-		w.own(withPolicy(w.job("job", "0 1 * * * ?", working(9*time.Second)), zkrec.Policy{Timeout: zkrec.Duration(10 * time.Second)}))
+		w.own(withPolicy(w.job("job", "0 1 * * * ?", working(9*time.Second)), ticks.Policy{Timeout: 10 * time.Second}))
 		pass(2 * time.Minute)
 		w.stop()
 		w.wantResult(ticks.OK, nil)
@@ -264,7 +265,7 @@ func TestLatestTickWaitsForTheRunThatGoesOn(t *testing.T) {
 		w := newWorld(t)
 		w.run(t.Context())
 		took := 140 * time.Second
-		w.adopt(zkrec.Policy{Overlap: zkrec.OverlapQueue}, func(context.Context, Run) error {
+		w.adopt(ticks.Policy{Overlap: "queue"}, func(context.Context, Run) error {
 			time.Sleep(took)
 			took = 0
 			return nil
@@ -281,7 +282,7 @@ func TestLatestTickWaitsForTheRunThatGoesOn(t *testing.T) {
 // waits, whatever the misfire policy says of others.
 func TestLatestTickWaitsForARunInBetween(t *testing.T) {
 	t.Parallel()
-	for _, misfire := range []string{zkrec.MisfireSkip, zkrec.MisfireOnce, zkrec.MisfireAll} {
+	for _, misfire := range []jobs.MisfirePolicy{jobs.MisfireSkip, jobs.MisfireOnce, jobs.MisfireAll} {
 		for what, row := range map[string]struct {
 			between func(w *world) // at 00:03:20, while the run of 00:01 goes on until 00:03:30
 			want    []string
@@ -292,12 +293,12 @@ func TestLatestTickWaitsForARunInBetween(t *testing.T) {
 				w.leases.Renew("job", 1<<62)
 			}, []string{"1m0s at 1m0s: interrupted", "1m0s at 3m20s: ok, attempt 2"}},
 		} {
-			t.Run(misfire+", "+what, func(t *testing.T) {
+			t.Run(string(misfire)+", "+what, func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t)
 					w.run(t.Context())
-					w.adopt(zkrec.Policy{Overlap: zkrec.OverlapQueue, Misfire: misfire}, func(ctx context.Context, _ Run) error {
+					w.adopt(ticks.Policy{Overlap: "queue", Misfire: misfire}, func(ctx context.Context, _ Run) error {
 						took := time.After(10 * time.Second)
 						if len(w.started()) == 1 {
 							took = time.After(150 * time.Second)
@@ -324,10 +325,10 @@ func TestLatestTickWaitsForARunInBetween(t *testing.T) {
 func TestPause(t *testing.T) {
 	t.Parallel()
 	for missed, want := range map[string][]string{
-		zkrec.MisfireSkip: {"3m0s to 5m0s: 3 skipped paused"},
-		"":                {"3m0s to 5m0s: 3 skipped paused"},
-		zkrec.MisfireOnce: {"3m0s to 4m0s: 2 skipped paused", "5m0s at 5m30s: ok"},
-		zkrec.MisfireAll:  {"3m0s at 5m30s: ok", "4m0s at 5m30s: ok", "5m0s at 5m30s: ok"},
+		"skip": {"3m0s to 5m0s: 3 skipped paused"},
+		"":     {"3m0s to 5m0s: 3 skipped paused"},
+		"once": {"3m0s to 4m0s: 2 skipped paused", "5m0s at 5m30s: ok"},
+		"all":  {"3m0s at 5m30s: ok", "4m0s at 5m30s: ok", "5m0s at 5m30s: ok"},
 	} {
 		t.Run("missed "+missed, func(t *testing.T) {
 			t.Parallel()
@@ -336,7 +337,7 @@ func TestPause(t *testing.T) {
 				w.run(t.Context())
 				job := w.job("job", "0 * * * * ?", nil)
 				job.Paused = zkrec.Pause{
-					Since: after(150 * time.Second).UnixMilli(), Until: after(330 * time.Second).UnixMilli(), Missed: missed,
+					Since: after(150 * time.Second).UnixMilli(), Until: after(330 * time.Second).UnixMilli(), Missed: jobs.MisfirePolicy(missed),
 				}
 				w.own(job)
 				pass(330*time.Second - time.Millisecond)

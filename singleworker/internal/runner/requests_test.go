@@ -129,7 +129,7 @@ func TestFailedManualRunIsNotTriedAgain(t *testing.T) {
 		w := newWorld(t)
 		w.run(t.Context())
 		w.own(withPolicy(w.job("job", "0 0 * * * ?", func(context.Context, Run) error { return errors.New("boom") }),
-			zkrec.Policy{Retries: 3}))
+			ticks.Policy{Retries: 3}))
 		pass(time.Second)
 		w.request(manual("r1"))
 		pass(time.Minute)
@@ -249,7 +249,7 @@ func TestRunIsStoppedByAnOperator(t *testing.T) {
 		w := newWorld(t)
 		w.run(t.Context())
 		var seen []error
-		w.adopt(zkrec.Policy{Retries: 3}, func(ctx context.Context, _ Run) error {
+		w.adopt(ticks.Policy{Retries: 3}, func(ctx context.Context, _ Run) error {
 			select {
 			case <-ctx.Done():
 			case <-time.After(10 * time.Second):
@@ -330,7 +330,7 @@ func TestRunIsStoppedDuringItsClaim(t *testing.T) {
 			return lever{}
 		}
 		w.run(t.Context())
-		w.adopt(zkrec.Policy{}, nil)
+		w.adopt(ticks.Policy{}, nil)
 		pass(61 * time.Second)
 		w.request(stopOf("s1", id))
 		pass(9 * time.Second)
@@ -347,7 +347,7 @@ func TestStopOfARunOfAFormerOwnership(t *testing.T) {
 		w := newWorld(t)
 		w.run(t.Context())
 		stopped := make(chan struct{})
-		w.adopt(zkrec.Policy{}, func(context.Context, Run) error {
+		w.adopt(ticks.Policy{}, func(context.Context, Run) error {
 			<-stopped
 			return nil
 		})

@@ -65,7 +65,7 @@ func (r *Runner) handle(j *job, act *activity) Result {
 		return result
 	}
 	defer done()
-	if timeout := j.timeout(); timeout > 0 {
+	if timeout := j.Policy.Timeout; timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w after %v", ErrTimeout, timeout))
 		defer cancel()

@@ -46,7 +46,7 @@ func (a *account) isDue(tick int64) bool {
 func (a *account) term() *term { return &a.terms[len(a.terms)-1] }
 
 func (l *ledger) openAccount(slot string, txn *zkdev.Txn, j *swtest.Job) {
-	sched, err := cronexpr.Parse(j.Spec.Schedule, time.UTC) // the simulation changes no schedules
+	sched, err := cronexpr.Parse(j.Spec.Job.Schedule, time.UTC) // the simulation changes no schedules
 	if err != nil {
 		l.violatef(8, slot, txn.Time, "its schedule cannot be read: %v", err)
 		return

@@ -11,6 +11,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	jobs "github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -322,7 +323,7 @@ func (w *world) trigger(k int) {
 // pause holds a job's ticks back for a while. Half of the pauses end by themselves.
 func (w *world) pause(name string) {
 	d := w.upTo(3*w.Session) + time.Second
-	missed := []string{"", "skip", "once", "all"}[w.rng.IntN(4)]
+	missed := []jobs.MisfirePolicy{"", "skip", "once", "all"}[w.rng.IntN(4)]
 	opts := admin.PauseOptions{Missed: missed, By: "sim"}
 	resumed := w.rng.IntN(2) == 0
 	if !resumed {

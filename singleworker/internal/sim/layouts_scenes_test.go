@@ -10,6 +10,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	jobs "github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -30,7 +31,10 @@ func (s *scene) beginDivided(b *breach) (first, second *swtest.Instance) {
 
 func (s *scene) divide(shards int) {
 	if err := s.Operate(s.t.Context(), func(c *admin.Client) error {
-		_, err := c.Set(s.t.Context(), job, admin.Changes{Shards: &shards}, admin.SetOptions{})
+		_, err := c.Edit(s.t.Context(), job, func(j *jobs.Job) error {
+			j.Shards = shards
+			return nil
+		}, admin.EditOptions{})
 		return err
 	}); err != nil {
 		s.t.Fatal(err)

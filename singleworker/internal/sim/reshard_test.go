@@ -3,12 +3,14 @@ package sim
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	jobs "github.com/swjobs/singleworker/singleworker/job"
 )
 
 // mostShards is how many shards a job of the simulation may have.
@@ -63,13 +65,18 @@ func (w *world) reshard() {
 // divide sets the number of a job's shards, and their parameters.
 func (w *world) divide(k, n int) {
 	w.shards[k] = n
-	changes := admin.Changes{Shards: &n, ShardParameters: w.drawParams(n)}
-	for gone := n; gone < mostShards; gone++ {
-		changes.ShardParameters[gone] = ""
-	}
+	params := w.drawParams(n)
 	w.operate(fmt.Sprintf("divide %s by %d", jobName(k), n), func(ctx context.Context) error {
 		return w.cluster.Operate(ctx, func(c *admin.Client) error {
-			_, err := c.Set(ctx, jobName(k), changes, admin.SetOptions{})
+			_, err := c.Edit(ctx, jobName(k), func(j *jobs.Job) error {
+				if j.ShardParameters == nil {
+					j.ShardParameters = map[int]string{}
+				}
+				j.Shards = n
+				maps.Copy(j.ShardParameters, params)
+				maps.DeleteFunc(j.ShardParameters, func(shard int, _ string) bool { return shard >= n })
+				return nil
+			}, admin.EditOptions{})
 			return unless(err, admin.ErrNotFound, admin.ErrConflict)
 		})
 	})

@@ -107,7 +107,7 @@ func (w *world) checkIdle(m *swtest.Model, j *swtest.Job, live []*swtest.Instanc
 	if len(j.Requests) > 0 {
 		w.violate(violation{8, j.Name, now, fmt.Sprintf("requests are not heeded: %v; it is at %+v", j.Requests, j.Tick)})
 	}
-	sched, err := cronexpr.Parse(j.Spec.Schedule, time.UTC)
+	sched, err := cronexpr.Parse(j.Spec.Job.Schedule, time.UTC)
 	if err != nil || j.Spec.Paused.Covers(now) || j.Spec.Paused.Covers(now.Add(-settledWithin)) {
 		return
 	}

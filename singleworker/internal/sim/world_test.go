@@ -13,6 +13,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	jobs "github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -248,15 +249,16 @@ func (w *world) submit(k int) {
 	w.operate("submit "+job.Name, func(ctx context.Context) error { return w.cluster.Submit(ctx, job) })
 }
 
+func draw[T any](w *world, values ...T) T { return values[w.rng.IntN(len(values))] }
+
 // policies draws what becomes of the job's ticks that do not go as planned.
 func (w *world) policies(job singleworker.Job) singleworker.Job {
 	if w.rng.IntN(3) == 0 {
 		return job // the defaults
 	}
-	draw := func(values ...string) string { return values[w.rng.IntN(len(values))] }
-	job.Misfire = singleworker.MisfirePolicy(draw("once", "skip", "all"))
-	job.Interrupted = singleworker.InterruptedPolicy(draw("rerun", "rerun", "skip"))
-	job.Overlap = singleworker.OverlapPolicy(draw("skip", "queue"))
+	job.Misfire = draw(w, jobs.MisfireOnce, jobs.MisfireSkip, jobs.MisfireAll)
+	job.Interrupted = draw(w, jobs.InterruptedRerun, jobs.InterruptedRerun, jobs.InterruptedSkip)
+	job.Overlap = draw(w, jobs.OverlapSkip, jobs.OverlapQueue)
 	job.MaxAttempts = w.rng.IntN(4)
 	job.Retries = w.rng.IntN(3)
 	job.Backoff = w.upTo(2 * time.Second)

@@ -4,30 +4,19 @@ import (
 	"context"
 	"errors"
 
-	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // Submit creates a job, as an operator does: by package admin, on a connection of its own,
 // and again until the server has answered or ctx is done. A job that is there already and
 // is the same is no error.
-func (c *Cluster) Submit(ctx context.Context, job singleworker.Job) error {
+func (c *Cluster) Submit(ctx context.Context, j job.Job) error {
 	return c.Operate(ctx, func(client *admin.Client) error {
-		_, err := client.Submit(ctx, operators(job), admin.SubmitOptions{})
+		_, err := client.Submit(ctx, j, admin.SubmitOptions{})
 		return err
 	})
-}
-
-// operators is a job as operators say it.
-func operators(job singleworker.Job) admin.Job {
-	return admin.Job{
-		Name: job.Name, Schedule: job.Schedule, TimeZone: job.TimeZone, Handler: job.Handler, Args: job.Args,
-		Payload: job.Payload, Misfire: string(job.Misfire), MisfireGrace: job.MisfireGrace,
-		Interrupted: string(job.Interrupted), MaxAttempts: job.MaxAttempts, Overlap: string(job.Overlap),
-		Timeout: job.Timeout, Retries: job.Retries, Backoff: job.Backoff, AlarmAfter: job.AlarmAfter,
-		Shards: job.Shards, ShardParameters: job.ShardParameters,
-	}
 }
 
 // Cancel deletes a job, whether or not it exists. It is otherwise like Submit.

@@ -235,7 +235,7 @@ func TestDeclaredJobSubmittedAsItIs(t *testing.T) {
 				if err != nil || len(jobs) != 1 {
 					t.Fatalf("%+v, %v; want the job", jobs, err)
 				}
-				if got := jobs[0]; got.Version != 0 || !got.Declared || got.Handler != "job0" {
+				if got := jobs[0]; got.Version != 0 || !got.Declared || got.Job.Handler != "job0" {
 					t.Errorf("%+v, want it as it was declared, and never written again", got)
 				}
 			})
@@ -255,7 +255,7 @@ func TestList(t *testing.T) {
 		}
 		owners := make(map[string]string)
 		for _, job := range jobs {
-			if job.State != admin.Owned || len(job.Registered) != 3 || job.LastRun == nil {
+			if job.State != admin.StateOwned || len(job.Registered) != 3 || job.LastRun == nil {
 				t.Errorf("%+v, want it owned, registered three times, and to have run", job)
 			}
 			owners[job.Name] = job.Owner.InstanceID

@@ -164,7 +164,7 @@ func (m *Model) specified(j *Job, txn zkdev.Txn) {
 		}
 		return
 	}
-	j.Spec, _ = zkrec.ParseSpec(txn.Data)
+	j.Spec, _ = zkrec.ParseSpec(j.Name, txn.Data)
 	j.Spec.Since = j.Spec.SinceOr(txn.Time)
 	for _, shard := range m.Shards(j.Name) {
 		shard.Spec = j.Spec

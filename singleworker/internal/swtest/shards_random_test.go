@@ -13,6 +13,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // TestShardsAtRandom runs random groups in which instances are killed, leave and join, while the number of shards of
@@ -34,7 +35,7 @@ func shardsAtRandom(t *testing.T, c *swtest.Cluster, rng *rand.Rand) {
 	t.Helper()
 	start := time.Now()
 	instances, complete := sharded(t, c, 1+rng.IntN(5), singleworker.Job{
-		Name: "rows", Schedule: "*/10 * * * * ?", Shards: rng.IntN(9), Misfire: singleworker.MisfireAll, Overlap: singleworker.OverlapQueue,
+		Name: "rows", Schedule: "*/10 * * * * ?", Shards: rng.IntN(9), Misfire: job.MisfireAll, Overlap: job.OverlapQueue,
 	}, working(time.Second+time.Duration(rng.Int64N(int64(2*time.Second)))))
 	setup := instances[0].Setup()
 	numbers := 0
@@ -45,7 +46,7 @@ func shardsAtRandom(t *testing.T, c *swtest.Cluster, rng *rand.Rand) {
 		switch rng.IntN(4) {
 		case 0, 1:
 			numbers++
-			reshard(t, c, "rows", 1+rng.IntN(8), nil)
+			reshard(t, c, "rows", 1+rng.IntN(8))
 		case 2:
 			awaitRest(c)
 			victim.Kill()

@@ -16,6 +16,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // completions collects what OnTickComplete is told, in the whole group.
@@ -66,10 +67,13 @@ func sharded(t *testing.T, c *swtest.Cluster, n int, job singleworker.Job, h sin
 }
 
 // reshard changes the shards of a job, as an operator does.
-func reshard(t *testing.T, c *swtest.Cluster, job string, shards int, params map[int]string) {
+func reshard(t *testing.T, c *swtest.Cluster, name string, shards int) {
 	t.Helper()
 	if err := c.Operate(t.Context(), func(client *admin.Client) error {
-		_, err := client.Set(t.Context(), job, admin.Changes{Shards: &shards, ShardParameters: params}, admin.SetOptions{})
+		_, err := client.Edit(t.Context(), name, func(j *job.Job) error {
+			j.Shards = shards
+			return nil
+		}, admin.EditOptions{})
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -210,7 +214,7 @@ func TestShardsChangeInMidTick(t *testing.T) {
 		_, complete := sharded(t, c, 3, singleworker.Job{Name: "rows", Schedule: "*/10 * * * * ?", Shards: 3}, working(4*time.Second))
 		for _, n := range []int{5, 2, 1, 7} {
 			time.Sleep(time.Until(time.Now().Truncate(10 * time.Second).Add(12 * time.Second))) // in mid-run
-			reshard(t, c, "rows", n, nil)
+			reshard(t, c, "rows", n)
 			time.Sleep(20 * time.Second)
 			if got := len(c.Owners()); got != n {
 				t.Errorf("20 s after the change to %d shards %d are owned", n, got)
@@ -308,7 +312,7 @@ func TestShardsChangeWhileNobodyIsThere(t *testing.T) {
 			}
 		}
 		time.Sleep(90 * time.Second)
-		reshard(t, c, "rows", 4, nil)
+		reshard(t, c, "rows", 4)
 		time.Sleep(5 * time.Minute)
 		c.Start("late", setup)
 		time.Sleep(time.Minute)
@@ -324,8 +328,8 @@ func TestShardsChangeWhileNobodyIsThere(t *testing.T) {
 // slot does not stop that.
 func TestUndividedJobLeavesNoShards(t *testing.T) {
 	slow(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
-		job := singleworker.Job{Name: "rows", Schedule: "*/10 * * * * ?", Shards: 3}
-		_, complete := sharded(t, c, 2, job, working(time.Second))
+		rows := singleworker.Job{Name: "rows", Schedule: "*/10 * * * * ?", Shards: 3}
+		_, complete := sharded(t, c, 2, rows, working(time.Second))
 		conn, err := zkconn.Open(zkconn.Config{
 			Servers: "zkdev:2181", SessionTimeout: 10 * time.Second, Dial: c.Server.Dial, Logger: slog.New(slog.DiscardHandler),
 		}, func(zkconn.Event) {})
@@ -337,7 +341,7 @@ func TestUndividedJobLeavesNoShards(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := c.Operate(t.Context(), func(client *admin.Client) error {
-			_, err := client.Submit(t.Context(), admin.Job{Name: "rows", Schedule: job.Schedule}, admin.SubmitOptions{Replace: true})
+			_, err := client.Submit(t.Context(), job.Job{Name: "rows", Schedule: rows.Schedule}, admin.SubmitOptions{Replace: true})
 			return err
 		}); err != nil {
 			t.Fatal(err)

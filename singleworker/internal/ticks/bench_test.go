@@ -6,6 +6,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // BenchmarkNext is what an owner spends on a decision about a job that fires
@@ -29,7 +30,7 @@ func BenchmarkNext(b *testing.B) {
 		{"a tick during a run", func(v *ticks.View) { v.Record.State, v.Active = zkrec.RunRunning, "r1" }},
 		{"a year without an owner", func(v *ticks.View) { v.Record.Watermark, v.OwnedSince = v.Since.UnixMilli(), now }},
 		{"a year without an owner, misfire all", func(v *ticks.View) {
-			v.Record.Watermark, v.OwnedSince, v.Policy.Misfire = v.Since.UnixMilli(), now, zkrec.MisfireAll
+			v.Record.Watermark, v.OwnedSince, v.Policy.Misfire = v.Since.UnixMilli(), now, job.MisfireAll
 		}},
 		{"a year without an owner, half of it paused", func(v *ticks.View) {
 			v.Record.Watermark, v.OwnedSince = v.Since.UnixMilli(), now

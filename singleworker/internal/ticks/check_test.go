@@ -6,6 +6,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // checker keeps what was ever written, and compares it with the ticks of the
@@ -162,7 +163,7 @@ func (c *checker) claim(r ticks.Record) {
 	if r.Manual == "" && r.Tick > r.Watermark {
 		c.w.failf("(2) %s is claimed, accounted for is up to %s", clock(r.Tick), clock(r.Watermark))
 	}
-	policy := c.w.spec.Full()
+	policy := c.w.spec.Job.WithDefaults()
 	if before == zkrec.RunInterrupted && f.interrupted >= policy.MaxAttempts {
 		c.w.failf("(6) %s was interrupted %d times, max_attempts is %d", subject(r.Run), f.interrupted, policy.MaxAttempts)
 	}
@@ -225,23 +226,23 @@ func (c *checker) started(h *handler) {
 }
 
 // ended is a handler's result, and the plan that End made of it.
-func (c *checker) ended(job ticks.Job, h *handler, p ticks.Plan) {
+func (c *checker) ended(of ticks.Job, h *handler, p ticks.Plan) {
 	c.handlers[h.run.RunID] = h.outcome.State
 	f := c.open
 	f.final = h.outcome.Final
-	policy := job.Policy.Full()
+	policy := of.Policy.WithDefaults()
 	want, at := "", h.outcome.Ended
 	switch {
 	case h.outcome.Final:
 	case h.outcome.State == zkrec.RunInterrupted:
-		if policy.Interrupted == zkrec.InterruptedRerun && f.interrupted+1 < policy.MaxAttempts {
+		if policy.Interrupted == job.InterruptedRerun && f.interrupted+1 < policy.MaxAttempts {
 			want = zkrec.NextRerun
 		}
 	case again(h.outcome.State) && h.run.Manual == "" && f.failed < policy.Retries:
-		wait := time.Duration(policy.Backoff) << f.failed
+		wait := max(policy.Backoff, 0) << f.failed
 		at = at.Add(wait)
 		free := true // no tick until the retry would start
-		walk(job.Schedule, max(h.run.Tick, c.w.spec.Since), at.UnixMilli(), func(int64) { free = false })
+		walk(of.Schedule, max(h.run.Tick, c.w.spec.Since), at.UnixMilli(), func(int64) { free = false })
 		if free {
 			want = zkrec.NextRetry
 		}

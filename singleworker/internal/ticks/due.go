@@ -6,6 +6,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // base is the time up to which every tick is accounted for, or none of ours.
@@ -90,9 +91,9 @@ func (v View) pass(through time.Time, entries []Entry) Plan {
 // none is. It goes back from the last, because how many are run counts from
 // there.
 func (v View) runnable(first, last time.Time) (run time.Time) {
-	grace := time.Duration(v.Policy.MisfireGrace)
+	grace := v.Policy.MisfireGrace
 	t := last
-	for range zkrec.MaxMisfires {
+	for range job.MaxMisfires {
 		late := v.Now.Sub(t)
 		if grace > 0 && late > grace {
 			break
@@ -102,11 +103,11 @@ func (v View) runnable(first, last time.Time) (run time.Time) {
 		case v.Paused.Covers(t):
 			policy = v.Paused.Missed
 		case v.queued(t):
-			policy = zkrec.MisfireOnce
+			policy = job.MisfireOnce
 		case late <= OnTime:
-			policy = zkrec.MisfireAll
+			policy = job.MisfireAll
 		}
-		if policy == zkrec.MisfireAll || policy == zkrec.MisfireOnce && run.IsZero() {
+		if policy == job.MisfireAll || policy == job.MisfireOnce && run.IsZero() {
 			run = t
 		}
 		if !t.After(first) {
@@ -129,7 +130,7 @@ func (v View) busySince() int64 {
 // queued reports whether t came while the last run went on, and was to wait
 // for its end.
 func (v View) queued(t time.Time) bool {
-	return v.Policy.Overlap == zkrec.OverlapQueue && v.overlapped(t)
+	return v.Policy.Overlap == job.OverlapQueue && v.overlapped(t)
 }
 
 // overlapped reports whether t came while the last run of this owner went on:
@@ -148,7 +149,7 @@ func (v View) overlapped(t time.Time) bool {
 // tick, makes no difference. When older ticks wait, those during the run are
 // judged together with them.
 func (v View) overlapping(first time.Time) Plan {
-	if v.Policy.Overlap != zkrec.OverlapSkip || !v.overlapped(first) {
+	if v.Policy.Overlap != job.OverlapSkip || !v.overlapped(first) {
 		return Plan{}
 	}
 	until := v.horizon()
@@ -156,7 +157,7 @@ func (v View) overlapping(first time.Time) Plan {
 		until = ended
 	}
 	// The pause, not the overlap, decides over the ticks in it.
-	if v.Paused.Missed == zkrec.MisfireOnce || v.Paused.Missed == zkrec.MisfireAll {
+	if v.Paused.Missed == job.MisfireOnce || v.Paused.Missed == job.MisfireAll {
 		from := time.UnixMilli(v.Paused.Since)
 		if from.Before(first) {
 			from = first

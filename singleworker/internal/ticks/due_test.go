@@ -7,9 +7,10 @@ import (
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-const minute = zkrec.Duration(time.Minute)
+const minute = time.Minute
 
 // situation is a View of a job that fires every minute, if nothing else is
 // said, and exists since 09:00; me owns it since 09:30.
@@ -52,8 +53,8 @@ func wantPlan(t *testing.T, v ticks.View, want string) ticks.Plan {
 // TestDue: nothing runs; what becomes of the ticks since the last one.
 func TestDue(t *testing.T) {
 	t.Parallel()
-	skip := ticks.Policy{Misfire: zkrec.MisfireSkip}
-	all := ticks.Policy{Misfire: zkrec.MisfireAll}
+	skip := ticks.Policy{Misfire: job.MisfireSkip}
+	all := ticks.Policy{Misfire: job.MisfireAll}
 	for _, tt := range []struct {
 		name string
 		situation
@@ -82,7 +83,7 @@ func TestDue(t *testing.T) {
 		{"grace: not older than that", situation{policy: ticks.Policy{MisfireGrace: minute}, through: "10:00", now: "10:02"}, "missed(stalled) 10:01; run 10:02#1; through 10:02"},
 		{"grace: as old as that", situation{policy: ticks.Policy{MisfireGrace: minute / 2}, through: "10:00", now: "10:02:30"}, "missed(stalled) 10:01; run 10:02#1; through 10:02"},
 		{"grace: older", situation{policy: ticks.Policy{MisfireGrace: minute / 2}, through: "10:00", now: "10:02:30.001"}, "missed(stalled) 10:01 to 10:02, 2; through 10:02"},
-		{"grace with misfire all", situation{policy: ticks.Policy{Misfire: zkrec.MisfireAll, MisfireGrace: 2 * minute}, through: "10:00", now: "10:05:30"}, "missed(stalled) 10:01 to 10:03, 3; run 10:04#1; through 10:04"},
+		{"grace with misfire all", situation{policy: ticks.Policy{Misfire: job.MisfireAll, MisfireGrace: 2 * minute}, through: "10:00", now: "10:05:30"}, "missed(stalled) 10:01 to 10:03, 3; run 10:04#1; through 10:04"},
 		{"grace shorter than what is on time", situation{policy: ticks.Policy{MisfireGrace: minute / 120}, through: "10:00", now: "10:01:00.600"}, "missed(stalled) 10:01; through 10:01"},
 
 		{"the clock was set back", situation{through: "11:00", now: "10:00"}, ""},
@@ -106,7 +107,7 @@ func TestDue(t *testing.T) {
 // and when it has ended.
 func TestOverlap(t *testing.T) {
 	t.Parallel()
-	queue := ticks.Policy{Overlap: zkrec.OverlapQueue}
+	queue := ticks.Policy{Overlap: job.OverlapQueue}
 	open := func(sid, started string) zkrec.Run { return run(t, zkrec.RunRunning, "10:00", sid, started, "") }
 	ended := func(started, at string) zkrec.Run { return run(t, zkrec.RunOK, "10:00", me, started, at) }
 	for _, tt := range []struct {
@@ -134,27 +135,27 @@ func TestOverlap(t *testing.T) {
 		{"ended, queue: the latest", situation{policy: queue, last: ended("10:00", "10:03:30"), through: "10:00", now: "10:03:30"}, "", "skipped(overlap) 10:01 to 10:02, 2; run 10:03#1; through 10:03"},
 		{
 			"ended, queue: whatever the misfire policy is",
-			situation{policy: ticks.Policy{Overlap: zkrec.OverlapQueue, Misfire: zkrec.MisfireSkip}, last: ended("10:00", "10:03:30"), through: "10:00", now: "10:03:30"},
+			situation{policy: ticks.Policy{Overlap: job.OverlapQueue, Misfire: job.MisfireSkip}, last: ended("10:00", "10:03:30"), through: "10:00", now: "10:03:30"},
 			"", "skipped(overlap) 10:01 to 10:02, 2; run 10:03#1; through 10:03",
 		},
 		{
 			"ended, queue: also if all missed ones are run",
-			situation{policy: ticks.Policy{Overlap: zkrec.OverlapQueue, Misfire: zkrec.MisfireAll}, last: ended("10:00", "10:03:30"), through: "10:00", now: "10:03:30"},
+			situation{policy: ticks.Policy{Overlap: job.OverlapQueue, Misfire: job.MisfireAll}, last: ended("10:00", "10:03:30"), through: "10:00", now: "10:03:30"},
 			"", "skipped(overlap) 10:01 to 10:02, 2; run 10:03#1; through 10:03",
 		},
 		{
 			"ended, queue: not one below the grace",
-			situation{policy: ticks.Policy{Overlap: zkrec.OverlapQueue, MisfireGrace: minute / 6}, last: ended("10:00", "10:03:30"), through: "10:00", now: "10:03:30"},
+			situation{policy: ticks.Policy{Overlap: job.OverlapQueue, MisfireGrace: minute / 6}, last: ended("10:00", "10:03:30"), through: "10:00", now: "10:03:30"},
 			"", "skipped(overlap) 10:01 to 10:03, 3; through 10:03",
 		},
 		{
 			"ended, queue: the others are judged for themselves",
-			situation{policy: ticks.Policy{Overlap: zkrec.OverlapQueue, Misfire: zkrec.MisfireSkip}, last: ended("10:00", "10:00:30"), through: "10:00", now: "10:02:30"},
+			situation{policy: ticks.Policy{Overlap: job.OverlapQueue, Misfire: job.MisfireSkip}, last: ended("10:00", "10:00:30"), through: "10:00", now: "10:02:30"},
 			"", "missed(stalled) 10:01 to 10:02, 2; through 10:02",
 		},
 		{
 			"ended, queue: also during the runs before",
-			situation{policy: ticks.Policy{Overlap: zkrec.OverlapQueue, Misfire: zkrec.MisfireSkip}, last: ended("10:02:30", "10:03:30"), busy: "10:01", through: "10:00", now: "10:03:40"},
+			situation{policy: ticks.Policy{Overlap: job.OverlapQueue, Misfire: job.MisfireSkip}, last: ended("10:02:30", "10:03:30"), busy: "10:01", through: "10:00", now: "10:03:40"},
 			"", "missed(stalled) 10:01; skipped(overlap) 10:02; run 10:03#1; through 10:03",
 		},
 		{"the run was another owner's", situation{policy: queue, owned: "10:02:20", last: run(t, zkrec.RunOK, "10:00", other, "10:00", "10:01:30"), through: "10:00", now: "10:02:30"}, "", "missed(no_owner) 10:01; run 10:02#1; through 10:02"},
@@ -172,7 +173,7 @@ func TestOverlap(t *testing.T) {
 func TestPause(t *testing.T) {
 	t.Parallel()
 	paused := func(since, until, missed string) zkrec.Pause {
-		return zkrec.Pause{Since: ms(t, since), Until: ms(t, until), Missed: missed}
+		return zkrec.Pause{Since: ms(t, since), Until: ms(t, until), Missed: job.MisfirePolicy(missed)}
 	}
 	open := run(t, zkrec.RunRunning, "10:00", me, "10:00", "")
 	for _, tt := range []struct {
@@ -191,10 +192,10 @@ func TestPause(t *testing.T) {
 		{"over: once", situation{pause: paused("10:00:30", "10:03:20", "once"), through: "10:00", now: "10:03:20"}, "", "skipped(paused) 10:01 to 10:02, 2; run 10:03#1; through 10:03"},
 		{"over: all", situation{pause: paused("10:00:30", "10:03:20", "all"), through: "10:00", now: "10:03:20"}, "", "run 10:01#1; through 10:01"},
 		{"over: the misfire policy is for the others", situation{
-			policy: ticks.Policy{Misfire: zkrec.MisfireAll}, pause: paused("10:01:30", "10:03:20", ""), through: "10:00", now: "10:04:20",
+			policy: ticks.Policy{Misfire: job.MisfireAll}, pause: paused("10:01:30", "10:03:20", ""), through: "10:00", now: "10:04:20",
 		}, "", "run 10:01#1; through 10:01"},
 		{"over: before, during and after", situation{
-			policy: ticks.Policy{Misfire: zkrec.MisfireSkip}, pause: paused("10:01:30", "10:03:20", ""), through: "10:00", now: "10:05:20",
+			policy: ticks.Policy{Misfire: job.MisfireSkip}, pause: paused("10:01:30", "10:03:20", ""), through: "10:00", now: "10:05:20",
 		}, "", "missed(stalled) 10:01; skipped(paused) 10:02 to 10:03, 2; missed(stalled) 10:04 to 10:05, 2; through 10:05"},
 		{"over: only the latest of all is run once", situation{pause: paused("10:01:30", "10:03:20", "once"), through: "10:00", now: "10:04:20"}, "",
 			"missed(stalled) 10:01; skipped(paused) 10:02 to 10:03, 2; run 10:04#1; through 10:04"},
@@ -202,7 +203,7 @@ func TestPause(t *testing.T) {
 			"skipped(paused) 10:01 to 10:02, 2; run 10:03#1; through 10:03"},
 		{"over: it began on a tick", situation{pause: paused("10:01", "10:01:30", ""), through: "10:00", now: "10:01:30"}, "", "skipped(paused) 10:01; through 10:01"},
 		{"over: it began and ended on ticks", situation{
-			policy: ticks.Policy{Misfire: zkrec.MisfireSkip}, pause: paused("10:02", "10:04", ""), through: "10:00", now: "10:05:20",
+			policy: ticks.Policy{Misfire: job.MisfireSkip}, pause: paused("10:02", "10:04", ""), through: "10:00", now: "10:05:20",
 		}, "", "missed(stalled) 10:01; skipped(paused) 10:02 to 10:03, 2; missed(stalled) 10:04 to 10:05, 2; through 10:05"},
 		{"over: in part before the owner came", situation{
 			pause: paused("10:01:30", "10:03:20", ""), owned: "10:02:30", through: "10:00", now: "10:03:20",
@@ -301,12 +302,12 @@ func TestLongOutage(t *testing.T) {
 	v.Since = v.Now.AddDate(-1, 0, 0)
 	v.Record.Watermark = v.Since.UnixMilli()
 
-	v.Policy.Misfire = zkrec.MisfireOnce
+	v.Policy.Misfire = job.MisfireOnce
 	plan := wantPlan(t, v, "missed(no_owner) 10:00:01 to 09:59:58, 10000; run 09:59:59#1; through 09:59:59") // two are on time
 	if e := plan.Entries[0]; e.Tick != v.Since.UnixMilli()+1000 || e.To != v.Now.UnixMilli()-2000 {
 		t.Errorf("the row is %+v", e)
 	}
-	v.Policy.Misfire = zkrec.MisfireAll
+	v.Policy.Misfire = job.MisfireAll
 	wantPlan(t, v, "missed(no_owner) 10:00:01 to 09:58:20, 10000; run 09:58:21#1; through 09:58:21")
 	v.Former, v.FormerSince, v.Since = v.Schedule, v.Since, at(t, "09:30")
 	wantPlan(t, v, "missed(schedule_changed) 10:00:01 to 09:30, 10000; through 09:30")
@@ -316,7 +317,7 @@ func TestLongOutage(t *testing.T) {
 // the next is on time.
 func TestCatchingUp(t *testing.T) {
 	t.Parallel()
-	v := situation{policy: ticks.Policy{Misfire: zkrec.MisfireAll}, through: "10:00", now: "10:03:30"}.view(t)
+	v := situation{policy: ticks.Policy{Misfire: job.MisfireAll}, through: "10:00", now: "10:03:30"}.view(t)
 	for _, tick := range []string{"10:01", "10:02", "10:03"} {
 		plan := wantPlan(t, v, "run "+tick+"#1; through "+tick)
 		v.Record, v.Now = plan.Record, v.Now.Add(time.Second)
@@ -331,7 +332,7 @@ func TestCatchingUp(t *testing.T) {
 // the hour from two to three, and one each half hour in a night with two of it.
 func TestDaylightSaving(t *testing.T) {
 	t.Parallel()
-	zone, err := zkrec.Location("Europe/Berlin")
+	zone, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
 		t.Fatal(err)
 	}

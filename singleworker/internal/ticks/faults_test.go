@@ -6,6 +6,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // profile is what a seed is like.
@@ -64,16 +65,18 @@ func (w *world) newProfile() profile {
 
 func (w *world) newPolicy() ticks.Policy {
 	p := ticks.Policy{
-		Misfire:     pick(w, "", zkrec.MisfireOnce, zkrec.MisfireSkip, zkrec.MisfireAll, zkrec.MisfireAll),
-		Interrupted: pick(w, "", zkrec.InterruptedRerun, zkrec.InterruptedSkip),
+		Schedule: w.spec.Job.Schedule, TimeZone: w.spec.Job.TimeZone,
+
+		Misfire:     pick(w, "", job.MisfireOnce, job.MisfireSkip, job.MisfireAll, job.MisfireAll),
+		Interrupted: pick(w, "", job.InterruptedRerun, job.InterruptedSkip),
 		MaxAttempts: pick(w, 0, 0, 1, 5),
-		Overlap:     pick(w, "", zkrec.OverlapSkip, zkrec.OverlapQueue),
+		Overlap:     pick(w, "", job.OverlapSkip, job.OverlapQueue),
 		Retries:     pick(w, 0, 1, 4),
-		Backoff:     pick(w, 0, zkrec.Duration(10*time.Millisecond), zkrec.Duration(10*time.Second)),
-		AlarmAfter:  pick(w, 0, zkrec.Duration(5*time.Second)),
+		Backoff:     pick(w, 0, job.NoBackoff, 10*time.Millisecond, 10*time.Second),
+		AlarmAfter:  pick(w, 0, 5*time.Second, job.NoAlarm),
 	}
 	if w.percent(30) {
-		p.MisfireGrace = zkrec.Duration(w.upTo(100*1000)) * zkrec.Duration(time.Millisecond)
+		p.MisfireGrace = time.Duration(w.upTo(100*1000)) * time.Millisecond
 	}
 	return p
 }
@@ -133,8 +136,8 @@ func (w *world) fault() {
 		w.replaceSchedule()
 	case 8:
 		if w.changes {
-			w.spec.Policy = w.newPolicy()
-			w.logf("the policy is %+v", w.spec.Policy)
+			w.spec.Job = w.newPolicy()
+			w.logf("the policy is %+v", w.spec.Job)
 		}
 	case 9, 10:
 		w.pauseOrResume()
@@ -226,7 +229,7 @@ func (w *world) replaceSchedule() {
 		return
 	}
 	next := w.spec
-	next.Schedule, next.TimeZone = text.Schedule, text.TimeZone
+	next.Job.Schedule, next.Job.TimeZone = text.Schedule, text.TimeZone
 	w.check.eraEnds()
 	w.spec = next.Over(w.spec, time.Time{}, time.UnixMilli(w.operator()))
 	w.check.newEra()
@@ -247,7 +250,7 @@ func (w *world) pauseOrResume() {
 		w.spec.Paused = &resumed
 		w.logf("resumed at %s", clock(now))
 	default:
-		w.spec.Paused = &zkrec.Pause{Since: now, Missed: pick(w, "", "", zkrec.MisfireSkip, zkrec.MisfireOnce, zkrec.MisfireAll)}
+		w.spec.Paused = &zkrec.Pause{Since: now, Missed: pick(w, "", "", job.MisfireSkip, job.MisfireOnce, job.MisfireAll)}
 		if w.percent(50) {
 			w.spec.Paused.Until = now + upTo
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // Job is a job as its ticks are judged: a spec, parsed once per version.
@@ -25,45 +26,33 @@ type Job struct {
 }
 
 // JobOf parses a spec with Since set, at the given version of its node. What it refuses, as a
-// *zkrec.FieldError, can never run.
+// *job.FieldError, can never run.
 func JobOf(spec zkrec.Spec, version int32) (Job, error) {
-	schedule, err := parse(spec.Schedule, spec.TimeZone)
-	if err != nil {
-		return Job{}, err
-	}
 	if err := spec.Check(); err != nil {
 		return Job{}, err
 	}
-	job := Job{SpecVersion: version, Schedule: schedule, Since: time.UnixMilli(spec.Since), Policy: spec.Policy}
+	schedule, err := spec.Job.ParseSchedule()
+	if err != nil {
+		return Job{}, err
+	}
+	parsed := Job{SpecVersion: version, Schedule: schedule, Since: time.UnixMilli(spec.Since), Policy: spec.Job}
 	layout := spec.ActiveLayout()
 	if layout.Since != 0 {
-		job.From = time.UnixMilli(layout.Since)
+		parsed.From = time.UnixMilli(layout.Since)
 	}
 	if spec.Resizing() {
-		job.To = time.UnixMilli(layout.Until)
+		parsed.To = time.UnixMilli(layout.Until)
 	}
 	if spec.Paused != nil {
-		job.Paused = *spec.Paused
+		parsed.Paused = *spec.Paused
 	}
 	if f := spec.Former; f != nil {
 		// A former schedule that this version cannot parse has no ticks that it could name.
-		if job.Former, err = parse(f.Schedule, f.TimeZone); err == nil {
-			job.FormerSince = time.UnixMilli(f.Since)
+		if parsed.Former, err = (job.Job{Schedule: f.Schedule, TimeZone: f.TimeZone}).ParseSchedule(); err == nil {
+			parsed.FormerSince = time.UnixMilli(f.Since)
 		}
 	}
-	return job, nil
-}
-
-func parse(text, zone string) (*cronexpr.Schedule, error) {
-	loc, err := zkrec.Location(zone)
-	if err != nil {
-		return nil, &zkrec.FieldError{Field: "TimeZone", Value: zone, Err: err}
-	}
-	schedule, err := cronexpr.Parse(text, loc)
-	if err != nil {
-		return nil, &zkrec.FieldError{Field: "Schedule", Value: text, Err: err}
-	}
-	return schedule, nil
+	return parsed, nil
 }
 
 // begins is the time up to which no tick of the current schedule belongs to the slot.

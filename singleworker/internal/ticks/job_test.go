@@ -6,6 +6,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 func TestJobOfRefusesWhatCanNeverRun(t *testing.T) {
@@ -14,18 +15,18 @@ func TestJobOfRefusesWhatCanNeverRun(t *testing.T) {
 		spec  zkrec.Spec
 		field string // that is refused; empty: none
 	}{
-		{zkrec.Spec{Schedule: "@daily"}, ""},
-		{zkrec.Spec{Schedule: "@daily", TimeZone: "Europe/Berlin"}, ""},
-		{zkrec.Spec{Schedule: "nonsense"}, "Schedule"},
-		{zkrec.Spec{Schedule: "@daily", TimeZone: "Mars"}, "TimeZone"},
-		{zkrec.Spec{Schedule: "@daily", Policy: zkrec.Policy{Misfire: "twice"}}, "Misfire"},
-		{zkrec.Spec{Schedule: "@daily", Former: &zkrec.Former{Schedule: "nonsense"}}, ""},
+		{zkrec.Spec{Job: job.Job{Name: "j", Schedule: "@daily"}}, ""},
+		{zkrec.Spec{Job: job.Job{Name: "j", Schedule: "@daily", TimeZone: "Europe/Berlin"}}, ""},
+		{zkrec.Spec{Job: job.Job{Name: "j", Schedule: "nonsense"}}, "Schedule"},
+		{zkrec.Spec{Job: job.Job{Name: "j", Schedule: "@daily", TimeZone: "Mars"}}, "TimeZone"},
+		{zkrec.Spec{Job: job.Job{Name: "j", Schedule: "@daily", Misfire: "twice"}}, "Misfire"},
+		{zkrec.Spec{Job: job.Job{Name: "j", Schedule: "@daily"}, Former: &zkrec.Former{Schedule: "nonsense"}}, ""},
 	} {
-		job, err := ticks.JobOf(row.spec, 7)
-		var field *zkrec.FieldError
+		parsed, err := ticks.JobOf(row.spec, 7)
+		var field *job.FieldError
 		errors.As(err, &field)
-		if row.field == "" && (err != nil || job.SpecVersion != 7 || job.Former != nil) {
-			t.Errorf("JobOf(%+v) = %+v, %v; want it accepted at version 7", row.spec, job, err)
+		if row.field == "" && (err != nil || parsed.SpecVersion != 7 || parsed.Former != nil) {
+			t.Errorf("JobOf(%+v) = %+v, %v; want it accepted at version 7", row.spec, parsed, err)
 		}
 		if row.field != "" && (field == nil || field.Field != row.field) {
 			t.Errorf("JobOf(%+v) = %v, want %s refused", row.spec, err, row.field)

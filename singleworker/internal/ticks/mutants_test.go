@@ -8,6 +8,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // isRow reports whether an entry is about ticks that are not run.
@@ -108,14 +109,14 @@ func TestMutants(t *testing.T) {
 		}}},
 
 		{"a run beside the one that goes on", "(4)", mutant{unjudged: true, view: func(v *ticks.View) { v.Active = "" }}},
-		{"misfire is once", "(6)", mutant{view: func(v *ticks.View) { v.Policy.Misfire = zkrec.MisfireOnce }}},
-		{"misfire is all", "(6)", mutant{view: func(v *ticks.View) { v.Policy.Misfire = zkrec.MisfireAll }}},
+		{"misfire is once", "(6)", mutant{view: func(v *ticks.View) { v.Policy.Misfire = job.MisfireOnce }}},
+		{"misfire is all", "(6)", mutant{view: func(v *ticks.View) { v.Policy.Misfire = job.MisfireAll }}},
 		{"no grace", "(6)", mutant{view: func(v *ticks.View) { v.Policy.MisfireGrace = 0 }}},
-		{"interrupted is rerun", "(6)", mutant{view: func(v *ticks.View) { v.Policy.Interrupted = zkrec.InterruptedRerun }}},
-		{"overlap is skip", "(6)", mutant{view: func(v *ticks.View) { v.Policy.Overlap = zkrec.OverlapSkip }}},
-		{"overlap is queue", "(6)", mutant{view: func(v *ticks.View) { v.Policy.Overlap = zkrec.OverlapQueue }}},
+		{"interrupted is rerun", "(6)", mutant{view: func(v *ticks.View) { v.Policy.Interrupted = job.InterruptedRerun }}},
+		{"overlap is skip", "(6)", mutant{view: func(v *ticks.View) { v.Policy.Overlap = job.OverlapSkip }}},
+		{"overlap is queue", "(6)", mutant{view: func(v *ticks.View) { v.Policy.Overlap = job.OverlapQueue }}},
 		{"pauses are not known", "(6)", mutant{view: func(v *ticks.View) { v.Paused = zkrec.Pause{} }}},
-		{"what a pause missed is run", "(6)", mutant{view: func(v *ticks.View) { v.Paused.Missed = zkrec.MisfireAll }}},
+		{"what a pause missed is run", "(6)", mutant{view: func(v *ticks.View) { v.Paused.Missed = job.MisfireAll }}},
 		{"owned for ever", "(6)", mutant{view: func(v *ticks.View) { v.OwnedSince = time.UnixMilli(0) }}},
 		{"a clock that is a second fast", "(6)", mutant{view: func(v *ticks.View) { v.Now = v.Now.Add(time.Second) }}},
 		{"a request that is not there is removed", "(6)", mutant{plan: func(_ ticks.View, p *ticks.Plan) { p.Request = "none" }}},

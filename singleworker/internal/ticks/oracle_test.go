@@ -8,6 +8,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // The oracle says of each tick alone what the policies want of it, and then
@@ -29,7 +30,7 @@ func within(p zkrec.Pause, ms int64) bool {
 
 // keeps reports whether a tick is in a pause that wants it to be run at its end.
 func keeps(p zkrec.Pause, tick int64) bool {
-	return within(p, tick) && (p.Missed == zkrec.MisfireOnce || p.Missed == zkrec.MisfireAll)
+	return within(p, tick) && (p.Missed == job.MisfireOnce || p.Missed == job.MisfireAll)
 }
 
 // busy is since when the owner's runs have gone on, one after the other.
@@ -47,14 +48,14 @@ func during(v ticks.View, tick int64) bool {
 
 // ask is what is wanted of the nth last tick.
 func ask(v ticks.View, tick int64, n int) want {
-	policy := v.Policy.Full()
+	policy := v.Policy.WithDefaults()
 	age := v.Now.Sub(time.UnixMilli(tick))
 	switch {
-	case policy.MisfireGrace > 0 && age > time.Duration(policy.MisfireGrace), n > zkrec.MaxMisfires:
+	case policy.MisfireGrace > 0 && age > policy.MisfireGrace, n > job.MaxMisfires:
 		return passed
 	case within(v.Paused, tick):
 		return byName(v.Paused.Missed)
-	case during(v, tick) && policy.Overlap == zkrec.OverlapQueue:
+	case during(v, tick) && policy.Overlap == job.OverlapQueue:
 		return latest
 	case age <= ticks.OnTime:
 		return toRun
@@ -62,11 +63,11 @@ func ask(v ticks.View, tick int64, n int) want {
 	return byName(policy.Misfire)
 }
 
-func byName(misfire string) want {
+func byName(misfire job.MisfirePolicy) want {
 	switch misfire {
-	case zkrec.MisfireOnce:
+	case job.MisfireOnce:
 		return latest
-	case zkrec.MisfireAll:
+	case job.MisfireAll:
 		return toRun
 	}
 	return passed
@@ -88,7 +89,7 @@ func wants(v ticks.View, due []int64) []want {
 	}
 	// Those that came during a run are skipped at once if none is older.
 	for i, tick := range due {
-		if v.Policy.Full().Overlap != zkrec.OverlapSkip || !during(v, tick) || keeps(v.Paused, tick) {
+		if v.Policy.WithDefaults().Overlap != job.OverlapSkip || !during(v, tick) || keeps(v.Paused, tick) {
 			break
 		}
 		out[i] = overlay
@@ -163,7 +164,7 @@ func (c *checker) judgeBusy(v ticks.View, p ticks.Plan) {
 	for _, tick := range due {
 		idle := tick > v.Record.Ended && v.Now.UnixMilli()-tick > ticks.OnTime.Milliseconds()
 		switch {
-		case v.Policy.Full().Overlap != zkrec.OverlapQueue || tick <= p.Record.Watermark:
+		case v.Policy.WithDefaults().Overlap != job.OverlapQueue || tick <= p.Record.Watermark:
 		case during(v, tick):
 			want = busy(v.Record)
 		case idle: // nothing ran when it came, which ends the row of runs
@@ -184,14 +185,14 @@ func (c *checker) wantNothing(p ticks.Plan) {
 // mayRerun reports whether an interrupted run of f's is made once more; it goes
 // by what was counted here.
 func mayRerun(v ticks.View, f *fate, interrupted int) bool {
-	r, policy := v.Record, v.Policy.Full()
+	r, policy := v.Record, v.Policy.WithDefaults()
 	asked := r.Manual == ""
 	for _, request := range v.Requests {
 		asked = asked || request.ID == r.Manual
 	}
 	age := v.Now.UnixMilli() - r.Tick
-	return asked && !f.final && policy.Interrupted == zkrec.InterruptedRerun && interrupted < policy.MaxAttempts &&
-		(policy.MisfireGrace == 0 || age <= time.Duration(policy.MisfireGrace).Milliseconds())
+	return asked && !f.final && policy.Interrupted == job.InterruptedRerun && interrupted < policy.MaxAttempts &&
+		(policy.MisfireGrace == 0 || age <= policy.MisfireGrace.Milliseconds())
 }
 
 // judgeLost is about a run whose owner is gone.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // TestOverdue: ticks up to 10:00 are accounted for; the alarm is after 30 s.
@@ -44,13 +45,23 @@ func TestOverdue(t *testing.T) {
 			t.Parallel()
 			v := situation{
 				schedule: tt.schedule, pause: tt.pause, through: "10:00", now: tt.now,
-				policy: ticks.Policy{AlarmAfter: zkrec.Duration(30 * time.Second)},
+				policy: ticks.Policy{AlarmAfter: 30 * time.Second},
 			}.view(t)
 			tick, again := ticks.Overdue(v.Job, v.Record, tt.running, v.Now)
 			if !same(tick, ms(t, tt.tick)) || !same(again, ms(t, tt.again)) {
 				t.Errorf("Overdue: %v, look again %v, want %q, %q", tick, again, tt.tick, tt.again)
 			}
 		})
+	}
+}
+
+func TestOverdueWithoutAlarm(t *testing.T) {
+	t.Parallel()
+	for _, pause := range []zkrec.Pause{{}, {Since: 1, Until: 2}} {
+		v := situation{through: "10:00", now: "10:30", pause: pause, policy: ticks.Policy{AlarmAfter: job.NoAlarm}}.view(t)
+		if tick, again := ticks.Overdue(v.Job, v.Record, false, v.Now); !tick.IsZero() || !again.IsZero() {
+			t.Errorf("Overdue: %v, look again %v, want neither", tick, again)
+		}
 	}
 }
 

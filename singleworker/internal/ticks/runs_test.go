@@ -9,6 +9,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // attempt returns r as the nth attempt, after so many failures.
@@ -26,7 +27,7 @@ func manual(r zkrec.Run, id string) zkrec.Run {
 func TestAbandoned(t *testing.T) {
 	t.Parallel()
 	open := run(t, zkrec.RunRunning, "10:00", other, "10:00", "")
-	skip := ticks.Policy{Interrupted: zkrec.InterruptedSkip}
+	skip := ticks.Policy{Interrupted: job.InterruptedSkip}
 	paused := zkrec.Pause{Since: ms(t, "10:00:30")}
 	for _, tt := range []struct {
 		name     string
@@ -111,7 +112,7 @@ func TestAgain(t *testing.T) {
 		{"retry: a pause is over", ticks.Policy{}, paused, failed, "10:00:15", "", "10:00:40", `run 10:00#2; again "" at 00:00`},
 		{"retry: paused, a request goes before it", ticks.Policy{}, paused, failed, "10:00:15", "ask", "10:00:20", `run ask#1; again "" at 00:00; wake 10:00:40`},
 
-		{"retry: a tick that was queued takes its place, and goes before a request", ticks.Policy{Overlap: zkrec.OverlapQueue}, zkrec.Pause{}, long, "10:02:06", "ask", "10:02:10", `skipped(overlap) 10:01; run 10:02#1; through 10:02; again "" at 00:00`},
+		{"retry: a tick that was queued takes its place, and goes before a request", ticks.Policy{Overlap: job.OverlapQueue}, zkrec.Pause{}, long, "10:02:06", "ask", "10:02:10", `skipped(overlap) 10:01; run 10:02#1; through 10:02; again "" at 00:00`},
 
 		{"rerun", ticks.Policy{}, zkrec.Pause{}, interrupted, "10:00:05", "", "10:00:05", `run 10:00#2; again "" at 00:00`},
 		{"rerun: before the ticks since", ticks.Policy{}, zkrec.Pause{}, interrupted, "10:00:05", "ask", "10:05", `run 10:00#2; again "" at 00:00`},
@@ -150,7 +151,7 @@ func TestAgain(t *testing.T) {
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	ended := run(t, zkrec.RunOK, "10:00", me, "10:00", "10:01:05")
-	queue, all := ticks.Policy{Overlap: zkrec.OverlapQueue}, ticks.Policy{Misfire: zkrec.MisfireAll}
+	queue, all := ticks.Policy{Overlap: job.OverlapQueue}, ticks.Policy{Misfire: job.MisfireAll}
 	for _, tt := range []struct {
 		name string
 		situation
@@ -183,7 +184,7 @@ func TestRequests(t *testing.T) {
 // began at 10:00, says so; its last owner is me.
 func TestBusySince(t *testing.T) {
 	t.Parallel()
-	queue := ticks.Policy{Overlap: zkrec.OverlapQueue}
+	queue := ticks.Policy{Overlap: job.OverlapQueue}
 	ended := run(t, zkrec.RunInterrupted, "10:00", me, "10:00", "10:02:30")
 	for _, tt := range []struct {
 		name string
@@ -220,7 +221,7 @@ func TestBusySince(t *testing.T) {
 func TestEnd(t *testing.T) {
 	t.Parallel()
 	retries := func(n int, backoff time.Duration) ticks.Policy {
-		return ticks.Policy{Retries: n, Backoff: zkrec.Duration(backoff)}
+		return ticks.Policy{Retries: n, Backoff: backoff}
 	}
 	open := run(t, zkrec.RunRunning, "10:00", me, "10:00", "")
 	byHand := manual(open, "ask")
@@ -248,7 +249,7 @@ func TestEnd(t *testing.T) {
 
 		{"interrupted", ticks.Policy{}, open, zkrec.RunInterrupted, false, `interrupted 10:00#1; again "rerun" at 10:00:05`},
 		{"interrupted, final", ticks.Policy{}, open, zkrec.RunInterrupted, true, "interrupted 10:00#1"},
-		{"interrupted, skip", ticks.Policy{Interrupted: zkrec.InterruptedSkip}, open, zkrec.RunInterrupted, false, "interrupted 10:00#1"},
+		{"interrupted, skip", ticks.Policy{Interrupted: job.InterruptedSkip}, open, zkrec.RunInterrupted, false, "interrupted 10:00#1"},
 		{"interrupted, max_attempts", ticks.Policy{}, attempt(open, 3, 0), zkrec.RunInterrupted, false, "interrupted 10:00#3"},
 		{"interrupted, by hand", ticks.Policy{}, byHand, zkrec.RunInterrupted, false, `interrupted ask#1; again "rerun" at 10:00:05`},
 		{"interrupted, by hand, final", ticks.Policy{}, byHand, zkrec.RunInterrupted, true, "interrupted ask#1; done ask"},
@@ -291,10 +292,11 @@ func TestBackoff(t *testing.T) {
 		{0, []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}},
 		{time.Minute, []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute}},
 		{10 * time.Hour, []time.Duration{10 * time.Hour, 20 * time.Hour, day, day}},
+		{job.NoBackoff, []time.Duration{0, 0, 0}},
 		{2 * day, []time.Duration{2 * day, 2 * day, 2 * day}},
 	} {
 		var got []time.Duration
-		v := situation{schedule: "@at 2026-03-03T10:00:00Z", now: "10:00", policy: ticks.Policy{Retries: 100, Backoff: zkrec.Duration(tt.first)}}.view(t)
+		v := situation{schedule: "@at 2026-03-03T10:00:00Z", now: "10:00", policy: ticks.Policy{Retries: 100, Backoff: tt.first}}.view(t)
 		for failures := range tt.want {
 			v.Record.Run = attempt(run(t, zkrec.RunRunning, "10:00", me, "10:00", ""), failures+1, failures)
 			plan := ticks.End(v.Job, v.Record, ticks.Outcome{State: zkrec.RunFailed, Ended: v.Now})
@@ -315,7 +317,7 @@ func TestBetweenMilliseconds(t *testing.T) {
 	v.Now = at(t, "10:03").Add(-time.Nanosecond)
 	wantPlan(t, v, "missed(stalled) 10:01; run 10:02#1; through 10:02")
 
-	v = situation{policy: ticks.Policy{Misfire: zkrec.MisfireSkip}, through: "10:00", now: "10:03:30"}.view(t)
+	v = situation{policy: ticks.Policy{Misfire: job.MisfireSkip}, through: "10:00", now: "10:03:30"}.view(t)
 	v.OwnedSince = at(t, "10:02").Add(time.Nanosecond)
 	wantPlan(t, v, "missed(no_owner) 10:01 to 10:02, 2; missed(stalled) 10:03; through 10:03")
 	v.OwnedSince = at(t, "10:02")

@@ -7,12 +7,13 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // A slot whose layout has bounds: ticks every minute, from 09:40 on, up to 09:50.
 func TestTicksOfALayout(t *testing.T) {
 	t.Parallel()
-	all := ticks.Policy{Misfire: zkrec.MisfireAll}
+	all := ticks.Policy{Misfire: job.MisfireAll}
 	for _, tt := range []struct {
 		name string
 		situation
@@ -23,7 +24,7 @@ func TestTicksOfALayout(t *testing.T) {
 		{"one that is further on", situation{policy: all, through: "09:45", now: "09:46"}, "run 09:46#1; through 09:46"},
 		{"the last", situation{through: "09:49", now: "09:55"}, "run 09:50#1; through 09:50"},
 		{"not those after", situation{through: "09:50", now: "09:55"}, ""},
-		{"missed ones", situation{through: "09:44", now: "10:30", policy: ticks.Policy{Misfire: zkrec.MisfireSkip}},
+		{"missed ones", situation{through: "09:44", now: "10:30", policy: ticks.Policy{Misfire: job.MisfireSkip}},
 			"missed(stalled) 09:45 to 09:50, 6; through 09:50"},
 		{"the latest of them is run", situation{through: "09:44", now: "10:30"}, "missed(stalled) 09:45 to 09:49, 5; run 09:50#1; through 09:50"},
 	} {

@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // The records that this package decides on.
 type (
 	Record = zkrec.Tick
 	Entry  = zkrec.Entry
-	Policy = zkrec.Policy
+	Policy = job.Job // of which the rules read the policies
 )
 
 // OnTime is how late a tick may be to be run whatever the misfire policy is:
@@ -51,7 +52,7 @@ type Plan struct {
 
 // Next decides what the owner does now.
 func Next(v View) Plan {
-	v.Policy = v.Policy.Full()
+	v.Policy = v.Policy.WithDefaults()
 	switch {
 	case v.Active != "":
 		return v.overlap()
@@ -152,7 +153,7 @@ func (v View) abandoned() Plan {
 
 // rerun reports whether the tick of an interrupted run is run again.
 func (v View) rerun(run zkrec.Run) bool {
-	return v.Policy.Interrupted == zkrec.InterruptedRerun &&
+	return v.Policy.Interrupted == job.InterruptedRerun &&
 		run.Attempt-run.Failures < v.Policy.MaxAttempts &&
 		!v.tooOld(run) &&
 		v.asked(run) == run.Manual
@@ -168,7 +169,7 @@ func (v View) asked(run zkrec.Run) string {
 }
 
 func (v View) tooOld(run zkrec.Run) bool {
-	grace := time.Duration(v.Policy.MisfireGrace)
+	grace := v.Policy.MisfireGrace
 	return grace > 0 && v.Now.Sub(time.UnixMilli(run.Tick)) > grace
 }
 
@@ -217,18 +218,18 @@ type Outcome struct {
 
 // End is the change that records the outcome of the run that is open in the
 // record.
-func End(job Job, r Record, o Outcome) Plan {
-	policy := job.Policy.Full()
+func End(of Job, r Record, o Outcome) Plan {
+	policy := of.Policy.WithDefaults()
 	r.State, r.Error, r.Ended = o.State, zkrec.CutError(o.Error), o.Ended.UnixMilli()
 	switch {
 	case o.Final:
 	case r.State == zkrec.RunInterrupted:
-		if policy.Interrupted == zkrec.InterruptedRerun && r.Attempt-r.Failures < policy.MaxAttempts {
+		if policy.Interrupted == job.InterruptedRerun && r.Attempt-r.Failures < policy.MaxAttempts {
 			r.NextAttempt, r.NextAttemptAt = zkrec.NextRerun, r.Ended
 		}
 	case r.State == zkrec.RunFailed || r.State == zkrec.RunTimedOut:
 		at := o.Ended.Add(backoff(policy, r.Failures))
-		next := job.nextTick(time.UnixMilli(r.Tick))
+		next := of.nextTick(time.UnixMilli(r.Tick))
 		if r.Manual == "" && r.Failures < policy.Retries && (next.IsZero() || at.Before(next)) {
 			r.NextAttempt, r.NextAttemptAt = zkrec.NextRetry, at.UnixMilli()
 		}
@@ -244,7 +245,7 @@ func End(job Job, r Record, o Outcome) Plan {
 const maxBackoff = 24 * time.Hour
 
 func backoff(p Policy, failures int) time.Duration {
-	d := time.Duration(p.Backoff)
+	d := max(p.Backoff, 0)        // job.NoBackoff is none
 	for range min(failures, 64) { // a hand may have written any number
 		if d < maxBackoff {
 			d = min(2*d, maxBackoff)
@@ -258,9 +259,9 @@ func backoff(p Policy, failures int) time.Duration {
 // job is about to be divided anew excuses nothing, however long that takes.
 func Overdue(job Job, r Record, running bool, now time.Time) (tick, lookAgain time.Time) {
 	v := View{Job: job, Record: r, Now: now}
-	alarmAfter := time.Duration(job.Policy.Full().AlarmAfter)
+	alarmAfter := job.Policy.WithDefaults().AlarmAfter
 	first := job.Schedule.Next(v.base())
-	if first.IsZero() {
+	if first.IsZero() || alarmAfter < 0 { // job.NoAlarm
 		return time.Time{}, time.Time{}
 	}
 	from := first

@@ -9,6 +9,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // world is one job and those that own it one after the other. Its times are
@@ -69,7 +70,8 @@ func newWorld(seed uint64, m mutant) *world {
 		w.maxTicks, w.maxSteps = w.maxTicks/10, w.maxSteps/10 // what it breaks shows soon, or not in this seed
 	}
 	w.now = w.start.UnixMilli()
-	w.spec = zkrec.Spec{Schedule: w.texts[0].Schedule, TimeZone: w.texts[0].TimeZone, Policy: w.newPolicy(), Since: w.now}
+	w.spec = zkrec.Spec{Job: job.Job{Schedule: w.texts[0].Schedule, TimeZone: w.texts[0].TimeZone}, Since: w.now}
+	w.spec.Job = w.newPolicy()
 	w.check = newChecker(w)
 	w.check.newEra()
 	w.adoptAt, w.faultAt = w.now+w.upTo(10_000), w.now+w.upTo(60*w.period())
@@ -86,7 +88,7 @@ func (w *world) done() bool {
 	return w.Failure() != "" || w.check.ticks >= w.maxTicks || w.steps >= w.maxSteps
 }
 func (w *world) current() zkrec.Former {
-	return zkrec.Former{Schedule: w.spec.Schedule, TimeZone: w.spec.TimeZone}
+	return zkrec.Former{Schedule: w.spec.Job.Schedule, TimeZone: w.spec.Job.TimeZone}
 }
 func (w *world) schedule() *cronexpr.Schedule { return w.parsed(w.current()) }
 
@@ -96,7 +98,7 @@ func (w *world) parsed(f zkrec.Former) *cronexpr.Schedule {
 	if s := w.schedules[key]; s != nil {
 		return s
 	}
-	zone, err := zkrec.Location(f.TimeZone)
+	zone, err := time.LoadLocation(f.TimeZone)
 	if err != nil {
 		panic(err)
 	}
@@ -131,7 +133,7 @@ func (w *world) failf(format string, args ...any) {
 
 // job is what an owner reads from the spec.
 func (w *world) job() ticks.Job {
-	job := ticks.Job{Schedule: w.schedule(), Since: time.UnixMilli(w.spec.Since), Policy: w.spec.Policy}
+	job := ticks.Job{Schedule: w.schedule(), Since: time.UnixMilli(w.spec.Since), Policy: w.spec.Job}
 	if f := w.spec.Former; f != nil {
 		job.Former, job.FormerSince = w.parsed(*f), time.UnixMilli(f.Since)
 	}

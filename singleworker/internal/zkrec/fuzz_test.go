@@ -2,7 +2,7 @@ package zkrec_test
 
 import (
 	"bytes"
-	"maps"
+	"reflect"
 	"testing"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -20,7 +20,7 @@ func FuzzParseSpec(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		first, err := zkrec.ParseSpec(data)
+		first, err := zkrec.ParseSpec("job", data)
 		if err != nil {
 			return
 		}
@@ -28,12 +28,11 @@ func FuzzParseSpec(f *testing.F) {
 		if len(written) > zkrec.MaxRecordBytes {
 			return // characters that JSON escapes
 		}
-		second, err := zkrec.ParseSpec(written)
+		second, err := zkrec.ParseSpec("job", written)
 		if err != nil {
 			t.Fatalf("%q is written as %q, which is not read: %v", data, written, err)
 		}
-		if first.Schedule != second.Schedule || first.TimeZone != second.TimeZone || first.Handler != second.Handler ||
-			first.Declared != second.Declared || !maps.Equal(first.Args, second.Args) {
+		if !reflect.DeepEqual(first.Job, second.Job) || first.Declared != second.Declared {
 			t.Fatalf("%q is read as\n%+v, written and read again as\n%+v", data, first, second)
 		}
 		if again := second.Encode(); !bytes.Equal(written, again) {

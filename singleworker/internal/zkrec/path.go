@@ -2,24 +2,16 @@ package zkrec
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// MaxNameBytes is the longest name of a job, an instance or a server type.
-const MaxNameBytes = 200
-
-// Reserved is the first letter of the names that singleworker keeps for
-// itself beside the jobs.
-const Reserved = "_"
-
 const (
-	instancesNode = Reserved + "instances"
-	disabledNode  = Reserved + "disabled"
+	instancesNode = job.Reserved + "instances"
+	disabledNode  = job.Reserved + "disabled"
 	registerNode  = "register"
 	aliveNode     = "alive"
 	tickNode      = "tick"
@@ -27,47 +19,22 @@ const (
 	requestsNode  = "requests"
 	alarmNode     = "alarm"
 	shardsNode    = "shards"
-	leaderNode    = Reserved + "leader"
+	leaderNode    = job.Reserved + "leader"
 )
 
-// CheckName reports why name cannot be a job's, an instance's or a server
-// type's name: it becomes one element of a ZooKeeper path.
-func CheckName(name string) error {
-	switch {
-	case name == "":
-		return errors.New("is empty")
-	case len(name) > MaxNameBytes:
-		return fmt.Errorf("is %d bytes long, at most %d are allowed", len(name), MaxNameBytes)
-	case !utf8.ValidString(name):
-		return errors.New("is not valid UTF-8")
-	case name != strings.TrimSpace(name):
-		return errors.New("begins or ends with a blank")
-	case name == "." || name == "..":
-		return errors.New("is a path element of its own")
-	case strings.HasPrefix(name, Reserved):
-		return fmt.Errorf("begins with %q, which is reserved", Reserved)
-	}
-	for _, r := range name {
-		if r == '/' || !unicode.IsPrint(r) || r >= 0xfff0 && r <= 0xffff {
-			return fmt.Errorf("contains %q, want printable characters without '/'", r)
-		}
-	}
-	return nil
-}
-
-// CheckServerType is CheckName for a server type, which is a node of the root.
+// CheckServerType is job.CheckNodeName for a server type, which is a node of the root.
 func CheckServerType(name string) error {
 	if name == "zookeeper" {
 		return errors.New("is ZooKeeper's own node")
 	}
-	return CheckName(name)
+	return job.CheckNodeName(name)
 }
 
 // Tree gives the paths of one server type. Paths are relative to the chroot
 // of the connect string.
 type Tree struct{ root string }
 
-// NewTree returns the tree of a server type whose name CheckName accepts.
+// NewTree returns the tree of a server type whose name CheckServerType accepts.
 func NewTree(serverType string) Tree { return Tree{root: "/" + serverType} }
 
 // Root is the server type's own node.
@@ -147,7 +114,7 @@ type Node struct {
 // transaction, are made by whoever finds them missing.
 func (t Tree) NewJob(job string, spec Spec) []Node {
 	nodes := []Node{{Path: t.Job(job), Data: spec.Encode()}, {Path: t.Register(job)}}
-	if spec.Shards > 0 {
+	if spec.Job.Shards > 0 {
 		return append(nodes, Node{Path: t.Shards(job)})
 	}
 	return append(nodes, t.NewSlot(job, 0)...)
@@ -208,5 +175,5 @@ var watchedNodes = []string{registerNode, shardsNode, aliveNode, tickNode, reque
 // singleworker's own nodes. A node with the name of a shard is neither.
 func IsJob(child string) bool {
 	_, _, shard := SplitSlot(child)
-	return child != "" && !shard && !strings.HasPrefix(child, Reserved)
+	return child != "" && !shard && !strings.HasPrefix(child, job.Reserved)
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // Schema is the version of the JSON records that this code writes.
@@ -14,22 +16,7 @@ const Schema = 1
 // MaxRecordBytes is the longest record that is read or written: well under
 // the 1 MB that ZooKeeper allows in a node, so that a transaction of many
 // claims still fits in a frame.
-const MaxRecordBytes = 64 << 10
-
-// CheckSize reports, as a *SizeError, that a record is too long to be written.
-func CheckSize(record []byte) error {
-	if len(record) > MaxRecordBytes {
-		return &SizeError{len(record)}
-	}
-	return nil
-}
-
-// SizeError refuses a record that is too long.
-type SizeError struct{ Bytes int }
-
-func (e *SizeError) Error() string {
-	return fmt.Sprintf("is too long: a record has at most %d bytes", MaxRecordBytes)
-}
+const MaxRecordBytes = job.MaxBytes
 
 // SchemaError refuses a record written by a newer version.
 type SchemaError struct {

@@ -12,20 +12,14 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// Spec is what a job's node says: when the job runs, with what, and what
-// becomes of the ticks that do not go as planned. The names are part of the
-// format.
+// Spec is what a job's node says: the job, and what operators and instances have
+// written beside it. The names are part of the format.
 type Spec struct {
-	Schedule string            `json:"schedule"`
-	TimeZone string            `json:"time_zone,omitempty"` // IANA name; empty means UTC
-	Handler  string            `json:"handler,omitempty"`   // empty means the job's own name
-	Args     map[string]string `json:"args,omitempty"`      // handed to the handler
-	Payload  json.RawMessage   `json:"payload,omitempty"`   // JSON, handed to the handler
-
-	Policy
-	Sharding
+	Job job.Job `json:"-"` // its Name is the node's, and not written
 
 	Paused *Pause `json:"paused,omitempty"`
 
@@ -35,7 +29,7 @@ type Spec struct {
 	Since  int64   `json:"since,omitempty"`
 	Former *Former `json:"former,omitempty"`
 
-	// Layout is nil as long as Sharding is what the job always had.
+	// Layout is nil as long as the job has the shards that it always had.
 	Layout *Layout `json:"layout,omitempty"`
 
 	// Canceled: the job is being deleted, which takes more than one transaction.
@@ -68,7 +62,7 @@ type Pause struct {
 	Reason string `json:"reason,omitempty"`
 	// Missed is what becomes of the ticks in between when they are over: a
 	// misfire policy. Empty means skip.
-	Missed string `json:"missed,omitempty"`
+	Missed job.MisfirePolicy `json:"missed,omitempty"`
 }
 
 // Covers reports whether t is in the pause; nil and the zero Pause cover nothing.
@@ -90,44 +84,39 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// specFields are the JSON names that this version knows.
-var specFields = append([]string{"schema"}, jsonNames(reflect.TypeFor[Spec]())...)
+// The JSON names that this version knows.
+var (
+	jobFields  = jsonNames(reflect.TypeFor[job.Job]())
+	specFields = append([]string{"schema"}, jsonNames(reflect.TypeFor[Spec]())...)
+)
 
 func jsonNames(record reflect.Type) (names []string) {
 	for _, field := range reflect.VisibleFields(record) {
-		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" && name != "-" {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// HandlerOf is the name of the handler that runs the given job.
-func (s Spec) HandlerOf(job string) string {
-	if s.Handler == "" {
-		return job
+// Check reports why the job cannot run: a *job.FieldError.
+func (s Spec) Check() error {
+	if err := s.Job.Validate(); err != nil {
+		return err
 	}
-	return s.Handler
-}
-
-// Normal gives what can be said of the job in more than one way the form that is
-// written: what is the default is left out.
-func (s Spec) Normal(job string) Spec {
-	if s.Handler == job {
-		s.Handler = ""
+	if p := s.Paused; p != nil {
+		if err := p.Missed.Check(); err != nil {
+			return &job.FieldError{Field: "Paused.Missed", Value: string(p.Missed), Err: err}
+		}
 	}
-	s.Policy = s.Policy.Normal()
-	return s
+	return s.ActiveLayout().Check()
 }
 
 // Fingerprint identifies what the spec asks of the job, not where it came from,
 // how it is spelled, or what an operator does with it meanwhile: equal
 // fingerprints mean the same schedule, zone, handler, arguments and policies.
-func (s Spec) Fingerprint(job string) string {
-	s = s.Normal(job)
-	s.Declared, s.extra = "", nil
-	s.Paused, s.Since, s.Former, s.Layout, s.Canceled = nil, 0, nil, nil, false
-	sum := sha256.Sum256(s.encodeJSON())
+func (s Spec) Fingerprint() string {
+	sum := sha256.Sum256(Spec{Job: s.Job.Normal()}.encodeJSON())
 	return hex.EncodeToString(sum[:8])
 }
 
@@ -137,12 +126,12 @@ func (s Spec) Fingerprint(job string) string {
 func (s Spec) Over(old Spec, mtime, now time.Time) Spec {
 	s.extra, s.Paused, s.Layout = old.extra, old.Paused, s.layoutOver(old)
 	since := old.SinceOr(mtime)
-	if s.Schedule == old.Schedule && s.TimeZone == old.TimeZone {
+	if s.Job.Schedule == old.Job.Schedule && s.Job.TimeZone == old.Job.TimeZone {
 		s.Since, s.Former = since, old.Former
 		return s
 	}
 	s.Since = now.UnixMilli()
-	s.Former = &Former{Schedule: old.Schedule, TimeZone: old.TimeZone, Since: since}
+	s.Former = &Former{Schedule: old.Job.Schedule, TimeZone: old.Job.TimeZone, Since: since}
 	return s
 }
 
@@ -157,17 +146,12 @@ func (s Spec) SinceOr(mtime time.Time) int64 {
 // Encode returns the node's data: plain cron text when the job has nothing
 // but a schedule, as in the published sample, a JSON object otherwise.
 func (s Spec) Encode() []byte {
-	if isPlain(s.Schedule) && s.isBare() {
-		return []byte(s.Schedule)
+	data := s.encodeJSON()
+	plain := Spec{Job: job.Job{Schedule: s.Job.Schedule}}
+	if isPlain(s.Job.Schedule) && bytes.Equal(data, plain.encodeJSON()) {
+		return []byte(s.Job.Schedule)
 	}
-	return s.encodeJSON()
-}
-
-// isBare reports whether the spec has nothing but a schedule.
-func (s Spec) isBare() bool {
-	return s.TimeZone == "" && s.Handler == "" && len(s.Args) == 0 && len(s.Payload) == 0 &&
-		s.Policy == (Policy{}) && s.Shards == 0 && s.Layout == nil && !s.Canceled && s.Paused == nil && s.Since == 0 && s.Former == nil &&
-		s.Declared == "" && len(s.extra) == 0
+	return data
 }
 
 // isPlain reports whether the text of a schedule is read as it is when it
@@ -177,36 +161,35 @@ func isPlain(schedule string) bool {
 }
 
 func (s Spec) encodeJSON() []byte {
-	known := mustJSON(struct {
-		Schema int `json:"schema"`
-		Spec
-	}{Schema, s})
-	if len(s.extra) == 0 {
-		return known
+	s.Job.Name = ""
+	out := fmt.Appendf(nil, `{"schema":%d`, Schema)
+	for _, part := range [][]byte{mustJSON(s.Job), mustJSON(s)} {
+		if members := part[1 : len(part)-1]; len(members) > 0 {
+			out = append(append(out, ','), members...)
+		}
 	}
-	out := bytes.TrimSuffix(known, []byte("}"))
 	for _, name := range slices.Sorted(maps.Keys(s.extra)) {
 		out = append(append(append(append(out, ','), mustJSON(name)...), ':'), s.extra[name]...)
 	}
 	return append(out, '}')
 }
 
-// CheckSize reports, as a *SizeError, that the record of s is too long to be written, as it is or
+// CheckSize reports, as a *job.FieldError, that the record of s is too long to be written, as it is or
 // as it will be when a change of the job's shards has taken effect.
 func (s Spec) CheckSize() error {
-	if err := CheckSize(s.Encode()); err != nil || !s.Resizing() {
+	if err := s.Job.CheckSize(len(s.Encode())); err != nil || !s.Resizing() {
 		return err
 	}
-	return CheckSize(s.Resized().Encode())
+	return s.Job.CheckSize(len(s.Resized().Encode()))
 }
 
 // layoutBytes is what instances add to a spec when its layout changes, however
 // long it is already.
 const layoutBytes = 128
 
-// ParseSpec reads a job's node. Neither the schedule nor the policies are
-// judged here; the record is: garbage and newer schemas are refused.
-func ParseSpec(data []byte) (Spec, error) {
+// ParseSpec reads the node of the named job. The job is not judged here; the
+// record is: garbage and newer schemas are refused.
+func ParseSpec(name string, data []byte) (Spec, error) {
 	text := strings.TrimSpace(string(data))
 	switch {
 	case text == "":
@@ -214,42 +197,45 @@ func ParseSpec(data []byte) (Spec, error) {
 	case len(data) > MaxRecordBytes+layoutBytes:
 		return Spec{}, fmt.Errorf("job spec has %d bytes, at most %d are read", len(data), MaxRecordBytes)
 	case !strings.HasPrefix(text, "{"):
-		return Spec{Schedule: text}, nil
+		return Spec{Job: job.Job{Name: name, Schedule: text}}, nil
 	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(data, &fields); err != nil {
-		return Spec{}, fmt.Errorf("job spec %s: %w", excerpt(data), err)
-	}
+	var members map[string]json.RawMessage
 	var known struct {
 		Schema int `json:"schema"`
 		Spec
 	}
-	if err := json.Unmarshal(data, &known); err != nil {
-		return Spec{}, fmt.Errorf("job spec %s: %w", excerpt(data), err)
+	err := json.Unmarshal(data, &members)
+	if err == nil {
+		err = json.Unmarshal(data, &known)
 	}
-	if known.Schema > Schema {
+	if err == nil && known.Schema > Schema {
 		return Spec{}, fmt.Errorf("job spec: %w", &SchemaError{Found: known.Schema, Known: Schema})
 	}
-	// Names are known in any case, as json.Unmarshal takes them.
-	maps.DeleteFunc(fields, func(name string, _ json.RawMessage) bool {
-		return slices.ContainsFunc(specFields, func(known string) bool { return strings.EqualFold(known, name) })
-	})
+	take(members, specFields)
+	if err == nil {
+		err = json.Unmarshal(mustJSON(take(members, jobFields)), &known.Job)
+	}
+	if err != nil {
+		return Spec{}, fmt.Errorf("job spec %s: %w", excerpt(data), err)
+	}
 	spec := known.Spec
-	if len(fields) > 0 {
-		spec.extra = fields
+	spec.Job.Name = name
+	if len(members) > 0 {
+		spec.extra = members
 	}
 	return spec, nil
 }
 
-// Location loads a spec's time zone: an IANA name, or UTC when it is empty.
-// "Local" is refused: it differs between machines.
-func Location(name string) (*time.Location, error) {
-	if name == "Local" {
-		return nil, errors.New(`differs between machines, want an IANA name such as "Europe/Berlin"`)
+// take moves the named members out of an object. Names are known in any case, as
+// json.Unmarshal takes them.
+func take(object map[string]json.RawMessage, names []string) map[string]json.RawMessage {
+	taken := map[string]json.RawMessage{}
+	for _, name := range slices.Sorted(maps.Keys(object)) { // capitals first: what is spelled right counts
+		i := slices.IndexFunc(names, func(known string) bool { return strings.EqualFold(known, name) })
+		if i >= 0 {
+			taken[names[i]] = object[name]
+			delete(object, name)
+		}
 	}
-	loc, err := time.LoadLocation(name)
-	if err != nil {
-		return nil, fmt.Errorf(`%w, want an IANA name such as "Europe/Berlin"`, err)
-	}
-	return loc, nil
+	return taken
 }

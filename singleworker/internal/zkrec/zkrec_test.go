@@ -9,40 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
-
-func TestCheckName(t *testing.T) {
-	t.Parallel()
-	for _, good := range []string{
-		"daily-stats", "x", "com.example.Job$Inner", "Täglich ежедневно", "a b", "...", "a_b", "{0}", "100%", "zookeeper",
-		strings.Repeat("n", zkrec.MaxNameBytes),
-	} {
-		if err := zkrec.CheckName(good); err != nil {
-			t.Errorf("%q %v, want it to be a name", good, err)
-		}
-	}
-	for bad, want := range map[string]string{
-		"": "is empty",
-		strings.Repeat("n", zkrec.MaxNameBytes+1): "is 201 bytes long, at most 200 are allowed",
-		strings.Repeat("é", 101):                  "is 202 bytes long, at most 200 are allowed",
-		"a\xffb":                                  "is not valid UTF-8",
-		" a":                                      "begins or ends with a blank",
-		"a ":                                      "begins or ends with a blank",
-		".":                                       "is a path element of its own",
-		"..":                                      "is a path element of its own",
-		"_instances":                              `begins with "_", which is reserved`,
-		"a/b":                                     "contains '/', want printable characters without '/'",
-		"a\x00b":                                  `contains '\x00', want printable characters without '/'`,
-		"a\nb":                                    `contains '\n', want printable characters without '/'`,
-		"a\u00a0b":                                `contains '\u00a0', want printable characters without '/'`,
-		"a\ue000b":                                `contains '\ue000', want printable characters without '/'`,
-		"a\ufffdb":                                `contains '�', want printable characters without '/'`,
-	} {
-		if err := zkrec.CheckName(bad); err == nil || err.Error() != want {
-			t.Errorf("%q: %v, want %s", bad, err, want)
-		}
-	}
-}
 
 func TestWatchedPaths(t *testing.T) {
 	t.Parallel()
@@ -84,8 +52,8 @@ func TestPlainCronTextIsASpec(t *testing.T) {
 		"@every 90s":           "@every 90s",
 		"certainly not a cron": "certainly not a cron", // the schedule is not judged here
 	} {
-		spec, err := zkrec.ParseSpec([]byte(data))
-		if err != nil || spec.Schedule != schedule {
+		spec, err := zkrec.ParseSpec("job", []byte(data))
+		if err != nil || spec.Job.Schedule != schedule {
 			t.Errorf("ParseSpec(%q) = %+v, %v; want schedule %q", data, spec, err, schedule)
 		}
 		if got := string(spec.Encode()); got != schedule {
@@ -98,9 +66,9 @@ func TestPlainCronTextIsASpec(t *testing.T) {
 func TestScheduleThatIsNoPlainText(t *testing.T) {
 	t.Parallel()
 	for _, schedule := range []string{"", "{}", " {", " @daily", "@daily\n"} {
-		data := zkrec.Spec{Schedule: schedule}.Encode()
-		if spec, err := zkrec.ParseSpec(data); err != nil || spec.Schedule != schedule {
-			t.Errorf("%q is written as %s and read as %q, %v", schedule, data, spec.Schedule, err)
+		data := zkrec.Spec{Job: job.Job{Schedule: schedule}}.Encode()
+		if spec, err := zkrec.ParseSpec("job", data); err != nil || spec.Job.Schedule != schedule {
+			t.Errorf("%q is written as %s and read as %q, %v", schedule, data, spec.Job.Schedule, err)
 		}
 	}
 }
@@ -108,19 +76,19 @@ func TestScheduleThatIsNoPlainText(t *testing.T) {
 func TestUnknownFieldsOfASpecAreKept(t *testing.T) {
 	t.Parallel()
 	const newer = `{"schema":1,"schedule":"@daily","weather":"fine","tides":{"n":3},"handler":"h"}`
-	old, err := zkrec.ParseSpec([]byte(newer))
+	old, err := zkrec.ParseSpec("job", []byte(newer))
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	changed := old
-	changed.Schedule = "@hourly"
+	changed.Job.Schedule = "@hourly"
 	want := `{"schema":1,"schedule":"@hourly","handler":"h","tides":{"n":3},"weather":"fine"}`
 	if got := string(changed.Encode()); got != want {
 		t.Errorf("a changed schedule gives\n%s, want\n%s", got, want)
 	}
 
-	replaced := zkrec.Spec{Schedule: "@daily"}.Over(old, time.UnixMilli(7), time.UnixMilli(9))
+	replaced := zkrec.Spec{Job: job.Job{Schedule: "@daily"}}.Over(old, time.UnixMilli(7), time.UnixMilli(9))
 	want = `{"schema":1,"schedule":"@daily","since":7,"tides":{"n":3},"weather":"fine"}`
 	if got := string(replaced.Encode()); got != want {
 		t.Errorf("a replaced spec gives\n%s, want\n%s", got, want)
@@ -131,12 +99,12 @@ func TestUnknownFieldsOfASpecAreKept(t *testing.T) {
 // hand-written one is no unknown field: kept, it would undo every later change.
 func TestFieldsInCapitalsAreNotKept(t *testing.T) {
 	t.Parallel()
-	old, err := zkrec.ParseSpec([]byte(`{"Schedule":"@daily","TIME_ZONE":"Asia/Tokyo","weather":"fine"}`))
-	if err != nil || old.Schedule != "@daily" || old.TimeZone != "Asia/Tokyo" {
+	old, err := zkrec.ParseSpec("job", []byte(`{"Schedule":"@daily","TIME_ZONE":"Asia/Tokyo","weather":"fine"}`))
+	if err != nil || old.Job.Schedule != "@daily" || old.Job.TimeZone != "Asia/Tokyo" {
 		t.Fatalf("read as %+v, %v", old, err)
 	}
-	spec, err := zkrec.ParseSpec(zkrec.Spec{Schedule: "@hourly"}.Over(old, started, started).Encode())
-	if err != nil || spec.Schedule != "@hourly" || spec.TimeZone != "" {
+	spec, err := zkrec.ParseSpec("job", zkrec.Spec{Job: job.Job{Schedule: "@hourly"}}.Over(old, started, started).Encode())
+	if err != nil || spec.Job.Schedule != "@hourly" || spec.Job.TimeZone != "" {
 		t.Errorf("after a change to @hourly it is %+v, %v", spec, err)
 	}
 }
@@ -144,7 +112,7 @@ func TestFieldsInCapitalsAreNotKept(t *testing.T) {
 func TestUnreadableRecords(t *testing.T) {
 	t.Parallel()
 	oversized := strings.Repeat("x", zkrec.MaxRecordBytes+129)
-	parseSpec := func(data []byte) error { _, err := zkrec.ParseSpec(data); return err }
+	parseSpec := func(data []byte) error { _, err := zkrec.ParseSpec("job", data); return err }
 	parseTick := func(data []byte) error { _, err := zkrec.ParseTick(data); return err }
 	parseOwner := func(data []byte) error { _, err := zkrec.ParseOwner(data); return err }
 	parseRequest := func(data []byte) error { _, err := zkrec.ParseRequest(data); return err }
@@ -158,7 +126,7 @@ func TestUnreadableRecords(t *testing.T) {
 		{parseSpec, " \n", "job spec is empty"},
 		{parseSpec, oversized, "job spec has 65665 bytes, at most 65536 are read"},
 		{parseSpec, "{", `job spec "{": unexpected end of JSON input`},
-		{parseSpec, `{"schedule":7}`, `job spec "{\"schedule\":7}": json: cannot unmarshal number`},
+		{parseSpec, `{"schedule":7}`, `job spec "{\"schedule\":7}": job.schedule "7": json: cannot unmarshal number`},
 		{parseSpec, `{"args":["a"]}`, "cannot unmarshal array"},
 		{parseSpec, "{" + oversized[:100], `job spec "{` + strings.Repeat("x", 39) + `"...: invalid character`},
 		{parseTick, "1798131600000", `tick record "1798131600000": json: cannot unmarshal number`},
@@ -189,7 +157,7 @@ func TestEmptyNodesSayThatThereIsNothing(t *testing.T) {
 
 func TestNewerSchemaIsRefused(t *testing.T) {
 	t.Parallel()
-	_, specErr := zkrec.ParseSpec([]byte(`{"schema":2,"schedule":"@daily"}`))
+	_, specErr := zkrec.ParseSpec("job", []byte(`{"schema":2,"schedule":"@daily"}`))
 	_, tickErr := zkrec.ParseTick([]byte(`{"schema":2,"tick":1}`))
 	for what, err := range map[string]error{"job spec": specErr, "tick record": tickErr} {
 		var newer *zkrec.SchemaError
@@ -223,23 +191,13 @@ func TestErrorTextIsCapped(t *testing.T) {
 	}
 }
 
-func TestHandlerIsTheJobsOwnNameByDefault(t *testing.T) {
-	t.Parallel()
-	if got := (zkrec.Spec{}).HandlerOf("daily"); got != "daily" {
-		t.Errorf("HandlerOf = %q, want daily", got)
-	}
-	if got := (zkrec.Spec{Handler: "stats"}).HandlerOf("daily"); got != "stats" {
-		t.Errorf("HandlerOf = %q, want stats", got)
-	}
-}
-
 func TestFingerprintIsOfTheContent(t *testing.T) {
 	t.Parallel()
-	base := zkrec.Spec{
+	base := zkrec.Spec{Job: job.Job{
 		Schedule: "@daily", TimeZone: "Asia/Tokyo", Handler: "h",
 		Args: map[string]string{"a": "1", "b": "2", "c": "3", "d": "4"},
-	}
-	sum := base.Fingerprint("job")
+	}}
+	sum := base.Fingerprint()
 	if len(sum) != 16 {
 		t.Errorf("Fingerprint = %q, want 16 hexadecimal digits", sum)
 	}
@@ -247,68 +205,52 @@ func TestFingerprintIsOfTheContent(t *testing.T) {
 	same := map[string]zkrec.Spec{"Declared": base, "map order": base, "unknown fields": base}
 	change := func(from map[string]zkrec.Spec, name string, f func(*zkrec.Spec)) {
 		s := base
-		s.Args = maps.Clone(base.Args)
+		s.Job.Args = maps.Clone(base.Job.Args)
 		f(&s)
 		from[name] = s
 	}
 	change(same, "Declared", func(s *zkrec.Spec) { s.Declared = sum })
 	change(same, "map order", func(s *zkrec.Spec) {
-		s.Args = map[string]string{}
+		s.Job.Args = map[string]string{}
 		for _, name := range []string{"d", "b", "c", "a"} {
-			s.Args[name] = base.Args[name]
+			s.Job.Args[name] = base.Job.Args[name]
 		}
 	})
 	change(same, "unknown fields", func(s *zkrec.Spec) {
-		old, err := zkrec.ParseSpec([]byte(`{"schedule":"@hourly","weather":"fine"}`))
+		old, err := zkrec.ParseSpec("job", []byte(`{"schedule":"@hourly","weather":"fine"}`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		*s = s.Over(old, started, started)
 	})
 	for name, s := range same {
-		if got := s.Fingerprint("job"); got != sum {
+		if got := s.Fingerprint(); got != sum {
 			t.Errorf("another %s gives %s, want the same %s", name, got, sum)
 		}
 	}
 
 	other := make(map[string]zkrec.Spec)
-	change(other, "schedule", func(s *zkrec.Spec) { s.Schedule = "@hourly" })
-	change(other, "zone", func(s *zkrec.Spec) { s.TimeZone = "" })
-	change(other, "handler", func(s *zkrec.Spec) { s.Handler = "" })
+	change(other, "schedule", func(s *zkrec.Spec) { s.Job.Schedule = "@hourly" })
+	change(other, "zone", func(s *zkrec.Spec) { s.Job.TimeZone = "" })
+	change(other, "handler", func(s *zkrec.Spec) { s.Job.Handler = "" })
 	change(same, "time of change", func(s *zkrec.Spec) { s.Since = 7; s.Former = &zkrec.Former{Schedule: "@yearly"} })
 	change(same, "pause", func(s *zkrec.Spec) { s.Paused = &zkrec.Pause{Since: 7} })
-	change(other, "argument", func(s *zkrec.Spec) { s.Args["a"] = "2" })
+	change(other, "argument", func(s *zkrec.Spec) { s.Job.Args["a"] = "2" })
 	for name, s := range other {
-		if got := s.Fingerprint("job"); got == sum {
+		if got := s.Fingerprint(); got == sum {
 			t.Errorf("another %s gives the same %s", name, got)
 		}
 	}
 
 	// Named or left out, the handler is the job's own.
-	if got, want := base.Fingerprint("h"), other["handler"].Fingerprint("h"); got != want {
+	named, left := base, other["handler"]
+	named.Job.Name, left.Job.Name = "h", "h"
+	if got, want := named.Fingerprint(), left.Fingerprint(); got != want {
 		t.Errorf("the default handler, named, gives %s, left out %s", got, want)
 	}
 
 	// A job's print is kept in its record: it must not change between versions.
-	if got, want := (zkrec.Spec{Schedule: "@daily"}).Fingerprint("job"), "52ebc225183db0f8"; got != want {
+	if got, want := (zkrec.Spec{Job: job.Job{Schedule: "@daily"}}).Fingerprint(), "52ebc225183db0f8"; got != want {
 		t.Errorf("Fingerprint of @daily = %s, want %s as ever", got, want)
-	}
-}
-
-func TestLocation(t *testing.T) {
-	t.Parallel()
-	for name, want := range map[string]string{"": "UTC", "UTC": "UTC", "Asia/Shanghai": "Asia/Shanghai"} {
-		if loc, err := zkrec.Location(name); err != nil || loc.String() != want {
-			t.Errorf("Location(%q) = %v, %v; want %s", name, loc, err, want)
-		}
-	}
-	for name, want := range map[string]string{
-		"Local":        `differs between machines, want an IANA name such as "Europe/Berlin"`,
-		"Mars/Olympus": `unknown time zone Mars/Olympus, want an IANA name such as "Europe/Berlin"`,
-		"../UTC":       "time: invalid location name",
-	} {
-		if loc, err := zkrec.Location(name); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Location(%q) = %v, %v; want %s", name, loc, err, want)
-		}
 	}
 }

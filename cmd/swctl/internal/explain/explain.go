@@ -3,7 +3,6 @@
 package explain
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -19,7 +18,7 @@ func Sentences(x admin.Explanation) []string {
 	switch {
 	case len(x.Shards) > 0:
 		w.shards()
-	case x.Job.State == admin.Invalid:
+	case x.Job.State == admin.StateInvalid:
 		w.sayf("The job cannot run: %s.", x.Job.Reason)
 		w.owner()
 	default:
@@ -38,7 +37,7 @@ type writer struct {
 }
 
 func newWriter(x admin.Explanation) *writer {
-	zone, err := time.LoadLocation(cmp.Or(x.Job.TimeZone, "UTC"))
+	zone, err := x.Job.Job.Location()
 	if err != nil {
 		zone = time.UTC
 	}
@@ -59,7 +58,7 @@ func (w *writer) at(t time.Time) string {
 // tick says what became of it.
 func (w *writer) tick() {
 	if w.Tick.IsZero() {
-		w.sayf("The schedule %q has no tick at or before %s since it took effect at %s.", w.Job.Schedule, w.at(w.Asked), w.at(w.ScheduleSince))
+		w.sayf("The schedule %q has no tick at or before %s since it took effect at %s.", w.Job.Job.Schedule, w.at(w.Asked), w.at(w.ScheduleSince))
 		return
 	}
 	if w.Tick.Unix() != w.Asked.Unix() && !w.Asked.Equal(w.At) {
@@ -104,7 +103,7 @@ func (w *writer) recorded(name string) {
 	case last.State == admin.RunUnknown:
 		w.sayf("%s was started on %s at %s (attempt %d); the result is unknown: %s has not recorded it and %s.",
 			name, last.InstanceID, w.at(last.Started), last.Attempt, last.InstanceID, w.gone(last))
-		w.sayf("The next owner applies the job's policy for interrupted runs, %s.", w.Job.Interrupted)
+		w.sayf("The next owner applies the job's policy for interrupted runs, %s.", w.Job.Job.Interrupted)
 	default:
 		w.sayf("%s ran on %s from %s to %s (%s, attempt %d) and %s.", name, last.InstanceID,
 			w.at(last.Started), w.at(last.Ended), last.Ended.Sub(last.Started).Round(time.Millisecond), last.Attempt, ending(last))
@@ -158,7 +157,7 @@ func (w *writer) notRun(name string, e admin.Entry) {
 	}
 	switch e.Reason {
 	case admin.ReasonOverlap:
-		w.sayf("%s did not run: the previous run was still in progress%s, and the job's overlap policy is %s.", name, w.runAt(w.Tick), w.Job.Overlap)
+		w.sayf("%s did not run: the previous run was still in progress%s, and the job's overlap policy is %s.", name, w.runAt(w.Tick), w.Job.Job.Overlap)
 	case admin.ReasonPaused:
 		w.sayf("%s did not run: the job was paused%s.", name, w.pause())
 	case admin.ReasonNoOwner:
@@ -171,7 +170,7 @@ func (w *writer) notRun(name string, e admin.Entry) {
 		w.sayf("%s did not run: it was %s.", name, strings.TrimSpace(e.State+" "+string(e.Reason)))
 	}
 	if e.State == admin.RunMissed {
-		w.sayf("The job's misfire policy is %s.", w.Job.Misfire)
+		w.sayf("The job's misfire policy is %s.", w.Job.Job.Misfire)
 	}
 	if e.Count > 1 {
 		w.sayf("It is one of %d consecutive ticks, from %s to %s.", e.Count, w.at(e.Tick), w.at(e.To))
@@ -262,7 +261,7 @@ func (w *writer) pending(name string) {
 		}
 	case w.Fate == admin.FateDue && run != nil && run.State == admin.RunRunning:
 		w.sayf("%s has not run yet: the run of %s has been in progress on %s since %s; the job's overlap policy is %s.",
-			name, w.at(run.Tick), run.InstanceID, w.at(run.Started), w.Job.Overlap)
+			name, w.at(run.Tick), run.InstanceID, w.at(run.Started), w.Job.Job.Overlap)
 	case w.Fate == admin.FateDue:
 		w.sayf("%s is due and has not been claimed yet.", name)
 	default:
@@ -273,7 +272,7 @@ func (w *writer) pending(name string) {
 		if a := w.Job.Alarm; a != nil && !a.Tick.After(w.Tick) && !a.Tick.Before(overdue) {
 			w.sayf("%s reported that at %s.", a.InstanceID, w.at(a.At))
 		}
-		if w.Job.State == admin.Owned {
+		if w.Job.State == admin.StateOwned {
 			w.sayf("Its owner %s is alive and has not claimed it: see the log of that instance.", w.Job.Owner.InstanceID)
 		}
 	}
@@ -291,11 +290,11 @@ func (w *writer) thing() string {
 func (w *writer) owner() {
 	o := w.Job.Owner
 	switch {
-	case w.Job.State == admin.Owned:
+	case w.Job.State == admin.StateOwned:
 		w.sayf("%s has owned %s since %s (token %d)%s.", o.InstanceID, w.thing(), w.at(o.Since), o.Token, w.previousOwner(o.Token))
-	case w.Job.State == admin.Invalid && o != nil:
+	case w.Job.State == admin.StateInvalid && o != nil:
 		w.sayf("The owner record names %s, since %s (token %d).", o.InstanceID, w.at(o.Since), o.Token)
-	case w.Job.State == admin.Invalid:
+	case w.Job.State == admin.StateInvalid:
 	default:
 		w.sayf("%s has no owner: %s.", strings.Replace(w.thing(), "the job", "The job", 1), strings.TrimRight(w.Job.Reason, "."))
 	}

@@ -100,7 +100,7 @@ func TestSentencesAlways(t *testing.T) {
 			x.Pause = &admin.Pause{Since: moment(), Until: moment(), By: pick("", "alice"), Reason: pick("", "why.")}
 		}
 		if random.IntN(3) == 0 {
-			x.Job.State, x.Job.Owner, x.Job.Reason = admin.Unowned, nil, "it stopped."
+			x.Job.State, x.Job.Owner, x.Job.Reason = admin.StateUnowned, nil, "it stopped."
 		}
 		sentences := Sentences(x)
 		ok := len(sentences) > 0

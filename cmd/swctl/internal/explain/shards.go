@@ -53,7 +53,7 @@ func (w *writer) owners() {
 	owned := map[string][]int{}
 	var unowned []int
 	for i, shard := range w.Job.Slots {
-		if shard.State == admin.Owned {
+		if shard.State == admin.StateOwned {
 			owned[shard.Owner.InstanceID] = append(owned[shard.Owner.InstanceID], i)
 		} else {
 			unowned = append(unowned, i)

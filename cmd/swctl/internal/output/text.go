@@ -66,8 +66,11 @@ func Span(d time.Duration) string {
 	return fmt.Sprintf("%dms", max(d, 0).Milliseconds())
 }
 
-// Exact is a duration in full: 1m30s, 10m, 1.5s; 0 for none.
+// Exact is a duration in full: 1m30s, 10m, 1.5s, 0; none if it is negative.
 func Exact(d time.Duration) string {
+	if d < 0 {
+		return "none"
+	}
 	text := d.String()
 	for _, zero := range []string{"m0s", "h0m"} {
 		if strings.HasSuffix(text, zero) {

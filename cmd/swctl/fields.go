@@ -1,0 +1,350 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// field is one field of a job on the command line.
+type field struct {
+	of string // its name in job.Job, as in a *job.FieldError
+
+	flag      string // without dashes
+	usage     string
+	setOnly   bool   // submit has no such flag
+	repeated  bool   // the flag may be
+	drop      string // the flag of set that removes it, or one of its keys
+	dropUsage string
+	try       string // what to do about an error
+
+	title    string               // of its line in show; empty: it has none
+	optional bool                 // no line if there is nothing to say
+	line     func(job.Job) string // what show says; nil: its values
+	name     string               // in a difference
+
+	// read makes of the flag, which was given, a change of a job.
+	read func(c *call, f field) (func(*job.Job), error)
+	// remove is read for the drop flag.
+	remove func(c *call, f field) func(*job.Job)
+	values func(job.Job) []value
+}
+
+// value is what a field says, or what it says under one of its keys.
+type value struct{ key, text string }
+
+func (v value) String() string {
+	if v.key == "" {
+		return v.text
+	}
+	return v.key + "=" + v.text
+}
+
+// single is a field that has one text, which parse reads.
+func single[T any](f field, at func(*job.Job) *T, format func(T) string, parse func(c *call, f field, text string) (T, error)) field {
+	f.values = func(j job.Job) []value { return []value{{"", format(*at(&j))}} }
+	f.read = func(c *call, f field) (func(*job.Job), error) {
+		text := c.Flags.String(f.flag)
+		if text == "" {
+			return nil, cmdline.EmptyFlag(f.flag)
+		}
+		parsed, err := parse(c, f, text)
+		return func(j *job.Job) { *at(j) = parsed }, err
+	}
+	return f
+}
+
+func text[T ~string](f field, at func(*job.Job) *T) field {
+	return single(f, at, func(value T) string { return string(value) },
+		func(_ *call, _ field, text string) (T, error) { return T(text), nil })
+}
+
+// number does not take 0 for what has another default: a job takes it for that.
+func number(f field, least, most int, at func(*job.Job) *int) field {
+	format := func(n int) string {
+		if n < least { // a job that is not divided
+			return ""
+		}
+		return strconv.Itoa(n)
+	}
+	return single(f, at, format, func(_ *call, f field, text string) (int, error) {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < least || n > most {
+			err = cmdline.Usage("--%s %q: want a number from %d to %d", f.flag, text, least, most)
+		}
+		return n, err
+	})
+}
+
+// duration leaves it to the job to refuse a negative one.
+func duration(f field, at func(*job.Job) *time.Duration) field {
+	return single(f, at, output.Exact, func(_ *call, f field, text string) (time.Duration, error) {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			err = cmdline.Usage("--%s %q: want a duration such as 10s or 1m30s", f.flag, text)
+		}
+		return d, err
+	})
+}
+
+// durationOrNone does not take 0, which a job takes for the default; none only by its name.
+func durationOrNone(f field, none time.Duration, at func(*job.Job) *time.Duration) field {
+	return single(f, at, output.Exact, func(_ *call, f field, text string) (time.Duration, error) {
+		d, err := time.ParseDuration(text)
+		switch {
+		case text == "none":
+			return none, nil
+		case err != nil || d == 0:
+			err = cmdline.Usage("--%s %q: want a duration such as 10s or 1m30s, or none", f.flag, text)
+		case d == none:
+			err = cmdline.Usage("--%s %q: is negative", f.flag, text)
+		}
+		return d, err
+	})
+}
+
+// pairs are set beside those that the job has.
+func pairs(f field, at func(*job.Job) *map[string]string) field {
+	f.repeated = true
+	f.values = func(j job.Job) (values []value) {
+		for _, key := range slices.Sorted(maps.Keys(*at(&j))) {
+			values = append(values, value{key, (*at(&j))[key]})
+		}
+		return values
+	}
+	f.read = func(c *call, f field) (func(*job.Job), error) {
+		given, err := c.Pairs(f.flag)
+		return func(j *job.Job) {
+			merged := map[string]string{}
+			maps.Copy(merged, *at(j))
+			maps.Copy(merged, given)
+			*at(j) = merged
+		}, err
+	}
+	f.remove = func(c *call, f field) func(*job.Job) {
+		keys := c.Flags.StringSlice(f.drop)
+		return func(j *job.Job) {
+			maps.DeleteFunc(*at(j), func(key, _ string) bool { return slices.Contains(keys, key) })
+		}
+	}
+	return f
+}
+
+// shardParams are set beside those that the job has; an empty one is removed. It
+// is up to the job which shards there are.
+func shardParams(f field) field {
+	f.repeated = true
+	f.values = func(j job.Job) (values []value) {
+		for _, k := range slices.Sorted(maps.Keys(j.ShardParameters)) {
+			values = append(values, value{strconv.Itoa(k), j.ShardParameters[k]})
+		}
+		return values
+	}
+	f.read = func(c *call, f field) (func(*job.Job), error) {
+		given, err := c.Pairs(f.flag)
+		params := map[int]string{}
+		for _, key := range slices.Sorted(maps.Keys(given)) {
+			k, bad := strconv.Atoi(key)
+			if err == nil && (bad != nil || strconv.Itoa(k) != key) {
+				err = cmdline.Usage("--%s %q: want the number of a shard, from 0", f.flag, key+"="+given[key]).Try("--%s 0=Beijing", f.flag)
+			}
+			params[k] = given[key]
+		}
+		return func(j *job.Job) {
+			merged := map[int]string{}
+			maps.Copy(merged, j.ShardParameters)
+			maps.Copy(merged, params)
+			maps.DeleteFunc(merged, func(_ int, param string) bool { return param == "" }) // as good as none
+			j.ShardParameters = merged
+		}, err
+	}
+	return f
+}
+
+// payload is the flag's own text, or that of the file or stream that it names.
+func payload(f field, at func(*job.Job) *json.RawMessage) field {
+	f = single(f, at, func(text json.RawMessage) string { return string(text) }, readPayload)
+	f.remove = func(*call, field) func(*job.Job) {
+		return func(j *job.Job) { *at(j) = nil }
+	}
+	return f
+}
+
+func readPayload(c *call, f field, text string) (json.RawMessage, error) {
+	payload := []byte(text)
+	var err error
+	if path, ok := strings.CutPrefix(text, "@"); ok {
+		payload, err = os.ReadFile(path)
+	} else if text == "-" {
+		payload, err = io.ReadAll(c.Stdin)
+	}
+	var bad *json.SyntaxError
+	isFile := text == "-" || strings.HasPrefix(text, "@")
+	switch {
+	case err != nil:
+		err = cmdline.Usage("--%s: %w", f.flag, err).Try("--%s @FILE with the path of a file that you may read", f.flag)
+	case len(strings.TrimSpace(string(payload))) == 0:
+		err = cmdline.Usage("--%s %s holds nothing, want JSON", f.flag, text)
+	case isFile && errors.As(json.Unmarshal(payload, new(any)), &bad):
+		// What it holds may be a secret that was named by mistake: no error repeats it.
+		err = cmdline.Usage("--%s %s: is not JSON, from byte %d on", f.flag, text, bad.Offset)
+	}
+	return payload, err
+}
+
+// fieldFlags are the flags of some fields, or of all; with those that remove, for
+// set.
+func fieldFlags(set bool, only ...string) []cli.Flag {
+	var flags []cli.Flag
+	add := func(name, usage string, repeated bool) {
+		if repeated {
+			flags = append(flags, &cli.StringSliceFlag{Name: name, Usage: usage})
+		} else {
+			flags = append(flags, &cli.StringFlag{Name: name, Usage: usage})
+		}
+	}
+	for _, f := range jobFields {
+		if len(only) > 0 && !slices.Contains(only, f.flag) || f.setOnly && !set {
+			continue
+		}
+		add(f.flag, f.usage, f.repeated)
+		switch {
+		case !set || f.drop == "":
+		case f.repeated:
+			add(f.drop, f.dropUsage, true)
+		default:
+			flags = append(flags, &cli.BoolFlag{Name: f.drop, Usage: f.dropUsage})
+		}
+	}
+	return flags
+}
+
+// jobChanges reads the flags of fields that were given. What it returns changes a
+// job, and may do so again; nil when no flag was given.
+func (c *call) jobChanges() (func(*job.Job), error) {
+	var changes []func(*job.Job)
+	for _, f := range jobFields {
+		dropped := f.drop != "" && c.Flags.IsSet(f.drop)
+		if dropped {
+			if !f.repeated && c.Flags.IsSet(f.flag) {
+				return nil, cmdline.Usage("%s: --%s and --%s are mutually exclusive", c.Command, f.drop, f.flag).Try("one of the two")
+			}
+			changes = append(changes, f.remove(c, f))
+		}
+		if !c.Flags.IsSet(f.flag) {
+			continue
+		}
+		change, err := f.read(c, f)
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, change)
+	}
+	if len(changes) == 0 {
+		return nil, nil //nolint:nilnil // nothing to change is no error here
+	}
+	return func(j *job.Job) {
+		for _, change := range changes {
+			change(j)
+		}
+	}, nil
+}
+
+// differences lists what changed, as field, before, arrow and after.
+func differences(before, after job.Job) (changes [][4]string) {
+	for _, f := range jobFields {
+		was, is := map[string]string{}, map[string]string{}
+		var keys []string
+		for _, v := range f.values(before) {
+			was[v.key] = v.text
+			keys = append(keys, v.key)
+		}
+		for _, v := range f.values(after) {
+			is[v.key] = v.text
+			keys = append(keys, v.key)
+		}
+		slices.Sort(keys)
+		for _, key := range slices.Compact(keys) {
+			if was[key] != is[key] {
+				changes = append(changes, [4]string{strings.TrimSpace(f.name + " " + key), was[key], "->", is[key]})
+			}
+		}
+	}
+	return changes
+}
+
+// check refuses offline what the library would refuse.
+func (c *call) check(j job.Job) error {
+	if err := j.Validate(); err != nil {
+		return refused(err)
+	}
+	schedule, err := j.ParseSchedule()
+	if err == nil && schedule.Next(c.Now()).IsZero() {
+		err = &job.FieldError{Field: "Schedule", Value: j.Schedule, Err: errors.New("never fires again")}
+	}
+	return refused(err)
+}
+
+// refused puts an error about a field into the words of the command line: the
+// flag instead of the field, and the way out. Other errors stay as they are.
+func refused(err error) error {
+	if invalid := new(admin.InvalidError); errors.As(err, &invalid) {
+		return refusedOption(err, invalid)
+	}
+	invalid := new(job.FieldError)
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	bad := func(what, try string) error {
+		return cmdline.Usage("%s %q: %w", what, invalid.Value, invalid.Err).Try("%s", try)
+	}
+	if invalid.Field == "Name" {
+		return bad("name", "1 to 200 bytes of printable text without / and not beginning with _ or ending like [3]")
+	}
+	for _, f := range jobFields {
+		switch {
+		case f.of != invalid.Field:
+		case f.flag != flagSchedule:
+			return bad("--"+f.flag, f.try)
+		default:
+			if text := new(cronexpr.Error); errors.As(err, &text) { // it quotes the schedule itself
+				return cmdline.Usage("%w", text).Try("%s", f.try)
+			}
+			return bad("schedule", f.try)
+		}
+	}
+	return err
+}
+
+func refusedOption(err error, invalid *admin.InvalidError) error {
+	bad := func(flag string) *cmdline.HintError {
+		return cmdline.Usage("--%s %q: %w", flag, invalid.Value, invalid.Err)
+	}
+	switch invalid.Field {
+	case "Servers":
+		return bad(cmdline.FlagZK).Try("--%s host:port,host:port/chroot", cmdline.FlagZK)
+	case "ServerType":
+		return bad(cmdline.FlagServerType).Try("--%s NAME, the Config.ServerType of the application", cmdline.FlagServerType)
+	case "Auth": // its value is a secret
+		return cmdline.Usage("--%s: %w", cmdline.FlagAuthFile, invalid.Err).Try("a file that holds user:password")
+	}
+	flags := map[string]string{"Until": flagUntil, "Missed": flagMissed, "By": flagBy, "Reason": flagReason}
+	if flag, ok := flags[invalid.Field]; ok {
+		return bad(flag)
+	}
+	return err
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// The flags that commands name besides the table.
+const (
+	flagSchedule   = "schedule"
+	flagTZ         = "tz"
+	flagArg        = "arg"
+	flagArgsJSON   = "args-json"
+	flagShards     = "shards"
+	flagShardParam = "shard-param"
+)
+
+// jobFields are the fields of a job, in the order in which they are shown. This is
+// all that swctl knows of each: its flag, its output and its errors. Its form in
+// JSON is that of job.Job.
+var jobFields = []field{
+	text(field{
+		of: "Schedule", flag: flagSchedule, usage: "`SCHEDULE` when the job runs", setOnly: true,
+		title: "Schedule", name: "schedule", try: "swctl help schedule",
+	}, func(j *job.Job) *string { return &j.Schedule }),
+	text(field{
+		of: "TimeZone", flag: flagTZ, usage: "`ZONE` time zone of the schedule, an IANA name (default UTC)",
+		title: "Time zone", name: "time zone", try: "--tz Europe/Berlin, or leave it out for UTC",
+	}, func(j *job.Job) *string { return &j.TimeZone }),
+	text(field{
+		of: "Handler", flag: "handler", usage: "`NAME` the function that runs the job (default: the job's name)",
+		title: "Handler", name: "handler", try: "1 to 200 bytes of printable text without / and not beginning with _",
+	}, func(j *job.Job) *string { return &j.Handler }),
+	pairs(field{
+		of: "Args", flag: flagArg, usage: "`KEY=VALUE` an argument for the handler; may be repeated",
+		drop: "drop-arg", dropUsage: "`KEY` remove an argument; may be repeated",
+		title: "Arguments", name: "arg", try: "fewer or shorter arguments: all of a job is kept in one ZooKeeper node",
+	}, func(j *job.Job) *map[string]string { return &j.Args }),
+	payload(field{
+		of: "Payload", flag: flagArgsJSON, usage: "`JSON` for the handler beside the arguments; @FILE reads it from a file, - from stdin",
+		drop: "drop-args-json", dropUsage: "remove what --args-json has set",
+		title: "  JSON", optional: true, name: "args-json",
+		try: `--args-json '{"key": 1}', or @FILE; all of a job is kept in one ZooKeeper node`,
+	}, func(j *job.Job) *json.RawMessage { return &j.Payload }),
+	number(field{
+		of: "Shards", flag: flagShards, usage: "`NUMBER` number of shards, 1 to 1024; each tick runs once per shard (default: unsharded)",
+		name: "shards",
+	}, 1, job.MaxShards, func(j *job.Job) *int { return &j.Shards }),
+	shardParams(field{
+		of: "ShardParameters", flag: flagShardParam, usage: "`K=TEXT` what shard K works on, K from 0; may be repeated",
+		name: "shard", try: "--shard-param K= removes the parameter of a shard, --shards N says how many there are",
+	}),
+	text(field{
+		of: "Misfire", flag: "misfire", usage: "`POLICY` what to do with missed ticks: once (run the latest), skip, all (default once)",
+		title: "Misfire", optional: true, name: "misfire", line: misfireLine,
+	}, func(j *job.Job) *job.MisfirePolicy { return &j.Misfire }),
+	duration(field{
+		of: "MisfireGrace", flag: "misfire-grace", usage: "`DURATION` how old a tick may be and still run, 0 for any age (default 0)",
+		name: "misfire grace",
+	}, func(j *job.Job) *time.Duration { return &j.MisfireGrace }),
+	text(field{
+		of: "Interrupted", flag: "interrupted", usage: "`POLICY` for a run whose instance dies or stops: rerun or skip (default rerun)",
+		title: "Interrupted", optional: true, name: "interrupted", line: interruptedLine,
+	}, func(j *job.Job) *job.InterruptedPolicy { return &j.Interrupted }),
+	number(field{
+		of: "MaxAttempts", flag: "max-attempts", usage: "`NUMBER` how often a tick is started when its runs are interrupted, 1 to 100 (default 3)",
+		name: "max attempts",
+	}, 1, job.MaxMaxAttempts, func(j *job.Job) *int { return &j.MaxAttempts }),
+	text(field{
+		of: "Overlap", flag: "overlap", usage: "`POLICY` for ticks that come during a run: skip, or queue the latest (default skip)",
+		title: "Overlap", optional: true, name: "overlap",
+	}, func(j *job.Job) *job.OverlapPolicy { return &j.Overlap }),
+	duration(field{
+		of: "Timeout", flag: "run-timeout", usage: "`DURATION` of one run, 0 for no limit (default 0)", // --timeout is swctl's own
+		title: "Run timeout", optional: true, name: "run timeout", line: func(j job.Job) string { return unlessZero(j.Timeout) },
+	}, func(j *job.Job) *time.Duration { return &j.Timeout }),
+	number(field{
+		of: "Retries", flag: "retries", usage: "`NUMBER` how often a failed run is retried, 0 to 100; manual runs are not (default 0)",
+		title: "Retries", optional: true, name: "retries", line: retriesLine,
+	}, 0, job.MaxRetries, func(j *job.Job) *int { return &j.Retries }),
+	durationOrNone(field{
+		of: "Backoff", flag: "backoff", usage: "`DURATION` before the first retry; it doubles with each; or none (default 1s)",
+		name: "backoff",
+	}, job.NoBackoff, func(j *job.Job) *time.Duration { return &j.Backoff }),
+	durationOrNone(field{
+		of: "AlarmAfter", flag: "alarm-after", usage: "`DURATION` how late a tick is when it is reported as missing, or none (default 1m)",
+		title: "Alarm after", optional: true, name: "alarm after", line: func(j job.Job) string { return unlessZero(j.AlarmAfter) },
+	}, job.NoAlarm, func(j *job.Job) *time.Duration { return &j.AlarmAfter }),
+}
+
+func misfireLine(j job.Job) string {
+	if j.MisfireGrace > 0 {
+		return fmt.Sprintf("%s, of ticks up to %s old", j.Misfire, output.Exact(j.MisfireGrace))
+	}
+	return string(j.Misfire)
+}
+
+func interruptedLine(j job.Job) string {
+	if j.Interrupted == job.InterruptedRerun {
+		return fmt.Sprintf("%s, at most %d attempts per tick", j.Interrupted, j.MaxAttempts)
+	}
+	return string(j.Interrupted)
+}
+
+func retriesLine(j job.Job) string {
+	switch {
+	case j.Retries == 0:
+		return ""
+	case j.Backoff == job.NoBackoff:
+		return fmt.Sprintf("%d, the first at once", j.Retries)
+	}
+	return fmt.Sprintf("%d, the first after %s", j.Retries, output.Exact(j.Backoff))
+}
+
+func unlessZero(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return output.Exact(d)
+}
+
+// describeFields writes the lines that show has of a job's fields.
+func (c *call) describeFields(j job.Job) {
+	for _, f := range jobFields {
+		if f.title == "" {
+			continue
+		}
+		var lines []string
+		for _, v := range f.values(j) {
+			lines = append(lines, v.String())
+		}
+		if f.line != nil {
+			lines = []string{f.line(j)}
+		}
+		if text := strings.Join(lines, "\n"); text != "" || !f.optional {
+			c.field(f.title, text)
+		}
+	}
+}

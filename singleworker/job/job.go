@@ -1,0 +1,172 @@
+package job
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"maps"
+	"time"
+)
+
+// Job describes a job. Name and Schedule must be set; the zero value of every
+// other field means its default. It is a value: a copy shares its maps and its
+// payload with the original, see [Job.Clone].
+type Job struct {
+	// Name identifies the job in its group: 1 to 200 bytes of printable
+	// UTF-8 without '/', not ".", "..", nor beginning with '_' or ending like
+	// "[3]", which names a shard.
+	Name string `json:"name,omitempty" yaml:"name,omitempty"`
+	// Schedule is Quartz cron (6 or 7 fields), crontab (5 fields), @daily and
+	// the like, "@every 90s" or "@at 2026-12-24T18:00:00+01:00"; see
+	// package cronexpr.
+	Schedule string `json:"schedule" yaml:"schedule"`
+	// TimeZone is an IANA name such as "Europe/Berlin". Default: UTC.
+	TimeZone string `json:"time_zone,omitempty" yaml:"time_zone,omitempty"`
+	// Handler names the function that runs the job. Default: the job's name.
+	Handler string `json:"handler,omitempty" yaml:"handler,omitempty"`
+	// Args are passed to the handler.
+	Args map[string]string `json:"args,omitempty" yaml:"args,omitempty"`
+	// Payload is JSON that is passed to the handler beside Args. Default: none.
+	Payload json.RawMessage `json:"payload,omitempty" yaml:"payload,omitempty"`
+
+	// Misfire says what to do with missed ticks: those that nobody claimed within
+	// a second, because no owner was running. Default: MisfireOnce.
+	Misfire MisfirePolicy `json:"misfire,omitempty" yaml:"misfire,omitempty"`
+	// MisfireGrace is how old a tick may be and still run; older ones are
+	// recorded as missed. Default: any age.
+	MisfireGrace time.Duration `json:"misfire_grace,omitempty" yaml:"misfire_grace,omitempty"`
+	// Interrupted says what to do with a tick whose run was interrupted: its
+	// instance died, lost the job or stopped. Default: InterruptedRerun.
+	Interrupted InterruptedPolicy `json:"interrupted,omitempty" yaml:"interrupted,omitempty"`
+	// MaxAttempts is how often the same tick is started when its runs are
+	// interrupted, so that a poison job cannot crash-loop the whole group. 1
+	// starts it once, whatever Interrupted says. At most 100, default 3.
+	MaxAttempts int `json:"max_attempts,omitempty" yaml:"max_attempts,omitempty"`
+	// Overlap says what to do with a tick that comes during a run. Default:
+	// OverlapSkip.
+	Overlap OverlapPolicy `json:"overlap,omitempty" yaml:"overlap,omitempty"`
+	// Timeout limits one run; when it is over, the context of the run ends.
+	// Default: no limit.
+	Timeout time.Duration `json:"timeout,omitempty" yaml:"timeout,omitempty"`
+	// Retries is how often a run that failed or timed out is repeated within its
+	// tick: a retry that would start at or after the next tick is dropped. Manual
+	// runs are not retried. At most 100, default 0.
+	Retries int `json:"retries,omitempty" yaml:"retries,omitempty"`
+	// Backoff is the pause before the first retry; it doubles with each. Default
+	// 1 s; NoBackoff means none.
+	Backoff time.Duration `json:"backoff,omitempty" yaml:"backoff,omitempty"`
+	// AlarmAfter is how late a tick is, neither claimed nor recorded as not run,
+	// when the other instances report it as missing. Default 1 minute; NoAlarm
+	// means never.
+	AlarmAfter time.Duration `json:"alarm_after,omitempty" yaml:"alarm_after,omitempty"`
+
+	// Shards divides the job: each tick runs once per shard, 0 to Shards-1, each
+	// on the instance that owns the shard. At most 1024; default 0: the job is
+	// not divided. When it changes, ticks that some shard has already claimed are
+	// run by all shards as they were, and the change takes effect when the last
+	// of these runs has ended.
+	Shards int `json:"shards,omitempty" yaml:"shards,omitempty"`
+	// ShardParameters says, by index, what a shard works on. A shard may have
+	// none. Changing it counts as changing Shards.
+	ShardParameters map[int]string `json:"shard_params,omitempty" yaml:"shard_params,omitempty"`
+}
+
+// MisfirePolicy is the type of Job.Misfire.
+type MisfirePolicy string
+
+// The misfire policies.
+const (
+	MisfireOnce MisfirePolicy = "once" // run the latest of the missed ticks
+	MisfireSkip MisfirePolicy = "skip" // run none of them
+	MisfireAll  MisfirePolicy = "all"  // run each, in order; of more than MaxMisfires the latest
+)
+
+// InterruptedPolicy is the type of Job.Interrupted.
+type InterruptedPolicy string
+
+// The policies for interrupted runs.
+const (
+	InterruptedRerun InterruptedPolicy = "rerun" // run the tick again, as its next attempt
+	InterruptedSkip  InterruptedPolicy = "skip"  // do not; the history says interrupted, or lost
+)
+
+// OverlapPolicy is the type of Job.Overlap.
+type OverlapPolicy string
+
+// The overlap policies.
+const (
+	OverlapSkip  OverlapPolicy = "skip"  // record the tick as skipped
+	OverlapQueue OverlapPolicy = "queue" // run the latest such tick when the run has ended
+)
+
+// What Backoff and AlarmAfter say instead of a duration; in JSON "none".
+const (
+	NoBackoff time.Duration = -1 // retry at once
+	NoAlarm   time.Duration = -1 // report no missing ticks
+)
+
+// The limits of a job.
+const (
+	MaxNameBytes   = 200
+	MaxBytes       = 64 << 10 // of a job as JSON, with what ZooKeeper keeps beside it
+	MaxShards      = 1024
+	MaxMisfires    = 100 // missed ticks that MisfireAll runs
+	MaxRetries     = 100
+	MaxMaxAttempts = 100
+)
+
+// The defaults of a job.
+const (
+	DefaultTimeZone    = "UTC"
+	DefaultMisfire     = MisfireOnce
+	DefaultInterrupted = InterruptedRerun
+	DefaultMaxAttempts = 3
+	DefaultOverlap     = OverlapSkip
+	DefaultBackoff     = time.Second
+	DefaultAlarmAfter  = time.Minute
+)
+
+// HandlerName is the name of the handler that runs the job.
+func (j Job) HandlerName() string { return cmp.Or(j.Handler, j.Name) }
+
+// Clone returns a copy that shares nothing with j.
+func (j Job) Clone() Job {
+	j.Args, j.Payload, j.ShardParameters = maps.Clone(j.Args), bytes.Clone(j.Payload), maps.Clone(j.ShardParameters)
+	return j
+}
+
+// WithDefaults spells out every default: no field of the result relies on one.
+func (j Job) WithDefaults() Job {
+	j.Handler = j.HandlerName()
+	fill(&j.TimeZone, DefaultTimeZone)
+	fill(&j.Misfire, DefaultMisfire)
+	fill(&j.Interrupted, DefaultInterrupted)
+	fill(&j.MaxAttempts, DefaultMaxAttempts)
+	fill(&j.Overlap, DefaultOverlap)
+	fill(&j.Backoff, DefaultBackoff)
+	fill(&j.AlarmAfter, DefaultAlarmAfter)
+	return j
+}
+
+// Normal is the opposite of [Job.WithDefaults]: it leaves out what is the
+// default, so that two jobs that mean the same are written the same.
+func (j Job) Normal() Job {
+	drop(&j.Handler, j.Name)
+	drop(&j.TimeZone, DefaultTimeZone)
+	drop(&j.Misfire, DefaultMisfire)
+	drop(&j.Interrupted, DefaultInterrupted)
+	drop(&j.MaxAttempts, DefaultMaxAttempts)
+	drop(&j.Overlap, DefaultOverlap)
+	drop(&j.Backoff, DefaultBackoff)
+	drop(&j.AlarmAfter, DefaultAlarmAfter)
+	return j
+}
+
+func drop[T comparable](field *T, value T) {
+	if *field == value {
+		var zero T
+		*field = zero
+	}
+}
+
+func fill[T comparable](field *T, value T) { *field = cmp.Or(*field, value) }

@@ -1,0 +1,124 @@
+package job
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// none is a duration that is left out on purpose: NoBackoff or NoAlarm.
+const none = "none"
+
+// field is a field of Job in JSON.
+type field struct {
+	index     int
+	name      string
+	omitEmpty bool
+}
+
+var fields = fieldsOf(reflect.TypeFor[Job]())
+
+func fieldsOf(job reflect.Type) []field {
+	var list []field
+	for i := range job.NumField() {
+		name, options, _ := strings.Cut(job.Field(i).Tag.Get("json"), ",")
+		list = append(list, field{i, name, options == "omitempty"})
+	}
+	return list
+}
+
+// MarshalJSON writes the fields that are set, in the order of the type, and
+// durations as Go writes them: "1m30s", or "none".
+func (j Job) MarshalJSON() ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false) // up to who asked for JSON
+	separator := "{"
+	for _, f := range fields {
+		value := reflect.ValueOf(j).Field(f.index)
+		if f.omitEmpty && isEmpty(value) {
+			continue
+		}
+		fmt.Fprintf(&out, "%s%q:", separator, f.name)
+		separator = ","
+		var form any = value.Interface()
+		if d, ok := form.(time.Duration); ok {
+			form = durationText(d)
+		}
+		if err := enc.Encode(form); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.name, err)
+		}
+		out.Truncate(out.Len() - 1) // Encode ends with a line break
+	}
+	out.WriteByte('}')
+	return out.Bytes(), nil
+}
+
+func isEmpty(value reflect.Value) bool {
+	switch value.Kind() {
+	case reflect.Map, reflect.Slice:
+		return value.Len() == 0
+	default:
+		return value.IsZero()
+	}
+}
+
+func durationText(d time.Duration) string {
+	if d < 0 {
+		return none
+	}
+	return d.String()
+}
+
+// UnmarshalJSON reads what MarshalJSON writes. It replaces all of j, and refuses
+// fields that are not a job's and values that are not a field's with a
+// *FieldError; what is not JSON, with encoding/json's errors. It does not judge
+// the job: see [Job.Validate].
+func (j *Job) UnmarshalJSON(data []byte) error {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(data, &object); err != nil {
+		return fmt.Errorf("job: %w", err)
+	}
+	var read Job
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		i := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
+		if i < 0 {
+			return &FieldError{name, excerpt(object[name]), errors.New("is not a field of a job")}
+		}
+		if string(object[name]) == "null" {
+			continue
+		}
+		if err := readField(reflect.ValueOf(&read).Elem().Field(fields[i].index), object[name]); err != nil {
+			return &FieldError{name, excerpt(object[name]), err}
+		}
+	}
+	*j = read
+	return nil
+}
+
+func readField(into reflect.Value, data json.RawMessage) error {
+	d, ok := into.Addr().Interface().(*time.Duration)
+	if !ok {
+		return json.Unmarshal(data, into.Addr().Interface())
+	}
+	var text string
+	if err := json.Unmarshal(data, &text); err != nil {
+		return errors.New(`want a duration such as "1m30s"`)
+	}
+	if text == none {
+		*d = -1
+		return nil
+	}
+	parsed, err := time.ParseDuration(text)
+	if err != nil {
+		return errors.New(`want a duration such as "1m30s"`)
+	}
+	*d = parsed
+	return nil
+}

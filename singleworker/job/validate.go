@@ -1,0 +1,199 @@
+package job
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/cronexpr"
+)
+
+// FieldError refuses one field of a job.
+type FieldError struct {
+	Field string // its name in Go, such as "TimeZone"; in JSON if the JSON is wrong
+	Value string
+	Err   error // what is wrong; for a Schedule, a *cronexpr.Error
+}
+
+func (e *FieldError) Error() string { return fmt.Sprintf("job.%s %q: %v", e.Field, e.Value, e.Err) }
+
+// Unwrap returns Err.
+func (e *FieldError) Unwrap() error { return e.Err }
+
+// Validate reports, as a *FieldError, the first field of the job that is not
+// valid. It does not look at the clock: a schedule that never fires again is
+// valid.
+func (j Job) Validate() error {
+	if err := CheckName(j.Name); err != nil {
+		return &FieldError{"Name", j.Name, err}
+	}
+	if j.Handler != "" {
+		if err := CheckNodeName(j.Handler); err != nil {
+			return &FieldError{"Handler", j.Handler, err}
+		}
+	}
+	if _, err := j.ParseSchedule(); err != nil {
+		return err
+	}
+	if err := CheckPayload(j.Payload); err != nil { // before it is encoded
+		return err
+	}
+	if err := j.checkPolicies(); err != nil {
+		return err
+	}
+	if err := CheckShards(j.Shards, j.ShardParameters); err != nil {
+		return err
+	}
+	j.Name = "" // the node's name says it
+	text, err := json.Marshal(j)
+	if err != nil {
+		return fmt.Errorf("job: %w", err)
+	}
+	return j.CheckSize(len(text))
+}
+
+// ParseSchedule returns the job's schedule in its time zone. The error is a
+// *FieldError.
+func (j Job) ParseSchedule() (*cronexpr.Schedule, error) {
+	zone, err := j.Location()
+	if err != nil {
+		return nil, err
+	}
+	schedule, err := cronexpr.Parse(j.Schedule, zone)
+	if err != nil {
+		return nil, &FieldError{"Schedule", j.Schedule, err}
+	}
+	return schedule, nil
+}
+
+// Location loads the job's time zone. "Local" is refused: it differs between
+// machines. The error is a *FieldError.
+func (j Job) Location() (*time.Location, error) {
+	const want = `want an IANA name such as "Europe/Berlin"`
+	if j.TimeZone == "Local" {
+		return nil, &FieldError{"TimeZone", j.TimeZone, errors.New("differs between machines, " + want)}
+	}
+	zone, err := time.LoadLocation(j.TimeZone)
+	if err != nil {
+		return nil, &FieldError{"TimeZone", j.TimeZone, fmt.Errorf("%w, %s", err, want)}
+	}
+	return zone, nil
+}
+
+// CheckSize reports, as a *FieldError of the largest field, that a record of the
+// job which takes so many bytes is longer than MaxBytes.
+func (j Job) CheckSize(size int) error {
+	if size <= MaxBytes {
+		return nil
+	}
+	largest, most := "Args", 0
+	for _, field := range []struct {
+		name  string
+		value any
+	}{{"Args", j.Args}, {"Payload", j.Payload}, {"ShardParameters", j.ShardParameters}} {
+		if text, _ := json.Marshal(field.value); len(text) > most {
+			largest, most = field.name, len(text)
+		}
+	}
+	return &FieldError{largest, fmt.Sprintf("%d bytes", size), fmt.Errorf("is too long: a job has at most %d bytes", MaxBytes)}
+}
+
+// CheckPayload reports, as a *FieldError, that a payload is not one JSON value. An
+// empty one is none.
+func CheckPayload(payload json.RawMessage) error {
+	if len(payload) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(payload, new(any)); err != nil {
+		return &FieldError{"Payload", excerpt(payload), fmt.Errorf("is not JSON: %w", err)}
+	}
+	return nil
+}
+
+func (j Job) checkPolicies() error {
+	for _, field := range []struct {
+		name  string
+		value any
+		err   error
+	}{
+		{"Misfire", j.Misfire, j.Misfire.Check()},
+		{"MisfireGrace", j.MisfireGrace, notNegative(j.MisfireGrace)},
+		{"Interrupted", j.Interrupted, oneOf(j.Interrupted, InterruptedRerun, InterruptedSkip)},
+		{"MaxAttempts", j.MaxAttempts, upTo(j.MaxAttempts, MaxMaxAttempts)},
+		{"Overlap", j.Overlap, oneOf(j.Overlap, OverlapSkip, OverlapQueue)},
+		{"Timeout", j.Timeout, notNegative(j.Timeout)},
+		{"Retries", j.Retries, upTo(j.Retries, MaxRetries)},
+		{"Backoff", j.Backoff, noneOrNotNegative(j.Backoff, NoBackoff)},
+		{"AlarmAfter", j.AlarmAfter, noneOrNotNegative(j.AlarmAfter, NoAlarm)},
+	} {
+		if field.err != nil {
+			return &FieldError{field.name, fmt.Sprint(field.value), field.err}
+		}
+	}
+	return nil
+}
+
+// CheckShards reports, as a *FieldError, why a job cannot have so many shards with
+// these parameters.
+func CheckShards(shards int, parameters map[int]string) error {
+	if shards < 0 || shards > MaxShards {
+		return &FieldError{"Shards", fmt.Sprint(shards), fmt.Errorf("is out of range, want 1 to %d", MaxShards)}
+	}
+	for _, k := range slices.Sorted(maps.Keys(parameters)) {
+		switch {
+		case shards == 0:
+			return &FieldError{"ShardParameters", fmt.Sprint(k), errors.New("is a parameter, but the job has no shards")}
+		case k < 0 || k >= shards:
+			return &FieldError{"ShardParameters", fmt.Sprint(k), fmt.Errorf("is no shard, want 0 to %d", shards-1)}
+		}
+	}
+	return nil
+}
+
+// Check reports why p is not a misfire policy. The empty one is the default.
+func (p MisfirePolicy) Check() error { return oneOf(p, MisfireOnce, MisfireSkip, MisfireAll) }
+
+func oneOf[T ~string](value T, known ...T) error {
+	if value == "" || slices.Contains(known, value) {
+		return nil
+	}
+	var names []string
+	for _, name := range known {
+		names = append(names, string(name))
+	}
+	return fmt.Errorf("is not known, want one of %s", strings.Join(names, ", "))
+}
+
+func notNegative(d time.Duration) error {
+	if d < 0 {
+		return errors.New("is negative")
+	}
+	return nil
+}
+
+func noneOrNotNegative(d, none time.Duration) error {
+	if d == none {
+		return nil
+	}
+	return notNegative(d)
+}
+
+func upTo(n, limit int) error {
+	if n < 0 || n > limit {
+		return fmt.Errorf("is out of range, want 0 to %d", limit)
+	}
+	return nil
+}
+
+// excerpt is as much of an input as fits in an error.
+func excerpt(text []byte) string {
+	const limit = 40
+	if len(text) > limit {
+		return string(text[:limit]) + "..."
+	}
+	return string(text)
+}
