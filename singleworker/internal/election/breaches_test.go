@@ -13,7 +13,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// Each breach is a connection that lies to its contender, so that this does what it must not.
+// Each breach is a connection that lies to its contender, so that the contender violates the protocol.
 
 type longLeaseConn struct{ election.Conn }
 
@@ -23,7 +23,7 @@ func longLease(*world, string) setup {
 	return setup{wrap: func(conn election.Conn) election.Conn { return longLeaseConn{conn} }}
 }
 
-// blindConn does not list the nodes that others have created before.
+// blindConn does not list the nodes that others created earlier.
 type blindConn struct {
 	election.Conn
 
@@ -61,7 +61,7 @@ func backwards(*world, string) setup {
 	return setup{wrap: func(conn election.Conn) election.Conn { return backwardsConn{conn} }}
 }
 
-// messy has the server tell contenders that a node is gone which they delete for the first time.
+// messy tells contenders that a node is already gone when they first delete it.
 func messy(w *world, name string) setup {
 	told := make(map[string]bool)
 	w.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
@@ -84,9 +84,8 @@ func deaf(*world, string) setup {
 	return setup{wrap: func(conn election.Conn) election.Conn { return deafConn{conn} }}
 }
 
-// staleConn reads from a server that lags behind: what was created when the answer got lost it
-// has not heard of until it has to ask the others, which a transaction makes it do. If it is
-// careless, it does not ask.
+// staleConn reads from a server that lags behind: it does not see a node whose create lost its reply until
+// a transaction makes it catch up with the others. If careless, it does not send that transaction.
 type staleConn struct {
 	election.Conn
 
@@ -131,7 +130,7 @@ func (c *staleConn) Children(ctx context.Context, path string) ([]string, zkconn
 	return slices.Clone(c.seen), stat, err
 }
 
-// stale is no breach: servers may be like that.
+// stale is not a breach: real servers can lag behind.
 func stale(*world, string) setup {
 	return setup{wrap: func(conn election.Conn) election.Conn { return &staleConn{Conn: conn} }}
 }

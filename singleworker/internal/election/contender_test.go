@@ -18,7 +18,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// scenario runs a test in a bubble and holds it to what must always hold.
+// scenario runs a test in a bubble and checks the invariants.
 func scenario(t *testing.T, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -41,7 +41,7 @@ func (w *world) three() (a, b, c *contender) {
 	return all[0], all[1], all[2]
 }
 
-func TestFirstComeFirstLed(t *testing.T) {
+func TestFirstComeFirstServed(t *testing.T) {
 	t.Parallel()
 	scenario(t, func(w *world) {
 		t := w.t
@@ -52,7 +52,7 @@ func TestFirstComeFirstLed(t *testing.T) {
 		name := regexp.MustCompile(`^` + electionPath + `/_c_[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}-latch-\d{10}$`)
 		for _, n := range w.queue() {
 			if !name.MatchString(n.path) {
-				t.Errorf("node %s, want a name as Curator's", n.path)
+				t.Errorf("node %s, want a name like Curator's", n.path)
 			}
 		}
 		if err := a.stop(); err != nil {
@@ -69,7 +69,7 @@ func TestFirstComeFirstLed(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 		}
 		if got := w.order(); !slices.Equal(got, []string{"a", "b", "c", "a"}) {
-			t.Errorf("led: %q, want a, b, c, and a, which came back behind them", got)
+			t.Errorf("led: %q, want a, b, c, and a, which queued again behind them", got)
 		}
 		wantCause(t, w.led()[0], election.ErrStopped)
 	})
@@ -94,7 +94,7 @@ func TestTakeoverAfterKill(t *testing.T) {
 	})
 }
 
-// Each contender watches one other: the end of the leader wakes the next, and no third.
+// Each contender watches one other: the end of the leader wakes only the next.
 func TestNoHerd(t *testing.T) {
 	t.Parallel()
 	scenario(t, func(w *world) {
@@ -112,21 +112,21 @@ func TestNoHerd(t *testing.T) {
 		w.wantLeader("b")
 		synctest.Wait()
 		if asked["c"] != 0 || asked["b"] > 2 {
-			t.Errorf("requests when a left: %v, want none of c, and two of b: to list and to prove", asked)
+			t.Errorf("requests when a left: %v, want none of c, and two of b: to list and to confirm", asked)
 		}
 	})
 }
 
-func TestSuspendedIsNotLeader(t *testing.T) {
+func TestNotLeaderWhileDisconnected(t *testing.T) {
 	t.Parallel()
 	scenario(t, func(w *world) {
 		t := w.t
 		a, _, _ := w.three()
 		first, _ := a.Held()
-		w.Stop() // nobody is reached
+		w.Stop() // unreachable
 		synctest.Wait()
 		if _, held := a.Held(); held {
-			t.Errorf("a leads without a connection, and so at the same instant")
+			t.Errorf("a still leads at the instant of the disconnect")
 		}
 		wantCause(t, w.led()[0], election.ErrSuspended)
 		time.Sleep(time.Second)
@@ -144,7 +144,7 @@ func TestSuspendedIsNotLeader(t *testing.T) {
 	})
 }
 
-// A connection that answers, but proves nothing, does not keep a lease alive.
+// A connection that answers reads but does not confirm the lease does not keep it alive.
 func TestLeaseEndsWithoutProof(t *testing.T) {
 	t.Parallel()
 	scenario(t, func(w *world) {
@@ -160,7 +160,7 @@ func TestLeaseEndsWithoutProof(t *testing.T) {
 		time.Sleep(lease)
 		synctest.Wait()
 		if _, held := a.Held(); held {
-			t.Errorf("a leads though nothing was confirmed for as long as its lease")
+			t.Errorf("a leads although nothing was confirmed for the duration of its lease")
 		}
 		wantCause(t, w.led()[0], election.ErrLapsed)
 		if took := w.led()[0].to.Sub(at); took <= lease*3/4-time.Millisecond {
@@ -170,13 +170,13 @@ func TestLeaseEndsWithoutProof(t *testing.T) {
 		if _, err := a.Await(t.Context()); err != nil {
 			t.Error(err)
 		}
-		w.wantLeader("a") // which is the first still: its session lives
+		w.wantLeader("a") // still the first: its session is alive
 	})
 }
 
-// An answer that comes when the lease is over, as to a process that stood still, begins no
-// term: it proves what was true then.
-func TestLateAnswerProvesNothing(t *testing.T) {
+// A reply that arrives after the lease has ended, as in a suspended process, starts no term: it proves only
+// what was true when it was sent.
+func TestLateReplyProvesNothing(t *testing.T) {
 	t.Parallel()
 	scenario(t, func(w *world) {
 		t := w.t
@@ -184,13 +184,13 @@ func TestLateAnswerProvesNothing(t *testing.T) {
 		for range 1000 {
 			time.Sleep(100 * time.Millisecond)
 			if _, held := a.Held(); held {
-				t.Fatalf("a leads by an answer that took longer than its lease")
+				t.Fatalf("a leads by a reply that took longer than its lease")
 			}
 		}
 	})
 }
 
-// lateConn is a connection of a process that stands still before it sees an answer.
+// lateConn is the connection of a process that is suspended before it sees a reply.
 type lateConn struct{ election.Conn }
 
 func (c lateConn) Multi(ctx context.Context, ops ...zkconn.Op) ([]zkconn.Stat, error) {
@@ -216,9 +216,9 @@ func TestExpiredContenderQueuesAgain(t *testing.T) {
 	})
 }
 
-// CURATOR-696: the node of a session that has expired may be there for a while. A hand
-// plays the server that has not deleted it yet.
-func TestNodeOfAFormerSessionDoesNotLead(t *testing.T) {
+// CURATOR-696: the node of an expired session may exist for a while. Another client creates such a node
+// here.
+func TestNodeOfFormerSessionDoesNotLead(t *testing.T) {
 	t.Parallel()
 	scenario(t, func(w *world) {
 		t := w.t
@@ -250,7 +250,7 @@ func TestLostRepliesLeaveNoNode(t *testing.T) {
 				scenario(t, func(w *world) {
 					t := w.t
 					w.three()
-					for k := range 4 { // of whatever requests of that kind d makes
+					for k := range 4 { // of d's requests of that kind
 						d := w.start(fmt.Sprintf("d%d", k), setup{})
 						seen := 0
 						remove := w.Control(op, func(r *zkdev.Request) zkdev.Action {
@@ -279,7 +279,7 @@ func TestLostRepliesLeaveNoNode(t *testing.T) {
 	}
 }
 
-func TestHandDeletesTheLeadersNode(t *testing.T) {
+func TestLeadersNodeDeletedManually(t *testing.T) {
 	t.Parallel()
 	scenario(t, func(w *world) {
 		t := w.t
@@ -296,7 +296,7 @@ func TestHandDeletesTheLeadersNode(t *testing.T) {
 	})
 }
 
-func TestHandDeletesAWaitersNode(t *testing.T) {
+func TestWaitersNodeDeletedManually(t *testing.T) {
 	t.Parallel()
 	scenario(t, func(w *world) {
 		t := w.t
@@ -310,7 +310,7 @@ func TestHandDeletesAWaitersNode(t *testing.T) {
 	})
 }
 
-// CURATOR-724, and what becomes of containers.
+// CURATOR-724, and what happens to container nodes.
 func TestPathIsGone(t *testing.T) {
 	t.Parallel()
 	scenario(t, func(w *world) {
@@ -327,7 +327,7 @@ func TestPathIsGone(t *testing.T) {
 	})
 }
 
-func TestServeThatReturnsResigns(t *testing.T) {
+func TestServeReturningResigns(t *testing.T) {
 	t.Parallel()
 	scenario(t, func(w *world) {
 		t := w.t
@@ -345,11 +345,11 @@ func TestServeThatReturnsResigns(t *testing.T) {
 		if got := w.order(); !slices.Equal(got, []string{"a", "b", "c", "a", "b", "c"}) {
 			t.Errorf("led: %q, want each in turn", got)
 		}
-		wantCause(t, w.led()[0], nil) // it returned by itself
+		wantCause(t, w.led()[0], nil) // Serve returned
 	})
 }
 
-// The place is not given up before Serve has returned.
+// The contender keeps its place until Serve has returned.
 func TestStopWaitsForServe(t *testing.T) {
 	t.Parallel()
 	scenario(t, func(w *world) {
@@ -375,7 +375,7 @@ func TestStopWaitsForServe(t *testing.T) {
 	})
 }
 
-func TestNoSecondTermBesideTheFirst(t *testing.T) {
+func TestTermsDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	scenario(t, func(w *world) {
 		t := w.t
@@ -387,14 +387,14 @@ func TestNoSecondTermBesideTheFirst(t *testing.T) {
 		a.network.Disconnect()
 		time.Sleep(5 * time.Second)
 		if got := w.leaders(); len(got) != 0 || len(w.queue()) != 1 {
-			t.Errorf("%q lead while a winds down, queue %v; want nobody, and its place kept", got, w.queue())
+			t.Errorf("%q lead while a winds down, queue %v; want no leader, and a in its place", got, w.queue())
 		}
 		time.Sleep(6 * time.Second)
 		w.wantLeader("a")
 	})
 }
 
-func TestPanicEndsRunAndGivesUpThePlace(t *testing.T) {
+func TestPanicEndsRunAndLeavesTheQueue(t *testing.T) {
 	t.Parallel()
 	for want, serve := range map[string]func(){
 		"leader panicked: glass":                              func() { panic("glass") },
@@ -414,7 +414,7 @@ func TestPanicEndsRunAndGivesUpThePlace(t *testing.T) {
 	}
 }
 
-func TestStopWithoutAServer(t *testing.T) {
+func TestStopWithoutServer(t *testing.T) {
 	t.Parallel()
 	scenario(t, func(w *world) {
 		t := w.t
@@ -431,7 +431,7 @@ func TestStopWithoutAServer(t *testing.T) {
 	})
 }
 
-func TestStopBeforeTheFirstConnection(t *testing.T) {
+func TestStopBeforeFirstConnection(t *testing.T) {
 	t.Parallel()
 	scenario(t, func(w *world) {
 		t := w.t
@@ -439,7 +439,7 @@ func TestStopBeforeTheFirstConnection(t *testing.T) {
 		a := w.start("a", setup{})
 		time.Sleep(time.Minute)
 		if err := a.stop(); err != nil {
-			t.Errorf("Run = %v, want nil: there is nothing to give up", err)
+			t.Errorf("Run = %v, want nil: there is no node to delete", err)
 		}
 		if _, err := a.Await(t.Context()); !errors.Is(err, election.ErrStopped) {
 			t.Errorf("Await = %v, want ErrStopped", err)
@@ -447,7 +447,7 @@ func TestStopBeforeTheFirstConnection(t *testing.T) {
 	})
 }
 
-func TestAwaitEndsWithItsContext(t *testing.T) {
+func TestAwaitEndsWithContext(t *testing.T) {
 	t.Parallel()
 	scenario(t, func(w *world) {
 		t := w.t
@@ -461,7 +461,7 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestRefusedAtTheStart(t *testing.T) {
+func TestAccessDeniedAtStart(t *testing.T) {
 	t.Parallel()
 	scenario(t, func(w *world) {
 		t := w.t
@@ -492,7 +492,7 @@ func TestParticipants(t *testing.T) {
 			t.Errorf("participants %q, %v; want a, b, c", ids, err)
 		}
 		if list, err := election.Participants(t.Context(), b.conn, "/absent"); list != nil || err != nil {
-			t.Errorf("of no election: %v, %v; want none", list, err)
+			t.Errorf("of an election without nodes: %v, %v; want none", list, err)
 		}
 	})
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// chaos lets faults happen to a world, as a seed draws them.
+// chaos injects random faults into a world, determined by a seed.
 type chaos struct {
 	*world
 
 	rng    *rand.Rand
 	setup  func(name string) setup
-	number int // of contenders so far
+	number int // of contenders created so far
 }
 
 func (c *chaos) upTo(d time.Duration) time.Duration { return time.Duration(c.rng.Int64N(int64(d))) }
 
-// oneMore starts a contender, some of which take their time.
+// oneMore starts a contender. Some contenders are slow.
 func (c *chaos) oneMore() *contender {
 	c.number++
 	name := fmt.Sprintf("c%d", c.number)
@@ -45,7 +45,7 @@ func (c *chaos) oneMore() *contender {
 	return c.start(name, s)
 }
 
-// fault lets one thing happen.
+// fault injects one fault.
 func (c *chaos) fault() {
 	live := c.live()
 	if len(live) < 2 || len(live) < 6 && c.rng.IntN(4) == 0 {
@@ -90,7 +90,7 @@ func (c *chaos) fault() {
 	}
 }
 
-// cut loses one of the next requests of a contender, or its reply, or delays it.
+// cut drops or delays one of a contender's next requests, or its reply.
 func (c *chaos) cut(victim *contender) {
 	ops := []zkdev.Op{zkdev.OpAny, zkdev.OpCreate, zkdev.OpMulti, zkdev.OpGetData, zkdev.OpGetChildren2}
 	op := ops[c.rng.IntN(len(ops))]
@@ -100,7 +100,7 @@ func (c *chaos) cut(victim *contender) {
 	action, skip := actions[c.rng.IntN(len(actions))], c.rng.IntN(3)
 	if op == zkdev.OpCreate && c.rng.IntN(2) == 0 {
 		skip = 0
-		victim = c.oneMore() // those that are there have created their nodes
+		victim = c.oneMore() // existing contenders have already created their nodes
 		if c.rng.IntN(2) == 0 {
 			time.AfterFunc(c.upTo(2*time.Second), victim.leave)
 		}

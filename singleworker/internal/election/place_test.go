@@ -7,7 +7,7 @@ import (
 
 const uuid1, uuid2 = "0e1d7d7c-26c5-4f07-9c1c-7d3b8a5a3a01", "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"
 
-func TestOrderIsCurators(t *testing.T) {
+func TestOrderIsThatOfCurator(t *testing.T) {
 	t.Parallel()
 	for what, row := range map[string][]string{
 		"nobody": nil,
@@ -43,6 +43,6 @@ func TestPlaces(t *testing.T) {
 		t.Errorf("own %q, want the two of %s", got, uuid1)
 	}
 	if got := own(queue, namePrefix("6ba7b810-9dad-11d1-80b4-00c04fd430c8")); got != nil {
-		t.Errorf("own %q of somebody who has none", got)
+		t.Errorf("own %q of a contender without nodes", got)
 	}
 }

@@ -11,19 +11,19 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 )
 
-// TestElectionUnderFaults lets contenders come and go, die, stall, and lose connections and
-// replies, as seeds draw it, and holds them to this:
+// TestElectionUnderFaults makes contenders start, stop, die, stall, and lose connections and replies at
+// random, and checks these properties:
 //
-//	(1) At no instant do two of them say that they lead.
-//	(2) No term has a lower token than an earlier one, nor the token of another's.
-//	(3) Whoever begins a term has, of all nodes there are, the one that was created first.
+//	(1) At no instant do two of them report that they lead.
+//	(2) No term has a lower token than an earlier one, or the token of another contender.
+//	(3) A contender that begins a term has the oldest of all nodes.
 //	(4) No contender begins a term while it serves another.
-//	(5) When Run has returned nil, the contender has no node, though its session lives.
-//	(6) When all is well again, everybody has one node, and the first leads; a session
-//	    timeout and 500 ms after a leader was killed, or 50 ms after it left, the next does.
+//	(5) When Run has returned nil, the contender has no node, even if its session is alive.
+//	(6) After the faults, every contender has one node, and the first leads. A session timeout
+//	    and 500 ms after a leader was killed, or 50 ms after it left, the next leads.
 //
-// What begins a breach of (1) is the beginning of a term, and there everybody is asked. In
-// between they are asked every few milliseconds, in case somebody leads by no term at all.
+// A breach of (1) starts with a term, so all contenders are checked whenever a term begins. They are also
+// checked every few milliseconds, in case one leads without a term.
 func TestElectionUnderFaults(t *testing.T) {
 	t.Parallel()
 	simkit.Search(simkit.Seeds(seeds), func(seed uint64) bool {
@@ -40,7 +40,7 @@ const (
 	minutes = 4 // virtual, of each seed
 )
 
-// simulate runs one seed, and returns what was violated, and all that happened, or "".
+// simulate runs one seed. It returns the violations and the history, or "".
 func simulate(t *testing.T, seed uint64, with func(*world, string) setup) (found string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -85,11 +85,11 @@ func (w *world) broken() bool {
 	return len(w.violations) > 0
 }
 
-// drill holds the world, when faults are over, to property (6).
+// drill checks property (6) after the faults.
 func (c *chaos) drill() {
 	c.notef("drill")
 	time.Sleep(30 * time.Second) // the last faults end
-	// Three that serve until their terms end, in the place of those that may not.
+	// Replace all contenders by three that serve until their terms end.
 	for _, old := range c.live() {
 		if err := old.stop(); err != nil {
 			c.violatef("(6) Run of %s: %v", old.name, err)
@@ -108,7 +108,7 @@ func (c *chaos) drill() {
 	c.wantQueue(1)
 }
 
-// wantQueue expects one node of each of so many live contenders, and that the first leads.
+// wantQueue expects one node of each of n live contenders, of which the first leads.
 func (c *chaos) wantQueue(n int) {
 	leaders, queued, live := c.leaders(), c.queued(), c.live()
 	if len(queued) != n || len(live) != n || len(leaders) != 1 || leaders[0] != live[0].name || queued[0] != leaders[0] {
@@ -116,8 +116,8 @@ func (c *chaos) wantQueue(n int) {
 	}
 }
 
-// The faults that seeds draw bring these breaches of the protocol to light: within a
-// bounded number of seeds, about ten times of what it takes.
+// The random faults detect these breaches of the protocol within a bounded number of seeds, about ten times
+// as many as needed.
 func TestBreachesAreFound(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

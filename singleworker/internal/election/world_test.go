@@ -25,23 +25,23 @@ const (
 	electionPath   = "/app/_leader"
 )
 
-// world is a server, contenders and a judge, in a bubble. What the judge knows it has
-// from the server's log of transactions and from asking contenders whether they lead.
+// world is a server, contenders and a judge in a bubble. The judge uses the server's log of transactions and
+// asks contenders whether they lead.
 type world struct {
 	*zkdev.Server
 
 	t *testing.T
 
 	mu         sync.Mutex
-	contenders []*contender // those that were not killed, and have not returned
+	contenders []*contender // those that are running
 	terms      []led
 	violations []string
 	history    []string
 	began      time.Time
-	forced     time.Time // when a hand last deleted a node
+	forced     time.Time // when a node was last deleted manually
 }
 
-// led is one term, as Serve was called for it.
+// led is one term, for which Serve was called.
 type led struct {
 	who        string
 	term       election.Term
@@ -50,7 +50,7 @@ type led struct {
 	overlapped bool
 }
 
-// contender is one process in the world.
+// contender is a process in the world.
 type contender struct {
 	*election.Contender
 
@@ -61,16 +61,16 @@ type contender struct {
 	conn    *zkconn.Conn
 	leave   context.CancelFunc
 	ended   chan struct{}
-	err     error // of Run, after ended
+	err     error // of Run; valid after ended
 
 	serving int // guarded by world.mu
 }
 
-// setup changes a contender; the zero setup changes nothing.
+// setup modifies a contender; the zero value modifies nothing.
 type setup struct {
 	serve  func(ctx context.Context, term election.Term) // default: until ctx ends
 	wrap   func(election.Conn) election.Conn
-	events func(zkconn.Event) bool // whether to pass it on
+	events func(zkconn.Event) bool // whether to deliver it
 }
 
 func newWorld(t *testing.T) *world {
@@ -81,7 +81,7 @@ func newWorld(t *testing.T) *world {
 	}
 }
 
-// start adds a contender, which ends with the test.
+// start adds a contender. It is stopped when the test ends.
 func (w *world) start(name string, s setup) *contender {
 	c := &contender{world: w, name: name, network: w.Client(name), stall: new(swtest.Stall), ended: make(chan struct{})}
 	serve := s.serve
@@ -135,7 +135,7 @@ func (w *world) start(name string, s setup) *contender {
 	return c
 }
 
-// serve is what every contender is called for.
+// serve is the Serve of every contender.
 func (w *world) serve(ctx context.Context, c *contender, term election.Term, f func(context.Context, election.Term)) {
 	w.mu.Lock()
 	c.serving++
@@ -152,7 +152,7 @@ func (w *world) serve(ctx context.Context, c *contender, term election.Term, f f
 	w.notef("%s has led: %v", c.name, context.Cause(ctx))
 }
 
-// judgeEnd holds the end of Run to property (5).
+// judgeEnd checks property (5) at the end of Run.
 func (w *world) judgeEnd(c *contender) {
 	_, held := c.Held()
 	if held {
@@ -173,7 +173,7 @@ func (w *world) forget(c *contender) {
 	w.contenders = slices.DeleteFunc(w.contenders, func(other *contender) bool { return other == c })
 }
 
-// kill cuts a contender off for ever. From now on nobody asks it.
+// kill disconnects a contender forever. From now on it is not checked.
 func (c *contender) kill() {
 	c.world.notef("%s is killed", c.name)
 	c.world.forget(c)
@@ -181,7 +181,7 @@ func (c *contender) kill() {
 	c.leave()
 }
 
-// stop has a contender leave, and returns when it has.
+// stop stops a contender and waits until it has left.
 func (c *contender) stop() error {
 	c.leave()
 	<-c.ended
@@ -194,7 +194,7 @@ func (w *world) live() []*contender {
 	return slices.Clone(w.contenders)
 }
 
-// leaders are those that say now that they lead.
+// leaders returns the contenders that report now that they lead.
 func (w *world) leaders() []string {
 	var names []string
 	for _, c := range w.live() {
@@ -211,7 +211,7 @@ func (w *world) led() []led {
 	return slices.Clone(w.terms)
 }
 
-// order is who has led, one after the other.
+// order returns the leaders so far, in order.
 func (w *world) order() []string {
 	var names []string
 	for _, l := range w.led() {
@@ -220,14 +220,14 @@ func (w *world) order() []string {
 	return names
 }
 
-// node is one child of the election's path, as the log has it.
+// node is a child of the election's path, according to the log.
 type node struct {
 	path  string
 	who   string
 	czxid int64
 }
 
-// queue is what the server has below the election's path, in the order of creation.
+// queue returns the children of the election's path, in the order of creation.
 func (w *world) queue() []node {
 	var nodes []node
 	owners := make(map[string]int64)
@@ -254,7 +254,7 @@ func (w *world) queued() []string {
 	return names
 }
 
-// judgeGain holds a term that begins to the properties of TestElectionUnderFaults.
+// judgeGain checks the properties of TestElectionUnderFaults when a term begins.
 func (w *world) judgeGain(c *contender, term election.Term) {
 	w.judge()
 	nodes := w.queue()
@@ -275,8 +275,8 @@ func (w *world) judgeGain(c *contender, term election.Term) {
 	}
 }
 
-// judge counts the leaders of this moment, unless that is when a hand has deleted a node, which
-// one of them has yet to hear of.
+// judge counts the current leaders, unless a node was just deleted manually, of which a leader may not have
+// been notified yet.
 func (w *world) judge() {
 	w.mu.Lock()
 	forced := time.Now().Equal(w.forced)
@@ -298,7 +298,7 @@ func (w *world) notef(format string, args ...any) {
 	w.history = append(w.history, fmt.Sprintf("%12v  ", time.Since(w.began))+fmt.Sprintf(format, args...))
 }
 
-// report fails the test if something was violated.
+// report fails the test if there were violations.
 func (w *world) report() {
 	w.t.Helper()
 	w.mu.Lock()
@@ -308,7 +308,7 @@ func (w *world) report() {
 	}
 }
 
-// wantLeader expects that one contender leads now, and all others stand by.
+// wantLeader expects that only one contender leads now.
 func (w *world) wantLeader(name string) {
 	w.t.Helper()
 	if got := w.leaders(); !slices.Equal(got, []string{name}) {
@@ -323,7 +323,7 @@ func wantCause(t *testing.T, l led, want error) {
 	}
 }
 
-// hand is a connection of nobody in particular.
+// hand is a connection that is not a contender's.
 func (w *world) hand() *zkconn.Conn {
 	w.t.Helper()
 	conn, err := zkconn.Open(zkconn.Config{
@@ -336,7 +336,7 @@ func (w *world) hand() *zkconn.Conn {
 	return conn
 }
 
-// delete is a hand that deletes nodes, one after the other in an instant.
+// delete deletes nodes manually, one after the other in an instant.
 func (w *world) delete(conn *zkconn.Conn, paths ...string) {
 	w.t.Helper()
 	var ops []zkconn.Op

@@ -10,28 +10,27 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 )
 
-// groups is how many random groups a test of balance has.
+// groups is the number of random groups in a test of balance.
 const groups = 100
 
-// TestBalance lets instances of random weights, limits and handlers join, die, drain and come back, in
-// random order, on a network without faults. It verifies that when all has settled
+// TestBalance makes instances with random weights, limits and handlers join, die, drain and come back in
+// random order, on a network without faults. It checks that afterwards
 //
 //  1. no slot is free that an open instance could take;
-//  2. nobody has more than its limit, nor anything that it cannot run;
-//  3. for no two instances would a slot that one has and the other can take make the numbers of its
-//     group more even, or leave these and make those of all slots more even: where all are alike,
-//     both differ by at most one;
+//  2. no instance has more than its limit, or a slot that it cannot run;
+//  3. no slot could move between two instances so that its group becomes more even, or stays as even
+//     and all slots become more even: if all instances are alike, both counts differ by at most one;
 //  4. nothing moves any more: there is no ping-pong;
 //
-// that no slot was given away during a run, nor, to even the numbers out, when it was due soon; and, in groups whose instances have the same handlers and no limits,
-// that it took no more changes of owner than needed:
+// that no slot was given away during a run, or moved for evenness shortly before a tick; and, in groups whose
+// instances have the same handlers and no limits, that there were no more changes of owner than needed:
 //
-//  5. what whoever joins, or takes part again, has then;
-//  6. what whoever drained had;
-//  7. what whoever died had, and at most one for each of the others, as their parts are rounded up
-//     so that nothing waits;
+//  5. for a join or undrain: the slots that the instance then owns;
+//  6. for a drain: the slots that the instance owned;
+//  7. for a death: the slots that the instance owned, and at most one more for each of the others, since
+//     shares are rounded up so that no slot waits.
 //
-// where there are groups, see [randomGroup.checkLeast].
+// For groups, see [randomGroup.checkLeast].
 func TestBalance(t *testing.T) {
 	t.Parallel()
 	simkit.Test(t, groups, playing(func(g *randomGroup) {
@@ -42,7 +41,7 @@ func TestBalance(t *testing.T) {
 	}), nil)
 }
 
-// randomGroup is a company in which things happen.
+// randomGroup is a company with random events.
 type randomGroup struct {
 	simkit.Story
 	*company
@@ -51,12 +50,12 @@ type randomGroup struct {
 	alike   bool // the same handlers, no limits
 	limits  map[string]int
 	closed  map[string]bool
-	offered map[lease.Slot]int // how often since the last thing happened
+	offered map[lease.Slot]int // number of offers since the last event
 	started int
 	play    func(*randomGroup)
 }
 
-// playing are groups in which what play says happens.
+// playing is a set of groups on which play acts.
 func playing(play func(*randomGroup)) func(seed uint64) *randomGroup {
 	return func(seed uint64) *randomGroup {
 		g := newRandomGroup(seed)
@@ -75,14 +74,14 @@ func newRandomGroup(seed uint64) *randomGroup {
 	return g
 }
 
-// Run plays, and fails for what a machine did that it must not.
+// Run calls play and reports violations of the machines.
 func (g *randomGroup) Run() {
 	if g.play(g); g.broken != "" {
 		g.failf("%s", g.broken)
 	}
 }
 
-// happenings lets a dozen things happen, one after the other.
+// happenings makes a dozen random events happen.
 func (g *randomGroup) happenings() {
 	weighted := g.rng.IntN(2) == 0
 	for range 12 {
@@ -90,7 +89,7 @@ func (g *randomGroup) happenings() {
 		free := len(g.names) - total(before)
 		clear(g.offered)
 		what, sid := g.happen(weighted)
-		g.settle(9) // one that let an offer run out, full as it was, is offered nothing for 8
+		g.settle(9) // an instance that ignored an offer, because it was full, is skipped for 8
 		g.Note("", fmt.Sprintf("%s %s: %s, %d takes", what, sid, g.counts(), g.takes-takes))
 		if len(g.busy) == 0 && len(g.soon) == 0 {
 			g.check()
@@ -120,7 +119,7 @@ func total(load map[string]int) (sum int) {
 	return sum
 }
 
-// happen lets one thing happen.
+// happen makes one random event happen.
 func (g *randomGroup) happen(weighted bool) (what, sid string) {
 	if g.rng.IntN(3) == 0 {
 		for _, slot := range g.names {
@@ -152,7 +151,7 @@ func (g *randomGroup) happen(weighted bool) (what, sid string) {
 	}
 }
 
-// start lets an instance join.
+// start makes an instance join.
 func (g *randomGroup) start(weighted bool) string {
 	sid := fmt.Sprintf("i%d", g.started)
 	g.started++
@@ -180,7 +179,7 @@ func (g *randomGroup) endRuns() {
 	}
 }
 
-// owners tells who owns the slots that somebody owns.
+// owners returns the owners of the owned slots.
 func (g *randomGroup) owners() map[lease.Slot]string {
 	owners := make(map[lease.Slot]string)
 	for _, slot := range g.names {
@@ -199,14 +198,14 @@ func (g *randomGroup) load() map[string]int {
 	return load
 }
 
-// canTake says that sid may have one more, and this one.
+// canTake reports whether sid may own one more slot, and this one.
 func (g *randomGroup) canTake(sid string, slot lease.Slot, load map[string]int) bool {
 	return !g.closed[sid] && slices.Contains(g.able[slot], sid) && (g.limits[sid] == 0 || load[sid] < g.limits[sid])
 }
 
 func (g *randomGroup) weight(sid string) int { return max(1, g.weights[sid]) }
 
-// check verifies 1 to 3.
+// check checks 1 to 3.
 func (g *randomGroup) check() {
 	g.checkShards()
 	if g.broken != "" {
@@ -234,7 +233,7 @@ func (g *randomGroup) check() {
 	}
 }
 
-// checkMoves verifies 5 to 7, by how many slots changed their owner that had one.
+// checkMoves checks 5 to 7 by the number of owned slots that changed owner.
 func (g *randomGroup) checkMoves(what, sid string, before map[string]int, moves int) {
 	if !g.alike || len(before) == 0 || len(g.group) > 0 {
 		return
@@ -251,7 +250,7 @@ func (g *randomGroup) checkMoves(what, sid string, before map[string]int, moves 
 	}
 }
 
-// TestAvalanche lets five of six die at once: the one that is left takes what it may, and no more.
+// TestAvalanche: five of six instances die at once, and the last one takes slots up to its limit.
 func TestAvalanche(t *testing.T) {
 	t.Parallel()
 	c := newCompany(60)

@@ -7,12 +7,12 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 )
 
-// BenchmarkRound is the decision of one round, of an instance that knows 1,200 slots and 7 others
-// and has nothing to give away, so that it works out what all the others do.
+// BenchmarkRound measures the decision of one round: an instance that knows 1,200 slots and 7 others and has
+// nothing to give away, so that it computes the moves of all others.
 func BenchmarkRound(b *testing.B) {
 	for _, bm := range []struct {
 		name   string
-		owners int // the slots are those of so many of the others
+		owners int // number of others that own the slots
 	}{
 		{"even", 0}, {"7 joined 1", 1}, {"1 joined 7", 7},
 	} {
@@ -58,7 +58,7 @@ func newLoaded(shards int, owner func(k int) string) (*lease.Machine, map[string
 	return m, peers
 }
 
-// decide lets m read the group, and decide.
+// decide makes m read the group and decide.
 func decide(m *lease.Machine, peers map[string]lease.Peer) {
 	answer(m, peers, m.Step(instant(0, 0), lease.LookGroup{}))
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 )
 
-// life is which life of its job the lease of i on slot belongs to.
+// life returns the life of the job to which i's lease on slot belongs.
 func (i *instance) life(slot lease.Slot) int { return i.w.zk.lives[i.leases[slot].token] }
 
-// checkExclusive is property 1. A second valid lease would come into being
-// with some Gained or Renewed, so it is enough to look then.
+// checkExclusive checks property 1. A second valid lease can only arise with a
+// Gained or Renewed, so it is sufficient to check then.
 func (w *world) checkExclusive(i *instance, slot lease.Slot) {
 	if !i.valid(slot) || i.leases[slot].forced {
 		return
@@ -28,10 +28,10 @@ func (w *world) checkExclusive(i *instance, slot lease.Slot) {
 	}
 }
 
-// checkToken is property 3.
+// checkToken checks property 3.
 func (w *world) checkToken(i *instance, a lease.Gained) {
 	if !i.valid(a.Slot) || i.forced {
-		return // over before it was reported: nothing runs with that token
+		return // ended before it was reported: nothing runs with that token
 	}
 	for _, other := range w.insts {
 		if other == i || other.best[a.Slot] < a.Token {
@@ -45,7 +45,7 @@ func (w *world) checkToken(i *instance, a lease.Gained) {
 	i.best[a.Slot] = max(i.best[a.Slot], a.Token)
 }
 
-// unsettled says what is missing of properties 5, 7 and 8, or "".
+// unsettled returns which of properties 5, 7 and 8 does not hold, or "".
 func (w *world) unsettled() (slot lease.Slot, missing string) {
 	for _, slot := range w.zk.names {
 		if missing := w.unsettledSlot(slot); missing != "" {
@@ -94,7 +94,7 @@ func (w *world) unsettledSlot(slot lease.Slot) string {
 	return ""
 }
 
-// full says that no instance that could run slot may take one more.
+// full reports whether no instance that can run slot may take one more.
 func (w *world) full(slot lease.Slot) bool {
 	for _, i := range w.responsive() {
 		if i.handlers[slot] && !i.draining && i.machine.Owned() < i.maxSlots {
@@ -104,9 +104,9 @@ func (w *world) full(slot lease.Slot) bool {
 	return true
 }
 
-// uneven is property 6 for instances that have the same handlers, or "".
+// uneven returns how property 6 is violated for instances with the same handlers, or "".
 func (w *world) uneven() string {
-	groups := make(map[string][]lease.Slot) // of slots that exist; "": all
+	groups := make(map[string][]lease.Slot) // existing slots; "" has all
 	for _, slot := range w.zk.names {
 		if group := w.group(slot); group != "" && w.zk.jobs[slot].now().Exists {
 			groups[group] = append(groups[group], slot)
@@ -142,7 +142,7 @@ func (w *world) uneven() string {
 	return ""
 }
 
-// gain is by how much slots would be more even if a gave one to b, as a number to be compared with zero.
+// gain is positive if slots would be more even after a gave one to b, and zero if as even.
 func (w *world) gain(a, b *instance, slots []lease.Slot) int {
 	return (2*w.owned(a, slots)-1)*max(1, b.weight) - (2*w.owned(b, slots)+1)*max(1, a.weight)
 }
@@ -154,14 +154,13 @@ func (w *world) owned(i *instance, slots []lease.Slot) (n int) {
 	return n
 }
 
-// ownedWithin bounds how long after the noise every slot is owned as it should
-// be, even if watch events are lost: half a session more than one until the
-// server ends a dead owner's session; then a look, which finds it dead, and a
-// sync period and a look more if it is beyond everybody's share; the same for
-// the silence of a heartbeat. A look comes every 1.1 sync periods at the most.
-// What a lost event would have told is seen when the slot is read in its turn.
-// One that hangs for ever costs one offer, which nobody else may take for a
-// sync period.
+// ownedWithin bounds how long after the faults every slot has its proper owner,
+// even if watch events are lost: 1.5 session timeouts until the server ends a dead
+// owner's session; then a look, which finds it dead, plus a sync period and a look
+// if the slot is beyond every instance's share; and the same for a silent
+// heartbeat. There is a look at least every 1.1 sync periods. The change of a lost
+// event is noticed when the slot is read in its turn. An instance that hangs
+// forever costs one offer, which no other may take for a sync period.
 func (w *world) ownedWithin() time.Duration {
 	within := w.sync*35/10 + 3*w.longestSession()
 	if w.watchLoss > 0 {
@@ -173,12 +172,12 @@ func (w *world) ownedWithin() time.Duration {
 	return within
 }
 
-// evenWithin bounds how long it takes until nothing moves any more: an
-// instance that could not take an offer during the noise is offered nothing
-// for 8 sync periods. By then stray heartbeats are gone, too.
+// evenWithin bounds how long it takes until nothing moves any more: an instance
+// that could not take an offer during the faults is skipped for 8 sync periods. By
+// then stray heartbeats are gone, too.
 func (w *world) evenWithin() time.Duration { return w.ownedWithin() + 9*w.sync }
 
-// Run runs the noise and what comes after it.
+// Run runs the faults and the time after them.
 func (w *world) Run() {
 	w.after(w.upTo(w.sync+sessionTimeout), w.faultLoop)
 	w.run(w.noise)
@@ -205,8 +204,8 @@ func (w *world) Run() {
 	w.stay()
 }
 
-// checkOwned notes which slots have been owned as they should be since the
-// noise stopped, and when the last of them was.
+// checkOwned records which slots have had their proper owner since the faults
+// ended, and when the last of them got it.
 func (w *world) checkOwned(since time.Duration) {
 	for _, slot := range w.zk.names {
 		if w.settled[slot] {
@@ -214,7 +213,7 @@ func (w *world) checkOwned(since time.Duration) {
 		}
 		missing := w.unsettledSlot(slot)
 		if w.settled[slot] = missing == "" || strings.HasPrefix(missing, "(7)"); w.settled[slot] {
-			continue // it is owned; a stray heartbeat is not looked for in a hurry
+			continue // it is owned; stray heartbeats are only found in samples
 		}
 		if w.late = since; since > w.ownedWithin() {
 			w.failf(slot, "%s; %v after the noise", missing, since)
@@ -222,9 +221,9 @@ func (w *world) checkOwned(since time.Duration) {
 	}
 }
 
-// stay verifies that everything remains as it is. One that hangs is offered
-// slots again at times, up to three in 20 sync periods, which others own again
-// soon: whoever takes one may have to pass it on.
+// stay checks that nothing changes any more. A hung instance still gets up to three
+// offers in 20 sync periods, after which others own the slots again; an instance
+// that takes one may have to pass it on.
 func (w *world) stay() {
 	moves := w.moves()
 	owned := make(map[lease.Slot]time.Duration)

@@ -6,10 +6,10 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 )
 
-// TestClaimChecksOwnHeartbeat shows why a claim also checks that the claimer's
-// own heartbeat node exists. All versions begin anew when a job is deleted and
-// submitted again: an owner that has not heard of it would claim ticks of the
-// new job, which belongs to another by now.
+// TestClaimChecksOwnHeartbeat shows why a claim also checks that the claimant's
+// heartbeat node exists. All versions restart when a job is deleted and submitted
+// again: an owner that has not noticed would claim ticks of the new job, which now
+// belongs to another instance.
 func TestClaimChecksOwnHeartbeat(t *testing.T) {
 	t.Parallel()
 	a, b := lease.Member{SID: "a", Incarnation: "a1"}, lease.Member{SID: "b", Incarnation: "b1"}

@@ -10,8 +10,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 )
 
-// company is a group of machines on a perfect network: every request is
-// answered at once, every change is seen.
+// company is a group of machines on a perfect network: every request is answered at
+// once and every change is noticed.
 type company struct {
 	now      time.Duration
 	machines map[string]*lease.Machine
@@ -26,7 +26,7 @@ type company struct {
 	refused  int
 	inbox    []func()
 	onTake   func(slot lease.Slot)                  // optional
-	onOffer  func(slot lease.Slot, from, to string) // the same, of one that evens out
+	onOffer  func(slot lease.Slot, from, to string) // the same, for an offer made for evenness
 	seen     map[string]map[lease.Slot]string       // who has or is offered what, as each instance knows
 	hung     string                                 // takes nothing in
 	weights  map[string]int                         // of those who join
@@ -69,14 +69,14 @@ func (c *company) join(sid string, maxSlots int, jobs ...int) {
 	c.tellAll(lease.LookAround{})
 }
 
-// own makes sid, which has just joined, the owner of slot from before.
+// own makes sid, which has just joined, the previous owner of slot.
 func (c *company) own(slot lease.Slot, sid string) {
 	c.slots[slot] = lease.Record{
 		Exists: true, Version: 1, Mzxid: 1, Owner: lease.Member{SID: sid, Incarnation: sid + "1"}, Beats: []lease.Beat{{SID: sid, Mzxid: 1}},
 	}
 }
 
-// die ends an instance; its node is gone.
+// die ends an instance and removes its node.
 func (c *company) die(sid string) {
 	for slot, runs := range c.busy {
 		if runs == sid {
@@ -136,7 +136,7 @@ func (c *company) send(sid string, ev lease.Event) {
 	})
 }
 
-// note keeps what sid is told of who has what.
+// note records the ownership changes reported by sid's actions.
 func (c *company) note(sid string, ev lease.Event) {
 	switch ev := ev.(type) {
 	case lease.SlotRead:
@@ -148,8 +148,7 @@ func (c *company) note(sid string, ev lease.Event) {
 	}
 }
 
-// settle lets everything happen that is under way, and so many sync periods
-// pass.
+// settle handles everything in flight and lets n sync periods pass.
 func (c *company) settle(periods int) {
 	c.deliver()
 	for range periods {
@@ -241,7 +240,7 @@ func (c *company) put(slot lease.Slot, version int32, owner lease.Member, offer 
 	c.tellAll(lease.Look{Slot: slot})
 }
 
-// counts tells how many slots each instance owns, and how many are free.
+// counts returns how many slots each instance owns, and how many are free.
 func (c *company) counts() string {
 	var out strings.Builder
 	owned := 0

@@ -53,7 +53,7 @@ func (i *instance) do(a lease.Action) {
 	}
 }
 
-// request sends one request of a slot, and counts it as under way.
+// request sends one request of a slot and counts it as in flight.
 func (i *instance) request(slot lease.Slot, apply func() lease.Event, unknown lease.Event) {
 	u := i.underway(slot)
 	if u.requests++; u.requests > 1 {
@@ -83,7 +83,7 @@ func (i *instance) underway(slot lease.Slot) *underway {
 	return u
 }
 
-// timed replaces SentAt by the time of the reply in the mutant that does so.
+// timed replaces SentAt by the time of the reply for the mutant that does so.
 func (i *instance) timed(ev lease.Event) lease.Event {
 	if i.w.mutant != countsFromReply {
 		return ev
@@ -99,8 +99,8 @@ func (i *instance) timed(ev lease.Event) lease.Event {
 	return ev
 }
 
-// view is the state that a read of this session sees: it may lag, but never
-// goes back.
+// view returns the state seen by a read of this session: it may lag, but never goes
+// back.
 func (i *instance) view() int64 {
 	view := i.w.zk.zxid
 	if i.w.lag > 0 && !i.w.quiet {
@@ -110,8 +110,8 @@ func (i *instance) view() int64 {
 	return view
 }
 
-// read reads the alive node, and then its children, until both are of the same
-// record: the answer to the second request tells by its mzxid.
+// read reads the alive node and then its children until both belong to the same
+// record, according to the mzxid of the second reply.
 func (i *instance) read(slot lease.Slot) lease.Record {
 	j := i.w.zk.jobs[slot]
 	for {
@@ -124,7 +124,7 @@ func (i *instance) read(slot lease.Slot) lease.Record {
 	}
 }
 
-// aged makes each heartbeat look as if it had been written long ago in the mutant that does so.
+// aged makes each heartbeat look old for the mutant that does so.
 func (w *world) aged(beats []lease.Beat) []lease.Beat {
 	if w.mutant != readsBeatsAsOld {
 		return beats
@@ -151,8 +151,8 @@ func (i *instance) readGroup(a lease.ReadGroup) {
 	})
 }
 
-// sendBeats sends the heartbeats in one or several requests, each with a fate
-// of its own.
+// sendBeats sends the heartbeats in one or several requests that fail or succeed
+// independently.
 func (i *instance) sendBeats(a lease.SendBeats) {
 	slots := slices.Sorted(maps.Keys(a.Beats))
 	size := 1 + i.w.rng.IntN(len(slots))
@@ -200,8 +200,8 @@ func (i *instance) sendChunk(slots []lease.Slot, beats map[lease.Slot]int32) {
 // tickEvery is the schedule of every job.
 const tickEvery = sessionTimeout / 2
 
-// claimLoop claims what is due, as long as the lease lasts. It does not pass
-// through the loop, so a hung loop does not stop it.
+// claimLoop claims due ticks while the lease lasts. It is independent of the
+// machine's loop, so a hung loop does not stop it.
 func (i *instance) claimLoop() {
 	if !i.up {
 		return
@@ -256,7 +256,7 @@ func (i *instance) claim(slot lease.Slot) {
 	})
 }
 
-// valid says whether the runner would start a run of slot now.
+// valid reports whether the runner would start a run of slot now.
 func (i *instance) valid(slot lease.Slot) bool {
 	l := i.leases[slot]
 	return l != nil && i.up && i.instant().Elapsed < l.until

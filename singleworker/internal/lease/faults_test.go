@@ -7,8 +7,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 )
 
-// faultLoop lets something happen, and again after a while, until the noise
-// stops.
+// faultLoop injects faults at random intervals until the end of the noise.
 func (w *world) faultLoop() {
 	if w.quiet {
 		return
@@ -47,7 +46,7 @@ func (w *world) faultLoop() {
 	}
 }
 
-// anyInstance draws one that runs, or nil.
+// anyInstance returns a random running instance, or nil.
 func (w *world) anyInstance() *instance {
 	for range 8 {
 		if i := w.insts[w.rng.IntN(len(w.insts))]; i.up {
@@ -67,8 +66,8 @@ func (w *world) live() []*instance {
 	return out
 }
 
-// sleep suspends the machine: its monotonic clock stands still, its session
-// goes on only if it wakes in time.
+// sleep suspends the machine: its monotonic clock stops, and its session survives
+// only if it wakes in time.
 func (i *instance) sleep(d time.Duration) {
 	if i.stalled || !i.link {
 		return
@@ -106,7 +105,7 @@ func (i *instance) forceExpiry() {
 	i.expire(i.session)
 }
 
-// changeJob deletes, submits, or does both in short order.
+// changeJob deletes a job, submits one, or does both in quick succession.
 func (w *world) changeJob() {
 	slot := w.zk.names[w.rng.IntN(len(w.zk.names))]
 	j := w.zk.jobs[slot]
@@ -129,7 +128,7 @@ func (w *world) changeJob() {
 	}
 }
 
-// handOfMan does what an operator may do to heartbeat nodes.
+// handOfMan makes a manual change of heartbeat nodes.
 func (w *world) handOfMan() {
 	slot := w.zk.names[w.rng.IntN(len(w.zk.names))]
 	j := w.zk.jobs[slot]
@@ -153,8 +152,8 @@ func (w *world) handOfMan() {
 		return
 	}
 	w.logf(slot, "a stranger heartbeat of %s appears", sid)
-	// Its version is none that an instance knows: a forged heartbeat at the
-	// version that its hung owner saw last would renew a lease that is lost.
+	// Use a version that no instance knows: a forged heartbeat with the version that
+	// a hung owner saw last would renew a lost lease.
 	rec.Beats = with(rec.Beats, lease.Beat{SID: sid, Version: 1000, Mzxid: w.zk.zxid})
 	w.zk.put(j, rec)
 	if w.percent(50) {
@@ -191,7 +190,7 @@ func (i *instance) setBusy(slot lease.Slot, busy bool) {
 	i.deliver(func() { i.step(lease.Busy{Slot: slot, Busy: busy}) }, 0)
 }
 
-// changeGroup has an instance join, drain, or lose or gain a handler.
+// changeGroup makes an instance join, drain, or lose or gain a handler.
 func (w *world) changeGroup(i *instance) {
 	switch {
 	case w.percent(30) && len(w.live()) < 6:
@@ -225,8 +224,8 @@ func (w *world) open() int {
 	return n
 }
 
-// drain publishes that the instance takes nothing more, and then has it hand
-// back what it owns. Publishing may take a while, or fail.
+// drain publishes that the instance takes no more slots, and then makes it release
+// its slots. Publishing may be slow or fail.
 func (i *instance) drain() {
 	if i.draining {
 		return
@@ -237,7 +236,7 @@ func (i *instance) drain() {
 	i.deliver(i.heed, i.w.delay())
 }
 
-// undrain is the end of it.
+// undrain ends a drain.
 func (i *instance) undrain() {
 	i.w.logf("", "%s drains no more", i.member.Incarnation)
 	i.draining, i.closed = false, false
@@ -245,8 +244,7 @@ func (i *instance) undrain() {
 	i.deliver(i.heed, i.w.delay())
 }
 
-// heed tells the machine what was asked for last: word of it may come in any
-// order.
+// heed applies the latest drain or undrain: notifications may arrive in any order.
 func (i *instance) heed() {
 	if i.draining {
 		i.step(lease.Drain{})
@@ -267,7 +265,7 @@ func (i *instance) publishLater() {
 	})
 }
 
-// silence ends the noise: what is broken mends, nothing new breaks.
+// silence ends the noise: existing faults are repaired, and no new ones occur.
 func (w *world) silence() {
 	w.quiet = true
 	w.logf("", "the noise stops")
@@ -298,7 +296,7 @@ func (w *world) silence() {
 	}
 }
 
-// responsive lists the instances that run and do not hang.
+// responsive lists the running instances that do not hang.
 func (w *world) responsive() []*instance {
 	var out []*instance
 	for _, i := range w.insts {

@@ -9,8 +9,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 )
 
-// instance is one incarnation of one sid: the real Machine, its clocks, its
-// session and what it believes to own.
+// instance is one incarnation of a sid: the real Machine, its clocks, its session
+// and the leases that it holds.
 type instance struct {
 	w        *world
 	member   lease.Member
@@ -20,28 +20,28 @@ type instance struct {
 	weight   int
 	timeout  time.Duration // of its session
 
-	// Clocks: an offset and a rate of its own; Mono stands still while asleep.
+	// Clocks: individual offset and rate; Mono stops while asleep.
 	offset time.Duration
 	ppm    int64
 	asleep time.Duration
 
 	up         bool // neither crashed nor stopped
-	stalled    bool // hung or asleep: takes in no events
+	stalled    bool // hung or asleep: handles no events
 	stallID    int
 	suspended  bool // asleep: does nothing at all
 	sleptAt    time.Duration
 	backlog    []func()
 	draining   bool
 	closed     bool // as published in the ephemeral node
-	joined     bool // Opened was told, Suspended was not
+	joined     bool // after Opened and before Suspended
 	timerAt    time.Duration
-	listed     map[lease.Slot]string // what the machine was told of each job
+	listed     map[lease.Slot]string // each job as last reported to the machine
 	tail       time.Duration         // nothing is delivered before, in order
 	listTail   time.Duration         // the same for the list of jobs
 	sessionEnd time.Duration         // nothing is delivered before the last session event
 
 	link     bool // the server is connected to us
-	noticed  bool // that the link is cut
+	noticed  bool // whether it has noticed that the link is cut
 	conn     int  // counts connections
 	session  *session
 	lastZxid int64
@@ -70,7 +70,7 @@ type ownLease struct {
 	token   int64
 	version int32
 	until   time.Duration
-	forced  bool // its session was ended from outside: the lease promises nothing
+	forced  bool // its session was closed manually: the lease guarantees nothing
 }
 
 type tickView struct {
@@ -79,12 +79,12 @@ type tickView struct {
 	last            int64
 }
 
-// request travels to the server, or gets lost, or comes late.
+// request is a request that reaches the server, is lost, or is late.
 type request struct {
 	apply    func() (reply func())
 	unknown  func()
 	conn     int
-	late     bool // still waits for an answer when the connection breaks
+	late     bool // keeps waiting for an answer when the connection is lost
 	answered bool
 }
 
@@ -143,7 +143,7 @@ func (i *instance) instant() lease.Instant {
 	return lease.Instant{Mono: i.offset + i.scale(i.w.time-i.asleep), Elapsed: 2*i.offset + i.scale(i.w.time)}
 }
 
-// untilMono is how long from now until the monotonic clock shows t.
+// untilMono returns how long it takes until the monotonic clock shows t.
 func (i *instance) untilMono(t time.Duration) time.Duration {
 	left := t - i.instant().Mono
 	return left + left/1_000_000*time.Duration(max(-i.ppm, 0)+100) + time.Microsecond
@@ -154,8 +154,8 @@ func (i *instance) post(ev lease.Event, delay time.Duration) {
 	i.deliver(func() { i.step(ev) }, delay)
 }
 
-// deliver runs f in the instance, after all that was delivered before unless
-// replies overtake each other.
+// deliver runs f in the instance, after everything delivered before unless replies
+// overtake each other.
 func (i *instance) deliver(f func(), delay time.Duration) {
 	at := max(i.w.time+delay, i.sessionEnd)
 	if !i.w.reorder {
@@ -165,8 +165,8 @@ func (i *instance) deliver(f func(), delay time.Duration) {
 	i.w.after(at-i.w.time, func() { i.receive(f) })
 }
 
-// postSession delivers a session event. It overtakes nothing, and no reply of
-// a later connection overtakes it.
+// postSession delivers a session event. It overtakes nothing, and no reply of a
+// later connection overtakes it.
 func (i *instance) postSession(ev lease.Event, delay time.Duration) {
 	at := max(i.w.time+delay, i.sessionEnd)
 	i.sessionEnd, i.tail = at, max(at, i.tail)
@@ -183,8 +183,8 @@ func (i *instance) receive(f func()) {
 	}
 }
 
-// stall keeps the loop from taking in events; the session's pings go on
-// unless the link is cut too.
+// stall stops the loop from handling events. The session's pings continue unless
+// the link is cut, too.
 func (i *instance) stall(d time.Duration) {
 	i.stalled = true
 	i.stallID++
@@ -208,7 +208,7 @@ func (i *instance) resume() {
 	}
 }
 
-// step tells the machine one fact and carries out what it wants.
+// step applies an event to the machine and carries out its actions.
 func (i *instance) step(ev lease.Event) {
 	switch ev.(type) {
 	case lease.Opened:
@@ -293,8 +293,8 @@ func (i *instance) syncLoop() {
 	}
 }
 
-// listJobs tells the machine what has changed in the list of jobs and in the
-// registrations. A job deleted and submitted again in between looks unchanged.
+// listJobs reports changes of the list of jobs and of the registrations to the
+// machine. A job deleted and submitted again in between looks unchanged.
 func (i *instance) listJobs() {
 	if !i.link || !i.up {
 		return
@@ -319,7 +319,7 @@ func (i *instance) listJobs() {
 	}
 }
 
-// submit sends a request over the present connection.
+// submit sends a request over the current connection.
 func (i *instance) submit(r *request) {
 	r.conn = i.conn
 	i.pending = append(i.pending, r)
@@ -338,7 +338,7 @@ func (i *instance) submit(r *request) {
 	}
 }
 
-// troubled lets one of the three things happen that are wrong with networks.
+// troubled injects one of three network faults.
 func (i *instance) troubled(r *request) {
 	w := i.w
 	giveUp := func() { i.giveUp(r) }
@@ -353,8 +353,8 @@ func (i *instance) troubled(r *request) {
 	}
 }
 
-// comeLate has the request applied in whatever session there is by then; the
-// answer waits for it, or was given up before.
+// comeLate applies the request late, in the session of that time. The answer is
+// delivered then, unless it was reported as unknown before.
 func (i *instance) comeLate(r *request) {
 	w := i.w
 	r.late = w.percent(50)
@@ -371,10 +371,10 @@ func (i *instance) comeLate(r *request) {
 	})
 }
 
-// arrive applies the request if its connection still stands.
+// arrive applies the request if its connection still exists.
 func (i *instance) arrive(r *request, replied bool) {
 	if r.conn != i.conn || !i.link {
-		return // answered when the break is noticed
+		return // answered when the disconnect is noticed
 	}
 	i.session.applied = i.w.time
 	reply := r.apply()
@@ -402,7 +402,7 @@ func (i *instance) answer(r *request, reply func()) {
 
 func (i *instance) giveUp(r *request) { i.answer(r, r.unknown) }
 
-// reconnect tries to reach the server: in the same session if that lives.
+// reconnect tries to connect to the server, with the same session if it is alive.
 func (i *instance) reconnect() {
 	if !i.up || i.link {
 		return
@@ -459,8 +459,8 @@ func (i *instance) publish() {
 	i.w.zk.putPeers(func(peers map[string]lease.Peer) { peers[i.member.SID] = peer })
 }
 
-// cut breaks the connection. The instance notices after a while, and tries to
-// connect again when the outage is over.
+// cut breaks the connection. The instance notices after a while and reconnects when
+// the outage is over.
 func (i *instance) cut(notice, outage time.Duration) {
 	if !i.link {
 		return
@@ -483,8 +483,8 @@ func (i *instance) cut(notice, outage time.Duration) {
 	i.w.after(max(outage, notice), i.reconnect)
 }
 
-// notice tells the instance that its connection is gone: what was under way
-// has no answer any more, but for requests that wait for the next connection.
+// notice makes the instance notice the disconnect: requests in flight get no answer,
+// except those that wait for the next connection.
 func (i *instance) notice(conn int) {
 	if i.conn != conn || i.link || i.noticed || !i.up {
 		return

@@ -6,12 +6,12 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 )
 
-// mostKept is how many slots of before, which tells their owners, can stay where they are when in
-// the end the instances sids own all slots of groups, those of each group as even as can be, and
-// all as well. A group named "" is of slots that are alone.
+// mostKept returns how many slots can keep their owner in before if finally the instances sids own all slots
+// of groups, each group as even as possible, and all slots as well. The group "" has the slots without a
+// group.
 //
-// It is a flow of slots from the groups to the instances, whose every unit goes the way that is
-// worth most: much if it must be so for the end to be even, and a little if a slot is kept.
+// It computes a flow of slots from the groups to the instances of maximum value: large values enforce
+// evenness, and a small one rewards a slot that is kept.
 func mostKept(groups map[string][]lease.Slot, before map[lease.Slot]string, sids []string) int {
 	const must = 10_000
 	f := flow{nodes: 2 + len(groups) + len(sids)}
@@ -57,7 +57,7 @@ func one(is bool) int {
 // flow is a network from node 0 to node 1 whose arcs carry one unit each.
 type flow struct {
 	nodes int
-	arcs  []arc // arc k and arc k^1 are there and back
+	arcs  []arc // arcs k and k^1 are opposite
 }
 
 type arc struct {
@@ -69,7 +69,7 @@ func (f *flow) add(from, to, worth int) {
 	f.arcs = append(f.arcs, arc{from, to, worth, true}, arc{to, from, -worth, false})
 }
 
-// augment sends one more unit and returns what it is worth.
+// augment sends one more unit and returns its value.
 func (f *flow) augment() int {
 	const unreached = -1 << 40
 	worth, via := slices.Repeat([]int{unreached}, f.nodes), make([]int, f.nodes)

@@ -7,7 +7,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 )
 
-// TestOwning tells how a slot is won, kept, and lost.
+// TestOwning: how a slot is taken, kept and lost.
 func TestOwning(t *testing.T) {
 	t.Parallel()
 	refused, unknown := lease.BeatDone{Slot: s, Outcome: lease.Refused}, lease.BeatDone{Slot: s}
@@ -92,8 +92,8 @@ func TestOwning(t *testing.T) {
 	}
 }
 
-// TestTakeover tells when a slot may be taken from its owner: (a) its
-// ephemeral node is gone, (b) it is silent.
+// TestTakeover: when a slot may be taken from its owner: (a) its ephemeral node is
+// gone, (b) it is silent.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	owned := func(version int32) lease.SlotRead { return record(3, 90, "b", beat("b", version)) }
@@ -198,7 +198,7 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// TestPeriodicLook tells which slots the sync period's look reads; a lease is 3 s.
+// TestPeriodicLook: which slots the periodic look reads; a lease is 3 s.
 func TestPeriodicLook(t *testing.T) {
 	t.Parallel()
 	owned := func(beats int32) lease.Event { return record(3, 90, "b", beat("b", beats)) }
@@ -222,7 +222,7 @@ func TestPeriodicLook(t *testing.T) {
 		"one whose owner is gone, each time": {able: []string{"b"}, lines: []line{
 			{0, 0, opened, "read s"},
 			{0, 0, record(3, 90, "b", beat("b", 7), beat("java", 2)), "group"},
-			{0, 0, group(), ""}, // the stranger is respected
+			{0, 0, group(), ""}, // the foreign heartbeat is respected
 			{sec(0.5), 0, lookAll, "read s"},
 		}},
 		"one that is offered, each time": {able: []string{"b"}, lines: seen(offered("b", record(3, 90, "")),
@@ -250,7 +250,7 @@ func TestPeriodicLook(t *testing.T) {
 	}
 }
 
-// TestPeriodicLookWhileSlotsMove: all are read while shares are two or more apart.
+// TestPeriodicLookWhileSlotsMove: all slots are read while shares differ by two or more.
 func TestPeriodicLookWhileSlotsMove(t *testing.T) {
 	t.Parallel()
 	m := lease.New(lease.Config{Self: lease.Member{SID: "me", Incarnation: "me1"}, SyncPeriod: sec(2)})
@@ -276,7 +276,7 @@ func TestPeriodicLookWhileSlotsMove(t *testing.T) {
 	}
 }
 
-// TestStrangers tells what becomes of heartbeats that no record backs.
+// TestStrangers: heartbeats of instances that are not the owner.
 func TestStrangers(t *testing.T) {
 	t.Parallel()
 	java := beat("java", 5)
@@ -322,8 +322,8 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestSessions tells what a broken connection and an ended session do to what
-// is owned, and what late answers are worth.
+// TestSessions: effects of lost connections and expired sessions on owned slots, and
+// of late replies.
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	for name, sc := range map[string]script{
@@ -377,7 +377,7 @@ func TestSessions(t *testing.T) {
 			{0, 0, record(3, 90, ""), "group"},
 			{0, 0, group("b"), "take s v3"},
 			{sec(1), 0, lease.SlotGone{Slot: s}, ""},
-			{sec(1), 0, slotSet("b", "me"), "group"}, // one request under way: it waits
+			{sec(1), 0, slotSet("b", "me"), "group"}, // one request in flight: it waits
 			{sec(1), 0, took(4, 100, 0), ""},
 			{sec(1), 0, group("b"), "read s"},
 			{sec(1), 0, record(1, 120, "b", beat("b", 0)), "group"},

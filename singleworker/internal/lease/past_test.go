@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestThePast tells what is known of when transactions were applied.
-func TestThePast(t *testing.T) {
+// TestPast: what is known about when transactions were applied.
+func TestPast(t *testing.T) {
 	t.Parallel()
 	const apart, keep = 10, 100
 	hear := func(p *past, mono time.Duration, zxid int64) { p.hear(mono, zxid, apart, keep) }
@@ -43,15 +43,14 @@ func TestThePast(t *testing.T) {
 	}
 }
 
-// TestThePastIsNeverOlderThanItWas: whatever is heard in whatever order, no transaction is held
-// for older than the first moment at which it, or a later one, was heard of; and the memory of
-// it all is bounded.
-func TestThePastIsNeverOlderThanItWas(t *testing.T) {
+// TestPastNeverOverestimatesAge: whatever is heard in any order, no transaction counts as older than the
+// first moment at which it or a later one was heard of, and the memory is bounded.
+func TestPastNeverOverestimatesAge(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 200 {
 		var p past
-		first := make(map[int64]time.Duration) // what the longest memory would say
+		first := make(map[int64]time.Duration) // what an unbounded memory would return
 		now, zxid := time.Duration(0), int64(0)
 		for range 300 {
 			now += time.Duration(r.IntN(8))
@@ -79,9 +78,9 @@ func TestThePastIsNeverOlderThanItWas(t *testing.T) {
 	}
 }
 
-// TestWhatLivesAgainIsNotFree: a slot whose owner was silent, and is not any more, is no longer one that
-// was left free for long.
-func TestWhatLivesAgainIsNotFree(t *testing.T) {
+// TestRecoveredOwnerIsNotFree: a slot whose owner was silent but has recovered does not count as having been
+// free.
+func TestRecoveredOwnerIsNotFree(t *testing.T) {
 	t.Parallel()
 	m := New(Config{Self: Member{"me", "me1"}})
 	m.session, m.peers = 4*time.Second, map[string]Peer{"b": {Incarnation: "b1"}}

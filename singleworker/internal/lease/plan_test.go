@@ -7,7 +7,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 )
 
-// TestOffers tells who adopts what was handed over, and who gives.
+// TestOffers: which instance offers slots, and which takes them.
 func TestOffers(t *testing.T) {
 	t.Parallel()
 	for name, sc := range map[string]script{
@@ -39,7 +39,7 @@ func TestOffers(t *testing.T) {
 			line{sec(0.8), 0, offered("b", record(5, 110, "")), "group"},
 			line{sec(0.8), 0, group("b"), ""},
 		)},
-		// Refused while the group is being read: without a reading it would be refused again, for ever.
+		// Refused while the group is being read: without a reading it would be refused forever.
 		"drain: what is refused is read before it is tried again": {able: []string{"b"}, lines: adopted(
 			line{sec(0.6), 0, lease.Drain{}, "lost s: given; release s v4 to b; group"},
 			line{sec(0.7), 0, lease.ReleaseDone{Slot: s, Outcome: lease.Refused}, ""},
@@ -128,7 +128,7 @@ func TestOffers(t *testing.T) {
 	}
 }
 
-// TestOffersToMe tells what becomes of slots that were handed to this instance.
+// TestOffersToMe: slots offered to this instance.
 func TestOffersToMe(t *testing.T) {
 	t.Parallel()
 	for name, sc := range map[string]script{
@@ -154,7 +154,7 @@ func TestOffersToMe(t *testing.T) {
 			{0, 0, opened, "read s"},
 			{0, 0, lease.Drain{}, ""},
 			{0, 0, offered("me", record(3, 90, "")), "group"},
-			{0, 0, group("b"), "group"}, // for the drain, which came after the round had begun
+			{0, 0, group("b"), "group"}, // for the drain, which started after the round
 			{0, 0, group("b"), ""},
 		}},
 		"mine, and I have no room: left": {able: []string{"b"}, config: lease.Config{MaxSlots: 1}, lines: []line{
@@ -172,8 +172,8 @@ func TestOffersToMe(t *testing.T) {
 	}
 }
 
-// TestShares tells who ends up with how many slots after the last thing that
-// happened, and how many changes of owner that took: as few as can be.
+// TestShares: how many slots each instance finally owns, and how many changes of
+// owner that took: as few as possible.
 func TestShares(t *testing.T) {
 	t.Parallel()
 	join := func(c *company, sids ...string) {
@@ -252,7 +252,7 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// TestDrains is TestShares for drains, which may end.
+// TestDrains is TestShares for drains and undrains.
 func TestDrains(t *testing.T) {
 	t.Parallel()
 	joined := func(c *company, sids ...string) {
@@ -289,14 +289,14 @@ func TestDrains(t *testing.T) {
 	}
 }
 
-// share is a story and how it ends.
+// share is a sequence of events and its result.
 type share struct {
 	name  string
 	jobs  int
 	story func(c *company)
 	syncs int // sync periods that it may take
 	want  string
-	takes int // changes of owner; -1: as they come
+	takes int // changes of owner; -1: any number
 }
 
 func (tt share) run(t *testing.T) {
@@ -317,7 +317,7 @@ func (tt share) run(t *testing.T) {
 	}
 }
 
-// TestOrder shows that instances do not reach for the same slots first.
+// TestOrder shows that instances do not take the same slots first.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	orders := make(map[string]string)
@@ -337,8 +337,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestHungPeer shows that an instance that hangs while its session lives is
-// not offered slots again and again, each of which would wait for it.
+// TestHungPeer shows that an instance that hangs while its session is alive is not
+// offered slots repeatedly, each of which would wait for it.
 func TestHungPeer(t *testing.T) {
 	t.Parallel()
 	c := newCompany(6)

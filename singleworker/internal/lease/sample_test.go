@@ -42,7 +42,7 @@ func (o *others) beat(zxid int64, slots ...lease.Slot) {
 	}
 }
 
-// look tells the machine ev, answers what it reads, and returns what that was in all rounds.
+// look applies ev, answers the machine's reads, and returns those of all rounds.
 func (o *others) look(at time.Duration, ev lease.Event) (read string) {
 	o.t.Helper()
 	pending := o.machine.Step(instant(at, 0), ev)
@@ -79,7 +79,7 @@ func (o *others) want(at time.Duration, want string) {
 	}
 }
 
-// TestSample: of an instance that is well, one slot after the other is read, once per lease.
+// TestSample: one slot of a healthy instance is read per lease, in turn.
 func TestSample(t *testing.T) {
 	t.Parallel()
 	o := watchOthers(t)
@@ -93,14 +93,14 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// TestSilenceIsSeenAtOneSlot: when one slot of an instance is silent, which its first reading
-// since shows by the numbers of others' transactions, all of them are read.
-func TestSilenceIsSeenAtOneSlot(t *testing.T) {
+// TestSilenceOfOneSlotReadsAll: if a reading of one slot shows, by the zxids of other transactions, that its
+// owner is silent, all its slots are read.
+func TestSilenceOfOneSlotReadsAll(t *testing.T) {
 	t.Parallel()
 	o := watchOthers(t)
 	o.beat(200, "r", "s", "t")
 	o.beat(201, "u")
-	o.want(sec(3), "read r; read u") // the last that is heard of b; 201 tells how old it is
+	o.want(sec(3), "read r; read u") // the last heartbeats of b; 201 shows their age
 	o.beat(301, "u")
 	o.want(sec(6), "read s; read u")
 	o.want(sec(7), "read s") // late: each time
@@ -109,7 +109,7 @@ func TestSilenceIsSeenAtOneSlot(t *testing.T) {
 	o.want(sec(10), "read r; read s; read t")
 }
 
-// TestSilenceOfOneSlotAlone: the others of its owner are looked at once each time, and go on.
+// TestSilenceOfOneSlotAlone: the other slots of its owner are read once each time and stay owned.
 func TestSilenceOfOneSlotAlone(t *testing.T) {
 	t.Parallel()
 	o := watchOthers(t)
@@ -125,7 +125,7 @@ func TestSilenceOfOneSlotAlone(t *testing.T) {
 	o.want(sec(9.5), "read t; read r; read s")
 }
 
-// TestSampleOfOurOwn: they are read in turn, all of them in five samples.
+// TestSampleOfOurOwn: our slots are read in turn, all of them in five samples.
 func TestSampleOfOurOwn(t *testing.T) {
 	t.Parallel()
 	m := lease.New(lease.Config{Self: me, SyncPeriod: sec(2)})

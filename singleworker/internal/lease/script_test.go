@@ -12,17 +12,17 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 )
 
-// script drives one machine, instance "me", through one story. Sessions last
-// 4 s: leases 3 s, a heartbeat each second, silence after 6 s; the sync period
-// is 10 s.
+// script drives one machine, instance "me", through a sequence of events. The session
+// timeout is 4 s: leases 3 s, a heartbeat every second, silence after 6 s. The sync
+// period is 10 s.
 type script struct {
 	config lease.Config
-	able   []string // who has the handlers besides "me"
+	able   []string // instances with the handlers besides "me"
 	lines  []line
 }
 
-// line is a fact at a time, and what the machine wants then. The Elapsed clock
-// is ahead of the monotonic one by slept.
+// line is an event at a time and the expected actions. The Elapsed clock is ahead of
+// the monotonic one by slept.
 type line struct {
 	at    time.Duration
 	slept time.Duration
@@ -114,7 +114,7 @@ func renderBeats(beats []lease.Beat) string {
 	return text.String()
 }
 
-// The facts, as short as they can be told.
+// Short forms of the events.
 
 var (
 	opened    = lease.Opened{Session: sec(4)}
@@ -166,7 +166,7 @@ func beaten(version int32, sent time.Duration) lease.BeatDone {
 	return lease.BeatDone{Slot: s, Outcome: lease.Done, Version: version, SentAt: instant(sent, 0)}
 }
 
-// adopted is how "me" comes to own s: version 4, token 100, adopted at 0.
+// adopted is the sequence in which "me" takes s: version 4, token 100, at 0.
 func adopted(more ...line) []line {
 	return append([]line{
 		{0, 0, opened, "read s"},

@@ -16,11 +16,11 @@ type server struct {
 	names []lease.Slot
 	group []groupState // newest last
 
-	lives map[int64]int // the life of the job in which a token was given
+	lives map[int64]int // the life of the job in which a token was assigned
 }
 
-// job is one slot. Deleted and submitted again it begins a new life, in which
-// all versions start anew.
+// job is one slot. When it is deleted and submitted again, it begins a new life, in
+// which all versions restart.
 type job struct {
 	slot    lease.Slot
 	life    int
@@ -81,7 +81,7 @@ func (z *server) peersAt(view int64) map[string]lease.Peer {
 
 func (z *server) peers() map[string]lease.Peer { return z.group[len(z.group)-1].peers }
 
-// put makes rec the state of j as of the current zxid.
+// put sets the state of j as of the current zxid.
 func (z *server) put(j *job, rec lease.Record) {
 	before := j.now()
 	if len(j.history) >= 2*kept {
@@ -207,7 +207,7 @@ func (z *server) yield(a lease.Yield) {
 	}
 }
 
-// claim is what an owner asks for before it runs a tick.
+// claim is an owner's request before it runs a tick.
 type claim struct {
 	slot        lease.Slot
 	member      lease.Member
@@ -217,14 +217,14 @@ type claim struct {
 	tickVersion int32
 }
 
-// claim applies c, and checks what claims promise.
+// claim applies c and checks the guarantees of claims.
 func (z *server) claim(c claim) lease.Outcome {
 	z.zxid++
 	j := z.jobs[c.slot]
 	rec := j.now()
 	sameAlive := rec.Exists && rec.Version == c.version
-	// Versions start anew when a job is submitted again; that the claimer's
-	// own heartbeat node is there tells one life of the job from another.
+	// Versions restart when a job is submitted again; the existence of the claimant's
+	// heartbeat node distinguishes the lives of the job.
 	_, beating := beatOf(rec, c.member.SID)
 	if !sameAlive && z.w.mutant != claimsWithoutAlive || !beating && z.w.mutant < claimsWithoutAlive {
 		return lease.Refused

@@ -10,7 +10,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 )
 
-// shard makes some slots those of groups.
+// shard assigns some slots to groups.
 func (g *randomGroup) shard() {
 	jobs := 1 + g.rng.IntN(6)
 	alone := g.rng.IntN(3)
@@ -21,7 +21,7 @@ func (g *randomGroup) shard() {
 	}
 }
 
-// shards are the slots of each group of two or more, and all others by the name "".
+// shards returns the slots of each group of two or more, and all others under "".
 func (c *company) shards() map[string][]lease.Slot {
 	out := make(map[string][]lease.Slot)
 	for _, slot := range c.names {
@@ -36,8 +36,7 @@ func (c *company) shards() map[string][]lease.Slot {
 	return out
 }
 
-// gains are by how much a move of slot makes its group and all slots more even, as numbers that can
-// be compared with zero.
+// gains are positive if a move of slot makes its group and all slots more even, and zero if as even.
 func (g *randomGroup) gains(slot lease.Slot, from, to string, held map[lease.Slot]string) (group, all int) {
 	gain := func(slots []lease.Slot) int {
 		gives, takes := 0, 0
@@ -55,8 +54,8 @@ func (g *randomGroup) gains(slot lease.Slot, from, to string, held map[lease.Slo
 	return group, gain(g.names)
 }
 
-// checkOffer verifies that a slot that is given away makes its group more even, or leaves it as
-// even as it was and makes all slots more even, as far as the giver knows.
+// checkOffer checks that an offered slot makes its group more even, or keeps it as even and makes all slots
+// more even, as far as the giver knows.
 func (g *randomGroup) checkOffer(slot lease.Slot, from, to string) {
 	g.offered[slot]++
 	if group, all := g.gains(slot, from, to, g.seen[from]); group < 0 || group == 0 && all <= 0 {
@@ -64,12 +63,12 @@ func (g *randomGroup) checkOffer(slot lease.Slot, from, to string) {
 	}
 }
 
-// isPlain says that nothing is in the way of what is even: the instances are alike, and nothing runs.
+// isPlain reports whether nothing prevents evenness: the instances are alike, and nothing runs.
 func (g *randomGroup) isPlain() bool {
 	return g.alike && len(g.weights) == 0 && len(g.busy) == 0 && len(g.soon) == 0
 }
 
-// checkShards verifies what the numbers are when all instances are alike.
+// checkShards checks the counts if all instances are alike.
 func (g *randomGroup) checkShards() {
 	if !g.isPlain() {
 		return
@@ -99,9 +98,9 @@ func (c *company) open() []string {
 	return slices.DeleteFunc(slices.Clone(c.sids), func(sid string) bool { return c.peers[sid].Closed })
 }
 
-// checkLeast verifies, where nothing is in the way, that no slot was moved twice, and that hardly
-// more slots than needed for an even end changed their owner, of those that had one: one at the most
-// when somebody joins or drains, and one for each of the others when somebody dies.
+// checkLeast checks, if nothing prevents evenness, that no slot moved twice, and that hardly more owned slots
+// than needed changed owner: at most one more after a join or drain, and one more for each other instance
+// after a death.
 func (g *randomGroup) checkLeast(what string, owners map[lease.Slot]string, moves int) {
 	if !g.isPlain() || len(g.open()) == 0 || len(owners) == 0 {
 		return
@@ -120,8 +119,8 @@ func (g *randomGroup) checkLeast(what string, owners map[lease.Slot]string, move
 	}
 }
 
-// TestSettling lets instances start that own all slots already, in no order: that is evened out with
-// no more than three moves more than needed, each for the better.
+// TestSettling: instances that already own all slots in a random distribution balance them with at most three
+// more moves than needed, each an improvement.
 func TestSettling(t *testing.T) {
 	t.Parallel()
 	simkit.Test(t, groups, playing(func(g *randomGroup) {
@@ -136,7 +135,7 @@ func TestSettling(t *testing.T) {
 	}), nil)
 }
 
-// mixUp starts instances, and lets whichever can own a slot, but hardly evenly.
+// mixUp starts instances and assigns slots to random able ones, unevenly.
 func (g *randomGroup) mixUp(weighted bool) {
 	for range 2 + g.rng.IntN(6) {
 		g.start(weighted)
@@ -153,8 +152,8 @@ func (g *randomGroup) mixUp(weighted bool) {
 	}
 }
 
-// TestMassAdoption lets instances start at once, with everything free: all is owned at once, and
-// two moves for each instance even out what is not yet even.
+// TestMassAdoption: instances start at once with all slots free. All slots are taken at once, and at most two
+// moves per instance balance them.
 func TestMassAdoption(t *testing.T) {
 	t.Parallel()
 	simkit.Test(t, groups, playing(func(g *randomGroup) {
@@ -174,7 +173,7 @@ func TestMassAdoption(t *testing.T) {
 	}), nil)
 }
 
-// TestGroupsOfOne shows that a slot which is the only one of its group is as one without a group.
+// TestGroupsOfOne shows that the only slot of a group counts as having no group.
 func TestGroupsOfOne(t *testing.T) {
 	t.Parallel()
 	simkit.Search(simkit.Seeds(groups/4), func(seed uint64) bool {

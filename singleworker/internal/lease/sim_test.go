@@ -6,28 +6,27 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 )
 
-// TestSimulation runs groups of 2 to 6 instances, each the real Machine with
-// clocks of its own, against a model of ZooKeeper. Requests are lost, applied
-// with the reply lost, or applied late; connections break; sessions expire;
-// machines hang, sleep and crash; reads lag; watches are missed; jobs come and
-// go; hands touch the nodes. It verifies that
+// TestSimulation runs groups of 2 to 6 instances, each a real Machine with separate
+// clocks, against a model of ZooKeeper. Requests are lost, applied with the reply
+// lost, or applied late; connections break; sessions expire; machines hang, sleep
+// and crash; reads lag; watches are missed; jobs are created and deleted; nodes are
+// edited manually. It checks that
 //
-//  1. two instances never have a valid lease on one slot, but for what the
-//     package comment leaves out;
+//  1. two instances never have a valid lease on one slot, except in the cases
+//     excluded by the package comment;
 //  2. no tick is claimed twice, and none by another than the recorded owner,
-//     also when sessions are ended from outside;
+//     even if sessions are closed manually;
 //  3. the token of a new owner is larger than those of all owners before;
-//  4. a slot has at most one request and one heartbeat under way;
+//  4. a slot has at most one request and one heartbeat in flight;
 //
-// and that, once the noise has stopped, within the times that ownedWithin and
-// evenWithin give,
+// and that after the noise, within ownedWithin and evenWithin,
 //
-//  5. every job has exactly one owner, which lives, has the handler and a
+//  5. every job has exactly one owner, which is alive and has the handler and a
 //     valid lease, if there is such an instance;
-//  6. instances with the same handlers and weights own the same number of slots, of all and of each
-//     group, give or take one, those of different weights as many as even the numbers by weight out,
-//     and from then on nothing moves (an instance that hangs for ever is offered slots again at times);
-//  7. no heartbeat is left that no record backs;
+//  6. instances with the same handlers and weights own the same number of slots, in all and of each
+//     group, plus or minus one; with different weights, the numbers are even by weight; and from then
+//     on nothing moves (except that a hung instance is occasionally offered slots);
+//  7. only owners have heartbeat nodes;
 //  8. an instance that drains owns nothing.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
@@ -41,15 +40,14 @@ func worlds(m mutant) func(seed uint64) *world {
 	return func(seed uint64) *world { return newWorld(seed, m) }
 }
 
-// TestMutants shows that the checker notices when a rule of the protocol is
-// left out. A mutant that survives means a rule without effect, or a test
-// without teeth.
+// TestMutants shows that the checker notices when a rule of the protocol is left
+// out. If a mutant survives, the rule has no effect or the test is too weak.
 func TestMutants(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string
 		mutant mutant
-		breaks []string // properties, either of which may show it first
+		breaks []string // properties, any of which may fail first
 		within int      // seeds
 	}{
 		{"takeover without the check of H", takesWithoutH, []string{"(1)"}, 3000},

@@ -9,17 +9,17 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 )
 
-// spread is who has which slots, in the end: the shards of job x are x0, x1 and so on.
+// spread is the final distribution of slots: the shards of job x are x0, x1 and so on.
 type spread struct {
 	name  string
-	slots string // those of one word are the shards of one job: "3x 2y 4" are x0 x1 x2, y0 y1, and 4 jobs
+	slots string // one word per job with shards: "3x 2y 4" means x0 x1 x2, y0 y1, and 4 jobs
 	story func(c *company)
 	syncs int
 	want  string
 	takes int // changes of owner
 }
 
-// TestSpread tells where the shards of a job end up.
+// TestSpread: how the shards of a job are distributed.
 func TestSpread(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []spread{
@@ -158,7 +158,7 @@ func (c *company) ownAll(sid, slots string) {
 	}
 }
 
-// spread tells how many shards of each job everybody owns, and how many slots that are alone.
+// spread returns how many shards of each job each instance owns, and how many slots without a group.
 func (c *company) spread() string {
 	var out strings.Builder
 	free := len(c.names)
@@ -189,8 +189,8 @@ func (c *company) spread() string {
 	return strings.ReplaceAll(out.String(), ":;", ": ;") + fmt.Sprintf("free %d", free)
 }
 
-// TestShardedAvalanche lets five of six die at once, which own shards: the one that is left takes
-// what it may, of every job, and no more.
+// TestShardedAvalanche: five of six instances with shards die at once, and the last one takes slots of every
+// job, up to its limit.
 func TestShardedAvalanche(t *testing.T) {
 	t.Parallel()
 	c := newCompany(60)

@@ -10,7 +10,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 )
 
-// sessionTimeout is what the model server grants, or three times as much.
+// sessionTimeout is what the model server grants; with profile.unlike, up to three times as much.
 const sessionTimeout = 4 * time.Second
 
 func (p profile) longestSession() time.Duration {
@@ -20,8 +20,8 @@ func (p profile) longestSession() time.Duration {
 	return sessionTimeout
 }
 
-// mutant is a deliberate breach of the protocol, made by the executor or the
-// server: the checker must notice it.
+// mutant is a deliberate breach of the protocol by the executor or the server, which
+// the checker must notice.
 type mutant int
 
 const (
@@ -36,7 +36,7 @@ const (
 	claimsWithoutBeat         // a claim checks the owner record's version alone
 )
 
-// profile is what may happen in one run; drawn from the seed.
+// profile is the random configuration of one run, determined by the seed.
 type profile struct {
 	instances, slots int
 	sync             time.Duration
@@ -54,7 +54,7 @@ type profile struct {
 	unlike           bool // the instances' session timeouts differ
 	groups           int  // of slots; 0: none
 	drains           bool
-	noise            time.Duration // how long faults go on
+	noise            time.Duration // how long faults occur
 }
 
 func drawProfile(r *rand.Rand) profile {
@@ -80,8 +80,8 @@ func drawProfile(r *rand.Rand) profile {
 	return p
 }
 
-// world is one simulated group. Everything happens in one goroutine, in the
-// order of the simulated time; the same seed gives the same run.
+// world is one simulated group. Everything runs on one goroutine, in the order of
+// simulated time; the same seed gives the same run.
 type world struct {
 	simkit.Story
 	profile
@@ -92,14 +92,14 @@ type world struct {
 	time  time.Duration
 	queue schedule
 	quiet bool   // the noise has stopped
-	hung  string // this one hangs for ever since then
+	hung  string // an instance that hangs forever after the noise
 
 	zk    *server
-	insts []*instance // every one that ever was, in order of start
+	insts []*instance // all instances ever started, in order
 	sids  int
 
 	steps     int
-	settled   map[lease.Slot]bool // has been owned as it should be since the noise stopped
+	settled   map[lease.Slot]bool // has had its proper owner since the noise stopped
 	late      time.Duration       // how long after the noise that was not so for every slot
 	even      time.Duration       // how long after the noise anything was amiss
 	missing   string              // what it was
@@ -127,7 +127,7 @@ func newWorld(seed uint64, m mutant) *world {
 	return w
 }
 
-// logf notes what happened to a slot, or to all.
+// logf logs an event of a slot, or of all.
 func (w *world) logf(slot lease.Slot, format string, args ...any) {
 	if w.Recording() {
 		w.Note(string(slot), fmt.Sprintf("%9.3fs ", w.time.Seconds())+fmt.Sprintf(format, args...))
@@ -141,7 +141,7 @@ func (w *world) failf(slot lease.Slot, format string, args ...any) {
 
 func (w *world) after(d time.Duration, f func()) { w.queue.push(w.time+max(d, 0), f) }
 
-// run lets time pass.
+// run advances simulated time.
 func (w *world) run(d time.Duration) {
 	end := w.time + d
 	for w.Failure() == "" && len(w.queue.items) > 0 && w.queue.items[0].at <= end {
@@ -153,7 +153,7 @@ func (w *world) run(d time.Duration) {
 	w.time = end
 }
 
-// group is that of a slot; with groups, the last slot is alone.
+// group returns the group of a slot; with groups, the last slot has none.
 func (w *world) group(slot lease.Slot) string {
 	k := slices.Index(w.zk.names, slot)
 	if w.groups == 0 || k == w.slots-1 {
@@ -164,10 +164,10 @@ func (w *world) group(slot lease.Slot) string {
 
 func (w *world) percent(n int) bool { return w.rng.IntN(100) < n }
 
-// upTo draws a duration below d.
+// upTo returns a random duration below d.
 func (w *world) upTo(d time.Duration) time.Duration { return time.Duration(w.rng.Int64N(int64(d))) }
 
-// delay is how long a message travels: mostly short, at times long.
+// delay returns the random latency of a message: mostly short, sometimes long.
 func (w *world) delay() time.Duration {
 	switch {
 	case w.quiet:
@@ -179,7 +179,7 @@ func (w *world) delay() time.Duration {
 	}
 }
 
-// roundTrip is the longest round trip once the noise has stopped.
+// roundTrip is the longest round trip after the noise.
 const roundTrip = sessionTimeout / 100
 
 func (w *world) watchSlot(slot lease.Slot) {
@@ -202,7 +202,7 @@ func (w *world) eachWatcher(f func(i *instance)) {
 	}
 }
 
-// schedule is a heap of what is to happen, by time and then by order of asking.
+// schedule is a heap of future events, ordered by time and then by insertion.
 type schedule struct {
 	items []scheduled
 	seq   int
