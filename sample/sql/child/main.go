@@ -1,5 +1,5 @@
-// Package child is for demonstrations with real processes: a program that starts itself
-// again, reads what its children print, tells them lines, and stops and kills them with signals.
+// Package child is for demonstrations with real processes: a program starts itself again, reads its
+// children's output, sends them lines, and stops and kills them with signals.
 package child
 
 import (
@@ -14,18 +14,18 @@ import (
 	"time"
 )
 
-// command as the first argument, followed by an id, a ZooKeeper and a directory,
-// makes a program a child.
+// command as the first argument, followed by an id, a connect string and a directory, makes the program a
+// child.
 const command = "instance"
 
-// errFailed is the answer "no", which has been printed.
+// errFailed is returned after the reason has been printed.
 var errFailed = errors.New("failed")
 
-// started reports whether this program is a child.
+// started reports whether this process is a child.
 func started() bool { return len(os.Args) == 5 && os.Args[1] == command }
 
-// RunTests is the TestMain of a demonstration: the program that [Start] starts again is the
-// test's, so in a child it calls main, and otherwise exits with what tests returns.
+// RunTests is the TestMain of a demonstration. [Start] starts the test binary again: in a child RunTests calls
+// main, otherwise it runs the tests and exits.
 func RunTests(tests func() int, main func()) {
 	if started() {
 		main()
@@ -34,8 +34,8 @@ func RunTests(tests func() int, main func()) {
 	os.Exit(tests())
 }
 
-// Serve is the application of a child: run goes on until hear returns, which reads what the
-// parent tells, and so until the parent is gone, however it ended.
+// Serve runs the application of a child until hear returns. hear reads the parent's lines, so it returns when
+// the parent has ended, for whatever reason.
 func Serve(run func(ctx context.Context) error, hear func(told io.Reader)) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -45,13 +45,12 @@ func Serve(run func(ctx context.Context) error, hear func(told io.Reader)) error
 	return run(ctx)
 }
 
-// A Scene is what the parent plays. All files are in dir, which is empty at first and
-// removed in the end; say prints a line, with the time.
+// A Scene is the parent's part. All files are in dir, which is initially empty and removed at the end. say
+// prints a line with the time.
 type Scene func(ctx context.Context, dir string, say func(format string, args ...any)) (verdict string, err error)
 
-// Main is all of a demonstration's main function. In a child, it calls instance with the
-// arguments of [Start]. Otherwise it plays the scene; the last line is the verdict, or FAIL
-// and why, after what the children have logged.
+// Main is the main function of a demonstration. In a child, it calls instance with the arguments of [Start].
+// Otherwise it runs the scene; the last line is the verdict, or FAIL and the reason, after the children's logs.
 func Main(name string, instance func(id, zk, dir string) error, play Scene) {
 	var err error
 	switch {
@@ -93,9 +92,9 @@ func run(name string, out io.Writer, play Scene) (err error) {
 	return nil
 }
 
-// PrintLogs prints the logs of the children, which are about to be removed.
+// PrintLogs prints the logs of the children before they are removed.
 func PrintLogs(out io.Writer, dir string) {
-	logs, _ := filepath.Glob(filepath.Join(dir, "*.log")) // the pattern is a good one
+	logs, _ := filepath.Glob(filepath.Join(dir, "*.log")) // the pattern is valid
 	for _, log := range logs {
 		text, err := os.ReadFile(log)
 		if err != nil {

@@ -2,6 +2,6 @@ package child
 
 import "syscall"
 
-// dieWithParent has the kernel kill a child, also a stopped one, when the
-// parent is killed and cannot do it.
+// dieWithParent makes the kernel kill a child, even a stopped one, when the
+// parent is killed.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }

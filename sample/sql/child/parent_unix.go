@@ -4,6 +4,6 @@ package child
 
 import "syscall"
 
-// dieWithParent does nothing: only Linux can. A child ends when its standard
-// input does.
+// dieWithParent does nothing: only Linux supports it. A child ends when its
+// standard input is closed.
 func dieWithParent(*syscall.SysProcAttr) {}

@@ -12,18 +12,17 @@ import (
 	"syscall"
 )
 
-// A Process is a child, seen from its parent.
+// A Process is a child process.
 type Process struct {
 	ID    string
-	In    io.WriteCloser  // its standard input; it ends when that is closed
-	Ended <-chan struct{} // closed when it has
+	In    io.WriteCloser  // its standard input; closing it ends the process
+	Ended <-chan struct{} // closed when it has ended
 
 	cmd *exec.Cmd
 }
 
-// Start starts this program again, as a child; see [Main]. Its log is in dir. What it prints
-// goes to listen, which is called in a goroutine and reads until the messages end: lines of
-// JSON, each an M. Call Kill in the end.
+// Start starts this program again as a child; see [Main]. Its log is in dir. listen is called on a separate
+// goroutine and reads the child's output until its end: lines of JSON, each an M. The caller must call Kill.
 func Start[M any](id, zk, dir string, listen func(messages iter.Seq[M])) (*Process, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -49,14 +48,14 @@ func Start[M any](id, zk, dir string, listen func(messages iter.Seq[M])) (*Proce
 	go func() {
 		defer close(ended)
 		defer log.Close()
-		// dieWithParent speaks of the thread that starts the process: keep it.
+		// The parent death signal refers to the thread that starts the process: keep it alive.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		started <- err
 		if err == nil {
 			listen(decode[M](out))
-			_ = cmd.Wait() // how it ended is in its log
+			_ = cmd.Wait() // the log shows how it ended
 		}
 	}()
 	if err := <-started; err != nil {
@@ -76,7 +75,7 @@ func decode[M any](out io.Reader) iter.Seq[M] {
 	}
 }
 
-// Tell sends a line, also to a process that is stopped: it will find it when it goes on.
+// Tell sends a line. A stopped process reads it when it continues.
 func (p *Process) Tell(line string) error {
 	if _, err := io.WriteString(p.In, line+"\n"); err != nil {
 		return fmt.Errorf("tell %s to %s: %w", p.ID, line, err)
@@ -84,7 +83,7 @@ func (p *Process) Tell(line string) error {
 	return nil
 }
 
-// Signal is how a process is stopped, and goes on: SIGSTOP, SIGCONT.
+// Signal sends a signal such as SIGSTOP or SIGCONT.
 func (p *Process) Signal(sig syscall.Signal) error {
 	if err := p.cmd.Process.Signal(sig); err != nil {
 		return fmt.Errorf("send %s to %s: %w", sig, p.ID, err)
@@ -92,9 +91,9 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	return nil
 }
 
-// Kill ends the process, also a stopped one, and returns when it is gone.
+// Kill kills the process, even a stopped one, and waits until it has ended.
 func (p *Process) Kill() {
-	_ = p.Signal(syscall.SIGKILL) // fails when it has ended
+	_ = p.Signal(syscall.SIGKILL) // fails if it has ended
 	<-p.Ended
 	_ = p.In.Close()
 }

@@ -11,35 +11,34 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// patience is for the whole demonstration, which takes 5 s on an idle machine.
+// patience limits the whole demonstration, which takes 5 s on an idle machine.
 const patience = time.Minute
 
-// The orders: what the first owner finds, and what comes while it is stopped.
+// The orders: the total found by the first owner, and the one added while it is stopped.
 const (
 	oldTotal = 100
 	newOrder = 30
 )
 
-// An outcome is what happened, for judge.
+// An outcome is what happened; judge checks it.
 type outcome struct {
 	late, next message       // the writes of the stopped owner and of the one after it
-	lease      time.Duration // how long the first owner may run without a sign of life
-	stopped    time.Duration // how long it stood still
-	takeover   time.Duration // from the stop to the run of the second
+	lease      time.Duration // of the first owner
+	stopped    time.Duration // how long it was stopped
+	takeover   time.Duration // from the stop to the second owner's run
 
-	fenced, plain               report // what the databases hold in the end
+	fenced, plain               report // the final contents of the databases
 	fencedHistory, plainHistory map[string]int
 }
 
-// A stage is what the demonstration is played on.
+// A stage is the state of the demonstration.
 type stage struct {
 	say           func(format string, args ...any)
 	fenced, plain *store
 	one, two      *process
 }
 
-// demonstrate plays the scene. All its files are in dir; its processes end before it
-// returns.
+// demonstrate runs the scene. All its files are in dir; its processes end before it returns.
 func demonstrate(ctx context.Context, dir string, say func(format string, args ...any)) (o outcome, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("nothing after %v", patience))
 	defer cancel()
@@ -125,12 +124,12 @@ func (s *stage) play(ctx context.Context) (o outcome, err error) {
 		return o, err
 	}
 
-	// From here on nobody but the first writes: the second one's next run finds no permission.
+	// From now on only the first one writes: the second one's next run gets no permission.
 	o.lease, o.stopped = sessionTimeout*3/4, time.Since(stopped)
 	if err := errors.Join(first.Tell("write"), first.Signal(syscall.SIGCONT)); err != nil {
 		return o, err
 	}
-	s.say("kill -CONT %s, which stood still for %v: it goes on with its write", first.ID, o.stopped.Round(time.Millisecond))
+	s.say("kill -CONT %s, which was stopped for %v: it continues with its write", first.ID, o.stopped.Round(time.Millisecond))
 	if o.late, err = first.next(ctx, true); err != nil {
 		return o, err
 	}
@@ -141,7 +140,7 @@ func (s *stage) play(ctx context.Context) (o outcome, err error) {
 	return o, err
 }
 
-// whoOwns waits until one of the instances has come to its first write, and puts it first.
+// whoOwns waits until one of the instances is about to write, and returns it first.
 func (s *stage) whoOwns(ctx context.Context) (first, second *process, err error) {
 	ended := errors.New("an instance ended before its first write: see its log")
 	select {
@@ -160,7 +159,7 @@ func (s *stage) whoOwns(ctx context.Context) (first, second *process, err error)
 	}
 }
 
-// write lets a process write that is about to.
+// write lets a process continue with its write.
 func (s *stage) write(ctx context.Context, p *process) (message, error) {
 	if err := p.Tell("write"); err != nil {
 		return message{}, err
@@ -168,7 +167,7 @@ func (s *stage) write(ctx context.Context, p *process) (message, error) {
 	return p.next(ctx, true)
 }
 
-// accepted returns an error when a write that is in order was not accepted.
+// accepted returns an error if a valid write was not accepted.
 func (m message) accepted() error {
 	if m.Fenced.Err != "" || m.Plain.Err != "" {
 		return fmt.Errorf("the write of the owner, %s, was refused: %s%s", m.Report.Writer, m.Fenced.Err, m.Plain.Err)

@@ -28,7 +28,7 @@ const (
 	unfencedDB = "unfenced.db"
 )
 
-// instance is the application: the process that is started twice.
+// instance is the application; it is started twice.
 func instance(id, zk, dir string) error {
 	g, err := openGate(dir)
 	if err != nil {
@@ -56,24 +56,24 @@ func instance(id, zk, dir string) error {
 	return child.Serve(m.Run, g.hear)
 }
 
-// A message is what an instance tells the demonstration, as a line of JSON.
+// A message is a line of JSON from an instance to the demonstration.
 type message struct {
 	Report  report `json:"report"`
-	Done    bool   `json:"done"` // written, or refused; before that: about to write
+	Done    bool   `json:"done"` // written or refused; false: about to write
 	Fenced  answer `json:"fenced"`
 	Plain   answer `json:"plain"`    // of the database without the condition
 	CtxOver bool   `json:"ctx_over"` // whether the run's context had ended when it wrote
 }
 
-// An answer is what a database made of a write.
+// An answer is a database's answer to a write.
 type answer struct {
 	Refused bool   `json:"refused"`
 	Err     string `json:"err"` // empty: written
 }
 
-// A gate stands between the handler and its databases, so that the demonstration
-// can stop the process in the one moment against which no lease and no
-// context helps: all checks are passed, the write is about to be sent.
+// A gate is between the handler and its databases, so that the demonstration can
+// stop the process at the one moment that no lease and no context can protect: all
+// checks have passed, and the write is about to be sent.
 type gate struct {
 	fenced, plain *store
 	passes        chan struct{} // one for each write
@@ -92,8 +92,8 @@ func openGate(dir string) (*gate, error) {
 	return &gate{fenced: fenced, plain: plain, passes: make(chan struct{}), gone: make(chan struct{})}, nil
 }
 
-// hear takes every line as the permission for one write. It returns when the
-// other end is closed, also by the death of the demonstration.
+// hear takes every line as the permission for one write. It returns when the other
+// end is closed, for example because the demonstration has died.
 func (g *gate) hear(in io.Reader) {
 	defer close(g.gone)
 	for lines := bufio.NewScanner(in); lines.Scan(); {
@@ -110,9 +110,9 @@ func (g *gate) save(ctx context.Context, r report) error {
 	case <-g.gone:
 		return errors.New("the demonstration is over")
 	}
-	// Whether a process that wakes up sees first that its context has ended, or sends
-	// its write first, is chance. A demonstration needs the bad chance each time;
-	// an application passes ctx.
+	// A process that continues may notice first that its context has ended, or send its
+	// write first. The demonstration always needs the second case; an application
+	// passes ctx.
 	unlucky := context.WithoutCancel(ctx)
 	done := message{Report: r, Done: true, CtxOver: ctx.Err() != nil}
 	done.Plain = answerOf(g.plain.save(unlucky, r))

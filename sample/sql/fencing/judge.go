@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// judge returns what is wrong with an outcome: nothing, if the condition and nothing else
-// has kept the late write out.
+// judge returns what is wrong with an outcome. It returns nothing if the condition, and nothing else, has kept
+// the late write out.
 func judge(o outcome) (wrong []string) {
 	check := func(ok bool, format string, args ...any) {
 		if !ok {
@@ -14,9 +14,9 @@ func judge(o outcome) (wrong []string) {
 		}
 	}
 	late, next := o.late.Report, o.next.Report
-	check(late.Writer != next.Writer, "both writes are by %s: nobody took over", late.Writer)
+	check(late.Writer != next.Writer, "both writes are by %s: there was no takeover", late.Writer)
 	check(next.Token > late.Token, "token %d of the second owner is not larger than %d", next.Token, late.Token)
-	check(o.stopped > o.lease, "the first owner stood still for %v, which is within its lease of %v", o.stopped, o.lease)
+	check(o.stopped > o.lease, "the first owner was stopped for %v, which is within its lease of %v", o.stopped, o.lease)
 	check(late.Total == oldTotal && next.Total == oldTotal+newOrder,
 		"totals %d and %d, want %d and %d", late.Total, next.Total, oldTotal, oldTotal+newOrder)
 
@@ -25,7 +25,7 @@ func judge(o outcome) (wrong []string) {
 	check(o.fencedHistory[late.Writer] == 1 && o.fencedHistory[next.Writer] == 1,
 		"its history is %v, want one write by each", o.fencedHistory)
 
-	// Without this half, the first would also pass if the late write had come nowhere.
+	// Without this half, the first would also pass if the late write had never arrived.
 	check(o.late.Plain == answer{}, "the late write did not reach the table without the condition: %s", o.late.Plain.Err)
 	check(o.plain == late, "the table without the condition holds %+v, want the late %+v", o.plain, late)
 	check(o.plainHistory[late.Writer] == 2 && o.plainHistory[next.Writer] == 1,
@@ -33,7 +33,7 @@ func judge(o outcome) (wrong []string) {
 	return wrong
 }
 
-// show prints what an outcome is judged by.
+// show prints the figures of an outcome.
 func show(o outcome, say func(format string, args ...any)) {
 	knew := "its context had not ended yet"
 	if o.late.CtxOver {
@@ -53,7 +53,7 @@ func show(o outcome, say func(format string, args ...any)) {
 	say("  without the condition: total %d by %s, token %d", o.plain.Total, o.plain.Writer, o.plain.Token)
 }
 
-// verdict is the last line when nothing is wrong.
+// verdict returns the last line if nothing is wrong.
 func verdict(o outcome) string {
 	return fmt.Sprintf("PASS  stopped for %d ms (lease %d ms), run elsewhere after %d ms; token %d < %d: "+
 		"the late write was refused, the report is %d; without the condition it is %d, and wrong",

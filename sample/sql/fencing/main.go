@@ -1,20 +1,19 @@
 // Command fencing shows what a fencing token is for, on a real table with real
 // processes: two instances share a job that writes a report; the owner is stopped
 // (kill -STOP) between its last check and its write; the other one takes over and
-// writes; the first goes on (kill -CONT), and its late write arrives. The table
-// refuses it. A second table, the same without the condition, does not, and ends up
+// writes; then the first continues (kill -CONT), and its late write arrives. The
+// table refuses it. A second table, without the condition, does not, and ends up
 // with the older report.
 //
 //	cd sample/sql/fencing && go run .
 //
-// The last line is PASS with figures, or FAIL and why.
+// The last line is PASS with figures, or FAIL and the reason.
 //
-// report.go is the application: table, statement, handler. The README says what a target
-// needs to be fenced. The rest is the demonstration: [instance] is the process
-// that is started twice, [demonstrate] is the story, [judge] what has to come out; package
-// child starts processes and sends them signals.
+// report.go is the application: table, statement, handler. The README describes what a target needs to be
+// fenced. The rest is the demonstration: [instance] is the process that is started twice, [demonstrate] runs
+// the scene, [judge] checks the outcome; package child starts processes and sends them signals.
 //
-// It is in a module of its own, so that the library does not depend on SQLite.
+// It is a separate module, so that the library does not depend on SQLite.
 package main
 
 import (

@@ -8,7 +8,7 @@ import (
 	"github.com/swjobs/singleworker/sample/sql/child"
 )
 
-// A process is an instance, seen from the demonstration.
+// A process is an instance of the demonstration.
 type process struct {
 	*child.Process
 
@@ -16,7 +16,7 @@ type process struct {
 }
 
 func startInstance(id, zk, dir string) (p *process, err error) {
-	// More than it can say: one message for every permission, and one before.
+	// More than it can send: one message for every permission, and one before.
 	p = &process{messages: make(chan message, 16)}
 	p.Process, err = child.Start(id, zk, dir, func(messages iter.Seq[message]) {
 		defer close(p.messages)
@@ -27,7 +27,7 @@ func startInstance(id, zk, dir string) (p *process, err error) {
 	return p, err
 }
 
-// next waits for the next message that says done, or that does not.
+// next waits for the next message with the given Done.
 func (p *process) next(ctx context.Context, done bool) (message, error) {
 	what := "comes to its next write"
 	if done {

@@ -41,7 +41,7 @@ SET total = excluded.total, writer = excluded.writer, token = excluded.token`
 WHERE report.token <= excluded.token`
 )
 
-// errFenced: a later owner of the job has written, so this run's write was refused.
+// errFenced is returned if a later owner of the job has written, so this run's write was refused.
 var errFenced = errors.New("fenced off")
 
 // A report is a row of the table.
@@ -58,8 +58,8 @@ type store struct {
 	write string // upsert+fence; without fence only to show what happens then
 }
 
-// openStore opens the database in a file, which several processes share: a
-// writer waits up to 10 s for another one.
+// openStore opens the database in a file that several processes share: a writer
+// waits up to 10 s for another one.
 func openStore(path, write string) (*store, error) {
 	file := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: "_busy_timeout=10000"}
 	db, err := sql.Open("sqlite3", file.String())
@@ -69,9 +69,9 @@ func openStore(path, write string) (*store, error) {
 	return &store{db: db, write: write}, nil
 }
 
-// reportJob is the handler: it adds up the orders and puts down the sum. Reading and
-// computing, which may take long, are outside of the transaction that save
-// makes: a process that is paused inside of one has everybody else wait for its locks.
+// reportJob is the handler: it adds up the orders and saves the sum. Reading and computing, which may take long,
+// are outside the transaction of save: a process that is paused inside a transaction makes everyone else wait
+// for its locks.
 func reportJob(
 	sum func(context.Context) (int64, error), save func(context.Context, report) error,
 ) singleworker.Handler {
@@ -93,7 +93,7 @@ func (s *store) sum(ctx context.Context) (total int64, err error) {
 	return total, nil
 }
 
-// save writes a report, or nothing and returns errFenced.
+// save writes a report, or returns errFenced and writes nothing.
 func (s *store) save(ctx context.Context, r report) (err error) {
 	defer func() {
 		if err != nil {
@@ -104,10 +104,10 @@ func (s *store) save(ctx context.Context, r report) (err error) {
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() //nolint:errcheck // without effect after Commit; else err says why
+	defer tx.Rollback() //nolint:errcheck // no effect after Commit; otherwise err has the reason
 
-	// First of all the row with the token: whoever has changed it has it locked, so
-	// nobody overtakes, and all that follows in the transaction is fenced, too.
+	// The row with the token comes first: changing it locks it, so no other writer can
+	// overtake, and everything later in the transaction is fenced, too.
 	result, err := tx.ExecContext(ctx, s.write, r.Name, r.Total, r.Writer, r.Token)
 	if err != nil {
 		return err
@@ -117,8 +117,8 @@ func (s *store) save(ctx context.Context, r report) (err error) {
 		return err
 	}
 	if written == 0 {
-		return fmt.Errorf("%w: the row has a larger token than this run's %d, for the job has had another owner since; "+
-			"do not try again, its own runs write", errFenced, r.Token)
+		return fmt.Errorf("%w: the row has a larger token than this run's %d, because the job has another owner now; "+
+			"do not retry, its runs write the report", errFenced, r.Token)
 	}
 	_, err = tx.ExecContext(ctx,
 		`INSERT INTO report_history (name, total, writer) VALUES (?, ?, ?)`, r.Name, r.Total, r.Writer)
@@ -128,7 +128,7 @@ func (s *store) save(ctx context.Context, r report) (err error) {
 	return tx.Commit()
 }
 
-// create makes the tables.
+// create creates the tables.
 func (s *store) create(ctx context.Context) error {
 	if _, err := s.db.ExecContext(ctx, schema); err != nil {
 		return fmt.Errorf("create tables: %w", err)
@@ -144,7 +144,7 @@ func (s *store) order(ctx context.Context, amount int64) error {
 	return nil
 }
 
-// load reads the report back, and how many of each writer its history has.
+// load reads the report, and the number of its history entries per writer.
 func (s *store) load(ctx context.Context) (r report, history map[string]int, err error) {
 	err = s.db.QueryRowContext(ctx, `SELECT name, total, writer, token FROM report WHERE name = ?`, job).
 		Scan(&r.Name, &r.Total, &r.Writer, &r.Token)

@@ -16,14 +16,14 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// patience is for the whole demonstration, which takes 10 s on an idle machine.
+// patience limits the whole demonstration, which takes 10 s on an idle machine.
 const patience = time.Minute
 
 var instances = []string{"app-1", "app-2", "app-3"}
 
-// An outcome is what happened, for judge.
+// An outcome is what happened; judge checks it.
 type outcome struct {
-	killed, stopped, healthy string // the instances, by what they went through
+	killed, stopped, healthy string // the instances by their fate
 
 	held  map[string][]write // by instance, what was about to be written at the kill and the stop
 	late  []write            // what became of those of the stopped one
@@ -35,7 +35,7 @@ type outcome struct {
 	twice int    // how many rows were processed more than once in a pass
 }
 
-// A stage is what the demonstration is played on.
+// A stage is the state of the demonstration.
 type stage struct {
 	say      func(format string, args ...any)
 	store    *store
@@ -44,14 +44,13 @@ type stage struct {
 	ticks    []tick
 }
 
-// demonstrate plays the scene. All its files are in dir; its processes end before it
-// returns.
+// demonstrate runs the scene. All its files are in dir; its processes end before it returns.
 func demonstrate(ctx context.Context, dir string, say func(format string, args ...any)) (o outcome, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("nothing after %v", patience))
 	defer cancel()
 	s := stage{
 		say: say, alive: map[string]*child.Process{},
-		messages: make(chan message, 256), // more than they can say in that time: nobody reads on after an error
+		messages: make(chan message, 256), // more than they can send in that time: after an error there is no reader
 	}
 	if s.store, err = openStore(filepath.Join(dir, database), put+fence); err != nil {
 		return o, err
@@ -81,11 +80,11 @@ func demonstrate(ctx context.Context, dir string, say func(format string, args .
 		s.alive[id] = p
 	}
 	say("three instances share the %d shards of the job %s, which is due every %v; session timeout %v",
-		shards, job, period, sessionTimeout)
+		shards, jobName, period, sessionTimeout)
 	return s.play(ctx)
 }
 
-// listen passes on what an instance says, and that it has ended.
+// listen forwards an instance's messages, and its end.
 func (s *stage) listen(id string, messages iter.Seq[message]) {
 	for m := range messages {
 		m.from = id
@@ -104,12 +103,12 @@ func (s *stage) play(ctx context.Context) (o outcome, err error) {
 
 	s.alive[o.killed].Kill()
 	delete(s.alive, o.killed)
-	s.say("kill -9 %s: its shards are left half-way", o.killed)
+	s.say("kill -9 %s: its shards are interrupted half-way", o.killed)
 	begun := time.Now()
 	if err := s.alive[o.stopped].Signal(syscall.SIGSTOP); err != nil {
 		return o, err
 	}
-	s.say("kill -STOP %s, which does not know what comes, with its writes about to be sent", o.stopped)
+	s.say("kill -STOP %s, while its writes are about to be sent", o.stopped)
 	if err := s.tickIsComplete(ctx, &o); err != nil {
 		return o, err
 	}
@@ -118,7 +117,7 @@ func (s *stage) play(ctx context.Context) (o outcome, err error) {
 	if err := errors.Join(s.alive[o.stopped].Tell("go"), s.alive[o.stopped].Signal(syscall.SIGCONT)); err != nil {
 		return o, err
 	}
-	s.say("kill -CONT %s, which stood still for %v: it goes on with its writes", o.stopped, o.stood.Round(time.Millisecond))
+	s.say("kill -CONT %s, which was stopped for %v: it continues with its writes", o.stopped, o.stood.Round(time.Millisecond))
 	if err := s.lateWrites(ctx, &o); err != nil {
 		return o, err
 	}
@@ -135,20 +134,20 @@ func (s *stage) play(ctx context.Context) (o outcome, err error) {
 	return o, err
 }
 
-// cast waits until all three have their share, and gives them their parts.
+// cast waits until all three have their share, and assigns their parts.
 func (s *stage) cast(ctx context.Context, o *outcome) error {
 	m, err := s.await(ctx, "three instances share the work", func(m message) bool { return m.Tick != nil && m.Tick.even(3) })
 	if err != nil {
 		return err
 	}
-	// The one that would tell of ticks is killed, so another must do that, too.
+	// The instance that reports ticks is killed, so another must take over that, too.
 	o.killed = m.Tick.Shards[0].On
 	others := slices.DeleteFunc(slices.Clone(instances), func(id string) bool { return id == o.killed })
 	o.stopped, o.healthy = others[0], others[1]
 	return nil
 }
 
-// holdBoth has the two that are to fail come to the middle of their runs.
+// holdBoth makes the two that will fail stop in the middle of their runs.
 func (s *stage) holdBoth(ctx context.Context, o *outcome) error {
 	if err := errors.Join(s.alive[o.killed].Tell("hold"), s.alive[o.stopped].Tell("hold")); err != nil {
 		return err
@@ -165,7 +164,7 @@ func (s *stage) holdBoth(ctx context.Context, o *outcome) error {
 	return err
 }
 
-// tickIsComplete waits until what was interrupted is done, elsewhere.
+// tickIsComplete waits until the interrupted shards are done elsewhere.
 func (s *stage) tickIsComplete(ctx context.Context, o *outcome) error {
 	var interrupted int64
 	for _, writes := range o.held {
@@ -177,12 +176,12 @@ func (s *stage) tickIsComplete(ctx context.Context, o *outcome) error {
 		return m.Tick != nil && m.Tick.Pass >= interrupted
 	})
 	if err == nil {
-		s.say("%s has run the shards of both again (*) and has done the rest of them", o.healthy)
+		s.say("%s has run the shards of both again (*) and completed them", o.healthy)
 	}
 	return err
 }
 
-// lateWrites waits for what the table makes of them.
+// lateWrites waits for the table's answers.
 func (s *stage) lateWrites(ctx context.Context, o *outcome) error {
 	_, err := s.await(ctx, "the late writes arrive", func(m message) bool {
 		if m.Late != nil {
@@ -202,7 +201,7 @@ func (s *stage) lateWrites(ctx context.Context, o *outcome) error {
 	return err
 }
 
-// stop has all processes end in good order.
+// stop stops all processes cleanly.
 func (s *stage) stop(ctx context.Context) error {
 	for _, p := range s.alive {
 		_ = p.In.Close()
@@ -217,7 +216,7 @@ func (s *stage) stop(ctx context.Context) error {
 	return nil
 }
 
-// await reads messages until one is the last that was waited for, and returns that.
+// await reads messages until last accepts one, and returns that.
 func (s *stage) await(ctx context.Context, what string, last func(message) bool) (message, error) {
 	for {
 		select {
@@ -227,7 +226,7 @@ func (s *stage) await(ctx context.Context, what string, last func(message) bool)
 			}
 			if m.Tick != nil {
 				s.ticks = append(s.ticks, *m.Tick)
-				s.say("%s tells that tick %s is complete: %v", m.from, clock(m.Tick.Pass), m.Tick)
+				s.say("%s reports that tick %s is complete: %v", m.from, clock(m.Tick.Pass), m.Tick)
 			}
 			if last(m) {
 				return m, nil
@@ -247,7 +246,7 @@ func (t *tick) even(n int) bool {
 	return len(on) == n && slices.Max(slices.Collect(maps.Values(on))) == shards/n
 }
 
-// String says who has run which shards, those that were run again with a star.
+// String lists the shards of each instance; those that ran again have a star.
 func (t *tick) String() string {
 	on := map[string]string{}
 	for i, s := range t.Shards {

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	job            = "rows"
+	jobName        = "rows"
 	shards         = 6
 	rowCount       = 600
 	period         = 2 * time.Second // of the job
@@ -28,7 +28,7 @@ const (
 	database       = "rows.db" // in the demonstration's directory
 )
 
-// instance is the application: the process that is started three times.
+// instance is the application; it is started three times.
 func instance(id, zk, dir string) error {
 	s, err := openStore(filepath.Join(dir, database), put+fence)
 	if err != nil {
@@ -50,15 +50,15 @@ func instance(id, zk, dir string) error {
 		return err
 	}
 	// In an application without a gate, this is rowsJob(s).
-	if err := m.Handle(job, rowsJob(g)); err != nil {
+	if err := m.Handle(jobName, rowsJob(g)); err != nil {
 		return err
 	}
 	err = m.Schedule(singleworker.Job{
-		Name: job, Schedule: "@every " + period.String(),
+		Name: jobName, Schedule: "@every " + period.String(),
 		Shards:          shards,
-		ShardParameters: map[int]string{0: "25"}, // the size of its batches; for the others 10 will do
-		// A pass that came while nobody owned a shard is made up for, and so is the latest that
-		// came while its run went on.
+		ShardParameters: map[int]string{0: "25"}, // the size of its batches; the others use 10
+		// Run missed passes: those due while a shard had no owner, and the latest that was
+		// due during a run.
 		Misfire: job.MisfireAll, Overlap: job.OverlapQueue,
 	})
 	if err != nil {
@@ -67,8 +67,7 @@ func instance(id, zk, dir string) error {
 	return child.Serve(m.Run, g.hear)
 }
 
-// A message is what an instance tells the demonstration, as a line of JSON. One of its
-// fields is set.
+// A message is a line of JSON from an instance to the demonstration. One of its fields is set.
 type message struct {
 	Held *write `json:"held,omitempty"` // about to be sent
 	Late *write `json:"late,omitempty"` // held, and let go
@@ -78,7 +77,7 @@ type message struct {
 	ended bool   // the process has
 }
 
-// A write is a batch of a run that was held, and what became of it.
+// A write is a batch of a held run and its outcome.
 type write struct {
 	Pass    int64  `json:"pass"`
 	Shard   int    `json:"shard"`
@@ -89,7 +88,7 @@ type write struct {
 	Err     string `json:"err"` // empty: written
 }
 
-// A tick is what the hook OnTickComplete was told.
+// A tick is the argument of the hook OnTickComplete.
 type tick struct {
 	Pass   int64   `json:"pass"`
 	Shards []shard `json:"shards"`
@@ -103,22 +102,21 @@ type shard struct {
 	Ended   int64              `json:"ended"` // in milliseconds, as passes are
 }
 
-// A gate stands between the handler and the table, so that the demonstration can kill
-// or stop the process where it wants to: in the middle of a run, when all checks are
-// passed and the write is about to be sent.
+// A gate is between the handler and the table, so that the demonstration can kill or stop the process in the
+// middle of a run, when all checks have passed and the write is about to be sent.
 type gate struct {
 	*store
 
 	holding atomic.Bool
-	open    chan struct{} // closed when those who wait may go on
+	open    chan struct{} // closed when waiting writes may continue
 	gone    chan struct{} // closed when the demonstration has ended
 
 	mu  sync.Mutex
 	out *json.Encoder
 }
 
-// hear obeys: the first line has the gate closed, the second has it open for ever. It
-// returns when the other end is closed, also by the death of the demonstration.
+// hear reads commands: the first line closes the gate, the second opens it for good. It returns when the other
+// end is closed, for example because the demonstration has died.
 func (g *gate) hear(in io.Reader) {
 	defer close(g.gone)
 	lines := bufio.NewScanner(in)
@@ -132,7 +130,7 @@ func (g *gate) hear(in io.Reader) {
 	lines.Scan()
 }
 
-// mark lets the first half of the table pass, always.
+// mark always lets the first half of the table pass.
 func (g *gate) mark(ctx context.Context, run *singleworker.Run, ids []int64) error {
 	if ids[0] <= rowCount/2 || !g.holding.Load() {
 		return g.store.mark(ctx, run, ids)
@@ -144,9 +142,9 @@ func (g *gate) mark(ctx context.Context, run *singleworker.Run, ids []int64) err
 	case <-g.gone:
 		return errors.New("the demonstration is over")
 	}
-	// Whether a process that wakes up sees first that its context has ended, or sends
-	// its write first, is chance. A demonstration needs the bad chance each time;
-	// an application passes ctx.
+	// A process that continues may notice first that its context has ended, or send its
+	// write first. The demonstration always needs the second case; an application
+	// passes ctx.
 	late := w
 	late.CtxOver = ctx.Err() != nil
 	err := g.store.mark(context.WithoutCancel(ctx), run, ids)

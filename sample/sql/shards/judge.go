@@ -10,17 +10,17 @@ import (
 	"github.com/swjobs/singleworker/singleworker/swtest/audit"
 )
 
-// figures are what has come out.
+// figures are the results.
 type figures struct {
-	passes      int // ticks that the hooks told of
-	ok, skipped int // their shards: ended well, or left to the next pass because the run before went on
-	rerun       int // shards that one instance has begun and another has ended, in one pass
+	passes      int // ticks reported by the hooks
+	ok, skipped int // their shards: successful, or skipped because the previous run was still running
+	rerun       int // shards begun by one instance and completed by another in the same pass
 	first, rest int // their rows, of the former and of the latter
 	refused     int // late writes
 }
 
-// judge returns the figures, and what is wrong with them: nothing, if every row was
-// processed once in every pass although two instances failed.
+// judge returns the figures and what is wrong with them: nothing, if every row was processed once in every pass
+// although two instances failed.
 func judge(o outcome) (f figures, wrong []string) {
 	check := func(ok bool, format string, args ...any) {
 		if !ok {
@@ -38,10 +38,10 @@ func judge(o outcome) (f figures, wrong []string) {
 	checkRows(o, check)
 	f.countReruns(o, check)
 
-	check(o.stood > o.lease, "%s stood still for %v, which is within its lease of %v", o.stopped, o.stood, o.lease)
+	check(o.stood > o.lease, "%s was stopped for %v, which is within its lease of %v", o.stopped, o.stood, o.lease)
 	check(len(o.late) == len(o.held[o.stopped]), "%d late writes, want %d", len(o.late), len(o.held[o.stopped]))
 	for _, w := range o.late {
-		// Another error would have kept it out, too, but not because of the token.
+		// Another error would keep it out, too, but not because of the token.
 		check(w.Refused, "the late write to shard %d was not refused (the answer: %q)", w.Shard, w.Err)
 		if w.Refused {
 			f.refused++
@@ -52,14 +52,14 @@ func judge(o outcome) (f figures, wrong []string) {
 
 type checker func(ok bool, format string, args ...any)
 
-// countTicks wants every tick to be told once, and to be run by all shards.
+// countTicks checks that every tick is reported once and ran in all shards.
 func (f *figures) countTicks(o outcome, check checker) {
 	var told []audit.Entry
 	for _, t := range o.ticks {
 		told = append(told, audit.Entry{Tick: time.UnixMilli(t.Pass), Attempt: 1})
 	}
 	err := audit.Account(told, period)
-	check(err == nil, "ticks that were told: %v", err)
+	check(err == nil, "reported ticks: %v", err)
 
 	var ended [shards]int64 // the last run of each
 	for _, t := range o.ticks {
@@ -78,8 +78,8 @@ func (f *figures) countTicks(o outcome, check checker) {
 	}
 }
 
-// checkRows wants what the table says to be what the hooks were told: all rows of a shard
-// that is ok, and none of one that was skipped.
+// checkRows compares the table with the hooks' reports: all rows of a successful shard are processed, and none
+// of a skipped one.
 func checkRows(o outcome, check checker) {
 	check(o.twice == 0, "%d rows were processed more than once in a pass", o.twice)
 	rows := map[int64]*[shards]int{}
@@ -106,13 +106,12 @@ func checkRows(o outcome, check checker) {
 		last = t.Pass
 	}
 	for pass := range rows {
-		// The passes that come last are cut off by the end of the demonstration.
-		check(pass > last, "nobody was told of pass %s", clock(pass))
+		// The last passes are interrupted by the end of the demonstration.
+		check(pass > last, "pass %s was not reported", clock(pass))
 	}
 }
 
-// countReruns wants the shards that were interrupted, and no others, to be run again, by
-// somebody else, who does the rest.
+// countReruns checks that only the interrupted shards ran again, on another instance, which completed them.
 func (f *figures) countReruns(o outcome, check checker) {
 	type run struct {
 		pass  int64
@@ -152,7 +151,7 @@ func (f *figures) countReruns(o outcome, check checker) {
 	check(f.rerun == len(by), "%d interrupted shards were run again, want %d", f.rerun, len(by))
 }
 
-// verdict is the last line when nothing is wrong.
+// verdict returns the last line if nothing is wrong.
 func verdict(o outcome, f figures) string {
 	skipped := ""
 	if f.skipped > 0 {

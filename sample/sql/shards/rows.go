@@ -29,9 +29,9 @@ CREATE TABLE done ( -- what the demonstration is judged by: a line whenever a ro
 	writer TEXT NOT NULL
 );`
 
-// The token of a shard is compared with those of the same shard only, so there is one for each
-// shard and not one for each row: when Job.Shards changes, a row goes to another
-// shard, whose token may be smaller. PostgreSQL takes the same statement, with $1 and $2.
+// Tokens are only comparable within a shard, so there is one per shard and not one per row: when Job.Shards
+// changes, a row moves to another shard, whose token may be smaller. PostgreSQL accepts the same statement,
+// with $1 and $2.
 const (
 	put = `
 INSERT INTO shard (number, token) VALUES (?, ?)
@@ -42,32 +42,31 @@ ON CONFLICT (number) DO UPDATE SET token = excluded.token`
 WHERE shard.token <= excluded.token`
 )
 
-// errFenced: a later owner of the shard has begun, so this run's write was refused.
+// errFenced is returned if a later owner of the shard has begun, so this run's write was refused.
 var errFenced = errors.New("fenced off")
 
-// pass is the number by which the table knows a tick.
+// pass returns the number of a tick in the table.
 func pass(run *singleworker.Run) int64 { return run.Tick.UnixMilli() }
 
-// A table is what the handler works on.
+// A table is the handler's interface to the database.
 type table interface {
 	begin(ctx context.Context, run *singleworker.Run) error
 	left(ctx context.Context, run *singleworker.Run, limit int) (ids []int64, err error)
 	mark(ctx context.Context, run *singleworker.Run, ids []int64) error
 }
 
-// rowsJob is the handler: it processes the rows of its shard, in batches. A run that
-// is the second attempt of a tick goes on where the first one stopped, for the table says
-// which rows are left.
+// rowsJob is the handler: it processes the rows of its shard in batches. The second attempt of a tick continues
+// where the first one stopped, because the table shows which rows are left.
 func rowsJob(t table) singleworker.Handler {
 	return func(ctx context.Context, run *singleworker.Run) error {
 		batch := 10
 		if p := run.Shard.Parameter; p != "" {
 			var err error
 			if batch, err = strconv.Atoi(p); err != nil || batch < 1 {
-				return fmt.Errorf("parameter %q of shard %d is not the size of a batch", p, run.Shard.Index)
+				return fmt.Errorf("parameter %q of shard %d is not a valid batch size", p, run.Shard.Index)
 			}
 		}
-		// First of all, so that nothing of an earlier owner comes in after the first look.
+		// First, so that no write of an earlier owner is accepted after the first read.
 		if err := t.begin(ctx, run); err != nil {
 			return err
 		}
@@ -76,8 +75,8 @@ func rowsJob(t table) singleworker.Handler {
 			if err != nil || len(ids) == 0 {
 				return err
 			}
-			// Here is the place for the work, which may take long: no transaction is open, and
-			// a process that is paused inside of one has everybody else wait for its locks.
+			// The actual work, which may take long, belongs here, outside a transaction: a
+			// process that is paused inside one makes everyone else wait for its locks.
 			if err := t.mark(ctx, run, ids); err != nil {
 				return err
 			}
@@ -91,8 +90,8 @@ type store struct {
 	token string // put+fence; without fence only to show what happens then
 }
 
-// openStore opens the database in a file, which several processes share: readers wait for
-// nobody, and a writer up to 10 s for another one.
+// openStore opens the database in a file that several processes share: readers do not wait, and a writer waits
+// up to 10 s for another one.
 func openStore(path, token string) (*store, error) {
 	file := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: "_busy_timeout=10000&_journal_mode=WAL"}
 	db, err := sql.Open("sqlite3", file.String())
@@ -102,7 +101,7 @@ func openStore(path, token string) (*store, error) {
 	return &store{db: db, token: token}, nil
 }
 
-// create makes the tables, and rows with the ids from 1 to n.
+// create creates the tables, and rows with the ids from 1 to n.
 func (s *store) create(ctx context.Context, n int) error {
 	_, err := s.db.ExecContext(ctx, schema)
 	if err == nil {
@@ -116,7 +115,7 @@ INSERT INTO item (id) SELECT id FROM number`, n)
 	return nil
 }
 
-// begin puts the run's token down: from here on, earlier owners of the shard are refused.
+// begin stores the run's token: from now on, earlier owners of the shard are refused.
 func (s *store) begin(ctx context.Context, run *singleworker.Run) error {
 	return s.fenced(ctx, run, func(*sql.Tx) error { return nil })
 }
@@ -139,7 +138,7 @@ func (s *store) left(ctx context.Context, run *singleworker.Run, limit int) (ids
 	return ids, rows.Err()
 }
 
-// mark has rows processed, or changes nothing and returns errFenced.
+// mark marks rows as processed, or returns errFenced and changes nothing.
 func (s *store) mark(ctx context.Context, run *singleworker.Run, ids []int64) error {
 	return s.fenced(ctx, run, func(tx *sql.Tx) error {
 		for _, id := range ids {
@@ -155,8 +154,8 @@ func (s *store) mark(ctx context.Context, run *singleworker.Run, ids []int64) er
 	})
 }
 
-// fenced writes in a transaction that begins with the token: whoever has changed that row has it
-// locked, so nobody overtakes, and all that follows is fenced, too.
+// fenced writes in a transaction that begins with the token: changing that row locks it, so no other writer can
+// overtake, and everything later is fenced, too.
 func (s *store) fenced(ctx context.Context, run *singleworker.Run, write func(*sql.Tx) error) (err error) {
 	defer func() {
 		if err != nil {
@@ -167,7 +166,7 @@ func (s *store) fenced(ctx context.Context, run *singleworker.Run, write func(*s
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() //nolint:errcheck // without effect after Commit; else err says why
+	defer tx.Rollback() //nolint:errcheck // no effect after Commit; otherwise err has the reason
 	result, err := tx.ExecContext(ctx, s.token, run.Shard.Index, run.Token)
 	if err != nil {
 		return err
@@ -193,8 +192,7 @@ type part struct {
 	Rows   int
 }
 
-// load reads back who has processed what, and how many rows were processed more than once
-// in a pass.
+// load reads which instance has processed what, and how many rows were processed more than once in a pass.
 func (s *store) load(ctx context.Context) (parts []part, twice int, err error) {
 	err = s.db.QueryRowContext(ctx, `
 SELECT COUNT(*) FROM (SELECT 1 FROM done GROUP BY id, pass HAVING COUNT(*) > 1)`).Scan(&twice)

@@ -32,7 +32,7 @@ func newStore(t *testing.T, token string) *store {
 
 func runOf(index int, id string, token int64, tick time.Time) *singleworker.Run {
 	return &singleworker.Run{
-		Job: job, InstanceID: id, Token: token, Tick: tick, Shard: singleworker.Shard{Index: index, Total: shards},
+		Job: jobName, InstanceID: id, Token: token, Tick: tick, Shard: singleworker.Shard{Index: index, Total: shards},
 	}
 }
 
