@@ -7,8 +7,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 )
 
-// Clock reads this instance's clocks in the form that leases are measured in.
-// Safe for concurrent use.
+// Clock combines this instance's clocks into the instants by which leases are
+// measured. Safe for concurrent use.
 type Clock struct {
 	start time.Time
 
@@ -23,10 +23,9 @@ func NewClock() *Clock {
 	return &Clock{start: now, last: now}
 }
 
-// Now returns the present instant. Elapsed grows by the larger of what the
-// monotonic and the wall clock have progressed since the last reading: the
-// monotonic clock stands still while a machine is suspended, the wall clock
-// does while it is set back.
+// Now returns the current instant. Elapsed grows by the larger of the monotonic and
+// the wall clock's progress since the last reading: the monotonic clock stops
+// while the machine is suspended, and the wall clock may be set back.
 func (c *Clock) Now() lease.Instant {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -40,7 +39,7 @@ func (c *Clock) Now() lease.Instant {
 
 func progress(mono, wall time.Duration) time.Duration { return max(mono, wall, 0) }
 
-// ahead is by how much the wall clock has progressed more than the monotonic one.
+// ahead is how much further the wall clock has advanced than the monotonic one.
 func (c *Clock) ahead() time.Duration {
 	now := time.Now()
 	return now.Round(0).Sub(c.start.Round(0)) - now.Sub(c.start)

@@ -9,18 +9,18 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 )
 
-// A lease must never last longer than others believe: of two clocks the faster counts.
+// A lease must never last longer than others believe: the faster of two clocks counts.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
 	for what, row := range map[string]struct{ mono, wall, want time.Duration }{
-		"both clocks run evenly":            {3 * s, 3 * s, 3 * s},
-		"nothing happened":                  {0, 0, 0},
-		"the machine was suspended":         {1 * s, 3600 * s, 3600 * s},
-		"the wall clock was set forward":    {1 * s, 61 * s, 61 * s},
-		"the wall clock was set back":       {1 * s, -3600 * s, 1 * s},
-		"both went back, which cannot be":   {-1 * s, -1 * s, 0},
-		"the wall clock is slewed a trifle": {1 * s, 1*s - 1, 1 * s},
+		"both clocks run evenly":              {3 * s, 3 * s, 3 * s},
+		"nothing happened":                    {0, 0, 0},
+		"the machine was suspended":           {1 * s, 3600 * s, 3600 * s},
+		"the wall clock was set forward":      {1 * s, 61 * s, 61 * s},
+		"the wall clock was set back":         {1 * s, -3600 * s, 1 * s},
+		"both went back, which is impossible": {-1 * s, -1 * s, 0},
+		"the wall clock is slewed slightly":   {1 * s, 1*s - 1, 1 * s},
 	} {
 		if got := progress(row.mono, row.wall); got != row.want {
 			t.Errorf("%s: progress(%v, %v) = %v, want %v", what, row.mono, row.wall, got, row.want)
@@ -44,38 +44,38 @@ func TestClockBeginsAtZeroAndRuns(t *testing.T) {
 	})
 }
 
-// Timers are set by the wall clock and run on the other one. Whoever has set some is told when the
-// two have drifted apart, also little by little, and is told once.
+// Timers are set by the wall clock but run on the monotonic one. OnStep is called once when the two
+// have drifted apart, also if they did so gradually.
 func TestStepOfTheWallClock(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
-	book, told := NewTable(NewClock()), 0
-	book.OnStep = func() { told++ }
+	table, told := NewTable(NewClock()), 0
+	table.OnStep = func() { told++ }
 	for i, row := range []struct {
 		ahead time.Duration
 		want  int
 	}{
-		{0, 0}, {60 * ms, 0}, {-60 * ms, 0}, {100 * ms, 0}, // nothing to speak of
-		{101 * ms, 1}, {101 * ms, 1}, {150 * ms, 1}, // adjusted little by little
+		{0, 0}, {60 * ms, 0}, {-60 * ms, 0}, {100 * ms, 0}, // below maxDrift
+		{101 * ms, 1}, {101 * ms, 1}, {150 * ms, 1}, // adjusted gradually
 		{time.Hour, 2}, {time.Hour + ms, 2}, // set forward, or suspended
 		{-time.Hour, 3}, {-time.Hour, 3}, {0, 4}, // set back, and right again
 	} {
-		if book.compare(row.ahead); told != row.want {
-			t.Errorf("%d: told %d times when the wall clock is %v ahead, want %d", i, told, row.ahead, row.want)
+		if table.compare(row.ahead); told != row.want {
+			t.Errorf("%d: %d calls when the wall clock is %v ahead, want %d", i, told, row.ahead, row.want)
 		}
 	}
 }
 
-// In a bubble both clocks are one.
-func TestNoStepIsToldOf(t *testing.T) {
+// In a synctest bubble both clocks are the same.
+func TestOnStepIsNotCalledWithoutAStep(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Hour) // before it was started
-		book := NewTable(NewClock())
-		book.OnStep = func() { t.Error("told of a step") }
+		table := NewTable(NewClock())
+		table.OnStep = func() { t.Error("OnStep was called") }
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := book.Watch(ctx); err != nil {
+		if err := table.Watch(ctx); err != nil {
 			t.Errorf("Watch = %v", err)
 		}
 	})

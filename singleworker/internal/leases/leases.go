@@ -1,10 +1,11 @@
-// Package leases holds an instance's right to run its slots, measured on its
-// own clock: what package lease decided, in the form that runs ask for.
+// Package leases holds an instance's leases on its slots, measured on the instance's
+// clock. Package lease decides who owns a slot; this package hands the result
+// to runs.
 //
-// The protocol renews rights; this package ends them. [Table.Watch] does so on
-// a timer of its own, so that a protocol loop that is stuck, or a connection
-// that is gone, cannot keep a right alive: contexts of running work end, with
-// the reason as their cause, no later than the lease does.
+// The protocol renews leases; this package ends them. [Table.Watch] uses its own
+// timer, so a stuck protocol loop or a lost connection cannot keep a lease alive:
+// the contexts of runs are canceled, with the reason as their cause, no later
+// than the lease ends.
 package leases
 
 import (
@@ -16,32 +17,32 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 )
 
-// ErrLost ends runs whose lease ended before it was renewed, or whose slot
-// another instance owns now, and refuses new ones.
+// ErrLost is the cause with which runs are canceled, and the error with which new
+// ones are refused, when the lease was not renewed in time or another instance
+// owns the slot.
 var ErrLost = errors.New("lease lost")
 
-// watchEvery is how often Watch compares the clocks although no lease is due:
-// how late it notices that the machine was suspended, or the wall clock set.
+// watchEvery is how often Watch compares the clocks if no lease ends before. It
+// bounds the delay until a suspension or a set wall clock is noticed.
 const watchEvery = time.Second
 
 // Table holds the leases of one instance. Safe for concurrent use.
 type Table struct {
-	// OnStep is called by Watch when the wall clock has moved against the
-	// monotonic one: it was set, or the machine was suspended. Timers that were set
-	// for a time of day are wrong then. Nil: nobody is told.
+	// OnStep, if not nil, is called by Watch when the wall clock was set or the
+	// machine was suspended. Timers set for a time of day are wrong then.
 	OnStep func()
 
 	clock *Clock
-	wake  chan struct{} // merges: a lease was added or renewed
+	wake  chan struct{} // a lease was added or renewed; buffers one signal
 
 	mu       sync.Mutex
 	leases   map[lease.Slot]*Lease
 	observer func(Change) // nil outside of tests
 
-	ahead time.Duration // only Watch: by how much the wall clock was, when OnStep was last called
+	ahead time.Duration // of the wall clock when OnStep was last called; used only by Watch
 }
 
-// maxDrift is how far the wall clock may move without OnStep being called.
+// maxDrift is how far the wall and monotonic clocks may drift apart before OnStep is called.
 const maxDrift = 100 * time.Millisecond
 
 // NewTable returns an empty table.
@@ -57,14 +58,14 @@ type Lease struct {
 
 	// guarded by table.mu
 	until time.Duration // on the clock's Elapsed
-	ended error         // why the right is gone for good
+	ended error         // why the lease was closed; nil while it can be renewed
 	runs  map[*run]struct{}
 }
 
 type run struct{ cancel context.CancelCauseFunc }
 
-// Open records a right until the given Elapsed time. One of the same slot that
-// is still open ends.
+// Open adds a lease that lasts until the given Elapsed time. It ends a previous
+// lease of the same slot with ErrLost.
 func (t *Table) Open(slot lease.Slot, token int64, until time.Duration) *Lease {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -73,23 +74,23 @@ func (t *Table) Open(slot lease.Slot, token int64, until time.Duration) *Lease {
 	}
 	l := &Lease{table: t, Slot: slot, Token: token, until: until, runs: make(map[*run]struct{})}
 	t.leases[slot] = l
-	t.tell(l)
+	t.notify(l)
 	t.signal()
 	return l
 }
 
-// Renew moves the end of a right.
+// Renew extends a lease. It never shortens one, and does nothing if the slot has none.
 func (t *Table) Renew(slot lease.Slot, until time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if l := t.leases[slot]; l != nil {
 		l.until = max(l.until, until)
-		t.tell(l)
+		t.notify(l)
 		t.signal()
 	}
 }
 
-// Close ends a right for good, with its runs.
+// Close ends a lease permanently and cancels its runs with the given cause.
 func (t *Table) Close(slot lease.Slot, cause error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -99,18 +100,20 @@ func (t *Table) Close(slot lease.Slot, cause error) {
 	}
 }
 
-// Lapse ends every lease now; Renew revives the rights, not their runs.
+// Lapse makes every lease lapse now and cancels its runs. Renew revives the lease,
+// not the runs.
 func (t *Table) Lapse() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, l := range t.leases {
 		l.until = 0
-		t.tell(l)
+		t.notify(l)
 		l.cancelRuns(ErrLost)
 	}
 }
 
-// Watch ends leases that are not renewed, and calls OnStep, until ctx is done.
+// Watch cancels the runs of leases that were not renewed in time, and calls OnStep,
+// until ctx is done. It returns nil.
 func (t *Table) Watch(ctx context.Context) error {
 	t.observe(ctx)
 	timer := time.NewTimer(0)
@@ -127,7 +130,7 @@ func (t *Table) Watch(ctx context.Context) error {
 	}
 }
 
-// compare calls OnStep when the wall clock has moved since the last time.
+// compare calls OnStep if the clocks have drifted apart since the last call.
 func (t *Table) compare(ahead time.Duration) {
 	if t.OnStep != nil && (ahead-t.ahead).Abs() > maxDrift {
 		t.ahead = ahead
@@ -135,7 +138,7 @@ func (t *Table) compare(ahead time.Duration) {
 	}
 }
 
-// sweep cancels the runs of lapsed leases and returns when to look again.
+// sweep cancels the runs of lapsed leases and returns how long to wait until the next sweep.
 func (t *Table) sweep() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -158,9 +161,8 @@ func (t *Table) signal() {
 	}
 }
 
-// Begin returns a context for one run, which ends when the right does, and a
-// func to call when the run has ended. It fails when the right is gone or has
-// lapsed.
+// Begin returns a context for one run, canceled when the lease ends, and a function
+// to call when the run has ended. It fails if the lease was closed or has lapsed.
 func (l *Lease) Begin(parent context.Context) (context.Context, func(), error) {
 	l.table.mu.Lock()
 	defer l.table.mu.Unlock()
@@ -178,7 +180,7 @@ func (l *Lease) Begin(parent context.Context) (context.Context, func(), error) {
 	}, nil
 }
 
-// Err is nil while the right holds now, and says why it does not otherwise.
+// Err returns nil while the lease is valid, otherwise why it is not.
 func (l *Lease) Err() error {
 	l.table.mu.Lock()
 	defer l.table.mu.Unlock()
@@ -197,7 +199,7 @@ func (l *Lease) err() error {
 
 func (l *Lease) end(cause error) {
 	l.ended = cause
-	l.table.tell(l)
+	l.table.notify(l)
 	l.cancelRuns(cause)
 }
 

@@ -14,30 +14,30 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
 )
 
-var errCanceled = errors.New("job cancelled")
+var errCanceled = errors.New("job canceled")
 
-// begin starts a run that must be allowed.
-func begin(t *testing.T, g *leases.Lease) (context.Context, func()) {
+// begin starts a run and expects success.
+func begin(t *testing.T, l *leases.Lease) (context.Context, func()) {
 	t.Helper()
-	ctx, done, err := g.Begin(t.Context())
+	ctx, done, err := l.Begin(t.Context())
 	if err != nil {
 		t.Fatalf("Begin: %v", err)
 	}
 	return ctx, done
 }
 
-// refused expects that no run may begin, for that reason.
-func refused(t *testing.T, g *leases.Lease, want error) {
+// refused expects that no run may start, with the given error.
+func refused(t *testing.T, l *leases.Lease, want error) {
 	t.Helper()
-	if _, _, err := g.Begin(t.Context()); !errors.Is(err, want) {
+	if _, _, err := l.Begin(t.Context()); !errors.Is(err, want) {
 		t.Errorf("Begin = %v, want %v", err, want)
 	}
-	if err := g.Err(); !errors.Is(err, want) {
+	if err := l.Err(); !errors.Is(err, want) {
 		t.Errorf("Err = %v, want %v", err, want)
 	}
 }
 
-// ended expects that a run's context has ended, or not if cause is nil.
+// ended expects the cause with which a run's context was canceled; nil means it was not.
 func ended(t *testing.T, ctx context.Context, cause error) { //nolint:revive // t comes first in a test
 	t.Helper()
 	if got := context.Cause(ctx); !errors.Is(got, cause) {
@@ -45,12 +45,12 @@ func ended(t *testing.T, ctx context.Context, cause error) { //nolint:revive // 
 	}
 }
 
-// watch runs Book.Watch until the test ends.
-func watch(t *testing.T, book *leases.Table) {
+// watch runs Table.Watch until the test ends.
+func watch(t *testing.T, table *leases.Table) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan error, 1)
-	go func() { stopped <- book.Watch(ctx) }()
+	go func() { stopped <- table.Watch(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-stopped; err != nil {
@@ -63,46 +63,46 @@ func watch(t *testing.T, book *leases.Table) {
 func TestBeginIsRefusedWhenTheLeaseIsOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		book := leases.NewTable(leases.NewClock())
-		g := book.Open("job", 7, 10*time.Second)
-		if g.Slot != "job" || g.Token != 7 {
-			t.Errorf("the grant is of %q under token %d, want job under 7", g.Slot, g.Token)
+		table := leases.NewTable(leases.NewClock())
+		l := table.Open("job", 7, 10*time.Second)
+		if l.Slot != "job" || l.Token != 7 {
+			t.Errorf("the lease is of %q under token %d, want job under 7", l.Slot, l.Token)
 		}
 		time.Sleep(10*time.Second - 1)
-		ctx, done := begin(t, g)
+		ctx, done := begin(t, l)
 		defer done()
 		time.Sleep(time.Nanosecond)
-		refused(t, g, leases.ErrLost)
-		ended(t, ctx, nil) // nobody watches
+		refused(t, l, leases.ErrLost)
+		ended(t, ctx, nil) // Watch is not running
 	})
 }
 
 func TestRenewMovesTheEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		book := leases.NewTable(leases.NewClock())
-		g := book.Open("job", 7, 10*time.Second)
-		book.Renew("job", 20*time.Second)
-		book.Renew("job", 15*time.Second) // overtaken by the one before
-		book.Renew("another", time.Hour)
+		table := leases.NewTable(leases.NewClock())
+		l := table.Open("job", 7, 10*time.Second)
+		table.Renew("job", 20*time.Second)
+		table.Renew("job", 15*time.Second) // an older reply
+		table.Renew("another", time.Hour)
 		time.Sleep(20*time.Second - 1)
-		if err := g.Err(); err != nil {
-			t.Errorf("just before the renewed end: %v, want the right", err)
+		if err := l.Err(); err != nil {
+			t.Errorf("just before the renewed end: %v, want a valid lease", err)
 		}
 		time.Sleep(time.Nanosecond)
-		refused(t, g, leases.ErrLost)
+		refused(t, l, leases.ErrLost)
 	})
 }
 
-func TestWatchEndsRunsAlthoughNobodyCalls(t *testing.T) {
+func TestWatchEndsRunsByItself(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		book := leases.NewTable(leases.NewClock())
-		watch(t, book)
+		table := leases.NewTable(leases.NewClock())
+		watch(t, table)
 		start := time.Now()
-		short, done := begin(t, book.Open("short", 1, 2500*time.Millisecond))
+		short, done := begin(t, table.Open("short", 1, 2500*time.Millisecond))
 		defer done()
-		long, done := begin(t, book.Open("long", 2, time.Minute))
+		long, done := begin(t, table.Open("long", 2, time.Minute))
 		defer done()
 
 		<-short.Done()
@@ -118,16 +118,16 @@ func TestWatchEndsRunsAlthoughNobodyCalls(t *testing.T) {
 	})
 }
 
-func TestWatchSparesRenewedRuns(t *testing.T) {
+func TestWatchLeavesRenewedRunsAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		book := leases.NewTable(leases.NewClock())
-		watch(t, book)
-		ctx, done := begin(t, book.Open("job", 7, 3*time.Second))
+		table := leases.NewTable(leases.NewClock())
+		watch(t, table)
+		ctx, done := begin(t, table.Open("job", 7, 3*time.Second))
 		defer done()
 		for until := 4 * time.Second; until <= 13*time.Second; until += time.Second {
 			time.Sleep(time.Second)
-			book.Renew("job", until)
+			table.Renew("job", until)
 		}
 		ended(t, ctx, nil)
 		start := time.Now()
@@ -138,63 +138,63 @@ func TestWatchSparesRenewedRuns(t *testing.T) {
 	})
 }
 
-func TestCloseGivesItsCause(t *testing.T) {
+func TestCloseCancelsRunsWithItsCause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		book := leases.NewTable(leases.NewClock())
-		g := book.Open("job", 7, time.Hour)
-		first, firstDone := begin(t, g)
-		second, secondDone := begin(t, g)
-		firstDone() // has returned before
+		table := leases.NewTable(leases.NewClock())
+		l := table.Open("job", 7, time.Hour)
+		first, firstDone := begin(t, l)
+		second, secondDone := begin(t, l)
+		firstDone() // ended before Close
 
-		book.Close("job", errCanceled)
+		table.Close("job", errCanceled)
 		ended(t, first, context.Canceled)
 		ended(t, second, errCanceled)
 		secondDone()
-		refused(t, g, errCanceled)
+		refused(t, l, errCanceled)
 
-		book.Renew("job", 2*time.Hour) // a late reply does not bring it back
-		refused(t, g, errCanceled)
-		book.Close("job", leases.ErrLost) // nor does a later reason replace the first
-		refused(t, g, errCanceled)
+		table.Renew("job", 2*time.Hour) // a late renewal does not revive it
+		refused(t, l, errCanceled)
+		table.Close("job", leases.ErrLost) // a second cause does not replace the first
+		refused(t, l, errCanceled)
 	})
 }
 
-func TestRenewAfterLapseRevivesTheRightButNotTheRuns(t *testing.T) {
+func TestRenewAfterLapseRevivesTheLeaseButNotTheRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		book := leases.NewTable(leases.NewClock())
-		g := book.Open("job", 7, time.Hour)
-		before, done := begin(t, g)
+		table := leases.NewTable(leases.NewClock())
+		l := table.Open("job", 7, time.Hour)
+		before, done := begin(t, l)
 		defer done()
 
-		book.Lapse()
+		table.Lapse()
 		ended(t, before, leases.ErrLost)
-		refused(t, g, leases.ErrLost)
+		refused(t, l, leases.ErrLost)
 
-		book.Renew("job", time.Hour)
-		after, done := begin(t, g)
+		table.Renew("job", time.Hour)
+		after, done := begin(t, l)
 		defer done()
 		ended(t, before, leases.ErrLost)
 		ended(t, after, nil)
 	})
 }
 
-func TestNewGrantEndsTheOldOneOfItsSlot(t *testing.T) {
+func TestNewLeaseEndsTheOldOneOfItsSlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		book := leases.NewTable(leases.NewClock())
-		old := book.Open("job", 7, time.Hour)
-		other := book.Open("other", 8, time.Hour)
+		table := leases.NewTable(leases.NewClock())
+		old := table.Open("job", 7, time.Hour)
+		other := table.Open("other", 8, time.Hour)
 		ctx, done := begin(t, old)
 		defer done()
 
-		renewed := book.Open("job", 9, 2*time.Hour)
+		renewed := table.Open("job", 9, 2*time.Hour)
 		ended(t, ctx, leases.ErrLost)
 		refused(t, old, leases.ErrLost)
-		for _, g := range []*leases.Lease{renewed, other} {
-			if err := g.Err(); err != nil {
-				t.Errorf("token %d: %v, want the right", g.Token, err)
+		for _, l := range []*leases.Lease{renewed, other} {
+			if err := l.Err(); err != nil {
+				t.Errorf("token %d: %v, want a valid lease", l.Token, err)
 			}
 		}
 	})
@@ -203,9 +203,9 @@ func TestNewGrantEndsTheOldOneOfItsSlot(t *testing.T) {
 func TestRunsEndWithTheirParent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		book := leases.NewTable(leases.NewClock())
+		table := leases.NewTable(leases.NewClock())
 		parent, cancel := context.WithCancelCause(t.Context())
-		ctx, done, err := book.Open("job", 7, time.Hour).Begin(parent)
+		ctx, done, err := table.Open("job", 7, time.Hour).Begin(parent)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,8 +219,8 @@ func TestRunsEndWithTheirParent(t *testing.T) {
 func TestConcurrentUse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		book := leases.NewTable(leases.NewClock())
-		watch(t, book)
+		table := leases.NewTable(leases.NewClock())
+		watch(t, table)
 		start := time.Now()
 		stop := start.Add(time.Minute)
 		var wg sync.WaitGroup
@@ -229,8 +229,8 @@ func TestConcurrentUse(t *testing.T) {
 			wg.Go(func() {
 				for token := int64(1); time.Now().Before(stop); token++ {
 					slot := lease.Slot(strconv.Itoa(r.IntN(3)))
-					g := book.Open(slot, token, time.Since(start)+time.Duration(r.IntN(2000))*time.Millisecond)
-					if ctx, done, err := g.Begin(t.Context()); err == nil {
+					l := table.Open(slot, token, time.Since(start)+time.Duration(r.IntN(2000))*time.Millisecond)
+					if ctx, done, err := l.Begin(t.Context()); err == nil {
 						time.Sleep(time.Duration(r.IntN(500)) * time.Millisecond)
 						if r.IntN(2) == 0 {
 							<-ctx.Done()
@@ -239,18 +239,18 @@ func TestConcurrentUse(t *testing.T) {
 					}
 					switch r.IntN(4) {
 					case 0:
-						book.Close(slot, errCanceled)
+						table.Close(slot, errCanceled)
 					case 1:
-						book.Lapse()
+						table.Lapse()
 					case 2:
-						book.Renew(slot, time.Since(start)+time.Second)
+						table.Renew(slot, time.Since(start)+time.Second)
 					}
 				}
 			})
 		}
 		wg.Wait()
-		if ctx, done := begin(t, book.Open("last", 1, time.Hour)); ctx.Err() != nil {
-			t.Error("the book is of no use afterwards")
+		if ctx, done := begin(t, table.Open("last", 1, time.Hour)); ctx.Err() != nil {
+			t.Error("the table is unusable afterwards")
 		} else {
 			done()
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 )
 
-// Change is a right to run as it is now: until that time, if nothing renews or ends it. One that
-// is over ends in the past.
+// Change is the new state of a lease: it lasts until Until unless it is renewed or closed. A lease
+// that has ended has an Until that is not in the future.
 type Change struct {
 	Slot  lease.Slot
 	Token int64
@@ -17,14 +17,14 @@ type Change struct {
 
 type observerKey struct{}
 
-// Observed returns a context with which [Table.Watch] tells f of every change of a right, at the
-// moment of the change: for tests that hold the rights of several instances against each other. f
-// must not block, nor use the table.
+// Observed returns a context with which [Table.Watch] calls f for every change of a lease, at the
+// moment of the change. Tests use it to compare the leases of several instances. f must not block
+// or use the table.
 func Observed(ctx context.Context, f func(Change)) context.Context {
 	return context.WithValue(ctx, observerKey{}, f)
 }
 
-// observe takes over the observer that ctx has.
+// observe installs the observer of ctx, if any.
 func (t *Table) observe(ctx context.Context) {
 	f, _ := ctx.Value(observerKey{}).(func(Change))
 	if f == nil {
@@ -34,12 +34,12 @@ func (t *Table) observe(ctx context.Context) {
 	defer t.mu.Unlock()
 	t.observer = f
 	for _, l := range t.leases {
-		t.tell(l)
+		t.notify(l)
 	}
 }
 
-// tell is called with mu held, after a change of l.
-func (t *Table) tell(l *Lease) {
+// notify calls the observer after a change of l. mu must be held.
+func (t *Table) notify(l *Lease) {
 	if t.observer == nil {
 		return
 	}

@@ -10,23 +10,23 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
 )
 
-// An observer is told of every change of a right, and of those that were there before it.
+// An observer is notified of every change of a lease, and of the leases that existed before.
 func TestObserved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		book := leases.NewTable(leases.NewClock())
+		table := leases.NewTable(leases.NewClock())
 		start := time.Now()
-		book.Open("early", 1, 5*time.Second)
+		table.Open("early", 1, 5*time.Second)
 		var told []leases.Change
 		ctx, stop := context.WithCancel(leases.Observed(t.Context(), func(r leases.Change) { told = append(told, r) }))
 		watch := make(chan error)
-		go func() { watch <- book.Watch(ctx) }()
+		go func() { watch <- table.Watch(ctx) }()
 		synctest.Wait()
-		book.Close("early", leases.ErrLost)
+		table.Close("early", leases.ErrLost)
 		time.Sleep(time.Second)
-		book.Open("job", 2, 4*time.Second)
-		book.Renew("job", 9*time.Second)
-		book.Lapse()
+		table.Open("job", 2, 4*time.Second)
+		table.Renew("job", 9*time.Second)
+		table.Lapse()
 		stop()
 		if err := <-watch; err != nil {
 			t.Error(err)

@@ -10,47 +10,47 @@ import (
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 )
 
-// alarm is gocron's view of a schedule, and remembers which ticks gocron was
-// told of: its tasks do not learn what time they were scheduled for.
+// alarm presents a schedule to gocron and remembers the ticks it returned, because
+// gocron does not tell its tasks what time they were scheduled for.
 type alarm struct {
 	schedule *cronexpr.Schedule
-	after    time.Time // no tick up to here is wanted
+	after    time.Time // ticks up to here are claimed already
 
-	mu   sync.Mutex
-	told []told // in order
+	mu  sync.Mutex
+	set []timer // in order
 }
 
-// told is a tick that gocron was told of.
-type told struct {
+// timer is a tick for which gocron has set a timer.
+type timer struct {
 	tick  time.Time
-	rings time.Time // when its timer ends, on the monotonic clock
+	fires time.Time // when the timer fires, on the monotonic clock
 }
 
 var _ gocron.Cron = (*alarm)(nil)
 
-// IsValid satisfies gocron; the schedule was parsed long before.
+// IsValid satisfies gocron; the schedule is parsed and valid.
 func (a *alarm) IsValid(string, *time.Location, time.Time) error { return nil }
 
-// ended is when an alarm goes off that has no tick left. gocron's loops do not
-// end on a zero time.
-const ended = 100 * 365 * 24 * time.Hour
+// never is the delay of an alarm for a schedule without further ticks. gocron's
+// loops do not terminate on a zero time.
+const never = 100 * 365 * 24 * time.Hour
 
-// ahead is the zone in which gocron is told the ticks. It passes over a time
-// that shows the same second of the day as the one before, or as the present
-// when a job is added, because it takes that for the repeated hour of autumn.
-// Its present is in UTC: in a zone ahead of that no two are the same.
+// ahead is the zone of the ticks passed to gocron. When a job is added, gocron
+// drops a time that shows the same second of the day as the previous one or as the
+// current time, because it takes that for the repeated hour when daylight saving
+// ends. Its current time is in UTC; in a zone ahead of UTC no two are the same.
 var ahead = time.FixedZone("ahead of UTC", 1)
 
-// Next is called by gocron when it sets the timer, and again as long as it is
-// told a tick that is over already: then of the latest such, because after a leap
-// of the clock there may be millions.
+// Next is called by gocron when it sets the timer, and again while the returned
+// tick is in the past. It then skips to the latest past tick: after the clock
+// jumped there may be millions.
 func (a *alarm) Next(last time.Time) time.Time {
 	if last.Before(a.after) {
 		last = a.after
 	}
 	next := a.schedule.Next(last)
 	if next.IsZero() {
-		return last.Add(ended)
+		return last.Add(never)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -58,26 +58,26 @@ func (a *alarm) Next(last time.Time) time.Time {
 	if next.Before(now) {
 		next = a.schedule.Prev(now)
 	}
-	a.told = append(a.told, told{tick: next, rings: now.Add(next.Sub(now))})
+	a.set = append(a.set, timer{tick: next, fires: now.Add(next.Sub(now))})
 	return next.In(ahead)
 }
 
-// due returns the tick that an alarm going off at now is for: the latest that
-// is not in the future by either clock. The wall clock runs ahead after a
-// suspension, the monotonic one when the wall clock was set back since the
-// timer was set. There is none when the alarm before was so late that it took
-// this one's tick.
+// due returns the tick of an alarm that goes off at now: the latest one that is
+// past by the wall clock or by the monotonic clock. After a suspension the wall
+// clock is ahead of the monotonic one; after the wall clock was set back, it is
+// the other way round. ok is false if the previous alarm was so late that it
+// already returned this one's tick.
 func (a *alarm) due(now time.Time) (tick time.Time, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := 0
-	for n < len(a.told) && (!a.told[n].tick.After(now) || !a.told[n].rings.After(now)) {
+	for n < len(a.set) && (!a.set[n].tick.After(now) || !a.set[n].fires.After(now)) {
 		n++
 	}
 	if n == 0 {
 		return time.Time{}, false
 	}
-	tick = a.told[n-1].tick
-	a.told = slices.Delete(a.told, 0, n)
+	tick = a.set[n-1].tick
+	a.set = slices.Delete(a.set, 0, n)
 	return tick, true
 }

@@ -13,32 +13,32 @@ func TestAlarmDue(t *testing.T) {
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	at := func(minutes float64) time.Time { return noon.Add(time.Duration(minutes * float64(time.Minute))) }
 	// entry is a tick whose timer was set when the wall clock was fast by so much.
-	entry := func(tick, fast float64) told { return told{tick: at(tick), rings: at(tick - fast)} }
+	entry := func(tick, fast float64) timer { return timer{tick: at(tick), fires: at(tick - fast)} }
 	for what, row := range map[string]struct {
-		told []told
+		set  []timer
 		now  float64
 		want float64 // -1: none
 		left int
 	}{
-		"nothing told":                       {nil, 7, -1, 0},
-		"on time":                            {[]told{entry(0, 0)}, 0, 0, 0},
-		"on time, the next told already":     {[]told{entry(0, 0), entry(1, 0)}, 0, 0, 1},
-		"late":                               {[]told{entry(0, 0), entry(1, 0)}, 0.9, 0, 1},
-		"so late that ticks were missed":     {[]told{entry(0, 0), entry(1, 0), entry(2, 0), entry(3, 0)}, 2.5, 2, 1},
-		"the tick taken by the one before":   {[]told{entry(3, 0)}, 2.5, -1, 1},
-		"the wall clock was set back":        {[]told{entry(60, 60), entry(61, 0)}, 0, 60, 1},
-		"set back, and the alarm is late":    {[]told{entry(60, 60), entry(61, 60), entry(62, 0)}, 1.5, 61, 1},
-		"the monotonic clock has been still": {[]told{entry(0, -600), entry(600, 0)}, 599, 0, 1},
+		"no timer":                             {nil, 7, -1, 0},
+		"on time":                              {[]timer{entry(0, 0)}, 0, 0, 0},
+		"on time, the next timer is set":       {[]timer{entry(0, 0), entry(1, 0)}, 0, 0, 1},
+		"late":                                 {[]timer{entry(0, 0), entry(1, 0)}, 0.9, 0, 1},
+		"so late that ticks were missed":       {[]timer{entry(0, 0), entry(1, 0), entry(2, 0), entry(3, 0)}, 2.5, 2, 1},
+		"the previous alarm returned the tick": {[]timer{entry(3, 0)}, 2.5, -1, 1},
+		"the wall clock was set back":          {[]timer{entry(60, 60), entry(61, 0)}, 0, 60, 1},
+		"set back, and the alarm is late":      {[]timer{entry(60, 60), entry(61, 60), entry(62, 0)}, 1.5, 61, 1},
+		"the monotonic clock has been still":   {[]timer{entry(0, -600), entry(600, 0)}, 599, 0, 1},
 	} {
-		a := &alarm{told: slices.Clone(row.told)}
+		a := &alarm{set: slices.Clone(row.set)}
 		tick, ok := a.due(at(row.now))
-		if ok != (row.want >= 0) || ok && !tick.Equal(at(row.want)) || len(a.told) != row.left {
-			t.Errorf("%s: due = %v, %v with %d left; want %v min with %d", what, tick, ok, len(a.told), row.want, row.left)
+		if ok != (row.want >= 0) || ok && !tick.Equal(at(row.want)) || len(a.set) != row.left {
+			t.Errorf("%s: due = %v, %v with %d left; want %v min with %d", what, tick, ok, len(a.set), row.want, row.left)
 		}
 	}
 }
 
-func TestAlarmTellsTheTicksAfterTheLastClaim(t *testing.T) {
+func TestAlarmReturnsTicksAfterTheLastClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		midnight := time.Now()
@@ -56,29 +56,29 @@ func TestAlarmTellsTheTicksAfterTheLastClaim(t *testing.T) {
 	})
 }
 
-// After a leap of the clock gocron goes on until it is told a tick in the future. It need not go over
+// After the clock jumps, gocron calls Next until it gets a tick in the future. It must not step through
 // each second of a year.
-func TestAlarmLeapsWithTheClock(t *testing.T) {
+func TestAlarmFollowsAClockJump(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := &alarm{schedule: parse(t, "* * * * * ?", time.UTC), after: midnight}
 		next := a.Next(midnight)
 		time.Sleep(365*24*time.Hour + 500*time.Millisecond)
 		now := time.Now()
-		for next.Before(now) && len(a.told) < 100 {
+		for next.Before(now) && len(a.set) < 100 {
 			next = a.Next(next)
 		}
-		if got := next.Sub(now); got != 500*time.Millisecond || len(a.told) != 3 {
-			t.Errorf("next tick after %v, told of %d; want after 500ms, and of the first, the latest and that", got, len(a.told))
+		if got := next.Sub(now); got != 500*time.Millisecond || len(a.set) != 3 {
+			t.Errorf("next tick after %v, %d timers; want after 500ms, and timers for the first, the latest and that tick", got, len(a.set))
 		}
 		want := now.Add(-500 * time.Millisecond).UTC()
-		if tick, ok := a.due(now); !ok || tick != want || len(a.told) != 1 {
-			t.Errorf("due = %v, %v with %d left; want %v with 1", tick, ok, len(a.told), want)
+		if tick, ok := a.due(now); !ok || tick != want || len(a.set) != 1 {
+			t.Errorf("due = %v, %v with %d left; want %v with 1", tick, ok, len(a.set), want)
 		}
 	})
 }
 
-func TestAlarmOfAScheduleThatIsOverIsFarOff(t *testing.T) {
+func TestAlarmOfAFinishedSchedule(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := &alarm{schedule: parse(t, "@at 1999-12-31T00:00:00Z", time.UTC)}
@@ -86,7 +86,7 @@ func TestAlarmOfAScheduleThatIsOverIsFarOff(t *testing.T) {
 		if next := a.Next(now); next.Sub(now) < 50*365*24*time.Hour {
 			t.Errorf("next = %v, want a time that never comes", next)
 		}
-		if tick, ok := a.due(now.Add(ended)); ok {
+		if tick, ok := a.due(now.Add(never)); ok {
 			t.Errorf("due = %v, want none", tick)
 		}
 	})

@@ -17,9 +17,9 @@ import (
 	jobs "github.com/swjobs/singleworker/singleworker/job"
 )
 
-// Owners come and go, commits fail, are late, or are applied although they are said to have failed,
-// handlers fail, panic and outlast everything, specifications change, jobs are paused: at the end every
-// tick is accounted for, once. The checks are those of the keeper.
+// Owners come and go, commits fail, are late, or are applied but reported as failed,
+// handlers fail, panic and overrun, specs change, jobs are paused: at the end every
+// tick is accounted for exactly once. The keeper checks that.
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	simkit.Search(simkit.Seeds(100), func(seed uint64) bool {
@@ -38,16 +38,16 @@ func TestChaos(t *testing.T) {
 	})
 }
 
-// chaos is one such story.
+// chaos is one random scenario.
 type chaos struct {
 	t    *testing.T
 	r    *rand.Rand
 	k    *keeper
-	calm atomic.Bool // from now on all goes well
+	calm atomic.Bool // no more faults
 	spec ticks.Job
 }
 
-// source is one that many goroutines may ask.
+// source is a random source that is safe for concurrent use.
 type source struct {
 	mu  sync.Mutex
 	pcg *rand.PCG
@@ -104,10 +104,10 @@ func (c *chaos) run() {
 	}
 	j := c.k.read("job")
 	if late := time.Since(time.UnixMilli(j.record.Watermark)); late > time.Minute {
-		c.t.Errorf("the account ends %v ago", late)
+		c.t.Errorf("the watermark is %v old", late)
 	}
 	if len(j.requests) != 0 {
-		c.t.Errorf("requests %q were not heeded", j.requests)
+		c.t.Errorf("requests %q are still pending", j.requests)
 	}
 	if j.record.Open() {
 		c.t.Errorf("a run without a result: %+v", j.record)
@@ -140,7 +140,7 @@ func (c *chaos) handle(ctx context.Context, _ Run) error {
 	select {
 	case <-ctx.Done():
 		if c.r.IntN(2) == 0 {
-			time.Sleep(c.upTo(10 * time.Second)) // it is in no hurry
+			time.Sleep(c.upTo(10 * time.Second)) // return late
 		}
 		return context.Cause(ctx)
 	case <-time.After(c.upTo(8 * time.Second)):
@@ -154,7 +154,7 @@ func (c *chaos) handle(ctx context.Context, _ Run) error {
 	return nil
 }
 
-// reschedule replaces the schedule: the former one is known as long as no third one follows.
+// reschedule replaces the schedule, unless a former one is still unaccounted for.
 func (c *chaos) reschedule() {
 	if c.k.read("job").record.Watermark <= c.spec.Since.UnixMilli() {
 		return
@@ -166,7 +166,7 @@ func (c *chaos) reschedule() {
 	}
 }
 
-// pause pauses the job, or resumes it: only the last pause is known.
+// pause pauses or resumes the job; only the last pause is known.
 func (c *chaos) pause() {
 	p, now := &c.spec.Paused, time.Now()
 	switch {
@@ -187,7 +187,7 @@ func (c *chaos) pending() (list []ticks.Request) {
 	return list
 }
 
-// own has w adopt the job, under another policy each time.
+// own makes w adopt the job, with a different policy each time.
 func (c *chaos) own(w *world) {
 	j := w.job("job", "@yearly", c.handle)
 	j.Job, j.Requests = c.spec, c.pending()

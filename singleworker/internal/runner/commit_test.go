@@ -13,7 +13,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 )
 
-// A new specification is the alarm's at once, and does not reach the run that goes on.
+// A new spec applies to the alarm at once, and not to the run in progress.
 func TestSpecChangesDuringARun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -72,8 +72,8 @@ func TestScheduleChangesWhileTicksWait(t *testing.T) {
 	})
 }
 
-// A policy that changes applies to what is decided from then on: the run that goes on is judged by
-// the one that it began under.
+// A changed policy applies to later decisions; the run in progress is judged by the policy it
+// started with.
 func TestPolicyChangesDuringARun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestPolicyChangesDuringARun(t *testing.T) {
 	})
 }
 
-// Somebody has changed the record while the result was on its way; the result is worked out anew.
+// The record changes while the result is being written; the commit is computed again.
 func TestConflictWithAResult(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -144,8 +144,8 @@ func TestConflictWithAClaim(t *testing.T) {
 	})
 }
 
-// giveUp has a run go on in w while another instance takes the job over and runs the tick again.
-// It returns the func that lets the run end, well.
+// giveUp leaves a run in progress in w while another instance takes the job over and runs the tick again.
+// It returns a function that lets the first run succeed.
 func (w *world) giveUp(p ticks.Policy) (release func(), other *world) {
 	w.run(w.t.Context())
 	done := make(chan struct{})
@@ -162,7 +162,7 @@ func (w *world) giveUp(p ticks.Policy) (release func(), other *world) {
 	return func() { close(done) }, other
 }
 
-// The result of a run that was given up comes after all: the history tells it, and nothing
+// A late result of a run that was given up is recorded in the history, and nothing
 // else changes.
 func TestResultOfARunThatWasGivenUp(t *testing.T) {
 	t.Parallel()
@@ -193,17 +193,17 @@ func TestResultThatCannotBeAmended(t *testing.T) {
 		release()
 		synctest.Wait()
 		if r := w.reported(); len(r) != 1 || r[0].State != ticks.OK || !errors.Is(r[0].Unrecorded, errSuperseded) {
-			t.Errorf("reported %+v, want the result, and why it is not recorded", r)
+			t.Errorf("reported %+v, want the result and why it was not recorded", r)
 		}
-		if text := w.log.String(); !strings.Contains(text, "result of a run was not recorded") || !strings.Contains(text, errSuperseded.Error()) {
-			t.Errorf("log %q, want it to tell that", text)
+		if text := w.log.String(); !strings.Contains(text, "run result not recorded") || !strings.Contains(text, errSuperseded.Error()) {
+			t.Errorf("log %q, want the result reported as not recorded", text)
 		}
 		w.stop()
 		other.stop()
 	})
 }
 
-// The instance has the job again when its former run, which it has itself given up, ends.
+// The instance owns the job again when its earlier run, which it has given up itself, ends.
 func TestResultOfARunThatWasGivenUpByTheSameInstance(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -221,7 +221,7 @@ func TestResultOfARunThatWasGivenUpByTheSameInstance(t *testing.T) {
 	})
 }
 
-// While a lease has lapsed nothing can be written; it is when the lease comes back.
+// Nothing can be written while the lease has lapsed; it is written after the lease was renewed.
 func TestLeaseLapsesAndComesBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -241,7 +241,7 @@ func TestLeaseLapsesAndComesBack(t *testing.T) {
 	})
 }
 
-// A run that is interrupted by a lease that lapses is run again when it has come back.
+// A run that is interrupted because the lease lapsed is run again after the lease was renewed.
 func TestLeaseLapsesDuringARun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -264,7 +264,7 @@ func TestLeaseLapsesDuringARun(t *testing.T) {
 	})
 }
 
-// The keeper has written a claim and could not say so: the run was never begun, and is not lost.
+// A claim was written but reported as failed: the run never started, and is not lost.
 func TestClaimThatIsWrittenAndReportedAsFailed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -288,7 +288,7 @@ func TestClaimThatIsWrittenAndReportedAsFailed(t *testing.T) {
 	})
 }
 
-// The same with a result: it is in the records, and its tick is not run again.
+// The same for a result: it is recorded, and its tick is not run again.
 func TestResultThatIsWrittenAndReportedAsFailed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -311,8 +311,8 @@ func TestResultThatIsWrittenAndReportedAsFailed(t *testing.T) {
 	})
 }
 
-// The wall clock was fast when the timer was set, and was set back since: the timer ends before the
-// clock says that it is time, and once is enough. A retry waits as the clock says now.
+// The wall clock was fast when the timer was set and has been set back since: the timer fires before
+// the wall clock reaches the tick, and the tick runs once. A retry waits by the corrected clock.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -330,7 +330,7 @@ func TestClockSetBack(t *testing.T) {
 		w.runner.box.Post(func() {
 			j := w.runner.jobs["job"]
 			j.alarm.mu.Lock()
-			j.alarm.told = []told{{tick: after(2 * time.Minute), rings: time.Now()}}
+			j.alarm.set = []timer{{tick: after(2 * time.Minute), fires: time.Now()}}
 			j.alarm.mu.Unlock()
 			w.runner.due(j, j.alarm)
 		})
@@ -343,8 +343,8 @@ func TestClockSetBack(t *testing.T) {
 	})
 }
 
-// The wall clock was set, or the machine suspended: the timers that were set before would ring at a
-// wrong time. Those that count from now on do not, and what goes on is left alone.
+// The wall clock was set or the machine suspended: timers that were set before would fire at the
+// wrong time. New timers do not, and runs in progress are not affected.
 func TestClockStepped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -361,16 +361,16 @@ func TestClockStepped(t *testing.T) {
 		w.own(w.job("other", "0 0/2 * * * ?", nil))
 		step := func(late time.Duration) {
 			w.runner.box.Post(func() {
-				for _, j := range w.runner.jobs { // its timers ring late
-					w.runner.silence(j)
+				for _, j := range w.runner.jobs { // its timers fire late
+					w.runner.unschedule(j)
 					j.wakeAt(time.Now().Add(late), func() { t.Error("a timer that should have been stopped") })
 				}
 			})
 			w.runner.ClockStepped()
 		}
 		for _, at := range []time.Duration{
-			60 * time.Second,  // nothing goes on
-			125 * time.Second, // the run does
+			60 * time.Second,  // nothing runs
+			125 * time.Second, // the run is in progress
 			140 * time.Second, // its retry waits
 		} {
 			time.Sleep(time.Until(after(at)))
@@ -395,8 +395,8 @@ func TestFarFutureIsLogged(t *testing.T) {
 			change(w, ticks.Record{Watermark: after(ahead).UnixMilli()})
 			pass(time.Second)
 			w.stop()
-			if got := strings.Contains(w.log.String(), "which is in the future"); got != want {
-				t.Errorf("%v ahead: log %q, want it to say so: %v", ahead, w.log.String(), want)
+			if got := strings.Contains(w.log.String(), "last claimed tick is in the future"); got != want {
+				t.Errorf("%v ahead: log %q, want the error logged: %v", ahead, w.log.String(), want)
 			}
 		})
 	}

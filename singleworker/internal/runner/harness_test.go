@@ -21,14 +21,14 @@ import (
 
 const grace = 30 * time.Second
 
-// world is a runner, what keeps its records, and what it reports, in virtual time.
+// world is a runner with its records and its reports, in virtual time.
 type world struct {
 	t      *testing.T
 	keeper *keeper
 	clock  *leases.Clock
 	leases *leases.Table
 	runner *Runner
-	token  int64      // of the last grant
+	token  int64      // of the last lease
 	ended  chan error // what Run returned
 	log    *logBuffer
 
@@ -37,19 +37,19 @@ type world struct {
 	mu      sync.Mutex
 	starts  []Run
 	results []Result
-	entries []ticks.Entry // that Observer was told
+	entries []ticks.Entry // reported to Observer
 }
 
 var _ Observer = (*world)(nil)
 
 // newWorld returns a world in the bubble of t, which fails the test when a goroutine is
-// left behind, or when the account of a job's ticks is not complete at the end.
+// left behind or the account of a job's ticks is incomplete at the end.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	return newKeeper(t).world("a", 7)
 }
 
-// world returns one more instance with the same records; the token of its first grant is given.
+// world returns one more instance with the same records; with the token of its first lease.
 func (k *keeper) world(sid string, token int64) *world {
 	w := &world{t: k.t, keeper: k, clock: leases.NewClock(), token: token - 1, ended: make(chan error, 1), log: &logBuffer{}}
 	w.leases = leases.NewTable(w.clock)
@@ -77,13 +77,13 @@ func (b *logBuffer) String() string {
 	return b.text.String()
 }
 
-// run starts the runner; its end is awaited with stop, or by the test itself.
+// run starts the runner; stop, or the test itself, waits for its end.
 func (w *world) run(ctx context.Context) {
 	go func() { w.ended <- w.runner.Run(ctx) }()
 	synctest.Wait()
 }
 
-// pass lets time go by, up to and including what happens at its end.
+// pass lets time pass, including what happens at its end.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -98,8 +98,8 @@ func (w *world) stop() {
 	}
 }
 
-// job is a job that is adopted now, under a new token, and owned for ever; its schedule
-// takes effect now, unless it has before.
+// job is a job acquired now, under a new token, with an unlimited lease; its schedule
+// takes effect now, unless it already has.
 func (w *world) job(name, schedule string, handle func(ctx context.Context, r Run) error) Job {
 	w.t.Helper()
 	if handle == nil {
@@ -115,7 +115,7 @@ func (w *world) job(name, schedule string, handle func(ctx context.Context, r Ru
 	return j
 }
 
-// own has the runner own a job.
+// own makes the runner own a job.
 func (w *world) own(j Job) {
 	w.keeper.own(j)
 	w.runner.Own(j)
@@ -128,7 +128,7 @@ func (w *world) lose() {
 	w.runner.Disown("job")
 }
 
-// request has an operator ask for something of job.
+// request adds an operator's requests for job.
 func (w *world) request(requests ...ticks.Request) {
 	w.keeper.change("job", func(k *kept) {
 		for _, r := range requests {
@@ -276,13 +276,13 @@ func lines(entries []ticks.Entry) (text []string) {
 	return text
 }
 
-// untilEnd is a handler that ends with its context.
+// untilEnd is a handler that returns when its context is canceled.
 func untilEnd(ctx context.Context, _ Run) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// working is a handler that takes so long.
+// working is a handler that takes the given time.
 func working(d time.Duration) func(context.Context, Run) error {
 	return func(context.Context, Run) error {
 		time.Sleep(d)

@@ -13,19 +13,18 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 )
 
-// job is an owned job: what is known of its record, and what wakes it. Its
-// Record is kept up to date.
+// job is an owned job with its latest known record, its alarm and its timer.
 type job struct {
 	Job
 	alarm      *alarm
 	id         uuid.UUID // gocron's
-	rung       time.Time // the last tick that the alarm went off for
-	committing bool      // a decision is on its way
+	lastAlarm  time.Time // the tick for which the alarm last went off
+	committing bool      // a decision is being written
 	wake       *time.Timer
 }
 
-// wakeAt has f called at a time, instead of what was arranged before; never,
-// when the time is zero.
+// wakeAt calls f at the given time. It replaces a previous call of wakeAt; a zero
+// time only cancels that.
 func (j *job) wakeAt(t time.Time, f func()) {
 	if j.wake != nil {
 		j.wake.Stop()
@@ -36,21 +35,21 @@ func (j *job) wakeAt(t time.Time, f func()) {
 	}
 }
 
-// due: gocron's timer for j has ended.
+// due is called when gocron's timer for j fires.
 func (r *Runner) due(j *job, alarm *alarm) {
 	if j.alarm != alarm {
-		return // of a schedule that was replaced since
+		return // the schedule has been replaced since
 	}
 	if tick, ok := alarm.due(time.Now()); ok {
-		j.rung = tick
+		j.lastAlarm = tick
 		r.decide(j)
 	}
 }
 
-// decide does what the job's records, and the time, ask for.
+// decide does what is to be done now according to the job's records and the time.
 func (r *Runner) decide(j *job) {
 	if r.jobs[j.Name] != j || j.committing {
-		return // disowned; or it is asked again when the commit has ended
+		return // disowned, or called again when the commit has ended
 	}
 	plan := ticks.Next(r.view(j))
 	j.wakeAt(plan.Wake, func() { r.box.Post(func() { r.decide(j) }) })
@@ -75,8 +74,8 @@ func (r *Runner) view(j *job) ticks.View {
 		Job: j.Job.Job, Record: j.Record, Now: time.Now(),
 		SID: r.cfg.InstanceID, Token: j.Lease.Token, OwnedSince: j.Since, RunID: uuid.NewString(),
 	}
-	if v.Now.Before(j.rung) && j.Record.Watermark < j.rung.UnixMilli() {
-		v.Now = j.rung // its timer has ended, and its tick waits: the clock was set back since
+	if v.Now.Before(j.lastAlarm) && j.Record.Watermark < j.lastAlarm.UnixMilli() {
+		v.Now = j.lastAlarm // the tick is due, but the wall clock was set back
 	}
 	if act := r.running[j.Name]; act != nil {
 		v.Active = act.run.RunID
@@ -89,7 +88,7 @@ func (r *Runner) view(j *job) ticks.View {
 	return v
 }
 
-// begin notes that a run is about to go on.
+// begin registers a run before its claim is written.
 func (r *Runner) begin(j *job, record ticks.Record) *activity {
 	act := &activity{run: Run{
 		Job: j.Name, Tick: time.UnixMilli(record.Tick).In(j.Schedule.Location()), RunID: record.RunID, Token: record.Token,
@@ -104,7 +103,7 @@ func (r *Runner) begin(j *job, record ticks.Record) *activity {
 	return act
 }
 
-// retryAfter is how soon a decision is made again that could not be written.
+// retryAfter is the delay before a decision that could not be written is made again.
 const retryAfter = time.Second
 
 func (r *Runner) committed(j *job, commit ticks.Commit, act *activity, current ticks.Record, err error) {
@@ -129,39 +128,39 @@ func (r *Runner) committed(j *job, commit ticks.Commit, act *activity, current t
 		r.warnAhead(j)
 	case errors.Is(err, ticks.ErrNoRequest):
 		r.forget(j, plan.Record.Manual)
-	case errors.Is(err, ticks.ErrSpecChanged) && j.SpecVersion != commit.SpecVersion: // and the new one is known already
+	case errors.Is(err, ticks.ErrSpecChanged) && j.SpecVersion != commit.SpecVersion: // the new spec is known already
 	default:
-		// The job is passing to another instance, or the lease has lapsed and
-		// may come back.
-		r.log.Debug("decision on ticks not written", "job", j.Name, "err", err)
+		// The job is moving to another instance, or the lease has lapsed and
+		// may be renewed.
+		r.log.Debug("tick decision not written, retrying", "job", j.Name, "err", err)
 		j.wakeAt(time.Now().Add(retryAfter), func() { r.box.Post(func() { r.decide(j) }) })
 		return
 	}
-	r.again(j.Name)
+	r.decideByName(j.Name)
 }
 
-// again decides on the job of that name, whose state has changed.
-func (r *Runner) again(name string) {
+// decideByName calls decide for a job whose state has changed, if it is still owned.
+func (r *Runner) decideByName(name string) {
 	if j := r.jobs[name]; j != nil {
 		r.decide(j)
 	}
 }
 
-// remember notes what a job's record is.
+// remember updates a job's latest known record.
 func (r *Runner) remember(name string, record ticks.Record) {
 	if j := r.jobs[name]; j != nil {
 		j.Record = record
 	}
 }
 
-// forget drops a request that is done with.
+// forget drops a completed or canceled request.
 func (r *Runner) forget(j *job, request string) {
 	j.Requests = slices.DeleteFunc(slices.Clone(j.Requests), func(r ticks.Request) bool { return r.ID == request })
 }
 
 // start runs a claimed tick.
 func (r *Runner) start(j *job, act *activity, claimed ticks.Record) {
-	snapshot := *j // a new specification must not reach a run that goes on
+	snapshot := *j // a new spec must not affect a run in progress
 	r.tasks.Go("run of "+j.Name, func(context.Context) error {
 		result := r.handle(&snapshot, act)
 		act.stop(context.Canceled)
@@ -172,23 +171,23 @@ func (r *Runner) start(j *job, act *activity, claimed ticks.Record) {
 	})
 }
 
-// ended: the result of a run is recorded, or cannot be.
+// ended is called when the result of a run was recorded, or could not be.
 func (r *Runner) ended(result Result, current ticks.Record, entries []ticks.Entry) {
 	delete(r.running, result.Job)
 	if result.Unrecorded != nil {
-		r.log.Warn("result of a run was not recorded", "job", result.Job, "tick", result.Tick,
+		r.log.Warn("run result not recorded", "job", result.Job, "tick", result.Tick,
 			"run_id", result.RunID, "state", result.State, "err", result.Unrecorded)
 	} else {
 		r.remember(result.Job, current)
 		r.report(result.Job, entries)
-		// Of a run that was given up, the record is another run's.
+		// If another owner took the slot over, the record may be another run's.
 		final := current.RunID == result.RunID && current.NextAttempt == ""
 		if j := r.jobs[result.Job]; j != nil && result.Request != nil && final {
 			r.forget(j, result.Request.ID)
 		}
 	}
 	r.cfg.Observer.Ended(result)
-	r.again(result.Job)
+	r.decideByName(result.Job)
 }
 
 func (r *Runner) report(job string, entries []ticks.Entry) {
@@ -197,10 +196,10 @@ func (r *Runner) report(job string, entries []ticks.Entry) {
 	}
 }
 
-// heed stops the runs that operators want to end: also one that goes on although
-// its job is not owned any more, or the instance is stopping. A request for a run that
-// is not this instance's is for the job's owner to drop.
-func (r *Runner) heed(name string, requests []ticks.Request) {
+// applyStops stops the run in progress if an operator has requested that, even if the
+// job is no longer owned or the instance is stopping. A stop request for any other
+// run is dropped only by the job's owner.
+func (r *Runner) applyStops(name string, requests []ticks.Request) {
 	act := r.running[name]
 	for _, request := range requests {
 		if !request.IsStop() {

@@ -18,14 +18,14 @@ var (
 	errSuperseded = errors.New("not in the history any more")
 )
 
-// keeper is what ZooKeeper and package coord are to a Runner: it compares and sets each
-// job's record, together with its history, which is never cut here.
+// keeper stands in for ZooKeeper and package coord: it compares and sets each
+// job's record together with its history, which is never trimmed here.
 type keeper struct {
 	t *testing.T
 
-	// pull is asked what happens to each commit; nil: nothing but what it asks for.
+	// pull decides what happens to each commit; nil applies all.
 	pull func(c ticks.Commit) lever
-	// amend may refuse to amend.
+	// amend, if not nil, is the error of Amend.
 	amend error
 
 	mu      sync.Mutex
@@ -36,9 +36,9 @@ type keeper struct {
 
 // lever is what happens to one commit.
 type lever struct {
-	delay    time.Duration // before it is looked at
+	delay    time.Duration // before it is processed
 	refuse   error         // and it is not applied
-	conflict bool          // as if the record was not what it rests on, and it is not applied
+	conflict bool          // as if the record had changed; it is not applied
 	after    error         // it is applied, and this is reported
 	then     func()        // called before the answer
 	reply    time.Duration // how late the answer is
@@ -46,7 +46,7 @@ type lever struct {
 
 // kept is a job's records.
 type kept struct {
-	lease    *leases.Lease // of the owner; nil: nobody owns the job
+	lease    *leases.Lease // of the owner; nil: the job has no owner
 	record   ticks.Record
 	history  []ticks.Entry
 	requests []string
@@ -56,7 +56,7 @@ type kept struct {
 // span is a time in which a schedule was in effect.
 type span struct {
 	schedule *cronexpr.Schedule
-	from, to time.Time // ticks after from and up to to; zero: for ever
+	from, to time.Time // ticks after from and up to to; zero: no end
 }
 
 func newKeeper(t *testing.T) *keeper {
@@ -74,7 +74,7 @@ func (k *keeper) job(name string) *kept {
 	return k.jobs[name]
 }
 
-// change is what an operator's hand, or another instance, does to a job's records.
+// change edits a job's records, as an operator or another instance would.
 func (k *keeper) change(name string, f func(j *kept)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -153,7 +153,7 @@ func (k *keeper) apply(c ticks.Commit, conflict bool) (ticks.Record, error) {
 	return to, nil
 }
 
-// judge holds a change to what every change must be.
+// judge checks the invariants of a change.
 func (k *keeper) judge(c ticks.Commit, to ticks.Record) {
 	speaksOf := func(e ticks.Entry) bool { return e.RunID == c.From.RunID && e.RunID != "" }
 	switch {
@@ -204,7 +204,7 @@ func (k *keeper) own(j Job) {
 	if n := len(kept.account); n == 0 {
 		from := time.UnixMilli(kept.record.Watermark)
 		if r := kept.record; r.Open() || r.NextAttempt != "" {
-			from = time.UnixMilli(r.Tick - 1) // what was before is not ours to judge
+			from = time.UnixMilli(r.Tick - 1) // earlier ticks are not checked
 		}
 		if from.Before(j.Job.Since) {
 			from = j.Job.Since
@@ -216,8 +216,8 @@ func (k *keeper) own(j Job) {
 	}
 }
 
-// check expects the account of every job to be complete: each tick up to Watermark has come to one
-// end, or is being run; and no other tick is spoken of.
+// check expects the account of every job to be complete: each tick up to Watermark has exactly one
+// final state or is being run, and no other tick is recorded.
 func (k *keeper) check() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -238,12 +238,12 @@ func (k *keeper) check() {
 			}
 		}
 		for tick, n := range ends {
-			k.t.Errorf("%s: the history has %d times %v, which is no tick of the schedule", name, n, time.UnixMilli(tick).UTC())
+			k.t.Errorf("%s: the history has %d times %v, which is not a tick of the schedule", name, n, time.UnixMilli(tick).UTC())
 		}
 	}
 }
 
-// ends counts how often each tick has come to an end, or is being run.
+// ends counts how often each tick was finished or is being run.
 func (j *kept) ends() (ends map[int64]int, problems []string) {
 	ends = make(map[int64]int)
 	attempts := make(map[int64]int) // by tick
@@ -255,14 +255,14 @@ func (j *kept) ends() (ends map[int64]int, problems []string) {
 				ends[e.Tick]++ // the others are further attempts at the same
 			}
 			if attempts[e.Tick]++; e.Attempt != attempts[e.Tick] {
-				problems = append(problems, "attempts of one tick that do not count from 1 by 1")
+				problems = append(problems, "attempts of one tick are not numbered from 1 by 1")
 			}
 			if e.State == zkrec.RunRunning {
-				problems = append(problems, "a run in the history that has no end")
+				problems = append(problems, "a run in the history has no final state")
 			}
 		default:
 			if n := j.row(e, ends); n != e.Ticks() {
-				problems = append(problems, "a row with a wrong count")
+				problems = append(problems, "a row has a wrong count")
 			}
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	jobs "github.com/swjobs/singleworker/singleworker/job"
 )
 
-// adopt has w own a job that ticks each minute since midnight.
+// adopt makes w own a job that ticks every minute since midnight.
 func (w *world) adopt(p ticks.Policy, handle func(context.Context, Run) error) {
 	w.t.Helper()
 	j := withPolicy(w.job("job", "0 * * * * ?", handle), p)
@@ -22,7 +22,7 @@ func (w *world) adopt(p ticks.Policy, handle func(context.Context, Run) error) {
 	w.own(j)
 }
 
-// Nobody owned the job for five minutes and a half.
+// The job had no owner for five and a half minutes.
 func TestMisfireAtAdoption(t *testing.T) {
 	t.Parallel()
 	for what, row := range map[string]struct {
@@ -51,7 +51,7 @@ func TestMisfireAtAdoption(t *testing.T) {
 				"1m0s to 5m0s: 5 missed no_owner", "6m0s at 6m0s: ok",
 			},
 		},
-		"skip, in the second of a hand-over": {
+		"skip, within a second after a handover": {
 			ticks.Policy{Misfire: "skip"}, 300*time.Second + 800*time.Millisecond, []string{
 				"1m0s to 4m0s: 4 missed no_owner", "5m0s at 5m0.8s: ok", "6m0s at 6m0s: ok",
 			},
@@ -72,7 +72,7 @@ func TestMisfireAtAdoption(t *testing.T) {
 	}
 }
 
-// abandon leaves a run of the tick of 00:01 in the records, whose owner died in the given attempt.
+// abandon leaves a run of the tick of 00:01 open in the records, as if its owner had died in the given attempt.
 func (k *keeper) abandon(attempt int) {
 	k.change("job", func(j *kept) {
 		tick := after(time.Minute).UnixMilli()
@@ -106,7 +106,7 @@ func TestAbandonedRun(t *testing.T) {
 			"1m0s at 1m0s: interrupted", "1m0s at 1m0s: interrupted, attempt 2", "1m0s at 1m30s: ok, attempt 3",
 			"2m0s at 2m0s: ok",
 		}},
-		"is not run for ever": {3, ticks.Policy{}, []string{
+		"is not run forever": {3, ticks.Policy{}, []string{
 			"1m0s at 1m0s: interrupted", "1m0s at 1m0s: interrupted, attempt 2", "1m0s at 1m0s: lost, attempt 3",
 			"2m0s at 2m0s: ok",
 		}},
@@ -131,8 +131,8 @@ func TestAbandonedRun(t *testing.T) {
 	}
 }
 
-// What a stop has interrupted, the next owner runs again at once.
-func TestInterruptedRunGoesOnElsewhere(t *testing.T) {
+// The next owner runs at once what a stop has interrupted.
+func TestInterruptedRunIsRunByTheNextOwner(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -196,7 +196,7 @@ func TestFailedRunIsTriedAgain(t *testing.T) {
 	}
 }
 
-// The wait before a retry is in the records, so that another owner goes on with it.
+// The time of a retry is in the records, so the next owner observes it.
 func TestRetryIsHandedOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -247,7 +247,7 @@ func TestRunThatTakesTooLong(t *testing.T) {
 	})
 }
 
-func TestRunInTimeKnowsNothingOfItsTimeout(t *testing.T) {
+func TestRunWithinItsTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -259,7 +259,7 @@ func TestRunInTimeKnowsNothingOfItsTimeout(t *testing.T) {
 	})
 }
 
-func TestLatestTickWaitsForTheRunThatGoesOn(t *testing.T) {
+func TestLatestTickWaitsForTheRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -278,13 +278,13 @@ func TestLatestTickWaitsForTheRunThatGoesOn(t *testing.T) {
 	})
 }
 
-// A manual run, or a further attempt, that begins before it makes no difference to the tick that
-// waits, whatever the misfire policy says of others.
+// A manual run or a further attempt that starts first makes no difference to the tick that
+// waits, whatever the misfire policy is.
 func TestLatestTickWaitsForARunInBetween(t *testing.T) {
 	t.Parallel()
 	for _, misfire := range []jobs.MisfirePolicy{jobs.MisfireSkip, jobs.MisfireOnce, jobs.MisfireAll} {
 		for what, row := range map[string]struct {
-			between func(w *world) // at 00:03:20, while the run of 00:01 goes on until 00:03:30
+			between func(w *world) // at 00:03:20, while the run of 00:01 lasts until 00:03:30
 			want    []string
 		}{
 			"manual": {func(w *world) { w.request(manual("r1")) }, []string{"1m0s at 1m0s: ok", "r1 at 3m30s: ok"}},
@@ -351,7 +351,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// What a pause holds back comes after it, also when the pause has no end of its own.
+// What a pause holds back follows it, also if the pause has no end and is resumed.
 func TestPauseThatIsResumed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -48,7 +48,7 @@ func TestManualRun(t *testing.T) {
 		w.request(manual("r1"))
 		pass(30 * time.Second)
 		if left := w.keeper.read("job").requests; len(left) != 1 {
-			t.Errorf("requests %q while the run goes on, want it to be there", left)
+			t.Errorf("requests %q during the run, want one", left)
 		}
 		pass(10 * time.Second)
 		w.stop()
@@ -57,7 +57,7 @@ func TestManualRun(t *testing.T) {
 			t.Errorf("requests %q are left", left)
 		}
 		if opening != 1 {
-			t.Errorf("tried %d times to open the run, want once: what is done with is forgotten", opening)
+			t.Errorf("tried %d times to open the run, want once: completed requests are forgotten", opening)
 		}
 		if len(got) != 2 || got[1].Request == nil {
 			t.Fatalf("ran %+v, want the second to know its request", got)
@@ -68,7 +68,7 @@ func TestManualRun(t *testing.T) {
 	})
 }
 
-// Manual runs come one after the other, do not wait for a pause, and change no tick.
+// Manual runs run one after the other, also during a pause, and do not affect ticks.
 func TestManualRunsOfAPausedJob(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestManualRunsOfAPausedJob(t *testing.T) {
 	})
 }
 
-// The list of requests may be older than what became of them.
+// The list of requests may be older than their outcome.
 func TestManualRunIsNotRunTwice(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -100,15 +100,15 @@ func TestManualRunIsNotRunTwice(t *testing.T) {
 		w.runner.Requested("job", stale)
 		pass(time.Second)
 		job.Requests = stale
-		w.own(job) // a change of the specification, with what was read before
+		w.own(job) // a changed spec, with an older list of requests
 		pass(time.Minute)
 		w.stop()
 		w.wantHistory("job", "r1 at 10s: ok")
 	})
 }
 
-// A request that was withdrawn keeps no other back.
-func TestManualRunThatIsWithdrawn(t *testing.T) {
+// A canceled request does not hold up others.
+func TestCanceledManualRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -141,8 +141,8 @@ func TestFailedManualRunIsNotTriedAgain(t *testing.T) {
 	})
 }
 
-// A manual run whose owner goes is run by the next one, which still finds the request.
-func TestManualRunGoesOnElsewhere(t *testing.T) {
+// A manual run whose owner leaves is run by the next owner, which still finds the request.
+func TestManualRunIsRunByTheNextOwner(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -177,8 +177,8 @@ func TestManualRunGoesOnElsewhere(t *testing.T) {
 	})
 }
 
-// The owner that was interrupted has not forgotten the request when its lease comes back.
-func TestManualRunGoesOnWithTheLease(t *testing.T) {
+// The interrupted owner still knows the request when its lease is renewed.
+func TestManualRunIsRunAgainAfterALapse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -204,8 +204,8 @@ func TestManualRunGoesOnWithTheLease(t *testing.T) {
 	})
 }
 
-// The late result of an attempt that was given up says nothing of the request: the next attempt is
-// another owner's, which has lost the job, too.
+// A late result of an attempt that was given up does not complete the request: the next attempt is
+// another owner's, which has lost the job as well.
 func TestManualRunOutlivesALateResult(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -279,8 +279,8 @@ func TestRunIsStoppedByAnOperator(t *testing.T) {
 	})
 }
 
-// An operator may end a run that a stopping instance waits for; then nobody runs its tick again. Who
-// asks may ask together with a change of the job. A request for another run is the next owner's.
+// An operator may stop a run that a stopping instance waits for; its tick is not run again. The
+// request may arrive with a change of the job. A request for another run is left to the next owner.
 func TestRunIsStoppedWhileItsInstanceStops(t *testing.T) {
 	t.Parallel()
 	for what, ask := range map[string]func(w *world, job Job, requests ...ticks.Request){
@@ -340,7 +340,7 @@ func TestRunIsStoppedDuringItsClaim(t *testing.T) {
 	})
 }
 
-// The request may come with the ownership; the job's former run goes on in this instance.
+// The request may arrive with the ownership, while an earlier run is still in progress here.
 func TestStopOfARunOfAFormerOwnership(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -362,6 +362,6 @@ func TestStopOfARunOfAFormerOwnership(t *testing.T) {
 		if !slices.Equal(w.keeper.dropped, []string{"s1"}) {
 			t.Errorf("dropped %q, want the request", w.keeper.dropped)
 		}
-		w.wantResult(ticks.OK, nil) // it did not listen, and has finished
+		w.wantResult(ticks.OK, nil) // it ignored its context and finished
 	})
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 )
 
-// Run is one execution of a handler, for a tick that was claimed for it.
+// Run is one execution of a handler for a claimed tick.
 type Run struct {
 	Job     string
-	Tick    time.Time // of a manual run: when it was asked for
+	Tick    time.Time // for a manual run, when it was requested
 	RunID   string
 	Token   int64
 	Attempt int
 	Started time.Time
-	Request *ticks.Request // that asked for it; nil of a scheduled one
+	Request *ticks.Request // nil for a scheduled run
 }
 
 // Result is how a run ended.
@@ -28,22 +28,21 @@ type Result struct {
 	Ended time.Time
 	State string
 	Err   error // nil when State is ticks.OK
-	// Unrecorded says why the result is not in ZooKeeper; nil when it is.
+	// Unrecorded is why the result could not be written to ZooKeeper, nil if it was.
 	Unrecorded error
 }
 
-// Causes of the end of a run's context.
+// Causes with which a run's context is canceled.
 var (
-	// ErrStopping ends runs that outlast the grace of a stop.
+	// ErrStopping cancels runs that outlast the grace period of a stop.
 	ErrStopping = errors.New("instance is stopping")
-	// ErrTimeout ends runs that outlast their job's timeout.
+	// ErrTimeout cancels runs that exceed their job's timeout.
 	ErrTimeout = errors.New("run timed out")
-	// ErrStopped ends runs that an operator has stopped.
+	// ErrStopped cancels runs that an operator has stopped.
 	ErrStopped = errors.New("stopped by an operator")
 )
 
-// activity is a run that goes on: its claim, its handler, and the record of
-// its result.
+// activity is a run in progress, from the claim until its result is recorded.
 type activity struct {
 	run      Run
 	handling atomic.Bool
@@ -51,7 +50,7 @@ type activity struct {
 	stop     context.CancelCauseFunc
 }
 
-// handle calls the handler of a run that was claimed.
+// handle calls the handler of a claimed run.
 func (r *Runner) handle(j *job, act *activity) Result {
 	result := Result{Run: act.run, State: ticks.Interrupted}
 	ctx, done, err := j.Lease.Begin(act.ctx)
@@ -60,7 +59,7 @@ func (r *Runner) handle(j *job, act *activity) Result {
 		done()
 	}
 	if err != nil {
-		// Claimed, and the lease ended, or it was stopped, before the answer came.
+		// The lease ended, or the run was stopped, while the claim was being written.
 		result.Ended, result.Err = time.Now(), err
 		return result
 	}
@@ -75,7 +74,7 @@ func (r *Runner) handle(j *job, act *activity) Result {
 	err = task.Protect("handler", func() error {
 		err := j.Handle(ctx, act.run)
 		if err != nil {
-			// Of a nil pointer either may panic: here, rather than in who comes to use it.
+			// Both may panic on a typed nil pointer: let that happen here rather than in a caller.
 			_, _ = err.Error(), errors.Is(err, ErrStopped)
 		}
 		return err
@@ -99,7 +98,7 @@ func (r *Runner) handle(j *job, act *activity) Result {
 	return result
 }
 
-// outcome is what is recorded of a result.
+// outcome converts a result into what is recorded.
 func outcome(result Result) ticks.Outcome {
 	o := ticks.Outcome{State: result.State, Ended: result.Ended, Final: errors.Is(result.Err, ErrStopped)}
 	if result.Err != nil {
@@ -111,9 +110,8 @@ func outcome(result Result) ticks.Outcome {
 	return o
 }
 
-// record writes a result down. It may find that the run was given up
-// meanwhile by another instance, which took over; then the history is
-// corrected.
+// record writes a result. If another instance has taken the job over and recorded
+// the run as interrupted or lost, record amends the history.
 func (r *Runner) record(j *job, from ticks.Record, result Result) (
 	current ticks.Record, entries []ticks.Entry, err error,
 ) {
@@ -124,7 +122,7 @@ func (r *Runner) record(j *job, from ticks.Record, result Result) (
 		case err == nil || !errors.Is(err, ticks.ErrConflict):
 			return current, plan.Entries, err
 		case current.RunID == result.RunID && current.Open():
-			from = current // only what it says of other ticks has changed
+			from = current // the run is still open; other ticks were recorded meanwhile
 		default:
 			return current, plan.Entries, r.cfg.Keeper.Amend(j.Name, plan.Entries[0])
 		}

@@ -15,37 +15,37 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 )
 
-// StuckError names the jobs whose handlers did not return although their
-// contexts have ended.
+// StuckError names the jobs whose handlers did not return after their contexts
+// were canceled.
 type StuckError struct{ Jobs []string }
 
 func (e *StuckError) Error() string {
-	return "handlers ignore their context and still run: " + strings.Join(e.Jobs, ", ")
+	return "handlers still running after their context was canceled: " + strings.Join(e.Jobs, ", ")
 }
 
-// stuckAfter is how long handlers have to return after their context ended.
+// stuckAfter is how long handlers have to return after their context was canceled.
 const stuckAfter = 5 * time.Second
 
-// Keeper keeps the records of jobs. Its methods are called from goroutines of
-// their own and may block.
+// Keeper writes the records of jobs. Commit and Amend are called outside the loop,
+// each on its own goroutine, and may block.
 type Keeper interface {
 	// Commit writes a decision and returns the record as it is then. It fails with ticks.ErrConflict,
 	// and the record, when that is not From; with ticks.ErrNoRequest when the manual run to be opened
 	// was canceled; with ticks.ErrSpecChanged when the spec has changed, which Own is about to tell;
 	// or when the job is no longer owned.
 	Commit(c ticks.Commit) (ticks.Record, error)
-	// Amend corrects the history of a run that was given up too early.
+	// Amend corrects the history entry of a run that another owner recorded as interrupted or lost.
 	Amend(job string, e ticks.Entry) error
-	// Drop removes a request that is done with. It does not block.
+	// Drop removes a completed request. It must not block.
 	Drop(job, request string)
 }
 
-// Observer is told what happens to ticks, from the goroutines of the runs and
-// from the loop.
+// Observer is notified of what happens to ticks, from the runs' goroutines and from
+// the loop.
 type Observer interface {
 	Started(r Run)
 	Ended(r Result)
-	// Recorded: entries were written to the history of the job.
+	// Recorded is called after entries were written to the history of the job.
 	Recorded(job string, entries []ticks.Entry)
 }
 
@@ -55,22 +55,22 @@ type Job struct {
 	Name     string
 	Handle   func(ctx context.Context, r Run) error
 	Lease    *leases.Lease
-	Since    time.Time    // when it was adopted
+	Since    time.Time    // when this instance acquired it
 	Record   ticks.Record // as it was then
 	Requests []ticks.Request
 }
 
-// Config is all that a Runner needs.
+// Config configures a Runner. Keeper, Observer and Logger are required.
 type Config struct {
 	InstanceID string
 	Keeper     Keeper
 	Observer   Observer
-	Grace      time.Duration // for running handlers when the instance stops
+	Grace      time.Duration // how long running handlers may continue after Stop
 	Logger     *slog.Logger
 }
 
-// Runner runs jobs. Own, Requested, Disown, ClockStepped and Stop may be called
-// by anybody, at any time, and return at once.
+// Runner runs jobs. Own, Requested, Disown, ClockStepped and Stop are safe for
+// concurrent use, also before Run, and return at once.
 type Runner struct {
 	cfg Config
 	log *slog.Logger
@@ -79,11 +79,11 @@ type Runner struct {
 	// Owned by the loop.
 	scheduler gocron.Scheduler
 	jobs      map[string]*job
-	running   map[string]*activity // by job, also of jobs not owned any more
+	running   map[string]*activity // by job, including jobs no longer owned
 	stopping  bool
-	graceEnds time.Time               // when running handlers are cancelled
-	cancelled bool                    // they were
-	runs      context.Context         //nolint:containedctx // the lifetime of all runs, ended once for all
+	graceEnds time.Time               // when running handlers are canceled
+	canceled  bool                    // they have been
+	runs      context.Context         //nolint:containedctx // the lifetime of all runs
 	cancel    context.CancelCauseFunc // of runs
 	tasks     *task.Group
 }
@@ -96,13 +96,13 @@ func New(cfg Config) *Runner {
 	}
 }
 
-// Own begins to run a job, or replaces what is known of it.
+// Own starts running a job, or updates one that is already owned.
 func (r *Runner) Own(j Job) { r.box.Post(func() { r.own(j) }) }
 
-// Requested says what operators ask for now.
+// Requested replaces the pending requests of a job.
 func (r *Runner) Requested(name string, requests []ticks.Request) {
 	r.box.Post(func() {
-		r.heed(name, requests)
+		r.applyStops(name, requests)
 		if j := r.jobs[name]; j != nil {
 			j.Requests = requests
 			r.decide(j)
@@ -110,28 +110,28 @@ func (r *Runner) Requested(name string, requests []ticks.Request) {
 	})
 }
 
-// Disown starts no further run of the job. Runs that go on end when their
-// grant says so.
+// Disown starts no further run of the job. A run in progress continues until its
+// lease ends.
 func (r *Runner) Disown(name string) { r.box.Post(func() { r.disown(name) }) }
 
-// ClockStepped has all that waits for a time of day wait anew: the wall clock was
-// set, or the machine suspended, so timers would end early, or late, by as much.
+// ClockStepped resets all timers. It is called when the wall clock was set or the
+// machine was suspended; timers would fire early or late by the difference.
 func (r *Runner) ClockStepped() {
 	r.box.Post(func() {
 		for _, j := range r.jobs {
-			r.silence(j)
+			r.unschedule(j)
 			r.schedule(j)
 		}
 	})
 }
 
-// Stop starts no further run of any job; running ones have the configured
-// grace, then their context ends with ErrStopping. Idempotent.
+// Stop starts no further run. Running handlers have the configured grace period,
+// then their context is canceled with ErrStopping. Idempotent.
 func (r *Runner) Stop() { r.box.Post(r.stop) }
 
-// Run runs jobs until Stop was called and the last run has ended. It returns
-// a *StuckError when handlers do not return although their contexts have
-// ended. The end of ctx ends running handlers at once.
+// Run runs jobs until Stop was called and the last run has ended. It returns a
+// *StuckError if handlers do not return after their contexts were canceled. When
+// ctx is canceled, it stops without a grace period.
 func (r *Runner) Run(ctx context.Context) error {
 	scheduler, err := gocron.NewScheduler(gocron.WithLocation(time.UTC)) // see ahead
 	if err != nil {
@@ -152,7 +152,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	return r.tasks.Wait()
 }
 
-// loop returns the jobs that are stuck, when there are any.
+// loop returns when the runner has stopped, with the jobs whose handlers are stuck.
 func (r *Runner) loop(ctx context.Context) (stuck []string) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -176,8 +176,8 @@ func (r *Runner) loop(ctx context.Context) (stuck []string) {
 		left := time.Until(r.graceEnds)
 		switch {
 		case left > 0:
-		case !r.cancelled:
-			r.cancelled = true
+		case !r.canceled:
+			r.canceled = true
 			r.cancel(ErrStopping)
 			r.graceEnds = time.Now().Add(stuckAfter)
 			left = stuckAfter
@@ -185,7 +185,7 @@ func (r *Runner) loop(ctx context.Context) (stuck []string) {
 			if stuck = r.stuck(); len(stuck) > 0 {
 				return stuck
 			}
-			left = stuckAfter // records: they end when ZooKeeper answers, or with the session
+			left = stuckAfter // only results are pending: they end when ZooKeeper answers or the session ends
 		}
 		timer.Reset(left)
 	}
@@ -215,13 +215,13 @@ func (r *Runner) stop() {
 
 func (r *Runner) own(changed Job) {
 	if r.stopping {
-		r.heed(changed.Name, changed.Requests)
+		r.applyStops(changed.Name, changed.Requests)
 		return
 	}
 	j := r.jobs[changed.Name]
 	if j != nil && j.Lease == changed.Lease {
-		changed.Record = j.Record // ours is the newer one
-		r.silence(j)
+		changed.Record = j.Record // ours is at least as recent
+		r.unschedule(j)
 		j.Job = changed
 	} else {
 		r.disown(changed.Name)
@@ -229,33 +229,34 @@ func (r *Runner) own(changed Job) {
 		r.jobs[changed.Name] = j
 		r.warnAhead(j)
 	}
-	r.heed(j.Name, j.Requests)
+	r.applyStops(j.Name, j.Requests)
 	r.schedule(j)
 }
 
-// warnAhead says of a job why it will not run for long.
+// warnAhead logs an error if the job will not run for some time because its
+// watermark is in the future.
 func (r *Runner) warnAhead(j *job) {
 	if ahead := time.Until(time.UnixMilli(j.Record.Watermark)); ahead > farAhead {
-		r.log.Error("nothing runs before the job's last claimed tick, which is in the future: a clock was, or is, wrong",
+		r.log.Error("job does not run: its last claimed tick is in the future; check the instances' clocks",
 			"job", j.Name, "watermark", time.UnixMilli(j.Record.Watermark), "ahead", ahead)
 	}
 }
 
-// farAhead is how far a claimed tick may lie in the future because the clocks
-// of two instances differ as clocks do.
+// farAhead is how far in the future a claimed tick may be because of ordinary clock
+// skew between instances.
 const farAhead = time.Minute
 
-// schedule decides on a job now, and has gocron call decide at each tick.
+// schedule makes gocron call due at each tick of a job, and decides on it now.
 func (r *Runner) schedule(j *job) {
 	j.alarm = &alarm{schedule: j.Schedule, after: time.UnixMilli(j.Record.Watermark)}
 	alarm := j.alarm
-	// gocron is not told the schedule's text: it computes nothing itself.
+	// The text is empty because alarm, not gocron, computes the ticks.
 	scheduled, err := r.scheduler.NewJob(
 		gocron.CronJob("", true),
 		gocron.NewTask(func() { r.box.Post(func() { r.due(j, alarm) }) }),
 		gocron.WithCronImplementation(alarm), gocron.WithName(j.Name))
 	if err != nil {
-		r.log.Error("job cannot be scheduled", "job", j.Name, "err", err)
+		r.log.Error("cannot schedule job", "job", j.Name, "err", err)
 		delete(r.jobs, j.Name)
 		return
 	}
@@ -263,8 +264,8 @@ func (r *Runner) schedule(j *job) {
 	r.decide(j)
 }
 
-// silence ends what schedule began, and a wake-up.
-func (r *Runner) silence(j *job) {
+// unschedule removes a job's alarm and its timer.
+func (r *Runner) unschedule(j *job) {
 	if err := r.scheduler.RemoveJob(j.id); err != nil {
 		r.log.Debug("alarm not removed", "job", j.Name, "err", err)
 	}
@@ -274,6 +275,6 @@ func (r *Runner) silence(j *job) {
 func (r *Runner) disown(name string) {
 	if j := r.jobs[name]; j != nil {
 		delete(r.jobs, name)
-		r.silence(j)
+		r.unschedule(j)
 	}
 }

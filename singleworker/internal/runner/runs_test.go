@@ -67,29 +67,29 @@ func TestRunThatPanics(t *testing.T) {
 			t.Fatalf("results %+v, want a failure with a *task.PanicError", results)
 		}
 		if p.Value != "glass" || !strings.Contains(string(p.Stack), "runs_test.go") {
-			t.Errorf("panic %v with stack\n%s\nwant glass, and where it broke", p.Value, p.Stack)
+			t.Errorf("panic %v with stack\n%s\nwant glass, and a stack that shows where", p.Value, p.Stack)
 		}
 		if text := w.keeper.read("job").history[0].Error; !strings.HasPrefix(text, "handler panicked: glass\n") || !strings.Contains(text, "runs_test.go") {
-			t.Errorf("recorded %q, want the panic and where it was", text)
+			t.Errorf("recorded %q, want the panic and its stack", text)
 		}
-		pass(time.Minute) // the process lives, and so does the job
+		pass(time.Minute) // process and job live on
 		w.stop()
 		w.wantOnTime(after(time.Minute), after(2*time.Minute))
 	})
 }
 
-// brokenError is an error that cannot be used when it is nil, as a pointer.
+// brokenError is an error whose methods panic on a nil pointer.
 type brokenError struct{ text string }
 
 func (e *brokenError) Error() string { return e.text }
 
-// brokenChainError has a text, and nothing that can be unwrapped when it is nil.
+// brokenChainError has a text, and panics in Unwrap on a nil pointer.
 type brokenChainError struct{ cause error }
 
 func (*brokenChainError) Error() string   { return "broken" }
 func (e *brokenChainError) Unwrap() error { return e.cause }
 
-// A handler that does not return as it should has failed, and its job goes on.
+// A handler that does not return properly has failed, and its job continues.
 func TestRunThatGivesNoUsableResult(t *testing.T) {
 	t.Parallel()
 	for what, row := range map[string]struct {
@@ -137,7 +137,7 @@ func TestRunThatGivesNoUsableResult(t *testing.T) {
 	}
 }
 
-func TestTickIsSkippedWhileThePreviousRunGoesOn(t *testing.T) {
+func TestTickIsSkippedDuringThePreviousRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -155,7 +155,7 @@ func TestTickIsSkippedWhileThePreviousRunGoesOn(t *testing.T) {
 	})
 }
 
-// A job that came back, as after a lost lease, must not run beside its former run.
+// A job that is reacquired, as after a lost lease, must not run beside its earlier run.
 func TestOverlapOutlastsOwnership(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestOverlapOutlastsOwnership(t *testing.T) {
 	})
 }
 
-// Somebody else has claimed the tick: the record is not what the claim rests on.
+// Another instance has claimed the tick: the claim is based on an old record.
 func TestTickThatAnotherHasClaimedIsNotRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -199,7 +199,7 @@ func TestTickThatAnotherHasClaimedIsNotRun(t *testing.T) {
 	})
 }
 
-// A claim that is refused is not run, and not forgotten either.
+// A refused claim is not run, and is retried.
 func TestRefusedClaimIsNotRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -215,7 +215,7 @@ func TestRefusedClaimIsNotRun(t *testing.T) {
 		pass(2*time.Minute + time.Second)
 		w.wantOnTime() // nothing
 		if got := w.reported(); len(got) != 0 {
-			t.Errorf("reported %+v, want nothing of a run that never was", got)
+			t.Errorf("reported %+v, want no report of a run that never started", got)
 		}
 		pass(time.Minute)
 		w.stop()
@@ -251,7 +251,7 @@ func TestLeaseThatEndsInterruptsTheRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		canceled := errors.New("job cancelled")
+		canceled := errors.New("job canceled")
 		var seen error
 		w.run(t.Context())
 		w.own(w.job("job", "0 * * * * ?", func(ctx context.Context, _ Run) error {
@@ -264,13 +264,13 @@ func TestLeaseThatEndsInterruptsTheRun(t *testing.T) {
 		w.runner.Disown("job")
 		w.stop()
 		r := w.wantResult(ticks.Interrupted, canceled)
-		if want := "job cancelled: half done: context canceled"; !errors.Is(seen, canceled) || r.Err.Error() != want {
+		if want := "job canceled: half done: context canceled"; !errors.Is(seen, canceled) || r.Err.Error() != want {
 			t.Errorf("the handler saw %v, the result is %q; want %v, %q", seen, r.Err, canceled, want)
 		}
 	})
 }
 
-func TestHandlerThatFinishesInSpiteOfItsContextHasFinished(t *testing.T) {
+func TestHandlerThatFinishesDespiteItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -286,7 +286,7 @@ func TestHandlerThatFinishesInSpiteOfItsContextHasFinished(t *testing.T) {
 	})
 }
 
-// The claim was sent and the lease ended before the answer came: nothing is started,
+// The lease ends while the claim is being written: nothing is started,
 // and the record says so.
 func TestLeaseThatEndsDuringTheClaim(t *testing.T) {
 	t.Parallel()
@@ -307,13 +307,13 @@ func TestLeaseThatEndsDuringTheClaim(t *testing.T) {
 	})
 }
 
-// While the loop is held up, alarms queue. They must not make it run ahead of time.
-func TestLateLoopTakesTheLatestTickAndNoneEarly(t *testing.T) {
+// Alarms queue while the loop is blocked. They must not make it run ticks early.
+func TestBlockedLoopRunsNoTickEarly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		held := false
-		w.recorded = func() { // a log that is blocked, once
+		w.recorded = func() { // blocks once
 			if !held {
 				held = true
 				time.Sleep(2500 * time.Millisecond)
@@ -335,7 +335,7 @@ func TestLateLoopTakesTheLatestTickAndNoneEarly(t *testing.T) {
 			got = append(got, fmt.Sprintf("%v at %v", c.Tick.Sub(midnight), c.Started.Sub(midnight)))
 		}
 		if want := []string{"1s at 1s", "4s at 4.5s", "5s at 5s", "6s at 6s"}; !slices.Equal(got, want) {
-			t.Errorf("ticks ran\n  %q, want\n  %q: 2s overlaps, 3s and 4s come while the loop is held up", got, want)
+			t.Errorf("ticks ran\n  %q, want\n  %q: 2s overlaps, 3s and 4s come while the loop is blocked", got, want)
 		}
 		w.wantHistory("job", "2s: skipped overlap", "1s at 1s: ok", "3s: missed stalled",
 			"4s at 4.5s: ok", "5s at 5s: ok", "6s at 6s: ok")

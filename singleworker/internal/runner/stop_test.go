@@ -29,7 +29,7 @@ func TestStopStartsNoFurtherRun(t *testing.T) {
 		w.own(w.job("tick", "10 1 * * * ?", nil))
 		pass(65 * time.Second)
 		w.runner.Stop()
-		w.own(w.job("late", "* * * * * ?", nil)) // by an owner that does not know yet
+		w.own(w.job("late", "* * * * * ?", nil)) // after Stop
 		if err := <-w.ended; err != nil {
 			t.Errorf("Run = %v, want nil", err)
 		}
@@ -40,7 +40,7 @@ func TestStopStartsNoFurtherRun(t *testing.T) {
 	})
 }
 
-func TestRunsThatOutlastTheGraceAreCancelled(t *testing.T) {
+func TestRunsThatOutlastTheGraceAreCanceled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -50,7 +50,7 @@ func TestRunsThatOutlastTheGraceAreCancelled(t *testing.T) {
 		start := time.Now()
 		w.runner.Stop()
 		pass(10 * time.Second)
-		w.runner.Stop() // does not begin again
+		w.runner.Stop() // does not restart the grace period
 		if err := <-w.ended; err != nil || time.Since(start) != grace {
 			t.Errorf("Run = %v after %v, want nil after %v", err, time.Since(start), grace)
 		}
@@ -58,7 +58,7 @@ func TestRunsThatOutlastTheGraceAreCancelled(t *testing.T) {
 	})
 }
 
-// A claim that waits for ZooKeeper is no handler that ignores its context.
+// A claim that waits for ZooKeeper is not a stuck handler.
 func TestAClaimThatWaitsIsNotStuck(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -78,8 +78,8 @@ func TestAClaimThatWaitsIsNotStuck(t *testing.T) {
 	})
 }
 
-// A claim that was under way when the stop came is run if there is time for it, and left to the
-// next owner if not.
+// A claim in flight when the runner stops is run if it succeeds within the grace period, and left to the
+// next owner otherwise.
 func TestAClaimThatIsLate(t *testing.T) {
 	t.Parallel()
 	for what, row := range map[string]struct {
@@ -121,23 +121,23 @@ func TestHandlersThatIgnoreTheirContextAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		release := make(chan struct{})
-		deaf := func(context.Context, Run) error {
+		stuckHandler := func(context.Context, Run) error {
 			<-release
 			return nil
 		}
 		w.run(t.Context())
-		w.own(w.job("deaf", "0 * * * * ?", deaf))
-		w.own(w.job("as deaf", "0 * * * * ?", deaf))
+		w.own(w.job("stuck 1", "0 * * * * ?", stuckHandler))
+		w.own(w.job("stuck 2", "0 * * * * ?", stuckHandler))
 		w.own(w.job("obedient", "0 * * * * ?", untilEnd))
 		pass(65 * time.Second)
 		start := time.Now()
 		w.runner.Stop()
 		err := <-w.ended
 		var stuck *StuckError
-		if !errors.As(err, &stuck) || !slices.Equal(stuck.Jobs, []string{"as deaf", "deaf"}) {
+		if !errors.As(err, &stuck) || !slices.Equal(stuck.Jobs, []string{"stuck 1", "stuck 2"}) {
 			t.Errorf("Run = %v, want a *StuckError for both", err)
 		}
-		if want := "handlers ignore their context and still run: as deaf, deaf"; err.Error() != want {
+		if want := "handlers still running after their context was canceled: stuck 1, stuck 2"; err.Error() != want {
 			t.Errorf("%q, want %q", err, want)
 		}
 		if took := time.Since(start); took != grace+stuckAfter {
@@ -180,14 +180,14 @@ func TestEndOfTheContextEndsRunsAtOnce(t *testing.T) {
 	})
 }
 
-func TestEndOfTheContextLeavesNoGraceToTheDeaf(t *testing.T) {
+func TestEndOfTheContextLeavesNoGraceToStuckHandlers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		release := make(chan struct{})
 		ctx, cancel := context.WithCancel(t.Context())
 		w.run(ctx)
-		w.own(w.job("deaf", "0 * * * * ?", func(context.Context, Run) error {
+		w.own(w.job("stuck", "0 * * * * ?", func(context.Context, Run) error {
 			<-release
 			return nil
 		}))
@@ -201,8 +201,8 @@ func TestEndOfTheContextLeavesNoGraceToTheDeaf(t *testing.T) {
 	})
 }
 
-// Own, Disown and Stop may come at any time, from anywhere. Nothing hangs, nothing is
-// left behind, and every claim that stood has its result.
+// Own, Disown and Stop may be called at any time by any goroutine. Nothing hangs, nothing is
+// left behind, and every claim that was written has a result.
 func TestStartStopStress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -224,7 +224,7 @@ func startStop(t *testing.T, r *rand.Rand) {
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	// Drawn before anything runs: a seed is one scenario.
+	// Drawn before anything runs, so that a seed is one scenario.
 	random := func() time.Duration { return time.Duration(r.Int64N(int64(2500 * time.Millisecond))) }
 	own, disown, stop, end, run := random(), random(), random(), random(), random()
 	if r.IntN(2) == 0 {

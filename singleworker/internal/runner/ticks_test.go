@@ -16,7 +16,7 @@ func TestTicksFireAtTheirTimes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		time.Sleep(1234 * time.Millisecond) // nobody starts on the dot
+		time.Sleep(1234 * time.Millisecond) // do not start exactly at a tick
 		w.run(t.Context())
 		w.own(w.job("job", "0/20 * * * * ?", nil))
 		pass(time.Minute)
@@ -26,7 +26,7 @@ func TestTicksFireAtTheirTimes(t *testing.T) {
 		opened := w.keeper.opened("job")
 		c := opened[0]
 		if c.SID != "a" || c.Token != 7 || c.Attempt != 1 || c.RunID == "" || c.RunID == opened[1].RunID {
-			t.Errorf("claim %+v, want the first attempt by a under token 7 with a run id of its own", c)
+			t.Errorf("claim %+v, want the first attempt by a under token 7 with a unique run ID", c)
 		}
 		if r := w.started()[0]; r.RunID != c.RunID || r.Tick.UnixMilli() != c.Tick || r.Token != 7 || r.Attempt != 1 || r.Request != nil {
 			t.Errorf("claimed %+v, started %+v; want the same", c, r)
@@ -51,7 +51,7 @@ func TestEveryIsAnchoredAtTheEpoch(t *testing.T) {
 	})
 }
 
-// After its only tick an @at job is silent, and costs nothing: a busy alarm would keep
+// After its only tick an @at job must not keep gocron busy: that would keep
 // this year from passing.
 func TestAtFiresOnce(t *testing.T) {
 	t.Parallel()
@@ -82,7 +82,7 @@ func TestOneDayOfFiveMinutes(t *testing.T) {
 	})
 }
 
-// The alarm clock has opinions of its own on daylight saving; package cronexpr's count.
+// gocron treats daylight saving differently; package cronexpr decides.
 func TestDaysOnWhichClocksChange(t *testing.T) {
 	t.Parallel()
 	newYork, err := time.LoadLocation("America/New_York")
@@ -138,7 +138,7 @@ func TestDaysOnWhichClocksChange(t *testing.T) {
 	}
 }
 
-// Where this machine is must not matter. The next tick shows the second of the day that
+// The machine's time zone must not matter. The next tick shows the second of the day that
 // this machine's clock shows when the job is adopted.
 func TestTheMachinesOwnZoneDoesNotMatter(t *testing.T) {
 	t.Parallel()
@@ -181,8 +181,8 @@ func TestOwnTwiceReplaces(t *testing.T) {
 	})
 }
 
-// What is known of the record is not forgotten when the job is told again under the same grant with
-// an older one, as read before.
+// The runner keeps its record when Own is called again for the same lease with an older one, as
+// read earlier.
 func TestOwnTwiceKeepsTheRecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestOwnTwiceKeepsTheRecord(t *testing.T) {
 		w.keeper.change("job", func(k *kept) { k.record.Watermark = after(3 * time.Minute).UnixMilli() }) // by a fast clock
 		w.keeper.pull = func(c ticks.Commit) lever {
 			if c.From.Watermark < after(3*time.Minute).UnixMilli() {
-				t.Errorf("a decision that rests on %+v", c.From)
+				t.Errorf("a decision based on %+v", c.From)
 			}
 			return lever{}
 		}
@@ -205,7 +205,7 @@ func TestOwnTwiceKeepsTheRecord(t *testing.T) {
 	})
 }
 
-// A new ownership brings its own record. If that is old, the first decision finds out.
+// A new ownership comes with a record. If that is outdated, the first decision finds out.
 func TestOldRecordRunsNoTickTwice(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -240,11 +240,11 @@ func TestDisownStops(t *testing.T) {
 	})
 }
 
-func TestDisownLeavesTheRunToItsGrant(t *testing.T) {
+func TestDisownLeavesTheRunToItsLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		canceled := errors.New("job cancelled")
+		canceled := errors.New("job canceled")
 		w.run(t.Context())
 		w.own(w.job("job", "0 * * * * ?", untilEnd))
 		time.Sleep(61 * time.Second)

@@ -9,9 +9,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// checker keeps what was ever written, and compares it with the ticks of the
-// schedules and with what the handlers did. It reads the records' Watermark and
-// nothing else of them: attempts and failures it counts itself.
+// checker keeps everything that was written and compares it with the ticks of the
+// schedules and with what the handlers did. It reads only the Watermark of the
+// records; attempts and failures it counts itself.
 type checker struct {
 	w     *world
 	ticks int // accounted for
@@ -27,8 +27,8 @@ type checker struct {
 
 	come come
 
-	head   string // the request that waits in front
-	passed int    // ticks that were begun since it waits there
+	head   string // the request at the head of the queue
+	passed int    // ticks started since it has been there
 }
 
 // era is the time of a schedule.
@@ -36,7 +36,7 @@ type era struct {
 	schedule *cronexpr.Schedule
 	since    int64
 	from     int64 // Watermark when it began
-	forgets  bool  // what was left of the one before
+	forgets  bool  // drops unclaimed ticks of the previous era
 }
 
 // fate is what became of a tick, or of a request.
@@ -64,7 +64,7 @@ func (c *checker) newEra() {
 }
 
 // eraEnds is called before the schedule is replaced. If nothing was accounted
-// for in its time, then what was left of the one before never will be: a spec
+// for in its time, then drops unclaimed ticks of the previous era never will be: a spec
 // knows one former schedule.
 func (c *checker) eraEnds() {
 	last := &c.eras[len(c.eras)-1]
@@ -78,7 +78,7 @@ func walk(s *cronexpr.Schedule, from, to int64, f func(tick int64)) {
 	}
 }
 
-// applied takes note of a change that was written.
+// applied records a change that was written.
 func (c *checker) applied(p ticks.Plan, now int64) {
 	before := c.w.record
 	if p.Record.Watermark < before.Watermark {
@@ -97,11 +97,11 @@ func (c *checker) applied(p ticks.Plan, now int64) {
 	case p.Opens:
 		c.claim(p.Record)
 	case p.Record.Open() != (c.open != nil):
-		c.w.failf("(5) the record and the history do not agree on whether a run goes on")
+		c.w.failf("(5) the record and the history do not agree on whether a run is in progress")
 	}
 }
 
-// row is an entry about ticks that are not run.
+// row checks an entry about ticks that are not run.
 func (c *checker) row(e ticks.Entry, through, now int64) {
 	s := c.w.schedule()
 	if e.Reason == zkrec.ReasonScheduleChanged {
@@ -121,11 +121,11 @@ func (c *checker) row(e ticks.Entry, through, now int64) {
 	case max(e.Tick, e.To) > through:
 		c.w.failf("(2) a row up to %s, accounted for is up to %s", clock(e.To), clock(through))
 	case e.Ended != now || e.SID == "" || e.Token == 0:
-		c.w.failf("(5) nobody knows who wrote %+v, or when", e)
+		c.w.failf("(5) entry does not say who wrote it, or when: %+v", e)
 	}
 }
 
-// account gives a tick its fate.
+// account records the fate of a tick.
 func (c *checker) account(tick int64, f *fate) {
 	if c.fates[tick] != nil {
 		c.w.failf("(2) %s is accounted for a second time", clock(tick))
@@ -134,7 +134,7 @@ func (c *checker) account(tick int64, f *fate) {
 	c.ticks++
 }
 
-// claim is a run that is opened.
+// claim checks a run that is opened.
 func (c *checker) claim(r ticks.Record) {
 	f := c.fates[r.Tick]
 	if r.Manual != "" {
@@ -169,7 +169,7 @@ func (c *checker) claim(r ticks.Record) {
 	}
 }
 
-// wait counts the ticks that are begun while a request waits.
+// wait counts the ticks that start while a request waits.
 func (c *checker) wait() {
 	if len(c.w.requests) == 0 {
 		return
@@ -178,7 +178,7 @@ func (c *checker) wait() {
 		c.head, c.passed = head, 0
 	}
 	if c.passed++; c.passed > 5 {
-		c.w.failf("(10) %s still waits after %d ticks were begun", c.head, c.passed)
+		c.w.failf("(10) %s still waits after %d ticks were started", c.head, c.passed)
 	}
 }
 
@@ -187,7 +187,7 @@ func again(state string) bool {
 	return state == zkrec.RunInterrupted || state == zkrec.RunFailed || state == zkrec.RunTimedOut
 }
 
-// result is an entry about a run.
+// result checks an entry about a run.
 func (c *checker) result(e ticks.Entry) {
 	f := c.open
 	if f == nil || f.runID != e.RunID {
@@ -210,14 +210,14 @@ func (c *checker) result(e ticks.Entry) {
 	case told != "" && told != e.State:
 		c.w.failf("(7) the handler of %s saw %s, the history says %s", e.RunID, told, e.State)
 	case told == "" && e.State != zkrec.RunInterrupted && e.State != zkrec.RunLost:
-		c.w.failf("(7) the handler of %s gave no result, the history says %s", e.RunID, e.State)
+		c.w.failf("(7) the handler of %s returned no result, the history says %s", e.RunID, e.State)
 	}
 	if e.Attempt != f.attempts || e.Started == 0 || e.Ended == 0 || e.SID == "" {
 		c.w.failf("(5) attempt %d: %+v", f.attempts, e)
 	}
 }
 
-// started is a handler that begins.
+// started records a handler that starts.
 func (c *checker) started(h *handler) {
 	if _, known := c.handlers[h.run.RunID]; known || c.open == nil || c.open.runID != h.run.RunID {
 		c.w.failf("(7) %s is started, and is not the claim", h.run.RunID)
@@ -225,7 +225,7 @@ func (c *checker) started(h *handler) {
 	c.handlers[h.run.RunID] = ""
 }
 
-// ended is a handler's result, and the plan that End made of it.
+// ended checks a handler's result and the plan that End made of it.
 func (c *checker) ended(of ticks.Job, h *handler, p ticks.Plan) {
 	c.handlers[h.run.RunID] = h.outcome.State
 	f := c.open
@@ -264,13 +264,13 @@ func (c *checker) settled(v ticks.View) {
 	tick, again := ticks.Overdue(v.Job, v.Record, v.Active != "", v.Now)
 	switch {
 	case !tick.IsZero() && !within(v.Paused, v.Now.UnixMilli()):
-		c.w.failf("(9) nothing is to be done, and %s is overdue", clock(tick.UnixMilli()))
+		c.w.failf("(9) nothing is left to do, but %s is overdue", clock(tick.UnixMilli()))
 	case !again.IsZero() && !again.After(v.Now):
-		c.w.failf("(9) whether a tick is overdue is to be seen at %s, in the past", again)
+		c.w.failf("(9) Overdue wants to be called again at %s, in the past", again)
 	}
 }
 
-// end is the account of all ticks, once everything is done.
+// end checks the account of all ticks after everything is done.
 func (c *checker) end() {
 	total := 0
 	for i, e := range c.eras {
@@ -297,7 +297,7 @@ func (c *checker) end() {
 	}
 	for id := range c.handlers {
 		if !c.written[id] {
-			c.w.failf("(7) the history knows nothing of %s", id)
+			c.w.failf("(7) the history has no entry for %s", id)
 		}
 	}
 }

@@ -110,7 +110,7 @@ func subject(r zkrec.Run) string {
 	return clock(r.Tick)
 }
 
-// The owner that asks in the tables, and the one before it.
+// The deciding owner in the tables, and the previous one.
 const (
 	me    = "me"
 	other = "other"

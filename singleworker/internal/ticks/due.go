@@ -9,7 +9,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// base is the time up to which every tick is accounted for, or none of ours.
+// base is the time up to which every tick is accounted for, or before our first.
 func (v View) base() time.Time {
 	if v.Record.Watermark == 0 {
 		return v.begins()
@@ -17,7 +17,7 @@ func (v View) base() time.Time {
 	return later(v.begins(), time.UnixMilli(v.Record.Watermark))
 }
 
-// horizon is up to when ticks may be judged now.
+// horizon is the time up to which ticks may be decided now.
 func (v View) horizon() time.Time {
 	if v.ends() && v.To.Before(v.Now) {
 		return v.To
@@ -25,7 +25,7 @@ func (v View) horizon() time.Time {
 	return v.Now
 }
 
-// pauseEnds is when the pause that goes on ends by itself, or zero.
+// pauseEnds is when the current pause ends by itself, or zero if it does not.
 func (v View) pauseEnds() time.Time {
 	if v.Paused.Until == 0 {
 		return time.Time{}
@@ -33,12 +33,12 @@ func (v View) pauseEnds() time.Time {
 	return time.UnixMilli(v.Paused.Until)
 }
 
-// Ranges of ticks include their end and not their beginning, whereas the time
-// of an owner may be anywhere between two milliseconds.
+// Ranges of ticks exclude their start and include their end. They are shifted by a
+// nanosecond because an owner's clock may read any time between two milliseconds.
 func before(t time.Time) time.Time { return t.Add(-time.Nanosecond) }
 func after(t time.Time) time.Time  { return t.Add(time.Nanosecond) }
 
-// first is the first tick that has come and is not accounted for, or zero.
+// first is the first past tick that is not accounted for, or zero.
 func (v View) first() time.Time {
 	if t := v.nextTick(v.base()); !t.After(v.Now) {
 		return t
@@ -46,9 +46,8 @@ func (v View) first() time.Time {
 	return time.Time{}
 }
 
-// due judges the ticks that have come since the last that is accounted for. It
-// opens the first of those that are to be run, and records those before it; or
-// records all when none is.
+// due decides on the past ticks that are not accounted for. It opens the first one
+// to be run and records those before it; if no tick is to be run, it records all.
 func (v View) due() (plan Plan) {
 	if plan = v.formerMissed(); plan.Change {
 		return plan
@@ -76,20 +75,20 @@ func (v View) due() (plan Plan) {
 	return plan
 }
 
-// pass is the change that accounts for the ticks up to the given time. A retry
-// gives way to them; a rerun, which a pause may hold, does not.
-func (v View) pass(through time.Time, entries []Entry) Plan {
+// pass moves the watermark to the given time and records the entries. It drops a
+// pending retry, which later ticks replace, but not a rerun that a pause holds back.
+func (v View) pass(watermark time.Time, entries []Entry) Plan {
 	plan := Plan{Change: true, Record: v.Record, Entries: entries}
-	plan.Record.Watermark = through.UnixMilli()
+	plan.Record.Watermark = watermark.UnixMilli()
 	if v.Record.NextAttempt == zkrec.NextRetry {
 		plan.Record.NextAttempt, plan.Record.NextAttemptAt = "", 0
 	}
 	return plan
 }
 
-// runnable is the first tick from first to last that is to be run; zero when
-// none is. It goes back from the last, because how many are run counts from
-// there.
+// runnable returns the first tick between first and last, both included, that is to
+// be run, or zero. It walks back from the last one because MaxMisfires, and
+// MisfireOnce, count from there.
 func (v View) runnable(first, last time.Time) (run time.Time) {
 	grace := v.Policy.MisfireGrace
 	t := last
@@ -118,8 +117,8 @@ func (v View) runnable(first, last time.Time) (run time.Time) {
 	return run
 }
 
-// busySince is since when the owner's runs have gone on, as far as ticks wait for
-// their end.
+// busySince is when the owner's uninterrupted series of runs began: a queued tick
+// may have waited for more than one of them.
 func (v View) busySince() int64 {
 	if v.Record.BusySince != 0 {
 		return v.Record.BusySince
@@ -127,15 +126,14 @@ func (v View) busySince() int64 {
 	return v.Record.Started
 }
 
-// queued reports whether t came while the last run went on, and was to wait
-// for its end.
+// queued reports whether t came during the last run and waits for its end.
 func (v View) queued(t time.Time) bool {
 	return v.Policy.Overlap == job.OverlapQueue && v.overlapped(t)
 }
 
-// overlapped reports whether t came while the last run of this owner went on:
-// the one under its token, or one of an earlier token that it has not got rid
-// of yet. Those that it began before ticks that wait could be run count as well.
+// overlapped reports whether t came during this owner's last run: one under its
+// current token, or one under an earlier token that has not returned yet. Earlier
+// runs of the same busy series count as well.
 func (v View) overlapped(t time.Time) bool {
 	r := v.Record.Run
 	ms := t.UnixMilli()
@@ -143,11 +141,10 @@ func (v View) overlapped(t time.Time) bool {
 	return own && ms > v.busySince() && (r.Open() || ms <= r.Ended)
 }
 
-// overlapping records the ticks from first on that are skipped because they
-// came during the owner's last run, whether it goes on or has ended meanwhile:
-// a run that ends a moment after a tick, or before its owner has noticed the
-// tick, makes no difference. When older ticks wait, those during the run are
-// judged together with them.
+// overlapping records the ticks, beginning with first, that are skipped because
+// they came during the owner's last run. It makes no difference whether the run is
+// still in progress or ended before the owner noticed the tick. If first is older
+// than the run, the ticks during the run are decided together with it.
 func (v View) overlapping(first time.Time) Plan {
 	if v.Policy.Overlap != job.OverlapSkip || !v.overlapped(first) {
 		return Plan{}
@@ -156,7 +153,7 @@ func (v View) overlapping(first time.Time) Plan {
 	if ended := time.UnixMilli(v.Record.Ended); !v.Record.Open() && ended.Before(until) {
 		until = ended
 	}
-	// The pause, not the overlap, decides over the ticks in it.
+	// Ticks in a pause are subject to the pause's policy, not to the overlap policy.
 	if v.Paused.Missed == job.MisfireOnce || v.Paused.Missed == job.MisfireAll {
 		from := time.UnixMilli(v.Paused.Since)
 		if from.Before(first) {
@@ -173,8 +170,8 @@ func (v View) overlapping(first time.Time) Plan {
 	return v.pass(last, v.rows(v.base(), last))
 }
 
-// formerMissed records the ticks of a replaced schedule that nobody claimed
-// before it was replaced.
+// formerMissed records as missed the ticks of the former schedule that were not
+// claimed before it was replaced.
 func (v View) formerMissed() Plan {
 	if v.Former == nil || v.Record.Watermark >= v.Since.UnixMilli() {
 		return Plan{}
@@ -188,8 +185,8 @@ func (v View) formerMissed() Plan {
 	return v.pass(v.Since, []Entry{v.recorded(row)})
 }
 
-// rows says of the ticks after from and up to the given one why they are not
-// run, those in a row for one reason together.
+// rows returns entries that say why the ticks in (from, to] are not run.
+// Consecutive ticks with the same reason share an entry.
 func (v View) rows(from, to time.Time) (rows []Entry) {
 	cuts := []time.Time{from, to}
 	for _, cut := range []time.Time{
@@ -222,13 +219,14 @@ func (v View) rows(from, to time.Time) (rows []Entry) {
 	return rows
 }
 
-// recorded says who writes an entry, and when.
+// recorded adds to an entry who wrote it, and when.
 func (v View) recorded(e Entry) Entry {
 	e.SID, e.Token, e.Ended = v.SID, v.Token, v.Now.UnixMilli()
 	return e
 }
 
-// row counts the ticks after from and up to the given one.
+// row returns one entry for the ticks in (from, to], counted up to MaxCount; ok is
+// false if there is no such tick.
 func row(s *cronexpr.Schedule, from, to time.Time) (e Entry, ok bool) {
 	first := s.Next(from)
 	if first.IsZero() || first.After(to) {

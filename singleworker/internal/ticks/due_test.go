@@ -50,7 +50,7 @@ func wantPlan(t *testing.T, v ticks.View, want string) ticks.Plan {
 	return plan
 }
 
-// TestDue: nothing runs; what becomes of the ticks since the last one.
+// TestDue: nothing runs; what happens to the ticks since the last one.
 func TestDue(t *testing.T) {
 	t.Parallel()
 	skip := ticks.Policy{Misfire: job.MisfireSkip}
@@ -103,7 +103,7 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// TestOverlap: ticks that come during a run, while it goes on ("r1" is active)
+// TestOverlap: ticks that come during a run, while it is in progress ("r1" is active)
 // and when it has ended.
 func TestOverlap(t *testing.T) {
 	t.Parallel()
@@ -169,7 +169,7 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// TestPause: what is held back, and what becomes of the ticks when it is over.
+// TestPause: what a pause holds back, and what happens to its ticks when it is over.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	paused := func(since, until, missed string) zkrec.Pause {
@@ -208,7 +208,7 @@ func TestPause(t *testing.T) {
 		{"over: in part before the owner came", situation{
 			pause: paused("10:01:30", "10:03:20", ""), owned: "10:02:30", through: "10:00", now: "10:03:20",
 		}, "", "run 10:01#1; through 10:01"},
-		{"over: below the grace", situation{
+		{"over: older than the grace", situation{
 			policy: ticks.Policy{MisfireGrace: minute / 6}, pause: paused("10:00:30", "10:03:20", "all"), through: "10:00", now: "10:03:20",
 		}, "", "skipped(paused) 10:01 to 10:03, 3; through 10:03"},
 
@@ -247,7 +247,7 @@ func TestFormer(t *testing.T) {
 		{"some were before the former's time", "09:00", "10:05", "10:01:30", zkrec.Run{}, "", "missed(schedule_changed) 10:02 to 10:03, 2; through 10:03:30"},
 		{"none was, ever", "", "10:05", "10:00:30", zkrec.Run{}, "", "missed(schedule_changed) 10:01 to 10:03, 3; through 10:03:30"},
 		{"claims were ahead of the change", "10:04", "10:05", "09:00", zkrec.Run{}, "", ""},
-		{"a run goes on", "10:01", "10:10", "09:00", run(t, zkrec.RunRunning, "10:01", me, "10:01", ""), "r1",
+		{"a run is in progress", "10:01", "10:10", "09:00", run(t, zkrec.RunRunning, "10:01", me, "10:01", ""), "r1",
 			"missed(schedule_changed) 10:02 to 10:03, 2; through 10:03:30"},
 		{"then the new one's", "10:03:30", "10:10", "09:00", zkrec.Run{}, "", "run 10:10#1; through 10:10"},
 	} {
@@ -262,7 +262,7 @@ func TestFormer(t *testing.T) {
 }
 
 // TestFormerInAPause: as in TestFormer, and since 10:02:30 the job is paused. What was missed is
-// recorded all the same, because the next change of the schedule may come before the end of the pause.
+// recorded nevertheless, because the next change of the schedule may come before the end of the pause.
 func TestFormerInAPause(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -273,7 +273,7 @@ func TestFormerInAPause(t *testing.T) {
 		want   string
 	}{
 		{"nothing runs", zkrec.Run{}, "", "", "missed(schedule_changed) 10:02 to 10:03, 2; through 10:03:30"},
-		{"a run goes on", run(t, zkrec.RunRunning, "10:01", me, "10:01", ""), "", "r1", "missed(schedule_changed) 10:02 to 10:03, 2; through 10:03:30"},
+		{"a run is in progress", run(t, zkrec.RunRunning, "10:01", me, "10:01", ""), "", "r1", "missed(schedule_changed) 10:02 to 10:03, 2; through 10:03:30"},
 		{"a further attempt waits for the end of the pause", run(t, zkrec.RunInterrupted, "10:01", me, "10:01", "10:01:05"), zkrec.NextRerun, "",
 			`missed(schedule_changed) 10:02 to 10:03, 2; through 10:03:30; again "rerun" at 10:01:05`},
 		{"a retry does not", run(t, zkrec.RunFailed, "10:01", me, "10:01", "10:01:05"), zkrec.NextRetry, "",
@@ -288,7 +288,7 @@ func TestFormerInAPause(t *testing.T) {
 			plan := wantPlan(t, v, tt.want)
 			v.Record = plan.Record
 			if next := ticks.Next(v); next.Opens != (tt.active == "") || next.Record.Tick == ms(t, "10:10") {
-				t.Errorf("then: %s, want nothing but what is asked for", say(v.Record, next))
+				t.Errorf("then: %s, want only requested runs", say(v.Record, next))
 			}
 		})
 	}

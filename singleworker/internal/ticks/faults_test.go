@@ -9,7 +9,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// profile is what a seed is like.
+// profile is the random configuration of a seed.
 type profile struct {
 	start    time.Time
 	texts    []zkrec.Former // the schedules that the job has at times
@@ -89,7 +89,7 @@ func (w *world) duration() int64 {
 	return w.upTo(w.slowest * w.period())
 }
 
-// downtime is how long nobody owns the job.
+// downtime is how long the job has no owner.
 func (w *world) downtime() int64 {
 	if w.quiet {
 		return 0
@@ -105,7 +105,7 @@ func (w *world) downtime() int64 {
 	return w.upTo(15_000 * min(w.period(), 20_000))
 }
 
-// operator is the time on the clock of whoever changes the job.
+// operator is the time on the clock of the operator who changes the job.
 func (w *world) operator() int64 {
 	clock := w.now + pick(w, 0, 0, 0, w.upTo(2000), -w.upTo(2000), w.upTo(100_000))
 	if w.percent(20) {
@@ -114,7 +114,7 @@ func (w *world) operator() int64 {
 	return clock
 }
 
-// fault lets something happen.
+// fault injects a random fault.
 func (w *world) fault() {
 	switch w.rng.IntN(13) {
 	case 0, 1:
@@ -166,7 +166,7 @@ func (w *world) die() {
 	}
 }
 
-// stop ends the run that goes on, and gives the job up.
+// stop interrupts the current run and gives the job up.
 func (w *world) stop() {
 	if w.owner == nil {
 		return
@@ -258,10 +258,10 @@ func (w *world) pauseOrResume() {
 	}
 }
 
-// silence ends all faults.
-func (w *world) silence() {
+// endFaults ends all faults.
+func (w *world) endFaults() {
 	w.quiet = true
-	w.logf("silence")
+	w.logf("faults end")
 	w.adoptAt = w.now
 	clear(w.offsets)
 	if p := w.spec.Paused; p != nil && (p.Until == 0 || p.Until > w.now) {

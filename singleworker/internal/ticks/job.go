@@ -8,25 +8,25 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// Job is a job as its ticks are judged: a spec, parsed once per version.
+// Job is the part of a job that decides on its ticks: a spec, parsed once per version.
 type Job struct {
-	SpecVersion int32 // of the node that it was parsed from: commits check it
+	SpecVersion int32 // version of the spec's node; commits check it
 
 	Schedule *cronexpr.Schedule
-	Since    time.Time // ticks up to here do not belong to Schedule
+	Since    time.Time // Schedule's first tick is after this time
 	// Former, if not nil, was in effect between FormerSince and Since.
 	Former      *cronexpr.Schedule
 	FormerSince time.Time
 	Policy      Policy      // the zero value of a field means its default
-	Paused      zkrec.Pause // the zero Pause: never
+	Paused      zkrec.Pause // the zero value means never paused
 
-	// From and To bound the ticks of a slot whose job is, or was, resharded: those up to From and
-	// those after To belong to other layouts; see zkrec.Layout. Zero: no bound.
+	// From and To bound the ticks of a slot whose job is being or was resharded: ticks up to From and
+	// ticks after To belong to other layouts; see zkrec.Layout. Zero means no bound.
 	From, To time.Time
 }
 
-// JobOf parses a spec with Since set, at the given version of its node. What it refuses, as a
-// *job.FieldError, can never run.
+// JobOf parses a spec with Since set, at the given version of its node. A spec that cannot run is
+// refused with a *job.FieldError.
 func JobOf(spec zkrec.Spec, version int32) (Job, error) {
 	if err := spec.Check(); err != nil {
 		return Job{}, err
@@ -47,7 +47,7 @@ func JobOf(spec zkrec.Spec, version int32) (Job, error) {
 		parsed.Paused = *spec.Paused
 	}
 	if f := spec.Former; f != nil {
-		// A former schedule that this version cannot parse has no ticks that it could name.
+		// If this version cannot parse the former schedule, it cannot tell its ticks.
 		if parsed.Former, err = (job.Job{Schedule: f.Schedule, TimeZone: f.TimeZone}).ParseSchedule(); err == nil {
 			parsed.FormerSince = time.UnixMilli(f.Since)
 		}
@@ -55,7 +55,7 @@ func JobOf(spec zkrec.Spec, version int32) (Job, error) {
 	return parsed, nil
 }
 
-// begins is the time up to which no tick of the current schedule belongs to the slot.
+// begins is the time after which the slot's ticks of the current schedule begin.
 func (j Job) begins() time.Time { return later(j.Since, j.From) }
 
 func later(a, b time.Time) time.Time {
@@ -65,7 +65,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// ends reports whether the job is about to be resharded: no tick after To is run.
+// ends reports whether the job is being resharded: no tick after To is run.
 func (j Job) ends() bool { return !j.To.IsZero() }
 
 // nextTick is the first tick of the slot after t, or zero.

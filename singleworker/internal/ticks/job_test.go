@@ -9,7 +9,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-func TestJobOfRefusesWhatCanNeverRun(t *testing.T) {
+func TestJobOfRefusesSpecsThatCannotRun(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		spec  zkrec.Spec

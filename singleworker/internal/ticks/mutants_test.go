@@ -29,8 +29,8 @@ func onRows(change func(v ticks.View, p *ticks.Plan, row *ticks.Entry)) func(tic
 // newTick reports whether a plan opens the first run of a tick.
 func newTick(p *ticks.Plan) bool { return p.Opens && p.Record.Manual == "" && p.Record.Attempt == 1 }
 
-// TestMutants shows that the checker notices when a rule is broken. A mutant
-// that survives means a rule without effect, or a test without teeth.
+// TestMutants shows that the checker notices a broken rule. A mutant
+// that survives means a rule without effect or a test too weak to fail.
 func TestMutants(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -83,7 +83,7 @@ func TestMutants(t *testing.T) {
 				p.Record.Attempt = v.Record.Attempt
 			}
 		}}},
-		{"an interruption that is not told", "(4)", mutant{unjudged: true, plan: func(v ticks.View, p *ticks.Plan) {
+		{"an interruption that is not recorded", "(4)", mutant{unjudged: true, plan: func(v ticks.View, p *ticks.Plan) {
 			if v.Record.Open() && p.Opens {
 				p.Entries = nil
 			}
@@ -91,8 +91,8 @@ func TestMutants(t *testing.T) {
 		{"the former schedule is forgotten", "(2) nothing is known", mutant{unjudged: true, view: func(v *ticks.View) { v.Former = nil }}},
 		{"ticks from before the job", "(2)", mutant{unjudged: true, view: func(v *ticks.View) { v.Since = v.Since.Add(-time.Hour) }}},
 		{"the former's time is not known", "(2)", mutant{unjudged: true, view: func(v *ticks.View) { v.FormerSince = v.FormerSince.Add(-time.Hour) }}},
-		{"a result is not told", "(5)", mutant{end: func(p *ticks.Plan) { p.Entries = nil }}},
-		{"a failure is told as a success", "(7)", mutant{end: func(p *ticks.Plan) {
+		{"a result is not recorded", "(5)", mutant{end: func(p *ticks.Plan) { p.Entries = nil }}},
+		{"a failure is recorded as a success", "(7)", mutant{end: func(p *ticks.Plan) {
 			p.Entries = slices.Clone(p.Entries)
 			p.Entries[0].State = zkrec.RunOK
 		}}},
@@ -108,7 +108,7 @@ func TestMutants(t *testing.T) {
 			}
 		}}},
 
-		{"a run beside the one that goes on", "(4)", mutant{unjudged: true, view: func(v *ticks.View) { v.Active = "" }}},
+		{"a run beside the current one", "(4)", mutant{unjudged: true, view: func(v *ticks.View) { v.Active = "" }}},
 		{"misfire is once", "(6)", mutant{view: func(v *ticks.View) { v.Policy.Misfire = job.MisfireOnce }}},
 		{"misfire is all", "(6)", mutant{view: func(v *ticks.View) { v.Policy.Misfire = job.MisfireAll }}},
 		{"no grace", "(6)", mutant{view: func(v *ticks.View) { v.Policy.MisfireGrace = 0 }}},
@@ -125,7 +125,7 @@ func TestMutants(t *testing.T) {
 		{"retries without backoff", "(6)", mutant{job: func(j *ticks.Job) { j.Policy.Backoff = 1 }}},
 		{"retries past the next tick", "(6)", mutant{job: func(j *ticks.Job) { j.Since = j.Since.AddDate(50, 0, 0) }}},
 		{"runs in between are forgotten", "(6)", mutant{plan: func(_ ticks.View, p *ticks.Plan) { p.Record.BusySince = 0 }}},
-		{"runs before have always gone on", "(6)", mutant{plan: func(v ticks.View, p *ticks.Plan) {
+		{"every earlier run counts as busy", "(6)", mutant{plan: func(v ticks.View, p *ticks.Plan) {
 			if p.Opens && v.Record.SID == v.SID {
 				p.Record.BusySince = v.Record.Started
 			}

@@ -33,7 +33,7 @@ func keeps(p zkrec.Pause, tick int64) bool {
 	return within(p, tick) && (p.Missed == job.MisfireOnce || p.Missed == job.MisfireAll)
 }
 
-// busy is since when the owner's runs have gone on, one after the other.
+// busy is when the owner's uninterrupted series of runs began.
 func busy(r ticks.Record) int64 { return cmp.Or(r.BusySince, r.Started) }
 
 // during reports whether a tick came during the last run of this owner, or those
@@ -131,7 +131,7 @@ func (c *checker) judge(v ticks.View, p ticks.Plan) {
 	switch r := v.Record; {
 	case v.Active != "":
 		if p.Opens {
-			c.w.failf("(4) a run is opened while %s goes on", v.Active)
+			c.w.failf("(4) a run is opened while %s is in progress", v.Active)
 		}
 		switch {
 		case r.RunID != v.Active:
@@ -303,7 +303,7 @@ func (c *checker) judgeFormer(v ticks.View, p ticks.Plan) {
 	}
 }
 
-// judgeTicks is about ticks that have come, and requests if there are none.
+// judgeTicks checks a decision on ticks that are due, or on requests if no tick is.
 func (c *checker) judgeTicks(v ticks.View, p ticks.Plan, running bool) {
 	due, former := c.pending(v)
 	switch {

@@ -19,14 +19,14 @@ func TestOverdue(t *testing.T) {
 		pause    zkrec.Pause
 		running  bool
 		now      string
-		tick     string // "" is none
-		again    string // "" is never
+		tick     string // "" means no tick
+		again    string // "" means never
 	}{
 		{"nothing is due", "", zkrec.Pause{}, false, "10:00:10", "", "10:01:30"},
 		{"due, and not yet overdue", "", zkrec.Pause{}, false, "10:01:29.999", "", "10:01:30"},
 		{"overdue", "", zkrec.Pause{}, false, "10:01:30", "10:01", "10:02"},
 		{"overdue for long: the first", "", zkrec.Pause{}, false, "10:07", "10:01", "10:07:30"},
-		{"a run goes on", "", zkrec.Pause{}, true, "10:07", "", "10:07:30"},
+		{"a run is in progress", "", zkrec.Pause{}, true, "10:07", "", "10:07:30"},
 		{"the clock was set back", "", zkrec.Pause{}, false, "08:00", "", "10:01:30"},
 		{"no more ticks", "@at 2026-03-03T10:00:00Z", zkrec.Pause{}, false, "10:07", "", ""},
 		{"@at", "@at 2026-03-03T10:00:01Z", zkrec.Pause{}, false, "10:07", "10:00:01", "10:07:30"},

@@ -23,7 +23,7 @@ func manual(r zkrec.Run, id string) zkrec.Run {
 	return r
 }
 
-// TestAbandoned: the record has an open run, and no run goes on here.
+// TestAbandoned: the record has an open run that is not in progress here.
 func TestAbandoned(t *testing.T) {
 	t.Parallel()
 	open := run(t, zkrec.RunRunning, "10:00", other, "10:00", "")
@@ -45,7 +45,7 @@ func TestAbandoned(t *testing.T) {
 		{"rerun: failures do not count", ticks.Policy{}, zkrec.Pause{}, attempt(open, 5, 3), "", "10:01", "interrupted 10:00#5; run 10:00#6"},
 		{"rerun: max_attempts of one", ticks.Policy{MaxAttempts: 1}, zkrec.Pause{}, open, "", "10:01", "lost 10:00#1"},
 		{"rerun: as old as the grace", ticks.Policy{MisfireGrace: minute}, zkrec.Pause{}, open, "", "10:01", "interrupted 10:00#1; run 10:00#2"},
-		{"rerun: below the grace", ticks.Policy{MisfireGrace: minute}, zkrec.Pause{}, open, "", "10:01:00.001", "lost 10:00#1"},
+		{"rerun: older than the grace", ticks.Policy{MisfireGrace: minute}, zkrec.Pause{}, open, "", "10:01:00.001", "lost 10:00#1"},
 		{"skip", skip, zkrec.Pause{}, open, "", "10:00:40", "lost 10:00#1"},
 
 		{"paused: the rerun waits", ticks.Policy{}, paused, open, "", "10:00:40", `interrupted 10:00#1; again "rerun" at 10:00:40`},
@@ -54,7 +54,7 @@ func TestAbandoned(t *testing.T) {
 		{"manual: rerun", ticks.Policy{}, zkrec.Pause{}, manual(open, "ask"), "ask", "10:00:40", "interrupted ask#1; run ask#2"},
 		{"manual: rerun in a pause", ticks.Policy{}, paused, manual(open, "ask"), "ask", "10:00:40", "interrupted ask#1; run ask#2"},
 		{"manual: others do not count", ticks.Policy{}, zkrec.Pause{}, manual(open, "ask"), "more", "10:00:40", "lost ask#1"},
-		{"manual: withdrawn", ticks.Policy{}, zkrec.Pause{}, manual(open, "ask"), "", "10:00:40", "lost ask#1"},
+		{"manual: canceled", ticks.Policy{}, zkrec.Pause{}, manual(open, "ask"), "", "10:00:40", "lost ask#1"},
 		{"manual: skip", skip, zkrec.Pause{}, manual(open, "ask"), "ask", "10:00:40", "lost ask#1; done ask"},
 		{"manual: no more than max_attempts", ticks.Policy{}, zkrec.Pause{}, manual(attempt(open, 3, 0), "ask"), "ask", "10:00:40", "lost ask#3; done ask"},
 	} {
@@ -74,7 +74,7 @@ func TestAbandoned(t *testing.T) {
 	}
 }
 
-// requests reads ids, which were all asked for at 10:00:10.
+// requests parses ids into requests made at 10:00:10.
 func requests(ids string) (all []ticks.Request) {
 	for id := range strings.FieldsSeq(ids) {
 		all = append(all, ticks.Request{ID: id, Request: zkrec.Request{
@@ -119,12 +119,12 @@ func TestAgain(t *testing.T) {
 		{"rerun: a clock that was set back does not make it wait", ticks.Policy{}, zkrec.Pause{}, interrupted, "10:00:05", "", "09:50", `run 10:00#2; again "" at 00:00`},
 		{"rerun: paused", ticks.Policy{}, paused, interrupted, "10:00:05", "", "10:00:20", "wake 10:00:40"},
 		{"rerun: paused, a request goes before it", ticks.Policy{}, paused, interrupted, "10:00:05", "ask", "10:00:20", `run ask#1; again "" at 00:00; wake 10:00:40`},
-		{"rerun: below the grace by now", grace, paused, interrupted, "10:00:05", "", "10:00:41", `again "" at 00:00`},
+		{"rerun: older than the grace by now", grace, paused, interrupted, "10:00:05", "", "10:00:41", `again "" at 00:00`},
 		{"rerun: the policy is skip by now", ticks.Policy{Interrupted: "skip"}, zkrec.Pause{}, interrupted, "10:00:05", "", "10:00:20", `again "" at 00:00`},
 		{"rerun: max_attempts is less by now", ticks.Policy{MaxAttempts: 1}, zkrec.Pause{}, interrupted, "10:00:05", "", "10:00:20", `again "" at 00:00`},
 		{"rerun: of a request", ticks.Policy{}, paused, manual(interrupted, "ask"), "10:00:05", "ask", "10:00:20", `run ask#2; again "" at 00:00`},
-		{"rerun: of a request that is withdrawn", ticks.Policy{}, paused, manual(interrupted, "ask"), "10:00:05", "", "10:00:20", `again "" at 00:00`},
-		{"rerun: of a request, below the grace by now", grace, paused, manual(interrupted, "ask"), "10:00:05", "ask", "10:00:41", `again "" at 00:00; done ask`},
+		{"rerun: of a request that is canceled", ticks.Policy{}, paused, manual(interrupted, "ask"), "10:00:05", "", "10:00:20", `again "" at 00:00`},
+		{"rerun: of a request, older than the grace by now", grace, paused, manual(interrupted, "ask"), "10:00:05", "ask", "10:00:41", `again "" at 00:00; done ask`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -146,8 +146,8 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// TestRequests: manual runs are opened when nothing else is to be done, and in
-// their order.
+// TestRequests: manual runs are opened in order when nothing else is to
+// be done.
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	ended := run(t, zkrec.RunOK, "10:00", me, "10:00", "10:01:05")
@@ -159,7 +159,7 @@ func TestRequests(t *testing.T) {
 		want   string
 	}{
 		{"nothing is due", situation{through: "10:00", now: "10:00:20"}, "", "run ask#1"},
-		{"a run goes on", situation{last: run(t, zkrec.RunRunning, "10:00", me, "10:00", ""), through: "10:00", now: "10:00:20"}, "r1", ""},
+		{"a run is in progress", situation{last: run(t, zkrec.RunRunning, "10:00", me, "10:00", ""), through: "10:00", now: "10:00:20"}, "r1", ""},
 		{"a tick is due", situation{through: "10:00", now: "10:01"}, "", "run 10:01#1; through 10:01"},
 		{"ticks are recorded first", situation{policy: ticks.Policy{Misfire: "skip"}, through: "10:00", now: "10:01:30"}, "", "missed(stalled) 10:01; through 10:01"},
 		{"in a pause", situation{pause: zkrec.Pause{Since: ms(t, "10:00")}, through: "09:59", now: "10:05"}, "", "run ask#1"},
@@ -224,7 +224,7 @@ func TestEnd(t *testing.T) {
 		return ticks.Policy{Retries: n, Backoff: backoff}
 	}
 	open := run(t, zkrec.RunRunning, "10:00", me, "10:00", "")
-	byHand := manual(open, "ask")
+	requested := manual(open, "ask")
 	for _, tt := range []struct {
 		name   string
 		policy ticks.Policy
@@ -234,7 +234,7 @@ func TestEnd(t *testing.T) {
 		want   string
 	}{
 		{"ok", retries(3, 0), open, zkrec.RunOK, false, "ok 10:00#1"},
-		{"ok, by hand", ticks.Policy{}, byHand, zkrec.RunOK, false, "ok ask#1; done ask"},
+		{"ok, manual", ticks.Policy{}, requested, zkrec.RunOK, false, "ok ask#1; done ask"},
 
 		{"failed, no retries", ticks.Policy{}, open, zkrec.RunFailed, false, "failed 10:00#1"},
 		{"failed", retries(1, 0), open, zkrec.RunFailed, false, `failed 10:00#1; again "retry" at 10:00:06`},
@@ -245,14 +245,14 @@ func TestEnd(t *testing.T) {
 		{"failed after interruptions", retries(1, 0), attempt(open, 3, 0), zkrec.RunFailed, false, `failed 10:00#3; again "retry" at 10:00:06`},
 		{"a retry just before the next tick", retries(1, 55*time.Second-time.Millisecond), open, zkrec.RunFailed, false, `failed 10:00#1; again "retry" at 10:00:59.999`},
 		{"a retry at the next tick", retries(1, 55*time.Second), open, zkrec.RunFailed, false, "failed 10:00#1"},
-		{"failed, by hand", retries(1, 0), byHand, zkrec.RunFailed, false, "failed ask#1; done ask"},
+		{"failed, manual", retries(1, 0), requested, zkrec.RunFailed, false, "failed ask#1; done ask"},
 
 		{"interrupted", ticks.Policy{}, open, zkrec.RunInterrupted, false, `interrupted 10:00#1; again "rerun" at 10:00:05`},
 		{"interrupted, final", ticks.Policy{}, open, zkrec.RunInterrupted, true, "interrupted 10:00#1"},
 		{"interrupted, skip", ticks.Policy{Interrupted: job.InterruptedSkip}, open, zkrec.RunInterrupted, false, "interrupted 10:00#1"},
 		{"interrupted, max_attempts", ticks.Policy{}, attempt(open, 3, 0), zkrec.RunInterrupted, false, "interrupted 10:00#3"},
-		{"interrupted, by hand", ticks.Policy{}, byHand, zkrec.RunInterrupted, false, `interrupted ask#1; again "rerun" at 10:00:05`},
-		{"interrupted, by hand, final", ticks.Policy{}, byHand, zkrec.RunInterrupted, true, "interrupted ask#1; done ask"},
+		{"interrupted, manual", ticks.Policy{}, requested, zkrec.RunInterrupted, false, `interrupted ask#1; again "rerun" at 10:00:05`},
+		{"interrupted, manual, final", ticks.Policy{}, requested, zkrec.RunInterrupted, true, "interrupted ask#1; done ask"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -308,7 +308,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// TestBetweenMilliseconds: times of an owner's clock are not whole.
+// TestBetweenMilliseconds: an owner's clock does not read whole milliseconds.
 func TestBetweenMilliseconds(t *testing.T) {
 	t.Parallel()
 	v := situation{through: "10:00", now: "10:02"}.view(t)

@@ -7,35 +7,35 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Settled reports whether a slot that ends with job.To has nothing left to do:
-// every tick is accounted for, and none is to be run again.
+// Settled reports whether a slot whose ticks end with job.To is finished: every
+// tick is accounted for and no run is open or to be repeated.
 func Settled(job Job, r Record) bool {
 	v := View{Job: job, Record: r}
 	return !r.Open() && r.NextAttempt == "" && job.nextTick(v.base()).IsZero()
 }
 
-// Shard is what the records of one shard say.
+// Shard holds the records of one shard.
 type Shard struct {
 	Record  Record
-	History zkrec.History // as old as the record, or newer
+	History zkrec.History // read after Record, so at least as recent
 }
 
-// Completion is a tick that all shards are done with.
+// Completion is a tick that all shards have finished.
 type Completion struct {
-	Tick   int64
-	Shards []Entry // the last of each, by index; only with Tick where the history does not go back that far
+	Tick   int64   // Unix milliseconds
+	Shards []Entry // the last of each, by index; only Tick is set where the history does not go back that far
 }
 
-// Completed lists, in their order, the ticks later than the given one that all
-// shards are done with. It leaves out those that no shard has run.
+// Completed lists, in order, the ticks after the given one that all shards have
+// finished and at least one has run.
 func Completed(shards []Shard, later int64) (list []Completion) {
-	through := shards[0].done()
+	watermark := shards[0].done()
 	for _, s := range shards[1:] {
-		through = min(through, s.done())
+		watermark = min(watermark, s.done())
 	}
 	ran := make(map[int64]bool)
 	note := func(run zkrec.Run) {
-		if run.RunID != "" && run.Manual == "" && run.Tick > later && run.Tick <= through {
+		if run.RunID != "" && run.Manual == "" && run.Tick > later && run.Tick <= watermark {
 			ran[run.Tick] = true
 		}
 	}
@@ -55,7 +55,7 @@ func Completed(shards []Shard, later int64) (list []Completion) {
 	return list
 }
 
-// done is up to when the ticks of the shard have their last entry.
+// done is the time, in Unix milliseconds, up to which the shard's ticks are final.
 func (s Shard) done() int64 {
 	r := s.Record
 	if r.Manual == "" && (r.Open() || r.NextAttempt != "") {
@@ -64,7 +64,7 @@ func (s Shard) done() int64 {
 	return r.Watermark
 }
 
-// outcome is the last that is known of a tick.
+// outcome is the last known entry of a tick.
 func (s Shard) outcome(tick int64) Entry {
 	for _, e := range slices.Backward(s.History.Entries) {
 		if e.Manual == "" && e.Tick <= tick && tick <= e.Last() {

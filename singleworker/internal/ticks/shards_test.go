@@ -48,7 +48,7 @@ func TestSettled(t *testing.T) {
 		"done":                 {ticks.Record{Watermark: ms(t, "09:50"), Run: ok}, true},
 		"beyond":               {ticks.Record{Watermark: ms(t, "09:51"), Run: ok}, true},
 		"the last tick to run": {ticks.Record{Watermark: ms(t, "09:49"), Run: ok}, false},
-		"a run goes on":        {ticks.Record{Watermark: ms(t, "09:50"), Run: open}, false},
+		"a run is in progress": {ticks.Record{Watermark: ms(t, "09:50"), Run: open}, false},
 		"to be run again":      {ticks.Record{Watermark: ms(t, "09:50"), Run: ok, NextAttempt: zkrec.NextRetry}, false},
 		"nothing ever claimed": {ticks.Record{}, false},
 	} {
@@ -100,7 +100,7 @@ func TestCompleted(t *testing.T) {
 	}{
 		{"all ran", "09:40", []string{"09:41 ok", "09:41 failed"}, "09:41: ok failed"},
 		{"reported before", "09:41", []string{"09:41 ok", "09:41 failed"}, ""},
-		{"one goes on", "09:40", []string{"09:41 ok", "09:41 running"}, ""},
+		{"one is running", "09:40", []string{"09:41 ok", "09:41 running"}, ""},
 		{"one is to be retried", "09:40", []string{"09:41 ok", "09:41 failed retry"}, ""},
 		{"one is to be rerun", "09:40", []string{"09:41 ok", "09:41 interrupted rerun"}, ""},
 		{"one is behind", "09:40", []string{"09:41 ok, 09:42 ok", "09:41 ok"}, "09:41: ok ok"},
@@ -131,7 +131,7 @@ func TestCompleted(t *testing.T) {
 	}
 }
 
-// What a manual run does makes no tick complete, nor incomplete.
+// Manual runs make no tick complete or incomplete.
 func TestManualRunsCompleteNothing(t *testing.T) {
 	t.Parallel()
 	manual := run(t, zkrec.RunRunning, "09:41:30", me, "09:41:30", "")
@@ -158,8 +158,8 @@ func TestCompletedBeyondTheHistory(t *testing.T) {
 	}
 }
 
-// A change of the shards that takes too long is noticed: what its end keeps waiting is late.
-func TestOverdueBehindAChangeOfTheShards(t *testing.T) {
+// Resharding that takes too long is noticed: the ticks that wait for its end are overdue.
+func TestOverdueDuringResharding(t *testing.T) {
 	t.Parallel()
 	job := ticks.Job{
 		Schedule: schedule(t, "0 * * * * ?"), Since: at(t, "09:00"), To: at(t, "09:50"), Policy: ticks.Policy{AlarmAfter: 5 * minute},

@@ -13,7 +13,7 @@ type mutant struct {
 	plan func(v ticks.View, p *ticks.Plan)
 	job  func(j *ticks.Job) // of End
 	end  func(p *ticks.Plan)
-	// unjudged leaves it to the account of all ticks to notice.
+	// unjudged disables the oracle: only the final account may notice.
 	unjudged bool
 }
 
@@ -48,21 +48,21 @@ func (m mutant) onEnd(p *ticks.Plan) {
 // hang, lose the job and get it back, or are late; hours without any; clocks
 // that jump; changes that are lost; runs that fail, are interrupted, kill their
 // owner or last long; schedules and policies that are replaced, pauses, and
-// requests, which may be withdrawn. It verifies that
+// requests, which may be canceled. It verifies that
 //
 //  1. Watermark only grows;
 //  2. each tick of each schedule, up to Watermark, is in one final state, and
 //     none is beyond it; a tick is claimed again only as the next attempt after
 //     one that failed or was interrupted;
-//  3. rows have the ticks that they say, and as many;
-//  4. at most one run goes on;
+//  3. rows name actual ticks and count them correctly;
+//  4. at most one run is in progress;
 //  5. the record and the history agree, and say who did what, when;
 //  6. each plan and each result is what the policies want, tick by tick, with
 //     attempts, failures and reasons as they were counted from outside;
 //  7. the history says of each run what its handler saw;
-//  8. it comes to rest: at once when no time passes, and when faults stop;
-//  9. there is no alarm without a cause, and no time to wake in the past;
-//  10. a request is not passed by for ever.
+//  8. it settles: at once while no time passes, and after faults stop;
+//  9. there is no alarm without a cause, and Wake is never in the past;
+//  10. no request starves.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	const aMillion = 36 // seeds come to a million ticks

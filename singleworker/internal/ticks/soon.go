@@ -2,16 +2,16 @@ package ticks
 
 import "time"
 
-// settleFor is how long before its next tick a job stays where it is, if that is no
-// more than a quarter of the time between two ticks; and settleAfter, how long
-// after a tick that may not have been claimed yet.
+// A job does not move to another owner within settleFor before its next tick (but at
+// most a quarter of the time between two ticks), nor within settleAfter after a
+// tick, which may not have been claimed yet.
 const (
 	settleFor   = 2 * time.Second
 	settleAfter = 100 * time.Millisecond
 )
 
-// Soon reports that a tick of the job is so near that a new owner might be late
-// for it. A pause makes no difference: it costs a move at most a moment.
+// Soon reports whether a tick of the job is so close that a new owner might be late
+// for it. A pause makes no difference; ignoring it delays a move only briefly.
 func Soon(job Job, now time.Time) bool {
 	next := job.nextTick(now.Add(-settleAfter))
 	if next.IsZero() {

@@ -19,7 +19,7 @@ func TestSoon(t *testing.T) {
 		{"0 * * * * ?", 57900 * time.Millisecond, false},
 		{"0 * * * * ?", 58100 * time.Millisecond, true}, // 2 s
 		{"0 * * * * ?", time.Minute, true},
-		{"0 * * * * ?", time.Minute + 99*time.Millisecond, true}, // perhaps it is not claimed yet
+		{"0 * * * * ?", time.Minute + 99*time.Millisecond, true}, // it may not be claimed yet
 		{"0 * * * * ?", time.Minute + 101*time.Millisecond, false},
 		{"* * * * * ?", 1500 * time.Millisecond, false},
 		{"* * * * * ?", 1740 * time.Millisecond, false},

@@ -12,45 +12,44 @@ import (
 type (
 	Record = zkrec.Tick
 	Entry  = zkrec.Entry
-	Policy = job.Job // of which the rules read the policies
+	Policy = job.Job // the rules read only its policies
 )
 
-// OnTime is how late a tick may be to be run whatever the misfire policy is:
-// the time in which an owner hands a slot over.
+// OnTime is the lateness up to which a tick is not a misfire: it runs whatever the
+// misfire policy says. It covers the handover of a slot.
 const OnTime = time.Second
 
-// View is all that a decision rests on.
+// View is the complete input of a decision.
 type View struct {
 	Job
 	Record Record
 	Now    time.Time
 
-	// The owner that asks.
+	// The deciding owner.
 	SID        string
 	Token      int64
 	OwnedSince time.Time
-	// RunID is for the run that the decision may open: one that never was used.
+	// RunID is a fresh ID for the run that the decision may open.
 	RunID string
-	// Active names the run that goes on in this instance, whatever the record
-	// says of it.
+	// Active is the ID of the run in progress in this instance, if any, even if the
+	// record no longer names it.
 	Active   string
-	Requests []Request // in their order
+	Requests []Request // pending manual runs, oldest first
 }
 
-// Plan is a decision: a change of the record that is to be written as a whole,
-// or none.
+// Plan is a decision: a change to be written atomically, or no change.
 type Plan struct {
 	Change  bool
 	Record  Record
 	Entries []Entry // for the history, written together with the record
 	Opens   bool    // Record.RunID is to be started once the change is written
-	Request string  // done with, to be removed together with the change; End cannot know whether it still is there
-	// Wake is when to decide again if nothing happens before, apart from the
-	// schedule's ticks; zero: never.
+	Request string  // ID of a completed request, to be removed with the change; after End it may be gone already
+	// Wake is when to decide again even if nothing has happened, in addition to
+	// the schedule's ticks. Zero means never.
 	Wake time.Time
 }
 
-// Next decides what the owner does now.
+// Next decides what the owner does at v.Now.
 func Next(v View) Plan {
 	v.Policy = v.Policy.WithDefaults()
 	switch {
@@ -60,11 +59,11 @@ func Next(v View) Plan {
 		return v.abandoned()
 	}
 	var plan Plan
-	// A pause holds everything back but what an operator asks for by hand, and the
-	// record of what a replaced schedule has missed: it might be replaced once more.
+	// A pause holds back everything except manual runs and the record of what a
+	// replaced schedule missed: the schedule might be replaced once more.
 	if v.Record.NextAttempt != "" && !v.held(v.Record.Run) {
 		var decided bool
-		if plan, decided = v.again(); decided {
+		if plan, decided = v.nextAttempt(); decided {
 			return plan
 		}
 	}
@@ -83,46 +82,46 @@ func Next(v View) Plan {
 	return plan
 }
 
-// manualTurn reports whether a manual run goes before the tick that is due:
-// when the tick has waited for the end of another tick's run. Otherwise a job
-// that is always busy would never come to its requests. A retry that the tick
-// takes the place of has its place before them.
+// manualTurn reports whether a manual run goes before the tick that is due. It
+// does if the tick has waited for another tick's run to end; otherwise requests
+// to a job that is always busy would starve. A tick that replaces a retry still
+// goes before requests, as the retry would have.
 func (v View) manualTurn() bool {
 	last := v.Record.Run
 	return len(v.Requests) > 0 && v.Record.NextAttempt == "" && last.RunID != "" && last.Manual == "" &&
 		v.Schedule.Next(v.base()).UnixMilli() <= last.Ended
 }
 
-// held reports whether a pause keeps a run's tick from being run again.
+// held reports whether a pause holds back the next attempt at a run's tick.
 func (v View) held(run zkrec.Run) bool { return run.Manual == "" && v.Paused.Covers(v.Now) }
 
-// open has plan open a run, which is given as far as it is not the owner's to
-// fill in.
+// open adds a new run to the plan. The caller sets the tick, the request and the
+// attempt, open the rest.
 func (v View) open(plan *Plan, run zkrec.Run) {
-	through := v.Record.Watermark
+	watermark := v.Record.Watermark
 	if plan.Change {
-		through = plan.Record.Watermark
+		watermark = plan.Record.Watermark
 	}
 	run.RunID, run.SID, run.Token = v.RunID, v.SID, v.Token
 	run.Started, run.State = v.Now.UnixMilli(), zkrec.RunRunning
 	plan.Change, plan.Opens = true, true
-	plan.Record = Record{Watermark: through, Run: run}
-	// A tick that was to wait for the end of the last run now waits for that of this one; unless one has
-	// come since and was missed, because nothing ran then.
-	after := func(ms int64) time.Time { return v.nextTick(later(time.UnixMilli(through), time.UnixMilli(ms))) }
+	plan.Record = Record{Watermark: watermark, Run: run}
+	// A tick queued behind the last run is now queued behind this one, unless a later tick
+	// came while nothing ran and was missed.
+	after := func(ms int64) time.Time { return v.nextTick(later(time.UnixMilli(watermark), time.UnixMilli(ms))) }
 	waits, idle := after(v.busySince()), after(v.Record.Ended)
 	if v.queued(waits) && !waits.After(v.Now) && (idle.IsZero() || v.Now.Sub(idle) <= OnTime) {
 		plan.Record.BusySince = v.busySince()
 	}
 }
 
-// overlap deals with ticks that come while a run goes on.
+// overlap decides on ticks that come while a run is in progress.
 func (v View) overlap() Plan {
 	if v.Record.RunID != v.Active {
-		return Plan{} // the end of the run is the time to decide
+		return Plan{} // decide when the run ends
 	}
 	if plan := v.formerMissed(); plan.Change || v.Paused.Covers(v.Now) {
-		return plan // else the end of the pause is
+		return plan // or decide when the pause ends
 	}
 	if first := v.first(); !first.IsZero() {
 		return v.overlapping(first)
@@ -130,24 +129,24 @@ func (v View) overlap() Plan {
 	return Plan{}
 }
 
-// abandoned deals with a run whose owner is gone without a result.
+// abandoned decides on a run that the record has open but that is not in progress here.
 func (v View) abandoned() Plan {
 	run := v.Record.Run
 	run.State, run.Ended = zkrec.RunInterrupted, v.Now.UnixMilli()
-	run.Error = "its owner died or lost the job before it had a result"
+	run.Error = "owner died or lost the job before the run had a result"
 	plan := Plan{Change: true, Record: v.Record}
 	if v.rerun(run) {
 		plan.Record.Run, plan.Entries = run, []Entry{{Run: run}}
 		if v.held(run) {
 			plan.Record.NextAttempt, plan.Record.NextAttemptAt = zkrec.NextRerun, run.Ended
 		} else {
-			v.open(&plan, another(run))
+			v.open(&plan, retryOf(run))
 		}
 		return plan
 	}
 	run.State = zkrec.RunLost
 	plan.Record.Run, plan.Entries = run, []Entry{{Run: run}}
-	plan.Request = v.asked(run)
+	plan.Request = v.pendingRequest(run)
 	return plan
 }
 
@@ -156,12 +155,12 @@ func (v View) rerun(run zkrec.Run) bool {
 	return v.Policy.Interrupted == job.InterruptedRerun &&
 		run.Attempt-run.Failures < v.Policy.MaxAttempts &&
 		!v.tooOld(run) &&
-		v.asked(run) == run.Manual
+		v.pendingRequest(run) == run.Manual
 }
 
-// asked is the request that a run was for, if it still is there: an operator
-// may withdraw it.
-func (v View) asked(run zkrec.Run) string {
+// pendingRequest returns the request that a run was for, or "" if the run was
+// not manual or an operator has canceled the request.
+func (v View) pendingRequest(run zkrec.Run) string {
 	if slices.ContainsFunc(v.Requests, func(r Request) bool { return r.ID == run.Manual }) {
 		return run.Manual
 	}
@@ -173,8 +172,8 @@ func (v View) tooOld(run zkrec.Run) bool {
 	return grace > 0 && v.Now.Sub(time.UnixMilli(run.Tick)) > grace
 }
 
-// another is the next attempt at the tick of a run that has ended.
-func another(run zkrec.Run) zkrec.Run {
+// retryOf returns the next attempt at the tick of a run that has ended.
+func retryOf(run zkrec.Run) zkrec.Run {
 	next := zkrec.Run{Tick: run.Tick, Manual: run.Manual, Attempt: run.Attempt + 1, Failures: run.Failures}
 	if run.State != zkrec.RunInterrupted {
 		next.Failures++
@@ -182,42 +181,41 @@ func another(run zkrec.Run) zkrec.Run {
 	return next
 }
 
-// again deals with a tick that is to be run once more; it has nothing to
-// decide when the schedule has moved on.
-func (v View) again() (plan Plan, decided bool) {
+// nextAttempt decides on a tick that is to be run again. It leaves the decision
+// to the caller if the schedule has moved on or the attempt is not due yet.
+func (v View) nextAttempt() (plan Plan, decided bool) {
 	r := v.Record
 	at := time.UnixMilli(r.NextAttemptAt)
 	switch r.NextAttempt {
 	case zkrec.NextRerun:
 		if !v.rerun(r.Run) {
-			// The policy has changed, or time has passed: what the history says of
-			// the run is final.
+			// The policy has changed, or the tick is too old by now: the state in
+			// the history is final.
 			r.NextAttempt, r.NextAttemptAt = "", 0
-			return Plan{Change: true, Record: r, Request: v.asked(r.Run)}, true
+			return Plan{Change: true, Record: r, Request: v.pendingRequest(r.Run)}, true
 		}
 	case zkrec.NextRetry:
 		if !v.first().IsZero() || v.formerMissed().Change {
-			return Plan{}, false // the next tick takes its place
+			return Plan{}, false // the next tick replaces the retry
 		}
 	}
-	// A clock that was set back must not make the wait longer than it was.
+	// A clock that was set back must not prolong the wait.
 	if wait := at.Sub(v.Now); wait > 0 && !v.Now.Before(time.UnixMilli(r.Ended)) {
 		return Plan{Wake: at}, false
 	}
-	v.open(&plan, another(r.Run))
+	v.open(&plan, retryOf(r.Run))
 	return plan, true
 }
 
-// Outcome is how a run has ended.
+// Outcome is how a run ended.
 type Outcome struct {
 	State string // RunOK, RunFailed, RunTimedOut or RunInterrupted
 	Error string
 	Ended time.Time
-	Final bool // not to be run again, whatever the policy
+	Final bool // never run again, regardless of policy
 }
 
-// End is the change that records the outcome of the run that is open in the
-// record.
+// End returns the change that records the outcome of the run that r has open.
 func End(of Job, r Record, o Outcome) Plan {
 	policy := of.Policy.WithDefaults()
 	r.State, r.Error, r.Ended = o.State, zkrec.CutError(o.Error), o.Ended.UnixMilli()
@@ -241,12 +239,12 @@ func End(of Job, r Record, o Outcome) Plan {
 	return plan
 }
 
-// maxBackoff bounds the doubling.
+// maxBackoff bounds the doubling of a policy's Backoff.
 const maxBackoff = 24 * time.Hour
 
 func backoff(p Policy, failures int) time.Duration {
-	d := max(p.Backoff, 0)        // job.NoBackoff is none
-	for range min(failures, 64) { // a hand may have written any number
+	d := max(p.Backoff, 0)        // job.NoBackoff is negative
+	for range min(failures, 64) { // the record may contain any number
 		if d < maxBackoff {
 			d = min(2*d, maxBackoff)
 		}
@@ -254,9 +252,10 @@ func backoff(p Policy, failures int) time.Duration {
 	return d
 }
 
-// Overdue returns the first tick that is not accounted for although it should
-// be, or zero, and when to look again. A run that goes on excuses all; that the
-// job is about to be divided anew excuses nothing, however long that takes.
+// Overdue returns the first tick that should be accounted for and is not, or the
+// zero time, and when to check again (zero: never). No tick is overdue while a run
+// is in progress or if the job has no alarm. Resharding is no excuse, however long
+// it takes.
 func Overdue(job Job, r Record, running bool, now time.Time) (tick, lookAgain time.Time) {
 	v := View{Job: job, Record: r, Now: now}
 	alarmAfter := job.Policy.WithDefaults().AlarmAfter
@@ -265,7 +264,7 @@ func Overdue(job Job, r Record, running bool, now time.Time) (tick, lookAgain ti
 		return time.Time{}, time.Time{}
 	}
 	from := first
-	// A tick that was not overdue when a pause began has until after its end.
+	// For a tick that was not overdue when a pause began, the time starts when the pause ends.
 	if p := job.Paused; p.Since != 0 && first.Add(alarmAfter).After(time.UnixMilli(p.Since)) {
 		switch until := time.UnixMilli(p.Until); {
 		case p.Until == 0:

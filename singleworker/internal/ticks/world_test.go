@@ -12,8 +12,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// world is one job and those that own it one after the other. Its times are
-// Unix milliseconds; each instance reads them with an offset of its own.
+// world is one job and its successive owners. Its times are
+// Unix milliseconds; each instance reads them with its own offset.
 type world struct {
 	simkit.Story
 	rng *rand.Rand
@@ -40,7 +40,7 @@ type world struct {
 	check *checker
 }
 
-// owner is an instance for as long as it owns the job.
+// owner is an instance while it owns the job.
 type owner struct {
 	sid    string
 	token  int64
@@ -50,7 +50,7 @@ type owner struct {
 	hangs  int64 // it does nothing until then
 }
 
-// handler is a run that goes on.
+// handler is a run in progress.
 type handler struct {
 	run      zkrec.Run
 	outcome  ticks.Outcome
@@ -131,7 +131,7 @@ func (w *world) failf(format string, args ...any) {
 	w.Fail("", time.UnixMilli(w.now).UTC().Format(time.RFC3339Nano)+": "+fmt.Sprintf(format, args...))
 }
 
-// job is what an owner reads from the spec.
+// job is the spec as an owner reads it.
 func (w *world) job() ticks.Job {
 	job := ticks.Job{Schedule: w.schedule(), Since: time.UnixMilli(w.spec.Since), Policy: w.spec.Job}
 	if f := w.spec.Former; f != nil {
@@ -156,12 +156,12 @@ func (w *world) view() ticks.View {
 	return v
 }
 
-// Run goes on to the end of the noise, and then until everything is done.
+// Run runs until the end of the noise, then until everything is done.
 func (w *world) Run() {
 	for !w.done() {
 		w.step()
 	}
-	w.silence()
+	w.endFaults()
 	for rested := w.now + 3*w.period(); w.Failure() == "" && (w.now < rested || w.unsettled() != ""); {
 		w.step()
 		if w.steps > 2*w.maxSteps {
@@ -173,11 +173,11 @@ func (w *world) Run() {
 	}
 }
 
-// unsettled says what is yet to be done.
+// unsettled says what remains to be done.
 func (w *world) unsettled() string {
 	switch last := w.schedule().Prev(time.UnixMilli(w.now + 1)); {
 	case w.owner == nil || w.owner.active != nil || w.record.Open():
-		return "a run goes on"
+		return "a run is in progress"
 	case w.record.NextAttempt != "":
 		return "a " + w.record.NextAttempt + " is to be made"
 	case len(w.requests) > 0:
@@ -233,13 +233,13 @@ func (w *world) adopt(sid string) {
 	w.now += pick[int64](w, 0, 1, 2, 50)
 }
 
-// leave has nobody own the job for a while.
+// leave leaves the job without an owner for a while.
 func (w *world) leave(d int64) {
 	w.logf("nobody owns the job for %v", time.Duration(d)*time.Millisecond)
 	w.owner, w.adoptAt = nil, w.now+d
 }
 
-// progress ends the owner's run, and writes what came of it.
+// progress ends the owner's run and writes its result.
 func (w *world) progress() {
 	o := w.owner
 	h := o.active
@@ -272,7 +272,7 @@ func (w *world) progress() {
 	w.apply(plan, w.clock(o.sid))
 }
 
-// decide asks for plans and carries them out until there is nothing to do.
+// decide carries out plans until nothing is left to do.
 func (w *world) decide() {
 	for n := 0; w.owner != nil && w.Failure() == ""; n++ {
 		if n == 8 {
@@ -366,7 +366,7 @@ func (w *world) begin(run zkrec.Run) {
 		h.writesAt += w.upTo(3 * w.period())
 	}
 	if w.owner.active != nil {
-		w.failf("(4) %s begins while %s goes on", run.RunID, w.owner.active.run.RunID)
+		w.failf("(4) %s begins while %s is in progress", run.RunID, w.owner.active.run.RunID)
 	}
 	w.owner.active = h
 	w.check.started(h)
