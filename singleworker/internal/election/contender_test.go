@@ -18,9 +18,10 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// scenario runs a test in a bubble and checks the invariants.
+// scenario runs a test in a bubble, in parallel with others, and checks the invariants.
 func scenario(t *testing.T, f func(w *world)) {
 	t.Helper()
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		f(w)
@@ -42,13 +43,10 @@ func (w *world) three() (a, b, c *contender) {
 }
 
 func TestFirstComeFirstServed(t *testing.T) {
-	t.Parallel()
 	scenario(t, func(w *world) {
 		t := w.t
 		a, b, c := w.three()
-		if got := w.queued(); !slices.Equal(got, []string{"a", "b", "c"}) {
-			t.Errorf("queue %q, want a, b, c", got)
-		}
+		w.wantQueued("a", "b", "c")
 		name := regexp.MustCompile(`^` + electionPath + `/_c_[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}-latch-\d{10}$`)
 		for _, n := range w.queue() {
 			if !name.MatchString(n.path) {
@@ -76,7 +74,6 @@ func TestFirstComeFirstServed(t *testing.T) {
 }
 
 func TestTakeoverAfterKill(t *testing.T) {
-	t.Parallel()
 	scenario(t, func(w *world) {
 		t := w.t
 		a, b, _ := w.three()
@@ -96,7 +93,6 @@ func TestTakeoverAfterKill(t *testing.T) {
 
 // Each contender watches one other: the end of the leader wakes only the next.
 func TestNoHerd(t *testing.T) {
-	t.Parallel()
 	scenario(t, func(w *world) {
 		t := w.t
 		a, _, _ := w.three()
@@ -118,7 +114,6 @@ func TestNoHerd(t *testing.T) {
 }
 
 func TestNotLeaderWhileDisconnected(t *testing.T) {
-	t.Parallel()
 	scenario(t, func(w *world) {
 		t := w.t
 		a, _, _ := w.three()
@@ -146,7 +141,6 @@ func TestNotLeaderWhileDisconnected(t *testing.T) {
 
 // A connection that answers reads but does not confirm the lease does not keep it alive.
 func TestLeaseEndsWithoutProof(t *testing.T) {
-	t.Parallel()
 	scenario(t, func(w *world) {
 		t := w.t
 		a, _, _ := w.three()
@@ -177,7 +171,6 @@ func TestLeaseEndsWithoutProof(t *testing.T) {
 // A reply that arrives after the lease has ended, as in a suspended process, starts no term: it proves only
 // what was true when it was sent.
 func TestLateReplyProvesNothing(t *testing.T) {
-	t.Parallel()
 	scenario(t, func(w *world) {
 		t := w.t
 		a := w.start("a", setup{wrap: func(conn election.Conn) election.Conn { return lateConn{conn} }})
@@ -200,26 +193,20 @@ func (c lateConn) Multi(ctx context.Context, ops ...zkconn.Op) ([]zkconn.Stat, e
 }
 
 func TestExpiredContenderQueuesAgain(t *testing.T) {
-	t.Parallel()
 	scenario(t, func(w *world) {
-		t := w.t
-		a, _, c := w.three()
+		a, _, _ := w.three()
 		a.network.Partition()
 		time.Sleep(3 * sessionTimeout)
 		w.wantLeader("b")
 		a.network.Heal()
 		time.Sleep(sessionTimeout)
-		if got := w.queued(); !slices.Equal(got, []string{"b", "c", "a"}) {
-			t.Errorf("queue %q, want a behind the others", got)
-		}
-		_ = c
+		w.wantQueued("b", "c", "a")
 	})
 }
 
 // CURATOR-696: the node of an expired session may exist for a while. Another client creates such a node
 // here.
 func TestNodeOfFormerSessionDoesNotLead(t *testing.T) {
-	t.Parallel()
 	scenario(t, func(w *world) {
 		t := w.t
 		a := w.start("a", setup{})
@@ -246,7 +233,6 @@ func TestLostRepliesLeaveNoNode(t *testing.T) {
 	for op, name := range map[zkdev.Op]string{zkdev.OpCreate: "create", zkdev.OpMulti: "multi", zkdev.OpGetData: "get", zkdev.OpGetChildren2: "children"} {
 		for what, action := range map[string]zkdev.Action{"cut before": zkdev.CutBefore(), "cut after": zkdev.CutAfter()} {
 			t.Run(name+" "+what, func(t *testing.T) {
-				t.Parallel()
 				scenario(t, func(w *world) {
 					t := w.t
 					w.three()
@@ -262,16 +248,12 @@ func TestLostRepliesLeaveNoNode(t *testing.T) {
 							return zkdev.Pass()
 						})
 						time.Sleep(10 * time.Second)
-						if got := w.queued(); !slices.Equal(got, []string{"a", "b", "c", d.name}) {
-							t.Errorf("queue %q, want one node of %s", got, d.name)
-						}
+						w.wantQueued("a", "b", "c", d.name)
 						if err := d.stop(); err != nil {
 							t.Error(err)
 						}
 						remove()
-						if got := w.queued(); !slices.Equal(got, []string{"a", "b", "c"}) {
-							t.Errorf("queue %q, want none of %s", got, d.name)
-						}
+						w.wantQueued("a", "b", "c")
 					}
 				})
 			})
@@ -280,39 +262,30 @@ func TestLostRepliesLeaveNoNode(t *testing.T) {
 }
 
 func TestLeadersNodeDeletedManually(t *testing.T) {
-	t.Parallel()
 	scenario(t, func(w *world) {
 		t := w.t
-		a, b, _ := w.three()
+		_, b, _ := w.three()
 		w.delete(b.conn, w.queue()[0].path)
 		synctest.Wait()
 		w.wantLeader("b")
 		wantCause(t, w.led()[0], election.ErrDeposed)
 		time.Sleep(time.Second)
-		if got := w.queued(); !slices.Equal(got, []string{"b", "c", "a"}) {
-			t.Errorf("queue %q, want a behind the others", got)
-		}
-		_ = a
+		w.wantQueued("b", "c", "a")
 	})
 }
 
 func TestWaitersNodeDeletedManually(t *testing.T) {
-	t.Parallel()
 	scenario(t, func(w *world) {
-		t := w.t
 		_, b, _ := w.three()
 		w.delete(b.conn, w.queue()[1].path)
 		time.Sleep(time.Second)
 		w.wantLeader("a")
-		if got := w.queued(); !slices.Equal(got, []string{"a", "c", "b"}) {
-			t.Errorf("queue %q, want b behind the others", got)
-		}
+		w.wantQueued("a", "c", "b")
 	})
 }
 
 // CURATOR-724, and what happens to container nodes.
 func TestPathIsGone(t *testing.T) {
-	t.Parallel()
 	scenario(t, func(w *world) {
 		t := w.t
 		a := w.start("a", setup{})
@@ -328,7 +301,6 @@ func TestPathIsGone(t *testing.T) {
 }
 
 func TestServeReturningResigns(t *testing.T) {
-	t.Parallel()
 	scenario(t, func(w *world) {
 		t := w.t
 		turns := func(ctx context.Context, _ election.Term) {
@@ -351,7 +323,6 @@ func TestServeReturningResigns(t *testing.T) {
 
 // The contender keeps its place until Serve has returned.
 func TestStopWaitsForServe(t *testing.T) {
-	t.Parallel()
 	scenario(t, func(w *world) {
 		t := w.t
 		a := w.start("a", setup{serve: func(ctx context.Context, _ election.Term) {
@@ -376,7 +347,6 @@ func TestStopWaitsForServe(t *testing.T) {
 }
 
 func TestTermsDoNotOverlap(t *testing.T) {
-	t.Parallel()
 	scenario(t, func(w *world) {
 		t := w.t
 		a := w.start("a", setup{serve: func(ctx context.Context, _ election.Term) {
@@ -400,22 +370,23 @@ func TestPanicEndsRunAndLeavesTheQueue(t *testing.T) {
 		"leader panicked: glass":                              func() { panic("glass") },
 		"leader panicked: runtime.Goexit ended its goroutine": runtime.Goexit,
 	} {
-		scenario(t, func(w *world) {
-			t := w.t
-			a := w.start("a", setup{serve: func(context.Context, election.Term) { serve() }})
-			<-a.ended
-			if !errors.As(a.err, new(*task.PanicError)) || a.err.Error() != want {
-				t.Errorf("Run = %v, want %s", a.err, want)
-			}
-			if got := w.queue(); len(got) != 0 {
-				t.Errorf("queue %v after Run", got)
-			}
+		t.Run(want, func(t *testing.T) {
+			scenario(t, func(w *world) {
+				t := w.t
+				a := w.start("a", setup{serve: func(context.Context, election.Term) { serve() }})
+				<-a.ended
+				if !errors.As(a.err, new(*task.PanicError)) || a.err.Error() != want {
+					t.Errorf("Run = %v, want %s", a.err, want)
+				}
+				if got := w.queue(); len(got) != 0 {
+					t.Errorf("queue %v after Run", got)
+				}
+			})
 		})
 	}
 }
 
 func TestStopWithoutServer(t *testing.T) {
-	t.Parallel()
 	scenario(t, func(w *world) {
 		t := w.t
 		a, _, _ := w.three()
@@ -432,7 +403,6 @@ func TestStopWithoutServer(t *testing.T) {
 }
 
 func TestStopBeforeFirstConnection(t *testing.T) {
-	t.Parallel()
 	scenario(t, func(w *world) {
 		t := w.t
 		w.Stop()
@@ -448,7 +418,6 @@ func TestStopBeforeFirstConnection(t *testing.T) {
 }
 
 func TestAwaitEndsWithContext(t *testing.T) {
-	t.Parallel()
 	scenario(t, func(w *world) {
 		t := w.t
 		_, b, _ := w.three()
@@ -462,7 +431,6 @@ func TestAwaitEndsWithContext(t *testing.T) {
 }
 
 func TestAccessDeniedAtStart(t *testing.T) {
-	t.Parallel()
 	scenario(t, func(w *world) {
 		t := w.t
 		remove := w.ControlKeep(zkdev.OpCreate, func(*zkdev.Request) zkdev.Action { return zkdev.Refuse(zkdev.NoAuth) })
@@ -476,7 +444,6 @@ func TestAccessDeniedAtStart(t *testing.T) {
 }
 
 func TestParticipants(t *testing.T) {
-	t.Parallel()
 	scenario(t, func(w *world) {
 		t := w.t
 		_, b, _ := w.three()

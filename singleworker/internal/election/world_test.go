@@ -254,6 +254,14 @@ func (w *world) queued() []string {
 	return names
 }
 
+// wantQueued expects these contenders to have a node each, in this order.
+func (w *world) wantQueued(names ...string) {
+	w.t.Helper()
+	if got := w.queued(); !slices.Equal(got, names) {
+		w.t.Errorf("after %v: queue %q, want %q", time.Since(w.began), got, names)
+	}
+}
+
 // judgeGain checks the properties of TestElectionUnderFaults when a term begins.
 func (w *world) judgeGain(c *contender, term election.Term) {
 	w.judge()
