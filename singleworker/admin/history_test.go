@@ -99,7 +99,7 @@ func TestHistoryOfGarbage(t *testing.T) {
 		time.Sleep(3 * time.Hour)
 		history, err := w.c.History(w.Context(), "job")
 		if err != nil || len(history.Entries) != 2 || history.Entries[0].State != RunUnreadable ||
-			!strings.HasPrefix(history.Entries[0].Error, `tick record "zzz": `) || history.Entries[1].RunID != "a" {
+			!strings.HasPrefix(history.Entries[0].Error, `/billing/job/tick cannot be read: tick record "zzz": `) || history.Entries[1].RunID != "a" {
 			t.Errorf("garbage in the tick record: %+v, %v", history.Entries, err)
 		}
 		if job := w.get("job"); !job.Overdue.IsZero() {

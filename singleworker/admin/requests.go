@@ -125,7 +125,7 @@ func (w *cancellation) from(ctx context.Context, _ int, slot past) error {
 	if err != nil {
 		return err
 	}
-	record, err := zkrec.ParseTick(data)
+	record, err := zkrec.ParseTick(data, stat.Mtime)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}

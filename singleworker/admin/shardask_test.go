@@ -157,7 +157,7 @@ func TestTriggerOfShardsRefuses(t *testing.T) {
 		}
 		data, _, err := w.c.conn.Get(w.Context(), w.c.tree.Tick("job[2]"))
 		stat, _, jobErr := w.c.conn.Exists(w.Context(), w.c.tree.Job("job"))
-		if tick, _ := zkrec.ParseTick(data); err != nil || jobErr != nil || tick.Watermark != stat.Mtime.UnixMilli() {
+		if tick, _ := zkrec.ParseTick(data, time.Time{}); err != nil || jobErr != nil || tick.Watermark != stat.Mtime.UnixMilli() {
 			t.Errorf("shard 2 has %s, %v", data, err)
 		}
 		w.instance("app-1", "job")

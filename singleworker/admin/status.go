@@ -122,9 +122,12 @@ func (c *Client) readRun(ctx context.Context, r *records) error {
 		if err != nil {
 			return err
 		}
-		r.tick, r.tickErr = zkrec.ParseTick(data)
-		if r.tick.Watermark == 0 && r.tickErr == nil && stat.Version > 0 {
-			r.tick.Watermark = stat.Mtime.UnixMilli() // as its owner has it: a hand has emptied the record
+		written := stat.Mtime
+		if stat.Version == 0 {
+			written = time.Time{} // with the job: nothing was ever claimed
+		}
+		if r.tick, r.tickErr = zkrec.ParseTick(data, written); r.tickErr != nil {
+			r.tickErr = &zkrec.UnreadableError{Path: c.tree.Tick(r.slot), Err: r.tickErr}
 		}
 		if stat.Version == version {
 			return nil

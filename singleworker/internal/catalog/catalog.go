@@ -68,21 +68,25 @@ type Job struct {
 	Spec     zkrec.Spec // with Since set
 	Version  int32      // of the spec
 	Ticks    ticks.Job  // Spec parsed; only of a valid spec
+	Written  time.Time  // when the spec was last written, on ZooKeeper's clock
 	Slots    []string   // of the active layout, whose nodes exist
 	Stale    []string   // shards whose nodes exist although the active layout has no such slot
 	Eligible bool       // this instance can run it
 
-	valid      bool // Ticks was parsed from Version
-	known      bool // Version and what follows were read
-	created    int64
-	problem    string // why it cannot run here, as last logged
-	able       []string
-	isAble     bool // this instance is one of them
-	shards     shards
-	nextLook   time.Duration // Mono: when to read it again although no watch tells
-	refreshing session.OnePerTime
-	repairing  session.OnePerTime
-	creation   creation
+	valid        bool // Ticks was parsed from Version
+	known        bool // Version and what follows were read
+	created      int64
+	problem      string            // why it cannot run here, as last logged
+	unreadable   map[string]string // why nodes cannot be read, by path, as last logged
+	spoilt       bool              // the spec, or the record of complete ticks, is no record
+	invalidSince time.Duration     // Mono: since when no instance can run it; 0: it can
+	able         []string
+	isAble       bool // this instance is one of them
+	shards       shards
+	nextLook     time.Duration // Mono: when to read it again although no watch tells
+	refreshing   session.OnePerTime
+	repairing    session.OnePerTime
+	creation     creation
 }
 
 // Valid reports whether the job has a spec that can run somewhere: Ticks is set.
@@ -199,7 +203,7 @@ func (c *Catalog) forget(j *Job) {
 // view is one reading of a job's spec and registrations, and of the list of its shards.
 type view struct {
 	spec       zkrec.Spec
-	specErr    error // why it cannot be read
+	specErr    error // why it, or the record of complete ticks, cannot be read
 	ticks      ticks.Job
 	ticksErr   error // why it can never run
 	stat       zkconn.Stat
@@ -246,13 +250,15 @@ type parsed struct {
 func (j *Job) parsed() parsed { return parsed{j.valid, j.created, j.Ticks} }
 
 func (c *Catalog) fetchJob(ctx context.Context, name string, known parsed) (v view) {
+	path := c.loop.Tree.Job(name)
 	var data []byte
-	if data, v.stat, v.err = c.loop.Conn.GetW(ctx, c.loop.Tree.Job(name)); v.err != nil {
+	if data, v.stat, v.err = c.loop.Conn.GetW(ctx, path); v.err != nil {
 		return v
 	}
 	if v.spec, v.specErr = zkrec.ParseSpec(name, data); v.specErr == nil {
-		v.specErr = v.spec.ActiveLayout().Check() // nobody but an editor of the node writes such a one: its slots cannot be listed
+		v.specErr = v.spec.ActiveLayout().Check() // no version writes such a layout: its slots cannot be listed
 	}
+	v.specErr = session.ReadError(path, v.specErr)
 	v.spec.Since = v.spec.SinceOr(v.stat.Mtime)
 	switch {
 	case v.specErr != nil:
@@ -262,7 +268,10 @@ func (c *Catalog) fetchJob(ctx context.Context, name string, known parsed) (v vi
 		v.ticks, v.ticksErr = ticks.JobOf(v.spec, v.stat.Version)
 	}
 	if v.spec.Job.Shards > 0 || v.spec.Layout != nil {
-		if v.shards, v.err = c.fetchShards(ctx, name); v.err != nil {
+		if v.shards, v.err = fetchShards(ctx, c.loop, name); errors.As(v.err, new(*zkrec.UnreadableError)) {
+			v.specErr, v.err = v.err, nil
+		}
+		if v.err != nil {
 			return v
 		}
 	}
@@ -281,8 +290,7 @@ func (c *Catalog) refreshed(j *Job, v view) {
 		c.forget(j)
 		return
 	case errors.Is(v.err, zkconn.ErrDenied):
-		j.Spec, j.Ticks, j.valid = zkrec.Spec{}, ticks.Job{}, false
-		c.setEligible(j, v.err)
+		c.setSpec(j, zkrec.Spec{}, ticks.Job{}, session.ReadError(c.loop.Tree.Job(j.Name), v.err))
 		for _, slot := range j.Slots {
 			c.loop.Tell(SlotSet{lease.SlotSet{Slot: lease.Slot(slot)}})
 		}
@@ -292,19 +300,33 @@ func (c *Catalog) refreshed(j *Job, v view) {
 		return
 	}
 	changed := !j.known || j.Version != v.stat.Version || j.created != v.stat.Czxid
-	j.known, j.Version, j.created = true, v.stat.Version, v.stat.Czxid
-	if changed {
-		err := errors.Join(v.specErr, v.ticksErr)
-		j.Spec, j.Ticks, j.valid = v.spec, v.ticks, err == nil
-		if err == nil {
-			err = c.judge(j.Name, v.spec)
-		}
-		c.setEligible(j, err)
+	j.known, j.Version, j.created, j.Written = true, v.stat.Version, v.stat.Czxid, v.stat.Mtime
+	err := errors.Join(v.specErr, v.ticksErr)
+	if changed = changed || (err == nil) != j.valid; changed {
+		c.setSpec(j, v.spec, v.ticks, err)
 	}
 	j.shards = v.shards
 	c.setRegistered(j, v.registered)
 	c.setSlots(j, v.specErr == nil)
 	c.loop.Tell(Changed{Job: j, Spec: changed})
+}
+
+// setSpec takes in a spec; err is why no instance of this version can run it.
+func (c *Catalog) setSpec(j *Job, spec zkrec.Spec, parsed ticks.Job, err error) {
+	j.Spec, j.Ticks, j.valid = spec, parsed, err == nil
+	if j.valid {
+		j.invalidSince = 0
+		err = c.judge(j.Name, spec)
+	} else if j.invalidSince == 0 {
+		j.invalidSince = c.loop.Now()
+	}
+	c.setEligible(j, err)
+}
+
+// Spoilt reports whether the job has been invalid for longer than d because a record that it cannot run
+// without is no record. One of a newer schema is not spoilt: instances of that version run the job.
+func (j *Job) Spoilt(now, d time.Duration) bool {
+	return !j.valid && j.spoilt && j.invalidSince != 0 && now-j.invalidSince > d
 }
 
 // HasShards reports whether nodes of shards exist, of this layout or another.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
@@ -26,16 +25,51 @@ func (c *Catalog) setEligible(j *Job, err error) {
 	if err != nil {
 		problem = err.Error()
 	}
+	unreadable := new(zkrec.UnreadableError)
+	isUnreadable := errors.As(err, &unreadable)
+	j.spoilt = isUnreadable && !errors.As(err, new(*zkrec.SchemaError)) && !errors.Is(err, zkconn.ErrDenied)
 	if problem != "" && problem != j.problem {
-		level := slog.LevelWarn
-		if errors.Is(err, ErrElsewhere) {
-			level = slog.LevelDebug
+		switch {
+		case errors.Is(err, ErrElsewhere):
+			c.loop.Log.Debug("job cannot run here", "job", j.Name, "reason", problem)
+		case isUnreadable:
+			c.logInvalid(j.Name, unreadable)
+		default:
+			c.loop.Log.Error("job invalid: it cannot run here", "job", j.Name,
+				"path", c.loop.Tree.Job(j.Name), "err", err)
 		}
-		c.loop.Log.Log(context.Background(), level, "job cannot run here", "job", j.Name,
-			"path", c.loop.Tree.Job(j.Name), "reason", problem)
 		c.loop.Tell(Unrunnable{Job: j, Err: err})
 	}
 	j.problem = problem
+}
+
+// Report notes what came of reading nodes of a slot: err, or that the nodes at some paths can be read.
+// What cannot be read makes the job invalid; that is logged once.
+func (c *Catalog) Report(slot string, err error, paths ...string) {
+	j := c.JobOf(slot)
+	if j == nil {
+		return
+	}
+	if err == nil {
+		for _, path := range paths {
+			delete(j.unreadable, path)
+		}
+		return
+	}
+	unreadable := new(zkrec.UnreadableError)
+	if !errors.As(err, &unreadable) || j.unreadable[unreadable.Path] == err.Error() {
+		return
+	}
+	if j.unreadable == nil {
+		j.unreadable = make(map[string]string)
+	}
+	j.unreadable[unreadable.Path] = err.Error()
+	c.logInvalid(slot, unreadable)
+}
+
+func (c *Catalog) logInvalid(slot string, err *zkrec.UnreadableError) {
+	c.loop.Log.Error("job invalid: nobody runs it until its record is repaired (swctl repair)", "job", slot,
+		"path", err.Path, "err", err.Err)
 }
 
 // RegisterAll registers this instance for every job that it can run, beside the loop: the others must

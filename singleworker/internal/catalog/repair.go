@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -18,7 +19,7 @@ func (c *Catalog) Repair(slot string) {
 	}
 	version, created, nodes := j.Version, j.created, c.nodesOf(j, slot)
 	c.loop.Async("repair job", func(ctx context.Context) func() {
-		err := c.createMissing(ctx, j.Name, version, created, nodes)
+		err := createMissing(ctx, c.loop, j.Name, version, created, nodes)
 		return func() {
 			j.repairing.End()
 			if err != nil && !errors.Is(err, zkconn.ErrNoNode) && !errors.Is(err, zkconn.ErrNodeExists) {
@@ -49,15 +50,17 @@ func (c *Catalog) nodesOf(j *Job, slot string) []zkrec.Node {
 // createMissing creates those of the nodes that do not exist, if the spec that asks for them still is
 // the job's. A job that was deleted and submitted again may have a spec of the same version, but not
 // the same czxid.
-func (c *Catalog) createMissing(ctx context.Context, job string, version int32, czxid int64, nodes []zkrec.Node) error {
-	path := c.loop.Tree.Job(job)
-	stat, found, err := c.loop.Conn.Exists(ctx, path)
+func createMissing(
+	ctx context.Context, l *session.Loop, job string, version int32, czxid int64, nodes []zkrec.Node,
+) error {
+	path := l.Tree.Job(job)
+	stat, found, err := l.Conn.Exists(ctx, path)
 	if err != nil || !found || stat.Czxid != czxid {
 		return err
 	}
 	ops := []zkconn.Op{zkconn.CheckOp(path, version)}
 	for _, node := range nodes {
-		_, ok, err := c.loop.Conn.Exists(ctx, node.Path)
+		_, ok, err := l.Conn.Exists(ctx, node.Path)
 		if err != nil {
 			return err
 		}
@@ -68,6 +71,6 @@ func (c *Catalog) createMissing(ctx context.Context, job string, version int32, 
 	if len(ops) == 1 {
 		return nil
 	}
-	_, err = c.loop.Conn.Multi(ctx, ops...)
+	_, err = l.Conn.Multi(ctx, ops...)
 	return err
 }

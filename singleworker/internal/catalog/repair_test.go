@@ -36,11 +36,11 @@ func TestNoRepairOfAJobSubmittedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := New(&session.Loop{Tree: tree, Conn: conn}, nil, nil)
+		loop := &session.Loop{Tree: tree, Conn: conn}
 		stray := []zkrec.Node{{Path: tree.Slot("job") + "/stray"}}
 		repair := func(version int32, czxid int64, want bool) {
 			t.Helper()
-			err := c.createMissing(t.Context(), "job", version, czxid, stray)
+			err := createMissing(t.Context(), loop, "job", version, czxid, stray)
 			if _, found, _ := conn.Exists(t.Context(), stray[0].Path); found != want {
 				t.Errorf("version %d, czxid %d: created %v (%v), want %v", version, czxid, found, err, want)
 			}

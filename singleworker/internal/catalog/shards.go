@@ -27,8 +27,8 @@ type creation struct {
 }
 
 // fetchShards lists the shards of a job, and watches the list.
-func (c *Catalog) fetchShards(ctx context.Context, job string) (s shards, err error) {
-	names, _, err := c.loop.Conn.ChildrenW(ctx, c.loop.Tree.Shards(job))
+func fetchShards(ctx context.Context, l *session.Loop, job string) (s shards, err error) {
+	names, _, err := l.Conn.ChildrenW(ctx, l.Tree.Shards(job))
 	if errors.Is(err, zkconn.ErrNoNode) {
 		return s, nil // repaired when a shard is to be created
 	}
@@ -40,25 +40,21 @@ func (c *Catalog) fetchShards(ctx context.Context, job string) (s shards, err er
 			s.list = append(s.list, zkrec.ShardSlot(job, shard))
 		}
 	}
-	if s.complete, _, err = c.ReadComplete(ctx, job); errors.Is(err, zkconn.ErrNoNode) {
+	if s.complete, _, err = ReadComplete(ctx, l, job); errors.Is(err, zkconn.ErrNoNode) {
 		return shards{}, nil // deleted in between
 	}
-	return s, err
+	return s, err // with the list, even if the record cannot be read
 }
 
 // ReadComplete reads the tick up to which all shards of a job are done. It is called beside the loop.
-func (c *Catalog) ReadComplete(ctx context.Context, job string) (zkrec.Complete, int32, error) {
-	path := c.loop.Tree.Shards(job)
-	data, stat, err := c.loop.Conn.Get(ctx, path)
-	if err != nil {
-		return zkrec.Complete{}, 0, err
+func ReadComplete(ctx context.Context, l *session.Loop, job string) (zkrec.Complete, int32, error) {
+	path := l.Tree.Shards(job)
+	data, stat, err := l.Conn.Get(ctx, path)
+	var complete zkrec.Complete
+	if err == nil {
+		complete, err = zkrec.ParseComplete(data)
 	}
-	complete, err := zkrec.ParseComplete(data)
-	if err != nil && !errors.As(err, new(*zkrec.SchemaError)) {
-		c.loop.Log.Error("shard completion record unreadable; resetting", "job", job, "path", path, "err", err)
-		return zkrec.Complete{Tick: time.Now().UnixMilli()}, stat.Version, nil
-	}
-	return complete, stat.Version, err
+	return complete, stat.Version, session.ReadError(path, err)
 }
 
 // setSlots tells which slots the job has now: those of its active layout whose nodes exist. A spec

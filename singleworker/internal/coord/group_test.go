@@ -158,7 +158,7 @@ func (g *group) cancel() []zkconn.Op {
 func (g *group) records() (zkrec.Tick, []zkrec.Entry) {
 	g.t.Helper()
 	data, _, _ := g.get(g.tree.Tick("job"))
-	record, err := zkrec.ParseTick(data)
+	record, err := zkrec.ParseTick(data, time.Time{})
 	if err != nil {
 		g.t.Error(err)
 	}

@@ -14,38 +14,31 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// What is no record is begun anew, without the ticks that it may have spoken of.
-func TestTickRecordIsGarbage(t *testing.T) {
-	inGroup(t, func(g *group) {
-		g.submit("job")
-		g.set(g.tree.Tick("job"), []byte("{garbage"))
-		start := time.Now()
-		a := g.join("a")
-		o := a.ownership()
-		if through := o.Record.Watermark; through < start.UnixMilli() || through > time.Now().UnixMilli() || o.Record.RunID != "" {
-			g.t.Errorf("adopted with %+v, want nothing but Watermark = now", o.Record)
-		}
-		if text := a.log.String(); !strings.Contains(text, "level=ERROR") || !strings.Contains(text, "tick record is not readable") {
-			g.t.Errorf("log %q, want an error", text)
-		}
-		tick := o.Record.Watermark + 1000
-		claimed := a.mustCommit(claim(o, o.Record, "r1", tick))
-		g.wantRecords(a.mustCommit(outcome(claimed, zkrec.RunOK)), "r1 ok")
-	})
-}
-
-// It became garbage while the job was owned: the next change finds out, and goes on from there.
+// A record that becomes garbage while the job is owned is not written over: no run begins until it is
+// repaired, here by emptying it.
 func TestTickRecordBecomesGarbage(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
 		a := g.join("a")
 		o := a.ownership()
 		g.set(g.tree.Tick("job"), []byte("garbage"))
-		current, err := a.Commit(claim(o, o.Record, "r1", 60))
-		if err == nil || current.Watermark < o.Since.UnixMilli() {
-			g.t.Fatalf("Commit = %+v, %v; want a conflict with Watermark = now", current, err)
+		for _, id := range []string{"r1", "r2"} {
+			if _, err := a.Commit(claim(o, o.Record, id, 60)); !errors.As(err, new(*zkrec.UnreadableError)) {
+				g.t.Fatalf("Commit = %v, want that the record cannot be read", err)
+			}
 		}
-		g.wantRecords(a.mustCommit(claim(o, current, "r2", current.Watermark+1000)))
+		if data, _, _ := g.get(g.tree.Tick("job")); string(data) != "garbage" {
+			g.t.Errorf("the record was replaced by %s", data)
+		}
+		if n := strings.Count(a.log.String(), "job invalid"); n != 1 {
+			g.t.Errorf("logged %d times, want once:\n%s", n, a.log)
+		}
+		g.set(g.tree.Tick("job"), nil)
+		current, err := a.Commit(claim(o, o.Record, "r3", 60))
+		if !errors.Is(err, ticks.ErrConflict) {
+			g.t.Fatalf("Commit = %+v, %v; want a conflict", current, err)
+		}
+		g.wantRecords(a.mustCommit(claim(o, current, "r4", current.Watermark+1000)))
 	})
 }
 
@@ -80,20 +73,6 @@ func TestTickRecordIsEmptied(t *testing.T) {
 	}
 }
 
-func TestHistoryIsGarbage(t *testing.T) {
-	inGroup(t, func(g *group) {
-		g.submit("job")
-		g.set(g.tree.History("job"), []byte("garbage"))
-		a := g.join("a")
-		o := a.ownership()
-		if text := a.log.String(); !strings.Contains(text, "level=ERROR") || !strings.Contains(text, "history is not readable") {
-			g.t.Errorf("log %q, want an error", text)
-		}
-		claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
-		g.wantRecords(a.mustCommit(outcome(claimed, zkrec.RunOK)), "r1 ok")
-	})
-}
-
 // What a newer version wrote is not touched.
 func TestRecordsOfANewerVersion(t *testing.T) {
 	inGroup(t, func(g *group) {
@@ -118,15 +97,20 @@ func TestRecordsOfANewerVersion(t *testing.T) {
 	})
 }
 
-// The owner of a job whose record it cannot read goes on when it can.
+// The owner of a job whose record it cannot read does not run it, says so once with the path, leaves the
+// record as it is, and runs the job when it is repaired.
 func TestRecordBecomesReadable(t *testing.T) {
 	t.Parallel()
-	for what, node := range map[string]string{"tick": "/tick", "history": "/history"} {
+	const newer = `{"schema":99,"entries":[]}`
+	for what, spoilt := range map[string]struct{ node, data string }{
+		"tick of a newer version": {"/tick", newer}, "history of a newer version": {"/history", newer},
+		"tick": {"/tick", "{garbage"}, "history": {"/history", "garbage"},
+	} {
 		t.Run(what, func(t *testing.T) {
 			inGroup(t, func(g *group) {
 				g.submit("job")
-				path := g.tree.Job("job") + node
-				g.set(path, []byte(`{"schema":99,"entries":[]}`))
+				path := g.tree.Job("job") + spoilt.node
+				g.set(path, []byte(spoilt.data))
 				var reads atomic.Int32
 				g.server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
 					if r.Client == "a" && r.Path == path {
@@ -136,8 +120,16 @@ func TestRecordBecomesReadable(t *testing.T) {
 				})
 				a := g.join("a")
 				pass(20 * syncPeriod)
-				if n := strings.Count(a.log.String(), "cannot run"); n != 1 {
+				if n := strings.Count(a.log.String(), "path="+path); n != 1 {
 					g.t.Errorf("logged %d times, want once:\n%s", n, a.log)
+				}
+				a.mu.Lock()
+				if len(a.owned) > 0 {
+					g.t.Errorf("run: %v, want nothing", a.owned)
+				}
+				a.mu.Unlock()
+				if data, _, _ := g.get(path); string(data) != spoilt.data {
+					g.t.Errorf("the node is now %s", data)
 				}
 				if n := reads.Load(); n > 90 { // by the owner and by its watch; a sync period is shortened by up to a half
 					g.t.Errorf("read %d times in 20 sync periods", n)

@@ -69,7 +69,7 @@ func (m *instance) runs(tick int64) {
 		m.mu.Unlock()
 		var current zkrec.Tick
 		data, _, _ := m.g.get(m.g.tree.Tick(slot))
-		if parsed, err := zkrec.ParseTick(data); err == nil {
+		if parsed, err := zkrec.ParseTick(data, time.Time{}); err == nil {
 			current = parsed
 		}
 		claimed := m.mustCommit(claim(o, current, fmt.Sprintf("%s at %d", slot, tick), tick))
@@ -322,21 +322,27 @@ func TestShardDeletedByAHand(t *testing.T) {
 	})
 }
 
-// What is no record of complete ticks says that all up to now were told of.
+// A job whose record of complete ticks cannot be read is invalid: nobody runs it until it is repaired, and
+// nothing is told twice.
 func TestRecordOfCompleteTicksIsGarbage(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.divide(2)
-		g.set(g.tree.Shards("job"), []byte("garbage"))
 		a := g.join("a")
 		pass(3 * syncPeriod)
 		a.runs(60_000)
-		g.wantCompleted(nil, a)
-		if text := a.log.String(); !strings.Contains(text, "level=ERROR") {
-			g.t.Errorf("log %q, want an error", text)
+		g.wantCompleted([]string{"job at 60000: ok ok"}, a)
+		g.set(g.tree.Shards("job"), []byte("garbage"))
+		pass(70 * syncPeriod) // no watch tells of it
+		if text := a.log.String(); strings.Count(text, "level=ERROR") != 1 || !strings.Contains(text, "path="+g.tree.Shards("job")) {
+			g.t.Errorf("log %q, want one error with the path", text)
 		}
-		tick := time.Now().Add(time.Minute).UnixMilli()
-		a.runs(tick)
-		g.wantCompleted([]string{fmt.Sprintf("job at %d: ok ok", tick)}, a)
+		if slots := a.slots(); len(slots) > 0 {
+			g.t.Errorf("%v run, want nothing", slots)
+		}
+		g.set(g.tree.Shards("job"), zkrec.Complete{Tick: 60_000}.Encode())
+		pass(70 * syncPeriod)
+		a.runs(120_000)
+		g.wantCompleted([]string{"job at 60000: ok ok", "job at 120000: ok ok"}, a)
 	})
 }
 

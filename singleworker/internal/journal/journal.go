@@ -53,12 +53,11 @@ type Journal struct {
 type owned struct {
 	*owner.Ownership
 
-	loading    bool // record is being read
-	loaded     bool // record is known
-	unreadable bool // the log says that it cannot be read
-	record     zkrec.Tick
-	requests   requests
-	told       bool // the runner was
+	loading  bool // record is being read
+	loaded   bool // record is known
+	record   zkrec.Tick
+	requests requests
+	told     bool // the runner was
 }
 
 // New returns a journal of nothing.
@@ -156,14 +155,9 @@ func (j *Journal) load(slot string, own *owned) {
 	own.loading = true
 	j.enqueue(slot, &write{kind: load, done: func(record zkrec.Tick, err error) {
 		own.loading = false
-		switch {
-		case j.owned[slot] != own:
-		case err == nil:
+		if err == nil && j.owned[slot] == own {
 			own.record, own.loaded = record, true
 			j.announce(slot)
-		case !own.unreadable:
-			own.unreadable = true
-			j.loop.Log.Error("job cannot run: its tick record is not readable", "job", slot, "err", err)
 		}
 	}})
 }

@@ -174,6 +174,7 @@ func (j *Journal) fetch(n *node) {
 		s, err := readBoth(ctx, j.loop, n.slot)
 		return func() {
 			n.busy = false
+			j.catalog.Report(n.slot, err, j.loop.Tree.Tick(n.slot), j.loop.Tree.History(n.slot))
 			switch {
 			case ownership != j.owner.Owned(n.slot): // read again: see Lost
 			case zkconn.IsUnknown(err):
@@ -182,7 +183,7 @@ func (j *Journal) fetch(n *node) {
 				j.missing(n)
 				return
 			case err != nil:
-				j.finish(n, n.queue[0], err)
+				j.finish(n, n.queue[0], err) // the runner, or the next sync, tries again
 			default:
 				n.known, n.Stored = true, s
 			}

@@ -2,9 +2,6 @@ package journal
 
 import (
 	"context"
-	"errors"
-	"log/slog"
-	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
@@ -56,43 +53,21 @@ func ReadWatched(ctx context.Context, l *session.Loop, slot string) (s Stored, e
 type get func(ctx context.Context, path string) ([]byte, zkconn.Stat, error)
 
 func (s *Stored) readTick(ctx context.Context, l *session.Loop, slot string, read get) error {
-	data, stat, err := read(ctx, l.Tree.Tick(slot))
+	path := l.Tree.Tick(slot)
+	data, stat, err := read(ctx, path)
 	if err == nil {
 		s.version = stat.Version
-		s.record, err = parseTick(l.Log, slot, data, stat.Mtime)
+		s.record, err = zkrec.ParseTick(data, stat.Mtime)
 	}
-	return err
+	return session.ReadError(path, err)
 }
 
 func (s *Stored) readHistory(ctx context.Context, l *session.Loop, slot string) error {
-	data, stat, err := l.Conn.Get(ctx, l.Tree.History(slot))
+	path := l.Tree.History(slot)
+	data, stat, err := l.Conn.Get(ctx, path)
 	if err == nil {
 		s.historyVersion = stat.Version
-		s.history, err = parseHistory(l.Log, slot, data)
+		s.history, err = zkrec.ParseHistory(data)
 	}
-	return err
-}
-
-// parseTick treats an unreadable record as one that says nothing, not even what was missed: running
-// ticks twice is worse than not running them. The node of a job that never ran was written with the
-// job: where its mtime is later, someone recreated or emptied it, and the ticks before are nobody's.
-func parseTick(log *slog.Logger, slot string, data []byte, written time.Time) (zkrec.Tick, error) {
-	record, err := zkrec.ParseTick(data)
-	if err == nil && record.Watermark == 0 {
-		record.Watermark = written.UnixMilli()
-	}
-	if err == nil || errors.As(err, new(*zkrec.SchemaError)) {
-		return record, err
-	}
-	log.Error("tick record is not readable: begun anew, without the ticks before now", "job", slot, "err", err)
-	return zkrec.Tick{Watermark: time.Now().UnixMilli()}, nil
-}
-
-func parseHistory(log *slog.Logger, slot string, data []byte) (zkrec.History, error) {
-	history, err := zkrec.ParseHistory(data)
-	if err == nil || errors.As(err, new(*zkrec.SchemaError)) {
-		return history, err
-	}
-	log.Error("history is not readable: begun anew", "job", slot, "err", err)
-	return zkrec.History{}, nil
+	return session.ReadError(path, err)
 }

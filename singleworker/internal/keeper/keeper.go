@@ -168,6 +168,7 @@ func (k *Keeper) readSlot(j *kept, d *duty, kept *keptSlot) {
 		s, err := journal.ReadWatched(ctx, k.loop, kept.slot)
 		return func() {
 			again := kept.reading.End()
+			k.catalog.Report(kept.slot, err, k.loop.Tree.Tick(kept.slot), k.loop.Tree.History(kept.slot))
 			if j.duty != d {
 				return
 			}
@@ -222,7 +223,7 @@ func (k *Keeper) readRoot(j *kept, d *duty) {
 
 func (k *Keeper) fetchRoot(ctx context.Context, job, first string, sharded bool) (r root, err error) {
 	if sharded {
-		if r.complete, r.version, err = k.catalog.ReadComplete(ctx, job); err != nil {
+		if r.complete, r.version, err = catalog.ReadComplete(ctx, k.loop, job); err != nil {
 			return r, err
 		}
 	}

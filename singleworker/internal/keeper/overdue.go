@@ -3,7 +3,6 @@ package keeper
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/catalog"
@@ -12,6 +11,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // Overdue looks for ticks that nobody has accounted for in time.
@@ -30,8 +30,6 @@ type watched struct {
 	looking bool
 	raised  int64 // the tick that was reported
 	trying  int64 // the tick that this instance tries to report
-	// unreadable: the log says that the record cannot be read.
-	unreadable bool
 }
 
 // NewOverdue returns a dead man's switch.
@@ -47,23 +45,39 @@ func (o *Overdue) Changed(job *catalog.Job) { delete(o.jobs, job) }
 func (o *Overdue) Sync() { o.catalog.Jobs(o.watch) }
 
 func (o *Overdue) watch(job *catalog.Job) {
-	if !job.Valid() {
-		return // it can run nowhere, which the catalog says
-	}
 	slots := o.jobs[job]
 	if slots == nil {
 		slots = make(map[string]*watched)
 		o.jobs[job] = slots
 	}
+	if !job.Valid() {
+		o.watchInvalid(job, slots)
+		return
+	}
 	for _, slot := range job.Slots {
-		w := slots[slot]
-		if w == nil {
-			w = &watched{}
-			slots[slot] = w
-		}
+		w := o.slot(slots, slot)
 		if !w.looking && !time.Now().Before(w.lookAt) {
 			o.look(job, slot, w)
 		}
+	}
+}
+
+func (o *Overdue) slot(slots map[string]*watched, slot string) *watched {
+	w := slots[slot]
+	if w == nil {
+		w = &watched{}
+		slots[slot] = w
+	}
+	return w
+}
+
+// watchInvalid raises an alarm for a job whose spec is no record: none of its ticks is run, and nobody
+// can tell which. It is reported as the time at which the spec was written.
+func (o *Overdue) watchInvalid(j *catalog.Job, slots map[string]*watched) {
+	tick := j.Written
+	w := o.slot(slots, j.Name)
+	if j.Spoilt(o.loop.Now(), job.DefaultAlarmAfter) && w.raised != tick.UnixMilli() && !w.looking {
+		o.raise(j.Name, w, tick)
 	}
 }
 
@@ -74,11 +88,12 @@ func (o *Overdue) look(job *catalog.Job, slot string, w *watched) {
 		record, running, err := o.fetchRun(ctx, slot)
 		return func() {
 			w.looking = false
-			if err != nil {
-				o.notRead(ctx, slot, w, err)
+			o.catalog.Report(slot, err, o.loop.Tree.Tick(slot))
+			spoilt := errors.As(err, new(*zkrec.UnreadableError)) && record != (zkrec.Tick{})
+			if err != nil && !spoilt {
+				o.loop.Log.Debug("tick not read: overdue ticks are not noticed", "job", slot, "err", err)
 				return
 			}
-			w.unreadable = false
 			if o.jobs[job][slot] != w {
 				return // the spec has changed
 			}
@@ -94,40 +109,26 @@ func (o *Overdue) look(job *catalog.Job, slot string, w *watched) {
 	})
 }
 
-func (o *Overdue) notRead(ctx context.Context, slot string, w *watched, err error) {
-	level := slog.LevelDebug
-	lasting := errors.Is(err, zkconn.ErrDenied) || errors.As(err, new(*zkrec.SchemaError))
-	if lasting && !w.unreadable {
-		level, w.unreadable = slog.LevelError, true
-	}
-	o.loop.Log.Log(ctx, level, "overdue ticks are not noticed: tick not read", "job", slot,
-		"path", o.loop.Tree.Tick(slot), "err", err)
-}
-
 // idleLook is how often a slot is looked at that has no tick left.
 const idleLook = time.Hour
 
-// fetchRun reads a slot's tick record and whether its run is under way at a live owner. An unreadable
-// record accounts for no tick before it was written, here; for its next owner it accounts for those
-// until it is read, see parseTick in package journal. One of a newer version may account for all.
+// fetchRun reads a slot's tick record and whether its run is under way at a live owner. A spoilt record
+// is an error together with a record that accounts for no tick after it was written. One of a newer
+// schema may account for all.
 func (o *Overdue) fetchRun(ctx context.Context, slot string) (record zkrec.Tick, running bool, err error) {
 	conn, tree := o.loop.Conn, o.loop.Tree
 	data, stat, err := conn.Get(ctx, tree.Tick(slot))
 	if errors.Is(err, zkconn.ErrNoNode) {
 		return record, false, nil
 	}
-	if err != nil {
-		return record, false, err
+	if err == nil {
+		record, err = zkrec.ParseTick(data, stat.Mtime)
+		if err != nil && !errors.As(err, new(*zkrec.SchemaError)) {
+			record = zkrec.Tick{Watermark: stat.Mtime.UnixMilli()}
+		}
 	}
-	record, err = zkrec.ParseTick(data)
-	if errors.As(err, new(*zkrec.SchemaError)) {
-		return record, false, err
-	}
-	if record.Watermark == 0 {
-		record.Watermark = stat.Mtime.UnixMilli()
-	}
-	if !record.Open() {
-		return record, false, nil
+	if err != nil || !record.Open() {
+		return record, false, session.ReadError(tree.Tick(slot), err)
 	}
 	_, stat, err = conn.Get(ctx, tree.Alive(slot))
 	if err != nil || stat.Mzxid != record.Token {

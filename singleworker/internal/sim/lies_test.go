@@ -175,7 +175,7 @@ func entries(e *evidence, change func(e *zkrec.Entry)) {
 func ticks(e *evidence, change func(n int, rec *zkrec.Tick)) {
 	n := -1
 	rewritten(e, "/tick", func(data []byte) []byte {
-		rec, _ := zkrec.ParseTick(data)
+		rec, _ := zkrec.ParseTick(data, time.Time{})
 		n++
 		change(n, &rec)
 		return rec.Encode()

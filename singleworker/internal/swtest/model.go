@@ -148,7 +148,7 @@ func (m *Model) written(txn zkdev.Txn) {
 	case node == NodeAlive:
 		j.Beats[rest] = txn.Time
 	case node == NodeTick:
-		j.Tick, _ = zkrec.ParseTick(txn.Data)
+		j.Tick, _ = zkrec.ParseTick(txn.Data, time.Time{})
 	case node == NodeRegister && rest != "":
 		j.Registered[rest] = true
 	case node == NodeRequests && rest != "":

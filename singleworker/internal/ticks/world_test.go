@@ -327,7 +327,7 @@ func (w *world) apply(p ticks.Plan, clock int64) {
 	w.check.applied(p, clock)
 	w.record = p.Record
 	if w.percent(1) {
-		read, err := zkrec.ParseTick(p.Record.Encode())
+		read, err := zkrec.ParseTick(p.Record.Encode(), time.Time{})
 		read.Schema = 0
 		if err != nil || read != w.record {
 			w.failf("(7) the record is %+v, and %+v when it was read: %v", w.record, read, err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -49,11 +50,11 @@ func FuzzParseTick(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		first, err := zkrec.ParseTick(data)
+		first, err := zkrec.ParseTick(data, time.Time{})
 		if err != nil {
 			return
 		}
-		second, err := zkrec.ParseTick(first.Encode())
+		second, err := zkrec.ParseTick(first.Encode(), time.Time{})
 		if err != nil {
 			t.Fatalf("%q is written as %q, which is not read: %v", data, first.Encode(), err)
 		}

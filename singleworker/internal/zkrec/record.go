@@ -28,6 +28,18 @@ func (e *SchemaError) Error() string {
 	return fmt.Sprintf("written with schema %d, this version reads up to %d: upgrade it", e.Found, e.Known)
 }
 
+// UnreadableError says that a node of a job cannot be read: its data is no record, or one of a newer
+// schema, or access to it is denied. The job is invalid then: nobody runs it until the node is
+// repaired or deleted. A node that is missing, in contrast, is created by the instance that runs the job.
+type UnreadableError struct {
+	Path string
+	Err  error
+}
+
+func (e *UnreadableError) Error() string { return fmt.Sprintf("%s cannot be read: %v", e.Path, e.Err) }
+
+func (e *UnreadableError) Unwrap() error { return e.Err }
+
 // Owner is the owner record of a slot, the data of its alive node. The zero
 // Owner is written as an empty node.
 type Owner struct {

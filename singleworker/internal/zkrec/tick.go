@@ -92,13 +92,16 @@ func CutError(text string) string {
 	return text
 }
 
-// ParseTick reads a tick node; an empty one is the zero Tick: nothing was
-// ever claimed.
-func ParseTick(data []byte) (Tick, error) {
-	if len(bytes.TrimSpace(data)) == 0 {
-		return Tick{}, nil
-	}
+// ParseTick reads a tick node that was last written at a time of ZooKeeper's clock. A record without a
+// watermark, as an empty one, accounts for the ticks up to then: the node of a job that never ran was
+// written together with the job, and where it was written later, someone has emptied it, and nobody
+// knows which of the ticks before were run. The zero time leaves the watermark at 0.
+func ParseTick(data []byte, written time.Time) (Tick, error) {
 	var t Tick
+	if len(bytes.TrimSpace(data)) == 0 {
+		t.Watermark = unixMilli(written)
+		return t, nil
+	}
 	if err := json.Unmarshal(data, &t); err != nil {
 		return Tick{}, fmt.Errorf("tick record %s: %w", excerpt(data), err)
 	}
@@ -108,7 +111,18 @@ func ParseTick(data []byte) (Tick, error) {
 	if t.Watermark == 0 && t.Manual == "" {
 		t.Watermark = t.Tick // as the first versions wrote it
 	}
+	if t.Watermark == 0 {
+		t.Watermark = unixMilli(written)
+	}
 	return t, nil
+}
+
+// unixMilli is 0 for the zero time.
+func unixMilli(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
 }
 
 // Entry is what became of a tick, or of several in a row that were not run.

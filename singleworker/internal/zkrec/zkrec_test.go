@@ -113,7 +113,7 @@ func TestUnreadableRecords(t *testing.T) {
 	t.Parallel()
 	oversized := strings.Repeat("x", zkrec.MaxRecordBytes+129)
 	parseSpec := func(data []byte) error { _, err := zkrec.ParseSpec("job", data); return err }
-	parseTick := func(data []byte) error { _, err := zkrec.ParseTick(data); return err }
+	parseTick := func(data []byte) error { _, err := zkrec.ParseTick(data, time.Time{}); return err }
 	parseOwner := func(data []byte) error { _, err := zkrec.ParseOwner(data); return err }
 	parseRequest := func(data []byte) error { _, err := zkrec.ParseRequest(data); return err }
 	parseInstance := func(data []byte) error { _, err := zkrec.ParseInstance(data); return err }
@@ -149,8 +149,11 @@ func TestEmptyNodesSayThatThereIsNothing(t *testing.T) {
 		if o, err := zkrec.ParseOwner(data); err != nil || o != (zkrec.Owner{}) {
 			t.Errorf("ParseOwner(%q) = %+v, %v; want nobody", data, o, err)
 		}
-		if k, err := zkrec.ParseTick(data); err != nil || k != (zkrec.Tick{}) {
+		if k, err := zkrec.ParseTick(data, time.Time{}); err != nil || k != (zkrec.Tick{}) {
 			t.Errorf("ParseTick(%q) = %+v, %v; want none", data, k, err)
+		}
+		if k, err := zkrec.ParseTick(data, time.UnixMilli(7)); err != nil || k != (zkrec.Tick{Watermark: 7}) {
+			t.Errorf("ParseTick(%q) = %+v, %v; want it to account for what was before", data, k, err)
 		}
 	}
 }
@@ -158,7 +161,7 @@ func TestEmptyNodesSayThatThereIsNothing(t *testing.T) {
 func TestNewerSchemaIsRefused(t *testing.T) {
 	t.Parallel()
 	_, specErr := zkrec.ParseSpec("job", []byte(`{"schema":2,"schedule":"@daily"}`))
-	_, tickErr := zkrec.ParseTick([]byte(`{"schema":2,"tick":1}`))
+	_, tickErr := zkrec.ParseTick([]byte(`{"schema":2,"tick":1}`), time.Time{})
 	for what, err := range map[string]error{"job spec": specErr, "tick record": tickErr} {
 		var newer *zkrec.SchemaError
 		if !errors.As(err, &newer) || newer.Found != 2 || newer.Known != zkrec.Schema {
@@ -184,7 +187,7 @@ func TestErrorTextIsCapped(t *testing.T) {
 		strings.Repeat("e", zkrec.MaxErrorBytes+1): zkrec.MaxErrorBytes,
 		"ee" + strings.Repeat("€", 2000):           zkrec.MaxErrorBytes - 2, // no character is cut in two
 	} {
-		tick, err := zkrec.ParseTick(zkrec.Tick{Run: zkrec.Run{Error: text}}.Encode())
+		tick, err := zkrec.ParseTick(zkrec.Tick{Run: zkrec.Run{Error: text}}.Encode(), time.Time{})
 		if err != nil || len(tick.Error) != want || !strings.HasPrefix(text, tick.Error) || !utf8.ValidString(tick.Error) {
 			t.Errorf("of %d bytes %d are kept, %v; want the first %d", len(text), len(tick.Error), err, want)
 		}
