@@ -42,7 +42,7 @@ const (
 )
 
 // seek returns the first wall of the calendar at or beyond from in direction
-// dir. ok is false when there is none.
+// dir. ok is false if there is no such wall.
 func (c *calendar) seek(from wall, dir direction) (w wall, ok bool) {
 	o := newOdometer(c, from, dir)
 	if !o.run() {

@@ -103,7 +103,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A shard may be skipped while its run before goes on; then none of its rows is processed.
+// A shard may be skipped during its previous run; then its rows are not processed.
 func TestSkipped(t *testing.T) {
 	t.Parallel()
 	o := right()

@@ -75,7 +75,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// A token speaks of its own shard only.
+// A token applies to its shard only.
 func TestTokensOfShards(t *testing.T) {
 	t.Parallel()
 	s, tick := newStore(t, put+fence), time.UnixMilli(2000)
@@ -120,7 +120,7 @@ func (f *failing) mark(ctx context.Context, run *singleworker.Run, ids []int64) 
 }
 
 // TestRowsJob has every shard process a tick; one dies after its first batch, and another
-// owner goes on.
+// owner continues.
 func TestRowsJob(t *testing.T) {
 	t.Parallel()
 	s, tick := newStore(t, put+fence), time.UnixMilli(2000)

@@ -74,7 +74,7 @@ func TestOwning(t *testing.T) {
 			line{sec(0.6), 0, lease.Look{Slot: s}, "read s"},
 			line{sec(0.7), 0, lease.SlotRead{Slot: s, Outcome: lease.Done}, "lost s: vanished; group"},
 		)},
-		"a hand deleted our heartbeat: give back, take anew": {able: []string{"b"}, lines: adopted(
+		"our heartbeat was deleted manually: release, take again": {able: []string{"b"}, lines: adopted(
 			line{sec(0.6), 0, lease.Look{Slot: s}, "read s"},
 			line{sec(0.7), 0, record(4, 100, "me"), "lost s: given; release s v4 without heartbeat; group"},
 			line{sec(0.8), 0, lease.ReleaseDone{Slot: s, Outcome: lease.Done}, ""},
@@ -327,7 +327,7 @@ func TestStrangers(t *testing.T) {
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	for name, sc := range map[string]script{
-		"same session: the heartbeat goes on": {able: []string{"b"}, lines: adopted(
+		"same session: heartbeats continue": {able: []string{"b"}, lines: adopted(
 			line{sec(1), 0, suspended, ""},
 			line{sec(2), 0, tick, ""},
 			line{sec(2), 0, opened, "beat s:0; read s"},

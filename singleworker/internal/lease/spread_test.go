@@ -65,7 +65,7 @@ func TestSpread(t *testing.T) {
 			c.ownAll("b", "job0 job1")
 		}, 3, "a: x2; b: -2; free 0", 0},
 		{"MaxSlots: no job waits for the shards of another", "9x 2", func(c *company) { c.join("a", 3) }, 3, "a: x1 -2; free 8", 3},
-		{"one dies: its shards go where there are none", "2x 2y 2z", func(c *company) {
+		{"one dies: its shards move to instances without any", "2x 2y 2z", func(c *company) {
 			c.joinAll("a", "b", "c")
 			c.ownAll("a", "x0 y0")
 			c.ownAll("b", "x1 z0")

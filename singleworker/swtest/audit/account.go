@@ -20,7 +20,7 @@ func Every(period time.Duration, after, until time.Time) iter.Seq[time.Time] {
 	}
 }
 
-// Missing returns the ticks that none of the runs is of. It does not look at the runs' jobs.
+// Missing returns the ticks without a run. It ignores the runs' jobs.
 func Missing(runs []Run, ticks iter.Seq[time.Time]) []time.Time {
 	ran := make(map[int64]bool)
 	for _, r := range runs {
@@ -35,14 +35,14 @@ func Missing(runs []Run, ticks iter.Seq[time.Time]) []time.Time {
 	return missing
 }
 
-// Fate is what records say became of one tick.
+// Fate is the outcome of one tick according to the records.
 type Fate struct {
 	Rows     int   // of ticks that were not run, how many it is in
 	Attempts []int // the numbers of the runs that have ended, in the order of their ends
-	Open     bool  // a run of it goes on
+	Open     bool  // a run of it is in progress
 }
 
-// Check returns an error unless the tick came to one thing: one row, or runs of which each is a later attempt.
+// Check returns an error unless the tick has one outcome: one row, or runs with increasing attempts.
 func (f Fate) Check() error {
 	switch ran := len(f.Attempts) > 0 || f.Open; {
 	case f.Rows == 0 && !ran:

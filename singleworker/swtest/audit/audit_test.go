@@ -51,7 +51,7 @@ func TestRuns(t *testing.T) {
 		{"in turn", []audit.Run{first, ran("a", 1, 2, 2, 3), ran("b", 2, 3, 3, 4)}, nil},
 		{"in any order", []audit.Run{second, first}, nil},
 		{"of two jobs at once", []audit.Run{first, of("k", first)}, nil},
-		{"the last one goes on", []audit.Run{first, ran("b", 2, 2, 2, 0)}, nil},
+		{"the last one is in progress", []audit.Run{first, ran("b", 2, 2, 2, 0)}, nil},
 
 		{"a second before its tick", []audit.Run{ran("a", 1, 2, 1, 3)}, rules{audit.Early}},
 		{"a manual run has no tick", []audit.Run{manual(ran("a", 1, 2, 1, 3))}, nil},
@@ -174,12 +174,12 @@ func TestFate(t *testing.T) {
 		ok   bool
 	}{
 		{"nothing", audit.Fate{}, false},
-		{"a run goes on", audit.Fate{Open: true}, true},
-		{"a run goes on after another", audit.Fate{Attempts: []int{1}, Open: true}, true},
+		{"a run in progress", audit.Fate{Open: true}, true},
+		{"a run in progress after another", audit.Fate{Attempts: []int{1}, Open: true}, true},
 		{"one row", audit.Fate{Rows: 1}, true},
 		{"two rows", audit.Fate{Rows: 2}, false},
 		{"a row and a run", audit.Fate{Rows: 1, Attempts: []int{1}}, false},
-		{"a row and a run that goes on", audit.Fate{Rows: 1, Open: true}, false},
+		{"a row and a run in progress", audit.Fate{Rows: 1, Open: true}, false},
 	} {
 		if err := tt.fate.Check(); (err == nil) != tt.ok {
 			t.Errorf("%s: %v", tt.name, err)

@@ -8,7 +8,7 @@ import (
 
 // Run is the evidence of one call of a handler.
 type Run struct {
-	Job      string    // or shard: that of which one run may go on at a time
+	Job      string    // or shard; at most one run of it may be in progress at a time
 	Instance string    // that called the handler
 	Tick     time.Time // of the schedule; zero for a manual run
 	Attempt  int       // at the tick, from 1
