@@ -28,7 +28,7 @@ func TestClaimAndResultAreWritten(t *testing.T) {
 	})
 }
 
-// Whatever the connection did to the request and its answer, the change is made once.
+// The change is applied once, whether the request or its reply was lost.
 func TestReplyIsLost(t *testing.T) {
 	t.Parallel()
 	for what, action := range map[string]zkdev.Action{
@@ -53,7 +53,7 @@ func TestReplyIsLost(t *testing.T) {
 	}
 }
 
-func TestRecordIsNotWhatTheCommitRestsOn(t *testing.T) {
+func TestCommitBasedOnAnOldRecord(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
 		a := g.join("a")
@@ -69,7 +69,7 @@ func TestRecordIsNotWhatTheCommitRestsOn(t *testing.T) {
 	})
 }
 
-func TestCommitByAnotherThanTheOwner(t *testing.T) {
+func TestCommitByAnInstanceThatIsNotTheOwner(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
 		a := g.join("a")
@@ -79,7 +79,7 @@ func TestCommitByAnotherThanTheOwner(t *testing.T) {
 		if _, err := a.Commit(old); !errors.Is(err, owner.ErrNotOwner) {
 			g.t.Errorf("under an old token: %v", err)
 		}
-		// A hand takes the job away; whether the instance knows already makes no difference.
+		// Someone takes the job away manually; it makes no difference whether the instance knows already.
 		g.set(g.tree.Alive("job"), zkrec.Owner{SID: "x", Incarnation: "x-1"}.Encode())
 		if _, err := a.Commit(claim(o, o.Record, "r1", 60)); !errors.Is(err, owner.ErrNotOwner) {
 			g.t.Errorf("after the job was taken: %v", err)
@@ -88,8 +88,8 @@ func TestCommitByAnotherThanTheOwner(t *testing.T) {
 	})
 }
 
-// The guards refuse what the instance does not know yet: the watch is held back here.
-func TestCommitByAnOwnerThatDoesNotKnowItsEnd(t *testing.T) {
+// The guards refuse a commit even if the instance does not know yet: its watch is delayed here.
+func TestCommitByAFormerOwnerThatDoesNotKnow(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
 		a := g.join("a")
@@ -116,9 +116,9 @@ func TestCommitByAnOwnerThatDoesNotKnowItsEnd(t *testing.T) {
 	})
 }
 
-// ZooKeeper is away: a change by the owner is refused when its lease has lapsed, the result of a
+// ZooKeeper is unreachable: an owner's commit is refused when its lease has lapsed, while the result of a
 // run waits.
-func TestLeaseLapsesWhileZooKeeperIsAway(t *testing.T) {
+func TestLeaseLapsesWhileZooKeeperIsUnreachable(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
 		a := g.join("a")
@@ -173,8 +173,8 @@ func TestResultAfterTheSessionHasExpired(t *testing.T) {
 	})
 }
 
-// Another has taken the job over and given the run up: the result conflicts, and amends the history
-// as long as the run is in it.
+// Another instance has taken the job over and recorded the run as lost: the result conflicts, and amends the
+// history as long as the run is in it.
 func TestLateResultAmendsTheHistory(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
@@ -200,7 +200,7 @@ func TestLateResultAmendsTheHistory(t *testing.T) {
 			g.t.Errorf("Amend = %v", err)
 		}
 		g.wantRecords(current, "r1 ok")
-		b.mustCommit(outcome(current, zkrec.RunOK)) // which finds the history as amended
+		b.mustCommit(outcome(current, zkrec.RunOK)) // based on the amended history
 		g.wantRecords(outcome(current, zkrec.RunOK).Plan.Record, "r1 ok", "r2 ok")
 		if err := a.Amend("job", zkrec.Entry{Run: zkrec.Run{RunID: "r0"}}); !errors.Is(err, ticks.ErrSuperseded) {
 			g.t.Errorf("Amend of a run that is not in the history = %v, want ticks.ErrSuperseded", err)
@@ -208,9 +208,9 @@ func TestLateResultAmendsTheHistory(t *testing.T) {
 	})
 }
 
-// The job was deleted and submitted again while its run went on, and the new job's records have
+// The job was deleted and resubmitted during its run, and the new job's records have
 // been changed as often as the old one's.
-func TestResultOfADeletedJobIsNotTheNewOnes(t *testing.T) {
+func TestResultOfADeletedJobDoesNotReachTheNewOne(t *testing.T) {
 	t.Parallel()
 	for what, unaware := range map[string]bool{"the instance knows": false, "the instance does not know yet": true} {
 		t.Run(what, func(t *testing.T) {
@@ -234,7 +234,7 @@ func TestResultOfADeletedJobIsNotTheNewOnes(t *testing.T) {
 					_, err := a.Commit(outcome(claimed, zkrec.RunOK))
 					answer <- err
 				}()
-				pass(time.Second) // the request is on its way
+				pass(time.Second) // the request is in flight
 				a.client.Heal()
 				if err := <-answer; !errors.Is(err, ticks.ErrConflict) {
 					g.t.Errorf("Commit = %v, want ticks.ErrConflict", err)
@@ -249,7 +249,7 @@ func TestResultOfADeletedJobIsNotTheNewOnes(t *testing.T) {
 	}
 }
 
-func TestResultOfACancelledJob(t *testing.T) {
+func TestResultOfACanceledJob(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
 		a := g.join("a")
@@ -302,7 +302,7 @@ func TestDrainWaitsForTheResult(t *testing.T) {
 		}
 		g.wantRecords(ended, "r1 interrupted")
 		if data, _, _ := g.get(g.tree.Alive("job")); strings.Contains(string(data), "a-1") {
-			g.t.Errorf("the owner record is %q, want nobody", data)
+			g.t.Errorf("the owner record is %q, want none", data)
 		}
 	})
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// order has an operator give an order for an instance.
+// order writes an operator's order for an instance.
 func (g *group) order(sid string, o zkrec.Order) {
 	g.t.Helper()
 	g.create(g.tree.Order(sid), string(o.Encode()))
 }
 
-// wantState expects what an instance says of itself, and by whom a job is owned.
+// wantState expects an instance's published state and a job's owner.
 func (g *group) wantState(sid, state, job, owner string) {
 	g.t.Helper()
 	data, _, _ := g.get(g.tree.Instance(sid))
@@ -32,7 +32,7 @@ func (g *group) wantState(sid, state, job, owner string) {
 	}
 }
 
-const moment = 50 * time.Millisecond // for what happens at once
+const moment = 50 * time.Millisecond // for immediate effects
 
 func TestOrderClosesAndOpensAnInstance(t *testing.T) {
 	t.Parallel()
@@ -49,7 +49,7 @@ func TestOrderClosesAndOpensAnInstance(t *testing.T) {
 				pass(moment)
 				g.wantState("a", name, "job", "")
 				pass(5 * syncPeriod)
-				g.wantState("a", name, "job", "") // it takes nothing, although nobody else does
+				g.wantState("a", name, "job", "") // it takes nothing, although the job is free
 				g.remove(g.tree.Order("a"))
 				pass(moment)
 				g.wantState("a", zkrec.InstanceActive, "job", "a")
@@ -58,10 +58,10 @@ func TestOrderClosesAndOpensAnInstance(t *testing.T) {
 	}
 }
 
-func TestOrderOfAnotherIncarnationIsNoneAndIsRemoved(t *testing.T) {
+func TestOrderForAnotherIncarnationIsRemoved(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		if err := g.hand.EnsureRoot(g.t.Context(), g.tree.Orders()); err != nil {
+		if err := g.editor.EnsureRoot(g.t.Context(), g.tree.Orders()); err != nil {
 			g.t.Fatal(err)
 		}
 		g.order("a", zkrec.Order{Incarnation: "a-0"})
@@ -75,17 +75,17 @@ func TestOrderOfAnotherIncarnationIsNoneAndIsRemoved(t *testing.T) {
 func TestDisabledInstanceTakesNothingWhenItStarts(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		if err := g.hand.EnsureRoot(g.t.Context(), g.tree.Orders()); err != nil {
+		if err := g.editor.EnsureRoot(g.t.Context(), g.tree.Orders()); err != nil {
 			g.t.Fatal(err)
 		}
-		g.create(g.tree.Order("a"), "by hand, without a word of JSON")
+		g.create(g.tree.Order("a"), "written manually, not JSON")
 		a := g.join("a")
 		pass(5 * syncPeriod)
 		g.wantState("a", zkrec.InstanceDisabled, "job", "")
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if len(a.disowned) > 0 {
-			g.t.Errorf("it owned the job for a while: %v", a.disowned)
+			g.t.Errorf("it owned the job briefly: %v", a.disowned)
 		}
 	})
 }
@@ -102,8 +102,8 @@ func TestDrainBecomesDisable(t *testing.T) {
 	})
 }
 
-// An order for one start ends with it; one for the instance stays.
-func TestLeavingTakesAlongWhatBindsNobodyElse(t *testing.T) {
+// An order for one incarnation ends with it; an order for the instance stays.
+func TestLeavingRemovesOrdersForThisIncarnation(t *testing.T) {
 	t.Parallel()
 	for incarnation, want := range map[string]bool{"a-1": false, "": true} {
 		t.Run(incarnation, func(t *testing.T) {
@@ -140,8 +140,8 @@ func TestDrainedJobsGoToTheOthersAtOnce(t *testing.T) {
 	})
 }
 
-// A run that goes on is let be; no other begins.
-func TestDrainLetsTheRunEndAndBeginsNone(t *testing.T) {
+// A run in progress may finish; no other starts.
+func TestDrainLetsTheRunFinishAndStartsNone(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
 		a := g.join("a")
@@ -160,7 +160,7 @@ func TestDrainLetsTheRunEndAndBeginsNone(t *testing.T) {
 		pass(10 * time.Second)
 		g.wantState("a", zkrec.InstanceDraining, "job", "a")
 		if len(drained) > 0 {
-			g.t.Errorf("Drain = %v while a run goes on", <-drained)
+			g.t.Errorf("Drain = %v during a run", <-drained)
 		}
 		a.mustCommit(outcome(claimed, zkrec.RunOK))
 		pass(moment)
@@ -176,7 +176,7 @@ func TestDrainLetsTheRunEndAndBeginsNone(t *testing.T) {
 	})
 }
 
-// A claim whose reply was lost before the order came is not guessed at.
+// A claim whose reply was lost before the order arrived is resolved, not assumed.
 func TestDrainWhileTheReplyOfAClaimIsLost(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
@@ -199,7 +199,7 @@ func TestDrainWhileTheReplyOfAClaimIsLost(t *testing.T) {
 	})
 }
 
-func TestDrainGivesUpWaitingWithItsContext(t *testing.T) {
+func TestDrainStopsWaitingWhenItsContextEnds(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
 		a := g.join("a")
@@ -212,7 +212,7 @@ func TestDrainGivesUpWaitingWithItsContext(t *testing.T) {
 		}
 		a.mustCommit(outcome(claimed, zkrec.RunOK))
 		pass(moment)
-		g.wantState("a", zkrec.InstanceDrained, "job", "") // all the same
+		g.wantState("a", zkrec.InstanceDrained, "job", "") // the drain continues
 		a.Leave()
 		if err := <-a.ended; err != nil {
 			g.t.Errorf("Run = %v", err)
@@ -239,7 +239,7 @@ func TestRejoiningInstanceIsStillClosed(t *testing.T) {
 	})
 }
 
-// Where the application may not look, there are no orders, and the group works.
+// If an ACL hides the orders, the group works without them.
 func TestOrdersThatMayNotBeRead(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
@@ -257,9 +257,9 @@ func TestOrdersThatMayNotBeRead(t *testing.T) {
 	})
 }
 
-// An instance that leaves goes only when it takes nothing any more. Before the others know that it leaves, it
-// may be offered a slot, and take it: without its node it would be taken for dead at that moment.
-func TestLeavingBeginsWithTakingNothing(t *testing.T) {
+// A leaving instance deletes its node only after it has stopped taking slots. Before the others know that it
+// leaves, it may be offered a slot and take it; without its node it would count as dead at that moment.
+func TestLeavingFirstStopsTakingSlots(t *testing.T) {
 	inGroup(t, func(g *group) {
 		b := g.join("b")
 		pass(2 * syncPeriod)

@@ -32,13 +32,13 @@ const (
 	syncPeriod     = 3 * time.Second
 )
 
-// group is coordinators on a server of their own, in virtual time, and a hand that changes nodes.
+// group is a set of coordinators on their own server, in virtual time, and a client that edits nodes.
 type group struct {
 	t      *testing.T
 	server *zkdev.Server
 	tree   zkrec.Tree
-	hand   *zkconn.Conn
-	// configure, if set, changes what members are made of.
+	editor *zkconn.Conn
+	// configure, if set, changes the config of members.
 	configure func(*Config)
 }
 
@@ -49,13 +49,13 @@ func inGroup(t *testing.T, test func(g *group)) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &group{t: t, tree: zkrec.NewTree("group")}
 		g.server = zkdev.Start(t, zkdev.Config{NoListen: true})
-		hand, err := zkconn.Open(g.conn(g.server.Client("hand")), func(zkconn.Event) {})
+		editor, err := zkconn.Open(g.conn(g.server.Client("editor")), func(zkconn.Event) {})
 		if err != nil {
 			t.Fatal(err)
 		}
-		g.hand = hand
-		t.Cleanup(hand.Close)
-		if err := hand.EnsureRoot(t.Context(), g.tree.Instances()); err != nil {
+		g.editor = editor
+		t.Cleanup(editor.Close)
+		if err := editor.EnsureRoot(t.Context(), g.tree.Instances()); err != nil {
 			t.Fatal(err)
 		}
 		test(g)
@@ -73,7 +73,7 @@ func (g *group) conn(client *zkdev.Client) zkconn.Config {
 	return zkconn.Config{Servers: "zk1", SessionTimeout: sessionTimeout, Dial: dial, Logger: slog.New(slog.DiscardHandler)}
 }
 
-// settling lets the client's loop come to rest when a connection is established: go-zookeeper
+// settling lets the client's loop settle when a connection is established: go-zookeeper
 // v1.0.4 reads the last zxid then while its receiver may already write it.
 type settling struct {
 	net.Conn
@@ -95,10 +95,10 @@ func (c *settling) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// multi is one transaction by hand.
+// multi runs one transaction as the editor.
 func (g *group) multi(ops ...zkconn.Op) {
 	g.t.Helper()
-	if _, err := g.hand.Multi(g.t.Context(), ops...); err != nil {
+	if _, err := g.editor.Multi(g.t.Context(), ops...); err != nil {
 		g.t.Fatal(err)
 	}
 }
@@ -113,17 +113,17 @@ func (g *group) create(path, data string) {
 	g.multi(zkconn.CreateOp(path, []byte(data)))
 }
 
-// get reads a node; ok is false when there is none.
+// get reads a node; ok is false if it does not exist.
 func (g *group) get(path string) (data []byte, stat zkconn.Stat, ok bool) {
 	g.t.Helper()
-	data, stat, err := g.hand.Get(g.t.Context(), path)
+	data, stat, err := g.editor.Get(g.t.Context(), path)
 	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
 		g.t.Fatal(err)
 	}
 	return data, stat, err == nil
 }
 
-// submit creates a job, without those of its nodes that are named.
+// submit creates a job, except for the given nodes.
 func (g *group) submit(job string, without ...string) {
 	g.t.Helper()
 	var ops []zkconn.Op
@@ -135,13 +135,13 @@ func (g *group) submit(job string, without ...string) {
 	g.multi(ops...)
 }
 
-// cancel lists what deletes the job.
+// cancel returns the operations that delete the job.
 func (g *group) cancel() []zkconn.Op {
 	g.t.Helper()
 	var ops []zkconn.Op
 	var below func(path string)
 	below = func(path string) {
-		names, _, err := g.hand.Children(g.t.Context(), path)
+		names, _, err := g.editor.Children(g.t.Context(), path)
 		if err != nil {
 			g.t.Fatal(err)
 		}
@@ -170,7 +170,7 @@ func (g *group) records() (zkrec.Tick, []zkrec.Entry) {
 	return record, history.Entries
 }
 
-// onMulti does something, once, to the next transaction that writes to a path that ends so.
+// onMulti applies an action to the next transaction that writes a path with the given suffix.
 func (g *group) onMulti(suffix string, action zkdev.Action) {
 	g.server.Control(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
 		if slices.ContainsFunc(r.Ops, func(op zkdev.Request) bool {
@@ -182,7 +182,7 @@ func (g *group) onMulti(suffix string, action zkdev.Action) {
 	})
 }
 
-// member is a coordinator and what it tells.
+// instance is a coordinator and what it reports.
 type instance struct {
 	*Coordinator
 	g      *group
@@ -201,7 +201,7 @@ type instance struct {
 	requested int // how often
 }
 
-// logBuffer keeps what was logged, of a level that people should read.
+// logBuffer keeps what was logged at a level that people should read.
 type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -222,18 +222,18 @@ func (b *logBuffer) String() string {
 // foreign is a job that no member can run.
 const foreign = "foreign"
 
-// handlers are those of every job but some.
+// handlers has the handler of every job except some.
 type handlers struct{ without []string }
 
 func (h handlers) Has(name string) bool { return !slices.Contains(h.without, name) }
 
-// join starts a coordinator, which can run every job but one; it ends with the test.
+// join starts a coordinator that can run every job except foreign; it ends with the test.
 func (g *group) join(sid string) *instance {
 	g.t.Helper()
 	return g.start(sid, handlers{[]string{foreign}})
 }
 
-// bystander starts one that can run none of the tests' jobs.
+// bystander starts a coordinator that cannot run any of the tests' jobs.
 func (g *group) bystander(sid string) *instance {
 	g.t.Helper()
 	return g.start(sid, handlers{[]string{foreign, "job"}})
@@ -326,7 +326,7 @@ func (m *instance) ownership() journal.Ownership {
 	return journal.Ownership{}
 }
 
-// ids lists the requests that the member knows of.
+// ids lists the requests that the member knows.
 func (m *instance) ids() (ids []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -336,7 +336,7 @@ func (m *instance) ids() (ids []string) {
 	return ids
 }
 
-// pass lets time go by, up to and including what happens at its end.
+// pass lets time pass, including what happens at its end.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -365,7 +365,7 @@ func outcome(from zkrec.Tick, state string) ticks.Commit {
 	return ticks.Commit{Slot: "job", From: from, Plan: ticks.Plan{Record: to, Entries: []zkrec.Entry{{Run: to.Run}}}}
 }
 
-// mustCommit makes a change that nothing stands against.
+// mustCommit makes a change that must succeed.
 func (m *instance) mustCommit(c ticks.Commit) zkrec.Tick {
 	m.g.t.Helper()
 	current, err := m.Commit(c)
@@ -375,7 +375,7 @@ func (m *instance) mustCommit(c ticks.Commit) zkrec.Tick {
 	return current
 }
 
-// wantRecords expects what the job's nodes say: the record, and the states in the history by run.
+// wantRecords expects the job's record, and the states in its history by run.
 func (g *group) wantRecords(want zkrec.Tick, history ...string) {
 	g.t.Helper()
 	record, entries := g.records()

@@ -8,8 +8,8 @@ import (
 	jobs "github.com/swjobs/singleworker/singleworker/job"
 )
 
-// A change of a job, such as a pause, is followed when it is made: by its owner, and by the
-// others, who may own it next.
+// A change of a job, such as a pause, is followed at once by its owner and by the other
+// instances, which may own it next.
 func TestChangeOfAJobIsFollowedAtOnce(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
@@ -21,10 +21,10 @@ func TestChangeOfAJobIsFollowedAtOnce(t *testing.T) {
 			g.set(g.tree.Job("job"), zkrec.Spec{Job: jobs.Job{Schedule: schedule}}.Encode())
 			pass(time.Millisecond)
 			if o := a.ownership(); o.Spec.Job.Schedule != schedule {
-				g.t.Errorf("the owner goes by %q, want %q", o.Spec.Job.Schedule, schedule)
+				g.t.Errorf("the owner uses %q, want %q", o.Spec.Job.Schedule, schedule)
 			}
 			if known := b.catalog.JobOf("job").Spec.Job.Schedule; known != schedule {
-				g.t.Errorf("the other goes by %q, want %q", known, schedule)
+				g.t.Errorf("the other uses %q, want %q", known, schedule)
 			}
 		}
 	})

@@ -11,7 +11,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// An instance that may not take part in the election says so, also when it cannot give up the place that it
+// An instance that is denied access to the election says so, even if it cannot give up the place that it
 // may have.
 func TestElectionThatIsDenied(t *testing.T) {
 	inGroup(t, func(g *group) {
@@ -36,7 +36,7 @@ func TestElectionThatIsDenied(t *testing.T) {
 				g.t.Errorf("Run = %v, want zkconn.ErrDenied", err)
 			}
 		default:
-			g.t.Error("Run goes on, and the instance never leads")
+			g.t.Error("Run continues, and the instance never leads")
 		}
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// A record that becomes garbage while the job is owned is not written over: no run begins until it is
+// A record that becomes garbage while the job is owned is not overwritten: no run starts until it is
 // repaired, here by emptying it.
 func TestTickRecordBecomesGarbage(t *testing.T) {
 	inGroup(t, func(g *group) {
@@ -42,7 +42,7 @@ func TestTickRecordBecomesGarbage(t *testing.T) {
 	})
 }
 
-// A record that a hand has emptied tells nothing of the ticks before; they are not run a second time.
+// A record that was emptied manually says nothing about earlier ticks; they are not run a second time.
 func TestTickRecordIsEmptied(t *testing.T) {
 	t.Parallel()
 	for _, empty := range []string{"", `{"schema":1}`} {
@@ -73,7 +73,7 @@ func TestTickRecordIsEmptied(t *testing.T) {
 	}
 }
 
-// What a newer version wrote is not touched.
+// Records written by a newer version are not touched.
 func TestRecordsOfANewerVersion(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("tick")
@@ -88,7 +88,7 @@ func TestRecordsOfANewerVersion(t *testing.T) {
 		}
 		for _, job := range []string{"tick", "history"} {
 			if text := a.log.String(); !strings.Contains(text, "job="+job) {
-				g.t.Errorf("log %q, want it to tell of %s", text, job)
+				g.t.Errorf("log %q, want it to name %s", text, job)
 			}
 		}
 		if data, _, _ := g.get(g.tree.Tick("tick")); string(data) != newer {
@@ -97,20 +97,20 @@ func TestRecordsOfANewerVersion(t *testing.T) {
 	})
 }
 
-// The owner of a job whose record it cannot read does not run it, says so once with the path, leaves the
+// The owner of a job whose record it cannot read does not run it, logs the path once, leaves the
 // record as it is, and runs the job when it is repaired.
 func TestRecordBecomesReadable(t *testing.T) {
 	t.Parallel()
 	const newer = `{"schema":99,"entries":[]}`
-	for what, spoilt := range map[string]struct{ node, data string }{
+	for what, broken := range map[string]struct{ node, data string }{
 		"tick of a newer version": {"/tick", newer}, "history of a newer version": {"/history", newer},
 		"tick": {"/tick", "{garbage"}, "history": {"/history", "garbage"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			inGroup(t, func(g *group) {
 				g.submit("job")
-				path := g.tree.Job("job") + spoilt.node
-				g.set(path, []byte(spoilt.data))
+				path := g.tree.Job("job") + broken.node
+				g.set(path, []byte(broken.data))
 				var reads atomic.Int32
 				g.server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
 					if r.Client == "a" && r.Path == path {
@@ -128,7 +128,7 @@ func TestRecordBecomesReadable(t *testing.T) {
 					g.t.Errorf("run: %v, want nothing", a.owned)
 				}
 				a.mu.Unlock()
-				if data, _, _ := g.get(path); string(data) != spoilt.data {
+				if data, _, _ := g.get(path); string(data) != broken.data {
 					g.t.Errorf("the node is now %s", data)
 				}
 				if n := reads.Load(); n > 90 { // by the owner and by its watch; a sync period is shortened by up to a half
@@ -140,7 +140,7 @@ func TestRecordBecomesReadable(t *testing.T) {
 				o, ok := a.owned["job"]
 				a.mu.Unlock()
 				if !ok {
-					g.t.Fatal("the job is not run when the record is readable again")
+					g.t.Fatal("the job is not run although the record is readable again")
 				}
 				claimed := a.mustCommit(claim(o, o.Record, "r1", o.Record.Watermark+1000))
 				g.wantRecords(a.mustCommit(outcome(claimed, zkrec.RunOK)), "r1 ok")
@@ -171,16 +171,16 @@ func TestLongHistoryIsTrimmed(t *testing.T) {
 	})
 }
 
-// A job that an older version has made, or a hand has damaged, lacks nodes; its owner adds them.
-func TestMissingNodesAreMade(t *testing.T) {
+// The owner adds missing nodes to a job that an older version created or someone damaged.
+func TestMissingNodesAreCreated(t *testing.T) {
 	t.Parallel()
 	tree := zkrec.NewTree("group")
 	for what, missing := range map[string][]string{
-		"as an older version makes it": {tree.History("job"), tree.Requests("job")},
-		"no tick":                      {tree.Tick("job")},
-		"no history":                   {tree.History("job")},
-		"no requests":                  {tree.Requests("job")},
-		"nothing":                      {tree.Register("job"), tree.Alive("job"), tree.Tick("job"), tree.History("job"), tree.Requests("job")},
+		"as an older version creates it": {tree.History("job"), tree.Requests("job")},
+		"no tick":                        {tree.Tick("job")},
+		"no history":                     {tree.History("job")},
+		"no requests":                    {tree.Requests("job")},
+		"nothing":                        {tree.Register("job"), tree.Alive("job"), tree.Tick("job"), tree.History("job"), tree.Requests("job")},
 	} {
 		t.Run(what, func(t *testing.T) {
 			inGroup(t, func(g *group) {
@@ -196,7 +196,7 @@ func TestMissingNodesAreMade(t *testing.T) {
 				}
 				g.wantRecords(a.mustCommit(outcome(claimed, zkrec.RunOK)), "r1 ok")
 				g.ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
-				pass(100 * time.Millisecond) // a watch tells, no sync
+				pass(100 * time.Millisecond) // by a watch, not by a sync
 				if ids := a.ids(); !slices.Equal(ids, []string{"q1"}) {
 					g.t.Errorf("requests %q, want q1", ids)
 				}
@@ -205,8 +205,8 @@ func TestMissingNodesAreMade(t *testing.T) {
 	}
 }
 
-// The history vanished while the job was owned.
-func TestHistoryVanishes(t *testing.T) {
+// The history is deleted while the job is owned.
+func TestHistoryIsDeleted(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
 		a := g.join("a")

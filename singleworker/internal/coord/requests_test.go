@@ -14,7 +14,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// ask makes a request as an operator does.
+// ask makes a request as an operator would.
 func (g *group) ask(id string, r zkrec.Request) {
 	g.t.Helper()
 	r.At = time.Now()
@@ -26,24 +26,24 @@ func (g *group) remove(path string) {
 	g.multi(zkconn.DeleteOp(path, zkconn.AnyVersion))
 }
 
-// wantRequests expects these requests to be there.
+// wantRequests expects exactly these requests to be pending.
 func (g *group) wantRequests(want ...string) {
 	g.t.Helper()
-	names, _, err := g.hand.Children(g.t.Context(), g.tree.Requests("job"))
+	names, _, err := g.editor.Children(g.t.Context(), g.tree.Requests("job"))
 	slices.Sort(names)
 	if err != nil || !slices.Equal(names, want) {
 		g.t.Errorf("requests %q (%v) are there, want %q", names, err, want)
 	}
 }
 
-// manualClaim is a commit that opens the manual run that request q1 asks for.
+// manualClaim is a commit that opens the manual run requested by q1.
 func manualClaim(o journal.Ownership, from zkrec.Tick, id string) ticks.Commit {
 	c := claim(o, from, id, 60)
 	c.Plan.Record.Manual = "q1"
 	return c
 }
 
-func TestRequestsAreToldInTheirOrder(t *testing.T) {
+func TestRequestsAreReportedInOrder(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
 		g.ask("q1", zkrec.Request{Kind: zkrec.RequestRun, Args: map[string]string{"n": "1"}})
@@ -56,7 +56,7 @@ func TestRequestsAreToldInTheirOrder(t *testing.T) {
 		g.ask("q2", zkrec.Request{Kind: zkrec.RequestStop, RunID: "r"})
 		pass(100 * time.Millisecond)
 		if ids := a.ids(); !slices.Equal(ids, []string{"q1", "q2", "q3"}) {
-			g.t.Errorf("told of %q, want q1, q2 and q3", ids)
+			g.t.Errorf("reported %q, want q1, q2 and q3", ids)
 		}
 		a.Drop("job", "q2")
 		a.Drop("job", "never was")
@@ -82,7 +82,7 @@ func TestManualRunAndItsResult(t *testing.T) {
 	})
 }
 
-func TestWithdrawnRequestOpensNoRun(t *testing.T) {
+func TestCanceledRequestOpensNoRun(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
 		a := g.join("a")
@@ -95,8 +95,8 @@ func TestWithdrawnRequestOpensNoRun(t *testing.T) {
 	})
 }
 
-// The request guards the beginning of its run and nothing after that.
-func TestRequestIsWithdrawnDuringItsRun(t *testing.T) {
+// The request guards the start of its run and nothing after that.
+func TestRequestIsCanceledDuringItsRun(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
 		g.ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
@@ -113,7 +113,7 @@ func TestRequestIsWithdrawnDuringItsRun(t *testing.T) {
 	})
 }
 
-// What the result is to remove was removed by a hand.
+// The request that the result is to remove was deleted manually.
 func TestRequestIsGoneWhenTheResultIsWritten(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
@@ -127,8 +127,8 @@ func TestRequestIsGoneWhenTheResultIsWritten(t *testing.T) {
 	})
 }
 
-// What the result is to remove cannot be removed: the result is written all the same, and the request not done
-// a second time.
+// The request that the result is to remove cannot be removed: the result is written nevertheless, and the request is
+// not run a second time.
 func TestRequestStaysWhenTheResultIsWritten(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
@@ -140,7 +140,7 @@ func TestRequestStaysWhenTheResultIsWritten(t *testing.T) {
 		g.create(g.tree.Request("job", "q1")+"/note", "")
 		g.wantRecords(a.mustCommit(c), "r1 ok")
 		if text := a.log.String(); !strings.Contains(text, "request=q1") {
-			g.t.Errorf("log %q, want it to tell of the request", text)
+			g.t.Errorf("log %q, want it to name the request", text)
 		}
 		g.ask("q2", zkrec.Request{Kind: zkrec.RequestRun})
 		pass(2 * syncPeriod)
@@ -151,8 +151,8 @@ func TestRequestStaysWhenTheResultIsWritten(t *testing.T) {
 	})
 }
 
-// A run that is to be run again needs its request still.
-func TestRequestIsWithdrawnBeforeTheSecondAttempt(t *testing.T) {
+// A run that is to be repeated still needs its request.
+func TestRequestIsCanceledBeforeTheSecondAttempt(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
 		g.ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
@@ -191,7 +191,7 @@ func TestUnreadableRequestIsIgnored(t *testing.T) {
 	})
 }
 
-// Where an ACL keeps the instance from reading requests, the job runs all the same.
+// If an ACL keeps the instance from reading requests, the job still runs.
 func TestRequestsThatMayNotBeRead(t *testing.T) {
 	t.Parallel()
 	tree := zkrec.NewTree("group")
@@ -228,8 +228,8 @@ func TestRequestsThatMayNotBeRead(t *testing.T) {
 	}
 }
 
-// A request whose removal failed is told again, so that it is removed in the end.
-func TestDropThatFailsIsToldAgain(t *testing.T) {
+// A request whose removal failed is reported again, so that it is removed eventually.
+func TestFailedDropIsReportedAgain(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
 		g.ask("q1", zkrec.Request{Kind: zkrec.RequestStop, RunID: "over"})
@@ -245,7 +245,7 @@ func TestDropThatFailsIsToldAgain(t *testing.T) {
 		told := a.requested
 		a.mu.Unlock()
 		if told != 1 {
-			g.t.Errorf("told %d times after the failure, want once", told)
+			g.t.Errorf("reported %d times after the failure, want once", told)
 		}
 		g.wantRequests("q1")
 		a.Drop("job", "q1")

@@ -12,7 +12,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// killed leaves what instances leave that were killed a moment ago, in a session longer than the members'.
+// killed creates the nodes of an instance that was just killed, in a session longer than the members'.
 func (g *group) killed(sid string, record zkrec.Instance) {
 	g.t.Helper()
 	client := g.server.Client("killed " + sid)
@@ -51,7 +51,7 @@ func TestDeadInstanceOfALongerSessionIsWaitedFor(t *testing.T) {
 	})
 }
 
-func TestLiveInstanceOfTheSameIDIsRespected(t *testing.T) {
+func TestLiveInstanceWithTheSameIDIsRespected(t *testing.T) {
 	inGroup(t, func(g *group) {
 		other := zkrec.Instance{Incarnation: "a-0", SessionTimeout: zkrec.Duration(sessionTimeout)}
 		g.multi(zkconn.CreateEphemeralOp(g.tree.Instance("a"), other.Encode()))
@@ -63,8 +63,8 @@ func TestLiveInstanceOfTheSameIDIsRespected(t *testing.T) {
 	})
 }
 
-// Whoever waits for a ZooKeeper that cannot be reached learns why, again and again.
-func TestUnreachableZooKeeperIsComplainedOf(t *testing.T) {
+// While ZooKeeper is unreachable, an instance logs why, once per session timeout.
+func TestUnreachableZooKeeperIsLogged(t *testing.T) {
 	inGroup(t, func(g *group) {
 		complaints := func(m *instance) int { return strings.Count(m.log.String(), "ZooKeeper cannot be reached") }
 		g.submit("job")
@@ -75,7 +75,7 @@ func TestUnreachableZooKeeperIsComplainedOf(t *testing.T) {
 		pass(30 * time.Second)
 		for _, m := range []*instance{a, b} {
 			if n := complaints(m); n == 0 || n > int(30*time.Second/sessionTimeout) {
-				g.t.Errorf("%d complaints in 30 s, want one per session timeout:\n%s", n, m.log)
+				g.t.Errorf("%d messages in 30 s, want one per session timeout:\n%s", n, m.log)
 			}
 			if text := m.log.String(); !strings.Contains(text, zkdev.ErrStopped.Error()) {
 				g.t.Errorf("log %q, want it to say why", text)
@@ -88,12 +88,12 @@ func TestUnreachableZooKeeperIsComplainedOf(t *testing.T) {
 		before := complaints(a) + complaints(b)
 		pass(30 * time.Second)
 		if after := complaints(a) + complaints(b); after != before {
-			g.t.Errorf("%d complaints while ZooKeeper is there", after-before)
+			g.t.Errorf("%d messages while ZooKeeper is reachable", after-before)
 		}
 	})
 }
 
-func TestInstanceRecordThatAHandHasSpoiltIsWrittenAnew(t *testing.T) {
+func TestUnreadableInstanceRecordIsRewritten(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
 		a := g.join("a")
@@ -109,9 +109,9 @@ func TestInstanceRecordThatAHandHasSpoiltIsWrittenAnew(t *testing.T) {
 	})
 }
 
-// The server grants 10 s of the 10 minutes that are asked for: what the instance does once per sync period it
-// does that often, and a stop while ZooKeeper is away waits no longer.
-func TestSessionThatIsGrantedBoundsTheSyncPeriod(t *testing.T) {
+// The server grants 10 s of the requested 10 minutes: what the instance does once per sync period happens
+// that often, and a stop while ZooKeeper is unreachable does not wait longer.
+func TestGrantedSessionBoundsTheSyncPeriod(t *testing.T) {
 	inGroup(t, func(g *group) {
 		const granted = 10 * time.Second
 		g.configure = func(cfg *Config) { cfg.Conn.SessionTimeout, cfg.SyncPeriod = 10*time.Minute, 10*time.Minute }
@@ -150,7 +150,7 @@ func TestDeadInstancesOfTheOtherModeAreWaitedFor(t *testing.T) {
 	})
 }
 
-// While it waits, it is none of the group: the others would offer it what they own.
+// While it waits, it is not a member: the others would offer it what they own.
 func TestLiveInstanceOfTheOtherModeIsRespected(t *testing.T) {
 	inGroup(t, func(g *group) {
 		other := zkrec.Instance{Incarnation: "b-0", SessionTimeout: zkrec.Duration(sessionTimeout), Mode: zkrec.ModeLatch}
@@ -159,7 +159,7 @@ func TestLiveInstanceOfTheOtherModeIsRespected(t *testing.T) {
 		start := time.Now()
 		a := g.join("a")
 		pass(sessionTimeout)
-		names, _, err := g.hand.Children(g.t.Context(), g.tree.Instances())
+		names, _, err := g.editor.Children(g.t.Context(), g.tree.Instances())
 		if err != nil || len(names) != 1 {
 			g.t.Errorf("instances %q, %v, want b alone", names, err)
 		}
@@ -168,12 +168,12 @@ func TestLiveInstanceOfTheOtherModeIsRespected(t *testing.T) {
 			g.t.Errorf("Run = %v after %v, want member.ErrMode after 1.5 session timeouts", err, took)
 		}
 		if _, after, _ := g.get(g.tree.Instances()); after.Version != before.Version+1 {
-			g.t.Errorf("its node was made %d times, want once", after.Version-before.Version)
+			g.t.Errorf("its node was created %d times, want once", after.Version-before.Version)
 		}
 	})
 }
 
-// One that comes in another mode while a member's session is over finds nobody, and joins: the member waits
+// An instance in another mode that joins while a member's session is expired finds no members: the member waits
 // until that is corrected.
 func TestMemberOutlastsOneOfTheOtherMode(t *testing.T) {
 	inGroup(t, func(g *group) {

@@ -18,8 +18,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// divide submits the job with so many shards.
-func (g *group) divide(shards int) {
+// submitSharded submits the job with the given number of shards.
+func (g *group) submitSharded(shards int) {
 	g.t.Helper()
 	spec := zkrec.Spec{Job: jobs.Job{Schedule: "0 * * * * ?", Shards: shards}, Since: 1}
 	var ops []zkconn.Op
@@ -40,8 +40,8 @@ func (g *group) spec() zkrec.Spec {
 	return spec
 }
 
-// redivide asks for another number of shards.
-func (g *group) redivide(shards int) {
+// reshard changes the number of shards.
+func (g *group) reshard(shards int) {
 	g.t.Helper()
 	old := g.spec()
 	spec := old
@@ -49,7 +49,7 @@ func (g *group) redivide(shards int) {
 	g.set(g.tree.Job("job"), spec.Over(old, midnight, time.Now()).Encode())
 }
 
-// slots lists what the member owns.
+// slots lists the slots that the member owns.
 func (m *instance) slots() (slots []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -60,7 +60,7 @@ func (m *instance) slots() (slots []string) {
 	return slots
 }
 
-// runs has the member run a tick in each slot that it owns.
+// runs makes the member run a tick in each slot that it owns.
 func (m *instance) runs(tick int64) {
 	m.g.t.Helper()
 	for _, slot := range m.slots() {
@@ -93,8 +93,8 @@ func (g *group) wantCompleted(want []string, members ...*instance) {
 	}
 }
 
-// What was decided under a spec is not done under the next; results are.
-func TestClaimsRestOnTheSpec(t *testing.T) {
+// A decision under an old spec is refused; a result is not.
+func TestClaimsRequireTheSpecVersion(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
 		a := g.join("a")
@@ -110,7 +110,7 @@ func TestClaimsRestOnTheSpec(t *testing.T) {
 		pass(time.Second)
 		now := a.ownership()
 		if now.Job.SpecVersion == o.Job.SpecVersion || now.Spec.Paused == nil {
-			g.t.Errorf("told %+v, want the new spec", now)
+			g.t.Errorf("reported %+v, want the new spec", now)
 		}
 		if _, err := a.Commit(claim(o, done, "r2", 120)); !errors.Is(err, ticks.ErrSpecChanged) {
 			g.t.Errorf("the same a second later = %v, want ticks.ErrSpecChanged", err)
@@ -119,7 +119,7 @@ func TestClaimsRestOnTheSpec(t *testing.T) {
 	})
 }
 
-func TestCompleteTicksAreToldOnce(t *testing.T) {
+func TestCompleteTicksAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	for what, action := range map[string]zkdev.Action{
 		"all well":                     zkdev.Pass(),
@@ -129,7 +129,7 @@ func TestCompleteTicksAreToldOnce(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			inGroup(t, func(g *group) {
-				g.divide(3)
+				g.submitSharded(3)
 				a := g.join("a")
 				pass(3 * syncPeriod)
 				if got := a.slots(); !slices.Equal(got, []string{"job[0]", "job[1]", "job[2]"}) {
@@ -145,11 +145,11 @@ func TestCompleteTicksAreToldOnce(t *testing.T) {
 	}
 }
 
-// What the keeper reads beside a write may be from before it, and be taken in after it: the ticks would be
-// written, and perhaps told, again.
+// What the keeper reads during a write may be outdated when it is processed after it: the ticks would be
+// written, and perhaps reported, again.
 func TestCompleteTicksAreNotReadWhileTheyAreWritten(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.divide(2)
+		g.submitSharded(2)
 		a := g.join("a")
 		pass(3 * syncPeriod)
 		g.onMulti("/shards", zkdev.DelayReply(2*time.Second))
@@ -166,7 +166,7 @@ func TestCompleteTicksAreNotReadWhileTheyAreWritten(t *testing.T) {
 		pass(time.Second) // no reply yet
 		stop()
 		if n := reads.Load(); n > 0 {
-			g.t.Errorf("%d readings while a write is under way", n)
+			g.t.Errorf("%d reads during a write", n)
 		}
 		g.wantCompleted([]string{"job at 60000: ok ok"}, a)
 		a.runs(120_000)
@@ -174,10 +174,10 @@ func TestCompleteTicksAreNotReadWhileTheyAreWritten(t *testing.T) {
 	})
 }
 
-// Who looks after the shards next does not tell what the one before has told, and tells what it has not.
+// The next keeper of the shards reports what the previous one has not reported, and nothing twice.
 func TestKeeperOfShardsChanges(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.divide(2)
+		g.submitSharded(2)
 		a := g.join("a")
 		pass(3 * syncPeriod)
 		a.runs(60_000)
@@ -201,8 +201,8 @@ func TestKeeperOfShardsChanges(t *testing.T) {
 	})
 }
 
-// A job is divided anew, whatever becomes of the replies.
-func TestReplyToADivisionIsLost(t *testing.T) {
+// A job is resharded even if replies are lost.
+func TestReplyToReshardingIsLost(t *testing.T) {
 	t.Parallel()
 	for what, action := range map[string]zkdev.Action{
 		"all well":                 zkdev.Pass(),
@@ -212,7 +212,7 @@ func TestReplyToADivisionIsLost(t *testing.T) {
 		for _, shards := range []int{1, 2, 5} {
 			t.Run(fmt.Sprintf("%s, to %d", what, shards), func(t *testing.T) {
 				inGroup(t, func(g *group) {
-					g.divide(3)
+					g.submitSharded(3)
 					a := g.join("a")
 					pass(3 * syncPeriod)
 					tries := 0
@@ -229,7 +229,7 @@ func TestReplyToADivisionIsLost(t *testing.T) {
 						return action
 					})
 					defer remove()
-					g.redivide(shards)
+					g.reshard(shards)
 					pass(8 * syncPeriod)
 					want := zkrec.Sharding{Shards: shards}.Slots("job")
 					if got := a.slots(); !slices.Equal(got, want) {
@@ -238,7 +238,7 @@ func TestReplyToADivisionIsLost(t *testing.T) {
 					if spec := g.spec(); spec.Resizing() {
 						g.t.Errorf("%d shards, layout %+v", spec.Job.Shards, spec.Layout)
 					}
-					children, _, err := g.hand.Children(context.Background(), g.tree.Shards("job"))
+					children, _, err := g.editor.Children(context.Background(), g.tree.Shards("job"))
 					if err != nil || len(children) != shards {
 						g.t.Errorf("nodes of shards: %v, %v", children, err)
 					}
@@ -248,11 +248,11 @@ func TestReplyToADivisionIsLost(t *testing.T) {
 	}
 }
 
-// The last tick of a layout is run by all shards of it, and no other: one shard has claimed it when the
+// The last tick of a layout is run by all of its shards and no others: one shard has claimed it when the
 // change comes.
 func TestLastTickOfALayout(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.divide(2)
+		g.submitSharded(2)
 		a := g.join("a")
 		pass(3 * syncPeriod)
 		last := midnight.Add(time.Minute).UnixMilli()
@@ -260,7 +260,7 @@ func TestLastTickOfALayout(t *testing.T) {
 		first, second := a.owned["job[0]"], a.owned["job[1]"]
 		a.mu.Unlock()
 		claimed := a.mustCommit(claim(first, first.Record, "r1", last))
-		g.redivide(4)
+		g.reshard(4)
 		pass(3 * syncPeriod)
 		if layout := g.spec().ActiveLayout(); layout.Shards != 2 || layout.Until != last {
 			g.t.Fatalf("layout %+v, want two shards through %d", layout, last)
@@ -294,10 +294,10 @@ func TestLastTickOfALayout(t *testing.T) {
 	})
 }
 
-// A shard that a hand has deleted comes back, and does not begin with ticks that all shards were done with.
-func TestShardDeletedByAHand(t *testing.T) {
+// A shard that was deleted manually is recreated, and does not start with ticks that all shards have finished.
+func TestShardDeletedManually(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.divide(2)
+		g.submitSharded(2)
 		a := g.join("a")
 		pass(3 * syncPeriod)
 		a.runs(60_000)
@@ -323,10 +323,10 @@ func TestShardDeletedByAHand(t *testing.T) {
 }
 
 // A job whose record of complete ticks cannot be read is invalid: nobody runs it until it is repaired, and
-// nothing is told twice.
+// nothing is reported twice.
 func TestRecordOfCompleteTicksIsGarbage(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.divide(2)
+		g.submitSharded(2)
 		a := g.join("a")
 		pass(3 * syncPeriod)
 		a.runs(60_000)
@@ -349,7 +349,7 @@ func TestRecordOfCompleteTicksIsGarbage(t *testing.T) {
 // A large job that is being deleted counts as gone.
 func TestCanceledJobIsGone(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.divide(2)
+		g.submitSharded(2)
 		a := g.join("a")
 		pass(3 * syncPeriod)
 		spec := g.spec()
@@ -362,7 +362,7 @@ func TestCanceledJobIsGone(t *testing.T) {
 		g.multi(zkconn.DeleteOp(g.tree.History("job[1]"), zkconn.AnyVersion))
 		pass(3 * syncPeriod)
 		if _, _, found := g.get(g.tree.History("job[1]")); found {
-			g.t.Error("a node of the job was made anew")
+			g.t.Error("a node of the job was created again")
 		}
 	})
 }

@@ -13,20 +13,20 @@ const (
 	notTidied = (member.TidyAfter - 1) * sessionTimeout
 )
 
-// wantNodes expects some nodes to be there, or not.
+// wantNodes expects nodes to exist, or not.
 func (g *group) wantNodes(want bool, paths ...string) {
 	g.t.Helper()
 	for _, path := range paths {
 		if _, _, found := g.get(path); found != want {
-			g.t.Errorf("%s is there: %v, want %v", path, found, want)
+			g.t.Errorf("%s exists: %v, want %v", path, found, want)
 		}
 	}
 }
 
-// dead leaves what an instance leaves that was killed while it owned a job and was told to drain.
+// dead creates the nodes that an instance leaves if it is killed while it owns a job and has an order to drain.
 func (g *group) dead(sid, job string) (left []string) {
 	g.t.Helper()
-	if err := g.hand.EnsureRoot(g.t.Context(), g.tree.Orders()); err != nil {
+	if err := g.editor.EnsureRoot(g.t.Context(), g.tree.Orders()); err != nil {
 		g.t.Fatal(err)
 	}
 	g.multi(
@@ -38,10 +38,10 @@ func (g *group) dead(sid, job string) (left []string) {
 	return []string{g.tree.Registration(job, sid), g.tree.Heartbeat(job, sid), g.tree.Order(sid)}
 }
 
-func TestWhatTheDeadLeaveIsRemoved(t *testing.T) {
+func TestNodesOfDeadInstancesAreRemoved(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
-		g.submit(foreign) // which nobody else can run
+		g.submit(foreign) // which no other instance can run
 		left := g.dead("dead", foreign)
 		g.create(g.tree.Order("absent"), "") // disabled, whether or not it ever runs
 		g.create(g.tree.Heartbeat(foreign, "stray"), "")
@@ -56,7 +56,7 @@ func TestWhatTheDeadLeaveIsRemoved(t *testing.T) {
 			g.wantNodes(true, g.tree.Registration("job", sid), g.tree.Instance(sid))
 		}
 		if data, _, _ := g.get(g.tree.Alive(foreign)); len(data) > 0 {
-			g.t.Errorf("the owner record is %s, want nobody", data)
+			g.t.Errorf("the owner record is %s, want none", data)
 		}
 		if gone := a.member.Cleanup.Gone(); len(gone) > 0 {
 			g.t.Errorf("%v still count as gone", gone)
@@ -64,8 +64,8 @@ func TestWhatTheDeadLeaveIsRemoved(t *testing.T) {
 	})
 }
 
-// Whoever comes back in time, though without a session for long, finds everything.
-func TestWhoComesBackInTimeLosesNothing(t *testing.T) {
+// An instance that comes back in time finds everything, even after a long time without a session.
+func TestInstanceThatComesBackInTimeLosesNothing(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
 		g.join("a")
@@ -83,8 +83,8 @@ func TestWhoComesBackInTimeLosesNothing(t *testing.T) {
 	})
 }
 
-// Whoever comes back too late registers again; and so does one that lives, and whose registration is
-// removed by somebody who takes it for dead, or by a hand.
+// An instance that comes back too late registers again, and so does a live one whose registration was
+// removed by an instance that took it for dead, or manually.
 func TestRegistrationThatIsRemovedComesBack(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
@@ -102,7 +102,7 @@ func TestRegistrationThatIsRemovedComesBack(t *testing.T) {
 	})
 }
 
-// What is not seen is not held against anybody: time without a connection does not count.
+// Time without a connection does not count toward another instance's absence.
 func TestTimeWithoutAConnectionDoesNotCount(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")

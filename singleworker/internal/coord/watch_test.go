@@ -14,7 +14,7 @@ import (
 // midnight is when the clock of a bubble begins.
 var midnight = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// until waits for a time after midnight, and a sync period longer.
+// until waits until the given time after midnight plus a sync period.
 func until(d time.Duration) { pass(time.Until(midnight.Add(d + syncPeriod + time.Second))) }
 
 // wantOverdue expects the ticks that were reported as overdue, each by one of the members.
@@ -34,7 +34,7 @@ func (g *group) wantOverdue(members []*instance, want ...time.Duration) {
 	}
 }
 
-func TestOverdueTickIsRaisedOnceForEachOutage(t *testing.T) {
+func TestOverdueTickIsReportedOncePerOutage(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
 		members := []*instance{g.join("a"), g.join("b")}
@@ -44,8 +44,8 @@ func TestOverdueTickIsRaisedOnceForEachOutage(t *testing.T) {
 		until(2 * time.Minute)
 		g.wantOverdue(members, time.Minute)
 		until(5 * time.Minute)
-		g.wantOverdue(members, time.Minute) // it is the same outage still
-		// Somebody who comes finds the alarm raised.
+		g.wantOverdue(members, time.Minute) // still the same outage
+		// An instance that joins finds that the alarm was raised.
 		members = append(members, g.join("c"))
 		until(5*time.Minute + 30*time.Second)
 		g.wantOverdue(members, time.Minute)
@@ -62,7 +62,7 @@ func TestOverdueTickIsRaisedOnceForEachOutage(t *testing.T) {
 	})
 }
 
-// A lost answer neither swallows the alarm nor doubles it.
+// A lost reply neither loses nor repeats the alarm.
 func TestAlarmWhoseReplyIsLost(t *testing.T) {
 	t.Parallel()
 	for what, action := range map[string]zkdev.Action{
@@ -84,7 +84,7 @@ func TestAlarmWhoseReplyIsLost(t *testing.T) {
 	}
 }
 
-func TestAlarmNodeThatIsGarbage(t *testing.T) {
+func TestUnreadableAlarmNode(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
 		members := []*instance{g.join("a"), g.join("b")}
@@ -94,18 +94,18 @@ func TestAlarmNodeThatIsGarbage(t *testing.T) {
 	})
 }
 
-// Nobody accounts for ticks in a record that a hand has spoilt: those from then on are overdue.
-func TestJobWhoseRecordIsSpoiltIsOverdue(t *testing.T) {
+// If someone overwrote the record, ticks from then on are overdue.
+func TestJobWithAnUnreadableRecordIsOverdue(t *testing.T) {
 	t.Parallel()
-	for _, spoilt := range []string{"garbage", "", `{"schema":1}`} {
-		t.Run(spoilt, func(t *testing.T) {
+	for _, broken := range []string{"garbage", "", `{"schema":1}`} {
+		t.Run(broken, func(t *testing.T) {
 			inGroup(t, func(g *group) {
 				g.submit("job")
 				through := zkrec.Tick{Watermark: midnight.Add(3 * time.Minute).UnixMilli()}
 				g.set(g.tree.Tick("job"), through.Encode())
 				members := []*instance{g.join("a"), g.bystander("b")}
 				until(3*time.Minute + 30*time.Second)
-				g.set(g.tree.Tick("job"), []byte(spoilt))
+				g.set(g.tree.Tick("job"), []byte(broken))
 				until(4*time.Minute + 50*time.Second)
 				g.wantOverdue(members)
 				until(6 * time.Minute)
@@ -115,8 +115,8 @@ func TestJobWhoseRecordIsSpoiltIsOverdue(t *testing.T) {
 	}
 }
 
-// What a newer version writes may well account for every tick; who cannot tell says so, once.
-func TestJobWhoseRecordMayNotBeReadIsNotOverdue(t *testing.T) {
+// A newer version's record may account for every tick; an instance that cannot read it logs that once.
+func TestJobWithANewerOrDeniedRecordIsNotOverdue(t *testing.T) {
 	t.Parallel()
 	for what, refused := range map[string]bool{"of a newer version": false, "denied": true} {
 		t.Run(what, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestPausedJobIsNotOverdue(t *testing.T) {
 		members := []*instance{g.join("a"), g.join("b")}
 		until(10 * time.Minute)
 		g.wantOverdue(members)
-		spec.Paused.Until = time.Now().UnixMilli() // resumed, and nobody runs what comes, or says what became of the rest
+		spec.Paused.Until = time.Now().UnixMilli() // resumed, but nothing runs or accounts for its ticks
 		g.set(g.tree.Job("job"), spec.Encode())
 		pass(50 * time.Second)
 		g.wantOverdue(members)
@@ -157,7 +157,7 @@ func TestPausedJobIsNotOverdue(t *testing.T) {
 	})
 }
 
-// A run that takes long keeps its job from being overdue, as long as its owner lives.
+// A job is not overdue during a long run, as long as its owner lives.
 func TestRunningJobIsNotOverdue(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
@@ -175,7 +175,7 @@ func TestRunningJobIsNotOverdue(t *testing.T) {
 	})
 }
 
-// The owner has died in mid-run, and nobody who lives can run the job.
+// The owner died during the run, and no live instance can run the job.
 func TestRunWhoseOwnerIsGoneIsOverdue(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
@@ -189,7 +189,7 @@ func TestRunWhoseOwnerIsGoneIsOverdue(t *testing.T) {
 	})
 }
 
-// A change of the specification makes the instance look anew, and forget what it has raised.
+// A changed spec makes the instance check again, and forget what it has reported.
 func TestAlarmIsNotRaisedAgainByAChange(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")
@@ -203,7 +203,7 @@ func TestAlarmIsNotRaisedAgainByAChange(t *testing.T) {
 	})
 }
 
-// A job that is submitted again has a history of its own.
+// A resubmitted job has its own alarms.
 func TestAlarmOfAJobThatIsSubmittedAgain(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.submit("job")

@@ -12,7 +12,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// What hands can do to jobs with shards, and what must not go on and on then.
+// Manual edits of jobs with shards. None of them may make an instance retry in a tight loop.
 
 // countMultis counts the transactions that a member sends and that change a path with part in it.
 func (g *group) countMultis(sid, part string) *atomic.Int32 {
@@ -28,7 +28,7 @@ func (g *group) countMultis(sid, part string) *atomic.Int32 {
 	return &n
 }
 
-func TestNumberOfShardsThatIsNone(t *testing.T) {
+func TestInvalidNumberOfShards(t *testing.T) {
 	t.Parallel()
 	for _, record := range []string{
 		`{"schedule":"@daily","shards":-1}`, `{"schedule":"@daily","shards":2000000000}`,
@@ -36,7 +36,7 @@ func TestNumberOfShardsThatIsNone(t *testing.T) {
 	} {
 		t.Run(record, func(t *testing.T) {
 			inGroup(t, func(g *group) {
-				g.divide(2)
+				g.submitSharded(2)
 				a := g.join("a")
 				pass(3 * syncPeriod)
 				g.set(g.tree.Job("job"), []byte(record))
@@ -60,7 +60,7 @@ func TestNodesOfFormerShardsAreDeletedOnce(t *testing.T) {
 		a := g.join("a")
 		pass(3 * syncPeriod)
 		deletions := g.countMultis("a", "/job/history")
-		g.redivide(3)
+		g.reshard(3)
 		pass(20 * syncPeriod)
 		if got := a.slots(); !slices.Equal(got, []string{"job[0]", "job[1]", "job[2]"}) {
 			g.t.Fatalf("owned: %v", got)
@@ -73,13 +73,13 @@ func TestNodesOfFormerShardsAreDeletedOnce(t *testing.T) {
 
 func TestNodesBelowAFormerShardAreForeign(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.divide(3)
+		g.submitSharded(3)
 		g.join("a")
 		pass(3 * syncPeriod)
 		note := g.tree.Slot("job[2]") + "/note"
 		g.multi(zkconn.CreateOp(note, nil))
 		deletions := g.countMultis("a", "/shards/2")
-		g.redivide(2)
+		g.reshard(2)
 		pass(20 * syncPeriod)
 		if n := deletions.Load(); n > 45 { // a sync period is shortened by up to a half
 			g.t.Errorf("%d transactions in 20 sync periods", n)
@@ -87,12 +87,12 @@ func TestNodesBelowAFormerShardAreForeign(t *testing.T) {
 		g.multi(zkconn.DeleteOp(note, zkconn.AnyVersion))
 		pass(3 * syncPeriod)
 		if _, _, found := g.get(g.tree.Slot("job[2]")); found {
-			g.t.Error("it is not deleted when nothing foreign is there any more")
+			g.t.Error("the shard was not deleted after the foreign node was")
 		}
 	})
 }
 
-func TestShardsThatCannotBeMade(t *testing.T) {
+func TestShardsThatCannotBeCreated(t *testing.T) {
 	inGroup(t, func(g *group) {
 		var refused atomic.Bool
 		var tries atomic.Int32
@@ -105,7 +105,7 @@ func TestShardsThatCannotBeMade(t *testing.T) {
 			tries.Add(1)
 			return zkdev.Refuse(zkdev.NoAuth)
 		})
-		g.divide(2)
+		g.submitSharded(2)
 		a := g.join("a")
 		pass(20 * syncPeriod)
 		if n := tries.Load(); n == 0 || n > 45 {
@@ -119,9 +119,9 @@ func TestShardsThatCannotBeMade(t *testing.T) {
 	})
 }
 
-func TestNamesThatAreNoShards(t *testing.T) {
+func TestNodesThatAreNotShards(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.divide(2)
+		g.submitSharded(2)
 		var ops []zkconn.Op
 		for _, name := range []string{"00", "+1", "-1", "1x", "x"} {
 			ops = append(ops, zkconn.CreateOp(g.tree.Shards("job")+"/"+name, nil))
@@ -140,25 +140,25 @@ func TestNamesThatAreNoShards(t *testing.T) {
 	})
 }
 
-// An instance that cannot run the job makes its shards when nobody else does, so that their ticks are missed.
+// An instance that cannot run the job creates its shards if no other does, so that missed ticks are noticed.
 func TestShardsThatNobodyCanRunAreMissed(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.divide(2)
+		g.submitSharded(2)
 		a := g.bystander("a")
 		pass(5 * time.Minute)
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if len(a.overdue) == 0 {
-			g.t.Error("nobody notices that ticks are missed")
+			g.t.Error("missed ticks were not reported")
 		}
 	})
 }
 
-// A change that was sent for a job does not reach another one that was submitted anew under its name, and by
-// chance has the same version.
+// A delayed write for a job must not apply to a job that was resubmitted under the same name and happens to
+// have the same version.
 func TestChangeOfShardsDoesNotReachAnotherJob(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.divide(2)
+		g.submitSharded(2)
 		a := g.join("a")
 		pass(3 * syncPeriod)
 		delayed := g.server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
@@ -170,10 +170,10 @@ func TestChangeOfShardsDoesNotReachAnotherJob(t *testing.T) {
 			}
 			return zkdev.Delay(time.Second)
 		})
-		g.redivide(3)
+		g.reshard(3)
 		pass(500 * time.Millisecond) // the layout is being written
 		g.multi(g.cancel()...)
-		g.divide(5)
+		g.submitSharded(5)
 		g.set(g.tree.Job("job"), g.spec().Encode()) // the same version as before
 		pass(time.Second)
 		delayed()
