@@ -25,7 +25,6 @@ import (
 
 func main() {
 	ctx, stop := cmdline.UntilSignal(context.Background())
-	defer stop()
 	a := &app{dial: dialAdmin, whoami: whoami, build: debug.ReadBuildInfo, serve: serveDev}
 	line := &cmdline.App{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Now: time.Now,
@@ -34,7 +33,7 @@ func main() {
 	}
 	code := line.Run(ctx, os.Args[1:])
 	stop()
-	os.Exit(int(code)) //nolint:gocritic // stop has been called
+	os.Exit(int(code))
 }
 
 // commands are swctl's commands in the order of its help.

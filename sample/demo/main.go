@@ -44,15 +44,17 @@ const (
 
 func main() {
 	ctx, stop := untilSignal(context.Background())
-	defer stop()
+	code := 0
 	if len(os.Args) > 1 && os.Args[1] == instanceArgument {
 		if err := runInstance(ctx, os.Args[2:], os.Stdin, os.Stdout, os.Stderr); err != nil {
 			fmt.Fprintln(os.Stderr, "demo instance:", err)
-			os.Exit(exitError)
+			code = exitError
 		}
-		return
+	} else {
+		code = run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	}
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+	stop()
+	os.Exit(code)
 }
 
 // run runs the demo for the given arguments and returns the exit code.

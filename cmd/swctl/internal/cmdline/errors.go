@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// ErrNo: the command succeeded but the result is negative.
+// ErrNo says that the command succeeded but the result is negative.
 var ErrNo = errors.New("it did not succeed")
 
-// ErrUnconfirmed: the command would destroy something and nobody confirmed it.
+// ErrUnconfirmed says that the command would destroy something and nobody confirmed it.
 var ErrUnconfirmed = errors.New("not confirmed")
 
 // SilentError ends the program with a code and without a message.
@@ -22,12 +22,12 @@ type UsageError struct{ err error }
 func (e *UsageError) Error() string { return e.err.Error() }
 func (e *UsageError) Unwrap() error { return e.err }
 
-// usage makes a UsageError; a hint can be hung on with try.
+// Usage makes a UsageError; Try adds a hint.
 func Usage(format string, args ...any) *HintError {
 	return &HintError{err: &UsageError{fmt.Errorf(format, args...)}}
 }
 
-// HintError is an error with the way out: what to type or look at.
+// HintError is an error with a hint: what to type or look at.
 type HintError struct {
 	err  error
 	hint string

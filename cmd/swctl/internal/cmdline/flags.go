@@ -27,9 +27,8 @@ const (
 	DefaultTimeout = 10 * time.Second
 )
 
-// sharedFlags are all text for urfave/cli. Their values are judged in
-// settings, the same way and with the same words whether they come from a flag
-// or from the environment.
+// SharedFlags are all text for urfave/cli. Their values are checked in settings, in the same
+// way whether they come from a flag or from the environment.
 func SharedFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: FlagZK, Usage: "`HOSTS` ZooKeeper servers, host:port,...[/chroot] ($SWCTL_ZK; default 127.0.0.1:2181)"},

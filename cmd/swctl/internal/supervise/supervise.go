@@ -4,6 +4,7 @@
 package supervise
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -43,7 +44,7 @@ func (c *Child) MayRun(host string, pid int) error {
 	case host == "" || !strings.HasPrefix(here, host): // long names are truncated
 		return fmt.Errorf("it runs on host %q and guard on %q, so its process ID means nothing here", host, here)
 	case pid <= 0:
-		return fmt.Errorf("its registration has no process ID")
+		return errors.New("its registration has no process ID")
 	case pid != c.pid() && !c.alone:
 		return fmt.Errorf("it runs in process %d, which guard did not start, and descendants of the process that guard did start are still running", pid)
 	case exists(pid):
