@@ -139,6 +139,10 @@ var forbidden = []arrow{
 		reason: "an operator reads and changes records; owning and running are up to instances",
 	},
 	{
+		from: "singleworker/admin/api", to: []string{"singleworker/internal/...", "cmd/..."}, tests: true,
+		reason: "what swctl prints as JSON, an HTTP API can answer with",
+	},
+	{
 		from: "singleworker/guard", to: []string{"singleworker", "singleworker/internal/lease", "singleworker/internal/coord", "singleworker/internal/runner"},
 		reason: "a guard knows one process and its registration, nothing of jobs",
 	},

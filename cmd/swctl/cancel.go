@@ -14,6 +14,7 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
 )
 
 func (a *app) cancelCommand() *cmdline.Command {
@@ -158,7 +159,7 @@ func (c *cancellation) cancel(ctx context.Context, cl client, victims []admin.Jo
 // put renders what was canceled.
 func (c *cancellation) put() error {
 	if c.JSON {
-		return c.PutJSON(listOf("JobList", c.done, jobToJSON))
+		return c.PutJSON(api.List("JobList", c.done))
 	}
 	if len(c.done) == 0 {
 		c.Notef("nothing was canceled")

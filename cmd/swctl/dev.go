@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -75,10 +76,15 @@ func (c *call) port() (int, error) {
 	return port, nil
 }
 
+// devServer is what a DevServer document has.
+type devServer struct {
+	ZK string `json:"zk"` // connect string
+}
+
 // putServing prints at once where the server is: the command goes on.
 func (c *call) putServing(addr string) error {
 	if c.JSON {
-		if err := c.PutJSON(jsonDevServer{jsonHead: head("DevServer"), ZK: addr}); err != nil {
+		if err := c.PutJSON(api.New("DevServer", devServer{addr})); err != nil {
 			return err
 		}
 	} else {

@@ -36,7 +36,7 @@ func TestDevServes(t *testing.T) {
 	ended := make(chan cmdline.ExitCode, 1)
 	go func() { ended <- h.Run(ctx, []string{"dev", "--port", "0", "-o", "json"}) }()
 
-	var served jsonDevServer
+	var served struct{ Kind, ZK string }
 	if err := json.NewDecoder(out).Decode(&served); err != nil {
 		t.Fatal(err)
 	}

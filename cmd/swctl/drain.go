@@ -12,6 +12,7 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
 )
 
 const flagWait = "wait"
@@ -134,7 +135,7 @@ func (c *call) noteIfLast(ctx context.Context, cl client) error {
 
 func (c *call) putOrdered(sid string, result admin.OrderResult) error {
 	if c.JSON {
-		return c.PutJSON(orderResultToJSON(result))
+		return c.PutJSON(api.New("InstanceOrderResult", result))
 	}
 	name, order := output.Printable(sid), result.Order
 	head := string(result.Outcome)
@@ -168,7 +169,7 @@ func enable(ctx context.Context, c *call) error {
 		return err
 	}
 	if c.JSON {
-		return c.PutJSON(orderResultToJSON(result))
+		return c.PutJSON(api.New("InstanceOrderResult", result))
 	}
 	name := output.Printable(sid)
 	if result.Order == nil {

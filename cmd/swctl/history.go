@@ -13,6 +13,7 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -65,8 +66,7 @@ func history(ctx context.Context, c *call) error {
 		}
 	}
 	if c.JSON {
-		list := listOf("History", entries, entryToJSON)
-		return c.PutJSON(jsonHistory{jsonHead: list.jsonHead, Name: past.Job.Name, Items: list.Items})
+		return c.PutJSON(api.New("History", api.Named{Name: past.Job.Name}, api.Items[admin.Entry]{Items: append([]admin.Entry{}, entries...)}))
 	}
 	c.historyTable(past.Job, entries).Write(&c.Out, "")
 	if len(entries) == 0 && len(past.Entries) > 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
 )
 
 func (a *app) instancesCommand() *cmdline.Command {
@@ -57,10 +58,7 @@ func instances(ctx context.Context, c *call) error {
 	}
 	orders = absent(orders, all)
 	if c.JSON {
-		return c.PutJSON(jsonInstanceList{
-			jsonList: listOf("InstanceList", all, instanceToJSON),
-			Absent:   listOf("", orders, orderToJSON).Items,
-		})
+		return c.PutJSON(api.Instances(all, orders))
 	}
 	t := &output.Table{}
 	t.Row("INSTANCE", "STATE", "OWNED", "WEIGHT", "HOST", "PID", "STARTED", "VERSION", "NOTE")

@@ -7,6 +7,7 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
 )
 
 func (a *app) listCommand() *cmdline.Command {
@@ -46,7 +47,7 @@ func list(ctx context.Context, c *call) error {
 		return err
 	}
 	if c.JSON {
-		return c.PutJSON(listOf("JobList", jobs, jobToJSON))
+		return c.PutJSON(api.List("JobList", jobs))
 	}
 	if c.Wide {
 		c.wideTable(jobs).Write(&c.Out, "")

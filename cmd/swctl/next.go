@@ -9,6 +9,7 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -90,12 +91,11 @@ func (c *call) putTicks(name string, j job.Job, n int) error {
 		ticks = append(ticks, at)
 	}
 	if c.JSON {
-		list := listOf("TickList", ticks, func(t time.Time) jsonTick {
-			return jsonTick{Tick: t.UTC(), Local: t.In(loc).Format(time.RFC3339)}
-		})
-		return c.PutJSON(jsonTickList{
-			jsonHead: list.jsonHead, Name: name, Schedule: j.Schedule, TimeZone: j.TimeZone, Items: list.Items,
-		})
+		items := make([]api.Tick, len(ticks))
+		for i, tick := range ticks {
+			items[i] = api.Tick{Tick: tick.UTC(), Local: tick.In(loc)}
+		}
+		return c.PutJSON(api.New("TickList", api.Named{Name: name}, api.Schedule{Schedule: j.Schedule, TimeZone: j.TimeZone}, api.Items[api.Tick]{Items: items}))
 	}
 	t := &output.Table{}
 	t.Row("TIME", "RELATIVE", "UTC")

@@ -1,23 +1,10 @@
 package main
 
 import (
-	"math"
 	"strings"
 	"testing"
 	"time"
 )
-
-func TestTimesThatJSONHasNoFormFor(t *testing.T) {
-	t.Parallel()
-	for _, when := range []time.Time{{}, time.UnixMilli(math.MaxInt64), time.UnixMilli(math.MinInt64), time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)} {
-		if got := utc(when); got != nil {
-			t.Errorf("%v: %v, want null", when, got)
-		}
-	}
-	if got := utc(testNow.In(time.FixedZone("east", 3600))); got == nil || *got != testNow.UTC() {
-		t.Errorf("%v, want %v", got, testNow.UTC())
-	}
-}
 
 // On the days when clocks change.
 func TestNextGoldenDST(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -151,7 +152,7 @@ func (c *call) eachJob(ctx context.Context, done string,
 		if err != nil {
 			return err
 		}
-		var results []paused
+		var results []api.Paused
 		for i, status := range jobs {
 			result, err := do(ctx, cl, status)
 			if err != nil {
@@ -163,7 +164,7 @@ func (c *call) eachJob(ctx context.Context, done string,
 			if now, err := cl.Get(ctx, status.Name); err == nil { // otherwise as it was before
 				status = now
 			}
-			results = append(results, paused{result, status})
+			results = append(results, api.Paused{PauseResult: result, Job: status})
 		}
 		return c.putPaused(results)
 	})
@@ -202,17 +203,9 @@ func (c *call) existing(ctx context.Context, cl client, done string) ([]admin.Jo
 	return jobs, nil
 }
 
-// paused is a job that was paused or resumed, and how it is now.
-type paused struct {
-	admin.PauseResult
-	Job admin.JobStatus
-}
-
-func (c *call) putPaused(results []paused) error {
+func (c *call) putPaused(results []api.Paused) error {
 	if c.JSON {
-		return c.PutJSON(listOf("PauseResultList", results, func(r paused) jsonPauseResult {
-			return jsonPauseResult{Outcome: string(r.Outcome), Missed: r.Missed, Pause: pauseToJSON(r.Pause), Job: jobToJSON(r.Job)}
-		}))
+		return c.PutJSON(api.List("PauseResultList", results))
 	}
 	for _, r := range results {
 		name, zone := output.Printable(r.Job.Name), zoneOf(r.Job.Job)

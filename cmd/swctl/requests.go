@@ -7,6 +7,7 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
 )
 
 func (a *app) requestsCommand() *cmdline.Command {
@@ -92,7 +93,7 @@ func cancelRequests(ctx context.Context, c *call) error {
 
 func (c *call) putRequests(kind string, list []admin.Request) error {
 	if c.JSON {
-		return c.PutJSON(listOf(kind, list, requestToJSON))
+		return c.PutJSON(api.List(kind, list))
 	}
 	t := &output.Table{}
 	t.Row("JOB", "REQUEST", "WHEN", "BY", "RUN", "ID", "REASON")

@@ -10,6 +10,7 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
 )
 
 func (a *app) showCommand() *cmdline.Command {
@@ -21,7 +22,7 @@ shard 3 only. Complete is the tick up to which all shards are done. While a chan
 shards is in progress, Resizing says what it waits for.`,
 		Examples: `swctl show nightly
 swctl show 'import[3]'
-swctl show import -o json | jq -r '.shards[] | select(.state == "unowned") | .index'
+swctl show import -o json | jq -r '.shards[] | select(.state == "unowned") | .shard.index'
 swctl show nightly -o json | jq .last_run.error
 swctl show nightly -o json | jq .paused`,
 		Run: a.run(show),
@@ -45,7 +46,7 @@ func show(ctx context.Context, c *call) error {
 		return err
 	}
 	if c.JSON {
-		return c.PutJSON(jsonJobDocument{head("Job"), jobToJSON(job), listOf("", requests, requestToJSON).Items})
+		return c.PutJSON(api.Job(job, requests))
 	}
 	c.describe(job)
 	if len(requests) > 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -140,9 +141,7 @@ func (c *call) putSubmitted(kind string, r submitted) error {
 	}
 	status.Job, status.NextRun = r.Job, r.NextRun // as they were written: somebody else may have changed the job since
 	if c.JSON {
-		return c.PutJSON(jsonSubmitResult{
-			jsonHead: head(kind), Outcome: string(r.Outcome), DryRun: r.dryRun, Job: jobToJSON(status), Before: r.Before,
-		})
+		return c.PutJSON(api.New(kind, api.Change{Outcome: r.Outcome, DryRun: r.dryRun, Job: status, Before: r.Before}))
 	}
 	name, next := output.Printable(r.Job.Name), cmp.Or(output.Moment(r.NextRun, c.Now(), zoneOf(r.Job)), "-")
 	switch {

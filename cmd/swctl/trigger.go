@@ -11,6 +11,7 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -116,24 +117,10 @@ func failure(runs []admin.Entry, first int) string {
 	return fmt.Sprintf("in %d of %d shards, the first of them %d: %s", bad, len(runs), *runs[first].Shard, text)
 }
 
-// runsToJSON has the one run of a job, or of a shard by its name; or those of the
-// shards of a job.
-func runsToJSON(name string, runs []admin.Entry) (one *jsonEntry, several []jsonEntry) {
-	for _, run := range runs {
-		if _, _, shard := job.SplitShard(name); shard || run.Shard == nil {
-			return optional(&run, entryToJSON), nil
-		}
-		several = append(several, entryToJSON(run))
-	}
-	return nil, several
-}
-
 // putTriggered renders a request, and its runs if they were waited for.
 func (c *call) putTriggered(result admin.TriggerResult, runs []admin.Entry) error {
 	if c.JSON {
-		out := jsonTriggerResult{jsonHead: head("TriggerResult"), Request: result.ID, Job: jobToJSON(result.Job)}
-		out.Run, out.Runs = runsToJSON(result.Job.Name, runs)
-		return c.PutJSON(out)
+		return c.PutJSON(api.New("TriggerResult", result, api.RunsOf(result.Job.Name, runs)))
 	}
 	fmt.Fprintf(&c.Out, "triggered %s  request %s  owner %s\n", output.Printable(result.Job.Name), result.ID, output.Printable(ownerOf(result.Job)))
 	for _, run := range runs {
@@ -206,9 +193,7 @@ func stopRun(ctx context.Context, c *call) error {
 			err = cmdline.WithHint(fmt.Errorf("not done within %s: %w", c.Timeout, err),
 				"swctl history %s shows when it has ended; its handler may ignore its context", output.Quoted(name))
 		case err == nil && c.JSON:
-			out := jsonStopResult{jsonHead: head("StopResult"), Name: name}
-			out.Run, out.Runs = runsToJSON(name, runs)
-			return c.PutJSON(out)
+			return c.PutJSON(api.New("StopResult", api.Named{Name: name}, api.RunsOf(name, runs)))
 		case err == nil:
 			for _, run := range runs {
 				fmt.Fprintf(&c.Out, "stopped %s  %srun %s on %s: %s\n", output.Printable(name), shardOf(run), run.RunID, output.Printable(run.InstanceID), outcomeOf(run))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
 )
 
 func (a *app) versionCommand() *cmdline.Command {
@@ -18,11 +19,18 @@ swctl version -o json | jq -r .version`,
 	}
 }
 
+// versionInfo is what a Version document has.
+type versionInfo struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Go       string `json:"go"`
+}
+
 func version(_ context.Context, c *call) error {
 	if len(c.Args) > 0 {
 		return cmdline.Usage("version takes no arguments").Try("swctl version")
 	}
-	out := jsonVersion{jsonHead: head("Version"), Version: "unknown", Go: "unknown"}
+	out := versionInfo{Version: "unknown", Go: "unknown"}
 	if info, ok := c.build(); ok {
 		out.Version, out.Go = cmp.Or(info.Main.Version, "(devel)"), info.GoVersion
 		for _, s := range info.Settings {
@@ -32,7 +40,7 @@ func version(_ context.Context, c *call) error {
 		}
 	}
 	if c.JSON {
-		return c.PutJSON(out)
+		return c.PutJSON(api.New("Version", out))
 	}
 	about := out.Go
 	if out.Revision != "" {

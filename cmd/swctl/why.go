@@ -11,6 +11,7 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/explain"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
 )
 
 func (a *app) whyCommand() *cmdline.Command {
@@ -68,12 +69,7 @@ func why(ctx context.Context, c *call) error {
 		return err
 	}
 	if c.JSON {
-		return c.PutJSON(jsonExplanation{
-			jsonHead: head("Explanation"), Name: explained.Job.Name, Asked: utc(explained.Asked), Tick: utc(explained.Tick),
-			Fate: string(explained.Fate), Reason: string(explained.Reason), Unreadable: explained.Unreadable, Pause: pauseToJSON(explained.Pause),
-			ScheduleSince: utc(explained.ScheduleSince),
-			Items:         listOf("", explained.Entries, entryToJSON).Items, Job: jobToJSON(explained.Job),
-		})
+		return c.PutJSON(api.New("Explanation", explained))
 	}
 	for _, sentence := range explain.Sentences(explained) {
 		fmt.Fprintln(&c.Out, output.OneLine(sentence))

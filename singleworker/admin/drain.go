@@ -20,12 +20,12 @@ type OrderOptions struct {
 
 // OrderResult is what Drain, Disable or Enable did.
 type OrderResult struct {
-	Outcome Outcome // OutcomeOrdered, OutcomeEnabled or OutcomeUnchanged
+	Outcome Outcome `json:"outcome"` // OutcomeOrdered, OutcomeEnabled or OutcomeUnchanged
 	// Order is the order that is there now; after Enable, the one that was.
 	// Nil when there was none to take back.
-	Order *Order
+	Order *Order `json:"order"`
 	// Instance is the running one; nil when none of that id runs.
-	Instance *Instance
+	Instance *Instance `json:"instance"`
 }
 
 // Drain has the instance of that id that runs own nothing any more: it begins

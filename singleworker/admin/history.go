@@ -12,13 +12,13 @@ import (
 
 // History is what became of the last ticks of a job, or of one of its shards.
 type History struct {
-	Job JobStatus
+	Job JobStatus `json:"job"`
 	// Entries are the last runs, and the ticks that were not run, the newest
 	// first; of several shards, those that go on first. Of one that has no result yet the State is RunRunning or
 	// RunUnknown. Several entries of one tick differ in Attempt; the first of
 	// them here is the tick's last state. An entry whose State is RunUnreadable
 	// stands for a record that holds garbage.
-	Entries []Entry
+	Entries []Entry `json:"items"`
 }
 
 // History reads what became of the last ticks of a job: some 20, fewer if

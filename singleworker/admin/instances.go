@@ -27,30 +27,30 @@ const (
 
 // Instance is one running instance of the group.
 type Instance struct {
-	ID          string
-	Incarnation string // a new one at each start
-	Host        string
-	PID         int
-	StartedAt   time.Time
-	Version     string
-	Owned       int    // slots it owns, by the owner records
-	MaxSlots    int    // it takes no more than that; 0: no limit
-	Weight      int    // of its share beside those of the others
-	State       string // InstanceActive ...
-	Mode        string // "lease" or "latch"
-	Leader      bool   // in latch mode: it owns every job
+	ID          string    `json:"instance_id"`
+	Incarnation string    `json:"incarnation"` // a new one at each start
+	Host        string    `json:"host"`
+	PID         int       `json:"pid"`
+	StartedAt   time.Time `json:"started_at,omitzero"`
+	Version     string    `json:"version"`
+	Owned       int       `json:"owned"`     // slots it owns, by the owner records
+	MaxSlots    int       `json:"max_slots"` // it takes no more than that; 0: no limit
+	Weight      int       `json:"weight"`    // of its share beside those of the others
+	State       string    `json:"state"`     // InstanceActive ...
+	Mode        string    `json:"mode"`      // "lease" or "latch"
+	Leader      bool      `json:"leader"`    // in latch mode: it owns every job
 	// Order is what an operator has told it, that keeps it from owning jobs; nil
 	// when there is none.
-	Order *Order
+	Order *Order `json:"order,omitempty"`
 	// Withdrawn: its own program has told it to drain, and only its end ends
 	// that.
-	Withdrawn bool
-	Guard     string // the token of the Guard that watches its process; "" for none
+	Withdrawn bool   `json:"withdrawn"`
+	Guard     string `json:"-"` // the token of the Guard that watches its process; "" for none
 	// ClockOffset is how far its clock is ahead of ZooKeeper's, or behind if it is
 	// negative: by its latest heartbeat, so less the time that this one took to get
 	// there. Nil: it owns nothing, and sends none. Only Instances tells it. No
 	// right to run rests on it; but ticks fire by the instance's clock.
-	ClockOffset *time.Duration
+	ClockOffset *time.Duration `json:"-"`
 }
 
 // closed reports whether the instance takes no jobs.
@@ -64,17 +64,17 @@ func (i Instance) closed() bool {
 
 // Order is an operator's order that an instance own nothing.
 type Order struct {
-	InstanceID string
+	InstanceID string `json:"instance_id"`
 	// Incarnation is the start that is to drain; the order ends with it. Empty:
 	// the instance is disabled, however often it is started, until it is enabled.
-	Incarnation string
-	By          string
-	Reason      string
-	At          time.Time // on the clock of who gave it; zero if a hand made it
+	Incarnation string    `json:"incarnation,omitempty"`
+	By          string    `json:"by"`
+	Reason      string    `json:"reason"`
+	At          time.Time `json:"at,omitzero"` // on the clock of who gave it; zero if a hand made it
 }
 
 func orderOf(sid string, o zkrec.Order) Order {
-	return Order{InstanceID: sid, Incarnation: o.Incarnation, By: o.By, Reason: o.Reason, At: o.At}
+	return Order{InstanceID: sid, Incarnation: o.Incarnation, By: o.By, Reason: o.Reason, At: inUTC(o.At)}
 }
 
 // Instances lists the running instances, sorted by id. Errors: ErrDenied,
@@ -199,7 +199,7 @@ func (c *Client) live(ctx context.Context) (map[string]Instance, error) {
 func instanceOf(sid string, record zkrec.Instance, o zkrec.Order, ordered bool) Instance {
 	instance := Instance{
 		ID: sid, Incarnation: record.Incarnation, Host: record.Host, PID: record.PID,
-		StartedAt: record.StartedAt, Version: record.Version, Owned: record.Owned, MaxSlots: record.MaxSlots,
+		StartedAt: inUTC(record.StartedAt), Version: record.Version, Owned: record.Owned, MaxSlots: record.MaxSlots,
 		Weight: max(1, record.Weight),
 		State:  record.State, Withdrawn: record.Withdrawn, Guard: record.Guard,
 	}

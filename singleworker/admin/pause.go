@@ -31,14 +31,14 @@ type ResumeOptions struct {
 
 // PauseResult is what Pause or Resume did.
 type PauseResult struct {
-	Outcome Outcome // OutcomePaused, OutcomeResumed or OutcomeUnchanged
+	Outcome Outcome `json:"outcome"` // OutcomePaused, OutcomeResumed or OutcomeUnchanged
 	// Pause is the pause as it is recorded now; after Resume its Until is the
 	// present. Nil when a job was resumed that was not paused.
-	Pause *Pause
+	Pause *Pause `json:"pause"`
 	// Missed is how many ticks of the pause came and, when it was changed, were
 	// to be accounted for by the job's owner, as Pause.Missed says; more than
 	// 10,000 are not counted.
-	Missed int
+	Missed int `json:"missed"`
 }
 
 // maxTextBytes is the longest name of a person and the longest reason.

@@ -24,15 +24,15 @@ const (
 // Request is something that an operator has asked the owner of a job, or of a
 // shard, for, and that is not done.
 type Request struct {
-	ID     string
-	Slot   string    // the job, or the shard: "report[3]"
-	Kind   string    // RequestRun, RequestStop; empty if it cannot be read
-	At     time.Time // on the clock of who asked; zero if it cannot be read
-	By     string
-	Reason string
+	ID     string    `json:"id"`
+	Slot   string    `json:"name"`        // the job, or the shard: "report[3]"
+	Kind   string    `json:"kind"`        // RequestRun, RequestStop; empty if it cannot be read
+	At     time.Time `json:"at,omitzero"` // on the clock of who asked; zero if it cannot be read
+	By     string    `json:"by"`
+	Reason string    `json:"reason"`
 	// RunID is the run to end, or the manual run that goes on because of the
 	// request; empty if the request waits.
-	RunID string
+	RunID string `json:"run_id,omitempty"`
 }
 
 // Requests lists the requests to the owner of a job that are not done, those of

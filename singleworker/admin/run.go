@@ -46,23 +46,23 @@ const (
 // Run is one execution of a handler. Times are on the clock of its instance.
 type Run struct {
 	// Tick is the scheduled time; of a manual run, when it was asked for.
-	Tick time.Time
+	Tick time.Time `json:"tick,omitzero"`
 	// Manual is the id of the Trigger that asked for the run; empty for a run of
 	// the schedule.
-	Manual     string
-	State      string // RunRunning ...
-	InstanceID string
-	Token      int64
-	RunID      string
-	Attempt    int // of this tick, from 1
-	Failures   int // attempts before that failed; the others were interrupted
-	Started    time.Time
-	Ended      time.Time // zero while it runs
-	Error      string    // at most 4 KiB
+	Manual     string    `json:"manual,omitempty"`
+	State      string    `json:"state"` // RunRunning ...
+	InstanceID string    `json:"instance_id"`
+	Token      int64     `json:"token"`
+	RunID      string    `json:"run_id"`
+	Attempt    int       `json:"attempt"`            // of this tick, from 1
+	Failures   int       `json:"failures,omitempty"` // attempts before that failed; the others were interrupted
+	Started    time.Time `json:"started_at,omitzero"`
+	Ended      time.Time `json:"ended_at,omitzero"` // zero while it runs
+	Error      string    `json:"error,omitempty"`   // at most 4 KiB
 	// Again is NextRetry or NextRerun when the tick is to be run once more,
 	// from NextAttemptAt on; only of the last run of a job.
-	NextAttempt   string
-	NextAttemptAt time.Time
+	NextAttempt   string    `json:"next_attempt,omitempty"`
+	NextAttemptAt time.Time `json:"next_attempt_at,omitzero"`
 }
 
 // OK reports whether the run ended well.
@@ -74,12 +74,12 @@ type Entry struct {
 	// To and Count are the last tick and the number of a row of ticks that were
 	// not run; 10,000 stands for that many or more. Of one tick they are Tick
 	// and 1.
-	To     time.Time
-	Count  int
-	Reason Reason // empty for a run
+	To     time.Time `json:"last_tick,omitzero"`
+	Count  int       `json:"count"`
+	Reason Reason    `json:"reason,omitempty"` // empty for a run
 	// Shard is the index of the shard that it is of; nil if the job is not
 	// divided.
-	Shard *int
+	Shard *int `json:"shard,omitempty"`
 }
 
 func runOf(r zkrec.Run) Run {
@@ -99,5 +99,5 @@ func milli(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}
 	}
-	return time.UnixMilli(ms)
+	return inUTC(time.UnixMilli(ms))
 }

@@ -12,9 +12,9 @@ import (
 
 // Shard is one part of a job that is divided.
 type Shard struct {
-	Index     int
-	Total     int    // how many there are now
-	Parameter string // what it works on; may be empty
+	Index     int    `json:"index"`
+	Total     int    `json:"total"`     // how many there are now
+	Parameter string `json:"parameter"` // what it works on; may be empty
 }
 
 // Resizing is a change of a job's shards that has yet to take effect: the ticks
@@ -22,13 +22,14 @@ type Shard struct {
 type Resizing struct {
 	// From and To are how many shards there are and are to be; 0: the job is not
 	// divided. If they are equal, the parameters change.
-	From, To int
+	From int `json:"from"`
+	To   int `json:"to"`
 	// Until is the last tick for the shards as they are; zero until an
 	// instance has settled which that is.
-	Until time.Time
+	Until time.Time `json:"last_tick,omitzero"`
 	// WaitsFor names the shards, such as "report[3]", that are not done yet with
 	// the ticks up to there; the job itself, if it was not divided.
-	WaitsFor []string
+	WaitsFor []string `json:"waits_for"`
 }
 
 // String is "from 3 to 5, which waits for report[0], report[2]".

@@ -160,10 +160,10 @@ func (r records) status(of parsed, live map[string]Instance, now time.Time) JobS
 		Declared: of.declared, Watermark: milli(r.tick.Watermark),
 	}
 	if r.owner.SID != "" {
-		s.Owner = &Owner{InstanceID: r.owner.SID, Token: r.ownerStat.Mzxid, Since: r.ownerStat.Mtime}
+		s.Owner = &Owner{InstanceID: r.owner.SID, Token: r.ownerStat.Mzxid, Since: inUTC(r.ownerStat.Mtime)}
 	}
 	if r.alarm != nil {
-		s.Alarm = &Alarm{Tick: milli(r.alarm.Tick), InstanceID: r.alarm.SID, At: r.alarm.At}
+		s.Alarm = &Alarm{Tick: milli(r.alarm.Tick), InstanceID: r.alarm.SID, At: inUTC(r.alarm.At)}
 	}
 	lives := r.ownerLives(live)
 	s.LastRun = r.lastRun(lives)

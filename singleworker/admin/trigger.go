@@ -29,8 +29,8 @@ type TriggerOptions struct {
 
 // TriggerResult is what Trigger did.
 type TriggerResult struct {
-	ID  string    // of the request, at each shard, and Run.Manual of its run; later ones sort after it
-	Job JobStatus // as it was when the run was asked for
+	ID  string    `json:"request"` // of the request, at each shard, and Run.Manual of its run; later ones sort after it
+	Job JobStatus `json:"job"`     // as it was when the run was asked for
 }
 
 // Trigger asks the owner of a job to run it once, now: beside its schedule,

@@ -34,37 +34,37 @@ func (f Fate) Rank() int { return slices.Index(fates, f) }
 
 // Explanation is what the records say about one tick of a job, or of one shard.
 type Explanation struct {
-	Job   JobStatus
-	Asked time.Time // the time that was asked for
+	Job   JobStatus `json:"job"`
+	Asked time.Time `json:"asked,omitzero"` // the time that was asked for
 	// Tick is the tick that is explained; zero if there is none.
-	Tick time.Time
+	Tick time.Time `json:"tick,omitzero"`
 	// Fate is what became of it; for a job with shards, the fate of the shard that needs
 	// attention most.
-	Fate Fate
+	Fate Fate `json:"fate"`
 	// Reason is why it was not run; empty if it was.
-	Reason Reason
+	Reason Reason `json:"reason,omitempty"`
 	// Entries are the records of the tick, newest first: each attempt of a run, or the row
 	// of ticks that it was skipped or missed in; for a job with shards, by shard.
-	Entries []Entry
+	Entries []Entry `json:"items"`
 	// Unreadable says why the records do not tell what became of the tick; empty if they do.
-	Unreadable string
+	Unreadable string `json:"unreadable,omitempty"`
 
 	// History is all that the records have of the job or shard, newest first; nil for a
 	// job with shards.
-	History []Entry
+	History []Entry `json:"history,omitempty"`
 	// Pause is the last pause on record, in force or over, if it covers the tick; else nil.
-	Pause *Pause
+	Pause *Pause `json:"pause,omitempty"`
 	// ScheduleSince is when the schedule took effect.
-	ScheduleSince time.Time
+	ScheduleSince time.Time `json:"schedule_since,omitzero"`
 	// ShardsSince is the last tick of the shards as they were before the last change of
 	// shards; zero if there was none.
-	ShardsSince time.Time
+	ShardsSince time.Time `json:"shards_since,omitzero"`
 	// At is when the records were read.
-	At time.Time
+	At time.Time `json:"at"`
 
 	// Shards explain the tick for each shard of a job, by index; nil for a job without
 	// shards, and for a single shard.
-	Shards []Explanation
+	Shards []Explanation `json:"shards,omitempty"`
 }
 
 // Why explains the tick of a job at a time, or else the last tick before it; the zero time
@@ -88,16 +88,16 @@ func (c *Client) Why(ctx context.Context, name string, at time.Time) (Explanatio
 func (p past) explain(asked, now time.Time) Explanation {
 	since := p.of.spec.SinceOr(p.stat.Mtime)
 	x := Explanation{
-		Job: p.job, Asked: asked, Fate: FateNone, History: p.newestFirst(),
-		ScheduleSince: milli(since), ShardsSince: milli(p.of.spec.ActiveLayout().Since), At: now,
+		Job: p.job, Asked: inUTC(asked), Fate: FateNone, History: p.newestFirst(),
+		ScheduleSince: milli(since), ShardsSince: milli(p.of.spec.ActiveLayout().Since), At: inUTC(now),
 	}
 	if asked.IsZero() {
-		x.Asked = now
+		x.Asked = x.At
 	}
 	if p.of.err != nil {
 		return x
 	}
-	x.Tick = p.tickAt(x, since)
+	x.Tick = inUTC(p.tickAt(x, since))
 	for _, e := range x.History {
 		if covers(e, x.Tick) {
 			x.Entries = append(x.Entries, e)
@@ -190,9 +190,9 @@ func (p past) judge(x *Explanation) {
 // explainShards explains a tick for each shard of a job that was judged at now. A shard
 // that never had the tick has FateNone.
 func explainShards(job JobStatus, pasts []past, asked, now time.Time) Explanation {
-	x := Explanation{Job: job, Asked: asked, Fate: FateNone, At: now}
+	x := Explanation{Job: job, Asked: inUTC(asked), Fate: FateNone, At: inUTC(now)}
 	if asked.IsZero() {
-		x.Asked = now
+		x.Asked = x.At
 	}
 	for _, p := range pasts {
 		shard := p.explain(asked, now)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
 )
 
 // ExitCode tells a script the result of a command.
@@ -118,22 +119,12 @@ func classify(err error) ExitCode {
 	return ExitInternal // nothing above knows it
 }
 
-// errorDocument is an error under -o json.
-type errorDocument struct {
-	Error struct {
-		Code    string `json:"code"` // the name of the exit code
-		Message string `json:"message"`
-		Hint    string `json:"hint,omitempty"`
-	} `json:"error"`
-}
-
 // report writes an error to stderr and returns the exit code.
 func (a *App) report(err error, asJSON bool) ExitCode {
 	code, hint := classify(err), HintOf(err)
 	if asJSON {
 		var text bytes.Buffer
-		var document errorDocument
-		document.Error.Code, document.Error.Message, document.Error.Hint = code.name(), err.Error(), hint
+		document := api.Error{Error: api.ErrorBody{Code: code.name(), Message: err.Error(), Hint: hint}}
 		if output.JSON(&text, "", document) == nil {
 			_, _ = a.Stderr.Write(text.Bytes())
 			return code

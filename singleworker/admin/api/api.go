@@ -1,0 +1,143 @@
+// Package api has the JSON documents with which tools for operators answer: swctl -o json,
+// or an HTTP API of your own. Most of what is in them are types of package admin, which have
+// their JSON names.
+//
+// Names are a contract: fields are added, never renamed or removed. Times are RFC 3339 in
+// UTC. What is not known is absent or null. Items are never null.
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// Version is the apiVersion of all documents.
+const Version = "swctl/v1"
+
+// Document says what it is, and then has the fields of its parts, each of which must encode
+// as a JSON object.
+type Document struct {
+	Kind  string
+	Parts []any
+}
+
+// New makes a document of its parts.
+func New(kind string, parts ...any) Document { return Document{kind, parts} }
+
+// MarshalJSON implements json.Marshaler.
+func (d Document) MarshalJSON() ([]byte, error) {
+	text, err := json.Marshal(struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+	}{Version, d.Kind})
+	for _, part := range d.Parts {
+		more, failed := encode(part)
+		switch {
+		case failed != nil:
+			return nil, failed
+		case len(more) < 2 || more[0] != '{':
+			return nil, fmt.Errorf("%s: %.20s is not a JSON object", d.Kind, more)
+		case len(more) > 2:
+			text = append(append(text[:len(text)-1], ','), more[1:]...)
+		}
+	}
+	return text, err
+}
+
+// encode is json.Marshal without the escapes for HTML: an encoder that wants them adds them.
+func encode(value any) ([]byte, error) {
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(value)
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
+}
+
+// Items is the part of a document that lists something.
+type Items[T any] struct {
+	Items []T `json:"items"`
+}
+
+// List is a document that lists something.
+func List[T any](kind string, items []T) Document {
+	return New(kind, Items[T]{append([]T{}, items...)})
+}
+
+// Job is a job, or a shard, with the requests that are pending.
+func Job(status admin.JobStatus, requests []admin.Request) Document {
+	return New("Job", status, struct {
+		Requests []admin.Request `json:"requests"`
+	}{append([]admin.Request{}, requests...)})
+}
+
+// Change is what became of a job that was submitted or edited.
+type Change struct {
+	Outcome admin.Outcome   `json:"outcome"`
+	DryRun  bool            `json:"dry_run"`
+	Job     admin.JobStatus `json:"job"`
+	Before  *job.Job        `json:"before,omitempty"`
+}
+
+// Paused is what became of a job that was paused or resumed.
+type Paused struct {
+	admin.PauseResult
+
+	Job admin.JobStatus `json:"job"`
+}
+
+// Runs are the runs that were waited for: Run of a job without shards, or of one shard, and
+// Runs of a job with shards.
+type Runs struct {
+	Run  *admin.Entry  `json:"run"`
+	Runs []admin.Entry `json:"runs,omitempty"`
+}
+
+// RunsOf sorts the runs of the job, or of the shard, of that name.
+func RunsOf(name string, runs []admin.Entry) Runs {
+	_, _, isShard := job.SplitShard(name)
+	if len(runs) > 0 && (isShard || runs[0].Shard == nil) {
+		return Runs{Run: &runs[0]}
+	}
+	return Runs{Runs: runs}
+}
+
+// Named is the part of a document that says which job, or shard, it is about.
+type Named struct {
+	Name string `json:"name,omitempty"`
+}
+
+// Instances is an InstanceList: those that run, and the orders for those that do not.
+func Instances(running []admin.Instance, absent []admin.Order) Document {
+	return New("InstanceList", Items[admin.Instance]{append([]admin.Instance{}, running...)}, struct {
+		Absent []admin.Order `json:"orders_for_absent"`
+	}{append([]admin.Order{}, absent...)})
+}
+
+// Tick is a tick of a schedule.
+type Tick struct {
+	Tick  time.Time `json:"tick"`
+	Local time.Time `json:"local"` // the same moment in the time zone of the schedule
+}
+
+// Schedule is the part of a TickList that says whose ticks they are.
+type Schedule struct {
+	Schedule string `json:"schedule"`
+	TimeZone string `json:"time_zone"`
+}
+
+// Error is an answer that is none.
+type Error struct {
+	Error ErrorBody `json:"error"`
+}
+
+// ErrorBody says what failed. Code is one of those that swctl help exit-codes lists.
+type ErrorBody struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}

@@ -1,0 +1,96 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+var update = flag.Bool("update", false, "write the golden file")
+
+// Every document, with everything that can be in it.
+func TestDocumentsGolden(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+	offset, shard := 1500*time.Millisecond, 2
+	run := admin.Run{
+		Tick: at, Manual: "0198c600", State: admin.RunFailed, InstanceID: "app-2", Token: 17, RunID: "0198c5e2", Attempt: 2, Failures: 1,
+		Started: at, Ended: at.Add(time.Second), Error: "no <route>", NextAttempt: admin.NextRetry, NextAttemptAt: at.Add(time.Minute),
+	}
+	entry := admin.Entry{Run: run, To: at, Count: 1, Shard: &shard}
+	skipped := admin.Entry{Run: admin.Run{Tick: at, State: admin.RunSkipped}, To: at.Add(time.Hour), Count: 2, Reason: admin.ReasonPaused}
+	pause := &admin.Pause{Since: at, Until: at.Add(time.Hour), By: "alice", Reason: "migration", Missed: "once"}
+	described := job.Job{Name: "nightly", Schedule: "0 3 * * *", Args: map[string]string{"to": "ops"}, Timeout: 90 * time.Second}.WithDefaults()
+	status := admin.JobStatus{
+		Name: "nightly", Job: described, Version: 2, Declared: true, State: admin.StateOwned, Reason: "because",
+		Owner: &admin.Owner{InstanceID: "app-2", Token: 17, Since: at}, Registered: []string{"app-1", "app-2"}, NextRun: at, LastRun: &run,
+		Watermark: at, Overdue: at, Complete: at, Alarm: &admin.Alarm{Tick: at, InstanceID: "app-1", At: at}, Paused: pause,
+		Resizing: &admin.Resizing{From: 2, To: 3, Until: at, WaitsFor: []string{"nightly[0]"}},
+		Slots:    []admin.JobStatus{{Name: "nightly[0]", Job: described, Shard: &admin.Shard{Total: 2, Parameter: "north"}, State: admin.StateUnowned}},
+	}
+	order := admin.Order{InstanceID: "app-3", Incarnation: "i3", By: "alice", Reason: "disk", At: at}
+	instance := admin.Instance{
+		ID: "app-2", Incarnation: "i2", Host: "db8", PID: 17, StartedAt: at, Version: "v0.3.0", Owned: 1, MaxSlots: 20, Weight: 2,
+		State: admin.InstanceDraining, Mode: "lease", Order: &order, Guard: "secret", ClockOffset: &offset,
+	}
+	empty := admin.JobStatus{Name: "broken", State: admin.StateInvalid, Job: job.Job{Name: "broken"}}
+	request := admin.Request{ID: "0198c600", Slot: "nightly", Kind: admin.RequestRun, At: at, By: "alice", Reason: "disk", RunID: "0198c5e2"}
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	for _, document := range []any{
+		Job(status, []admin.Request{request}), Job(empty, nil), List("JobList", []admin.JobStatus(nil)),
+		New("SubmitResult", Change{Outcome: admin.OutcomeReplaced, DryRun: true, Job: empty, Before: &described}),
+		List("PauseResultList", []Paused{{admin.PauseResult{Outcome: admin.OutcomePaused, Pause: pause, Missed: 3}, empty}}),
+		New("TriggerResult", admin.TriggerResult{ID: "0198c600", Job: empty}, RunsOf("nightly", []admin.Entry{skipped})),
+		New("StopResult", Named{"nightly[2]"}, RunsOf("nightly[2]", []admin.Entry{entry})),
+		New("StopResult", Named{"nightly"}, RunsOf("nightly", []admin.Entry{entry, entry})),
+		Instances([]admin.Instance{instance, {ID: "app-1"}}, []admin.Order{order}), Instances(nil, nil),
+		New("InstanceOrderResult", admin.OrderResult{Outcome: admin.OutcomeOrdered, Order: &order}),
+		New("Explanation", admin.Explanation{
+			Job: empty, Asked: at, Tick: at, Fate: admin.FateLate, Reason: admin.ReasonPaused, Entries: []admin.Entry{entry}, Unreadable: "garbage",
+			History: []admin.Entry{entry}, Pause: pause, ScheduleSince: at, ShardsSince: at, At: at, Shards: []admin.Explanation{{Job: empty, Fate: admin.FateNone}},
+		}),
+		New("TickList", Named{"nightly"}, Schedule{"@daily", "UTC"}, Items[Tick]{[]Tick{{at, at}}}),
+		Error{ErrorBody{Code: "invalid", Message: "what", Hint: "try"}},
+	} {
+		if err := enc.Encode(document); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if strings.Contains(text.String(), "secret") {
+		t.Error("shows the token of a guard")
+	}
+	const path = "testdata/documents.golden"
+	if *update {
+		if err := os.WriteFile(path, text.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil || !bytes.Equal(want, text.Bytes()) {
+		t.Errorf("%v; run the test with -update and look at the difference", err)
+	}
+}
+
+// A value that is no object has no place in a document.
+func TestPartsAreObjects(t *testing.T) {
+	t.Parallel()
+	for _, part := range []any{nil, 1, []int{1}, "{}"} {
+		if text, err := json.Marshal(New("X", part)); err == nil {
+			t.Errorf("%v: %s", part, text)
+		}
+	}
+	if text, err := json.Marshal(New("X", struct{}{}, Named{"a"})); err != nil || string(text) != `{"apiVersion":"swctl/v1","kind":"X","name":"a"}` {
+		t.Errorf("%s, %v", text, err)
+	}
+}

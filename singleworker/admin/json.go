@@ -1,0 +1,63 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// The JSON names of this package's types are a contract, which swctl -o json and package
+// admin/api speak: fields are added, never renamed or removed. Times are RFC 3339 in UTC;
+// one that is not known is absent.
+
+// MarshalJSON leaves out what cannot be read of the job, and the description of the job in
+// each of its Slots.
+func (s JobStatus) MarshalJSON() ([]byte, error) {
+	type plain JobStatus
+	s.NextRun, s.Overdue = inUTC(s.NextRun), inUTC(s.Overdue)
+	if s.Job.Schedule == "" {
+		s.Job = job.Job{}
+	}
+	s.Registered = append([]string{}, s.Registered...) // [], not null
+	s.Slots = slices.Clone(s.Slots)
+	for i := range s.Slots {
+		s.Slots[i].Job = job.Job{}
+	}
+	return encode(plain(s))
+}
+
+// MarshalJSON has ClockOffset in seconds.
+func (i Instance) MarshalJSON() ([]byte, error) {
+	type plain Instance
+	document := struct {
+		plain
+		ClockOffset *float64 `json:"clock_offset_seconds,omitempty"`
+	}{plain: plain(i)}
+	if i.ClockOffset != nil {
+		seconds := i.ClockOffset.Seconds()
+		document.ClockOffset = &seconds
+	}
+	return encode(document)
+}
+
+// encode is json.Marshal without the escapes for HTML: an encoder that wants them adds them.
+func encode(value any) ([]byte, error) {
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(value)
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
+}
+
+// inUTC is t in UTC; zero if JSON has no form for it, which only a record has that someone
+// edited.
+func inUTC(t time.Time) time.Time {
+	const lastYear = 9999
+	if t = t.UTC(); t.Year() < 0 || t.Year() > lastYear {
+		return time.Time{}
+	}
+	return t
+}
