@@ -109,8 +109,8 @@ var forbidden = []arrow{
 		reason: "everything starts its goroutines with it, so it depends on nothing",
 	},
 	{
-		from: "...", except: []string{"singleworker/swtest"},
-		to:     []string{"singleworker/swtest", "singleworker/internal/swtest"},
+		from: "...", except: []string{"singleworker/swtest", "singleworker/internal/swtest"},
+		to:     []string{"singleworker/swtest", "singleworker/internal/swtest", "singleworker/internal/roomtest"},
 		reason: "what helps tests must not end up in a production binary",
 	},
 	{
@@ -121,6 +121,7 @@ var forbidden = []arrow{
 		from: "...",
 		except: []string{
 			"cmd/swctl", "sample/demo", "sample/elector", "sample/sql/fencing", "sample/sql/shards", "singleworker/zkdev/...", "singleworker/swtest", "singleworker/internal/swtest",
+			"singleworker/internal/roomtest",
 		},
 		to:     []string{"singleworker/zkdev/..."},
 		reason: "a server for development must not end up in a production binary; swctl dev and the examples with processes of their own say what they are",

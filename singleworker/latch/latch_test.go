@@ -13,7 +13,7 @@ import (
 
 	"github.com/go-co-op/gocron/v2"
 
-	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/latch"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -62,7 +62,7 @@ func (g *group) latch(id string, changes ...func(*latch.Config)) *latch.Latch {
 			if err != nil {
 				return nil, err
 			}
-			return swtest.Settle(conn), nil
+			return roomtest.Settle(conn), nil
 		},
 		Hooks: latch.Hooks{
 			OnGained: func(latch.Term) { g.note(id + " gained") },

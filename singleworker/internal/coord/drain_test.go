@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/journal"
+	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -15,20 +17,20 @@ import (
 
 // order writes an operator's order for an instance.
 func (g *group) order(sid string, o zkrec.Order) {
-	g.t.Helper()
-	g.create(g.tree.Order(sid), string(o.Encode()))
+	g.T.Helper()
+	g.Create(g.Tree.Order(sid), string(o.Encode()))
 }
 
 // wantState expects an instance's published state and a job's owner.
 func (g *group) wantState(sid, state, job, owner string) {
-	g.t.Helper()
-	data, _, _ := g.get(g.tree.Instance(sid))
+	g.T.Helper()
+	data, _, _ := g.Get(g.Tree.Instance(sid))
 	if record, err := zkrec.ParseInstance(data); err != nil || record.State != state {
-		g.t.Errorf("%s says it is %q, %v; want %q", sid, record.State, err, state)
+		g.T.Errorf("%s says it is %q, %v; want %q", sid, record.State, err, state)
 	}
-	data, _, _ = g.get(g.tree.Alive(job))
+	data, _, _ = g.Get(g.Tree.Alive(job))
 	if record, err := zkrec.ParseOwner(data); err != nil || record.SID != owner {
-		g.t.Errorf("%s is owned by %q, %v; want %q", job, record.SID, err, owner)
+		g.T.Errorf("%s is owned by %q, %v; want %q", job, record.SID, err, owner)
 	}
 }
 
@@ -41,17 +43,17 @@ func TestOrderClosesAndOpensAnInstance(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inGroup(t, func(g *group) {
-				g.submit("job")
+				g.Submit("job")
 				a := g.join("a")
-				a.ownership()
+				a.Ownership()
 				g.wantState("a", zkrec.InstanceActive, "job", "a")
 				g.order("a", o)
-				pass(moment)
+				roomtest.Pass(moment)
 				g.wantState("a", name, "job", "")
-				pass(5 * syncPeriod)
+				roomtest.Pass(5 * roomtest.SyncPeriod)
 				g.wantState("a", name, "job", "") // it takes nothing, although the job is free
-				g.remove(g.tree.Order("a"))
-				pass(moment)
+				g.Remove(g.Tree.Order("a"))
+				roomtest.Pass(moment)
 				g.wantState("a", zkrec.InstanceActive, "job", "a")
 			})
 		})
@@ -60,44 +62,44 @@ func TestOrderClosesAndOpensAnInstance(t *testing.T) {
 
 func TestOrderForAnotherIncarnationIsRemoved(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submit("job")
-		if err := g.editor.EnsureRoot(g.t.Context(), g.tree.Orders()); err != nil {
-			g.t.Fatal(err)
+		g.Submit("job")
+		if err := g.Editor.EnsureRoot(g.T.Context(), g.Tree.Orders()); err != nil {
+			g.T.Fatal(err)
 		}
 		g.order("a", zkrec.Order{Incarnation: "a-0"})
-		g.join("a").ownership()
-		if _, _, found := g.get(g.tree.Order("a")); found {
-			g.t.Error("the order for an earlier start is left")
+		g.join("a").Ownership()
+		if _, _, found := g.Get(g.Tree.Order("a")); found {
+			g.T.Error("the order for an earlier start is left")
 		}
 	})
 }
 
 func TestDisabledInstanceTakesNothingWhenItStarts(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submit("job")
-		if err := g.editor.EnsureRoot(g.t.Context(), g.tree.Orders()); err != nil {
-			g.t.Fatal(err)
+		g.Submit("job")
+		if err := g.Editor.EnsureRoot(g.T.Context(), g.Tree.Orders()); err != nil {
+			g.T.Fatal(err)
 		}
-		g.create(g.tree.Order("a"), "written manually, not JSON")
+		g.Create(g.Tree.Order("a"), "written manually, not JSON")
 		a := g.join("a")
-		pass(5 * syncPeriod)
+		roomtest.Pass(5 * roomtest.SyncPeriod)
 		g.wantState("a", zkrec.InstanceDisabled, "job", "")
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if len(a.disowned) > 0 {
-			g.t.Errorf("it owned the job briefly: %v", a.disowned)
+		a.Lock()
+		defer a.Unlock()
+		if len(a.Disowned) > 0 {
+			g.T.Errorf("it owned the job briefly: %v", a.Disowned)
 		}
 	})
 }
 
 func TestDrainBecomesDisable(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submit("job")
-		g.join("a").ownership()
+		g.Submit("job")
+		g.join("a").Ownership()
 		g.order("a", zkrec.Order{Incarnation: "a-1"})
-		pass(moment)
-		g.set(g.tree.Order("a"), zkrec.Order{By: "bob"}.Encode())
-		pass(moment)
+		roomtest.Pass(moment)
+		g.Set(g.Tree.Order("a"), zkrec.Order{By: "bob"}.Encode())
+		roomtest.Pass(moment)
 		g.wantState("a", zkrec.InstanceDisabled, "job", "")
 	})
 }
@@ -108,17 +110,17 @@ func TestLeavingRemovesOrdersForThisIncarnation(t *testing.T) {
 	for incarnation, want := range map[string]bool{"a-1": false, "": true} {
 		t.Run(incarnation, func(t *testing.T) {
 			inGroup(t, func(g *group) {
-				g.submit("job")
+				g.Submit("job")
 				a := g.join("a")
-				a.ownership()
+				a.Ownership()
 				g.order("a", zkrec.Order{Incarnation: incarnation})
-				pass(moment)
+				roomtest.Pass(moment)
 				a.Leave()
 				if err := <-a.ended; err != nil {
-					g.t.Error(err)
+					g.T.Error(err)
 				}
-				if _, _, found := g.get(g.tree.Order("a")); found != want {
-					g.t.Errorf("order is there: %v, want %v", found, want)
+				if _, _, found := g.Get(g.Tree.Order("a")); found != want {
+					g.T.Errorf("order is there: %v, want %v", found, want)
 				}
 			})
 		})
@@ -127,15 +129,15 @@ func TestLeavingRemovesOrdersForThisIncarnation(t *testing.T) {
 
 func TestDrainedJobsGoToTheOthersAtOnce(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submit("job")
-		g.join("a").ownership()
+		g.Submit("job")
+		g.join("a").Ownership()
 		g.join("b")
-		pass(2 * syncPeriod)
+		roomtest.Pass(2 * roomtest.SyncPeriod)
 		g.order("a", zkrec.Order{Incarnation: "a-1"})
-		pass(moment)
+		roomtest.Pass(moment)
 		g.wantState("a", zkrec.InstanceDrained, "job", "b")
-		g.remove(g.tree.Order("a"))
-		pass(10 * syncPeriod)
+		g.Remove(g.Tree.Order("a"))
+		roomtest.Pass(10 * roomtest.SyncPeriod)
 		g.wantState("a", zkrec.InstanceActive, "job", "b") // one job need not move
 	})
 }
@@ -143,35 +145,35 @@ func TestDrainedJobsGoToTheOthersAtOnce(t *testing.T) {
 // A run in progress may finish; no other starts.
 func TestDrainLetsTheRunFinishAndStartsNone(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submit("job")
+		g.Submit("job")
 		a := g.join("a")
-		o := a.ownership()
-		claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
+		o := a.Ownership()
+		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
 		drained := make(chan error, 2)
-		go func() { drained <- a.Drain(g.t.Context()) }()
-		pass(moment)
+		go func() { drained <- a.Drain(g.T.Context()) }()
+		roomtest.Pass(moment)
 		g.wantState("a", zkrec.InstanceDraining, "job", "a")
-		result := outcome(claimed, zkrec.RunOK).Plan.Record
-		next := claim(o, result, "r2", 61)
+		result := roomtest.Outcome(claimed, zkrec.RunOK).Plan.Record
+		next := roomtest.Claim(o, result, "r2", 61)
 		next.From = claimed // together with the first one's result
 		if _, err := a.Commit(next); !errors.Is(err, journal.ErrDraining) {
-			g.t.Errorf("a claim: %v, want journal.ErrDraining", err)
+			g.T.Errorf("a claim: %v, want journal.ErrDraining", err)
 		}
-		pass(10 * time.Second)
+		roomtest.Pass(10 * time.Second)
 		g.wantState("a", zkrec.InstanceDraining, "job", "a")
 		if len(drained) > 0 {
-			g.t.Errorf("Drain = %v during a run", <-drained)
+			g.T.Errorf("Drain = %v during a run", <-drained)
 		}
-		a.mustCommit(outcome(claimed, zkrec.RunOK))
-		pass(moment)
+		a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK))
+		roomtest.Pass(moment)
 		g.wantState("a", zkrec.InstanceDrained, "job", "")
 		if err := <-drained; err != nil {
-			g.t.Errorf("Drain = %v", err)
+			g.T.Errorf("Drain = %v", err)
 		}
-		if err := a.Drain(g.t.Context()); err != nil {
-			g.t.Errorf("a second Drain = %v", err)
+		if err := a.Drain(g.T.Context()); err != nil {
+			g.T.Errorf("a second Drain = %v", err)
 		}
-		pass(5 * syncPeriod)
+		roomtest.Pass(5 * roomtest.SyncPeriod)
 		g.wantState("a", zkrec.InstanceDrained, "job", "")
 	})
 }
@@ -179,62 +181,62 @@ func TestDrainLetsTheRunFinishAndStartsNone(t *testing.T) {
 // A claim whose reply was lost before the order arrived is resolved, not assumed.
 func TestDrainWhileTheReplyOfAClaimIsLost(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submit("job")
+		g.Submit("job")
 		a := g.join("a")
-		o := a.ownership()
-		g.onMulti("/tick", zkdev.CutAfter())
+		o := a.Ownership()
+		g.OnMulti("/tick", zkdev.CutAfter())
 		answer := make(chan error, 1)
-		cm := claim(o, o.Record, "r1", 60)
+		cm := roomtest.Claim(o, o.Record, "r1", 60)
 		go func() { _, err := a.Commit(cm); answer <- err }()
-		pass(0)
+		roomtest.Pass(0)
 		go func() { _ = a.Drain(context.Background()) }()
-		pass(5 * time.Second)
+		roomtest.Pass(5 * time.Second)
 		if err := <-answer; err != nil {
-			g.t.Errorf("the claim, which was written: %v", err)
+			g.T.Errorf("the claim, which was written: %v", err)
 		}
 		g.wantState("a", zkrec.InstanceDraining, "job", "a")
-		a.mustCommit(outcome(cm.Plan.Record.Normal(), zkrec.RunOK))
-		pass(moment)
+		a.MustCommit(roomtest.Outcome(cm.Plan.Record.Normal(), zkrec.RunOK))
+		roomtest.Pass(moment)
 		g.wantState("a", zkrec.InstanceDrained, "job", "")
 	})
 }
 
 func TestDrainStopsWaitingWhenItsContextEnds(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submit("job")
+		g.Submit("job")
 		a := g.join("a")
-		o := a.ownership()
-		claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
-		ctx, cancel := context.WithTimeoutCause(g.t.Context(), time.Minute, errors.New("enough"))
+		o := a.Ownership()
+		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+		ctx, cancel := context.WithTimeoutCause(g.T.Context(), time.Minute, errors.New("enough"))
 		defer cancel()
 		if err := a.Drain(ctx); err == nil || err.Error() != "enough" {
-			g.t.Errorf("Drain = %v, want the cause of the end of its context", err)
+			g.T.Errorf("Drain = %v, want the cause of the end of its context", err)
 		}
-		a.mustCommit(outcome(claimed, zkrec.RunOK))
-		pass(moment)
+		a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK))
+		roomtest.Pass(moment)
 		g.wantState("a", zkrec.InstanceDrained, "job", "") // the drain continues
 		a.Leave()
 		if err := <-a.ended; err != nil {
-			g.t.Errorf("Run = %v", err)
+			g.T.Errorf("Run = %v", err)
 		}
-		if err := a.Drain(g.t.Context()); err != nil {
-			g.t.Errorf("Drain after the end = %v", err)
+		if err := a.Drain(g.T.Context()); err != nil {
+			g.T.Errorf("Drain after the end = %v", err)
 		}
 	})
 }
 
 func TestRejoiningInstanceIsStillClosed(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submit("job")
+		g.Submit("job")
 		a := g.join("a")
-		a.ownership()
-		if err := a.Drain(g.t.Context()); err != nil {
-			g.t.Fatal(err)
+		a.Ownership()
+		if err := a.Drain(g.T.Context()); err != nil {
+			g.T.Fatal(err)
 		}
-		if err := g.server.ExpireSession(a.loop.Conn.SessionID()); err != nil {
-			g.t.Fatal(err)
+		if err := g.Server.ExpireSession(a.loop.Conn.SessionID()); err != nil {
+			g.T.Fatal(err)
 		}
-		pass(5 * syncPeriod)
+		roomtest.Pass(5 * roomtest.SyncPeriod)
 		g.wantState("a", zkrec.InstanceDrained, "job", "")
 	})
 }
@@ -242,18 +244,18 @@ func TestRejoiningInstanceIsStillClosed(t *testing.T) {
 // If an ACL hides the orders, the group works without them.
 func TestOrdersThatMayNotBeRead(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submit("job")
-		cfg := g.conn(g.server.Client("root"))
+		g.Submit("job")
+		cfg := g.Conn(g.Server.Client("root"))
 		cfg.Auth, cfg.ACL = "root:secret", "auth::cdrwa"
 		root, err := zkconn.Open(cfg, func(zkconn.Event) {})
 		if err != nil {
-			g.t.Fatal(err)
+			g.T.Fatal(err)
 		}
 		defer root.Close()
-		if err := root.EnsureRoot(g.t.Context(), g.tree.Orders()); err != nil {
-			g.t.Fatal(err)
+		if err := root.EnsureRoot(g.T.Context(), g.Tree.Orders()); err != nil {
+			g.T.Fatal(err)
 		}
-		g.join("a").ownership()
+		g.join("a").Ownership()
 	})
 }
 
@@ -262,22 +264,47 @@ func TestOrdersThatMayNotBeRead(t *testing.T) {
 func TestLeavingFirstStopsTakingSlots(t *testing.T) {
 	inGroup(t, func(g *group) {
 		b := g.join("b")
-		pass(2 * syncPeriod)
-		path := g.tree.Instance("b")
-		g.server.Control(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+		roomtest.Pass(2 * roomtest.SyncPeriod)
+		path := g.Tree.Instance("b")
+		g.Server.Control(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
 			if slices.ContainsFunc(r.Ops, func(op zkdev.Request) bool { return op.Op == zkdev.OpSetData && op.Path == path }) {
 				return zkdev.DelayReply(2 * time.Second)
 			}
 			return zkdev.Pass()
 		})
 		b.Leave()
-		pass(time.Second)
-		if _, _, found := g.get(path); !found {
-			g.t.Error("it is gone, and may still take slots")
+		roomtest.Pass(time.Second)
+		if _, _, found := g.Get(path); !found {
+			g.T.Error("it is gone, and may still take slots")
 		}
-		pass(2 * time.Second)
+		roomtest.Pass(2 * time.Second)
 		if err := <-b.ended; err != nil {
-			g.t.Error(err)
+			g.T.Error(err)
+		}
+	})
+}
+
+// A job is not handed back while its run has no result.
+func TestDrainWaitsForTheResult(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.Submit("job")
+		a := g.join("a")
+		o := a.Ownership()
+		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+		a.Leave()
+		roomtest.Pass(time.Minute)
+		select {
+		case err := <-a.ended:
+			g.T.Fatalf("Run = %v before the result", err)
+		default:
+		}
+		ended := a.MustCommit(roomtest.Outcome(claimed, zkrec.RunInterrupted))
+		if err := <-a.ended; err != nil {
+			g.T.Errorf("Run = %v", err)
+		}
+		g.WantRecords(ended, "r1 interrupted")
+		if data, _, _ := g.Get(g.Tree.Alive("job")); strings.Contains(string(data), "a-1") {
+			g.T.Errorf("the owner record is %q, want none", data)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
@@ -17,7 +18,7 @@ import (
 // countMultis counts the transactions that a member sends and that change a path with part in it.
 func (g *group) countMultis(sid, part string) *atomic.Int32 {
 	var n atomic.Int32
-	g.server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+	g.Server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
 		if r.Client == sid && slices.ContainsFunc(r.Ops, func(op zkdev.Request) bool {
 			return op.Op != zkdev.OpCheck && strings.Contains(op.Path, part)
 		}) {
@@ -36,18 +37,18 @@ func TestInvalidNumberOfShards(t *testing.T) {
 	} {
 		t.Run(record, func(t *testing.T) {
 			inGroup(t, func(g *group) {
-				g.submitSharded(2)
+				g.SubmitSharded(2)
 				a := g.join("a")
-				pass(3 * syncPeriod)
-				g.set(g.tree.Job("job"), []byte(record))
-				pass(3 * syncPeriod)
+				roomtest.Pass(3 * roomtest.SyncPeriod)
+				g.Set(g.Tree.Job("job"), []byte(record))
+				roomtest.Pass(3 * roomtest.SyncPeriod)
 				select {
 				case err := <-a.ended:
-					g.t.Fatalf("ended: %v", err)
+					g.T.Fatalf("ended: %v", err)
 				default:
 				}
 				if text := a.log.String(); !strings.Contains(text, "is out of range, want 1 to 1024") {
-					g.t.Errorf("log %q, want the reason", text)
+					g.T.Errorf("log %q, want the reason", text)
 				}
 			})
 		})
@@ -56,38 +57,38 @@ func TestInvalidNumberOfShards(t *testing.T) {
 
 func TestNodesOfFormerShardsAreDeletedOnce(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submit("job")
+		g.Submit("job")
 		a := g.join("a")
-		pass(3 * syncPeriod)
+		roomtest.Pass(3 * roomtest.SyncPeriod)
 		deletions := g.countMultis("a", "/job/history")
 		g.reshard(3)
-		pass(20 * syncPeriod)
-		if got := a.slots(); !slices.Equal(got, []string{"job[0]", "job[1]", "job[2]"}) {
-			g.t.Fatalf("owned: %v", got)
+		roomtest.Pass(20 * roomtest.SyncPeriod)
+		if got := a.Slots(); !slices.Equal(got, []string{"job[0]", "job[1]", "job[2]"}) {
+			g.T.Fatalf("owned: %v", got)
 		}
 		if n := deletions.Load(); n != 1 {
-			g.t.Errorf("%d transactions to delete the job's own nodes, want 1", n)
+			g.T.Errorf("%d transactions to delete the job's own nodes, want 1", n)
 		}
 	})
 }
 
 func TestNodesBelowAFormerShardAreForeign(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submitSharded(3)
+		g.SubmitSharded(3)
 		g.join("a")
-		pass(3 * syncPeriod)
-		note := g.tree.Slot("job[2]") + "/note"
-		g.multi(zkconn.CreateOp(note, nil))
+		roomtest.Pass(3 * roomtest.SyncPeriod)
+		note := g.Tree.Slot("job[2]") + "/note"
+		g.Multi(zkconn.CreateOp(note, nil))
 		deletions := g.countMultis("a", "/shards/2")
 		g.reshard(2)
-		pass(20 * syncPeriod)
+		roomtest.Pass(20 * roomtest.SyncPeriod)
 		if n := deletions.Load(); n > 45 { // a sync period is shortened by up to a half
-			g.t.Errorf("%d transactions in 20 sync periods", n)
+			g.T.Errorf("%d transactions in 20 sync periods", n)
 		}
-		g.multi(zkconn.DeleteOp(note, zkconn.AnyVersion))
-		pass(3 * syncPeriod)
-		if _, _, found := g.get(g.tree.Slot("job[2]")); found {
-			g.t.Error("the shard was not deleted after the foreign node was")
+		g.Multi(zkconn.DeleteOp(note, zkconn.AnyVersion))
+		roomtest.Pass(3 * roomtest.SyncPeriod)
+		if _, _, found := g.Get(g.Tree.Slot("job[2]")); found {
+			g.T.Error("the shard was not deleted after the roomtest.Foreign node was")
 		}
 	})
 }
@@ -97,7 +98,7 @@ func TestShardsThatCannotBeCreated(t *testing.T) {
 		var refused atomic.Bool
 		var tries atomic.Int32
 		refused.Store(true)
-		g.server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+		g.Server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
 			creates := slices.ContainsFunc(r.Ops, func(op zkdev.Request) bool { return strings.HasSuffix(op.Path, "/shards/0/alive") })
 			if r.Client != "a" || !refused.Load() || !creates {
 				return zkdev.Pass()
@@ -105,37 +106,37 @@ func TestShardsThatCannotBeCreated(t *testing.T) {
 			tries.Add(1)
 			return zkdev.Refuse(zkdev.NoAuth)
 		})
-		g.submitSharded(2)
+		g.SubmitSharded(2)
 		a := g.join("a")
-		pass(20 * syncPeriod)
+		roomtest.Pass(20 * roomtest.SyncPeriod)
 		if n := tries.Load(); n == 0 || n > 45 {
-			g.t.Errorf("%d tries in 20 sync periods", n)
+			g.T.Errorf("%d tries in 20 sync periods", n)
 		}
 		refused.Store(false)
-		pass(3 * syncPeriod)
-		if got := a.slots(); !slices.Equal(got, []string{"job[0]", "job[1]"}) {
-			g.t.Errorf("owned: %v", got)
+		roomtest.Pass(3 * roomtest.SyncPeriod)
+		if got := a.Slots(); !slices.Equal(got, []string{"job[0]", "job[1]"}) {
+			g.T.Errorf("owned: %v", got)
 		}
 	})
 }
 
 func TestNodesThatAreNotShards(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submitSharded(2)
+		g.SubmitSharded(2)
 		var ops []zkconn.Op
 		for _, name := range []string{"00", "+1", "-1", "1x", "x"} {
-			ops = append(ops, zkconn.CreateOp(g.tree.Shards("job")+"/"+name, nil))
+			ops = append(ops, zkconn.CreateOp(g.Tree.Shards("job")+"/"+name, nil))
 		}
-		g.multi(ops...)
+		g.Multi(ops...)
 		changes := g.countMultis("a", "/shards/")
 		a := g.join("a")
-		pass(3 * syncPeriod)
+		roomtest.Pass(3 * roomtest.SyncPeriod)
 		made := changes.Load()
-		if got := a.slots(); !slices.Equal(got, []string{"job[0]", "job[1]"}) {
-			g.t.Errorf("owned: %v", got)
+		if got := a.Slots(); !slices.Equal(got, []string{"job[0]", "job[1]"}) {
+			g.T.Errorf("owned: %v", got)
 		}
-		if pass(10 * syncPeriod); changes.Load() > made+100 { // heartbeats among them
-			g.t.Errorf("%d changes, and %d in 10 sync periods", made, changes.Load()-made)
+		if roomtest.Pass(10 * roomtest.SyncPeriod); changes.Load() > made+100 { // heartbeats among them
+			g.T.Errorf("%d changes, and %d in 10 sync periods", made, changes.Load()-made)
 		}
 	})
 }
@@ -143,13 +144,13 @@ func TestNodesThatAreNotShards(t *testing.T) {
 // An instance that cannot run the job creates its shards if no other does, so that missed ticks are noticed.
 func TestShardsThatNobodyCanRunAreMissed(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submitSharded(2)
+		g.SubmitSharded(2)
 		a := g.bystander("a")
-		pass(5 * time.Minute)
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if len(a.overdue) == 0 {
-			g.t.Error("missed ticks were not reported")
+		roomtest.Pass(5 * time.Minute)
+		a.Lock()
+		defer a.Unlock()
+		if len(a.Missed) == 0 {
+			g.T.Error("missed ticks were not reported")
 		}
 	})
 }
@@ -158,12 +159,12 @@ func TestShardsThatNobodyCanRunAreMissed(t *testing.T) {
 // have the same version.
 func TestChangeOfShardsDoesNotReachAnotherJob(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submitSharded(2)
+		g.SubmitSharded(2)
 		a := g.join("a")
-		pass(3 * syncPeriod)
-		delayed := g.server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+		roomtest.Pass(3 * roomtest.SyncPeriod)
+		delayed := g.Server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
 			writes := slices.ContainsFunc(r.Ops, func(op zkdev.Request) bool {
-				return op.Op == zkdev.OpSetData && op.Path == g.tree.Job("job")
+				return op.Op == zkdev.OpSetData && op.Path == g.Tree.Job("job")
 			})
 			if r.Client != "a" || !writes {
 				return zkdev.Pass()
@@ -171,18 +172,18 @@ func TestChangeOfShardsDoesNotReachAnotherJob(t *testing.T) {
 			return zkdev.Delay(time.Second)
 		})
 		g.reshard(3)
-		pass(500 * time.Millisecond) // the layout is being written
-		g.multi(g.cancel()...)
-		g.submitSharded(5)
-		g.set(g.tree.Job("job"), g.spec().Encode()) // the same version as before
-		pass(time.Second)
+		roomtest.Pass(500 * time.Millisecond) // the layout is being written
+		g.Multi(g.Cancel()...)
+		g.SubmitSharded(5)
+		g.Set(g.Tree.Job("job"), g.Spec().Encode()) // the same version as before
+		roomtest.Pass(time.Second)
 		delayed()
-		if spec := g.spec(); spec.Job.Shards != 5 || spec.Resizing() {
-			g.t.Errorf("spec %+v, layout %+v, want that of the new job", spec.Job, spec.Layout)
+		if spec := g.Spec(); spec.Job.Shards != 5 || spec.Resizing() {
+			g.T.Errorf("spec %+v, layout %+v, want that of the new job", spec.Job, spec.Layout)
 		}
-		pass(4 * syncPeriod)
-		if got := a.slots(); len(got) != 5 {
-			g.t.Errorf("owned %v", fmt.Sprint(got))
+		roomtest.Pass(4 * roomtest.SyncPeriod)
+		if got := a.Slots(); len(got) != 5 {
+			g.T.Errorf("owned %v", fmt.Sprint(got))
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	jobs "github.com/swjobs/singleworker/singleworker/job"
 )
@@ -12,19 +13,19 @@ import (
 // instances, which may own it next.
 func TestChangeOfAJobIsFollowedAtOnce(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submit("job")
+		g.Submit("job")
 		a := g.join("a")
-		a.ownership()
+		a.Ownership()
 		b := g.join("b")
-		pass(syncPeriod)
+		roomtest.Pass(roomtest.SyncPeriod)
 		for _, schedule := range []string{"1 * * * * ?", "2 * * * * ?"} {
-			g.set(g.tree.Job("job"), zkrec.Spec{Job: jobs.Job{Schedule: schedule}}.Encode())
-			pass(time.Millisecond)
-			if o := a.ownership(); o.Spec.Job.Schedule != schedule {
-				g.t.Errorf("the owner uses %q, want %q", o.Spec.Job.Schedule, schedule)
+			g.Set(g.Tree.Job("job"), zkrec.Spec{Job: jobs.Job{Schedule: schedule}}.Encode())
+			roomtest.Pass(time.Millisecond)
+			if o := a.Ownership(); o.Spec.Job.Schedule != schedule {
+				g.T.Errorf("the owner uses %q, want %q", o.Spec.Job.Schedule, schedule)
 			}
 			if known := b.catalog.JobOf("job").Spec.Job.Schedule; known != schedule {
-				g.t.Errorf("the other uses %q, want %q", known, schedule)
+				g.T.Errorf("the other uses %q, want %q", known, schedule)
 			}
 		}
 	})

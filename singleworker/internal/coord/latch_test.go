@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -16,27 +17,27 @@ import (
 func TestElectionThatIsDenied(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.configure = func(cfg *Config) { cfg.Member.Latch, cfg.Member.Instance.Mode = true, zkrec.ModeLatch }
-		g.server.Control(zkdev.OpCreate, func(r *zkdev.Request) zkdev.Action {
-			if strings.HasPrefix(r.Path, g.tree.Leader()+"/") {
+		g.Server.Control(zkdev.OpCreate, func(r *zkdev.Request) zkdev.Action {
+			if strings.HasPrefix(r.Path, g.Tree.Leader()+"/") {
 				return zkdev.CutAfter()
 			}
 			return zkdev.Pass()
 		})
-		g.server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
-			if r.Ops[0].Path == g.tree.Leader() {
+		g.Server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+			if r.Ops[0].Path == g.Tree.Leader() {
 				return zkdev.Refuse(zkdev.NoAuth)
 			}
 			return zkdev.Pass()
 		})
 		a := g.join("a")
-		pass(time.Minute)
+		roomtest.Pass(time.Minute)
 		select {
 		case err := <-a.ended:
 			if !errors.Is(err, zkconn.ErrDenied) {
-				g.t.Errorf("Run = %v, want zkconn.ErrDenied", err)
+				g.T.Errorf("Run = %v, want zkconn.ErrDenied", err)
 			}
 		default:
-			g.t.Error("Run continues, and the instance never leads")
+			g.T.Error("Run continues, and the instance never leads")
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -18,27 +19,27 @@ import (
 // repaired, here by emptying it.
 func TestTickRecordBecomesGarbage(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submit("job")
+		g.Submit("job")
 		a := g.join("a")
-		o := a.ownership()
-		g.set(g.tree.Tick("job"), []byte("garbage"))
+		o := a.Ownership()
+		g.Set(g.Tree.Tick("job"), []byte("garbage"))
 		for _, id := range []string{"r1", "r2"} {
-			if _, err := a.Commit(claim(o, o.Record, id, 60)); !errors.As(err, new(*zkrec.UnreadableError)) {
-				g.t.Fatalf("Commit = %v, want that the record cannot be read", err)
+			if _, err := a.Commit(roomtest.Claim(o, o.Record, id, 60)); !errors.As(err, new(*zkrec.UnreadableError)) {
+				g.T.Fatalf("Commit = %v, want that the record cannot be read", err)
 			}
 		}
-		if data, _, _ := g.get(g.tree.Tick("job")); string(data) != "garbage" {
-			g.t.Errorf("the record was replaced by %s", data)
+		if data, _, _ := g.Get(g.Tree.Tick("job")); string(data) != "garbage" {
+			g.T.Errorf("the record was replaced by %s", data)
 		}
 		if n := strings.Count(a.log.String(), "job invalid"); n != 1 {
-			g.t.Errorf("logged %d times, want once:\n%s", n, a.log)
+			g.T.Errorf("logged %d times, want once:\n%s", n, a.log)
 		}
-		g.set(g.tree.Tick("job"), nil)
-		current, err := a.Commit(claim(o, o.Record, "r3", 60))
+		g.Set(g.Tree.Tick("job"), nil)
+		current, err := a.Commit(roomtest.Claim(o, o.Record, "r3", 60))
 		if !errors.Is(err, ticks.ErrConflict) {
-			g.t.Fatalf("Commit = %+v, %v; want a conflict", current, err)
+			g.T.Fatalf("Commit = %+v, %v; want a conflict", current, err)
 		}
-		g.wantRecords(a.mustCommit(claim(o, current, "r4", current.Watermark+1000)))
+		g.WantRecords(a.MustCommit(roomtest.Claim(o, current, "r4", current.Watermark+1000)))
 	})
 }
 
@@ -48,25 +49,25 @@ func TestTickRecordIsEmptied(t *testing.T) {
 	for _, empty := range []string{"", `{"schema":1}`} {
 		t.Run(empty, func(t *testing.T) {
 			inGroup(t, func(g *group) {
-				g.submit("job")
+				g.Submit("job")
 				a := g.join("a")
-				o := a.ownership()
-				claimed := a.mustCommit(claim(o, o.Record, "r1", time.Now().UnixMilli()))
-				ended := a.mustCommit(outcome(claimed, zkrec.RunOK))
-				pass(10 * time.Minute)
+				o := a.Ownership()
+				claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", time.Now().UnixMilli()))
+				ended := a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK))
+				roomtest.Pass(10 * time.Minute)
 				emptied := time.Now().UnixMilli()
-				g.set(g.tree.Tick("job"), []byte(empty))
-				pass(10 * time.Second)
-				current, err := a.Commit(claim(o, ended, "r2", time.Now().UnixMilli()))
+				g.Set(g.Tree.Tick("job"), []byte(empty))
+				roomtest.Pass(10 * time.Second)
+				current, err := a.Commit(roomtest.Claim(o, ended, "r2", time.Now().UnixMilli()))
 				if !errors.Is(err, ticks.ErrConflict) || current.Watermark != emptied {
-					g.t.Errorf("Commit = %+v, %v; want a conflict with Watermark = %d", current, err, emptied)
+					g.T.Errorf("Commit = %+v, %v; want a conflict with Watermark = %d", current, err, emptied)
 				}
 				a.Leave()
 				if err := <-a.ended; err != nil {
-					g.t.Error(err)
+					g.T.Error(err)
 				}
-				if o := g.join("b").ownership(); o.Record.Watermark != emptied {
-					g.t.Errorf("adopted with %+v, want Watermark = %d", o.Record, emptied)
+				if o := g.join("b").Ownership(); o.Record.Watermark != emptied {
+					g.T.Errorf("adopted with %+v, want Watermark = %d", o.Record, emptied)
 				}
 			})
 		})
@@ -76,23 +77,23 @@ func TestTickRecordIsEmptied(t *testing.T) {
 // Records written by a newer version are not touched.
 func TestRecordsOfANewerVersion(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submit("tick")
-		g.submit("history")
+		g.Submit("tick")
+		g.Submit("history")
 		const newer = `{"schema":99,"entries":[]}`
-		g.set(g.tree.Tick("tick"), []byte(newer))
-		g.set(g.tree.History("history"), []byte(newer))
+		g.Set(g.Tree.Tick("tick"), []byte(newer))
+		g.Set(g.Tree.History("history"), []byte(newer))
 		a := g.join("a")
-		pass(10 * time.Second)
-		if len(a.owned) != 0 {
-			g.t.Errorf("runs %v, want none of them", a.owned)
+		roomtest.Pass(10 * time.Second)
+		if len(a.Owned) != 0 {
+			g.T.Errorf("runs %v, want none of them", a.Owned)
 		}
 		for _, job := range []string{"tick", "history"} {
 			if text := a.log.String(); !strings.Contains(text, "job="+job) {
-				g.t.Errorf("log %q, want it to name %s", text, job)
+				g.T.Errorf("log %q, want it to name %s", text, job)
 			}
 		}
-		if data, _, _ := g.get(g.tree.Tick("tick")); string(data) != newer {
-			g.t.Errorf("the tick node is now %s", data)
+		if data, _, _ := g.Get(g.Tree.Tick("tick")); string(data) != newer {
+			g.T.Errorf("the tick node is now %s", data)
 		}
 	})
 }
@@ -108,42 +109,42 @@ func TestRecordBecomesReadable(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			inGroup(t, func(g *group) {
-				g.submit("job")
-				path := g.tree.Job("job") + broken.node
-				g.set(path, []byte(broken.data))
+				g.Submit("job")
+				path := g.Tree.Job("job") + broken.node
+				g.Set(path, []byte(broken.data))
 				var reads atomic.Int32
-				g.server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
+				g.Server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
 					if r.Client == "a" && r.Path == path {
 						reads.Add(1)
 					}
 					return zkdev.Pass()
 				})
 				a := g.join("a")
-				pass(20 * syncPeriod)
+				roomtest.Pass(20 * roomtest.SyncPeriod)
 				if n := strings.Count(a.log.String(), "path="+path); n != 1 {
-					g.t.Errorf("logged %d times, want once:\n%s", n, a.log)
+					g.T.Errorf("logged %d times, want once:\n%s", n, a.log)
 				}
-				a.mu.Lock()
-				if len(a.owned) > 0 {
-					g.t.Errorf("run: %v, want nothing", a.owned)
+				a.Lock()
+				if len(a.Owned) > 0 {
+					g.T.Errorf("run: %v, want nothing", a.Owned)
 				}
-				a.mu.Unlock()
-				if data, _, _ := g.get(path); string(data) != broken.data {
-					g.t.Errorf("the node is now %s", data)
+				a.Unlock()
+				if data, _, _ := g.Get(path); string(data) != broken.data {
+					g.T.Errorf("the node is now %s", data)
 				}
 				if n := reads.Load(); n > 90 { // by the owner and by its watch; a sync period is shortened by up to a half
-					g.t.Errorf("read %d times in 20 sync periods", n)
+					g.T.Errorf("read %d times in 20 sync periods", n)
 				}
-				g.set(path, nil)
-				pass(syncPeriod)
-				a.mu.Lock()
-				o, ok := a.owned["job"]
-				a.mu.Unlock()
+				g.Set(path, nil)
+				roomtest.Pass(roomtest.SyncPeriod)
+				a.Lock()
+				o, ok := a.Owned["job"]
+				a.Unlock()
 				if !ok {
-					g.t.Fatal("the job is not run although the record is readable again")
+					g.T.Fatal("the job is not run although the record is readable again")
 				}
-				claimed := a.mustCommit(claim(o, o.Record, "r1", o.Record.Watermark+1000))
-				g.wantRecords(a.mustCommit(outcome(claimed, zkrec.RunOK)), "r1 ok")
+				claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", o.Record.Watermark+1000))
+				g.WantRecords(a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK)), "r1 ok")
 			})
 		})
 	}
@@ -151,22 +152,22 @@ func TestRecordBecomesReadable(t *testing.T) {
 
 func TestLongHistoryIsTrimmed(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submit("job")
+		g.Submit("job")
 		var long zkrec.History
 		for i := range 3 * zkrec.MaxHistory {
 			long.Entries = append(long.Entries, zkrec.Entry{Run: zkrec.Run{Tick: int64(i), RunID: strconv.Itoa(i), State: zkrec.RunOK}})
 		}
-		g.set(g.tree.History("job"), long.Encode())
+		g.Set(g.Tree.History("job"), long.Encode())
 		a := g.join("a")
-		o := a.ownership()
-		claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
-		if _, entries := g.records(); len(entries) != 3*zkrec.MaxHistory {
-			g.t.Errorf("%d entries, want them as they were: a claim writes no history", len(entries))
+		o := a.Ownership()
+		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+		if _, entries := g.Records(); len(entries) != 3*zkrec.MaxHistory {
+			g.T.Errorf("%d entries, want them as they were: a claim writes no history", len(entries))
 		}
-		a.mustCommit(outcome(claimed, zkrec.RunOK))
-		_, entries := g.records()
+		a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK))
+		_, entries := g.Records()
 		if n := len(entries); n != zkrec.MaxHistory || entries[0].RunID != "41" || entries[n-1].RunID != "r1" {
-			g.t.Errorf("%d entries, from %s to %s; want %d, from 41 to r1", n, entries[0].RunID, entries[n-1].RunID, zkrec.MaxHistory)
+			g.T.Errorf("%d entries, from %s to %s; want %d, from 41 to r1", n, entries[0].RunID, entries[n-1].RunID, zkrec.MaxHistory)
 		}
 	})
 }
@@ -184,21 +185,21 @@ func TestMissingNodesAreCreated(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			inGroup(t, func(g *group) {
-				g.submit("job", missing...)
+				g.Submit("job", missing...)
 				a := g.join("a")
-				o := a.ownership()
-				claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
-				pass(2 * syncPeriod)
+				o := a.Ownership()
+				claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+				roomtest.Pass(2 * roomtest.SyncPeriod)
 				for _, node := range missing {
-					if _, _, ok := g.get(node); !ok {
-						g.t.Errorf("%s is not there", node)
+					if _, _, ok := g.Get(node); !ok {
+						g.T.Errorf("%s is not there", node)
 					}
 				}
-				g.wantRecords(a.mustCommit(outcome(claimed, zkrec.RunOK)), "r1 ok")
-				g.ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
-				pass(100 * time.Millisecond) // by a watch, not by a sync
-				if ids := a.ids(); !slices.Equal(ids, []string{"q1"}) {
-					g.t.Errorf("requests %q, want q1", ids)
+				g.WantRecords(a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK)), "r1 ok")
+				g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
+				roomtest.Pass(100 * time.Millisecond) // by a watch, not by a sync
+				if ids := a.Requests(); !slices.Equal(ids, []string{"q1"}) {
+					g.T.Errorf("requests %q, want q1", ids)
 				}
 			})
 		})
@@ -208,11 +209,11 @@ func TestMissingNodesAreCreated(t *testing.T) {
 // The history is deleted while the job is owned.
 func TestHistoryIsDeleted(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submit("job")
+		g.Submit("job")
 		a := g.join("a")
-		o := a.ownership()
-		claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
-		g.remove(g.tree.History("job"))
-		g.wantRecords(a.mustCommit(outcome(claimed, zkrec.RunOK)), "r1 ok")
+		o := a.Ownership()
+		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+		g.Remove(g.Tree.History("job"))
+		g.WantRecords(a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK)), "r1 ok")
 	})
 }

@@ -11,111 +11,59 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/owner"
+	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
-	jobs "github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// submitSharded submits the job with the given number of shards.
-func (g *group) submitSharded(shards int) {
-	g.t.Helper()
-	spec := zkrec.Spec{Job: jobs.Job{Schedule: "0 * * * * ?", Shards: shards}, Since: 1}
-	var ops []zkconn.Op
-	for _, node := range g.tree.NewJob("job", spec) {
-		ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
-	}
-	g.multi(ops...)
-}
-
-// spec reads the job's.
-func (g *group) spec() zkrec.Spec {
-	g.t.Helper()
-	data, _, _ := g.get(g.tree.Job("job"))
-	spec, err := zkrec.ParseSpec("job", data)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	return spec
-}
-
 // reshard changes the number of shards.
 func (g *group) reshard(shards int) {
-	g.t.Helper()
-	old := g.spec()
+	g.T.Helper()
+	old := g.Spec()
 	spec := old
 	spec.Job.Shards = shards
-	g.set(g.tree.Job("job"), spec.Over(old, midnight, time.Now()).Encode())
-}
-
-// slots lists the slots that the member owns.
-func (m *instance) slots() (slots []string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for slot := range m.owned {
-		slots = append(slots, slot)
-	}
-	slices.Sort(slots)
-	return slots
-}
-
-// runs makes the member run a tick in each slot that it owns.
-func (m *instance) runs(tick int64) {
-	m.g.t.Helper()
-	for _, slot := range m.slots() {
-		m.mu.Lock()
-		o := m.owned[slot]
-		m.mu.Unlock()
-		var current zkrec.Tick
-		data, _, _ := m.g.get(m.g.tree.Tick(slot))
-		if parsed, err := zkrec.ParseTick(data, time.Time{}); err == nil {
-			current = parsed
-		}
-		claimed := m.mustCommit(claim(o, current, fmt.Sprintf("%s at %d", slot, tick), tick))
-		done := outcome(claimed, zkrec.RunOK)
-		done.Slot = slot
-		m.mustCommit(done)
-	}
+	g.Set(g.Tree.Job("job"), spec.Over(old, midnight, time.Now()).Encode())
 }
 
 func (g *group) wantCompleted(want []string, members ...*instance) {
-	g.t.Helper()
-	pass(3 * syncPeriod)
+	g.T.Helper()
+	roomtest.Pass(3 * roomtest.SyncPeriod)
 	var got []string
 	for _, m := range members {
-		m.mu.Lock()
-		got = append(got, m.completed...)
-		m.mu.Unlock()
+		m.Lock()
+		got = append(got, m.Done...)
+		m.Unlock()
 	}
 	if !slices.Equal(got, want) {
-		g.t.Errorf("completed %q, want %q", got, want)
+		g.T.Errorf("completed %q, want %q", got, want)
 	}
 }
 
 // A decision under an old spec is refused; a result is not.
 func TestClaimsRequireTheSpecVersion(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submit("job")
+		g.Submit("job")
 		a := g.join("a")
-		o := a.ownership()
-		claimed := a.mustCommit(claim(o, o.Record, "r1", 60))
-		paused := g.spec()
+		o := a.Ownership()
+		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+		paused := g.Spec()
 		paused.Paused = &zkrec.Pause{Since: 1}
-		g.set(g.tree.Job("job"), paused.Encode())
-		done := a.mustCommit(outcome(claimed, zkrec.RunOK))
-		if _, err := a.Commit(claim(o, done, "r2", 120)); !errors.Is(err, ticks.ErrSpecChanged) {
-			g.t.Errorf("a claim under the former spec = %v, want ticks.ErrSpecChanged", err)
+		g.Set(g.Tree.Job("job"), paused.Encode())
+		done := a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK))
+		if _, err := a.Commit(roomtest.Claim(o, done, "r2", 120)); !errors.Is(err, ticks.ErrSpecChanged) {
+			g.T.Errorf("a claim under the former spec = %v, want ticks.ErrSpecChanged", err)
 		}
-		pass(time.Second)
-		now := a.ownership()
+		roomtest.Pass(time.Second)
+		now := a.Ownership()
 		if now.Job.SpecVersion == o.Job.SpecVersion || now.Spec.Paused == nil {
-			g.t.Errorf("reported %+v, want the new spec", now)
+			g.T.Errorf("reported %+v, want the new spec", now)
 		}
-		if _, err := a.Commit(claim(o, done, "r2", 120)); !errors.Is(err, ticks.ErrSpecChanged) {
-			g.t.Errorf("the same a second later = %v, want ticks.ErrSpecChanged", err)
+		if _, err := a.Commit(roomtest.Claim(o, done, "r2", 120)); !errors.Is(err, ticks.ErrSpecChanged) {
+			g.T.Errorf("the same a second later = %v, want ticks.ErrSpecChanged", err)
 		}
-		a.mustCommit(claim(now, done, "r3", 180))
+		a.MustCommit(roomtest.Claim(now, done, "r3", 180))
 	})
 }
 
@@ -129,16 +77,16 @@ func TestCompleteTicksAreReportedOnce(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			inGroup(t, func(g *group) {
-				g.submitSharded(3)
+				g.SubmitSharded(3)
 				a := g.join("a")
-				pass(3 * syncPeriod)
-				if got := a.slots(); !slices.Equal(got, []string{"job[0]", "job[1]", "job[2]"}) {
-					g.t.Fatalf("owned: %v", got)
+				roomtest.Pass(3 * roomtest.SyncPeriod)
+				if got := a.Slots(); !slices.Equal(got, []string{"job[0]", "job[1]", "job[2]"}) {
+					g.T.Fatalf("owned: %v", got)
 				}
-				g.onMulti("/shards", action)
-				a.runs(60_000)
+				g.OnMulti("/shards", action)
+				a.Runs(60_000)
 				g.wantCompleted([]string{"job at 60000: ok ok ok"}, a)
-				a.runs(120_000)
+				a.Runs(120_000)
 				g.wantCompleted([]string{"job at 60000: ok ok ok", "job at 120000: ok ok ok"}, a)
 			})
 		})
@@ -149,27 +97,27 @@ func TestCompleteTicksAreReportedOnce(t *testing.T) {
 // written, and perhaps reported, again.
 func TestCompleteTicksAreNotReadWhileTheyAreWritten(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submitSharded(2)
+		g.SubmitSharded(2)
 		a := g.join("a")
-		pass(3 * syncPeriod)
-		g.onMulti("/shards", zkdev.DelayReply(2*time.Second))
+		roomtest.Pass(3 * roomtest.SyncPeriod)
+		g.OnMulti("/shards", zkdev.DelayReply(2*time.Second))
 		var reads atomic.Int32
-		stop := g.server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
-			if r.Client == "a" && r.Path == g.tree.Shards("job") {
+		stop := g.Server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
+			if r.Client == "a" && r.Path == g.Tree.Shards("job") {
 				reads.Add(1)
 			}
 			return zkdev.Pass()
 		})
-		a.runs(60_000)
-		pass(100 * time.Millisecond)
+		a.Runs(60_000)
+		roomtest.Pass(100 * time.Millisecond)
 		a.loop.Post(a.sync)
-		pass(time.Second) // no reply yet
+		roomtest.Pass(time.Second) // no reply yet
 		stop()
 		if n := reads.Load(); n > 0 {
-			g.t.Errorf("%d reads during a write", n)
+			g.T.Errorf("%d reads during a write", n)
 		}
 		g.wantCompleted([]string{"job at 60000: ok ok"}, a)
-		a.runs(120_000)
+		a.Runs(120_000)
 		g.wantCompleted([]string{"job at 60000: ok ok", "job at 120000: ok ok"}, a)
 	})
 }
@@ -177,26 +125,26 @@ func TestCompleteTicksAreNotReadWhileTheyAreWritten(t *testing.T) {
 // The next keeper of the shards reports what the previous one has not reported, and nothing twice.
 func TestKeeperOfShardsChanges(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submitSharded(2)
+		g.SubmitSharded(2)
 		a := g.join("a")
-		pass(3 * syncPeriod)
-		a.runs(60_000)
+		roomtest.Pass(3 * roomtest.SyncPeriod)
+		a.Runs(60_000)
 		g.wantCompleted([]string{"job at 60000: ok ok"}, a)
-		allow := g.server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+		allow := g.Server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
 			if slices.ContainsFunc(r.Ops, func(op zkdev.Request) bool { return strings.HasSuffix(op.Path, "/shards") }) {
 				return zkdev.Refuse(zkdev.BadVersion)
 			}
 			return zkdev.Pass()
 		})
-		a.runs(120_000)
+		a.Runs(120_000)
 		g.wantCompleted([]string{"job at 60000: ok ok"}, a)
 		a.stop()
 		if err := <-a.ended; err == nil {
-			g.t.Error("it was stopped, and left in good order")
+			g.T.Error("it was stopped, and left in good order")
 		}
 		allow()
 		b := g.join("b")
-		pass(2 * sessionTimeout)
+		roomtest.Pass(2 * roomtest.SessionTimeout)
 		g.wantCompleted([]string{"job at 120000: ok ok"}, b)
 	})
 }
@@ -212,13 +160,13 @@ func TestReplyToReshardingIsLost(t *testing.T) {
 		for _, shards := range []int{1, 2, 5} {
 			t.Run(fmt.Sprintf("%s, to %d", what, shards), func(t *testing.T) {
 				inGroup(t, func(g *group) {
-					g.submitSharded(3)
+					g.SubmitSharded(3)
 					a := g.join("a")
-					pass(3 * syncPeriod)
+					roomtest.Pass(3 * roomtest.SyncPeriod)
 					tries := 0
-					remove := g.server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+					remove := g.Server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
 						writes := slices.ContainsFunc(r.Ops, func(op zkdev.Request) bool {
-							return op.Op == zkdev.OpSetData && op.Path == g.tree.Job("job")
+							return op.Op == zkdev.OpSetData && op.Path == g.Tree.Job("job")
 						})
 						if !writes || r.Client != "a" {
 							return zkdev.Pass()
@@ -230,17 +178,17 @@ func TestReplyToReshardingIsLost(t *testing.T) {
 					})
 					defer remove()
 					g.reshard(shards)
-					pass(8 * syncPeriod)
+					roomtest.Pass(8 * roomtest.SyncPeriod)
 					want := zkrec.Sharding{Shards: shards}.Slots("job")
-					if got := a.slots(); !slices.Equal(got, want) {
-						g.t.Errorf("owned: %v, want %v", got, want)
+					if got := a.Slots(); !slices.Equal(got, want) {
+						g.T.Errorf("owned: %v, want %v", got, want)
 					}
-					if spec := g.spec(); spec.Resizing() {
-						g.t.Errorf("%d shards, layout %+v", spec.Job.Shards, spec.Layout)
+					if spec := g.Spec(); spec.Resizing() {
+						g.T.Errorf("%d shards, layout %+v", spec.Job.Shards, spec.Layout)
 					}
-					children, _, err := g.editor.Children(context.Background(), g.tree.Shards("job"))
+					children, _, err := g.Editor.Children(context.Background(), g.Tree.Shards("job"))
 					if err != nil || len(children) != shards {
-						g.t.Errorf("nodes of shards: %v, %v", children, err)
+						g.T.Errorf("nodes of shards: %v, %v", children, err)
 					}
 				})
 			})
@@ -252,44 +200,44 @@ func TestReplyToReshardingIsLost(t *testing.T) {
 // change comes.
 func TestLastTickOfALayout(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submitSharded(2)
+		g.SubmitSharded(2)
 		a := g.join("a")
-		pass(3 * syncPeriod)
+		roomtest.Pass(3 * roomtest.SyncPeriod)
 		last := midnight.Add(time.Minute).UnixMilli()
-		a.mu.Lock()
-		first, second := a.owned["job[0]"], a.owned["job[1]"]
-		a.mu.Unlock()
-		claimed := a.mustCommit(claim(first, first.Record, "r1", last))
+		a.Lock()
+		first, second := a.Owned["job[0]"], a.Owned["job[1]"]
+		a.Unlock()
+		claimed := a.MustCommit(roomtest.Claim(first, first.Record, "r1", last))
 		g.reshard(4)
-		pass(3 * syncPeriod)
-		if layout := g.spec().ActiveLayout(); layout.Shards != 2 || layout.Until != last {
-			g.t.Fatalf("layout %+v, want two shards through %d", layout, last)
+		roomtest.Pass(3 * roomtest.SyncPeriod)
+		if layout := g.Spec().ActiveLayout(); layout.Shards != 2 || layout.Until != last {
+			g.T.Fatalf("layout %+v, want two shards through %d", layout, last)
 		}
-		if _, err := a.Commit(claim(second, second.Record, "r2", last)); !errors.Is(err, ticks.ErrSpecChanged) {
-			g.t.Errorf("a claim under the former spec = %v", err)
+		if _, err := a.Commit(roomtest.Claim(second, second.Record, "r2", last)); !errors.Is(err, ticks.ErrSpecChanged) {
+			g.T.Errorf("a claim under the former spec = %v", err)
 		}
-		a.mu.Lock()
-		second = a.owned["job[1]"]
-		a.mu.Unlock()
-		one := outcome(claimed, zkrec.RunOK)
+		a.Lock()
+		second = a.Owned["job[1]"]
+		a.Unlock()
+		one := roomtest.Outcome(claimed, zkrec.RunOK)
 		one.Slot = "job[0]"
-		a.mustCommit(one)
-		pass(3 * syncPeriod)
-		if layout := g.spec().ActiveLayout(); layout.Shards != 2 {
-			g.t.Fatalf("layout %+v although a shard has not run the last tick", layout)
+		a.MustCommit(one)
+		roomtest.Pass(3 * roomtest.SyncPeriod)
+		if layout := g.Spec().ActiveLayout(); layout.Shards != 2 {
+			g.T.Fatalf("layout %+v although a shard has not run the last tick", layout)
 		}
-		other := outcome(a.mustCommit(claim(second, second.Record, "r2", last)), zkrec.RunOK)
+		other := roomtest.Outcome(a.MustCommit(roomtest.Claim(second, second.Record, "r2", last)), zkrec.RunOK)
 		other.Slot = "job[1]"
-		a.mustCommit(other)
+		a.MustCommit(other)
 		g.wantCompleted([]string{fmt.Sprintf("job at %d: ok ok", last)}, a)
-		pass(3 * syncPeriod)
-		if layout := g.spec().ActiveLayout(); layout.Shards != 4 || layout.Since != last {
-			g.t.Errorf("layout %+v, want four shards since %d", layout, last)
+		roomtest.Pass(3 * roomtest.SyncPeriod)
+		if layout := g.Spec().ActiveLayout(); layout.Shards != 4 || layout.Since != last {
+			g.T.Errorf("layout %+v, want four shards since %d", layout, last)
 		}
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if len(a.owned) != 4 || a.owned["job[3]"].Record.Watermark != last {
-			g.t.Errorf("owned %v, the new shard with %+v", len(a.owned), a.owned["job[3]"].Record)
+		a.Lock()
+		defer a.Unlock()
+		if len(a.Owned) != 4 || a.Owned["job[3]"].Record.Watermark != last {
+			g.T.Errorf("owned %v, the new shard with %+v", len(a.Owned), a.Owned["job[3]"].Record)
 		}
 	})
 }
@@ -297,27 +245,27 @@ func TestLastTickOfALayout(t *testing.T) {
 // A shard that was deleted manually is recreated, and does not start with ticks that all shards have finished.
 func TestShardDeletedManually(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submitSharded(2)
+		g.SubmitSharded(2)
 		a := g.join("a")
-		pass(3 * syncPeriod)
-		a.runs(60_000)
+		roomtest.Pass(3 * roomtest.SyncPeriod)
+		a.Runs(60_000)
 		g.wantCompleted([]string{"job at 60000: ok ok"}, a)
 		var ops []zkconn.Op
 		for _, path := range []string{
-			g.tree.Heartbeat("job[1]", "a"), g.tree.Alive("job[1]"), g.tree.Tick("job[1]"), g.tree.History("job[1]"),
-			g.tree.Requests("job[1]"), g.tree.Alarm("job[1]"), g.tree.Slot("job[1]"),
+			g.Tree.Heartbeat("job[1]", "a"), g.Tree.Alive("job[1]"), g.Tree.Tick("job[1]"), g.Tree.History("job[1]"),
+			g.Tree.Requests("job[1]"), g.Tree.Alarm("job[1]"), g.Tree.Slot("job[1]"),
 		} {
 			ops = append(ops, zkconn.DeleteOp(path, zkconn.AnyVersion))
 		}
-		g.multi(ops...)
-		pass(6 * syncPeriod)
-		a.mu.Lock()
-		o, owned := a.owned["job[1]"]
-		a.mu.Unlock()
+		g.Multi(ops...)
+		roomtest.Pass(6 * roomtest.SyncPeriod)
+		a.Lock()
+		o, owned := a.Owned["job[1]"]
+		a.Unlock()
 		if !owned || o.Record.Watermark != 60_000 {
-			g.t.Errorf("owned %v with %+v, want Watermark 60000", owned, o.Record)
+			g.T.Errorf("owned %v with %+v, want Watermark 60000", owned, o.Record)
 		}
-		a.runs(120_000)
+		a.Runs(120_000)
 		g.wantCompleted([]string{"job at 60000: ok ok", "job at 120000: ok ok"}, a)
 	})
 }
@@ -326,22 +274,22 @@ func TestShardDeletedManually(t *testing.T) {
 // nothing is reported twice.
 func TestRecordOfCompleteTicksIsGarbage(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submitSharded(2)
+		g.SubmitSharded(2)
 		a := g.join("a")
-		pass(3 * syncPeriod)
-		a.runs(60_000)
+		roomtest.Pass(3 * roomtest.SyncPeriod)
+		a.Runs(60_000)
 		g.wantCompleted([]string{"job at 60000: ok ok"}, a)
-		g.set(g.tree.Shards("job"), []byte("garbage"))
-		pass(70 * syncPeriod) // no watch tells of it
-		if text := a.log.String(); strings.Count(text, "level=ERROR") != 1 || !strings.Contains(text, "path="+g.tree.Shards("job")) {
-			g.t.Errorf("log %q, want one error with the path", text)
+		g.Set(g.Tree.Shards("job"), []byte("garbage"))
+		roomtest.Pass(70 * roomtest.SyncPeriod) // no watch tells of it
+		if text := a.log.String(); strings.Count(text, "level=ERROR") != 1 || !strings.Contains(text, "path="+g.Tree.Shards("job")) {
+			g.T.Errorf("log %q, want one error with the path", text)
 		}
-		if slots := a.slots(); len(slots) > 0 {
-			g.t.Errorf("%v run, want nothing", slots)
+		if slots := a.Slots(); len(slots) > 0 {
+			g.T.Errorf("%v run, want nothing", slots)
 		}
-		g.set(g.tree.Shards("job"), zkrec.Complete{Tick: 60_000}.Encode())
-		pass(70 * syncPeriod)
-		a.runs(120_000)
+		g.Set(g.Tree.Shards("job"), zkrec.Complete{Tick: 60_000}.Encode())
+		roomtest.Pass(70 * roomtest.SyncPeriod)
+		a.Runs(120_000)
 		g.wantCompleted([]string{"job at 60000: ok ok", "job at 120000: ok ok"}, a)
 	})
 }
@@ -349,20 +297,20 @@ func TestRecordOfCompleteTicksIsGarbage(t *testing.T) {
 // A large job that is being deleted counts as gone.
 func TestCanceledJobIsGone(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submitSharded(2)
+		g.SubmitSharded(2)
 		a := g.join("a")
-		pass(3 * syncPeriod)
-		spec := g.spec()
+		roomtest.Pass(3 * roomtest.SyncPeriod)
+		spec := g.Spec()
 		spec.Canceled = true
-		g.set(g.tree.Job("job"), spec.Encode())
-		pass(time.Second)
-		if got := a.slots(); len(got) != 0 || len(a.disowned) != 2 || !errors.Is(a.disowned[0], owner.ErrCanceled) {
-			g.t.Errorf("owned %v, disowned because of %v", got, a.disowned)
+		g.Set(g.Tree.Job("job"), spec.Encode())
+		roomtest.Pass(time.Second)
+		if got := a.Slots(); len(got) != 0 || len(a.Disowned) != 2 || !errors.Is(a.Disowned[0], owner.ErrCanceled) {
+			g.T.Errorf("owned %v, disowned because of %v", got, a.Disowned)
 		}
-		g.multi(zkconn.DeleteOp(g.tree.History("job[1]"), zkconn.AnyVersion))
-		pass(3 * syncPeriod)
-		if _, _, found := g.get(g.tree.History("job[1]")); found {
-			g.t.Error("a node of the job was created again")
+		g.Multi(zkconn.DeleteOp(g.Tree.History("job[1]"), zkconn.AnyVersion))
+		roomtest.Pass(3 * roomtest.SyncPeriod)
+		if _, _, found := g.Get(g.Tree.History("job[1]")); found {
+			g.T.Error("a node of the job was created again")
 		}
 	})
 }

@@ -4,62 +4,53 @@ import (
 	"testing"
 
 	"github.com/swjobs/singleworker/singleworker/internal/member"
+	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
 const (
-	tidied    = (member.TidyAfter + 2) * sessionTimeout // for the first in rank, with the time until it notices
-	notTidied = (member.TidyAfter - 1) * sessionTimeout
+	tidied    = (member.TidyAfter + 2) * roomtest.SessionTimeout // for the first in rank, with the time until it notices
+	notTidied = (member.TidyAfter - 1) * roomtest.SessionTimeout
 )
-
-// wantNodes expects nodes to exist, or not.
-func (g *group) wantNodes(want bool, paths ...string) {
-	g.t.Helper()
-	for _, path := range paths {
-		if _, _, found := g.get(path); found != want {
-			g.t.Errorf("%s exists: %v, want %v", path, found, want)
-		}
-	}
-}
 
 // dead creates the nodes that an instance leaves if it is killed while it owns a job and has an order to drain.
 func (g *group) dead(sid, job string) (left []string) {
-	g.t.Helper()
-	if err := g.editor.EnsureRoot(g.t.Context(), g.tree.Orders()); err != nil {
-		g.t.Fatal(err)
+	g.T.Helper()
+	if err := g.Editor.EnsureRoot(g.T.Context(), g.Tree.Orders()); err != nil {
+		g.T.Fatal(err)
 	}
-	g.multi(
-		zkconn.CreateOp(g.tree.Registration(job, sid), nil),
-		zkconn.SetOp(g.tree.Alive(job), zkrec.Owner{SID: sid, Incarnation: sid + "-1"}.Encode(), zkconn.AnyVersion),
-		zkconn.CreateOp(g.tree.Heartbeat(job, sid), nil),
-		zkconn.CreateOp(g.tree.Order(sid), zkrec.Order{Incarnation: sid + "-1"}.Encode()),
+	g.Multi(
+		zkconn.CreateOp(g.Tree.Registration(job, sid), nil),
+		zkconn.SetOp(g.Tree.Alive(job), zkrec.Owner{SID: sid, Incarnation: sid + "-1"}.Encode(), zkconn.AnyVersion),
+		zkconn.CreateOp(g.Tree.Heartbeat(job, sid), nil),
+		zkconn.CreateOp(g.Tree.Order(sid), zkrec.Order{Incarnation: sid + "-1"}.Encode()),
 	)
-	return []string{g.tree.Registration(job, sid), g.tree.Heartbeat(job, sid), g.tree.Order(sid)}
+	return []string{g.Tree.Registration(job, sid), g.Tree.Heartbeat(job, sid), g.Tree.Order(sid)}
 }
 
 func TestNodesOfDeadInstancesAreRemoved(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submit("job")
-		g.submit(foreign) // which no other instance can run
-		left := g.dead("dead", foreign)
-		g.create(g.tree.Order("absent"), "") // disabled, whether or not it ever runs
-		g.create(g.tree.Heartbeat(foreign, "stray"), "")
+		g.Submit("job")
+		g.Submit(roomtest.Foreign) // which no other instance can run
+		left := g.dead("dead", roomtest.Foreign)
+		g.Create(g.Tree.Order("absent"), "") // disabled, whether or not it ever runs
+		g.Create(g.Tree.Heartbeat(roomtest.Foreign, "stray"), "")
 		a := g.join("a")
 		g.join("b")
-		pass(notTidied)
-		g.wantNodes(true, left...)
-		pass(tidied - notTidied)
-		g.wantNodes(false, left...)
-		g.wantNodes(true, g.tree.Order("absent"), g.tree.Heartbeat(foreign, "stray"))
+		roomtest.Pass(notTidied)
+		g.WantNodes(true, left...)
+		roomtest.Pass(tidied - notTidied)
+		g.WantNodes(false, left...)
+		g.WantNodes(true, g.Tree.Order("absent"), g.Tree.Heartbeat(roomtest.Foreign, "stray"))
 		for _, sid := range []string{"a", "b"} {
-			g.wantNodes(true, g.tree.Registration("job", sid), g.tree.Instance(sid))
+			g.WantNodes(true, g.Tree.Registration("job", sid), g.Tree.Instance(sid))
 		}
-		if data, _, _ := g.get(g.tree.Alive(foreign)); len(data) > 0 {
-			g.t.Errorf("the owner record is %s, want none", data)
+		if data, _, _ := g.Get(g.Tree.Alive(roomtest.Foreign)); len(data) > 0 {
+			g.T.Errorf("the owner record is %s, want none", data)
 		}
 		if gone := a.member.Cleanup.Gone(); len(gone) > 0 {
-			g.t.Errorf("%v still count as gone", gone)
+			g.T.Errorf("%v still count as gone", gone)
 		}
 	})
 }
@@ -67,18 +58,18 @@ func TestNodesOfDeadInstancesAreRemoved(t *testing.T) {
 // An instance that comes back in time finds everything, even after a long time without a session.
 func TestInstanceThatComesBackInTimeLosesNothing(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submit("job")
+		g.Submit("job")
 		g.join("a")
 		b := g.join("b")
-		pass(2 * syncPeriod)
+		roomtest.Pass(2 * roomtest.SyncPeriod)
 		for range 3 {
 			b.client.Partition()
-			pass(notTidied)
-			g.wantNodes(false, g.tree.Instance("b"))
-			g.wantNodes(true, g.tree.Registration("job", "b"))
+			roomtest.Pass(notTidied)
+			g.WantNodes(false, g.Tree.Instance("b"))
+			g.WantNodes(true, g.Tree.Registration("job", "b"))
 			b.client.Heal()
-			pass(2 * sessionTimeout)
-			g.wantNodes(true, g.tree.Instance("b"), g.tree.Registration("job", "b"))
+			roomtest.Pass(2 * roomtest.SessionTimeout)
+			g.WantNodes(true, g.Tree.Instance("b"), g.Tree.Registration("job", "b"))
 		}
 	})
 }
@@ -87,35 +78,35 @@ func TestInstanceThatComesBackInTimeLosesNothing(t *testing.T) {
 // removed by an instance that took it for dead, or manually.
 func TestRegistrationThatIsRemovedComesBack(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submit("job")
+		g.Submit("job")
 		g.join("a")
 		b := g.join("b")
 		b.client.Partition()
-		pass(tidied + 2*sessionTimeout)
-		g.wantNodes(false, g.tree.Registration("job", "b"))
+		roomtest.Pass(tidied + 2*roomtest.SessionTimeout)
+		g.WantNodes(false, g.Tree.Registration("job", "b"))
 		b.client.Heal()
-		pass(2 * sessionTimeout)
-		g.wantNodes(true, g.tree.Instance("b"), g.tree.Registration("job", "b"))
-		g.remove(g.tree.Registration("job", "b"))
-		pass(moment)
-		g.wantNodes(true, g.tree.Registration("job", "b"))
+		roomtest.Pass(2 * roomtest.SessionTimeout)
+		g.WantNodes(true, g.Tree.Instance("b"), g.Tree.Registration("job", "b"))
+		g.Remove(g.Tree.Registration("job", "b"))
+		roomtest.Pass(moment)
+		g.WantNodes(true, g.Tree.Registration("job", "b"))
 	})
 }
 
 // Time without a connection does not count toward another instance's absence.
 func TestTimeWithoutAConnectionDoesNotCount(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submit("job")
+		g.Submit("job")
 		a := g.join("a")
-		a.ownership()
-		g.create(g.tree.Registration("job", "dead"), "")
-		pass(notTidied)
+		a.Ownership()
+		g.Create(g.Tree.Registration("job", "dead"), "")
+		roomtest.Pass(notTidied)
 		a.client.Partition()
-		pass(2 * sessionTimeout)
+		roomtest.Pass(2 * roomtest.SessionTimeout)
 		a.client.Heal()
-		pass(notTidied)
-		g.wantNodes(true, g.tree.Registration("job", "dead"))
-		pass(tidied - notTidied)
-		g.wantNodes(false, g.tree.Registration("job", "dead"))
+		roomtest.Pass(notTidied)
+		g.WantNodes(true, g.Tree.Registration("job", "dead"))
+		roomtest.Pass(tidied - notTidied)
+		g.WantNodes(false, g.Tree.Registration("job", "dead"))
 	})
 }

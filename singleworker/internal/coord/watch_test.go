@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	jobs "github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -15,30 +16,32 @@ import (
 var midnight = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // until waits until the given time after midnight plus a sync period.
-func until(d time.Duration) { pass(time.Until(midnight.Add(d + syncPeriod + time.Second))) }
+func until(d time.Duration) {
+	roomtest.Pass(time.Until(midnight.Add(d + roomtest.SyncPeriod + time.Second)))
+}
 
 // wantOverdue expects the ticks that were reported as overdue, each by one of the members.
 func (g *group) wantOverdue(members []*instance, want ...time.Duration) {
-	g.t.Helper()
+	g.T.Helper()
 	var got []time.Duration
 	for _, m := range members {
-		m.mu.Lock()
-		for _, tick := range m.overdue {
+		m.Lock()
+		for _, tick := range m.Missed {
 			got = append(got, tick.Sub(midnight))
 		}
-		m.mu.Unlock()
+		m.Unlock()
 	}
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
-		g.t.Errorf("at %v overdue: %v, want %v", time.Since(midnight), got, want)
+		g.T.Errorf("at %v overdue: %v, want %v", time.Since(midnight), got, want)
 	}
 }
 
 func TestOverdueTickIsReportedOncePerOutage(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submit("job")
+		g.Submit("job")
 		members := []*instance{g.join("a"), g.join("b")}
-		pass(10 * time.Second)
+		roomtest.Pass(10 * time.Second)
 		until(110 * time.Second)
 		g.wantOverdue(members)
 		until(2 * time.Minute)
@@ -50,14 +53,14 @@ func TestOverdueTickIsReportedOncePerOutage(t *testing.T) {
 		until(5*time.Minute + 30*time.Second)
 		g.wantOverdue(members, time.Minute)
 
-		g.set(g.tree.Tick("job"), zkrec.Tick{Watermark: midnight.Add(5 * time.Minute).UnixMilli()}.Encode())
+		g.Set(g.Tree.Tick("job"), zkrec.Tick{Watermark: midnight.Add(5 * time.Minute).UnixMilli()}.Encode())
 		until(6*time.Minute + 50*time.Second)
 		g.wantOverdue(members, time.Minute)
 		until(8 * time.Minute)
 		g.wantOverdue(members, time.Minute, 6*time.Minute)
-		data, _, _ := g.get(g.tree.Alarm("job"))
+		data, _, _ := g.Get(g.Tree.Alarm("job"))
 		if alarm, err := zkrec.ParseAlarm(data); err != nil || alarm.Tick != midnight.Add(6*time.Minute).UnixMilli() {
-			g.t.Errorf("alarm node %s (%v), want the tick of 00:06", data, err)
+			g.T.Errorf("alarm node %s (%v), want the tick of 00:06", data, err)
 		}
 	})
 }
@@ -71,10 +74,10 @@ func TestAlarmWhoseReplyIsLost(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			inGroup(t, func(g *group) {
-				g.submit("job")
+				g.Submit("job")
 				members := []*instance{g.join("a")}
-				pass(10 * time.Second)
-				g.onMulti("/alarm", action)
+				roomtest.Pass(10 * time.Second)
+				g.OnMulti("/alarm", action)
 				until(130 * time.Second)
 				g.wantOverdue(members, time.Minute)
 				until(5 * time.Minute)
@@ -86,9 +89,9 @@ func TestAlarmWhoseReplyIsLost(t *testing.T) {
 
 func TestUnreadableAlarmNode(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submit("job")
+		g.Submit("job")
 		members := []*instance{g.join("a"), g.join("b")}
-		g.create(g.tree.Alarm("job"), "garbage")
+		g.Create(g.Tree.Alarm("job"), "garbage")
 		until(3 * time.Minute)
 		g.wantOverdue(members, time.Minute)
 	})
@@ -100,12 +103,12 @@ func TestJobWithAnUnreadableRecordIsOverdue(t *testing.T) {
 	for _, broken := range []string{"garbage", "", `{"schema":1}`} {
 		t.Run(broken, func(t *testing.T) {
 			inGroup(t, func(g *group) {
-				g.submit("job")
+				g.Submit("job")
 				through := zkrec.Tick{Watermark: midnight.Add(3 * time.Minute).UnixMilli()}
-				g.set(g.tree.Tick("job"), through.Encode())
+				g.Set(g.Tree.Tick("job"), through.Encode())
 				members := []*instance{g.join("a"), g.bystander("b")}
 				until(3*time.Minute + 30*time.Second)
-				g.set(g.tree.Tick("job"), []byte(broken))
+				g.Set(g.Tree.Tick("job"), []byte(broken))
 				until(4*time.Minute + 50*time.Second)
 				g.wantOverdue(members)
 				until(6 * time.Minute)
@@ -121,10 +124,10 @@ func TestJobWithANewerOrDeniedRecordIsNotOverdue(t *testing.T) {
 	for what, refused := range map[string]bool{"of a newer version": false, "denied": true} {
 		t.Run(what, func(t *testing.T) {
 			inGroup(t, func(g *group) {
-				g.submit("job")
-				g.set(g.tree.Tick("job"), []byte(`{"schema":99}`))
-				g.server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
-					if refused && r.Client == "a" && r.Path == g.tree.Tick("job") {
+				g.Submit("job")
+				g.Set(g.Tree.Tick("job"), []byte(`{"schema":99}`))
+				g.Server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
+					if refused && r.Client == "a" && r.Path == g.Tree.Tick("job") {
 						return zkdev.Refuse(zkdev.NoAuth)
 					}
 					return zkdev.Pass()
@@ -133,7 +136,7 @@ func TestJobWithANewerOrDeniedRecordIsNotOverdue(t *testing.T) {
 				until(5 * time.Minute)
 				g.wantOverdue([]*instance{a})
 				if n := strings.Count(a.log.String(), "level=ERROR"); n != 1 {
-					g.t.Errorf("%d errors, want one:\n%s", n, a.log)
+					g.T.Errorf("%d errors, want one:\n%s", n, a.log)
 				}
 			})
 		})
@@ -142,17 +145,17 @@ func TestJobWithANewerOrDeniedRecordIsNotOverdue(t *testing.T) {
 
 func TestPausedJobIsNotOverdue(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submit("job")
+		g.Submit("job")
 		spec := zkrec.Spec{Job: jobs.Job{Schedule: "0 * * * * ?"}, Since: midnight.UnixMilli(), Paused: &zkrec.Pause{Since: midnight.UnixMilli()}}
-		g.set(g.tree.Job("job"), spec.Encode())
+		g.Set(g.Tree.Job("job"), spec.Encode())
 		members := []*instance{g.join("a"), g.join("b")}
 		until(10 * time.Minute)
 		g.wantOverdue(members)
 		spec.Paused.Until = time.Now().UnixMilli() // resumed, but nothing runs or accounts for its ticks
-		g.set(g.tree.Job("job"), spec.Encode())
-		pass(50 * time.Second)
+		g.Set(g.Tree.Job("job"), spec.Encode())
+		roomtest.Pass(50 * time.Second)
 		g.wantOverdue(members)
-		pass(20 * time.Second)
+		roomtest.Pass(20 * time.Second)
 		g.wantOverdue(members, time.Minute)
 	})
 }
@@ -160,17 +163,17 @@ func TestPausedJobIsNotOverdue(t *testing.T) {
 // A job is not overdue during a long run, as long as its owner lives.
 func TestRunningJobIsNotOverdue(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submit("job")
+		g.Submit("job")
 		a := g.join("a")
-		o := a.ownership()
+		o := a.Ownership()
 		members := []*instance{a, g.join("b")}
-		a.mustCommit(claim(o, o.Record, "r1", midnight.Add(time.Minute).UnixMilli()))
+		a.MustCommit(roomtest.Claim(o, o.Record, "r1", midnight.Add(time.Minute).UnixMilli()))
 		until(10 * time.Minute)
 		g.wantOverdue(members)
 		a.client.Partition()
-		pass(3 * sessionTimeout)
-		members[1].ownership()
-		pass(time.Minute + syncPeriod)
+		roomtest.Pass(3 * roomtest.SessionTimeout)
+		members[1].Ownership()
+		roomtest.Pass(time.Minute + roomtest.SyncPeriod)
 		g.wantOverdue(members[1:], 2*time.Minute)
 	})
 }
@@ -178,11 +181,11 @@ func TestRunningJobIsNotOverdue(t *testing.T) {
 // The owner died during the run, and no live instance can run the job.
 func TestRunWhoseOwnerIsGoneIsOverdue(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submit("job")
+		g.Submit("job")
 		a := g.join("a")
 		b := g.bystander("b")
-		o := a.ownership()
-		a.mustCommit(claim(o, o.Record, "r1", midnight.Add(time.Minute).UnixMilli()))
+		o := a.Ownership()
+		a.MustCommit(roomtest.Claim(o, o.Record, "r1", midnight.Add(time.Minute).UnixMilli()))
 		a.client.Partition()
 		until(4 * time.Minute)
 		g.wantOverdue([]*instance{b}, 2*time.Minute)
@@ -192,12 +195,12 @@ func TestRunWhoseOwnerIsGoneIsOverdue(t *testing.T) {
 // A changed spec makes the instance check again, and forget what it has reported.
 func TestAlarmIsNotRaisedAgainByAChange(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submit("job")
+		g.Submit("job")
 		members := []*instance{g.join("a")}
 		until(2 * time.Minute)
 		g.wantOverdue(members, time.Minute)
-		data, _, _ := g.get(g.tree.Job("job"))
-		g.set(g.tree.Job("job"), data)
+		data, _, _ := g.Get(g.Tree.Job("job"))
+		g.Set(g.Tree.Job("job"), data)
 		until(4 * time.Minute)
 		g.wantOverdue(members, time.Minute)
 	})
@@ -206,13 +209,13 @@ func TestAlarmIsNotRaisedAgainByAChange(t *testing.T) {
 // A resubmitted job has its own alarms.
 func TestAlarmOfAJobThatIsSubmittedAgain(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.submit("job")
+		g.Submit("job")
 		members := []*instance{g.join("a"), g.join("b")}
 		until(2 * time.Minute)
 		g.wantOverdue(members, time.Minute)
-		g.multi(g.cancel()...)
-		pass(time.Minute)
-		g.submit("job")
+		g.Multi(g.Cancel()...)
+		roomtest.Pass(time.Minute)
+		g.Submit("job")
 		until(5*time.Minute + 30*time.Second)
 		g.wantOverdue(members, time.Minute, 4*time.Minute)
 	})

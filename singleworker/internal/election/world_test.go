@@ -14,6 +14,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/election"
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
+	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -99,7 +100,7 @@ func (w *world) start(name string, s setup) *contender {
 			if err != nil {
 				return nil, err
 			}
-			return c.stall.Conn(swtest.Settle(conn)), nil
+			return c.stall.Conn(roomtest.Settle(conn)), nil
 		},
 	}, func(ev zkconn.Event) {
 		if s.events == nil || s.events(ev) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
+
+	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
 )
 
 var errKilled = errors.New("swtest: the instance was killed")
@@ -21,5 +23,5 @@ func (i *Instance) dial(ctx context.Context, network, address string) (net.Conn,
 	if err != nil {
 		return nil, err
 	}
-	return i.stall.Conn(Settle(conn)), nil
+	return i.stall.Conn(roomtest.Settle(conn)), nil
 }

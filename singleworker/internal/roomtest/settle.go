@@ -1,4 +1,4 @@
-package swtest
+package roomtest
 
 import (
 	"encoding/binary"

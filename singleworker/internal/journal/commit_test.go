@@ -1,0 +1,283 @@
+package journal_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/leases"
+	"github.com/swjobs/singleworker/singleworker/internal/owner"
+	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
+	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	jobs "github.com/swjobs/singleworker/singleworker/job"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+func TestClaimAndResultAreWritten(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		a := start(g, "a")
+		o := a.Ownership()
+		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+		g.WantRecords(claimed)
+		ended := a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK))
+		g.WantRecords(ended, "r1 ok")
+	})
+}
+
+// The change is applied once, whether the request or its reply was lost.
+func TestReplyIsLost(t *testing.T) {
+	t.Parallel()
+	for what, action := range map[string]zkdev.Action{
+		"before it is applied": zkdev.CutBefore(),
+		"after it is applied":  zkdev.CutAfter(),
+	} {
+		t.Run(what, func(t *testing.T) {
+			roomtest.InGroup(t, func(g *roomtest.Group) {
+				g.Submit("job")
+				a := start(g, "a")
+				o := a.Ownership()
+				g.OnMulti("/tick", action)
+				claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+				g.OnMulti("/tick", action)
+				ended := a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK))
+				g.WantRecords(ended, "r1 ok")
+				if _, stat, _ := g.Get(g.Tree.Tick("job")); stat.Version != 2 {
+					g.T.Errorf("the tick node was written %d times, want 2", stat.Version)
+				}
+			})
+		})
+	}
+}
+
+func TestCommitBasedOnAnOldRecord(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		a := start(g, "a")
+		o := a.Ownership()
+		theirs := zkrec.Tick{Watermark: 99}.Normal()
+		g.Set(g.Tree.Tick("job"), theirs.Encode())
+		current, err := a.Journal.Commit(roomtest.Claim(o, o.Record, "r1", 60))
+		if !errors.Is(err, ticks.ErrConflict) || current != theirs {
+			g.T.Errorf("Commit = %+v, %v; want ticks.ErrConflict and what is there", current, err)
+		}
+		g.WantRecords(theirs)
+		g.WantRecords(a.MustCommit(roomtest.Claim(o, current, "r2", 120)))
+	})
+}
+
+func TestCommitByAnInstanceThatIsNotTheOwner(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		a := start(g, "a")
+		o := a.Ownership()
+		old := roomtest.Claim(o, o.Record, "r1", 60)
+		old.Token--
+		if _, err := a.Journal.Commit(old); !errors.Is(err, owner.ErrNotOwner) {
+			g.T.Errorf("under an old token: %v", err)
+		}
+		// Someone takes the job away manually; it makes no difference whether the instance knows already.
+		g.Set(g.Tree.Alive("job"), zkrec.Owner{SID: "x", Incarnation: "x-1"}.Encode())
+		if _, err := a.Journal.Commit(roomtest.Claim(o, o.Record, "r1", 60)); !errors.Is(err, owner.ErrNotOwner) {
+			g.T.Errorf("after the job was taken: %v", err)
+		}
+		g.WantRecords(zkrec.Tick{Schema: zkrec.Schema})
+	})
+}
+
+// The guards refuse a commit even if the instance does not know yet: its watch is delayed here.
+func TestCommitByAFormerOwnerThatDoesNotKnow(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		a := start(g, "a")
+		o := a.Ownership()
+		// Deleted and submitted again, with an owner record of the same version.
+		ops := g.Cancel()
+		for _, node := range g.Tree.NewJob("job", zkrec.Spec{Job: jobs.Job{Schedule: "0 * * * * ?"}, Since: 1}) {
+			ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
+		}
+		ops = append(ops, zkconn.SetOp(g.Tree.Alive("job"), zkrec.Owner{SID: "x", Incarnation: "x-1"}.Encode(), zkconn.AnyVersion))
+		a.Client.Partition()
+		g.Multi(ops...)
+		answer := make(chan error, 1)
+		go func() {
+			_, err := a.Journal.Commit(roomtest.Claim(o, o.Record, "r1", 60))
+			answer <- err
+		}()
+		roomtest.Pass(time.Millisecond)
+		a.Client.Heal()
+		if err := <-answer; !errors.Is(err, owner.ErrNotOwner) {
+			g.T.Errorf("Commit = %v, want owner.ErrNotOwner", err)
+		}
+		g.WantRecords(zkrec.Tick{Schema: zkrec.Schema})
+	})
+}
+
+// ZooKeeper is unreachable: an owner's commit is refused when its lease has lapsed, while the result of a
+// run waits.
+func TestLeaseLapsesWhileZooKeeperIsUnreachable(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		a := start(g, "a")
+		o := a.Ownership()
+		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+		g.Server.Stop()
+		start := time.Now()
+		next := claimed
+		next.Watermark = 120
+		if _, err := a.Journal.Commit(roomtest.Commit(o, claimed, next)); !errors.Is(err, leases.ErrLost) {
+			g.T.Errorf("Commit by the owner = %v, want that its lease is lost", err)
+		}
+		if took := time.Since(start); took > roomtest.SessionTimeout+roomtest.SyncPeriod {
+			g.T.Errorf("refused after %v", took)
+		}
+		answer := make(chan error, 1)
+		ended := roomtest.Outcome(claimed, zkrec.RunOK)
+		go func() {
+			_, err := a.Journal.Commit(ended)
+			answer <- err
+		}()
+		roomtest.Pass(time.Minute)
+		select {
+		case err := <-answer:
+			g.T.Errorf("result: %v, want it to wait", err)
+		default:
+		}
+		if err := g.Server.Restart(zkdev.DropSessions); err != nil {
+			g.T.Fatal(err)
+		}
+		if err := <-answer; err != nil {
+			g.T.Errorf("result: %v", err)
+		}
+		g.WantRecords(ended.Plan.Record, "r1 ok")
+	})
+}
+
+func TestResultAfterTheSessionHasExpired(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		a := start(g, "a")
+		o := a.Ownership()
+		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+		for _, s := range g.Server.Sessions() {
+			if s.Client == "a" {
+				if err := g.Server.ExpireSession(s.ID); err != nil {
+					g.T.Fatal(err)
+				}
+			}
+		}
+		g.WantRecords(a.MustCommit(roomtest.Outcome(claimed, zkrec.RunFailed)), "r1 failed")
+	})
+}
+
+// Another instance has taken the job over and recorded the run as lost: the result conflicts, and amends the
+// history as long as the run is in it.
+func TestLateResultAmendsTheHistory(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		a := start(g, "a")
+		o := a.Ownership()
+		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+		a.Client.Partition()
+		b := start(g, "b")
+		taken := b.Ownership()
+		if taken.Record != claimed {
+			g.T.Fatalf("adopted with %+v, want %+v", taken.Record, claimed)
+		}
+		givenUp := roomtest.Outcome(claimed, zkrec.RunInterrupted)
+		again := roomtest.Claim(taken, claimed, "r2", 60)
+		again.Plan.Entries = givenUp.Plan.Entries
+		current := b.MustCommit(again)
+		a.Client.Heal()
+		late := roomtest.Outcome(claimed, zkrec.RunOK)
+		if got, err := a.Journal.Commit(late); !errors.Is(err, ticks.ErrConflict) || got != current {
+			g.T.Errorf("Commit = %+v, %v; want ticks.ErrConflict and %+v", got, err, current)
+		}
+		if err := a.Journal.Amend("job", late.Plan.Entries[0]); err != nil {
+			g.T.Errorf("Amend = %v", err)
+		}
+		g.WantRecords(current, "r1 ok")
+		b.MustCommit(roomtest.Outcome(current, zkrec.RunOK)) // based on the amended history
+		g.WantRecords(roomtest.Outcome(current, zkrec.RunOK).Plan.Record, "r1 ok", "r2 ok")
+		if err := a.Journal.Amend("job", zkrec.Entry{Run: zkrec.Run{RunID: "r0"}}); !errors.Is(err, ticks.ErrSuperseded) {
+			g.T.Errorf("Amend of a run that is not in the history = %v, want ticks.ErrSuperseded", err)
+		}
+	})
+}
+
+// The job was deleted and resubmitted during its run, and the new job's records have
+// been changed as often as the old one's.
+func TestResultOfADeletedJobDoesNotReachTheNewOne(t *testing.T) {
+	t.Parallel()
+	for what, unaware := range map[string]bool{"the instance knows": false, "the instance does not know yet": true} {
+		t.Run(what, func(t *testing.T) {
+			roomtest.InGroup(t, func(g *roomtest.Group) {
+				g.Submit("job")
+				a := start(g, "a")
+				o := a.Ownership()
+				claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+				if unaware {
+					a.Client.Partition()
+				}
+				g.Multi(g.Cancel()...)
+				roomtest.Pass(time.Second)
+				g.Submit("job")
+				fresh := zkrec.Tick{Watermark: 120, Run: zkrec.Run{
+					Tick: 120, RunID: "new", SID: "b", Token: 99, Attempt: 1, State: zkrec.RunRunning,
+				}}
+				g.Set(g.Tree.Tick("job"), fresh.Encode())
+				answer := make(chan error, 1)
+				go func() {
+					_, err := a.Journal.Commit(roomtest.Outcome(claimed, zkrec.RunOK))
+					answer <- err
+				}()
+				roomtest.Pass(time.Second) // the request is in flight
+				a.Client.Heal()
+				if err := <-answer; !errors.Is(err, ticks.ErrConflict) {
+					g.T.Errorf("Commit = %v, want ticks.ErrConflict", err)
+				}
+				g.WantRecords(fresh)
+				roomtest.Pass(roomtest.SessionTimeout)
+				if o := a.Ownership(); o.Record != fresh.Normal() {
+					g.T.Errorf("the new job is adopted with %+v, want %+v", o.Record, fresh)
+				}
+			})
+		})
+	}
+}
+
+func TestResultOfACanceledJob(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		a := start(g, "a")
+		o := a.Ownership()
+		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+		g.Multi(g.Cancel()...)
+		if _, err := a.Journal.Commit(roomtest.Outcome(claimed, zkrec.RunOK)); !errors.Is(err, owner.ErrCanceled) {
+			g.T.Errorf("Commit = %v, want owner.ErrCanceled", err)
+		}
+	})
+}
+
+func TestCommitWhenTheCoordinatorEnds(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		a := start(g, "a")
+		o := a.Ownership()
+		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+		a.Client.Partition()
+		answer := make(chan error, 1)
+		go func() {
+			_, err := a.Journal.Commit(roomtest.Outcome(claimed, zkrec.RunOK))
+			answer <- err
+		}()
+		roomtest.Pass(time.Second)
+		a.Stop()
+		if err := <-answer; !errors.Is(err, session.ErrEnded) {
+			g.T.Errorf("Commit = %v, want session.ErrEnded", err)
+		}
+	})
+}

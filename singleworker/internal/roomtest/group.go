@@ -1,0 +1,221 @@
+package roomtest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	jobs "github.com/swjobs/singleworker/singleworker/job"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// How the instances of a Group are configured.
+const (
+	SessionTimeout = 4 * time.Second
+	SyncPeriod     = 3 * time.Second
+)
+
+// Group is the server of a group in virtual time, and a connection that edits its nodes.
+type Group struct {
+	T      *testing.T
+	Server *zkdev.Server
+	Tree   zkrec.Tree
+	Editor *zkconn.Conn
+}
+
+// InGroup runs a test in a bubble, in which every goroutine must have ended after it.
+func InGroup(t *testing.T, test func(g *Group)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := &Group{T: t, Tree: zkrec.NewTree("group")}
+		g.Server = zkdev.Start(t, zkdev.Config{NoListen: true})
+		editor, err := zkconn.Open(g.Conn(g.Server.Client("editor")), func(zkconn.Event) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Editor = editor
+		t.Cleanup(editor.Close)
+		if err := editor.EnsureRoot(t.Context(), g.Tree.Instances()); err != nil {
+			t.Fatal(err)
+		}
+		test(g)
+	})
+}
+
+// Conn configures a connection of a client of the server.
+func (g *Group) Conn(client *zkdev.Client) zkconn.Config {
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := client.Dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return Settle(conn), nil
+	}
+	return zkconn.Config{Servers: "zk1", SessionTimeout: SessionTimeout, Dial: dial, Logger: slog.New(slog.DiscardHandler)}
+}
+
+// Pass lets time pass, including what happens at its end.
+func Pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// Multi runs one transaction as the editor.
+func (g *Group) Multi(ops ...zkconn.Op) {
+	g.T.Helper()
+	if _, err := g.Editor.Multi(g.T.Context(), ops...); err != nil {
+		g.T.Fatal(err)
+	}
+}
+
+// Set overwrites a node, whatever its version.
+func (g *Group) Set(path string, data []byte) {
+	g.T.Helper()
+	g.Multi(zkconn.SetOp(path, data, zkconn.AnyVersion))
+}
+
+// Create creates a node.
+func (g *Group) Create(path, data string) {
+	g.T.Helper()
+	g.Multi(zkconn.CreateOp(path, []byte(data)))
+}
+
+// Remove deletes a node.
+func (g *Group) Remove(path string) {
+	g.T.Helper()
+	g.Multi(zkconn.DeleteOp(path, zkconn.AnyVersion))
+}
+
+// Get reads a node; ok is false if it does not exist.
+func (g *Group) Get(path string) (data []byte, stat zkconn.Stat, ok bool) {
+	g.T.Helper()
+	data, stat, err := g.Editor.Get(g.T.Context(), path)
+	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
+		g.T.Fatal(err)
+	}
+	return data, stat, err == nil
+}
+
+// Submit creates a job that is due every minute, except for the given nodes.
+func (g *Group) Submit(job string, without ...string) {
+	g.T.Helper()
+	g.SubmitSpec(job, zkrec.Spec{Job: jobs.Job{Schedule: "0 * * * * ?"}, Since: time.Now().UnixMilli()}, without...)
+}
+
+// SubmitSpec creates a job, except for the given nodes.
+func (g *Group) SubmitSpec(job string, spec zkrec.Spec, without ...string) {
+	g.T.Helper()
+	var ops []zkconn.Op
+	for _, node := range g.Tree.NewJob(job, spec) {
+		if !slices.Contains(without, node.Path) {
+			ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
+		}
+	}
+	g.Multi(ops...)
+}
+
+// SubmitSharded submits the job with the given number of shards.
+func (g *Group) SubmitSharded(shards int) {
+	g.T.Helper()
+	g.SubmitSpec("job", zkrec.Spec{Job: jobs.Job{Schedule: "0 * * * * ?", Shards: shards}, Since: 1})
+}
+
+// Spec reads the job's spec.
+func (g *Group) Spec() zkrec.Spec {
+	g.T.Helper()
+	data, _, _ := g.Get(g.Tree.Job("job"))
+	spec, err := zkrec.ParseSpec("job", data)
+	if err != nil {
+		g.T.Fatal(err)
+	}
+	return spec
+}
+
+// Cancel returns the operations that delete the job.
+func (g *Group) Cancel() []zkconn.Op {
+	g.T.Helper()
+	var ops []zkconn.Op
+	var below func(path string)
+	below = func(path string) {
+		names, _, err := g.Editor.Children(g.T.Context(), path)
+		if err != nil {
+			g.T.Fatal(err)
+		}
+		for _, name := range names {
+			below(path + "/" + name)
+		}
+		ops = append(ops, zkconn.DeleteOp(path, zkconn.AnyVersion))
+	}
+	below(g.Tree.Job("job"))
+	return ops
+}
+
+// Ask makes a request as an operator would.
+func (g *Group) Ask(id string, r zkrec.Request) {
+	g.T.Helper()
+	r.At = time.Now()
+	g.Multi(zkconn.CreateOp(g.Tree.Request("job", id), r.Encode()))
+}
+
+// Records reads the job's tick and history nodes.
+func (g *Group) Records() (zkrec.Tick, []zkrec.Entry) {
+	g.T.Helper()
+	data, _, _ := g.Get(g.Tree.Tick("job"))
+	record, err := zkrec.ParseTick(data, time.Time{})
+	if err != nil {
+		g.T.Error(err)
+	}
+	data, _, _ = g.Get(g.Tree.History("job"))
+	history, err := zkrec.ParseHistory(data)
+	if err != nil {
+		g.T.Error(err)
+	}
+	return record, history.Entries
+}
+
+// WantRecords expects the job's record, and the states in its history by run.
+func (g *Group) WantRecords(want zkrec.Tick, history ...string) {
+	g.T.Helper()
+	record, entries := g.Records()
+	if record.Normal() != want.Normal() {
+		g.T.Errorf("record %+v, want %+v", record, want)
+	}
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.RunID+" "+e.State)
+	}
+	if !slices.Equal(got, history) {
+		g.T.Errorf("history %q, want %q", got, history)
+	}
+}
+
+// WantNodes expects nodes to exist, or not.
+func (g *Group) WantNodes(want bool, paths ...string) {
+	g.T.Helper()
+	for _, path := range paths {
+		if _, _, found := g.Get(path); found != want {
+			g.T.Errorf("%s exists: %v, want %v", path, found, want)
+		}
+	}
+}
+
+// OnMulti applies an action to the next transaction that writes a path with the given suffix.
+func (g *Group) OnMulti(suffix string, action zkdev.Action) {
+	g.Server.Control(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+		if slices.ContainsFunc(r.Ops, func(op zkdev.Request) bool {
+			return strings.HasSuffix(op.Path, suffix) && op.Op != zkdev.OpCheck
+		}) {
+			return action
+		}
+		return zkdev.Pass()
+	})
+}

@@ -1,0 +1,169 @@
+package roomtest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/journal"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// Runner records what it is told, and makes commits. Lock it to read its fields.
+type Runner struct {
+	sync.Mutex
+	Owned     map[string]journal.Ownership // by slot
+	Disowned  []error                      // causes
+	Missed    []time.Time                  // ticks that this instance reported as overdue
+	Done      []string                     // ticks that this instance reported as complete
+	Announced int                          // how often requests were told
+
+	g        *Group
+	commit   func(c ticks.Commit) (zkrec.Tick, error)
+	requests []string
+}
+
+// NewRunner returns the runner of an instance of g.
+func NewRunner(g *Group) *Runner { return &Runner{g: g, Owned: make(map[string]journal.Ownership)} }
+
+// CommitTo says how MustCommit commits.
+func (r *Runner) CommitTo(commit func(c ticks.Commit) (zkrec.Tick, error)) { r.commit = commit }
+
+// Own records that a slot is owned.
+func (r *Runner) Own(o journal.Ownership) {
+	r.Lock()
+	defer r.Unlock()
+	r.Owned[o.Slot] = o
+	r.note(o.Slot, o.Requests)
+}
+
+// Requested records what operators request.
+func (r *Runner) Requested(slot string, requests []ticks.Request) {
+	r.Lock()
+	defer r.Unlock()
+	r.note(slot, requests)
+	r.Announced++
+}
+
+func (r *Runner) note(slot string, requests []ticks.Request) {
+	if slot == "job" {
+		r.requests = nil
+		for _, request := range requests {
+			r.requests = append(r.requests, request.ID)
+		}
+	}
+}
+
+// Disown records that a slot is no longer owned.
+func (r *Runner) Disown(slot string, cause error) {
+	r.Lock()
+	defer r.Unlock()
+	delete(r.Owned, slot)
+	r.Disowned = append(r.Disowned, cause)
+}
+
+// Overdue records a tick that is overdue.
+func (r *Runner) Overdue(_ string, tick time.Time) {
+	r.Lock()
+	defer r.Unlock()
+	r.Missed = append(r.Missed, tick)
+}
+
+// Completed records a tick that all shards are done with.
+func (r *Runner) Completed(job string, _ zkrec.Spec, c ticks.Completion) {
+	r.Lock()
+	defer r.Unlock()
+	states := make([]string, len(c.Shards))
+	for i, e := range c.Shards {
+		states[i] = e.State
+	}
+	r.Done = append(r.Done, fmt.Sprintf("%s at %d: %s", job, c.Tick, strings.Join(states, " ")))
+}
+
+// Ownership waits until the instance owns the job.
+func (r *Runner) Ownership() journal.Ownership {
+	r.g.T.Helper()
+	for range 300 {
+		r.Lock()
+		o, ok := r.Owned["job"]
+		r.Unlock()
+		if ok {
+			return o
+		}
+		Pass(100 * time.Millisecond)
+	}
+	r.g.T.Fatal("the instance does not own the job")
+	return journal.Ownership{}
+}
+
+// Slots lists what the instance owns.
+func (r *Runner) Slots() (slots []string) {
+	r.Lock()
+	defer r.Unlock()
+	for slot := range r.Owned {
+		slots = append(slots, slot)
+	}
+	slices.Sort(slots)
+	return slots
+}
+
+// Requests lists the requests for the job that the instance knows.
+func (r *Runner) Requests() []string {
+	r.Lock()
+	defer r.Unlock()
+	return slices.Clone(r.requests)
+}
+
+// MustCommit makes a change that must succeed.
+func (r *Runner) MustCommit(c ticks.Commit) zkrec.Tick {
+	r.g.T.Helper()
+	current, err := r.commit(c)
+	if err != nil || current != c.Plan.Record.Normal() {
+		r.g.T.Fatalf("Commit = %+v, %v; want %+v", current, err, c.Plan.Record)
+	}
+	return current
+}
+
+// Runs claims a tick in each slot that the instance owns, and writes its result.
+func (r *Runner) Runs(tick int64) {
+	r.g.T.Helper()
+	for _, slot := range r.Slots() {
+		r.Lock()
+		o := r.Owned[slot]
+		r.Unlock()
+		var current zkrec.Tick
+		data, _, _ := r.g.Get(r.g.Tree.Tick(slot))
+		if parsed, err := zkrec.ParseTick(data, time.Time{}); err == nil {
+			current = parsed
+		}
+		done := Outcome(r.MustCommit(Claim(o, current, fmt.Sprintf("%s at %d", slot, tick), tick)), zkrec.RunOK)
+		done.Slot = slot
+		r.MustCommit(done)
+	}
+}
+
+// Commit is an owner's change of the record.
+func Commit(o journal.Ownership, from, to zkrec.Tick) ticks.Commit {
+	return ticks.Commit{
+		Slot: o.Slot, Token: o.Lease.Token, SpecVersion: o.Job.SpecVersion, From: from, Plan: ticks.Plan{Record: to},
+	}
+}
+
+// Claim is a commit that opens a run of a tick.
+func Claim(o journal.Ownership, from zkrec.Tick, id string, tick int64) ticks.Commit {
+	return Commit(o, from, zkrec.Tick{
+		Watermark: tick, Run: zkrec.Run{
+			Tick: tick, RunID: id, SID: "a", Token: o.Lease.Token, Attempt: 1, Started: tick, State: zkrec.RunRunning,
+		},
+	})
+}
+
+// Outcome is a commit that closes a run of the job.
+func Outcome(from zkrec.Tick, state string) ticks.Commit {
+	to := from
+	to.State, to.Ended = state, from.Started+1
+	return ticks.Commit{Slot: "job", From: from, Plan: ticks.Plan{Record: to, Entries: []zkrec.Entry{{Run: to.Run}}}}
+}
