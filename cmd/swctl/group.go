@@ -18,48 +18,32 @@ import (
 
 // client is what swctl needs of *admin.Client.
 type client interface {
-	teller
-	changer
-	asker
-	orderer
-	Close()
-}
-
-// An orderer tells instances to own nothing, or that they may again.
-type orderer interface {
-	Orders(ctx context.Context) ([]admin.Order, error)
-	Drain(ctx context.Context, sid string, opts admin.OrderOptions) (admin.OrderResult, error)
-	Disable(ctx context.Context, sid string, opts admin.OrderOptions) (admin.OrderResult, error)
-	Enable(ctx context.Context, sid string) (admin.OrderResult, error)
-	AwaitDrained(ctx context.Context, sid string) (instance admin.Instance, runs bool, err error)
-}
-
-// A teller tells of jobs and instances.
-type teller interface {
 	Get(ctx context.Context, name string) (admin.JobStatus, error)
 	List(ctx context.Context) ([]admin.JobStatus, error)
 	Instances(ctx context.Context) ([]admin.Instance, error)
 	History(ctx context.Context, name string) (admin.History, error)
 	Why(ctx context.Context, name string, at time.Time) (admin.Explanation, error)
-}
 
-// A changer changes jobs.
-type changer interface {
 	Submit(ctx context.Context, j job.Job, opts admin.SubmitOptions) (admin.Change, error)
 	AwaitOwner(ctx context.Context, name string) (admin.JobStatus, error)
 	Edit(ctx context.Context, name string, change func(*job.Job) error, opts admin.EditOptions) (admin.Change, error)
 	Pause(ctx context.Context, name string, opts admin.PauseOptions) (admin.PauseResult, error)
 	Resume(ctx context.Context, name string, opts admin.ResumeOptions) (admin.PauseResult, error)
 	Cancel(ctx context.Context, name string) (admin.JobStatus, error)
-}
 
-// An asker asks the owners of jobs for something.
-type asker interface {
 	Trigger(ctx context.Context, name string, opts admin.TriggerOptions) (admin.TriggerResult, error)
 	AwaitRun(ctx context.Context, name, id string) ([]admin.Entry, error)
 	StopRun(ctx context.Context, name string, opts admin.StopOptions) ([]admin.Entry, error)
 	Requests(ctx context.Context, name string) ([]admin.Request, error)
 	CancelRequests(ctx context.Context, name, id string) ([]admin.Request, error)
+
+	Orders(ctx context.Context) ([]admin.Order, error)
+	Drain(ctx context.Context, sid string, opts admin.OrderOptions) (admin.OrderResult, error)
+	Disable(ctx context.Context, sid string, opts admin.OrderOptions) (admin.OrderResult, error)
+	Enable(ctx context.Context, sid string) (admin.OrderResult, error)
+	AwaitDrained(ctx context.Context, sid string) (instance admin.Instance, runs bool, err error)
+
+	Close()
 }
 
 func dialAdmin(ctx context.Context, cfg admin.Config) (client, error) {

@@ -16,9 +16,6 @@ func zoneOf(j job.Job) *time.Location {
 	return zone
 }
 
-// readable reports whether the record of a job could be read.
-func readable(j job.Job) bool { return j.Schedule != "" }
-
 // ownerOf names the owner of a job, or says none.
 func ownerOf(job admin.JobStatus) string {
 	if len(job.Slots) > 0 {

@@ -247,12 +247,13 @@ func pauseText(p admin.Pause, now time.Time, zone *time.Location) string {
 
 // missedText says what becomes of the ticks of a pause.
 func missedText(r admin.PauseResult) string {
-	one, many := "it is not run", "none is run"
+	one, many := "it does not run", "none of them runs"
 	switch r.Pause.Missed {
-	case "once":
-		one, many = "it is run", "the latest is run"
-	case "all":
-		one, many = "it is run", "each is run"
+	case job.MisfireSkip:
+	case job.MisfireOnce:
+		one, many = "it runs", "the latest runs"
+	case job.MisfireAll:
+		one, many = "it runs", "each of them runs"
 	}
 	switch r.Missed {
 	case 0:

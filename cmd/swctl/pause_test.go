@@ -68,12 +68,12 @@ func TestResumeTellsWhatBecomesOfTheMissed(t *testing.T) {
 		want   string
 	}{
 		{0, "all", "no tick came while it was paused"},
-		{1, "skip", "1 tick came while it was paused, it is not run"},
-		{1, "once", "1 tick came while it was paused, it is run"},
-		{1, "all", "1 tick came while it was paused, it is run"},
-		{3, "skip", "3 ticks came while it was paused, none is run"},
-		{3, "once", "3 ticks came while it was paused, the latest is run"},
-		{3, "all", "3 ticks came while it was paused, each is run"},
+		{1, "skip", "1 tick came while it was paused, it does not run"},
+		{1, "once", "1 tick came while it was paused, it runs"},
+		{1, "all", "1 tick came while it was paused, it runs"},
+		{3, "skip", "3 ticks came while it was paused, none of them runs"},
+		{3, "once", "3 ticks came while it was paused, the latest runs"},
+		{3, "all", "3 ticks came while it was paused, each of them runs"},
 	} {
 		h := newHarness(t)
 		h.exec("pause", "nightly")
