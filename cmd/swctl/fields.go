@@ -65,6 +65,10 @@ func single[T any](f field, at func(*job.Job) *T, format func(T) string, parse f
 		parsed, err := parse(c, f, text)
 		return func(j *job.Job) { *at(j) = parsed }, err
 	}
+	f.remove = func(*call, field) func(*job.Job) {
+		var none T
+		return func(j *job.Job) { *at(j) = none }
+	}
 	return f
 }
 
@@ -177,11 +181,7 @@ func shardParams(f field) field {
 
 // payload is the flag's own text, or that of the file or stream that it names.
 func payload(f field, at func(*job.Job) *json.RawMessage) field {
-	f = single(f, at, func(text json.RawMessage) string { return string(text) }, readPayload)
-	f.remove = func(*call, field) func(*job.Job) {
-		return func(j *job.Job) { *at(j) = nil }
-	}
-	return f
+	return single(f, at, func(text json.RawMessage) string { return string(text) }, readPayload)
 }
 
 func readPayload(c *call, f field, text string) (json.RawMessage, error) {
