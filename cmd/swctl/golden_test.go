@@ -127,6 +127,15 @@ func TestOutputGolden(t *testing.T) {
 			{"set", "nightly", "--drop-args-json", "--max-attempts", "5", "--backoff", "1.5s", "--alarm-after", "1h30m", "-o", "json"},
 			{"set", "nobody", "--retries", "3"},
 		},
+		"labels": {
+			{"submit", "weekly", "@weekly", "--description", "tidies up", "--label", "team=billing", "--label", "tier=gold"},
+			{"set", "nightly", "--label", "team=billing"},
+			{"list", "-l", "team=billing"}, {"ls", "-l", "team=billing", "--label", "tier=gold"}, {"list", "-l", "team=sales"},
+			{"set", "weekly", "--description", "cleans up", "--drop-label", "tier", "--label", "team=ops=2"},
+			{"show", "weekly"}, {"show", "weekly", "-o", "json"},
+			{"set", "weekly", "--drop-description", "--drop-label", "team"}, {"show", "weekly"},
+			{"list", "-l", "team=billing", "-o", "json"},
+		},
 		"history": {
 			{"history", "nightly"}, {"history", "nightly", "--failed", "-n", "2"}, {"history", "orphan"},
 			{"history", "nobody"}, {"history", "nightly", "-n", "4", "-o", "json"}, {"history", "orphan", "-o", "json"},

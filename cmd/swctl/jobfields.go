@@ -12,6 +12,7 @@ import (
 
 // The flags that commands name besides the table.
 const (
+	flagLabel      = "label"
 	flagSchedule   = "schedule"
 	flagTZ         = "tz"
 	flagArg        = "arg"
@@ -24,6 +25,16 @@ const (
 // all that swctl knows of each: its flag, its output and its errors. Its form in
 // JSON is that of job.Job.
 var jobFields = []field{
+	text(field{
+		of: "Description", flag: "description", usage: "`TEXT` what the job is for",
+		drop: "drop-description", dropUsage: "remove the description",
+		title: "Description", optional: true, name: "description", try: "up to 1 KiB of printable text",
+	}, func(j *job.Job) *string { return &j.Description }),
+	pairs(field{
+		of: "Labels", flag: flagLabel, usage: "`KEY=VALUE` a label to select the job by; may be repeated",
+		drop: "drop-label", dropUsage: "`KEY` remove a label; may be repeated",
+		title: "Labels", optional: true, name: "label", try: "--label team=billing: at most 64, keys of letters, digits and -_./",
+	}, func(j *job.Job) *map[string]string { return &j.Labels }),
 	text(field{
 		of: "Schedule", flag: flagSchedule, usage: "`SCHEDULE` when the job runs", setOnly: true,
 		title: "Schedule", name: "schedule", try: "swctl help schedule",

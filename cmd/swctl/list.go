@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
+
+	"github.com/urfave/cli/v2"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
@@ -25,8 +28,12 @@ results of the last tick: "1 failed, 3 ok, 8h ago". It is resizing while a chang
 shards is in progress. -o wide has a row per shard instead, and more columns.`,
 		Examples: `swctl list
 swctl list -o wide
+swctl list -l team=billing -l tier=gold
 swctl list -o json | jq -r '.items[] | select(.state == "unowned") | .name'
 swctl list -o json | jq -r '.items[] | select(.overdue_tick) | .name'`,
+		Flags: []cli.Flag{
+			&cli.StringSliceFlag{Name: flagLabel, Aliases: []string{"l"}, Usage: "`KEY=VALUE` only jobs with this label; may be repeated, and then all must match"},
+		},
 		Run: a.run(list),
 	}
 }
@@ -35,9 +42,13 @@ func list(ctx context.Context, c *call) error {
 	if len(c.Args) > 0 {
 		return cmdline.Usage("list takes no arguments").Try("swctl show %s", output.Quoted(c.Args[0]))
 	}
+	labels, err := c.Pairs(flagLabel)
+	if err != nil {
+		return err
+	}
 	var jobs []admin.JobStatus
 	var instances []admin.Instance
-	err := c.connected(ctx, func(ctx context.Context, cl client) (err error) {
+	err = c.connected(ctx, func(ctx context.Context, cl client) (err error) {
 		if jobs, err = cl.List(ctx); err == nil && len(jobs) == 0 {
 			instances, err = cl.Instances(ctx)
 		}
@@ -46,6 +57,8 @@ func list(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
+	found := len(jobs)
+	jobs = slices.DeleteFunc(jobs, func(job admin.JobStatus) bool { return !hasLabels(job, labels) })
 	if c.JSON {
 		return c.PutJSON(api.List("JobList", jobs))
 	}
@@ -56,12 +69,23 @@ func list(ctx context.Context, c *call) error {
 	}
 	switch {
 	case len(jobs) > 0:
+	case found > 0:
+		c.Notef("no job of server type %s at %s has these labels", c.ServerType, c.ZK)
 	case len(instances) > 0:
 		c.Notef("server type %s at %s has no jobs", c.ServerType, c.ZK)
 	default:
 		c.Notef("server type %s at %s has no jobs, and no running instances: are the name and the chroot right?", c.ServerType, c.ZK)
 	}
 	return nil
+}
+
+func hasLabels(job admin.JobStatus, labels map[string]string) bool {
+	for key, want := range labels {
+		if value, ok := job.Job.Labels[key]; !ok || value != want {
+			return false
+		}
+	}
+	return true
 }
 
 // jobTable has a column of reasons only if a job has one to give.

@@ -17,7 +17,8 @@ import (
 // everything is a job none of whose fields has its default.
 func everything() job.Job {
 	return job.Job{
-		Name: "daily", Schedule: "0 3 * * *", TimeZone: "Europe/Berlin", Handler: "stats",
+		Name: "daily", Description: "the numbers of the day", Labels: map[string]string{"team": "billing"},
+		Schedule: "0 3 * * *", TimeZone: "Europe/Berlin", Handler: "stats",
 		Args: map[string]string{"a": "1", "b": "2"}, Payload: json.RawMessage(`{"n":[1,2]}`),
 		Misfire: "all", MisfireGrace: time.Hour, Interrupted: "skip", MaxAttempts: 5, Overlap: "queue",
 		Timeout: time.Minute, Retries: 2, Backoff: 5 * time.Second, AlarmAfter: 2 * time.Minute,
@@ -62,6 +63,9 @@ func TestEditChangesWhatIsGiven(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.submit(everything())
 		for i, change := range []func(*job.Job){
+			func(j *job.Job) { j.Description = "" },
+			func(j *job.Job) { j.Labels["tier"] = "gold" },
+			func(j *job.Job) { delete(j.Labels, "team") },
 			func(j *job.Job) { j.Schedule = "@hourly" },
 			func(j *job.Job) { j.TimeZone = "" },
 			func(j *job.Job) { j.Handler = "" },

@@ -16,6 +16,12 @@ type Job struct {
 	// UTF-8 without '/', not ".", "..", nor beginning with '_' or ending like
 	// "[3]", which names a shard.
 	Name string `json:"name,omitempty" yaml:"name,omitempty"`
+	// Description says to people what the job is for: up to 1 KiB of printable
+	// text, in one line or several.
+	Description string `json:"description,omitempty" yaml:"description,omitempty"`
+	// Labels are for people and tools to select jobs by: at most 64. A key is 1 to
+	// 63 letters, digits and "-_./", a value up to 255 bytes of printable text.
+	Labels map[string]string `json:"labels,omitempty" yaml:"labels,omitempty"`
 	// Schedule is Quartz cron (6 or 7 fields), crontab (5 fields), @daily and
 	// the like, "@every 90s" or "@at 2026-12-24T18:00:00+01:00"; see
 	// package cronexpr.
@@ -108,6 +114,10 @@ const (
 // The limits of a job.
 const (
 	MaxNameBytes   = 200
+	MaxDescription = 1 << 10 // bytes
+	MaxLabels      = 64
+	MaxLabelKey    = 63       // bytes
+	MaxLabelValue  = 255      // bytes
 	MaxBytes       = 64 << 10 // of a job as JSON, with what ZooKeeper keeps beside it
 	MaxShards      = 1024
 	MaxMisfires    = 100 // missed ticks that MisfireAll runs
@@ -131,7 +141,8 @@ func (j Job) HandlerName() string { return cmp.Or(j.Handler, j.Name) }
 
 // Clone returns a copy that shares nothing with j.
 func (j Job) Clone() Job {
-	j.Args, j.Payload, j.ShardParameters = maps.Clone(j.Args), bytes.Clone(j.Payload), maps.Clone(j.ShardParameters)
+	j.Labels, j.Args, j.ShardParameters = maps.Clone(j.Labels), maps.Clone(j.Args), maps.Clone(j.ShardParameters)
+	j.Payload = bytes.Clone(j.Payload)
 	return j
 }
 

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 )
@@ -30,6 +32,12 @@ func (e *FieldError) Unwrap() error { return e.Err }
 func (j Job) Validate() error {
 	if err := CheckName(j.Name); err != nil {
 		return &FieldError{"Name", j.Name, err}
+	}
+	if err := checkText(j.Description, MaxDescription, "\n"); err != nil {
+		return &FieldError{"Description", excerpt([]byte(j.Description)), err}
+	}
+	if err := checkLabels(j.Labels); err != nil {
+		return err
 	}
 	if j.Handler != "" {
 		if err := CheckNodeName(j.Handler); err != nil {
@@ -94,12 +102,54 @@ func (j Job) CheckSize(size int) error {
 	for _, field := range []struct {
 		name  string
 		value any
-	}{{"Args", j.Args}, {"Payload", j.Payload}, {"ShardParameters", j.ShardParameters}} {
+	}{{"Args", j.Args}, {"Payload", j.Payload}, {"ShardParameters", j.ShardParameters}, {"Labels", j.Labels}} {
 		if text, _ := json.Marshal(field.value); len(text) > most {
 			largest, most = field.name, len(text)
 		}
 	}
 	return &FieldError{largest, fmt.Sprintf("%d bytes", size), fmt.Errorf("is too long: a job has at most %d bytes", MaxBytes)}
+}
+
+func checkLabels(labels map[string]string) error {
+	if len(labels) > MaxLabels {
+		return &FieldError{"Labels", fmt.Sprintf("%d labels", len(labels)), fmt.Errorf("are too many, at most %d are allowed", MaxLabels)}
+	}
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		notOfKeys := func(r rune) bool {
+			return !strings.ContainsRune("-_./", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+		}
+		err := checkText(key, MaxLabelKey, "")
+		switch {
+		case err != nil:
+		case key == "":
+			err = errors.New("has no key")
+		case strings.ContainsFunc(key, notOfKeys):
+			err = errors.New(`has a key with other characters than letters, digits and "-_./"`)
+		default:
+			err = checkText(labels[key], MaxLabelValue, "")
+		}
+		if err != nil {
+			return &FieldError{"Labels", excerpt([]byte(key + "=" + labels[key])), err}
+		}
+	}
+	return nil
+}
+
+// checkText wants printable text of limited length. It may have the characters
+// besides.
+func checkText(text string, limit int, besides string) error {
+	switch {
+	case len(text) > limit:
+		return fmt.Errorf("has %d bytes, at most %d are allowed", len(text), limit)
+	case !utf8.ValidString(text):
+		return errors.New("is not valid UTF-8")
+	}
+	for _, r := range text {
+		if !unicode.IsPrint(r) && !strings.ContainsRune(besides, r) {
+			return fmt.Errorf("contains %q, want printable characters", r)
+		}
+	}
+	return nil
 }
 
 // CheckPayload reports, as a *FieldError, that a payload is not one JSON value. An

@@ -2,6 +2,7 @@ package job_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,8 @@ func TestValidJobs(t *testing.T) {
 	for _, j := range []job.Job{
 		{Name: "daily", Schedule: "0 0 3 * * ?"},
 		{Name: "daily", Schedule: "*/5 * * * *", TimeZone: "Asia/Shanghai", Handler: "stats", Args: map[string]string{"a": "1"}},
+		{Name: "j", Schedule: "@daily", Description: "für\nLeute", Labels: labels(64)},
+		{Name: "j", Schedule: "@daily", Labels: map[string]string{"a/b.c-d_e": "any text, = too", "täglich": ""}},
 		{Name: "com.example.Job$Inner", Schedule: "@every 90s"},
 		{Name: "once", Schedule: "@at 1999-01-01T00:00:00Z"}, // whether it fires again is another question,
 		{Name: "once", Schedule: "0 0 0 29 2 ? 2096"},
@@ -32,6 +35,14 @@ func TestValidJobs(t *testing.T) {
 			t.Errorf("%+v: %v, want it valid", j, err)
 		}
 	}
+}
+
+func labels(n int) map[string]string {
+	labels := map[string]string{}
+	for i := range n {
+		labels[fmt.Sprint("l", i)] = "v"
+	}
+	return labels
 }
 
 func TestInvalidJobs(t *testing.T) {
@@ -56,6 +67,15 @@ func TestInvalidJobs(t *testing.T) {
 		{job.Job{Name: "j"}, "Schedule", `Schedule "": schedule ""`},
 		{job.Job{Name: "j", Schedule: "0 0 25 * * ?"}, "Schedule",
 			`Schedule "0 0 25 * * ?": schedule "0 0 25 * * ?": hour at column 5: 25 is out of range, want 0-23`},
+		{job.Job{Name: "j", Schedule: "@daily", Description: "a\x1b[31mb"}, "Description", `Description "a\x1b[31mb": contains '\x1b', want printable`},
+		{job.Job{Name: "j", Schedule: "@daily", Description: "\xff"}, "Description", `Description "\xff": is not valid UTF-8`},
+		{job.Job{Name: "j", Schedule: "@daily", Description: strings.Repeat("x", 1025)}, "Description", `Description "` + strings.Repeat("x", 40) + `...": has 1025 bytes, at most 1024`},
+		{job.Job{Name: "j", Schedule: "@daily", Labels: map[string]string{"": "x"}}, "Labels", `Labels "=x": has no key`},
+		{job.Job{Name: "j", Schedule: "@daily", Labels: map[string]string{"a b": "x"}}, "Labels", `Labels "a b=x": has a key with other characters`},
+		{job.Job{Name: "j", Schedule: "@daily", Labels: map[string]string{"a": "\n"}}, "Labels", `Labels "a=\n": contains '\n'`},
+		{job.Job{Name: "j", Schedule: "@daily", Labels: map[string]string{strings.Repeat("k", 64): ""}}, "Labels", `Labels "kkk`},
+		{job.Job{Name: "j", Schedule: "@daily", Labels: map[string]string{"a": strings.Repeat("v", 256)}}, "Labels", `Labels "a=vvv`},
+		{job.Job{Name: "j", Schedule: "@daily", Labels: labels(65)}, "Labels", `Labels "65 labels": are too many, at most 64`},
 		{job.Job{Name: "j", Schedule: "@daily", Misfire: "never"}, "Misfire", `Misfire "never": is not known, want one of once, skip, all`},
 		{job.Job{Name: "j", Schedule: "@daily", MisfireGrace: -time.Second}, "MisfireGrace", `MisfireGrace "-1s": is negative`},
 		{job.Job{Name: "j", Schedule: "@daily", Interrupted: "no"}, "Interrupted", `Interrupted "no": is not known, want one of rerun, skip`},
