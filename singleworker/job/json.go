@@ -47,7 +47,7 @@ func (j Job) MarshalJSON() ([]byte, error) {
 		}
 		fmt.Fprintf(&out, "%s%q:", separator, f.name)
 		separator = ","
-		var form any = value.Interface()
+		form := value.Interface()
 		if d, ok := form.(time.Duration); ok {
 			form = durationText(d)
 		}
@@ -103,7 +103,7 @@ func (j *Job) UnmarshalJSON(data []byte) error {
 }
 
 func readField(into reflect.Value, data json.RawMessage) error {
-	d, ok := into.Addr().Interface().(*time.Duration)
+	d, ok := reflect.TypeAssert[*time.Duration](into.Addr())
 	if !ok {
 		return json.Unmarshal(data, into.Addr().Interface())
 	}

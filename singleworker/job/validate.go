@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -100,10 +101,13 @@ func (j Job) CheckSize(size int) error {
 	}
 	largest, most := "Args", 0
 	for _, field := range []struct {
-		name  string
-		value any
-	}{{"Args", j.Args}, {"Payload", j.Payload}, {"ShardParameters", j.ShardParameters}, {"Labels", j.Labels}} {
-		if text, _ := json.Marshal(field.value); len(text) > most {
+		name string
+		only Job
+	}{
+		{"Args", Job{Args: j.Args}}, {"Payload", Job{Payload: j.Payload}},
+		{"ShardParameters", Job{ShardParameters: j.ShardParameters}}, {"Labels", Job{Labels: j.Labels}},
+	} {
+		if text, err := json.Marshal(field.only); err == nil && len(text) > most {
 			largest, most = field.name, len(text)
 		}
 	}
@@ -191,14 +195,14 @@ func (j Job) checkPolicies() error {
 // these parameters.
 func CheckShards(shards int, parameters map[int]string) error {
 	if shards < 0 || shards > MaxShards {
-		return &FieldError{"Shards", fmt.Sprint(shards), fmt.Errorf("is out of range, want 1 to %d", MaxShards)}
+		return &FieldError{"Shards", strconv.Itoa(shards), fmt.Errorf("is out of range, want 1 to %d", MaxShards)}
 	}
 	for _, k := range slices.Sorted(maps.Keys(parameters)) {
 		switch {
 		case shards == 0:
-			return &FieldError{"ShardParameters", fmt.Sprint(k), errors.New("is a parameter, but the job has no shards")}
+			return &FieldError{"ShardParameters", strconv.Itoa(k), errors.New("is a parameter, but the job has no shards")}
 		case k < 0 || k >= shards:
-			return &FieldError{"ShardParameters", fmt.Sprint(k), fmt.Errorf("is no shard, want 0 to %d", shards-1)}
+			return &FieldError{"ShardParameters", strconv.Itoa(k), fmt.Errorf("is no shard, want 0 to %d", shards-1)}
 		}
 	}
 	return nil

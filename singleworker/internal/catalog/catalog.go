@@ -316,7 +316,7 @@ func (c *Catalog) setSpec(j *Job, spec zkrec.Spec, parsed ticks.Job, err error) 
 	j.Spec, j.Ticks, j.valid = spec, parsed, err == nil
 	if j.valid {
 		j.invalidSince = 0
-		err = c.judge(j.Name, spec)
+		err = c.judge(spec)
 	} else if j.invalidSince == 0 {
 		j.invalidSince = c.loop.Now()
 	}

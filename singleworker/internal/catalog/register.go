@@ -11,7 +11,7 @@ import (
 )
 
 // judge says why this instance cannot run a job whose spec is valid, or nil.
-func (c *Catalog) judge(job string, spec zkrec.Spec) error {
+func (c *Catalog) judge(spec zkrec.Spec) error {
 	if handler := spec.Job.HandlerName(); !c.handlers.Has(handler) {
 		return fmt.Errorf("handler %q: %w", handler, ErrElsewhere)
 	}
@@ -91,7 +91,7 @@ func (c *Catalog) RegisterAll(ctx context.Context) error {
 		if zkconn.IsUnknown(v.err) {
 			return v.err
 		}
-		runs := v.specErr == nil && v.ticksErr == nil && c.judge(names[i], v.spec) == nil
+		runs := v.specErr == nil && v.ticksErr == nil && c.judge(v.spec) == nil
 		if runs && !slices.Contains(v.registered, self) {
 			path := c.loop.Tree.Registration(names[i], self)
 			groups = append(groups, []zkconn.Op{zkconn.CreateOp(path, nil)})

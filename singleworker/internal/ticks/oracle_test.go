@@ -69,6 +69,7 @@ func byName(misfire job.MisfirePolicy) want {
 		return latest
 	case job.MisfireAll:
 		return toRun
+	case job.MisfireSkip:
 	}
 	return passed
 }
