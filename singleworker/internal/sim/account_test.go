@@ -15,7 +15,7 @@ import (
 
 func clockMs(ms int64) string { return clock(time.UnixMilli(ms)) }
 
-// account is what the log says of the ticks of one slot, from its beginning to its end.
+// account is what the log says about the ticks of one slot, from its creation to its deletion.
 type account struct {
 	slot    string
 	terms   []term // in which the job's ticks are the slot's
@@ -24,7 +24,7 @@ type account struct {
 	history zkrec.History
 	belongs bool                    // to a layout of its job, or did
 	born    int64                   // zxid
-	endBy   int64                   // zxid; 0 while it goes on
+	endBy   int64                   // zxid; 0 while it lasts
 	rows    map[int64][]zkrec.Entry // by tick, of those that were not run
 	runs    map[int64][]string      // by tick, the ids of the runs, in the order in which they ended
 	ended   map[string]zkrec.Entry  // by run id
@@ -34,10 +34,10 @@ type account struct {
 }
 
 // term is a time in which a slot belongs to the layout: the ticks after the first, up to the other.
-type term struct{ since, until int64 } // until 0: it goes on
+type term struct{ since, until int64 } // until 0: it lasts
 
-// isDue says that a tick is one of the slot's. A row may go on over a time in which the slot belonged to
-// no layout, and was not deleted yet; it does not count those ticks.
+// isDue reports whether a tick is the slot's. A row may span a time in which the slot belonged to
+// no layout and was not deleted yet; it does not count those ticks.
 func (a *account) isDue(tick int64) bool {
 	return slices.ContainsFunc(a.terms, func(t term) bool { return tick > t.since && (t.until == 0 || tick <= t.until) })
 }
@@ -68,7 +68,7 @@ func (l *ledger) closeAccount(slot string, txn *zkdev.Txn) {
 	}
 }
 
-// written takes in what is new in a history. One change adds less than the history keeps, so
+// written adds what is new in a history. One change adds less than the history keeps, so
 // that nothing is lost between two of them.
 func (a *account) written(h zkrec.History) {
 	for _, e := range h.Entries {
@@ -145,14 +145,14 @@ func (l *ledger) checkAccounts() {
 	}
 }
 
-// diedSoon says that an instance was killed before it could have the result of a run recorded: it has hardly
-// sent a heartbeat since. That counts the time with a connection alone.
+// diedSoon reports whether an instance was killed before it could record the result of a run: it has hardly
+// sent a heartbeat since. Only time with a connection counts.
 func (l *ledger) diedSoon(run *swtest.Run) bool {
 	r := l.reignOfPart(run.Job, run.Shard.Index, run.Token)
 	return run.Instance.State() == swtest.Killed && r != nil && r.beatsAfter(run.Ended) < beatsOfTwoSessions
 }
 
-// checkEntry verifies that what a history says of a run has a run.
+// checkEntry verifies that an entry of the history belongs to a run.
 func (l *ledger) checkEntry(acc *account, id string, e zkrec.Entry) {
 	run := l.started[id]
 	switch {
@@ -173,8 +173,8 @@ func (l *ledger) checkAccount(acc *account) {
 		l.violatef(8, acc.slot, time.UnixMilli(acc.record.Watermark), "%s", text)
 	}
 	if !acc.belongs {
-		// Whoever has not heard that a job was cancelled and submitted again repairs the former
-		// one. These nodes go again, and nothing may have happened there.
+		// An instance that does not know yet that a job was canceled and resubmitted repairs the old
+		// one. These nodes are deleted again, and nothing may have happened there.
 		if acc.record.RunID != "" || len(acc.ended)+len(acc.rows) > 0 {
 			l.violatef(8, acc.slot, time.UnixMilli(acc.record.Watermark), "it never was a slot of its job, and is at %+v", acc.record)
 		}
@@ -232,7 +232,7 @@ func (l *ledger) checkAccountOf(acc *account, tick int64) {
 	for k, id := range runs {
 		e := acc.ended[id]
 		last := k == len(runs)-1 && !current
-		// One that was given up may turn out to have been successful, too late.
+		// A run that was given up may turn out to have succeeded, too late.
 		done := e.State == zkrec.RunOK && !acc.late[id] || e.State == zkrec.RunLost
 		if e.Attempt != k+1 || done && !last {
 			l.violatef(8, acc.slot, at, "attempt %d of %d is number %d: %s", k+1, len(runs), e.Attempt, e.State)
@@ -240,7 +240,7 @@ func (l *ledger) checkAccountOf(acc *account, tick int64) {
 	}
 }
 
-// isCalm says that a tick came when its slot had had the same owner for a while, and nothing happened.
+// isCalm reports whether a tick came when its slot had had the same owner for a while and nothing happened.
 func (l *ledger) isCalm(slot string, tick time.Time) bool {
 	return tick.After(l.calmFrom) && l.calmTo.Sub(tick) > settledWithin && slices.ContainsFunc(l.reigns[slot], func(r *reign) bool {
 		return r.at.Before(l.calmFrom) && (r.endBy == 0 || !r.end.Before(l.calmTo))

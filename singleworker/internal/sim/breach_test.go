@@ -30,7 +30,7 @@ func has(r *zkdev.Request, op zkdev.Op, suffix string) bool {
 	return slices.ContainsFunc(r.Ops, func(o zkdev.Request) bool { return o.Op == op && strings.HasSuffix(o.Path, suffix) })
 }
 
-// silentOwner has a's heartbeats lost until b reaches for the job, and then arrive before b's
+// silentOwner holds a's heartbeats back until b tries to take the job; they then arrive before b's
 // takeover does: it must be refused because of the heartbeat's version.
 func silentOwner(s *scene, b *breach) {
 	owner, taker := s.begin(&breach{}, b)
@@ -72,14 +72,14 @@ func (s *scene) passOver(owner *swtest.Instance, d time.Duration) {
 	time.Sleep(2 * session)
 }
 
-// lateClaim has a's claim under way while a hand deletes a's instance node, so that b owns
+// lateClaim keeps a's claim in flight while someone deletes a's instance node, so that b owns
 // the job when the claim arrives: it must be refused because of the owner record's version.
 func lateClaim(s *scene, b *breach) {
 	owner, _ := s.begin(b, &breach{})
 	s.delayClaim(owner)
 }
 
-// lateClaimOfAQuietJob is the same, and b has changed nothing of the job's ticks meanwhile.
+// lateClaimOfAQuietJob is the same, but b has not changed the job's tick record meanwhile.
 func lateClaimOfAQuietJob(s *scene, b *breach) {
 	owner, taker := s.begin(b, &breach{})
 	var held sync.Once
@@ -92,7 +92,7 @@ func lateClaimOfAQuietJob(s *scene, b *breach) {
 	s.delayClaim(owner)
 }
 
-// delayClaim has the next claim of a, the owner, arrive when a does not own the job any more.
+// delayClaim delays the next claim of a, the owner, until a no longer owns the job.
 func (s *scene) delayClaim(owner *swtest.Instance) {
 	claiming := make(chan struct{})
 	var once sync.Once
@@ -120,7 +120,7 @@ func lostOwner(s *scene, b *breach) {
 	time.Sleep(5 * session)
 }
 
-// lateAdoption has b's adoption of a free job arrive after a's: it must be refused
+// lateAdoption makes b's adoption of a free job arrive after a's: it must be refused
 // because of the owner record's version.
 func lateAdoption(s *scene, b *breach) {
 	if err := s.Submit(s.t.Context(), singleworker.Job{Name: job, Schedule: s.schedule}); err != nil {
@@ -141,7 +141,7 @@ func lateAdoption(s *scene, b *breach) {
 	s.passOver(owner, session/2)
 }
 
-// blind has an operation on nodes of that name check no version.
+// blind makes operations on nodes of that name check no version.
 func blind(op zkdev.Op, suffix string) func(zkdev.Op, string, int32) (string, int32) {
 	return func(o zkdev.Op, path string, version int32) (string, int32) {
 		if o == op && strings.HasSuffix(path, suffix) {
@@ -151,7 +151,7 @@ func blind(op zkdev.Op, suffix string) func(zkdev.Op, string, int32) (string, in
 	}
 }
 
-// claim checks nothing of who owns the job.
+// claim makes claims check no owner.
 func claim(op zkdev.Op, path string, version int32) (string, int32) {
 	if op == zkdev.OpCheck {
 		return "/", -1
@@ -205,7 +205,7 @@ func TestBreaches(t *testing.T) {
 	}
 }
 
-// TestLeftSessionIsFound: somebody who does not go is counted, during the run and at its end.
+// TestLeftSessionIsFound: a session that is not closed is counted, during the run and at its end.
 func TestLeftSessionIsFound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

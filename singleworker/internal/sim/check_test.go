@@ -15,7 +15,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// evidence is all that the checker is given. What an instance says of itself, its rights and its
+// evidence is the checker's input. What an instance reports about itself, its leases and its
 // hooks, is compared with the log.
 type evidence struct {
 	tree    zkrec.Tree
@@ -109,7 +109,7 @@ type reign struct {
 
 	born  int64 // of the record
 	end   time.Time
-	endBy int64                  // zxid; 0 while it goes on
+	endBy int64                  // zxid; 0 while it lasts
 	gone  bool                   // the record was deleted
 	beats []time.Time            // when the adoption and its heartbeats were applied
 	tick  map[string]*zkdev.Txn  // claims by run id
@@ -129,7 +129,7 @@ type ledger struct {
 	started  map[string]*swtest.Run    // by run id
 	accounts map[string]*account       // of the slots that there are
 	closed   []*account                // of the others
-	joined   map[int64]string          // by session, the instances whose nodes were made; a hand may have deleted them since
+	joined   map[int64]string          // by session, the instances whose nodes were made; they may have been deleted manually since
 	canceled map[int64]bool            // zxids of transactions that deleted jobs
 	found    []violation
 	counts
@@ -139,7 +139,7 @@ type ledger struct {
 	completed map[string][]*completed // by job
 }
 
-// counts tells how much there was to check.
+// counts is how much there was to check.
 type counts struct {
 	ticks    int // that are accounted for
 	layouts  int // that came into effect after another one
@@ -264,7 +264,7 @@ func (l *ledger) deleted(slot, node, rest string, txn *zkdev.Txn) {
 	case swtest.NodeAlive:
 		l.endReign(slot, txn, true)
 	case swtest.NodeTick:
-		l.closeAccount(slot, txn) // a slot that is made again has ticks of its own
+		l.closeAccount(slot, txn) // a slot that is created again has new ticks
 	case swtest.NodeJob:
 		if zkrec.JobOfSlot(slot) == slot {
 			l.canceled[txn.Zxid] = true
@@ -273,7 +273,7 @@ func (l *ledger) deleted(slot, node, rest string, txn *zkdev.Txn) {
 	}
 }
 
-// requestDeleted: a request is deleted when its run has ended for good, or with its slot.
+// requestDeleted: a request is deleted when its run has ended and is not repeated, or with its slot.
 func (l *ledger) requestDeleted(slot, id string, txn *zkdev.Txn) {
 	acc, d := l.accounts[slot], l.divisions[zkrec.JobOfSlot(slot)]
 	if acc != nil && !acc.manual[id] && d != nil && slices.Contains(d.now.Slots(d.job), slot) {
@@ -281,7 +281,7 @@ func (l *ledger) requestDeleted(slot, id string, txn *zkdev.Txn) {
 	}
 }
 
-// current is the reign that goes on.
+// current is the current reign.
 func (l *ledger) current(job string) *reign {
 	reigns := l.reigns[job]
 	if len(reigns) == 0 || reigns[len(reigns)-1].endBy != 0 {
@@ -364,7 +364,7 @@ func (l *ledger) checkClaim(job string, txn *zkdev.Txn, last, rec zkrec.Tick) {
 
 func describe(r *reign) string {
 	if r == nil {
-		return "nobody is"
+		return "no instance is"
 	}
 	return fmt.Sprintf("%s is, with %d", r.sid, r.token)
 }
@@ -379,7 +379,7 @@ func (l *ledger) checkSideBySide() {
 			slot = zkrec.ShardSlot(run.Job, run.Shard.Index)
 		}
 		if run.Ended.IsZero() {
-			continue // checkRun tells of it
+			continue // checkRun reports it
 		}
 		runs = append(runs, audit.Run{Job: run.Instance.Place() + " " + slot, Instance: run.ID, Start: run.Started, End: run.Ended})
 	}

@@ -17,7 +17,7 @@ import (
 
 func mapKeys[K comparable, V any](m map[K]V) iter.Seq[K] { return maps.Keys(m) }
 
-// fault lets one thing happen.
+// fault injects one random fault.
 func (w *world) fault() {
 	live := w.cluster.Live()
 	if len(live) == 0 {
@@ -45,7 +45,7 @@ func (w *world) fault() {
 		case w.rng.IntN(2) == 0:
 			w.expire()
 		default:
-			w.bury(victim)
+			w.deleteNode(victim)
 		}
 	case 12:
 		w.changeGroup(victim, len(live))
@@ -70,7 +70,7 @@ func (w *world) fault() {
 	}
 }
 
-// order has an operator drain or disable an instance; most are enabled later, be it only when the noise
+// order drains or disables an instance, as an operator would; most are enabled later, some only when the noise
 // stops.
 func (w *world) order(sid string) {
 	give := (*admin.Client).Drain
@@ -100,14 +100,14 @@ func (w *world) order(sid string) {
 	})
 }
 
-// withdraw has an instance's program drain it.
+// withdraw calls Drain as an instance's program would.
 func (w *world) withdraw(victim *swtest.Instance) {
 	w.notef("%s withdraws", victim.Name)
 	patience := w.upTo(w.Session)
 	w.later.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		_ = victim.Drain(ctx) // goes on when ctx has ended
+		_ = victim.Drain(ctx) // continues after ctx has ended
 	})
 }
 
@@ -140,12 +140,12 @@ func (w *world) stall(victim *swtest.Instance) {
 	w.notef("%s stalls for %v", victim.Name, d)
 	victim.Stall()
 	w.after(d, func() {
-		w.notef("%s goes on", victim.Name)
+		w.notef("%s resumes", victim.Name)
 		victim.Resume()
 	})
 }
 
-// restart takes the server away for a while.
+// restart stops the server for a while.
 func (w *world) restart() {
 	mode := zkdev.KeepSessions
 	if w.Forced && w.rng.IntN(3) == 0 {
@@ -205,10 +205,10 @@ func (w *world) expire() {
 	_ = w.cluster.Server.ExpireSession(session.ID) // may have ended by itself
 }
 
-// bury has a hand delete the node of an instance that is well: to the others it is dead. It may hear
-// of it late, and claims ticks meanwhile.
-func (w *world) bury(victim *swtest.Instance) {
-	w.notef("a hand deletes the node of %s", victim.Name)
+// deleteNode deletes the node of a healthy instance: to the others it is dead. The instance may learn
+// of it late and claim ticks meanwhile.
+func (w *world) deleteNode(victim *swtest.Instance) {
+	w.notef("someone deletes the node of %s", victim.Name)
 	if w.rng.IntN(3) > 0 {
 		d := w.upTo(w.Session * 6 / 10)
 		w.control(victim, zkdev.OpAny, 0, 1, func() zkdev.Action { return zkdev.DelayReply(w.lasts(d)) })
@@ -221,7 +221,7 @@ func (w *world) bury(victim *swtest.Instance) {
 	}
 }
 
-// mute has an instance fall silent while its session lives: the server does not take its
+// mute silences an instance while its session lives: the server refuses its
 // heartbeats.
 func (w *world) mute(victim *swtest.Instance) {
 	d := w.upTo(3 * w.Session)
@@ -266,7 +266,7 @@ func (w *world) slow(victim *swtest.Instance) {
 	w.control(victim, op, 0, times, func() zkdev.Action { return kind(w.lasts(d)) })
 }
 
-// control does something to the victim's requests, but for the first few.
+// control applies an action to the victim's requests, except for the first few.
 func (w *world) control(victim *swtest.Instance, op zkdev.Op, skip, times int, action func() zkdev.Action) {
 	name := victim.Place()
 	w.removes = append(w.removes, w.cluster.Server.ControlKeep(op, func(r *zkdev.Request) zkdev.Action {
@@ -282,7 +282,7 @@ func (w *world) control(victim *swtest.Instance, op zkdev.Op, skip, times int, a
 	}))
 }
 
-// changeGroup has an instance join or leave.
+// changeGroup makes an instance join or leave.
 func (w *world) changeGroup(victim *swtest.Instance, live int) {
 	if live < 8 && (live < 2 || w.rng.IntN(2) == 0) {
 		w.start("")
@@ -320,7 +320,7 @@ func (w *world) trigger(k int) {
 	}
 }
 
-// pause holds a job's ticks back for a while. Half of the pauses end by themselves.
+// pause pauses a job for a while. Half of the pauses end by themselves.
 func (w *world) pause(name string) {
 	d := w.upTo(3*w.Session) + time.Second
 	missed := []jobs.MisfirePolicy{"", "skip", "once", "all"}[w.rng.IntN(4)]

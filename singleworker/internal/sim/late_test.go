@@ -84,8 +84,8 @@ func TestLateReportOfACompleteTick(t *testing.T) {
 	})
 }
 
-// An operator asks for a run before anybody has made the shards: the ticks before are theirs all the same.
-func TestShardsThatATriggerMakes(t *testing.T) {
+// An operator requests a run before the shards exist: earlier ticks still belong to them.
+func TestShardsCreatedByATrigger(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &scene{Cluster: swtest.New(t, swtest.Config{SessionTimeout: session}), t: t, schedule: "*/5 * * * * ?", brief: true}

@@ -41,8 +41,8 @@ func (s *scene) divide(shards int) {
 	}
 }
 
-// lateClaimOfAShard has a claim of the second shard under way while the job is divided anew; the first claims
-// nothing before, so that the new layout has this tick: the claim must be refused because of the spec's version.
+// lateClaimOfAShard keeps a claim of the second shard in flight during resharding; the first shard claims
+// nothing before, so the new layout has this tick: the claim must be refused because of the spec's version.
 func lateClaimOfAShard(s *scene, b *breach) {
 	s.brief = true
 	first, second := s.beginDivided(b)
@@ -72,14 +72,14 @@ func lateClaimOfAShard(s *scene, b *breach) {
 	time.Sleep(2 * session)
 }
 
-// runsOfTwoLayouts has a job divided anew whose runs go on: the new layout must wait for their ends.
+// runsOfTwoLayouts reshards a job during its runs: the new layout must wait until they end.
 func runsOfTwoLayouts(s *scene, b *breach) {
 	s.beginDivided(b)
 	s.divide(3)
 	time.Sleep(2 * session)
 }
 
-// unspecified has claims check no version of the job's spec.
+// unspecified makes claims not check the version of the job's spec.
 func unspecified(op zkdev.Op, path string, version int32) (string, int32) {
 	if op == zkdev.OpCheck && strings.Count(path, "/") == 2 { // below the server type
 		return path, -1

@@ -165,7 +165,7 @@ func (l *ledger) checkDivisions() {
 		for _, c := range list {
 			for tick := range c.ran {
 				if !c.told[tick] && !l.interrupted(c) {
-					l.violatef(9, job, c.at, "%s has recorded that %s is complete, and nobody is told", c.sid, clockMs(tick))
+					l.violatef(9, job, c.at, "%s has recorded that %s is complete, but no hook was called", c.sid, clockMs(tick))
 				}
 			}
 		}
@@ -183,8 +183,8 @@ func (l *ledger) checkCalmTicks(job string, d *division) {
 	}
 }
 
-// checkEpochs verifies that no run begins while one of another layout has the right to go on. The design
-// leaves out what it leaves out of property 1.
+// checkEpochs verifies that no run begins while one of another layout has the right to run. The design
+// makes the same exceptions as for property 1.
 func (l *ledger) checkEpochs() {
 	last := make(map[*division]map[*epoch]*swtest.Run) // the runs so far that end last
 	for k := range l.runs {
@@ -198,7 +198,7 @@ func (l *ledger) checkEpochs() {
 		}
 		for other, before := range last[e.of] {
 			if other != e && before.End().After(run.Started) && !l.excused(before.Instance.Name, run.Started) {
-				l.violatef(9, run.Job, run.Started, "run %s of %+v begins, and run %s of %+v has the right to go on until %s",
+				l.violatef(9, run.Job, run.Started, "run %s of %+v begins, and run %s of %+v has the right to run until %s",
 					run.ID, e.Layout, before.ID, other.Layout, clock(before.End()))
 			}
 		}

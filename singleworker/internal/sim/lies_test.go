@@ -23,7 +23,7 @@ func TestFalseEvidence(t *testing.T) {
 		{"a tick is claimed twice", func(e *evidence) { e.log = again(e.log, 0) }, 2, "a second time"},
 		{"a claim is missing", func(e *evidence) { e.log = without(e.log, "/tick") }, 3, "no claim"},
 		{"an owner is missing", func(e *evidence) { e.log = without(e.log, "/alive") }, 3, "does not give it"},
-		{"a token of nobody", func(e *evidence) { e.hooks[0].token++ }, 4, "OnOwned"},
+		{"a token that was never issued", func(e *evidence) { e.hooks[0].token++ }, 4, "OnOwned"},
 		{"heartbeats are missing", func(e *evidence) { e.log = without(e.log, "/alive/a") }, 1, "its lease ended"},
 		{"a run before its claim", func(e *evidence) { e.runs[0].Started = e.runs[0].Started.Add(-time.Second) }, 3, "claimed at"},
 		{"a run that never ends", func(e *evidence) { e.runs[0].Ended, e.runs[0].RightEnded = time.Time{}, time.Time{} }, 7, "never ends"},
@@ -46,7 +46,7 @@ type lie struct {
 	about string // is in the text of the violation
 }
 
-// tell tells each lie about what truth returns, which is called anew in a bubble, and fails unless it is found.
+// tell tells each lie about what truth returns, calling truth in a new bubble each time, and fails unless it is found.
 func tell(t *testing.T, truth func(t *testing.T) evidence, lies []lie) {
 	t.Helper()
 	for _, l := range lies {
@@ -86,12 +86,12 @@ func TestFalseEvidenceOfAccounts(t *testing.T) {
 	t.Parallel()
 	tell(t, handedOver, []lie{
 		{"nothing", func(*evidence) {}, 0, ""},
-		{"a lease that goes on", func(e *evidence) { e.rights[0].Until = e.rights[0].Until.Add(session) }, 1, "its lease ended"},
+		{"a lease that lasts too long", func(e *evidence) { e.rights[0].Until = e.rights[0].Until.Add(session) }, 1, "its lease ended"},
 		{"a lease beside another", func(e *evidence) { e.rights[0].Until = e.rights[0].Until.Add(session) }, 1, "has one from"},
 		{"a lease of another token", func(e *evidence) { e.rights[0].Token++ }, 1, "does not give it"},
 		{"a lease before its time", func(e *evidence) { e.rights[0].From = e.rights[0].From.Add(-time.Second) }, 1, "after its lease"},
 		{"a run without a right", func(e *evidence) { e.rights = e.rights[1:] }, 3, "has no right"},
-		{"a run after the lease, which goes on later", func(e *evidence) {
+		{"a run after the lease, which is renewed later", func(e *evidence) {
 			e.log = slices.DeleteFunc(e.log, func(txn zkdev.Txn) bool {
 				after := txn.Time.Sub(e.runs[0].Started)
 				return strings.HasSuffix(txn.Path, "/alive/a") && txn.Op == zkdev.OpSetData && after > 0 && after < session*9/10
@@ -100,9 +100,9 @@ func TestFalseEvidenceOfAccounts(t *testing.T) {
 		{"a run that starts twice", func(e *evidence) { e.runs = append(e.runs, e.runs[0]) }, 3, "a second time"},
 		{"two runs side by side", func(e *evidence) { e.runs[0].Ended = e.runs[1].Started.Add(time.Millisecond) }, 3, "begins beside"},
 		{"a run of another attempt", func(e *evidence) { e.runs[0].Attempt++ }, 3, "attempt 2, claimed at"},
-		{"a run that nobody made", func(e *evidence) { e.runs = e.runs[1:] }, 8, "no handler was called"},
-		{"a run that nobody claimed", func(e *evidence) { entries(e, func(e *zkrec.Entry) { e.RunID += "?" }) }, 8, "was never claimed"},
-		{"a run of somebody else", func(e *evidence) { entries(e, func(e *zkrec.Entry) { e.SID = "c" }) }, 8, "is in the history as"},
+		{"a run without a handler call", func(e *evidence) { e.runs = e.runs[1:] }, 8, "no handler was called"},
+		{"a run without a claim", func(e *evidence) { entries(e, func(e *zkrec.Entry) { e.RunID += "?" }) }, 8, "was never claimed"},
+		{"a run of another instance", func(e *evidence) { entries(e, func(e *zkrec.Entry) { e.SID = "c" }) }, 8, "is in the history as"},
 		{"a run that ended otherwise", func(e *evidence) { entries(e, func(e *zkrec.Entry) { e.State = zkrec.RunFailed }) }, 8, "the history says failed"},
 		{"a tick in no entry", func(e *evidence) { entries(e, func(e *zkrec.Entry) { e.Manual = "?" }) }, 8, "not accounted for"},
 		{"a tick in two entries", func(e *evidence) { entries(e, func(e *zkrec.Entry) { e.Tick += 2000 }) }, 8, "is number 1"},
@@ -123,14 +123,14 @@ func TestFalseEvidenceOfAccounts(t *testing.T) {
 		{"a request claimed twice", func(e *evidence) {
 			ticks(e, func(_ int, rec *zkrec.Tick) { rec.Manual = rec.Manual[:min(1, len(rec.Manual))] })
 		}, 2, "attempt 1, was claimed"},
-		{"a request that is not heeded", func(e *evidence) {
+		{"a request that is ignored", func(e *evidence) {
 			ticks(e, func(_ int, rec *zkrec.Tick) { rec.Manual += strings.Repeat("?", min(1, len(rec.Manual))) })
 		}, 2, "and never claimed"},
 		{"a token that is smaller", func(e *evidence) { ticks(e, func(n int, rec *zkrec.Tick) { rec.Token -= int64(n) }) }, 4, "after a had"},
 	})
 }
 
-// handedOver has a job run every two seconds, and twice by hand, first by a and then by b.
+// handedOver runs a job every two seconds, and twice manually, first by a and then by b.
 func handedOver(t *testing.T) evidence {
 	t.Helper()
 	s := &scene{Cluster: swtest.New(t, swtest.Config{SessionTimeout: session}), t: t, schedule: "*/2 * * * * ?", brief: true}
@@ -198,18 +198,18 @@ func TestFalseEvidenceOfShards(t *testing.T) {
 	tell(t, dividedAnew, []lie{
 		{"nothing", func(*evidence) {}, 0, ""},
 		{"told twice", func(e *evidence) { e.told = append(e.told, e.told[0]) }, 9, "told again"},
-		{"not told", func(e *evidence) { e.told = e.told[1:] }, 9, "nobody is told"},
-		{"not told by one who ended soon", func(e *evidence) { e.told = e.told[:len(e.told)-1] }, 0, ""},
+		{"not told", func(e *evidence) { e.told = e.told[1:] }, 9, "no hook was called"},
+		{"not told by an instance that ended soon", func(e *evidence) { e.told = e.told[:len(e.told)-1] }, 0, ""},
 		{"told too early", func(e *evidence) { e.told[0].at = e.told[0].at.Add(-time.Second) }, 9, "has not recorded"},
 		{"told somebody else", func(e *evidence) { e.told[0].sid = "c" }, 9, "has not recorded"},
 		{"told of another outcome", func(e *evidence) { e.told[0].Shards[1].State = singleworker.StateFailed }, 9, "is not how it was"},
 		{"told of another run", func(e *evidence) { e.told[0].Shards[1].RunID = e.told[0].Shards[0].RunID }, 9, "is not how it was"},
 		{"told of too few shards", func(e *evidence) { e.told[0].Shards = e.told[0].Shards[1:] }, 9, "with 1 shards"},
-		{"a run of a former layout goes on", func(e *evidence) { e.runs[0].Ended = e.runs[0].Ended.Add(3 * session) }, 9, "the right to go on"},
+		{"a run of a former layout lasts too long", func(e *evidence) { e.runs[0].Ended = e.runs[0].Ended.Add(3 * session) }, 9, "the right to run until"},
 		{"a run of another layout", func(e *evidence) { e.runs[0].Shard.Total++ }, 9, "is told that it is"},
 		{"a run with another parameter", func(e *evidence) { e.runs[0].Shard.Parameter = "p" }, 9, "is told that it is"},
 		{"a layout too early", func(e *evidence) { e.log = without(e.log, "/shards/0/tick") }, 9, "the next layout begins"},
-		{"a layout that nobody asked for", func(e *evidence) { e.log = without(e.log, "") }, 9, "there are"},
+		{"a layout that was not requested", func(e *evidence) { e.log = without(e.log, "") }, 9, "there are"},
 		{"a shard that ends too early", func(e *evidence) {
 			e.log = without(without(e.log, "/shards/2/tick"), "/shards/2/history")
 		}, 8, "not accounted for"},

@@ -35,7 +35,7 @@ func (w *world) drawParams(n int) map[int]string {
 	return params
 }
 
-// reshard has an operator divide a job anew, or several times in a row: mostly one that is divided already.
+// reshard reshards a job once, or several times in a row, mostly one that already has shards.
 func (w *world) reshard() {
 	k := w.rng.IntN(len(w.shards))
 	for range 3 {
@@ -112,8 +112,8 @@ func (w *world) slots() (slots []string) {
 	return slots
 }
 
-// changing names a job that is to be divided anew, or has other nodes than its layout asks for, although
-// somebody lives who could see to it.
+// changing names a job that is being resharded or has other nodes than its layout requires, although a
+// live instance could change that.
 func (w *world) changing() (job, what string) {
 	w.cluster.View(func(m *swtest.Model) {
 		for name, j := range m.Jobs {

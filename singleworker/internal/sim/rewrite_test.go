@@ -15,7 +15,7 @@ import (
 // the instance is the production code, and believes that it kept the rule.
 type breach struct {
 	// check says which version of which node an operation of a transaction is to check
-	// instead of its own.
+	// instead of what it says.
 	check func(op zkdev.Op, path string, version int32) (string, int32)
 	// granted is the session timeout that the instance is told.
 	granted time.Duration
@@ -46,7 +46,7 @@ type rewriter struct {
 func (c *rewriter) Write(p []byte) (int, error) {
 	const header = 12 // length, xid, type
 	if c.breach.hasty && len(p) > header && zkdev.Op(binary.BigEndian.Uint32(p[8:])) == zkdev.OpGetData &&
-		bytes.HasSuffix(p, []byte("/tick\x01")) { // with a watch, which nobody else sets
+		bytes.HasSuffix(p, []byte("/tick\x01")) { // with a watch, which only the keeper sets
 		c.mu.Lock()
 		c.kept[binary.BigEndian.Uint32(p[4:])] = true
 		c.mu.Unlock()

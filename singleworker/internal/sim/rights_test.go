@@ -57,14 +57,14 @@ func (s span) String() string {
 	return fmt.Sprintf("%s from %s to %s (%s)", s.sid, clock(s.from), clock(s.to), s.what)
 }
 
-// outlasts says that a right goes on when the record names somebody else.
+// outlasts reports whether a right continues when the record names another instance.
 func (l *ledger) outlasts(s span, r *reign) bool {
 	return r.endBy != 0 && !r.gone && r.end.Before(s.to) && !l.excused(s.sid, r.end)
 }
 
-// leaseOf verifies that a lease goes on at each moment of a right: a lease begins before its heartbeat is
-// sent, so it has ended 0.75 sessions after the heartbeat reached the server, at the latest. The property is the
-// one that is broken when none does at the beginning.
+// leaseOf verifies that a lease is valid throughout a right: a lease begins before its heartbeat is
+// sent, so it ends at most 0.75 sessions after the heartbeat reached the server. property is the
+// one that is violated if there is no valid lease at the beginning.
 func (l *ledger) leaseOf(property int, s span, r *reign) {
 	lease := l.session * 3 / 4
 	var until time.Time
@@ -73,7 +73,7 @@ func (l *ledger) leaseOf(property int, s span, r *reign) {
 		case beat.After(s.to):
 		case beat.After(s.from) && until.Before(s.from): // it is too late
 		case beat.After(s.from) && beat.After(until):
-			l.violatef(1, r.job, until, "%v goes on for %v without a heartbeat", s, beat.Sub(until)+lease)
+			l.violatef(1, r.job, until, "%v continues for %v without a heartbeat", s, beat.Sub(until)+lease)
 			return
 		default:
 			until = beat.Add(lease)
@@ -87,15 +87,15 @@ func (l *ledger) leaseOf(property int, s span, r *reign) {
 	}
 }
 
-// hasRight says that an instance believed to hold the lease of a reign, all the time.
+// hasRight reports whether an instance believed throughout that it held the lease of a reign.
 func (l *ledger) hasRight(i *swtest.Instance, r *reign, from, to time.Time) bool {
 	return slices.ContainsFunc(l.rightsTo[r.job], func(right swtest.Right) bool {
 		return right.Instance == i && right.Token == r.token && !right.From.After(from) && !right.Until.Before(to)
 	})
 }
 
-// excused says that the instance's session had been ended from outside, so lately that
-// a lease from before may go on.
+// excused reports whether the instance's session was ended from outside so recently that
+// a lease from before may still be valid.
 func (l *ledger) excused(sid string, at time.Time) bool {
 	for _, f := range l.forced {
 		if f.sids[sid] && !at.Before(f.at) && at.Sub(f.at) <= l.session {

@@ -13,8 +13,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// settle watches how soon every slot is owned and the shares are even, and that it
-// stays so. What is divided anew meanwhile begins anew.
+// settle measures how soon every slot is owned and the shares are even, and checks that it
+// stays so. Resharding meanwhile restarts that.
 func (w *world) settle() {
 	quiet := time.Now()
 	begun, slots := quiet, w.slots()
@@ -56,7 +56,7 @@ func (w *world) settle() {
 	w.rest()
 }
 
-// rest watches a group in which nothing happens any more: nothing moves, and all that is due is run.
+// rest watches a group in which nothing happens: no slot moves, and every due tick is run.
 func (w *world) rest() {
 	w.calmFrom = time.Now()
 	before := w.tokens()
@@ -105,7 +105,7 @@ func (w *world) checkIdle(m *swtest.Model, j *swtest.Job, live []*swtest.Instanc
 		w.violate(violation{5, j.Name, now, fmt.Sprintf("%q owns it with %d, and does not believe that it has a lease", owner, j.Token)})
 	}
 	if len(j.Requests) > 0 {
-		w.violate(violation{8, j.Name, now, fmt.Sprintf("requests are not heeded: %v; it is at %+v", j.Requests, j.Tick)})
+		w.violate(violation{8, j.Name, now, fmt.Sprintf("requests are ignored: %v; it is at %+v", j.Requests, j.Tick)})
 	}
 	sched, err := cronexpr.Parse(j.Spec.Job.Schedule, time.UTC)
 	if err != nil || j.Spec.Paused.Covers(now) || j.Spec.Paused.Covers(now.Add(-settledWithin)) {
@@ -117,7 +117,7 @@ func (w *world) checkIdle(m *swtest.Model, j *swtest.Job, live []*swtest.Instanc
 	}
 }
 
-// checkDead counts what the server has of those who are gone, while the others go on: nothing, but for the
+// checkDead verifies that the server has no nodes of dead instances while the others run, except for the
 // registrations of those that were killed.
 func (w *world) checkDead() {
 	live := make(map[string]bool)
@@ -136,20 +136,20 @@ func (w *world) checkDead() {
 		for name, j := range m.Jobs {
 			for sid := range j.Beats {
 				if sid != j.Owner.SID && w.isAble(m, name) {
-					w.violate(violation{7, name, time.Now(), "a heartbeat of " + sid + " that no record backs"})
+					w.violate(violation{7, name, time.Now(), "a heartbeat of " + sid + " without an owner record"})
 				}
 			}
 		}
 	})
 }
 
-// isAble says that somebody lives who can run the slot, and so cleans up what the dead left of it.
+// isAble reports whether a live instance can run the slot and so cleans up after its dead owners.
 func (w *world) isAble(m *swtest.Model, slot string) bool {
 	job := zkrec.JobOfSlot(slot)
 	return slices.ContainsFunc(w.cluster.Live(), func(i *swtest.Instance) bool { return isOpen(m, i) && w.handlers[i.Name][job] })
 }
 
-// isOpen says that a live instance takes jobs.
+// isOpen reports whether a live instance takes jobs.
 func isOpen(m *swtest.Model, i *swtest.Instance) bool {
 	order, ordered := m.Orders[i.Name]
 	return !i.Withdrawn() && !(ordered && order.Binds(m.Instances[i.Name].Incarnation))
@@ -191,7 +191,7 @@ func (w *world) unownedIn(m *swtest.Model, live []*swtest.Instance) (slot, missi
 	return "", ""
 }
 
-// isHandedOver says that a job is on its way from one live instance to another: for as long as the
+// isHandedOver reports whether a job is moving from one live instance to another: for as long as the
 // messages of an adoption may take, and no longer.
 func (w *world) isHandedOver(m *swtest.Model, job *swtest.Job) bool {
 	if job == nil {
@@ -310,7 +310,7 @@ func (w *world) checkLeft(m *swtest.Model, killed map[string]bool, open map[*swt
 	}
 }
 
-// everAble says that an instance that lived to the end, open, has the slot's handler, and so
+// everAble reports whether an instance that lived to the end and took jobs has the slot's handler, and so
 // has cleaned up after the dead.
 func (w *world) everAble(slot string, open map[*swtest.Instance]bool) bool {
 	job := zkrec.JobOfSlot(slot)

@@ -21,13 +21,13 @@ func TestSettlingIsChecked(t *testing.T) {
 		refuse func(r *zkdev.Request) bool
 		want   int
 	}{
-		{"nobody can own", func(r *zkdev.Request) bool { return has(r, zkdev.OpSetData, "/alive") }, 5},
+		{"no instance can own", func(r *zkdev.Request) bool { return has(r, zkdev.OpSetData, "/alive") }, 5},
 		{"one cannot own", func(r *zkdev.Request) bool {
 			return has(r, zkdev.OpSetData, "/alive") && strings.HasPrefix(r.Client, "i1")
 		}, 6},
 		{"registrations stay", func(r *zkdev.Request) bool { return has(r, zkdev.OpDelete, "/register/i1") }, 7},
-		{"nobody can claim", func(r *zkdev.Request) bool { return has(r, zkdev.OpSetData, "/tick") }, 8},
-		{"nobody can say what is complete", func(r *zkdev.Request) bool { return has(r, zkdev.OpSetData, "/shards") }, 9},
+		{"no instance can claim", func(r *zkdev.Request) bool { return has(r, zkdev.OpSetData, "/tick") }, 8},
+		{"complete ticks cannot be recorded", func(r *zkdev.Request) bool { return has(r, zkdev.OpSetData, "/shards") }, 9},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -25,14 +25,14 @@ var (
 // come back, leave and join; they are partitioned, and hang for longer than their session;
 // the server restarts, at times after three sessions; connections are cut before a request or between a write and its
 // reply; replies are slow; heartbeats are refused while the session lives; sessions are ended, and instance
-// nodes deleted, from outside; jobs are submitted and cancelled, and divided anew; instances are drained,
+// nodes deleted, from outside; jobs are submitted, canceled and resharded; instances are drained,
 // disabled and enabled, and drain themselves. Every message of every connection has a
-// latency of its own, mostly of 0.2 to 5 ms, some of 50 and more. The checker reads the server's transaction log and what the handlers recorded, and verifies that
+// separate latency, mostly of 0.2 to 5 ms, some of 50 and more. The checker reads the server's transaction log and what the handlers recorded, and verifies that
 //
 //  1. two instances never hold a valid lease on one slot. The leases are seen as their instances have
 //     them, idle or not: no two overlap; none lasts past the transaction that gives the slot to somebody
 //     else, nor longer than 0.75 sessions after its last heartbeat reached the server. The same is verified of
-//     the contexts of runs, of which some go on until their right ends. The design leaves out a session ended,
+//     the contexts of runs, some of which last until their right ends. The design makes an exception for a session ended,
 //     or an instance node deleted, from outside, for as long as a lease from before may last, and a job
 //     deleted while it is owned;
 //  2. no tick is claimed twice, nor is a request for a manual run, and a slot's claims have growing ticks; no
@@ -53,15 +53,15 @@ var (
 //  6. evenWithin, shares of equal instances differ by at most one, and those of different weights are as even. The terms: ownedWithin, then two
 //     sync periods in which nobody moves slots as long as some are free, and one until the next look; or, if that is
 //     longer, two until an offer made just before the end of the noise has run out and was taken by somebody else,
-//     eight in which whoever let it run out is offered nothing, and one until the next look; then
+//     eight in which an instance that let it run out is skipped, and one until the next look; then
 //     four ticks for up to 30 moves, 8 at a time;
 //  7. nothing is left. When the shares have been even, the server has the sessions and the ephemeral nodes
-//     of those who live and no others, and no heartbeat that no record backs; after an orderly end it has no
+//     of those who live and no others, and no heartbeat without an owner record; after an orderly end it has no
 //     session, no instance node and no heartbeat, and no goroutine runs (the bubble would not end).
 //     Registrations of killed instances stay for ten sessions. changedWithin after the last fault each job has the
 //     shards that were asked for last, and no nodes of others;
 //  8. every tick is accounted for: as far as a slot's record goes, and at least up to the end of its layout when the
-//     slot is none any more, each tick of its schedule, from the layout on that the slot began with, either stands
+//     slot no longer exists, each tick of its schedule, from the layout on that the slot began with, either stands
 //     in one row of ticks that were not run, or was run, its attempts counted from 1 with one entry
 //     each, of which the last says what became of it; and the history says of each run
 //     what its handler returned, or that its owner was gone, and speaks of no others. In the time in which nothing
@@ -70,7 +70,7 @@ var (
 //  9. a tick has one layout: a scheduled tick is claimed by shards of one number, with one set of parameters, which
 //     their runs are told, and the next layout comes into effect when each of these shards has accounted for all
 //     ticks up to there and has none to run again. No run begins while one of another layout of
-//     the job has the right to go on. A tick is recorded as complete when each shard is done with it; of each of these that a
+//     the job has the right to run. A tick is recorded as complete when each shard is done with it; of each of these that a
 //     shard has run, in the records, OnTickComplete is told once, later, by who recorded that, with
 //     outcomes that agree with what the handlers returned: never, if that instance dies or loses the shard
 //     within two sessions. Each tick of the time in which nothing happens is recorded as complete.
@@ -92,7 +92,7 @@ func TestSimulation(t *testing.T) {
 	t.Logf("after the faults: owned within %.2f, even within %.2f of the time allowed; %d seeds took longer than a session, a sync period and a tick",
 		total.owned, total.even, total.slower)
 	t.Logf("seeds: %d", total.seeds)
-	t.Logf("jobs divided anew: %d; ticks that all shards had done: %d", total.layouts, total.complete)
+	t.Logf("jobs resharded: %d; ticks that all shards had done: %d", total.layouts, total.complete)
 	t.Logf("ticks accounted for: %d", total.ticks)
 	t.Logf("virtual hours: %.1f", total.virtual.Hours())
 	t.Logf("violations: %d", total.violations)
@@ -150,7 +150,7 @@ func (sum *totals) add(w *world) {
 	sum.even = max(sum.even, float64(w.even)/float64(w.evenWithin()))
 }
 
-// report tells what was found, and what happened before the first of it.
+// report logs the violations, and what happened before the first one.
 func (w *world) report() string {
 	var b strings.Builder
 	const most = 10

@@ -19,7 +19,7 @@ import (
 
 const serverTick = 500 * time.Millisecond
 
-// profile is what may happen in one run; drawn from the seed.
+// profile configures one simulation; drawn from the seed.
 type profile struct {
 	Instances, Slots int // slots: jobs that are not divided, and shards, to begin with
 	Session, Sync    time.Duration
@@ -176,7 +176,7 @@ var schedules = []string{
 	"* * * * * ?", "*/2 * * * * ?", "*/5 * * * * ?", "*/15 * * * * ?", "0 * * * * ?", "@every 7s", "@every 45s", "@hourly",
 }
 
-// lingers is how long a handler takes that is in no hurry; less than the time that a stop leaves it.
+// lingers is how long a slow handler takes to return; less than the time that a stop leaves it.
 const lingers = 2 * time.Second
 
 func jobName(k int) string { return fmt.Sprintf("job%02d", k) }
@@ -251,7 +251,7 @@ func (w *world) submit(k int) {
 
 func draw[T any](w *world, values ...T) T { return values[w.rng.IntN(len(values))] }
 
-// policies draws what becomes of the job's ticks that do not go as planned.
+// policies draws the policies of a job.
 func (w *world) policies(job singleworker.Job) singleworker.Job {
 	if w.rng.IntN(3) == 0 {
 		return job // the defaults
@@ -278,7 +278,7 @@ func (w *world) cancel(k int) {
 	w.operate("cancel "+jobName(k), func(ctx context.Context) error { return w.cluster.Cancel(ctx, jobName(k)) })
 }
 
-// operate waits for what an operator does; the server may be away for a while.
+// operate waits for an operator's command; the server may be unreachable for a while.
 func (w *world) operate(what string, f func(ctx context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
@@ -295,7 +295,7 @@ func (w *world) violate(v violation) {
 	w.found = append(w.found, v)
 }
 
-// run is the whole of it: the noise, the silence, and the end.
+// run runs the whole simulation: the noise, the quiet time and the end.
 func (w *world) run() {
 	for k := range w.shards {
 		if k < 5 || w.rng.IntN(4) > 0 {
@@ -310,7 +310,7 @@ func (w *world) run() {
 		time.Sleep(w.upTo(2 * w.FaultEvery))
 		w.fault()
 	}
-	w.silence()
+	w.endFaults()
 	w.settle()
 	w.end()
 	e := w.evidence(w.cluster, w.Session)
@@ -319,8 +319,8 @@ func (w *world) run() {
 	w.found, w.counts = append(w.found, found...), counts
 }
 
-// silence ends the noise: what is broken mends, and who leaves has left.
-func (w *world) silence() {
+// endFaults ends the noise: what is broken is repaired, and leaving instances have left.
+func (w *world) endFaults() {
 	for _, remove := range w.removes {
 		remove()
 	}

@@ -46,7 +46,7 @@ func Slow(t *testing.T) {
 }
 
 // Search calls try with up to n seeds from [Base] on, on all cores, until a call returns true. It returns
-// the seed of that call, or false if there was none. Each call has its own goroutine, so that a test
+// the seed of that call, or false if no call did. Each call has its own goroutine, so that a test
 // that ends inside of it ends nothing else.
 func Search(n int, try func(seed uint64) bool) (found uint64, ok bool) {
 	var mu sync.Mutex

@@ -9,9 +9,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// Submit creates a job, as an operator does: by package admin, on a connection of its own,
-// and again until the server has answered or ctx is done. A job that is there already and
-// is the same is no error.
+// Submit creates a job as an operator would: with package admin, on a separate connection,
+// retried until the server has answered or ctx is done. It is not an error if the same job
+// exists already.
 func (c *Cluster) Submit(ctx context.Context, j job.Job) error {
 	return c.Operate(ctx, func(client *admin.Client) error {
 		_, err := client.Submit(ctx, j, admin.SubmitOptions{})
@@ -19,7 +19,7 @@ func (c *Cluster) Submit(ctx context.Context, j job.Job) error {
 	})
 }
 
-// Cancel deletes a job, whether or not it exists. It is otherwise like Submit.
+// Cancel deletes a job; one that does not exist is not an error. Otherwise it is like Submit.
 func (c *Cluster) Cancel(ctx context.Context, name string) error {
 	return c.Operate(ctx, func(client *admin.Client) error {
 		_, err := client.Cancel(ctx, name)
@@ -30,8 +30,8 @@ func (c *Cluster) Cancel(ctx context.Context, name string) error {
 	})
 }
 
-// List tells what the records say of each job, to somebody who asks the server. (View, Owners
-// and Shares read the server's log, and disturb nobody.)
+// List returns the status of each job, read from the server. (View, Owners
+// and Shares read the server's log and send no requests.)
 func (c *Cluster) List(ctx context.Context) (jobs []admin.JobStatus, err error) {
 	err = c.Operate(ctx, func(client *admin.Client) error {
 		jobs, err = client.List(ctx)
@@ -40,8 +40,8 @@ func (c *Cluster) List(ctx context.Context) (jobs []admin.JobStatus, err error) 
 	return jobs, err
 }
 
-// Operate has somebody who is no instance do something. Each time is a session of its own, as
-// with swctl, so that nothing is shared between two who do so at once.
+// Operate calls f with a client that is not an instance. Each call has its own session, as
+// with swctl, so concurrent calls share nothing.
 func (c *Cluster) Operate(ctx context.Context, do func(*admin.Client) error) error {
 	client, err := admin.Dial(ctx, admin.Config{
 		Servers: servers, ServerType: c.cfg.ServerType, SessionTimeout: c.cfg.SessionTimeout,
@@ -54,7 +54,7 @@ func (c *Cluster) Operate(ctx context.Context, do func(*admin.Client) error) err
 	return do(client)
 }
 
-// Delete deletes one node, whatever its version: what a hand may do, and admin does not. It
+// Delete deletes one node regardless of its version, as a manual edit would. It
 // tries once.
 func (c *Cluster) Delete(ctx context.Context, path string) error {
 	conn, err := zkconn.Open(zkconn.Config{

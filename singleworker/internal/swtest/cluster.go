@@ -20,7 +20,7 @@ type TB interface {
 	Cleanup(f func())
 }
 
-// Config is what a Cluster is like. Each zero field means its default.
+// Config configures a Cluster. Zero fields have the given defaults.
 type Config struct {
 	ServerType     string        // default "group"
 	SessionTimeout time.Duration // default 10 s
@@ -82,7 +82,7 @@ func New(tb TB, cfg Config) *Cluster {
 // Tree gives the paths of the group's records.
 func (c *Cluster) Tree() zkrec.Tree { return c.tree }
 
-// Begun is when the cluster was made.
+// Begun returns when the cluster was created.
 func (c *Cluster) Begun() time.Time { return c.begun }
 
 // Close ends all instances, orderly where the server can be reached, and waits for

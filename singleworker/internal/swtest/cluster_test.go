@@ -183,7 +183,7 @@ func TestPartition(t *testing.T) {
 	})
 }
 
-// What was under way when a connection hangs arrives when it goes on, although every
+// What was in flight when a connection hangs arrives when it resumes, although every
 // deadline has passed meanwhile: here after the session is over.
 func TestStall(t *testing.T) {
 	t.Parallel()
@@ -292,7 +292,7 @@ func TestSubmitAndCancel(t *testing.T) {
 	})
 }
 
-// Whoever leaves takes its registrations along, at whatever point of joining it is told to.
+// A leaving instance removes its registrations, at any point of joining.
 func TestLeavingWhileJoining(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

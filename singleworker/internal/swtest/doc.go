@@ -8,13 +8,13 @@
 // gocron, the bytes on the connection, and the server's sessions. Not real:
 //
 //   - A kill ([Instance.Kill]). A goroutine cannot be killed, so the instance is cut off
-//     from the server for ever, its handlers' contexts end, and nothing that it does from then on
-//     is recorded or reaches anybody. Its goroutines wind down in virtual time and are joined at the
+//     from the server permanently, its handlers' contexts end, and nothing that it does from then on
+//     is recorded or reaches any other. Its goroutines wind down in virtual time and are joined at the
 //     end.
 //   - A pause of a process ([Instance.Stall]). The goroutines of one instance cannot be stopped
 //     among those of others. Its connection hangs instead: nothing is sent or received, deadlines of
 //     the connection do not end it, and what was under way arrives when the stall is over, however
-//     late. Timers of the instance go on, unlike those of a process that is stopped, so
+//     late. Timers of the instance keep running, unlike those of a stopped process, so
 //     it notices that its leases run out; its handlers may hang, too, if they call [Instance.Stalled].
 //
 // Every goroutine is joined when the Cluster is closed, which the end of the test does.

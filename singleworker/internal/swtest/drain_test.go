@@ -77,7 +77,7 @@ func TestDrainIsSwift(t *testing.T) {
 	})
 }
 
-// Whoever is disabled owns nothing when it is started again, and whoever was drained does.
+// A disabled instance owns nothing after a restart; a drained one does.
 func TestRestartOfTheDisabledAndTheDrained(t *testing.T) {
 	slow(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
 		instances := group(t, c, 3, 6, "*/5 * * * * ?", working(time.Second))
@@ -142,7 +142,7 @@ func TestManagerDrains(t *testing.T) {
 		}
 		for _, r := range c.Runs() {
 			if r.Instance == i && (r.Started.After(begun) || r.Ended.IsZero() || r.Err != nil) {
-				t.Errorf("%s of %v: begun %v after the drain, ended %v, %v", r.Job, r.Tick, r.Started.Sub(begun), r.Ended, r.Err)
+				t.Errorf("%s of %v: started %v after the drain, ended %v, %v", r.Job, r.Tick, r.Started.Sub(begun), r.Ended, r.Err)
 			}
 		}
 		time.Sleep(time.Minute)

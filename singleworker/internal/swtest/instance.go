@@ -13,10 +13,10 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// servers is a connect string; whoever has a Dial function never looks it up.
+// servers is a connect string; it is never resolved because Dial is set.
 const servers = "zkdev:2181"
 
-// State is how an instance is.
+// State is the state of an instance.
 type State int
 
 // The states of an instance.
@@ -29,7 +29,7 @@ const (
 
 func (s State) String() string { return [...]string{"running", "stopping", "stopped", "killed"}[s] }
 
-// Setup is what an instance is made of.
+// Setup configures an instance.
 type Setup struct {
 	Handlers map[string]singleworker.Handler
 	Jobs     []singleworker.Job // declared
@@ -130,7 +130,7 @@ func (i *Instance) ended(err error) {
 	}
 }
 
-// State says how the instance is.
+// State returns the instance's state.
 func (i *Instance) State() State {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -187,7 +187,7 @@ func (i *Instance) Stop() error {
 	return i.err
 }
 
-// Kill ends the instance as SIGKILL or a power cut would: it says goodbye to nobody, and
+// Kill ends the instance as SIGKILL or a power cut would: it closes nothing, and
 // its session lives until the server has not heard from it for the session timeout.
 func (i *Instance) Kill() {
 	i.mu.Lock()
@@ -199,7 +199,7 @@ func (i *Instance) Kill() {
 	i.stall.End()
 	i.mu.Unlock()
 	i.network.Lock()
-	i.Client.Partition() // for ever
+	i.Client.Partition() // permanently
 	i.network.Unlock()
 	i.cluster.killed(i)
 	i.kill()
@@ -214,7 +214,7 @@ func (i *Instance) Partition() {
 	i.Client.Partition()
 }
 
-// Heal ends a partition. It does not bring back who was killed.
+// Heal ends a partition. It does not revive a killed instance.
 func (i *Instance) Heal() {
 	i.network.Lock()
 	defer i.network.Unlock()
@@ -223,8 +223,8 @@ func (i *Instance) Heal() {
 	}
 }
 
-// Stall lets the instance's connection hang, as if the process was paused, until Resume:
-// see the package comment for what that is and is not.
+// Stall makes the instance's connection hang, as if the process were paused, until Resume:
+// see the package comment for its limits.
 func (i *Instance) Stall() {
 	i.mu.Lock()
 	if i.state != Killed {
@@ -236,7 +236,7 @@ func (i *Instance) Stall() {
 
 // Resume ends a stall or a partition: what was under way arrives now.
 func (i *Instance) Resume() {
-	i.Heal() // first: whoever wakes up finds what has come meanwhile
+	i.Heal() // first: a process that resumes finds what has arrived meanwhile
 	i.stall.End()
 }
 

@@ -125,7 +125,7 @@ func TestLatchSurvivesABriefLossOfTheConnection(t *testing.T) {
 		c.View(func(m *swtest.Model) {
 			for name, j := range m.Jobs {
 				if j.Token != tokens[name] {
-					t.Errorf("%s has changed hands", name)
+					t.Errorf("%s has another owner", name)
 				}
 			}
 		})
@@ -138,8 +138,8 @@ func TestLatchSurvivesABriefLossOfTheConnection(t *testing.T) {
 	})
 }
 
-// Whoever's place in the queue a hand has deleted does not lead, whatever it believes: its claims are
-// refused, and it hands over what it owns.
+// An instance whose place in the queue was deleted manually does not lead, even if it believes so: its claims are
+// refused, and it hands its slots over.
 func TestLeaderWhosePlaceIsDeleted(t *testing.T) {
 	exact(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
 		instances := latched(t, c, 2, 5, "* * * * * ?", working(0))

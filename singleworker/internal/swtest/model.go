@@ -16,7 +16,7 @@ import (
 // Model is the group's tree as the server's transactions made it, worked out from the
 // log alone. Not safe for concurrent use.
 type Model struct {
-	Jobs      map[string]*Job        // by slot; also a job that is divided, which is none itself
+	Jobs      map[string]*Job        // by slot; also a sharded job, which is not a slot itself
 	Instances map[string]Member      // by id: those whose ephemeral node is there
 	Orders    map[string]zkrec.Order // by id: of whom operators want that it own nothing
 	Sessions  map[int64]bool         // those that live
@@ -40,7 +40,7 @@ type Job struct {
 	Token      int64 // zxid of the last change of the owner record
 	Since      time.Time
 	Version    int32 // of the owner record
-	Ownable    bool  // its owner record is there: not of a job that is divided
+	Ownable    bool  // its owner record exists; false for a sharded job
 	Beats      map[string]time.Time
 	Spec       zkrec.Spec // of the job, with Since set
 	Tick       zkrec.Tick
@@ -74,7 +74,7 @@ func (m *Model) Apply(txn zkdev.Txn) {
 	}
 }
 
-// Split tells which slot a path belongs to, which of its nodes ("" for the job's, or shard's, own),
+// Split returns the slot that a path belongs to, which of its nodes ("" for the job's, or shard's, own),
 // and what stands below that. For an instance's node, or an order, the job is "" and the rest its id.
 func (m *Model) Split(full string) (job, node, rest string, ok bool) {
 	below, ok := strings.CutPrefix(full, m.tree.Root()+"/")
@@ -119,7 +119,7 @@ func (m *Model) written(txn zkdev.Txn) {
 		return
 	}
 	if job == "" {
-		record, _ := zkrec.ParseInstance(txn.Data) // one that cannot be read lives all the same
+		record, _ := zkrec.ParseInstance(txn.Data) // an instance with an unreadable record is alive
 		member := m.Instances[rest]
 		member.Instance = record
 		if txn.Op != zkdev.OpSetData {
@@ -243,7 +243,7 @@ func (c *Cluster) View(f func(m *Model)) {
 	f(c.model)
 }
 
-// Owners tells which instance owns each slot that a live one owns.
+// Owners returns the owner of each slot that a live instance owns.
 func (c *Cluster) Owners() map[string]string {
 	owners := make(map[string]string)
 	c.View(func(m *Model) {
@@ -268,7 +268,7 @@ func (c *Cluster) Shares() map[string]int {
 	return shares
 }
 
-// Await looks a hundred times per session timeout until ok says yes, and reports whether that was so
+// Await polls ok a hundred times per session timeout until it returns true, and reports whether that happened
 // within the time given.
 func (c *Cluster) Await(within time.Duration, ok func() bool) bool {
 	timer := time.NewTimer(within)

@@ -20,13 +20,13 @@ type Run struct {
 	// returned before. It may work until then and not longer.
 	RightEnded time.Time
 	Cause      error
-	// Ended is when the handler returned, or was killed; zero while it goes on.
+	// Ended is when the handler returned, or was killed; zero while it is in progress.
 	Ended  time.Time
 	Err    error
 	Killed bool
 }
 
-// End is when the run had no right any more, or had returned; zero while it goes on.
+// End is when the run lost its right or returned; zero while it is in progress.
 func (r *Run) End() time.Time {
 	if !r.RightEnded.IsZero() && (r.Ended.IsZero() || r.RightEnded.Before(r.Ended)) {
 		return r.RightEnded
@@ -64,13 +64,13 @@ func (c *Cluster) Evidence() []audit.Run {
 // errNoReturn is the result of a handler that panicked, or ended its goroutine.
 var errNoReturn = errors.New("handler did not return")
 
-// recorded has the calls of a handler recorded, and ends them with a kill.
+// recorded records the calls of a handler, and ends them with a kill.
 func (i *Instance) recorded(h singleworker.Handler) singleworker.Handler {
 	c := i.cluster
 	return func(ctx context.Context, run *singleworker.Run) error {
 		r := &Run{Instance: i, Run: *run, Started: time.Now()}
 		if !c.started(r) {
-			return errKilled // whoever is dead calls no handler
+			return errKilled // a dead instance calls no handler
 		}
 		inner, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
@@ -129,7 +129,7 @@ func (c *Cluster) killed(i *Instance) {
 	}
 }
 
-// whileAlive wraps hooks: nobody hears from the dead.
+// whileAlive wraps hooks so that a dead instance calls none.
 func (i *Instance) whileAlive(h singleworker.Hooks) singleworker.Hooks {
 	alive := func() bool { return i.State() != Killed }
 	out := singleworker.Hooks{}

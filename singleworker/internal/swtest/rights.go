@@ -34,7 +34,7 @@ func (i *Instance) rightChanged(changed leases.Change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if i.State() == Killed {
-		return // whoever is dead runs nothing
+		return // a dead instance runs nothing
 	}
 	job := string(changed.Slot)
 	r := i.rights[job]

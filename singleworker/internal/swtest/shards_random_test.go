@@ -18,7 +18,7 @@ import (
 
 // TestShardsAtRandom runs random groups in which instances are killed, leave and join, while the number of shards of
 // a job changes at random times: every tick is run under one number, successfully once by each shard, or is skipped
-// by one because its run before went on, which is late after a kill; and is reported once. (TestSimulation does the same with faults of the network, and many jobs.)
+// by one because its previous run was in progress, which is late after a kill; and is reported once. (TestSimulation does the same with faults of the network, and many jobs.)
 func TestShardsAtRandom(t *testing.T) {
 	t.Parallel()
 	for k := range uint64(simkit.Seeds(30)) {
@@ -57,7 +57,7 @@ func shardsAtRandom(t *testing.T, c *swtest.Cluster, rng *rand.Rand) {
 		}
 	}
 	time.Sleep(time.Minute)
-	time.Sleep(time.Until(time.Now().Truncate(10 * time.Second).Add(18 * time.Second))) // no run goes on
+	time.Sleep(time.Until(time.Now().Truncate(10 * time.Second).Add(18 * time.Second))) // no run is in progress
 	pass(t, c)
 	ticks := wantWholeTicks(t, c, complete, start, zkrec.ReasonOverlap)
 	for tick := start.Truncate(10 * time.Second).Add(20 * time.Second); time.Since(tick) > 0; tick = tick.Add(10 * time.Second) {

@@ -104,7 +104,7 @@ func wantWholeTicks(t *testing.T, c *swtest.Cluster, complete *completions, from
 		}
 		for _, other := range runs[:i] {
 			if other.Shard.Total != r.Shard.Total && other.End().After(r.Started) {
-				t.Errorf("a run with %d shards goes on from %v to %v when one with %d begins at %v",
+				t.Errorf("a run with %d shards lasts from %v to %v, and one with %d begins at %v",
 					other.Shard.Total, other.Started, other.End(), r.Shard.Total, r.Started)
 			}
 		}
@@ -207,7 +207,7 @@ func TestFailedShardIsRetriedAlone(t *testing.T) {
 }
 
 // The number of shards changes in mid-tick, again and again: a tick is run under one number by all, and
-// no two numbers at once; shards that are none any more leave nothing behind.
+// no two numbers at once; removed shards leave nothing behind.
 func TestShardsChangeInMidTick(t *testing.T) {
 	slow(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
 		start := time.Now()
@@ -225,7 +225,7 @@ func TestShardsChangeInMidTick(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(time.Until(time.Now().Truncate(10 * time.Second).Add(15 * time.Second))) // no run goes on
+		time.Sleep(time.Until(time.Now().Truncate(10 * time.Second).Add(15 * time.Second))) // no run is in progress
 		numbers := make(map[int]bool)
 		for _, n := range wantWholeTicks(t, c, complete, start) {
 			numbers[n] = true
@@ -293,14 +293,14 @@ func TestDeclarationsThatDiffer(t *testing.T) {
 		// A job that is not divided is a slot itself, and none when it is divided again.
 		c.View(func(m *swtest.Model) {
 			if j := m.Jobs["rows"]; j.Owner.SID != "" || len(j.Beats) != 0 {
-				t.Errorf("the job as a slot of its own is left: %+v", j)
+				t.Errorf("the job's own slot is left: %+v", j)
 			}
 		})
 	})
 }
 
-// Ticks that came while nobody was there belong to the number of shards that there is when somebody is.
-func TestShardsChangeWhileNobodyIsThere(t *testing.T) {
+// Ticks that came while no instance was running belong to the number of shards that there is when one starts.
+func TestShardsChangeWithoutInstances(t *testing.T) {
 	slow(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
 		start := time.Now()
 		instances, complete := sharded(t, c, 2, singleworker.Job{Name: "rows", Schedule: "0 * * * * ?", Shards: 2}, working(time.Second))

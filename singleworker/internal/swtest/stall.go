@@ -9,8 +9,8 @@ import (
 )
 
 // Stall holds up a process's connections, as when the process is stopped: while it lasts, they send and
-// receive nothing, and no deadline ends that. The process's timers go on, unlike those of a
-// process that is stopped. The zero value is one that has not begun. Safe for concurrent use.
+// receive nothing, and no deadline ends that. The process's timers keep running, unlike those of a
+// stopped process. The zero value is a stall that has not begun. Safe for concurrent use.
 type Stall struct {
 	mu   sync.Mutex
 	over chan struct{} // closed at the end; nil unless it lasts
@@ -67,7 +67,7 @@ func (c *stallable) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// outlive waits for the end of the stall. It returns false if there is none, or when the connection is closed.
+// outlive waits for the end of the stall. It returns false if no stall is in progress or the connection is closed.
 func (c *stallable) outlive() bool {
 	c.stall.mu.Lock()
 	over := c.stall.over
