@@ -17,7 +17,7 @@ import (
 )
 
 // client is what swctl needs of *admin.Client.
-type client interface {
+type client interface { //nolint:interfacebloat // it stands for a whole type, so that tests can have another
 	Get(ctx context.Context, name string) (admin.JobStatus, error)
 	List(ctx context.Context) ([]admin.JobStatus, error)
 	Instances(ctx context.Context) ([]admin.Instance, error)
