@@ -30,6 +30,8 @@ type client interface { //nolint:interfacebloat // it stands for a whole type, s
 	Pause(ctx context.Context, name string, opts admin.PauseOptions) (admin.PauseResult, error)
 	Resume(ctx context.Context, name string, opts admin.ResumeOptions) (admin.PauseResult, error)
 	Cancel(ctx context.Context, name string) (admin.JobStatus, error)
+	Unreadable(ctx context.Context, name string) ([]admin.UnreadableNode, error)
+	Repair(ctx context.Context, name string, nodes []admin.UnreadableNode) error
 
 	Trigger(ctx context.Context, name string, opts admin.TriggerOptions) (admin.TriggerResult, error)
 	AwaitRun(ctx context.Context, name, id string) ([]admin.Entry, error)
@@ -161,7 +163,7 @@ func (c *call) explain(err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return cmdline.WithHint(fmt.Errorf("not done within %s: %w", c.Timeout, err), "a longer --timeout")
 	case errors.Is(err, admin.ErrUnreadable):
-		return cmdline.WithHint(err, "swctl submit NAME SCHEDULE --replace overwrites it; a newer swctl reads what a newer version wrote")
+		return cmdline.WithHint(err, "swctl submit NAME SCHEDULE --replace overwrites a spec, swctl repair NAME other records; a newer swctl reads what a newer version wrote")
 	case errors.Is(err, admin.ErrNoInstance):
 		return cmdline.WithHint(err, "swctl instances lists those of server type %s at %s; swctl instances disable is for one that does not run", c.ServerType, c.ZK)
 	case errors.Is(err, admin.ErrNoShard):

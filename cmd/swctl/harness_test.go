@@ -121,23 +121,24 @@ func golden(t *testing.T, name, text string) {
 
 // fakeClient keeps jobs in memory and answers as admin does.
 type fakeClient struct {
-	jobs      map[string]admin.JobStatus
-	entries   map[string][]admin.Entry
-	explained map[string]admin.Explanation // what Why returns, but for the job
-	instances []admin.Instance
-	requests  map[string][]admin.Request // by job
-	orders    map[string]admin.Order
-	goes      bool             // the instance that AwaitDrained waits for
-	adopter   string           // who adopts new jobs; nobody if empty
-	fail      map[string]error // by call, such as "Cancel weekly" or "List"
-	block     map[string]bool  // calls that last until their context ends
-	missed    int              // ticks, of Resume
-	ended     []admin.Entry    // what AwaitRun returns
-	triggered admin.TriggerOptions
-	stopped   admin.StopOptions
-	onAwait   func() // called when AwaitOwner begins
-	onGet     func() // called when Get begins
-	calls     []string
+	jobs       map[string]admin.JobStatus
+	entries    map[string][]admin.Entry
+	explained  map[string]admin.Explanation // what Why returns, but for the job
+	instances  []admin.Instance
+	requests   map[string][]admin.Request // by job
+	orders     map[string]admin.Order
+	unreadable []admin.UnreadableNode
+	goes       bool             // the instance that AwaitDrained waits for
+	adopter    string           // who adopts new jobs; nobody if empty
+	fail       map[string]error // by call, such as "Cancel weekly" or "List"
+	block      map[string]bool  // calls that last until their context ends
+	missed     int              // ticks, of Resume
+	ended      []admin.Entry    // what AwaitRun returns
+	triggered  admin.TriggerOptions
+	stopped    admin.StopOptions
+	onAwait    func() // called when AwaitOwner begins
+	onGet      func() // called when Get begins
+	calls      []string
 }
 
 var _ client = (*fakeClient)(nil)
@@ -388,6 +389,18 @@ func (f *fakeClient) AwaitRun(ctx context.Context, name, id string) ([]admin.Ent
 		f.ended[i].Manual = id
 	}
 	return f.ended, nil
+}
+
+func (f *fakeClient) Unreadable(ctx context.Context, name string) ([]admin.UnreadableNode, error) {
+	if err := f.begin(ctx, "Unreadable "+name); err != nil {
+		return nil, err
+	}
+	_, err := f.find("job "+name, name)
+	return f.unreadable, err
+}
+
+func (f *fakeClient) Repair(ctx context.Context, name string, nodes []admin.UnreadableNode) error {
+	return f.begin(ctx, fmt.Sprintf("Repair %s: %d", name, len(nodes)))
 }
 
 func (f *fakeClient) Requests(ctx context.Context, name string) ([]admin.Request, error) {

@@ -41,7 +41,7 @@ func (a *app) commands() []*cmdline.Command {
 	return []*cmdline.Command{
 		a.submitCommand(), a.setCommand(), a.cancelCommand(), a.listCommand(), a.showCommand(), a.nextCommand(),
 		a.historyCommand(), a.whyCommand(), a.triggerCommand(), a.stopRunCommand(),
-		a.requestsCommand(), a.cancelRequestsCommand(), a.pauseCommand(), a.resumeCommand(),
+		a.requestsCommand(), a.cancelRequestsCommand(), a.pauseCommand(), a.resumeCommand(), a.repairCommand(),
 		a.instancesCommand(), a.drainCommand(), a.disableCommand(), a.enableCommand(),
 		a.guardCommand(), a.devCommand(), a.versionCommand(),
 	}

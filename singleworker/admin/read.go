@@ -27,7 +27,13 @@ func (c *Client) Get(ctx context.Context, name string) (JobStatus, error) {
 		if err != nil {
 			return err
 		}
-		status, err = c.status(ctx, name, live)
+		if status, err = c.status(ctx, name, live); err != nil || status.Shard != nil || status.State == StateInvalid {
+			return err
+		}
+		nodes, err := c.unreadable(ctx, name) // the history, too, which status does not read
+		if len(nodes) > 0 {
+			status.State, status.Reason = StateInvalid, nodes[0].reason()
+		}
 		return err
 	})
 	if err != nil {

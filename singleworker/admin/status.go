@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -188,7 +189,7 @@ func (r records) status(of parsed, live map[string]Instance, now time.Time) JobS
 		running := lives && r.tick.Open() && r.tick.Token == r.ownerStat.Mzxid
 		s.Overdue = overdue(of.spec, of.schedule, of.spec.SinceOr(r.stat.Mtime), r.tick.Watermark, running, now)
 	}
-	s.judge(of.err, r.owner.Offer, lives, able(r.registered, live), closed(r.registered, live))
+	s.judge(cmp.Or(of.err, r.tickErr), r.owner.Offer, lives, able(r.registered, live), closed(r.registered, live))
 	return s
 }
 
@@ -284,6 +285,8 @@ func (s *JobStatus) judge(err error, offer string, ownerLives bool, able, closed
 	switch {
 	case errors.As(err, new(*zkrec.SchemaError)):
 		s.State, s.Reason = StateInvalid, err.Error()
+	case errors.As(err, new(*zkrec.UnreadableError)):
+		s.State, s.Reason = StateInvalid, err.Error()+"; repair the job"
 	case err != nil:
 		s.State, s.Reason = StateInvalid, err.Error()+"; submit it again with Replace, or cancel it"
 	case ownerLives:

@@ -253,7 +253,7 @@ func TestWhyATickWasNotRun(t *testing.T) {
 			scene{tick: through("12:00:00")}, "", FateForgotten,
 		},
 		"garbage": {
-			scene{tickErr: errors.New("tick record: garbage")}, "", RunUnreadable,
+			scene{tickErr: &zkrec.UnreadableError{Path: "/billing/job/tick", Err: errors.New("tick record: garbage")}}, "", RunUnreadable,
 		},
 		"can never run": {
 			scene{spec: zkrec.Spec{Job: job.Job{Schedule: "@dialy"}}}, "", FateNone,

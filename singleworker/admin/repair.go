@@ -1,0 +1,188 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/swjobs/singleworker/singleworker/internal/task"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// Loss is what is lost when a record that cannot be read is written anew.
+type Loss string
+
+// The losses.
+const (
+	// LossTicks: how far ticks are accounted for, and the last run. Ticks before the repair that were
+	// not run stay so; a run that is open is not recorded.
+	LossTicks Loss = "ticks"
+	// LossHistory: the history of the job, or shard.
+	LossHistory Loss = "history"
+	// LossCompletion: which ticks all shards are done with. Those up to the repair are not reported to
+	// Hooks.OnTickComplete any more.
+	LossCompletion Loss = "completion"
+	// LossSpec: the job itself. Repair cannot write it: submit the job again with Replace.
+	LossSpec Loss = "spec"
+)
+
+// UnreadableNode is a node of a job that cannot be read, which makes the job invalid.
+type UnreadableNode struct {
+	Path  string `json:"path"`
+	Job   string `json:"job"` // or the shard, such as "report[3]"
+	Loss  Loss   `json:"lost"`
+	Error string `json:"error"` // why it cannot be read
+	// Newer reports that a newer version wrote the node: upgrade this one rather than repair the job.
+	Newer bool `json:"newer"`
+
+	version int32 // of the node as it was read
+	write   []byte
+}
+
+func (n UnreadableNode) reason() string {
+	reason := n.Path + " cannot be read: " + n.Error
+	if n.Newer {
+		return reason
+	}
+	return reason + "; repair the job"
+}
+
+// Unreadable lists the nodes of a job that cannot be read; empty if it needs no repair. Errors:
+// *InvalidError for the name, ErrNotFound, ErrDenied, ErrUnavailable.
+func (c *Client) Unreadable(ctx context.Context, name string) ([]UnreadableNode, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	var nodes []UnreadableNode
+	err := c.conn.Retry(ctx, func() (err error) {
+		nodes, err = c.unreadable(ctx, name)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("job %q: %w", name, err)
+	}
+	return nodes, nil
+}
+
+// Repair writes nodes anew that Unreadable listed, all or none of them, so that instances can run the
+// job again. Owners notice within a sync period, or with the job's next change. ErrConflict is returned
+// when a node has changed since; ErrUnreadable, and nothing is written, when the job's spec is among the
+// nodes: submit the job again with Replace, then repair the rest. Further errors: ErrDenied,
+// ErrUnavailable.
+func (c *Client) Repair(ctx context.Context, name string, nodes []UnreadableNode) error {
+	var ops []zkconn.Op
+	for _, n := range nodes {
+		if n.Loss == LossSpec {
+			return fmt.Errorf("repair %s: %w: %s", name, ErrUnreadable, n.Error)
+		}
+		ops = append(ops, zkconn.SetOp(n.Path, n.write, n.version))
+	}
+	if len(ops) == 0 {
+		return nil
+	}
+	err := c.conn.Retry(ctx, func() error {
+		_, err := c.conn.Multi(ctx, ops...)
+		if moved(err) {
+			return c.repaired(ctx, nodes) // perhaps by an earlier try, whose answer was lost
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("repair %s: %w", name, uncertain(err, true))
+	}
+	return nil
+}
+
+// repaired returns ErrConflict unless every node holds what the repair wants to write.
+func (c *Client) repaired(ctx context.Context, nodes []UnreadableNode) error {
+	for _, n := range nodes {
+		data, stat, err := c.conn.Get(ctx, n.Path)
+		switch {
+		case errors.Is(err, zkconn.ErrNoNode):
+			return ErrConflict
+		case err != nil:
+			return err
+		case stat.Version != n.version+1 || string(data) != string(n.write):
+			return ErrConflict
+		}
+	}
+	return nil
+}
+
+func (c *Client) unreadable(ctx context.Context, name string) ([]UnreadableNode, error) {
+	job, err := c.readJob(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	of := job.parse()
+	if of.err != nil && !errors.As(of.err, new(*InvalidError)) {
+		spec := UnreadableNode{
+			Path: c.tree.Job(name), Job: name, Loss: LossSpec, Error: of.err.Error(), version: job.stat.Version,
+		}
+		spec.Newer = errors.As(of.err, new(*zkrec.SchemaError))
+		return []UnreadableNode{spec}, nil // without it nobody knows which nodes belong to the job
+	}
+	slots, err := of.slots(name)
+	if err != nil {
+		return nil, err
+	}
+	found := make([][]UnreadableNode, len(slots))
+	marks := make([]int64, len(slots))
+	err = task.Each(ctx, readers, slots, func(ctx context.Context, i int, slot string) (err error) {
+		found[i], marks[i], err = c.unreadableOf(ctx, slot)
+		return err
+	})
+	if err != nil || slots[0] == name {
+		return slices.Concat(found...), err
+	}
+	complete, err := c.check(ctx, UnreadableNode{
+		Path: c.tree.Shards(name), Job: name, Loss: LossCompletion, write: zkrec.Complete{Tick: slices.Max(marks)}.Encode(),
+	}, func(data []byte, _ zkconn.Stat) error {
+		_, err := zkrec.ParseComplete(data)
+		return err
+	})
+	return append(slices.Concat(found...), complete...), err
+}
+
+// unreadableOf checks the nodes of a slot, and returns its watermark, if that can be read.
+func (c *Client) unreadableOf(ctx context.Context, slot string) (nodes []UnreadableNode, mark int64, err error) {
+	// An empty tick record accounts for all ticks before it was written, on ZooKeeper's clock.
+	tick, err := c.check(ctx, UnreadableNode{
+		Path: c.tree.Tick(slot), Job: slot, Loss: LossTicks,
+	}, func(data []byte, stat zkconn.Stat) error {
+		record, err := zkrec.ParseTick(data, stat.Mtime)
+		mark = record.Watermark
+		return err
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	history, err := c.check(ctx, UnreadableNode{
+		Path: c.tree.History(slot), Job: slot, Loss: LossHistory, write: zkrec.History{}.Encode(),
+	}, func(data []byte, _ zkconn.Stat) error {
+		_, err := zkrec.ParseHistory(data)
+		return err
+	})
+	return append(tick, history...), mark, err
+}
+
+// check returns n if its data cannot be read. A node that does not exist is created by the instance that
+// runs the job.
+func (c *Client) check(
+	ctx context.Context, n UnreadableNode, parse func(data []byte, stat zkconn.Stat) error,
+) ([]UnreadableNode, error) {
+	data, stat, err := c.conn.Get(ctx, n.Path)
+	if errors.Is(err, zkconn.ErrNoNode) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err = parse(data, stat); err == nil {
+		return nil, nil
+	}
+	n.Error, n.Newer, n.version = err.Error(), errors.As(err, new(*zkrec.SchemaError)), stat.Version
+	return []UnreadableNode{n}, nil
+}
