@@ -16,8 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// TestAPI shows what users can name, without the documentation. A difference is a
-// decision: what is taken away breaks a program, what is added stays for ever.
+// TestAPI compares the exported API, without documentation, with a golden file. A difference is a
+// decision: a removal breaks programs, an addition stays forever.
 func TestAPI(t *testing.T) {
 	t.Parallel()
 	got := listing(t, ".") + "\n" + listing(t, "admin") + "\n" + listing(t, "job") + "\n" + listing(t, "latch")
@@ -36,7 +36,7 @@ func TestAPI(t *testing.T) {
 	}
 }
 
-// listing is the exported API of the package in dir, one declaration after the other.
+// listing returns the exported API of the package in dir.
 func listing(t *testing.T, dir string) string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -63,7 +63,7 @@ func listing(t *testing.T, dir string) string {
 	return "package " + pkg + "\n\n" + strings.Join(decls, "\n") + "\n"
 }
 
-// declarations lists what one declaration of a file declares.
+// declarations lists the exported parts of one declaration of a file.
 func declarations(t *testing.T, decl ast.Decl) []string {
 	t.Helper()
 	switch decl := decl.(type) {

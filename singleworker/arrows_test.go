@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// An arrow is an import that must not be. Packages are written from the module's
+// An arrow is a forbidden import. Packages are written from the module's
 // root ("singleworker/admin"), others as they are imported; "a/..." stands for a and
 // all below it, "..." for the whole module.
 type arrow struct {
@@ -24,7 +24,7 @@ type arrow struct {
 	reason string
 }
 
-// outside, as what must not be imported, is all that is not in the standard library.
+// outside, as a forbidden import, is every package that is not in the standard library.
 const outside = "outside the standard library"
 
 // The dependencies, as arrows name them.
@@ -41,7 +41,7 @@ var forbidden = []arrow{
 	},
 	{
 		from: "...", except: []string{"singleworker/internal/runner", "sample/elector"}, to: []string{gocron},
-		reason: "gocron is an alarm clock and nothing else; whoever else used it would come to rely on its jobs, waits " +
+		reason: "gocron is only an alarm clock; any other user would come to rely on its jobs, waits " +
 			"and panics. The sample is an application that has it already, and takes the latch as its Elector",
 	},
 	{
@@ -75,7 +75,7 @@ var forbidden = []arrow{
 	},
 	{
 		from: "singleworker/internal/zkrec", to: []string{"net/...", zkClient, "singleworker/internal/zkconn"},
-		reason: "records are bytes and paths, whatever carries them",
+		reason: "records are bytes and paths, independent of the transport",
 	},
 	{
 		from: "singleworker/internal/runner",
@@ -115,7 +115,7 @@ var forbidden = []arrow{
 	},
 	{
 		from: "singleworker/swtest/audit", to: []string{outside},
-		reason: "whoever judges what was run must not learn from the library what was due",
+		reason: "the auditor of runs must not learn from the library which ticks were due",
 	},
 	{
 		from: "...",
@@ -124,7 +124,7 @@ var forbidden = []arrow{
 			"singleworker/internal/roomtest",
 		},
 		to:     []string{"singleworker/zkdev/..."},
-		reason: "a server for development must not end up in a production binary; swctl dev and the examples with processes of their own say what they are",
+		reason: "a server for development must not end up in a production binary; swctl dev and the examples that start processes are marked as such",
 	},
 	{
 		from: "singleworker/zkdev/...",
@@ -181,7 +181,7 @@ var forbidden = []arrow{
 	},
 	{
 		from: "sample/record", to: []string{outside}, but: []string{"singleworker/swtest/audit"}, tests: true,
-		reason: "whoever judges what was run must not learn from the library what was due",
+		reason: "the auditor of runs must not learn from the library which ticks were due",
 	},
 	{
 		from: "sample/demo", to: []string{"singleworker/..."}, but: []string{"singleworker/admin", "singleworker/job", "singleworker/zkdev"}, tests: true,
@@ -193,8 +193,8 @@ var forbidden = []arrow{
 	},
 }
 
-// dependencies are the direct dependencies, and no others. A further one needs a reason
-// in writing, and stays out of the library's packages.
+// dependencies are the allowed direct dependencies. Another one needs a written reason
+// and must not be used by the library's packages.
 var dependencies = []string{
 	"github.com/go-co-op/gocron/v2",
 	"github.com/go-zookeeper/zk",
@@ -209,8 +209,8 @@ func TestForbiddenArrows(t *testing.T) {
 	}
 }
 
-// TestArrowsAreNotStale fails when a rule speaks of what is not there any more: it would
-// hold whatever happens.
+// TestArrowsAreNotStale fails if a rule names something that no longer exists: it would
+// hold in any case.
 func TestArrowsAreNotStale(t *testing.T) {
 	t.Parallel()
 	for _, found := range staleArrows(moduleFiles(t), forbidden) {
@@ -245,8 +245,8 @@ func brokenArrows(files []sourceFile, rules []arrow) []string {
 	return found
 }
 
-// staleArrows describes the parts of rules that match nothing, and the exceptions that
-// nobody needs.
+// staleArrows describes the parts of rules that match nothing, and exceptions that are
+// not needed.
 func staleArrows(files []sourceFile, rules []arrow) []string {
 	var found []string
 	for _, rule := range rules {
@@ -284,7 +284,7 @@ func (a arrow) holdsFor(pkg string) bool {
 		!slices.ContainsFunc(a.except, func(except string) bool { return matches(except, pkg) })
 }
 
-// matches reports whether a package, given by its import path, is one that a pattern
+// matches reports whether a package, given by its import path, matches a pattern
 // of an arrow speaks of.
 func matches(pattern, pkg string) bool {
 	if pattern == outside {

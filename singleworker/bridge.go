@@ -17,8 +17,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// bridge joins the coordinator, which knows ZooKeeper and owners, with the runner, which knows
-// schedules and handlers, and tells the hooks what happens in both.
+// bridge connects the coordinator, which knows ZooKeeper and owners, with the runner, which knows
+// schedules and handlers, and calls the hooks for events of both.
 type bridge struct {
 	cfg      Config
 	handlers handlers
@@ -27,10 +27,10 @@ type bridge struct {
 	runner   *runner.Runner
 	coord    *coord.Coordinator
 
-	owned map[string]*leases.Lease // by slot; only the coordinator's loop
+	owned map[string]*leases.Lease // by slot; used only by the coordinator's loop
 
 	mu     sync.Mutex
-	shards map[string]Shard // by slot, of all that were ever owned
+	shards map[string]Shard // by slot, including former ones
 }
 
 var (
@@ -39,13 +39,13 @@ var (
 	_ runner.Keeper   = (*coord.Coordinator)(nil)
 )
 
-// handlers are the instance's handlers by name, fixed since Run was called.
+// handlers are the instance's handlers by name. They do not change after Run was called.
 type handlers map[string]Handler
 
 // Has implements catalog.Handlers.
 func (h handlers) Has(name string) bool { return h[name] != nil }
 
-// Own passes an owned slot on to the runner.
+// Own passes an owned slot to the runner.
 func (w *bridge) Own(o journal.Ownership) {
 	name, shard := zkrec.JobOfSlot(o.Slot), shardOf(o.Slot, o.Spec)
 	w.mu.Lock()
@@ -64,14 +64,14 @@ func (w *bridge) Own(o journal.Ownership) {
 	})
 }
 
-// part names the job and the shard of a slot that is, or was, owned here.
+// part returns the job and the shard of a slot that is or was owned here.
 func (w *bridge) part(slot string) (job string, shard Shard) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return zkrec.JobOfSlot(slot), w.shards[slot]
 }
 
-// Requested passes on what operators request.
+// Requested passes operators' requests to the runner.
 func (w *bridge) Requested(slot string, requests []ticks.Request) { w.runner.Requested(slot, requests) }
 
 func (w *bridge) newRun(r runner.Run, spec zkrec.Spec) *Run {
@@ -103,14 +103,14 @@ func (w *bridge) Disown(slot string, cause error) {
 	}
 }
 
-// Overdue reports a tick that nobody has accounted for in time.
+// Overdue reports a tick that was not accounted for in time.
 func (w *bridge) Overdue(slot string, tick time.Time) {
 	w.cfg.Logger.Error("tick missed", "job", slot, "tick", tick,
 		"late", time.Since(tick).Round(time.Second))
 	w.hooks.tickMissed(slot, tick)
 }
 
-// Completed reports a tick that all shards of a job are done with.
+// Completed reports a tick that all shards of a job have finished.
 func (w *bridge) Completed(job string, spec zkrec.Spec, c ticks.Completion) {
 	result := TickResult{Job: job, Tick: time.UnixMilli(c.Tick)}
 	for i, e := range c.Shards {
@@ -119,7 +119,7 @@ func (w *bridge) Completed(job string, spec zkrec.Spec, c ticks.Completion) {
 	w.hooks.tickComplete(result)
 }
 
-// Started reports the beginning of a run.
+// Started reports the start of a run.
 func (w *bridge) Started(r runner.Run) { w.hooks.runStarted(w.infoOf(r)) }
 
 // Ended reports the end of a run, and logs one that failed.
@@ -139,7 +139,7 @@ func (w *bridge) Ended(r runner.Result) {
 	})
 }
 
-// Recorded reports what became of ticks, and logs those that were not run.
+// Recorded reports history entries, and logs ticks that were not run.
 func (w *bridge) Recorded(slot string, entries []ticks.Entry) {
 	job, shard := w.part(slot)
 	for _, record := range entries {

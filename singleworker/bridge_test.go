@@ -42,11 +42,11 @@ func wired(t *testing.T, change func(*Config), handlers map[string]Handler) *bri
 	return m.wire()
 }
 
-// What is watched over for leases is of use to alarms, too.
-func TestRunnerIsToldOfSteps(t *testing.T) {
+// A clock step that the leases notice also reaches the runner's alarms.
+func TestRunnerIsNotifiedOfClockSteps(t *testing.T) {
 	t.Parallel()
 	if w := wired(t, nil, nil); w.leases.OnStep == nil {
-		t.Error("nobody is told when the wall clock was set")
+		t.Error("the runner is not notified when the wall clock is set")
 	}
 }
 
@@ -83,7 +83,7 @@ func TestRunOfAnOwnedJob(t *testing.T) {
 	})
 }
 
-// What a manual run asks for goes before what the job says.
+// Arguments of a manual run override the job's.
 func TestManualRun(t *testing.T) {
 	t.Parallel()
 	w := wired(t, nil, nil)
@@ -98,7 +98,7 @@ func TestManualRun(t *testing.T) {
 	}
 	run = w.newRun(runner.Run{Job: "daily"}, spec)
 	if run.Manual || !maps.Equal(run.Args, spec.Job.Args) || string(run.Payload) != `{"n":1}` {
-		t.Errorf("a scheduled run was given %+v, want what the job says", run)
+		t.Errorf("a scheduled run was given %+v, want the job's arguments", run)
 	}
 }
 
@@ -112,11 +112,11 @@ func TestStatesAreTheSame(t *testing.T) {
 		string(StateOK), string(StateFailed), string(StateTimedOut), string(StateInterrupted), string(StateLost), string(StateSkipped), string(StateMissed),
 	}
 	if !slices.Equal(records, hooks) {
-		t.Errorf("records say %q, hooks are told %q", records, hooks)
+		t.Errorf("records have %q, hooks %q", records, hooks)
 	}
 }
 
-func TestOwnAndDisownAreTold(t *testing.T) {
+func TestOwnAndDisownCallHooks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var got []string
@@ -134,7 +134,7 @@ func TestOwnAndDisownAreTold(t *testing.T) {
 		w.hooks.box.Run()
 		want := []string{"owned daily under 7", "owned daily under 9", "released daily: lease lost"}
 		if !slices.Equal(got, want) {
-			t.Errorf("hooks were told\n  %q, want\n  %q", got, want)
+			t.Errorf("hooks were called with\n  %q, want\n  %q", got, want)
 		}
 	})
 }

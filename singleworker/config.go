@@ -19,72 +19,72 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// Config configures a Manager. Servers and ServerType must be set; the zero
-// value of every other field means its default.
+// Config configures a Manager. Servers and ServerType are required; every other
+// field's zero value means its default.
 type Config struct {
 	// Servers is ZooKeeper's connect string: "host:port,host:port/chroot".
-	// The port is 2181 by default; the chroot is created when it is absent, with
-	// ACL, as every node is.
+	// The default port is 2181. A missing chroot is created with ACL, like every
+	// other node.
 	Servers string
-	// ServerType names the group of instances that share jobs: the
+	// ServerType names the group of instances that share jobs, usually the
 	// application's name. It is the root of the group's tree in ZooKeeper: at
-	// most 200 bytes of printable characters, without '/', a blank at either end
-	// or '_' at the beginning, and not "zookeeper".
+	// most 200 bytes of printable characters, without '/', without a leading or
+	// trailing blank or a leading '_', and not "zookeeper".
 	ServerType string
 
-	// InstanceID names this instance in its group, for people and for
-	// hand-over, with the characters that ServerType may have. Two live instances
-	// cannot have the same; one that has just died is waited for, until its
-	// session is over. Default: host name, process id and four random characters,
-	// so that a restart is another instance: set it to disable one for longer.
+	// InstanceID identifies this instance in its group, with the same rules as
+	// ServerType. Two live instances cannot have the same ID; if one has just died,
+	// Run waits until its session is over. Default: host name, process ID and four
+	// random characters, so that a restarted process is a different instance. Set
+	// it if an operator's "disable" is to survive restarts.
 	InstanceID string
 	// Auth is "user:password" for ZooKeeper's digest scheme. Default: none.
 	Auth string
 	// ACL is the access control list of the nodes that this instance creates,
 	// in the notation of ZooKeeper's shell: "auth::cdrwa,world:anyone:r".
-	// Default: everything for Auth, or for anybody when there is no Auth.
+	// Default: all permissions for Auth, or for anyone if Auth is empty.
 	ACL string
 	// TLS secures the connection. Default: plain TCP.
 	TLS *tls.Config
-	// Dial opens the connection to a server. Default: net.Dialer. An attempt, with
-	// the lookup of the name, TLS and ZooKeeper's handshake, has a share of
-	// SessionTimeout, so that the session outlives a server that hangs: a third with
-	// one or two servers, a quarter with three, and so on, but at least 1 s where a
-	// third is that much; more, the longer there has been no connection; never
-	// more than 10 s. Then ctx ends, and the next server is tried.
+	// Dial opens the connection to a server. Default: net.Dialer. An attempt,
+	// including name lookup, TLS and ZooKeeper's handshake, may take a share of
+	// SessionTimeout, so that the session survives a server that hangs: a third with
+	// one or two servers, a quarter with three, and so on, but at least 1 s if a
+	// third is that long. The share grows the longer the instance has been
+	// disconnected, up to 10 s. Then ctx is done, and the next server is tried.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// SessionTimeout is how long ZooKeeper waits for a silent instance before
-	// its jobs are taken over; the server may grant another value, which then
-	// counts. Default 10 s, at least 1 s, at most 1 h.
+	// SessionTimeout is how long an instance may be silent before ZooKeeper ends
+	// its session and its jobs are taken over. The server may grant another value,
+	// which then applies. Default 10 s, at least 1 s, at most 1 h.
 	SessionTimeout time.Duration
-	// SyncPeriod is how often the instance looks, although nothing was reported,
-	// at jobs that are free, silent or unevenly shared; at those that are well it
-	// looks less often. Each period is shortened by a random part, up to a half.
-	// Default 3 s, or SessionTimeout if that is less; at least 50 ms, at most
-	// SessionTimeout. Where the server grants a shorter session, that counts.
+	// SyncPeriod is how often the instance polls for unowned, silent or unevenly
+	// shared jobs, in addition to watches; it polls healthy jobs less often. Each
+	// period is shortened by a random part of up to a half. Default 3 s, or
+	// SessionTimeout if that is less; at least 50 ms, at most SessionTimeout. A
+	// shorter session granted by the server is the limit as well.
 	SyncPeriod time.Duration
-	// StopGrace is how long running handlers may go on when Run's context
-	// ends, before theirs does. Default 30 s. A process that is killed sooner, as
-	// docker stop does after 10 s and Kubernetes after 30 s, leaves its jobs to
-	// the session timeout.
+	// StopGrace is how long running handlers may continue after Run's context is
+	// done before their contexts are canceled. Default 30 s. If the process is
+	// killed sooner (docker stop does so after 10 s, Kubernetes after 30 s), its
+	// jobs are taken over only after the session timeout.
 	StopGrace time.Duration
-	// Mode says how the group shares its jobs; all its instances must agree.
+	// Mode is how the group shares its jobs. All instances must have the same.
 	// Default: LeaseMode.
 	Mode Mode
-	// MaxSlots is how many jobs, and shards of jobs, this instance owns at the
-	// most. One that no instance has room for waits. Default 0: no limit.
+	// MaxSlots is the maximum number of slots that this instance owns. A slot is
+	// a job, or one shard of a job. A slot that no instance has room for waits.
+	// Default 0: no limit.
 	MaxSlots int
-	// Weight is how large this instance's share of the jobs and shards is beside
-	// those of the others: one of weight 2 gets twice as many as one of weight 1,
-	// of what both can run. Default 1, at most 1000.
+	// Weight is this instance's relative share of the slots: an instance of
+	// weight 2 gets twice as many as one of weight 1, among those that both can
+	// run. Default 1, at most 1000.
 	Weight int
 
-	// Logger gets what happens to the instance, and what handlers write to
-	// Run.Logger. Default: slog.Default(); of what happens to the instance only
-	// warnings and errors.
+	// Logger receives the instance's log, and what handlers write to Run.Logger.
+	// Default: slog.Default(), with only warnings and errors of the instance.
 	Logger *slog.Logger
-	// Hooks are told what happens.
+	// Hooks are called on events of this instance's jobs.
 	Hooks Hooks
 }
 
@@ -95,9 +95,9 @@ type Mode string
 const (
 	// LeaseMode: each instance owns its share of the jobs.
 	LeaseMode Mode = "lease"
-	// LatchMode: one instance, elected as Apache Curator's LeaderLatch elects,
-	// owns every job; the others stand by. When it dies, stops, or is drained or
-	// disabled, the one that has waited longest takes over.
+	// LatchMode: one instance, elected by the protocol of Apache Curator's
+	// LeaderLatch, owns every job; the others stand by. When it dies, stops, or is
+	// drained or disabled, the one that has waited longest takes over.
 	LatchMode Mode = "latch"
 )
 
@@ -116,7 +116,7 @@ const (
 	maxWeight         = 1000
 )
 
-// withDefaults fills in what was not set.
+// withDefaults replaces zero values by defaults.
 func (c Config) withDefaults() Config {
 	c.SessionTimeout = cmp.Or(c.SessionTimeout, DefaultSessionTimeout)
 	c.SyncPeriod = cmp.Or(c.SyncPeriod, min(DefaultSyncPeriod, c.SessionTimeout))
@@ -130,7 +130,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// validate checks every field, then the relations between them.
+// validate checks every field, then how they relate.
 func (c Config) validate() error {
 	_, _, serversErr := zkconn.ParseServers(c.Servers)
 	_, aclErr := zkconn.ParseACL(c.ACL, c.Auth != "")
@@ -199,13 +199,13 @@ func notNegative(n int) error {
 
 func checkWeight(n int) error {
 	if n < 1 || n > maxWeight {
-		return fmt.Errorf("want 1 to %d; an instance that is to own nothing is disabled, or has no handlers", maxWeight)
+		return fmt.Errorf("want 1 to %d; to own nothing, disable the instance or register no handlers", maxWeight)
 	}
 	return nil
 }
 
-// defaultInstanceID is readable, can be selected with a double click, and
-// differs between two starts even where process ids repeat, as in containers.
+// defaultInstanceID returns an ID that is readable, can be selected with a double
+// click, and differs between starts even if process IDs repeat, as in containers.
 func defaultInstanceID() string {
 	const randomChars = 4
 	random := uuid.NewString()[:randomChars]
@@ -217,11 +217,11 @@ func hostName() string {
 	if err != nil || job.CheckNodeName(host) != nil {
 		return "unknown"
 	}
-	const keep = 100 // leaves room for the rest of an instance id
+	const keep = 100 // leaves room for the rest of an instance ID
 	return strings.ToValidUTF8(host[:min(len(host), keep)], "")
 }
 
-// warnings passes on what the program's own logger takes, from Warn upwards.
+// warnings passes records from Warn upwards to the wrapped handler.
 type warnings struct{ slog.Handler }
 
 func (w warnings) Enabled(ctx context.Context, level slog.Level) bool {
@@ -234,7 +234,8 @@ func (w warnings) WithAttrs(attrs []slog.Attr) slog.Handler {
 
 func (w warnings) WithGroup(name string) slog.Handler { return warnings{w.Handler.WithGroup(name)} }
 
-// handlersLogger is for what handlers write: that is the application's own, and none of it is held back.
+// handlersLogger returns the logger for Run.Logger. It drops no level: what handlers log is the
+// application's.
 func (c Config) handlersLogger() *slog.Logger {
 	if quiet, ok := c.Logger.Handler().(warnings); ok {
 		return slog.New(quiet.Handler)

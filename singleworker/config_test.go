@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// valid is a Config with all that must be set.
+// valid is a Config with all required fields.
 func valid() Config { return Config{Servers: "zk1:2181", ServerType: "billing"} }
 
 func TestNewChecksEveryFieldAndRelation(t *testing.T) {
@@ -43,8 +43,8 @@ func TestNewChecksEveryFieldAndRelation(t *testing.T) {
 		{"SyncPeriod", func(c *Config) { c.SessionTimeout, c.SyncPeriod = 2*time.Second, 3*time.Second },
 			`SyncPeriod "3s": is longer than SessionTimeout 2s: a hung instance would be noticed later than a dead one`},
 		{"StopGrace", func(c *Config) { c.StopGrace = -1 }, `StopGrace "-1ns": want at least 0s`},
-		{"Weight", func(c *Config) { c.Weight = -1 }, `Weight "-1": want 1 to 1000; an instance that is to own nothing is disabled, or has no handlers`},
-		{"Weight", func(c *Config) { c.Weight = 1001 }, `Weight "1001": want 1 to 1000; an instance that is to own nothing is disabled, or has no handlers`},
+		{"Weight", func(c *Config) { c.Weight = -1 }, `Weight "-1": want 1 to 1000; to own nothing, disable the instance or register no handlers`},
+		{"Weight", func(c *Config) { c.Weight = 1001 }, `Weight "1001": want 1 to 1000; to own nothing, disable the instance or register no handlers`},
 		{"MaxSlots", func(c *Config) { c.MaxSlots = -1 }, `MaxSlots "-1": want 0 for no limit, or a positive number`},
 	} {
 		cfg := valid()
@@ -57,7 +57,7 @@ func TestNewChecksEveryFieldAndRelation(t *testing.T) {
 	}
 }
 
-// TestNoFieldIsForgotten fails when a field is added to Config: decide what New is to
+// TestNoFieldIsForgotten fails when a field is added to Config: decide what New must
 // refuse, and add it to the tests of this file.
 func TestNoFieldIsForgotten(t *testing.T) {
 	t.Parallel()
@@ -65,7 +65,7 @@ func TestNoFieldIsForgotten(t *testing.T) {
 	anything := strings.Fields("TLS Dial Logger Hooks")
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
 		if !slices.Contains(checked, field.Name) && !slices.Contains(anything, field.Name) {
-			t.Errorf("nobody has said what Config.%s may be", field.Name)
+			t.Errorf("no test says what Config.%s may be", field.Name)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func TestInstanceID(t *testing.T) {
 	}
 }
 
-// recorder keeps what it is told as text.
+// recorder keeps log records as text.
 type recorder struct {
 	slog.Handler
 	text *strings.Builder

@@ -14,8 +14,8 @@
 // # What is guaranteed
 //
 //   - A job has one owner at a time, as ordered by ZooKeeper.
-//   - A tick is claimed in ZooKeeper before it runs, and only once, whatever the
-//     clocks of the instances say.
+//   - A tick is claimed in ZooKeeper before it runs, and only once, even if the
+//     instances' clocks are wrong.
 //   - Every tick is accounted for: it is run, or the job's history says when and
 //     why it was not. Ticks that were due while the job had no owner are run or
 //     recorded by its next owner, according to [Job.Misfire].

@@ -12,51 +12,51 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
-// Why a run's context ended: compare context.Cause(ctx) with errors.Is.
+// Causes with which a run's context is canceled: compare context.Cause(ctx) with
+// errors.Is.
 var (
-	// ErrLeaseLost: the right to run the job ended, or is about to pass to
-	// another instance. Stop at once, and write nothing more.
+	// ErrLeaseLost means that the lease on the job ended, or the job is about to
+	// pass to another instance. Stop at once, and write nothing more.
 	ErrLeaseLost = leases.ErrLost
-	// ErrStopping: the instance is stopping and Config.StopGrace is over; or Run
-	// ends with an error, without it.
+	// ErrStopping means that the instance is stopping and Config.StopGrace is over,
+	// or that Run ends with an error, in which case there is no grace period.
 	ErrStopping = runner.ErrStopping
-	// ErrJobCanceled: the job was deleted.
+	// ErrJobCanceled means that the job was deleted.
 	ErrJobCanceled = owner.ErrCanceled
-	// ErrTimeout: the run has lasted longer than Job.Timeout.
+	// ErrTimeout means that the run exceeded Job.Timeout.
 	ErrTimeout = runner.ErrTimeout
-	// ErrStopped: an operator has stopped the run.
+	// ErrStopped means that an operator stopped the run.
 	ErrStopped = runner.ErrStopped
 )
 
-// What Manager.Run returns, besides nil.
+// Errors of Manager.Run.
 var (
-	// ErrDuplicateInstance: a live instance of the group has the same
-	// InstanceID. It was waited for, for 1.5 session timeouts: its own, or this
-	// instance's if that is longer.
+	// ErrDuplicateInstance is returned if a live instance of the group has the same
+	// InstanceID. Run first waits 1.5 session timeouts, the other instance's or
+	// its own, whichever is longer, in case the other has just died.
 	ErrDuplicateInstance = member.ErrDuplicate
-	// ErrAccessDenied: ZooKeeper's ACLs refuse Config.Auth.
+	// ErrAccessDenied is returned if ZooKeeper's ACLs refuse Config.Auth.
 	ErrAccessDenied = zkconn.ErrDenied
-	// ErrMode: a live instance of the group has another Config.Mode. It was
-	// waited for as with ErrDuplicateInstance.
+	// ErrMode is returned if a live instance of the group has another Config.Mode.
+	// Run first waits as for ErrDuplicateInstance.
 	ErrMode = member.ErrMode
-	// ErrNotHandedBack: ZooKeeper was away while the instance stopped; its jobs
-	// are taken over when its session ends.
+	// ErrNotHandedBack is returned if ZooKeeper was unreachable while the instance
+	// stopped. Its jobs are taken over when its session ends.
 	ErrNotHandedBack = coord.ErrNotHandedBack
 )
 
-// ErrStarted refuses Handle and Schedule after Run was called, and a second
-// Run.
-var ErrStarted = errors.New("singleworker: the manager has been started")
+// ErrStarted is returned by Handle, Schedule and Run after Run was called.
+var ErrStarted = errors.New("singleworker: manager already started")
 
-// StuckError is returned by Run when handlers go on 5 s after their contexts
-// have ended. Their goroutines are still there.
+// StuckError is returned by Run if handlers have not returned 5 s after their
+// contexts were canceled. Their goroutines still exist.
 type StuckError = runner.StuckError
 
-// ConfigError refuses a field of a Config or a Job.
+// ConfigError reports an invalid field of a Config or a Job.
 type ConfigError struct {
 	Field string // such as "SessionTimeout" or "Job.Schedule"
 	Value any
-	Err   error // what is wrong with it, and what would be right
+	Err   error // what is wrong, and what is allowed
 }
 
 func (e *ConfigError) Error() string {

@@ -14,8 +14,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker"
 )
 
-// The program of the package's documentation. It is compiled and not run, for want of an
-// Output comment: it needs a ZooKeeper server, and ends when it is told to.
+// The program of the package's documentation. It is compiled but not run because it has no
+// Output comment: it needs a ZooKeeper server, and runs until interrupted.
 func Example() { //nolint:testableexamples // see above
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

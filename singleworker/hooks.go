@@ -7,54 +7,54 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 )
 
-// Hooks are told what happens to this instance's jobs. Every one may be nil.
-// All are called one at a time from one goroutine, in the order of the events,
-// beside the work and not in its way: a hook that blocks delays the hooks
-// after it and nothing else. Manager.Run returns when the last has returned.
-// One that panics, or ends its goroutine, stops the instance as the end of Run's
-// context does, but without Config.StopGrace: running handlers' contexts end at
-// once, with ErrStopping, and what is owned is handed over when they have
-// returned. Run returns the panic, and no further hook is called.
+// Hooks are called on events of this instance's jobs. Each may be nil. All are
+// called one at a time from one goroutine, in the order of the events. That
+// goroutine does nothing else: a hook that blocks delays only later hooks, and
+// the return of Manager.Run. A hook that panics, or ends its goroutine, stops
+// the instance like the end of Run's context, but without Config.StopGrace:
+// handlers' contexts are canceled at once with ErrStopping, and slots are handed
+// over when the handlers have returned. Run returns the panic, and no further
+// hook is called.
 type Hooks struct {
-	// OnOwned: the instance owns the job from now on.
+	// OnOwned is called when the instance has acquired a job or a shard.
 	OnOwned func(Ownership)
-	// OnReleased: it does not any more; cause is ErrLeaseLost,
-	// ErrJobCanceled, or says, for people, that the job was handed over or that
-	// its shard is no more.
+	// OnReleased is called when the instance no longer owns it. cause is
+	// ErrLeaseLost, ErrJobCanceled, or an error that says that the job was handed
+	// over or its shard removed.
 	OnReleased func(o Ownership, cause error)
-	// OnRunStart: a tick is claimed, its handler is being called.
+	// OnRunStart is called when a tick was claimed and its handler is called.
 	OnRunStart func(RunInfo)
-	// OnRunEnd: the run has ended and its result is recorded, if it can be. It
-	// comes without an OnRunStart when the right to run ended during the claim.
+	// OnRunEnd is called when a run has ended and its result was recorded, or
+	// could not be. If the lease ended during the claim, there was no OnRunStart.
 	OnRunEnd func(RunResult)
-	// OnRecorded: an entry was written to the history of a job that this
-	// instance owns, which keeps the last 20: here is the place to keep more of
-	// them elsewhere. Every tick of a job comes in the entries of its owners,
-	// its last entry says what became of it. If the instance dies between the
-	// writing and the call, nobody is told; a result that comes late is told by
-	// the instance that ran, after the next owner told of the run as interrupted.
+	// OnRecorded is called when an entry was written to the history of a job that
+	// this instance owns. ZooKeeper keeps the last 20 entries; store them
+	// elsewhere to keep more. Together, the job's owners report every tick; its
+	// last entry is its outcome. If the instance dies between the write and the
+	// call, the entry is not reported. A late result is reported by the
+	// instance that ran it, after the next owner reported the run as interrupted.
 	OnRecorded func(Entry)
-	// OnTickMissed: a tick of a job, whoever owns it, was neither claimed nor
-	// recorded as not run within Job.AlarmAfter. One instance of the group is
-	// told, once for each such time of the job's: a dead man's switch for as
-	// long as one instance lives.
-	// Of a job with shards, job is a shard's name, such as "report[3]".
+	// OnTickMissed is called when a tick of any job of the group was neither
+	// claimed nor recorded as not run within Job.AlarmAfter. One instance of the
+	// group is called, once per episode: a dead man's switch that works as long as
+	// one instance lives. For a job with shards, job is the name of a shard, such as
+	// "report[3]".
 	OnTickMissed func(job string, tick time.Time)
-	// OnTickComplete: all shards of a job are done with a tick that one of them
-	// at least has run. One instance of the group is told, the owner of shard 0,
-	// once for each tick, in their order; if it dies, or loses that shard, at
-	// that moment, none. Nor is anybody told of a tick that is in no history any
-	// more when the last shard is done with it: one shard has run for longer than
-	// the others' histories, of 20 entries, go back.
+	// OnTickComplete is called when all shards of a job have finished a tick that
+	// at least one of them has run. It is called on one instance, the owner of
+	// shard 0, once per tick and in order. A tick is not reported if that instance
+	// dies or loses the shard at that moment, or if the tick is in no history when
+	// the last shard finishes it, because that shard ran for longer than the
+	// others' histories, of 20 entries, go back.
 	OnTickComplete func(TickResult)
 }
 
-// TickResult is what became of a tick of a job with shards.
+// TickResult is the outcome of a tick of a job with shards.
 type TickResult struct {
 	Job  string
 	Tick time.Time // in the local zone
-	// Shards has, by index, the last entry of each shard for the tick. One whose
-	// history does not go back that far any more has no State.
+	// Shards has, by index, the last entry of each shard for the tick. State is
+	// empty if the shard's history does not go back that far.
 	Shards []Entry
 }
 
@@ -71,25 +71,25 @@ type RunInfo struct {
 	Job     string
 	Shard   Shard
 	Tick    time.Time
-	Manual  bool // an operator asked for it
+	Manual  bool // requested by an operator
 	Attempt int
 	Token   int64
 	Started time.Time
 }
 
-// RunResult is how a run ended.
+// RunResult is the result of a run.
 type RunResult struct {
 	RunInfo
 	Ended time.Time
 	State State // StateOK, StateFailed, StateTimedOut or StateInterrupted
 	Err   error // nil when State is StateOK
-	// Unrecorded says why the result is not in ZooKeeper; nil when it is. The
-	// job's next owner finds a run without a result, and deals with it as
-	// Job.Interrupted says.
+	// Unrecorded is why the result could not be written to ZooKeeper, nil if it
+	// was. The job's next owner finds a run without a result and treats it
+	// according to Job.Interrupted.
 	Unrecorded error
 }
 
-// State says what became of a tick, or of one run of it.
+// State is the outcome of a tick, or of one run of it.
 type State string
 
 // The states.
@@ -97,34 +97,35 @@ const (
 	StateOK          State = "ok"
 	StateFailed      State = "failed"
 	StateTimedOut    State = "timed_out"
-	StateInterrupted State = "interrupted" // before it was done: its instance stopped, died or lost the job, or an operator stopped it
-	StateLost        State = "lost"        // as StateInterrupted, known from its absence, and not run again
-	StateSkipped     State = "skipped"     // on purpose: see Entry.Reason
-	StateMissed      State = "missed"      // nobody was there in time: see Entry.Reason
+	StateInterrupted State = "interrupted" // its instance stopped, died or lost the job before it returned, or an operator stopped it
+	StateLost        State = "lost"        // no result was ever recorded, and it is not run again
+	StateSkipped     State = "skipped"     // not run on purpose: see Entry.Reason
+	StateMissed      State = "missed"      // not claimed in time: see Entry.Reason
 )
 
-// Entry is a line of a job's history: the end of a run, or ticks in a row that
-// were not run.
+// Entry is an entry of a job's history: the end of a run, or consecutive ticks
+// that were not run.
 type Entry struct {
 	Job   string
 	Shard Shard
-	// Tick is the scheduled time, or the first one of a row, whose last is To
-	// and which has Count ticks; 10,000 stands for that many or more. The times
+	// Tick is the scheduled time. For ticks that were not run, Tick is the first,
+	// To the last, and Count their number; 10,000 means at least that many. Times
 	// are in the local zone.
 	Tick, To time.Time
 	Count    int
 	State    State
-	// Reason of ticks that were not run: overlap, paused, no_owner, stalled or
-	// schedule_changed.
+	// Reason is why ticks were not run: overlap, paused, no_owner, stalled or
+	// schedule_changed. Empty for a run.
 	Reason string
-	// Of a run; a tick that was not run has none of these.
+	// These describe a run and are zero for ticks that were not run, except Ended.
 	RunID   string
 	Manual  bool
 	Attempt int
 	Started time.Time
-	Ended   time.Time // of a tick that was not run: when that was recorded
+	Ended   time.Time // for ticks that were not run, when that was recorded
 	Error   string    // at most 4 KiB
-	// InstanceID and Token are the run's, or of the owner that recorded it.
+	// InstanceID and Token identify the owner that ran the tick, or that recorded
+	// that it was not run.
 	InstanceID string
 	Token      int64
 }
@@ -139,7 +140,7 @@ func newHookCaller(hooks Hooks) *hookCaller {
 	return &hookCaller{hooks: hooks, box: task.NewMailbox()}
 }
 
-// run calls hooks until ctx is done, and then those that are still queued.
+// run calls hooks until ctx is done, then those still queued.
 func (h *hookCaller) run(ctx context.Context) error {
 	for {
 		select {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// call makes a hookCaller call every hook once, in this order.
+// call calls every hook once through a hookCaller, in this order.
 var call = []func(*hookCaller){
 	func(h *hookCaller) { h.owned(Ownership{Job: "j", Token: 7}) },
 	func(h *hookCaller) { h.runStarted(RunInfo{ID: "r", Job: "j"}) },
@@ -22,7 +22,7 @@ var call = []func(*hookCaller){
 	func(h *hookCaller) { h.released(Ownership{Job: "j", Token: 7}, ErrJobCanceled) },
 }
 
-// reporting hooks note what they were told.
+// reporting returns hooks that record their calls.
 func reporting(note func(text string)) Hooks {
 	return Hooks{
 		OnOwned:        func(o Ownership) { note(fmt.Sprintf("owned %s under %d", o.Job, o.Token)) },
@@ -53,7 +53,7 @@ func TestHooksAreCalledInTheOrderOfTheEvents(t *testing.T) {
 		}
 		synctest.Wait()
 		if !slices.Equal(got, reports) {
-			t.Errorf("hooks were told\n  %q, want\n  %q", got, reports)
+			t.Errorf("hooks were called with\n  %q, want\n  %q", got, reports)
 		}
 		cancel()
 		if err := <-ended; err != nil {
@@ -86,18 +86,18 @@ func TestHookThatBlocksDelaysOnlyHooks(t *testing.T) {
 		}
 		cancel()
 		if took := time.Since(start); took != 0 {
-			t.Errorf("the work was held up for %v", took)
+			t.Errorf("the work was delayed by %v", took)
 		}
 		if err := <-ended; err != nil || time.Since(start) != time.Hour {
 			t.Errorf("run = %v after %v, want nil when the last hook has returned, after 1h", err, time.Since(start))
 		}
 		if want := append([]string{"owned, at last"}, reports[1:]...); !slices.Equal(got, want) {
-			t.Errorf("hooks were told\n  %q, want\n  %q", got, want)
+			t.Errorf("hooks were called with\n  %q, want\n  %q", got, want)
 		}
 	})
 }
 
-func TestHooksThatAreNilAreLeftOut(t *testing.T) {
+func TestNilHooksAreSkipped(t *testing.T) {
 	t.Parallel()
 	var got []string
 	all := reporting(func(text string) { got = append(got, text) })
@@ -108,11 +108,11 @@ func TestHooksThatAreNilAreLeftOut(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := h.run(ctx); err != nil || !slices.Equal(got, reports[3:4]) {
-		t.Errorf("%v; hooks were told %q, want only %q", err, got, reports[3:4])
+		t.Errorf("%v; hooks were called with %q, want only %q", err, got, reports[3:4])
 	}
 }
 
-// Who compares with the public name of a cause finds it, whatever wraps it.
+// errors.Is finds the public name of a cause, however it is wrapped.
 func TestErrorsHaveTheirOwnNames(t *testing.T) {
 	t.Parallel()
 	all := map[string]error{

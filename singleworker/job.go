@@ -15,40 +15,40 @@ import (
 // Job declares a job in code; see Manager.Schedule.
 type Job = job.Job
 
-// Handler does the work of one run. Its context ends when the right to run
-// does, with the reason as its cause: ErrLeaseLost, ErrStopping, ErrTimeout,
-// ErrStopped or ErrJobCanceled. An error, a panic or runtime.Goexit makes the
-// run a failed one; it is recorded and logged, repeated if Job.Retries says so,
-// and the job goes on with its next tick.
+// Handler does the work of one run. When the run loses its right to run, ctx is
+// canceled with the reason as its cause: ErrLeaseLost, ErrStopping, ErrTimeout,
+// ErrStopped or ErrJobCanceled. A run fails if its handler returns an error,
+// panics or calls runtime.Goexit. A failed run is recorded, logged, and repeated
+// according to Job.Retries; the job continues with its next tick.
 type Handler func(ctx context.Context, run *Run) error
 
-// Run is one execution of a handler, for a tick that was claimed for it.
+// Run is one execution of a handler for a claimed tick.
 type Run struct {
 	ID         string            // unique
 	Job        string            // the job's name
-	Tick       time.Time         // the scheduled time, in the job's zone; of a manual run, when it was asked for
-	Manual     bool              // an operator asked for the run
-	Attempt    int               // of this tick, from 1: counts retries, and reruns of what was interrupted
-	Token      int64             // fencing token: grows with every change of the owner of the job; of the shard, if it has shards, and then those of two shards say nothing of each other
+	Tick       time.Time         // the scheduled time, in the job's time zone; for a manual run, when it was requested
+	Manual     bool              // requested by an operator
+	Attempt    int               // attempt at this tick, from 1: counts retries and reruns after interruptions
+	Token      int64             // fencing token: grows with every change of the owner of the job, or of the shard; tokens of two shards cannot be compared
 	InstanceID string            // this instance
-	Shard      Shard             // what part of the work is this run's
-	Args       map[string]string // the job's arguments and, over them, those of a manual run; the run's own copy
+	Shard      Shard             // the run's part of the work
+	Args       map[string]string // the job's arguments, overridden by those of a manual run; a copy
 	Payload    json.RawMessage   // the job's payload, or that of a manual run
 
 	log *slog.Logger
 }
 
-// Shard is the part of a job's work that one run does: of what can be numbered,
-// whatever has id % Total == Index.
+// Shard is the part of a job's work that one run does. If the work items have
+// numeric IDs, for example, those with id % Total == Index.
 type Shard struct {
 	Index     int    // from 0
-	Total     int    // Job.Shards as this tick has it; 1 when the job is not divided
+	Total     int    // number of shards for this tick; 1 if the job has no shards
 	Parameter string // from Job.ShardParameters
 }
 
-// Logger returns Config.Logger, or slog.Default(), with what says which run it
-// is: job (of a shard, such as "report[3]"), run_id, tick and token. That of a
-// Run made by hand, in a handler's own test, is silent.
+// Logger returns Config.Logger, or slog.Default(), with attributes that identify
+// the run: job (for a shard, "report[3]"), run_id, tick and token. A zero Run, as
+// in a unit test, returns a logger that discards everything.
 func (r *Run) Logger() *slog.Logger {
 	if r.log == nil {
 		return slog.New(slog.DiscardHandler)
@@ -56,9 +56,9 @@ func (r *Run) Logger() *slog.Logger {
 	return r.log
 }
 
-// JSONHandler makes a handler of a function that takes the job's payload as a
-// T. A payload that is no T makes the run a failed one; a job without a payload
-// gets the zero T.
+// JSONHandler returns a handler that decodes the job's payload into a T and calls
+// f. If the payload cannot be decoded, the run fails. Without a payload, f gets
+// the zero T.
 func JSONHandler[T any](f func(ctx context.Context, run *Run, payload T) error) Handler {
 	return func(ctx context.Context, run *Run) error {
 		var payload T
@@ -71,7 +71,7 @@ func JSONHandler[T any](f func(ctx context.Context, run *Run, payload T) error) 
 	}
 }
 
-// refused names, to users of Config and Job, the field that is not valid.
+// refused converts the error of an invalid job into a *ConfigError.
 func refused(err error) error {
 	if field := new(job.FieldError); errors.As(err, &field) {
 		return &ConfigError{Field: "Job." + field.Field, Value: field.Value, Err: field.Err}
@@ -79,7 +79,7 @@ func refused(err error) error {
 	return err
 }
 
-// shardOf is the part of the job's work that a slot does.
+// shardOf returns a slot's part of the job's work.
 func shardOf(slot string, spec zkrec.Spec) Shard {
 	layout := spec.ActiveLayout()
 	_, index, _ := zkrec.SplitSlot(slot)

@@ -23,22 +23,21 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// Manager is one instance of a group: it runs the jobs that it owns and has a
-// handler for. Its methods are safe for concurrent use.
+// Manager is one instance of a group. It runs the jobs that it owns, with the
+// handlers registered for them. Its methods are safe for concurrent use.
 type Manager struct {
 	cfg Config
 
 	mu       sync.Mutex
 	started  bool
 	drained  bool    // Drain was called
-	bridge   *bridge // once Run was called
+	bridge   *bridge // nil before Run
 	handlers map[string]Handler
 	jobs     map[string]zkrec.Spec // declared
 }
 
-// New checks cfg, every field and the relations between them, and returns a
-// Manager that does nothing yet. A field that is refused is reported as a
-// *ConfigError.
+// New validates cfg and returns a Manager, which does nothing until Run. An
+// invalid field is reported as a *ConfigError.
 func New(cfg Config) (*Manager, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -49,12 +48,12 @@ func New(cfg Config) (*Manager, error) {
 	}, nil
 }
 
-// InstanceID is the id of this instance, given or generated.
+// InstanceID returns the ID of this instance: Config.InstanceID or the generated one.
 func (m *Manager) InstanceID() string { return m.cfg.InstanceID }
 
-// Handle registers the function that runs the jobs of that handler name: by
-// default the job of the same name. It must be called before Run, once for
-// each name; ErrStarted or a *ConfigError says that it was not.
+// Handle registers a handler under a name. A job uses the handler named like the
+// job unless Job.Handler names another. Handle returns ErrStarted after Run was
+// called, and a *ConfigError for an invalid or repeated name.
 func (m *Manager) Handle(name string, h Handler) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -66,7 +65,7 @@ func (m *Manager) Handle(name string, h Handler) error {
 	case h == nil:
 		err = errors.New("has no function")
 	case m.handlers[name] != nil:
-		err = errors.New("is registered already")
+		err = errors.New("is already registered")
 	}
 	if err != nil {
 		return &ConfigError{Field: "handler", Value: name, Err: err}
@@ -75,14 +74,14 @@ func (m *Manager) Handle(name string, h Handler) error {
 	return nil
 }
 
-// Schedule declares a job. Run creates it when it is absent. Where it exists,
-// a new declaration replaces an older one; a change made by an operator stays
-// until the declaration differs from the one that it changed. Where instances
-// declare it differently, the one that started last is right. A job that is
-// declared no more stays until it is cancelled; one that is cancelled comes back
-// with the next start of an instance that declares it. A job declared
-// here may well be run by another instance. It must be called before Run, once
-// for each job; ErrStarted or a *ConfigError says what is wrong.
+// Schedule declares a job. Run creates the job if it does not exist. If it does,
+// a new declaration replaces an older one; an operator's change stays until the
+// declaration differs from the one that the operator changed. If instances
+// declare a job differently, the most recently started one wins. A job that is no
+// longer declared stays until it is canceled; a canceled job is recreated at the
+// next start of an instance that declares it. Any instance of the group with the
+// handler may run the job. Schedule returns ErrStarted after Run was called, and
+// a *ConfigError for an invalid or repeated job.
 func (m *Manager) Schedule(j Job) error {
 	if err := j.Validate(); err != nil {
 		return refused(err)
@@ -99,22 +98,22 @@ func (m *Manager) Schedule(j Job) error {
 		return ErrStarted
 	}
 	if _, twice := m.jobs[j.Name]; twice {
-		return &ConfigError{Field: "Job.Name", Value: j.Name, Err: errors.New("is declared already")}
+		return &ConfigError{Field: "Job.Name", Value: j.Name, Err: errors.New("is already declared")}
 	}
 	m.jobs[j.Name] = spec
 	return nil
 }
 
-// Run joins the group and runs jobs until ctx ends. Then it stops in order: no
-// new runs; idle jobs go to other instances at once; running handlers have
-// Config.StopGrace to return before their contexts end with ErrStopping, and
-// their jobs follow. It returns nil when all is handed back and nothing of the
-// manager runs any more.
+// Run joins the group and runs jobs until ctx is done. Then it stops gracefully:
+// it starts no new runs and hands idle jobs to other instances at once. Running
+// handlers have Config.StopGrace to return before their contexts are canceled
+// with ErrStopping; then their jobs follow. Run returns nil when every job is
+// handed over and all of the Manager's goroutines have ended.
 //
-// While ZooKeeper cannot be reached, at the start or later, Run goes on
-// trying, and logs a warning that says why once per session timeout. It returns
-// sooner only with ErrDuplicateInstance, ErrAccessDenied, ErrMode, the panic of a
-// hook, or an error of its own making; and at a stop with a *StuckError or
+// While ZooKeeper is unreachable, at the start or later, Run keeps trying and
+// logs a warning with the reason once per session timeout. It returns before
+// ctx is done only with ErrDuplicateInstance, ErrAccessDenied, ErrMode, the panic
+// of a hook, or an internal error, and after a stop with a *StuckError or
 // ErrNotHandedBack. A Manager runs once: a second call returns ErrStarted.
 func (m *Manager) Run(ctx context.Context) error {
 	m.mu.Lock()
@@ -126,7 +125,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.started, m.bridge = true, w
 	m.mu.Unlock()
 
-	// The stop is an orderly one: what ends is told by Stop and Drain.
+	// ctx does not cancel the parts: the stop is graceful, by Stop and Leave.
 	tasks, hooks := task.NewGroup(context.WithoutCancel(ctx)), task.NewGroup(context.WithoutCancel(ctx))
 	runs, endRuns := context.WithCancelCause(context.WithoutCancel(ctx))
 	hooks.Go("hooks", func(ctx context.Context) error {
@@ -150,20 +149,21 @@ func (m *Manager) Run(ctx context.Context) error {
 	})
 	defer stop()
 	err := tasks.Wait()
-	hooks.Cancel(nil) // when all that they are to be told of has happened
+	hooks.Cancel(nil) // after the last event
 	if err = errors.Join(hooks.Wait(), err); err != nil {
 		return fmt.Errorf("singleworker: instance %s: %w", m.cfg.InstanceID, err)
 	}
 	return nil
 }
 
-// Drain has this instance own nothing from now on, and returns when that is so
-// and no run goes on: it begins no run, hands idle jobs over at once and the
-// others when their runs end. It stays in its group, closed, until Run ends;
-// nothing opens it again. A job that no other instance can run waits.
+// Drain releases everything this instance owns and stops it from taking anything
+// new, permanently. It starts no further run, hands idle jobs over at once and
+// the others when their runs end, and returns nil when the instance owns nothing
+// and no run is in progress. The instance stays in its group until Run ends. A job
+// that no other instance can run has no owner meanwhile.
 //
-// When ctx ends, Drain returns the cause, and the draining goes on. It may be
-// called at any time, and again.
+// When ctx is done, Drain returns its cause, and draining continues. Drain may be called
+// repeatedly. Before Run it returns nil at once: Run will not take anything.
 func (m *Manager) Drain(ctx context.Context) error {
 	m.mu.Lock()
 	m.drained = true
@@ -178,7 +178,7 @@ func (m *Manager) Drain(ctx context.Context) error {
 	return nil
 }
 
-// wire builds the parts of one Run. It is called with mu held.
+// wire builds the parts of one Run. mu must be held.
 func (m *Manager) wire() *bridge {
 	clock := leases.NewClock()
 	w := &bridge{
@@ -214,7 +214,7 @@ func (m *Manager) wire() *bridge {
 	return w
 }
 
-// modeOf is the mode as instance records say it.
+// modeOf returns the mode as instance records store it.
 func modeOf(cfg Config) string {
 	if cfg.Mode == LatchMode {
 		return zkrec.ModeLatch
@@ -222,9 +222,9 @@ func modeOf(cfg Config) string {
 	return ""
 }
 
-// guardToken is the token of the guard that started this process (package guard), or "". It
-// is published with the registration so that the guard can remove that when the process has
-// died. Anything but a token is ignored.
+// guardToken returns the token of the guard that started this process (package guard), or "".
+// The instance's record publishes it so that the guard can deregister the instance when the
+// process has died. An invalid token is ignored.
 func guardToken() string {
 	token := os.Getenv(zkrec.GuardEnv)
 	if uuid.Validate(token) != nil {
@@ -233,8 +233,8 @@ func guardToken() string {
 	return token
 }
 
-// Version is the version of this library in the running program, or "devel"
-// when it was not built from a released one.
+// Version returns the version of this library in the running program, or "devel"
+// if the program was not built with a released version.
 func Version() string {
 	const module = "github.com/swjobs/singleworker"
 	info, ok := debug.ReadBuildInfo()

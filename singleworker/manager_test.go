@@ -14,7 +14,7 @@ import (
 
 func idle(context.Context, *Run) error { return nil }
 
-// wantConfigError expects that a field was refused with that text.
+// wantConfigError expects a *ConfigError for a field, with the given text.
 func wantConfigError(t *testing.T, err error, field, want string) {
 	t.Helper()
 	var refused *ConfigError
@@ -37,7 +37,7 @@ func TestHandleRefuses(t *testing.T) {
 		handler Handler
 		want    string
 	}{
-		{"daily", idle, `handler "daily": is registered already`},
+		{"daily", idle, `handler "daily": is already registered`},
 		{"other", nil, `handler "other": has no function`},
 		{"", idle, `handler "": is empty`},
 		{"a/b", idle, `handler "a/b": contains '/'`},
@@ -64,7 +64,7 @@ func TestScheduleRefuses(t *testing.T) {
 		job         Job
 		field, want string
 	}{
-		{Job{Name: "daily", Schedule: "@hourly"}, "Job.Name", `Job.Name "daily": is declared already`},
+		{Job{Name: "daily", Schedule: "@hourly"}, "Job.Name", `Job.Name "daily": is already declared`},
 		{Job{Schedule: "@daily"}, "Job.Name", `Job.Name "": is empty`},
 		{Job{Name: "a/b", Schedule: "@daily"}, "Job.Name", `Job.Name "a/b": contains '/'`},
 		{Job{Name: "j", Schedule: "@daily", Handler: ".."}, "Job.Handler", `Job.Handler "..": is a path element of its own`},
@@ -95,7 +95,7 @@ func TestScheduleRefuses(t *testing.T) {
 	}
 }
 
-// What Schedule takes must still be readable when its mark as a declaration is added.
+// A job that Schedule accepts must still be readable with the mark of a declaration.
 func TestScheduleLeavesRoomForItsMark(t *testing.T) {
 	t.Parallel()
 	for size := 65_400; size < 65_500; size++ {
@@ -117,7 +117,7 @@ func TestScheduleLeavesRoomForItsMark(t *testing.T) {
 	t.Error("no size was refused")
 }
 
-// The caller's map is his: what he does to it later changes no declaration.
+// Schedule copies the caller's map: a later change does not affect the declaration.
 func TestScheduleCopiesTheArguments(t *testing.T) {
 	t.Parallel()
 	m, err := New(valid())
@@ -140,13 +140,13 @@ func refuse(context.Context, string, string) (net.Conn, error) {
 	return nil, errors.New("connection refused")
 }
 
-// swallow is a network that answers nothing, not even that nobody is there.
+// swallow is a network that does not answer, not even with a refusal.
 func swallow(ctx context.Context, _, _ string) (net.Conn, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
-// withoutServer runs a manager for a minute in which nobody answers.
+// withoutServer runs a manager for a minute without a server.
 func withoutServer(t *testing.T, dial dialFunc, most time.Duration) *Manager {
 	t.Helper()
 	cfg := valid()
@@ -186,7 +186,7 @@ func TestRunWithoutAServerEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestRunBeforehandEnded(t *testing.T) {
+func TestRunWithACanceledContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cfg := valid()

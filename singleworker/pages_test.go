@@ -97,7 +97,7 @@ func TestLinksBetweenPages(t *testing.T) {
 	}
 }
 
-// Go files that a page names in its sentences exist, seen from the page or as the code says it.
+// Go files that a page names exist, relative to the page or to the module.
 func TestFilesOnPages(t *testing.T) {
 	t.Parallel()
 	file := regexp.MustCompile(`^[\w/]+\.go$`)
@@ -156,7 +156,7 @@ func endsCall(word string) bool {
 	return slices.Contains([]string{"|", "||", "&&", ";", ">", "#", "--", "&"}, word)
 }
 
-// Every swctl command on a page is one that exists, with flags that it has: its help says so.
+// Every swctl command on a page exists and has the given flags, according to its help.
 func TestCommandsOnPages(t *testing.T) {
 	t.Parallel()
 	for _, p := range pages(t) {
@@ -206,7 +206,7 @@ func checkCall(call []string) error {
 	return nil
 }
 
-// The check of calls finds what it is for.
+// The check of calls finds errors.
 func TestCheckCall(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
@@ -245,7 +245,7 @@ func TestMakeTargetsOnPages(t *testing.T) {
 	}
 }
 
-// Names such as Config.Servers are in the API, and Go code is part of a file that compiles.
+// Names such as Config.Servers exist in the API, and Go code is part of a file that compiles.
 func TestGoOnPages(t *testing.T) {
 	t.Parallel()
 	api := readFile(t, "singleworker/testdata/api.golden")
@@ -275,7 +275,7 @@ func unindented(text string) string {
 	return regexp.MustCompile(`(?m)^[ \t]+`).ReplaceAllString(text, "")
 }
 
-// The log messages that operators are told to look for are in the code.
+// The log messages that pages tell operators to look for exist in the code.
 func TestLogMessagesOnPages(t *testing.T) {
 	t.Parallel()
 	const start = "## Log messages\n"

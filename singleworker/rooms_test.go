@@ -16,7 +16,7 @@ import (
 // room keeps, so neither is allowed but for those listed in mayKeep.
 var rooms = []string{"session", "member", "catalog", "owner", "journal", "keeper", "coord"}
 
-// mayKeep are the fields through which a room calls what it does not know.
+// mayKeep lists the fields through which a room may call code that it does not know.
 var mayKeep = map[string]string{
 	"session.Loop.handler":     "the loop drives the switchboard",
 	"session.Loop.turn":        "closures of the current turn",
@@ -32,7 +32,7 @@ var mayKeep = map[string]string{
 
 const maxMethods = 30
 
-func TestRoomsCallNobodyAbove(t *testing.T) {
+func TestRoomsCallNothingAbove(t *testing.T) {
 	t.Parallel()
 	used := make(map[string]bool)
 	for i, room := range rooms {
@@ -59,7 +59,7 @@ func TestRoomsCallNobodyAbove(t *testing.T) {
 	}
 	for field := range mayKeep {
 		if !used[field] {
-			t.Errorf("mayKeep speaks of %s, which there is not", field)
+			t.Errorf("mayKeep lists %s, which does not exist", field)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func parseRoom(t *testing.T, room string) (files []*ast.File) {
 	return files
 }
 
-// interfaces are those that rooms define for what they do not know.
+// interfaces are those that rooms define for code that they do not know.
 var interfaces = []string{"Handler", "Handlers", "Runner", "Reporter"}
 
 // keptCalls lists the struct fields of a file through which unknown code can be called.
@@ -109,7 +109,7 @@ func keptCalls(room string, file *ast.File) (fields []string) {
 	return fields
 }
 
-// canCall reports whether a field of that type can hold code of others.
+// canCall reports whether a field of that type can hold code of other packages.
 func canCall(expr ast.Expr) bool {
 	switch e := expr.(type) {
 	case *ast.FuncType, *ast.InterfaceType:

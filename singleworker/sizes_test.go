@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The sizes up to which a reader can keep a file, or a function, in mind. Tests may be
+// The sizes up to which a file, or a function, is easy to read. Tests may be
 // longer: a table or a scenario is read from top to bottom.
 const (
 	maxFileLines     = 400
@@ -15,7 +15,7 @@ const (
 	maxTestFuncLines = 120
 )
 
-// TestSizes holds every file and function of the module to its limit. What fails is
+// TestSizes checks every file and function of the module. Whatever fails is
 // split where it has two ideas, not where it happens to be long.
 func TestSizes(t *testing.T) {
 	t.Parallel()

@@ -112,7 +112,7 @@ func mustParse(t *testing.T, name, text string) sourceFile {
 	return file
 }
 
-// wantFindings compares what a check found with what it should find, in any order.
+// wantFindings compares the findings of a check with those expected, in any order.
 func wantFindings(t *testing.T, got, want []string) {
 	t.Helper()
 	got, want = slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))
