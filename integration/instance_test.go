@@ -99,8 +99,8 @@ func newManager(o options, record func(entry), log *slog.Logger) (*singleworker.
 			OnReleased: func(own singleworker.Ownership, cause error) {
 				record(entry{Event: released, SID: o.ID, Job: slot(own.Job, own.Shard), Token: own.Token, Cause: fmt.Sprint(cause)})
 			},
-			OnTickMissed: func(job string, tick time.Time) {
-				record(entry{Event: tickMissed, SID: o.ID, Job: job, Tick: tick})
+			OnTickMissed: func(m singleworker.Missed) {
+				record(entry{Event: tickMissed, SID: o.ID, Job: slot(m.Job, m.Shard), Tick: m.Tick})
 			},
 			OnTickComplete: func(r singleworker.TickResult) {
 				record(entry{Event: tickComplete, SID: o.ID, Job: r.Job, Tick: r.Tick, Shards: len(r.Shards)})

@@ -103,11 +103,10 @@ func (w *bridge) Disown(slot string, cause error) {
 	}
 }
 
-// Overdue reports a tick that was not accounted for in time.
-func (w *bridge) Overdue(slot string, tick time.Time) {
-	w.cfg.Logger.Error("tick missed", "job", slot, "tick", tick,
-		"late", time.Since(tick).Round(time.Second))
-	w.hooks.tickMissed(slot, tick)
+// Overdue reports a tick that nobody has accounted for in time.
+func (w *bridge) Overdue(slot string, spec zkrec.Spec, tick time.Time) {
+	w.cfg.Logger.Error("tick missed", "job", slot, "tick", tick, "late", time.Since(tick).Round(time.Second))
+	w.hooks.tickMissed(Missed{Job: zkrec.JobOfSlot(slot), Shard: shardOf(slot, spec), Tick: tick})
 }
 
 // Completed reports a tick that all shards of a job have finished.

@@ -132,7 +132,7 @@ func TestOwnAndDisownCallHooks(t *testing.T) {
 		w.Disown("daily", leases.ErrLost) // is told once
 		w.Disown("never owned", catalog.ErrElsewhere)
 		w.hooks.box.Run()
-		want := []string{"owned daily under 7", "owned daily under 9", "released daily: lease lost"}
+		want := []string{"owned daily under 7", "owned daily under 9", "released daily: singleworker: lease lost"}
 		if !slices.Equal(got, want) {
 			t.Errorf("hooks were called with\n  %q, want\n  %q", got, want)
 		}
@@ -172,7 +172,7 @@ func TestWhatIsLogged(t *testing.T) {
 				` state=skipped reason=overlap`,
 		},
 		"overdue": {
-			func(w *bridge) { w.Overdue("daily", start) },
+			func(w *bridge) { w.Overdue("daily", zkrec.Spec{}, start) },
 			`level=ERROR msg="tick missed" job=daily tick=2026-11-21T08:00:00.000Z late=` +
 				time.Since(start).Round(time.Second).String(),
 		},

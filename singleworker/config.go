@@ -65,7 +65,8 @@ type Config struct {
 	// shorter session granted by the server is the limit as well.
 	SyncPeriod time.Duration
 	// StopGrace is how long running handlers may continue after Run's context is
-	// done before their contexts are canceled. Default 30 s. If the process is
+	// done before their contexts are canceled. Default 30 s; NoGrace cancels
+	// them at once. If the process is
 	// killed sooner (docker stop does so after 10 s, Kubernetes after 30 s), its
 	// jobs are taken over only after the session timeout.
 	StopGrace time.Duration
@@ -109,6 +110,9 @@ const (
 	DefaultWeight         = 1
 )
 
+// NoGrace as Config.StopGrace ends the contexts of running handlers at once.
+const NoGrace time.Duration = -1
+
 const (
 	minSessionTimeout = time.Second
 	maxSessionTimeout = time.Hour // servers grant 20 of their ticks, 40 s by default
@@ -120,7 +124,9 @@ const (
 func (c Config) withDefaults() Config {
 	c.SessionTimeout = cmp.Or(c.SessionTimeout, DefaultSessionTimeout)
 	c.SyncPeriod = cmp.Or(c.SyncPeriod, min(DefaultSyncPeriod, c.SessionTimeout))
-	c.StopGrace = cmp.Or(c.StopGrace, DefaultStopGrace)
+	if c.StopGrace = cmp.Or(c.StopGrace, DefaultStopGrace); c.StopGrace == NoGrace {
+		c.StopGrace = 0
+	}
 	c.Weight = cmp.Or(c.Weight, DefaultWeight)
 	c.InstanceID = cmp.Or(c.InstanceID, defaultInstanceID())
 	c.Mode = cmp.Or(c.Mode, LeaseMode)

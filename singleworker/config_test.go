@@ -42,7 +42,7 @@ func TestNewChecksEveryFieldAndRelation(t *testing.T) {
 			`SyncPeriod "11s": is longer than SessionTimeout 10s: a hung instance would be noticed later than a dead one`},
 		{"SyncPeriod", func(c *Config) { c.SessionTimeout, c.SyncPeriod = 2*time.Second, 3*time.Second },
 			`SyncPeriod "3s": is longer than SessionTimeout 2s: a hung instance would be noticed later than a dead one`},
-		{"StopGrace", func(c *Config) { c.StopGrace = -1 }, `StopGrace "-1ns": want at least 0s`},
+		{"StopGrace", func(c *Config) { c.StopGrace = -2 }, `StopGrace "-2ns": want at least 0s`},
 		{"Weight", func(c *Config) { c.Weight = -1 }, `Weight "-1": want 1 to 1000; to own nothing, disable the instance or register no handlers`},
 		{"Weight", func(c *Config) { c.Weight = 1001 }, `Weight "1001": want 1 to 1000; to own nothing, disable the instance or register no handlers`},
 		{"MaxSlots", func(c *Config) { c.MaxSlots = -1 }, `MaxSlots "-1": want 0 for no limit, or a positive number`},

@@ -3,6 +3,7 @@ package singleworker
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/swjobs/singleworker/singleworker/internal/coord"
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
@@ -50,7 +51,13 @@ var ErrStarted = errors.New("singleworker: manager already started")
 
 // StuckError is returned by Run if handlers have not returned 5 s after their
 // contexts were canceled. Their goroutines still exist.
-type StuckError = runner.StuckError
+type StuckError struct {
+	Jobs []string // by slot: a job, or a shard such as "report[3]"
+}
+
+func (e *StuckError) Error() string {
+	return "singleworker: handlers ignore their context and still run: " + strings.Join(e.Jobs, ", ")
+}
 
 // ConfigError reports an invalid field of a Config or a Job.
 type ConfigError struct {

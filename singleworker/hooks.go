@@ -22,10 +22,11 @@ type Hooks struct {
 	// ErrLeaseLost, ErrJobCanceled, or an error that says that the job was handed
 	// over or its shard removed.
 	OnReleased func(o Ownership, cause error)
-	// OnRunStart is called when a tick was claimed and its handler is called.
+	// OnRunStart is called when a tick was claimed, before its handler is called.
 	OnRunStart func(RunInfo)
-	// OnRunEnd is called when a run has ended and its result was recorded, or
-	// could not be. If the lease ended during the claim, there was no OnRunStart.
+	// OnRunEnd is called once after each OnRunStart, when the run has ended and its
+	// result was recorded, or could not be. If the lease ended during the claim, the
+	// handler was not called.
 	OnRunEnd func(RunResult)
 	// OnRecorded is called when an entry was written to the history of a job that
 	// this instance owns. ZooKeeper keeps the last 20 entries; store them
@@ -37,9 +38,8 @@ type Hooks struct {
 	// OnTickMissed is called when a tick of any job of the group was neither
 	// claimed nor recorded as not run within Job.AlarmAfter. One instance of the
 	// group is called, once per episode: a dead man's switch that works as long as
-	// one instance lives. For a job with shards, job is the name of a shard, such as
-	// "report[3]".
-	OnTickMissed func(job string, tick time.Time)
+	// one instance lives.
+	OnTickMissed func(Missed)
 	// OnTickComplete is called when all shards of a job have finished a tick that
 	// at least one of them has run. It is called on one instance, the owner of
 	// shard 0, once per tick and in order. A tick is not reported if that instance
@@ -47,6 +47,52 @@ type Hooks struct {
 	// the last shard finishes it, because that shard ran for longer than the
 	// others' histories, of 20 entries, go back.
 	OnTickComplete func(TickResult)
+}
+
+// Then returns hooks that call those of h and then those of next.
+func (h Hooks) Then(next Hooks) Hooks {
+	return Hooks{
+		OnOwned: both(h.OnOwned, next.OnOwned), OnReleased: bothReleased(h.OnReleased, next.OnReleased),
+		OnRunStart: both(h.OnRunStart, next.OnRunStart), OnRunEnd: both(h.OnRunEnd, next.OnRunEnd),
+		OnRecorded: both(h.OnRecorded, next.OnRecorded), OnTickMissed: both(h.OnTickMissed, next.OnTickMissed),
+		OnTickComplete: both(h.OnTickComplete, next.OnTickComplete),
+	}
+}
+
+// both calls those of two hooks that are set.
+func both[T any](first, second func(T)) func(T) {
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
+	}
+	return func(event T) {
+		first(event)
+		second(event)
+	}
+}
+
+func bothReleased(first, second func(Ownership, error)) func(Ownership, error) {
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
+	}
+	return func(o Ownership, cause error) {
+		first(o, cause)
+		second(o, cause)
+	}
+}
+
+// Missed is a tick that nobody has accounted for in time.
+type Missed struct {
+	Job   string
+	Shard Shard // that missed it
+	// Tick is the scheduled time, in the local zone. Of a job whose record cannot be read, so that
+	// nobody can tell which ticks it misses, it is when the record was written.
+	Tick time.Time
 }
 
 // TickResult is the outcome of a tick of a job with shards.
@@ -189,8 +235,8 @@ func (h *hookCaller) tickComplete(r TickResult) {
 	}
 }
 
-func (h *hookCaller) tickMissed(job string, tick time.Time) {
+func (h *hookCaller) tickMissed(m Missed) {
 	if f := h.hooks.OnTickMissed; f != nil {
-		h.box.Post(func() { f(job, tick) })
+		h.box.Post(func() { f(m) })
 	}
 }

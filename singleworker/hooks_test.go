@@ -17,7 +17,7 @@ var call = []func(*hookCaller){
 	func(h *hookCaller) { h.runStarted(RunInfo{ID: "r", Job: "j"}) },
 	func(h *hookCaller) { h.recorded(Entry{Job: "j", State: StateSkipped, Reason: "overlap"}) },
 	func(h *hookCaller) { h.runEnded(RunResult{RunInfo: RunInfo{ID: "r", Job: "j"}, State: StateOK}) },
-	func(h *hookCaller) { h.tickMissed("k", time.Unix(60, 0)) },
+	func(h *hookCaller) { h.tickMissed(Missed{Job: "k", Tick: time.Unix(60, 0)}) },
 	func(h *hookCaller) { h.tickComplete(TickResult{Job: "j", Shards: make([]Entry, 3)}) },
 	func(h *hookCaller) { h.released(Ownership{Job: "j", Token: 7}, ErrJobCanceled) },
 }
@@ -30,14 +30,14 @@ func reporting(note func(text string)) Hooks {
 		OnRunStart:     func(r RunInfo) { note("start of " + r.ID) },
 		OnRunEnd:       func(r RunResult) { note("end of " + r.ID + ": " + string(r.State)) },
 		OnRecorded:     func(e Entry) { note(fmt.Sprintf("recorded %s: %s, %s", e.Job, e.State, e.Reason)) },
-		OnTickMissed:   func(job string, _ time.Time) { note("missed " + job) },
+		OnTickMissed:   func(m Missed) { note("missed " + m.Job) },
 		OnTickComplete: func(r TickResult) { note(fmt.Sprintf("complete %s: %d", r.Job, len(r.Shards))) },
 	}
 }
 
 var reports = []string{
 	"owned j under 7", "start of r", "recorded j: skipped, overlap", "end of r: ok",
-	"missed k", "complete j: 3", "released j: job canceled",
+	"missed k", "complete j: 3", "released j: singleworker: job canceled",
 }
 
 func TestHooksAreCalledInTheOrderOfTheEvents(t *testing.T) {
@@ -126,6 +126,42 @@ func TestErrorsHaveTheirOwnNames(t *testing.T) {
 			if (name == other) != errors.Is(err, otherErr) {
 				t.Errorf("errors.Is(%s, %s) = %v", name, other, errors.Is(err, otherErr))
 			}
+		}
+	}
+}
+
+// Two sets of hooks are both told, the first one first; what neither has stays nil.
+func TestHooksThen(t *testing.T) {
+	t.Parallel()
+	var got []string
+	reporter := func(prefix string) Hooks {
+		return reporting(func(text string) { got = append(got, prefix+text) })
+	}
+	tell := func(hooks Hooks) []string {
+		got = nil
+		h := newHookCaller(hooks)
+		for _, f := range call {
+			f(h)
+		}
+		h.box.Run()
+		return got
+	}
+	var want []string
+	for _, report := range reports {
+		want = append(want, "1 "+report, "2 "+report)
+	}
+	if got := tell(reporter("1 ").Then(reporter("2 "))); !slices.Equal(got, want) {
+		t.Errorf("told\n  %q, want\n  %q", got, want)
+	}
+	for what, hooks := range map[string]Hooks{"first": reporter("").Then(Hooks{}), "second": Hooks{}.Then(reporter(""))} {
+		if got := tell(hooks); !slices.Equal(got, reports) {
+			t.Errorf("only the %s: told\n  %q, want\n  %q", what, got, reports)
+		}
+	}
+	none := reflect.ValueOf(Hooks{}.Then(Hooks{}))
+	for i := range none.NumField() {
+		if !none.Field(i).IsNil() {
+			t.Errorf("%s is set by two sets without it", none.Type().Field(i).Name)
 		}
 	}
 }

@@ -150,6 +150,9 @@ func (m *Manager) Run(ctx context.Context) error {
 	defer stop()
 	err := tasks.Wait()
 	hooks.Cancel(nil) // after the last event
+	if stuck := new(runner.StuckError); errors.As(err, &stuck) {
+		err = &StuckError{Jobs: stuck.Jobs}
+	}
 	if err = errors.Join(hooks.Wait(), err); err != nil {
 		return fmt.Errorf("singleworker: instance %s: %w", m.cfg.InstanceID, err)
 	}

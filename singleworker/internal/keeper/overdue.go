@@ -77,13 +77,13 @@ func (o *Overdue) watchInvalid(j *catalog.Job, slots map[string]*watched) {
 	tick := j.Written
 	w := o.slot(slots, j.Name)
 	if j.Spoilt(o.loop.Now(), job.DefaultAlarmAfter) && w.raised != tick.UnixMilli() && !w.looking {
-		o.raise(j.Name, w, tick)
+		o.raise(j.Name, j.Spec, w, tick)
 	}
 }
 
 func (o *Overdue) look(job *catalog.Job, slot string, w *watched) {
 	w.looking = true
-	judged := job.Ticks
+	judged, spec := job.Ticks, job.Spec
 	o.loop.Async("look for overdue ticks", func(ctx context.Context) func() {
 		record, running, err := o.fetchRun(ctx, slot)
 		return func() {
@@ -103,7 +103,7 @@ func (o *Overdue) look(job *catalog.Job, slot string, w *watched) {
 				w.lookAt = time.Now().Add(idleLook)
 			}
 			if !tick.IsZero() && tick.UnixMilli() != w.raised {
-				o.raise(slot, w, tick)
+				o.raise(slot, spec, w, tick)
 			}
 		}
 	})
@@ -139,7 +139,7 @@ func (o *Overdue) fetchRun(ctx context.Context, slot string) (record zkrec.Tick,
 }
 
 // raise reports an overdue tick, unless another instance has.
-func (o *Overdue) raise(slot string, w *watched, tick time.Time) {
+func (o *Overdue) raise(slot string, spec zkrec.Spec, w *watched, tick time.Time) {
 	path := o.loop.Tree.Alarm(slot)
 	alarm := zkrec.Alarm{Tick: tick.UnixMilli(), SID: o.member.ID(), At: time.Now()}
 	tried := w.trying == alarm.Tick
@@ -154,7 +154,7 @@ func (o *Overdue) raise(slot string, w *watched, tick time.Time) {
 			}
 			w.raised = alarm.Tick
 			if first {
-				o.reporter.Overdue(slot, tick)
+				o.reporter.Overdue(slot, spec, tick)
 			}
 		}
 	})

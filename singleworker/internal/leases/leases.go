@@ -20,7 +20,7 @@ import (
 // ErrLost is the cause with which runs are canceled, and the error with which new
 // ones are refused, when the lease was not renewed in time or another instance
 // owns the slot.
-var ErrLost = errors.New("lease lost")
+var ErrLost = errors.New("singleworker: lease lost")
 
 // watchEvery is how often Watch compares the clocks if no lease ends before. It
 // bounds the delay until a suspension or a set wall clock is noticed.

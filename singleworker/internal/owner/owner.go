@@ -16,11 +16,11 @@ import (
 // Why a slot was lost, besides leases.ErrLost: the cause in which its runs' contexts end.
 var (
 	// ErrCanceled is the cause when the job was deleted.
-	ErrCanceled = errors.New("job canceled")
+	ErrCanceled = errors.New("singleworker: job canceled")
 	// ErrHandedOver is the cause when this instance gave the slot to another one.
-	ErrHandedOver = errors.New("job handed over")
+	ErrHandedOver = errors.New("singleworker: job handed over")
 	// ErrRetired is the cause when the job was resharded and no longer has the slot.
-	ErrRetired = errors.New("shard retired")
+	ErrRetired = errors.New("singleworker: shard retired")
 )
 
 // The notices of this room.

@@ -66,7 +66,7 @@ func (r *Runner) Disown(slot string, cause error) {
 }
 
 // Overdue records a tick that is overdue.
-func (r *Runner) Overdue(_ string, tick time.Time) {
+func (r *Runner) Overdue(_ string, _ zkrec.Spec, tick time.Time) {
 	r.Lock()
 	defer r.Unlock()
 	r.Missed = append(r.Missed, tick)

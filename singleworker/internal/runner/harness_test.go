@@ -35,7 +35,8 @@ type world struct {
 	recorded func() // called by Recorded, in the loop
 
 	mu      sync.Mutex
-	starts  []Run
+	starts  []Run           // of handlers
+	open    map[string]bool // runs that the observer was told of, and not their ends
 	results []Result
 	entries []ticks.Entry // reported to Observer
 }
@@ -106,8 +107,14 @@ func (w *world) job(name, schedule string, handle func(ctx context.Context, r Ru
 		handle = func(context.Context, Run) error { return nil }
 	}
 	w.token++
+	counted := func(ctx context.Context, r Run) error {
+		w.mu.Lock()
+		w.starts = append(w.starts, r)
+		w.mu.Unlock()
+		return handle(ctx, r)
+	}
 	j := Job{
-		Name: name, Handle: handle, Since: time.Now(),
+		Name: name, Handle: counted, Since: time.Now(),
 		Job:   ticks.Job{Schedule: parse(w.t, schedule, time.UTC), Since: time.Now()},
 		Lease: w.leases.Open(lease.Slot(name), w.token, 1<<62),
 	}
@@ -150,12 +157,19 @@ func parse(t *testing.T, text string, loc *time.Location) *cronexpr.Schedule {
 func (w *world) Started(r Run) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.starts = append(w.starts, r)
+	if w.open == nil {
+		w.open = make(map[string]bool)
+	}
+	w.open[r.RunID] = true
 }
 
 func (w *world) Ended(r Result) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if !w.open[r.RunID] {
+		w.t.Errorf("the end of run %s is told without its start", r.RunID)
+	}
+	delete(w.open, r.RunID)
 	w.results = append(w.results, r)
 }
 

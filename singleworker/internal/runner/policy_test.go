@@ -236,7 +236,7 @@ func TestRunThatTakesTooLong(t *testing.T) {
 		w.stop()
 		w.wantHistory("job", "1m0s at 1m0s: timed_out", "1m0s at 1m11s: timed_out, attempt 2")
 		e := w.keeper.read("job").history[0]
-		if !errors.Is(seen, ErrTimeout) || !strings.HasPrefix(e.Error, "run timed out after 10s") || e.Ended != after(70*time.Second).UnixMilli() {
+		if !errors.Is(seen, ErrTimeout) || !strings.HasPrefix(e.Error, "singleworker: run timed out after 10s") || e.Ended != after(70*time.Second).UnixMilli() {
 			t.Errorf("the handler saw %v, recorded %+v", seen, e)
 		}
 		for _, r := range w.reported() {

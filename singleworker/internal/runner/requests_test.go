@@ -261,7 +261,7 @@ func TestRunIsStoppedByAnOperator(t *testing.T) {
 		w.request(stopOf("s0", "another run"), stopOf("s1", w.started()[0].RunID))
 		synctest.Wait()
 		r := w.wantResult(ticks.Interrupted, ErrStopped)
-		if text := "stopped by an operator: ops: too slow"; !strings.HasPrefix(r.Err.Error(), text) {
+		if text := "singleworker: stopped by an operator: ops: too slow"; !strings.HasPrefix(r.Err.Error(), text) {
 			t.Errorf("the result is %q, want %q", r.Err, text)
 		}
 		if r.Ended.Sub(midnight) != 65*time.Second {

@@ -35,11 +35,11 @@ type Result struct {
 // Causes with which a run's context is canceled.
 var (
 	// ErrStopping cancels runs that outlast the grace period of a stop.
-	ErrStopping = errors.New("instance is stopping")
+	ErrStopping = errors.New("singleworker: instance is stopping")
 	// ErrTimeout cancels runs that exceed their job's timeout.
-	ErrTimeout = errors.New("run timed out")
+	ErrTimeout = errors.New("singleworker: run timed out")
 	// ErrStopped cancels runs that an operator has stopped.
-	ErrStopped = errors.New("stopped by an operator")
+	ErrStopped = errors.New("singleworker: stopped by an operator")
 )
 
 // activity is a run in progress, from the claim until its result is recorded.
@@ -52,6 +52,7 @@ type activity struct {
 
 // handle calls the handler of a claimed run.
 func (r *Runner) handle(j *job, act *activity) Result {
+	r.cfg.Observer.Started(act.run)
 	result := Result{Run: act.run, State: ticks.Interrupted}
 	ctx, done, err := j.Lease.Begin(act.ctx)
 	if err == nil && ctx.Err() != nil {
@@ -69,7 +70,6 @@ func (r *Runner) handle(j *job, act *activity) Result {
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w after %v", ErrTimeout, timeout))
 		defer cancel()
 	}
-	r.cfg.Observer.Started(act.run)
 	act.handling.Store(true)
 	err = task.Protect("handler", func() error {
 		err := j.Handle(ctx, act.run)

@@ -131,56 +131,27 @@ func (c *Cluster) killed(i *Instance) {
 
 // whileAlive wraps hooks so that a dead instance calls none.
 func (i *Instance) whileAlive(h singleworker.Hooks) singleworker.Hooks {
-	alive := func() bool { return i.State() != Killed }
-	out := singleworker.Hooks{}
-	if f := h.OnOwned; f != nil {
-		out.OnOwned = func(o singleworker.Ownership) {
-			if alive() {
-				f(o)
+	released := h.OnReleased
+	if released != nil {
+		h.OnReleased = func(o singleworker.Ownership, cause error) {
+			if i.State() != Killed {
+				released(o, cause)
 			}
 		}
 	}
-	if f := h.OnReleased; f != nil {
-		out.OnReleased = func(o singleworker.Ownership, cause error) {
-			if alive() {
-				f(o, cause)
-			}
+	h.OnOwned, h.OnRunStart, h.OnRunEnd = unlessKilled(i, h.OnOwned), unlessKilled(i, h.OnRunStart), unlessKilled(i, h.OnRunEnd)
+	h.OnRecorded, h.OnTickComplete = unlessKilled(i, h.OnRecorded), unlessKilled(i, h.OnTickComplete)
+	h.OnTickMissed = unlessKilled(i, h.OnTickMissed)
+	return h
+}
+
+func unlessKilled[T any](i *Instance, hook func(T)) func(T) {
+	if hook == nil {
+		return nil
+	}
+	return func(event T) {
+		if i.State() != Killed {
+			hook(event)
 		}
 	}
-	if f := h.OnRunStart; f != nil {
-		out.OnRunStart = func(r singleworker.RunInfo) {
-			if alive() {
-				f(r)
-			}
-		}
-	}
-	if f := h.OnRunEnd; f != nil {
-		out.OnRunEnd = func(r singleworker.RunResult) {
-			if alive() {
-				f(r)
-			}
-		}
-	}
-	if f := h.OnRecorded; f != nil {
-		out.OnRecorded = func(e singleworker.Entry) {
-			if alive() {
-				f(e)
-			}
-		}
-	}
-	if f := h.OnTickComplete; f != nil {
-		out.OnTickComplete = func(r singleworker.TickResult) {
-			if alive() {
-				f(r)
-			}
-		}
-	}
-	if f := h.OnTickMissed; f != nil {
-		out.OnTickMissed = func(job string, tick time.Time) {
-			if alive() {
-				f(job, tick)
-			}
-		}
-	}
-	return out
 }
