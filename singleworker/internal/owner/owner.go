@@ -200,7 +200,7 @@ func (o *Owner) readGroup(a lease.ReadGroup) {
 			} else if o.member.Follow(attempt, group) {
 				o.Step(lease.Expired{})
 			}
-			o.Step(read)
+			o.loop.Defer(func() { o.Step(read) }) // after what Follow has told: an order found there drains first
 		}
 	})
 }

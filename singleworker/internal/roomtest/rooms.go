@@ -13,7 +13,6 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/owner"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
-	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
 // Foreign is a job that no instance can run.
@@ -25,121 +24,193 @@ type Handlers struct{ Without []string }
 // Has reports whether there is a handler of that name.
 func (h Handlers) Has(name string) bool { return !slices.Contains(h.Without, name) }
 
-// Rooms are those of one instance, up to the journal. Without a coordinator they join, follow watches,
-// sync and beat; nothing drains or leaves.
+// Room is how one room takes part in its instance, in place of a coordinator. Its funcs are called on
+// the loop; nil ones do nothing.
+type Room struct {
+	Event   func(ev zkconn.Event)  // of the session
+	Joined  func()                 // the instance has joined
+	Changed func(path string)      // a watched node has changed
+	Handle  func(n session.Notice) // a room has told something
+	Sync    func()                 // once per sync period, also while not joined
+	Turn    func()                 // at each wake-up
+}
+
+// Rooms are those of one instance, up to the one that its constructor names. They join, follow watches,
+// sync and send heartbeats; nothing leaves.
 type Rooms struct {
 	*Loop
 	*Runner
 	Member  *member.Member
+	Entry   *member.Entry
 	Catalog *catalog.Catalog
 	Owner   *owner.Owner
-	Journal *journal.Journal // nil without Runner
+	Leases  *leases.Table
+	Journal *journal.Journal
 
-	entry    *member.Entry
+	rooms    []Room
 	nextSync time.Duration
 }
 
-// NewRooms returns the rooms up to the owner, which Start runs; they can run every job but those named.
-func (g *Group) NewRooms(sid string, without ...string) *Rooms {
-	cfg := member.Config{ID: sid, Instance: zkrec.Instance{Incarnation: sid + "-1"}}
-	r := &Rooms{Loop: g.NewLoop(sid)}
-	r.entry, r.Member = member.NewEntry(r.Loop.Loop, cfg), member.New(r.Loop.Loop, cfg)
-	r.Catalog = catalog.New(r.Loop.Loop, r.Member, Handlers{without})
-	r.Owner = owner.New(r.Loop.Loop, r.Member, r.Catalog, owner.Config{
-		SyncPeriod: SyncPeriod, Leases: leases.NewTable(r.Clock),
-	})
-	r.OnEvent, r.OnNotice, r.OnTurn = r.event, r.route, r.beatAndSync
+// NewMember returns the rooms up to the member. Start runs them.
+func (g *Group) NewMember(cfg member.Config) *Rooms {
+	if cfg.Instance.Incarnation == "" {
+		cfg.Instance.Incarnation = cfg.ID + "-1"
+	}
+	r := &Rooms{Loop: g.NewLoop(cfg.ID)}
+	r.Entry, r.Member = member.NewEntry(r.Loop.Loop, cfg), member.New(r.Loop.Loop, cfg)
+	r.OnEvent, r.OnTurn = r.event, r.wakeUp
+	r.OnNotice = func(n session.Notice) {
+		for _, room := range r.rooms {
+			if room.Handle != nil {
+				room.Handle(n)
+			}
+		}
+	}
 	return r
 }
 
-// NewJournal returns the rooms up to the journal, and a runner of what is owned.
+// NewCatalog returns the rooms up to the catalog, which can run every job but those named.
+func (g *Group) NewCatalog(cfg member.Config, without ...string) *Rooms {
+	r := g.NewMember(cfg)
+	r.Catalog = catalog.New(r.Loop.Loop, r.Member, Handlers{without})
+	r.Add(Room{Joined: r.Catalog.Joined, Sync: r.Catalog.Sync, Changed: func(path string) {
+		if path == r.Tree.Root() {
+			r.Catalog.List()
+		} else if slot, ok := r.Tree.Watched(path); ok {
+			r.Catalog.RefreshJob(slot)
+		}
+	}})
+	return r
+}
+
+// NewOwner returns the rooms up to the owner, which can run every job but those named.
+func (g *Group) NewOwner(cfg member.Config, without ...string) *Rooms {
+	r := g.NewCatalog(cfg, without...)
+	r.Leases = leases.NewTable(r.Clock)
+	r.Owner = owner.New(r.Loop.Loop, r.Member, r.Catalog, owner.Config{SyncPeriod: SyncPeriod, Leases: r.Leases})
+	r.Add(Room{
+		Event: r.tellOwner, Changed: r.lookAgain, Handle: r.routeToOwner,
+		Joined: func() {
+			r.Owner.Step(lease.Opened{Session: r.Conn.SessionTimeout(), SyncPeriod: r.SyncPeriod()})
+		},
+		Sync: func() {
+			if r.Loop.Joined() {
+				r.Owner.Step(lease.LookAll{})
+			}
+		},
+		Turn: func() {
+			if r.Loop.Joined() && r.Now() >= r.Owner.NextBeat() {
+				r.Owner.Step(lease.Tick{})
+			}
+		},
+	})
+	return r
+}
+
+// NewJournal returns the rooms up to the journal, with a runner of what is owned.
 func (g *Group) NewJournal(sid string, without ...string) *Rooms {
-	r := g.NewRooms(sid, without...)
+	r := g.NewOwner(member.Config{ID: sid}, without...)
 	r.Runner = NewRunner(g)
 	r.Journal = journal.New(r.Loop.Loop, r.Catalog, r.Owner, r.Runner)
 	r.CommitTo(r.Journal.Commit)
+	r.Add(Room{
+		Joined: r.Journal.Joined, Handle: r.routeToJournal,
+		Changed: func(path string) {
+			if slot, _ := r.Tree.Watched(path); path == r.Tree.Requests(slot) {
+				r.Journal.ReadRequests(slot)
+			}
+		},
+		Sync: func() {
+			r.Journal.AdvanceAll()
+			r.Journal.Sync()
+		},
+	})
 	return r
 }
 
+// Add adds a room above the others. It is called before Start.
+func (r *Rooms) Add(room Room) { r.rooms = append(r.rooms, room) }
+
 func (r *Rooms) event(ev zkconn.Event) {
-	switch ev.Kind {
-	case zkconn.Connected:
+	r.Member.Event(ev)
+	if ev.Kind == zkconn.Connected {
 		r.join()
-	case zkconn.Disconnected:
-		r.Owner.Step(lease.Suspended{})
-	case zkconn.Expired:
-		r.Owner.Step(lease.Expired{})
-	case zkconn.NodeChanged:
-		r.changed(ev.Path)
+	}
+	for _, room := range r.rooms {
+		if room.Event != nil {
+			room.Event(ev)
+		}
+		if ev.Kind == zkconn.NodeChanged && room.Changed != nil {
+			room.Changed(ev.Path)
+		}
 	}
 }
 
-func (r *Rooms) changed(path string) {
-	slot, _ := r.Tree.Watched(path)
-	switch {
-	case path == r.Tree.Root():
-		r.Catalog.List()
-	case path == r.Tree.Instances():
-		r.Owner.Step(lease.LookAround{})
-	case r.Tree.IsOrders(path):
-		r.Owner.Step(lease.LookGroup{})
-	case path == r.Tree.Alive(slot):
-		r.Owner.Look(slot)
-	case path == r.Tree.Requests(slot) && r.Journal != nil:
-		r.Journal.ReadRequests(slot)
-	default:
-		r.Catalog.RefreshJob(slot)
-	}
-}
-
-// join joins once per connection, as an instance whose incarnation joined before.
+// join joins in the connection, as an instance that has joined before.
 func (r *Rooms) join() {
 	attempt, self := r.BeginAttempt(), r.Member.Record()
 	r.Async("join", func(ctx context.Context) func() {
-		mine, err := r.entry.Appear(ctx, self)
+		mine, err := r.Entry.Appear(ctx, self)
 		return func() {
 			if err != nil || attempt != r.Attempt() {
 				return
 			}
 			r.SetJoined(true)
-			r.Owner.Step(lease.Opened{Session: r.Conn.SessionTimeout(), SyncPeriod: r.SyncPeriod()})
 			r.Member.Joined(mine)
-			r.Catalog.Joined()
-			if r.Journal != nil {
-				r.Journal.Joined()
+			for _, room := range r.rooms {
+				if room.Joined != nil {
+					room.Joined()
+				}
 			}
 			r.nextSync = r.Now()
 		}
 	})
 }
 
-func (r *Rooms) beatAndSync() {
+func (r *Rooms) wakeUp() {
 	if r.Now() >= r.nextSync {
 		r.nextSync = r.Now() + SyncPeriod
 		r.Sync()
 	}
-	if r.Joined() && r.Now() >= r.Owner.NextBeat() {
-		r.Owner.Step(lease.Tick{})
+	for _, room := range r.rooms {
+		if room.Turn != nil {
+			room.Turn()
+		}
 	}
 }
 
 // Sync looks again at what the watches may have missed. It is called on the loop.
 func (r *Rooms) Sync() {
-	if r.Journal != nil {
-		r.Journal.AdvanceAll()
+	for _, room := range r.rooms {
+		if room.Sync != nil {
+			room.Sync()
+		}
 	}
-	if !r.Joined() {
-		return
-	}
-	r.Catalog.Sync()
-	if r.Journal != nil {
-		r.Journal.Sync()
-	}
-	r.Owner.Step(lease.LookAll{})
 }
 
-// route passes on what the rooms up to the journal tell one another.
-func (r *Rooms) route(n session.Notice) {
+func (r *Rooms) tellOwner(ev zkconn.Event) {
+	switch ev.Kind {
+	case zkconn.Disconnected:
+		r.Owner.Step(lease.Suspended{})
+	case zkconn.Expired:
+		r.Owner.Step(lease.Expired{})
+	case zkconn.Connected, zkconn.NodeChanged:
+	}
+}
+
+func (r *Rooms) lookAgain(path string) {
+	slot, _ := r.Tree.Watched(path)
+	switch {
+	case path == r.Tree.Instances():
+		r.Owner.Step(lease.LookAround{})
+	case r.Tree.IsOrders(path):
+		r.Owner.Step(lease.LookGroup{})
+	case path == r.Tree.Alive(slot):
+		r.Owner.Look(slot)
+	}
+}
+
+func (r *Rooms) routeToOwner(n session.Notice) {
 	switch n := n.(type) {
 	case member.Draining:
 		if n.On {
@@ -154,12 +225,9 @@ func (r *Rooms) route(n session.Notice) {
 	case catalog.Repaired:
 		r.Owner.Look(n.Slot)
 	}
-	if r.Journal != nil {
-		r.tellJournal(n)
-	}
 }
 
-func (r *Rooms) tellJournal(n session.Notice) {
+func (r *Rooms) routeToJournal(n session.Notice) {
 	switch n := n.(type) {
 	case catalog.Unrunnable:
 		r.Journal.Withhold(n.Job, n.Err)
