@@ -91,7 +91,7 @@ func (c *Catalog) RegisterAll(ctx context.Context) error {
 		if zkconn.IsUnknown(v.err) {
 			return v.err
 		}
-		runs := v.specErr == nil && v.ticksErr == nil && c.judge(v.spec) == nil
+		runs := v.err == nil && v.specErr == nil && v.ticksErr == nil && c.judge(v.spec) == nil
 		if runs && !slices.Contains(v.registered, self) {
 			path := c.loop.Tree.Registration(names[i], self)
 			groups = append(groups, []zkconn.Op{zkconn.CreateOp(path, nil)})

@@ -1,0 +1,327 @@
+package catalog_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/catalog"
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/member"
+	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
+	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// start starts a member with a catalog, which can run every job but those named.
+func start(g *roomtest.Group, without ...string) *roomtest.Rooms {
+	g.T.Helper()
+	r := g.NewCatalog(member.Config{ID: "a"}, without...)
+	r.Start()
+	r.Do(func() {})
+	return r
+}
+
+// notices are those that were told, by kind.
+type notices struct {
+	set        []lease.SlotSet
+	gone       []lease.Slot
+	changed    []bool // Changed.Spec
+	unrunnable []error
+	repaired   []string
+}
+
+func told(r *roomtest.Rooms) (n notices) {
+	for _, notice := range r.Told() {
+		switch notice := notice.(type) {
+		case catalog.SlotSet:
+			n.set = append(n.set, notice.SlotSet)
+		case catalog.SlotGone:
+			n.gone = append(n.gone, notice.Slot)
+		case catalog.Changed:
+			n.changed = append(n.changed, notice.Spec)
+		case catalog.Unrunnable:
+			n.unrunnable = append(n.unrunnable, notice.Err)
+		case catalog.Repaired:
+			n.repaired = append(n.repaired, notice.Slot)
+		}
+	}
+	return n
+}
+
+// last is the last SlotSet that was told.
+func (n notices) last(t *testing.T) lease.SlotSet {
+	t.Helper()
+	if len(n.set) == 0 {
+		t.Error("no SlotSet was told")
+		return lease.SlotSet{}
+	}
+	return n.set[len(n.set)-1]
+}
+
+func (n notices) wantNothing(t *testing.T) {
+	t.Helper()
+	if len(n.set)+len(n.gone)+len(n.changed)+len(n.unrunnable)+len(n.repaired) > 0 {
+		t.Errorf("told %+v, want nothing", n)
+	}
+}
+
+func TestJobIsFollowedFromItsSubmissionToItsEnd(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		a := start(g)
+		told(a).wantNothing(g.T)
+
+		g.Submit("job")
+		roomtest.Pass(time.Millisecond)
+		n := told(a)
+		// Once as it is read, and once as it is after this instance has registered.
+		if want := (lease.SlotSet{Slot: "job", Eligible: true, Able: []string{"a"}}); !equal(n.last(g.T), want) {
+			g.T.Errorf("told %+v, want %+v in the end", n.set, want)
+		}
+		if len(n.changed) < 2 || !n.changed[0] || slices.Contains(n.changed[1:], true) {
+			g.T.Errorf("changed %v, want the spec once", n.changed)
+		}
+		g.WantNodes(true, g.Tree.Registration("job", "a"))
+		j := a.Catalog.JobOf("job")
+		if !j.Eligible || !j.Valid() || !j.Has("job") || !slices.Equal(a.Catalog.Registered(), []string{"job"}) {
+			g.T.Errorf("job %+v, registered at %v", j, a.Catalog.Registered())
+		}
+
+		g.Create(g.Tree.Registration("job", "b"), "")
+		roomtest.Pass(time.Millisecond)
+		n = told(a)
+		if !slices.Equal(n.last(g.T).Able, []string{"a", "b"}) || slices.Contains(n.changed, true) {
+			g.T.Errorf("told %+v, want b to be able", n)
+		}
+
+		spec := g.Spec()
+		spec.Paused = &zkrec.Pause{Since: 1}
+		g.Set(g.Tree.Job("job"), spec.Encode())
+		roomtest.Pass(time.Millisecond)
+		if n = told(a); !slices.Equal(n.changed, []bool{true}) || j.Spec.Paused == nil || j.Ticks.Paused.Since != 1 {
+			g.T.Errorf("told %+v, ticks %+v, want the pause", n, j.Ticks)
+		}
+
+		g.Multi(g.Cancel()...)
+		roomtest.Pass(time.Millisecond)
+		n = told(a)
+		if !slices.Equal(n.gone, []lease.Slot{"job"}) || len(n.changed) != 1 || a.Catalog.Current(j) || a.Catalog.JobOf("job") != nil {
+			g.T.Errorf("told %+v, want the job to be gone", n)
+		}
+		if registered := a.Catalog.Registered(); len(registered) > 0 {
+			g.T.Errorf("registered at %v", registered)
+		}
+	})
+}
+
+func equal(a, b lease.SlotSet) bool {
+	return a.Slot == b.Slot && a.Eligible == b.Eligible && a.Group == b.Group && slices.Equal(a.Able, b.Able)
+}
+
+func TestCanceledJobIsGone(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		a := start(g)
+		told(a)
+		spec := g.Spec()
+		spec.Canceled = true
+		g.Set(g.Tree.Job("job"), spec.Encode())
+		roomtest.Pass(time.Millisecond)
+		if n := told(a); !slices.Equal(n.gone, []lease.Slot{"job"}) || a.Catalog.JobOf("job") != nil {
+			g.T.Errorf("told %+v, want the job to be gone", n)
+		}
+	})
+}
+
+// A job that cannot run here is told so, once, and this instance no longer registered for it; it is told
+// as runnable when it is.
+func TestUnrunnableJob(t *testing.T) {
+	t.Parallel()
+	for what, test := range map[string]struct {
+		data  string
+		valid bool
+		want  func(err error) bool
+	}{
+		"unparsable":  {"{", false, func(err error) bool { return !errors.Is(err, catalog.ErrElsewhere) }},
+		"no schedule": {"not a cron text", false, func(err error) bool { return !errors.Is(err, catalog.ErrElsewhere) }},
+		"no handler": {`{"schedule":"@daily","handler":"missing"}`, true, func(err error) bool {
+			return errors.Is(err, catalog.ErrElsewhere)
+		}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			roomtest.InGroup(t, func(g *roomtest.Group) {
+				g.Submit("job")
+				was, _, _ := g.Get(g.Tree.Job("job"))
+				a := start(g, "missing")
+				told(a)
+				g.Set(g.Tree.Job("job"), []byte(test.data))
+				roomtest.Pass(time.Millisecond)
+				n, j := told(a), a.Catalog.JobOf("job")
+				if len(n.unrunnable) != 1 || !test.want(n.unrunnable[0]) {
+					g.T.Errorf("unrunnable because of %v", n.unrunnable)
+				}
+				if j.Eligible || j.Valid() != test.valid || n.last(g.T).Eligible || !slices.Equal(j.Slots, []string{"job"}) {
+					g.T.Errorf("job %+v, told %+v", j, n)
+				}
+				g.WantNodes(false, g.Tree.Registration("job", "a"))
+				roomtest.Pass(10 * roomtest.SyncPeriod)
+				if n := told(a); len(n.unrunnable) > 0 {
+					g.T.Errorf("told %v again", n.unrunnable)
+				}
+				g.Set(g.Tree.Job("job"), was)
+				roomtest.Pass(time.Millisecond)
+				if n := told(a); !j.Eligible || !n.last(g.T).Eligible {
+					g.T.Errorf("job %+v, told %+v, want it to run again", j, n)
+				}
+				g.WantNodes(true, g.Tree.Registration("job", "a"))
+			})
+		})
+	}
+}
+
+// A job that may not be read can run again as soon as it may, although its spec is what it was.
+func TestJobThatMayNotBeReadForAWhile(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		a := start(g)
+		told(a)
+		allow := g.Server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
+			if r.Client == "a" && r.Path == g.Tree.Job("job") {
+				return zkdev.Refuse(zkdev.NoAuth)
+			}
+			return zkdev.Pass()
+		})
+		a.Do(func() { a.Catalog.RefreshJob("job") })
+		j := a.Catalog.JobOf("job")
+		if n := told(a); len(n.unrunnable) != 1 || n.last(g.T).Eligible || j.Eligible || j.Valid() {
+			g.T.Errorf("told %+v, job %+v, want it not to run", n, j)
+		}
+		allow()
+		roomtest.Pass(2 * roomtest.SyncPeriod)
+		if n := told(a); !j.Eligible || !n.last(g.T).Eligible {
+			g.T.Errorf("told %+v, job %+v, want it to run again", n, j)
+		}
+	})
+}
+
+// A schedule is parsed once per version of the spec.
+func TestSpecIsParsedOncePerVersion(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		a := start(g)
+		j := a.Catalog.JobOf("job")
+		schedule := j.Ticks.Schedule
+		told(a)
+		a.Do(func() { a.Catalog.RefreshJob("job") })
+		if n := told(a); !slices.Equal(n.changed, []bool{false}) || j.Ticks.Schedule != schedule {
+			g.T.Errorf("told %+v, parsed again: %v", n, j.Ticks.Schedule != schedule)
+		}
+		data, _, _ := g.Get(g.Tree.Job("job"))
+		g.Set(g.Tree.Job("job"), data)
+		roomtest.Pass(time.Millisecond)
+		if n := told(a); !slices.Equal(n.changed, []bool{true}) || j.Ticks.Schedule == schedule || j.Ticks.SpecVersion != j.Version {
+			g.T.Errorf("told %+v, ticks of version %d, want the new one, %d", n, j.Ticks.SpecVersion, j.Version)
+		}
+	})
+}
+
+// An instance is registered for what it can run before it appears; a job that it cannot read is none of that.
+func TestRegistrationBeforeJoining(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		for _, job := range []string{"job", "elsewhere", "denied", "invalid"} {
+			g.Submit(job)
+		}
+		g.Set(g.Tree.Job("invalid"), []byte("not a cron text"))
+		g.Server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
+			if r.Client == "a" && r.Path == g.Tree.Job("denied") {
+				return zkdev.Refuse(zkdev.NoAuth)
+			}
+			return zkdev.Pass()
+		})
+		a := g.NewCatalog(member.Config{ID: "a"}, "elsewhere")
+		a.OnEvent = nil // it does not join
+		a.Start()
+		a.Do(func() {
+			a.Async("register", func(ctx context.Context) func() {
+				err := a.Catalog.RegisterAll(ctx)
+				return func() {
+					if err != nil {
+						g.T.Error(err)
+					}
+				}
+			})
+		})
+		g.WantNodes(true, g.Tree.Registration("job", "a"))
+		for _, job := range []string{"elsewhere", "denied", "invalid"} {
+			g.WantNodes(false, g.Tree.Registration(job, "a"))
+		}
+		if registered := a.Catalog.Registered(); !slices.Equal(registered, []string{"job"}) {
+			g.T.Errorf("registered at %v, want job alone", registered)
+		}
+		a.Do(func() { a.Catalog.Unregistered("job") })
+		if registered := a.Catalog.Registered(); len(registered) > 0 {
+			g.T.Errorf("registered at %v, want none", registered)
+		}
+	})
+}
+
+// A leaving instance does not register for what comes.
+func TestLeavingInstanceDoesNotRegister(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		a := start(g)
+		a.Do(a.Member.Leave)
+		g.Submit("job")
+		roomtest.Pass(2 * roomtest.SyncPeriod)
+		g.WantNodes(false, g.Tree.Registration("job", "a"))
+	})
+}
+
+func TestMissingNodesAreRepaired(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job", g.Tree.Register("job"), g.Tree.Alive("job"), g.Tree.History("job"))
+		a := start(g)
+		roomtest.Pass(2 * roomtest.SyncPeriod)
+		if n := told(a); !slices.Equal(n.repaired, []string{"job"}) || !n.last(g.T).Eligible {
+			g.T.Errorf("told %+v, want one repair", n)
+		}
+		g.WantNodes(true, g.Tree.Registration("job", "a"), g.Tree.Alive("job"), g.Tree.History("job"))
+		g.Multi(g.Cancel()...)
+		a.Do(func() { a.Catalog.Repair("job") })
+		g.WantNodes(false, g.Tree.Job("job"))
+	})
+}
+
+// Shards are slots when their nodes exist; those of another layout are stale, and the slots' end is told
+// before the job's change.
+func TestShardsAreCreatedAndChange(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.SubmitSharded(3)
+		a := start(g)
+		roomtest.Pass(time.Second)
+		j := a.Catalog.JobOf("job")
+		if want := []string{"job[0]", "job[1]", "job[2]"}; !slices.Equal(j.Slots, want) || !j.HasShards() {
+			g.T.Fatalf("slots %v, want %v", j.Slots, want)
+		}
+		if n := told(a); n.last(g.T).Group != "job" {
+			g.T.Errorf("told %+v, want the shards to be of one group", n.last(g.T))
+		}
+		spec := g.Spec()
+		spec.Job.Shards = 2
+		g.Set(g.Tree.Job("job"), spec.Encode())
+		roomtest.Pass(time.Millisecond)
+		var order []session.Notice
+		for _, n := range a.Told() {
+			switch n.(type) {
+			case catalog.SlotGone, catalog.Changed:
+				order = append(order, n)
+			}
+		}
+		want := []session.Notice{catalog.SlotGone{Slot: "job[2]"}, catalog.Changed{Job: j, Spec: true}}
+		if !slices.Equal(order, want) || !slices.Equal(j.Stale, []string{"job[2]"}) || j.Has("job[2]") {
+			g.T.Errorf("told %+v, stale %v", order, j.Stale)
+		}
+	})
+}
