@@ -2,7 +2,6 @@ package coord
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
-	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
 // killed creates the nodes of an instance that was just killed, in a session longer than the members'.
@@ -60,36 +58,6 @@ func TestLiveInstanceWithTheSameIDIsRespected(t *testing.T) {
 		err := <-g.join("a").ended
 		if took := time.Since(start); !errors.Is(err, member.ErrDuplicate) || took < roomtest.SessionTimeout*3/2 || took > 2*roomtest.SessionTimeout {
 			g.T.Errorf("Run = %v after %v, want member.ErrDuplicate after 1.5 session timeouts", err, took)
-		}
-	})
-}
-
-// While ZooKeeper is unreachable, an instance logs why, once per session timeout.
-func TestUnreachableZooKeeperIsLogged(t *testing.T) {
-	inGroup(t, func(g *group) {
-		complaints := func(m *instance) int { return strings.Count(m.log.String(), "ZooKeeper cannot be reached") }
-		g.Submit("job")
-		a := g.join("a")
-		a.Ownership()
-		g.Server.Stop()
-		b := g.join("b")
-		roomtest.Pass(30 * time.Second)
-		for _, m := range []*instance{a, b} {
-			if n := complaints(m); n == 0 || n > int(30*time.Second/roomtest.SessionTimeout) {
-				g.T.Errorf("%d messages in 30 s, want one per session timeout:\n%s", n, m.log)
-			}
-			if text := m.log.String(); !strings.Contains(text, zkdev.ErrStopped.Error()) {
-				g.T.Errorf("log %q, want it to say why", text)
-			}
-		}
-		if err := g.Server.Restart(zkdev.DropSessions); err != nil {
-			g.T.Fatal(err)
-		}
-		roomtest.Pass(10 * time.Second)
-		before := complaints(a) + complaints(b)
-		roomtest.Pass(30 * time.Second)
-		if after := complaints(a) + complaints(b); after != before {
-			g.T.Errorf("%d messages while ZooKeeper is reachable", after-before)
 		}
 	})
 }

@@ -101,6 +101,9 @@ func (k *Keeper) KeepSlot(slot string) {
 // Keep looks after a job's shards, if that is up to this instance.
 func (k *Keeper) Keep(job *catalog.Job) {
 	if !k.catalog.Current(job) {
+		if j := k.jobs[job]; j != nil {
+			j.duty = nil // what is being read for it is void
+		}
 		delete(k.jobs, job)
 		return
 	}

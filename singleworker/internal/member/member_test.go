@@ -1,0 +1,258 @@
+package member_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/member"
+	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
+	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// start starts an idle member that owns nothing.
+func start(g *roomtest.Group, cfg member.Config) *roomtest.Rooms {
+	g.T.Helper()
+	r := g.NewMember(cfg)
+	r.OnSettled = func() (bool, error) {
+		r.Member.SetLoad(0, true)
+		r.Member.TellState()
+		return false, nil
+	}
+	r.Start()
+	r.Do(func() {})
+	r.Told()
+	return r
+}
+
+// follow reads the group, and reports whether the member is missing from it.
+func follow(r *roomtest.Rooms) (g member.Group, lost bool) {
+	r.Do(func() {
+		attempt := r.Attempt()
+		r.Async("read group", func(ctx context.Context) func() {
+			read, err := r.Member.FetchGroup(ctx)
+			return func() {
+				if g = read; err == nil {
+					lost = r.Member.Follow(attempt, read)
+				}
+			}
+		})
+	})
+	return g, lost
+}
+
+func record(g *roomtest.Group, sid string) zkrec.Instance {
+	g.T.Helper()
+	data, _, _ := g.Get(g.Tree.Instance(sid))
+	record, err := zkrec.ParseInstance(data)
+	if err != nil {
+		g.T.Error(err)
+	}
+	return record
+}
+
+// The others must not offer back what they are offered: an instance publishes that it is closed, and only
+// then hands over.
+func TestRecordIsPublishedBeforeDrainingIsTold(t *testing.T) {
+	t.Parallel()
+	for what, closeIt := range map[string]func(m *member.Member){
+		"leaving": (*member.Member).Leave, "drained": func(m *member.Member) { m.Drain(make(chan struct{})) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			roomtest.InGroup(t, func(g *roomtest.Group) {
+				a := start(g, member.Config{ID: "a"})
+				g.OnMulti(g.Tree.Instance("a"), zkdev.DelayReply(time.Second))
+				a.Do(func() { closeIt(a.Member) })
+				if told := a.Told(); len(told) > 0 {
+					g.T.Errorf("told %v although the record may not be written", told)
+				}
+				if r := record(g, "a"); !r.Closed() {
+					g.T.Errorf("record %+v, want it closed", r)
+				}
+				roomtest.Pass(time.Second)
+				if told := a.Told(); !slices.Equal(told, []session.Notice{member.Draining{On: true}}) {
+					g.T.Errorf("told %v, want Draining", told)
+				}
+			})
+		})
+	}
+}
+
+func TestOrderBindsItsIncarnation(t *testing.T) {
+	t.Parallel()
+	for what, test := range map[string]struct {
+		order       zkrec.Order
+		binds, left bool
+	}{
+		"every start":    {zkrec.Order{}, true, true},
+		"this start":     {zkrec.Order{Incarnation: "a-1"}, true, true},
+		"an earlier one": {zkrec.Order{Incarnation: "a-0"}, false, false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			roomtest.InGroup(t, func(g *roomtest.Group) {
+				a := start(g, member.Config{ID: "a"})
+				follow(a) // which creates the parent of orders
+				g.Create(g.Tree.Order("a"), string(test.order.Encode()))
+				read, _ := follow(a)
+				if read.Peers["a"].Closed != test.binds {
+					g.T.Errorf("the others read %+v, want it closed: %v", read.Peers["a"], test.binds)
+				}
+				if told := roomtest.ToldA[member.Draining](a.Loop); (len(told) == 1 && told[0].On) != test.binds {
+					g.T.Errorf("told %v, want Draining: %v", told, test.binds)
+				}
+				g.WantNodes(test.left, g.Tree.Order("a"))
+				if !test.binds {
+					return
+				}
+				g.Remove(g.Tree.Order("a"))
+				follow(a)
+				if told := a.Told(); !slices.Equal(told, []session.Notice{member.Draining{On: false}}) {
+					g.T.Errorf("told %v when the order is lifted", told)
+				}
+			})
+		})
+	}
+}
+
+func TestDrainedIsToldWhenIdle(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		a := start(g, member.Config{ID: "a"})
+		idle := false
+		a.OnSettled = func() (bool, error) {
+			a.Member.SetLoad(1, idle)
+			a.Member.TellState()
+			return false, nil
+		}
+		drained, again := make(chan struct{}), make(chan struct{})
+		a.Do(func() { a.Member.Drain(drained) })
+		roomtest.Pass(time.Minute)
+		if r := record(g, "a"); r.State != zkrec.InstanceDraining || a.Member.Drained() {
+			g.T.Errorf("record %+v, drained %v, while something runs", r, a.Member.Drained())
+		}
+		a.Do(func() { idle = true })
+		<-drained
+		if r := record(g, "a"); r.State != zkrec.InstanceDrained || r.Owned != 1 || !a.Member.Drained() {
+			g.T.Errorf("record %+v, drained %v, when it is idle", r, a.Member.Drained())
+		}
+		a.Do(func() { a.Member.Drain(again) })
+		<-again
+	})
+}
+
+// An instance whose node is deleted, or is another's, learns from the group that it is dead to the others.
+func TestLostIsTold(t *testing.T) {
+	t.Parallel()
+	for what, data := range map[string]string{"deleted": "", "overwritten": string(zkrec.Instance{Incarnation: "a-0"}.Encode())} {
+		t.Run(what, func(t *testing.T) {
+			roomtest.InGroup(t, func(g *roomtest.Group) {
+				a := start(g, member.Config{ID: "a"})
+				if _, lost := follow(a); lost || len(a.Told()) > 0 {
+					g.T.Error("lost although nothing is")
+				}
+				g.Remove(g.Tree.Instance("a"))
+				if data != "" {
+					g.Create(g.Tree.Instance("a"), data)
+				}
+				_, lost := follow(a)
+				if told := a.Told(); !lost || a.Joined() || !slices.Equal(told, []session.Notice{member.Lost{}}) {
+					g.T.Errorf("lost %v, joined %v, told %v; want Lost", lost, a.Joined(), told)
+				}
+				if _, lost := follow(a); lost || len(a.Told()) > 0 {
+					g.T.Error("told a second time")
+				}
+			})
+		})
+	}
+}
+
+// A reading that was begun in an earlier connection says nothing about this one.
+func TestReadingOfAnEarlierConnectionLosesNothing(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		a := start(g, member.Config{ID: "a"})
+		a.Do(func() {
+			if a.Member.Follow(a.Attempt()-1, member.Group{}) {
+				g.T.Error("lost")
+			}
+		})
+	})
+}
+
+func TestDepartureTakesItsNodesAlong(t *testing.T) {
+	t.Parallel()
+	for what, test := range map[string]struct {
+		action zkdev.Action
+		done   bool
+	}{
+		"all well":   {zkdev.Pass(), true},
+		"reply lost": {zkdev.CutAfter(), false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			roomtest.InGroup(t, func(g *roomtest.Group) {
+				a := start(g, member.Config{ID: "a"})
+				follow(a)
+				g.Submit("job")
+				registration := g.Tree.Registration("job", "a")
+				g.Create(registration, "")
+				g.Create(g.Tree.Order("a"), string(zkrec.Order{Incarnation: "a-1"}.Encode()))
+				follow(a)
+				a.Told()
+				g.OnMulti(registration, test.action)
+				a.Do(func() {
+					a.Member.Leave()
+					a.Member.Depart([]string{"job", "another"})
+					if running, _ := a.Member.Departure(); !running {
+						g.T.Error("the departure does not run")
+					}
+				})
+				if running, done := a.Member.Departure(); running || done != test.done {
+					g.T.Errorf("running %v, done %v, want done %v", running, done, test.done)
+				}
+				if !test.done {
+					return // it is done once more by who leaves
+				}
+				g.WantNodes(false, registration, g.Tree.Instance("a"), g.Tree.Order("a"))
+				want := []member.Unregistered{{Job: "job"}, {Job: "another"}}
+				if told := roomtest.ToldA[member.Unregistered](a.Loop); !slices.Equal(told, want) {
+					g.T.Errorf("told %v, want %v", told, want)
+				}
+			})
+		})
+	}
+}
+
+// Of three survivors, one cleans up first; each next one would a session timeout later.
+func TestSurvivorsCleanUpInTheOrderOfTheirRanks(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		survivors := make(map[string]*roomtest.Rooms)
+		for _, sid := range []string{"a", "b", "c"} {
+			survivors[sid] = start(g, member.Config{ID: sid})
+		}
+		for _, r := range survivors {
+			follow(r)
+			r.Do(func() {
+				r.Member.Cleanup.RegistrationsChanged(nil, []string{"dead", "a"})
+				r.Member.Cleanup.Gone() // which notes since when
+			})
+		}
+		start, found := time.Now(), make(map[time.Duration]bool)
+		for time.Since(start) < 15*roomtest.SessionTimeout {
+			for sid, r := range survivors {
+				var gone []string
+				r.Do(func() { gone = r.Member.Cleanup.Gone() })
+				if slices.Equal(gone, []string{"dead"}) {
+					found[time.Since(start).Round(roomtest.SessionTimeout)] = true
+					delete(survivors, sid)
+				}
+			}
+			roomtest.Pass(100 * time.Millisecond)
+		}
+		for rank := range time.Duration(3) {
+			if at := (member.TidyAfter + rank) * roomtest.SessionTimeout; !found[at] {
+				g.T.Errorf("nobody cleans up after %v, but after %v", at, found)
+			}
+		}
+	})
+}
