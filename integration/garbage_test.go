@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Whatever someone writes manually into the tick records, the job continues and swctl works.
+// Whatever someone writes manually into the records, swctl works. A job with records that cannot be read
+// waits until it is repaired; with any others it continues.
 func TestGarbageInTheRecords(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
@@ -34,8 +35,13 @@ func TestGarbageInTheRecords(t *testing.T) {
 			c.must(err)
 		}
 		written := time.Now()
-		for _, args := range [][]string{{"list"}, {"show", "job"}, {"why", "job"}, {"history", "job", "-o", "json"}} {
+		for _, args := range [][]string{{"list"}, {"why", "job"}, {"history", "job", "-o", "json"}} {
 			ctl.run(exitOK, args...)
+		}
+		shown, repaired := ctl.run(exitOK, "show", "job").stdout, ctl.run(exitOK, "repair", "job", "--yes").stdout
+		invalid := strings.Contains(shown, c.node("job", "tick")+" cannot be read")
+		if needed := !strings.Contains(repaired, "needs no repair"); needed != invalid {
+			t.Errorf("%s: show says\n%s\nrepair says\n%s", garbage, shown, repaired)
 		}
 		c.awaitRun("job", written, func(r run) bool { return r.Tick.After(written) }, ended)
 	}
@@ -53,7 +59,7 @@ func TestGarbageInTheRecords(t *testing.T) {
 	through := fmt.Sprintf(`{"schema":1,"watermark":%d}`, time.Now().Add(time.Hour).UnixMilli())
 	_, err := raw.Set(c.node("job", "tick"), []byte(through), -1)
 	c.must(err)
-	if why := ctl.run(exitOK, "why", "job").stdout; !strings.Contains(why, "nothing runs before. Cancel the job and submit it again") {
+	if why := ctl.run(exitOK, "why", "job").stdout; !strings.Contains(why, "nothing runs before then. To run the job, cancel it and submit it again") {
 		t.Errorf("why says %q", why)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // triggered is the part of swctl trigger --wait that the tests use.
@@ -241,13 +242,9 @@ func TestFailedAndOverlappingRuns(t *testing.T) {
 	if run := ctl.trigger(exitOK, "busy"); run.EndedAt.Sub(run.StartedAt) > time.Second {
 		t.Errorf("after set: %v", run)
 	}
-	var shown struct {
-		Retries int               `json:"retries"`
-		Overlap string            `json:"overlap"`
-		Args    map[string]string `json:"args"`
-	}
+	var shown struct{ Spec job.Job }
 	if err := json.Unmarshal([]byte(ctl.run(exitOK, "show", "busy", "-o", "json").stdout), &shown); err != nil ||
-		shown.Retries != 2 || shown.Overlap != "queue" || shown.Args["for"] != "1ms" {
+		shown.Spec.Retries != 2 || shown.Spec.Overlap != job.OverlapQueue || shown.Spec.Args["for"] != "1ms" {
 		t.Errorf("show after set: %+v, %v", shown, err)
 	}
 }

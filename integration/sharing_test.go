@@ -127,9 +127,16 @@ func TestNodesDeletedManually(t *testing.T) {
 			return err
 		}},
 		{"tick", func(string) error { return remove(raw, c.node(job, "tick")) }},
-		{"tick by garbage", func(string) error {
+		{"tick by garbage, and repaired", func(string) error {
 			_, err := raw.Set(c.node(job, "tick"), []byte("?"), -1)
-			return err
+			if err != nil {
+				return err
+			}
+			nodes, err := c.admin.Unreadable(t.Context(), job)
+			if err == nil && len(nodes) != 1 {
+				err = fmt.Errorf("unreadable: %v", nodes)
+			}
+			return errors.Join(err, c.admin.Repair(t.Context(), job, nodes))
 		}},
 		{"registration", func(sid string) error { return remove(raw, c.node(job, "register", sid)) }},
 		{"register", func(string) error {

@@ -222,8 +222,8 @@ func TestOddNames(t *testing.T) {
 	}
 	for _, name := range []string{"", ".", "..", "a/b", "_instances", "tab\t", "\xff", strings.Repeat("x", 201)} {
 		_, err := c.admin.Submit(t.Context(), job.Job{Name: name, Schedule: everySecond}, admin.SubmitOptions{})
-		if invalid := (*admin.InvalidError)(nil); !errors.As(err, &invalid) || invalid.Field != "Name" {
-			t.Errorf("submit %q: %v, want an InvalidError for the name", name, err)
+		if invalid := (*job.FieldError)(nil); !errors.As(err, &invalid) || invalid.Field != "Name" {
+			t.Errorf("submit %q: %v, want a FieldError for the name", name, err)
 		}
 	}
 }
