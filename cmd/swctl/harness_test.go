@@ -323,7 +323,7 @@ func (f *fakeClient) Pause(ctx context.Context, name string, opts admin.PauseOpt
 		return admin.PauseResult{}, err
 	}
 	if !opts.Until.IsZero() && !opts.Until.After(testNow) {
-		return admin.PauseResult{}, &admin.InvalidError{Field: "Until", Value: opts.Until.Format(time.RFC3339), Err: errors.New("is over")}
+		return admin.PauseResult{}, &admin.InvalidError{Field: "Until", Value: opts.Until.Format(time.RFC3339), Err: errors.New("is in the past")}
 	}
 	job, outcome := f.jobs[name], admin.OutcomePaused
 	pause := admin.Pause{Since: testNow, Until: opts.Until, By: opts.By, Reason: opts.Reason, Missed: cmp.Or(opts.Missed, "skip")}
@@ -383,7 +383,7 @@ func (f *fakeClient) Trigger(ctx context.Context, name string, opts admin.Trigge
 // is.
 func (f *fakeClient) AwaitRun(ctx context.Context, name, id string) ([]admin.Entry, error) {
 	if err := f.begin(ctx, "AwaitRun "+name); err != nil {
-		return []admin.Entry{{Run: admin.Run{Manual: id, State: admin.RunWaiting}, Count: 1}}, fmt.Errorf("manual run of %s: app-2 has not begun it: %w", name, err)
+		return []admin.Entry{{Run: admin.Run{Manual: id, State: admin.RunWaiting}, Count: 1}}, fmt.Errorf("manual run of %s: app-2 has not started it: %w", name, err)
 	}
 	for i := range f.ended {
 		f.ended[i].Manual = id
@@ -450,7 +450,7 @@ func (f *fakeClient) StopRun(ctx context.Context, name string, opts admin.StopOp
 		return nil, fmt.Errorf("stop the run of %s: %w: the job never ran", name, admin.ErrNotRunning)
 	}
 	if err := f.begin(ctx, "StopRun "+name); err != nil {
-		return runs, fmt.Errorf("stop the run of %s: run %s was told, and has not ended: %w", name, runs[0].RunID, err)
+		return runs, fmt.Errorf("stop the run of %s: run %s has not ended yet: %w", name, runs[0].RunID, err)
 	}
 	for i := range runs {
 		runs[i].State, runs[i].Ended, runs[i].Error = admin.RunInterrupted, testNow, "stopped by "+opts.By+": "+opts.Reason

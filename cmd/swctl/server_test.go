@@ -36,9 +36,9 @@ func TestOnAServer(t *testing.T) {
 		{"resume job", cmdline.ExitOK, "unchanged job: it is not paused"},
 		{"history job", cmdline.ExitOK, "TICK"},
 		{"history nobody", cmdline.ExitNotFound, `history of "nobody": no such job`},
-		{"trigger job", cmdline.ExitConflict, `trigger job: no instance can run it: no instance has registered handler "job"`},
-		{"trigger job --wait --timeout 500ms", cmdline.ExitTimeout, "manual run of job: nobody has begun it: no instance has registered"},
-		{"stop-run job", cmdline.ExitConflict, "it is not running: the job never ran"},
+		{"trigger job", cmdline.ExitConflict, `trigger job: no instance can run the job: no instance has registered handler "job"`},
+		{"trigger job --wait --timeout 500ms", cmdline.ExitTimeout, "manual run of job: it has not started: no instance has registered"},
+		{"stop-run job", cmdline.ExitConflict, "job is not running: the job never ran"},
 		{"cancel job --yes", cmdline.ExitOK, "canceled job"},
 		{"why job", cmdline.ExitNotFound, `why "job": no such job`},
 	} {

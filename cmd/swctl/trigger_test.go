@@ -33,7 +33,7 @@ func TestTriggerGolden(t *testing.T) {
 	texts = append(texts, h.transcript("trigger", "nightly", "--wait"), h.transcript("trigger", "orphan", "--wait"))
 	h.fake.ended = ended("failed", "no route to host\nstack")
 	texts = append(texts, h.transcript("trigger", "nightly", "--wait"), h.transcript("trigger", "nightly", "--wait", "-o", "json"))
-	h.fake.fail["Trigger nightly"] = fmt.Errorf("trigger nightly: %w: 10, at most 10 may", admin.ErrBusy)
+	h.fake.fail["Trigger nightly"] = fmt.Errorf("trigger nightly: %w: 10, at most 10 are allowed", admin.ErrBusy)
 	texts = append(texts, h.transcript("trigger", "nightly"))
 	golden(t, "trigger", strings.Join(texts, "\n"))
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Cancel deletes a job with all its records and returns it as it was. That is
-// one transaction; of a job with so many shards that they do not fit in one, its
-// record is written to say that it is Canceled, which ends it, and the rest
-// follows in several: to cancel it again completes what was interrupted there.
-// Its owners stop: the context of a run that goes on ends with the cause
-// singleworker.ErrJobCanceled. An owner that is cut off from ZooKeeper cannot be
-// told: its run goes on while its lease does, for at most 0.75 session timeouts,
-// and beside those of another job that is submitted under the same name. Errors:
-// *InvalidError for the name, ErrNotFound, ErrConflict, ErrDenied, ErrUnavailable.
+// Cancel deletes a job with all its records and returns its last status. It takes one
+// transaction, unless the job has so many shards that they do not fit in one.
+// Then the job is first marked as canceled, which ends it, and deleted in several
+// transactions; if that is interrupted, another Cancel completes it. The owners
+// stop: contexts of runs in progress are canceled with the cause
+// singleworker.ErrJobCanceled. An owner that is cut off from ZooKeeper does not
+// notice: its run continues until its lease ends, for at most 0.75 session timeouts,
+// possibly beside runs of another job submitted under the same name. Errors:
+// *job.FieldError for the name, ErrNotFound, ErrConflict, ErrDenied, ErrUnavailable.
 func (c *Client) Cancel(ctx context.Context, name string) (JobStatus, error) {
 	if err := checkName(name); err != nil {
 		return JobStatus{}, err
@@ -35,21 +35,21 @@ func (c *Client) Cancel(ctx context.Context, name string) (JobStatus, error) {
 	return status, nil
 }
 
-// deletion deletes a job, over its tries. Another job that is made under its
-// name meanwhile is not meant.
+// deletion is one Cancel over its tries. It does not delete another job that is
+// submitted under the same name meanwhile.
 type deletion struct {
 	client *Client
 	name   string
 	czxid  int64 // of the job's node; 0 before it was read
 }
 
-// run deletes the job's nodes until there is none.
+// run deletes all nodes of the job.
 func (d *deletion) run(ctx context.Context) error {
 	for conflicts := 0; conflicts < maxConflicts; conflicts++ {
 		again, err := d.once(ctx)
 		switch {
 		case again && err == nil:
-			conflicts = -1 // it goes on
+			conflicts = -1 // it made progress
 		case !moved(err) && !errors.Is(err, zkconn.ErrNotEmpty):
 			return err
 		}
@@ -70,7 +70,7 @@ func (d *deletion) once(ctx context.Context) (again bool, err error) {
 		return false, err
 	}
 	d.czxid = stat.Czxid
-	spec, _ := zkrec.ParseSpec(d.name, data) // of garbage there is nothing to say but that it is canceled
+	spec, _ := zkrec.ParseSpec(d.name, data) // an unreadable spec is replaced by one that only says canceled
 	paths, err := d.client.below(ctx, path)
 	if err != nil || len(paths) == 0 {
 		return false, err
@@ -93,7 +93,7 @@ func (d *deletion) once(ctx context.Context) (again bool, err error) {
 }
 
 // below lists path and everything under it, children before parents; nothing
-// when there is no such node.
+// if the node does not exist.
 func (c *Client) below(ctx context.Context, path string) ([]string, error) {
 	children, _, err := c.conn.Children(ctx, path)
 	if errors.Is(err, zkconn.ErrNoNode) {

@@ -67,7 +67,7 @@ func TestDialRefusesBadConfig(t *testing.T) {
 		client, err := Dial(t.Context(), row.cfg)
 		wantInvalid(t, err, row.field, row.want)
 		if client != nil {
-			t.Errorf("%+v gives a client all the same", row.cfg)
+			t.Errorf("%+v returns a client nevertheless", row.cfg)
 		}
 	}
 }

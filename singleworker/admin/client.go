@@ -22,15 +22,15 @@ type Config struct {
 	// Auth is "user:password" for ZooKeeper's digest scheme. Default: none.
 	Auth string
 	// ACL of the nodes that are created, in the notation of ZooKeeper's shell.
-	// Default: the ACL of the group's root where there is one; otherwise
-	// everything for Auth, or for anybody when there is no Auth.
+	// Default: the ACL of the group's root if that exists; otherwise all
+	// permissions for Auth, or for anyone if Auth is empty.
 	ACL string
 	// TLS secures the connection. Default: plain TCP.
 	TLS *tls.Config
 	// Dial opens the connection to a server. Default: net.Dialer. An attempt to
 	// connect has a share of SessionTimeout, as singleworker.Config.Dial says.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// SessionTimeout is asked of the server. Default 10 s.
+	// SessionTimeout is requested from the server. Default 10 s.
 	SessionTimeout time.Duration
 	// Logger gets the client's messages. Default: none.
 	Logger *slog.Logger
@@ -42,12 +42,12 @@ const defaultSessionTimeout = 10 * time.Second
 type Client struct {
 	conn    *zkconn.Conn
 	tree    zkrec.Tree
-	changed chan struct{} // merges: a watched node changed
+	changed chan struct{} // a watched node changed; buffers one signal
 }
 
 // Dial connects and returns when a server has answered. The nodes that the client creates
 // have the ACL of cfg. The caller must Close it. Errors: *InvalidError, ErrDenied,
-// ErrUnavailable when ctx ends first.
+// ErrUnavailable if ctx is done first.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func (c *Client) onEvent(ev zkconn.Event) {
 	}
 }
 
-// uncertain says that a change may have been made although nobody answered.
+// uncertain adds to an error that a change may have been made without a reply.
 func uncertain(err error, sent bool) error {
 	if sent && errors.Is(err, ErrUnavailable) {
 		return fmt.Errorf("%w; the change may have been made nevertheless", err)

@@ -12,7 +12,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// OrderOptions say who gives an order, and why.
+// OrderOptions record who gives an order, and why.
 type OrderOptions struct {
 	By     string // up to 1 KiB
 	Reason string // up to 1 KiB
@@ -21,18 +21,19 @@ type OrderOptions struct {
 // OrderResult is what Drain, Disable or Enable did.
 type OrderResult struct {
 	Outcome Outcome `json:"outcome"` // OutcomeOrdered, OutcomeEnabled or OutcomeUnchanged
-	// Order is the order that is there now; after Enable, the one that was.
-	// Nil when there was none to take back.
+	// Order is the order now in force; after Enable, the one it removed, or nil if
+	// there was no order.
 	Order *Order `json:"order"`
-	// Instance is the running one; nil when none of that id runs.
+	// Instance is the running instance; nil if no instance with that ID runs.
 	Instance *Instance `json:"instance"`
 }
 
-// Drain has the instance of that id that runs own nothing any more: it begins
-// no run, hands over idle jobs at once and the others when their runs end. The
-// order ends with that start of it; the next one is active. An instance that is
-// disabled stays so, which is Unchanged. Errors: *InvalidError, ErrNoInstance,
-// ErrConflict, ErrDenied, ErrUnavailable.
+// Drain orders a running instance to release everything it owns and to take
+// nothing new: it starts no further run, hands idle jobs over at once and the
+// others when their runs end. The order ends with this incarnation; after a restart
+// the instance is active. A disabled instance stays disabled, with
+// OutcomeUnchanged. Errors: *InvalidError, ErrNoInstance, ErrConflict, ErrDenied,
+// ErrUnavailable.
 func (c *Client) Drain(ctx context.Context, sid string, opts OrderOptions) (OrderResult, error) {
 	return c.order(ctx, "drain", sid, opts, func(instance *Instance, old *zkrec.Order) (zkrec.Order, bool, error) {
 		if instance == nil {
@@ -44,8 +45,8 @@ func (c *Client) Drain(ctx context.Context, sid string, opts OrderOptions) (Orde
 	})
 }
 
-// Disable has the instance of that id own nothing, however often it is started,
-// until it is enabled; it need not run now. It is otherwise like Drain.
+// Disable is like Drain, but the order stays in force over restarts, until
+// Enable. The instance need not be running.
 // Errors: *InvalidError, ErrConflict, ErrDenied, ErrUnavailable.
 func (c *Client) Disable(ctx context.Context, sid string, opts OrderOptions) (OrderResult, error) {
 	return c.order(ctx, "disable", sid, opts, func(_ *Instance, old *zkrec.Order) (zkrec.Order, bool, error) {
@@ -54,13 +55,13 @@ func (c *Client) Disable(ctx context.Context, sid string, opts OrderOptions) (Or
 	})
 }
 
-// sameOrder compares but for the time.
+// sameOrder compares orders, ignoring their times.
 func sameOrder(a, b zkrec.Order) bool {
 	return a.Incarnation == b.Incarnation && a.By == b.By && a.Reason == b.Reason
 }
 
-// orderer says what is to be ordered, by the instance that runs and the order
-// that is there; give is false when that is as it should be.
+// orderer decides on the next order, given the running instance and the present
+// order, both of which may be nil. give is false if nothing has to be written.
 type orderer func(instance *Instance, old *zkrec.Order) (next zkrec.Order, give bool, err error)
 
 func (c *Client) order(ctx context.Context, doing, sid string, opts OrderOptions, judge orderer) (OrderResult, error) {
@@ -92,7 +93,7 @@ func checkOrder(sid string, opts OrderOptions) error {
 	return checkText("Reason", opts.Reason)
 }
 
-// orderOnce reads, and writes the order unless it is there.
+// orderOnce reads the present order and writes the next one if it differs.
 func (c *Client) orderOnce(ctx context.Context, sid string, at time.Time, judge orderer, written *[]byte) (OrderResult, error) {
 	path := c.tree.Order(sid)
 	data, stat, err := c.conn.Get(ctx, path)
@@ -149,8 +150,8 @@ func (c *Client) orderOnce(ctx context.Context, sid string, at time.Time, judge 
 	return result, nil
 }
 
-// Enable takes back what Drain or Disable ordered. An instance for which there
-// is no order is Unchanged. Errors: *InvalidError, ErrDenied, ErrUnavailable.
+// Enable removes the order of Drain or Disable. Without an order, the outcome is
+// OutcomeUnchanged. Errors: *InvalidError, ErrDenied, ErrUnavailable.
 func (c *Client) Enable(ctx context.Context, sid string) (OrderResult, error) {
 	if err := checkOrder(sid, OrderOptions{}); err != nil {
 		return OrderResult{}, err
@@ -184,10 +185,10 @@ func (c *Client) Enable(ctx context.Context, sid string) (OrderResult, error) {
 	return result, nil
 }
 
-// AwaitDrained waits until the instance of that id owns nothing and runs
-// nothing, because it was told to, or is gone; runs says which. When ctx ends
-// first, the instance is as it was last seen. Errors: *InvalidError,
-// ErrNotDraining, ErrDenied, ErrUnavailable, the cause of the context's end.
+// AwaitDrained waits until an instance that was ordered to drain owns nothing and runs
+// nothing (runs is true), or no longer exists (runs is false). If ctx is done
+// first, instance is as it was last seen. Errors: *InvalidError, ErrNotDraining,
+// ErrDenied, ErrUnavailable, the cause of ctx.
 func (c *Client) AwaitDrained(ctx context.Context, sid string) (instance Instance, runs bool, err error) {
 	if err := checkOrder(sid, OrderOptions{}); err != nil {
 		return Instance{}, false, err

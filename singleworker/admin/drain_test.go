@@ -12,13 +12,13 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// state has app-1 say how it is.
+// state publishes the state of app-1.
 func (w *world) state(state string) {
 	w.Helper()
 	w.put(w.c.tree.Instance("app-1"), zkrec.Instance{Incarnation: "app-1-1", State: state}.Encode())
 }
 
-// wantOrders expects who is ordered to own nothing: "app-1 for all", or for one start.
+// wantOrders expects the orders: "app-1 for all", or for one incarnation.
 func (w *world) wantOrders(want ...string) {
 	w.Helper()
 	orders, err := w.c.Orders(w.Context())
@@ -70,7 +70,7 @@ func TestDrainDisableAndEnable(t *testing.T) {
 	})
 }
 
-func TestOrdersForWhoDoesNotRun(t *testing.T) {
+func TestOrdersForInstancesThatAreNotRunning(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
 		if _, err := w.c.Drain(w.Context(), "app-9", OrderOptions{}); !errors.Is(err, ErrNoInstance) {
@@ -100,7 +100,7 @@ func TestOrdersForWhoDoesNotRun(t *testing.T) {
 	})
 }
 
-// An order for an earlier start of the instance says nothing of this one.
+// An order for an earlier incarnation does not apply to this one.
 func TestDrainOfANewStart(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -175,7 +175,7 @@ func TestAwaitDrained(t *testing.T) {
 	})
 }
 
-// What an instance writes to its heartbeats tells how its clock stands to ZooKeeper's.
+// The time in an instance's heartbeats shows the offset of its clock from ZooKeeper's.
 func TestClockOffset(t *testing.T) {
 	t.Parallel()
 	for what, tt := range map[string]struct {
@@ -184,7 +184,7 @@ func TestClockOffset(t *testing.T) {
 	}{
 		"ahead":                         {string(zkrec.EncodeBeat(noon.Add(3 * time.Hour))), ptr(3 * time.Hour)},
 		"behind":                        {string(zkrec.EncodeBeat(noon.Add(-2 * time.Second))), ptr(-2 * time.Second)},
-		"written by a hand":             {"now", nil},
+		"written manually":              {"now", nil},
 		"beyond any time that there is": {"99999999999999999999", nil},
 		"no heartbeat":                  {"", nil},
 	} {

@@ -12,17 +12,17 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// maxConflicts is how often a job may change under a change of it.
+// maxConflicts is how often a write is retried because of concurrent changes.
 const maxConflicts = 10
 
-// moved reports whether a write was refused because somebody else was faster.
+// moved reports whether a write was refused because of a concurrent change.
 func moved(err error) bool {
 	return errors.Is(err, zkconn.ErrBadVersion) || errors.Is(err, zkconn.ErrNoNode) ||
 		errors.Is(err, zkconn.ErrNodeExists)
 }
 
-// persist repeats f, which reads and makes one guarded write, while others are
-// faster.
+// persist repeats f, which reads and makes one guarded write, while concurrent
+// changes interfere.
 func persist(f func() error) error {
 	for range maxConflicts {
 		if err := f(); !moved(err) {
@@ -38,7 +38,7 @@ type EditOptions struct {
 	DryRun bool
 }
 
-// errUndivided refuses what Edit does not do.
+// errUndivided is returned for a change that Edit does not support.
 var errUndivided = errors.New("would make a job undivided that has shards: cancel it and submit it again, or declare it so in code")
 
 // Edit changes a job that exists: it reads the job, has change change it, and
@@ -67,7 +67,7 @@ func (c *Client) Edit(ctx context.Context, name string, change func(*job.Job) er
 		}
 		spec := zkrec.Spec{Job: edited.Normal(), Declared: old.Declared}
 		if spec.Fingerprint() == old.Fingerprint() {
-			return old, nil // whatever the defaults were written as
+			return old, nil // only the spelling of defaults may differ
 		}
 		return spec.Over(old, mtime, time.Now()), nil
 	}
@@ -82,7 +82,7 @@ func (c *Client) Edit(ctx context.Context, name string, change func(*job.Job) er
 	return done, nil
 }
 
-// checkEdit refuses what a job cannot be changed to.
+// checkEdit refuses changes that an existing job cannot make.
 func checkEdit(old, edited job.Job) error {
 	switch {
 	case edited.Name != old.Name:

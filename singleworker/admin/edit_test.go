@@ -112,7 +112,7 @@ func TestEditChangesWhatIsGiven(t *testing.T) {
 	})
 }
 
-// What Edit does not change stays, whoever wrote it: a pause, the fields
+// What Edit does not change stays, no matter who wrote it: a pause, the fields
 // of a newer version, and since when the schedule holds.
 func TestEditKeepsTheRest(t *testing.T) {
 	t.Parallel()
@@ -191,8 +191,8 @@ func TestEditRefuses(t *testing.T) {
 	})
 }
 
-// A job that is over can still be changed in what does not make it run.
-func TestEditOfAJobThatIsOver(t *testing.T) {
+// A job without further ticks can still be edited.
+func TestEditOfAJobWithoutFurtherTicks(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
 		w.submit(job.Job{Name: "once", Schedule: "@at 2000-01-01T13:00:00Z"})
@@ -203,7 +203,7 @@ func TestEditOfAJobThatIsOver(t *testing.T) {
 	})
 }
 
-// Changes of different parts at the same time are all made, also when replies
+// Concurrent changes of different parts are all made, even if replies
 // are lost.
 func TestEditsAtTheSameTime(t *testing.T) {
 	t.Parallel()

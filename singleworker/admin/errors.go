@@ -10,37 +10,38 @@ import (
 
 // Sentinels for callers to branch on with errors.Is.
 var (
-	// ErrNotFound: no such job.
+	// ErrNotFound means that the job does not exist.
 	ErrNotFound = errors.New("no such job")
-	// ErrNoShard: the job has no such shard now.
+	// ErrNoShard means that the job does not have the shard now.
 	ErrNoShard = errors.New("no such shard")
-	// ErrExists: Submit found another job of that name and was not told to
-	// replace it.
+	// ErrExists means that Submit found a different job of that name and Replace
+	// was not set.
 	ErrExists = errors.New("job exists and differs")
-	// ErrUnreadable: the job's record holds garbage, or a newer version wrote it,
-	// so that it cannot be changed in part.
+	// ErrUnreadable means that a record of the job is garbage or was written by a
+	// newer version.
 	ErrUnreadable = errors.New("the job's record cannot be read")
-	// ErrNoHandler: no instance that lives can run the job.
-	ErrNoHandler = errors.New("no instance can run it")
-	// ErrBusy: as many requests wait at the job as may: 10.
-	ErrBusy = errors.New("too many requests wait already")
-	// ErrNotRunning: there is no run to stop, or another one.
-	ErrNotRunning = errors.New("it is not running")
-	// ErrNoInstance: no instance of that id runs.
-	ErrNoInstance = errors.New("no such instance runs")
-	// ErrNotDraining: the instance that was waited for is active.
-	ErrNotDraining = errors.New("it was enabled, or started again")
-	// ErrConflict: the job, or the order, kept changing while it was being changed.
+	// ErrNoHandler means that no live instance can run the job.
+	ErrNoHandler = errors.New("no instance can run the job")
+	// ErrBusy means that the job has the maximum of 10 pending requests.
+	ErrBusy = errors.New("too many pending requests")
+	// ErrNotRunning means that there is no run to stop, or a different one.
+	ErrNotRunning = errors.New("job is not running")
+	// ErrNoInstance means that no instance with that ID is running.
+	ErrNoInstance = errors.New("no such instance is running")
+	// ErrNotDraining means that the instance is active: it was enabled or restarted.
+	ErrNotDraining = errors.New("instance is not draining: it was enabled or restarted")
+	// ErrConflict means that concurrent changes of the job, or the order, did not
+	// stop.
 	ErrConflict = errors.New("changed by someone else at the same time")
-	// ErrDenied: ZooKeeper's ACLs refused the call.
+	// ErrDenied means that ZooKeeper's ACLs refused the call.
 	ErrDenied = zkconn.ErrDenied
-	// ErrUnavailable: no ZooKeeper server answered before the context ended. The
-	// error says so when a change may have been made all the same.
+	// ErrUnavailable means that no ZooKeeper server answered before the context was
+	// done. The error's text says if a change may have been made nevertheless.
 	ErrUnavailable = zkconn.ErrUnavailable
 )
 
-// InvalidError refuses a field of a Config or of options. Those of a job are
-// refused with a *job.FieldError.
+// InvalidError reports an invalid field of a Config or of options. Fields of a job are
+// reported with a *job.FieldError.
 type InvalidError struct {
 	Field string // "Servers", "Until" ...
 	Value string

@@ -10,20 +10,20 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// History is what became of the last ticks of a job, or of one of its shards.
+// History is the outcome of the last ticks of a job, or of one of its shards.
 type History struct {
 	Job JobStatus `json:"job"`
-	// Entries are the last runs, and the ticks that were not run, the newest
-	// first; of several shards, those that go on first. Of one that has no result yet the State is RunRunning or
-	// RunUnknown. Several entries of one tick differ in Attempt; the first of
-	// them here is the tick's last state. An entry whose State is RunUnreadable
-	// stands for a record that holds garbage.
+	// Entries are the last runs, and the ticks that were not run, newest first.
+	// For several shards, runs in progress come first. A run without a result has
+	// the State RunRunning or RunUnknown. Several entries of one tick differ in
+	// Attempt; the first of them is the tick's last state. An entry with the State
+	// RunUnreadable stands for an unreadable record.
 	Entries []Entry `json:"items"`
 }
 
-// History reads what became of the last ticks of a job: some 20, fewer if
-// their errors are long, and as many of each of its shards; or of one shard,
-// "report[3]". Errors: *InvalidError for the name, ErrNotFound, ErrNoShard,
+// History returns the outcome of the last ticks of a job: about 20, fewer if
+// their errors are long, for each of its shards; or of one shard, "report[3]".
+// Errors: *job.FieldError for the name, ErrNotFound, ErrNoShard,
 // ErrUnreadable for a shard, ErrDenied, ErrUnavailable.
 func (c *Client) History(ctx context.Context, name string) (History, error) {
 	job, pasts, err := c.readPasts(ctx, "history of", name)
@@ -33,8 +33,8 @@ func (c *Client) History(ctx context.Context, name string) (History, error) {
 	return History{Job: job, Entries: merged(pasts)}, nil
 }
 
-// past is what the records of a job that is not divided, or of a shard, say of
-// its ticks.
+// past holds the records of the ticks of one slot: of a job without shards, or
+// of a shard.
 type past struct {
 	records
 
@@ -45,8 +45,8 @@ type past struct {
 	able       []string // the instances that live and can run the job
 }
 
-// readPasts is pasts for whoever has nothing but a name, which an operator has
-// typed. question is for errors.
+// readPasts is pasts with a check of the name, and retries. question is for
+// errors.
 func (c *Client) readPasts(ctx context.Context, question, name string) (job JobStatus, pasts []past, err error) {
 	if err := checkSlot(name); err != nil {
 		return JobStatus{}, nil, err
@@ -61,8 +61,8 @@ func (c *Client) readPasts(ctx context.Context, question, name string) (job JobS
 	return job, pasts, nil
 }
 
-// pasts reads a job, or a shard, and what became of the ticks of all that the
-// name stands for.
+// pasts reads a job, or a shard, and the records of the ticks of each of its
+// slots.
 func (c *Client) pasts(ctx context.Context, name string) (JobStatus, []past, error) {
 	live, err := c.live(ctx)
 	if err != nil {
@@ -89,10 +89,10 @@ func (c *Client) pasts(ctx context.Context, name string) (JobStatus, []past, err
 	})
 }
 
-// merged is the history of all, the newest first.
+// merged returns the history of all slots, newest first.
 func merged(pasts []past) []Entry {
 	if len(pasts) == 1 {
-		return pasts[0].newestFirst() // in the order of the records, whatever the clocks say
+		return pasts[0].newestFirst() // in the order of the records, even if clocks were wrong
 	}
 	var all []Entry
 	for _, p := range pasts {
@@ -110,7 +110,7 @@ func merged(pasts []past) []Entry {
 	return all
 }
 
-// newestFirst is the history with the run of the tick record.
+// newestFirst returns the history, including the run of the tick record.
 func (p past) newestFirst() []Entry {
 	var entries []Entry
 	known := false // whether the history has the run of the tick record

@@ -41,7 +41,7 @@ func TestHistory(t *testing.T) {
 			return zkrec.Run{Tick: noon.Add(time.Duration(hour) * time.Hour).UnixMilli(), RunID: id, Token: token, Attempt: 1}
 		}
 		w.claim(run("a", 0))
-		want("a run goes on", "12:00 running a")
+		want("a run is in progress", "12:00 running a")
 		ended := zkrec.Entry{Run: run("a", 0)}
 		ended.State = zkrec.RunOK
 		w.end(ended)
@@ -88,7 +88,7 @@ func TestUnknownWhenTheOwnerIsDead(t *testing.T) {
 	})
 }
 
-// Garbage is shown as garbage, and hides nothing else.
+// An unreadable record is shown as such, and hides nothing else.
 func TestHistoryOfGarbage(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -135,7 +135,7 @@ func TestHistoryOfGarbage(t *testing.T) {
 	})
 }
 
-// A history that is longer than it may be is read as it is.
+// A history that exceeds the limit is read completely.
 func TestHistoryOverItsCap(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {

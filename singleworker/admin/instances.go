@@ -14,15 +14,15 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// The states of an instance. Any but InstanceActive takes no jobs.
+// The states of an instance. Only an active one takes jobs.
 const (
 	InstanceActive     = "active"
-	InstanceDraining   = "draining"   // it hands over what it owns; what it still owns is running
-	InstanceDrained    = "drained"    // it owns nothing, until its program ends or it is enabled
-	InstanceDisabled   = "disabled"   // it owns nothing, nor does any later start of it, until it is enabled
-	InstanceStandby    = "standby"    // latch mode: it owns nothing, because another instance leads, or none does
-	InstanceStopping   = "stopping"   // it drains and leaves
-	InstanceUnreadable = "unreadable" // a newer version, or a hand, wrote its record
+	InstanceDraining   = "draining"   // it hands its jobs over; those it still owns are running
+	InstanceDrained    = "drained"    // it owns nothing until it is restarted or enabled
+	InstanceDisabled   = "disabled"   // it owns nothing until it is enabled, even after restarts
+	InstanceStandby    = "standby"    // latch mode: it owns nothing because it is not the leader
+	InstanceStopping   = "stopping"   // it hands its jobs over and leaves
+	InstanceUnreadable = "unreadable" // a newer version wrote its record, or someone edited it
 )
 
 // Instance is one running instance of the group.
@@ -33,23 +33,23 @@ type Instance struct {
 	PID         int       `json:"pid"`
 	StartedAt   time.Time `json:"started_at,omitzero"`
 	Version     string    `json:"version"`
-	Owned       int       `json:"owned"`     // slots it owns, by the owner records
-	MaxSlots    int       `json:"max_slots"` // it takes no more than that; 0: no limit
-	Weight      int       `json:"weight"`    // of its share beside those of the others
+	Owned       int       `json:"owned"`     // slots it owns, according to the owner records
+	MaxSlots    int       `json:"max_slots"` // maximum number of slots; 0 means no limit
+	Weight      int       `json:"weight"`    // relative share of the slots
 	State       string    `json:"state"`     // InstanceActive ...
 	Mode        string    `json:"mode"`      // "lease" or "latch"
 	Leader      bool      `json:"leader"`    // in latch mode: it owns every job
-	// Order is what an operator has told it, that keeps it from owning jobs; nil
-	// when there is none.
+	// Order is the operator's order in force that keeps it from owning jobs, or
+	// nil.
 	Order *Order `json:"order,omitempty"`
-	// Withdrawn: its own program has told it to drain, and only its end ends
-	// that.
+	// Withdrawn means that its own program called Manager.Drain. That lasts until
+	// the instance stops.
 	Withdrawn bool   `json:"withdrawn"`
-	Guard     string `json:"-"` // the token of the Guard that watches its process; "" for none
-	// ClockOffset is how far its clock is ahead of ZooKeeper's, or behind if it is
-	// negative: by its latest heartbeat, so less the time that this one took to get
-	// there. Nil: it owns nothing, and sends none. Only Instances tells it. No
-	// right to run rests on it; but ticks fire by the instance's clock.
+	Guard     string `json:"-"` // token of the guard that watches its process, or ""
+	// ClockOffset is how far its clock is ahead of ZooKeeper's (negative: behind),
+	// measured from its latest heartbeat, so it is smaller by that write's latency.
+	// Nil if it owns nothing, and so sends no heartbeats. Only Instances sets it.
+	// Leases do not depend on it, but ticks fire by the instance's clock.
 	ClockOffset *time.Duration `json:"-"`
 }
 
@@ -62,15 +62,16 @@ func (i Instance) closed() bool {
 	return false
 }
 
-// Order is an operator's order that an instance own nothing.
+// Order is an operator's order that keeps an instance from owning jobs.
 type Order struct {
 	InstanceID string `json:"instance_id"`
-	// Incarnation is the start that is to drain; the order ends with it. Empty:
-	// the instance is disabled, however often it is started, until it is enabled.
+	// Incarnation is the start of the instance that drains; the order ends with
+	// it. Empty means that the instance is disabled over restarts until it is
+	// enabled.
 	Incarnation string    `json:"incarnation,omitempty"`
 	By          string    `json:"by"`
 	Reason      string    `json:"reason"`
-	At          time.Time `json:"at,omitzero"` // on the clock of who gave it; zero if a hand made it
+	At          time.Time `json:"at,omitzero"` // by the operator's clock; zero if the order was created manually
 }
 
 func orderOf(sid string, o zkrec.Order) Order {
@@ -101,8 +102,8 @@ func (c *Client) Instances(ctx context.Context) ([]Instance, error) {
 	return instances, nil
 }
 
-// clockOffset compares what an instance wrote to its latest heartbeat for a slot with
-// when ZooKeeper took that in. It is nil if it has none there any more.
+// clockOffset compares the time that an instance wrote to its latest heartbeat for a slot with
+// the time of ZooKeeper's write. It returns nil if the heartbeat no longer exists.
 func (c *Client) clockOffset(ctx context.Context, slot, sid string) (*time.Duration, error) {
 	data, stat, err := c.conn.Get(ctx, c.tree.Heartbeat(slot, sid))
 	if errors.Is(err, zkconn.ErrNoNode) {
@@ -113,14 +114,14 @@ func (c *Client) clockOffset(ctx context.Context, slot, sid string) (*time.Durat
 	}
 	sent, err := zkrec.ParseBeat(data)
 	if err != nil {
-		return nil, nil //nolint:nilerr,nilnil // a hand wrote it: it tells nothing
+		return nil, nil //nolint:nilerr,nilnil // an edited heartbeat says nothing
 	}
 	offset := sent.Sub(stat.Mtime)
 	return &offset, nil
 }
 
-// Orders lists what operators have ordered, sorted by id, of instances that run
-// and of those that do not. Errors: ErrDenied, ErrUnavailable.
+// Orders lists operators' orders, sorted by instance ID, including those for
+// instances that are not running. Errors: ErrDenied, ErrUnavailable.
 func (c *Client) Orders(ctx context.Context) ([]Order, error) {
 	var list []Order
 	err := c.conn.Retry(ctx, func() error {
@@ -138,8 +139,8 @@ func (c *Client) Orders(ctx context.Context) ([]Order, error) {
 	return list, nil
 }
 
-// counted is live with what each instance owns, by the owner records, and one slot
-// of each that owns any.
+// counted is live with the number of slots that each instance owns, and one slot
+// of each instance that owns any.
 func (c *Client) counted(ctx context.Context) (live map[string]Instance, slots map[string]string, err error) {
 	if live, err = c.live(ctx); err != nil {
 		return nil, nil, err
@@ -186,7 +187,7 @@ func (c *Client) live(ctx context.Context) (map[string]Instance, error) {
 		}
 		record, err := zkrec.ParseInstance(data)
 		if err != nil {
-			record = zkrec.Instance{State: InstanceUnreadable} // it lives all the same
+			record = zkrec.Instance{State: InstanceUnreadable} // alive nevertheless
 		}
 		o, ordered := orders[sid]
 		live[sid] = instanceOf(sid, record, o, ordered)
@@ -194,8 +195,7 @@ func (c *Client) live(ctx context.Context) (map[string]Instance, error) {
 	return live, nil
 }
 
-// instanceOf is an instance with the order that is there for it, if there is
-// one.
+// instanceOf returns an instance, with its order if that is in force.
 func instanceOf(sid string, record zkrec.Instance, o zkrec.Order, ordered bool) Instance {
 	instance := Instance{
 		ID: sid, Incarnation: record.Incarnation, Host: record.Host, PID: record.PID,

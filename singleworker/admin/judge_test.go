@@ -9,7 +9,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// group is what there is beside the job's own record.
+// group is the group's state beside the job's record.
 type group struct {
 	owner      string   // named by the owner record
 	offer      string   // of the owner before

@@ -8,9 +8,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// overdue is the first tick that nobody has accounted for although it is late
-// by the job's AlarmAfter, as the instances judge it; zero when there is none.
-// Ticks up to through are accounted for, those up to since are not the job's.
+// overdue returns the first tick that is not accounted for and late by the job's
+// AlarmAfter, by the same rules as the instances; zero if no tick is overdue.
+// Ticks up to through are accounted for; the schedule's ticks begin after since.
 func overdue(spec zkrec.Spec, schedule *cronexpr.Schedule, since, through int64, running bool, now time.Time) time.Time {
 	job := ticks.Job{Schedule: schedule, Since: time.UnixMilli(since), Policy: spec.Job}
 	if spec.Paused != nil {

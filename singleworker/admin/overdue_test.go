@@ -38,7 +38,7 @@ func TestOverdue(t *testing.T) {
 		"the next is late":                {through: "05:00:00", now: "06:01:00", want: "06:00:00"},
 		"another alarm":                   {through: "05:00:00", alarm: 10 * time.Minute, now: "06:09:59"},
 		"another alarm, late":             {through: "05:00:00", alarm: 10 * time.Minute, now: "06:10:00", want: "06:00:00"},
-		"a run goes on":                   {through: "05:00:00", running: true, now: "09:30:00"},
+		"a run is in progress":            {through: "05:00:00", running: true, now: "09:30:00"},
 		"accounted for before it was":     {through: "03:00:00", now: "05:01:00", want: "05:00:00"},
 		"paused":                          {pause: &zkrec.Pause{Since: at("04:45:00")}, now: "09:30:00"},
 		"paused until later":              {pause: &zkrec.Pause{Since: at("04:45:00"), Until: at("10:00:00")}, now: "09:30:00"},
@@ -70,8 +70,8 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// Whatever the records say: what is overdue is a tick of the schedule that
-// nobody has accounted for, none before it is left, it is late, and it stays
+// For any records: an overdue tick is a tick of the schedule that is
+// not accounted for, and the first such; it is late, and it stays
 // overdue for as long as nothing changes.
 func TestOverdueHolds(t *testing.T) {
 	t.Parallel()

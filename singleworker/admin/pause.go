@@ -11,40 +11,38 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// PauseOptions say how long a job is paused, and why. The zero value pauses it
-// until it is resumed.
+// PauseOptions are how long a job is paused, by whom and why. The zero value
+// pauses it until it is resumed.
 type PauseOptions struct {
-	Until  time.Time // on the caller's clock. Default: until it is resumed
+	Until  time.Time // by the caller's clock. Default: until it is resumed
 	By     string    // who pauses it, up to 1 KiB
 	Reason string    // up to 1 KiB
-	// Missed says what to do with the ticks in between when Until comes and
-	// nobody has resumed the job. Default: job.MisfireSkip.
+	// Missed is the policy for the ticks of the pause if it ends at Until. Default:
+	// job.MisfireSkip.
 	Missed job.MisfirePolicy
 }
 
-// ResumeOptions say what comes after a pause.
+// ResumeOptions are options of Resume.
 type ResumeOptions struct {
-	// Missed says what to do with the ticks of the pause. Default:
-	// job.MisfireSkip.
+	// Missed is the policy for the ticks of the pause. Default: job.MisfireSkip.
 	Missed job.MisfirePolicy
 }
 
 // PauseResult is what Pause or Resume did.
 type PauseResult struct {
 	Outcome Outcome `json:"outcome"` // OutcomePaused, OutcomeResumed or OutcomeUnchanged
-	// Pause is the pause as it is recorded now; after Resume its Until is the
-	// present. Nil when a job was resumed that was not paused.
+	// Pause is the pause as recorded now; Resume sets its Until to the current
+	// time. Nil after Resume of a job that was not paused.
 	Pause *Pause `json:"pause"`
-	// Missed is how many ticks of the pause came and, when it was changed, were
-	// to be accounted for by the job's owner, as Pause.Missed says; more than
-	// 10,000 are not counted.
+	// Missed is the number of past ticks of the pause that the job's owner has yet
+	// to account for, according to Pause.Missed; counted up to 10,000.
 	Missed int `json:"missed"`
 }
 
-// maxTextBytes is the longest name of a person and the longest reason.
+// maxTextBytes is the maximum length of By and Reason.
 const maxTextBytes = 1 << 10
 
-// maxExcerpt is as much of such a text as fits in an error.
+// maxExcerpt is how much of such a text an error quotes.
 const maxExcerpt = 40
 
 func checkText(field, text string) error {
@@ -54,9 +52,9 @@ func checkText(field, text string) error {
 	return nil
 }
 
-// Pause lets no tick of the job run from now on. A run that goes on is not
-// stopped, and Trigger works all the same. Pausing a job that is paused
-// replaces how long, by whom and why; it stays paused since when it was.
+// Pause suspends the job's schedule. It does not stop a run in progress, and
+// Trigger still works. Pausing a paused job replaces until when, by whom and why,
+// but not since when.
 // Errors: *InvalidError, ErrNotFound, ErrUnreadable, ErrConflict, ErrDenied,
 // ErrUnavailable.
 func (c *Client) Pause(ctx context.Context, name string, opts PauseOptions) (PauseResult, error) {
@@ -89,7 +87,7 @@ func (c *Client) Pause(ctx context.Context, name string, opts PauseOptions) (Pau
 
 func checkPause(opts PauseOptions, now time.Time) error {
 	if !opts.Until.IsZero() && !opts.Until.After(now) {
-		return &InvalidError{"Until", opts.Until.Format(time.RFC3339), errors.New("is over")}
+		return &InvalidError{"Until", opts.Until.Format(time.RFC3339), errors.New("is in the past")}
 	}
 	if err := opts.Missed.Check(); err != nil {
 		return &InvalidError{"Missed", string(opts.Missed), err}
@@ -100,9 +98,8 @@ func checkPause(opts PauseOptions, now time.Time) error {
 	return checkText("Reason", opts.Reason)
 }
 
-// Resume ends the pause of a job: its ticks run from now on, and opts say what
-// becomes of those in between. A job that is not paused is Unchanged. Errors:
-// as Pause.
+// Resume ends the pause of a job. opts decide on the ticks of the pause. If the
+// job is not paused, the outcome is OutcomeUnchanged. Errors: as Pause.
 func (c *Client) Resume(ctx context.Context, name string, opts ResumeOptions) (PauseResult, error) {
 	if err := opts.Missed.Check(); err != nil {
 		return PauseResult{}, &InvalidError{"Missed", string(opts.Missed), err}
@@ -113,7 +110,7 @@ func (c *Client) Resume(ctx context.Context, name string, opts ResumeOptions) (P
 			return old, nil
 		}
 		pause := *old.Paused
-		// The record stays, for the owner to account for the ticks by.
+		// The record stays: the owner needs it to account for the ticks.
 		pause.Until, pause.Missed = now.UnixMilli(), opts.Missed
 		if pause.Missed == job.MisfireSkip {
 			pause.Missed = ""
@@ -128,7 +125,7 @@ func (c *Client) Resume(ctx context.Context, name string, opts ResumeOptions) (P
 	return e.paused(OutcomeResumed), nil
 }
 
-// paused says what an edit has made of a job's pause.
+// paused returns the result of an edit of a job's pause.
 func (e *edit) paused(done Outcome) PauseResult {
 	result := PauseResult{Outcome: OutcomeUnchanged}
 	if e.changed {
@@ -144,7 +141,7 @@ func (e *edit) paused(done Outcome) PauseResult {
 	return result
 }
 
-// missed counts the ticks of a pause that came, and come after through.
+// missed counts the past ticks of a pause that are after through.
 func missed(schedule *cronexpr.Schedule, through time.Time, pause Pause, now time.Time) int {
 	after, end := pause.Since.Add(-time.Millisecond), now
 	if through.After(after) {

@@ -57,8 +57,8 @@ func TestPauseAndResume(t *testing.T) {
 	})
 }
 
-// The owner may be quicker to account for the ticks of a pause than the operator is to count them.
-func TestResumeCountsWhatTheOwnerHasDealtWith(t *testing.T) {
+// The owner may account for the ticks of a pause before Resume counts them.
+func TestResumeDoesNotCountAccountedTicks(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
 		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
@@ -102,7 +102,7 @@ func TestPauseEnds(t *testing.T) {
 	})
 }
 
-// A reply that is lost does not make two changes of one.
+// A lost reply does not repeat a change.
 func TestPauseWithoutReply(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -131,7 +131,7 @@ func TestPauseRefuses(t *testing.T) {
 			opts        PauseOptions
 			field, want string
 		}{
-			{PauseOptions{Until: noon}, "Until", `Until "2000-01-01T12:00:00Z": is over`},
+			{PauseOptions{Until: noon}, "Until", `Until "2000-01-01T12:00:00Z": is in the past`},
 			{PauseOptions{Missed: "never"}, "Missed", `Missed "never": is not known, want one of once, skip, all`},
 			{PauseOptions{By: strings.Repeat("b", 1025)}, "By", `By "bbbb`},
 			{PauseOptions{Reason: strings.Repeat("r", 1025)}, "Reason", `Reason "rrrr`},

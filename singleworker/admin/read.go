@@ -14,7 +14,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Get reads a job, or one shard: "report[3]". Errors: *InvalidError for the
+// Get reads a job, or one shard: "report[3]". Errors: *job.FieldError for the
 // name, ErrNotFound, ErrNoShard, ErrUnreadable for a shard, ErrDenied,
 // ErrUnavailable.
 func (c *Client) Get(ctx context.Context, name string) (JobStatus, error) {
@@ -42,12 +42,12 @@ func (c *Client) Get(ctx context.Context, name string) (JobStatus, error) {
 	return status, nil
 }
 
-// checkSlot refuses what is the name of neither a job nor a shard.
+// checkSlot refuses a name that cannot be that of a job or a shard.
 func checkSlot(name string) error {
 	return checkName(zkrec.JobOfSlot(name))
 }
 
-// readers is how many jobs, or shards of a job, are read at a time.
+// readers is how many jobs, or shards of a job, are read concurrently.
 const readers = 32
 
 // List reads all jobs, sorted by name. Errors: ErrDenied, ErrUnavailable.
@@ -82,7 +82,7 @@ func (c *Client) list(ctx context.Context) ([]JobStatus, error) {
 	err = task.Each(ctx, readers, names, func(ctx context.Context, _ int, name string) error {
 		status, err := c.status(ctx, name, live)
 		if errors.Is(err, ErrNotFound) {
-			return nil // cancelled meanwhile
+			return nil // canceled meanwhile
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -92,11 +92,11 @@ func (c *Client) list(ctx context.Context) ([]JobStatus, error) {
 	return list, err
 }
 
-// AwaitOwner waits until an instance owns the job, or one each of its shards,
-// or it turns out that its record is invalid, and returns its status. Errors:
-// those of Get; when ctx ends first, its cause.
+// AwaitOwner waits until the job, or each of its shards, has an owner, or the
+// job is invalid, and returns its status. Errors: those of Get, or the cause of
+// ctx if that is done first.
 func (c *Client) AwaitOwner(ctx context.Context, name string) (JobStatus, error) {
-	const lookAgain = time.Second // watches are a reason to look sooner
+	const lookAgain = time.Second // sooner if a watch fires
 	var latest *JobStatus
 	for {
 		// The watches are set before the reading that follows.
@@ -104,7 +104,7 @@ func (c *Client) AwaitOwner(ctx context.Context, name string) (JobStatus, error)
 		if latest != nil {
 			slot = firstUnowned(*latest).Name
 		}
-		if _, _, err := c.conn.GetW(ctx, c.tree.Alive(slot)); err != nil { // it may be a shard that nobody has made yet
+		if _, _, err := c.conn.GetW(ctx, c.tree.Alive(slot)); err != nil { // the shard may not exist yet
 			_, _, _ = c.conn.ChildrenW(ctx, c.tree.Shards(zkrec.JobOfSlot(name)))
 		}
 		status, err := c.Get(ctx, name)

@@ -11,7 +11,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Loss is what is lost when a record that cannot be read is written anew.
+// Loss is what is lost when an unreadable record is replaced.
 type Loss string
 
 // The losses.
@@ -50,7 +50,7 @@ func (n UnreadableNode) reason() string {
 }
 
 // Unreadable lists the nodes of a job that cannot be read; empty if it needs no repair. Errors:
-// *InvalidError for the name, ErrNotFound, ErrDenied, ErrUnavailable.
+// *job.FieldError for the name, ErrNotFound, ErrDenied, ErrUnavailable.
 func (c *Client) Unreadable(ctx context.Context, name string) ([]UnreadableNode, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (c *Client) Unreadable(ctx context.Context, name string) ([]UnreadableNode,
 	return nodes, nil
 }
 
-// Repair writes nodes anew that Unreadable listed, all or none of them, so that instances can run the
+// Repair atomically replaces the nodes that Unreadable listed with fresh ones, so that instances can run the
 // job again. Owners notice within a sync period, or with the job's next change. ErrConflict is returned
 // when a node has changed since; ErrUnreadable, and nothing is written, when the job's spec is among the
 // nodes: submit the job again with Replace, then repair the rest. Further errors: ErrDenied,

@@ -12,22 +12,22 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// ask is a request to the owner of a job, or to those of its shards, over its
-// tries.
+// ask is a request to the owner of a job, or to the owners of its shards, over
+// its tries.
 type ask struct {
 	client  *Client
 	name    string
 	id      string // the same at each shard
 	request zkrec.Request
-	// judge says, by the records of one slot and the requests that wait at it,
-	// what there is to ask its owner for; nil stands for nothing.
+	// judge decides, from the records and the pending requests of one slot, what
+	// to request from its owner; nil means nothing.
 	judge func(slot past, waiting map[string]zkrec.Request) (*zkrec.Request, error)
 
 	wrote  bool // a write was sent whose outcome is not known
 	status JobStatus
 }
 
-// newAsk gives a request an id of its own; ids sort by time.
+// newAsk gives a request a unique ID; IDs sort by time.
 func (c *Client) newAsk(name string, request zkrec.Request) (*ask, error) {
 	if err := checkSlot(name); err != nil {
 		return nil, err
@@ -52,10 +52,10 @@ func (a *ask) run(ctx context.Context) error {
 	return uncertain(err, a.wrote)
 }
 
-// once reads, and writes the requests unless they are there or were there. The
-// write depends on the versions of their parents, which it changes: so two
-// requests cannot both be the last that there is room for, and one whose
-// reply was lost cannot be applied after it was looked for in vain.
+// once reads, and writes the requests unless an earlier try has. The write
+// checks and changes the versions of their parents: so two concurrent requests
+// cannot exceed the limit together, and one whose reply was lost cannot be
+// applied after this try did not find it.
 func (a *ask) once(ctx context.Context) error {
 	job, err := a.client.readJob(ctx, zkrec.JobOfSlot(a.name))
 	if err != nil {
@@ -97,7 +97,7 @@ func (a *ask) once(ctx context.Context) error {
 		if err := a.makeShards(ctx, missing, job, of.spec); err != nil {
 			return err
 		}
-		return zkconn.ErrBadVersion // to be looked at again
+		return zkconn.ErrBadVersion // read again
 	}
 	if len(slots) > 1 { // all of them, or none
 		ops = append(ops, same)
@@ -111,13 +111,13 @@ func (a *ask) once(ctx context.Context) error {
 	return err
 }
 
-// makeShards makes the nodes of shards as an instance does.
+// makeShards creates the nodes of shards as an instance would.
 func (a *ask) makeShards(ctx context.Context, slots []string, job records, spec zkrec.Spec) error {
 	data, _, err := a.client.optional(ctx, a.client.tree.Shards(job.slot))
 	if err != nil {
 		return err
 	}
-	complete, _ := zkrec.ParseComplete(data) // what is no record says nothing
+	complete, _ := zkrec.ParseComplete(data) // an unreadable record counts as empty
 	through := spec.ShardsBegin(job.stat.Mtime, complete)
 	return task.Each(ctx, readers, slots, func(ctx context.Context, _ int, slot string) error {
 		ops := append(newNodes(a.client.tree.NewShard(slot, through)), zkconn.CheckOp(a.client.tree.Job(job.slot), job.stat.Version))
@@ -126,8 +126,8 @@ func (a *ask) makeShards(ctx context.Context, slots []string, job records, spec 
 	})
 }
 
-// ops writes the requests that are wanted; none if an earlier try was applied
-// after all: a request is there, or what it asked for was done already.
+// ops returns the writes of the requests. It returns nil if an earlier try was
+// applied: one of its requests is pending or completed.
 func (a *ask) ops(pasts []past, inboxes []inbox) ([]zkconn.Op, error) {
 	var ops []zkconn.Op
 	idle := 0
@@ -149,24 +149,24 @@ func (a *ask) ops(pasts []past, inboxes []inbox) ([]zkconn.Op, error) {
 		}
 	}
 	if idle == len(pasts) {
-		return nil, fmt.Errorf("%w: none of its %d shards is", ErrNotRunning, len(pasts))
+		return nil, fmt.Errorf("%w: nor is any of its %d shards", ErrNotRunning, len(pasts))
 	}
 	return ops, nil
 }
 
-// inbox is where the requests to the owner of a slot wait.
+// inbox holds the pending requests to the owner of a slot.
 type inbox struct {
-	guard   zkconn.Op // has a write depend on what was read
+	guard   zkconn.Op // makes a write fail if the requests have changed
 	waiting map[string]zkrec.Request
-	missing bool // it is that of a shard which nobody has made yet
+	missing bool // the slot is a shard that does not exist yet
 }
 
-// inbox reads it.
+// inbox reads a slot's inbox.
 func (c *Client) inbox(ctx context.Context, slot string) (inbox, error) {
 	path := c.tree.Requests(slot)
 	parent, stat, err := c.conn.Get(ctx, path)
 	box := inbox{guard: zkconn.SetOp(path, parent, stat.Version)}
-	if errors.Is(err, zkconn.ErrNoNode) { // an older version made the job, or there is none
+	if errors.Is(err, zkconn.ErrNoNode) { // an older version created the job, or it does not exist
 		var there bool
 		_, there, err = c.conn.Exists(ctx, c.tree.Slot(slot))
 		_, _, sharded := zkrec.SplitSlot(slot)
@@ -179,8 +179,7 @@ func (c *Client) inbox(ctx context.Context, slot string) (inbox, error) {
 	return box, err
 }
 
-// waiting reads the requests that wait at a slot. One that cannot be read takes
-// a place all the same.
+// waiting reads the pending requests of a slot. An unreadable one still counts.
 func (c *Client) waiting(ctx context.Context, slot string) (map[string]zkrec.Request, error) {
 	ids, _, err := c.conn.Children(ctx, c.tree.Requests(slot))
 	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {

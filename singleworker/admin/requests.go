@@ -21,23 +21,23 @@ const (
 	RequestStop = zkrec.RequestStop // the end of a run
 )
 
-// Request is something that an operator has asked the owner of a job, or of a
-// shard, for, and that is not done.
+// Request is a pending request of an operator to the owner of a job, or of a
+// shard.
 type Request struct {
 	ID     string    `json:"id"`
 	Slot   string    `json:"name"`        // the job, or the shard: "report[3]"
 	Kind   string    `json:"kind"`        // RequestRun, RequestStop; empty if it cannot be read
-	At     time.Time `json:"at,omitzero"` // on the clock of who asked; zero if it cannot be read
+	At     time.Time `json:"at,omitzero"` // by the operator's clock; zero if it cannot be read
 	By     string    `json:"by"`
 	Reason string    `json:"reason"`
-	// RunID is the run to end, or the manual run that goes on because of the
-	// request; empty if the request waits.
+	// RunID is the run to stop, or the manual run that the request has started;
+	// empty while it waits.
 	RunID string `json:"run_id,omitempty"`
 }
 
-// Requests lists the requests to the owner of a job that are not done, those of
-// its shards among them, or of one shard, "report[3]": by slot, the oldest first.
-// Errors: *InvalidError for the name, ErrNotFound, ErrNoShard, ErrUnreadable
+// Requests lists the pending requests of a job, including those of its shards,
+// or of one shard, "report[3]": by slot, oldest first.
+// Errors: *job.FieldError for the name, ErrNotFound, ErrNoShard, ErrUnreadable
 // for a shard, ErrDenied, ErrUnavailable.
 func (c *Client) Requests(ctx context.Context, name string) ([]Request, error) {
 	if err := checkSlot(name); err != nil {
@@ -58,7 +58,7 @@ func (c *Client) Requests(ctx context.Context, name string) ([]Request, error) {
 	return list, nil
 }
 
-// requestsOf reads what waits at some slots, in their order.
+// requestsOf reads the pending requests of slots, in order.
 func (c *Client) requestsOf(ctx context.Context, pasts []past) ([]Request, error) {
 	lists := make([][]Request, len(pasts))
 	err := task.Each(ctx, readers, pasts, func(ctx context.Context, i int, slot past) error {
@@ -76,11 +76,11 @@ func (c *Client) requestsOf(ctx context.Context, pasts []past) ([]Request, error
 	return slices.Concat(lists...), err
 }
 
-// CancelRequests cancels manual runs of a job that have not started: that of the
-// request id, which at a job with shards may be several, or all if id is empty.
-// It returns those that it took back, which may be none, also beside an error.
-// A run that has begun goes on: see [Client.StopRun]. Errors: as Requests, and
-// ErrConflict.
+// CancelRequests cancels pending manual runs of a job that have not started: those
+// of one request, which may be several for a job with shards, or all if id is empty.
+// It returns the canceled requests, possibly an empty list, and even with an error.
+// A run that has started is not affected: see [Client.StopRun]. Errors: as
+// Requests, and ErrConflict.
 func (c *Client) CancelRequests(ctx context.Context, name, id string) ([]Request, error) {
 	if err := checkSlot(name); err != nil {
 		return nil, err
@@ -110,17 +110,17 @@ type cancellation struct {
 	id     string
 
 	mu    sync.Mutex
-	taken map[[2]string]Request // by slot and id; of an earlier try, perhaps
+	taken map[[2]string]Request // by slot and ID, including earlier tries
 }
 
-// from takes back what waits at one slot. The transaction rests on the tick
-// record: a run that begins at this moment is not left without its request.
+// from cancels the pending requests of one slot. The transaction checks the tick
+// record, so that a run that starts at this moment keeps its request.
 func (w *cancellation) from(ctx context.Context, _ int, slot past) error {
 	c := w.client
 	path := c.tree.Tick(slot.slot)
 	data, stat, err := c.conn.Get(ctx, path)
 	if errors.Is(err, zkconn.ErrNoNode) {
-		return nil // nobody has made the shard yet, or there is none any more
+		return nil // the shard does not exist yet, or no longer
 	}
 	if err != nil {
 		return err
@@ -157,8 +157,8 @@ func (w *cancellation) from(ctx context.Context, _ int, slot past) error {
 	return err
 }
 
-// forget corrects what an earlier try, whose reply was lost, seems to have taken:
-// what waits still, or has run, it has not.
+// forget corrects the result of an earlier try whose reply was lost: requests
+// that are still pending, or have run, were not canceled.
 func (w *cancellation) forget(slot past, requests []Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

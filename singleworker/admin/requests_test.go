@@ -10,7 +10,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// wantAsked expects these requests: "run by ann", "run 0198 by ann" for one that goes on.
+// wantAsked expects these requests: "run by ann", "run 0198 by ann" for one in progress.
 func wantAsked(t *testing.T, what string, got []Request, want ...string) {
 	t.Helper()
 	var texts []string
@@ -71,8 +71,8 @@ func TestCancelRequests(t *testing.T) {
 	}
 }
 
-// A run that begins while its request is about to be withdrawn keeps it.
-func TestRunBeginsWhileItIsWithdrawn(t *testing.T) {
+// A run that starts while its request is being canceled keeps it.
+func TestRunStartsWhileItsRequestIsCanceled(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
 		token := w.owned(job.Job{Name: "job", Schedule: "@hourly"})

@@ -14,14 +14,14 @@ const (
 	RunTimedOut    = "timed_out"
 	RunInterrupted = "interrupted" // its instance died, stopped or lost the job, or an operator stopped it
 	RunLost        = "lost"        // interrupted, and not run again
-	RunSkipped     = "skipped"     // not run: a rule or an operator wanted it so
-	RunMissed      = "missed"      // not run: nobody was there in time
-	// RunUnknown: it began, and its result was not written by an owner that is
-	// no longer the owner, or not alive.
+	RunSkipped     = "skipped"     // not run because of a policy or an operator
+	RunMissed      = "missed"      // not run because it was not claimed in time
+	// RunUnknown means that the run started and has no result, and its owner has
+	// died or lost the job.
 	RunUnknown = "unknown"
-	// RunWaiting: it was asked for, and nobody has begun it.
+	// RunWaiting means that the run was requested and has not started.
 	RunWaiting = "waiting"
-	// RunUnreadable: its record holds garbage; Run.Error says what.
+	// RunUnreadable means that the record cannot be read; Run.Error says why.
 	RunUnreadable = "unreadable"
 )
 
@@ -37,18 +37,18 @@ const (
 	ReasonScheduleChanged Reason = "schedule_changed" // the schedule was replaced before they were claimed
 )
 
-// What is to come after a run that did not end well.
+// What follows a run that did not succeed.
 const (
 	NextRetry = "retry" // it failed, or timed out
 	NextRerun = "rerun" // it was interrupted
 )
 
-// Run is one execution of a handler. Times are on the clock of its instance.
+// Run is one execution of a handler. Times are by its instance's clock.
 type Run struct {
-	// Tick is the scheduled time; of a manual run, when it was asked for.
+	// Tick is the scheduled time; for a manual run, when it was requested.
 	Tick time.Time `json:"tick,omitzero"`
-	// Manual is the id of the Trigger that asked for the run; empty for a run of
-	// the schedule.
+	// Manual is the ID of the request for a manual run; empty for a scheduled
+	// run.
 	Manual     string    `json:"manual,omitempty"`
 	State      string    `json:"state"` // RunRunning ...
 	InstanceID string    `json:"instance_id"`
@@ -59,26 +59,24 @@ type Run struct {
 	Started    time.Time `json:"started_at,omitzero"`
 	Ended      time.Time `json:"ended_at,omitzero"` // zero while it runs
 	Error      string    `json:"error,omitempty"`   // at most 4 KiB
-	// Again is NextRetry or NextRerun when the tick is to be run once more,
-	// from NextAttemptAt on; only of the last run of a job.
+	// NextAttempt is NextRetry or NextRerun if the tick is to be run again, at
+	// NextAttemptAt or later. Only set for the last run of a job.
 	NextAttempt   string    `json:"next_attempt,omitempty"`
 	NextAttemptAt time.Time `json:"next_attempt_at,omitzero"`
 }
 
-// OK reports whether the run ended well.
+// OK reports whether the run succeeded.
 func (r Run) OK() bool { return r.State == RunOK }
 
-// Entry is what became of a tick: a run, or a row of ticks that were not run.
+// Entry is the outcome of a tick: a run, or consecutive ticks that were not run.
 type Entry struct {
 	Run
-	// To and Count are the last tick and the number of a row of ticks that were
-	// not run; 10,000 stands for that many or more. Of one tick they are Tick
-	// and 1.
+	// To and Count are the last and the number of consecutive ticks that were not
+	// run; 10,000 means at least that many. For a single tick they are Tick and 1.
 	To     time.Time `json:"last_tick,omitzero"`
 	Count  int       `json:"count"`
 	Reason Reason    `json:"reason,omitempty"` // empty for a run
-	// Shard is the index of the shard that it is of; nil if the job is not
-	// divided.
+	// Shard is the index of the shard; nil if the job has no shards.
 	Shard *int `json:"shard,omitempty"`
 }
 
@@ -94,7 +92,7 @@ func entryOf(e zkrec.Entry) Entry {
 	return Entry{Run: runOf(e.Run), To: milli(e.Last()), Count: e.Ticks(), Reason: Reason(e.Reason)}
 }
 
-// milli is a time of the records; 0 stands for none.
+// milli converts a time of the records; 0 is the zero time.
 func milli(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}

@@ -10,25 +10,25 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// Shard is one part of a job that is divided.
+// Shard is one shard of a job.
 type Shard struct {
 	Index     int    `json:"index"`
 	Total     int    `json:"total"`     // how many there are now
 	Parameter string `json:"parameter"` // what it works on; may be empty
 }
 
-// Resizing is a change of a job's shards that has yet to take effect: the ticks
-// that some shard has claimed already are run by all shards as they were.
+// Resizing is a change of a job's shards that has not taken effect yet: ticks
+// that some shard has already claimed are run by all shards of the old layout.
 type Resizing struct {
-	// From and To are how many shards there are and are to be; 0: the job is not
-	// divided. If they are equal, the parameters change.
+	// From and To are the old and the new number of shards; 0 means that the job
+	// has no shards. If they are equal, the parameters change.
 	From int `json:"from"`
 	To   int `json:"to"`
-	// Until is the last tick for the shards as they are; zero until an
-	// instance has settled which that is.
+	// Until is the last tick of the old layout; zero until an instance has
+	// decided on it.
 	Until time.Time `json:"last_tick,omitzero"`
-	// WaitsFor names the shards, such as "report[3]", that are not done yet with
-	// the ticks up to there; the job itself, if it was not divided.
+	// WaitsFor names the shards, such as "report[3]", that have not finished the
+	// ticks up to Until; or the job itself, if it has no shards.
 	WaitsFor []string `json:"waits_for"`
 }
 
@@ -54,8 +54,8 @@ func (r Resizing) String() string {
 	return text + ", which waits for " + waits
 }
 
-// slots lists what a name stands for: the shards of a job that run now, or the
-// job itself if it has none, or the one shard.
+// slots lists the slots of a name: the current shards of a job, or the job itself
+// if it has no shards, or the one shard.
 func (of parsed) slots(name string) ([]string, error) {
 	whole, shard, sharded := zkrec.SplitSlot(name)
 	layout := of.spec.ActiveLayout()
@@ -81,15 +81,15 @@ func (of parsed) slots(name string) ([]string, error) {
 	return []string{name}, nil
 }
 
-// A reading is what the tree says of all that a name stands for.
+// A reading holds the records of all slots of a name.
 type reading struct {
 	name     string
 	of       parsed
-	complete int64     // the tick up to which all shards of the job are done
+	complete int64     // the tick up to which all shards of the job have finished
 	slots    []records // by index
 }
 
-// status says what the records mean at a time.
+// status derives the status of a job, or of one shard, from the records.
 func (r reading) status(live map[string]Instance, now time.Time) JobStatus {
 	statuses := make([]JobStatus, len(r.slots))
 	for i, slot := range r.slots {
@@ -117,7 +117,7 @@ func (r reading) status(live map[string]Instance, now time.Time) JobStatus {
 	return s
 }
 
-// whole is the state of a job by those of its shards, and why it is that.
+// whole derives the state of a job, and its reason, from its shards.
 func whole(shards []JobStatus) (State, string) {
 	var first *JobStatus
 	reasons, lacking := map[string]bool{}, 0
@@ -142,7 +142,7 @@ func whole(shards []JobStatus) (State, string) {
 	return StateUnowned, fmt.Sprintf("nobody owns %d of its %d shards, the first of them %s: %s", lacking, len(shards), first.Name, first.Reason)
 }
 
-// resizing is nil when the shards are as they are asked for.
+// resizing returns the pending change of the shards, or nil.
 func (r reading) resizing() *Resizing {
 	if !r.of.spec.Resizing() || r.of.spec.Canceled {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// makes are the nodes of a job's shards, as an instance makes them.
+// makes returns the operations that create a job's shards, as an instance would.
 func (w *world) makes(slots ...string) {
 	w.Helper()
 	var ops []zkconn.Op
@@ -40,7 +40,7 @@ func (w *world) sharded(shards int) {
 	}
 }
 
-// ticked writes what a shard's last run is.
+// ticked writes a shard's last run.
 func (w *world) ticked(slot string, at time.Time, state string, change func(*zkrec.Tick)) {
 	w.Helper()
 	tick := zkrec.Tick{Watermark: at.UnixMilli(), Run: zkrec.Run{
@@ -192,7 +192,7 @@ func TestNamesOfShards(t *testing.T) {
 	})
 }
 
-// A layout that a hand has made, and that nobody could run, is not unrolled.
+// A layout that was edited manually and cannot be run is not expanded.
 func TestShardsOfGarbage(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -220,8 +220,8 @@ func TestShardsOfGarbage(t *testing.T) {
 	})
 }
 
-// Until all shards are done with what one of them has claimed, the job has the
-// shards that it had.
+// Until all shards have finished the ticks that one of them has claimed, the job has the
+// old shards.
 func TestResizing(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -285,7 +285,7 @@ func TestResizing(t *testing.T) {
 	})
 }
 
-func TestDividingAJob(t *testing.T) {
+func TestAddingShardsToAJob(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
 		token := w.owned(job.Job{Name: "job", Schedule: "@hourly"})
@@ -302,15 +302,15 @@ func TestDividingAJob(t *testing.T) {
 		ended := w.spec("job")
 		ended.Layout.Until = noon.UnixMilli()
 		w.put(w.c.tree.Job("job"), ended.Resized().Encode())
-		// The shards, which nobody has made yet, have nothing to do with the ticks before.
+		// The shards, which do not exist yet, do not have the earlier ticks.
 		if job := w.get("job"); len(job.Slots) != 3 || !job.Watermark.Equal(noon) || job.Resizing != nil {
 			t.Errorf("%+v", job)
 		}
 	})
 }
 
-// A shard that goes while the job is read is not shown as one that is missing.
-func TestShardsThatGoMeanwhile(t *testing.T) {
+// A shard that is removed while the job is read is not shown as missing.
+func TestShardsRemovedMeanwhile(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
 		w.sharded(3)

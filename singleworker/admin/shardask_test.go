@@ -150,7 +150,7 @@ func TestTriggerOfShardsRefuses(t *testing.T) {
 				t.Errorf("%s: %v, want %v: %s", what, err, want, says)
 			}
 		}
-		refused("no handler", TriggerOptions{}, ErrNoHandler, `trigger job: job[0]: no instance can run it: no instance has registered handler "job"`)
+		refused("no handler", TriggerOptions{}, ErrNoHandler, `trigger job: job[0]: no instance can run the job: no instance has registered handler "job"`)
 		result, err := w.c.Trigger(w.Context(), "job", TriggerOptions{WaitForHandler: true})
 		if err != nil || len(w.waitingAt("job[2]")) != 1 {
 			t.Errorf("before there is a handler: %+v, %v; want the shards made for it", result, err)
@@ -166,7 +166,7 @@ func TestTriggerOfShardsRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		refused("no room at one", TriggerOptions{}, ErrBusy, "trigger job: job[1]: too many requests wait already: 10, at most 10 may")
+		refused("no room at one", TriggerOptions{}, ErrBusy, "trigger job: job[1]: too many pending requests: 10, at most 10 are allowed")
 		if n := len(w.waitingAt("job[0]")); n != 1 {
 			t.Errorf("%d wait at shard 0, though not all could be asked", n)
 		}
@@ -206,7 +206,7 @@ func TestAwaitRunsOfShards(t *testing.T) {
 				t.Errorf("%s: %s, %v; want %s, %s", what, shardStates(entries), err, want, says)
 			}
 		}
-		soon("at first", "0 waiting, 1 waiting, 2 waiting", "manual run of job: 3 of 3 shards are not done, the first of them job[0]: app-1 has not begun it: context deadline exceeded")
+		soon("at first", "0 waiting, 1 waiting, 2 waiting", "manual run of job: 3 of 3 shards are not done, the first of them job[0]: app-1 has not started it: context deadline exceeded")
 		ends("job[0]", zkrec.RunOK)
 		w.ticked("job[1]", noon, zkrec.RunRunning, func(t *zkrec.Tick) { t.Manual = result.ID })
 		soon("one runs", "0 ok, 1 running, 2 waiting", "manual run of job: 2 of 3 shards are not done, the first of them job[1]: it is running on app-1: context deadline exceeded")
@@ -247,7 +247,7 @@ func TestStopRunsOfShards(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.sharded(4)
 		_, err := w.c.StopRun(w.Context(), "job", StopOptions{})
-		if want := "stop the run of job: it is not running: none of its 4 shards is"; !errors.Is(err, ErrNotRunning) || err.Error() != want {
+		if want := "stop the run of job: job is not running: nor is any of its 4 shards"; !errors.Is(err, ErrNotRunning) || err.Error() != want {
 			t.Errorf("nothing runs: %v, want %s", err, want)
 		}
 		for _, slot := range []string{"job[0]", "job[2]", "job[3]"} {
@@ -258,7 +258,7 @@ func TestStopRunsOfShards(t *testing.T) {
 			for _, slot := range []string{"job[0]", "job[2]", "job[3]"} {
 				waiting, _ := owner.waiting(w.Context(), slot)
 				for id, request := range waiting {
-					if slot != "job[3]" { // which does not heed it
+					if slot != "job[3]" { // which ignores it
 						w.ticked(slot, noon, zkrec.RunInterrupted, func(t *zkrec.Tick) { t.RunID = request.RunID })
 						w.multi(zkdelete(owner.tree.Request(slot, id)))
 					}
@@ -279,7 +279,7 @@ func TestStopRunsOfShards(t *testing.T) {
 		}
 		entries, err := stop("job", StopOptions{})
 		if !errors.Is(err, context.DeadlineExceeded) || shardStates(entries) != "0 interrupted, 3 running" ||
-			!strings.Contains(err.Error(), "run job[3] at 12:00 on app-1 was told, and has not ended") {
+			!strings.Contains(err.Error(), "run job[3] at 12:00 on app-1 has not ended yet") {
 			t.Errorf("all: %s, %v", shardStates(entries), err)
 		}
 	})

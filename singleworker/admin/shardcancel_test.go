@@ -47,7 +47,7 @@ func (w *world) wantGone(what, name string) {
 
 func pass(int, *zkdev.Request) zkdev.Action { return zkdev.Pass() }
 
-// What fits in one transaction goes in one.
+// What fits in one transaction is done in one.
 func TestCancelShards(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -57,7 +57,7 @@ func TestCancelShards(t *testing.T) {
 		if err != nil || len(job.Slots) != 100 || *count != 1 {
 			t.Errorf("%d shards in %d transactions, %v; want 100 in one", len(job.Slots), *count, err)
 		}
-		w.wantGone("cancelled", "job")
+		w.wantGone("canceled", "job")
 	})
 }
 
@@ -89,14 +89,14 @@ func TestCancelManyShards(t *testing.T) {
 		if total < 1<<20 {
 			t.Errorf("%d bytes, which would have done in one frame", total)
 		}
-		w.wantGone("cancelled", large)
+		w.wantGone("canceled", large)
 		if _, err := w.c.Cancel(w.Context(), large); !errors.Is(err, ErrNotFound) {
 			t.Errorf("again: %v", err)
 		}
 	})
 }
 
-// interrupted begins to cancel the job large, and is stopped behind n
+// interrupted starts to cancel the job large, and stops after n
 // transactions.
 func (w *world) interrupted(n int) {
 	w.Helper()
@@ -114,7 +114,7 @@ func (w *world) interrupted(n int) {
 	remove()
 }
 
-// A job whose cancel was interrupted is as good as gone, and to cancel it again
+// A job whose cancellation was interrupted counts as gone, and canceling it again
 // completes that.
 func TestCancelInterrupted(t *testing.T) {
 	t.Parallel()
@@ -129,7 +129,7 @@ func TestCancelInterrupted(t *testing.T) {
 				}
 				return
 			}
-			if status.State != StateCanceled || !strings.HasPrefix(status.Reason, "it is being cancelled; to cancel it again completes that") || len(status.Slots) > 0 ||
+			if status.State != StateCanceled || !strings.HasPrefix(status.Reason, "it is being canceled; if that was interrupted, cancel it again") || len(status.Slots) > 0 ||
 				!status.NextRun.IsZero() || status.Owner != nil || !status.Overdue.IsZero() {
 				t.Errorf("after %d: %+v", n, status)
 			}
@@ -156,7 +156,7 @@ func TestCancelInterrupted(t *testing.T) {
 	}
 }
 
-// Submit completes a cancel, and what still goes on of it does the new job no
+// Submit completes a cancellation, and one that is still in progress does the new job no
 // harm.
 func TestSubmitOverACancel(t *testing.T) {
 	t.Parallel()
@@ -193,7 +193,7 @@ func TestSubmitOverACancel(t *testing.T) {
 	})
 }
 
-// Replies that are lost change nothing.
+// Lost replies make no difference.
 func TestCancelWithoutReplies(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -204,7 +204,7 @@ func TestCancelWithoutReplies(t *testing.T) {
 		if _, err := w.c.Cancel(w.Context(), large); err != nil {
 			t.Error(err)
 		}
-		w.wantGone("cancelled", large)
+		w.wantGone("canceled", large)
 	})
 }
 
@@ -227,6 +227,6 @@ func TestCancelWhileItsOwnerBeats(t *testing.T) {
 		if _, err := w.c.Cancel(w.Context(), large); err != nil {
 			t.Error(err)
 		}
-		w.wantGone("cancelled", large)
+		w.wantGone("canceled", large)
 	})
 }

@@ -16,8 +16,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// records is what the tree says of one slot: a job that is not divided, or one
-// shard.
+// records holds the records of one slot: a job without shards, or one shard.
 type records struct {
 	slot       string
 	spec       []byte      // of the job
@@ -39,9 +38,9 @@ func (c *Client) status(ctx context.Context, name string, live map[string]Instan
 	return r.status(live, time.Now()), nil
 }
 
-// read reads the records of a job, or of a shard. Those of several shards are
-// believed only when their job has not changed meanwhile: what is missing may be
-// a shard that is no more.
+// read reads the records of a job, or of a shard. It reads several shards again
+// if their job has changed meanwhile, because a missing node may belong to a
+// shard that no longer exists.
 func (c *Client) read(ctx context.Context, name string) (reading, error) {
 	for {
 		job, err := c.readJob(ctx, zkrec.JobOfSlot(name))
@@ -66,7 +65,7 @@ func (c *Client) read(ctx context.Context, name string) (reading, error) {
 		if err != nil {
 			return reading{}, err
 		}
-		if complete, err := zkrec.ParseComplete(data); err == nil { // garbage says nothing
+		if complete, err := zkrec.ParseComplete(data); err == nil { // an unreadable record counts as empty
 			r.complete = complete.Tick
 		}
 		stat, _, err := c.conn.Exists(ctx, c.tree.Job(name))
@@ -95,8 +94,8 @@ func (c *Client) readJob(ctx context.Context, job string) (records, error) {
 	return r, nil
 }
 
-// readSlot reads the rest. Nothing of a shard need be there: then nobody ever
-// claimed a tick, and those up to since are not the shard's.
+// readSlot reads the rest. A shard may have no nodes yet: then no tick was ever
+// claimed, and its ticks begin after since.
 func (c *Client) readSlot(ctx context.Context, r *records, since int64) error {
 	if err := c.readRun(ctx, r); err != nil {
 		return err
@@ -108,7 +107,7 @@ func (c *Client) readSlot(ctx context.Context, r *records, since int64) error {
 	if err != nil {
 		return err
 	}
-	if alarm, err := zkrec.ParseAlarm(data); err == nil { // garbage is no alarm
+	if alarm, err := zkrec.ParseAlarm(data); err == nil { // an unreadable alarm is ignored
 		r.alarm = &alarm
 	}
 	return nil
@@ -116,7 +115,7 @@ func (c *Client) readSlot(ctx context.Context, r *records, since int64) error {
 
 // readRun reads the tick record and the owner record, which are two nodes: an
 // open run that does not belong to the owner may have ended between the two
-// readings, so it is believed only when the tick record has not moved.
+// reads, so it counts only if the tick record has not changed.
 func (c *Client) readRun(ctx context.Context, r *records) error {
 	for version := int32(-1); ; {
 		data, stat, err := c.optional(ctx, c.tree.Tick(r.slot))
@@ -125,7 +124,7 @@ func (c *Client) readRun(ctx context.Context, r *records) error {
 		}
 		written := stat.Mtime
 		if stat.Version == 0 {
-			written = time.Time{} // with the job: nothing was ever claimed
+			written = time.Time{} // created with the job: nothing was ever claimed
 		}
 		if r.tick, r.tickErr = zkrec.ParseTick(data, written); r.tickErr != nil {
 			r.tickErr = &zkrec.UnreadableError{Path: c.tree.Tick(r.slot), Err: r.tickErr}
@@ -137,14 +136,14 @@ func (c *Client) readRun(ctx context.Context, r *records) error {
 		if data, r.ownerStat, err = c.optional(ctx, c.tree.Alive(r.slot)); err != nil {
 			return err
 		}
-		r.owner, _ = zkrec.ParseOwner(data) // what is no record names nobody
+		r.owner, _ = zkrec.ParseOwner(data) // an unreadable record names no owner
 		if !r.tick.Open() || r.tick.Token == r.ownerStat.Mzxid {
 			return nil
 		}
 	}
 }
 
-// optional reads a node that need not be there.
+// optional reads a node that may not exist.
 func (c *Client) optional(ctx context.Context, path string) ([]byte, zkconn.Stat, error) {
 	data, stat, err := c.conn.Get(ctx, path)
 	if errors.Is(err, zkconn.ErrNoNode) {
@@ -153,7 +152,7 @@ func (c *Client) optional(ctx context.Context, path string) ([]byte, zkconn.Stat
 	return data, stat, err
 }
 
-// status says what the records mean at a time; of is what their spec says.
+// status derives the status of a slot from its records; of is its spec.
 func (r records) status(of parsed, live map[string]Instance, now time.Time) JobStatus {
 	name, index, sharded := zkrec.SplitSlot(r.slot)
 	s := JobStatus{
@@ -176,7 +175,7 @@ func (r records) status(of parsed, live map[string]Instance, now time.Time) JobS
 		s.Shard = &Shard{Index: index, Total: layout.Shards, Parameter: layout.ShardParams[index]}
 	}
 	if of.spec.Canceled {
-		s.State, s.Reason = StateCanceled, "it is being cancelled; to cancel it again completes that, if it was interrupted"
+		s.State, s.Reason = StateCanceled, "it is being canceled; if that was interrupted, cancel it again"
 		return s
 	}
 	if p := of.spec.Paused; p.Covers(now) {
@@ -193,13 +192,13 @@ func (r records) status(of parsed, live map[string]Instance, now time.Time) JobS
 	return s
 }
 
-// parsed is a spec, its schedule, and what is wrong with them. A *job.FieldError
-// means that the record can be read, and never run.
+// parsed is a spec with its schedule, or the error of parsing it. A *job.FieldError
+// means that the record can be read, but the job can never run.
 type parsed struct {
 	spec     zkrec.Spec
 	schedule *cronexpr.Schedule
 	err      error
-	declared bool // the spec is as code has declared it
+	declared bool // the spec is as declared in code
 }
 
 // parse reads the spec.
@@ -214,15 +213,15 @@ func (r records) parse() (of parsed) {
 	return of
 }
 
-// ownerLives reports whether the instance that the owner record names runs:
-// that start of it, as far as both records say which.
+// ownerLives reports whether the instance named by the owner record is live, in
+// the same incarnation if both records name one.
 func (r records) ownerLives(live map[string]Instance) bool {
 	instance, ok := live[r.owner.SID]
 	return ok && (r.owner.Incarnation == "" || instance.Incarnation == "" || r.owner.Incarnation == instance.Incarnation)
 }
 
-// lastRun is the run of the tick record. Nobody will write the result of an
-// open one that does not belong to the owner, or whose owner is dead.
+// lastRun is the run of the tick record. The result of an open run that does not
+// belong to the owner, or whose owner is dead, is unknown.
 func (r records) lastRun(ownerLives bool) *Run {
 	switch {
 	case r.tickErr != nil:
@@ -238,7 +237,7 @@ func (r records) lastRun(ownerLives bool) *Run {
 	return &run
 }
 
-// able lists those of the instances that live and take jobs.
+// able lists the registered instances that are live and take jobs.
 func able(registered []string, live map[string]Instance) []string {
 	var able []string
 	for _, sid := range registered {
@@ -249,7 +248,8 @@ func able(registered []string, live map[string]Instance) []string {
 	return able
 }
 
-// closed lists those that live and take none, with what they are.
+// closed lists the registered instances that are live but take no jobs, with
+// their states.
 func closed(registered []string, live map[string]Instance) []string {
 	var closed []string
 	for _, sid := range registered {
@@ -260,7 +260,7 @@ func closed(registered []string, live map[string]Instance) []string {
 	return closed
 }
 
-// nextRun is the first tick after now that a pause does not stop.
+// nextRun is the first tick after now that is not paused.
 func nextRun(schedule *cronexpr.Schedule, pause *Pause, now time.Time) time.Time {
 	switch {
 	case pause == nil:
@@ -279,7 +279,7 @@ func pauseOf(p zkrec.Pause) *Pause {
 	return pause
 }
 
-// judge says what state the job is in, and why. err is why its record cannot
+// judge sets the state of the job, and its reason. err is why its record cannot
 // be used.
 func (s *JobStatus) judge(err error, offer string, ownerLives bool, able, closed []string) {
 	switch {

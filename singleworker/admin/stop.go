@@ -13,22 +13,22 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// StopOptions say which run is to be stopped, and why.
+// StopOptions select the run to stop, and record who stops it and why.
 type StopOptions struct {
-	RunID  string // Default: whichever goes on
-	By     string // who asks, up to 1 KiB
+	RunID  string // Default: the run in progress
+	By     string // who stops it, up to 1 KiB
 	Reason string // up to 1 KiB
 }
 
-// StopRun tells the owner of a job to end the run that goes on, and waits
-// until it has ended: the context of the run ends, it is recorded as
-// RunInterrupted, and its tick is not run again, unless the instance dies before
-// the handler has returned. Of a job with shards, all runs
-// that go on are ended, or that of one shard, "report[3]". The entries are what
-// became of the runs, which may have ended otherwise at the last moment; when ctx
-// ends first, some are RunRunning, and the requests stay. Errors: *InvalidError,
-// ErrNotFound, ErrNoShard, ErrNotRunning, ErrConflict, ErrDenied, ErrUnavailable,
-// the cause of the context's end.
+// StopRun requests the owner of a job to stop its run, and waits until the run
+// has ended: its context is canceled, it is recorded as RunInterrupted, and its
+// tick is not run again, unless the instance dies before the handler has
+// returned. For a job with shards, it stops the runs of all shards, or of one
+// shard, "report[3]". The entries are the outcome of the runs, some of which may
+// have ended otherwise just before. If ctx is done first, some are RunRunning,
+// and the requests stay pending. Errors: *InvalidError, *job.FieldError for the
+// name, ErrNotFound, ErrNoShard, ErrNotRunning, ErrConflict, ErrDenied,
+// ErrUnavailable, the cause of ctx.
 func (c *Client) StopRun(ctx context.Context, name string, opts StopOptions) ([]Entry, error) {
 	a, err := c.newAsk(name, zkrec.Request{Kind: zkrec.RequestStop, At: time.Now(), By: opts.By, Reason: opts.Reason})
 	if err != nil {
@@ -39,7 +39,7 @@ func (c *Client) StopRun(ctx context.Context, name string, opts StopOptions) ([]
 		last, old := slot.job.LastRun, stops[slot.slot]
 		switch {
 		case a.wrote && old != nil && (last == nil || last.State != RunRunning || last.RunID != old.RunID):
-			return nil, nil //nolint:nilnil // it was told, and has ended
+			return nil, nil //nolint:nilnil // an earlier try stopped it
 		case last == nil:
 			return nil, fmt.Errorf("%w: the job never ran", ErrNotRunning)
 		case last.State != RunRunning:
@@ -53,7 +53,7 @@ func (c *Client) StopRun(ctx context.Context, name string, opts StopOptions) ([]
 		}
 		for _, other := range waiting {
 			if other.Kind == zkrec.RequestStop && other.RunID == last.RunID {
-				return nil, nil //nolint:nilnil // somebody else has told it
+				return nil, nil //nolint:nilnil // its stop is requested already
 			}
 		}
 		request := a.request
@@ -67,12 +67,12 @@ func (c *Client) StopRun(ctx context.Context, name string, opts StopOptions) ([]
 	entries := stops.entries()
 	if first := slices.IndexFunc(entries, func(e Entry) bool { return e.State == RunRunning }); first >= 0 {
 		run := entries[first]
-		err = fmt.Errorf("stop the run of %s: run %s on %s was told, and has not ended: %w", name, run.RunID, run.InstanceID, err)
+		err = fmt.Errorf("stop the run of %s: run %s on %s has not ended yet: %w", name, run.RunID, run.InstanceID, err)
 	}
 	return entries, err
 }
 
-// stopping are the runs that were told to end, by their slots.
+// stopping holds the runs to be stopped, by slot.
 type stopping map[string]*Entry
 
 // entries are the runs by the index of their shards.
@@ -85,7 +85,7 @@ func (s stopping) entries() []Entry {
 	return entries
 }
 
-// awaitEnd waits until the runs are not running any more.
+// awaitEnd waits until the runs have ended.
 func (c *Client) awaitEnd(ctx context.Context, name string, stops stopping) error {
 	return c.await(ctx, func() (bool, error) {
 		var open []string
@@ -111,7 +111,7 @@ func (c *Client) awaitEnd(ctx context.Context, name string, stops stopping) erro
 		done := true
 		for _, slot := range open {
 			entry := stops[slot]
-			entry.State = RunUnknown // unless there still is a record of it
+			entry.State = RunUnknown // unless a record of it still exists
 			for _, past := range pasts {
 				if found, ok := past.run(entry.RunID); ok {
 					*entry = found

@@ -12,7 +12,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// obey is an owner that ends the run it is told to, within a second.
+// obey is an owner that stops a run on request, within a second.
 func (w *world) obey(token int64) {
 	owner := w.operator()
 	w.every(time.Second, func() bool {
@@ -48,7 +48,7 @@ func TestStopRun(t *testing.T) {
 	}
 }
 
-// There is room for it however many requests wait, and two of them are one.
+// A stop is accepted beside the maximum of pending requests, and two stops of a run are one request.
 func TestStopRunOnce(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -65,8 +65,8 @@ func TestStopRunOnce(t *testing.T) {
 			cancel()
 			entry := only(entries)
 			if entry.State != RunRunning || !errors.Is(err, context.DeadlineExceeded) ||
-				!strings.Contains(err.Error(), "run a on app-1 was told, and has not ended") {
-				t.Errorf("nobody obeys: %+v, %v", entry, err)
+				!strings.Contains(err.Error(), "run a on app-1 has not ended yet") {
+				t.Errorf("the owner does not react: %+v, %v", entry, err)
 			}
 		}
 		stops := 0
@@ -110,7 +110,7 @@ func TestStopRunRefuses(t *testing.T) {
 	})
 }
 
-// A run whose owner dies when it is told is not waited for.
+// StopRun does not wait for a run whose owner dies.
 func TestStopRunOfAnOwnerThatDies(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {

@@ -11,12 +11,12 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// Submit makes the job be as asked for and returns when ZooKeeper has
-// accepted it. The Outcome is OutcomeCreated, OutcomeReplaced, or
-// OutcomeUnchanged if the job already is so. One that differs is refused with
-// ErrExists, unless opts.Replace; one that a newer version wrote is refused so in
-// any case. Errors: *job.FieldError, ErrExists, ErrConflict, ErrDenied,
-// ErrUnavailable.
+// Submit creates a job, or replaces an existing one if opts.Replace is set, and
+// returns when ZooKeeper has accepted it. The Outcome is OutcomeCreated,
+// OutcomeReplaced, or OutcomeUnchanged if the same job exists. A different job of
+// that name is refused with ErrExists unless opts.Replace is set, and in any case
+// if a newer version wrote it. Errors: *job.FieldError, ErrExists, ErrConflict,
+// ErrDenied, ErrUnavailable.
 func (c *Client) Submit(ctx context.Context, j job.Job, opts SubmitOptions) (Change, error) {
 	if err := j.Validate(); err != nil {
 		return Change{}, err
@@ -39,13 +39,13 @@ func (c *Client) Submit(ctx context.Context, j job.Job, opts SubmitOptions) (Cha
 // submission is one Submit over its tries.
 type submission struct {
 	client *Client
-	spec   zkrec.Spec // what is asked for; in the end, with the pause that it found
+	spec   zkrec.Spec // the requested one; later with the pause of the existing job
 	opts   SubmitOptions
 	wrote  bool // a write was sent whose outcome is not known
 	done   Change
 }
 
-// once reads the job and makes the one write that is needed, if any.
+// once reads the job and makes at most one write.
 func (s *submission) once(ctx context.Context) error {
 	conn, path, name := s.client.conn, s.client.tree.Job(s.spec.Job.Name), s.spec.Job.Name
 	data, stat, err := conn.Get(ctx, path)

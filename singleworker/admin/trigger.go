@@ -15,30 +15,30 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// TriggerOptions say what is different in a manual run. The zero value runs
-// the job as its schedule does.
+// TriggerOptions are options of a manual run. The zero value runs the job as its
+// schedule does.
 type TriggerOptions struct {
-	Args    map[string]string // over those of the job
-	Payload json.RawMessage   // JSON, instead of the job's
-	By      string            // who asks, up to 1 KiB
+	Args    map[string]string // override those of the job
+	Payload json.RawMessage   // JSON, replaces the job's
+	By      string            // who requests the run, up to 1 KiB
 	Reason  string            // up to 1 KiB
-	// WaitForHandler leaves the request for an instance that is yet to come
-	// when none that lives can run the job, instead of ErrNoHandler.
+	// WaitForHandler leaves the request for a future instance if no live one can
+	// run the job, instead of returning ErrNoHandler.
 	WaitForHandler bool
 }
 
 // TriggerResult is what Trigger did.
 type TriggerResult struct {
-	ID  string    `json:"request"` // of the request, at each shard, and Run.Manual of its run; later ones sort after it
-	Job JobStatus `json:"job"`     // as it was when the run was asked for
+	ID  string    `json:"request"` // of the request, the same for each shard, and Run.Manual of its run; later IDs sort after it
+	Job JobStatus `json:"job"`     // when the run was requested
 }
 
-// Trigger asks the owner of a job to run it once, now: beside its schedule,
-// under a tick of its own, also while it is paused, and after the run that goes
-// on, if one does. Of a job with shards, all of them are asked, or none; or one
-// shard, "report[3]". It returns when ZooKeeper has accepted the request, which
-// then waits until it is done, whoever owns the job; AwaitRun waits for that.
-// Each call is a run of its own. Errors: *InvalidError, ErrNotFound, ErrNoShard,
+// Trigger requests a manual run of a job: one run outside of its schedule, even
+// while the job is paused, and after a run in progress. For a job with shards it
+// requests a run of every shard, atomically, or of one shard, "report[3]". It
+// returns when ZooKeeper has accepted the request. The request stays pending,
+// over changes of the owner, until it is done; AwaitRun waits for that.
+// Each call requests a separate run. Errors: *InvalidError, ErrNotFound, ErrNoShard,
 // ErrNoHandler, ErrBusy, ErrUnreadable, ErrConflict, ErrDenied, ErrUnavailable.
 func (c *Client) Trigger(ctx context.Context, name string, opts TriggerOptions) (TriggerResult, error) {
 	if err := job.CheckPayload(opts.Payload); err != nil { // before it is encoded
@@ -62,7 +62,7 @@ func (c *Client) Trigger(ctx context.Context, name string, opts TriggerOptions) 
 		case slot.job.State != StateOwned && len(slot.able) == 0 && !opts.WaitForHandler:
 			return nil, fmt.Errorf("%w: %s", ErrNoHandler, slot.job.Reason)
 		case len(waiting) >= zkrec.MaxRequests:
-			return nil, fmt.Errorf("%w: %d, at most %d may", ErrBusy, len(waiting), zkrec.MaxRequests)
+			return nil, fmt.Errorf("%w: %d, at most %d are allowed", ErrBusy, len(waiting), zkrec.MaxRequests)
 		}
 		return &a.request, nil
 	}
@@ -72,14 +72,14 @@ func (c *Client) Trigger(ctx context.Context, name string, opts TriggerOptions) 
 	return TriggerResult{ID: a.id, Job: a.status}, nil
 }
 
-// AwaitRun waits until the manual run of that id has ended for good, reruns after
-// an interruption included, and returns its last entry, whatever its State; of a job with shards
-// those of all shards, by index. An entry is RunUnknown when the request is gone
-// and no record tells of it. When ctx ends first, the entries say how far they
-// are (RunWaiting, RunRunning ...) and the error, which wraps the cause of the
-// context's end, why; the run is not called off. Errors besides: ErrNotFound
-// when there is no such job any more, ErrNoShard when there is no such shard,
-// ErrDenied, and ErrUnavailable when nothing could be read at all.
+// AwaitRun waits until a manual run has ended and is not to be repeated after an
+// interruption, and returns its last entry, in any State; for a job with shards,
+// those of all shards, by index. An entry is RunUnknown if the request is gone
+// and no record of the run exists. If ctx is done first, the entries are as last
+// seen (RunWaiting, RunRunning ...), and the error, which wraps the cause of ctx,
+// says what the run waits for; the run is not canceled. Other errors: ErrNotFound
+// if the job no longer exists, ErrNoShard if the shard does not exist, ErrDenied,
+// and ErrUnavailable if nothing could be read.
 func (c *Client) AwaitRun(ctx context.Context, name, id string) ([]Entry, error) {
 	var runs []*manualRun
 	err := c.await(ctx, func() (bool, error) {
@@ -113,7 +113,7 @@ func (c *Client) AwaitRun(ctx context.Context, name, id string) ([]Entry, error)
 	return entries, err
 }
 
-// lastSeen says, in front of how things are, that this may be old.
+// lastSeen returns a prefix that says that a status may be outdated.
 func lastSeen(err error) string {
 	if errors.Is(err, ErrUnavailable) {
 		return "when last seen, "
@@ -121,7 +121,7 @@ func lastSeen(err error) string {
 	return ""
 }
 
-// manualRun is one that is waited for.
+// manualRun is a manual run that AwaitRun waits for.
 type manualRun struct {
 	slot   string
 	last   Entry
@@ -137,9 +137,9 @@ func newManualRun(slot past, id string) *manualRun {
 	return run
 }
 
-// lookAt reads how far the runs are that are not done.
+// lookAt updates the runs that are not done.
 func (c *Client) lookAt(ctx context.Context, name string, runs []*manualRun) (done bool, err error) {
-	gone := make([]bool, len(runs)) // the request; it is read before what became of it
+	gone := make([]bool, len(runs)) // the request; it is read before the run's records
 	err = task.Each(ctx, readers, runs, func(ctx context.Context, i int, run *manualRun) error {
 		if run.done {
 			return nil
@@ -163,7 +163,7 @@ func (c *Client) lookAt(ctx context.Context, name string, runs []*manualRun) (do
 		if run.done {
 			continue
 		}
-		// A shard that is no more has left nothing.
+		// A shard that no longer exists has left no records.
 		if k := slices.IndexFunc(pasts, func(p past) bool { return p.slot == run.slot }); k >= 0 {
 			run.look(pasts[k], gone[i])
 		} else {
@@ -174,7 +174,7 @@ func (c *Client) lookAt(ctx context.Context, name string, runs []*manualRun) (do
 	return done, nil
 }
 
-// look judges the run by what the records of its slot say.
+// look updates the run from the records of its slot.
 func (r *manualRun) look(slot past, gone bool) {
 	entry, found := slot.manual(r.last.Manual)
 	open := entry.State == RunRunning || entry.State == RunUnknown
@@ -187,28 +187,28 @@ func (r *manualRun) look(slot past, gone bool) {
 	r.reason, r.done = progress(r.last, slot.job), gone && !(found && open)
 }
 
-// progress says how far a manual run is that has not ended for good.
+// progress describes the state of a manual run that is not done.
 func progress(run Entry, job JobStatus) string {
 	switch {
 	case run.NextAttempt != "":
-		return fmt.Sprintf("attempt %d is %s, the %s is to come", run.Attempt, run.State, run.NextAttempt)
+		return fmt.Sprintf("attempt %d is %s, the %s is pending", run.Attempt, run.State, run.NextAttempt)
 	case run.State == RunRunning:
 		return "it is running on " + run.InstanceID
 	case run.State != RunWaiting:
 		return "it is " + run.State
 	case job.State != StateOwned:
-		return "nobody has begun it: " + job.Reason
+		return "it has not started: " + job.Reason
 	case job.LastRun != nil && job.LastRun.State == RunRunning:
-		return "it waits for the run that goes on on " + job.LastRun.InstanceID
+		return "it waits for the run in progress on " + job.LastRun.InstanceID
 	}
-	return job.Owner.InstanceID + " has not begun it"
+	return job.Owner.InstanceID + " has not started it"
 }
 
-// await looks until it is done or ctx ends: when a watched node changes, and
-// every second. A server that goes away is waited for, too; if it is away when
-// ctx ends, the error is ErrUnavailable: nobody knows how things are.
+// await calls look until it is done or ctx is: when a watched node changes, and
+// every second. It waits out an unreachable server; if the server is unreachable
+// when ctx is done, the error is ErrUnavailable, as the present state is unknown.
 func (c *Client) await(ctx context.Context, look func() (done bool, err error)) error {
-	const lookAgain = time.Second // watches are a reason to look sooner
+	const lookAgain = time.Second // sooner if a watch fires
 	seen := time.Time{}
 	for {
 		err := c.conn.Retry(ctx, func() error {
@@ -228,7 +228,7 @@ func (c *Client) await(ctx context.Context, look func() (done bool, err error)) 
 		}
 		select {
 		case <-ctx.Done():
-			if err != nil && time.Since(seen) > 2*lookAgain { // else it is ctx that ended the latest look
+			if err != nil && time.Since(seen) > 2*lookAgain { // otherwise ctx ended the latest look
 				return err
 			}
 			return context.Cause(ctx)

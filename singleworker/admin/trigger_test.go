@@ -17,7 +17,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// requests reads those that wait at "job".
+// requests reads the pending requests of "job".
 func (w *world) requests() map[string]zkrec.Request {
 	w.Helper()
 	waiting, err := w.c.waiting(w.Context(), "job")
@@ -27,7 +27,7 @@ func (w *world) requests() map[string]zkrec.Request {
 	return waiting
 }
 
-// manual is the run that a request asked for.
+// manual is the run of a request.
 func manual(id string, token int64, attempt int) zkrec.Run {
 	return zkrec.Run{
 		Tick: time.Now().UnixMilli(), Manual: id, RunID: fmt.Sprintf("run-%d", attempt), Token: token,
@@ -35,7 +35,7 @@ func manual(id string, token int64, attempt int) zkrec.Run {
 	}
 }
 
-// only is the entry of a job that is not divided.
+// only is the entry of a job without shards.
 func only(entries []Entry) Entry {
 	if len(entries) != 1 {
 		return Entry{}
@@ -67,7 +67,7 @@ func TestTriggerAsks(t *testing.T) {
 	})
 }
 
-// Each of these says so at once, and leaves nothing behind.
+// Each of these is refused at once and leaves no request.
 func TestTriggerRefuses(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -80,7 +80,7 @@ func TestTriggerRefuses(t *testing.T) {
 			t.Errorf("no such job: %v", err)
 		}
 		err := trigger("job", TriggerOptions{})
-		if want := `trigger job: no instance can run it: no instance has registered handler "job"`; !errors.Is(err, ErrNoHandler) || err.Error() != want {
+		if want := `trigger job: no instance can run the job: no instance has registered handler "job"`; !errors.Is(err, ErrNoHandler) || err.Error() != want {
 			t.Errorf("no handler: %v, want %s", err, want)
 		}
 		w.instance("app-1", "job")
@@ -119,7 +119,7 @@ func TestTriggerAtTheSameTime(t *testing.T) {
 					switch {
 					case errors.Is(err, ErrConflict):
 						continue
-					case errors.Is(err, ErrBusy) && strings.Contains(err.Error(), "wait already: 10, at most 10 may"):
+					case errors.Is(err, ErrBusy) && strings.Contains(err.Error(), "requests: 10, at most 10 are allowed"):
 						busy.Add(1)
 					case err != nil:
 						t.Error(err)
@@ -138,7 +138,7 @@ func TestTriggerAtTheSameTime(t *testing.T) {
 }
 
 // One call is one run, whichever reply is lost, also when the run has ended
-// before anybody looked.
+// before the retry.
 func TestTriggerWithoutReply(t *testing.T) {
 	t.Parallel()
 	for what, action := range map[string]func() zkdev.Action{"applied": zkdev.CutAfter, "lost": zkdev.CutBefore} {
@@ -194,16 +194,16 @@ func TestAwaitRun(t *testing.T) {
 				t.Errorf("%s: %s, %v; want %s, %s", what, entry.State, err, state, says)
 			}
 		}
-		want("at first", RunWaiting, "app-1 has not begun it")
+		want("at first", RunWaiting, "app-1 has not started it")
 		w.claim(zkrec.Run{Tick: noon.UnixMilli(), RunID: "other", Token: token})
-		want("behind another run", RunWaiting, "it waits for the run that goes on on app-1")
+		want("behind another run", RunWaiting, "it waits for the run in progress on app-1")
 		w.claim(manual(id, token, 1))
 		want("it runs", RunRunning, "it is running on app-1")
 		failed := zkrec.Entry{Run: manual(id, token, 1)}
 		failed.State = zkrec.RunFailed
 		w.put(w.c.tree.History("job"), zkrec.History{}.Add(0, failed).Encode())
 		w.put(w.c.tree.Tick("job"), zkrec.Tick{Run: failed.Run, NextAttempt: zkrec.NextRetry, NextAttemptAt: 5}.Encode())
-		want("it failed", RunFailed, "attempt 1 is failed, the retry is to come")
+		want("it failed", RunFailed, "attempt 1 is failed, the retry is pending")
 		w.claim(manual(id, token, 2))
 		w.kill()
 		want("its owner died", RunUnknown, "it is unknown")
@@ -226,12 +226,12 @@ func TestAwaitRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := soon(); !errors.Is(err, ErrNotFound) {
-			t.Errorf("the job was cancelled: %v", err)
+			t.Errorf("the job was canceled: %v", err)
 		}
 	})
 }
 
-// A request may wait for an instance that is yet to come, and says so.
+// A request may wait for a future instance, and its status says so.
 func TestTriggerBeforeThereIsAHandler(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -243,13 +243,13 @@ func TestTriggerBeforeThereIsAHandler(t *testing.T) {
 		ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
 		defer cancel()
 		_, err = w.c.AwaitRun(ctx, "job", result.ID)
-		if want := `manual run of job: nobody has begun it: no instance has registered handler "job": context deadline exceeded`; err == nil || err.Error() != want {
+		if want := `manual run of job: it has not started: no instance has registered handler "job": context deadline exceeded`; err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
 	})
 }
 
-// When the server has gone away, nobody knows how things are, and what was seen before is told as that.
+// If the server becomes unreachable, the status is reported as last seen.
 func TestServerGoesAwayWhileARunIsAwaited(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -262,7 +262,7 @@ func TestServerGoesAwayWhileARunIsAwaited(t *testing.T) {
 		defer cancel()
 		time.AfterFunc(5*time.Second, w.server.Stop)
 		_, err = w.c.AwaitRun(ctx, "job", result.ID)
-		want := "manual run of job: when last seen, app-1 has not begun it: ZooKeeper did not answer in time: context deadline exceeded; " +
+		want := "manual run of job: when last seen, app-1 has not started it: ZooKeeper did not answer in time: context deadline exceeded; " +
 			"last connection attempt: "
 		if !errors.Is(err, ErrUnavailable) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s...", err, want)

@@ -6,90 +6,88 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// State says in one word how a job is.
+// State is the state of a job.
 type State string
 
 // The states of a job.
 const (
 	StateOwned   State = "owned"   // its owner lives
-	StateUnowned State = "unowned" // nobody owns it now; JobStatus.Reason says why
-	StateInvalid State = "invalid" // its record cannot be read or can never run; Reason says why
-	// StateCanceled: it is being deleted, in several steps because it has many
-	// shards, and counts as gone. Cancel, or Submit, completes that if it was
-	// interrupted.
+	StateUnowned State = "unowned" // it has no owner now; JobStatus.Reason says why
+	StateInvalid State = "invalid" // a record cannot be read, or the job can never run; Reason says why
+	// StateCanceled means that a job with many shards is being deleted in several
+	// steps, and counts as gone. If that was interrupted, Cancel or Submit
+	// completes it.
 	StateCanceled State = "canceled"
 )
 
-// JobStatus is a job, or one of its shards, and what the records say of it. Of a
-// job with shards it says what holds for all, and Slots have the rest: it is
-// StateOwned if all shards are, and Owner, LastRun and Alarm are nil.
+// JobStatus is the status of a job, or of one shard, according to the records.
+// For a job with shards it summarizes them, and Slots has the details: the State
+// is StateOwned if that of all shards is, and Owner, LastRun and Alarm are nil.
 type JobStatus struct {
-	// Name is the job's, or the shard's, such as "report[3]".
+	// Name is that of the job, or of the shard, such as "report[3]".
 	Name string `json:"name"`
 	// Job describes the whole job, with its defaults spelled out. Only its Name
 	// is set if its record cannot be read.
 	Job job.Job `json:"spec,omitzero"`
-	// Shard says which shard it is of; nil for a whole job.
+	// Shard identifies the shard; nil for a whole job.
 	Shard *Shard `json:"shard,omitempty"`
-	// Slots are the shards that run now, by index; none if the job is not
-	// divided. While Resizing they are not what Job.Shards asks for.
+	// Slots are the current shards, by index; empty if the job has no shards.
+	// During resharding their number may differ from Job.Shards.
 	Slots []JobStatus `json:"shards,omitempty"`
-	// Resizing is a change of the shards that has yet to take effect; nil when
-	// there is none.
+	// Resizing is a change of the shards that has not taken effect yet, or nil.
 	Resizing *Resizing `json:"resizing,omitempty"`
-	// Complete is the tick up to which all shards of the job are done with all
-	// ticks; zero when there was none yet, or the job is not divided.
+	// Complete is the tick up to which all shards of the job have finished all
+	// ticks; zero if there is no such tick yet, or the job has no shards.
 	Complete time.Time `json:"complete_through,omitzero"`
 	// Version counts the changes of the job's record since it was created,
 	// from 0: its ZooKeeper data version.
 	Version int32 `json:"version"`
-	// Declared reports that the job is as an application's code declared it
-	// (Manager.Schedule), with no operator's change on top.
+	// Declared means that the job is as declared in an application's code
+	// (Manager.Schedule), without an operator's change.
 	Declared bool  `json:"declared"`
 	State    State `json:"state"`
 	// Reason explains a State other than StateOwned, and names what to do.
 	Reason string `json:"reason,omitempty"`
-	// Owner is what the owner record says: nil when it names nobody. An owner
-	// that has died is named until it is replaced; the State is Unowned then.
+	// Owner is the owner on record, or nil. An owner that has died stays on record
+	// until it is replaced; State is StateUnowned then.
 	Owner *Owner `json:"owner"`
-	// Registered lists the instances, sorted, that said they have the
-	// handler; dead ones included until they are cleaned up.
+	// Registered lists the instances that have registered the handler, sorted,
+	// including dead ones until they are cleaned up.
 	Registered []string `json:"registered"`
-	// NextRun is the next tick of the schedule that a pause does not stop; zero
-	// when there is none.
+	// NextRun is the next tick of the schedule that is not paused; zero if there is
+	// no further tick.
 	NextRun time.Time `json:"next_run_at,omitzero"`
-	// LastRun is nil when the job never ran.
+	// LastRun is nil if the job never ran.
 	LastRun *Run `json:"last_run"`
-	// Watermark is the tick up to which each was claimed or recorded as not run, by
-	// every shard; zero when there was none yet.
+	// Watermark is the time up to which every tick was claimed or recorded as not
+	// run, by every shard; zero if no tick was.
 	Watermark time.Time `json:"accounted_through,omitzero"`
-	// Overdue is the first tick, of any shard, that nobody has accounted for
-	// although it is late by AlarmAfter; zero when there is none. The ticks of a pause are due
-	// when it is over, and a run that goes on excuses all.
+	// Overdue is the first tick, of any shard, that is not accounted for and late
+	// by AlarmAfter; zero if no tick is overdue. Ticks of a pause are due when it
+	// is over. No tick is overdue while a run is in progress.
 	Overdue time.Time `json:"overdue_tick,omitzero"`
-	// Alarm is the last tick that an instance reported as missing; nil when none
-	// ever was. It stays when the tick was accounted for later on.
+	// Alarm is the last tick that an instance reported as missed, or nil. It stays
+	// even if the tick is accounted for later.
 	Alarm *Alarm `json:"alarm,omitempty"`
-	// Paused is the pause that is in force; nil when there is none.
+	// Paused is the pause in force, or nil.
 	Paused *Pause `json:"paused,omitempty"`
 }
 
-// Pause says since when a job is paused, and why. Times are on the clock of
-// whoever paused it.
+// Pause is a pause of a job. Times are by the operator's clock.
 type Pause struct {
 	Since  time.Time `json:"since,omitzero"`
 	Until  time.Time `json:"until,omitzero"` // zero: until it is resumed
 	By     string    `json:"by"`
 	Reason string    `json:"reason"`
-	// Missed says what becomes of the ticks of the pause when it is over.
+	// Missed is the policy for the ticks of the pause when it is over.
 	Missed job.MisfirePolicy `json:"missed"`
 }
 
-// Alarm is a tick that was reported missing.
+// Alarm is a tick that was reported as missed.
 type Alarm struct {
 	Tick       time.Time `json:"tick,omitzero"`
-	InstanceID string    `json:"instance_id"` // that noticed; it does not own the job
-	At         time.Time `json:"at,omitzero"` // on its clock
+	InstanceID string    `json:"instance_id"` // that noticed; not necessarily the owner
+	At         time.Time `json:"at,omitzero"` // by its clock
 }
 
 // Owner is the instance that owns a job.
@@ -98,11 +96,11 @@ type Owner struct {
 	// Token is the fencing token of this ownership: it grows with every
 	// adoption.
 	Token int64 `json:"token"`
-	// Since is when the job was adopted, on ZooKeeper's clock.
+	// Since is when the job was adopted, by ZooKeeper's clock.
 	Since time.Time `json:"since,omitzero"`
 }
 
-// Outcome says what a change did.
+// Outcome is what a change did.
 type Outcome string
 
 // The outcomes of Submit, Edit, Pause, Resume, and of orders to instances.
@@ -114,7 +112,7 @@ const (
 	OutcomeResumed   Outcome = "resumed"
 	OutcomeOrdered   Outcome = "ordered"
 	OutcomeEnabled   Outcome = "enabled"
-	OutcomeUnchanged Outcome = "unchanged" // all was already exactly so
+	OutcomeUnchanged Outcome = "unchanged" // nothing had to be changed
 )
 
 // SubmitOptions changes how Submit treats what it finds. The zero value

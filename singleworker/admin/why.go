@@ -15,11 +15,11 @@ type Fate string
 // The fates of a tick that are not states of a run.
 const (
 	FateComing    Fate = "coming"    // it is in the future
-	FateDue       Fate = "due"       // it is neither claimed nor recorded as not run yet
+	FateDue       Fate = "due"       // not claimed or recorded as not run yet
 	FateLate      Fate = "late"      // as FateDue, for longer than Job.AlarmAfter
 	FatePaused    Fate = "paused"    // as FateDue, because the job is or was paused
 	FateForgotten Fate = "forgotten" // it was accounted for, and the history no longer has it
-	FateNone      Fate = "none"      // there is no tick to explain
+	FateNone      Fate = "none"      // no tick to explain
 )
 
 // fates are sorted by how much they need attention.
@@ -35,7 +35,7 @@ func (f Fate) Rank() int { return slices.Index(fates, f) }
 // Explanation is what the records say about one tick of a job, or of one shard.
 type Explanation struct {
 	Job   JobStatus `json:"job"`
-	Asked time.Time `json:"asked,omitzero"` // the time that was asked for
+	Asked time.Time `json:"asked,omitzero"` // the requested time
 	// Tick is the tick that is explained; zero if there is none.
 	Tick time.Time `json:"tick,omitzero"`
 	// Fate is what became of it; for a job with shards, the fate of the shard that needs
@@ -57,7 +57,7 @@ type Explanation struct {
 	// ScheduleSince is when the schedule took effect.
 	ScheduleSince time.Time `json:"schedule_since,omitzero"`
 	// ShardsSince is the last tick of the shards as they were before the last change of
-	// shards; zero if there was none.
+	// shards; zero if they never changed.
 	ShardsSince time.Time `json:"shards_since,omitzero"`
 	// At is when the records were read.
 	At time.Time `json:"at"`
@@ -84,7 +84,7 @@ func (c *Client) Why(ctx context.Context, name string, at time.Time) (Explanatio
 	return pasts[0].explain(at, now), nil
 }
 
-// explain is Why without the reading. Its job was judged at now.
+// explain is Why for records that were read at now.
 func (p past) explain(asked, now time.Time) Explanation {
 	since := p.of.spec.SinceOr(p.stat.Mtime)
 	x := Explanation{
@@ -162,7 +162,7 @@ func covers(e Entry, tick time.Time) bool {
 	return !tick.IsZero() && !e.Tick.IsZero() && !tick.Before(e.Tick) && !tick.After(e.To)
 }
 
-// judge says what became of x.Tick.
+// judge sets the outcome of x.Tick.
 func (p past) judge(x *Explanation) {
 	switch {
 	case len(x.Entries) > 0:

@@ -85,7 +85,7 @@ func rowOf(from, to string, count int, state, reason string) zkrec.Entry {
 
 func through(clock string) zkrec.Tick { return zkrec.Tick{Watermark: at(clock)} }
 
-// A whyRow is a scene, and what became of a tick in it.
+// A whyRow is a scene and the outcome of a tick in it.
 type whyRow struct {
 	scene scene
 	at    string // "": now
@@ -264,7 +264,7 @@ func TestWhyATickWasNotRun(t *testing.T) {
 	golden(t, "why-not-run", facts)
 }
 
-// Whatever the records hold, there is an explanation, and it fits them.
+// For any records there is an explanation, and it matches them.
 func TestWhyAlwaysAnswers(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

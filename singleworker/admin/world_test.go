@@ -14,7 +14,7 @@ import (
 )
 
 // world is a group in virtual time, which begins at midnight, 2000-01-01,
-// UTC: a server, an operator, and the records of whatever instances the test
+// UTC: a server, an operator, and the records of the instances that the test
 // makes up.
 type world struct {
 	*testing.T
@@ -25,7 +25,7 @@ type world struct {
 	ctx    context.Context //nolint:containedctx // in place of the test's own
 }
 
-// Context ends a day after the test began: what waits for ever does so in
+// Context ends a day after the test began: what waits forever does so in
 // virtual time, which is busy.
 func (w *world) Context() context.Context { return w.ctx }
 
@@ -54,7 +54,7 @@ func (w *world) operator() *Client {
 	return c
 }
 
-// must ends the test, or, when that is over, whoever works beside it.
+// must ends the test, or, after its end, the calling goroutine.
 func (w *world) must(err error) {
 	w.Helper()
 	switch {
@@ -66,7 +66,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// multi writes records by hand.
+// multi writes records directly.
 func (w *world) multi(ops ...zkconn.Op) []zkconn.Stat {
 	w.Helper()
 	stats, err := w.hand.conn.Multi(w.Context(), ops...)
@@ -79,7 +79,7 @@ func (w *world) put(path string, data []byte) zkconn.Stat {
 	return w.multi(zkconn.SetOp(path, data, zkconn.AnyVersion))[0]
 }
 
-// submit makes a job.
+// submit submits a job.
 func (w *world) submit(job job.Job) {
 	w.Helper()
 	if _, err := w.c.Submit(w.Context(), job, SubmitOptions{}); err != nil {
@@ -169,7 +169,7 @@ func (w *world) end(entry zkrec.Entry, more ...zkconn.Op) {
 	}, more...)...)
 }
 
-// every looks again and again, until the test has ended or look says so.
+// every polls look until the test has ended or look returns true.
 func (w *world) every(pause time.Duration, look func() (done bool)) {
 	ended := make(chan struct{})
 	w.Cleanup(func() { <-ended })

@@ -130,7 +130,7 @@ type Schedule struct {
 	TimeZone string `json:"time_zone"`
 }
 
-// Error is an answer that is none.
+// Error is the document of a failed call.
 type Error struct {
 	Error ErrorBody `json:"error"`
 }

@@ -46,7 +46,7 @@ func exitInfos() []exitInfo {
 		{ExitNo, "no", "the command succeeded but the result is negative: the run of trigger --wait did not succeed"},
 		{ExitUsage, "invalid", "wrong usage or invalid input: a flag, a schedule, a name, a file"},
 		{ExitNotFound, "not_found", "no such job or shard, or no such instance is running"},
-		{ExitConflict, "conflict", "conflict: the job exists and differs, no instance can run it, it is not running, too many requests are pending, its record cannot be read, or others kept changing it"},
+		{ExitConflict, "conflict", "conflict: the job exists and differs, no instance can run the job, it is not running, too many requests are pending, its record cannot be read, or others kept changing it"},
 		{ExitUnavailable, "unavailable", "no ZooKeeper server answered"},
 		{ExitDenied, "denied", "ZooKeeper refused access"},
 		{ExitTimeout, "timeout", "not done within --timeout, although a server answered"},
