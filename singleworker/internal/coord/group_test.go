@@ -4,7 +4,6 @@ import (
 	"context"
 	"testing"
 
-	"github.com/swjobs/singleworker/singleworker/internal/catalog"
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/member"
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
@@ -39,17 +38,6 @@ type instance struct {
 // join starts a coordinator, which can run every job but one; it ends with the test.
 func (g *group) join(sid string) *instance {
 	g.T.Helper()
-	return g.start(sid, roomtest.Handlers{Without: []string{roomtest.Foreign}})
-}
-
-// bystander starts one that can run none of the tests' jobs.
-func (g *group) bystander(sid string) *instance {
-	g.T.Helper()
-	return g.start(sid, roomtest.Handlers{Without: []string{roomtest.Foreign, "job"}})
-}
-
-func (g *group) start(sid string, h catalog.Handlers) *instance {
-	g.T.Helper()
 	m := &instance{
 		Runner: roomtest.NewRunner(g.Group), g: g, client: g.Server.Client(sid), log: &roomtest.Log{},
 		ended: make(chan error, 1),
@@ -58,7 +46,7 @@ func (g *group) start(sid string, h catalog.Handlers) *instance {
 	cfg := Config{
 		Conn: g.Conn(m.client), ServerType: "group", SyncPeriod: roomtest.SyncPeriod,
 		Member:   member.Config{ID: sid, Instance: zkrec.Instance{Incarnation: sid + "-1"}},
-		Handlers: h, Runner: m.Runner, Leases: leases.NewTable(clock), Clock: clock, Logger: m.log.Logger(),
+		Handlers: roomtest.Handlers{Without: []string{roomtest.Foreign}}, Runner: m.Runner, Leases: leases.NewTable(clock), Clock: clock, Logger: m.log.Logger(),
 	}
 	if g.configure != nil {
 		g.configure(&cfg)

@@ -281,3 +281,29 @@ func TestCommitWhenTheCoordinatorEnds(t *testing.T) {
 		}
 	})
 }
+
+// A decision under an old spec is refused; a result is not.
+func TestClaimsRequireTheSpecVersion(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		a := start(g, "a")
+		o := a.Ownership()
+		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+		paused := g.Spec()
+		paused.Paused = &zkrec.Pause{Since: 1}
+		g.Set(g.Tree.Job("job"), paused.Encode())
+		done := a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK))
+		if _, err := a.Journal.Commit(roomtest.Claim(o, done, "r2", 120)); !errors.Is(err, ticks.ErrSpecChanged) {
+			g.T.Errorf("a claim under the former spec = %v, want ticks.ErrSpecChanged", err)
+		}
+		roomtest.Pass(time.Second)
+		now := a.Ownership()
+		if now.Job.SpecVersion == o.Job.SpecVersion || now.Spec.Paused == nil {
+			g.T.Errorf("reported %+v, want the new spec", now)
+		}
+		if _, err := a.Journal.Commit(roomtest.Claim(o, done, "r2", 120)); !errors.Is(err, ticks.ErrSpecChanged) {
+			g.T.Errorf("the same a second later = %v, want ticks.ErrSpecChanged", err)
+		}
+		a.MustCommit(roomtest.Claim(now, done, "r3", 180))
+	})
+}

@@ -23,6 +23,9 @@ const (
 	SyncPeriod     = 3 * time.Second
 )
 
+// Midnight is when the clock of a bubble begins.
+var Midnight = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // Group is the server of a group in virtual time, and a connection that edits its nodes.
 type Group struct {
 	T      *testing.T
@@ -138,6 +141,15 @@ func (g *Group) Spec() zkrec.Spec {
 		g.T.Fatal(err)
 	}
 	return spec
+}
+
+// Reshard changes the job's number of shards.
+func (g *Group) Reshard(shards int) {
+	g.T.Helper()
+	old := g.Spec()
+	spec := old
+	spec.Job.Shards = shards
+	g.Set(g.Tree.Job("job"), spec.Over(old, Midnight, time.Now()).Encode())
 }
 
 // Cancel returns the operations that delete the job.

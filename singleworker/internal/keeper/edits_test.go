@@ -1,4 +1,4 @@
-package coord
+package keeper_test
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ import (
 // Manual edits of jobs with shards. None of them may make an instance retry in a tight loop.
 
 // countMultis counts the transactions that a member sends and that change a path with part in it.
-func (g *group) countMultis(sid, part string) *atomic.Int32 {
+func countMultis(g *roomtest.Group, sid, part string) *atomic.Int32 {
 	var n atomic.Int32
 	g.Server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
 		if r.Client == sid && slices.ContainsFunc(r.Ops, func(op zkdev.Request) bool {
@@ -36,18 +36,18 @@ func TestInvalidNumberOfShards(t *testing.T) {
 		`{"schedule":"@daily","shards":3,"layout":{"shards":-1}}`, `{"schedule":"@daily","shards":3,"layout":{"shards":2000000000}}`,
 	} {
 		t.Run(record, func(t *testing.T) {
-			inGroup(t, func(g *group) {
+			roomtest.InGroup(t, func(g *roomtest.Group) {
 				g.SubmitSharded(2)
-				a := g.join("a")
+				a := start(g, "a")
 				roomtest.Pass(3 * roomtest.SyncPeriod)
 				g.Set(g.Tree.Job("job"), []byte(record))
 				roomtest.Pass(3 * roomtest.SyncPeriod)
 				select {
-				case err := <-a.ended:
+				case err := <-a.Ended:
 					g.T.Fatalf("ended: %v", err)
 				default:
 				}
-				if text := a.log.String(); !strings.Contains(text, "is out of range, want 1 to 1024") {
+				if text := a.Log.String(); !strings.Contains(text, "is out of range, want 1 to 1024") {
 					g.T.Errorf("log %q, want the reason", text)
 				}
 			})
@@ -56,12 +56,12 @@ func TestInvalidNumberOfShards(t *testing.T) {
 }
 
 func TestNodesOfFormerShardsAreDeletedOnce(t *testing.T) {
-	inGroup(t, func(g *group) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
-		a := g.join("a")
+		a := start(g, "a")
 		roomtest.Pass(3 * roomtest.SyncPeriod)
-		deletions := g.countMultis("a", "/job/history")
-		g.reshard(3)
+		deletions := countMultis(g, "a", "/job/history")
+		g.Reshard(3)
 		roomtest.Pass(20 * roomtest.SyncPeriod)
 		if got := a.Slots(); !slices.Equal(got, []string{"job[0]", "job[1]", "job[2]"}) {
 			g.T.Fatalf("owned: %v", got)
@@ -73,14 +73,14 @@ func TestNodesOfFormerShardsAreDeletedOnce(t *testing.T) {
 }
 
 func TestNodesBelowAFormerShardAreForeign(t *testing.T) {
-	inGroup(t, func(g *group) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.SubmitSharded(3)
-		g.join("a")
+		start(g, "a")
 		roomtest.Pass(3 * roomtest.SyncPeriod)
 		note := g.Tree.Slot("job[2]") + "/note"
 		g.Multi(zkconn.CreateOp(note, nil))
-		deletions := g.countMultis("a", "/shards/2")
-		g.reshard(2)
+		deletions := countMultis(g, "a", "/shards/2")
+		g.Reshard(2)
 		roomtest.Pass(20 * roomtest.SyncPeriod)
 		if n := deletions.Load(); n > 45 { // a sync period is shortened by up to a half
 			g.T.Errorf("%d transactions in 20 sync periods", n)
@@ -94,7 +94,7 @@ func TestNodesBelowAFormerShardAreForeign(t *testing.T) {
 }
 
 func TestShardsThatCannotBeCreated(t *testing.T) {
-	inGroup(t, func(g *group) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
 		var refused atomic.Bool
 		var tries atomic.Int32
 		refused.Store(true)
@@ -107,7 +107,7 @@ func TestShardsThatCannotBeCreated(t *testing.T) {
 			return zkdev.Refuse(zkdev.NoAuth)
 		})
 		g.SubmitSharded(2)
-		a := g.join("a")
+		a := start(g, "a")
 		roomtest.Pass(20 * roomtest.SyncPeriod)
 		if n := tries.Load(); n == 0 || n > 45 {
 			g.T.Errorf("%d tries in 20 sync periods", n)
@@ -121,15 +121,15 @@ func TestShardsThatCannotBeCreated(t *testing.T) {
 }
 
 func TestNodesThatAreNotShards(t *testing.T) {
-	inGroup(t, func(g *group) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.SubmitSharded(2)
 		var ops []zkconn.Op
 		for _, name := range []string{"00", "+1", "-1", "1x", "x"} {
 			ops = append(ops, zkconn.CreateOp(g.Tree.Shards("job")+"/"+name, nil))
 		}
 		g.Multi(ops...)
-		changes := g.countMultis("a", "/shards/")
-		a := g.join("a")
+		changes := countMultis(g, "a", "/shards/")
+		a := start(g, "a")
 		roomtest.Pass(3 * roomtest.SyncPeriod)
 		made := changes.Load()
 		if got := a.Slots(); !slices.Equal(got, []string{"job[0]", "job[1]"}) {
@@ -143,9 +143,9 @@ func TestNodesThatAreNotShards(t *testing.T) {
 
 // An instance that cannot run the job creates its shards if no other does, so that missed ticks are noticed.
 func TestShardsThatNobodyCanRunAreMissed(t *testing.T) {
-	inGroup(t, func(g *group) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.SubmitSharded(2)
-		a := g.bystander("a")
+		a := start(g, "a", "job")
 		roomtest.Pass(5 * time.Minute)
 		a.Lock()
 		defer a.Unlock()
@@ -158,9 +158,9 @@ func TestShardsThatNobodyCanRunAreMissed(t *testing.T) {
 // A delayed write for a job must not apply to a job that was resubmitted under the same name and happens to
 // have the same version.
 func TestChangeOfShardsDoesNotReachAnotherJob(t *testing.T) {
-	inGroup(t, func(g *group) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.SubmitSharded(2)
-		a := g.join("a")
+		a := start(g, "a")
 		roomtest.Pass(3 * roomtest.SyncPeriod)
 		delayed := g.Server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
 			writes := slices.ContainsFunc(r.Ops, func(op zkdev.Request) bool {
@@ -171,7 +171,7 @@ func TestChangeOfShardsDoesNotReachAnotherJob(t *testing.T) {
 			}
 			return zkdev.Delay(time.Second)
 		})
-		g.reshard(3)
+		g.Reshard(3)
 		roomtest.Pass(500 * time.Millisecond) // the layout is being written
 		g.Multi(g.Cancel()...)
 		g.SubmitSharded(5)

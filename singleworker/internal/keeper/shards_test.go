@@ -1,4 +1,4 @@
-package coord
+package keeper_test
 
 import (
 	"context"
@@ -18,16 +18,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// reshard changes the number of shards.
-func (g *group) reshard(shards int) {
-	g.T.Helper()
-	old := g.Spec()
-	spec := old
-	spec.Job.Shards = shards
-	g.Set(g.Tree.Job("job"), spec.Over(old, midnight, time.Now()).Encode())
-}
-
-func (g *group) wantCompleted(want []string, members ...*instance) {
+func wantCompleted(g *roomtest.Group, want []string, members ...*roomtest.Rooms) {
 	g.T.Helper()
 	roomtest.Pass(3 * roomtest.SyncPeriod)
 	var got []string
@@ -41,32 +32,6 @@ func (g *group) wantCompleted(want []string, members ...*instance) {
 	}
 }
 
-// A decision under an old spec is refused; a result is not.
-func TestClaimsRequireTheSpecVersion(t *testing.T) {
-	inGroup(t, func(g *group) {
-		g.Submit("job")
-		a := g.join("a")
-		o := a.Ownership()
-		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
-		paused := g.Spec()
-		paused.Paused = &zkrec.Pause{Since: 1}
-		g.Set(g.Tree.Job("job"), paused.Encode())
-		done := a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK))
-		if _, err := a.Commit(roomtest.Claim(o, done, "r2", 120)); !errors.Is(err, ticks.ErrSpecChanged) {
-			g.T.Errorf("a claim under the former spec = %v, want ticks.ErrSpecChanged", err)
-		}
-		roomtest.Pass(time.Second)
-		now := a.Ownership()
-		if now.Job.SpecVersion == o.Job.SpecVersion || now.Spec.Paused == nil {
-			g.T.Errorf("reported %+v, want the new spec", now)
-		}
-		if _, err := a.Commit(roomtest.Claim(o, done, "r2", 120)); !errors.Is(err, ticks.ErrSpecChanged) {
-			g.T.Errorf("the same a second later = %v, want ticks.ErrSpecChanged", err)
-		}
-		a.MustCommit(roomtest.Claim(now, done, "r3", 180))
-	})
-}
-
 func TestCompleteTicksAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	for what, action := range map[string]zkdev.Action{
@@ -76,18 +41,18 @@ func TestCompleteTicksAreReportedOnce(t *testing.T) {
 		"refused by a passing trouble": zkdev.Refuse(zkdev.BadVersion),
 	} {
 		t.Run(what, func(t *testing.T) {
-			inGroup(t, func(g *group) {
+			roomtest.InGroup(t, func(g *roomtest.Group) {
 				g.SubmitSharded(3)
-				a := g.join("a")
+				a := start(g, "a")
 				roomtest.Pass(3 * roomtest.SyncPeriod)
 				if got := a.Slots(); !slices.Equal(got, []string{"job[0]", "job[1]", "job[2]"}) {
 					g.T.Fatalf("owned: %v", got)
 				}
 				g.OnMulti("/shards", action)
 				a.Runs(60_000)
-				g.wantCompleted([]string{"job at 60000: ok ok ok"}, a)
+				wantCompleted(g, []string{"job at 60000: ok ok ok"}, a)
 				a.Runs(120_000)
-				g.wantCompleted([]string{"job at 60000: ok ok ok", "job at 120000: ok ok ok"}, a)
+				wantCompleted(g, []string{"job at 60000: ok ok ok", "job at 120000: ok ok ok"}, a)
 			})
 		})
 	}
@@ -96,9 +61,9 @@ func TestCompleteTicksAreReportedOnce(t *testing.T) {
 // What the keeper reads during a write may be outdated when it is processed after it: the ticks would be
 // written, and perhaps reported, again.
 func TestCompleteTicksAreNotReadWhileTheyAreWritten(t *testing.T) {
-	inGroup(t, func(g *group) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.SubmitSharded(2)
-		a := g.join("a")
+		a := start(g, "a")
 		roomtest.Pass(3 * roomtest.SyncPeriod)
 		g.OnMulti("/shards", zkdev.DelayReply(2*time.Second))
 		var reads atomic.Int32
@@ -110,26 +75,26 @@ func TestCompleteTicksAreNotReadWhileTheyAreWritten(t *testing.T) {
 		})
 		a.Runs(60_000)
 		roomtest.Pass(100 * time.Millisecond)
-		a.loop.Post(a.sync)
+		a.Loop.Post(a.Sync)
 		roomtest.Pass(time.Second) // no reply yet
 		stop()
 		if n := reads.Load(); n > 0 {
 			g.T.Errorf("%d reads during a write", n)
 		}
-		g.wantCompleted([]string{"job at 60000: ok ok"}, a)
+		wantCompleted(g, []string{"job at 60000: ok ok"}, a)
 		a.Runs(120_000)
-		g.wantCompleted([]string{"job at 60000: ok ok", "job at 120000: ok ok"}, a)
+		wantCompleted(g, []string{"job at 60000: ok ok", "job at 120000: ok ok"}, a)
 	})
 }
 
 // The next keeper of the shards reports what the previous one has not reported, and nothing twice.
 func TestKeeperOfShardsChanges(t *testing.T) {
-	inGroup(t, func(g *group) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.SubmitSharded(2)
-		a := g.join("a")
+		a := start(g, "a")
 		roomtest.Pass(3 * roomtest.SyncPeriod)
 		a.Runs(60_000)
-		g.wantCompleted([]string{"job at 60000: ok ok"}, a)
+		wantCompleted(g, []string{"job at 60000: ok ok"}, a)
 		allow := g.Server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
 			if slices.ContainsFunc(r.Ops, func(op zkdev.Request) bool { return strings.HasSuffix(op.Path, "/shards") }) {
 				return zkdev.Refuse(zkdev.BadVersion)
@@ -137,15 +102,15 @@ func TestKeeperOfShardsChanges(t *testing.T) {
 			return zkdev.Pass()
 		})
 		a.Runs(120_000)
-		g.wantCompleted([]string{"job at 60000: ok ok"}, a)
-		a.stop()
-		if err := <-a.ended; err == nil {
+		wantCompleted(g, []string{"job at 60000: ok ok"}, a)
+		a.Stop()
+		if err := <-a.Ended; err == nil {
 			g.T.Error("it was stopped, and left in good order")
 		}
 		allow()
-		b := g.join("b")
+		b := start(g, "b")
 		roomtest.Pass(2 * roomtest.SessionTimeout)
-		g.wantCompleted([]string{"job at 120000: ok ok"}, b)
+		wantCompleted(g, []string{"job at 120000: ok ok"}, b)
 	})
 }
 
@@ -159,9 +124,9 @@ func TestReplyToReshardingIsLost(t *testing.T) {
 	} {
 		for _, shards := range []int{1, 2, 5} {
 			t.Run(fmt.Sprintf("%s, to %d", what, shards), func(t *testing.T) {
-				inGroup(t, func(g *group) {
+				roomtest.InGroup(t, func(g *roomtest.Group) {
 					g.SubmitSharded(3)
-					a := g.join("a")
+					a := start(g, "a")
 					roomtest.Pass(3 * roomtest.SyncPeriod)
 					tries := 0
 					remove := g.Server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
@@ -177,7 +142,7 @@ func TestReplyToReshardingIsLost(t *testing.T) {
 						return action
 					})
 					defer remove()
-					g.reshard(shards)
+					g.Reshard(shards)
 					roomtest.Pass(8 * roomtest.SyncPeriod)
 					want := zkrec.Sharding{Shards: shards}.Slots("job")
 					if got := a.Slots(); !slices.Equal(got, want) {
@@ -199,21 +164,21 @@ func TestReplyToReshardingIsLost(t *testing.T) {
 // The last tick of a layout is run by all of its shards and no others: one shard has claimed it when the
 // change comes.
 func TestLastTickOfALayout(t *testing.T) {
-	inGroup(t, func(g *group) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.SubmitSharded(2)
-		a := g.join("a")
+		a := start(g, "a")
 		roomtest.Pass(3 * roomtest.SyncPeriod)
-		last := midnight.Add(time.Minute).UnixMilli()
+		last := roomtest.Midnight.Add(time.Minute).UnixMilli()
 		a.Lock()
 		first, second := a.Owned["job[0]"], a.Owned["job[1]"]
 		a.Unlock()
 		claimed := a.MustCommit(roomtest.Claim(first, first.Record, "r1", last))
-		g.reshard(4)
+		g.Reshard(4)
 		roomtest.Pass(3 * roomtest.SyncPeriod)
 		if layout := g.Spec().ActiveLayout(); layout.Shards != 2 || layout.Until != last {
 			g.T.Fatalf("layout %+v, want two shards through %d", layout, last)
 		}
-		if _, err := a.Commit(roomtest.Claim(second, second.Record, "r2", last)); !errors.Is(err, ticks.ErrSpecChanged) {
+		if _, err := a.Journal.Commit(roomtest.Claim(second, second.Record, "r2", last)); !errors.Is(err, ticks.ErrSpecChanged) {
 			g.T.Errorf("a claim under the former spec = %v", err)
 		}
 		a.Lock()
@@ -229,7 +194,7 @@ func TestLastTickOfALayout(t *testing.T) {
 		other := roomtest.Outcome(a.MustCommit(roomtest.Claim(second, second.Record, "r2", last)), zkrec.RunOK)
 		other.Slot = "job[1]"
 		a.MustCommit(other)
-		g.wantCompleted([]string{fmt.Sprintf("job at %d: ok ok", last)}, a)
+		wantCompleted(g, []string{fmt.Sprintf("job at %d: ok ok", last)}, a)
 		roomtest.Pass(3 * roomtest.SyncPeriod)
 		if layout := g.Spec().ActiveLayout(); layout.Shards != 4 || layout.Since != last {
 			g.T.Errorf("layout %+v, want four shards since %d", layout, last)
@@ -244,12 +209,12 @@ func TestLastTickOfALayout(t *testing.T) {
 
 // A shard that was deleted manually is recreated, and does not start with ticks that all shards have finished.
 func TestShardDeletedManually(t *testing.T) {
-	inGroup(t, func(g *group) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.SubmitSharded(2)
-		a := g.join("a")
+		a := start(g, "a")
 		roomtest.Pass(3 * roomtest.SyncPeriod)
 		a.Runs(60_000)
-		g.wantCompleted([]string{"job at 60000: ok ok"}, a)
+		wantCompleted(g, []string{"job at 60000: ok ok"}, a)
 		var ops []zkconn.Op
 		for _, path := range []string{
 			g.Tree.Heartbeat("job[1]", "a"), g.Tree.Alive("job[1]"), g.Tree.Tick("job[1]"), g.Tree.History("job[1]"),
@@ -266,22 +231,22 @@ func TestShardDeletedManually(t *testing.T) {
 			g.T.Errorf("owned %v with %+v, want Watermark 60000", owned, o.Record)
 		}
 		a.Runs(120_000)
-		g.wantCompleted([]string{"job at 60000: ok ok", "job at 120000: ok ok"}, a)
+		wantCompleted(g, []string{"job at 60000: ok ok", "job at 120000: ok ok"}, a)
 	})
 }
 
 // A job whose record of complete ticks cannot be read is invalid: nobody runs it until it is repaired, and
 // nothing is reported twice.
 func TestRecordOfCompleteTicksIsGarbage(t *testing.T) {
-	inGroup(t, func(g *group) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.SubmitSharded(2)
-		a := g.join("a")
+		a := start(g, "a")
 		roomtest.Pass(3 * roomtest.SyncPeriod)
 		a.Runs(60_000)
-		g.wantCompleted([]string{"job at 60000: ok ok"}, a)
+		wantCompleted(g, []string{"job at 60000: ok ok"}, a)
 		g.Set(g.Tree.Shards("job"), []byte("garbage"))
 		roomtest.Pass(70 * roomtest.SyncPeriod) // no watch tells of it
-		if text := a.log.String(); strings.Count(text, "level=ERROR") != 1 || !strings.Contains(text, "path="+g.Tree.Shards("job")) {
+		if text := a.Log.String(); strings.Count(text, "level=ERROR") != 1 || !strings.Contains(text, "path="+g.Tree.Shards("job")) {
 			g.T.Errorf("log %q, want one error with the path", text)
 		}
 		if slots := a.Slots(); len(slots) > 0 {
@@ -290,15 +255,15 @@ func TestRecordOfCompleteTicksIsGarbage(t *testing.T) {
 		g.Set(g.Tree.Shards("job"), zkrec.Complete{Tick: 60_000}.Encode())
 		roomtest.Pass(70 * roomtest.SyncPeriod)
 		a.Runs(120_000)
-		g.wantCompleted([]string{"job at 60000: ok ok", "job at 120000: ok ok"}, a)
+		wantCompleted(g, []string{"job at 60000: ok ok", "job at 120000: ok ok"}, a)
 	})
 }
 
 // A large job that is being deleted counts as gone.
 func TestCanceledJobIsGone(t *testing.T) {
-	inGroup(t, func(g *group) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.SubmitSharded(2)
-		a := g.join("a")
+		a := start(g, "a")
 		roomtest.Pass(3 * roomtest.SyncPeriod)
 		spec := g.Spec()
 		spec.Canceled = true

@@ -1,0 +1,188 @@
+package journal_test
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// A record that becomes garbage while the job is owned is not overwritten: no run starts until it is
+// repaired, here by emptying it.
+func TestTickRecordBecomesGarbage(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		a := start(g, "a")
+		o := a.Ownership()
+		g.Set(g.Tree.Tick("job"), []byte("garbage"))
+		for _, id := range []string{"r1", "r2"} {
+			if _, err := a.Journal.Commit(roomtest.Claim(o, o.Record, id, 60)); !errors.As(err, new(*zkrec.UnreadableError)) {
+				g.T.Fatalf("Commit = %v, want that the record cannot be read", err)
+			}
+		}
+		if data, _, _ := g.Get(g.Tree.Tick("job")); string(data) != "garbage" {
+			g.T.Errorf("the record was replaced by %s", data)
+		}
+		if n := strings.Count(a.Log.String(), "job invalid"); n != 1 {
+			g.T.Errorf("logged %d times, want once:\n%s", n, a.Log)
+		}
+		g.Set(g.Tree.Tick("job"), nil)
+		current, err := a.Journal.Commit(roomtest.Claim(o, o.Record, "r3", 60))
+		if !errors.Is(err, ticks.ErrConflict) {
+			g.T.Fatalf("Commit = %+v, %v; want a conflict", current, err)
+		}
+		g.WantRecords(a.MustCommit(roomtest.Claim(o, current, "r4", current.Watermark+1000)))
+	})
+}
+
+// Records written by a newer version are not touched.
+func TestRecordsOfANewerVersion(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("tick")
+		g.Submit("history")
+		const newer = `{"schema":99,"entries":[]}`
+		g.Set(g.Tree.Tick("tick"), []byte(newer))
+		g.Set(g.Tree.History("history"), []byte(newer))
+		a := start(g, "a")
+		roomtest.Pass(10 * time.Second)
+		if len(a.Owned) != 0 {
+			g.T.Errorf("runs %v, want none of them", a.Owned)
+		}
+		for _, job := range []string{"tick", "history"} {
+			if text := a.Log.String(); !strings.Contains(text, "job="+job) {
+				g.T.Errorf("log %q, want it to name %s", text, job)
+			}
+		}
+		if data, _, _ := g.Get(g.Tree.Tick("tick")); string(data) != newer {
+			g.T.Errorf("the tick node is now %s", data)
+		}
+	})
+}
+
+// The owner of a job whose record it cannot read does not run it, logs the path once, leaves the
+// record as it is, and runs the job when it is repaired.
+func TestRecordBecomesReadable(t *testing.T) {
+	t.Parallel()
+	const newer = `{"schema":99,"entries":[]}`
+	for what, broken := range map[string]struct{ node, data string }{
+		"tick of a newer version": {"/tick", newer}, "history of a newer version": {"/history", newer},
+		"tick": {"/tick", "{garbage"}, "history": {"/history", "garbage"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			roomtest.InGroup(t, func(g *roomtest.Group) {
+				g.Submit("job")
+				path := g.Tree.Job("job") + broken.node
+				g.Set(path, []byte(broken.data))
+				var reads atomic.Int32
+				g.Server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
+					if r.Client == "a" && r.Path == path {
+						reads.Add(1)
+					}
+					return zkdev.Pass()
+				})
+				a := start(g, "a")
+				roomtest.Pass(20 * roomtest.SyncPeriod)
+				if n := strings.Count(a.Log.String(), "path="+path); n != 1 {
+					g.T.Errorf("logged %d times, want once:\n%s", n, a.Log)
+				}
+				a.Lock()
+				if len(a.Owned) > 0 {
+					g.T.Errorf("run: %v, want nothing", a.Owned)
+				}
+				a.Unlock()
+				if data, _, _ := g.Get(path); string(data) != broken.data {
+					g.T.Errorf("the node is now %s", data)
+				}
+				if n := reads.Load(); n > 90 { // by the owner and by its watch; a sync period is shortened by up to a half
+					g.T.Errorf("read %d times in 20 sync periods", n)
+				}
+				g.Set(path, nil)
+				roomtest.Pass(roomtest.SyncPeriod)
+				a.Lock()
+				o, ok := a.Owned["job"]
+				a.Unlock()
+				if !ok {
+					g.T.Fatal("the job is not run although the record is readable again")
+				}
+				claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", o.Record.Watermark+1000))
+				g.WantRecords(a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK)), "r1 ok")
+			})
+		})
+	}
+}
+
+func TestLongHistoryIsTrimmed(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		var long zkrec.History
+		for i := range 3 * zkrec.MaxHistory {
+			long.Entries = append(long.Entries, zkrec.Entry{Run: zkrec.Run{Tick: int64(i), RunID: strconv.Itoa(i), State: zkrec.RunOK}})
+		}
+		g.Set(g.Tree.History("job"), long.Encode())
+		a := start(g, "a")
+		o := a.Ownership()
+		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+		if _, entries := g.Records(); len(entries) != 3*zkrec.MaxHistory {
+			g.T.Errorf("%d entries, want them as they were: a claim writes no history", len(entries))
+		}
+		a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK))
+		_, entries := g.Records()
+		if n := len(entries); n != zkrec.MaxHistory || entries[0].RunID != "41" || entries[n-1].RunID != "r1" {
+			g.T.Errorf("%d entries, from %s to %s; want %d, from 41 to r1", n, entries[0].RunID, entries[n-1].RunID, zkrec.MaxHistory)
+		}
+	})
+}
+
+// The owner adds missing nodes to a job that an older version created or someone damaged.
+func TestMissingNodesAreCreated(t *testing.T) {
+	t.Parallel()
+	tree := zkrec.NewTree("group")
+	for what, missing := range map[string][]string{
+		"as an older version creates it": {tree.History("job"), tree.Requests("job")},
+		"no tick":                        {tree.Tick("job")},
+		"no history":                     {tree.History("job")},
+		"no requests":                    {tree.Requests("job")},
+		"nothing":                        {tree.Register("job"), tree.Alive("job"), tree.Tick("job"), tree.History("job"), tree.Requests("job")},
+	} {
+		t.Run(what, func(t *testing.T) {
+			roomtest.InGroup(t, func(g *roomtest.Group) {
+				g.Submit("job", missing...)
+				a := start(g, "a")
+				o := a.Ownership()
+				claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+				roomtest.Pass(2 * roomtest.SyncPeriod)
+				for _, node := range missing {
+					if _, _, ok := g.Get(node); !ok {
+						g.T.Errorf("%s is not there", node)
+					}
+				}
+				g.WantRecords(a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK)), "r1 ok")
+				g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
+				roomtest.Pass(100 * time.Millisecond) // by a watch, not by a sync
+				if ids := a.Requests(); !slices.Equal(ids, []string{"q1"}) {
+					g.T.Errorf("requests %q, want q1", ids)
+				}
+			})
+		})
+	}
+}
+
+// The history is deleted while the job is owned.
+func TestHistoryIsDeleted(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		a := start(g, "a")
+		o := a.Ownership()
+		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+		g.Remove(g.Tree.History("job"))
+		g.WantRecords(a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK)), "r1 ok")
+	})
+}

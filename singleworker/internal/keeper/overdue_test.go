@@ -1,0 +1,260 @@
+package keeper_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/catalog"
+	"github.com/swjobs/singleworker/singleworker/internal/keeper"
+	"github.com/swjobs/singleworker/singleworker/internal/owner"
+	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
+	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	jobs "github.com/swjobs/singleworker/singleworker/job"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// start starts an instance with a keeper and a dead man's switch, which can run every job but those named.
+func start(g *roomtest.Group, sid string, without ...string) *roomtest.Rooms {
+	g.T.Helper()
+	r := g.NewJournal(sid, without...)
+	k := keeper.New(r.Loop.Loop, r.Catalog, r.Owner, r.Runner)
+	o := keeper.NewOverdue(r.Loop.Loop, r.Member, r.Catalog, r.Runner)
+	r.Add(roomtest.Room{
+		Joined: k.Joined,
+		Sync: func() {
+			if r.Loop.Joined() {
+				o.Sync()
+				r.Catalog.Jobs(k.Keep)
+			}
+		},
+		Changed: func(path string) {
+			if slot, _ := r.Tree.Watched(path); path == r.Tree.Tick(slot) {
+				k.TickChanged(slot)
+			}
+		},
+		Handle: func(n session.Notice) {
+			switch n := n.(type) {
+			case catalog.Changed:
+				if n.Spec || !r.Catalog.Current(n.Job) {
+					o.Changed(n.Job)
+				}
+				k.Keep(n.Job)
+			case owner.Gained:
+				k.KeepSlot(n.Slot)
+			case owner.Lost:
+				k.KeepSlot(n.Slot)
+			}
+		},
+	})
+	r.Start()
+	return r
+}
+
+// until waits until the given time after midnight plus a sync period.
+func until(d time.Duration) {
+	roomtest.Pass(time.Until(roomtest.Midnight.Add(d + roomtest.SyncPeriod + time.Second)))
+}
+
+// wantOverdue expects the ticks that were reported as overdue, each by one of the members.
+func wantOverdue(g *roomtest.Group, members []*roomtest.Rooms, want ...time.Duration) {
+	g.T.Helper()
+	var got []time.Duration
+	for _, m := range members {
+		m.Lock()
+		for _, tick := range m.Missed {
+			got = append(got, tick.Sub(roomtest.Midnight))
+		}
+		m.Unlock()
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		g.T.Errorf("at %v overdue: %v, want %v", time.Since(roomtest.Midnight), got, want)
+	}
+}
+
+func TestOverdueTickIsReportedOncePerOutage(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		members := []*roomtest.Rooms{start(g, "a"), start(g, "b")}
+		roomtest.Pass(10 * time.Second)
+		until(110 * time.Second)
+		wantOverdue(g, members)
+		until(2 * time.Minute)
+		wantOverdue(g, members, time.Minute)
+		until(5 * time.Minute)
+		wantOverdue(g, members, time.Minute) // still the same outage
+		// An instance that joins finds that the alarm was raised.
+		members = append(members, start(g, "c"))
+		until(5*time.Minute + 30*time.Second)
+		wantOverdue(g, members, time.Minute)
+
+		g.Set(g.Tree.Tick("job"), zkrec.Tick{Watermark: roomtest.Midnight.Add(5 * time.Minute).UnixMilli()}.Encode())
+		until(6*time.Minute + 50*time.Second)
+		wantOverdue(g, members, time.Minute)
+		until(8 * time.Minute)
+		wantOverdue(g, members, time.Minute, 6*time.Minute)
+		data, _, _ := g.Get(g.Tree.Alarm("job"))
+		if alarm, err := zkrec.ParseAlarm(data); err != nil || alarm.Tick != roomtest.Midnight.Add(6*time.Minute).UnixMilli() {
+			g.T.Errorf("alarm node %s (%v), want the tick of 00:06", data, err)
+		}
+	})
+}
+
+// A lost reply neither loses nor repeats the alarm.
+func TestAlarmWhoseReplyIsLost(t *testing.T) {
+	t.Parallel()
+	for what, action := range map[string]zkdev.Action{
+		"before it is applied": zkdev.CutBefore(),
+		"after it is applied":  zkdev.CutAfter(),
+	} {
+		t.Run(what, func(t *testing.T) {
+			roomtest.InGroup(t, func(g *roomtest.Group) {
+				g.Submit("job")
+				members := []*roomtest.Rooms{start(g, "a")}
+				roomtest.Pass(10 * time.Second)
+				g.OnMulti("/alarm", action)
+				until(130 * time.Second)
+				wantOverdue(g, members, time.Minute)
+				until(5 * time.Minute)
+				wantOverdue(g, members, time.Minute)
+			})
+		})
+	}
+}
+
+func TestUnreadableAlarmNode(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		members := []*roomtest.Rooms{start(g, "a"), start(g, "b")}
+		g.Create(g.Tree.Alarm("job"), "garbage")
+		until(3 * time.Minute)
+		wantOverdue(g, members, time.Minute)
+	})
+}
+
+// If someone overwrote the record, ticks from then on are overdue.
+func TestJobWithAnUnreadableRecordIsOverdue(t *testing.T) {
+	t.Parallel()
+	for _, broken := range []string{"garbage", "", `{"schema":1}`} {
+		t.Run(broken, func(t *testing.T) {
+			roomtest.InGroup(t, func(g *roomtest.Group) {
+				g.Submit("job")
+				through := zkrec.Tick{Watermark: roomtest.Midnight.Add(3 * time.Minute).UnixMilli()}
+				g.Set(g.Tree.Tick("job"), through.Encode())
+				members := []*roomtest.Rooms{start(g, "a"), start(g, "b", "job")}
+				until(3*time.Minute + 30*time.Second)
+				g.Set(g.Tree.Tick("job"), []byte(broken))
+				until(4*time.Minute + 50*time.Second)
+				wantOverdue(g, members)
+				until(6 * time.Minute)
+				wantOverdue(g, members, 4*time.Minute)
+			})
+		})
+	}
+}
+
+// A newer version's record may account for every tick; an instance that cannot read it logs that once.
+func TestJobWithANewerOrDeniedRecordIsNotOverdue(t *testing.T) {
+	t.Parallel()
+	for what, refused := range map[string]bool{"of a newer version": false, "denied": true} {
+		t.Run(what, func(t *testing.T) {
+			roomtest.InGroup(t, func(g *roomtest.Group) {
+				g.Submit("job")
+				g.Set(g.Tree.Tick("job"), []byte(`{"schema":99}`))
+				g.Server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
+					if refused && r.Client == "a" && r.Path == g.Tree.Tick("job") {
+						return zkdev.Refuse(zkdev.NoAuth)
+					}
+					return zkdev.Pass()
+				})
+				a := start(g, "a", "job")
+				until(5 * time.Minute)
+				wantOverdue(g, []*roomtest.Rooms{a})
+				if n := strings.Count(a.Log.String(), "level=ERROR"); n != 1 {
+					g.T.Errorf("%d errors, want one:\n%s", n, a.Log)
+				}
+			})
+		})
+	}
+}
+
+func TestPausedJobIsNotOverdue(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		spec := zkrec.Spec{Job: jobs.Job{Schedule: "0 * * * * ?"}, Since: roomtest.Midnight.UnixMilli(), Paused: &zkrec.Pause{Since: roomtest.Midnight.UnixMilli()}}
+		g.Set(g.Tree.Job("job"), spec.Encode())
+		members := []*roomtest.Rooms{start(g, "a"), start(g, "b")}
+		until(10 * time.Minute)
+		wantOverdue(g, members)
+		spec.Paused.Until = time.Now().UnixMilli() // resumed, but nothing runs or accounts for its ticks
+		g.Set(g.Tree.Job("job"), spec.Encode())
+		roomtest.Pass(50 * time.Second)
+		wantOverdue(g, members)
+		roomtest.Pass(20 * time.Second)
+		wantOverdue(g, members, time.Minute)
+	})
+}
+
+// A job is not overdue during a long run, as long as its owner lives.
+func TestRunningJobIsNotOverdue(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		a := start(g, "a")
+		o := a.Ownership()
+		members := []*roomtest.Rooms{a, start(g, "b")}
+		a.MustCommit(roomtest.Claim(o, o.Record, "r1", roomtest.Midnight.Add(time.Minute).UnixMilli()))
+		until(10 * time.Minute)
+		wantOverdue(g, members)
+		a.Client.Partition()
+		roomtest.Pass(3 * roomtest.SessionTimeout)
+		members[1].Ownership()
+		roomtest.Pass(time.Minute + roomtest.SyncPeriod)
+		wantOverdue(g, members[1:], 2*time.Minute)
+	})
+}
+
+// The owner died during the run, and no live instance can run the job.
+func TestRunWhoseOwnerIsGoneIsOverdue(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		a := start(g, "a")
+		b := start(g, "b", "job")
+		o := a.Ownership()
+		a.MustCommit(roomtest.Claim(o, o.Record, "r1", roomtest.Midnight.Add(time.Minute).UnixMilli()))
+		a.Client.Partition()
+		until(4 * time.Minute)
+		wantOverdue(g, []*roomtest.Rooms{b}, 2*time.Minute)
+	})
+}
+
+// A changed spec makes the instance check again, and forget what it has reported.
+func TestAlarmIsNotRaisedAgainByAChange(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		members := []*roomtest.Rooms{start(g, "a")}
+		until(2 * time.Minute)
+		wantOverdue(g, members, time.Minute)
+		data, _, _ := g.Get(g.Tree.Job("job"))
+		g.Set(g.Tree.Job("job"), data)
+		until(4 * time.Minute)
+		wantOverdue(g, members, time.Minute)
+	})
+}
+
+// A resubmitted job has its own alarms.
+func TestAlarmOfAJobThatIsSubmittedAgain(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		members := []*roomtest.Rooms{start(g, "a"), start(g, "b")}
+		until(2 * time.Minute)
+		wantOverdue(g, members, time.Minute)
+		g.Multi(g.Cancel()...)
+		roomtest.Pass(time.Minute)
+		g.Submit("job")
+		until(5*time.Minute + 30*time.Second)
+		wantOverdue(g, members, time.Minute, 4*time.Minute)
+	})
+}
