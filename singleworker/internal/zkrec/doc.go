@@ -6,22 +6,21 @@
 //	/{serverType}
 //	  {job}                       the job spec: plain cron text, or a JSON object
 //	    register/{sid}            empty: this instance has the handler
-//	    alive                     the owner record, or empty when nobody owns the job
+//	    alive                     the owner record, or empty if the job has no owner
 //	      {sid}                   the owner's heartbeat: decimal Unix milliseconds
 //	    tick                      the last claim and its result
-//	    history                   what became of the last ticks
-//	    requests/{id}             what operators ask the owner for
-//	    alarm                     the last tick that was reported missing
-//	    shards                    of a sharded job: up to which tick all shards are done
+//	    history                   the outcome of the last ticks
+//	    requests/{id}             an operator's pending request to the owner
+//	    alarm                     the last tick that was reported as missed
+//	    shards                    of a sharded job: the tick up to which all shards have finished
 //	      {k}/alive, tick ...     of shard k, instead of the job's own
 //	  _instances/{sid}            ephemeral: one running instance
-//	  _disabled/{sid}             an operator's order that it own nothing
+//	  _disabled/{sid}             an operator's order to drain or disable the instance
 //
 // register, alive and the decimal heartbeats are the layout of the published
-// SingleWorker sample, so that its trees are read as they are.
+// SingleWorker sample, so its trees can be read unchanged.
 //
-// Readers accept what older writers wrote, keep fields that they do not know
-// (a spec that is read, changed and written loses nothing), and refuse a
-// record whose schema is newer than theirs with a [SchemaError] rather than
-// guess. Every form is pinned by a golden file.
+// Readers accept records of older writers, keep fields that they do not know
+// (reading, changing and writing a spec loses nothing), and refuse a record with
+// a newer schema with a [SchemaError]. Every format is pinned by a golden file.
 package zkrec

@@ -9,8 +9,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Whatever a hand or another program left in a node: no reader panics, and what it
-// takes is written in a form that is read as the same again.
+// For any data in a node, no reader panics, and a record that it accepts is read
+// back as the same after writing it.
 
 func FuzzParseSpec(f *testing.F) {
 	for _, seed := range []string{
@@ -61,7 +61,7 @@ func FuzzParseTick(f *testing.F) {
 		if len(first.Error) > zkrec.MaxErrorBytes {
 			first.Error = second.Error // capped
 		}
-		first.Schema = zkrec.Schema // of whoever wrote last
+		first.Schema = zkrec.Schema // of the last writer
 		if first != second {
 			t.Fatalf("%q is read as\n%+v, written and read again as\n%+v", data, first, second)
 		}

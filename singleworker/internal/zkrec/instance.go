@@ -10,11 +10,11 @@ import (
 // The states of an instance.
 const (
 	InstanceActive   = "active"
-	InstanceDraining = "draining" // takes no further slots; what it still owns is busy
-	InstanceDrained  = "drained"  // draining is done
-	InstanceDisabled = "disabled" // likewise, by an order that outlives it
-	InstanceStandby  = "standby"  // likewise, because another instance leads, or none does
-	InstanceStopping = "stopping" // it drains and leaves
+	InstanceDraining = "draining" // takes no slots; those it still owns are busy
+	InstanceDrained  = "drained"  // owns and takes nothing
+	InstanceDisabled = "disabled" // owns and takes nothing, because of an order that survives restarts
+	InstanceStandby  = "standby"  // owns and takes nothing, because it is not the leader
+	InstanceStopping = "stopping" // drains and leaves
 )
 
 // Instance is the ephemeral record of a running instance.
@@ -25,18 +25,19 @@ type Instance struct {
 	PID         int       `json:"pid"`
 	StartedAt   time.Time `json:"started_at"`
 	Version     string    `json:"version"`
-	MaxSlots    int       `json:"max_slots,omitempty"` // 0: no limit
-	Weight      int       `json:"weight,omitempty"`    // of its share; 0: 1
-	// SessionTimeout is what the server has granted: the lease of what it owns is a part of that.
+	MaxSlots    int       `json:"max_slots,omitempty"` // 0 means no limit
+	Weight      int       `json:"weight,omitempty"`    // relative share; 0 means 1
+	// SessionTimeout is granted by the server. Leases last a part of it.
 	SessionTimeout Duration `json:"session_timeout,omitempty"`
 	Owned          int      `json:"owned"`
 	State          string   `json:"state"`
-	// Withdrawn: its own program has told it to drain.
+	// Withdrawn means that its own program has drained it.
 	Withdrawn bool `json:"withdrawn,omitempty"`
-	// Mode is empty in lease mode. Standby: in latch mode, it does not lead.
+	// Mode is empty in lease mode. Standby means that it is not the leader in
+	// latch mode.
 	Mode    string `json:"mode,omitempty"`
 	Standby bool   `json:"standby,omitempty"`
-	// Guard is the token of the guard that started the process, if one did: it
+	// Guard is the token of the guard that started the process, if any. The guard
 	// removes the record when the process has died.
 	Guard string `json:"guard,omitempty"`
 }
@@ -54,8 +55,8 @@ func (i Instance) Encode() []byte {
 	return mustJSON(i)
 }
 
-// ParseInstance reads an instance node. Fields of a newer schema are ignored:
-// whether an instance lives must be known of any version.
+// ParseInstance reads an instance node. It accepts newer schemas: an instance of
+// any version counts as live.
 func ParseInstance(data []byte) (Instance, error) {
 	var i Instance
 	if err := json.Unmarshal(data, &i); err != nil {
@@ -64,31 +65,31 @@ func ParseInstance(data []byte) (Instance, error) {
 	return i, nil
 }
 
-// Closed reports whether the instance takes no further slots of its own
-// accord. Whether an operator keeps it from them is said by the orders, which
-// the others read themselves: its state follows them, and is not waited for.
+// Closed reports whether the instance itself declines further slots. Operators'
+// orders are stored separately; the other instances read them directly rather than
+// wait for the instance's state to follow.
 func (i Instance) Closed() bool {
 	switch i.State {
 	case InstanceActive, InstanceDraining, InstanceDrained, InstanceDisabled, InstanceStandby:
 		return i.Withdrawn || i.Standby
-	default: // it stops; or is of a newer version, and who knows what it does
+	default: // it is stopping, or in a state of a newer version
 		return true
 	}
 }
 
-// Order is an operator's order that an instance own nothing: the data of its
+// Order is an operator's order to drain or disable an instance: the data of its
 // node below _disabled.
 type Order struct {
 	Schema int `json:"schema"`
-	// Incarnation is the start of the instance that is to drain. Empty: all of
-	// them, until the order is taken back.
+	// Incarnation is the start of the instance that drains. Empty means every
+	// start, until the order is removed.
 	Incarnation string    `json:"incarnation,omitempty"`
 	By          string    `json:"by,omitempty"`
 	Reason      string    `json:"reason,omitempty"`
-	At          time.Time `json:"at,omitzero"` // on the clock of who gave it
+	At          time.Time `json:"at,omitzero"` // by the operator's clock
 }
 
-// Binds reports whether the order is for that start of its instance.
+// Binds reports whether the order applies to that incarnation of its instance.
 func (o Order) Binds(incarnation string) bool {
 	return o.Incarnation == "" || o.Incarnation == incarnation
 }
@@ -99,9 +100,8 @@ func (o Order) Encode() []byte {
 	return mustJSON(o)
 }
 
-// ParseOrder reads an order. That the node is there is what counts: with
-// nothing in it that can be read, a hand has made it, or a newer version, and it
-// binds every start of its instance.
+// ParseOrder reads an order. An unreadable order, created manually or by a newer
+// version, binds every incarnation of its instance: the node's existence counts.
 func ParseOrder(data []byte) Order {
 	var o Order
 	if len(bytes.TrimSpace(data)) == 0 || json.Unmarshal(data, &o) != nil {

@@ -46,7 +46,7 @@ func (t Tree) Job(job string) string { return t.root + "/" + job }
 // Register is the parent of the registrations of a job.
 func (t Tree) Register(job string) string { return t.Job(job) + "/" + registerNode }
 
-// Registration says that instance sid has the handler of the job.
+// Registration is the node that says that instance sid has the job's handler.
 func (t Tree) Registration(job, sid string) string { return t.Register(job) + "/" + sid }
 
 // Shards is the parent of the nodes of a sharded job's slots.
@@ -70,17 +70,17 @@ func (t Tree) Heartbeat(slot, sid string) string { return t.Alive(slot) + "/" + 
 // Tick holds the last claim of the slot and its result.
 func (t Tree) Tick(slot string) string { return t.Slot(slot) + "/" + tickNode }
 
-// History holds what became of the last ticks of the slot.
+// History holds the outcome of the slot's last ticks.
 func (t Tree) History(slot string) string { return t.Slot(slot) + "/" + historyNode }
 
-// Requests is the parent of what operators ask the slot's owner for.
+// Requests is the parent of the pending requests to the slot's owner.
 func (t Tree) Requests(slot string) string { return t.Slot(slot) + "/" + requestsNode }
 
 // Request is one of them.
 func (t Tree) Request(slot, id string) string { return t.Requests(slot) + "/" + id }
 
-// Alarm says which tick of the slot was last reported missing. It is not there
-// before there was one.
+// Alarm holds the slot's tick that was last reported as missed. It does not exist
+// before the first.
 func (t Tree) Alarm(slot string) string { return t.Slot(slot) + "/" + alarmNode }
 
 // Leader is the path of the election in latch mode.
@@ -92,10 +92,10 @@ func (t Tree) Instances() string { return t.root + "/" + instancesNode }
 // Instance is the ephemeral node of one running instance.
 func (t Tree) Instance(sid string) string { return t.Instances() + "/" + sid }
 
-// Orders is the parent of the orders of operators that instances own nothing.
+// Orders is the parent of operators' orders to instances.
 func (t Tree) Orders() string { return t.root + "/" + disabledNode }
 
-// Order is the one for an instance, running or not.
+// Order is the order for an instance, running or not.
 func (t Tree) Order(sid string) string { return t.Orders() + "/" + sid }
 
 // IsOrders reports whether a path is that of Orders, or below it.
@@ -111,7 +111,7 @@ type Node struct {
 
 // NewJob lists the nodes of a new job, the job's own first, in the order in
 // which they are created. Those of its shards, which may be too many for one
-// transaction, are made by whoever finds them missing.
+// transaction, are created by the first instance or client that misses them.
 func (t Tree) NewJob(job string, spec Spec) []Node {
 	nodes := []Node{{Path: t.Job(job), Data: spec.Encode()}, {Path: t.Register(job)}}
 	if spec.Job.Shards > 0 {
@@ -125,8 +125,8 @@ func (t Tree) NewShard(slot string, through int64) []Node {
 	return append([]Node{{Path: t.Slot(slot)}}, t.NewSlot(slot, through)...)
 }
 
-// NewSlot lists them without the shard's own, which the job's is for a job that
-// is a slot itself. Watermark 0: they begin when the nodes are made.
+// NewSlot lists the nodes below a slot's own. Its ticks begin after through; 0
+// means after the creation of the nodes.
 func (t Tree) NewSlot(slot string, through int64) []Node {
 	var tick []byte
 	if through != 0 {
@@ -140,9 +140,9 @@ func (t Tree) NewSlot(slot string, through int64) []Node {
 	}
 }
 
-// Watched tells what a path below the root is about that is watched: a slot,
-// for its alive, tick or requests node, or else a job, for its own node, its
-// registrations or the list of its shards. ok is false for any other path.
+// Watched returns what a watched path belongs to: a slot, for its alive, tick or
+// requests node, or a job, for its own node, its registrations or the list of its
+// shards. ok is false for any other path.
 func (t Tree) Watched(path string) (slot string, ok bool) {
 	rest, found := strings.CutPrefix(path, t.root+"/")
 	if !found {

@@ -18,7 +18,7 @@ const Schema = 1
 // claims still fits in a frame.
 const MaxRecordBytes = job.MaxBytes
 
-// SchemaError refuses a record written by a newer version.
+// SchemaError reports a record written by a newer version.
 type SchemaError struct {
 	Found int // the record's schema
 	Known int // the newest one that this version reads
@@ -28,9 +28,9 @@ func (e *SchemaError) Error() string {
 	return fmt.Sprintf("written with schema %d, this version reads up to %d: upgrade it", e.Found, e.Known)
 }
 
-// UnreadableError says that a node of a job cannot be read: its data is no record, or one of a newer
-// schema, or access to it is denied. The job is invalid then: nobody runs it until the node is
-// repaired or deleted. A node that is missing, in contrast, is created by the instance that runs the job.
+// UnreadableError reports that a node of a job cannot be read: its data is not a record or has a newer
+// schema, or access to it is denied. The job is invalid then: no instance runs it until the node is
+// repaired or deleted. A missing node, in contrast, is created by the instance that runs the job.
 type UnreadableError struct {
 	Path string
 	Err  error
@@ -58,9 +58,8 @@ func (o Owner) Encode() []byte {
 	return mustJSON(o)
 }
 
-// ParseOwner reads an alive node. Data that is no owner record (the published
-// sample, or a hand, left something there) is reported as an error and means
-// that no instance is named.
+// ParseOwner reads an alive node. Data that is not an owner record, such as that
+// of the published sample or a manual edit, is an error and names no instance.
 func ParseOwner(data []byte) (Owner, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return Owner{}, nil
@@ -72,13 +71,13 @@ func ParseOwner(data []byte) (Owner, error) {
 	return o, nil
 }
 
-// EncodeBeat returns a heartbeat: the sample's decimal Unix milliseconds. It
-// is for people to read; no instance ever compares it with its own clock.
+// EncodeBeat returns a heartbeat: decimal Unix milliseconds, as in the published
+// sample. It is informational: no instance compares it with its own clock.
 func EncodeBeat(now time.Time) []byte {
 	return strconv.AppendInt(nil, now.UnixMilli(), 10)
 }
 
-// ParseBeat reads a heartbeat: when it was sent, on the clock of who sent it.
+// ParseBeat reads a heartbeat: when it was sent, by its sender's clock.
 func ParseBeat(data []byte) (time.Time, error) {
 	ms, err := strconv.ParseInt(string(data), 10, 64)
 	if err != nil {
@@ -87,7 +86,7 @@ func ParseBeat(data []byte) (time.Time, error) {
 	return time.UnixMilli(ms), nil
 }
 
-// mustJSON encodes a record of ours, which has only fields that encode.
+// mustJSON encodes a record of this package. Their fields can all be encoded.
 func mustJSON(record any) []byte {
 	data, err := json.Marshal(record)
 	if err != nil {

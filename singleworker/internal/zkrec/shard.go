@@ -8,20 +8,20 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// Sharding divides a job: each of its shards runs every tick, with its index
-// and its parameter, as a slot of its own. The idea, and the parameters, are
-// ElasticJob's shardingTotalCount and shardingItemParameters.
+// Sharding is how a job is sharded: each shard is a separate slot, and runs every
+// tick with its index and its parameter. It follows ElasticJob's
+// shardingTotalCount and shardingItemParameters.
 type Sharding struct {
-	Shards      int            `json:"shards,omitempty"`       // 0: the job is not sharded, and is one slot itself
+	Shards      int            `json:"shards,omitempty"`       // 0 means that the job is not sharded and is a slot itself
 	ShardParams map[int]string `json:"shard_params,omitempty"` // by index; a shard may have none
 }
 
-// Equal reports whether both divide a job in the same way.
+// Equal reports whether both have the same shards and parameters.
 func (s Sharding) Equal(other Sharding) bool {
 	return s.Shards == other.Shards && maps.Equal(s.ShardParams, other.ShardParams)
 }
 
-// Slots lists the slots of a job that is divided so, by index.
+// Slots lists the slots of a job with this sharding, by index.
 func (s Sharding) Slots(name string) []string {
 	if s.Shards == 0 {
 		return []string{name}
@@ -33,20 +33,20 @@ func (s Sharding) Slots(name string) []string {
 	return slots
 }
 
-// Check reports, as a *job.FieldError, what is wrong with it.
+// Check returns a *job.FieldError if the sharding is invalid.
 func (s Sharding) Check() error { return job.CheckShards(s.Shards, s.ShardParams) }
 
-// Layout is the sharding that a job's ticks have, as long as that is not what
-// its spec asks for, and since when. A change takes effect between two ticks:
-// those up to Until, which some shard has claimed already, are run by all
-// shards of this layout, and when the last has ended the next layout begins.
+// Layout is the sharding of a job's ticks, with its bounds. While the job is being
+// resharded it differs from the spec's. A change takes effect between two ticks:
+// ticks up to Until, which some shard has already claimed, are run by all shards
+// of this layout, and when the last one has ended the next layout begins.
 type Layout struct {
 	Sharding
-	Since int64 `json:"since,omitempty"` // Unix milliseconds: ticks up to here are an earlier layout's
-	Until int64 `json:"until,omitempty"` // the last tick of a layout that ends; 0: not known yet
+	Since int64 `json:"since,omitempty"` // Unix milliseconds: earlier ticks, and this one, belong to an earlier layout
+	Until int64 `json:"until,omitempty"` // the last tick of the layout during resharding; 0 means not decided yet
 }
 
-// sharding is the one that the job asks for.
+// sharding is the sharding that the spec specifies.
 func (s Spec) sharding() Sharding {
 	return Sharding{Shards: s.Job.Shards, ShardParams: s.Job.ShardParameters}
 }
@@ -59,15 +59,14 @@ func (s Spec) ActiveLayout() Layout {
 	return *s.Layout
 }
 
-// Resizing reports whether the layout is to be replaced by the one that the
-// spec asks for.
+// Resizing reports whether the layout is to be replaced by the spec's sharding.
 func (s Spec) Resizing() bool { return !s.ActiveLayout().Equal(s.sharding()) }
 
 // layoutOver is the layout of s when it is written over old.
 func (s Spec) layoutOver(old Spec) *Layout {
 	layout := old.ActiveLayout()
 	if layout.Equal(s.sharding()) {
-		layout.Until = 0 // it goes on
+		layout.Until = 0 // the layout stays
 		if layout.Since == 0 {
 			return nil
 		}
@@ -75,17 +74,16 @@ func (s Spec) layoutOver(old Spec) *Layout {
 	return &layout
 }
 
-// Resized is s when the layout that ended with its tick Until has done its
-// work.
+// Resized returns s after resharding: the old layout has finished its tick Until.
 func (s Spec) Resized() Spec {
 	s.Layout = &Layout{Sharding: s.sharding(), Since: s.ActiveLayout().Until}
 	return s
 }
 
-// ShardsBegin is up to when no tick is that of a shard whose nodes are made now:
-// the ticks of its layout begin later, and all shards are done with those up to
-// complete, which a shard that a hand has deleted must not run again. The spec
-// was read from a node last written at mtime.
+// ShardsBegin is the time after which the ticks of a newly created shard begin:
+// the start of its layout, or the last complete tick if that is later, because a
+// shard that was deleted manually must not run its ticks again. The spec was read
+// from a node last written at mtime.
 func (s Spec) ShardsBegin(mtime time.Time, complete Complete) int64 {
 	return max(s.SinceOr(mtime), s.ActiveLayout().Since, complete.Tick)
 }
@@ -93,12 +91,12 @@ func (s Spec) ShardsBegin(mtime time.Time, complete Complete) int64 {
 // ShardSlot names a slot of a sharded job: a slot has the name of its shard.
 func ShardSlot(name string, shard int) string { return job.ShardName(name, shard) }
 
-// SplitSlot takes a slot's name apart; sharded is false for a job that is a
-// slot itself.
+// SplitSlot splits a slot's name; sharded is false for a job that is a slot
+// itself.
 func SplitSlot(slot string) (name string, shard int, sharded bool) { return job.SplitShard(slot) }
 
-// ParseShard reads the name of a shard's node: "3", and neither "03" nor "-1", which only a hand
-// can have written.
+// ParseShard reads the name of a shard's node: "3", but not "03" or "-1", which only a manual edit
+// can have created.
 func ParseShard(name string) (shard int, ok bool) {
 	shard, err := strconv.Atoi(name)
 	return shard, err == nil && shard >= 0 && strconv.Itoa(shard) == name

@@ -16,52 +16,51 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// Spec is what a job's node says: the job, and what operators and instances have
-// written beside it. The names are part of the format.
+// Spec is the data of a job's node: the job, and what operators and instances have
+// added to it. The names are part of the format.
 type Spec struct {
 	Job job.Job `json:"-"` // its Name is the node's, and not written
 
 	Paused *Pause `json:"paused,omitempty"`
 
-	// Since is when the schedule took effect, in Unix milliseconds on the
-	// clock of whoever changed it: ticks before are not the job's. Zero means
-	// when the node was last written, on ZooKeeper's clock. Former is the schedule before that.
+	// Since is when the schedule took effect, in Unix milliseconds by the clock of
+	// the client that changed it; its ticks begin after that. Zero means when the
+	// node was last written, by ZooKeeper's clock. Former is the previous schedule.
 	Since  int64   `json:"since,omitempty"`
 	Former *Former `json:"former,omitempty"`
 
-	// Layout is nil as long as the job has the shards that it always had.
+	// Layout is nil if the job was never resharded.
 	Layout *Layout `json:"layout,omitempty"`
 
-	// Canceled: the job is being deleted, which takes more than one transaction.
-	// It counts as gone.
+	// Canceled means that the job is being deleted in several transactions. It
+	// counts as gone.
 	Canceled bool `json:"canceled,omitempty"`
 
-	// Declared is the Fingerprint of the declaration (Manager.Schedule) that
-	// this spec came from or that an operator's change overrode. Empty when
-	// no code ever declared the job.
+	// Declared is the Fingerprint of the declaration (Manager.Schedule) that this
+	// spec came from, or that an operator's change overrode. Empty if the job was
+	// never declared.
 	Declared string `json:"declared,omitempty"`
 
 	// extra keeps the fields of newer writers.
 	extra map[string]json.RawMessage
 }
 
-// Former is a schedule that another one replaced: what it was to fire between
-// its last claim and its end is known by it.
+// Former is a replaced schedule. It is kept to tell which of its ticks were missed
+// between its last claim and its replacement.
 type Former struct {
 	Schedule string `json:"schedule"`
 	TimeZone string `json:"time_zone,omitempty"`
 	Since    int64  `json:"since,omitempty"`
 }
 
-// Pause is the last time that a job was, or is, paused. Ticks from Since until
-// Until are not run, but for what Missed says.
+// Pause is the last pause of a job, in force or over. Ticks from Since until Until
+// are not run, except by the policy Missed.
 type Pause struct {
 	Since  int64  `json:"since"`           // Unix milliseconds
-	Until  int64  `json:"until,omitempty"` // Unix milliseconds; 0: until it is resumed
+	Until  int64  `json:"until,omitempty"` // Unix milliseconds; 0 means until resumed
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Missed is what becomes of the ticks in between when they are over: a
-	// misfire policy. Empty means skip.
+	// Missed is the misfire policy for the ticks of the pause. Empty means skip.
 	Missed job.MisfirePolicy `json:"missed,omitempty"`
 }
 
@@ -120,9 +119,9 @@ func (s Spec) Fingerprint() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Over returns s as it is written over old, which was read from a node last
-// written at mtime: fields that this version does not know and a pause stay; a
-// schedule that differs takes effect now, another sharding as Layout says.
+// Over returns s as it replaces old, which was read from a node last written at
+// mtime: unknown fields and a pause stay, a different schedule takes effect now,
+// a different sharding as described at Layout.
 func (s Spec) Over(old Spec, mtime, now time.Time) Spec {
 	s.extra, s.Paused, s.Layout = old.extra, old.Paused, s.layoutOver(old)
 	since := old.SinceOr(mtime)
@@ -143,8 +142,8 @@ func (s Spec) SinceOr(mtime time.Time) int64 {
 	return s.Since
 }
 
-// Encode returns the node's data: plain cron text when the job has nothing
-// but a schedule, as in the published sample, a JSON object otherwise.
+// Encode returns the node's data: plain cron text if the job has only a schedule,
+// as in the published sample, otherwise a JSON object.
 func (s Spec) Encode() []byte {
 	data := s.encodeJSON()
 	plain := Spec{Job: job.Job{Schedule: s.Job.Schedule}}
@@ -154,8 +153,7 @@ func (s Spec) Encode() []byte {
 	return data
 }
 
-// isPlain reports whether the text of a schedule is read as it is when it
-// stands in a node alone.
+// isPlain reports whether a schedule can be stored as plain text.
 func isPlain(schedule string) bool {
 	return schedule != "" && !strings.HasPrefix(schedule, "{") && schedule == strings.TrimSpace(schedule)
 }
@@ -174,8 +172,8 @@ func (s Spec) encodeJSON() []byte {
 	return append(out, '}')
 }
 
-// CheckSize reports, as a *job.FieldError, that the record of s is too long to be written, as it is or
-// as it will be when a change of the job's shards has taken effect.
+// CheckSize returns a *job.FieldError if the record of s is too long to be written, as it is or as it
+// will be after resharding.
 func (s Spec) CheckSize() error {
 	if err := s.Job.CheckSize(len(s.Encode())); err != nil || !s.Resizing() {
 		return err
@@ -183,12 +181,12 @@ func (s Spec) CheckSize() error {
 	return s.Job.CheckSize(len(s.Resized().Encode()))
 }
 
-// layoutBytes is what instances add to a spec when its layout changes, however
-// long it is already.
+// layoutBytes is how much instances may add to a spec of any length when its
+// layout changes.
 const layoutBytes = 128
 
-// ParseSpec reads the node of the named job. The job is not judged here; the
-// record is: garbage and newer schemas are refused.
+// ParseSpec reads the node of the named job. It refuses unreadable records and
+// newer schemas, but does not validate the job.
 func ParseSpec(name string, data []byte) (Spec, error) {
 	text := strings.TrimSpace(string(data))
 	switch {
@@ -230,7 +228,7 @@ func ParseSpec(name string, data []byte) (Spec, error) {
 // json.Unmarshal takes them.
 func take(object map[string]json.RawMessage, names []string) map[string]json.RawMessage {
 	taken := map[string]json.RawMessage{}
-	for _, name := range slices.Sorted(maps.Keys(object)) { // capitals first: what is spelled right counts
+	for _, name := range slices.Sorted(maps.Keys(object)) { // capitals first: the correct spelling wins
 		i := slices.IndexFunc(names, func(known string) bool { return strings.EqualFold(known, name) })
 		if i >= 0 {
 			taken[names[i]] = object[name]

@@ -15,21 +15,21 @@ const (
 	RunFailed      = "failed"
 	RunTimedOut    = "timed_out"
 	RunInterrupted = "interrupted" // its instance died, stopped or lost the job in mid-run; or an operator stopped it
-	RunLost        = "lost"        // as interrupted, and it is not run again: nobody knows how far it came
-	TickSkipped    = "skipped"     // a rule or an operator wanted it so
-	TickMissed     = "missed"      // nobody was there in time, and the misfire policy let it go
+	RunLost        = "lost"        // interrupted without a result, and not run again
+	TickSkipped    = "skipped"     // not run because of a policy or an operator
+	TickMissed     = "missed"      // not claimed in time, and not run by the misfire policy
 )
 
 // Why a tick is skipped or missed.
 const (
-	ReasonOverlap         = "overlap"          // the previous run was still going on
+	ReasonOverlap         = "overlap"          // the previous run was still in progress
 	ReasonPaused          = "paused"           // the job was paused
-	ReasonNoOwner         = "no_owner"         // it came before its owner had adopted the job
+	ReasonNoOwner         = "no_owner"         // it came before the owner adopted the job
 	ReasonStalled         = "stalled"          // its owner could not claim it in time
-	ReasonScheduleChanged = "schedule_changed" // the schedule that it belonged to was replaced before anybody claimed it
+	ReasonScheduleChanged = "schedule_changed" // its schedule was replaced before it was claimed
 )
 
-// What is to come after a run that has ended without success.
+// What follows a run that did not succeed.
 const (
 	NextRetry = "retry" // it failed
 	NextRerun = "rerun" // it was interrupted
@@ -38,12 +38,12 @@ const (
 // MaxErrorBytes is how much of a run's error text is kept.
 const MaxErrorBytes = 4 << 10
 
-// Run is one execution of a handler, or the record that there was none. Times
-// are Unix milliseconds, and those of the run itself on the clock of its
-// instance.
+// Run is one execution of a handler, or, in an Entry without a RunID, ticks that
+// were not run. Times are Unix milliseconds; those of the run are by its
+// instance's clock.
 type Run struct {
-	Tick     int64  `json:"tick"`             // the scheduled time; of a manual run, when it was asked for
-	Manual   string `json:"manual,omitempty"` // the request that asked for it
+	Tick     int64  `json:"tick"`             // the scheduled time; for a manual run, when it was requested
+	Manual   string `json:"manual,omitempty"` // the ID of the request for a manual run
 	RunID    string `json:"run_id,omitempty"`
 	SID      string `json:"sid,omitempty"`
 	Token    int64  `json:"token,omitempty"`
@@ -62,14 +62,16 @@ func (r Run) Open() bool { return r.State == RunRunning }
 // and the last run with its result, once it has one.
 type Tick struct {
 	Schema int `json:"schema"`
-	// Watermark is the tick up to which each was claimed or recorded as not run.
+	// Watermark is the time up to which every tick was claimed or recorded as not
+	// run.
 	Watermark int64 `json:"watermark,omitempty"`
 	Run
-	// Again says that the run's tick is to be run once more, from NextAttemptAt on.
+	// NextAttempt, if not empty, says that the run's tick is to be run again, at
+	// NextAttemptAt or later.
 	NextAttempt   string `json:"next_attempt,omitempty"`
 	NextAttemptAt int64  `json:"next_attempt_at,omitempty"`
-	// BusySince is when the first of several runs in a row began, if ticks that
-	// came during it still wait for their end; 0: they wait for the last run alone.
+	// BusySince is when the first of several consecutive runs began, if ticks that
+	// came during them are still queued; 0 means that they wait only for the last run.
 	BusySince int64 `json:"busy_since,omitempty"`
 }
 
@@ -82,8 +84,8 @@ func (t Tick) Normal() Tick {
 // Encode returns the node's data.
 func (t Tick) Encode() []byte { return mustJSON(t.Normal()) }
 
-// CutError makes an error text one that is read back as it is written: of at
-// most MaxErrorBytes, and valid UTF-8.
+// CutError truncates an error text to MaxErrorBytes and makes it valid UTF-8, so
+// that it is read back as it was written.
 func CutError(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) > MaxErrorBytes {
@@ -92,10 +94,10 @@ func CutError(text string) string {
 	return text
 }
 
-// ParseTick reads a tick node that was last written at a time of ZooKeeper's clock. A record without a
-// watermark, as an empty one, accounts for the ticks up to then: the node of a job that never ran was
-// written together with the job, and where it was written later, someone has emptied it, and nobody
-// knows which of the ticks before were run. The zero time leaves the watermark at 0.
+// ParseTick reads a tick node that was last written at the given time of ZooKeeper's clock. A record
+// without a watermark, such as an empty one, accounts for the ticks up to then: the node of a job that
+// never ran was written together with the job, and if it was written later, someone has emptied it, so
+// it is unknown which earlier ticks were run. The zero time leaves the watermark at 0.
 func ParseTick(data []byte, written time.Time) (Tick, error) {
 	var t Tick
 	if len(bytes.TrimSpace(data)) == 0 {
@@ -109,7 +111,7 @@ func ParseTick(data []byte, written time.Time) (Tick, error) {
 		return Tick{}, fmt.Errorf("tick record: %w", &SchemaError{Found: t.Schema, Known: Schema})
 	}
 	if t.Watermark == 0 && t.Manual == "" {
-		t.Watermark = t.Tick // as the first versions wrote it
+		t.Watermark = t.Tick // the format of the first versions
 	}
 	if t.Watermark == 0 {
 		t.Watermark = unixMilli(written)
@@ -125,21 +127,21 @@ func unixMilli(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// Entry is what became of a tick, or of several in a row that were not run.
+// Entry is the outcome of a tick, or of consecutive ticks that were not run.
 type Entry struct {
 	Run
-	To     int64  `json:"to,omitempty"`    // the last tick of a row
-	Count  int    `json:"count,omitempty"` // of a row; MaxCount stands for that many or more
+	To     int64  `json:"to,omitempty"`    // the last of several ticks
+	Count  int    `json:"count,omitempty"` // of several ticks; MaxCount means at least that many
 	Reason string `json:"reason,omitempty"`
 }
 
-// MaxCount is how far the ticks of a row are counted.
+// MaxCount is the limit up to which an entry's ticks are counted.
 const MaxCount = 10_000
 
-// Last is the last tick that the entry speaks of.
+// Last is the last tick of the entry.
 func (e Entry) Last() int64 { return max(e.Tick, e.To) }
 
-// Ticks is how many ticks the entry speaks of.
+// Ticks is the number of ticks of the entry.
 func (e Entry) Ticks() int { return max(e.Count, 1) }
 
 // History is the data of a slot's history node: its last entries, the newest
@@ -153,15 +155,15 @@ type History struct {
 // MaxRecordBytes.
 const MaxHistory = 20
 
-// Add returns h with entries added to a record whose Watermark was as given. A
-// row of ticks that were not run goes on with the last entry if that is of the
-// same kind and reaches to where the row begins.
+// Add returns h with entries appended, given the slot's Watermark before. Ticks
+// that were not run are merged into the last entry if that is of the same kind
+// and directly precedes them.
 func (h History) Add(through int64, entries ...Entry) History {
 	all := append([]Entry(nil), h.Entries...)
 	for _, e := range entries {
 		e.Error = CutError(e.Error)
 		n := len(all) - 1
-		if n >= 0 && all[n].goesOn(e) && all[n].Last() == through {
+		if n >= 0 && all[n].continues(e) && all[n].Last() == through {
 			all[n].Count = min(all[n].Ticks()+e.Ticks(), MaxCount)
 			all[n].To, all[n].Ended = e.Last(), e.Ended
 		} else {
@@ -175,14 +177,15 @@ func (h History) Add(through int64, entries ...Entry) History {
 	return h
 }
 
-// goesOn reports whether next is a row of the same kind as e.
-func (e Entry) goesOn(next Entry) bool {
+// continues reports whether e and next are about ticks not run, with the same
+// reason and owner.
+func (e Entry) continues(next Entry) bool {
 	return e.RunID == "" && next.RunID == "" && e.State == next.State && e.Reason == next.Reason &&
 		e.SID == next.SID && e.Token == next.Token
 }
 
-// Amend returns h with the entry of e's run replaced by e; ok is false when
-// there is none any more.
+// Amend returns h with the entry of e's run replaced by e; ok is false if the run
+// is no longer in h.
 func (h History) Amend(e Entry) (amended History, ok bool) {
 	all := append([]Entry(nil), h.Entries...)
 	for i, old := range all {
@@ -223,26 +226,25 @@ func ParseHistory(data []byte) (History, error) {
 	return h, nil
 }
 
-// What an operator can ask the owner of a job for.
+// The kinds of requests.
 const (
 	RequestRun  = "run"  // a manual run
 	RequestStop = "stop" // the end of a run
 )
 
-// MaxRequests is how many requests wait at a job before further ones are
-// refused.
+// MaxRequests is the maximum number of pending requests of a job, or a shard.
 const MaxRequests = 10
 
-// Request is what an operator asks the owner of a job for: a node that exists
-// until it is done.
+// Request is an operator's request to the owner of a job: a node that exists
+// until the request is done.
 type Request struct {
 	Schema  int               `json:"schema"`
 	Kind    string            `json:"kind"`
 	At      time.Time         `json:"at"` // on the operator's clock
 	By      string            `json:"by,omitempty"`
 	Reason  string            `json:"reason,omitempty"`
-	Args    map[string]string `json:"args,omitempty"`    // of a manual run, over the job's own
-	Payload json.RawMessage   `json:"payload,omitempty"` // of a manual run, instead of the job's own
+	Args    map[string]string `json:"args,omitempty"`    // of a manual run; override the job's
+	Payload json.RawMessage   `json:"payload,omitempty"` // of a manual run; replaces the job's
 	RunID   string            `json:"run_id,omitempty"`  // the run to stop
 }
 
@@ -267,8 +269,8 @@ func ParseRequest(data []byte) (Request, error) {
 	return r, nil
 }
 
-// Alarm is the data of a slot's alarm node: the last tick that was reported
-// missing.
+// Alarm is the data of a slot's alarm node: the last tick that was reported as
+// missed.
 type Alarm struct {
 	Schema int       `json:"schema"`
 	Tick   int64     `json:"tick"` // Unix milliseconds
@@ -291,8 +293,8 @@ func ParseAlarm(data []byte) (Alarm, error) {
 	return a, nil
 }
 
-// Complete is the data of a sharded job's shards node: up to which tick all
-// shards have run all there was to run.
+// Complete is the data of a sharded job's shards node: the tick up to which all
+// shards have finished.
 type Complete struct {
 	Schema int   `json:"schema"`
 	Tick   int64 `json:"tick"` // Unix milliseconds
@@ -304,8 +306,7 @@ func (c Complete) Encode() []byte {
 	return mustJSON(c)
 }
 
-// ParseComplete reads a shards node; an empty one is the zero Complete: no tick
-// is known to be.
+// ParseComplete reads a shards node; an empty one is the zero Complete.
 func ParseComplete(data []byte) (Complete, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return Complete{}, nil

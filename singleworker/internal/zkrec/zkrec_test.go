@@ -95,8 +95,8 @@ func TestUnknownFieldsOfASpecAreKept(t *testing.T) {
 	}
 }
 
-// The JSON package of the standard library takes "Schedule" for "schedule", so a
-// hand-written one is no unknown field: kept, it would undo every later change.
+// The JSON package of the standard library reads "Schedule" as "schedule", so a
+// manually written one is not an unknown field: if kept, it would undo every later change.
 func TestFieldsInCapitalsAreNotKept(t *testing.T) {
 	t.Parallel()
 	old, err := zkrec.ParseSpec("job", []byte(`{"Schedule":"@daily","TIME_ZONE":"Asia/Tokyo","weather":"fine"}`))
