@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -35,9 +36,14 @@ const maxMethods = 30
 func TestRoomsCallNothingAbove(t *testing.T) {
 	t.Parallel()
 	used := make(map[string]bool)
+	parsed := make(map[string][]*ast.File)
+	var names []string
+	for _, room := range rooms {
+		parsed[room] = parseRoom(t, room)
+		names = append(names, callable(parsed[room])...)
+	}
 	for i, room := range rooms {
-		files := parseRoom(t, room)
-		for _, file := range files {
+		for _, file := range parsed[room] {
 			for _, spec := range file.Imports {
 				path := strings.Trim(spec.Path.Value, `"`)
 				above := slices.IndexFunc(rooms[i:], func(r string) bool { return strings.HasSuffix(path, "/internal/"+r) })
@@ -45,13 +51,13 @@ func TestRoomsCallNothingAbove(t *testing.T) {
 					t.Errorf("room %s imports %s, which is above it", room, path)
 				}
 			}
-			for _, field := range keptCalls(room, file) {
+			for _, field := range keptCalls(room, file, names) {
 				if used[field] = true; mayKeep[field] == "" {
 					t.Errorf("%s can call a room above: tell a notice instead, or say in mayKeep why not", field)
 				}
 			}
 		}
-		for name, n := range countMethods(files) {
+		for name, n := range countMethods(parsed[room]) {
 			if n > maxMethods {
 				t.Errorf("%s.%s has %d methods, more than %d: it is two rooms", room, name, n, maxMethods)
 			}
@@ -83,47 +89,80 @@ func parseRoom(t *testing.T, room string) (files []*ast.File) {
 	return files
 }
 
-// interfaces are those that rooms define for code that they do not know.
-var interfaces = []string{"Handler", "Handlers", "Runner", "Reporter"}
+// callable lists the names of the func and interface types that the rooms define.
+func callable(files []*ast.File) []string {
+	var names []string
+	for _, file := range files {
+		ast.Inspect(file, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.TypeSpec); ok {
+				switch spec.Type.(type) {
+				case *ast.FuncType, *ast.InterfaceType:
+					names = append(names, spec.Name.Name)
+				}
+			}
+			return true
+		})
+	}
+	return names
+}
 
-// keptCalls lists the struct fields of a file through which unknown code can be called.
-func keptCalls(room string, file *ast.File) (fields []string) {
-	ast.Inspect(file, func(n ast.Node) bool {
-		spec, ok := n.(*ast.TypeSpec)
+// keptCalls lists what of a file keeps code of others: fields of structs, embedded ones and nested ones too,
+// and variables of the package.
+func keptCalls(room string, file *ast.File, callable []string) (kept []string) {
+	for _, decl := range file.Decls {
+		general, ok := decl.(*ast.GenDecl)
 		if !ok {
-			return true
+			continue
 		}
-		structure, ok := spec.Type.(*ast.StructType)
-		if !ok {
-			return true
-		}
-		for _, field := range structure.Fields.List {
-			for _, name := range field.Names {
-				if canCall(field.Type) {
-					fields = append(fields, fmt.Sprintf("%s.%s.%s", room, spec.Name.Name, name.Name))
+		for _, spec := range general.Specs {
+			switch spec := spec.(type) {
+			case *ast.TypeSpec:
+				for _, field := range fieldsOf(spec.Type) {
+					if canCall(field.Type, callable) {
+						kept = append(kept, fmt.Sprintf("%s.%s.%s", room, spec.Name.Name, nameOf(field)))
+					}
+				}
+			case *ast.ValueSpec:
+				keeps := spec.Type != nil && canCall(spec.Type, callable)
+				isFunc := func(value ast.Expr) bool { _, ok := value.(*ast.FuncLit); return ok }
+				if keeps || slices.ContainsFunc(spec.Values, isFunc) {
+					kept = append(kept, room+"."+spec.Names[0].Name)
 				}
 			}
 		}
-		return true
-	})
-	return fields
+	}
+	return kept
 }
 
-// canCall reports whether a field of that type can hold code of other packages.
-func canCall(expr ast.Expr) bool {
-	switch e := expr.(type) {
-	case *ast.FuncType, *ast.InterfaceType:
-		return true
-	case *ast.ArrayType:
-		return canCall(e.Elt)
-	case *ast.MapType:
-		return canCall(e.Value)
-	case *ast.Ident:
-		return slices.Contains(interfaces, e.Name)
-	case *ast.SelectorExpr:
-		return slices.Contains(interfaces, e.Sel.Name)
+func fieldsOf(expr ast.Expr) []*ast.Field {
+	if structure, ok := expr.(*ast.StructType); ok {
+		return structure.Fields.List
 	}
-	return false
+	return nil
+}
+
+func nameOf(field *ast.Field) string {
+	if len(field.Names) > 0 {
+		return field.Names[0].Name
+	}
+	return types.ExprString(field.Type) // embedded
+}
+
+// canCall reports whether a value of that type can hold code of others.
+func canCall(expr ast.Expr, callable []string) (found bool) {
+	ast.Inspect(expr, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncType, *ast.InterfaceType:
+			found = true
+		case *ast.Field: // of a nested struct: its name is no type
+			found = found || canCall(n.Type, callable)
+			return false
+		case *ast.Ident:
+			found = found || slices.Contains(callable, n.Name)
+		}
+		return true
+	})
+	return found
 }
 
 // countMethods counts methods by type.
@@ -145,4 +184,36 @@ func countMethods(files []*ast.File) map[string]int {
 		}
 	}
 	return methods
+}
+
+func TestKeptCallsAreFound(t *testing.T) {
+	t.Parallel()
+	const source = `package owner
+type up interface{ Call() }
+type callback func()
+type fine struct {
+	n     int
+	known map[string]*fine
+	err   error
+}
+type keeps struct {
+	a func()
+	b callback
+	c map[string]*up
+	d chan func()
+	e struct{ f func() }
+	up
+}
+var late func()
+var now = func() {}
+var none = 1
+`
+	file, err := parser.ParseFile(token.NewFileSet(), "owner.go", source, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFindings(t, keptCalls("owner", file, callable([]*ast.File{file})), []string{
+		"owner.keeps.a", "owner.keeps.b", "owner.keeps.c", "owner.keeps.d", "owner.keeps.e", "owner.keeps.up",
+		"owner.late", "owner.now",
+	})
 }
