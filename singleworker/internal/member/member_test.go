@@ -2,14 +2,18 @@ package member_test
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/member"
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	jobs "github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -253,6 +257,130 @@ func TestSurvivorsCleanUpInTheOrderOfTheirRanks(t *testing.T) {
 			if at := (member.TidyAfter + rank) * roomtest.SessionTimeout; !found[at] {
 				g.T.Errorf("nobody cleans up after %v, but after %v", at, found)
 			}
+		}
+	})
+}
+
+// What a dead instance left is removed, but for what is a live one's by then.
+func TestTidyRemovesTraces(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		g.Submit("other")
+		a := start(g, member.Config{ID: "a"})
+		follow(a)
+		g.Multi(
+			zkconn.CreateOp(g.Tree.Registration("job", "dead"), nil),
+			zkconn.CreateOp(g.Tree.Registration("job", "back"), nil),
+			zkconn.SetOp(g.Tree.Alive("job"), zkrec.Owner{SID: "dead", Incarnation: "dead-1"}.Encode(), zkconn.AnyVersion),
+			zkconn.CreateOp(g.Tree.Heartbeat("job", "dead"), nil),
+			zkconn.CreateOp(g.Tree.Heartbeat("other", "dead"), nil),
+			zkconn.SetOp(g.Tree.Alive("other"), zkrec.Owner{SID: "b", Incarnation: "b-1"}.Encode(), zkconn.AnyVersion),
+			zkconn.CreateOp(g.Tree.Order("dead"), zkrec.Order{Incarnation: "dead-1"}.Encode()),
+			zkconn.CreateOp(g.Tree.Order("back"), zkrec.Order{}.Encode()),
+			zkconn.CreateEphemeralOp(g.Tree.Instance("back"), zkrec.Instance{Incarnation: "back-2"}.Encode()),
+		)
+		follow(a)
+		a.Do(func() {
+			a.Member.Cleanup.Tidy([]string{"back", "dead"}, []member.Traced{
+				{Job: "job", Registered: []string{"back", "dead"}, Slots: []string{"job"}},
+				{Job: "other", Slots: []string{"other"}},
+			})
+		})
+		g.WantNodes(false, g.Tree.Registration("job", "dead"), g.Tree.Heartbeat("job", "dead"),
+			g.Tree.Heartbeat("other", "dead"), g.Tree.Order("dead"))
+		g.WantNodes(true, g.Tree.Registration("job", "back"), g.Tree.Order("back"), g.Tree.Instance("back"))
+		for job, want := range map[string]string{"job": "", "other": "b"} {
+			data, _, _ := g.Get(g.Tree.Alive(job))
+			if record, err := zkrec.ParseOwner(data); err != nil || record.SID != want {
+				g.T.Errorf("%s is owned by %q, %v; want %q", job, record.SID, err, want)
+			}
+		}
+	})
+}
+
+// enter does something with the entry of an instance that has not joined, beside its loop.
+func enter(g *roomtest.Group, cfg member.Config, do func(ctx context.Context, e *member.Entry) error) (a *roomtest.Rooms, err error) {
+	g.T.Helper()
+	a = g.NewMember(cfg)
+	a.OnEvent = nil // it does not join by itself
+	a.Start()
+	ended := make(chan error, 1)
+	a.Do(func() {
+		a.Async("enter", func(ctx context.Context) func() {
+			err := do(ctx, a.Entry)
+			return func() { ended <- err }
+		})
+	})
+	return a, <-ended
+}
+
+func appear(ctx context.Context, e *member.Entry) error {
+	_, err := e.Appear(ctx, zkrec.Instance{Incarnation: "a-1"})
+	return err
+}
+
+// An instance of the same id, or of the other mode, that does not go is respected after 1.5 of its session
+// timeouts.
+func TestLiveInstanceKeepsAnotherOut(t *testing.T) {
+	t.Parallel()
+	for what, test := range map[string]struct {
+		sid   string
+		other zkrec.Instance
+		want  error
+	}{
+		"of the same id":    {"a", zkrec.Instance{Incarnation: "a-0"}, member.ErrDuplicate},
+		"of the other mode": {"b", zkrec.Instance{Incarnation: "b-0", Mode: zkrec.ModeLatch}, member.ErrMode},
+	} {
+		t.Run(what, func(t *testing.T) {
+			roomtest.InGroup(t, func(g *roomtest.Group) {
+				test.other.SessionTimeout = zkrec.Duration(2 * roomtest.SessionTimeout)
+				g.Multi(zkconn.CreateEphemeralOp(g.Tree.Instance(test.sid), test.other.Encode()))
+				start := time.Now()
+				_, err := enter(g, member.Config{ID: "a"}, appear)
+				if took := time.Since(start); !errors.Is(err, test.want) || took < 3*roomtest.SessionTimeout || took > 4*roomtest.SessionTimeout {
+					g.T.Errorf("Appear = %v after %v, want %v after 1.5 session timeouts", err, took, test.want)
+				}
+			})
+		})
+	}
+}
+
+// The code's declaration replaces a job that is based on another one, and leaves an operator's change on top
+// of this one, and what a newer version wrote.
+func TestDeclarations(t *testing.T) {
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		declare := func(sid, schedule string) *roomtest.Rooms {
+			spec := zkrec.Spec{Job: jobs.Job{Name: "job", Schedule: schedule}}
+			a, err := enter(g, member.Config{ID: sid, Declarations: []member.Declaration{{Job: "job", Spec: spec}}},
+				func(ctx context.Context, e *member.Entry) error { return e.Prepare(ctx) })
+			if err != nil {
+				g.T.Error(err)
+			}
+			return a
+		}
+		wantSchedule := func(want string) {
+			g.T.Helper()
+			if spec := g.Spec(); spec.Job.Schedule != want {
+				g.T.Errorf("schedule %q, want %q", spec.Job.Schedule, want)
+			}
+		}
+		declare("a", "@daily")
+		wantSchedule("@daily")
+		changed := g.Spec()
+		changed.Job.Schedule = "@weekly"
+		g.Set(g.Tree.Job("job"), changed.Encode())
+		declare("b", "@daily")
+		wantSchedule("@weekly") // the operator's
+		declare("c", "@hourly")
+		wantSchedule("@hourly")
+		const newer = `{"schema":99,"schedule":"@yearly"}`
+		g.Set(g.Tree.Job("job"), []byte(newer))
+		d := declare("d", "@daily")
+		if data, _, _ := g.Get(g.Tree.Job("job")); string(data) != newer {
+			g.T.Errorf("the job is now %s", data)
+		}
+		if text := d.Log.String(); !strings.Contains(text, "declaration ignored") {
+			g.T.Errorf("log %q, want the reason", text)
 		}
 	})
 }
