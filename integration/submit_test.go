@@ -68,7 +68,7 @@ func TestCancelEndsRunAndJob(t *testing.T) {
 		t.Errorf("cancel: %+v, %v; want the job as it was, owned by %s", status, err, held.SID)
 	}
 	end := c.awaitRun("job", time.Time{}, endedBy(singleworker.ErrJobCanceled))
-	t.Logf("cancelled to end of the run's context: %v", end.End.Sub(canceled).Round(time.Millisecond))
+	t.Logf("canceled to end of the run's context: %v", end.End.Sub(canceled).Round(time.Millisecond))
 	c.throughout(3*syncPeriod, "the tree below the job is gone", func() error {
 		if c.exists(raw, "job") {
 			return errors.New("it is there")

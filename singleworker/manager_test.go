@@ -67,7 +67,7 @@ func TestScheduleRefuses(t *testing.T) {
 		{Job{Name: "daily", Schedule: "@hourly"}, "Job.Name", `Job.Name "daily": is already declared`},
 		{Job{Schedule: "@daily"}, "Job.Name", `Job.Name "": is empty`},
 		{Job{Name: "a/b", Schedule: "@daily"}, "Job.Name", `Job.Name "a/b": contains '/'`},
-		{Job{Name: "j", Schedule: "@daily", Handler: ".."}, "Job.Handler", `Job.Handler "..": is a path element of its own`},
+		{Job{Name: "j", Schedule: "@daily", Handler: ".."}, "Job.Handler", `Job.Handler "..": is a relative path element`},
 		{Job{Name: "j", Schedule: "@daily", TimeZone: "Local"}, "Job.TimeZone", `Job.TimeZone "Local": differs between machines`},
 		{Job{Name: "j", Schedule: "@daily", TimeZone: "Mars"}, "Job.TimeZone", `Job.TimeZone "Mars": unknown time zone Mars`},
 		{Job{Name: "j[3]", Schedule: "@daily"}, "Job.Name", `Job.Name "j[3]": is the name of shard 3 of a job "j"`},

@@ -71,7 +71,7 @@ func (c *cancellation) run(ctx context.Context) error {
 		})
 	}
 	// A person may think for longer than a session lives: nothing is kept
-	// open meanwhile, and the time of --timeout starts anew.
+	// open meanwhile, and --timeout starts again.
 	var victims []admin.JobStatus
 	err := c.connected(ctx, func(ctx context.Context, cl client) (err error) {
 		victims, err = c.victims(ctx, cl)

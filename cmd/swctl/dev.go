@@ -81,7 +81,7 @@ type devServer struct {
 	ZK string `json:"zk"` // connect string
 }
 
-// putServing prints at once where the server is: the command goes on.
+// putServing prints the server's address at once, because the command keeps running.
 func (c *call) putServing(addr string) error {
 	if c.JSON {
 		if err := c.PutJSON(api.New("DevServer", devServer{addr})); err != nil {

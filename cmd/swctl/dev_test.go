@@ -68,7 +68,7 @@ func TestDevServes(t *testing.T) {
 	}
 }
 
-// Another port is the way out only for whoever got none.
+// The hint at another port appears only if the port is taken.
 func TestDevHintsAtAnotherPort(t *testing.T) {
 	t.Parallel()
 	denied, full := newHarness(t), newHarness(t)

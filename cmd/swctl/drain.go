@@ -121,7 +121,7 @@ func (c *call) awaitDrained(ctx context.Context, cl client, sid string) (*admin.
 	return &instance, err
 }
 
-// noteIfLast warns whoever closes the last instance that takes jobs.
+// noteIfLast warns the operator who closes the last instance that takes jobs.
 func (c *call) noteIfLast(ctx context.Context, cl client) error {
 	all, err := cl.Instances(ctx)
 	open := func(i admin.Instance) bool {

@@ -255,7 +255,7 @@ func (c *call) jobChanges() (func(*job.Job), error) {
 		changes = append(changes, change)
 	}
 	if len(changes) == 0 {
-		return nil, nil //nolint:nilnil // nothing to change is no error here
+		return nil, nil //nolint:nilnil // nothing to change is fine here
 	}
 	return func(j *job.Job) {
 		for _, change := range changes {

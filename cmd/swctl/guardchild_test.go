@@ -48,7 +48,7 @@ func runChild(args []string) int {
 			close(told)
 			_, _ = io.Copy(io.Discard, os.Stdin)
 		}
-		os.Exit(1) // whoever started this is gone, whatever he died of
+		os.Exit(1) // the process that started this is gone
 	}()
 	switch args[0] {
 	case "args":
@@ -61,7 +61,7 @@ func runChild(args []string) int {
 		pid, err := exec.Command("sh", "-c", "exit 0 & echo $!").Output() //nolint:noctx // it ends at once
 		fmt.Printf("%s%v\n", pid, err)
 		select {}
-	case "launch", "launch-apart": // an instance, in a process of its own, whose parent this is
+	case "launch", "launch-apart": // an instance, in a separate child process
 		child := exec.Command(os.Args[0], append([]string{childArgument, "instance"}, args[1:]...)...) //nolint:noctx,gosec // it ends with stdin, and is this test
 		child.Stdin, child.Stdout = os.Stdin, os.Stdout
 		child.SysProcAttr = &syscall.SysProcAttr{Setsid: args[0] == "launch-apart"}
@@ -127,7 +127,7 @@ const (
 	patience       = 30 * time.Second // with what must happen
 )
 
-// guarded is swctl guard in a process of its own, with a guarded program.
+// guarded is swctl guard in a separate process, with a guarded program.
 type guarded struct {
 	*testing.T
 

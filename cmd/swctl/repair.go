@@ -17,10 +17,10 @@ import (
 func (a *app) repairCommand() *cmdline.Command {
 	return &cmdline.Command{
 		Name: "repair", Args: "NAME",
-		Short: "write records of an invalid job anew",
+		Short: "rewrite unreadable records of an invalid job",
 		Long: `A job is invalid while one of its records in ZooKeeper cannot be read, because somebody or
 something has overwritten it: no instance runs it, so that no tick runs twice. Shows which
-nodes cannot be read and what is lost by writing them anew, and asks for confirmation.
+nodes cannot be read and what is lost by rewriting them, and asks for confirmation.
 Without a terminal to ask on it exits with 8 unless --yes is given. A spec that cannot be
 read is not repaired but submitted again, with submit --replace. If a newer version wrote
 the record, upgrade instead.`,
@@ -86,7 +86,7 @@ func confirmRepair(ctx context.Context, c *call, name string, nodes []admin.Unre
 		fmt.Fprintf(&question, "%s cannot be read: %s\n  lost: %s\n", output.Printable(n.Path),
 			output.Printable(n.Error), lost[n.Loss])
 	}
-	fmt.Fprintf(&question, "write these %d nodes of %s anew? [y/N] ", len(nodes), output.Printable(name))
+	fmt.Fprintf(&question, "rewrite these %d nodes of %s? [y/N] ", len(nodes), output.Printable(name))
 	answer, err := c.Ask(ctx, question.String())
 	if err != nil {
 		return err

@@ -85,7 +85,7 @@ func TestRepairLeavesWhatItCannotWrite(t *testing.T) {
 			t.Errorf("exit %d, stderr %q; want it to say %s", code, h.errs.String(), what)
 		}
 		if slices.Contains(h.fake.calls, "Repair nightly: 1") {
-			t.Errorf("%s: written all the same", what)
+			t.Errorf("%s: written nevertheless", what)
 		}
 	}
 	h := newHarness(t)

@@ -34,7 +34,7 @@ func slotsOf(job admin.JobStatus) []admin.JobStatus {
 	return job.Slots
 }
 
-// runningShards counts the shards of a job of which a run goes on.
+// runningShards counts the shards of a job with a run in progress.
 func runningShards(job admin.JobStatus) int {
 	n := 0
 	for _, slot := range slotsOf(job) {

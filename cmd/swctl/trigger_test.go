@@ -53,7 +53,7 @@ func TestTriggerWaits(t *testing.T) {
 	}
 }
 
-// What is not done in time was asked for all the same, and says so.
+// On timeout the request stays queued, and the message says so.
 func TestTriggerTimeout(t *testing.T) {
 	t.Parallel()
 	for line, says := range map[string]string{

@@ -28,7 +28,7 @@ import (
 // With one of these arguments, the test binary acts as an instance of the demo.
 const (
 	demoArgument    = "demo"
-	spoiledArgument = "spoiled-instance" // records one run twice
+	corruptArgument = "corrupt-instance" // records one run twice
 	brokenArgument  = "broken-instance"  // cannot start
 )
 
@@ -39,9 +39,9 @@ func TestMain(m *testing.M) {
 	switch os.Args[1] {
 	case demoArgument:
 		os.Args = slices.Delete(os.Args, 1, 2)
-	case spoiledArgument:
+	case corruptArgument:
 		os.Args[1] = instanceArgument
-		go spoil(os.Args[slices.Index(os.Args, "--ledger")+1])
+		go corrupt(os.Args[slices.Index(os.Args, "--ledger")+1])
 	case brokenArgument:
 		fmt.Fprintln(os.Stderr, "cannot start")
 		os.Exit(exitError)
@@ -49,8 +49,8 @@ func TestMain(m *testing.M) {
 	main()
 }
 
-// spoil repeats the first line of a ledger.
-func spoil(ledger string) {
+// corrupt repeats the first line of a ledger.
+func corrupt(ledger string) {
 	for ; ; time.Sleep(50 * time.Millisecond) {
 		text, err := os.ReadFile(ledger) //nolint:gosec // the demo names it
 		line, _, found := bytes.Cut(text, []byte("\n"))
@@ -107,7 +107,7 @@ func TestDemoPasses(t *testing.T) {
 
 func TestDemoFails(t *testing.T) {
 	t.Parallel()
-	code, out, errs := perform(t, config{Session: time.Second, Keep: true}, spoiledArgument)
+	code, out, errs := perform(t, config{Session: time.Second, Keep: true}, corruptArgument)
 	_, rest, _ := strings.Cut(out, "kept ")
 	dir, last, _ := strings.Cut(rest, "\n")
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })

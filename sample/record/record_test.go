@@ -148,8 +148,8 @@ func TestVerdictPass(t *testing.T) {
 func TestVerdict(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		spoil func(s *scenario)
-		want  string
+		corrupt func(s *scenario)
+		want    string
 	}{
 		"a tick run by two instances": {func(s *scenario) {
 			r := *s.run("b", 14_000)
@@ -204,14 +204,14 @@ func TestVerdict(t *testing.T) {
 		"a run that failed": {func(s *scenario) {
 			s.run("a", 15_000).Outcome = "failed"
 		}, "FAIL  a: tick 00:00:15.000 failed on s1\n"},
-		"a run cut off as its job was cancelled": {func(s *scenario) {
+		"a run cut off as its job was canceled": {func(s *scenario) {
 			s.addRuns("c", "s1", 7, 1000, 45_000, 45_000)
 			s.run("c", 45_000).Outcome = "interrupted"
 		}, "PASS"},
-		"a run cut off before its job was cancelled": {func(s *scenario) {
+		"a run cut off before its job was canceled": {func(s *scenario) {
 			s.run("c", 44_000).Outcome = "interrupted"
 		}, "FAIL  c: tick 00:00:44.000 interrupted on s1\n"},
-		"a run of a cancelled job": {func(s *scenario) {
+		"a run of a canceled job": {func(s *scenario) {
 			s.addRuns("c", "s1", 7, 1000, 46_000, 46_000)
 		}, "FAIL  c: tick 00:00:46.000 ran although the job was canceled at 00:00:45.050\n"},
 		"a run that was never due": {func(s *scenario) {
@@ -231,7 +231,7 @@ func TestVerdict(t *testing.T) {
 		}, "FAIL  after the stop: b has no other owner yet\n"},
 	} {
 		s := newScenario()
-		test.spoil(s)
+		test.corrupt(s)
 		got := judge(t, s)
 		if !strings.Contains(got, test.want) {
 			t.Errorf("%s\n got %s want %s", name, got, test.want)

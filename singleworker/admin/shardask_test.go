@@ -228,7 +228,7 @@ func TestAwaitRunsOfShards(t *testing.T) {
 		})
 		entries, err := w.c.AwaitRun(w.Context(), "job", second.ID)
 		if err != nil || shardStates(entries) != "0 unknown, 1 unknown, 2 unknown" {
-			t.Errorf("shards that are no more: %s, %v", shardStates(entries), err)
+			t.Errorf("removed shards: %s, %v", shardStates(entries), err)
 		}
 	})
 }

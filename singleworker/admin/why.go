@@ -36,7 +36,7 @@ func (f Fate) Rank() int { return slices.Index(fates, f) }
 type Explanation struct {
 	Job   JobStatus `json:"job"`
 	Asked time.Time `json:"asked,omitzero"` // the requested time
-	// Tick is the tick that is explained; zero if there is none.
+	// Tick is the tick that is explained; zero if the job has no such tick.
 	Tick time.Time `json:"tick,omitzero"`
 	// Fate is what became of it; for a job with shards, the fate of the shard that needs
 	// attention most.

@@ -11,8 +11,8 @@ type Schedule struct {
 	rule rule
 }
 
-// A rule computes the times of one kind of schedule. ok is false if there is
-// none; t is then meaningless. The location of t is always meaningless.
+// A rule computes the times of one kind of schedule. ok is false if there is no
+// such time; t is then meaningless. The location of t is always meaningless.
 type rule interface {
 	next(after time.Time) (t time.Time, ok bool)
 	prev(before time.Time) (t time.Time, ok bool)

@@ -34,7 +34,7 @@ func CheckNodeName(name string) error {
 	case name != strings.TrimSpace(name):
 		return errors.New("begins or ends with a blank")
 	case name == "." || name == "..":
-		return errors.New("is a path element of its own")
+		return errors.New("is a relative path element")
 	case strings.HasPrefix(name, Reserved):
 		return fmt.Errorf("begins with %q, which is reserved", Reserved)
 	}

@@ -156,8 +156,8 @@ func checkText(text string, limit int, besides string) error {
 	return nil
 }
 
-// CheckPayload reports, as a *FieldError, that a payload is not one JSON value. An
-// empty one is none.
+// CheckPayload reports, as a *FieldError, that a payload is not one JSON value. An empty
+// payload is valid.
 func CheckPayload(payload json.RawMessage) error {
 	if len(payload) == 0 {
 		return nil

@@ -66,7 +66,7 @@ func TestHelpersReportFailures(t *testing.T) {
 		c.AwaitRuns("report", n+1)
 		t.told("swtest: after 20s report has ")
 		if owners := c.Owners(); len(owners) != 0 {
-			t.T.Errorf("a cancelled job is owned: %v", owners)
+			t.T.Errorf("a canceled job is owned: %v", owners)
 		}
 	})
 }

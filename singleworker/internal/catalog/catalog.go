@@ -323,9 +323,9 @@ func (c *Catalog) setSpec(j *Job, spec zkrec.Spec, parsed ticks.Job, err error) 
 	c.setEligible(j, err)
 }
 
-// Spoilt reports whether the job has been invalid for longer than d because a record that it cannot run
-// without is no record. One of a newer schema is not spoilt: instances of that version run the job.
-func (j *Job) Spoilt(now, d time.Duration) bool {
+// Unreadable reports whether the job has been invalid for longer than d because a record that it needs
+// cannot be read. A record of a newer schema does not count: instances of that version run the job.
+func (j *Job) Unreadable(now, d time.Duration) bool {
 	return !j.valid && j.spoilt && j.invalidSince != 0 && now-j.invalidSince > d
 }
 

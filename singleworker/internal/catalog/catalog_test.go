@@ -228,7 +228,7 @@ func TestSpecIsParsedOncePerVersion(t *testing.T) {
 	})
 }
 
-// An instance is registered for what it can run before it appears; a job that it cannot read is none of that.
+// An instance registers for the jobs that it can run before it appears; a job that it cannot read is not among them.
 func TestRegistrationBeforeJoining(t *testing.T) {
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		for _, job := range []string{"job", "elsewhere", "denied", "invalid"} {

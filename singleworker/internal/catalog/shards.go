@@ -112,7 +112,7 @@ func (c *Catalog) withNodes(j *Job, slots []string) []string {
 	able := j.Eligible && j.isAble
 	wait := c.loop.SyncPeriod()
 	if !able {
-		wait *= 2 // nobody may be able to run it; that its ticks are missed must be noticed all the same
+		wait *= 2 // perhaps no instance can run it, but its missed ticks must be noticed
 	}
 	if able && c.isFirst(j) || now-j.creation.lackedSince > wait {
 		c.createShards(j, missing)

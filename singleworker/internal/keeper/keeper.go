@@ -18,7 +18,7 @@ import (
 // Reporter is told what an instance notices of other instances' ticks. Its methods are called on the
 // loop and must not block.
 type Reporter interface {
-	// Overdue: a tick of a slot of a job with that spec, whoever owns it, was not accounted for in
+	// Overdue: a tick of a slot of a job with that spec, of any owner, was not accounted for in
 	// time. One instance of the group reports it, once.
 	Overdue(slot string, spec zkrec.Spec, tick time.Time)
 	// Completed: all shards of a job are done with a tick, which they ran under spec. One instance of

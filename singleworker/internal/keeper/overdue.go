@@ -76,7 +76,7 @@ func (o *Overdue) slot(slots map[string]*watched, slot string) *watched {
 func (o *Overdue) watchInvalid(j *catalog.Job, slots map[string]*watched) {
 	tick := j.Written
 	w := o.slot(slots, j.Name)
-	if j.Spoilt(o.loop.Now(), job.DefaultAlarmAfter) && w.raised != tick.UnixMilli() && !w.looking {
+	if j.Unreadable(o.loop.Now(), job.DefaultAlarmAfter) && w.raised != tick.UnixMilli() && !w.looking {
 		o.raise(j.Name, j.Spec, w, tick)
 	}
 }
@@ -112,7 +112,7 @@ func (o *Overdue) look(job *catalog.Job, slot string, w *watched) {
 // idleLook is how often a slot is looked at that has no tick left.
 const idleLook = time.Hour
 
-// fetchRun reads a slot's tick record and whether its run is under way at a live owner. A spoilt record
+// fetchRun reads a slot's tick record and whether its run is in progress at a live owner. An unreadable record
 // is an error together with a record that accounts for no tick after it was written. One of a newer
 // schema may account for all.
 func (o *Overdue) fetchRun(ctx context.Context, slot string) (record zkrec.Tick, running bool, err error) {

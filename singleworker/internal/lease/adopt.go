@@ -138,7 +138,7 @@ func roundUp(share float64) int {
 }
 
 // isLeftTo reports whether another instance should take s, a slot of a group,
-// because it lacks slots of the group and of all slots. If there is none, the
+// because it lacks slots of the group and of all slots. If no instance does, the
 // share of the group takes precedence over that of all slots.
 func (m *Machine) isLeftTo(s *slot, loads *tally, shares shares) bool {
 	counts, parts := loads.groups[s.group], shares.groups[s.group]

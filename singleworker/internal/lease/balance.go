@@ -42,8 +42,8 @@ type pile struct {
 	best         ratio           // upper bound of a move's gain
 }
 
-// move is a move of a slot between two instances of the tally; slot is nil if
-// there is none.
+// move is a move of a slot between two instances of the tally; slot is nil for
+// no move.
 type move struct {
 	slot     *slot
 	from, to int

@@ -140,7 +140,7 @@ func (w *world) handOfMan() {
 	if !w.resubmits && len(rec.Beats) > 0 && w.percent(50) {
 		sid := rec.Beats[w.rng.IntN(len(rec.Beats))].SID
 		rec.Beats = without(rec.Beats, sid)
-		w.logf(slot, "a hand deletes the heartbeat of %s", sid)
+		w.logf(slot, "someone deletes the heartbeat of %s", sid)
 		w.zk.put(j, rec)
 		return
 	}
@@ -233,7 +233,7 @@ func (i *instance) drain() {
 	i.w.logf("", "%s drains", i.member.Incarnation)
 	i.draining, i.closed = true, true
 	i.publishLater()
-	i.deliver(i.heed, i.w.delay())
+	i.deliver(i.applyOrder, i.w.delay())
 }
 
 // undrain ends a drain.
@@ -241,11 +241,11 @@ func (i *instance) undrain() {
 	i.w.logf("", "%s drains no more", i.member.Incarnation)
 	i.draining, i.closed = false, false
 	i.publishLater()
-	i.deliver(i.heed, i.w.delay())
+	i.deliver(i.applyOrder, i.w.delay())
 }
 
-// heed applies the latest drain or undrain: notifications may arrive in any order.
-func (i *instance) heed() {
+// applyOrder applies the latest drain or undrain: notifications may arrive in any order.
+func (i *instance) applyOrder() {
 	if i.draining {
 		i.step(lease.Drain{})
 	} else {

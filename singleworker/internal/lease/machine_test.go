@@ -66,7 +66,7 @@ func TestOwning(t *testing.T) {
 			line{sec(0.8), 0, lease.YieldDone{Slot: s}, "read s"},
 			line{sec(0.8), 0, record(5, 110, "b", beat("b", 0)), "group"},
 		)},
-		"the job is cancelled": {able: []string{"b"}, lines: adopted(
+		"the job is canceled": {able: []string{"b"}, lines: adopted(
 			line{sec(0.6), 0, lease.SlotGone{Slot: s}, "lost s: vanished"},
 			line{sec(1), 0, tick, ""},
 		)},

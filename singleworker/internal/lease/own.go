@@ -146,7 +146,7 @@ func (m *Machine) yieldStray(now Instant, s *slot) {
 func stale(session time.Duration) time.Duration { return session * staleNum / staleDen }
 
 // silentAfter is how long an instance may go without a heartbeat before it counts as silent. Its lease
-// is a fraction of its own session timeout, which may be longer than ours.
+// is a fraction of that instance's session timeout, which may be longer than ours.
 func (m *Machine) silentAfter(sid string) time.Duration {
 	return stale(max(m.session, m.peers[sid].Session))
 }

@@ -358,6 +358,6 @@ func TestHungPeer(t *testing.T) {
 	c.hung = ""
 	c.settle(12)
 	if got := c.counts(); got != "a=3 b=3 free=0" {
-		t.Errorf("12 sync periods after b went on: %s", got)
+		t.Errorf("12 sync periods after b resumed: %s", got)
 	}
 }

@@ -58,7 +58,7 @@ func (m *Member) Drain(drained chan<- struct{}) {
 // Drained reports whether this instance owns nothing, runs nothing and will take nothing.
 func (m *Member) Drained() bool { return m.closing.told && m.load.idle }
 
-// announce publishes that this instance is closed of its own accord, and only then tells the protocol
+// announce publishes that this instance has closed itself, and only then tells the protocol
 // to drain: the others must not offer back what they are offered.
 func (m *Member) announce() {
 	m.Publish()

@@ -28,8 +28,8 @@ func (g *Guard) add(reason error, ops ...zkconn.Op) {
 	}
 }
 
-// Refused says why the operation at an index of the transaction was refused with err, or nil when it
-// is none of the guard's.
+// Refused says why the operation at an index of the transaction was refused with err, or nil if that operation
+// is not part of the guard.
 func (g Guard) Refused(index int, err error) error {
 	if index < 0 || index >= len(g.reasons) {
 		return nil

@@ -156,7 +156,7 @@ func TestGuardRefuses(t *testing.T) {
 				}
 				for _, index := range []int{-1, len(guard.Ops)} {
 					if got := guard.Refused(index, zkconn.ErrBadVersion); got != nil {
-						g.T.Errorf("operation %d is none of the guard's, and refused because of %v", index, got)
+						g.T.Errorf("operation %d is not part of the guard, but refused because of %v", index, got)
 					}
 				}
 			})
@@ -254,7 +254,7 @@ func TestActionsAreInOrder(t *testing.T) {
 	})
 }
 
-// An order that is read with the group is heeded before the protocol plans by that reading: a slot that is free
+// An order that is read with the group is applied before the protocol plans with that reading: a slot that is free
 // at the same moment is not taken.
 func TestOrderIsHeededBeforeTheGroupIsPlanned(t *testing.T) {
 	roomtest.InGroup(t, func(g *roomtest.Group) {

@@ -44,8 +44,8 @@ func (o *Owner) fetchSlot(ctx context.Context, slot string) (rec lease.Record, e
 	return rec, err
 }
 
-// fetchSlotOnce costs two reads in the common case of one child, which the record names, and one when
-// there is none.
+// fetchSlotOnce costs two reads in the common case of one child, which the record names, and one if
+// the slot has no child.
 func (o *Owner) fetchSlotOnce(ctx context.Context, slot string) (rec lease.Record, whole bool, err error) {
 	conn, tree := o.loop.Conn, o.loop.Tree
 	data, stat, err := conn.GetW(ctx, tree.Alive(slot))

@@ -36,7 +36,7 @@ type Loop struct {
 	told []session.Notice
 }
 
-// NewLoop returns a loop of its own client of the server, which Start runs.
+// NewLoop returns a loop with a separate client of the server; Start runs it.
 func (g *Group) NewLoop(sid string) *Loop {
 	l := &Loop{Client: g.Server.Client(sid), Log: &Log{}, Ended: make(chan error, 1), g: g}
 	l.Loop = session.New(session.Config{

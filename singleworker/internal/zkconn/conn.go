@@ -158,7 +158,7 @@ func (c *Conn) Close() {
 // connection.
 func (c *Conn) SessionTimeout() time.Duration { return time.Duration(c.granted.Load()) }
 
-// SessionID returns the id of the session, or 0 if there is none.
+// SessionID returns the id of the session, or 0 without a session.
 func (c *Conn) SessionID() int64 { return c.zk.SessionID() }
 
 // Trouble returns why the latest connection attempt, including its handshake, failed. If it is nil and

@@ -11,7 +11,7 @@ import (
 type ClockTime struct{ flag, layout, text string }
 
 // clockLayouts are the forms, those that swctl prints among them. RFC 3339 is
-// the first that has a zone of its own.
+// the first that includes a zone.
 var clockLayouts = []string{
 	time.RFC3339, "2006-01-02 15:04:05Z07:00",
 	output.TimeLayout, "2006-01-02 15:04:05", "2006-01-02 15:04",

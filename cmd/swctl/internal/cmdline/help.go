@@ -145,7 +145,7 @@ is ?. Also L (last day), LW (last weekday), L-3, 15W (weekday nearest to the
 Fields take lists 1,15, ranges 9-17, steps */5 and names JAN, MON.
 
 The time zone is the job's (--tz, an IANA name; default UTC), never that of the
-machine. Where clocks change: with an hour of * the job goes on by elapsed time;
+machine. Where clocks change: with an hour of * the job follows elapsed time;
 otherwise it runs once at a time that comes twice, at the first of them, and once
 at a time that is left out, at the first moment after the gap.
 

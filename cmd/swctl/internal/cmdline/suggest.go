@@ -68,7 +68,7 @@ func Nearest(text string, names []string) string {
 }
 
 // distance counts the letters to insert, delete, replace or swap with their
-// neighbour to get from a to b.
+// neighbor to get from a to b.
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

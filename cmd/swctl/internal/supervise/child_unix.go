@@ -45,7 +45,7 @@ func StopSignals() []os.Signal {
 	return []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM}
 }
 
-// Start starts the command in a process group of its own, so that Terminate can kill the
+// Start starts the command in its own process group, so that Terminate can kill the
 // group. On a terminal it becomes the foreground group: Ctrl-C reaches it directly. Errors:
 // *StartError, or the cause of ctx if that has ended.
 func Start(ctx context.Context, command Command) (*Child, error) {

@@ -1,4 +1,4 @@
-// Package supervise runs one child process: it starts it in a process group of its own,
+// Package supervise runs one child process: it starts it in its own process group,
 // passes signals on to it, waits for it, and kills what is left of the group. On Linux it
 // also adopts and reaps the orphans of the child, so it can be process 1 of a container.
 package supervise

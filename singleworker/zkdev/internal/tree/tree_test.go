@@ -236,7 +236,7 @@ func TestMulti(t *testing.T) {
 	for _, result := range results {
 		codes = append(codes, result.Code)
 		if result.Op != wire.OpError || result.Body != wire.IntBody(result.Code) {
-			t.Errorf("result %+v of a refused multi is no error", result)
+			t.Errorf("result %+v of a refused multi is not an error", result)
 		}
 	}
 	want := []wire.Code{wire.OK, wire.OK, wire.NoNode, wire.RuntimeInconsistency}
