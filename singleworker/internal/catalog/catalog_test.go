@@ -70,6 +70,7 @@ func (n notices) wantNothing(t *testing.T) {
 }
 
 func TestJobIsFollowedFromItsSubmissionToItsEnd(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		a := start(g)
 		told(a).wantNothing(g.T)
@@ -122,6 +123,7 @@ func equal(a, b lease.SlotSet) bool {
 }
 
 func TestCanceledJobIsGone(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		a := start(g)
@@ -152,6 +154,7 @@ func TestUnrunnableJob(t *testing.T) {
 		}},
 	} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			roomtest.InGroup(t, func(g *roomtest.Group) {
 				g.Submit("job")
 				was, _, _ := g.Get(g.Tree.Job("job"))
@@ -184,6 +187,7 @@ func TestUnrunnableJob(t *testing.T) {
 
 // A job that may not be read can run again as soon as it may, although its spec is what it was.
 func TestJobThatMayNotBeReadForAWhile(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		a := start(g)
@@ -209,6 +213,7 @@ func TestJobThatMayNotBeReadForAWhile(t *testing.T) {
 
 // A schedule is parsed once per version of the spec.
 func TestSpecIsParsedOncePerVersion(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		a := start(g)
@@ -230,6 +235,7 @@ func TestSpecIsParsedOncePerVersion(t *testing.T) {
 
 // An instance registers for the jobs that it can run before it appears; a job that it cannot read is not among them.
 func TestRegistrationBeforeJoining(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		for _, job := range []string{"job", "elsewhere", "denied", "invalid"} {
 			g.Submit(job)
@@ -270,6 +276,7 @@ func TestRegistrationBeforeJoining(t *testing.T) {
 
 // A leaving instance does not register for what comes.
 func TestLeavingInstanceDoesNotRegister(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		a := start(g)
 		a.Do(a.Member.Leave)
@@ -280,6 +287,7 @@ func TestLeavingInstanceDoesNotRegister(t *testing.T) {
 }
 
 func TestMissingNodesAreRepaired(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job", g.Tree.Register("job"), g.Tree.Alive("job"), g.Tree.History("job"))
 		a := start(g)
@@ -297,6 +305,7 @@ func TestMissingNodesAreRepaired(t *testing.T) {
 // Shards are slots when their nodes exist; those of another layout are stale, and the slots' end is told
 // before the job's change.
 func TestShardsAreCreatedAndChange(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.SubmitSharded(3)
 		a := start(g)

@@ -21,6 +21,7 @@ type group struct {
 // inGroup runs a test in a bubble; every goroutine must have ended after it.
 func inGroup(t *testing.T, test func(g *group)) {
 	t.Helper()
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) { test(&group{Group: g}) })
 }
 

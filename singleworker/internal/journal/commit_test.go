@@ -17,6 +17,7 @@ import (
 )
 
 func TestClaimAndResultAreWritten(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		a := start(g, "a")
@@ -36,6 +37,7 @@ func TestReplyIsLost(t *testing.T) {
 		"after it is applied":  zkdev.CutAfter(),
 	} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			roomtest.InGroup(t, func(g *roomtest.Group) {
 				g.Submit("job")
 				a := start(g, "a")
@@ -54,6 +56,7 @@ func TestReplyIsLost(t *testing.T) {
 }
 
 func TestCommitBasedOnAnOldRecord(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		a := start(g, "a")
@@ -70,6 +73,7 @@ func TestCommitBasedOnAnOldRecord(t *testing.T) {
 }
 
 func TestCommitByAnInstanceThatIsNotTheOwner(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		a := start(g, "a")
@@ -90,6 +94,7 @@ func TestCommitByAnInstanceThatIsNotTheOwner(t *testing.T) {
 
 // The guards refuse a commit even if the instance does not know yet: its watch is delayed here.
 func TestCommitByAFormerOwnerThatDoesNotKnow(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		a := start(g, "a")
@@ -119,6 +124,7 @@ func TestCommitByAFormerOwnerThatDoesNotKnow(t *testing.T) {
 // ZooKeeper is unreachable: an owner's commit is refused when its lease has lapsed, while the result of a
 // run waits.
 func TestLeaseLapsesWhileZooKeeperIsUnreachable(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		a := start(g, "a")
@@ -157,6 +163,7 @@ func TestLeaseLapsesWhileZooKeeperIsUnreachable(t *testing.T) {
 }
 
 func TestResultAfterTheSessionHasExpired(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		a := start(g, "a")
@@ -176,6 +183,7 @@ func TestResultAfterTheSessionHasExpired(t *testing.T) {
 // Another instance has taken the job over and recorded the run as lost: the result conflicts, and amends the
 // history as long as the run is in it.
 func TestLateResultAmendsTheHistory(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		a := start(g, "a")
@@ -214,6 +222,7 @@ func TestResultOfADeletedJobDoesNotReachTheNewOne(t *testing.T) {
 	t.Parallel()
 	for what, unaware := range map[string]bool{"the instance knows": false, "the instance does not know yet": true} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			roomtest.InGroup(t, func(g *roomtest.Group) {
 				g.Submit("job")
 				a := start(g, "a")
@@ -250,6 +259,7 @@ func TestResultOfADeletedJobDoesNotReachTheNewOne(t *testing.T) {
 }
 
 func TestResultOfACanceledJob(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		a := start(g, "a")
@@ -263,6 +273,7 @@ func TestResultOfACanceledJob(t *testing.T) {
 }
 
 func TestCommitWhenTheCoordinatorEnds(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		a := start(g, "a")
@@ -284,6 +295,7 @@ func TestCommitWhenTheCoordinatorEnds(t *testing.T) {
 
 // A decision under an old spec is refused; a result is not.
 func TestClaimsRequireTheSpecVersion(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		a := start(g, "a")

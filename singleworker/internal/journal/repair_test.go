@@ -18,6 +18,7 @@ import (
 // A record that becomes garbage while the job is owned is not overwritten: no run starts until it is
 // repaired, here by emptying it.
 func TestTickRecordBecomesGarbage(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		a := start(g, "a")
@@ -45,6 +46,7 @@ func TestTickRecordBecomesGarbage(t *testing.T) {
 
 // Records written by a newer version are not touched.
 func TestRecordsOfANewerVersion(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("tick")
 		g.Submit("history")
@@ -77,6 +79,7 @@ func TestRecordBecomesReadable(t *testing.T) {
 		"tick": {"/tick", "{garbage"}, "history": {"/history", "garbage"},
 	} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			roomtest.InGroup(t, func(g *roomtest.Group) {
 				g.Submit("job")
 				path := g.Tree.Job("job") + broken.node
@@ -120,6 +123,7 @@ func TestRecordBecomesReadable(t *testing.T) {
 }
 
 func TestLongHistoryIsTrimmed(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		var long zkrec.History
@@ -153,6 +157,7 @@ func TestMissingNodesAreCreated(t *testing.T) {
 		"nothing":                        {tree.Register("job"), tree.Alive("job"), tree.Tick("job"), tree.History("job"), tree.Requests("job")},
 	} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			roomtest.InGroup(t, func(g *roomtest.Group) {
 				g.Submit("job", missing...)
 				a := start(g, "a")
@@ -177,6 +182,7 @@ func TestMissingNodesAreCreated(t *testing.T) {
 
 // The history is deleted while the job is owned.
 func TestHistoryIsDeleted(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		a := start(g, "a")

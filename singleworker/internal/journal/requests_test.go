@@ -40,6 +40,7 @@ func manualClaim(o journal.Ownership, from zkrec.Tick, id string) ticks.Commit {
 }
 
 func TestRequestsAreReportedInOrder(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun, Args: map[string]string{"n": "1"}})
@@ -62,6 +63,7 @@ func TestRequestsAreReportedInOrder(t *testing.T) {
 }
 
 func TestManualRunAndItsResult(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
@@ -79,6 +81,7 @@ func TestManualRunAndItsResult(t *testing.T) {
 }
 
 func TestCanceledRequestOpensNoRun(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		a := start(g, "a")
@@ -93,6 +96,7 @@ func TestCanceledRequestOpensNoRun(t *testing.T) {
 
 // The request guards the start of its run and nothing after that.
 func TestRequestIsCanceledDuringItsRun(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
@@ -111,6 +115,7 @@ func TestRequestIsCanceledDuringItsRun(t *testing.T) {
 
 // The request that the result is to remove was deleted manually.
 func TestRequestIsGoneWhenTheResultIsWritten(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
@@ -126,6 +131,7 @@ func TestRequestIsGoneWhenTheResultIsWritten(t *testing.T) {
 // The request that the result is to remove cannot be removed: the result is written nevertheless, and the request is
 // not run a second time.
 func TestRequestStaysWhenTheResultIsWritten(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
@@ -149,6 +155,7 @@ func TestRequestStaysWhenTheResultIsWritten(t *testing.T) {
 
 // A run that is to be repeated still needs its request.
 func TestRequestIsCanceledBeforeTheSecondAttempt(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
@@ -163,6 +170,7 @@ func TestRequestIsCanceledBeforeTheSecondAttempt(t *testing.T) {
 }
 
 func TestUnreadableRequestIsIgnored(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		g.Create(g.Tree.Request("job", "q0"), "garbage")
@@ -200,6 +208,7 @@ func TestRequestsThatMayNotBeRead(t *testing.T) {
 		"their list":  {zkdev.OpGetChildren2, tree.Requests("job"), nil},
 	} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			roomtest.InGroup(t, func(g *roomtest.Group) {
 				g.Submit("job")
 				g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
@@ -226,6 +235,7 @@ func TestRequestsThatMayNotBeRead(t *testing.T) {
 
 // A request whose removal failed is reported again, so that it is removed eventually.
 func TestFailedDropIsReportedAgain(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		g.Ask("q1", zkrec.Request{Kind: zkrec.RequestStop, RunID: "over"})

@@ -36,6 +36,7 @@ func TestInvalidNumberOfShards(t *testing.T) {
 		`{"schedule":"@daily","shards":3,"layout":{"shards":-1}}`, `{"schedule":"@daily","shards":3,"layout":{"shards":2000000000}}`,
 	} {
 		t.Run(record, func(t *testing.T) {
+			t.Parallel()
 			roomtest.InGroup(t, func(g *roomtest.Group) {
 				g.SubmitSharded(2)
 				a := start(g, "a")
@@ -56,6 +57,7 @@ func TestInvalidNumberOfShards(t *testing.T) {
 }
 
 func TestNodesOfFormerShardsAreDeletedOnce(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		a := start(g, "a")
@@ -73,6 +75,7 @@ func TestNodesOfFormerShardsAreDeletedOnce(t *testing.T) {
 }
 
 func TestNodesBelowAFormerShardAreForeign(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.SubmitSharded(3)
 		start(g, "a")
@@ -94,6 +97,7 @@ func TestNodesBelowAFormerShardAreForeign(t *testing.T) {
 }
 
 func TestShardsThatCannotBeCreated(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		var refused atomic.Bool
 		var tries atomic.Int32
@@ -121,6 +125,7 @@ func TestShardsThatCannotBeCreated(t *testing.T) {
 }
 
 func TestNodesThatAreNotShards(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.SubmitSharded(2)
 		var ops []zkconn.Op
@@ -143,6 +148,7 @@ func TestNodesThatAreNotShards(t *testing.T) {
 
 // An instance that cannot run the job creates its shards if no other does, so that missed ticks are noticed.
 func TestShardsThatNobodyCanRunAreMissed(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.SubmitSharded(2)
 		a := start(g, "a", "job")
@@ -158,6 +164,7 @@ func TestShardsThatNobodyCanRunAreMissed(t *testing.T) {
 // A delayed write for a job must not apply to a job that was resubmitted under the same name and happens to
 // have the same version.
 func TestChangeOfShardsDoesNotReachAnotherJob(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.SubmitSharded(2)
 		a := start(g, "a")

@@ -25,7 +25,7 @@ func start(g *roomtest.Group, sid string, without ...string) *roomtest.Rooms {
 	r.Add(roomtest.Room{
 		Joined: k.Joined,
 		Sync: func() {
-			if r.Loop.Joined() {
+			if r.Joined() {
 				o.Sync()
 				r.Catalog.Jobs(k.Keep)
 			}
@@ -76,6 +76,7 @@ func wantOverdue(g *roomtest.Group, members []*roomtest.Rooms, want ...time.Dura
 }
 
 func TestOverdueTickIsReportedOncePerOutage(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		members := []*roomtest.Rooms{start(g, "a"), start(g, "b")}
@@ -111,6 +112,7 @@ func TestAlarmWhoseReplyIsLost(t *testing.T) {
 		"after it is applied":  zkdev.CutAfter(),
 	} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			roomtest.InGroup(t, func(g *roomtest.Group) {
 				g.Submit("job")
 				members := []*roomtest.Rooms{start(g, "a")}
@@ -126,6 +128,7 @@ func TestAlarmWhoseReplyIsLost(t *testing.T) {
 }
 
 func TestUnreadableAlarmNode(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		members := []*roomtest.Rooms{start(g, "a"), start(g, "b")}
@@ -140,6 +143,7 @@ func TestJobWithAnUnreadableRecordIsOverdue(t *testing.T) {
 	t.Parallel()
 	for _, broken := range []string{"garbage", "", `{"schema":1}`} {
 		t.Run(broken, func(t *testing.T) {
+			t.Parallel()
 			roomtest.InGroup(t, func(g *roomtest.Group) {
 				g.Submit("job")
 				through := zkrec.Tick{Watermark: roomtest.Midnight.Add(3 * time.Minute).UnixMilli()}
@@ -161,6 +165,7 @@ func TestJobWithANewerOrDeniedRecordIsNotOverdue(t *testing.T) {
 	t.Parallel()
 	for what, refused := range map[string]bool{"of a newer version": false, "denied": true} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			roomtest.InGroup(t, func(g *roomtest.Group) {
 				g.Submit("job")
 				g.Set(g.Tree.Tick("job"), []byte(`{"schema":99}`))
@@ -182,6 +187,7 @@ func TestJobWithANewerOrDeniedRecordIsNotOverdue(t *testing.T) {
 }
 
 func TestPausedJobIsNotOverdue(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		spec := zkrec.Spec{Job: jobs.Job{Schedule: "0 * * * * ?"}, Since: roomtest.Midnight.UnixMilli(), Paused: &zkrec.Pause{Since: roomtest.Midnight.UnixMilli()}}
@@ -200,6 +206,7 @@ func TestPausedJobIsNotOverdue(t *testing.T) {
 
 // A job is not overdue during a long run, as long as its owner lives.
 func TestRunningJobIsNotOverdue(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		a := start(g, "a")
@@ -218,6 +225,7 @@ func TestRunningJobIsNotOverdue(t *testing.T) {
 
 // The owner died during the run, and no live instance can run the job.
 func TestRunWhoseOwnerIsGoneIsOverdue(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		a := start(g, "a")
@@ -232,6 +240,7 @@ func TestRunWhoseOwnerIsGoneIsOverdue(t *testing.T) {
 
 // A changed spec makes the instance check again, and forget what it has reported.
 func TestAlarmIsNotRaisedAgainByAChange(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		members := []*roomtest.Rooms{start(g, "a")}
@@ -246,6 +255,7 @@ func TestAlarmIsNotRaisedAgainByAChange(t *testing.T) {
 
 // A resubmitted job has its own alarms.
 func TestAlarmOfAJobThatIsSubmittedAgain(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		members := []*roomtest.Rooms{start(g, "a"), start(g, "b")}

@@ -41,6 +41,7 @@ func TestCompleteTicksAreReportedOnce(t *testing.T) {
 		"refused by a passing trouble": zkdev.Refuse(zkdev.BadVersion),
 	} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			roomtest.InGroup(t, func(g *roomtest.Group) {
 				g.SubmitSharded(3)
 				a := start(g, "a")
@@ -61,6 +62,7 @@ func TestCompleteTicksAreReportedOnce(t *testing.T) {
 // What the keeper reads during a write may be outdated when it is processed after it: the ticks would be
 // written, and perhaps reported, again.
 func TestCompleteTicksAreNotReadWhileTheyAreWritten(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.SubmitSharded(2)
 		a := start(g, "a")
@@ -75,7 +77,7 @@ func TestCompleteTicksAreNotReadWhileTheyAreWritten(t *testing.T) {
 		})
 		a.Runs(60_000)
 		roomtest.Pass(100 * time.Millisecond)
-		a.Loop.Post(a.Sync)
+		a.Post(a.Sync)
 		roomtest.Pass(time.Second) // no reply yet
 		stop()
 		if n := reads.Load(); n > 0 {
@@ -89,6 +91,7 @@ func TestCompleteTicksAreNotReadWhileTheyAreWritten(t *testing.T) {
 
 // The next keeper of the shards reports what the previous one has not reported, and nothing twice.
 func TestKeeperOfShardsChanges(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.SubmitSharded(2)
 		a := start(g, "a")
@@ -124,6 +127,7 @@ func TestReplyToReshardingIsLost(t *testing.T) {
 	} {
 		for _, shards := range []int{1, 2, 5} {
 			t.Run(fmt.Sprintf("%s, to %d", what, shards), func(t *testing.T) {
+				t.Parallel()
 				roomtest.InGroup(t, func(g *roomtest.Group) {
 					g.SubmitSharded(3)
 					a := start(g, "a")
@@ -164,6 +168,7 @@ func TestReplyToReshardingIsLost(t *testing.T) {
 // The last tick of a layout is run by all of its shards and no others: one shard has claimed it when the
 // change comes.
 func TestLastTickOfALayout(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.SubmitSharded(2)
 		a := start(g, "a")
@@ -209,6 +214,7 @@ func TestLastTickOfALayout(t *testing.T) {
 
 // A shard that was deleted manually is recreated, and does not start with ticks that all shards have finished.
 func TestShardDeletedManually(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.SubmitSharded(2)
 		a := start(g, "a")
@@ -238,6 +244,7 @@ func TestShardDeletedManually(t *testing.T) {
 // A job whose record of complete ticks cannot be read is invalid: nobody runs it until it is repaired, and
 // nothing is reported twice.
 func TestRecordOfCompleteTicksIsGarbage(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.SubmitSharded(2)
 		a := start(g, "a")
@@ -261,6 +268,7 @@ func TestRecordOfCompleteTicksIsGarbage(t *testing.T) {
 
 // A large job that is being deleted counts as gone.
 func TestCanceledJobIsGone(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.SubmitSharded(2)
 		a := start(g, "a")

@@ -66,6 +66,7 @@ func TestRecordIsPublishedBeforeDrainingIsTold(t *testing.T) {
 		"leaving": (*member.Member).Leave, "drained": func(m *member.Member) { m.Drain(make(chan struct{})) },
 	} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			roomtest.InGroup(t, func(g *roomtest.Group) {
 				a := start(g, member.Config{ID: "a"})
 				g.OnMulti(g.Tree.Instance("a"), zkdev.DelayReply(time.Second))
@@ -96,6 +97,7 @@ func TestOrderBindsItsIncarnation(t *testing.T) {
 		"an earlier one": {zkrec.Order{Incarnation: "a-0"}, false, false},
 	} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			roomtest.InGroup(t, func(g *roomtest.Group) {
 				a := start(g, member.Config{ID: "a"})
 				follow(a) // which creates the parent of orders
@@ -122,6 +124,7 @@ func TestOrderBindsItsIncarnation(t *testing.T) {
 }
 
 func TestDrainedIsToldWhenIdle(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		a := start(g, member.Config{ID: "a"})
 		idle := false
@@ -151,6 +154,7 @@ func TestLostIsTold(t *testing.T) {
 	t.Parallel()
 	for what, data := range map[string]string{"deleted": "", "overwritten": string(zkrec.Instance{Incarnation: "a-0"}.Encode())} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			roomtest.InGroup(t, func(g *roomtest.Group) {
 				a := start(g, member.Config{ID: "a"})
 				if _, lost := follow(a); lost || len(a.Told()) > 0 {
@@ -174,6 +178,7 @@ func TestLostIsTold(t *testing.T) {
 
 // A reading that was begun in an earlier connection says nothing about this one.
 func TestReadingOfAnEarlierConnectionLosesNothing(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		a := start(g, member.Config{ID: "a"})
 		a.Do(func() {
@@ -194,6 +199,7 @@ func TestDepartureTakesItsNodesAlong(t *testing.T) {
 		"reply lost": {zkdev.CutAfter(), false},
 	} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			roomtest.InGroup(t, func(g *roomtest.Group) {
 				a := start(g, member.Config{ID: "a"})
 				follow(a)
@@ -229,6 +235,7 @@ func TestDepartureTakesItsNodesAlong(t *testing.T) {
 
 // Of three survivors, one cleans up first; each next one would a session timeout later.
 func TestSurvivorsCleanUpInTheOrderOfTheirRanks(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		survivors := make(map[string]*roomtest.Rooms)
 		for _, sid := range []string{"a", "b", "c"} {
@@ -253,8 +260,8 @@ func TestSurvivorsCleanUpInTheOrderOfTheirRanks(t *testing.T) {
 			}
 			roomtest.Pass(100 * time.Millisecond)
 		}
-		for rank := range time.Duration(3) {
-			if at := (member.TidyAfter + rank) * roomtest.SessionTimeout; !found[at] {
+		for rank := range 3 {
+			if at := time.Duration(member.TidyAfter+rank) * roomtest.SessionTimeout; !found[at] {
 				g.T.Errorf("nobody cleans up after %v, but after %v", at, found)
 			}
 		}
@@ -263,6 +270,7 @@ func TestSurvivorsCleanUpInTheOrderOfTheirRanks(t *testing.T) {
 
 // What a dead instance left is removed, but for what is a live one's by then.
 func TestTidyRemovesTraces(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		g.Submit("other")
@@ -332,6 +340,7 @@ func TestLiveInstanceKeepsAnotherOut(t *testing.T) {
 		"of the other mode": {"b", zkrec.Instance{Incarnation: "b-0", Mode: zkrec.ModeLatch}, member.ErrMode},
 	} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			roomtest.InGroup(t, func(g *roomtest.Group) {
 				test.other.SessionTimeout = zkrec.Duration(2 * roomtest.SessionTimeout)
 				g.Multi(zkconn.CreateEphemeralOp(g.Tree.Instance(test.sid), test.other.Encode()))
@@ -348,6 +357,7 @@ func TestLiveInstanceKeepsAnotherOut(t *testing.T) {
 // The code's declaration replaces a job that is based on another one, and leaves an operator's change on top
 // of this one, and what a newer version wrote.
 func TestDeclarations(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		declare := func(sid, schedule string) *roomtest.Rooms {
 			spec := zkrec.Spec{Job: jobs.Job{Name: "job", Schedule: schedule}}

@@ -28,6 +28,7 @@ func start(g *roomtest.Group, cfg member.Config) *roomtest.Rooms {
 }
 
 func TestFreeSlotIsTaken(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		a := start(g, member.Config{ID: "a"})
@@ -67,6 +68,7 @@ func TestLossHasACause(t *testing.T) {
 		"handed over": {func(_ *roomtest.Group, a *roomtest.Rooms) { a.Do(a.Member.Leave) }, owner.ErrHandedOver},
 	} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			roomtest.InGroup(t, func(g *roomtest.Group) {
 				g.SubmitSharded(2)
 				a := g.NewOwner(member.Config{ID: "a"})
@@ -129,6 +131,7 @@ func TestGuardRefuses(t *testing.T) {
 		}, latch, owner.ErrNotLeader},
 	} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			roomtest.InGroup(t, func(g *roomtest.Group) {
 				g.Submit("job")
 				a := start(g, test.cfg)
@@ -166,6 +169,7 @@ func TestGuardRefuses(t *testing.T) {
 
 // A job's node that is gone is no other version of its spec.
 func TestGuardOfADeletedJobSaysNothing(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		a := start(g, member.Config{ID: "a"})
@@ -181,6 +185,7 @@ func TestGuardOfADeletedJobSaysNothing(t *testing.T) {
 }
 
 func TestGuardIsGivenToTheOwnerAlone(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		a := start(g, member.Config{ID: "a"})
@@ -205,6 +210,7 @@ func TestGuardIsGivenToTheOwnerAlone(t *testing.T) {
 }
 
 func TestGuardInLatchModeNeedsATerm(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		a := start(g, member.Config{ID: "a", Latch: true, Instance: zkrec.Instance{Mode: zkrec.ModeLatch}})
@@ -220,6 +226,7 @@ func TestGuardInLatchModeNeedsATerm(t *testing.T) {
 // The protocol's actions are carried out in the order of its list, after the closure that made the step, and
 // what they lead to after them.
 func TestActionsAreInOrder(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		g.Submit("other")
@@ -257,6 +264,7 @@ func TestActionsAreInOrder(t *testing.T) {
 // An order that is read with the group is applied before the protocol plans with that reading: a slot that is free
 // at the same moment is not taken.
 func TestOrderIsHeededBeforeTheGroupIsPlanned(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		a := start(g, member.Config{ID: "a"})
 		g.Submit("job")
@@ -288,6 +296,7 @@ func TestOrderIsHeededBeforeTheGroupIsPlanned(t *testing.T) {
 
 // An instance that finds its node deleted gives up its leases at once: the others take over.
 func TestLossOfTheNodeEndsLeases(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		a := start(g, member.Config{ID: "a"})

@@ -37,7 +37,6 @@ type Group struct {
 // InGroup runs a test in a bubble, in which every goroutine must have ended after it.
 func InGroup(t *testing.T, test func(g *Group)) {
 	t.Helper()
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := &Group{T: t, Tree: zkrec.NewTree("group")}
 		g.Server = zkdev.Start(t, zkdev.Config{NoListen: true})
@@ -68,7 +67,7 @@ func (g *Group) Conn(client *zkdev.Client) zkconn.Config {
 
 // Pass lets time pass, including what happens at its end.
 func Pass(d time.Duration) {
-	time.Sleep(d)
+	<-time.After(d)
 	synctest.Wait()
 }
 

@@ -94,12 +94,12 @@ func (g *Group) NewOwner(cfg member.Config, without ...string) *Rooms {
 			r.Owner.Step(lease.Opened{Session: r.Conn.SessionTimeout(), SyncPeriod: r.SyncPeriod()})
 		},
 		Sync: func() {
-			if r.Loop.Joined() {
+			if r.Joined() {
 				r.Owner.Step(lease.LookAll{})
 			}
 		},
 		Turn: func() {
-			if r.Loop.Joined() && r.Now() >= r.Owner.NextBeat() {
+			if r.Joined() && r.Now() >= r.Owner.NextBeat() {
 				r.Owner.Step(lease.Tick{})
 			}
 		},

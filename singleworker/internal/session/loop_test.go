@@ -18,6 +18,7 @@ import (
 
 // What a closure leads to runs after it, in the order in which it was asked for, and before the next closure.
 func TestTurnIsInOrderAndNothingReenters(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		l := g.NewLoop("a")
 		var ran []string
@@ -58,6 +59,7 @@ func TestTurnIsInOrderAndNothingReenters(t *testing.T) {
 
 // Everything that a turn writes, also in what it led to, is one transaction.
 func TestWritesOfATurnTravelTogether(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		l := g.NewLoop("a")
 		var sent []string
@@ -109,6 +111,7 @@ func TestRunReturnsWhatSettledSays(t *testing.T) {
 	broken := errors.New("broken")
 	for what, want := range map[string]error{"done": nil, "failed": broken} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			roomtest.InGroup(t, func(g *roomtest.Group) {
 				l := g.NewLoop("a")
 				end := false
@@ -125,6 +128,7 @@ func TestRunReturnsWhatSettledSays(t *testing.T) {
 
 // What comes after the end is dropped, and blocks nobody.
 func TestAfterTheEnd(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		l := g.NewLoop("a")
 		l.Start()
@@ -153,6 +157,7 @@ func TestAfterTheEnd(t *testing.T) {
 }
 
 func TestErrorOfATaskEndsTheLoop(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		l := g.NewLoop("a")
 		l.Start()
@@ -166,6 +171,7 @@ func TestErrorOfATaskEndsTheLoop(t *testing.T) {
 
 // The loop knows its session before it passes an event on; an attempt to connect that fails is no event.
 func TestConnectionIsFollowed(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		l := g.NewLoop("a")
 		var events []string
@@ -195,6 +201,7 @@ func TestConnectionIsFollowed(t *testing.T) {
 }
 
 func TestJoinedIsLostAtOnce(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		l := g.NewLoop("a")
 		l.Start()
@@ -219,6 +226,7 @@ func TestJoinedIsLostAtOnce(t *testing.T) {
 
 // While ZooKeeper is unreachable, an instance logs why, once per session timeout.
 func TestUnreachableZooKeeperIsLogged(t *testing.T) {
+	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		count := func(l *roomtest.Loop) int { return strings.Count(l.Log.String(), "ZooKeeper cannot be reached") }
 		a := g.NewLoop("a")
