@@ -45,7 +45,7 @@ var forbidden = []arrow{
 			"and panics. The sample is an application that has it already, and takes the latch as its Elector",
 	},
 	{
-		from: "...", except: []string{"cmd/swctl", "cmd/swctl/internal/cmdline"}, to: []string{cliFlags}, tests: true,
+		from: "...", except: []string{"cmd/swctl/internal/cmdline"}, to: []string{cliFlags}, tests: true,
 		reason: "an application that links the library must not link a flag parser",
 	},
 	{
@@ -165,7 +165,22 @@ var forbidden = []arrow{
 	},
 	{
 		from: "cmd/swctl/internal/cmdline", to: []string{"cmd/..."}, but: []string{"cmd/swctl/internal/output"}, tests: true,
-		reason: "a line is read before anything is asked or printed: the rooms of swctl are cmdline over output, and commands over all",
+		reason: "a line is read before anything is asked or printed",
+	},
+	{
+		from: "cmd/swctl/internal/fields", to: []string{"cmd/...", "singleworker/admin/..."}, tests: true,
+		but:    []string{"cmd/swctl/internal/output", "cmd/swctl/internal/cmdline"},
+		reason: "a field of a job is a flag, a line and an error, for all commands alike",
+	},
+	{
+		from: "cmd/swctl/internal/group", to: []string{"cmd/..."}, tests: true,
+		but:    []string{"cmd/swctl/internal/cmdline", "cmd/swctl/internal/fields"},
+		reason: "what talks to the group prints nothing",
+	},
+	{
+		from: "cmd/swctl/internal/render", to: []string{"cmd/..."}, tests: true,
+		but:    []string{"cmd/swctl/internal/output", "cmd/swctl/internal/fields"},
+		reason: "what prints for people asks nobody: the commands put the rooms together",
 	},
 	{
 		from: "jobs/...", to: []string{"singleworker/internal/..."}, tests: true,

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"syscall"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -29,8 +27,8 @@ server that keeps everything in memory and forgets it at exit: NEVER FOR PRODUCT
 other commands find it without --zk if it uses the default port.`,
 		Examples: `swctl dev
 swctl dev --port 0 -o json`,
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "port", Usage: "`NUMBER` port on 127.0.0.1, 0 for any that is free (default 2181)"},
+		Flags: []cmdline.Flag{
+			{Name: "port", Usage: "`NUMBER` port on 127.0.0.1, 0 for any that is free (default 2181)"},
 		},
 		Run: a.run(dev),
 	}

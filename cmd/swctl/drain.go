@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
-
-	"github.com/urfave/cli/v2"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 )
@@ -19,43 +17,35 @@ const flagWait = "wait"
 
 func (a *app) drainCommand() *cmdline.Command {
 	return &cmdline.Command{
-		Name: "instances drain", Args: "SID",
+		Name: "instances drain", Args: "ID",
 		Short: "make a running instance hand over its jobs",
 		Long: `The instance starts no more runs, hands over idle jobs at once and the others when their
 runs end, and takes no jobs. That lasts until it is restarted, as after a deploy, or until
 swctl instances enable. Jobs that no other instance can run wait.`,
 		Examples: `swctl instances drain app-2 --wait --timeout 5m && ssh db8 systemctl stop app
 swctl instances drain app-2 --reason 'disk is failing'`,
-		Flags: append([]cli.Flag{waitDrainedFlag()}, whoFlags(inRecords)...),
-		Run: a.run(func(ctx context.Context, c *call) error {
-			return c.order(ctx, func(ctx context.Context, cl client, sid string, opts admin.OrderOptions) (admin.OrderResult, error) {
-				return cl.Drain(ctx, sid, opts)
-			})
-		}),
+		Flags: orderFlags(),
+		Run:   a.run(order(group.Client.Drain)),
 	}
 }
 
 func (a *app) disableCommand() *cmdline.Command {
 	return &cmdline.Command{
-		Name: "instances disable", Args: "SID",
+		Name: "instances disable", Args: "ID",
 		Short: "keep an instance from owning jobs, also after a restart",
 		Long: `Like swctl instances drain, but for every start of an instance with that ID, until swctl
 instances enable. The instance need not be running. Its ID must be one that the
 application sets (Config.InstanceID): a generated ID is never used again.`,
 		Examples: `swctl instances disable app-2 --reason 'canary of v2 only shows its pages'
 swctl instances disable app-2 --wait`,
-		Flags: append([]cli.Flag{waitDrainedFlag()}, whoFlags(inRecords)...),
-		Run: a.run(func(ctx context.Context, c *call) error {
-			return c.order(ctx, func(ctx context.Context, cl client, sid string, opts admin.OrderOptions) (admin.OrderResult, error) {
-				return cl.Disable(ctx, sid, opts)
-			})
-		}),
+		Flags: orderFlags(),
+		Run:   a.run(order(group.Client.Disable)),
 	}
 }
 
 func (a *app) enableCommand() *cmdline.Command {
 	return &cmdline.Command{
-		Name: "instances enable", Args: "SID",
+		Name: "instances enable", Args: "ID",
 		Short: "let an instance own jobs again",
 		Long: `Undoes swctl instances drain or disable. The instance gets its share of the jobs at once,
 as if it had just joined.`,
@@ -64,56 +54,56 @@ as if it had just joined.`,
 	}
 }
 
-func waitDrainedFlag() cli.Flag {
-	return &cli.BoolFlag{Name: flagWait, Usage: "return when it owns nothing; exit 7 on timeout"}
+func orderFlags() []cmdline.Flag {
+	return append([]cmdline.Flag{{Name: flagWait, Usage: "return when it owns nothing; exit 7 on timeout"}}, whoFlags(inRecords)...)
 }
 
 // instanceID is the one argument of the commands here.
 func (c *call) instanceID() (string, error) {
 	if len(c.Args) != 1 {
-		name := c.Command
-		return "", cmdline.Usage("%s needs one id of an instance", name).Try("swctl %s SID; swctl instances lists them", name)
+		return "", cmdline.Usage("%s needs one id of an instance", c.Command).Try("swctl %s ID; swctl instances lists them", c.Command)
 	}
 	return c.Args[0], nil
 }
 
 // order gives an order, and waits until it is carried out if that is wanted.
-func (c *call) order(ctx context.Context,
-	give func(context.Context, client, string, admin.OrderOptions) (admin.OrderResult, error),
-) error {
-	sid, err := c.instanceID()
-	if err != nil {
-		return err
-	}
-	by, reason, err := c.who()
-	if err != nil {
-		return err
-	}
-	return c.connected(ctx, func(ctx context.Context, cl client) error {
-		result, err := give(ctx, cl, sid, admin.OrderOptions{By: by, Reason: reason})
+func order(give func(group.Client, context.Context, string, admin.OrderOptions) (admin.OrderResult, error)) func(context.Context, *call) error {
+	return func(ctx context.Context, c *call) error {
+		id, err := c.instanceID()
 		if err != nil {
 			return err
 		}
-		var waited error
-		if c.Flags.Bool(flagWait) && result.Instance != nil {
-			result.Instance, waited = c.awaitDrained(ctx, cl, sid)
-		}
-		if err := errors.Join(waited, c.putOrdered(sid, result)); err != nil || c.JSON {
+		by, reason, err := c.who()
+		if err != nil {
 			return err
 		}
-		return c.noteIfLast(ctx, cl)
-	})
+		return c.connected(ctx, func(ctx context.Context, client group.Client) error {
+			result, err := give(client, ctx, id, admin.OrderOptions{By: by, Reason: reason})
+			if err != nil {
+				return err
+			}
+			var waited error
+			if c.Flags.Bool(flagWait) && result.Instance != nil {
+				result.Instance, waited = awaitDrained(ctx, client, id)
+			}
+			err = errors.Join(waited, c.put(api.New("InstanceOrderResult", result), func(p render.Page) { p.Ordered(id, result) }))
+			if err != nil || c.JSON {
+				return err
+			}
+			return c.noteIfLast(ctx, client)
+		})
+	}
 }
 
 // awaitDrained returns the instance as it is then; nil when it is gone.
-func (c *call) awaitDrained(ctx context.Context, cl client, sid string) (*admin.Instance, error) {
-	instance, runs, err := cl.AwaitDrained(ctx, sid)
+func awaitDrained(ctx context.Context, client group.Client, id string) (*admin.Instance, error) {
+	instance, runs, err := client.AwaitDrained(ctx, id)
 	if err != nil && runs {
 		still := "is %s and still owns %s"
 		if errors.Is(err, admin.ErrUnavailable) {
 			still = "was %s and still owned %s when last seen"
 		}
-		err = fmt.Errorf("%w; %s "+still, err, sid, instance.State, jobs(instance.Owned))
+		err = fmt.Errorf("%w; %s "+still, err, id, instance.State, render.Count(instance.Owned))
 	}
 	if !runs {
 		return nil, err
@@ -121,9 +111,9 @@ func (c *call) awaitDrained(ctx context.Context, cl client, sid string) (*admin.
 	return &instance, err
 }
 
-// noteIfLast warns the operator who closes the last instance that takes jobs.
-func (c *call) noteIfLast(ctx context.Context, cl client) error {
-	all, err := cl.Instances(ctx)
+// noteIfLast warns when no instance is left that takes jobs.
+func (c *call) noteIfLast(ctx context.Context, client group.Client) error {
+	all, err := client.Instances(ctx)
 	open := func(i admin.Instance) bool {
 		return i.State == admin.InstanceActive || i.State == admin.InstanceStandby
 	}
@@ -133,84 +123,16 @@ func (c *call) noteIfLast(ctx context.Context, cl client) error {
 	return err
 }
 
-func (c *call) putOrdered(sid string, result admin.OrderResult) error {
-	if c.JSON {
-		return c.PutJSON(api.New("InstanceOrderResult", result))
-	}
-	name, order := output.Printable(sid), result.Order
-	head := string(result.Outcome)
-	switch {
-	case result.Outcome != admin.OutcomeOrdered:
-	case order.Incarnation == "":
-		head = "disabled"
-	default:
-		head = "draining"
-	}
-	fmt.Fprintf(&c.Out, "%s %s%s\n", head, name, output.Printable(c.orderText(*order)))
-	if instance := result.Instance; instance != nil {
-		fmt.Fprintf(&c.Out, "  it is %s and owns %s\n", instance.State, jobs(instance.Owned))
-	} else {
-		fmt.Fprintf(&c.Out, "  it is not running now\n")
-	}
-	return nil
-}
-
 func enable(ctx context.Context, c *call) error {
-	sid, err := c.instanceID()
+	id, err := c.instanceID()
 	if err != nil {
 		return err
 	}
-	var result admin.OrderResult
-	err = c.connected(ctx, func(ctx context.Context, cl client) (err error) {
-		result, err = cl.Enable(ctx, sid)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return c.PutJSON(api.New("InstanceOrderResult", result))
-	}
-	name := output.Printable(sid)
-	if result.Order == nil {
-		fmt.Fprintf(&c.Out, "%s %s: it was not draining or disabled\n", result.Outcome, name)
-	} else {
-		fmt.Fprintf(&c.Out, "%s %s; it was draining or disabled%s\n", result.Outcome, name, output.Printable(c.orderText(*result.Order)))
-	}
-	switch instance := result.Instance; {
-	case instance == nil:
-		fmt.Fprintf(&c.Out, "  it is not running now\n")
-	case instance.Withdrawn:
-		fmt.Fprintf(&c.Out, "  it stays drained: its own program has called Manager.Drain\n")
-	}
-	return nil
-}
-
-// orderText is " since 2026-11-21 08:24:05 UTC (3m ago), by alice@host: why".
-func (c *call) orderText(o admin.Order) string {
-	var text strings.Builder
-	if !o.At.IsZero() {
-		text.WriteString(" " + output.Relative(o.At, c.Now()))
-	}
-	if o.By != "" {
-		text.WriteString(" by " + o.By)
-	}
-	if o.Reason != "" {
-		text.WriteString(": " + o.Reason)
-	}
-	return text.String()
-}
-
-func jobs(n int) string {
-	if n == 1 {
-		return "1 job"
-	}
-	return fmt.Sprintf("%d jobs", n)
-}
-
-// absent lists the orders for instances that do not run.
-func absent(orders []admin.Order, running []admin.Instance) []admin.Order {
-	return slices.DeleteFunc(slices.Clone(orders), func(o admin.Order) bool {
-		return slices.ContainsFunc(running, func(i admin.Instance) bool { return i.ID == o.InstanceID })
+	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
+		result, err := client.Enable(ctx, id)
+		if err != nil {
+			return err
+		}
+		return c.put(api.New("InstanceOrderResult", result), func(p render.Page) { p.Enabled(id, result) })
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/supervise"
 	"github.com/swjobs/singleworker/singleworker/guard"
@@ -50,7 +51,7 @@ func runGuard(ctx context.Context, c *call) error {
 	if len(c.Args) == 0 {
 		return cmdline.Usage("guard: no command given").Try("swctl guard -- COMMAND [ARGUMENT...]")
 	}
-	cfg, err := c.adminConfig()
+	cfg, err := group.Config(c.Settings)
 	if err != nil {
 		return err
 	}
@@ -102,7 +103,7 @@ func (c *call) deregister(ctx context.Context, g *guard.Guard, child *supervise.
 	}
 	switch {
 	case err != nil:
-		err = c.explain(err)
+		err = group.Explain(c.Settings, err)
 		c.Sayf("guard: %s; NOT REMOVED: %v; its jobs move when its session ends", child, err)
 		if hint := cmdline.HintOf(err); hint != "" {
 			fmt.Fprintf(c.Stderr, "try: %s\n", output.OneLine(hint))

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -44,7 +45,7 @@ func newHarness(t *testing.T) *harness {
 	t.Helper()
 	h := &harness{fake: newFake(), vars: map[string]string{cmdline.EnvServerType: "billing"}}
 	h.app = &app{
-		dial: func(ctx context.Context, cfg admin.Config) (client, error) {
+		dial: func(ctx context.Context, cfg admin.Config) (group.Client, error) {
 			h.config = cfg
 			return h.fake, h.fake.begin(ctx, "Dial")
 		},
@@ -141,7 +142,7 @@ type fakeClient struct {
 	calls      []string
 }
 
-var _ client = (*fakeClient)(nil)
+var _ group.Client = (*fakeClient)(nil)
 
 func newFake() *fakeClient {
 	since := testNow.Add(-51*time.Hour - 30*time.Minute)
@@ -436,7 +437,7 @@ func (f *fakeClient) StopRun(ctx context.Context, name string, opts admin.StopOp
 	if err != nil {
 		return nil, err
 	}
-	for _, slot := range slotsOf(job) {
+	for _, slot := range append([]admin.JobStatus{job}, job.Slots...) {
 		if slot.LastRun == nil || slot.LastRun.State != admin.RunRunning {
 			continue
 		}

@@ -2,16 +2,11 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
-
-	"github.com/urfave/cli/v2"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -35,9 +30,9 @@ shard 3.`,
 swctl history 'import[3]'
 swctl history nightly --failed -n 5
 swctl history nightly -o json | jq '.items[] | select(.state == "failed") | .error'`,
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "n", Usage: "`NUMBER` how many entries to show (default all)"},
-			&cli.BoolFlag{Name: "failed", Usage: "only problems: not ok, running or skipped"},
+		Flags: []cmdline.Flag{
+			{Name: "n", Usage: "`NUMBER` how many entries to show (default all)"},
+			{Name: "failed", Usage: "only problems: not ok, running or skipped"},
 		},
 		Run: a.run(history),
 	}
@@ -48,92 +43,32 @@ func history(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	if len(c.Args) != 1 {
-		return cmdline.Usage("history needs the name of one job").Try("swctl history NAME; swctl list shows all jobs")
-	}
-	var past admin.History
-	err = c.connected(ctx, func(ctx context.Context, cl client) (err error) {
-		past, err = cl.History(ctx, c.Args[0])
-		return err
-	})
+	name, err := c.name()
 	if err != nil {
 		return err
 	}
-	var entries []admin.Entry
-	for _, entry := range past.Entries {
-		if (!c.Flags.Bool("failed") || wentWrong(entry.State)) && len(entries) < n {
-			entries = append(entries, entry)
+	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
+		past, err := client.History(ctx, name)
+		if err != nil {
+			return err
 		}
-	}
-	if c.JSON {
-		return c.PutJSON(api.New("History", api.Named{Name: past.Job.Name}, api.Items[admin.Entry]{Items: append([]admin.Entry{}, entries...)}))
-	}
-	c.historyTable(past.Job, entries).Write(&c.Out, "")
-	if len(entries) == 0 && len(past.Entries) > 0 {
-		c.Notef("the history of %s has no such entries", past.Job.Name)
-	} else if len(entries) == 0 {
-		c.Notef("%s has no history: no tick has been claimed or skipped yet", past.Job.Name)
-	}
-	return nil
+		entries := past.Entries
+		if c.Flags.Bool("failed") {
+			entries = slices.DeleteFunc(slices.Clone(entries), wentWell)
+		}
+		entries = entries[:min(n, len(entries))]
+		document := api.New("History", api.Named{Name: past.Job.Name}, api.ItemsOf(entries))
+		return c.put(document, func(p render.Page) {
+			p.History(past.Job, entries)
+			if len(entries) == 0 && len(past.Entries) > 0 {
+				c.Notef("the history of %s has no such entries", past.Job.Name)
+			} else if len(entries) == 0 {
+				c.Notef("%s has no history: no tick has been claimed or skipped yet", past.Job.Name)
+			}
+		})
+	})
 }
 
-func wentWrong(state string) bool {
-	switch state {
-	case admin.RunOK, admin.RunRunning, admin.RunSkipped:
-		return false
-	}
-	return true
-}
-
-// historyTable has a column of shards if the job has several.
-func (c *call) historyTable(job admin.JobStatus, entries []admin.Entry) *output.Table {
-	zone := zoneOf(job.Job)
-	t := &output.Table{}
-	header := []string{"TICK", "STATE", "LAG", "TOOK", "ON", "ATTEMPT", "CAUSE", "RUN", "WHY"}
-	if len(job.Slots) > 0 {
-		header = slices.Insert(header, 1, "SHARD")
-	}
-	t.Row(header...)
-	for _, e := range entries {
-		row := []string{output.Absolute(e.Tick, zone), e.State, "", "", e.InstanceID, "", "", e.RunID, c.why(e, zone)}
-		if e.RunID != "" {
-			row[5], row[6] = strconv.Itoa(e.Attempt), "schedule"
-		}
-		if e.Manual != "" {
-			row[6] = "manual"
-		}
-		if !e.Started.IsZero() {
-			row[2] = output.Span(e.Started.Sub(e.Tick))
-		}
-		switch {
-		case e.Started.IsZero():
-		case !e.Ended.IsZero():
-			row[3] = output.Span(e.Ended.Sub(e.Started))
-		case e.State == admin.RunRunning:
-			row[3] = output.Span(c.Now().Sub(e.Started))
-		}
-		if len(job.Slots) > 0 && e.Shard != nil {
-			row = slices.Insert(row, 1, strconv.Itoa(*e.Shard))
-		}
-		t.Row(row...)
-	}
-	return t
-}
-
-// why says of an entry what its state does not.
-func (c *call) why(e admin.Entry, zone *time.Location) string {
-	var parts []string
-	if e.Reason != "" {
-		parts = append(parts, strings.ReplaceAll(string(e.Reason), "_", " "))
-	}
-	if e.Count > 1 {
-		parts = append(parts, fmt.Sprintf("%d ticks until %s", e.Count, output.Absolute(e.To, zone)))
-	}
-	if e.Error != "" {
-		parts = append(parts, output.FirstLine(e.Error))
-	}
-	if e.NextAttempt != "" {
-		parts = append(parts, fmt.Sprintf("%s %s", e.NextAttempt, output.Relative(e.NextAttemptAt, c.Now())))
-	}
-	return strings.Join(parts, ", ")
+func wentWell(entry admin.Entry) bool {
+	return entry.State == admin.RunOK || entry.State == admin.RunRunning || entry.State == admin.RunSkipped
 }

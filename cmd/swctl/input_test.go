@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -319,7 +320,7 @@ func TestDefaultAndNoTimeout(t *testing.T) {
 		if code := h.exec("list"); code != cmdline.ExitTimeout || time.Since(begin) != cmdline.DefaultTimeout {
 			t.Errorf("exit %d after %v", code, time.Since(begin))
 		}
-		h.app.dial = func(ctx context.Context, _ admin.Config) (client, error) {
+		h.app.dial = func(ctx context.Context, _ admin.Config) (group.Client, error) {
 			if deadline, ok := ctx.Deadline(); ok {
 				t.Errorf("--timeout 0: deadline %v", deadline)
 			}

@@ -3,12 +3,11 @@ package main
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 )
@@ -40,83 +39,32 @@ func instances(ctx context.Context, c *call) error {
 	if len(c.Args) > 0 {
 		err := cmdline.Usage("instances takes no arguments")
 		if near := cmdline.Nearest(c.Args[0], instanceVerbs); near != "" {
-			return err.Try("swctl instances %s SID", near)
+			return err.Try("swctl instances %s ID", near)
 		}
-		return err.Try("swctl instances, or swctl instances %s SID", strings.Join(instanceVerbs, "|"))
+		return err.Try("swctl instances, or swctl instances %s ID", strings.Join(instanceVerbs, "|"))
 	}
-	var all []admin.Instance
-	var orders []admin.Order
-	err := c.connected(ctx, func(ctx context.Context, cl client) (err error) {
-		if all, err = cl.Instances(ctx); err != nil {
+	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
+		all, err := client.Instances(ctx)
+		if err != nil {
 			return err
 		}
-		orders, err = cl.Orders(ctx)
-		return err
+		orders, err := client.Orders(ctx)
+		if err != nil {
+			return err
+		}
+		orders = slices.DeleteFunc(orders, func(o admin.Order) bool { // those for instances that do not run remain
+			return slices.ContainsFunc(all, func(i admin.Instance) bool { return i.ID == o.InstanceID })
+		})
+		return c.put(api.Instances(all, orders), func(p render.Page) {
+			p.Instances(all)
+			if len(all) == 0 {
+				c.Notef("no instance of server type %s runs at %s", c.ServerType, c.ZK)
+			}
+			for _, o := range orders {
+				if o.Incarnation == "" {
+					c.Notef("%s is not running and is disabled%s", o.InstanceID, p.Order(o))
+				}
+			}
+		})
 	})
-	if err != nil {
-		return err
-	}
-	orders = absent(orders, all)
-	if c.JSON {
-		return c.PutJSON(api.Instances(all, orders))
-	}
-	t := &output.Table{}
-	t.Row("INSTANCE", "STATE", "OWNED", "WEIGHT", "HOST", "PID", "STARTED", "VERSION", "NOTE")
-	for _, i := range all {
-		pid, weight := "", ""
-		if i.PID != 0 { // its record can be read
-			pid, weight = strconv.Itoa(i.PID), strconv.Itoa(i.Weight)
-		}
-		t.Row(i.ID, stateOf(i), strconv.Itoa(i.Owned), weight, i.Host, pid, output.Relative(i.StartedAt, c.Now()), i.Version, c.note(i))
-	}
-	t.Write(&c.Out, "")
-	if len(all) == 0 {
-		c.Notef("no instance of server type %s runs at %s", c.ServerType, c.ZK)
-	}
-	for _, o := range orders {
-		if o.Incarnation == "" {
-			c.Notef("%s is not running and is disabled%s", o.InstanceID, c.orderText(o))
-		}
-	}
-	return nil
-}
-
-// stateOf is an instance's state in one word.
-func stateOf(i admin.Instance) string {
-	if i.Leader {
-		return "leader"
-	}
-	return i.State
-}
-
-// note says why an instance takes no jobs, and that its clock is wrong.
-func (c *call) note(i admin.Instance) string {
-	return strings.Join(slices.DeleteFunc([]string{c.orderNote(i), clockNote(i)}, func(s string) bool { return s == "" }), "; ")
-}
-
-// clocksDiffer is more than a heartbeat may take to get to ZooKeeper, and clocks that are set
-// by a network differ by.
-const clocksDiffer = 5 * time.Second
-
-func clockNote(i admin.Instance) string {
-	switch off := i.ClockOffset; {
-	case off == nil || off.Abs() < clocksDiffer:
-		return ""
-	case *off > 0:
-		return "its clock is " + output.Span(*off) + " ahead of ZooKeeper's"
-	default:
-		return "its clock is " + output.Span(-*off) + " behind ZooKeeper's"
-	}
-}
-
-func (c *call) orderNote(i admin.Instance) string {
-	switch {
-	case i.Order == nil && i.Withdrawn:
-		return "drained by its own program"
-	case i.Order == nil:
-		return ""
-	case i.Order.Incarnation == "":
-		return "disabled" + c.orderText(*i.Order)
-	}
-	return "told to drain" + c.orderText(*i.Order)
 }

@@ -1,14 +1,16 @@
 // Command swctl submits, cancels and shows the timed jobs that the instances of an
 // application share through ZooKeeper.
 //
-// Each command is a file here that composes four rooms, and a line in commands:
+// Each command is a file here, and a line in commands. It says what its flags are, what it asks
+// of the group, and what it prints; the rest is in rooms, of which each knows only those before
+// it:
 //
-//   - internal/cmdline reads the line and turns errors into exit codes,
-//   - group.go connects, and package admin does the work,
-//   - internal/explain and internal/output print,
-//   - internal/supervise is the parent of a process, for swctl guard.
-//
-// To add a command, write a function that returns a cmdline.Command and add it to commands.
+//   - internal/output: tables, times, and text that is safe for a terminal,
+//   - internal/cmdline: reading the line, asking a person, errors and exit codes,
+//   - internal/fields: the fields of a job as flags and lines,
+//   - internal/group: connecting, --timeout, hints; package admin does the work,
+//   - internal/render and internal/explain: printing for people; package admin/api is for programs,
+//   - internal/supervise: the parent of a process, for swctl guard.
 package main
 
 import (
@@ -20,12 +22,12 @@ import (
 	_ "time/tzdata" // a slim container has no zone files, and jobs name zones
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
-	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
 )
 
 func main() {
 	ctx, stop := cmdline.UntilSignal(context.Background())
-	a := &app{dial: dialAdmin, whoami: whoami, build: debug.ReadBuildInfo, serve: serveDev}
+	a := &app{dial: group.Dial, whoami: whoami, build: debug.ReadBuildInfo, serve: serveDev}
 	line := &cmdline.App{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Now: time.Now,
 		Interactive: cmdline.IsTerminal(os.Stdin) && cmdline.IsTerminal(os.Stderr),
@@ -49,21 +51,10 @@ func (a *app) commands() []*cmdline.Command {
 
 // app is what commands touch of the outside world beside their line.
 type app struct {
-	dial   func(context.Context, admin.Config) (client, error)
+	dial   group.Dialer
 	whoami func() string // who asks, for the records
 	build  func() (*debug.BuildInfo, bool)
 	serve  func(ctx context.Context, listen string, ready func(addr string) error) error // see serveDev
-}
-
-// call is one run of a command.
-type call struct {
-	*cmdline.Call
-	*app
-}
-
-// run is the Run of a command.
-func (a *app) run(do func(context.Context, *call) error) func(context.Context, *cmdline.Call) error {
-	return func(ctx context.Context, c *cmdline.Call) error { return do(ctx, &call{c, a}) }
 }
 
 // whoami is user@host, as far as the system knows.

@@ -4,12 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"strings"
-
-	"github.com/urfave/cli/v2"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 )
@@ -26,87 +25,46 @@ read is not repaired but submitted again, with submit --replace. If a newer vers
 the record, upgrade instead.`,
 		Examples: `swctl repair nightly
 swctl repair nightly --yes -o json`,
-		Flags: []cli.Flag{&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask"}},
+		Flags: []cmdline.Flag{yesFlag()},
 		Run:   a.run(repair),
 	}
 }
 
-// lost says what is lost with a record.
-var lost = map[admin.Loss]string{
-	admin.LossTicks:      "which ticks were run: those until now are not run again, nor recorded as missed",
-	admin.LossHistory:    "the history",
-	admin.LossCompletion: "which ticks all shards have completed: those until now are not reported again",
-	admin.LossSpec:       "the job itself: submit it again with --replace",
-}
-
 func repair(ctx context.Context, c *call) error {
-	if len(c.Args) != 1 {
-		return cmdline.Usage("repair needs the name of one job").Try("swctl repair NAME")
+	name, err := c.name()
+	if err != nil {
+		return err
 	}
-	name := c.Args[0]
 	if err := c.wholeJobs(name); err != nil {
 		return err
 	}
-	yes := c.Flags.Bool("yes")
-	if !yes && !c.Interactive {
-		return cmdline.WithHint(fmt.Errorf("repair: %w: there is no terminal to ask on", cmdline.ErrUnconfirmed), "add --yes")
-	}
 	var nodes []admin.UnreadableNode
-	err := c.connected(ctx, func(ctx context.Context, cl client) (err error) {
-		nodes, err = cl.Unreadable(ctx, name)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	for _, n := range nodes {
-		if n.Newer || n.Loss == admin.LossSpec {
-			err := fmt.Errorf("repair %s: %w: %s: %s", name, admin.ErrUnreadable, n.Path, n.Error)
-			if n.Newer {
-				return cmdline.WithHint(err, "a newer version wrote it: upgrade swctl and the instances")
-			}
-			return cmdline.WithHint(err, "swctl submit %s SCHEDULE --replace", name)
+	return c.confirmed(ctx, func(ctx context.Context, client group.Client) (q cmdline.Question, err error) {
+		if nodes, err = client.Unreadable(ctx, name); err != nil || len(nodes) == 0 {
+			return q, err
 		}
-	}
-	if len(nodes) > 0 && !yes {
-		if err := confirmRepair(ctx, c, name, nodes); err != nil {
+		var text bytes.Buffer
+		render.Page{Out: &text, Now: c.Now()}.Unreadable(nodes)
+		fmt.Fprintf(&text, "rewrite these %d nodes of %s? [y/N] ", len(nodes), output.Printable(name))
+		return cmdline.Question{Text: text.String(), Nothing: "nothing was written"}, repairable(name, nodes)
+	}, func(ctx context.Context, client group.Client) error {
+		if err := client.Repair(ctx, name, nodes); err != nil {
 			return err
 		}
-	}
-	err = c.connected(ctx, func(ctx context.Context, cl client) error { return cl.Repair(ctx, name, nodes) })
-	if err != nil {
-		return err
-	}
-	return putRepair(c, name, nodes)
+		return c.put(api.New("Repair", api.Named{Name: name}, api.ItemsOf(nodes)), func(p render.Page) { p.Repaired(name, nodes) })
+	})
 }
 
-func confirmRepair(ctx context.Context, c *call, name string, nodes []admin.UnreadableNode) error {
-	var question bytes.Buffer
+// repairable refuses to write nodes for which there is another way.
+func repairable(name string, nodes []admin.UnreadableNode) error {
 	for _, n := range nodes {
-		fmt.Fprintf(&question, "%s cannot be read: %s\n  lost: %s\n", output.Printable(n.Path),
-			output.Printable(n.Error), lost[n.Loss])
-	}
-	fmt.Fprintf(&question, "rewrite these %d nodes of %s? [y/N] ", len(nodes), output.Printable(name))
-	answer, err := c.Ask(ctx, question.String())
-	if err != nil {
-		return err
-	}
-	if answer = strings.ToLower(answer); answer != "y" && answer != "yes" {
-		return fmt.Errorf("repair: %w, nothing was written", cmdline.ErrUnconfirmed)
-	}
-	return nil
-}
-
-func putRepair(c *call, name string, nodes []admin.UnreadableNode) error {
-	if c.JSON {
-		return c.PutJSON(api.New("Repair", api.Named{Name: name}, api.Items[admin.UnreadableNode]{Items: append([]admin.UnreadableNode{}, nodes...)}))
-	}
-	if len(nodes) == 0 {
-		fmt.Fprintf(&c.Out, "%s needs no repair: all its records can be read\n", output.Printable(name))
-		return nil
-	}
-	for _, n := range nodes {
-		fmt.Fprintf(&c.Out, "repaired %s; lost: %s\n", output.Printable(n.Path), lost[n.Loss])
+		err := fmt.Errorf("repair %s: %w: %s: %s", name, admin.ErrUnreadable, n.Path, n.Error)
+		switch {
+		case n.Newer:
+			return cmdline.WithHint(err, "a newer version wrote it: upgrade swctl and the instances")
+		case n.Loss == admin.LossSpec:
+			return cmdline.WithHint(err, "swctl submit %s SCHEDULE --replace", name)
+		}
 	}
 	return nil
 }

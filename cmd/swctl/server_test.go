@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -15,7 +16,7 @@ func TestOnAServer(t *testing.T) {
 	t.Parallel()
 	server := zkdev.Start(t, zkdev.Config{})
 	h := newHarness(t)
-	h.app.dial, h.Now = dialAdmin, time.Now
+	h.app.dial, h.Now = group.Dial, time.Now
 	h.vars[cmdline.EnvZK] = server.Addr()
 	for _, c := range []struct {
 		line string // "~" stands for a blank

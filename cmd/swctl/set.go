@@ -4,10 +4,11 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -30,7 +31,7 @@ without: cancel it and submit it again.`,
 swctl set nightly --arg day=today --drop-arg to --retries 3 --backoff 30s
 swctl set nightly --run-timeout 10m --overlap queue --dry-run
 swctl set import --shards 2 --shard-param 0=north --shard-param 2=`,
-		Flags: append(fieldFlags(true), &cli.BoolFlag{Name: "dry-run", Usage: "check and tell what would be changed, change nothing"}),
+		Flags: append(fields.Flags(true), cmdline.Flag{Name: flagDryRun, Usage: "check and tell what would be changed, change nothing"}),
 		Run:   a.run(set),
 	}
 }
@@ -47,34 +48,34 @@ func set(ctx context.Context, c *call) error {
 	// What is wrong by itself is refused without a server: in any job.
 	tried := job.Job{Name: name, Schedule: "@daily", Shards: job.MaxShards}
 	change(&tried)
-	if err := c.check(tried); err != nil {
+	if err := fields.Check(tried, c.Now()); err != nil {
 		return fmt.Errorf("set %s: %w", name, err)
 	}
-	dryRun := c.Flags.Bool("dry-run")
-	return c.connected(ctx, func(ctx context.Context, cl client) error {
-		done, err := cl.Edit(ctx, name, func(j *job.Job) error {
+	dryRun := c.Flags.Bool(flagDryRun)
+	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
+		done, err := client.Edit(ctx, name, func(j *job.Job) error {
 			change(j)
 			return nil
 		}, admin.EditOptions{DryRun: dryRun})
 		if err != nil {
 			return err
 		}
-		status, err := cl.Get(ctx, name)
-		owner := ownerOf(status)
+		status, err := client.Get(ctx, name)
+		owner := render.Owner(status)
 		if err != nil { // the change was accepted
 			owner = "unknown: " + output.OneLine(err.Error())
 		}
-		return c.putSubmitted("SetResult", submitted{done, status, owner, dryRun})
+		return c.putChange("SetResult", done, dryRun, status, owner)
 	})
 }
 
 // setChanges reads the command line.
 func (c *call) setChanges() (func(*job.Job), error) {
-	if c.Flags.String(flagShards) == "0" {
-		return nil, cmdline.Usage("set: --%s 0 would remove the shards of a job", flagShards).
+	if c.Flags.String(fields.FlagShards) == "0" {
+		return nil, cmdline.Usage("set: --%s 0 would remove the shards of a job", fields.FlagShards).
 			Try("cancel the job and submit it again, or declare it so in code")
 	}
-	change, err := c.jobChanges()
+	change, err := fields.Changes(c.Call)
 	switch {
 	case err != nil:
 		return nil, err

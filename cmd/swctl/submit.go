@@ -9,15 +9,18 @@ import (
 	"strings"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
+
+const flagDryRun = "dry-run"
 
 // ownerWait is how long submit waits at most until an instance adopts the job.
 const ownerWait = 2 * time.Second
@@ -39,9 +42,9 @@ swctl submit heartbeat '@every 90s' --arg url=http://10.0.0.7/ --arg tries=3
 swctl submit import @hourly --run-timeout 10m --retries 3 --backoff 30s --args-json @import.json
 swctl submit sync @hourly --shards 3 --shard-param 0=Beijing --shard-param 1=Shanghai
 swctl submit nightly '30 3 * * *' --tz Europe/Berlin --handler report --replace --dry-run`,
-		Flags: append(fieldFlags(false),
-			&cli.BoolFlag{Name: "replace", Usage: "change the job if it exists and differs"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "check and tell what would be done, change nothing"},
+		Flags: append(fields.Flags(false),
+			cmdline.Flag{Name: "replace", Usage: "change the job if it exists and differs"},
+			cmdline.Flag{Name: flagDryRun, Usage: "check and tell what would be done, change nothing"},
 		),
 		Run: a.run(submit),
 	}
@@ -52,23 +55,24 @@ func submit(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.check(j); err != nil {
+	if err := fields.Check(j, c.Now()); err != nil {
 		return fmt.Errorf("submit %s: %w", j.Name, err)
 	}
-	opts := admin.SubmitOptions{Replace: c.Flags.Bool("replace"), DryRun: c.Flags.Bool("dry-run")}
-	return c.connected(ctx, func(ctx context.Context, cl client) error {
-		done, err := cl.Submit(ctx, j, opts)
+	opts := admin.SubmitOptions{Replace: c.Flags.Bool("replace"), DryRun: c.Flags.Bool(flagDryRun)}
+	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
+		done, err := client.Submit(ctx, j, opts)
 		if errors.Is(err, admin.ErrExists) {
 			return cmdline.WithHint(err, "swctl show %s to see it, --replace to change it", output.Quoted(j.Name))
 		}
 		if err != nil {
 			return err
 		}
-		result := submitted{Change: done, dryRun: opts.DryRun}
+		var status admin.JobStatus
+		var owner string
 		if !opts.DryRun {
-			result.status, result.owner = awaitOwner(ctx, cl, j.Name)
+			status, owner = awaitOwner(ctx, client, j.Name)
 		}
-		if err := c.putSubmitted("SubmitResult", result); err != nil {
+		if err := c.putChange("SubmitResult", done, opts.DryRun, status, owner); err != nil {
 			return err
 		}
 		return cmdline.SignalOf(ctx) // the job is accepted, but who stopped us shall hear of it
@@ -77,7 +81,7 @@ func submit(ctx context.Context, c *call) error {
 
 // jobToSubmit reads the command line.
 func (c *call) jobToSubmit() (job.Job, error) {
-	change, err := c.jobChanges()
+	change, err := fields.Changes(c.Call)
 	switch {
 	case err != nil:
 		return job.Job{}, err
@@ -107,61 +111,31 @@ func tooManyParts(name string, parts []string) error {
 
 // awaitOwner gives the instances a moment to adopt the job, and says who owns it.
 // The job is accepted by now, so nothing that happens here is a failure.
-func awaitOwner(ctx context.Context, cl client, name string) (admin.JobStatus, string) {
+func awaitOwner(ctx context.Context, client group.Client, name string) (admin.JobStatus, string) {
 	waiting, cancel := context.WithTimeout(ctx, ownerWait)
 	defer cancel()
-	status, err := cl.AwaitOwner(waiting, name)
+	status, err := client.AwaitOwner(waiting, name)
 	if errors.Is(err, context.DeadlineExceeded) {
-		status, err = cl.Get(ctx, name)
+		status, err = client.Get(ctx, name)
 	}
+	owned := func(job admin.JobStatus) bool { return job.State == admin.StateOwned }
 	switch {
 	case err != nil:
 		return status, "unknown: " + output.OneLine(err.Error())
-	case slices.ContainsFunc(status.Slots, func(shard admin.JobStatus) bool { return shard.State == admin.StateOwned }):
-		return status, ownerOf(status)
-	case status.State != admin.StateOwned: // one that is gone may still be recorded as its owner
-		return status, "none yet: " + cmp.Or(output.OneLine(status.Reason), "no instance took it so far")
-	}
-	return status, ownerOf(status)
+	case owned(status) || slices.ContainsFunc(status.Slots, owned):
+		return status, render.Owner(status)
+	} // one that is gone may still be recorded as its owner
+	return status, "none yet: " + cmp.Or(output.OneLine(status.Reason), "no instance took it so far")
 }
 
-// submitted is what submit or set did.
-type submitted struct {
-	admin.Change
-	status admin.JobStatus // afterwards; zero if it could not be read
-	owner  string
-	dryRun bool
-}
-
-// putSubmitted renders it.
-func (c *call) putSubmitted(kind string, r submitted) error {
-	status := r.status
+// putChange prints what submit or set did. Status is how the job is afterwards; zero if that is
+// not known.
+func (c *call) putChange(kind string, done admin.Change, dryRun bool, status admin.JobStatus, owner string) error {
 	if status.Name == "" {
-		status = admin.JobStatus{Name: r.Job.Name, State: admin.StateUnowned, Version: r.Version}
+		status = admin.JobStatus{Name: done.Job.Name, State: admin.StateUnowned}
 	}
-	status.Job, status.NextRun = r.Job, r.NextRun // as they were written: somebody else may have changed the job since
-	if c.JSON {
-		return c.PutJSON(api.New(kind, api.Change{Outcome: r.Outcome, DryRun: r.dryRun, Job: status, Before: r.Before}))
-	}
-	name, next := output.Printable(r.Job.Name), cmp.Or(output.Moment(r.NextRun, c.Now(), zoneOf(r.Job)), "-")
-	switch {
-	case r.dryRun && r.Outcome == admin.OutcomeUnchanged:
-		fmt.Fprintf(&c.Out, "would leave %s unchanged  next %s\n", name, next)
-	case r.dryRun:
-		verb := strings.TrimSuffix(string(r.Outcome), "d") // created, replaced
-		fmt.Fprintf(&c.Out, "would %s %s  next %s\n", verb, name, next)
-	default:
-		fmt.Fprintf(&c.Out, "%s %s v%d  owner %s  next %s\n", r.Outcome, name, r.Version, r.owner, next)
-	}
-	if status.Resizing != nil && !r.dryRun {
-		fmt.Fprintf(&c.Out, "  its shards change %s\n", status.Resizing)
-	}
-	if r.Before != nil {
-		var changes output.Table
-		for _, change := range differences(*r.Before, r.Job) {
-			changes.Row(change[:]...)
-		}
-		changes.Write(&c.Out, "  ")
-	}
-	return nil
+	// As they were written: somebody else may have changed the job since.
+	status.Job, status.NextRun, status.Version = done.Job, done.NextRun, done.Version
+	change := api.Change{Outcome: done.Outcome, DryRun: dryRun, Job: status, Before: done.Before}
+	return c.put(api.New(kind, change), func(p render.Page) { p.Changed(change, owner) })
 }

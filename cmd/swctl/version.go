@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 )
 
@@ -39,13 +40,11 @@ func version(_ context.Context, c *call) error {
 			}
 		}
 	}
-	if c.JSON {
-		return c.PutJSON(api.New("Version", out))
-	}
-	about := out.Go
-	if out.Revision != "" {
-		about = fmt.Sprintf("%.7s, %s", out.Revision, out.Go)
-	}
-	fmt.Fprintf(&c.Out, "swctl %s (%s)\n", out.Version, about)
-	return nil
+	return c.put(api.New("Version", out), func(render.Page) {
+		about := out.Go
+		if out.Revision != "" {
+			about = fmt.Sprintf("%.7s, %s", out.Revision, out.Go)
+		}
+		fmt.Fprintf(&c.Out, "swctl %s (%s)\n", out.Version, about)
+	})
 }

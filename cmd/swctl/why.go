@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/explain"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
-	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 )
 
@@ -28,8 +27,8 @@ shards is summarized; NAME[3] explains shard 3.`,
 swctl why 'import[3]'
 swctl why nightly --at 03:00
 swctl why nightly --at '2026-11-20 03:00:00 CET' -o json | jq -r .fate`,
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "at", Usage: "`TIME` 15:04, 2006-01-02 15:04 in the job's time zone, or RFC 3339 (default now)"},
+		Flags: []cmdline.Flag{
+			{Name: "at", Usage: "`TIME` 15:04, 2006-01-02 15:04 in the job's time zone, or RFC 3339 (default now)"},
 		},
 		Run: a.run(why),
 	}
@@ -46,33 +45,29 @@ func why(ctx context.Context, c *call) error {
 			return err
 		}
 	}
-	if len(c.Args) != 1 {
-		return cmdline.Usage("why needs the name of one job").Try("swctl why NAME; swctl list shows all jobs")
-	}
-	var explained admin.Explanation
-	err := c.connected(ctx, func(ctx context.Context, cl client) error {
-		asked := time.Time{}
-		if at.Given() {
-			job, err := cl.Get(ctx, c.Args[0]) // for its time zone
-			if err != nil {
-				return err
-			}
-			if asked, err = at.In(zoneOf(job.Job), c.Now()); err != nil {
-				return err
-			}
-		}
-		var err error
-		explained, err = cl.Why(ctx, c.Args[0], asked)
-		return err
-	})
+	name, err := c.name()
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return c.PutJSON(api.New("Explanation", explained))
-	}
-	for _, sentence := range explain.Sentences(explained) {
-		fmt.Fprintln(&c.Out, output.OneLine(sentence))
-	}
-	return nil
+	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
+		asked := time.Time{}
+		if at.Given() {
+			job, err := client.Get(ctx, name) // for its time zone
+			if err != nil {
+				return err
+			}
+			if asked, err = at.In(render.Zone(job.Job), c.Now()); err != nil {
+				return err
+			}
+		}
+		explained, err := client.Why(ctx, name, asked)
+		if err != nil {
+			return err
+		}
+		return c.put(api.New("Explanation", explained), func(render.Page) {
+			for _, sentence := range explain.Sentences(explained) {
+				fmt.Fprintln(&c.Out, output.OneLine(sentence))
+			}
+		})
+	})
 }

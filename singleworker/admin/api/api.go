@@ -63,9 +63,12 @@ type Items[T any] struct {
 	Items []T `json:"items"`
 }
 
+// ItemsOf makes it of a list, of which nil is empty.
+func ItemsOf[T any](items []T) Items[T] { return Items[T]{append([]T{}, items...)} }
+
 // List is a document that lists something.
 func List[T any](kind string, items []T) Document {
-	return New(kind, Items[T]{append([]T{}, items...)})
+	return New(kind, ItemsOf(items))
 }
 
 // Job is a job, or a shard, with the requests that are pending.
@@ -113,7 +116,7 @@ type Named struct {
 
 // Instances is an InstanceList: those that run, and the orders for those that do not.
 func Instances(running []admin.Instance, absent []admin.Order) Document {
-	return New("InstanceList", Items[admin.Instance]{append([]admin.Instance{}, running...)}, struct {
+	return New("InstanceList", ItemsOf(running), struct {
 		Absent []admin.Order `json:"orders_for_absent"`
 	}{append([]admin.Order{}, absent...)})
 }

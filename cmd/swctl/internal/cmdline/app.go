@@ -30,15 +30,10 @@ type Command struct {
 	Short    string // one line for the list of commands
 	Long     string // more for its own help
 	Examples string // lines to copy and paste
-	Flags    []cli.Flag
+	Flags    []Flag
 	Run      func(context.Context, *Call) error
 	// Lenient commands run whatever the shared flags and their variables contain.
 	Lenient bool
-}
-
-// allFlags are the flags of the command and those that every command takes.
-func (c *Command) allFlags() []cli.Flag {
-	return append(slices.Clip(c.Flags), SharedFlags()...)
 }
 
 func find(commands []*Command, name string) *Command {
@@ -99,6 +94,10 @@ func (a *App) dispatch(ctx context.Context, l Line) error {
 // already, help is printed here, and its os.Exit is never reached. Nothing global is touched,
 // so apps can run side by side.
 func (a *App) cli(cmd *Command) *cli.App {
+	var flags []cli.Flag
+	for _, f := range append(slices.Clip(cmd.Flags), SharedFlags()...) {
+		flags = append(flags, f.cli())
+	}
 	return &cli.App{
 		Name: "swctl", Reader: a.Stdin, Writer: a.Stdout, ErrWriter: a.Stderr,
 		HideHelp: true, HideHelpCommand: true, HideVersion: true,
@@ -106,7 +105,7 @@ func (a *App) cli(cmd *Command) *cli.App {
 		OnUsageError:              badFlagValue,
 		ExitErrHandler:            func(*cli.Context, error) {},
 		Commands: []*cli.Command{{
-			Name: cmd.Name, Flags: cmd.allFlags(), Action: a.action(cmd), OnUsageError: badFlagValue,
+			Name: cmd.Name, Flags: flags, Action: a.action(cmd), OnUsageError: badFlagValue,
 			HideHelp: true, HideHelpCommand: true,
 		}},
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -37,4 +38,23 @@ func (a *App) Ask(ctx context.Context, question string) (string, error) {
 		fmt.Fprintln(a.Stderr)
 		return "", context.Cause(ctx)
 	}
+}
+
+// Question asks whether to do something.
+type Question struct {
+	Text    string
+	Answers []string // those that mean yes; default y and yes
+	Nothing string   // what was not done after another answer: "nothing was canceled"
+}
+
+// Confirm asks a question and returns ErrUnconfirmed unless the answer means yes.
+func (c *Call) Confirm(ctx context.Context, q Question) error {
+	if len(q.Answers) == 0 {
+		q.Answers = []string{"y", "yes"}
+	}
+	answer, err := c.Ask(ctx, q.Text)
+	if err == nil && !slices.Contains(q.Answers, strings.ToLower(answer)) {
+		err = fmt.Errorf("%s: %w, %s", c.Command, ErrUnconfirmed, q.Nothing)
+	}
+	return err
 }

@@ -27,18 +27,18 @@ const (
 	DefaultTimeout = 10 * time.Second
 )
 
-// SharedFlags are all text for urfave/cli. Their values are checked in settings, in the same
+// SharedFlags are those that every command takes. Their values are checked in settings, in the same
 // way whether they come from a flag or from the environment.
-func SharedFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: FlagZK, Usage: "`HOSTS` ZooKeeper servers, host:port,...[/chroot] ($SWCTL_ZK; default 127.0.0.1:2181)"},
-		&cli.StringFlag{Name: FlagServerType, Usage: "`NAME` the application, its Config.ServerType ($SWCTL_SERVER_TYPE)"},
-		&cli.StringFlag{Name: FlagOutput, Aliases: []string{"o"}, Usage: "`FORMAT` table, wide or json ($SWCTL_OUTPUT; default table)"},
-		&cli.StringFlag{Name: FlagTimeout, Usage: "`DURATION` for the whole command, 0 for no limit (default 10s)"},
-		&cli.StringFlag{Name: FlagAuthFile, Usage: "`FILE` that holds user:password for ZooKeeper, mode 0600"},
-		&cli.StringFlag{Name: FlagTLSCA, Usage: "`FILE` use TLS and trust the certificates in this PEM file"},
-		&cli.StringFlag{Name: FlagTLSCert, Usage: "`FILE` use TLS and show this certificate (PEM)"},
-		&cli.StringFlag{Name: FlagTLSKey, Usage: "`FILE` private key of --tls-cert (PEM)"},
+func SharedFlags() []Flag {
+	return []Flag{
+		{Name: FlagZK, Usage: "`HOSTS` ZooKeeper servers, host:port,...[/chroot] ($SWCTL_ZK; default 127.0.0.1:2181)"},
+		{Name: FlagServerType, Usage: "`NAME` the application, its Config.ServerType ($SWCTL_SERVER_TYPE)"},
+		{Name: FlagOutput, Alias: "o", Usage: "`FORMAT` table, wide or json ($SWCTL_OUTPUT; default table)"},
+		{Name: FlagTimeout, Usage: "`DURATION` for the whole command, 0 for no limit (default 10s)"},
+		{Name: FlagAuthFile, Usage: "`FILE` that holds user:password for ZooKeeper, mode 0600"},
+		{Name: FlagTLSCA, Usage: "`FILE` use TLS and trust the certificates in this PEM file"},
+		{Name: FlagTLSCert, Usage: "`FILE` use TLS and show this certificate (PEM)"},
+		{Name: FlagTLSKey, Usage: "`FILE` private key of --tls-cert (PEM)"},
 	}
 }
 
@@ -124,39 +124,56 @@ func EmptyFlag(flag string) error {
 	return Usage("--%s is empty", flag).Try("leave it out, or check whether a shell variable is unset")
 }
 
-// flagInfo is what the pre-pass and the help need to know of a flag.
-type flagInfo struct {
-	name        string
-	names       []string
-	takesValue  bool
-	placeholder string
-	usage       string
+// Flag is a flag of a command.
+type Flag struct {
+	Name, Alias string
+	// Usage is a line of help. It begins with what the value is, in backquotes; a flag without
+	// that is a switch.
+	Usage    string
+	Repeated bool // each time counts, not only the last
 }
 
-func infoOf(f cli.Flag) flagInfo {
-	info := flagInfo{name: f.Names()[0], names: f.Names()}
-	doc, ok := f.(cli.DocGenerationFlag)
-	if !ok {
-		return info
+// Names are the name and the alias, if there is one.
+func (f Flag) Names() []string {
+	if f.Alias == "" {
+		return []string{f.Name}
 	}
-	info.takesValue, info.usage = doc.TakesValue(), doc.GetUsage()
-	if rest, found := strings.CutPrefix(info.usage, "`"); found {
-		info.placeholder, info.usage, _ = strings.Cut(rest, "` ")
+	return []string{f.Name, f.Alias}
+}
+
+// TakesValue reports whether the flag is not a switch.
+func (f Flag) TakesValue() bool { return strings.HasPrefix(f.Usage, "`") }
+
+// help is what the value is, and the rest of the usage.
+func (f Flag) help() (placeholder, usage string) {
+	if !f.TakesValue() {
+		return "", f.Usage
 	}
-	return info
+	placeholder, usage, _ = strings.Cut(f.Usage[1:], "` ")
+	return placeholder, usage
+}
+
+// cli is the flag for urfave/cli, which knows it by its name only: a line is sorted before.
+func (f Flag) cli() cli.Flag {
+	switch {
+	case f.Repeated:
+		return &cli.StringSliceFlag{Name: f.Name}
+	case f.TakesValue():
+		return &cli.StringFlag{Name: f.Name}
+	}
+	return &cli.BoolFlag{Name: f.Name}
 }
 
 // knownFlags indexes the flags of some commands by all their names.
-func knownFlags(commands []*Command) map[string]flagInfo {
+func knownFlags(commands []*Command) map[string]Flag {
 	flags := SharedFlags()
 	for _, c := range commands {
 		flags = append(flags, c.Flags...)
 	}
-	known := map[string]flagInfo{}
+	known := map[string]Flag{}
 	for _, f := range flags {
-		info := infoOf(f)
-		for _, name := range info.names {
-			known[name] = info
+		for _, name := range f.Names() {
+			known[name] = f
 		}
 	}
 	return known

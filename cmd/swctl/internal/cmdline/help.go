@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 )
 
@@ -100,19 +98,19 @@ func commandHelp(cmd *Command) []byte {
 	return out.Bytes()
 }
 
-func writeFlags(out *bytes.Buffer, title string, flags []cli.Flag) {
+func writeFlags(out *bytes.Buffer, title string, flags []Flag) {
 	if len(flags) == 0 {
 		return
 	}
 	fmt.Fprintf(out, "\n%s:\n", title)
 	t := &output.Table{}
 	for _, f := range flags {
-		info := infoOf(f)
+		placeholder, usage := f.help()
 		var names []string
-		for _, name := range slices.Backward(info.names) { // the short name first
+		for _, name := range slices.Backward(f.Names()) { // the short name first
 			names = append(names, dashed(name))
 		}
-		t.Row(strings.TrimSpace(strings.Join(names, ", ")+" "+info.placeholder), info.usage)
+		t.Row(strings.TrimSpace(strings.Join(names, ", ")+" "+placeholder), usage)
 	}
 	t.Write(out, "  ")
 }

@@ -82,7 +82,7 @@ func ParseLine(commands []*Command, tokens []string) Line {
 type parser struct {
 	Line
 	commands []*Command
-	known    map[string]flagInfo // by each name, of all commands
+	known    map[string]Flag // by each name, of all commands
 }
 
 func isFlag(token string) bool {
@@ -111,7 +111,7 @@ func (p *parser) argument(token string) {
 // checkFlags looks whether the command has them.
 func (p *parser) flag(token string, rest []string) []string {
 	name, value, glued := strings.Cut(strings.TrimLeft(token, "-"), "=")
-	info, ok := p.known[name]
+	flag, ok := p.known[name]
 	switch {
 	case name == "h" || name == "help":
 		p.Help = true
@@ -119,26 +119,27 @@ func (p *parser) flag(token string, rest []string) []string {
 	case p.Command == nil && (name == "version" || name == "V"):
 		p.Command = find(p.commands, "version")
 		return rest
-	case !ok && !strings.HasPrefix(token, "--") && p.known[token[1:2]].takesValue:
-		info, value, glued = p.known[token[1:2]], token[2:], true // -ojson
+	case !ok && !strings.HasPrefix(token, "--") && p.known[token[1:2]].TakesValue():
+		flag, value, glued = p.known[token[1:2]], token[2:], true // -ojson
 	case !ok:
 		p.fail(p.unknownFlag(token, name))
 		return rest
 	}
-	if glued || !info.takesValue {
-		p.Flags = append(p.Flags, FlagValue{info.name, value, !glued})
+	placeholder, _ := flag.help()
+	if glued || !flag.TakesValue() {
+		p.Flags = append(p.Flags, FlagValue{flag.Name, value, !glued})
 		return rest
 	}
 	if len(rest) == 0 {
-		p.fail(Usage("%sflag %s needs a value", p.where(), token).Try("%s %s", token, info.placeholder))
+		p.fail(Usage("%sflag %s needs a value", p.where(), token).Try("%s %s", token, placeholder))
 		return rest
 	}
 	if next := rest[0]; p.isKnownFlag(next) {
 		p.fail(Usage("%sflag %s needs a value, but %s follows", p.where(), token, next).
-			Try("%s %s, or %s=%s if that is the value", token, info.placeholder, token, next))
+			Try("%s %s, or %s=%s if that is the value", token, placeholder, token, next))
 		return rest
 	}
-	p.Flags = append(p.Flags, FlagValue{Name: info.name, Value: rest[0]})
+	p.Flags = append(p.Flags, FlagValue{Name: flag.Name, Value: rest[0]})
 	return rest[1:]
 }
 

@@ -1,4 +1,4 @@
-package main
+package fields
 
 import (
 	"encoding/json"
@@ -10,28 +10,26 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// The flags that commands name besides the table.
+// The flags that others name, too.
 const (
-	flagLabel      = "label"
-	flagSchedule   = "schedule"
-	flagTZ         = "tz"
-	flagArg        = "arg"
-	flagArgsJSON   = "args-json"
-	flagShards     = "shards"
-	flagShardParam = "shard-param"
+	FlagLabel    = "label"
+	FlagTZ       = "tz"
+	FlagArg      = "arg"
+	FlagArgsJSON = "args-json"
+	FlagShards   = "shards"
+
+	flagSchedule = "schedule"
 )
 
-// jobFields are the fields of a job, in the order in which they are shown. This is
-// all that swctl knows of each: its flag, its output and its errors. Its form in
-// JSON is that of job.Job.
-var jobFields = []field{
+// table has the fields of a job in the order in which they are shown.
+var table = []field{
 	text(field{
 		of: "Description", flag: "description", usage: "`TEXT` what the job is for",
 		drop: "drop-description", dropUsage: "remove the description",
 		title: "Description", optional: true, name: "description", try: "up to 1 KiB of printable text",
 	}, func(j *job.Job) *string { return &j.Description }),
 	pairs(field{
-		of: "Labels", flag: flagLabel, usage: "`KEY=VALUE` a label to select the job by; may be repeated",
+		of: "Labels", flag: FlagLabel, usage: "`KEY=VALUE` a label to select the job by; may be repeated",
 		drop: "drop-label", dropUsage: "`KEY` remove a label; may be repeated",
 		title: "Labels", optional: true, name: "label", try: "--label team=billing: at most 64, keys of letters, digits and -_./",
 	}, func(j *job.Job) *map[string]string { return &j.Labels }),
@@ -40,7 +38,7 @@ var jobFields = []field{
 		title: "Schedule", name: "schedule", try: "swctl help schedule",
 	}, func(j *job.Job) *string { return &j.Schedule }),
 	text(field{
-		of: "TimeZone", flag: flagTZ, usage: "`ZONE` time zone of the schedule, an IANA name (default UTC)",
+		of: "TimeZone", flag: FlagTZ, usage: "`ZONE` time zone of the schedule, an IANA name (default UTC)",
 		title: "Time zone", name: "time zone", try: "--tz Europe/Berlin, or leave it out for UTC",
 	}, func(j *job.Job) *string { return &j.TimeZone }),
 	text(field{
@@ -48,22 +46,22 @@ var jobFields = []field{
 		title: "Handler", name: "handler", try: "1 to 200 bytes of printable text without / and not beginning with _",
 	}, func(j *job.Job) *string { return &j.Handler }),
 	pairs(field{
-		of: "Args", flag: flagArg, usage: "`KEY=VALUE` an argument for the handler; may be repeated",
+		of: "Args", flag: FlagArg, usage: "`KEY=VALUE` an argument for the handler; may be repeated",
 		drop: "drop-arg", dropUsage: "`KEY` remove an argument; may be repeated",
 		title: "Arguments", name: "arg", try: "fewer or shorter arguments: all of a job is kept in one ZooKeeper node",
 	}, func(j *job.Job) *map[string]string { return &j.Args }),
 	payload(field{
-		of: "Payload", flag: flagArgsJSON, usage: "`JSON` for the handler beside the arguments; @FILE reads it from a file, - from stdin",
+		of: "Payload", flag: FlagArgsJSON, usage: "`JSON` for the handler beside the arguments; @FILE reads it from a file, - from stdin",
 		drop: "drop-args-json", dropUsage: "remove what --args-json has set",
 		title: "  JSON", optional: true, name: "args-json",
 		try: `--args-json '{"key": 1}', or @FILE; all of a job is kept in one ZooKeeper node`,
 	}, func(j *job.Job) *json.RawMessage { return &j.Payload }),
 	number(field{
-		of: "Shards", flag: flagShards, usage: "`NUMBER` number of shards, 1 to 1024; each tick runs once per shard (default: unsharded)",
+		of: "Shards", flag: FlagShards, usage: "`NUMBER` number of shards, 1 to 1024; each tick runs once per shard (default: unsharded)",
 		name: "shards",
 	}, 1, job.MaxShards, func(j *job.Job) *int { return &j.Shards }),
 	shardParams(field{
-		of: "ShardParameters", flag: flagShardParam, usage: "`K=TEXT` what shard K works on, K from 0; may be repeated",
+		of: "ShardParameters", flag: "shard-param", usage: "`K=TEXT` what shard K works on, K from 0; may be repeated",
 		name: "shard", try: "--shard-param K= removes the parameter of a shard, --shards N says how many there are",
 	}),
 	text(field{
@@ -135,21 +133,25 @@ func unlessZero(d time.Duration) string {
 	return output.Exact(d)
 }
 
-// describeFields writes the lines that show has of a job's fields.
-func (c *call) describeFields(j job.Job) {
-	for _, f := range jobFields {
+// Line is what show says of a field; of one that has several values Text has several lines.
+type Line struct{ Title, Text string }
+
+// Describe says what show has of a job's fields.
+func Describe(j job.Job) (lines []Line) {
+	for _, f := range table {
 		if f.title == "" {
 			continue
 		}
-		var lines []string
+		var texts []string
 		for _, v := range f.values(j) {
-			lines = append(lines, v.String())
+			texts = append(texts, v.String())
 		}
 		if f.line != nil {
-			lines = []string{f.line(j)}
+			texts = []string{f.line(j)}
 		}
-		if text := strings.Join(lines, "\n"); text != "" || !f.optional {
-			c.field(f.title, text)
+		if text := strings.Join(texts, "\n"); text != "" || !f.optional {
+			lines = append(lines, Line{f.title, text})
 		}
 	}
+	return lines
 }

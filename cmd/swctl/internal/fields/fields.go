@@ -1,4 +1,6 @@
-package main
+// Package fields is all that swctl knows of each field of a job: its flag, its line in show,
+// its name in a difference, and its errors. Its form in JSON is that of job.Job.
+package fields
 
 import (
 	"encoding/json"
@@ -11,11 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
-	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -38,9 +37,9 @@ type field struct {
 	name     string               // in a difference
 
 	// read makes of the flag, which was given, a change of a job.
-	read func(c *call, f field) (func(*job.Job), error)
+	read func(c *cmdline.Call, f field) (func(*job.Job), error)
 	// remove is read for the drop flag.
-	remove func(c *call, f field) func(*job.Job)
+	remove func(c *cmdline.Call, f field) func(*job.Job)
 	values func(job.Job) []value
 }
 
@@ -55,9 +54,9 @@ func (v value) String() string {
 }
 
 // single is a field that has one text, which parse reads.
-func single[T any](f field, at func(*job.Job) *T, format func(T) string, parse func(c *call, f field, text string) (T, error)) field {
+func single[T any](f field, at func(*job.Job) *T, format func(T) string, parse func(c *cmdline.Call, f field, text string) (T, error)) field {
 	f.values = func(j job.Job) []value { return []value{{"", format(*at(&j))}} }
-	f.read = func(c *call, f field) (func(*job.Job), error) {
+	f.read = func(c *cmdline.Call, f field) (func(*job.Job), error) {
 		text := c.Flags.String(f.flag)
 		if text == "" {
 			return nil, cmdline.EmptyFlag(f.flag)
@@ -65,7 +64,7 @@ func single[T any](f field, at func(*job.Job) *T, format func(T) string, parse f
 		parsed, err := parse(c, f, text)
 		return func(j *job.Job) { *at(j) = parsed }, err
 	}
-	f.remove = func(*call, field) func(*job.Job) {
+	f.remove = func(*cmdline.Call, field) func(*job.Job) {
 		var none T
 		return func(j *job.Job) { *at(j) = none }
 	}
@@ -74,7 +73,7 @@ func single[T any](f field, at func(*job.Job) *T, format func(T) string, parse f
 
 func text[T ~string](f field, at func(*job.Job) *T) field {
 	return single(f, at, func(value T) string { return string(value) },
-		func(_ *call, _ field, text string) (T, error) { return T(text), nil })
+		func(_ *cmdline.Call, _ field, text string) (T, error) { return T(text), nil })
 }
 
 // number does not take 0 for what has another default: a job takes it for that.
@@ -85,7 +84,7 @@ func number(f field, least, most int, at func(*job.Job) *int) field {
 		}
 		return strconv.Itoa(n)
 	}
-	return single(f, at, format, func(_ *call, f field, text string) (int, error) {
+	return single(f, at, format, func(_ *cmdline.Call, f field, text string) (int, error) {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < least || n > most {
 			err = cmdline.Usage("--%s %q: want a number from %d to %d", f.flag, text, least, most)
@@ -96,7 +95,7 @@ func number(f field, least, most int, at func(*job.Job) *int) field {
 
 // duration leaves it to the job to refuse a negative one.
 func duration(f field, at func(*job.Job) *time.Duration) field {
-	return single(f, at, output.Exact, func(_ *call, f field, text string) (time.Duration, error) {
+	return single(f, at, output.Exact, func(_ *cmdline.Call, f field, text string) (time.Duration, error) {
 		d, err := time.ParseDuration(text)
 		if err != nil {
 			err = cmdline.Usage("--%s %q: want a duration such as 10s or 1m30s", f.flag, text)
@@ -107,7 +106,7 @@ func duration(f field, at func(*job.Job) *time.Duration) field {
 
 // durationOrNone does not take 0, which a job takes for the default; none only by its name.
 func durationOrNone(f field, none time.Duration, at func(*job.Job) *time.Duration) field {
-	return single(f, at, output.Exact, func(_ *call, f field, text string) (time.Duration, error) {
+	return single(f, at, output.Exact, func(_ *cmdline.Call, f field, text string) (time.Duration, error) {
 		d, err := time.ParseDuration(text)
 		switch {
 		case text == "none":
@@ -130,7 +129,7 @@ func pairs(f field, at func(*job.Job) *map[string]string) field {
 		}
 		return values
 	}
-	f.read = func(c *call, f field) (func(*job.Job), error) {
+	f.read = func(c *cmdline.Call, f field) (func(*job.Job), error) {
 		given, err := c.Pairs(f.flag)
 		return func(j *job.Job) {
 			merged := map[string]string{}
@@ -139,7 +138,7 @@ func pairs(f field, at func(*job.Job) *map[string]string) field {
 			*at(j) = merged
 		}, err
 	}
-	f.remove = func(c *call, f field) func(*job.Job) {
+	f.remove = func(c *cmdline.Call, f field) func(*job.Job) {
 		keys := c.Flags.StringSlice(f.drop)
 		return func(j *job.Job) {
 			maps.DeleteFunc(*at(j), func(key, _ string) bool { return slices.Contains(keys, key) })
@@ -158,7 +157,7 @@ func shardParams(f field) field {
 		}
 		return values
 	}
-	f.read = func(c *call, f field) (func(*job.Job), error) {
+	f.read = func(c *cmdline.Call, f field) (func(*job.Job), error) {
 		given, err := c.Pairs(f.flag)
 		params := map[int]string{}
 		for _, key := range slices.Sorted(maps.Keys(given)) {
@@ -184,7 +183,7 @@ func payload(f field, at func(*job.Job) *json.RawMessage) field {
 	return single(f, at, func(text json.RawMessage) string { return string(text) }, readPayload)
 }
 
-func readPayload(c *call, f field, text string) (json.RawMessage, error) {
+func readPayload(c *cmdline.Call, f field, text string) (json.RawMessage, error) {
 	payload := []byte(text)
 	var err error
 	if path, ok := strings.CutPrefix(text, "@"); ok {
@@ -206,38 +205,25 @@ func readPayload(c *call, f field, text string) (json.RawMessage, error) {
 	return payload, err
 }
 
-// fieldFlags are the flags of some fields, or of all; with those that remove, for
-// set.
-func fieldFlags(set bool, only ...string) []cli.Flag {
-	var flags []cli.Flag
-	add := func(name, usage string, repeated bool) {
-		if repeated {
-			flags = append(flags, &cli.StringSliceFlag{Name: name, Usage: usage})
-		} else {
-			flags = append(flags, &cli.StringFlag{Name: name, Usage: usage})
-		}
-	}
-	for _, f := range jobFields {
+// Flags are the flags of some fields, or of all; with those that remove, for set.
+func Flags(set bool, only ...string) (flags []cmdline.Flag) {
+	for _, f := range table {
 		if len(only) > 0 && !slices.Contains(only, f.flag) || f.setOnly && !set {
 			continue
 		}
-		add(f.flag, f.usage, f.repeated)
-		switch {
-		case !set || f.drop == "":
-		case f.repeated:
-			add(f.drop, f.dropUsage, true)
-		default:
-			flags = append(flags, &cli.BoolFlag{Name: f.drop, Usage: f.dropUsage})
+		flags = append(flags, cmdline.Flag{Name: f.flag, Usage: f.usage, Repeated: f.repeated})
+		if set && f.drop != "" {
+			flags = append(flags, cmdline.Flag{Name: f.drop, Usage: f.dropUsage, Repeated: f.repeated})
 		}
 	}
 	return flags
 }
 
-// jobChanges reads the flags of fields that were given. What it returns changes a
-// job, and may do so again; nil when no flag was given.
-func (c *call) jobChanges() (func(*job.Job), error) {
+// Changes reads the flags of fields that were given. What it returns changes a job, and may
+// do so again; nil when no flag was given.
+func Changes(c *cmdline.Call) (func(*job.Job), error) {
 	var changes []func(*job.Job)
-	for _, f := range jobFields {
+	for _, f := range table {
 		dropped := f.drop != "" && c.Flags.IsSet(f.drop)
 		if dropped {
 			if !f.repeated && c.Flags.IsSet(f.flag) {
@@ -264,9 +250,9 @@ func (c *call) jobChanges() (func(*job.Job), error) {
 	}, nil
 }
 
-// differences lists what changed, as field, before, arrow and after.
-func differences(before, after job.Job) (changes [][4]string) {
-	for _, f := range jobFields {
+// Differences lists what changed, as field, before, arrow and after.
+func Differences(before, after job.Job) (changes [][4]string) {
+	for _, f := range table {
 		was, is := map[string]string{}, map[string]string{}
 		var keys []string
 		for _, v := range f.values(before) {
@@ -287,24 +273,21 @@ func differences(before, after job.Job) (changes [][4]string) {
 	return changes
 }
 
-// check refuses offline what the library would refuse.
-func (c *call) check(j job.Job) error {
+// Check refuses without a server what the library would refuse at that time.
+func Check(j job.Job, now time.Time) error {
 	if err := j.Validate(); err != nil {
-		return refused(err)
+		return Refused(err)
 	}
 	schedule, err := j.ParseSchedule()
-	if err == nil && schedule.Next(c.Now()).IsZero() {
+	if err == nil && schedule.Next(now).IsZero() {
 		err = &job.FieldError{Field: "Schedule", Value: j.Schedule, Err: errors.New("never fires again")}
 	}
-	return refused(err)
+	return Refused(err)
 }
 
-// refused puts an error about a field into the words of the command line: the
+// Refused puts an error about a field into the words of the command line: the
 // flag instead of the field, and the way out. Other errors stay as they are.
-func refused(err error) error {
-	if invalid := new(admin.InvalidError); errors.As(err, &invalid) {
-		return refusedOption(err, invalid)
-	}
+func Refused(err error) error {
 	invalid := new(job.FieldError)
 	if !errors.As(err, &invalid) {
 		return err
@@ -315,7 +298,7 @@ func refused(err error) error {
 	if invalid.Field == "Name" {
 		return bad("name", "1 to 200 bytes of printable text without / and not beginning with _ or ending like [3]")
 	}
-	for _, f := range jobFields {
+	for _, f := range table {
 		switch {
 		case f.of != invalid.Field:
 		case f.flag != flagSchedule:
@@ -326,25 +309,6 @@ func refused(err error) error {
 			}
 			return bad("schedule", f.try)
 		}
-	}
-	return err
-}
-
-func refusedOption(err error, invalid *admin.InvalidError) error {
-	bad := func(flag string) *cmdline.HintError {
-		return cmdline.Usage("--%s %q: %w", flag, invalid.Value, invalid.Err)
-	}
-	switch invalid.Field {
-	case "Servers":
-		return bad(cmdline.FlagZK).Try("--%s host:port,host:port/chroot", cmdline.FlagZK)
-	case "ServerType":
-		return bad(cmdline.FlagServerType).Try("--%s NAME, the Config.ServerType of the application", cmdline.FlagServerType)
-	case "Auth": // its value is a secret
-		return cmdline.Usage("--%s: %w", cmdline.FlagAuthFile, invalid.Err).Try("a file that holds user:password")
-	}
-	flags := map[string]string{"Until": flagUntil, "Missed": flagMissed, "By": flagBy, "Reason": flagReason}
-	if flag, ok := flags[invalid.Field]; ok {
-		return bad(flag)
 	}
 	return err
 }

@@ -1,0 +1,83 @@
+package group
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/singleworker/admin"
+)
+
+// Config turns the shared flags into a connection's configuration, and reads the files that
+// they name.
+func Config(set cmdline.Settings) (admin.Config, error) {
+	if set.ServerType == "" {
+		return admin.Config{}, cmdline.Usage("no server type given").
+			Try("--server-type NAME or SWCTL_SERVER_TYPE=NAME, the Config.ServerType of the application")
+	}
+	cfg := admin.Config{Servers: set.ZK, ServerType: set.ServerType}
+	var err error
+	if set.AuthFile != "" {
+		if cfg.Auth, err = readAuth(set.AuthFile); err != nil {
+			return admin.Config{}, err
+		}
+	}
+	if set.TLSCA != "" || set.TLSCert != "" || set.TLSKey != "" {
+		cfg.TLS, err = readTLS(set)
+	}
+	return cfg, err
+}
+
+// readAuth reads user:password from a file that only its owner can read. No
+// error repeats what the file holds.
+func readAuth(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", cmdline.Usage("--%s: %w", cmdline.FlagAuthFile, err)
+	}
+	if !info.Mode().IsRegular() {
+		return "", cmdline.Usage("--%s %s: is not a regular file", cmdline.FlagAuthFile, path)
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
+		return "", cmdline.Usage("--%s %s: others may read it (mode %04o)", cmdline.FlagAuthFile, path, mode).Try("chmod 600 %s", path)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", cmdline.Usage("--%s: %w", cmdline.FlagAuthFile, err)
+	}
+	text := strings.TrimRight(string(data), "\r\n")
+	user, password, ok := strings.Cut(text, ":")
+	if !ok || user == "" || password == "" || strings.ContainsAny(text, "\r\n") {
+		return "", cmdline.Usage("--%s %s: want one line user:password", cmdline.FlagAuthFile, path)
+	}
+	return text, nil
+}
+
+// readTLS reads the files that the TLS flags name.
+func readTLS(set cmdline.Settings) (*tls.Config, error) {
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if set.TLSCA != "" {
+		pem, err := os.ReadFile(set.TLSCA)
+		if err != nil {
+			return nil, cmdline.Usage("--%s: %w", cmdline.FlagTLSCA, err)
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, cmdline.Usage("--%s %s: holds no PEM certificate", cmdline.FlagTLSCA, set.TLSCA)
+		}
+	}
+	if (set.TLSCert == "") != (set.TLSKey == "") {
+		return nil, cmdline.Usage("--%s and --%s go together, only one is given", cmdline.FlagTLSCert, cmdline.FlagTLSKey)
+	}
+	if set.TLSCert != "" {
+		pair, err := tls.LoadX509KeyPair(set.TLSCert, set.TLSKey)
+		if err != nil {
+			return nil, cmdline.Usage("--%s %s, --%s %s: %w", cmdline.FlagTLSCert, set.TLSCert, cmdline.FlagTLSKey, set.TLSKey, err)
+		}
+		cfg.Certificates = []tls.Certificate{pair}
+	}
+	return cfg, nil
+}

@@ -1,0 +1,134 @@
+// Package group is how swctl talks to the instances' records: it connects as the shared flags
+// say, bounds what is done by --timeout, and adds to an error the flag or command to look at.
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// Client is what swctl needs of *admin.Client.
+type Client interface { //nolint:interfacebloat // it stands for a whole type, so that tests can have another
+	Get(ctx context.Context, name string) (admin.JobStatus, error)
+	List(ctx context.Context) ([]admin.JobStatus, error)
+	Instances(ctx context.Context) ([]admin.Instance, error)
+	History(ctx context.Context, name string) (admin.History, error)
+	Why(ctx context.Context, name string, at time.Time) (admin.Explanation, error)
+
+	Submit(ctx context.Context, j job.Job, opts admin.SubmitOptions) (admin.Change, error)
+	AwaitOwner(ctx context.Context, name string) (admin.JobStatus, error)
+	Edit(ctx context.Context, name string, change func(*job.Job) error, opts admin.EditOptions) (admin.Change, error)
+	Pause(ctx context.Context, name string, opts admin.PauseOptions) (admin.PauseResult, error)
+	Resume(ctx context.Context, name string, opts admin.ResumeOptions) (admin.PauseResult, error)
+	Cancel(ctx context.Context, name string) (admin.JobStatus, error)
+	Unreadable(ctx context.Context, name string) ([]admin.UnreadableNode, error)
+	Repair(ctx context.Context, name string, nodes []admin.UnreadableNode) error
+
+	Trigger(ctx context.Context, name string, opts admin.TriggerOptions) (admin.TriggerResult, error)
+	AwaitRun(ctx context.Context, name, id string) ([]admin.Entry, error)
+	StopRun(ctx context.Context, name string, opts admin.StopOptions) ([]admin.Entry, error)
+	Requests(ctx context.Context, name string) ([]admin.Request, error)
+	CancelRequests(ctx context.Context, name, id string) ([]admin.Request, error)
+
+	Orders(ctx context.Context) ([]admin.Order, error)
+	Drain(ctx context.Context, sid string, opts admin.OrderOptions) (admin.OrderResult, error)
+	Disable(ctx context.Context, sid string, opts admin.OrderOptions) (admin.OrderResult, error)
+	Enable(ctx context.Context, sid string) (admin.OrderResult, error)
+	AwaitDrained(ctx context.Context, sid string) (instance admin.Instance, runs bool, err error)
+
+	Close()
+}
+
+// Dialer connects to a group.
+type Dialer func(context.Context, admin.Config) (Client, error)
+
+// Dial is the Dialer of package admin.
+func Dial(ctx context.Context, cfg admin.Config) (Client, error) {
+	c, err := admin.Dial(ctx, cfg)
+	if err != nil {
+		return nil, err // not c: a nil *admin.Client is no nil Client
+	}
+	return c, nil
+}
+
+// Do does one thing with a group within --timeout. Its errors have hints: see Explain.
+func Do(ctx context.Context, set cmdline.Settings, dial Dialer, do func(context.Context, Client) error) error {
+	cfg, err := Config(set)
+	if err != nil {
+		return err
+	}
+	if set.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, set.Timeout)
+		defer cancel()
+	}
+	client, err := dial(ctx, cfg)
+	if err != nil {
+		return Explain(set, fmt.Errorf("connect to %s: %w", set.ZK, err))
+	}
+	defer client.Close()
+	return Explain(set, do(ctx, client))
+}
+
+// Explain adds a hint to what went wrong with the server, unless the command knew a better
+// one.
+func Explain(set cmdline.Settings, err error) error {
+	switch {
+	case err == nil || cmdline.HintOf(err) != "":
+		return err
+	case errors.As(err, new(*cmdline.SignalError)):
+		return err // the server is not to blame
+	case errors.Is(err, admin.ErrUnavailable):
+		return cmdline.WithHint(err, "look whether ZooKeeper is up at %s (--zk or SWCTL_ZK)", set.ZK)
+	case errors.Is(err, admin.ErrDenied):
+		return cmdline.WithHint(err, "--auth-file FILE with the user:password of the application")
+	case errors.Is(err, admin.ErrConflict):
+		return cmdline.WithHint(err, "again; swctl list shows what became of the job")
+	case errors.Is(err, context.DeadlineExceeded):
+		return cmdline.WithHint(fmt.Errorf("not done within %s: %w", set.Timeout, err), "a longer --timeout")
+	case errors.Is(err, admin.ErrUnreadable):
+		return cmdline.WithHint(err, "swctl submit NAME SCHEDULE --replace overwrites a spec, swctl repair NAME other records; a newer swctl reads what a newer version wrote")
+	case errors.Is(err, admin.ErrNoInstance):
+		return cmdline.WithHint(err, "swctl instances lists those of server type %s at %s; swctl instances disable is for one that does not run", set.ServerType, set.ZK)
+	case errors.Is(err, admin.ErrNoShard):
+		return cmdline.WithHint(err, "swctl show NAME lists the shards of a job")
+	case errors.Is(err, admin.ErrNotFound):
+		return cmdline.WithHint(err, "swctl list shows the jobs of server type %s at %s", set.ServerType, set.ZK)
+	}
+	return refused(err)
+}
+
+// flags are those of the options of package admin, by the field in an *admin.InvalidError.
+var flags = map[string]string{
+	"Servers": cmdline.FlagZK, "ServerType": cmdline.FlagServerType, "Auth": cmdline.FlagAuthFile,
+	"Until": "until", "Missed": "missed", "By": "by", "Reason": "reason",
+}
+
+// refused puts an error about an option or a field into the words of the command line.
+func refused(err error) error {
+	invalid := new(admin.InvalidError)
+	if !errors.As(err, &invalid) {
+		return fields.Refused(err)
+	}
+	flag, ok := flags[invalid.Field]
+	if !ok {
+		return err
+	}
+	bad := cmdline.Usage("--%s %q: %w", flag, invalid.Value, invalid.Err)
+	switch flag {
+	case cmdline.FlagZK:
+		return bad.Try("--%s host:port,host:port/chroot", flag)
+	case cmdline.FlagServerType:
+		return bad.Try("--%s NAME, the Config.ServerType of the application", flag)
+	case cmdline.FlagAuthFile: // its value is a secret
+		return cmdline.Usage("--%s: %w", flag, invalid.Err).Try("a file that holds user:password")
+	}
+	return bad
+}

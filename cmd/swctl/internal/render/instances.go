@@ -1,0 +1,117 @@
+package render
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
+	"github.com/swjobs/singleworker/singleworker/admin"
+)
+
+// Instances is a table of those that run.
+func (p Page) Instances(all []admin.Instance) {
+	t := &output.Table{}
+	t.Row("INSTANCE", "STATE", "OWNED", "WEIGHT", "HOST", "PID", "STARTED", "VERSION", "NOTE")
+	for _, i := range all {
+		pid, weight := "", ""
+		if i.PID != 0 { // its record can be read
+			pid, weight = strconv.Itoa(i.PID), strconv.Itoa(i.Weight)
+		}
+		state := i.State
+		if i.Leader {
+			state = "leader"
+		}
+		notes := slices.DeleteFunc([]string{p.orderNote(i), clockNote(i)}, func(s string) bool { return s == "" })
+		t.Row(i.ID, state, strconv.Itoa(i.Owned), weight, i.Host, pid, output.Relative(i.StartedAt, p.Now), i.Version, strings.Join(notes, "; "))
+	}
+	t.Write(p.Out, "")
+}
+
+// orderNote says why an instance takes no jobs.
+func (p Page) orderNote(i admin.Instance) string {
+	switch {
+	case i.Order == nil && i.Withdrawn:
+		return "drained by its own program"
+	case i.Order == nil:
+		return ""
+	case i.Order.Incarnation == "":
+		return "disabled" + p.Order(*i.Order)
+	}
+	return "told to drain" + p.Order(*i.Order)
+}
+
+// clocksDiffer is longer than a heartbeat takes to reach ZooKeeper, and more than clocks differ
+// that are set by a network.
+const clocksDiffer = 5 * time.Second
+
+// clockNote warns that the clock of an instance is wrong.
+func clockNote(i admin.Instance) string {
+	switch off := i.ClockOffset; {
+	case off == nil || off.Abs() < clocksDiffer:
+		return ""
+	case *off > 0:
+		return "its clock is " + output.Span(*off) + " ahead of ZooKeeper's"
+	default:
+		return "its clock is " + output.Span(-*off) + " behind ZooKeeper's"
+	}
+}
+
+// Order is who gave an order, when and why: " 3m ago by alice@host: disk". What is not known
+// is left out.
+func (p Page) Order(o admin.Order) string {
+	text := ""
+	if !o.At.IsZero() {
+		text += " " + output.Relative(o.At, p.Now)
+	}
+	if o.By != "" {
+		text += " by " + o.By
+	}
+	if o.Reason != "" {
+		text += ": " + o.Reason
+	}
+	return text
+}
+
+// Ordered says what became of an order to drain or disable an instance.
+func (p Page) Ordered(id string, result admin.OrderResult) {
+	head := string(result.Outcome)
+	switch {
+	case result.Outcome != admin.OutcomeOrdered:
+	case result.Order.Incarnation == "":
+		head = "disabled"
+	default:
+		head = "draining"
+	}
+	p.linef("%s %s%s", head, id, p.Order(*result.Order))
+	if instance := result.Instance; instance != nil {
+		p.linef("  it is %s and owns %s", instance.State, Count(instance.Owned))
+	} else {
+		p.linef("  it is not running now")
+	}
+}
+
+// Enabled says what became of the order that was taken back.
+func (p Page) Enabled(id string, result admin.OrderResult) {
+	if result.Order == nil {
+		p.linef("%s %s: it was not draining or disabled", result.Outcome, id)
+	} else {
+		p.linef("%s %s; it was draining or disabled%s", result.Outcome, id, p.Order(*result.Order))
+	}
+	switch instance := result.Instance; {
+	case instance == nil:
+		p.linef("  it is not running now")
+	case instance.Withdrawn:
+		p.linef("  it stays drained: its own program has called Manager.Drain")
+	}
+}
+
+// Count is "1 job" or "2 jobs".
+func Count(jobs int) string {
+	if jobs == 1 {
+		return "1 job"
+	}
+	return fmt.Sprintf("%d jobs", jobs)
+}

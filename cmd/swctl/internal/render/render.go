@@ -1,0 +1,48 @@
+// Package render prints jobs, runs and instances for people: tables, descriptions, and the line
+// that says what a command did. It asks nobody for anything, and prints only what is printable
+// whatever others wrote. (JSON is package singleworker/admin/api.)
+package render
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// Page is the output of one command.
+type Page struct {
+	Out *bytes.Buffer
+	Now time.Time // relative times count from it
+}
+
+// linef writes one line, made printable.
+func (p Page) linef(format string, args ...any) {
+	p.Out.WriteString(output.Printable(fmt.Sprintf(format, args...)) + "\n")
+}
+
+// moment is a time in full and seen from now; "-" for the zero time.
+func (p Page) moment(t time.Time, zone *time.Location) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return output.Moment(t, p.Now, zone)
+}
+
+// Zone is the time zone of a job; UTC when it names none that exists.
+func Zone(j job.Job) *time.Location {
+	zone, err := j.Location()
+	if err != nil {
+		return time.UTC
+	}
+	return zone
+}
+
+// Named is a job in a question or an answer: "nightly (was v2, owner app-2)", where was is
+// "was " or empty.
+func Named(job admin.JobStatus, was string) string {
+	return output.Printable(fmt.Sprintf("%s (%sv%d, owner %s)", job.Name, was, job.Version, Owner(job)))
+}

@@ -1,0 +1,148 @@
+package render
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
+	"github.com/swjobs/singleworker/singleworker/admin"
+)
+
+// field writes one line of a description, or more if the text has more, all
+// with the same indent.
+func (p Page) field(label, text string) {
+	const indent = 12
+	for line := range strings.SplitSeq(cmp.Or(strings.TrimSpace(text), "-"), "\n") {
+		p.linef("%-*s%s", indent, label, strings.TrimRight(line, "\r"))
+		label = ""
+	}
+}
+
+// Job describes a job, or a shard, and the requests that are pending.
+func (p Page) Job(job admin.JobStatus, requests []admin.Request) {
+	zone := Zone(job.Job)
+	p.head(job, zone)
+	for _, line := range fields.Describe(job.Job) {
+		p.field(line.Title, line.Text)
+	}
+	p.field("Version", fmt.Sprintf("v%d", job.Version))
+	if job.Declared {
+		p.field("Declared", "in code, unchanged")
+	} else {
+		p.field("Declared", "no; submitted or changed by an operator")
+	}
+	if o := job.Owner; o != nil {
+		p.field("Owner", fmt.Sprintf("%s since %s, token %d", o.InstanceID, p.moment(o.Since, zone), o.Token))
+	} else if len(job.Slots) == 0 {
+		p.field("Owner", "")
+	}
+	p.field("Registered", strings.Join(job.Registered, ", "))
+	p.field("Next run", p.moment(job.NextRun, zone))
+	if len(job.Slots) > 0 {
+		p.field("Last run", p.lastOf(job.Slots))
+		p.field("Complete", p.moment(job.Complete, zone))
+		p.field("Shards", owners(job.Slots))
+		p.shards(job)
+	} else {
+		p.run(job.LastRun, zone)
+	}
+	if len(requests) > 0 {
+		p.field("Requests", fmt.Sprintf("%d pending, the first %s; see swctl requests %s", len(requests),
+			output.Relative(requests[0].At, p.Now), output.Quoted(job.Name)))
+	}
+}
+
+// head says which job it is, how it is, and what is wrong with it.
+func (p Page) head(job admin.JobStatus, zone *time.Location) {
+	p.field("Name", job.Name)
+	if job.Shard != nil {
+		p.field("Shard", fmt.Sprintf("%d of %d, from 0", job.Shard.Index, job.Shard.Total))
+		p.field("Parameter", job.Shard.Parameter)
+	}
+	p.field("State", string(job.State))
+	if job.Reason != "" {
+		p.field("Reason", job.Reason)
+	}
+	if job.Paused != nil {
+		p.field("Paused", p.pause(*job.Paused, zone))
+		p.field("  since", p.moment(job.Paused.Since, zone))
+	}
+	if !job.Overdue.IsZero() {
+		p.field("Late", fmt.Sprintf("since %s: that tick is neither claimed nor skipped", p.moment(job.Overdue, zone)))
+	}
+	if job.Resizing != nil {
+		p.field("Resizing", p.resizing(job, zone))
+	}
+	if a := job.Alarm; a != nil {
+		p.field("Last alarm", fmt.Sprintf("the tick of %s was missing; reported by %s %s",
+			output.Absolute(a.Tick, zone), a.InstanceID, output.Relative(a.At, p.Now)))
+	}
+}
+
+func (p Page) run(run *admin.Run, zone *time.Location) {
+	switch {
+	case run == nil:
+		p.field("Last run", "")
+		return
+	case run.Tick.IsZero(): // its record cannot be read
+		p.field("Last run", run.State)
+		p.field("  error", run.Error)
+		return
+	}
+	p.field("Last run", fmt.Sprintf("%s: the tick of %s", run.State, p.moment(run.Tick, zone)))
+	if run.Manual != "" {
+		p.field("  cause", "swctl trigger, request "+run.Manual)
+	}
+	p.field("  on", fmt.Sprintf("%s, token %d, attempt %d, run %s", run.InstanceID, run.Token, run.Attempt, run.RunID))
+	p.field("  started", output.Absolute(run.Started, zone))
+	ended := output.Absolute(run.Ended, zone)
+	if ended != "" {
+		ended = fmt.Sprintf("%s, after %s", ended, output.Span(run.Ended.Sub(run.Started)))
+	}
+	p.field("  ended", ended)
+	if run.Error != "" {
+		p.field("  error", run.Error)
+	}
+	if run.NextAttempt != "" {
+		p.field("  "+run.NextAttempt, p.moment(run.NextAttemptAt, zone))
+	}
+}
+
+// resizing says of a change of the shards what it waits for, and why.
+func (p Page) resizing(job admin.JobStatus, zone *time.Location) string {
+	r := job.Resizing
+	lines := []string{r.String()}
+	if !r.Until.IsZero() {
+		lines[0] += "; the last tick before it is " + output.Absolute(r.Until, zone)
+	}
+	const most = 10
+	for _, slot := range slotsOf(job) {
+		if !slices.Contains(r.WaitsFor, slot.Name) {
+			continue
+		}
+		if len(lines) > most {
+			lines = append(lines, fmt.Sprintf("and %d more", len(r.WaitsFor)-most))
+			break
+		}
+		lines = append(lines, slot.Name+": "+p.unfinished(slot))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// unfinished says why a change of the shards waits for this one.
+func (p Page) unfinished(slot admin.JobStatus) string {
+	run := slot.LastRun
+	switch {
+	case run != nil && run.NextAttempt != "":
+		return fmt.Sprintf("%s, %s %s", p.lastRun(run), run.NextAttempt, output.Relative(run.NextAttemptAt, p.Now))
+	case run != nil && (run.State == admin.RunRunning || run.State == admin.RunUnknown || run.State == admin.RunUnreadable):
+		return p.lastRun(run)
+	case slot.State != admin.StateOwned:
+		return output.FirstLine(slot.Reason)
+	}
+	return "not there yet"
+}
