@@ -56,7 +56,7 @@ type StuckError struct {
 }
 
 func (e *StuckError) Error() string {
-	return "singleworker: handlers ignore their context and still run: " + strings.Join(e.Jobs, ", ")
+	return "singleworker: handlers still running after their context was canceled: " + strings.Join(e.Jobs, ", ")
 }
 
 // ConfigError reports an invalid field of a Config or a Job.

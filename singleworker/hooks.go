@@ -86,12 +86,12 @@ func bothReleased(first, second func(Ownership, error)) func(Ownership, error) {
 	}
 }
 
-// Missed is a tick that nobody has accounted for in time.
+// Missed is a tick that was not accounted for in time.
 type Missed struct {
 	Job   string
 	Shard Shard // that missed it
-	// Tick is the scheduled time, in the local zone. Of a job whose record cannot be read, so that
-	// nobody can tell which ticks it misses, it is when the record was written.
+	// Tick is the scheduled time, in the local zone. For a job with an unreadable record, whose missed
+	// ticks are unknown, it is when the record was written.
 	Tick time.Time
 }
 
