@@ -91,7 +91,7 @@ func TestNodesBelowAFormerShardAreForeign(t *testing.T) {
 		g.Multi(zkconn.DeleteOp(note, zkconn.AnyVersion))
 		roomtest.Pass(3 * roomtest.SyncPeriod)
 		if _, _, found := g.Get(g.Tree.Slot("job[2]")); found {
-			g.T.Error("the shard was not deleted after the roomtest.Foreign node was")
+			g.T.Error("the shard was not deleted after the foreign node was")
 		}
 	})
 }
