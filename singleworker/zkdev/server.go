@@ -100,6 +100,12 @@ func (s *Server) Restart(mode RestartMode) error {
 	return s.Start()
 }
 
+// SetMaxSession changes Config.MaxSession for sessions that are opened or resumed from now on, like a
+// server with another configuration to which a client reconnects.
+func (s *Server) SetMaxSession(longest time.Duration) {
+	s.do(func(c *core) { c.config.MaxSession = max(longest, c.config.MinSession) })
+}
+
 // Addr returns the host:port that the server listens on, even while it is stopped. It is empty before
 // the first start and with Config.NoListen.
 func (s *Server) Addr() string {

@@ -55,10 +55,11 @@ type Coordinator struct {
 	keeper  *keeper.Keeper
 	overdue *keeper.Overdue
 
-	started  bool
-	joining  joining
-	nextSync time.Duration // Mono
-	failure  error         // why the loop must end
+	started        bool
+	sessionTimeout time.Duration // as granted last; 0 before the first session
+	joining        joining
+	nextSync       time.Duration // Mono
+	failure        error         // why the loop must end
 }
 
 // New returns a coordinator; Run starts it.

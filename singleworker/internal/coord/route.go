@@ -14,6 +14,7 @@ func (h handler) Event(ev zkconn.Event) {
 	h.member.Event(ev)
 	switch ev.Kind {
 	case zkconn.Connected:
+		h.granted()
 		h.join()
 	case zkconn.Disconnected:
 		h.joining.stop()
@@ -24,6 +25,18 @@ func (h handler) Event(ev zkconn.Event) {
 		h.owner.Step(lease.Expired{})
 	case zkconn.NodeChanged:
 		h.route(ev.Path)
+	}
+}
+
+// granted ends every lease when the server grants the session a shorter timeout than before: the others
+// may take over after that, but the leases were counted with the longer one. The first heartbeat renews
+// them. A session is granted anew at each reconnect, by a server that may be configured differently.
+func (c *Coordinator) granted() {
+	before, timeout := c.sessionTimeout, c.loop.Conn.SessionTimeout()
+	c.sessionTimeout = timeout
+	if timeout < before {
+		c.log.Warn("session timeout granted is shorter than before; leases end", "session_timeout", timeout, "before", before)
+		c.owner.Step(lease.Expired{})
 	}
 }
 

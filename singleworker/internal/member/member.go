@@ -219,7 +219,7 @@ func (m *Member) FetchGroup(ctx context.Context) (g Group, err error) {
 // Follow takes in a reading of the group that was begun in the given connection. It reports whether
 // this instance is missing from it: the others consider it dead, and Lost is told.
 func (m *Member) Follow(attempt int, g Group) (lost bool) {
-	if attempt == m.loop.Attempt() && m.loop.Joined() && !m.departure.running &&
+	if attempt == m.loop.Attempt() && m.loop.Joined() && m.departure == (departure{}) &&
 		g.Peers[m.cfg.ID].Incarnation != m.cfg.Instance.Incarnation {
 		m.loop.Log.Error("this instance's node was deleted or overwritten; joining again",
 			"path", m.loop.Tree.Instance(m.cfg.ID))

@@ -211,9 +211,24 @@ func (c *Conn) call(ctx context.Context, op, path string, f func() error) error 
 	}
 	select {
 	case err := <-answer:
-		return opError(op, path, err)
+		err = opError(op, path, err)
+		if errors.Is(err, ErrUnclear) {
+			c.pause(ctx) // callers ask again at once
+		}
+		return err
 	case <-ctx.Done():
 		return &OpError{Op: op, Path: path, Err: ctx.Err()}
+	}
+}
+
+// pause keeps a caller that asks again after an unclear answer from asking without end: a server that
+// is overloaded gives such answers.
+func (c *Conn) pause(ctx context.Context) {
+	timer := time.NewTimer(min(c.SessionTimeout()/10, time.Second))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 

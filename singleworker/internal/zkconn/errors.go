@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -17,6 +18,10 @@ var (
 	ErrDenied     = errors.New("access denied by the node's ACL")
 	// ErrLost is returned when the connection was lost or closed before the reply arrived.
 	ErrLost = errors.New("connection lost before the answer")
+	// ErrUnclear is returned when the server's answer does not say whether the operation was applied: a
+	// code that is not known to (throttled, quota exceeded, request timeout, ...), or a reply that cannot
+	// be decoded.
+	ErrUnclear = errors.New("the server did not say whether it was applied")
 )
 
 // OpError is the error of an operation on a path.
@@ -33,11 +38,10 @@ func (e *OpError) Unwrap() error { return e.Err }
 // IsUnknown reports whether the operation that failed with err may have been applied nevertheless, or
 // may still be applied.
 func IsUnknown(err error) bool {
-	return errors.Is(err, ErrLost) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	return errors.Is(err, ErrLost) || errors.Is(err, ErrUnclear) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// sentinels translates the library's errors. Others pass unchanged: they are definite answers of the
-// server that no caller distinguishes.
+// sentinels translates the library's errors that callers distinguish.
 var sentinels = []struct{ from, to error }{
 	{zk.ErrNoNode, ErrNoNode},
 	{zk.ErrNodeExists, ErrNodeExists},
@@ -55,6 +59,14 @@ var sentinels = []struct{ from, to error }{
 	{zk.ErrSessionMoved, ErrLost},
 }
 
+// definite are further errors that prove that nothing was applied. No caller distinguishes them.
+var definite = []error{
+	zk.ErrNoChildrenForEphemerals, zk.ErrInvalidFlags, zk.ErrBadArguments,
+	zk.ErrInvalidPath, // refused by the library, before anything is sent
+	context.Canceled, context.DeadlineExceeded,
+}
+
+// opError wraps err. Only what is known to be an answer is one: any other error is ErrUnclear.
 func opError(op, path string, err error) error {
 	if err == nil {
 		return nil
@@ -63,6 +75,9 @@ func opError(op, path string, err error) error {
 		if errors.Is(err, s.from) {
 			return &OpError{Op: op, Path: path, Err: s.to}
 		}
+	}
+	if !slices.ContainsFunc(definite, func(known error) bool { return errors.Is(err, known) }) {
+		err = fmt.Errorf("%w: %w", ErrUnclear, err)
 	}
 	return &OpError{Op: op, Path: path, Err: err}
 }

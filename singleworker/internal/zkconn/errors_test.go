@@ -30,14 +30,17 @@ func TestErrorsAreTranslated(t *testing.T) {
 		{zk.ErrSessionMoved, ErrLost, true},
 		{fmt.Errorf("dial: %w", zk.ErrNoServer), ErrLost, true},
 		{zk.ErrInvalidPath, zk.ErrInvalidPath, false},
-		{other, other, false},
+		{zk.ErrBadArguments, zk.ErrBadArguments, false},
+		{other, ErrUnclear, true},
+		{other, other, true},
+		{zk.ErrAPIError, ErrUnclear, true},
 	} {
 		err := opError("get", "/a", row.from)
 		var op *OpError
 		if !errors.As(err, &op) || op.Op != "get" || op.Path != "/a" || !errors.Is(err, row.to) {
 			t.Errorf("%v becomes %v, want an *OpError that wraps %v", row.from, err, row.to)
 		}
-		if want := "zookeeper get /a: " + row.to.Error(); err.Error() != want {
+		if want := "zookeeper get /a: " + row.to.Error(); !errors.Is(err, ErrUnclear) && err.Error() != want {
 			t.Errorf("text %q, want %q", err, want)
 		}
 		for _, err := range []error{err, &MultiError{Index: 1, Err: err}} {

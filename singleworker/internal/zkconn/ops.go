@@ -230,10 +230,18 @@ func (c *Conn) Multi(ctx context.Context, ops ...Op) ([]Stat, error) {
 	if err != nil {
 		for i, op := range ops {
 			if i < len(answers) && answers[i].Error != nil {
-				return nil, &MultiError{Index: i, Err: opError(op.name, op.path, answers[i].Error)}
+				err := opError(op.name, op.path, answers[i].Error)
+				if IsUnknown(err) {
+					return nil, err
+				}
+				return nil, &MultiError{Index: i, Err: err}
 			}
 		}
 		return nil, err
+	}
+	if len(answers) != len(ops) {
+		return nil, &OpError{Op: "multi", Path: ops[0].path, Err: fmt.Errorf(
+			"%w: %d results for %d operations", ErrUnclear, len(answers), len(ops))}
 	}
 	stats := make([]Stat, len(answers))
 	for i, answer := range answers {
