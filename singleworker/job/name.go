@@ -39,7 +39,7 @@ func CheckNodeName(name string) error {
 		return fmt.Errorf("begins with %q, which is reserved", Reserved)
 	}
 	for _, r := range name {
-		if r == '/' || !unicode.IsPrint(r) || r >= 0xfff0 && r <= 0xffff {
+		if r == '/' || !unicode.IsPrint(r) || r >= 0xfff0 { // ZooKeeper refuses surrogates, so also what is beyond U+FFFF
 			return fmt.Errorf("contains %q, want printable characters without '/'", r)
 		}
 	}

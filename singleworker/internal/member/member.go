@@ -3,6 +3,7 @@ package member
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
@@ -63,6 +64,7 @@ type Member struct {
 	closing    closing
 	latch      latch
 	departure  departure
+	logged     map[string]string // by path: why it cannot be read, as last logged
 }
 
 // load is what this instance owns.
@@ -176,8 +178,9 @@ func (m *Member) TellState() {
 
 // Group is one reading of the instances and of the orders.
 type Group struct {
-	Peers  map[string]lease.Peer
-	orders map[string]order
+	Peers      map[string]lease.Peer
+	orders     map[string]order
+	unreadable map[string]error // of which nothing is known but that they live
 }
 
 // FetchGroup reads the live instances and operators' orders, and watches both. It is called beside
@@ -195,13 +198,15 @@ func (m *Member) FetchGroup(ctx context.Context) (g Group, err error) {
 	if err = errors.Join(err, ordersErr); err != nil {
 		return Group{}, err
 	}
-	g.Peers = make(map[string]lease.Peer, len(names))
+	g.Peers, g.unreadable = make(map[string]lease.Peer, len(names)), make(map[string]error)
 	for _, i := range readInstances(ctx, m.loop, names) {
 		switch {
 		case errors.Is(i.err, zkconn.ErrNoNode):
 			continue // gone in between
-		case errors.As(i.err, new(*zkconn.OpError)):
+		case zkconn.IsUnknown(i.err):
 			return Group{}, i.err
+		case i.err != nil: // it lives, and that is all that is known of it
+			g.unreadable[i.sid] = i.err
 		}
 		ordered, found := g.orders[i.sid]
 		g.Peers[i.sid] = lease.Peer{
@@ -227,10 +232,26 @@ func (m *Member) Follow(attempt int, g Group) (lost bool) {
 		m.loop.Tell(Lost{})
 		lost = true
 	}
+	for sid, err := range g.unreadable {
+		m.LogUnreadable(m.loop.Tree.Instance(sid), err)
+	}
 	m.peers = g.Peers
 	m.Cleanup.peers, m.Cleanup.orders, m.Cleanup.groupRead = g.Peers, g.orders, attempt
 	m.follow(g.orders)
 	return lost
+}
+
+// LogUnreadable says, once per path and reason, that a node of the group cannot be read.
+func (m *Member) LogUnreadable(path string, err error) {
+	level := slog.LevelError
+	if zkconn.IsUnknown(err) || m.logged[path] == err.Error() {
+		level = slog.LevelDebug
+	}
+	if m.logged == nil {
+		m.logged = make(map[string]string)
+	}
+	m.logged[path] = err.Error()
+	m.loop.Log.Log(context.Background(), level, "group not fully known: a node cannot be read", "path", path, "err", err)
 }
 
 // instanceRead is what was read of an instance.

@@ -192,10 +192,13 @@ func (o *Owner) readGroup(a lease.ReadGroup) {
 	attempt := o.loop.Attempt()
 	o.loop.Async("read group", func(ctx context.Context) func() {
 		group, err := o.member.FetchGroup(ctx)
+		if err != nil && !zkconn.IsUnknown(err) {
+			o.loop.WaitToAskAgain(ctx)
+		}
 		return func() {
 			read := lease.GroupRead{Asked: a.Asked, Outcome: lease.Done, Peers: group.Peers}
 			if err != nil {
-				o.loop.Log.Debug("instances not read", "err", err)
+				o.member.LogUnreadable(o.loop.Tree.Instances(), err)
 				read.Outcome = lease.Unknown
 			} else if o.member.Follow(attempt, group) {
 				o.Step(lease.Expired{})

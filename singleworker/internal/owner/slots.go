@@ -13,8 +13,13 @@ import (
 
 func (o *Owner) readSlot(a lease.ReadSlot) {
 	o.loop.Async("read slot", func(ctx context.Context) func() {
+		path := o.loop.Tree.Alive(string(a.Slot))
 		rec, err := o.fetchSlot(ctx, string(a.Slot))
+		if err != nil && !zkconn.IsUnknown(err) {
+			o.loop.WaitToAskAgain(ctx)
+		}
 		return func() {
+			o.catalog.Report(string(a.Slot), session.ReadError(path, err), path)
 			outcome := lease.Done
 			if err != nil {
 				o.loop.Log.Debug("slot not read", "job", a.Slot, "err", err)
@@ -73,18 +78,37 @@ func (o *Owner) fetchSlotOnce(ctx context.Context, slot string) (rec lease.Recor
 			return rec, false, err
 		}
 	}
-	whole = owner.SID == ""
-	for _, sid := range names {
-		beat, ok, err := conn.Exists(ctx, tree.Heartbeat(slot, sid))
+	ofOwner, err := o.fetchBeats(ctx, &rec, slot, names)
+	if err == nil && len(names) == 1 && len(rec.Beats) == 0 {
+		// The one heartbeat is not the named owner's: someone edited the record.
+		if names, _, err = conn.Children(ctx, tree.Alive(slot)); err == nil {
+			ofOwner, err = o.fetchBeats(ctx, &rec, slot, names)
+		}
+	}
+	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
+		return rec, false, err
+	}
+	whole = owner.SID == "" || ofOwner.Czxid == stat.Mzxid
+	return rec, whole && len(rec.Beats) == stat.NumChildren, nil
+}
+
+// fetchBeats adds the heartbeats of some instances to rec, and returns the node of its owner's.
+func (o *Owner) fetchBeats(
+	ctx context.Context, rec *lease.Record, slot string, sids []string,
+) (ofOwner zkconn.Stat, err error) {
+	for _, sid := range sids {
+		beat, ok, err := o.loop.Conn.Exists(ctx, o.loop.Tree.Heartbeat(slot, sid))
 		if err != nil {
-			return rec, false, err
+			return ofOwner, err
 		}
 		if ok {
 			rec.Beats = append(rec.Beats, lease.Beat{SID: sid, Version: beat.Version, Mzxid: beat.Mzxid})
 		}
-		whole = whole || ok && sid == owner.SID && beat.Czxid == stat.Mzxid
+		if ok && sid == rec.Owner.SID {
+			ofOwner = beat
+		}
 	}
-	return rec, whole && len(rec.Beats) == stat.NumChildren, nil
+	return ofOwner, nil
 }
 
 // take adopts a free slot, or takes one over, in one transaction.

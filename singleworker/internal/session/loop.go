@@ -175,6 +175,17 @@ func (l *Loop) Now() time.Duration { return l.Clock.Now().Mono }
 // later than a dead one. It may be called by anybody.
 func (l *Loop) SyncPeriod() time.Duration { return min(l.cfg.SyncPeriod, l.Conn.SessionTimeout()) }
 
+// WaitToAskAgain waits for a sync period, beside the loop: after an error that no reconnect will mend, such
+// as a node that may not be read, so that the loop does not ask without a pause.
+func (l *Loop) WaitToAskAgain(ctx context.Context) {
+	timer := time.NewTimer(l.SyncPeriod())
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
 // syncsPerLook is how many sync periods pass before something is read again of which no watch has
 // told. Watches tell of every change for as long as the session lasts.
 const syncsPerLook = 60

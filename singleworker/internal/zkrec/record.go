@@ -68,6 +68,11 @@ func ParseOwner(data []byte) (Owner, error) {
 	if err := json.Unmarshal(data, &o); err != nil {
 		return Owner{}, fmt.Errorf("owner record %s: %w", excerpt(data), err)
 	}
+	for _, sid := range []string{o.SID, o.Offer} {
+		if err := job.CheckNodeName(sid); sid != "" && err != nil { // it becomes a path
+			return Owner{}, fmt.Errorf("owner record: instance %q %w", sid, err)
+		}
+	}
 	return o, nil
 }
 

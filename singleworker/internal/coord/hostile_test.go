@@ -1,0 +1,127 @@
+package coord
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// countRequests counts the requests of a client, except for heartbeats.
+func countRequests(g *group, client string) *atomic.Int32 {
+	var n atomic.Int32
+	for _, op := range []zkdev.Op{zkdev.OpGetData, zkdev.OpGetChildren2, zkdev.OpExists} {
+		g.Server.ControlKeep(op, func(r *zkdev.Request) zkdev.Action {
+			if r.Client == client {
+				n.Add(1)
+			}
+			return zkdev.DelayReply(time.Millisecond) // a loop takes time, so the bubble does not hang
+		})
+	}
+	return &n
+}
+
+// An owner record that names what is no node names nobody: the job is taken over, and nobody asks without
+// a pause.
+func TestOwnerRecordThatNamesAPath(t *testing.T) {
+	t.Parallel()
+	for _, sid := range []string{"../..", "/", ".", "ghost"} {
+		t.Run(sid, func(t *testing.T) {
+			inGroup(t, func(g *group) {
+				g.Submit("job")
+				g.Create(g.Tree.Heartbeat("job", "a"), "")
+				g.Set(g.Tree.Alive("job"), fmt.Appendf(nil, `{"sid":%q,"incarnation":"x"}`, sid))
+				n := countRequests(g, "a")
+				a := g.join("a")
+				roomtest.Pass(4 * roomtest.SessionTimeout)
+				a.Ownership()
+				if n.Load() > 300 {
+					g.T.Errorf("%d reads in four sessions", n.Load())
+				}
+			})
+		})
+	}
+}
+
+// An instance record that may not be read concerns that instance alone: it counts as alive, which is said
+// once, and the jobs of a dead instance are taken over.
+func TestInstanceRecordThatMayNotBeRead(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.Multi(zkconn.CreateOp(g.Tree.Instance("evil"), []byte("hidden")))
+		g.Server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
+			if r.Path == g.Tree.Instance("evil") {
+				return zkdev.Refuse(zkdev.NoAuth)
+			}
+			return zkdev.Pass()
+		})
+		g.Submit("job")
+		a := g.join("a")
+		a.Ownership()
+		b := g.join("b")
+		n := countRequests(g, "b")
+		a.client.Partition()
+		roomtest.Pass(4 * roomtest.SessionTimeout)
+		b.Ownership()
+		if n.Load() > 300 {
+			g.T.Errorf("%d reads in four sessions", n.Load())
+		}
+		if n := strings.Count(b.log.String(), "path="+g.Tree.Instance("evil")); n != 1 {
+			g.T.Errorf("logged %d times, want once:\n%s", n, b.log)
+		}
+	})
+}
+
+// One job whose owner record may not be read does not keep the others from being taken over, and is not
+// asked for without a pause.
+func TestOwnerRecordThatMayNotBeRead(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.Submit("bad")
+		g.Submit("job")
+		var refused atomic.Int32
+		g.Server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
+			if r.Path != g.Tree.Alive("bad") {
+				return zkdev.DelayReply(time.Millisecond)
+			}
+			refused.Add(1)
+			return zkdev.Refuse(zkdev.NoAuth)
+		})
+		a := g.join("a")
+		roomtest.Pass(10 * roomtest.SyncPeriod)
+		a.Ownership()
+		if n := refused.Load(); n > 20 {
+			g.T.Errorf("asked for %d times in 10 sync periods", n)
+		}
+		if n := strings.Count(a.log.String(), "path="+g.Tree.Alive("bad")); n != 1 {
+			g.T.Errorf("logged %d times, want once:\n%s", n, a.log)
+		}
+	})
+}
+
+// An answer that says neither that the result was written nor that it was not is no answer: the result is
+// written in the end.
+func TestResultIsWrittenAfterAnUnclearAnswer(t *testing.T) {
+	t.Parallel()
+	for _, code := range []zkdev.Code{-127, -125, -122, -7, -4, -1} {
+		t.Run(fmt.Sprint(code), func(t *testing.T) {
+			inGroup(t, func(g *group) {
+				g.Submit("job")
+				a := g.join("a")
+				o := a.Ownership()
+				claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+				g.OnMulti("/tick", zkdev.Refuse(code))
+				a.MustCommit(roomtest.Outcome(claimed, "ok"))
+				_, entries := g.Records()
+				if !slices.ContainsFunc(entries, func(e zkrec.Entry) bool { return e.RunID == "r1" }) {
+					g.T.Errorf("the history has %v, want r1", entries)
+				}
+			})
+		})
+	}
+}
