@@ -69,7 +69,7 @@ func (c *Client) Edit(ctx context.Context, name string, change func(*job.Job) er
 		if spec.Fingerprint() == old.Fingerprint() {
 			return old, nil // only the spelling of defaults may differ
 		}
-		return spec.Over(old, mtime, time.Now()), nil
+		return spec.Over(old, mtime), nil
 	}
 	if err := e.run(ctx); err != nil {
 		return Change{}, fmt.Errorf("job %q: %w", name, err)

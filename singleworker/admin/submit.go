@@ -88,7 +88,7 @@ func (s *submission) once(ctx context.Context) error {
 		return nil
 	}
 	spec := zkrec.Spec{Job: s.spec.Job, Declared: old.Declared} // a declaration differs from the one overridden, or not
-	spec = spec.Over(old, stat.Mtime, time.Now())
+	spec = spec.Over(old, stat.Mtime)
 	if parseErr != nil {
 		spec.Layout = nil // nobody knows in which shards it was run
 	}

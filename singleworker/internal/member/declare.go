@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -42,7 +41,7 @@ func (e *Entry) declare(ctx context.Context, d Declaration) error {
 		case err == nil && old.Declared == spec.Declared:
 			return nil
 		}
-		replaced := spec.Over(old, stat.Mtime, time.Now())
+		replaced := spec.Over(old, stat.Mtime)
 		if err := replaced.CheckSize(); err != nil {
 			return fmt.Errorf("together with its former schedule and shards it %w", err)
 		}

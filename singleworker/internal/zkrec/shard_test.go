@@ -46,18 +46,18 @@ func TestLayoutOutlastsAChange(t *testing.T) {
 	three := zkrec.Spec{Job: job.Job{Schedule: "@daily", Shards: 3}, Since: 1}
 	five := three
 	five.Job.Shards = 5
-	changed := five.Over(three, now, now)
+	changed := five.Over(three, now)
 	if !changed.Resizing() || changed.ActiveLayout().Shards != 3 || changed.ActiveLayout().Until != 0 {
 		t.Fatalf("after a change: %+v", changed.Layout)
 	}
 	changed.Layout.Until = 500 // the last tick is known
 	seven := three
 	seven.Job.Shards = 7
-	changed = seven.Over(changed, now, now)
+	changed = seven.Over(changed, now)
 	if changed.ActiveLayout().Shards != 3 || changed.ActiveLayout().Until != 500 {
 		t.Errorf("after a further change: %+v", changed.Layout)
 	}
-	if back := three.Over(changed, now, now); back.Resizing() || back.Layout != nil {
+	if back := three.Over(changed, now); back.Resizing() || back.Layout != nil {
 		t.Errorf("after a change back: %+v", back.Layout)
 	}
 	resized := changed.Resized()
@@ -65,12 +65,12 @@ func TestLayoutOutlastsAChange(t *testing.T) {
 		t.Errorf("at the end: %+v", resized.Layout)
 	}
 	same := seven
-	if again := same.Over(resized, now, now); again.Resizing() || again.ActiveLayout().Since != 500 {
+	if again := same.Over(resized, now); again.Resizing() || again.ActiveLayout().Since != 500 {
 		t.Errorf("after a change of something else: %+v", again.Layout)
 	}
 	other := seven
 	other.Job.ShardParameters = map[int]string{0: "Beijing"}
-	if again := other.Over(resized, now, now); !again.Resizing() || again.ActiveLayout().ShardParams != nil {
+	if again := other.Over(resized, now); !again.Resizing() || again.ActiveLayout().ShardParams != nil {
 		t.Errorf("after a change of a parameter: %+v", again.Layout)
 	}
 	if five.Fingerprint() == three.Fingerprint() || other.Fingerprint() == seven.Fingerprint() ||

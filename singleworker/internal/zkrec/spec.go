@@ -120,16 +120,17 @@ func (s Spec) Fingerprint() string {
 }
 
 // Over returns s as it replaces old, which was read from a node last written at
-// mtime: unknown fields and a pause stay, a different schedule takes effect now,
+// mtime: unknown fields and a pause stay; a different schedule takes effect when
+// the node is written, by ZooKeeper's clock, whatever the clock of the writer says;
 // a different sharding as described at Layout.
-func (s Spec) Over(old Spec, mtime, now time.Time) Spec {
+func (s Spec) Over(old Spec, mtime time.Time) Spec {
 	s.extra, s.Paused, s.Layout = old.extra, old.Paused, s.layoutOver(old)
 	since := old.SinceOr(mtime)
 	if s.Job.Schedule == old.Job.Schedule && s.Job.TimeZone == old.Job.TimeZone {
 		s.Since, s.Former = since, old.Former
 		return s
 	}
-	s.Since = now.UnixMilli()
+	s.Since = 0
 	s.Former = &Former{Schedule: old.Job.Schedule, TimeZone: old.Job.TimeZone, Since: since}
 	return s
 }

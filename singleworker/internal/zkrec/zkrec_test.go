@@ -88,7 +88,7 @@ func TestUnknownFieldsOfASpecAreKept(t *testing.T) {
 		t.Errorf("a changed schedule gives\n%s, want\n%s", got, want)
 	}
 
-	replaced := zkrec.Spec{Job: job.Job{Schedule: "@daily"}}.Over(old, time.UnixMilli(7), time.UnixMilli(9))
+	replaced := zkrec.Spec{Job: job.Job{Schedule: "@daily"}}.Over(old, time.UnixMilli(7))
 	want = `{"schema":1,"schedule":"@daily","since":7,"tides":{"n":3},"weather":"fine"}`
 	if got := string(replaced.Encode()); got != want {
 		t.Errorf("a replaced spec gives\n%s, want\n%s", got, want)
@@ -103,7 +103,7 @@ func TestFieldsInCapitalsAreNotKept(t *testing.T) {
 	if err != nil || old.Job.Schedule != "@daily" || old.Job.TimeZone != "Asia/Tokyo" {
 		t.Fatalf("read as %+v, %v", old, err)
 	}
-	spec, err := zkrec.ParseSpec("job", zkrec.Spec{Job: job.Job{Schedule: "@hourly"}}.Over(old, started, started).Encode())
+	spec, err := zkrec.ParseSpec("job", zkrec.Spec{Job: job.Job{Schedule: "@hourly"}}.Over(old, started).Encode())
 	if err != nil || spec.Job.Schedule != "@hourly" || spec.Job.TimeZone != "" {
 		t.Errorf("after a change to @hourly it is %+v, %v", spec, err)
 	}
@@ -224,7 +224,7 @@ func TestFingerprintIsOfTheContent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		*s = s.Over(old, started, started)
+		*s = s.Over(old, started)
 	})
 	for name, s := range same {
 		if got := s.Fingerprint(); got != sum {
