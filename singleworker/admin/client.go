@@ -118,3 +118,54 @@ func uncertain(err error, sent bool) error {
 	}
 	return err
 }
+
+// retried repeats a read until a server has answered it. What is being done begins its error.
+func retried[T any](ctx context.Context, c *Client, doing string, read func() (T, error)) (value T, err error) {
+	err = c.conn.Retry(ctx, func() (err error) {
+		value, err = read()
+		return err
+	})
+	if err != nil {
+		var none T
+		return none, fmt.Errorf("%s: %w", doing, err)
+	}
+	return value, nil
+}
+
+// optional reads a node that may be missing.
+func (c *Client) optional(ctx context.Context, path string) ([]byte, zkconn.Stat, error) {
+	data, stat, err := c.conn.Get(ctx, path)
+	if errors.Is(err, zkconn.ErrNoNode) {
+		return nil, zkconn.Stat{}, nil
+	}
+	return data, stat, err
+}
+
+// children lists the children of a node that may be missing.
+func (c *Client) children(ctx context.Context, path string) ([]string, error) {
+	names, _, err := c.conn.Children(ctx, path)
+	if errors.Is(err, zkconn.ErrNoNode) {
+		return nil, nil
+	}
+	return names, err
+}
+
+// eachChild reads the children of a node that may be missing; those that go meanwhile are left
+// out.
+func (c *Client) eachChild(ctx context.Context, path string, use func(name string, data []byte)) error {
+	names, err := c.children(ctx, path)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		data, _, err := c.conn.Get(ctx, path+"/"+name)
+		switch {
+		case errors.Is(err, zkconn.ErrNoNode):
+		case err != nil:
+			return err
+		default:
+			use(name, data)
+		}
+	}
+	return nil
+}

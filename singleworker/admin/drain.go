@@ -71,11 +71,9 @@ func (c *Client) order(ctx context.Context, doing, sid string, opts OrderOptions
 	var result OrderResult
 	var written []byte // by a try whose outcome is not known
 	at := time.Now().UTC().Round(time.Millisecond)
-	err := c.conn.Retry(ctx, func() error {
-		return persist(func() (err error) {
-			result, err = c.orderOnce(ctx, sid, at, judge, &written)
-			return err
-		})
+	err := c.persist(ctx, func() (err error) {
+		result, err = c.orderOnce(ctx, sid, at, judge, &written)
+		return err
 	})
 	if err != nil {
 		return OrderResult{}, fmt.Errorf("%s %s: %w", doing, sid, uncertain(err, written != nil))
@@ -87,10 +85,7 @@ func checkOrder(sid string, opts OrderOptions) error {
 	if err := job.CheckNodeName(sid); err != nil {
 		return &InvalidError{"InstanceID", sid, err}
 	}
-	if err := checkText("By", opts.By); err != nil {
-		return err
-	}
-	return checkText("Reason", opts.Reason)
+	return checkWho(opts.By, opts.Reason)
 }
 
 // orderOnce reads the present order and writes the next one if it differs.

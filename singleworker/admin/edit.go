@@ -21,15 +21,17 @@ func moved(err error) bool {
 		errors.Is(err, zkconn.ErrNodeExists)
 }
 
-// persist repeats f, which reads and makes one guarded write, while concurrent
-// changes interfere.
-func persist(f func() error) error {
-	for range maxConflicts {
-		if err := f(); !moved(err) {
-			return err
+// persist repeats f, which reads and makes one guarded write, while others are faster and until
+// a server has answered.
+func (c *Client) persist(ctx context.Context, f func() error) error {
+	return c.conn.Retry(ctx, func() error {
+		for range maxConflicts {
+			if err := f(); !moved(err) {
+				return err
+			}
 		}
-	}
-	return ErrConflict
+		return ErrConflict
+	})
 }
 
 // EditOptions change what Edit does. The zero value makes the change.
@@ -143,9 +145,7 @@ func (e *edit) run(ctx context.Context) error {
 	if err := checkName(e.name); err != nil {
 		return err
 	}
-	err := e.client.conn.Retry(ctx, func() error {
-		return persist(func() error { return e.once(ctx) })
-	})
+	err := e.client.persist(ctx, func() error { return e.once(ctx) })
 	return uncertain(err, e.wrote)
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -81,25 +80,19 @@ func orderOf(sid string, o zkrec.Order) Order {
 // Instances lists the running instances, sorted by id. Errors: ErrDenied,
 // ErrUnavailable.
 func (c *Client) Instances(ctx context.Context) ([]Instance, error) {
-	var instances []Instance
-	err := c.conn.Retry(ctx, func() error {
+	return retried(ctx, c, "list instances", func() ([]Instance, error) {
 		live, slots, err := c.counted(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		instances = slices.Collect(maps.Values(live))
-		return task.Each(ctx, readers, instances, func(ctx context.Context, k int, i Instance) (err error) {
+		instances := slices.SortedFunc(maps.Values(live), func(a, b Instance) int { return cmp.Compare(a.ID, b.ID) })
+		return instances, task.Each(ctx, readers, instances, func(ctx context.Context, k int, i Instance) (err error) {
 			if i.Owned > 0 {
 				instances[k].ClockOffset, err = c.clockOffset(ctx, slots[i.ID], i.ID)
 			}
 			return err
 		})
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list instances: %w", err)
-	}
-	slices.SortFunc(instances, func(a, b Instance) int { return cmp.Compare(a.ID, b.ID) })
-	return instances, nil
 }
 
 // clockOffset compares the time that an instance wrote to its latest heartbeat for a slot with
@@ -123,20 +116,14 @@ func (c *Client) clockOffset(ctx context.Context, slot, sid string) (*time.Durat
 // Orders lists operators' orders, sorted by instance ID, including those for
 // instances that are not running. Errors: ErrDenied, ErrUnavailable.
 func (c *Client) Orders(ctx context.Context) ([]Order, error) {
-	var list []Order
-	err := c.conn.Retry(ctx, func() error {
+	return retried(ctx, c, "list orders", func() ([]Order, error) {
 		orders, err := c.orders(ctx)
-		list = list[:0]
-		for sid, o := range orders {
-			list = append(list, orderOf(sid, o))
+		var list []Order
+		for _, id := range slices.Sorted(maps.Keys(orders)) {
+			list = append(list, orderOf(id, orders[id]))
 		}
-		return err
+		return list, err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list orders: %w", err)
-	}
-	slices.SortFunc(list, func(a, b Order) int { return cmp.Compare(a.InstanceID, b.InstanceID) })
-	return list, nil
 }
 
 // counted is live with the number of slots that each instance owns, and one slot
@@ -168,31 +155,19 @@ func (c *Client) counted(ctx context.Context) (live map[string]Instance, slots m
 
 // live reads the running instances by id.
 func (c *Client) live(ctx context.Context) (map[string]Instance, error) {
-	names, _, err := c.conn.Children(ctx, c.tree.Instances())
-	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
-		return nil, err
-	}
 	orders, err := c.orders(ctx)
 	if err != nil {
 		return nil, err
 	}
-	live := make(map[string]Instance, len(names))
-	for _, sid := range names {
-		data, _, err := c.conn.Get(ctx, c.tree.Instance(sid))
-		if errors.Is(err, zkconn.ErrNoNode) {
-			continue // gone meanwhile
-		}
-		if err != nil {
-			return nil, err
-		}
+	live := map[string]Instance{}
+	return live, c.eachChild(ctx, c.tree.Instances(), func(sid string, data []byte) {
 		record, err := zkrec.ParseInstance(data)
 		if err != nil {
 			record = zkrec.Instance{State: InstanceUnreadable} // alive nevertheless
 		}
 		o, ordered := orders[sid]
 		live[sid] = instanceOf(sid, record, o, ordered)
-	}
-	return live, nil
+	})
 }
 
 // instanceOf returns an instance, with its order if that is in force.
@@ -218,20 +193,6 @@ func instanceOf(sid string, record zkrec.Instance, o zkrec.Order, ordered bool) 
 
 // orders reads all orders by id.
 func (c *Client) orders(ctx context.Context) (map[string]zkrec.Order, error) {
-	sids, _, err := c.conn.Children(ctx, c.tree.Orders())
-	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
-		return nil, err
-	}
-	orders := make(map[string]zkrec.Order, len(sids))
-	for _, sid := range sids {
-		data, _, err := c.conn.Get(ctx, c.tree.Order(sid))
-		if errors.Is(err, zkconn.ErrNoNode) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		orders[sid] = zkrec.ParseOrder(data)
-	}
-	return orders, nil
+	orders := map[string]zkrec.Order{}
+	return orders, c.eachChild(ctx, c.tree.Orders(), func(sid string, data []byte) { orders[sid] = zkrec.ParseOrder(data) })
 }

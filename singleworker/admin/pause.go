@@ -45,9 +45,12 @@ const maxTextBytes = 1 << 10
 // maxExcerpt is how much of such a text an error quotes.
 const maxExcerpt = 40
 
-func checkText(field, text string) error {
-	if len(text) > maxTextBytes {
-		return &InvalidError{field, text[:maxExcerpt] + "...", fmt.Errorf("has %d bytes, at most %d are kept", len(text), maxTextBytes)}
+// checkWho refuses the name of a person and a reason that are too long.
+func checkWho(by, reason string) error {
+	for _, field := range [][2]string{{"By", by}, {"Reason", reason}} {
+		if text := field[1]; len(text) > maxTextBytes {
+			return &InvalidError{field[0], text[:maxExcerpt] + "...", fmt.Errorf("has %d bytes, at most %d are kept", len(text), maxTextBytes)}
+		}
 	}
 	return nil
 }
@@ -92,10 +95,7 @@ func checkPause(opts PauseOptions, now time.Time) error {
 	if err := opts.Missed.Check(); err != nil {
 		return &InvalidError{"Missed", string(opts.Missed), err}
 	}
-	if err := checkText("By", opts.By); err != nil {
-		return err
-	}
-	return checkText("Reason", opts.Reason)
+	return checkWho(opts.By, opts.Reason)
 }
 
 // Resume ends the pause of a job. opts decide on the ticks of the pause. If the

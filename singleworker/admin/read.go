@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/task"
-	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -21,25 +19,23 @@ func (c *Client) Get(ctx context.Context, name string) (JobStatus, error) {
 	if err := checkSlot(name); err != nil {
 		return JobStatus{}, err
 	}
-	var status JobStatus
-	err := c.conn.Retry(ctx, func() error {
-		live, err := c.live(ctx)
-		if err != nil {
-			return err
-		}
-		if status, err = c.status(ctx, name, live); err != nil || status.Shard != nil || status.State == StateInvalid {
-			return err
-		}
-		nodes, err := c.unreadable(ctx, name) // the history, too, which status does not read
-		if len(nodes) > 0 {
-			status.State, status.Reason = StateInvalid, nodes[0].reason()
-		}
-		return err
-	})
+	return retried(ctx, c, fmt.Sprintf("job %q", name), func() (JobStatus, error) { return c.get(ctx, name) })
+}
+
+func (c *Client) get(ctx context.Context, name string) (JobStatus, error) {
+	live, err := c.live(ctx)
 	if err != nil {
-		return JobStatus{}, fmt.Errorf("job %q: %w", name, err)
+		return JobStatus{}, err
 	}
-	return status, nil
+	status, err := c.status(ctx, name, live)
+	if err != nil || status.Shard != nil || status.State == StateInvalid {
+		return status, err
+	}
+	nodes, err := c.unreadable(ctx, name) // the history, too, which status does not read
+	if len(nodes) > 0 {
+		status.State, status.Reason = StateInvalid, nodes[0].reason()
+	}
+	return status, err
 }
 
 // checkSlot refuses a name that cannot be that of a job or a shard.
@@ -52,16 +48,7 @@ const readers = 32
 
 // List reads all jobs, sorted by name. Errors: ErrDenied, ErrUnavailable.
 func (c *Client) List(ctx context.Context) ([]JobStatus, error) {
-	var list []JobStatus
-	err := c.conn.Retry(ctx, func() (err error) {
-		list, err = c.list(ctx)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list jobs: %w", err)
-	}
-	slices.SortFunc(list, func(a, b JobStatus) int { return cmp.Compare(a.Name, b.Name) })
-	return list, nil
+	return retried(ctx, c, "list jobs", func() ([]JobStatus, error) { return c.list(ctx) })
 }
 
 func (c *Client) list(ctx context.Context) ([]JobStatus, error) {
@@ -69,10 +56,7 @@ func (c *Client) list(ctx context.Context) ([]JobStatus, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, _, err := c.conn.Children(ctx, c.tree.Root())
-	if errors.Is(err, zkconn.ErrNoNode) {
-		return nil, nil // a group that does not exist yet has no jobs
-	}
+	names, err := c.children(ctx, c.tree.Root())
 	if err != nil {
 		return nil, err
 	}
@@ -89,6 +73,7 @@ func (c *Client) list(ctx context.Context) ([]JobStatus, error) {
 		list = append(list, status)
 		return err
 	})
+	slices.SortFunc(list, func(a, b JobStatus) int { return cmp.Compare(a.Name, b.Name) })
 	return list, err
 }
 
@@ -96,33 +81,29 @@ func (c *Client) list(ctx context.Context) ([]JobStatus, error) {
 // job is invalid, and returns its status. Errors: those of Get, or the cause of
 // ctx if that is done first.
 func (c *Client) AwaitOwner(ctx context.Context, name string) (JobStatus, error) {
-	const lookAgain = time.Second // sooner if a watch fires
-	var latest *JobStatus
-	for {
-		// The watches are set before the reading that follows.
-		slot := name
-		if latest != nil {
-			slot = firstUnowned(*latest).Name
-		}
+	if err := checkSlot(name); err != nil {
+		return JobStatus{}, err
+	}
+	var status JobStatus
+	slot := name
+	err := c.await(ctx, func() (bool, error) {
 		if _, _, err := c.conn.GetW(ctx, c.tree.Alive(slot)); err != nil { // the shard may not exist yet
 			_, _, _ = c.conn.ChildrenW(ctx, c.tree.Shards(zkrec.JobOfSlot(name)))
 		}
-		status, err := c.Get(ctx, name)
-		switch {
-		case err == nil && status.State != StateUnowned:
-			return status, nil
-		case err == nil:
-			latest = &status
-		case latest == nil || !errors.Is(err, ErrUnavailable):
-			return JobStatus{}, err
+		now, err := c.get(ctx, name)
+		if err != nil {
+			return false, err
 		}
-		select {
-		case <-ctx.Done():
-			return JobStatus{}, fmt.Errorf("job %q has no owner yet: %s: %w", name, latest.Reason, context.Cause(ctx))
-		case <-c.changed:
-		case <-time.After(lookAgain):
-		}
+		status, slot = now, firstUnowned(now).Name
+		return status.State != StateUnowned, nil
+	})
+	switch {
+	case err != nil && status.Reason != "" && ctx.Err() != nil:
+		return JobStatus{}, fmt.Errorf("job %q has no owner yet: %s: %w", name, status.Reason, err)
+	case err != nil:
+		return JobStatus{}, fmt.Errorf("job %q: %w", name, err)
 	}
+	return status, nil
 }
 
 // firstUnowned is the first shard of a job that has no owner, or the job itself.

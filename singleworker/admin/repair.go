@@ -55,15 +55,7 @@ func (c *Client) Unreadable(ctx context.Context, name string) ([]UnreadableNode,
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
-	var nodes []UnreadableNode
-	err := c.conn.Retry(ctx, func() (err error) {
-		nodes, err = c.unreadable(ctx, name)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("job %q: %w", name, err)
-	}
-	return nodes, nil
+	return retried(ctx, c, fmt.Sprintf("job %q", name), func() ([]UnreadableNode, error) { return c.unreadable(ctx, name) })
 }
 
 // Repair atomically replaces the nodes that Unreadable listed with fresh ones, so that instances can run the

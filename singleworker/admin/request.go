@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -32,10 +33,7 @@ func (c *Client) newAsk(name string, request zkrec.Request) (*ask, error) {
 	if err := checkSlot(name); err != nil {
 		return nil, err
 	}
-	if err := checkText("By", request.By); err != nil {
-		return nil, err
-	}
-	if err := checkText("Reason", request.Reason); err != nil {
+	if err := checkWho(request.By, request.Reason); err != nil {
 		return nil, err
 	}
 	id, err := uuid.NewV7()
@@ -46,9 +44,7 @@ func (c *Client) newAsk(name string, request zkrec.Request) (*ask, error) {
 }
 
 func (a *ask) run(ctx context.Context) error {
-	err := a.client.conn.Retry(ctx, func() error {
-		return persist(func() error { return a.once(ctx) })
-	})
+	err := a.client.persist(ctx, func() error { return a.once(ctx) })
 	return uncertain(err, a.wrote)
 }
 
@@ -181,44 +177,31 @@ func (c *Client) inbox(ctx context.Context, slot string) (inbox, error) {
 
 // waiting reads the pending requests of a slot. An unreadable one still counts.
 func (c *Client) waiting(ctx context.Context, slot string) (map[string]zkrec.Request, error) {
-	ids, _, err := c.conn.Children(ctx, c.tree.Requests(slot))
-	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
-		return nil, err
-	}
-	waiting := make(map[string]zkrec.Request, len(ids))
-	for _, id := range ids {
-		data, _, err := c.conn.Get(ctx, c.tree.Request(slot, id))
-		if errors.Is(err, zkconn.ErrNoNode) {
-			continue // done meanwhile
-		}
-		if err != nil {
-			return nil, err
-		}
+	waiting := map[string]zkrec.Request{}
+	return waiting, c.eachChild(ctx, c.tree.Requests(slot), func(id string, data []byte) {
 		request, err := zkrec.ParseRequest(data)
 		if err != nil {
 			request = zkrec.Request{}
 		}
 		waiting[id] = request
-	}
-	return waiting, nil
+	})
 }
 
 // manual finds the last entry of a manual run.
 func (p past) manual(id string) (Entry, bool) {
-	for _, entry := range p.newestFirst() {
-		if entry.Manual == id {
-			return entry, true
-		}
-	}
-	return Entry{}, false
+	return p.entry(func(e Entry) bool { return e.Manual == id })
 }
 
 // run finds the entry of a run.
 func (p past) run(id string) (Entry, bool) {
-	for _, entry := range p.newestFirst() {
-		if entry.RunID == id {
-			return entry, true
-		}
+	return p.entry(func(e Entry) bool { return e.RunID == id })
+}
+
+// entry finds the last entry that matches.
+func (p past) entry(matches func(Entry) bool) (Entry, bool) {
+	entries := p.newestFirst()
+	if i := slices.IndexFunc(entries, matches); i >= 0 {
+		return entries[i], true
 	}
 	return Entry{}, false
 }

@@ -43,19 +43,13 @@ func (c *Client) Requests(ctx context.Context, name string) ([]Request, error) {
 	if err := checkSlot(name); err != nil {
 		return nil, err
 	}
-	var list []Request
-	err := c.conn.Retry(ctx, func() error {
+	return retried(ctx, c, fmt.Sprintf("requests of %q", name), func() ([]Request, error) {
 		_, pasts, err := c.pasts(ctx, name)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		list, err = c.requestsOf(ctx, pasts)
-		return err
+		return c.requestsOf(ctx, pasts)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("requests of %q: %w", name, err)
-	}
-	return list, nil
 }
 
 // requestsOf reads the pending requests of slots, in order.
@@ -86,14 +80,12 @@ func (c *Client) CancelRequests(ctx context.Context, name, id string) ([]Request
 		return nil, err
 	}
 	w := cancellation{client: c, id: id, taken: make(map[[2]string]Request)}
-	err := c.conn.Retry(ctx, func() error {
-		return persist(func() error {
-			_, pasts, err := c.pasts(ctx, name)
-			if err != nil {
-				return err
-			}
-			return task.Each(ctx, readers, pasts, w.from)
-		})
+	err := c.persist(ctx, func() error {
+		_, pasts, err := c.pasts(ctx, name)
+		if err != nil {
+			return err
+		}
+		return task.Each(ctx, readers, pasts, w.from)
 	})
 	list := slices.SortedFunc(maps.Values(w.taken), func(a, b Request) int {
 		return cmp.Or(cmp.Compare(a.Slot, b.Slot), cmp.Compare(a.ID, b.ID))

@@ -86,12 +86,9 @@ func (c *Client) readJob(ctx context.Context, job string) (records, error) {
 	if err != nil {
 		return r, err
 	}
-	r.registered, _, err = c.conn.Children(ctx, c.tree.Register(job))
-	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
-		return r, err
-	}
+	r.registered, err = c.children(ctx, c.tree.Register(job))
 	slices.Sort(r.registered)
-	return r, nil
+	return r, err
 }
 
 // readSlot reads the rest. A shard may have no nodes yet: then no tick was ever
@@ -141,15 +138,6 @@ func (c *Client) readRun(ctx context.Context, r *records) error {
 			return nil
 		}
 	}
-}
-
-// optional reads a node that may not exist.
-func (c *Client) optional(ctx context.Context, path string) ([]byte, zkconn.Stat, error) {
-	data, stat, err := c.conn.Get(ctx, path)
-	if errors.Is(err, zkconn.ErrNoNode) {
-		return nil, zkconn.Stat{}, nil
-	}
-	return data, stat, err
 }
 
 // status derives the status of a slot from its records; of is its spec.

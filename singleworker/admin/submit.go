@@ -25,9 +25,7 @@ func (c *Client) Submit(ctx context.Context, j job.Job, opts SubmitOptions) (Cha
 		return Change{}, err
 	}
 	s := submission{client: c, spec: zkrec.Spec{Job: j.Clone().Normal()}, opts: opts}
-	err := c.conn.Retry(ctx, func() error {
-		return persist(func() error { return s.once(ctx) })
-	})
+	err := c.persist(ctx, func() error { return s.once(ctx) })
 	if err != nil {
 		return Change{}, fmt.Errorf("submit %s: %w", j.Name, uncertain(err, s.wrote))
 	}
