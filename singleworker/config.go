@@ -213,9 +213,10 @@ func checkWeight(n int) error {
 // defaultInstanceID returns an ID that is readable, can be selected with a double
 // click, and differs between starts even if process IDs repeat, as in containers.
 func defaultInstanceID() string {
-	const randomChars = 4
-	random := uuid.NewString()[:randomChars]
-	return fmt.Sprintf("%s-%d-%s", hostName(), os.Getpid(), random)
+	const randomChars, hostBytes = 4, 100
+	random, host := uuid.NewString()[:randomChars], hostName()
+	host = strings.ToValidUTF8(host[:min(len(host), hostBytes)], "")
+	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), random)
 }
 
 func hostName() string {
@@ -223,8 +224,7 @@ func hostName() string {
 	if err != nil || job.CheckNodeName(host) != nil {
 		return "unknown"
 	}
-	const keep = 100 // leaves room for the rest of an instance ID
-	return strings.ToValidUTF8(host[:min(len(host), keep)], "")
+	return host
 }
 
 // warnings passes records from Warn upwards to the wrapped handler.

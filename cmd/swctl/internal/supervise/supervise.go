@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 )
 
 // Command is what to start.
@@ -41,7 +40,7 @@ func (c *Child) MayRun(host string, pid int) error {
 		return err
 	}
 	switch {
-	case host == "" || !strings.HasPrefix(here, host): // long names are truncated
+	case host != here:
 		return fmt.Errorf("it runs on host %q and guard on %q, so its process ID means nothing here", host, here)
 	case pid <= 0:
 		return errors.New("its registration has no process ID")

@@ -28,6 +28,7 @@ func TestMayRun(t *testing.T) {
 		{host, other, false, "which guard did not start"},
 		{host, os.Getpid(), true, "exists"},
 		{host + "x", child, true, "it runs on host"},
+		{host[:len(host)-1], child, true, "it runs on host"}, // node1 is not node10
 		{"", child, true, "it runs on host"},
 		{host, 0, true, "no process ID"},
 		{host, -child, true, "no process ID"},
