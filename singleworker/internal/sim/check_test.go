@@ -375,8 +375,8 @@ func (l *ledger) checkSideBySide() {
 	for k := range l.runs {
 		run := &l.runs[k]
 		slot := run.Job
-		if run.Shard.Total > 1 {
-			slot = zkrec.ShardSlot(run.Job, run.Shard.Index)
+		if shard := zkrec.ShardSlot(run.Job, run.Shard.Index); run.Shard.Total > 1 || l.reignOf(shard, run.Token) != nil {
+			slot = shard // also of a job with one shard, which is another slot than the job before it had one
 		}
 		if run.Ended.IsZero() {
 			continue // checkRun reports it
