@@ -137,19 +137,20 @@ func (p past) lastTick(asked, since time.Time) time.Time {
 	if tick := p.of.schedule.Prev(before); tick.After(since) {
 		return tick
 	}
-	former := p.of.spec.Former
-	if former == nil {
-		return time.Time{}
-	}
-	old, err := (job.Job{Schedule: former.Schedule, TimeZone: former.TimeZone}).ParseSchedule()
-	if err != nil {
-		return time.Time{}
-	}
-	if before.After(since) {
-		before = since.Add(time.Millisecond)
-	}
-	if tick := old.Prev(before); tick.After(time.UnixMilli(former.Since)) {
-		return tick
+	until := since
+	for former := p.of.spec.Former; former != nil; former = former.Former {
+		began := time.UnixMilli(former.Since)
+		old, err := (job.Job{Schedule: former.Schedule, TimeZone: former.TimeZone}).ParseSchedule()
+		if err != nil {
+			return time.Time{}
+		}
+		if before.After(until) {
+			before = until.Add(time.Millisecond)
+		}
+		if tick := old.Prev(before); tick.After(began) {
+			return tick
+		}
+		until = began
 	}
 	return time.Time{}
 }

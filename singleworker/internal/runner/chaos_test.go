@@ -162,7 +162,7 @@ func (c *chaos) reschedule() {
 	c.spec = ticks.Job{
 		Schedule: parse(c.t, oneOf(c, "0/5 * * * * ?", "0/7 * * * * ?", "3/10 * * * * ?"), time.UTC),
 		Since:    time.Now().Truncate(time.Millisecond), // as specifications have it
-		Former:   c.spec.Schedule, FormerSince: c.spec.Since, Paused: c.spec.Paused,
+		Former:   []ticks.Former{{Schedule: c.spec.Schedule, Since: c.spec.Since}}, Paused: c.spec.Paused,
 	}
 }
 

@@ -32,7 +32,7 @@ func TestSpecChangesDuringARun(t *testing.T) {
 		pass(90 * time.Second)
 		changed := old
 		changed.Handle, changed.Schedule, changed.Job.Since = handler("new", 0), parse(t, "30 * * * * ?", time.UTC), time.Now()
-		changed.Former, changed.FormerSince = old.Schedule, old.Job.Since
+		changed.Former = []ticks.Former{{Schedule: old.Schedule, Since: old.Job.Since}}
 		changed.Record = ticks.Record{} // as it was at adoption
 		w.own(changed)
 		pass(2 * time.Minute)
@@ -63,7 +63,7 @@ func TestScheduleChangesWhileTicksWait(t *testing.T) {
 		pass(210 * time.Second)
 		changed := withPolicy(old, ticks.Policy{})
 		changed.Schedule, changed.Job.Since = parse(t, "30 * * * * ?", time.UTC), time.Now()
-		changed.Former, changed.FormerSince = old.Schedule, old.Job.Since
+		changed.Former = []ticks.Former{{Schedule: old.Schedule, Since: old.Job.Since}}
 		w.own(changed)
 		pass(2 * time.Minute)
 		w.stop()

@@ -36,7 +36,6 @@ type era struct {
 	schedule *cronexpr.Schedule
 	since    int64
 	from     int64 // Watermark when it began
-	forgets  bool  // drops unclaimed ticks of the previous era
 }
 
 // fate is what became of a tick, or of a request.
@@ -61,14 +60,6 @@ func newChecker(w *world) *checker {
 
 func (c *checker) newEra() {
 	c.eras = append(c.eras, era{schedule: c.w.schedule(), since: c.w.spec.Since, from: c.w.record.Watermark})
-}
-
-// eraEnds is called before the schedule is replaced. If nothing was accounted
-// for in its time, then drops unclaimed ticks of the previous era never will be: a spec
-// knows one former schedule.
-func (c *checker) eraEnds() {
-	last := &c.eras[len(c.eras)-1]
-	last.forgets = c.w.record.Watermark == last.from && last.from < last.since
 }
 
 // walk calls f with each tick after from and up to to.
@@ -105,7 +96,11 @@ func (c *checker) applied(p ticks.Plan, now int64) {
 func (c *checker) row(e ticks.Entry, through, now int64) {
 	s := c.w.schedule()
 	if e.Reason == zkrec.ReasonScheduleChanged {
-		s = c.w.parsed(*c.w.spec.Former)
+		f := c.w.spec.Former
+		for f.Former != nil && e.Tick <= f.Since {
+			f = f.Former
+		}
+		s = c.w.parsed(*f)
 	}
 	var ticks []int64
 	walk(s, e.Tick-1, max(e.Tick, e.To), func(tick int64) {
@@ -278,9 +273,6 @@ func (c *checker) end() {
 		if i+1 < len(c.eras) {
 			next := c.eras[i+1]
 			to = max(next.from, next.since)
-			if next.forgets {
-				to = next.from
-			}
 		}
 		walk(e.schedule, max(e.since, e.from), to, func(tick int64) {
 			total++

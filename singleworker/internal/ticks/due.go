@@ -170,19 +170,29 @@ func (v View) overlapping(first time.Time) Plan {
 	return v.pass(last, v.rows(v.base(), last))
 }
 
-// formerMissed records as missed the ticks of the former schedule that were not
-// claimed before it was replaced.
+// formerMissed records as missed the ticks of former schedules that were not
+// claimed before they were replaced.
 func (v View) formerMissed() Plan {
-	if v.Former == nil || v.Record.Watermark >= v.Since.UnixMilli() {
+	if v.Record.Watermark >= v.Since.UnixMilli() {
 		return Plan{}
 	}
-	from := later(later(time.UnixMilli(v.Record.Watermark), v.FormerSince), v.From)
-	row, ok := row(v.Former, from, v.Since)
-	if !ok {
+	var rows []Entry
+	until := v.Since
+	for _, former := range v.Former {
+		from := later(later(time.UnixMilli(v.Record.Watermark), former.Since), v.From)
+		if former.Schedule != nil && from.Before(until) {
+			if row, ok := row(former.Schedule, from, until); ok {
+				row.State, row.Reason = zkrec.TickMissed, zkrec.ReasonScheduleChanged
+				rows = append(rows, v.recorded(row))
+			}
+		}
+		until = former.Since
+	}
+	if len(rows) == 0 {
 		return Plan{}
 	}
-	row.State, row.Reason = zkrec.TickMissed, zkrec.ReasonScheduleChanged
-	return v.pass(v.Since, []Entry{v.recorded(row)})
+	slices.Reverse(rows) // the oldest first
+	return v.pass(v.Since, rows)
 }
 
 // rows returns entries that say why the ticks in (from, to] are not run.

@@ -254,10 +254,29 @@ func TestFormer(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			v := situation{schedule: "0 0/10 * * * ?", through: tt.through, now: tt.now, last: tt.last}.view(t)
-			v.Since, v.Former, v.FormerSince = at(t, "10:03:30"), schedule(t, "0 * * * * ?"), at(t, tt.since)
+			v.Since, v.Former = at(t, "10:03:30"), []ticks.Former{{Schedule: schedule(t, "0 * * * * ?"), Since: at(t, tt.since)}}
 			v.Active = tt.active
 			wantPlan(t, v, tt.want)
 		})
+	}
+}
+
+// TestTwoFormer: every minute until 10:03:30, every 20 seconds until 10:05:10, and every ten minutes since,
+// while nobody owned the job.
+func TestTwoFormer(t *testing.T) {
+	t.Parallel()
+	for through, want := range map[string]string{
+		"10:01":    "missed(schedule_changed) 10:02 to 10:03, 2; missed(schedule_changed) 10:03:40 to 10:05, 5; through 10:05:10",
+		"10:03:30": "missed(schedule_changed) 10:03:40 to 10:05, 5; through 10:05:10",
+		"10:04:20": "missed(schedule_changed) 10:04:40 to 10:05, 2; through 10:05:10",
+		"10:05:10": "",
+	} {
+		v := situation{schedule: "0 0/10 * * * ?", through: through, now: "10:06"}.view(t)
+		v.Since, v.Former = at(t, "10:05:10"), []ticks.Former{
+			{Schedule: schedule(t, "0/20 * * * * ?"), Since: at(t, "10:03:30")},
+			{Schedule: schedule(t, "0 * * * * ?"), Since: at(t, "09:00")},
+		}
+		wantPlan(t, v, want)
 	}
 }
 
@@ -282,7 +301,7 @@ func TestFormerInAPause(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			v := situation{schedule: "0 0/10 * * * ?", pause: zkrec.Pause{Since: ms(t, "10:02:30")}, last: tt.last, through: "10:01", now: "10:10"}.view(t)
-			v.Since, v.Former, v.FormerSince = at(t, "10:03:30"), schedule(t, "0 * * * * ?"), at(t, "09:00")
+			v.Since, v.Former = at(t, "10:03:30"), []ticks.Former{{Schedule: schedule(t, "0 * * * * ?"), Since: at(t, "09:00")}}
 			v.Record.NextAttempt, v.Record.NextAttemptAt = tt.again, tt.last.Ended
 			v.Active, v.Requests = tt.active, requests("ask")
 			plan := wantPlan(t, v, tt.want)
@@ -309,7 +328,7 @@ func TestLongOutage(t *testing.T) {
 	}
 	v.Policy.Misfire = job.MisfireAll
 	wantPlan(t, v, "missed(no_owner) 10:00:01 to 09:58:20, 10000; run 09:58:21#1; through 09:58:21")
-	v.Former, v.FormerSince, v.Since = v.Schedule, v.Since, at(t, "09:30")
+	v.Former, v.Since = []ticks.Former{{Schedule: v.Schedule, Since: v.Since}}, at(t, "09:30")
 	wantPlan(t, v, "missed(schedule_changed) 10:00:01 to 09:30, 10000; through 09:30")
 }
 

@@ -225,16 +225,23 @@ func (w *world) replaceSchedule() {
 	if w.percent(10) {
 		text.Schedule = "@at " + time.UnixMilli(w.now+w.upTo(100_000)).UTC().Truncate(time.Second).Format(time.RFC3339)
 	}
-	if text == w.current() {
+	if text == w.current() || w.formerUnaccounted() == zkrec.MaxFormer {
 		return
 	}
 	next := w.spec
 	next.Job.Schedule, next.Job.TimeZone = text.Schedule, text.TimeZone
-	w.check.eraEnds()
 	w.spec = next.Over(w.spec, time.Time{})
 	w.spec.Since = w.spec.SinceOr(time.UnixMilli(w.now)) // when the server writes it
 	w.check.newEra()
 	w.logf("the schedule is %s in %q since %s, and was %+v", text.Schedule, text.TimeZone, clock(w.spec.Since), *w.spec.Former)
+}
+
+// formerUnaccounted counts the former schedules that may have ticks without an account.
+func (w *world) formerUnaccounted() (n int) {
+	for f, until := w.spec.Former, w.spec.Since; f != nil && w.record.Watermark < until; f, until = f.Former, f.Since {
+		n++
+	}
+	return n
 }
 
 func (w *world) pauseOrResume() {

@@ -14,15 +14,21 @@ type Job struct {
 
 	Schedule *cronexpr.Schedule
 	Since    time.Time // Schedule's first tick is after this time
-	// Former, if not nil, was in effect between FormerSince and Since.
-	Former      *cronexpr.Schedule
-	FormerSince time.Time
-	Policy      Policy      // the zero value of a field means its default
-	Paused      zkrec.Pause // the zero value means never paused
+	// Former are the replaced schedules, the latest first: each was in effect until the next one's Since,
+	// the first until Since.
+	Former []Former
+	Policy Policy      // the zero value of a field means its default
+	Paused zkrec.Pause // the zero value means never paused
 
 	// From and To bound the ticks of a slot whose job is being or was resharded: ticks up to From and
 	// ticks after To belong to other layouts; see zkrec.Layout. Zero means no bound.
 	From, To time.Time
+}
+
+// Former is a schedule that was replaced.
+type Former struct {
+	Schedule *cronexpr.Schedule // nil if this version cannot parse it
+	Since    time.Time
 }
 
 // JobOf parses a spec with Since set, at the given version of its node. A spec that cannot run is
@@ -46,11 +52,10 @@ func JobOf(spec zkrec.Spec, version int32) (Job, error) {
 	if spec.Paused != nil {
 		parsed.Paused = *spec.Paused
 	}
-	if f := spec.Former; f != nil {
-		// If this version cannot parse the former schedule, it cannot tell its ticks.
-		if parsed.Former, err = (job.Job{Schedule: f.Schedule, TimeZone: f.TimeZone}).ParseSchedule(); err == nil {
-			parsed.FormerSince = time.UnixMilli(f.Since)
-		}
+	for f := spec.Former; f != nil; f = f.Former {
+		// If this version cannot parse a former schedule, it cannot tell its ticks.
+		former, _ := (job.Job{Schedule: f.Schedule, TimeZone: f.TimeZone}).ParseSchedule()
+		parsed.Former = append(parsed.Former, Former{former, time.UnixMilli(f.Since)})
 	}
 	return parsed, nil
 }

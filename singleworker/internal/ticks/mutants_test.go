@@ -90,7 +90,12 @@ func TestMutants(t *testing.T) {
 		}}},
 		{"the former schedule is forgotten", "(2) nothing is known", mutant{unjudged: true, view: func(v *ticks.View) { v.Former = nil }}},
 		{"ticks from before the job", "(2)", mutant{unjudged: true, view: func(v *ticks.View) { v.Since = v.Since.Add(-time.Hour) }}},
-		{"the former's time is not known", "(2)", mutant{unjudged: true, view: func(v *ticks.View) { v.FormerSince = v.FormerSince.Add(-time.Hour) }}},
+		{"the former's time is not known", "(2)", mutant{unjudged: true, view: func(v *ticks.View) {
+			v.Former = slices.Clone(v.Former)
+			if n := len(v.Former); n > 0 {
+				v.Former[n-1].Since = v.Former[n-1].Since.Add(-time.Hour)
+			}
+		}}},
 		{"a result is not recorded", "(5)", mutant{end: func(p *ticks.Plan) { p.Entries = nil }}},
 		{"a failure is recorded as a success", "(7)", mutant{end: func(p *ticks.Plan) {
 			p.Entries = slices.Clone(p.Entries)

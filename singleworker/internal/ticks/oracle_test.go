@@ -3,6 +3,7 @@ package ticks_test
 import (
 	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
@@ -255,8 +256,10 @@ func (c *checker) judgeAgain(v ticks.View, p ticks.Plan) {
 // schedule, if anything is known of it.
 func (c *checker) pending(v ticks.View) (due, former []int64) {
 	since := v.Since.UnixMilli()
-	if v.Former != nil {
-		walk(v.Former, max(v.FormerSince.UnixMilli(), v.Record.Watermark), since, func(tick int64) { former = append(former, tick) })
+	until := since
+	for _, f := range v.Former {
+		walk(f.Schedule, max(f.Since.UnixMilli(), v.Record.Watermark), until, func(tick int64) { former = append(former, tick) })
+		until = f.Since.UnixMilli()
 	}
 	return c.come.between(v.Schedule, max(since, v.Record.Watermark), v.Now.UnixMilli()), former
 }
@@ -295,8 +298,10 @@ func (c *checker) judgeFormer(v ticks.View, p ticks.Plan) {
 		c.wantNothing(p)
 		return
 	}
-	if p.Opens || len(p.Entries) != 1 || p.Record.Watermark != v.Since.UnixMilli() ||
-		p.Entries[0].State != zkrec.TickMissed || p.Entries[0].Reason != zkrec.ReasonScheduleChanged {
+	wrong := func(e ticks.Entry) bool {
+		return e.State != zkrec.TickMissed || e.Reason != zkrec.ReasonScheduleChanged
+	}
+	if p.Opens || len(p.Entries) == 0 || p.Record.Watermark != v.Since.UnixMilli() || slices.ContainsFunc(p.Entries, wrong) {
 		c.w.failf("(6) %d due of the former schedule; the plan: %s", len(former), say(v.Record, p))
 	}
 	if rerun := v.Record.NextAttempt == zkrec.NextRerun; rerun != (p.Record.NextAttempt != "") {

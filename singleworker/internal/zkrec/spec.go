@@ -45,13 +45,17 @@ type Spec struct {
 	extra map[string]json.RawMessage
 }
 
-// Former is a replaced schedule. It is kept to tell which of its ticks were missed
-// between its last claim and its replacement.
+// Former is a replaced schedule. It is kept to tell which of its ticks were missed before it was
+// replaced; so are those before it, as nobody may have owned the job since.
 type Former struct {
-	Schedule string `json:"schedule"`
-	TimeZone string `json:"time_zone,omitempty"`
-	Since    int64  `json:"since,omitempty"`
+	Schedule string  `json:"schedule"`
+	TimeZone string  `json:"time_zone,omitempty"`
+	Since    int64   `json:"since,omitempty"`
+	Former   *Former `json:"former,omitempty"`
 }
+
+// MaxFormer is how many replaced schedules a spec keeps.
+const MaxFormer = 8
 
 // Pause is the last pause of a job, in force or over. Ticks from Since until Until
 // are not run, except by the policy Missed.
@@ -131,8 +135,27 @@ func (s Spec) Over(old Spec, mtime time.Time) Spec {
 		return s
 	}
 	s.Since = 0
-	s.Former = &Former{Schedule: old.Job.Schedule, TimeZone: old.Job.TimeZone, Since: since}
+	s.Former = (&Former{old.Job.Schedule, old.Job.TimeZone, since, old.Former}).bounded()
 	return s
+}
+
+// bounded is f with at most MaxFormer schedules. The ticks of those that are dropped are counted by the
+// oldest one that stays.
+func (f *Former) bounded() *Former {
+	kept := *f
+	last := &kept
+	for n := 1; last.Former != nil; n++ {
+		next := *last.Former
+		if n == MaxFormer {
+			for ; next.Former != nil; next = *next.Former {
+			}
+			last.Since, last.Former = next.Since, nil
+			break
+		}
+		last.Former = &next
+		last = &next
+	}
+	return &kept
 }
 
 // SinceOr is Since, or else when the spec's node was last written.
