@@ -147,7 +147,8 @@ func (f *Former) bounded() *Former {
 	for n := 1; last.Former != nil; n++ {
 		next := *last.Former
 		if n == MaxFormer {
-			for ; next.Former != nil; next = *next.Former {
+			for next.Former != nil {
+				next = *next.Former
 			}
 			last.Since, last.Former = next.Since, nil
 			break

@@ -2,6 +2,7 @@ package zkrec_test
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -92,6 +93,25 @@ func TestUnknownFieldsOfASpecAreKept(t *testing.T) {
 	want = `{"schema":1,"schedule":"@daily","since":7,"tides":{"n":3},"weather":"fine"}`
 	if got := string(replaced.Encode()); got != want {
 		t.Errorf("a replaced spec gives\n%s, want\n%s", got, want)
+	}
+}
+
+// A spec keeps the schedules that it had, the latest first, and of more than MaxFormer the time of all.
+func TestFormerSchedulesAreBounded(t *testing.T) {
+	t.Parallel()
+	spec := zkrec.Spec{Job: job.Job{Schedule: "@every 1s"}, Since: 1}
+	for n := 2; n <= zkrec.MaxFormer+4; n++ {
+		next := zkrec.Spec{Job: job.Job{Schedule: fmt.Sprintf("@every %ds", n)}}
+		spec = next.Over(spec, time.Time{})
+		spec.Since = int64(n) // when the node was written
+	}
+	var chain []string
+	for f := spec.Former; f != nil; f = f.Former {
+		chain = append(chain, fmt.Sprintf("%s since %d", f.Schedule, f.Since))
+	}
+	last := len(chain) - 1
+	if len(chain) != zkrec.MaxFormer || chain[0] != "@every 11s since 11" || chain[last] != "@every 4s since 1" {
+		t.Errorf("former schedules %q, want %d, the oldest since 1", chain, zkrec.MaxFormer)
 	}
 }
 
