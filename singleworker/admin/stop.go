@@ -3,13 +3,11 @@ package admin
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/task"
-	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -34,11 +32,11 @@ func (c *Client) StopRun(ctx context.Context, name string, opts StopOptions) ([]
 	if err != nil {
 		return nil, err
 	}
-	stops := stopping{}
+	stops := map[string]*openRun{} // by slot
 	a.judge = func(slot past, waiting map[string]zkrec.Request) (*zkrec.Request, error) {
 		last, old := slot.job.LastRun, stops[slot.slot]
 		switch {
-		case a.wrote && old != nil && (last == nil || last.State != RunRunning || last.RunID != old.RunID):
+		case a.wrote && old != nil && (last == nil || last.State != RunRunning || last.RunID != old.last.RunID):
 			return nil, nil //nolint:nilnil // an earlier try stopped it
 		case last == nil:
 			return nil, fmt.Errorf("%w: the job never ran", ErrNotRunning)
@@ -47,10 +45,7 @@ func (c *Client) StopRun(ctx context.Context, name string, opts StopOptions) ([]
 		case opts.RunID != "" && last.RunID != opts.RunID:
 			return nil, fmt.Errorf("%w: not %s, but %s runs", ErrNotRunning, opts.RunID, last.RunID)
 		}
-		stops[slot.slot] = &Entry{Run: *last, To: last.Tick, Count: 1}
-		if slot.job.Shard != nil {
-			stops[slot.slot].Shard = &slot.job.Shard.Index
-		}
+		stops[slot.slot] = newOpenRun(slot, c.tree.Tick(slot.slot), Entry{Run: *last, To: last.Tick, Count: 1})
 		for _, other := range waiting {
 			if other.Kind == zkrec.RequestStop && other.RunID == last.RunID {
 				return nil, nil //nolint:nilnil // its stop is requested already
@@ -63,8 +58,12 @@ func (c *Client) StopRun(ctx context.Context, name string, opts StopOptions) ([]
 	if err := a.run(ctx); err != nil {
 		return nil, fmt.Errorf("stop the run of %s: %w", name, err)
 	}
-	err = c.awaitEnd(ctx, name, stops)
-	entries := stops.entries()
+	runs := slices.SortedFunc(maps.Values(stops), func(a, b *openRun) int { return cmp.Compare(*a.last.Shard, *b.last.Shard) })
+	err = c.await(ctx, func() (bool, error) { return c.follow(ctx, name, runs, lookAtStopped) })
+	var entries []Entry
+	for _, run := range runs {
+		entries = append(entries, run.last)
+	}
 	if first := slices.IndexFunc(entries, func(e Entry) bool { return e.State == RunRunning }); first >= 0 {
 		run := entries[first]
 		err = fmt.Errorf("stop the run of %s: run %s on %s has not ended yet: %w", name, run.RunID, run.InstanceID, err)
@@ -72,53 +71,13 @@ func (c *Client) StopRun(ctx context.Context, name string, opts StopOptions) ([]
 	return entries, err
 }
 
-// stopping holds the runs to be stopped, by slot.
-type stopping map[string]*Entry
-
-// entries are the runs by the index of their shards.
-func (s stopping) entries() []Entry {
-	var entries []Entry
-	for _, entry := range s {
-		entries = append(entries, *entry)
+// lookAtStopped updates a run that is to be stopped.
+func lookAtStopped(r *openRun, slot past, _ bool) {
+	entry, found := slot.run(r.last.RunID)
+	if found {
+		r.last = entry
+	} else {
+		r.last.State = RunUnknown
 	}
-	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(*a.Shard, *b.Shard) })
-	return entries
-}
-
-// awaitEnd waits until the runs have ended.
-func (c *Client) awaitEnd(ctx context.Context, name string, stops stopping) error {
-	return c.await(ctx, func() (bool, error) {
-		var open []string
-		for slot, entry := range stops {
-			if entry.State == RunRunning {
-				open = append(open, slot)
-			}
-		}
-		err := task.Each(ctx, readers, open, func(ctx context.Context, _ int, slot string) error {
-			_, _, err := c.conn.GetW(ctx, c.tree.Tick(slot))
-			if errors.Is(err, zkconn.ErrNoNode) {
-				return nil
-			}
-			return err
-		})
-		if err != nil {
-			return false, err
-		}
-		_, pasts, err := c.pasts(ctx, name)
-		if err != nil {
-			return false, err
-		}
-		done := true
-		for _, slot := range open {
-			entry := stops[slot]
-			entry.State = RunUnknown // unless a record of it still exists
-			for _, past := range pasts {
-				if found, ok := past.run(entry.RunID); ok {
-					*entry = found
-				}
-			}
-			done = done && entry.State != RunRunning
-		}
-		return done, nil
-	})
+	r.done = r.last.State != RunRunning
 }

@@ -6,11 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/task"
-	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -81,7 +78,7 @@ func (c *Client) Trigger(ctx context.Context, name string, opts TriggerOptions) 
 // if the job no longer exists, ErrNoShard if the shard does not exist, ErrDenied,
 // and ErrUnavailable if nothing could be read.
 func (c *Client) AwaitRun(ctx context.Context, name, id string) ([]Entry, error) {
-	var runs []*manualRun
+	var runs []*openRun
 	err := c.await(ctx, func() (bool, error) {
 		if runs == nil {
 			_, pasts, err := c.pasts(ctx, name)
@@ -89,13 +86,14 @@ func (c *Client) AwaitRun(ctx context.Context, name, id string) ([]Entry, error)
 				return false, err
 			}
 			for _, slot := range pasts {
-				runs = append(runs, newManualRun(slot, id))
+				manual := Entry{Run: Run{Manual: id, State: RunWaiting}, Count: 1}
+				runs = append(runs, newOpenRun(slot, c.tree.Request(slot.slot, id), manual))
 			}
 		}
-		return c.lookAt(ctx, name, runs)
+		return c.follow(ctx, name, runs, lookAtManual)
 	})
 	var entries []Entry
-	var open []*manualRun
+	var open []*openRun
 	for _, run := range runs {
 		entries = append(entries, run.last)
 		if !run.done {
@@ -121,61 +119,8 @@ func lastSeen(err error) string {
 	return ""
 }
 
-// manualRun is a manual run that AwaitRun waits for.
-type manualRun struct {
-	slot   string
-	last   Entry
-	reason string // why it is not done
-	done   bool
-}
-
-func newManualRun(slot past, id string) *manualRun {
-	run := &manualRun{slot: slot.slot, last: Entry{Run: Run{Manual: id, State: RunWaiting}, Count: 1}}
-	if slot.job.Shard != nil {
-		run.last.Shard = &slot.job.Shard.Index
-	}
-	return run
-}
-
-// lookAt updates the runs that are not done.
-func (c *Client) lookAt(ctx context.Context, name string, runs []*manualRun) (done bool, err error) {
-	gone := make([]bool, len(runs)) // the request; it is read before the run's records
-	err = task.Each(ctx, readers, runs, func(ctx context.Context, i int, run *manualRun) error {
-		if run.done {
-			return nil
-		}
-		_, _, err := c.conn.GetW(ctx, c.tree.Request(run.slot, run.last.Manual))
-		gone[i] = errors.Is(err, zkconn.ErrNoNode)
-		if gone[i] {
-			return nil
-		}
-		return err
-	})
-	if err != nil {
-		return false, err
-	}
-	_, pasts, err := c.pasts(ctx, name)
-	if err != nil {
-		return false, err
-	}
-	done = true
-	for i, run := range runs {
-		if run.done {
-			continue
-		}
-		// A shard that no longer exists has left no records.
-		if k := slices.IndexFunc(pasts, func(p past) bool { return p.slot == run.slot }); k >= 0 {
-			run.look(pasts[k], gone[i])
-		} else {
-			run.last.State, run.done = RunUnknown, true
-		}
-		done = done && run.done
-	}
-	return done, nil
-}
-
-// look updates the run from the records of its slot.
-func (r *manualRun) look(slot past, gone bool) {
+// lookAtManual updates a manual run; gone says that its request is.
+func lookAtManual(r *openRun, slot past, gone bool) {
 	entry, found := slot.manual(r.last.Manual)
 	open := entry.State == RunRunning || entry.State == RunUnknown
 	switch {
@@ -203,40 +148,3 @@ func progress(run Entry, job JobStatus) string {
 	}
 	return job.Owner.InstanceID + " has not started it"
 }
-
-// await calls look until it is done or ctx is: when a watched node changes, and
-// every second. It waits out an unreachable server; if the server is unreachable
-// when ctx is done, the error is ErrUnavailable, as the present state is unknown.
-func (c *Client) await(ctx context.Context, look func() (done bool, err error)) error {
-	const lookAgain = time.Second // sooner if a watch fires
-	seen := time.Time{}
-	for {
-		err := c.conn.Retry(ctx, func() error {
-			done, err := look()
-			if err == nil && done {
-				return errDone
-			}
-			return err
-		})
-		switch {
-		case errors.Is(err, errDone):
-			return nil
-		case err == nil:
-			seen = time.Now()
-		case seen.IsZero() || !errors.Is(err, ErrUnavailable):
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			if err != nil && time.Since(seen) > 2*lookAgain { // otherwise ctx ended the latest look
-				return err
-			}
-			return context.Cause(ctx)
-		case <-c.changed:
-		case <-time.After(lookAgain):
-		}
-	}
-}
-
-// errDone ends await.
-var errDone = errors.New("done")
