@@ -51,6 +51,20 @@ func (c *call) name() (string, error) {
 	return c.Args[0], nil
 }
 
+// nameAndID is the name of a job, and the ID of one of its runs or requests if that is given; the
+// command where shows the IDs.
+func (c *call) nameAndID(what, where string) (name, id string, err error) {
+	switch {
+	case len(c.Args) == 0 || len(c.Args) > 2:
+		return "", "", cmdline.Usage("%s needs the name of one job, and optionally the ID of a %s", c.Command, what).Try("swctl %s NAME; swctl %s NAME shows the IDs", c.Command, where)
+	case len(c.Args) == 1:
+		return c.Args[0], "", nil
+	case c.Args[1] == "":
+		return "", "", cmdline.Usage("%s: the ID of the %s is empty", c.Command, what).Try("leave it out, or look whether a shell variable is unset")
+	}
+	return c.Args[0], c.Args[1], nil
+}
+
 // wholeJobs refuses the name of a shard where only a job will do.
 func (c *call) wholeJobs(names ...string) error {
 	for _, name := range names {
@@ -78,14 +92,11 @@ func whoFlags(kept string) []cmdline.Flag {
 }
 
 // who reads whoFlags.
-func (c *call) who() (by, reason string, err error) {
-	if err := c.RefuseEmpty(flagBy, flagReason); err != nil {
-		return "", "", err
-	}
+func (c *call) who() (by, reason string) {
 	if by = c.Flags.String(flagBy); by == "" {
 		by = c.whoami()
 	}
-	return by, c.Flags.String(flagReason), nil
+	return by, c.Flags.String(flagReason)
 }
 
 const flagYes = "yes"

@@ -73,10 +73,7 @@ func order(give func(group.Client, context.Context, string, admin.OrderOptions) 
 		if err != nil {
 			return err
 		}
-		by, reason, err := c.who()
-		if err != nil {
-			return err
-		}
+		by, reason := c.who()
 		return c.connected(ctx, func(ctx context.Context, client group.Client) error {
 			result, err := give(client, ctx, id, admin.OrderOptions{By: by, Reason: reason})
 			if err != nil {

@@ -189,7 +189,7 @@ func TestBadInputOfChanges(t *testing.T) {
 		{"trigger a --reason ''", "--reason is empty"},
 		{"stop-run", "stop-run needs the name of one job"},
 		{"stop-run a b c", "stop-run needs the name of one job"},
-		{"stop-run a ''", "the id of the run is empty"},
+		{"stop-run a ''", "the ID of the run is empty"},
 		{"why", "why needs the name of one job"},
 		{"why a b", "why needs the name of one job"},
 		{"why a --at ''", "--at is empty"},

@@ -39,9 +39,6 @@ func next(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.RefuseEmpty("cron", fields.FlagTZ); err != nil {
-		return err
-	}
 	switch cron := c.Flags.IsSet("cron"); {
 	case cron && len(c.Args) > 0:
 		return cmdline.Usage("next: --cron and the name of a job are mutually exclusive").

@@ -56,13 +56,7 @@ swctl resume nightly weekly --missed once`,
 }
 
 func pause(ctx context.Context, c *call) error {
-	by, reason, err := c.who()
-	if err != nil {
-		return err
-	}
-	if err := c.RefuseEmpty(flagFor, flagUntil, flagMissed); err != nil {
-		return err
-	}
+	by, reason := c.who()
 	length, until, err := c.pauseLength()
 	if err != nil {
 		return err
@@ -92,16 +86,13 @@ func (c *call) pauseLength() (length time.Duration, until cmdline.ClockTime, err
 		if length, err = time.ParseDuration(text); err != nil || length <= 0 {
 			return 0, until, cmdline.Usage("--%s %q: want a duration such as 90m or 24h", flagFor, text)
 		}
-	case c.Flags.IsSet(flagUntil):
-		until, err = cmdline.ParseClockTime(flagUntil, c.Flags.String(flagUntil))
+	default:
+		until, err = c.ClockTime(flagUntil)
 	}
 	return length, until, err
 }
 
 func resume(ctx context.Context, c *call) error {
-	if err := c.RefuseEmpty(flagMissed); err != nil {
-		return err
-	}
 	opts := admin.ResumeOptions{Missed: job.MisfirePolicy(c.Flags.String(flagMissed))}
 	return c.eachNamed(ctx, "resumed", func(ctx context.Context, client group.Client, status admin.JobStatus) (admin.PauseResult, error) {
 		return client.Resume(ctx, status.Name, opts)

@@ -60,15 +60,12 @@ func requests(ctx context.Context, c *call) error {
 }
 
 func cancelRequests(ctx context.Context, c *call) error {
-	if len(c.Args) != 1 && len(c.Args) != 2 {
-		return cmdline.Usage("requests cancel needs the name of one job, and optionally the ID of a request").
-			Try("swctl requests cancel NAME; swctl requests NAME shows the IDs")
+	name, id, err := c.nameAndID("request", "requests")
+	if err != nil {
+		return err
 	}
-	name, id, which := c.Args[0], "", "manual run"
-	if len(c.Args) == 2 {
-		if id = c.Args[1]; id == "" {
-			return cmdline.Usage("requests cancel: the ID of the request is empty").Try("leave it out, or look whether a shell variable is unset")
-		}
+	which := "manual run"
+	if id != "" {
 		which = "request " + id
 	}
 	return c.connected(ctx, func(ctx context.Context, client group.Client) error {

@@ -81,10 +81,7 @@ func (c *call) triggerOptions(wait bool) (name string, opts admin.TriggerOptions
 	if change != nil {
 		change(&given)
 	}
-	by, reason, err := c.who()
-	if err != nil {
-		return "", opts, err
-	}
+	by, reason := c.who()
 	if err := fields.Check(given, c.Now()); err != nil {
 		return "", opts, fmt.Errorf("trigger %s: %w", name, err)
 	}
@@ -142,21 +139,13 @@ swctl stop-run nightly 0198c5e2-7b1e-7000-8000-3c5e1f2a9d04 --timeout 1m`,
 }
 
 func stopRun(ctx context.Context, c *call) error {
-	by, reason, err := c.who()
+	name, id, err := c.nameAndID("run", "history")
 	if err != nil {
 		return err
 	}
-	if len(c.Args) == 0 || len(c.Args) > 2 {
-		return cmdline.Usage("stop-run needs the name of one job, and at most the id of its run").Try("swctl stop-run NAME")
-	}
-	name, opts := c.Args[0], admin.StopOptions{By: by, Reason: reason}
-	if len(c.Args) == 2 {
-		if opts.RunID = c.Args[1]; opts.RunID == "" {
-			return cmdline.Usage("stop-run: the id of the run is empty").Try("leave it out, or look whether a shell variable is unset")
-		}
-	}
+	by, reason := c.who()
 	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
-		runs, err := client.StopRun(ctx, name, opts)
+		runs, err := client.StopRun(ctx, name, admin.StopOptions{RunID: id, By: by, Reason: reason})
 		switch {
 		case errors.Is(err, admin.ErrNotRunning):
 			return cmdline.WithHint(err, "swctl history %s shows its runs", output.Quoted(name))

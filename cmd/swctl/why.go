@@ -35,15 +35,9 @@ swctl why nightly --at '2026-11-20 03:00:00 CET' -o json | jq -r .fate`,
 }
 
 func why(ctx context.Context, c *call) error {
-	if err := c.RefuseEmpty("at"); err != nil {
+	at, err := c.ClockTime("at")
+	if err != nil {
 		return err
-	}
-	var at cmdline.ClockTime
-	if c.Flags.IsSet("at") {
-		var err error
-		if at, err = cmdline.ParseClockTime("at", c.Flags.String("at")); err != nil {
-			return err
-		}
 	}
 	name, err := c.name()
 	if err != nil {

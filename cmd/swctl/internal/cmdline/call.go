@@ -2,8 +2,10 @@ package cmdline
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -44,6 +46,7 @@ func (c *Call) Flush() error {
 func (a *App) action(cmd *Command) cli.ActionFunc {
 	return func(flags *cli.Context) error {
 		set, err := a.settings(flags)
+		err = cmp.Or(refuseEmpty(flags, append(slices.Clip(cmd.Flags), SharedFlags()...)), err)
 		if err != nil && !cmd.Lenient {
 			return err
 		}
@@ -59,14 +62,23 @@ func (a *App) action(cmd *Command) cli.ActionFunc {
 	}
 }
 
-// RefuseEmpty is EmptyFlag for those of the flags that were given.
-func (c *Call) RefuseEmpty(flags ...string) error {
-	for _, flag := range flags {
-		if c.Flags.IsSet(flag) && c.Flags.String(flag) == "" {
-			return EmptyFlag(flag)
+// refuseEmpty refuses a flag that is given and empty. Usually the shell variable behind it is
+// unset, and the default would be a surprise.
+func refuseEmpty(flags *cli.Context, of []Flag) error {
+	for _, f := range of {
+		if f.TakesValue() && !f.Repeated && flags.IsSet(f.Name) && flags.String(f.Name) == "" {
+			return Usage("%s is empty", dashed(f.Name)).Try("leave it out, or check whether a shell variable is unset")
 		}
 	}
 	return nil
+}
+
+// ClockTime reads a flag that is a time, if it was given.
+func (c *Call) ClockTime(flag string) (ClockTime, error) {
+	if !c.Flags.IsSet(flag) {
+		return ClockTime{}, nil
+	}
+	return ParseClockTime(flag, c.Flags.String(flag))
 }
 
 // Count reads a flag that is a number from 1 to limit.

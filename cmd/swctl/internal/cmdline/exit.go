@@ -94,29 +94,38 @@ func classify(err error) ExitCode {
 		return ExitUsage // the command line, before anything was asked of a server
 	case errors.As(err, &coded):
 		return ExitCode(coded.ExitCode())
-	case errors.Is(err, ErrUnconfirmed):
-		return ExitUnconfirmed // nobody said yes, so nothing was done
 	case errors.As(err, &invalid):
 		return ExitUsage // the library refuses the input: trying again will not help
-	case errors.Is(err, ErrNo):
-		return ExitNo
-	case errors.Is(err, admin.ErrNotFound), errors.Is(err, admin.ErrNoShard), errors.Is(err, admin.ErrNoInstance):
-		return ExitNotFound // the job, the shard, or the instance, is not there, or no longer
-	case errors.Is(err, admin.ErrExists):
-		return ExitConflict // the submitter expected a free name
-	case errors.Is(err, admin.ErrUnreadable), errors.Is(err, admin.ErrNoHandler),
-		errors.Is(err, admin.ErrBusy), errors.Is(err, admin.ErrNotRunning):
-		return ExitConflict // as the job is, it cannot be done
-	case errors.Is(err, admin.ErrConflict), errors.Is(err, admin.ErrNotDraining):
-		return ExitConflict // others were faster every time
-	case errors.Is(err, admin.ErrDenied):
-		return ExitDenied // a server answered, and refused
-	case errors.Is(err, admin.ErrUnavailable):
-		return ExitUnavailable // no server answered; that the time ran out as well is the consequence
-	case errors.Is(err, context.DeadlineExceeded):
-		return ExitTimeout // servers answered, but not with the end of it
 	}
-	return ExitInternal // nothing above knows it
+	for _, known := range sentinels {
+		if errors.Is(err, known.err) {
+			return known.code
+		}
+	}
+	return ExitInternal
+}
+
+// sentinels have exit codes. The first that an error is counts: if no server answered, that the
+// time ran out as well is the consequence.
+var sentinels = []struct {
+	err  error
+	code ExitCode
+}{
+	{ErrUnconfirmed, ExitUnconfirmed},
+	{ErrNo, ExitNo},
+	{admin.ErrNotFound, ExitNotFound},
+	{admin.ErrNoShard, ExitNotFound},
+	{admin.ErrNoInstance, ExitNotFound},
+	{admin.ErrExists, ExitConflict},
+	{admin.ErrUnreadable, ExitConflict},
+	{admin.ErrNoHandler, ExitConflict},
+	{admin.ErrBusy, ExitConflict},
+	{admin.ErrNotRunning, ExitConflict},
+	{admin.ErrConflict, ExitConflict},
+	{admin.ErrNotDraining, ExitConflict},
+	{admin.ErrDenied, ExitDenied},
+	{admin.ErrUnavailable, ExitUnavailable},
+	{context.DeadlineExceeded, ExitTimeout},
 }
 
 // report writes an error to stderr and returns the exit code.

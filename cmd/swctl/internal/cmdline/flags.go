@@ -80,9 +80,6 @@ type reader struct {
 // text is a flag's value, or its variable's, or the default.
 func (r *reader) text(flag, env, fallback string) string {
 	if r.flags.IsSet(flag) {
-		if r.flags.String(flag) == "" {
-			r.fail(EmptyFlag(flag))
-		}
 		return r.flags.String(flag)
 	}
 	if env != "" && r.Env(env) != "" {
@@ -116,12 +113,6 @@ func (r *reader) fail(err error) {
 	if r.err == nil {
 		r.err = err
 	}
-}
-
-// EmptyFlag refuses a flag that is given and empty. Usually the shell variable behind it is
-// unset, and the default would be a surprise.
-func EmptyFlag(flag string) error {
-	return Usage("--%s is empty", flag).Try("leave it out, or check whether a shell variable is unset")
 }
 
 // Flag is a flag of a command.

@@ -57,11 +57,7 @@ func (v value) String() string {
 func single[T any](f field, at func(*job.Job) *T, format func(T) string, parse func(c *cmdline.Call, f field, text string) (T, error)) field {
 	f.values = func(j job.Job) []value { return []value{{"", format(*at(&j))}} }
 	f.read = func(c *cmdline.Call, f field) (func(*job.Job), error) {
-		text := c.Flags.String(f.flag)
-		if text == "" {
-			return nil, cmdline.EmptyFlag(f.flag)
-		}
-		parsed, err := parse(c, f, text)
+		parsed, err := parse(c, f, c.Flags.String(f.flag))
 		return func(j *job.Job) { *at(j) = parsed }, err
 	}
 	f.remove = func(*cmdline.Call, field) func(*job.Job) {
