@@ -38,7 +38,7 @@ func dev(ctx context.Context, c *call) error {
 	if len(c.Args) > 0 {
 		return cmdline.Usage("dev takes no arguments").Try("swctl dev")
 	}
-	port, err := c.port()
+	port, err := c.Number("port", defaultDevPort, 0, maxPort)
 	if err != nil {
 		return err
 	}
@@ -60,18 +60,6 @@ func (c *call) serveAt(ctx context.Context, port int, ready func(addr string) er
 		return err // not the port's fault
 	}
 	return cmdline.WithHint(err, "swctl dev --port 0 takes any port that is free")
-}
-
-func (c *call) port() (int, error) {
-	if !c.Flags.IsSet("port") {
-		return defaultDevPort, nil
-	}
-	text := c.Flags.String("port")
-	port, err := strconv.Atoi(text)
-	if err != nil || port < 0 || port > maxPort {
-		return 0, cmdline.Usage("--port %q: want a number from 0 to %d", text, maxPort)
-	}
-	return port, nil
 }
 
 // devServer is what a DevServer document has.

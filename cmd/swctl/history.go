@@ -39,7 +39,7 @@ swctl history nightly -o json | jq '.items[] | select(.state == "failed") | .err
 }
 
 func history(ctx context.Context, c *call) error {
-	n, err := c.Count("n", maxEntries, maxEntries)
+	n, err := c.Number("n", maxEntries, 1, maxEntries)
 	if err != nil {
 		return err
 	}

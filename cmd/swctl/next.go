@@ -35,7 +35,7 @@ swctl next --cron '0 3 * * *' --tz Europe/Berlin -n 10`,
 }
 
 func next(ctx context.Context, c *call) error {
-	n, err := c.Count("n", 5, maxTicks)
+	n, err := c.Number("n", 5, 1, maxTicks)
 	if err != nil {
 		return err
 	}

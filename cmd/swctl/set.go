@@ -75,7 +75,7 @@ func (c *call) setChanges() (func(*job.Job), error) {
 		return nil, cmdline.Usage("set: --%s 0 would remove the shards of a job", fields.FlagShards).
 			Try("cancel the job and submit it again, or declare it so in code")
 	}
-	change, err := fields.Changes(c.Call)
+	change, given, err := fields.Changes(c.Call)
 	switch {
 	case err != nil:
 		return nil, err
@@ -84,7 +84,7 @@ func (c *call) setChanges() (func(*job.Job), error) {
 	case len(c.Args) > 1:
 		return nil, cmdline.Usage("set takes one job, but %d arguments came", len(c.Args)).
 			Try("quote a schedule: swctl set %s --schedule '0 3 * * *'", output.Quoted(c.Args[0]))
-	case change == nil:
+	case !given:
 		return nil, cmdline.Usage("set: nothing to change was given").Try("swctl set --help lists what can be changed")
 	}
 	return change, nil

@@ -81,7 +81,7 @@ func submit(ctx context.Context, c *call) error {
 
 // jobToSubmit reads the command line.
 func (c *call) jobToSubmit() (job.Job, error) {
-	change, err := fields.Changes(c.Call)
+	change, _, err := fields.Changes(c.Call)
 	switch {
 	case err != nil:
 		return job.Job{}, err
@@ -91,9 +91,7 @@ func (c *call) jobToSubmit() (job.Job, error) {
 		return job.Job{}, tooManyParts(c.Args[0], c.Args[1:])
 	}
 	j := job.Job{Name: c.Args[0], Schedule: c.Args[1]}
-	if change != nil {
-		change(&j)
-	}
+	change(&j)
 	return j, nil
 }
 

@@ -74,13 +74,11 @@ func (c *call) triggerOptions(wait bool) (name string, opts admin.TriggerOptions
 	}
 	of, _, _ := job.SplitShard(name)
 	given := job.Job{Name: of, Schedule: "@daily"} // what is wrong by itself is refused without a server: in any job
-	change, err := fields.Changes(c.Call)
+	change, _, err := fields.Changes(c.Call)
 	if err != nil {
 		return "", opts, err
 	}
-	if change != nil {
-		change(&given)
-	}
+	change(&given)
 	by, reason := c.who()
 	if err := fields.Check(given, c.Now()); err != nil {
 		return "", opts, fmt.Errorf("trigger %s: %w", name, err)

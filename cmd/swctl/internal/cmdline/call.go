@@ -81,15 +81,15 @@ func (c *Call) ClockTime(flag string) (ClockTime, error) {
 	return ParseClockTime(flag, c.Flags.String(flag))
 }
 
-// Count reads a flag that is a number from 1 to limit.
-func (c *Call) Count(flag string, fallback, limit int) (int, error) {
+// Number reads a flag that is a number from least to most.
+func (c *Call) Number(flag string, fallback, least, most int) (int, error) {
 	if !c.Flags.IsSet(flag) {
 		return fallback, nil
 	}
 	text := c.Flags.String(flag)
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > limit {
-		return 0, Usage("%s %q: want a number from 1 to %d", dashed(flag), text, limit)
+	if err != nil || n < least || n > most {
+		return 0, Usage("%s %q: want a number from %d to %d", dashed(flag), text, least, most)
 	}
 	return n, nil
 }

@@ -80,12 +80,8 @@ func number(f field, least, most int, at func(*job.Job) *int) field {
 		}
 		return strconv.Itoa(n)
 	}
-	return single(f, at, format, func(_ *cmdline.Call, f field, text string) (int, error) {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < least || n > most {
-			err = cmdline.Usage("--%s %q: want a number from %d to %d", f.flag, text, least, most)
-		}
-		return n, err
+	return single(f, at, format, func(c *cmdline.Call, f field, _ string) (int, error) {
+		return c.Number(f.flag, 0, least, most)
 	})
 }
 
@@ -215,15 +211,15 @@ func Flags(set bool, only ...string) (flags []cmdline.Flag) {
 	return flags
 }
 
-// Changes reads the flags of fields that were given. What it returns changes a job, and may
-// do so again; nil when no flag was given.
-func Changes(c *cmdline.Call) (func(*job.Job), error) {
+// Changes reads the flags of fields, and returns whether any was given. What it returns changes
+// a job, and may do so again.
+func Changes(c *cmdline.Call) (change func(*job.Job), given bool, err error) {
 	var changes []func(*job.Job)
 	for _, f := range table {
 		dropped := f.drop != "" && c.Flags.IsSet(f.drop)
 		if dropped {
 			if !f.repeated && c.Flags.IsSet(f.flag) {
-				return nil, cmdline.Usage("%s: --%s and --%s are mutually exclusive", c.Command, f.drop, f.flag).Try("one of the two")
+				return nil, false, cmdline.Usage("%s: --%s and --%s are mutually exclusive", c.Command, f.drop, f.flag).Try("one of the two")
 			}
 			changes = append(changes, f.remove(c, f))
 		}
@@ -232,18 +228,15 @@ func Changes(c *cmdline.Call) (func(*job.Job), error) {
 		}
 		change, err := f.read(c, f)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		changes = append(changes, change)
-	}
-	if len(changes) == 0 {
-		return nil, nil //nolint:nilnil // nothing to change is fine here
 	}
 	return func(j *job.Job) {
 		for _, change := range changes {
 			change(j)
 		}
-	}, nil
+	}, len(changes) > 0, nil
 }
 
 // Differences lists what changed, as field, before, arrow and after.
