@@ -14,7 +14,7 @@ GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.
 UNIT := $$(go list ./... | grep -v '/integration')
 
 # Whose tests draw scenarios from seeds: a tenth of them by default, all with -sim.all (internal/simkit).
-RANDOM_TESTS := $(patsubst %,./singleworker/internal/%,election lease runner sim swtest ticks)
+RANDOM_TESTS := $(patsubst %,./singleworker/internal/%,election lease runner sim swtest ticks zkconn)
 
 FUZZTIME ?= 30s
 

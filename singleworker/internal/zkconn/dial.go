@@ -3,7 +3,6 @@ package zkconn
 import (
 	"context"
 	"crypto/tls"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -83,7 +82,8 @@ func (h *hosts) Connected() {
 
 // handshake wraps a connection for the library. Until the server's connect response has been read, it
 // records the granted session timeout and enforces the deadline of the attempt, which the library does
-// not. After that it makes sure that a broken connection is reported in one place only.
+// not. It passes on whole frames that the library can decode, and nothing else; see stream.go. After that
+// it makes sure that a broken connection is reported in one place only.
 type handshake struct {
 	net.Conn
 	address  string
@@ -92,12 +92,9 @@ type handshake struct {
 	trouble  *atomic.Pointer[error] // of the Conn
 	answered atomic.Bool            // the response was read
 
-	head []byte // the first bytes of the response; nil after they were read
+	frame    []byte // what was checked and not read yet; only for the reader
+	requests requests
 }
-
-// The connect response: length, protocol version, granted timeout in
-// milliseconds, each four bytes.
-const headBytes = 12
 
 // maxGreeting exceeds the length of a connect response, which is 36 or 37 bytes.
 const maxGreeting = 256
@@ -105,27 +102,54 @@ const maxGreeting = 256
 var errNoGreeting = errors.New("the reply is not that of a ZooKeeper server")
 
 func (c *handshake) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if c.head != nil {
-		c.head = append(c.head, p[:min(n, headBytes-len(c.head))]...)
-		switch {
-		case len(c.head) >= 4 && binary.BigEndian.Uint32(c.head) > maxGreeting:
-			n, err = 0, errNoGreeting // before the library allocates as much; with n > 0 it would ignore err
-		case len(c.head) == headBytes:
-			// An expired session is answered with a timeout of 0.
-			if ms := binary.BigEndian.Uint32(c.head[8:]); ms > 0 {
-				c.granted.Store(int64(time.Duration(ms) * time.Millisecond))
+	if len(c.frame) == 0 {
+		if err := c.nextFrame(); err != nil {
+			if !c.answered.Load() || errors.Is(err, errMalformed) {
+				err = fmt.Errorf("handshake with %s: %w", c.address, err)
+				if c.answered.Load() {
+					err = fmt.Errorf("server %s: %w", c.address, errors.Unwrap(err))
+				}
+				c.trouble.Store(&err)
 			}
-			c.head = nil
-			c.answered.Store(true)
-			c.trouble.Store(nil)
+			return 0, err
 		}
 	}
-	if err != nil && !c.answered.Load() {
-		err = fmt.Errorf("handshake with %s: %w", c.address, err)
-		c.trouble.Store(&err)
+	n := copy(p, c.frame)
+	c.frame = c.frame[n:]
+	return n, nil
+}
+
+// nextFrame reads a frame and checks it.
+func (c *handshake) nextFrame() error {
+	if !c.answered.Load() {
+		frame, err := readFrame(c.Conn, maxGreeting)
+		if errors.Is(err, errMalformed) {
+			return errNoGreeting // before the library allocates as much
+		}
+		if err != nil {
+			return err
+		}
+		timeout, err := parseGreeting(frame[lengthBytes:])
+		if err != nil {
+			return err
+		}
+		if timeout > 0 { // an expired session is answered with a timeout of 0
+			c.granted.Store(int64(timeout))
+		}
+		c.frame = frame
+		c.answered.Store(true)
+		c.trouble.Store(nil)
+		return nil
 	}
-	return n, err
+	frame, err := readFrame(c.Conn, maxFrame)
+	if err != nil {
+		return err
+	}
+	if err := c.requests.check(frame[lengthBytes:]); err != nil {
+		return err
+	}
+	c.frame = frame
+	return nil
 }
 
 // Write hangs up instead of returning an error: the next read fails, and the library answers the
@@ -133,6 +157,9 @@ func (c *handshake) Read(p []byte) (int, error) {
 // the network error, which callers would take for a reply of the server; and then it can block forever
 // on the second answer, at Close or while it repeats the credentials.
 func (c *handshake) Write(p []byte) (int, error) {
+	if c.answered.Load() {
+		c.requests.sent(p)
+	}
 	if _, err := c.Conn.Write(p); err != nil {
 		_ = c.Close()
 	}
@@ -140,7 +167,7 @@ func (c *handshake) Write(p []byte) (int, error) {
 }
 
 func (c *handshake) SetReadDeadline(t time.Time) error {
-	if c.head != nil && (t.IsZero() || t.After(c.deadline)) {
+	if !c.answered.Load() && (t.IsZero() || t.After(c.deadline)) {
 		t = c.deadline
 	}
 	return c.Conn.SetReadDeadline(t)
@@ -171,7 +198,7 @@ func (c *Conn) dialer(cfg Config, servers *hosts) zk.Dialer {
 			}
 		}
 		conn := &handshake{
-			Conn: raw, head: make([]byte, 0, headBytes), address: address, deadline: deadline,
+			Conn: raw, address: address, deadline: deadline,
 			granted: &c.granted, trouble: &c.trouble,
 		}
 		c.current.Store(conn)

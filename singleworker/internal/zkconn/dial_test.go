@@ -123,7 +123,9 @@ func response(granted time.Duration) []byte {
 	frame := binary.BigEndian.AppendUint32(nil, 36)
 	frame = binary.BigEndian.AppendUint32(frame, 0) // protocol version
 	frame = binary.BigEndian.AppendUint32(frame, uint32(granted.Milliseconds()))
-	return append(frame, make([]byte, 28)...)
+	frame = append(frame, make([]byte, 8)...) // the session ID
+	frame = binary.BigEndian.AppendUint32(frame, passwordBytes)
+	return append(frame, make([]byte, passwordBytes)...)
 }
 
 // shake returns a handshake with a deadline in 10 s, and its peer.
@@ -136,7 +138,7 @@ func shake(t *testing.T) (*handshake, net.Conn) {
 	granted := new(atomic.Int64)
 	granted.Store(int64(4 * time.Second)) // the requested timeout
 	return &handshake{
-		Conn: client, head: make([]byte, 0, headBytes), deadline: time.Now().Add(10 * time.Second),
+		Conn: client, deadline: time.Now().Add(10 * time.Second),
 		granted: granted, trouble: new(atomic.Pointer[error]),
 	}, server
 }
@@ -154,7 +156,7 @@ func TestGrantedTimeoutIsReadFromResponse(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			conn, server := shake(t)
-			sent := append(response(row.granted), "and what follows"...)
+			sent := append(response(row.granted), "\x00\x00\x00\x1c\xff\xff\xff\xff"+string(make([]byte, 24))...) // an event
 			go func() {
 				for chunk := range slices.Chunk(sent, row.chunk) {
 					if _, err := server.Write(chunk); err != nil {

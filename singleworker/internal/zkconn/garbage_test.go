@@ -22,7 +22,7 @@ func liar(length uint32, left chan<- struct{}) net.Conn {
 			return
 		}
 		hello := response(granted)
-		hello[len(hello)-1-passwordBytes] = 1 // the session id; 0 would mean that it has expired
+		hello[len(hello)-1-sessionEnd] = 1 // the session id; 0 would mean that it has expired
 		_, _ = conn.Write(hello)
 		if skipFrame(conn) != nil {
 			return
@@ -33,7 +33,7 @@ func liar(length uint32, left chan<- struct{}) net.Conn {
 	return client
 }
 
-const passwordBytes = 4 + 16 // at the end of the response
+const sessionEnd = 4 + passwordBytes // what follows the session ID in the response
 
 func skipFrame(r io.Reader) error {
 	var size [4]byte

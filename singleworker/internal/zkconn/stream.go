@@ -1,0 +1,221 @@
+package zkconn
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// The library decodes replies in goroutines that nobody can recover, and it trusts lengths and counts: a
+// short reply makes it panic, a count of two thousand millions makes it allocate as much. So each frame
+// is read whole and walked through, by the type of the request that it answers, before the library sees
+// it. A frame that does not add up ends the connection, like one that breaks.
+
+// errMalformed is returned for a frame that violates the protocol.
+var errMalformed = errors.New("malformed reply")
+
+const (
+	lengthBytes = 4
+	headerBytes = 4 + 8 + 4                     // xid, zxid, error
+	statBytes   = 8*4 + 4*3 + 8 + 4*2 + 8       // czxid ... pzxid
+	greetBytes  = 4 + 4 + 8 + 4 + passwordBytes // version, timeout, session, password
+
+	passwordBytes = 16
+)
+
+// readFrame reads a frame with its length.
+func readFrame(conn net.Conn, longest uint32) ([]byte, error) {
+	var head [lengthBytes]byte
+	if _, err := io.ReadFull(conn, head[:]); err != nil {
+		return nil, err
+	}
+	length := binary.BigEndian.Uint32(head[:])
+	if length > longest {
+		return nil, fmt.Errorf("%w: %d bytes long, at most %d are read", errMalformed, length, longest)
+	}
+	frame := make([]byte, lengthBytes+int(length))
+	copy(frame, head[:])
+	_, err := io.ReadFull(conn, frame[lengthBytes:])
+	return frame, err
+}
+
+// parseGreeting checks a connect response and returns the session timeout that it grants.
+func parseGreeting(body []byte) (timeout time.Duration, err error) {
+	if len(body) < greetBytes {
+		return 0, errNoGreeting
+	}
+	ms := int32(binary.BigEndian.Uint32(body[4:]))
+	session := binary.BigEndian.Uint64(body[8:])
+	password := binary.BigEndian.Uint32(body[16:])
+	if password != passwordBytes || ms < 0 || ms == 0 && session != 0 {
+		return 0, fmt.Errorf("%w: a session timeout of %d ms and a password of %d bytes", errNoGreeting, ms, password)
+	}
+	return time.Duration(ms) * time.Millisecond, nil
+}
+
+// The request types, and xids with a meaning, that the library uses.
+const (
+	opCreate, opDelete, opExists, opGetData, opSetData, opGetACL, opSetACL = 1, 2, 3, 4, 5, 6, 7
+	opChildren, opSync, opChildren2, opCheck, opMulti, opCreate2, opFailed = 8, 9, 12, 13, 14, 15, -1
+
+	xidEvent = -1
+)
+
+// requests knows what type of request each xid has that is not answered yet.
+type requests struct {
+	mu    sync.Mutex
+	types map[int32]int32 // by xid
+}
+
+// sent notes a request: the library writes each with one call.
+func (r *requests) sent(frame []byte) {
+	w := walker{rest: frame}
+	w.skip(lengthBytes)
+	xid, op := int32(w.uint32()), int32(w.uint32())
+	if w.short {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.types == nil {
+		r.types = make(map[int32]int32)
+	}
+	r.types[xid] = op
+}
+
+// answered returns the type of a request, once.
+func (r *requests) answered(xid int32) (op int32, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	op, ok = r.types[xid]
+	delete(r.types, xid)
+	return op, ok
+}
+
+// check walks through a reply or an event.
+func (r *requests) check(body []byte) error {
+	if len(body) < headerBytes {
+		return fmt.Errorf("%w: %d bytes long, at least %d are needed", errMalformed, len(body), headerBytes)
+	}
+	w := walker{rest: body}
+	xid := int32(w.uint32())
+	w.skip(8)
+	failed := w.uint32() != 0
+	if xid == xidEvent {
+		w.skip(4 + 4) // type, state
+		w.buffer()
+		w.short = w.short || len(w.rest) > 0
+		return w.verdict("event")
+	}
+	op, known := r.answered(xid)
+	switch {
+	case !known: // the request that it was meant for would wait forever
+		return fmt.Errorf("%w: to request %d, which was not made", errMalformed, xid)
+	case failed:
+		return nil // the library does not decode the rest
+	}
+	w.reply(op)
+	return w.verdict(fmt.Sprintf("reply to a request of type %d", op))
+}
+
+// walker walks through a body. After the first step that does not fit, short is set.
+type walker struct {
+	rest  []byte
+	short bool
+}
+
+func (w *walker) verdict(what string) error {
+	if w.short {
+		return fmt.Errorf("%w: %s", errMalformed, what)
+	}
+	return nil
+}
+
+func (w *walker) skip(n int) {
+	if n > len(w.rest) {
+		w.short, w.rest = true, nil
+		return
+	}
+	w.rest = w.rest[n:]
+}
+
+func (w *walker) uint32() uint32 {
+	rest := w.rest
+	if w.skip(4); w.short {
+		return 0
+	}
+	return binary.BigEndian.Uint32(rest)
+}
+
+// buffer walks over bytes or a string. A length of -1 means that there are no bytes.
+func (w *walker) buffer() {
+	n := int32(w.uint32())
+	if n < -1 {
+		w.short = true
+	}
+	w.skip(max(0, int(n)))
+}
+
+// buffers walks over a vector whose elements are so many buffers behind so many other bytes. The library
+// takes a count of -1 for four thousand millions.
+func (w *walker) buffers(perElement, before int) {
+	n := w.uint32()
+	if int64(n)*int64(before+perElement*lengthBytes) > int64(len(w.rest)) {
+		w.short = true
+		return
+	}
+	for range n {
+		w.skip(before)
+		for range perElement {
+			w.buffer()
+		}
+		if w.short {
+			return
+		}
+	}
+}
+
+// reply walks over what follows the header of a reply.
+func (w *walker) reply(op int32) {
+	switch op {
+	case opCreate, opSync:
+		w.buffer()
+	case opCreate2, opGetData:
+		w.buffer()
+		w.skip(statBytes)
+	case opExists, opSetData, opSetACL:
+		w.skip(statBytes)
+	case opChildren:
+		w.buffers(1, 0)
+	case opChildren2:
+		w.buffers(1, 0)
+		w.skip(statBytes)
+	case opGetACL:
+		w.buffers(2, 4)
+		w.skip(statBytes)
+	case opMulti:
+		w.results()
+	}
+}
+
+// results walks over the results of a transaction, up to the one that says that it is the last.
+func (w *walker) results() {
+	for !w.short {
+		op, last := int32(w.uint32()), len(w.rest) > 0 && w.rest[0] != 0
+		w.skip(1 + 4)
+		switch {
+		case last:
+			return
+		case op == opFailed:
+			w.skip(4)
+		case op == opCreate || op == opCreate2 || op == opSetData:
+			w.reply(op)
+		case op != opDelete && op != opCheck:
+			w.short = true
+		}
+	}
+}
