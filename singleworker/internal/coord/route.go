@@ -1,6 +1,8 @@
 package coord
 
 import (
+	"fmt"
+
 	"github.com/swjobs/singleworker/singleworker/internal/catalog"
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 	"github.com/swjobs/singleworker/singleworker/internal/member"
@@ -106,5 +108,7 @@ func (h handler) Handle(n session.Notice) {
 	case owner.Lost:
 		h.journal.Lost(n.Slot, n.Cause)
 		h.keeper.KeepSlot(n.Slot)
+	default:
+		panic(fmt.Sprintf("coord: notice %T is not routed", n)) // a room tells what nobody hears
 	}
 }
