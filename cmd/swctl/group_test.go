@@ -20,17 +20,17 @@ import (
 func onGroup(t *testing.T, test func(h *harness)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(testNow.Add(-time.Hour)))
+		time.Sleep(time.Until(testNow.Add(-5 * time.Minute)))
 		cluster := swtest.New(t, swtest.Config{ServerType: "billing", SessionTimeout: 10 * time.Second})
 		done := func(context.Context, *singleworker.Run) error { return nil }
 		blocks := func(ctx context.Context, _ *singleworker.Run) error { <-ctx.Done(); return ctx.Err() }
 		cluster.Start("app-1", map[string]singleworker.Handler{"レポート": blocks})
-		cluster.Start("app-2", map[string]singleworker.Handler{"report": done, "weekly": done, "hourly": done, "sync": done}, job.Job{
+		cluster.Start("app-2", map[string]singleworker.Handler{"report": done, "nightly": done, "weekly": done, "hourly": done, "sync": done}, job.Job{
 			Name: "nightly", Schedule: "0 3 * * *", TimeZone: "Europe/Berlin", Handler: "report",
 			Args: map[string]string{"to": "ops@example.org", "day": "yesterday"},
 		})
 		cluster.Submit(job.Job{Name: "orphan", Schedule: "0 12 * * *"})
-		cluster.Submit(job.Job{Name: "レポート", Schedule: "0 0 16 * * ?", TimeZone: "Asia/Shanghai"})
+		cluster.Submit(job.Job{Name: "レポート", Schedule: "0 20 16 * * ?", TimeZone: "Asia/Shanghai"})
 		cluster.AwaitOwned("nightly", "レポート")
 		time.Sleep(time.Until(testNow))
 		h := newHarness(t)
@@ -46,8 +46,9 @@ func onGroup(t *testing.T, test func(h *harness)) {
 	})
 }
 
-// random is what differs from one run to the next.
-var random = regexp.MustCompile(`[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|("(?:token|pid)": |token )[0-9]+|("(?:host|started_at|version)": )"[^"]*"`)
+// random is what differs from one run to the next: when a watch fires and when the client looks
+// again a second later are both in time.
+var random = regexp.MustCompile(`[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|("(?:token|pid)": |token )[0-9]+|("(?:host|started_at|version|at|since|accounted_through)": )"[^"]*"|[0-9]+s ago|[0-9]+m[0-9]+s`)
 
 // script is the transcript of lines on a group.
 func (h *harness) script(lines [][]string) string {
@@ -88,10 +89,10 @@ func TestChangesGolden(t *testing.T) {
 			{"submit", "nightly", "0 4 * * *"},
 			{"submit", "nightly", "0 4 * * *", "--arg", "day=a,b", "--arg", "x={\"k\":1,\"j\":2}", "--replace", "--dry-run"},
 			{"submit", "nightly", "0 4 * * *", "--arg", "day=a,b", "--replace"},
-			{"submit", "hourly", "@every 1h", "--dry-run"},
-			{"submit", "hourly", "@every 1h", "-o", "json"},
-			{"submit", "hourly", "@every 2h", "-o", "json", "--replace"},
-			{"submit", "hourly", "@every 3h", "-o", "json"},
+			{"submit", "hourly", "@every 12h", "--dry-run"},
+			{"submit", "hourly", "@every 12h", "-o", "json"},
+			{"submit", "hourly", "@every 6h", "-o", "json", "--replace"},
+			{"submit", "hourly", "@every 4h", "-o", "json"},
 			{"submit", "orphan", "0 13 * * *", "--replace"},
 		},
 		"set": {
@@ -133,16 +134,16 @@ func TestChangesGolden(t *testing.T) {
 			{"cancel", "nightly", "orphan", "--yes", "--ignore-missing", "-o", "json"},
 			{"cancel", "weekly"},
 			{"submit", "weekly", "@weekly"},
-			{"submit", "hourly", "@hourly"},
+			{"submit", "hourly", "@daily"},
 			{"cancel", "--all", "-y"},
 			{"cancel", "--all", "-y"},
 			{"cancel", "--all", "-y", "-o", "json"},
 		},
 		"shards-set": {
-			{"submit", "sync", "@hourly", "--shards", "3", "--shard-param", "0=Beijing"},
-			{"submit", "sync", "@hourly", "--shards", "3", "--shard-param", "0=Beijing"},
-			{"submit", "sync", "@hourly", "--shards", "4"},
-			{"submit", "sync", "@hourly", "--shards", "4", "--replace", "--dry-run"},
+			{"submit", "sync", "@daily", "--shards", "3", "--shard-param", "0=Beijing"},
+			{"submit", "sync", "@daily", "--shards", "3", "--shard-param", "0=Beijing"},
+			{"submit", "sync", "@daily", "--shards", "4"},
+			{"submit", "sync", "@daily", "--shards", "4", "--replace", "--dry-run"},
 			{"set", "sync", "--shards", "5", "--shard-param", "0=", "--shard-param", "4=Xian", "--dry-run"},
 			{"set", "sync", "--shards", "2", "--shard-param", "2=x", "-o", "json"},
 			{"set", "sync", "--shards", "2", "--dry-run", "-o", "json"},
