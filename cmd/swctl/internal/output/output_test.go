@@ -2,6 +2,7 @@ package output
 
 import (
 	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -77,5 +78,22 @@ func TestTexts(t *testing.T) {
 		if got := Quoted(name); got != want {
 			t.Errorf("Quoted(%q) = %s, want %s", name, got, want)
 		}
+	}
+}
+
+// JSON has nothing that a terminal obeys, and means the same.
+func TestJSONIsPrintable(t *testing.T) {
+	t.Parallel()
+	const text = "a\x1b[31m\u009b\x7f\u202e\u2066\U000e0001 é レ 😀 <&>"
+	var out bytes.Buffer
+	if err := JSON(&out, "", text); err != nil {
+		t.Fatal(err)
+	}
+	if printed := strings.TrimSuffix(out.String(), "\n"); Printable(printed) != printed || !strings.Contains(printed, "é レ 😀 <&>") {
+		t.Errorf("printed %q", printed)
+	}
+	var back string
+	if err := json.Unmarshal(out.Bytes(), &back); err != nil || back != text {
+		t.Errorf("read back as %q, %v", back, err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf16"
 )
 
 // TimeLayout is how times are printed.
@@ -96,8 +97,23 @@ func Quoted(name string) string {
 
 // JSON renders a document; on one line if indent is empty.
 func JSON(out *bytes.Buffer, indent string, document any) error {
-	enc := json.NewEncoder(out)
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", indent)
-	return enc.Encode(document)
+	if err := enc.Encode(document); err != nil {
+		return err
+	}
+	for _, r := range text.String() {
+		switch {
+		case r == '\n' || unicode.IsPrint(r):
+			out.WriteRune(r)
+		case r > 0xffff: // as a surrogate pair
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(out, `\u%04x\u%04x`, high, low)
+		default: // only strings have such characters: DEL, C1 controls, marks that reverse text
+			fmt.Fprintf(out, `\u%04x`, r)
+		}
+	}
+	return nil
 }
