@@ -65,7 +65,8 @@ const (
 //
 // The program runs in a new process group. When the run's context ends, the whole
 // group is killed at once with SIGKILL, because another instance may be about to
-// own the job. When the program exits, processes that it left behind are killed.
+// own the job. When the program exits, processes that it left behind in its group
+// are killed; one that has left the group (setsid) lives on.
 // On Linux the program, but not its children, is also killed when the application
 // dies.
 //
@@ -150,7 +151,7 @@ func explain(ctx context.Context, program string, err error, tail *tailWriter) e
 	if cause := context.Cause(ctx); cause != nil {
 		err = fmt.Errorf("killed: %w", cause)
 	} else if errors.Is(err, exec.ErrWaitDelay) {
-		err = errors.New("left a child process behind, which was killed")
+		err = errors.New("left a child process behind that holds its output open; it was killed unless it has left the process group")
 	}
 	if len(tail.kept) == 0 {
 		return fmt.Errorf("%s: %w", program, err)

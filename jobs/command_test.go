@@ -217,7 +217,7 @@ func TestCommandKillsProcessesLeftBehind(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	handler := command(t, jobs.CommandConfig{})
 	err := handler(t.Context(), runOf(t, fmt.Sprintf(`["family", %q, "exit"]`, pidFile)))
-	if err == nil || !strings.Contains(err.Error(), "left a child process behind, which was killed") {
+	if err == nil || !strings.Contains(err.Error(), "left a child process behind that holds its output open") {
 		t.Errorf("%v", err)
 	}
 	awaitEnd(t, awaitPid(t, pidFile))

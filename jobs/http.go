@@ -160,7 +160,8 @@ func newRequest(ctx context.Context, run *singleworker.Run) (*http.Request, erro
 			continue
 		}
 		name = http.CanonicalHeaderKey(name)
-		if _, taken := own[name]; taken || name == "Host" {
+		// Servers that hand headers on as variables take "_" for "-".
+		if _, taken := own[http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))]; taken || name == "Host" {
 			return nil, fmt.Errorf("argument %q: a job cannot set this header", arg)
 		}
 		req.Header.Set(name, value)

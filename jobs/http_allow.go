@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // urlPrefix is a normalized URL, for comparison.
@@ -42,8 +44,17 @@ func prefixOf(u *url.URL) (urlPrefix, error) {
 		return urlPrefix{}, errors.New("has a user name in it")
 	case strings.Contains(strings.ToLower(u.EscapedPath()), "%2f"), strings.Contains(u.Path, `\`):
 		return urlPrefix{}, errors.New("has an encoded slash or a backslash in its path")
+	case strings.Contains(u.Path, "%"), !utf8.ValidString(u.Path), strings.ContainsFunc(u.Path, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return urlPrefix{}, errors.New("has a character that is encoded twice or not printable in its path")
 	case below != "" && path.Clean(below) != below:
 		return urlPrefix{}, errors.New(`has "..", "." or "//" in its path`)
+	}
+	for segment := range strings.SplitSeq(below, "/") {
+		// Java's servers strip what follows ";" before they resolve "..", others trim blanks.
+		if name, _, _ := strings.Cut(segment, ";"); name != segment && strings.Trim(name, ". ") == "" ||
+			strings.HasPrefix(segment, "..") && strings.Trim(segment, ". ") == "" {
+			return urlPrefix{}, errors.New(`has a segment in its path that some servers take for ".."`)
+		}
 	}
 	host := net.JoinHostPort(strings.ToLower(u.Hostname()), cmp.Or(u.Port(), defaultPort))
 	return urlPrefix{scheme: u.Scheme, host: host, path: below}, nil

@@ -92,6 +92,8 @@ func TestHTTPInvalidArguments(t *testing.T) {
 		"header.host=h":                    `argument "header.host": a job cannot set this header`,
 		"header.X-SINGLEWORKER-TOKEN=9":    `a job cannot set this header`,
 		"header.Idempotency-Key=9":         `a job cannot set this header`,
+		"header.X_Singleworker_Token=9":    `a job cannot set this header`,
+		"header.x-singleworker_tick=9":     `a job cannot set this header`,
 		"method=GE T":                      `invalid method`,
 		"header.a b=c":                     `invalid header field name`,
 		"url=http://127.0.0.1:1/%zz":       `invalid URL escape`,
@@ -177,6 +179,19 @@ func TestHTTPAllow(t *testing.T) {
 		"https://billing.internal/hooks/../etc":  false,
 		"https://billing.internal/hooks//x":      false,
 		"https://billing.internal/hooks/..%5Cx":  false,
+		"https://billing.internal/hooks/a;v=1/b": true,
+		"https://billing.internal/hooks/...x":    true,
+
+		// What some servers, or proxies before them, take for "..".
+		"https://billing.internal/hooks/..;/admin":        false,
+		"https://billing.internal/hooks/..;a=b/admin":     false,
+		"https://billing.internal/hooks/%2e%2e;/admin":    false,
+		"https://billing.internal/hooks/.;/admin":         false,
+		"https://billing.internal/hooks/%252e%252e/admin": false,
+		"https://billing.internal/hooks/..%00/admin":      false,
+		"https://billing.internal/hooks/..%20/admin":      false,
+		"https://billing.internal/hooks/..%c0%af/admin":   false,
+
 		"https://billing.internal.evil.example":  false,
 		"https://billing.internal@evil.example/": false,
 		"https://evil.example/hooks":             false,
