@@ -41,8 +41,9 @@ func readAuth(path string) (string, error) {
 	if !info.Mode().IsRegular() {
 		return "", cmdline.Usage("--%s %s: is not a regular file", cmdline.FlagAuthFile, path)
 	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
-		return "", cmdline.Usage("--%s %s: others may read it (mode %04o)", cmdline.FlagAuthFile, path, mode).Try("chmod 600 %s", path)
+	// Its group may read it: so Kubernetes mounts secrets for pods that do not run as root.
+	if mode := info.Mode().Perm(); mode&0o037 != 0 && runtime.GOOS != "windows" {
+		return "", cmdline.Usage("--%s %s: others may read or change it (mode %04o)", cmdline.FlagAuthFile, path, mode).Try("chmod 600 %s", path)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
