@@ -154,7 +154,9 @@ func (c *Coordinator) sync() {
 
 // Settled publishes what the turn has changed, and takes the steps that end the loop.
 func (h handler) Settled() (done bool, err error) {
-	h.member.SetLoad(h.owner.Count(), h.owner.Idle() && h.journal.Idle())
+	// Only a drain waits for idleness, and to find it out costs a look at every slot of the group.
+	idle := h.owner.Draining() && h.journal.Idle() && h.owner.Idle()
+	h.member.SetLoad(h.owner.Count(), idle)
 	h.member.TellState()
 	left := h.leave()
 	return left || h.failure != nil, h.failure

@@ -70,7 +70,7 @@ type Member struct {
 // load is what this instance owns.
 type load struct {
 	owned int
-	idle  bool // owns nothing, runs nothing and has nothing to write
+	idle  bool // draining, owns nothing, runs nothing and has nothing to write
 }
 
 // New returns a member that has yet to join.
@@ -95,7 +95,7 @@ func (m *Member) Lives(sid string) bool {
 	return found
 }
 
-// SetLoad says what this instance owns, and whether it is idle.
+// SetLoad says what this instance owns, and whether it drains and has become idle.
 func (m *Member) SetLoad(owned int, idle bool) { m.load = load{owned, idle} }
 
 // Joined notes that the ephemeral node exists, and what it says.
