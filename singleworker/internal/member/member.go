@@ -56,7 +56,6 @@ type Member struct {
 	cfg  Config
 
 	everJoined bool
-	peers      map[string]lease.Peer // the live instances, as last read
 	load       load
 	published  zkrec.Instance // what the ephemeral node says
 	told       string         // the state that was last told, or tried to be
@@ -91,7 +90,7 @@ func (m *Member) Self() lease.Member {
 
 // Lives reports whether another instance was there when the group was last read.
 func (m *Member) Lives(sid string) bool {
-	_, found := m.peers[sid]
+	_, found := m.Cleanup.peers[sid]
 	return found
 }
 
@@ -235,7 +234,6 @@ func (m *Member) Follow(attempt int, g Group) (lost bool) {
 	for sid, err := range g.unreadable {
 		m.LogUnreadable(m.loop.Tree.Instance(sid), err)
 	}
-	m.peers = g.Peers
 	m.Cleanup.peers, m.Cleanup.orders, m.Cleanup.groupRead = g.Peers, g.orders, attempt
 	m.follow(g.orders)
 	return lost
