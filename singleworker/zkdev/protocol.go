@@ -13,26 +13,26 @@ type Op int32
 // The operations. OpAny stands for all of them in Server.Control.
 const (
 	OpAny           Op = 0
-	OpConnect       Op = -10 // a new session, or a reconnect
-	OpCloseSession  Op = -11
-	OpPing          Op = 11
-	OpAuth          Op = 100
-	OpCreate        Op = 1
-	OpCreate2       Op = 15
-	OpDelete        Op = 2
-	OpExists        Op = 3
-	OpGetData       Op = 4
-	OpSetData       Op = 5
-	OpGetACL        Op = 6
-	OpSetACL        Op = 7
-	OpGetChildren   Op = 8
-	OpGetChildren2  Op = 12
-	OpGetEphemerals Op = 103
-	OpSync          Op = 9
-	OpCheck         Op = 13
-	OpMulti         Op = 14
-	OpMultiRead     Op = 22
-	OpSetWatches    Op = 101
+	OpConnect          = Op(wire.OpConnect) // a new session, or a reconnect
+	OpCloseSession     = Op(wire.OpCloseSession)
+	OpPing             = Op(wire.OpPing)
+	OpAuth             = Op(wire.OpAuth)
+	OpCreate           = Op(wire.OpCreate)
+	OpCreate2          = Op(wire.OpCreate2)
+	OpDelete           = Op(wire.OpDelete)
+	OpExists           = Op(wire.OpExists)
+	OpGetData          = Op(wire.OpGetData)
+	OpSetData          = Op(wire.OpSetData)
+	OpGetACL           = Op(wire.OpGetACL)
+	OpSetACL           = Op(wire.OpSetACL)
+	OpGetChildren      = Op(wire.OpGetChildren)
+	OpGetChildren2     = Op(wire.OpGetChildren2)
+	OpGetEphemerals    = Op(wire.OpGetEphemerals)
+	OpSync             = Op(wire.OpSync)
+	OpCheck            = Op(wire.OpCheck)
+	OpMulti            = Op(wire.OpMulti)
+	OpMultiRead        = Op(wire.OpMultiRead)
+	OpSetWatches       = Op(wire.OpSetWatches)
 )
 
 // String returns ZooKeeper's name of the operation, such as "getData".
@@ -43,23 +43,23 @@ type Code int32
 
 // The results.
 const (
-	OK                      Code = 0
-	RuntimeInconsistency    Code = -2
-	ConnectionLoss          Code = -4
-	MarshallingError        Code = -5
-	Unimplemented           Code = -6
-	OperationTimeout        Code = -7
-	BadArguments            Code = -8
-	NoNode                  Code = -101
-	NoAuth                  Code = -102
-	BadVersion              Code = -103
-	NoChildrenForEphemerals Code = -108
-	NodeExists              Code = -110
-	NotEmpty                Code = -111
-	SessionExpired          Code = -112
-	InvalidACL              Code = -114
-	AuthFailed              Code = -115
-	SessionMoved            Code = -118
+	OK                      = Code(wire.OK)
+	RuntimeInconsistency    = Code(wire.RuntimeInconsistency)
+	ConnectionLoss          = Code(wire.ConnectionLoss)
+	MarshallingError        = Code(wire.MarshallingError)
+	Unimplemented           = Code(wire.Unimplemented)
+	OperationTimeout        = Code(wire.OperationTimeout)
+	BadArguments            = Code(wire.BadArguments)
+	NoNode                  = Code(wire.NoNode)
+	NoAuth                  = Code(wire.NoAuth)
+	BadVersion              = Code(wire.BadVersion)
+	NoChildrenForEphemerals = Code(wire.NoChildrenForEphemerals)
+	NodeExists              = Code(wire.NodeExists)
+	NotEmpty                = Code(wire.NotEmpty)
+	SessionExpired          = Code(wire.SessionExpired)
+	InvalidACL              = Code(wire.InvalidACL)
+	AuthFailed              = Code(wire.AuthFailed)
+	SessionMoved            = Code(wire.SessionMoved)
 )
 
 // String returns the name of the result, such as "no node".
