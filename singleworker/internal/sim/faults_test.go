@@ -7,15 +7,39 @@ import (
 	"maps"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
-	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
-	jobs "github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
 func mapKeys[K comparable, V any](m map[K]V) iter.Seq[K] { return maps.Keys(m) }
+
+// fault is something that happens to a group, or that is done to it.
+type fault struct {
+	name   string
+	weight int // how often it is drawn, in relation to the others
+	do     func(w *world, victim *swtest.Instance)
+}
+
+// faults are all that there are: a new one is a line here.
+var faults = []fault{
+	{"kill", 2, (*world).kill},
+	{"partition", 2, (*world).partition},
+	{"stall", 1, (*world).stall},
+	{"restart the server", 1, func(w *world, _ *swtest.Instance) { w.restart() }},
+	{"cut", 3, (*world).cut},
+	{"slow", 2, (*world).slow},
+	{"end a session", 1, (*world).endSession},
+	{"join or leave", 1, (*world).changeGroup},
+	{"submit or cancel", 1, func(w *world, _ *swtest.Instance) { w.changeJob() }},
+	{"mute", 1, (*world).mute},
+	{"trigger", 1, func(w *world, _ *swtest.Instance) { w.trigger(w.rng.IntN(len(w.shards))) }},
+	{"pause", 1, func(w *world, _ *swtest.Instance) { w.pause(jobName(w.rng.IntN(len(w.shards)))) }},
+	{"order", 1, func(w *world, victim *swtest.Instance) { w.order(victim.Name) }},
+	{"withdraw", 1, (*world).orderOrWithdraw},
+	{"twin", 1, (*world).twin},
+	{"reshard", 5, func(w *world, _ *swtest.Instance) { w.reshard() }},
+}
 
 // fault injects one random fault.
 func (w *world) fault() {
@@ -25,94 +49,41 @@ func (w *world) fault() {
 		return
 	}
 	victim := live[w.rng.IntN(len(live))]
-	switch w.rng.IntN(24) {
-	case 0, 1:
-		w.kill(victim, len(live))
-	case 2, 3:
-		w.partition(victim)
-	case 4:
-		w.stall(victim)
-	case 5:
-		w.restart()
-	case 6, 7, 8:
-		w.cut(victim)
-	case 9, 10:
-		w.slow(victim)
-	case 11:
-		switch {
-		case !w.Forced:
-			victim.Client.Disconnect()
-		case w.rng.IntN(2) == 0:
-			w.expire()
-		default:
-			w.deleteNode(victim)
+	sum := 0
+	for _, f := range faults {
+		sum += f.weight
+	}
+	n := w.rng.IntN(sum)
+	for _, f := range faults {
+		if n -= f.weight; n < 0 {
+			f.do(w, victim)
+			return
 		}
-	case 12:
-		w.changeGroup(victim, len(live))
-	case 13:
-		w.changeJob()
-	case 14:
-		w.mute(victim)
-	case 15:
-		w.trigger(w.rng.IntN(len(w.shards)))
-	case 16:
-		w.pause(jobName(w.rng.IntN(len(w.shards))))
-	case 17:
+	}
+}
+
+// endSession ends one from outside, or only its connection in a group where the former does not happen.
+func (w *world) endSession(victim *swtest.Instance) {
+	switch {
+	case !w.Forced:
+		victim.Client.Disconnect()
+	case w.rng.IntN(2) == 0:
+		w.expire()
+	default:
+		w.deleteNode(victim)
+	}
+}
+
+func (w *world) orderOrWithdraw(victim *swtest.Instance) {
+	if w.rng.IntN(3) == 0 {
+		w.withdraw(victim)
+	} else {
 		w.order(victim.Name)
-	case 18:
-		if w.rng.IntN(3) == 0 {
-			w.withdraw(victim)
-		} else {
-			w.order(victim.Name)
-		}
-	case 19, 20, 21, 22, 23:
-		w.reshard()
 	}
 }
 
-// order drains or disables an instance, as an operator would; most are enabled later, some only when the noise
-// stops.
-func (w *world) order(sid string) {
-	give := (*admin.Client).Drain
-	what := "drain "
-	if w.rng.IntN(2) == 0 {
-		give, what = (*admin.Client).Disable, "disable "
-	}
-	operate := func(what string, f func(ctx context.Context, c *admin.Client) error) {
-		w.operate(what+sid, func(ctx context.Context) error {
-			return w.cluster.Operate(ctx, func(c *admin.Client) error {
-				return unless(f(ctx, c), admin.ErrNoInstance, admin.ErrConflict)
-			})
-		})
-	}
-	operate(what, func(ctx context.Context, c *admin.Client) error {
-		_, err := give(c, ctx, sid, admin.OrderOptions{By: "sim"})
-		return err
-	})
-	if w.rng.IntN(4) == 0 {
-		return
-	}
-	w.after(w.upTo(4*w.Session), func() {
-		operate("enable ", func(ctx context.Context, c *admin.Client) error {
-			_, err := c.Enable(ctx, sid)
-			return err
-		})
-	})
-}
-
-// withdraw calls Drain as an instance's program would.
-func (w *world) withdraw(victim *swtest.Instance) {
-	w.notef("%s withdraws", victim.Name)
-	patience := w.upTo(w.Session)
-	w.later.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		_ = victim.Drain(ctx) // continues after ctx has ended
-	})
-}
-
-func (w *world) kill(victim *swtest.Instance, live int) {
-	if live < 2 && w.rng.IntN(2) == 0 {
+func (w *world) kill(victim *swtest.Instance) {
+	if len(w.cluster.Live()) < 2 && w.rng.IntN(2) == 0 {
 		return
 	}
 	w.notef("%s is killed", victim.Name)
@@ -283,79 +254,11 @@ func (w *world) control(victim *swtest.Instance, op zkdev.Op, skip, times int, a
 }
 
 // changeGroup makes an instance join or leave.
-func (w *world) changeGroup(victim *swtest.Instance, live int) {
-	if live < 8 && (live < 2 || w.rng.IntN(2) == 0) {
+func (w *world) changeGroup(victim *swtest.Instance) {
+	if live := len(w.cluster.Live()); live < 8 && (live < 2 || w.rng.IntN(2) == 0) {
 		w.start("")
 		return
 	}
 	w.notef("%s leaves", victim.Name)
 	victim.Leave()
-}
-
-func (w *world) changeJob() {
-	k := w.rng.IntN(len(w.shards))
-	if w.jobs[jobName(k)] {
-		w.cancel(k)
-		if w.rng.IntN(2) == 0 {
-			return
-		}
-		time.Sleep(w.upTo(w.Session))
-	}
-	w.submit(k)
-}
-
-// trigger asks for a manual run, or for two at once: of a job, with all its shards, or of one shard.
-func (w *world) trigger(k int) {
-	name := jobName(k)
-	if n := w.shards[k]; n > 0 && w.rng.IntN(2) == 0 {
-		name = zkrec.ShardSlot(name, w.rng.IntN(n))
-	}
-	for range 1 + w.rng.IntN(2) {
-		w.operate("trigger "+name, func(ctx context.Context) error {
-			return w.cluster.Operate(ctx, func(c *admin.Client) error {
-				_, err := c.Trigger(ctx, name, admin.TriggerOptions{Args: map[string]string{"by": "hand"}})
-				return unless(err, admin.ErrNotFound, admin.ErrNoShard, admin.ErrNoHandler, admin.ErrBusy, admin.ErrConflict)
-			})
-		})
-	}
-}
-
-// pause pauses a job for a while. Half of the pauses end by themselves.
-func (w *world) pause(name string) {
-	d := w.upTo(3*w.Session) + time.Second
-	missed := []jobs.MisfirePolicy{"", "skip", "once", "all"}[w.rng.IntN(4)]
-	opts := admin.PauseOptions{Missed: missed, By: "sim"}
-	resumed := w.rng.IntN(2) == 0
-	if !resumed {
-		opts.Until = time.Now().Add(d)
-	}
-	operate := func(what string, f func(ctx context.Context, c *admin.Client) error) {
-		w.operate(what+" "+name, func(ctx context.Context) error {
-			return w.cluster.Operate(ctx, func(c *admin.Client) error {
-				return unless(f(ctx, c), admin.ErrNotFound, admin.ErrConflict)
-			})
-		})
-	}
-	operate("pause", func(ctx context.Context, c *admin.Client) error {
-		_, err := c.Pause(ctx, name, opts)
-		return err
-	})
-	if resumed {
-		w.after(d, func() {
-			operate("resume", func(ctx context.Context, c *admin.Client) error {
-				_, err := c.Resume(ctx, name, admin.ResumeOptions{Missed: missed})
-				return err
-			})
-		})
-	}
-}
-
-// unless is err, or nil if that is one of those that may be.
-func unless(err error, may ...error) error {
-	for _, one := range may {
-		if errors.Is(err, one) {
-			return nil
-		}
-	}
-	return err
 }

@@ -26,7 +26,8 @@ var (
 // the server restarts, at times after three sessions; connections are cut before a request or between a write and its
 // reply; replies are slow; heartbeats are refused while the session lives; sessions are ended, and instance
 // nodes deleted, from outside; jobs are submitted, canceled and resharded; instances are drained,
-// disabled and enabled, and drain themselves. Every message of every connection has a
+// disabled and enabled, and drain themselves. Second processes of an id are started while the first one lives, or
+// hangs. The connect string has one to three names of the server. Every message of every connection has a
 // separate latency, mostly of 0.2 to 5 ms, some of 50 and more. The checker reads the server's transaction log and what the handlers recorded, and verifies that
 //
 //  1. two instances never hold a valid lease on one slot. The leases are seen as their instances have
@@ -58,7 +59,8 @@ var (
 //  7. nothing is left. When the shares have been even, the server has the sessions and the ephemeral nodes
 //     of those who live and no others, and no heartbeat without an owner record; after an orderly end it has no
 //     session, no instance node and no heartbeat, and no goroutine runs (the bubble would not end).
-//     Registrations of killed instances stay for ten sessions. changedWithin after the last fault each job has the
+//     Registrations of killed instances stay for ten sessions. Of two processes of one id, one is left singleWithin
+//     the last fault. changedWithin after the last fault each job has the
 //     shards that were asked for last, and no nodes of others;
 //  8. every tick is accounted for: as far as a slot's record goes, and at least up to the end of its layout when the
 //     slot no longer exists, each tick of its schedule, from the layout on that the slot began with, either stands
@@ -75,8 +77,8 @@ var (
 //     outcomes that agree with what the handlers returned: never, if that instance dies or loses the shard
 //     within two sessions. Each tick of the time in which nothing happens is recorded as complete.
 //
-// The faults of a seed, and their virtual times, are always the same as long as the group
-// answers at the same times. The order of events within an instant is the
+// What happens in a seed is a plan of numbered steps, each with separate random numbers. The steps, and their
+// virtual times, are always the same as long as the group answers at the same times. The order of events within an instant is the
 // scheduler's, and jitter and ids are random, so a seed that failed may have to be run several
 // times: -sim.base=SEED -sim.seeds=1 -count=20.
 func TestSimulation(t *testing.T) {

@@ -27,6 +27,7 @@ type profile struct {
 	Alike            bool          // every instance has every handler
 	Weighted         bool          // the instances' weights differ
 	Forced           bool          // sessions are ended from outside
+	Names            int           // of the server, in the connect string
 	Noise            time.Duration
 }
 
@@ -39,6 +40,7 @@ func drawProfile(r *rand.Rand, noise time.Duration) profile {
 	p.Sync = p.Session / time.Duration(1+r.IntN(3))
 	p.Weighted = r.IntN(3) == 0
 	p.FaultEvery = p.Session * time.Duration(1+r.IntN(8)) / 4
+	p.Names = 1 + r.IntN(3)
 	return p
 }
 
@@ -53,11 +55,14 @@ type world struct {
 	later   sync.WaitGroup
 
 	// Owned by the goroutine of the noise.
-	rng     *rand.Rand
-	shards  []int   // of each job, as last asked for; 0: it is not divided
-	breach  *breach // of every instance; nil for none
+	rng     *rand.Rand // of the step
+	plan    plan
+	steps   []time.Duration // when they came, since the beginning
+	shards  []int           // of each job, as last asked for; 0: it is not divided
+	breach  *breach         // of every instance; nil for none
 	started int
-	removes []func() // of controls
+	twins   map[string]bool // ids that two live processes had
+	removes []func()        // of controls
 
 	witness                  // its mu guards the following, too
 	jobs     map[string]bool // that exist
@@ -139,7 +144,7 @@ func newWorldLike(t *testing.T, seed uint64, noise time.Duration, change func(*p
 	change(&drawn)
 	w := &world{
 		profile: drawn, seed: seed, rng: rng, begun: time.Now(), quiet: make(chan struct{}),
-		jobs: make(map[string]bool), handlers: make(map[string]map[string]bool),
+		jobs: make(map[string]bool), twins: make(map[string]bool), handlers: make(map[string]map[string]bool),
 	}
 	for slots := 0; slots < w.Slots; {
 		n := 0
@@ -150,7 +155,7 @@ func newWorldLike(t *testing.T, seed uint64, noise time.Duration, change func(*p
 		slots += max(1, n)
 	}
 	w.cluster = swtest.New(t, swtest.Config{
-		SessionTimeout: w.Session, SyncPeriod: w.Sync, StopGrace: 2 * time.Second, Latency: w.latency,
+		SessionTimeout: w.Session, SyncPeriod: w.Sync, StopGrace: 2 * time.Second, Names: w.Names, Latency: w.latency,
 		Server: zkdev.Config{Tick: serverTick, KeepLog: 5_000_000},
 	})
 	return w
@@ -233,9 +238,13 @@ func (w *world) start(name string) {
 	if w.breach != nil {
 		setup.Dial = w.breach.dial
 	}
-	w.mu.Lock()
-	w.handlers[name] = has
-	w.mu.Unlock()
+	if twin := w.processOf(name); twin != nil {
+		setup, w.twins[name] = twin.Setup(), true
+	} else {
+		w.mu.Lock()
+		w.handlers[name] = has
+		w.mu.Unlock()
+	}
 	w.notef("%s starts", name)
 	w.cluster.Start(name, setup)
 }
@@ -278,17 +287,6 @@ func (w *world) cancel(k int) {
 	w.operate("cancel "+jobName(k), func(ctx context.Context) error { return w.cluster.Cancel(ctx, jobName(k)) })
 }
 
-// operate waits for an operator's command; the server may be unreachable for a while.
-func (w *world) operate(what string, f func(ctx context.Context) error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
-	defer cancel()
-	err := f(ctx)
-	w.notef("%s: %v", what, err)
-	if err != nil {
-		w.violate(violation{5, what, time.Now(), err.Error()})
-	}
-}
-
 func (w *world) violate(v violation) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -297,19 +295,8 @@ func (w *world) violate(v violation) {
 
 // run runs the whole simulation: the noise, the quiet time and the end.
 func (w *world) run() {
-	for k := range w.shards {
-		if k < 5 || w.rng.IntN(4) > 0 {
-			w.submit(k)
-		}
-	}
-	for range w.Instances {
-		w.start("")
-		time.Sleep(w.upTo(w.Session / 4))
-	}
-	for noise := time.Now(); time.Since(noise) < w.Noise; {
-		time.Sleep(w.upTo(2 * w.FaultEvery))
-		w.fault()
-	}
+	w.bringUp()
+	w.noise()
 	w.endFaults()
 	w.settle()
 	w.end()
@@ -336,5 +323,6 @@ func (w *world) endFaults() {
 	late := w.late
 	w.mu.Unlock()
 	time.Sleep(time.Until(late))
+	w.awaitSingles()
 	w.notef("the noise stops")
 }

@@ -44,7 +44,7 @@ func (c *Cluster) List(ctx context.Context) (jobs []admin.JobStatus, err error) 
 // with swctl, so concurrent calls share nothing.
 func (c *Cluster) Operate(ctx context.Context, do func(*admin.Client) error) error {
 	client, err := admin.Dial(ctx, admin.Config{
-		Servers: servers, ServerType: c.cfg.ServerType, SessionTimeout: c.cfg.SessionTimeout,
+		Servers: c.servers(), ServerType: c.cfg.ServerType, SessionTimeout: c.cfg.SessionTimeout,
 		Dial: c.Server.Dial, Logger: c.cfg.Logger,
 	})
 	if err != nil {
@@ -58,7 +58,7 @@ func (c *Cluster) Operate(ctx context.Context, do func(*admin.Client) error) err
 // tries once.
 func (c *Cluster) Delete(ctx context.Context, path string) error {
 	conn, err := zkconn.Open(zkconn.Config{
-		Servers: servers, SessionTimeout: c.cfg.SessionTimeout, Dial: c.Server.Dial, Logger: c.cfg.Logger,
+		Servers: c.servers(), SessionTimeout: c.cfg.SessionTimeout, Dial: c.Server.Dial, Logger: c.cfg.Logger,
 	}, func(zkconn.Event) {})
 	if err != nil {
 		return err

@@ -3,7 +3,9 @@ package swtest
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,6 +28,7 @@ type Config struct {
 	SessionTimeout time.Duration // default 10 s
 	SyncPeriod     time.Duration // default 3 s
 	StopGrace      time.Duration // default 5 s
+	Names          int           // of the server, in the connect string; default 1
 	Logger         *slog.Logger  // of the instances; default none
 	Server         zkdev.Config  // default: no socket; virtual time needs that
 	// Latency is that of the instances' connections, by the name of each on the network; see
@@ -67,6 +70,7 @@ func New(tb TB, cfg Config) *Cluster {
 	cfg.SessionTimeout = cmp.Or(cfg.SessionTimeout, 10*time.Second)
 	cfg.SyncPeriod = cmp.Or(cfg.SyncPeriod, 3*time.Second)
 	cfg.StopGrace = cmp.Or(cfg.StopGrace, 5*time.Second)
+	cfg.Names = cmp.Or(cfg.Names, 1)
 	cfg.Server.NoListen = cfg.Server.Listen == ""
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -77,6 +81,15 @@ func New(tb TB, cfg Config) *Cluster {
 	}
 	tb.Cleanup(c.Close)
 	return c
+}
+
+// servers is the connect string. Its names are never resolved because Dial is set.
+func (c *Cluster) servers() string {
+	names := make([]string, c.cfg.Names)
+	for k := range names {
+		names[k] = fmt.Sprintf("zkdev%d:2181", k+1)
+	}
+	return strings.Join(names, ",")
 }
 
 // Tree gives the paths of the group's records.

@@ -13,9 +13,6 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// servers is a connect string; it is never resolved because Dial is set.
-const servers = "zkdev:2181"
-
 // State is the state of an instance.
 type State int
 
@@ -100,7 +97,7 @@ func (c *Cluster) Start(name string, setup Setup) *Instance {
 func (i *Instance) newManager() (*singleworker.Manager, error) {
 	c := i.cluster
 	cfg := singleworker.Config{
-		Servers: servers, ServerType: c.cfg.ServerType, InstanceID: i.Name,
+		Servers: c.servers(), ServerType: c.cfg.ServerType, InstanceID: i.Name,
 		SessionTimeout: c.cfg.SessionTimeout, SyncPeriod: c.cfg.SyncPeriod,
 		StopGrace: c.cfg.StopGrace, Logger: c.cfg.Logger, Dial: i.dial,
 	}

@@ -1,0 +1,134 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	jobs "github.com/swjobs/singleworker/singleworker/job"
+)
+
+// What operators do, and programs with their own instance.
+
+// operate waits for an operator's command; the server may be unreachable for a while.
+func (w *world) operate(what string, f func(ctx context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	err := f(ctx)
+	w.notef("%s: %v", what, err)
+	if err != nil {
+		w.violate(violation{5, what, time.Now(), err.Error()})
+	}
+}
+
+// order drains or disables an instance, as an operator would; most are enabled later, some only when the noise
+// stops.
+func (w *world) order(sid string) {
+	give := (*admin.Client).Drain
+	what := "drain "
+	if w.rng.IntN(2) == 0 {
+		give, what = (*admin.Client).Disable, "disable "
+	}
+	operate := func(what string, f func(ctx context.Context, c *admin.Client) error) {
+		w.operate(what+sid, func(ctx context.Context) error {
+			return w.cluster.Operate(ctx, func(c *admin.Client) error {
+				return unless(f(ctx, c), admin.ErrNoInstance, admin.ErrConflict)
+			})
+		})
+	}
+	operate(what, func(ctx context.Context, c *admin.Client) error {
+		_, err := give(c, ctx, sid, admin.OrderOptions{By: "sim"})
+		return err
+	})
+	if w.rng.IntN(4) == 0 {
+		return
+	}
+	w.after(w.upTo(4*w.Session), func() {
+		operate("enable ", func(ctx context.Context, c *admin.Client) error {
+			_, err := c.Enable(ctx, sid)
+			return err
+		})
+	})
+}
+
+// withdraw calls Drain as an instance's program would.
+func (w *world) withdraw(victim *swtest.Instance) {
+	w.notef("%s withdraws", victim.Name)
+	patience := w.upTo(w.Session)
+	w.later.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		_ = victim.Drain(ctx) // continues after ctx has ended
+	})
+}
+
+func (w *world) changeJob() {
+	k := w.rng.IntN(len(w.shards))
+	if w.jobs[jobName(k)] {
+		w.cancel(k)
+		if w.rng.IntN(2) == 0 {
+			return
+		}
+		time.Sleep(w.upTo(w.Session))
+	}
+	w.submit(k)
+}
+
+// trigger asks for a manual run, or for two at once: of a job, with all its shards, or of one shard.
+func (w *world) trigger(k int) {
+	name := jobName(k)
+	if n := w.shards[k]; n > 0 && w.rng.IntN(2) == 0 {
+		name = zkrec.ShardSlot(name, w.rng.IntN(n))
+	}
+	for range 1 + w.rng.IntN(2) {
+		w.operate("trigger "+name, func(ctx context.Context) error {
+			return w.cluster.Operate(ctx, func(c *admin.Client) error {
+				_, err := c.Trigger(ctx, name, admin.TriggerOptions{Args: map[string]string{"by": "hand"}})
+				return unless(err, admin.ErrNotFound, admin.ErrNoShard, admin.ErrNoHandler, admin.ErrBusy, admin.ErrConflict)
+			})
+		})
+	}
+}
+
+// pause pauses a job for a while. Half of the pauses end by themselves.
+func (w *world) pause(name string) {
+	d := w.upTo(3*w.Session) + time.Second
+	missed := []jobs.MisfirePolicy{"", "skip", "once", "all"}[w.rng.IntN(4)]
+	opts := admin.PauseOptions{Missed: missed, By: "sim"}
+	resumed := w.rng.IntN(2) == 0
+	if !resumed {
+		opts.Until = time.Now().Add(d)
+	}
+	operate := func(what string, f func(ctx context.Context, c *admin.Client) error) {
+		w.operate(what+" "+name, func(ctx context.Context) error {
+			return w.cluster.Operate(ctx, func(c *admin.Client) error {
+				return unless(f(ctx, c), admin.ErrNotFound, admin.ErrConflict)
+			})
+		})
+	}
+	operate("pause", func(ctx context.Context, c *admin.Client) error {
+		_, err := c.Pause(ctx, name, opts)
+		return err
+	})
+	if resumed {
+		w.after(d, func() {
+			operate("resume", func(ctx context.Context, c *admin.Client) error {
+				_, err := c.Resume(ctx, name, admin.ResumeOptions{Missed: missed})
+				return err
+			})
+		})
+	}
+}
+
+// unless is err, or nil if that is one of those that may be.
+func unless(err error, may ...error) error {
+	for _, one := range may {
+		if errors.Is(err, one) {
+			return nil
+		}
+	}
+	return err
+}
