@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Finds, installs and runs a real ZooKeeper for tests and demonstrations: one
 # server on loopback, in the foreground, with all its files in one directory.
+# It serves alone, or as a member of an ensemble.
 set -euo pipefail
 shopt -s inherit_errexit
 
@@ -16,6 +17,8 @@ usage() {
 		  install kazoo  kazoo, too: the client for Python, for the tests of zkdev
 		  install curator  Apache Curator, too, and a JDK: for the test of package latch
 		  run DIR PORT   run a server on 127.0.0.1:PORT with its files in DIR, until killed
+		  run DIR PORT N SERVER...  the same as server N of an ensemble. Each SERVER is where one of
+		                 them finds the others, from the first: 127.0.0.1:QUORUM_PORT:ELECTION_PORT
 		  check          print what is missing to run a server and how to install it, if anything
 		  version        print the version that run would start
 
@@ -125,6 +128,24 @@ write_config() {
 	END
 }
 
+# join_ensemble DIR N SERVER... makes the server in DIR the Nth of an ensemble.
+join_ensemble() {
+	local dir=$1 number=$2 n=0 server
+	shift 2
+	echo "$number" >"$dir/data/myid"
+	{
+		# In ticks: how long a server may take to catch up with the leader, and to answer it.
+		echo initLimit=20
+		echo syncLimit=6
+		for server; do
+			n=$((n + 1))
+			[[ $server =~ ^127\.0\.0\.1:[0-9]+:[0-9]+$ ]] || die "SERVER must be 127.0.0.1:QUORUM_PORT:ELECTION_PORT, got '$server'"
+			echo "server.$n=$server"
+		done
+	} >>"$dir/zoo.cfg"
+	[[ $number =~ ^[1-9][0-9]*$ ]] && ((number <= n)) || die "N must be 1 to $n, got '$number'"
+}
+
 run() {
 	local jars dir=$1 port=$2
 	if ! [[ $port =~ ^[1-9][0-9]{0,4}$ ]] || ((port > 65535)); then
@@ -134,14 +155,23 @@ run() {
 	mkdir -p "$dir/data"
 	dir=$(cd "$dir" && pwd)
 	write_config "$dir" "$port"
+	local main=ZooKeeperServerMain
+	local -a flags=(-Xmx256m)
+	if (($# > 2)); then
+		join_ensemble "$dir" "${@:3}"
+		main=quorum.QuorumPeerMain
+		# Servers that were away get the transactions that they missed rather than a snapshot, so
+		# that the logs of all of them are complete.
+		flags=(-Xmx128m -XX:TieredStopAtLevel=1 -Dzookeeper.commitLogCount=100000 -Dzookeeper.snapshotSizeFactor=1000)
+	fi
 	# exec, so that this process id is that of the server.
-	exec "$java" -Xms32m -Xmx256m -XX:+UseSerialGC \
+	exec "$java" -Xms32m "${flags[@]}" -XX:+UseSerialGC \
 		-Dlogback.configurationFile="$dir/logback.xml" \
 		-Dorg.slf4j.simpleLogger.defaultLogLevel=warn \
 		-Dorg.slf4j.simpleLogger.showDateTime=true \
 		-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS \
 		-Dzookeeper.jmx.log4j.disable=true \
-		-cp "$jars" org.apache.zookeeper.server.ZooKeeperServerMain "$dir/zoo.cfg"
+		-cp "$jars" "org.apache.zookeeper.server.$main" "$dir/zoo.cfg"
 }
 
 check() {
@@ -159,6 +189,7 @@ case "${1:-}:$#" in
 install:1) install ;;
 install:2) [[ $2 == kazoo || $2 == curator ]] || die "install knows kazoo and curator, not '$2'" && install "$2" ;;
 run:3) run "$2" "$3" ;;
+run:[5-9]) run "${@:2}" ;;
 check:1) check ;;
 version:1) version ;;
 -h:1 | --help:1 | help:1) usage ;;

@@ -1,4 +1,4 @@
-// Package zkserver runs real ZooKeeper servers for this module's integration tests. Tests can kill, stop,
+// Package zkserver runs real ZooKeeper servers, alone or as ensembles, for integration tests. Tests can kill, stop,
 // suspend and restart them, or disconnect a client with a [Proxy] in between.
 //
 // It handles processes, ports and the part of ZooKeeper's protocol that closes a session. It does not know

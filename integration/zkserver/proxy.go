@@ -4,8 +4,10 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // A Proxy is a network between a client and a server that a test can break. It listens on a separate address
@@ -15,7 +17,7 @@ type Proxy struct {
 	addr   string
 	target string
 
-	gate *gate // closed while the proxy is stalled
+	requests, replies *way
 
 	mu   sync.Mutex
 	line *line // guarded by mu; nil while the proxy is cut
@@ -28,8 +30,11 @@ func NewProxy(tb testing.TB, target string) *Proxy {
 	if err != nil {
 		tb.Fatalf("zkserver: proxy for %s: %v", target, err)
 	}
-	p := &Proxy{tb: tb, addr: listener.Addr().String(), target: target, gate: newGate()}
-	p.line = openLine(listener, target, p.gate)
+	p := &Proxy{
+		tb: tb, addr: listener.Addr().String(), target: target,
+		requests: &way{gate: newGate()}, replies: &way{gate: newGate()},
+	}
+	p.line = p.openLine(listener)
 	tb.Cleanup(p.Cut)
 	return p
 }
@@ -51,12 +56,29 @@ func (p *Proxy) Cut() {
 
 // Stall keeps all connections and accepts new ones, but holds back their data, in both directions, until Heal
 // delivers it or Cut drops it.
-func (p *Proxy) Stall() { p.gate.setOpen(false) }
+func (p *Proxy) Stall() {
+	p.StallRequests()
+	p.StallReplies()
+}
 
-// Heal ends a Cut or a Stall. Data that was held back is delivered.
+// StallRequests is Stall for what clients send: the server hears nothing.
+func (p *Proxy) StallRequests() { p.requests.gate.setOpen(false) }
+
+// StallReplies is Stall for what the server sends: what clients ask for is done, and they do not learn of it.
+func (p *Proxy) StallReplies() { p.replies.gate.setOpen(false) }
+
+// Delay delivers data later by d, in each direction, until Heal.
+func (p *Proxy) Delay(d time.Duration) {
+	p.requests.delay.Store(int64(d))
+	p.replies.delay.Store(int64(d))
+}
+
+// Heal ends a Cut, a Stall or a Delay. Data that was held back is delivered.
 func (p *Proxy) Heal() {
 	p.tb.Helper()
-	p.gate.setOpen(true)
+	p.Delay(0)
+	p.requests.gate.setOpen(true)
+	p.replies.gate.setOpen(true)
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,22 +89,39 @@ func (p *Proxy) Heal() {
 	if err != nil {
 		p.tb.Fatalf("zkserver: heal proxy for %s: %v", p.target, err)
 	}
-	p.line = openLine(listener, p.target, p.gate)
+	p.line = p.openLine(listener)
+}
+
+// A way is one direction of the network. Its gate is closed while it is stalled.
+type way struct {
+	gate  *gate
+	delay atomic.Int64 // nanoseconds
+}
+
+// pass waits until data may be delivered. It returns false if ctx ends first.
+func (w *way) pass(ctx context.Context) bool {
+	if d := time.Duration(w.delay.Load()); d > 0 {
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return w.gate.pass(ctx)
 }
 
 // A line is a Proxy's state from one Heal to the next Cut: a listener and its connections.
 type line struct {
 	listener net.Listener
-	target   string
-	gate     *gate
+	proxy    *Proxy
 
 	cancel  context.CancelFunc // ends the connections
 	running sync.WaitGroup     // the accepting goroutine, and one for each connection
 }
 
-func openLine(listener net.Listener, target string, gate *gate) *line {
+func (p *Proxy) openLine(listener net.Listener) *line {
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &line{listener: listener, target: target, gate: gate, cancel: cancel}
+	l := &line{listener: listener, proxy: p, cancel: cancel}
 	l.running.Go(func() { l.accept(ctx) })
 	return l
 }
@@ -121,7 +160,7 @@ func (l *line) accept(ctx context.Context) {
 
 // connect forwards between a client and the target until either closes its connection or the line is closed.
 func (l *line) connect(lineCtx context.Context, client net.Conn) {
-	server, err := dial(lineCtx, l.target)
+	server, err := dial(lineCtx, l.proxy.target)
 	if err != nil {
 		_ = client.Close()
 		return
@@ -129,8 +168,8 @@ func (l *line) connect(lineCtx context.Context, client net.Conn) {
 
 	ctx, cancel := context.WithCancel(lineCtx)
 	var directions sync.WaitGroup
-	directions.Go(func() { defer cancel(); l.forward(ctx, server, client) })
-	directions.Go(func() { defer cancel(); l.forward(ctx, client, server) })
+	directions.Go(func() { defer cancel(); forward(ctx, server, client, l.proxy.requests) })
+	directions.Go(func() { defer cancel(); forward(ctx, client, server, l.proxy.replies) })
 
 	<-ctx.Done()
 	hangUp := net.Conn.Close // delivers what was written before
@@ -143,11 +182,11 @@ func (l *line) connect(lineCtx context.Context, client net.Conn) {
 }
 
 // forward copies from one connection to the other until either ends.
-func (l *line) forward(ctx context.Context, to, from net.Conn) {
+func forward(ctx context.Context, to, from net.Conn, w *way) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
-		if err != nil || !l.gate.pass(ctx) {
+		if err != nil || !w.pass(ctx) {
 			return
 		}
 		if _, err := to.Write(buf[:n]); err != nil {

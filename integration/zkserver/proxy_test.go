@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/swjobs/singleworker/integration/zkserver"
 )
@@ -28,6 +29,57 @@ func TestStallHoldsDataBackUntilHeal(t *testing.T) {
 	proxy.Heal()
 	wantRead(t, before, "b")
 	wantRead(t, during, "c")
+}
+
+func TestStallInOneDirection(t *testing.T) {
+	t.Parallel()
+	var config net.ListenConfig
+	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	proxy := zkserver.NewProxy(t, listener.Addr().String())
+	client := dial(t, proxy.Addr())
+	server, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	for name, test := range map[string]struct {
+		stall      func()
+		flow, held [2]net.Conn // from, to
+	}{
+		"requests": {proxy.StallRequests, [2]net.Conn{server, client}, [2]net.Conn{client, server}},
+		"replies":  {proxy.StallReplies, [2]net.Conn{client, server}, [2]net.Conn{server, client}},
+	} {
+		t.Log(name)
+		test.stall()
+		write(t, test.held[0], "held")
+		write(t, test.flow[0], "a")
+		wantRead(t, test.flow[1], "a")
+		wantSilence(t, test.held[1])
+		proxy.Heal()
+		wantRead(t, test.held[1], "held")
+	}
+}
+
+func TestDelayIsAddedUntilHeal(t *testing.T) {
+	t.Parallel()
+	const delay = 150 * time.Millisecond
+	proxy := zkserver.NewProxy(t, startEcho(t))
+	conn := dial(t, proxy.Addr())
+	proxy.Delay(delay)
+	began := time.Now()
+	write(t, conn, "a")
+	wantSilence(t, conn)
+	wantRead(t, conn, "a")
+	if took := time.Since(began); took < 2*delay {
+		t.Errorf("there and back in %v, want at least %v", took, 2*delay)
+	}
+	proxy.Heal()
+	write(t, conn, "b")
+	wantRead(t, conn, "b")
 }
 
 func TestCutDropsConnectionsAndRefusesNewOnes(t *testing.T) {

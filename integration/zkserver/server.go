@@ -40,6 +40,7 @@ type Server struct {
 	script string // path of zookeeper.sh
 	dir    string
 	addr   string
+	member []string // of an ensemble: its number and where all its servers find each other
 
 	process *process // the latest; nil before the first start
 }
@@ -72,6 +73,9 @@ func Start(tb testing.TB) *Server {
 // Addr returns the server's host:port, which does not change across restarts.
 func (s *Server) Addr() string { return s.addr }
 
+// LogDir returns the directory with the server's transaction logs and snapshots.
+func (s *Server) LogDir() string { return filepath.Join(s.dir, "data", "version-2") }
+
 // Kill crashes the server with SIGKILL. Acknowledged data is kept. It does nothing if the server is not
 // running.
 func (s *Server) Kill() {
@@ -90,9 +94,17 @@ func (s *Server) Stop() {
 // serves requests. It restarts the session timeouts: sessions survive whose clients reconnect in time.
 func (s *Server) Restart() {
 	s.tb.Helper()
-	s.Kill()
 	if err := s.start(); err != nil {
 		s.tb.Fatalf("zkserver: restart: %v", err)
+	}
+}
+
+// Begin starts the server again like Restart, but does not wait: a member of an ensemble serves no requests
+// before most of the others run.
+func (s *Server) Begin() {
+	s.tb.Helper()
+	if err := s.begin(); err != nil {
+		s.tb.Fatalf("zkserver: begin: %v", err)
 	}
 }
 
@@ -126,20 +138,31 @@ func (s *Server) end(sig syscall.Signal) {
 
 // start starts a process and waits until it serves requests.
 func (s *Server) start() error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(s.tb.Context(), startTimeout)
+	defer cancel()
+	return s.await(ctx)
+}
+
+// begin starts a process, after a kill of the one that runs.
+func (s *Server) begin() error {
 	_, port, err := net.SplitHostPort(s.addr)
 	if err != nil {
 		return err
 	}
-	process, err := startProcess(s.logPath(), s.script, "run", s.dir, port)
-	if err != nil {
+	if err := s.process.end(syscall.SIGKILL); err != nil {
 		return err
 	}
-	s.process = process
+	s.process, err = startProcess(s.logPath(), s.script, append([]string{"run", s.dir, port}, s.member...)...)
+	return err
+}
 
-	ctx, cancel := context.WithTimeout(s.tb.Context(), startTimeout)
-	defer cancel()
-	err = retry(ctx, func() error {
-		if !process.running() {
+// await waits until the process serves requests.
+func (s *Server) await(ctx context.Context) error {
+	err := retry(ctx, func() error {
+		if !s.process.running() {
 			return permanentError{s.explainExit()}
 		}
 		return s.ready(ctx)

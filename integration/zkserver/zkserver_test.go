@@ -161,11 +161,11 @@ func (tb *recordingTB) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// connect opens a session and waits for it. Its events arrive on the channel.
+// connect opens a session on one of the servers and waits for it. Its events arrive on the channel.
 func connect(t *testing.T, addr string, timeout time.Duration) (*zk.Conn, <-chan zk.Event) {
 	t.Helper()
 	events := make(chan zk.Event, 1000) // more than a test can cause, so that no event is dropped
-	conn, _, err := zk.Connect([]string{addr}, timeout,
+	conn, _, err := zk.Connect(strings.Split(addr, ","), timeout,
 		zk.WithLogger(silent{}),
 		zk.WithEventCallback(func(event zk.Event) { events <- event }))
 	if err != nil {
