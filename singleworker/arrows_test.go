@@ -140,6 +140,10 @@ var forbidden = []arrow{
 		reason: "an operator reads and changes records; owning and running are up to instances",
 	},
 	{
+		from: "singleworker/admin/reason", to: []string{outside},
+		reason: "why a job is not owned is a value with a sentence; who finds out is package admin",
+	},
+	{
 		from: "singleworker/admin/api", to: []string{"singleworker/internal/...", "cmd/..."}, tests: true,
 		reason: "what swctl prints as JSON, an HTTP API can answer with",
 	},

@@ -19,9 +19,7 @@ import (
 // are three jobs: nightly, orphan, which no instance can run, and レポート, which runs.
 func onGroup(t *testing.T, test func(h *harness)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(testNow.Add(-5 * time.Minute)))
-		cluster := swtest.New(t, swtest.Config{ServerType: "billing", SessionTimeout: 10 * time.Second})
+	onCluster(t, func(t *testing.T, h *harness, cluster *swtest.Cluster) {
 		done := func(context.Context, *singleworker.Run) error { return nil }
 		blocks := func(ctx context.Context, _ *singleworker.Run) error { <-ctx.Done(); return ctx.Err() }
 		cluster.Start("app-1", map[string]singleworker.Handler{"レポート": blocks})
@@ -33,13 +31,23 @@ func onGroup(t *testing.T, test func(h *harness)) {
 		cluster.Submit(job.Job{Name: "レポート", Schedule: "0 20 16 * * ?", TimeZone: "Asia/Shanghai"})
 		cluster.AwaitOwned("nightly", "レポート")
 		time.Sleep(time.Until(testNow))
+		test(h)
+	})
+}
+
+// onCluster runs a test on package admin and a server, in a bubble five minutes before testNow.
+func onCluster(t *testing.T, test func(t *testing.T, h *harness, cluster *swtest.Cluster)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(testNow.Add(-5 * time.Minute)))
+		cluster := swtest.New(t, swtest.Config{ServerType: "billing", SessionTimeout: 10 * time.Second})
 		h := newHarness(t)
 		h.Now = time.Now
 		h.app.dial = func(ctx context.Context, cfg admin.Config) (group.Client, error) {
 			cfg.Dial = cluster.Server().Dial
 			return group.Dial(ctx, cfg)
 		}
-		test(h)
+		test(t, h, cluster)
 		if len(h.fake.calls) > 0 {
 			t.Errorf("the fake was called: %q", h.fake.calls)
 		}

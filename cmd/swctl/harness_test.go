@@ -19,6 +19,7 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -161,7 +162,7 @@ func newFake() *fakeClient {
 		},
 		"orphan": {
 			Name: "orphan", Job: job.Job{Name: "orphan", Schedule: "@every 90s"}, State: admin.StateUnowned,
-			Reason:  "no live instance has registered the handler \"orphan\":\nstart one that does",
+			Reason:  reason.Reason{Code: reason.NoHandler, Handler: "orphan"},
 			NextRun: testNow.Add(25 * time.Second),
 		},
 		"レポート": {
@@ -175,7 +176,7 @@ func newFake() *fakeClient {
 		},
 		"broken": {
 			Name: "broken", Job: job.Job{Name: "broken"}, Version: 7, State: admin.StateInvalid,
-			Reason: "job spec: written with schema 9, this version reads up to 1: upgrade it",
+			Reason: reason.Reason{Code: reason.NewerVersion, Error: "job spec: written with schema 9,\nthis version reads up to 1: upgrade it"},
 		},
 	}
 	f.entries = map[string][]admin.Entry{"nightly": nightlyEntries()}
@@ -429,11 +430,11 @@ func (f *fakeClient) AwaitOwner(ctx context.Context, name string) (admin.JobStat
 		return admin.JobStatus{}, err
 	}
 	if f.adopter == "" || f.block["AwaitOwner "+name] {
-		job.Reason = fmt.Sprintf("no live instance has registered the handler %q", name)
+		job.Reason = reason.Reason{Code: reason.NoHandler, Handler: name}
 		f.jobs[name] = job
 		return admin.JobStatus{}, fmt.Errorf("job %q has no owner yet: %s: %w", name, job.Reason, context.DeadlineExceeded)
 	}
-	job.State, job.Reason = admin.StateOwned, ""
+	job.State, job.Reason = admin.StateOwned, reason.Reason{}
 	job.Owner = &admin.Owner{InstanceID: f.adopter, Token: 4294967500, Since: testNow}
 	return job, nil
 }

@@ -341,7 +341,7 @@ func TestSubmitWaitsShortly(t *testing.T) {
 			h.fake.block["AwaitOwner a"] = true
 			begin := time.Now()
 			code := h.exec("submit", "a", "@daily", "--timeout", flag)
-			if code != cmdline.ExitOK || time.Since(begin) != want || !strings.Contains(h.out.String(), "owner none yet: no live instance") {
+			if code != cmdline.ExitOK || time.Since(begin) != want || !strings.Contains(h.out.String(), "owner none yet: no instance has registered") {
 				t.Errorf("--timeout %s: exit %d after %v, stdout %q, stderr %q", flag, code, time.Since(begin), h.out.String(), h.errs.String())
 			}
 		})

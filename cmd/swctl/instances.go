@@ -16,7 +16,8 @@ func (a *app) instancesCommand() *cmdline.Command {
 	return &cmdline.Command{
 		Name:  "instances",
 		Short: "show the running instances of the application",
-		Long: `OWNED is the number of jobs and shards that an instance owns. Only an active instance
+		Long: `OWNED is the number of jobs and shards that an instance owns, and after the slash the most
+that it may own (Config.MaxSlots), if there is a limit. Only an active instance
 takes jobs: one that is draining or stopping hands over what it owns as soon as its runs
 end; one that is drained or disabled owns nothing. NOTE says who told it to, and warns if
 the clock of an instance that owns something differs from ZooKeeper's by 5 seconds or

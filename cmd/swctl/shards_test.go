@@ -9,6 +9,7 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -16,20 +17,21 @@ import (
 // runs, 3 has lost its owner.
 func (h *harness) sharded() {
 	tick := testNow.Truncate(time.Hour)
+	gone := reason.Reason{Code: reason.OwnerGone, Owner: "app-3", Instances: []reason.Instance{{ID: "app-1"}}}
 	whole := admin.JobStatus{
 		Name: "import",
 		Job: job.Job{
 			Name: "import", Schedule: "@hourly", Shards: 4,
 			ShardParameters: map[int]string{0: "Beijing", 1: "Shanghai", 3: "ウハン\x1b"},
 		}.WithDefaults(),
-		Version: 3, State: admin.StateUnowned, Reason: "nobody owns import[3]: its owner app-3 is gone; waiting for app-1 to take over",
+		Version: 3, State: admin.StateUnowned, Reason: reason.Reason{Code: reason.SomeShards, Shards: 1, Of: 4, First: "import[3]", Why: &gone},
 		Registered: []string{"app-1", "app-2", "app-3"}, NextRun: tick.Add(time.Hour),
 		Watermark: tick.Add(-time.Hour), Complete: tick.Add(-time.Hour),
 	}
 	for k, state := range []string{"ok", "running", "failed", "ok"} {
 		slot := whole
 		slot.Name, slot.Slots, slot.Complete = fmt.Sprintf("import[%d]", k), nil, time.Time{}
-		slot.State, slot.Reason, slot.Watermark = admin.StateOwned, "", tick
+		slot.State, slot.Reason, slot.Watermark = admin.StateOwned, reason.Reason{}, tick
 		slot.Shard = &admin.Shard{Index: k, Total: 4, Parameter: whole.Job.ShardParameters[k]}
 		slot.Owner = &admin.Owner{InstanceID: []string{"app-1", "app-2", "app-1", "app-3"}[k], Token: int64(4294967400 + k), Since: tick.Add(-time.Duration(k) * time.Hour)}
 		slot.LastRun = &admin.Run{
@@ -41,7 +43,7 @@ func (h *harness) sharded() {
 	whole.Slots[1].LastRun.Ended = time.Time{}
 	whole.Slots[2].LastRun.Error, whole.Slots[2].LastRun.NextAttempt, whole.Slots[2].LastRun.NextAttemptAt = "no route\nstack", "retry", testNow.Add(time.Minute)
 	last := &whole.Slots[3]
-	last.State, last.Reason = admin.StateUnowned, "its owner app-3 is gone; waiting for app-1 to take over"
+	last.State, last.Reason = admin.StateUnowned, gone
 	last.Watermark, last.LastRun.Tick = tick.Add(-time.Hour), tick.Add(-time.Hour)
 	last.Alarm = &admin.Alarm{Tick: tick, InstanceID: "app-2", At: tick.Add(time.Minute)}
 	h.fake.jobs = map[string]admin.JobStatus{"import": whole, "nightly": h.fake.jobs["nightly"]}
@@ -75,7 +77,7 @@ func (h *harness) change(f func(job *admin.JobStatus)) {
 // allOwned has app-3 alive.
 func allOwned(job *admin.JobStatus) {
 	last := &job.Slots[3]
-	job.State, job.Reason, last.State, last.Reason = admin.StateOwned, "", admin.StateOwned, ""
+	job.State, job.Reason, last.State, last.Reason = admin.StateOwned, reason.Reason{}, admin.StateOwned, reason.Reason{}
 }
 
 func TestShardsGolden(t *testing.T) {
@@ -134,7 +136,7 @@ func TestResizingGolden(t *testing.T) {
 	h.fake.fail["Edit import"] = fmt.Errorf("set import: %w", &admin.InvalidError{Field: "ShardParameters", Value: "3", Err: errors.New("is no shard, want 0 to 1")})
 	texts = append(texts, h.transcript("set", "import", "--shards", "2"))
 	h.change(func(job *admin.JobStatus) {
-		*job = admin.JobStatus{Job: job.Job, State: admin.StateCanceled, Reason: "it is being canceled; to cancel it again completes that, if it was interrupted"}
+		*job = admin.JobStatus{Job: job.Job, State: admin.StateCanceled, Reason: reason.Reason{Code: reason.Canceling}}
 	})
 	texts = append(texts, h.transcript("list"), h.transcript("show", "import"))
 	golden(t, "shards-resizing", strings.Join(texts, "\n"))

@@ -123,7 +123,7 @@ func awaitOwner(ctx context.Context, client group.Client, name string) (admin.Jo
 	case owned(status) || slices.ContainsFunc(status.Slots, owned):
 		return status, render.Owner(status)
 	} // one that is gone may still be recorded as its owner
-	return status, "none yet: " + cmp.Or(output.OneLine(status.Reason), "no instance took it so far")
+	return status, "none yet: " + cmp.Or(output.OneLine(status.Reason.String()), "no instance took it so far")
 }
 
 // putChange prints what submit or set did. Status is how the job is afterwards; zero if that is

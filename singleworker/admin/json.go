@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -26,7 +27,10 @@ func (s JobStatus) MarshalJSON() ([]byte, error) {
 	for i := range s.Slots {
 		s.Slots[i].Job = job.Job{}
 	}
-	return encode(plain(s))
+	return encode(struct {
+		plain
+		ReasonCode reason.Code `json:"reason_code,omitempty"`
+	}{plain(s), s.Reason.Code})
 }
 
 // MarshalJSON has ClockOffset in seconds.

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,12 +17,13 @@ type group struct {
 	registered []string // for the job
 	live       []string // running instances
 	states     map[string]string
+	most       int // MaxSlots of each, of which it owns 2
 }
 
 func (g group) judge(spec []byte) JobStatus {
 	live := make(map[string]Instance)
 	for _, sid := range g.live {
-		live[sid] = Instance{ID: sid, State: g.states[sid]}
+		live[sid] = Instance{ID: sid, State: g.states[sid], Owned: 2, MaxSlots: g.most}
 	}
 	r := records{slot: "daily", spec: spec, registered: g.registered, owner: zkrec.Owner{SID: g.owner, Offer: g.offer}}
 	return r.status(r.parse(), live, time.Now())
@@ -60,6 +62,25 @@ func TestStateAndReason(t *testing.T) {
 		"all are closed": {
 			"@daily", group{registered: ab, live: ab, states: map[string]string{"a": InstanceDisabled, "b": InstanceDraining}}, StateUnowned,
 			`every instance with handler "daily" is closed: a is disabled, b is draining`,
+		},
+		"all are full": {
+			"@daily", group{registered: ab, live: ab, most: 2}, StateUnowned,
+			`every instance with handler "daily" is full: a owns 2 of at most 2 slots, b owns 2 of at most 2 slots; start another, or raise MaxSlots`,
+		},
+		"all are full, and one of them was offered the job": {
+			"@daily", group{offer: "b", registered: ab, live: ab, most: 2}, StateUnowned,
+			`every instance with handler "daily" is full: a owns 2 of at most 2 slots, b owns 2 of at most 2 slots; start another, or raise MaxSlots`,
+		},
+		"the owner has died, and of those that are left one is full, one is closed": {
+			"@daily", group{owner: "z", registered: ab, live: ab, most: 1, states: map[string]string{"a": InstanceDrained}}, StateUnowned,
+			`its owner z is gone; every instance with handler "daily" is full: b owns 2 of at most 1 slots, a is drained; start another, or raise MaxSlots`,
+		},
+		"there is room": {
+			"@daily", group{registered: ab, live: ab, most: 3}, StateUnowned, "waiting for a or b to adopt it",
+		},
+		"there are many instances": {
+			"@daily", group{registered: strings.Split("abcdefgh", ""), live: strings.Split("abcdefgh", "")}, StateUnowned,
+			"waiting for a or b or c or d or e or 3 more to adopt it",
 		},
 		"nobody ever had the handler": {
 			"@daily", group{live: ab}, StateUnowned, `no instance has registered handler "daily"`,
@@ -102,7 +123,7 @@ func TestStateAndReason(t *testing.T) {
 				"submit it again with Replace, or cancel it",
 		},
 	} {
-		if got := row.group.judge([]byte(row.spec)); got.State != row.state || got.Reason != row.reason {
+		if got := row.group.judge([]byte(row.spec)); got.State != row.state || got.Reason.String() != row.reason {
 			t.Errorf("%s: %s because %s\nwant %s because %s", what, got.State, got.Reason, row.state, row.reason)
 		}
 	}

@@ -98,7 +98,7 @@ func (c *Client) AwaitOwner(ctx context.Context, name string) (JobStatus, error)
 		return status.State != StateUnowned, nil
 	})
 	switch {
-	case err != nil && status.Reason != "" && ctx.Err() != nil:
+	case err != nil && !status.Reason.IsZero() && ctx.Err() != nil:
 		return JobStatus{}, fmt.Errorf("job %q has no owner yet: %s: %w", name, status.Reason, err)
 	case err != nil:
 		return JobStatus{}, fmt.Errorf("job %q: %w", name, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -41,12 +42,12 @@ type UnreadableNode struct {
 	write   []byte
 }
 
-func (n UnreadableNode) reason() string {
-	reason := n.Path + " cannot be read: " + n.Error
+func (n UnreadableNode) reason() reason.Reason {
+	code := reason.Unreadable
 	if n.Newer {
-		return reason
+		code = reason.NewerVersion
 	}
-	return reason + "; repair the job"
+	return reason.Reason{Code: code, Error: n.Path + " cannot be read: " + n.Error}
 }
 
 // Unreadable lists the nodes of a job that cannot be read; empty if it needs no repair. Errors:

@@ -37,7 +37,7 @@ func TestRepair(t *testing.T) {
 		}
 		w.put(w.c.tree.Tick("job"), []byte("{garbage"))
 		w.put(w.c.tree.History("job"), []byte("garbage"))
-		if s := w.get("job"); s.State != StateInvalid || !strings.Contains(s.Reason, w.c.tree.Tick("job")+" cannot be read") {
+		if s := w.get("job"); s.State != StateInvalid || !strings.Contains(s.Reason.String(), w.c.tree.Tick("job")+" cannot be read") {
 			t.Errorf("state %s: %s; want invalid, with the path", s.State, s.Reason)
 		}
 		nodes := w.unreadable("job")
@@ -67,7 +67,7 @@ func TestRepairOfAHistory(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
 		w.put(w.c.tree.History("job"), []byte("garbage"))
-		if s := w.get("job"); s.State != StateInvalid || !strings.Contains(s.Reason, w.c.tree.History("job")) {
+		if s := w.get("job"); s.State != StateInvalid || !strings.Contains(s.Reason.String(), w.c.tree.History("job")) {
 			t.Errorf("state %s: %s; want invalid, with the path", s.State, s.Reason)
 		}
 		w.must(w.c.Repair(w.Context(), "job", w.unreadable("job")))

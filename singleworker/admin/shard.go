@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -118,7 +119,7 @@ func (r reading) status(live map[string]Instance, now time.Time) JobStatus {
 }
 
 // whole derives the state of a job, and its reason, from its shards.
-func whole(shards []JobStatus) (State, string) {
+func whole(shards []JobStatus) (State, reason.Reason) {
 	var first *JobStatus
 	reasons, lacking := map[string]bool{}, 0
 	for i := range shards {
@@ -128,18 +129,18 @@ func whole(shards []JobStatus) (State, string) {
 		if first == nil {
 			first = &shards[i]
 		}
-		reasons[shards[i].Reason] = true
+		reasons[shards[i].Reason.String()] = true
 		lacking++
 	}
 	switch {
 	case first == nil:
-		return StateOwned, ""
+		return StateOwned, reason.Reason{}
 	case first.State != StateUnowned, lacking == len(shards) && len(reasons) == 1:
 		return first.State, first.Reason // it is that of the job
-	case lacking == 1:
-		return StateUnowned, fmt.Sprintf("nobody owns %s: %s", first.Name, first.Reason)
 	}
-	return StateUnowned, fmt.Sprintf("nobody owns %d of its %d shards, the first of them %s: %s", lacking, len(shards), first.Name, first.Reason)
+	return StateUnowned, reason.Reason{
+		Code: reason.SomeShards, Shards: lacking, Of: len(shards), First: first.Name, Why: &first.Reason,
+	}
 }
 
 // resizing returns the pending change of the shards, or nil.

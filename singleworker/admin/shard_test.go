@@ -69,7 +69,7 @@ func TestShardsOfAJob(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.submit(job.Job{Name: "job", Schedule: "@hourly", Shards: 4, ShardParameters: map[int]string{0: "Beijing", 3: "Wuhan"}})
 		job := w.get("job")
-		if want := `no instance has registered handler "job"`; job.State != StateUnowned || job.Reason != want || len(job.Slots) != 4 || job.Slots[3].Reason != want {
+		if want := `no instance has registered handler "job"`; job.State != StateUnowned || job.Reason.String() != want || len(job.Slots) != 4 || job.Slots[3].Reason.String() != want {
 			t.Errorf("nobody has made the shards: %s because %s, %d shards; want unowned because %s", job.State, job.Reason, len(job.Slots), want)
 		}
 		w.instance("app-1", "job")
@@ -83,7 +83,7 @@ func TestShardsOfAJob(t *testing.T) {
 		time.Sleep(2 * time.Second)
 
 		job = w.get("job")
-		if want := "nobody owns job[3]: waiting for app-1 or app-2 to adopt it"; job.State != StateUnowned || job.Reason != want {
+		if want := "nobody owns job[3]: waiting for app-1 or app-2 to adopt it"; job.State != StateUnowned || job.Reason.String() != want {
 			t.Errorf("%s because %s, want unowned because %s", job.State, job.Reason, want)
 		}
 		if job.Name != "job" || job.Shard != nil || job.Owner != nil || job.LastRun != nil || !job.Watermark.IsZero() ||
@@ -110,7 +110,7 @@ func TestShardsOfAJob(t *testing.T) {
 			t.Errorf("list: %+v, %v", list, err)
 		}
 		w.kill()
-		if job := w.get("job"); job.Reason != "nobody owns 3 of its 4 shards, the first of them job[0]: its owner app-1 is gone; waiting for app-2 to take over" {
+		if job := w.get("job"); job.Reason.String() != "nobody owns 3 of its 4 shards, the first of them job[0]: its owner app-1 is gone; waiting for app-2 to take over" {
 			t.Errorf("app-1 is dead: %s", job.Reason)
 		}
 	})
@@ -205,7 +205,7 @@ func TestShardsOfGarbage(t *testing.T) {
 		}
 		w.put(w.c.tree.Shards("job"), []byte("zzz"))
 		w.put(w.c.tree.Job("job"), []byte(`{"schedule":"@dialy","shards":2}`))
-		if job := w.get("job"); job.State != StateInvalid || len(job.Slots) != 2 || !job.Complete.IsZero() || !strings.Contains(job.Reason, "@dialy") {
+		if job := w.get("job"); job.State != StateInvalid || len(job.Slots) != 2 || !job.Complete.IsZero() || !strings.Contains(job.Reason.String(), "@dialy") {
 			t.Errorf("no schedule: %s because %s with %d shards", job.State, job.Reason, len(job.Slots))
 		}
 		_, err := w.c.Submit(w.Context(), job.Job{Name: "job", Schedule: "@daily", Shards: 3}, SubmitOptions{Replace: true})

@@ -129,7 +129,7 @@ func TestCancelInterrupted(t *testing.T) {
 				}
 				return
 			}
-			if status.State != StateCanceled || !strings.HasPrefix(status.Reason, "it is being canceled; if that was interrupted, cancel it again") || len(status.Slots) > 0 ||
+			if status.State != StateCanceled || !strings.HasPrefix(status.Reason.String(), "it is being canceled; if that was interrupted, cancel it again") || len(status.Slots) > 0 ||
 				!status.NextRun.IsZero() || status.Owner != nil || !status.Overdue.IsZero() {
 				t.Errorf("after %d: %+v", n, status)
 			}

@@ -4,11 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
@@ -163,7 +162,7 @@ func (r records) status(of parsed, live map[string]Instance, now time.Time) JobS
 		s.Shard = &Shard{Index: index, Total: layout.Shards, Parameter: layout.ShardParams[index]}
 	}
 	if of.spec.Canceled {
-		s.State, s.Reason = StateCanceled, "it is being canceled; if that was interrupted, cancel it again"
+		s.State, s.Reason = StateCanceled, reason.Reason{Code: reason.Canceling}
 		return s
 	}
 	if p := of.spec.Paused; p.Covers(now) {
@@ -176,7 +175,7 @@ func (r records) status(of parsed, live map[string]Instance, now time.Time) JobS
 		running := lives && r.tick.Open() && r.tick.Token == r.ownerStat.Mzxid
 		s.Overdue = overdue(of.spec, of.schedule, of.spec.SinceOr(r.stat.Mtime), r.tick.Watermark, running, now)
 	}
-	s.judge(cmp.Or(of.err, r.tickErr), r.owner.Offer, lives, able(r.registered, live), closed(r.registered, live))
+	s.judge(cmp.Or(of.err, r.tickErr), r.owner.Offer, lives, live)
 	return s
 }
 
@@ -236,18 +235,6 @@ func able(registered []string, live map[string]Instance) []string {
 	return able
 }
 
-// closed lists the registered instances that are live but take no jobs, with
-// their states.
-func closed(registered []string, live map[string]Instance) []string {
-	var closed []string
-	for _, sid := range registered {
-		if instance, ok := live[sid]; ok && instance.closed() {
-			closed = append(closed, fmt.Sprintf("%s is %s", sid, instance.State))
-		}
-	}
-	return closed
-}
-
 // nextRun is the first tick after now that is not paused.
 func nextRun(schedule *cronexpr.Schedule, pause *Pause, now time.Time) time.Time {
 	switch {
@@ -269,35 +256,57 @@ func pauseOf(p zkrec.Pause) *Pause {
 
 // judge sets the state of the job, and its reason. err is why its record cannot
 // be used.
-func (s *JobStatus) judge(err error, offer string, ownerLives bool, able, closed []string) {
+func (s *JobStatus) judge(err error, offer string, ownerLives bool, live map[string]Instance) {
 	switch {
 	case errors.As(err, new(*zkrec.SchemaError)):
-		s.State, s.Reason = StateInvalid, err.Error()
+		s.State, s.Reason = StateInvalid, reason.Reason{Code: reason.NewerVersion, Error: err.Error()}
 	case errors.As(err, new(*zkrec.UnreadableError)):
-		s.State, s.Reason = StateInvalid, err.Error()+"; repair the job"
+		s.State, s.Reason = StateInvalid, reason.Reason{Code: reason.Unreadable, Error: err.Error()}
 	case err != nil:
-		s.State, s.Reason = StateInvalid, err.Error()+"; submit it again with Replace, or cancel it"
+		s.State, s.Reason = StateInvalid, reason.Reason{Code: reason.BadSpec, Error: err.Error()}
 	case ownerLives:
 		s.State = StateOwned
-	case len(able) == 0 && len(closed) > 0:
-		s.Reason = fmt.Sprintf("every instance with handler %q is closed: %s", s.Job.Handler, strings.Join(closed, ", "))
-	case s.Owner != nil:
-		s.Reason = fmt.Sprintf("its owner %s is gone; waiting for %s to take over", s.Owner.InstanceID, orNobody(able))
-	case len(able) == 0 && len(s.Registered) == 0:
-		s.Reason = fmt.Sprintf("no instance has registered handler %q", s.Job.Handler)
-	case len(able) == 0:
-		s.Reason = fmt.Sprintf("no live instance has handler %q (last seen on %s)",
-			s.Job.Handler, strings.Join(s.Registered, ", "))
-	case offer != "":
-		s.Reason = fmt.Sprintf("handed over to %s, which has not taken it yet", offer)
 	default:
-		s.Reason = fmt.Sprintf("waiting for %s to adopt it", orNobody(able))
+		s.Reason = s.unowned(offer, live)
 	}
 }
 
-func orNobody(able []string) string {
-	if len(able) == 0 {
-		return "an instance with its handler"
+// unowned says why the job has no owner. offer names the instance that it was offered to.
+func (s *JobStatus) unowned(offer string, live map[string]Instance) reason.Reason {
+	r := reason.Reason{Handler: s.Job.Handler}
+	var dead, closed, full, able []reason.Instance
+	for _, sid := range s.Registered {
+		i, lives := live[sid]
+		known := reason.Instance{ID: sid, State: i.State, Owned: i.Owned, MaxSlots: i.MaxSlots}
+		switch {
+		case !lives:
+			dead = append(dead, known)
+		case i.closed():
+			closed = append(closed, known)
+		case known.Full():
+			full = append(full, known)
+		default:
+			able = append(able, known)
+		}
 	}
-	return strings.Join(able, " or ")
+	if s.Owner != nil {
+		r.Owner = s.Owner.InstanceID
+	}
+	switch {
+	case len(able) == 0 && len(full) > 0:
+		r.Code, r.Instances = reason.AllFull, append(full, closed...)
+	case len(able) == 0 && len(closed) > 0:
+		r.Code, r.Instances = reason.AllClosed, closed
+	case s.Owner != nil:
+		r.Code, r.Instances = reason.OwnerGone, able
+	case len(able) == 0 && len(dead) == 0:
+		r.Code = reason.NoHandler
+	case len(able) == 0:
+		r.Code, r.Instances = reason.HandlerGone, dead
+	case offer != "" && !slices.ContainsFunc(full, func(i reason.Instance) bool { return i.ID == offer }):
+		r.Code, r.Instances = reason.Offered, []reason.Instance{{ID: offer, State: live[offer].State}}
+	default:
+		r.Code, r.Instances = reason.Waiting, able
+	}
+	return r
 }

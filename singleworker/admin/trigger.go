@@ -142,7 +142,7 @@ func progress(run Entry, job JobStatus) string {
 	case run.State != RunWaiting:
 		return "it is " + run.State
 	case job.State != StateOwned:
-		return "it has not started: " + job.Reason
+		return "it has not started: " + job.Reason.String()
 	case job.LastRun != nil && job.LastRun.State == RunRunning:
 		return "it waits for the run in progress on " + job.LastRun.InstanceID
 	}

@@ -3,6 +3,7 @@ package admin
 import (
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -46,8 +47,9 @@ type JobStatus struct {
 	// (Manager.Schedule), without an operator's change.
 	Declared bool  `json:"declared"`
 	State    State `json:"state"`
-	// Reason explains a State other than StateOwned, and names what to do.
-	Reason string `json:"reason,omitempty"`
+	// Reason is why the State is not StateOwned. In JSON it is a sentence, with its code as
+	// "reason_code".
+	Reason reason.Reason `json:"reason,omitzero"`
 	// Owner is the owner on record, or nil. An owner that has died stays on record
 	// until it is replaced; State is StateUnowned then.
 	Owner *Owner `json:"owner"`

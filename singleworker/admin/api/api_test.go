@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -29,7 +30,7 @@ func TestDocumentsGolden(t *testing.T) {
 	pause := &admin.Pause{Since: at, Until: at.Add(time.Hour), By: "alice", Reason: "migration", Missed: "once"}
 	described := job.Job{Name: "nightly", Schedule: "0 3 * * *", Args: map[string]string{"to": "ops"}, Timeout: 90 * time.Second}.WithDefaults()
 	status := admin.JobStatus{
-		Name: "nightly", Job: described, Version: 2, Declared: true, State: admin.StateOwned, Reason: "because",
+		Name: "nightly", Job: described, Version: 2, Declared: true, State: admin.StateOwned, Reason: reason.Reason{Code: reason.NoHandler, Handler: "report"},
 		Owner: &admin.Owner{InstanceID: "app-2", Token: 17, Since: at}, Registered: []string{"app-1", "app-2"}, NextRun: at, LastRun: &run,
 		Watermark: at, Overdue: at, Complete: at, Alarm: &admin.Alarm{Tick: at, InstanceID: "app-1", At: at}, Paused: pause,
 		Resizing: &admin.Resizing{From: 2, To: 3, Until: at, WaitsFor: []string{"nightly[0]"}},

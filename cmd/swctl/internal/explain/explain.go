@@ -296,7 +296,7 @@ func (w *writer) owner() {
 		w.sayf("The owner record names %s, since %s (token %d).", o.InstanceID, w.at(o.Since), o.Token)
 	case w.Job.State == admin.StateInvalid:
 	default:
-		w.sayf("%s has no owner: %s.", strings.Replace(w.thing(), "the job", "The job", 1), strings.TrimRight(w.Job.Reason, "."))
+		w.sayf("%s has no owner: %s.", strings.Replace(w.thing(), "the job", "The job", 1), strings.TrimRight(w.Job.Reason.String(), "."))
 	}
 }
 

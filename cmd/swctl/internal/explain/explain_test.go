@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -100,7 +101,7 @@ func TestSentencesAlways(t *testing.T) {
 			x.Pause = &admin.Pause{Since: moment(), Until: moment(), By: pick("", "alice"), Reason: pick("", "why.")}
 		}
 		if random.IntN(3) == 0 {
-			x.Job.State, x.Job.Owner, x.Job.Reason = admin.StateUnowned, nil, "it stopped."
+			x.Job.State, x.Job.Owner, x.Job.Reason = admin.StateUnowned, nil, reason.Reason{Code: reason.NewerVersion, Error: "it stopped."}
 		}
 		sentences := Sentences(x)
 		ok := len(sentences) > 0

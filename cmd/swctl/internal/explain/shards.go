@@ -67,7 +67,7 @@ func (w *writer) owners() {
 		w.sayf("The owners are %s.", strings.Join(owners, ", "))
 	}
 	if len(unowned) > 0 {
-		w.sayf("Shards without an owner: %s: %s.", ranges(unowned), strings.TrimRight(w.Job.Slots[unowned[0]].Reason, "."))
+		w.sayf("Shards without an owner: %s: %s.", ranges(unowned), strings.TrimRight(w.Job.Slots[unowned[0]].Reason.String(), "."))
 	}
 }
 

@@ -25,9 +25,17 @@ func (p Page) Instances(all []admin.Instance) {
 			state = "leader"
 		}
 		notes := slices.DeleteFunc([]string{p.orderNote(i), clockNote(i)}, func(s string) bool { return s == "" })
-		t.Row(i.ID, state, strconv.Itoa(i.Owned), weight, i.Host, pid, output.Relative(i.StartedAt, p.Now), i.Version, strings.Join(notes, "; "))
+		t.Row(i.ID, state, owned(i), weight, i.Host, pid, output.Relative(i.StartedAt, p.Now), i.Version, strings.Join(notes, "; "))
 	}
 	t.Write(p.Out, "")
+}
+
+// owned is "3", or "3/20" if the instance may own 20.
+func owned(i admin.Instance) string {
+	if i.MaxSlots == 0 {
+		return strconv.Itoa(i.Owned)
+	}
+	return fmt.Sprintf("%d/%d", i.Owned, i.MaxSlots)
 }
 
 // orderNote says why an instance takes no jobs.

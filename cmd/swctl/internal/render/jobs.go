@@ -159,8 +159,8 @@ func (p Page) reason(job admin.JobStatus) string {
 	if job.Resizing != nil {
 		parts = append(parts, "resizing "+job.Resizing.String())
 	}
-	if job.Reason != "" {
-		parts = append(parts, output.FirstLine(job.Reason))
+	if !job.Reason.IsZero() {
+		parts = append(parts, output.FirstLine(job.Reason.String()))
 	}
 	return strings.Join(parts, "; ")
 }

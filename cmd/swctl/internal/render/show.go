@@ -64,8 +64,8 @@ func (p Page) head(job admin.JobStatus, zone *time.Location) {
 		p.field("Parameter", job.Shard.Parameter)
 	}
 	p.field("State", string(job.State))
-	if job.Reason != "" {
-		p.field("Reason", job.Reason)
+	if !job.Reason.IsZero() {
+		p.field("Reason", job.Reason.String())
 	}
 	if job.Paused != nil {
 		p.field("Paused", p.pause(*job.Paused, zone))
@@ -142,7 +142,7 @@ func (p Page) unfinished(slot admin.JobStatus) string {
 	case run != nil && (run.State == admin.RunRunning || run.State == admin.RunUnknown || run.State == admin.RunUnreadable):
 		return p.lastRun(run)
 	case slot.State != admin.StateOwned:
-		return output.FirstLine(slot.Reason)
+		return output.FirstLine(slot.Reason.String())
 	}
 	return "not there yet"
 }

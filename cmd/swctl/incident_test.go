@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/job"
+	"github.com/swjobs/singleworker/singleworker/swtest"
+)
+
+// start runs an instance with one handler, and a limit on the slots that it may own.
+func start(t *testing.T, cluster *swtest.Cluster, name string, maxSlots int, handler string, run singleworker.Handler) {
+	t.Helper()
+	cfg := cluster.ManagerConfig(name)
+	cfg.MaxSlots = maxSlots
+	m, err := singleworker.New(cfg)
+	if err == nil {
+		err = m.Handle(handler, run)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// want runs a line and looks for texts in what it prints.
+func (h *harness) want(t *testing.T, line string, texts ...string) {
+	t.Helper()
+	h.exec(strings.Fields(line)...)
+	for _, text := range texts {
+		if !strings.Contains(h.out.String()+h.errs.String(), text) {
+			t.Errorf("swctl %s: want %q in\n%s%s", line, text, h.out.String(), h.errs.String())
+		}
+	}
+}
+
+// Nobody can take a job because every instance is full: that is why, and not that it waits.
+func TestFullInstancesAreNamed(t *testing.T) {
+	t.Parallel()
+	onCluster(t, func(t *testing.T, h *harness, cluster *swtest.Cluster) {
+		done := func(context.Context, *singleworker.Run) error { return nil }
+		start(t, cluster, "app-1", 1, "report", done)
+		start(t, cluster, "app-2", 1, "report", done)
+		for _, name := range []string{"a", "b", "c"} {
+			cluster.Submit(job.Job{Name: name, Schedule: "@daily", Handler: "report"})
+		}
+		time.Sleep(time.Minute)
+		h.want(t, "list", `every instance with handler "report" is full: app-1 owns 1 of at most 1 slots, app-2 owns 1 of at most 1 slots; start another, or raise MaxSlots`)
+		h.want(t, "instances", "1/1")
+	})
+}

@@ -1,0 +1,130 @@
+// Package reason says why a job has no owner, or cannot run: a code and facts for programs, and a
+// sentence for people.
+package reason
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Code is the kind of a Reason. Programs may meet codes that they do not know: more are added.
+type Code string
+
+// The codes, with the fields of Reason that each has.
+const (
+	Canceling    Code = "canceling"     // the job is being deleted in several steps
+	NewerVersion Code = "newer_version" // a newer version wrote one of its records: Error
+	Unreadable   Code = "unreadable"    // one of its records cannot be read: Error
+	BadSpec      Code = "bad_spec"      // its description cannot be read, or can never run: Error
+	NoHandler    Code = "no_handler"    // no instance ever registered its handler: Handler
+	HandlerGone  Code = "handler_gone"  // no live instance has its handler: Handler, Instances that had it
+	AllClosed    Code = "all_closed"    // the live instances with its handler take no jobs: Handler, Instances
+	AllFull      Code = "all_full"      // those that take jobs own as many as they may: Handler, Instances
+	OwnerGone    Code = "owner_gone"    // its owner has died: Owner, Instances that can take over
+	Offered      Code = "offered"       // it was offered to an instance: Instances
+	Waiting      Code = "waiting"       // it is free: Instances that can adopt it
+	SomeShards   Code = "some_shards"   // of a job with shards, some have no owner: Shards, Of, First, Why
+)
+
+// Reason is why a job, or a shard, is not owned. The zero value says that it is.
+type Reason struct {
+	Code      Code
+	Handler   string
+	Owner     string // the instance on record
+	Instances []Instance
+	Error     string // may have several lines
+
+	Shards int     // how many of the job's shards have no owner
+	Of     int     // how many shards the job has
+	First  string  // the first of those without an owner, such as "report[3]"
+	Why    *Reason // of First
+}
+
+// Instance is one that would own the job, but for its State or because it is full.
+type Instance struct {
+	ID       string
+	State    string // of package admin; empty if it is not running
+	Owned    int    // slots it owns
+	MaxSlots int    // slots it may own; 0 means no limit
+}
+
+// Full reports whether the instance owns as many slots as it may.
+func (i Instance) Full() bool { return i.MaxSlots > 0 && i.Owned >= i.MaxSlots }
+
+// IsZero reports whether there is no reason: the job is owned.
+func (r Reason) IsZero() bool { return r.Code == "" }
+
+// MarshalText is String: in JSON, a reason is its sentence.
+func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// String is a sentence without a period, which says what to do if that is known.
+func (r Reason) String() string {
+	switch r.Code {
+	case "":
+		return ""
+	case Canceling:
+		return "it is being canceled; if that was interrupted, cancel it again"
+	case NewerVersion:
+		return r.Error
+	case Unreadable:
+		return r.Error + "; repair the job"
+	case BadSpec:
+		return r.Error + "; submit it again with Replace, or cancel it"
+	case NoHandler:
+		return fmt.Sprintf("no instance has registered handler %q", r.Handler)
+	case HandlerGone:
+		return fmt.Sprintf("no live instance has handler %q (last seen on %s)", r.Handler, list(r.Instances, Instance.id, ", "))
+	case AllClosed:
+		return fmt.Sprintf("every instance with handler %q is closed: %s", r.Handler, list(r.Instances, Instance.obstacle, ", "))
+	case AllFull:
+		text := fmt.Sprintf("every instance with handler %q is full: %s; start another, or raise MaxSlots",
+			r.Handler, list(r.Instances, Instance.obstacle, ", "))
+		if r.Owner != "" {
+			text = "its owner " + r.Owner + " is gone; " + text
+		}
+		return text
+	case OwnerGone:
+		return fmt.Sprintf("its owner %s is gone; waiting for %s to take over", r.Owner, r.takers())
+	case Offered:
+		return fmt.Sprintf("handed over to %s, which has not taken it yet", r.takers())
+	case Waiting:
+		return fmt.Sprintf("waiting for %s to adopt it", r.takers())
+	case SomeShards:
+		if r.Shards == 1 {
+			return fmt.Sprintf("nobody owns %s: %s", r.First, r.Why)
+		}
+		return fmt.Sprintf("nobody owns %d of its %d shards, the first of them %s: %s", r.Shards, r.Of, r.First, r.Why)
+	}
+	return string(r.Code)
+}
+
+func (r Reason) takers() string {
+	if len(r.Instances) == 0 {
+		return "an instance with its handler"
+	}
+	return list(r.Instances, Instance.id, " or ")
+}
+
+func (i Instance) id() string { return i.ID }
+
+// obstacle is why an instance does not own the job.
+func (i Instance) obstacle() string {
+	if i.State == "" || i.State == "active" {
+		return fmt.Sprintf("%s owns %d of at most %d slots", i.ID, i.Owned, i.MaxSlots)
+	}
+	return i.ID + " is " + i.State
+}
+
+// list names some instances, and counts the rest.
+func list(instances []Instance, name func(Instance) string, separator string) string {
+	const most = 5
+	var names []string
+	for n, i := range instances {
+		if n == most && len(instances) > most+1 {
+			names = append(names, fmt.Sprintf("%d more", len(instances)-most))
+			break
+		}
+		names = append(names, name(i))
+	}
+	return strings.Join(names, separator)
+}
