@@ -171,7 +171,7 @@ func TestUnreadableJobsDoNotAffectOthers(t *testing.T) {
 			if job.reason == "-" || strings.HasPrefix(name, "never") {
 				want = status.State // either is right
 			}
-			if status.State != want || status.Reason == "" || !strings.Contains(status.Reason, strings.Trim(job.reason, "-")) {
+			if status.State != want || status.Reason.IsZero() || !strings.Contains(status.Reason.String(), strings.Trim(job.reason, "-")) {
 				t.Errorf("%s is %s because %q; want %s, and %q named", name, status.State, status.Reason, want, job.reason)
 			}
 			if data, stat, err := raw.Get(c.node(name)); err != nil || string(data) != job.data || stat.Version != 0 {

@@ -24,6 +24,7 @@ const (
 	Offered      Code = "offered"       // it was offered to an instance: Instances
 	Waiting      Code = "waiting"       // it is free: Instances that can adopt it
 	SomeShards   Code = "some_shards"   // of a job with shards, some have no owner: Shards, Of, First, Why
+	Sentence     Code = "sentence"      // decoded from JSON, which has no facts: Error
 )
 
 // Reason is why a job, or a shard, is not owned. The zero value says that it is.
@@ -57,6 +58,12 @@ func (r Reason) IsZero() bool { return r.Code == "" }
 // MarshalText is String: in JSON, a reason is its sentence.
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
+// UnmarshalText keeps the sentence, which is all that JSON has.
+func (r *Reason) UnmarshalText(sentence []byte) error {
+	*r = Reason{Code: Sentence, Error: string(sentence)}
+	return nil
+}
+
 // String is a sentence without a period, which says what to do if that is known.
 func (r Reason) String() string {
 	switch r.Code {
@@ -64,7 +71,7 @@ func (r Reason) String() string {
 		return ""
 	case Canceling:
 		return "it is being canceled; if that was interrupted, cancel it again"
-	case NewerVersion:
+	case NewerVersion, Sentence:
 		return r.Error
 	case Unreadable:
 		return r.Error + "; repair the job"
