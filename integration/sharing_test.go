@@ -21,7 +21,7 @@ func TestJobWithoutHandler(t *testing.T) {
 	c.submit("job", "translate")
 	check := func() error {
 		status := c.get("job")
-		if status.State != admin.StateUnowned || status.Owner != nil || !strings.Contains(status.Reason, `"translate"`) {
+		if status.State != admin.StateUnowned || status.Owner != nil || !strings.Contains(status.Reason.String(), `"translate"`) {
 			return fmt.Errorf("%+v", status)
 		}
 		return nil
@@ -63,7 +63,7 @@ func TestHandlerOnSomeInstances(t *testing.T) {
 	}
 	c.eventually("what nobody else can run is unowned", func() error {
 		for _, name := range names {
-			if status := c.get(name); status.State != admin.StateUnowned || !strings.Contains(status.Reason, work) {
+			if status := c.get(name); status.State != admin.StateUnowned || !strings.Contains(status.Reason.String(), work) {
 				return fmt.Errorf("%+v", status)
 			}
 		}
