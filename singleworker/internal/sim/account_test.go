@@ -18,8 +18,7 @@ func clockMs(ms int64) string { return clock(time.UnixMilli(ms)) }
 // account is what the log says about the ticks of one slot, from its creation to its deletion.
 type account struct {
 	slot    string
-	terms   []term // in which the job's ticks are the slot's
-	sched   *cronexpr.Schedule
+	terms   []term // in which the job's ticks are the slot's, by the schedules of the time
 	record  zkrec.Tick
 	history zkrec.History
 	belongs bool                    // to a layout of its job, or did
@@ -33,28 +32,26 @@ type account struct {
 	manual  map[string]bool         // requests that were claimed, by id
 }
 
-// term is a time in which a slot belongs to the layout: the ticks after the first, up to the other.
-type term struct{ since, until int64 } // until 0: it lasts
-
-// isDue reports whether a tick is the slot's. A row may span a time in which the slot belonged to
-// no layout and was not deleted yet; it does not count those ticks.
-func (a *account) isDue(tick int64) bool {
-	return slices.ContainsFunc(a.terms, func(t term) bool { return tick > t.since && (t.until == 0 || tick <= t.until) })
+// term is a time in which a slot belongs to the layout and has one schedule: the ticks after since, up to until.
+type term struct {
+	since, until int64 // until 0: it lasts
+	sched        *cronexpr.Schedule
+	replaced     bool // by another schedule, not by another layout
 }
 
 // term is the last one.
 func (a *account) term() *term { return &a.terms[len(a.terms)-1] }
 
 func (l *ledger) openAccount(slot string, txn *zkdev.Txn, j *swtest.Job) {
-	sched, err := cronexpr.Parse(j.Spec.Job.Schedule, time.UTC) // the simulation changes no schedules
+	sched, err := j.Spec.Job.ParseSchedule()
 	if err != nil {
 		l.violatef(8, slot, txn.Time, "its schedule cannot be read: %v", err)
 		return
 	}
 	l.accounts[slot] = &account{
-		slot: slot, sched: sched, record: j.Tick, born: txn.Zxid,
+		slot: slot, record: j.Tick, born: txn.Zxid,
 		belongs: slices.Contains(j.Spec.ActiveLayout().Slots(zkrec.JobOfSlot(slot)), slot),
-		terms:   []term{{since: max(j.Spec.Since, j.Spec.ActiveLayout().Since)}},
+		terms:   []term{{since: max(j.Spec.Since, j.Spec.ActiveLayout().Since), sched: sched}},
 		rows:    make(map[int64][]zkrec.Entry), runs: make(map[int64][]string),
 		ended: make(map[string]zkrec.Entry), late: make(map[string]bool), manual: make(map[string]bool),
 	}
@@ -79,21 +76,19 @@ func (a *account) written(h zkrec.History) {
 			a.ranOrAmended(e)
 			continue
 		}
-		from := time.UnixMilli(e.Tick)
+		from := e.Tick
 		longer := slices.IndexFunc(a.history.Entries, func(old zkrec.Entry) bool {
 			return old.RunID == "" && old.Tick == e.Tick && old.Reason == e.Reason
 		})
 		known := 0
 		if longer >= 0 {
 			old := a.history.Entries[longer]
-			from, known = a.sched.Next(time.UnixMilli(old.Last())), old.Ticks()
+			from, known = old.Last()+1, old.Ticks()
 		}
 		n := 0
-		for t := from; !t.IsZero() && t.UnixMilli() <= e.Last(); t = a.sched.Next(t) {
-			if a.isDue(t.UnixMilli()) {
-				a.rows[t.UnixMilli()] = append(a.rows[t.UnixMilli()], e)
-				n++
-			}
+		for t := a.next(from - 1); t <= e.Last(); t = a.next(t) {
+			a.rows[t] = append(a.rows[t], e)
+			n++
 		}
 		if known+n != e.Ticks() {
 			a.odd = append(a.odd, "a row from "+clockMs(e.Tick)+" to "+clockMs(e.Last())+" miscounts its ticks")
@@ -183,15 +178,15 @@ func (l *ledger) checkAccount(acc *account) {
 	if retired := acc.endBy != 0 && !l.canceled[acc.endBy]; retired && (acc.term().until == 0 || acc.record.Open()) {
 		l.violatef(8, acc.slot, time.UnixMilli(acc.record.Watermark), "its nodes were deleted, zxid %d, at %+v", acc.endBy, acc.record)
 	}
+	until := acc.record.Watermark
 	for _, term := range acc.terms {
-		until := term.until
-		if until == 0 {
-			until = acc.record.Watermark
+		if !term.replaced {
+			until = max(until, term.until)
 		}
-		for t := acc.next(term.since); t <= until; t = acc.next(t) {
-			l.ticks++
-			l.checkAccountOf(acc, t)
-		}
+	}
+	for t := acc.next(0); t <= until; t = acc.next(t) {
+		l.ticks++
+		l.checkAccountOf(acc, t)
 	}
 	for tick := range acc.rows {
 		l.violatef(8, acc.slot, time.UnixMilli(tick), "a tick beyond %s is said not to have been run", clockMs(acc.record.Watermark))
@@ -201,13 +196,19 @@ func (l *ledger) checkAccount(acc *account) {
 	}
 }
 
-// next is the schedule's first tick later than the given one.
+// next is the slot's first tick later than the given one. A row may span a time in which the slot belonged to
+// no layout and was not deleted yet; it does not count those ticks.
 func (a *account) next(tick int64) int64 {
-	next := a.sched.Next(time.UnixMilli(tick))
-	if next.IsZero() {
-		return math.MaxInt64
+	for _, t := range a.terms {
+		if t.until != 0 && tick >= t.until {
+			continue
+		}
+		next := t.sched.Next(time.UnixMilli(max(tick, t.since)))
+		if !next.IsZero() && (t.until == 0 || next.UnixMilli() <= t.until) {
+			return next.UnixMilli()
+		}
 	}
-	return next.UnixMilli()
+	return math.MaxInt64
 }
 
 // checkAccountOf verifies what became of one tick.

@@ -137,13 +137,15 @@ type ledger struct {
 	divisions map[string]*division    // of the jobs that there are
 	epochs    map[string]*epoch       // by run id, those of the claims
 	completed map[string][]*completed // by job
+	requests  map[string]*request     // by path
 }
 
 // counts is how much there was to check.
 type counts struct {
-	ticks    int // that are accounted for
-	layouts  int // that came into effect after another one
-	complete int // ticks that hooks were told of
+	ticks     int // that are accounted for
+	schedules int // that replaced another one
+	layouts   int // that came into effect after another one
+	complete  int // ticks that hooks were told of
 }
 
 // check verifies the properties 1 to 4, 8 and 9.
@@ -153,6 +155,7 @@ func check(e evidence) ([]violation, counts) {
 		born: make(map[string]int64), seen: make(map[string]bool), started: make(map[string]*swtest.Run),
 		accounts: make(map[string]*account), joined: make(map[int64]string), canceled: make(map[int64]bool),
 		divisions: make(map[string]*division), epochs: make(map[string]*epoch), completed: make(map[string][]*completed),
+		requests: make(map[string]*request),
 	}
 	for k := range e.log {
 		if e.log[k].Code == zkdev.OK {
@@ -239,6 +242,8 @@ func (l *ledger) apply(txn *zkdev.Txn) {
 		l.accounts[slot].written(history)
 	case node == swtest.NodeShards && !created:
 		l.checkComplete(slot, txn)
+	case node == swtest.NodeRequests && rest != "" && created:
+		l.requested(txn)
 	}
 }
 
@@ -276,6 +281,9 @@ func (l *ledger) deleted(slot, node, rest string, txn *zkdev.Txn) {
 // requestDeleted: a request is deleted when its run has ended and is not repeated, or with its slot.
 func (l *ledger) requestDeleted(slot, id string, txn *zkdev.Txn) {
 	acc, d := l.accounts[slot], l.divisions[zkrec.JobOfSlot(slot)]
+	if l.requests[txn.Path].isDone(txn, l.joined) {
+		return
+	}
 	if acc != nil && !acc.manual[id] && d != nil && slices.Contains(d.now.Slots(d.job), slot) {
 		l.dropped = append(l.dropped, dropped{slot, id, txn})
 	}
@@ -341,6 +349,7 @@ func (l *ledger) checkClaim(job string, txn *zkdev.Txn, last, rec zkrec.Tick) {
 		(last.Open() || last.NextAttempt != "")
 	acc := l.accounts[job]
 	first := rec.Manual != "" && !acc.manual[rec.Manual] || rec.Manual == "" && rec.Tick > last.Watermark && rec.Tick == rec.Watermark
+	l.checkManual(job, txn, rec, acc)
 	acc.manual[rec.Manual] = true
 	switch {
 	case l.seen[rec.RunID]:

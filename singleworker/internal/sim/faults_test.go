@@ -37,6 +37,9 @@ var faults = []fault{
 	{"pause", 1, func(w *world, _ *swtest.Instance) { w.pause(jobName(w.rng.IntN(len(w.shards)))) }},
 	{"order", 1, func(w *world, victim *swtest.Instance) { w.order(victim.Name) }},
 	{"withdraw", 1, (*world).orderOrWithdraw},
+	{"set", 2, func(w *world, _ *swtest.Instance) { w.set(w.rng.IntN(len(w.shards))) }},
+	{"stop a run", 1, func(w *world, _ *swtest.Instance) { w.stop(w.rng.IntN(len(w.shards))) }},
+	{"withdraw requests", 1, func(w *world, _ *swtest.Instance) { w.unrequest(w.rng.IntN(len(w.shards))) }},
 	{"twin", 1, (*world).twin},
 	{"reshard", 5, func(w *world, _ *swtest.Instance) { w.reshard() }},
 }

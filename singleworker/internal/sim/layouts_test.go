@@ -15,6 +15,7 @@ import (
 // division is how one job is divided, from its submission to its end.
 type division struct {
 	job      string
+	spec     zkrec.Spec
 	now      *epoch
 	ticks    map[int64]*epoch // in which a scheduled tick was claimed
 	complete int64            // as the log says
@@ -49,11 +50,13 @@ func (l *ledger) divided(job string, txn *zkdev.Txn, spec zkrec.Spec) {
 	layout := spec.ActiveLayout()
 	d := l.divisions[job]
 	if d == nil {
-		d = &division{job: job, ticks: make(map[int64]*epoch)}
+		d = &division{job: job, spec: spec, ticks: make(map[int64]*epoch)}
 		d.now = &epoch{layout, d}
 		l.divisions[job] = d
 		return
 	}
+	l.rescheduled(job, txn, d.spec, spec)
+	d.spec = spec
 	last := d.now
 	if layout.Since == last.Since && layout.Equal(last.Sharding) {
 		last.Until = layout.Until
@@ -71,7 +74,7 @@ func (l *ledger) divided(job string, txn *zkdev.Txn, spec zkrec.Spec) {
 			l.violatef(9, slot, txn.Time, "the next layout begins at %s, and its tick node was not there", clockMs(layout.Since))
 			continue
 		}
-		open := acc.next(max(acc.record.Watermark, acc.term().since)) <= layout.Since
+		open := acc.next(acc.record.Watermark) <= layout.Since
 		if rec := acc.record; open || rec.Open() || rec.NextAttempt != "" || rec.Watermark > layout.Since {
 			l.violatef(9, slot, txn.Time, "the next layout begins at %s, and it is at %+v", clockMs(layout.Since), rec)
 		}
@@ -87,9 +90,10 @@ func (l *ledger) divided(job string, txn *zkdev.Txn, spec zkrec.Spec) {
 		acc.belongs = true
 		switch {
 		case acc.born == txn.Zxid: // and are, in this very transaction
-			acc.terms = []term{{since: layout.Since}}
+			acc.terms = []term{{since: layout.Since, sched: acc.term().sched}}
 		case acc.term().until != 0: // they were to be deleted
-			acc.terms = append(acc.terms, term{since: layout.Since})
+			sched, _ := spec.Job.ParseSchedule()
+			acc.terms = append(acc.terms, term{since: layout.Since, sched: sched})
 		}
 	}
 }

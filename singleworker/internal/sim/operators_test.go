@@ -7,7 +7,6 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
-	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	jobs "github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -79,10 +78,7 @@ func (w *world) changeJob() {
 
 // trigger asks for a manual run, or for two at once: of a job, with all its shards, or of one shard.
 func (w *world) trigger(k int) {
-	name := jobName(k)
-	if n := w.shards[k]; n > 0 && w.rng.IntN(2) == 0 {
-		name = zkrec.ShardSlot(name, w.rng.IntN(n))
-	}
+	name := w.part(k)
 	for range 1 + w.rng.IntN(2) {
 		w.operate("trigger "+name, func(ctx context.Context) error {
 			return w.cluster.Operate(ctx, func(c *admin.Client) error {

@@ -8,14 +8,17 @@ import (
 // plan is what happens in a seed: first its jobs are submitted and its instances started, then faults come. These
 // are its steps, by number; each draws from separate random numbers, so that it is the same whatever is left out.
 type plan struct {
-	leaveOut map[int]bool
+	// only lists the steps that are carried out. Nil: all of them.
+	only map[int]bool
 	// times are when the steps came in an earlier run of the seed, since its beginning. None: as drawn.
 	times []time.Duration
+	until time.Duration // when the noise ends, since the beginning; 0: as drawn
 }
 
-// step is called before each step with its number. It waits for the step's time, if that is known, and returns
-// false if the step is left out.
-func (w *world) step(n int, pause time.Duration) bool {
+// step is called before each step. It waits for the step's time, at most for the pause if that is not known, and returns false if
+// the step is left out.
+func (w *world) step(pause time.Duration) bool {
+	n := len(w.steps)
 	w.rng = rand.New(rand.NewPCG(w.seed, firstStep+uint64(n)))
 	if n < len(w.plan.times) {
 		pause = time.Until(w.begun.Add(w.plan.times[n]))
@@ -24,7 +27,7 @@ func (w *world) step(n int, pause time.Duration) bool {
 	}
 	time.Sleep(pause)
 	w.steps = append(w.steps, time.Since(w.begun))
-	return !w.plan.leaveOut[n]
+	return w.plan.only == nil || w.plan.only[n]
 }
 
 // firstStep is the stream of random numbers of the first step.
@@ -33,12 +36,12 @@ const firstStep = 1 << 32
 // bringUp submits jobs and starts instances.
 func (w *world) bringUp() {
 	for k := range w.shards {
-		if w.step(len(w.steps), 0) && (k < 5 || w.rng.IntN(4) > 0) {
+		if w.step(0) && (k < 5 || w.rng.IntN(4) > 0) {
 			w.submit(k)
 		}
 	}
 	for range w.Instances {
-		if w.step(len(w.steps), w.Session/4) {
+		if w.step(w.Session / 4) {
 			w.start("")
 		}
 	}
@@ -46,9 +49,18 @@ func (w *world) bringUp() {
 
 // noise injects faults.
 func (w *world) noise() {
-	for end := time.Now().Add(w.Noise); time.Now().Before(end); {
-		if w.step(len(w.steps), 2*w.FaultEvery) {
+	end := time.Now().Add(w.Noise)
+	if w.plan.until > 0 {
+		end = w.begun.Add(w.plan.until)
+	}
+	for time.Now().Before(end) {
+		if n := len(w.steps); n >= len(w.plan.times) && w.plan.only != nil {
+			time.Sleep(time.Until(end))
+			break
+		}
+		if w.step(2 * w.FaultEvery) {
 			w.fault()
 		}
 	}
+	w.noisy = time.Since(w.begun)
 }

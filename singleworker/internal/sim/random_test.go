@@ -50,11 +50,7 @@ func TestBreachesUnderRandomSeeds(t *testing.T) {
 func breached(t *testing.T, seed uint64, b *breach, want []int) (first violation, found bool) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorldLike(t, seed, time.Minute, func(p *profile) {
-			p.Instances, p.Slots = 2+p.Instances%3, 5+p.Slots%11
-			p.Session, p.Sync, p.FaultEvery = 4*time.Second, 2*time.Second, time.Second
-			p.Forced = true
-		})
+		w := newSmall(t, seed)
 		w.breach = b
 		w.run()
 		k := slices.IndexFunc(w.found, func(v violation) bool { return slices.Contains(want, v.property) })
@@ -63,6 +59,16 @@ func breached(t *testing.T, seed uint64, b *breach, want []int) (first violation
 		}
 	})
 	return first, found
+}
+
+// newSmall is a world with few instances and slots, and many faults.
+func newSmall(t *testing.T, seed uint64) *world {
+	t.Helper()
+	return newWorldLike(t, seed, time.Minute, func(p *profile) {
+		p.Instances, p.Slots = 2+p.Instances%3, 5+p.Slots%11
+		p.Session, p.Sync, p.FaultEvery = 4*time.Second, 2*time.Second, time.Second
+		p.Forced = true
+	})
 }
 
 // heartbeats has an operation on the heartbeats of any job check no version.

@@ -117,7 +117,7 @@ func (w *world) slots() (slots []string) {
 func (w *world) changing() (job, what string) {
 	w.cluster.View(func(m *swtest.Model) {
 		for name, j := range m.Jobs {
-			if _, _, sharded := zkrec.SplitSlot(name); sharded || !w.isAble(m, name) {
+			if _, _, sharded := zkrec.SplitSlot(name); sharded || !w.isAble(m, name) || w.isWaiting(m, name) {
 				continue
 			}
 			total := j.Spec.ActiveLayout().Shards

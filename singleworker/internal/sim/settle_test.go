@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
-	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -71,7 +70,7 @@ func (w *world) rest() {
 	live := w.cluster.Live()
 	w.cluster.View(func(m *swtest.Model) {
 		for name, j := range m.Jobs {
-			if m.IsSlot(name) && w.isAble(m, name) {
+			if m.IsSlot(name) && w.isAble(m, name) && (m.LiveOwner(name) != "" || w.isTakeable(m, name)) {
 				w.checkIdle(m, j, live, rights)
 			}
 		}
@@ -107,7 +106,7 @@ func (w *world) checkIdle(m *swtest.Model, j *swtest.Job, live []*swtest.Instanc
 	if len(j.Requests) > 0 {
 		w.violate(violation{8, j.Name, now, fmt.Sprintf("requests are ignored: %v; it is at %+v", j.Requests, j.Tick)})
 	}
-	sched, err := cronexpr.Parse(j.Spec.Job.Schedule, time.UTC)
+	sched, err := j.Spec.Job.ParseSchedule()
 	if err != nil || j.Spec.Paused.Covers(now) || j.Spec.Paused.Covers(now.Add(-settledWithin)) {
 		return
 	}
@@ -175,7 +174,7 @@ func (w *world) unownedIn(m *swtest.Model, live []*swtest.Instance) (slot, missi
 		if _, _, sharded := zkrec.SplitSlot(name); sharded {
 			continue // its job's layout tells
 		}
-		able := w.isAble(m, name)
+		able := w.isTakeable(m, name)
 		for _, slot := range m.Jobs[name].Spec.ActiveLayout().Slots(name) {
 			owner := m.LiveOwner(slot)
 			running := slices.ContainsFunc(live, func(i *swtest.Instance) bool {
@@ -231,6 +230,9 @@ func (w *world) uneven() (what string) {
 	}
 	for a, from := range open {
 		for b, to := range open {
+			if to.MaxSlots > 0 && to.Owned >= to.MaxSlots {
+				continue
+			}
 			// By how much the move of a slot evens out; shards of one job count for more than all slots.
 			gain := func(a, b int) int { return (2*a-1)*to.Weight - (2*b+1)*from.Weight }
 			all := gain(from.Owned, to.Owned)
@@ -314,5 +316,8 @@ func (w *world) checkLeft(m *swtest.Model, killed map[string]bool, open map[*swt
 // has cleaned up after the dead.
 func (w *world) everAble(slot string, open map[*swtest.Instance]bool) bool {
 	job := zkrec.JobOfSlot(slot)
+	if w.Limited {
+		return false // it may have had no room
+	}
 	return slices.ContainsFunc(w.cluster.Instances(), func(i *swtest.Instance) bool { return open[i] && w.handlers[i.Name][job] })
 }

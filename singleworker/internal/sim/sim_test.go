@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,8 +26,9 @@ var (
 // come back, leave and join; they are partitioned, and hang for longer than their session;
 // the server restarts, at times after three sessions; connections are cut before a request or between a write and its
 // reply; replies are slow; heartbeats are refused while the session lives; sessions are ended, and instance
-// nodes deleted, from outside; jobs are submitted, canceled and resharded; instances are drained,
-// disabled and enabled, and drain themselves. Second processes of an id are started while the first one lives, or
+// nodes deleted, from outside; jobs are submitted, canceled, resharded and get other schedules and policies, by operators and by two
+// versions of the application that declare them; runs are requested and stopped, and requests withdrawn; instances are drained,
+// disabled and enabled, and drain themselves. Some groups have instances with MaxSlots. Second processes of an id are started while the first one lives, or
 // hangs. The connect string has one to three names of the server. Every message of every connection has a
 // separate latency, mostly of 0.2 to 5 ms, some of 50 and more. The checker reads the server's transaction log and what the handlers recorded, and verifies that
 //
@@ -37,7 +39,7 @@ var (
 //     or an instance node deleted, from outside, for as long as a lease from before may last, and a job
 //     deleted while it is owned;
 //  2. no tick is claimed twice, nor is a request for a manual run, and a slot's claims have growing ticks; no
-//     request is deleted before it is claimed;
+//     request is deleted before it is claimed, but by an operator, and none is claimed after that;
 //  3. no run starts without a claim of its id in the log, made by the recorded owner, twice, outside of its
 //     lease, or beside another run of its slot in the same instance;
 //  4. tokens of a slot only grow, and those that hooks are told are in the log;
@@ -62,7 +64,7 @@ var (
 //     Registrations of killed instances stay for ten sessions. Of two processes of one id, one is left singleWithin
 //     the last fault. changedWithin after the last fault each job has the
 //     shards that were asked for last, and no nodes of others;
-//  8. every tick is accounted for: as far as a slot's record goes, and at least up to the end of its layout when the
+//  8. every tick, of the schedule that was in effect, by the server's clock, is accounted for: as far as a slot's record goes, and at least up to the end of its layout when the
 //     slot no longer exists, each tick of its schedule, from the layout on that the slot began with, either stands
 //     in one row of ticks that were not run, or was run, its attempts counted from 1 with one entry
 //     each, of which the last says what became of it; and the history says of each run
@@ -88,13 +90,20 @@ func TestSimulation(t *testing.T) {
 	}
 	begun := time.Now()
 	noise := time.Duration(*minutesFlag * float64(time.Minute))
-	total := simulate(t, simkit.Seeds(40), noise)
+	var only scenario
+	if *sceneFlag != "" {
+		var err error
+		if only, err = parseScenario(*sceneFlag); err != nil {
+			t.Fatal(err)
+		}
+	}
+	total := simulate(t, simkit.Seeds(40), noise, only)
 	t.Logf("%d runs of handlers, %d transactions; %.1f virtual hours per second",
 		total.runs, total.txns, total.virtual.Hours()/time.Since(begun).Seconds())
 	t.Logf("after the faults: owned within %.2f, even within %.2f of the time allowed; %d seeds took longer than a session, a sync period and a tick",
 		total.owned, total.even, total.slower)
 	t.Logf("seeds: %d", total.seeds)
-	t.Logf("jobs resharded: %d; ticks that all shards had done: %d", total.layouts, total.complete)
+	t.Logf("jobs resharded: %d; schedules replaced: %d; ticks that all shards had done: %d", total.layouts, total.schedules, total.complete)
 	t.Logf("ticks accounted for: %d", total.ticks)
 	t.Logf("virtual hours: %.1f", total.virtual.Hours())
 	t.Logf("violations: %d", total.violations)
@@ -113,14 +122,22 @@ type totals struct {
 const progress = 50
 
 // simulate runs seeds on all cores.
-func simulate(t *testing.T, seeds int, noise time.Duration) totals {
+func simulate(t *testing.T, seeds int, noise time.Duration, only scenario) totals {
 	t.Helper()
 	var mu sync.Mutex
 	var total totals
+	var shrunk atomic.Bool
+	create := func(t *testing.T, seed uint64) *world {
+		t.Helper()
+		w := newWorld(t, seed, noise)
+		w.breach = breaches[*breachFlag]
+		return w
+	}
 	simkit.Search(seeds, func(seed uint64) bool {
+		var w *world
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, seed, noise)
-			w.breach = breaches[*breachFlag]
+			w = create(t, seed)
+			only.apply(w)
 			w.run()
 			mu.Lock()
 			defer mu.Unlock()
@@ -131,6 +148,9 @@ func simulate(t *testing.T, seeds int, noise time.Duration) totals {
 				t.Logf("so far %d seeds, %.0f virtual hours, %d violations", total.seeds, total.virtual.Hours(), total.violations)
 			}
 		})
+		if len(w.found) > 0 && *shrinkFlag > 0 && shrunk.CompareAndSwap(false, true) {
+			t.Logf("%s", w.shortest(t, func(t *testing.T) *world { t.Helper(); return create(t, seed) }))
+		}
 		return false
 	})
 	return total
@@ -141,6 +161,7 @@ func (sum *totals) add(w *world) {
 	sum.runs += len(w.cluster.Runs())
 	sum.ticks += w.ticks
 	sum.layouts += w.layouts
+	sum.schedules += w.schedules
 	sum.complete += w.complete
 	sum.txns += len(w.cluster.Server.Log())
 	sum.violations += len(w.found)

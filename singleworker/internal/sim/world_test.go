@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	jobs "github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -28,6 +29,8 @@ type profile struct {
 	Weighted         bool          // the instances' weights differ
 	Forced           bool          // sessions are ended from outside
 	Names            int           // of the server, in the connect string
+	Declared         bool          // some jobs are declared by the instances, which are of two versions
+	Limited          bool          // some instances have MaxSlots
 	Noise            time.Duration
 }
 
@@ -41,6 +44,8 @@ func drawProfile(r *rand.Rand, noise time.Duration) profile {
 	p.Weighted = r.IntN(3) == 0
 	p.FaultEvery = p.Session * time.Duration(1+r.IntN(8)) / 4
 	p.Names = 1 + r.IntN(3)
+	p.Declared = r.IntN(3) == 0
+	p.Limited = r.IntN(4) == 0
 	return p
 }
 
@@ -55,14 +60,16 @@ type world struct {
 	later   sync.WaitGroup
 
 	// Owned by the goroutine of the noise.
-	rng     *rand.Rand // of the step
-	plan    plan
-	steps   []time.Duration // when they came, since the beginning
-	shards  []int           // of each job, as last asked for; 0: it is not divided
-	breach  *breach         // of every instance; nil for none
-	started int
-	twins   map[string]bool // ids that two live processes had
-	removes []func()        // of controls
+	rng      *rand.Rand // of the step
+	plan     plan
+	steps    []time.Duration // when they came, since the beginning
+	noisy    time.Duration   // when the noise ended, likewise
+	shards   []int           // of each job, as last asked for; 0: it is not divided
+	breach   *breach         // of every instance; nil for none
+	started  int
+	versions [2][]singleworker.Job // of the application: what it declares
+	twins    map[string]bool       // ids that two live processes had
+	removes  []func()              // of controls
 
 	witness                  // its mu guards the following, too
 	jobs     map[string]bool // that exist
@@ -154,6 +161,7 @@ func newWorldLike(t *testing.T, seed uint64, noise time.Duration, change func(*p
 		w.shards = append(w.shards, n)
 		slots += max(1, n)
 	}
+	w.versions = w.declarations()
 	w.cluster = swtest.New(t, swtest.Config{
 		SessionTimeout: w.Session, SyncPeriod: w.Sync, StopGrace: 2 * time.Second, Names: w.Names, Latency: w.latency,
 		Server: zkdev.Config{Tick: serverTick, KeepLog: 5_000_000},
@@ -231,8 +239,13 @@ func (w *world) start(name string) {
 	if w.Weighted {
 		weight += w.rng.IntN(4)
 	}
+	setup.Jobs = w.declared(w.rng.IntN(2))
+	most := 0
+	if w.Limited && w.rng.IntN(2) == 0 {
+		most = 1 + w.rng.IntN(2*w.Slots/w.Instances)
+	}
 	setup.Configure = func(cfg *singleworker.Config) {
-		cfg.Weight = weight
+		cfg.Weight, cfg.MaxSlots = weight, most
 		w.listen(name, &cfg.Hooks)
 	}
 	if w.breach != nil {
@@ -250,12 +263,15 @@ func (w *world) start(name string) {
 }
 
 func (w *world) submit(k int) {
-	job := w.policies(singleworker.Job{Name: jobName(k), Schedule: schedules[w.rng.IntN(len(schedules))]})
+	job := w.policies(singleworker.Job{Name: jobName(k)})
+	w.schedule(&job)
 	job.Shards, job.ShardParameters = w.shards[k], w.drawParams(w.shards[k])
 	w.mu.Lock()
 	w.jobs[job.Name] = true
 	w.mu.Unlock()
-	w.operate("submit "+job.Name, func(ctx context.Context) error { return w.cluster.Submit(ctx, job) })
+	w.operate("submit "+job.Name, func(ctx context.Context) error {
+		return unless(w.cluster.Submit(ctx, job), admin.ErrExists) // an instance was faster, with its declaration
+	})
 }
 
 func draw[T any](w *world, values ...T) T { return values[w.rng.IntN(len(values))] }

@@ -1,0 +1,38 @@
+package sim
+
+import (
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// rescheduled takes in a job's spec, before it is known whether it has another layout: from the time on at which
+// another schedule was written, by the server's clock, its ticks are those of its slots.
+func (l *ledger) rescheduled(job string, txn *zkdev.Txn, was, spec zkrec.Spec) {
+	if spec.Job.Schedule == was.Job.Schedule && spec.Job.TimeZone == was.Job.TimeZone {
+		return
+	}
+	sched, err := spec.Job.ParseSchedule()
+	if err != nil {
+		l.violatef(8, job, txn.Time, "its schedule cannot be read: %v", err)
+		return
+	}
+	l.schedules++
+	at := txn.Time.UnixMilli()
+	if spec.Since != at {
+		l.violatef(8, job, txn.Time, "a new schedule takes effect at %s", clockMs(spec.Since))
+	}
+	for slot, acc := range l.accounts {
+		if zkrec.JobOfSlot(slot) != job {
+			continue
+		}
+		last := acc.term()
+		switch {
+		case last.until != 0: // it belongs to no layout any more
+		case last.since >= at:
+			last.sched = sched
+		default:
+			last.until, last.replaced = at, true
+			acc.terms = append(acc.terms, term{since: at, sched: sched})
+		}
+	}
+}
