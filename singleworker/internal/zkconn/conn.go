@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,9 +47,10 @@ type Event struct {
 	Path string // of the node; "" for session events
 }
 
-// Conn is a session. It is safe for concurrent use.
+// Conn is a session, and the next one when that has expired. It is safe for concurrent use.
 type Conn struct {
-	zk      *zk.Conn
+	cfg     Config
+	servers hosts
 	chroot  string
 	acl     []zk.ACL
 	granted atomic.Int64 // session timeout in nanoseconds
@@ -59,20 +59,11 @@ type Conn struct {
 	tasks   *task.Group     // runs every call of the library
 	closing context.Context //nolint:containedctx // ends with Close; for the library's dialer, which gets no context
 	close   context.CancelFunc
-	ready   chan struct{}
-	current atomic.Pointer[handshake] // the connection in use
-	trouble atomic.Pointer[error]     // why the latest connection attempt failed, or nil
-	// refused is why no call can be made; set before ready is closed.
-	refused error
+	session atomic.Pointer[session] // the latest
+	trouble atomic.Pointer[error]   // why the latest connection attempt failed, or nil
 
-	mu      sync.Mutex
-	closed  bool
-	watched map[watch]struct{} // watches set or being set
-}
-
-type watch struct {
-	path     string
-	children bool
+	mu     sync.Mutex
+	closed bool
 }
 
 // Open starts a session and returns before it is connected; calls wait until it is. onEvent is called
@@ -87,54 +78,24 @@ func Open(cfg Config, onEvent func(Event)) (*Conn, error) {
 		return nil, fmt.Errorf("ACL: %w", err)
 	}
 	c := &Conn{
-		chroot: chroot, acl: acl, onEvent: onEvent,
-		tasks: task.NewPool(context.Background()), ready: make(chan struct{}),
-		watched: make(map[watch]struct{}),
+		cfg: cfg, chroot: chroot, acl: acl, onEvent: onEvent,
+		tasks: task.NewPool(context.Background()),
 	}
 	c.closing, c.close = context.WithCancel(context.Background())
 	c.granted.Store(int64(cfg.SessionTimeout))
-	provider := &hosts{}
-	conn, events, err := zk.Connect(servers, cfg.SessionTimeout,
-		zk.WithDialer(c.dialer(cfg, provider)), zk.WithHostProvider(provider),
-		zk.WithEventCallback(c.event), zk.WithMaxBufferSize(maxFrame),
-		zk.WithLogInfo(false), zk.WithLogger(logAdapter{cfg.Logger}))
-	if err != nil {
+	if err := c.begin(servers); err != nil {
 		c.close()
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	c.zk = conn
-	c.tasks.Go("zookeeper events", func(context.Context) error {
-		for range events {
-			continue // the callback handles them; this waits for the library's loop to end
+	c.tasks.Go("zookeeper sessions", func(context.Context) error {
+		for c.session.Load().wait(c.closing) {
+			if err := c.begin(servers); err != nil {
+				return err
+			}
 		}
-		return nil
-	})
-	c.tasks.Go("zookeeper authentication", func(ctx context.Context) error {
-		c.authenticate(ctx, cfg.Auth)
 		return nil
 	})
 	return c, nil
-}
-
-// authenticate sends the credentials before any other request. The library repeats them on each
-// reconnect.
-func (c *Conn) authenticate(ctx context.Context, auth string) {
-	defer close(c.ready)
-	retry := task.Backoff{Min: 50 * time.Millisecond, Max: time.Second}
-	for auth != "" {
-		err := opError("auth", "/", c.zk.AddAuth("digest", []byte(auth)))
-		switch {
-		case err == nil:
-			return
-		case !IsUnknown(err):
-			c.refused = err
-			return
-		}
-		if retry.Wait(ctx) != nil {
-			c.refused = &OpError{Op: "auth", Path: "/", Err: ErrLost}
-			return
-		}
-	}
 }
 
 // Close ends the session, and with it its ephemeral nodes, if the server is reachable. It waits at most
@@ -146,11 +107,6 @@ func (c *Conn) Close() {
 	c.mu.Unlock()
 	c.tasks.Cancel(ErrLost)
 	c.close()
-	if conn := c.current.Load(); conn != nil && !conn.answered.Load() {
-		c.hangUp() // there is no session to end, but the library would wait for a reply
-	}
-	c.zk.Close()
-	c.hangUp()         // the library has waited for the reply
 	_ = c.tasks.Wait() // tasks report errors to their callers
 }
 
@@ -159,7 +115,7 @@ func (c *Conn) Close() {
 func (c *Conn) SessionTimeout() time.Duration { return time.Duration(c.granted.Load()) }
 
 // SessionID returns the id of the session, or 0 without a session.
-func (c *Conn) SessionID() int64 { return c.zk.SessionID() }
+func (c *Conn) SessionID() int64 { return c.session.Load().zk.SessionID() }
 
 // Trouble returns why the latest connection attempt, including its handshake, failed. If it is nil and
 // calls are not answered, the server completes the handshake but does not answer requests.
@@ -170,43 +126,26 @@ func (c *Conn) Trouble() error {
 	return nil
 }
 
-// event translates the library's events, on the library's goroutine.
-func (c *Conn) event(ev zk.Event) {
-	switch {
-	case ev.Type != zk.EventSession:
-		c.mu.Lock()
-		delete(c.watched, watch{ev.Path, false})
-		delete(c.watched, watch{ev.Path, true})
-		c.mu.Unlock()
-		c.onEvent(Event{Kind: NodeChanged, Path: strings.TrimPrefix(ev.Path, c.chroot)})
-	case ev.State == zk.StateHasSession:
-		c.onEvent(Event{Kind: Connected})
-	case ev.State == zk.StateDisconnected:
-		c.onEvent(Event{Kind: Disconnected})
-	case ev.State == zk.StateExpired:
-		c.onEvent(Event{Kind: Expired})
-	}
-}
-
 // call runs f, one request of the library, on a separate goroutine and returns early if ctx ends. The
-// request may still be applied then.
-func (c *Conn) call(ctx context.Context, op, path string, f func() error) error {
+// request may still be applied then, but only in the session in which it was made.
+func (c *Conn) call(ctx context.Context, op, path string, f func(s *session) error) error {
+	s := c.session.Load()
 	select {
-	case <-c.ready: // the common case, and cheaper than the select below
+	case <-s.ready: // the common case, and cheaper than the select below
 	default:
 		select {
-		case <-c.ready:
+		case <-s.ready:
 		case <-ctx.Done():
 		}
 	}
 	if err := ctx.Err(); err != nil {
 		return &OpError{Op: op, Path: path, Err: err}
 	}
-	if c.refused != nil {
-		return c.refused
+	if s.refused != nil {
+		return s.refused
 	}
 	answer := make(chan error, 1)
-	if !c.start(op, func() { answer <- f() }) {
+	if !c.start(op, func() { answer <- f(s) }) {
 		return &OpError{Op: op, Path: path, Err: ErrLost}
 	}
 	select {
@@ -262,8 +201,8 @@ func (c *Conn) EnsureRoot(ctx context.Context, path string) error {
 
 // ensure creates a node by its full path if it does not exist.
 func (c *Conn) ensure(ctx context.Context, full string) error {
-	err := c.call(ctx, "create", full, func() error {
-		_, err := c.zk.Create(full, nil, 0, c.acl)
+	err := c.call(ctx, "create", full, func(s *session) error {
+		_, err := s.zk.Create(full, nil, 0, c.acl)
 		return err
 	})
 	if errors.Is(err, ErrNodeExists) {
@@ -274,8 +213,8 @@ func (c *Conn) ensure(ctx context.Context, full string) error {
 	}
 	// The server checks the permission first, even if the node exists.
 	var found bool
-	existsErr := c.call(ctx, "exists", full, func() (err error) {
-		found, _, err = c.zk.Exists(full)
+	existsErr := c.call(ctx, "exists", full, func(s *session) (err error) {
+		found, _, err = s.zk.Exists(full)
 		return err
 	})
 	if existsErr == nil && found {

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/go-zookeeper/zk"
 )
 
 // DialFunc opens a connection to a server.
@@ -27,18 +25,22 @@ type hosts struct {
 	searching time.Time // when the connection was lost
 }
 
-var _ zk.HostProvider = (*hosts)(nil)
-
 // minUptime is how long a connection must have lasted for the next attempt to follow at once, so that a
 // server that accepts and hangs up does not cause a busy loop.
 const minUptime = time.Second
 
 func (h *hosts) Init(servers []string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.servers = servers
 	return nil
 }
 
-func (h *hosts) Len() int { return len(h.servers) }
+func (h *hosts) Len() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.servers)
+}
 
 // Next returns the server to try. retryStart, set after each round through the servers, makes the
 // library fail queued requests and pause for a second.
@@ -173,47 +175,42 @@ func (c *handshake) SetReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
-// dialer adapts a DialFunc to the library. It ignores the library's timeout, a constant second.
-func (c *Conn) dialer(cfg Config, servers *hosts) zk.Dialer {
-	dial := cfg.Dial
+// dial is the library's dialer for session s. It ignores the library's timeout, a constant second.
+func (c *Conn) dial(s *session, network, address string) (_ net.Conn, err error) {
+	<-s.begun
+	if s.expired.Load() {
+		return nil, errExpired // the next session is not this one's to begin
+	}
+	defer func() {
+		if err != nil {
+			c.trouble.Store(&err)
+		}
+	}()
+	dial := c.cfg.Dial
 	if dial == nil {
 		dial = (&net.Dialer{}).DialContext
 	}
-	return func(network, address string, _ time.Duration) (_ net.Conn, err error) {
-		defer func() {
-			if err != nil {
-				c.trouble.Store(&err)
-			}
-		}()
-		deadline := time.Now().Add(servers.attemptTimeout(c.SessionTimeout()))
-		ctx, cancel := context.WithDeadline(c.closing, deadline)
-		defer cancel()
-		raw, err := dial(ctx, network, address)
-		if err != nil {
+	deadline := time.Now().Add(c.servers.attemptTimeout(c.SessionTimeout()))
+	ctx, cancel := context.WithDeadline(c.closing, deadline)
+	defer cancel()
+	raw, err := dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	if c.cfg.TLS != nil {
+		if raw, err = secure(ctx, raw, c.cfg.TLS, address); err != nil {
 			return nil, err
 		}
-		if cfg.TLS != nil {
-			if raw, err = secure(ctx, raw, cfg.TLS, address); err != nil {
-				return nil, err
-			}
-		}
-		conn := &handshake{
-			Conn: raw, address: address, deadline: deadline,
-			granted: &c.granted, trouble: &c.trouble,
-		}
-		c.current.Store(conn)
-		if c.closing.Err() != nil {
-			_ = raw.Close() // Close was called before c.current was set
-		}
-		return conn, nil
 	}
-}
-
-// hangUp closes the connection in use, if any.
-func (c *Conn) hangUp() {
-	if conn := c.current.Load(); conn != nil {
-		_ = conn.Close()
+	conn := &handshake{
+		Conn: raw, address: address, deadline: deadline,
+		granted: &c.granted, trouble: &c.trouble,
 	}
+	s.current.Store(conn)
+	if c.closing.Err() != nil {
+		_ = raw.Close() // Close was called before s.current was set
+	}
+	return conn, nil
 }
 
 func secure(ctx context.Context, raw net.Conn, cfg *tls.Config, address string) (net.Conn, error) {

@@ -6,6 +6,8 @@
 //   - the session timeout granted by the server, read from the handshake;
 //   - connection attempts whose time limit, including the handshake, leaves the session time to try
 //     the next server; names that are resolved at each attempt, TLS, frames of bounded length;
+//   - a connection of the library for each session, so that no request is sent in a later session than
+//     the one in which it was made;
 //   - session and watch events as one ordered stream that drops nothing;
 //   - errors that name the operation and the path and wrap a sentinel of this package; [IsUnknown]
 //     answers the most important question about them.

@@ -46,12 +46,12 @@ func (c *Conn) get(ctx context.Context, path string, watched bool) ([]byte, Stat
 	var data []byte
 	var stat *zk.Stat
 	full := c.chroot + path
-	err := c.call(ctx, "get", path, func() (err error) {
-		err = c.watching(watch{full, false}, watched, func(set bool) error {
+	err := c.call(ctx, "get", path, func(s *session) (err error) {
+		err = s.watching(watch{full, false}, watched, func(set bool) error {
 			if set {
-				data, stat, _, err = c.zk.GetW(full)
+				data, stat, _, err = s.zk.GetW(full)
 			} else {
-				data, stat, err = c.zk.Get(full)
+				data, stat, err = s.zk.Get(full)
 			}
 			return err
 		})
@@ -77,12 +77,12 @@ func (c *Conn) children(ctx context.Context, path string, watched bool) ([]strin
 	var names []string
 	var stat *zk.Stat
 	full := c.chroot + path
-	err := c.call(ctx, "children", path, func() (err error) {
-		err = c.watching(watch{full, true}, watched, func(set bool) error {
+	err := c.call(ctx, "children", path, func(s *session) (err error) {
+		err = s.watching(watch{full, true}, watched, func(set bool) error {
 			if set {
-				names, stat, _, err = c.zk.ChildrenW(full)
+				names, stat, _, err = s.zk.ChildrenW(full)
 			} else {
-				names, stat, err = c.zk.Children(full)
+				names, stat, err = s.zk.Children(full)
 			}
 			return err
 		})
@@ -94,30 +94,11 @@ func (c *Conn) children(ctx context.Context, path string, watched bool) ([]strin
 	return names, statOf(stat), nil
 }
 
-// watching runs request, which sets a watch if one is wanted and not already set: the library would
-// keep every duplicate.
-func (c *Conn) watching(w watch, wanted bool, request func(set bool) error) error {
-	c.mu.Lock()
-	_, already := c.watched[w]
-	set := wanted && !already
-	if set {
-		c.watched[w] = struct{}{}
-	}
-	c.mu.Unlock()
-	err := request(set)
-	if err != nil && set {
-		c.mu.Lock()
-		delete(c.watched, w)
-		c.mu.Unlock()
-	}
-	return err
-}
-
 // Sync makes the connected server catch up with the leader: reads after it are at least as recent as
 // the call.
 func (c *Conn) Sync(ctx context.Context, path string) error {
-	return c.call(ctx, "sync", path, func() error {
-		_, err := c.zk.Sync(c.chroot + path)
+	return c.call(ctx, "sync", path, func(s *session) error {
+		_, err := s.zk.Sync(c.chroot + path)
 		return err
 	})
 }
@@ -126,8 +107,8 @@ func (c *Conn) Sync(ctx context.Context, path string) error {
 func (c *Conn) Exists(ctx context.Context, path string) (stat Stat, ok bool, err error) {
 	var found bool
 	var answer *zk.Stat
-	err = c.call(ctx, "exists", path, func() (err error) {
-		found, answer, err = c.zk.Exists(c.chroot + path)
+	err = c.call(ctx, "exists", path, func(s *session) (err error) {
+		found, answer, err = s.zk.Exists(c.chroot + path)
 		return err
 	})
 	if err != nil || !found {
@@ -141,8 +122,8 @@ func (c *Conn) Exists(ctx context.Context, path string) (stat Stat, ok bool, err
 // lost, the node may exist under an unknown name: use a unique prefix, so that it can be found.
 func (c *Conn) CreateEphemeralSequential(ctx context.Context, prefix string, data []byte) (string, error) {
 	var created string
-	err := c.call(ctx, "create", prefix, func() (err error) {
-		created, err = c.zk.Create(c.chroot+prefix, data, zk.FlagEphemeral|zk.FlagSequence, c.acl)
+	err := c.call(ctx, "create", prefix, func(s *session) (err error) {
+		created, err = s.zk.Create(c.chroot+prefix, data, zk.FlagEphemeral|zk.FlagSequence, c.acl)
 		return err
 	})
 	if err != nil {
@@ -220,8 +201,8 @@ func (c *Conn) Multi(ctx context.Context, ops ...Op) ([]Stat, error) {
 		requests[i] = op.op(c)
 	}
 	var answers []zk.MultiResponse
-	err := c.call(ctx, "multi", ops[0].path, func() (err error) {
-		answers, err = c.zk.Multi(requests...)
+	err := c.call(ctx, "multi", ops[0].path, func(s *session) (err error) {
+		answers, err = s.zk.Multi(requests...)
 		return err
 	})
 	if IsUnknown(err) {
@@ -255,8 +236,8 @@ func (c *Conn) Multi(ctx context.Context, ops ...Op) ([]Stat, error) {
 // exist. Call it before creating nodes, and not concurrently with other calls.
 func (c *Conn) ACLOf(ctx context.Context, path string) error {
 	var acl []zk.ACL
-	err := c.call(ctx, "getACL", path, func() (err error) {
-		acl, _, err = c.zk.GetACL(c.chroot + path)
+	err := c.call(ctx, "getACL", path, func(s *session) (err error) {
+		acl, _, err = s.zk.GetACL(c.chroot + path)
 		return err
 	})
 	if errors.Is(err, ErrNoNode) {

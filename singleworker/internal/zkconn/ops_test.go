@@ -17,7 +17,7 @@ var anyone = zk.ACL{Perms: zk.PermAll, Scheme: "world", ID: "anyone"}
 // aclOf reads a node's ACL through a connection's library.
 func aclOf(t *testing.T, conn *Conn, path string) []zk.ACL {
 	t.Helper()
-	acl, _, err := conn.zk.GetACL(path)
+	acl, _, err := conn.session.Load().zk.GetACL(path)
 	if err != nil {
 		t.Fatalf("ACL of %s: %v", path, err)
 	}
@@ -27,7 +27,7 @@ func aclOf(t *testing.T, conn *Conn, path string) []zk.ACL {
 // protect sets a node's ACL.
 func (s *server) protect(t *testing.T, path string, acl ...zk.ACL) {
 	t.Helper()
-	if _, err := s.hand.zk.SetACL(path, acl, AnyVersion); err != nil {
+	if _, err := s.hand.session.Load().zk.SetACL(path, acl, AnyVersion); err != nil {
 		t.Fatalf("set the ACL of %s: %v", path, err)
 	}
 }

@@ -1,0 +1,184 @@
+package zkconn
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/swjobs/singleworker/singleworker/internal/task"
+)
+
+var errExpired = errors.New("the session has expired")
+
+// session is one session with a connection of the library of its own. The library would go on to the next
+// session by itself, and send there what it had not yet sent in this one: a process that was stopped for
+// a while would write, as the session's successor, what it has decided as its predecessor.
+type session struct {
+	conn    *Conn
+	zk      *zk.Conn
+	begun   chan struct{}   // closed when zk is set
+	over    context.Context //nolint:containedctx // ends with the session
+	end     context.CancelFunc
+	expired atomic.Bool
+	ended   chan struct{} // closed when the library's loop has ended
+	current atomic.Pointer[handshake]
+
+	ready chan struct{} // closed when calls can be made
+	// refused is why no call can be made; set before ready is closed.
+	refused error
+
+	mu      sync.Mutex
+	watched map[watch]struct{} // watches set or being set
+}
+
+type watch struct {
+	path     string
+	children bool
+}
+
+// begin makes a new session the one in which calls are made.
+func (c *Conn) begin(servers []string) error {
+	s := &session{
+		conn: c, begun: make(chan struct{}), ended: make(chan struct{}), ready: make(chan struct{}),
+		watched: make(map[watch]struct{}),
+	}
+	s.over, s.end = context.WithCancel(c.closing)
+	conn, events, err := zk.Connect(servers, c.cfg.SessionTimeout,
+		zk.WithDialer(func(network, address string, _ time.Duration) (net.Conn, error) {
+			return c.dial(s, network, address)
+		}),
+		zk.WithHostProvider(provider{&c.servers, s}),
+		zk.WithEventCallback(s.event), zk.WithMaxBufferSize(maxFrame),
+		zk.WithLogInfo(false), zk.WithLogger(logAdapter{c.cfg.Logger}))
+	if err != nil {
+		s.end()
+		return err
+	}
+	s.zk = conn
+	c.session.Store(s)
+	close(s.begun)
+	c.tasks.Go("zookeeper events", func(context.Context) error {
+		defer close(s.ended)
+		for range events {
+			continue // the callback handles them; this waits for the library's loop to end
+		}
+		return nil
+	})
+	c.tasks.Go("zookeeper authentication", func(context.Context) error {
+		s.authenticate(c.cfg.Auth)
+		return nil
+	})
+	return nil
+}
+
+// wait waits until the session has expired or closing has ended, and ends the library's connection. It
+// reports whether another session is to begin.
+func (s *session) wait(closing context.Context) (another bool) {
+	<-s.over.Done()
+	if conn := s.current.Load(); conn != nil && !conn.answered.Load() {
+		s.hangUp() // there is no session to end, but the library would wait for a reply
+	}
+	if closing.Err() == nil {
+		s.conn.tasks.Go("zookeeper close", func(context.Context) error {
+			s.zk.Close() // may wait for an answer that nobody gives
+			return nil
+		})
+		<-s.ended // its last event comes before the first of the next
+	} else {
+		s.zk.Close()
+	}
+	s.hangUp() // the library has waited for the reply
+	return closing.Err() == nil
+}
+
+// hangUp closes the connection in use, if any.
+func (s *session) hangUp() {
+	if conn := s.current.Load(); conn != nil {
+		_ = conn.Close()
+	}
+}
+
+// authenticate sends the credentials before any other request. The library repeats them on each
+// reconnect.
+func (s *session) authenticate(auth string) {
+	defer close(s.ready)
+	retry := task.Backoff{Min: 50 * time.Millisecond, Max: time.Second}
+	for auth != "" {
+		err := opError("auth", "/", s.zk.AddAuth("digest", []byte(auth)))
+		switch {
+		case err == nil:
+			return
+		case !IsUnknown(err):
+			s.refused = err
+			return
+		}
+		if retry.Wait(s.over) != nil {
+			s.refused = &OpError{Op: "auth", Path: "/", Err: ErrLost}
+			return
+		}
+	}
+}
+
+// event translates the library's events, on the library's goroutine.
+func (s *session) event(ev zk.Event) {
+	report := s.conn.onEvent
+	switch {
+	case ev.Type != zk.EventSession:
+		s.mu.Lock()
+		delete(s.watched, watch{ev.Path, false})
+		delete(s.watched, watch{ev.Path, true})
+		s.mu.Unlock()
+		report(Event{Kind: NodeChanged, Path: strings.TrimPrefix(ev.Path, s.conn.chroot)})
+	case ev.State == zk.StateHasSession:
+		report(Event{Kind: Connected})
+	case ev.State == zk.StateDisconnected:
+		report(Event{Kind: Disconnected})
+	case ev.State == zk.StateExpired:
+		s.expired.Store(true)
+		s.end()
+		report(Event{Kind: Expired})
+	}
+}
+
+// watching runs request, which sets a watch if one is wanted and not already set: the library would
+// keep every duplicate.
+func (s *session) watching(w watch, wanted bool, request func(set bool) error) error {
+	s.mu.Lock()
+	_, already := s.watched[w]
+	set := wanted && !already
+	if set {
+		s.watched[w] = struct{}{}
+	}
+	s.mu.Unlock()
+	err := request(set)
+	if err != nil && set {
+		s.mu.Lock()
+		delete(s.watched, w)
+		s.mu.Unlock()
+	}
+	return err
+}
+
+// provider is the library's view of the servers for one session.
+type provider struct {
+	*hosts
+
+	session *session
+}
+
+var _ zk.HostProvider = provider{}
+
+// Next returns the server to try. After the session has expired there is none: the library waits until
+// it is closed, and fails the requests that it has not sent.
+func (p provider) Next() (server string, retryStart bool) {
+	if p.session.expired.Load() {
+		return "", true
+	}
+	return p.hosts.Next()
+}

@@ -1,0 +1,83 @@
+package zkconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// gate holds up writes while it is not nil, until the channel is closed.
+type gate struct{ atomic.Pointer[chan struct{}] }
+
+// gated is a connection whose writes a gate can hold up.
+type gated struct {
+	net.Conn
+	gate *gate
+}
+
+func (c gated) Write(p []byte) (int, error) {
+	if closed := c.gate.Load(); closed != nil {
+		<-*closed
+	}
+	return c.Conn.Write(p)
+}
+
+// A process that is stopped, and whose session ends meanwhile, must not send in the next session what it
+// wanted to write in the old one: by then, another process may have taken its place.
+func TestRequestsEndWithTheirSession(t *testing.T) {
+	t.Parallel()
+	// With one server, the library empties its queue in between; with more, by chance.
+	for _, servers := range slices.Repeat([]string{"zk1", "zk1,zk2,zk3"}, 10) {
+		synctest.Test(t, func(t *testing.T) {
+			s := serve(t)
+			var gate gate
+			conn := s.open(t, Config{Servers: servers, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+				raw, err := s.dial(ctx, network, address)
+				return gated{raw, &gate}, err
+			}}, nil)
+			if _, _, err := conn.Get(t.Context(), "/"); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute) // after less than a second the library empties its queue
+			old := s.session()
+			opens := make(chan struct{})
+			gate.Store(&opens)
+			const calls = 50 // one in Write, 16 in the library's queue, the others wait for a place in it
+			answers := make(chan error, calls)
+			for i := range calls {
+				go func() {
+					_, err := conn.Multi(t.Context(), CreateOp(fmt.Sprintf("/late-%d", i), nil))
+					answers <- err
+				}()
+			}
+			synctest.Wait()
+			if err := s.ExpireSession(old); err != nil {
+				t.Fatal(err)
+			}
+			gate.Store(nil)
+			close(opens)
+			for range calls {
+				if err := <-answers; !errors.Is(err, ErrLost) {
+					t.Errorf("%s: a call of the old session ended with %v, want ErrLost", servers, err)
+				}
+			}
+			var names []string
+			err := conn.Retry(t.Context(), func() (err error) {
+				names, _, err = conn.Children(t.Context(), "/")
+				return err
+			})
+			if s.session() == old {
+				t.Errorf("%s: session %#x has not ended", servers, old)
+			}
+			if err != nil || len(names) != 1 {
+				t.Errorf("%s: nodes %v, %v, want no late one", servers, names, err)
+			}
+		})
+	}
+}
