@@ -49,6 +49,7 @@ func (e *Entry) Appear(ctx context.Context, self zkrec.Instance) (mine zkrec.Ins
 	started := e.loop.Now()
 	retry := task.Backoff{Min: 100 * time.Millisecond, Max: 500 * time.Millisecond}
 	for waiting := false; ; {
+		asked := e.loop.Now()
 		if !waiting {
 			if mine, err = e.createEphemeral(ctx, self); err != nil {
 				return mine, err
@@ -64,13 +65,15 @@ func (e *Entry) Appear(ctx context.Context, self zkrec.Instance) (mine zkrec.Ins
 			waiting = false
 			continue
 		case !waiting:
-			_, err := e.loop.Conn.Multi(ctx, zkconn.DeleteOp(e.loop.Tree.Instance(e.cfg.ID), zkconn.AnyVersion))
+			err := changeOwn(ctx, e.loop, e.cfg.ID, func(version int32) zkconn.Op {
+				return zkconn.DeleteOp(e.loop.Tree.Instance(e.cfg.ID), version)
+			})
 			if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
 				return mine, err
 			}
 			e.loop.Log.Warn("an instance is in the other mode; waiting for its session to end", "instance_id", other.sid)
 			waiting = true
-		case e.loop.Now()-started > e.maxAbsence(other.Instance):
+		case asked-started > e.maxAbsence(other.Instance):
 			return mine, fmt.Errorf("%w: %s is in %s mode, this one in %s mode", ErrMode, other.sid,
 				modeName(other.Mode), modeName(e.cfg.Instance.Mode))
 		}
@@ -92,31 +95,35 @@ func (e *Entry) createEphemeral(ctx context.Context, mine zkrec.Instance) (zkrec
 	started := e.loop.Now()
 	retry := task.Backoff{Min: 100 * time.Millisecond, Max: 500 * time.Millisecond}
 	for {
+		asked := e.loop.Now()
 		err := e.enlist(ctx, path, mine)
 		if !errors.Is(err, zkconn.ErrNodeExists) {
 			return mine, err
 		}
-		other, stat, err := readInstance(ctx, e.loop, path)
+		other, err := readOwn(ctx, e.loop, e.cfg.ID)
+		ours := other.mine(e.loop)
 		switch {
 		case errors.Is(err, zkconn.ErrNoNode):
 			continue
-		case err != nil && stat.EphemeralOwner == e.loop.Conn.SessionID():
-			// Ours, overwritten by someone else.
-			_, err := e.loop.Conn.Multi(ctx, zkconn.SetOp(path, mine.Encode(), stat.Version))
+		case zkconn.IsUnknown(err), err != nil && !ours:
 			return mine, err
-		case err != nil:
+		case err != nil: // ours, overwritten by someone else
+			_, err = e.loop.Conn.Multi(ctx, other.same, zkconn.SetOp(path, mine.Encode(), other.stat.Version))
+			if errors.Is(err, zkconn.ErrBadVersion) {
+				continue
+			}
 			return mine, err
-		case other.Incarnation == mine.Incarnation && stat.EphemeralOwner == e.loop.Conn.SessionID():
-			return other, nil
+		case other.Incarnation == mine.Incarnation && ours:
+			return other.Instance, nil
 		case other.Incarnation == mine.Incarnation:
 			// Of an earlier session of ours, with which it would go.
-			_, err := e.loop.Conn.Multi(ctx, zkconn.DeleteOp(path, stat.Version))
-			if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
+			_, err := e.loop.Conn.Multi(ctx, other.same, zkconn.DeleteOp(path, other.stat.Version))
+			if err != nil && !errors.Is(err, zkconn.ErrNoNode) && !errors.Is(err, zkconn.ErrBadVersion) {
 				return mine, err
 			}
 			continue
 		}
-		if e.loop.Now()-started > e.maxAbsence(other) {
+		if asked-started > e.maxAbsence(other.Instance) {
 			return mine, fmt.Errorf("%w: %q runs on host %s as pid %d since %s", ErrDuplicate,
 				e.cfg.ID, other.Host, other.PID, other.StartedAt.Format(time.RFC3339))
 		}
@@ -128,8 +135,8 @@ func (e *Entry) createEphemeral(ctx context.Context, mine zkrec.Instance) (zkrec
 	}
 }
 
-// enlist creates the ephemeral node. The parent's version counts how often that was done: a guard that
-// removes the node of a dead incarnation checks it, since the next incarnation's node has the same path
+// enlist creates the ephemeral node. The parent's version counts how often that was done: who changes or
+// removes a node of an incarnation checks it, since the next incarnation's node has the same path
 // and its version starts at 0 again. Where an ACL forbids writing the parent, it is left alone.
 func (e *Entry) enlist(ctx context.Context, path string, mine zkrec.Instance) error {
 	create := zkconn.CreateEphemeralOp(path, mine.Encode())

@@ -143,7 +143,9 @@ func (m *Member) Publish() {
 	}
 	path := m.loop.Tree.Instance(m.cfg.ID)
 	m.loop.Async("publish", func(ctx context.Context) func() {
-		_, err := m.loop.Conn.Multi(ctx, zkconn.SetOp(path, want.Encode(), zkconn.AnyVersion))
+		err := changeOwn(ctx, m.loop, m.cfg.ID, func(version int32) zkconn.Op {
+			return zkconn.SetOp(path, want.Encode(), version)
+		})
 		return func() {
 			if err == nil {
 				m.published = want
@@ -288,28 +290,53 @@ func (m *Member) Departure() (running, done bool) { return m.departure.running, 
 // Depart deletes this instance's node and its registrations at the given jobs.
 func (m *Member) Depart(jobs []string) {
 	m.departure.running = true
+	if !m.loop.Joined() { // the node may be another instance's of the same id
+		m.depart(jobs, nil)
+		return
+	}
+	path := m.loop.Tree.Instance(m.cfg.ID)
+	m.loop.Async("read own node", func(ctx context.Context) func() {
+		own, err := readOwn(ctx, m.loop, m.cfg.ID)
+		return func() {
+			switch {
+			case zkconn.IsUnknown(err):
+				m.departure = departure{} // once more
+			case errors.Is(err, zkconn.ErrNoNode) || !own.mine(m.loop):
+				m.depart(jobs, nil)
+			default:
+				m.depart(jobs, []zkconn.Op{own.same, zkconn.DeleteOp(path, own.stat.Version)})
+			}
+		}
+	})
+}
+
+// depart deletes what is this instance's; node, which may be nil, deletes its node.
+func (m *Member) depart(jobs []string, node []zkconn.Op) {
 	groups := make([][]zkconn.Op, 0, len(jobs)+2)
 	for _, job := range jobs {
 		path := m.loop.Tree.Registration(job, m.cfg.ID)
 		groups = append(groups, []zkconn.Op{zkconn.DeleteOp(path, zkconn.AnyVersion)})
 	}
-	if m.loop.Joined() { // otherwise the node may be another instance's of the same id
-		path := m.loop.Tree.Instance(m.cfg.ID)
-		groups = append(groups, []zkconn.Op{zkconn.DeleteOp(path, zkconn.AnyVersion)})
+	if node != nil {
+		groups = append(groups, node)
 	}
 	if o := m.closing.order; o != nil && o.Incarnation != "" { // it binds no later start
 		groups = append(groups, []zkconn.Op{zkconn.DeleteOp(m.loop.Tree.Order(m.cfg.ID), o.version)})
 	}
-	open, unknown := len(groups), 0
+	open, again := len(groups), false
+	m.departure = departure{running: open > 0, done: open == 0}
 	m.loop.WriteAll(groups, func(i int, r session.Result) {
 		open--
-		if zkconn.IsUnknown(r.Err) {
-			unknown++
-		} else if i < len(jobs) {
+		switch {
+		case zkconn.IsUnknown(r.Err):
+			again = true
+		case i < len(jobs):
 			m.loop.Tell(Unregistered{jobs[i]})
+		case node != nil && i == len(jobs) && errors.Is(r.Err, zkconn.ErrBadVersion):
+			again = true // an instance has joined since the node was read
 		}
 		if open == 0 {
-			m.departure = departure{done: unknown == 0} // otherwise once more
+			m.departure = departure{done: !again}
 		}
 	})
 }
