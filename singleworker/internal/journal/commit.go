@@ -31,6 +31,9 @@ func (j *Journal) prepare(n *node, w *write, guard owner.Guard) *change {
 	tree := j.loop.Tree
 	ch := &change{Stored: n.Stored, guard: guard, requestAt: -1, recordAt: -1, historyAt: -1, removeAt: -1}
 	ch.ops = append(ch.ops, guard.Ops...)
+	if n.late != "" {
+		ch.add(zkconn.DeleteOp(tree.Late(n.slot, n.late), zkconn.AnyVersion))
+	}
 	if w.kind == amend {
 		ch.history, _ = n.history.Amend(w.amend) // send has seen that it can be
 		ch.historyAt = ch.add(zkconn.SetOp(tree.History(n.slot), ch.history.Encode(), n.historyVersion))
@@ -67,6 +70,7 @@ func (j *Journal) send(n *node, w *write, guard owner.Guard) {
 	j.loop.Write(ch.ops, func(r session.Result) {
 		n.busy = false
 		if r.Err == nil {
+			n.late = "" // deleted with it
 			j.written(n, w, ch, r)
 		} else {
 			j.refused(n, w, ch, r)

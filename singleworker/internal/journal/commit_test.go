@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/journal"
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/owner"
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
@@ -253,6 +254,66 @@ func TestResultOfADeletedJobDoesNotReachTheNewOne(t *testing.T) {
 				if o := a.Ownership(); o.Record != fresh.Normal() {
 					g.T.Errorf("the new job is adopted with %+v, want %+v", o.Record, fresh)
 				}
+			})
+		})
+	}
+}
+
+// A result, or an amendment, is in flight without its run's ownership while the job is deleted and
+// resubmitted, and the new job's records have been changed as often as the old one's.
+func TestLateWriteDoesNotReachTheNewJob(t *testing.T) {
+	t.Parallel()
+	const inFlight = 2 * time.Second
+	for what, test := range map[string]struct {
+		node  string
+		write func(j *journal.Journal, late ticks.Commit) error
+		want  error
+	}{
+		"result": {"/tick", func(j *journal.Journal, late ticks.Commit) error {
+			_, err := j.Commit(late)
+			return err
+		}, ticks.ErrConflict},
+		"amendment": {"/history", func(j *journal.Journal, late ticks.Commit) error {
+			late.Plan.Entries[0].Error = "amended"
+			return j.Amend(late.Slot, late.Plan.Entries[0])
+		}, ticks.ErrSuperseded},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			roomtest.InGroup(t, func(g *roomtest.Group) {
+				g.Submit("job")
+				a := start(g, "a")
+				o := a.Ownership()
+				claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+				late := roomtest.Outcome(claimed, zkrec.RunFailed)
+				if test.want == ticks.ErrSuperseded { //nolint:errorlint // the table's
+					a.MustCommit(late)
+				}
+				_, tick, _ := g.Get(g.Tree.Tick("job"))
+				_, history, _ := g.Get(g.Tree.History("job"))
+				g.Set(g.Tree.Alive("job"), zkrec.Owner{SID: "b", Incarnation: "b-1"}.Encode())
+				roomtest.Pass(time.Second)
+				g.OnMulti(test.node, zkdev.Delay(inFlight))
+				answer := make(chan error, 1)
+				go func() { answer <- test.write(a.Journal, late) }()
+				roomtest.Pass(inFlight / 2)
+				g.Multi(g.Cancel()...)
+				g.Submit("job")
+				fresh := zkrec.Tick{Watermark: 120, Run: zkrec.Run{
+					Tick: 120, RunID: "new", SID: "b", Token: 99, Attempt: 1, State: zkrec.RunRunning,
+				}}
+				for range tick.Version {
+					g.Set(g.Tree.Tick("job"), fresh.Encode())
+				}
+				for range history.Version {
+					g.Set(g.Tree.History("job"), zkrec.History{}.Encode())
+				}
+				if err := <-answer; !errors.Is(err, test.want) {
+					g.T.Errorf("%v, want %v", err, test.want)
+				}
+				g.WantRecords(fresh)
+				roomtest.Pass(time.Second)
+				g.WantNodes(false, g.Tree.Late("job", "r1"))
 			})
 		})
 	}

@@ -18,6 +18,7 @@ type node struct {
 	busy  bool // a request is under way
 	known bool // Stored is what the nodes hold
 	Stored
+	late  string // the run whose Late node was there when Stored was read, or ""
 	queue []*write
 	open  string // the run that was claimed here and has no result yet
 }
@@ -112,8 +113,8 @@ func (j *Journal) advance(n *node) {
 		switch {
 		case !j.loop.Joined():
 			return // continued when joined again
-		case !n.known:
-			j.fetch(n)
+		case !n.known || n.late != w.late(guard):
+			j.fetch(n, w.late(guard))
 			return
 		case w.kind == load, w.kind == commit && n.record == w.commit.Plan.Record:
 			j.finish(n, w, nil) // a commit was made, and its answer was lost
@@ -135,7 +136,7 @@ func (j *Journal) advance(n *node) {
 
 // guard is what w checks of the slot's ownership, or why it cannot be written any more. A result needs
 // none; but while its run's ownership is believed to last, the guard tells the run's job from one that
-// was submitted again.
+// was submitted again. After that, the Late node does.
 func (j *Journal) guard(n *node, w *write) (owner.Guard, error) {
 	switch {
 	case w.isClaim():
@@ -156,6 +157,10 @@ func (j *Journal) isOutdated(n *node, w *write) bool {
 // finish reports w and takes it off the queue.
 func (j *Journal) finish(n *node, w *write, err error) {
 	n.queue = n.queue[1:]
+	if n.late != "" {
+		dropLate(j.loop, n.slot, n.late)
+		n.late = ""
+	}
 	switch {
 	case w.isClaim() && w.commit.Plan.Record.Open() && err == nil:
 		n.open = w.commit.Plan.Record.RunID
@@ -166,12 +171,16 @@ func (j *Journal) finish(n *node, w *write, err error) {
 	j.tellBusy(n)
 }
 
-// fetch reads the nodes.
-func (j *Journal) fetch(n *node) {
+// fetch reads the nodes, and creates the Late node of a run, if one is given, before that.
+func (j *Journal) fetch(n *node, late string) {
 	n.busy = true
 	ownership := j.owner.Owned(n.slot)
 	j.loop.Async("read tick", func(ctx context.Context) func() {
-		s, err := readBoth(ctx, j.loop, n.slot)
+		var s Stored
+		err := createLate(ctx, j.loop, n.slot, late)
+		if err == nil {
+			s, err = readBoth(ctx, j.loop, n.slot)
+		}
 		return func() {
 			n.busy = false
 			j.catalog.Report(n.slot, err, j.loop.Tree.Tick(n.slot), j.loop.Tree.History(n.slot))
@@ -185,7 +194,7 @@ func (j *Journal) fetch(n *node) {
 			case err != nil:
 				j.finish(n, n.queue[0], err) // the runner, or the next sync, tries again
 			default:
-				n.known, n.Stored = true, s
+				n.known, n.Stored, n.late = true, s, late
 			}
 			j.advance(n)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
@@ -290,52 +291,29 @@ func (m *Member) Departure() (running, done bool) { return m.departure.running, 
 // Depart deletes this instance's node and its registrations at the given jobs.
 func (m *Member) Depart(jobs []string) {
 	m.departure.running = true
-	if !m.loop.Joined() { // the node may be another instance's of the same id
-		m.depart(jobs, nil)
-		return
-	}
-	path := m.loop.Tree.Instance(m.cfg.ID)
-	m.loop.Async("read own node", func(ctx context.Context) func() {
-		own, err := readOwn(ctx, m.loop, m.cfg.ID)
-		return func() {
-			switch {
-			case zkconn.IsUnknown(err):
-				m.departure = departure{} // once more
-			case errors.Is(err, zkconn.ErrNoNode) || !own.mine(m.loop):
-				m.depart(jobs, nil)
-			default:
-				m.depart(jobs, []zkconn.Op{own.same, zkconn.DeleteOp(path, own.stat.Version)})
-			}
-		}
-	})
-}
-
-// depart deletes what is this instance's; node, which may be nil, deletes its node.
-func (m *Member) depart(jobs []string, node []zkconn.Op) {
 	groups := make([][]zkconn.Op, 0, len(jobs)+2)
 	for _, job := range jobs {
 		path := m.loop.Tree.Registration(job, m.cfg.ID)
 		groups = append(groups, []zkconn.Op{zkconn.DeleteOp(path, zkconn.AnyVersion)})
 	}
-	if node != nil {
-		groups = append(groups, node)
-	}
 	if o := m.closing.order; o != nil && o.Incarnation != "" { // it binds no later start
 		groups = append(groups, []zkconn.Op{zkconn.DeleteOp(m.loop.Tree.Order(m.cfg.ID), o.version)})
 	}
-	open, again := len(groups), false
-	m.departure = departure{running: open > 0, done: open == 0}
-	m.loop.WriteAll(groups, func(i int, r session.Result) {
-		open--
-		switch {
-		case zkconn.IsUnknown(r.Err):
-			again = true
-		case i < len(jobs):
-			m.loop.Tell(Unregistered{jobs[i]})
-		case node != nil && i == len(jobs) && errors.Is(r.Err, zkconn.ErrBadVersion):
-			again = true // an instance has joined since the node was read
+	joined := m.loop.Joined() // otherwise the node may be another instance's of the same id
+	m.loop.Async("depart", func(ctx context.Context) func() {
+		results := m.loop.Apply(ctx, groups)
+		again := slices.ContainsFunc(results, func(r session.Result) bool { return zkconn.IsUnknown(r.Err) })
+		if joined && !again {
+			again = zkconn.IsUnknown(changeOwn(ctx, m.loop, m.cfg.ID, func(version int32) zkconn.Op {
+				return zkconn.DeleteOp(m.loop.Tree.Instance(m.cfg.ID), version)
+			}))
 		}
-		if open == 0 {
+		return func() {
+			for i, job := range jobs {
+				if !zkconn.IsUnknown(results[i].Err) {
+					m.loop.Tell(Unregistered{job})
+				}
+			}
 			m.departure = departure{done: !again}
 		}
 	})

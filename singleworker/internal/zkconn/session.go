@@ -16,9 +16,9 @@ import (
 
 var errExpired = errors.New("the session has expired")
 
-// session is one session with a connection of the library of its own. The library would go on to the next
-// session by itself, and send there what it had not yet sent in this one: a process that was stopped for
-// a while would write, as the session's successor, what it has decided as its predecessor.
+// session is one session, with a separate connection of the library. The library could begin the next
+// session itself, but would send there what it had not yet sent in this one: a process that was stopped for
+// a while would overwrite what its successor has written.
 type session struct {
 	conn    *Conn
 	zk      *zk.Conn
@@ -174,8 +174,8 @@ type provider struct {
 
 var _ zk.HostProvider = provider{}
 
-// Next returns the server to try. After the session has expired there is none: the library waits until
-// it is closed, and fails the requests that it has not sent.
+// Next returns the server to try. After the session has expired it makes the library fail the requests that
+// it has not sent, and wait until it is closed.
 func (p provider) Next() (server string, retryStart bool) {
 	if p.session.expired.Load() {
 		return "", true

@@ -70,6 +70,11 @@ func (t Tree) Heartbeat(slot, sid string) string { return t.Alive(slot) + "/" + 
 // Tick holds the last claim of the slot and its result.
 func (t Tree) Tick(slot string) string { return t.Slot(slot) + "/" + tickNode }
 
+// Late is held by the runner of a run while it writes the run's result without owning the slot. It proves
+// that the tick node is still the one that was read: the versions of a job that was deleted and submitted
+// again start at 0.
+func (t Tree) Late(slot, runID string) string { return t.Tick(slot) + "/" + runID }
+
 // History holds the outcome of the slot's last ticks.
 func (t Tree) History(slot string) string { return t.Slot(slot) + "/" + historyNode }
 
