@@ -209,6 +209,7 @@ func TestTroubleGolden(t *testing.T) {
 	change("orphan", func(j *admin.JobStatus) {
 		j.Overdue = hours(-2)
 		j.Paused = &admin.Pause{Since: hours(-1)}
+		j.Watermark = hours(2)
 	})
 	change("レポート", func(j *admin.JobStatus) {
 		j.Watermark, j.Overdue = hours(-50), hours(-26)

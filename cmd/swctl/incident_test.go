@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -58,5 +59,35 @@ func TestFullInstancesAreNamed(t *testing.T) {
 		time.Sleep(time.Minute)
 		h.want(t, "list", `every instance with handler "report" is full: app-1 owns 1 of at most 1 slots, app-2 owns 1 of at most 1 slots; start another, or raise MaxSlots`)
 		h.want(t, "instances", "1/1")
+	})
+}
+
+// A run that hangs, and a job that fails each time, are seen in the list, and since when.
+func TestHungAndFailingJobsAreSeen(t *testing.T) {
+	t.Parallel()
+	onCluster(t, func(t *testing.T, h *harness, cluster *swtest.Cluster) {
+		begin := time.Now() // 08:19:05
+		cluster.Start("app-1", map[string]singleworker.Handler{
+			"hangs": func(ctx context.Context, _ *singleworker.Run) error { <-ctx.Done(); return ctx.Err() },
+			"fails": func(context.Context, *singleworker.Run) error {
+				if time.Since(begin) > time.Minute {
+					return errors.New("no route to host")
+				}
+				return nil
+			},
+		})
+		cluster.Submit(job.Job{Name: "skips", Schedule: "*/10 * * * * *", Handler: "hangs"})
+		cluster.Submit(job.Job{Name: "queues", Schedule: "*/10 * * * * *", Handler: "hangs", Overlap: job.OverlapQueue})
+		cluster.Submit(job.Job{Name: "fails", Schedule: "30 * * * * *"})
+		cluster.Submit(job.Job{Name: "split", Schedule: "30 * * * * *", Handler: "fails", Shards: 2})
+		time.Sleep(4 * time.Minute)
+		skipped := "still running after 3m55s; ticks since 2026-11-21 08:19:20 UTC are skipped"
+		failed := "failed 3 times in a row, last success 3m35s ago"
+		h.want(t, "list", skipped, "ticks since 2026-11-21 08:19:20 UTC wait", failed, "2 of 2 shards fail; split[0] "+failed)
+		h.want(t, "list -o json", `"overrun_tick": "2026-11-21T08:19:20Z"`, `"last_ok_tick": "2026-11-21T08:19:30Z"`)
+		h.want(t, "show skips", "Overrun     "+skipped)
+		h.want(t, "show fails", "Failing     "+failed)
+		time.Sleep(time.Hour)
+		h.want(t, "show fails", "Failing     failed 20 times in a row, no success on record")
 	})
 }

@@ -19,7 +19,8 @@ func (a *app) listCommand() *cmdline.Command {
 		Short: "show all jobs: their owners, last runs and next runs",
 		Long: `STATE is owned, unowned or invalid, or, for a job that is owned, paused or late: late
 means that a tick is overdue by the job's --alarm-after. The column REASON appears when a
-job has one. LAST and NEXT are relative to now: "ok 8h ago" is the tick of 8 h ago;
+job has one; it also names a run that is in progress when the next tick comes, and how many
+ticks in a row have failed. LAST and NEXT are relative to now: "ok 8h ago" is the tick of 8 h ago;
 "unknown" is a run whose owner died before it could record the result.
 
 A job with shards is one row: it is unowned while one of its shards is; OWNER is like
@@ -30,7 +31,8 @@ shards is in progress. -o wide has a row per shard instead, and more columns.`,
 swctl list -o wide
 swctl list -l team=billing -l tier=gold
 swctl list -o json | jq -r '.items[] | select(.state == "unowned") | .name'
-swctl list -o json | jq -r '.items[] | select(.overdue_tick) | .name'`,
+swctl list -o json | jq -r '.items[] | select(.overdue_tick) | .name'
+swctl list -o json | jq -r '.items[] | select(.failing.runs > 2) | .name'`,
 		Flags: []cmdline.Flag{
 			{Name: fields.FlagLabel, Alias: "l", Usage: "`KEY=VALUE` only jobs with this label; may be repeated, and then all must match", Repeated: true},
 		},

@@ -105,10 +105,13 @@ func (r reading) status(live map[string]Instance, now time.Time) JobStatus {
 		return s
 	}
 	s.Name, s.Shard, s.Slots, s.Complete = r.name, nil, statuses, milli(r.complete)
-	s.Owner, s.LastRun, s.Alarm, s.Overdue = nil, nil, nil, time.Time{}
+	s.Owner, s.LastRun, s.Failing, s.Alarm, s.Overdue, s.Overrun = nil, nil, nil, nil, time.Time{}, time.Time{}
 	for i := range statuses {
 		if late := statuses[i].Overdue; !late.IsZero() && (s.Overdue.IsZero() || late.Before(s.Overdue)) {
 			s.Overdue = late
+		}
+		if tick := statuses[i].Overrun; !tick.IsZero() && (s.Overrun.IsZero() || tick.Before(s.Overrun)) {
+			s.Overrun = tick
 		}
 		if statuses[i].Watermark.Before(s.Watermark) {
 			s.Watermark = statuses[i].Watermark

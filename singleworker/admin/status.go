@@ -26,6 +26,7 @@ type records struct {
 	tick       zkrec.Tick
 	tickErr    error // why the tick record cannot be read
 	alarm      *zkrec.Alarm
+	recent     zkrec.History // only of a slot whose last run did not succeed
 }
 
 // status reads the records of a job, or of a shard.
@@ -99,6 +100,13 @@ func (c *Client) readSlot(ctx context.Context, r *records, since int64) error {
 	if r.tick.Watermark == 0 && r.tickErr == nil {
 		r.tick.Watermark = since
 	}
+	if r.tick.State != "" && r.tick.State != RunOK {
+		data, _, err := c.optional(ctx, c.tree.History(r.slot))
+		if err != nil {
+			return err
+		}
+		r.recent, _ = zkrec.ParseHistory(data) // Get says if it cannot be read
+	}
 	data, _, err := c.optional(ctx, c.tree.Alarm(r.slot))
 	if err != nil {
 		return err
@@ -153,7 +161,7 @@ func (r records) status(of parsed, live map[string]Instance, now time.Time) JobS
 		s.Alarm = &Alarm{Tick: milli(r.alarm.Tick), InstanceID: r.alarm.SID, At: inUTC(r.alarm.At)}
 	}
 	lives := r.ownerLives(live)
-	s.LastRun = r.lastRun(lives)
+	s.LastRun, s.Failing = r.lastRun(lives), failing(r.recent)
 	if errors.As(of.err, new(*job.FieldError)) || of.err == nil {
 		s.Job = of.spec.Job.WithDefaults()
 	}
@@ -169,11 +177,14 @@ func (r records) status(of parsed, live map[string]Instance, now time.Time) JobS
 		s.Paused = pauseOf(*p)
 	}
 	if of.err == nil {
-		s.NextRun = nextRun(of.schedule, s.Paused, now)
+		s.NextRun = nextRun(of.schedule, s.Paused, later(now, s.Watermark))
 	}
 	if of.err == nil && r.tickErr == nil {
 		running := lives && r.tick.Open() && r.tick.Token == r.ownerStat.Mzxid
 		s.Overdue = overdue(of.spec, of.schedule, of.spec.SinceOr(r.stat.Mtime), r.tick.Watermark, running, now)
+		if tick := of.schedule.Next(milli(max(r.tick.Tick, r.tick.Started))); running && !tick.After(now) && !of.spec.Paused.Covers(tick) {
+			s.Overrun = inUTC(tick)
+		}
 	}
 	s.judge(cmp.Or(of.err, r.tickErr), r.owner.Offer, lives, live)
 	return s
@@ -224,6 +235,25 @@ func (r records) lastRun(ownerLives bool) *Run {
 	return &run
 }
 
+// failing counts the runs since the last success.
+func failing(history zkrec.History) *Failing {
+	var row Failing
+	for _, e := range slices.Backward(history.Entries) {
+		if e.State == RunOK {
+			row.OK = milli(e.Tick)
+			break
+		}
+		failed := e.State == RunFailed || e.State == RunTimedOut || e.State == RunLost
+		if tick := milli(e.Tick); failed && !tick.Equal(row.Since) {
+			row.Runs, row.Since = row.Runs+1, tick
+		}
+	}
+	if row.Runs == 0 {
+		return nil
+	}
+	return &row
+}
+
 // able lists the registered instances that are live and take jobs.
 func able(registered []string, live map[string]Instance) []string {
 	var able []string
@@ -235,6 +265,14 @@ func able(registered []string, live map[string]Instance) []string {
 	return able
 }
 
+// later is the later of two times.
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
 // nextRun is the first tick after now that is not paused.
 func nextRun(schedule *cronexpr.Schedule, pause *Pause, now time.Time) time.Time {
 	switch {
@@ -243,7 +281,7 @@ func nextRun(schedule *cronexpr.Schedule, pause *Pause, now time.Time) time.Time
 	case pause.Until.IsZero():
 		return time.Time{}
 	}
-	return schedule.Next(pause.Until.Add(-time.Millisecond))
+	return schedule.Next(later(now, pause.Until.Add(-time.Millisecond)))
 }
 
 func pauseOf(p zkrec.Pause) *Pause {

@@ -56,11 +56,17 @@ type JobStatus struct {
 	// Registered lists the instances that have registered the handler, sorted,
 	// including dead ones until they are cleaned up.
 	Registered []string `json:"registered"`
-	// NextRun is the next tick of the schedule that is not paused; zero if there is
-	// no further tick.
+	// NextRun is the next tick of the schedule that is neither paused nor accounted for; zero if
+	// there is no further tick.
 	NextRun time.Time `json:"next_run_at,omitzero"`
 	// LastRun is nil if the job never ran.
 	LastRun *Run `json:"last_run"`
+	// Overrun is the first tick that came due during the run in progress; zero if none did. By
+	// Job.Overlap, it and those after it are skipped, or wait for the run to end.
+	Overrun time.Time `json:"overrun_tick,omitzero"`
+	// Failing says for how long runs have failed; nil if the last one did not. For a job with
+	// shards, Slots have it.
+	Failing *Failing `json:"failing,omitempty"`
 	// Watermark is the time up to which every tick was claimed or recorded as not
 	// run, by every shard; zero if no tick was.
 	Watermark time.Time `json:"accounted_through,omitzero"`
@@ -73,6 +79,14 @@ type JobStatus struct {
 	Alarm *Alarm `json:"alarm,omitempty"`
 	// Paused is the pause in force, or nil.
 	Paused *Pause `json:"paused,omitempty"`
+}
+
+// Failing is a row of failed runs, as far as the history goes back. Interrupted runs do not
+// count, and the attempts of one tick count once.
+type Failing struct {
+	Runs  int       `json:"runs"`                  // how many ticks in a row have failed
+	Since time.Time `json:"since_tick,omitzero"`   // the first of them
+	OK    time.Time `json:"last_ok_tick,omitzero"` // the last tick before them that succeeded; zero if the history has none
 }
 
 // Pause is a pause of a job. Times are by the operator's clock.

@@ -166,6 +166,9 @@ func TestWhyOfARun(t *testing.T) {
 				ranEntry("11:00:00", zkrec.RunTimedOut, func(e *zkrec.Entry) { e.Attempt = 2 }),
 			}}, "11:59:59", RunTimedOut,
 		},
+		"it started late": {
+			scene{tick: through("12:00:00"), history: []zkrec.Entry{ranEntry("12:00:00", zkrec.RunOK, func(e *zkrec.Entry) { e.Started += 43_000 })}}, "", RunOK,
+		},
 		"it was lost": {
 			scene{tick: through("12:00:00"), history: []zkrec.Entry{ranEntry("12:00:00", zkrec.RunLost, nil)}}, "", RunLost,
 		},

@@ -107,6 +107,9 @@ func (w *writer) recorded(name string) {
 	default:
 		w.sayf("%s ran on %s from %s to %s (%s, attempt %d) and %s.", name, last.InstanceID,
 			w.at(last.Started), w.at(last.Ended), last.Ended.Sub(last.Started).Round(time.Millisecond), last.Attempt, ending(last))
+		if late := last.Started.Sub(last.Tick); late >= lateStart && last.Attempt == 1 {
+			w.sayf("It started %s late: an earlier run was still in progress, the job had no owner, or ZooKeeper did not answer.", late.Round(time.Second))
+		}
 		if last.NextAttempt != "" {
 			w.sayf("It will run again (%s) at %s.", last.NextAttempt, w.at(last.NextAttemptAt))
 		}
@@ -117,6 +120,9 @@ func (w *writer) recorded(name string) {
 		}
 	}
 }
+
+// lateStart is later than a run starts when all is well, on clocks that are set by a network.
+const lateStart = 5 * time.Second
 
 // gone says why the instance of a run will not record its result.
 func (w *writer) gone(run admin.Entry) string {
@@ -327,8 +333,7 @@ const clockSkew = time.Minute
 func (w *writer) next() {
 	if ahead := w.Job.Watermark; ahead.Sub(w.At) > clockSkew {
 		w.sayf("All ticks up to %s are already accounted for, because a clock was wrong or someone edited the record: nothing runs before then. "+
-			"To run the job, cancel it and submit it again.", w.at(ahead))
-		return
+			"After that the job runs again. If that is too late, cancel it and submit it again, which loses its history.", w.at(ahead))
 	}
 	if next := w.Job.NextRun; !next.IsZero() && !next.Equal(w.Tick) {
 		w.sayf("The next run is at %s.", w.at(next))

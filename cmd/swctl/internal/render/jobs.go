@@ -11,6 +11,7 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	jobs "github.com/swjobs/singleworker/singleworker/job"
 )
 
 // Jobs is a table with a row for each job; it has a column of reasons only if a job has one.
@@ -146,6 +147,9 @@ func state(job admin.JobStatus) string {
 	return string(job.State)
 }
 
+// clockSkew is how far in the future a claimed tick may be because clocks differ.
+const clockSkew = time.Minute
+
 // reason says why a job does not run as its schedule says.
 func (p Page) reason(job admin.JobStatus) string {
 	var parts []string
@@ -156,6 +160,15 @@ func (p Page) reason(job admin.JobStatus) string {
 	if !job.Overdue.IsZero() {
 		parts = append(parts, "late since "+output.Moment(job.Overdue, p.Now, zone))
 	}
+	if ahead := job.Watermark; ahead.Sub(p.Now) > clockSkew {
+		parts = append(parts, "nothing runs before "+output.Moment(ahead, p.Now, zone)+": a clock was wrong, see swctl why "+output.Quoted(job.Name))
+	}
+	if !job.Overrun.IsZero() {
+		parts = append(parts, p.overrun(job))
+	}
+	if text := p.failing(job); text != "" {
+		parts = append(parts, text)
+	}
 	if job.Resizing != nil {
 		parts = append(parts, "resizing "+job.Resizing.String())
 	}
@@ -163,6 +176,49 @@ func (p Page) reason(job admin.JobStatus) string {
 		parts = append(parts, output.FirstLine(job.Reason.String()))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// overrun is "still running after 12m; ticks since 03:00:10 UTC are skipped".
+func (p Page) overrun(job admin.JobStatus) string {
+	what := "still running"
+	if run := job.LastRun; run != nil {
+		what += " after " + output.Span(p.Now.Sub(run.Started))
+	}
+	fate := "are skipped"
+	if job.Job.Overlap == jobs.OverlapQueue {
+		fate = "wait"
+	}
+	return fmt.Sprintf("%s; ticks since %s %s", what, output.Absolute(job.Overrun, Zone(job.Job)), fate)
+}
+
+// failing is "failed 7 times in a row, last success 3h ago", or "2 of 4 shards fail; import[1] failed
+// 7 times ...".
+func (p Page) failing(job admin.JobStatus) string {
+	var worst *admin.JobStatus
+	fail, slots := 0, slotsOf(job)
+	for i := range slots {
+		if slots[i].Failing != nil {
+			fail++
+			if worst == nil || slots[i].Failing.Runs > worst.Failing.Runs {
+				worst = &slots[i]
+			}
+		}
+	}
+	if worst == nil {
+		return ""
+	}
+	times, success := "once", "no success on record"
+	if n := worst.Failing.Runs; n > 1 {
+		times = fmt.Sprintf("%d times in a row", n)
+	}
+	if ok := worst.Failing.OK; !ok.IsZero() {
+		success = "last success " + output.Relative(ok, p.Now)
+	}
+	text := "failed " + times + ", " + success
+	if len(job.Slots) > 0 {
+		text = fmt.Sprintf("%d of %d shards fail; %s %s", fail, len(slots), worst.Name, text)
+	}
+	return text
 }
 
 // pause is "until 2026-11-22 09:00:00 CET (in 1d), by alice@host: why".

@@ -74,6 +74,12 @@ func (p Page) head(job admin.JobStatus, zone *time.Location) {
 	if !job.Overdue.IsZero() {
 		p.field("Late", fmt.Sprintf("since %s: that tick is neither claimed nor skipped", p.moment(job.Overdue, zone)))
 	}
+	if !job.Overrun.IsZero() {
+		p.field("Overrun", p.overrun(job))
+	}
+	if text := p.failing(job); text != "" {
+		p.field("Failing", text)
+	}
 	if job.Resizing != nil {
 		p.field("Resizing", p.resizing(job, zone))
 	}
