@@ -50,6 +50,7 @@ type Catalog struct {
 
 	jobs       map[string]*Job
 	registered map[string]struct{} // jobs at which this instance is registered, or may be
+	misnamed   int                 // how many nodes stand where jobs do without a job's name, as last logged
 	listing    session.OnePerTime
 	nextList   time.Duration // Mono: when to list the jobs although no watch tells
 }
@@ -175,9 +176,14 @@ func (c *Catalog) List() {
 
 func (c *Catalog) listed(names []string) {
 	present := make(map[string]bool, len(names))
+	var misnamed []string
 	for _, name := range names {
 		present[name] = true
-		if zkrec.IsJob(name) && c.jobs[name] == nil {
+		is, err := zkrec.JobName(name)
+		if err != nil {
+			misnamed = append(misnamed, name)
+		}
+		if is && err == nil && c.jobs[name] == nil {
 			j := &Job{Name: name}
 			c.jobs[name] = j
 			c.Refresh(j)
@@ -188,6 +194,13 @@ func (c *Catalog) listed(names []string) {
 			c.forget(j)
 		}
 	}
+	if len(misnamed) > 0 && len(misnamed) != c.misnamed { // in one line, for there may be thousands
+		first := slices.Min(misnamed)
+		_, err := zkrec.JobName(first)
+		c.loop.Log.Error("nodes ignored: they cannot be jobs because of their names", "path", c.loop.Tree.Root(),
+			"count", len(misnamed), "first", first, "err", err)
+	}
+	c.misnamed = len(misnamed)
 }
 
 func (c *Catalog) forget(j *Job) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -331,6 +332,28 @@ func TestShardsAreCreatedAndChange(t *testing.T) {
 		want := []session.Notice{catalog.SlotGone{Slot: "job[2]"}, catalog.Changed{Job: j, Spec: true}}
 		if !slices.Equal(order, want) || !slices.Equal(j.Stale, []string{"job[2]"}) || j.Has("job[2]") {
 			g.T.Errorf("told %+v, stale %v", order, j.Stale)
+		}
+	})
+}
+
+// A node whose name swctl would refuse is not run, which is said once for all of them.
+func TestMisnamedNodesAreNotRun(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		for _, name := range []string{" lead", strings.Repeat("x", 201), "a\u202eb"} {
+			g.Submit(name)
+		}
+		a := start(g)
+		g.Submit("job")
+		roomtest.Pass(time.Minute)
+		if n := told(a); len(n.set) == 0 || slices.ContainsFunc(n.set, func(s lease.SlotSet) bool { return s.Slot != "job" }) {
+			g.T.Errorf("told %+v, want the job alone", n.set)
+		}
+		if registered := a.Catalog.Registered(); !slices.Equal(registered, []string{"job"}) {
+			g.T.Errorf("registered at %q", registered)
+		}
+		if log := a.Log.String(); strings.Count(log, "nodes ignored") != 1 || !strings.Contains(log, "count=3") {
+			g.T.Errorf("logged, want one line:\n%s", log)
 		}
 	})
 }

@@ -179,6 +179,17 @@ var watchedNodes = []string{registerNode, shardsNode, aliveNode, tickNode, reque
 // IsJob reports whether a child of the root is a job rather than one of
 // singleworker's own nodes. A node with the name of a shard is neither.
 func IsJob(child string) bool {
+	is, err := JobName(child)
+	return is && err == nil
+}
+
+// JobName reports whether a child of the root stands where a job does, and why its
+// name cannot be that of one: it was created manually, no instance runs it, and
+// nothing can be asked of it.
+func JobName(child string) (is bool, err error) {
 	_, _, shard := SplitSlot(child)
-	return child != "" && !shard && !strings.HasPrefix(child, job.Reserved)
+	if shard || strings.HasPrefix(child, job.Reserved) {
+		return false, nil
+	}
+	return true, job.CheckName(child)
 }
