@@ -139,9 +139,12 @@ func (r *removal) try(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	found, err := r.guard.find(ctx, names)
+	found, denied, err := r.guard.find(ctx, names)
 	if err != nil {
 		return err
+	}
+	if denied != nil && len(found)+len(r.sent) == 0 {
+		return denied // one of those may be the child's
 	}
 	for id, instance := range r.sent {
 		if _, there := found[id]; !there { // an earlier try was applied after all
@@ -180,14 +183,21 @@ type registration struct {
 // readers is how many registrations are read at a time: a takeover waits for this.
 const readers = 32
 
-// find returns the registrations that have the token, by instance ID.
-func (g *Guard) find(ctx context.Context, ids []string) (map[string]registration, error) {
+// find returns the registrations that have the token, by instance ID. denied says that there are some that
+// may not be read.
+func (g *Guard) find(ctx context.Context, ids []string) (found map[string]registration, denied, err error) {
 	var mu sync.Mutex
-	found := make(map[string]registration)
-	err := task.Each(ctx, readers, ids, func(ctx context.Context, _ int, id string) error {
+	found = make(map[string]registration)
+	err = task.Each(ctx, readers, ids, func(ctx context.Context, _ int, id string) error {
 		data, stat, err := g.conn.Get(ctx, g.tree.Instance(id))
 		if errors.Is(err, zkconn.ErrNoNode) {
 			return nil // gone in the meantime
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if errors.Is(err, zkconn.ErrDenied) {
+			denied = err
+			return nil
 		}
 		if err != nil {
 			return err
@@ -196,10 +206,8 @@ func (g *Guard) find(ctx context.Context, ids []string) (map[string]registration
 		if err != nil || record.Guard != g.token {
 			return nil // what cannot be read is not the child's
 		}
-		mu.Lock()
-		defer mu.Unlock()
 		found[id] = registration{Instance{id, record.Incarnation, record.Host, record.PID}, stat.Version}
 		return nil
 	})
-	return found, err
+	return found, denied, err
 }

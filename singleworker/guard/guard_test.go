@@ -154,6 +154,28 @@ func TestOnlyTheGuardsRegistrationsAreRemoved(t *testing.T) {
 	})
 }
 
+// A registration that may not be read hides no other; alone it may be the child's, which is not kept secret.
+func TestRegistrationThatMayNotBeRead(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		g := w.guard()
+		w.guarded("a", g.token, 1)
+		w.guarded("hidden", "", 1)
+		w.server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
+			if r.Path == w.tree.Instance("hidden") {
+				return zkdev.Refuse(zkdev.NoAuth)
+			}
+			return zkdev.Pass()
+		})
+		if got, want := w.deregister(g, yes), "removed a (a-1, 1)"; got != want {
+			w.Errorf("got %q, want %q", got, want)
+		}
+		if _, err := g.Deregister(w.Context(), yes); !errors.Is(err, admin.ErrDenied) {
+			w.Errorf("with nothing left that may be read: %v, want ErrDenied", err)
+		}
+	})
+}
+
 // The node of the next incarnation has the same path, and the same version: what
 // was read must be what is removed, however late the removal arrives.
 func TestTheNextIncarnationIsKept(t *testing.T) {

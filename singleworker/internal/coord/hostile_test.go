@@ -54,7 +54,7 @@ func TestOwnerRecordThatNamesAPath(t *testing.T) {
 // once, and the jobs of a dead instance are taken over.
 func TestInstanceRecordThatMayNotBeRead(t *testing.T) {
 	inGroup(t, func(g *group) {
-		g.Multi(zkconn.CreateOp(g.Tree.Instance("evil"), []byte("hidden")))
+		g.Multi(zkconn.CreateEphemeralOp(g.Tree.Instance("evil"), []byte("hidden")))
 		g.Server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
 			if r.Path == g.Tree.Instance("evil") {
 				return zkdev.Refuse(zkdev.NoAuth)

@@ -134,8 +134,8 @@ func (o *Overdue) fetchRun(ctx context.Context, slot string) (record zkrec.Tick,
 	if err != nil || stat.Mzxid != record.Token {
 		return record, false, err
 	}
-	_, running, err = conn.Exists(ctx, tree.Instance(record.SID))
-	return record, running, err
+	held, found, err := conn.Exists(ctx, tree.Instance(record.SID))
+	return record, found && held.Ephemeral(), err
 }
 
 // raise reports an overdue tick, unless another instance has.

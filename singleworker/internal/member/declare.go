@@ -9,10 +9,13 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
+// maxLogged is how much of a replaced record is logged, in bytes.
+const maxLogged = 1 << 10
+
 // declare writes a job that the application's code declares. A job that exists is replaced only if it
 // is not based on this same declaration: an operator's change on top of it stays until the code says
-// something else.
-func (e *Entry) declare(ctx context.Context, d Declaration) error {
+// something else. found reports whether the job existed, in which case an error is that of its node alone.
+func (e *Entry) declare(ctx context.Context, d Declaration) (found bool, err error) {
 	spec := d.Spec
 	spec.Declared = spec.Fingerprint()
 	for {
@@ -29,21 +32,21 @@ func (e *Entry) declare(ctx context.Context, d Declaration) error {
 			if err == nil {
 				e.loop.Log.Info("job declared", "job", d.Job, "schedule", spec.Job.Schedule)
 			}
-			return err
+			return false, err
 		}
 		if err != nil {
-			return err
+			return true, err
 		}
 		old, err := zkrec.ParseSpec(d.Job, data)
 		switch {
 		case errors.As(err, new(*zkrec.SchemaError)):
-			return err // an older version must not replace what a newer one wrote
+			return true, err // an older version must not replace what a newer one wrote
 		case err == nil && old.Declared == spec.Declared:
-			return nil
+			return true, nil
 		}
 		replaced := spec.Over(old, stat.Mtime)
 		if err := replaced.CheckSize(); err != nil {
-			return fmt.Errorf("together with its former schedule and shards it %w", err)
+			return true, fmt.Errorf("together with its former schedule and shards it %w", err)
 		}
 		_, err = e.loop.Conn.Multi(ctx, zkconn.SetOp(e.loop.Tree.Job(d.Job), replaced.Encode(), stat.Version))
 		if errors.Is(err, zkconn.ErrBadVersion) || errors.Is(err, zkconn.ErrNoNode) {
@@ -51,8 +54,8 @@ func (e *Entry) declare(ctx context.Context, d Declaration) error {
 		}
 		if err == nil {
 			e.loop.Log.Warn("declaration replaced the job's record",
-				"job", d.Job, "schedule", spec.Job.Schedule, "was", string(data))
+				"job", d.Job, "schedule", spec.Job.Schedule, "was", string(data[:min(len(data), maxLogged)]))
 		}
-		return err
+		return true, err
 	}
 }

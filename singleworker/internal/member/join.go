@@ -28,10 +28,11 @@ func (e *Entry) Prepare(ctx context.Context) error {
 		return err
 	}
 	for _, d := range e.cfg.Declarations {
-		err := e.declare(ctx, d)
-		if errors.As(err, new(*zkrec.SchemaError)) {
-			// Written by a newer version of the application, whose instances run it.
-			e.loop.Log.Error("declaration ignored", "job", d.Job, "err", err)
+		found, err := e.declare(ctx, d)
+		if found && err != nil && !zkconn.IsUnknown(err) {
+			// Written by a newer version of the application, whose instances run it; or a node that may not
+			// be read, or not be written, which concerns this job alone.
+			e.loop.Log.Error("declaration ignored", "job", d.Job, "path", e.loop.Tree.Job(d.Job), "err", err)
 			continue
 		}
 		if err != nil {
@@ -105,8 +106,10 @@ func (e *Entry) createEphemeral(ctx context.Context, mine zkrec.Instance) (zkrec
 		switch {
 		case errors.Is(err, zkconn.ErrNoNode):
 			continue
-		case zkconn.IsUnknown(err), err != nil && !ours:
+		case zkconn.IsUnknown(err):
 			return mine, err
+		case err != nil && !ours:
+			return mine, fmt.Errorf("%s: %w", path, err)
 		case err != nil: // ours, overwritten by someone else
 			_, err = e.loop.Conn.Multi(ctx, other.same, zkconn.SetOp(path, mine.Encode(), other.stat.Version))
 			if errors.Is(err, zkconn.ErrBadVersion) {

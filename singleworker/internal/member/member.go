@@ -182,8 +182,11 @@ func (m *Member) TellState() {
 type Group struct {
 	Peers      map[string]lease.Peer
 	orders     map[string]order
-	unreadable map[string]error // of which nothing is known but that they live
+	unreadable map[string]error // of which nothing is known but that they live, or that are not instances
 }
+
+// errNoSession is why a node below Instances does not count as an instance: someone created it manually.
+var errNoSession = errors.New("no session holds it, so it is not an instance's; delete it")
 
 // FetchGroup reads the live instances and operators' orders, and watches both. It is called beside
 // the loop.
@@ -207,6 +210,9 @@ func (m *Member) FetchGroup(ctx context.Context) (g Group, err error) {
 			continue // gone in between
 		case zkconn.IsUnknown(i.err):
 			return Group{}, i.err
+		case errors.Is(i.err, errNoSession):
+			g.unreadable[i.sid] = i.err
+			continue
 		case i.err != nil: // it lives, and that is all that is known of it
 			g.unreadable[i.sid] = i.err
 		}
@@ -252,7 +258,11 @@ func (m *Member) LogUnreadable(path string, err error) {
 		m.logged = make(map[string]string)
 	}
 	m.logged[path] = err.Error()
-	m.loop.Log.Log(context.Background(), level, "group not fully known: a node cannot be read", "path", path, "err", err)
+	text := "group not fully known: a node cannot be read"
+	if errors.Is(err, errNoSession) {
+		text = "node ignored: it is not an instance"
+	}
+	m.loop.Log.Log(context.Background(), level, text, "path", path, "err", err)
 }
 
 // instanceRead is what was read of an instance.
@@ -273,12 +283,24 @@ func readInstances(ctx context.Context, l *session.Loop, sids []string) []instan
 	return all
 }
 
-func readInstance(ctx context.Context, l *session.Loop, path string) (zkrec.Instance, zkconn.Stat, error) {
+// readInstance reads a record. The error is errNoSession for a node that no session holds, and otherwise
+// why nothing is known of an instance but that it lives.
+func readInstance(ctx context.Context, l *session.Loop, path string) (record zkrec.Instance, stat zkconn.Stat, err error) {
 	data, stat, err := l.Conn.Get(ctx, path)
-	if err != nil {
-		return zkrec.Instance{}, stat, err
+	if errors.Is(err, zkconn.ErrDenied) { // who holds it may be read by anyone
+		if held, found, existsErr := l.Conn.Exists(ctx, path); existsErr == nil && found {
+			stat = held
+		} else if existsErr != nil {
+			return record, stat, existsErr
+		}
 	}
-	record, err := zkrec.ParseInstance(data)
+	switch {
+	case stat.Czxid != 0 && !stat.Ephemeral():
+		return record, stat, errNoSession
+	case err != nil:
+		return record, stat, err
+	}
+	record, err = zkrec.ParseInstance(data)
 	return record, stat, err
 }
 

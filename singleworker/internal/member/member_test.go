@@ -327,6 +327,65 @@ func appear(ctx context.Context, e *member.Entry) error {
 	return err
 }
 
+// A node that no session holds, which someone created manually, is not an instance: it keeps nobody out but
+// the one whose node it is in place of, and is logged once.
+func TestNodeWithoutASessionIsNoInstance(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		latch := string(zkrec.Instance{Incarnation: "x", Mode: zkrec.ModeLatch}.Encode())
+		g.Create(g.Tree.Instance("ghost"), latch)
+		g.Create(g.Tree.Instance("hidden"), latch)
+		g.Server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
+			if r.Path == g.Tree.Instance("hidden") {
+				return zkdev.Refuse(zkdev.NoAuth)
+			}
+			return zkdev.Pass()
+		})
+		if _, err := enter(g, member.Config{ID: "a"}, appear); err != nil {
+			g.T.Errorf("Appear = %v", err)
+		}
+		b := start(g, member.Config{ID: "b"})
+		for range 2 {
+			if read, _ := follow(b); len(read.Peers) != 2 {
+				g.T.Errorf("peers %v, want a and b", read.Peers)
+			}
+		}
+		for _, sid := range []string{"ghost", "hidden"} {
+			if n := strings.Count(b.Log.String(), "path="+g.Tree.Instance(sid)); n != 1 {
+				g.T.Errorf("%s logged %d times, want once:\n%s", sid, n, b.Log)
+			}
+		}
+		_, err := enter(g, member.Config{ID: "ghost"}, appear)
+		if err == nil || errors.Is(err, member.ErrDuplicate) || !strings.Contains(err.Error(), g.Tree.Instance("ghost")) {
+			g.T.Errorf("Appear in place of the node: %v, want what is in the way", err)
+		}
+	})
+}
+
+// A declared job whose node may not be read keeps no instance from starting.
+func TestDeclarationOfAJobThatMayNotBeRead(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("hidden")
+		g.Server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
+			if r.Path == g.Tree.Job("hidden") {
+				return zkdev.Refuse(zkdev.NoAuth)
+			}
+			return zkdev.Pass()
+		})
+		spec := zkrec.Spec{Job: jobs.Job{Schedule: "@daily"}}
+		a, err := enter(g, member.Config{ID: "a", Declarations: []member.Declaration{{Job: "hidden", Spec: spec}, {Job: "job", Spec: spec}}},
+			func(ctx context.Context, e *member.Entry) error { return e.Prepare(ctx) })
+		if err != nil {
+			g.T.Errorf("Prepare = %v", err)
+		}
+		g.WantNodes(true, g.Tree.Job("job"))
+		if text := a.Log.String(); !strings.Contains(text, "path="+g.Tree.Job("hidden")) {
+			g.T.Errorf("log %q, want the path", text)
+		}
+	})
+}
+
 // An instance of the same id, or of the other mode, that does not go is respected after 1.5 of its session
 // timeouts.
 func TestLiveInstanceKeepsAnotherOut(t *testing.T) {

@@ -199,8 +199,8 @@ func (c *Cleanup) applyAll(ctx context.Context, groups [][]zkconn.Op) error {
 func (c *Cleanup) disowning(ctx context.Context, slot string, gone []string) (map[string][]zkconn.Op, error) {
 	data, stat, err := c.loop.Conn.Get(ctx, c.loop.Tree.Alive(slot))
 	ops := make(map[string][]zkconn.Op)
-	if errors.Is(err, zkconn.ErrNoNode) {
-		return ops, nil // the slot is gone, too
+	if errors.Is(err, zkconn.ErrNoNode) || errors.Is(err, zkconn.ErrDenied) {
+		return ops, nil // the slot is gone, too, or is nobody's business
 	}
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -19,6 +20,11 @@ type Stat struct {
 	EphemeralOwner int64     // session that owns an ephemeral node; else 0
 	Ctime          time.Time // creation, on the server's clock
 	Mtime          time.Time // last change of the data, on the server's clock
+}
+
+// Ephemeral reports whether a session holds the node, which goes with it.
+func (s Stat) Ephemeral() bool {
+	return s.EphemeralOwner != 0 && s.EphemeralOwner != math.MinInt64 // that of a container
 }
 
 func statOf(s *zk.Stat) Stat {
