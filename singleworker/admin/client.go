@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -150,22 +152,53 @@ func (c *Client) children(ctx context.Context, path string) ([]string, error) {
 	return names, err
 }
 
+// child is a node below another one.
+type child struct {
+	name string
+	data []byte
+	stat zkconn.Stat
+	err  error // why it may not be read, a *zkrec.UnreadableError, or nil
+}
+
 // eachChild reads the children of a node that may be missing; those that go meanwhile are left
-// out.
-func (c *Client) eachChild(ctx context.Context, path string, use func(name string, data []byte)) error {
+// out. It calls use for one at a time.
+func (c *Client) eachChild(ctx context.Context, path string, use func(child)) error {
 	names, err := c.children(ctx, path)
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		data, _, err := c.conn.Get(ctx, path+"/"+name)
-		switch {
-		case errors.Is(err, zkconn.ErrNoNode):
-		case err != nil:
-			return err
-		default:
-			use(name, data)
+	return c.eachOf(ctx, path, names, use)
+}
+
+// eachOf is eachChild for those of the given names.
+func (c *Client) eachOf(ctx context.Context, path string, names []string, use func(child)) error {
+	var mu sync.Mutex
+	return task.Each(ctx, readers, names, func(ctx context.Context, _ int, name string) error {
+		path := path + "/" + name
+		node := child{name: name}
+		var err error
+		if node.data, node.stat, err = c.conn.Get(ctx, path); errors.Is(err, ErrDenied) {
+			node.err = denied(err)
+			node.stat, _, err = c.conn.Exists(ctx, path) // which needs no permission
 		}
+		if errors.Is(err, zkconn.ErrNoNode) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		use(node)
+		return nil
+	})
+}
+
+// denied says which node may not be read.
+func denied(err error) error {
+	refused := new(zkconn.OpError)
+	if !errors.As(err, &refused) {
+		return err
 	}
-	return nil
+	return &zkrec.UnreadableError{Path: refused.Path, Err: refused.Err}
 }

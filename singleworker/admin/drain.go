@@ -193,12 +193,12 @@ func (c *Client) AwaitDrained(ctx context.Context, sid string) (instance Instanc
 		if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
 			return false, err
 		}
-		live, _, err := c.counted(ctx)
+		all, _, err := c.counted(ctx)
 		if err != nil {
 			return false, err
 		}
-		instance, runs = live[sid]
-		if runs && !instance.closed() {
+		instance, runs = all[sid]
+		if runs = runs && instance.State != InstanceNone; runs && !instance.closed() {
 			return false, ErrNotDraining
 		}
 		settled := instance.State == InstanceDrained || instance.State == InstanceDisabled

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -81,7 +82,7 @@ func TestUnknownWhenTheOwnerIsDead(t *testing.T) {
 			t.Errorf("%+v of %+v; want it unknown, the next tick overdue", job.LastRun, job)
 		}
 		w.instance("app-1b", "job")
-		w.multi(zkcreate(w.c.tree.Instance("app-1"), zkrec.Instance{Incarnation: "app-1-2"}.Encode()))
+		w.multi(zkconn.CreateEphemeralOp(w.c.tree.Instance("app-1"), zkrec.Instance{Incarnation: "app-1-2"}.Encode()))
 		if job := w.get("job"); job.LastRun.State != RunUnknown || job.State != StateUnowned {
 			t.Errorf("%+v of %+v; want it unknown: another start of the same instance", job.LastRun, job)
 		}

@@ -21,10 +21,11 @@ const (
 	InstanceDisabled   = "disabled"   // it owns nothing until it is enabled, even after restarts
 	InstanceStandby    = "standby"    // latch mode: it owns nothing because it is not the leader
 	InstanceStopping   = "stopping"   // it hands its jobs over and leaves
-	InstanceUnreadable = "unreadable" // a newer version wrote its record, or someone edited it
+	InstanceUnreadable = "unreadable" // its record may not be read, or someone edited it
+	InstanceNone       = "none"       // no session holds its node: someone created it manually, and nothing runs
 )
 
-// Instance is one running instance of the group.
+// Instance is one running instance of the group, unless its State is InstanceNone.
 type Instance struct {
 	ID          string    `json:"instance_id"`
 	Incarnation string    `json:"incarnation"` // a new one at each start
@@ -36,8 +37,10 @@ type Instance struct {
 	MaxSlots    int       `json:"max_slots"` // maximum number of slots; 0 means no limit
 	Weight      int       `json:"weight"`    // relative share of the slots
 	State       string    `json:"state"`     // InstanceActive ...
-	Mode        string    `json:"mode"`      // "lease" or "latch"
-	Leader      bool      `json:"leader"`    // in latch mode: it owns every job
+	// Reason explains InstanceUnreadable and InstanceNone.
+	Reason string `json:"reason,omitempty"`
+	Mode   string `json:"mode"`   // "lease" or "latch"
+	Leader bool   `json:"leader"` // in latch mode: it owns every job
 	// Order is the operator's order in force that keeps it from owning jobs, or
 	// nil.
 	Order *Order `json:"order,omitempty"`
@@ -77,15 +80,16 @@ func orderOf(sid string, o zkrec.Order) Order {
 	return Order{InstanceID: sid, Incarnation: o.Incarnation, By: o.By, Reason: o.Reason, At: inUTC(o.At)}
 }
 
-// Instances lists the running instances, sorted by id. Errors: ErrDenied,
-// ErrUnavailable.
+// Instances lists the running instances, and nodes that stand where theirs do (InstanceNone),
+// sorted by id. One whose record may not be read is InstanceUnreadable. Errors: ErrDenied if
+// they may not be listed, ErrUnavailable.
 func (c *Client) Instances(ctx context.Context) ([]Instance, error) {
 	return retried(ctx, c, "list instances", func() ([]Instance, error) {
-		live, slots, err := c.counted(ctx)
+		all, slots, err := c.counted(ctx)
 		if err != nil {
 			return nil, err
 		}
-		instances := slices.SortedFunc(maps.Values(live), func(a, b Instance) int { return cmp.Compare(a.ID, b.ID) })
+		instances := slices.SortedFunc(maps.Values(all), func(a, b Instance) int { return cmp.Compare(a.ID, b.ID) })
 		return instances, task.Each(ctx, readers, instances, func(ctx context.Context, k int, i Instance) (err error) {
 			if i.Owned > 0 {
 				instances[k].ClockOffset, err = c.clockOffset(ctx, slots[i.ID], i.ID)
@@ -99,7 +103,7 @@ func (c *Client) Instances(ctx context.Context) ([]Instance, error) {
 // the time of ZooKeeper's write. It returns nil if the heartbeat no longer exists.
 func (c *Client) clockOffset(ctx context.Context, slot, sid string) (*time.Duration, error) {
 	data, stat, err := c.conn.Get(ctx, c.tree.Heartbeat(slot, sid))
-	if errors.Is(err, zkconn.ErrNoNode) {
+	if errors.Is(err, zkconn.ErrNoNode) || errors.Is(err, ErrDenied) {
 		return nil, nil //nolint:nilnil // it is not known
 	}
 	if err != nil {
@@ -114,7 +118,8 @@ func (c *Client) clockOffset(ctx context.Context, slot, sid string) (*time.Durat
 }
 
 // Orders lists operators' orders, sorted by instance ID, including those for
-// instances that are not running. Errors: ErrDenied, ErrUnavailable.
+// instances that are not running. One that may not be read binds every start of its
+// instance; its Reason says so. Errors: ErrDenied if they may not be listed, ErrUnavailable.
 func (c *Client) Orders(ctx context.Context) ([]Order, error) {
 	return retried(ctx, c, "list orders", func() ([]Order, error) {
 		orders, err := c.orders(ctx)
@@ -126,10 +131,10 @@ func (c *Client) Orders(ctx context.Context) ([]Order, error) {
 	})
 }
 
-// counted is live with the number of slots that each instance owns, and one slot
+// counted is nodes with the number of slots that each instance owns, and one slot
 // of each instance that owns any.
-func (c *Client) counted(ctx context.Context) (live map[string]Instance, slots map[string]string, err error) {
-	if live, err = c.live(ctx); err != nil {
+func (c *Client) counted(ctx context.Context) (all map[string]Instance, slots map[string]string, err error) {
+	if all, err = c.nodes(ctx); err != nil {
 		return nil, nil, err
 	}
 	jobs, err := c.list(ctx)
@@ -146,27 +151,45 @@ func (c *Client) counted(ctx context.Context) (live map[string]Instance, slots m
 			}
 		}
 	}
-	for sid, instance := range live {
+	for sid, instance := range all {
 		instance.Owned = owned[sid]
-		live[sid] = instance
+		all[sid] = instance
 	}
-	return live, slots, nil
+	return all, slots, nil
 }
 
 // live reads the running instances by id.
 func (c *Client) live(ctx context.Context) (map[string]Instance, error) {
+	all, err := c.nodes(ctx)
+	maps.DeleteFunc(all, func(_ string, i Instance) bool { return i.State == InstanceNone })
+	return all, err
+}
+
+// nodes reads what stands below the parent of the instances.
+func (c *Client) nodes(ctx context.Context) (map[string]Instance, error) {
 	orders, err := c.orders(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrDenied) { // who may not read orders knows of none, as an instance
 		return nil, err
 	}
-	live := map[string]Instance{}
-	return live, c.eachChild(ctx, c.tree.Instances(), func(sid string, data []byte) {
-		record, err := zkrec.ParseInstance(data)
-		if err != nil {
-			record = zkrec.Instance{State: InstanceUnreadable} // alive nevertheless
+	all := map[string]Instance{}
+	return all, c.eachChild(ctx, c.tree.Instances(), func(node child) {
+		record, err := zkrec.ParseInstance(node.data)
+		state := record.State
+		var reason string
+		switch {
+		case !node.stat.Ephemeral():
+			record, state = zkrec.Instance{}, InstanceNone
+			reason = c.tree.Instance(node.name) + " is held by no session, so it is not an instance's: delete it"
+		case node.err != nil: // alive nevertheless
+			state, reason = InstanceUnreadable, node.err.Error()
+		case err != nil:
+			state, reason = InstanceUnreadable, err.Error()
 		}
-		o, ordered := orders[sid]
-		live[sid] = instanceOf(sid, record, o, ordered)
+		o, ordered := orders[node.name]
+		record.State = state
+		instance := instanceOf(node.name, record, o, ordered)
+		instance.Reason = reason
+		all[node.name] = instance
 	})
 }
 
@@ -194,5 +217,11 @@ func instanceOf(sid string, record zkrec.Instance, o zkrec.Order, ordered bool) 
 // orders reads all orders by id.
 func (c *Client) orders(ctx context.Context) (map[string]zkrec.Order, error) {
 	orders := map[string]zkrec.Order{}
-	return orders, c.eachChild(ctx, c.tree.Orders(), func(sid string, data []byte) { orders[sid] = zkrec.ParseOrder(data) })
+	return orders, c.eachChild(ctx, c.tree.Orders(), func(node child) {
+		order := zkrec.ParseOrder(node.data)
+		if node.err != nil {
+			order.Reason = node.err.Error()
+		}
+		orders[node.name] = order
+	})
 }

@@ -8,8 +8,10 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // Get reads a job, or one shard: "report[3]". Errors: *job.FieldError for the
@@ -46,7 +48,9 @@ func checkSlot(name string) error {
 // readers is how many jobs, or shards of a job, are read concurrently.
 const readers = 32
 
-// List reads all jobs, sorted by name. Errors: ErrDenied, ErrUnavailable.
+// List reads all jobs, sorted by name. A job of which a record may not be read, or whose node has a
+// name that no job can have, is StateInvalid. Errors: ErrDenied if they may not be listed,
+// ErrUnavailable.
 func (c *Client) List(ctx context.Context) ([]JobStatus, error) {
 	return retried(ctx, c, "list jobs", func() ([]JobStatus, error) { return c.list(ctx) })
 }
@@ -62,11 +66,23 @@ func (c *Client) list(ctx context.Context) ([]JobStatus, error) {
 	}
 	var mu sync.Mutex
 	var list []JobStatus
-	names = slices.DeleteFunc(names, func(name string) bool { return !zkrec.IsJob(name) })
-	err = task.Each(ctx, readers, names, func(ctx context.Context, _ int, name string) error {
+	var jobs []string
+	for _, name := range names {
+		switch is, err := zkrec.JobName(name); {
+		case is && err != nil:
+			text := fmt.Sprintf("nobody runs it: its name %v; delete %s", err, c.tree.Job(name))
+			list = append(list, invalid(name, reason.Reason{Code: reason.BadName, Error: text}))
+		case is:
+			jobs = append(jobs, name)
+		}
+	}
+	err = task.Each(ctx, readers, jobs, func(ctx context.Context, _ int, name string) error {
 		status, err := c.status(ctx, name, live)
-		if errors.Is(err, ErrNotFound) {
+		switch {
+		case errors.Is(err, ErrNotFound):
 			return nil // canceled meanwhile
+		case errors.Is(err, ErrDenied):
+			status, err = invalid(name, reason.Reason{Code: reason.Denied, Error: denied(err).Error()}), nil
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -75,6 +91,11 @@ func (c *Client) list(ctx context.Context) ([]JobStatus, error) {
 	})
 	slices.SortFunc(list, func(a, b JobStatus) int { return cmp.Compare(a.Name, b.Name) })
 	return list, err
+}
+
+// invalid is the status of a job of which no more is known.
+func invalid(name string, why reason.Reason) JobStatus {
+	return JobStatus{Name: name, Job: job.Job{Name: name}, State: StateInvalid, Reason: why}
 }
 
 // AwaitOwner waits until the job, or each of its shards, has an owner, or the

@@ -124,7 +124,7 @@ func (w *world) instance(sid, job string) {
 		w.Fatal(err)
 	}
 	w.multi(
-		zkconn.CreateOp(w.c.tree.Instance(sid), zkrec.Instance{Incarnation: sid + "-1", StartedAt: time.Now()}.Encode()),
+		zkconn.CreateEphemeralOp(w.c.tree.Instance(sid), zkrec.Instance{Incarnation: sid + "-1", StartedAt: time.Now()}.Encode()),
 		zkconn.CreateOp(w.c.tree.Registration(job, sid), nil),
 	)
 }

@@ -15,6 +15,8 @@ const (
 	Canceling    Code = "canceling"     // the job is being deleted in several steps
 	NewerVersion Code = "newer_version" // a newer version wrote one of its records: Error
 	Unreadable   Code = "unreadable"    // one of its records cannot be read: Error
+	Denied       Code = "denied"        // one of its records may not be read by who asks: Error
+	BadName      Code = "bad_name"      // its node was created manually, with a name that no job can have: Error
 	BadSpec      Code = "bad_spec"      // its description cannot be read, or can never run: Error
 	NoHandler    Code = "no_handler"    // no instance ever registered its handler: Handler
 	HandlerGone  Code = "handler_gone"  // no live instance has its handler: Handler, Instances that had it
@@ -71,7 +73,7 @@ func (r Reason) String() string {
 		return ""
 	case Canceling:
 		return "it is being canceled; if that was interrupted, cancel it again"
-	case NewerVersion, Sentence:
+	case NewerVersion, Denied, BadName, Sentence:
 		return r.Error
 	case Unreadable:
 		return r.Error + "; repair the job"

@@ -67,6 +67,28 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// One long cell makes no row wider than a name may be.
+func TestLongCellsAreClipped(t *testing.T) {
+	t.Parallel()
+	tab := &Table{}
+	tab.Row("NAME", "STATE", "REASON")
+	tab.Row(strings.Repeat("x", 30_000), "owned", strings.Repeat("r", 30_000))
+	tab.Row(strings.Repeat("レ", 10_000), "owned", "")
+	tab.Row(strings.Repeat("n", maxCell), "owned", "")
+	var out bytes.Buffer
+	tab.Write(&out, "")
+	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	for k, line := range lines {
+		name, _, _ := strings.Cut(line, " ")
+		if clipped := strings.HasSuffix(name, "…"); width(name) > maxCell || clipped != (k == 1 || k == 2) {
+			t.Errorf("row %d: a name of %d columns, clipped: %v", k, width(name), clipped)
+		}
+		if w := width(line); w > maxCell+2+len("STATE")+2+maxLast {
+			t.Errorf("row %d: %d columns", k, w)
+		}
+	}
+}
+
 func TestTexts(t *testing.T) {
 	t.Parallel()
 	if got, want := OneLine("a\n\n  b\tc\r\n"), "a; b c"; got != want {

@@ -11,12 +11,23 @@ import (
 // レポート would push its row out of line.)
 type Table struct{ rows [][]string }
 
+// How many columns a cell takes: as many as the longest name; the last one, which pads no other row, more.
+// What is longer is clipped. Only JSON has all of it.
+const (
+	maxCell = 200
+	maxLast = 1000
+)
+
 // Row adds a row. A cell is one line of printable text; an empty one shows as
 // "-", so that every row has as many words in the same places.
 func (t *Table) Row(cells ...string) {
 	row := make([]string, len(cells))
 	for i, cell := range cells {
-		row[i] = FirstLine(cell)
+		limit := maxCell
+		if i == len(cells)-1 {
+			limit = maxLast
+		}
+		row[i] = clip(FirstLine(cell), limit)
 		if row[i] == "" {
 			row[i] = "-"
 		}
@@ -45,6 +56,20 @@ func (t *Table) Write(out *bytes.Buffer, indent string) {
 		}
 		out.WriteByte('\n')
 	}
+}
+
+// clip shortens a printable text to a number of columns.
+func clip(text string, columns int) string {
+	if len(text) <= columns || width(text) <= columns {
+		return text
+	}
+	n := 0
+	for i, r := range text {
+		if n += width(string(r)); n >= columns { // one column is for the ellipsis
+			return text[:i] + "…"
+		}
+	}
+	return text
 }
 
 // FirstLine is the first line of a text that holds anything, made printable.

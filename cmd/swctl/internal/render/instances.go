@@ -24,7 +24,7 @@ func (p Page) Instances(all []admin.Instance) {
 		if i.Leader {
 			state = "leader"
 		}
-		notes := slices.DeleteFunc([]string{p.orderNote(i), clockNote(i)}, func(s string) bool { return s == "" })
+		notes := slices.DeleteFunc([]string{i.Reason, p.orderNote(i), clockNote(i)}, func(s string) bool { return s == "" })
 		t.Row(i.ID, state, owned(i), weight, i.Host, pid, output.Relative(i.StartedAt, p.Now), i.Version, strings.Join(notes, "; "))
 	}
 	t.Write(p.Out, "")

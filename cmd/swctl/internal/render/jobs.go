@@ -29,7 +29,7 @@ func (p Page) Jobs(jobs []admin.JobStatus, indent string) {
 		if len(job.Slots) > 0 {
 			owner, last = owners(job.Slots), p.lastOf(job.Slots)
 		}
-		row := []string{job.Name, job.Job.Schedule, job.Job.TimeZone, state(job), owner, last, output.Relative(job.NextRun, p.Now)}
+		row := []string{name(job), job.Job.Schedule, job.Job.TimeZone, state(job), owner, last, output.Relative(job.NextRun, p.Now)}
 		if reasons {
 			row = append(row, p.reason(job))
 		}
@@ -48,7 +48,7 @@ func (p Page) WideJobs(jobs []admin.JobStatus) {
 			if slot.Shard != nil {
 				param = slot.Shard.Parameter
 			}
-			t.Row(append([]string{slot.Name, slot.Job.Schedule, slot.Job.TimeZone, slot.Job.Handler, param}, p.slot(slot)...)...)
+			t.Row(append([]string{name(slot), slot.Job.Schedule, slot.Job.TimeZone, slot.Job.Handler, param}, p.slot(slot)...)...)
 		}
 	}
 	t.Write(p.Out, "")
@@ -69,6 +69,15 @@ func (p Page) shards(job admin.JobStatus) {
 func (p Page) slot(slot admin.JobStatus) []string {
 	owner, since, token := p.owner(slot)
 	return []string{state(slot), owner, since, token, p.lastRun(slot.LastRun), output.Relative(slot.NextRun, p.Now), p.reason(slot)}
+}
+
+// name is the name of a job, or of a shard; quoted if it would be taken for another one. Only that of a node
+// which no instance runs would.
+func name(job admin.JobStatus) string {
+	if output.FirstLine(job.Name) != job.Name {
+		return strconv.QuoteToGraphic(job.Name)
+	}
+	return job.Name
 }
 
 // owner is who owns a job, or a shard, since when and with which token.

@@ -1,10 +1,13 @@
 package render
 
 import (
+	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
 )
 
 // However many instances own the shards, the column stays narrow.
@@ -24,6 +27,24 @@ func TestOwnerSummary(t *testing.T) {
 	for _, shard := range []admin.JobStatus{{State: admin.StateUnowned}, {State: admin.StateInvalid}} {
 		if got := owners([]admin.JobStatus{shard}); got != "0/1" {
 			t.Errorf("%s: %s, want 0/1", shard.State, got)
+		}
+	}
+}
+
+// What is no job, or no instance, is a row that says so, and is not taken for another one.
+func TestRowsOfOtherNodes(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	p := Page{Out: &out}
+	p.Jobs([]admin.JobStatus{
+		{Name: "lead", State: admin.StateOwned},
+		{Name: " lead", State: admin.StateInvalid, Reason: reason.Reason{Code: reason.BadName, Error: "its name begins or ends with a blank"}},
+		{Name: "a\u202eb", State: admin.StateInvalid},
+	}, "")
+	p.Instances([]admin.Instance{{ID: "ghost", State: admin.InstanceNone, Reason: "it is held by no session"}})
+	for _, want := range []string{"\nlead ", "\n\" lead\" ", "\n\"a\\u202eb\" ", "its name begins or ends with a blank", "none", "it is held by no session"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
 		}
 	}
 }
