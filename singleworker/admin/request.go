@@ -175,15 +175,26 @@ func (c *Client) inbox(ctx context.Context, slot string) (inbox, error) {
 	return box, err
 }
 
-// waiting reads the pending requests of a slot. An unreadable one still counts.
+// waiting reads the oldest pending requests of a slot, as its owner does. One that cannot be read, or is
+// not among those, still counts.
 func (c *Client) waiting(ctx context.Context, slot string) (map[string]zkrec.Request, error) {
-	waiting := map[string]zkrec.Request{}
-	return waiting, c.eachChild(ctx, c.tree.Requests(slot), func(id string, data []byte) {
-		request, err := zkrec.ParseRequest(data)
+	path := c.tree.Requests(slot)
+	ids, err := c.children(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(ids)
+	waiting := make(map[string]zkrec.Request, len(ids))
+	read := min(len(ids), zkrec.MaxReadRequests)
+	for _, id := range ids[read:] {
+		waiting[id] = zkrec.Request{}
+	}
+	return waiting, c.eachOf(ctx, path, ids[:read], func(node child) {
+		request, err := zkrec.ParseRequest(node.data)
 		if err != nil {
 			request = zkrec.Request{}
 		}
-		waiting[id] = request
+		waiting[node.name] = request
 	})
 }
 

@@ -26,7 +26,7 @@ const (
 type Request struct {
 	ID     string    `json:"id"`
 	Slot   string    `json:"name"`        // the job, or the shard: "report[3]"
-	Kind   string    `json:"kind"`        // RequestRun, RequestStop; empty if it cannot be read
+	Kind   string    `json:"kind"`        // RequestRun, RequestStop; empty if it cannot be read, or is not yet: see Requests
 	At     time.Time `json:"at,omitzero"` // by the operator's clock; zero if it cannot be read
 	By     string    `json:"by"`
 	Reason string    `json:"reason"`
@@ -36,7 +36,8 @@ type Request struct {
 }
 
 // Requests lists the pending requests of a job, including those of its shards,
-// or of one shard, "report[3]": by slot, oldest first.
+// or of one shard, "report[3]": by slot, oldest first. Of more than 100 of one slot, which
+// only someone writing them manually can make, the later ones are not read: they have no Kind.
 // Errors: *job.FieldError for the name, ErrNotFound, ErrNoShard, ErrUnreadable
 // for a shard, ErrDenied, ErrUnavailable.
 func (c *Client) Requests(ctx context.Context, name string) ([]Request, error) {
@@ -105,26 +106,35 @@ type cancellation struct {
 	taken map[[2]string]Request // by slot and ID, including earlier tries
 }
 
-// from cancels the pending requests of one slot. The transaction checks the tick
-// record, so that a run that starts at this moment keeps its request.
+// from cancels the pending requests of one slot, as many at a time as are read.
 func (w *cancellation) from(ctx context.Context, _ int, slot past) error {
+	for {
+		if more, err := w.some(ctx, slot); err != nil || !more {
+			return err
+		}
+	}
+}
+
+// some cancels the oldest of them and reports whether there may be more. The transaction checks the
+// tick record, so that a run that starts at this moment keeps its request.
+func (w *cancellation) some(ctx context.Context, slot past) (more bool, err error) {
 	c := w.client
 	path := c.tree.Tick(slot.slot)
 	data, stat, err := c.conn.Get(ctx, path)
 	if errors.Is(err, zkconn.ErrNoNode) {
-		return nil // the shard does not exist yet, or no longer
+		return false, nil // the shard does not exist yet, or no longer
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	record, err := zkrec.ParseTick(data, stat.Mtime)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrUnreadable, err)
+		return false, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	slot.tick = record
 	requests, err := c.requestsOf(ctx, []past{slot})
 	if err != nil {
-		return err
+		return false, err
 	}
 	w.forget(slot, requests)
 	ops := []zkconn.Op{zkconn.CheckOp(path, stat.Version)}
@@ -136,7 +146,7 @@ func (w *cancellation) from(ctx context.Context, _ int, slot past) error {
 		}
 	}
 	if len(taken) == 0 {
-		return nil
+		return false, nil
 	}
 	_, err = c.conn.Multi(ctx, ops...)
 	if err == nil || zkconn.IsUnknown(err) {
@@ -146,17 +156,20 @@ func (w *cancellation) from(ctx context.Context, _ int, slot past) error {
 			w.taken[[2]string{r.Slot, r.ID}] = r
 		}
 	}
-	return err
+	return len(requests) > zkrec.MaxReadRequests, err
 }
 
 // forget corrects the result of an earlier try whose reply was lost: requests
 // that are still pending, or have run, were not canceled.
 func (w *cancellation) forget(slot past, requests []Request) {
+	waits := make(map[string]bool, len(requests))
+	for _, r := range requests {
+		waits[r.ID] = true
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	maps.DeleteFunc(w.taken, func(key [2]string, r Request) bool {
-		waits := slices.ContainsFunc(requests, func(other Request) bool { return other.ID == r.ID })
 		_, ran := slot.manual(r.ID)
-		return key[0] == slot.slot && (waits || ran)
+		return key[0] == slot.slot && (waits[r.ID] || ran)
 	})
 }

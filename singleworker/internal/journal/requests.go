@@ -18,6 +18,7 @@ type requests struct {
 	list    []ticks.Request // in the order in which they were made; one that cannot be read has no Kind
 	done    map[string]bool // removed, although a pending read may still show them
 	reading session.OnePerTime
+	crowded bool // more wait than are read at a time, which was logged
 	// nextLook is, on Mono, when the sync reads them although no watch says so.
 	nextLook time.Duration
 }
@@ -39,7 +40,7 @@ func (j *Journal) ReadRequests(slot string) {
 	}
 	known := own.requests.list
 	j.loop.Async("read requests", func(ctx context.Context) func() {
-		list, err := fetchRequests(ctx, j.loop, slot, known)
+		list, waiting, err := fetchRequests(ctx, j.loop, slot, known)
 		return func() {
 			again := own.requests.reading.End()
 			if j.owned[slot] != own {
@@ -48,6 +49,12 @@ func (j *Journal) ReadRequests(slot string) {
 			own.requests.nextLook = 0
 			switch {
 			case err == nil:
+				crowded := waiting > zkrec.MaxReadRequests
+				if crowded && !own.requests.crowded {
+					j.loop.Log.Warn("too many requests: the oldest are read, the others wait for them", "job", slot,
+						"path", j.loop.Tree.Requests(slot), "waiting", waiting, "read", zkrec.MaxReadRequests)
+				}
+				own.requests.crowded = crowded
 				j.requested(slot, own, list)
 				own.requests.nextLook = j.loop.NextLook()
 			case errors.Is(err, zkconn.ErrNoNode):
@@ -68,15 +75,17 @@ func (j *Journal) ReadRequests(slot string) {
 	})
 }
 
-// fetchRequests reads the requests that are not known yet: a request never changes.
-func fetchRequests(ctx context.Context, l *session.Loop, slot string, known []ticks.Request) ([]ticks.Request, error) {
+// fetchRequests reads those of the oldest requests that are not known yet: a request never changes. It
+// returns how many there are.
+func fetchRequests(
+	ctx context.Context, l *session.Loop, slot string, known []ticks.Request,
+) (list []ticks.Request, waiting int, err error) {
 	ids, _, err := l.Conn.ChildrenW(ctx, l.Tree.Requests(slot))
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	slices.Sort(ids) // they begin with the time
-	var list []ticks.Request
-	for _, id := range ids {
+	for _, id := range ids[:min(len(ids), zkrec.MaxReadRequests)] {
 		if i := slices.IndexFunc(known, func(r ticks.Request) bool { return r.ID == id }); i >= 0 {
 			list = append(list, known[i])
 			continue
@@ -86,7 +95,7 @@ func fetchRequests(ctx context.Context, l *session.Loop, slot string, known []ti
 			continue
 		}
 		if err != nil && !errors.Is(err, zkconn.ErrDenied) {
-			return nil, err
+			return nil, 0, err
 		}
 		var request zkrec.Request
 		if err == nil {
@@ -98,7 +107,7 @@ func fetchRequests(ctx context.Context, l *session.Loop, slot string, known []ti
 		}
 		list = append(list, ticks.Request{ID: id, Request: request})
 	}
-	return list, nil
+	return list, len(ids), nil
 }
 
 func (j *Journal) requested(slot string, own *owned, list []ticks.Request) {

@@ -2,6 +2,7 @@ package journal_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -37,6 +38,31 @@ func manualClaim(o journal.Ownership, from zkrec.Tick, id string) ticks.Commit {
 	c := roomtest.Claim(o, from, id, 60)
 	c.Plan.Record.Manual = "q1"
 	return c
+}
+
+// Of requests that someone wrote manually, by the thousand, the oldest are read, and then the next ones.
+func TestThousandsOfRequests(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		const some, all = zkrec.MaxReadRequests, 10 * zkrec.MaxReadRequests
+		for k := range all {
+			g.Ask(fmt.Sprintf("q%04d", k), zkrec.Request{Kind: zkrec.RequestRun})
+		}
+		a := start(g, "a")
+		o := a.Ownership()
+		if len(o.Requests) != some || o.Requests[0].ID != "q0000" {
+			g.T.Errorf("adopted with %d requests, want the oldest %d", len(o.Requests), some)
+		}
+		a.Journal.Drop("job", "q0000")
+		roomtest.Pass(100 * time.Millisecond)
+		if ids := a.Requests(); len(ids) != some || ids[0] != "q0001" || ids[some-1] != fmt.Sprintf("q%04d", some) {
+			g.T.Errorf("reported %d, from %s to %s", len(ids), ids[0], ids[len(ids)-1])
+		}
+		if n := strings.Count(a.Log.String(), "too many requests"); n != 1 {
+			g.T.Errorf("logged %d times, want once:\n%s", n, a.Log)
+		}
+	})
 }
 
 func TestRequestsAreReportedInOrder(t *testing.T) {

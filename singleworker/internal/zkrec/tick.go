@@ -235,6 +235,10 @@ const (
 // MaxRequests is the maximum number of pending requests of a job, or a shard.
 const MaxRequests = 10
 
+// MaxReadRequests is how many pending requests are read at a time, the oldest first. More than
+// MaxRequests only come from writing them manually, except for requests to stop runs.
+const MaxReadRequests = 100
+
 // Request is an operator's request to the owner of a job: a node that exists
 // until the request is done.
 type Request struct {
