@@ -1,0 +1,87 @@
+package txnlog
+
+import "time"
+
+// Kind is what a transaction does.
+type Kind int
+
+// The kinds.
+const (
+	// Other changes no node: a refused request, which takes a zxid, or a type that this version does not know.
+	Other Kind = iota
+	// Connect begins a session.
+	Connect
+	// Close ends one, with its ephemeral nodes. Ops lists their deletion, if the log has it.
+	Close
+	// Write changes nodes.
+	Write
+)
+
+// OpType is what an operation does to a node.
+type OpType int
+
+// The operations.
+const (
+	Create OpType = iota + 1
+	Delete
+	SetData
+	Check // of a version, in a transaction with others
+)
+
+func (t OpType) String() string {
+	switch t {
+	case Create:
+		return "create"
+	case Delete:
+		return "delete"
+	case SetData:
+		return "set"
+	case Check:
+		return "check"
+	}
+	return "?"
+}
+
+// Op is one operation of a transaction.
+type Op struct {
+	Type OpType
+	Path string
+	Data []byte // read only
+	// Version is that of the data after SetData. Check has one more than what it has checked.
+	Version int32
+	// Owner is the session that an ephemeral node ends with, or 0.
+	Owner int64
+}
+
+// Txn is one transaction: all of its operations were applied, or none.
+type Txn struct {
+	Zxid    int64
+	Session int64
+	Time    time.Time // by the leader's wall clock
+	Kind    Kind
+	Timeout time.Duration // of the session that Connect begins
+	Ops     []Op
+}
+
+// Epoch is the term of the leader that ordered the transaction: times are comparable within one.
+func Epoch(zxid int64) int64 { return zxid >> epochBits }
+
+// Follows reports whether a zxid can be the next one after another: no transaction is missing in between, as
+// far as can be told. A new leader starts to count again.
+func Follows(zxid, last int64) bool {
+	const counter = 1<<epochBits - 1
+	return zxid == last+1 || Epoch(zxid) > Epoch(last) && zxid&counter == 1
+}
+
+const epochBits = 32
+
+// Node is a node in a snapshot.
+type Node struct {
+	Path         string
+	Data         []byte
+	Czxid, Mzxid int64 // that created it, that last wrote its data
+	Pzxid        int64 // that last created or deleted a child of it
+	Mtime        time.Time
+	Version      int32
+	Owner        int64 // the session of an ephemeral node, or 0
+}
