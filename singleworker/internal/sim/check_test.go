@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
+	rules "github.com/swjobs/singleworker/singleworker/internal/ledger"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/swtest/audit"
@@ -151,12 +152,13 @@ type counts struct {
 // check verifies the properties 1 to 4, 8 and 9.
 func check(e evidence) ([]violation, counts) {
 	l := &ledger{
-		evidence: e, model: swtest.NewModel(e.tree), rightsTo: make(map[string][]swtest.Right), reigns: make(map[string][]*reign),
+		evidence: e, model: rules.NewModel(e.tree), rightsTo: make(map[string][]swtest.Right), reigns: make(map[string][]*reign),
 		born: make(map[string]int64), seen: make(map[string]bool), started: make(map[string]*swtest.Run),
 		accounts: make(map[string]*account), joined: make(map[int64]string), canceled: make(map[int64]bool),
 		divisions: make(map[string]*division), epochs: make(map[string]*epoch), completed: make(map[string][]*completed),
 		requests: make(map[string]*request),
 	}
+	l.judgeLog()
 	for k := range e.log {
 		if e.log[k].Code == zkdev.OK {
 			l.apply(&e.log[k])
@@ -188,6 +190,21 @@ func check(e evidence) ([]violation, counts) {
 	return l.found, l.counts
 }
 
+// judgeLog applies the rules by which a real server's log is audited.
+func (l *ledger) judgeLog() {
+	judge := rules.New(l.tree, true, rules.Observer{}, func(v rules.Violation) {
+		l.violatef(propertyOf[v.Rule], v.Slot, v.Txn.Time, "%v", v)
+	})
+	for _, txn := range swtest.Transactions(l.log) {
+		judge.Apply(txn)
+	}
+}
+
+// propertyOf is what the rules of package ledger are here.
+var propertyOf = map[rules.Rule]int{
+	rules.Owner: 1, rules.Claim: 2, rules.Claimant: 3, rules.Token: 4, rules.Account: 8, rules.Shards: 9,
+}
+
 func (l *ledger) violatef(property int, job string, at time.Time, format string, args ...any) {
 	l.found = append(l.found, violation{property, job, at, fmt.Sprintf(format, args...)})
 }
@@ -199,22 +216,22 @@ func (l *ledger) apply(txn *zkdev.Txn) {
 		l.joined[txn.Session] = rest
 	}
 	if !ok || txn.Op == zkdev.OpCheck {
-		l.model.Apply(*txn)
+		l.model.Apply(swtest.Transactions([]zkdev.Txn{*txn})[0])
 		return
 	}
 	if txn.Op == zkdev.OpDelete {
 		l.deleted(slot, node, rest, txn)
-		l.model.Apply(*txn)
+		l.model.Apply(swtest.Transactions([]zkdev.Txn{*txn})[0])
 		return
 	}
-	l.model.Apply(*txn)
+	l.model.Apply(swtest.Transactions([]zkdev.Txn{*txn})[0])
 	j := l.model.Jobs[slot]
 	if j == nil {
 		return
 	}
 	created := txn.Op != zkdev.OpSetData
 	switch {
-	case node == swtest.NodeAlive && rest == "":
+	case node == rules.NodeAlive && rest == "":
 		l.endReign(slot, txn, false)
 		if created {
 			l.born[slot] = txn.Zxid
@@ -225,24 +242,24 @@ func (l *ledger) apply(txn *zkdev.Txn) {
 				beats: []time.Time{txn.Time}, tick: make(map[string]*zkdev.Txn), recs: make(map[string]*zkrec.Tick),
 			})
 		}
-	case node == swtest.NodeAlive:
+	case node == rules.NodeAlive:
 		if r := l.current(slot); r != nil && r.sid == rest {
 			r.beats = append(r.beats, txn.Time)
 		}
-	case node == swtest.NodeJob:
+	case node == rules.NodeJob:
 		if zkrec.JobOfSlot(slot) == slot {
 			l.divided(slot, txn, j.Spec)
 		}
-	case node == swtest.NodeTick && created:
+	case node == rules.NodeTick && created:
 		l.openAccount(slot, txn, j)
-	case node == swtest.NodeTick:
+	case node == rules.NodeTick:
 		l.checkTick(slot, txn, j.Tick)
-	case node == swtest.NodeHistory && !created:
+	case node == rules.NodeHistory && !created:
 		history, _ := zkrec.ParseHistory(txn.Data)
 		l.accounts[slot].written(history)
-	case node == swtest.NodeShards && !created:
+	case node == rules.NodeShards && !created:
 		l.checkComplete(slot, txn)
-	case node == swtest.NodeRequests && rest != "" && created:
+	case node == rules.NodeRequests && rest != "" && created:
 		l.requested(txn)
 	}
 }
@@ -260,17 +277,17 @@ func (l *ledger) deleted(slot, node, rest string, txn *zkdev.Txn) {
 		return
 	}
 	if rest != "" {
-		if node == swtest.NodeRequests {
+		if node == rules.NodeRequests {
 			l.requestDeleted(slot, rest, txn)
 		}
 		return
 	}
 	switch node {
-	case swtest.NodeAlive:
+	case rules.NodeAlive:
 		l.endReign(slot, txn, true)
-	case swtest.NodeTick:
+	case rules.NodeTick:
 		l.closeAccount(slot, txn) // a slot that is created again has new ticks
-	case swtest.NodeJob:
+	case rules.NodeJob:
 		if zkrec.JobOfSlot(slot) == slot {
 			l.canceled[txn.Zxid] = true
 			delete(l.divisions, slot)

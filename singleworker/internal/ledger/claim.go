@@ -1,0 +1,95 @@
+package ledger
+
+import (
+	"strconv"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+func hex(zxid int64) string { return "0x" + strconv.FormatInt(zxid, 16) }
+
+// judgeTick judges a change of a tick record, of the history, or of both.
+func (l *Ledger) judgeTick(j *Job, t *touch) {
+	if t.set.tick && !j.Known.Tick || t.set.history && !j.Known.History {
+		l.counts.Unread++
+		return
+	}
+	if !t.before.Known.Tick || !j.Known.Tick || t.set.history && !t.before.Known.History {
+		l.counts.Unjudged++ // the first since the log begins, or since somebody repaired the record
+		return
+	}
+	last, rec := t.before.Tick, j.Tick
+	if writer, known := l.writer(); known && writer == "" {
+		l.violatef(Claimant, j.Name, "%s changes what is on record of its ticks", l.who())
+	}
+	if rec.Watermark < last.Watermark {
+		l.violatef(Account, j.Name, "%s takes the line back from %s to %s", rec.SID, clockMs(last.Watermark), clockMs(rec.Watermark))
+		return
+	}
+	switch {
+	case !t.set.tick:
+	case rec.RunID != last.RunID && !rec.Open():
+		l.violatef(Claim, j.Name, "the result of run %s replaces the claim of %s", rec.RunID, last.RunID)
+		return
+	case rec.RunID != last.RunID:
+		l.judgeClaim(j, last, rec)
+	case rec.Open() && (!last.Open() || rec == last):
+		l.violatef(Claim, j.Name, "run %s claims a second time, now %s", rec.RunID, clockMs(rec.Tick))
+	case rec.Attempt != last.Attempt || rec.Tick != last.Tick || rec.Token != last.Token:
+		l.violatef(Claim, j.Name, "run %s claims something else, now %s", rec.RunID, clockMs(rec.Tick))
+	}
+	l.judgeAccount(j, t)
+}
+
+// judgeClaim judges a record that opens a run.
+func (l *Ledger) judgeClaim(j *Job, last, rec zkrec.Tick) {
+	again := rec.Tick == last.Tick && rec.Manual == last.Manual && rec.Attempt == last.Attempt+1 &&
+		(last.Open() || last.NextAttempt != "")
+	first := rec.Manual == "" && rec.Tick > last.Watermark && rec.Tick == rec.Watermark
+	if rec.Manual != "" {
+		requested := j.Requests[rec.Manual] || !l.whole
+		first = requested && !l.claimed[j.Name][rec.Manual]
+		add(l.claimed, j.Name, rec.Manual)
+	}
+	switch {
+	case again:
+		l.counts.Attempts++
+	case rec.Manual != "":
+		l.counts.Manual++
+	default:
+		l.counts.Claims++
+	}
+	if !again && (!first || rec.Attempt != 1) {
+		l.violatef(Claim, j.Name, "%s claims %s, attempt %d, after %s, attempt %d, was claimed by %s: %s", rec.SID,
+			clockMs(rec.Tick), rec.Attempt, clockMs(last.Tick), last.Attempt, last.SID, last.State)
+	}
+	if rec.Token < last.Token {
+		l.violatef(Token, j.Name, "%s claims with token %d after %s had %d", rec.SID, rec.Token, last.SID, last.Token)
+	}
+	writer, known := l.writer()
+	switch {
+	case known && writer != rec.SID:
+		l.violatef(Claimant, j.Name, "%s claims %s in the name of %s", l.who(), clockMs(rec.Tick), rec.SID)
+	case !j.Known.Owner && !l.whole:
+		l.counts.Unjudged++
+	case j.Owner.SID == "":
+		l.violatef(Claimant, j.Name, "%s claims %s with token %d and is not the owner: no instance is", rec.SID, clockMs(rec.Tick), rec.Token)
+	case j.Owner.SID != rec.SID || j.Token != rec.Token:
+		l.violatef(Claimant, j.Name, "%s claims %s with token %d and is not the owner: %s is, with %d", rec.SID, clockMs(rec.Tick),
+			rec.Token, j.Owner.SID, j.Token)
+	}
+	l.judgeLayoutOf(j, last, rec)
+	if l.observe.Claimed != nil {
+		l.observe.Claimed(l.txn, j.Name, rec, j.Spec.ActiveLayout())
+	}
+}
+
+// judgeRequest judges the deletion of a request: its owner deletes it when its run has ended and is not repeated, or with the
+// slot. An operator may withdraw it.
+func (l *Ledger) judgeRequest(slot, id string) {
+	run := remove(l.runs, slot, id)
+	claimed := remove(l.claimed, slot, id)
+	if writer, _ := l.writer(); run && !claimed && writer != "" && l.inForce(slot) {
+		l.violatef(Claim, slot, "%s deletes request %s, which was never claimed", writer, id)
+	}
+}

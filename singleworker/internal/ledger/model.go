@@ -1,0 +1,280 @@
+package ledger
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/txnlog"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// Model is the group's tree as transactions made it. Not safe for concurrent use.
+type Model struct {
+	Jobs      map[string]*Job         // by slot; also a sharded job, which is not a slot itself
+	Instances map[string]Member       // by id: those whose ephemeral node is there
+	Orders    map[string]zkrec.Order  // by id: of whom operators want that it own nothing
+	Sessions  map[int64]time.Duration // the timeouts of those that live, as they began
+
+	tree   zkrec.Tree
+	shards map[string]map[string]*Job // by job and slot
+}
+
+// Member is an instance's ephemeral node.
+type Member struct {
+	zkrec.Instance
+
+	Session int64
+	Since   time.Time
+	Czxid   int64
+}
+
+// Job is a slot's records: a job's, or a shard's.
+type Job struct {
+	Name       string // "job", or "job[3]"
+	Born       int64  // zxid: tells it from an earlier job of that name
+	Owner      zkrec.Owner
+	Token      int64 // zxid of the last change of the owner record
+	Since      time.Time
+	Version    int32           // of the owner record
+	Ownable    bool            // its owner record exists; false for a sharded job
+	Beats      map[string]Beat // by instance
+	Spec       zkrec.Spec      // of the job, with Since set
+	Tick       zkrec.Tick
+	History    zkrec.History
+	Complete   zkrec.Complete // of a sharded job
+	Registered map[string]bool
+	Requests   map[string]bool // by id: those that wait
+	Known      Known
+}
+
+// Known says which records were seen, and could be read: a log may begin in the middle.
+type Known struct{ Owner, Spec, Tick, History, Complete bool }
+
+// Beat is a heartbeat.
+type Beat struct {
+	Zxid int64
+	Time time.Time
+}
+
+// NewModel returns the model of an empty tree.
+func NewModel(tree zkrec.Tree) *Model {
+	return &Model{
+		Jobs: make(map[string]*Job), Instances: make(map[string]Member), Sessions: make(map[int64]time.Duration),
+		Orders: make(map[string]zkrec.Order), tree: tree, shards: make(map[string]map[string]*Job),
+	}
+}
+
+// Apply takes in the next transaction.
+func (m *Model) Apply(txn *txnlog.Txn) {
+	switch txn.Kind {
+	case txnlog.Connect:
+		m.Sessions[txn.Session] = txn.Timeout
+	case txnlog.Close:
+		delete(m.Sessions, txn.Session)
+		for sid, member := range m.Instances { // an old log does not list the nodes
+			if member.Session == txn.Session {
+				delete(m.Instances, sid)
+			}
+		}
+	case txnlog.Write, txnlog.Other:
+	}
+	for k := range txn.Ops {
+		m.apply(txn, &txn.Ops[k])
+	}
+}
+
+func (m *Model) apply(txn *txnlog.Txn, op *txnlog.Op) {
+	switch op.Type {
+	case txnlog.Create, txnlog.SetData:
+		m.written(txn, op)
+	case txnlog.Delete:
+		m.deleted(op)
+	case txnlog.Check: // changes nothing
+	}
+}
+
+// Split returns the slot that a path belongs to, which of its nodes ("" for the job's, or shard's, own),
+// and what stands below that. For an instance's node, or an order, the job is "" and the rest its id.
+func (m *Model) Split(full string) (job, node, rest string, ok bool) {
+	below, ok := strings.CutPrefix(full, m.tree.Root()+"/")
+	if !ok {
+		return "", "", "", false
+	}
+	for _, parent := range []string{m.tree.Instances(), m.tree.Orders()} {
+		if sid, found := strings.CutPrefix(full, parent+"/"); found {
+			return "", path.Base(parent), sid, true
+		}
+	}
+	job, below, _ = strings.Cut(below, "/")
+	node, rest, _ = strings.Cut(below, "/")
+	ok = zkrec.IsJob(job)
+	if shard, below, _ := strings.Cut(rest, "/"); node == NodeShards && rest != "" {
+		k, valid := zkrec.ParseShard(shard)
+		job, ok = zkrec.ShardSlot(job, k), ok && valid
+		node, rest, _ = strings.Cut(below, "/")
+	}
+	return job, node, rest, ok
+}
+
+// The names of a job's nodes, as Split gives them.
+const (
+	NodeJob      = ""
+	NodeRegister = "register"
+	NodeAlive    = "alive"
+	NodeTick     = "tick"
+	NodeHistory  = "history"
+	NodeShards   = "shards"
+	NodeRequests = "requests"
+	nodeOrders   = "_disabled"
+)
+
+func (m *Model) written(txn *txnlog.Txn, op *txnlog.Op) {
+	name, node, rest, ok := m.Split(op.Path)
+	switch {
+	case !ok:
+	case name == "" && node == nodeOrders:
+		m.Orders[rest] = zkrec.ParseOrder(op.Data)
+	case name == "":
+		m.joined(txn, op, rest)
+	default:
+		m.recorded(m.job(name, txn.Zxid), node, rest, txn, op)
+	}
+}
+
+// joined: an instance's node was written.
+func (m *Model) joined(txn *txnlog.Txn, op *txnlog.Op, sid string) {
+	record, _ := zkrec.ParseInstance(op.Data) // an instance with an unreadable record is alive
+	member := m.Instances[sid]
+	member.Instance = record
+	if op.Type == txnlog.Create {
+		member.Session, member.Since, member.Czxid = txn.Session, txn.Time, txn.Zxid
+	}
+	m.Instances[sid] = member
+}
+
+// job returns the records of a slot, which are new if none of them has been seen.
+func (m *Model) job(name string, zxid int64) *Job {
+	j := m.Jobs[name]
+	if j == nil {
+		j = &Job{
+			Name: name, Born: zxid, Beats: make(map[string]Beat), Registered: make(map[string]bool), Requests: make(map[string]bool),
+		}
+		m.Jobs[name] = j
+		if job, _, sharded := zkrec.SplitSlot(name); sharded {
+			if m.shards[job] == nil {
+				m.shards[job] = make(map[string]*Job)
+			}
+			m.shards[job][name] = j
+			if of := m.Jobs[job]; of != nil {
+				j.Spec, j.Registered, j.Known.Spec = of.Spec, of.Registered, of.Known.Spec
+			}
+		}
+	}
+	return j
+}
+
+// recorded: a node of a slot was written.
+func (m *Model) recorded(j *Job, node, rest string, txn *txnlog.Txn, op *txnlog.Op) {
+	var err error
+	switch {
+	case node == NodeJob:
+		m.specified(j, txn, op)
+	case node == NodeAlive && rest == "":
+		j.Owner, _ = zkrec.ParseOwner(op.Data) // one that cannot be read names nobody
+		j.Token, j.Since, j.Version, j.Ownable, j.Known.Owner = txn.Zxid, txn.Time, op.Version, true, true
+	case node == NodeAlive:
+		j.Beats[rest] = Beat{txn.Zxid, txn.Time}
+	case node == NodeTick && rest == "":
+		j.Tick, err = zkrec.ParseTick(op.Data, txn.Time)
+		j.Known.Tick = err == nil
+	case node == NodeHistory && rest == "":
+		j.History, err = zkrec.ParseHistory(op.Data)
+		j.Known.History = err == nil
+	case node == NodeShards && rest == "":
+		j.Complete, err = zkrec.ParseComplete(op.Data)
+		j.Known.Complete = err == nil
+	case node == NodeRegister && rest != "":
+		j.Registered[rest] = true
+	case node == NodeRequests && rest != "":
+		j.Requests[rest] = true
+	}
+}
+
+// specified: a job's own node was written, or a shard's was made.
+func (m *Model) specified(j *Job, txn *txnlog.Txn, op *txnlog.Op) {
+	if _, _, sharded := zkrec.SplitSlot(j.Name); sharded {
+		return
+	}
+	spec, err := zkrec.ParseSpec(j.Name, op.Data)
+	j.Spec, j.Known.Spec = spec, err == nil
+	j.Spec.Since = j.Spec.SinceOr(txn.Time)
+	for _, shard := range m.Shards(j.Name) {
+		shard.Spec, shard.Known.Spec = j.Spec, j.Known.Spec
+	}
+}
+
+// Shards lists those of a job whose nodes are there, by index.
+func (m *Model) Shards(job string) (shards []*Job) {
+	for _, j := range m.shards[job] {
+		shards = append(shards, j)
+	}
+	slices.SortFunc(shards, func(a, b *Job) int { return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name)) })
+	return shards
+}
+
+// IsSlot reports whether a name is that of a unit of ownership now: a job that is not divided,
+// or a shard of the layout in effect.
+func (m *Model) IsSlot(name string) bool {
+	j := m.Jobs[name]
+	if j == nil {
+		return false
+	}
+	_, shard, sharded := zkrec.SplitSlot(name)
+	total := j.Spec.ActiveLayout().Shards
+	return sharded && shard < total || !sharded && total == 0
+}
+
+func (m *Model) deleted(op *txnlog.Op) {
+	job, node, rest, ok := m.Split(op.Path)
+	j := m.Jobs[job]
+	switch {
+	case !ok:
+	case node == nodeOrders:
+		delete(m.Orders, rest)
+	case job == "":
+		delete(m.Instances, rest)
+	case j == nil:
+	case node == NodeJob:
+		delete(m.Jobs, job)
+		if of, _, sharded := zkrec.SplitSlot(job); sharded {
+			delete(m.shards[of], job)
+		}
+	case node == NodeAlive && rest != "":
+		delete(j.Beats, rest)
+	case node == NodeAlive:
+		j.Owner, j.Ownable = zkrec.Owner{}, false
+	case node == NodeTick && rest == "":
+		j.Tick, j.Known.Tick = zkrec.Tick{}, false
+	case node == NodeHistory && rest == "":
+		j.History, j.Known.History = zkrec.History{}, false
+	case node == NodeRegister && rest != "":
+		delete(j.Registered, rest)
+	case node == NodeRequests && rest != "":
+		delete(j.Requests, rest)
+	}
+}
+
+// LiveOwner is the id of the instance that owns the slot and lives, or "".
+func (m *Model) LiveOwner(slot string) string {
+	j := m.Jobs[slot]
+	if !m.IsSlot(slot) || j.Owner.SID == "" {
+		return ""
+	}
+	if member, lives := m.Instances[j.Owner.SID]; !lives || member.Incarnation != j.Owner.Incarnation {
+		return ""
+	}
+	return j.Owner.SID
+}

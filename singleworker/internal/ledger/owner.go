@@ -1,0 +1,62 @@
+package ledger
+
+import (
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/txnlog"
+)
+
+// judgeOwner judges a write of an owner record.
+func (l *Ledger) judgeOwner(j *Job, t *touch) {
+	old, now := t.before.Owner, j.Owner
+	writer, known := l.writer()
+	if now.SID != "" {
+		l.counts.Owners++
+		if known && writer != now.SID {
+			l.violatef(Owner, j.Name, "%s makes %s the owner", l.who(), now.SID)
+		}
+	}
+	switch {
+	case !t.before.Known.Owner && !t.made.alive && !l.whole:
+		l.counts.Unjudged++
+	case old.SID == "" || old.SID == now.SID && old.Incarnation == now.Incarnation:
+	case now.SID != "":
+		l.counts.Takeovers++
+		if why := l.alive(t); why != "" {
+			l.violatef(Owner, j.Name, "%s takes it from %s, %s", now.SID, old.SID, why)
+		}
+	case !known:
+		l.counts.Unjudged++
+	case writer != old.SID:
+		if why := l.alive(t); why != "" {
+			l.violatef(Owner, j.Name, "%s ends the ownership of %s, %s", l.who(), old.SID, why)
+		}
+	}
+}
+
+// alive says why the owner that a slot had may not be replaced; empty if it may.
+func (l *Ledger) alive(t *touch) string {
+	old := t.before.Owner
+	member, lives := l.model.Instances[old.SID]
+	last := Beat{t.before.Token, t.before.Since} // of the adoption
+	if t.beat.Zxid > last.Zxid {
+		last = t.beat
+	}
+	// A node that was made since then was gone at some time, and the taker may have seen that.
+	if !lives || member.Incarnation != old.Incarnation || member.Czxid > last.Zxid {
+		return ""
+	}
+	age, timeout := l.txn.Time.Sub(last.Time), time.Duration(member.SessionTimeout)
+	if taker, known := l.writer(); known {
+		timeout = max(timeout, time.Duration(l.model.Instances[taker].SessionTimeout))
+	}
+	if timeout == 0 || txnlog.Epoch(last.Zxid) != txnlog.Epoch(l.txn.Zxid) {
+		l.counts.Unjudged++ // how old the heartbeat is cannot be told
+		return ""
+	}
+	if age >= timeout {
+		return ""
+	}
+	return "whose node is there and whose last heartbeat, zxid " + hex(last.Zxid) + ", is " + age.String() +
+		" old, less than the session timeout of " + timeout.String()
+}

@@ -1,0 +1,109 @@
+package ledger
+
+import (
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// judgeSpec takes in a job's spec, and judges its layout.
+func (l *Ledger) judgeSpec(j *Job, t *touch) {
+	if !j.Known.Spec {
+		l.counts.Unread++
+		return
+	}
+	layout := j.Spec.ActiveLayout()
+	if t.made.job || !t.before.Known.Spec {
+		delete(l.latest, j.Name)
+		l.divided(j.Name, layout)
+		return
+	}
+	last := t.before.Spec.ActiveLayout()
+	if layout.Since == last.Since && layout.Equal(last.Sharding) {
+		return
+	}
+	l.counts.Layouts++
+	if layout.Since != last.Until || last.Until == 0 || l.latest[j.Name] > layout.Since {
+		l.violatef(Shards, j.Name, "a layout of %d shards from %s follows one of %d that ends at %s, and %s is claimed", layout.Shards,
+			clockMs(layout.Since), last.Shards, clockMs(last.Until), clockMs(l.latest[j.Name]))
+	}
+	for _, slot := range last.Slots(j.Name) {
+		of := l.model.Jobs[slot]
+		if of == nil || !of.Known.Tick {
+			if l.whole {
+				l.violatef(Shards, slot, "the next layout begins at %s, and its tick record is not there", clockMs(layout.Since))
+			}
+			continue
+		}
+		rec := of.Tick
+		spans, ok := l.due(t.before.Spec, rec.Watermark)
+		if open := ok && spans.next(rec.Watermark) <= layout.Since; open || rec.Open() || rec.NextAttempt != "" || rec.Watermark > layout.Since {
+			l.violatef(Shards, slot, "the next layout begins at %s, and it is at %s, run %q %s", clockMs(layout.Since), clockMs(rec.Watermark),
+				rec.RunID, rec.State)
+		}
+	}
+	l.divided(j.Name, layout)
+}
+
+func (l *Ledger) divided(job string, layout zkrec.Layout) {
+	if l.observe.Divided != nil {
+		l.observe.Divided(job, layout)
+	}
+}
+
+// judgeLayoutOf verifies that a claim is that of the layout in effect.
+func (l *Ledger) judgeLayoutOf(j *Job, last, rec zkrec.Tick) {
+	if !j.Known.Spec {
+		return
+	}
+	layout := j.Spec.ActiveLayout()
+	if !hasSlot(layout, j.Name) {
+		l.violatef(Shards, j.Name, "%s claims %s, and there are %d shards", rec.SID, clockMs(rec.Tick), layout.Shards)
+	}
+	if rec.Manual != "" {
+		return
+	}
+	if ends := j.Spec.Resizing() && rec.Tick > last.Watermark && rec.Tick > layout.Until; ends || rec.Tick <= layout.Since {
+		l.violatef(Shards, j.Name, "%s claims %s, which is not a tick of the layout of %d shards from %s to %s", rec.SID, clockMs(rec.Tick),
+			layout.Shards, clockMs(layout.Since), clockMs(layout.Until))
+	}
+	of := zkrec.JobOfSlot(j.Name)
+	l.latest[of] = max(l.latest[of], rec.Tick)
+}
+
+// judgeComplete judges a record of complete ticks.
+func (l *Ledger) judgeComplete(j *Job, t *touch) {
+	if !j.Known.Complete {
+		l.counts.Unread++
+		return
+	}
+	if !t.before.Known.Complete || !j.Known.Spec {
+		l.counts.Unjudged++
+		return
+	}
+	l.counts.Complete++
+	layout := j.Spec.ActiveLayout()
+	after, through := max(t.before.Complete.Tick, layout.Since), j.Complete.Tick
+	if through <= after {
+		l.violatef(Shards, j.Name, "ticks up to %s are complete, after %s", clockMs(through), clockMs(after))
+	}
+	for _, slot := range layout.Slots(j.Name) {
+		of := l.model.Jobs[slot]
+		if of == nil && !l.whole || of != nil && !of.Known.Tick {
+			l.counts.Unjudged++
+			continue
+		}
+		if of == nil || done(of.Tick) < through {
+			l.violatef(Shards, slot, "it is not done with %s, which is said to be complete", clockMs(through))
+		}
+	}
+	if l.observe.Complete != nil {
+		l.observe.Complete(l.txn, j.Name, after, through)
+	}
+}
+
+// done is the tick up to which none is to be run, or run again.
+func done(rec zkrec.Tick) int64 {
+	if rec.Manual == "" && (rec.Open() || rec.NextAttempt != "") {
+		return rec.Tick - 1
+	}
+	return rec.Watermark
+}
