@@ -1,0 +1,259 @@
+package txnaudit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/txnlog"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+var (
+	// ErrNoLog is returned when the directories have no transaction log.
+	ErrNoLog = errors.New("no transaction log")
+	// ErrNoGroup is returned when the log has nothing of the group.
+	ErrNoGroup = errors.New("the log has no such group")
+	// ErrCorrupt is returned for a file that is no ZooKeeper log, or that is damaged otherwise than by a crash.
+	ErrCorrupt = txnlog.ErrCorrupt
+)
+
+// Options say what to audit.
+type Options struct {
+	// Dirs are the dataDir, and the dataLogDir if there is one, of a server; or of several servers of one ensemble, which fills
+	// gaps that one of them has. Their order does not matter.
+	Dirs []string
+	// ServerType is the group's, below Chroot, which is that of the connect string, such as "/apps", or empty.
+	ServerType, Chroot string
+	// Since and Until bound what is judged, by the times in the log. Zero means no bound.
+	Since, Until time.Time
+	// Progress, if set, is called now and then with how many of all bytes were read.
+	Progress func(done, total int64)
+}
+
+// Run audits a group. Violations are not an error. Errors: ErrNoLog, ErrNoGroup, ErrCorrupt, those of reading files,
+// the cause of ctx.
+func Run(ctx context.Context, opts Options) (Report, error) {
+	if err := zkrec.CheckServerType(opts.ServerType); err != nil {
+		return Report{}, fmt.Errorf("server type %q: %w", opts.ServerType, err)
+	}
+	files, err := collect(opts.Dirs)
+	if err != nil {
+		return Report{}, err
+	}
+	group := path.Join("/", opts.Chroot, opts.ServerType)
+	a := &auditor{
+		opts: opts, files: files, tree: zkrec.NewTree(group[1:]), broken: make(map[ledger.Rule]int),
+		groups: make(map[string]bool),
+		report: Report{Group: group, Whole: true, Violations: []Violation{}, Around: []Write{}, Notes: []string{}},
+	}
+	progress := func(done int64) {
+		if opts.Progress != nil {
+			opts.Progress(done, files.bytes)
+		}
+	}
+	notes, err := files.each(ctx, progress, a.take)
+	if err == nil {
+		err = a.failed
+	}
+	if err != nil {
+		return Report{}, err
+	}
+	a.report.Notes = append(a.report.Notes, notes...)
+	a.closeLedger()
+	if !a.found {
+		return Report{}, fmt.Errorf("%w: %s%s", ErrNoGroup, group, a.others())
+	}
+	for _, rule := range ledger.Rules() {
+		a.report.Promises = append(a.report.Promises, Promise{string(rule), promises[rule], a.broken[rule]})
+	}
+	a.report.OK = len(a.report.Violations) == 0
+	if !a.report.OK {
+		a.report.Around, err = a.around(ctx, a.report.Violations[0])
+	}
+	return a.report, err
+}
+
+// auditor feeds ledgers with transactions: one, and another one after each gap.
+type auditor struct {
+	opts   Options
+	files  evidence
+	tree   zkrec.Tree
+	report Report
+	broken map[ledger.Rule]int
+	groups map[string]bool // that the log has, this one or others
+	found  bool            // something of the group
+	failed error
+
+	ledger  *ledger.Ledger
+	last    int64         // zxid
+	through int64         // up to here the snapshot shows traces of transactions
+	skip    int64         // up to here transactions are in the snapshot
+	muted   bool          // before Options.Since
+	before  ledger.Counts // what was judged while muted
+}
+
+// maxGroups bounds the groups that are listed when there is not the one that was asked for.
+const maxGroups = 10
+
+// take takes in a transaction; false ends the audit.
+func (a *auditor) take(txn *txnlog.Txn) bool {
+	if !a.opts.Until.IsZero() && txn.Time.After(a.opts.Until) {
+		return false
+	}
+	if a.ledger == nil || !txnlog.Follows(txn.Zxid, a.last) {
+		a.begin(txn.Zxid)
+	}
+	a.last = txn.Zxid
+	a.look(txn)
+	switch {
+	case txn.Zxid <= a.skip:
+		return true
+	case txn.Zxid <= a.through:
+		a.ledger.Replay(txn)
+		return true
+	}
+	if muted := txn.Time.Before(a.opts.Since); a.muted && !muted {
+		a.muted, a.before = false, a.ledger.Counts()
+	}
+	if !a.muted {
+		at := Point{Hex(txn.Zxid), txn.Time.UTC()}
+		if a.report.First.Zxid == 0 {
+			a.report.First = at
+		}
+		a.report.Last = at
+	}
+	a.ledger.Apply(txn)
+	return true
+}
+
+// look looks for groups.
+func (a *auditor) look(txn *txnlog.Txn) {
+	for k := range txn.Ops {
+		name := txn.Ops[k].Path
+		a.found = a.found || name == a.tree.Root() || strings.HasPrefix(name, a.tree.Root()+"/")
+		if path.Base(name) == path.Base(a.tree.Instances()) && len(a.groups) < maxGroups {
+			a.groups[path.Dir(name)] = true
+		}
+	}
+}
+
+// others names the groups that there are, as a hint.
+func (a *auditor) others() string {
+	var names []string
+	for name := range a.groups {
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; it has %q", names)
+}
+
+// begin begins a ledger for the transactions from zxid on: the first ones, or those after a gap.
+func (a *auditor) begin(zxid int64) {
+	gap := a.ledger != nil
+	a.closeLedger()
+	if gap {
+		a.notef("transactions between %v and %v are missing: the server got them as a snapshot, or files were removed", Hex(a.last), Hex(zxid))
+	}
+	a.skip, a.through, a.muted = 0, 0, !a.opts.Since.IsZero()
+	for k, file := range a.files.snapshots {
+		next := k+1 == len(a.files.snapshots) || a.files.snapshots[k+1].Zxid >= zxid
+		if file.Zxid < zxid-1 && !(next && txnlog.Follows(zxid, file.Zxid)) {
+			continue
+		}
+		l := a.newLedger(true)
+		snapshot, err := file.Visit(func(n txnlog.Node) {
+			a.found = a.found || n.Path == a.tree.Root()
+			l.Load(n)
+		})
+		if err != nil {
+			a.notef("snapshot not used: %v", err)
+			continue
+		}
+		l.LoadSessions(snapshot.Sessions)
+		a.ledger, a.skip, a.through = l, file.Zxid, snapshot.Through
+		if file.Zxid > 0 && a.report.Baseline == "" {
+			a.report.Baseline = file.Path
+		}
+		return
+	}
+	const first = 1
+	whole := !gap && zxid == first
+	if !whole {
+		a.report.Whole = false
+		a.notef("no snapshot says what there was before %v: what a write changes is judged from the second one on", Hex(zxid))
+	}
+	a.ledger = a.newLedger(whole)
+}
+
+func (a *auditor) notef(format string, args ...any) {
+	const most = 50
+	if len(a.report.Notes) < most {
+		a.report.Notes = append(a.report.Notes, fmt.Sprintf(format, args...))
+	}
+}
+
+func (a *auditor) newLedger(whole bool) *ledger.Ledger {
+	return ledger.New(a.tree, whole, ledger.Observer{}, func(v ledger.Violation) {
+		if a.muted {
+			return
+		}
+		a.broken[v.Rule]++
+		if len(a.report.Violations) < MaxViolations {
+			a.report.Violations = append(a.report.Violations, Violation{
+				Rule: string(v.Rule), Job: v.Slot, Zxid: Hex(v.Txn.Zxid), Session: Hex(v.Txn.Session), Time: v.Txn.Time.UTC(), Text: v.Text,
+			})
+		}
+	})
+}
+
+// closeLedger adds up what was judged.
+func (a *auditor) closeLedger() {
+	if a.ledger == nil || a.muted {
+		return
+	}
+	a.report.Counts = a.report.Counts.plus(countsOf(a.ledger.Counts()), 1).plus(countsOf(a.before), -1)
+	a.before = ledger.Counts{}
+}
+
+// How much of the log is shown around a violation.
+const (
+	shownBefore = 12
+	shownAfter  = 4
+	shownBytes  = 400
+)
+
+// around reads the log again for what belongs to a violation.
+func (a *auditor) around(ctx context.Context, v Violation) (shown []Write, err error) {
+	split, job := ledger.NewModel(a.tree).Split, zkrec.JobOfSlot(v.Job)
+	after := 0
+	_, err = a.files.each(ctx, nil, func(txn *txnlog.Txn) bool {
+		n := len(shown)
+		for k := range txn.Ops {
+			op := &txn.Ops[k]
+			slot, node, rest, ok := split(op.Path)
+			member := slot == "" && op.Type != txnlog.SetData
+			beat := node == ledger.NodeAlive && rest != ""
+			if ok && (member || zkrec.JobOfSlot(slot) == job && (slot == v.Job || slot == job) && !beat) {
+				shown = append(shown, Write{
+					Zxid: Hex(txn.Zxid), Session: Hex(txn.Session), Time: txn.Time.UTC(), Op: op.Type.String(), Path: op.Path,
+					Data: string(bytes.ToValidUTF8(op.Data[:min(len(op.Data), shownBytes)], nil)),
+				})
+			}
+		}
+		if txn.Zxid <= int64(v.Zxid) {
+			shown = shown[max(0, len(shown)-shownBefore):]
+		} else if len(shown) > n {
+			after++
+		}
+		return after < shownAfter
+	})
+	return shown, err
+}
