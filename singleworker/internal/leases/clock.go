@@ -10,17 +10,23 @@ import (
 // Clock combines this instance's clocks into the instants by which leases are
 // measured. Safe for concurrent use.
 type Clock struct {
-	start time.Time
+	read func() reading
 
 	mu      sync.Mutex
-	last    time.Time
+	last    reading
 	elapsed time.Duration
 }
 
+// reading is what both clocks say has passed since the start.
+type reading struct{ mono, wall time.Duration }
+
 // NewClock starts a clock at zero.
 func NewClock() *Clock {
-	now := time.Now()
-	return &Clock{start: now, last: now}
+	start := time.Now()
+	return &Clock{read: func() reading {
+		now := time.Now()
+		return reading{mono: now.Sub(start), wall: now.Round(0).Sub(start.Round(0))} // Round(0) strips the monotonic reading
+	}}
 }
 
 // Now returns the current instant. Elapsed grows by the larger of the monotonic and
@@ -29,18 +35,16 @@ func NewClock() *Clock {
 func (c *Clock) Now() lease.Instant {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
-	mono := now.Sub(c.last)
-	wall := now.Round(0).Sub(c.last.Round(0)) // Round(0) strips the monotonic reading
+	now := c.read()
+	c.elapsed += progress(now.mono-c.last.mono, now.wall-c.last.wall)
 	c.last = now
-	c.elapsed += progress(mono, wall)
-	return lease.Instant{Mono: now.Sub(c.start), Elapsed: c.elapsed}
+	return lease.Instant{Mono: now.mono, Elapsed: c.elapsed}
 }
 
 func progress(mono, wall time.Duration) time.Duration { return max(mono, wall, 0) }
 
 // ahead is how much further the wall clock has advanced than the monotonic one.
 func (c *Clock) ahead() time.Duration {
-	now := time.Now()
-	return now.Round(0).Sub(c.start.Round(0)) - now.Sub(c.start)
+	now := c.read()
+	return now.wall - now.mono
 }

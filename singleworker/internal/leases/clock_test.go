@@ -2,6 +2,8 @@ package leases
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,4 +81,84 @@ func TestOnStepIsNotCalledWithoutAStep(t *testing.T) {
 			t.Errorf("Watch = %v", err)
 		}
 	})
+}
+
+// suspendable returns a clock, and a function that lets the wall clock leap, as it does while a machine is suspended.
+func suspendable() (clock *Clock, leap func(time.Duration)) {
+	clock = NewClock()
+	var leapt atomic.Int64
+	read := clock.read
+	clock.read = func() reading {
+		r := read()
+		r.wall += time.Duration(leapt.Load())
+		return r
+	}
+	return clock, func(d time.Duration) { leapt.Add(int64(d)) }
+}
+
+func TestSuspensionCounts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		clock, leap := suspendable()
+		for _, step := range []struct{ passes, leaps, elapsed, ahead time.Duration }{
+			{time.Second, 0, time.Second, 0},
+			{time.Second, time.Hour, time.Hour + 2*time.Second, time.Hour},
+			{time.Second, -time.Hour, time.Hour + 3*time.Second, 0},
+			{time.Second, -time.Minute, time.Hour + 4*time.Second, -time.Minute},
+		} {
+			time.Sleep(step.passes)
+			leap(step.leaps)
+			if now := clock.Now(); now.Elapsed != step.elapsed || clock.ahead() != step.ahead {
+				t.Errorf("after %v, and a leap of %v: %v have elapsed, the wall clock is %v ahead; want %v and %v",
+					step.passes, step.leaps, now.Elapsed, clock.ahead(), step.elapsed, step.ahead)
+			}
+		}
+	})
+}
+
+// A suspension is noticed within a second although the end of no lease is near.
+func TestWatchNoticesASuspension(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		clock, leap := suspendable()
+		table, told := NewTable(clock), make(chan struct{}, 10)
+		table.OnStep = func() { told <- struct{}{} }
+		watching, stop := context.WithCancel(t.Context())
+		defer stop()
+		go func() { _ = table.Watch(watching) }()
+		ctx, done, err := table.Open("job", 1, time.Hour).Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer done()
+		time.Sleep(time.Minute)
+		leap(time.Hour)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if !errors.Is(context.Cause(ctx), ErrLost) {
+			t.Errorf("a second after the suspension the run's context has ended because of %v, want ErrLost", context.Cause(ctx))
+		}
+		if len(told) != 1 {
+			t.Errorf("%d calls of OnStep a second after the suspension, want one", len(told))
+		}
+	})
+}
+
+// A job that runs each second for years under one lease must not collect its runs.
+func TestFinishedRunsLeaveNothing(t *testing.T) {
+	t.Parallel()
+	l := NewTable(NewClock()).Open("job", 1, time.Hour)
+	for range 3 {
+		ctx, done, err := l.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		done()
+		if ctx.Err() == nil {
+			t.Error("the context of a finished run has not ended")
+		}
+	}
+	if len(l.runs) > 0 {
+		t.Errorf("%d runs are kept, want none", len(l.runs))
+	}
 }

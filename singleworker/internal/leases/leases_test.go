@@ -45,6 +45,16 @@ func ended(t *testing.T, ctx context.Context, cause error) { //nolint:revive // 
 	}
 }
 
+// await waits until a run's context ends.
+func await(t *testing.T, ctx context.Context) { //nolint:revive // t comes first in a test
+	t.Helper()
+	select {
+	case <-ctx.Done():
+	case <-time.After(24 * time.Hour):
+		t.Error("the run's context does not end")
+	}
+}
+
 // watch runs Table.Watch until the test ends.
 func watch(t *testing.T, table *leases.Table) {
 	t.Helper()
@@ -105,15 +115,31 @@ func TestWatchEndsRunsByItself(t *testing.T) {
 		long, done := begin(t, table.Open("long", 2, time.Minute))
 		defer done()
 
-		<-short.Done()
+		await(t, short)
 		if after := time.Since(start); after != 2500*time.Millisecond {
 			t.Errorf("the shorter lease ended its run after %v, want 2.5s to the nanosecond", after)
 		}
 		ended(t, short, leases.ErrLost)
 		ended(t, long, nil)
-		<-long.Done()
+		await(t, long)
 		if after := time.Since(start); after != time.Minute {
 			t.Errorf("the longer lease ended its run after %v, want 1m", after)
+		}
+	})
+}
+
+// A lease with less than a second left ends in time although the watch has just begun to wait.
+func TestWatchSeesAShortLease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		table := leases.NewTable(leases.NewClock())
+		watch(t, table)
+		start := time.Now()
+		ctx, done := begin(t, table.Open("job", 1, 300*time.Millisecond))
+		defer done()
+		await(t, ctx)
+		if after := time.Since(start); after != 300*time.Millisecond {
+			t.Errorf("the lease ended its run after %v, want 300ms", after)
 		}
 	})
 }
@@ -131,7 +157,7 @@ func TestWatchLeavesRenewedRunsAlone(t *testing.T) {
 		}
 		ended(t, ctx, nil)
 		start := time.Now()
-		<-ctx.Done()
+		await(t, ctx)
 		if after := time.Since(start); after != 3*time.Second {
 			t.Errorf("the run ended %v after the last renewal, want 3s", after)
 		}
@@ -233,7 +259,7 @@ func TestConcurrentUse(t *testing.T) {
 					if ctx, done, err := l.Begin(t.Context()); err == nil {
 						time.Sleep(time.Duration(r.IntN(500)) * time.Millisecond)
 						if r.IntN(2) == 0 {
-							<-ctx.Done()
+							await(t, ctx)
 						}
 						done()
 					}
