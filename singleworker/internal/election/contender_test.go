@@ -322,6 +322,38 @@ func TestServeReturningResigns(t *testing.T) {
 }
 
 // The contender keeps its place until Serve has returned.
+// A contender that has resigned, and whose deletion of its node was lost, does not lead by that node again.
+func TestNodeToBeDeletedDoesNotLeadAgain(t *testing.T) {
+	scenario(t, func(w *world) {
+		resigned := false
+		a := w.start("a", setup{serve: func(ctx context.Context, _ election.Term) {
+			if resigned {
+				<-ctx.Done()
+				return
+			}
+			resigned = true
+			<-time.After(time.Second)
+			w.Control(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+				if r.Client == "a" {
+					return zkdev.CutBefore()
+				}
+				return zkdev.Pass()
+			})
+		}})
+		time.Sleep(100 * time.Millisecond)
+		w.start("b", setup{})
+		time.Sleep(3 * time.Second)
+		w.wantLeader("b")
+		w.wantQueued("b", "a")
+		if got := w.order(); !slices.Equal(got, []string{"a", "b"}) {
+			w.t.Errorf("led: %q, want a and b", got)
+		}
+		if _, held := a.Held(); held {
+			w.t.Error("a leads")
+		}
+	})
+}
+
 func TestStopWaitsForServe(t *testing.T) {
 	scenario(t, func(w *world) {
 		t := w.t
@@ -361,6 +393,26 @@ func TestTermsDoNotOverlap(t *testing.T) {
 		}
 		time.Sleep(6 * time.Second)
 		w.wantLeader("a")
+	})
+}
+
+// A contender that lost its place queues again only when its last term has been served: it would keep the others
+// waiting for one that cannot lead.
+func TestNoPlaceWhileServing(t *testing.T) {
+	scenario(t, func(w *world) {
+		w.start("a", setup{serve: func(ctx context.Context, _ election.Term) {
+			<-ctx.Done()
+			<-time.After(10 * time.Second)
+		}})
+		time.Sleep(time.Second)
+		b := w.start("b", setup{})
+		time.Sleep(time.Second)
+		w.delete(b.conn, w.queue()[0].path)
+		time.Sleep(9 * time.Second)
+		w.wantLeader("b")
+		w.wantQueued("b")
+		time.Sleep(2 * time.Second)
+		w.wantQueued("b", "a")
 	})
 }
 
