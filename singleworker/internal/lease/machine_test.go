@@ -23,6 +23,10 @@ func TestOwning(t *testing.T) {
 			line{sec(2.5), 0, beaten(1, sec(1)), "renewed s until 4s"},
 			line{sec(3), 0, tick, "beat s:1"},
 		)},
+		"a new connection begins with a heartbeat": {able: []string{"b"}, lines: adopted(
+			line{sec(0.6), 0, suspended, ""},
+			line{sec(0.7), 0, opened, "beat s:0; read s"},
+		)},
 		"refused: somebody was faster, read again": {able: []string{"b"}, lines: []line{
 			{0, 0, opened, "read s"},
 			{0, 0, record(3, 90, ""), "group"},

@@ -22,6 +22,14 @@ func TestOffers(t *testing.T) {
 			{sec(10.1), 0, offered("b", record(3, 90, "")), "group"},
 			{sec(10.1), 0, group("b"), "take s v3"},
 		}},
+		"somebody else's, and the session is shorter than the sync period": {able: []string{"b"}, lines: []line{
+			{0, 0, lease.Opened{Session: sec(4), SyncPeriod: sec(4)}, "read s"},
+			{0, 0, offered("b", record(3, 90, "")), "group"},
+			{0, 0, group("b"), ""},
+			{sec(4.1), 0, lookAll, "read s"},
+			{sec(4.1), 0, offered("b", record(3, 90, "")), "group"},
+			{sec(4.1), 0, group("b"), "take s v3"},
+		}},
 		"somebody else's who is gone: taken at once": {able: []string{"b"}, lines: []line{
 			{0, 0, opened, "read s"},
 			{0, 0, offered("b", record(3, 90, "")), "group"},
@@ -110,19 +118,32 @@ func TestOffers(t *testing.T) {
 			line{sec(0.8), 0, record(4, 100, "me", beat("me", 0)), "group"},
 			line{sec(0.8), 0, group("b"), "release s v4 to b"},
 		)},
-		"the handler is gone: given back when idle": {able: []string{"b"}, lines: adopted(
-			line{sec(0.6), 0, lease.Busy{Slot: s, Busy: true}, ""},
-			line{sec(0.6), 0, slotSet("b"), "group"},
-			line{sec(0.6), 0, group("b"), ""},
-			line{sec(0.7), 0, lease.Busy{Slot: s}, "group"},
-			line{sec(0.7), 0, group("b"), "lost s: given; release s v4"},
-		)},
 		"no handler: never taken": {able: []string{"b"}, lines: []line{
 			{0, 0, slotSet("b"), ""},
 			{0, 0, opened, "read s"},
 			{0, 0, record(3, 90, ""), "group"},
 			{0, 0, group(), ""},
 		}},
+	} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); run(t, sc) })
+	}
+}
+
+// TestHandlerIsGone: what becomes of slots that this instance can no longer run.
+func TestHandlerIsGone(t *testing.T) {
+	t.Parallel()
+	for name, sc := range map[string]script{
+		"given back when idle": {able: []string{"b"}, lines: adopted(
+			line{sec(0.6), 0, lease.Busy{Slot: s, Busy: true}, ""},
+			line{sec(0.6), 0, slotSet("b"), "group"},
+			line{sec(0.6), 0, group("b"), ""},
+			line{sec(0.7), 0, lease.Busy{Slot: s}, "group"},
+			line{sec(0.7), 0, group("b"), "lost s: given; release s v4"},
+		)},
+		"given back, although the registrations are unchanged": {able: []string{"b"}, lines: adopted(
+			line{sec(0.6), 0, lease.SlotSet{Slot: s, Able: []string{"me", "b"}}, "group"},
+			line{sec(0.6), 0, group("b"), "lost s: given; release s v4"},
+		)},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); run(t, sc) })
 	}
