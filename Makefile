@@ -106,6 +106,13 @@ sim: ## SEEDS (500) seeds from SEED_BASE (1) of the simulation, MINUTES (60) vir
 		-sim.seeds=$(SEEDS) -sim.base=$(SEED_BASE) -sim.minutes=$(MINUTES) -sim.breach=$(BREACH) \
 		| sed -un 's/^  *sim_test.go:[0-9]*: //p; /^   *[^ ]/{/sim_test.go/!p}; /^panic/,$$p'
 
+# Breaks one rule after the other, and runs the tests that should notice; fails if they do not. Not part of test:
+# it takes most of an hour on two cores.
+ONLY ?=
+.PHONY: mutants
+mutants: ## a small change of the code for each rule, which its tests must notice; ONLY=lease: those of a list or file
+	go run ./singleworker/internal/mutants -only '$(ONLY)'
+
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (30s)
 	@for package in $$(go list ./...); do \
