@@ -99,11 +99,12 @@ SEEDS ?= 500
 SEED_BASE ?= 1
 MINUTES ?= 60
 BREACH ?=
+SCENE ?=
 SIM ?= go test -count=1 ./singleworker/internal/sim
 .PHONY: sim
-sim: ## SEEDS (500) seeds from SEED_BASE (1) of the simulation, MINUTES (60) virtual minutes each
+sim: ## SEEDS (500) seeds from SEED_BASE (1) of the simulation, MINUTES (60) virtual minutes each; SCENE of a seed
 	@$(SIM) -test.run='^TestSimulation$$' -test.v -test.timeout=0 \
-		-sim.seeds=$(SEEDS) -sim.base=$(SEED_BASE) -sim.minutes=$(MINUTES) -sim.breach=$(BREACH) \
+		-sim.seeds=$(SEEDS) -sim.base=$(SEED_BASE) -sim.minutes=$(MINUTES) -sim.breach=$(BREACH) -sim.scene=$(SCENE) \
 		| sed -un 's/^  *sim_test.go:[0-9]*: //p; /^   *[^ ]/{/sim_test.go/!p}; /^panic/,$$p'
 
 # Breaks one rule after the other, and runs the tests that should notice; fails if they do not. Not part of test:

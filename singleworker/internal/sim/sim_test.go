@@ -135,6 +135,7 @@ func simulate(t *testing.T, seeds int, noise time.Duration, only scenario) total
 	}
 	simkit.Search(seeds, func(seed uint64) bool {
 		var w *world
+		report := ""
 		synctest.Test(t, func(t *testing.T) {
 			w = create(t, seed)
 			only.apply(w)
@@ -142,13 +143,16 @@ func simulate(t *testing.T, seeds int, noise time.Duration, only scenario) total
 			mu.Lock()
 			defer mu.Unlock()
 			if total.add(w); len(w.found) > 0 {
-				t.Errorf("%s", w.report())
+				report = w.report()
 			}
 			if total.seeds%progress == 0 {
 				t.Logf("so far %d seeds, %.0f virtual hours, %d violations", total.seeds, total.virtual.Hours(), total.violations)
 			}
 		})
-		if len(w.found) > 0 && *shrinkFlag > 0 && shrunk.CompareAndSwap(false, true) {
+		if report != "" {
+			t.Errorf("%s", report) // not in the bubble, because that would end this call as well
+		}
+		if report != "" && *shrinkFlag > 0 && shrunk.CompareAndSwap(false, true) {
 			t.Logf("%s", w.shortest(t, func(t *testing.T) *world { t.Helper(); return create(t, seed) }))
 		}
 		return false
