@@ -171,15 +171,22 @@ func (v View) overlapping(first time.Time) Plan {
 }
 
 // formerMissed records as missed the ticks of former schedules that were not
-// claimed before they were replaced.
+// claimed before they were replaced, up to the last tick of the slot's layout.
 func (v View) formerMissed() Plan {
-	if v.Record.Watermark >= v.Since.UnixMilli() {
+	end := v.Since
+	if v.ends() && v.To.Before(end) {
+		end = v.To
+	}
+	if v.Record.Watermark >= end.UnixMilli() {
 		return Plan{}
 	}
 	var rows []Entry
 	until := v.Since
 	for _, former := range v.Former {
 		from := later(later(time.UnixMilli(v.Record.Watermark), former.Since), v.From)
+		if end.Before(until) {
+			until = end
+		}
 		if former.Schedule != nil && from.Before(until) {
 			if row, ok := row(former.Schedule, from, until); ok {
 				row.State, row.Reason = zkrec.TickMissed, zkrec.ReasonScheduleChanged
@@ -192,7 +199,7 @@ func (v View) formerMissed() Plan {
 		return Plan{}
 	}
 	slices.Reverse(rows) // the oldest first
-	return v.pass(v.Since, rows)
+	return v.pass(end, rows)
 }
 
 // rows returns entries that say why the ticks in (from, to] are not run.

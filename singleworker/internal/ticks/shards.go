@@ -11,7 +11,7 @@ import (
 // tick is accounted for and no run is open or to be repeated.
 func Settled(job Job, r Record) bool {
 	v := View{Job: job, Record: r}
-	return !r.Open() && r.NextAttempt == "" && job.nextTick(v.base()).IsZero()
+	return !r.Open() && r.NextAttempt == "" && job.nextTick(v.base()).IsZero() && !v.formerMissed().Change
 }
 
 // Shard holds the records of one shard.

@@ -64,6 +64,31 @@ func TestSettled(t *testing.T) {
 	}
 }
 
+// A schedule that is replaced while the job is resharded: the slot accounts for its ticks up to the end of its layout, and the
+// slots of the next one for the others.
+func TestScheduleReplacedDuringResharding(t *testing.T) {
+	t.Parallel()
+	replaced := func(through string) ticks.View {
+		v := situation{through: through, now: "10:30"}.view(t)
+		v.Former, v.Since = []ticks.Former{{Schedule: v.Schedule, Since: v.Since}}, at(t, "10:00")
+		return v
+	}
+	old := replaced("09:44")
+	old.To = at(t, "09:50")
+	if ticks.Settled(old.Job, old.Record) {
+		t.Error("settled, and six ticks are not accounted for")
+	}
+	wantPlan(t, old, "missed(schedule_changed) 09:45 to 09:50, 6; through 09:50")
+	old.Record.Watermark = ms(t, "09:50")
+	if !ticks.Settled(old.Job, old.Record) {
+		t.Error("not settled, and all ticks are accounted for")
+	}
+	wantPlan(t, old, "")
+	next := replaced("09:50")
+	next.From = at(t, "09:50")
+	wantPlan(t, next, "missed(schedule_changed) 09:51 to 10:00, 10; through 10:00")
+}
+
 // shard writes records as "09:41 ok, 09:42 failed retry": the last is the record's run.
 func shard(t *testing.T, text string) ticks.Shard {
 	t.Helper()

@@ -80,12 +80,17 @@ func (s Spec) Resized() Spec {
 	return s
 }
 
-// ShardsBegin is the time after which the ticks of a newly created shard begin:
-// the start of its layout, or the last complete tick if that is later, because a
-// shard that was deleted manually must not run its ticks again. The spec was read
-// from a node last written at mtime.
+// ShardsBegin is the time after which the ticks of a newly created shard begin,
+// with those of replaced schedules, which it records as missed: the start of its
+// layout, or the last complete tick if that is later, because a shard that was
+// deleted manually must not run its ticks again. The spec was read from a node
+// last written at mtime.
 func (s Spec) ShardsBegin(mtime time.Time, complete Complete) int64 {
-	return max(s.SinceOr(mtime), s.ActiveLayout().Since, complete.Tick)
+	oldest := s.SinceOr(mtime)
+	for f := s.Former; f != nil && f.Since != 0; f = f.Former {
+		oldest = f.Since
+	}
+	return max(oldest, s.ActiveLayout().Since, complete.Tick)
 }
 
 // ShardSlot names a slot of a sharded job: a slot has the name of its shard.

@@ -78,3 +78,25 @@ func TestLayoutOutlastsAChange(t *testing.T) {
 		t.Error("the fingerprint must be of what is asked for")
 	}
 }
+
+// A shard that is created late accounts for the ticks of the schedules before, too, but not for those of another layout.
+func TestShardsBegin(t *testing.T) {
+	t.Parallel()
+	spec := zkrec.Spec{Since: 900, Former: &zkrec.Former{Since: 700, Former: &zkrec.Former{Since: 300}}}
+	for want, tt := range map[int64]struct {
+		layout   *zkrec.Layout
+		complete int64
+		former   *zkrec.Former
+	}{
+		300: {former: spec.Former},
+		900: {},
+		500: {former: spec.Former, layout: &zkrec.Layout{Since: 500}},
+		600: {former: spec.Former, layout: &zkrec.Layout{Since: 500}, complete: 600},
+		700: {former: &zkrec.Former{Since: 700, Former: &zkrec.Former{}}}, // of a record that does not say
+	} {
+		spec.Former, spec.Layout = tt.former, tt.layout
+		if got := spec.ShardsBegin(time.Time{}, zkrec.Complete{Tick: tt.complete}); got != want {
+			t.Errorf("%+v: %d, want %d", tt, got, want)
+		}
+	}
+}
