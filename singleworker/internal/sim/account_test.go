@@ -43,7 +43,7 @@ type term struct {
 func (a *account) term() *term { return &a.terms[len(a.terms)-1] }
 
 func (l *ledger) openAccount(slot string, txn *zkdev.Txn, j *swtest.Job) {
-	sched, err := j.Spec.Job.ParseSchedule()
+	terms, err := termsOf(j.Spec, j.Spec.ActiveLayout().Since)
 	if err != nil {
 		l.violatef(8, slot, txn.Time, "its schedule cannot be read: %v", err)
 		return
@@ -51,7 +51,7 @@ func (l *ledger) openAccount(slot string, txn *zkdev.Txn, j *swtest.Job) {
 	l.accounts[slot] = &account{
 		slot: slot, record: j.Tick, born: txn.Zxid,
 		belongs: slices.Contains(j.Spec.ActiveLayout().Slots(zkrec.JobOfSlot(slot)), slot),
-		terms:   []term{{since: max(j.Spec.Since, j.Spec.ActiveLayout().Since), sched: sched}},
+		terms:   terms,
 		rows:    make(map[int64][]zkrec.Entry), runs: make(map[int64][]string),
 		ended: make(map[string]zkrec.Entry), late: make(map[string]bool), manual: make(map[string]bool),
 	}

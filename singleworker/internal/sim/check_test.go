@@ -250,6 +250,7 @@ func (l *ledger) apply(txn *zkdev.Txn) {
 		if zkrec.JobOfSlot(slot) == slot {
 			l.divided(slot, txn, j.Spec)
 		}
+	case node == rules.NodeTick && rest != "": // a late result is being written
 	case node == rules.NodeTick && created:
 		l.openAccount(slot, txn, j)
 	case node == rules.NodeTick:

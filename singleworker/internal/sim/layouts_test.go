@@ -68,6 +68,7 @@ func (l *ledger) divided(job string, txn *zkdev.Txn, spec zkrec.Spec) {
 	d.now = &epoch{layout, d}
 	l.layouts++
 	next := layout.Slots(job)
+	terms, _ := termsOf(spec, layout.Since) // which can be read: rescheduled has said so
 	for _, slot := range last.Slots(job) {
 		acc := l.accounts[slot]
 		if acc == nil {
@@ -90,10 +91,9 @@ func (l *ledger) divided(job string, txn *zkdev.Txn, spec zkrec.Spec) {
 		acc.belongs = true
 		switch {
 		case acc.born == txn.Zxid: // and are, in this very transaction
-			acc.terms = []term{{since: layout.Since, sched: acc.term().sched}}
+			acc.terms = terms
 		case acc.term().until != 0: // they were to be deleted
-			sched, _ := spec.Job.ParseSchedule()
-			acc.terms = append(acc.terms, term{since: layout.Since, sched: sched})
+			acc.terms = append(acc.terms, terms...)
 		}
 	}
 }

@@ -1,7 +1,10 @@
 package sim
 
 import (
+	"errors"
+
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	jobs "github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -35,4 +38,16 @@ func (l *ledger) rescheduled(job string, txn *zkdev.Txn, was, spec zkrec.Spec) {
 			acc.terms = append(acc.terms, term{since: at, sched: sched})
 		}
 	}
+}
+
+// termsOf lists the terms of a slot whose ticks begin after since: with those of replaced schedules.
+func termsOf(spec zkrec.Spec, since int64) ([]term, error) {
+	sched, err := spec.Job.ParseSchedule()
+	terms := []term{{since: max(spec.Since, since), sched: sched}}
+	for f := spec.Former; f != nil && terms[0].since > since; f = f.Former {
+		former, formerErr := jobs.Job{Schedule: f.Schedule, TimeZone: f.TimeZone}.ParseSchedule()
+		before := term{since: max(f.Since, since), until: terms[0].since, sched: former, replaced: true}
+		terms, err = append([]term{before}, terms...), errors.Join(err, formerErr)
+	}
+	return terms, err
 }
