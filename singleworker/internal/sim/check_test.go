@@ -121,6 +121,8 @@ type reign struct {
 type ledger struct {
 	evidence
 
+	judge    *rules.Ledger
+	through  int64 // zxid up to which the log was read
 	model    *swtest.Model
 	dropped  []dropped
 	rightsTo map[string][]swtest.Right // by slot
@@ -143,6 +145,7 @@ type ledger struct {
 
 // counts is how much there was to check.
 type counts struct {
+	txns      int // in the log
 	ticks     int // that are accounted for
 	schedules int // that replaced another one
 	layouts   int // that came into effect after another one
@@ -151,19 +154,46 @@ type counts struct {
 
 // check verifies the properties 1 to 4, 8 and 9.
 func check(e evidence) ([]violation, counts) {
+	l := newLedger(e.tree)
+	l.read(e.log)
+	return l.end(e)
+}
+
+func newLedger(tree zkrec.Tree) *ledger {
 	l := &ledger{
-		evidence: e, model: rules.NewModel(e.tree), rightsTo: make(map[string][]swtest.Right), reigns: make(map[string][]*reign),
+		model: rules.NewModel(tree), rightsTo: make(map[string][]swtest.Right), reigns: make(map[string][]*reign),
 		born: make(map[string]int64), seen: make(map[string]bool), started: make(map[string]*swtest.Run),
 		accounts: make(map[string]*account), joined: make(map[int64]string), canceled: make(map[int64]bool),
 		divisions: make(map[string]*division), epochs: make(map[string]*epoch), completed: make(map[string][]*completed),
 		requests: make(map[string]*request),
 	}
-	l.judgeLog()
-	for k := range e.log {
-		if e.log[k].Code == zkdev.OK {
-			l.apply(&e.log[k])
+	l.tree = tree
+	l.judge = rules.New(tree, true, rules.Observer{}, func(v rules.Violation) {
+		l.violatef(propertyOf[v.Rule], v.Slot, v.Txn.Time, "%v", v)
+	})
+	return l
+}
+
+// read takes in the next part of the log, of which it keeps nothing: that of an hour has hundreds of megabytes. All that one
+// zxid has done is in one part.
+func (l *ledger) read(log []zkdev.Txn) {
+	for _, txn := range swtest.Transactions(log) { // the rules by which a real server's log is audited
+		l.judge.Apply(txn)
+	}
+	for k := range log {
+		if first := log[k].Zxid; k == 0 && first > l.through+1 {
+			l.violatef(7, "", log[k].Time, "the log from %d to %d was dropped before it was read", l.through, first)
+		}
+		l.txns, l.through = l.txns+1, log[k].Zxid
+		if log[k].Code == zkdev.OK {
+			l.apply(&log[k])
 		}
 	}
+}
+
+// end verifies what can be said when all of the log was read.
+func (l *ledger) end(e evidence) ([]violation, counts) {
+	l.evidence = e
 	for _, right := range e.rights {
 		l.rightsTo[right.Job] = append(l.rightsTo[right.Job], right)
 	}
@@ -182,22 +212,12 @@ func check(e evidence) ([]violation, counts) {
 	}
 	l.checkAccounts()
 	for _, d := range l.dropped {
-		if !l.canceled[d.txn.Zxid] {
-			l.violatef(2, d.slot, d.txn.Time, "request %s was deleted, zxid %d, and never claimed", d.id, d.txn.Zxid)
+		if !l.canceled[d.zxid] {
+			l.violatef(2, d.slot, d.at, "request %s was deleted, zxid %d, and never claimed", d.id, d.zxid)
 		}
 	}
 	l.checkDivisions()
 	return l.found, l.counts
-}
-
-// judgeLog applies the rules by which a real server's log is audited.
-func (l *ledger) judgeLog() {
-	judge := rules.New(l.tree, true, rules.Observer{}, func(v rules.Violation) {
-		l.violatef(propertyOf[v.Rule], v.Slot, v.Txn.Time, "%v", v)
-	})
-	for _, txn := range swtest.Transactions(l.log) {
-		judge.Apply(txn)
-	}
 }
 
 // propertyOf is what the rules of package ledger are here.
@@ -268,7 +288,8 @@ func (l *ledger) apply(txn *zkdev.Txn) {
 // dropped is a request for a manual run that was deleted before it was claimed.
 type dropped struct {
 	slot, id string
-	txn      *zkdev.Txn
+	at       time.Time
+	zxid     int64
 }
 
 // deleted takes in the end of a job, or of a slot: the nodes below are deleted before.
@@ -303,7 +324,7 @@ func (l *ledger) requestDeleted(slot, id string, txn *zkdev.Txn) {
 		return
 	}
 	if acc != nil && !acc.manual[id] && d != nil && slices.Contains(d.now.Slots(d.job), slot) {
-		l.dropped = append(l.dropped, dropped{slot, id, txn})
+		l.dropped = append(l.dropped, dropped{slot, id, txn.Time, txn.Zxid})
 	}
 }
 
@@ -385,7 +406,9 @@ func (l *ledger) checkClaim(job string, txn *zkdev.Txn, last, rec zkrec.Tick) {
 		l.violatef(3, job, txn.Time, "%s claims %s with token %d and is not the owner: %s", rec.SID, clockMs(rec.Tick), rec.Token, describe(r))
 		return
 	}
-	r.tick[rec.RunID], r.recs[rec.RunID] = txn, &rec
+	claim := *txn
+	claim.Data = nil // read already
+	r.tick[rec.RunID], r.recs[rec.RunID] = &claim, &rec
 	l.checkLayout(job, txn, last, rec)
 }
 

@@ -27,6 +27,7 @@ func (w *world) step(pause time.Duration) bool {
 	}
 	time.Sleep(pause)
 	w.steps = append(w.steps, time.Since(w.begun))
+	w.read()
 	return w.plan.only == nil || w.plan.only[n]
 }
 

@@ -3,7 +3,6 @@ package sim
 import (
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"time"
 
@@ -266,11 +265,10 @@ func (w *world) end() {
 			i.Leave()
 		}
 	}
+	w.read()
 	joined := make(map[string]bool)
-	for _, txn := range w.cluster.Server.Log() {
-		if path.Dir(txn.Path) == w.cluster.Tree().Instances() {
-			joined[path.Base(txn.Path)] = true
-		}
+	for _, sid := range w.ledger.joined {
+		joined[sid] = true
 	}
 	for _, i := range w.cluster.Instances() {
 		<-i.Done()

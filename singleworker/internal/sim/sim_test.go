@@ -111,7 +111,7 @@ func TestSimulation(t *testing.T) {
 
 // totals is what many seeds came to.
 type totals struct {
-	seeds, runs, txns, violations int
+	seeds, runs, violations int
 	counts
 	slower      int // seeds in which a job was not owned a session, a sync period and a tick after the faults
 	virtual     time.Duration
@@ -167,7 +167,7 @@ func (sum *totals) add(w *world) {
 	sum.layouts += w.layouts
 	sum.schedules += w.schedules
 	sum.complete += w.complete
-	sum.txns += len(w.cluster.Server.Log())
+	sum.txns += w.txns
 	sum.violations += len(w.found)
 	sum.virtual += time.Since(w.begun)
 	if w.owned > w.Session+w.Sync+serverTick {

@@ -70,6 +70,7 @@ type world struct {
 	versions [2][]singleworker.Job // of the application: what it declares
 	twins    map[string]bool       // ids that two live processes had
 	removes  []func()              // of controls
+	ledger   *ledger               // what the checker knows so far
 
 	witness                  // its mu guards the following, too
 	jobs     map[string]bool // that exist
@@ -164,8 +165,9 @@ func newWorldLike(t *testing.T, seed uint64, noise time.Duration, change func(*p
 	w.versions = w.declarations()
 	w.cluster = swtest.New(t, swtest.Config{
 		SessionTimeout: w.Session, SyncPeriod: w.Sync, StopGrace: 2 * time.Second, Names: w.Names, Latency: w.latency,
-		Server: zkdev.Config{Tick: serverTick, KeepLog: 5_000_000},
+		Server: zkdev.Config{Tick: serverTick, KeepLog: keptLog},
 	})
+	w.ledger = newLedger(w.cluster.Tree())
 	return w
 }
 
@@ -316,10 +318,20 @@ func (w *world) run() {
 	w.endFaults()
 	w.settle()
 	w.end()
+	w.read()
 	e := w.evidence(w.cluster, w.Session)
-	e.calmFrom, e.calmTo = w.calmFrom, w.calmTo
-	found, counts := check(e)
+	e.calmFrom, e.calmTo, e.log = w.calmFrom, w.calmTo, nil
+	found, counts := w.ledger.end(e)
 	w.found, w.counts = append(w.found, found...), counts
+}
+
+// keptLog is how many transactions the server keeps: many times what comes between two calls of read.
+const keptLog = 200_000
+
+// read has the checker read what was added to the log.
+func (w *world) read() {
+	w.ledger.read(w.cluster.Server.LogAfter(w.ledger.through))
+	w.cluster.View(func(*swtest.Model) {}) // which reads it, too
 }
 
 // endFaults ends the noise: what is broken is repaired, and leaving instances have left.
