@@ -1,0 +1,159 @@
+package txns
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/txnlog"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+var tree = zkrec.NewTree("g")
+
+// A writer makes the transactions of one group.
+type writer struct {
+	*scribe
+
+	zxid int64
+}
+
+func at(second int64) time.Time { return time.Unix(1_800_000_000+second, 0) }
+
+func (w *writer) write(second, session int64, ops ...txnlog.Op) int64 {
+	w.zxid++
+	w.apply(&txnlog.Txn{Zxid: w.zxid, Session: session, Time: at(second), Kind: txnlog.Write, Ops: ops})
+	return w.zxid
+}
+
+func create(path string, data []byte) txnlog.Op {
+	return txnlog.Op{Type: txnlog.Create, Path: path, Data: data}
+}
+
+func set(path string, data []byte, version int32) txnlog.Op {
+	return txnlog.Op{Type: txnlog.SetData, Path: path, Data: data, Version: version}
+}
+
+// join connects an instance and returns what names it as an owner.
+func (w *writer) join(session int64, sid string) []byte {
+	w.zxid++
+	w.apply(&txnlog.Txn{Zxid: w.zxid, Session: session, Time: at(0), Kind: txnlog.Connect, Timeout: 4 * time.Second})
+	op := create(tree.Instance(sid), zkrec.Instance{Incarnation: sid + "!"}.Encode())
+	op.Owner = session
+	w.write(0, session, op)
+	return zkrec.Owner{SID: sid, Incarnation: sid + "!"}.Encode()
+}
+
+// A job is claimed by its owner, and by the next one when that session has ended; then it is canceled.
+func TestScribe(t *testing.T) {
+	t.Parallel()
+	w := &writer{scribe: newScribe("g")}
+	a, b := w.join(1, "a"), w.join(2, "b")
+	const operator = 3
+	w.zxid++
+	w.apply(&txnlog.Txn{Zxid: w.zxid, Session: operator, Time: at(0), Kind: txnlog.Connect, Timeout: time.Second})
+	var nodes []txnlog.Op
+	for _, n := range tree.NewJob("j", zkrec.Spec{Job: job.Job{Schedule: "* * * * * ?"}}) {
+		nodes = append(nodes, create(n.Path, n.Data))
+	}
+	born := w.write(0, operator, nodes...)
+
+	token := w.write(0, 1, set(tree.Alive("j"), a, 1), create(tree.Heartbeat("j", "a"), nil))
+	claim := zkrec.Tick{Watermark: at(1).UnixMilli(), Run: zkrec.Run{
+		Tick: at(1).UnixMilli(), RunID: "r1", SID: "a", Token: token, Attempt: 1, Started: at(1).UnixMilli(), State: zkrec.RunRunning,
+	}}
+	claimed := w.write(1, 1, set(tree.Tick("j"), claim.Encode(), 1))
+	ended := claim
+	ended.State, ended.Ended = zkrec.RunOK, at(2).UnixMilli()
+	skipped := zkrec.Entry{Run: zkrec.Run{Tick: at(2).UnixMilli(), SID: "a", Token: token, State: zkrec.TickSkipped, Ended: at(2).UnixMilli()}, Reason: zkrec.ReasonOverlap}
+	ended.Watermark = at(2).UnixMilli()
+	history := zkrec.History{}.Add(claim.Watermark, zkrec.Entry{Run: ended.Run}, skipped)
+	w.write(2, 1, set(tree.Tick("j"), ended.Encode(), 2), set(tree.History("j"), history.Encode(), 1))
+
+	w.zxid++
+	w.apply(&txnlog.Txn{
+		Zxid: w.zxid, Session: 1, Time: at(7), Kind: txnlog.Close, Ops: []txnlog.Op{{Type: txnlog.Delete, Path: tree.Instance("a")}},
+	})
+	w.write(8, 2, set(tree.Alive("j"), b, 2), txnlog.Op{Type: txnlog.Delete, Path: tree.Heartbeat("j", "a")}, create(tree.Heartbeat("j", "b"), nil))
+
+	life := Life{"j", born}
+	want := Claim{Life: life, Zxid: claimed, At: at(1), Tick: at(1).UnixMilli(), Attempt: 1, Token: token, Run: "r1", SID: "a", State: "ok"}
+	if len(w.Claims) != 1 || *w.Claims[0] != want {
+		t.Errorf("claims %+v, want %+v", w.Claims, want)
+	}
+	if got := w.Skipped[life]; len(got) != 1 || got[at(2).UnixMilli()] != zkrec.ReasonOverlap {
+		t.Errorf("skipped %v, want the tick of %v", w.Skipped, at(2))
+	}
+	if len(w.Violations) != 0 {
+		t.Errorf("violations %v, want none", w.Violations)
+	}
+	w.end()
+	if !w.Last[life] || len(w.Last) != 1 {
+		t.Errorf("what is left: %v, want %v", w.Last, life)
+	}
+
+	w.write(9, operator, txnlog.Op{Type: txnlog.Delete, Path: tree.Job("j")})
+	var owners []string
+	for _, o := range w.Owners["j"] {
+		owners = append(owners, o.At.UTC().Format("05")+o.SID)
+		if o.Gone {
+			owners = append(owners, "gone")
+		}
+	}
+	if got, want := strings.Join(owners, " "), "00 00a 07 08b 09 gone"; got != want {
+		t.Errorf("owners %q, want %q", got, want)
+	}
+	w.end()
+	if len(w.Last) != 0 {
+		t.Errorf("what is left of a canceled job: %v", w.Last)
+	}
+}
+
+// A claim by an instance that is not the owner is a violation.
+func TestScribeReportsViolations(t *testing.T) {
+	t.Parallel()
+	w := &writer{scribe: newScribe("g")}
+	w.join(1, "a")
+	var nodes []txnlog.Op
+	for _, n := range tree.NewJob("j", zkrec.Spec{Job: job.Job{Schedule: "* * * * * ?"}}) {
+		nodes = append(nodes, create(n.Path, n.Data))
+	}
+	w.write(0, 1, nodes...)
+	claim := zkrec.Tick{Watermark: at(1).UnixMilli(), Run: zkrec.Run{Tick: at(1).UnixMilli(), RunID: "r", SID: "a", Token: 1, Attempt: 1, State: zkrec.RunRunning}}
+	w.write(1, 1, set(tree.Tick("j"), claim.Encode(), 1))
+	if len(w.Violations) != 1 || w.Violations[0].Rule != "claimant" || w.Violations[0].Slot != "j" {
+		t.Errorf("violations %v, want one of the rule claimant", w.Violations)
+	}
+}
+
+// The log that counts is complete, and the servers agree on it.
+func TestAgree(t *testing.T) {
+	t.Parallel()
+	log := func(zxids ...int64) digest {
+		d := digest{dir: "d", sums: make(map[int64]uint64)}
+		for _, zxid := range zxids {
+			d.add(&txnlog.Txn{Zxid: zxid})
+		}
+		return d
+	}
+	other := log(1, 2, 3)
+	other.sums[2]++
+	for name, test := range map[string]struct {
+		best   digest
+		others []digest
+		want   string // in the error
+	}{
+		"the same":                    {log(1, 2, 3), []digest{log(1, 2, 3), log(1, 2)}, ""},
+		"a new leader":                {log(1, 2, 1<<32+1), []digest{log(1, 2, 1<<32+1)}, ""},
+		"a gap":                       {log(1, 3), []digest{log(1, 2, 3)}, "lacks what comes before 0x3"},
+		"what was never committed":    {log(1, 2, 1<<32+1), []digest{log(1, 2, 3), log(1, 2, 1<<32+1)}, ""},
+		"it lacks what most have":     {log(1, 2, 1<<32+1), []digest{log(1, 2, 3), log(1, 2, 3)}, "0x3 is not in"},
+		"two transactions in a place": {log(1, 2, 3), []digest{log(1, 2, 3), other}, "0x2 in"},
+	} {
+		err := agree(append(test.others, test.best), len(test.others))
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+	}
+}
