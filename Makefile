@@ -31,7 +31,7 @@ demo: ## three instances, nine jobs, a kill -9, and a check that no tick was los
 	sample/cluster.sh
 
 .PHONY: test
-test: setup format vet race golangci fencing shards integration ## everything: lint, unit tests with the race detector, integration
+test: setup format vet race golangci fencing shards integration chaos-short ## everything: lint, unit tests with the race detector, integration, faults
 
 .PHONY: check
 check: format vet race golangci fencing shards ## what test does without a server; for use before each commit
@@ -85,7 +85,17 @@ fencing shards: sql
 integration: ## the tests on real ZooKeeper servers, which they start themselves
 	integration/zookeeper.sh install kazoo
 	integration/zookeeper.sh install curator
-	go test -count=1 -p 1 -timeout 15m ./integration/...
+	go test -count=1 -p 1 -timeout 15m $$(go list ./integration/... | grep -v /integration/chaos)
+
+# Prints the seed and its faults, a table of figures, where the page of the run is, and PASS or FAIL.
+SEED ?= 0
+.PHONY: chaos chaos-short
+chaos: MINUTES ?= 10
+chaos: ## MINUTES (10) of faults to processes and to an ensemble of three servers; SEED repeats those of another run
+chaos-short: MINUTES := 4
+chaos chaos-short: setup
+	@go test -count=1 -timeout=0 -v ./integration/chaos -chaos.minutes=$(MINUTES) -chaos.seed=$(SEED) \
+		| sed -u '/^=== /d; /^?/d; s/^    [a-z]*_test.go:[0-9]*: //'
 
 # More than the tests compare, and a new seed each time.
 N ?= 100000
@@ -97,11 +107,11 @@ diff: setup ## compare zkdev with a real ZooKeeper over N=100000 operations
 # Fails (the recipe with 1) if there is a violation; each is printed with what came before it.
 SEEDS ?= 500
 SEED_BASE ?= 1
-MINUTES ?= 60
 BREACH ?=
 SCENE ?=
 SIM ?= go test -count=1 ./singleworker/internal/sim
 .PHONY: sim
+sim: MINUTES ?= 60
 sim: ## SEEDS (500) seeds from SEED_BASE (1) of the simulation, MINUTES (60) virtual minutes each; SCENE of a seed
 	@$(SIM) -test.run='^TestSimulation$$' -test.v -test.timeout=0 \
 		-sim.seeds=$(SEEDS) -sim.base=$(SEED_BASE) -sim.minutes=$(MINUTES) -sim.breach=$(BREACH) -sim.scene=$(SCENE) \

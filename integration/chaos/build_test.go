@@ -1,0 +1,117 @@
+package chaos
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// clockEnv names the file with the offset of a process's wall clock, in nanoseconds. A write to it takes effect at
+// once.
+const clockEnv = "SINGLEWORKER_CHAOS_CLOCK"
+
+// offsetSource is added to package time.
+const offsetSource = `package time
+
+import (
+	"syscall"
+	"unsafe"
+)
+
+var chaosOffset = mapChaosOffset()
+
+func mapChaosOffset() *int64 {
+	path, ok := syscall.Getenv("` + clockEnv + `")
+	if !ok {
+		return new(int64)
+	}
+	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		panic(err)
+	}
+	page, err := syscall.Mmap(fd, 0, 8, syscall.PROT_READ, syscall.MAP_SHARED)
+	if err != nil {
+		panic(err)
+	}
+	return (*int64)(unsafe.Pointer(&page[0]))
+}
+
+func chaosNow(sec int64, nsec int32, mono int64) (int64, int32, int64) {
+	total := int64(nsec) + *chaosOffset
+	over := total / 1e9
+	if total -= over * 1e9; total < 0 {
+		over, total = over-1, total+1e9
+	}
+	return sec + over, int32(total), mono
+}
+`
+
+// buildInstance builds ./instance with a standard library whose wall clock can be set per process: a Go program asks
+// the kernel for the time, so nothing between the two can lie to it, and to set the machine's clock would
+// change it for everybody.
+func buildInstance(t *testing.T, dir string) (program string) {
+	t.Helper()
+	output := func(name string, args ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), name, args...)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		text, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, text)
+		}
+		return strings.TrimSpace(string(text))
+	}
+	source := filepath.Join(output("go", "env", "GOROOT"), "src", "time")
+	original, err := os.ReadFile(filepath.Join(source, "time.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := regexp.MustCompile(`(func Now\(\) Time \{\n\tsec, nsec, mono := )((?:runtimeNow|now)\(\))`)
+	if n := len(now.FindAll(original, -1)); n != 1 {
+		t.Fatalf("%s: time.Now is not as this test knows it (%d matches): teach it this version of Go", source, n)
+	}
+	replace := make(map[string]string)
+	for name, text := range map[string]string{
+		"time.go":         now.ReplaceAllString(string(original), "${1}chaosNow(${2})"),
+		"chaos_offset.go": offsetSource,
+	} {
+		path := filepath.Join(dir, name)
+		write(t, path, text)
+		replace[filepath.Join(source, name)] = path
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "overlay.json"), string(overlay))
+	program = filepath.Join(dir, "instance")
+	output("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", program, "./instance")
+	return program
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// setClock sets how far the wall clock of the processes with that file is ahead.
+func setClock(t *testing.T, path string, ahead time.Duration) {
+	t.Helper()
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(ahead)), 0); err != nil {
+		t.Fatal(fmt.Errorf("clock: %w", err))
+	}
+}

@@ -1,0 +1,103 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/integration/zkserver"
+)
+
+var (
+	minutes  = flag.Float64("chaos.minutes", 1, "how long faults are injected")
+	seedFlag = flag.Uint64("chaos.seed", 0, "draws the faults; 0 for a random one")
+	pageDir  = flag.String("chaos.dir", os.TempDir(), "where the page of the run is written")
+)
+
+func TestMain(m *testing.M) { os.Exit(zkserver.Main(m.Run)) }
+
+// TestChaos injects faults into a group of processes and its servers, and checks what is left on record.
+func TestChaos(t *testing.T) {
+	seed := *seedFlag
+	for seed == 0 {
+		seed = rand.Uint64() >> 32 // short, to be typed
+	}
+	length := time.Duration(*minutes * float64(time.Minute))
+	plan := drawPlan(seed, length)
+	sayf("chaos: seed %d, %v, %d faults:\n%s", seed, length, len(plan), describePlan(plan))
+
+	dir := t.TempDir()
+	program := buildInstance(t, dir)
+	e := zkserver.StartEnsemble(t, servers)
+	o := newOperator(t, e.Addr())
+	var members []*member
+	for k := range instances {
+		m := newMember(t, k, program, dir, e)
+		m.start(1, true)
+		members = append(members, m)
+	}
+	s := newSettler(t, o, members, strings.Split(e.Addr(), ","))
+	ready, err := s.await(settleLimit, func(ctx context.Context) error { return s.works(ctx, 0) })
+	if err != nil {
+		t.Fatalf("the group does not start: %v", err)
+	}
+	t.Logf("the group runs after %v", ready.Round(time.Millisecond))
+
+	n := &nemesis{t: t, ensemble: e, members: members, operator: o, release: 1}
+	n.carryOut(plan)
+	e.Await()
+	notes := o.tidy()
+	n.heal()
+	settled, wrong := s.settle(Mono())
+	ev := &evidence{clock: newWallToMono(), Began: n.began, Ended: Mono(), Deeds: n.done}
+	for _, m := range members {
+		ev.Processes = append(ev.Processes, m.all...)
+	}
+	if err := errors.Join(ev.readLedgers(), ev.readLogs(e)); err != nil {
+		keep(t, dir)
+		t.Fatal(err)
+	}
+	j := ev.check()
+	for _, text := range wrong {
+		j.violatedf("end", ev.Ended, "", "%s", text)
+	}
+	sayf("%vsettled %v after the last fault", j.figures(), settled.Round(100*time.Millisecond))
+	for _, v := range j.found {
+		t.Errorf("violation at %.2f s: %v", (v.At - n.began).Seconds(), v)
+	}
+	page, err := j.drawPage(seed, length, notes)
+	if err == nil {
+		var path string
+		path, err = writePage(page, *pageDir, seed)
+		sayf("page: %s", path)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	if t.Failed() {
+		keep(t, dir)
+		sayf("FAIL: %d violations. The same faults again: make chaos SEED=%d MINUTES=%g", len(j.found), seed, length.Minutes())
+		return
+	}
+	sayf("PASS: seed %d, %d faults, 0 violations", seed, len(n.done))
+}
+
+// sayf prints a line of the report.
+func sayf(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+
+// keep copies the evidence of a failed run to where it stays.
+func keep(t *testing.T, dir string) {
+	t.Helper()
+	to, err := os.MkdirTemp(*pageDir, "chaos-evidence-") //nolint:usetesting // it is to stay
+	if err == nil {
+		err = os.CopyFS(filepath.Join(to, "run"), os.DirFS(dir))
+	}
+	t.Logf("evidence: %s (%v)", to, err)
+}

@@ -1,0 +1,225 @@
+package chaos
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/job"
+	"github.com/swjobs/singleworker/singleworker/swtest/audit"
+	"github.com/swjobs/singleworker/singleworker/swtest/txns"
+)
+
+const (
+	// suspension is how long a process must have stood still to explain that it did not notice the end of its
+	// lease: a quarter of a session timeout lies between that and a takeover, and half of this may be needed anyway.
+	suspension = session / 8
+	// clockMemory is for how long after its clock was set back a process may still run what it claimed before.
+	clockMemory = 25 * time.Second
+	// clockSlack is by how much times of two processes, which are cut to milliseconds, may differ.
+	clockSlack = 5 * time.Millisecond
+)
+
+// A judge compares what was written down with what was logged.
+type judge struct {
+	*evidence
+
+	claims  map[string]*txns.Claim // by run
+	started map[string]*handlerRun // by run
+	found   []violation
+	// Excused are runs that began or continued without a lease in a process that stood still when it ended: what
+	// fencing tokens are for.
+	excused []violation
+}
+
+// check returns all that is wrong.
+func (e *evidence) check() *judge {
+	j := &judge{evidence: e, claims: make(map[string]*txns.Claim), started: make(map[string]*handlerRun)}
+	for _, c := range e.Claims {
+		j.claims[c.Run] = c
+	}
+	for _, v := range e.Violations {
+		j.found = append(j.found, violation{v.Rule, e.clock.mono(v.At), v.Slot, v.Text})
+	}
+	j.processes()
+	j.runsAreClaimed()
+	j.claimsHaveOutcomes()
+	j.runsGoTogether()
+	j.ticksAreComplete()
+	slices.SortStableFunc(j.found, func(a, b violation) int { return cmp.Compare(a.At, b.At) })
+	return j
+}
+
+func (j *judge) violatedf(rule string, at time.Duration, slot, format string, args ...any) {
+	j.found = append(j.found, violation{rule, at, slot, fmt.Sprintf(format, args...)})
+}
+
+// processes looks for those that ended although nobody asked them to.
+func (j *judge) processes() {
+	for _, p := range j.Processes {
+		if !p.Killed && !p.Asked && p.Life.To != 0 {
+			log, _ := os.ReadFile(p.Ledger + ".log")
+			tail := strings.TrimSpace(string(log[max(0, len(log)-2000):]))
+			j.violatedf("process", p.Life.To, "", "%s ended by itself: %v\n%s", p.ID, p.err, tail)
+		}
+	}
+}
+
+// runsAreClaimed: what a handler was called for was claimed before, for this process, and once.
+func (j *judge) runsAreClaimed() {
+	for _, r := range j.Runs {
+		if before := j.started[r.Run]; before != nil {
+			j.violatedf("run", r.Mono, r.Job, "run %s began twice, on %s and %s", r.Run, before.By.ID, r.By.ID)
+		}
+		j.started[r.Run] = r
+		c := j.claims[r.Run]
+		if c == nil {
+			j.violatedf("run", r.Mono, r.Job, "%s runs %s, attempt %d, which was never claimed: run %s", r.By.ID, clock(r.Tick), r.Attempt, r.Run)
+			continue
+		}
+		if c.Slot != r.Job || c.Tick != r.Tick || c.Attempt != r.Attempt || c.Token != r.Token || c.SID != r.By.ID || c.Manual != r.Manual {
+			j.violatedf("run", r.Mono, r.Job, "%s runs %s, attempt %d, token %d, claimed was %+v", r.By.ID, clock(r.Tick), r.Attempt, r.Token, *c)
+		}
+		if r.By.Life.To != 0 && r.Mono > r.By.Life.To {
+			j.violatedf("run", r.Mono, r.Job, "%s runs %s after it has ended", r.By.ID, clock(r.Tick))
+		}
+		if at := j.clock.mono(c.At); at > r.Mono+clockSlack {
+			j.violatedf("run", r.Mono, r.Job, "%s runs %s %v before it is claimed", r.By.ID, clock(r.Tick), at-r.Mono)
+		}
+	}
+}
+
+// claimsHaveOutcomes: each claim was run, or is recorded as interrupted; and has a result, unless its job is gone.
+func (j *judge) claimsHaveOutcomes() {
+	for _, c := range j.Claims {
+		at := j.clock.mono(c.At)
+		if c.State == "" && j.Last[c.Life] {
+			j.violatedf("outcome", at, c.Slot, "%s claimed %s, attempt %d, and nothing says what became of it: run %s", c.SID, clock(c.Tick), c.Attempt, c.Run)
+		}
+		if j.started[c.Run] == nil && (c.State == "ok" || c.State == "failed" || c.State == "timed_out") {
+			j.violatedf("outcome", at, c.Slot, "%s says that %s was %s, and did not run it: run %s", c.SID, clock(c.Tick), c.State, c.Run)
+		}
+	}
+}
+
+// runsGoTogether: no tick runs twice or too early, and runs of a slot do not overlap and have tokens that never go
+// back, except in processes that stood still.
+func (j *judge) runsGoTogether() {
+	type key struct {
+		slot  string
+		start int64
+	}
+	by := make(map[key]*handlerRun)
+	var evidence []audit.Run
+	for _, r := range j.Runs {
+		c := j.claims[r.Run]
+		if c == nil {
+			continue
+		}
+		one := audit.Run{
+			Job: fmt.Sprintf("%s (%#x)", r.Job, c.Born), Instance: fmt.Sprint(r.By.ID, r.By.Life.From), Attempt: r.Attempt, Token: r.Token,
+			Start: j.clock.time(r.Mono), End: j.clock.time(cmp.Or(r.End, r.By.Life.To)),
+		}
+		if !r.Manual {
+			one.Tick = time.UnixMilli(r.Tick)
+		}
+		by[key{one.Job, one.Start.UnixNano()}] = r
+		evidence = append(evidence, one)
+	}
+	for _, f := range audit.Runs(evidence) {
+		run, before := by[key{f.Run.Job, f.Run.Start.UnixNano()}], by[key{f.Before.Job, f.Before.Start.UnixNano()}]
+		v := violation{"runs", run.Mono, run.Job, strings.TrimPrefix(f.String(), f.Run.Job+": ")}
+		switch {
+		case f.Rule == audit.Skipped: // an instance may die between the claim and the call; the log is judged for that
+		case f.Rule == audit.Early && j.clockWasOff(run):
+		case f.Rule == audit.Overlap && before.Token >= run.Token:
+			v.Text += ", and the later one has no greater token"
+			j.found = append(j.found, v)
+		case f.Rule == audit.Overlap && before.By.suspended(j.Lines[before.By], span{run.Mono - session, run.Mono}),
+			f.Rule != audit.Overlap && f.Rule != audit.Early && f.Before.Attempt != f.Run.Attempt &&
+				run.By.suspended(j.Lines[run.By], span{j.clock.mono(j.claims[run.Run].At), run.Mono}),
+			(f.Rule == audit.Order || f.Rule == audit.Token) &&
+				run.By.suspended(j.Lines[run.By], span{j.clock.mono(j.claims[run.Run].At), run.Mono}):
+			j.excused = append(j.excused, v)
+		default:
+			j.found = append(j.found, v)
+		}
+	}
+}
+
+// clockWasOff reports whether the process may have thought that the tick was due: by its clock it was, or that has
+// been set meanwhile.
+func (j *judge) clockWasOff(r *handlerRun) bool {
+	if r.Wall >= r.Tick {
+		return true
+	}
+	return slices.ContainsFunc(j.Deeds, func(d *deed) bool {
+		return d.Kind == clockLeap && d.Target == r.By.Member && d.Span.From < r.Mono && (d.Span.To == 0 || r.Mono < d.Span.To+clockMemory)
+	})
+}
+
+// suspended reports whether a process stood still during a part of some time: it was stopped, or says so itself.
+func (p *process) suspended(lines []Line, during span) bool {
+	overlaps := func(s span) bool { return s.From < during.To && (s.To == 0 || s.To > during.From) }
+	return slices.ContainsFunc(p.Pauses, overlaps) || slices.ContainsFunc(lines, func(line Line) bool {
+		return line.Event == Stalled && line.Gap >= suspension && overlaps(span{line.Mono - line.Gap, line.Mono})
+	})
+}
+
+// ticksAreComplete: of jobs with the same schedule all the time, each tick from the first to the last is claimed, or
+// recorded as not run; and of all jobs none is both.
+func (j *judge) ticksAreComplete() {
+	periods := make(map[string]int64)
+	for _, one := range theJobs() {
+		if !slices.Contains(changing, one.Name) {
+			periods[one.Name] = periodOf(one)
+		}
+	}
+	for life, ticks := range j.accounted() {
+		name, _, _ := job.SplitShard(life.Slot)
+		sorted := slices.Sorted(maps.Keys(ticks))
+		for k, tick := range sorted {
+			if ticks[tick] > 1 {
+				j.violatedf("ticks", j.clock.monoOf(tick), life.Slot, "%s is accounted for %d times", clock(tick), ticks[tick])
+			}
+			if period := periods[name]; k > 0 && period > 0 && tick-sorted[k-1] != period {
+				j.violatedf("ticks", j.clock.monoOf(tick), life.Slot, "between %s and %s nothing is accounted for", clock(sorted[k-1]), clock(tick))
+			}
+		}
+	}
+}
+
+// accounted counts, by life and tick, how often it was claimed for the first time, or recorded as not run.
+func (j *judge) accounted() map[txns.Life]map[int64]int {
+	all := make(map[txns.Life]map[int64]int)
+	add := func(life txns.Life, tick int64) {
+		if all[life] == nil {
+			all[life] = make(map[int64]int)
+		}
+		all[life][tick]++
+	}
+	for _, c := range j.Claims {
+		if !c.Manual && c.Attempt == 1 {
+			add(c.Life, c.Tick)
+		}
+	}
+	for life, ticks := range j.Skipped {
+		for tick := range ticks {
+			add(life, tick)
+		}
+	}
+	return all
+}
+
+// periodOf is the period of a job of which the schedule is each n seconds, in milliseconds.
+func periodOf(j job.Job) int64 {
+	seconds := int64(1)
+	_, _ = fmt.Sscanf(j.Schedule, "*/%d", &seconds)
+	return seconds * 1000
+}
+
+func clock(ms int64) string { return time.UnixMilli(ms).UTC().Format("15:04:05.000") }

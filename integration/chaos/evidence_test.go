@@ -1,0 +1,106 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/swjobs/singleworker/integration/zkserver"
+	"github.com/swjobs/singleworker/singleworker/swtest/txns"
+)
+
+// Evidence is what a run has left: what processes wrote, what servers logged, and what was done to both. Times
+// that are durations are by the machine's monotonic clock.
+type evidence struct {
+	*txns.Log // what servers logged, by their clock
+
+	clock        wallToMono
+	Began, Ended time.Duration
+	Deeds        []*deed
+	Processes    []*process // in the order of their starts
+
+	Lines map[*process][]Line
+	Runs  []*handlerRun
+}
+
+// A handlerRun is a call of a handler, as its process wrote it down.
+type handlerRun struct {
+	Line // its beginning
+
+	By  *process
+	End time.Duration // 0 if it never ended
+}
+
+// A violation is a promise that was not kept.
+type violation struct {
+	Rule string
+	At   time.Duration
+	Slot string
+	Text string
+}
+
+func (v violation) String() string { return fmt.Sprintf("%s: %s: %s", v.Rule, v.Slot, v.Text) }
+
+// wallToMono converts times of the machine's wall clock, such as the servers', to its monotonic clock.
+type wallToMono struct{ offset time.Duration }
+
+func newWallToMono() wallToMono {
+	return wallToMono{time.Duration(time.Now().UnixNano()) - Mono()}
+}
+
+func (w wallToMono) mono(t time.Time) time.Duration { return time.Duration(t.UnixNano()) - w.offset }
+
+func (w wallToMono) monoOf(ms int64) time.Duration { return w.mono(time.UnixMilli(ms)) }
+
+// time is the machine's wall clock at a time of the monotonic one.
+func (w wallToMono) time(mono time.Duration) time.Time { return time.Unix(0, int64(mono+w.offset)) }
+
+// readLedgers reads what processes wrote.
+func (e *evidence) readLedgers() error {
+	e.Lines = make(map[*process][]Line)
+	for _, p := range e.Processes {
+		lines, err := ReadLedger(p.Ledger)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // it was killed before it wrote anything
+		}
+		if err != nil {
+			return err
+		}
+		e.add(p, lines)
+	}
+	slices.SortStableFunc(e.Runs, func(a, b *handlerRun) int { return int(a.Mono - b.Mono) })
+	return nil
+}
+
+func (e *evidence) add(p *process, lines []Line) {
+	e.Lines[p] = lines
+	open := make(map[string]*handlerRun)
+	for _, line := range lines {
+		switch line.Event {
+		case Start:
+			run := &handlerRun{Line: line, By: p}
+			open[line.Run] = run
+			e.Runs = append(e.Runs, run)
+		case End:
+			if run := open[line.Run]; run != nil {
+				run.End = line.Mono
+			}
+		default:
+		}
+	}
+}
+
+// readLogs reads what the servers logged, which must have the same clock as this process.
+func (e *evidence) readLogs(ensemble *zkserver.Ensemble) error {
+	var dirs []string
+	for _, s := range ensemble.Servers() {
+		dirs = append(dirs, s.LogDir())
+	}
+	log, err := txns.Read(groupName, dirs...)
+	if err == nil {
+		e.Log = log
+	}
+	return err
+}

@@ -1,0 +1,273 @@
+package chaos
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/swtest/txns"
+)
+
+// aftermath is for how long after the end of a fault a change of owner is put down to it.
+const aftermath = 2 * session
+
+// Why a slot got another owner, besides faults.
+const (
+	balance kind = "balance" // it was handed over to an instance with fewer, or after an order
+	unknown kind = "other"
+)
+
+// A transfer is a change of a slot's owner.
+type transfer struct {
+	Slot     string
+	From, To string // instances
+	Cause    kind
+	// Lost is when the old owner could not run the slot any more: it died, stopped, or lost its connection.
+	Lost, At time.Duration
+}
+
+func (t transfer) took() time.Duration { return t.At - t.Lost }
+
+// transfers lists all changes of owners.
+func (e *evidence) transfers() (all []transfer) {
+	runs := make(map[string][]*handlerRun)
+	for _, r := range e.Runs {
+		runs[r.Job] = append(runs[r.Job], r)
+	}
+	for _, slot := range slices.Sorted(maps.Keys(e.Owners)) {
+		var last, free txns.Ownership // the last owner, and when it no longer was
+		for _, now := range e.Owners[slot] {
+			switch {
+			case now.Gone:
+				last = txns.Ownership{}
+			case now.SID == "":
+				free = now
+			default:
+				if last.SID != "" && last.Incarnation != now.Incarnation {
+					t := transfer{Slot: slot, From: last.SID, To: now.SID, At: e.clock.mono(now.At)}
+					from := max(e.clock.mono(last.At), lastRun(runs[slot], last.SID, t.At))
+					t.Cause, t.Lost = e.cause(last.SID, from, t.At)
+					if t.Cause == "" && free.At.After(last.At) {
+						t.Cause, t.Lost = balance, e.clock.mono(free.At)
+					}
+					t.Cause, t.Lost = cmp.Or(t.Cause, unknown), max(from, cmp.Or(t.Lost, t.At))
+					all = append(all, t)
+				}
+				last = now
+			}
+		}
+	}
+	return all
+}
+
+// lastRun is when an instance last began a run before a time: until then it worked.
+func lastRun(runs []*handlerRun, sid string, before time.Duration) time.Duration {
+	after := sort.Search(len(runs), func(k int) bool { return runs[k].Mono >= before })
+	for k := after - 1; k >= 0; k-- {
+		if runs[k].By.ID == sid {
+			return runs[k].Mono
+		}
+	}
+	return 0
+}
+
+// cause looks for what happened to an owner after it was last seen to work, and before another one was.
+func (e *evidence) cause(sid string, worked, to time.Duration) (what kind, when time.Duration) {
+	for _, p := range e.Processes {
+		if p.ID != sid || p.Life.From > to || p.Life.To != 0 && p.Life.To < worked {
+			continue
+		}
+		switch {
+		case p.AskedAt != 0 && p.AskedAt < to:
+			return p.AskedBy, p.AskedAt
+		case p.Killed && p.Life.To < to:
+			return kill, p.Life.To
+		}
+	}
+	var last *deed
+	for _, d := range e.Deeds {
+		lane := laneOf(d.Kind)
+		concerns := lane == onInstance && d.On == sid || lane == onServers && d.Kind != oneServer
+		over := d.Span.To != 0 && (worked > d.Span.To || to > d.Span.To+aftermath)
+		if concerns && d.Span.From < to && !over && (last == nil || lane == onInstance) {
+			last = d
+		}
+	}
+	if last == nil {
+		return "", 0
+	}
+	return last.Kind, last.Span.From
+}
+
+// figures are what a run is summed up by.
+type figures struct {
+	Due, Claimed, Attempts, Manual, Runs, Transactions int
+	NotRun                                             map[string]int // by reason
+	Excused, Alarms, Violations                        int
+	Faults                                             []faultFigures
+	Longest                                            transfer // without an owner
+	Recoveries                                         map[kind][]time.Duration
+}
+
+// faultFigures are those of one kind.
+type faultFigures struct {
+	Kind          kind
+	Times, Slots  int // how often it was done, and how many slots got another owner by it
+	P50, P99, Max time.Duration
+}
+
+func (j *judge) figures() *figures {
+	f := &figures{
+		Attempts: j.Counts.Attempts, Manual: j.Counts.Manual, Runs: len(j.Runs), Transactions: j.Counts.Txns,
+		NotRun: make(map[string]int), Excused: len(j.excused), Violations: len(j.found), Recoveries: make(map[kind][]time.Duration),
+	}
+	for _, ticks := range j.accounted() {
+		f.Due += len(ticks)
+	}
+	for _, ticks := range j.Skipped {
+		for _, reason := range ticks {
+			f.NotRun[reason]++
+		}
+	}
+	for _, c := range j.Claims {
+		if !c.Manual && c.Attempt == 1 {
+			f.Claimed++
+		}
+	}
+	for _, lines := range j.Lines {
+		for _, line := range lines {
+			if line.Event == Missed {
+				f.Alarms++
+			}
+		}
+	}
+	f.byFault(j)
+	for _, d := range j.Deeds {
+		if back, lost := recovery(d); lost {
+			f.Recoveries[d.Kind] = append(f.Recoveries[d.Kind], j.firstClaim(back)-back)
+		}
+	}
+	return f
+}
+
+// byFault counts faults, and what owners they have changed.
+func (f *figures) byFault(j *judge) {
+	times, took := make(map[kind]int), make(map[kind][]time.Duration)
+	for _, d := range j.Deeds {
+		times[d.Kind]++
+	}
+	for _, t := range j.transfers() {
+		took[t.Cause] = append(took[t.Cause], t.took())
+		if t.took() > f.Longest.took() {
+			f.Longest = t
+		}
+	}
+	for k := range took {
+		times[k] += 0 // balance is no fault
+	}
+	for _, k := range slices.Sorted(maps.Keys(times)) {
+		all := took[k]
+		slices.Sort(all)
+		f.Faults = append(f.Faults, faultFigures{k, times[k], len(all), quantile(all, 0.5), quantile(all, 0.99), quantile(all, 1)})
+	}
+}
+
+// quantile of sorted values; 0 of none.
+func quantile(sorted []time.Duration, q float64) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
+}
+
+// recovery is when the servers could serve again after a fault that no write survives: when enough of them were
+// started, or when the leader was lost.
+func recovery(d *deed) (back time.Duration, lost bool) {
+	switch d.Kind {
+	case noQuorum, ensemble:
+		return d.Span.To, true
+	case leaderKill, leaderPause:
+		return d.Span.From, true
+	default:
+		return 0, false
+	}
+}
+
+// firstClaim is when something was claimed again.
+func (e *evidence) firstClaim(after time.Duration) time.Duration {
+	for _, c := range e.Claims {
+		if at := e.clock.mono(c.At); at > after {
+			return at
+		}
+	}
+	return e.Ended
+}
+
+// String is the table of the run.
+func (f *figures) String() string {
+	var out strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }
+	line("ticks due %d: claimed %d, recorded as not run %d %s", f.Due, f.Claimed, f.Due-f.Claimed, reasons(f.NotRun))
+	line("runs %d, of which %d were further attempts and %d manual; transactions %d", f.Runs, f.Attempts, f.Manual, f.Transactions)
+	line("runs without a lease in processes that stood still %d; alarms %d", f.Excused, f.Alarms)
+	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "FAULT\tTIMES\tSLOTS MOVED\tP50\tP99\tMAX")
+	for _, k := range f.Faults {
+		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\n", k.Kind, orDash(k.Times > 0, k.Times), k.Slots, orDash(k.Slots > 0, seconds(k.P50)),
+			orDash(k.Slots > 0, seconds(k.P99)), orDash(k.Slots > 0, seconds(k.Max)))
+	}
+	_ = table.Flush()
+	line("longest time without an owner: %s, %s from %s to %s after %q", seconds(f.Longest.took()), f.Longest.Slot, f.Longest.From, f.Longest.To, f.Longest.Cause)
+	from := map[kind]string{
+		noQuorum: "two servers back", ensemble: "three servers back", leaderKill: "death of the leader", leaderPause: "leader hangs",
+	}
+	for _, k := range slices.Sorted(maps.Keys(f.Recoveries)) {
+		all := f.Recoveries[k]
+		slices.Sort(all)
+		line("%s to the first claim: %d times, p50 %s, max %s", from[k], len(all), seconds(quantile(all, 0.5)), seconds(quantile(all, 1)))
+	}
+	return out.String()
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
+
+func orDash(is bool, value any) string {
+	if !is {
+		return "-"
+	}
+	return fmt.Sprint(value)
+}
+
+func reasons(counts map[string]int) string {
+	var all []string
+	for _, reason := range slices.Sorted(maps.Keys(counts)) {
+		all = append(all, fmt.Sprintf("%s %d", reason, counts[reason]))
+	}
+	return "(" + strings.Join(all, ", ") + ")"
+}
+
+// A slot that moves because its owner is killed is put down to that, from the kill to the adoption.
+func TestTransfers(t *testing.T) {
+	t.Parallel()
+	f := forge()
+	owned := func(seconds float64, sid string) txns.Ownership {
+		return txns.Ownership{At: f.clock.time(at(seconds)), SID: sid, Incarnation: sid}
+	}
+	f.Owners[forgedSlot] = []txns.Ownership{owned(0.5, ""), owned(0.6, "a"), owned(3.9, "b"), owned(5.6, ""), owned(5.85, "a")}
+	got := fmt.Sprint(f.transfers())
+	want := fmt.Sprint([]transfer{{forgedSlot, "a", "b", kill, at(3.8), at(3.9)}, {forgedSlot, "b", "a", balance, at(5.6), at(5.85)}})
+	if got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	f.a.Killed, f.a.Life.To = false, at(9)
+	f.Deeds = []*deed{{fault: fault{Kind: cut}, On: "a", Span: span{at(2), at(3)}}, {fault: fault{Kind: cut}, On: "b", Span: span{at(3), at(4)}}}
+	if cause, lost := f.cause("a", at(0.6), at(3.9)); cause != cut || lost != at(2) {
+		t.Errorf("cause %q at %v, want the cut of a at 2s", cause, lost)
+	}
+}

@@ -1,0 +1,222 @@
+package chaos
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/integration/zkserver"
+)
+
+// A nemesis carries out a plan.
+type nemesis struct {
+	t        *testing.T
+	ensemble *zkserver.Ensemble
+	members  []*member
+	operator *operator
+	release  int // that was deployed last
+
+	began time.Duration
+	done  []*deed
+	agenda
+}
+
+// A deed is a fault that was carried out.
+type deed struct {
+	fault
+
+	Span span
+	On   string // what it was done to: an instance's id, a server's number, a job
+	Note string // what came of it, if that is not plain
+}
+
+// An agenda is what is to be done at a time, in the order of the times.
+type agenda []task
+
+type task struct {
+	at time.Duration
+	do func()
+}
+
+// later adds a task.
+func (a *agenda) later(at time.Duration, do func()) {
+	k := len(*a)
+	for k > 0 && (*a)[k-1].at > at {
+		k--
+	}
+	*a = slices.Insert(*a, k, task{at, do})
+}
+
+// carryOut does all of a plan, and returns when the last fault has ended.
+func (n *nemesis) carryOut(plan []fault) {
+	n.began = Mono()
+	for _, f := range plan {
+		n.later(f.At, func() { n.begin(f) })
+	}
+	for len(n.agenda) > 0 {
+		next := n.agenda[0]
+		n.agenda = n.agenda[1:]
+		<-time.After(n.began + next.at - Mono())
+		next.do()
+	}
+}
+
+// begin begins a fault, and puts its end on the agenda.
+func (n *nemesis) begin(f fault) {
+	d := &deed{fault: f, Span: span{From: Mono()}}
+	n.done = append(n.done, d)
+	var end func()
+	switch laneOf(f.Kind) {
+	case onInstance:
+		end = n.onInstance(d, n.members[f.Target])
+	case onClock:
+		end = n.onClock(d, n.members[f.Target])
+	case onServers:
+		end = n.onServers(d)
+	case onGroup:
+		n.deploy(d)
+	case onJobs:
+		end = n.operator.onJobs(d)
+	}
+	if laneOf(f.Kind) == onGroup {
+		return
+	}
+	n.later(Mono()-n.began+f.For, func() {
+		if end != nil {
+			end()
+		}
+		d.Span.To = Mono()
+	})
+}
+
+// onInstance begins a fault of one instance, and returns what ends it.
+func (n *nemesis) onInstance(d *deed, m *member) (end func()) {
+	d.On = m.now.ID
+	heal := func() { m.each((*zkserver.Proxy).Heal) }
+	switch d.Kind {
+	case kill:
+		m.kill()
+		return func() { n.restart(m, d.NewID) }
+	case stop:
+		m.terminate(stop)
+		return func() { n.stopped(d, m); n.restart(m, d.NewID) }
+	case pause:
+		m.pause()
+		return m.resume
+	case cut:
+		m.each((*zkserver.Proxy).Cut)
+		return heal
+	case cutRequests:
+		m.each((*zkserver.Proxy).StallRequests)
+		return heal
+	case cutReplies:
+		m.each((*zkserver.Proxy).StallReplies)
+		return heal
+	case cutOne:
+		m.proxies[d.Number%servers].Cut()
+		return heal
+	case delay:
+		m.each(func(p *zkserver.Proxy) { p.Delay(d.Amount) })
+		return heal
+	case drain:
+		return n.operator.drain(d)
+	default:
+		panic("unknown fault " + d.Kind)
+	}
+}
+
+// restart starts a member's next process, if the last one has ended.
+func (n *nemesis) restart(m *member, newID bool) {
+	if !m.now.running() {
+		m.ending()
+		m.start(n.release, newID)
+	}
+}
+
+// stopped waits for a clean stop.
+func (n *nemesis) stopped(d *deed, m *member) {
+	clean, err := m.awaitEnd(0)
+	switch {
+	case !clean:
+		d.Note += m.now.ID + " was killed: it had not stopped "
+	case err != nil:
+		d.Note += fmt.Sprintf("%s stopped with %v ", m.now.ID, err)
+	}
+}
+
+// onClock makes a clock leap.
+func (n *nemesis) onClock(d *deed, m *member) (end func()) {
+	d.On = m.now.ID
+	d.Note = fmt.Sprintf("by %v", d.Amount)
+	setClock(n.t, m.clock, d.Amount)
+	return func() { setClock(n.t, m.clock, 0) }
+}
+
+// onServers begins a fault of servers.
+func (n *nemesis) onServers(d *deed) (end func()) {
+	all := n.ensemble.Servers()
+	leader := max(0, n.ensemble.Leader(n.t.Context()))
+	follower := (leader + 1 + d.Target%(servers-1)) % servers
+	var victims []int
+	switch d.Kind {
+	case leaderKill:
+		victims = []int{leader}
+	case oneServer:
+		victims = []int{follower}
+	case noQuorum:
+		victims = []int{leader, follower}
+		if d.NewID { // or both followers, and the leader finds out
+			victims = []int{(leader + 1) % servers, (leader + 2) % servers}
+		}
+	case ensemble:
+		victims = []int{0, 1, 2}
+	case leaderPause:
+		d.On = serverName(leader)
+		all[leader].Suspend()
+		return all[leader].Resume
+	default:
+		panic("unknown fault " + d.Kind)
+	}
+	for _, k := range victims {
+		all[k].Kill()
+		d.On += serverName(k) + " "
+	}
+	return func() {
+		for _, k := range victims {
+			all[k].Begin()
+		}
+	}
+}
+
+func serverName(k int) string { return fmt.Sprintf("zk%d", k+1) }
+
+// deploy replaces each instance by one of the other release.
+func (n *nemesis) deploy(d *deed) {
+	n.release = 3 - n.release
+	d.On = fmt.Sprintf("release %d", n.release)
+	release := n.release
+	at := Mono() - n.began
+	for _, m := range n.members {
+		n.later(at, func() { m.terminate(deploy) })
+		at += deployStep
+		n.later(at-50*time.Millisecond, func() {
+			if m.now.Release == release {
+				return // another fault has replaced it meanwhile
+			}
+			n.stopped(d, m)
+			n.restart(m, true)
+		})
+	}
+	n.later(at, func() { d.Span.To = Mono() })
+}
+
+// heal ends everything that is left, and gives every member a process.
+func (n *nemesis) heal() {
+	for _, m := range n.members {
+		setClock(n.t, m.clock, 0)
+		m.each((*zkserver.Proxy).Heal)
+		m.resume()
+		n.restart(m, false)
+	}
+}

@@ -1,0 +1,213 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// operatorLimit is how long one command may take.
+const operatorLimit = 20 * time.Second
+
+// Groups of jobs that operators change.
+var (
+	divided   = []string{"rows", "rows-queue"}
+	changing  = []string{"changing", "rows", "second-20ms"}
+	suspended = []string{"all", "second-500ms", "rows-queue"}
+	slow      = []string{"long", "second-1500ms"}
+)
+
+// theJobs are what operators have submitted. The instances declare more.
+func theJobs() []job.Job {
+	of := func(name, schedule, duration string, more ...func(*job.Job)) job.Job {
+		j := job.Job{Name: name, Schedule: schedule, Handler: "work", Args: map[string]string{"for": duration}}
+		for _, change := range more {
+			change(&j)
+		}
+		return j
+	}
+	const each, second, third = "* * * * * ?", "*/2 * * * * ?", "*/3 * * * * ?"
+	queue := func(j *job.Job) { j.Overlap = job.OverlapQueue }
+	flaky := func(j *job.Job) { j.Handler = "flaky" }
+	return []job.Job{
+		of("second-20ms", each, "20ms"),
+		of("second-500ms", each, "500ms"),
+		of("second-900ms", each, "900ms", queue),
+		of("second-1500ms", each, "1500ms"),
+		of("all", second, "100ms", func(j *job.Job) { j.Misfire = job.MisfireAll }),
+		of("skip", third, "100ms", func(j *job.Job) { j.Misfire = job.MisfireSkip }),
+		of("once", second, "1500ms", func(j *job.Job) { j.Interrupted = job.InterruptedSkip }),
+		of("long", third, "8s"),
+		of("flaky", second, "50ms", flaky, func(j *job.Job) { j.Retries, j.Backoff = 2, 200*time.Millisecond }),
+		of("flaky-once", each, "50ms", flaky),
+		of("timeout", third, "5s", func(j *job.Job) { j.Timeout = time.Second }),
+		of("rows", second, "300ms", func(j *job.Job) { j.Shards = 3 }),
+		of("rows-queue", each, "700ms", queue, func(j *job.Job) { j.Shards = 2 }),
+		of("changing", each, "200ms"),
+	}
+}
+
+// An operator changes jobs and gives orders to instances, while the servers are there or not. Each command has
+// its own goroutine.
+type operator struct {
+	t      *testing.T
+	client *admin.Client
+	jobs   []job.Job
+
+	running sync.WaitGroup
+	mu      sync.Mutex
+	notes   map[*deed]string // what came of it
+}
+
+func newOperator(t *testing.T, servers string) *operator {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	client, err := admin.Dial(ctx, admin.Config{Servers: servers, ServerType: groupName})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	o := &operator{t: t, client: client, jobs: theJobs(), notes: make(map[*deed]string)}
+	t.Cleanup(o.running.Wait)
+	for _, j := range o.jobs {
+		if _, err := client.Submit(ctx, j, admin.SubmitOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return o
+}
+
+// run calls a command. Errors are no failures: the servers may be away, or the job is.
+func (o *operator) run(d *deed, command func(context.Context) error) {
+	o.running.Go(func() {
+		ctx, cancel := context.WithTimeout(o.t.Context(), operatorLimit)
+		defer cancel()
+		note := "ok"
+		if err := command(ctx); err != nil {
+			note = err.Error()
+		}
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.notes[d] += note + " "
+	})
+}
+
+// drain orders an instance to own nothing, and returns what withdraws the order.
+func (o *operator) drain(d *deed) (end func()) {
+	sid := d.On
+	o.run(d, func(ctx context.Context) error {
+		_, err := o.client.Drain(ctx, sid, admin.OrderOptions{By: "chaos"})
+		return err
+	})
+	return func() {
+		o.run(d, func(ctx context.Context) error {
+			_, err := o.client.Enable(ctx, sid)
+			return err
+		})
+	}
+}
+
+// onJobs changes a job, and returns what changes it back, if anything does.
+func (o *operator) onJobs(d *deed) (end func()) {
+	pick := func(names []string) string { return names[d.Target%len(names)] }
+	var all []string
+	for _, j := range o.jobs {
+		all = append(all, j.Name)
+	}
+	edit := func(change func(*job.Job)) {
+		o.run(d, func(ctx context.Context) error {
+			_, err := o.client.Edit(ctx, d.On, func(j *job.Job) error { change(j); return nil }, admin.EditOptions{})
+			return err
+		})
+	}
+	switch d.Kind {
+	case reshard:
+		d.On, d.Note = pick(divided), fmt.Sprintf("to %d", d.Number)
+		edit(func(j *job.Job) { j.Shards = d.Number })
+	case reschedule:
+		d.On, d.Note = pick(changing), fmt.Sprintf("every %d s", 1+d.Number%3)
+		edit(func(j *job.Job) { j.Schedule = fmt.Sprintf("*/%d * * * * ?", 1+d.Number%3) })
+	case resubmit:
+		d.On = pick(all)
+		o.run(d, func(ctx context.Context) error { return o.resubmit(ctx, d.On) })
+	case suspend:
+		d.On = pick(suspended)
+		o.run(d, func(ctx context.Context) error {
+			_, err := o.client.Pause(ctx, d.On, admin.PauseOptions{By: "chaos"})
+			return err
+		})
+		return func() {
+			o.run(d, func(ctx context.Context) error {
+				_, err := o.client.Resume(ctx, d.On, admin.ResumeOptions{Missed: job.MisfireOnce})
+				return err
+			})
+		}
+	case trigger:
+		d.On = pick(all)
+		o.run(d, func(ctx context.Context) error {
+			_, err := o.client.Trigger(ctx, d.On, admin.TriggerOptions{By: "chaos"})
+			return err
+		})
+	case stopRun:
+		d.On = pick(slow)
+		o.run(d, func(ctx context.Context) error {
+			_, err := o.client.StopRun(ctx, d.On, admin.StopOptions{By: "chaos"})
+			return err
+		})
+	default:
+		panic("unknown fault " + d.Kind)
+	}
+	return nil
+}
+
+// resubmit cancels a job and submits it again at once.
+func (o *operator) resubmit(ctx context.Context, name string) error {
+	if _, err := o.client.Cancel(ctx, name); err != nil && !errors.Is(err, admin.ErrNotFound) {
+		return err
+	}
+	return o.submit(ctx, name)
+}
+
+func (o *operator) submit(ctx context.Context, name string) error {
+	k := slices.IndexFunc(o.jobs, func(j job.Job) bool { return j.Name == name })
+	_, err := o.client.Submit(ctx, o.jobs[k], admin.SubmitOptions{})
+	if errors.Is(err, admin.ErrExists) {
+		err = nil // the cancellation was not done, or has been repeated
+	}
+	return err
+}
+
+// tidy waits for all commands, and repeats those that failed and leave something behind: canceled jobs, pauses
+// and orders. It returns what came of each command.
+func (o *operator) tidy() (notes map[*deed]string) {
+	o.t.Helper()
+	o.running.Wait()
+	ctx, cancel := context.WithTimeout(o.t.Context(), time.Minute)
+	defer cancel()
+	for _, j := range o.jobs {
+		err := o.submit(ctx, j.Name)
+		if err == nil {
+			_, err = o.client.Resume(ctx, j.Name, admin.ResumeOptions{})
+		}
+		if err != nil {
+			o.t.Fatalf("tidy %s: %v", j.Name, err)
+		}
+	}
+	orders, err := o.client.Orders(ctx)
+	for _, order := range orders {
+		_, enableErr := o.client.Enable(ctx, order.InstanceID)
+		err = errors.Join(err, enableErr)
+	}
+	if err != nil {
+		o.t.Fatalf("tidy orders: %v", err)
+	}
+	return o.notes
+}
