@@ -178,8 +178,12 @@ type Action interface{ action() }
 
 // The actions.
 type (
-	// ReadSlot: read the alive node and its children. Answer: SlotRead.
-	ReadSlot struct{ Slot Slot }
+	// ReadSlot: read the alive node and its children, with Sync as they are once the server has caught up
+	// with the leader. Answer: SlotRead.
+	ReadSlot struct {
+		Slot Slot
+		Sync bool
+	}
 	// ReadGroup: read the live instances. Answer: GroupRead.
 	ReadGroup struct{ Asked int }
 	// Take: in one transaction, set alive to this incarnation if its version is

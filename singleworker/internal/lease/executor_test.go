@@ -17,6 +17,9 @@ func (i *instance) do(a lease.Action) {
 	case lease.ReadSlot:
 		i.captured = i.w.zk.peers()
 		i.request(a.Slot, func() lease.Event {
+			if a.Sync {
+				i.session.floor = i.w.zk.zxid
+			}
 			return lease.SlotRead{Slot: a.Slot, Outcome: lease.Done, Record: i.read(a.Slot)}
 		}, lease.SlotRead{Slot: a.Slot})
 	case lease.ReadGroup:

@@ -55,7 +55,7 @@ func (m *Machine) lookAgain(now Instant) {
 func (m *Machine) isDue(s *slot) bool {
 	owner := s.rec.Owner
 	switch {
-	case !s.known, s.behind, !s.rec.Exists:
+	case !s.known, !s.rec.Exists:
 		return true
 	case owner == (Member{}), len(s.rec.Beats) != 1, s.rec.Beats[0].SID != owner.SID:
 		return true // free, or with a heartbeat of an instance that is not the owner

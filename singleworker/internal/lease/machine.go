@@ -108,7 +108,7 @@ type slot struct {
 	beatSince map[string]time.Duration // Mono before which a heartbeat was written
 	freeSince time.Duration            // Mono since when the slot is free, or never
 	refusals  int                      // Takes refused since the latest LookAll
-	behind    bool                     // the latest reading was older than our take
+	behind    bool                     // the latest reading was older than our take: the next one must not lag
 
 	mine *holding
 }
@@ -355,7 +355,7 @@ func (m *Machine) advanceRound() {
 			if s := m.slots[id]; s.op == idle {
 				s.op = reading
 				m.reads++
-				m.do(ReadSlot{id})
+				m.do(ReadSlot{Slot: id, Sync: s.behind})
 			}
 		}
 		clear(m.dirty)

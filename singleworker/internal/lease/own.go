@@ -6,7 +6,7 @@ import (
 )
 
 // slotRead handles a reading of a slot. The record decides, whatever the machine
-// believed; only a reading that is older than our own take is ignored.
+// believed. A reading that is older than our own take is repeated, once.
 func (m *Machine) slotRead(now Instant, ev SlotRead) {
 	s := m.answered(ev.Slot, reading)
 	if s == nil {
@@ -17,9 +17,13 @@ func (m *Machine) slotRead(now Instant, ev SlotRead) {
 		return
 	}
 	rec := ev.Record
-	if s.behind = s.mine != nil && rec.Exists && rec.Mzxid < s.mine.token; s.behind {
-		return // from a server that lags behind; the next sync period reads again
+	older := s.mine != nil && rec.Exists && rec.Mzxid < s.mine.token
+	if older && !s.behind {
+		s.behind = true
+		m.markDirty(s) // from a server that lags behind
+		return
 	}
+	s.behind = false // if it is older still, the ensemble was restored and has lost our take
 	m.observe(now, s, rec)
 	m.suspect(s)
 	switch {

@@ -74,6 +74,9 @@ func render(actions []lease.Action) string {
 func renderOne(a lease.Action) string {
 	switch a := a.(type) {
 	case lease.ReadSlot:
+		if a.Sync {
+			return fmt.Sprintf("sync and read %s", a.Slot)
+		}
 		return fmt.Sprintf("read %s", a.Slot)
 	case lease.ReadGroup:
 		return "group"

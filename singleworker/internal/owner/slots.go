@@ -14,7 +14,14 @@ import (
 func (o *Owner) readSlot(a lease.ReadSlot) {
 	o.loop.Async("read slot", func(ctx context.Context) func() {
 		path := o.loop.Tree.Alive(string(a.Slot))
-		rec, err := o.fetchSlot(ctx, string(a.Slot))
+		var rec lease.Record
+		var err error
+		if a.Sync {
+			err = o.loop.Conn.Sync(ctx, path)
+		}
+		if err == nil {
+			rec, err = o.fetchSlot(ctx, string(a.Slot))
+		}
 		if err != nil && !zkconn.IsUnknown(err) {
 			o.loop.WaitToAskAgain(ctx)
 		}
