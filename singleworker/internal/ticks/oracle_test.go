@@ -162,14 +162,17 @@ func (c *checker) judge(v ticks.View, p ticks.Plan) {
 // the end of the one before.
 func (c *checker) judgeBusy(v ticks.View, p ticks.Plan) {
 	var want int64
+	older := false // one from before the row of runs still waits: what comes meanwhile waits behind it
 	due, _ := c.pending(v)
 	for _, tick := range due {
 		idle := tick > v.Record.Ended && v.Now.UnixMilli()-tick > ticks.OnTime.Milliseconds()
 		switch {
 		case v.Policy.WithDefaults().Overlap != job.OverlapQueue || tick <= p.Record.Watermark:
+		case tick <= busy(v.Record):
+			older = true
 		case during(v, tick):
 			want = busy(v.Record)
-		case idle: // nothing ran when it came, which ends the row of runs
+		case idle && !older: // nothing ran when it came, which ends the row of runs
 			want = 0
 		}
 	}

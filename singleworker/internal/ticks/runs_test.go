@@ -3,6 +3,7 @@ package ticks_test
 import (
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -199,6 +200,7 @@ func TestBusySince(t *testing.T) {
 		{"one that does not any more", situation{policy: queue, last: ended, busy: "09:58", through: "10:02", now: "10:02:30"}, "", "ask", ""},
 		{"one that waits, and another came when nothing ran", situation{policy: queue, last: ended, through: "10:00", now: "10:03:30"}, zkrec.NextRerun, "", ""},
 		{"one that waits, and another has just come", situation{policy: queue, last: ended, through: "10:00", now: "10:03:01"}, zkrec.NextRerun, "", "10:00"},
+		{"one that waits behind a missed one, and another came when nothing ran", situation{policy: queue, last: ended, through: "09:58", now: "10:03:30"}, zkrec.NextRerun, "", "10:00"},
 		{"the tick that waited", situation{policy: queue, last: ended, through: "10:00", now: "10:02:30"}, "", "", ""},
 		{"one that came after the last run", situation{policy: queue, last: run(t, zkrec.RunInterrupted, "10:00", me, "10:00", "10:00:30"), through: "10:00", now: "10:01:30"}, zkrec.NextRerun, "", ""},
 		{"another owner's", situation{policy: queue, last: run(t, zkrec.RunInterrupted, "10:00", other, "10:00", "10:02:30"), through: "10:00", now: "10:02:30"}, zkrec.NextRerun, "", ""},
@@ -324,4 +326,43 @@ func TestBetweenMilliseconds(t *testing.T) {
 	wantPlan(t, v, "missed(no_owner) 10:01; missed(stalled) 10:02 to 10:03, 2; through 10:03")
 	v.OwnedSince = at(t, "10:02").Add(-time.Nanosecond)
 	wantPlan(t, v, "missed(no_owner) 10:01; missed(stalled) 10:02 to 10:03, 2; through 10:03")
+}
+
+// A job whose runs take longer than its period catches up with what it missed: one owner, runs of 2.5 s, a tick
+// each second, ten missed ticks at first, and answers of ZooKeeper that are late now and then.
+func TestQueueCatchesUpDespiteHiccups(t *testing.T) {
+	t.Parallel()
+	const period, length, answer, hiccup = time.Second, 2500 * time.Millisecond, 20 * time.Millisecond, 1900 * time.Millisecond
+	begin := at(t, "10:00")
+	of := ticks.Job{
+		Schedule: schedule(t, "* * * * * ?"), Since: begin.Add(-time.Hour),
+		Policy: ticks.Policy{Misfire: job.MisfireAll, Overlap: job.OverlapQueue},
+	}
+	record := ticks.Record{Watermark: begin.Add(-10 * period).UnixMilli()}
+	var worst time.Duration
+	opened := 0
+	for now := begin.Add(period); now.Before(begin.Add(10 * time.Minute)); {
+		plan := ticks.Next(ticks.View{
+			Job: of, Record: record, Now: now, SID: me, Token: 1, OwnedSince: begin, RunID: strconv.Itoa(opened),
+		})
+		if plan.Change {
+			record = plan.Record
+		}
+		if !plan.Opens {
+			if !plan.Change {
+				now = of.Schedule.Next(now)
+			}
+			continue
+		}
+		opened++
+		worst = max(worst, now.Sub(time.UnixMilli(record.Tick)))
+		ended := now.Add(length)
+		record = ticks.End(of, record, ticks.Outcome{State: zkrec.RunOK, Ended: ended}).Record
+		if now = ended.Add(answer); opened%8 == 7 && opened < 40 {
+			now = ended.Add(hiccup)
+		}
+	}
+	if most := 10*length + 5*hiccup; worst > most {
+		t.Errorf("of %d runs one was %v late, want at most %v: ten missed ticks and five hiccups", opened, worst, most)
+	}
 }

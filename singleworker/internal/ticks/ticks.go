@@ -107,10 +107,12 @@ func (v View) open(plan *Plan, run zkrec.Run) {
 	plan.Change, plan.Opens = true, true
 	plan.Record = Record{Watermark: watermark, Run: run}
 	// A tick queued behind the last run is now queued behind this one, unless a later tick
-	// came while nothing ran and was missed.
+	// came while nothing ran and was missed. As long as ticks from before the runs wait to be run, those that
+	// come wait behind them, whatever runs: if they were missed ticks, too, a job whose runs take longer
+	// than its period would never catch up.
 	after := func(ms int64) time.Time { return v.nextTick(later(time.UnixMilli(watermark), time.UnixMilli(ms))) }
-	waits, idle := after(v.busySince()), after(v.Record.Ended)
-	if v.queued(waits) && !waits.After(v.Now) && (idle.IsZero() || v.Now.Sub(idle) <= OnTime) {
+	next, waits, idle := after(0), after(v.busySince()), after(v.Record.Ended)
+	if v.queued(waits) && !waits.After(v.Now) && (idle.IsZero() || v.Now.Sub(idle) <= OnTime || next.Before(waits)) {
 		plan.Record.BusySince = v.busySince()
 	}
 }
