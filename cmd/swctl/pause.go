@@ -63,7 +63,7 @@ func pause(ctx context.Context, c *call) error {
 	}
 	opts := admin.PauseOptions{By: by, Reason: reason, Missed: job.MisfirePolicy(c.Flags.String(flagMissed))}
 	if length > 0 {
-		opts.Until = c.Now().Add(length)
+		opts.For = length
 	}
 	return c.eachNamed(ctx, "paused", func(ctx context.Context, client group.Client, status admin.JobStatus) (admin.PauseResult, error) {
 		if until.Given() {

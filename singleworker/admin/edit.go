@@ -59,7 +59,7 @@ var errUndivided = errors.New("would make a job undivided that has shards: cance
 // ErrUnavailable.
 func (c *Client) Edit(ctx context.Context, name string, change func(*job.Job) error, opts EditOptions) (Change, error) {
 	e := edit{client: c, name: name, dryRun: opts.DryRun}
-	e.change = func(old zkrec.Spec, mtime time.Time) (zkrec.Spec, error) {
+	e.change = func(old zkrec.Spec) (zkrec.Spec, error) {
 		edited := old.Job.WithDefaults().Clone()
 		if err := change(&edited); err != nil {
 			return zkrec.Spec{}, err
@@ -71,7 +71,7 @@ func (c *Client) Edit(ctx context.Context, name string, change func(*job.Job) er
 		if spec.Fingerprint() == old.Fingerprint() {
 			return old, nil // only the spelling of defaults may differ
 		}
-		return spec.Over(old, mtime), nil
+		return spec.Over(old), nil
 	}
 	if err := e.run(ctx); err != nil {
 		return Change{}, fmt.Errorf("job %q: %w", name, err)
@@ -128,8 +128,7 @@ func nextOf(spec zkrec.Spec, now time.Time) time.Time {
 type edit struct {
 	client *Client
 	name   string
-	// change returns the updated record; the old one was written at mtime.
-	change func(old zkrec.Spec, mtime time.Time) (zkrec.Spec, error)
+	change func(old zkrec.Spec) (zkrec.Spec, error) // returns the updated record
 	dryRun bool
 	counts bool // through is wanted
 
@@ -165,13 +164,15 @@ func (e *edit) once(ctx context.Context) error {
 	case old.Canceled:
 		return ErrNotFound
 	}
-	spec, err := e.change(old, stat.Mtime)
+	old = old.WrittenAt(stat.Mtime)
+	spec, err := e.change(old)
 	if err != nil {
 		return err
 	}
 	e.version = stat.Version
 	record := spec.Encode()
-	if e.wrote && bytes.Equal(record, data) {
+	changes := !bytes.Equal(record, old.Encode())
+	if e.wrote && !changes {
 		return nil // an earlier try was applied after all
 	}
 	if err := spec.CheckSize(); err != nil {
@@ -180,7 +181,8 @@ func (e *edit) once(ctx context.Context) error {
 	if e.spec, err = zkrec.ParseSpec(e.name, record); err != nil {
 		return fmt.Errorf("what was to be written cannot be read: %w", err) // not reached: it was checked
 	}
-	e.before, e.changed = old.Job.WithDefaults(), !bytes.Equal(record, old.Encode())
+	e.spec = e.spec.WrittenAt(time.Now())
+	e.before, e.changed = old.Job.WithDefaults(), changes
 	if e.counts && !e.wrote {
 		was, err := e.client.read(ctx, e.name)
 		if err != nil {
@@ -194,7 +196,7 @@ func (e *edit) once(ctx context.Context) error {
 	e.wrote = true
 	stats, err := conn.Multi(ctx, zkconn.SetOp(path, record, stat.Version))
 	if err == nil {
-		e.version = stats[0].Version
+		e.version, e.spec = stats[0].Version, spec.WrittenAt(stats[0].Mtime)
 	}
 	return err
 }

@@ -14,9 +14,10 @@ import (
 // PauseOptions are how long a job is paused, by whom and why. The zero value
 // pauses it until it is resumed.
 type PauseOptions struct {
-	Until  time.Time // by the caller's clock. Default: until it is resumed
-	By     string    // who pauses it, up to 1 KiB
-	Reason string    // up to 1 KiB
+	Until  time.Time     // Default: until it is resumed
+	For    time.Duration // instead of Until, from when the pause is written
+	By     string        // who pauses it, up to 1 KiB
+	Reason string        // up to 1 KiB
 	// Missed is the policy for the ticks of the pause if it ends at Until. Default:
 	// job.MisfireSkip.
 	Missed job.MisfirePolicy
@@ -65,20 +66,18 @@ func (c *Client) Pause(ctx context.Context, name string, opts PauseOptions) (Pau
 	if err := checkPause(opts, now); err != nil {
 		return PauseResult{}, err
 	}
-	pause := zkrec.Pause{By: opts.By, Reason: opts.Reason, Missed: opts.Missed}
+	pause := zkrec.Pause{For: zkrec.Duration(opts.For), By: opts.By, Reason: opts.Reason, Missed: opts.Missed}
 	if pause.Missed == job.MisfireSkip {
 		pause.Missed = "" // the default
 	}
 	if !opts.Until.IsZero() {
 		pause.Until = opts.Until.UnixMilli()
 	}
-	e := edit{client: c, name: name, counts: true, change: func(old zkrec.Spec, mtime time.Time) (zkrec.Spec, error) {
+	e := edit{client: c, name: name, counts: true, change: func(old zkrec.Spec) (zkrec.Spec, error) {
 		next := pause
-		next.Since = now.UnixMilli()
-		if old.Paused.Covers(now) {
+		if old.Paused.Lasts(now) {
 			next.Since = old.Paused.Since
 		}
-		old.Since = old.SinceOr(mtime) // the node's own time changes now
 		old.Paused = &next
 		return old, nil
 	}}
@@ -89,6 +88,12 @@ func (c *Client) Pause(ctx context.Context, name string, opts PauseOptions) (Pau
 }
 
 func checkPause(opts PauseOptions, now time.Time) error {
+	switch {
+	case opts.For < 0 || opts.For > 0 && opts.For < time.Millisecond:
+		return &InvalidError{"For", opts.For.String(), errors.New("want a millisecond at least")}
+	case opts.For > 0 && !opts.Until.IsZero():
+		return &InvalidError{"For", opts.For.String(), errors.New("For and Until are mutually exclusive")}
+	}
 	if !opts.Until.IsZero() && !opts.Until.After(now) {
 		return &InvalidError{"Until", opts.Until.Format(time.RFC3339), errors.New("is in the past")}
 	}
@@ -105,17 +110,16 @@ func (c *Client) Resume(ctx context.Context, name string, opts ResumeOptions) (P
 		return PauseResult{}, &InvalidError{"Missed", string(opts.Missed), err}
 	}
 	now := time.Now()
-	e := edit{client: c, name: name, counts: true, change: func(old zkrec.Spec, mtime time.Time) (zkrec.Spec, error) {
-		if !old.Paused.Covers(now) {
+	e := edit{client: c, name: name, counts: true, change: func(old zkrec.Spec) (zkrec.Spec, error) {
+		if !old.Paused.Lasts(now) {
 			return old, nil
 		}
 		pause := *old.Paused
 		// The record stays: the owner needs it to account for the ticks.
-		pause.Until, pause.Missed = now.UnixMilli(), opts.Missed
+		pause.Until, pause.Over, pause.Missed = 0, true, opts.Missed
 		if pause.Missed == job.MisfireSkip {
 			pause.Missed = ""
 		}
-		old.Since = old.SinceOr(mtime)
 		old.Paused = &pause
 		return old, nil
 	}}

@@ -102,6 +102,28 @@ func TestPauseEnds(t *testing.T) {
 	})
 }
 
+// The record has no time by the clock of the operator who pauses or resumes: it may be wrong.
+func TestTimesOfAPauseAreTheServers(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
+		begin := time.Now()
+		if result, err := w.c.Pause(w.Context(), "job", PauseOptions{For: time.Hour}); err != nil || !result.Pause.Until.Equal(begin.Add(time.Hour)) {
+			t.Errorf("pause: %+v, %v", result.Pause, err)
+		}
+		w.wantRecord(`{"schema":1,"schedule":"@hourly","paused":{"for":"1h0m0s"},"since":946728000000}`)
+		time.Sleep(time.Minute)
+		if result, err := w.c.Resume(w.Context(), "job", ResumeOptions{}); err != nil || !result.Pause.Until.Equal(begin.Add(time.Minute)) {
+			t.Errorf("resume: %+v, %v", result.Pause, err)
+		}
+		w.wantRecord(`{"schema":1,"schedule":"@hourly","paused":{"since":946728000000,"over":true},"since":946728000000}`)
+		if _, err := w.c.Edit(w.Context(), "job", func(j *job.Job) error { j.Overlap = job.OverlapQueue; return nil }, EditOptions{}); err != nil {
+			t.Error(err)
+		}
+		w.wantRecord(`{"schema":1,"schedule":"@hourly","overlap":"queue","paused":{"since":946728000000,"until":946728060000},"since":946728000000}`)
+	})
+}
+
 // A lost reply does not repeat a change.
 func TestPauseWithoutReply(t *testing.T) {
 	t.Parallel()
@@ -132,6 +154,8 @@ func TestPauseRefuses(t *testing.T) {
 			field, want string
 		}{
 			{PauseOptions{Until: noon}, "Until", `Until "2000-01-01T12:00:00Z": is in the past`},
+			{PauseOptions{For: -time.Second}, "For", `For "-1s": want a millisecond at least`},
+			{PauseOptions{For: time.Hour, Until: noon.Add(time.Hour)}, "For", `For "1h0m0s": For and Until are mutually exclusive`},
 			{PauseOptions{Missed: "never"}, "Missed", `Missed "never": is not known, want one of once, skip, all`},
 			{PauseOptions{By: strings.Repeat("b", 1025)}, "By", `By "bbbb`},
 			{PauseOptions{Reason: strings.Repeat("r", 1025)}, "Reason", `Reason "rrrr`},

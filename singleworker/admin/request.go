@@ -114,7 +114,7 @@ func (a *ask) makeShards(ctx context.Context, slots []string, job records, spec 
 		return err
 	}
 	complete, _ := zkrec.ParseComplete(data) // an unreadable record counts as empty
-	through := spec.ShardsBegin(job.stat.Mtime, complete)
+	through := spec.ShardsBegin(complete)
 	return task.Each(ctx, readers, slots, func(ctx context.Context, _ int, slot string) error {
 		ops := append(newNodes(a.client.tree.NewShard(slot, through)), zkconn.CheckOp(a.client.tree.Job(job.slot), job.stat.Version))
 		_, err := a.client.conn.Multi(ctx, ops...)

@@ -181,7 +181,7 @@ func (r records) status(of parsed, live map[string]Instance, now time.Time) JobS
 	}
 	if of.err == nil && r.tickErr == nil {
 		running := lives && r.tick.Open() && r.tick.Token == r.ownerStat.Mzxid
-		s.Overdue = overdue(of.spec, of.schedule, of.spec.SinceOr(r.stat.Mtime), r.tick.Watermark, running, now)
+		s.Overdue = overdue(of.spec, of.schedule, of.spec.Since, r.tick.Watermark, running, now)
 		if tick := of.schedule.Next(milli(max(r.tick.Tick, r.tick.Started))); running && !tick.After(now) && !of.spec.Paused.Covers(tick) {
 			s.Overrun = inUTC(tick)
 		}
@@ -204,6 +204,7 @@ func (r records) parse() (of parsed) {
 	if of.spec, of.err = zkrec.ParseSpec(zkrec.JobOfSlot(r.slot), r.spec); of.err != nil {
 		return of
 	}
+	of.spec = of.spec.WrittenAt(r.stat.Mtime)
 	of.declared = of.spec.Declared != "" && of.spec.Declared == of.spec.Fingerprint()
 	if of.err = of.spec.Check(); of.err == nil {
 		of.schedule, of.err = of.spec.Job.ParseSchedule()

@@ -63,6 +63,7 @@ func (s *submission) once(ctx context.Context) error {
 		}
 		return s.create(ctx)
 	}
+	old = old.WrittenAt(stat.Mtime)
 	s.spec.Paused = old.Paused
 	if parseErr == nil && old.Fingerprint() == s.spec.Fingerprint() {
 		if !s.wrote { // otherwise an earlier try was applied after all
@@ -86,7 +87,7 @@ func (s *submission) once(ctx context.Context) error {
 		return nil
 	}
 	spec := zkrec.Spec{Job: s.spec.Job, Declared: old.Declared} // a declaration differs from the one overridden, or not
-	spec = spec.Over(old, stat.Mtime)
+	spec = spec.Over(old)
 	if parseErr != nil {
 		spec.Layout = nil // nobody knows in which shards it was run
 	}

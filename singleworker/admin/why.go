@@ -86,7 +86,7 @@ func (c *Client) Why(ctx context.Context, name string, at time.Time) (Explanatio
 
 // explain is Why for records that were read at now.
 func (p past) explain(asked, now time.Time) Explanation {
-	since := p.of.spec.SinceOr(p.stat.Mtime)
+	since := p.of.spec.Since
 	x := Explanation{
 		Job: p.job, Asked: inUTC(asked), Fate: FateNone, History: p.newestFirst(),
 		ScheduleSince: milli(since), ShardsSince: milli(p.of.spec.ActiveLayout().Since), At: inUTC(now),

@@ -110,11 +110,21 @@ func (w *world) get(name string) JobStatus {
 // spec is a job's record.
 func (w *world) spec(name string) zkrec.Spec {
 	w.Helper()
-	data, _, err := w.hand.conn.Get(w.Context(), w.c.tree.Job(name))
+	data, stat, err := w.hand.conn.Get(w.Context(), w.c.tree.Job(name))
 	w.must(err)
 	spec, err := zkrec.ParseSpec(name, data)
 	w.must(err)
-	return spec
+	return spec.WrittenAt(stat.Mtime)
+}
+
+// wantRecord expects the record of the job named "job".
+func (w *world) wantRecord(want string) {
+	w.Helper()
+	data, _, err := w.hand.conn.Get(w.Context(), w.c.tree.Job("job"))
+	w.must(err)
+	if string(data) != want {
+		w.Errorf("record\n%s, want\n%s", data, want)
+	}
 }
 
 // instance starts one that has the handler of the job.

@@ -272,7 +272,7 @@ func (c *Catalog) fetchJob(ctx context.Context, name string, known parsed) (v vi
 		v.specErr = v.spec.ActiveLayout().Check() // no version writes such a layout: its slots cannot be listed
 	}
 	v.specErr = session.ReadError(path, v.specErr)
-	v.spec.Since = v.spec.SinceOr(v.stat.Mtime)
+	v.spec = v.spec.WrittenAt(v.stat.Mtime)
 	switch {
 	case v.specErr != nil:
 	case known.valid && known.created == v.stat.Czxid && known.job.SpecVersion == v.stat.Version:

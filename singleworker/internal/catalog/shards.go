@@ -141,7 +141,7 @@ func (c *Catalog) createShards(j *Job, slots []string) {
 		return
 	}
 	j.creation.running = true
-	watermark := j.Spec.ShardsBegin(time.UnixMilli(j.Spec.Since), j.shards.complete)
+	watermark := j.Spec.ShardsBegin(j.shards.complete)
 	groups := make([][]zkconn.Op, len(slots))
 	for i, slot := range slots {
 		groups[i] = []zkconn.Op{zkconn.CheckOp(c.loop.Tree.Job(j.Name), j.Version)}

@@ -210,7 +210,7 @@ func (m *Model) specified(j *Job, txn *txnlog.Txn, op *txnlog.Op) {
 	}
 	spec, err := zkrec.ParseSpec(j.Name, op.Data)
 	j.Spec, j.Known.Spec = spec, err == nil
-	j.Spec.Since = j.Spec.SinceOr(txn.Time)
+	j.Spec = j.Spec.WrittenAt(txn.Time)
 	for _, shard := range m.Shards(j.Name) {
 		shard.Spec, shard.Known.Spec = j.Spec, j.Known.Spec
 	}

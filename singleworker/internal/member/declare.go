@@ -44,7 +44,7 @@ func (e *Entry) declare(ctx context.Context, d Declaration) (found bool, err err
 		case err == nil && old.Declared == spec.Declared:
 			return true, nil
 		}
-		replaced := spec.Over(old, stat.Mtime)
+		replaced := spec.Over(old.WrittenAt(stat.Mtime))
 		if err := replaced.CheckSize(); err != nil {
 			return true, fmt.Errorf("together with its former schedule and shards it %w", err)
 		}

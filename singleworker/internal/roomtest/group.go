@@ -148,7 +148,7 @@ func (g *Group) Reshard(shards int) {
 	old := g.Spec()
 	spec := old
 	spec.Job.Shards = shards
-	g.Set(g.Tree.Job("job"), spec.Over(old, Midnight).Encode())
+	g.Set(g.Tree.Job("job"), spec.Over(old).Encode())
 }
 
 // Cancel returns the operations that delete the job.

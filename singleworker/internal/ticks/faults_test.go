@@ -230,8 +230,8 @@ func (w *world) replaceSchedule() {
 	}
 	next := w.spec
 	next.Job.Schedule, next.Job.TimeZone = text.Schedule, text.TimeZone
-	w.spec = next.Over(w.spec, time.Time{})
-	w.spec.Since = w.spec.SinceOr(time.UnixMilli(w.now)) // when the server writes it
+	w.spec = next.Over(w.spec)
+	w.spec = w.spec.WrittenAt(time.UnixMilli(w.now)) // when the server writes it
 	w.check.newEra()
 	w.logf("the schedule is %s in %q since %s, and was %+v", text.Schedule, text.TimeZone, clock(w.spec.Since), *w.spec.Former)
 }

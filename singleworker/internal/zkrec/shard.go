@@ -3,7 +3,6 @@ package zkrec
 import (
 	"maps"
 	"strconv"
-	"time"
 
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -83,10 +82,9 @@ func (s Spec) Resized() Spec {
 // ShardsBegin is the time after which the ticks of a newly created shard begin,
 // with those of replaced schedules, which it records as missed: the start of its
 // layout, or the last complete tick if that is later, because a shard that was
-// deleted manually must not run its ticks again. The spec was read from a node
-// last written at mtime.
-func (s Spec) ShardsBegin(mtime time.Time, complete Complete) int64 {
-	oldest := s.SinceOr(mtime)
+// deleted manually must not run its ticks again.
+func (s Spec) ShardsBegin(complete Complete) int64 {
+	oldest := s.Since
 	for f := s.Former; f != nil && f.Since != 0; f = f.Former {
 		oldest = f.Since
 	}

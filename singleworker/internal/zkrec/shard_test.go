@@ -4,7 +4,6 @@ import (
 	"reflect"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -42,22 +41,21 @@ func TestShardingsThatAreRefused(t *testing.T) {
 // is done.
 func TestLayoutOutlastsAChange(t *testing.T) {
 	t.Parallel()
-	now := time.UnixMilli(1000)
 	three := zkrec.Spec{Job: job.Job{Schedule: "@daily", Shards: 3}, Since: 1}
 	five := three
 	five.Job.Shards = 5
-	changed := five.Over(three, now)
+	changed := five.Over(three)
 	if !changed.Resizing() || changed.ActiveLayout().Shards != 3 || changed.ActiveLayout().Until != 0 {
 		t.Fatalf("after a change: %+v", changed.Layout)
 	}
 	changed.Layout.Until = 500 // the last tick is known
 	seven := three
 	seven.Job.Shards = 7
-	changed = seven.Over(changed, now)
+	changed = seven.Over(changed)
 	if changed.ActiveLayout().Shards != 3 || changed.ActiveLayout().Until != 500 {
 		t.Errorf("after a further change: %+v", changed.Layout)
 	}
-	if back := three.Over(changed, now); back.Resizing() || back.Layout != nil {
+	if back := three.Over(changed); back.Resizing() || back.Layout != nil {
 		t.Errorf("after a change back: %+v", back.Layout)
 	}
 	resized := changed.Resized()
@@ -65,12 +63,12 @@ func TestLayoutOutlastsAChange(t *testing.T) {
 		t.Errorf("at the end: %+v", resized.Layout)
 	}
 	same := seven
-	if again := same.Over(resized, now); again.Resizing() || again.ActiveLayout().Since != 500 {
+	if again := same.Over(resized); again.Resizing() || again.ActiveLayout().Since != 500 {
 		t.Errorf("after a change of something else: %+v", again.Layout)
 	}
 	other := seven
 	other.Job.ShardParameters = map[int]string{0: "Beijing"}
-	if again := other.Over(resized, now); !again.Resizing() || again.ActiveLayout().ShardParams != nil {
+	if again := other.Over(resized); !again.Resizing() || again.ActiveLayout().ShardParams != nil {
 		t.Errorf("after a change of a parameter: %+v", again.Layout)
 	}
 	if five.Fingerprint() == three.Fingerprint() || other.Fingerprint() == seven.Fingerprint() ||
@@ -95,7 +93,7 @@ func TestShardsBegin(t *testing.T) {
 		700: {former: &zkrec.Former{Since: 700, Former: &zkrec.Former{}}}, // of a record that does not say
 	} {
 		spec.Former, spec.Layout = tt.former, tt.layout
-		if got := spec.ShardsBegin(time.Time{}, zkrec.Complete{Tick: tt.complete}); got != want {
+		if got := spec.ShardsBegin(zkrec.Complete{Tick: tt.complete}); got != want {
 			t.Errorf("%+v: %d, want %d", tt, got, want)
 		}
 	}

@@ -23,9 +23,9 @@ type Spec struct {
 
 	Paused *Pause `json:"paused,omitempty"`
 
-	// Since is when the schedule took effect, in Unix milliseconds by the clock of
-	// the client that changed it; its ticks begin after that. Zero means when the
-	// node was last written, by ZooKeeper's clock. Former is the previous schedule.
+	// Since is when the schedule took effect, in Unix milliseconds by ZooKeeper's clock; its ticks
+	// begin after that. Zero means when the node was last written, see WrittenAt. Former is the
+	// previous schedule.
 	Since  int64   `json:"since,omitempty"`
 	Former *Former `json:"former,omitempty"`
 
@@ -58,15 +58,21 @@ type Former struct {
 const MaxFormer = 8
 
 // Pause is the last pause of a job, in force or over. Ticks from Since until Until
-// are not run, except by the policy Missed.
+// are not run, except by the policy Missed. Times that depend on when the node is written are left to
+// WrittenAt, so that the clock of the operator does not matter.
 type Pause struct {
-	Since  int64  `json:"since"`           // Unix milliseconds
-	Until  int64  `json:"until,omitempty"` // Unix milliseconds; 0 means until resumed
-	By     string `json:"by,omitempty"`
-	Reason string `json:"reason,omitempty"`
+	Since  int64    `json:"since,omitempty"` // Unix milliseconds; 0 means when the node was last written
+	Until  int64    `json:"until,omitempty"` // Unix milliseconds; 0 means until resumed
+	For    Duration `json:"for,omitempty"`   // from when the node was last written; 0 means Until counts
+	Over   bool     `json:"over,omitempty"`  // since the node was last written
+	By     string   `json:"by,omitempty"`
+	Reason string   `json:"reason,omitempty"`
 	// Missed is the misfire policy for the ticks of the pause. Empty means skip.
 	Missed job.MisfirePolicy `json:"missed,omitempty"`
 }
+
+// Lasts reports whether the pause is not over at t; nil is over.
+func (p *Pause) Lasts(t time.Time) bool { return p != nil && (p.Until == 0 || t.UnixMilli() < p.Until) }
 
 // Covers reports whether t is in the pause; nil and the zero Pause cover nothing.
 func (p *Pause) Covers(t time.Time) bool {
@@ -123,19 +129,39 @@ func (s Spec) Fingerprint() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Over returns s as it replaces old, which was read from a node last written at
-// mtime: unknown fields and a pause stay; a different schedule takes effect when
+// WrittenAt returns s as read from a node that was last written at mtime: no time is left out. Every
+// reader of a spec calls it first.
+func (s Spec) WrittenAt(mtime time.Time) Spec {
+	written := mtime.UnixMilli()
+	if s.Since == 0 {
+		s.Since = written
+	}
+	if s.Paused == nil {
+		return s
+	}
+	p := *s.Paused
+	if p.Since == 0 {
+		p.Since = written
+	}
+	if p.Over || p.For != 0 {
+		p.Until = written + time.Duration(p.For).Milliseconds()
+	}
+	p.For, p.Over = 0, false
+	s.Paused = &p
+	return s
+}
+
+// Over returns s as it replaces old: unknown fields and a pause stay; a different schedule takes effect when
 // the node is written, by ZooKeeper's clock, whatever the clock of the writer says;
 // a different sharding as described at Layout.
-func (s Spec) Over(old Spec, mtime time.Time) Spec {
+func (s Spec) Over(old Spec) Spec {
 	s.extra, s.Paused, s.Layout = old.extra, old.Paused, s.layoutOver(old)
-	since := old.SinceOr(mtime)
 	if s.Job.Schedule == old.Job.Schedule && s.Job.TimeZone == old.Job.TimeZone {
-		s.Since, s.Former = since, old.Former
+		s.Since, s.Former = old.Since, old.Former
 		return s
 	}
 	s.Since = 0
-	s.Former = (&Former{old.Job.Schedule, old.Job.TimeZone, since, old.Former}).bounded()
+	s.Former = (&Former{old.Job.Schedule, old.Job.TimeZone, old.Since, old.Former}).bounded()
 	return s
 }
 
@@ -157,14 +183,6 @@ func (f *Former) bounded() *Former {
 		last = &next
 	}
 	return &kept
-}
-
-// SinceOr is Since, or else when the spec's node was last written.
-func (s Spec) SinceOr(mtime time.Time) int64 {
-	if s.Since == 0 {
-		return mtime.UnixMilli()
-	}
-	return s.Since
 }
 
 // Encode returns the node's data: plain cron text if the job has only a schedule,

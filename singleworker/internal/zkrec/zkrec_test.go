@@ -92,7 +92,7 @@ func TestUnknownFieldsOfASpecAreKept(t *testing.T) {
 		t.Errorf("a changed schedule gives\n%s, want\n%s", got, want)
 	}
 
-	replaced := zkrec.Spec{Job: job.Job{Schedule: "@daily"}}.Over(old, time.UnixMilli(7))
+	replaced := zkrec.Spec{Job: job.Job{Schedule: "@daily"}}.Over(old.WrittenAt(time.UnixMilli(7)))
 	want = `{"schema":1,"schedule":"@daily","since":7,"tides":{"n":3},"weather":"fine"}`
 	if got := string(replaced.Encode()); got != want {
 		t.Errorf("a replaced spec gives\n%s, want\n%s", got, want)
@@ -105,7 +105,7 @@ func TestFormerSchedulesAreBounded(t *testing.T) {
 	spec := zkrec.Spec{Job: job.Job{Schedule: "@every 1s"}, Since: 1}
 	for n := 2; n <= zkrec.MaxFormer+4; n++ {
 		next := zkrec.Spec{Job: job.Job{Schedule: fmt.Sprintf("@every %ds", n)}}
-		spec = next.Over(spec, time.Time{})
+		spec = next.Over(spec)
 		spec.Since = int64(n) // when the node was written
 	}
 	var chain []string
@@ -118,6 +118,36 @@ func TestFormerSchedulesAreBounded(t *testing.T) {
 	}
 }
 
+// Times that a writer leaves out are those of ZooKeeper's clock, and stay so when the node is written again.
+func TestWrittenAt(t *testing.T) {
+	t.Parallel()
+	const minute = zkrec.Duration(time.Minute)
+	for what, test := range map[string]struct{ pause, want zkrec.Pause }{
+		"paused until resumed":  {zkrec.Pause{}, zkrec.Pause{Since: 1000}},
+		"paused for a minute":   {zkrec.Pause{For: minute}, zkrec.Pause{Since: 1000, Until: 61_000}},
+		"prolonged by a minute": {zkrec.Pause{Since: 500, For: minute}, zkrec.Pause{Since: 500, Until: 61_000}},
+		"paused until a time":   {zkrec.Pause{Until: 5000}, zkrec.Pause{Since: 1000, Until: 5000}},
+		"resumed":               {zkrec.Pause{Since: 500, Over: true}, zkrec.Pause{Since: 500, Until: 1000}},
+		"nothing is left out":   {zkrec.Pause{Since: 500, Until: 700}, zkrec.Pause{Since: 500, Until: 700}},
+	} {
+		spec := zkrec.Spec{Job: job.Job{Schedule: "@daily"}, Paused: &test.pause}
+		read, err := zkrec.ParseSpec("", spec.Encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		read = read.WrittenAt(time.UnixMilli(1000))
+		if *read.Paused != test.want || read.Since != 1000 {
+			t.Errorf("%s: %+v since %d, want %+v since 1000", what, *read.Paused, read.Since, test.want)
+		}
+		if again := read.WrittenAt(time.UnixMilli(9000)); *again.Paused != test.want || again.Since != 1000 {
+			t.Errorf("%s, and read again later: %+v since %d", what, *again.Paused, again.Since)
+		}
+	}
+	if spec := (zkrec.Spec{Since: 7}).WrittenAt(time.UnixMilli(1000)); spec.Paused != nil || spec.Since != 7 {
+		t.Errorf("without a pause: %+v", spec)
+	}
+}
+
 // The JSON package of the standard library reads "Schedule" as "schedule", so a
 // manually written one is not an unknown field: if kept, it would undo every later change.
 func TestFieldsInCapitalsAreNotKept(t *testing.T) {
@@ -126,7 +156,7 @@ func TestFieldsInCapitalsAreNotKept(t *testing.T) {
 	if err != nil || old.Job.Schedule != "@daily" || old.Job.TimeZone != "Asia/Tokyo" {
 		t.Fatalf("read as %+v, %v", old, err)
 	}
-	spec, err := zkrec.ParseSpec("job", zkrec.Spec{Job: job.Job{Schedule: "@hourly"}}.Over(old, started).Encode())
+	spec, err := zkrec.ParseSpec("job", zkrec.Spec{Job: job.Job{Schedule: "@hourly"}}.Over(old).Encode())
 	if err != nil || spec.Job.Schedule != "@hourly" || spec.Job.TimeZone != "" {
 		t.Errorf("after a change to @hourly it is %+v, %v", spec, err)
 	}
@@ -247,7 +277,7 @@ func TestFingerprintIsOfTheContent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		*s = s.Over(old, started)
+		*s = s.Over(old)
 	})
 	for name, s := range same {
 		if got := s.Fingerprint(); got != sum {
