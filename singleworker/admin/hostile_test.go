@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -148,6 +149,23 @@ func TestThousandsOfRequests(t *testing.T) {
 		taken, err := w.c.CancelRequests(w.Context(), "job", "")
 		if err != nil || len(taken) != thousands || len(w.asked("job")) > 0 {
 			t.Errorf("%d canceled, %v; want all", len(taken), err)
+		}
+	})
+}
+
+// A schedule that begins at a time that no calendar has is invalid; one that begins later has its first run then.
+func TestScheduleThatBeginsFarOff(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.owned(job.Job{Name: "job", Schedule: "@hourly"})
+		w.put(w.c.tree.Job("job"), []byte(`{"schedule":"@hourly","since":9223372036854775807}`))
+		if s := w.get("job"); s.State != StateInvalid || !strings.Contains(s.Reason.String(), "Since") || !s.NextRun.IsZero() {
+			t.Errorf("%s, next run %v: %s", s.State, s.NextRun, s.Reason)
+		}
+		begins := time.Now().Add(1000 * time.Hour)
+		w.put(w.c.tree.Job("job"), fmt.Appendf(nil, `{"schedule":"@hourly","since":%d}`, begins.UnixMilli()))
+		if s := w.get("job"); s.NextRun.Before(begins) {
+			t.Errorf("next run %v, want it after %v", s.NextRun, begins)
 		}
 	})
 }

@@ -177,7 +177,7 @@ func (r records) status(of parsed, live map[string]Instance, now time.Time) JobS
 		s.Paused = pauseOf(*p)
 	}
 	if of.err == nil {
-		s.NextRun = nextRun(of.schedule, s.Paused, later(now, s.Watermark))
+		s.NextRun = nextRun(of.schedule, s.Paused, later(later(now, s.Watermark), milli(of.spec.Since)))
 	}
 	if of.err == nil && r.tickErr == nil {
 		running := lives && r.tick.Open() && r.tick.Token == r.ownerStat.Mzxid

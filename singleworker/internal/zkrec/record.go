@@ -91,6 +91,18 @@ func ParseBeat(data []byte) (time.Time, error) {
 	return time.UnixMilli(ms), nil
 }
 
+// The years 1 to 9999, in Unix milliseconds: RFC 3339 has no other times, and arithmetic with times far
+// beyond them overflows.
+const firstTime, lastTime = -62135596800000, 253402300799999
+
+// checkTime refuses Unix milliseconds that only a manual edit can have written.
+func checkTime(ms int64) error {
+	if ms < firstTime || ms > lastTime {
+		return fmt.Errorf("%d is not a time of the years 1 to 9999 in Unix milliseconds", ms)
+	}
+	return nil
+}
+
 // mustJSON encodes a record of this package. Their fields can all be encoded.
 func mustJSON(record any) []byte {
 	data, err := json.Marshal(record)

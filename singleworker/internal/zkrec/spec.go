@@ -10,6 +10,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -118,7 +119,28 @@ func (s Spec) Check() error {
 			return &job.FieldError{Field: "Paused.Missed", Value: string(p.Missed), Err: err}
 		}
 	}
+	if err := s.checkTimes(); err != nil {
+		return err
+	}
 	return s.ActiveLayout().Check()
+}
+
+// checkTimes refuses times that only a manual edit can have written.
+func (s Spec) checkTimes() error {
+	layout := s.ActiveLayout()
+	fields, times := []string{"Since", "Layout.Since", "Layout.Until"}, []int64{s.Since, layout.Since, layout.Until}
+	if p := s.Paused; p != nil {
+		fields, times = append(fields, "Paused.Since", "Paused.Until"), append(times, p.Since, p.Until)
+	}
+	for f := s.Former; f != nil; f = f.Former {
+		fields, times = append(fields, "Former.Since"), append(times, f.Since)
+	}
+	for i, ms := range times {
+		if err := checkTime(ms); err != nil {
+			return &job.FieldError{Field: fields[i], Value: strconv.FormatInt(ms, 10), Err: err}
+		}
+	}
+	return nil
 }
 
 // Fingerprint identifies what the spec asks of the job, not where it came from,

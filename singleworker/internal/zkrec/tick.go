@@ -110,6 +110,11 @@ func ParseTick(data []byte, written time.Time) (Tick, error) {
 	if t.Schema > Schema {
 		return Tick{}, fmt.Errorf("tick record: %w", &SchemaError{Found: t.Schema, Known: Schema})
 	}
+	for _, ms := range []int64{t.Watermark, t.Tick, t.Started, t.Ended, t.NextAttemptAt, t.BusySince} {
+		if err := checkTime(ms); err != nil {
+			return Tick{}, fmt.Errorf("tick record: %w", err)
+		}
+	}
 	if t.Watermark == 0 && t.Manual == "" {
 		t.Watermark = t.Tick // the format of the first versions
 	}

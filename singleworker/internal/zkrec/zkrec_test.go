@@ -310,3 +310,31 @@ func TestFingerprintIsOfTheContent(t *testing.T) {
 		t.Errorf("Fingerprint of @daily = %s, want %s as ever", got, want)
 	}
 }
+
+// A time that no calendar has was written manually: the record is invalid, rather than never due.
+func TestTimesFarOff(t *testing.T) {
+	t.Parallel()
+	for _, far := range []int64{1<<63 - 1, -1 << 63, 253402300800000} {
+		for field, spec := range map[string]string{
+			"Since": `"since":%d`, "Former.Since": `"former":{"schedule":"@daily","former":{"schedule":"@daily","since":%d}}`,
+			"Paused.Since": `"paused":{"since":%d}`, "Paused.Until": `"paused":{"since":1,"until":%d}`,
+			"Layout.Since": `"layout":{"since":%d}`, "Layout.Until": `"layout":{"until":%d}`,
+		} {
+			text := fmt.Sprintf(`{"schedule":"@daily",`+spec+"}", far)
+			read, err := zkrec.ParseSpec("job", []byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			invalid := new(job.FieldError)
+			if err := read.Check(); !errors.As(err, &invalid) || invalid.Field != field {
+				t.Errorf("Check of %s = %v, want that %s is refused", text, err, field)
+			}
+		}
+		for _, field := range []string{"watermark", "tick", "started", "ended", "next_attempt_at", "busy_since"} {
+			text := fmt.Sprintf(`{"schema":1,%q:%d}`, field, far)
+			if read, err := zkrec.ParseTick([]byte(text), time.Time{}); err == nil {
+				t.Errorf("ParseTick of %s = %+v", text, read)
+			}
+		}
+	}
+}
