@@ -120,6 +120,16 @@ const (
 	maxWeight         = 1000
 )
 
+// Format prints the Config without Auth, which is a secret.
+func (c Config) Format(f fmt.State, verb rune) {
+	type plain Config // has no Format
+	c.Auth = zkconn.Hidden(c.Auth)
+	fmt.Fprintf(f, fmt.FormatString(f, verb), plain(c))
+}
+
+// LogValue is the Config as Format prints it.
+func (c Config) LogValue() slog.Value { return slog.StringValue(fmt.Sprintf("%+v", c)) }
+
 // withDefaults replaces zero values by defaults.
 func (c Config) withDefaults() Config {
 	c.SessionTimeout = cmp.Or(c.SessionTimeout, DefaultSessionTimeout)
@@ -148,7 +158,7 @@ func (c Config) validate() error {
 		{"Servers", c.Servers, serversErr},
 		{"ServerType", c.ServerType, zkrec.CheckServerType(c.ServerType)},
 		{"InstanceID", c.InstanceID, job.CheckNodeName(c.InstanceID)},
-		{"Auth", "(not shown)", zkconn.CheckAuth(c.Auth)},
+		{"Auth", zkconn.Hidden(c.Auth), zkconn.CheckAuth(c.Auth)},
 		{"ACL", c.ACL, aclErr},
 		{"Mode", c.Mode, checkMode(c.Mode)},
 		{"SessionTimeout", c.SessionTimeout, atLeast(c.SessionTimeout, minSessionTimeout)},

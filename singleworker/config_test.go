@@ -182,3 +182,19 @@ func TestDefaultLoggerPassesOnWarningsAndErrors(t *testing.T) {
 		t.Errorf("logged %q, want nothing", got)
 	}
 }
+
+// Nothing that prints a Config prints the password.
+func TestConfigHidesAuth(t *testing.T) {
+	t.Parallel()
+	cfg := Config{Servers: "zk1:2181", Auth: "ops:hunter2"}
+	var printed strings.Builder
+	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+		fmt.Fprintf(&printed, format+format, cfg, &cfg)
+		fmt.Fprintf(&printed, format, struct{ Config Config }{cfg})
+	}
+	slog.New(slog.NewTextHandler(&printed, nil)).Info("text", "cfg", cfg, "p", &cfg)
+	slog.New(slog.NewJSONHandler(&printed, nil)).Info("json", "cfg", cfg, "p", &cfg)
+	if text := printed.String(); strings.Contains(text, "hunter2") || strings.Count(text, "zk1:2181") != 19 || strings.Count(text, "(not shown)") != 19 {
+		t.Error(text)
+	}
+}

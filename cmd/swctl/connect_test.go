@@ -73,7 +73,14 @@ func TestTLS(t *testing.T) {
 	if code := h.exec("list", "--tls-cert", cert, "--tls-key", key); code != cmdline.ExitOK || h.config.TLS.RootCAs != nil || len(h.config.TLS.Certificates) != 1 {
 		t.Errorf("--tls-cert: exit %d, TLS %+v, stderr %q", code, h.config.TLS, h.errs.String())
 	}
+	open := filepath.Join(dir, "open")
+	writeFile(t, open, []byte("a key"))
+	if err := os.Chmod(open, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for line, says := range map[string]string{
+		"list --tls-cert " + cert + " --tls-key " + open: "open: others may read or change it (mode 0644)",
+		"list --tls-cert " + cert + " --tls-key " + dir:  "is not a regular file",
 		"list --tls-ca " + text:                          "holds no PEM certificate",
 		"list --tls-cert " + cert + " --tls-key " + text: "failed to find any PEM data",
 		"list --tls-cert " + key + " --tls-key " + cert:  "--tls-cert " + key,

@@ -86,6 +86,16 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 // Close ends the connection. Idempotent.
 func (c *Client) Close() { c.conn.Close() }
 
+// Format prints the Config without Auth, which is a secret.
+func (cfg Config) Format(f fmt.State, verb rune) {
+	type plain Config // has no Format
+	cfg.Auth = zkconn.Hidden(cfg.Auth)
+	fmt.Fprintf(f, fmt.FormatString(f, verb), plain(cfg))
+}
+
+// LogValue is the Config as Format prints it.
+func (cfg Config) LogValue() slog.Value { return slog.StringValue(fmt.Sprintf("%+v", cfg)) }
+
 // Validate returns an *InvalidError that names the first field that cannot be used.
 func (cfg Config) Validate() error {
 	_, _, serversErr := zkconn.ParseServers(cfg.Servers)
@@ -93,7 +103,7 @@ func (cfg Config) Validate() error {
 	for _, field := range []InvalidError{
 		{"Servers", cfg.Servers, serversErr},
 		{"ServerType", cfg.ServerType, zkrec.CheckServerType(cfg.ServerType)},
-		{"Auth", "(not shown)", zkconn.CheckAuth(cfg.Auth)},
+		{"Auth", zkconn.Hidden(cfg.Auth), zkconn.CheckAuth(cfg.Auth)},
 		{"ACL", cfg.ACL, aclErr},
 	} {
 		if field.Err != nil {

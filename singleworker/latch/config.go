@@ -91,6 +91,16 @@ func (e *ConfigError) Error() string {
 
 func (e *ConfigError) Unwrap() error { return e.Err }
 
+// Format prints the Config without Auth, which is a secret.
+func (c Config) Format(f fmt.State, verb rune) {
+	type plain Config // has no Format
+	c.Auth = zkconn.Hidden(c.Auth)
+	fmt.Fprintf(f, fmt.FormatString(f, verb), plain(c))
+}
+
+// LogValue is the Config as Format prints it.
+func (c Config) LogValue() slog.Value { return slog.StringValue(fmt.Sprintf("%+v", c)) }
+
 // withDefaults sets the fields that are zero.
 func (c Config) withDefaults() Config {
 	c.SessionTimeout = cmp.Or(c.SessionTimeout, DefaultSessionTimeout)
@@ -109,7 +119,7 @@ func (c Config) validate() error {
 		{"Servers", c.Servers, serversErr},
 		{"Path", c.Path, checkPath(c.Path)},
 		{"ID", c.ID, checkID(c.ID)},
-		{"Auth", "(not shown)", zkconn.CheckAuth(c.Auth)},
+		{"Auth", zkconn.Hidden(c.Auth), zkconn.CheckAuth(c.Auth)},
 		{"ACL", c.ACL, aclErr},
 		{"SessionTimeout", c.SessionTimeout, checkSessionTimeout(c.SessionTimeout)},
 	} {

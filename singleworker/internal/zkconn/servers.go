@@ -113,3 +113,11 @@ func CheckAuth(text string) error {
 	}
 	return nil
 }
+
+// Hidden stands for credentials in what is printed. Without credentials it is empty.
+func Hidden(auth string) string {
+	if auth == "" {
+		return ""
+	}
+	return "(not shown)"
+}

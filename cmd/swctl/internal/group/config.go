@@ -34,16 +34,8 @@ func Config(set cmdline.Settings) (admin.Config, error) {
 // readAuth reads user:password from a file that only its owner can read. No
 // error repeats what the file holds.
 func readAuth(path string) (string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", cmdline.Usage("--%s: %w", cmdline.FlagAuthFile, err)
-	}
-	if !info.Mode().IsRegular() {
-		return "", cmdline.Usage("--%s %s: is not a regular file", cmdline.FlagAuthFile, path)
-	}
-	// Its group may read it: so Kubernetes mounts secrets for pods that do not run as root.
-	if mode := info.Mode().Perm(); mode&0o037 != 0 && runtime.GOOS != "windows" {
-		return "", cmdline.Usage("--%s %s: others may read or change it (mode %04o)", cmdline.FlagAuthFile, path, mode).Try("chmod 600 %s", path)
+	if err := checkSecret(cmdline.FlagAuthFile, path); err != nil {
+		return "", err
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -55,6 +47,22 @@ func readAuth(path string) (string, error) {
 		return "", cmdline.Usage("--%s %s: want one line user:password", cmdline.FlagAuthFile, path)
 	}
 	return text, nil
+}
+
+// checkSecret refuses a file with a secret that others may read.
+func checkSecret(flag, path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return cmdline.Usage("--%s: %w", flag, err)
+	}
+	if !info.Mode().IsRegular() {
+		return cmdline.Usage("--%s %s: is not a regular file", flag, path)
+	}
+	// Its group may read it: so Kubernetes mounts secrets for pods that do not run as root.
+	if mode := info.Mode().Perm(); mode&0o037 != 0 && runtime.GOOS != "windows" {
+		return cmdline.Usage("--%s %s: others may read or change it (mode %04o)", flag, path, mode).Try("chmod 600 %s", path)
+	}
+	return nil
 }
 
 // readTLS reads the files that the TLS flags name.
@@ -74,6 +82,9 @@ func readTLS(set cmdline.Settings) (*tls.Config, error) {
 		return nil, cmdline.Usage("--%s and --%s go together, only one is given", cmdline.FlagTLSCert, cmdline.FlagTLSKey)
 	}
 	if set.TLSCert != "" {
+		if err := checkSecret(cmdline.FlagTLSKey, set.TLSKey); err != nil {
+			return nil, err
+		}
 		pair, err := tls.LoadX509KeyPair(set.TLSCert, set.TLSKey)
 		if err != nil {
 			return nil, cmdline.Usage("--%s %s, --%s %s: %w", cmdline.FlagTLSCert, set.TLSCert, cmdline.FlagTLSKey, set.TLSKey, err)
