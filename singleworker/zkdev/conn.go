@@ -29,8 +29,22 @@ const (
 	// maxHeldBytes limits their total length, and that of the frames held back from the client.
 	maxHeldBytes = 64 << 20
 
-	// maxUnsent limits the bytes that a client leaves unread. A connection with more is cut.
-	maxUnsent = 256 << 20
+	// enoughUnsent is how many bytes a client may leave unread before no more of its requests are read.
+	enoughUnsent = 4 << 20
+
+	// maxUnsent limits those bytes: a watch event is not held back. A connection with more is cut.
+	maxUnsent = 32 << 20
+
+	// maxUnsentOfAll limits those of all clients together. Beyond it, a connection with more than
+	// fairUnsent is cut.
+	maxUnsentOfAll = 128 << 20
+	fairUnsent     = 64 << 10
+
+	// maxConns limits the connections by TCP.
+	maxConns = 4096
+
+	// maxIDs limits the credentials of a connection.
+	maxIDs = 100
 )
 
 var lastConn atomic.Uint64
@@ -55,10 +69,10 @@ type conn struct {
 	closing  bool      // close after unsent is sent
 }
 
-func newConn(nc net.Conn, client *Client) *conn {
+func newConn(nc net.Conn, client *Client, unsent *atomic.Int64) *conn {
 	return &conn{
 		id: tree.Conn(lastConn.Add(1)), nc: nc, client: client,
-		out: &outbox{nc: nc, changed: make(chan struct{}, 1)},
+		out: newOutbox(nc, unsent),
 		ids: []wire.ID{{Scheme: "ip", ID: remoteIP(nc)}},
 	}
 }
@@ -135,6 +149,7 @@ func (c *conn) receive(l *life, in io.Reader) {
 		if !connected {
 			_ = c.nc.SetReadDeadline(time.Time{})
 		}
+		c.out.awaitRoom()
 		if length, err = wire.ReadLength(in); err != nil {
 			return
 		}
@@ -153,12 +168,29 @@ func fourLetters(length int32) string {
 // An outbox is the queue of frames to be written. Adding to it never blocks.
 type outbox struct {
 	nc      net.Conn
+	ofAll   *atomic.Int64 // the unsent bytes of all outboxes
 	changed chan struct{} // has one element if there is work for the writer
 
-	mu      sync.Mutex
-	queue   []byte // guarded by mu
-	writing bool   // guarded by mu; the writer is writing an earlier queue
-	last    bool   // guarded by mu; nothing will be added
+	mu      sync.Mutex // guards what follows
+	queue   []byte
+	writing int       // the length of an earlier queue that the writer is writing
+	last    bool      // nothing will be added
+	less    sync.Cond // signaled when there is less to send
+}
+
+func newOutbox(nc net.Conn, ofAll *atomic.Int64) *outbox {
+	o := &outbox{nc: nc, ofAll: ofAll, changed: make(chan struct{}, 1)}
+	o.less.L = &o.mu
+	return o
+}
+
+// awaitRoom waits until the client has read enough, or nothing will be added.
+func (o *outbox) awaitRoom() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for !o.last && len(o.queue)+o.writing > enoughUnsent {
+		o.less.Wait()
+	}
 }
 
 // put adds a frame. A client that does not read loses its connection. An in-process connection gets
@@ -166,13 +198,15 @@ type outbox struct {
 func (o *outbox) put(frame []byte) {
 	o.mu.Lock()
 	pipe, direct := o.nc.(*pipeEnd)
-	if direct = direct && !o.last && !o.writing && len(o.queue) == 0; direct {
+	if direct = direct && !o.last && o.writing == 0 && len(o.queue) == 0; direct {
 		frame = frame[pipe.writeNow(frame):]
 	}
 	if !o.last {
 		o.queue = append(o.queue, frame...)
+		o.ofAll.Add(int64(len(frame)))
 	}
-	empty, full := len(o.queue) == 0, len(o.queue) > maxUnsent
+	unsent := len(o.queue) + o.writing
+	empty, full := len(o.queue) == 0, unsent > maxUnsent || unsent > fairUnsent && o.ofAll.Load() > maxUnsentOfAll
 	o.mu.Unlock()
 	if full {
 		o.cut()
@@ -187,6 +221,7 @@ func (o *outbox) finish() {
 	o.mu.Lock()
 	if !o.last {
 		o.last = true
+		o.less.Broadcast()
 		_ = o.nc.SetWriteDeadline(time.Now().Add(flushTimeout))
 	}
 	o.mu.Unlock()
@@ -196,7 +231,9 @@ func (o *outbox) finish() {
 // cut closes the connection at once and drops the queue.
 func (o *outbox) cut() {
 	o.mu.Lock()
+	o.ofAll.Add(-int64(len(o.queue)))
 	o.last, o.queue = true, nil
+	o.less.Broadcast()
 	o.mu.Unlock()
 	_ = o.nc.Close()
 	o.wake()
@@ -215,17 +252,21 @@ func (o *outbox) write() {
 	for range o.changed {
 		o.mu.Lock()
 		batch, last := o.queue, o.last
-		o.queue, o.writing = nil, true
+		o.queue, o.writing = nil, len(batch)
 		o.mu.Unlock()
+		var err error
 		if len(batch) > 0 {
-			if _, err := o.nc.Write(batch); err != nil {
-				o.cut()
-				return
-			}
+			_, err = o.nc.Write(batch)
 		}
 		o.mu.Lock()
-		o.writing = false
+		o.writing = 0
+		o.less.Broadcast()
 		o.mu.Unlock()
+		o.ofAll.Add(-int64(len(batch)))
+		if err != nil {
+			o.cut()
+			return
+		}
 		if last {
 			return
 		}

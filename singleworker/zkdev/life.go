@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -28,6 +29,8 @@ type life struct {
 	mu      sync.Mutex
 	stopped bool               // guarded by mu
 	conns   map[*conn]struct{} // guarded by mu; those with a reader or a writer
+	room    int                // guarded by mu; how many connections there may be by TCP
+	unsent  atomic.Int64       // what their clients have yet to read, in bytes
 	wg      sync.WaitGroup     // Add only with mu held and before stopped
 }
 
@@ -39,6 +42,7 @@ func newLife(owned *core, listener net.Listener) *life {
 		core:     owned,
 		timer:    time.NewTimer(time.Hour),
 		conns:    map[*conn]struct{}{},
+		room:     maxConns,
 	}
 	l.do(func(*core) {}) // sets the timer for sessions kept from the last life
 	l.wg.Go(l.own)
@@ -98,7 +102,7 @@ func (l *life) serve(nc net.Conn, client *Client) bool {
 		_ = nc.Close()
 		return false
 	}
-	c := newConn(nc, client)
+	c := newConn(nc, client, &l.unsent)
 	l.do(func(k *core) { k.meet(c) }) // before the dial returns, so that Disconnect and Partition see it
 	l.conns[c] = struct{}{}
 	l.wg.Go(func() {
@@ -113,14 +117,25 @@ func (l *life) serve(nc net.Conn, client *Client) bool {
 	return true
 }
 
+var errTooMany = errors.New("too many connections")
+
+func (l *life) hasRoom() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.conns) < l.room
+}
+
 // accept serves new connections. It continues after errors such as too many open files.
 func (l *life) accept() {
 	for {
 		nc, err := l.listener.Accept()
 		switch {
-		case err == nil:
+		case err == nil && l.hasRoom():
 			l.serve(nc, nil)
 			continue
+		case err == nil:
+			_ = nc.Close()
+			err = errTooMany
 		case errors.Is(err, net.ErrClosed):
 			return
 		}

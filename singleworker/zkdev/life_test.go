@@ -2,6 +2,8 @@ package zkdev
 
 import (
 	"net"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -143,6 +145,114 @@ func TestStopDoesNotWaitForClients(t *testing.T) {
 		server.Stop()
 		if took := time.Since(begin); took != 0 {
 			t.Errorf("Stop took %v", took)
+		}
+	})
+}
+
+// TestConnectionsAreLimited: one beyond the limit is closed, and makes no other wait for long.
+func TestConnectionsAreLimited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		listener := newFakeListener()
+		l := listening(t, listener)
+		l.mu.Lock()
+		l.room = 1
+		l.mu.Unlock()
+		connect := func() net.Conn {
+			near, far := newPipe("client", "zkdev", Latency{})
+			listener.accepts <- accepted{conn: far}
+			synctest.Wait()
+			return near
+		}
+		first, second := connect(), connect()
+		if n, err := second.Read(make([]byte, 1)); err == nil {
+			t.Errorf("the second connection reads %d bytes", n)
+		}
+		_ = first.Close()
+		synctest.Wait()
+		third := connect()
+		if _, err := third.Write([]byte("ruok")); err != nil {
+			t.Error(err)
+		}
+		if n, err := third.Read(make([]byte, 4)); n != 4 || err != nil {
+			t.Errorf("the third connection reads %d bytes, %v", n, err)
+		}
+	})
+}
+
+// deaf is a connection whose client never reads.
+type deaf struct {
+	net.Conn
+	closed chan struct{}
+}
+
+func (d deaf) Write([]byte) (int, error) {
+	<-d.closed
+	return 0, net.ErrClosed
+}
+
+func (d deaf) Close() error {
+	select {
+	case <-d.closed:
+	default:
+		close(d.closed)
+	}
+	return nil
+}
+
+func (d deaf) isClosed() bool {
+	select {
+	case <-d.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestUnsentBytesAreLimited, of one client and of all. A client that reads keeps its connection.
+func TestUnsentBytesAreLimited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var unsent atomic.Int64
+		var writers sync.WaitGroup
+		frame := make([]byte, 1<<20)
+		var open []deaf
+		fill := func(frames int) deaf {
+			d := deaf{closed: make(chan struct{})}
+			out := newOutbox(d, &unsent)
+			writers.Go(out.write)
+			for range frames {
+				out.put(frame)
+				synctest.Wait() // part of it is being written
+			}
+			open = append(open, d)
+			return d
+		}
+		if d := fill(maxUnsent/len(frame) + 1); !d.isClosed() {
+			t.Error("a client that does not read keeps its connection")
+		}
+		each := maxUnsent / len(frame)
+		for range maxUnsentOfAll / maxUnsent {
+			if d := fill(each); d.isClosed() {
+				t.Error("cut below the limit of one, and of all")
+			}
+		}
+		if d := fill(1); !d.isClosed() {
+			t.Error("not cut beyond the limit of all")
+		}
+		small := deaf{closed: make(chan struct{})}
+		out := newOutbox(small, &unsent)
+		writers.Go(out.write)
+		out.put(frame[:100])
+		if synctest.Wait(); small.isClosed() {
+			t.Error("a client with little to read is cut, too")
+		}
+		for _, d := range append(open, small) {
+			_ = d.Close()
+		}
+		writers.Wait()
+		if n := unsent.Load(); n != 0 {
+			t.Errorf("%d bytes count although nothing waits", n)
 		}
 	})
 }

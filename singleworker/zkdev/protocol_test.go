@@ -228,6 +228,27 @@ func TestFloodOfReplies(t *testing.T) {
 	})
 }
 
+// TestPipelinedReads: a client that asks for more than may wait unread gets all of it, once it reads.
+func TestPipelinedReads(t *testing.T) {
+	bubble(t, func(t *virtual) {
+		other, _ := connect(t, t.server)
+		const size, asked = 1_000_000, 50
+		if _, err := other.Create("/big", make([]byte, size), 0, zk.WorldACL(zk.PermAll)); err != nil {
+			t.Fatal(err)
+		}
+		conn := dial(t, t.server, hello(0, 10_000, 0))
+		for range asked {
+			if _, err := conn.Write([]byte("\x00\x00\x00\x11\x00\x00\x00\x01\x00\x00\x00\x04\x00\x00\x00\x04/big\x00")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if n, err := io.CopyN(io.Discard, conn, asked*size); err != nil {
+			t.Errorf("%d bytes read: %v", n, err)
+		}
+	})
+}
+
 func TestNoListen(t *testing.T) {
 	bubble(t, func(t *virtual) {
 		server := t.server

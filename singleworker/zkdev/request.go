@@ -100,7 +100,11 @@ func (k *core) auth(c *conn, header wire.Header, record []byte) {
 		switch auth.Scheme {
 		case "digest":
 			id := wire.ID{Scheme: auth.Scheme, ID: digest(auth.Token)}
-			if !slices.Contains(c.ids, id) {
+			switch {
+			case slices.Contains(c.ids, id):
+			case len(c.ids) > maxIDs:
+				code = wire.AuthFailed
+			default:
 				c.ids = tree.SortIDs(append(slices.Clone(c.ids), id))
 			}
 		case "ip": // every connection has it

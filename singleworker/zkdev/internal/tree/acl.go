@@ -46,15 +46,20 @@ func matches(id, pattern wire.ID) bool {
 	return false
 }
 
+// maxACL limits an ACL: each request to its node compares the entries with the client's identities while all
+// other clients wait. ZooKeeper has no such limit.
+const maxACL = 10_000
+
 // fixACL checks the ACL of a create or setACL, drops duplicates, and replaces "auth" by the client's
 // identities.
 func fixACL(acl []wire.ACL, ids []wire.ID) ([]wire.ACL, wire.Code) {
-	var fixed, seen []wire.ACL
+	var fixed []wire.ACL
+	seen := make(map[wire.ACL]bool, len(acl))
 	for _, entry := range acl {
-		if slices.Contains(seen, entry) {
+		if seen[entry] {
 			continue
 		}
-		seen = append(seen, entry)
+		seen[entry] = true
 		switch {
 		case entry.Scheme == "world" && entry.ID.ID == "anyone":
 			fixed = append(fixed, entry)
@@ -71,6 +76,9 @@ func fixACL(acl []wire.ACL, ids []wire.ID) ([]wire.ACL, wire.Code) {
 		case validID(entry.ID):
 			fixed = append(fixed, entry)
 		default:
+			return nil, wire.InvalidACL
+		}
+		if len(fixed) > maxACL {
 			return nil, wire.InvalidACL
 		}
 	}

@@ -129,6 +129,26 @@ func TestACL(t *testing.T) {
 	}
 }
 
+// TestLongACL: an ACL of thousands of entries would be compared with each client's identities.
+func TestLongACL(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	entries := func(n int) (acl []wire.ACL) {
+		for k := range n {
+			acl = append(acl, wire.ACL{Perms: wire.PermAll, ID: wire.ID{Scheme: "digest", ID: fmt.Sprintf("u:%d", k)}})
+		}
+		return append(acl, acl...) // each of them twice, which counts once
+	}
+	long, tooLong := create("/long", 0), create("/too-long", 0)
+	long.ACL, tooLong.ACL = entries(10_000), entries(10_001)
+	if out := b.do(b.me, long); out.Reply.Code != wire.OK {
+		t.Errorf("create: %v", out.Reply.Code)
+	}
+	if out := b.do(b.me, tooLong); out.Reply.Code != wire.InvalidACL {
+		t.Errorf("create with more entries: %v, want InvalidACL", out.Reply.Code)
+	}
+}
+
 // TestNoEventWithoutReadPermission: the watch is lost nevertheless.
 func TestNoEventWithoutReadPermission(t *testing.T) {
 	t.Parallel()
