@@ -58,6 +58,9 @@ func (s *Snapshot) read(in *summed, visit func(Node)) {
 				return
 			}
 		}
+		if in.err != nil {
+			return
+		}
 	}
 	for in.err == nil {
 		path := string(in.buffer())
