@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,6 +64,11 @@ func TestAudit(t *testing.T) {
 		t.Errorf("audit: %+v", report)
 	}
 
+	ctl := c.swctl(buildSwctl(t))
+	if shown := ctl.run(exitOK, "audit", "--txnlog", c.server.LogDir()).stdout; !strings.Contains(shown, "PASS") {
+		t.Errorf("swctl audit: %s", shown)
+	}
+
 	raw := c.raw("")
 	data, _, err := raw.Get(c.node("job-000", "tick"))
 	c.must(err)
@@ -78,6 +84,10 @@ func TestAudit(t *testing.T) {
 	if v := report.Violations; report.OK || len(v) < 2 || v[0].Rule != "claimant" || v[1].Rule != "claim" || v[1].Job != "job-000" ||
 		v[1].Session != txnaudit.Hex(raw.SessionID()) {
 		t.Errorf("the forged claim is not found: %+v", report)
+	}
+	forged := ctl.run(exitNo, "audit", "--txnlog", c.server.LogDir(), "-o", "json").stdout
+	if first := decode[txnaudit.Report](t, forged); first.OK || len(first.Around) == 0 || first.Violations[0].Job != "job-000" {
+		t.Errorf("swctl audit: %s", forged)
 	}
 
 	if _, err := txnaudit.Run(t.Context(), txnaudit.Options{Dirs: []string{c.server.LogDir()}, ServerType: "other"}); !errors.Is(err, txnaudit.ErrNoGroup) {

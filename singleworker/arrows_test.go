@@ -114,6 +114,24 @@ var forbidden = []arrow{
 		reason: "what helps tests must not end up in a production binary",
 	},
 	{
+		from: "...", except: []string{"cmd/swctl", "cmd/swctl/internal/render"}, to: []string{"singleworker/txnaudit"},
+		reason: "operators audit; an application links no reader of ZooKeeper's files",
+	},
+	{
+		from: "...", except: []string{"singleworker/txnaudit", "singleworker/internal/ledger", "singleworker/internal/swtest", "singleworker/swtest/txns"},
+		to:     []string{"singleworker/internal/ledger", "singleworker/internal/txnlog"},
+		reason: "operators audit; an application links no reader of ZooKeeper's files",
+	},
+	{
+		from: "singleworker/internal/ledger", to: []string{outside},
+		but:    []string{"singleworker/internal/zkrec", "singleworker/internal/txnlog", "singleworker/cronexpr", "singleworker/job"},
+		reason: "the rules must not learn from the code that they judge what it may do",
+	},
+	{
+		from: "singleworker/internal/txnlog", to: []string{outside},
+		reason: "a file format, read without anything around it",
+	},
+	{
 		from: "singleworker/swtest/audit", to: []string{outside},
 		reason: "the auditor of runs must not learn from the library which ticks were due",
 	},

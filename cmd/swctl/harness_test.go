@@ -21,6 +21,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/job"
+	"github.com/swjobs/singleworker/singleworker/txnaudit"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -50,6 +51,9 @@ func newHarness(t *testing.T) *harness {
 		},
 		serve: func(_ context.Context, listen string, ready func(addr string) error) error {
 			return ready(listen)
+		},
+		audit: func(context.Context, txnaudit.Options) (txnaudit.Report, error) {
+			return txnaudit.Report{OK: true}, nil
 		},
 		whoami: func() string { return "alice@host" },
 		build: func() (*debug.BuildInfo, bool) {

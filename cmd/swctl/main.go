@@ -23,11 +23,12 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
+	"github.com/swjobs/singleworker/singleworker/txnaudit"
 )
 
 func main() {
 	ctx, stop := cmdline.UntilSignal(context.Background())
-	a := &app{dial: group.Dial, whoami: whoami, build: debug.ReadBuildInfo, serve: serveDev}
+	a := &app{dial: group.Dial, whoami: whoami, build: debug.ReadBuildInfo, serve: serveDev, audit: txnaudit.Run}
 	line := &cmdline.App{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Now: time.Now,
 		Interactive: cmdline.IsTerminal(os.Stdin) && cmdline.IsTerminal(os.Stderr),
@@ -44,7 +45,7 @@ func (a *app) commands() []*cmdline.Command {
 		a.submitCommand(), a.setCommand(), a.cancelCommand(), a.listCommand(), a.showCommand(), a.nextCommand(),
 		a.historyCommand(), a.whyCommand(), a.triggerCommand(), a.stopRunCommand(),
 		a.requestsCommand(), a.cancelRequestsCommand(), a.pauseCommand(), a.resumeCommand(), a.repairCommand(),
-		a.instancesCommand(), a.drainCommand(), a.disableCommand(), a.enableCommand(),
+		a.auditCommand(), a.instancesCommand(), a.drainCommand(), a.disableCommand(), a.enableCommand(),
 		a.guardCommand(), a.devCommand(), a.versionCommand(),
 	}
 }
@@ -55,6 +56,7 @@ type app struct {
 	whoami func() string // who asks, for the records
 	build  func() (*debug.BuildInfo, bool)
 	serve  func(ctx context.Context, listen string, ready func(addr string) error) error // see serveDev
+	audit  func(context.Context, txnaudit.Options) (txnaudit.Report, error)
 }
 
 // whoami is user@host, as far as the system knows.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/ledger"
@@ -21,6 +20,8 @@ var (
 	ErrNoGroup = errors.New("the log has no such group")
 	// ErrCorrupt is returned for a file that is no ZooKeeper log, or that is damaged otherwise than by a crash.
 	ErrCorrupt = txnlog.ErrCorrupt
+	// ErrFile is returned for a file or a directory that cannot be opened, listed or read.
+	ErrFile = txnlog.ErrFile
 )
 
 // Options say what to audit.
@@ -36,8 +37,8 @@ type Options struct {
 	Progress func(done, total int64)
 }
 
-// Run audits a group. Violations are not an error. Errors: ErrNoLog, ErrNoGroup, ErrCorrupt, those of reading files,
-// the cause of ctx.
+// Run audits a group. Violations are not an error. Errors: ErrNoLog, ErrNoGroup, ErrCorrupt, ErrFile, the
+// cause of ctx.
 func Run(ctx context.Context, opts Options) (Report, error) {
 	if err := zkrec.CheckServerType(opts.ServerType); err != nil {
 		return Report{}, fmt.Errorf("server type %q: %w", opts.ServerType, err)
@@ -47,8 +48,9 @@ func Run(ctx context.Context, opts Options) (Report, error) {
 		return Report{}, err
 	}
 	group := path.Join("/", opts.Chroot, opts.ServerType)
+	tree := zkrec.NewTree(group[1:])
 	a := &auditor{
-		opts: opts, files: files, tree: zkrec.NewTree(group[1:]), broken: make(map[ledger.Rule]int),
+		opts: opts, files: files, tree: tree, split: ledger.NewModel(tree).Split, broken: make(map[ledger.Rule]int),
 		groups: make(map[string]bool),
 		report: Report{Group: group, Whole: true, Violations: []Violation{}, Around: []Write{}, Notes: []string{}},
 	}
@@ -69,6 +71,9 @@ func Run(ctx context.Context, opts Options) (Report, error) {
 	if !a.found {
 		return Report{}, fmt.Errorf("%w: %s%s", ErrNoGroup, group, a.others())
 	}
+	if a.report.Counts.Claims == 0 {
+		a.notef("no tick was claimed: there was little to judge")
+	}
 	for _, rule := range ledger.Rules() {
 		a.report.Promises = append(a.report.Promises, Promise{string(rule), promises[rule], a.broken[rule]})
 	}
@@ -84,6 +89,7 @@ type auditor struct {
 	opts   Options
 	files  evidence
 	tree   zkrec.Tree
+	split  func(path string) (slot, node, rest string, ok bool)
 	report Report
 	broken map[ledger.Rule]int
 	groups map[string]bool // that the log has, this one or others
@@ -136,11 +142,17 @@ func (a *auditor) take(txn *txnlog.Txn) bool {
 func (a *auditor) look(txn *txnlog.Txn) {
 	for k := range txn.Ops {
 		name := txn.Ops[k].Path
-		a.found = a.found || name == a.tree.Root() || strings.HasPrefix(name, a.tree.Root()+"/")
+		a.found = a.found || a.isOfGroup(name)
 		if path.Base(name) == path.Base(a.tree.Instances()) && len(a.groups) < maxGroups {
 			a.groups[path.Dir(name)] = true
 		}
 	}
+}
+
+// isOfGroup reports whether a path is one that only a group has.
+func (a *auditor) isOfGroup(name string) bool {
+	slot, node, _, ok := a.split(name)
+	return ok && (slot == "" || node != ledger.NodeJob)
 }
 
 // others names the groups that there are, as a hint.
@@ -170,7 +182,7 @@ func (a *auditor) begin(zxid int64) {
 		}
 		l := a.newLedger(true)
 		snapshot, err := file.Visit(func(n txnlog.Node) {
-			a.found = a.found || n.Path == a.tree.Root()
+			a.found = a.found || a.isOfGroup(n.Path)
 			l.Load(n)
 		})
 		if err != nil {
@@ -232,13 +244,13 @@ const (
 
 // around reads the log again for what belongs to a violation.
 func (a *auditor) around(ctx context.Context, v Violation) (shown []Write, err error) {
-	split, job := ledger.NewModel(a.tree).Split, zkrec.JobOfSlot(v.Job)
+	job := zkrec.JobOfSlot(v.Job)
 	after := 0
 	_, err = a.files.each(ctx, nil, func(txn *txnlog.Txn) bool {
 		n := len(shown)
 		for k := range txn.Ops {
 			op := &txn.Ops[k]
-			slot, node, rest, ok := split(op.Path)
+			slot, node, rest, ok := a.split(op.Path)
 			member := slot == "" && op.Type != txnlog.SetData
 			beat := node == ledger.NodeAlive && rest != ""
 			if ok && (member || zkrec.JobOfSlot(slot) == job && (slot == v.Job || slot == job) && !beat) {

@@ -2,6 +2,7 @@ package txnaudit
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/ledger"
@@ -38,6 +39,13 @@ func (h Hex) String() string { return fmt.Sprintf("%#x", uint64(h)) }
 
 // MarshalText implements encoding.TextMarshaler.
 func (h Hex) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (h *Hex) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseUint(string(text), 0, 64)
+	*h = Hex(n)
+	return err
+}
 
 // Point is a moment in the log.
 type Point struct {

@@ -12,6 +12,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/job"
+	"github.com/swjobs/singleworker/singleworker/txnaudit"
 )
 
 var update = flag.Bool("update", false, "write the golden file")
@@ -61,6 +62,13 @@ func TestDocumentsGolden(t *testing.T) {
 			History: []admin.Entry{entry}, Pause: pause, ScheduleSince: at, ShardsSince: at, At: at, Shards: []admin.Explanation{{Job: empty, Fate: admin.FateNone}},
 		}),
 		New("TickList", Named{"nightly"}, Schedule{"@daily", "UTC"}, Items[Tick]{[]Tick{{at, at}}}),
+		New("AuditReport", txnaudit.Report{
+			Group: "/apps/billing", First: txnaudit.Point{Zxid: 1, Time: at}, Last: txnaudit.Point{Zxid: 1<<32 | 7, Time: at}, Baseline: "snapshot.0", Whole: true,
+			Counts:     txnaudit.Counts{Transactions: 1, Claims: 2, ManualRuns: 3, Attempts: 4, Results: 5, Ticks: 6, OwnerChanges: 7, Takeovers: 8, Layouts: 9, Complete: 10, Unjudged: 11, Unreadable: 12},
+			Promises:   []txnaudit.Promise{{Rule: "claim", Text: "no tick is claimed twice", Violations: 1}},
+			Violations: []txnaudit.Violation{{Rule: "claim", Job: "nightly[2]", Zxid: 7, Session: -1, Time: at, Text: "why"}},
+			Around:     []txnaudit.Write{{Zxid: 7, Session: -1, Time: at, Op: "set", Path: "/apps/billing/nightly/tick", Data: "{}"}}, Notes: []string{"a gap"},
+		}),
 		Error{ErrorBody{Code: "invalid", Message: "what", Hint: "try"}},
 	} {
 		if err := enc.Encode(document); err != nil {

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"time"
 
@@ -167,9 +168,7 @@ func (l *Ledger) Load(n txnlog.Node) {
 
 // LoadSessions takes in those that live.
 func (l *Ledger) LoadSessions(timeouts map[int64]time.Duration) {
-	for id, timeout := range timeouts {
-		l.model.Sessions[id] = timeout
-	}
+	maps.Copy(l.model.Sessions, timeouts)
 }
 
 // Replay takes in a transaction without judging it: one of which a snapshot already shows traces.

@@ -35,7 +35,7 @@ func List(dir string) (Files, error) {
 	for _, in := range []string{dir, filepath.Join(dir, versionDir)} {
 		entries, err := os.ReadDir(in)
 		if err != nil && (in == dir || !os.IsNotExist(err)) {
-			return Files{}, fmt.Errorf("txnlog: list %w", err)
+			return Files{}, fmt.Errorf("%w: %w", ErrFile, err)
 		}
 		for _, entry := range entries {
 			kind, zxid, ok := parseName(entry.Name())
@@ -48,7 +48,7 @@ func List(dir string) (Files, error) {
 				continue // purged meanwhile
 			}
 			if err != nil {
-				return Files{}, fmt.Errorf("txnlog: %w", err)
+				return Files{}, fmt.Errorf("%w: %w", ErrFile, err)
 			}
 			if !info.Mode().IsRegular() {
 				continue
@@ -84,7 +84,7 @@ const gzipped = ".gz"
 func (f File) Visit(visit func(Node)) (*Snapshot, error) {
 	file, err := os.Open(f.Path)
 	if err != nil {
-		return nil, fmt.Errorf("txnlog: %w", err)
+		return nil, fmt.Errorf("%w: %w", ErrFile, err)
 	}
 	defer file.Close()
 	var in io.Reader = file

@@ -30,8 +30,7 @@ func (l *Logs) Done() int64 {
 	return l.done + l.in.Offset()
 }
 
-// Next returns the next transaction, and io.EOF after the last one. It returns ErrCorrupt for a file that cannot be read
-// further, and if transactions are not in order.
+// Next returns the next transaction, and io.EOF after the last one. It returns ErrCorrupt for a file that is damaged, and if transactions are not in order.
 func (l *Logs) Next() (Txn, error) {
 	for {
 		if l.in == nil {
@@ -65,7 +64,7 @@ func (l *Logs) failed(err error) error { return fmt.Errorf("%s: %w", l.files[0].
 
 func (l *Logs) begin() (err error) {
 	if l.open, err = os.Open(l.files[0].Path); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrFile, err)
 	}
 	l.in, err = NewReader(l.open)
 	return err

@@ -18,6 +18,9 @@ var ErrCorrupt = errors.New("txnlog: not a ZooKeeper file, or a damaged one")
 // read before is right, and ZooKeeper ends the log there, too.
 var ErrTorn = errors.New("txnlog: the last record is torn")
 
+// ErrFile is returned for a file, or a directory, that cannot be opened, listed or read.
+var ErrFile = errors.New("txnlog: cannot read")
+
 const (
 	logMagic      = 0x5a4b4c47 // ZKLG
 	snapshotMagic = 0x5a4b534e // ZKSN
@@ -51,7 +54,7 @@ func (l *Reader) head() error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%w: it has %d bytes", ErrTorn, n)
 	case err != nil:
-		return fmt.Errorf("txnlog: read: %w", err)
+		return fmt.Errorf("%w: %w", ErrFile, err)
 	case binary.BigEndian.Uint32(head[:]) != logMagic:
 		return fmt.Errorf("%w: it begins with %q", ErrCorrupt, head[:4])
 	case binary.BigEndian.Uint32(head[4:]) != fileVersion:
@@ -75,7 +78,7 @@ func (l *Reader) Next() (Txn, error) {
 		l.offset += int64(n)
 		return Txn{}, l.torn(at)
 	case err != nil:
-		return Txn{}, fmt.Errorf("txnlog: read at byte %d: %w", at, err)
+		return Txn{}, fmt.Errorf("%w, at byte %d: %w", ErrFile, at, err)
 	}
 	l.offset += int64(len(head))
 	length := int32(binary.BigEndian.Uint32(head[8:]))
@@ -92,7 +95,7 @@ func (l *Reader) Next() (Txn, error) {
 		return Txn{}, l.torn(at)
 	}
 	if err != nil {
-		return Txn{}, fmt.Errorf("txnlog: read at byte %d: %w", at, err)
+		return Txn{}, fmt.Errorf("%w, at byte %d: %w", ErrFile, at, err)
 	}
 	body := bytes.Clone(l.body.Bytes())
 	if body[length] != endOfRecord {

@@ -83,7 +83,7 @@ func (s *Snapshot) read(in *summed, visit func(Node)) {
 	}
 	want := uint64(in.sum.Sum32())
 	if got := uint64(in.long()); in.err == nil && got != want {
-		in.fail("its checksum is wrong")
+		in.failf("its checksum is wrong")
 	}
 }
 
@@ -96,7 +96,7 @@ type summed struct {
 	buf    bytes.Buffer
 }
 
-func (s *summed) fail(format string, args ...any) {
+func (s *summed) failf(format string, args ...any) {
 	if s.err == nil {
 		s.err = fmt.Errorf("%w: "+format, append([]any{ErrCorrupt}, args...)...)
 	}
@@ -152,7 +152,7 @@ func (s *summed) buffer() []byte {
 		return nil
 	}
 	if n < 0 || n > maxRecordBytes {
-		s.fail("at byte %d a field of %d bytes, want at most %d", s.offset, n, maxRecordBytes)
+		s.failf("at byte %d a field of %d bytes, want at most %d", s.offset, n, maxRecordBytes)
 		return nil
 	}
 	return bytes.Clone(s.take(int64(n)))
@@ -162,7 +162,7 @@ func (s *summed) buffer() []byte {
 func (s *summed) count(most int32) int {
 	n := s.int()
 	if n > most {
-		s.fail("at byte %d a table of %d entries, want at most %d", s.offset, n, most)
+		s.failf("at byte %d a table of %d entries, want at most %d", s.offset, n, most)
 	}
 	if s.err != nil || n < 0 {
 		return 0

@@ -76,7 +76,7 @@ func values[K comparable, V any](m map[K]V) func(func(V) bool) {
 // source is a Reader, or Logs.
 type source interface{ Next() (txnlog.Txn, error) }
 
-// drain reads to the end, which is no error.
+// drain reads to the end.
 func drain(from source) (txns []txnlog.Txn, err error) {
 	for {
 		txn, err := from.Next()
@@ -99,11 +99,11 @@ func read(data []byte) ([]txnlog.Txn, error) {
 	return drain(r)
 }
 
-func mustRead(t testing.TB, path string) []byte {
-	t.Helper()
+func mustRead(tb testing.TB, path string) []byte {
+	tb.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return data
 }

@@ -43,7 +43,7 @@ type exitInfo struct {
 func exitInfos() []exitInfo {
 	return []exitInfo{
 		{ExitOK, "ok", "done"},
-		{ExitNo, "no", "the command succeeded but the result is negative: the run of trigger --wait did not succeed"},
+		{ExitNo, "no", "the command succeeded but the result is negative: the run of trigger --wait did not succeed, or audit found a violation"},
 		{ExitUsage, "invalid", "wrong usage or invalid input: a flag, a schedule, a name, a file"},
 		{ExitNotFound, "not_found", "no such job or shard, or no such instance is running"},
 		{ExitConflict, "conflict", "conflict: the job exists and differs, no instance can run the job, it is not running, too many requests are pending, its record cannot be read, or others kept changing it"},

@@ -53,6 +53,12 @@ type Settings struct {
 	TLSCA, TLSCert, TLSKey string
 }
 
+// NoServerType refuses a line that does not say which group it is about.
+func NoServerType() error {
+	return Usage("no server type given").
+		Try("--server-type NAME or SWCTL_SERVER_TYPE=NAME, the Config.ServerType of the application")
+}
+
 func (a *App) settings(flags *cli.Context) (Settings, error) {
 	r := reader{App: a, flags: flags}
 	format := r.format()

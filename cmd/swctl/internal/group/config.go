@@ -15,8 +15,7 @@ import (
 // they name.
 func Config(set cmdline.Settings) (admin.Config, error) {
 	if set.ServerType == "" {
-		return admin.Config{}, cmdline.Usage("no server type given").
-			Try("--server-type NAME or SWCTL_SERVER_TYPE=NAME, the Config.ServerType of the application")
+		return admin.Config{}, cmdline.NoServerType()
 	}
 	cfg := admin.Config{Servers: set.ZK, ServerType: set.ServerType}
 	var err error
