@@ -105,6 +105,28 @@ func TestReconnectWithShorterTimeout(t *testing.T) {
 	})
 }
 
+// TestWrongPassword: the session does not open, and lives on for its client, whose connection ends.
+func TestWrongPassword(t *testing.T) {
+	bubble(t, func(t *virtual) {
+		reply := make([]byte, 40)
+		if _, err := io.ReadFull(dial(t, t.server, hello(0, 4000, 0)), reply); err != nil {
+			t.Fatal(err)
+		}
+		session := int64(binary.BigEndian.Uint64(reply[12:]))
+		conn := dial(t, t.server, hello(0, 4000, session)) // with zeros
+		if _, err := io.ReadFull(conn, reply); err != nil {
+			t.Fatal(err)
+		}
+		if id := binary.BigEndian.Uint64(reply[12:]); id != 0 {
+			t.Errorf("session %#x, want none", id)
+		}
+		wantClosed(t, conn)
+		if n := len(t.server.Sessions()); n != 1 {
+			t.Errorf("%d sessions, want the one that was there", n)
+		}
+	})
+}
+
 func TestUnknownSession(t *testing.T) {
 	bubble(t, func(t *virtual) {
 		server := t.server
