@@ -7,6 +7,16 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 )
 
+// A lease that was counted with a longer session does not last into a shorter one.
+func TestSessionGrantedShorter(t *testing.T) {
+	t.Parallel()
+	run(t, script{able: []string{"b"}, lines: adopted(
+		line{sec(0.6), 0, expired, ""},
+		line{sec(0.7), 0, lease.Opened{Session: sec(1)}, "beat s:0; read s"},
+		line{sec(0.8), 0, beaten(1, sec(0.7)), "renewed s until 1.45s"},
+	)})
+}
+
 // TestOwning: how a slot is taken, kept and lost.
 func TestOwning(t *testing.T) {
 	t.Parallel()

@@ -129,18 +129,21 @@ func TestOffers(t *testing.T) {
 	}
 }
 
-// TestHandlerIsGone: what becomes of slots that this instance can no longer run.
-func TestHandlerIsGone(t *testing.T) {
+// TestWhoCanRun: what follows when an instance can run a slot, or no longer can.
+func TestWhoCanRun(t *testing.T) {
 	t.Parallel()
 	for name, sc := range map[string]script{
-		"given back when idle": {able: []string{"b"}, lines: adopted(
+		"the handler is gone: given back when idle": {able: []string{"b"}, lines: adopted(
 			line{sec(0.6), 0, lease.Busy{Slot: s, Busy: true}, ""},
 			line{sec(0.6), 0, slotSet("b"), "group"},
 			line{sec(0.6), 0, group("b"), ""},
 			line{sec(0.7), 0, lease.Busy{Slot: s}, "group"},
 			line{sec(0.7), 0, group("b"), "lost s: given; release s v4"},
 		)},
-		"given back, although the registrations are unchanged": {able: []string{"b"}, lines: adopted(
+		"another instance registers: the shares may have changed": {able: []string{"b"}, lines: adopted(
+			line{sec(0.6), 0, slotSet("me", "b", "c"), "group"},
+		)},
+		"the handler is gone: given back, although the registrations are unchanged": {able: []string{"b"}, lines: adopted(
 			line{sec(0.6), 0, lease.SlotSet{Slot: s, Able: []string{"me", "b"}}, "group"},
 			line{sec(0.6), 0, group("b"), "lost s: given; release s v4"},
 		)},
