@@ -1,0 +1,107 @@
+package owner
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// What is read of a slot, its record and the heartbeats, is as it was at one moment, also if the slot changes
+// in between; and it has the heartbeats of all.
+func TestReadingIsOfOneMoment(t *testing.T) {
+	t.Parallel()
+	tree := zkrec.NewTree("group")
+	alive := tree.Alive("job")
+	set := func(owner string) zkconn.Op {
+		record := zkrec.Owner{SID: owner, Incarnation: owner + "-1"}
+		return zkconn.SetOp(alive, record.Encode(), zkconn.AnyVersion)
+	}
+	add := func(sid string) zkconn.Op { return zkconn.CreateOp(tree.Heartbeat("job", sid), nil) }
+	remove := func(sid string) zkconn.Op {
+		return zkconn.DeleteOp(tree.Heartbeat("job", sid), zkconn.AnyVersion)
+	}
+	for what, test := range map[string]struct {
+		before, between []zkconn.Op
+		at              zkdev.Op // the request that arrives after the change
+		owner           string
+		beats           []string
+	}{
+		"nothing changes":                      {[]zkconn.Op{set("b"), add("b")}, nil, zkdev.OpExists, "b", []string{"b"}},
+		"another heartbeat beside the owner's": {[]zkconn.Op{set("b"), add("b"), add("x")}, nil, zkdev.OpExists, "b", []string{"b", "x"}},
+		"the slot passes to another instance": {
+			[]zkconn.Op{set("b"), add("b")}, []zkconn.Op{set("c"), remove("b"), add("c")},
+			zkdev.OpExists, "c", []string{"c"},
+		},
+		"it is released and taken again by the same": {
+			[]zkconn.Op{set("b"), add("b")}, []zkconn.Op{set(""), remove("b"), set("b"), add("b")},
+			zkdev.OpExists, "b", []string{"b"},
+		},
+		"it is taken beside the heartbeat of another": {
+			[]zkconn.Op{add("x")}, []zkconn.Op{set("c"), add("c")},
+			zkdev.OpGetChildren2, "c", []string{"c", "x"},
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				server := zkdev.Start(t, zkdev.Config{NoListen: true})
+				editor, conn := open(t, server.Client("editor").Dial), open(t, server.Client("a").Dial)
+				if err := editor.EnsureRoot(t.Context(), alive); err != nil {
+					t.Fatal(err)
+				}
+				change := func(ops []zkconn.Op) {
+					if _, err := editor.Multi(t.Context(), ops...); err != nil {
+						t.Fatal(err)
+					}
+				}
+				change(test.before)
+				if test.between != nil {
+					server.Control(test.at, func(r *zkdev.Request) zkdev.Action {
+						if r.Client != "a" {
+							return zkdev.Pass()
+						}
+						return zkdev.Delay(time.Second)
+					})
+					time.AfterFunc(500*time.Millisecond, func() { change(test.between) })
+				}
+				o := &Owner{loop: &session.Loop{Conn: conn, Tree: tree, Log: slog.New(slog.DiscardHandler)}}
+				rec, err := o.fetchSlot(t.Context(), "job")
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, stat, err := editor.Get(t.Context(), alive)
+				if err != nil || rec.Owner.SID != test.owner || rec.Version != stat.Version || rec.Mzxid != stat.Mzxid {
+					t.Errorf("read %+v, want it to be %s's, as it is in the end: %+v, %v", rec, test.owner, stat, err)
+				}
+				var beats []string
+				for _, b := range rec.Beats {
+					beats = append(beats, b.SID)
+				}
+				if slices.Sort(beats); !slices.Equal(beats, test.beats) {
+					t.Errorf("heartbeats of %q, want %q", beats, test.beats)
+				}
+			})
+		})
+	}
+}
+
+func open(t *testing.T, dial func(ctx context.Context, network, address string) (net.Conn, error)) *zkconn.Conn {
+	t.Helper()
+	conn, err := zkconn.Open(zkconn.Config{
+		Servers: "zk1", SessionTimeout: 4 * time.Second, Dial: dial, Logger: slog.New(slog.DiscardHandler),
+	}, func(zkconn.Event) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return conn
+}
