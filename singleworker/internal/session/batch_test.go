@@ -236,3 +236,15 @@ func TestLostReplyLeavesAllThatIsOpenUnknown(t *testing.T) {
 		})
 	}
 }
+
+// Leases are counted from SentAt: it is from before the request, however late the answer is.
+func TestSentAtIsBeforeTheAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		results, _ := batch{moved: []string{"b"}, cut: zkdev.DelayReply(time.Second)}.apply(t, "a", "b")
+		wantStats(t, 0, results[0])
+		if at := results[0].SentAt.Elapsed; at >= time.Second {
+			t.Errorf("sent after %v, and answered a second later", at)
+		}
+	})
+}
