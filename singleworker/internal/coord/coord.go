@@ -133,6 +133,9 @@ func (h handler) Turn() {
 	}
 }
 
+// Ended ends the leases: once the connection is closed, the others take over at once.
+func (h handler) Ended() { h.owner.Lapse() }
+
 // sync looks again, whatever the watches told or missed. Without a session it only refuses claims whose
 // lease has lapsed.
 func (c *Coordinator) sync() {

@@ -3,12 +3,15 @@ package coord
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/member"
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
+	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
 // killed creates the nodes of an instance that was just killed, in a session longer than the members'.
@@ -158,6 +161,25 @@ func TestMemberOutlastsOneOfTheOtherMode(t *testing.T) {
 		roomtest.Pass(5 * time.Second)
 		if _, _, there := g.Get(g.Tree.Instance("a")); !there {
 			g.T.Error("it has not joined again")
+		}
+	})
+}
+
+// A panic ends the loop. The others take over when the session is closed, so the leases end before that.
+func TestLeasesEndBeforeTheSession(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.Submit("job")
+		a := g.join("a")
+		lease := a.Ownership().Lease
+		slow := zkdev.Delay(roomtest.SessionTimeout / 8)
+		g.Server.Control(zkdev.OpCloseSession, func(*zkdev.Request) zkdev.Action { return slow })
+		a.loop.Post(func() { panic("on purpose") })
+		synctest.Wait()
+		if lease.Err() == nil {
+			g.T.Error("the lease lasts while the session is being closed")
+		}
+		if err := <-a.ended; !errors.As(err, new(*task.PanicError)) {
+			g.T.Errorf("Run = %v, want the panic", err)
 		}
 	})
 }

@@ -104,12 +104,15 @@ func (o *Owner) Step(ev lease.Event) {
 		o.draining = false
 	case lease.Expired:
 		// The others take over from now on: runs end at once, whatever their lease says.
-		o.leases.Lapse()
+		o.Lapse()
 	}
 	for _, action := range o.machine.Step(o.loop.Clock.Now(), ev) {
 		o.loop.Defer(func() { o.do(action) })
 	}
 }
+
+// Lapse ends every lease now.
+func (o *Owner) Lapse() { o.leases.Lapse() }
 
 // Look has the protocol look at a slot that may have changed.
 func (o *Owner) Look(slot string) { o.Step(lease.Look{Slot: lease.Slot(slot)}) }

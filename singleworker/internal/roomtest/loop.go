@@ -128,6 +128,8 @@ func (h handler) Settled() (done bool, err error) {
 	return false, nil
 }
 
+func (h handler) Ended() {}
+
 // Next wakes up often: virtual time costs nothing.
 func (h handler) Next() time.Duration { return h.l.Now() + 100*time.Millisecond }
 

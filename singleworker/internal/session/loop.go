@@ -36,6 +36,8 @@ type Handler interface {
 	// Settled is called when everything that a turn led to is done: the loop ends when it returns
 	// true, or an error.
 	Settled() (done bool, err error)
+	// Ended is called when the loop ends, also by a panic. The connection is closed after it.
+	Ended()
 	// Next is when to wake up although nothing was posted, on Mono.
 	Next() time.Duration
 }
@@ -93,6 +95,7 @@ func (l *Loop) Run(ctx context.Context, h Handler) error {
 	l.tasks = task.NewPool(ctx)
 	l.tasks.Go("coordinator", func(ctx context.Context) error {
 		defer close(l.ended)
+		defer h.Ended()
 		defer l.tasks.Cancel(nil) // pending requests have nobody to report to
 		return l.run(ctx)
 	})
