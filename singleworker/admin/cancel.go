@@ -82,7 +82,7 @@ func (d *deletion) once(ctx context.Context) (again bool, err error) {
 	for _, path := range paths {
 		ops = append(ops, zkconn.DeleteOp(path, zkconn.AnyVersion))
 	}
-	n := fitting(ops)
+	n := d.client.fitting(ops)
 	if n < len(ops) && !spec.Canceled {
 		spec.Canceled = true
 		_, err = conn.Multi(ctx, zkconn.SetOp(path, spec.Encode(), stat.Version))
@@ -115,10 +115,10 @@ func (c *Client) below(ctx context.Context, path string) ([]string, error) {
 const maxTransaction = 900_000
 
 // fitting counts how many of the operations fit in one transaction.
-func fitting(ops []zkconn.Op) int {
+func (c *Client) fitting(ops []zkconn.Op) int {
 	bytes := 0
 	for n, op := range ops {
-		if bytes += op.Size(); bytes > maxTransaction {
+		if bytes += c.conn.Size(op); bytes > maxTransaction {
 			return n
 		}
 	}

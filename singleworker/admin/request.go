@@ -98,7 +98,7 @@ func (a *ask) once(ctx context.Context) error {
 	if len(slots) > 1 { // all of them, or none
 		ops = append(ops, same)
 	}
-	if fitting(ops) < len(ops) {
+	if a.client.fitting(ops) < len(ops) {
 		err := fmt.Errorf("do not fit in one transaction for all %d shards: ask them one by one, or with less", len(slots))
 		return &InvalidError{"Args", fmt.Sprintf("%d bytes", len(a.request.Encode())), err}
 	}

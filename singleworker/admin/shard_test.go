@@ -22,7 +22,7 @@ func (w *world) makes(slots ...string) {
 		ops = append(ops, newNodes(w.c.tree.NewShard(slot, 0))...)
 	}
 	for len(ops) > 0 {
-		n := fitting(ops)
+		n := w.c.fitting(ops)
 		w.multi(ops[:n]...)
 		ops = ops[n:]
 	}

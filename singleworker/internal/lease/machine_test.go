@@ -147,6 +147,14 @@ func TestTakeover(t *testing.T) {
 			{0, 0, owned(7), "group"},
 			{0, 0, lease.GroupRead{Outcome: lease.Done, Peers: map[string]lease.Peer{"b": {Opaque: true}}}, ""},
 		}},
+		"(b) not if its node cannot be read: its session may be longer": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, owned(7), "group"},
+			{0, 0, lease.GroupRead{Outcome: lease.Done, Peers: map[string]lease.Peer{"b": {Opaque: true}}}, ""},
+			{sec(60), 0, lookAll, "read s"},
+			{sec(60), 0, owned(7), "group"},
+			{sec(60), 0, lease.GroupRead{Outcome: lease.Done, Asked: 6, Peers: map[string]lease.Peer{"b": {Opaque: true}}}, ""},
+		}},
 		"(a) not by a reading of an earlier round": {able: []string{"b"}, lines: []line{
 			{0, 0, opened, "read s"},
 			{0, 0, owned(7), "group"},

@@ -128,10 +128,11 @@ func (m *Machine) lives(who Member) bool {
 	return live && (p.Opaque || p.Incarnation == who.Incarnation)
 }
 
-// isSilent is rule (b): the heartbeat of sid was too old when it was read.
+// isSilent is rule (b): the heartbeat of sid was too old when it was read. How long that takes is not
+// known of an instance whose record cannot be read.
 func (m *Machine) isSilent(s *slot, sid string) bool {
 	since, seen := s.beatSince[sid]
-	return seen && s.readMono-since > m.silentAfter(sid)
+	return seen && !m.peers[sid].Opaque && s.readMono-since > m.silentAfter(sid)
 }
 
 // skipPeriods is for how many sync periods an instance that ignored an offer gets

@@ -62,7 +62,7 @@ var ErrTooManyRefusals = errors.Join(zkconn.ErrLost, errors.New("too many refusa
 // WriteAll sends many groups of operations in few transactions and calls done, on the loop, for
 // each. A group that is refused does not hold back the others.
 func (l *Loop) WriteAll(groups [][]zkconn.Op, done func(i int, r Result)) {
-	for first, chunk := range chunks(groups) {
+	for first, chunk := range chunks(groups, l.Conn.Size) {
 		l.Async("batch", func(ctx context.Context) func() {
 			results := l.apply(ctx, chunk)
 			return func() {
@@ -76,10 +76,10 @@ func (l *Loop) WriteAll(groups [][]zkconn.Op, done func(i int, r Result)) {
 
 // chunks divides the groups into such as fit in one transaction, each with the
 // index of its first.
-func chunks(groups [][]zkconn.Op) iter.Seq2[int, [][]zkconn.Op] {
+func chunks(groups [][]zkconn.Op, size func(zkconn.Op) int) iter.Seq2[int, [][]zkconn.Op] {
 	return func(yield func(int, [][]zkconn.Op) bool) {
 		for first := 0; first < len(groups); {
-			chunk := groups[first : first+fitting(groups[first:])]
+			chunk := groups[first : first+fitting(groups[first:], size)]
 			if !yield(first, chunk) {
 				return
 			}
@@ -89,11 +89,11 @@ func chunks(groups [][]zkconn.Op) iter.Seq2[int, [][]zkconn.Op] {
 }
 
 // fitting counts how many of the groups, at least one, fit in one transaction.
-func fitting(groups [][]zkconn.Op) int {
+func fitting(groups [][]zkconn.Op, size func(zkconn.Op) int) int {
 	bytes := 0
 	for n, group := range groups {
 		for _, op := range group {
-			bytes += op.Size()
+			bytes += size(op)
 		}
 		if n > 0 && (n == maxBatch || bytes > maxBatchBytes) {
 			return n
@@ -105,7 +105,7 @@ func fitting(groups [][]zkconn.Op) int {
 // Apply is WriteAll for a request that runs beside the loop. It waits for the answers.
 func (l *Loop) Apply(ctx context.Context, groups [][]zkconn.Op) []Result {
 	var results []Result
-	for _, chunk := range chunks(groups) {
+	for _, chunk := range chunks(groups, l.Conn.Size) {
 		results = append(results, l.apply(ctx, chunk)...)
 	}
 	return results

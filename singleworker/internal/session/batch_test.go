@@ -37,7 +37,7 @@ func TestFittingCountsGroupsAndBytes(t *testing.T) {
 		"a group counts with all its ops": {[][]zkconn.Op{group(2, third), group(2, third)}, 1},
 		"one that never fits goes alone":  {[][]zkconn.Op{group(1, 2*maxBatchBytes), group(1, 1)}, 1},
 	} {
-		if got := fitting(row.groups); got != row.want {
+		if got := fitting(row.groups, new(zkconn.Conn).Size); got != row.want {
 			t.Errorf("%s: %d of %d groups, want %d", what, got, len(row.groups), row.want)
 		}
 	}

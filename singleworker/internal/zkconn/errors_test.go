@@ -80,17 +80,19 @@ func TestMultiErrorNamesTheOperation(t *testing.T) {
 
 func TestSizeCoversTheRequest(t *testing.T) {
 	t.Parallel()
-	const path = "/a/path"
+	const chroot, below = "/a/long/chroot", "/a/path"
+	const path = chroot + below
+	conn := &Conn{chroot: chroot}
 	data := make([]byte, 1000)
 	for name, op := range map[string]Op{
-		"create": CreateOp(path, data), "ephemeral": CreateEphemeralOp(path, data), "set": SetOp(path, data, 1),
+		"create": CreateOp(below, data), "ephemeral": CreateEphemeralOp(below, data), "set": SetOp(below, data, 1),
 	} {
-		if got := op.Size(); got < len(path)+len(data) || got > len(path)+len(data)+200 {
+		if got := conn.Size(op); got < len(path)+len(data) || got > len(path)+len(data)+200 {
 			t.Errorf("%s of %d bytes: Size = %d", name, len(path)+len(data), got)
 		}
 	}
-	for name, op := range map[string]Op{"delete": DeleteOp(path, 1), "check": CheckOp(path, 1)} {
-		if got := op.Size(); got < len(path) || got > len(path)+200 {
+	for name, op := range map[string]Op{"delete": DeleteOp(below, 1), "check": CheckOp(below, 1)} {
+		if got := conn.Size(op); got < len(path) || got > len(path)+200 {
 			t.Errorf("%s of %d bytes: Size = %d", name, len(path), got)
 		}
 	}

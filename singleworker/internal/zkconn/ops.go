@@ -147,9 +147,9 @@ type Op struct {
 }
 
 // Size is the approximate size of the operation in a request, in bytes.
-func (o Op) Size() int {
+func (c *Conn) Size(op Op) int {
 	const overhead = 100 // headers, version, a short ACL
-	return len(o.path) + len(o.data) + overhead
+	return len(c.chroot) + len(op.path) + len(op.data) + overhead
 }
 
 // CreateOp creates a persistent node.
