@@ -28,7 +28,12 @@ func (a *app) run(do func(context.Context, *call) error) func(context.Context, *
 
 // connected does one thing with the group.
 func (c *call) connected(ctx context.Context, do func(context.Context, group.Client) error) error {
-	return group.Do(ctx, c.Settings, c.dial, do)
+	say := func(text string) {
+		if !c.JSON { // whose errors are one document
+			c.Sayf("%s", text)
+		}
+	}
+	return group.Do(ctx, c.Settings, c.dial, say, do)
 }
 
 // page is the output for people.

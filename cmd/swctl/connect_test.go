@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"math/big"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
 )
 
 func TestAuthFile(t *testing.T) {
@@ -116,4 +118,51 @@ func writeFile(t *testing.T, path string, data []byte) {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// What is wrong is said early, and the error says what to look at.
+func TestNoServerAnswers(t *testing.T) {
+	t.Parallel()
+	closed, hangs := listen(t), listen(t)
+	_ = closed.Close()
+	go func() {
+		for {
+			conn, err := hangs.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.Close()
+		}
+	}()
+	for address, want := range map[string][2]string{
+		closed.Addr().String(): {"connection refused", "try: start ZooKeeper: nothing listens at "},
+		hangs.Addr().String():  {"handshake with", "try: look whether the ensemble has a quorum"},
+	} {
+		for _, form := range []string{"table", "json"} {
+			h := newHarness(t)
+			h.app.dial, h.Now = group.Dial, time.Now
+			code := h.exec("list", "--zk", address, "--timeout", "1500ms", "-o", form)
+			early, late, found := strings.Cut(h.errs.String(), "\n")
+			if form == "json" {
+				if code != cmdline.ExitUnavailable || !strings.HasPrefix(early, "{") {
+					t.Errorf("%s: exit %d, stderr %s", address, code, h.errs.String())
+				}
+				continue
+			}
+			said := strings.Contains(early, " does not answer: ") && strings.Contains(early, want[0]) && strings.Contains(late, want[1])
+			if code != cmdline.ExitUnavailable || !found || !said {
+				t.Errorf("%s: exit %d, stderr %s", address, code, h.errs.String())
+			}
+		}
+	}
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
 }

@@ -34,11 +34,17 @@ type Config struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// SessionTimeout is requested from the server. Default 10 s.
 	SessionTimeout time.Duration
+	// OnTrouble is called once if no server has answered Dial within a second, with why the latest
+	// attempt to connect failed. Default: none; Dial tries until its context ends in any case.
+	OnTrouble func(err error)
 	// Logger gets the client's messages. Default: none.
 	Logger *slog.Logger
 }
 
-const defaultSessionTimeout = 10 * time.Second
+const (
+	defaultSessionTimeout = 10 * time.Second
+	troubleAfter          = time.Second
+)
 
 // Client works on one group's records. Safe for concurrent use.
 type Client struct {
@@ -69,18 +75,31 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c.conn = conn
-	err = conn.Retry(ctx, func() error {
+	soon, cancel := context.WithTimeout(ctx, troubleAfter)
+	defer cancel()
+	err = c.greet(soon, cfg)
+	if errors.Is(err, ErrUnavailable) && ctx.Err() == nil {
+		if trouble := conn.Trouble(); trouble != nil && cfg.OnTrouble != nil {
+			cfg.OnTrouble(trouble)
+		}
+		err = c.greet(ctx, cfg)
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// greet returns when a server has answered.
+func (c *Client) greet(ctx context.Context, cfg Config) error {
+	return c.conn.Retry(ctx, func() error {
 		if cfg.ACL == "" {
 			return c.conn.ACLOf(ctx, c.tree.Root())
 		}
 		_, _, err := c.conn.Exists(ctx, c.tree.Root())
 		return err
 	})
-	if err != nil {
-		c.Close()
-		return nil, err
-	}
-	return c, nil
 }
 
 // Close ends the connection. Idempotent.

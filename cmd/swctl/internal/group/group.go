@@ -6,6 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"syscall"
 	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
@@ -58,12 +61,18 @@ func Dial(ctx context.Context, cfg admin.Config) (Client, error) {
 	return c, nil
 }
 
-// Do does one thing with a group within --timeout. Its errors have hints: see Explain.
-func Do(ctx context.Context, set cmdline.Settings, dial Dialer, do func(context.Context, Client) error) error {
+// Do does one thing with a group within --timeout. Its errors have hints: see Explain. If no server
+// answers at first, it says so, and keeps trying.
+func Do(ctx context.Context, set cmdline.Settings, dial Dialer, say func(string), do func(context.Context, Client) error) error {
 	cfg, err := Config(set)
 	if err != nil {
 		return err
 	}
+	until := "interrupted"
+	if set.Timeout > 0 {
+		until = fmt.Sprintf("--timeout (%s) is over", set.Timeout)
+	}
+	cfg.OnTrouble = func(err error) { say(fmt.Sprintf("%s does not answer: %v; trying until %s", set.ZK, err, until)) }
 	if set.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, set.Timeout)
@@ -86,7 +95,7 @@ func Explain(set cmdline.Settings, err error) error {
 	case errors.As(err, new(*cmdline.SignalError)):
 		return err // the server is not to blame
 	case errors.Is(err, admin.ErrUnavailable):
-		return cmdline.WithHint(err, "look whether ZooKeeper is up at %s (--zk or SWCTL_ZK)", set.ZK)
+		return cmdline.WithHint(err, "%s", unavailable(set, err))
 	case errors.Is(err, admin.ErrDenied):
 		return cmdline.WithHint(err, "--auth-file FILE with the user:password of the application")
 	case errors.Is(err, admin.ErrConflict):
@@ -103,6 +112,20 @@ func Explain(set cmdline.Settings, err error) error {
 		return cmdline.WithHint(err, "swctl list shows the jobs of server type %s at %s", set.ServerType, set.ZK)
 	}
 	return refused(err)
+}
+
+// unavailable says what to look at when no server answers.
+func unavailable(set cmdline.Settings, err error) string {
+	switch {
+	case errors.As(err, new(*net.DNSError)):
+		return fmt.Sprintf("correct the host name in --zk %s (or SWCTL_ZK)", set.ZK)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Sprintf("start ZooKeeper: nothing listens at %s (--zk or SWCTL_ZK)", set.ZK)
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		return "look whether the ensemble has a quorum (more than half of its servers): a server without one accepts connections and hangs up; " +
+			"so does one that expects TLS (--tls-ca)"
+	}
+	return fmt.Sprintf("look whether ZooKeeper is up at %s (--zk or SWCTL_ZK)", set.ZK)
 }
 
 // flags are those of the options of package admin, by the field in an *admin.InvalidError.
