@@ -152,7 +152,7 @@ func (r records) status(of parsed, live map[string]Instance, now time.Time) JobS
 	name, index, sharded := zkrec.SplitSlot(r.slot)
 	s := JobStatus{
 		Name: r.slot, Job: job.Job{Name: name}, Version: r.stat.Version, State: StateUnowned, Registered: r.registered,
-		Declared: of.declared, Watermark: milli(r.tick.Watermark),
+		Declared: of.declared, DeclaredBy: of.spec.DeclaredBy, DeclaredAt: milli(of.spec.DeclaredAt), Watermark: milli(r.tick.Watermark),
 	}
 	if r.owner.SID != "" {
 		s.Owner = &Owner{InstanceID: r.owner.SID, Token: r.ownerStat.Mzxid, Since: inUTC(r.ownerStat.Mtime)}
@@ -205,7 +205,7 @@ func (r records) parse() (of parsed) {
 		return of
 	}
 	of.spec = of.spec.WrittenAt(r.stat.Mtime)
-	of.declared = of.spec.Declared != "" && of.spec.Declared == of.spec.Fingerprint()
+	of.declared = of.spec.Declared != "" && !of.spec.Overridden()
 	if of.err = of.spec.Check(); of.err == nil {
 		of.schedule, of.err = of.spec.Job.ParseSchedule()
 	}

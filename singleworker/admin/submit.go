@@ -86,7 +86,7 @@ func (s *submission) once(ctx context.Context) error {
 	if s.opts.DryRun {
 		return nil
 	}
-	spec := zkrec.Spec{Job: s.spec.Job, Declared: old.Declared} // a declaration differs from the one overridden, or not
+	spec := zkrec.Spec{Job: s.spec.Job, Declared: old.Declared, DeclaredBy: old.DeclaredBy, DeclaredAt: old.DeclaredAt} // a declaration differs from the one overridden, or not
 	spec = spec.Over(old)
 	if parseErr != nil {
 		spec.Layout = nil // nobody knows in which shards it was run

@@ -45,8 +45,13 @@ type JobStatus struct {
 	Version int32 `json:"version"`
 	// Declared means that the job is as declared in an application's code
 	// (Manager.Schedule), without an operator's change.
-	Declared bool  `json:"declared"`
-	State    State `json:"state"`
+	Declared bool `json:"declared"`
+	// DeclaredBy is the instance that first declared the job as it is, or as it was before an
+	// operator's change, with its version: "app-1 (v1.4.0)"; DeclaredAt is when, by its clock. Whether
+	// any code still declares the job is not known. Empty if none ever did, or an older version.
+	DeclaredBy string    `json:"declared_by,omitempty"`
+	DeclaredAt time.Time `json:"declared_at,omitzero"`
+	State      State     `json:"state"`
 	// Reason is why the State is not StateOwned. In JSON it is a sentence, with its code as
 	// "reason_code".
 	Reason reason.Reason `json:"reason,omitzero"`

@@ -13,10 +13,10 @@
 //
 // # Order
 //
-// Joining: the roots, the declared jobs, the registrations, then the ephemeral node, then everything
-// else: when the others see the newcomer they know everything that it can run, and compute its share
-// once. Leaving: the state "stopping" is published first, so that nobody counts on us; idle slots are
-// offered at once, the others when their run has ended and its result is written; then, when nothing
-// is taken any more, the registrations and the ephemeral node go, in one transaction, and the session
-// is closed.
+// Joining: the roots, the registrations, then the ephemeral node, then the declared jobs, which only a
+// member may write, then everything else: when the others see the newcomer they know everything that
+// it can run, and compute its share once. Leaving: the state "stopping" is published first, so that
+// nobody counts on us; idle slots are offered at once, the others when their run has ended and its
+// result is written; then, when nothing is taken any more, the registrations and the ephemeral node
+// go, in one transaction, and the session is closed.
 package coord

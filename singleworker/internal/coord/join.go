@@ -71,7 +71,11 @@ func (c *Coordinator) tryJoin(ctx context.Context, self zkrec.Instance, again bo
 	if err := c.catalog.RegisterAll(ctx); err != nil {
 		return zkrec.Instance{}, err
 	}
-	return c.entry.Appear(ctx, self)
+	mine, err := c.entry.Appear(ctx, self)
+	if err != nil {
+		return mine, err
+	}
+	return mine, c.entry.Declare(ctx)
 }
 
 // joined ends an attempt.

@@ -11,6 +11,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -53,15 +54,25 @@ func TestDeadInstanceOfALongerSessionIsWaitedFor(t *testing.T) {
 	})
 }
 
+// declares is an instance whose code declares a job.
+func declares(name string) func(*Config) {
+	return func(cfg *Config) {
+		cfg.Member.Declarations = []member.Declaration{{Job: name, Spec: zkrec.Spec{Job: job.Job{Name: name, Schedule: "@daily"}}}}
+	}
+}
+
+// One that is refused leaves the jobs as they are: somebody may have canceled or changed what it declares.
 func TestLiveInstanceWithTheSameIDIsRespected(t *testing.T) {
 	inGroup(t, func(g *group) {
 		other := zkrec.Instance{Incarnation: "a-0", SessionTimeout: zkrec.Duration(roomtest.SessionTimeout)}
 		g.Multi(zkconn.CreateEphemeralOp(g.Tree.Instance("a"), other.Encode()))
+		g.configure = declares("job")
 		start := time.Now()
 		err := <-g.join("a").ended
 		if took := time.Since(start); !errors.Is(err, member.ErrDuplicate) || took < roomtest.SessionTimeout*3/2 || took > 2*roomtest.SessionTimeout {
 			g.T.Errorf("Run = %v after %v, want member.ErrDuplicate after 1.5 session timeouts", err, took)
 		}
+		g.WantNodes(false, g.Tree.Job("job"))
 	})
 }
 
@@ -128,6 +139,7 @@ func TestLiveInstanceOfTheOtherModeIsRespected(t *testing.T) {
 		other := zkrec.Instance{Incarnation: "b-0", SessionTimeout: zkrec.Duration(roomtest.SessionTimeout), Mode: zkrec.ModeLatch}
 		g.Multi(zkconn.CreateEphemeralOp(g.Tree.Instance("b"), other.Encode()))
 		_, before, _ := g.Get(g.Tree.Instances())
+		g.configure = declares("job")
 		start := time.Now()
 		a := g.join("a")
 		roomtest.Pass(roomtest.SessionTimeout)
@@ -142,6 +154,7 @@ func TestLiveInstanceOfTheOtherModeIsRespected(t *testing.T) {
 		if _, after, _ := g.Get(g.Tree.Instances()); after.Version != before.Version+1 {
 			g.T.Errorf("its node was created %d times, want once", after.Version-before.Version)
 		}
+		g.WantNodes(false, g.Tree.Job("job"))
 	})
 }
 

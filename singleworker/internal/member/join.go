@@ -22,24 +22,9 @@ type Entry struct {
 // NewEntry returns the entry of an instance.
 func NewEntry(loop *session.Loop, cfg Config) *Entry { return &Entry{loop, cfg} }
 
-// Prepare creates what must exist before this instance appears: the roots and the declared jobs.
+// Prepare creates what must exist before this instance appears: the roots.
 func (e *Entry) Prepare(ctx context.Context) error {
-	if err := e.loop.Conn.EnsureRoot(ctx, e.loop.Tree.Instances()); err != nil {
-		return err
-	}
-	for _, d := range e.cfg.Declarations {
-		found, err := e.declare(ctx, d)
-		if found && err != nil && !zkconn.IsUnknown(err) {
-			// Written by a newer version of the application, whose instances run it; or a node that may not
-			// be read, or not be written, which concerns this job alone.
-			e.loop.Log.Error("declaration ignored", "job", d.Job, "path", e.loop.Tree.Job(d.Job), "err", err)
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("declare job %q: %w", d.Job, err)
-		}
-	}
-	return nil
+	return e.loop.Conn.EnsureRoot(ctx, e.loop.Tree.Instances())
 }
 
 // Appear creates the ephemeral node, which makes this instance part of the group, and returns what it

@@ -375,9 +375,9 @@ func TestDeclarationOfAJobThatMayNotBeRead(t *testing.T) {
 		})
 		spec := zkrec.Spec{Job: jobs.Job{Schedule: "@daily"}}
 		a, err := enter(g, member.Config{ID: "a", Declarations: []member.Declaration{{Job: "hidden", Spec: spec}, {Job: "job", Spec: spec}}},
-			func(ctx context.Context, e *member.Entry) error { return e.Prepare(ctx) })
+			func(ctx context.Context, e *member.Entry) error { return errors.Join(e.Prepare(ctx), e.Declare(ctx)) })
 		if err != nil {
-			g.T.Errorf("Prepare = %v", err)
+			g.T.Errorf("Declare = %v", err)
 		}
 		g.WantNodes(true, g.Tree.Job("job"))
 		if text := a.Log.String(); !strings.Contains(text, "path="+g.Tree.Job("hidden")) {
@@ -421,7 +421,7 @@ func TestDeclarations(t *testing.T) {
 		declare := func(sid, schedule string) *roomtest.Rooms {
 			spec := zkrec.Spec{Job: jobs.Job{Name: "job", Schedule: schedule}}
 			a, err := enter(g, member.Config{ID: sid, Declarations: []member.Declaration{{Job: "job", Spec: spec}}},
-				func(ctx context.Context, e *member.Entry) error { return e.Prepare(ctx) })
+				func(ctx context.Context, e *member.Entry) error { return errors.Join(e.Prepare(ctx), e.Declare(ctx)) })
 			if err != nil {
 				g.T.Error(err)
 			}
@@ -435,13 +435,19 @@ func TestDeclarations(t *testing.T) {
 		}
 		declare("a", "@daily")
 		wantSchedule("@daily")
+		if by := g.Spec().DeclaredBy; by != "a" {
+			g.T.Errorf("declared by %q, want a", by)
+		}
 		changed := g.Spec()
 		changed.Job.Schedule = "@weekly"
 		g.Set(g.Tree.Job("job"), changed.Encode())
 		declare("b", "@daily")
 		wantSchedule("@weekly") // the operator's
-		declare("c", "@hourly")
+		c := declare("c", "@hourly")
 		wantSchedule("@hourly")
+		if text := c.Log.String(); !strings.Contains(text, "was_declared_by=a") || !strings.Contains(text, "operators_change_lost=true") {
+			g.T.Errorf("log %q, want whose declaration and change are lost", text)
+		}
 		const newer = `{"schema":99,"schedule":"@yearly"}`
 		g.Set(g.Tree.Job("job"), []byte(newer))
 		d := declare("d", "@daily")

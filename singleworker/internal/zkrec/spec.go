@@ -41,6 +41,10 @@ type Spec struct {
 	// spec came from, or that an operator's change overrode. Empty if the job was
 	// never declared.
 	Declared string `json:"declared,omitempty"`
+	// DeclaredBy is the instance that first declared that, with its version, and
+	// DeclaredAt when, in Unix milliseconds by its clock. For people only.
+	DeclaredBy string `json:"declared_by,omitempty"`
+	DeclaredAt int64  `json:"declared_at,omitempty"`
 
 	// extra keeps the fields of newer writers.
 	extra map[string]json.RawMessage
@@ -150,6 +154,9 @@ func (s Spec) Fingerprint() string {
 	sum := sha256.Sum256(Spec{Job: s.Job.Normal()}.encodeJSON())
 	return hex.EncodeToString(sum[:8])
 }
+
+// Overridden reports whether an operator has changed the job since it was declared.
+func (s Spec) Overridden() bool { return s.Declared != "" && s.Declared != s.Fingerprint() }
 
 // WrittenAt returns s as read from a node that was last written at mtime: no time is left out. Every
 // reader of a spec calls it first.

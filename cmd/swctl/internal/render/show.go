@@ -30,11 +30,7 @@ func (p Page) Job(job admin.JobStatus, requests []admin.Request) {
 		p.field(line.Title, line.Text)
 	}
 	p.field("Version", fmt.Sprintf("v%d", job.Version))
-	if job.Declared {
-		p.field("Declared", "in code, unchanged")
-	} else {
-		p.field("Declared", "no; submitted or changed by an operator")
-	}
+	p.field("Declared", p.declared(job))
 	if o := job.Owner; o != nil {
 		p.field("Owner", fmt.Sprintf("%s since %s, token %d", o.InstanceID, p.moment(o.Since, zone), o.Token))
 	} else if len(job.Slots) == 0 {
@@ -54,6 +50,21 @@ func (p Page) Job(job admin.JobStatus, requests []admin.Request) {
 		p.field("Requests", fmt.Sprintf("%d pending, the first %s; see swctl requests %s", len(requests),
 			output.Relative(requests[0].At, p.Now), output.Quoted(job.Name)))
 	}
+}
+
+// declared says who declared the job, and whether it is still as declared.
+func (p Page) declared(job admin.JobStatus) string {
+	by := ""
+	if job.DeclaredBy != "" {
+		by = fmt.Sprintf(" by %s %s", job.DeclaredBy, output.Relative(job.DeclaredAt, p.Now))
+	}
+	switch {
+	case job.Declared:
+		return "in code" + by + ", unchanged"
+	case by != "":
+		return "in code" + by + ", changed by an operator since"
+	}
+	return "no; submitted or changed by an operator"
 }
 
 // head says which job it is, how it is, and what is wrong with it.
