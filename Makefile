@@ -124,6 +124,12 @@ ONLY ?=
 mutants: ## a small change of the code for each rule, which its tests must notice; ONLY=lease: those of a list or file
 	go run ./singleworker/internal/mutants -only '$(ONLY)'
 
+# Takes some minutes. One world at a time: each needs memory for every state.
+.PHONY: explore
+explore: ## every interleaving of small worlds of the protocol, and a table of what was explored
+	@go test -count=1 -timeout 0 -v -parallel 1 -run '^TestExplore' -sim.all -sim.explore ./singleworker/internal/lease \
+		| sed -un 's/^  *explore_test.go:[0-9]*: //p; /^   *[^ ]/{/explore_test.go/!p}; /^panic/,$$p'
+
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (30s)
 	@for package in $$(go list ./...); do \

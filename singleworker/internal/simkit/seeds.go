@@ -11,6 +11,7 @@ var (
 	allFlag   = flag.Bool("sim.all", false, "run all random scenarios, not a tenth, and the slow searches")
 	seedsFlag = flag.Int("sim.seeds", 0, "how many seeds of a simulation to run; 0: as many as the test has")
 	baseFlag  = flag.Uint64("sim.base", 1, "the first seed of a simulation")
+	hugeFlag  = flag.Bool("sim.explore", false, "explore the largest of the small worlds, too")
 	linesFlag = flag.Int("sim.lines", 80, "how many events to print before a failure")
 )
 

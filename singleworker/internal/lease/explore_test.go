@@ -1,0 +1,198 @@
+package lease
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/swjobs/singleworker/singleworker/internal/simkit"
+)
+
+// tinyWorlds are explored completely, all in which session and sync period are four moments. In each that is not
+// new, two instances have joined and one owns the slot when the faults begin.
+var tinyWorlds = []struct {
+	name      string
+	set       tinySetup
+	fresh     bool
+	tier      simkit.Tier
+	unsettled int // for how many moments the slot may be without a proper owner
+}{
+	{"two instances start", tinySetup{}, true, simkit.Small, 0},
+	{"a restart", tinySetup{faults: faults{crashes: 1}}, false, simkit.Small, 5},
+	{"a cut", tinySetup{prompt: true, faults: faults{cuts: 1}}, false, simkit.Small, 3},
+	{"a cut, timers late", tinySetup{faults: faults{cuts: 1}}, false, simkit.Large, 3},
+	{"a lost reply", tinySetup{faults: faults{unknowns: 1}}, false, simkit.Small, 0},
+	{"a clock step", tinySetup{faults: faults{leaps: 1}}, false, simkit.Small, 1},
+	{"a hang", tinySetup{faults: faults{hangs: 1}}, false, simkit.Small, 12},
+	{"two delays", tinySetup{faults: faults{delays: 2}}, false, simkit.Small, 1},
+	{"a drain", tinySetup{faults: faults{drains: 1}}, false, simkit.Small, 1},
+	{"a deleted instance node, two claims", tinySetup{prompt: true, faults: faults{removals: 1, claims: 2}}, false, simkit.Small, 1},
+	{"a resubmitted job, two claims", tinySetup{prompt: true, faults: faults{resubmits: 1, claims: 2}}, false, simkit.Small, 1},
+}
+
+// TestExplore runs the machines through every interleaving of small worlds, with a server, requests and answers
+// that take their time, and faults. It checks, in every state, that
+//
+//  1. no two instances have a valid lease, except after someone has deleted an instance's node or the job;
+//  2. no tick is claimed twice, and none by another than the recorded owner;
+//  3. a lease that can be used has the token that the record has;
+//
+// that time never stands still, that no state is without a way out, and that on every way on, with or without
+// further faults, the slot gets a proper owner: within as many moments as the table says.
+func TestExplore(t *testing.T) {
+	t.Parallel()
+	for _, tt := range tinyWorlds {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.tier.Check(t)
+			tt.set.hosts, tt.set.session, tt.set.sync = max(tt.set.hosts, 2), max(tt.set.session, 4), max(tt.set.sync, 4)
+			start := newSettled
+			if tt.fresh {
+				start = newTiny
+			}
+			found := simkit.Explore(start(&tt.set), simkit.NoLimit)
+			if found.Failure != "" {
+				t.Fatal(found.Told())
+			}
+			if !found.Complete || found.Unsettled > tt.unsettled {
+				t.Errorf("complete: %v; without a proper owner for %d moments, want %d at most", found.Complete, found.Unsettled, tt.unsettled)
+			}
+			t.Logf("%-40s %v", tt.name, found)
+		})
+	}
+}
+
+// TestExploreBreaches plants breaches of the protocol, which the exploration must find.
+func TestExploreBreaches(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		breach  breach
+		breaks  string
+		fresh   bool
+		longer  int
+		faults  faults
+		allowed int // moments without a proper owner
+		tier    simkit.Tier
+	}{
+		{"a take checks no owner record", takesAnyVersion, "(1)", true, 0, faults{}, 0, simkit.Small},
+		{"a take checks no heartbeat", takesAnyBeat, "(1)", false, 0, faults{hangs: 1, delays: 1}, 0, simkit.Large},
+		{"a claim checks no owner record", claimsAnyVersion, "(2)", false, 0, faults{claims: 2, removals: 1}, 0, simkit.Small},
+		{"a claim checks no heartbeat", claimsWithoutBeat, "(2)", false, 0, faults{claims: 2, resubmits: 1}, 0, simkit.Small},
+		{"a release checks no owner record", releasesAnyVersion, "unsettled for ever", false, 0, faults{drains: 1, hangs: 1}, 0, simkit.Large},
+		{"leases of 1.25 sessions", longLeases, "(1)", false, 0, faults{cuts: 1}, 0, simkit.Small},
+		{"an owner is silent after half a session", hastySilence, "(1)", false, 0, faults{hangs: 1}, 0, simkit.Small},
+		{"an owner is never silent", noSilence, "without a proper owner", false, 0, faults{hangs: 1}, 12, simkit.Large},
+		{"one heartbeat in a session", rareBeats, "without a proper owner", false, 0, faults{}, 0, simkit.Small},
+		{"a lease counts from the reply", countsFromReply, "(1)", false, 0, faults{cuts: 1, hangs: 1}, 0, simkit.Large},
+		{"the group is read before the slot", staleGroup, "(1)", false, 0, faults{cuts: 1}, 0, simkit.Small},
+		{"session timeouts of others not known", knowsNoSessions, "(1)", false, 8, faults{hangs: 1}, 0, simkit.Small},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.tier.Check(t)
+			set := &tinySetup{
+				hosts: 2, session: 4, longer: tt.longer, sync: 4, prompt: true, faults: tt.faults, breach: tt.breach,
+			}
+			start := newSettled
+			if tt.fresh {
+				start = newTiny
+			}
+			found := simkit.Explore(start(set), simkit.NoLimit)
+			if found.Failure == "" && found.Unsettled > tt.allowed {
+				found.Failure = "without a proper owner"
+			}
+			if !strings.Contains(found.Failure, tt.breaks) {
+				t.Fatalf("%q, want %s; %v", found.Failure, tt.breaks, found)
+			}
+			t.Logf("%s: %s, after %d moves", tt.name, found.Failure, len(found.Story))
+		})
+	}
+}
+
+// TestExploreOrder shows that nothing is left out because a host handles at once what reaches it: the worlds are
+// in the same states whenever a moment ends.
+func TestExploreOrder(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		faults faults
+		tier   simkit.Tier
+	}{
+		{"no fault", faults{}, simkit.Large},
+		{"a lost reply", faults{unknowns: 1}, simkit.Small},
+		{"a delay", faults{delays: 1}, simkit.Small},
+		{"a hang", faults{hangs: 1}, simkit.Large},
+		{"a restart", faults{crashes: 1}, simkit.Large},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.tier.Check(t)
+			f := tt.faults
+			ends := func(anyOrder bool) map[string]bool {
+				set := &tinySetup{hosts: 2, session: 4, sync: 4, faults: f, anyOrder: anyOrder}
+				start := newTiny
+				if f != (faults{}) {
+					start = newSettled
+				}
+				return momentEnds(start(set))
+			}
+			some, all := ends(false), ends(true)
+			if !maps.Equal(some, all) {
+				t.Errorf("%d states at the ends of moments, want the %d of every order", len(some), len(all))
+			}
+		})
+	}
+}
+
+// momentEnds are the keys of the states in which nothing is left to do in the moment.
+func momentEnds(start *tiny) map[string]bool {
+	ends, seen := make(map[string]bool), map[string]bool{string(start.Key(nil)): true}
+	for todo := []*tiny{start}; len(todo) > 0; {
+		w := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for _, m := range w.Moves() {
+			if m.Passes {
+				ends[string(w.Key(nil))] = true
+			}
+			then := w.After(m)
+			if key := string(then.Key(nil)); !seen[key] {
+				seen[key] = true
+				todo = append(todo, then)
+			}
+		}
+	}
+	return ends
+}
+
+// TestExploreKnowsEveryField fails when the machine gets another field: clone must copy it if a step changes it
+// in place, and machine or slot must write what can make a difference later.
+func TestExploreKnowsEveryField(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		of    any
+		known string
+	}{
+		{Machine{}, "cfg session syncPeriod connected draining slots byName nextBeat past sampledAt step epoch phase look " +
+			"dirty reads roundAt groupAsked peers skipped heldUp even out"},
+		{slot{}, "id eligible able group busy gone op opVoid takeEpoch unsure kept beating beatToken beatEpoch known rec " +
+			"readAt readMono beatSince freeSince refusals behind mine"},
+		{holding{}, "token version beat until gained leaving offer"},
+		{past{}, "moments"},
+		{moment{}, "mono zxid"},
+		{skip{}, "incarnation until"},
+		{Record{}, "Exists Version Mzxid Owner Offer Beats"},
+		{Beat{}, "SID Version Mzxid"},
+		{Peer{}, "Incarnation Opaque Closed MaxSlots Weight Session"},
+	} {
+		var fields []string
+		for _, f := range reflect.VisibleFields(reflect.TypeOf(tt.of)) {
+			fields = append(fields, f.Name)
+		}
+		if known := strings.Fields(tt.known); !slices.Equal(fields, known) {
+			t.Errorf("%T has the fields %q, the exploration knows %q", tt.of, fields, known)
+		}
+	}
+}

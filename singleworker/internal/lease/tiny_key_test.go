@@ -1,0 +1,455 @@
+package lease
+
+import (
+	"encoding/binary"
+	"maps"
+	"slices"
+	"time"
+)
+
+// clone copies a machine. What its fields point to is copied if a step changes it in place.
+func (m *Machine) clone() *Machine {
+	then := *m
+	then.slots = make(map[Slot]*slot, len(m.slots))
+	for id, s := range m.slots {
+		copied := *s
+		copied.beatSince = maps.Clone(s.beatSince)
+		if s.mine != nil {
+			mine := *s.mine
+			copied.mine = &mine
+		}
+		then.slots[id] = &copied
+	}
+	then.byName, then.out = nil, nil
+	then.past.moments = slices.Clone(m.past.moments)
+	then.dirty, then.skipped = maps.Clone(m.dirty), maps.Clone(m.skipped)
+	return &then
+}
+
+// A scribe writes the key of a state. Only what can make a difference later is in it: times as what is left
+// or how long ago, up to where it no longer matters; numbers that are only compared, as their ranks. It goes
+// through the state twice: first to collect those numbers.
+type scribe struct {
+	w       *tiny
+	ranking bool
+	to      []byte
+	zxids   ranks
+	owners  ranks    // versions of the owner record
+	beats   [3]ranks // versions of each host's heartbeat
+}
+
+// ranks are the numbers of one kind, in order.
+type ranks []int64
+
+func (r *ranks) sort() {
+	slices.Sort(*r)
+	*r = slices.Compact(*r)
+}
+
+func (r ranks) of(n int64) int64 {
+	k, _ := slices.BinarySearch(r, n)
+	return int64(k)
+}
+
+// near makes no difference between distances of two and more: versions of a heartbeat grow by one, and start
+// at 0 again, so small ones may come together.
+func (r ranks) near(n int64) int64 {
+	rank, last := int64(0), int64(0)
+	for _, v := range r {
+		rank += min(v-last, 2)
+		if last = v; v == n {
+			break
+		}
+	}
+	return rank
+}
+
+func (s *scribe) int(n int64) {
+	if !s.ranking {
+		s.to = binary.AppendVarint(s.to, n)
+	}
+}
+
+func (s *scribe) flag(flags ...bool) {
+	bits := int64(0)
+	for _, f := range flags {
+		bits <<= 1
+		if f {
+			bits |= 1
+		}
+	}
+	s.int(bits)
+}
+
+func (s *scribe) text(t string) {
+	if !s.ranking {
+		s.to = append(append(s.to, t...), 0)
+	}
+}
+
+func (s *scribe) ranked(r *ranks, n int64) {
+	if s.ranking {
+		*r = append(*r, n)
+		return
+	}
+	s.int(r.of(n))
+}
+
+func (s *scribe) zxid(n int64) { s.ranked(&s.zxids, n) }
+func (s *scribe) version(n int32) {
+	if s.ranking || s.w.set.faults.resubmits == 0 {
+		s.ranked(&s.owners, int64(n))
+		return
+	}
+	s.int(s.owners.near(int64(n))) // it starts over, too
+}
+
+func (s *scribe) beat(sid string, version int32) {
+	k := int(sid[0] - 'a')
+	switch {
+	case version == noBeat:
+		s.int(-1)
+	case s.ranking:
+		s.beats[k] = append(s.beats[k], int64(version))
+	default:
+		s.int(s.beats[k].near(int64(version)))
+	}
+}
+
+// left is how long it is until a time, 0 if it is over.
+func (s *scribe) left(at, now time.Duration) { s.int(int64(max(at-now, 0) / oneMoment)) }
+
+// ago is how long ago a time was, up to a limit.
+func (s *scribe) ago(at, now, limit time.Duration) { s.int(int64(min(now-at, limit) / oneMoment)) }
+
+// Key is what tells w from other states.
+func (w *tiny) Key(to []byte) []byte {
+	s := scribe{w: w, ranking: true}
+	s.zxids = append(make([]int64, 0, 64), 0)
+	s.world()
+	s.zxids.sort()
+	s.owners.sort()
+	for k := range s.beats {
+		s.beats[k].sort()
+	}
+	s.ranking, s.to = false, to
+	s.world()
+	return s.to
+}
+
+func (s *scribe) world() {
+	w := s.w
+	l := w.left
+	for _, left := range []int8{l.crashes, l.cuts, l.unknowns, l.leaps, l.hangs, l.delays, l.removals, l.drains, l.resubmits, l.claims} {
+		s.int(int64(left))
+	}
+	s.record(w.rec)
+	for k := range w.set.hosts {
+		s.int(int64(w.nodes[k]))
+		s.host(k)
+	}
+	if w.set.faults.claims > 0 {
+		s.int(w.tick.claimed)
+		s.int(int64(w.tick.version))
+	}
+}
+
+func (s *scribe) record(r Record) {
+	s.version(r.Version)
+	s.zxid(r.Mzxid)
+	s.text(r.Owner.Incarnation)
+	s.text(r.Offer)
+	s.int(int64(len(r.Beats)))
+	for _, b := range r.Beats {
+		s.text(b.SID)
+		s.beat(b.SID, b.Version)
+		s.zxid(b.Mzxid)
+	}
+}
+
+func (s *scribe) host(k int) {
+	h := &s.w.hosts[k]
+	valid := s.w.valid(k)
+	s.flag(h.up, h.hung, h.delayed, h.clogged, h.draining, h.opened, h.linked, h.noticed, valid, valid && h.lease.forced)
+	s.int(int64(h.incarnation))
+	s.session(k, h.before)
+	if !h.up {
+		s.int(int64(h.since))
+		return
+	}
+	s.session(k, h.session)
+	if !h.linked {
+		s.int(int64(min(h.cutFor, s.w.set.outage(k))))
+	}
+	if s.w.set.breach == staleGroup {
+		for _, node := range h.saw {
+			s.int(int64(node))
+		}
+	}
+	if h.opened {
+		s.int(int64(max(h.nextSync-s.w.now, 0)))
+	}
+	if valid {
+		s.left(h.lease.until, s.w.instant(k).Elapsed)
+	}
+	if h.lease.held && s.w.set.faults.claims > 0 {
+		s.version(h.lease.version)
+		s.flag(h.claim.underway, h.claim.known)
+		s.int(h.claim.record.claimed)
+		s.int(int64(h.claim.record.version))
+	}
+	s.machine(k)
+	s.int(int64(len(h.out)))
+	for _, r := range h.out {
+		s.wire(k, r)
+	}
+	s.int(int64(len(h.in)))
+	for _, ev := range h.in {
+		s.event(k, ev)
+	}
+}
+
+func (s *scribe) session(k int, of session) {
+	if !of.alive {
+		s.int(-1)
+		return
+	}
+	s.int(int64(of.of))
+	if s.w.left.cuts > 0 || !s.w.hosts[k].linked || of.of != s.w.hosts[k].incarnation {
+		s.int(int64(of.silent))
+	}
+	s.int(int64(len(of.late)))
+	for _, r := range of.late {
+		s.wire(k, r)
+	}
+}
+
+// wire writes what can still become of a request. It is known that all are about the one slot.
+func (s *scribe) wire(k int, r wire) {
+	s.int(int64(r.fate))
+	underway := r.fate == underway
+	switch a := r.ask.(type) {
+	case ReadSlot:
+		s.int(1)
+	case ReadGroup:
+		s.int(2)
+		s.flag(s.awaited(k, a.Asked))
+	case Take:
+		s.int(3)
+		s.ago(r.sent.Elapsed, s.w.instant(k).Elapsed, s.w.length(k))
+		if underway {
+			s.version(a.Version)
+			s.int(int64(len(a.Remove)))
+			for _, b := range a.Remove {
+				s.text(b.SID)
+				s.beat(b.SID, b.Version)
+			}
+		}
+	case SendBeats:
+		s.int(4)
+		s.ago(r.sent.Elapsed, s.w.instant(k).Elapsed, s.w.length(k))
+		if underway {
+			s.beat(sidOf(k), a.Beats[theJob])
+		}
+	case Release:
+		s.int(5)
+		if underway {
+			s.version(a.Version)
+			s.flag(a.Beat)
+			s.text(a.Offer)
+		}
+	case Yield:
+		s.int(6)
+		if underway {
+			s.text(a.Beat.SID)
+			s.beat(a.Beat.SID, a.Beat.Version)
+		}
+	case claimTick:
+		s.int(7)
+		s.flag(a.reads)
+		s.version(a.version)
+		s.int(a.tick)
+		s.int(int64(a.known))
+	default:
+		panic("no such request")
+	}
+}
+
+func (s *scribe) event(k int, ev Event) {
+	now := s.w.instant(k)
+	switch ev := ev.(type) {
+	case Opened:
+		s.int(1)
+	case Suspended:
+		s.int(2)
+	case Expired:
+		s.int(3)
+	case Look:
+		s.int(4)
+	case LookAround:
+		s.int(5)
+	case SlotRead:
+		s.int(6)
+		s.int(int64(ev.Outcome))
+		if ev.Outcome == Done {
+			s.record(ev.Record)
+		}
+	case GroupRead:
+		s.int(7)
+		s.int(int64(ev.Outcome))
+		s.flag(s.awaited(k, ev.Asked))
+		s.peers(ev.Peers)
+	case TakeDone:
+		s.int(8)
+		s.int(int64(ev.Outcome))
+		s.version(ev.Version)
+		s.zxid(ev.Mzxid)
+		s.ago(ev.SentAt.Elapsed, now.Elapsed, s.w.length(k))
+	case BeatDone:
+		s.int(9)
+		s.int(int64(ev.Outcome))
+		s.beat(sidOf(k), ev.Version)
+		s.zxid(ev.Mzxid)
+		s.ago(ev.SentAt.Elapsed, now.Elapsed, s.w.length(k))
+	case ReleaseDone:
+		s.int(10)
+		s.int(int64(ev.Outcome))
+	case YieldDone:
+		s.int(11)
+	case SlotGone:
+		s.int(13)
+	case SlotSet:
+		s.int(14)
+	case claimDone:
+		s.int(12)
+		s.int(int64(ev.outcome))
+		s.int(ev.record.claimed)
+		s.int(int64(ev.record.version))
+	default:
+		panic("no such event")
+	}
+}
+
+func (s *scribe) peers(peers map[string]Peer) {
+	for k := range s.w.set.hosts {
+		p, live := peers[sidOf(k)]
+		s.flag(live, p.Closed)
+		s.text(p.Incarnation)
+	}
+}
+
+// awaited reports whether a machine waits for the answer to a reading of the group: it ignores others.
+func (s *scribe) awaited(k, asked int) bool {
+	m := s.w.hosts[k].machine
+	return m.phase == readingGroup && m.groupAsked == asked
+}
+
+// machine writes what a machine knows. Limits, weights and groups do not occur in tiny worlds. What
+// Opened sets again makes no difference before it.
+func (s *scribe) machine(k int) {
+	m, now := s.w.hosts[k].machine, s.w.instant(k)
+	s.flag(m.connected, m.draining, m.heldUp, m.even, m.peers != nil)
+	s.ago(m.sampledAt, now.Mono, Length(s.w.length(k)))
+	s.int(int64(m.phase))
+	s.int(int64(m.reads))
+	s.peers(m.peers)
+	for other := range s.w.set.hosts {
+		skip, skipped := m.skipped[sidOf(other)]
+		s.flag(skipped)
+		if skipped {
+			s.text(skip.incarnation)
+			s.left(skip.until, now.Mono)
+		}
+	}
+	if m.connected {
+		s.flag(m.look)
+		s.left(m.nextBeat, now.Mono)
+		s.int(int64(len(m.dirty)))
+		s.moments(k, m.past.moments)
+	}
+	s.slot(k, m.slots[theJob])
+}
+
+// moments leaves out those that no reading can ask for: they are asked for the first one at or after a
+// heartbeat that is there or on its way. The last one tells what may be added.
+func (s *scribe) moments(k int, all []moment) {
+	now, limit, oldest := s.w.instant(k), s.longAgo(k), s.w.zxid
+	look := func(r Record) {
+		for _, b := range r.Beats {
+			oldest = min(oldest, b.Mzxid)
+		}
+	}
+	look(s.w.rec)
+	for _, ev := range s.w.hosts[k].in {
+		if ev, reads := ev.(SlotRead); reads {
+			look(ev.Record)
+		}
+	}
+	for len(all) > 1 && (all[0].zxid < oldest || now.Mono-all[1].mono >= limit) {
+		all = all[1:]
+	}
+	if len(all) > 0 && all[0].zxid < oldest {
+		limit = oneMoment
+	}
+	s.int(int64(len(all)))
+	for _, at := range all {
+		s.ago(at.mono, now.Mono, limit)
+		s.zxid(at.zxid)
+	}
+}
+
+// longAgo is longer than any silence that makes a difference.
+func (s *scribe) longAgo(k int) time.Duration {
+	return stale(max(s.w.length(k), s.w.length(0))) + oneMoment
+}
+
+func (s *scribe) slot(k int, o *slot) {
+	if s.flag(o != nil); o == nil {
+		return // deleted
+	}
+	now, limit := s.w.instant(k), s.longAgo(k)
+	s.flag(o.busy, o.gone, o.opVoid, o.unsure, o.kept, o.beating, o.known, o.behind, o.mine != nil)
+	s.int(int64(o.op))
+	epoch := s.w.hosts[k].machine.epoch
+	if o.op == taking {
+		s.flag(o.takeEpoch == epoch)
+	}
+	if o.beating {
+		s.zxid(o.beatToken)
+		s.flag(o.beatEpoch == epoch)
+	}
+	m := s.w.hosts[k].machine
+	if m.connected {
+		s.int(int64(o.refusals))
+	}
+	if m.phase != resting {
+		s.flag(o.readAt < m.roundAt) // in a later round it is
+	}
+	if m.phase == readingGroup {
+		s.flag(o.readAt <= m.groupAsked)
+	}
+	if o.freeSince == never {
+		s.int(-1)
+	} else {
+		s.ago(o.freeSince, now.Mono, time.Duration(2*s.w.set.sync+1)*oneMoment)
+	}
+	if o.known {
+		s.record(o.rec)
+		for _, sid := range [...]string{"", "a", "b", "c"} {
+			since, seen := o.beatSince[sid]
+			own := sid == sidOf(k)
+			if s.flag(seen); seen && (m.connected && o.mine == nil || o.mine != nil && !own) {
+				s.ago(since, now.Mono, limit)
+				s.ago(since, o.readMono, limit)
+			}
+		}
+	}
+	if h := o.mine; h != nil {
+		s.zxid(h.token)
+		s.version(h.version)
+		s.beat(s.w.member(k).SID, h.beat)
+		s.left(h.until, now.Elapsed)
+		s.flag(h.gained, h.leaving)
+		s.text(h.offer)
+	}
+}

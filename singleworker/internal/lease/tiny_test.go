@@ -1,0 +1,330 @@
+package lease
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/simkit"
+)
+
+// tinySetup is what a tiny world has, and which faults may happen in it, each at most that often.
+type tinySetup struct {
+	hosts    int
+	session  int // in moments
+	longer   int // of the first host's session, in moments
+	sync     int // in moments
+	prompt   bool
+	anyOrder bool
+	faults   faults
+	breach   breach
+}
+
+// faults are how often something may still happen.
+type faults struct {
+	crashes   int8 // a process dies; the next one of its name starts within startWithin
+	cuts      int8 // a connection breaks, and with it what is on its way
+	unknowns  int8 // a request is answered without an outcome, though the connection lasts
+	leaps     int8 // a clock leaps ahead, as it does after the machine was suspended
+	hangs     int8 // a process does nothing for a while, but its session lives
+	delays    int8 // what a host handles, or what it has sent, waits for the next moment
+	removals  int8 // someone deletes an instance's node
+	drains    int8 // an instance is told to take nothing and to give up what it has
+	resubmits int8 // the job is deleted and submitted again
+	claims    int8 // not a fault: a host with a lease claims a tick
+}
+
+// Time passes in moments. The machine's durations are multiples of a quarter of a session, so a moment is no longer.
+const oneMoment = time.Second
+
+const leapBy = 2 // moments
+
+func (s *tinySetup) sessionOf(k int) int {
+	if k == 0 {
+		return s.session + s.longer
+	}
+	return s.session
+}
+
+// The longest times, in moments, within which a client notices that its connection is broken (it pings thrice a
+// session), connects again, and starts again after a crash.
+func (s *tinySetup) noticeWithin(k int) int8 { return int8(s.sessionOf(k)*2/3) + 1 }
+func (s *tinySetup) outage(k int) int8       { return int8(s.sessionOf(k)) + 2 }
+func (s *tinySetup) startWithin(k int) int8  { return int8(s.sessionOf(k)) + 2 }
+
+const theJob Slot = "job"
+
+// tiny is one state of a tiny world: up to three instances and a server with one slot. What it points to is
+// never changed, so that states share it.
+type tiny struct {
+	set  *tinySetup
+	left faults
+	now  int // moments
+
+	zxid  int64
+	rec   Record  // of the slot
+	nodes [3]int8 // the incarnation of each host that has an ephemeral node; 0: none
+	tick  tickNode
+	hosts [3]host
+
+	failure string
+	story   *[]string // what happens, if somebody wants to know
+}
+
+// tickNode is a tick record that counts.
+type tickNode struct {
+	claimed int64 // the last tick that was claimed
+	version int32
+}
+
+// host is a process that runs the machine, with its connection.
+type host struct {
+	incarnation int8
+	up          bool
+	since       int8 // moments since it went down
+	hung        bool
+	delayed     bool // it handles nothing for the rest of the moment
+	clogged     bool // its requests do not reach the server for the rest of the moment
+	ahead       int  // moments by which its clock has leapt
+	machine     *Machine
+	opened      bool // Opened was delivered, and no Suspended after it
+	nextSync    int
+
+	linked  bool
+	noticed bool // it knows that the link is broken
+	cutFor  int8 // moments
+	session session
+	before  session // of the incarnation before, which has died
+	out     []wire  // requests, in the order in which they were sent
+	in      []Event // answers and what watches and the session tell, in the order in which they arrive
+
+	lease ownLease
+	claim claimView
+
+	draining bool
+	saw      [3]int8 // the nodes that were there when it last asked for the slot
+}
+
+// session is what the server knows of a connection.
+type session struct {
+	of     int8 // the incarnation
+	alive  bool
+	silent int8   // moments since the server heard from it
+	late   []wire // requests that may still be applied although nobody waits for the answer
+}
+
+// wire is a request on its way.
+type wire struct {
+	ask  Action
+	sent Instant
+	fate fate
+}
+
+// fate is what becomes of a request.
+type fate int8
+
+const (
+	underway fate = iota // it reaches the server, unless the connection breaks
+	void                 // it does not: the connection is broken
+	mute                 // it was applied, and the answer is lost
+)
+
+// ownLease is what the machine has reported.
+type ownLease struct {
+	held    bool
+	token   int64
+	version int32
+	until   time.Duration // Elapsed
+	forced  bool          // somebody deleted the instance's node: the lease guarantees nothing
+}
+
+func newTiny(set *tinySetup) *tiny {
+	w := &tiny{set: set, left: set.faults, now: 100, zxid: 1}
+	w.rec = Record{Exists: true, Mzxid: 1}
+	for k := range set.hosts {
+		w.hosts[k].since = 0
+	}
+	w.start(0)
+	return w
+}
+
+// newSettled is a world in which all have joined and one owns the slot: the faults are still to come.
+func newSettled(set *tinySetup) *tiny {
+	calm := *set
+	calm.faults, calm.breach = faults{}, sound
+	w := newTiny(&calm)
+	for quiet := 0; quiet < 3*set.session; {
+		m := w.Moves()[0]
+		if m.Passes {
+			quiet++
+		}
+		w = w.After(m)
+	}
+	w.set, w.left = set, set.faults
+	return w
+}
+
+func sidOf(k int) string { return string(rune('a' + k)) }
+
+var incarnations = [3][4]string{{"", "a1", "a2", "a3"}, {"", "b1", "b2", "b3"}, {"", "c1", "c2", "c3"}}
+
+func (w *tiny) member(k int) Member {
+	return Member{sidOf(k), incarnations[k][w.hosts[k].incarnation]}
+}
+
+func (w *tiny) instant(k int) Instant {
+	return Instant{
+		Mono:    time.Duration(w.now) * oneMoment,
+		Elapsed: time.Duration(w.now+w.hosts[k].ahead) * oneMoment,
+	}
+}
+
+func (w *tiny) length(k int) time.Duration { return time.Duration(w.set.sessionOf(k)) * oneMoment }
+
+// valid reports whether a host would start a run now.
+func (w *tiny) valid(k int) bool {
+	h := &w.hosts[k]
+	return h.up && h.lease.held && w.instant(k).Elapsed < h.lease.until
+}
+
+// sid is the name of a host's process, for the story.
+func (w *tiny) name(k int) string { return incarnations[k][w.hosts[k].incarnation] }
+
+func (w *tiny) logf(format string, args ...any) {
+	if w.story != nil {
+		*w.story = append(*w.story, fmt.Sprintf(format, args...))
+	}
+}
+
+func (w *tiny) failf(format string, args ...any) {
+	if w.failure == "" {
+		w.failure = fmt.Sprintf(format, args...)
+	}
+}
+
+// Failure is the property that is violated.
+func (w *tiny) Failure() string { return w.failure }
+
+// Settled reports whether the slot is owned: by a live instance that neither hangs nor drains, with a valid
+// lease and the only heartbeat.
+func (w *tiny) Settled() bool {
+	for k := range w.set.hosts {
+		if w.rec.Owner == w.member(k) {
+			return w.valid(k) && !w.hosts[k].hung && !w.hosts[k].draining && len(w.rec.Beats) == 1 && w.rec.Beats[0].SID == sidOf(k)
+		}
+	}
+	return false
+}
+
+// Tell says what a move does.
+func (w *tiny) Tell(m simkit.Move) string {
+	var story []string
+	told := *w
+	told.story = &story
+	told.do(m)
+	return fmt.Sprintf("%3d %s", w.now, strings.Join(story, "; "))
+}
+
+// After is the state after a move.
+func (w *tiny) After(m simkit.Move) *tiny {
+	then := *w
+	then.do(m)
+	return &then
+}
+
+// step has a host's machine handle an event, and carries out what it asks for.
+func (w *tiny) step(k int, ev Event) {
+	h := &w.hosts[k]
+	switch ev := ev.(type) {
+	case Opened:
+		h.opened, h.nextSync = true, w.now
+	case Suspended:
+		h.opened = false
+	case Expired:
+		h.opened, h.lease.until, h.lease.forced = false, 0, false
+	case GroupRead:
+		if _, listed := ev.Peers[sidOf(k)]; ev.Outcome == Done && !listed && h.opened {
+			w.step(k, Expired{}) // someone deleted the node
+		}
+	case claimDone:
+		h.claim.done(ev)
+		w.logf("%s: %v", w.name(k), say{ev})
+		return
+	}
+	w.logf("%s: %v", w.name(k), say{ev})
+	h.machine = h.machine.clone()
+	actions := h.machine.Step(w.instant(k), w.told(k, ev))
+	w.twist(k, ev)
+	for _, a := range actions {
+		w.act(k, a)
+	}
+}
+
+// say is printed as its type and its value.
+type say struct{ v any }
+
+func (s say) String() string { return strings.TrimPrefix(fmt.Sprintf("%T%+v", s.v, s.v), "lease.") }
+
+// act carries out one action of a machine.
+func (w *tiny) act(k int, a Action) {
+	h := &w.hosts[k]
+	switch a := a.(type) {
+	case Gained:
+		h.lease = ownLease{held: true, token: a.Token, version: a.Version, until: w.leaseUntil(k, a.Until), forced: w.isForced(k)}
+		h.claim = claimView{}
+		w.logf("gained until %v with token %d", a.Until, a.Token)
+		w.checkToken(k)
+		w.checkExclusive(k)
+	case Renewed:
+		h.lease.until, h.lease.forced = max(h.lease.until, w.leaseUntil(k, a.Until)), w.isForced(k)
+		w.checkExclusive(k)
+	case Lost:
+		w.logf("lost")
+		h.lease = ownLease{}
+	default:
+		w.send(k, a)
+	}
+}
+
+// isForced reports whether someone has deleted the host's node, which it does not know yet.
+func (w *tiny) isForced(k int) bool {
+	return w.hosts[k].opened && w.nodes[k] != w.hosts[k].incarnation && w.hosts[k].session.alive
+}
+
+// send sends a request, or answers it at once if there is no connection.
+func (w *tiny) send(k int, a Action) {
+	h := &w.hosts[k]
+	r := wire{ask: a, sent: w.instant(k)}
+	switch {
+	case h.linked:
+	case !h.noticed:
+		r.fate = void
+	default:
+		h.in = append(slices.Clip(h.in), w.unknown(r))
+		return
+	}
+	w.logf("sends %v", say{a})
+	if _, reads := a.(ReadSlot); reads {
+		h.saw = w.nodes
+	}
+	h.out = append(slices.Clip(h.out), r)
+}
+
+// checkExclusive checks that nobody else has a valid lease. A second one can only arise with Gained or
+// Renewed.
+func (w *tiny) checkExclusive(k int) {
+	for other := range w.set.hosts {
+		if other != k && w.valid(k) && w.valid(other) && !w.hosts[k].lease.forced && !w.hosts[other].lease.forced {
+			w.failf("(1) %s and %s both have a valid lease", w.name(k), w.name(other))
+		}
+	}
+}
+
+// checkToken checks that a lease that can be used belongs to the record that is there. So tokens grow: those
+// of the record do.
+func (w *tiny) checkToken(k int) {
+	if l := w.hosts[k].lease; w.valid(k) && !l.forced && l.token != w.rec.Mzxid {
+		w.failf("(3) %s gains a lease with token %d, the record has %d", w.name(k), l.token, w.rec.Mzxid)
+	}
+}
