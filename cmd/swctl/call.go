@@ -33,7 +33,9 @@ func (c *call) connected(ctx context.Context, do func(context.Context, group.Cli
 			c.Sayf("%s", text)
 		}
 	}
-	return group.Do(ctx, c.Settings, c.dial, say, do)
+	return group.Do(ctx, c.Settings, c.dial, say, func(ctx context.Context, client group.Client) error {
+		return c.meant(ctx, client, do(ctx, client))
+	})
 }
 
 // page is the output for people.

@@ -17,7 +17,7 @@ import (
 
 // onGroup runs a test on package admin, a server and two instances, in a bubble at testNow. There
 // are three jobs: nightly, orphan, which no instance can run, and レポート, which runs.
-func onGroup(t *testing.T, test func(h *harness)) {
+func onGroup(t *testing.T, test func(t *testing.T, h *harness)) {
 	t.Helper()
 	onCluster(t, func(t *testing.T, h *harness, cluster *swtest.Cluster) {
 		done := func(context.Context, *singleworker.Run) error { return nil }
@@ -31,7 +31,7 @@ func onGroup(t *testing.T, test func(h *harness)) {
 		cluster.Submit(job.Job{Name: "レポート", Schedule: "0 20 16 * * ?", TimeZone: "Asia/Shanghai"})
 		cluster.AwaitOwned("nightly", "レポート")
 		time.Sleep(time.Until(testNow))
-		test(h)
+		test(t, h)
 	})
 }
 
@@ -62,6 +62,7 @@ var random = regexp.MustCompile(`[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|("(
 func (h *harness) script(lines [][]string) string {
 	var texts []string
 	for _, args := range lines {
+		synctest.Wait() // until the instances have followed the line before
 		texts = append(texts, random.ReplaceAllString(h.transcript(args...), "$1$2..."))
 	}
 	return strings.Join(texts, "\n")
@@ -159,7 +160,7 @@ func TestChangesGolden(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			onGroup(t, func(h *harness) { golden(t, name, h.script(lines)) })
+			onGroup(t, func(t *testing.T, h *harness) { golden(t, name, h.script(lines)) })
 		})
 	}
 }

@@ -476,6 +476,12 @@ func (f *fakeClient) List(ctx context.Context) ([]admin.JobStatus, error) {
 	return jobs, nil
 }
 
+func (f *fakeClient) Names(context.Context) ([]string, error) {
+	return slices.Sorted(maps.Keys(f.jobs)), nil
+}
+
+func (f *fakeClient) ServerTypes(context.Context) ([]string, error) { return []string{"billing"}, nil }
+
 func (f *fakeClient) Instances(ctx context.Context) ([]admin.Instance, error) {
 	return f.instances, f.begin(ctx, "Instances")
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/swtest"
@@ -89,5 +90,24 @@ func TestHungAndFailingJobsAreSeen(t *testing.T) {
 		h.want(t, "show fails", "Failing     "+failed)
 		time.Sleep(time.Hour)
 		h.want(t, "show fails", "Failing     failed 20 times in a row, no success on record")
+	})
+}
+
+// A typo in a name is answered with the name that was probably meant.
+func TestDidYouMean(t *testing.T) {
+	t.Parallel()
+	onGroup(t, func(t *testing.T, h *harness) {
+		h.want(t, "show nigthly", "try: nightly, if you mean that; swctl list shows all jobs")
+		h.want(t, "pause orphn", "try: orphan, if you mean that")
+		h.want(t, "submit new @daily --handler reprot", "do you mean handler report? swctl set new --handler report")
+		h.want(t, "stop nightly", "try: swctl pause NAME, or swctl stop-run NAME")
+		for _, line := range []string{"list", "instances", "show nightly", "why nightly"} {
+			line += " --server-type biling"
+			h.want(t, line, "no instance of biling has ever run at 127.0.0.1:2181; do you mean billing?")
+			if code := h.exec(strings.Fields(line)...); code != cmdline.ExitNotFound {
+				t.Errorf("%s: exit %d, want 3", line, code)
+			}
+		}
+		h.want(t, "list --server-type x", "no such server type: x", "those of billing have")
 	})
 }

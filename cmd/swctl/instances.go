@@ -62,6 +62,11 @@ func instances(ctx context.Context, c *call) error {
 		orders = slices.DeleteFunc(orders, func(o admin.Order) bool { // those for instances that do not run remain
 			return slices.ContainsFunc(all, func(i admin.Instance) bool { return i.ID == o.InstanceID })
 		})
+		if len(all)+len(orders) == 0 {
+			if err := c.empty(ctx, client); err != nil {
+				return err
+			}
+		}
 		return c.put(api.Instances(all, orders), func(p render.Page) {
 			p.Instances(all)
 			if len(all) == 0 {

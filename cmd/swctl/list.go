@@ -59,6 +59,11 @@ func list(ctx context.Context, c *call) error {
 			if instances, err = client.Instances(ctx); err != nil {
 				return err
 			}
+			if len(instances) == 0 {
+				if err := c.empty(ctx, client); err != nil {
+					return err
+				}
+			}
 		}
 		return c.put(api.List("JobList", jobs), func(p render.Page) {
 			if c.Wide {

@@ -71,6 +71,7 @@ func submit(ctx context.Context, c *call) error {
 		var owner string
 		if !opts.DryRun {
 			status, owner = awaitOwner(ctx, client, j.Name)
+			c.handlerMeant(ctx, client, status)
 		}
 		if err := c.putChange("SubmitResult", done, opts.DryRun, status, owner); err != nil {
 			return err

@@ -45,7 +45,7 @@ func exitInfos() []exitInfo {
 		{ExitOK, "ok", "done"},
 		{ExitNo, "no", "the command succeeded but the result is negative: the run of trigger --wait did not succeed, or audit found a violation"},
 		{ExitUsage, "invalid", "wrong usage or invalid input: a flag, a schedule, a name, a file"},
-		{ExitNotFound, "not_found", "no such job or shard, or no such instance is running"},
+		{ExitNotFound, "not_found", "no such job, shard or server type, or no such instance is running"},
 		{ExitConflict, "conflict", "conflict: the job exists and differs, no instance can run the job, it is not running, too many requests are pending, its record cannot be read, or others kept changing it"},
 		{ExitUnavailable, "unavailable", "no ZooKeeper server answered"},
 		{ExitDenied, "denied", "ZooKeeper refused access"},

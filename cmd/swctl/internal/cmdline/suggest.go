@@ -19,8 +19,10 @@ func meant(commands []*Command, name string) string {
 		return "submit"
 	case "alter", "change", "edit", "modify", "patch", "resize", "scale", "update":
 		return "set"
-	case "disable", "hold", "suspend":
+	case "disable", "halt", "hold", "suspend":
 		return "pause"
+	case "stop":
+		return "pause NAME, or swctl stop-run NAME to end its run in progress"
 	case "enable", "unpause":
 		return "resume"
 	case "log", "logs", "runs":
@@ -31,7 +33,7 @@ func meant(commands []*Command, name string) string {
 		return "stop-run"
 	case "explain", "reason":
 		return "why"
-	case "delete", "del", "remove", "rm", "stop":
+	case "delete", "del", "remove", "rm":
 		return "cancel"
 	case "describe", "get", "info", "status", "job", "shards":
 		return "show"

@@ -21,6 +21,8 @@ import (
 type Client interface { //nolint:interfacebloat // it stands for a whole type, so that tests can have another
 	Get(ctx context.Context, name string) (admin.JobStatus, error)
 	List(ctx context.Context) ([]admin.JobStatus, error)
+	Names(ctx context.Context) ([]string, error)
+	ServerTypes(ctx context.Context) ([]string, error)
 	Instances(ctx context.Context) ([]admin.Instance, error)
 	History(ctx context.Context, name string) (admin.History, error)
 	Why(ctx context.Context, name string, at time.Time) (admin.Explanation, error)
