@@ -39,7 +39,7 @@ func wired(t *testing.T, change func(*Config), handlers map[string]Handler) *bri
 			t.Fatal(err)
 		}
 	}
-	return m.wire()
+	return m.wire(t.Context())
 }
 
 // A clock step that the leases notice also reaches the runner's alarms.

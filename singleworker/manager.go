@@ -18,6 +18,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/member"
 	"github.com/swjobs/singleworker/singleworker/internal/runner"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
+	"github.com/swjobs/singleworker/singleworker/internal/wall"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -121,7 +122,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		m.mu.Unlock()
 		return ErrStarted
 	}
-	w := m.wire()
+	w := m.wire(ctx)
 	m.started, m.bridge = true, w
 	m.mu.Unlock()
 
@@ -182,8 +183,8 @@ func (m *Manager) Drain(ctx context.Context) error {
 }
 
 // wire builds the parts of one Run. mu must be held.
-func (m *Manager) wire() *bridge {
-	clock := leases.NewClock()
+func (m *Manager) wire(ctx context.Context) *bridge {
+	clock := leases.NewClockOf(wall.Of(ctx))
 	w := &bridge{
 		cfg: m.cfg, handlers: handlers(m.handlers), leases: leases.NewTable(clock),
 		hooks: newHookCaller(m.cfg.Hooks), owned: make(map[string]*leases.Lease), shards: make(map[string]Shard),
@@ -203,7 +204,7 @@ func (m *Manager) wire() *bridge {
 			ID: m.cfg.InstanceID,
 			Instance: zkrec.Instance{
 				Incarnation: uuid.NewString(), Host: hostName(), PID: os.Getpid(),
-				StartedAt: time.Now().UTC().Round(time.Millisecond), Version: Version(),
+				StartedAt: clock.Wall().UTC().Round(time.Millisecond), Version: Version(),
 				MaxSlots: m.cfg.MaxSlots, Weight: m.cfg.Weight, Guard: guardToken(), Mode: modeOf(m.cfg),
 			},
 			Latch: m.cfg.Mode == LatchMode, Drained: m.drained, Declarations: declarations,
@@ -211,7 +212,7 @@ func (m *Manager) wire() *bridge {
 		Handlers: w.handlers, Runner: w, Leases: w.leases, Clock: clock, Logger: m.cfg.Logger,
 	})
 	w.runner = runner.New(runner.Config{
-		InstanceID: m.cfg.InstanceID, Keeper: w.coord, Observer: w, Grace: m.cfg.StopGrace, Logger: m.cfg.Logger,
+		InstanceID: m.cfg.InstanceID, Keeper: w.coord, Observer: w, Grace: m.cfg.StopGrace, Wall: wall.Of(ctx), Logger: m.cfg.Logger,
 	})
 	w.leases.OnStep = w.runner.ClockStepped
 	return w

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/internal/wall"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -62,7 +63,7 @@ func checkWho(by, reason string) error {
 // Errors: *InvalidError, ErrNotFound, ErrUnreadable, ErrConflict, ErrDenied,
 // ErrUnavailable.
 func (c *Client) Pause(ctx context.Context, name string, opts PauseOptions) (PauseResult, error) {
-	now := time.Now()
+	now := wall.Of(ctx).Now()
 	if err := checkPause(opts, now); err != nil {
 		return PauseResult{}, err
 	}
@@ -109,7 +110,7 @@ func (c *Client) Resume(ctx context.Context, name string, opts ResumeOptions) (P
 	if err := opts.Missed.Check(); err != nil {
 		return PauseResult{}, &InvalidError{"Missed", string(opts.Missed), err}
 	}
-	now := time.Now()
+	now := wall.Of(ctx).Now()
 	e := edit{client: c, name: name, counts: true, change: func(old zkrec.Spec) (zkrec.Spec, error) {
 		if !old.Paused.Lasts(now) {
 			return old, nil

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/wall"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -42,7 +42,7 @@ func (c *Client) Trigger(ctx context.Context, name string, opts TriggerOptions) 
 		return TriggerResult{}, err
 	}
 	request := zkrec.Request{
-		Kind: zkrec.RequestRun, At: time.Now(), By: opts.By, Reason: opts.Reason,
+		Kind: zkrec.RequestRun, At: wall.Of(ctx).Now(), By: opts.By, Reason: opts.Reason,
 		Args: maps.Clone(opts.Args), Payload: opts.Payload,
 	}
 	a, err := c.newAsk(name, request)

@@ -118,7 +118,7 @@ func (c *Catalog) Jobs(f func(j *Job)) {
 // Soon reports whether a tick of the slot is so near, or so recent, that the slot should not move now.
 func (c *Catalog) Soon(slot lease.Slot) bool {
 	j := c.JobOf(string(slot))
-	return j != nil && j.Eligible && ticks.Soon(j.Ticks, time.Now())
+	return j != nil && j.Eligible && ticks.Soon(j.Ticks, c.loop.Clock.Wall())
 }
 
 // Traces lists what members that are gone may have left at each job.

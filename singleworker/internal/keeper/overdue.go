@@ -56,7 +56,7 @@ func (o *Overdue) watch(job *catalog.Job) {
 	}
 	for _, slot := range job.Slots {
 		w := o.slot(slots, slot)
-		if !w.looking && !time.Now().Before(w.lookAt) {
+		if !w.looking && !o.loop.Clock.Wall().Before(w.lookAt) {
 			o.look(job, slot, w)
 		}
 	}
@@ -97,10 +97,10 @@ func (o *Overdue) look(job *catalog.Job, slot string, w *watched) {
 			if o.jobs[job][slot] != w {
 				return // the spec has changed
 			}
-			tick, lookAgain := ticks.Overdue(judged, record, running, time.Now())
+			tick, lookAgain := ticks.Overdue(judged, record, running, o.loop.Clock.Wall())
 			w.lookAt = lookAgain
 			if lookAgain.IsZero() {
-				w.lookAt = time.Now().Add(idleLook)
+				w.lookAt = o.loop.Clock.Wall().Add(idleLook)
 			}
 			if !tick.IsZero() && tick.UnixMilli() != w.raised {
 				o.raise(slot, spec, w, tick)
@@ -141,7 +141,7 @@ func (o *Overdue) fetchRun(ctx context.Context, slot string) (record zkrec.Tick,
 // raise reports an overdue tick, unless another instance has.
 func (o *Overdue) raise(slot string, spec zkrec.Spec, w *watched, tick time.Time) {
 	path := o.loop.Tree.Alarm(slot)
-	alarm := zkrec.Alarm{Tick: tick.UnixMilli(), SID: o.member.ID(), At: time.Now()}
+	alarm := zkrec.Alarm{Tick: tick.UnixMilli(), SID: o.member.ID(), At: o.loop.Clock.Wall()}
 	tried := w.trying == alarm.Tick
 	w.trying = alarm.Tick
 	o.loop.Async("raise alarm", func(ctx context.Context) func() {

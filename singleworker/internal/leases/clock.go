@@ -5,12 +5,14 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/wall"
 )
 
 // Clock combines this instance's clocks into the instants by which leases are
 // measured. Safe for concurrent use.
 type Clock struct {
 	read func() reading
+	wall wall.Clock
 
 	mu      sync.Mutex
 	last    reading
@@ -21,13 +23,20 @@ type Clock struct {
 type reading struct{ mono, wall time.Duration }
 
 // NewClock starts a clock at zero.
-func NewClock() *Clock {
-	start := time.Now()
-	return &Clock{read: func() reading {
+func NewClock() *Clock { return NewClockOf(nil) }
+
+// NewClockOf is NewClock for an instance whose wall clock may be off.
+func NewClockOf(w wall.Clock) *Clock {
+	start, off := time.Now(), w.Off()
+	return &Clock{wall: w, read: func() reading {
 		now := time.Now()
-		return reading{mono: now.Sub(start), wall: now.Round(0).Sub(start.Round(0))} // Round(0) strips the monotonic reading
+		passed := now.Round(0).Sub(start.Round(0)) // Round(0) strips the monotonic reading
+		return reading{mono: now.Sub(start), wall: passed + w.Off() - off}
 	}}
 }
+
+// Wall returns the time by the wall clock.
+func (c *Clock) Wall() time.Time { return c.wall.Now() }
 
 // Now returns the current instant. Elapsed grows by the larger of the monotonic and
 // the wall clock's progress since the last reading: the monotonic clock stops

@@ -150,7 +150,7 @@ func (o *Owner) do(action lease.Action) {
 func (o *Owner) gained(a lease.Gained) {
 	slot := string(a.Slot)
 	o.owned[slot] = &Ownership{
-		Token: a.Token, Lease: o.leases.Open(a.Slot, a.Token, a.Until), Since: time.Now(), version: a.Version,
+		Token: a.Token, Lease: o.leases.Open(a.Slot, a.Token, a.Until), Since: o.loop.Clock.Wall(), version: a.Version,
 	}
 	o.loop.Log.Info("job owned", "job", slot, "token", a.Token)
 	o.loop.Tell(Gained{slot})

@@ -3,7 +3,6 @@ package owner
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
@@ -127,7 +126,7 @@ func (o *Owner) take(a lease.Take) {
 	for _, b := range a.Remove {
 		ops = append(ops, zkconn.DeleteOp(tree.Heartbeat(slot, b.SID), b.Version))
 	}
-	ops = append(ops, zkconn.CreateOp(tree.Heartbeat(slot, self.SID), zkrec.EncodeBeat(time.Now())))
+	ops = append(ops, zkconn.CreateOp(tree.Heartbeat(slot, self.SID), zkrec.EncodeBeat(o.loop.Clock.Wall())))
 	o.loop.Async("take slot", func(ctx context.Context) func() {
 		sentAt := o.loop.Clock.Now()
 		stats, err := o.loop.Conn.Multi(ctx, ops...)
@@ -145,7 +144,7 @@ func (o *Owner) take(a lease.Take) {
 
 // sendBeats writes the heartbeats of all slots in as few transactions as possible.
 func (o *Owner) sendBeats(a lease.SendBeats) {
-	data := zkrec.EncodeBeat(time.Now())
+	data := zkrec.EncodeBeat(o.loop.Clock.Wall())
 	slots := make([]lease.Slot, 0, len(a.Beats))
 	groups := make([][]zkconn.Op, 0, len(a.Beats))
 	for slot, version := range a.Beats {

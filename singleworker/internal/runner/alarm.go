@@ -8,12 +8,14 @@ import (
 	"github.com/go-co-op/gocron/v2"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/internal/wall"
 )
 
 // alarm presents a schedule to gocron and remembers the ticks it returned, because
 // gocron does not tell its tasks what time they were scheduled for.
 type alarm struct {
 	schedule *cronexpr.Schedule
+	wall     wall.Clock
 	after    time.Time // ticks up to here are claimed already
 
 	mu  sync.Mutex
@@ -45,7 +47,8 @@ var ahead = time.FixedZone("ahead of UTC", 1)
 // tick is in the past. It then skips to the latest past tick: after the clock
 // jumped there may be millions.
 func (a *alarm) Next(last time.Time) time.Time {
-	if last.Before(a.after) {
+	off := a.wall.Off() // which gocron's clock is not
+	if last = last.Add(off); last.Before(a.after) {
 		last = a.after
 	}
 	next := a.schedule.Next(last)
@@ -55,11 +58,12 @@ func (a *alarm) Next(last time.Time) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
-	if next.Before(now) {
-		next = a.schedule.Prev(now)
+	here := now.Add(off)
+	if next.Before(here) {
+		next = a.schedule.Prev(here)
 	}
-	a.set = append(a.set, timer{tick: next, fires: now.Add(next.Sub(now))})
-	return next.In(ahead)
+	a.set = append(a.set, timer{tick: next, fires: now.Add(next.Sub(here))})
+	return next.Add(-off).In(ahead)
 }
 
 // due returns the tick of an alarm that goes off at now: the latest one that is
@@ -71,7 +75,8 @@ func (a *alarm) due(now time.Time) (tick time.Time, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := 0
-	for n < len(a.set) && (!a.set[n].tick.After(now) || !a.set[n].fires.After(now)) {
+	here := now.Add(a.wall.Off())
+	for n < len(a.set) && (!a.set[n].tick.After(here) || !a.set[n].fires.After(now)) {
 		n++
 	}
 	if n == 0 {

@@ -363,7 +363,7 @@ func TestClockStepped(t *testing.T) {
 			w.runner.box.Post(func() {
 				for _, j := range w.runner.jobs { // its timers fire late
 					w.runner.unschedule(j)
-					j.wakeAt(time.Now().Add(late), func() { t.Error("a timer that should have been stopped") })
+					w.runner.wakeAt(j, time.Now().Add(late), func() { t.Error("a timer that should have been stopped") })
 				}
 			})
 			w.runner.ClockStepped()

@@ -25,13 +25,13 @@ type job struct {
 
 // wakeAt calls f at the given time. It replaces a previous call of wakeAt; a zero
 // time only cancels that.
-func (j *job) wakeAt(t time.Time, f func()) {
+func (r *Runner) wakeAt(j *job, t time.Time, f func()) {
 	if j.wake != nil {
 		j.wake.Stop()
 		j.wake = nil
 	}
 	if !t.IsZero() {
-		j.wake = time.AfterFunc(time.Until(t), f)
+		j.wake = time.AfterFunc(t.Sub(r.cfg.Wall.Now()), f)
 	}
 }
 
@@ -52,7 +52,7 @@ func (r *Runner) decide(j *job) {
 		return // disowned, or called again when the commit has ended
 	}
 	plan := ticks.Next(r.view(j))
-	j.wakeAt(plan.Wake, func() { r.box.Post(func() { r.decide(j) }) })
+	r.wakeAt(j, plan.Wake, func() { r.box.Post(func() { r.decide(j) }) })
 	if !plan.Change {
 		return
 	}
@@ -71,7 +71,7 @@ func (r *Runner) decide(j *job) {
 
 func (r *Runner) view(j *job) ticks.View {
 	v := ticks.View{
-		Job: j.Job.Job, Record: j.Record, Now: time.Now(),
+		Job: j.Job.Job, Record: j.Record, Now: r.cfg.Wall.Now(),
 		SID: r.cfg.InstanceID, Token: j.Lease.Token, OwnedSince: j.Since, RunID: uuid.NewString(),
 	}
 	if v.Now.Before(j.lastAlarm) && j.Record.Watermark < j.lastAlarm.UnixMilli() {
@@ -133,7 +133,7 @@ func (r *Runner) committed(j *job, commit ticks.Commit, act *activity, current t
 		// The job is moving to another instance, or the lease has lapsed and
 		// may be renewed.
 		r.log.Debug("tick decision not written, retrying", "job", j.Name, "err", err)
-		j.wakeAt(time.Now().Add(retryAfter), func() { r.box.Post(func() { r.decide(j) }) })
+		r.wakeAt(j, r.cfg.Wall.Now().Add(retryAfter), func() { r.box.Post(func() { r.decide(j) }) })
 		return
 	}
 	r.decideByName(j.Name)

@@ -61,7 +61,7 @@ func (r *Runner) handle(j *job, act *activity) Result {
 	}
 	if err != nil {
 		// The lease ended, or the run was stopped, while the claim was being written.
-		result.Ended, result.Err = time.Now(), err
+		result.Ended, result.Err = r.cfg.Wall.Now(), err
 		return result
 	}
 	defer done()
@@ -80,7 +80,7 @@ func (r *Runner) handle(j *job, act *activity) Result {
 		return err
 	})
 	act.handling.Store(false)
-	result.Ended = time.Now()
+	result.Ended = r.cfg.Wall.Now()
 	cause := context.Cause(ctx)
 	switch {
 	case err == nil:

@@ -13,6 +13,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
+	"github.com/swjobs/singleworker/singleworker/internal/wall"
 )
 
 // StuckError names the jobs whose handlers did not return after their contexts
@@ -66,6 +67,7 @@ type Config struct {
 	Keeper     Keeper
 	Observer   Observer
 	Grace      time.Duration // how long running handlers may continue after Stop
+	Wall       wall.Clock    // nil: the machine's
 	Logger     *slog.Logger
 }
 
@@ -236,7 +238,7 @@ func (r *Runner) own(changed Job) {
 // warnAhead logs an error if the job will not run for some time because its
 // watermark is in the future.
 func (r *Runner) warnAhead(j *job) {
-	if ahead := time.Until(time.UnixMilli(j.Record.Watermark)); ahead > farAhead {
+	if ahead := time.UnixMilli(j.Record.Watermark).Sub(r.cfg.Wall.Now()); ahead > farAhead {
 		r.log.Error("job does not run: its last claimed tick is in the future; check the instances' clocks",
 			"job", j.Name, "watermark", time.UnixMilli(j.Record.Watermark), "ahead", ahead)
 	}
@@ -248,7 +250,7 @@ const farAhead = time.Minute
 
 // schedule makes gocron call due at each tick of a job, and decides on it now.
 func (r *Runner) schedule(j *job) {
-	j.alarm = &alarm{schedule: j.Schedule, after: time.UnixMilli(j.Record.Watermark)}
+	j.alarm = &alarm{schedule: j.Schedule, wall: r.cfg.Wall, after: time.UnixMilli(j.Record.Watermark)}
 	alarm := j.alarm
 	// The text is empty because alarm, not gocron, computes the ticks.
 	scheduled, err := r.scheduler.NewJob(
@@ -269,7 +271,7 @@ func (r *Runner) unschedule(j *job) {
 	if err := r.scheduler.RemoveJob(j.id); err != nil {
 		r.log.Debug("alarm not removed", "job", j.Name, "err", err)
 	}
-	j.wakeAt(time.Time{}, nil)
+	r.wakeAt(j, time.Time{}, nil)
 }
 
 func (r *Runner) disown(name string) {

@@ -40,6 +40,7 @@ var faults = []fault{
 	{"set", 2, func(w *world, _ *swtest.Instance) { w.set(w.rng.IntN(len(w.shards))) }},
 	{"stop a run", 1, func(w *world, _ *swtest.Instance) { w.stop(w.rng.IntN(len(w.shards))) }},
 	{"withdraw requests", 1, func(w *world, _ *swtest.Instance) { w.unrequest(w.rng.IntN(len(w.shards))) }},
+	{"set a clock", 1, (*world).setClock},
 	{"twin", 1, (*world).twin},
 	{"reshard", 5, func(w *world, _ *swtest.Instance) { w.reshard() }},
 }

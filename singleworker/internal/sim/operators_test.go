@@ -7,6 +7,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/internal/wall"
 	jobs "github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -14,7 +15,8 @@ import (
 
 // operate waits for an operator's command; the server may be unreachable for a while.
 func (w *world) operate(what string, f func(ctx context.Context) error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	clock := wall.Clock(func() time.Duration { return time.Duration(w.operators.Load()) })
+	ctx, cancel := context.WithTimeout(wall.Off(context.Background(), clock), 10*time.Minute)
 	defer cancel()
 	err := f(ctx)
 	w.notef("%s: %v", what, err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/internal/wall"
 )
 
 const session = 10 * time.Second
@@ -17,7 +18,8 @@ type scene struct {
 
 	t        *testing.T
 	schedule string
-	brief    bool // the handler does next to nothing
+	brief    bool       // the handler does next to nothing
+	clock    wall.Clock // of the machines
 	witness
 }
 
@@ -25,7 +27,7 @@ const job = "job"
 
 func (s *scene) start(name string, b *breach) *swtest.Instance {
 	return s.Start(name, swtest.Setup{
-		Dial: b.dial,
+		Dial: b.dial, Wall: s.clock,
 		Handlers: map[string]singleworker.Handler{job: func(ctx context.Context, _ *singleworker.Run) error {
 			if s.brief {
 				return nil

@@ -28,7 +28,8 @@ var (
 // reply; replies are slow; heartbeats are refused while the session lives; sessions are ended, and instance
 // nodes deleted, from outside; jobs are submitted, canceled, resharded and get other schedules and policies, by operators and by two
 // versions of the application that declare them; runs are requested and stopped, and requests withdrawn; instances are drained,
-// disabled and enabled, and drain themselves. Some groups have instances with MaxSlots. Second processes of an id are started while the first one lives, or
+// disabled and enabled, and drain themselves. Some groups have instances with MaxSlots. In some,
+// the wall clocks of machines, and of operators, are off and leap. Second processes of an id are started while the first one lives, or
 // hangs. The connect string has one to three names of the server. Every message of every connection has a
 // separate latency, mostly of 0.2 to 5 ms, some of 50 and more. The checker reads the server's transaction log and what the handlers recorded, and verifies that
 //

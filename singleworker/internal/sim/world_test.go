@@ -31,6 +31,7 @@ type profile struct {
 	Names            int           // of the server, in the connect string
 	Declared         bool          // some jobs are declared by the instances, which are of two versions
 	Limited          bool          // some instances have MaxSlots
+	Clocks           bool          // those of machines are off, and leap
 	Noise            time.Duration
 }
 
@@ -46,6 +47,7 @@ func drawProfile(r *rand.Rand, noise time.Duration) profile {
 	p.Names = 1 + r.IntN(3)
 	p.Declared = r.IntN(3) == 0
 	p.Limited = r.IntN(4) == 0
+	p.Clocks = r.IntN(3) == 0
 	return p
 }
 
@@ -67,16 +69,18 @@ type world struct {
 	shards   []int           // of each job, as last asked for; 0: it is not divided
 	breach   *breach         // of every instance; nil for none
 	started  int
-	versions [2][]singleworker.Job // of the application: what it declares
-	twins    map[string]bool       // ids that two live processes had
-	removes  []func()              // of controls
-	ledger   *ledger               // what the checker knows so far
+	versions [2][]singleworker.Job    // of the application: what it declares
+	twins    map[string]bool          // ids that two live processes had
+	removes  []func()                 // of controls
+	ledger   *ledger                  // what the checker knows so far
+	clocks   map[string]*atomic.Int64 // how far the wall clock of each machine is off, by instance id
 
-	witness                  // its mu guards the following, too
-	jobs     map[string]bool // that exist
-	handlers map[string]map[string]bool
-	found    []violation
-	late     time.Time // when the last of what is late comes
+	witness                   // its mu guards the following, too
+	jobs      map[string]bool // that exist
+	handlers  map[string]map[string]bool
+	operators atomic.Int64 // how far the clock of whoever operates is off
+	found     []violation
+	late      time.Time // when the last of what is late comes
 	counts
 
 	owned, even      time.Duration // how long after the noise that was not so
@@ -152,7 +156,7 @@ func newWorldLike(t *testing.T, seed uint64, noise time.Duration, change func(*p
 	change(&drawn)
 	w := &world{
 		profile: drawn, seed: seed, rng: rng, begun: time.Now(), quiet: make(chan struct{}),
-		jobs: make(map[string]bool), twins: make(map[string]bool), handlers: make(map[string]map[string]bool),
+		jobs: make(map[string]bool), twins: make(map[string]bool), clocks: make(map[string]*atomic.Int64), handlers: make(map[string]map[string]bool),
 	}
 	for slots := 0; slots < w.Slots; {
 		n := 0
@@ -229,7 +233,7 @@ func (w *world) start(name string) {
 		name = fmt.Sprintf("i%d", w.started)
 		w.started++
 	}
-	setup := swtest.Setup{Handlers: make(map[string]singleworker.Handler)}
+	setup := swtest.Setup{Handlers: make(map[string]singleworker.Handler), Wall: w.clock(name)}
 	has := make(map[string]bool)
 	for k := range w.shards {
 		if w.Alike || w.rng.IntN(4) > 0 {
@@ -338,6 +342,9 @@ func (w *world) read() {
 func (w *world) endFaults() {
 	for _, remove := range w.removes {
 		remove()
+	}
+	for _, off := range w.clocks {
+		off.Store(0)
 	}
 	close(w.quiet)
 	w.later.Wait()

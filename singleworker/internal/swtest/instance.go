@@ -10,6 +10,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
+	"github.com/swjobs/singleworker/singleworker/internal/wall"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -33,6 +34,8 @@ type Setup struct {
 	// Configure changes the Manager's configuration; Hooks that it sets are not
 	// called any more once the instance is killed.
 	Configure func(*singleworker.Config)
+	// Wall is the machine's wall clock, if it is off.
+	Wall wall.Clock
 	// Dial replaces the way to the server.
 	Dial func(ctx context.Context, client *zkdev.Client) (net.Conn, error)
 }
@@ -77,7 +80,7 @@ func (c *Cluster) Start(name string, setup Setup) *Instance {
 	if c.cfg.Latency != nil {
 		i.Client.SetLatency(c.cfg.Latency(place))
 	}
-	i.run, i.stop = context.WithCancel(leases.Observed(context.Background(), i.rightChanged))
+	i.run, i.stop = context.WithCancel(wall.Off(leases.Observed(context.Background(), i.rightChanged), setup.Wall))
 	i.life, i.kill = context.WithCancel(context.Background())
 	m, err := i.newManager()
 	if err != nil {

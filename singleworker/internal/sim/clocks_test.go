@@ -1,0 +1,83 @@
+package sim
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/internal/wall"
+)
+
+// clock is the wall clock of the machine of an instance.
+func (w *world) clock(id string) wall.Clock {
+	off := w.clocks[id]
+	if off == nil {
+		off = new(atomic.Int64)
+		w.clocks[id] = off
+		if w.Clocks && w.rng.IntN(2) == 0 {
+			off.Store(int64(w.drawOff()))
+		}
+	}
+	return func() time.Duration { return time.Duration(off.Load()) }
+}
+
+// drawOff draws how far a wall clock is off: mostly as little as where clocks are set over the network, at times by seconds, and
+// seldom by so much that an operator would notice.
+func (w *world) drawOff() time.Duration {
+	most := draw(w, 100*time.Millisecond, 100*time.Millisecond, 3*time.Second, 3*time.Second, time.Minute)
+	off := w.upTo(most)
+	if w.rng.IntN(2) == 0 {
+		return -off
+	}
+	return off
+}
+
+// setClock sets that of an instance, or of the next operators.
+func (w *world) setClock(victim *swtest.Instance) {
+	if !w.Clocks {
+		return
+	}
+	off, clock, whose := w.drawOff(), w.clocks[victim.Name], victim.Name
+	if w.rng.IntN(3) == 0 {
+		clock, whose = &w.operators, "operators"
+	}
+	if w.rng.IntN(3) == 0 {
+		off = 0
+	}
+	w.notef("the clock of %s is %v ahead", whose, off)
+	clock.Store(int64(off))
+}
+
+// An instance whose clock is ahead claims ticks of its own time; when the clock is set right, nothing runs until that time
+// has come, and no tick is run twice.
+func TestClockThatWasAhead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const ahead = time.Minute
+		var off atomic.Int64
+		off.Store(int64(ahead))
+		s := &scene{Cluster: swtest.New(t, swtest.Config{SessionTimeout: session}), t: t, schedule: "*/5 * * * * ?", brief: true}
+		s.clock = func() time.Duration { return time.Duration(off.Load()) }
+		s.begin(&breach{}, &breach{})
+		early := s.Runs()
+		for _, run := range early {
+			if late := run.Started.Add(ahead).Sub(run.Tick); late < 0 || late > time.Second {
+				t.Errorf("the tick of %s is run at %s", clock(run.Tick), clock(run.Started))
+			}
+		}
+		off.Store(0)
+		time.Sleep(ahead / 2)
+		if now := s.Runs(); len(early) == 0 || len(now) != len(early) {
+			t.Errorf("%d runs, then %d", len(early), len(now))
+		}
+		time.Sleep(ahead)
+		if now := s.Runs(); len(now) < len(early)+5 {
+			t.Errorf("%d runs, then %d", len(early), len(now))
+		}
+		if found, _ := check(s.end()); len(found) > 0 {
+			t.Errorf("found %v", found)
+		}
+	})
+}
