@@ -30,6 +30,7 @@ type account struct {
 	late    map[string]bool         // run ids whose results came when they had been given up
 	odd     []string                // what is wrong with the history as such
 	manual  map[string]bool         // requests that were claimed, by id
+	early   map[int64]bool          // ticks that were recorded as not run before their time
 }
 
 // term is a time in which a slot belongs to the layout and has one schedule: the ticks after since, up to until.
@@ -53,7 +54,7 @@ func (l *ledger) openAccount(slot string, txn *zkdev.Txn, j *swtest.Job) {
 		belongs: slices.Contains(j.Spec.ActiveLayout().Slots(zkrec.JobOfSlot(slot)), slot),
 		terms:   terms,
 		rows:    make(map[int64][]zkrec.Entry), runs: make(map[int64][]string),
-		ended: make(map[string]zkrec.Entry), late: make(map[string]bool), manual: make(map[string]bool),
+		ended: make(map[string]zkrec.Entry), late: make(map[string]bool), manual: make(map[string]bool), early: make(map[int64]bool),
 	}
 }
 
@@ -67,7 +68,7 @@ func (l *ledger) closeAccount(slot string, txn *zkdev.Txn) {
 
 // written adds what is new in a history. One change adds less than the history keeps, so
 // that nothing is lost between two of them.
-func (a *account) written(h zkrec.History) {
+func (a *account) written(h zkrec.History, at time.Time) {
 	for _, e := range h.Entries {
 		if slices.Contains(a.history.Entries, e) {
 			continue
@@ -88,6 +89,7 @@ func (a *account) written(h zkrec.History) {
 		n := 0
 		for t := a.next(from - 1); t <= e.Last(); t = a.next(t) {
 			a.rows[t] = append(a.rows[t], e)
+			a.early[t] = t > at.UnixMilli()
 			n++
 		}
 		if known+n != e.Ticks() {
@@ -225,8 +227,11 @@ func (l *ledger) checkAccountOf(acc *account, tick int64) {
 	if err := fate.Check(); err != nil {
 		l.violatef(8, acc.slot, at, "tick %v: %v %v", err, rows, runs)
 	}
+	if acc.early[tick] && !l.clocksOff {
+		l.violatef(8, acc.slot, at, "the tick was given up before its time: %+v", rows)
+	}
 	for _, row := range rows {
-		if row.Reason != zkrec.ReasonOverlap && row.Reason != zkrec.ReasonPaused && l.isCalm(acc.slot, at) {
+		if row.Reason != zkrec.ReasonOverlap && row.Reason != zkrec.ReasonPaused && l.isCalm(acc.slot, at) && !acc.early[tick] {
 			l.violatef(8, acc.slot, at, "nothing was amiss, and the tick was not run: %+v", row)
 		}
 	}

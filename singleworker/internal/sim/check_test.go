@@ -27,6 +27,8 @@ type evidence struct {
 	hooks   []adoption   // what OnOwned was told
 	told    []completion // what OnTickComplete was told
 	forced  []forced
+	// clocksOff: instances may judge ticks before their time.
+	clocksOff bool
 	// In between nothing happened to the group, and all was settled.
 	calmFrom, calmTo time.Time
 	// unrecorded are the runs whose results OnRunEnd called unrecorded.
@@ -277,7 +279,7 @@ func (l *ledger) apply(txn *zkdev.Txn) {
 		l.checkTick(slot, txn, j.Tick)
 	case node == rules.NodeHistory && !created:
 		history, _ := zkrec.ParseHistory(txn.Data)
-		l.accounts[slot].written(history)
+		l.accounts[slot].written(history, txn.Time)
 	case node == rules.NodeShards && !created:
 		l.checkComplete(slot, txn)
 	case node == rules.NodeRequests && rest != "" && created:

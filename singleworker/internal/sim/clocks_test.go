@@ -50,7 +50,7 @@ func (w *world) setClock(victim *swtest.Instance) {
 	clock.Store(int64(off))
 }
 
-// An instance whose clock is ahead claims ticks of its own time; when the clock is set right, nothing runs until that time
+// An instance whose clock is ahead claims ticks by that clock; when the clock is set right, nothing runs until that time
 // has come, and no tick is run twice.
 func TestClockThatWasAhead(t *testing.T) {
 	t.Parallel()
@@ -76,7 +76,9 @@ func TestClockThatWasAhead(t *testing.T) {
 		if now := s.Runs(); len(now) < len(early)+5 {
 			t.Errorf("%d runs, then %d", len(early), len(now))
 		}
-		if found, _ := check(s.end()); len(found) > 0 {
+		e := s.end()
+		e.clocksOff = true
+		if found, _ := check(e); len(found) > 0 {
 			t.Errorf("found %v", found)
 		}
 	})

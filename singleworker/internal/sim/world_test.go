@@ -78,7 +78,7 @@ type world struct {
 	witness                   // its mu guards the following, too
 	jobs      map[string]bool // that exist
 	handlers  map[string]map[string]bool
-	operators atomic.Int64 // how far the clock of whoever operates is off
+	operators atomic.Int64 // how far the clocks of operators are off
 	found     []violation
 	late      time.Time // when the last of what is late comes
 	counts
@@ -324,7 +324,7 @@ func (w *world) run() {
 	w.end()
 	w.read()
 	e := w.evidence(w.cluster, w.Session)
-	e.calmFrom, e.calmTo, e.log = w.calmFrom, w.calmTo, nil
+	e.calmFrom, e.calmTo, e.log, e.clocksOff = w.calmFrom, w.calmTo, nil, w.Clocks
 	found, counts := w.ledger.end(e)
 	w.found, w.counts = append(w.found, found...), counts
 }
