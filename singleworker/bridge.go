@@ -28,6 +28,7 @@ type bridge struct {
 	coord    *coord.Coordinator
 
 	owned map[string]*leases.Lease // by slot; used only by the coordinator's loop
+	quiet quiet
 
 	mu     sync.Mutex
 	shards map[string]Shard // by slot, including former ones
@@ -144,8 +145,7 @@ func (w *bridge) Recorded(slot string, entries []ticks.Entry) {
 	for _, record := range entries {
 		e := entryOf(job, shard, record)
 		if e.RunID == "" {
-			w.cfg.Logger.Warn("ticks not run", "job", slot, "tick", e.Tick, "to", e.To, "count", e.Count,
-				"state", e.State, "reason", e.Reason)
+			w.quiet.notRun(w.cfg.Logger, slot, record)
 		}
 		w.hooks.recorded(e)
 	}

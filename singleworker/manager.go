@@ -187,7 +187,7 @@ func (m *Manager) wire(ctx context.Context) *bridge {
 	clock := leases.NewClockOf(wall.Of(ctx))
 	w := &bridge{
 		cfg: m.cfg, handlers: handlers(m.handlers), leases: leases.NewTable(clock),
-		hooks: newHookCaller(m.cfg.Hooks), owned: make(map[string]*leases.Lease), shards: make(map[string]Shard),
+		hooks: newHookCaller(m.cfg.Hooks), owned: make(map[string]*leases.Lease), shards: make(map[string]Shard), quiet: quiet{},
 	}
 	var declarations []member.Declaration
 	for _, name := range slices.Sorted(maps.Keys(m.jobs)) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"time"
 
@@ -80,6 +81,7 @@ func (e *Entry) createEphemeral(ctx context.Context, mine zkrec.Instance) (zkrec
 	path := e.loop.Tree.Instance(e.cfg.ID)
 	started := e.loop.Now()
 	retry := task.Backoff{Min: 100 * time.Millisecond, Max: 500 * time.Millisecond}
+	level := slog.LevelWarn
 	for {
 		asked := e.loop.Now()
 		err := e.enlist(ctx, path, mine)
@@ -115,8 +117,9 @@ func (e *Entry) createEphemeral(ctx context.Context, mine zkrec.Instance) (zkrec
 			return mine, fmt.Errorf("%w: %q runs on host %s as pid %d since %s", ErrDuplicate,
 				e.cfg.ID, other.Host, other.PID, other.StartedAt.Format(time.RFC3339))
 		}
-		e.loop.Log.Warn("another instance has this id; waiting for its session to end",
+		e.loop.Log.Log(ctx, level, "another instance has this id; waiting for its session to end",
 			"instance_id", e.cfg.ID, "host", other.Host, "pid", other.PID)
+		level = slog.LevelDebug // once is enough
 		if err := retry.Wait(ctx); err != nil {
 			return mine, err
 		}
