@@ -60,11 +60,12 @@ func TestChaos(t *testing.T) {
 	for _, m := range members {
 		ev.Processes = append(ev.Processes, m.all...)
 	}
-	if err := errors.Join(ev.readLedgers(), ev.readLogs(e)); err != nil {
-		keep(t, dir)
+	if err := errors.Join(ev.readLedgers(), ev.readLogs(logDirs(e))); err != nil {
+		keep(t, filepath.Dir(dir))
 		t.Fatal(err)
 	}
 	j := ev.check()
+	j.auditAgrees(t.Context(), logDirs(e))
 	for _, text := range wrong {
 		j.violatedf("end", ev.Ended, "", "%s", text)
 	}
@@ -82,7 +83,7 @@ func TestChaos(t *testing.T) {
 		t.Error(err)
 	}
 	if t.Failed() {
-		keep(t, dir)
+		keep(t, filepath.Dir(dir))
 		sayf("FAIL: %d violations. The same faults again: make chaos SEED=%d MINUTES=%g", len(j.found), seed, length.Minutes())
 		return
 	}

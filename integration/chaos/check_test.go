@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/swtest/audit"
 	"github.com/swjobs/singleworker/singleworker/swtest/txns"
+	"github.com/swjobs/singleworker/singleworker/txnaudit"
 )
 
 const (
@@ -213,6 +215,18 @@ func (j *judge) accounted() map[txns.Life]map[int64]int {
 		}
 	}
 	return all
+}
+
+// auditAgrees: what an operator would see who audits the servers' files is what this judge saw.
+func (j *judge) auditAgrees(ctx context.Context, dirs []string) {
+	report, err := txnaudit.Run(ctx, txnaudit.Options{Dirs: dirs, ServerType: groupName})
+	if err != nil || !report.Whole || len(report.Violations) != len(j.Violations) {
+		j.violatedf("audit", j.Ended, "", "%v, whole: %v, violations %+v, here there are %d; %q", err, report.Whole, report.Violations, len(j.Violations), report.Notes)
+	}
+	got, want := report.Counts, j.Counts
+	if got.Claims != want.Claims || got.Results != want.Results || got.Ticks != want.Ticks || got.Takeovers != want.Takeovers {
+		j.violatedf("audit", j.Ended, "", "counted %+v, want %+v", got, want)
+	}
 }
 
 // periodOf is the period of a job of which the schedule is each n seconds, in milliseconds.

@@ -3,7 +3,9 @@ package chaos
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"time"
 
@@ -92,12 +94,32 @@ func (e *evidence) add(p *process, lines []Line) {
 	}
 }
 
-// readLogs reads what the servers logged, which must have the same clock as this process.
-func (e *evidence) readLogs(ensemble *zkserver.Ensemble) error {
-	var dirs []string
+var logged = regexp.MustCompile(`level=((?:WARN|ERROR) msg=(?:"(?:[^"\\]|\\.)*"|\S+))`)
+
+// complaints counts the warnings and errors that processes have logged.
+func (e *evidence) complaints() (lines []string) {
+	counts := make(map[string]int)
+	for _, p := range e.Processes {
+		text, _ := os.ReadFile(p.Ledger + ".log") // a process that never ran has none
+		for _, found := range logged.FindAllSubmatch(text, -1) {
+			counts[string(found[1])]++
+		}
+	}
+	for _, what := range slices.Sorted(maps.Keys(counts)) {
+		lines = append(lines, fmt.Sprintf("%5d  %s", counts[what], what))
+	}
+	return lines
+}
+
+func logDirs(ensemble *zkserver.Ensemble) (dirs []string) {
 	for _, s := range ensemble.Servers() {
 		dirs = append(dirs, s.LogDir())
 	}
+	return dirs
+}
+
+// readLogs reads what the servers logged, which must have the same clock as this process.
+func (e *evidence) readLogs(dirs []string) error {
 	log, err := txns.Read(groupName, dirs...)
 	if err == nil {
 		e.Log = log

@@ -35,21 +35,21 @@ var memberColors = []string{"#a6cee3", "#b2df8a", "#fdd49e", "#cab2d6", "#f7b6d2
 
 // Page is what the template shows.
 type page struct {
-	Seed                   uint64
-	Length, Minutes, Began string
-	Members, Servers       int
-	Table                  string
-	Violations             []pageViolation
-	Owners                 []pageOwner
-	Lanes                  []pageLane
-	Grid                   []pageSecond
-	Shapes                 []pageShape
-	Marks                  []pageMark
-	Faults, Excused        []string
-	Width, Height          float64
-	began                  time.Duration
-	ended                  time.Duration
-	lane                   map[string]float64 // y, by name
+	Seed                    uint64
+	Length, Minutes, Began  string
+	Members, Servers        int
+	Table                   string
+	Violations              []pageViolation
+	Owners                  []pageOwner
+	Lanes                   []pageLane
+	Grid                    []pageSecond
+	Shapes                  []pageShape
+	Marks                   []pageMark
+	Faults, Excused, Logged []string
+	Width, Height           float64
+	began                   time.Duration
+	ended                   time.Duration
+	lane                    map[string]float64 // y, by name
 }
 
 type pageViolation struct {
@@ -105,6 +105,7 @@ func (j *judge) drawPage(seed uint64, length time.Duration, notes map[*deed]stri
 	for _, v := range j.excused {
 		p.Excused = append(p.Excused, p.at(v.At)+" "+v.String())
 	}
+	p.Logged = j.complaints()
 	var out bytes.Buffer
 	err := pageTemplate.Execute(&out, p)
 	return out.Bytes(), err
