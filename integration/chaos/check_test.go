@@ -153,15 +153,32 @@ func (j *judge) runsGoTogether() {
 	}
 }
 
-// clockWasOff reports whether the process may have thought that the tick was due: by its clock it was, or that has
-// been set meanwhile.
+// clockWasOff reports whether the instance that first claimed the tick may have thought that it was due: by its clock it
+// was, or that has been set meanwhile. Others may repeat the run before the tick is due by theirs.
 func (j *judge) clockWasOff(r *handlerRun) bool {
-	if r.Wall >= r.Tick {
+	if r.Wall >= r.Tick || j.leapt(r.By.Member, r.Mono) {
 		return true
 	}
-	return slices.ContainsFunc(j.Deeds, func(d *deed) bool {
-		return d.Kind == clockLeap && d.Target == r.By.Member && d.Span.From < r.Mono && (d.Span.To == 0 || r.Mono < d.Span.To+clockMemory)
+	life := j.claims[r.Run].Life
+	return r.Attempt > 1 && slices.ContainsFunc(j.Claims, func(c *txns.Claim) bool {
+		return c.Life == life && c.Tick == r.Tick && c.Attempt == 1 && j.leapt(j.memberOf(c.SID), j.clock.mono(c.At))
 	})
+}
+
+// leapt reports whether the clock of a member is off at a time, or was not long ago.
+func (j *judge) leapt(member int, at time.Duration) bool {
+	return slices.ContainsFunc(j.Deeds, func(d *deed) bool {
+		return d.Kind == clockLeap && d.Target == member && d.Span.From < at && (d.Span.To == 0 || at < d.Span.To+clockMemory)
+	})
+}
+
+// memberOf returns the member whose instance has that id, or -1.
+func (e *evidence) memberOf(sid string) int {
+	k := slices.IndexFunc(e.Processes, func(p *process) bool { return p.ID == sid })
+	if k < 0 {
+		return -1
+	}
+	return e.Processes[k].Member
 }
 
 // suspended reports whether a process stood still during a part of some time: it was stopped, or says so itself.

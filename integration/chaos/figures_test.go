@@ -57,6 +57,7 @@ func (e *evidence) transfers() (all []transfer) {
 						t.Cause, t.Lost = balance, e.clock.mono(free.At)
 					}
 					t.Cause, t.Lost = cmp.Or(t.Cause, unknown), max(from, cmp.Or(t.Lost, t.At))
+					t.Cause = cmp.Or(e.outage(t.Lost, t.At), t.Cause)
 					all = append(all, t)
 				}
 				last = now
@@ -105,6 +106,16 @@ func (e *evidence) cause(sid string, worked, to time.Duration) (what kind, when 
 	return last.Kind, last.Span.From
 }
 
+// outage is the fault of servers that kept a slot from getting another owner between two times, if one did.
+func (e *evidence) outage(lost, at time.Duration) kind {
+	for _, d := range e.Deeds {
+		if _, away := recovery(d); away && d.Span.From < at && lost < d.Span.To {
+			return d.Kind
+		}
+	}
+	return ""
+}
+
 // figures are what a run is summed up by.
 type figures struct {
 	Due, Claimed, Attempts, Manual, Runs, Transactions int
@@ -149,8 +160,13 @@ func (j *judge) figures() *figures {
 	}
 	f.byFault(j)
 	for _, d := range j.Deeds {
-		if back, lost := recovery(d); lost {
-			f.Recoveries[d.Kind] = append(f.Recoveries[d.Kind], j.firstClaim(back)-back)
+		back, lost := recovery(d)
+		again := j.firstClaim(back)
+		next := slices.ContainsFunc(j.Deeds, func(other *deed) bool {
+			return laneOf(other.Kind) == onServers && other.Span.From > d.Span.From && other.Span.From < again
+		})
+		if lost && !next {
+			f.Recoveries[d.Kind] = append(f.Recoveries[d.Kind], again-back)
 		}
 	}
 	return f

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"time"
+
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // A Line is one event in the life of an instance's process, in a file that only this process writes.
@@ -42,6 +45,18 @@ const (
 	Stalled  Event = "stalled"  // the process did not run for Gap, up to now
 	Down     Event = "down"     // Manager.Run has returned
 )
+
+// Divided are the jobs with shards, of which there may be one: a handler cannot tell that from a job that is not
+// divided.
+var Divided = []string{"rows", "rows-queue"}
+
+// SlotName is the name of a job, or of one of its shards.
+func SlotName(name string, shard, total int) string {
+	if total == 1 && !slices.Contains(Divided, name) {
+		return name
+	}
+	return job.ShardName(name, shard)
+}
 
 // A Ledger is the file of one process. Safe for concurrent use.
 type Ledger struct{ file *os.File }

@@ -18,7 +18,6 @@ const operatorLimit = 20 * time.Second
 
 // Groups of jobs that operators change.
 var (
-	divided   = []string{"rows", "rows-queue"}
 	changing  = []string{"changing", "rows", "second-20ms"}
 	suspended = []string{"all", "second-500ms", "rows-queue"}
 	slow      = []string{"long", "second-1500ms"}
@@ -130,7 +129,7 @@ func (o *operator) onJobs(d *deed) (end func()) {
 	}
 	switch d.Kind {
 	case reshard:
-		d.On, d.Note = pick(divided), fmt.Sprintf("to %d", d.Number)
+		d.On, d.Note = pick(Divided), fmt.Sprintf("to %d", d.Number)
 		edit(func(j *job.Job) { j.Shards = d.Number })
 	case reschedule:
 		d.On, d.Note = pick(changing), fmt.Sprintf("every %d s", 1+d.Number%3)

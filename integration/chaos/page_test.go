@@ -196,8 +196,8 @@ func (p *page) addOwners(j *judge) {
 			if k+1 < len(all) {
 				to = j.clock.mono(all[k+1].At)
 			}
-			if member := slices.IndexFunc(j.Processes, func(p *process) bool { return p.ID == one.SID }); member >= 0 {
-				p.shape(slot, j.clock.mono(one.At), to, 1, laneHeight-2, memberColors[j.Processes[member].Member], one.SID+" owns "+slot)
+			if member := j.memberOf(one.SID); member >= 0 {
+				p.shape(slot, j.clock.mono(one.At), to, 1, laneHeight-2, memberColors[member], one.SID+" owns "+slot)
 			} else if one.Gone {
 				p.shape(slot, j.clock.mono(one.At), to, 7, 2, "#ccc", slot+" does not exist")
 			}

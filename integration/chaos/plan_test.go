@@ -95,7 +95,7 @@ var deals = map[string][]deal{
 const (
 	deployStep = 4 * time.Second // from one instance of a deploy to the next
 	// quiet is how long servers, or an instance, are left alone after a fault.
-	quietServers  = 6 * time.Second
+	quietServers  = 10 * time.Second
 	quietInstance = time.Second
 )
 

@@ -102,6 +102,8 @@ func TestPlantedViolations(t *testing.T) {
 		"early by its own clock":        {func(f *forger) { f.early(); f.run(6).Wall = 6000 }, ""},
 		"early after its clock was set": {func(f *forger) { f.early(); f.leap(1) }, ""},
 		"early and another's clock was": {func(f *forger) { f.early(); f.leap(0) }, "too early"},
+		"early again, elsewhere":        {func(f *forger) { f.early(); f.again(0) }, ""},
+		"early again, on time at first": {func(f *forger) { f.early(); f.again(2) }, "too early"},
 		"an overlap":                    {func(f *forger) { f.run(5).End = at(6.3) }, "overlap"},
 		"an overlap in a paused process": {func(f *forger) {
 			f.overlapOf(f.a)
@@ -154,6 +156,15 @@ func (f *forger) early() {
 // leap is a clock that was ahead shortly before.
 func (f *forger) leap(member int) {
 	f.Deeds = append(f.Deeds, &deed{fault: fault{Kind: clockLeap, Target: member}, Span: span{at(1), at(2)}})
+}
+
+// again makes the sixth tick's run a second attempt, after one by process a whose clock was ahead, or another's.
+func (f *forger) again(member int) {
+	f.leap(member)
+	first := *f.Claims[5]
+	first.Run, first.SID, first.At, first.State = "first", "a", time.Unix(3, 500_000_000), "interrupted"
+	f.Claims[5].Attempt, f.run(6).Attempt = 2, 2
+	f.Claims = append(f.Claims, &first)
 }
 
 // overlapOf makes the third tick run until after the fourth has begun elsewhere.

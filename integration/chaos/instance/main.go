@@ -17,7 +17,6 @@ import (
 
 	"github.com/swjobs/singleworker/integration/chaos"
 	"github.com/swjobs/singleworker/singleworker"
-	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 func main() {
@@ -93,10 +92,7 @@ func hooks(out *chaos.Ledger) singleworker.Hooks {
 }
 
 func slot(name string, shard singleworker.Shard) string {
-	if shard.Total == 1 {
-		return name
-	}
-	return job.ShardName(name, shard.Index)
+	return chaos.SlotName(name, shard.Index, shard.Total)
 }
 
 // manager has the handlers, and the jobs that this release declares.
