@@ -95,7 +95,7 @@ chaos: ## MINUTES (10) of faults to processes and to an ensemble of three server
 chaos-short: MINUTES := 4
 chaos chaos-short: setup
 	@go test -count=1 -timeout=0 -v ./integration/chaos -chaos.minutes=$(MINUTES) -chaos.seed=$(SEED) \
-		| sed -u '/^=== /d; /^?/d; s/^    [a-z]*_test.go:[0-9]*: //'
+		| sed -u '/^=== /d; /^ *server.go:/,/^--- /{/^--- /!d}; s/^    [a-z]*_test.go:[0-9]*: //'
 
 # More than the tests compare, and a new seed each time.
 N ?= 100000

@@ -123,7 +123,7 @@ func (j *judge) runsGoTogether() {
 			continue
 		}
 		one := audit.Run{
-			Job: fmt.Sprintf("%s (%#x)", r.Job, c.Born), Instance: fmt.Sprint(r.By.ID, r.By.Life.From), Attempt: r.Attempt, Token: r.Token,
+			Job: fmt.Sprintf("%s (%#x)", r.Job, c.Born), Instance: fmt.Sprintf("%s (start %d)", r.By.ID, r.By.Start), Attempt: r.Attempt, Token: r.Token,
 			Start: j.clock.time(r.Mono), End: j.clock.time(cmp.Or(r.End, r.By.Life.To)),
 		}
 		if !r.Manual {

@@ -30,6 +30,7 @@ type span struct{ From, To time.Duration }
 type process struct {
 	ID      string // of the instance
 	Member  int
+	Start   int // counts the processes of its member, from 1
 	Release int
 	Ledger  string // file
 	Life    span
@@ -74,7 +75,7 @@ func (m *member) start(release int, newID bool) {
 	if newID || m.ids == 0 {
 		m.ids++
 	}
-	p := &process{ID: fmt.Sprintf("i%d-%d", m.number+1, m.ids), Member: m.number, Release: release, ended: make(chan struct{})}
+	p := &process{ID: fmt.Sprintf("i%d-%d", m.number+1, m.ids), Member: m.number, Start: len(m.all) + 1, Release: release, ended: make(chan struct{})}
 	p.Ledger = filepath.Join(m.dir, fmt.Sprintf("ledger-%d-%03d", m.number+1, len(m.all)+1))
 	var addrs []string
 	for _, proxy := range m.proxies {
