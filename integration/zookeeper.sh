@@ -160,9 +160,9 @@ run() {
 	if (($# > 2)); then
 		join_ensemble "$dir" "${@:3}"
 		main=quorum.QuorumPeerMain
-		# Servers that were away get the transactions that they missed rather than a snapshot, so
-		# that the logs of all of them are complete.
-		flags=(-Xmx128m -XX:TieredStopAtLevel=1 -Dzookeeper.commitLogCount=100000 -Dzookeeper.snapshotSizeFactor=1000)
+		# Servers that were away get the transactions that they missed rather than a snapshot, if
+		# possible, so that most logs are complete.
+		flags=(-Xmx128m -XX:TieredStopAtLevel=1 -Dzookeeper.commitLogCount=100000 -Dzookeeper.snapshotSizeFactor=1)
 	fi
 	# exec, so that this process id is that of the server.
 	exec "$java" -Xms32m "${flags[@]}" -XX:+UseSerialGC \

@@ -62,8 +62,14 @@ func (n *nemesis) carryOut(plan []fault) {
 	}
 }
 
-// begin begins a fault, and puts its end on the agenda.
+// begin begins a fault, and puts its end on the agenda. One of servers waits until all of them serve: ZooKeeper 3.8.0 loses
+// transactions if its leader dies while followers catch up (ZOOKEEPER-4643).
 func (n *nemesis) begin(f fault) {
+	const patience = time.Minute
+	if laneOf(f.Kind) == onServers && Mono()-n.began < f.At+patience && !n.ensemble.Whole(n.t.Context()) {
+		n.later(Mono()-n.began+time.Second, func() { n.begin(f) })
+		return
+	}
 	d := &deed{fault: f, Span: span{From: Mono()}}
 	n.done = append(n.done, d)
 	var end func()

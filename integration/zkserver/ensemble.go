@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -135,6 +136,11 @@ func (e *Ensemble) Serving(ctx context.Context) bool {
 		}
 	}
 	return false
+}
+
+// Whole reports whether every server serves requests.
+func (e *Ensemble) Whole(ctx context.Context) bool {
+	return !slices.ContainsFunc(e.servers, func(s *Server) bool { return s.mode(ctx) == "" })
 }
 
 // freePorts returns different loopback ports that are currently free.

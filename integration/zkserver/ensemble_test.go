@@ -24,6 +24,9 @@ func TestEnsemble(t *testing.T) {
 		t.Fatal("no leader")
 	}
 	e.Servers()[leader].Kill()
+	if e.Whole(t.Context()) {
+		t.Error("all servers serve although one was killed")
+	}
 	eventually(t, "another leader", func() bool { next := e.Leader(t.Context()); return next >= 0 && next != leader })
 	eventually(t, "a write", func() bool { return create(conn, "/second") })
 
@@ -33,6 +36,9 @@ func TestEnsemble(t *testing.T) {
 		e.Servers()[k].Begin()
 	}
 	e.Await()
+	if !e.Whole(t.Context()) {
+		t.Error("not all servers serve after Await")
+	}
 	for _, s := range e.Servers() {
 		one, _ := connect(t, s.Addr(), longSession)
 		for _, path := range []string{"/first", "/second"} {

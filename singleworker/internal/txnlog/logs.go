@@ -15,6 +15,8 @@ type Logs struct {
 	files []File
 	open  *os.File
 	in    *Reader
+	begun bool  // a transaction of the open file was read
+	first int64 // of that file, or of the one before
 	last  int64
 	done  int64 // bytes of the files that were read before
 }
@@ -30,7 +32,9 @@ func (l *Logs) Done() int64 {
 	return l.done + l.in.Offset()
 }
 
-// Next returns the next transaction, and io.EOF after the last one. It returns ErrCorrupt for a file that is damaged, and if transactions are not in order.
+// Next returns the next transaction, and io.EOF after the last one. It returns ErrCorrupt for a file that is damaged, and
+// if the files are not in order. What a server has logged twice, because it left its ensemble and joined it again, is
+// returned once.
 func (l *Logs) Next() (Txn, error) {
 	for {
 		if l.in == nil {
@@ -50,12 +54,17 @@ func (l *Logs) Next() (Txn, error) {
 			l.end(err)
 		case err != nil:
 			return Txn{}, errors.Join(l.failed(err), l.Close())
-		case txn.Zxid <= l.last:
+		case !l.begun && txn.Zxid <= l.first:
 			err = fmt.Errorf("%w: zxid %#x follows %#x", ErrCorrupt, txn.Zxid, l.last)
 			return Txn{}, errors.Join(l.failed(err), l.Close())
 		default:
-			l.last = txn.Zxid
-			return txn, nil
+			if !l.begun {
+				l.begun, l.first = true, txn.Zxid
+			}
+			if txn.Zxid > l.last {
+				l.last = txn.Zxid
+				return txn, nil
+			}
 		}
 	}
 }
@@ -67,6 +76,7 @@ func (l *Logs) begin() (err error) {
 		return fmt.Errorf("%w: %w", ErrFile, err)
 	}
 	l.in, err = NewReader(l.open)
+	l.begun = false
 	return err
 }
 

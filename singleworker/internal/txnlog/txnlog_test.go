@@ -198,6 +198,13 @@ func TestLogsContinueAfterATornFile(t *testing.T) {
 	if txns, err := drain(logs); err != nil || len(txns) != 3 || len(logs.Torn) != 2 {
 		t.Errorf("%d transactions, %v, torn: %v", len(txns), err, logs.Torn)
 	}
+	again := filepath.Join(dir, "again")
+	if err := os.WriteFile(again, log(first, second, first, second, third), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if txns, err := drain(txnlog.NewLogs([]txnlog.File{{Path: again}})); err != nil || len(txns) != 3 || txns[2].Zxid != 3 {
+		t.Errorf("a server that has logged two transactions again: %+v, %v", txns, err)
+	}
 	if _, err := drain(txnlog.NewLogs([]txnlog.File{files.Logs[3], files.Logs[1]})); !errors.Is(err, txnlog.ErrCorrupt) {
 		t.Errorf("files in the wrong order: %v", err)
 	}

@@ -19,6 +19,11 @@ type Log struct {
 	Last       map[Life]bool
 	Counts     Counts
 	Violations []Violation
+	// Lost are transactions that most servers had logged, so that clients may have been told of them, and that were
+	// not there later: ZooKeeper has not kept its promise, and those of the group do not hold either.
+	Lost []int64
+	// Dropped counts the other transactions that a server had logged and that were never committed.
+	Dropped int
 }
 
 // Life is a slot from its creation to its deletion: a job that is canceled and submitted has a new one, and so has

@@ -5,33 +5,40 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
-	"maps"
 	"slices"
 
 	"github.com/swjobs/singleworker/singleworker/internal/txnlog"
 )
 
-// Read reads the logs of a group from the directories of its servers, which are to begin with the first
-// transaction of an empty ensemble. It takes the log that is complete and reaches furthest, and returns an
-// error if no log is complete, or if the servers do not agree on what it has.
+// Read reads the logs of a group from the directories of all servers of an ensemble, which are to begin with its
+// first transaction, and to end when all servers had the last one. It returns an error if transactions are
+// missing from all logs, or differ between them.
+//
+// No server's log need be complete, because a server that was away may be sent a snapshot. Then it also
+// keeps what it logged last, even if that was never committed.
 func Read(group string, dirs ...string) (*Log, error) {
-	var logs []digest
-	best := 0
-	for k, dir := range dirs {
+	var digests []digest
+	for _, dir := range dirs {
 		d, err := read(dir)
 		if err != nil {
 			return nil, fmt.Errorf("txns: %w", err)
 		}
-		logs = append(logs, d)
-		if b := logs[best]; d.gap == 0 && (b.gap != 0 || d.last > b.last) {
-			best = k
-		}
+		digests = append(digests, d)
 	}
-	if err := agree(logs, best); err != nil {
+	committed, lost, err := chain(digests)
+	if err != nil {
 		return nil, fmt.Errorf("txns: %w", err)
 	}
 	s := newScribe(group)
-	if err := each(dirs[best], s.apply); err != nil {
+	s.Lost = lost
+	err = merge(dirs, func(txn *txnlog.Txn) {
+		if committed[txn.Zxid] {
+			s.apply(txn)
+		} else if !slices.Contains(lost, txn.Zxid) {
+			s.Dropped++
+		}
+	})
+	if err != nil {
 		return nil, fmt.Errorf("txns: %w", err)
 	}
 	s.end()
@@ -42,68 +49,158 @@ func Read(group string, dirs ...string) (*Log, error) {
 type digest struct {
 	dir  string
 	sums map[int64]uint64 // by zxid
-	last int64
-	gap  int64 // the first transaction whose predecessor is missing, or 0
+	// before is the transaction before; it lacks those before which others are missing. It is 0 if the log begins there.
+	before map[int64]int64
+	last   int64
+	// snapshots are the last transactions in them. One that is not in the log came from another server.
+	snapshots []int64
+}
+
+func newDigest(dir string, snapshots ...int64) digest {
+	return digest{dir: dir, snapshots: snapshots, sums: make(map[int64]uint64), before: make(map[int64]int64)}
 }
 
 func read(dir string) (digest, error) {
-	d := digest{dir: dir, sums: make(map[int64]uint64)}
-	err := each(dir, func(txn *txnlog.Txn) { d.add(txn) })
-	return d, err
+	d := newDigest(dir)
+	files, err := txnlog.List(dir)
+	if err != nil {
+		return d, err
+	}
+	for _, snapshot := range files.Snapshots {
+		d.snapshots = append(d.snapshots, snapshot.Zxid)
+	}
+	logs := txnlog.NewLogs(files.Logs)
+	for {
+		txn, err := logs.Next()
+		if errors.Is(err, io.EOF) {
+			return d, logs.Close()
+		}
+		if err != nil {
+			return d, errors.Join(err, logs.Close())
+		}
+		d.add(&txn)
+	}
 }
 
 func (d *digest) add(txn *txnlog.Txn) {
-	if d.gap == 0 && !txnlog.Follows(txn.Zxid, d.last) {
-		d.gap = txn.Zxid
-	}
 	sum := fnv.New64a()
 	_, _ = fmt.Fprintln(sum, txn.Session, txn.Time.UnixNano(), txn.Kind, txn.Timeout)
 	for _, op := range txn.Ops {
 		_, _ = fmt.Fprintln(sum, op.Type, op.Path, op.Version, op.Owner)
 		_, _ = sum.Write(op.Data)
 	}
+	skipped := func(snapshot int64) bool { return d.last < snapshot && snapshot < txn.Zxid }
+	if txnlog.Follows(txn.Zxid, d.last) && !slices.ContainsFunc(d.snapshots, skipped) {
+		d.before[txn.Zxid] = d.last
+	}
 	d.sums[txn.Zxid], d.last = sum.Sum64(), txn.Zxid
 }
 
-// agree checks that the best log is complete, that what most servers have is in it, and that nobody has another
-// transaction in the place of one of its. What only one server has was never committed.
-func agree(logs []digest, best int) error {
-	if log := logs[best]; log.gap != 0 {
-		return fmt.Errorf("no server's log is complete; that in %s lacks what comes before %#x", log.dir, log.gap)
-	}
-	have := make(map[int64]int)
+// chain finds the transactions that are part of what the servers have in the end, from the last one that most of them
+// have back to the first, and those that are not, although most servers had logged them.
+//
+// Before each transaction comes what a log without a gap there says. If two logs differ, the later transactions of one of
+// them were taken back: it has kept them in its log, as servers sometimes do, and the other one has not.
+func chain(logs []digest) (committed map[int64]bool, lost []int64, err error) {
+	holders := make(map[int64]int)
 	for _, log := range logs {
-		for zxid, sum := range log.sums {
-			have[zxid]++
-			if known, ok := logs[best].sums[zxid]; ok && known != sum {
-				return fmt.Errorf("transaction %#x in %s is not the one in %s", zxid, log.dir, logs[best].dir)
+		for zxid := range log.sums {
+			holders[zxid]++
+		}
+	}
+	last := int64(0)
+	for zxid, n := range holders {
+		if 2*n > len(logs) {
+			last = max(last, zxid)
+		}
+	}
+	committed = make(map[int64]bool)
+	for zxid := last; zxid != 0; {
+		committed[zxid] = true
+		before, found := int64(0), false
+		for _, log := range logs {
+			if sum, has := log.sums[zxid]; has && sum != sumOf(logs, zxid) {
+				return nil, nil, fmt.Errorf("transaction %#x in %s is another one elsewhere", zxid, log.dir)
 			}
+			one, contiguous := log.before[zxid]
+			if contiguous && (!found || one != 0 && (before == 0 || one < before)) {
+				before = one
+			}
+			found = found || contiguous
+		}
+		if !found {
+			return nil, nil, fmt.Errorf("no log has what comes before transaction %#x", zxid)
+		}
+		zxid = before
+	}
+	for zxid, n := range holders {
+		if 2*n > len(logs) && !committed[zxid] {
+			lost = append(lost, zxid)
 		}
 	}
-	for _, zxid := range slices.Sorted(maps.Keys(have)) {
-		if _, ok := logs[best].sums[zxid]; !ok && 2*have[zxid] > len(logs) {
-			return fmt.Errorf("transaction %#x is not in %s, but in most others", zxid, logs[best].dir)
-		}
-	}
-	return nil
+	slices.Sort(lost)
+	return committed, lost, nil
 }
 
-// each reads the logs in a directory, in order. A server that is killed in the middle of a write leaves a torn
-// record, which was never committed.
-func each(dir string, visit func(*txnlog.Txn)) error {
-	files, err := txnlog.List(dir)
-	if err != nil {
-		return err
+// sumOf is that of the first log that has the transaction.
+func sumOf(logs []digest, zxid int64) uint64 {
+	for _, log := range logs {
+		if sum, has := log.sums[zxid]; has {
+			return sum
+		}
 	}
-	logs := txnlog.NewLogs(files.Logs)
-	for {
-		txn, err := logs.Next()
-		if errors.Is(err, io.EOF) {
-			return logs.Close()
+	return 0
+}
+
+// A source is a server's log that is merged with others.
+type source struct {
+	logs *txnlog.Logs
+	next txnlog.Txn
+	end  bool
+}
+
+func (s *source) advance() (err error) {
+	if s.next, err = s.logs.Next(); errors.Is(err, io.EOF) {
+		s.end, err = true, nil
+	}
+	return err
+}
+
+// merge reads the logs side by side and visits each transaction once, in order.
+func merge(dirs []string, visit func(*txnlog.Txn)) (err error) {
+	var all []*source
+	defer func() {
+		for _, s := range all {
+			err = errors.Join(err, s.logs.Close())
 		}
+	}()
+	for _, dir := range dirs {
+		files, err := txnlog.List(dir)
 		if err != nil {
-			return errors.Join(err, logs.Close())
+			return err
 		}
-		visit(&txn)
+		s := &source{logs: txnlog.NewLogs(files.Logs)}
+		all = append(all, s)
+		if err := s.advance(); err != nil {
+			return err
+		}
+	}
+	for last := int64(0); ; {
+		var first *source
+		for _, s := range all {
+			if !s.end && (first == nil || s.next.Zxid < first.next.Zxid) {
+				first = s
+			}
+		}
+		if first == nil {
+			return nil
+		}
+		if first.next.Zxid > last {
+			last = first.next.Zxid
+			visit(&first.next)
+		}
+		if err := first.advance(); err != nil {
+			return err
+		}
 	}
 }
