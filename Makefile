@@ -13,6 +13,9 @@ GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.
 # What needs no server: all but integration/.
 UNIT := $$(go list ./... | grep -v '/integration')
 
+# Tests that only read the source code; the race detector would make them ten times slower.
+HOUSE := ./singleworker/internal/house
+
 # Whose tests draw scenarios from seeds: a tenth of them by default, all with -sim.all (internal/simkit).
 RANDOM_TESTS := $(patsubst %,./singleworker/internal/%,election lease runner sim swtest ticks zkconn)
 
@@ -63,7 +66,8 @@ unit: ## the tests that need no server, with all random scenarios
 
 .PHONY: race
 race: ## the tests that need no server with the race detector, and all random scenarios without it
-	go test -race $(UNIT)
+	go test $(HOUSE)
+	go test -race $$(go list ./... | grep -v -e '/integration' -e '/house$$')
 	go test $(RANDOM_TESTS) -sim.all
 
 # A module of its own, so that the library does not depend on SQLite; ./... leaves it out.

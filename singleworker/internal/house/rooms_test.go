@@ -1,4 +1,4 @@
-package singleworker_test
+package house
 
 import (
 	"fmt"
@@ -72,7 +72,7 @@ func TestRoomsCallNothingAbove(t *testing.T) {
 
 func parseRoom(t *testing.T, room string) (files []*ast.File) {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join("internal", room, "*.go"))
+	paths, err := filepath.Glob(filepath.Join("..", room, "*.go"))
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("room %s: %d files, %v", room, len(paths), err)
 	}

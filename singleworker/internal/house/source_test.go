@@ -1,4 +1,4 @@
-package singleworker_test
+package house
 
 import (
 	"go/ast"
@@ -18,7 +18,7 @@ const (
 	modulePath = "github.com/swjobs/singleworker"
 
 	// moduleRoot is the module's directory, seen from this package's.
-	moduleRoot = ".."
+	moduleRoot = "../../.."
 )
 
 // A sourceFile is one Go file of the module, also one that a build constraint leaves

@@ -1,4 +1,4 @@
-package singleworker_test
+package house
 
 import (
 	"fmt"

@@ -1,8 +1,7 @@
-package singleworker_test
+package house
 
 import (
 	"go/ast"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -12,12 +11,8 @@ import (
 // and type that they name exists in the package that they name.
 func TestWaysNameWhatExists(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("DESIGN.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, ways, found := strings.Cut(string(text), "### The way of a tick")
-	ways, _, end := strings.Cut(ways, "`singleworker/arrows_test.go`")
+	_, ways, found := strings.Cut(readFile(t, "singleworker/DESIGN.md"), "### The way of a tick")
+	ways, _, end := strings.Cut(ways, "`singleworker/internal/house/arrows_test.go`")
 	if !found || !end {
 		t.Fatal("DESIGN.md has no section on the way of a tick, or it does not end where it did")
 	}

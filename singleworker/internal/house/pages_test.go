@@ -1,4 +1,4 @@
-package singleworker_test
+package house
 
 import (
 	"fmt"
@@ -172,7 +172,7 @@ func TestCommandsOnPages(t *testing.T) {
 
 // checkCall looks up a call in the golden files of swctl's help.
 func checkCall(call []string) error {
-	const help = "../cmd/swctl/testdata/help%s.golden"
+	const help = "../../../cmd/swctl/testdata/help%s.golden"
 	var verb []string
 	for _, word := range call {
 		if !strings.HasPrefix(word, "-") && word == strings.ToLower(word) && len(verb) < 2 {
@@ -248,7 +248,7 @@ func TestMakeTargetsOnPages(t *testing.T) {
 // Names such as Config.Servers exist in the API, and Go code is part of a file that compiles.
 func TestGoOnPages(t *testing.T) {
 	t.Parallel()
-	api := readFile(t, "singleworker/testdata/api.golden")
+	api := readFile(t, "singleworker/internal/house/testdata/api.golden")
 	name := regexp.MustCompile(`\b(Config|Job|Run|RunResult|Hooks|Manager|Latch)\.([A-Z]\w*)`)
 	var source strings.Builder
 	for _, file := range moduleFiles(t) {
