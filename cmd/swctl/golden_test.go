@@ -83,6 +83,7 @@ func TestOutputGolden(t *testing.T) {
 		"next": {
 			{"next", "nightly", "-n", "2"},
 			{"next", "nightly", "-n", "2", "-o", "json"},
+			{"next", "nightly", "-n", "1", "--from", "2026-12-24 03:00"},
 			{"next", "--cron", "*/20 * * * *", "-n", "3"},
 			{"next", "--cron", "@at 2026-12-24T18:00:00+01:00", "--tz", "Europe/Berlin"},
 			{"next", "--cron", "@every 12h", "-n", "1", "-o", "json"},

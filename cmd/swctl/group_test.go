@@ -20,6 +20,7 @@ import (
 func onGroup(t *testing.T, test func(t *testing.T, h *harness)) {
 	t.Helper()
 	onCluster(t, func(t *testing.T, h *harness, cluster *swtest.Cluster) {
+		t.Helper()
 		done := func(context.Context, *singleworker.Run) error { return nil }
 		blocks := func(ctx context.Context, _ *singleworker.Run) error { <-ctx.Done(); return ctx.Err() }
 		cluster.Start("app-1", map[string]singleworker.Handler{"レポート": blocks})
@@ -160,7 +161,10 @@ func TestChangesGolden(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			onGroup(t, func(t *testing.T, h *harness) { golden(t, name, h.script(lines)) })
+			onGroup(t, func(t *testing.T, h *harness) {
+				t.Helper()
+				golden(t, name, h.script(lines))
+			})
 		})
 	}
 }

@@ -51,6 +51,7 @@ func (h *harness) want(t *testing.T, line string, texts ...string) {
 func TestFullInstancesAreNamed(t *testing.T) {
 	t.Parallel()
 	onCluster(t, func(t *testing.T, h *harness, cluster *swtest.Cluster) {
+		t.Helper()
 		done := func(context.Context, *singleworker.Run) error { return nil }
 		start(t, cluster, "app-1", 1, "report", done)
 		start(t, cluster, "app-2", 1, "report", done)
@@ -67,6 +68,7 @@ func TestFullInstancesAreNamed(t *testing.T) {
 func TestHungAndFailingJobsAreSeen(t *testing.T) {
 	t.Parallel()
 	onCluster(t, func(t *testing.T, h *harness, cluster *swtest.Cluster) {
+		t.Helper()
 		begin := time.Now() // 08:19:05
 		cluster.Start("app-1", map[string]singleworker.Handler{
 			"hangs": func(ctx context.Context, _ *singleworker.Run) error { <-ctx.Done(); return ctx.Err() },
@@ -97,7 +99,8 @@ func TestHungAndFailingJobsAreSeen(t *testing.T) {
 func TestDidYouMean(t *testing.T) {
 	t.Parallel()
 	onGroup(t, func(t *testing.T, h *harness) {
-		h.want(t, "show nigthly", "try: nightly, if you mean that; swctl list shows all jobs")
+		t.Helper()
+		h.want(t, "show nightyl", "try: nightly, if you mean that; swctl list shows all jobs")
 		h.want(t, "pause orphn", "try: orphan, if you mean that")
 		h.want(t, "submit new @daily --handler reprot", "do you mean handler report? swctl set new --handler report")
 		h.want(t, "stop nightly", "try: swctl pause NAME, or swctl stop-run NAME")

@@ -24,10 +24,12 @@ func (a *app) nextCommand() *cmdline.Command {
 		Long: `With --cron it needs no server: a schedule can be tried before it is submitted.
 Each line is the time in the job's zone, how far off it is, and the time in UTC.`,
 		Examples: `swctl next nightly
-swctl next --cron '0 3 * * *' --tz Europe/Berlin -n 10`,
+swctl next --cron '0 3 * * *' --tz Europe/Berlin -n 10
+swctl next nightly --from 2026-12-24`,
 		Flags: []cmdline.Flag{
 			{Name: "cron", Usage: "`SCHEDULE` any schedule instead of a job's"},
 			{Name: "tz", Usage: "`ZONE` time zone of --cron, an IANA name (default UTC)"},
+			{Name: "from", Usage: "`TIME` from when: 15:04, 2006-01-02 15:04 in the schedule's time zone, or RFC 3339 (default now)"},
 			{Name: "n", Usage: "`NUMBER` how many times to show, 1 to 1000 (default 5)"},
 		},
 		Run: a.run(next),
@@ -74,10 +76,18 @@ func (c *call) putTicks(name string, j job.Job, n int) error {
 	if err != nil {
 		return fields.Refused(err)
 	}
-	zone := schedule.Location()
+	zone, after := schedule.Location(), c.Now()
+	from, err := c.ClockTime("from")
+	if err == nil && from.Given() {
+		after, err = from.In(zone, c.Now())
+		after = after.Add(-time.Millisecond) // a tick at that time counts
+	}
+	if err != nil {
+		return err
+	}
 	var ticks []time.Time
 	var items []api.Tick
-	for at := schedule.Next(c.Now()); !at.IsZero() && len(ticks) < n; at = schedule.Next(at) {
+	for at := schedule.Next(after); !at.IsZero() && len(ticks) < n; at = schedule.Next(at) {
 		ticks, items = append(ticks, at), append(items, api.Tick{Tick: at.UTC(), Local: at.In(zone)})
 	}
 	document := api.New("TickList", api.Named{Name: name}, api.Schedule{Schedule: j.Schedule, TimeZone: j.TimeZone}, api.ItemsOf(items))

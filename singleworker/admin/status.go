@@ -333,7 +333,7 @@ func (s *JobStatus) unowned(offer string, live map[string]Instance) reason.Reaso
 	}
 	switch {
 	case len(able) == 0 && len(full) > 0:
-		r.Code, r.Instances = reason.AllFull, append(full, closed...)
+		r.Code, r.Instances = reason.AllFull, slices.Concat(full, closed)
 	case len(able) == 0 && len(closed) > 0:
 		r.Code, r.Instances = reason.AllClosed, closed
 	case s.Owner != nil:

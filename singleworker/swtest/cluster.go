@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
@@ -112,13 +111,20 @@ func (c *Cluster) Owner(job string) string { return c.group.Owners()[job] }
 // Owners returns the owner of each job, or shard of one, that has an owner.
 func (c *Cluster) Owners() map[string]string { return c.group.Owners() }
 
-// AwaitOwned waits until each of the jobs, or shards, has an owner.
+// AwaitOwned waits until each of the jobs, or shards, has an owner: of a job with shards, all of them.
 func (c *Cluster) AwaitOwned(jobs ...string) {
 	c.tb.Helper()
 	var missing []string
 	owned := func() bool {
 		owners := c.group.Owners()
-		missing = slices.DeleteFunc(slices.Clone(jobs), func(job string) bool { return owners[job] != "" })
+		missing = nil
+		for _, job := range jobs {
+			for _, slot := range c.group.Slots(job) {
+				if owners[slot] == "" {
+					missing = append(missing, slot)
+				}
+			}
+		}
 		return len(missing) == 0
 	}
 	if !c.group.Await(c.cfg.Timeout, owned) {

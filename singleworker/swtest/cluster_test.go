@@ -127,7 +127,12 @@ func TestShards(t *testing.T) {
 		job := singleworker.Job{Name: "rows", Schedule: everySecond, Shards: 3, ShardParameters: map[int]string{1: "Beijing"}}
 		c.Start("one", handlers, job)
 		c.Start("two", handlers, job)
-		c.AwaitOwned("rows[0]", "rows[1]", "rows[2]")
+		c.AwaitOwned("rows")
+		for shard := range 3 {
+			if name := fmt.Sprintf("rows[%d]", shard); c.Owner(name) == "" {
+				t.Errorf("nobody owns %s", name)
+			}
+		}
 		for _, r := range c.AwaitRuns("rows", 9) {
 			want := singleworker.Shard{Index: r.Shard.Index, Total: 3, Parameter: job.ShardParameters[r.Shard.Index]}
 			if r.Shard != want {

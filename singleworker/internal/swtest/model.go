@@ -83,6 +83,18 @@ func (c *Cluster) Owners() map[string]string {
 	return owners
 }
 
+// Slots returns the slots of a job that exists: its current shards, or itself if it has none. A name that is no
+// job's is returned as it is.
+func (c *Cluster) Slots(job string) (slots []string) {
+	slots = []string{job}
+	c.View(func(m *Model) {
+		if j := m.Jobs[job]; j != nil {
+			slots = j.Spec.ActiveLayout().Slots(job)
+		}
+	})
+	return slots
+}
+
 // Shares counts the slots of each live instance, from Owners.
 func (c *Cluster) Shares() map[string]int {
 	shares := make(map[string]int)

@@ -44,5 +44,9 @@ func Zone(j job.Job) *time.Location {
 // Named is a job in a question or an answer: "nightly (was v2, owner app-2)", where was is
 // "was " or empty.
 func Named(job admin.JobStatus, was string) string {
-	return output.Printable(fmt.Sprintf("%s (%sv%d, owner %s)", job.Name, was, job.Version, Owner(job)))
+	owner := "owner " + Owner(job)
+	if len(job.Slots) > 0 {
+		owner = "shards owned " + owners(job.Slots)
+	}
+	return output.Printable(fmt.Sprintf("%s (%sv%d, %s)", job.Name, was, job.Version, owner))
 }

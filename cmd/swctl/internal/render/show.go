@@ -74,7 +74,7 @@ func (p Page) head(job admin.JobStatus, zone *time.Location) {
 		p.field("Shard", fmt.Sprintf("%d of %d, from 0", job.Shard.Index, job.Shard.Total))
 		p.field("Parameter", job.Shard.Parameter)
 	}
-	p.field("State", string(job.State))
+	p.field("State", state(job))
 	if !job.Reason.IsZero() {
 		p.field("Reason", job.Reason.String())
 	}
