@@ -1,0 +1,358 @@
+package ledger_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/txnlog"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// ran has a own the job, run its first tick and then be the owner at second 15, with one heartbeat at 14.
+func ran(w *world) {
+	w.own(1, "j", "a")
+	w.record(10, "j", w.claimed("j", 10, "r1"))
+	w.end(11, "j", zkrec.RunOK)
+	w.beat(14, "j")
+}
+
+// TestStories tells what groups do. A rule is broken where the table says so, and nowhere else.
+func TestStories(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		tell func(w *world)
+		want []ledger.Rule
+	}{
+		{"a run", ran, nil},
+		{"a clean hand-over", func(w *world) { ran(w); w.release(15, "j", 1); w.own(15, "j", "b") }, nil},
+		{"an offer", func(w *world) {
+			ran(w)
+			w.write(15, 1, set(tree.Alive("j"), zkrec.Owner{Offer: "b"}.Encode()), remove(tree.Heartbeat("j", "a")))
+			w.own(15, "j", "b")
+		}, nil},
+		{"a takeover from the dead", func(w *world) { ran(w); w.expire(24, "a"); w.own(24, "j", "b") }, nil},
+		{"from one whose node was deleted", func(w *world) { ran(w); w.write(15, 5, remove(tree.Instance("a"))); w.own(15, "j", "b") }, nil},
+		{"from one that was gone since its last heartbeat", func(w *world) {
+			ran(w)
+			w.write(15, 5, remove(tree.Instance("a")))
+			w.rejoin(15, "a")
+			w.own(16, "j", "b")
+		}, nil},
+		{"from one that was gone before its last heartbeat", func(w *world) {
+			ran(w)
+			w.write(15, 5, remove(tree.Instance("a")))
+			w.rejoin(15, "a")
+			w.beat(15, "j")
+			w.own(16, "j", "b")
+		}, []ledger.Rule{ledger.Owner}},
+		{"from a later start of the instance", func(w *world) {
+			ran(w)
+			w.expire(15, "a")
+			w.connect(7)
+			op := create(tree.Instance("a"), zkrec.Instance{Incarnation: "next"}.Encode())
+			op.Owner = 7
+			w.write(15, 7, op)
+			w.own(16, "j", "b")
+		}, nil},
+		{"from one that hangs", func(w *world) { ran(w); w.own(24, "j", "b") }, nil},
+		{"from one that does not", func(w *world) { ran(w); w.own(23.9, "j", "b") }, []ledger.Rule{ledger.Owner}},
+		{"from one that has just adopted", func(w *world) { w.own(1, "j", "a"); w.own(2, "j", "b") }, []ledger.Rule{ledger.Owner}},
+		{"under another leader, whose clock is another one", func(w *world) { ran(w); w.zxid |= 1 << 32; w.own(3, "j", "b") }, nil},
+		{"released by another one", func(w *world) { ran(w); w.release(15, "j", 2) }, []ledger.Rule{ledger.Owner}},
+		{"released by an operator", func(w *world) { ran(w); w.release(15, "j", operator) }, []ledger.Rule{ledger.Owner}},
+		{"tidied up", func(w *world) { ran(w); w.expire(24, "a"); w.release(200, "j", 2) }, nil},
+		{"in the name of another one", func(w *world) {
+			w.write(1, 2, set(tree.Alive("j"), zkrec.Owner{SID: "a", Incarnation: "a!"}.Encode()))
+		}, []ledger.Rule{ledger.Owner}},
+		{"by someone else", func(w *world) {
+			w.write(1, operator, set(tree.Alive("j"), zkrec.Owner{SID: "c"}.Encode()))
+		}, []ledger.Rule{ledger.Owner}},
+
+		{"the next tick", func(w *world) { ran(w); w.record(20, "j", w.claimed("j", 20, "r2")) }, nil},
+		{"the same tick", func(w *world) { ran(w); w.record(15, "j", w.claimed("j", 10, "r2")) }, []ledger.Rule{ledger.Claim}},
+		{"the same run", func(w *world) { ran(w); w.record(15, "j", w.claimed("j", 10, "r1")) }, []ledger.Rule{ledger.Claim}},
+		{"a tick that is no tick", func(w *world) { ran(w); w.record(15, "j", w.claimed("j", 15, "r2")) }, []ledger.Rule{ledger.Account}},
+		{"the tick after the next", func(w *world) { ran(w); w.record(30, "j", w.claimed("j", 30, "r2")) }, []ledger.Rule{ledger.Account}},
+		{"with a row for the other", func(w *world) { ran(w); w.record(30, "j", w.claimed("j", 30, "r2"), missed(20, 20, 1)) }, nil},
+		{"with a row for too many", func(w *world) { ran(w); w.record(30, "j", w.claimed("j", 30, "r2"), missed(20, 30, 2)) }, []ledger.Rule{ledger.Account}},
+		{"with a row that miscounts", func(w *world) { ran(w); w.record(50, "j", w.claimed("j", 50, "r2"), missed(20, 40, 4)) }, []ledger.Rule{ledger.Account}},
+		{"with a row from what is no tick", func(w *world) { ran(w); w.record(30, "j", w.claimed("j", 30, "r2"), missed(21, 21, 1)) }, []ledger.Rule{ledger.Account}},
+		{"with a row for a tick that was run", func(w *world) { ran(w); w.record(30, "j", w.claimed("j", 30, "r2"), missed(10, 20, 2)) }, []ledger.Rule{ledger.Account}},
+		{"rows that get longer", func(w *world) {
+			ran(w)
+			for _, tick := range []float64{20, 30, 40} {
+				rec := w.tick["j"]
+				rec.Watermark = ms(tick)
+				w.record(tick, "j", rec, missed(tick, tick, 1))
+			}
+			w.record(50, "j", w.claimed("j", 50, "r2"))
+		}, nil},
+		{"a line that moves for nothing", func(w *world) {
+			ran(w)
+			rec := w.tick["j"]
+			rec.Watermark = ms(25)
+			w.record(25, "j", rec)
+		}, []ledger.Rule{ledger.Account}},
+		{"a line that is taken back", func(w *world) {
+			ran(w)
+			rec := w.tick["j"]
+			rec.Watermark = ms(5)
+			w.record(25, "j", rec)
+		}, []ledger.Rule{ledger.Account}},
+
+		{"by another one", func(w *world) {
+			ran(w)
+			rec := w.claimed("j", 20, "r2")
+			rec.SID = "b"
+			w.record(20, "j", rec)
+		}, []ledger.Rule{ledger.Claimant}},
+		{"by the last owner", func(w *world) {
+			ran(w)
+			rec := w.claimed("j", 20, "r2")
+			w.own(24, "j", "b")
+			w.record(25, "j", rec)
+		}, []ledger.Rule{ledger.Claimant}},
+		{"by nobody's owner", func(w *world) {
+			ran(w)
+			rec := w.claimed("j", 20, "r2")
+			w.release(15, "j", 1)
+			w.record(25, "j", rec)
+		}, []ledger.Rule{ledger.Claimant}},
+		{"in the session of another one", func(w *world) { ran(w); w.recordIn(20, 2, "j", w.claimed("j", 20, "r2")) }, []ledger.Rule{ledger.Claimant}},
+		{"in the session of an operator", func(w *world) { ran(w); w.recordIn(20, operator, "j", w.claimed("j", 20, "r2")) }, []ledger.Rule{ledger.Claimant, ledger.Claimant}},
+		{"with an earlier token", func(w *world) {
+			ran(w)
+			w.token["j"]--
+			w.record(20, "j", w.claimed("j", 20, "r2"))
+		}, []ledger.Rule{ledger.Token, ledger.Claimant}},
+		{"with a later token", func(w *world) { ran(w); w.token["j"]++; w.record(20, "j", w.claimed("j", 20, "r2")) }, []ledger.Rule{ledger.Claimant}},
+
+		{"a result that comes late, from an owner of before", func(w *world) {
+			w.own(1, "j", "a")
+			w.record(10, "j", w.claimed("j", 10, "r1"))
+			w.own(20, "j", "b")
+			w.end(21, "j", zkrec.RunOK)
+		}, nil},
+		{"a result without an entry", func(w *world) {
+			w.own(1, "j", "a")
+			w.record(10, "j", w.claimed("j", 10, "r1"))
+			rec := w.tick["j"]
+			rec.State = zkrec.RunOK
+			w.record(11, "j", rec)
+		}, []ledger.Rule{ledger.Account}},
+		{"an entry of a run that nobody claimed", func(w *world) { ran(w); w.end(15, "j", zkrec.RunOK) }, []ledger.Rule{ledger.Account}},
+		{"a result of another run", func(w *world) {
+			ran(w)
+			rec := w.tick["j"]
+			rec.RunID = "r0"
+			w.record(15, "j", rec)
+		}, []ledger.Rule{ledger.Claim}},
+		{"a claim beside an open run", func(w *world) {
+			ran(w)
+			w.record(20, "j", w.claimed("j", 20, "r2"))
+			w.record(30, "j", w.claimed("j", 30, "r3"))
+		}, []ledger.Rule{ledger.Account}},
+		{"a retry", func(w *world) {
+			w.own(1, "j", "a")
+			w.record(10, "j", w.claimed("j", 10, "r1"))
+			w.end(11, "j", zkrec.RunFailed)
+			w.record(12, "j", w.again("j", "r2"))
+			w.end(13, "j", zkrec.RunOK)
+		}, nil},
+		{"a retry of what went well", func(w *world) { ran(w); w.record(15, "j", w.again("j", "r2")) }, []ledger.Rule{ledger.Claim}},
+		{"a rerun of what was interrupted", func(w *world) {
+			w.own(1, "j", "a")
+			w.record(10, "j", w.claimed("j", 10, "r1"))
+			w.own(20, "j", "b")
+			given := w.tick["j"].Run
+			given.State = zkrec.RunInterrupted
+			w.record(20, "j", w.again("j", "r2"), zkrec.Entry{Run: given})
+			given.State = zkrec.RunOK // after all
+			w.history["j"], _ = w.history["j"].Amend(zkrec.Entry{Run: given})
+			w.write(21, 1, set(tree.History("j"), w.history["j"].Encode()))
+			given.State = zkrec.RunFailed // this time it is final
+			w.history["j"], _ = w.history["j"].Amend(zkrec.Entry{Run: given})
+			w.write(22, 1, set(tree.History("j"), w.history["j"].Encode()))
+		}, []ledger.Rule{ledger.Account}},
+		{"a rerun of what is lost", func(w *world) {
+			w.own(1, "j", "a")
+			w.record(10, "j", w.claimed("j", 10, "r1"))
+			w.own(20, "j", "b")
+			given := w.tick["j"].Run
+			given.State = zkrec.RunLost
+			w.record(20, "j", w.again("j", "r2"), zkrec.Entry{Run: given})
+		}, []ledger.Rule{ledger.Claim}},
+
+		{"deleted with the job", func(w *world) { ran(w); w.cancel(15, "j"); w.submit(16, "j", job.Job{Schedule: "*/10 * * * * ?"}) }, nil},
+		{"a tick record that somebody deletes", func(w *world) { ran(w); w.write(15, operator, remove(tree.Tick("j"))) }, []ledger.Rule{ledger.Account}},
+		{"a record that is made unreadable, and repaired", func(w *world) {
+			ran(w)
+			w.write(15, operator, set(tree.Tick("j"), []byte("garbage")))
+			w.write(25, operator, set(tree.Tick("j"), nil))
+			w.tick["j"] = zkrec.Tick{Watermark: ms(25)}
+			w.record(30, "j", w.claimed("j", 30, "r2"))
+		}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, true)
+			tt.tell(w)
+			w.wantRules(t, tt.want)
+		})
+	}
+}
+
+func (w *world) wantRules(t *testing.T, want []ledger.Rule) {
+	t.Helper()
+	same := len(w.found) == len(want)
+	for k := range w.found {
+		same = same && w.found[k].Rule == want[k]
+	}
+	if !same {
+		t.Errorf("found %v, want %v", w.found, want)
+	}
+}
+
+// TestSchedules: what is due follows from the spec at that time.
+func TestSchedules(t *testing.T) {
+	t.Parallel()
+	later := func(w *world) { // every ten seconds until 25, and then every 20
+		ran(w)
+		spec := zkrec.Spec{Job: job.Job{Schedule: "*/20 * * * * ?"}, Former: &zkrec.Former{Schedule: "*/10 * * * * ?", Since: ms(0)}}
+		w.write(25, operator, set(tree.Job("j"), spec.Encode()))
+	}
+	changed := func(e zkrec.Entry) zkrec.Entry {
+		e.Reason = zkrec.ReasonScheduleChanged
+		return e
+	}
+	passed := func(w *world, entries ...zkrec.Entry) {
+		rec := w.tick["j"]
+		rec.Watermark = ms(25)
+		w.record(41, "j", rec, entries...)
+		w.record(41, "j", w.claimed("j", 40, "r2"))
+	}
+	for name, tt := range map[string]struct {
+		tell func(w *world)
+		want []ledger.Rule
+	}{
+		"all":                      {func(w *world) { later(w); passed(w, changed(missed(20, 20, 1))) }, nil},
+		"nothing of the former":    {func(w *world) { later(w); passed(w) }, []ledger.Rule{ledger.Account}},
+		"too much of the former":   {func(w *world) { later(w); passed(w, changed(missed(20, 30, 2))) }, []ledger.Rule{ledger.Account}},
+		"a tick of the former one": {func(w *world) { later(w); w.record(30, "j", w.claimed("j", 30, "r2"), missed(20, 20, 1)) }, []ledger.Rule{ledger.Account}},
+		"far more than are counted": {func(w *world) {
+			ran(w)
+			w.record(200_000, "j", w.claimed("j", 200_000, "r2"), missed(20, 199_990, zkrec.MaxCount))
+		}, nil},
+		"what cannot be read": {func(w *world) {
+			ran(w)
+			w.write(25, operator, set(tree.Job("j"), zkrec.Spec{Job: job.Job{Schedule: "never"}}.Encode()))
+			w.record(30, "j", w.claimed("j", 30, "r2"))
+		}, nil},
+	} {
+		w := newWorld(t, true)
+		if tt.tell(w); len(w.found) != len(tt.want) {
+			t.Errorf("%s:", name)
+			w.wantRules(t, tt.want)
+		}
+	}
+}
+
+// TestRequests: a request is run once, and not dropped.
+func TestRequests(t *testing.T) {
+	t.Parallel()
+	ask := func(w *world) {
+		w.own(1, "j", "a")
+		w.write(2, operator, create(tree.Request("j", "q"), zkrec.Request{Kind: zkrec.RequestRun}.Encode()),
+			create(tree.Request("j", "s"), zkrec.Request{Kind: zkrec.RequestStop, RunID: "r"}.Encode()))
+	}
+	claim := func(w *world, run string) {
+		rec := w.claimed("j", 2, run)
+		rec.Manual, rec.Watermark = "q", ms(0)
+		w.record(3, "j", rec)
+	}
+	for name, tt := range map[string]struct {
+		tell func(w *world)
+		want []ledger.Rule
+	}{
+		"run": {func(w *world) {
+			ask(w)
+			claim(w, "r1")
+			w.end(4, "j", zkrec.RunOK)
+			w.write(4, 1, remove(tree.Request("j", "q")), remove(tree.Request("j", "s")))
+		}, nil},
+		"run twice":   {func(w *world) { ask(w); claim(w, "r1"); w.end(4, "j", zkrec.RunOK); claim(w, "r2") }, []ledger.Rule{ledger.Claim}},
+		"not there":   {func(w *world) { w.own(1, "j", "a"); claim(w, "r1") }, []ledger.Rule{ledger.Claim}},
+		"withdrawn":   {func(w *world) { ask(w); w.write(4, operator, remove(tree.Request("j", "q"))) }, nil},
+		"dropped":     {func(w *world) { ask(w); w.write(4, 1, remove(tree.Request("j", "q"))) }, []ledger.Rule{ledger.Claim}},
+		"with a job":  {func(w *world) { ask(w); w.write(4, 1, remove(tree.Request("j", "q")), remove(tree.Job("j"))) }, nil},
+		"no run's":    {func(w *world) { ask(w); w.write(4, 1, remove(tree.Request("j", "s"))) }, nil},
+		"in progress": {func(w *world) { ask(w); claim(w, "r1"); w.record(10, "j", w.claimed("j", 10, "r2")) }, []ledger.Rule{ledger.Account}},
+	} {
+		w := newWorld(t, true)
+		if tt.tell(w); len(w.found) != len(tt.want) {
+			t.Errorf("%s:", name)
+			w.wantRules(t, tt.want)
+		}
+	}
+}
+
+// TestMiddleOfALog: of what was before nothing is claimed, and what can be judged is judged.
+func TestMiddleOfALog(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, true)
+	ran(w)
+	later := &world{
+		zxid: w.zxid, sessions: w.sessions, owner: w.owner, token: w.token, tick: w.tick, history: w.history,
+	}
+	later.ledger = ledger.New(tree, false, ledger.Observer{}, func(v ledger.Violation) { later.found = append(later.found, v) })
+	later.beat(19, "j")
+	later.record(20, "j", later.claimed("j", 20, "r2"))
+	later.end(21, "j", zkrec.RunOK)
+	if n := later.ledger.Counts(); len(later.found) > 0 || n.Unjudged == 0 {
+		t.Errorf("found %v of %+v", later.found, n)
+	}
+	later.record(30, "j", later.claimed("j", 20, "r3"))
+	later.wantRules(t, []ledger.Rule{ledger.Claim})
+}
+
+// TestSnapshot: a ledger that begins with a snapshot knows what one that has read all knows. The snapshot
+// shows traces of a transaction that follows it.
+func TestSnapshot(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, true)
+	ran(w)
+	zxid := w.zxid
+	spec := zkrec.Spec{Job: job.Job{Schedule: "*/10 * * * * ?"}}
+	during := w.txn(20, 1, set(tree.Tick("j"), w.claimed("j", 20, "r2").Encode()))
+	var found []ledger.Violation
+	l := ledger.New(tree, true, ledger.Observer{}, func(v ledger.Violation) { found = append(found, v) })
+	for _, n := range []txnlog.Node{
+		{Path: tree.Instance("a"), Data: zkrec.Instance{Incarnation: "a!", SessionTimeout: zkrec.Duration(timeout)}.Encode(), Czxid: 2, Mzxid: 2, Owner: 1, Mtime: at(0)},
+		{Path: tree.Instance("b"), Data: zkrec.Instance{Incarnation: "b!", SessionTimeout: zkrec.Duration(timeout)}.Encode(), Czxid: 4, Mzxid: 4, Owner: 2, Mtime: at(0)},
+		{Path: tree.Job("j"), Data: spec.Encode(), Czxid: 5, Mzxid: 5, Mtime: at(0)},
+		{Path: tree.Alive("j"), Data: zkrec.Owner{SID: "a", Incarnation: "a!"}.Encode(), Czxid: 5, Mzxid: w.token["j"], Mtime: at(1)},
+		{Path: tree.Heartbeat("j", "a"), Czxid: w.token["j"], Mzxid: zxid, Mtime: at(14)},
+		{Path: tree.Tick("j"), Data: during.Ops[0].Data, Czxid: 5, Mzxid: during.Zxid, Mtime: at(20)},
+		{Path: tree.History("j"), Data: w.history["j"].Encode(), Czxid: 5, Mzxid: zxid, Mtime: at(11)},
+	} {
+		l.Load(n)
+	}
+	l.LoadSessions(map[int64]time.Duration{1: timeout, 2: timeout, operator: timeout})
+	l.Replay(during)
+	w.ledger, w.tick["j"] = l, w.claimed("j", 20, "r2").Normal()
+	w.end(21, "j", zkrec.RunOK)
+	w.record(30, "j", w.claimed("j", 30, "r3"))
+	if n := l.Counts(); len(found) > 0 || n.Unjudged > 0 || n.Claims != 1 || n.Results != 1 {
+		t.Errorf("found %v of %+v", found, n)
+	}
+	w.own(23, "j", "b")
+	w.record(31, "j", w.claimed("j", 30, "r4"), zkrec.Entry{Run: zkrec.Run{
+		Tick: ms(30), RunID: "r3", SID: "a", Token: w.tick["j"].Token, Attempt: 1, State: zkrec.RunLost,
+	}})
+	if w.found = found; len(found) != 2 || found[0].Rule != ledger.Owner || found[1].Rule != ledger.Claim {
+		t.Errorf("found %v, want a takeover from who lives, and a tick that is claimed again", found)
+	}
+}

@@ -1,0 +1,130 @@
+package ledger_test
+
+import (
+	"testing"
+
+	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/txnlog"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// spec is that of a job with shards, in a layout that may be another one.
+func spec(shards int, layout *zkrec.Layout) zkrec.Spec {
+	return zkrec.Spec{Job: job.Job{Schedule: "*/10 * * * * ?", Shards: shards}, Since: ms(0), Layout: layout}
+}
+
+func layout(shards int, since, until int64) *zkrec.Layout {
+	return &zkrec.Layout{Sharding: zkrec.Sharding{Shards: shards}, Since: since, Until: until}
+}
+
+// makeShard makes the nodes of a shard whose ticks begin after a time.
+func (w *world) makeShard(second float64, slot string, after int64) {
+	var ops []txnlog.Op
+	for _, n := range tree.NewShard(slot, after) {
+		ops = append(ops, create(n.Path, n.Data))
+	}
+	w.tick[slot], w.history[slot] = zkrec.Tick{Watermark: after}, zkrec.History{}
+	w.write(second, 1, ops...)
+}
+
+func (w *world) deleteShard(second float64, slot string) {
+	w.write(second, 1, remove(tree.Alive(slot)), remove(tree.Tick(slot)), remove(tree.History(slot)), remove(tree.Requests(slot)), remove(tree.Slot(slot)))
+}
+
+func (w *world) run(second float64, slot string, tick float64, run string) {
+	w.record(second, slot, w.claimed(slot, tick, run))
+	w.end(second, slot, zkrec.RunOK)
+}
+
+func (w *world) complete(second, tick float64) {
+	w.write(second, 1, set(tree.Shards("s"), zkrec.Complete{Tick: ms(tick)}.Encode()))
+}
+
+// divided is a job of two shards that has run its first tick in both.
+func divided(w *world) {
+	w.submit(0, "s", job.Job{Schedule: "*/10 * * * * ?", Shards: 2})
+	for _, slot := range []string{"s[0]", "s[1]"} {
+		w.makeShard(1, slot, ms(0))
+		w.own(2, slot, "a")
+		w.run(10, slot, 10, slot+"1")
+	}
+}
+
+// resharding has the job change to three shards after its tick at 20, which one of them has run.
+func resharding(w *world) {
+	divided(w)
+	w.complete(11, 10)
+	w.run(20, "s[0]", 20, "x")
+	w.write(21, operator, set(tree.Job("s"), spec(3, layout(2, 0, 0)).Encode()))
+	w.write(22, 1, set(tree.Job("s"), spec(3, layout(2, 0, ms(20))).Encode()))
+}
+
+func (w *world) resharded(second float64) {
+	w.write(second, 1, set(tree.Job("s"), spec(3, layout(3, ms(20), 0)).Encode()))
+}
+
+func TestShards(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		tell func(w *world)
+		want []ledger.Rule
+	}{
+		{"a complete tick", func(w *world) { divided(w); w.complete(11, 10) }, nil},
+		{"one that is not", func(w *world) { divided(w); w.run(20, "s[0]", 20, "x"); w.complete(21, 20) }, []ledger.Rule{ledger.Shards}},
+		{"one again", func(w *world) { divided(w); w.complete(11, 10); w.complete(12, 10) }, []ledger.Rule{ledger.Shards}},
+		{"another number of shards", func(w *world) {
+			resharding(w)
+			w.run(23, "s[1]", 20, "y")
+			w.complete(23, 20)
+			w.resharded(24)
+			w.makeShard(25, "s[2]", ms(20))
+			w.own(25, "s[2]", "b")
+			for _, slot := range []string{"s[0]", "s[1]", "s[2]"} {
+				w.run(30, slot, 30, slot+"3")
+			}
+			w.complete(31, 30)
+		}, nil},
+		{"before all are done", func(w *world) { resharding(w); w.resharded(24) }, []ledger.Rule{ledger.Shards}},
+		{"with a run in progress", func(w *world) {
+			resharding(w)
+			w.record(23, "s[1]", w.claimed("s[1]", 20, "y"))
+			w.resharded(24)
+		}, []ledger.Rule{ledger.Shards}},
+		{"without an end of the former", func(w *world) {
+			divided(w)
+			w.write(21, operator, set(tree.Job("s"), spec(3, layout(3, ms(10), 0)).Encode()))
+		}, []ledger.Rule{ledger.Shards}},
+		{"a tick beyond the end", func(w *world) { resharding(w); w.run(30, "s[0]", 30, "z") }, []ledger.Rule{ledger.Shards}},
+		{"a claim of a shard that there is not", func(w *world) {
+			divided(w)
+			w.makeShard(15, "s[2]", ms(10))
+			w.own(15, "s[2]", "a")
+			w.run(20, "s[2]", 20, "z")
+		}, []ledger.Rule{ledger.Shards}},
+		{"a shard that begins too late", func(w *world) {
+			resharding(w)
+			w.run(23, "s[1]", 20, "y")
+			w.resharded(24)
+			w.makeShard(35, "s[2]", ms(30))
+		}, []ledger.Rule{ledger.Account}},
+		{"a shard that is retired", func(w *world) {
+			resharding(w)
+			w.run(23, "s[1]", 20, "y")
+			w.write(24, 1, set(tree.Job("s"), spec(1, layout(3, ms(20), ms(20))).Encode()))
+			w.makeShard(25, "s[2]", ms(20))
+			w.write(26, 1, set(tree.Job("s"), spec(1, layout(1, ms(20), 0)).Encode()))
+			w.deleteShard(27, "s[1]")
+			w.deleteShard(27, "s[2]")
+		}, nil},
+		{"a shard that is deleted", func(w *world) { divided(w); w.deleteShard(15, "s[1]") }, []ledger.Rule{ledger.Account}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, true)
+			tt.tell(w)
+			w.wantRules(t, tt.want)
+		})
+	}
+}
