@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/ledger"
@@ -143,8 +144,8 @@ func (a *auditor) look(txn *txnlog.Txn) {
 	for k := range txn.Ops {
 		name := txn.Ops[k].Path
 		a.found = a.found || a.isOfGroup(name)
-		if path.Base(name) == path.Base(a.tree.Instances()) && len(a.groups) < maxGroups {
-			a.groups[path.Dir(name)] = true
+		if group, _, found := strings.Cut(name, "/"+path.Base(a.tree.Instances())); found && len(a.groups) < maxGroups {
+			a.groups[group] = true
 		}
 	}
 }
@@ -175,7 +176,12 @@ func (a *auditor) begin(zxid int64) {
 		a.notef("transactions between %v and %v are missing: the server got them as a snapshot, or files were removed", Hex(a.last), Hex(zxid))
 	}
 	a.skip, a.through, a.muted = 0, 0, !a.opts.Since.IsZero()
+	const first = 1
+	whole := !gap && zxid == first
 	for k, file := range a.files.snapshots {
+		if whole && file.Zxid >= zxid {
+			break // an empty tree is earlier
+		}
 		next := k+1 == len(a.files.snapshots) || a.files.snapshots[k+1].Zxid >= zxid
 		if file.Zxid < zxid-1 && !(next && txnlog.Follows(zxid, file.Zxid)) {
 			continue
@@ -196,8 +202,6 @@ func (a *auditor) begin(zxid int64) {
 		}
 		return
 	}
-	const first = 1
-	whole := !gap && zxid == first
 	if !whole {
 		a.report.Whole = false
 		a.notef("no snapshot says what there was before %v: what a write changes is judged from the second one on", Hex(zxid))

@@ -18,14 +18,29 @@ func ran(w *world) {
 	w.beat(14, "j")
 }
 
-// TestStories tells what groups do. A rule is broken where the table says so, and nowhere else.
-func TestStories(t *testing.T) {
+// A story is what a group does, and the rules that it breaks.
+type story struct {
+	name string
+	tell func(w *world)
+	want []ledger.Rule
+}
+
+// tell tells stories, each in a new world. A rule is broken where they say so, and nowhere else.
+func tell(t *testing.T, stories []story) {
+	t.Helper()
+	for _, s := range stories {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, true)
+			s.tell(w)
+			w.wantRules(t, s.want)
+		})
+	}
+}
+
+func TestOwners(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		name string
-		tell func(w *world)
-		want []ledger.Rule
-	}{
+	tell(t, []story{
 		{"a run", ran, nil},
 		{"a clean hand-over", func(w *world) { ran(w); w.release(15, "j", 1); w.own(15, "j", "b") }, nil},
 		{"an offer", func(w *world) {
@@ -70,7 +85,12 @@ func TestStories(t *testing.T) {
 		{"by someone else", func(w *world) {
 			w.write(1, operator, set(tree.Alive("j"), zkrec.Owner{SID: "c"}.Encode()))
 		}, []ledger.Rule{ledger.Owner}},
+	})
+}
 
+func TestClaims(t *testing.T) {
+	t.Parallel()
+	tell(t, []story{
 		{"the next tick", func(w *world) { ran(w); w.record(20, "j", w.claimed("j", 20, "r2")) }, nil},
 		{"the same tick", func(w *world) { ran(w); w.record(15, "j", w.claimed("j", 10, "r2")) }, []ledger.Rule{ledger.Claim}},
 		{"the same run", func(w *world) { ran(w); w.record(15, "j", w.claimed("j", 10, "r1")) }, []ledger.Rule{ledger.Claim}},
@@ -102,7 +122,12 @@ func TestStories(t *testing.T) {
 			rec.Watermark = ms(5)
 			w.record(25, "j", rec)
 		}, []ledger.Rule{ledger.Account}},
+	})
+}
 
+func TestClaimants(t *testing.T) {
+	t.Parallel()
+	tell(t, []story{
 		{"by another one", func(w *world) {
 			ran(w)
 			rec := w.claimed("j", 20, "r2")
@@ -129,7 +154,12 @@ func TestStories(t *testing.T) {
 			w.record(20, "j", w.claimed("j", 20, "r2"))
 		}, []ledger.Rule{ledger.Token, ledger.Claimant}},
 		{"with a later token", func(w *world) { ran(w); w.token["j"]++; w.record(20, "j", w.claimed("j", 20, "r2")) }, []ledger.Rule{ledger.Claimant}},
+	})
+}
 
+func TestResults(t *testing.T) {
+	t.Parallel()
+	tell(t, []story{
 		{"a result that comes late, from an owner of before", func(w *world) {
 			w.own(1, "j", "a")
 			w.record(10, "j", w.claimed("j", 10, "r1"))
@@ -195,14 +225,7 @@ func TestStories(t *testing.T) {
 			w.tick["j"] = zkrec.Tick{Watermark: ms(25)}
 			w.record(30, "j", w.claimed("j", 30, "r2"))
 		}, nil},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, true)
-			tt.tell(w)
-			w.wantRules(t, tt.want)
-		})
-	}
+	})
 }
 
 func (w *world) wantRules(t *testing.T, want []ledger.Rule) {
@@ -234,30 +257,21 @@ func TestSchedules(t *testing.T) {
 		w.record(41, "j", rec, entries...)
 		w.record(41, "j", w.claimed("j", 40, "r2"))
 	}
-	for name, tt := range map[string]struct {
-		tell func(w *world)
-		want []ledger.Rule
-	}{
-		"all":                      {func(w *world) { later(w); passed(w, changed(missed(20, 20, 1))) }, nil},
-		"nothing of the former":    {func(w *world) { later(w); passed(w) }, []ledger.Rule{ledger.Account}},
-		"too much of the former":   {func(w *world) { later(w); passed(w, changed(missed(20, 30, 2))) }, []ledger.Rule{ledger.Account}},
-		"a tick of the former one": {func(w *world) { later(w); w.record(30, "j", w.claimed("j", 30, "r2"), missed(20, 20, 1)) }, []ledger.Rule{ledger.Account}},
-		"far more than are counted": {func(w *world) {
+	tell(t, []story{
+		{"all", func(w *world) { later(w); passed(w, changed(missed(20, 20, 1))) }, nil},
+		{"nothing of the former", func(w *world) { later(w); passed(w) }, []ledger.Rule{ledger.Account}},
+		{"too much of the former", func(w *world) { later(w); passed(w, changed(missed(20, 30, 2))) }, []ledger.Rule{ledger.Account}},
+		{"a tick of the former one", func(w *world) { later(w); w.record(30, "j", w.claimed("j", 30, "r2"), missed(20, 20, 1)) }, []ledger.Rule{ledger.Account}},
+		{"far more than are counted", func(w *world) {
 			ran(w)
 			w.record(200_000, "j", w.claimed("j", 200_000, "r2"), missed(20, 199_990, zkrec.MaxCount))
 		}, nil},
-		"what cannot be read": {func(w *world) {
+		{"what cannot be read", func(w *world) {
 			ran(w)
 			w.write(25, operator, set(tree.Job("j"), zkrec.Spec{Job: job.Job{Schedule: "never"}}.Encode()))
 			w.record(30, "j", w.claimed("j", 30, "r2"))
 		}, nil},
-	} {
-		w := newWorld(t, true)
-		if tt.tell(w); len(w.found) != len(tt.want) {
-			t.Errorf("%s:", name)
-			w.wantRules(t, tt.want)
-		}
-	}
+	})
 }
 
 // TestRequests: a request is run once, and not dropped.
@@ -273,30 +287,21 @@ func TestRequests(t *testing.T) {
 		rec.Manual, rec.Watermark = "q", ms(0)
 		w.record(3, "j", rec)
 	}
-	for name, tt := range map[string]struct {
-		tell func(w *world)
-		want []ledger.Rule
-	}{
-		"run": {func(w *world) {
+	tell(t, []story{
+		{"run", func(w *world) {
 			ask(w)
 			claim(w, "r1")
 			w.end(4, "j", zkrec.RunOK)
 			w.write(4, 1, remove(tree.Request("j", "q")), remove(tree.Request("j", "s")))
 		}, nil},
-		"run twice":   {func(w *world) { ask(w); claim(w, "r1"); w.end(4, "j", zkrec.RunOK); claim(w, "r2") }, []ledger.Rule{ledger.Claim}},
-		"not there":   {func(w *world) { w.own(1, "j", "a"); claim(w, "r1") }, []ledger.Rule{ledger.Claim}},
-		"withdrawn":   {func(w *world) { ask(w); w.write(4, operator, remove(tree.Request("j", "q"))) }, nil},
-		"dropped":     {func(w *world) { ask(w); w.write(4, 1, remove(tree.Request("j", "q"))) }, []ledger.Rule{ledger.Claim}},
-		"with a job":  {func(w *world) { ask(w); w.write(4, 1, remove(tree.Request("j", "q")), remove(tree.Job("j"))) }, nil},
-		"no run's":    {func(w *world) { ask(w); w.write(4, 1, remove(tree.Request("j", "s"))) }, nil},
-		"in progress": {func(w *world) { ask(w); claim(w, "r1"); w.record(10, "j", w.claimed("j", 10, "r2")) }, []ledger.Rule{ledger.Account}},
-	} {
-		w := newWorld(t, true)
-		if tt.tell(w); len(w.found) != len(tt.want) {
-			t.Errorf("%s:", name)
-			w.wantRules(t, tt.want)
-		}
-	}
+		{"run twice", func(w *world) { ask(w); claim(w, "r1"); w.end(4, "j", zkrec.RunOK); claim(w, "r2") }, []ledger.Rule{ledger.Claim}},
+		{"not there", func(w *world) { w.own(1, "j", "a"); claim(w, "r1") }, []ledger.Rule{ledger.Claim}},
+		{"withdrawn", func(w *world) { ask(w); w.write(4, operator, remove(tree.Request("j", "q"))) }, nil},
+		{"dropped", func(w *world) { ask(w); w.write(4, 1, remove(tree.Request("j", "q"))) }, []ledger.Rule{ledger.Claim}},
+		{"with a job", func(w *world) { ask(w); w.write(4, 1, remove(tree.Request("j", "q")), remove(tree.Job("j"))) }, nil},
+		{"no run's", func(w *world) { ask(w); w.write(4, 1, remove(tree.Request("j", "s"))) }, nil},
+		{"in progress", func(w *world) { ask(w); claim(w, "r1"); w.record(10, "j", w.claimed("j", 10, "r2")) }, []ledger.Rule{ledger.Account}},
+	})
 }
 
 // TestMiddleOfALog: of what was before nothing is claimed, and what can be judged is judged.

@@ -66,11 +66,7 @@ func (w *world) resharded(second float64) {
 
 func TestShards(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		name string
-		tell func(w *world)
-		want []ledger.Rule
-	}{
+	tell(t, []story{
 		{"a complete tick", func(w *world) { divided(w); w.complete(11, 10) }, nil},
 		{"one that is not", func(w *world) { divided(w); w.run(20, "s[0]", 20, "x"); w.complete(21, 20) }, []ledger.Rule{ledger.Shards}},
 		{"one again", func(w *world) { divided(w); w.complete(11, 10); w.complete(12, 10) }, []ledger.Rule{ledger.Shards}},
@@ -119,12 +115,5 @@ func TestShards(t *testing.T) {
 			w.deleteShard(27, "s[2]")
 		}, nil},
 		{"a shard that is deleted", func(w *world) { divided(w); w.deleteShard(15, "s[1]") }, []ledger.Rule{ledger.Account}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, true)
-			tt.tell(w)
-			w.wantRules(t, tt.want)
-		})
-	}
+	})
 }

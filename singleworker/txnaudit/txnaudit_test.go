@@ -1,0 +1,211 @@
+package txnaudit_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/txnaudit"
+)
+
+func options(dirs ...string) txnaudit.Options {
+	return txnaudit.Options{Dirs: dirs, ServerType: "g", Chroot: "/apps"}
+}
+
+func run(t *testing.T, opts txnaudit.Options) txnaudit.Report {
+	t.Helper()
+	report, err := txnaudit.Run(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+func TestPass(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, story(5)...)
+	r := run(t, options(dir))
+	if !r.OK || !r.Whole || r.Counts.Claims != 5 || r.Counts.Results != 5 || r.Counts.Unjudged != 0 || len(r.Promises) != 6 || len(r.Notes) != 0 ||
+		r.First.Zxid != 1 || r.Last.Zxid != 15 || !r.Last.Time.Equal(at(51)) {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestViolation(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, append(story(9), forged(9))...)
+	r := run(t, options(dir))
+	if r.OK || len(r.Violations) < 2 || r.Violations[1].Rule != "claim" || r.Violations[1].Zxid != 24 || r.Violations[1].Session != 8 || r.Violations[1].Job != "j" {
+		t.Fatalf("%+v", r)
+	}
+	around := r.Around
+	if last := around[len(around)-1]; len(around) != 12 || last.Zxid != 24 || last.Op != "set" || last.Path != tree.Tick("j") || !strings.Contains(last.Data, "forged") {
+		t.Errorf("around: %+v", around)
+	}
+}
+
+// TestBounds: what is before a time counts for what is known, and is not judged.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	txns := append(story(3), forged(3))
+	write(t, dir, txns...)
+	opts := options(dir)
+	opts.Since, opts.Until = at(20), at(31)
+	if r := run(t, opts); !r.OK || r.Counts.Claims != 2 || r.First.Zxid != 8 || r.Last.Zxid != 11 || r.Counts.Unjudged != 0 {
+		t.Errorf("before the violation: %+v", r)
+	}
+	if opts.Until = at(40); run(t, opts).OK {
+		t.Error("the violation is not found")
+	}
+	opts.Since = at(33)
+	if r := run(t, opts); !r.OK || r.Counts.Transactions != 0 || len(r.Notes) == 0 {
+		t.Errorf("after the violation: %+v", r)
+	}
+}
+
+// kept is a snapshot's nodes after n runs.
+func kept(runs int) []node {
+	txns := story(runs)
+	last := txns[len(txns)-1].zxid
+	rec := claim(10 * runs)
+	rec.State = zkrec.RunOK
+	var history zkrec.History
+	for n := range runs {
+		ended := claim(10 * (n + 1))
+		ended.State = zkrec.RunOK
+		history = history.Add(0, zkrec.Entry{Run: ended.Run})
+	}
+	return []node{
+		{tree.Instance("a"), zkrec.Instance{Incarnation: "a!"}.Encode(), 3, 7},
+		{tree.Alive("j"), zkrec.Owner{SID: "a", Incarnation: "a!"}.Encode(), 5, 0},
+		{tree.Job("j"), []byte("*/10 * * * * ?"), 4, 0},
+		{tree.Tick("j"), rec.Encode(), last, 0},
+		{tree.History("j"), history.Encode(), last, 0},
+	}
+}
+
+// TestPurged: a log that begins in the middle is judged from the oldest snapshot on.
+func TestPurged(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	txns := story(6)
+	write(t, dir, txns[9:]...) // from zxid 10 on, the third run
+	r := run(t, options(dir))
+	if !r.OK || r.Whole || r.Counts.Unjudged == 0 || r.Baseline != "" {
+		t.Errorf("without a snapshot: %+v", r)
+	}
+	snapshot(t, dir, 11, []int64{7, 8}, kept(3)...)
+	r = run(t, options(dir))
+	if !r.OK || !r.Whole || r.Counts.Unjudged != 0 || r.Counts.Claims != 3 || r.First.Zxid != 12 || !strings.HasSuffix(r.Baseline, "snapshot.b") {
+		t.Errorf("with a snapshot: %+v", r)
+	}
+	save(t, dir, "snapshot.a", []byte("ZKSN\x00\x00\x00\x02 and so on"))
+	if r = run(t, options(dir)); !r.OK || !r.Whole || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "snapshot not used") {
+		t.Errorf("beside one that is damaged: %+v", r)
+	}
+	other := t.TempDir()
+	write(t, other, append(txns[9:], forged(6))...)
+	snapshot(t, other, 11, []int64{7, 8}, kept(3)...)
+	if r = run(t, options(other)); r.OK {
+		t.Errorf("a violation after a snapshot: %+v", r)
+	}
+}
+
+// TestGap: a server that was away has a gap, which another one's files fill.
+func TestGap(t *testing.T) {
+	t.Parallel()
+	one, two := t.TempDir(), t.TempDir()
+	txns := story(9)
+	write(t, one, txns[:9]...)
+	write(t, one, txns[15:]...)
+	write(t, two, txns[6:]...)
+	if r := run(t, options(one)); !r.OK || r.Whole || !strings.Contains(strings.Join(r.Notes, " "), "between 0x9 and 0x10 are missing") {
+		t.Errorf("with a gap: %+v", r)
+	}
+	if r := run(t, options(two, one)); !r.OK || !r.Whole || r.Counts.Claims != 9 || r.Counts.Transactions != len(txns) || len(r.Notes) != 0 {
+		t.Errorf("with both servers: %+v", r)
+	}
+	snapshot(t, one, 15, []int64{7, 8}, kept(5)...)
+	if r := run(t, options(one)); !r.OK || !r.Whole || r.Counts.Unjudged != 0 || r.Counts.Claims != 2+4 {
+		t.Errorf("with a snapshot after the gap: %+v", r)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	dir, empty := t.TempDir(), t.TempDir()
+	write(t, dir, story(1)...)
+	damaged := t.TempDir()
+	write(t, damaged, story(1)...)
+	save(t, damaged, "log.99", []byte("this is not a transaction log"))
+	canceled, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("enough"))
+	long := t.TempDir()
+	write(t, long, story(3000)...)
+	for name, tt := range map[string]struct {
+		ctx  context.Context
+		opts txnaudit.Options
+		want error
+	}{
+		"no log":          {t.Context(), options(empty), txnaudit.ErrNoLog},
+		"no directory":    {t.Context(), options(filepath.Join(empty, "x")), txnaudit.ErrFile},
+		"another group":   {t.Context(), txnaudit.Options{Dirs: []string{dir}, ServerType: "h", Chroot: "/apps"}, txnaudit.ErrNoGroup},
+		"another chroot":  {t.Context(), txnaudit.Options{Dirs: []string{dir}, ServerType: "g"}, txnaudit.ErrNoGroup},
+		"a damaged file":  {t.Context(), options(damaged), txnaudit.ErrCorrupt},
+		"an interruption": {canceled, options(long), context.Cause(canceled)},
+	} {
+		_, err := txnaudit.Run(tt.ctx, tt.opts)
+		if !errors.Is(err, tt.want) || tt.want == txnaudit.ErrNoGroup && !strings.Contains(err.Error(), `it has ["/apps/g"]`) { //nolint:errorlint // the table's own
+			t.Errorf("%s: %v, want %v", name, err, tt.want)
+		}
+	}
+	if _, err := txnaudit.Run(t.Context(), txnaudit.Options{Dirs: []string{dir}, ServerType: "a/b"}); err == nil {
+		t.Error("a server type that cannot be one is taken")
+	}
+}
+
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, story(5000)...)
+	info, err := os.Stat(filepath.Join(dir, "version-2", "log.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts, calls, last := options(dir), 0, int64(0)
+	opts.Progress = func(done, total int64) {
+		if calls++; done <= last || done > total || total != info.Size() {
+			t.Errorf("%d of %d after %d, of %d bytes", done, total, last, info.Size())
+		}
+		last = done
+	}
+	if r := run(t, opts); !r.OK || r.Counts.Claims != 5000 || calls != 2 {
+		t.Errorf("%d calls, %+v", calls, r.Counts)
+	}
+}
+
+// FuzzRun: whatever is in the files, an audit ends with a report or one of its errors.
+func FuzzRun(f *testing.F) {
+	f.Add([]byte("ZKLG"), []byte("ZKSN"))
+	f.Fuzz(func(t *testing.T, log, snapshot []byte) {
+		dir := t.TempDir()
+		save(t, dir, "log.1", log)
+		save(t, dir, "snapshot.0", snapshot)
+		_, err := txnaudit.Run(t.Context(), options(dir))
+		for _, known := range []error{txnaudit.ErrNoGroup, txnaudit.ErrCorrupt} {
+			if errors.Is(err, known) {
+				return
+			}
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
