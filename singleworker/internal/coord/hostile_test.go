@@ -104,6 +104,36 @@ func TestOwnerRecordThatMayNotBeRead(t *testing.T) {
 	})
 }
 
+// A heartbeat with a node below it cannot be deleted: nobody asks for that without a pause, and it keeps no
+// instance from stopping.
+func TestHeartbeatWithANodeBelow(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.Submit("job")
+		g.Submit("stray")
+		g.Create(g.Tree.Heartbeat("stray", "ghost"), "")
+		g.Create(g.Tree.Heartbeat("stray", "ghost")+"/x", "")
+		a := g.join("a")
+		a.Ownership()
+		g.Set(g.Tree.Alive("stray"), zkrec.Owner{SID: "a", Incarnation: "a-1"}.Encode())
+		g.Create(g.Tree.Heartbeat("stray", "a"), "")
+		n := countRequests(g, "a")
+		roomtest.Pass(4 * roomtest.SessionTimeout)
+		if n.Load() > 300 {
+			g.T.Errorf("%d reads in four sessions", n.Load())
+		}
+		g.Create(g.Tree.Heartbeat("job", "a")+"/x", "")
+		a.Leave()
+		select {
+		case err := <-a.ended:
+			if err != nil {
+				g.T.Errorf("stopped with %v", err)
+			}
+		case <-time.After(4 * roomtest.SessionTimeout):
+			g.T.Error("not stopped")
+		}
+	})
+}
+
 // An answer that says neither that the result was written nor that it was not is no answer: the result is
 // written in the end.
 func TestResultIsWrittenAfterAnUnclearAnswer(t *testing.T) {

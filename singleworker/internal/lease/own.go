@@ -130,7 +130,8 @@ func (m *Machine) lose(s *slot, reason Reason) {
 }
 
 // yieldStray removes our heartbeat from a slot that we do not own, and, as the
-// owner, stale heartbeats of others.
+// owner, stale heartbeats of others; not while draining, for one that cannot be
+// removed must not keep the slot from being released.
 func (m *Machine) yieldStray(now Instant, s *slot) {
 	if s.op != idle || s.beating || !s.rec.Exists {
 		return
@@ -138,7 +139,7 @@ func (m *Machine) yieldStray(now Instant, s *slot) {
 	for _, b := range s.rec.Beats {
 		backed := b.SID == s.rec.Owner.SID
 		own := b.SID == m.cfg.Self.SID
-		silent := s.mine != nil && now.Mono-s.beatSince[b.SID] > m.silentAfter(b.SID)
+		silent := s.mine != nil && !m.draining && now.Mono-s.beatSince[b.SID] > m.silentAfter(b.SID)
 		if !backed && (own || silent) {
 			s.op = yielding
 			m.do(Yield{s.id, b})

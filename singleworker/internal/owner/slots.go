@@ -170,6 +170,10 @@ func (o *Owner) release(a lease.Release) {
 	}
 	o.loop.Async("release slot", func(ctx context.Context) func() {
 		_, err := o.loop.Conn.Multi(ctx, ops...)
+		if errors.Is(err, zkconn.ErrNotEmpty) { // someone created a node below the heartbeat, which stays
+			_, err = o.loop.Conn.Multi(ctx, ops[0])
+		}
+		o.pause(ctx, err)
 		return func() {
 			o.loop.Log.Debug("slot released", "job", slot, "offer", a.Offer, "err", err)
 			o.Step(lease.ReleaseDone{Slot: a.Slot, Outcome: outcomeOf(err)})
@@ -177,10 +181,20 @@ func (o *Owner) release(a lease.Release) {
 	})
 }
 
+// pause waits, beside the loop, if a write was refused although nothing has changed: it is asked for again
+// as soon as it is answered, and would be refused again.
+func (o *Owner) pause(ctx context.Context, err error) {
+	changed := errors.Is(err, zkconn.ErrBadVersion) || errors.Is(err, zkconn.ErrNoNode) || errors.Is(err, zkconn.ErrNodeExists)
+	if err != nil && !changed && !zkconn.IsUnknown(err) {
+		o.loop.WaitToAskAgain(ctx)
+	}
+}
+
 func (o *Owner) yield(a lease.Yield) {
 	path := o.loop.Tree.Heartbeat(string(a.Slot), a.Beat.SID)
 	o.loop.Async("yield slot", func(ctx context.Context) func() {
 		_, err := o.loop.Conn.Multi(ctx, zkconn.DeleteOp(path, a.Beat.Version))
+		o.pause(ctx, err)
 		return func() {
 			o.loop.Log.Debug("heartbeat without an owner record removed", "path", path, "err", err)
 			o.Step(lease.YieldDone{Slot: a.Slot})
