@@ -33,6 +33,9 @@ var (
 	// ErrConflict means that concurrent changes of the job, or the order, did not
 	// stop.
 	ErrConflict = errors.New("changed by someone else at the same time")
+	// ErrTooLong means that a node has so many children that they are not listed: their names have
+	// more than 8 MiB.
+	ErrTooLong = zkconn.ErrTooLong
 	// ErrDenied means that ZooKeeper's ACLs refused the call.
 	ErrDenied = zkconn.ErrDenied
 	// ErrUnavailable means that no ZooKeeper server answered before the context was

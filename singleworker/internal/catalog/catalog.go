@@ -159,9 +159,12 @@ func (c *Catalog) List() {
 	}
 	c.loop.Async("list jobs", func(ctx context.Context) func() {
 		names, _, err := c.loop.Conn.ChildrenW(ctx, c.loop.Tree.Root())
+		if err != nil && !zkconn.IsUnknown(err) {
+			c.loop.WaitToAskAgain(ctx) // the jobs that are known stay as they are
+		}
 		return func() {
 			if err != nil {
-				c.loop.Log.Debug("jobs not listed", "err", err)
+				c.member.LogUnreadable(c.loop.Tree.Root(), err)
 				c.nextList = 0
 			} else {
 				c.listed(names)

@@ -76,6 +76,9 @@ func (c *Catalog) logInvalid(slot string, err *zkrec.UnreadableError) {
 // know what a member can run before they see it.
 func (c *Catalog) RegisterAll(ctx context.Context) error {
 	names, _, err := c.loop.Conn.Children(ctx, c.loop.Tree.Root())
+	if errors.Is(err, zkconn.ErrTooLong) {
+		return nil // List says so, and tries again
+	}
 	if err != nil {
 		return err
 	}

@@ -134,6 +134,38 @@ func TestHeartbeatWithANodeBelow(t *testing.T) {
 	})
 }
 
+// A list of jobs that is too long to be read is said once, and ends nothing: jobs that are known stay owned, and
+// an instance that starts joins the group.
+func TestTooManyNodesBesideTheJobs(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.Submit("job")
+		a := g.join("a")
+		a.Ownership()
+		for first := 0; first < 43_000; first += 1000 {
+			ops := make([]zkconn.Op, 1000)
+			for k := range ops {
+				ops[k] = zkconn.CreateOp(g.Tree.Job(fmt.Sprintf(" %0199d", first+k)), nil)
+			}
+			g.Multi(ops...)
+		}
+		b := g.join("b")
+		roomtest.Pass(4 * roomtest.SessionTimeout)
+		for _, i := range []*instance{a, b} {
+			log := i.log.String()
+			if n := strings.Count(log, "path="+g.Tree.Root()+" err=\"zookeeper children /group: the list of children is too long"); n != 1 {
+				g.T.Errorf("logged %d times, want once:\n%.2000s", n, log)
+			}
+			if strings.Contains(log, "connection lost") {
+				g.T.Errorf("the connection was lost:\n%.2000s", log)
+			}
+		}
+		if data, stat, _ := g.Get(g.Tree.Heartbeat("job", "a")); stat.Version < 10 {
+			g.T.Errorf("a's heartbeat %s has version %d: it no longer owns the job", data, stat.Version)
+		}
+		g.WantNodes(true, g.Tree.Instance("a"), g.Tree.Instance("b"))
+	})
+}
+
 // An answer that says neither that the result was written nor that it was not is no answer: the result is
 // written in the end.
 func TestResultIsWrittenAfterAnUnclearAnswer(t *testing.T) {

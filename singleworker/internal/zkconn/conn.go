@@ -19,6 +19,9 @@ import (
 // can be longer.
 const maxFrame = 8 << 20
 
+// maxSkipped limits the length of a list of children that is not read, but skipped.
+const maxSkipped = 256 << 20
+
 // Config configures a connection.
 type Config struct {
 	Servers        string        // connect string, see ParseServers

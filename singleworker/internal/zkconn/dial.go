@@ -143,7 +143,7 @@ func (c *handshake) nextFrame() error {
 		c.trouble.Store(nil)
 		return nil
 	}
-	frame, err := readFrame(c.Conn, maxFrame)
+	frame, err := c.requests.readReply(c.Conn)
 	if err != nil {
 		return err
 	}

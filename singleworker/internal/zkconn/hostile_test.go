@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -221,6 +222,55 @@ func TestMalformedIsNotAnAnswer(t *testing.T) {
 		}
 		if trouble := conn.Trouble(); trouble != nil && !errors.Is(trouble, errMalformed) {
 			t.Errorf("trouble %v, want that a reply was malformed", trouble)
+		}
+	})
+}
+
+// fill creates children of a node with names of 200 bytes, so that their list is longer than is read.
+func fill(t *testing.T, c *Conn, path string) {
+	t.Helper()
+	const perMulti = 1000
+	for first := 0; first < maxFrame/200; first += perMulti {
+		ops := make([]Op, perMulti)
+		for k := range ops {
+			ops[k] = CreateOp(fmt.Sprintf("%s/%0200d", path, first+k), nil)
+		}
+		if _, err := c.Multi(t.Context(), ops...); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A list of children that is too long is not read, and says so: the connection stays.
+func TestTooManyChildren(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t)
+		s.have(t, "/a", "data", 0)
+		var lost atomic.Int32
+		conn := s.open(t, Config{}, func(ev Event) {
+			if ev.Kind == Disconnected {
+				lost.Add(1)
+			}
+		})
+		if err := conn.EnsureRoot(t.Context(), "/big"); err != nil {
+			t.Fatal(err)
+		}
+		fill(t, conn, "/big")
+		for range 2 {
+			for name, list := range map[string]func(context.Context, string) ([]string, Stat, error){
+				"Children": conn.Children, "ChildrenW": conn.ChildrenW,
+			} {
+				if _, _, err := list(t.Context(), "/big"); !errors.Is(err, ErrTooLong) || IsUnknown(err) {
+					t.Errorf("%s = %v, want ErrTooLong", name, err)
+				}
+			}
+		}
+		if data, _, err := conn.Get(t.Context(), "/a"); string(data) != "data" || err != nil {
+			t.Errorf("Get = %q, %v", data, err)
+		}
+		if n := lost.Load(); n > 0 {
+			t.Errorf("the connection was lost %d times", n)
 		}
 	})
 }

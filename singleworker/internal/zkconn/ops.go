@@ -83,7 +83,7 @@ func (c *Conn) children(ctx context.Context, path string, watched bool) ([]strin
 	var names []string
 	var stat *zk.Stat
 	full := c.chroot + path
-	err := c.call(ctx, "children", path, func(s *session) (err error) {
+	err := c.call(ctx, opNameChildren, path, func(s *session) (err error) {
 		err = s.watching(watch{full, true}, watched, func(set bool) error {
 			if set {
 				names, stat, _, err = s.zk.ChildrenW(full)

@@ -35,12 +35,67 @@ func readFrame(conn net.Conn, longest uint32) ([]byte, error) {
 	}
 	length := binary.BigEndian.Uint32(head[:])
 	if length > longest {
-		return nil, fmt.Errorf("%w: %d bytes long, at most %d are read", errMalformed, length, longest)
+		return nil, tooLong(length, longest)
 	}
+	return readBody(conn, head[:], length)
+}
+
+// readBody reads the rest of a frame, behind its length.
+func readBody(conn net.Conn, head []byte, length uint32) ([]byte, error) {
 	frame := make([]byte, lengthBytes+int(length))
-	copy(frame, head[:])
+	copy(frame, head)
 	_, err := io.ReadFull(conn, frame[lengthBytes:])
 	return frame, err
+}
+
+func tooLong(length, longest uint32) error {
+	return fmt.Errorf("%w: %d bytes long, at most %d are read", errMalformed, length, longest)
+}
+
+// readReply is readFrame for what follows the greeting. Of a list of children that is too long, it reads the
+// header only and skips the rest: the caller gets ErrTooLong, and the connection stays. Otherwise one node
+// with too many children would end it as often as they are asked for.
+func (r *requests) readReply(conn net.Conn) ([]byte, error) {
+	var head [lengthBytes + headerBytes]byte
+	if _, err := io.ReadFull(conn, head[:lengthBytes]); err != nil {
+		return nil, err
+	}
+	length := binary.BigEndian.Uint32(head[:])
+	if length <= maxFrame {
+		return readBody(conn, head[:lengthBytes], length)
+	}
+	lists := r.lists()
+	if len(lists) == 0 || length > maxSkipped {
+		return nil, tooLong(length, maxFrame)
+	}
+	if _, err := io.ReadFull(conn, head[lengthBytes:]); err != nil {
+		return nil, err
+	}
+	if xid := int32(binary.BigEndian.Uint32(head[lengthBytes:])); !lists[xid] {
+		return nil, tooLong(length, maxFrame)
+	}
+	if _, err := io.CopyN(io.Discard, conn, int64(length)-headerBytes); err != nil {
+		return nil, err
+	}
+	binary.BigEndian.PutUint32(head[:], headerBytes)
+	binary.BigEndian.PutUint32(head[len(head)-4:], codeTooLong)
+	return head[:], nil
+}
+
+// codeTooLong is -117, which the library knows as ErrNothing. No server sends it.
+const codeTooLong = 1<<32 - 117
+
+// lists returns the requests for lists of children that are not answered yet.
+func (r *requests) lists() map[int32]bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	lists := make(map[int32]bool)
+	for xid, op := range r.types {
+		if op == opChildren || op == opChildren2 {
+			lists[xid] = true
+		}
+	}
+	return lists
 }
 
 // parseGreeting checks a connect response and returns the session timeout that it grants.
