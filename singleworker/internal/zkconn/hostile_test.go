@@ -69,7 +69,7 @@ var calls = map[string]func(ctx context.Context, c *Conn) error{
 }
 
 // manglings are what can happen to a body: cut at each byte, each four bytes replaced by a count that
-// does not fit, and noise.
+// does not fit, error codes that are not known, and noise.
 func manglings(size int, rng *rand.Rand) map[string]func([]byte) []byte {
 	all := make(map[string]func([]byte) []byte)
 	for n := range size {
@@ -84,6 +84,13 @@ func manglings(size int, rng *rand.Rand) map[string]func([]byte) []byte {
 				}
 				return body
 			}
+		}
+	}
+	for _, code := range []int32{-127, -125, -122, -124, -117, -9, -7, -6, -5, -4, -3, -2, -1, 1, 1 << 30, -1 << 31} {
+		all[fmt.Sprintf("error code %d", code)] = func(body []byte) []byte {
+			body = slices.Clone(body)
+			binary.BigEndian.PutUint32(body[headerBytes-4:], uint32(code))
+			return body
 		}
 	}
 	for k := range 20 {
@@ -103,6 +110,7 @@ func manglings(size int, rng *rand.Rand) map[string]func([]byte) []byte {
 func TestHostileReplies(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
+	kinds, replies := make(map[string]bool), 0
 	for _, name := range slices.Sorted(maps.Keys(calls)) {
 		call, size := calls[name], 0
 		try(t, call, func(n int, body []byte) []byte {
@@ -113,6 +121,10 @@ func TestHostileReplies(t *testing.T) {
 		})
 		all := manglings(size, rng)
 		some := slices.Sorted(maps.Keys(all))
+		for _, what := range some {
+			kinds[what] = true
+		}
+		replies += len(some)
 		rng.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
 		for _, what := range some[:simkit.Share(len(some))] {
 			mangle := all[what]
@@ -126,6 +138,10 @@ func TestHostileReplies(t *testing.T) {
 				})
 			})
 		}
+	}
+	t.Logf("hostile replies: %d of %d kinds, of which this test tries %d", replies, len(kinds), simkit.Share(replies))
+	if len(kinds) < 200 {
+		t.Errorf("%d kinds of hostile replies, want 200", len(kinds))
 	}
 }
 
