@@ -24,9 +24,11 @@ func (l *Ledger) judgeTick(j *Job, t *touch) {
 	}
 	if rec.Watermark < last.Watermark {
 		l.violatef(Account, j.Name, "%s takes the line back from %s to %s", rec.SID, clockMs(last.Watermark), clockMs(rec.Watermark))
-		return
 	}
 	switch {
+	case t.again:
+		l.violatef(Claim, j.Name, "run %s claims, or gets a result, a second time in one transaction", rec.RunID)
+		return
 	case !t.set.tick:
 	case rec.RunID != last.RunID && !rec.Open():
 		l.violatef(Claim, j.Name, "the result of run %s replaces the claim of %s", rec.RunID, last.RunID)
@@ -38,7 +40,9 @@ func (l *Ledger) judgeTick(j *Job, t *touch) {
 	case rec.Attempt != last.Attempt || rec.Tick != last.Tick || rec.Token != last.Token:
 		l.violatef(Claim, j.Name, "run %s claims something else, now %s", rec.RunID, clockMs(rec.Tick))
 	}
-	l.judgeAccount(j, t)
+	if rec.Watermark >= last.Watermark {
+		l.judgeAccount(j, t)
+	}
 }
 
 // judgeClaim judges a record that opens a run.

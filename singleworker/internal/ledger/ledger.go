@@ -128,6 +128,7 @@ type touch struct {
 	made     nodes // created
 	set      nodes // created, or set
 	gone     nodes // deleted
+	again    bool  // the tick record was set twice
 	requests []string
 }
 
@@ -242,6 +243,7 @@ func (t *touch) add(op *txnlog.Op, node, rest string) {
 	case op.Type == txnlog.Delete:
 		t.gone.add(node)
 	default:
+		t.again = t.again || node == NodeTick && t.set.tick
 		t.set.add(node)
 		if op.Type == txnlog.Create {
 			t.made.add(node)

@@ -116,6 +116,17 @@ func TestClaims(t *testing.T) {
 			rec.Watermark = ms(25)
 			w.record(25, "j", rec)
 		}, []ledger.Rule{ledger.Account}},
+		{"a tick that was claimed, with the line taken back", func(w *world) {
+			ran(w)
+			w.record(20, "j", w.claimed("j", 20, "r2"))
+			w.end(21, "j", zkrec.RunOK)
+			w.record(22, "j", w.claimed("j", 10, "r3"))
+		}, []ledger.Rule{ledger.Account, ledger.Claim}},
+		{"twice in one transaction", func(w *world) {
+			ran(w)
+			data := w.claimed("j", 20, "r2").Encode()
+			w.write(20, 1, set(tree.Tick("j"), data), set(tree.Tick("j"), data))
+		}, []ledger.Rule{ledger.Claim}},
 		{"a line that is taken back", func(w *world) {
 			ran(w)
 			rec := w.tick["j"]

@@ -29,7 +29,6 @@ type account struct {
 	ended   map[string]zkrec.Entry  // by run id
 	late    map[string]bool         // run ids whose results came when they had been given up
 	odd     []string                // what is wrong with the history as such
-	manual  map[string]bool         // requests that were claimed, by id
 	early   map[int64]bool          // ticks that were recorded as not run before their time
 }
 
@@ -54,7 +53,7 @@ func (l *ledger) openAccount(slot string, txn *zkdev.Txn, j *swtest.Job) {
 		belongs: slices.Contains(j.Spec.ActiveLayout().Slots(zkrec.JobOfSlot(slot)), slot),
 		terms:   terms,
 		rows:    make(map[int64][]zkrec.Entry), runs: make(map[int64][]string),
-		ended: make(map[string]zkrec.Entry), late: make(map[string]bool), manual: make(map[string]bool), early: make(map[int64]bool),
+		ended: make(map[string]zkrec.Entry), late: make(map[string]bool), early: make(map[int64]bool),
 	}
 }
 

@@ -3,7 +3,6 @@ package sim
 import (
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -126,7 +125,6 @@ type ledger struct {
 	judge    *rules.Ledger
 	through  int64 // zxid up to which the log was read
 	model    *swtest.Model
-	dropped  []dropped
 	rightsTo map[string][]swtest.Right // by slot
 	reigns   map[string][]*reign       // by slot, in order
 	born     map[string]int64          // by slot, when its owner record was made
@@ -142,7 +140,6 @@ type ledger struct {
 	divisions map[string]*division    // of the jobs that there are
 	epochs    map[string]*epoch       // by run id, those of the claims
 	completed map[string][]*completed // by job
-	requests  map[string]*request     // by path
 }
 
 // counts is how much there was to check.
@@ -167,7 +164,6 @@ func newLedger(tree zkrec.Tree) *ledger {
 		born: make(map[string]int64), seen: make(map[string]bool), started: make(map[string]*swtest.Run),
 		accounts: make(map[string]*account), joined: make(map[int64]string), canceled: make(map[int64]bool),
 		divisions: make(map[string]*division), epochs: make(map[string]*epoch), completed: make(map[string][]*completed),
-		requests: make(map[string]*request),
 	}
 	l.tree = tree
 	l.judge = rules.New(tree, true, rules.Observer{}, func(v rules.Violation) {
@@ -213,11 +209,6 @@ func (l *ledger) end(e evidence) ([]violation, counts) {
 		}
 	}
 	l.checkAccounts()
-	for _, d := range l.dropped {
-		if !l.canceled[d.zxid] {
-			l.violatef(2, d.slot, d.at, "request %s was deleted, zxid %d, and never claimed", d.id, d.zxid)
-		}
-	}
 	l.checkDivisions()
 	return l.found, l.counts
 }
@@ -282,28 +273,12 @@ func (l *ledger) apply(txn *zkdev.Txn) {
 		l.accounts[slot].written(history, txn.Time)
 	case node == rules.NodeShards && !created:
 		l.checkComplete(slot, txn)
-	case node == rules.NodeRequests && rest != "" && created:
-		l.requested(txn)
 	}
-}
-
-// dropped is a request for a manual run that was deleted before it was claimed.
-type dropped struct {
-	slot, id string
-	at       time.Time
-	zxid     int64
 }
 
 // deleted takes in the end of a job, or of a slot: the nodes below are deleted before.
 func (l *ledger) deleted(slot, node, rest string, txn *zkdev.Txn) {
-	j := l.model.Jobs[slot]
-	if j == nil {
-		return
-	}
-	if rest != "" {
-		if node == rules.NodeRequests {
-			l.requestDeleted(slot, rest, txn)
-		}
+	if l.model.Jobs[slot] == nil || rest != "" {
 		return
 	}
 	switch node {
@@ -316,17 +291,6 @@ func (l *ledger) deleted(slot, node, rest string, txn *zkdev.Txn) {
 			l.canceled[txn.Zxid] = true
 			delete(l.divisions, slot)
 		}
-	}
-}
-
-// requestDeleted: a request is deleted when its run has ended and is not repeated, or with its slot.
-func (l *ledger) requestDeleted(slot, id string, txn *zkdev.Txn) {
-	acc, d := l.accounts[slot], l.divisions[zkrec.JobOfSlot(slot)]
-	if l.requests[txn.Path].isDone(txn, l.joined) {
-		return
-	}
-	if acc != nil && !acc.manual[id] && d != nil && slices.Contains(d.now.Slots(d.job), slot) {
-		l.dropped = append(l.dropped, dropped{slot, id, txn.Time, txn.Zxid})
 	}
 }
 
@@ -363,62 +327,21 @@ func (l *ledger) reignOfPart(job string, shard int, token int64) *reign {
 	return l.reignOf(job, token)
 }
 
-// checkTick verifies a claim, or another change of what the last one says.
+// checkTick takes in a tick record. Package ledger judges it.
 func (l *ledger) checkTick(job string, txn *zkdev.Txn, rec zkrec.Tick) {
 	acc := l.accounts[job]
 	last := acc.record
 	acc.record = rec
-	if rec.Watermark < last.Watermark {
-		l.violatef(8, job, txn.Time, "%s takes the line back from %s to %s", rec.SID, clockMs(last.Watermark), clockMs(rec.Watermark))
-	}
-	switch {
-	case rec.RunID != last.RunID && !rec.Open():
-		l.violatef(2, job, txn.Time, "the result of run %s replaces the claim of %s", rec.RunID, last.RunID)
+	if rec.RunID == last.RunID || !rec.Open() {
 		return
-	case rec.RunID != last.RunID:
-		l.checkClaim(job, txn, last, rec)
-	case rec.Open() && (!last.Open() || rec == last):
-		l.violatef(2, job, txn.Time, "run %s claims a second time, now %s", rec.RunID, clockMs(rec.Tick))
-	case rec.Attempt != last.Attempt || rec.Tick != last.Tick || rec.Token != last.Token:
-		l.violatef(2, job, txn.Time, "run %s claims something else, now %s", rec.RunID, clockMs(rec.Tick))
-	}
-}
-
-// checkClaim verifies a record that opens a run.
-func (l *ledger) checkClaim(job string, txn *zkdev.Txn, last, rec zkrec.Tick) {
-	again := rec.Tick == last.Tick && rec.Manual == last.Manual && rec.Attempt == last.Attempt+1 &&
-		(last.Open() || last.NextAttempt != "")
-	acc := l.accounts[job]
-	first := rec.Manual != "" && !acc.manual[rec.Manual] || rec.Manual == "" && rec.Tick > last.Watermark && rec.Tick == rec.Watermark
-	l.checkManual(job, txn, rec, acc)
-	acc.manual[rec.Manual] = true
-	switch {
-	case l.seen[rec.RunID]:
-		l.violatef(2, job, txn.Time, "run %s claims a second time, now %s", rec.RunID, clockMs(rec.Tick))
-	case !again && (!first || rec.Attempt != 1):
-		l.violatef(2, job, txn.Time, "%s claims %s, attempt %d, after %s, attempt %d, was claimed by %s: %s", rec.SID,
-			clockMs(rec.Tick), rec.Attempt, clockMs(last.Tick), last.Attempt, last.SID, last.State)
 	}
 	l.seen[rec.RunID] = true
-	if rec.Token < last.Token {
-		l.violatef(4, job, txn.Time, "%s claims with token %d after %s had %d", rec.SID, rec.Token, last.SID, last.Token)
+	if r := l.current(job); r != nil && r.token == rec.Token && r.sid == rec.SID {
+		claim := *txn
+		claim.Data = nil // read already
+		r.tick[rec.RunID], r.recs[rec.RunID] = &claim, &rec
+		l.noteLayout(job, rec)
 	}
-	r := l.current(job)
-	if r == nil || r.token != rec.Token || r.sid != rec.SID {
-		l.violatef(3, job, txn.Time, "%s claims %s with token %d and is not the owner: %s", rec.SID, clockMs(rec.Tick), rec.Token, describe(r))
-		return
-	}
-	claim := *txn
-	claim.Data = nil // read already
-	r.tick[rec.RunID], r.recs[rec.RunID] = &claim, &rec
-	l.checkLayout(job, txn, last, rec)
-}
-
-func describe(r *reign) string {
-	if r == nil {
-		return "no instance is"
-	}
-	return fmt.Sprintf("%s is, with %d", r.sid, r.token)
 }
 
 // checkSideBySide verifies that a slot has one run at a time in an instance, to the return of its handler.

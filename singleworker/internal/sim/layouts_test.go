@@ -98,27 +98,13 @@ func (l *ledger) divided(job string, txn *zkdev.Txn, spec zkrec.Spec) {
 	}
 }
 
-// checkLayout verifies that a claim is that of the layout in effect.
-func (l *ledger) checkLayout(slot string, txn *zkdev.Txn, last, rec zkrec.Tick) {
-	job := zkrec.JobOfSlot(slot)
-	d := l.divisions[job]
-	e := d.now
-	l.epochs[rec.RunID] = e
-	if !slices.Contains(e.Slots(job), slot) {
-		l.violatef(9, slot, txn.Time, "%s claims %s, and there are %d shards", rec.SID, clockMs(rec.Tick), e.Shards)
+// noteLayout takes in a claim, which is one of the layout in effect: package ledger judges that.
+func (l *ledger) noteLayout(slot string, rec zkrec.Tick) {
+	d := l.divisions[zkrec.JobOfSlot(slot)]
+	l.epochs[rec.RunID] = d.now
+	if rec.Manual == "" {
+		d.ticks[rec.Tick] = d.now
 	}
-	if rec.Manual != "" {
-		return
-	}
-	spec := l.model.Jobs[job].Spec
-	if ends := spec.Resizing() && rec.Tick > last.Watermark && rec.Tick > e.Until; ends || rec.Tick <= e.Since {
-		l.violatef(9, slot, txn.Time, "%s claims %s, which is not a tick of %+v", rec.SID, clockMs(rec.Tick), e.Layout)
-	}
-	if other := d.ticks[rec.Tick]; other != nil && other != e {
-		l.violatef(9, slot, txn.Time, "%s claims %s, which a shard of another layout has claimed: %+v, %+v", rec.SID,
-			clockMs(rec.Tick), e.Layout, other.Layout)
-	}
-	d.ticks[rec.Tick] = e
 }
 
 // checkComplete verifies a record of complete ticks.

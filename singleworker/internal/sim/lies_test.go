@@ -125,7 +125,7 @@ func TestFalseEvidenceOfAccounts(t *testing.T) {
 		}, 2, "attempt 1, was claimed"},
 		{"a request that is ignored", func(e *evidence) {
 			ticks(e, func(_ int, rec *zkrec.Tick) { rec.Manual += strings.Repeat("?", min(1, len(rec.Manual))) })
-		}, 2, "and never claimed"},
+		}, 2, "never claimed"},
 		{"a token that is smaller", func(e *evidence) { ticks(e, func(n int, rec *zkrec.Tick) { rec.Token -= int64(n) }) }, 4, "after a had"},
 	})
 }
