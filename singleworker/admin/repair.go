@@ -10,6 +10,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // Loss is what is lost when an unreadable record is replaced.
@@ -105,14 +106,14 @@ func (c *Client) repaired(ctx context.Context, nodes []UnreadableNode) error {
 }
 
 func (c *Client) unreadable(ctx context.Context, name string) ([]UnreadableNode, error) {
-	job, err := c.readJob(ctx, name)
+	read, err := c.readJob(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	of := job.parse()
-	if of.err != nil && !errors.As(of.err, new(*InvalidError)) {
+	of := read.parse()
+	if of.err != nil && !errors.As(of.err, new(*job.FieldError)) {
 		spec := UnreadableNode{
-			Path: c.tree.Job(name), Job: name, Loss: LossSpec, Error: of.err.Error(), version: job.stat.Version,
+			Path: c.tree.Job(name), Job: name, Loss: LossSpec, Error: of.err.Error(), version: read.stat.Version,
 		}
 		spec.Newer = errors.As(of.err, new(*zkrec.SchemaError))
 		return []UnreadableNode{spec}, nil // without it nobody knows which nodes belong to the job

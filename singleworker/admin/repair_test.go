@@ -62,6 +62,18 @@ func TestRepair(t *testing.T) {
 }
 
 // A history alone is not read for a list, but for one job.
+// A record that can be read, of a job that can never run, is not lost.
+func TestInvalidJobIsReadable(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
+		w.put(w.c.tree.Job("job"), []byte("99 99 * * *"))
+		if nodes := w.unreadable("job"); len(nodes) > 0 {
+			t.Errorf("unreadable: %v", losses(nodes))
+		}
+	})
+}
+
 func TestRepairOfAHistory(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {

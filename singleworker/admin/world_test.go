@@ -110,11 +110,11 @@ func (w *world) get(name string) JobStatus {
 // spec is a job's record.
 func (w *world) spec(name string) zkrec.Spec {
 	w.Helper()
-	data, stat, err := w.hand.conn.Get(w.Context(), w.c.tree.Job(name))
+	data, _, err := w.hand.conn.Get(w.Context(), w.c.tree.Job(name))
 	w.must(err)
 	spec, err := zkrec.ParseSpec(name, data)
 	w.must(err)
-	return spec.WrittenAt(stat.Mtime)
+	return spec
 }
 
 // wantRecord expects the record of the job named "job".
