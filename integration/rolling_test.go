@@ -7,7 +7,7 @@ import (
 )
 
 // Six instances with sixty jobs that tick every second are restarted one after the other, as in a rolling
-// deploy: no tick is lost or runs twice.
+// deploy: no tick is lost or runs twice. An audit of the server's log says so, too.
 func TestRollingRestart(t *testing.T) { //nolint:paralleltest // a machine that is busy makes ticks late
 	const jobs, size = 60, 6
 	c := newCluster(t, sharedServer.get(t))
@@ -54,6 +54,9 @@ func TestRollingRestart(t *testing.T) { //nolint:paralleltest // a machine that 
 		if slices.Sort(lost); len(lost) > 0 {
 			t.Errorf("%s: the ticks of %v were not run once", name, lost)
 		}
+	}
+	if report := c.audit(); !report.OK || report.Counts.Claims < jobs || report.Counts.OwnerChanges < jobs || report.Counts.Unjudged > 0 {
+		t.Errorf("audit: %+v", report)
 	}
 	t.Logf("FIGURE the latest run of the rolling restart began %v after its tick", late.Round(time.Millisecond))
 }

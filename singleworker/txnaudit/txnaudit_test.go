@@ -150,7 +150,7 @@ func TestRefused(t *testing.T) {
 	long := t.TempDir()
 	write(t, long, story(3000)...)
 	for name, tt := range map[string]struct {
-		ctx  context.Context
+		ctx  context.Context //nolint:containedctx // one of the cases is about it
 		opts txnaudit.Options
 		want error
 	}{

@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -241,11 +242,7 @@ func TestResults(t *testing.T) {
 
 func (w *world) wantRules(t *testing.T, want []ledger.Rule) {
 	t.Helper()
-	same := len(w.found) == len(want)
-	for k := range w.found {
-		same = same && w.found[k].Rule == want[k]
-	}
-	if !same {
+	if !slices.EqualFunc(w.found, want, func(v ledger.Violation, rule ledger.Rule) bool { return v.Rule == rule }) {
 		t.Errorf("found %v, want %v", w.found, want)
 	}
 }
