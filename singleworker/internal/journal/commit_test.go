@@ -183,6 +183,27 @@ func TestResultAfterTheSessionHasExpired(t *testing.T) {
 
 // Another instance has taken the job over and recorded the run as lost: the result conflicts, and amends the
 // history as long as the run is in it.
+// What was known of the records under one ownership is read again under the next: another owner may have changed
+// them, although a run of ours is still open.
+func TestRecordsAreReadAgainUnderTheNextOwnership(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		a := start(g, "a")
+		o := a.Ownership()
+		a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+		theirs := zkrec.Tick{Watermark: 120, Run: zkrec.Run{Tick: 120, RunID: "r2", SID: "b", State: zkrec.RunOK}}.Normal()
+		g.Multi( // b has died since
+			zkconn.SetOp(g.Tree.Alive("job"), zkrec.Owner{SID: "b", Incarnation: "b-1"}.Encode(), zkconn.AnyVersion),
+			zkconn.SetOp(g.Tree.Tick("job"), theirs.Encode(), zkconn.AnyVersion),
+		)
+		roomtest.Pass(2 * roomtest.SyncPeriod)
+		if again := a.Ownership(); again.Lease == o.Lease || again.Record != theirs {
+			g.T.Errorf("adopted again with %+v, want %+v", again.Record, theirs)
+		}
+	})
+}
+
 func TestLateResultAmendsTheHistory(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
