@@ -13,7 +13,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/member"
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	jobs "github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -213,6 +215,26 @@ func TestJobThatMayNotBeReadForAWhile(t *testing.T) {
 }
 
 // A schedule is parsed once per version of the spec.
+// A job that is deleted and submitted again between two readings has another spec, of the same version.
+func TestJobSubmittedAgainHasChanged(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		a := start(g)
+		told(a)
+		ops := g.Cancel()
+		for _, node := range g.Tree.NewJob("job", zkrec.Spec{Job: jobs.Job{Schedule: "@daily"}, Since: 1}) {
+			ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
+		}
+		g.Multi(ops...)
+		roomtest.Pass(time.Second)
+		j := a.Catalog.JobOf("job")
+		if n := told(a); !slices.Contains(n.changed, true) || j.Spec.Job.Schedule != "@daily" || j.Ticks.Schedule.String() != "@daily" {
+			g.T.Errorf("told %+v, job %+v, want another spec", n, j)
+		}
+	})
+}
+
 func TestSpecIsParsedOncePerVersion(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -337,6 +359,22 @@ func TestShardsAreCreatedAndChange(t *testing.T) {
 }
 
 // A node whose name swctl would refuse is not run, which is said once for all of them.
+// A shard is not created any more once the spec has changed: here the job is being canceled.
+func TestLateShardIsNotCreated(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.SubmitSharded(2)
+		g.OnMulti(g.Tree.Slot("job[0]"), zkdev.Delay(time.Second))
+		start(g)
+		roomtest.Pass(500 * time.Millisecond)
+		spec := g.Spec()
+		spec.Canceled = true
+		g.Set(g.Tree.Job("job"), spec.Encode())
+		roomtest.Pass(2 * roomtest.SyncPeriod)
+		g.WantNodes(false, g.Tree.Slot("job[0]"), g.Tree.Slot("job[1]"))
+	})
+}
+
 func TestMisnamedNodesAreNotRun(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

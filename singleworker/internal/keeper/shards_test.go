@@ -118,6 +118,32 @@ func TestKeeperOfShardsChanges(t *testing.T) {
 }
 
 // A job is resharded even if replies are lost.
+// A keeper that has lost the first slot reports nothing: its successor does.
+func TestLateReportOfCompleteTicksIsRefused(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.SubmitSharded(2)
+		a := start(g, "a")
+		roomtest.Pass(3 * roomtest.SyncPeriod)
+		before, _, _ := g.Get(g.Tree.Shards("job"))
+		g.OnMulti("/shards", zkdev.Delay(time.Second))
+		a.Runs(60_000)
+		roomtest.Pass(500 * time.Millisecond)
+		successor := zkrec.Owner{SID: "b", Incarnation: "b-1"}
+		g.Multi(
+			zkconn.CreateEphemeralOp(g.Tree.Instance("b"), zkrec.Instance{Incarnation: "b-1"}.Encode()),
+			zkconn.SetOp(g.Tree.Alive("job[0]"), successor.Encode(), zkconn.AnyVersion),
+			zkconn.CreateOp(g.Tree.Heartbeat("job[0]", "b"), nil),
+		)
+		roomtest.Pass(2 * time.Second)
+		a.Lock()
+		defer a.Unlock()
+		if after, _, _ := g.Get(g.Tree.Shards("job")); string(after) != string(before) || len(a.Done) > 0 {
+			g.T.Errorf("reported %q, and wrote %s", a.Done, after)
+		}
+	})
+}
+
 func TestReplyToReshardingIsLost(t *testing.T) {
 	t.Parallel()
 	for what, action := range map[string]zkdev.Action{
