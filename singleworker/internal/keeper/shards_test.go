@@ -144,6 +144,29 @@ func TestLateReportOfCompleteTicksIsRefused(t *testing.T) {
 	})
 }
 
+// A layout that is written late does not undo what an operator has changed since.
+func TestLateLayoutIsRefused(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.SubmitSharded(2)
+		start(g, "a")
+		roomtest.Pass(3 * roomtest.SyncPeriod)
+		before := g.Spec()
+		spec := before
+		spec.Job.Shards = 3
+		spec = spec.Over(before)
+		g.Set(g.Tree.Job("job"), spec.Encode())
+		g.OnMulti(g.Tree.Job("job"), zkdev.Delay(time.Second))
+		roomtest.Pass(500 * time.Millisecond)
+		spec.Job.Description = "changed"
+		g.Set(g.Tree.Job("job"), spec.Encode())
+		roomtest.Pass(3 * roomtest.SyncPeriod)
+		if got := g.Spec(); got.Job.Description != "changed" || got.Resizing() {
+			g.T.Errorf("the spec is %+v, want the change, and 3 shards", got)
+		}
+	})
+}
+
 func TestReplyToReshardingIsLost(t *testing.T) {
 	t.Parallel()
 	for what, action := range map[string]zkdev.Action{
