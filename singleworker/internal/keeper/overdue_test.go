@@ -11,6 +11,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/owner"
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	jobs "github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -234,6 +235,29 @@ func TestRunWhoseOwnerIsGoneIsOverdue(t *testing.T) {
 		a.MustCommit(roomtest.Claim(o, o.Record, "r1", roomtest.Midnight.Add(time.Minute).UnixMilli()))
 		a.Client.Partition()
 		until(4 * time.Minute)
+		wantOverdue(g, []*roomtest.Rooms{b}, 2*time.Minute)
+	})
+}
+
+// The run's instance lives, but has lost the job since: its run excuses nothing.
+func TestRunOfAFormerOwnershipIsOverdue(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		b := start(g, "b", "job")
+		own := zkrec.Owner{SID: "x", Incarnation: "x-1"}
+		g.Multi(
+			zkconn.CreateEphemeralOp(g.Tree.Instance("x"), zkrec.Instance{Incarnation: "x-1"}.Encode()),
+			zkconn.SetOp(g.Tree.Alive("job"), own.Encode(), zkconn.AnyVersion),
+		)
+		_, alive, _ := g.Get(g.Tree.Alive("job"))
+		minute := roomtest.Midnight.Add(time.Minute).UnixMilli()
+		run := zkrec.Run{Tick: minute, RunID: "r1", SID: "x", Token: alive.Mzxid, State: zkrec.RunRunning}
+		g.Set(g.Tree.Tick("job"), zkrec.Tick{Watermark: minute, Run: run}.Encode())
+		until(4 * time.Minute)
+		wantOverdue(g, []*roomtest.Rooms{b})
+		g.Set(g.Tree.Alive("job"), own.Encode()) // another ownership of x
+		until(6 * time.Minute)
 		wantOverdue(g, []*roomtest.Rooms{b}, 2*time.Minute)
 	})
 }
