@@ -284,6 +284,33 @@ func TestLeavingFirstStopsTakingSlots(t *testing.T) {
 	})
 }
 
+// Another instance has taken the job over; the run continues here, and its result is yet to be written.
+func TestDrainWaitsForTheResultOfALostJob(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.Submit("job")
+		a := g.join("a")
+		o := a.Ownership()
+		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+		g.Multi(
+			zkconn.CreateEphemeralOp(g.Tree.Instance("b"), zkrec.Instance{Incarnation: "b-1"}.Encode()),
+			zkconn.SetOp(g.Tree.Alive("job"), zkrec.Owner{SID: "b", Incarnation: "b-1"}.Encode(), zkconn.AnyVersion),
+			zkconn.CreateOp(g.Tree.Heartbeat("job", "b"), nil),
+		)
+		roomtest.Pass(time.Second)
+		a.Leave()
+		roomtest.Pass(time.Minute)
+		select {
+		case err := <-a.ended:
+			g.T.Fatalf("Run = %v before the result", err)
+		default:
+		}
+		a.MustCommit(roomtest.Outcome(claimed, zkrec.RunInterrupted))
+		if err := <-a.ended; err != nil {
+			g.T.Errorf("Run = %v", err)
+		}
+	})
+}
+
 // A job is not handed back while its run has no result.
 func TestDrainWaitsForTheResult(t *testing.T) {
 	inGroup(t, func(g *group) {

@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -27,6 +28,23 @@ func TestChangeOfAJobIsFollowedAtOnce(t *testing.T) {
 			if known := b.catalog.JobOf("job").Spec.Job.Schedule; known != schedule {
 				g.T.Errorf("the other uses %q, want %q", known, schedule)
 			}
+		}
+	})
+}
+
+// What operators request while the session of the owner is over is known when it has joined again: no watch tells.
+func TestRequestDuringAnOutageIsFound(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.Submit("job")
+		a := g.join("a")
+		a.Ownership()
+		a.client.Partition()
+		roomtest.Pass(2 * roomtest.SessionTimeout)
+		g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
+		a.client.Heal()
+		roomtest.Pass(3 * roomtest.SessionTimeout)
+		if ids := a.Requests(); !slices.Equal(ids, []string{"q1"}) {
+			g.T.Errorf("requests %q, want q1", ids)
 		}
 	})
 }

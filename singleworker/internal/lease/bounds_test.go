@@ -152,3 +152,24 @@ func TestUnevennessIsLookedFor(t *testing.T) {
 		t.Errorf("%d slots are read when c has joined, want all 6", n)
 	}
 }
+
+// An owner without a heartbeat is silent when its record has stayed as it is for long enough: a record that was
+// written again begins another reign.
+func TestSilenceBeginsWithTheReign(t *testing.T) {
+	t.Parallel()
+	look := lease.Look{Slot: s}
+	run(t, script{able: []string{"b"}, lines: []line{
+		{0, 0, opened, "read s"},
+		{0, 0, record(3, 90, "b"), "group"},
+		{0, 0, group("b"), ""},
+		{sec(5), 0, look, "read s"},
+		{sec(5), 0, record(4, 100, "b"), "group"},
+		{sec(5), 0, group("b"), ""},
+		{sec(7), 0, look, "read s"},
+		{sec(7), 0, record(4, 100, "b"), "group"},
+		{sec(7), 0, group("b"), ""},
+		{sec(11.5), 0, look, "read s"},
+		{sec(11.5), 0, record(4, 100, "b"), "group"},
+		{sec(11.5), 0, group("b"), "take s v4"},
+	}})
+}

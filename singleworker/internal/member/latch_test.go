@@ -55,3 +55,19 @@ func TestClosedMemberLeavesTheElection(t *testing.T) {
 		})
 	}
 }
+
+// A leader whose connection is lost for a moment leads again with what it owns.
+func TestLeaderKeepsWhatItOwnsForAMoment(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		a := start(g, member.Config{ID: "a", Latch: true, Instance: zkrec.Instance{Mode: zkrec.ModeLatch}})
+		follow(a)
+		roomtest.Pass(time.Second)
+		a.Told()
+		a.Client.Disconnect()
+		roomtest.Pass(time.Second)
+		if told := roomtest.ToldA[member.Draining](a.Loop); len(told) > 0 {
+			g.T.Errorf("told %v after a short interruption", told)
+		}
+	})
+}
