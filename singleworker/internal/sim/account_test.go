@@ -29,6 +29,8 @@ type account struct {
 	ended   map[string]zkrec.Entry  // by run id
 	late    map[string]bool         // run ids whose results came when they had been given up
 	odd     []string                // what is wrong with the history as such
+	marks   []mark                  // what the watermark was, lately
+	alarm   int64                   // the latest tick for which an alarm was raised
 	early   map[int64]bool          // ticks that were recorded as not run before their time
 }
 

@@ -25,6 +25,7 @@ type evidence struct {
 	rights  []swtest.Right
 	hooks   []adoption   // what OnOwned was told
 	told    []completion // what OnTickComplete was told
+	warned  []warned     // what OnTickMissed was told
 	forced  []forced
 	// clocksOff: instances may judge ticks before their time.
 	clocksOff bool
@@ -39,6 +40,7 @@ type witness struct {
 	mu         sync.Mutex
 	hooks      []adoption
 	told       []completion
+	warned     []warned
 	forced     []forced
 	unrecorded map[string]bool
 }
@@ -54,6 +56,11 @@ func (w *witness) listen(name string, hooks *singleworker.Hooks) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.told = append(w.told, completion{name, time.Now(), r})
+	}
+	hooks.OnTickMissed = func(m singleworker.Missed) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.warned = append(w.warned, warned{name, time.Now(), m})
 	}
 	hooks.OnRunEnd = func(r singleworker.RunResult) {
 		w.mu.Lock()
@@ -71,7 +78,7 @@ func (w *witness) listen(name string, hooks *singleworker.Hooks) {
 func (w *witness) evidence(c *swtest.Cluster, session time.Duration) evidence {
 	return evidence{
 		tree: c.Tree(), session: session, log: c.Server.Log(), runs: c.Runs(), rights: c.Rights(),
-		hooks: w.hooks, told: w.told, forced: w.forced, unrecorded: w.unrecorded,
+		hooks: w.hooks, told: w.told, warned: w.warned, forced: w.forced, unrecorded: w.unrecorded,
 	}
 }
 
@@ -140,6 +147,7 @@ type ledger struct {
 	divisions map[string]*division    // of the jobs that there are
 	epochs    map[string]*epoch       // by run id, those of the claims
 	completed map[string][]*completed // by job
+	alarms    []*alarmed
 }
 
 // counts is how much there was to check.
@@ -149,9 +157,10 @@ type counts struct {
 	schedules int // that replaced another one
 	layouts   int // that came into effect after another one
 	complete  int // ticks that hooks were told of
+	alarms    int // that were raised
 }
 
-// check verifies the properties 1 to 4, 8 and 9.
+// check verifies the properties 1 to 4 and 8 to 10.
 func check(e evidence) ([]violation, counts) {
 	l := newLedger(e.tree)
 	l.read(e.log)
@@ -210,6 +219,7 @@ func (l *ledger) end(e evidence) ([]violation, counts) {
 	}
 	l.checkAccounts()
 	l.checkDivisions()
+	l.checkAlarms()
 	return l.found, l.counts
 }
 
@@ -273,6 +283,8 @@ func (l *ledger) apply(txn *zkdev.Txn) {
 		l.accounts[slot].written(history, txn.Time)
 	case node == rules.NodeShards && !created:
 		l.checkComplete(slot, txn)
+	case node == nodeAlarm:
+		l.raised(slot, txn)
 	}
 }
 
@@ -331,6 +343,7 @@ func (l *ledger) reignOfPart(job string, shard int, token int64) *reign {
 func (l *ledger) checkTick(job string, txn *zkdev.Txn, rec zkrec.Tick) {
 	acc := l.accounts[job]
 	last := acc.record
+	acc.advanced(txn.Time, stale)
 	acc.record = rec
 	if rec.RunID == last.RunID || !rec.Open() {
 		return

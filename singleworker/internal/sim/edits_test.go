@@ -53,6 +53,7 @@ func (w *world) set(k int) {
 
 // withPolicies gives a job the policies of another.
 func withPolicies(j *jobs.Job, of jobs.Job) {
+	j.AlarmAfter = of.AlarmAfter
 	j.Misfire, j.MisfireGrace, j.Overlap = of.Misfire, of.MisfireGrace, of.Overlap
 	j.Interrupted, j.MaxAttempts, j.Retries, j.Backoff, j.Timeout = of.Interrupted, of.MaxAttempts, of.Retries, of.Backoff, of.Timeout
 }

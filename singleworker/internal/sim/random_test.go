@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"flag"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -81,6 +82,37 @@ func heartbeats(op zkdev.Op) func(zkdev.Op, string, int32) (string, int32) {
 	}
 }
 
+// node makes instances change their node, or what stands at its path, without a version, and without a check of who has joined.
+func node(op zkdev.Op, path string, version int32) (string, int32) {
+	switch {
+	case op == zkdev.OpCheck && strings.HasSuffix(path, "/_instances"):
+		return "/", -1
+	case op != zkdev.OpCheck && strings.Contains(path, "/_instances/"):
+		return path, -1
+	}
+	return path, version
+}
+
+// TestBreachRates counts how many of the seeds find each breach: -sim.rates.
+func TestBreachRates(t *testing.T) {
+	if !*ratesFlag {
+		t.Skip("a count, for the page: runs with -sim.rates")
+	}
+	for _, name := range slices.Sorted(mapKeys(breaches)) {
+		var found, seeds atomic.Int64
+		simkit.Search(simkit.Seeds(1000), func(seed uint64) bool {
+			seeds.Add(1)
+			if _, is := breached(t, seed, breaches[name], []int{1, 2, 3, 4, 5, 6, 7, 8, 9}); is {
+				found.Add(1)
+			}
+			return false
+		})
+		t.Logf("breach %s: found by %d of %d seeds", name, found.Load(), seeds.Load())
+	}
+}
+
+var ratesFlag = flag.Bool("sim.rates", false, "count how many seeds find each breach")
+
 // breaches are the rules that can be broken in every instance of a group, by name.
 var breaches = map[string]*breach{
 	"takeover": {check: heartbeats(zkdev.OpDelete)},       // without the heartbeat's version
@@ -89,6 +121,7 @@ var breaches = map[string]*breach{
 	"claim":    {check: claim},                            // without a check of the owner
 	"spec":     {check: unspecified},                      // a claim without the spec's version
 	"layout":   {hasty: true},                             // that does not wait for runs to end
+	"node":     {check: node},                             // changes of instances' nodes without a version
 	"claims": {check: func(op zkdev.Op, path string, version int32) (string, int32) { // without any check
 		path, version = claim(op, path, version)
 		return blind(zkdev.OpSetData, "/tick")(op, path, version)

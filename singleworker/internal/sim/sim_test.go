@@ -78,7 +78,9 @@ var (
 //     the job has the right to run. A tick is recorded as complete when each shard is done with it; of each of these that a
 //     shard has run, in the records, OnTickComplete is told once, later, by who recorded that, with
 //     outcomes that agree with what the handlers returned: never, if that instance dies or loses the shard
-//     within two sessions. Each tick of the time in which nothing happens is recorded as complete.
+//     within two sessions. Each tick of the time in which nothing happens is recorded as complete;
+//  10. an alarm is raised for a tick of its slot, when it can be overdue, once, and not when its slot has long accounted
+//     for it; OnTickMissed is told of it at most once, by who has raised it.
 //
 // What happens in a seed is a plan of numbered steps, each with separate random numbers. The steps, and their
 // virtual times, are always the same as long as the group answers at the same times. The order of events within an instant is the
@@ -105,7 +107,7 @@ func TestSimulation(t *testing.T) {
 		total.owned, total.even, total.slower)
 	t.Logf("seeds: %d", total.seeds)
 	t.Logf("jobs resharded: %d; schedules replaced: %d; ticks that all shards had done: %d", total.layouts, total.schedules, total.complete)
-	t.Logf("ticks accounted for: %d", total.ticks)
+	t.Logf("ticks accounted for: %d; alarms: %d", total.ticks, total.alarms)
 	t.Logf("virtual hours: %.1f", total.virtual.Hours())
 	t.Logf("violations: %d", total.violations)
 }
@@ -166,6 +168,7 @@ func (sum *totals) add(w *world) {
 	sum.runs += len(w.cluster.Runs())
 	sum.ticks += w.ticks
 	sum.layouts += w.layouts
+	sum.alarms += w.alarms
 	sum.schedules += w.schedules
 	sum.complete += w.complete
 	sum.txns += w.txns

@@ -296,6 +296,9 @@ func (w *world) policies(job singleworker.Job) singleworker.Job {
 	if w.rng.IntN(4) == 0 {
 		job.MisfireGrace = 2*time.Second + w.upTo(w.Session)
 	}
+	if w.rng.IntN(2) == 0 {
+		job.AlarmAfter = leastAlarm + w.upTo(2*w.Session)
+	}
 	if w.rng.IntN(4) == 0 {
 		job.Timeout = time.Second + w.upTo(5*time.Second)
 	}
