@@ -129,7 +129,7 @@ func TestOverlap(t *testing.T) {
 		{"ended, skip", situation{last: ended("10:00", "10:02:30"), through: "10:00", now: "10:02:30.100"}, "", "skipped(overlap) 10:01 to 10:02, 2; through 10:02"},
 		{"ended, skip: a moment after a tick", situation{last: ended("10:00", "10:01"), through: "10:00", now: "10:01"}, "", "skipped(overlap) 10:01; through 10:01"},
 		{"ended, skip: a moment before a tick", situation{last: ended("10:00", "10:00:59.999"), through: "10:00", now: "10:01"}, "", "run 10:01#1; through 10:01"},
-		{"ended, skip: a moment before a tick that is missed", situation{last: ended("10:00", "10:00:59.999"), through: "10:00", now: "10:01:30"}, "", "missed(stalled) 10:01; through 10:01"},
+		{"ended, skip: a moment before a tick that is missed", situation{policy: ticks.Policy{Misfire: job.MisfireSkip}, last: ended("10:00", "10:00:59.999"), through: "10:00", now: "10:01:30"}, "", "missed(stalled) 10:01; through 10:01"},
 		{"ended, skip: those after it are judged for themselves", situation{last: ended("10:00", "10:01:30"), through: "10:00", now: "10:02:30"}, "", "skipped(overlap) 10:01; through 10:01"},
 		{"ended, skip: judged together with older ones", situation{last: ended("10:02", "10:03:30"), through: "10:00", now: "10:03:40"}, "", "missed(stalled) 10:01 to 10:02, 2; run 10:03#1; through 10:03"},
 		{"ended, queue", situation{policy: queue, last: ended("10:00", "10:01:30"), through: "10:00", now: "10:01:30"}, "", "run 10:01#1; through 10:01"},
