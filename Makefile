@@ -131,7 +131,7 @@ mutants: ## a small change of the code for each rule, which its tests must notic
 # Takes some minutes. One world at a time: each needs memory for every state.
 .PHONY: explore
 explore: ## every interleaving of small worlds of the protocol, and a table of what was explored
-	@go test -count=1 -timeout 0 -v -parallel 1 -run '^TestExplore' -sim.all -sim.explore ./singleworker/internal/lease \
+	@go test -count=1 -timeout 0 -v -parallel 1 -run '^TestExplore' -sim.all -sim.explore ./singleworker/internal/{lease,ticks} \
 		| sed -un 's/^  *explore_test.go:[0-9]*: //p; /^   *[^ ]/{/explore_test.go/!p}; /^panic/,$$p'
 
 .PHONY: fuzz

@@ -30,6 +30,14 @@ var tinyWorlds = []struct {
 	{"a drain", tinySetup{faults: faults{drains: 1}}, false, simkit.Small, 1},
 	{"a deleted instance node, two claims", tinySetup{prompt: true, faults: faults{removals: 1, claims: 2}}, false, simkit.Small, 1},
 	{"a resubmitted job, two claims", tinySetup{prompt: true, faults: faults{resubmits: 1, claims: 2}}, false, simkit.Small, 1},
+	{"three instances, a lost reply", tinySetup{hosts: 3, prompt: true, faults: faults{unknowns: 1}}, false, simkit.Small, 0},
+	{"three instances, a clock step", tinySetup{hosts: 3, prompt: true, faults: faults{leaps: 1}}, false, simkit.Small, 1},
+	{"three instances, a restart", tinySetup{hosts: 3, prompt: true, faults: faults{crashes: 1}}, false, simkit.Large, 5},
+	{"three instances, a hang", tinySetup{hosts: 3, prompt: true, faults: faults{hangs: 1}}, false, simkit.Large, 12},
+	{"three instances, a cut", tinySetup{hosts: 3, prompt: true, faults: faults{cuts: 1}}, false, simkit.Huge, 3},
+	{"a restart, a lost reply, a clock step", tinySetup{prompt: true, faults: faults{crashes: 1, unknowns: 1, leaps: 1}}, false, simkit.Large, 5},
+	{"a cut, a lost reply, a clock step", tinySetup{prompt: true, faults: faults{cuts: 1, unknowns: 1, leaps: 1}}, false, simkit.Large, 5},
+	{"a restart, a cut, a clock step", tinySetup{prompt: true, faults: faults{crashes: 1, cuts: 1, leaps: 1}}, false, simkit.Huge, 10},
 }
 
 // TestExplore runs the machines through every interleaving of small worlds, with a server, requests and answers
