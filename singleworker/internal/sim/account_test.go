@@ -29,6 +29,7 @@ type account struct {
 	ended   map[string]zkrec.Entry  // by run id
 	late    map[string]bool         // run ids whose results came when they had been given up
 	odd     []string                // what is wrong with the history as such
+	begun   time.Time               // when its tick record was created
 	marks   []mark                  // what the watermark was, lately
 	alarm   int64                   // the latest tick for which an alarm was raised
 	early   map[int64]bool          // ticks that were recorded as not run before their time
@@ -51,7 +52,7 @@ func (l *ledger) openAccount(slot string, txn *zkdev.Txn, j *swtest.Job) {
 		return
 	}
 	l.accounts[slot] = &account{
-		slot: slot, record: j.Tick, born: txn.Zxid,
+		slot: slot, record: j.Tick, born: txn.Zxid, begun: txn.Time,
 		belongs: slices.Contains(j.Spec.ActiveLayout().Slots(zkrec.JobOfSlot(slot)), slot),
 		terms:   terms,
 		rows:    make(map[int64][]zkrec.Entry), runs: make(map[int64][]string),

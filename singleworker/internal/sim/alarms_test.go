@@ -42,6 +42,9 @@ type mark struct {
 
 // markAt is the watermark as an instance may have read it that writes at the given time: some sessions before.
 func (a *account) markAt(t time.Time) int64 {
+	if t.Before(a.begun) {
+		return 0 // it did not exist yet
+	}
 	for _, m := range a.marks {
 		if m.until.After(t) {
 			return m.watermark
@@ -69,10 +72,11 @@ const leastAlarm = 2 * time.Second
 func (l *ledger) raised(slot string, txn *zkdev.Txn) {
 	alarm, err := zkrec.ParseAlarm(txn.Data)
 	acc := l.accounts[slot]
-	if acc == nil {
-		return // its nodes are being made
-	}
 	a := &alarmed{slot: slot, at: txn.Time, sid: alarm.SID, tick: alarm.Tick}
+	l.alarms = append(l.alarms, a)
+	if acc == nil {
+		return // its nodes are being made, or deleted
+	}
 	a.before = txn.Time.UnixMilli() < alarm.Tick+leastAlarm.Milliseconds()
 	recent := txn.Time.Add(-stale)
 	switch {
@@ -88,7 +92,6 @@ func (l *ledger) raised(slot string, txn *zkdev.Txn) {
 		a.wrong = "there is no such tick"
 	}
 	acc.alarm = alarm.Tick
-	l.alarms = append(l.alarms, a)
 }
 
 // checkAlarms verifies that each alarm is one, and that hooks are told of each at most once.

@@ -130,7 +130,12 @@ func (w *world) restart() {
 	if w.rng.IntN(3) == 0 {
 		away *= 3
 	}
-	w.notef("the server goes for %v; keeps sessions: %v", away, mode == zkdev.KeepSessions)
+	longest := w.Session
+	if w.rng.IntN(3) == 0 {
+		longest = w.Session / 2 // for those that connect from then on
+	}
+	w.cluster.Server.SetMaxSession(longest)
+	w.notef("the server goes for %v and grants sessions of %v; keeps sessions: %v", away, longest, mode == zkdev.KeepSessions)
 	w.cluster.Server.Stop()
 	time.Sleep(away)
 	if mode == zkdev.DropSessions {

@@ -346,6 +346,7 @@ func (w *world) endFaults() {
 	for _, remove := range w.removes {
 		remove()
 	}
+	w.cluster.Server.SetMaxSession(w.Session)
 	for _, off := range w.clocks {
 		off.Store(0)
 	}
