@@ -2,6 +2,7 @@ package admin
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,10 +16,8 @@ import (
 // hide lets nobody read some nodes.
 func (w *world) hide(paths ...string) {
 	w.server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
-		for _, path := range paths {
-			if r.Path == path {
-				return zkdev.Refuse(zkdev.NoAuth)
-			}
+		if slices.Contains(paths, r.Path) {
+			return zkdev.Refuse(zkdev.NoAuth)
 		}
 		return zkdev.Pass()
 	})

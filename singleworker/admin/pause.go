@@ -93,7 +93,7 @@ func checkPause(opts PauseOptions, now time.Time) error {
 	case opts.For < 0 || opts.For > 0 && opts.For < time.Millisecond:
 		return &InvalidError{"For", opts.For.String(), errors.New("want a millisecond at least")}
 	case opts.For > 0 && !opts.Until.IsZero():
-		return &InvalidError{"For", opts.For.String(), errors.New("For and Until are mutually exclusive")}
+		return &InvalidError{"For", opts.For.String(), errors.New("is not possible together with Until")}
 	}
 	if !opts.Until.IsZero() && !opts.Until.After(now) {
 		return &InvalidError{"Until", opts.Until.Format(time.RFC3339), errors.New("is in the past")}

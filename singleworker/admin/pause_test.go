@@ -155,7 +155,7 @@ func TestPauseRefuses(t *testing.T) {
 		}{
 			{PauseOptions{Until: noon}, "Until", `Until "2000-01-01T12:00:00Z": is in the past`},
 			{PauseOptions{For: -time.Second}, "For", `For "-1s": want a millisecond at least`},
-			{PauseOptions{For: time.Hour, Until: noon.Add(time.Hour)}, "For", `For "1h0m0s": For and Until are mutually exclusive`},
+			{PauseOptions{For: time.Hour, Until: noon.Add(time.Hour)}, "For", `For "1h0m0s": is not possible together with Until`},
 			{PauseOptions{Missed: "never"}, "Missed", `Missed "never": is not known, want one of once, skip, all`},
 			{PauseOptions{By: strings.Repeat("b", 1025)}, "By", `By "bbbb`},
 			{PauseOptions{Reason: strings.Repeat("r", 1025)}, "Reason", `Reason "rrrr`},

@@ -61,7 +61,8 @@ func TestClockThatWasAhead(t *testing.T) {
 		s := &scene{Cluster: swtest.New(t, swtest.Config{SessionTimeout: session}), t: t, schedule: "*/5 * * * * ?", brief: true}
 		s.clock = func() time.Duration { return time.Duration(off.Load()) }
 		s.begin(&breach{}, &breach{})
-		time.Sleep(2 * time.Second) // between two ticks
+		now := time.Now()
+		time.Sleep(now.Truncate(5 * time.Second).Add(7 * time.Second).Sub(now)) // to between two ticks
 		early := s.Runs()
 		for _, run := range early {
 			if late := run.Started.Add(ahead).Sub(run.Tick); late < 0 || late > time.Second {

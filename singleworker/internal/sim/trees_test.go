@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -44,7 +45,8 @@ func TestHostileTrees(t *testing.T) {
 	trees := simkit.Seeds(hostileTrees)
 	for n := range uint64(trees) {
 		seed := simkit.Base() + n
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { newHostileTree(t, seed).run() })
 		})
 	}
@@ -213,7 +215,10 @@ func (h *hostileTree) data() []byte {
 	case 3:
 		return []byte([]string{"* * * * * ?", "@every 1s", "0 0 3 * * ?", "@at 9999-12-31T23:59:59Z", "1 2 3", "-1"}[h.rng.IntN(6)])
 	}
-	data, _ := json.Marshal(h.object(0)) // of what it is made, all can be encoded
+	data, err := json.Marshal(h.object(0))
+	if err != nil {
+		h.Fatal(err)
+	}
 	if h.rng.IntN(10) == 0 {
 		data = data[:h.rng.IntN(len(data))]
 	}

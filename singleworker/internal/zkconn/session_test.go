@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 )
 
 // gate holds up writes while it is not nil, until the channel is closed.
@@ -79,5 +81,26 @@ func TestRequestsEndWithTheirSession(t *testing.T) {
 				t.Errorf("%s: nodes %v, %v, want no late one", servers, names, err)
 			}
 		})
+	}
+}
+
+// After its session has expired, a connection of the library finds no server: it fails what is queued, and begins
+// no other session.
+func TestExpiredSessionFindsNoServer(t *testing.T) {
+	t.Parallel()
+	c := &Conn{onEvent: func(Event) {}, closing: t.Context()}
+	s := &session{conn: c, begun: make(chan struct{})}
+	close(s.begun)
+	s.over, s.end = context.WithCancel(t.Context())
+	hosts := newHosts(t, "zk1:1", "zk2:1")
+	s.event(zk.Event{Type: zk.EventSession, State: zk.StateExpired})
+	if server, empties := (provider{hosts, s}).Next(); server != "" || !empties {
+		t.Errorf("the next server is %q, the queue is emptied: %v; want none, and that it is", server, empties)
+	}
+	if _, err := c.dial(s, "tcp", "zk1:1"); !errors.Is(err, errExpired) {
+		t.Errorf("dial: %v, want that the session has expired", err)
+	}
+	if s.over.Err() == nil {
+		t.Error("the session is not over")
 	}
 }

@@ -40,7 +40,7 @@ func TestReservedNodesAreNotJobs(t *testing.T) {
 	t.Parallel()
 	for child, want := range map[string]bool{
 		"daily": true, "a_b": true, "_instances": false, "_leader": false, "a[1]": false, "a[x]": true,
-		" lead": false, "": false, strings.Repeat("x", 201): false, "a\u202eb": false,
+		" " + "lead": false, "": false, strings.Repeat("x", 201): false, "a\u202eb": false,
 	} {
 		if got := zkrec.IsJob(child); got != want {
 			t.Errorf("IsJob(%q) = %v, want %v", child, got, want)
