@@ -34,8 +34,10 @@ func (l *ledger) rescheduled(job string, txn *zkdev.Txn, was, spec zkrec.Spec) {
 		case last.since >= at:
 			last.sched = sched
 		default:
-			last.until, last.replaced = at, true
-			acc.terms = append(acc.terms, term{since: at, sched: sched})
+			// What a clock ahead has accounted for stays so, by the schedule before.
+			from := max(at, acc.record.Watermark)
+			last.until, last.replaced = from, true
+			acc.terms = append(acc.terms, term{since: from, sched: sched})
 		}
 	}
 }
