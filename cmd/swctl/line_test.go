@@ -78,7 +78,7 @@ func TestPrePassRefuses(t *testing.T) {
 		"show a --yes":                "swctl: show has no flag --yes / try: swctl show --help / exit 2",
 		"--replace show a":            "swctl: show has no flag --replace / try: swctl show --help / exit 2",
 		"show a -x":                   "swctl: show: unknown flag -x / try: swctl show --help; an argument that begins with - goes after -- / exit 2",
-		"--blurb list":                 "swctl: unknown flag --blurb / try: swctl help / exit 2",
+		"--blurb list":                "swctl: unknown flag --blurb / try: swctl help / exit 2",
 		"list --generate-bash-completion": "swctl: list: unknown flag --generate-bash-completion / " +
 			"try: swctl list --help; an argument that begins with - goes after -- / exit 2",
 		"cancel a --yes=perhaps": `swctl: cancel: invalid boolean value "perhaps" for -yes: parse error / try: swctl cancel --help / exit 2`,
