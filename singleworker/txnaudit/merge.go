@@ -13,9 +13,9 @@ import (
 
 // evidence is the files of one server, or of several of one ensemble.
 type evidence struct {
-	servers   [][]txnlog.File // the logs of each
-	snapshots []txnlog.File   // of all of them, by zxid
-	bytes     int64           // of the logs
+	servers   []txnlog.Files
+	snapshots []txnlog.File // of all of them, by zxid
+	bytes     int64         // of the logs
 }
 
 // collect lists the files in the directories.
@@ -27,7 +27,7 @@ func collect(dirs []string) (evidence, error) {
 			return e, err
 		}
 		if len(files.Logs) > 0 {
-			e.servers = append(e.servers, files.Logs)
+			e.servers = append(e.servers, files)
 		}
 		for _, file := range files.Logs {
 			e.bytes += file.Size
@@ -45,17 +45,22 @@ func collect(dirs []string) (evidence, error) {
 const looksAfter = 1 << 12
 
 // each calls f for the transactions of all servers, in order and each once, until f returns false. It returns remarks about
-// the files.
+// the files. It leaves out what was taken back: a leader may have logged a transaction, and died, before the others had it;
+// its log keeps that transaction, and theirs continue without it.
 func (e evidence) each(ctx context.Context, progress func(done int64), f func(*txnlog.Txn) bool) (notes []string, err error) {
 	var all []*server
+	takenBack := 0
 	defer func() {
+		if takenBack > 0 {
+			notes = append(notes, fmt.Sprintf("%d transactions were not judged, because the other servers continued without them", takenBack))
+		}
 		for _, s := range all {
 			notes = append(notes, s.logs.Torn...)
 			_ = s.logs.Close() // it was only read
 		}
 	}()
 	for _, files := range e.servers {
-		s := &server{logs: txnlog.NewLogs(files)}
+		s := &server{logs: txnlog.NewLogs(files.Logs), snapshots: files.Snapshots}
 		all = append(all, s)
 		if err := s.advance(); err != nil {
 			return nil, err
@@ -86,7 +91,9 @@ func (e evidence) each(ctx context.Context, progress func(done int64), f func(*t
 		}
 		if txn := next.txn; txn.Zxid != last { // otherwise another server had it
 			last = txn.Zxid
-			if !f(&txn) {
+			if slices.ContainsFunc(all, func(s *server) bool { return s.passesOver(txn.Zxid) }) {
+				takenBack++
+			} else if !f(&txn) {
 				return nil, nil
 			}
 		}
@@ -98,14 +105,28 @@ func (e evidence) each(ctx context.Context, progress func(done int64), f func(*t
 
 // server is one of those whose logs are read side by side.
 type server struct {
-	logs  *txnlog.Logs
-	txn   txnlog.Txn
-	ended bool
+	logs      *txnlog.Logs
+	snapshots []txnlog.File
+	before    int64 // zxid of the transaction before txn; 0 before the first
+	txn       txnlog.Txn
+	ended     bool
 }
 
 func (s *server) advance() (err error) {
+	s.before = s.txn.Zxid
 	if s.txn, err = s.logs.Next(); errors.Is(err, io.EOF) {
 		s.ended, err = true, nil
 	}
 	return err
+}
+
+// passesOver reports whether the log continues after zxid without it, and without a gap: a server that was
+// away may be sent a snapshot instead of what it lacks.
+func (s *server) passesOver(zxid int64) bool {
+	if s.ended || s.before == 0 || s.txn.Zxid <= zxid || !txnlog.Follows(s.txn.Zxid, s.before) {
+		return false
+	}
+	return !slices.ContainsFunc(s.snapshots, func(sent txnlog.File) bool {
+		return s.before < sent.Zxid && sent.Zxid < s.txn.Zxid
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -135,6 +136,29 @@ func TestGap(t *testing.T) {
 	snapshot(t, one, 15, []int64{7, 8}, kept(5)...)
 	if r := run(t, options(one)); !r.OK || !r.Whole || r.Counts.Unjudged != 0 || r.Counts.Claims != 2+4 {
 		t.Errorf("with a snapshot after the gap: %+v", r)
+	}
+}
+
+// A leader logs a transaction and dies before another server has it: the next leader's history is without it. A server
+// that has got a snapshot instead says nothing about it.
+func TestTakenBack(t *testing.T) {
+	t.Parallel()
+	const next = 1 << 32 // the first zxid of the next leader is one more
+	one, two := t.TempDir(), t.TempDir()
+	txns, back := story(9), connected(next+1, 9)
+	write(t, one, append(slices.Clone(txns), forged(9), back)...)
+	write(t, two, append(slices.Clone(txns), back)...)
+	if r := run(t, options(one)); r.OK {
+		t.Error("the files of that server alone cannot tell")
+	}
+	r := run(t, options(one, two))
+	if !r.OK || r.Counts.Transactions != len(txns)+1 || !strings.Contains(strings.Join(r.Notes, " "), "1 transactions were not judged") {
+		t.Errorf("with both servers: %+v", r)
+	}
+	sent := int64(6 + 2*9)
+	snapshot(t, two, sent, []int64{7, 8}, kept(9)...)
+	if r := run(t, options(one, two)); r.OK {
+		t.Error("a server that was sent a snapshot does not know what was before")
 	}
 }
 
