@@ -145,11 +145,19 @@ func TestSwctl(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	ctl := c.swctl(buildSwctl(t))
-	if list := decode[jsonList[jsonJob]](t, ctl.run(exitOK, "list", "-o", "json").stdout); list.Items == nil || len(list.Items) != 0 {
-		t.Errorf("list of a group that does not exist yet: %+v", list)
+	if missing := ctl.run(exitNotFound, "list", "-o", "json").stderr; !strings.Contains(missing, "no such server type") {
+		t.Errorf("list of a group that does not exist yet: %s", missing)
 	}
 	c.start(options{})
 	c.start(options{})
+	raw := c.raw("")
+	c.eventually("the group to exist", func() error {
+		_, _, err := raw.Children(c.node("_instances"))
+		return err
+	})
+	if list := decode[jsonList[jsonJob]](t, ctl.run(exitOK, "list", "-o", "json").stdout); list.Items == nil || len(list.Items) != 0 {
+		t.Errorf("list of a group without jobs: %+v", list)
+	}
 
 	out := ctl.run(exitOK, "submit", "job", everySecond, "--handler", work, "--arg", "for=30ms")
 	if !strings.HasPrefix(out.stdout, "created job") || !strings.Contains(out.stdout, "next 20") {
