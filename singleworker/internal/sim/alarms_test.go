@@ -110,13 +110,9 @@ func (l *ledger) checkAlarms() {
 		of[a.slot][a.tick] = a
 	}
 	for _, told := range l.warned {
-		slot := told.Job
-		if l.isDivided(told) {
-			slot = zkrec.ShardSlot(told.Job, told.Shard.Index)
-		}
-		a := of[slot][told.Tick.UnixMilli()]
+		slot, a := alarmOf(of, told)
 		switch {
-		case a == nil || a.sid != told.sid:
+		case a == nil:
 			l.violatef(10, slot, told.at, "%s is told that %s was missed, for which it has raised no alarm", told.sid, clock(told.Tick))
 			continue
 		case a.told > 0:
@@ -127,17 +123,20 @@ func (l *ledger) checkAlarms() {
 	l.counts.alarms = len(l.alarms)
 }
 
-// isDivided reports whether a hook was told of a shard: shard 0 of 1 may be the job itself.
-func (l *ledger) isDivided(told warned) bool {
+// alarmOf is the alarm that a hook was told of, and its slot: shard 0 of 1 may be the job itself, and is told of later.
+func alarmOf(of map[string]map[int64]*alarmed, told warned) (slot string, found *alarmed) {
+	slots := []string{told.Job, zkrec.ShardSlot(told.Job, told.Shard.Index)}
 	if told.Shard.Total > 1 {
-		return true
+		slots = slots[1:]
 	}
-	for _, a := range l.alarms {
-		if a.slot == told.Job && a.tick == told.Tick.UnixMilli() && a.sid == told.sid {
-			return false
+	slot = slots[0]
+	for _, one := range slots {
+		a := of[one][told.Tick.UnixMilli()]
+		if a != nil && a.sid == told.sid && (found == nil || found.told > 0) {
+			slot, found = one, a
 		}
 	}
-	return true
+	return slot, found
 }
 
 // TestFalseEvidenceOfAlarms is TestFalseEvidence for property 10.
