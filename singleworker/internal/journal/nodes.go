@@ -110,11 +110,12 @@ func (j *Journal) advance(n *node) {
 			j.finish(n, w, err)
 			continue
 		}
+		late := w.late(guard)
 		switch {
 		case !j.loop.Joined():
 			return // continued when joined again
-		case !n.known || n.late != w.late(guard):
-			j.fetch(n, w.late(guard))
+		case !n.known || n.late != late:
+			j.fetch(n, late)
 			return
 		case w.kind == load, w.kind == commit && n.record == w.commit.Plan.Record:
 			j.finish(n, w, nil) // a commit was made, and its answer was lost

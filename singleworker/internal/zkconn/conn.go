@@ -91,7 +91,7 @@ func Open(cfg Config, onEvent func(Event)) (*Conn, error) {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
 	c.tasks.Go("zookeeper sessions", func(context.Context) error {
-		for c.session.Load().wait(c.closing) {
+		for c.session.Load().wait() {
 			if err := c.begin(servers); err != nil {
 				return err
 			}

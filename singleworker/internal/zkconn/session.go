@@ -77,14 +77,14 @@ func (c *Conn) begin(servers []string) error {
 	return nil
 }
 
-// wait waits until the session has expired or closing has ended, and ends the library's connection. It
+// wait waits until the session has expired or its Conn is closed, and ends the library's connection. It
 // reports whether another session is to begin.
-func (s *session) wait(closing context.Context) (another bool) {
+func (s *session) wait() (another bool) {
 	<-s.over.Done()
 	if conn := s.current.Load(); conn != nil && !conn.answered.Load() {
 		s.hangUp() // there is no session to end, but the library would wait for a reply
 	}
-	if closing.Err() == nil {
+	if s.conn.closing.Err() == nil {
 		s.conn.tasks.Go("zookeeper close", func(context.Context) error {
 			s.zk.Close() // may wait for an answer that nobody gives
 			return nil
@@ -94,7 +94,7 @@ func (s *session) wait(closing context.Context) (another bool) {
 		s.zk.Close()
 	}
 	s.hangUp() // the library has waited for the reply
-	return closing.Err() == nil
+	return s.conn.closing.Err() == nil
 }
 
 // hangUp closes the connection in use, if any.
