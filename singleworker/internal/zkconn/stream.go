@@ -216,20 +216,13 @@ func (w *walker) buffer() {
 }
 
 // buffers walks over a vector whose elements are so many buffers behind so many other bytes. The library
-// takes a count of -1 for four thousand millions.
+// takes a count of -1 for four thousand millions; an element has four bytes or more, so none that is too
+// large gets far.
 func (w *walker) buffers(perElement, before int) {
-	n := w.uint32()
-	if int64(n)*int64(before+perElement*lengthBytes) > int64(len(w.rest)) {
-		w.short = true
-		return
-	}
-	for range n {
+	for n := w.uint32(); n > 0 && !w.short; n-- {
 		w.skip(before)
 		for range perElement {
 			w.buffer()
-		}
-		if w.short {
-			return
 		}
 	}
 }
