@@ -124,6 +124,7 @@ func TestCheckNodeName(t *testing.T) {
 		"a\u00a0b":                              `contains '\u00a0', want printable characters without '/'`,
 		"a\ue000b":                              `contains '\ue000', want printable characters without '/'`,
 		"a\ufffdb":                              `contains '�', want printable characters without '/'`,
+		"tick\U0001f600":                        "contains '\U0001f600', want printable characters without '/'", // ZooKeeper refuses surrogates
 	} {
 		if err := job.CheckNodeName(bad); err == nil || err.Error() != want {
 			t.Errorf("%q: %v, want %s", bad, err, want)

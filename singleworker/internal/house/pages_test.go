@@ -117,6 +117,27 @@ func TestFilesOnPages(t *testing.T) {
 	}
 }
 
+// Tests that a page names by their package, such as house.TestWords, exist.
+func TestTestsOnPages(t *testing.T) {
+	t.Parallel()
+	tests := make(map[string]bool)
+	for _, file := range moduleFiles(t) {
+		for _, f := range file.funcs {
+			if file.test {
+				tests[path.Base(path.Dir(file.name))+"."+f.name] = true
+			}
+		}
+	}
+	name := regexp.MustCompile(`^\w+\.Test\w+$`)
+	for _, p := range pages(t) {
+		for _, found := range inline.FindAllStringSubmatch(p.text, -1) {
+			if name.MatchString(found[1]) && !tests[found[1]] {
+				t.Errorf("%s: there is no test %s", p.name, found[1])
+			}
+		}
+	}
+}
+
 // code lists the lines of code on a page: fenced, indented, and in its sentences.
 func code(text string) []string {
 	var lines []string

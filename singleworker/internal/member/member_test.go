@@ -220,6 +220,9 @@ func TestDepartureTakesItsNodesAlong(t *testing.T) {
 				if running, done := a.Member.Departure(); running || done != test.done {
 					g.T.Errorf("running %v, done %v, want done %v", running, done, test.done)
 				}
+				if _, lost := follow(a); lost {
+					g.T.Error("it takes its departure for a loss of its node")
+				}
 				if !test.done {
 					return // it is done once more by who leaves
 				}

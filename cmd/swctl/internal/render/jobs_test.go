@@ -48,3 +48,16 @@ func TestRowsOfOtherNodes(t *testing.T) {
 		}
 	}
 }
+
+// Whatever an instance has written, a terminal does not obey it.
+func TestOrderedIsPrintable(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	hostile := admin.Instance{State: "\x1b]0;title\a\u009b31m\u202e"}
+	Page{Out: &out}.Ordered("i", admin.OrderResult{
+		Outcome: admin.OutcomeOrdered, Order: &admin.Order{By: "\x1b[2J", Reason: "a\nb"}, Instance: &hostile,
+	})
+	if want := "disabled i by �[2J: a�b\n  it is �]0;title��31m� and owns 0 jobs\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}
