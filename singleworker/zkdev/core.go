@@ -26,6 +26,7 @@ type core struct {
 	log            []Txn
 	begun          time.Time // start of this life
 	received, sent int
+	traffic        Traffic // of all lives
 }
 
 // A delay is a deferred call.
@@ -41,6 +42,7 @@ func newCore(config Config, now time.Time) *core {
 		conns:    map[tree.Conn]*conn{},
 		attached: map[int64]*conn{},
 		cut:      map[int64]bool{},
+		traffic:  Traffic{Requests: map[Op]int{}, Parts: map[Op]int{}},
 	}
 }
 

@@ -44,6 +44,23 @@ func (k *core) sessions() []SessionInfo {
 	return list
 }
 
+// Traffic counts what clients have asked for, by operation, including what was refused.
+type Traffic struct {
+	// Requests counts each request once, also one with many parts.
+	Requests map[Op]int
+	// Parts counts the operations inside multi and multiRead.
+	Parts map[Op]int
+}
+
+// Traffic returns what all clients together have asked for since the server was created.
+func (s *Server) Traffic() Traffic {
+	var t Traffic
+	s.do(func(k *core) {
+		t = Traffic{Requests: maps.Clone(k.traffic.Requests), Parts: maps.Clone(k.traffic.Parts)}
+	})
+	return t
+}
+
 // Log returns the latest Config.KeepLog transactions in order, including the start and end of
 // sessions and refused writes.
 func (s *Server) Log() []Txn { return s.LogAfter(0) }

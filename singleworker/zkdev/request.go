@@ -18,6 +18,7 @@ func (k *core) request(c *conn, message []byte) {
 		k.complain(c, err)
 		return
 	}
+	k.traffic.Requests[Op(header.Op)]++
 	if header.Op == wire.OpAuth {
 		k.auth(c, header, record)
 		return
@@ -26,6 +27,9 @@ func (k *core) request(c *conn, message []byte) {
 		return // ZooKeeper drops requests of a session that has just ended
 	}
 	r := wire.DecodeRequest(header, record)
+	for i := range r.Ops {
+		k.traffic.Parts[Op(r.Ops[i].Op)]++
+	}
 	k.perform(c, k.decide(c, &r), header.Xid, func(lose bool) { k.apply(c, &r, lose) })
 }
 

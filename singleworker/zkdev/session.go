@@ -23,6 +23,7 @@ func (k *core) connect(c *conn, message []byte) bool {
 	if c.session = hello.Session; k.isCut(c) {
 		return false
 	}
+	k.traffic.Requests[OpConnect]++
 	action := k.decide(c, &wire.Request{Header: wire.Header{Op: wire.OpConnect}})
 	if action.kind == actRefuse {
 		action = CutBefore() // the protocol has no reply for it

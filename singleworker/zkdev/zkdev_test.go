@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net"
 	"os"
@@ -419,4 +420,30 @@ func TestWordsWarnAboutProduction(t *testing.T) {
 		}
 		_ = conn.Close()
 	}
+}
+
+// A transaction is one request, whatever is in it; a request that is refused counts, too.
+func TestTraffic(t *testing.T) {
+	bubble(t, func(t *virtual) {
+		conn, _ := connect(t, t.server)
+		if _, err := conn.Multi(
+			&zk.CreateRequest{Path: "/a", Acl: zk.WorldACL(zk.PermAll)},
+			&zk.CreateRequest{Path: "/b", Acl: zk.WorldACL(zk.PermAll)},
+			&zk.SetDataRequest{Path: "/a", Version: -1},
+		); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{"/a", "/missing"} {
+			_, _, _ = conn.Get(path)
+		}
+		got := t.server.Traffic()
+		delete(got.Requests, zkdev.OpPing)
+		want := zkdev.Traffic{
+			Requests: map[zkdev.Op]int{zkdev.OpConnect: 1, zkdev.OpMulti: 1, zkdev.OpGetData: 2},
+			Parts:    map[zkdev.Op]int{zkdev.OpCreate: 2, zkdev.OpSetData: 1},
+		}
+		if !maps.Equal(got.Requests, want.Requests) || !maps.Equal(got.Parts, want.Parts) {
+			t.Errorf("traffic %v, want %v", got, want)
+		}
+	})
 }
