@@ -45,6 +45,17 @@ type term struct {
 // term is the last one.
 func (a *account) term() *term { return &a.terms[len(a.terms)-1] }
 
+// leave ends the terms with a layout that is the slot's last. Schedules may have been replaced since it was decided
+// how far it goes.
+func (a *account) leave(until int64) {
+	for len(a.terms) > 1 && a.term().since >= until {
+		a.terms = a.terms[:len(a.terms)-1]
+	}
+	if last := a.term(); last.until == 0 || last.replaced {
+		last.until, last.replaced = until, false
+	}
+}
+
 func (l *ledger) openAccount(slot string, txn *zkdev.Txn, j *swtest.Job) {
 	terms, err := termsOf(j.Spec, j.Spec.ActiveLayout().Since)
 	if err != nil {

@@ -55,7 +55,6 @@ func (w *world) setClock(victim *swtest.Instance) {
 func TestClockThatWasAhead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const ahead = time.Minute
 		var off atomic.Int64
 		off.Store(int64(ahead))
 		s := &scene{Cluster: swtest.New(t, swtest.Config{SessionTimeout: session}), t: t, schedule: "*/5 * * * * ?", brief: true}

@@ -29,10 +29,15 @@ func (s *scene) beginDivided(b *breach) (first, second *swtest.Instance) {
 	return first, second
 }
 
-func (s *scene) divide(shards int) {
+func (s *scene) divide(shards int) { s.edit(func(j *jobs.Job) { j.Shards = shards }) }
+
+func (s *scene) reschedule(schedule string) { s.edit(func(j *jobs.Job) { j.Schedule = schedule }) }
+
+// edit changes the job, as an operator does.
+func (s *scene) edit(change func(j *jobs.Job)) {
 	if err := s.Operate(s.t.Context(), func(c *admin.Client) error {
 		_, err := c.Edit(s.t.Context(), job, func(j *jobs.Job) error {
-			j.Shards = shards
+			change(j)
 			return nil
 		}, admin.EditOptions{})
 		return err

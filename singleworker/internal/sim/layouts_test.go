@@ -80,7 +80,7 @@ func (l *ledger) divided(job string, txn *zkdev.Txn, spec zkrec.Spec) {
 			l.violatef(9, slot, txn.Time, "the next layout begins at %s, and it is at %+v", clockMs(layout.Since), rec)
 		}
 		if !slices.Contains(next, slot) {
-			acc.term().until = layout.Since
+			acc.leave(layout.Since)
 		}
 	}
 	for _, slot := range next {

@@ -28,14 +28,14 @@ func (l *ledger) rescheduled(job string, txn *zkdev.Txn, was, spec zkrec.Spec) {
 		if zkrec.JobOfSlot(slot) != job {
 			continue
 		}
+		// What a clock ahead has accounted for stays so, by the schedules before; so does what belongs to a former layout.
+		from := max(at, acc.record.Watermark, spec.ActiveLayout().Since)
 		last := acc.term()
 		switch {
 		case last.until != 0: // it belongs to no layout any more
-		case last.since >= at:
+		case last.since >= from:
 			last.sched = sched
 		default:
-			// What a clock ahead has accounted for stays so, by the schedule before.
-			from := max(at, acc.record.Watermark)
 			last.until, last.replaced = from, true
 			acc.terms = append(acc.terms, term{since: from, sched: sched})
 		}
