@@ -208,6 +208,7 @@ func (m *Manager) wire(ctx context.Context) *bridge {
 				MaxSlots: m.cfg.MaxSlots, Weight: m.cfg.Weight, Guard: guardToken(), Mode: modeOf(m.cfg),
 			},
 			Latch: m.cfg.Mode == LatchMode, Drained: m.drained, Declarations: declarations,
+			Handlers: slices.AppendSeq([]string{}, maps.Keys(m.handlers)), // not nil: also an empty list is published
 		},
 		Handlers: w.handlers, Runner: w, Leases: w.leases, Clock: clock, Logger: m.cfg.Logger,
 	})

@@ -93,6 +93,9 @@ func (c *Coordinator) joined(attempt int, mine zkrec.Instance, err error) {
 	c.loop.SetJoined(true)
 	c.log.Info("joined the group", "path", c.loop.Tree.Root(), "instance_id", c.member.ID(),
 		"session_id", c.loop.SessionID(), "session_timeout", c.loop.Conn.SessionTimeout())
+	if !c.member.EverJoined() {
+		c.entry.Sweep()
+	}
 	c.owner.Step(lease.Opened{Session: c.loop.Conn.SessionTimeout(), SyncPeriod: c.loop.SyncPeriod()})
 	c.member.Joined(mine)
 	c.nextSync = c.loop.Now()

@@ -16,12 +16,13 @@ import (
 
 // Entry is how an instance becomes part of its group. Its methods run beside the loop.
 type Entry struct {
-	loop *session.Loop
-	cfg  Config
+	loop      *session.Loop
+	cfg       Config
+	published published
 }
 
 // NewEntry returns the entry of an instance.
-func NewEntry(loop *session.Loop, cfg Config) *Entry { return &Entry{loop, cfg} }
+func NewEntry(loop *session.Loop, cfg Config) *Entry { return &Entry{loop, cfg, publishedOf(cfg)} }
 
 // Prepare creates what must exist before this instance appears: the roots.
 func (e *Entry) Prepare(ctx context.Context) error {
@@ -84,7 +85,7 @@ func (e *Entry) createEphemeral(ctx context.Context, mine zkrec.Instance) (zkrec
 	level := slog.LevelWarn
 	for {
 		asked := e.loop.Now()
-		err := e.enlist(ctx, path, mine)
+		mine, err := e.enlist(ctx, path, mine)
 		if !errors.Is(err, zkconn.ErrNodeExists) {
 			return mine, err
 		}
@@ -128,14 +129,39 @@ func (e *Entry) createEphemeral(ctx context.Context, mine zkrec.Instance) (zkrec
 
 // enlist creates the ephemeral node. The parent's version counts how often that was done: who changes or
 // removes a node of an incarnation checks it, since the next incarnation's node has the same path
-// and its version starts at 0 again. Where an ACL forbids writing the parent, it is left alone.
-func (e *Entry) enlist(ctx context.Context, path string, mine zkrec.Instance) error {
-	create := zkconn.CreateEphemeralOp(path, mine.Encode())
-	_, err := e.loop.Conn.Multi(ctx, zkconn.SetOp(e.loop.Tree.Instances(), nil, zkconn.AnyVersion), create)
-	if refused := new(zkconn.MultiError); errors.As(err, &refused) && refused.Index == 0 && errors.Is(err, zkconn.ErrDenied) {
-		_, err = e.loop.Conn.Multi(ctx, create)
+// and its version starts at 0 again. Where an ACL forbids writing the parent, it is left alone. The
+// transaction checks that the handlers, which the node names, are published.
+func (e *Entry) enlist(ctx context.Context, path string, mine zkrec.Instance) (zkrec.Instance, error) {
+	mine.Handlers = e.published.hash
+	counted := []zkconn.Op{zkconn.SetOp(e.loop.Tree.Instances(), nil, zkconn.AnyVersion)}
+	for {
+		var ops []zkconn.Op
+		if mine.Handlers != "" {
+			ops = append(ops, zkconn.CheckOp(e.loop.Tree.HandlerList(mine.Handlers), zkconn.AnyVersion))
+		}
+		named := len(ops)
+		ops = append(append(ops, counted...), zkconn.CreateEphemeralOp(path, mine.Encode()))
+		_, err := e.loop.Conn.Multi(ctx, ops...)
+		refused := new(zkconn.MultiError)
+		switch {
+		case !errors.As(err, &refused):
+			return mine, err
+		case refused.Index < named:
+			if errors.Is(err, zkconn.ErrNoNode) {
+				err = e.publishHandlers(ctx)
+			}
+			if zkconn.IsUnknown(err) {
+				return mine, err
+			} else if err != nil {
+				e.loop.Log.Warn("handlers not published: the others read registrations instead", "err", err)
+				mine.Handlers = ""
+			}
+		case refused.Index == named && len(counted) > 0 && errors.Is(err, zkconn.ErrDenied):
+			counted = nil
+		default:
+			return mine, err
+		}
 	}
-	return err
 }
 
 // otherMode finds an instance that runs in another mode and joined before this one: a leader would find

@@ -33,6 +33,7 @@ type Config struct {
 	Instance     zkrec.Instance // its record, without what changes
 	Latch        bool           // latch mode
 	Drained      bool           // Drain was called before Run
+	Handlers     []string       // names; nil: not published
 	Declarations []Declaration
 }
 
@@ -131,6 +132,7 @@ func (m *Member) state() string {
 // Record is this instance's record as it should be.
 func (m *Member) Record() zkrec.Instance {
 	record := m.cfg.Instance
+	record.Handlers = m.published.Handlers // as decided when the instance joined
 	record.Owned, record.State, record.Withdrawn = m.load.owned, m.state(), m.closing.drained
 	record.Standby, record.SessionTimeout = m.closing.standby, zkrec.Duration(m.loop.Conn.SessionTimeout())
 	return record

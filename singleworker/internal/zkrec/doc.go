@@ -15,6 +15,7 @@
 //	    shards                    of a sharded job: the tick up to which all shards have finished
 //	      {k}/alive, tick ...     of shard k, instead of the job's own
 //	  _instances/{sid}            ephemeral: one running instance
+//	  _handlers/{hash}            the handlers of the instances that name the hash, one per line
 //	  _disabled/{sid}             an operator's order to drain or disable the instance
 //
 // register, alive and the decimal heartbeats are the layout of the published

@@ -86,7 +86,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 	stopping := running
 	stopping.Weight, stopping.SessionTimeout = 3, zkrec.Duration(10*time.Second)
 	stopping.MaxSlots, stopping.Owned, stopping.State = 5, 0, zkrec.InstanceStopping
-	stopping.Guard = "0198c600"
+	stopping.Guard, stopping.Handlers = "0198c600", "4f2eb64a9ea7775d"
 	withdrawn := running
 	withdrawn.State, withdrawn.Withdrawn = zkrec.InstanceDraining, true
 	order := zkrec.Order{Schema: zkrec.Schema, Incarnation: "inc", By: "alice@host", Reason: "disk", At: started}
@@ -178,6 +178,8 @@ func TestPathsAreAsEver(t *testing.T) {
 	add("Tick", tree.Tick("daily stats"))
 	add("Instances", tree.Instances())
 	add("Instance", tree.Instance("host-7"))
+	add("Handlers", tree.Handlers())
+	add("HandlerList", tree.HandlerList("4f2eb64a9ea7775d"))
 	add("Orders", tree.Orders())
 	add("Order", tree.Order("host-7"))
 	for i, node := range tree.NewJob("daily stats", zkrec.Spec{Job: job.Job{Schedule: "@daily"}}) {

@@ -40,6 +40,9 @@ type Instance struct {
 	// Guard is the token of the guard that started the process, if any. The guard
 	// removes the record when the process has died.
 	Guard string `json:"guard,omitempty"`
+	// Handlers is the hash of the list of its handlers, whose node Tree.HandlerList is. Empty of an
+	// instance that does not publish them: older versions, or too long a list.
+	Handlers string `json:"handlers,omitempty"`
 }
 
 // GuardEnv is the environment variable in which a guard passes its token to the

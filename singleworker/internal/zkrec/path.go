@@ -12,6 +12,7 @@ import (
 const (
 	instancesNode = job.Reserved + "instances"
 	disabledNode  = job.Reserved + "disabled"
+	handlersNode  = job.Reserved + "handlers"
 	registerNode  = "register"
 	aliveNode     = "alive"
 	tickNode      = "tick"
@@ -96,6 +97,17 @@ func (t Tree) Instances() string { return t.root + "/" + instancesNode }
 
 // Instance is the ephemeral node of one running instance.
 func (t Tree) Instance(sid string) string { return t.Instances() + "/" + sid }
+
+// InstanceOf is the instance whose node a path is.
+func (t Tree) InstanceOf(path string) (sid string, ok bool) {
+	return strings.CutPrefix(path, t.Instances()+"/")
+}
+
+// Handlers is the parent of the lists of handlers that instances publish.
+func (t Tree) Handlers() string { return t.root + "/" + handlersNode }
+
+// HandlerList is the list with that hash; see EncodeHandlers.
+func (t Tree) HandlerList(hash string) string { return t.Handlers() + "/" + hash }
 
 // Orders is the parent of operators' orders to instances.
 func (t Tree) Orders() string { return t.root + "/" + disabledNode }
