@@ -26,10 +26,10 @@ type Overdue struct {
 
 // watched is a slot whose ticks are watched.
 type watched struct {
-	lookAt  time.Time // when to look again, on the wall clock, as ticks are
-	looking bool
-	raised  int64 // the tick that was reported
-	trying  int64 // the tick that this instance tries to report
+	lookAt time.Time // when to look again, on the wall clock, as ticks are
+	busy   bool      // it is being looked at, or an alarm is being raised
+	raised int64     // the tick that was reported
+	trying int64     // the tick that this instance tries to report
 }
 
 // NewOverdue returns a dead man's switch.
@@ -56,7 +56,7 @@ func (o *Overdue) watch(job *catalog.Job) {
 	}
 	for _, slot := range job.Slots {
 		w := o.slot(slots, slot)
-		if !w.looking && !o.loop.Clock.Wall().Before(w.lookAt) {
+		if !w.busy && !o.loop.Clock.Wall().Before(w.lookAt) {
 			o.look(job, slot, w)
 		}
 	}
@@ -76,18 +76,18 @@ func (o *Overdue) slot(slots map[string]*watched, slot string) *watched {
 func (o *Overdue) watchInvalid(j *catalog.Job, slots map[string]*watched) {
 	tick := j.Written
 	w := o.slot(slots, j.Name)
-	if j.Unreadable(o.loop.Now(), job.DefaultAlarmAfter) && w.raised != tick.UnixMilli() && !w.looking {
+	if j.Unreadable(o.loop.Now(), job.DefaultAlarmAfter) && w.raised != tick.UnixMilli() && !w.busy {
 		o.raise(j.Name, j.Spec, w, tick)
 	}
 }
 
 func (o *Overdue) look(job *catalog.Job, slot string, w *watched) {
-	w.looking = true
+	w.busy = true
 	judged, spec := job.Ticks, job.Spec
 	o.loop.Async("look for overdue ticks", func(ctx context.Context) func() {
 		record, running, err := o.fetchRun(ctx, slot)
 		return func() {
-			w.looking = false
+			w.busy = false
 			o.catalog.Report(slot, err, o.loop.Tree.Tick(slot))
 			spoilt := errors.As(err, new(*zkrec.UnreadableError)) && record != (zkrec.Tick{})
 			if err != nil && !spoilt {
@@ -143,10 +143,11 @@ func (o *Overdue) raise(slot string, spec zkrec.Spec, w *watched, tick time.Time
 	path := o.loop.Tree.Alarm(slot)
 	alarm := zkrec.Alarm{Tick: tick.UnixMilli(), SID: o.member.ID(), At: o.loop.Clock.Wall()}
 	tried := w.trying == alarm.Tick
-	w.trying = alarm.Tick
+	w.trying, w.busy = alarm.Tick, true
 	o.loop.Async("raise alarm", func(ctx context.Context) func() {
 		first, err := o.writeAlarm(ctx, path, alarm, tried)
 		return func() {
+			w.busy = false
 			if err != nil {
 				o.loop.Log.Debug("alarm not raised", "job", slot, "err", err)
 				w.lookAt = time.Time{} // the next sync tries again

@@ -128,6 +128,35 @@ func TestAlarmWhoseReplyIsLost(t *testing.T) {
 	}
 }
 
+// An instance that looks again while it raises an alarm does not raise it twice.
+func TestAlarmThatTakesLong(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		spec := zkrec.Spec{Job: jobs.Job{Schedule: "0 * * * * ?", AlarmAfter: time.Second}, Since: time.Now().UnixMilli()}
+		g.SubmitSpec("job", spec)
+		const late = 2 * time.Second
+		raising := make(chan struct{})
+		g.Server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
+			select {
+			case <-raising:
+				return zkdev.Delay(10 * time.Millisecond) // what is asked later is answered when the alarm is written
+			default:
+			}
+			if r.Path == g.Tree.Alarm("job") {
+				close(raising)
+				return zkdev.Delay(late)
+			}
+			return zkdev.Pass()
+		})
+		a := start(g, "a")
+		<-raising
+		roomtest.Pass(spec.Job.AlarmAfter + 100*time.Millisecond)
+		a.Do(a.Sync)
+		roomtest.Pass(late)
+		wantOverdue(g, []*roomtest.Rooms{a}, time.Minute)
+	})
+}
+
 func TestUnreadableAlarmNode(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
