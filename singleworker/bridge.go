@@ -106,7 +106,7 @@ func (w *bridge) Disown(slot string, cause error) {
 
 // Overdue reports a tick that nobody has accounted for in time.
 func (w *bridge) Overdue(slot string, spec zkrec.Spec, tick time.Time) {
-	w.cfg.Logger.Error("tick missed", "job", slot, "tick", tick, "late", time.Since(tick).Round(time.Second))
+	w.cfg.Logger.Error("tick missed", "job", slot, "tick", tick, "late", time.Since(tick).Round(time.Second).String())
 	w.hooks.tickMissed(Missed{Job: zkrec.JobOfSlot(slot), Shard: shardOf(slot, spec), Tick: tick})
 }
 
@@ -127,7 +127,7 @@ func (w *bridge) Ended(r runner.Result) {
 	if r.State != ticks.OK {
 		attrs := []any{
 			"job", r.Job, "run_id", r.RunID, "tick", r.Tick, "attempt", r.Attempt, "state", r.State,
-			"duration", r.Ended.Sub(r.Started), "err", r.Err,
+			"duration", r.Ended.Sub(r.Started).String(), "err", r.Err,
 		}
 		if p := (*task.PanicError)(nil); errors.As(r.Err, &p) {
 			attrs = append(attrs, "stack", string(p.Stack))

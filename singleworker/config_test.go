@@ -137,7 +137,7 @@ func TestInstanceID(t *testing.T) {
 	}
 }
 
-// recorder keeps log records as text.
+// recorder keeps log records as text, with durations as JSON has them: in nanoseconds.
 type recorder struct {
 	slog.Handler
 	text *strings.Builder
@@ -148,8 +148,11 @@ func record(level slog.Level) recorder {
 	return recorder{slog.NewTextHandler(text, &slog.HandlerOptions{
 		Level: level,
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if a.Key == slog.TimeKey {
+			switch {
+			case a.Key == slog.TimeKey:
 				return slog.Attr{}
+			case a.Value.Kind() == slog.KindDuration:
+				return slog.Int64(a.Key, int64(a.Value.Duration()))
 			}
 			return a
 		},

@@ -92,7 +92,7 @@ func (c *Coordinator) joined(attempt int, mine zkrec.Instance, err error) {
 	}
 	c.loop.SetJoined(true)
 	c.log.Info("joined the group", "path", c.loop.Tree.Root(), "instance_id", c.member.ID(),
-		"session_id", c.loop.SessionID(), "session_timeout", c.loop.Conn.SessionTimeout())
+		"session_id", c.loop.SessionID(), "session_timeout", c.loop.Conn.SessionTimeout().String())
 	if !c.member.EverJoined() {
 		c.entry.Sweep()
 	}

@@ -37,7 +37,7 @@ func (c *Coordinator) granted() {
 	before, timeout := c.sessionTimeout, c.loop.Conn.SessionTimeout()
 	c.sessionTimeout = timeout
 	if timeout < before {
-		c.log.Warn("session timeout granted is shorter than before; leases end", "session_timeout", timeout, "before", before)
+		c.log.Warn("session timeout granted is shorter than before; leases end", "session_timeout", timeout.String(), "before", before.String())
 		c.owner.Step(lease.Expired{})
 	}
 }

@@ -139,9 +139,14 @@ type Log struct {
 	text bytes.Buffer
 }
 
-// Logger logs to it.
+// Logger logs to it, with durations as JSON has them: in nanoseconds.
 func (b *Log) Logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	return slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Value.Kind() == slog.KindDuration {
+			return slog.Int64(a.Key, int64(a.Value.Duration()))
+		}
+		return a
+	}}))
 }
 
 func (b *Log) Write(p []byte) (int, error) {

@@ -240,7 +240,7 @@ func (r *Runner) own(changed Job) {
 func (r *Runner) warnAhead(j *job) {
 	if ahead := time.UnixMilli(j.Record.Watermark).Sub(r.cfg.Wall.Now()); ahead > farAhead {
 		r.log.Error("job does not run: its last claimed tick is in the future; check the instances' clocks",
-			"job", j.Name, "watermark", time.UnixMilli(j.Record.Watermark), "ahead", ahead)
+			"job", j.Name, "watermark", time.UnixMilli(j.Record.Watermark), "ahead", ahead.Round(time.Second).String())
 	}
 }
 

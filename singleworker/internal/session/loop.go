@@ -256,7 +256,7 @@ func (l *Loop) warnIfUnreachable() {
 	if err == nil {
 		err = errors.New("a server accepts connections but does not answer")
 	}
-	l.Log.Warn("ZooKeeper cannot be reached", "for", (now - l.lostAt).Round(time.Second),
+	l.Log.Warn("ZooKeeper cannot be reached", "for", (now - l.lostAt).Round(time.Second).String(),
 		"servers", l.cfg.Conn.Servers, "err", err)
 }
 

@@ -239,8 +239,8 @@ func TestUnreachableZooKeeperIsLogged(t *testing.T) {
 			if n := count(l); n == 0 || n > int(30*time.Second/roomtest.SessionTimeout) {
 				g.T.Errorf("%d messages in 30 s, want one per session timeout:\n%s", n, l.Log)
 			}
-			if text := l.Log.String(); !strings.Contains(text, zkdev.ErrStopped.Error()) {
-				g.T.Errorf("log %q, want it to say why", text)
+			if text := l.Log.String(); !strings.Contains(text, zkdev.ErrStopped.Error()) || !strings.Contains(text, "for=4s") {
+				g.T.Errorf("log %q, want it to say why, and for how long", text)
 			}
 		}
 		if err := g.Server.Restart(zkdev.DropSessions); err != nil {
