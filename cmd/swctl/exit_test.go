@@ -54,7 +54,7 @@ func TestOutputFails(t *testing.T) {
 	for _, line := range []string{"list", "help", "version", "list -h"} {
 		h := newHarness(t)
 		h.Stdout = writerFunc(func([]byte) (int, error) { return 0, errors.New("no space left on device") })
-		if code := h.exec(strings.Fields(line)...); code != cmdline.ExitInternal || !strings.Contains(h.errs.String(), "write output: no space left") {
+		if code := h.exec(strings.Fields(line)...); code != cmdline.ExitOutput || !strings.Contains(h.errs.String(), "write output: no space left") {
 			t.Errorf("%s: exit %d, stderr %q", line, code, h.errs.String())
 		}
 	}

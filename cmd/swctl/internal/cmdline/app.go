@@ -118,7 +118,7 @@ func badFlagValue(c *cli.Context, err error, _ bool) error {
 // print writes finished output in one piece.
 func (a *App) print(text []byte) error {
 	if _, err := a.Stdout.Write(text); err != nil {
-		return fmt.Errorf("write output: %w", err)
+		return fmt.Errorf("%w: %w", errOutput, err)
 	}
 	return nil
 }

@@ -11,6 +11,9 @@ var ErrNo = errors.New("it did not succeed")
 // ErrUnconfirmed says that the command would destroy something and nobody confirmed it.
 var ErrUnconfirmed = errors.New("not confirmed")
 
+// errOutput says that a full disk, or the like, took no output.
+var errOutput = errors.New("write output")
+
 // SilentError ends the program with a code and without a message.
 type SilentError struct{ Code ExitCode }
 

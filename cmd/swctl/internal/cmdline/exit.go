@@ -27,6 +27,7 @@ const (
 	ExitTimeout       ExitCode = 7
 	ExitUnconfirmed   ExitCode = 8
 	ExitInternal      ExitCode = 70
+	ExitOutput        ExitCode = 74
 	ExitNotExecutable ExitCode = 126
 	ExitNoCommand     ExitCode = 127
 	ExitInterrupted   ExitCode = 130
@@ -52,6 +53,7 @@ func exitInfos() []exitInfo {
 		{ExitTimeout, "timeout", "not done within --timeout, although a server answered"},
 		{ExitUnconfirmed, "unconfirmed", "needs a confirmation that was not given"},
 		{ExitInternal, "internal", "a bug in swctl, or an error without a code"},
+		{ExitOutput, "output", "the output could not be written; what it tells of is done"},
 		{ExitNotExecutable, "not_executable", "guard: the command could not be started"},
 		{ExitNoCommand, "no_command", "guard: no such command; once it is started, guard exits with its exit code"},
 		{ExitInterrupted, "interrupted", "interrupted (SIGINT, Ctrl-C)"},
@@ -113,6 +115,7 @@ var sentinels = []struct {
 }{
 	{ErrUnconfirmed, ExitUnconfirmed},
 	{ErrNo, ExitNo},
+	{errOutput, ExitOutput},
 	{admin.ErrNotFound, ExitNotFound},
 	{admin.ErrNoShard, ExitNotFound},
 	{admin.ErrNoInstance, ExitNotFound},

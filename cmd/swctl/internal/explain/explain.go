@@ -161,16 +161,18 @@ func (w *writer) notRun(name string, e admin.Entry) {
 		w.unreadable(name, e.Error)
 		return
 	}
-	switch e.Reason {
-	case admin.ReasonOverlap:
+	switch {
+	case w.isEarly(e):
+		w.sayf("%s did not run: the clock of %s was ahead, so it recorded the tick as %s before it came.", name, e.InstanceID, e.State)
+	case e.Reason == admin.ReasonOverlap:
 		w.sayf("%s did not run: the previous run was still in progress%s, and the job's overlap policy is %s.", name, w.runAt(w.Tick), w.Job.Job.Overlap)
-	case admin.ReasonPaused:
+	case e.Reason == admin.ReasonPaused:
 		w.sayf("%s did not run: the job was paused%s.", name, w.pause())
-	case admin.ReasonNoOwner:
+	case e.Reason == admin.ReasonNoOwner:
 		w.sayf("%s did not run: %s had no owner at that time%s; %s recorded that at %s.", name, w.thing(), w.ownerless(e), e.InstanceID, w.at(e.Ended))
-	case admin.ReasonStalled:
+	case e.Reason == admin.ReasonStalled:
 		w.sayf("%s did not run: its owner %s could not claim it in time, and recorded that at %s.", name, e.InstanceID, w.at(e.Ended))
-	case admin.ReasonScheduleChanged:
+	case e.Reason == admin.ReasonScheduleChanged:
 		w.sayf("%s did not run: the schedule was replaced at %s, before the tick was claimed.", name, w.at(w.ScheduleSince))
 	default:
 		w.sayf("%s did not run: it was %s.", name, strings.TrimSpace(e.State+" "+string(e.Reason)))
@@ -181,6 +183,18 @@ func (w *writer) notRun(name string, e admin.Entry) {
 	if e.Count > 1 {
 		w.sayf("It is one of %d consecutive ticks, from %s to %s.", e.Count, w.at(e.Tick), w.at(e.To))
 	}
+}
+
+// isEarly reports whether a missed tick was recorded before it came, by an owner whose clock was ahead: by
+// ZooKeeper's clock, that owner had the job before the tick, or the next one did. Without that, it is enough
+// that the time of the record has not come yet.
+func (w *writer) isEarly(e admin.Entry) bool {
+	o := w.Job.Owner
+	if e.State != admin.RunMissed || e.Reason == admin.ReasonScheduleChanged || o == nil || o.Token < e.Token {
+		return false
+	}
+	owned := o.Since.Before(w.Tick) && (o.Token > e.Token || e.Reason == admin.ReasonNoOwner)
+	return owned || o.Token == e.Token && e.Ended.Sub(w.At) > clockSkew
 }
 
 // runAt names the run that was in progress at a time.

@@ -65,6 +65,39 @@ func TestSentences(t *testing.T) {
 	}
 }
 
+// What an owner whose clock is ahead has recorded as missed is not taken for what no owner, or a slow one, has
+// missed.
+func TestRecordedBeforeItCame(t *testing.T) {
+	t.Parallel()
+	tick := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	const ahead, noOwner, stalled = "the clock of app-1 was ahead", "the job had no owner at that time", "could not claim it in time"
+	for _, row := range []struct {
+		what   string
+		reason admin.Reason
+		token  int64         // of the owner; the tick was recorded under 7
+		since  time.Duration // the owner's, after the tick
+		now    time.Duration // likewise
+		want   string
+	}{
+		{"owned before the tick", admin.ReasonNoOwner, 7, -20 * time.Second, time.Hour, ahead},
+		{"owned after the tick", admin.ReasonNoOwner, 7, 20 * time.Second, time.Hour, noOwner},
+		{"the next owner was there before the tick", admin.ReasonNoOwner, 9, -20 * time.Second, time.Hour, ahead},
+		{"the next owner came after the tick", admin.ReasonNoOwner, 9, 20 * time.Second, time.Hour, noOwner},
+		{"the owner was slow", admin.ReasonStalled, 7, -time.Hour, time.Hour, stalled},
+		{"the clock leapt", admin.ReasonStalled, 7, -time.Hour, 10 * time.Second, ahead},
+	} {
+		entry := admin.Entry{
+			Run:    admin.Run{Tick: tick, InstanceID: "app-1", Token: 7, State: admin.RunMissed, Ended: tick.Add(2 * time.Minute)},
+			Reason: row.reason, Count: 1,
+		}
+		x := admin.Explanation{Tick: tick, Asked: tick, At: tick.Add(row.now), Entries: []admin.Entry{entry}, History: []admin.Entry{entry}}
+		x.Job.State, x.Job.Owner = admin.StateOwned, &admin.Owner{InstanceID: "app-1", Token: row.token, Since: tick.Add(row.since)}
+		if first := Sentences(x)[0]; !strings.Contains(first, row.want) {
+			t.Errorf("%s: %q, want %q", row.what, first, row.want)
+		}
+	}
+}
+
 // Whatever the explanation, its sentences are sentences.
 func TestSentencesAlways(t *testing.T) {
 	t.Parallel()
