@@ -19,7 +19,7 @@ type Request struct {
 	Version int32  // expected version; -1 for any
 	Flags   int32  // of a create: 1 ephemeral, 2 sequential
 	Watch   bool
-	Ops     []Request // of a multi
+	Ops     []Request // of a multi or multiRead; of a setWatches, the readings that would set such watches
 }
 
 // An Action is what the server does with a request.
@@ -121,6 +121,16 @@ func viewOf(c *conn, r *wire.Request) Request {
 	}
 	for i := range r.Ops {
 		view.Ops = append(view.Ops, viewOf(c, &r.Ops[i]))
+	}
+	for _, kind := range []struct {
+		op    Op
+		paths []string
+	}{{OpGetData, r.Watches.Data}, {OpExists, r.Watches.Exist}, {OpGetChildren, r.Watches.Child}} {
+		for _, path := range kind.paths {
+			view.Ops = append(view.Ops, Request{
+				Op: kind.op, Session: view.Session, Client: view.Client, Xid: view.Xid, Path: path, Watch: true,
+			})
+		}
 	}
 	return view
 }

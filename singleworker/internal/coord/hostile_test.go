@@ -152,7 +152,7 @@ func TestTooManyNodesBesideTheJobs(t *testing.T) {
 		roomtest.Pass(4 * roomtest.SessionTimeout)
 		for _, i := range []*instance{a, b} {
 			log := i.log.String()
-			if n := strings.Count(log, "path="+g.Tree.Root()+" err=\"zookeeper children /group: the list of children is too long"); n != 1 {
+			if n := strings.Count(log, "path="+g.Tree.Root()+" err=\"zookeeper children /group: the node's data or list of children is too long"); n != 1 {
 				g.T.Errorf("logged %d times, want once:\n%.2000s", n, log)
 			}
 			if strings.Contains(log, "connection lost") {

@@ -59,11 +59,12 @@ type Conn struct {
 	granted atomic.Int64 // session timeout in nanoseconds
 	onEvent func(Event)
 
-	tasks   *task.Group     // runs every call of the library
-	closing context.Context //nolint:containedctx // ends with Close; for the library's dialer, which gets no context
-	close   context.CancelFunc
-	session atomic.Pointer[session] // the latest
-	trouble atomic.Pointer[error]   // why the latest connection attempt failed, or nil
+	tasks    *task.Group     // runs every call of the library
+	closing  context.Context //nolint:containedctx // ends with Close; for the library's dialer, which gets no context
+	close    context.CancelFunc
+	session  atomic.Pointer[session] // the latest
+	trouble  atomic.Pointer[error]   // why the latest connection attempt failed, or nil
+	oneByOne atomic.Bool             // the server does not know bulk requests
 
 	mu     sync.Mutex
 	closed bool

@@ -84,7 +84,8 @@ func (h *hosts) Connected() {
 
 // handshake wraps a connection for the library. Until the server's connect response has been read, it
 // records the granted session timeout and enforces the deadline of the attempt, which the library does
-// not. It passes on whole frames that the library can decode, and nothing else; see stream.go. After that
+// not. It passes on whole frames that the library can decode, and nothing else; see stream.go. It also puts bulk
+// requests, which the library does not know, in the place of others; see bulk.go. After that
 // it makes sure that a broken connection is reported in one place only.
 type handshake struct {
 	net.Conn
@@ -104,7 +105,7 @@ const maxGreeting = 256
 var errNoGreeting = errors.New("the reply is not that of a ZooKeeper server")
 
 func (c *handshake) Read(p []byte) (int, error) {
-	if len(c.frame) == 0 {
+	for len(c.frame) == 0 {
 		if err := c.nextFrame(); err != nil {
 			if !c.answered.Load() || errors.Is(err, errMalformed) {
 				err = fmt.Errorf("handshake with %s: %w", c.address, err)
@@ -147,7 +148,7 @@ func (c *handshake) nextFrame() error {
 	if err != nil {
 		return err
 	}
-	if err := c.requests.check(frame[lengthBytes:]); err != nil {
+	if frame, err = c.requests.receive(frame); err != nil {
 		return err
 	}
 	c.frame = frame
@@ -159,10 +160,11 @@ func (c *handshake) nextFrame() error {
 // the network error, which callers would take for a reply of the server; and then it can block forever
 // on the second answer, at Close or while it repeats the credentials.
 func (c *handshake) Write(p []byte) (int, error) {
+	frames := p
 	if c.answered.Load() {
-		c.requests.sent(p)
+		frames = c.requests.send(p)
 	}
-	if _, err := c.Conn.Write(p); err != nil {
+	if _, err := c.Conn.Write(frames); err != nil {
 		_ = c.Close()
 	}
 	return len(p), nil
@@ -204,7 +206,7 @@ func (c *Conn) dial(s *session, network, address string) (_ net.Conn, err error)
 	}
 	conn := &handshake{
 		Conn: raw, address: address, deadline: deadline,
-		granted: &c.granted, trouble: &c.trouble,
+		granted: &c.granted, trouble: &c.trouble, requests: requests{session: s},
 	}
 	s.current.Store(conn)
 	if c.closing.Err() != nil {

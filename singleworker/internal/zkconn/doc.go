@@ -8,6 +8,7 @@
 //     the next server; names that are resolved at each attempt, TLS, frames of bounded length;
 //   - a connection of the library for each session, so that no request is sent in a later session than
 //     the one in which it was made;
+//   - bulk reading: hundreds of nodes, and their watches, in one request;
 //   - session and watch events as one ordered stream that drops nothing;
 //   - errors that name the operation and the path and wrap a sentinel of this package; [IsUnknown]
 //     answers the most important question about them.

@@ -16,8 +16,8 @@ var (
 	ErrBadVersion = errors.New("version has changed")
 	ErrNotEmpty   = errors.New("node has children")
 	ErrDenied     = errors.New("access denied by the node's ACL")
-	// ErrTooLong is returned for a list of children of more than 8 MiB, which is not read.
-	ErrTooLong = errors.New("the list of children is too long")
+	// ErrTooLong is returned for data, or a list of children, of more than 8 MiB, which is not read.
+	ErrTooLong = errors.New("the node's data or list of children is too long")
 	// ErrLost is returned when the connection was lost or closed before the reply arrived.
 	ErrLost = errors.New("connection lost before the answer")
 	// ErrUnclear is returned when the server's answer does not say whether the operation was applied: a
@@ -68,15 +68,18 @@ var definite = []error{
 	context.Canceled, context.DeadlineExceeded,
 }
 
-// opNameChildren is the operation of a request for children: only its answer can be ErrTooLong.
-const opNameChildren = "children"
+// Operations whose answer can be ErrTooLong.
+const (
+	opNameChildren = "children"
+	opNameBulk     = "read many"
+)
 
 // opError wraps err. Only what is known to be an answer is one: any other error is ErrUnclear.
 func opError(op, path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if op == opNameChildren && errors.Is(err, zk.ErrNothing) {
+	if (op == opNameChildren || op == opNameBulk) && errors.Is(err, zk.ErrNothing) {
 		return &OpError{Op: op, Path: path, Err: ErrTooLong}
 	}
 	for _, s := range sentinels {

@@ -51,9 +51,15 @@ var calls = map[string]func(ctx context.Context, c *Conn) error{
 	"get":      func(ctx context.Context, c *Conn) error { _, _, err := c.Get(ctx, "/a"); return err },
 	"getW":     func(ctx context.Context, c *Conn) error { _, _, err := c.GetW(ctx, "/a"); return err },
 	"children": func(ctx context.Context, c *Conn) error { _, _, err := c.Children(ctx, "/"); return err },
-	"exists":   func(ctx context.Context, c *Conn) error { _, _, err := c.Exists(ctx, "/a"); return err },
-	"sync":     func(ctx context.Context, c *Conn) error { return c.Sync(ctx, "/a") },
-	"acl":      func(ctx context.Context, c *Conn) error { return c.ACLOf(ctx, "/a") },
+	"many": func(ctx context.Context, c *Conn) error {
+		return firstError(c.ReadMany(ctx, []Read{{Path: "/a"}, {Path: "/", Children: true}, {Path: "/b"}}))
+	},
+	"many watched": func(ctx context.Context, c *Conn) error { // the first reply is that to setWatches
+		return firstError(c.ReadMany(ctx, []Read{{Path: "/a", Watch: true}, {Path: "/", Children: true, Watch: true}}))
+	},
+	"exists": func(ctx context.Context, c *Conn) error { _, _, err := c.Exists(ctx, "/a"); return err },
+	"sync":   func(ctx context.Context, c *Conn) error { return c.Sync(ctx, "/a") },
+	"acl":    func(ctx context.Context, c *Conn) error { return c.ACLOf(ctx, "/a") },
 	"create": func(ctx context.Context, c *Conn) error {
 		_, err := c.CreateEphemeralSequential(ctx, "/e", nil)
 		return err
@@ -66,6 +72,15 @@ var calls = map[string]func(ctx context.Context, c *Conn) error{
 		_, err := c.Multi(ctx, CheckOp("/a", 7), CreateOp("/b", nil))
 		return err
 	},
+}
+
+func firstError(results []ReadResult) error {
+	for _, r := range results {
+		if r.Err != nil {
+			return r.Err
+		}
+	}
+	return nil
 }
 
 // manglings are what can happen to a body: cut at each byte, each four bytes replaced by a count that
@@ -257,7 +272,8 @@ func fill(t *testing.T, c *Conn, path string) {
 	}
 }
 
-// A list of children that is too long is not read, and says so: the connection stays.
+// A list of children that is too long is not read, and says so: the connection stays, and what else was asked
+// for is answered.
 func TestTooManyChildren(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -284,6 +300,12 @@ func TestTooManyChildren(t *testing.T) {
 		}
 		if data, _, err := conn.Get(t.Context(), "/a"); string(data) != "data" || err != nil {
 			t.Errorf("Get = %q, %v", data, err)
+		}
+		a := Read{Path: "/a", Watch: true}
+		for i, r := range conn.ReadMany(t.Context(), []Read{a, {Path: "/big", Children: true, Watch: true}, a, a, a}) {
+			if i == 1 && (!errors.Is(r.Err, ErrTooLong) || IsUnknown(r.Err)) || i != 1 && (string(r.Data) != "data" || r.Err != nil) {
+				t.Errorf("reading %d of many = %q, %v; want ErrTooLong for the second", i, r.Data, r.Err)
+			}
 		}
 		if n := lost.Load(); n > 0 {
 			t.Errorf("the connection was lost %d times", n)

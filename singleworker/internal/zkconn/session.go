@@ -34,7 +34,9 @@ type session struct {
 	refused error
 
 	mu      sync.Mutex
-	watched map[watch]struct{} // watches set or being set
+	watched map[watch]*setter // watches set or being set; nil: by the library
+	bulks   map[string]*bulk  // bulk requests under way, by the path of the request that stands for each
+	tokens  int               // bulk requests so far
 }
 
 type watch struct {
@@ -46,7 +48,7 @@ type watch struct {
 func (c *Conn) begin(servers []string) error {
 	s := &session{
 		conn: c, begun: make(chan struct{}), ended: make(chan struct{}), ready: make(chan struct{}),
-		watched: make(map[watch]struct{}),
+		watched: make(map[watch]*setter), bulks: make(map[string]*bulk),
 	}
 	s.over, s.end = context.WithCancel(c.closing)
 	conn, events, err := zk.Connect(servers, c.cfg.SessionTimeout,
@@ -136,6 +138,7 @@ func (s *session) event(ev zk.Event) {
 		s.mu.Unlock()
 		report(Event{Kind: NodeChanged, Path: strings.TrimPrefix(ev.Path, s.conn.chroot)})
 	case ev.State == zk.StateHasSession:
+		s.forgetBulkWatches()
 		report(Event{Kind: Connected})
 	case ev.State == zk.StateDisconnected:
 		report(Event{Kind: Disconnected})
@@ -153,7 +156,7 @@ func (s *session) watching(w watch, wanted bool, request func(set bool) error) e
 	_, already := s.watched[w]
 	set := wanted && !already
 	if set {
-		s.watched[w] = struct{}{}
+		s.watched[w] = nil
 	}
 	s.mu.Unlock()
 	err := request(set)

@@ -52,9 +52,9 @@ func tooLong(length, longest uint32) error {
 	return fmt.Errorf("%w: %d bytes long, at most %d are read", errMalformed, length, longest)
 }
 
-// readReply is readFrame for what follows the greeting. Of a list of children that is too long, it reads the
-// header only and skips the rest: the caller gets ErrTooLong, and the connection stays. Otherwise one node
-// with too many children would end it as often as they are asked for.
+// readReply is readFrame for what follows the greeting. Of a list of children, or a reply to many reads, that is
+// too long, it reads the header only and skips the rest: the caller gets ErrTooLong, and the connection stays.
+// Otherwise one node with too many children would end it as often as they are asked for.
 func (r *requests) readReply(conn net.Conn) ([]byte, error) {
 	var head [lengthBytes + headerBytes]byte
 	if _, err := io.ReadFull(conn, head[:lengthBytes]); err != nil {
@@ -64,14 +64,14 @@ func (r *requests) readReply(conn net.Conn) ([]byte, error) {
 	if length <= maxFrame {
 		return readBody(conn, head[:lengthBytes], length)
 	}
-	lists := r.lists()
-	if len(lists) == 0 || length > maxSkipped {
+	long := r.long()
+	if len(long) == 0 || length > maxSkipped {
 		return nil, tooLong(length, maxFrame)
 	}
 	if _, err := io.ReadFull(conn, head[lengthBytes:]); err != nil {
 		return nil, err
 	}
-	if xid := int32(binary.BigEndian.Uint32(head[lengthBytes:])); !lists[xid] {
+	if xid := int32(binary.BigEndian.Uint32(head[lengthBytes:])); !long[xid] {
 		return nil, tooLong(length, maxFrame)
 	}
 	if _, err := io.CopyN(io.Discard, conn, int64(length)-headerBytes); err != nil {
@@ -85,17 +85,17 @@ func (r *requests) readReply(conn net.Conn) ([]byte, error) {
 // codeTooLong is -117, which the library knows as ErrNothing. No server sends it.
 const codeTooLong = 1<<32 - 117
 
-// lists returns the requests for lists of children that are not answered yet.
-func (r *requests) lists() map[int32]bool {
+// long returns the requests, not answered yet, whose replies can be too long.
+func (r *requests) long() map[int32]bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	lists := make(map[int32]bool)
+	long := make(map[int32]bool)
 	for xid, op := range r.types {
-		if op == opChildren || op == opChildren2 {
-			lists[xid] = true
+		if op == opChildren || op == opChildren2 || op == opMultiRead {
+			long[xid] = true
 		}
 	}
-	return lists
+	return long
 }
 
 // parseGreeting checks a connect response and returns the session timeout that it grants.
@@ -122,59 +122,89 @@ const (
 
 // requests knows what type of request each xid has that is not answered yet.
 type requests struct {
-	mu    sync.Mutex
-	types map[int32]int32 // by xid
+	session *session
+
+	mu       sync.Mutex
+	types    map[int32]int32 // by xid
+	bulks    map[int32]*bulk // by xid
+	watching []*bulk         // whose watches the server has not confirmed, in the order of sending
 }
 
-// sent notes a request: the library writes each with one call.
-func (r *requests) sent(frame []byte) {
+// send notes a request, which the library writes with one call, and returns what is sent for it: itself, or
+// the bulk request for which it stands.
+func (r *requests) send(frame []byte) []byte {
 	w := walker{rest: frame}
 	w.skip(lengthBytes)
 	xid, op := int32(w.uint32()), int32(w.uint32())
 	if w.short {
-		return
+		return frame
+	}
+	var b *bulk
+	if op == opGetData {
+		b = r.session.bulk(string(w.buffer()))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.types == nil {
-		r.types = make(map[int32]int32)
+		r.types, r.bulks = make(map[int32]int32), make(map[int32]*bulk)
 	}
 	r.types[xid] = op
+	if b == nil {
+		return frame
+	}
+	r.types[xid], r.bulks[xid] = opMultiRead, b
+	if b.setting != nil {
+		r.watching = append(r.watching, b)
+	}
+	return b.frames(xid)
 }
 
-// answered returns the type of a request, once.
-func (r *requests) answered(xid int32) (op int32, ok bool) {
+// answered returns the type of a request, once, and the bulk request if it is one.
+func (r *requests) answered(xid int32) (op int32, b *bulk, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	op, ok = r.types[xid]
+	b = r.bulks[xid]
 	delete(r.types, xid)
-	return op, ok
+	delete(r.bulks, xid)
+	return op, b, ok
 }
 
-// check walks through a reply or an event.
-func (r *requests) check(body []byte) error {
+// receive walks through a reply or an event and returns what the library gets for it: itself, unless it has to
+// do with a bulk request.
+func (r *requests) receive(frame []byte) ([]byte, error) {
+	body := frame[lengthBytes:]
 	if len(body) < headerBytes {
-		return fmt.Errorf("%w: %d bytes long, at least %d are needed", errMalformed, len(body), headerBytes)
+		return nil, fmt.Errorf("%w: %d bytes long, at least %d are needed", errMalformed, len(body), headerBytes)
 	}
 	w := walker{rest: body}
 	xid := int32(w.uint32())
 	w.skip(8)
-	failed := w.uint32() != 0
-	if xid == xidEvent {
-		w.skip(4 + 4) // type, state
-		w.buffer()
+	code := int32(w.uint32())
+	switch xid {
+	case xidEvent:
+		kind := w.uint32()
+		w.skip(4) // state
+		path := w.buffer()
 		w.short = w.short || len(w.rest) > 0
-		return w.verdict("event")
+		if kind == eventDeleted && r.hold(frame, string(path)) {
+			return nil, nil
+		}
+		return frame, w.verdict("event")
+	case xidSetWatches:
+		return nil, r.watched(code)
 	}
-	op, known := r.answered(xid)
+	op, b, known := r.answered(xid)
 	switch {
 	case !known: // the request that it was meant for would wait forever
-		return fmt.Errorf("%w: to request %d, which was not made", errMalformed, xid)
-	case failed:
-		return nil // the library does not decode the rest
+		return nil, fmt.Errorf("%w: to request %d, which was not made", errMalformed, xid)
+	case b != nil:
+		return b.answer(frame, code)
+	case code != 0:
+		return frame, nil // the library does not decode the rest
 	}
 	w.reply(op)
-	return w.verdict(fmt.Sprintf("reply to a request of type %d", op))
+	return frame, w.verdict(fmt.Sprintf("reply to a request of type %d", op))
 }
 
 // walker walks through a body. After the first step that does not fit, short is set.
@@ -206,13 +236,19 @@ func (w *walker) uint32() uint32 {
 	return binary.BigEndian.Uint32(rest)
 }
 
-// buffer walks over bytes or a string. A length of -1 means that there are no bytes.
-func (w *walker) buffer() {
+func (w *walker) uint64() uint64 { return uint64(w.uint32())<<32 | uint64(w.uint32()) }
+
+// buffer walks over bytes or a string, and returns them. A length of -1 means that there are no bytes.
+func (w *walker) buffer() []byte {
 	n := int32(w.uint32())
 	if n < -1 {
 		w.short = true
 	}
-	w.skip(max(0, int(n)))
+	rest := w.rest
+	if w.skip(max(0, int(n))); w.short || n < 0 {
+		return nil
+	}
+	return rest[:n]
 }
 
 // buffers walks over a vector whose elements are so many buffers behind so many other bytes. The library
@@ -253,8 +289,7 @@ func (w *walker) reply(op int32) {
 // results walks over the results of a transaction, up to the one that says that it is the last.
 func (w *walker) results() {
 	for !w.short {
-		op, last := int32(w.uint32()), len(w.rest) > 0 && w.rest[0] != 0
-		w.skip(1 + 4)
+		op, last := w.multiHeader()
 		switch {
 		case last:
 			return

@@ -1,0 +1,153 @@
+package zkconn
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/swjobs/singleworker/singleworker/internal/task"
+)
+
+// Read is one reading of many, see ReadMany.
+type Read struct {
+	Path     string
+	Children bool // list the node's children instead of reading its data
+	Watch    bool // report the next change of what is read as an event, as GetW and ChildrenW do
+}
+
+func (r Read) op() string {
+	if r.Children {
+		return opNameChildren
+	}
+	return "get"
+}
+
+// ReadResult is the outcome of a Read.
+type ReadResult struct {
+	Data  []byte
+	Names []string // of the children, in no particular order
+	Stat  Stat     // not set for children
+	Err   error
+}
+
+// Bounds of a request. The server hangs up on one of more than 1 MB, if nobody has configured less.
+const (
+	maxReads     = 256
+	maxReadBytes = 128 << 10
+)
+
+// How many requests of one ReadMany are under way, and how many in the place of one if the server knows no bulk
+// requests.
+const (
+	bulksAtOnce   = 4
+	singlesAtOnce = 16
+)
+
+// ReadMany reads many nodes in few requests, 256 in each, of which at most four are under way. The results are in
+// the order of reads, each with its own error, such as ErrNoNode. They are not of one moment: what changes
+// meanwhile may be in some and not in others.
+//
+// A watch is set before its node is read, so that no change falls between, and at most one per node. A node that does
+// not exist, or may not be read, is not watched. Unlike those of GetW, such watches end with the connection, not with
+// the session: who relies on them reads again after a Connected event.
+//
+// If a reply is longer than 8 MiB, its reads are made in smaller requests. A server that is older than ZooKeeper 3.6
+// closes the connection; from then on, each node is read by a separate request, and at most 64 of them are under way.
+func (c *Conn) ReadMany(ctx context.Context, reads []Read) []ReadResult {
+	results := make([]ReadResult, len(reads))
+	var chunks []int // the first of each
+	for first := 0; first < len(reads); first += c.fitting(reads[first:]) {
+		chunks = append(chunks, first)
+	}
+	each(bulksAtOnce, chunks, func(i, first int) {
+		end := len(reads)
+		if i+1 < len(chunks) {
+			end = chunks[i+1]
+		}
+		c.readChunk(ctx, reads[first:end], results[first:end])
+	})
+	return results
+}
+
+// each calls f for all items, at most limit at once.
+func each[T any](limit int, items []T, f func(i int, item T)) {
+	err := task.Each(context.Background(), limit, items, func(_ context.Context, i int, item T) error {
+		f(i, item)
+		return nil
+	})
+	if err != nil {
+		panic(err) // f has panicked
+	}
+}
+
+// fitting counts how many of the reads, at least one, fit in one request.
+func (c *Conn) fitting(reads []Read) int {
+	bytes := 0
+	for i, r := range reads {
+		const overhead = 30 // in the setWatches and the multiRead
+		bytes += 2*(len(c.chroot)+len(r.Path)) + overhead
+		if i > 0 && (i == maxReads || bytes > maxReadBytes) {
+			return i
+		}
+	}
+	return len(reads)
+}
+
+// readChunk makes one request, or several if its reply is too long.
+func (c *Conn) readChunk(ctx context.Context, reads []Read, results []ReadResult) {
+	if c.oneByOne.Load() {
+		c.readSingly(ctx, reads, results)
+		return
+	}
+	answers, err := c.readTogether(ctx, reads)
+	half := len(reads) / 2
+	switch {
+	case errors.Is(err, ErrTooLong) && half > 0:
+		c.readChunk(ctx, reads[:half], results[:half])
+		c.readChunk(ctx, reads[half:], results[half:])
+	case err == nil && answers == nil:
+		c.readSingly(ctx, reads, results)
+	default:
+		copy(results, answers)
+		if failed := (*OpError)(nil); errors.As(err, &failed) {
+			err = failed.Err
+		}
+		for i, r := range reads {
+			if err := cmp.Or(results[i].Err, err); err != nil {
+				results[i].Err = &OpError{Op: r.op(), Path: r.Path, Err: err}
+			}
+		}
+	}
+}
+
+// readTogether makes one request. It returns neither answers nor an error if the server does not know such
+// requests.
+func (c *Conn) readTogether(ctx context.Context, reads []Read) (answers []ReadResult, err error) {
+	full := make([]Read, len(reads))
+	for i, r := range reads {
+		full[i] = Read{c.chroot + r.Path, r.Children, r.Watch}
+	}
+	err = c.call(ctx, opNameBulk, reads[0].Path, func(s *session) (err error) {
+		answers, err = s.readMany(full)
+		if errors.Is(err, errUnimplemented) {
+			c.oneByOne.Store(true)
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err // answers may still be written
+	}
+	return answers, nil
+}
+
+// readSingly makes a request for each node.
+func (c *Conn) readSingly(ctx context.Context, reads []Read, results []ReadResult) {
+	each(singlesAtOnce, reads, func(i int, r Read) {
+		if r.Children {
+			results[i].Names, _, results[i].Err = c.children(ctx, r.Path, r.Watch)
+		} else {
+			results[i].Data, results[i].Stat, results[i].Err = c.get(ctx, r.Path, r.Watch)
+		}
+	})
+}
