@@ -51,8 +51,9 @@ func TestRepliesAreWalkedThrough(t *testing.T) {
 	t.Parallel()
 	check := func(op int32, rest []byte) error {
 		var r requests
-		r.sent(body(8, 7, int(op)))
-		return r.check(append(body(7, 0, 0, 0), rest...))
+		r.send(body(8, 7, int(op)))
+		_, err := r.receive(append(body(16+len(rest), 7, 0, 0, 0), rest...))
+		return err
 	}
 	for op, whole := range replies {
 		if err := check(op, whole); err != nil {
@@ -75,6 +76,42 @@ func TestRepliesAreWalkedThrough(t *testing.T) {
 	}
 	if err := check(opMulti, body(opGetData, []byte{0}, 0, opFailed, []byte{1}, -1)); !errors.Is(err, errMalformed) {
 		t.Errorf("a result of a read in a transaction: %v, want errMalformed", err)
+	}
+}
+
+// The results of a bulk request are those that were asked for: as many, each of its kind, and nothing behind them.
+func TestReadingsAreWalkedThrough(t *testing.T) {
+	t.Parallel()
+	reads := []Read{{Path: "/a"}, {Path: "/b", Children: true}, {Path: "/c"}}
+	whole := []any{
+		opGetData, []byte{0}, 0, "data", make([]byte, statBytes), opChildren, []byte{0}, 0, 2, "x", "y", opFailed, []byte{0}, -101, -101,
+		opFailed, []byte{1}, -1,
+	}
+	walk := func(b []byte) ([]ReadResult, error) {
+		w := walker{rest: b}
+		results := w.readings(reads)
+		return results, w.verdict("results")
+	}
+	all := body(whole...)
+	if results, err := walk(all); err != nil || string(results[0].Data) != "data" || len(results[1].Names) != 2 || !errors.Is(results[2].Err, ErrNoNode) {
+		t.Errorf("whole results: %+v, %v", results, err)
+	}
+	for n := range all {
+		if _, err := walk(all[:n]); !errors.Is(err, errMalformed) {
+			t.Errorf("the first %d of %d bytes: %v, want errMalformed", n, len(all), err)
+		}
+	}
+	for what, changed := range map[string][]any{
+		"another kind":   append([]any{opChildren, []byte{0}, 0, 0}, whole[5:]...),
+		"a write":        append([]any{opSetData, []byte{0}, 0, make([]byte, statBytes)}, whole[5:]...),
+		"too few":        append(slices.Clone(whole[:11]), whole[15:]...),
+		"too many":       append(slices.Clone(whole[:11]), append(slices.Clone(whole[11:15]), whole[11:]...)...),
+		"something more": append(slices.Clone(whole), 0),
+		"a huge count":   append(slices.Clone(whole[:8]), 1<<30, "x"),
+	} {
+		if _, err := walk(body(changed...)); !errors.Is(err, errMalformed) {
+			t.Errorf("%s: %v, want errMalformed", what, err)
+		}
 	}
 }
 
