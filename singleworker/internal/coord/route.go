@@ -50,7 +50,7 @@ func (c *Coordinator) route(path string) {
 		c.catalog.List()
 		return
 	case path == tree.Instances():
-		c.owner.Step(lease.LookAround{})
+		c.owner.Step(lease.LookGroup{})
 		return
 	case tree.IsOrders(path):
 		c.owner.Step(lease.LookGroup{})

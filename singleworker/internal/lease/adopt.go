@@ -5,91 +5,199 @@ import (
 	"hash/fnv"
 	"math"
 	"slices"
+	"time"
 )
 
-// adopt takes free slots in an order that differs between instances, so that
-// they rarely compete for the same one. It takes slots up to the fair share, of
-// all slots and of each group, at once, and beyond it those that have been free
-// for a sync period.
+// adopt takes the free slots that are this instance's to take. Every instance assigns all free slots
+// alike, so they rarely compete for one. A slot that its instance leaves free for a sync period passes to
+// the next one, in an order that differs from slot to slot.
 func (m *Machine) adopt(now Instant) {
-	var free []*slot
-	for _, s := range m.slots {
-		if s.eligible && s.op == idle && !s.beating && s.mine == nil && s.refusals < refusalLimit && m.takeable(now, s) {
-			free = append(free, s)
-		}
-	}
+	free := m.free(now)
 	if len(free) == 0 {
 		return
 	}
 	loads := m.loads(now)
-	shares := m.shares(loads)
 	self := loads.at[m.cfg.Self.SID]
-	owned, inGroup := 0, make(map[string]int)
-	for _, s := range m.slots {
-		if s.isOwned() {
-			owned++
-			inGroup[s.group]++
+	owned := m.Owned()
+	var ours []*slot
+	for k, to := range m.assign(free, loads) {
+		s := free[k]
+		offered := s.rec.Owner == (Member{}) && s.rec.Offer == m.cfg.Self.SID
+		if to == self || offered || now.Mono-s.freeSince > m.turn(s, to, loads) {
+			ours = append(ours, s)
 		}
 	}
-	m.sortFree(free, inGroup, shares, self)
-	for _, s := range free {
+	slices.SortStableFunc(ours, func(a, b *slot) int { return cmp.Compare(m.rank(self, a, loads), m.rank(self, b, loads)) })
+	for _, s := range ours {
 		if !m.hasRoom(owned) {
 			return
 		}
-		part, grouped := shares.groups[s.group]
-		offered := s.rec.Offer == m.cfg.Self.SID
-		left := s.freeSince != never && now.Mono-s.freeSince > m.syncPeriod
-		fair := owned < roundUp(shares.all[self])
-		if grouped {
-			fair = inGroup[s.group] < roundUp(part[self]) && (fair || !m.isLeftTo(s, loads, shares))
+		if !s.eligible || s.op != idle || s.beating || s.refusals >= refusalLimit {
+			continue
 		}
-		if fair || offered || left {
-			// Requires a reading of this round: a job that was deleted and
-			// submitted again may have the same versions.
-			if s.readAt < m.roundAt {
-				m.markDirty(s)
-				continue
-			}
-			owned++
-			inGroup[s.group]++
+		owned++
+		if s.readAt < m.roundAt {
+			// Requires a reading of this round: a job that was deleted and submitted again may have the
+			// same versions.
+			m.markDirty(s)
+		} else {
 			m.take(s)
 		}
 	}
 }
 
-// sortFree sorts the slots that may be taken: first those within this instance's
-// share of their group, groups of which it owns fewest first, and then slots
-// without a group, which any instance can take as well. If MaxSlots is below the
-// share, all slots take turns, so that no job waits for the many shards of
-// another.
-func (m *Machine) sortFree(free []*slot, inGroup map[string]int, shares shares, self int) {
-	rank := make(map[*slot]uint64, len(free))
-	for _, s := range free {
-		rank[s] = m.rank(s.id)
+// free lists the slots that the rules allow taking, whichever instance is to take them.
+func (m *Machine) free(now Instant) (free []*slot) {
+	for _, s := range m.sorted() {
+		if s.mine != nil || s.isTaking() || s.gone || !m.takeable(now, s) {
+			continue
+		}
+		free = append(free, s)
+		if m.lives(s.rec.Owner) {
+			m.skip(now, s.rec.Owner.SID) // silent: it would not take anything either
+		}
 	}
-	slices.SortFunc(free, func(a, b *slot) int { return cmp.Or(cmp.Compare(rank[a], rank[b]), cmp.Compare(a.id, b.id)) })
-	scarce := m.cfg.MaxSlots > 0 && m.cfg.MaxSlots < roundUp(shares.all[self])
-	turn := make(map[*slot]int, len(free))
+	return free
+}
+
+// assign returns, for each free slot, the index in loads of the instance that is to take it, or -1, and
+// adds it to the loads. Slots of groups come first, those of a group in turn, because any slot without a
+// group can make up for the difference. If there is not room for all, all slots take turns, so that no job
+// waits for the many shards of another.
+func (m *Machine) assign(free []*slot, loads *tally) []int {
+	shares := m.shares(loads)
+	order := make([]int, len(free))
+	turn := make([]int, len(free))
 	ahead := make(map[string]int)
-	for _, s := range free {
-		part, grouped := shares.groups[s.group]
+	scarce := m.isScarce(loads)
+	for k, s := range free {
+		order[k] = k
+		counts, grouped := loads.groups[s.group]
 		if !grouped {
 			continue
 		}
-		turn[s] = inGroup[s.group] + ahead[s.group]
+		if turn[k] = ahead[s.group]; scarce {
+			turn[k] += sum(counts)
+		} else {
+			turn[k] -= len(m.slots)
+		}
 		ahead[s.group]++
-		if turn[s] < roundUp(part[self]) && !scarce {
-			turn[s] -= len(m.slots)
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(turn[a], turn[b]), cmp.Compare(free[a].hash, free[b].hash))
+	})
+	to := make([]int, len(free))
+	for _, k := range order {
+		if to[k] = m.assignee(free[k], loads, shares); to[k] >= 0 {
+			loads.add(free[k], to[k])
 		}
 	}
-	slices.SortStableFunc(free, func(a, b *slot) int { return cmp.Compare(turn[a], turn[b]) })
+	return to
 }
 
-// rank orders the slots for this instance.
-func (m *Machine) rank(id Slot) uint64 {
+// isScarce reports whether some slots must stay free because every instance has a limit.
+func (m *Machine) isScarce(loads *tally) bool {
+	room := 0
+	for k := range loads.sids {
+		if loads.limits[k] == 0 {
+			return false
+		}
+		room += loads.limits[k]
+	}
+	return room < len(m.slots)
+}
+
+func sum(counts []int) (n int) {
+	for _, count := range counts {
+		n += count
+	}
+	return n
+}
+
+// assignee chooses among the instances that can take s: those below their share, rounded down, or
+// else rounded up; of a group first, and then of all slots. Among several, the slot's hash
+// decides, so that the choice changes little when the group does.
+func (m *Machine) assignee(s *slot, loads *tally, shares shares) int {
+	part, grouped := shares.groups[s.group]
+	best, bestClass, bestRank := -1, 0, uint64(0)
+	for k := range loads.sids {
+		if !m.mayTake(s, k, loads) {
+			continue
+		}
+		class := level(loads.all[k], shares.all[k])
+		if grouped {
+			class += 4 * level(loads.groups[s.group][k], part[k])
+		}
+		rank := m.rank(k, s, loads)
+		better := best < 0 || class < bestClass
+		if !better && class == bestClass {
+			heavier := 0
+			if class%4 == full || class/4 == full {
+				heavier = loads.oneMore(s, k, best)
+			}
+			better = heavier < 0 || heavier == 0 && rank > bestRank
+		}
+		if better {
+			best, bestClass, bestRank = k, class, rank
+		}
+	}
+	return best
+}
+
+const full = 2
+
+// level is 0 for a count below the share rounded down, 1 below the share rounded up, and otherwise full.
+func level(count int, share float64) int {
+	switch {
+	case count < roundDown(share):
+		return 0
+	case count < roundUp(share):
+		return 1
+	}
+	return full
+}
+
+// mayTake reports whether the instance at k of loads can take s, and has not ignored an offer of it.
+func (m *Machine) mayTake(s *slot, k int, loads *tally) bool {
+	sid := loads.sids[k]
+	ignored := sid == s.rec.Offer && sid != m.cfg.Self.SID
+	return !ignored && !loads.isFull(k) && m.isAble(s, sid)
+}
+
+// maxTurns limits how many sync periods a slot waits for one instance after the other: most of them must
+// hang for it to come to that.
+const maxTurns = 4
+
+// turn is how long s is left to others, when the instance at to was the first to take it: a sync period
+// for each one before us in the order of the slot's hash.
+func (m *Machine) turn(s *slot, to int, loads *tally) time.Duration {
+	self := loads.at[m.cfg.Self.SID]
+	rank, before := m.rank(self, s, loads), 1
+	for k := range loads.sids {
+		if k != to && m.rank(k, s, loads) > rank && m.mayTake(s, k, loads) {
+			before++
+		}
+	}
+	if s.rec.Owner == (Member{}) && s.rec.Offer != "" {
+		before++ // it was free for a sync period when its offer ended
+	}
+	return time.Duration(min(before, maxTurns)) * m.syncPeriod
+}
+
+// rank orders the instances for a slot, and the slots for an instance, at random but alike everywhere.
+func (m *Machine) rank(k int, s *slot, loads *tally) uint64 { return mix(loads.hashes[k] ^ s.hash) }
+
+func hashOf(text string) uint64 {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(m.cfg.Self.SID + "\x00" + string(id)))
-	return h.Sum64()
+	_, _ = h.Write([]byte(text))
+	return mix(h.Sum64())
+}
+
+// mix is the finalizer of SplitMix64: each bit of the result depends on each bit of x.
+func mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
 }
 
 // shares are how many slots each instance should own, in all and of each group.
@@ -132,21 +240,7 @@ func (m *Machine) shares(loads *tally) shares {
 	return out
 }
 
-func roundUp(share float64) int {
-	const rounding = 1e-9 // nine times one third is three, not four
-	return int(math.Ceil(share - rounding))
-}
+const rounding = 1e-9 // nine times one third is three
 
-// isLeftTo reports whether another instance should take s, a slot of a group,
-// because it lacks slots of the group and of all slots. If no instance does, the
-// share of the group takes precedence over that of all slots.
-func (m *Machine) isLeftTo(s *slot, loads *tally, shares shares) bool {
-	counts, parts := loads.groups[s.group], shares.groups[s.group]
-	for k, sid := range loads.sids {
-		if sid != m.cfg.Self.SID && m.isAble(s, sid) && !loads.isFull(k) &&
-			loads.all[k] < roundUp(shares.all[k]) && counts[k] < roundUp(parts[k]) {
-			return true
-		}
-	}
-	return false
-}
+func roundUp(share float64) int   { return int(math.Ceil(share - rounding)) }
+func roundDown(share float64) int { return int(math.Floor(share + rounding)) }

@@ -58,10 +58,14 @@ type move struct {
 func (m *Machine) balance(loads *tally) {
 	m.heldUp = false
 	r := m.newRound(loads)
-	for offers := 0; offers < maxOffers; {
+	reaching := m.isReaching()
+	for offers, moves := 0, 0; offers < maxOffers; moves++ {
 		next := r.next()
 		own := next.slot != nil && next.slot.mine != nil
-		if next.slot == nil || own && m.isReaching() {
+		if next.slot == nil {
+			m.even = moves == 0 && !m.heldUp && len(m.skipped) == 0 // instances are skipped for a limited time
+		}
+		if next.slot == nil || own && reaching {
 			return
 		}
 		r.make(next)

@@ -71,10 +71,10 @@ func only[A lease.Action](actions []lease.Action) (some []A) {
 	return some
 }
 
-// A newcomer is offered a few slots in each round, so that a wrong view of the group costs little.
+// A newcomer is offered its share at once, in rounds of one transaction each.
 func TestOffersOfARoundAreBounded(t *testing.T) {
 	t.Parallel()
-	m := newStepper(40, "")
+	m := newStepper(2100, "")
 	for _, take := range only[lease.Take](m.step(group())) {
 		m.step(lease.TakeDone{Slot: take.Slot, Outcome: lease.Done, Version: 4, Mzxid: 100})
 	}
@@ -84,8 +84,8 @@ func TestOffersOfARoundAreBounded(t *testing.T) {
 		rounds = append(rounds, len(only[lease.Release](m.step(group("b")))))
 		m.step(lease.LookGroup{})
 	}
-	if got, want := fmt.Sprint(rounds), "[8 8 4 0]"; got != want {
-		t.Errorf("%s slots of 40 are offered to b in each round, want %s", got, want)
+	if got, want := fmt.Sprint(rounds), "[500 500 50 0]"; got != want {
+		t.Errorf("%s slots of 2100 are offered to b in each round, want %s", got, want)
 	}
 }
 
@@ -127,29 +127,32 @@ func TestTakeWithoutAnAnswerCounts(t *testing.T) {
 	}
 }
 
-// While slots have to move, every periodic look reads all of them, because an offer that goes unnoticed times
-// out. That nothing has to move holds until something changes.
+// While slots have to move, every periodic look decides again, by what watches have told: it reads the group and
+// no slot. When nothing has to move it reads nothing, until something changes.
 func TestUnevennessIsLookedFor(t *testing.T) {
 	t.Parallel()
 	m := newStepper(6, "b")
-	at := func(now time.Duration) (read int) {
+	at := func(now time.Duration, sids ...string) string {
 		m.now = now
 		for slot := range m.records {
 			m.write(slot, 90, "b")
 			m.records[slot].Beats[0].Mzxid += int64(now) // b lives
 		}
-		return len(only[lease.ReadSlot](m.step(lookAll)))
+		actions := m.step(lookAll)
+		m.step(group(sids...))
+		return fmt.Sprintf("%d slots, %d groups", len(only[lease.ReadSlot](actions)), len(only[lease.ReadGroup](actions)))
 	}
 	m.step(group("b"))
-	at(sec(3)) // a sample
-	m.step(group("b"))
-	if n := at(sec(4)); n != 0 {
-		t.Errorf("%d slots are read while nothing has to move, want none", n)
+	at(sec(3), "b") // a sample
+	if got, want := at(sec(4), "b"), "0 slots, 0 groups"; got != want {
+		t.Errorf("reads %s while nothing has to move, want %s", got, want)
 	}
 	m.step(lease.LookGroup{})
 	m.step(group("b", "c"))
-	if n := at(sec(5)); n != 6 {
-		t.Errorf("%d slots are read when c has joined, want all 6", n)
+	for _, now := range []float64{5, 5.5} {
+		if got, want := at(sec(now), "b", "c"), "0 slots, 1 groups"; got != want {
+			t.Errorf("reads %s when c has joined, want %s", got, want)
+		}
 	}
 }
 

@@ -66,7 +66,7 @@ func (c *company) join(sid string, maxSlots int, jobs ...int) {
 		}
 	}
 	c.send(sid, opened)
-	c.tellAll(lease.LookAround{})
+	c.tellAll(lease.LookGroup{})
 }
 
 // own makes sid, which has just joined, the previous owner of slot.
@@ -86,19 +86,19 @@ func (c *company) die(sid string) {
 	delete(c.machines, sid)
 	delete(c.peers, sid)
 	c.sids = slices.DeleteFunc(c.sids, func(s string) bool { return s == sid })
-	c.tellAll(lease.LookAround{})
+	c.tellAll(lease.LookGroup{})
 }
 
 func (c *company) drain(sid string) {
 	c.setClosed(sid, true)
-	c.tellAll(lease.LookAround{})
+	c.tellAll(lease.LookGroup{})
 	c.send(sid, lease.Drain{})
 }
 
 func (c *company) undrain(sid string) {
 	c.setClosed(sid, false)
 	c.send(sid, lease.Undrain{})
-	c.tellAll(lease.LookAround{})
+	c.tellAll(lease.LookGroup{})
 }
 
 func (c *company) setClosed(sid string, closed bool) {

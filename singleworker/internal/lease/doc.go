@@ -53,10 +53,19 @@
 // # Reading
 //
 // The machine works in rounds: it reads every slot that may have changed, then the list of instances,
-// and then decides. A watch event only starts a round earlier. Each sync period starts a round that
-// reads every slot that is free, unevenly shared or silent. Once per lease, a round also reads one slot
-// of each other instance, and a fifth of all slots. So a lost event costs time and never correctness. A
-// slot is taken only if it was read in the same round.
+// and then decides. A watch event only starts a round earlier. Each sync period starts a round while
+// slots are free or unevenly shared, which reads those whose owner is late or that have heartbeats of others.
+// Once per lease, a round also reads one slot of each of the two next owners in a ring, and a fifth of all
+// slots, but no more than a hundred or so. So a lost event costs time and never correctness, and in rest the
+// cost depends neither on the number of instances nor on that of slots. A slot is taken only if it was read
+// in the same round: what is decided by older readings leads to a reading first.
+//
+// # Who takes what
+//
+// Every machine assigns all free slots in the same way from the same records, to the instances below
+// their share; among those, a hash of instance and slot decides. So instances that start in the same moment
+// rarely compete. What its instance leaves free for a sync period passes to the next one in the order of
+// the hash.
 //
 // One reading can show how long a heartbeat has stayed at H: ZooKeeper orders its transactions, so when
 // the machine learned of a later transaction, the heartbeat had already been written.

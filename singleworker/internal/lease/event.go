@@ -98,10 +98,7 @@ type (
 
 	// Look: the slot may have changed.
 	Look struct{ Slot Slot }
-	// LookAround: an instance has joined or left.
-	LookAround struct{}
-	// LookGroup: membership is unchanged, but an instance's willingness to take
-	// slots may not be.
+	// LookGroup: an instance has joined or left, or its willingness to take slots may have changed.
 	LookGroup struct{}
 	// LookAll: a sync period has passed. Look at what watches do not report.
 	LookAll struct{}
@@ -157,7 +154,6 @@ func (SlotSet) event()     {}
 func (SlotGone) event()    {}
 func (Busy) event()        {}
 func (Look) event()        {}
-func (LookAround) event()  {}
 func (LookGroup) event()   {}
 func (LookAll) event()     {}
 func (Tick) event()        {}

@@ -88,7 +88,7 @@ func TestExploreBreaches(t *testing.T) {
 		{"a take checks no owner record", takesAnyVersion, "(1)", true, 0, faults{}, 0, simkit.Small},
 		{"a take checks no heartbeat", takesAnyBeat, "(1)", false, 0, faults{hangs: 1, delays: 1}, 0, simkit.Large},
 		{"a claim checks no owner record", claimsAnyVersion, "(2)", false, 0, faults{claims: 2, removals: 1}, 0, simkit.Small},
-		{"a claim checks no heartbeat", claimsWithoutBeat, "(2)", false, 0, faults{claims: 2, resubmits: 1}, 0, simkit.Small},
+		{"a claim checks no heartbeat", claimsWithoutBeat, "(2)", false, 0, faults{claims: 2, resubmits: 1, drains: 1}, 0, simkit.Small},
 		{"a release checks no owner record", releasesAnyVersion, "unsettled for ever", false, 0, faults{drains: 1, hangs: 1}, 0, simkit.Large},
 		{"leases of 1.25 sessions", longLeases, "(1)", false, 0, faults{cuts: 1}, 0, simkit.Small},
 		{"an owner is silent after half a session", hastySilence, "(1)", false, 0, faults{hangs: 1}, 0, simkit.Small},
@@ -185,12 +185,12 @@ func TestExploreKnowsEveryField(t *testing.T) {
 	}{
 		{Machine{}, "cfg session syncPeriod connected draining slots byName nextBeat past sampledAt step epoch phase look " +
 			"dirty reads roundAt groupAsked peers skipped heldUp even out"},
-		{slot{}, "id eligible able group busy gone op opVoid takeEpoch unsure kept beating beatToken beatEpoch known rec " +
+		{slot{}, "id hash eligible able group busy gone op opVoid takeEpoch unsure kept beating beatToken beatEpoch known rec " +
 			"readAt readMono beatSince freeSince refusals behind mine"},
 		{holding{}, "token version beat until gained leaving offer"},
 		{past{}, "moments"},
 		{moment{}, "mono zxid"},
-		{skip{}, "incarnation until"},
+		{skipped{}, "incarnation until"},
 		{Record{}, "Exists Version Mzxid Owner Offer Beats"},
 		{Beat{}, "SID Version Mzxid"},
 		{Peer{}, "Incarnation Opaque Closed MaxSlots Weight Session"},

@@ -2,20 +2,9 @@ package lease
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
-
-// lookAround re-reads all slots that are not ours after an instance has joined or
-// left. The heartbeats are read before the group, so that the takeover of a dead
-// owner's slots checks its last heartbeat and succeeds at once.
-func (m *Machine) lookAround() {
-	m.look = true
-	for _, s := range m.slots {
-		if s.mine == nil {
-			m.markDirty(s)
-		}
-	}
-}
 
 // lookAll re-reads everything: readings of an earlier connection are outdated.
 func (m *Machine) lookAll() {
@@ -26,20 +15,17 @@ func (m *Machine) lookAll() {
 	}
 }
 
-// lookAgain is the periodic look. It re-reads the slots that watches do not fully cover, and all slots
-// while some have to move, because an offer that goes unnoticed times out.
+// lookAgain is the periodic look. It re-reads the slots that watches do not fully cover, and decides
+// again while something may be taken or moved: what others are given but do not take passes on with time.
 func (m *Machine) lookAgain(now Instant) {
-	uneven := false
-	if !m.even || len(m.skipped) > 0 { // instances are skipped for a limited time
-		m.heldUp = false
-		uneven = m.newRound(m.loads(now)).next().slot != nil
-		m.even = !uneven && !m.heldUp
-		m.look = m.look || m.heldUp
-	}
+	m.look = m.look || !m.even
 	for _, s := range m.slots {
 		s.refusals = 0
-		if uneven || m.isDue(s) {
+		switch {
+		case m.isDue(s):
 			m.markDirty(s)
+		case s.mine == nil && s.eligible && !m.lives(s.rec.Owner):
+			m.look = true
 		}
 	}
 	if now.Mono-m.sampledAt >= Length(m.session) {
@@ -48,8 +34,8 @@ func (m *Machine) lookAgain(now Instant) {
 	}
 }
 
-// isDue reports whether every periodic look reads s. Most slots have a healthy owner, and reading them
-// would be most of the protocol's cost. A change of their record is noticed by a watch, or by a refused
+// isDue reports whether every periodic look reads s. Most slots have a healthy owner, or none, and reading
+// them would be most of the protocol's cost. A change of their record is noticed by a watch, or by a refused
 // heartbeat if the slot is ours; a hung owner is noticed in a sample. In any case, a slot is read in the
 // round in which it is taken.
 func (m *Machine) isDue(s *slot) bool {
@@ -57,47 +43,85 @@ func (m *Machine) isDue(s *slot) bool {
 	switch {
 	case !s.known, !s.rec.Exists:
 		return true
-	case owner == (Member{}), len(s.rec.Beats) != 1, s.rec.Beats[0].SID != owner.SID:
-		return true // free, or with a heartbeat of an instance that is not the owner
+	case owner == (Member{}):
+		return len(s.rec.Beats) > 0
+	case len(s.rec.Beats) != 1, s.rec.Beats[0].SID != owner.SID:
+		return true // a heartbeat of an instance that is not the owner
 	case s.mine != nil:
 		return false
 	}
-	late := s.readMono-s.beatSince[owner.SID] >= Length(m.session)
-	return late || !m.lives(owner)
+	return m.lives(owner) && s.readMono-s.beatSince[owner.SID] >= Length(m.session)
 }
 
-// unread is the number of samples in which every slot is read once. That finds stray heartbeats beside
-// the owner's, and owners that send no heartbeat for one slot only.
-const unread = 5
+// A sample reads a part of the slots, those that have not been read for longest: a fifth, but no more than
+// maxSample. That finds stray heartbeats beside the owner's, owners that send no heartbeat for one slot
+// only, and changes of which no watch told.
+const (
+	samples   = 5
+	maxSample = 128
+)
 
-// sample is the look once per lease. It reads the instances; one slot of each other owner, in turn,
-// because a hung instance sends no heartbeat for any of its slots; and the slots that have not been read
-// for longest.
+// neighbors is of how many other owners a sample reads one slot: the next ones in a ring. So the cost of
+// noticing a hung instance does not grow with the group, and it is noticed even if a neighbor hangs, too.
+const neighbors = 2
+
+// sample is the look once per lease. It reads the instances; one slot of each neighbor, in turn, because a
+// hung instance sends no heartbeat for any of its slots; and a part of all slots.
 func (m *Machine) sample() {
 	m.look = true
 	slots := slices.Clone(m.sorted())
 	slices.SortStableFunc(slots, func(a, b *slot) int { return cmp.Compare(a.readAt, b.readAt) })
-	sampled := make(map[Member]bool)
+	part := min((len(slots)+samples-1)/samples, maxSample)
 	for k, s := range slots {
-		owner := s.rec.Owner
-		first := s.mine == nil && owner != (Member{}) && !sampled[owner]
-		if first || k*unread < len(slots) {
-			sampled[owner] = true
+		if k < part {
+			m.markDirty(s)
+		}
+	}
+	next := m.ring(neighbors)
+	for _, s := range slots {
+		if s.mine == nil && next[s.rec.Owner] {
+			delete(next, s.rec.Owner)
 			m.markDirty(s)
 		}
 	}
 }
 
-// suspect re-reads the other slots of an owner that was just found to be silent.
-func (m *Machine) suspect(s *slot) {
-	owner := s.rec.Owner
-	if owner == (Member{}) || owner == m.cfg.Self || !m.isSilent(s, owner.SID) {
+// ring returns the next n other owners in the order of their names, beginning behind this instance.
+func (m *Machine) ring(n int) map[Member]bool {
+	owners := make(map[Member]bool)
+	for _, s := range m.slots {
+		if s.mine == nil && s.rec.Owner != (Member{}) {
+			owners[s.rec.Owner] = true
+		}
+	}
+	self := m.cfg.Self.SID
+	sorted := slices.SortedFunc(maps.Keys(owners), func(a, b Member) int {
+		behind := cmp.Compare(one(a.SID < self), one(b.SID < self))
+		return cmp.Or(behind, cmp.Compare(a.SID, b.SID), cmp.Compare(a.Incarnation, b.Incarnation))
+	})
+	for _, owner := range sorted[min(n, len(sorted)):] {
+		delete(owners, owner)
+	}
+	return owners
+}
+
+func one(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// suspect re-reads the slots of an owner that was just found to be silent, or seems so because another
+// instance has taken one of its slots without being offered it.
+func (m *Machine) suspect(owner Member) {
+	if owner == (Member{}) || owner == m.cfg.Self {
 		return
 	}
-	for _, other := range m.slots {
-		earlier := other.readAt < m.roundAt && other.op != reading
-		if earlier && other.rec.Owner == owner && !m.isSilent(other, owner.SID) {
-			m.markDirty(other)
+	for _, s := range m.slots {
+		earlier := s.readAt < m.roundAt && s.op != reading
+		if earlier && s.rec.Owner == owner && !m.isSilent(s, owner.SID) {
+			m.markDirty(s)
 		}
 	}
 }

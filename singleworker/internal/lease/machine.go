@@ -58,9 +58,9 @@ type Machine struct {
 	roundAt    int               // step at which the round began
 	groupAsked int               // step of the latest ReadGroup
 	peers      map[string]Peer
-	skipped    map[string]skip // instances that ignored an offer
-	heldUp     bool            // a slot of ours would move, but for its run or its tick
-	even       bool            // at the latest look no slot had to move, and nothing has changed since
+	skipped    map[string]skipped // instances that ignored an offer
+	heldUp     bool               // a slot of ours would move, but for its run or its tick
+	even       bool               // at the latest round no slot had to move, and nothing has changed since
 
 	out []Action
 }
@@ -86,6 +86,7 @@ const (
 // slot is the machine's view of one slot.
 type slot struct {
 	id       Slot
+	hash     uint64 // see Machine.rank
 	eligible bool
 	able     []string
 	group    string
@@ -137,7 +138,7 @@ type holding struct {
 // New returns a machine without slots and without a session.
 func New(cfg Config) *Machine {
 	return &Machine{
-		cfg: cfg, slots: make(map[Slot]*slot), dirty: make(map[Slot]struct{}), skipped: make(map[string]skip),
+		cfg: cfg, slots: make(map[Slot]*slot), dirty: make(map[Slot]struct{}), skipped: make(map[string]skipped),
 	}
 }
 
@@ -190,8 +191,6 @@ func (m *Machine) apply(now Instant, ev Event) {
 		m.setBusy(now, ev)
 	case Look:
 		m.markDirty(m.slots[ev.Slot])
-	case LookAround:
-		m.lookAround()
 	case LookGroup:
 		m.look = true
 	case LookAll:
@@ -264,7 +263,7 @@ func (m *Machine) expired() {
 func (m *Machine) slotSet(ev SlotSet) {
 	s := m.slots[ev.Slot]
 	if s == nil {
-		s = &slot{id: ev.Slot, freeSince: never}
+		s = &slot{id: ev.Slot, hash: hashOf(string(ev.Slot)), freeSince: never}
 		m.slots[ev.Slot], m.byName = s, nil
 		m.markDirty(s)
 	}
@@ -291,7 +290,7 @@ func (m *Machine) slotGone(id Slot) {
 	// be taken for those of a job that was submitted again under this name, and
 	// two instances could hold a lease on it.
 	*s = slot{
-		id: id, gone: true, op: s.op, opVoid: s.op != idle,
+		id: id, hash: s.hash, gone: true, op: s.op, opVoid: s.op != idle,
 		beating: s.beating, beatToken: s.beatToken, freeSince: never,
 	}
 	m.forget(s)
@@ -376,7 +375,7 @@ func (m *Machine) groupRead(now Instant, ev GroupRead) {
 		return
 	}
 	m.peers = ev.Peers
-	maps.DeleteFunc(m.skipped, func(sid string, _ skip) bool { return m.mayOffer(now, sid) })
+	maps.DeleteFunc(m.skipped, func(sid string, _ skipped) bool { return m.mayOffer(now, sid) })
 	if m.connected {
 		m.plan(now)
 	}

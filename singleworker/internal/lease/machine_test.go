@@ -2,7 +2,6 @@ package lease_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 )
@@ -133,7 +132,8 @@ func TestTakeover(t *testing.T) {
 			{0, 0, opened, "read s"},
 			{0, 0, owned(7), "group"},
 			{0, 0, group("b"), ""},
-			{sec(1), 0, lease.LookAround{}, "read s"},
+			{sec(1), 0, lease.LookGroup{}, "group"},
+			{sec(1), 0, group(), "read s"},
 			{sec(1), 0, owned(8), "group"},
 			{sec(1), 0, group(), "take s v3 -b:8"},
 		}},
@@ -159,7 +159,8 @@ func TestTakeover(t *testing.T) {
 			{0, 0, opened, "read s"},
 			{0, 0, owned(7), "group"},
 			{0, 0, group("b"), ""},
-			{sec(1), 0, lease.LookAround{}, "read s"},
+			{sec(1), 0, lease.LookGroup{}, "group"},
+			{sec(1), 0, group(), "read s"},
 			{sec(1), 0, noAnswer, "group"},
 			{sec(1), 0, group(), "read s"},
 			{sec(1), 0, owned(7), "group"},
@@ -257,14 +258,14 @@ func TestPeriodicLook(t *testing.T) {
 			line{sec(3), 0, group("b"), ""},
 			line{sec(3.5), 0, lookAll, "read s"},
 		)},
-		"one whose owner is gone, each time": {able: []string{"b"}, lines: []line{
+		"one whose owner is gone, with a stranger, each time": {able: []string{"b"}, lines: []line{
 			{0, 0, opened, "read s"},
 			{0, 0, record(3, 90, "b", beat("b", 7), beat("java", 2)), "group"},
 			{0, 0, group(), ""}, // the foreign heartbeat is respected
 			{sec(0.5), 0, lookAll, "read s"},
 		}},
-		"one that is offered, each time": {able: []string{"b"}, lines: seen(offered("b", record(3, 90, "")),
-			line{sec(0.5), 0, lookAll, "read s"},
+		"one that is free or offered, when it is taken": {able: []string{"b"}, lines: seen(offered("b", record(3, 90, "")),
+			line{sec(0.5), 0, lookAll, "group"},
 		)},
 		"one with a stranger, each time": {able: []string{"b"}, lines: seen(record(3, 90, "b", beat("b", 7), beat("java", 2)),
 			line{sec(0.5), 0, lookAll, "read s"},
@@ -279,32 +280,6 @@ func TestPeriodicLook(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); run(t, sc) })
-	}
-}
-
-// TestPeriodicLookWhileSlotsMove: all slots are read while shares differ by two or more.
-func TestPeriodicLookWhileSlotsMove(t *testing.T) {
-	t.Parallel()
-	m := lease.New(lease.Config{Self: lease.Member{SID: "me", Incarnation: "me1"}, SyncPeriod: sec(2)})
-	step := func(at time.Duration, ev lease.Event) []lease.Action { return m.Step(instant(at, 0), ev) }
-	slots := []lease.Slot{"r", "s"}
-	for _, slot := range slots {
-		step(0, lease.SlotSet{Slot: slot, Eligible: true, Able: []string{"b", "me"}})
-	}
-	step(0, opened)
-	var asked lease.ReadGroup
-	for _, slot := range slots {
-		read := record(3, 90, "b", beat("b", 7))
-		read.Slot = slot
-		for _, a := range step(0, read) {
-			asked, _ = a.(lease.ReadGroup)
-		}
-	}
-	reply := group("b")
-	reply.Asked = asked.Asked
-	step(0, reply)
-	if got := render(step(sec(1), lookAll)); got != "read r; read s" {
-		t.Errorf("b owns two and we own none: %q", got)
 	}
 }
 

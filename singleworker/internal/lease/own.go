@@ -24,8 +24,13 @@ func (m *Machine) slotRead(now Instant, ev SlotRead) {
 		return
 	}
 	s.behind = false // if it is older still, the ensemble was restored and has lost our take
+	before := s.rec
 	m.observe(now, s, rec)
-	m.suspect(s)
+	if m.isSilent(s, rec.Owner.SID) {
+		m.suspect(rec.Owner)
+	} else if rec.Owner != (Member{}) && rec.Owner != before.Owner && rec.Version == before.Version+1 && m.lives(before.Owner) {
+		m.suspect(before.Owner) // taken from it, without having been released
+	}
 	switch {
 	case !rec.Exists:
 		m.lose(s, Vanished)

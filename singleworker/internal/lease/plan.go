@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// maxOffers limits the slots that an instance offers in one round: a newcomer
-// gets its share in a few rounds, and an outdated view costs little.
-const maxOffers = 8
+// maxOffers limits the slots that an instance offers in one round to what fits in one transaction.
+const maxOffers = 500
 
 // refusalLimit is how many refused Takes of a slot are retried at once; then the
 // slot waits for the next sync period.
@@ -46,6 +45,9 @@ func (m *Machine) shed() {
 
 // drain offers every idle slot to the least loaded instance that can run it.
 func (m *Machine) drain(now Instant) {
+	if m.even = m.Owned() == 0; m.even {
+		return
+	}
 	loads := m.loads(now)
 	for _, s := range m.sorted() {
 		if !s.isOurs() || s.busy {
@@ -141,8 +143,8 @@ func (m *Machine) isSilent(s *slot, sid string) bool {
 // period. Each instance decides this for itself and respects the offers of others.
 const skipPeriods = 8
 
-// skip is the period during which an instance is not offered slots.
-type skip struct {
+// skipped is the period during which an instance is not offered slots.
+type skipped struct {
 	incarnation string
 	until       time.Duration // Mono
 }
@@ -157,16 +159,21 @@ func (m *Machine) offerEnded(now Instant, s *slot, rec Record) {
 	}
 	offered := s.rec.Offer
 	delete(m.skipped, rec.Owner.SID)
-	p, live := m.peers[offered]
+	_, live := m.peers[offered]
 	if live && offered != rec.Owner.SID && offered != m.cfg.Self.SID {
-		m.skipped[offered] = skip{p.Incarnation, now.Mono + skipPeriods*m.syncPeriod}
+		m.skip(now, offered)
 	}
+}
+
+// skip offers a live instance nothing for a while, and leaves nothing to it.
+func (m *Machine) skip(now Instant, sid string) {
+	m.skipped[sid] = skipped{m.peers[sid].Incarnation, now.Mono + skipPeriods*m.syncPeriod}
 }
 
 // mayOffer reports whether a live instance may be offered slots.
 func (m *Machine) mayOffer(now Instant, sid string) bool {
-	s, skipped := m.skipped[sid]
-	return !skipped || now.Mono >= s.until || m.peers[sid].Incarnation != s.incarnation
+	s, is := m.skipped[sid]
+	return !is || now.Mono >= s.until || m.peers[sid].Incarnation != s.incarnation
 }
 
 // takesPending reports whether another instance may be taking a free slot at this

@@ -24,7 +24,7 @@ func TestSpread(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []spread{
 		{"3 at once: a shard each", "3x", func(c *company) { c.joinAll("a", "b", "c") }, 0, "a: x1; b: x1; c: x1; free 0", 3},
-		{"more shards than instances", "5x", func(c *company) { c.joinAll("a", "b", "c") }, 0, "a: x2; b: x1; c: x2; free 0", 5},
+		{"more shards than instances", "5x", func(c *company) { c.joinAll("a", "b", "c") }, 0, "a: x1; b: x2; c: x2; free 0", 5},
 		{"shards first, then what is alone", "2x 2y 2", func(c *company) { c.joinAll("a", "b") }, 0, "a: x1 y1 -1; b: x1 y1 -1; free 0", 6},
 		{"a newcomer gets a shard of each job, and no more", "2x 2y 2z", func(c *company) {
 			c.joinAll("a")
@@ -53,7 +53,7 @@ func TestSpread(t *testing.T) {
 		{"only two can", "4x 4", func(c *company) {
 			c.joinAll("a", "b")
 			c.join("c", 0, 4, 5, 6, 7)
-		}, 3, "a: x2 -1; b: x2; c: -3; free 0", -1},
+		}, 3, "a: x2 -1; b: x2 -1; c: -2; free 0", -1},
 		{"MaxSlots: the others have more", "6x", func(c *company) {
 			c.joinAll("a", "b")
 			c.join("c", 1)

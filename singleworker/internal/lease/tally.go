@@ -25,6 +25,7 @@ func (r ratio) minus(other ratio) ratio {
 type tally struct {
 	sids           []string // sorted; the order of the counts
 	at             map[string]int
+	hashes         []uint64 // see Machine.rank
 	weight, limits []int
 	all            []int
 	// groups has the groups of at least two slots. The only slot of a group counts
@@ -66,6 +67,7 @@ func (m *Machine) loads(now Instant) *tally {
 	slices.Sort(t.sids)
 	for k, sid := range t.sids {
 		t.at[sid] = k
+		t.hashes = append(t.hashes, hashOf(sid))
 		t.weight = append(t.weight, m.weight(sid))
 		t.limits = append(t.limits, m.limit(sid))
 	}

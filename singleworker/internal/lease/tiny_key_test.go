@@ -286,7 +286,7 @@ func (s *scribe) event(k int, ev Event) {
 		s.int(3)
 	case Look:
 		s.int(4)
-	case LookAround:
+	case LookGroup:
 		s.int(5)
 	case SlotRead:
 		s.int(6)

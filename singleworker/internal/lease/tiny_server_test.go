@@ -137,7 +137,7 @@ func (w *tiny) put(version int32, mzxid int64, owner Member, offer string, beats
 
 func (w *tiny) groupChanged() {
 	w.zxid++
-	w.watch(LookAround{})
+	w.watch(LookGroup{})
 }
 
 // watch tells all that are connected. One event that waits already is as good as two.

@@ -187,7 +187,7 @@ func (w *world) watchSlot(slot lease.Slot) {
 }
 
 func (w *world) watchGroup() {
-	w.eachWatcher(func(i *instance) { i.post(lease.LookAround{}, w.delay()) })
+	w.eachWatcher(func(i *instance) { i.post(lease.LookGroup{}, w.delay()) })
 }
 
 func (w *world) watchJobs() {

@@ -127,18 +127,14 @@ func (o *Owner) take(a lease.Take) {
 		ops = append(ops, zkconn.DeleteOp(tree.Heartbeat(slot, b.SID), b.Version))
 	}
 	ops = append(ops, zkconn.CreateOp(tree.Heartbeat(slot, self.SID), zkrec.EncodeBeat(o.loop.Clock.Wall())))
-	o.loop.Async("take slot", func(ctx context.Context) func() {
-		sentAt := o.loop.Clock.Now()
-		stats, err := o.loop.Conn.Multi(ctx, ops...)
-		return func() {
-			done := lease.TakeDone{Slot: a.Slot, Outcome: outcomeOf(err), SentAt: sentAt}
-			if err == nil {
-				done.Version, done.Mzxid = stats[0].Version, stats[0].Mzxid
-			} else {
-				o.loop.Log.Debug("slot not taken", "job", slot, "version", a.Version, "err", err)
-			}
-			o.Step(done)
+	o.loop.Write(ops, func(r session.Result) {
+		done := lease.TakeDone{Slot: a.Slot, Outcome: outcomeOf(r.Err), SentAt: r.SentAt}
+		if r.Err == nil {
+			done.Version, done.Mzxid = r.Stats[0].Version, r.Stats[0].Mzxid
+		} else {
+			o.loop.Log.Debug("slot not taken", "job", slot, "version", a.Version, "err", r.Err)
 		}
+		o.Step(done)
 	})
 }
 
@@ -168,36 +164,38 @@ func (o *Owner) release(a lease.Release) {
 	if a.Beat {
 		ops = append(ops, zkconn.DeleteOp(tree.Heartbeat(slot, o.member.ID()), zkconn.AnyVersion))
 	}
-	o.loop.Async("release slot", func(ctx context.Context) func() {
-		_, err := o.loop.Conn.Multi(ctx, ops...)
-		if errors.Is(err, zkconn.ErrNotEmpty) { // someone created a node below the heartbeat, which stays
-			_, err = o.loop.Conn.Multi(ctx, ops[0])
+	o.loop.Write(ops, func(r session.Result) {
+		if errors.Is(r.Err, zkconn.ErrNotEmpty) { // someone created a node below the heartbeat, which stays
+			o.loop.Write(ops[:1], func(r session.Result) { o.released(a, r.Err) })
+			return
 		}
-		o.pause(ctx, err)
-		return func() {
-			o.loop.Log.Debug("slot released", "job", slot, "offer", a.Offer, "err", err)
-			o.Step(lease.ReleaseDone{Slot: a.Slot, Outcome: outcomeOf(err)})
-		}
+		o.released(a, r.Err)
 	})
 }
 
-// pause waits, beside the loop, if a write was refused although nothing has changed: it is asked for again
-// as soon as it is answered, and would be refused again.
-func (o *Owner) pause(ctx context.Context, err error) {
-	changed := errors.Is(err, zkconn.ErrBadVersion) || errors.Is(err, zkconn.ErrNoNode) || errors.Is(err, zkconn.ErrNodeExists)
-	if err != nil && !changed && !zkconn.IsUnknown(err) {
-		o.loop.WaitToAskAgain(ctx)
-	}
+func (o *Owner) released(a lease.Release, err error) {
+	o.loop.Log.Debug("slot released", "job", a.Slot, "offer", a.Offer, "err", err)
+	o.answer(lease.ReleaseDone{Slot: a.Slot, Outcome: outcomeOf(err)}, err)
 }
 
 func (o *Owner) yield(a lease.Yield) {
 	path := o.loop.Tree.Heartbeat(string(a.Slot), a.Beat.SID)
-	o.loop.Async("yield slot", func(ctx context.Context) func() {
-		_, err := o.loop.Conn.Multi(ctx, zkconn.DeleteOp(path, a.Beat.Version))
-		o.pause(ctx, err)
-		return func() {
-			o.loop.Log.Debug("heartbeat without an owner record removed", "path", path, "err", err)
-			o.Step(lease.YieldDone{Slot: a.Slot})
-		}
+	o.loop.Write([]zkconn.Op{zkconn.DeleteOp(path, a.Beat.Version)}, func(r session.Result) {
+		o.loop.Log.Debug("heartbeat without an owner record removed", "path", path, "err", r.Err)
+		o.answer(lease.YieldDone{Slot: a.Slot}, r.Err)
+	})
+}
+
+// answer tells the protocol the outcome of a write. It waits first if the write was refused although nothing
+// has changed: what is asked for again as soon as it is answered would be refused again.
+func (o *Owner) answer(ev lease.Event, err error) {
+	changed := errors.Is(err, zkconn.ErrBadVersion) || errors.Is(err, zkconn.ErrNoNode) || errors.Is(err, zkconn.ErrNodeExists)
+	if err == nil || changed || zkconn.IsUnknown(err) {
+		o.Step(ev)
+		return
+	}
+	o.loop.Async("wait", func(ctx context.Context) func() {
+		o.loop.WaitToAskAgain(ctx)
+		return func() { o.Step(ev) }
 	})
 }

@@ -202,7 +202,7 @@ func (r *Rooms) lookAgain(path string) {
 	slot, _ := r.Tree.Watched(path)
 	switch {
 	case path == r.Tree.Instances():
-		r.Owner.Step(lease.LookAround{})
+		r.Owner.Step(lease.LookGroup{})
 	case r.Tree.IsOrders(path):
 		r.Owner.Step(lease.LookGroup{})
 	case path == r.Tree.Alive(slot):
