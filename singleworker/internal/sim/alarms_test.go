@@ -74,6 +74,10 @@ func (l *ledger) raised(slot string, txn *zkdev.Txn) {
 	acc := l.accounts[slot]
 	a := &alarmed{slot: slot, at: txn.Time, sid: alarm.SID, tick: alarm.Tick}
 	l.alarms = append(l.alarms, a)
+	if v := l.vigils[slot]; v != nil {
+		l.changes(slot, txn.Time)
+		v.alarm = max(v.alarm, alarm.Tick)
+	}
 	if acc == nil {
 		return // its nodes are being made, or deleted
 	}
@@ -155,6 +159,9 @@ func TestFalseEvidenceOfAlarms(t *testing.T) {
 	}
 	tell(t, neglected, []lie{
 		{"nothing", func(*evidence) {}, 0, ""},
+		{"not raised", func(e *evidence) {
+			e.log = slices.DeleteFunc(slices.Clone(e.log), func(txn zkdev.Txn) bool { return strings.HasSuffix(txn.Path, "/"+nodeAlarm) })
+		}, 10, "nobody raises an alarm"},
 		{"told twice", func(e *evidence) { e.warned = append(e.warned, e.warned[0]) }, 10, "told again"},
 		{"told somebody else", func(e *evidence) { e.warned[0].sid = "c" }, 10, "has raised no alarm"},
 		{"raised by another", func(e *evidence) { alarms(e, func(_ int, a *zkrec.Alarm) { a.SID = "c" }) }, 10, "by another instance"},
@@ -174,6 +181,7 @@ func TestFalseEvidenceOfAlarms(t *testing.T) {
 func neglected(t *testing.T) evidence {
 	t.Helper()
 	s := &scene{Cluster: swtest.New(t, swtest.Config{SessionTimeout: session}), t: t, schedule: "0 * * * * ?", brief: true}
+	s.hearFrom(s.Server, session)
 	if err := s.Submit(t.Context(), singleworker.Job{Name: job, Schedule: s.schedule, AlarmAfter: 5 * time.Second}); err != nil {
 		t.Fatal(err)
 	}
@@ -185,4 +193,14 @@ func neglected(t *testing.T) evidence {
 		time.Sleep(3 * time.Minute)
 	}
 	return s.end()
+}
+
+// withoutHandler has a job that no instance can run.
+func withoutHandler(s *scene, b *breach) {
+	s.hearFrom(s.Server, session)
+	if err := s.Submit(s.t.Context(), singleworker.Job{Name: job, Schedule: s.schedule}); err != nil {
+		s.t.Fatal(err)
+	}
+	s.Start("a", swtest.Setup{Dial: b.dial, Configure: func(cfg *singleworker.Config) { s.listen("a", &cfg.Hooks) }})
+	time.Sleep(3 * time.Minute)
 }

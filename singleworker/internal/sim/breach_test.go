@@ -182,6 +182,7 @@ func TestBreaches(t *testing.T) {
 			},
 		}, 2},
 		{"claim without the spec's version", lateClaimOfAShard, "*/5 * * * * ?", breach{check: unspecified}, 9},
+		{"an alarm that is not raised", withoutHandler, "0 * * * * ?", breach{check: alarms}, 10},
 		{"a layout that does not wait for runs to end", runsOfTwoLayouts, "*/5 * * * * ?", breach{hasty: true}, 9},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

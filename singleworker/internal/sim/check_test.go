@@ -33,6 +33,11 @@ type evidence struct {
 	calmFrom, calmTo time.Time
 	// unrecorded are the runs whose results OnRunEnd called unrecorded.
 	unrecorded map[string]bool
+	// contacts are when the server heard from sessions; silentFor is how long a group may take to raise an alarm, and
+	// until when it was watched.
+	contacts  []contact
+	silentFor time.Duration
+	until     time.Time
 }
 
 // witness collects what the instances of a cluster say of themselves.
@@ -43,6 +48,8 @@ type witness struct {
 	warned     []warned
 	forced     []forced
 	unrecorded map[string]bool
+	contacts   []contact
+	latest     map[int64]int // of the contacts, by session
 }
 
 // listen makes the hooks of an instance tell the witness.
@@ -79,6 +86,7 @@ func (w *witness) evidence(c *swtest.Cluster, session time.Duration) evidence {
 	return evidence{
 		tree: c.Tree(), session: session, log: c.Server.Log(), runs: c.Runs(), rights: c.Rights(),
 		hooks: w.hooks, told: w.told, warned: w.warned, forced: w.forced, unrecorded: w.unrecorded,
+		contacts: w.contacts, silentFor: 2 * session, until: time.Now(),
 	}
 }
 
@@ -148,16 +156,21 @@ type ledger struct {
 	epochs    map[string]*epoch       // by run id, those of the claims
 	completed map[string][]*completed // by job
 	alarms    []*alarmed
+	vigils    map[string]*vigil // by slot
+	silences  []silence
+	members   []contact      // when sessions were instances of the group
+	stay      map[string]int // of the members, by id
 }
 
 // counts is how much there was to check.
 type counts struct {
-	txns      int // in the log
-	ticks     int // that are accounted for
-	schedules int // that replaced another one
-	layouts   int // that came into effect after another one
-	complete  int // ticks that hooks were told of
-	alarms    int // that were raised
+	txns      int           // in the log
+	ticks     int           // that are accounted for
+	schedules int           // that replaced another one
+	layouts   int           // that came into effect after another one
+	complete  int           // ticks that hooks were told of
+	alarms    int           // that were raised
+	silent    time.Duration // the longest time for which an alarm was due
 }
 
 // check verifies the properties 1 to 4 and 8 to 10.
@@ -173,6 +186,7 @@ func newLedger(tree zkrec.Tree) *ledger {
 		born: make(map[string]int64), seen: make(map[string]bool), started: make(map[string]*swtest.Run),
 		accounts: make(map[string]*account), joined: make(map[int64]string), canceled: make(map[int64]bool),
 		divisions: make(map[string]*division), epochs: make(map[string]*epoch), completed: make(map[string][]*completed),
+		vigils: make(map[string]*vigil), stay: make(map[string]int),
 	}
 	l.tree = tree
 	l.judge = rules.New(tree, true, rules.Observer{}, func(v rules.Violation) {
@@ -220,6 +234,7 @@ func (l *ledger) end(e evidence) ([]violation, counts) {
 	l.checkAccounts()
 	l.checkDivisions()
 	l.checkAlarms()
+	l.checkSilences()
 	return l.found, l.counts
 }
 
@@ -235,6 +250,9 @@ func (l *ledger) violatef(property int, job string, at time.Time, format string,
 // apply reads one transaction.
 func (l *ledger) apply(txn *zkdev.Txn) {
 	slot, node, rest, ok := l.model.Split(txn.Path)
+	if txn.Op != zkdev.OpCheck {
+		l.watch(slot, node, rest, txn)
+	}
 	if txn.Op == zkdev.OpCreate && path.Dir(txn.Path) == l.tree.Instances() {
 		l.joined[txn.Session] = rest
 	}
@@ -272,6 +290,7 @@ func (l *ledger) apply(txn *zkdev.Txn) {
 	case node == rules.NodeJob:
 		if zkrec.JobOfSlot(slot) == slot {
 			l.divided(slot, txn, j.Spec)
+			l.watched(slot, j.Spec, txn.Time)
 		}
 	case node == rules.NodeTick && rest != "": // a late result is being written
 	case node == rules.NodeTick && created:

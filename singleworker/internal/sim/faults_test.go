@@ -258,6 +258,7 @@ func (w *world) control(victim *swtest.Instance, op zkdev.Op, skip, times int, a
 			return zkdev.Pass()
 		}
 		times--
+		w.unheard(r.Session)
 		return action()
 	}))
 }

@@ -15,7 +15,7 @@ import (
 // the instance is the production code, and believes that it kept the rule.
 type breach struct {
 	// check says which version of which node an operation of a transaction is to check
-	// instead of what it says.
+	// instead of what it says; of a creation, which node it creates.
 	check func(op zkdev.Op, path string, version int32) (string, int32)
 	// granted is the session timeout that the instance is told.
 	granted time.Duration
@@ -133,15 +133,20 @@ func (c *cursor) multi(change func(op zkdev.Op, path string, version int32) (str
 				c.bytes()
 			}
 			c.int()
-			continue
 		case zkdev.OpSetData:
 			c.bytes()
 		default: // nothing between the path and the version
 		}
 		data := append([]byte(nil), c.out[between:]...)
-		path, version := change(op, path, c.int())
+		version := int32(-1)
+		if op != zkdev.OpCreate { // which has none
+			version = c.int()
+		}
+		path, version = change(op, path, version)
 		c.out = binary.BigEndian.AppendUint32(c.out[:start], uint32(len(path)))
 		c.out = append(append(c.out, path...), data...)
-		c.out = binary.BigEndian.AppendUint32(c.out, uint32(version))
+		if op != zkdev.OpCreate {
+			c.out = binary.BigEndian.AppendUint32(c.out, uint32(version))
+		}
 	}
 }

@@ -171,6 +171,7 @@ func newWorldLike(t *testing.T, seed uint64, noise time.Duration, change func(*p
 		SessionTimeout: w.Session, SyncPeriod: w.Sync, StopGrace: 2 * time.Second, Names: w.Names, Latency: w.latency,
 		Server: zkdev.Config{Tick: serverTick, KeepLog: keptLog},
 	})
+	w.hearFrom(w.cluster.Server, w.Session)
 	w.ledger = newLedger(w.cluster.Tree())
 	return w
 }
@@ -327,7 +328,7 @@ func (w *world) run() {
 	w.end()
 	w.read()
 	e := w.evidence(w.cluster, w.Session)
-	e.calmFrom, e.calmTo, e.log, e.clocksOff = w.calmFrom, w.calmTo, nil, w.Clocks
+	e.calmFrom, e.calmTo, e.log, e.clocksOff, e.silentFor = w.calmFrom, w.calmTo, nil, w.Clocks, w.silentFor()
 	found, counts := w.ledger.end(e)
 	w.found, w.counts = append(w.found, found...), counts
 }
