@@ -26,10 +26,10 @@ type Overdue struct {
 
 // watched is a slot whose ticks are watched.
 type watched struct {
-	lookAt time.Time // when to look again, on the wall clock, as ticks are
-	busy   bool      // it is being looked at, or an alarm is being raised
-	raised int64     // the tick that was reported
-	trying int64     // the tick that this instance tries to report
+	lookAt time.Time   // when to look again, on the wall clock, as ticks are
+	busy   bool        // it is being looked at, or an alarm is being raised
+	raised int64       // the tick that was reported
+	trying zkrec.Alarm // what this instance tries to write; no other try has the same time
 }
 
 // NewOverdue returns a dead man's switch.
@@ -141,11 +141,13 @@ func (o *Overdue) fetchRun(ctx context.Context, slot string) (record zkrec.Tick,
 // raise reports an overdue tick, unless another instance has.
 func (o *Overdue) raise(slot string, spec zkrec.Spec, w *watched, tick time.Time) {
 	path := o.loop.Tree.Alarm(slot)
-	alarm := zkrec.Alarm{Tick: tick.UnixMilli(), SID: o.member.ID(), At: o.loop.Clock.Wall()}
-	tried := w.trying == alarm.Tick
-	w.trying, w.busy = alarm.Tick, true
+	if w.trying.Tick != tick.UnixMilli() {
+		w.trying = zkrec.Alarm{Tick: tick.UnixMilli(), SID: o.member.ID(), At: o.loop.Clock.Wall()}
+	}
+	alarm := w.trying
+	w.busy = true
 	o.loop.Async("raise alarm", func(ctx context.Context) func() {
-		first, err := o.writeAlarm(ctx, path, alarm, tried)
+		first, err := o.writeAlarm(ctx, path, alarm)
 		return func() {
 			w.busy = false
 			if err != nil {
@@ -161,9 +163,9 @@ func (o *Overdue) raise(slot string, spec zkrec.Spec, w *watched, tick time.Time
 	})
 }
 
-// writeAlarm reports whether alarm is this instance's to raise. tried: an earlier try was made whose
-// answer was lost.
-func (o *Overdue) writeAlarm(ctx context.Context, path string, alarm zkrec.Alarm, tried bool) (first bool, err error) {
+// writeAlarm writes an alarm unless that tick's, or a later one's, has been written, and reports whether alarm is
+// what stands there: an earlier try whose answer was lost may have written it.
+func (o *Overdue) writeAlarm(ctx context.Context, path string, alarm zkrec.Alarm) (first bool, err error) {
 	data, stat, err := o.loop.Conn.Get(ctx, path)
 	op := zkconn.CreateOp(path, alarm.Encode())
 	switch {
@@ -173,7 +175,7 @@ func (o *Overdue) writeAlarm(ctx context.Context, path string, alarm zkrec.Alarm
 	default:
 		old, parseErr := zkrec.ParseAlarm(data)
 		if parseErr == nil && old.Tick >= alarm.Tick {
-			return tried && old.Tick == alarm.Tick && old.SID == alarm.SID, nil
+			return old.Tick == alarm.Tick && old.SID == alarm.SID && old.At.Equal(alarm.At), nil
 		}
 		op = zkconn.SetOp(path, alarm.Encode(), stat.Version)
 	}

@@ -306,6 +306,31 @@ func TestAlarmIsNotRaisedAgainByAChange(t *testing.T) {
 	})
 }
 
+// Nor does it take its own alarm for one whose answer was lost, when the connection breaks meanwhile.
+func TestAlarmIsNotRaisedAgainByAChangeAndALostReply(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		members := []*roomtest.Rooms{start(g, "a")}
+		until(2 * time.Minute)
+		wantOverdue(g, members, time.Minute)
+		lost := false
+		g.Server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
+			if r.Path == g.Tree.Alarm("job") && !lost {
+				lost = true
+				return zkdev.CutAfter()
+			}
+			return zkdev.Pass()
+		})
+		data, _, _ := g.Get(g.Tree.Job("job"))
+		g.Set(g.Tree.Job("job"), data)
+		until(4 * time.Minute)
+		if wantOverdue(g, members, time.Minute); !lost {
+			g.T.Error("the alarm was not read")
+		}
+	})
+}
+
 // A resubmitted job has its own alarms.
 func TestAlarmOfAJobThatIsSubmittedAgain(t *testing.T) {
 	t.Parallel()
