@@ -150,7 +150,7 @@ func (c *Catalog) createShards(j *Job, slots []string) {
 		}
 	}
 	open := len(groups)
-	c.loop.WriteAll(groups, func(_ int, r session.Result) {
+	c.loop.WriteAll(session.Others, groups, func(_ int, r session.Result) {
 		switch {
 		case r.Err == nil, errors.Is(r.Err, zkconn.ErrNodeExists):
 		case errors.Is(r.Err, zkconn.ErrNoNode):

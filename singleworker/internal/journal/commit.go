@@ -67,7 +67,7 @@ func (j *Journal) send(n *node, w *write, guard owner.Guard) {
 	}
 	n.busy = true
 	ch := j.prepare(n, w, guard)
-	j.loop.Write(ch.ops, func(r session.Result) {
+	j.loop.Write(w.lane(), ch.ops, func(r session.Result) {
 		n.busy = false
 		if r.Err == nil {
 			n.late = "" // deleted with it

@@ -49,6 +49,14 @@ func (w *write) isClaim() bool { return w.kind == commit && w.commit.Token != 0 
 // isResult reports whether w is the result of a run, which its runner may write without the slot.
 func (w *write) isResult() bool { return w.kind == commit && w.commit.Token == 0 }
 
+// lane is where w waits: a run waits for its claim, and nothing waits for the rest.
+func (w *write) lane() session.Lane {
+	if w.kind == commit && w.commit.Opens() {
+		return session.Claims
+	}
+	return session.Others
+}
+
 // Commit writes a decision and returns the record as it is then. It blocks until ZooKeeper answers;
 // a claim waits no longer than its lease lasts. When it fails, nothing was written: ticks.ErrConflict,
 // with the record, is returned when that is not From; ticks.ErrNoRequest when the manual run that it

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
-	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
@@ -24,7 +23,6 @@ func TestOutcomeOf(t *testing.T) {
 		{wrap(zkconn.ErrDenied), lease.Refused},
 		{zkconn.ErrLost, lease.Unknown},
 		{&zkconn.OpError{Op: "multi", Path: "/a", Err: context.DeadlineExceeded}, lease.Unknown},
-		{session.ErrTooManyRefusals, lease.Unknown}, // the rest was not tried: read again
 	} {
 		if got := outcomeOf(row.err); got != row.want {
 			t.Errorf("outcome of %v = %d, want %d", row.err, got, row.want)

@@ -127,7 +127,7 @@ func (o *Owner) take(a lease.Take) {
 		ops = append(ops, zkconn.DeleteOp(tree.Heartbeat(slot, b.SID), b.Version))
 	}
 	ops = append(ops, zkconn.CreateOp(tree.Heartbeat(slot, self.SID), zkrec.EncodeBeat(o.loop.Clock.Wall())))
-	o.loop.Write(ops, func(r session.Result) {
+	o.loop.Write(session.Others, ops, func(r session.Result) {
 		done := lease.TakeDone{Slot: a.Slot, Outcome: outcomeOf(r.Err), SentAt: r.SentAt}
 		if r.Err == nil {
 			done.Version, done.Mzxid = r.Stats[0].Version, r.Stats[0].Mzxid
@@ -148,7 +148,7 @@ func (o *Owner) sendBeats(a lease.SendBeats) {
 		path := o.loop.Tree.Heartbeat(string(slot), o.member.ID())
 		groups = append(groups, []zkconn.Op{zkconn.SetOp(path, data, version)})
 	}
-	o.loop.WriteAll(groups, func(i int, r session.Result) {
+	o.loop.WriteAll(session.Beats, groups, func(i int, r session.Result) {
 		done := lease.BeatDone{Slot: slots[i], Outcome: outcomeOf(r.Err), SentAt: r.SentAt}
 		if r.Err == nil {
 			done.Version, done.Mzxid = r.Stats[0].Version, r.Stats[0].Mzxid
@@ -164,9 +164,9 @@ func (o *Owner) release(a lease.Release) {
 	if a.Beat {
 		ops = append(ops, zkconn.DeleteOp(tree.Heartbeat(slot, o.member.ID()), zkconn.AnyVersion))
 	}
-	o.loop.Write(ops, func(r session.Result) {
+	o.loop.Write(session.Others, ops, func(r session.Result) {
 		if errors.Is(r.Err, zkconn.ErrNotEmpty) { // someone created a node below the heartbeat, which stays
-			o.loop.Write(ops[:1], func(r session.Result) { o.released(a, r.Err) })
+			o.loop.Write(session.Others, ops[:1], func(r session.Result) { o.released(a, r.Err) })
 			return
 		}
 		o.released(a, r.Err)
@@ -180,7 +180,7 @@ func (o *Owner) released(a lease.Release, err error) {
 
 func (o *Owner) yield(a lease.Yield) {
 	path := o.loop.Tree.Heartbeat(string(a.Slot), a.Beat.SID)
-	o.loop.Write([]zkconn.Op{zkconn.DeleteOp(path, a.Beat.Version)}, func(r session.Result) {
+	o.loop.Write(session.Others, []zkconn.Op{zkconn.DeleteOp(path, a.Beat.Version)}, func(r session.Result) {
 		o.loop.Log.Debug("heartbeat without an owner record removed", "path", path, "err", r.Err)
 		o.answer(lease.YieldDone{Slot: a.Slot}, r.Err)
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"sync"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
@@ -17,9 +18,10 @@ const (
 	maxBatchBytes = 512 << 10
 )
 
-// maxRefusals is how many groups of one batch may be refused, each at the cost
-// of a round trip, before the rest is reported as unknown and read again.
-const maxRefusals = 16
+// firstPieces is how many groups that were not looked at, because one before them was refused, are sent
+// together again. If another one is refused among these, the rest go alone: each costs the server
+// more, but none waits for a third refusal.
+const firstPieces = 32
 
 // Result is what became of one group of operations.
 type Result struct {
@@ -27,51 +29,6 @@ type Result struct {
 	Refused int           // index in the group of the operation that was refused, or -1
 	Stats   []zkconn.Stat // of the group's operations, when Err is nil
 	SentAt  lease.Instant // read before the request was sent
-}
-
-// writing is a group of operations that travels with others.
-type writing struct {
-	ops  []zkconn.Op
-	done func(Result)
-}
-
-// Write sends ops, all or none of them, together with what else is written in this turn, and then
-// calls done on the loop.
-func (l *Loop) Write(ops []zkconn.Op, done func(Result)) {
-	l.writes = append(l.writes, &writing{ops, done})
-}
-
-// flush sends what was written in one turn.
-func (l *Loop) flush() {
-	if len(l.writes) == 0 {
-		return
-	}
-	writes := l.writes
-	l.writes = nil
-	groups := make([][]zkconn.Op, len(writes))
-	for i, w := range writes {
-		groups[i] = w.ops
-	}
-	l.WriteAll(groups, func(i int, r Result) { writes[i].done(r) })
-}
-
-// ErrTooManyRefusals is the outcome, unknown, of groups that were not tried because too many others of
-// their transaction were refused.
-var ErrTooManyRefusals = errors.Join(zkconn.ErrLost, errors.New("too many refusals in one batch"))
-
-// WriteAll sends many groups of operations in few transactions and calls done, on the loop, for
-// each. A group that is refused does not hold back the others.
-func (l *Loop) WriteAll(groups [][]zkconn.Op, done func(i int, r Result)) {
-	for first, chunk := range chunks(groups, l.Conn.Size) {
-		l.Async("batch", func(ctx context.Context) func() {
-			results := l.apply(ctx, chunk)
-			return func() {
-				for i, r := range results {
-					done(first+i, r)
-				}
-			}
-		})
-	}
 }
 
 // chunks divides the groups into such as fit in one transaction, each with the
@@ -106,48 +63,91 @@ func fitting(groups [][]zkconn.Op, size func(zkconn.Op) int) int {
 func (l *Loop) Apply(ctx context.Context, groups [][]zkconn.Op) []Result {
 	var results []Result
 	for _, chunk := range chunks(groups, l.Conn.Size) {
-		results = append(results, l.apply(ctx, chunk)...)
+		results = append(results, l.apply(ctx, chunk, firstPieces)...)
 	}
 	return results
 }
 
-// apply sends one transaction, and again without each group that is refused.
-func (l *Loop) apply(ctx context.Context, groups [][]zkconn.Op) []Result {
+// apply sends one transaction, and again, in pieces of the given number of groups, what the refusal of a
+// group has kept from being applied.
+func (l *Loop) apply(ctx context.Context, groups [][]zkconn.Op, pieces int) []Result {
 	results := make([]Result, len(groups))
-	open := make([]int, len(groups)) // indices of the groups still to be applied
-	for i := range groups {
-		open[i] = i
-	}
-	for refusals := 0; len(open) > 0; refusals++ {
-		sentAt := l.Clock.Now()
-		var ops []zkconn.Op
-		for _, i := range open {
-			ops = append(ops, groups[i]...)
+	tx := combine(groups)
+	sentAt := l.Clock.Now()
+	stats, err := l.Conn.Multi(ctx, tx.ops...)
+	var refusal *zkconn.MultiError
+	if !errors.As(err, &refusal) {
+		for g := range groups {
+			results[g] = Result{Err: err, Refused: -1, SentAt: sentAt}
+			if err == nil {
+				results[g].Stats = tx.statsOf(g, stats)
+			}
 		}
-		stats, err := l.Conn.Multi(ctx, ops...)
-		var refusal *zkconn.MultiError
-		switch {
-		case err == nil:
-			for _, i := range open {
-				n := len(groups[i])
-				results[i] = Result{Stats: stats[:n], SentAt: sentAt, Refused: -1}
-				stats = stats[n:]
-			}
-			return results
-		case !errors.As(err, &refusal) || refusals == maxRefusals:
-			if refusal != nil {
-				err = ErrTooManyRefusals
-			}
-			for _, i := range open {
-				results[i] = Result{Err: err, SentAt: sentAt, Refused: -1}
-			}
-			return results
-		}
-		at, op := locate(groups, open, refusal.Index)
-		results[open[at]] = Result{Err: refusal.Err, SentAt: sentAt, Refused: op}
-		open = append(open[:at], open[at+1:]...)
+		return results
 	}
+	var passed, unseen []int // indices of groups
+	for g := range groups {
+		switch refused := slices.Index(tx.at[g], refusal.Index); {
+		case refused >= 0:
+			results[g] = Result{Err: refusal.Err, Refused: refused, SentAt: sentAt}
+		case slices.Max(tx.at[g]) < refusal.Index:
+			passed = append(passed, g)
+		default:
+			unseen = append(unseen, g)
+		}
+	}
+	rest := slices.Collect(slices.Chunk(unseen, pieces))
+	if len(passed) > 0 {
+		rest = append(rest, passed)
+	}
+	l.Together(ctx, len(rest), func(ctx context.Context, i int) {
+		piece := make([][]zkconn.Op, len(rest[i]))
+		for n, g := range rest[i] {
+			piece[n] = groups[g]
+		}
+		for n, r := range l.apply(ctx, piece, 1) {
+			results[rest[i][n]] = r
+		}
+	})
 	return results
+}
+
+// transaction is groups of operations as they are sent. A check that several groups make is made once:
+// if it is refused, all of them are.
+type transaction struct {
+	ops []zkconn.Op
+	at  [][]int // by group: where each of its operations is in ops
+}
+
+func combine(groups [][]zkconn.Op) transaction {
+	n := 0
+	for _, group := range groups {
+		n += len(group)
+	}
+	tx := transaction{ops: make([]zkconn.Op, 0, n), at: make([][]int, len(groups))}
+	indices := make([]int, 0, n)
+	latest := make(map[string]int, n) // by path: the index of the latest operation on the node
+	for g, group := range groups {
+		for _, op := range group {
+			at, found := latest[op.Path()]
+			if !found || !op.SameCheck(tx.ops[at]) {
+				at = len(tx.ops)
+				tx.ops, latest[op.Path()] = append(tx.ops, op), at
+			}
+			indices = append(indices, at)
+		}
+		tx.at[g] = indices[len(indices)-len(group):]
+	}
+	return tx
+}
+
+// statsOf picks the answers to a group's operations.
+func (tx transaction) statsOf(g int, stats []zkconn.Stat) []zkconn.Stat {
+	own := make([]zkconn.Stat, len(tx.at[g]))
+	for i, at := range tx.at[g] {
+		own[i] = stats[at]
+	}
+	return own
 }
 
 // Together runs n requests at once and waits for them: the connection pipelines them, so that they
@@ -163,16 +163,4 @@ func (l *Loop) Together(ctx context.Context, n int, request func(ctx context.Con
 		})
 	}
 	all.Wait()
-}
-
-// locate finds which open group, and which of its operations, stands at index
-// in the transaction.
-func locate(groups [][]zkconn.Op, open []int, index int) (at, op int) {
-	for at, i := range open {
-		if index < len(groups[i]) {
-			return at, index
-		}
-		index -= len(groups[i])
-	}
-	return len(open) - 1, 0 // not reached: the index is of an operation we sent
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
+	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
@@ -43,26 +44,30 @@ func TestFittingCountsGroupsAndBytes(t *testing.T) {
 	}
 }
 
-func TestLocate(t *testing.T) {
+func TestSameCheckIsSentOnce(t *testing.T) {
 	t.Parallel()
-	op := zkconn.CheckOp("/a", 1)
-	groups := [][]zkconn.Op{{op}, {op, op}, {op}, {op, op}}
-	for _, row := range []struct {
-		open          []int
-		index, at, op int
+	check := func(version int32) zkconn.Op { return zkconn.CheckOp("/a", version) }
+	set := func(path string) zkconn.Op { return zkconn.SetOp(path, nil, 1) }
+	for what, row := range map[string]struct {
+		groups [][]zkconn.Op
+		at     [][]int
 	}{
-		{[]int{0, 1, 2, 3}, 0, 0, 0},
-		{[]int{0, 1, 2, 3}, 1, 1, 0},
-		{[]int{0, 1, 2, 3}, 2, 1, 1},
-		{[]int{0, 1, 2, 3}, 3, 2, 0},
-		{[]int{0, 1, 2, 3}, 5, 3, 1},
-		{[]int{1, 3}, 0, 0, 0}, // 0 and 2 were refused before
-		{[]int{1, 3}, 1, 0, 1},
-		{[]int{1, 3}, 3, 1, 1},
+		"other nodes":                {[][]zkconn.Op{{check(1), set("/b")}, {zkconn.CheckOp("/c", 1), set("/d")}}, [][]int{{0, 1}, {2, 3}}},
+		"another version":            {[][]zkconn.Op{{check(1), set("/b")}, {check(2), set("/c")}}, [][]int{{0, 1}, {2, 3}}},
+		"the same":                   {[][]zkconn.Op{{check(1), set("/b")}, {check(1), set("/c")}, {set("/d"), check(1)}}, [][]int{{0, 1}, {0, 2}, {3, 0}}},
+		"the node changes meanwhile": {[][]zkconn.Op{{check(1)}, {set("/a")}, {check(1)}, {check(1)}}, [][]int{{0}, {1}, {2}, {2}}},
+		"a check is no change":       {[][]zkconn.Op{{set("/a"), set("/a")}, {set("/a")}}, [][]int{{0, 1}, {2}}},
 	} {
-		if at, op := locate(groups, row.open, row.index); at != row.at || op != row.op {
-			t.Errorf("operation %d of groups %v is %d of the open group %d, want %d of %d",
-				row.index, row.open, op, at, row.op, row.at)
+		tx := combine(row.groups)
+		if !slices.EqualFunc(tx.at, row.at, slices.Equal[[]int]) {
+			t.Errorf("%s: operations are sent at %v, want %v", what, tx.at, row.at)
+		}
+		for g, group := range row.groups {
+			for i, op := range group {
+				if sent := tx.ops[tx.at[g][i]]; sent.Path() != op.Path() {
+					t.Errorf("%s: operation %d of group %d is sent for %s, want %s", what, i, g, sent.Path(), op.Path())
+				}
+			}
 		}
 	}
 }
@@ -90,11 +95,15 @@ func TestOnePerTime(t *testing.T) {
 type batch struct {
 	moved, gone []string     // jobs whose tick was written, or that were deleted, meanwhile
 	cut         zkdev.Action // what happens to the second transaction, instead of being answered
+	shared      string       // a job whose alive every claim checks, after its own
 }
 
-// apply sends a batch of one claim for each job to a server, and returns what became of them
-// and the transactions that were sent.
-func (b batch) apply(t *testing.T, jobs ...string) (results []Result, sent []string) {
+// roundTrip is how long the server takes to answer each transaction.
+const roundTrip = 10 * time.Millisecond
+
+// apply sends a batch of one claim for each job to a server, and returns what became of them and, by round
+// trip, the transactions that were sent, in alphabetical order.
+func (b batch) apply(t *testing.T, jobs ...string) (results []Result, rounds [][]string) {
 	t.Helper()
 	server := zkdev.Start(t, zkdev.Config{NoListen: true})
 	conn, err := zkconn.Open(zkconn.Config{
@@ -110,27 +119,57 @@ func (b batch) apply(t *testing.T, jobs ...string) (results []Result, sent []str
 		}
 	}
 	var mu sync.Mutex
+	start, sent := time.Now(), 0
 	server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+		mu.Lock()
+		defer mu.Unlock()
 		var paths []string
 		for _, op := range r.Ops {
 			paths = append(paths, op.Path)
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		if sent = append(sent, strings.Join(paths, " ")); len(sent) == 2 {
+		for len(rounds) <= int(time.Since(start)/roundTrip) {
+			rounds = append(rounds, nil)
+		}
+		last := &rounds[len(rounds)-1]
+		*last = append(*last, strings.Join(paths, " "))
+		slices.Sort(*last)
+		if sent++; sent == 2 && b.cut != zkdev.Pass() {
 			return b.cut
 		}
-		return zkdev.Pass()
+		return zkdev.DelayReply(roundTrip)
 	})
-	l := &Loop{Clock: leases.NewClock(), Conn: conn}
+	l := &Loop{Clock: leases.NewClock(), Conn: conn, tasks: task.NewGroup(t.Context())}
 	var groups [][]zkconn.Op
 	for i, job := range jobs {
-		groups = append(groups, []zkconn.Op{zkconn.CheckOp("/"+job+"/alive", 1), zkconn.SetOp("/"+job+"/tick", nil, int32(i))})
+		group := []zkconn.Op{zkconn.CheckOp("/"+job+"/alive", 1), zkconn.SetOp("/"+job+"/tick", nil, int32(i))}
+		if b.shared != "" {
+			group = slices.Insert(group, 1, zkconn.CheckOp(b.shared, 1))
+		}
+		groups = append(groups, group)
 	}
-	results = l.apply(t.Context(), groups)
+	results = l.apply(t.Context(), groups, firstPieces)
+	if err := l.tasks.Wait(); err != nil {
+		t.Error(err)
+	}
 	mu.Lock()
 	defer mu.Unlock()
-	return results, slices.Clone(sent)
+	return results, slices.Clone(rounds)
+}
+
+// wantRounds expects transactions, by round trip.
+func wantRounds(t *testing.T, got [][]string, want ...[]string) {
+	t.Helper()
+	if !slices.EqualFunc(got, want, slices.Equal[[]string]) {
+		t.Errorf("sent\n  %q\nwant\n  %q", got, want)
+	}
+}
+
+// wantRefused expects a claim to be refused by one of its operations.
+func wantRefused(t *testing.T, i int, r Result, err error, op int) {
+	t.Helper()
+	if !errors.Is(r.Err, err) || r.Refused != op {
+		t.Errorf("group %d: %v by its operation %d, want %v by %d", i, r.Err, r.Refused, err, op)
+	}
 }
 
 // create makes the nodes that the i-th claim is about: alive at version 1, and tick at version i, so
@@ -163,56 +202,84 @@ func wantStats(t *testing.T, i int, r Result) {
 func TestBatchIsOneTransaction(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		results, sent := batch{}.apply(t, "a", "b")
-		if want := []string{"/a/alive /a/tick /b/alive /b/tick"}; !slices.Equal(sent, want) {
-			t.Errorf("sent %q, want %q", sent, want)
-		}
+		results, rounds := batch{}.apply(t, "a", "b")
+		wantRounds(t, rounds, []string{"/a/alive /a/tick /b/alive /b/tick"})
 		for i, r := range results {
 			wantStats(t, i, r)
 		}
 	})
 }
 
-func TestRefusedGroupDoesNotKeepTheOthersBack(t *testing.T) {
+// What was looked at before the refused group goes together again, beside what was not.
+func TestRefusedGroupCostsTheOthersOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		results, sent := batch{moved: []string{"b"}, gone: []string{"d"}}.apply(t, "a", "b", "c", "d")
-		want := []string{
-			"/a/alive /a/tick /b/alive /b/tick /c/alive /c/tick /d/alive /d/tick",
-			"/a/alive /a/tick /c/alive /c/tick /d/alive /d/tick",
-			"/a/alive /a/tick /c/alive /c/tick",
+		results, rounds := batch{moved: []string{"c"}}.apply(t, "a", "b", "c", "d", "e")
+		wantRounds(t, rounds,
+			[]string{"/a/alive /a/tick /b/alive /b/tick /c/alive /c/tick /d/alive /d/tick /e/alive /e/tick"},
+			[]string{"/a/alive /a/tick /b/alive /b/tick", "/d/alive /d/tick /e/alive /e/tick"})
+		for _, i := range []int{0, 1, 3, 4} {
+			wantStats(t, i, results[i])
 		}
-		if !slices.Equal(sent, want) {
-			t.Errorf("sent\n  %s\nwant\n  %s", strings.Join(sent, "\n  "), strings.Join(want, "\n  "))
-		}
-		wantStats(t, 0, results[0])
-		wantStats(t, 2, results[2])
-		for i, want := range map[int]struct {
-			err     error
-			refused int
-		}{1: {zkconn.ErrBadVersion, 1}, 3: {zkconn.ErrNoNode, 0}} {
-			if r := results[i]; !errors.Is(r.Err, want.err) || r.Refused != want.refused {
-				t.Errorf("group %d: %v by its operation %d, want %v by %d", i, r.Err, r.Refused, want.err, want.refused)
+		wantRefused(t, 2, results[2], zkconn.ErrBadVersion, 1)
+	})
+}
+
+// However many are refused, nothing is sent more than three times.
+func TestManyRefusalsCostTwoRoundTrips(t *testing.T) {
+	t.Parallel()
+	for what, refused := range map[string]func(i int) bool{
+		"all":          func(int) bool { return true },
+		"every second": func(i int) bool { return i%2 == 0 },
+		"some":         func(i int) bool { return i == 1 || i == 2 || i >= 3+firstPieces && i < 6+firstPieces },
+		"the last":     func(i int) bool { return i == 3*firstPieces-1 },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var jobs, gone []string
+			for i := range 3 * firstPieces {
+				jobs = append(jobs, strconv.Itoa(i))
+				if refused(i) {
+					gone = append(gone, jobs[i])
+				}
+			}
+			results, rounds := batch{gone: gone}.apply(t, jobs...)
+			if len(rounds) > 3 {
+				t.Errorf("%s: %d round trips, want three at most", what, len(rounds))
+			}
+			if n := len(slices.Concat(rounds...)); n > 1+3*firstPieces {
+				t.Errorf("%s: %d transactions for %d groups", what, n, len(jobs))
+			}
+			for i, r := range results {
+				if refused(i) {
+					wantRefused(t, i, r, zkconn.ErrNoNode, 0)
+				} else {
+					wantStats(t, i, r)
+				}
+			}
+		})
+	}
+}
+
+func TestAnswersOfSharedChecks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		results, rounds := batch{shared: "/a/alive"}.apply(t, "a", "b", "c")
+		wantRounds(t, rounds, []string{"/a/alive /a/tick /b/alive /b/tick /c/alive /c/tick"})
+		for i, r := range results {
+			if r.Err != nil || len(r.Stats) != 3 || r.Stats[2].Version != int32(i+1) {
+				t.Errorf("group %d: %+v, want the answers to its own three operations", i, r)
 			}
 		}
 	})
 }
 
-func TestTooManyRefusalsLeaveTheRestToBeReadAgain(t *testing.T) {
+func TestRefusedCheckRefusesAllThatMakeIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var jobs []string
-		for i := range maxRefusals + 3 {
-			jobs = append(jobs, strconv.Itoa(i))
-		}
-		results, sent := batch{gone: jobs}.apply(t, jobs...)
-		if len(sent) != maxRefusals+1 {
-			t.Errorf("%d transactions, want %d", len(sent), maxRefusals+1)
-		}
+		results, rounds := batch{shared: "/other", moved: []string{"a"}}.apply(t, "a", "b", "c")
+		wantRounds(t, rounds, []string{"/a/alive /other /a/tick /b/alive /b/tick /c/alive /c/tick"})
 		for i, r := range results {
-			if unknown := i >= maxRefusals; zkconn.IsUnknown(r.Err) != unknown || (r.Refused == 0) == unknown {
-				t.Errorf("group %d: %v by its operation %d, want it unknown: %v", i, r.Err, r.Refused, unknown)
-			}
+			wantRefused(t, i, r, zkconn.ErrNoNode, 1)
 		}
 	})
 }
@@ -221,9 +288,9 @@ func TestLostReplyLeavesAllThatIsOpenUnknown(t *testing.T) {
 	t.Parallel()
 	for what, cut := range map[string]zkdev.Action{"not applied": zkdev.CutBefore(), "applied": zkdev.CutAfter()} {
 		synctest.Test(t, func(t *testing.T) {
-			results, sent := batch{gone: []string{"a"}, cut: cut}.apply(t, "a", "b", "c")
-			if len(sent) != 2 {
-				t.Errorf("%s: sent %q, want two transactions", what, sent)
+			results, rounds := batch{gone: []string{"a"}, cut: cut}.apply(t, "a", "b", "c")
+			if len(slices.Concat(rounds...)) != 2 {
+				t.Errorf("%s: sent %q, want two transactions", what, rounds)
 			}
 			if !errors.Is(results[0].Err, zkconn.ErrNoNode) {
 				t.Errorf("%s: the refused group: %v, want what refused it", what, results[0].Err)

@@ -6,5 +6,5 @@
 //
 // Each posted closure begins a turn. What it leads to is deferred ([Loop.Defer], [Loop.Tell]) and
 // run in order before the next one, so that no room is re-entered while it works. What a turn
-// writes travels in as few transactions as possible.
+// writes travels in as few transactions as possible, in the lanes of [Lane].
 package session

@@ -61,8 +61,8 @@ type Loop struct {
 	ended   chan struct{} // closed when the loop has ended
 	tasks   *task.Group
 
-	turn   []func()   // what the current turn has yet to do
-	writes []*writing // to be sent together at the end of the turn
+	turn  []func() // what the current turn has yet to do
+	lanes lanes
 	status
 }
 
@@ -123,14 +123,14 @@ func (l *Loop) run(ctx context.Context) error {
 			return err
 		}
 		l.finishTurn()
-		timer.Reset(max(0, l.handler.Next()-l.Now()))
+		timer.Reset(max(0, min(l.handler.Next(), l.lanes.next())-l.Now()))
 	}
 }
 
 // finishTurn does what the turn has led to, and sends what it wrote.
 func (l *Loop) finishTurn() {
 	l.drain()
-	l.flush()
+	l.lanes.flush(l)
 }
 
 // Post runs f on the loop. It never blocks and may be called by anybody.
@@ -239,6 +239,7 @@ func (l *Loop) onEvent(ev zkconn.Event) {
 			}
 			l.Log.Warn("connection lost", "session_id", l.SessionID())
 			l.connected, l.joined, l.lostAt = false, false, l.Now()
+			l.lanes.drop(l.Clock.Now())
 		case zkconn.Expired, zkconn.NodeChanged:
 		}
 		l.handler.Event(ev)

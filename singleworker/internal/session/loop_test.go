@@ -75,7 +75,7 @@ func TestWritesOfATurnTravelTogether(t *testing.T) {
 		})
 		results := make(map[string]error)
 		write := func(name string) {
-			l.Write([]zkconn.Op{zkconn.CreateOp(g.Tree.Root()+"/"+name, nil)}, func(r session.Result) { results[name] = r.Err })
+			l.Write(session.Others, []zkconn.Op{zkconn.CreateOp(g.Tree.Root()+"/"+name, nil)}, func(r session.Result) { results[name] = r.Err })
 		}
 		settled := false
 		l.OnNotice = func(session.Notice) { write("told") }

@@ -140,11 +140,15 @@ func (c *Conn) CreateEphemeralSequential(ctx context.Context, prefix string, dat
 
 // Op is one operation of a transaction.
 type Op struct {
-	name string
-	path string
-	data []byte
-	op   func(c *Conn) any
+	code    int32
+	path    string
+	data    []byte
+	version int32
+	flags   int32 // of a create
 }
+
+// opNames are the operations of a transaction in errors.
+var opNames = map[int32]string{opCreate: "create", opSetData: "set", opDelete: "delete", opCheck: "check"}
 
 // Size is the approximate size of the operation in a request, in bytes.
 func (c *Conn) Size(op Op) int {
@@ -153,15 +157,11 @@ func (c *Conn) Size(op Op) int {
 }
 
 // CreateOp creates a persistent node.
-func CreateOp(path string, data []byte) Op { return createOp(path, data, 0) }
+func CreateOp(path string, data []byte) Op { return Op{code: opCreate, path: path, data: data} }
 
 // CreateEphemeralOp creates a node that lives as long as the session.
-func CreateEphemeralOp(path string, data []byte) Op { return createOp(path, data, zk.FlagEphemeral) }
-
-func createOp(path string, data []byte, flags int32) Op {
-	return Op{"create", path, data, func(c *Conn) any {
-		return &zk.CreateRequest{Path: c.chroot + path, Data: data, Acl: c.acl, Flags: flags}
-	}}
+func CreateEphemeralOp(path string, data []byte) Op {
+	return Op{code: opCreate, path: path, data: data, flags: zk.FlagEphemeral}
 }
 
 // AnyVersion matches every version of a node.
@@ -169,23 +169,40 @@ const AnyVersion int32 = -1
 
 // SetOp changes a node's data if the version matches.
 func SetOp(path string, data []byte, version int32) Op {
-	return Op{"set", path, data, func(c *Conn) any {
-		return &zk.SetDataRequest{Path: c.chroot + path, Data: data, Version: version}
-	}}
+	return Op{code: opSetData, path: path, data: data, version: version}
 }
 
 // DeleteOp deletes a node if the version matches and it has no children.
 func DeleteOp(path string, version int32) Op {
-	return Op{"delete", path, nil, func(c *Conn) any {
-		return &zk.DeleteRequest{Path: c.chroot + path, Version: version}
-	}}
+	return Op{code: opDelete, path: path, version: version}
 }
 
 // CheckOp fails the transaction unless the node's version matches.
 func CheckOp(path string, version int32) Op {
-	return Op{"check", path, nil, func(c *Conn) any {
-		return &zk.CheckVersionRequest{Path: c.chroot + path, Version: version}
-	}}
+	return Op{code: opCheck, path: path, version: version}
+}
+
+// Path is that of the node.
+func (op Op) Path() string { return op.path }
+
+// SameCheck reports whether both operations are the same CheckOp.
+func (op Op) SameCheck(other Op) bool {
+	return op.code == opCheck && other.code == opCheck && op.path == other.path && op.version == other.version
+}
+
+// request is the operation as the library takes it.
+func (op Op) request(c *Conn) any {
+	path := c.chroot + op.path
+	switch op.code {
+	case opCreate:
+		return &zk.CreateRequest{Path: path, Data: op.data, Acl: c.acl, Flags: op.flags}
+	case opSetData:
+		return &zk.SetDataRequest{Path: path, Data: op.data, Version: op.version}
+	case opDelete:
+		return &zk.DeleteRequest{Path: path, Version: op.version}
+	default:
+		return &zk.CheckVersionRequest{Path: path, Version: op.version}
+	}
 }
 
 // MultiError is returned when a transaction was refused; none of it was applied. It wraps the *OpError
@@ -204,7 +221,7 @@ func (e *MultiError) Unwrap() error { return e.Err }
 func (c *Conn) Multi(ctx context.Context, ops ...Op) ([]Stat, error) {
 	requests := make([]any, len(ops))
 	for i, op := range ops {
-		requests[i] = op.op(c)
+		requests[i] = op.request(c)
 	}
 	var answers []zk.MultiResponse
 	err := c.call(ctx, "multi", ops[0].path, func(s *session) (err error) {
@@ -217,7 +234,7 @@ func (c *Conn) Multi(ctx context.Context, ops ...Op) ([]Stat, error) {
 	if err != nil {
 		for i, op := range ops {
 			if i < len(answers) && answers[i].Error != nil {
-				err := opError(op.name, op.path, answers[i].Error)
+				err := opError(opNames[op.code], op.path, answers[i].Error)
 				if IsUnknown(err) {
 					return nil, err
 				}

@@ -1,0 +1,136 @@
+package session
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+)
+
+// Lane is a queue of writes. The server answers a session in the order of its requests, so a write waits
+// for everything that is under way before it. That is bounded per lane.
+type Lane int
+
+// The lanes, in the order in which they are served.
+const (
+	// Beats is for heartbeats, which never wait: leases depend on them.
+	Beats Lane = iota
+	// Claims is for what a run waits for.
+	Claims
+	// Others is for everything else, such as results. It waits for claims, up to patience.
+	Others
+)
+
+// underWay limits the transactions of a lane that are under way. What comes meanwhile goes together
+// with the next one; two keep the server busy. So a heartbeat has at most three transactions before it.
+var underWay = [...]int{Beats: math.MaxInt, Claims: 2, Others: 1}
+
+// patience is how long writes of Others wait while there are claims. They gather meanwhile.
+const patience = 25 * time.Millisecond
+
+// lane is what waits in a Lane, and what is under way.
+type lane struct {
+	waiting  []writing
+	since    time.Duration // Mono: when the first of waiting came
+	underWay int           // transactions
+}
+
+// writing is a group of operations that travels with others.
+type writing struct {
+	ops  []zkconn.Op
+	i    int
+	done func(i int, r Result)
+}
+
+// lanes are the queues by Lane.
+type lanes [len(underWay)]lane
+
+// Write sends ops, all or none of them, together with what else is written in this lane, and then calls
+// done on the loop.
+func (l *Loop) Write(to Lane, ops []zkconn.Op, done func(Result)) {
+	l.lanes[to].add(l.Now(), writing{ops: ops, done: func(_ int, r Result) { done(r) }})
+}
+
+// WriteAll sends many groups of operations in few transactions and calls done, on the loop, for
+// each. A group that is refused does not hold back the others.
+func (l *Loop) WriteAll(to Lane, groups [][]zkconn.Op, done func(i int, r Result)) {
+	now := l.Now()
+	for i, ops := range groups {
+		l.lanes[to].add(now, writing{ops, i, done})
+	}
+}
+
+func (q *lane) add(now time.Duration, w writing) {
+	if len(q.waiting) == 0 {
+		q.since = now
+	}
+	q.waiting = append(q.waiting, w)
+}
+
+func (q *lane) empty() bool { return len(q.waiting) == 0 && q.underWay == 0 }
+
+// flush sends what may be sent of each lane.
+func (ls *lanes) flush(l *Loop) {
+	for to := range ls {
+		q := &ls[to]
+		for len(q.waiting) > 0 && q.underWay < underWay[to] && ls.heldUntil(Lane(to)) <= l.Now() {
+			q.send(l)
+		}
+	}
+}
+
+// heldUntil is, on Mono, when to send what waits in a lane although there are claims.
+func (ls *lanes) heldUntil(to Lane) time.Duration {
+	if to != Others || ls[Claims].empty() {
+		return 0
+	}
+	return ls[to].since + patience
+}
+
+// next is, on Mono, when something may be sent although nothing has happened.
+func (ls *lanes) next() time.Duration {
+	if len(ls[Others].waiting) == 0 || ls[Others].underWay == underWay[Others] {
+		return math.MaxInt64
+	}
+	return ls.heldUntil(Others)
+}
+
+// send sends one transaction of a lane.
+func (q *lane) send(l *Loop) {
+	var groups [][]zkconn.Op
+	for _, w := range q.waiting[:min(len(q.waiting), maxBatch)] {
+		groups = append(groups, w.ops)
+	}
+	n := fitting(groups, l.Conn.Size)
+	sent := q.waiting[:n:n]
+	if q.waiting = q.waiting[n:]; len(q.waiting) == 0 {
+		q.waiting = nil
+	}
+	q.underWay++
+	l.Async("batch", func(ctx context.Context) func() {
+		results := l.apply(ctx, groups[:n], firstPieces)
+		return func() {
+			q.underWay--
+			answer(sent, func(i int) Result { return results[i] })
+		}
+	})
+}
+
+func answer(writes []writing, result func(i int) Result) {
+	for i, w := range writes {
+		w.done(w.i, result(i))
+	}
+}
+
+// drop answers what was not sent before the connection was lost. Its writers must learn first what has
+// changed meanwhile.
+func (ls *lanes) drop(now lease.Instant) {
+	lost := Result{Err: zkconn.ErrLost, Refused: -1, SentAt: now}
+	for to := range ls {
+		waiting := ls[to].waiting
+		ls[to].waiting = nil
+		answer(waiting, func(int) Result { return lost })
+	}
+}
