@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
@@ -150,15 +151,21 @@ func (tx transaction) statsOf(g int, stats []zkconn.Stat) []zkconn.Stat {
 	return own
 }
 
-// Together runs n requests at once and waits for them: the connection pipelines them, so that they
-// cost one round trip, not n. It is called beside the loop.
+// togetherAtOnce is how many requests of one Together are under way.
+const togetherAtOnce = 16
+
+// Together makes n requests, 16 at once, and waits for them: the connection pipelines them, so that they cost
+// n/16 round trips, not n. It is called beside the loop.
 func (l *Loop) Together(ctx context.Context, n int, request func(ctx context.Context, i int)) {
 	var all sync.WaitGroup
-	for i := range n {
+	var next atomic.Int64
+	for range min(n, togetherAtOnce) {
 		all.Add(1)
-		l.tasks.Go("request", func(context.Context) error {
+		l.tasks.Go("requests", func(context.Context) error {
 			defer all.Done()
-			request(ctx, i)
+			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
+				request(ctx, int(i-1))
+			}
 			return nil
 		})
 	}

@@ -63,6 +63,7 @@ type Loop struct {
 
 	turn  []func() // what the current turn has yet to do
 	lanes lanes
+	reader
 	status
 }
 
@@ -77,10 +78,12 @@ type status struct {
 
 // New returns a loop; Run starts it.
 func New(cfg Config) *Loop {
-	return &Loop{
+	l := &Loop{
 		Tree: zkrec.NewTree(cfg.ServerType), Clock: cfg.Clock, Log: cfg.Logger,
 		cfg: cfg, box: task.NewMailbox(), ended: make(chan struct{}),
 	}
+	l.reader.loop = l
+	return l
 }
 
 // Run connects and runs the loop until h ends it, or ctx does; it then returns the cause of ctx.
@@ -127,10 +130,11 @@ func (l *Loop) run(ctx context.Context) error {
 	}
 }
 
-// finishTurn does what the turn has led to, and sends what it wrote.
+// finishTurn does what the turn has led to, and sends what it wrote and what it reads.
 func (l *Loop) finishTurn() {
 	l.drain()
 	l.lanes.flush(l)
+	l.send()
 }
 
 // Post runs f on the loop. It never blocks and may be called by anybody.

@@ -1,0 +1,96 @@
+package session
+
+import (
+	"context"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+)
+
+// How many reads travel in one request, and how many such requests are under way. What else is sent waits
+// for those at most: some thousand reads, which a server answers in some 20 ms.
+const (
+	maxReads   = 256
+	readWindow = 4
+)
+
+// A reader sends what a loop reads in few requests.
+type reader struct {
+	loop     *Loop
+	queue    []reading // in the order of asking; some of the first may be sent
+	underWay int       // requests
+}
+
+// A reading is what one call of Read has asked for.
+type reading struct {
+	*outcome
+
+	reads []zkconn.Read
+	sent  int // of the reads
+}
+
+// An outcome collects the results of a reading.
+type outcome struct {
+	results []zkconn.ReadResult
+	open    int // reads without a result
+	done    func([]zkconn.ReadResult)
+}
+
+// Read reads nodes together with what else is read in this turn, and then calls done on the loop, with the results in
+// the order of reads. The errors are those of ReadMany, which this uses: there is one error for each read.
+//
+// It costs one request of 256 reads, or two if they are to be watched, for as many nodes. At most four such requests
+// are under way; what is asked for first is sent first, so that who reads many nodes keeps those waiting that read
+// after it, but no writes. done gets the results of all its reads at once.
+//
+// The watches end with the connection: who relies on them reads again when the instance has joined again.
+func (r *reader) Read(reads []zkconn.Read, done func([]zkconn.ReadResult)) {
+	if len(reads) == 0 {
+		r.loop.Defer(func() { done(nil) })
+		return
+	}
+	r.queue = append(r.queue, reading{&outcome{make([]zkconn.ReadResult, len(reads)), len(reads), done}, reads, 0})
+}
+
+// send sends what the window has room for.
+func (r *reader) send() {
+	for r.underWay < readWindow && len(r.queue) > 0 {
+		reads, deliver := r.take()
+		r.underWay++
+		r.loop.Async("reads", func(ctx context.Context) func() {
+			results := r.loop.Conn.ReadMany(ctx, reads)
+			return func() {
+				r.underWay--
+				deliver(results)
+			}
+		})
+	}
+}
+
+// take takes the reads of one request from the queue. deliver hands out their results.
+func (r *reader) take() (reads []zkconn.Read, deliver func([]zkconn.ReadResult)) {
+	type part struct {
+		to    *outcome
+		first int // in its results
+		n     int
+	}
+	var parts []part
+	for len(r.queue) > 0 && len(reads) < maxReads {
+		next := &r.queue[0]
+		n := min(len(next.reads)-next.sent, maxReads-len(reads))
+		reads = append(reads, next.reads[next.sent:next.sent+n]...)
+		parts = append(parts, part{next.outcome, next.sent, n})
+		if next.sent += n; next.sent == len(next.reads) {
+			*next = reading{} // for the garbage collector
+			r.queue = r.queue[1:]
+		}
+	}
+	return reads, func(results []zkconn.ReadResult) {
+		for _, p := range parts {
+			copy(p.to.results[p.first:], results[:p.n])
+			results = results[p.n:]
+			if p.to.open -= p.n; p.to.open == 0 {
+				p.to.done(p.to.results)
+			}
+		}
+	}
+}
