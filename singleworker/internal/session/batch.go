@@ -152,10 +152,10 @@ func (tx transaction) statsOf(g int, stats []zkconn.Stat) []zkconn.Stat {
 }
 
 // togetherAtOnce is how many requests of one Together are under way.
-const togetherAtOnce = 16
+const togetherAtOnce = 32
 
-// Together makes n requests, 16 at once, and waits for them: the connection pipelines them, so that they cost
-// n/16 round trips, not n. It is called beside the loop.
+// Together makes n requests, 32 at once, and waits for them: the connection pipelines them, so that they cost
+// n/32 round trips, not n. It is called beside the loop.
 func (l *Loop) Together(ctx context.Context, n int, request func(ctx context.Context, i int)) {
 	var all sync.WaitGroup
 	var next atomic.Int64

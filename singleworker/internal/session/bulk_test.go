@@ -146,13 +146,13 @@ func TestTogetherIsBounded(t *testing.T) {
 			})
 		})
 		synctest.Wait()
-		if n := underWay.Load(); n != 16 {
-			t.Errorf("%d requests are under way, want 16", n)
+		if n := underWay.Load(); n != 32 {
+			t.Errorf("%d requests are under way, want 32", n)
 		}
 		time.Sleep(time.Minute + 30*time.Second)
 		synctest.Wait()
-		if most.Load() > 16 || all.Load() != int64(len(seen)) {
-			t.Errorf("%d requests, %d at once; want %d, 16 at once", all.Load(), most.Load(), len(seen))
+		if most.Load() > 32 || all.Load() != int64(len(seen)) {
+			t.Errorf("%d requests, %d at once; want %d, 32 at once", all.Load(), most.Load(), len(seen))
 		}
 		for i := range seen {
 			if n := seen[i].Load(); n != 1 {
