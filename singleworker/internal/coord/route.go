@@ -52,7 +52,8 @@ func (c *Coordinator) route(path string) {
 	case path == tree.Instances():
 		c.owner.Step(lease.LookGroup{})
 		return
-	case tree.IsOrders(path):
+	case tree.IsOrders(path), tree.IsInstance(path):
+		c.member.Roster.Changed(path)
 		c.owner.Step(lease.LookGroup{})
 		return
 	}

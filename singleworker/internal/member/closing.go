@@ -109,8 +109,9 @@ func dropOrder(l *session.Loop, id string, o order) {
 	})
 }
 
-// fetchOrders reads all orders, and watches them.
-func fetchOrders(ctx context.Context, l *session.Loop) (map[string]order, error) {
+// fetchOrders reads all orders, and watches them. watched is false if not all changes will be told, because
+// some may not be read.
+func fetchOrders(ctx context.Context, l *session.Loop) (orders map[string]order, watched bool, err error) {
 	conn, tree := l.Conn, l.Tree
 	sids, _, err := conn.ChildrenW(ctx, tree.Orders())
 	if errors.Is(err, zkconn.ErrNoNode) { // created so that it can be watched
@@ -118,11 +119,12 @@ func fetchOrders(ctx context.Context, l *session.Loop) (map[string]order, error)
 			sids, _, err = conn.ChildrenW(ctx, tree.Orders())
 		}
 	}
+	orders, watched = make(map[string]order, len(sids)), true
 	if errors.Is(err, zkconn.ErrDenied) {
-		return map[string]order{}, nil // an instance that may not read orders has none
+		return orders, false, nil // an instance that may not read orders has none
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	read := make([]order, len(sids))
 	errs := make([]error, len(sids))
@@ -130,14 +132,14 @@ func fetchOrders(ctx context.Context, l *session.Loop) (map[string]order, error)
 		data, stat, err := conn.GetW(ctx, tree.Order(sids[i]))
 		read[i], errs[i] = order{zkrec.ParseOrder(data), stat.Version}, err
 	})
-	orders := make(map[string]order, len(sids))
 	for i, sid := range sids {
 		switch {
 		case errs[i] == nil, errors.Is(errs[i], zkconn.ErrDenied):
 			orders[sid] = read[i]
+			watched = watched && errs[i] == nil
 		case !errors.Is(errs[i], zkconn.ErrNoNode):
-			return nil, errs[i]
+			return nil, false, errs[i]
 		}
 	}
-	return orders, nil
+	return orders, watched, nil
 }

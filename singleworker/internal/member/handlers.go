@@ -74,7 +74,7 @@ func (e *Entry) dropHandlers(ctx context.Context) error {
 		return err
 	}
 	var now time.Time // on ZooKeeper's clock, about
-	for _, i := range readInstances(ctx, e.loop, sids) {
+	for _, i := range readInstances(ctx, e.loop, sids, e.loop.Conn.Get) {
 		if i.sid == e.cfg.ID {
 			now = i.stat.Mtime // this instance has just joined
 		}

@@ -171,7 +171,7 @@ func (e *Entry) otherMode(ctx context.Context) (other instanceRead, found bool, 
 	if err != nil {
 		return other, false, err
 	}
-	instances := readInstances(ctx, e.loop, sids)
+	instances := readInstances(ctx, e.loop, sids, e.loop.Conn.Get)
 	born := int64(math.MaxInt64)
 	for _, i := range instances {
 		if i.Incarnation == e.cfg.Instance.Incarnation {

@@ -3,9 +3,7 @@ package member
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
-	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
@@ -53,6 +51,7 @@ type (
 // Member is this instance as a member of its group.
 type Member struct {
 	Cleanup *Cleanup // after members that have died
+	Roster  *Roster  // of the live ones
 
 	loop *session.Loop
 	cfg  Config
@@ -78,6 +77,7 @@ type load struct {
 func New(loop *session.Loop, cfg Config) *Member {
 	return &Member{
 		Cleanup: &Cleanup{loop: loop, id: cfg.ID, registered: make(map[string]int)},
+		Roster:  &Roster{loop: loop},
 		loop:    loop, cfg: cfg, closing: closing{drained: cfg.Drained, standby: cfg.Latch},
 	}
 }
@@ -178,132 +178,6 @@ func (m *Member) TellState() {
 		}
 		m.closing.waiting = nil
 	}
-}
-
-// Group is one reading of the instances and of the orders.
-type Group struct {
-	Peers      map[string]lease.Peer
-	orders     map[string]order
-	unreadable map[string]error // of which nothing is known but that they live, or that are not instances
-}
-
-// errNoSession is why a node below Instances does not count as an instance: someone created it manually.
-var errNoSession = errors.New("no session holds it, so it is not an instance's; delete it")
-
-// FetchGroup reads the live instances and operators' orders, and watches both. It is called beside
-// the loop.
-func (m *Member) FetchGroup(ctx context.Context) (g Group, err error) {
-	var names []string
-	var ordersErr error
-	m.loop.Together(ctx, 2, func(ctx context.Context, i int) {
-		if i == 0 {
-			names, _, err = m.loop.Conn.ChildrenW(ctx, m.loop.Tree.Instances())
-		} else {
-			g.orders, ordersErr = fetchOrders(ctx, m.loop)
-		}
-	})
-	if err = errors.Join(err, ordersErr); err != nil {
-		return Group{}, err
-	}
-	g.Peers, g.unreadable = make(map[string]lease.Peer, len(names)), make(map[string]error)
-	for _, i := range readInstances(ctx, m.loop, names) {
-		switch {
-		case errors.Is(i.err, zkconn.ErrNoNode):
-			continue // gone in between
-		case zkconn.IsUnknown(i.err):
-			return Group{}, i.err
-		case errors.Is(i.err, errNoSession):
-			g.unreadable[i.sid] = i.err
-			continue
-		case i.err != nil: // it lives, and that is all that is known of it
-			g.unreadable[i.sid] = i.err
-		}
-		ordered, found := g.orders[i.sid]
-		g.Peers[i.sid] = lease.Peer{
-			Incarnation: i.Incarnation,
-			Opaque:      i.err != nil,
-			Closed:      i.Closed() || found && ordered.Binds(i.Incarnation),
-			MaxSlots:    i.MaxSlots,
-			Weight:      i.Weight,
-			Session:     time.Duration(i.SessionTimeout),
-		}
-	}
-	return g, nil
-}
-
-// Follow takes in a reading of the group that was begun in the given connection. It reports whether
-// this instance is missing from it: the others consider it dead, and Lost is told.
-func (m *Member) Follow(attempt int, g Group) (lost bool) {
-	if attempt == m.loop.Attempt() && m.loop.Joined() && m.departure == (departure{}) &&
-		g.Peers[m.cfg.ID].Incarnation != m.cfg.Instance.Incarnation {
-		m.loop.Log.Error("this instance's node was deleted or overwritten; joining again",
-			"path", m.loop.Tree.Instance(m.cfg.ID))
-		m.loop.SetJoined(false)
-		m.loop.Tell(Lost{})
-		lost = true
-	}
-	for sid, err := range g.unreadable {
-		m.LogUnreadable(m.loop.Tree.Instance(sid), err)
-	}
-	m.Cleanup.peers, m.Cleanup.orders, m.Cleanup.groupRead = g.Peers, g.orders, attempt
-	m.follow(g.orders)
-	return lost
-}
-
-// LogUnreadable says, once per path and reason, that a node of the group cannot be read.
-func (m *Member) LogUnreadable(path string, err error) {
-	level := slog.LevelError
-	if zkconn.IsUnknown(err) || m.logged[path] == err.Error() {
-		level = slog.LevelDebug
-	}
-	if m.logged == nil {
-		m.logged = make(map[string]string)
-	}
-	m.logged[path] = err.Error()
-	text := "group not fully known: a node cannot be read"
-	if errors.Is(err, errNoSession) {
-		text = "node ignored: it is not an instance"
-	}
-	m.loop.Log.Log(context.Background(), level, text, "path", path, "err", err)
-}
-
-// instanceRead is what was read of an instance.
-type instanceRead struct {
-	sid string
-	zkrec.Instance
-	stat zkconn.Stat
-	err  error
-}
-
-// readInstances reads the records of some instances, at the cost of one round trip.
-func readInstances(ctx context.Context, l *session.Loop, sids []string) []instanceRead {
-	all := make([]instanceRead, len(sids))
-	l.Together(ctx, len(sids), func(ctx context.Context, i int) {
-		all[i].sid = sids[i]
-		all[i].Instance, all[i].stat, all[i].err = readInstance(ctx, l, l.Tree.Instance(sids[i]))
-	})
-	return all
-}
-
-// readInstance reads a record. The error is errNoSession for a node that no session holds, and otherwise
-// why nothing is known of an instance but that it lives.
-func readInstance(ctx context.Context, l *session.Loop, path string) (record zkrec.Instance, stat zkconn.Stat, err error) {
-	data, stat, err := l.Conn.Get(ctx, path)
-	if errors.Is(err, zkconn.ErrDenied) { // who holds it may be read by anyone
-		if held, found, existsErr := l.Conn.Exists(ctx, path); existsErr == nil && found {
-			stat = held
-		} else if existsErr != nil {
-			return record, stat, existsErr
-		}
-	}
-	switch {
-	case stat.Czxid != 0 && !stat.Ephemeral():
-		return record, stat, errNoSession
-	case err != nil:
-		return record, stat, err
-	}
-	record, err = zkrec.ParseInstance(data)
-	return record, stat, err
 }
 
 // departure is the state of the leaving transaction.

@@ -35,12 +35,12 @@ func start(g *roomtest.Group, cfg member.Config) *roomtest.Rooms {
 // follow reads the group, and reports whether the member is missing from it.
 func follow(r *roomtest.Rooms) (g member.Group, lost bool) {
 	r.Do(func() {
-		attempt := r.Attempt()
+		fetch := r.Member.Roster.Fetch()
 		r.Async("read group", func(ctx context.Context) func() {
-			read, err := r.Member.FetchGroup(ctx)
+			read, err := fetch(ctx)
 			return func() {
 				if g = read; err == nil {
-					lost = r.Member.Follow(attempt, read)
+					lost = r.Member.Follow(read)
 				}
 			}
 		})
@@ -182,7 +182,7 @@ func TestReadingOfAnEarlierConnectionLosesNothing(t *testing.T) {
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		a := start(g, member.Config{ID: "a"})
 		a.Do(func() {
-			if a.Member.Follow(a.Attempt()-1, member.Group{}) {
+			if a.Member.Follow(member.Group{}) {
 				g.T.Error("lost")
 			}
 		})

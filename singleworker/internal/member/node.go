@@ -29,7 +29,7 @@ func readOwn(ctx context.Context, l *session.Loop, id string) (own ownNode, err 
 		return own, err
 	}
 	own.same = zkconn.CheckOp(l.Tree.Instances(), parent.Version)
-	own.Instance, own.stat, err = readInstance(ctx, l, l.Tree.Instance(id))
+	own.Instance, own.stat, err = readInstance(ctx, l, l.Tree.Instance(id), l.Conn.Get)
 	return own, err
 }
 

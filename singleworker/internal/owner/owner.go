@@ -192,9 +192,9 @@ func outcomeOf(err error) lease.Outcome {
 }
 
 func (o *Owner) readGroup(a lease.ReadGroup) {
-	attempt := o.loop.Attempt()
+	fetch := o.member.Roster.Fetch()
 	o.loop.Async("read group", func(ctx context.Context) func() {
-		group, err := o.member.FetchGroup(ctx)
+		group, err := fetch(ctx)
 		if err != nil && !zkconn.IsUnknown(err) {
 			o.loop.WaitToAskAgain(ctx)
 		}
@@ -203,7 +203,7 @@ func (o *Owner) readGroup(a lease.ReadGroup) {
 			if err != nil {
 				o.member.LogUnreadable(o.loop.Tree.Instances(), err)
 				read.Outcome = lease.Unknown
-			} else if o.member.Follow(attempt, group) {
+			} else if o.member.Follow(group) {
 				o.Step(lease.Expired{})
 			}
 			o.loop.Defer(func() { o.Step(read) }) // after what Follow has told: an order found there drains first

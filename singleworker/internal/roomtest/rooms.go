@@ -133,6 +133,9 @@ func (r *Rooms) Add(room Room) { r.rooms = append(r.rooms, room) }
 
 func (r *Rooms) event(ev zkconn.Event) {
 	r.Member.Event(ev)
+	if ev.Kind == zkconn.NodeChanged && (r.Tree.IsOrders(ev.Path) || r.Tree.IsInstance(ev.Path)) {
+		r.Member.Roster.Changed(ev.Path)
+	}
 	if ev.Kind == zkconn.Connected {
 		r.join()
 	}
@@ -203,7 +206,7 @@ func (r *Rooms) lookAgain(path string) {
 	switch {
 	case path == r.Tree.Instances():
 		r.Owner.Step(lease.LookGroup{})
-	case r.Tree.IsOrders(path):
+	case r.Tree.IsOrders(path), r.Tree.IsInstance(path):
 		r.Owner.Step(lease.LookGroup{})
 	case path == r.Tree.Alive(slot):
 		r.Owner.Look(slot)

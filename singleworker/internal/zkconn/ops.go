@@ -15,6 +15,7 @@ import (
 type Stat struct {
 	Czxid          int64 // transaction that created the node
 	Mzxid          int64 // transaction that last changed its data
+	Pzxid          int64 // transaction that last created or deleted a child
 	Version        int32 // number of changes of its data
 	NumChildren    int
 	EphemeralOwner int64     // session that owns an ephemeral node; else 0
@@ -32,7 +33,7 @@ func statOf(s *zk.Stat) Stat {
 		return Stat{}
 	}
 	return Stat{
-		Czxid: s.Czxid, Mzxid: s.Mzxid, Version: s.Version, NumChildren: int(s.NumChildren),
+		Czxid: s.Czxid, Mzxid: s.Mzxid, Pzxid: s.Pzxid, Version: s.Version, NumChildren: int(s.NumChildren),
 		EphemeralOwner: s.EphemeralOwner, Ctime: time.UnixMilli(s.Ctime), Mtime: time.UnixMilli(s.Mtime),
 	}
 }

@@ -103,6 +103,12 @@ func (t Tree) InstanceOf(path string) (sid string, ok bool) {
 	return strings.CutPrefix(path, t.Instances()+"/")
 }
 
+// IsInstance reports whether a path is that of the node of an instance.
+func (t Tree) IsInstance(path string) bool {
+	_, ok := t.InstanceOf(path)
+	return ok
+}
+
 // Handlers is the parent of the lists of handlers that instances publish.
 func (t Tree) Handlers() string { return t.root + "/" + handlersNode }
 
