@@ -3,7 +3,9 @@ package admin
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -207,4 +209,37 @@ func TestClockOffset(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A client that asks for the instances of a large group reads the owner records of its jobs, and no other.
+func TestInstancesReadOwnersOnly(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.owned(job.Job{Name: "job", Schedule: "@hourly"})
+		w.submit(job.Job{Name: "free", Schedule: "@hourly"})
+		w.submit(job.Job{Name: "parts", Schedule: "@hourly", Shards: 2})
+		w.multi(zkcreate(w.c.tree.Slot("parts[1]"), nil), zkcreate(w.c.tree.Alive("parts[1]"), nil))
+		w.adopt("app-1", "parts[1]")
+		var mu sync.Mutex
+		var read []string
+		w.server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
+			mu.Lock()
+			defer mu.Unlock()
+			read = append(read, r.Path)
+			return zkdev.Pass()
+		})
+		instances, err := w.c.Instances(w.Context())
+		if err != nil || len(instances) != 1 || instances[0].Owned != 2 {
+			t.Errorf("instances %+v, %v; want one that owns two slots", instances, err)
+		}
+		slices.Sort(read)
+		tree := w.c.tree
+		want := []string{tree.Instance("app-1"), tree.Alive("free"), tree.Alive("job"), tree.Alive("parts"), tree.Alive("parts[1]")}
+		for _, beat := range []string{tree.Heartbeat("job", "app-1"), tree.Heartbeat("parts[1]", "app-1")} {
+			read = slices.DeleteFunc(read, func(path string) bool { return path == beat }) // for the clock
+		}
+		if !slices.Equal(read, want) {
+			t.Errorf("read %q, want %q", read, want)
+		}
+	})
 }
