@@ -19,6 +19,7 @@ type core struct {
 	attached map[int64]*conn     // by session
 	controls []*control
 	cut      map[int64]bool // partitioned sessions
+	behind   map[*Client]*follower
 
 	alarm  time.Time // when to call wake; zero for never
 	delays []delay   // sorted by time
@@ -43,6 +44,7 @@ func newCore(config Config, now time.Time) *core {
 		attached: map[int64]*conn{},
 		cut:      map[int64]bool{},
 		traffic:  Traffic{Requests: map[Op]int{}, Parts: map[Op]int{}},
+		behind:   map[*Client]*follower{},
 	}
 }
 
@@ -60,6 +62,9 @@ func (k *core) stop() {
 		k.detach(c)
 	}
 	clear(k.conns)
+	for _, f := range k.behind {
+		k.catchUp(f, k.state.Zxid())
+	}
 	k.delays = nil
 }
 
@@ -80,6 +85,9 @@ func (k *core) detach(c *conn) {
 	c.detached = true
 	c.held = backlog{}
 	k.state.DropConn(c.id)
+	if f := k.behind[c.client]; f != nil {
+		f.state.DropConn(c.id)
+	}
 	if k.attached[c.session] == c {
 		delete(k.attached, c.session)
 	}
@@ -237,9 +245,16 @@ func (k *core) awaitExpiry() {
 	}
 }
 
-// deliver logs the transactions and sends the watch events.
+// deliver logs the transactions and sends the watch events. Clients whose servers are behind see them later.
 func (k *core) deliver(out tree.Output) {
 	k.record(out.Txns)
+	for _, f := range k.behind {
+		k.follow(f, out.Txns)
+	}
+	k.notify(out)
+}
+
+func (k *core) notify(out tree.Output) {
 	for _, event := range out.Events {
 		if c := k.conns[event.Conn]; c != nil && !c.detached && event.VisibleTo(c.ids) {
 			k.send(c, wire.EventFrame(event.Type, event.Path))

@@ -70,7 +70,15 @@ func (k *core) apply(c *conn, r *wire.Request, lose bool) {
 		k.finish(c, r.Xid, out)
 		return
 	}
-	k.finish(c, r.Xid, k.state.Apply(now, tree.Client{Session: c.session, Conn: c.id, IDs: c.ids}, r))
+	client := tree.Client{Session: c.session, Conn: c.id, IDs: c.ids}
+	if f := k.behind[c.client]; f != nil && tree.IsRead(r.Op) {
+		if r.Op == wire.OpSync {
+			k.catchUp(f, k.state.Zxid())
+		}
+		k.finish(c, r.Xid, f.state.Apply(now, client, r))
+		return
+	}
+	k.finish(c, r.Xid, k.state.Apply(now, client, r))
 }
 
 // finish sends watch events first, then the reply.
@@ -78,6 +86,9 @@ func (k *core) finish(c *conn, xid int32, out tree.Output) {
 	k.deliver(out)
 	if c.detached {
 		return
+	}
+	if f := k.behind[c.client]; f != nil && len(out.Txns) > 0 {
+		k.catchUp(f, k.state.Zxid()) // a server answers a write when it has applied it
 	}
 	if out.Reply != nil {
 		k.send(c, wire.ReplyFrame(xid, out.Reply.Zxid, out.Reply.Code, out.Reply.Body))

@@ -65,6 +65,13 @@ func (k *core) begin(c *conn, hello wire.Connect, lose bool) {
 		k.hangUp(c, true)
 		return
 	}
+	if f := k.behind[c.client]; f != nil {
+		seen := hello.LastZxid // which a server that is behind that would refuse
+		if hello.Session == 0 {
+			seen = k.state.Zxid()
+		}
+		k.catchUp(f, seen)
+	}
 	c.session, c.ready = granted, true
 	k.attached[granted] = c
 	if !lose {

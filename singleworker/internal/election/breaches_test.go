@@ -2,7 +2,6 @@ package election_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -84,19 +83,22 @@ func deaf(*world, string) setup {
 	return setup{wrap: func(conn election.Conn) election.Conn { return deafConn{conn} }}
 }
 
-// staleConn reads from a server that lags behind: it does not see a node whose create lost its reply until
-// a transaction makes it catch up with the others. If careless, it does not send that transaction.
-type staleConn struct {
-	election.Conn
+// stale is not a breach: real servers can lag behind. A contender does not see a node whose create lost its reply until a
+// transaction makes its server catch up.
+func stale(w *world, name string) setup {
+	w.Client(name).Lag(sessionTimeout / 2)
+	return setup{}
+}
 
-	careless bool
+// carelessConn does not send the transaction after a create that lost its reply.
+type carelessConn struct {
+	election.Conn
 
 	mu   sync.Mutex
 	lost bool
-	seen []string
 }
 
-func (c *staleConn) CreateEphemeralSequential(ctx context.Context, prefix string, data []byte) (string, error) {
+func (c *carelessConn) CreateEphemeralSequential(ctx context.Context, prefix string, data []byte) (string, error) {
 	path, err := c.Conn.CreateEphemeralSequential(ctx, prefix, data)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,37 +106,19 @@ func (c *staleConn) CreateEphemeralSequential(ctx context.Context, prefix string
 	return path, err
 }
 
-func (c *staleConn) Multi(ctx context.Context, ops ...zkconn.Op) ([]zkconn.Stat, error) {
+func (c *carelessConn) Multi(ctx context.Context, ops ...zkconn.Op) ([]zkconn.Stat, error) {
 	c.mu.Lock()
 	lost := c.lost
+	c.lost = false
 	c.mu.Unlock()
-	if c.careless && lost {
+	if lost {
 		return nil, nil
 	}
-	stats, err := c.Conn.Multi(ctx, ops...)
-	if err == nil || errors.Is(err, zkconn.ErrNoNode) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.lost = false
-	}
-	return stats, err
+	return c.Conn.Multi(ctx, ops...)
 }
 
-func (c *staleConn) Children(ctx context.Context, path string) ([]string, zkconn.Stat, error) {
-	names, stat, err := c.Conn.Children(ctx, path)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err == nil && !c.lost {
-		c.seen = slices.Clone(names)
-	}
-	return slices.Clone(c.seen), stat, err
-}
-
-// stale is not a breach: real servers can lag behind.
-func stale(*world, string) setup {
-	return setup{wrap: func(conn election.Conn) election.Conn { return &staleConn{Conn: conn} }}
-}
-
-func careless(*world, string) setup {
-	return setup{wrap: func(conn election.Conn) election.Conn { return &staleConn{Conn: conn, careless: true} }}
+func careless(w *world, name string) setup {
+	s := stale(w, name)
+	s.wrap = func(conn election.Conn) election.Conn { return &carelessConn{Conn: conn} }
+	return s
 }

@@ -11,7 +11,7 @@ import (
 func (s *State) commit(out *Output, now time.Time, session int64, c change) wire.Result {
 	txn := Txn{
 		Zxid: s.last, Time: now, Session: session, Op: c.op,
-		Path: c.path, Data: c.data, Version: c.version, Owner: c.owner,
+		Path: c.path, Data: c.data, Version: c.version, Owner: c.owner, acl: c.acl,
 	}
 	out.Txns = append(out.Txns, txn)
 	result := wire.Result{Op: c.op}

@@ -71,6 +71,7 @@ type Txn struct {
 	Owner   int64  // session of a created ephemeral node
 	Expired bool   // the session timed out
 	Code    wire.Code
+	acl     []wire.ACL // that was set
 }
 
 // New returns the state of a new ZooKeeper server. Sessions expire at multiples of tick from now.
