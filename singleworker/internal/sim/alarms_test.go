@@ -62,8 +62,8 @@ func (a *account) advanced(at time.Time, window time.Duration) {
 }
 
 // stale is how old what an instance knows may be when its alarm is written: a reply and a request may each take the better
-// part of a session. The longest session of the simulation has 10 s.
-const stale = 20 * time.Second
+// part of a session, and its server be one behind. The longest session of the simulation has 10 s.
+const stale = 30 * time.Second
 
 // leastAlarm is the least AlarmAfter of a job of the simulation.
 const leastAlarm = 2 * time.Second

@@ -141,6 +141,50 @@ func lateAdoption(s *scene, b *breach) {
 	s.passOver(owner, session/2)
 }
 
+// lateLeave has a, which owns nothing, read from a server that is behind: it does not learn that somebody has deleted its
+// node and that another process of its id has joined and owns the job. When it leaves, it must not delete the other's node,
+// because b would take the job at once.
+func lateLeave(s *scene, b *breach) {
+	if err := s.Submit(s.t.Context(), singleworker.Job{Name: job, Schedule: s.schedule}); err != nil {
+		s.t.Fatal(err)
+	}
+	first := s.Start("a", swtest.Setup{Dial: b.dial, Configure: func(cfg *singleworker.Config) { s.listen("a", &cfg.Hooks) }})
+	time.Sleep(session)
+	first.Client.Lag(100 * session)
+	s.forced = append(s.forced, forced{time.Now(), map[string]bool{"a": true}})
+	if err := s.Delete(s.t.Context(), s.Tree().Instance("a")); err != nil {
+		s.t.Error(err)
+	}
+	second := s.start("a", &breach{})
+	time.Sleep(session)
+	s.start("b", &breach{})
+	time.Sleep(2 * session)
+	if owner := s.Owners()[job]; owner != "a" {
+		s.t.Fatalf("%q owns the job, want the second process of a", owner)
+	}
+	second.Partition() // else it would learn of it, as b does, at its next sync
+	first.Leave()
+	s.start("c", &breach{}) // for b to look around at once
+	time.Sleep(session / 5)
+	second.Heal()
+	time.Sleep(2 * session)
+}
+
+// deposed has somebody delete the node with which a leads: b leads, and a must not claim any more, although it owns the job
+// until it has handed that over.
+func deposed(s *scene, b *breach) {
+	s.latch, s.brief = true, true
+	s.begin(b, &breach{})
+	var q queue
+	for _, txn := range s.Server.Log() {
+		q.apply(&txn, s.Tree().Leader())
+	}
+	if err := s.Delete(s.t.Context(), q.places[0].path); err != nil {
+		s.t.Error(err)
+	}
+	time.Sleep(2 * session)
+}
+
 // blind makes operations on nodes of that name check no version.
 func blind(op zkdev.Op, suffix string) func(zkdev.Op, string, int32) (string, int32) {
 	return func(o zkdev.Op, path string, version int32) (string, int32) {
@@ -182,6 +226,8 @@ func TestBreaches(t *testing.T) {
 			},
 		}, 2},
 		{"claim without the spec's version", lateClaimOfAShard, "*/5 * * * * ?", breach{check: unspecified}, 9},
+		{"changes of an instance's node without a version", lateLeave, "* * * * * ?", breach{check: node}, 1},
+		{"claim without a check of the leader's node", deposed, "* * * * * ?", breach{check: leader}, 11},
 		{"an alarm that is not raised", withoutHandler, "0 * * * * ?", breach{check: alarms}, 10},
 		{"a layout that does not wait for runs to end", runsOfTwoLayouts, "*/5 * * * * ?", breach{hasty: true}, 9},
 	} {

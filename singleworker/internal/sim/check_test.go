@@ -38,6 +38,7 @@ type evidence struct {
 	contacts  []contact
 	silentFor time.Duration
 	until     time.Time
+	latch     bool // the group is in latch mode
 }
 
 // witness collects what the instances of a cluster say of themselves.
@@ -49,7 +50,8 @@ type witness struct {
 	forced     []forced
 	unrecorded map[string]bool
 	contacts   []contact
-	latest     map[int64]int // of the contacts, by session
+	latest     map[int64]int  // of the contacts, by session
+	behind     map[string]int // the places whose servers are behind
 }
 
 // listen makes the hooks of an instance tell the witness.
@@ -160,6 +162,7 @@ type ledger struct {
 	silences  []silence
 	members   []contact      // when sessions were instances of the group
 	stay      map[string]int // of the members, by id
+	queue     queue
 }
 
 // counts is how much there was to check.
@@ -176,6 +179,7 @@ type counts struct {
 // check verifies the properties 1 to 4 and 8 to 10.
 func check(e evidence) ([]violation, counts) {
 	l := newLedger(e.tree)
+	l.latch = e.latch
 	l.read(e.log)
 	return l.end(e)
 }
@@ -250,6 +254,7 @@ func (l *ledger) violatef(property int, job string, at time.Time, format string,
 // apply reads one transaction.
 func (l *ledger) apply(txn *zkdev.Txn) {
 	slot, node, rest, ok := l.model.Split(txn.Path)
+	l.queue.apply(txn, l.tree.Leader())
 	if txn.Op != zkdev.OpCheck {
 		l.watch(slot, node, rest, txn)
 	}
@@ -368,6 +373,7 @@ func (l *ledger) checkTick(job string, txn *zkdev.Txn, rec zkrec.Tick) {
 		return
 	}
 	l.seen[rec.RunID] = true
+	l.checkLeads(job, txn, rec)
 	if r := l.current(job); r != nil && r.token == rec.Token && r.sid == rec.SID {
 		claim := *txn
 		claim.Data = nil // read already

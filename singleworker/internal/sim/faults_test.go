@@ -41,6 +41,8 @@ var faults = []fault{
 	{"stop a run", 1, func(w *world, _ *swtest.Instance) { w.stop(w.rng.IntN(len(w.shards))) }},
 	{"withdraw requests", 1, func(w *world, _ *swtest.Instance) { w.unrequest(w.rng.IntN(len(w.shards))) }},
 	{"set a clock", 1, (*world).setClock},
+	{"depose", 1, func(w *world, _ *swtest.Instance) { w.depose() }},
+	{"lag", 2, (*world).fallBehind},
 	{"twin", 1, (*world).twin},
 	{"reshard", 5, func(w *world, _ *swtest.Instance) { w.reshard() }},
 }
@@ -117,6 +119,22 @@ func (w *world) stall(victim *swtest.Instance) {
 	w.after(d, func() {
 		w.notef("%s resumes", victim.Name)
 		victim.Resume()
+	})
+}
+
+// fallBehind has an instance read from a server that is behind.
+func (w *world) fallBehind(victim *swtest.Instance) {
+	if !w.Lagging {
+		return
+	}
+	d, lasts := w.upTo(w.Session)+time.Millisecond, w.upTo(6*w.Session)
+	w.notef("%s reads from a server that is %v behind, for %v", victim.Name, d, lasts)
+	w.lags(victim.Place(), true)
+	victim.Client.Lag(d)
+	w.after(lasts, func() {
+		w.notef("the server of %s has caught up", victim.Name)
+		victim.Client.Lag(0)
+		w.lags(victim.Place(), false)
 	})
 }
 

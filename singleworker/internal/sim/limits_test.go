@@ -28,7 +28,7 @@ func hasRoom(m *swtest.Model, sid string) bool {
 func (w *world) isTakeable(m *swtest.Model, slot string) bool {
 	job := zkrec.JobOfSlot(slot)
 	return slices.ContainsFunc(w.cluster.Live(), func(i *swtest.Instance) bool {
-		return isOpen(m, i) && w.handlers[i.Name][job] && hasRoom(m, i.Name)
+		return w.isOpen(m, i) && w.handlers[i.Name][job] && hasRoom(m, i.Name)
 	})
 }
 

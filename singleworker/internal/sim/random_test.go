@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"flag"
 	"slices"
 	"strings"
@@ -27,7 +28,7 @@ func TestBreachesUnderRandomSeeds(t *testing.T) {
 		within int   // seeds
 	}{
 		"takeover": {[]int{1}, 400}, "adoption": {[]int{1}, 100}, "lease": {[]int{1}, 50},
-		"claims": {[]int{2, 3, 8}, 100}, "alarm": {[]int{10}, 20}, "layout": {[]int{9}, 20}, "spec": {[]int{9}, 100},
+		"claims": {[]int{2, 3, 8}, 100}, "alarm": {[]int{10}, 20}, "leader": {[]int{11}, 20}, "layout": {[]int{9}, 20}, "spec": {[]int{9}, 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -51,7 +52,7 @@ func TestBreachesUnderRandomSeeds(t *testing.T) {
 func breached(t *testing.T, seed uint64, b *breach, want []int) (first violation, found bool) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newSmall(t, seed)
+		w := newSmall(t, seed, cmp.Or(b, &breach{}).world())
 		w.breach = b
 		w.run()
 		k := slices.IndexFunc(w.found, func(v violation) bool { return slices.Contains(want, v.property) })
@@ -62,13 +63,30 @@ func breached(t *testing.T, seed uint64, b *breach, want []int) (first violation
 	return first, found
 }
 
+// world is that in which the breach can be found.
+func (b *breach) world() func(*profile) {
+	if b.in == nil {
+		return func(*profile) {}
+	}
+	return b.in
+}
+
+// lagging has instances read from servers that are behind.
+func lagging(p *profile) { p.Lagging = true }
+
+// latchMode has one instance lead, and own everything.
+func latchMode(p *profile) {
+	p.Latch, p.Alike, p.Weighted, p.Limited = true, true, false, false
+}
+
 // newSmall is a world with few instances and slots, and many faults.
-func newSmall(t *testing.T, seed uint64) *world {
+func newSmall(t *testing.T, seed uint64, in func(*profile)) *world {
 	t.Helper()
 	return newWorldLike(t, seed, time.Minute, func(p *profile) {
 		p.Instances, p.Slots = 2+p.Instances%3, 5+p.Slots%11
 		p.Session, p.Sync, p.FaultEvery = 4*time.Second, 2*time.Second, time.Second
 		p.Forced = true
+		in(p)
 	})
 }
 
@@ -101,6 +119,14 @@ func alarms(op zkdev.Op, path string, version int32) (string, int32) {
 	return path, version
 }
 
+// leader makes claims check no leader.
+func leader(op zkdev.Op, path string, version int32) (string, int32) {
+	if op == zkdev.OpCheck && strings.Contains(path, "/_leader/") {
+		return "/", -1
+	}
+	return path, version
+}
+
 // TestBreachRates counts how many of the seeds find each breach, or that of -sim.breach: -sim.rates.
 func TestBreachRates(t *testing.T) {
 	if !*ratesFlag {
@@ -113,7 +139,8 @@ func TestBreachRates(t *testing.T) {
 		var found, seeds atomic.Int64
 		simkit.Search(simkit.Seeds(1000), func(seed uint64) bool {
 			seeds.Add(1)
-			if _, is := breached(t, seed, breaches[name], []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}); is {
+			if v, is := breached(t, seed, breaches[name], []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}); is {
+				t.Logf("breach %s: seed %d: %v", name, seed, v)
 				found.Add(1)
 			}
 			return false
@@ -133,7 +160,8 @@ var breaches = map[string]*breach{
 	"spec":     {check: unspecified},                      // a claim without the spec's version
 	"layout":   {hasty: true},                             // that does not wait for runs to end
 	"alarm":    {check: alarms},                           // that is not raised
-	"node":     {check: node},                             // changes of instances' nodes without a version
+	"leader":   {check: leader, in: latchMode},            // without a check of the leader's node
+	"node":     {check: node, in: lagging},                // changes of instances' nodes without a version
 	"claims": {check: func(op zkdev.Op, path string, version int32) (string, int32) { // without any check
 		path, version = claim(op, path, version)
 		return blind(zkdev.OpSetData, "/tick")(op, path, version)

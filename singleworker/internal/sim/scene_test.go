@@ -20,6 +20,7 @@ type scene struct {
 	schedule string
 	brief    bool       // the handler does next to nothing
 	clock    wall.Clock // of the machines
+	latch    bool       // instances are in latch mode
 	witness
 }
 
@@ -35,7 +36,12 @@ func (s *scene) start(name string, b *breach) *swtest.Instance {
 			<-ctx.Done() // shows how long the right to run lasts
 			return context.Cause(ctx)
 		}},
-		Configure: func(cfg *singleworker.Config) { s.listen(name, &cfg.Hooks) },
+		Configure: func(cfg *singleworker.Config) {
+			s.listen(name, &cfg.Hooks)
+			if s.latch {
+				cfg.Mode = singleworker.LatchMode
+			}
+		},
 	})
 }
 
@@ -57,5 +63,7 @@ func (s *scene) begin(ofA, ofB *breach) (a, b *swtest.Instance) {
 // end is what has happened so far, once everybody has stopped.
 func (s *scene) end() evidence {
 	s.Close()
-	return s.evidence(s.Cluster, session)
+	e := s.evidence(s.Cluster, session)
+	e.latch = s.latch
+	return e
 }

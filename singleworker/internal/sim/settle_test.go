@@ -147,13 +147,13 @@ func (w *world) checkDead() {
 // isAble reports whether a live instance can run the slot and so cleans up after its dead owners.
 func (w *world) isAble(m *swtest.Model, slot string) bool {
 	job := zkrec.JobOfSlot(slot)
-	return slices.ContainsFunc(w.cluster.Live(), func(i *swtest.Instance) bool { return isOpen(m, i) && w.handlers[i.Name][job] })
+	return slices.ContainsFunc(w.cluster.Live(), func(i *swtest.Instance) bool { return w.isOpen(m, i) && w.handlers[i.Name][job] })
 }
 
 // isOpen reports whether a live instance takes jobs.
-func isOpen(m *swtest.Model, i *swtest.Instance) bool {
+func (w *world) isOpen(m *swtest.Model, i *swtest.Instance) bool {
 	order, ordered := m.Orders[i.Name]
-	return !i.Withdrawn() && !(ordered && order.Binds(m.Instances[i.Name].Incarnation))
+	return w.isLeader(i) && !i.Withdrawn() && !(ordered && order.Binds(m.Instances[i.Name].Incarnation))
 }
 
 // ownedWithin is property 5's time; see the test.
@@ -181,9 +181,9 @@ func (w *world) unownedIn(m *swtest.Model, live []*swtest.Instance) (slot, missi
 			owner := m.LiveOwner(slot)
 			running := slices.ContainsFunc(live, func(i *swtest.Instance) bool {
 				// A killed one of the same name lives on in the records, for a while.
-				return i.Name == owner && isOpen(m, i) && w.handlers[owner][name] && !m.Instances[owner].Since.Before(i.Since)
+				return i.Name == owner && w.isOpen(m, i) && w.handlers[owner][name] && !m.Instances[owner].Since.Before(i.Since)
 			})
-			closed := slices.ContainsFunc(live, func(i *swtest.Instance) bool { return i.Name == owner && !isOpen(m, i) })
+			closed := slices.ContainsFunc(live, func(i *swtest.Instance) bool { return i.Name == owner && !w.isOpen(m, i) })
 			if (able || closed) && !running && !w.isHandedOver(m, m.Jobs[slot]) {
 				return slot, fmt.Sprintf("%+v, alive: %v", m.Jobs[slot], m.Instances)
 			}
@@ -215,7 +215,7 @@ func (w *world) uneven() (what string) {
 	open := make(map[string]swtest.Member)
 	w.cluster.View(func(m *swtest.Model) {
 		for _, i := range w.cluster.Live() {
-			if member, joined := m.Instances[i.Name]; joined && isOpen(m, i) {
+			if member, joined := m.Instances[i.Name]; joined && w.isOpen(m, i) {
 				member.Owned = shares[i.Name]
 				open[i.Name] = member
 			}
@@ -260,7 +260,7 @@ func (w *world) end() {
 	killed, open := make(map[string]bool), make(map[*swtest.Instance]bool)
 	w.cluster.View(func(m *swtest.Model) {
 		for _, i := range w.cluster.Live() {
-			open[i] = isOpen(m, i)
+			open[i] = w.isOpen(m, i)
 		}
 	})
 	for _, i := range w.cluster.Instances() {

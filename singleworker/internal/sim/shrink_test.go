@@ -171,7 +171,7 @@ func TestShortestScene(t *testing.T) {
 	simkit.Slow(t)
 	create := func(t *testing.T) *world {
 		t.Helper()
-		w := newSmall(t, 1)
+		w := newSmall(t, 1, func(*profile) {})
 		w.breach = breaches["lease"]
 		return w
 	}

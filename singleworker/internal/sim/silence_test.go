@@ -20,11 +20,15 @@ type contact struct {
 
 // hearFrom notes when the server hears from whom.
 func (w *witness) hearFrom(server *zkdev.Server, session time.Duration) {
-	w.latest = make(map[int64]int)
+	w.latest, w.behind = make(map[int64]int), make(map[string]int)
 	server.ControlKeep(zkdev.OpAny, func(r *zkdev.Request) zkdev.Action {
 		now := time.Now()
 		w.mu.Lock()
 		defer w.mu.Unlock()
+		if w.behind[r.Client] > 0 {
+			delete(w.latest, r.Session) // what it reads is old
+			return zkdev.Pass()
+		}
 		k, known := w.latest[r.Session]
 		if !known || r.Op == zkdev.OpConnect || now.Sub(w.contacts[k].to) > heardEvery(session) {
 			k = len(w.contacts)
@@ -44,6 +48,17 @@ func (w *witness) unheard(session int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.latest, session)
+}
+
+// lags notes that what an instance reads is old, once more or once less.
+func (w *witness) lags(place string, on bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if on {
+		w.behind[place]++
+	} else {
+		w.behind[place]--
+	}
 }
 
 // vigil is what instances may know of the ticks of a slot that they watch.

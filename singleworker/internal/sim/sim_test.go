@@ -28,7 +28,8 @@ var (
 // reply; replies are slow; heartbeats are refused while the session lives; sessions are ended, and instance
 // nodes deleted, from outside; jobs are submitted, canceled, resharded and get other schedules and policies, by operators and by two
 // versions of the application that declare them; runs are requested and stopped, and requests withdrawn; instances are drained,
-// disabled and enabled, and drain themselves. Some groups have instances with MaxSlots. In some,
+// disabled and enabled, and drain themselves. Some groups have instances with MaxSlots. Some are in latch mode, and their leader is
+// deposed. In some, instances read from servers that are behind by up to a session. In some,
 // the wall clocks of machines, and of operators, are off and leap. Second processes of an id are started while the first one lives, or
 // hangs. The connect string has one to three names of the server. Every message of every connection has a
 // separate latency, mostly of 0.2 to 5 ms, some of 50 and more. The checker reads the server's transaction log and what the handlers recorded, and verifies that
@@ -81,7 +82,8 @@ var (
 //     within two sessions. Each tick of the time in which nothing happens is recorded as complete;
 //  10. an alarm is raised for a tick of its slot, when it can be overdue, once, and not when its slot has long accounted
 //     for it; OnTickMissed is told of it at most once, by who has raised it. An alarm that is due is raised silentFor later if
-//     there is an instance all that time, with the job's handler or not, that the server hears from, in groups whose clocks are right.
+//     there is an instance all that time, with the job's handler or not, that the server hears from, in groups whose clocks are right;
+//  11. in latch mode each claim is made by the instance that leads then: whose node is the first one of the queue, in the log.
 //
 // What happens in a seed is a plan of numbered steps, each with separate random numbers. The steps, and their
 // virtual times, are always the same as long as the group answers at the same times. The order of events within an instant is the

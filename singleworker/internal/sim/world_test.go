@@ -32,6 +32,8 @@ type profile struct {
 	Declared         bool          // some jobs are declared by the instances, which are of two versions
 	Limited          bool          // some instances have MaxSlots
 	Clocks           bool          // those of machines are off, and leap
+	Lagging          bool          // instances read from servers that are behind
+	Latch            bool          // the group is in latch mode
 	Noise            time.Duration
 }
 
@@ -48,6 +50,10 @@ func drawProfile(r *rand.Rand, noise time.Duration) profile {
 	p.Declared = r.IntN(3) == 0
 	p.Limited = r.IntN(4) == 0
 	p.Clocks = r.IntN(3) == 0
+	p.Lagging = r.IntN(3) == 0
+	if r.IntN(6) == 0 {
+		latchMode(&p)
+	}
 	return p
 }
 
@@ -73,6 +79,7 @@ type world struct {
 	twins    map[string]bool          // ids that two live processes had
 	removes  []func()                 // of controls
 	ledger   *ledger                  // what the checker knows so far
+	queue    queue                    // of the election, as last looked at
 	clocks   map[string]*atomic.Int64 // how far the wall clock of each machine is off, by instance id
 
 	witness                   // its mu guards the following, too
@@ -173,6 +180,7 @@ func newWorldLike(t *testing.T, seed uint64, noise time.Duration, change func(*p
 	})
 	w.hearFrom(w.cluster.Server, w.Session)
 	w.ledger = newLedger(w.cluster.Tree())
+	w.ledger.latch = w.Latch
 	return w
 }
 
@@ -253,6 +261,9 @@ func (w *world) start(name string) {
 	}
 	setup.Configure = func(cfg *singleworker.Config) {
 		cfg.Weight, cfg.MaxSlots = weight, most
+		if w.Latch {
+			cfg.Mode = singleworker.LatchMode
+		}
 		w.listen(name, &cfg.Hooks)
 	}
 	if w.breach != nil {
@@ -329,6 +340,7 @@ func (w *world) run() {
 	w.read()
 	e := w.evidence(w.cluster, w.Session)
 	e.calmFrom, e.calmTo, e.log, e.clocksOff, e.silentFor = w.calmFrom, w.calmTo, nil, w.Clocks, w.silentFor()
+	e.latch = w.Latch
 	found, counts := w.ledger.end(e)
 	w.found, w.counts = append(w.found, found...), counts
 }
