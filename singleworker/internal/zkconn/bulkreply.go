@@ -144,7 +144,7 @@ func (w *walker) stat() Stat {
 	s.EphemeralOwner = int64(w.uint64())
 	w.skip(4) // the length of the data
 	s.NumChildren = int(int32(w.uint32()))
-	w.skip(8) // pzxid
+	s.Pzxid = int64(w.uint64())
 	return s
 }
 
