@@ -73,6 +73,9 @@ type control struct {
 // The first Action other than Pass removes the control, so a decide that always returns Pass only
 // observes. remove removes it earlier. Controls are asked in the order in which they were added.
 //
+// Controls of OpGetData, OpGetChildren and OpGetChildren2 are also asked for the readings of a multiRead, after those of
+// OpMultiRead. There, Refuse fails that reading alone, and any other Action but Pass applies to the whole request.
+//
 // The server does nothing else while decide runs. decide must be quick and must not call the Server.
 func (s *Server) Control(op Op, decide func(*Request) Action) (remove func()) {
 	return s.control(&control{op: op, decide: decide})
@@ -98,11 +101,33 @@ func (k *core) decide(c *conn, r *wire.Request) Action {
 		return Pass()
 	}
 	view := viewOf(c, r)
+	action := k.ask(&view, func(op Op) bool { return op == OpAny || op == view.Op })
+	if action.kind != actPass || r.Op != wire.OpMultiRead {
+		return action
+	}
+	for i := range view.Ops {
+		reading := &view.Ops[i]
+		action := k.ask(reading, func(op Op) bool {
+			return op == reading.Op || op == OpGetChildren2 && reading.Op == OpGetChildren
+		})
+		switch action.kind {
+		case actPass:
+		case actRefuse:
+			r.Ops[i].Refused = wire.Code(action.code)
+		default:
+			return action
+		}
+	}
+	return Pass()
+}
+
+// ask asks the controls of some operations.
+func (k *core) ask(view *Request, of func(Op) bool) Action {
 	for _, control := range slices.Clone(k.controls) {
-		if control.op != OpAny && control.op != Op(r.Op) {
+		if !of(control.op) {
 			continue
 		}
-		action := control.decide(&view)
+		action := control.decide(view)
 		if action.kind == actPass {
 			continue
 		}

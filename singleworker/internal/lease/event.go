@@ -175,10 +175,12 @@ type Action interface{ action() }
 // The actions.
 type (
 	// ReadSlot: read the alive node and its children, with Sync as they are once the server has caught up
-	// with the leader. Answer: SlotRead.
+	// with the leader. Owner had the slot at the latest reading: probably the only heartbeat is its. Answer:
+	// SlotRead.
 	ReadSlot struct {
-		Slot Slot
-		Sync bool
+		Slot  Slot
+		Owner string
+		Sync  bool
 	}
 	// ReadGroup: read the live instances. Answer: GroupRead.
 	ReadGroup struct{ Asked int }

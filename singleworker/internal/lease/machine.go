@@ -354,7 +354,7 @@ func (m *Machine) advanceRound() {
 			if s := m.slots[id]; s.op == idle {
 				s.op = reading
 				m.reads++
-				m.do(ReadSlot{Slot: id, Sync: s.behind})
+				m.do(ReadSlot{Slot: id, Owner: s.rec.Owner.SID, Sync: s.behind})
 			}
 		}
 		clear(m.dirty)

@@ -106,8 +106,16 @@ func (o *Owner) Step(ev lease.Event) {
 		// The others take over from now on: runs end at once, whatever their lease says.
 		o.Lapse()
 	}
+	var slots []*reading
 	for _, action := range o.machine.Step(o.loop.Clock.Now(), ev) {
+		if read, is := action.(lease.ReadSlot); is {
+			slots = append(slots, &reading{slot: string(read.Slot), owner: read.Owner, sync: read.Sync})
+			continue
+		}
 		o.loop.Defer(func() { o.do(action) })
+	}
+	if len(slots) > 0 {
+		o.loop.Defer(func() { o.readSlots(slots) })
 	}
 }
 
@@ -126,8 +134,6 @@ func (o *Owner) SetBusy(slot string, busy bool) {
 // do carries out one action of the protocol.
 func (o *Owner) do(action lease.Action) {
 	switch a := action.(type) {
-	case lease.ReadSlot:
-		o.readSlot(a)
 	case lease.ReadGroup:
 		o.readGroup(a)
 	case lease.Take:

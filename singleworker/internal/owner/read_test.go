@@ -30,24 +30,23 @@ func TestReadingIsOfOneMoment(t *testing.T) {
 		return zkconn.DeleteOp(tree.Heartbeat("job", sid), zkconn.AnyVersion)
 	}
 	for what, test := range map[string]struct {
-		before, between []zkconn.Op
-		at              zkdev.Op // the request that arrives after the change
+		before, between []zkconn.Op // between: after the record was read
 		owner           string
 		beats           []string
 	}{
-		"nothing changes":                      {[]zkconn.Op{set("b"), add("b")}, nil, zkdev.OpExists, "b", []string{"b"}},
-		"another heartbeat beside the owner's": {[]zkconn.Op{set("b"), add("b"), add("x")}, nil, zkdev.OpExists, "b", []string{"b", "x"}},
+		"nothing changes":                      {[]zkconn.Op{set("b"), add("b")}, nil, "b", []string{"b"}},
+		"another heartbeat beside the owner's": {[]zkconn.Op{set("b"), add("b"), add("x")}, nil, "b", []string{"b", "x"}},
 		"the slot passes to another instance": {
 			[]zkconn.Op{set("b"), add("b")}, []zkconn.Op{set("c"), remove("b"), add("c")},
-			zkdev.OpExists, "c", []string{"c"},
+			"c", []string{"c"},
 		},
 		"it is released and taken again by the same": {
 			[]zkconn.Op{set("b"), add("b")}, []zkconn.Op{set(""), remove("b"), set("b"), add("b")},
-			zkdev.OpExists, "b", []string{"b"},
+			"b", []string{"b"},
 		},
 		"it is taken beside the heartbeat of another": {
 			[]zkconn.Op{add("x")}, []zkconn.Op{set("c"), add("c")},
-			zkdev.OpGetChildren2, "c", []string{"c", "x"},
+			"c", []string{"c", "x"},
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -65,19 +64,21 @@ func TestReadingIsOfOneMoment(t *testing.T) {
 				}
 				change(test.before)
 				if test.between != nil {
-					server.Control(test.at, func(r *zkdev.Request) zkdev.Action {
-						if r.Client != "a" {
-							return zkdev.Pass()
+					requests := 0
+					server.ControlKeep(zkdev.OpMultiRead, func(*zkdev.Request) zkdev.Action {
+						if requests++; requests == 2 {
+							return zkdev.Delay(time.Second)
 						}
-						return zkdev.Delay(time.Second)
+						return zkdev.Pass()
 					})
 					time.AfterFunc(500*time.Millisecond, func() { change(test.between) })
 				}
 				o := &Owner{loop: &session.Loop{Conn: conn, Tree: tree, Log: slog.New(slog.DiscardHandler)}}
-				rec, err := o.fetchSlot(t.Context(), "job")
-				if err != nil {
-					t.Fatal(err)
+				r := &reading{slot: "job"}
+				if o.fetchSlots(t.Context(), []*reading{r}); r.err != nil {
+					t.Fatal(r.err)
 				}
+				rec := r.rec
 				_, stat, err := editor.Get(t.Context(), alive)
 				if err != nil || rec.Owner.SID != test.owner || rec.Version != stat.Version || rec.Mzxid != stat.Mzxid {
 					t.Errorf("read %+v, want it to be %s's, as it is in the end: %+v, %v", rec, test.owner, stat, err)

@@ -275,6 +275,37 @@ func TestReadManyFails(t *testing.T) {
 	}
 }
 
+// The parts of a bulk request meet the development server's controls like readings of their own.
+func TestPartsOfReadManyAreControlled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t)
+		s.have(t, "/a", "one", 0)
+		s.have(t, "/b", "two", 0)
+		conn := s.open(t, Config{}, func(Event) {})
+		refuse := func(r *zkdev.Request) zkdev.Action {
+			if r.Path == "/a" {
+				return zkdev.Refuse(zkdev.NoAuth)
+			}
+			return zkdev.Pass()
+		}
+		for op, want := range map[zkdev.Op]string{
+			zkdev.OpGetData:      "zookeeper get /a: access denied by the node's ACL; []; two v0",
+			zkdev.OpGetChildren2: "one v0; zookeeper children /a: access denied by the node's ACL; two v0",
+		} {
+			remove := s.ControlKeep(op, refuse)
+			wantResults(t, conn.ReadMany(t.Context(), []Read{data("/a"), children("/a"), data("/b")}), want)
+			remove()
+		}
+		s.Control(zkdev.OpGetData, func(*zkdev.Request) zkdev.Action { return zkdev.Delay(time.Second) })
+		start := time.Now()
+		wantResults(t, conn.ReadMany(t.Context(), []Read{data("/a"), data("/b")}), "one v0; two v0")
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("took %v, want the delay of one part, a second", took)
+		}
+	})
+}
+
 // A reply that is too long is not read, and its reads are made in smaller requests.
 func TestReadManyLongReplies(t *testing.T) {
 	t.Parallel()

@@ -94,6 +94,9 @@ func (s *State) multiRead(reply *Reply, client Client, r *wire.Request) {
 			reply.Code, reply.Body = code, results
 			return
 		}
+		if op.Refused != wire.OK {
+			code = op.Refused
+		}
 		result := wire.Result{Op: op.Op, Body: body}
 		if code != wire.OK {
 			result = wire.Result{Op: wire.OpError, Code: code, Body: wire.IntBody(code)}

@@ -33,6 +33,7 @@ type Request struct {
 	Kind    int32 // of watches to check or remove
 	Watches SetWatches
 	Ops     []Request // of a multi
+	Refused Code      // of an operation of a multiRead: answered instead of reading, if not OK
 
 	// Malformed is set if the record is invalid; fields after the error are zero.
 	Malformed bool

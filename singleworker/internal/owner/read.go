@@ -1,0 +1,220 @@
+package owner
+
+import (
+	"context"
+	"errors"
+
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// reading is one slot being read.
+type reading struct {
+	slot  string
+	owner string // whose heartbeat is read together with the record: the owner at the latest reading
+	sync  bool
+	done  bool
+
+	rec     lease.Record
+	err     error
+	beats   int      // how many heartbeats there are
+	names   []string // of those that have still to be read
+	ofOwner zkconn.Stat
+}
+
+// readSlots reads the slots of one step together: a group may have thousands.
+func (o *Owner) readSlots(asked []*reading) {
+	o.loop.Async("read slots", func(ctx context.Context) func() {
+		o.fetchSlots(ctx, asked)
+		var denied []*reading
+		answered := asked[:0:0]
+		for _, r := range asked {
+			if r.err != nil && !zkconn.IsUnknown(r.err) {
+				denied = append(denied, r)
+			} else {
+				answered = append(answered, r)
+			}
+		}
+		if len(denied) > 0 {
+			o.loop.Post(func() { o.slotsRead(answered) })
+			o.loop.WaitToAskAgain(ctx)
+			answered = denied
+		}
+		return func() { o.slotsRead(answered) }
+	})
+}
+
+func (o *Owner) slotsRead(read []*reading) {
+	for _, r := range read {
+		path := o.loop.Tree.Alive(r.slot)
+		o.catalog.Report(r.slot, session.ReadError(path, r.err), path)
+		outcome := lease.Done
+		if r.err != nil {
+			o.loop.Log.Debug("slot not read", "job", r.slot, "err", r.err)
+			outcome = lease.Unknown
+		} else if !r.rec.Exists {
+			o.catalog.Repair(r.slot)
+		}
+		o.Step(lease.SlotRead{Slot: lease.Slot(r.slot), Outcome: outcome, Record: r.rec})
+	}
+}
+
+// tornReads is how often a slot is read again that changed while it was read.
+const tornReads = 3
+
+// fetchSlots reads alive nodes with their children, each as they were at one moment. Record and heartbeat
+// of an ownership are created in one transaction, so the heartbeat's czxid is the record's mzxid. A
+// heartbeat that someone else recreated never matches; it is accepted as it is in the end.
+func (o *Owner) fetchSlots(ctx context.Context, slots []*reading) {
+	for _, r := range slots {
+		if r.sync { // once for all: the server catches up as a whole
+			if err := o.loop.Conn.Sync(ctx, o.loop.Tree.Alive(r.slot)); err != nil {
+				for _, r := range slots {
+					r.err = err
+				}
+				return
+			}
+			break
+		}
+	}
+	for range tornReads {
+		o.fetchRecords(ctx, slots)
+		// The heartbeats of owners that were not known are read next, and where there are others, too, all.
+		o.fetchBeats(ctx, slots)
+		o.listBeats(ctx, slots)
+		o.fetchBeats(ctx, slots)
+		torn := slots[:0:0]
+		for _, r := range slots {
+			if !r.done {
+				torn = append(torn, r)
+			}
+		}
+		if slots = torn; len(slots) == 0 {
+			return
+		}
+	}
+}
+
+// fetchRecords reads the records, with the heartbeats of the owners that they had before.
+func (o *Owner) fetchRecords(ctx context.Context, slots []*reading) {
+	tree := o.loop.Tree
+	reads := make([]zkconn.Read, 0, 2*len(slots))
+	for _, r := range slots {
+		reads = append(reads, zkconn.Read{Path: tree.Alive(r.slot), Watch: true})
+		if r.owner != "" {
+			reads = append(reads, zkconn.Read{Path: tree.Heartbeat(r.slot, r.owner)})
+		}
+	}
+	results := o.loop.Conn.ReadMany(ctx, reads)
+	for _, r := range slots {
+		record := results[0]
+		results = results[1:]
+		before := r.owner
+		o.takeRecord(r, record)
+		if before == "" {
+			continue
+		}
+		if !r.done && len(r.names) == 1 && r.names[0] == before {
+			r.names = nil
+			r.takeBeat(before, results[0])
+			r.settle()
+		}
+		results = results[1:]
+	}
+}
+
+func (o *Owner) takeRecord(r *reading, read zkconn.ReadResult) {
+	*r = reading{slot: r.slot}
+	switch {
+	case errors.Is(read.Err, zkconn.ErrNoNode):
+		r.done = true
+		return
+	case read.Err != nil:
+		r.fail(read.Err)
+		return
+	}
+	owner, err := zkrec.ParseOwner(read.Data)
+	if err != nil {
+		o.loop.Log.Debug("owner record ignored", "job", r.slot, "err", err)
+	}
+	r.rec = lease.Record{
+		Exists: true, Version: read.Stat.Version, Mzxid: read.Stat.Mzxid, Offer: owner.Offer,
+		Owner: lease.Member{SID: owner.SID, Incarnation: owner.Incarnation},
+	}
+	if r.owner = owner.SID; owner.SID != "" && read.Stat.NumChildren == 1 {
+		r.names = []string{owner.SID}
+	}
+	r.beats = read.Stat.NumChildren
+	r.settle()
+}
+
+// fetchBeats reads the heartbeats whose names are known.
+func (o *Owner) fetchBeats(ctx context.Context, slots []*reading) {
+	var reads []zkconn.Read
+	for _, r := range slots {
+		for _, sid := range r.names {
+			reads = append(reads, zkconn.Read{Path: o.loop.Tree.Heartbeat(r.slot, sid)})
+		}
+	}
+	if len(reads) == 0 {
+		return
+	}
+	results := o.loop.Conn.ReadMany(ctx, reads)
+	for _, r := range slots {
+		names := r.names
+		for k, sid := range names {
+			r.takeBeat(sid, results[k])
+		}
+		if r.names = nil; len(names) > 0 {
+			r.settle()
+		}
+		results = results[len(names):]
+	}
+}
+
+// listBeats lists the heartbeats of slots of which some were not found by the owner's name.
+func (o *Owner) listBeats(ctx context.Context, slots []*reading) {
+	var reads []zkconn.Read
+	var of []*reading
+	for _, r := range slots {
+		if !r.done && len(r.rec.Beats) != r.beats {
+			reads = append(reads, zkconn.Read{Path: o.loop.Tree.Alive(r.slot), Children: true})
+			of = append(of, r)
+		}
+	}
+	if len(reads) == 0 {
+		return
+	}
+	for k, result := range o.loop.Conn.ReadMany(ctx, reads) {
+		r := of[k]
+		if result.Err != nil && !errors.Is(result.Err, zkconn.ErrNoNode) {
+			r.fail(result.Err)
+			continue
+		}
+		r.rec.Beats, r.names = nil, result.Names
+	}
+}
+
+func (r *reading) takeBeat(sid string, read zkconn.ReadResult) {
+	switch {
+	case errors.Is(read.Err, zkconn.ErrNoNode):
+		return
+	case read.Err != nil:
+		r.fail(read.Err)
+		return
+	}
+	r.rec.Beats = append(r.rec.Beats, lease.Beat{SID: sid, Version: read.Stat.Version, Mzxid: read.Stat.Mzxid})
+	if sid == r.rec.Owner.SID {
+		r.ofOwner = read.Stat
+	}
+}
+
+func (r *reading) fail(err error) { r.err, r.done = err, true }
+
+// settle notes whether record and heartbeats are of one moment.
+func (r *reading) settle() {
+	whole := r.rec.Owner.SID == "" || r.ofOwner.Czxid == r.rec.Mzxid
+	r.done = r.done || whole && len(r.rec.Beats) == r.beats
+}
