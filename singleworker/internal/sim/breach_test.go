@@ -120,13 +120,12 @@ func lostOwner(s *scene, b *breach) {
 	time.Sleep(5 * session)
 }
 
-// lateAdoption makes b's adoption of a free job arrive after a's: it must be refused
+// lateAdoption makes d's adoption of a free job arrive after a's: it must be refused
 // because of the owner record's version.
 func lateAdoption(s *scene, b *breach) {
 	if err := s.Submit(s.t.Context(), singleworker.Job{Name: job, Schedule: s.schedule}); err != nil {
 		s.t.Fatal(err)
 	}
-	owner, taker := s.start("a", &breach{}), s.start("b", b)
 	delay := func(d time.Duration) func(r *zkdev.Request) zkdev.Action {
 		var once sync.Once
 		return func(r *zkdev.Request) (action zkdev.Action) {
@@ -136,8 +135,10 @@ func lateAdoption(s *scene, b *breach) {
 			return action
 		}
 	}
+	owner := s.start("a", &breach{})
 	s.onMulti(owner, delay(time.Second))
-	s.onMulti(taker, delay(session/2))
+	time.Sleep(100 * time.Millisecond) // a finds itself alone; to d, the job is its own to take
+	s.onMulti(s.start("d", b), delay(session/2))
 	s.passOver(owner, session/2)
 }
 
