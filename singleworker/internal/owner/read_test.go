@@ -106,3 +106,32 @@ func open(t *testing.T, dial func(ctx context.Context, network, address string) 
 	t.Cleanup(conn.Close)
 	return conn
 }
+
+// A reading after a server has lagged behind waits until it has caught up, once for all slots.
+func TestReadingAfterALag(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := zkdev.Start(t, zkdev.Config{NoListen: true})
+		conn := open(t, server.Client("a").Dial)
+		synctest.Wait()
+		var ops []zkdev.Op
+		server.ControlKeep(zkdev.OpAny, func(r *zkdev.Request) zkdev.Action {
+			ops = append(ops, r.Op)
+			return zkdev.Pass()
+		})
+		o := &Owner{loop: &session.Loop{Conn: conn, Tree: zkrec.NewTree("group"), Log: slog.New(slog.DiscardHandler)}}
+		read := []*reading{{slot: "a"}, {slot: "b", sync: true}, {slot: "c", sync: true}}
+		o.fetchSlots(t.Context(), read)
+		if want := []zkdev.Op{zkdev.OpSync, zkdev.OpSetWatches, zkdev.OpMultiRead}; !slices.Equal(ops, want) {
+			t.Errorf("the server is asked for %v, want %v", ops, want)
+		}
+		server.Control(zkdev.OpSync, func(*zkdev.Request) zkdev.Action { return zkdev.CutBefore() })
+		read = []*reading{{slot: "a"}, {slot: "b", sync: true}}
+		o.fetchSlots(t.Context(), read)
+		for _, r := range read {
+			if !zkconn.IsUnknown(r.err) {
+				t.Errorf("%s is read with %v although the server has not caught up", r.slot, r.err)
+			}
+		}
+	})
+}

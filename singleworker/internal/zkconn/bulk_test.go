@@ -275,7 +275,7 @@ func TestReadManyFails(t *testing.T) {
 	}
 }
 
-// The parts of a bulk request meet the development server's controls like readings of their own.
+// The parts of a bulk request meet the development server's controls like separate readings.
 func TestPartsOfReadManyAreControlled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
