@@ -24,6 +24,7 @@ usage() {
 
 		ZOOKEEPER_HOME names an unpacked Apache ZooKeeper; without it, Debian's
 		package is used. JAVA_HOME names the Java runtime; without it, PATH does.
+		ZOOKEEPER_HEAP is the heap of a server that is not in an ensemble: 256m.
 	END
 }
 
@@ -156,7 +157,7 @@ run() {
 	dir=$(cd "$dir" && pwd)
 	write_config "$dir" "$port"
 	local main=ZooKeeperServerMain
-	local -a flags=(-Xmx256m)
+	local -a flags=("-Xmx${ZOOKEEPER_HEAP:-256m}")
 	if (($# > 2)); then
 		join_ensemble "$dir" "${@:3}"
 		main=quorum.QuorumPeerMain
