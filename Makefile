@@ -148,6 +148,17 @@ fuzz: ## every fuzz target for FUZZTIME (30s)
 bench: ## the benchmarks, with allocations
 	go test -run '^$$' -bench . -benchmem $(UNIT)
 
+# One line per measurement, which benchstat reads, and then a table of medians. SESSION and LIMIT are durations.
+ROWS    ?=
+SIZES   ?=
+COUNT   ?= 1
+LIMIT   ?= 1m
+SESSION ?= 4s
+.PHONY: bench-cluster
+bench-cluster: setup ## groups of processes on a real ZooKeeper: ROWS=rest,start SIZES=100x6,1000x6 COUNT=3 LIMIT=1m
+	@go test -count=1 -timeout 0 -v -run '^TestBench$$' ./integration/bench -bench.full -bench.rows='$(ROWS)' -bench.sizes='$(SIZES)' \
+		-bench.count=$(COUNT) -bench.limit=$(LIMIT) -bench.session=$(SESSION) | sed -u '/^=== /d; /^ *--- PASS/d'
+
 .PHONY: build
 build: ## swctl, into bin/
 	go build -o bin/ ./cmd/swctl

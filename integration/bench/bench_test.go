@@ -1,0 +1,174 @@
+package bench
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var (
+	fullFlag    = flag.Bool("bench.full", false, "large groups, measured for long; default: a small one")
+	rowsFlag    = flag.String("bench.rows", "", "the rows to measure, such as rest,start; default: all")
+	sizesFlag   = flag.String("bench.sizes", "", "the groups to measure, such as 30x3,1000x6 (jobs x instances); default: those of each row")
+	countFlag   = flag.Int("bench.count", 1, "how often to measure everything")
+	limitFlag   = flag.Duration("bench.limit", time.Minute, "how long to wait for a group")
+	sessionFlag = flag.Duration("bench.session", 4*time.Second, "session timeout of the instances")
+)
+
+// size is that of a group.
+type size struct{ Jobs, Instances int }
+
+func (s size) String() string { return fmt.Sprintf("%dx%d", s.Jobs, s.Instances) }
+
+// fullSizes are the rows, with the sizes that a full measurement has of each.
+var fullSizes = map[string][]size{
+	"rest":   {{30, 3}, {30, 6}, {100, 6}, {1000, 6}, {10000, 6}, {1000, 30}},
+	"start":  {{1000, 1}, {10000, 1}, {1000, 6}, {1000, 30}, {10000, 6}},
+	"stop":   {{1000, 6}, {10000, 6}},
+	"join":   {{1000, 6}, {10000, 6}},
+	"kill":   {{1000, 6}, {10000, 6}},
+	"memory": {{1000, 1}, {10000, 1}},
+	"list":   {{1000, 6}, {10000, 1}, {10000, 6}},
+	"ticks":  {{1000, 6}, {10000, 6}},
+	"claims": {{1000, 1}, {10000, 1}},
+}
+
+// smallSizes has those rows that a small measurement has of a group of more than one instance.
+var (
+	small  = []size{{30, 3}}
+	single = []size{{30, 1}} // what one instance needs, and can
+)
+
+// A plan is what to measure: the sizes of each row.
+type plan map[string][]size
+
+func newPlan(t *testing.T) plan {
+	t.Helper()
+	p := make(plan)
+	for name, sizes := range fullSizes {
+		switch {
+		case *fullFlag:
+			p[name] = sizes
+		case name == "memory" || name == "claims":
+			p[name] = single
+		default:
+			p[name] = small
+		}
+	}
+	if *sizesFlag != "" {
+		var sizes []size
+		for text := range strings.SplitSeq(*sizesFlag, ",") {
+			var s size
+			if _, err := fmt.Sscanf(text, "%dx%d", &s.Jobs, &s.Instances); err != nil || s.Jobs < 1 || s.Instances < 1 {
+				t.Fatalf("-bench.sizes: %q is not a size; want jobs x instances, such as 1000x6", text)
+			}
+			sizes = append(sizes, s)
+		}
+		for name := range p {
+			p[name] = sizes
+		}
+	}
+	if *rowsFlag != "" {
+		all := p
+		p = make(plan)
+		for name := range strings.SplitSeq(*rowsFlag, ",") {
+			if all[name] == nil {
+				t.Fatalf("-bench.rows: there is no row %q", name)
+			}
+			p[name] = all[name]
+		}
+	}
+	return p
+}
+
+// sizes are those of any of the rows, the smallest first.
+func (p plan) sizes(rows ...string) (all []size) {
+	for _, name := range rows {
+		all = append(all, p[name]...)
+	}
+	slices.SortFunc(all, func(a, b size) int { return cmp.Or(a.Jobs*a.Instances-b.Jobs*b.Instances, a.Jobs-b.Jobs) })
+	return slices.Compact(all)
+}
+
+// bench is the measurement of one group.
+type bench struct {
+	size
+	plan
+	*results
+
+	t *testing.T
+
+	programs string        // directory
+	session  time.Duration // of the instances
+	limit    time.Duration // for a group to come to what is waited for
+	settle   time.Duration // between what is measured
+	rest     time.Duration // how long to measure in rest
+	period   time.Duration // of ticks
+	bursts   int           // of ticks
+}
+
+// wants reports whether any of the rows is to be measured.
+func (b *bench) wants(rows ...string) bool { return slices.Contains(b.plan.sizes(rows...), b.size) }
+
+func (b *bench) program(name string) string { return filepath.Join(b.programs, name) }
+
+// TestBench measures what is asked for and prints it. It fails if something cannot be measured, not if it is slow.
+func TestBench(t *testing.T) {
+	if useMemory() {
+		t.Setenv("TMPDIR", memory)
+	}
+	t.Setenv("ZOOKEEPER_HEAP", "1g")
+	p, all, programs := newPlan(t), new(results), build(t)
+	run := func(kind string, s size, measure func(*bench)) {
+		t.Run(kind+"/"+s.String(), func(t *testing.T) {
+			b := &bench{
+				size: s, plan: p, results: all, t: t, programs: programs, session: *sessionFlag, limit: *limitFlag,
+				settle: 2 * time.Second, rest: 3 * time.Second, period: 5 * time.Second, bursts: 1,
+			}
+			if *fullFlag {
+				b.settle, b.rest, b.period, b.bursts = 10*time.Second, 30*time.Second, 20*time.Second, 3
+			}
+			measure(b)
+		})
+	}
+	for range *countFlag {
+		for _, s := range p.sizes("start", "rest", "memory", "list", "stop", "join", "kill") {
+			run("life", s, (*bench).life)
+		}
+		for _, s := range p.sizes("ticks", "claims") {
+			run("ticks", s, (*bench).burst)
+		}
+	}
+	all.table()
+}
+
+// memory is where tmpfs is on Linux.
+const memory = "/dev/shm"
+
+// useMemory reports whether files can be created there.
+func useMemory() bool {
+	file, err := os.CreateTemp(memory, "bench-") //nolint:usetesting // it is about this directory
+	if err != nil {
+		return false
+	}
+	_ = file.Close()
+	return os.Remove(file.Name()) == nil
+}
+
+// build builds the instance and swctl, and returns their directory.
+func build(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", dir, "./instance", "../../cmd/swctl").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return dir
+}

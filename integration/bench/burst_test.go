@@ -1,0 +1,108 @@
+package bench
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// burst measures a group whose jobs are all due in the same second, several times in a row.
+func (b *bench) burst() {
+	b.t.Helper()
+	g := newGroup(b, fmt.Sprintf("0/%d * * * * ?", int(b.period.Seconds())))
+	l := b.line("Ticks", b.size)
+	if _, ok := g.await(g.add(b.Instances), g.balanced); !ok {
+		_, sum := g.shares()
+		l.remark("not balanced within %v, when %d jobs were owned", b.limit, sum)
+	}
+	first := time.Now().Add(b.settle).Truncate(b.period).Add(b.period)
+	last := first.Add(time.Duration(b.bursts-1) * b.period)
+	time.Sleep(time.Until(first.Add(-b.settle / 2)))
+	before, earlier := g.spent() // they forget their runs with it
+	time.Sleep(time.Until(last.Add(b.period * 3 / 4)))
+	after, seen := g.spent()
+	v := judge(seen, b.Jobs, first, last, b.period)
+	l.late(v.late).add(float64(seen.LeasesLost-earlier.LeasesLost), "leases-lost").add(float64(v.twice), "twice").
+		add(float64(v.again), "run-again").add(float64(v.recorded), "recorded-as-not-run").add(float64(v.unexplained), "unexplained").
+		add(float64(after.requests-before.requests)/float64(max(1, len(v.late))), "req/run").print()
+	if b.wants("claims") && b.Instances == 1 && len(v.late) > 0 {
+		slices.Sort(v.last)
+		rate, limit := float64(b.Jobs)/v.last[len(v.last)/2].Seconds(), bareClaims(b.t, g.server.Addr())
+		b.line("Claims", b.size).add(rate, "claims/s").add(limit, "bare-claims/s").add(rate/limit, "of-bare").print()
+	}
+	for _, p := range g.live {
+		p.kill()
+	}
+	if b.wants("ticks") {
+		b.rivalTicks()
+	}
+}
+
+// rivalTicks measures gocron alone, in one process.
+func (b *bench) rivalTicks() {
+	b.t.Helper()
+	const period = 5 * time.Second
+	rival := startRival(b.t, b.Jobs, period)
+	rival.begin()
+	time.Sleep(time.Until(time.Now().Truncate(period).Add(2*period + period/2)))
+	var late []time.Duration
+	for _, run := range rival.report().Runs {
+		late = append(late, run.Late)
+	}
+	slices.Sort(late)
+	b.line("Ticks/gocron", size{b.Jobs, 1}).late(late).print()
+	rival.kill()
+}
+
+// verdict is what became of ticks.
+type verdict struct {
+	late        []time.Duration // of first attempts, the least first
+	last        []time.Duration // of the latest first attempt, by burst
+	twice       int             // first attempts at a tick that had one already
+	again       int             // later attempts: the one before was cut off
+	recorded    int             // not run, and the history says so
+	unexplained int
+}
+
+// judge says what became of the ticks of all jobs from first to last.
+func judge(seen Report, jobs int, first, last time.Time, period time.Duration) (v verdict) {
+	type tick struct {
+		job string
+		at  int64
+	}
+	runs, rows := make(map[tick]int), make(map[tick]bool)
+	step, from, to := int64(period.Seconds()), first.Unix(), last.Unix()
+	v.last = make([]time.Duration, (to-from)/step+1)
+	for _, run := range seen.Runs {
+		one := tick{run.Job, run.Tick}
+		switch {
+		case run.Tick < from || run.Tick > to:
+		case run.Attempt > 1:
+			v.again++
+		default:
+			if runs[one]++; runs[one] > 1 {
+				v.twice++
+			}
+			v.late = append(v.late, run.Late)
+			v.last[(run.Tick-from)/step] = max(v.last[(run.Tick-from)/step], run.Late)
+		}
+	}
+	for _, row := range seen.Rows {
+		for at := max(row.From, from); at <= min(row.To, to); at += step {
+			rows[tick{row.Job, at}] = true
+		}
+	}
+	for k := range jobs {
+		for at := from; at <= to; at += step {
+			switch one := (tick{JobName(k), at}); {
+			case runs[one] > 0:
+			case rows[one]:
+				v.recorded++
+			default:
+				v.unexplained++
+			}
+		}
+	}
+	slices.Sort(v.late)
+	return v
+}

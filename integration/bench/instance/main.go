@@ -1,0 +1,114 @@
+// Command instance is an application with many jobs whose handlers do nothing: the process that package bench starts
+// and stops.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+	"syscall"
+
+	"github.com/swjobs/singleworker/integration/bench"
+	"github.com/swjobs/singleworker/singleworker"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "instance:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	var cfg singleworker.Config
+	flag.StringVar(&cfg.Servers, "servers", "", "connect string")
+	flag.StringVar(&cfg.ServerType, "group", "", "name of the group")
+	flag.StringVar(&cfg.InstanceID, "id", "", "name of this instance")
+	flag.DurationVar(&cfg.SessionTimeout, "session", 0, "session timeout")
+	jobs := flag.Int("jobs", 0, "how many jobs there are: each has a handler")
+	flag.Parse()
+	runtime.GOMAXPROCS(2) // there are many on one machine
+
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	p := &process{Speaker: bench.NewSpeaker(os.Stdout)}
+	cfg.Dial = p.dial
+	cfg.Hooks = p.hooks()
+	m, err := singleworker.New(cfg)
+	if err != nil {
+		return err
+	}
+	for k := range *jobs {
+		if err := m.Handle(bench.JobName(k), p.handle); err != nil {
+			return err
+		}
+	}
+	go func() { // ends with the process
+		p.Listen(os.Stdin, p.report)
+		stop()
+	}()
+	var teller sync.WaitGroup
+	teller.Go(func() { p.TellOwned(ctx) })
+	defer teller.Wait()
+	select {
+	case <-p.Begin:
+	case <-ctx.Done():
+		return nil
+	}
+	defer stop()
+	return m.Run(ctx)
+}
+
+// process is what an instance knows of itself.
+type process struct {
+	*bench.Speaker
+
+	pings pings
+	mu    sync.Mutex
+	known bench.Report // guarded by mu
+}
+
+// report returns what is known, and forgets the runs and rows.
+func (p *process) report() bench.Report {
+	p.mu.Lock()
+	r := p.known
+	p.known.Runs, p.known.Rows = nil, nil
+	p.mu.Unlock()
+	r.Pings = int(p.pings.Load())
+	return r
+}
+
+func (p *process) hooks() singleworker.Hooks {
+	return singleworker.Hooks{
+		OnOwned: func(singleworker.Ownership) { p.Count(1) },
+		OnReleased: func(_ singleworker.Ownership, cause error) {
+			p.Count(-1)
+			if errors.Is(cause, singleworker.ErrLeaseLost) {
+				p.mu.Lock()
+				p.known.LeasesLost++
+				p.mu.Unlock()
+			}
+		},
+		OnRecorded: func(e singleworker.Entry) {
+			if e.State != singleworker.StateSkipped && e.State != singleworker.StateMissed {
+				return // a run, which its handler has noted
+			}
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.known.Rows = append(p.known.Rows, bench.Row{Job: e.Job, From: e.Tick.Unix(), To: e.To.Unix()})
+		},
+	}
+}
+
+func (p *process) handle(_ context.Context, run *singleworker.Run) error {
+	begun := bench.Begun(run.Job, run.Tick, run.Attempt)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.known.Runs = append(p.known.Runs, begun)
+	return nil
+}
