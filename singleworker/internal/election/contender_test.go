@@ -139,33 +139,40 @@ func TestNotLeaderWhileDisconnected(t *testing.T) {
 	})
 }
 
-// A connection that answers reads but does not confirm the lease does not keep it alive.
+// A connection that answers reads but does not confirm the lease does not keep it alive: neither if the server
+// refuses, nor if it says what leaves the outcome open.
 func TestLeaseEndsWithoutProof(t *testing.T) {
-	scenario(t, func(w *world) {
-		t := w.t
-		a, _, _ := w.three()
-		at := time.Now()
-		remove := w.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
-			if r.Client == "a" {
-				return zkdev.Refuse(zkdev.NoAuth)
-			}
-			return zkdev.Pass()
+	t.Parallel()
+	const throttled zkdev.Code = -127
+	for _, answer := range []zkdev.Code{zkdev.NoAuth, throttled} {
+		t.Run(answer.String(), func(t *testing.T) {
+			scenario(t, func(w *world) {
+				t := w.t
+				a, _, _ := w.three()
+				at := time.Now()
+				remove := w.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+					if r.Client == "a" {
+						return zkdev.Refuse(answer)
+					}
+					return zkdev.Pass()
+				})
+				time.Sleep(lease)
+				synctest.Wait()
+				if _, held := a.Held(); held {
+					t.Errorf("a leads although nothing was confirmed for the duration of its lease")
+				}
+				wantCause(t, w.led()[0], election.ErrLapsed)
+				if took := w.led()[0].to.Sub(at); took <= lease*3/4-time.Millisecond {
+					t.Errorf("the term ended %v after the last proof but one", took)
+				}
+				remove()
+				if _, err := a.Await(t.Context()); err != nil {
+					t.Error(err)
+				}
+				w.wantLeader("a") // still the first: its session is alive
+			})
 		})
-		time.Sleep(lease)
-		synctest.Wait()
-		if _, held := a.Held(); held {
-			t.Errorf("a leads although nothing was confirmed for the duration of its lease")
-		}
-		wantCause(t, w.led()[0], election.ErrLapsed)
-		if took := w.led()[0].to.Sub(at); took <= lease*3/4-time.Millisecond {
-			t.Errorf("the term ended %v after the last proof but one", took)
-		}
-		remove()
-		if _, err := a.Await(t.Context()); err != nil {
-			t.Error(err)
-		}
-		w.wantLeader("a") // still the first: its session is alive
-	})
+	}
 }
 
 // A reply that arrives after the lease has ended, as in a suspended process, starts no term: it proves only

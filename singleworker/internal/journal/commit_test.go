@@ -312,7 +312,10 @@ func TestLateWriteDoesNotReachTheNewJob(t *testing.T) {
 				}
 				_, tick, _ := g.Get(g.Tree.Tick("job"))
 				_, history, _ := g.Get(g.Tree.History("job"))
-				g.Set(g.Tree.Alive("job"), zkrec.Owner{SID: "b", Incarnation: "b-1"}.Encode())
+				g.Multi(
+					zkconn.CreateEphemeralOp(g.Tree.Instance("b"), zkrec.Instance{Incarnation: "b-1"}.Encode()), // or a takes it back
+					zkconn.SetOp(g.Tree.Alive("job"), zkrec.Owner{SID: "b", Incarnation: "b-1"}.Encode(), zkconn.AnyVersion),
+				)
 				roomtest.Pass(time.Second)
 				g.OnMulti(test.node, zkdev.Delay(inFlight))
 				answer := make(chan error, 1)

@@ -167,6 +167,42 @@ func TestLateLayoutIsRefused(t *testing.T) {
 	})
 }
 
+// A run that has begun on a shard while the next layout is being written keeps it from being written: runs of
+// two layouts are not in progress at once.
+func TestRunBeforeTheNextLayout(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.SubmitSharded(2)
+		start(g, "a")
+		roomtest.Pass(3 * roomtest.SyncPeriod)
+		path, late := g.Tree.Tick("job[0]"), false
+		remove := g.Server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+			if r.Client != "a" || late || !slices.ContainsFunc(r.Ops, func(op zkdev.Request) bool { return op.Path == path }) {
+				return zkdev.Pass()
+			}
+			late = true
+			return zkdev.Delay(time.Second)
+		})
+		defer remove()
+		g.Reshard(3)
+		roomtest.Pass(500 * time.Millisecond)
+		if !late {
+			g.T.Fatal("no layout is under way")
+		}
+		data, _, _ := g.Get(path)
+		record, err := zkrec.ParseTick(data, time.Time{})
+		if err != nil {
+			g.T.Fatal(err)
+		}
+		record.Run = zkrec.Run{Tick: record.Watermark, RunID: "r", Manual: "m", SID: "a", Attempt: 1, State: zkrec.RunRunning}
+		g.Set(path, record.Encode())
+		roomtest.Pass(3 * roomtest.SyncPeriod)
+		if spec := g.Spec(); !spec.Resizing() {
+			g.T.Errorf("the spec is %+v while a run of the former layout is in progress", spec)
+		}
+	})
+}
+
 func TestReplyToReshardingIsLost(t *testing.T) {
 	t.Parallel()
 	for what, action := range map[string]zkdev.Action{
