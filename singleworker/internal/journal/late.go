@@ -23,11 +23,8 @@ func (w *write) late(guard owner.Guard) string {
 	return ""
 }
 
-// createLate creates the Late node of a run, if one is given. It goes with the session.
+// createLate creates the Late node of a run. It goes with the session.
 func createLate(ctx context.Context, l *session.Loop, slot, run string) error {
-	if run == "" {
-		return nil
-	}
 	_, err := l.Conn.Multi(ctx, zkconn.CreateEphemeralOp(l.Tree.Late(slot, run), nil))
 	if errors.Is(err, zkconn.ErrNodeExists) { // from a try whose answer was lost
 		return nil

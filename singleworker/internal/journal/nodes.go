@@ -183,31 +183,54 @@ func (j *Journal) finish(n *node, w *write, err error) {
 // fetch reads the nodes, and creates the Late node of a run, if one is given, before that.
 func (j *Journal) fetch(n *node, late string) {
 	n.busy = true
-	ownership := j.owner.Owned(n.slot)
-	j.loop.Async("read tick", func(ctx context.Context) func() {
-		var s Stored
-		err := createLate(ctx, j.loop, n.slot, late)
-		if err == nil {
-			s, err = readBoth(ctx, j.loop, n.slot)
+	f := fetching{j, n, late, j.owner.Owned(n.slot)}
+	if late == "" {
+		f.read()
+		return
+	}
+	j.loop.Async("create late node", func(ctx context.Context) func() {
+		if err := createLate(ctx, j.loop, n.slot, late); err != nil {
+			return func() { f.done(Stored{}, err) }
 		}
-		return func() {
-			n.busy = false
-			j.catalog.Report(n.slot, err, j.loop.Tree.Tick(n.slot), j.loop.Tree.History(n.slot))
-			switch {
-			case ownership != j.owner.Owned(n.slot): // read again: see Lost
-			case zkconn.IsUnknown(err):
-				return // continued by the next session, or the next sync
-			case errors.Is(err, zkconn.ErrNoNode):
-				j.missing(n)
-				return
-			case err != nil:
-				j.finish(n, n.queue[0], err) // the runner, or the next sync, tries again
-			default:
-				n.known, n.Stored, n.late = true, s, late
-			}
-			j.advance(n)
-		}
+		return f.read
 	})
+}
+
+// fetching is one reading of a slot's nodes.
+type fetching struct {
+	*Journal
+
+	n      *node
+	late   string
+	before *owner.Ownership // when it began
+}
+
+func (f fetching) read() {
+	f.loop.Read(bothOf(f.loop, f.n.slot), func(results []zkconn.ReadResult) {
+		var s Stored
+		err := s.setBoth(f.loop, f.n.slot, results)
+		f.done(s, err)
+	})
+}
+
+// done takes in what the nodes held, or why they were not read.
+func (f fetching) done(s Stored, err error) {
+	n := f.n
+	n.busy = false
+	f.catalog.Report(n.slot, err, f.loop.Tree.Tick(n.slot), f.loop.Tree.History(n.slot))
+	switch {
+	case f.before != f.owner.Owned(n.slot): // read again: see Lost
+	case zkconn.IsUnknown(err):
+		return // continued by the next session, or the next sync
+	case errors.Is(err, zkconn.ErrNoNode):
+		f.missing(n)
+		return
+	case err != nil:
+		f.finish(n, n.queue[0], err) // the runner, or the next sync, tries again
+	default:
+		n.known, n.Stored, n.late = true, s, f.late
+	}
+	f.advance(n)
 }
 
 // missing: the job was made by the published sample, or an older version, and lacks a node; or it was

@@ -25,36 +25,34 @@ func (s Stored) Version() int32 { return s.version }
 // History is at least as recent as the record.
 func (s Stored) History() zkrec.History { return s.history }
 
-// readBoth reads the tick and the history node. A change moves both on, so it does not matter which of
-// two states either is of: the versions decide.
-func readBoth(ctx context.Context, l *session.Loop, slot string) (s Stored, err error) {
-	var tickErr, historyErr error
-	l.Together(ctx, 2, func(ctx context.Context, i int) {
-		if i == 0 {
-			tickErr = s.readTick(ctx, l, slot, l.Conn.Get)
-		} else {
-			historyErr = s.readHistory(ctx, l, slot)
-		}
-	})
-	if tickErr != nil {
-		return s, tickErr
+// bothOf is what to read of a slot: its tick and its history node. A change moves both on, so it does not matter
+// which of two states either is of: the versions decide.
+func bothOf(l *session.Loop, slot string) []zkconn.Read {
+	return []zkconn.Read{{Path: l.Tree.Tick(slot)}, {Path: l.Tree.History(slot)}}
+}
+
+// setBoth takes in what was read.
+func (s *Stored) setBoth(l *session.Loop, slot string, r []zkconn.ReadResult) error {
+	err := s.setTick(l.Tree.Tick(slot), r[0].Data, r[0].Stat, r[0].Err)
+	if err != nil {
+		return err
 	}
-	return s, historyErr
+	return s.setHistory(l.Tree.History(slot), r[1].Data, r[1].Stat, r[1].Err)
 }
 
 // ReadWatched reads a slot's nodes and watches its tick node. It is called beside the loop.
 func ReadWatched(ctx context.Context, l *session.Loop, slot string) (s Stored, err error) {
-	if err = s.readTick(ctx, l, slot, l.Conn.GetW); err == nil {
-		err = s.readHistory(ctx, l, slot) // after the record: as old, or newer
+	path := l.Tree.Tick(slot)
+	data, stat, err := l.Conn.GetW(ctx, path)
+	if err = s.setTick(path, data, stat, err); err != nil {
+		return s, err
 	}
-	return s, err
+	path = l.Tree.History(slot) // after the record: as old, or newer
+	data, stat, err = l.Conn.Get(ctx, path)
+	return s, s.setHistory(path, data, stat, err)
 }
 
-type get func(ctx context.Context, path string) ([]byte, zkconn.Stat, error)
-
-func (s *Stored) readTick(ctx context.Context, l *session.Loop, slot string, read get) error {
-	path := l.Tree.Tick(slot)
-	data, stat, err := read(ctx, path)
+func (s *Stored) setTick(path string, data []byte, stat zkconn.Stat, err error) error {
 	if err == nil {
 		s.version = stat.Version
 		s.record, err = zkrec.ParseTick(data, stat.Mtime)
@@ -62,9 +60,7 @@ func (s *Stored) readTick(ctx context.Context, l *session.Loop, slot string, rea
 	return session.ReadError(path, err)
 }
 
-func (s *Stored) readHistory(ctx context.Context, l *session.Loop, slot string) error {
-	path := l.Tree.History(slot)
-	data, stat, err := l.Conn.Get(ctx, path)
+func (s *Stored) setHistory(path string, data []byte, stat zkconn.Stat, err error) error {
 	if err == nil {
 		s.historyVersion = stat.Version
 		s.history, err = zkrec.ParseHistory(data)

@@ -38,76 +38,110 @@ func (j *Journal) ReadRequests(slot string) {
 	if own == nil || !j.loop.Joined() || !own.requests.reading.Begin() {
 		return
 	}
-	known := own.requests.list
-	j.loop.Async("read requests", func(ctx context.Context) func() {
-		list, waiting, err := fetchRequests(ctx, j.loop, slot, known)
-		return func() {
-			again := own.requests.reading.End()
-			if j.owned[slot] != own {
-				return
-			}
-			own.requests.nextLook = 0
-			switch {
-			case err == nil:
-				crowded := waiting > zkrec.MaxReadRequests
-				if crowded && !own.requests.crowded {
-					j.loop.Log.Warn("too many requests: the oldest are read, the others wait for them", "job", slot,
-						"path", j.loop.Tree.Requests(slot), "waiting", waiting, "read", zkrec.MaxReadRequests)
-				}
-				own.requests.crowded = crowded
-				j.requested(slot, own, list)
-				own.requests.nextLook = j.loop.NextLook()
-			case errors.Is(err, zkconn.ErrNoNode):
-				j.requested(slot, own, nil)
-				j.catalog.Repair(slot) // the next sync then sets a watch
-			case errors.Is(err, zkconn.ErrDenied):
-				if !own.requests.known {
-					j.loop.Log.Warn("requests cannot be read: the job runs without them", "job", slot, "err", err)
-				}
-				j.requested(slot, own, own.requests.list)
-			default:
-				j.loop.Log.Debug("requests not read", "job", slot, "err", err)
-			}
-			if again {
-				j.ReadRequests(slot)
-			}
+	r := requestsReading{j, slot, own}
+	list := zkconn.Read{Path: j.loop.Tree.Requests(slot), Children: true, Watch: true}
+	j.loop.Read([]zkconn.Read{list}, func(results []zkconn.ReadResult) {
+		if err := results[0].Err; err != nil {
+			r.done(nil, err)
+			return
 		}
+		r.listed(results[0].Names)
 	})
 }
 
-// fetchRequests reads those of the oldest requests that are not known yet: a request never changes. It
-// returns how many there are.
-func fetchRequests(
-	ctx context.Context, l *session.Loop, slot string, known []ticks.Request,
-) (list []ticks.Request, waiting int, err error) {
-	ids, _, err := l.Conn.ChildrenW(ctx, l.Tree.Requests(slot))
-	if err != nil {
-		return nil, 0, err
-	}
+// requestsReading is one reading of what operators request of a slot.
+type requestsReading struct {
+	*Journal
+
+	slot string
+	own  *owned
+}
+
+// listed reads those of the oldest requests that are not known yet: a request never changes.
+func (r requestsReading) listed(ids []string) {
 	slices.Sort(ids) // they begin with the time
-	for _, id := range ids[:min(len(ids), zkrec.MaxReadRequests)] {
-		if i := slices.IndexFunc(known, func(r ticks.Request) bool { return r.ID == id }); i >= 0 {
-			list = append(list, known[i])
-			continue
-		}
-		data, _, err := l.Conn.Get(ctx, l.Tree.Request(slot, id))
-		if errors.Is(err, zkconn.ErrNoNode) {
-			continue
-		}
-		if err != nil && !errors.Is(err, zkconn.ErrDenied) {
-			return nil, 0, err
-		}
-		var request zkrec.Request
-		if err == nil {
-			request, err = zkrec.ParseRequest(data)
-		}
-		if err != nil {
-			l.Log.Warn("request ignored: it cannot be read", "job", slot, "path", l.Tree.Request(slot, id), "err", err)
-			request.Kind = "" // kept, so that it is read, and logged, once
-		}
-		list = append(list, ticks.Request{ID: id, Request: request})
+	known := make(map[string]ticks.Request, len(r.own.requests.list))
+	for _, request := range r.own.requests.list {
+		known[request.ID] = request
 	}
-	return list, len(ids), nil
+	oldest := ids[:min(len(ids), zkrec.MaxReadRequests)]
+	var reads []zkconn.Read
+	for _, id := range oldest {
+		if _, ok := known[id]; !ok {
+			reads = append(reads, zkconn.Read{Path: r.loop.Tree.Request(r.slot, id)})
+		}
+	}
+	r.loop.Read(reads, func(results []zkconn.ReadResult) {
+		var list []ticks.Request
+		for _, id := range oldest {
+			request, ok := known[id]
+			if !ok {
+				result := results[0]
+				results = results[1:]
+				switch {
+				case errors.Is(result.Err, zkconn.ErrNoNode):
+					continue
+				case result.Err != nil && !errors.Is(result.Err, zkconn.ErrDenied):
+					r.done(nil, result.Err)
+					return
+				}
+				request = r.parse(id, result)
+			}
+			list = append(list, request)
+		}
+		r.warnIfCrowded(len(ids))
+		r.done(list, nil)
+	})
+}
+
+// parse reads a request. One that cannot be read is kept, so that it is read, and logged, once.
+func (r requestsReading) parse(id string, result zkconn.ReadResult) ticks.Request {
+	request, err := zkrec.Request{}, result.Err
+	if err == nil {
+		request, err = zkrec.ParseRequest(result.Data)
+	}
+	if err != nil {
+		r.loop.Log.Warn("request ignored: it cannot be read", "job", r.slot, "path", r.loop.Tree.Request(r.slot, id), "err", err)
+		request.Kind = ""
+	}
+	return ticks.Request{ID: id, Request: request}
+}
+
+// warnIfCrowded says, once, that more requests wait than are read.
+func (r requestsReading) warnIfCrowded(waiting int) {
+	crowded := waiting > zkrec.MaxReadRequests
+	if crowded && !r.own.requests.crowded {
+		r.loop.Log.Warn("too many requests: the oldest are read, the others wait for them", "job", r.slot,
+			"path", r.loop.Tree.Requests(r.slot), "waiting", waiting, "read", zkrec.MaxReadRequests)
+	}
+	r.own.requests.crowded = crowded
+}
+
+// done takes in what was read.
+func (r requestsReading) done(list []ticks.Request, err error) {
+	again := r.own.requests.reading.End()
+	if r.owned[r.slot] != r.own {
+		return
+	}
+	r.own.requests.nextLook = 0
+	switch {
+	case err == nil:
+		r.requested(r.slot, r.own, list)
+		r.own.requests.nextLook = r.loop.NextLook()
+	case errors.Is(err, zkconn.ErrNoNode):
+		r.requested(r.slot, r.own, nil)
+		r.catalog.Repair(r.slot) // the next sync then sets a watch
+	case errors.Is(err, zkconn.ErrDenied):
+		if !r.own.requests.known {
+			r.loop.Log.Warn("requests cannot be read: the job runs without them", "job", r.slot, "err", err)
+		}
+		r.requested(r.slot, r.own, r.own.requests.list)
+	default:
+		r.loop.Log.Debug("requests not read", "job", r.slot, "err", err)
+	}
+	if again {
+		r.ReadRequests(r.slot)
+	}
 }
 
 func (j *Journal) requested(slot string, own *owned, list []ticks.Request) {

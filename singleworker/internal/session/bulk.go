@@ -42,7 +42,8 @@ type outcome struct {
 // are under way; what is asked for first is sent first, so that who reads many nodes keeps those waiting that read
 // after it, but no writes. done gets the results of all its reads at once.
 //
-// The watches end with the connection: who relies on them reads again when the instance has joined again.
+// The watches end with the connection: who relies on them reads again when the instance has joined again. What was
+// read with a watch in an earlier connection is answered with ErrLost, even if its answer has come.
 func (r *reader) Read(reads []zkconn.Read, done func([]zkconn.ReadResult)) {
 	if len(reads) == 0 {
 		r.loop.Defer(func() { done(nil) })
@@ -56,13 +57,26 @@ func (r *reader) send() {
 	for r.underWay < readWindow && len(r.queue) > 0 {
 		reads, deliver := r.take()
 		r.underWay++
+		connection := r.loop.connection
 		r.loop.Async("reads", func(ctx context.Context) func() {
 			results := r.loop.Conn.ReadMany(ctx, reads)
 			return func() {
 				r.underWay--
+				if connection != r.loop.connection {
+					loseWatches(reads, results)
+				}
 				deliver(results)
 			}
 		})
+	}
+}
+
+// loseWatches makes what was read with a watch that has ended unknown.
+func loseWatches(reads []zkconn.Read, results []zkconn.ReadResult) {
+	for i, read := range reads {
+		if read.Watch && results[i].Err == nil {
+			results[i] = zkconn.ReadResult{Err: &zkconn.OpError{Op: "read", Path: read.Path, Err: zkconn.ErrLost}}
+		}
 	}
 }
 

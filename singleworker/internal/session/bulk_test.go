@@ -112,7 +112,9 @@ func TestReadsKeepNoWriteWaiting(t *testing.T) {
 		})
 		answered := 0
 		l.Do(func() { l.Read(reads, func(results []zkconn.ReadResult) { answered = len(results) }) })
-		l.Do(func() { l.Write(session.Beats, []zkconn.Op{zkconn.CreateOp(g.Tree.Root()+"/late", nil)}, func(session.Result) {}) })
+		l.Do(func() {
+			l.Write(session.Beats, []zkconn.Op{zkconn.CreateOp(g.Tree.Root()+"/late", nil)}, func(session.Result) {})
+		})
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if answered != len(reads) {

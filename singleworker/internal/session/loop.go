@@ -70,10 +70,12 @@ type Loop struct {
 // status is what the loop knows of its session.
 type status struct {
 	connected bool
-	joined    bool          // the instance's ephemeral node exists
-	attempt   int           // counts connections: what was asked in an older one is void
-	lostAt    time.Duration // Mono: when connected or joined became false
-	warnedAt  time.Duration // Mono: when the log last said that there is no connection
+	joined    bool // the instance's ephemeral node exists
+	// connection counts the connections. The watches that Read sets end with them.
+	connection int
+	attempt    int           // counts attempts to join: what was asked in an older one is void
+	lostAt     time.Duration // Mono: when connected or joined became false
+	warnedAt   time.Duration // Mono: when the log last said that there is no connection
 }
 
 // New returns a loop; Run starts it.
@@ -237,6 +239,7 @@ func (l *Loop) onEvent(ev zkconn.Event) {
 		switch ev.Kind {
 		case zkconn.Connected:
 			l.connected = true
+			l.connection++
 		case zkconn.Disconnected:
 			if !l.connected {
 				return // another failed attempt to connect
