@@ -159,6 +159,15 @@ bench-cluster: setup ## groups of processes on a real ZooKeeper: ROWS=rest,start
 	@go test -count=1 -timeout 0 -v -run '^TestBench$$' ./integration/bench -bench.full -bench.rows='$(ROWS)' -bench.sizes='$(SIZES)' \
 		-bench.count=$(COUNT) -bench.limit=$(LIMIT) -bench.session=$(SESSION) | sed -u '/^=== /d; /^ *--- PASS/d'
 
+# A module of its own, because the library must not depend on what it is compared with. As root on Debian it installs
+# redis, PostgreSQL, Quartz and a JDK.
+SYSTEMS ?=
+.PHONY: compare
+compare: setup ## the same jobs on gocron with redis, River, and Quartz; SYSTEMS=singleworker,gocron,river,quartz,quartz-tuned
+	integration/compare/install.sh
+	cd integration/compare && go vet ./...
+	@cd integration/compare && go test -count=1 -timeout 0 -v . -compare.systems='$(SYSTEMS)' | sed -u '/^=== /d; /^ *--- PASS/d'
+
 .PHONY: build
 build: ## swctl, into bin/
 	go build -o bin/ ./cmd/swctl

@@ -1,0 +1,25 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
+)
+
+func runSingleworker(ctx context.Context, w work) error {
+	m, err := singleworker.New(singleworker.Config{Servers: w.addr, ServerType: "compare", InstanceID: w.id, SessionTimeout: 4 * time.Second})
+	if err != nil {
+		return err
+	}
+	for k := range w.jobs {
+		name := w.name(k)
+		if err := m.Handle(name, func(_ context.Context, run *singleworker.Run) error { return w.ran(run.Job, run.Tick) }); err != nil {
+			return err
+		}
+		if err := m.Schedule(singleworker.Job{Name: name, Schedule: w.cron() + "?"}); err != nil {
+			return err
+		}
+	}
+	return m.Run(ctx)
+}
