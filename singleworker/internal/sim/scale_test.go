@@ -49,11 +49,9 @@ func (s size) String() string { return fmt.Sprintf("%dx%d", s.jobs, s.instances)
 // some for what each instance hears of each other. A transaction counts as one.
 func (s size) untilBalanced() int { return 20*s.jobs + 10*s.instances*s.instances }
 
-// inRest bounds the requests in d while nothing happens: heartbeats and looks at the others, and slow
-// readings of everything.
-func (s size) inRest(d time.Duration) int {
-	return int(d.Seconds() * (2*float64(s.instances) + float64(s.jobs)/4))
-}
+// inRest bounds the requests in d while nothing happens, whatever the number of jobs: heartbeats, and looks at
+// others.
+func (s size) inRest(d time.Duration) int { return int(2 * d.Seconds() * float64(s.instances)) }
 
 // scale is a group whose requests are counted.
 type scale struct {
@@ -157,11 +155,12 @@ func (g *scale) line(what string, before zkdev.Traffic, d time.Duration, atMost 
 
 // spent is how much counts have grown, without pings: a client sends them when it has nothing else to send.
 func spent(before, now map[zkdev.Op]int) (total int, ops string) {
+	var list strings.Builder
 	for _, op := range slices.Sorted(maps.Keys(now)) {
 		if n := now[op] - before[op]; n > 0 && op != zkdev.OpPing {
 			total += n
-			ops += fmt.Sprintf(" %s %d", op, n)
+			fmt.Fprintf(&list, " %s %d", op, n)
 		}
 	}
-	return total, ops
+	return total, list.String()
 }
