@@ -40,7 +40,7 @@ var fullSizes = map[string][]size{
 	"claims": {{1000, 1}, {10000, 1}},
 }
 
-// smallSizes has those rows that a small measurement has of a group of more than one instance.
+// A small measurement has one size of each row.
 var (
 	small  = []size{{30, 3}}
 	single = []size{{30, 1}} // what one instance needs, and can
@@ -115,7 +115,7 @@ type bench struct {
 }
 
 // wants reports whether any of the rows is to be measured.
-func (b *bench) wants(rows ...string) bool { return slices.Contains(b.plan.sizes(rows...), b.size) }
+func (b *bench) wants(rows ...string) bool { return slices.Contains(b.sizes(rows...), b.size) }
 
 func (b *bench) program(name string) string { return filepath.Join(b.programs, name) }
 
@@ -154,7 +154,7 @@ const memory = "/dev/shm"
 
 // useMemory reports whether files can be created there.
 func useMemory() bool {
-	file, err := os.CreateTemp(memory, "bench-") //nolint:usetesting // it is about this directory
+	file, err := os.CreateTemp(memory, "bench-")
 	if err != nil {
 		return false
 	}

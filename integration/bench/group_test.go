@@ -66,7 +66,7 @@ func (g *group) add(n int) time.Time {
 	var added []*process
 	for range n {
 		g.started++
-		added = append(added, start(g.t, g.changed, exec.CommandContext(g.t.Context(), g.program("instance"), //nolint:gosec // built here
+		added = append(added, start(g.t, g.changed, exec.CommandContext(g.t.Context(), g.program("instance"),
 			"-servers", g.server.Addr(), "-group", serverType, "-id", fmt.Sprintf("i%d", g.started),
 			"-session", g.session.String(), "-jobs", strconv.Itoa(g.Jobs))))
 	}

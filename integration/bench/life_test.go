@@ -78,7 +78,7 @@ func (g *group) memory() {
 	if !g.wants("memory") || g.Instances > 1 {
 		return
 	}
-	without := start(g.t, nil, exec.CommandContext(g.t.Context(), g.program("instance"), //nolint:gosec // built here
+	without := start(g.t, nil, exec.CommandContext(g.t.Context(), g.program("instance"),
 		"-servers", g.server.Addr(), "-group", "none", "-session", g.session.String()))
 	without.begin()
 	rival := startRival(g.t, g.Jobs, time.Hour)
@@ -106,7 +106,7 @@ func (g *group) list() {
 	}
 	for _, command := range []string{"list", "instances"} {
 		before, begun := g.requests(), time.Now()
-		out, err := exec.CommandContext(g.t.Context(), g.program("swctl"), "--zk", g.server.Addr(), "--server-type", serverType, command).CombinedOutput() //nolint:gosec // built here
+		out, err := exec.CommandContext(g.t.Context(), g.program("swctl"), "--zk", g.server.Addr(), "--server-type", serverType, command).CombinedOutput()
 		took := time.Since(begun)
 		l := g.line("List/"+command, g.size).add(took.Seconds(), "s").add(float64(g.requests()-before), "req")
 		if err != nil {

@@ -12,27 +12,28 @@ import (
 
 // Report is what a process knows of itself.
 type Report struct {
-	Runs       []Ran // since the last report
-	Rows       []Row // since the last report
-	LeasesLost int
-	Pings      int
-	Heap       int64 // bytes in use after a collection
-	RSS        int64 // bytes before it
-	CPU        time.Duration
+	Runs       []Ran         `json:"runs"` // since the last report
+	Rows       []Row         `json:"rows"` // since the last report
+	LeasesLost int           `json:"leases_lost"`
+	Pings      int           `json:"pings"`
+	Heap       int64         `json:"heap"` // bytes in use after a collection
+	RSS        int64         `json:"rss"`  // bytes before it
+	CPU        time.Duration `json:"cpu"`
 }
 
 // Ran is the begin of a run.
 type Ran struct {
-	Job     string
-	Tick    int64 // Unix seconds
-	Attempt int
-	Late    time.Duration // from the tick to the begin
+	Job     string        `json:"job"`
+	Tick    int64         `json:"tick"` // Unix seconds
+	Attempt int           `json:"attempt"`
+	Late    time.Duration `json:"late"` // from the tick to the begin
 }
 
 // Row is a row of a job's history about ticks that were not run.
 type Row struct {
-	Job      string
-	From, To int64 // Unix seconds
+	Job  string `json:"job"`
+	From int64  `json:"from"` // Unix seconds
+	To   int64  `json:"to"`   // the last of them
 }
 
 // JobName is the name of a job.

@@ -60,10 +60,9 @@ func (l *line) late(all []time.Duration) *line {
 }
 
 // remark says what the figures do not.
-func (l *line) remark(format string, args ...any) *line {
+func (l *line) remark(format string, args ...any) {
 	l.note = fmt.Sprintf(format, args...)
 	l.row.notes = append(l.row.notes, l.note)
-	return l
 }
 
 // print prints the line for benchstat, or, with a remark, so that benchstat does not count it.

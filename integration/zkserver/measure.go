@@ -1,6 +1,7 @@
 package zkserver
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -40,7 +41,7 @@ func (s *Server) CPU() time.Duration {
 	}
 	// Behind the name, which is in brackets, field 3 of proc(5) is the first; 14 and 15 are user and system time.
 	const user, system = 14 - 3, 15 - 3
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	var ticks int64
 	for _, field := range []int{user, system} {
 		n, err := strconv.ParseInt(fields[field], 10, 64)
