@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/listing"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -51,6 +52,7 @@ type Client struct {
 	conn    *zkconn.Conn
 	tree    zkrec.Tree
 	changed chan struct{} // a watched node changed; buffers one signal
+	room    listing.Room
 }
 
 // Dial connects and returns when a server has answered. The nodes that the client creates

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/swjobs/singleworker/singleworker/internal/listing"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -33,6 +34,9 @@ var (
 	// ErrConflict means that concurrent changes of the job, or the order, did not
 	// stop.
 	ErrConflict = errors.New("changed by someone else at the same time")
+	// ErrFull means that the names of the group's jobs have nearly 8 MiB, the longest list that a client
+	// reads: further jobs belong to another server type, or below another chroot.
+	ErrFull = listing.ErrFull
 	// ErrTooLong means that a node has so many children that they are not listed: their names have
 	// more than 8 MiB.
 	ErrTooLong = zkconn.ErrTooLong

@@ -112,6 +112,9 @@ func (s *submission) create(ctx context.Context) error {
 	if err := conn.EnsureRoot(ctx, tree.Root()); err != nil {
 		return err
 	}
+	if err := s.client.room.Check(ctx, conn, tree.Root(), s.spec.Job.Name); err != nil {
+		return err
+	}
 	s.wrote = true
 	_, err := conn.Multi(ctx, newNodes(tree.NewJob(s.spec.Job.Name, zkrec.Spec{Job: s.spec.Job}))...)
 	return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/listing"
 	"github.com/swjobs/singleworker/singleworker/internal/member"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
@@ -50,6 +51,7 @@ type Catalog struct {
 
 	jobs       map[string]*Job
 	registered map[string]struct{} // jobs at which this instance is registered, or may be
+	crowded    bool                // the list of jobs was long when it was read last
 	misnamed   int                 // how many nodes stand where jobs do without a job's name, as last logged
 	listing    session.OnePerTime
 	nextList   time.Duration // Mono: when to list the jobs although no watch tells
@@ -178,6 +180,12 @@ func (c *Catalog) List() {
 }
 
 func (c *Catalog) listed(names []string) {
+	crowded := listing.Length(names) > listing.Warn
+	if crowded && !c.crowded {
+		c.loop.Log.Warn("the list of jobs is half as long as it may become: move some to another server type or chroot",
+			"path", c.loop.Tree.Root(), "jobs", len(names), "bytes", listing.Length(names), "at_most", listing.Max)
+	}
+	c.crowded = crowded
 	present := make(map[string]bool, len(names))
 	var misnamed []string
 	for _, name := range names {

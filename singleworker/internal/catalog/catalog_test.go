@@ -3,6 +3,7 @@ package catalog_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/catalog"
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/listing"
 	"github.com/swjobs/singleworker/singleworker/internal/member"
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
@@ -372,6 +374,26 @@ func TestLateShardIsNotCreated(t *testing.T) {
 		g.Set(g.Tree.Job("job"), spec.Encode())
 		roomtest.Pass(2 * roomtest.SyncPeriod)
 		g.WantNodes(false, g.Tree.Slot("job[0]"), g.Tree.Slot("job[1]"))
+	})
+}
+
+// A list of jobs that becomes too long to be read is noticed in time, and said once.
+func TestLongList(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		var ops []zkconn.Op
+		for k := range listing.Warn / 200 {
+			ops = append(ops, zkconn.CreateOp(fmt.Sprintf("%s/_%0199d", g.Tree.Root(), k), nil))
+		}
+		for part := range slices.Chunk(ops, 500) {
+			g.Multi(part...)
+		}
+		a := start(g)
+		g.Submit("job")
+		roomtest.Pass(time.Minute)
+		if log := a.Log.String(); strings.Count(log, "the list of jobs is half as long") != 1 {
+			g.T.Errorf("logged, want one line:\n%s", log)
+		}
 	})
 }
 

@@ -13,12 +13,17 @@ import (
 // maxLogged is how much of a replaced record is logged, in bytes.
 const maxLogged = 1 << 10
 
-// Declare writes the jobs that the application's code declares. It is for an instance that has appeared:
-// one that is refused must not bring back what was canceled or changed since.
+// Declare writes the jobs that the application's code declares, many at once. It is for an instance that has
+// appeared: one that is refused must not bring back what was canceled or changed since. ErrFull of package
+// listing is returned if there is no room for those that do not exist.
 func (e *Entry) Declare(ctx context.Context) error {
-	errs := make([]error, len(e.cfg.Declarations))
-	e.loop.Together(ctx, len(errs), func(ctx context.Context, i int) {
-		d := e.cfg.Declarations[i]
+	rest, err := e.declareNew(ctx)
+	if err != nil {
+		return err
+	}
+	errs := make([]error, len(rest))
+	e.loop.Together(ctx, len(rest), func(ctx context.Context, i int) {
+		d := rest[i]
 		switch found, err := e.declare(ctx, d); {
 		case err == nil:
 		case found && !zkconn.IsUnknown(err):
@@ -32,20 +37,66 @@ func (e *Entry) Declare(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// declareNew creates the jobs that do not exist, and returns the declarations that are not yet as they should be.
+func (e *Entry) declareNew(ctx context.Context) (rest []Declaration, err error) {
+	all := e.cfg.Declarations
+	reads := make([]zkconn.Read, len(all))
+	for i, d := range all {
+		reads[i].Path = e.loop.Tree.Job(d.Job)
+	}
+	var missing []Declaration
+	var names []string
+	var groups [][]zkconn.Op
+	for i, found := range e.loop.Conn.ReadMany(ctx, reads) {
+		d := all[i]
+		if !errors.Is(found.Err, zkconn.ErrNoNode) {
+			old, err := zkrec.ParseSpec(d.Job, found.Data)
+			if found.Err != nil || err != nil || old.Declared != d.Spec.Fingerprint() {
+				rest = append(rest, d)
+			}
+			continue
+		}
+		missing, names = append(missing, d), append(names, d.Job)
+		groups = append(groups, newJob(e.loop.Tree, d.Job, e.signed(d.Spec)))
+	}
+	if len(missing) == 0 {
+		return rest, nil
+	}
+	if err := e.room.Check(ctx, e.loop.Conn, e.loop.Tree.Root(), names...); err != nil {
+		return nil, fmt.Errorf("declare %d jobs: %w", len(missing), err)
+	}
+	for i, result := range e.loop.Apply(ctx, groups) {
+		if d := missing[i]; result.Err == nil {
+			e.loop.Log.Info("job declared", "job", d.Job, "schedule", d.Spec.Job.Schedule)
+		} else {
+			rest = append(rest, d) // another instance was faster, or the error is found again
+		}
+	}
+	return rest, nil
+}
+
+func newJob(tree zkrec.Tree, name string, spec zkrec.Spec) (ops []zkconn.Op) {
+	for _, node := range tree.NewJob(name, spec) {
+		ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
+	}
+	return ops
+}
+
+// signed is a spec that says who has declared it, and when.
+func (e *Entry) signed(spec zkrec.Spec) zkrec.Spec {
+	spec.Declared, spec.DeclaredBy, spec.DeclaredAt = spec.Fingerprint(), e.declarer(), time.Now().UnixMilli()
+	return spec
+}
+
 // declare writes a job that the application's code declares. A job that exists is replaced only if it
 // is not based on this same declaration: an operator's change on top of it stays until the code says
 // something else. found reports whether the job existed, in which case an error is that of its node alone.
 func (e *Entry) declare(ctx context.Context, d Declaration) (found bool, err error) {
-	spec := d.Spec
-	spec.Declared, spec.DeclaredBy, spec.DeclaredAt = spec.Fingerprint(), e.declarer(), time.Now().UnixMilli()
+	spec := e.signed(d.Spec)
 	for {
 		data, stat, err := e.loop.Conn.Get(ctx, e.loop.Tree.Job(d.Job))
 		if errors.Is(err, zkconn.ErrNoNode) {
-			var ops []zkconn.Op
-			for _, node := range e.loop.Tree.NewJob(d.Job, spec) {
-				ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
-			}
-			_, err = e.loop.Conn.Multi(ctx, ops...)
+			_, err = e.loop.Conn.Multi(ctx, newJob(e.loop.Tree, d.Job, spec)...)
 			if errors.Is(err, zkconn.ErrNodeExists) {
 				continue // another instance was faster
 			}

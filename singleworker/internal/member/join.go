@@ -8,6 +8,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/listing"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
@@ -19,10 +20,13 @@ type Entry struct {
 	loop      *session.Loop
 	cfg       Config
 	published published
+	room      listing.Room
 }
 
 // NewEntry returns the entry of an instance.
-func NewEntry(loop *session.Loop, cfg Config) *Entry { return &Entry{loop, cfg, publishedOf(cfg)} }
+func NewEntry(loop *session.Loop, cfg Config) *Entry {
+	return &Entry{loop: loop, cfg: cfg, published: publishedOf(cfg)}
+}
 
 // Prepare creates what must exist before this instance appears: the roots.
 func (e *Entry) Prepare(ctx context.Context) error {

@@ -98,6 +98,8 @@ func Explain(set cmdline.Settings, err error) error {
 		return err // the server is not to blame
 	case errors.Is(err, admin.ErrUnavailable):
 		return cmdline.WithHint(err, "%s", unavailable(set, err))
+	case errors.Is(err, admin.ErrFull):
+		return cmdline.WithHint(err, "another --server-type, or servers with a chroot (host:2181/jobs2), for part of the jobs")
 	case errors.Is(err, admin.ErrTooLong):
 		return cmdline.WithHint(err, "ZooKeeper's own shell (deleteall) to remove what the application did not create there")
 	case errors.Is(err, admin.ErrDenied):
