@@ -38,7 +38,7 @@ func set(t *virtual, conn *zk.Conn, path string) {
 	}
 }
 
-func TestLag(t *testing.T) {
+func TestLag(t *testing.T) { //nolint:tparallel // bubble calls it
 	t.Parallel()
 	for name, test := range map[string]func(t *virtual, client *zkdev.Client, behind, other *zk.Conn){
 		"reads are late": func(t *virtual, _ *zkdev.Client, behind, other *zk.Conn) {

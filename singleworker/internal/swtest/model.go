@@ -2,6 +2,7 @@ package swtest
 
 import (
 	"maps"
+	"math"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/ledger"
@@ -60,14 +61,39 @@ func Transactions(log []zkdev.Txn) (txns []*txnlog.Txn) {
 func (c *Cluster) View(f func(m *Model)) {
 	c.modelMu.Lock()
 	defer c.modelMu.Unlock()
+	c.follow(math.MaxInt64)
+	f(c.model)
+}
+
+// follow takes in the log, up to a zxid.
+func (c *Cluster) follow(through int64) {
 	if c.model == nil {
 		c.model = ledger.NewModel(c.tree)
 	}
 	for _, txn := range Transactions(c.Server.LogAfter(c.applied)) { // all that one zxid has done is logged at once
+		if txn.Zxid > through {
+			return
+		}
 		c.model.Apply(txn)
 		c.applied = txn.Zxid
 	}
-	f(c.model)
+}
+
+// Snapshot is the server's. Do not call View, or what uses it, until it is restored.
+func (c *Cluster) Snapshot() *zkdev.Snapshot {
+	c.modelMu.Lock()
+	defer c.modelMu.Unlock()
+	snapshot := c.Server.Snapshot()
+	c.follow(snapshot.Zxid())
+	return snapshot
+}
+
+// Restore has the server lose what came after the latest snapshot.
+func (c *Cluster) Restore(snapshot *zkdev.Snapshot) error {
+	c.modelMu.Lock()
+	defer c.modelMu.Unlock()
+	c.applied = c.Server.Zxid()
+	return c.Server.Restore(snapshot)
 }
 
 // Owners returns the owner of each slot that a live instance owns.

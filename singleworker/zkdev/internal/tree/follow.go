@@ -29,6 +29,11 @@ func (s *State) Clone() *State {
 	return &c
 }
 
+// Succeed has zxids and session ids begin after those of another state.
+func (s *State) Succeed(other *State) {
+	s.last, s.taken, s.nextSession = other.last, other.taken, other.nextSession
+}
+
 // Follow applies a transaction of the state that s is a copy of. Transactions must come in order. s must not be written to
 // otherwise.
 func (s *State) Follow(txn *Txn) (out Output) {

@@ -1,0 +1,32 @@
+package zkdev
+
+import "github.com/swjobs/singleworker/singleworker/zkdev/internal/tree"
+
+// A Snapshot is the nodes and the sessions of a server at one time.
+type Snapshot struct{ state *tree.State }
+
+// Zxid returns the zxid of the latest transaction in the snapshot.
+func (n *Snapshot) Zxid() int64 { return n.state.Zxid() }
+
+// Snapshot returns the server's nodes and sessions as they are.
+func (s *Server) Snapshot() *Snapshot {
+	n := new(Snapshot)
+	s.do(func(k *core) { n.state = k.state.Clone() })
+	return n
+}
+
+// Restore restarts the server with what a snapshot has: it has lost all transactions since then, although they were acknowledged. As
+// under the new leader of an ensemble that has lost them, zxids and session ids are not used again. [Server.Log] continues to return
+// them.
+func (s *Server) Restore(n *Snapshot) error {
+	s.Stop()
+	s.do(func(k *core) {
+		restored := n.state.Clone()
+		restored.Succeed(k.state)
+		k.state = restored
+		for _, f := range k.behind {
+			f.state, f.queue = restored.Clone(), nil
+		}
+	})
+	return s.Start()
+}
