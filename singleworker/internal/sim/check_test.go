@@ -38,7 +38,8 @@ type evidence struct {
 	contacts  []contact
 	silentFor time.Duration
 	until     time.Time
-	latch     bool // the group is in latch mode
+	latch     bool  // the group is in latch mode
+	lost      *loss // for check
 }
 
 // witness collects what the instances of a cluster say of themselves.
@@ -163,6 +164,7 @@ type ledger struct {
 	members   []contact      // when sessions were instances of the group
 	stay      map[string]int // of the members, by id
 	queue     queue
+	lost      *loss // so far
 }
 
 // counts is how much there was to check.
@@ -173,6 +175,7 @@ type counts struct {
 	layouts   int           // that came into effect after another one
 	complete  int           // ticks that hooks were told of
 	alarms    int           // that were raised
+	forgotten int           // claims that the servers have lost
 	silent    time.Duration // the longest time for which an alarm was due
 }
 
@@ -180,7 +183,11 @@ type counts struct {
 func check(e evidence) ([]violation, counts) {
 	l := newLedger(e.tree)
 	l.latch = e.latch
-	l.read(e.log)
+	if e.lost != nil {
+		l.readAround(*e.lost, e.log)
+	} else {
+		l.read(e.log)
+	}
 	return l.end(e)
 }
 
@@ -218,6 +225,7 @@ func (l *ledger) read(log []zkdev.Txn) {
 
 // end verifies what can be said when all of the log was read.
 func (l *ledger) end(e evidence) ([]violation, counts) {
+	e = l.excuse(e)
 	l.evidence = e
 	for _, right := range e.rights {
 		l.rightsTo[right.Job] = append(l.rightsTo[right.Job], right)

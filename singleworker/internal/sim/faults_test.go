@@ -41,6 +41,7 @@ var faults = []fault{
 	{"stop a run", 1, func(w *world, _ *swtest.Instance) { w.stop(w.rng.IntN(len(w.shards))) }},
 	{"withdraw requests", 1, func(w *world, _ *swtest.Instance) { w.unrequest(w.rng.IntN(len(w.shards))) }},
 	{"set a clock", 1, (*world).setClock},
+	{"forget", 1, func(w *world, _ *swtest.Instance) { w.forget() }},
 	{"depose", 1, func(w *world, _ *swtest.Instance) { w.depose() }},
 	{"lag", 2, (*world).fallBehind},
 	{"twin", 1, (*world).twin},
@@ -176,7 +177,7 @@ func (w *world) running() (sids []string) {
 }
 
 // force notes that sessions of instances end from outside.
-func (w *world) force(of ...string) {
+func (w *witness) force(of ...string) {
 	sids := make(map[string]bool)
 	for _, sid := range of {
 		sids[sid] = true

@@ -22,14 +22,10 @@ type place struct {
 }
 
 // queue is that of the election, as the log has it: the first one leads.
-type queue struct {
-	places  []place
-	through int64 // zxid
-}
+type queue struct{ places []place }
 
 // apply reads one transaction. The nodes of a session that ends are deleted in the log.
 func (q *queue) apply(txn *zkdev.Txn, leader string) {
-	q.through = txn.Zxid
 	if txn.Code != zkdev.OK || path.Dir(txn.Path) != leader {
 		return
 	}
@@ -44,13 +40,14 @@ func (q *queue) apply(txn *zkdev.Txn, leader string) {
 
 // leader is the id of the instance that leads now, or "".
 func (w *world) leader() string {
-	for _, txn := range w.cluster.Server.LogAfter(w.queue.through) {
-		w.queue.apply(&txn, w.cluster.Tree().Leader())
-	}
-	if len(w.queue.places) == 0 {
+	if !w.Latch {
 		return ""
 	}
-	return w.queue.places[0].sid
+	w.ledger.read(w.cluster.Server.LogAfter(w.ledger.through))
+	if len(w.ledger.queue.places) == 0 {
+		return ""
+	}
+	return w.ledger.queue.places[0].sid
 }
 
 // checkLeads verifies that a claim of a group in latch mode is its leader's.
@@ -70,7 +67,7 @@ func (w *world) depose() {
 	if !w.Latch || !w.Forced || leader == "" {
 		return
 	}
-	node := w.queue.places[0].path
+	node := w.ledger.queue.places[0].path
 	w.notef("someone deletes the node with which %s leads", leader)
 	if err := w.cluster.Delete(context.Background(), node); err != nil && !errors.Is(err, zkconn.ErrNoNode) {
 		w.violate(violation{7, leader, time.Now(), err.Error()})

@@ -74,6 +74,9 @@ func (b *breach) world() func(*profile) {
 // lagging has instances read from servers that are behind.
 func lagging(p *profile) { p.Lagging = true }
 
+// forgetful has the servers lose transactions.
+func forgetful(p *profile) { p.Forgets = true }
+
 // latchMode has one instance lead, and own everything.
 func latchMode(p *profile) {
 	p.Latch, p.Alike, p.Weighted, p.Limited = true, true, false, false
@@ -112,7 +115,7 @@ func node(op zkdev.Op, path string, version int32) (string, int32) {
 }
 
 // alarms makes instances write them elsewhere.
-func alarms(op zkdev.Op, path string, version int32) (string, int32) {
+func alarms(_ zkdev.Op, path string, version int32) (string, int32) {
 	if strings.HasSuffix(path, "/"+nodeAlarm) {
 		return "/" + strings.ReplaceAll(path, "/", "_"), -1
 	}
@@ -139,7 +142,7 @@ func TestBreachRates(t *testing.T) {
 		var found, seeds atomic.Int64
 		simkit.Search(simkit.Seeds(1000), func(seed uint64) bool {
 			seeds.Add(1)
-			if v, is := breached(t, seed, breaches[name], []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}); is {
+			if v, is := breached(t, seed, breaches[name], []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}); is {
 				t.Logf("breach %s: seed %d: %v", name, seed, v)
 				found.Add(1)
 			}
@@ -153,15 +156,16 @@ var ratesFlag = flag.Bool("sim.rates", false, "count how many seeds find each br
 
 // breaches are the rules that can be broken in every instance of a group, by name.
 var breaches = map[string]*breach{
-	"takeover": {check: heartbeats(zkdev.OpDelete)},       // without the heartbeat's version
-	"adoption": {check: blind(zkdev.OpSetData, "/alive")}, // without the owner record's version
-	"lease":    {granted: 40 * time.Second},               // that outlives the session
-	"claim":    {check: claim},                            // without a check of the owner
-	"spec":     {check: unspecified},                      // a claim without the spec's version
-	"layout":   {hasty: true},                             // that does not wait for runs to end
-	"alarm":    {check: alarms},                           // that is not raised
-	"leader":   {check: leader, in: latchMode},            // without a check of the leader's node
-	"node":     {check: node, in: lagging},                // changes of instances' nodes without a version
+	"takeover": {check: heartbeats(zkdev.OpDelete)},                     // without the heartbeat's version
+	"adoption": {check: blind(zkdev.OpSetData, "/alive")},               // without the owner record's version
+	"lease":    {granted: 40 * time.Second},                             // that outlives the session
+	"claim":    {check: claim},                                          // without a check of the owner
+	"spec":     {check: unspecified},                                    // a claim without the spec's version
+	"layout":   {hasty: true},                                           // that does not wait for runs to end
+	"alarm":    {check: alarms},                                         // that is not raised
+	"leader":   {check: leader, in: latchMode},                          // without a check of the leader's node
+	"tick":     {check: blind(zkdev.OpSetData, "/tick"), in: forgetful}, // without the tick record's version
+	"node":     {check: node, in: lagging},                              // changes of instances' nodes without a version
 	"claims": {check: func(op zkdev.Op, path string, version int32) (string, int32) { // without any check
 		path, version = claim(op, path, version)
 		return blind(zkdev.OpSetData, "/tick")(op, path, version)

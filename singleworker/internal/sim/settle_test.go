@@ -277,7 +277,7 @@ func (w *world) end() {
 		<-i.Done()
 		if i.State() == swtest.Killed {
 			killed[i.Name] = true
-		} else if err := i.Stop(); errors.Is(err, singleworker.ErrNotHandedBack) || !joined[i.Name] {
+		} else if err := i.Stop(); errors.Is(err, singleworker.ErrNotHandedBack) || !joined[i.Name] || w.ledger.lost.endOf(i) {
 			killed[i.Name] = true // as good as: what it registered is left, or was when it could not join
 		} else if twin := errors.Is(err, singleworker.ErrDuplicateInstance) && w.twins[i.Name]; err != nil && !twin {
 			w.violate(violation{7, i.Name, time.Now(), fmt.Sprintf("Run returned %v", err)})

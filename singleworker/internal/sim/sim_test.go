@@ -29,8 +29,8 @@ var (
 // nodes deleted, from outside; jobs are submitted, canceled, resharded and get other schedules and policies, by operators and by two
 // versions of the application that declare them; runs are requested and stopped, and requests withdrawn; instances are drained,
 // disabled and enabled, and drain themselves. Some groups have instances with MaxSlots. Some are in latch mode, and their leader is
-// deposed. In some, instances read from servers that are behind by up to a session. In some,
-// the wall clocks of machines, and of operators, are off and leap. Second processes of an id are started while the first one lives, or
+// deposed. In some, instances read from servers that are behind by up to a session. In some, the servers
+// lose the acknowledged transactions of up to a session. In some, the wall clocks of machines, and of operators, are off and leap. Second processes of an id are started while the first one lives, or
 // hangs. The connect string has one to three names of the server. Every message of every connection has a
 // separate latency, mostly of 0.2 to 5 ms, some of 50 and more. The checker reads the server's transaction log and what the handlers recorded, and verifies that
 //
@@ -83,7 +83,10 @@ var (
 //  10. an alarm is raised for a tick of its slot, when it can be overdue, once, and not when its slot has long accounted
 //     for it; OnTickMissed is told of it at most once, by who has raised it. An alarm that is due is raised silentFor later if
 //     there is an instance all that time, with the job's handler or not, that the server hears from, in groups whose clocks are right;
-//  11. in latch mode each claim is made by the instance that leads then: whose node is the first one of the queue, in the log.
+//  11. in latch mode each claim is made by the instance that leads then: whose node is the first one of the queue, in the log;
+//  12. if the servers lose transactions that they have acknowledged, the rest of the log has all these properties as if the lost ones had
+//     never been: so what they claimed is claimed once more at most, and nothing from before. No run begins, and no lease lasts, on account
+//     of them for longer than a lease after the loss. Leases from before may be valid beside new ones for as long.
 //
 // What happens in a seed is a plan of numbered steps, each with separate random numbers. The steps, and their
 // virtual times, are always the same as long as the group answers at the same times. The order of events within an instant is the
@@ -111,6 +114,7 @@ func TestSimulation(t *testing.T) {
 	t.Logf("seeds: %d", total.seeds)
 	t.Logf("jobs resharded: %d; schedules replaced: %d; ticks that all shards had done: %d", total.layouts, total.schedules, total.complete)
 	t.Logf("ticks accounted for: %d; alarms: %d, at the latest %.2f of the time allowed after they were due", total.ticks, total.alarms, total.silent)
+	t.Logf("claims that were acknowledged and lost: %d", total.forgotten)
 	t.Logf("virtual hours: %.1f", total.virtual.Hours())
 	t.Logf("violations: %d", total.violations)
 }
@@ -172,6 +176,7 @@ func (sum *totals) add(w *world) {
 	sum.ticks += w.ticks
 	sum.layouts += w.layouts
 	sum.alarms += w.alarms
+	sum.forgotten += w.forgotten
 	sum.schedules += w.schedules
 	sum.complete += w.complete
 	sum.txns += w.txns

@@ -34,6 +34,7 @@ type profile struct {
 	Clocks           bool          // those of machines are off, and leap
 	Lagging          bool          // instances read from servers that are behind
 	Latch            bool          // the group is in latch mode
+	Forgets          bool          // the servers lose transactions that they have acknowledged, once
 	Noise            time.Duration
 }
 
@@ -51,6 +52,7 @@ func drawProfile(r *rand.Rand, noise time.Duration) profile {
 	p.Limited = r.IntN(4) == 0
 	p.Clocks = r.IntN(3) == 0
 	p.Lagging = r.IntN(3) == 0
+	p.Forgets = r.IntN(6) == 0
 	if r.IntN(6) == 0 {
 		latchMode(&p)
 	}
@@ -79,7 +81,6 @@ type world struct {
 	twins    map[string]bool          // ids that two live processes had
 	removes  []func()                 // of controls
 	ledger   *ledger                  // what the checker knows so far
-	queue    queue                    // of the election, as last looked at
 	clocks   map[string]*atomic.Int64 // how far the wall clock of each machine is off, by instance id
 
 	witness                   // its mu guards the following, too

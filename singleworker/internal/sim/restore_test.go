@@ -1,0 +1,185 @@
+package sim
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	rules "github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// Property 12: what is lost when the servers forget transactions that they have acknowledged. The ledger reads the log as if these
+// had never been, and all else must hold of what remains.
+
+// loss is what was forgotten.
+type loss struct {
+	from, to    time.Time // of the snapshot, and of its restoration
+	first, last int64     // zxids: after the first, up to the last
+	claims      map[string]bool
+	open        map[string]bool // runs of the snapshot whose results may be lost
+}
+
+// forget has the servers lose the last transactions, once.
+func (w *world) forget() {
+	if !w.Forgets || w.ledger.lost != nil {
+		return
+	}
+	w.notef("a snapshot is made")
+	snapshot := w.cluster.Snapshot()
+	log := w.cluster.Server.LogAfter(w.ledger.through)
+	end := slices.IndexFunc(log, func(txn zkdev.Txn) bool { return txn.Zxid > snapshot.Zxid() })
+	if end < 0 {
+		end = len(log)
+	}
+	w.ledger.read(log[:end])
+	from := time.Now()
+	time.Sleep(w.upTo(w.Session))
+	w.cluster.Server.Stop()
+	w.ledger.forgets(from, time.Now(), snapshot.Zxid(), w.cluster.Server.LogAfter(snapshot.Zxid()))
+	var all []string
+	for _, i := range w.cluster.Instances() {
+		all = append(all, i.Name)
+	}
+	w.force(all...)
+	time.Sleep(w.upTo(w.Session / 2))
+	if err := w.cluster.Restore(snapshot); err != nil {
+		w.violate(violation{7, "server", time.Now(), err.Error()})
+	}
+	w.notef("the server has lost what came after zxid %d", snapshot.Zxid())
+}
+
+// forgets takes in what is lost: of its heartbeats leases were renewed, though.
+func (l *ledger) forgets(from, to time.Time, first int64, log []zkdev.Txn) {
+	l.lost = &loss{from: from, to: to, first: first, last: first, claims: make(map[string]bool), open: make(map[string]bool)}
+	for slot, acc := range l.accounts {
+		if acc.record.Open() {
+			l.lost.open[acc.record.RunID] = true
+		}
+		l.changes(slot, to)
+	}
+	for k := range log {
+		txn := &log[k]
+		l.lost.last, l.through = txn.Zxid, txn.Zxid
+		l.txns++
+		slot, node, rest, ok := l.model.Split(txn.Path)
+		switch {
+		case !ok || txn.Code != zkdev.OK:
+		case node == rules.NodeTick && rest == "" && txn.Op != zkdev.OpDelete:
+			if rec, err := zkrec.ParseTick(txn.Data, txn.Time); err == nil && rec.Open() && !l.seen[rec.RunID] {
+				l.lost.claims[rec.RunID] = true
+			}
+		case node == rules.NodeAlive && rest != "" && txn.Op == zkdev.OpSetData:
+			if r := l.current(slot); r != nil && r.sid == rest {
+				r.beats = append(r.beats, txn.Time)
+			}
+		}
+	}
+}
+
+// readAround reads a log of which the middle was lost.
+func (l *ledger) readAround(lost loss, log []zkdev.Txn) {
+	after := func(zxid int64) int {
+		if k := slices.IndexFunc(log, func(txn zkdev.Txn) bool { return txn.Zxid > zxid }); k >= 0 {
+			return k
+		}
+		return len(log)
+	}
+	from, to := after(lost.first), after(lost.last)
+	l.read(log[:from])
+	l.forgets(lost.from, lost.to, lost.first, log[from:to])
+	l.read(log[to:])
+}
+
+// is reports whether a token was lost.
+func (x *loss) is(token int64) bool { return token > x.first && token <= x.last }
+
+// within reports whether something was told of what may be lost.
+func (x *loss) within(t time.Time) bool { return !t.Before(x.from) && !t.After(x.to) }
+
+// excuse leaves out what instances say of the transactions that are lost, and verifies that what rests on them ends with the leases.
+func (l *ledger) excuse(e evidence) evidence {
+	x := l.lost
+	if x == nil {
+		return e
+	}
+	l.forgotten = len(x.claims)
+	end := x.to.Add(e.session * 3 / 4)
+	e.runs = slices.DeleteFunc(slices.Clone(e.runs), func(r swtest.Run) bool {
+		lost := x.is(r.Token) || x.claims[r.ID]
+		if lost && (r.Started.After(end) || !x.claims[r.ID]) {
+			l.violatef(12, r.Job, r.Started, "run %s of %s, token %d, rests on what was lost until %s", r.ID, r.Instance.Name, r.Token, clock(x.to))
+		}
+		return lost
+	})
+	e.rights = slices.DeleteFunc(slices.Clone(e.rights), func(r swtest.Right) bool {
+		if x.is(r.Token) && r.Until.After(end) {
+			l.violatef(12, r.Job, r.Until, "%s has a lease with token %d, which was lost at %s", r.Instance.Name, r.Token, clock(x.to))
+		}
+		return x.is(r.Token)
+	})
+	e.hooks = slices.DeleteFunc(slices.Clone(e.hooks), func(a adoption) bool { return x.is(a.token) })
+	e.told = slices.DeleteFunc(slices.Clone(e.told), func(c completion) bool { return x.within(c.at) })
+	e.warned = slices.DeleteFunc(slices.Clone(e.warned), func(w warned) bool { return x.within(w.at) })
+	unrecorded := make(map[string]bool)
+	for _, of := range []map[string]bool{e.unrecorded, x.open} {
+		for id := range of {
+			unrecorded[id] = true
+		}
+	}
+	e.unrecorded = unrecorded
+	return e
+}
+
+// endOf reports whether the end of an instance was lost, so that it has left what it has removed.
+func (x *loss) endOf(i *swtest.Instance) bool {
+	return x != nil && i.StoppedAfter(x.from) && !i.StoppedAfter(x.to)
+}
+
+// TestFalseEvidenceOfLosses is TestFalseEvidence for property 12.
+func TestFalseEvidenceOfLosses(t *testing.T) {
+	t.Parallel()
+	claimed := func(e *evidence, lost bool) int { // the first run that was claimed in time to be lost, or after it
+		return slices.IndexFunc(e.runs, func(r swtest.Run) bool {
+			return lost && e.lost.within(r.Started.Add(-time.Second)) || !lost && r.Started.After(e.lost.to)
+		})
+	}
+	tell(t, forgotten, []lie{
+		{"nothing", func(*evidence) {}, 0, ""},
+		{"nothing was lost", func(e *evidence) { e.lost = nil }, 8, "was never claimed"},
+		{"a run that nobody has claimed", func(e *evidence) { e.runs[claimed(e, true)].ID += "?" }, 3, "no claim"},
+		{"a run after the loss that nobody has claimed", func(e *evidence) { e.runs[claimed(e, false)].ID += "?" }, 3, "no claim"},
+		{"a run that was claimed and lost begins late", func(e *evidence) {
+			e.runs[claimed(e, true)].Started = e.lost.to.Add(session)
+		}, 12, "rests on what was lost"},
+		{"a lease that was lost is kept", func(e *evidence) {
+			e.rights[0].Token, e.rights[0].Until = e.lost.last, e.lost.to.Add(session)
+		}, 12, "which was lost"},
+	})
+}
+
+// forgotten has the server lose the claims of some seconds: their ticks are run again.
+func forgotten(t *testing.T) evidence {
+	t.Helper()
+	s := &scene{Cluster: swtest.New(t, swtest.Config{SessionTimeout: session}), t: t, schedule: "* * * * * ?", brief: true}
+	s.begin(&breach{}, &breach{})
+	snapshot, from := s.Snapshot(), time.Now()
+	time.Sleep(3500 * time.Millisecond)
+	s.force("a", "b")
+	lost := loss{from: from, to: time.Now(), first: snapshot.Zxid(), last: s.Server.Zxid()}
+	if err := s.Restore(snapshot); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * session)
+	e := s.end()
+	e.lost = &lost
+	twice := make(map[time.Time]int)
+	for _, r := range e.runs {
+		if twice[r.Tick]++; twice[r.Tick] > 2 {
+			t.Errorf("%s is run %d times", clock(r.Tick), twice[r.Tick])
+		}
+	}
+	return e
+}
