@@ -8,7 +8,7 @@ import (
 )
 
 // A restored server has the nodes and sessions of the snapshot. Clients with such a session keep it, the others get a new
-// one, and zxids go on.
+// one, and zxids continue.
 func TestRestore(t *testing.T) {
 	bubble(t, func(t *virtual) {
 		keeps, kept := connect(t, t.server)
