@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/listing"
-	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -53,6 +51,7 @@ type Client struct {
 	tree    zkrec.Tree
 	changed chan struct{} // a watched node changed; buffers one signal
 	room    listing.Room
+	ahead   *ahead // what was read in bulk, or nil
 }
 
 // Dial connects and returns when a server has answered. The nodes that the client creates
@@ -167,7 +166,7 @@ func retried[T any](ctx context.Context, c *Client, doing string, read func() (T
 
 // optional reads a node that may be missing.
 func (c *Client) optional(ctx context.Context, path string) ([]byte, zkconn.Stat, error) {
-	data, stat, err := c.conn.Get(ctx, path)
+	data, stat, err := c.node(ctx, path)
 	if errors.Is(err, zkconn.ErrNoNode) {
 		return nil, zkconn.Stat{}, nil
 	}
@@ -176,7 +175,7 @@ func (c *Client) optional(ctx context.Context, path string) ([]byte, zkconn.Stat
 
 // children lists the children of a node that may be missing.
 func (c *Client) children(ctx context.Context, path string) ([]string, error) {
-	names, _, err := c.conn.Children(ctx, path)
+	names, err := c.names(ctx, path)
 	if errors.Is(err, zkconn.ErrNoNode) {
 		return nil, nil
 	}
@@ -192,7 +191,7 @@ type child struct {
 }
 
 // eachChild reads the children of a node that may be missing; those that go meanwhile are left
-// out. It calls use for one at a time.
+// out.
 func (c *Client) eachChild(ctx context.Context, path string, use func(child)) error {
 	names, err := c.children(ctx, path)
 	if err != nil {
@@ -203,26 +202,27 @@ func (c *Client) eachChild(ctx context.Context, path string, use func(child)) er
 
 // eachOf is eachChild for those of the given names.
 func (c *Client) eachOf(ctx context.Context, path string, names []string, use func(child)) error {
-	var mu sync.Mutex
-	return task.Each(ctx, readers, names, func(ctx context.Context, _ int, name string) error {
-		path := path + "/" + name
-		node := child{name: name}
-		var err error
-		if node.data, node.stat, err = c.conn.Get(ctx, path); errors.Is(err, ErrDenied) {
+	reads := make([]zkconn.Read, len(names))
+	for i, name := range names {
+		reads[i] = zkconn.Read{Path: path + "/" + name}
+	}
+	results, err := c.readMany(ctx, reads)
+	for i, r := range results {
+		node := child{name: names[i], data: r.Data, stat: r.Stat}
+		err := r.Err
+		if errors.Is(err, ErrDenied) {
 			node.err = denied(err)
-			node.stat, _, err = c.conn.Exists(ctx, path) // which needs no permission
+			node.stat, _, err = c.conn.Exists(ctx, reads[i].Path) // which needs no permission
 		}
 		if errors.Is(err, zkconn.ErrNoNode) {
-			return nil
+			continue
 		}
 		if err != nil {
 			return err
 		}
-		mu.Lock()
-		defer mu.Unlock()
 		use(node)
-		return nil
-	})
+	}
+	return err
 }
 
 // denied says which node may not be read.

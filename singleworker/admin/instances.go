@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/task"
@@ -142,57 +141,18 @@ func (c *Client) counted(ctx context.Context) (all map[string]Instance, slots ma
 	if err != nil {
 		return nil, nil, err
 	}
-	var mu sync.Mutex
 	owned := make(map[string]int)
 	slots = make(map[string]string)
-	err = task.Each(ctx, readers, slices.DeleteFunc(jobs, func(name string) bool { return !zkrec.IsJob(name) }),
-		func(ctx context.Context, _ int, job string) error {
-			return c.eachOwner(ctx, job, func(slot, sid string) {
-				mu.Lock()
-				defer mu.Unlock()
-				owned[sid]++
-				slots[sid] = slot
-			})
-		})
+	jobs = slices.DeleteFunc(jobs, func(name string) bool { return !zkrec.IsJob(name) })
+	err = c.owners(ctx, jobs, func(slot, sid string) {
+		owned[sid]++
+		slots[sid] = slot
+	})
 	for sid, instance := range all {
 		instance.Owned = owned[sid]
 		all[sid] = instance
 	}
 	return all, slots, err
-}
-
-// eachOwner calls f for each slot of a job that an owner record names an instance for. It reads no other
-// record: of a job without shards, one.
-func (c *Client) eachOwner(ctx context.Context, job string, f func(slot, sid string)) error {
-	owned, err := c.ownerOf(ctx, job, f)
-	if owned || err != nil {
-		return err
-	}
-	shards, err := c.children(ctx, c.tree.Shards(job))
-	if err != nil && !errors.Is(err, ErrDenied) {
-		return err
-	}
-	for _, name := range shards {
-		if shard, ok := zkrec.ParseShard(name); ok {
-			if _, err := c.ownerOf(ctx, zkrec.ShardSlot(job, shard), f); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// ownerOf calls f if the slot's owner record names an instance. One that may not be read names nobody.
-func (c *Client) ownerOf(ctx context.Context, slot string, f func(slot, sid string)) (owned bool, err error) {
-	data, _, err := c.optional(ctx, c.tree.Alive(slot))
-	if err != nil && !errors.Is(err, ErrDenied) {
-		return false, err
-	}
-	owner, _ := zkrec.ParseOwner(data) // an unreadable record, likewise
-	if owned = owner.SID != ""; owned {
-		f(slot, owner.SID)
-	}
-	return owned, nil
 }
 
 // live reads the running instances by id.

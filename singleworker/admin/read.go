@@ -76,8 +76,12 @@ func (c *Client) list(ctx context.Context) ([]JobStatus, error) {
 			jobs = append(jobs, name)
 		}
 	}
+	bulk, err := c.readAhead(ctx, jobs)
+	if err != nil {
+		return nil, err
+	}
 	err = task.Each(ctx, readers, jobs, func(ctx context.Context, _ int, name string) error {
-		status, err := c.status(ctx, name, live)
+		status, err := bulk.status(ctx, name, live)
 		switch {
 		case errors.Is(err, ErrNotFound):
 			return nil // canceled meanwhile

@@ -68,7 +68,7 @@ func (c *Client) read(ctx context.Context, name string) (reading, error) {
 		if complete, err := zkrec.ParseComplete(data); err == nil { // an unreadable record counts as empty
 			r.complete = complete.Tick
 		}
-		stat, _, err := c.conn.Exists(ctx, c.tree.Job(name))
+		_, stat, err := c.optional(ctx, c.tree.Job(name))
 		if err != nil || stat.Mzxid == job.stat.Mzxid {
 			return r, err
 		}
@@ -79,7 +79,7 @@ func (c *Client) read(ctx context.Context, name string) (reading, error) {
 func (c *Client) readJob(ctx context.Context, job string) (records, error) {
 	r := records{slot: job}
 	var err error
-	r.spec, r.stat, err = c.conn.Get(ctx, c.tree.Job(job))
+	r.spec, r.stat, err = c.node(ctx, c.tree.Job(job))
 	if errors.Is(err, zkconn.ErrNoNode) {
 		return r, ErrNotFound
 	}

@@ -1,0 +1,132 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// Many jobs are listed in few requests, and each as Get describes it.
+func TestListIsBulkAndSaysWhatGetSays(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		const jobs = 200
+		w.owned(job.Job{Name: "failed", Schedule: "@hourly"})
+		at := time.Now().Add(-time.Hour).Truncate(time.Hour)
+		w.ticked("failed", at, zkrec.RunFailed, nil)
+		w.submit(job.Job{Name: "parts", Schedule: "@hourly", Shards: 3})
+		for _, shard := range []string{"parts[0]", "parts[2]"} {
+			w.multi(zkcreate(w.c.tree.Slot(shard), nil), zkcreate(w.c.tree.Alive(shard), nil), zkcreate(w.c.tree.Tick(shard), nil), zkcreate(w.c.tree.History(shard), nil))
+			w.adopt("app-1", shard)
+		}
+		w.ticked("parts[2]", at, zkrec.RunTimedOut, nil)
+		w.submit(job.Job{Name: "late", Schedule: "@hourly"})
+		w.multi(zkcreate(w.c.tree.Alarm("late"), zkrec.Alarm{Tick: at.UnixMilli(), SID: "app-1"}.Encode()))
+		w.submit(job.Job{Name: "broken", Schedule: "@hourly"})
+		w.put(w.c.tree.Tick("broken"), []byte("{"))
+		for k := range jobs {
+			w.submit(job.Job{Name: fmt.Sprintf("job-%03d", k), Schedule: "@hourly"})
+		}
+		var requests atomic.Int32
+		stop := w.server.ControlKeep(zkdev.OpAny, func(r *zkdev.Request) zkdev.Action {
+			if r.Op != zkdev.OpPing {
+				requests.Add(1)
+			}
+			return zkdev.Pass()
+		})
+		list, err := w.c.List(w.Context())
+		w.must(err)
+		instances, err := w.c.Instances(w.Context())
+		w.must(err)
+		stop()
+		if n := requests.Load(); n > 25 {
+			t.Errorf("%d requests for %d jobs, want at most 25", n, len(list))
+		}
+		if len(list) != jobs+4 || len(instances) != 1 || instances[0].Owned != 3 {
+			t.Errorf("%d jobs, instances %+v; want %d, and one that owns 3", len(list), instances, jobs+4)
+		}
+		for _, listed := range list {
+			got, want := text(t, listed), text(t, w.get(listed.Name))
+			if got != want {
+				t.Errorf("listed\n%s, got\n%s", got, want)
+			}
+		}
+	})
+}
+
+func text(t *testing.T, s JobStatus) string {
+	t.Helper()
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// A run that ends, and begins elsewhere, while the jobs are read is not taken for one whose owner is dead.
+func TestListReadsAgainWhatHasChanged(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		old := w.owned(job.Job{Name: "job", Schedule: "@hourly"})
+		at := time.Now().Add(-time.Hour).Truncate(time.Hour)
+		w.claim(zkrec.Run{Tick: at.UnixMilli(), Started: at.UnixMilli(), RunID: "run", Token: old})
+		bulks := 0
+		w.server.ControlKeep(zkdev.OpMultiRead, func(r *zkdev.Request) zkdev.Action {
+			for _, op := range r.Ops {
+				if op.Path == w.c.tree.Alive("job") { // the tick was read before
+					bulks++
+					return zkdev.Delay(time.Second)
+				}
+			}
+			return zkdev.Pass()
+		})
+		listed := make(chan []JobStatus, 1)
+		go func() {
+			list, err := w.c.List(w.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			listed <- list
+		}()
+		time.Sleep(time.Second / 2)
+		w.multi(
+			zkconn.SetOp(w.c.tree.Tick("job"), zkrec.Tick{Watermark: at.UnixMilli(), Run: zkrec.Run{
+				Tick: at.UnixMilli(), Started: at.UnixMilli(), Ended: at.UnixMilli() + 1, RunID: "run", Token: old, State: zkrec.RunOK,
+			}}.Encode(), zkconn.AnyVersion),
+			zkconn.SetOp(w.c.tree.Alive("job"), zkrec.Owner{SID: "app-1", Incarnation: "app-1-1"}.Encode(), zkconn.AnyVersion),
+		)
+		list := <-listed
+		if len(list) != 1 || list[0].LastRun == nil || list[0].LastRun.State != RunOK || bulks == 0 {
+			t.Errorf("listed %+v, want a run that ended well", list)
+		}
+	})
+}
+
+// Without the right to read the jobs' parent nothing is listed, and lost connections are tried again.
+func TestListRetries(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.owned(job.Job{Name: "job", Schedule: "@hourly"})
+		w.server.Control(zkdev.OpMultiRead, func(*zkdev.Request) zkdev.Action { return zkdev.CutBefore() })
+		if list, err := w.c.List(w.Context()); err != nil || len(list) != 1 {
+			t.Errorf("after a lost connection: %+v, %v", list, err)
+		}
+		w.server.ControlKeep(zkdev.OpGetChildren2, func(r *zkdev.Request) zkdev.Action {
+			if r.Path == w.c.tree.Root() {
+				return zkdev.Refuse(zkdev.NoAuth)
+			}
+			return zkdev.Pass()
+		})
+		if list, err := w.c.List(w.Context()); !errors.Is(err, ErrDenied) {
+			t.Errorf("List = %+v, %v; want ErrDenied", list, err)
+		}
+	})
+}
