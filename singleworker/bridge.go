@@ -56,11 +56,11 @@ func (w *bridge) Own(o journal.Ownership) {
 		w.owned[o.Slot] = o.Lease
 		w.hooks.owned(Ownership{Job: name, Shard: shard, Token: o.Lease.Token})
 	}
-	handler := w.handlers[o.Spec.Job.HandlerName()]
+	handler, spec := w.handlers[o.Spec.Job.HandlerName()], o.Spec // the closure must not keep all of o
 	w.runner.Own(runner.Job{
 		Job: o.Job, Name: o.Slot, Lease: o.Lease, Since: o.Since, Record: o.Record, Requests: o.Requests,
 		Handle: func(ctx context.Context, r runner.Run) error {
-			return handler(ctx, w.newRun(r, o.Spec))
+			return handler(ctx, w.newRun(r, spec))
 		},
 	})
 }

@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/swjobs/singleworker/singleworker/internal/owner"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
@@ -165,7 +166,9 @@ func (j *Journal) isOutdated(n *node, w *write) bool {
 
 // finish reports w and takes it off the queue.
 func (j *Journal) finish(n *node, w *write, err error) {
-	n.queue = n.queue[1:]
+	if n.queue = slices.Delete(n.queue, 0, 1); len(n.queue) == 0 {
+		n.queue = nil // a node of an idle slot keeps nothing of its writes
+	}
 	if n.late != "" {
 		dropLate(j.loop, n.slot, n.late)
 		n.late = ""
