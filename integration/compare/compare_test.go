@@ -49,7 +49,7 @@ func TestCompare(t *testing.T) {
 // withKills runs nine jobs each second and kills processes.
 func withKills(t *testing.T, s system) (line string) {
 	t.Helper()
-	g := startGroup(t, s, work{jobs: 9, period: time.Second})
+	g := startGroup(t, s, work{jobs: 9, period: time.Second, length: 100 * time.Millisecond})
 	from := time.Now().Truncate(time.Second).Add(time.Second)
 	sleepUntil(from.Add(steady))
 	rss := g.rss()
@@ -72,9 +72,11 @@ func withKills(t *testing.T, s system) (line string) {
 	}
 	slices.Sort(pauses)
 	all, calm := settle(runs, g.work, g.jobs, from, to), settle(runs, g.work, g.jobs, from, from.Add(steady))
-	return fmt.Sprintf("%-13s %-22s %8d %6d %6d %10s %10s %7dM", s.name,
+	line = fmt.Sprintf("%-13s %-22s %8d %6d %6d %10s %10s %7dM", s.name,
 		fmt.Sprintf("%.2f / %.2f / %.2f", pauses[0].Seconds(), pauses[len(pauses)/2].Seconds(), pauses[len(pauses)-1].Seconds()),
 		all.ticks, all.never, all.twice, ms(calm.percentile(50)), ms(calm.percentile(99)), rss>>20)
+	t.Log(line)
+	return line
 }
 
 // withMany runs a thousand jobs every five seconds.
@@ -86,7 +88,9 @@ func withMany(t *testing.T, s system) (line string) {
 	to := from.Add(bursts * g.work.period)
 	sleepUntil(to.Add(warm))
 	a := settle(readLedger(t, g.ledger), g.work, g.jobs, from, to)
-	return fmt.Sprintf("%-13s %8d %6d %6d %10s %10s %10s", s.name, a.ticks, a.never, a.twice, ms(a.percentile(50)), ms(a.percentile(99)), ms(a.percentile(100)))
+	line = fmt.Sprintf("%-13s %8d %6d %6d %10s %10s %10s", s.name, a.ticks, a.never, a.twice, ms(a.percentile(50)), ms(a.percentile(99)), ms(a.percentile(100)))
+	t.Log(line)
+	return line
 }
 
 func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

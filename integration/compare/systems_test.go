@@ -3,9 +3,11 @@ package compare
 import (
 	"archive/zip"
 	"fmt"
+	"io"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 type work struct {
 	jobs   int
 	period time.Duration
+	length time.Duration // of a run
 }
 
 // A system starts its server for a test, and returns how to start a process of an id that does the work and writes to
@@ -53,7 +56,7 @@ func systems(programs string) []system {
 func goWorker(programs, system, addr string, w work) func(id, ledger string) *exec.Cmd {
 	return func(id, ledger string) *exec.Cmd {
 		return exec.Command(filepath.Join(programs, "worker"), "-system", system, "-addr", addr, "-id", id, //nolint:noctx // it ends with the test
-			"-jobs", strconv.Itoa(w.jobs), "-period", w.period.String(), "-ledger", ledger)
+			"-jobs", strconv.Itoa(w.jobs), "-period", w.period.String(), "-length", w.length.String(), "-ledger", ledger)
 	}
 }
 
@@ -67,7 +70,8 @@ func quartz(programs string, threads, batch int) func(t *testing.T, w work) func
 			args := append([]string{
 				"-Xmx128m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 				"-cp", programs + ":" + classPath, "Worker", fmt.Sprintf("jdbc:postgresql://127.0.0.1:%d/%s", port, role), id,
-				strconv.Itoa(w.jobs), strconv.Itoa(int(w.period.Seconds())), ledger, strconv.Itoa(threads), strconv.Itoa(batch),
+				strconv.Itoa(w.jobs), strconv.Itoa(int(w.period.Seconds())), ledger,
+				strconv.Itoa(int(w.length.Milliseconds())), strconv.Itoa(threads), strconv.Itoa(batch),
 			}, more...)
 			return exec.Command("java", args...) //nolint:noctx // it ends with the test
 		}
@@ -93,7 +97,9 @@ func createTables(t *testing.T, port int) {
 	}
 	defer script.Close()
 	psql := exec.CommandContext(t.Context(), "psql", "-q", "-h", "127.0.0.1", "-p", strconv.Itoa(port), "-U", role, role)
-	psql.Stdin = script
+	// Several processes that start on an empty table of locks fail on each other's rows.
+	const locks = "INSERT INTO qrtz_locks VALUES ('" + role + "', 'TRIGGER_ACCESS'), ('" + role + "', 'STATE_ACCESS');"
+	psql.Stdin = io.MultiReader(script, strings.NewReader(locks))
 	if out, err := psql.CombinedOutput(); err != nil {
 		t.Fatalf("psql: %v\n%s", err, out)
 	}

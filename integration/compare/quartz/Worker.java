@@ -12,11 +12,12 @@ import org.quartz.impl.StdSchedulerFactory;
 
 /**
  * One of several equal processes that run the same jobs with Quartz, on one JDBC job store. Its jobs do nothing but
- * append a line to a file. Arguments: JDBC URL, id, number of jobs, seconds between ticks, file, threads, batch; and
- * "prepare" for the one that only stores the jobs: several that start on empty tables fail on each other's rows.
+ * append a line to a file. Arguments: JDBC URL, id, number of jobs, seconds between ticks, file, milliseconds that
+ * a run takes, threads, batch; and "prepare" for the one that only stores the jobs.
  */
 public class Worker {
     static FileOutputStream ledger;
+    static long length;
 
     public static class Tick implements Job {
         @Override
@@ -24,8 +25,9 @@ public class Worker {
             String line = context.getJobDetail().getKey().getName() + " " + context.getScheduledFireTime().getTime()
                     + " " + System.currentTimeMillis() + "\n";
             try {
+                Thread.sleep(length);
                 ledger.write(line.getBytes(StandardCharsets.UTF_8)); // one write is one line
-            } catch (java.io.IOException e) {
+            } catch (java.io.IOException | InterruptedException e) {
                 throw new JobExecutionException(e);
             }
         }
@@ -34,12 +36,13 @@ public class Worker {
     public static void main(String[] args) throws Exception {
         int jobs = Integer.parseInt(args[2]);
         ledger = new FileOutputStream(args[4], true);
+        length = Long.parseLong(args[5]);
         Properties p = new Properties();
         p.setProperty("org.quartz.scheduler.instanceName", "compare");
         p.setProperty("org.quartz.scheduler.instanceId", args[1]);
         p.setProperty("org.quartz.scheduler.skipUpdateCheck", "true");
-        p.setProperty("org.quartz.threadPool.threadCount", args[5]);
-        p.setProperty("org.quartz.scheduler.batchTriggerAcquisitionMaxCount", args[6]);
+        p.setProperty("org.quartz.threadPool.threadCount", args[6]);
+        p.setProperty("org.quartz.scheduler.batchTriggerAcquisitionMaxCount", args[7]);
         p.setProperty("org.quartz.jobStore.acquireTriggersWithinLock", "true");
         p.setProperty("org.quartz.jobStore.class", "org.quartz.impl.jdbcjobstore.JobStoreTX");
         p.setProperty("org.quartz.jobStore.driverDelegateClass", "org.quartz.impl.jdbcjobstore.PostgreSQLDelegate");
@@ -50,9 +53,9 @@ public class Worker {
         p.setProperty("org.quartz.dataSource.db.URL", args[0]);
         p.setProperty("org.quartz.dataSource.db.user", "compare");
         p.setProperty("org.quartz.dataSource.db.password", "");
-        p.setProperty("org.quartz.dataSource.db.maxConnections", String.valueOf(Integer.parseInt(args[5]) + 3));
+        p.setProperty("org.quartz.dataSource.db.maxConnections", String.valueOf(Integer.parseInt(args[6]) + 3));
         Scheduler scheduler = new StdSchedulerFactory(p).getScheduler();
-        if (args.length == 7) {
+        if (args.length == 8) {
             scheduler.start();
             return;
         }

@@ -19,7 +19,7 @@ func runGocron(ctx context.Context, w work) error {
 	}
 	for k := range w.jobs {
 		name := w.name(k)
-		task := func() error { return w.ran(name, time.Now().Round(w.period)) } // it is not told the tick
+		task := func() error { return w.tick(name, time.Now().Round(w.period)) } // it is not told the tick
 		if _, err := scheduler.NewJob(gocron.CronJob(w.cron()+"*", true), gocron.NewTask(task), gocron.WithName(name)); err != nil {
 			return err
 		}

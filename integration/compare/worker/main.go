@@ -25,6 +25,7 @@ type work struct {
 	id     string // of this process
 	jobs   int
 	period time.Duration
+	length time.Duration // of a run
 	ledger *os.File
 }
 
@@ -41,6 +42,7 @@ func run() error {
 	flag.StringVar(&w.id, "id", "", "name of this process")
 	flag.IntVar(&w.jobs, "jobs", 0, "number of jobs")
 	flag.DurationVar(&w.period, "period", time.Second, "how often each is due, in whole seconds")
+	flag.DurationVar(&w.length, "length", 0, "how long a run takes")
 	system := flag.String("system", "", "singleworker, gocron or river")
 	path := flag.String("ledger", "", "`file` to append to")
 	flag.Parse()
@@ -63,8 +65,11 @@ func (w work) name(k int) string { return fmt.Sprintf("job-%04d", k) }
 // cron is the schedule, with seconds.
 func (w work) cron() string { return fmt.Sprintf("0/%d * * * * ", int(w.period.Seconds())) }
 
-// ran records the begin of a run. One write is one line, also when several processes write.
-func (w work) ran(job string, tick time.Time) error {
-	_, err := fmt.Fprintf(w.ledger, "%s %d %d\n", job, tick.UnixMilli(), time.Now().UnixMilli())
+// tick is a run. Its line is written at its end: one that is cut off by a kill has not run. One write is one line, also
+// when several processes write.
+func (w work) tick(job string, tick time.Time) error {
+	begun := time.Now()
+	time.Sleep(w.length)
+	_, err := fmt.Fprintf(w.ledger, "%s %d %d\n", job, tick.UnixMilli(), begun.UnixMilli())
 	return err
 }

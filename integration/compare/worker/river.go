@@ -70,5 +70,5 @@ type riverWorker struct {
 }
 
 func (r *riverWorker) Work(_ context.Context, job *river.Job[riverArgs]) error {
-	return r.work.ran(job.Args.Job, job.ScheduledAt.Round(r.work.period))
+	return r.work.tick(job.Args.Job, job.ScheduledAt.Round(r.work.period))
 }

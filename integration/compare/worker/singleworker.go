@@ -14,7 +14,7 @@ func runSingleworker(ctx context.Context, w work) error {
 	}
 	for k := range w.jobs {
 		name := w.name(k)
-		if err := m.Handle(name, func(_ context.Context, run *singleworker.Run) error { return w.ran(run.Job, run.Tick) }); err != nil {
+		if err := m.Handle(name, func(_ context.Context, run *singleworker.Run) error { return w.tick(run.Job, run.Tick) }); err != nil {
 			return err
 		}
 		if err := m.Schedule(singleworker.Job{Name: name, Schedule: w.cron() + "?"}); err != nil {
