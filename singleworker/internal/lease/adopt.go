@@ -120,7 +120,7 @@ func sum(counts []int) (n int) {
 func (m *Machine) assignee(s *slot, loads *tally, shares shares) int {
 	part, grouped := shares.groups[s.group]
 	best, bestClass, bestRank := -1, 0, uint64(0)
-	for k := range loads.sids {
+	for _, k := range loads.takers(m, s).at {
 		if !m.mayTake(s, k, loads) {
 			continue
 		}
@@ -157,11 +157,12 @@ func level(count int, share float64) int {
 	return full
 }
 
-// mayTake reports whether the instance at k of loads can take s, and has not ignored an offer of it.
+// mayTake reports whether the instance at k of loads, one that takes slots, has room for s, and has not ignored
+// an offer of it.
 func (m *Machine) mayTake(s *slot, k int, loads *tally) bool {
 	sid := loads.sids[k]
 	ignored := sid == s.rec.Offer && sid != m.cfg.Self.SID
-	return !ignored && !loads.isFull(k) && m.isAble(s, sid)
+	return !ignored && !loads.isFull(k)
 }
 
 // maxTurns limits how many sync periods a slot waits for one instance after the other: most of them must
@@ -173,7 +174,7 @@ const maxTurns = 4
 func (m *Machine) turn(s *slot, to int, loads *tally) time.Duration {
 	self := loads.at[m.cfg.Self.SID]
 	rank, before := m.rank(self, s, loads), 1
-	for k := range loads.sids {
+	for _, k := range loads.takers(m, s).at {
 		if k != to && m.rank(k, s, loads) > rank && m.mayTake(s, k, loads) {
 			before++
 		}
@@ -213,27 +214,23 @@ func (m *Machine) shares(loads *tally) shares {
 	for group := range loads.groups {
 		out.groups[group] = make([]float64, len(loads.sids))
 	}
-	var able []int
+	count := make(map[*takers]map[string]int) // slots by who can run them and by group
 	for _, s := range m.slots {
-		able = able[:0]
-		weights := 0
-		for _, sid := range s.able {
-			if sid != m.cfg.Self.SID && m.isOpen(sid) {
-				weights += m.weight(sid)
-				if k, counted := loads.at[sid]; counted {
-					able = append(able, k)
+		of := loads.takers(m, s)
+		if count[of] == nil {
+			count[of] = make(map[string]int)
+		}
+		count[of][s.group]++
+	}
+	for of, slots := range count {
+		for group, n := range slots {
+			counts := out.groups[group]
+			for _, k := range of.at {
+				part := float64(n) * float64(loads.weight[k]) / float64(of.weight)
+				out.all[k] += part
+				if counts != nil {
+					counts[k] += part
 				}
-			}
-		}
-		if m.isAble(s, m.cfg.Self.SID) {
-			weights += m.weight(m.cfg.Self.SID)
-			able = append(able, loads.at[m.cfg.Self.SID])
-		}
-		for _, k := range able {
-			part := float64(loads.weight[k]) / float64(weights)
-			out.all[k] += part
-			if group := out.groups[s.group]; group != nil {
-				group[k] += part
 			}
 		}
 	}

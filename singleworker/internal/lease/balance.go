@@ -203,7 +203,7 @@ func (r *round) movable(p *pile, from, to int) *slot {
 		if group := r.of[s.group]; group != nil && r.gain(group.gives, group.takes, from, to).halves < 0 {
 			continue
 		}
-		if r.spent[s] || !r.m.isAble(s, r.sids[to]) {
+		if r.spent[s] || !slices.Contains(r.takers(r.m, s).at, to) {
 			continue
 		}
 		if s.mine != nil && (s.busy || r.m.cfg.Soon != nil && r.m.cfg.Soon(s.id)) {

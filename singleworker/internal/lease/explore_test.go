@@ -183,7 +183,7 @@ func TestExploreKnowsEveryField(t *testing.T) {
 		of    any
 		known string
 	}{
-		{Machine{}, "cfg session syncPeriod connected draining slots byName nextBeat past sampledAt step epoch phase look " +
+		{Machine{}, "cfg session syncPeriod connected draining slots crowds byName nextBeat past sampledAt step epoch phase look " +
 			"dirty reads roundAt groupAsked peers skipped heldUp even out"},
 		{slot{}, "id hash eligible able group busy gone op opVoid takeEpoch unsure kept beating beatToken beatEpoch known rec " +
 			"readAt readMono beatSince freeSince refusals behind mine"},

@@ -44,8 +44,9 @@ type Machine struct {
 	connected  bool
 	draining   bool
 	slots      map[Slot]*slot
-	byName     []*slot       // the slots sorted by name; nil if they must be sorted again
-	nextBeat   time.Duration // Mono
+	crowds     map[string]*crowd // by names
+	byName     []*slot           // the slots sorted by name; nil if they must be sorted again
+	nextBeat   time.Duration     // Mono
 
 	past       past
 	sampledAt  time.Duration // Mono
@@ -88,7 +89,7 @@ type slot struct {
 	id       Slot
 	hash     uint64 // see Machine.rank
 	eligible bool
-	able     []string
+	able     *crowd
 	group    string
 	busy     bool
 
@@ -138,7 +139,7 @@ type holding struct {
 // New returns a machine without slots and without a session.
 func New(cfg Config) *Machine {
 	return &Machine{
-		cfg: cfg, slots: make(map[Slot]*slot), dirty: make(map[Slot]struct{}), skipped: make(map[string]skipped),
+		cfg: cfg, slots: make(map[Slot]*slot), crowds: make(map[string]*crowd), dirty: make(map[Slot]struct{}), skipped: make(map[string]skipped),
 	}
 }
 
@@ -271,10 +272,11 @@ func (m *Machine) slotSet(ev SlotSet) {
 		s.gone = false
 		m.markDirty(s)
 	}
-	if s.eligible != ev.Eligible || !slices.Equal(s.able, ev.Able) || s.group != ev.Group {
+	able := m.crowd(ev.Able)
+	if s.eligible != ev.Eligible || s.able != able || s.group != ev.Group {
 		m.look = true
 	}
-	s.eligible, s.able, s.group = ev.Eligible, slices.Clone(ev.Able), ev.Group
+	s.eligible, s.able, s.group = ev.Eligible, able, ev.Group
 }
 
 func (m *Machine) slotGone(id Slot) {
@@ -290,7 +292,7 @@ func (m *Machine) slotGone(id Slot) {
 	// be taken for those of a job that was submitted again under this name, and
 	// two instances could hold a lease on it.
 	*s = slot{
-		id: id, hash: s.hash, gone: true, op: s.op, opVoid: s.op != idle,
+		id: id, hash: s.hash, able: s.able, gone: true, op: s.op, opVoid: s.op != idle,
 		beating: s.beating, beatToken: s.beatToken, freeSince: never,
 	}
 	m.forget(s)

@@ -66,8 +66,8 @@ func (m *Machine) drain(now Instant) {
 // s, or -1.
 func (m *Machine) lightest(s *slot, loads *tally) int {
 	best := -1
-	for k, sid := range loads.sids {
-		if !loads.isFull(k) && m.isAble(s, sid) && (best < 0 || loads.oneMore(s, k, best) < 0) {
+	for _, k := range loads.takers(m, s).at {
+		if !loads.isFull(k) && (best < 0 || loads.oneMore(s, k, best) < 0) {
 			best = k
 		}
 	}
@@ -79,7 +79,7 @@ func (m *Machine) isAble(s *slot, sid string) bool {
 	if sid == m.cfg.Self.SID {
 		return s.eligible && !m.draining
 	}
-	return m.isOpen(sid) && slices.Contains(s.able, sid)
+	return m.isOpen(sid) && slices.Contains(s.able.sids, sid)
 }
 
 // isOpen reports whether another instance is alive and takes slots.

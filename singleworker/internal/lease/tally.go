@@ -32,6 +32,7 @@ type tally struct {
 	// as having no group: balanced by weight, every such group would end up on the
 	// instance with the largest weight.
 	groups map[string][]int
+	able   map[able]*takers
 }
 
 func (t *tally) add(s *slot, k int) {
@@ -58,7 +59,7 @@ func (t *tally) oneMore(s *slot, a, b int) int {
 // loads counts the slots of every instance that may be offered slots. An offered
 // slot counts for the instance that it is offered to.
 func (m *Machine) loads(now Instant) *tally {
-	t := &tally{sids: []string{m.cfg.Self.SID}, at: make(map[string]int), groups: make(map[string][]int)}
+	t := &tally{sids: []string{m.cfg.Self.SID}, at: make(map[string]int), groups: make(map[string][]int), able: make(map[able]*takers)}
 	for sid, p := range m.peers {
 		if sid != m.cfg.Self.SID && !p.Closed && m.mayOffer(now, sid) {
 			t.sids = append(t.sids, sid)
