@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -55,13 +56,18 @@ type Catalog struct {
 	misnamed   int                 // how many nodes stand where jobs do without a job's name, as last logged
 	listing    session.OnePerTime
 	nextList   time.Duration // Mono: when to list the jobs although no watch tells
+	primed     primed
+	stale      map[string]struct{} // unknown jobs that have changed
+	byRegister bool                // all registrations are read and watched: see AbleChanged
+	audit      audit
 }
 
 // New returns an empty catalog.
 func New(loop *session.Loop, m *member.Member, handlers Handlers) *Catalog {
 	return &Catalog{
 		loop: loop, member: m, handlers: handlers,
-		jobs: make(map[string]*Job), registered: make(map[string]struct{}),
+		jobs: make(map[string]*Job), registered: make(map[string]struct{}), stale: make(map[string]struct{}),
+		audit: audit{loop: loop, cleanup: m.Cleanup},
 	}
 }
 
@@ -83,8 +89,9 @@ type Job struct {
 	unreadable   map[string]string // why nodes cannot be read, by path, as last logged
 	spoilt       bool              // the spec, or the record of complete ticks, is no record
 	invalidSince time.Duration     // Mono: since when no instance can run it; 0: it can
-	able         []string
-	isAble       bool // this instance is one of them
+	able         []string          // the instances that can run it; shared between jobs
+	registered   []string          // the list of registrations, while some live member publishes no handlers
+	isRegistered bool              // this instance is
 	shards       shards
 	nextLook     time.Duration // Mono: when to read it again although no watch tells
 	refreshing   session.OnePerTime
@@ -127,17 +134,40 @@ func (c *Catalog) Soon(slot lease.Slot) bool {
 func (c *Catalog) Traces() []member.Traced {
 	traced := make([]member.Traced, 0, len(c.jobs))
 	for _, j := range c.jobs {
-		traced = append(traced, member.Traced{Job: j.Name, Registered: j.able, Slots: j.Slots})
+		traced = append(traced, member.Traced{Job: j.Name, Slots: j.Slots})
 	}
 	slices.SortFunc(traced, func(a, b member.Traced) int { return strings.Compare(a.Job, b.Job) })
 	return traced
 }
 
-// Joined has everything read again: what happened while not joined was not followed.
+// primed is what RegisterAll has read.
+type primed struct {
+	attempt int // the connection in which it was read
+	views   map[string]view
+}
+
+// Joined takes in what RegisterAll has read in this connection, and has everything else read again: what
+// happened while not joined was not followed.
 func (c *Catalog) Joined() {
 	c.nextList = 0
 	for _, j := range c.jobs {
 		j.nextLook = 0
+	}
+	read, stale := c.primed, c.stale
+	c.primed, c.stale = primed{}, make(map[string]struct{})
+	if read.attempt != c.loop.Attempt() {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(read.views)) {
+		if c.jobs[name] != nil {
+			continue
+		}
+		j := &Job{Name: name}
+		c.jobs[name] = j
+		c.refreshed(j, read.views[name])
+		if _, changed := stale[name]; changed {
+			j.nextLook = 0
+		}
 	}
 }
 
@@ -152,6 +182,7 @@ func (c *Catalog) Sync() {
 			c.Refresh(j)
 		}
 	}
+	c.audit.Sync(c.jobs)
 }
 
 // List finds out which jobs there are.
@@ -216,7 +247,6 @@ func (c *Catalog) listed(names []string) {
 
 func (c *Catalog) forget(j *Job) {
 	delete(c.jobs, j.Name)
-	c.member.Cleanup.RegistrationsChanged(j.able, nil)
 	delete(c.registered, j.Name)
 	for _, slot := range j.Slots {
 		c.loop.Tell(SlotGone{lease.Slot(slot)})
@@ -224,22 +254,12 @@ func (c *Catalog) forget(j *Job) {
 	c.loop.Tell(Changed{Job: j})
 }
 
-// view is one reading of a job's spec and registrations, and of the list of its shards.
-type view struct {
-	spec       zkrec.Spec
-	specErr    error // why it, or the record of complete ticks, cannot be read
-	ticks      ticks.Job
-	ticksErr   error // why it can never run
-	stat       zkconn.Stat
-	registered []string
-	shards     shards
-	err        error
-}
-
 // RefreshJob reads the records of the named job again.
 func (c *Catalog) RefreshJob(name string) {
 	if j := c.jobs[name]; j != nil {
 		c.Refresh(j)
+	} else if !c.loop.Joined() {
+		c.stale[name] = struct{}{} // it may be among what was read before
 	}
 }
 
@@ -248,63 +268,28 @@ func (c *Catalog) Refresh(j *Job) {
 	if !c.loop.Joined() || !c.Current(j) || !j.refreshing.Begin() {
 		return
 	}
-	known := j.parsed()
-	c.loop.Async("read job", func(ctx context.Context) func() {
-		v := c.fetchJob(ctx, j.Name, known)
-		return func() {
-			again := j.refreshing.End()
-			if !c.Current(j) {
-				return
-			}
-			c.refreshed(j, v)
-			if again {
-				c.Refresh(j)
-			}
+	c.loop.Read(readsOf(c.loop.Tree, j.Name, c.member.ID(), c.byRegister), func(results []zkconn.ReadResult) {
+		v := viewOf(c.loop.Tree.Job(j.Name), j.Name, results, j.parsed())
+		if !v.sharded() {
+			c.viewed(j, v)
+			return
 		}
+		c.loop.Async("read shards", func(ctx context.Context) func() {
+			v.fetchShards(ctx, c.loop, j.Name)
+			return func() { c.viewed(j, v) }
+		})
 	})
 }
 
-// parsed is a version of a spec that need not be parsed again.
-type parsed struct {
-	valid   bool
-	created int64
-	job     ticks.Job
-}
-
-func (j *Job) parsed() parsed { return parsed{j.valid, j.created, j.Ticks} }
-
-func (c *Catalog) fetchJob(ctx context.Context, name string, known parsed) (v view) {
-	path := c.loop.Tree.Job(name)
-	var data []byte
-	if data, v.stat, v.err = c.loop.Conn.GetW(ctx, path); v.err != nil {
-		return v
+func (c *Catalog) viewed(j *Job, v view) {
+	again := j.refreshing.End()
+	if !c.Current(j) {
+		return
 	}
-	if v.spec, v.specErr = zkrec.ParseSpec(name, data); v.specErr == nil {
-		v.specErr = v.spec.ActiveLayout().Check() // no version writes such a layout: its slots cannot be listed
+	c.refreshed(j, v)
+	if again {
+		c.Refresh(j)
 	}
-	v.specErr = session.ReadError(path, v.specErr)
-	v.spec = v.spec.WrittenAt(v.stat.Mtime)
-	switch {
-	case v.specErr != nil:
-	case known.valid && known.created == v.stat.Czxid && known.job.SpecVersion == v.stat.Version:
-		v.ticks = known.job
-	default:
-		v.ticks, v.ticksErr = ticks.JobOf(v.spec, v.stat.Version)
-	}
-	if v.spec.Job.Shards > 0 || v.spec.Layout != nil {
-		if v.shards, v.err = fetchShards(ctx, c.loop, name); errors.As(v.err, new(*zkrec.UnreadableError)) {
-			v.specErr, v.err = v.err, nil
-		}
-		if v.err != nil {
-			return v
-		}
-	}
-	v.registered, _, v.err = c.loop.Conn.ChildrenW(ctx, c.loop.Tree.Register(name))
-	if errors.Is(v.err, zkconn.ErrNoNode) {
-		v.err = nil // created when we register
-	}
-	slices.Sort(v.registered)
-	return v
 }
 
 func (c *Catalog) refreshed(j *Job, v view) {
@@ -330,7 +315,7 @@ func (c *Catalog) refreshed(j *Job, v view) {
 		c.setSpec(j, v.spec, v.ticks, err)
 	}
 	j.shards = v.shards
-	c.setRegistered(j, v.registered)
+	c.setRegistered(j, v)
 	c.setSlots(j, v.specErr == nil)
 	c.loop.Tell(Changed{Job: j, Spec: changed})
 }

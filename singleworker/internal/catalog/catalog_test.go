@@ -96,7 +96,11 @@ func TestJobIsFollowedFromItsSubmissionToItsEnd(t *testing.T) {
 			g.T.Errorf("job %+v, registered at %v", j, a.Catalog.Registered())
 		}
 
-		g.Create(g.Tree.Registration("job", "b"), "")
+		g.Multi(
+			zkconn.CreateEphemeralOp(g.Tree.Instance("b"), zkrec.Instance{Incarnation: "b-1"}.Encode()),
+			zkconn.CreateOp(g.Tree.Registration("job", "b"), nil),
+			zkconn.CreateOp(g.Tree.Registration("job", "dead"), nil),
+		)
 		roomtest.Pass(time.Millisecond)
 		n = told(a)
 		if !slices.Equal(n.last(g.T).Able, []string{"a", "b"}) || slices.Contains(n.changed, true) {
@@ -277,7 +281,7 @@ func TestRegistrationBeforeJoining(t *testing.T) {
 		a.Start()
 		a.Do(func() {
 			a.Async("register", func(ctx context.Context) func() {
-				err := a.Catalog.RegisterAll(ctx)
+				err := a.Catalog.RegisterAll(ctx, 1)
 				return func() {
 					if err != nil {
 						g.T.Error(err)

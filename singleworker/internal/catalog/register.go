@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/swjobs/singleworker/singleworker/internal/member"
+	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -72,9 +74,10 @@ func (c *Catalog) logInvalid(slot string, err *zkrec.UnreadableError) {
 		"path", err.Path, "err", err.Err)
 }
 
-// RegisterAll registers this instance for every job that it can run, beside the loop: the others must
-// know what a member can run before they see it.
-func (c *Catalog) RegisterAll(ctx context.Context) error {
+// RegisterAll registers this instance for every job that it can run, beside the loop, in the connection with
+// that number: the others must know what a member can run before they see it. What it reads on the way is what
+// this room begins with.
+func (c *Catalog) RegisterAll(ctx context.Context, attempt int) error {
 	names, _, err := c.loop.Conn.Children(ctx, c.loop.Tree.Root())
 	if errors.Is(err, zkconn.ErrTooLong) {
 		return nil // List says so, and tries again
@@ -83,50 +86,89 @@ func (c *Catalog) RegisterAll(ctx context.Context) error {
 		return err
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return !zkrec.IsJob(name) })
-	views := make([]view, len(names))
-	c.loop.Together(ctx, len(names), func(ctx context.Context, i int) {
-		views[i] = c.fetchJob(ctx, names[i], parsed{})
-	})
-	self := c.member.ID()
+	views, err := viewAll(ctx, c.loop, names, c.member.ID())
+	if err != nil {
+		return err
+	}
 	var groups [][]zkconn.Op
-	var added []string
+	var added []int
 	for i, v := range views {
-		if zkconn.IsUnknown(v.err) {
-			return v.err
-		}
-		runs := v.err == nil && v.specErr == nil && v.ticksErr == nil && c.judge(v.spec) == nil
-		if runs && !slices.Contains(v.registered, self) {
-			path := c.loop.Tree.Registration(names[i], self)
+		if v.err == nil && v.specErr == nil && v.ticksErr == nil && c.judge(v.spec) == nil && !v.own {
+			path := c.loop.Tree.Registration(names[i], c.member.ID())
 			groups = append(groups, []zkconn.Op{zkconn.CreateOp(path, nil)})
-			added = append(added, names[i])
+			added = append(added, i)
 		}
 	}
 	c.loop.Post(func() {
-		for _, name := range added {
-			c.registered[name] = struct{}{}
+		for _, i := range added {
+			c.registered[names[i]] = struct{}{}
 		}
 	})
-	c.loop.Apply(ctx, groups) // the job's first refresh looks into what is refused
+	for k, r := range c.loop.Apply(ctx, groups) { // the job's first refresh looks into what is refused
+		views[added[k]].own = r.Err == nil || errors.Is(r.Err, zkconn.ErrNodeExists)
+	}
+	byName := make(map[string]view, len(names))
+	for i, v := range views {
+		byName[names[i]] = v
+	}
+	c.loop.Post(func() { c.primed = primed{attempt, byName} })
 	return nil
 }
 
 // setRegistered notes who can run the job, and corrects this instance's own registration.
-func (c *Catalog) setRegistered(j *Job, registered []string) {
-	c.member.Cleanup.RegistrationsChanged(j.able, registered)
-	j.able = registered
-	if j.isAble = slices.Contains(registered, c.member.ID()); j.isAble {
+func (c *Catalog) setRegistered(j *Job, v view) {
+	j.registered, j.isRegistered = v.registered, v.own
+	j.able = ableOf(c.member.Able(), j)
+	if j.isRegistered {
 		c.registered[j.Name] = struct{}{}
 	}
 	j.nextLook = c.loop.NextLook()
-	if j.isAble != j.Eligible {
+	if j.isRegistered != j.Eligible {
 		j.nextLook = 0
 		c.register(j)
 	}
 }
 
+// ableOf lists the members that can run the job.
+func ableOf(who *member.Able, j *Job) (able []string) {
+	if j.valid {
+		able = who.With(j.Spec.Job.HandlerName())
+	}
+	if who == nil || len(who.Others) == 0 || len(j.registered) == 0 {
+		return able
+	}
+	able = slices.Clone(able)
+	for _, sid := range who.Others {
+		if slices.Contains(j.registered, sid) {
+			able = append(able, sid)
+		}
+	}
+	slices.Sort(able)
+	return able
+}
+
+// AbleChanged follows which members can run what. The registrations are read, and watched, only while a live
+// member does not publish its handlers.
+func (c *Catalog) AbleChanged() {
+	was := c.byRegister
+	c.byRegister = len(c.member.Able().Others) > 0
+	for _, j := range c.jobs {
+		if !c.byRegister {
+			j.registered = nil
+		} else if !was {
+			j.nextLook = 0
+			c.Refresh(j)
+		}
+		if able := ableOf(c.member.Able(), j); !slices.Equal(able, j.able) {
+			j.able = able
+			c.tellSlots(j)
+		}
+	}
+}
+
 // register adds or removes this instance's registration, whichever is due.
 func (c *Catalog) register(j *Job) {
-	if c.member.Leaving() && !j.isAble {
+	if !c.loop.Joined() || c.member.Leaving() && !j.isRegistered {
 		return
 	}
 	path := c.loop.Tree.Registration(j.Name, c.member.ID())
@@ -135,17 +177,14 @@ func (c *Catalog) register(j *Job) {
 		op = zkconn.CreateOp(path, nil)
 		c.registered[j.Name] = struct{}{}
 	}
-	c.loop.Async("register", func(ctx context.Context) func() {
-		_, err := c.loop.Conn.Multi(ctx, op)
-		return func() {
-			switch {
-			case err == nil, errors.Is(err, zkconn.ErrNodeExists):
-				c.Refresh(j)
-			case errors.Is(err, zkconn.ErrNoNode):
-				c.Repair(j.Name) // the job lacks the parent node
-			default: // the next sync tries again
-				c.loop.Log.Debug("registration not changed", "job", j.Name, "err", err)
-			}
+	c.loop.Write(session.Others, []zkconn.Op{op}, func(r session.Result) {
+		switch {
+		case r.Err == nil, errors.Is(r.Err, zkconn.ErrNodeExists):
+			c.Refresh(j)
+		case errors.Is(r.Err, zkconn.ErrNoNode):
+			c.Repair(j.Name) // the job lacks the parent node
+		default: // the next sync tries again
+			c.loop.Log.Debug("registration not changed", "job", j.Name, "err", r.Err)
 		}
 	})
 }

@@ -17,7 +17,7 @@ func (c *Catalog) Repair(slot string) {
 	if j == nil || !c.loop.Joined() || !j.repairing.Begin() {
 		return
 	}
-	version, created, nodes := j.Version, j.created, c.nodesOf(j, slot)
+	version, created, nodes := j.Version, j.created, nodesOf(c.loop.Tree, j, slot)
 	c.loop.Async("repair job", func(ctx context.Context) func() {
 		err := createMissing(ctx, c.loop, j.Name, version, created, nodes)
 		return func() {
@@ -33,17 +33,17 @@ func (c *Catalog) Repair(slot string) {
 }
 
 // nodesOf lists the nodes that should exist below the job's own.
-func (c *Catalog) nodesOf(j *Job, slot string) []zkrec.Node {
+func nodesOf(tree zkrec.Tree, j *Job, slot string) []zkrec.Node {
 	layout := j.Spec.ActiveLayout()
 	switch _, _, sharded := zkrec.SplitSlot(slot); {
 	case sharded && !j.Has(slot):
 		return nil // of a former layout
 	case sharded:
-		return c.loop.Tree.NewSlot(slot, 0) // createShards makes one of which nothing is left
+		return tree.NewSlot(slot, 0) // createShards makes one of which nothing is left
 	default:
 		var spec zkrec.Spec
 		spec.Job.Shards = layout.Shards
-		return c.loop.Tree.NewJob(j.Name, spec)[1:]
+		return tree.NewJob(j.Name, spec)[1:]
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/member"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -73,13 +74,18 @@ func (c *Catalog) setSlots(j *Job, readable bool) {
 		}
 	}
 	j.Stale = without(j.shards.list, j.Slots)
+	c.tellSlots(j)
+}
+
+// tellSlots tells who can run the slots.
+func (c *Catalog) tellSlots(j *Job) {
 	group := ""
-	if layout.Shards > 0 {
+	if j.Spec.ActiveLayout().Shards > 0 {
 		group = j.Name
 	}
 	for _, slot := range j.Slots {
 		c.loop.Tell(SlotSet{lease.SlotSet{
-			Slot: lease.Slot(slot), Group: group, Eligible: j.Eligible && j.isAble, Able: j.able,
+			Slot: lease.Slot(slot), Group: group, Eligible: j.Eligible && j.isRegistered, Able: j.able,
 		}})
 	}
 }
@@ -109,12 +115,12 @@ func (c *Catalog) withNodes(j *Job, slots []string) []string {
 	if j.creation.lackedSince == 0 {
 		j.creation.lackedSince = now
 	}
-	able := j.Eligible && j.isAble
+	able := j.Eligible && j.isRegistered
 	wait := c.loop.SyncPeriod()
 	if !able {
 		wait *= 2 // perhaps no instance can run it, but its missed ticks must be noticed
 	}
-	if able && c.isFirst(j) || now-j.creation.lackedSince > wait {
+	if able && isFirst(c.member, j) || now-j.creation.lackedSince > wait {
 		c.createShards(j, missing)
 	} else { // another instance does, if it is well
 		j.nextLook = now + c.loop.SyncPeriod()
@@ -124,10 +130,10 @@ func (c *Catalog) withNodes(j *Job, slots []string) []string {
 
 // isFirst reports whether this instance is the first live one that can run the job: not all need do
 // what one can.
-func (c *Catalog) isFirst(j *Job) bool {
+func isFirst(m *member.Member, j *Job) bool {
 	for _, sid := range j.able {
-		if sid == c.member.ID() || c.member.Lives(sid) {
-			return sid == c.member.ID()
+		if sid == m.ID() || m.Lives(sid) {
+			return sid == m.ID()
 		}
 	}
 	return false

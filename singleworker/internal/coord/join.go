@@ -34,7 +34,7 @@ func (c *Coordinator) join() {
 	c.loop.Async("join", func(tasks context.Context) func() {
 		stop := context.AfterFunc(tasks, cancel)
 		defer stop()
-		mine, err := c.keepJoining(ctx, self, again)
+		mine, err := c.keepJoining(ctx, attempt, self, again)
 		return func() { c.joined(attempt, mine, err) }
 	})
 }
@@ -42,10 +42,12 @@ func (c *Coordinator) join() {
 // keepJoining tries until it succeeds, ctx ends, or it must fail: a refusal at the start is final, for
 // the configuration is wrong. After that an operator may have changed an ACL, or an instance may have
 // come in another mode while this one's session was over, and may correct that.
-func (c *Coordinator) keepJoining(ctx context.Context, self zkrec.Instance, again bool) (zkrec.Instance, error) {
+func (c *Coordinator) keepJoining(
+	ctx context.Context, attempt int, self zkrec.Instance, again bool,
+) (zkrec.Instance, error) {
 	retry := task.Backoff{Min: 50 * time.Millisecond, Max: 2 * time.Second}
 	for {
-		mine, err := c.tryJoin(ctx, self, again)
+		mine, err := c.tryJoin(ctx, attempt, self, again)
 		final := errors.Is(err, member.ErrDuplicate) || !again && !zkconn.IsUnknown(err)
 		if err == nil || final || ctx.Err() != nil {
 			return mine, err
@@ -57,7 +59,9 @@ func (c *Coordinator) keepJoining(ctx context.Context, self zkrec.Instance, agai
 	}
 }
 
-func (c *Coordinator) tryJoin(ctx context.Context, self zkrec.Instance, again bool) (zkrec.Instance, error) {
+func (c *Coordinator) tryJoin(
+	ctx context.Context, attempt int, self zkrec.Instance, again bool,
+) (zkrec.Instance, error) {
 	if again {
 		// Everything but the ephemeral node outlives a session, unless someone deleted it; and each
 		// moment without heartbeats counts.
@@ -68,7 +72,7 @@ func (c *Coordinator) tryJoin(ctx context.Context, self zkrec.Instance, again bo
 	if err := c.entry.Prepare(ctx); err != nil {
 		return zkrec.Instance{}, err
 	}
-	if err := c.catalog.RegisterAll(ctx); err != nil {
+	if err := c.catalog.RegisterAll(ctx, attempt); err != nil {
 		return zkrec.Instance{}, err
 	}
 	mine, err := c.entry.Appear(ctx, self)

@@ -86,6 +86,8 @@ func (h handler) Handle(n session.Notice) {
 		h.join()
 	case member.Leading:
 		h.journal.AdvanceAll()
+	case member.AbleChanged:
+		h.catalog.AbleChanged()
 	case member.Unregistered:
 		h.catalog.Unregistered(n.Job)
 	case catalog.SlotSet:

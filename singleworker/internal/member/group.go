@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
@@ -15,7 +16,8 @@ import (
 // Group is one reading of the instances and of the orders.
 type Group struct {
 	Peers      map[string]lease.Peer
-	unreadable map[string]error // of which nothing is known but that they live, or that are not instances
+	unreadable map[string]error // by path: of which nothing is known but that they live, or that are not instances
+	able       *Able
 	reading    reading
 }
 
@@ -45,8 +47,10 @@ type reading struct {
 	pzxid   int64
 	records map[string]instanceRead // by sid
 	orders  map[string]order
-	watched bool          // watches tell of changes of orders
-	until   time.Duration // Mono: when to read everything again although no watch tells
+	watched bool // watches tell of changes of orders
+	// handlers are the lists that records name, by hash, as far as they could be read.
+	handlers map[string][]string
+	until    time.Duration // Mono: when to read everything again although no watch tells
 }
 
 // changes is what watches have told since a reading last asked.
@@ -74,17 +78,18 @@ var errNoSession = errors.New("no session holds it, so it is not an instance's; 
 // itself is made beside the loop, by calling fetch. Follow takes it in.
 func (r *Roster) Fetch() (fetch func(ctx context.Context) (Group, error)) {
 	was := r.latest
-	r.latest = reading{} // until this reading is taken in: it may fail
+	known := was.handlers // for good: they are named by their content
+	r.latest = reading{}  // until this reading is taken in: it may fail
 	r.readings++
 	next := reading{number: r.readings, attempt: r.loop.Attempt(), until: was.until}
 	if was.attempt != next.attempt || r.loop.Now() >= was.until {
 		was = reading{}
 		next.until = r.loop.NextLook()
 	}
-	return func(ctx context.Context) (Group, error) { return r.fetch(ctx, was, next) }
+	return func(ctx context.Context) (Group, error) { return r.fetch(ctx, was, next, known) }
 }
 
-func (r *Roster) fetch(ctx context.Context, was, next reading) (Group, error) {
+func (r *Roster) fetch(ctx context.Context, was, next reading, known map[string][]string) (Group, error) {
 	names, list, err := r.loop.Conn.ChildrenW(ctx, r.loop.Tree.Instances())
 	if err != nil {
 		return Group{}, err
@@ -101,9 +106,9 @@ func (r *Roster) fetch(ctx context.Context, was, next reading) (Group, error) {
 	next.pzxid, next.records = list.Pzxid, make(map[string]instanceRead, len(names))
 	var unread []string
 	for _, sid := range names {
-		known, found := was.records[sid]
-		if found && list.Pzxid == was.pzxid && !changed.records[sid] && known.err == nil {
-			next.records[sid] = known
+		record, found := was.records[sid]
+		if found && list.Pzxid == was.pzxid && !changed.records[sid] && record.err == nil {
+			next.records[sid] = record
 		} else {
 			unread = append(unread, sid)
 		}
@@ -117,7 +122,11 @@ func (r *Roster) fetch(ctx context.Context, was, next reading) (Group, error) {
 		}
 		next.records[i.sid] = i
 	}
-	return groupOf(next), nil
+	unreadable, err := r.fetchHandlers(ctx, &next, known)
+	if err != nil {
+		return Group{}, err
+	}
+	return r.groupOf(next, unreadable), nil
 }
 
 // takeChanges returns what watches told before the answer that has just come beside the loop: that was queued
@@ -136,17 +145,20 @@ func (r *Roster) takeChanges(ctx context.Context) (told changes, err error) {
 	}
 }
 
-// groupOf says what the records and orders mean.
-func groupOf(r reading) Group {
-	g := Group{Peers: make(map[string]lease.Peer, len(r.records)), unreadable: make(map[string]error), reading: r}
-	for sid, i := range r.records {
+// groupOf says what the records and orders mean. unreadable is what else could not be read.
+func (r *Roster) groupOf(read reading, unreadable map[string]error) Group {
+	g := Group{Peers: make(map[string]lease.Peer, len(read.records)), unreadable: make(map[string]error), reading: read}
+	maps.Copy(g.unreadable, unreadable)
+	handlers := make(map[string]string, len(read.records))
+	for sid, i := range read.records {
 		if i.err != nil {
-			g.unreadable[sid] = i.err
+			g.unreadable[r.loop.Tree.Instance(sid)] = i.err
 		}
 		if errors.Is(i.err, errNoSession) {
 			continue
 		}
-		ordered, found := r.orders[sid]
+		handlers[sid] = i.Handlers
+		ordered, found := read.orders[sid]
 		g.Peers[sid] = lease.Peer{
 			Incarnation: i.Incarnation,
 			Opaque:      i.err != nil, // it lives, and that is all that is known of it
@@ -156,6 +168,7 @@ func groupOf(r reading) Group {
 			Session:     time.Duration(i.SessionTimeout),
 		}
 	}
+	g.able = ableOf(handlers, read.handlers)
 	return g
 }
 
@@ -174,10 +187,14 @@ func (m *Member) Follow(g Group) (lost bool) {
 		m.loop.Tell(Lost{})
 		lost = true
 	}
-	for sid, err := range g.unreadable {
-		m.LogUnreadable(m.loop.Tree.Instance(sid), err)
+	for path, err := range g.unreadable {
+		m.LogUnreadable(path, err)
 	}
-	m.Cleanup.peers, m.Cleanup.orders, m.Cleanup.groupRead = g.Peers, g.reading.orders, attempt
+	m.Cleanup.follow(g.Peers, g.reading.orders, attempt)
+	if !m.able.same(g.able) {
+		m.able = g.able
+		m.loop.Tell(AbleChanged{})
+	}
 	m.follow(g.reading.orders)
 	return lost
 }

@@ -3,6 +3,7 @@ package member
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -99,4 +100,108 @@ func (e *Entry) dropHandlers(ctx context.Context) error {
 		e.loop.Log.Debug("list of handlers removed: no live instance has them", "path", path)
 	}
 	return nil
+}
+
+// Able says which live members have which handlers, as far as they publish that. A nil *Able knows nobody.
+type Able struct {
+	// Others lists the live members that publish no handlers, sorted: their registrations tell.
+	Others []string
+
+	hashes map[string]string   // by sid; "" of the others
+	lists  []*handlerList      // each distinct one
+	sids   map[string][]string // by which of the lists have a handler
+}
+
+// handlerList is a list of handlers and who has published it.
+type handlerList struct {
+	names []string // sorted
+	sids  []string
+}
+
+// With lists the members that publish a handler, sorted. The caller must not change the result, which jobs share.
+func (a *Able) With(handler string) []string {
+	if a == nil {
+		return nil
+	}
+	which := make([]byte, len(a.lists))
+	for i, list := range a.lists {
+		if _, found := slices.BinarySearch(list.names, handler); found {
+			which[i] = 1
+		}
+	}
+	sids, known := a.sids[string(which)]
+	if !known {
+		for i, list := range a.lists {
+			if which[i] == 1 {
+				sids = append(sids, list.sids...)
+			}
+		}
+		slices.Sort(sids)
+		a.sids[string(which)] = sids
+	}
+	return sids
+}
+
+// ableOf says who has which handlers, by the hashes that the live members name and the lists that could be read.
+func ableOf(hashes map[string]string, lists map[string][]string) *Able {
+	a := &Able{hashes: make(map[string]string, len(hashes)), sids: make(map[string][]string)}
+	byHash := make(map[string]*handlerList)
+	for _, sid := range slices.Sorted(maps.Keys(hashes)) {
+		hash := hashes[sid]
+		names, read := lists[hash]
+		if !read {
+			a.Others = append(a.Others, sid)
+			a.hashes[sid] = ""
+			continue
+		}
+		a.hashes[sid] = hash
+		if byHash[hash] == nil {
+			byHash[hash] = &handlerList{names: names}
+			a.lists = append(a.lists, byHash[hash])
+		}
+		byHash[hash].sids = append(byHash[hash].sids, sid)
+	}
+	return a
+}
+
+// same reports whether two groups can run the same.
+func (a *Able) same(b *Able) bool {
+	return a != nil && b != nil && maps.Equal(a.hashes, b.hashes)
+}
+
+// fetchHandlers reads the lists of handlers that records name, except those that are known. What cannot be read
+// counts as not published, and is among the errors, by path.
+func (r *Roster) fetchHandlers(ctx context.Context, next *reading, known map[string][]string) (map[string]error, error) {
+	next.handlers = make(map[string][]string)
+	var hashes []string
+	var reads []zkconn.Read
+	for _, i := range next.records {
+		names, found := known[i.Handlers]
+		switch {
+		case i.Handlers == "" || slices.Contains(hashes, i.Handlers):
+		case found:
+			next.handlers[i.Handlers] = names
+		default:
+			hashes = append(hashes, i.Handlers)
+			reads = append(reads, zkconn.Read{Path: r.loop.Tree.HandlerList(i.Handlers)})
+		}
+	}
+	if len(reads) == 0 {
+		return nil, nil
+	}
+	unreadable := make(map[string]error)
+	for i, read := range r.loop.Conn.ReadMany(ctx, reads) {
+		if read.Err == nil {
+			next.handlers[hashes[i]], read.Err = zkrec.ParseHandlers(hashes[i], read.Data)
+		}
+		switch {
+		case read.Err == nil:
+		case zkconn.IsUnknown(read.Err):
+			return nil, read.Err
+		default:
+			delete(next.handlers, hashes[i])
+			unreadable[reads[i].Path] = read.Err
+		}
+	}
+	return unreadable, nil
 }

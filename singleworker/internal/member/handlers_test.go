@@ -112,3 +112,26 @@ func TestOldListsOfHandlersAreRemoved(t *testing.T) {
 		g.WantNodes(false, old)
 	})
 }
+
+// An instance that joins may rely on registrations that it found: they are not removed as those of a dead one.
+func TestRegistrationsStayWhenAnInstanceJoins(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		registration := g.Tree.Registration("job", "b")
+		g.Create(registration, "")
+		a := start(g, member.Config{ID: "a"})
+		follow(a)
+		jobs := []member.Traced{{Job: "job", Slots: []string{"job"}}}
+		g.OnMulti(registration, zkdev.Delay(time.Second))
+		a.Do(func() {
+			a.Member.Cleanup.Registered([]string{"b"})
+			a.Member.Cleanup.Tidy([]string{"b"}, jobs)
+		})
+		if _, err := enter(g, member.Config{ID: "b"}, appear); err != nil {
+			g.T.Fatal(err)
+		}
+		roomtest.Pass(2 * time.Second)
+		g.WantNodes(true, registration)
+	})
+}

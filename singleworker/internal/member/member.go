@@ -44,6 +44,8 @@ type (
 	Lost struct{}
 	// Leading tells that a term of this instance as leader has begun.
 	Leading struct{}
+	// AbleChanged tells that Able is another one.
+	AbleChanged struct{}
 	// Unregistered tells that a leaving instance's registration at a job is gone.
 	Unregistered struct{ Job string }
 )
@@ -57,6 +59,7 @@ type Member struct {
 	cfg  Config
 
 	everJoined bool
+	able       *Able
 	load       load
 	published  zkrec.Instance // what the ephemeral node says
 	told       string         // the state that was last told, or tried to be
@@ -76,7 +79,7 @@ type load struct {
 // New returns a member that has yet to join.
 func New(loop *session.Loop, cfg Config) *Member {
 	return &Member{
-		Cleanup: &Cleanup{loop: loop, id: cfg.ID, registered: make(map[string]int)},
+		Cleanup: &Cleanup{loop: loop, id: cfg.ID, missing: make(map[string]bool)},
 		Roster:  &Roster{loop: loop},
 		loop:    loop, cfg: cfg, closing: closing{drained: cfg.Drained, standby: cfg.Latch},
 	}
@@ -95,6 +98,9 @@ func (m *Member) Lives(sid string) bool {
 	_, found := m.Cleanup.peers[sid]
 	return found
 }
+
+// Able says which live members have which handlers, as the group was last read.
+func (m *Member) Able() *Able { return m.able }
 
 // SetLoad says what this instance owns, and whether it drains and has become idle.
 func (m *Member) SetLoad(owned int, idle bool) { m.load = load{owned, idle} }

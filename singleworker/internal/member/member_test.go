@@ -157,7 +157,7 @@ func TestLostIsTold(t *testing.T) {
 			t.Parallel()
 			roomtest.InGroup(t, func(g *roomtest.Group) {
 				a := start(g, member.Config{ID: "a"})
-				if _, lost := follow(a); lost || len(a.Told()) > 0 {
+				if _, lost := follow(a); lost || len(roomtest.ToldA[member.Lost](a.Loop)) > 0 {
 					g.T.Error("lost although nothing is")
 				}
 				g.Remove(g.Tree.Instance("a"))
@@ -165,7 +165,7 @@ func TestLostIsTold(t *testing.T) {
 					g.Create(g.Tree.Instance("a"), data)
 				}
 				_, lost := follow(a)
-				if told := a.Told(); !lost || a.Joined() || !slices.Equal(told, []session.Notice{member.Lost{}}) {
+				if told := roomtest.ToldA[member.Lost](a.Loop); !lost || a.Joined() || len(told) != 1 {
 					g.T.Errorf("lost %v, joined %v, told %v; want Lost", lost, a.Joined(), told)
 				}
 				if _, lost := follow(a); lost || len(a.Told()) > 0 {
@@ -247,7 +247,7 @@ func TestSurvivorsCleanUpInTheOrderOfTheirRanks(t *testing.T) {
 		for _, r := range survivors {
 			follow(r)
 			r.Do(func() {
-				r.Member.Cleanup.RegistrationsChanged(nil, []string{"dead", "a"})
+				r.Member.Cleanup.Registered([]string{"dead", "a"})
 				r.Member.Cleanup.Gone() // which notes since when
 			})
 		}
@@ -293,7 +293,7 @@ func TestTidyRemovesTraces(t *testing.T) {
 		follow(a)
 		a.Do(func() {
 			a.Member.Cleanup.Tidy([]string{"back", "dead"}, []member.Traced{
-				{Job: "job", Registered: []string{"back", "dead"}, Slots: []string{"job"}},
+				{Job: "job", Slots: []string{"job"}},
 				{Job: "other", Slots: []string{"other"}},
 			})
 		})

@@ -3,6 +3,7 @@ package member
 import (
 	"context"
 	"errors"
+	"fmt"
 	"hash/fnv"
 	"maps"
 	"slices"
@@ -25,36 +26,46 @@ const TidyAfter = 10
 // timeout longer than the one before it, so that mostly one does the work.
 //
 // An owner record that names a dead instance is cleared like a takeover, with the heartbeat's version
-// read before the group was. A registration needs no such care: an instance that comes back at that
-// moment is told of the change and registers again.
+// read before the group was. The other removals check that no instance has joined since: it may have found its
+// registrations, of an earlier start, and rely on them.
 type Cleanup struct {
 	loop *session.Loop
 	id   string // this instance's
 
-	peers      map[string]lease.Peer    // the live instances, as last read
-	orders     map[string]order         // likewise
-	groupRead  int                      // the connection in which they were read
-	registered map[string]int           // how many jobs an instance is registered at
-	since      map[string]time.Duration // Mono: since when one that left traces has been gone
-	removing   bool
+	peers     map[string]lease.Peer    // the live instances, as last read
+	orders    map[string]order         // likewise
+	groupRead int                      // the connection in which they were read
+	missing   map[string]bool          // that were live, or are registered, and may have left traces
+	since     map[string]time.Duration // Mono: since when one that left traces has been gone
+	removing  bool
 }
 
-// RegistrationsChanged notes that the list of a job's registrations changed.
-func (c *Cleanup) RegistrationsChanged(before, now []string) {
-	for _, sid := range now {
-		c.registered[sid]++
+// follow takes in a reading of the group.
+func (c *Cleanup) follow(peers map[string]lease.Peer, orders map[string]order, attempt int) {
+	was := c.peers
+	c.peers, c.orders, c.groupRead = peers, orders, attempt
+	c.Registered(slices.Collect(maps.Keys(was)))
+	for sid := range peers {
+		delete(c.missing, sid)
 	}
-	for _, sid := range before {
-		if c.registered[sid]--; c.registered[sid] == 0 {
-			delete(c.registered, sid)
+}
+
+// Registered notes which instances are registered somewhere: those that nobody saw die left traces, too.
+func (c *Cleanup) Registered(sids []string) {
+	for _, sid := range sids {
+		if _, live := c.peers[sid]; !live && sid != c.id {
+			c.missing[sid] = true
 		}
 	}
 }
 
+// First reports whether this instance is the one that looks for what nobody noticed.
+func (c *Cleanup) First() bool { return c.groupRead == c.loop.Attempt() && c.rank("") == 0 }
+
 // left reports whether sid left anything behind that should go with it.
 func (c *Cleanup) left(sid string) bool {
 	o, ordered := c.orders[sid]
-	return c.registered[sid] > 0 || ordered && o.Incarnation != ""
+	return c.missing[sid] || ordered && o.Incarnation != ""
 }
 
 // noteGone notes which instances left traces and are not in the group.
@@ -72,7 +83,7 @@ func (c *Cleanup) noteGone(now time.Duration) {
 			c.since[sid] = now
 		}
 	}
-	for sid := range c.registered {
+	for sid := range c.missing {
 		note(sid)
 	}
 	for sid := range c.orders {
@@ -102,9 +113,8 @@ func (c *Cleanup) Gone() []string {
 
 // Traced is a job at which dead instances may have left traces.
 type Traced struct {
-	Job        string
-	Registered []string
-	Slots      []string
+	Job   string
+	Slots []string
 }
 
 // Tidy removes what dead instances left at the given jobs, and their orders.
@@ -112,7 +122,7 @@ func (c *Cleanup) Tidy(gone []string, jobs []Traced) {
 	c.removing = true
 	orders := maps.Clone(c.orders)
 	c.loop.Async("tidy up", func(ctx context.Context) func() {
-		err := c.removeTraces(ctx, gone, jobs, orders)
+		removed, err := c.removeTraces(ctx, gone, jobs, orders)
 		return func() {
 			c.removing = false
 			if zkconn.IsUnknown(err) {
@@ -121,8 +131,13 @@ func (c *Cleanup) Tidy(gone []string, jobs []Traced) {
 			}
 			for _, sid := range gone {
 				delete(c.since, sid) // what could not be removed counts from now again
+				if err == nil {
+					delete(c.missing, sid)
+				}
 			}
-			c.loop.Log.Info("cleaned up after dead instances", "instance_ids", gone, "err", err)
+			if removed > 0 || err != nil {
+				c.loop.Log.Info("cleaned up after dead instances", "instance_ids", gone, "err", err)
+			}
 		}
 	})
 }
@@ -143,90 +158,121 @@ func (c *Cleanup) rank(sid string) int {
 	return n
 }
 
-// removeTraces removes what some instances left, except for those that are back. The registrations go
-// last: as long as one exists, the instance counts as not cleaned up.
+// removeTraces removes what some instances left, except for those that are back, and counts what there was.
 func (c *Cleanup) removeTraces(
 	ctx context.Context, gone []string, jobs []Traced, orders map[string]order,
-) error {
-	var slots []string
-	for _, j := range jobs {
-		slots = append(slots, j.Slots...)
+) (removed int, err error) {
+	disowned, err := c.disowning(ctx, gone, jobs)
+	if err != nil {
+		return 0, err
 	}
-	changes := make([]map[string][]zkconn.Op, len(slots))
-	errs := make([]error, len(slots))
-	c.loop.Together(ctx, len(slots), func(ctx context.Context, i int) {
-		changes[i], errs[i] = c.disowning(ctx, slots[i], gone)
-	})
-	live, _, err := c.loop.Conn.Children(ctx, c.loop.Tree.Instances())
-	if err = errors.Join(err, errors.Join(errs...)); err != nil {
-		return err
+	lists := make([]zkconn.Read, len(jobs))
+	for i, j := range jobs {
+		lists[i] = zkconn.Read{Path: c.loop.Tree.Register(j.Job), Children: true}
 	}
-	gone = slices.DeleteFunc(gone, func(sid string) bool { return slices.Contains(live, sid) })
-	var owners, rest [][]zkconn.Op
-	for _, sid := range gone {
-		for _, change := range changes {
-			if ops := change[sid]; len(ops) > 0 {
-				owners = append(owners, ops)
+	registered := c.loop.Conn.ReadMany(ctx, lists)
+	live, parent, err := c.loop.Conn.Children(ctx, c.loop.Tree.Instances())
+	if err != nil {
+		return 0, err
+	}
+	isGone := func(sid string) bool { return slices.Contains(gone, sid) && !slices.Contains(live, sid) }
+	nobodyJoined := zkconn.CheckOp(c.loop.Tree.Instances(), parent.Version)
+	var owners, registrations, rest [][]zkconn.Op
+	for _, d := range disowned {
+		if isGone(d.sid) {
+			owners = append(owners, d.ops)
+		}
+	}
+	for i, list := range registered {
+		if zkconn.IsUnknown(list.Err) {
+			return 0, list.Err
+		}
+		for _, sid := range list.Names {
+			if isGone(sid) {
+				path := c.loop.Tree.Registration(jobs[i].Job, sid)
+				registrations = append(registrations, []zkconn.Op{nobodyJoined, zkconn.DeleteOp(path, zkconn.AnyVersion)})
 			}
 		}
-		for _, j := range jobs {
-			if slices.Contains(j.Registered, sid) {
-				rest = append(rest, []zkconn.Op{zkconn.DeleteOp(c.loop.Tree.Registration(j.Job, sid), zkconn.AnyVersion)})
-			}
-		}
-		if o, found := orders[sid]; found && o.Incarnation != "" {
+	}
+	for sid, o := range orders {
+		if isGone(sid) && o.Incarnation != "" {
 			rest = append(rest, []zkconn.Op{zkconn.DeleteOp(c.loop.Tree.Order(sid), o.version)})
 		}
 	}
-	if err := c.applyAll(ctx, owners); err != nil {
-		return err
+	for _, step := range []struct {
+		groups  [][]zkconn.Op
+		guarded bool
+	}{{owners, false}, {registrations, true}, {rest, false}} {
+		if err := c.applyAll(ctx, step.groups, step.guarded); err != nil {
+			return removed, err
+		}
+		removed += len(step.groups)
 	}
-	return c.applyAll(ctx, rest)
+	return removed, nil
 }
 
-// applyAll applies groups of operations. A refusal is as good as success: another instance was faster.
-func (c *Cleanup) applyAll(ctx context.Context, groups [][]zkconn.Op) error {
+// errJoined is why a removal is tried again.
+var errJoined = fmt.Errorf("an instance has joined: %w", zkconn.ErrLost)
+
+// applyAll applies groups of operations. A refusal is as good as success: another instance was faster. But if the
+// guard, which is the first operation, has refused it, errJoined is returned.
+func (c *Cleanup) applyAll(ctx context.Context, groups [][]zkconn.Op, guarded bool) error {
 	for _, r := range c.loop.Apply(ctx, groups) {
-		if zkconn.IsUnknown(r.Err) || errors.Is(r.Err, zkconn.ErrDenied) {
+		switch {
+		case zkconn.IsUnknown(r.Err), errors.Is(r.Err, zkconn.ErrDenied):
 			return r.Err
+		case guarded && r.Err != nil && r.Refused == 0:
+			return errJoined
 		}
 	}
 	return nil
 }
 
-// disowning returns, per dead instance, the operations that clear its ownership of a slot and its
-// heartbeat.
-func (c *Cleanup) disowning(ctx context.Context, slot string, gone []string) (map[string][]zkconn.Op, error) {
-	data, stat, err := c.loop.Conn.Get(ctx, c.loop.Tree.Alive(slot))
-	ops := make(map[string][]zkconn.Op)
-	if errors.Is(err, zkconn.ErrNoNode) || errors.Is(err, zkconn.ErrDenied) {
-		return ops, nil // the slot is gone, too, or is nobody's business
-	}
-	if err != nil {
-		return nil, err
-	}
-	owner, _ := zkrec.ParseOwner(data) // an unreadable record names nobody
-	if slices.Contains(gone, owner.SID) {
-		ops[owner.SID] = []zkconn.Op{zkconn.SetOp(c.loop.Tree.Alive(slot), nil, stat.Version)}
-	}
-	if stat.NumChildren == 0 {
-		return ops, nil
-	}
-	sids, _, err := c.loop.Conn.Children(ctx, c.loop.Tree.Alive(slot))
-	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
-		return nil, err
-	}
-	for _, sid := range sids {
-		if !slices.Contains(gone, sid) {
-			continue
-		}
-		beat, found, err := c.loop.Conn.Exists(ctx, c.loop.Tree.Heartbeat(slot, sid))
-		if err != nil {
-			return nil, err
-		}
-		if found {
-			ops[sid] = append(ops[sid], zkconn.DeleteOp(c.loop.Tree.Heartbeat(slot, sid), beat.Version))
+// disowned is what clears the ownership of a slot by an instance, and its heartbeat.
+type disowned struct {
+	sid string
+	ops []zkconn.Op
+}
+
+// disowning finds out what dead instances left at slots.
+func (c *Cleanup) disowning(ctx context.Context, gone []string, jobs []Traced) (found []disowned, err error) {
+	tree, conn := c.loop.Tree, c.loop.Conn
+	var slots []string
+	var records, lists []zkconn.Read
+	for _, j := range jobs {
+		for _, slot := range j.Slots {
+			slots = append(slots, slot)
+			records = append(records, zkconn.Read{Path: tree.Alive(slot)})
+			lists = append(lists, zkconn.Read{Path: tree.Alive(slot), Children: true})
 		}
 	}
-	return ops, nil
+	owners, beats := conn.ReadMany(ctx, records), conn.ReadMany(ctx, lists)
+	for i, slot := range slots {
+		if err := errors.Join(owners[i].Err, beats[i].Err); err != nil {
+			if zkconn.IsUnknown(owners[i].Err) || zkconn.IsUnknown(beats[i].Err) {
+				return nil, err
+			}
+			continue // the slot is gone, too, or is nobody's business
+		}
+		owner, _ := zkrec.ParseOwner(owners[i].Data) // an unreadable record names nobody
+		for _, sid := range gone {
+			d := disowned{sid: sid}
+			if owner.SID == sid {
+				d.ops = append(d.ops, zkconn.SetOp(tree.Alive(slot), nil, owners[i].Stat.Version))
+			}
+			if slices.Contains(beats[i].Names, sid) {
+				beat, there, err := conn.Exists(ctx, tree.Heartbeat(slot, sid))
+				if err != nil {
+					return nil, err
+				}
+				if there {
+					d.ops = append(d.ops, zkconn.DeleteOp(tree.Heartbeat(slot, sid), beat.Version))
+				}
+			}
+			if len(d.ops) > 0 {
+				found = append(found, d)
+			}
+		}
+	}
+	return found, nil
 }

@@ -212,7 +212,9 @@ func (o *Owner) readGroup(a lease.ReadGroup) {
 			} else if o.member.Follow(group) {
 				o.Step(lease.Expired{})
 			}
-			o.loop.Defer(func() { o.Step(read) }) // after what Follow has told: an order found there drains first
+			// After what Follow has told, and what that leads to: an order found there drains first, and slots
+			// are set for who can run them now.
+			o.loop.Defer(func() { o.loop.Defer(func() { o.Step(read) }) })
 		}
 	})
 }

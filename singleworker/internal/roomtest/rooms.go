@@ -13,6 +13,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/owner"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
 // Foreign is a job that no instance can run.
@@ -47,6 +48,9 @@ type Rooms struct {
 	Leases  *leases.Table
 	Journal *journal.Journal
 
+	// Prepare, if set, is called beside the loop in each connection before the instance appears.
+	Prepare func(ctx context.Context, attempt int) error
+
 	rooms    []Room
 	nextSync time.Duration
 }
@@ -73,8 +77,19 @@ func (g *Group) NewMember(cfg member.Config) *Rooms {
 func (g *Group) NewCatalog(cfg member.Config, without ...string) *Rooms {
 	r := g.NewMember(cfg)
 	r.Catalog = catalog.New(r.Loop.Loop, r.Member, Handlers{without})
-	r.Add(Room{Joined: r.Catalog.Joined, Sync: r.Catalog.Sync, Changed: func(path string) {
-		if path == r.Tree.Root() {
+	able := func(n session.Notice) {
+		if _, changed := n.(member.AbleChanged); changed {
+			r.Catalog.AbleChanged()
+		}
+	}
+	joined := func() {
+		r.readGroup()
+		r.Catalog.Joined()
+	}
+	r.Add(Room{Joined: joined, Sync: r.Catalog.Sync, Handle: able, Changed: func(path string) {
+		if path == r.Tree.Instances() || r.Tree.IsInstance(path) {
+			r.readGroup()
+		} else if path == r.Tree.Root() {
 			r.Catalog.List()
 		} else if slot, ok := r.Tree.Watched(path); ok {
 			r.Catalog.RefreshJob(slot)
@@ -128,6 +143,22 @@ func (g *Group) NewJournal(sid string, without ...string) *Rooms {
 	return r
 }
 
+// readGroup reads the group, unless there is an owner, who does.
+func (r *Rooms) readGroup() {
+	if r.Owner != nil {
+		return
+	}
+	fetch := r.Member.Roster.Fetch()
+	r.Async("read group", func(ctx context.Context) func() {
+		group, err := fetch(ctx)
+		return func() {
+			if err == nil {
+				r.Member.Follow(group)
+			}
+		}
+	})
+}
+
 // Add adds a room above the others. It is called before Start.
 func (r *Rooms) Add(room Room) { r.rooms = append(r.rooms, room) }
 
@@ -153,7 +184,14 @@ func (r *Rooms) event(ev zkconn.Event) {
 func (r *Rooms) join() {
 	attempt, self := r.BeginAttempt(), r.Member.Record()
 	r.Async("join", func(ctx context.Context) func() {
-		mine, err := r.Entry.Appear(ctx, self)
+		var mine zkrec.Instance
+		var err error
+		if r.Prepare != nil {
+			err = r.Prepare(ctx, attempt)
+		}
+		if err == nil {
+			mine, err = r.Entry.Appear(ctx, self)
+		}
 		return func() {
 			if err != nil || attempt != r.Attempt() {
 				return

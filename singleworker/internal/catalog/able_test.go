@@ -1,0 +1,186 @@
+package catalog_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/member"
+	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// peer creates the node of another instance, which publishes its handlers if there are some.
+func peer(g *roomtest.Group, sid string, handlers ...string) {
+	g.T.Helper()
+	record := zkrec.Instance{Incarnation: sid + "-1", State: zkrec.InstanceActive}
+	if len(handlers) > 0 {
+		hash, data, _ := zkrec.EncodeHandlers(handlers)
+		if err := g.Editor.EnsureRoot(g.T.Context(), g.Tree.Handlers()); err != nil {
+			g.T.Fatal(err)
+		}
+		g.Create(g.Tree.HandlerList(hash), string(data))
+		record.Handlers = hash
+	}
+	g.Multi(zkconn.CreateEphemeralOp(g.Tree.Instance(sid), record.Encode()))
+}
+
+// count counts the reads of a client by path.
+func count(g *roomtest.Group, client string) map[string]int {
+	reads := make(map[string]int)
+	for _, op := range []zkdev.Op{zkdev.OpGetData, zkdev.OpGetChildren2, zkdev.OpMultiRead} {
+		g.Server.ControlKeep(op, func(r *zkdev.Request) zkdev.Action {
+			if r.Client == client {
+				reads[r.Path]++
+			}
+			return zkdev.Pass()
+		})
+	}
+	return reads
+}
+
+// Who can run a job is known from the handlers that live members publish. The list of registrations is read only
+// while one of them publishes none.
+func TestHandlersTellWhoIsAble(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		for _, sid := range []string{"b", "old", "dead"} { // b and the dead one had another handler, or none, since
+			g.Create(g.Tree.Registration("job", sid), "")
+		}
+		reads := count(g, "a")
+		a := g.NewCatalog(member.Config{ID: "a", Handlers: []string{"job"}})
+		a.Start()
+		a.Do(func() {})
+		able := func() []string { return told(a).last(g.T).Able }
+		if got := able(); !slices.Equal(got, []string{"a"}) {
+			g.T.Errorf("able %v, want this instance", got)
+		}
+		peer(g, "b", "other")
+		peer(g, "c", "job", "other")
+		roomtest.Pass(time.Millisecond)
+		if got := able(); !slices.Equal(got, []string{"a", "c"}) {
+			g.T.Errorf("able %v, want those that publish the handler", got)
+		}
+		g.Create(g.Tree.Registration("job", "x"), "")
+		roomtest.Pass(10 * roomtest.SyncPeriod)
+		if n := reads[g.Tree.Register("job")]; n != 1 {
+			g.T.Errorf("the registrations were listed %d times, want once, to find dead instances", n)
+		}
+		peer(g, "old")
+		roomtest.Pass(time.Millisecond)
+		if got := able(); !slices.Equal(got, []string{"a", "c", "old"}) {
+			g.T.Errorf("able %v, want also the one that is registered and publishes nothing", got)
+		}
+		g.Remove(g.Tree.Registration("job", "old"))
+		roomtest.Pass(time.Millisecond)
+		if got := able(); !slices.Equal(got, []string{"a", "c"}) {
+			g.T.Errorf("able %v, want the registrations to be watched", got)
+		}
+		g.Remove(g.Tree.Instance("old"))
+		g.Remove(g.Tree.Instance("c"))
+		roomtest.Pass(time.Millisecond)
+		if got := able(); !slices.Equal(got, []string{"a"}) {
+			g.T.Errorf("able %v, want this instance", got)
+		}
+	})
+}
+
+// A job whose spec is another one, or has become unreadable, can be run by others.
+func TestAbleFollowsTheSpec(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		a := g.NewCatalog(member.Config{ID: "a", Handlers: []string{"job"}}, "other")
+		a.Start()
+		peer(g, "b", "other")
+		for _, step := range []struct {
+			spec string
+			want []string
+		}{
+			{`{"schedule":"@daily"}`, []string{"a"}},
+			{`{"schedule":"@daily","handler":"other"}`, []string{"b"}},
+			{`{`, nil},
+			{`{"schedule":"@daily","handler":"job"}`, []string{"a"}},
+		} {
+			g.Set(g.Tree.Job("job"), []byte(step.spec))
+			roomtest.Pass(time.Millisecond)
+			if set := told(a).last(g.T); !slices.Equal(set.Able, step.want) || set.Eligible != slices.Contains(step.want, "a") {
+				g.T.Errorf("%s: told %+v, want %v", step.spec, set, step.want)
+			}
+			g.WantNodes(slices.Contains(step.want, "a"), g.Tree.Registration("job", "a"))
+		}
+	})
+}
+
+// A list of handlers that is not what its name says is as none, and logged once.
+func TestHandlersThatAreNotWhatTheirHashSays(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		g.Create(g.Tree.Registration("job", "b"), "")
+		peer(g, "b", "other")
+		hash, _, _ := zkrec.EncodeHandlers([]string{"other"})
+		g.Set(g.Tree.HandlerList(hash), []byte("job"))
+		a := g.NewCatalog(member.Config{ID: "a", Handlers: []string{"job"}})
+		a.Start()
+		peer(g, "c", "job")
+		peer(g, "d")
+		roomtest.Pass(time.Millisecond)
+		if set := told(a).last(g.T); !slices.Equal(set.Able, []string{"a", "b", "c"}) {
+			g.T.Errorf("told %+v, want b as registered", set)
+		}
+		if n := strings.Count(a.Log.String(), g.Tree.HandlerList(hash)); n != 1 {
+			g.T.Errorf("logged %d times, want once:\n%s", n, a.Log)
+		}
+	})
+}
+
+// What an instance reads before it joins is not read again, unless it has changed. Many jobs take few requests.
+func TestJobsAreReadOnceAtTheStart(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		var ops []zkconn.Op
+		const jobs = 300
+		for i := range jobs {
+			for _, node := range g.Tree.NewJob(fmt.Sprintf("job-%03d", i), zkrec.Spec{Job: job.Job{Schedule: "@hourly"}, Since: 1}) {
+				ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
+			}
+		}
+		g.Multi(ops...)
+		g.Create(g.Tree.Registration("job-007", "a"), "") // of an earlier start
+		reads := count(g, "a")
+		a := g.NewCatalog(member.Config{ID: "a", Handlers: []string{"job"}})
+		a.Prepare = func(ctx context.Context, attempt int) error {
+			err := a.Catalog.RegisterAll(ctx, attempt)
+			g.Set(g.Tree.Job("job-001"), []byte("@daily"))
+			<-time.After(time.Millisecond) // until the watch has told
+			return err
+		}
+		a.Start()
+		roomtest.Pass(time.Second)
+		for i := range jobs {
+			name := fmt.Sprintf("job-%03d", i)
+			want := 1
+			if i == 1 {
+				want = 2
+			}
+			if j := a.Catalog.JobOf(name); j == nil || !j.Eligible || reads[g.Tree.Job(name)] != want {
+				g.T.Fatalf("%s: %+v, read %d times, want %d", name, j, reads[g.Tree.Job(name)], want)
+			}
+			g.WantNodes(true, g.Tree.Registration(name, "a"))
+		}
+		if a.Catalog.JobOf("job-001").Spec.Job.Schedule != "@daily" {
+			g.T.Error("a job that changed before the instance joined was not read again")
+		}
+		if n := reads[""]; n > 10 {
+			g.T.Errorf("%d bulk requests", n)
+		}
+	})
+}

@@ -1,0 +1,118 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// view is one reading of a job's spec and registrations, and of the list of its shards.
+type view struct {
+	spec       zkrec.Spec
+	specErr    error // why it, or the record of complete ticks, cannot be read
+	ticks      ticks.Job
+	ticksErr   error // why it can never run
+	stat       zkconn.Stat
+	own        bool     // this instance is registered
+	registered []string // all registrations, if they were listed
+	shards     shards
+	err        error
+}
+
+// parsed is a version of a spec that need not be parsed again.
+type parsed struct {
+	valid   bool
+	created int64
+	job     ticks.Job
+}
+
+func (j *Job) parsed() parsed { return parsed{j.valid, j.created, j.Ticks} }
+
+// readsPerJob is how many reads readsOf lists, without the list of registrations.
+const readsPerJob = 2
+
+// readsOf lists what is read of a job: its spec, which is watched, and this instance's registration. If list,
+// all registrations are listed and watched, too.
+func readsOf(tree zkrec.Tree, name, self string, list bool) []zkconn.Read {
+	reads := []zkconn.Read{{Path: tree.Job(name), Watch: true}, {Path: tree.Registration(name, self)}}
+	if list {
+		reads = append(reads, zkconn.Read{Path: tree.Register(name), Children: true, Watch: true})
+	}
+	return reads
+}
+
+// viewOf says what the results of readsOf mean.
+func viewOf(path, name string, results []zkconn.ReadResult, known parsed) (v view) {
+	spec, own := results[0], results[1]
+	if v.err = spec.Err; v.err != nil {
+		return v
+	}
+	v.stat = spec.Stat
+	if v.spec, v.specErr = zkrec.ParseSpec(name, spec.Data); v.specErr == nil {
+		v.specErr = v.spec.ActiveLayout().Check() // no version writes such a layout: its slots cannot be listed
+	}
+	v.specErr = session.ReadError(path, v.specErr)
+	v.spec = v.spec.WrittenAt(v.stat.Mtime)
+	switch {
+	case v.specErr != nil:
+	case known.valid && known.created == v.stat.Czxid && known.job.SpecVersion == v.stat.Version:
+		v.ticks = known.job
+	default:
+		v.ticks, v.ticksErr = ticks.JobOf(v.spec, v.stat.Version)
+	}
+	v.own = own.Err == nil
+	errs := []error{own.Err}
+	if len(results) > readsPerJob {
+		v.registered = results[readsPerJob].Names
+		errs = append(errs, results[readsPerJob].Err)
+		slices.Sort(v.registered)
+	}
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, zkconn.ErrNoNode) { // what is missing is created when this instance registers
+			v.err = err
+		}
+	}
+	return v
+}
+
+// sharded reports whether nodes of shards are to be listed.
+func (v *view) sharded() bool { return v.err == nil && (v.spec.Job.Shards > 0 || v.spec.Layout != nil) }
+
+// fetchShards completes the view of a sharded job, beside the loop.
+func (v *view) fetchShards(ctx context.Context, l *session.Loop, name string) {
+	if v.shards, v.err = fetchShards(ctx, l, name); errors.As(v.err, new(*zkrec.UnreadableError)) {
+		v.specErr, v.err = v.err, nil
+	}
+}
+
+// viewAll reads many jobs beside the loop.
+func viewAll(ctx context.Context, l *session.Loop, names []string, self string) ([]view, error) {
+	reads := make([]zkconn.Read, 0, readsPerJob*len(names))
+	for _, name := range names {
+		reads = append(reads, readsOf(l.Tree, name, self, false)...)
+	}
+	results := l.Conn.ReadMany(ctx, reads)
+	views := make([]view, len(names))
+	var sharded []int
+	for i, name := range names {
+		views[i] = viewOf(l.Tree.Job(name), name, results[readsPerJob*i:readsPerJob*(i+1)], parsed{})
+		if views[i].sharded() {
+			sharded = append(sharded, i)
+		}
+	}
+	l.Together(ctx, len(sharded), func(ctx context.Context, k int) {
+		i := sharded[k]
+		views[i].fetchShards(ctx, l, names[i])
+	})
+	for _, v := range views {
+		if zkconn.IsUnknown(v.err) {
+			return nil, v.err
+		}
+	}
+	return views, nil
+}
