@@ -13,7 +13,7 @@ type Stored struct {
 	version        int32
 	record         zkrec.Tick
 	historyVersion int32
-	history        zkrec.History
+	history        zkrec.Log
 }
 
 // Record is the tick record.
@@ -23,7 +23,7 @@ func (s Stored) Record() zkrec.Tick { return s.record }
 func (s Stored) Version() int32 { return s.version }
 
 // History is at least as recent as the record.
-func (s Stored) History() zkrec.History { return s.history }
+func (s Stored) History() zkrec.History { return s.history.History() }
 
 // bothOf is what to read of a slot: its tick and its history node. A change moves both on, so it does not matter
 // which of two states either is of: the versions decide.
@@ -63,7 +63,7 @@ func (s *Stored) setTick(path string, data []byte, stat zkconn.Stat, err error) 
 func (s *Stored) setHistory(path string, data []byte, stat zkconn.Stat, err error) error {
 	if err == nil {
 		s.historyVersion = stat.Version
-		s.history, err = zkrec.ParseHistory(data)
+		s.history, err = zkrec.ParseLog(data)
 	}
 	return session.ReadError(path, err)
 }
