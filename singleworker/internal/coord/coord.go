@@ -106,10 +106,14 @@ func (c *Coordinator) Drain(ctx context.Context) error {
 }
 
 // Commit writes a decision on a slot's ticks; see journal.Journal.Commit.
-func (c *Coordinator) Commit(cm ticks.Commit) (zkrec.Tick, error) { return c.journal.Commit(cm) }
+func (c *Coordinator) Commit(cm ticks.Commit, done func(zkrec.Tick, error)) {
+	c.journal.Commit(cm, done)
+}
 
 // Amend corrects the history of a run that was given up; see journal.Journal.Amend.
-func (c *Coordinator) Amend(slot string, e zkrec.Entry) error { return c.journal.Amend(slot, e) }
+func (c *Coordinator) Amend(slot string, e zkrec.Entry, done func(error)) {
+	c.journal.Amend(slot, e, done)
+}
 
 // Drop removes a request that is done; see journal.Journal.Drop.
 func (c *Coordinator) Drop(slot, request string) { c.journal.Drop(slot, request) }
@@ -134,7 +138,10 @@ func (h handler) Turn() {
 }
 
 // Ended ends the leases: once the connection is closed, the others take over at once.
-func (h handler) Ended() { h.owner.Lapse() }
+func (h handler) Ended() {
+	h.owner.Lapse()
+	h.journal.Ended()
+}
 
 // sync looks again, whatever the watches told or missed. Without a session it only refuses claims whose
 // lease has lapsed.

@@ -156,7 +156,7 @@ func TestDrainLetsTheRunFinishAndStartsNone(t *testing.T) {
 		result := roomtest.Outcome(claimed, zkrec.RunOK).Plan.Record
 		next := roomtest.Claim(o, result, "r2", 61)
 		next.From = claimed // together with the first one's result
-		if _, err := a.Commit(next); !errors.Is(err, journal.ErrDraining) {
+		if _, err := roomtest.Written(a, next); !errors.Is(err, journal.ErrDraining) {
 			g.T.Errorf("a claim: %v, want journal.ErrDraining", err)
 		}
 		roomtest.Pass(10 * time.Second)
@@ -187,7 +187,7 @@ func TestDrainWhileTheReplyOfAClaimIsLost(t *testing.T) {
 		g.OnMulti("/tick", zkdev.CutAfter())
 		answer := make(chan error, 1)
 		cm := roomtest.Claim(o, o.Record, "r1", 60)
-		go func() { _, err := a.Commit(cm); answer <- err }()
+		go func() { _, err := roomtest.Written(a, cm); answer <- err }()
 		roomtest.Pass(0)
 		go func() { _ = a.Drain(context.Background()) }()
 		roomtest.Pass(5 * time.Second)

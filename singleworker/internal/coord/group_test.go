@@ -53,7 +53,7 @@ func (g *group) join(sid string) *instance {
 		g.configure(&cfg)
 	}
 	m.Coordinator = New(cfg)
-	m.CommitTo(m.Commit)
+	m.CommitTo(m.Coordinator)
 	m.stop = g.Go(m.client, func(ctx context.Context) { m.ended <- m.Run(ctx) })
 	return m
 }

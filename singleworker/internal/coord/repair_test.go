@@ -25,7 +25,7 @@ func TestTickRecordIsEmptied(t *testing.T) {
 				emptied := time.Now().UnixMilli()
 				g.Set(g.Tree.Tick("job"), []byte(empty))
 				roomtest.Pass(10 * time.Second)
-				current, err := a.Commit(roomtest.Claim(o, ended, "r2", time.Now().UnixMilli()))
+				current, err := roomtest.Written(a, roomtest.Claim(o, ended, "r2", time.Now().UnixMilli()))
 				if !errors.Is(err, ticks.ErrConflict) || current.Watermark != emptied {
 					g.T.Errorf("Commit = %+v, %v; want a conflict with Watermark = %d", current, err, emptied)
 				}

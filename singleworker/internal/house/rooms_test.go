@@ -23,7 +23,7 @@ var mayKeep = map[string]string{
 	"session.Loop.turn":        "closures of the current turn",
 	"session.writing.done":     "a write's answer goes to the room that made it",
 	"session.outcome.done":     "as above, of reads",
-	"journal.write.done":       "a commit's answer goes to the goroutine that waits for it",
+	"journal.write.done":       "a commit's answer goes to the runner",
 	"catalog.Catalog.handlers": "the application's handlers",
 	"journal.Journal.runner":   "the application's runs",
 	"keeper.Keeper.reporter":   "the application's hooks",

@@ -64,7 +64,7 @@ func TestCommitBasedOnAnOldRecord(t *testing.T) {
 		o := a.Ownership()
 		theirs := zkrec.Tick{Watermark: 99}.Normal()
 		g.Set(g.Tree.Tick("job"), theirs.Encode())
-		current, err := a.Journal.Commit(roomtest.Claim(o, o.Record, "r1", 60))
+		current, err := roomtest.Written(a.Journal, roomtest.Claim(o, o.Record, "r1", 60))
 		if !errors.Is(err, ticks.ErrConflict) || current != theirs {
 			g.T.Errorf("Commit = %+v, %v; want ticks.ErrConflict and what is there", current, err)
 		}
@@ -81,12 +81,12 @@ func TestCommitByAnInstanceThatIsNotTheOwner(t *testing.T) {
 		o := a.Ownership()
 		old := roomtest.Claim(o, o.Record, "r1", 60)
 		old.Token--
-		if _, err := a.Journal.Commit(old); !errors.Is(err, owner.ErrNotOwner) {
+		if _, err := roomtest.Written(a.Journal, old); !errors.Is(err, owner.ErrNotOwner) {
 			g.T.Errorf("under an old token: %v", err)
 		}
 		// Someone takes the job away manually; it makes no difference whether the instance knows already.
 		g.Set(g.Tree.Alive("job"), zkrec.Owner{SID: "x", Incarnation: "x-1"}.Encode())
-		if _, err := a.Journal.Commit(roomtest.Claim(o, o.Record, "r1", 60)); !errors.Is(err, owner.ErrNotOwner) {
+		if _, err := roomtest.Written(a.Journal, roomtest.Claim(o, o.Record, "r1", 60)); !errors.Is(err, owner.ErrNotOwner) {
 			g.T.Errorf("after the job was taken: %v", err)
 		}
 		g.WantRecords(zkrec.Tick{Schema: zkrec.Schema})
@@ -110,7 +110,7 @@ func TestCommitByAFormerOwnerThatDoesNotKnow(t *testing.T) {
 		g.Multi(ops...)
 		answer := make(chan error, 1)
 		go func() {
-			_, err := a.Journal.Commit(roomtest.Claim(o, o.Record, "r1", 60))
+			_, err := roomtest.Written(a.Journal, roomtest.Claim(o, o.Record, "r1", 60))
 			answer <- err
 		}()
 		roomtest.Pass(time.Millisecond)
@@ -135,7 +135,7 @@ func TestLeaseLapsesWhileZooKeeperIsUnreachable(t *testing.T) {
 		start := time.Now()
 		next := claimed
 		next.Watermark = 120
-		if _, err := a.Journal.Commit(roomtest.Commit(o, claimed, next)); !errors.Is(err, leases.ErrLost) {
+		if _, err := roomtest.Written(a.Journal, roomtest.Commit(o, claimed, next)); !errors.Is(err, leases.ErrLost) {
 			g.T.Errorf("Commit by the owner = %v, want that its lease is lost", err)
 		}
 		if took := time.Since(start); took > roomtest.SessionTimeout+roomtest.SyncPeriod {
@@ -144,7 +144,7 @@ func TestLeaseLapsesWhileZooKeeperIsUnreachable(t *testing.T) {
 		answer := make(chan error, 1)
 		ended := roomtest.Outcome(claimed, zkrec.RunOK)
 		go func() {
-			_, err := a.Journal.Commit(ended)
+			_, err := roomtest.Written(a.Journal, ended)
 			answer <- err
 		}()
 		roomtest.Pass(time.Minute)
@@ -223,16 +223,16 @@ func TestLateResultAmendsTheHistory(t *testing.T) {
 		current := b.MustCommit(again)
 		a.Client.Heal()
 		late := roomtest.Outcome(claimed, zkrec.RunOK)
-		if got, err := a.Journal.Commit(late); !errors.Is(err, ticks.ErrConflict) || got != current {
+		if got, err := roomtest.Written(a.Journal, late); !errors.Is(err, ticks.ErrConflict) || got != current {
 			g.T.Errorf("Commit = %+v, %v; want ticks.ErrConflict and %+v", got, err, current)
 		}
-		if err := a.Journal.Amend("job", late.Plan.Entries[0]); err != nil {
+		if err := amended(a.Journal, "job", late.Plan.Entries[0]); err != nil {
 			g.T.Errorf("Amend = %v", err)
 		}
 		g.WantRecords(current, "r1 ok")
 		b.MustCommit(roomtest.Outcome(current, zkrec.RunOK)) // based on the amended history
 		g.WantRecords(roomtest.Outcome(current, zkrec.RunOK).Plan.Record, "r1 ok", "r2 ok")
-		if err := a.Journal.Amend("job", zkrec.Entry{Run: zkrec.Run{RunID: "r0"}}); !errors.Is(err, ticks.ErrSuperseded) {
+		if err := amended(a.Journal, "job", zkrec.Entry{Run: zkrec.Run{RunID: "r0"}}); !errors.Is(err, ticks.ErrSuperseded) {
 			g.T.Errorf("Amend of a run that is not in the history = %v, want ticks.ErrSuperseded", err)
 		}
 	})
@@ -262,7 +262,7 @@ func TestResultOfADeletedJobDoesNotReachTheNewOne(t *testing.T) {
 				g.Set(g.Tree.Tick("job"), fresh.Encode())
 				answer := make(chan error, 1)
 				go func() {
-					_, err := a.Journal.Commit(roomtest.Outcome(claimed, zkrec.RunOK))
+					_, err := roomtest.Written(a.Journal, roomtest.Outcome(claimed, zkrec.RunOK))
 					answer <- err
 				}()
 				roomtest.Pass(time.Second) // the request is in flight
@@ -291,12 +291,12 @@ func TestLateWriteDoesNotReachTheNewJob(t *testing.T) {
 		want  error
 	}{
 		"result": {"/tick", func(j *journal.Journal, late ticks.Commit) error {
-			_, err := j.Commit(late)
+			_, err := roomtest.Written(j, late)
 			return err
 		}, ticks.ErrConflict},
 		"amendment": {"/history", func(j *journal.Journal, late ticks.Commit) error {
 			late.Plan.Entries[0].Error = "amended"
-			return j.Amend(late.Slot, late.Plan.Entries[0])
+			return amended(j, late.Slot, late.Plan.Entries[0])
 		}, ticks.ErrSuperseded},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -351,10 +351,17 @@ func TestResultOfACanceledJob(t *testing.T) {
 		o := a.Ownership()
 		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
 		g.Multi(g.Cancel()...)
-		if _, err := a.Journal.Commit(roomtest.Outcome(claimed, zkrec.RunOK)); !errors.Is(err, owner.ErrCanceled) {
+		if _, err := roomtest.Written(a.Journal, roomtest.Outcome(claimed, zkrec.RunOK)); !errors.Is(err, owner.ErrCanceled) {
 			g.T.Errorf("Commit = %v, want owner.ErrCanceled", err)
 		}
 	})
+}
+
+// amended amends the history and waits for the answer.
+func amended(j *journal.Journal, slot string, e zkrec.Entry) error {
+	answers := make(chan error, 1)
+	j.Amend(slot, e, func(err error) { answers <- err })
+	return <-answers
 }
 
 func TestCommitWhenTheCoordinatorEnds(t *testing.T) {
@@ -367,13 +374,16 @@ func TestCommitWhenTheCoordinatorEnds(t *testing.T) {
 		a.Client.Partition()
 		answer := make(chan error, 1)
 		go func() {
-			_, err := a.Journal.Commit(roomtest.Outcome(claimed, zkrec.RunOK))
+			_, err := roomtest.Written(a.Journal, roomtest.Outcome(claimed, zkrec.RunOK))
 			answer <- err
 		}()
 		roomtest.Pass(time.Second)
 		a.Stop()
 		if err := <-answer; !errors.Is(err, session.ErrEnded) {
 			g.T.Errorf("Commit = %v, want session.ErrEnded", err)
+		}
+		if _, err := roomtest.Written(a.Journal, roomtest.Outcome(claimed, zkrec.RunOK)); !errors.Is(err, session.ErrEnded) {
+			g.T.Errorf("Commit after the end = %v, want session.ErrEnded", err)
 		}
 	})
 }
@@ -390,7 +400,7 @@ func TestClaimsRequireTheSpecVersion(t *testing.T) {
 		paused.Paused = &zkrec.Pause{Since: 1}
 		g.Set(g.Tree.Job("job"), paused.Encode())
 		done := a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK))
-		if _, err := a.Journal.Commit(roomtest.Claim(o, done, "r2", 120)); !errors.Is(err, ticks.ErrSpecChanged) {
+		if _, err := roomtest.Written(a.Journal, roomtest.Claim(o, done, "r2", 120)); !errors.Is(err, ticks.ErrSpecChanged) {
 			g.T.Errorf("a claim under the former spec = %v, want ticks.ErrSpecChanged", err)
 		}
 		roomtest.Pass(time.Second)
@@ -398,7 +408,7 @@ func TestClaimsRequireTheSpecVersion(t *testing.T) {
 		if now.Job.SpecVersion == o.Job.SpecVersion || now.Spec.Paused == nil {
 			g.T.Errorf("reported %+v, want the new spec", now)
 		}
-		if _, err := a.Journal.Commit(roomtest.Claim(o, done, "r2", 120)); !errors.Is(err, ticks.ErrSpecChanged) {
+		if _, err := roomtest.Written(a.Journal, roomtest.Claim(o, done, "r2", 120)); !errors.Is(err, ticks.ErrSpecChanged) {
 			g.T.Errorf("the same a second later = %v, want ticks.ErrSpecChanged", err)
 		}
 		a.MustCommit(roomtest.Claim(now, done, "r3", 180))

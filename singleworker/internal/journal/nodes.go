@@ -33,8 +33,11 @@ type write struct {
 	unguarded bool
 	// requestStays: the request that the commit should remove is gone, or cannot be removed.
 	requestStays bool
-	done         func(current zkrec.Tick, err error)
+	done         answer
 }
+
+// answer is told what became of a write, on the loop, or by anybody when that has ended.
+type answer = func(current zkrec.Tick, err error)
 
 type writeKind int
 
@@ -58,39 +61,40 @@ func (w *write) lane() session.Lane {
 	return session.Others
 }
 
-// Commit writes a decision and returns the record as it is then. It blocks until ZooKeeper answers;
+// Commit writes a decision and calls done with the record as it is then, when ZooKeeper has answered;
 // a claim waits no longer than its lease lasts. When it fails, nothing was written: ticks.ErrConflict,
 // with the record, is returned when that is not From; ticks.ErrNoRequest when the manual run that it
 // opens was canceled; ticks.ErrSpecChanged when the job's spec has another version; owner.ErrNotOwner,
 // owner.ErrNotLeader, ErrDraining, session.ErrEnded or the cause of a lapsed lease otherwise. From a
 // claim that opens a run until a commit that closes it, or fails to, the slot is busy: it is not
-// handed over. Commit may be called by anybody but the loop.
-func (j *Journal) Commit(c ticks.Commit) (zkrec.Tick, error) {
+// handed over. Commit may be called by anybody and does not block; done must not, either.
+func (j *Journal) Commit(c ticks.Commit, done func(current zkrec.Tick, err error)) {
 	c.Plan.Record = c.Plan.Record.Normal()
-	return j.write(c.Slot, &write{kind: commit, commit: c})
+	w := &write{kind: commit, commit: c, done: done}
+	w.post(j, c.Slot)
 }
 
 // Amend replaces what the history says of a run that was given up before its result came.
-// ticks.ErrSuperseded is returned when the history no longer has the run. Amend may be called by
-// anybody but the loop.
-func (j *Journal) Amend(slot string, e zkrec.Entry) error {
-	_, err := j.write(slot, &write{kind: amend, amend: e})
-	return err
+// The error is ticks.ErrSuperseded when the history no longer has the run. Amend is otherwise like
+// Commit.
+func (j *Journal) Amend(slot string, e zkrec.Entry, done func(err error)) {
+	w := &write{kind: amend, amend: e, done: func(_ zkrec.Tick, err error) { done(err) }}
+	w.post(j, slot)
 }
 
-func (j *Journal) write(slot string, w *write) (zkrec.Tick, error) {
-	type answer struct {
-		current zkrec.Tick
-		err     error
-	}
-	answers := make(chan answer, 1)
-	w.done = func(current zkrec.Tick, err error) { answers <- answer{current, err} }
-	j.loop.Post(func() { j.enqueue(slot, w) })
-	select {
-	case a := <-answers:
-		return a.current, a.err
-	case <-j.loop.Ended():
-		return zkrec.Tick{}, session.ErrEnded
+// post queues w for a slot.
+func (w *write) post(j *Journal, slot string) {
+	j.loop.PostOr(func() { j.enqueue(slot, w) }, func() { w.done(zkrec.Tick{}, session.ErrEnded) })
+}
+
+// Ended answers what the end of the loop has left.
+func (j *Journal) Ended() {
+	for _, n := range j.nodes {
+		queue := n.queue
+		n.queue = nil
+		for _, w := range queue {
+			w.done(zkrec.Tick{}, session.ErrEnded)
+		}
 	}
 }
 

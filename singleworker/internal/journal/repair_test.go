@@ -25,7 +25,7 @@ func TestTickRecordBecomesGarbage(t *testing.T) {
 		o := a.Ownership()
 		g.Set(g.Tree.Tick("job"), []byte("garbage"))
 		for _, id := range []string{"r1", "r2"} {
-			if _, err := a.Journal.Commit(roomtest.Claim(o, o.Record, id, 60)); !errors.As(err, new(*zkrec.UnreadableError)) {
+			if _, err := roomtest.Written(a.Journal, roomtest.Claim(o, o.Record, id, 60)); !errors.As(err, new(*zkrec.UnreadableError)) {
 				g.T.Fatalf("Commit = %v, want that the record cannot be read", err)
 			}
 		}
@@ -36,7 +36,7 @@ func TestTickRecordBecomesGarbage(t *testing.T) {
 			g.T.Errorf("logged %d times, want once:\n%s", n, a.Log)
 		}
 		g.Set(g.Tree.Tick("job"), nil)
-		current, err := a.Journal.Commit(roomtest.Claim(o, o.Record, "r3", 60))
+		current, err := roomtest.Written(a.Journal, roomtest.Claim(o, o.Record, "r3", 60))
 		if !errors.Is(err, ticks.ErrConflict) {
 			g.T.Fatalf("Commit = %+v, %v; want a conflict", current, err)
 		}

@@ -112,7 +112,7 @@ func TestCanceledRequestOpensNoRun(t *testing.T) {
 		g.Submit("job")
 		a := start(g, "a")
 		o := a.Ownership()
-		if _, err := a.Journal.Commit(manualClaim(o, o.Record, "r1")); !errors.Is(err, ticks.ErrNoRequest) {
+		if _, err := roomtest.Written(a.Journal, manualClaim(o, o.Record, "r1")); !errors.Is(err, ticks.ErrNoRequest) {
 			g.T.Errorf("Commit = %v, want ticks.ErrNoRequest", err)
 		}
 		g.WantRecords(zkrec.Tick{})
@@ -189,7 +189,7 @@ func TestRequestIsCanceledBeforeTheSecondAttempt(t *testing.T) {
 		o := a.Ownership()
 		claimed := a.MustCommit(manualClaim(o, o.Record, "r1"))
 		g.Remove(g.Tree.Request("job", "q1"))
-		if _, err := a.Journal.Commit(manualClaim(o, claimed, "r2")); !errors.Is(err, ticks.ErrNoRequest) {
+		if _, err := roomtest.Written(a.Journal, manualClaim(o, claimed, "r2")); !errors.Is(err, ticks.ErrNoRequest) {
 			g.T.Errorf("Commit = %v, want ticks.ErrNoRequest", err)
 		}
 	})

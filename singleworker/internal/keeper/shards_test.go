@@ -268,7 +268,7 @@ func TestLastTickOfALayout(t *testing.T) {
 		if layout := g.Spec().ActiveLayout(); layout.Shards != 2 || layout.Until != last {
 			g.T.Fatalf("layout %+v, want two shards through %d", layout, last)
 		}
-		if _, err := a.Journal.Commit(roomtest.Claim(second, second.Record, "r2", last)); !errors.Is(err, ticks.ErrSpecChanged) {
+		if _, err := roomtest.Written(a.Journal, roomtest.Claim(second, second.Record, "r2", last)); !errors.Is(err, ticks.ErrSpecChanged) {
 			g.T.Errorf("a claim under the former spec = %v", err)
 		}
 		a.Lock()

@@ -27,6 +27,7 @@ type Loop struct {
 	OnNotice  func(n session.Notice)
 	OnTurn    func()
 	OnSettled func() (done bool, err error)
+	OnEnded   func()
 	// Stop ends the context of Run, whose result is sent to Ended.
 	Stop  context.CancelFunc
 	Ended chan error
@@ -128,7 +129,11 @@ func (h handler) Settled() (done bool, err error) {
 	return false, nil
 }
 
-func (h handler) Ended() {}
+func (h handler) Ended() {
+	if h.l.OnEnded != nil {
+		h.l.OnEnded()
+	}
+}
 
 // Next wakes up often: virtual time costs nothing.
 func (h handler) Next() time.Duration { return h.l.Now() + 100*time.Millisecond }

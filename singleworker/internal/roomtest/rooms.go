@@ -127,7 +127,8 @@ func (g *Group) NewJournal(sid string, without ...string) *Rooms {
 	r := g.NewOwner(member.Config{ID: sid}, without...)
 	r.Runner = NewRunner(g)
 	r.Journal = journal.New(r.Loop.Loop, r.Catalog, r.Owner, r.Runner)
-	r.CommitTo(r.Journal.Commit)
+	r.CommitTo(r.Journal)
+	r.OnEnded = r.Journal.Ended
 	r.Add(Room{
 		Joined: r.Journal.Joined, Handle: r.routeToJournal,
 		Changed: func(path string) {

@@ -22,7 +22,7 @@ type Runner struct {
 	Announced int                          // how often requests were told
 
 	g        *Group
-	commit   func(c ticks.Commit) (zkrec.Tick, error)
+	commits  Committer
 	requests []string
 }
 
@@ -30,7 +30,7 @@ type Runner struct {
 func NewRunner(g *Group) *Runner { return &Runner{g: g, Owned: make(map[string]journal.Ownership)} }
 
 // CommitTo says how MustCommit commits.
-func (r *Runner) CommitTo(commit func(c ticks.Commit) (zkrec.Tick, error)) { r.commit = commit }
+func (r *Runner) CommitTo(to Committer) { r.commits = to }
 
 // Own records that a slot is owned.
 func (r *Runner) Own(o journal.Ownership) {
@@ -117,10 +117,26 @@ func (r *Runner) Requests() []string {
 	return slices.Clone(r.requests)
 }
 
+// Committer is what makes commits: a journal, or the coordinator above it.
+type Committer interface {
+	Commit(c ticks.Commit, done func(current zkrec.Tick, err error))
+}
+
+// Written makes a commit and waits for its answer.
+func Written(to Committer, c ticks.Commit) (current zkrec.Tick, err error) {
+	answered := make(chan struct{})
+	to.Commit(c, func(record zkrec.Tick, refused error) {
+		current, err = record, refused
+		close(answered)
+	})
+	<-answered
+	return current, err
+}
+
 // MustCommit makes a change that must succeed.
 func (r *Runner) MustCommit(c ticks.Commit) zkrec.Tick {
 	r.g.T.Helper()
-	current, err := r.commit(c)
+	current, err := Written(r.commits, c)
 	if err != nil || current != c.Plan.Record.Normal() {
 		r.g.T.Fatalf("Commit = %+v, %v; want %+v", current, err, c.Plan.Record)
 	}

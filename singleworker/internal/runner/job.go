@@ -62,10 +62,8 @@ func (r *Runner) decide(j *job) {
 	if plan.Opens {
 		act = r.begin(j, plan.Record)
 	}
-	r.tasks.Go("commit of "+j.Name, func(context.Context) error {
-		current, err := r.cfg.Keeper.Commit(commit)
+	r.cfg.Keeper.Commit(commit, func(current ticks.Record, err error) {
 		r.box.Post(func() { r.committed(j, commit, act, current, err) })
-		return nil
 	})
 }
 
@@ -164,9 +162,10 @@ func (r *Runner) start(j *job, act *activity, claimed ticks.Record) {
 	r.tasks.Go("run of "+j.Name, func(context.Context) error {
 		result := r.handle(&snapshot, act)
 		act.stop(context.Canceled)
-		current, entries, err := r.record(&snapshot, claimed, result)
-		result.Unrecorded = err
-		r.box.Post(func() { r.ended(result, current, entries) })
+		r.record(&snapshot, claimed, result, func(current ticks.Record, entries []ticks.Entry, err error) {
+			result.Unrecorded = err
+			r.box.Post(func() { r.ended(result, current, entries) })
+		})
 		return nil
 	})
 }

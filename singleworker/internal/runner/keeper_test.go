@@ -103,7 +103,11 @@ func (k *keeper) opened(name string) (records []ticks.Record) {
 }
 
 // Commit does what package coord documents.
-func (k *keeper) Commit(c ticks.Commit) (ticks.Record, error) {
+func (k *keeper) Commit(c ticks.Commit, done func(ticks.Record, error)) {
+	go func() { done(k.commit(c)) }()
+}
+
+func (k *keeper) commit(c ticks.Commit) (ticks.Record, error) {
 	var l lever
 	if k.pull != nil {
 		l = k.pull(c)
@@ -169,7 +173,9 @@ func (k *keeper) judge(c ticks.Commit, to ticks.Record) {
 }
 
 // Amend does what package coord documents.
-func (k *keeper) Amend(job string, e ticks.Entry) error {
+func (k *keeper) Amend(job string, e ticks.Entry, done func(error)) { done(k.correct(job, e)) }
+
+func (k *keeper) correct(job string, e ticks.Entry) error {
 	if k.amend != nil {
 		return k.amend
 	}

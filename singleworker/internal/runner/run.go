@@ -112,19 +112,18 @@ func outcome(result Result) ticks.Outcome {
 
 // record writes a result. If another instance has taken the job over and recorded
 // the run as interrupted or lost, record amends the history.
-func (r *Runner) record(j *job, from ticks.Record, result Result) (
-	current ticks.Record, entries []ticks.Entry, err error,
+func (r *Runner) record(
+	j *job, from ticks.Record, result Result, done func(current ticks.Record, entries []ticks.Entry, err error),
 ) {
-	for {
-		plan := ticks.End(j.Job.Job, from, outcome(result))
-		current, err = r.cfg.Keeper.Commit(ticks.Commit{Slot: j.Name, From: from, Plan: plan})
+	plan := ticks.End(j.Job.Job, from, outcome(result))
+	r.cfg.Keeper.Commit(ticks.Commit{Slot: j.Name, From: from, Plan: plan}, func(current ticks.Record, err error) {
 		switch {
 		case err == nil || !errors.Is(err, ticks.ErrConflict):
-			return current, plan.Entries, err
+			done(current, plan.Entries, err)
 		case current.RunID == result.RunID && current.Open():
-			from = current // the run is still open; other ticks were recorded meanwhile
+			r.record(j, current, result, done) // the run is still open; other ticks were recorded meanwhile
 		default:
-			return current, plan.Entries, r.cfg.Keeper.Amend(j.Name, plan.Entries[0])
+			r.cfg.Keeper.Amend(j.Name, plan.Entries[0], func(err error) { done(current, plan.Entries, err) })
 		}
-	}
+	})
 }

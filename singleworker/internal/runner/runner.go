@@ -27,17 +27,17 @@ func (e *StuckError) Error() string {
 // stuckAfter is how long handlers have to return after their context was canceled.
 const stuckAfter = 5 * time.Second
 
-// Keeper writes the records of jobs. Commit and Amend are called outside the loop,
-// each on its own goroutine, and may block.
+// Keeper writes the records of jobs. Its methods must not block. Each done is called once, on any
+// goroutine, perhaps before the method returns.
 type Keeper interface {
-	// Commit writes a decision and returns the record as it is then. It fails with ticks.ErrConflict,
+	// Commit writes a decision; done gets the record as it is then. It fails with ticks.ErrConflict,
 	// and the record, when that is not From; with ticks.ErrNoRequest when the manual run to be opened
 	// was canceled; with ticks.ErrSpecChanged when the spec has changed, which Own is about to tell;
 	// or when the job is no longer owned.
-	Commit(c ticks.Commit) (ticks.Record, error)
+	Commit(c ticks.Commit, done func(current ticks.Record, err error))
 	// Amend corrects the history entry of a run that another owner recorded as interrupted or lost.
-	Amend(job string, e ticks.Entry) error
-	// Drop removes a completed request. It must not block.
+	Amend(job string, e ticks.Entry, done func(err error))
+	// Drop removes a completed request.
 	Drop(job, request string)
 }
 

@@ -93,13 +93,13 @@ func (l *Loop) Run(ctx context.Context, h Handler) error {
 	l.handler = h
 	conn, err := zkconn.Open(l.cfg.Conn, l.onEvent)
 	if err != nil {
-		close(l.ended)
+		l.end()
 		return err
 	}
 	l.Conn = conn
 	l.tasks = task.NewPool(ctx)
 	l.tasks.Go("coordinator", func(ctx context.Context) error {
-		defer close(l.ended)
+		defer l.end()
 		defer h.Ended()
 		defer l.tasks.Cancel(nil) // pending requests have nobody to report to
 		return l.run(ctx)
@@ -140,11 +140,20 @@ func (l *Loop) finishTurn() {
 }
 
 // Post runs f on the loop. It never blocks and may be called by anybody.
-func (l *Loop) Post(f func()) {
-	l.box.Post(func() {
+func (l *Loop) Post(f func()) { l.PostOr(f, func() {}) }
+
+// PostOr is Post; ended is called, by anybody, if the loop ends before f has begun, or has ended.
+func (l *Loop) PostOr(f, ended func()) {
+	l.box.PostOr(func() {
 		f()
 		l.drain()
-	})
+	}, ended)
+}
+
+// end drops what is posted to a loop that nobody runs any more.
+func (l *Loop) end() {
+	close(l.ended)
+	l.box.Close()
 }
 
 // Defer runs f later in this turn, after everything deferred before it. It is how a room carries out

@@ -106,3 +106,22 @@ func TestMailboxLosesNothing(t *testing.T) {
 		}
 	})
 }
+
+// What is posted, or still queued, when the mailbox is closed is not run, and those who want to know learn it.
+func TestClosedMailbox(t *testing.T) {
+	t.Parallel()
+	box := task.NewMailbox()
+	var got []string
+	note := func(what string) func() { return func() { got = append(got, what) } }
+	box.PostOr(note("run"), note("run, and closed"))
+	box.Run()
+	box.PostOr(note("ran after the end"), note("queued"))
+	box.Post(note("ran after the end"))
+	box.Close()
+	box.PostOr(note("ran after the end"), note("posted late"))
+	box.Post(note("ran after the end"))
+	box.Run()
+	if want := []string{"run", "queued", "posted late"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
