@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
@@ -28,14 +29,34 @@ func (a *app) run(do func(context.Context, *call) error) func(context.Context, *
 
 // connected does one thing with the group.
 func (c *call) connected(ctx context.Context, do func(context.Context, group.Client) error) error {
-	say := func(text string) {
-		if !c.JSON { // whose errors are one document
-			c.Sayf("%s", text)
-		}
-	}
-	return group.Do(ctx, c.Settings, c.dial, say, func(ctx context.Context, client group.Client) error {
+	return group.Do(ctx, c.Settings, c.dial, c.say, func(ctx context.Context, client group.Client) error {
 		return c.meant(ctx, client, do(ctx, client))
 	})
+}
+
+// reading is connected for what reads all jobs: it says on a terminal how far it is, and is not over while the
+// server answers.
+func (c *call) reading(ctx context.Context, do func(context.Context, group.Client) error) error {
+	last := c.Now()
+	heard := func(nodes int) {
+		if now := c.Now(); c.Interactive && now.Sub(last) >= readingAfter {
+			last = now
+			c.say(fmt.Sprintf("%s: %d nodes were read", c.Command, nodes))
+		}
+	}
+	return group.Read(ctx, c.Settings, c.dial, c.say, heard, func(ctx context.Context, client group.Client) error {
+		return c.meant(ctx, client, do(ctx, client))
+	})
+}
+
+// readingAfter is how often what reads many nodes says how far it is.
+const readingAfter = time.Second
+
+// say writes a remark to stderr at once, unless that is to be one document.
+func (c *call) say(text string) {
+	if !c.JSON {
+		c.Sayf("%s", text)
+	}
 }
 
 // page is the output for people.

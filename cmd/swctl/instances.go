@@ -25,7 +25,8 @@ instance: no session holds it. NOTE says why, and who told one to drain, and war
 the clock of an instance that owns something differs from ZooKeeper's by 5 seconds or
 more: its jobs run too early or too late by that much, but never twice.
 If the application runs in latch mode, one instance is the leader and owns every job; the
-others are standby. WEIGHT is the relative size of its share (Config.Weight).
+others are standby. WEIGHT is the relative size of its share (Config.Weight). While the
+server answers, --timeout starts again with each of its answers.
 
 See also the help of swctl instances drain, disable and enable.`,
 		Examples: `swctl instances
@@ -46,7 +47,7 @@ func instances(ctx context.Context, c *call) error {
 		}
 		return err.Try("swctl instances, or swctl instances %s ID", strings.Join(instanceVerbs, "|"))
 	}
-	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
+	return c.reading(ctx, func(ctx context.Context, client group.Client) error {
 		all, err := client.Instances(ctx)
 		if err != nil {
 			return err

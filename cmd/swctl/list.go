@@ -26,7 +26,9 @@ ticks in a row have failed. LAST and NEXT are relative to now: "ok 8h ago" is th
 A job with shards is one row: it is unowned while one of its shards is; OWNER is like
 "3/4 app-1(2) app-2(1)", 3 of 4 shards owned and by which instances; LAST counts the
 results of the last tick: "1 failed, 3 ok, 8h ago". It is resizing while a change of its
-shards is in progress. -o wide has a row per shard instead, and more columns.`,
+shards is in progress. -o wide has a row per shard instead, and more columns.
+
+While the server answers, --timeout starts again with each of its answers.`,
 		Examples: `swctl list
 swctl list -o wide
 swctl list -l team=billing -l tier=gold
@@ -48,7 +50,7 @@ func list(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
+	return c.reading(ctx, func(ctx context.Context, client group.Client) error {
 		all, err := client.List(ctx)
 		if err != nil {
 			return err

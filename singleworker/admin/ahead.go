@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -49,13 +50,20 @@ func (c *Client) names(ctx context.Context, path string) ([]string, error) {
 	return names, err
 }
 
+// readsPerAnswer is how many nodes are read before OnRead is called.
+const readsPerAnswer = 2048
+
 // readMany reads nodes. It fails if the outcome of a reading is not known.
 func (c *Client) readMany(ctx context.Context, reads []zkconn.Read) ([]zkconn.ReadResult, error) {
-	results := c.conn.ReadMany(ctx, reads)
-	for _, r := range results {
-		if zkconn.IsUnknown(r.Err) {
-			return nil, r.Err
+	results := make([]zkconn.ReadResult, 0, len(reads))
+	for some := range slices.Chunk(reads, readsPerAnswer) {
+		for _, r := range c.conn.ReadMany(ctx, some) {
+			if zkconn.IsUnknown(r.Err) {
+				return nil, r.Err
+			}
+			results = append(results, r)
 		}
+		c.heard(len(some))
 	}
 	return results, nil
 }
@@ -63,7 +71,7 @@ func (c *Client) readMany(ctx context.Context, reads []zkconn.Read) ([]zkconn.Re
 // readAhead returns a client for which the records of jobs were read. Tick records were read before owner
 // records, as readRun does.
 func (c *Client) readAhead(ctx context.Context, jobs []string) (*Client, error) {
-	bulk := &Client{conn: c.conn, tree: c.tree, ahead: &ahead{read: make(map[zkconn.Read][]zkconn.ReadResult)}}
+	bulk := &Client{conn: c.conn, tree: c.tree, heard: c.heard, ahead: &ahead{read: make(map[zkconn.Read][]zkconn.ReadResult)}}
 	var reads []zkconn.Read
 	want := func(paths ...string) {
 		for _, path := range paths {

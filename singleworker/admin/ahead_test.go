@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -69,6 +70,28 @@ func text(t *testing.T, s JobStatus) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// A caller that waits for a long list hears how far it is.
+func TestOnRead(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.must(w.hand.conn.EnsureRoot(w.Context(), w.c.tree.Root()))
+		for k := range 1000 {
+			w.multi(zkcreate(w.c.tree.Job(fmt.Sprintf("job-%03d", k)), []byte("0 0 * * * ?")))
+		}
+		var heard []int
+		c, err := Dial(w.Context(), Config{
+			Servers: "zkdev:1", ServerType: "billing", Dial: w.server.Dial,
+			OnRead: func(nodes int) { heard = append(heard, nodes) },
+		})
+		w.must(err)
+		defer c.Close()
+		list, err := c.List(w.Context())
+		if want := []int{2048, 4000, 5000}; err != nil || len(list) != 1000 || !slices.Equal(heard, want) {
+			t.Errorf("%d jobs, %v; heard %d, want %d", len(list), err, heard, want)
+		}
+	})
 }
 
 // A run that ends, and begins elsewhere, while the jobs are read is not taken for one whose owner is dead.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/listing"
@@ -36,6 +37,9 @@ type Config struct {
 	// OnTrouble is called once if no server has answered Dial within a second, with why the latest
 	// attempt to connect failed. Default: none; Dial tries until its context ends in any case.
 	OnTrouble func(err error)
+	// OnRead is called while a method reads many nodes, such as List, after some of the server's answers, with how
+	// many nodes the Client has read in such methods. It must not block. Default: none.
+	OnRead func(nodes int)
 	// Logger gets the client's messages. Default: none.
 	Logger *slog.Logger
 }
@@ -52,6 +56,7 @@ type Client struct {
 	changed chan struct{} // a watched node changed; buffers one signal
 	room    listing.Room
 	ahead   *ahead // what was read in bulk, or nil
+	heard   func(nodes int)
 }
 
 // Dial connects and returns when a server has answered. The nodes that the client creates
@@ -67,7 +72,11 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	c := &Client{tree: zkrec.NewTree(cfg.ServerType), changed: make(chan struct{}, 1)}
+	c := &Client{tree: zkrec.NewTree(cfg.ServerType), changed: make(chan struct{}, 1), heard: func(int) {}}
+	if cfg.OnRead != nil {
+		var nodes atomic.Int64
+		c.heard = func(more int) { cfg.OnRead(int(nodes.Add(int64(more)))) }
+	}
 	conn, err := zkconn.Open(zkconn.Config{
 		Servers: cfg.Servers, SessionTimeout: cfg.SessionTimeout, Auth: cfg.Auth,
 		ACL: cfg.ACL, TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger,

@@ -62,7 +62,7 @@ func TestRequestsAfterAReconnect(t *testing.T) {
 	t.Parallel()
 	for what, lose := range map[string]func(g *roomtest.Group, a *roomtest.Rooms){
 		"while nothing is read": func(_ *roomtest.Group, a *roomtest.Rooms) { a.Client.Disconnect() },
-		"while they are read": func(g *roomtest.Group, a *roomtest.Rooms) {
+		"while they are read": func(g *roomtest.Group, _ *roomtest.Rooms) {
 			g.Server.Control(zkdev.OpMultiRead, func(r *zkdev.Request) zkdev.Action {
 				if r.Client == "a" {
 					return zkdev.CutAfter()

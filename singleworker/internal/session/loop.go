@@ -84,7 +84,7 @@ func New(cfg Config) *Loop {
 		Tree: zkrec.NewTree(cfg.ServerType), Clock: cfg.Clock, Log: cfg.Logger,
 		cfg: cfg, box: task.NewMailbox(), ended: make(chan struct{}),
 	}
-	l.reader.loop = l
+	l.loop = l
 	return l
 }
 

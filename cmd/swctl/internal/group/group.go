@@ -66,6 +66,33 @@ func Dial(ctx context.Context, cfg admin.Config) (Client, error) {
 // Do does one thing with a group within --timeout. Its errors have hints: see Explain. If no server
 // answers at first, it says so, and keeps trying.
 func Do(ctx context.Context, set cmdline.Settings, dial Dialer, say func(string), do func(context.Context, Client) error) error {
+	if set.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, set.Timeout)
+		defer cancel()
+	}
+	return connected(ctx, set, dial, say, nil, do)
+}
+
+// Read is Do for what may read a great many nodes: the time of --timeout starts again with each answer,
+// of which heard is told how many nodes were read.
+func Read(ctx context.Context, set cmdline.Settings, dial Dialer, say func(string), heard func(nodes int),
+	do func(context.Context, Client) error,
+) error {
+	if set.Timeout == 0 {
+		return connected(ctx, set, dial, say, heard, do)
+	}
+	limited, stop := withPatience(ctx, set.Timeout)
+	defer stop()
+	return connected(limited, set, dial, say, func(nodes int) {
+		limited.renew()
+		heard(nodes)
+	}, do)
+}
+
+func connected(ctx context.Context, set cmdline.Settings, dial Dialer, say func(string), heard func(nodes int),
+	do func(context.Context, Client) error,
+) error {
 	cfg, err := Config(set)
 	if err != nil {
 		return err
@@ -75,11 +102,7 @@ func Do(ctx context.Context, set cmdline.Settings, dial Dialer, say func(string)
 		until = fmt.Sprintf("--timeout (%s) is over", set.Timeout)
 	}
 	cfg.OnTrouble = func(err error) { say(fmt.Sprintf("%s does not answer: %v; trying until %s", set.ZK, err, until)) }
-	if set.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, set.Timeout)
-		defer cancel()
-	}
+	cfg.OnRead = heard
 	client, err := dial(ctx, cfg)
 	if err != nil {
 		return Explain(set, fmt.Errorf("connect to %s: %w", set.ZK, err))
