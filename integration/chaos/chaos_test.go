@@ -70,6 +70,9 @@ func TestChaos(t *testing.T) {
 		j.violatedf("end", ev.Ended, "", "%s", text)
 	}
 	sayf("%vsettled %v after the last fault", j.figures(), settled.Round(100*time.Millisecond))
+	if n.leftOut > 0 {
+		sayf("%d faults of servers were left out: not all servers were back within a minute", n.leftOut)
+	}
 	for _, v := range j.found {
 		t.Errorf("violation at %.2f s: %v", (v.At - n.began).Seconds(), v)
 	}
@@ -87,7 +90,7 @@ func TestChaos(t *testing.T) {
 		sayf("FAIL: %d violations. The same faults again: make chaos SEED=%d MINUTES=%g", len(j.found), seed, length.Minutes())
 		return
 	}
-	sayf("PASS: seed %d, %d faults, 0 violations", seed, len(n.done))
+	sayf("PASS: seed %d, %d faults, 0 violations; ZooKeeper lost transactions %d times", seed, len(n.done), len(j.Losses))
 }
 
 // sayf prints a line of the report.

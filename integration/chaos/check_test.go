@@ -36,6 +36,9 @@ type judge struct {
 	// Excused are runs that began or continued without a lease in a process that stood still when it ended: what
 	// fencing tokens are for.
 	excused []violation
+	// followed is what follows from that ZooKeeper has lost transactions: claims, results or ownerships that a process was told
+	// of were gone, and something was done again.
+	followed []violation
 }
 
 // check returns all that is wrong.
@@ -46,10 +49,6 @@ func (e *evidence) check() *judge {
 	}
 	for _, v := range e.Violations {
 		j.found = append(j.found, violation{v.Rule, e.clock.mono(v.At), v.Slot, v.Text})
-	}
-	if n := len(e.Lost); n > 0 {
-		j.violatedf("assumption", e.Began, "", "ZooKeeper lost %d transactions that most servers had logged, from %#x to %#x: "+
-			"what else is found may follow from that", n, e.Lost[0], e.Lost[n-1])
 	}
 	j.processes()
 	j.runsAreClaimed()
@@ -62,6 +61,28 @@ func (e *evidence) check() *judge {
 
 func (j *judge) violatedf(rule string, at time.Duration, slot, format string, args ...any) {
 	j.found = append(j.found, violation{rule, at, slot, fmt.Sprintf(format, args...)})
+}
+
+// losses says what ZooKeeper has lost, and how it is known that somebody had been told of it.
+func (j *judge) losses() (lines []string) {
+	for _, l := range j.Losses {
+		told := 0
+		for _, r := range j.Runs {
+			if c := j.claims[r.Run]; c != nil && l.First <= c.Zxid && c.Zxid <= l.Last && (c.Lost || l.Back) {
+				told++
+			}
+		}
+		verb := "lost"
+		if l.Back {
+			verb = "lost, and had again later,"
+		}
+		lines = append(lines, fmt.Sprintf("ZooKeeper %s %d transactions between zxid %#x and %#x, among them the claims of %d runs that began: zxid %#x, %.2f s, shows it",
+			verb, l.Txns, l.First, l.Last, told, l.Shown, (j.clock.mono(l.Time)-j.Began).Seconds()))
+	}
+	if len(j.followed) > 0 {
+		lines = append(lines, fmt.Sprintf("and therefore %d runs were repeated, or ran beside or after others", len(j.followed)))
+	}
+	return lines
 }
 
 // processes looks for those that ended although nobody asked them to.
@@ -103,7 +124,7 @@ func (j *judge) runsAreClaimed() {
 func (j *judge) claimsHaveOutcomes() {
 	for _, c := range j.Claims {
 		at := j.clock.mono(c.At)
-		if c.State == "" && j.Last[c.Life] {
+		if c.State == "" && j.Last[c.Life] && !c.Lost {
 			j.violatedf("outcome", at, c.Slot, "%s claimed %s, attempt %d, and nothing says what became of it: run %s", c.SID, clock(c.Tick), c.Attempt, c.Run)
 		}
 		if j.started[c.Run] == nil && (c.State == "ok" || c.State == "failed" || c.State == "timed_out") {
@@ -140,6 +161,8 @@ func (j *judge) runsGoTogether() {
 		run, before := by[key{f.Run.Job, f.Run.Start.UnixNano()}], by[key{f.Before.Job, f.Before.Start.UnixNano()}]
 		v := violation{"runs", run.Mono, run.Job, strings.TrimPrefix(f.String(), f.Run.Job+": ")}
 		switch {
+		case before != nil && follows(j.claims[run.Run], j.claims[before.Run]):
+			j.followed = append(j.followed, v)
 		case f.Rule == audit.Skipped: // an instance may die between the claim and the call; the log is judged for that
 		case f.Rule == audit.Early && j.clockWasOff(run):
 		case f.Rule == audit.Overlap && before.Token >= run.Token:
@@ -155,6 +178,11 @@ func (j *judge) runsGoTogether() {
 			j.found = append(j.found, v)
 		}
 	}
+}
+
+// follows reports whether ZooKeeper had lost an earlier claim, what became of it, or its ownership, when it took a later one.
+func follows(later, earlier *txns.Claim) bool {
+	return earlier.GoneAt != 0 && later.Zxid >= earlier.GoneAt
 }
 
 // clockWasOff reports whether the instance that first claimed the tick may have thought that it was due: by its clock it
@@ -194,7 +222,7 @@ func (p *process) suspended(lines []Line, during span) bool {
 }
 
 // ticksAreComplete: of jobs with the same schedule all the time, each tick from the first to the last is claimed, or
-// recorded as not run; and of all jobs none is both.
+// recorded as not run; and of all jobs none is both. A claim that ZooKeeper has lost does not count.
 func (j *judge) ticksAreComplete() {
 	periods := make(map[string]int64)
 	for _, one := range theJobs() {
@@ -226,7 +254,7 @@ func (j *judge) accounted() map[txns.Life]map[int64]int {
 		all[life][tick]++
 	}
 	for _, c := range j.Claims {
-		if !c.Manual && c.Attempt == 1 {
+		if !c.Manual && c.Attempt == 1 && !c.Lost {
 			add(c.Life, c.Tick)
 		}
 	}
@@ -239,10 +267,10 @@ func (j *judge) accounted() map[txns.Life]map[int64]int {
 }
 
 // auditAgrees: what an operator would see who audits the servers' files is what this judge saw, unless they have
-// transactions that were never committed: an audit takes all that it finds.
+// transactions that were never committed: an audit takes all that no other server's log passes over.
 func (j *judge) auditAgrees(ctx context.Context, dirs []string) {
 	report, err := txnaudit.Run(ctx, txnaudit.Options{Dirs: dirs, ServerType: groupName})
-	if err == nil && len(j.Lost)+j.Dropped > 0 {
+	if err == nil && len(j.Losses)+j.Dropped > 0 {
 		return
 	}
 	if err != nil || !report.Whole || len(report.Violations) != len(j.Violations) {

@@ -121,6 +121,7 @@ type figures struct {
 	Due, Claimed, Attempts, Manual, Runs, Transactions int
 	NotRun                                             map[string]int // by reason
 	Excused, Alarms, Violations                        int
+	Losses                                             []string // of ZooKeeper
 	Faults                                             []faultFigures
 	Longest                                            transfer // without an owner
 	Recoveries                                         map[kind][]time.Duration
@@ -136,7 +137,7 @@ type faultFigures struct {
 func (j *judge) figures() *figures {
 	f := &figures{
 		Attempts: j.Counts.Attempts, Manual: j.Counts.Manual, Runs: len(j.Runs), Transactions: j.Counts.Txns,
-		NotRun: make(map[string]int), Excused: len(j.excused), Violations: len(j.found), Recoveries: make(map[kind][]time.Duration),
+		Losses: j.losses(), NotRun: make(map[string]int), Excused: len(j.excused), Violations: len(j.found), Recoveries: make(map[kind][]time.Duration),
 	}
 	for _, ticks := range j.accounted() {
 		f.Due += len(ticks)
@@ -147,7 +148,7 @@ func (j *judge) figures() *figures {
 		}
 	}
 	for _, c := range j.Claims {
-		if !c.Manual && c.Attempt == 1 {
+		if !c.Manual && c.Attempt == 1 && !c.Lost {
 			f.Claimed++
 		}
 	}
@@ -232,6 +233,9 @@ func (f *figures) String() string {
 	line("ticks due %d: claimed %d, recorded as not run %d %s", f.Due, f.Claimed, f.Due-f.Claimed, reasons(f.NotRun))
 	line("runs %d, of which %d were further attempts and %d manual; transactions %d", f.Runs, f.Attempts, f.Manual, f.Transactions)
 	line("runs without a lease in processes that stood still %d; alarms %d", f.Excused, f.Alarms)
+	for _, loss := range f.Losses {
+		line("%s", loss)
+	}
 	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "FAULT\tTIMES\tSLOTS MOVED\tP50\tP99\tMAX")
 	for _, k := range f.Faults {

@@ -46,6 +46,7 @@ type page struct {
 	Shapes                  []pageShape
 	Marks                   []pageMark
 	Faults, Excused, Logged []string
+	Losses, Followed        []string // what ZooKeeper has lost, and what follows from that
 	Width, Height           float64
 	began                   time.Duration
 	ended                   time.Duration
@@ -104,6 +105,10 @@ func (j *judge) drawPage(seed uint64, length time.Duration, notes map[*deed]stri
 	}
 	for _, v := range j.excused {
 		p.Excused = append(p.Excused, p.at(v.At)+" "+v.String())
+	}
+	p.Losses = j.losses()
+	for _, v := range j.followed {
+		p.Followed = append(p.Followed, p.at(v.At)+" "+v.String())
 	}
 	p.Logged = j.complaints()
 	var out bytes.Buffer

@@ -86,18 +86,15 @@ func TestPlantedViolations(t *testing.T) {
 			f.Claims[5].Attempt = 2
 			f.run(6).Attempt = 2
 		}, "began twice"},
-		"a run of another's claim":     {func(f *forger) { f.run(5).By = f.a; f.a.Life.To = f.b.Life.To; f.a.Killed = true }, "claimed was"},
-		"a run with another token":     {func(f *forger) { f.run(6).Token++ }, "claimed was"},
-		"a run of another tick":        {func(f *forger) { f.Claims[5].Tick += 500; f.Claims[5].Tick -= 1000; f.run(6).Tick = 6000 }, "claimed was"},
-		"a run before its claim":       {func(f *forger) { f.Claims[5].At = time.Unix(6, 30_000_000) }, "before it is claimed"},
-		"a claim without an outcome":   {func(f *forger) { f.Claims[5].State = "" }, "nothing says what became of it"},
-		"of a job that is gone":        {func(f *forger) { f.Claims[5].State = ""; f.Last = nil }, ""},
-		"a result without a run":       {func(f *forger) { f.Runs = f.Runs[:5] }, "did not run it"},
-		"a claim that was interrupted": {func(f *forger) { f.Runs = f.Runs[:5]; f.Claims[5].State = "interrupted" }, ""},
-		"a tick runs twice": {func(f *forger) {
-			c := f.ran(f.b, 6, 1, 20)
-			c.Tick, f.Runs[6].Mono, f.Runs[6].Run, c.Run = 6000, at(7), "x", "x"
-		}, "ran twice"},
+		"a run of another's claim":      {func(f *forger) { f.run(5).By = f.a; f.a.Life.To = f.b.Life.To; f.a.Killed = true }, "claimed was"},
+		"a run with another token":      {func(f *forger) { f.run(6).Token++ }, "claimed was"},
+		"a run of another tick":         {func(f *forger) { f.Claims[5].Tick += 500; f.Claims[5].Tick -= 1000; f.run(6).Tick = 6000 }, "claimed was"},
+		"a run before its claim":        {func(f *forger) { f.Claims[5].At = time.Unix(6, 30_000_000) }, "before it is claimed"},
+		"a claim without an outcome":    {func(f *forger) { f.Claims[5].State = "" }, "nothing says what became of it"},
+		"of a job that is gone":         {func(f *forger) { f.Claims[5].State = ""; f.Last = nil }, ""},
+		"a result without a run":        {func(f *forger) { f.Runs = f.Runs[:5] }, "did not run it"},
+		"a claim that was interrupted":  {func(f *forger) { f.Runs = f.Runs[:5]; f.Claims[5].State = "interrupted" }, ""},
+		"a tick runs twice":             {func(f *forger) { f.twice() }, "ran twice"},
 		"too early":                     {func(f *forger) { f.early() }, "too early"},
 		"early by its own clock":        {func(f *forger) { f.early(); f.run(6).Wall = 6000 }, ""},
 		"early after its clock was set": {func(f *forger) { f.early(); f.leap(1) }, ""},
@@ -117,10 +114,19 @@ func TestPlantedViolations(t *testing.T) {
 			f.overlapOf(f.a)
 			f.Lines[f.a] = []Line{{Event: Stalled, Mono: at(4.2), Gap: suspension - 1}}
 		}, "overlap"},
-		"an overlap, and another paused":  {func(f *forger) { f.overlapOf(f.a); f.b.Pauses = []span{{at(3.1), at(3.9)}} }, "overlap"},
-		"an overlap after an early pause": {func(f *forger) { f.overlapOf(f.a); f.a.Pauses = []span{{-at(3), -at(1)}} }, "overlap"},
-		"an overlap without a fence":      {func(f *forger) { f.overlapOf(f.a); f.a.Pauses = []span{{at(3.1), at(4.5)}}; f.token(4, 10) }, "no greater token"},
-		"a token goes back":               {func(f *forger) { f.token(6, 15) }, "token 15"},
+		"an overlap, and another paused":             {func(f *forger) { f.overlapOf(f.a); f.b.Pauses = []span{{at(3.1), at(3.9)}} }, "overlap"},
+		"an overlap after an early pause":            {func(f *forger) { f.overlapOf(f.a); f.a.Pauses = []span{{-at(3), -at(1)}} }, "overlap"},
+		"an overlap without a fence":                 {func(f *forger) { f.overlapOf(f.a); f.a.Pauses = []span{{at(3.1), at(4.5)}}; f.token(4, 10) }, "no greater token"},
+		"a tick runs twice after its claim was lost": {func(f *forger) { f.twice().Lost, f.Claims[5].GoneAt = true, 106 }, ""},
+		"a tick runs twice, another was lost":        {func(f *forger) { f.twice(); f.Claims[4].GoneAt = 106 }, "ran twice"},
+		"a tick runs twice before that was lost":     {func(f *forger) { f.twice().Lost, f.Claims[5].GoneAt = true, 107 }, "ran twice"},
+		"a token goes back after a loss":             {func(f *forger) { f.token(6, 15); f.Claims[4].GoneAt = 105 }, ""},
+		"an overlap after a loss without a trace": {func(f *forger) {
+			f.run(5).End, f.Losses = at(6.3), []txns.Loss{{First: 1, Last: 104, Txns: 9, Shown: 105}}
+		}, "overlap"},
+		"a lost claim without an outcome":     {func(f *forger) { f.Claims[5].State, f.Claims[5].Lost = "", true }, ""},
+		"a lost claim that nobody made again": {func(f *forger) { f.Claims[1].Lost = true; f.rename() }, "nothing is accounted for"},
+		"a token goes back":                   {func(f *forger) { f.token(6, 15) }, "token 15"},
 		"a tick is missing": {func(f *forger) {
 			f.Claims, f.Runs = append(f.Claims[:1:1], f.Claims[2:]...), append(f.Runs[:1:1], f.Runs[2:]...)
 			f.rename()
@@ -144,6 +150,13 @@ func TestPlantedViolations(t *testing.T) {
 			t.Errorf("%s: found %q, want %q", name, found, plant.want)
 		}
 	}
+}
+
+// twice makes the sixth tick run twice, by a second claim, and returns the first one.
+func (f *forger) twice() *txns.Claim {
+	c := f.ran(f.b, 6, 1, 20)
+	c.Tick, f.Runs[6].Mono, f.Runs[6].Run, c.Run = 6000, at(7), "x", "x"
+	return f.Claims[5]
 }
 
 // early makes the sixth tick run before it is due.

@@ -3,7 +3,6 @@ package ledger
 import (
 	"fmt"
 	"maps"
-	"path"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
@@ -87,6 +86,7 @@ type Ledger struct {
 	// for manual runs.
 	claimed, runs map[string]map[string]bool
 	latest        map[string]int64 // by job, the latest tick that was claimed
+	disowned      map[int64]bool   // tokens of ownerships that ZooKeeper has lost
 	schedules     map[zone]*cronexpr.Schedule
 	whole         bool // nothing before is unknown
 }
@@ -107,7 +107,7 @@ func New(tree zkrec.Tree, whole bool, observe Observer, report func(Violation)) 
 		observe: observe, report: report, model: NewModel(tree), whole: whole,
 		joined: make(map[int64]string), began: make(map[int64]bool),
 		claimed: make(map[string]map[string]bool), runs: make(map[string]map[string]bool),
-		latest: make(map[string]int64), schedules: make(map[zone]*cronexpr.Schedule),
+		latest: make(map[string]int64), disowned: make(map[int64]bool), schedules: make(map[zone]*cronexpr.Schedule),
 	}
 }
 
@@ -152,19 +152,9 @@ func (n *nodes) add(node string) {
 
 // Load takes in a node of a snapshot, without judging it. Load the sessions first.
 func (l *Ledger) Load(n txnlog.Node) {
-	txn := txnlog.Txn{Zxid: n.Mzxid, Session: n.Owner, Time: n.Mtime}
-	op := txnlog.Op{Type: txnlog.Create, Path: n.Path, Data: n.Data, Version: n.Version, Owner: n.Owner}
-	l.note(&txn, &op)
-	l.model.apply(&txn, &op)
-	if slot, node, rest, ok := l.model.Split(n.Path); ok && slot != "" {
-		if j := l.model.Jobs[slot]; node == NodeJob && rest == "" {
-			j.Born = n.Czxid
-		}
-	}
-	if member, ok := l.model.Instances[path.Base(n.Path)]; ok && path.Dir(n.Path) == l.model.tree.Instances() {
-		member.Czxid = n.Czxid
-		l.model.Instances[path.Base(n.Path)] = member
-	}
+	op := created(n)
+	l.note(&txnlog.Txn{Session: n.Owner}, &op)
+	l.model.load(n)
 }
 
 // LoadSessions takes in those that live.

@@ -96,6 +96,38 @@ func (m *Model) apply(txn *txnlog.Txn, op *txnlog.Op) {
 	}
 }
 
+// load takes in a node as it is.
+func (m *Model) load(n txnlog.Node) {
+	op := created(n)
+	m.apply(&txnlog.Txn{Zxid: n.Mzxid, Session: n.Owner, Time: n.Mtime}, &op)
+	slot, node, rest, ok := m.Split(n.Path)
+	switch {
+	case !ok:
+	case slot != "" && node == NodeJob && rest == "":
+		m.Jobs[slot].Born = n.Czxid
+	case slot == "" && node != nodeOrders:
+		member := m.Instances[rest]
+		member.Czxid = n.Czxid
+		m.Instances[rest] = member
+	}
+}
+
+// created is the operation that would make a node.
+func created(n txnlog.Node) txnlog.Op {
+	return txnlog.Op{Type: txnlog.Create, Path: n.Path, Data: n.Data, Version: n.Version, Owner: n.Owner}
+}
+
+// Return makes a node what it was before.
+func (m *Model) Return(r txnlog.Return) {
+	slot, node, _, ok := m.Split(r.Path)
+	if whole := ok && slot != "" && node == NodeJob; !whole || r.Node == nil { // the job's other nodes stay
+		m.deleted(&txnlog.Op{Type: txnlog.Delete, Path: r.Path})
+	}
+	if r.Node != nil {
+		m.load(*r.Node)
+	}
+}
+
 // Split returns the slot that a path belongs to, which of its nodes ("" for the job's, or shard's, own),
 // and what stands below that. For an instance's node, or an order, the job is "" and the rest its id.
 func (m *Model) Split(full string) (job, node, rest string, ok bool) {

@@ -1,6 +1,7 @@
 package txns
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/ledger"
@@ -19,10 +20,10 @@ type Log struct {
 	Last       map[Life]bool
 	Counts     Counts
 	Violations []Violation
-	// Lost are transactions that most servers had logged, so that clients may have been told of them, and that were
-	// not there later: ZooKeeper has not kept its promise, and those of the group do not hold either.
-	Lost []int64
-	// Dropped counts the other transactions that a server had logged and that were never committed.
+	// Losses are the transactions that ZooKeeper has lost, although clients may have been told of them: a later one shows
+	// that the leader worked without them. What follows is judged by the records that it worked with.
+	Losses []Loss
+	// Dropped counts the transactions that a server had logged and that were never committed.
 	Dropped int
 }
 
@@ -46,6 +47,10 @@ type Claim struct {
 	Run     string
 	SID     string
 	State   string // of its result, as on record in the end; empty if it has no result
+	// Lost says that ZooKeeper has lost the claim. GoneAt is the zxid of the transaction that shows that it has lost the claim,
+	// what became of it, or the ownership; 0 if none does.
+	Lost   bool
+	GoneAt int64
 }
 
 // Ownership says who owns a slot from a moment on.
@@ -67,21 +72,33 @@ type Violation struct {
 // Counts is how much there was to judge.
 type Counts = ledger.Counts
 
+// Loss is a number of transactions that ZooKeeper has lost.
+type Loss = txnlog.Loss
+
 // A scribe reads transactions into a log.
 type scribe struct {
 	*Log
 
 	model  *ledger.Model
 	ledger *ledger.Ledger
+	past   *txnlog.History
 	born   map[string]int64 // by slot, of its last life
 	runs   map[string]*Claim
+	zxid   int64
+	skips  map[int64][]skip // by zxid of the transaction that recorded them
+}
+
+type skip struct {
+	life Life
+	tick int64
 }
 
 func newScribe(group string) *scribe {
 	tree := zkrec.NewTree(group)
 	s := &scribe{
 		Log:   &Log{Skipped: make(map[Life]map[int64]string), Owners: make(map[string][]Ownership)},
-		model: ledger.NewModel(tree), born: make(map[string]int64), runs: make(map[string]*Claim),
+		model: ledger.NewModel(tree), past: txnlog.NewHistory(), born: make(map[string]int64), runs: make(map[string]*Claim),
+		skips: make(map[int64][]skip),
 	}
 	s.ledger = ledger.New(tree, true, ledger.Observer{Claimed: s.claimed, Recorded: s.recorded, Skipped: s.skipped}, s.violated)
 	return s
@@ -110,16 +127,22 @@ func (s *scribe) skipped(slot string, tick int64, entry zkrec.Entry) {
 		s.Skipped[life] = make(map[int64]string)
 	}
 	s.Skipped[life][tick] = entry.Reason
+	s.skips[s.zxid] = append(s.skips[s.zxid], skip{life, tick})
 }
 
 func (s *scribe) violated(v ledger.Violation) {
 	s.Violations = append(s.Violations, Violation{string(v.Rule), v.Txn.Time, v.Slot, v.String()})
 }
 
-// apply takes in the next transaction.
-func (s *scribe) apply(txn *txnlog.Txn) {
+// apply takes in the next transaction. It returns the zxid of one that was set aside and that this one shows to be there, or 0.
+func (s *scribe) apply(txn *txnlog.Txn) (back int64) {
+	s.zxid = txn.Zxid
+	returns, back := s.past.Next(txn)
+	for _, r := range returns {
+		s.undo(r)
+	}
 	s.model.Apply(txn)
-	owners := txn.Kind == txnlog.Close
+	owners := txn.Kind == txnlog.Close || len(returns) > 0
 	for k := range txn.Ops {
 		slot, node, rest, ok := s.model.Split(txn.Ops[k].Path)
 		owners = owners || ok && (slot == "" || node == ledger.NodeAlive && rest == "" || node == ledger.NodeJob)
@@ -131,11 +154,47 @@ func (s *scribe) apply(txn *txnlog.Txn) {
 		s.noteOwners(txn.Time)
 	}
 	s.ledger.Apply(txn)
+	return back
+}
+
+// undo takes back what ZooKeeper has lost.
+func (s *scribe) undo(r txnlog.Return) {
+	slot, node, rest, _ := s.model.Split(r.Path)
+	for _, n := range r.Gone {
+		switch {
+		case rest != "":
+		case node == ledger.NodeTick:
+			s.forget(n)
+		case node == ledger.NodeAlive:
+			for _, c := range s.Claims {
+				if c.Slot == slot && c.Token == n.Mzxid {
+					c.GoneAt = cmp.Or(c.GoneAt, s.zxid)
+				}
+			}
+		case node == ledger.NodeHistory:
+			for _, one := range s.skips[n.Mzxid] {
+				if one.life.Slot == slot {
+					delete(s.Skipped[one.life], one.tick)
+				}
+			}
+		}
+	}
+	s.model.Return(r)
+	s.ledger.Return(r)
+}
+
+// forget marks the claim of a tick record that is gone.
+func (s *scribe) forget(n txnlog.Node) {
+	rec, err := zkrec.ParseTick(n.Data, n.Mtime)
+	if c := s.runs[rec.RunID]; err == nil && c != nil {
+		c.Lost = c.Lost || c.Zxid == n.Mzxid
+		c.GoneAt = cmp.Or(c.GoneAt, s.zxid)
+	}
 }
 
 // end notes what there is after the last transaction.
 func (s *scribe) end() {
-	s.Counts, s.Last = s.ledger.Counts(), make(map[Life]bool)
+	s.Counts, s.Last, s.Losses = s.ledger.Counts(), make(map[Life]bool), s.past.Losses()
 	for slot, j := range s.model.Jobs {
 		if s.model.IsSlot(slot) {
 			s.Last[Life{slot, j.Born}] = true

@@ -25,24 +25,56 @@ func Read(group string, dirs ...string) (*Log, error) {
 		}
 		digests = append(digests, d)
 	}
-	committed, lost, err := chain(digests)
+	committed, err := chain(digests)
 	if err != nil {
 		return nil, fmt.Errorf("txns: %w", err)
 	}
-	s := newScribe(group)
-	s.Lost = lost
+	var back []Loss
+	for {
+		s := newScribe(group)
+		more, err := s.read(dirs, committed, back)
+		if err != nil {
+			return nil, fmt.Errorf("txns: %w", err)
+		}
+		if more == nil {
+			s.end()
+			return s.Log, nil
+		}
+		back = append(back, *more) // from the beginning, with what came back where it belongs
+	}
+}
+
+// read reads the transactions that were committed, or came back. It stops at one that shows that others came back, too, and
+// returns those.
+func (s *scribe) read(dirs []string, committed map[int64]bool, back []Loss) (more *Loss, err error) {
+	for _, loss := range back {
+		s.past.CameBack(loss)
+	}
+	var aside []Loss // each a number of transactions with none in between that was committed
+	fresh := true
 	err = merge(dirs, func(txn *txnlog.Txn) {
-		if committed[txn.Zxid] {
-			s.apply(txn)
-		} else if !slices.Contains(lost, txn.Zxid) {
+		cameBack := slices.ContainsFunc(back, func(l Loss) bool { return l.First <= txn.Zxid && txn.Zxid <= l.Last })
+		switch {
+		case more != nil:
+		case !committed[txn.Zxid] && !cameBack:
+			if fresh {
+				aside = append(aside, Loss{First: txn.Zxid})
+			}
+			run := &aside[len(aside)-1]
+			run.Last, fresh = txn.Zxid, false
+			run.Txns++
 			s.Dropped++
+			s.past.SetAside(txn)
+		default:
+			fresh = true
+			if zxid := s.apply(txn); zxid != 0 {
+				k := slices.IndexFunc(aside, func(l Loss) bool { return l.First <= zxid && zxid <= l.Last })
+				more = &aside[k]
+				more.Shown, more.Time = txn.Zxid, txn.Time
+			}
 		}
 	})
-	if err != nil {
-		return nil, fmt.Errorf("txns: %w", err)
-	}
-	s.end()
-	return s.Log, nil
+	return more, err
 }
 
 // A digest of a server's log is what is compared with others.
@@ -96,12 +128,12 @@ func (d *digest) add(txn *txnlog.Txn) {
 	d.sums[txn.Zxid], d.last = sum.Sum64(), txn.Zxid
 }
 
-// chain finds the transactions that are part of what the servers have in the end, from the last one that most of them
-// have back to the first, and those that are not, although most servers had logged them.
+// chain finds the transactions that were committed: those that are part of what the servers have in the end, from the last one
+// that most of them have back to the first, and those that most servers had logged.
 //
 // Before each transaction comes what a log without a gap there says. If two logs differ, the later transactions of one of
 // them were taken back: it has kept them in its log, as servers sometimes do, and the other one has not.
-func chain(logs []digest) (committed map[int64]bool, lost []int64, err error) {
+func chain(logs []digest) (committed map[int64]bool, err error) {
 	holders := make(map[int64]int)
 	for _, log := range logs {
 		for zxid := range log.sums {
@@ -120,7 +152,7 @@ func chain(logs []digest) (committed map[int64]bool, lost []int64, err error) {
 		before, found := int64(0), false
 		for _, log := range logs {
 			if sum, has := log.sums[zxid]; has && sum != sumOf(logs, zxid) {
-				return nil, nil, fmt.Errorf("transaction %#x in %s is another one elsewhere", zxid, log.dir)
+				return nil, fmt.Errorf("transaction %#x in %s is another one elsewhere", zxid, log.dir)
 			}
 			one, contiguous := log.before[zxid]
 			if contiguous && (!found || one != 0 && (before == 0 || one < before)) {
@@ -129,17 +161,16 @@ func chain(logs []digest) (committed map[int64]bool, lost []int64, err error) {
 			found = found || contiguous
 		}
 		if !found {
-			return nil, nil, fmt.Errorf("no log has what comes before transaction %#x", zxid)
+			return nil, fmt.Errorf("no log has what comes before transaction %#x", zxid)
 		}
 		zxid = before
 	}
 	for zxid, n := range holders {
-		if 2*n > len(logs) && !committed[zxid] {
-			lost = append(lost, zxid)
+		if 2*n > len(logs) {
+			committed[zxid] = true
 		}
 	}
-	slices.Sort(lost)
-	return committed, lost, nil
+	return committed, nil
 }
 
 // sumOf is that of the first log that has the transaction.
