@@ -60,16 +60,21 @@ func audit(ctx context.Context, c *call) error {
 	}
 	err = c.put(api.New("AuditReport", report), func(p render.Page) { p.Audit(report) })
 	if !report.OK {
-		err = errors.Join(err, brokenError{report.Violations[0]})
+		err = errors.Join(err, brokenError{report})
 	}
 	return err
 }
 
-// brokenError says that a promise was broken, with the first violation.
-type brokenError struct{ first txnaudit.Violation }
+// brokenError says that a promise was broken, with the first violation; or what ZooKeeper has lost.
+type brokenError struct{ report txnaudit.Report }
 
 func (e brokenError) Error() string {
-	return fmt.Sprintf("audit: a promise was broken: %s: zxid %v: %s", e.first.Job, e.first.Zxid, e.first.Text)
+	if len(e.report.Violations) == 0 {
+		first := e.report.Losses[0]
+		return fmt.Sprintf("audit: no promise of the group was broken, but ZooKeeper has lost transactions, the first time zxid %v to %v", first.First, first.Last)
+	}
+	first := e.report.Violations[0]
+	return fmt.Sprintf("audit: a promise was broken: %s: zxid %v: %s", first.Job, first.Zxid, first.Text)
 }
 
 // ExitCode is that of a result that is negative.

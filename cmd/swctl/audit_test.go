@@ -23,6 +23,7 @@ func audited(broken int) txnaudit.Report {
 		Baseline: "/data/version-2/snapshot.500000000", Whole: true,
 		Counts:   txnaudit.Counts{Transactions: 6699, Claims: 3600, ManualRuns: 1, Attempts: 2, Results: 3603, Ticks: 3610, OwnerChanges: 9, Takeovers: 4},
 		Promises: []txnaudit.Promise{{Rule: "owner", Text: "every change of owner is legal"}, {Rule: "claim", Text: "no tick is claimed twice", Violations: broken}},
+		Losses:   []txnaudit.Loss{},
 		Notes:    []string{},
 	}
 	if broken == 0 {
@@ -53,6 +54,12 @@ func TestAuditGolden(t *testing.T) {
 	line(audited(0), nil, "--txnlog", "/data")
 	line(audited(1), nil, "--txnlog", "/data")
 	line(audited(12), nil, "--txnlog", "/data")
+	lost := audited(0)
+	lost.OK, lost.Losses = false, []txnaudit.Loss{
+		{First: 0x500000123, Last: 0x500000140, Transactions: 17, Shown: lost.Last},
+		{First: 0x500000151, Last: 0x500000152, Transactions: 2, Shown: lost.Last, Back: true},
+	}
+	line(lost, nil, "--txnlog", "/data")
 	line(audited(1), nil, "--txnlog", "/data", "-o", "json")
 	line(txnaudit.Report{}, nil)
 	line(txnaudit.Report{}, nil, "nightly", "--txnlog", "/data")

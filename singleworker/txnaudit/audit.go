@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,29 +49,46 @@ func Run(ctx context.Context, opts Options) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
+	for {
+		a := newAuditor(opts, files)
+		report, err := a.run(ctx)
+		if err != nil || a.back == nil {
+			return report, err
+		}
+		files.back = append(files.back, *a.back) // from the beginning, with what came back where it belongs
+	}
+}
+
+func newAuditor(opts Options, files evidence) *auditor {
 	group := path.Join("/", opts.Chroot, opts.ServerType)
 	tree := zkrec.NewTree(group[1:])
 	a := &auditor{
 		opts: opts, files: files, tree: tree, split: ledger.NewModel(tree).Split, broken: make(map[ledger.Rule]int),
 		groups: make(map[string]bool),
-		report: Report{Group: group, Whole: true, Violations: []Violation{}, Around: []Write{}, Notes: []string{}},
+		report: Report{Group: group, Whole: true, Losses: []Loss{}, Violations: []Violation{}, Around: []Write{}, Notes: []string{}},
 	}
+	a.remember()
+	return a
+}
+
+// run returns the report, unless it sees that transactions that were taken back came back: see back.
+func (a *auditor) run(ctx context.Context) (Report, error) {
 	progress := func(done int64) {
-		if opts.Progress != nil {
-			opts.Progress(done, files.bytes)
+		if a.opts.Progress != nil {
+			a.opts.Progress(done, a.files.bytes)
 		}
 	}
-	notes, err := files.each(ctx, progress, a.take)
+	notes, err := a.files.each(ctx, progress, a.setAside, a.take)
 	if err == nil {
 		err = a.failed
 	}
-	if err != nil {
+	if err != nil || a.back != nil {
 		return Report{}, err
 	}
 	a.report.Notes = append(a.report.Notes, notes...)
 	a.closeLedger()
 	if !a.found {
-		return Report{}, fmt.Errorf("%w: %s%s", ErrNoGroup, group, a.others())
+		return Report{}, fmt.Errorf("%w: %s%s", ErrNoGroup, a.report.Group, a.others())
 	}
 	if a.report.Counts.Claims == 0 {
 		a.notef("no tick was claimed: there was little to judge")
@@ -78,8 +96,8 @@ func Run(ctx context.Context, opts Options) (Report, error) {
 	for _, rule := range ledger.Rules() {
 		a.report.Promises = append(a.report.Promises, Promise{string(rule), promises[rule], a.broken[rule]})
 	}
-	a.report.OK = len(a.report.Violations) == 0
-	if !a.report.OK {
+	a.report.OK = len(a.report.Violations)+len(a.report.Losses) == 0
+	if len(a.report.Violations) > 0 {
 		a.report.Around, err = a.around(ctx, a.report.Violations[0])
 	}
 	return a.report, err
@@ -96,6 +114,11 @@ type auditor struct {
 	groups map[string]bool // that the log has, this one or others
 	found  bool            // something of the group
 	failed error
+
+	past   *txnlog.History
+	aside  []txnlog.Loss // each a number of transactions with none in between that was judged
+	judged bool          // the last transaction was, rather than set aside
+	back   *txnlog.Loss  // those of aside that a later transaction shows to have come back
 
 	ledger  *ledger.Ledger
 	last    int64         // zxid
@@ -116,14 +139,23 @@ func (a *auditor) take(txn *txnlog.Txn) bool {
 	if a.ledger == nil || !txnlog.Follows(txn.Zxid, a.last) {
 		a.begin(txn.Zxid)
 	}
-	a.last = txn.Zxid
+	a.last, a.judged = txn.Zxid, true
 	a.look(txn)
+	returns, back := a.past.Next(txn)
+	if k := slices.IndexFunc(a.aside, func(l txnlog.Loss) bool { return l.First <= back && back <= l.Last }); k >= 0 && len(a.files.back) < maxBack {
+		a.back = &a.aside[k]
+		a.back.Shown, a.back.Time = txn.Zxid, txn.Time
+		return false
+	}
 	switch {
 	case txn.Zxid <= a.skip:
 		return true
 	case txn.Zxid <= a.through:
 		a.ledger.Replay(txn)
 		return true
+	}
+	for _, r := range returns {
+		a.ledger.Return(r)
 	}
 	if muted := txn.Time.Before(a.opts.Since); a.muted && !muted {
 		a.muted, a.before = false, a.ledger.Counts()
@@ -137,6 +169,30 @@ func (a *auditor) take(txn *txnlog.Txn) bool {
 	}
 	a.ledger.Apply(txn)
 	return true
+}
+
+// maxBack bounds how often an audit begins again.
+const maxBack = 100
+
+// setAside takes in a transaction that was taken back.
+func (a *auditor) setAside(txn *txnlog.Txn) {
+	if a.judged || len(a.aside) == 0 {
+		a.aside = append(a.aside, txnlog.Loss{First: txn.Zxid})
+	}
+	run := &a.aside[len(a.aside)-1]
+	run.Last, a.judged = txn.Zxid, false
+	run.Txns++
+	a.past.SetAside(txn)
+}
+
+// remember begins to follow versions: of the first transactions, or of those after a gap.
+func (a *auditor) remember() {
+	a.past = txnlog.NewHistory()
+	for _, loss := range a.files.back {
+		if loss.First > a.last {
+			a.past.CameBack(loss)
+		}
+	}
 }
 
 // look looks for groups.
@@ -174,6 +230,7 @@ func (a *auditor) begin(zxid int64) {
 	a.closeLedger()
 	if gap {
 		a.notef("transactions between %v and %v are missing: the server got them as a snapshot, or files were removed", Hex(a.last), Hex(zxid))
+		a.remember()
 	}
 	a.skip, a.through, a.muted = 0, 0, !a.opts.Since.IsZero()
 	const first = 1
@@ -235,6 +292,13 @@ func (a *auditor) closeLedger() {
 	if a.ledger == nil || a.muted {
 		return
 	}
+	for _, loss := range a.past.Losses() {
+		if len(a.report.Losses) < MaxViolations && !loss.Time.Before(a.opts.Since) && loss.Shown <= a.last {
+			a.report.Losses = append(a.report.Losses, Loss{
+				First: Hex(loss.First), Last: Hex(loss.Last), Transactions: loss.Txns, Shown: Point{Hex(loss.Shown), loss.Time.UTC()}, Back: loss.Back,
+			})
+		}
+	}
 	a.report.Counts = a.report.Counts.plus(countsOf(a.ledger.Counts()), 1).plus(countsOf(a.before), -1)
 	a.before = ledger.Counts{}
 }
@@ -250,7 +314,7 @@ const (
 func (a *auditor) around(ctx context.Context, v Violation) (shown []Write, err error) {
 	job := zkrec.JobOfSlot(v.Job)
 	after := 0
-	_, err = a.files.each(ctx, nil, func(txn *txnlog.Txn) bool {
+	_, err = a.files.each(ctx, nil, func(*txnlog.Txn) {}, func(txn *txnlog.Txn) bool {
 		n := len(shown)
 		for k := range txn.Ops {
 			op := &txn.Ops[k]

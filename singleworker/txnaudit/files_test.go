@@ -110,9 +110,14 @@ func creates(zxid, session int64, second int, nodes ...zkrec.Node) txn {
 
 // sets is a transaction that writes nodes.
 func sets(zxid, session int64, second int, nodes ...zkrec.Node) txn {
+	return setsTo(1, zxid, session, second, nodes...)
+}
+
+// setsTo is one that writes a version of nodes.
+func setsTo(version int32, zxid, session int64, second int, nodes ...zkrec.Node) txn {
 	x := txn{zxid, session, second, multi, []any{int32(len(nodes))}}
 	for _, n := range nodes {
-		x.fields = append(x.fields, int32(set), fields(n.Path, n.Data, int32(1)))
+		x.fields = append(x.fields, int32(set), fields(n.Path, n.Data, version))
 	}
 	return x
 }

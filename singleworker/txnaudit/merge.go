@@ -16,6 +16,7 @@ type evidence struct {
 	servers   []txnlog.Files
 	snapshots []txnlog.File // of all of them, by zxid
 	bytes     int64         // of the logs
+	back      []txnlog.Loss // were taken back, and came back
 }
 
 // collect lists the files in the directories.
@@ -45,9 +46,9 @@ func collect(dirs []string) (evidence, error) {
 const looksAfter = 1 << 12
 
 // each calls f for the transactions of all servers, in order and each once, until f returns false. It returns remarks about
-// the files. It leaves out what was taken back: a leader may have logged a transaction, and died, before the others had it;
+// the files. What was taken back it tells to aside: a leader may have logged a transaction, and died, before the others had it;
 // its log keeps that transaction, and theirs continue without it.
-func (e evidence) each(ctx context.Context, progress func(done int64), f func(*txnlog.Txn) bool) (notes []string, err error) {
+func (e evidence) each(ctx context.Context, progress func(done int64), aside func(*txnlog.Txn), f func(*txnlog.Txn) bool) (notes []string, err error) {
 	var all []*server
 	takenBack := 0
 	defer func() {
@@ -91,8 +92,9 @@ func (e evidence) each(ctx context.Context, progress func(done int64), f func(*t
 		}
 		if txn := next.txn; txn.Zxid != last { // otherwise another server had it
 			last = txn.Zxid
-			if slices.ContainsFunc(all, func(s *server) bool { return s.passesOver(txn.Zxid) }) {
+			if slices.ContainsFunc(all, func(s *server) bool { return s.passesOver(txn.Zxid) }) && !e.cameBack(txn.Zxid) {
 				takenBack++
+				aside(&txn)
 			} else if !f(&txn) {
 				return nil, nil
 			}
@@ -101,6 +103,11 @@ func (e evidence) each(ctx context.Context, progress func(done int64), f func(*t
 			return nil, err
 		}
 	}
+}
+
+// cameBack reports whether a later leader had a transaction that was taken back.
+func (e evidence) cameBack(zxid int64) bool {
+	return slices.ContainsFunc(e.back, func(l txnlog.Loss) bool { return l.First <= zxid && zxid <= l.Last })
 }
 
 // server is one of those whose logs are read side by side.

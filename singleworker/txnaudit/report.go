@@ -11,7 +11,7 @@ import (
 // Report is the result of an audit. Its JSON names are a contract, as those of package admin are.
 type Report struct {
 	Group string `json:"group"` // the path of the group's node
-	OK    bool   `json:"ok"`    // no violation was found
+	OK    bool   `json:"ok"`    // no violation was found, and ZooKeeper has lost nothing
 
 	First Point `json:"first"` // transaction that was judged
 	Last  Point `json:"last"`
@@ -22,11 +22,24 @@ type Report struct {
 
 	Counts   Counts    `json:"counts"`
 	Promises []Promise `json:"promises"`
+	// Losses are where ZooKeeper continued without transactions that are in the log, up to MaxViolations. No rule is judged to be
+	// broken by that: the next write of a record is judged by the version of it that ZooKeeper had left.
+	Losses []Loss `json:"losses"`
 	// Violations are the first that were found, up to MaxViolations, in order.
 	Violations []Violation `json:"violations"`
 	// Around has the transactions around the first violation that concern the same job, and instances that came and went.
 	Around []Write  `json:"around"`
 	Notes  []string `json:"notes"` // what else there is to know: gaps, torn records, what could not be judged
+}
+
+// Loss is a number of transactions that the ensemble has lost. If the files are those of one server only, it may also be one
+// that the ensemble never had.
+type Loss struct {
+	First        Hex   `json:"first"`
+	Last         Hex   `json:"last"`
+	Transactions int   `json:"transactions"` // of which writes are known to be gone, or, if they came back, all
+	Shown        Point `json:"shown"`        // the first transaction that shows it
+	Back         bool  `json:"back"`         // other servers had continued without them, and here they are back
 }
 
 // MaxViolations is how many violations a report has.

@@ -3,6 +3,7 @@ package txnaudit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -159,6 +160,48 @@ func TestTakenBack(t *testing.T) {
 	snapshot(t, two, sent, []int64{7, 8}, kept(9)...)
 	if r := run(t, options(one, two)); r.OK {
 		t.Error("a server that was sent a snapshot does not know what was before")
+	}
+}
+
+// TestLost: a leader works without a claim, as the versions of its writes show. That breaks no promise of the group's.
+func TestLost(t *testing.T) {
+	t.Parallel()
+	const next = 1 << 32
+	again := claim(20)
+	again.RunID = "again"
+	tick := func(rec zkrec.Tick) zkrec.Node { return zkrec.Node{Path: tree.Tick("j"), Data: rec.Encode()} }
+	lost := append(story(1), setsTo(2, 8, 7, 20, tick(claim(20))))
+	for version, want := range map[int32]string{2: "[{0x8 0x8 1 {0x100000001 2027-01-15 08:00:21 +0000 UTC} false}] []", 3: "[] [claim account]"} {
+		dir := t.TempDir()
+		write(t, dir, append(slices.Clone(lost), setsTo(version, next+1, 7, 21, tick(again)))...)
+		r := run(t, options(dir))
+		var rules []string
+		for _, v := range r.Violations {
+			rules = append(rules, v.Rule)
+		}
+		if got := fmt.Sprint(r.Losses, slices.Compact(rules)); r.OK || got != want {
+			t.Errorf("version %d: ok %v, %s, want %s", version, r.OK, got, want)
+		}
+		opts := options(dir)
+		if opts.Since = at(22); !run(t, opts).OK {
+			t.Error("what was lost before is reported")
+		}
+	}
+
+	// A server continues without it, and the next leader has it.
+	one, two := t.TempDir(), t.TempDir()
+	ended := claim(20)
+	ended.State = zkrec.RunOK
+	history := zkrec.History{}.Add(0, zkrec.Entry{Run: claim(10).Run}, zkrec.Entry{Run: ended.Run})
+	history.Entries[0].State = zkrec.RunOK
+	result := setsTo(3, 2*next+1, 7, 21, tick(ended))
+	result.fields[0] = int32(2)
+	result.fields = append(result.fields, setsTo(2, 0, 0, 0, zkrec.Node{Path: tree.History("j"), Data: history.Encode()}).fields[1:]...)
+	write(t, one, append(slices.Clone(lost), connected(next+1, 9), result)...)
+	write(t, two, append(story(1), connected(next+1, 9), result)...)
+	r := run(t, options(one, two))
+	if len(r.Losses) != 1 || r.Losses[0].First != 8 || r.Losses[0].Last != 8 || !r.Losses[0].Back || r.OK || len(r.Violations) != 0 || r.Counts.Claims != 2 {
+		t.Errorf("it came back: %+v", r)
 	}
 }
 

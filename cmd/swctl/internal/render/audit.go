@@ -34,13 +34,23 @@ func (p Page) Audit(r txnaudit.Report) {
 	for _, promise := range r.Promises {
 		t.Row(promise.Text, promise.Rule, strconv.Itoa(promise.Violations))
 	}
+	t.Row("ZooKeeper keeps what it has acknowledged", "zookeeper", strconv.Itoa(len(r.Losses)))
 	t.Write(p.Out, "")
 	p.Out.WriteByte('\n')
-	if r.OK {
-		p.linef("PASS")
-		return
+	for _, loss := range r.Losses {
+		what := "lost"
+		if loss.Back {
+			what = "did without, and later had again,"
+		}
+		p.linef("ZOOKEEPER %s %d transactions from zxid %v to %v: zxid %v, %s, shows it", what, loss.Transactions, loss.First, loss.Last,
+			loss.Shown.Zxid, loss.Shown.Time.Format(toTheMillisecond))
 	}
-	p.violations(r)
+	switch {
+	case r.OK:
+		p.linef("PASS")
+	case len(r.Violations) > 0:
+		p.violations(r)
+	}
 }
 
 // logOf is which part of the log was judged.
