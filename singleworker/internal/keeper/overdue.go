@@ -21,7 +21,17 @@ type Overdue struct {
 	catalog  *catalog.Catalog
 	reporter Reporter
 
-	jobs map[*catalog.Job]map[string]*watched // by slot
+	jobs map[*catalog.Job]*watch
+}
+
+// watchers is how many live instances look for the overdue ticks of a job: those that come first by a hash.
+const watchers = 2
+
+// watch is a job as the switch knows it.
+type watch struct {
+	group *member.Able // for which mine was decided
+	mine  bool         // this instance is one of the job's watchers
+	slots map[string]*watched
 }
 
 // watched is a slot whose ticks are watched.
@@ -34,7 +44,7 @@ type watched struct {
 
 // NewOverdue returns a dead man's switch.
 func NewOverdue(loop *session.Loop, m *member.Member, c *catalog.Catalog, r Reporter) *Overdue {
-	return &Overdue{loop: loop, member: m, catalog: c, reporter: r, jobs: make(map[*catalog.Job]map[string]*watched)}
+	return &Overdue{loop: loop, member: m, catalog: c, reporter: r, jobs: make(map[*catalog.Job]*watch)}
 }
 
 // Changed forgets when to look at a job's slots: its spec is another one, or it is gone.
@@ -45,17 +55,23 @@ func (o *Overdue) Changed(job *catalog.Job) { delete(o.jobs, job) }
 func (o *Overdue) Sync() { o.catalog.Jobs(o.watch) }
 
 func (o *Overdue) watch(job *catalog.Job) {
-	slots := o.jobs[job]
-	if slots == nil {
-		slots = make(map[string]*watched)
-		o.jobs[job] = slots
+	known := o.jobs[job]
+	if known == nil {
+		known = &watch{slots: make(map[string]*watched)}
+		o.jobs[job] = known
+	}
+	if group := o.member.Able(); group == nil || group != known.group { // each change of the group makes another
+		known.group, known.mine = group, o.member.Cleanup.Rank(job.Name) < watchers
+	}
+	if !known.mine {
+		return
 	}
 	if !job.Valid() {
-		o.watchInvalid(job, slots)
+		o.watchInvalid(job, known.slots)
 		return
 	}
 	for _, slot := range job.Slots {
-		w := o.slot(slots, slot)
+		w := o.slot(known.slots, slot)
 		if !w.busy && !o.loop.Clock.Wall().Before(w.lookAt) {
 			o.look(job, slot, w)
 		}
@@ -94,7 +110,7 @@ func (o *Overdue) look(job *catalog.Job, slot string, w *watched) {
 				o.loop.Log.Debug("tick not read: overdue ticks are not noticed", "job", slot, "err", err)
 				return
 			}
-			if o.jobs[job][slot] != w {
+			if known := o.jobs[job]; known == nil || known.slots[slot] != w {
 				return // the spec has changed
 			}
 			tick, lookAgain := ticks.Overdue(judged, record, running, o.loop.Clock.Wall())

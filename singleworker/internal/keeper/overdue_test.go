@@ -105,6 +105,43 @@ func TestOverdueTickIsReportedOncePerOutage(t *testing.T) {
 	})
 }
 
+// Two instances watch a job, however many there are; when they die, others do.
+func TestTwoInstancesWatchAJob(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		var members []*roomtest.Rooms
+		for _, sid := range []string{"a", "b", "c", "d", "e"} {
+			members = append(members, start(g, sid, "job"))
+		}
+		roomtest.Pass(2 * roomtest.SyncPeriod)
+		watching := make(map[string]bool)
+		g.Server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
+			if r.Path == g.Tree.Tick("job") && r.Client != "editor" {
+				watching[r.Client] = true
+			}
+			return zkdev.Pass()
+		})
+		until(3 * time.Minute)
+		if len(watching) != 2 {
+			g.T.Errorf("%v watch the job, want two", watching)
+		}
+		wantOverdue(g, members, time.Minute)
+		for _, m := range members {
+			if watching[m.Member.ID()] {
+				m.Stop()
+			}
+		}
+		clear(watching)
+		g.Set(g.Tree.Tick("job"), zkrec.Tick{Watermark: roomtest.Midnight.Add(3 * time.Minute).UnixMilli()}.Encode())
+		until(6 * time.Minute)
+		if len(watching) != 2 {
+			g.T.Errorf("then %v watch the job, want two", watching)
+		}
+		wantOverdue(g, members, time.Minute, 4*time.Minute)
+	})
+}
+
 // A lost reply neither loses nor repeats the alarm.
 func TestAlarmWhoseReplyIsLost(t *testing.T) {
 	t.Parallel()

@@ -60,7 +60,7 @@ func (c *Cleanup) Registered(sids []string) {
 }
 
 // First reports whether this instance is the one that looks for what nobody noticed.
-func (c *Cleanup) First() bool { return c.groupRead == c.loop.Attempt() && c.rank("") == 0 }
+func (c *Cleanup) First() bool { return c.groupRead == c.loop.Attempt() && c.Rank("") == 0 }
 
 // left reports whether sid left anything behind that should go with it.
 func (c *Cleanup) left(sid string) bool {
@@ -103,7 +103,7 @@ func (c *Cleanup) Gone() []string {
 	}
 	var gone []string
 	for sid, since := range c.since {
-		if now-since > time.Duration(TidyAfter+c.rank(sid))*c.loop.Conn.SessionTimeout() {
+		if now-since > time.Duration(TidyAfter+c.Rank(sid))*c.loop.Conn.SessionTimeout() {
 			gone = append(gone, sid)
 		}
 	}
@@ -142,11 +142,12 @@ func (c *Cleanup) Tidy(gone []string, jobs []Traced) {
 	})
 }
 
-// rank is how many members come before this one in cleaning up after sid.
-func (c *Cleanup) rank(sid string) int {
+// Rank is how many live members come before this one, by a hash, in something that not all need do: cleaning up
+// after an instance of that id, or watching a job of that name.
+func (c *Cleanup) Rank(of string) int {
 	order := func(peer string) uint64 {
 		h := fnv.New64a()
-		_, _ = h.Write([]byte(peer + "\x00" + sid))
+		_, _ = h.Write([]byte(peer + "\x00" + of))
 		return h.Sum64()
 	}
 	mine, n := order(c.id), 0

@@ -13,7 +13,7 @@ func TestRanksDiffer(t *testing.T) {
 	ranks := make(map[int]bool)
 	for id := range peers {
 		c := &Cleanup{id: id, peers: peers}
-		ranks[c.rank("dead")] = true
+		ranks[c.Rank("dead")] = true
 	}
 	if !ranks[0] || !ranks[1] || !ranks[2] {
 		t.Errorf("ranks %v, want 0, 1 and 2", ranks)
