@@ -265,10 +265,15 @@ func TestReadManyFails(t *testing.T) {
 					t.Errorf("%s: %v, want %v", what, r.Err, control.want)
 				}
 			}
-			s.Disconnect(conn.SessionID())
+			if !errors.Is(control.want, ErrUnclear) { // a refusal leaves the connection, and no watch that counts
+				s.Disconnect(conn.SessionID())
+			}
 			time.Sleep(time.Minute)
 			seen.want(t)
 			wantResults(t, conn.ReadMany(t.Context(), []Read{data("/a"), data("/b")}), " v0; zookeeper get /b: no such node")
+			if got := named(s.requests()); !slices.Equal(got[len(got)-2:], []string{"setWatches ", "multiRead "}) {
+				t.Errorf("%s: requests %q, want that the watches are set again", what, got)
+			}
 			s.change(t, SetOp("/a", nil, AnyVersion), CreateOp("/b", nil))
 			seen.want(t, "/a")
 		})
