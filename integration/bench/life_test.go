@@ -110,7 +110,8 @@ func (g *group) list() {
 		took := time.Since(begun)
 		l := g.line("List/"+command, g.size).add(took.Seconds(), "s").add(float64(g.requests()-before), "req")
 		if err != nil {
-			l.remark("%v: %s", err, strings.TrimSpace(string(out)))
+			why, _, _ := strings.Cut(string(out), "\n")
+			l.remark("%v: %s", err, why)
 		}
 		l.print()
 	}
