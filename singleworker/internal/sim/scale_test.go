@@ -13,6 +13,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
@@ -24,7 +25,7 @@ var sizeFlag = flag.String("sim.size", "", "the only group of TestScale, as jobs
 // one; and per second while nothing happens. -v prints the table.
 func TestScale(t *testing.T) {
 	t.Parallel()
-	sizes := []size{{30, 2}, {200, 2}}
+	sizes := []size{{30, 6}, {100, 6}, {1000, 6}, {10000, 6}}
 	if *sizeFlag != "" {
 		var one size
 		if _, err := fmt.Sscanf(*sizeFlag, "%dx%d", &one.jobs, &one.instances); err != nil {
@@ -35,6 +36,9 @@ func TestScale(t *testing.T) {
 	for _, s := range sizes {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
+			if s.jobs > 100 && *sizeFlag == "" {
+				simkit.Slow(t)
+			}
 			synctest.Test(t, func(t *testing.T) { newScale(t, s).run() })
 		})
 	}
@@ -49,9 +53,11 @@ func (s size) String() string { return fmt.Sprintf("%dx%d", s.jobs, s.instances)
 // some for what each instance hears of each other. A transaction counts as one.
 func (s size) untilBalanced() int { return 20*s.jobs + 10*s.instances*s.instances }
 
-// inRest bounds the requests in d while nothing happens, whatever the number of jobs: heartbeats, and looks at
-// others.
-func (s size) inRest(d time.Duration) int { return int(2 * d.Seconds() * float64(s.instances)) }
+// inRest bounds the requests in d while nothing happens: heartbeats, of which up to 500 are one request, and looks
+// at others.
+func (s size) inRest(d time.Duration) int {
+	return int(d.Seconds() * float64(2*s.instances+s.jobs/500))
+}
 
 // scale is a group whose requests are counted.
 type scale struct {
