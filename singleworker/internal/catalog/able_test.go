@@ -184,3 +184,21 @@ func TestJobsAreReadOnceAtTheStart(t *testing.T) {
 		}
 	})
 }
+
+// Of a job that it cannot run an instance does not keep what only its runs need.
+func TestPayloadsOfOthersJobsAreNotKept(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		a := start(g, "other")
+		for handler, want := range map[string]int{"job": 1, "other": 0} {
+			g.Set(g.Tree.Job("job"), []byte(`{"schedule":"@daily","handler":"`+handler+`","args":{"a":"b"},"payload":1}`))
+			roomtest.Pass(time.Second)
+			j := a.Catalog.JobOf("job")
+			kept := []int{len(j.Spec.Job.Args), len(j.Spec.Job.Payload), len(j.Ticks.Policy.Args), len(j.Ticks.Policy.Payload)}
+			if !slices.Equal(kept, []int{want, want, want, want}) || !j.Valid() || j.Eligible != (want == 1) {
+				g.T.Errorf("handler %s: kept %v, want %d of each; %+v", handler, kept, want, j)
+			}
+		}
+	})
+}

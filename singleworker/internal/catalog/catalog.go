@@ -329,6 +329,10 @@ func (c *Catalog) setSpec(j *Job, spec zkrec.Spec, parsed ticks.Job, err error) 
 	} else if j.invalidSince == 0 {
 		j.invalidSince = c.loop.Now()
 	}
+	if err != nil { // others run it; it is read again when this instance may
+		j.Spec.Job.Args, j.Spec.Job.Payload = nil, nil
+		j.Ticks.Policy.Args, j.Ticks.Policy.Payload = nil, nil
+	}
 	c.setEligible(j, err)
 }
 

@@ -111,7 +111,7 @@ func TestGroupIsReadAgain(t *testing.T) {
 		again   bool
 	}{
 		"nothing happened": {func(*roomtest.Group, *roomtest.Rooms) {}, false},
-		"reconnected": {func(g *roomtest.Group, a *roomtest.Rooms) {
+		"reconnected": {func(_ *roomtest.Group, a *roomtest.Rooms) {
 			a.Client.Partition()
 			roomtest.Pass(3 * roomtest.SessionTimeout / 4)
 			a.Client.Heal()
@@ -121,8 +121,8 @@ func TestGroupIsReadAgain(t *testing.T) {
 			g.Server.Control(zkdev.OpGetChildren2, func(*zkdev.Request) zkdev.Action { return zkdev.Refuse(zkdev.NoAuth) })
 			follow(a)
 		}, true},
-		"long ago": {func(g *roomtest.Group, a *roomtest.Rooms) { roomtest.Pass(100 * roomtest.SyncPeriod) }, true},
-		"lately":   {func(g *roomtest.Group, a *roomtest.Rooms) { roomtest.Pass(10 * time.Second) }, false},
+		"long ago": {func(_ *roomtest.Group, a *roomtest.Rooms) { roomtest.Pass(100 * roomtest.SyncPeriod) }, true},
+		"lately":   {func(_ *roomtest.Group, a *roomtest.Rooms) { roomtest.Pass(10 * time.Second) }, false},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

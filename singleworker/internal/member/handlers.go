@@ -186,10 +186,10 @@ func (r *Roster) fetchHandlers(ctx context.Context, next *reading, known map[str
 			reads = append(reads, zkconn.Read{Path: r.loop.Tree.HandlerList(i.Handlers)})
 		}
 	}
-	if len(reads) == 0 {
-		return nil, nil
-	}
 	unreadable := make(map[string]error)
+	if len(reads) == 0 {
+		return unreadable, nil
+	}
 	for i, read := range r.loop.Conn.ReadMany(ctx, reads) {
 		if read.Err == nil {
 			next.handlers[hashes[i]], read.Err = zkrec.ParseHandlers(hashes[i], read.Data)
