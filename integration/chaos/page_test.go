@@ -246,11 +246,15 @@ func TestPage(t *testing.T) {
 	f.Owners[forgedSlot] = []txns.Ownership{{At: f.clock.time(at(0.5)), SID: "a", Incarnation: "1"}}
 	f.Deeds = []*deed{{fault: fault{Kind: kill}, On: "<i>", Span: span{at(3.7), at(3.8)}}}
 	f.Claims[5].State = ""
+	f.twice().Lost, f.Claims[5].GoneAt = true, 106
+	f.Claims[6].State = ""
+	f.Losses = []txns.Loss{{First: 105, Last: 105, Txns: 1, Shown: 106, Time: time.Unix(7, 0)}}
 	text, err := f.check().drawPage(17, time.Minute, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"seed 17", "FAIL", "nothing says what became of it", "a owns " + forgedSlot, "&lt;i&gt;", "tick 00:00:06.000, attempt 1, token 20 on b", "MINUTES=1<"} {
+	for _, want := range []string{"seed 17", "FAIL", "nothing says what became of it", "a owns " + forgedSlot, "&lt;i&gt;", "tick 00:00:06.000, attempt 1, token 20 on b", "MINUTES=1<",
+		"ZooKeeper lost 1 transactions between zxid 0x69 and 0x69, among them the claims of 1 runs that began", "1 runs were repeated", "ran twice"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the page has no %q", want)
 		}

@@ -29,12 +29,21 @@ func Read(group string, dirs ...string) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("txns: %w", err)
 	}
+	log, err := judge(group, committed, func(visit func(*txnlog.Txn)) error { return merge(dirs, visit) })
+	if err != nil {
+		return nil, fmt.Errorf("txns: %w", err)
+	}
+	return log, nil
+}
+
+// judge reads the transactions, as often as it takes to know which of those that were not committed came back.
+func judge(group string, committed map[int64]bool, all func(visit func(*txnlog.Txn)) error) (*Log, error) {
 	var back []Loss
 	for {
 		s := newScribe(group)
-		more, err := s.read(dirs, committed, back)
+		more, err := s.read(all, committed, back)
 		if err != nil {
-			return nil, fmt.Errorf("txns: %w", err)
+			return nil, err
 		}
 		if more == nil {
 			s.end()
@@ -46,13 +55,13 @@ func Read(group string, dirs ...string) (*Log, error) {
 
 // read reads the transactions that were committed, or came back. It stops at one that shows that others came back, too, and
 // returns those.
-func (s *scribe) read(dirs []string, committed map[int64]bool, back []Loss) (more *Loss, err error) {
+func (s *scribe) read(all func(visit func(*txnlog.Txn)) error, committed map[int64]bool, back []Loss) (more *Loss, err error) {
 	for _, loss := range back {
 		s.past.CameBack(loss)
 	}
 	var aside []Loss // each a number of transactions with none in between that was committed
 	fresh := true
-	err = merge(dirs, func(txn *txnlog.Txn) {
+	err = all(func(txn *txnlog.Txn) {
 		cameBack := slices.ContainsFunc(back, func(l Loss) bool { return l.First <= txn.Zxid && txn.Zxid <= l.Last })
 		switch {
 		case more != nil:

@@ -20,13 +20,20 @@ type writer struct {
 	*scribe
 
 	zxid int64
+	all  []*txnlog.Txn
+}
+
+// take takes in a transaction.
+func (w *writer) take(txn txnlog.Txn) {
+	w.all = append(w.all, &txn)
+	w.apply(&txn)
 }
 
 func at(second int64) time.Time { return time.Unix(1_800_000_000+second, 0) }
 
 func (w *writer) write(second, session int64, ops ...txnlog.Op) int64 {
 	w.zxid++
-	w.apply(&txnlog.Txn{Zxid: w.zxid, Session: session, Time: at(second), Kind: txnlog.Write, Ops: ops})
+	w.take(txnlog.Txn{Zxid: w.zxid, Session: session, Time: at(second), Kind: txnlog.Write, Ops: ops})
 	return w.zxid
 }
 
@@ -41,7 +48,7 @@ func set(path string, data []byte, version int32) txnlog.Op {
 // join connects an instance and returns what names it as an owner.
 func (w *writer) join(session int64, sid string) []byte {
 	w.zxid++
-	w.apply(&txnlog.Txn{Zxid: w.zxid, Session: session, Time: at(0), Kind: txnlog.Connect, Timeout: 4 * time.Second})
+	w.take(txnlog.Txn{Zxid: w.zxid, Session: session, Time: at(0), Kind: txnlog.Connect, Timeout: 4 * time.Second})
 	op := create(tree.Instance(sid), zkrec.Instance{Incarnation: sid + "!"}.Encode())
 	op.Owner = session
 	w.write(0, session, op)
@@ -55,7 +62,7 @@ func TestScribe(t *testing.T) {
 	a, b := w.join(1, "a"), w.join(2, "b")
 	const operator = 3
 	w.zxid++
-	w.apply(&txnlog.Txn{Zxid: w.zxid, Session: operator, Time: at(0), Kind: txnlog.Connect, Timeout: time.Second})
+	w.take(txnlog.Txn{Zxid: w.zxid, Session: operator, Time: at(0), Kind: txnlog.Connect, Timeout: time.Second})
 	var nodes []txnlog.Op
 	for _, n := range tree.NewJob("j", zkrec.Spec{Job: job.Job{Schedule: "* * * * * ?"}}) {
 		nodes = append(nodes, create(n.Path, n.Data))
@@ -75,7 +82,7 @@ func TestScribe(t *testing.T) {
 	w.write(2, 1, set(tree.Tick("j"), ended.Encode(), 2), set(tree.History("j"), history.Encode(), 1))
 
 	w.zxid++
-	w.apply(&txnlog.Txn{
+	w.take(txnlog.Txn{
 		Zxid: w.zxid, Session: 1, Time: at(7), Kind: txnlog.Close, Ops: []txnlog.Op{{Type: txnlog.Delete, Path: tree.Instance("a")}},
 	})
 	w.write(8, 2, set(tree.Alive("j"), b, 2), txnlog.Op{Type: txnlog.Delete, Path: tree.Heartbeat("j", "a")}, create(tree.Heartbeat("j", "b"), nil))
@@ -187,6 +194,37 @@ func TestScribeAfterALoss(t *testing.T) {
 	}
 	if len(w.Violations) == 0 || w.Violations[0].Rule != "account" {
 		t.Errorf("violations %v: the first run has no result, and the next one was claimed", w.Violations)
+	}
+}
+
+// What one leader did without and a later one had again is judged where it was logged.
+func TestCameBack(t *testing.T) {
+	t.Parallel()
+	const next = 1 << 32
+	w, first := lostClaim()
+	ended := first
+	ended.RunID, ended.State, ended.Tick, ended.Watermark = "r2", zkrec.RunOK, at(2).UnixMilli(), at(2).UnixMilli()
+	history := zkrec.History{}.Add(0, zkrec.Entry{Run: first.Run}, zkrec.Entry{Run: ended.Run})
+	history.Entries[0].State, history.Entries[0].Ended = zkrec.RunOK, at(2).UnixMilli()
+	w.write(0, 1) // of a leader that did without r2
+	w.zxid = 2 * next
+	w.write(3, 1, set(tree.Tick("j"), ended.Encode(), 4), set(tree.History("j"), history.Encode(), 2))
+	r2 := w.Claims[1].Zxid
+	committed := make(map[int64]bool)
+	for _, txn := range w.all {
+		committed[txn.Zxid] = txn.Zxid != r2
+	}
+	log, err := judge("g", committed, func(visit func(*txnlog.Txn)) error {
+		for _, txn := range w.all {
+			visit(txn)
+		}
+		return nil
+	})
+	if err != nil || len(log.Losses) != 1 || log.Losses[0] != (Loss{First: r2, Last: r2, Txns: 1, Shown: 2*next + 1, Time: at(3), Back: true}) {
+		t.Fatalf("%v, losses %+v", err, log.Losses)
+	}
+	if len(log.Violations) != 0 || len(log.Claims) != 2 || log.Claims[1].State != zkrec.RunOK || log.Claims[1].Lost || log.Dropped != 0 {
+		t.Errorf("violations %v, claims %v, dropped %d", log.Violations, log.Claims, log.Dropped)
 	}
 }
 
