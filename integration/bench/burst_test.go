@@ -10,10 +10,10 @@ import (
 func (b *bench) burst() {
 	b.t.Helper()
 	g := newGroup(b, fmt.Sprintf("0/%d * * * * ?", int(b.period.Seconds())))
-	l := b.line("Ticks", b.size)
+	l := newLine("Ticks", b.size)
 	if _, ok := g.await(g.add(b.Instances), g.balanced); !ok {
 		_, sum := g.shares()
-		l.remark("not balanced within %v, when %d jobs were owned", b.limit, sum)
+		l.remarkf("not balanced within %v, when %d jobs were owned", b.limit, sum)
 	}
 	first := time.Now().Add(b.settle).Truncate(b.period).Add(b.period)
 	last := first.Add(time.Duration(b.bursts-1) * b.period)
@@ -24,11 +24,14 @@ func (b *bench) burst() {
 	v := judge(seen, b.Jobs, first, last, b.period)
 	l.late(v.late).add(float64(seen.LeasesLost-earlier.LeasesLost), "leases-lost").add(float64(v.twice), "twice").
 		add(float64(v.again), "run-again").add(float64(v.recorded), "recorded-as-not-run").add(float64(v.unexplained), "unexplained").
-		add(float64(after.requests-before.requests)/float64(max(1, len(v.late))), "req/run").print()
+		add(float64(after.requests-before.requests)/float64(max(1, len(v.late))), "req/run")
+	if b.wants("ticks") {
+		b.print(l)
+	}
 	if b.wants("claims") && b.Instances == 1 && len(v.late) > 0 {
 		slices.Sort(v.last)
 		rate, limit := float64(b.Jobs)/v.last[len(v.last)/2].Seconds(), bareClaims(b.t, g.server.Addr())
-		b.line("Claims", b.size).add(rate, "claims/s").add(limit, "bare-claims/s").add(rate/limit, "of-bare").print()
+		b.print(newLine("Claims", b.size).add(rate, "claims/s").add(limit, "bare-claims/s").add(rate/limit, "of-bare"))
 	}
 	for _, p := range g.live {
 		p.kill()
@@ -50,7 +53,7 @@ func (b *bench) rivalTicks() {
 		late = append(late, run.Late)
 	}
 	slices.Sort(late)
-	b.line("Ticks/gocron", size{b.Jobs, 1}).late(late).print()
+	b.print(newLine("Ticks/gocron", size{b.Jobs, 1}).late(late))
 	rival.kill()
 }
 

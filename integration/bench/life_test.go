@@ -18,12 +18,14 @@ func (b *bench) life() {
 	before := g.server.Count(received)
 	took, ok := g.await(g.add(b.Instances), g.balanced)
 	n := float64(g.requests() - before)
-	start := b.line("Start", b.size).add(took.Seconds(), "s").add(n, "req").add(n/float64(b.Jobs), "req/job")
+	start := newLine("Start", b.size).add(took.Seconds(), "s").add(n, "req").add(n/float64(b.Jobs), "req/job")
 	if !ok {
 		counts, sum := g.shares()
-		start.remark("not within %v: %d of %d jobs are owned, shares %d to %d", b.limit, sum, b.Jobs, counts[0], counts[len(counts)-1])
+		start.remarkf("not within %v: %d of %d jobs are owned, shares %d to %d", b.limit, sum, b.Jobs, counts[0], counts[len(counts)-1])
 	}
-	start.print()
+	if b.wants("start") {
+		b.print(start)
+	}
 	time.Sleep(b.settle)
 	g.inRest()
 	g.memory()
@@ -47,12 +49,12 @@ func (g *group) inRest() {
 	time.Sleep(g.rest)
 	after, _ := g.spent()
 	d := time.Since(begun).Seconds()
-	g.line("Rest", g.size).
+	g.print(newLine("Rest", g.size).
 		add(float64(after.requests-before.requests)/d, "req/s").
 		add((after.server-before.server).Seconds()/d*100, "%server-cpu").
 		add((after.instances-before.instances).Seconds()/d/float64(len(g.live))*100, "%instance-cpu").
 		add(float64(g.server.Count("zk_watch_count")), "watches").
-		add(float64(g.server.Count("zk_znode_count")), "nodes").print()
+		add(float64(g.server.Count("zk_znode_count")), "nodes"))
 }
 
 // change measures how long it takes until ok, and what it costs until the group is balanced.
@@ -62,13 +64,13 @@ func (g *group) change(name string, do func() time.Time, ok func() bool) {
 	begun := do()
 	took, within := g.await(begun, ok)
 	_, balances := g.await(begun, g.balanced)
-	l := g.line(name, g.size).add(took.Seconds(), "s").add(float64(g.requests()-before), "req")
+	l := newLine(name, g.size).add(took.Seconds(), "s").add(float64(g.requests()-before), "req")
 	if !within {
-		l.remark("not within %v", g.limit)
+		l.remarkf("not within %v", g.limit)
 	} else if !balances {
-		l.remark("not balanced within %v", g.limit)
+		l.remarkf("not balanced within %v", g.limit)
 	}
-	l.print()
+	g.print(l)
 	time.Sleep(g.settle)
 }
 
@@ -94,8 +96,8 @@ func (g *group) memory() {
 
 func (g *group) perJob(name string, with, without Report) {
 	kib := func(bytes int64) float64 { return float64(bytes) / 1024 / float64(g.Jobs) }
-	g.line(name, g.size).add(kib(with.Heap-without.Heap), "heap-KiB/job").add(kib(with.RSS-without.RSS), "RSS-KiB/job").
-		add(float64(with.RSS)/(1<<20), "RSS-MiB").print()
+	g.print(newLine(name, g.size).add(kib(with.Heap-without.Heap), "heap-KiB/job").add(kib(with.RSS-without.RSS), "RSS-KiB/job").
+		add(float64(with.RSS)/(1<<20), "RSS-MiB"))
 }
 
 // list measures what an operator waits for.
@@ -108,11 +110,11 @@ func (g *group) list() {
 		before, begun := g.requests(), time.Now()
 		out, err := exec.CommandContext(g.t.Context(), g.program("swctl"), "--zk", g.server.Addr(), "--server-type", serverType, command).CombinedOutput()
 		took := time.Since(begun)
-		l := g.line("List/"+command, g.size).add(took.Seconds(), "s").add(float64(g.requests()-before), "req")
+		l := newLine("List/"+command, g.size).add(took.Seconds(), "s").add(float64(g.requests()-before), "req")
 		if err != nil {
 			why, _, _ := strings.Cut(string(out), "\n")
-			l.remark("%v: %s", err, why)
+			l.remarkf("%v: %s", err, why)
 		}
-		l.print()
+		g.print(l)
 	}
 }

@@ -22,29 +22,21 @@ type row struct {
 
 // line is one measurement of a row.
 type line struct {
-	row  *row
-	text string
-	note string
+	name    string
+	figures []figure
+	note    string
 }
 
-// line begins a measurement.
-func (r *results) line(name string, s size) *line {
-	name += "/" + s.String()
-	k := slices.IndexFunc(r.rows, func(row *row) bool { return row.name == name })
-	if k < 0 {
-		k = len(r.rows)
-		r.rows = append(r.rows, &row{name: name, values: make(map[string][]float64)})
-	}
-	return &line{row: r.rows[k]}
+type figure struct {
+	value float64
+	unit  string
 }
+
+func newLine(name string, s size) *line { return &line{name: name + "/" + s.String()} }
 
 // add adds a figure.
 func (l *line) add(value float64, unit string) *line {
-	if l.row.values[unit] == nil {
-		l.row.units = append(l.row.units, unit)
-	}
-	l.row.values[unit] = append(l.row.values[unit], value)
-	l.text += fmt.Sprintf(" %s %s", number(value), unit)
+	l.figures = append(l.figures, figure{value, unit})
 	return l
 }
 
@@ -59,19 +51,30 @@ func (l *line) late(all []time.Duration) *line {
 	return l
 }
 
-// remark says what the figures do not.
-func (l *line) remark(format string, args ...any) {
-	l.note = fmt.Sprintf(format, args...)
-	l.row.notes = append(l.row.notes, l.note)
-}
+// remarkf says what the figures do not.
+func (l *line) remarkf(format string, args ...any) { l.note = fmt.Sprintf(format, args...) }
 
-// print prints the line for benchstat, or, with a remark, so that benchstat does not count it.
-func (l *line) print() {
-	if l.note != "" {
-		fmt.Printf("# %s: %s:%s\n", l.row.name, l.note, l.text)
+// print prints a line for benchstat, or, with a remark, so that benchstat leaves it out; and keeps it for the table.
+func (r *results) print(l *line) {
+	k := slices.IndexFunc(r.rows, func(row *row) bool { return row.name == l.name })
+	if k < 0 {
+		k = len(r.rows)
+		r.rows = append(r.rows, &row{name: l.name, values: make(map[string][]float64)})
+	}
+	to, text := r.rows[k], ""
+	for _, f := range l.figures {
+		if to.values[f.unit] == nil {
+			to.units = append(to.units, f.unit)
+		}
+		to.values[f.unit] = append(to.values[f.unit], f.value)
+		text += " " + number(f.value) + " " + f.unit
+	}
+	if l.note == "" {
+		fmt.Printf("Benchmark%s 1%s\n", l.name, text)
 		return
 	}
-	fmt.Printf("Benchmark%s 1%s\n", l.row.name, l.text)
+	to.notes = append(to.notes, l.note)
+	fmt.Printf("# %s: %s:%s\n", l.name, l.note, text)
 }
 
 // table prints the medians for people.

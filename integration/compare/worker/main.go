@@ -69,7 +69,7 @@ func (w work) cron() string { return fmt.Sprintf("0/%d * * * * ", int(w.period.S
 // when several processes write.
 func (w work) tick(job string, tick time.Time) error {
 	begun := time.Now()
-	time.Sleep(w.length)
+	<-time.After(w.length)
 	_, err := fmt.Fprintf(w.ledger, "%s %d %d\n", job, tick.UnixMilli(), begun.UnixMilli())
 	return err
 }
