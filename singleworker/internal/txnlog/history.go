@@ -77,10 +77,10 @@ func (h *History) Next(txn *Txn) (returns []Return, back int64) {
 		op := &txn.Ops[k]
 		now := h.nodes[op.Path]
 		if now != nil && !now.precedes(op) {
-			was, gone := now.earlier(op)
+			was, gone := now.earlier(txn, op)
 			if later := h.setAside(op, now.Mzxid); later != 0 {
 				back = cmp.Or(back, later)
-			} else if lostBy(txn, gone) {
+			} else if len(gone) > 0 {
 				returns = append(returns, h.undo(txn, op.Path, was, gone))
 				returns = append(returns, h.undoParents(txn, op.Path, was)...)
 				now = was
@@ -135,10 +135,13 @@ func (w *write) precedes(op *Op) bool {
 	return true
 }
 
-// earlier finds the latest write that an operation fits, and those after it. It returns none if it is not known; was is nil
-// if the node did not exist before all of them.
-func (w *write) earlier(op *Op) (was *write, gone []Node) {
-	for was = w; was != nil; was = was.before {
+// maxGone bounds the writes of one node that are looked through.
+const maxGone = 1 << 12
+
+// earlier finds the latest write that an operation fits, and those after it. It returns none if it is not known, or if they
+// cannot be lost; was is nil if the node did not exist before all of them.
+func (w *write) earlier(txn *Txn, op *Op) (was *write, gone []Node) {
+	for was = w; was != nil && w.canMiss(txn) && len(gone) < maxGone; was = was.before {
 		if was.precedes(op) {
 			return was, gone
 		}
@@ -150,10 +153,8 @@ func (w *write) earlier(op *Op) (was *write, gone []Node) {
 	return nil, nil
 }
 
-// lostBy reports whether a transaction can have been made without some writes: a leader has all that it has ordered itself.
-func lostBy(txn *Txn, gone []Node) bool {
-	return len(gone) > 0 && Epoch(gone[0].Mzxid) < Epoch(txn.Zxid)
-}
+// canMiss reports whether a transaction can have been made without a write: a leader has all that it has ordered itself.
+func (w *write) canMiss(txn *Txn) bool { return Epoch(w.Mzxid) < Epoch(txn.Zxid) }
 
 // undo makes a node what it was before.
 func (h *History) undo(txn *Txn, name string, was *write, gone []Node) Return {
@@ -184,11 +185,12 @@ func (h *History) undoParents(txn *Txn, child string, made *write) (returns []Re
 	}
 	for at := path.Dir(child); at != "/" && at != "."; at = path.Dir(at) {
 		var gone []Node
-		was := h.nodes[at]
+		now := h.nodes[at]
+		was := now
 		for ; was != nil && (was.absent || was.Czxid > made.Czxid); was = was.before {
 			gone = append(gone, was.Node)
 		}
-		if was != nil && lostBy(txn, gone) {
+		if was != nil && len(gone) > 0 && now.canMiss(txn) {
 			returns = append(returns, h.undo(txn, at, was, gone))
 		}
 	}
