@@ -25,7 +25,7 @@ var sizeFlag = flag.String("sim.size", "", "the only group of TestScale, as jobs
 // one; and per second while nothing happens. -v prints the table.
 func TestScale(t *testing.T) {
 	t.Parallel()
-	sizes := []size{{30, 6}, {100, 6}, {1000, 6}, {10000, 6}}
+	sizes := []size{{30, 6}, {100, 6}, {1000, 6}, {1000, 30}, {10000, 6}}
 	if *sizeFlag != "" {
 		var one size
 		if _, err := fmt.Sscanf(*sizeFlag, "%dx%d", &one.jobs, &one.instances); err != nil {
