@@ -97,62 +97,87 @@ func (o *Overdue) watchInvalid(j *catalog.Job, slots map[string]*watched) {
 	}
 }
 
+// look reads whether a tick of a slot is overdue. Many slots, as all are at the start, are read together.
 func (o *Overdue) look(job *catalog.Job, slot string, w *watched) {
 	w.busy = true
-	judged, spec := job.Ticks, job.Spec
-	o.loop.Async("look for overdue ticks", func(ctx context.Context) func() {
-		record, running, err := o.fetchRun(ctx, slot)
-		return func() {
-			w.busy = false
-			o.catalog.Report(slot, err, o.loop.Tree.Tick(slot))
-			spoilt := errors.As(err, new(*zkrec.UnreadableError)) && record != (zkrec.Tick{})
-			if err != nil && !spoilt {
-				o.loop.Log.Debug("tick not read: overdue ticks are not noticed", "job", slot, "err", err)
-				return
-			}
-			if known := o.jobs[job]; known == nil || known.slots[slot] != w {
-				return // the spec has changed
-			}
-			tick, lookAgain := ticks.Overdue(judged, record, running, o.loop.Clock.Wall())
-			w.lookAt = lookAgain
-			if lookAgain.IsZero() {
-				w.lookAt = o.loop.Clock.Wall().Add(idleLook)
-			}
-			if !tick.IsZero() && tick.UnixMilli() != w.raised {
-				o.raise(slot, spec, w, tick)
-			}
+	l := look{o, job, slot, w, job.Ticks, job.Spec}
+	o.loop.Read([]zkconn.Read{{Path: o.loop.Tree.Tick(slot)}}, l.record)
+}
+
+// look is one reading of a slot.
+type look struct {
+	*Overdue
+
+	job    *catalog.Job
+	slot   string
+	of     *watched
+	judged ticks.Job // as it was when the reading began
+	spec   zkrec.Spec
+}
+
+// record handles the slot's tick record. One that is unreadable accounts for no tick after it was written; one
+// of a newer schema may account for all.
+func (l look) record(results []zkconn.ReadResult) {
+	path, read := l.loop.Tree.Tick(l.slot), results[0]
+	if errors.Is(read.Err, zkconn.ErrNoNode) {
+		l.judge(zkrec.Tick{}, false, nil)
+		return
+	}
+	var record zkrec.Tick
+	err := read.Err
+	if err == nil {
+		record, err = zkrec.ParseTick(read.Data, read.Stat.Mtime)
+		if err != nil && !errors.As(err, new(*zkrec.SchemaError)) {
+			record = zkrec.Tick{Watermark: read.Stat.Mtime.UnixMilli()}
 		}
-	})
+	}
+	if err != nil || !record.Open() {
+		l.judge(record, false, session.ReadError(path, err))
+		return
+	}
+	tree := l.loop.Tree
+	reads := []zkconn.Read{{Path: tree.Alive(l.slot)}, {Path: tree.Instance(record.SID)}}
+	l.loop.Read(reads, func(results []zkconn.ReadResult) { l.owner(record, results[0], results[1]) })
+}
+
+// owner handles the records of the owner and its instance: whether the run is in progress at a live owner.
+func (l look) owner(record zkrec.Tick, alive, instance zkconn.ReadResult) {
+	switch {
+	case alive.Err != nil || alive.Stat.Mzxid != record.Token:
+		l.judge(record, false, alive.Err)
+	case errors.Is(instance.Err, zkconn.ErrNoNode):
+		l.judge(record, false, nil)
+	case errors.Is(instance.Err, zkconn.ErrDenied):
+		l.judge(record, true, nil) // an instance that may not be read counts as alive
+	default:
+		l.judge(record, instance.Stat.Ephemeral(), instance.Err)
+	}
+}
+
+func (l look) judge(record zkrec.Tick, running bool, err error) {
+	w := l.of
+	w.busy = false
+	l.catalog.Report(l.slot, err, l.loop.Tree.Tick(l.slot))
+	spoilt := errors.As(err, new(*zkrec.UnreadableError)) && record != (zkrec.Tick{})
+	if err != nil && !spoilt {
+		l.loop.Log.Debug("tick not read: overdue ticks are not noticed", "job", l.slot, "err", err)
+		return
+	}
+	if known := l.jobs[l.job]; known == nil || known.slots[l.slot] != w {
+		return // the spec has changed
+	}
+	tick, lookAgain := ticks.Overdue(l.judged, record, running, l.loop.Clock.Wall())
+	w.lookAt = lookAgain
+	if lookAgain.IsZero() {
+		w.lookAt = l.loop.Clock.Wall().Add(idleLook)
+	}
+	if !tick.IsZero() && tick.UnixMilli() != w.raised {
+		l.raise(l.slot, l.spec, w, tick)
+	}
 }
 
 // idleLook is how often a slot is looked at that has no tick left.
 const idleLook = time.Hour
-
-// fetchRun reads a slot's tick record and whether its run is in progress at a live owner. An unreadable record
-// is an error together with a record that accounts for no tick after it was written. One of a newer
-// schema may account for all.
-func (o *Overdue) fetchRun(ctx context.Context, slot string) (record zkrec.Tick, running bool, err error) {
-	conn, tree := o.loop.Conn, o.loop.Tree
-	data, stat, err := conn.Get(ctx, tree.Tick(slot))
-	if errors.Is(err, zkconn.ErrNoNode) {
-		return record, false, nil
-	}
-	if err == nil {
-		record, err = zkrec.ParseTick(data, stat.Mtime)
-		if err != nil && !errors.As(err, new(*zkrec.SchemaError)) {
-			record = zkrec.Tick{Watermark: stat.Mtime.UnixMilli()}
-		}
-	}
-	if err != nil || !record.Open() {
-		return record, false, session.ReadError(tree.Tick(slot), err)
-	}
-	_, stat, err = conn.Get(ctx, tree.Alive(slot))
-	if err != nil || stat.Mzxid != record.Token {
-		return record, false, err
-	}
-	held, found, err := conn.Exists(ctx, tree.Instance(record.SID))
-	return record, found && held.Ephemeral(), err
-}
 
 // raise reports an overdue tick, unless another instance has.
 func (o *Overdue) raise(slot string, spec zkrec.Spec, w *watched, tick time.Time) {
