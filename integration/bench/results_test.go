@@ -61,20 +61,21 @@ func (r *results) print(l *line) {
 		k = len(r.rows)
 		r.rows = append(r.rows, &row{name: l.name, values: make(map[string][]float64)})
 	}
-	to, text := r.rows[k], ""
+	to := r.rows[k]
+	var text strings.Builder
 	for _, f := range l.figures {
 		if to.values[f.unit] == nil {
 			to.units = append(to.units, f.unit)
 		}
 		to.values[f.unit] = append(to.values[f.unit], f.value)
-		text += " " + number(f.value) + " " + f.unit
+		fmt.Fprintf(&text, " %s %s", number(f.value), f.unit)
 	}
 	if l.note == "" {
-		fmt.Printf("Benchmark%s 1%s\n", l.name, text)
+		fmt.Printf("Benchmark%s 1%s\n", l.name, &text)
 		return
 	}
 	to.notes = append(to.notes, l.note)
-	fmt.Printf("# %s: %s:%s\n", l.name, l.note, text)
+	fmt.Printf("# %s: %s:%s\n", l.name, l.note, &text)
 }
 
 // table prints the medians for people.
