@@ -109,7 +109,7 @@ type (
 	// Undrain: take slots again.
 	Undrain struct{}
 
-	// SlotRead answers ReadSlot. Outcome is Done or Unknown.
+	// SlotRead answers ReadSlot. Refused means that the slot may not be read.
 	SlotRead struct {
 		Slot    Slot
 		Outcome Outcome

@@ -12,9 +12,14 @@ func (m *Machine) slotRead(now Instant, ev SlotRead) {
 	if s == nil {
 		return
 	}
-	if ev.Outcome != Done {
+	switch ev.Outcome {
+	case Unknown:
 		m.markDirty(s)
 		return
+	case Refused:
+		s.known = false // read again by the next periodic look; until then the round goes on without it
+		return
+	case Done:
 	}
 	rec := ev.Record
 	older := s.mine != nil && rec.Exists && rec.Mzxid < s.mine.token

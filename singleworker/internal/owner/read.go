@@ -28,21 +28,7 @@ type reading struct {
 func (o *Owner) readSlots(asked []*reading) {
 	o.loop.Async("read slots", func(ctx context.Context) func() {
 		o.fetchSlots(ctx, asked)
-		var denied []*reading
-		answered := asked[:0:0]
-		for _, r := range asked {
-			if r.err != nil && !zkconn.IsUnknown(r.err) {
-				denied = append(denied, r)
-			} else {
-				answered = append(answered, r)
-			}
-		}
-		if len(denied) > 0 {
-			o.loop.Post(func() { o.slotsRead(answered) })
-			o.loop.WaitToAskAgain(ctx)
-			answered = denied
-		}
-		return func() { o.slotsRead(answered) }
+		return func() { o.slotsRead(asked) }
 	})
 }
 
@@ -50,14 +36,12 @@ func (o *Owner) slotsRead(read []*reading) {
 	for _, r := range read {
 		path := o.loop.Tree.Alive(r.slot)
 		o.catalog.Report(r.slot, session.ReadError(path, r.err), path)
-		outcome := lease.Done
 		if r.err != nil {
 			o.loop.Log.Debug("slot not read", "job", r.slot, "err", r.err)
-			outcome = lease.Unknown
 		} else if !r.rec.Exists {
 			o.catalog.Repair(r.slot)
 		}
-		o.Step(lease.SlotRead{Slot: lease.Slot(r.slot), Outcome: outcome, Record: r.rec})
+		o.Step(lease.SlotRead{Slot: lease.Slot(r.slot), Outcome: outcomeOf(r.err), Record: r.rec})
 	}
 }
 
