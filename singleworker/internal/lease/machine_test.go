@@ -283,6 +283,26 @@ func TestPeriodicLook(t *testing.T) {
 	}
 }
 
+// TestDenied: a slot that may not be read holds up nothing, and is asked for once in each periodic look.
+func TestDenied(t *testing.T) {
+	t.Parallel()
+	denied := lease.SlotRead{Slot: s, Outcome: lease.Refused}
+	run(t, script{able: []string{"b"}, lines: []line{
+		{0, 0, opened, "read s"},
+		{0, 0, record(3, 90, ""), "group"},
+		{0, 0, group("b"), "take s v3"},
+		{0, 0, lease.TakeDone{Slot: s, Outcome: lease.Refused}, "read s"},
+		{0, 0, denied, "group"},
+		{0, 0, group("b"), ""}, // what was known is not taken for what is
+		{sec(1), 0, lookAll, "read s"},
+		{sec(1), 0, denied, "group"},
+		{sec(1), 0, group("b"), ""},
+		{sec(2), 0, lookAll, "read s"},
+		{sec(2), 0, record(3, 90, ""), "group"},
+		{sec(2), 0, group("b"), "take s v3"},
+	}})
+}
+
 // TestStrangers: heartbeats of instances that are not the owner.
 func TestStrangers(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@ func (m *Machine) slotRead(now Instant, ev SlotRead) {
 		m.markDirty(s)
 		return
 	case Refused:
-		s.known = false // read again by the next periodic look; until then the round goes on without it
+		s.known = false // read again by the next periodic look; the round does not wait for it
 		return
 	case Done:
 	}
