@@ -48,15 +48,12 @@ func TestRoom(t *testing.T) {
 		}
 		long := func(k int) string { return fmt.Sprintf("%s%06d", strings.Repeat("n", job.MaxNameBytes-6), k) }
 		fill := func(from, to int) {
-			for names := range slices.Chunk(slices.Collect(func(yield func(int) bool) {
-				for k := from; k < to && yield(k); k++ {
-				}
-			}), 500) {
-				var ops []zkconn.Op
-				for _, k := range names {
-					ops = append(ops, zkconn.CreateOp("/group/"+long(k), nil))
-				}
-				if _, err := conn.Multi(t.Context(), ops...); err != nil {
+			var ops []zkconn.Op
+			for k := from; k < to; k++ {
+				ops = append(ops, zkconn.CreateOp("/group/"+long(k), nil))
+			}
+			for part := range slices.Chunk(ops, 500) {
+				if _, err := conn.Multi(t.Context(), part...); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -121,8 +121,8 @@ func TestGroupIsReadAgain(t *testing.T) {
 			g.Server.Control(zkdev.OpGetChildren2, func(*zkdev.Request) zkdev.Action { return zkdev.Refuse(zkdev.NoAuth) })
 			follow(a)
 		}, true},
-		"long ago": {func(_ *roomtest.Group, a *roomtest.Rooms) { roomtest.Pass(100 * roomtest.SyncPeriod) }, true},
-		"lately":   {func(_ *roomtest.Group, a *roomtest.Rooms) { roomtest.Pass(10 * time.Second) }, false},
+		"long ago": {func(*roomtest.Group, *roomtest.Rooms) { roomtest.Pass(100 * roomtest.SyncPeriod) }, true},
+		"lately":   {func(*roomtest.Group, *roomtest.Rooms) { roomtest.Pass(10 * time.Second) }, false},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
