@@ -76,7 +76,7 @@ func (ls *lanes) flush(l *Loop) {
 	for to := range ls {
 		q := &ls[to]
 		for len(q.waiting) > 0 && q.underWay < underWay[to] && ls.heldUntil(Lane(to)) <= l.Now() {
-			q.send(l)
+			q.send(l, Lane(to))
 		}
 	}
 }
@@ -98,7 +98,7 @@ func (ls *lanes) next() time.Duration {
 }
 
 // send sends one transaction of a lane.
-func (q *lane) send(l *Loop) {
+func (q *lane) send(l *Loop, to Lane) {
 	var groups [][]zkconn.Op
 	for _, w := range q.waiting[:min(len(q.waiting), maxBatch)] {
 		groups = append(groups, w.ops)
@@ -109,12 +109,19 @@ func (q *lane) send(l *Loop) {
 		q.waiting = nil
 	}
 	q.underWay++
-	l.Async("batch", func(ctx context.Context) func() {
+	l.tasks.Go("batch", func(ctx context.Context) error {
 		results := l.apply(ctx, groups[:n], firstPieces)
-		return func() {
+		then := func() {
 			q.underWay--
 			answer(sent, func(i int) Result { return results[i] })
+			l.drain()
 		}
+		if to == Beats {
+			l.box.PostFirst(then) // renews leases, which must not lapse because the loop is busy
+		} else {
+			l.box.Post(then)
+		}
+		return nil
 	})
 }
 

@@ -109,6 +109,10 @@ func (l *Loop) Run(ctx context.Context, h Handler) error {
 	return err
 }
 
+// turnLimit is when a turn ends although more is posted: under overload, heartbeats that are due must not wait
+// for thousands of answers.
+const turnLimit = 5 * time.Millisecond
+
 func (l *Loop) run(ctx context.Context) error {
 	l.lostAt = l.Now()
 	timer := time.NewTimer(0)
@@ -118,7 +122,7 @@ func (l *Loop) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-l.box.Ready():
-			l.box.Run()
+			l.box.RunFor(turnLimit)
 		case <-timer.C:
 		}
 		l.warnIfUnreachable()

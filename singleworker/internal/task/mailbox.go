@@ -1,12 +1,17 @@
 package task
 
-import "sync"
+import (
+	"math"
+	"sync"
+	"time"
+)
 
 // Mailbox queues closures for the goroutine that owns the state they access.
 // Posts are never dropped before Close and keep their order. Ready only signals that there
 // are some, and signals merge.
 type Mailbox struct {
 	mu     sync.Mutex
+	first  []post // run before posts
 	posts  []post
 	closed bool
 	ready  chan struct{}
@@ -22,14 +27,25 @@ func (m *Mailbox) Post(f func()) { m.PostOr(f, func() {}) }
 
 // PostOr is Post; closed is called if f is never run because the mailbox is, or will be, closed.
 func (m *Mailbox) PostOr(f, closed func()) {
+	m.post(&m.posts, post{f, closed})
+}
+
+// PostFirst queues f before everything that Post has queued.
+func (m *Mailbox) PostFirst(f func()) { m.post(&m.first, post{f, func() {}}) }
+
+func (m *Mailbox) post(to *[]post, p post) {
 	m.mu.Lock()
 	if m.closed {
 		m.mu.Unlock()
-		closed()
+		p.closed()
 		return
 	}
-	m.posts = append(m.posts, post{f, closed})
+	*to = append(*to, p)
 	m.mu.Unlock()
+	m.signal()
+}
+
+func (m *Mailbox) signal() {
 	select {
 	case m.ready <- struct{}{}:
 	default: // Run handles all posts at each wake-up
@@ -40,12 +56,26 @@ func (m *Mailbox) PostOr(f, closed func()) {
 func (m *Mailbox) Ready() <-chan struct{} { return m.ready }
 
 // Run runs the closures posted so far, in order.
-func (m *Mailbox) Run() {
+func (m *Mailbox) Run() { m.RunFor(math.MaxInt64) }
+
+// RunFor is Run, but it stops when d has passed, and Ready receives again if closures are left.
+func (m *Mailbox) RunFor(d time.Duration) {
 	m.mu.Lock()
-	posts := m.posts
-	m.posts = nil
+	first, posts := m.first, m.posts
+	m.first, m.posts = nil, nil
 	m.mu.Unlock()
-	for _, p := range posts {
+	for _, p := range first {
+		p.f()
+	}
+	begun := time.Now()
+	for i, p := range posts {
+		if i > 0 && time.Since(begun) >= d {
+			m.mu.Lock()
+			m.posts = append(posts[i:], m.posts...)
+			m.mu.Unlock()
+			m.signal()
+			return
+		}
 		p.f()
 	}
 }
@@ -53,8 +83,8 @@ func (m *Mailbox) Run() {
 // Close drops what is queued, and all that is posted from now on.
 func (m *Mailbox) Close() {
 	m.mu.Lock()
-	posts := m.posts
-	m.posts, m.closed = nil, true
+	posts := append(m.first, m.posts...)
+	m.first, m.posts, m.closed = nil, nil, true
 	m.mu.Unlock()
 	for _, p := range posts {
 		p.closed()

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 )
@@ -123,5 +124,48 @@ func TestClosedMailbox(t *testing.T) {
 	box.Run()
 	if want := []string{"run", "queued", "posted late"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A busy goroutine gets to its other work in between, and to what is posted first.
+func TestRunForStopsInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		box := task.NewMailbox()
+		var got []int
+		for i := range 5 {
+			box.Post(func() {
+				time.Sleep(2 * time.Millisecond)
+				got = append(got, i)
+			})
+		}
+		<-box.Ready()
+		box.RunFor(3 * time.Millisecond)
+		if !slices.Equal(got, []int{0, 1}) {
+			t.Fatalf("ran %v in 3 ms, want two closures of 2 ms each", got)
+		}
+		box.Post(func() { got = append(got, 5) })
+		box.PostFirst(func() { got = append(got, 9) })
+		for range 2 {
+			<-box.Ready() // also for those that were left
+			box.RunFor(3 * time.Millisecond)
+		}
+		if !slices.Equal(got, []int{0, 1, 9, 2, 3, 4, 5}) {
+			t.Errorf("ran %v, want the rest in order, after what was posted first", got)
+		}
+	})
+}
+
+func TestClosedMailboxTellsThoseThatWait(t *testing.T) {
+	t.Parallel()
+	box := task.NewMailbox()
+	closed := 0
+	for range 4 {
+		box.PostOr(func() { time.Sleep(time.Millisecond) }, func() { closed++ })
+	}
+	box.RunFor(0)
+	box.PostFirst(func() { t.Error("run after Close") })
+	if box.Close(); closed != 3 {
+		t.Errorf("%d of the 3 that were left are told", closed)
 	}
 }
