@@ -63,7 +63,7 @@ func TestDocumentsGolden(t *testing.T) {
 		}),
 		New("TickList", Named{"nightly"}, Schedule{"@daily", "UTC"}, Items[Tick]{[]Tick{{at, at}}}),
 		New("AuditReport", txnaudit.Report{
-			Group: "/apps/billing", First: txnaudit.Point{Zxid: 1, Time: at}, Last: txnaudit.Point{Zxid: 1<<32 | 7, Time: at}, Baseline: "snapshot.0", Whole: true,
+			Group: "/apps/billing", First: txnaudit.Point{Zxid: 1, Time: at}, Last: txnaudit.Point{Zxid: 1<<32 | 7, Time: at}, Baseline: "snapshot.0", Whole: true, Losses: []txnaudit.Loss{},
 			Counts:     txnaudit.Counts{Transactions: 1, Claims: 2, ManualRuns: 3, Attempts: 4, Results: 5, Ticks: 6, OwnerChanges: 7, Takeovers: 8, Layouts: 9, Complete: 10, Unjudged: 11, Unreadable: 12},
 			Promises:   []txnaudit.Promise{{Rule: "claim", Text: "no tick is claimed twice", Violations: 1}},
 			Violations: []txnaudit.Violation{{Rule: "claim", Job: "nightly[2]", Zxid: 7, Session: -1, Time: at, Text: "why"}},

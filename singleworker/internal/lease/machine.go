@@ -333,7 +333,7 @@ func (m *Machine) answered(id Slot, op operation) *slot {
 
 func (m *Machine) setBusy(now Instant, ev Busy) {
 	s := m.slots[ev.Slot]
-	if s == nil {
+	if s == nil || s.busy == ev.Busy {
 		return
 	}
 	s.busy = ev.Busy

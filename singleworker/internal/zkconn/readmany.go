@@ -122,12 +122,13 @@ func (c *Conn) readChunk(ctx context.Context, reads []Read, results []ReadResult
 
 // readTogether makes one request. It returns neither answers nor an error if the server does not know such
 // requests.
-func (c *Conn) readTogether(ctx context.Context, reads []Read) (answers []ReadResult, err error) {
+func (c *Conn) readTogether(ctx context.Context, reads []Read) ([]ReadResult, error) {
 	full := make([]Read, len(reads))
 	for i, r := range reads {
 		full[i] = Read{c.chroot + r.Path, r.Children, r.Watch}
 	}
-	err = c.call(ctx, opNameBulk, reads[0].Path, func(s *session) (err error) {
+	var answers []ReadResult // may still be written when ctx has ended
+	err := c.call(ctx, opNameBulk, reads[0].Path, func(s *session) (err error) {
 		answers, err = s.readMany(full)
 		if errors.Is(err, errUnimplemented) {
 			c.oneByOne.Store(true)
@@ -136,7 +137,7 @@ func (c *Conn) readTogether(ctx context.Context, reads []Read) (answers []ReadRe
 		return err
 	})
 	if err != nil {
-		return nil, err // answers may still be written
+		return nil, err
 	}
 	return answers, nil
 }
