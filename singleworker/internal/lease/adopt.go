@@ -41,6 +41,9 @@ func (m *Machine) adopt(now Instant) {
 			// same versions.
 			m.markDirty(s)
 		} else {
+			if m.lives(s.rec.Owner) {
+				m.skip(now, s.rec.Owner.SID) // silent: it would not take anything either
+			}
 			m.take(s)
 		}
 	}
@@ -49,12 +52,8 @@ func (m *Machine) adopt(now Instant) {
 // free lists the slots that the rules allow taking, whichever instance is to take them.
 func (m *Machine) free(now Instant) (free []*slot) {
 	for _, s := range m.sorted() {
-		if s.mine != nil || s.isTaking() || s.gone || !m.takeable(now, s) {
-			continue
-		}
-		free = append(free, s)
-		if m.lives(s.rec.Owner) {
-			m.skip(now, s.rec.Owner.SID) // silent: it would not take anything either
+		if s.mine == nil && !s.isTaking() && !s.gone && m.takeable(now, s) {
+			free = append(free, s)
 		}
 	}
 	return free
@@ -157,12 +156,13 @@ func level(count int, share float64) int {
 	return full
 }
 
-// mayTake reports whether the instance at k of loads, one that takes slots, has room for s, and has not ignored
-// an offer of it.
+// mayTake reports whether the instance at k of loads, one that takes slots, has room for s, and has neither ignored
+// an offer of it nor fallen silent as its owner.
 func (m *Machine) mayTake(s *slot, k int, loads *tally) bool {
 	sid := loads.sids[k]
+	silent := sid == s.rec.Owner.SID && m.lives(s.rec.Owner)
 	ignored := sid == s.rec.Offer && sid != m.cfg.Self.SID
-	return !ignored && !loads.isFull(k)
+	return !silent && !ignored && !loads.isFull(k)
 }
 
 // maxTurns limits how many sync periods a slot waits for one instance after the other: most of them must

@@ -44,7 +44,7 @@ func (m *Machine) isDue(s *slot) bool {
 	case !s.known, !s.rec.Exists:
 		return true
 	case owner == (Member{}):
-		return len(s.rec.Beats) > 0
+		return s.rec.Offer != "" || len(s.rec.Beats) > 0 // who ignores an offer is skipped: that must not be guessed
 	case len(s.rec.Beats) != 1, s.rec.Beats[0].SID != owner.SID:
 		return true // a heartbeat of an instance that is not the owner
 	case s.mine != nil:

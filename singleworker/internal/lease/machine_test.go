@@ -264,8 +264,8 @@ func TestPeriodicLook(t *testing.T) {
 			{0, 0, group(), ""}, // the foreign heartbeat is respected
 			{sec(0.5), 0, lookAll, "read s"},
 		}},
-		"one that is free or offered, when it is taken": {able: []string{"b"}, lines: seen(offered("b", record(3, 90, "")),
-			line{sec(0.5), 0, lookAll, "group"},
+		"one that is offered, each time": {able: []string{"b"}, lines: seen(offered("b", record(3, 90, "")),
+			line{sec(0.5), 0, lookAll, "read s"},
 		)},
 		"one with a stranger, each time": {able: []string{"b"}, lines: seen(record(3, 90, "b", beat("b", 7), beat("java", 2)),
 			line{sec(0.5), 0, lookAll, "read s"},
