@@ -41,9 +41,6 @@ func (m *Machine) adopt(now Instant) {
 			// same versions.
 			m.markDirty(s)
 		} else {
-			if m.lives(s.rec.Owner) {
-				m.skip(now, s.rec.Owner.SID) // silent: it would not take anything either
-			}
 			m.take(s)
 		}
 	}

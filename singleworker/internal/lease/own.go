@@ -236,7 +236,7 @@ func (m *Machine) takeDone(now Instant, ev TakeDone) {
 		m.markDirty(s)
 		return
 	}
-	m.offerEnded(now, s, Record{Owner: m.cfg.Self})
+	m.offerEnded(now, s, Record{Owner: m.cfg.Self, Version: ev.Version})
 	s.mine = &holding{token: ev.Mzxid, version: ev.Version, beat: 0}
 	s.known, s.freeSince = true, never
 	s.rec = Record{

@@ -150,9 +150,12 @@ type skipped struct {
 }
 
 // offerEnded records whether the instance that the slot was offered to has taken
-// it, as rec shows. If the slot was taken and offered again in between, the taker
-// is unknown; if the offer had been waiting for long, it was another instance.
+// it, as rec shows, unless more than one change has passed unseen. If the slot was
+// offered again, and the offer had been waiting for long, it was another instance.
 func (m *Machine) offerEnded(now Instant, s *slot, rec Record) {
+	if rec.Version != s.rec.Version+1 {
+		return
+	}
 	waited := rec.Offer != "" && s.freeSince != never && now.Mono-s.freeSince > m.syncPeriod/2
 	if rec.Owner == (Member{}) && !waited {
 		return
