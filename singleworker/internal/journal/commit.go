@@ -116,7 +116,7 @@ func (j *Journal) refused(n *node, w *write, ch *change, r session.Result) {
 			j.loop.Log.Warn("request is done but cannot be removed: remove it, or the next owner runs it again",
 				"job", n.slot, "request", w.commit.Plan.Request, "err", r.Err)
 		}
-	case zkconn.IsUnknown(r.Err), errors.Is(r.Err, zkconn.ErrBadVersion), errors.Is(r.Err, zkconn.ErrNoNode):
+	case zkconn.IsUnknown(r.Err), r.Refused >= 0 && (errors.Is(r.Err, zkconn.ErrBadVersion) || errors.Is(r.Err, zkconn.ErrNoNode)):
 		// A node is not as it was known to be, or the write may have been made: read again.
 		n.known = false
 	default:
