@@ -2,6 +2,7 @@ package task
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"time"
 )
@@ -83,7 +84,7 @@ func (m *Mailbox) RunFor(d time.Duration) {
 // Close drops what is queued, and all that is posted from now on.
 func (m *Mailbox) Close() {
 	m.mu.Lock()
-	posts := append(m.first, m.posts...)
+	posts := slices.Concat(m.first, m.posts)
 	m.first, m.posts, m.closed = nil, nil, true
 	m.mu.Unlock()
 	for _, p := range posts {
