@@ -96,20 +96,14 @@ func (m *Machine) ring(n int) map[Member]bool {
 	}
 	self := m.cfg.Self.SID
 	sorted := slices.SortedFunc(maps.Keys(owners), func(a, b Member) int {
-		behind := cmp.Compare(one(a.SID < self), one(b.SID < self))
-		return cmp.Or(behind, cmp.Compare(a.SID, b.SID), cmp.Compare(a.Incarnation, b.Incarnation))
+		return cmp.Or(cmp.Compare(a.SID, b.SID), cmp.Compare(a.Incarnation, b.Incarnation))
 	})
-	for _, owner := range sorted[min(n, len(sorted)):] {
+	first := max(0, slices.IndexFunc(sorted, func(owner Member) bool { return owner.SID >= self }))
+	ring := slices.Concat(sorted[first:], sorted[:first])
+	for _, owner := range ring[min(n, len(ring)):] {
 		delete(owners, owner)
 	}
 	return owners
-}
-
-func one(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
 }
 
 // suspect re-reads the slots of an owner that was just found to be silent, or seems so because another
