@@ -174,9 +174,8 @@ func (w *world) ownedWithin() time.Duration {
 
 // evenWithin bounds how long it takes until nothing moves any more: an instance
 // that could not take an offer during the faults is skipped for 8 sync periods. By
-// then stray heartbeats are gone, too.
-//
-// And what one instance ignores may pass to up to three others, a sync period each, before one is found to ignore it.
+// then stray heartbeats are gone, too. What one instance ignores may pass to up to
+// three others, a sync period each, before one is found to ignore it.
 func (w *world) evenWithin() time.Duration { return w.ownedWithin() + (9+3)*w.sync }
 
 // Run runs the faults and the time after them.

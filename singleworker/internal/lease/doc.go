@@ -54,11 +54,11 @@
 //
 // The machine works in rounds: it reads every slot that may have changed, then the list of instances,
 // and then decides. A watch event only starts a round earlier. Each sync period starts a round while
-// slots are free or unevenly shared, which reads those whose owner is late or that have heartbeats of others.
-// Once per lease, a round also reads one slot of each of the two next owners in a ring, and a fifth of all
-// slots, but no more than a hundred or so. So a lost event costs time and never correctness, and in rest the
-// cost depends neither on the number of instances nor on that of slots. A slot is taken only if it was read
-// in the same round: what is decided by older readings leads to a reading first.
+// slots are free or unevenly shared, which reads those that are on offer, whose owner is late, or that have
+// heartbeats of others. Once per lease, a round also reads one slot of each of the two next owners in a ring,
+// and a fifth of all slots, but no more than a hundred or so. So a lost event costs time and never
+// correctness, and in rest the cost depends neither on the number of instances nor on that of slots. A slot is
+// taken only if it was read in the same round: what is decided by older readings leads to a reading first.
 //
 // # Who takes what
 //
