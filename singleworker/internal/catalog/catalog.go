@@ -211,10 +211,11 @@ func (c *Catalog) List() {
 }
 
 func (c *Catalog) listed(names []string) {
-	crowded := listing.Length(names) > listing.Warn
+	length := listing.Length(names)
+	crowded := length > listing.Warn
 	if crowded && !c.crowded {
 		c.loop.Log.Warn("the list of jobs is half as long as it may become: move some to another server type or chroot",
-			"path", c.loop.Tree.Root(), "jobs", len(names), "bytes", listing.Length(names), "at_most", listing.Max)
+			"path", c.loop.Tree.Root(), "jobs", len(names), "bytes", length, "at_most", listing.Max)
 	}
 	c.crowded = crowded
 	present := make(map[string]bool, len(names))
