@@ -6,12 +6,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
-// How many reads travel in one request, and how many such requests are under way. What else is sent waits
-// for those at most: some thousand reads, which a server answers in some 20 ms.
-const (
-	maxReads   = 256
-	readWindow = 4
-)
+// readWindow is how many requests of zkconn.MaxReads are under way. What else is sent waits for those at most:
+// some thousand reads, which a server answers in some 20 ms.
+const readWindow = 4
 
 // A reader sends what a loop reads in few requests.
 type reader struct {
@@ -88,9 +85,9 @@ func (r *reader) take() (reads []zkconn.Read, deliver func([]zkconn.ReadResult))
 		n     int
 	}
 	var parts []part
-	for len(r.queue) > 0 && len(reads) < maxReads {
+	for len(r.queue) > 0 && len(reads) < zkconn.MaxReads {
 		next := &r.queue[0]
-		n := min(len(next.reads)-next.sent, maxReads-len(reads))
+		n := min(len(next.reads)-next.sent, zkconn.MaxReads-len(reads))
 		reads = append(reads, next.reads[next.sent:next.sent+n]...)
 		parts = append(parts, part{next.outcome, next.sent, n})
 		if next.sent += n; next.sent == len(next.reads) {

@@ -32,7 +32,7 @@ type ReadResult struct {
 
 // Bounds of a request. The server hangs up on one of more than 1 MB, if nobody has configured less.
 const (
-	maxReads     = 256
+	MaxReads     = 256 // of a ReadMany
 	maxReadBytes = 128 << 10
 )
 
@@ -86,7 +86,7 @@ func (c *Conn) fitting(reads []Read) int {
 	for i, r := range reads {
 		const overhead = 30 // in the setWatches and the multiRead
 		bytes += 2*(len(c.chroot)+len(r.Path)) + overhead
-		if i > 0 && (i == maxReads || bytes > maxReadBytes) {
+		if i > 0 && (i == MaxReads || bytes > maxReadBytes) {
 			return i
 		}
 	}
