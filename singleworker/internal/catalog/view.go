@@ -105,7 +105,7 @@ func viewAll(ctx context.Context, l *session.Loop, names []string, self string) 
 			sharded = append(sharded, i)
 		}
 	}
-	l.Together(ctx, len(sharded), func(ctx context.Context, k int) {
+	session.Together(len(sharded), func(k int) {
 		i := sharded[k]
 		views[i].fetchShards(ctx, l, names[i])
 	})

@@ -236,7 +236,7 @@ func (k *Keeper) fetchRoot(ctx context.Context, job, first string, sharded bool)
 	}
 	nodes := k.loop.Tree.NewSlot(job, 0)
 	found, errs := make([]bool, len(nodes)), make([]error, len(nodes))
-	k.loop.Together(ctx, len(nodes), func(ctx context.Context, i int) {
+	session.Together(len(nodes), func(i int) {
 		_, found[i], errs[i] = k.loop.Conn.Exists(ctx, nodes[i].Path)
 	})
 	r.plain = make(map[string]bool)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -83,7 +84,7 @@ func (k *Keeper) retire(j *kept, d *duty, slots []string) {
 	checks := slices.Concat(guard.Ops, []zkconn.Op{zkconn.CheckOp(k.loop.Tree.Job(j.Name), j.Version)})
 	k.loop.Async("retire shards", func(ctx context.Context) func() {
 		errs := make([]error, len(slots))
-		k.loop.Together(ctx, len(slots), func(ctx context.Context, i int) {
+		session.Together(len(slots), func(i int) {
 			errs[i] = k.deleteSlot(ctx, j.Name, slots[i], checks)
 		})
 		return func() {

@@ -128,7 +128,7 @@ func fetchOrders(ctx context.Context, l *session.Loop) (orders map[string]order,
 	}
 	read := make([]order, len(sids))
 	errs := make([]error, len(sids))
-	l.Together(ctx, len(sids), func(ctx context.Context, i int) {
+	session.Together(len(sids), func(i int) {
 		data, stat, err := conn.GetW(ctx, tree.Order(sids[i]))
 		read[i], errs[i] = order{zkrec.ParseOrder(data), stat.Version}, err
 	})

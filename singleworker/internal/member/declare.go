@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -22,7 +23,7 @@ func (e *Entry) Declare(ctx context.Context) error {
 		return err
 	}
 	errs := make([]error, len(rest))
-	e.loop.Together(ctx, len(rest), func(ctx context.Context, i int) {
+	session.Together(len(rest), func(i int) {
 		d := rest[i]
 		switch found, err := e.declare(ctx, d); {
 		case err == nil:

@@ -230,7 +230,7 @@ type getting func(ctx context.Context, path string) ([]byte, zkconn.Stat, error)
 // readInstances reads the records of some instances, at the cost of one round trip.
 func readInstances(ctx context.Context, l *session.Loop, sids []string, get getting) []instanceRead {
 	all := make([]instanceRead, len(sids))
-	l.Together(ctx, len(sids), func(ctx context.Context, i int) {
+	session.Together(len(sids), func(i int) {
 		all[i].sid = sids[i]
 		all[i].Instance, all[i].stat, all[i].err = readInstance(ctx, l, l.Tree.Instance(sids[i]), get)
 	})

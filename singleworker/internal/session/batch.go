@@ -5,10 +5,9 @@ import (
 	"errors"
 	"iter"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
@@ -101,7 +100,7 @@ func (l *Loop) apply(ctx context.Context, groups [][]zkconn.Op, pieces int) []Re
 	if len(passed) > 0 {
 		rest = append(rest, passed)
 	}
-	l.Together(ctx, len(rest), func(ctx context.Context, i int) {
+	Together(len(rest), func(i int) {
 		piece := make([][]zkconn.Op, len(rest[i]))
 		for n, g := range rest[i] {
 			piece[n] = groups[g]
@@ -156,18 +155,4 @@ const togetherAtOnce = 32
 
 // Together makes n requests, 32 at once, and waits for them: the connection pipelines them, so that they cost
 // n/32 round trips, not n. It is called beside the loop.
-func (l *Loop) Together(ctx context.Context, n int, request func(ctx context.Context, i int)) {
-	var all sync.WaitGroup
-	var next atomic.Int64
-	for range min(n, togetherAtOnce) {
-		all.Add(1)
-		l.tasks.Go("requests", func(context.Context) error {
-			defer all.Done()
-			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
-				request(ctx, int(i-1))
-			}
-			return nil
-		})
-	}
-	all.Wait()
-}
+func Together(n int, request func(i int)) { task.Together(togetherAtOnce, n, request) }

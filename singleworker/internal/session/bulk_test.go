@@ -136,8 +136,8 @@ func TestTogetherIsBounded(t *testing.T) {
 		var underWay, most, all atomic.Int64
 		seen := make([]atomic.Int64, 1000)
 		l.Do(func() {
-			l.Async("requests", func(ctx context.Context) func() {
-				l.Together(ctx, len(seen), func(_ context.Context, i int) {
+			l.Async("requests", func(context.Context) func() {
+				session.Together(len(seen), func(i int) {
 					most.Store(max(most.Load(), underWay.Add(1)))
 					time.Sleep(time.Second)
 					underWay.Add(-1)

@@ -109,7 +109,9 @@ func (g *Group) run(w work, next chan work) (waits bool) {
 		if exits {
 			v = goexit
 		}
-		if v != nil {
+		if passed, is := v.(*PanicError); is {
+			err = passed // of a task that this one waited for: its stack shows where
+		} else if v != nil {
 			err = &PanicError{Task: w.name, Value: v, Stack: debug.Stack()}
 		}
 		g.mu.Lock()

@@ -59,25 +59,14 @@ func (c *Conn) ReadMany(ctx context.Context, reads []Read) []ReadResult {
 	for first := 0; first < len(reads); first += c.fitting(reads[first:]) {
 		chunks = append(chunks, first)
 	}
-	each(bulksAtOnce, chunks, func(i, first int) {
-		end := len(reads)
+	task.Together(bulksAtOnce, len(chunks), func(i int) {
+		first, end := chunks[i], len(reads)
 		if i+1 < len(chunks) {
 			end = chunks[i+1]
 		}
 		c.readChunk(ctx, reads[first:end], results[first:end])
 	})
 	return results
-}
-
-// each calls f for all items, at most limit at once.
-func each[T any](limit int, items []T, f func(i int, item T)) {
-	err := task.Each(context.Background(), limit, items, func(_ context.Context, i int, item T) error {
-		f(i, item)
-		return nil
-	})
-	if err != nil {
-		panic(err) // f has panicked
-	}
 }
 
 // fitting counts how many of the reads, at least one, fit in one request.
@@ -144,8 +133,8 @@ func (c *Conn) readTogether(ctx context.Context, reads []Read) ([]ReadResult, er
 
 // readSingly makes a request for each node.
 func (c *Conn) readSingly(ctx context.Context, reads []Read, results []ReadResult) {
-	each(singlesAtOnce, reads, func(i int, r Read) {
-		if r.Children {
+	task.Together(singlesAtOnce, len(reads), func(i int) {
+		if r := reads[i]; r.Children {
 			results[i].Names, _, results[i].Err = c.children(ctx, r.Path, r.Watch)
 		} else {
 			results[i].Data, results[i].Stat, results[i].Err = c.get(ctx, r.Path, r.Watch)
