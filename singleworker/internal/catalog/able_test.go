@@ -10,6 +10,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/member"
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
+	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -149,9 +150,8 @@ func TestJobsAreReadOnceAtTheStart(t *testing.T) {
 		var ops []zkconn.Op
 		const jobs = 300
 		for i := range jobs {
-			for _, node := range g.Tree.NewJob(fmt.Sprintf("job-%03d", i), zkrec.Spec{Job: job.Job{Schedule: "@hourly"}, Since: 1}) {
-				ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
-			}
+			spec := zkrec.Spec{Job: job.Job{Schedule: "@hourly"}, Since: 1}
+			ops = append(ops, session.CreateOps(g.Tree.NewJob(fmt.Sprintf("job-%03d", i), spec))...)
 		}
 		g.Multi(ops...)
 		g.Create(g.Tree.Registration("job-007", "a"), "") // of an earlier start

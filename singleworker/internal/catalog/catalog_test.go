@@ -228,11 +228,8 @@ func TestJobSubmittedAgainHasChanged(t *testing.T) {
 		g.Submit("job")
 		a := start(g)
 		told(a)
-		ops := g.Cancel()
-		for _, node := range g.Tree.NewJob("job", zkrec.Spec{Job: jobs.Job{Schedule: "@daily"}, Since: 1}) {
-			ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
-		}
-		g.Multi(ops...)
+		spec := zkrec.Spec{Job: jobs.Job{Schedule: "@daily"}, Since: 1}
+		g.Multi(append(g.Cancel(), session.CreateOps(g.Tree.NewJob("job", spec))...)...)
 		roomtest.Pass(time.Second)
 		j := a.Catalog.JobOf("job")
 		if n := told(a); !slices.Contains(n.changed, true) || j.Spec.Job.Schedule != "@daily" || j.Ticks.Schedule.String() != "@daily" {

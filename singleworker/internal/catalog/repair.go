@@ -58,19 +58,19 @@ func createMissing(
 	if err != nil || !found || stat.Czxid != czxid {
 		return err
 	}
-	ops := []zkconn.Op{zkconn.CheckOp(path, version)}
+	var missing []zkrec.Node
 	for _, node := range nodes {
 		_, ok, err := l.Conn.Exists(ctx, node.Path)
 		if err != nil {
 			return err
 		}
 		if !ok {
-			ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
+			missing = append(missing, node)
 		}
 	}
-	if len(ops) == 1 {
+	if len(missing) == 0 {
 		return nil
 	}
-	_, err = l.Conn.Multi(ctx, ops...)
+	_, err = l.Conn.Multi(ctx, append([]zkconn.Op{zkconn.CheckOp(path, version)}, session.CreateOps(missing)...)...)
 	return err
 }

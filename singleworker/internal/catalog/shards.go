@@ -150,10 +150,8 @@ func (c *Catalog) createShards(j *Job, slots []string) {
 	watermark := j.Spec.ShardsBegin(j.shards.complete)
 	groups := make([][]zkconn.Op, len(slots))
 	for i, slot := range slots {
-		groups[i] = []zkconn.Op{zkconn.CheckOp(c.loop.Tree.Job(j.Name), j.Version)}
-		for _, node := range c.loop.Tree.NewShard(slot, watermark) {
-			groups[i] = append(groups[i], zkconn.CreateOp(node.Path, node.Data))
-		}
+		check := zkconn.CheckOp(c.loop.Tree.Job(j.Name), j.Version)
+		groups[i] = append([]zkconn.Op{check}, session.CreateOps(c.loop.Tree.NewShard(slot, watermark))...)
 	}
 	open := len(groups)
 	c.loop.WriteAll(session.Others, groups, func(_ int, r session.Result) {

@@ -101,10 +101,8 @@ func TestCommitByAFormerOwnerThatDoesNotKnow(t *testing.T) {
 		a := start(g, "a")
 		o := a.Ownership()
 		// Deleted and submitted again, with an owner record of the same version.
-		ops := g.Cancel()
-		for _, node := range g.Tree.NewJob("job", zkrec.Spec{Job: jobs.Job{Schedule: "0 * * * * ?"}, Since: 1}) {
-			ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
-		}
+		spec := zkrec.Spec{Job: jobs.Job{Schedule: "0 * * * * ?"}, Since: 1}
+		ops := append(g.Cancel(), session.CreateOps(g.Tree.NewJob("job", spec))...)
 		ops = append(ops, zkconn.SetOp(g.Tree.Alive("job"), zkrec.Owner{SID: "x", Incarnation: "x-1"}.Encode(), zkconn.AnyVersion))
 		a.Client.Partition()
 		g.Multi(ops...)

@@ -33,11 +33,8 @@ func (k *Keeper) resize(j *kept, d *duty, layout zkrec.Layout) {
 		ops = append(ops, zkconn.CheckOp(k.loop.Tree.Tick(kept.slot), kept.Version()))
 	}
 	if j.Spec.Job.Shards == 0 {
-		for _, node := range k.loop.Tree.NewSlot(j.Name, layout.Until) {
-			if !d.plain[node.Path] {
-				ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
-			}
-		}
+		missing := slices.DeleteFunc(k.loop.Tree.NewSlot(j.Name, layout.Until), func(n zkrec.Node) bool { return d.plain[n.Path] })
+		ops = append(ops, session.CreateOps(missing)...)
 	}
 	k.loop.Log.Info("resharding", "job", j.Name, "shards", j.Spec.Job.Shards, "were", layout.Shards,
 		"after", time.UnixMilli(layout.Until))

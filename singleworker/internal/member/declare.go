@@ -58,7 +58,7 @@ func (e *Entry) declareNew(ctx context.Context) (rest []Declaration, err error) 
 			continue
 		}
 		missing, names = append(missing, d), append(names, d.Job)
-		groups = append(groups, newJob(e.loop.Tree, d.Job, e.signed(d.Spec)))
+		groups = append(groups, session.CreateOps(e.loop.Tree.NewJob(d.Job, e.signed(d.Spec))))
 	}
 	if len(missing) == 0 {
 		return rest, nil
@@ -76,13 +76,6 @@ func (e *Entry) declareNew(ctx context.Context) (rest []Declaration, err error) 
 	return rest, nil
 }
 
-func newJob(tree zkrec.Tree, name string, spec zkrec.Spec) (ops []zkconn.Op) {
-	for _, node := range tree.NewJob(name, spec) {
-		ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
-	}
-	return ops
-}
-
 // signed is a spec that says who has declared it, and when.
 func (e *Entry) signed(spec zkrec.Spec) zkrec.Spec {
 	spec.Declared, spec.DeclaredBy, spec.DeclaredAt = spec.Fingerprint(), e.declarer(), time.Now().UnixMilli()
@@ -97,7 +90,7 @@ func (e *Entry) declare(ctx context.Context, d Declaration) (found bool, err err
 	for {
 		data, stat, err := e.loop.Conn.Get(ctx, e.loop.Tree.Job(d.Job))
 		if errors.Is(err, zkconn.ErrNoNode) {
-			_, err = e.loop.Conn.Multi(ctx, newJob(e.loop.Tree, d.Job, spec)...)
+			_, err = e.loop.Conn.Multi(ctx, session.CreateOps(e.loop.Tree.NewJob(d.Job, spec))...)
 			if errors.Is(err, zkconn.ErrNodeExists) {
 				continue // another instance was faster
 			}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	jobs "github.com/swjobs/singleworker/singleworker/job"
@@ -116,13 +117,8 @@ func (g *Group) Submit(job string, without ...string) {
 // SubmitSpec creates a job, except for the given nodes.
 func (g *Group) SubmitSpec(job string, spec zkrec.Spec, without ...string) {
 	g.T.Helper()
-	var ops []zkconn.Op
-	for _, node := range g.Tree.NewJob(job, spec) {
-		if !slices.Contains(without, node.Path) {
-			ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
-		}
-	}
-	g.Multi(ops...)
+	nodes := slices.DeleteFunc(g.Tree.NewJob(job, spec), func(n zkrec.Node) bool { return slices.Contains(without, n.Path) })
+	g.Multi(session.CreateOps(nodes)...)
 }
 
 // SubmitSharded submits the job with the given number of shards.
