@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/swjobs/singleworker/integration/bench"
+	"github.com/swjobs/singleworker/integration/instance"
 	"github.com/swjobs/singleworker/singleworker"
 )
 
@@ -26,10 +27,7 @@ func main() {
 
 func run() error {
 	var cfg singleworker.Config
-	flag.StringVar(&cfg.Servers, "servers", "", "connect string")
-	flag.StringVar(&cfg.ServerType, "group", "", "name of the group")
-	flag.StringVar(&cfg.InstanceID, "id", "", "name of this instance")
-	flag.DurationVar(&cfg.SessionTimeout, "session", 0, "session timeout")
+	instance.Flags(&cfg)
 	jobs := flag.Int("jobs", 0, "how many jobs there are: each has a handler")
 	flag.Parse()
 	runtime.GOMAXPROCS(2) // there are many on one machine

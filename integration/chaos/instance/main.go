@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/integration/chaos"
+	"github.com/swjobs/singleworker/integration/instance"
 	"github.com/swjobs/singleworker/singleworker"
 )
 
@@ -28,10 +29,7 @@ func main() {
 
 func run() error {
 	var cfg singleworker.Config
-	flag.StringVar(&cfg.Servers, "servers", "", "connect string")
-	flag.StringVar(&cfg.ServerType, "group", "", "name of the group")
-	flag.StringVar(&cfg.InstanceID, "id", "", "name of this instance")
-	flag.DurationVar(&cfg.SessionTimeout, "session", 0, "session timeout")
+	instance.Flags(&cfg)
 	path := flag.String("ledger", "", "`file` to append to")
 	release := flag.Int("release", 1, "which release of the application this is: 1 or 2")
 	flag.Parse()
