@@ -188,6 +188,7 @@ func TestExploreKnowsEveryField(t *testing.T) {
 		{slot{}, "id hash eligible able group busy gone op opVoid takeEpoch unsure kept beating beatToken beatEpoch known rec " +
 			"readAt readMono beatSince freeSince refusals behind mine"},
 		{holding{}, "token version beat until gained leaving offer"},
+		{beatTimes{}, "sid at known more"},
 		{past{}, "moments"},
 		{moment{}, "mono zxid"},
 		{skipped{}, "incarnation until"},

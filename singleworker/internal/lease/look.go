@@ -50,7 +50,8 @@ func (m *Machine) isDue(s *slot) bool {
 	case s.mine != nil:
 		return false
 	}
-	return m.lives(owner) && s.readMono-s.beatSince[owner.SID] >= Length(m.session)
+	since, _ := s.beatSince.of(owner.SID)
+	return m.lives(owner) && s.readMono-since >= Length(m.session)
 }
 
 // A sample reads a part of the slots, those that have not been read for longest: a fifth, but no more than

@@ -105,12 +105,12 @@ type slot struct {
 
 	known     bool // rec was read
 	rec       Record
-	readAt    int                      // step of that reading
-	readMono  time.Duration            // time of that reading
-	beatSince map[string]time.Duration // Mono before which a heartbeat was written
-	freeSince time.Duration            // Mono since when the slot is free, or never
-	refusals  int                      // Takes refused since the latest LookAll
-	behind    bool                     // the latest reading was older than our take: the next one must not lag
+	readAt    int           // step of that reading
+	readMono  time.Duration // time of that reading
+	beatSince beatTimes     // Mono before which a heartbeat was written
+	freeSince time.Duration // Mono since when the slot is free, or never
+	refusals  int           // Takes refused since the latest LookAll
+	behind    bool          // the latest reading was older than our take: the next one must not lag
 
 	mine *holding
 }
@@ -244,7 +244,7 @@ func (m *Machine) opened(now Instant, ev Opened) {
 	m.phase = resting
 	m.past.forget()
 	for _, s := range m.slots {
-		clear(s.beatSince)
+		s.beatSince = beatTimes{}
 	}
 	m.lookAll()
 }

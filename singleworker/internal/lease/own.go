@@ -78,21 +78,26 @@ func (m *Machine) observe(now Instant, s *slot, rec Record) {
 	}
 	m.hear(now, latest)
 	sameReign := s.known && s.rec.Mzxid == rec.Mzxid
-	since := make(map[string]time.Duration, len(rec.Beats)+1)
 	seen := func(sid string) time.Duration { // since when it is known to be unchanged
-		if at, known := s.beatSince[sid]; known && sameReign {
+		if at, known := s.beatSince.of(sid); known && sameReign {
 			return at
 		}
 		return now.Mono
 	}
-	if since[rec.Owner.SID] = now.Mono; s.rec.beat(rec.Owner.SID) == noBeat {
-		since[rec.Owner.SID] = seen(rec.Owner.SID) // an owner without a heartbeat
+	var since beatTimes
+	if rec.beat(rec.Owner.SID) == noBeat { // an owner without a heartbeat
+		at := now.Mono
+		if s.rec.beat(rec.Owner.SID) == noBeat {
+			at = seen(rec.Owner.SID)
+		}
+		since.set(rec.Owner.SID, at)
 	}
 	for _, b := range rec.Beats {
-		since[b.SID] = m.past.before(now.Mono, b.Mzxid)
+		at := m.past.before(now.Mono, b.Mzxid)
 		if slices.Contains(s.rec.Beats, b) {
-			since[b.SID] = min(since[b.SID], seen(b.SID))
+			at = min(at, seen(b.SID))
 		}
+		since.set(b.SID, at)
 	}
 	if !sameReign {
 		m.offerEnded(now, s, rec)
@@ -149,7 +154,8 @@ func (m *Machine) yieldStray(now Instant, s *slot) {
 	for _, b := range s.rec.Beats {
 		backed := b.SID == s.rec.Owner.SID
 		own := b.SID == m.cfg.Self.SID
-		silent := s.mine != nil && !m.draining && now.Mono-s.beatSince[b.SID] > m.silentAfter(b.SID)
+		since, _ := s.beatSince.of(b.SID)
+		silent := s.mine != nil && !m.draining && now.Mono-since > m.silentAfter(b.SID)
 		if !backed && (own || silent) {
 			s.op = yielding
 			m.do(Yield{s.id, b})

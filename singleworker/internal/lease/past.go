@@ -52,3 +52,32 @@ func (m *Machine) hear(now Instant, zxid int64) {
 		m.past.hear(now.Mono, zxid, m.session/(beatsPerSession*momentsPerBeat), 2*stale(m.session))
 	}
 }
+
+// beatTimes holds times by instance. Nearly every slot has one heartbeat, its owner's, and there are thousands of
+// slots: only a second one costs an allocation.
+type beatTimes struct {
+	sid   string
+	at    time.Duration
+	known bool                     // sid and at are set
+	more  map[string]time.Duration // of other instances; not changed once another beatTimes may share it
+}
+
+// of returns the time of sid's heartbeat, and whether there is one.
+func (b *beatTimes) of(sid string) (at time.Duration, known bool) {
+	if b.known && b.sid == sid {
+		return b.at, true
+	}
+	at, known = b.more[sid]
+	return at, known
+}
+
+func (b *beatTimes) set(sid string, at time.Duration) {
+	switch {
+	case !b.known || b.sid == sid:
+		b.sid, b.at, b.known = sid, at, true
+	case b.more == nil:
+		b.more = map[string]time.Duration{sid: at}
+	default:
+		b.more[sid] = at
+	}
+}

@@ -90,7 +90,7 @@ func TestRecoveredOwnerIsNotFree(t *testing.T) {
 	}
 	looks := func(at, since time.Duration, silent bool, free time.Duration) {
 		t.Helper()
-		s.readMono, s.beatSince = at, map[string]time.Duration{"b": since}
+		s.readMono, s.beatSince = at, beatTimes{sid: "b", at: since, known: true}
 		if got := m.takeable(Instant{Mono: at}, s); got != silent || s.freeSince != free {
 			t.Errorf("at %v, its heartbeat of %v: takeable %v, free since %v; want %v, %v", at, since, got, s.freeSince, silent, free)
 		}
@@ -99,4 +99,19 @@ func TestRecoveredOwnerIsNotFree(t *testing.T) {
 	looks(8*time.Second, 0, true, 7*time.Second)
 	looks(9*time.Second, 8*time.Second, false, never)
 	looks(20*time.Second, 8*time.Second, true, 20*time.Second)
+}
+
+// TestObserveAllocatesNothing: there are thousands of slots, and nearly all have one heartbeat.
+func TestObserveAllocatesNothing(t *testing.T) { //nolint:paralleltest // counts the allocations of the process
+	m := New(Config{Self: Member{"me", "me1"}})
+	m.session = 4 * time.Second
+	s := &slot{freeSince: never}
+	rec := Record{Exists: true, Version: 1, Mzxid: 7, Owner: Member{"b", "b1"}, Beats: []Beat{{SID: "b", Version: 3, Mzxid: 9}}}
+	m.observe(Instant{Mono: time.Second}, s, rec)
+	if n := testing.AllocsPerRun(100, func() { m.observe(Instant{Mono: time.Second}, s, rec) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if at, known := s.beatSince.of("b"); at != time.Second || !known {
+		t.Errorf("its heartbeat: since %v, known %v", at, known)
+	}
 }

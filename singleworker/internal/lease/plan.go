@@ -133,7 +133,7 @@ func (m *Machine) lives(who Member) bool {
 // isSilent is rule (b): the heartbeat of sid was too old when it was read. How long that takes is not
 // known of an instance whose record cannot be read.
 func (m *Machine) isSilent(s *slot, sid string) bool {
-	since, seen := s.beatSince[sid]
+	since, seen := s.beatSince.of(sid)
 	return seen && !m.peers[sid].Opaque && s.readMono-since > m.silentAfter(sid)
 }
 

@@ -55,8 +55,9 @@ func (w *tiny) twist(k int, ev Event) {
 			if w.set.breach == noSilence {
 				by = -100 * w.length(k)
 			}
-			for sid, since := range s.beatSince {
-				s.beatSince[sid] = since - by
+			s.beatSince.at -= by
+			for sid, since := range s.beatSince.more {
+				s.beatSince.more[sid] = since - by
 			}
 		}
 	case rareBeats:

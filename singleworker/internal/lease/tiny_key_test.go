@@ -13,7 +13,7 @@ func (m *Machine) clone() *Machine {
 	then.slots = make(map[Slot]*slot, len(m.slots))
 	for id, s := range m.slots {
 		copied := *s
-		copied.beatSince = maps.Clone(s.beatSince)
+		copied.beatSince.more = maps.Clone(s.beatSince.more)
 		if s.mine != nil {
 			mine := *s.mine
 			copied.mine = &mine
@@ -436,7 +436,7 @@ func (s *scribe) slot(k int, o *slot) {
 	if o.known {
 		s.record(o.rec)
 		for _, sid := range [...]string{"", "a", "b", "c"} {
-			since, seen := o.beatSince[sid]
+			since, seen := o.beatSince.of(sid)
 			own := sid == sidOf(k)
 			if s.flag(seen); seen && (m.connected && o.mine == nil || o.mine != nil && !own) {
 				s.ago(since, now.Mono, limit)
