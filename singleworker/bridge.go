@@ -56,7 +56,7 @@ func (w *bridge) Own(o journal.Ownership) {
 		w.owned[o.Slot] = o.Lease
 		w.hooks.owned(Ownership{Job: name, Shard: shard, Token: o.Lease.Token})
 	}
-	handler, spec := w.handlers[o.Spec.Job.HandlerName()], o.Spec // the closure must not keep all of o
+	handler, spec := w.handlers[o.Spec.Job.HandlerName()], o.Spec
 	w.runner.Own(runner.Job{
 		Job: o.Job, Name: o.Slot, Lease: o.Lease, Since: o.Since, Record: o.Record, Requests: o.Requests,
 		Handle: func(ctx context.Context, r runner.Run) error {
@@ -75,7 +75,7 @@ func (w *bridge) part(slot string) (job string, shard Shard) {
 // Requested passes operators' requests to the runner.
 func (w *bridge) Requested(slot string, requests []ticks.Request) { w.runner.Requested(slot, requests) }
 
-func (w *bridge) newRun(r runner.Run, spec zkrec.Spec) *Run {
+func (w *bridge) newRun(r runner.Run, spec *zkrec.Spec) *Run {
 	run := &Run{
 		ID: r.RunID, Job: zkrec.JobOfSlot(r.Job), Shard: shardOf(r.Job, spec), Tick: r.Tick, Manual: r.Request != nil, Attempt: r.Attempt, Token: r.Token,
 		InstanceID: w.cfg.InstanceID, Args: maps.Clone(spec.Job.Args), Payload: slices.Clone(spec.Job.Payload),
@@ -105,13 +105,13 @@ func (w *bridge) Disown(slot string, cause error) {
 }
 
 // Overdue reports a tick that nobody has accounted for in time.
-func (w *bridge) Overdue(slot string, spec zkrec.Spec, tick time.Time) {
+func (w *bridge) Overdue(slot string, spec *zkrec.Spec, tick time.Time) {
 	w.cfg.Logger.Error("tick missed", "job", slot, "tick", tick, "late", time.Since(tick).Round(time.Second).String())
 	w.hooks.tickMissed(Missed{Job: zkrec.JobOfSlot(slot), Shard: shardOf(slot, spec), Tick: tick})
 }
 
 // Completed reports a tick that all shards of a job have finished.
-func (w *bridge) Completed(job string, spec zkrec.Spec, c ticks.Completion) {
+func (w *bridge) Completed(job string, spec *zkrec.Spec, c ticks.Completion) {
 	result := TickResult{Job: job, Tick: time.UnixMilli(c.Tick)}
 	for i, e := range c.Shards {
 		result.Shards = append(result.Shards, entryOf(job, shardOf(zkrec.ShardSlot(job, i), spec), e))

@@ -64,7 +64,7 @@ func TestRunOfAnOwnedJob(t *testing.T) {
 				return nil
 			},
 		})
-		spec := zkrec.Spec{Job: job.Job{Name: "daily", Schedule: "@daily", Handler: "stats", Args: map[string]string{"a": "1"}}}
+		spec := &zkrec.Spec{Job: job.Job{Name: "daily", Schedule: "@daily", Handler: "stats", Args: map[string]string{"a": "1"}}}
 		claim := runner.Run{
 			Job: "daily", Tick: time.UnixMilli(86_400_000).UTC(), RunID: "r1", Token: 7, Attempt: 1, Started: time.UnixMilli(86_400_005),
 		}
@@ -87,7 +87,7 @@ func TestRunOfAnOwnedJob(t *testing.T) {
 func TestManualRun(t *testing.T) {
 	t.Parallel()
 	w := wired(t, nil, nil)
-	spec := zkrec.Spec{Job: job.Job{Schedule: "@daily", Args: map[string]string{"a": "1", "b": "2"}, Payload: []byte(`{"n":1}`)}}
+	spec := &zkrec.Spec{Job: job.Job{Schedule: "@daily", Args: map[string]string{"a": "1", "b": "2"}, Payload: []byte(`{"n":1}`)}}
 	request := ticks.Request{ID: "q1", Request: zkrec.Request{
 		Kind: zkrec.RequestRun, Args: map[string]string{"b": "3"}, Payload: []byte(`{"n":2}`),
 	}}
@@ -122,9 +122,9 @@ func TestOwnAndDisownCallHooks(t *testing.T) {
 		var got []string
 		w := wired(t, func(c *Config) { c.Hooks = reporting(func(text string) { got = append(got, text) }) },
 			map[string]Handler{"daily": idle})
-		own := journal.Ownership{Slot: "daily", Spec: zkrec.Spec{Job: job.Job{Name: "daily", Schedule: "@daily"}}, Lease: w.leases.Open("daily", 7, time.Hour)}
+		own := journal.Ownership{Slot: "daily", Spec: &zkrec.Spec{Job: job.Job{Name: "daily", Schedule: "@daily"}}, Lease: w.leases.Open("daily", 7, time.Hour)}
 		w.Own(own)
-		own.Spec.Job.Schedule = "@hourly"
+		own.Spec = &zkrec.Spec{Job: job.Job{Name: "daily", Schedule: "@hourly"}}
 		w.Own(own) // the spec has changed, the owner has not
 		own.Lease = w.leases.Open("daily", 9, time.Hour)
 		w.Own(own)
@@ -172,7 +172,7 @@ func TestWhatIsLogged(t *testing.T) {
 				` state=skipped reason=overlap`,
 		},
 		"overdue": {
-			func(w *bridge) { w.Overdue("daily", zkrec.Spec{}, start) },
+			func(w *bridge) { w.Overdue("daily", &zkrec.Spec{}, start) },
 			`level=ERROR msg="tick missed" job=daily tick=2026-11-21T08:00:00.000Z late=` +
 				time.Since(start).Round(time.Second).String(),
 		},

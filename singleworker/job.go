@@ -80,7 +80,7 @@ func refused(err error) error {
 }
 
 // shardOf returns a slot's part of the job's work.
-func shardOf(slot string, spec zkrec.Spec) Shard {
+func shardOf(slot string, spec *zkrec.Spec) Shard {
 	layout := spec.ActiveLayout()
 	_, index, _ := zkrec.SplitSlot(slot)
 	return Shard{Index: index, Total: max(1, layout.Shards), Parameter: layout.ShardParams[index]}

@@ -71,18 +71,18 @@ func New(loop *session.Loop, m *member.Member, handlers Handlers) *Catalog {
 	}
 }
 
-// Job is what is known of one job.
+// Job is what is known of one job. Spec and Ticks are not changed but replaced: the rooms, the runner and the
+// runs share them.
 type Job struct {
 	Name     string
-	Spec     zkrec.Spec // with Since set
-	Version  int32      // of the spec
-	Ticks    ticks.Job  // Spec parsed; only of a valid spec
-	Written  time.Time  // when the spec was last written, on ZooKeeper's clock
-	Slots    []string   // of the active layout, whose nodes exist
-	Stale    []string   // shards whose nodes exist although the active layout has no such slot
-	Eligible bool       // this instance can run it
+	Spec     *zkrec.Spec // with Since set; never nil
+	Version  int32       // of the spec
+	Ticks    *ticks.Job  // Spec parsed; nil unless it is valid
+	Written  time.Time   // when the spec was last written, on ZooKeeper's clock
+	Slots    []string    // of the active layout, whose nodes exist
+	Stale    []string    // shards whose nodes exist although the active layout has no such slot
+	Eligible bool        // this instance can run it
 
-	valid        bool // Ticks was parsed from Version
 	known        bool // Version and what follows were read
 	created      int64
 	problem      string            // why it cannot run here, as last logged
@@ -99,8 +99,13 @@ type Job struct {
 	creation     creation
 }
 
+// noSpec is the spec of a job that was not read, or cannot be.
+var noSpec = new(zkrec.Spec)
+
+func newJob(name string) *Job { return &Job{Name: name, Spec: noSpec} }
+
 // Valid reports whether the job has a spec that can run somewhere: Ticks is set.
-func (j *Job) Valid() bool { return j.valid }
+func (j *Job) Valid() bool { return j.Ticks != nil }
 
 // Known reports whether the job was read.
 func (j *Job) Known() bool { return j.known }
@@ -127,7 +132,7 @@ func (c *Catalog) Jobs(f func(j *Job)) {
 // Soon reports whether a tick of the slot is so near, or so recent, that the slot should not move now.
 func (c *Catalog) Soon(slot lease.Slot) bool {
 	j := c.JobOf(string(slot))
-	return j != nil && j.Eligible && ticks.Soon(j.Ticks, c.loop.Clock.Wall())
+	return j != nil && j.Eligible && ticks.Soon(*j.Ticks, c.loop.Clock.Wall())
 }
 
 // Traces lists what members that are gone may have left at each job.
@@ -162,7 +167,7 @@ func (c *Catalog) Joined() {
 		if c.jobs[name] != nil {
 			continue
 		}
-		j := &Job{Name: name}
+		j := newJob(name)
 		c.jobs[name] = j
 		c.refreshed(j, read.views[name])
 		if _, changed := stale[name]; changed {
@@ -227,7 +232,7 @@ func (c *Catalog) listed(names []string) {
 			misnamed = append(misnamed, name)
 		}
 		if is && err == nil && c.jobs[name] == nil {
-			j := &Job{Name: name}
+			j := newJob(name)
 			c.jobs[name] = j
 			c.Refresh(j)
 		}
@@ -296,11 +301,11 @@ func (c *Catalog) viewed(j *Job, v view) {
 func (c *Catalog) refreshed(j *Job, v view) {
 	j.nextLook = 0 // unless everything is as it should be
 	switch {
-	case errors.Is(v.err, zkconn.ErrNoNode), v.spec.Canceled:
+	case errors.Is(v.err, zkconn.ErrNoNode), v.spec != nil && v.spec.Canceled:
 		c.forget(j)
 		return
 	case errors.Is(v.err, zkconn.ErrDenied):
-		c.setSpec(j, zkrec.Spec{}, ticks.Job{}, session.ReadError(c.loop.Tree.Job(j.Name), v.err))
+		c.setSpec(j, noSpec, nil, session.ReadError(c.loop.Tree.Job(j.Name), v.err))
 		for _, slot := range j.Slots {
 			c.loop.Tell(SlotSet{lease.SlotSet{Slot: lease.Slot(slot)}})
 		}
@@ -312,7 +317,7 @@ func (c *Catalog) refreshed(j *Job, v view) {
 	changed := !j.known || j.Version != v.stat.Version || j.created != v.stat.Czxid
 	j.known, j.Version, j.created, j.Written = true, v.stat.Version, v.stat.Czxid, v.stat.Mtime
 	err := errors.Join(v.specErr, v.ticksErr)
-	if changed = changed || (err == nil) != j.valid; changed {
+	if changed = changed || (err == nil) != j.Valid(); changed {
 		c.setSpec(j, v.spec, v.ticks, err)
 	}
 	j.shards = v.shards
@@ -322,25 +327,38 @@ func (c *Catalog) refreshed(j *Job, v view) {
 }
 
 // setSpec takes in a spec; err is why no instance of this version can run it.
-func (c *Catalog) setSpec(j *Job, spec zkrec.Spec, parsed ticks.Job, err error) {
-	j.Spec, j.Ticks, j.valid = spec, parsed, err == nil
-	if j.valid {
+func (c *Catalog) setSpec(j *Job, spec *zkrec.Spec, parsed *ticks.Job, err error) {
+	if j.Spec, j.Ticks = spec, parsed; err != nil {
+		j.Ticks = nil
+	}
+	if j.Valid() {
 		j.invalidSince = 0
 		err = c.judge(spec)
 	} else if j.invalidSince == 0 {
 		j.invalidSince = c.loop.Now()
 	}
-	if err != nil { // others run it; it is read again when this instance may
-		j.Spec.Job.Args, j.Spec.Job.Payload = nil, nil
-		j.Ticks.Policy.Args, j.Ticks.Policy.Payload = nil, nil
+	if err != nil {
+		j.dropPayload()
 	}
 	c.setEligible(j, err)
+}
+
+// dropPayload forgets what only a run needs: others run the job, and it is read again when this instance may.
+func (j *Job) dropPayload() {
+	spec := *j.Spec
+	spec.Job.Args, spec.Job.Payload = nil, nil
+	j.Spec = &spec
+	if j.Valid() {
+		parsed := *j.Ticks
+		parsed.Policy.Args, parsed.Policy.Payload = nil, nil
+		j.Ticks = &parsed
+	}
 }
 
 // Unreadable reports whether the job has been invalid for longer than d because a record that it needs
 // cannot be read. A record of a newer schema does not count: instances of that version run the job.
 func (j *Job) Unreadable(now, d time.Duration) bool {
-	return !j.valid && j.spoilt && j.invalidSince != 0 && now-j.invalidSince > d
+	return !j.Valid() && j.spoilt && j.invalidSince != 0 && now-j.invalidSince > d
 }
 
 // HasShards reports whether nodes of shards exist, of this layout or another.

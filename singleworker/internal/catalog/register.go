@@ -13,7 +13,7 @@ import (
 )
 
 // judge says why this instance cannot run a job whose spec is valid, or nil.
-func (c *Catalog) judge(spec zkrec.Spec) error {
+func (c *Catalog) judge(spec *zkrec.Spec) error {
 	if handler := spec.Job.HandlerName(); !c.handlers.Has(handler) {
 		return fmt.Errorf("handler %q: %w", handler, ErrElsewhere)
 	}
@@ -131,7 +131,7 @@ func (c *Catalog) setRegistered(j *Job, v view) {
 
 // ableOf lists the members that can run the job.
 func ableOf(who *member.Able, j *Job) (able []string) {
-	if j.valid {
+	if j.Valid() {
 		able = who.With(j.Spec.Job.HandlerName())
 	}
 	if who == nil || len(who.Others) == 0 || len(j.registered) == 0 {

@@ -13,9 +13,9 @@ import (
 
 // view is one reading of a job's spec and registrations, and of the list of its shards.
 type view struct {
-	spec       zkrec.Spec
-	specErr    error // why it, or the record of complete ticks, cannot be read
-	ticks      ticks.Job
+	spec       *zkrec.Spec // nil if the node was not read
+	specErr    error       // why it, or the record of complete ticks, cannot be read
+	ticks      *ticks.Job
 	ticksErr   error // why it can never run
 	stat       zkconn.Stat
 	own        bool     // this instance is registered
@@ -24,14 +24,18 @@ type view struct {
 	err        error
 }
 
-// parsed is a version of a spec that need not be parsed again.
+// parsed is a version of a spec that need not be parsed again, if ticks is set.
 type parsed struct {
-	valid   bool
 	created int64
-	job     ticks.Job
+	spec    *zkrec.Spec
+	ticks   *ticks.Job
 }
 
-func (j *Job) parsed() parsed { return parsed{j.valid, j.created, j.Ticks} }
+func (j *Job) parsed() parsed { return parsed{j.created, j.Spec, j.Ticks} }
+
+func (p parsed) is(stat zkconn.Stat) bool {
+	return p.ticks != nil && p.created == stat.Czxid && p.ticks.SpecVersion == stat.Version
+}
 
 // readsPerJob is how many reads readsOf lists, without the list of registrations.
 const readsPerJob = 2
@@ -52,18 +56,10 @@ func viewOf(path, name string, results []zkconn.ReadResult, known parsed) (v vie
 	if v.err = spec.Err; v.err != nil {
 		return v
 	}
-	v.stat = spec.Stat
-	if v.spec, v.specErr = zkrec.ParseSpec(name, spec.Data); v.specErr == nil {
-		v.specErr = v.spec.ActiveLayout().Check() // no version writes such a layout: its slots cannot be listed
-	}
-	v.specErr = session.ReadError(path, v.specErr)
-	v.spec = v.spec.WrittenAt(v.stat.Mtime)
-	switch {
-	case v.specErr != nil:
-	case known.valid && known.created == v.stat.Czxid && known.job.SpecVersion == v.stat.Version:
-		v.ticks = known.job
-	default:
-		v.ticks, v.ticksErr = ticks.JobOf(v.spec, v.stat.Version)
+	if v.stat = spec.Stat; known.is(v.stat) {
+		v.spec, v.ticks = known.spec, known.ticks
+	} else {
+		v.parse(path, name, spec.Data)
 	}
 	v.own = own.Err == nil
 	errs := []error{own.Err}
@@ -78,6 +74,23 @@ func viewOf(path, name string, results []zkconn.ReadResult, known parsed) (v vie
 		}
 	}
 	return v
+}
+
+// parse takes in the data of the job's node.
+func (v *view) parse(path, name string, data []byte) {
+	spec, err := zkrec.ParseSpec(name, data)
+	if err == nil {
+		err = spec.ActiveLayout().Check() // no version writes such a layout: its slots cannot be listed
+	}
+	spec = spec.WrittenAt(v.stat.Mtime)
+	if v.spec, v.specErr = &spec, session.ReadError(path, err); v.specErr != nil {
+		return
+	}
+	if parsed, err := ticks.JobOf(spec, v.stat.Version); err != nil {
+		v.ticksErr = err
+	} else {
+		v.ticks = &parsed
+	}
 }
 
 // sharded reports whether nodes of shards are to be listed.

@@ -18,8 +18,8 @@ var ErrDraining = errors.New("this instance is draining")
 // Ownership is a slot that this instance owns, with everything that running it takes.
 type Ownership struct {
 	Slot     string
-	Job      ticks.Job
-	Spec     zkrec.Spec // what Job was parsed from
+	Job      *ticks.Job
+	Spec     *zkrec.Spec // what Job was parsed from
 	Lease    *leases.Lease
 	Since    time.Time // when it was adopted, on this instance's clock
 	Record   zkrec.Tick

@@ -20,10 +20,10 @@ import (
 type Reporter interface {
 	// Overdue: a tick of a slot of a job with that spec, of any owner, was not accounted for in
 	// time. One instance of the group reports it, once.
-	Overdue(slot string, spec zkrec.Spec, tick time.Time)
+	Overdue(slot string, spec *zkrec.Spec, tick time.Time)
 	// Completed: all shards of a job are done with a tick, which they ran under spec. One instance of
 	// the group reports it, once.
-	Completed(job string, spec zkrec.Spec, c ticks.Completion)
+	Completed(job string, spec *zkrec.Spec, c ticks.Completion)
 }
 
 // Keeper looks after the shards of the jobs whose first slot this instance owns.
@@ -305,7 +305,7 @@ func (k *Keeper) writeComplete(j *kept, d *duty, done []ticks.Completion) {
 	})
 }
 
-func (k *Keeper) report(job string, spec zkrec.Spec, done []ticks.Completion) {
+func (k *Keeper) report(job string, spec *zkrec.Spec, done []ticks.Completion) {
 	for _, d := range done {
 		k.reporter.Completed(job, spec, d)
 	}

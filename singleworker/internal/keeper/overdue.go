@@ -111,8 +111,8 @@ type look struct {
 	job    *catalog.Job
 	slot   string
 	of     *watched
-	judged ticks.Job // as it was when the reading began
-	spec   zkrec.Spec
+	judged *ticks.Job // as it was when the reading began
+	spec   *zkrec.Spec
 }
 
 // record handles the slot's tick record. One that is unreadable accounts for no tick after it was written; one
@@ -166,7 +166,7 @@ func (l look) judge(record zkrec.Tick, running bool, err error) {
 	if known := l.jobs[l.job]; known == nil || known.slots[l.slot] != w {
 		return // the spec has changed
 	}
-	tick, lookAgain := ticks.Overdue(l.judged, record, running, l.loop.Clock.Wall())
+	tick, lookAgain := ticks.Overdue(*l.judged, record, running, l.loop.Clock.Wall())
 	w.lookAt = lookAgain
 	if lookAgain.IsZero() {
 		w.lookAt = l.loop.Clock.Wall().Add(idleLook)
@@ -180,7 +180,7 @@ func (l look) judge(record zkrec.Tick, running bool, err error) {
 const idleLook = time.Hour
 
 // raise reports an overdue tick, unless another instance has.
-func (o *Overdue) raise(slot string, spec zkrec.Spec, w *watched, tick time.Time) {
+func (o *Overdue) raise(slot string, spec *zkrec.Spec, w *watched, tick time.Time) {
 	path := o.loop.Tree.Alarm(slot)
 	if w.trying.Tick != tick.UnixMilli() {
 		w.trying = zkrec.Alarm{Tick: tick.UnixMilli(), SID: o.member.ID(), At: o.loop.Clock.Wall()}

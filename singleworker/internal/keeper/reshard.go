@@ -20,14 +20,14 @@ func (k *Keeper) resize(j *kept, d *duty, layout zkrec.Layout) {
 		for _, kept := range d.slots {
 			layout.Until = max(layout.Until, kept.Record().Watermark)
 		}
-		spec := j.Spec
+		spec := *j.Spec
 		spec.Layout = &layout
 		k.writeSpec(j, d, spec)
 		return
 	}
 	var ops []zkconn.Op
 	for _, kept := range d.slots {
-		if !ticks.Settled(j.Ticks, kept.Record()) {
+		if !ticks.Settled(*j.Ticks, kept.Record()) {
 			return // its tick node tells when to look again
 		}
 		ops = append(ops, zkconn.CheckOp(k.loop.Tree.Tick(kept.slot), kept.Version()))

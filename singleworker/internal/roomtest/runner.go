@@ -66,14 +66,14 @@ func (r *Runner) Disown(slot string, cause error) {
 }
 
 // Overdue records a tick that is overdue.
-func (r *Runner) Overdue(_ string, _ zkrec.Spec, tick time.Time) {
+func (r *Runner) Overdue(_ string, _ *zkrec.Spec, tick time.Time) {
 	r.Lock()
 	defer r.Unlock()
 	r.Missed = append(r.Missed, tick)
 }
 
 // Completed records a tick that all shards are done with.
-func (r *Runner) Completed(job string, _ zkrec.Spec, c ticks.Completion) {
+func (r *Runner) Completed(job string, _ *zkrec.Spec, c ticks.Completion) {
 	r.Lock()
 	defer r.Unlock()
 	states := make([]string, len(c.Shards))

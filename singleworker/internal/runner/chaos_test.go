@@ -190,8 +190,9 @@ func (c *chaos) pending() (list []ticks.Request) {
 // own makes w adopt the job, with a different policy each time.
 func (c *chaos) own(w *world) {
 	j := w.job("job", "@yearly", c.handle)
-	j.Job, j.Requests = c.spec, c.pending()
-	j.Policy = ticks.Policy{
+	of := c.spec
+	j.Job, j.Requests = &of, c.pending()
+	of.Policy = ticks.Policy{
 		Misfire:     oneOf(c, jobs.MisfireOnce, jobs.MisfireSkip, jobs.MisfireAll),
 		Interrupted: oneOf(c, jobs.InterruptedRerun, jobs.InterruptedSkip),
 		Overlap:     oneOf(c, jobs.OverlapSkip, jobs.OverlapQueue),

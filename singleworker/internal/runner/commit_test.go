@@ -13,6 +13,15 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 )
 
+// withSchedule returns j with a schedule that replaces its own now.
+func withSchedule(t *testing.T, j Job, schedule string) Job {
+	t.Helper()
+	return withSpec(j, func(of *ticks.Job) {
+		of.Former = []ticks.Former{{Schedule: of.Schedule, Since: of.Since}}
+		of.Schedule, of.Since = parse(t, schedule, time.UTC), time.Now()
+	})
+}
+
 // A new spec applies to the alarm at once, and not to the run in progress.
 func TestSpecChangesDuringARun(t *testing.T) {
 	t.Parallel()
@@ -30,10 +39,8 @@ func TestSpecChangesDuringARun(t *testing.T) {
 		old := w.job("job", "0 * * * * ?", handler("old", 70*time.Second))
 		w.own(old)
 		pass(90 * time.Second)
-		changed := old
-		changed.Handle, changed.Schedule, changed.Job.Since = handler("new", 0), parse(t, "30 * * * * ?", time.UTC), time.Now()
-		changed.Former = []ticks.Former{{Schedule: old.Schedule, Since: old.Job.Since}}
-		changed.Record = ticks.Record{} // as it was at adoption
+		changed := withSchedule(t, old, "30 * * * * ?")
+		changed.Handle, changed.Record = handler("new", 0), ticks.Record{} // as it was at adoption
 		w.own(changed)
 		pass(2 * time.Minute)
 		if n := len(w.runner.scheduler.Jobs()); n != 1 {
@@ -61,9 +68,7 @@ func TestScheduleChangesWhileTicksWait(t *testing.T) {
 		}), ticks.Policy{Overlap: "queue"})
 		w.own(old)
 		pass(210 * time.Second)
-		changed := withPolicy(old, ticks.Policy{})
-		changed.Schedule, changed.Job.Since = parse(t, "30 * * * * ?", time.UTC), time.Now()
-		changed.Former = []ticks.Former{{Schedule: old.Schedule, Since: old.Job.Since}}
+		changed := withSchedule(t, withPolicy(old, ticks.Policy{}), "30 * * * * ?")
 		w.own(changed)
 		pass(2 * time.Minute)
 		w.stop()

@@ -69,7 +69,7 @@ func (r *Runner) decide(j *job) {
 
 func (r *Runner) view(j *job) ticks.View {
 	v := ticks.View{
-		Job: j.Job.Job, Record: j.Record, Now: r.cfg.Wall.Now(),
+		Job: *j.Job.Job, Record: j.Record, Now: r.cfg.Wall.Now(),
 		SID: r.cfg.InstanceID, Token: j.Lease.Token, OwnedSince: j.Since, RunID: uuid.NewString(),
 	}
 	if v.Now.Before(j.lastAlarm) && j.Record.Watermark < j.lastAlarm.UnixMilli() {

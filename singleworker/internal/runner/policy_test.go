@@ -365,8 +365,7 @@ func TestPauseThatIsResumed(t *testing.T) {
 		w.own(job)
 		pass(2 * time.Minute)
 		w.wantHistory("job", "1m0s at 1m0s: interrupted")
-		job.Paused.Until = time.Now().UnixMilli()
-		w.own(job)
+		w.own(withSpec(job, func(of *ticks.Job) { of.Paused.Until = time.Now().UnixMilli() }))
 		pass(40 * time.Second)
 		w.stop()
 		w.wantHistory("job", "1m0s at 1m0s: interrupted", "1m0s at 3m30s: ok, attempt 2",

@@ -115,7 +115,7 @@ func outcome(result Result) ticks.Outcome {
 func (r *Runner) record(
 	j *job, from ticks.Record, result Result, done func(current ticks.Record, entries []ticks.Entry, err error),
 ) {
-	plan := ticks.End(j.Job.Job, from, outcome(result))
+	plan := ticks.End(*j.Job.Job, from, outcome(result))
 	r.cfg.Keeper.Commit(ticks.Commit{Slot: j.Name, From: from, Plan: plan}, func(current ticks.Record, err error) {
 		switch {
 		case err == nil || !errors.Is(err, ticks.ErrConflict):

@@ -52,13 +52,13 @@ type Observer interface {
 
 // Job is a job, or a shard of one, that this instance owns.
 type Job struct {
-	ticks.Job
-	Name     string
-	Handle   func(ctx context.Context, r Run) error
-	Lease    *leases.Lease
-	Since    time.Time    // when this instance acquired it
-	Record   ticks.Record // as it was then
-	Requests []ticks.Request
+	*ticks.Job // shared with others: not changed
+	Name       string
+	Handle     func(ctx context.Context, r Run) error
+	Lease      *leases.Lease
+	Since      time.Time    // when this instance acquired it
+	Record     ticks.Record // as it was then
+	Requests   []ticks.Request
 }
 
 // Config configures a Runner. Keeper, Observer and Logger are required.
