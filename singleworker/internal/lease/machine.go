@@ -171,6 +171,16 @@ func (m *Machine) Owned() int {
 	return n
 }
 
+// Idle reports whether Owned is 0.
+func (m *Machine) Idle() bool {
+	for _, s := range m.slots {
+		if s.isOwned() {
+			return false
+		}
+	}
+	return true
+}
+
 func (m *Machine) apply(now Instant, ev Event) {
 	switch ev.(type) {
 	case LookAll, Tick, Busy, BeatDone: // frequent, and they move nothing

@@ -55,7 +55,7 @@ func (m *Machine) accept(s *slot) {
 	if !m.connected || !free || s.rec.Offer != m.cfg.Self.SID || s.op != idle || s.beating || s.refusals >= refusalLimit {
 		return
 	}
-	if m.isAble(s, m.cfg.Self.SID) && m.hasRoom(m.Owned()) {
+	if m.isAble(s, m.cfg.Self.SID) && (m.cfg.MaxSlots == 0 || m.hasRoom(m.Owned())) { // Owned looks at all slots
 		m.take(s)
 	}
 }

@@ -45,7 +45,7 @@ func (m *Machine) shed() {
 
 // drain offers every idle slot to the least loaded instance that can run it.
 func (m *Machine) drain(now Instant) {
-	if m.even = m.Owned() == 0; m.even {
+	if m.even = m.Idle(); m.even {
 		return
 	}
 	loads := m.loads(now)

@@ -87,7 +87,7 @@ func (o *Owner) Slots(f func(slot string)) {
 func (o *Owner) Count() int { return len(o.owned) }
 
 // Idle reports whether the protocol owns nothing, and nothing of it is under way.
-func (o *Owner) Idle() bool { return o.machine.Owned() == 0 }
+func (o *Owner) Idle() bool { return o.machine.Idle() }
 
 // NextBeat is when Beat is due, on Mono.
 func (o *Owner) NextBeat() time.Duration { return o.machine.NextBeat() }
