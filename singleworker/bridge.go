@@ -31,7 +31,7 @@ type bridge struct {
 	quiet quiet
 
 	mu     sync.Mutex
-	shards map[string]Shard // by slot, including former ones
+	shards map[string]Shard // by slot, including former ones; only of jobs with shards
 }
 
 var (
@@ -49,9 +49,11 @@ func (h handlers) Has(name string) bool { return h[name] != nil }
 // Own passes an owned slot to the runner.
 func (w *bridge) Own(o journal.Ownership) {
 	name, shard := zkrec.JobOfSlot(o.Slot), shardOf(o.Slot, o.Spec)
-	w.mu.Lock()
-	w.shards[o.Slot] = shard
-	w.mu.Unlock()
+	if name != o.Slot {
+		w.mu.Lock()
+		w.shards[o.Slot] = shard
+		w.mu.Unlock()
+	}
 	if w.owned[o.Slot] != o.Lease {
 		w.owned[o.Slot] = o.Lease
 		w.hooks.owned(Ownership{Job: name, Shard: shard, Token: o.Lease.Token})
@@ -67,9 +69,12 @@ func (w *bridge) Own(o journal.Ownership) {
 
 // part returns the job and the shard of a slot that is or was owned here.
 func (w *bridge) part(slot string) (job string, shard Shard) {
+	if job = zkrec.JobOfSlot(slot); job == slot {
+		return job, Shard{Total: 1}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return zkrec.JobOfSlot(slot), w.shards[slot]
+	return job, w.shards[slot]
 }
 
 // Requested passes operators' requests to the runner.

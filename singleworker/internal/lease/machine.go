@@ -369,7 +369,7 @@ func (m *Machine) advanceRound() {
 				m.do(ReadSlot{Slot: id, Owner: s.rec.Owner.SID, Sync: s.behind})
 			}
 		}
-		clear(m.dirty)
+		m.dirty = make(map[Slot]struct{}) // not cleared: one that has held all slots would stay as large
 	}
 	if m.phase == readingSlots && m.reads == 0 {
 		m.phase, m.groupAsked = readingGroup, m.step

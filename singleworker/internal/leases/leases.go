@@ -57,9 +57,9 @@ type Lease struct {
 	Token int64
 
 	// guarded by table.mu
-	until time.Duration // on the clock's Elapsed
-	ended error         // why the lease was closed; nil while it can be renewed
-	runs  map[*run]struct{}
+	until time.Duration     // on the clock's Elapsed
+	ended error             // why the lease was closed; nil while it can be renewed
+	runs  map[*run]struct{} // nil until there was one
 }
 
 type run struct{ cancel context.CancelCauseFunc }
@@ -72,7 +72,7 @@ func (t *Table) Open(slot lease.Slot, token int64, until time.Duration) *Lease {
 	if old := t.leases[slot]; old != nil {
 		old.end(ErrLost)
 	}
-	l := &Lease{table: t, Slot: slot, Token: token, until: until, runs: make(map[*run]struct{})}
+	l := &Lease{table: t, Slot: slot, Token: token, until: until}
 	t.leases[slot] = l
 	t.notify(l)
 	t.signal()
@@ -171,6 +171,9 @@ func (l *Lease) Begin(parent context.Context) (context.Context, func(), error) {
 	}
 	ctx, cancel := context.WithCancelCause(parent)
 	r := &run{cancel: cancel}
+	if l.runs == nil {
+		l.runs = make(map[*run]struct{})
+	}
 	l.runs[r] = struct{}{}
 	return ctx, func() {
 		l.table.mu.Lock()
