@@ -31,15 +31,15 @@ const watchers = 2
 type watch struct {
 	group *member.Able // for which mine was decided
 	mine  bool         // this instance is one of the job's watchers
-	slots map[string]*watched
+	slots []*watched   // by shard; of one layout, for a change makes another watch
 }
 
 // watched is a slot whose ticks are watched.
 type watched struct {
-	lookAt time.Time   // when to look again, on the wall clock, as ticks are
-	busy   bool        // it is being looked at, or an alarm is being raised
-	raised int64       // the tick that was reported
-	trying zkrec.Alarm // what this instance tries to write; no other try has the same time
+	lookAt time.Time    // when to look again, on the wall clock, as ticks are
+	busy   bool         // it is being looked at, or an alarm is being raised
+	raised int64        // the tick that was reported
+	trying *zkrec.Alarm // what this instance tries to write; no other try has the same time
 }
 
 // NewOverdue returns a dead man's switch.
@@ -57,7 +57,7 @@ func (o *Overdue) Sync() { o.catalog.Jobs(o.watch) }
 func (o *Overdue) watch(job *catalog.Job) {
 	known := o.jobs[job]
 	if known == nil {
-		known = &watch{slots: make(map[string]*watched)}
+		known = &watch{}
 		o.jobs[job] = known
 	}
 	if group := o.member.Able(); group == nil || group != known.group { // each change of the group makes another
@@ -67,31 +67,30 @@ func (o *Overdue) watch(job *catalog.Job) {
 		return
 	}
 	if !job.Valid() {
-		o.watchInvalid(job, known.slots)
+		o.watchInvalid(job, known.slot(job.Name))
 		return
 	}
 	for _, slot := range job.Slots {
-		w := o.slot(known.slots, slot)
+		w := known.slot(slot)
 		if !w.busy && !o.loop.Clock.Wall().Before(w.lookAt) {
 			o.look(job, slot, w)
 		}
 	}
 }
 
-func (o *Overdue) slot(slots map[string]*watched, slot string) *watched {
-	w := slots[slot]
-	if w == nil {
-		w = &watched{}
-		slots[slot] = w
+// slot returns what is known of a slot: nothing at first.
+func (w *watch) slot(slot string) *watched {
+	_, shard, _ := zkrec.SplitSlot(slot)
+	for len(w.slots) <= shard {
+		w.slots = append(w.slots, &watched{})
 	}
-	return w
+	return w.slots[shard]
 }
 
 // watchInvalid raises an alarm for a job whose spec is no record: none of its ticks is run, and nobody
 // can tell which. It is reported as the time at which the spec was written.
-func (o *Overdue) watchInvalid(j *catalog.Job, slots map[string]*watched) {
+func (o *Overdue) watchInvalid(j *catalog.Job, w *watched) {
 	tick := j.Written
-	w := o.slot(slots, j.Name)
 	if j.Unreadable(o.loop.Now(), job.DefaultAlarmAfter) && w.raised != tick.UnixMilli() && !w.busy {
 		o.raise(j.Name, j.Spec, w, tick)
 	}
@@ -163,7 +162,7 @@ func (l look) judge(record zkrec.Tick, running bool, err error) {
 		l.loop.Log.Debug("tick not read: overdue ticks are not noticed", "job", l.slot, "err", err)
 		return
 	}
-	if known := l.jobs[l.job]; known == nil || known.slots[l.slot] != w {
+	if known := l.jobs[l.job]; known == nil || known.slot(l.slot) != w {
 		return // the spec has changed
 	}
 	tick, lookAgain := ticks.Overdue(*l.judged, record, running, l.loop.Clock.Wall())
@@ -182,10 +181,10 @@ const idleLook = time.Hour
 // raise reports an overdue tick, unless another instance has.
 func (o *Overdue) raise(slot string, spec *zkrec.Spec, w *watched, tick time.Time) {
 	path := o.loop.Tree.Alarm(slot)
-	if w.trying.Tick != tick.UnixMilli() {
-		w.trying = zkrec.Alarm{Tick: tick.UnixMilli(), SID: o.member.ID(), At: o.loop.Clock.Wall()}
+	if w.trying == nil || w.trying.Tick != tick.UnixMilli() {
+		w.trying = &zkrec.Alarm{Tick: tick.UnixMilli(), SID: o.member.ID(), At: o.loop.Clock.Wall()}
 	}
-	alarm := w.trying
+	alarm := *w.trying
 	w.busy = true
 	o.loop.Async("raise alarm", func(ctx context.Context) func() {
 		first, err := o.writeAlarm(ctx, path, alarm)
