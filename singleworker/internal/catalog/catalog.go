@@ -350,7 +350,7 @@ func (j *Job) dropPayload() {
 	j.Spec = &spec
 	if j.Valid() {
 		parsed := *j.Ticks
-		parsed.Policy.Args, parsed.Policy.Payload = nil, nil
+		parsed.Policy = &spec.Job
 		j.Ticks = &parsed
 	}
 }

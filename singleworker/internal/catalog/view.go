@@ -86,7 +86,7 @@ func (v *view) parse(path, name string, data []byte) {
 	if v.spec, v.specErr = &spec, session.ReadError(path, err); v.specErr != nil {
 		return
 	}
-	if parsed, err := ticks.JobOf(spec, v.stat.Version); err != nil {
+	if parsed, err := ticks.JobOf(v.spec, v.stat.Version); err != nil {
 		v.ticksErr = err
 	} else {
 		v.ticks = &parsed

@@ -192,7 +192,7 @@ func (c *chaos) own(w *world) {
 	j := w.job("job", "@yearly", c.handle)
 	of := c.spec
 	j.Job, j.Requests = &of, c.pending()
-	of.Policy = ticks.Policy{
+	of.Policy = &ticks.Policy{
 		Misfire:     oneOf(c, jobs.MisfireOnce, jobs.MisfireSkip, jobs.MisfireAll),
 		Interrupted: oneOf(c, jobs.InterruptedRerun, jobs.InterruptedSkip),
 		Overlap:     oneOf(c, jobs.OverlapSkip, jobs.OverlapQueue),

@@ -115,7 +115,7 @@ func (w *world) job(name, schedule string, handle func(ctx context.Context, r Ru
 	}
 	j := Job{
 		Name: name, Handle: counted, Since: time.Now(),
-		Job:   &ticks.Job{Schedule: parse(w.t, schedule, time.UTC), Since: time.Now()},
+		Job:   &ticks.Job{Schedule: parse(w.t, schedule, time.UTC), Since: time.Now(), Policy: &ticks.Policy{}},
 		Lease: w.leases.Open(lease.Slot(name), w.token, 1<<62),
 	}
 	w.keeper.change(name, func(k *kept) { k.lease, j.Record = j.Lease, k.record })
@@ -306,7 +306,7 @@ func working(d time.Duration) func(context.Context, Run) error {
 
 // withPolicy returns j with another policy.
 func withPolicy(j Job, p ticks.Policy) Job {
-	return withSpec(j, func(of *ticks.Job) { of.Policy = p })
+	return withSpec(j, func(of *ticks.Job) { of.Policy = &p })
 }
 
 // withSpec returns j with another spec.

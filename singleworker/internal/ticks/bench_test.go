@@ -14,7 +14,7 @@ import (
 func BenchmarkNext(b *testing.B) {
 	now := time.Date(2026, 3, 3, 10, 0, 0, 0, time.UTC)
 	steady := ticks.View{
-		Job: ticks.Job{Schedule: schedule(b, "* * * * * ?"), Since: now.AddDate(-1, 0, 0)},
+		Job: ticks.Job{Schedule: schedule(b, "* * * * * ?"), Since: now.AddDate(-1, 0, 0), Policy: &ticks.Policy{}},
 		Record: ticks.Record{Watermark: now.UnixMilli() - 1000, Run: zkrec.Run{
 			Tick: now.UnixMilli() - 1000, RunID: "r1", SID: me, Token: 1, Attempt: 1,
 			State: zkrec.RunOK, Started: now.UnixMilli() - 999, Ended: now.UnixMilli() - 998,

@@ -8,7 +8,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// Job is the part of a job that decides on its ticks: a spec, parsed once per version.
+// Job is the part of a job that decides on its ticks: a spec, parsed once per version. It is shared, and not changed.
 type Job struct {
 	SpecVersion int32 // version of the spec's node; commits check it
 
@@ -17,7 +17,7 @@ type Job struct {
 	// Former are the replaced schedules, the latest first: each was in effect until the next one's Since,
 	// the first until Since.
 	Former []Former
-	Policy Policy      // the zero value of a field means its default
+	Policy *Policy     // of the spec; the zero value of a field means its default
 	Paused zkrec.Pause // the zero value means never paused
 
 	// From and To bound the ticks of a slot whose job is being or was resharded: ticks up to From and
@@ -31,9 +31,9 @@ type Former struct {
 	Since    time.Time
 }
 
-// JobOf parses a spec with Since set, at the given version of its node. A spec that cannot run is
+// JobOf parses a spec with Since set, at the given version of its node, and keeps it. A spec that cannot run is
 // refused with a *job.FieldError.
-func JobOf(spec zkrec.Spec, version int32) (Job, error) {
+func JobOf(spec *zkrec.Spec, version int32) (Job, error) {
 	if err := spec.Check(); err != nil {
 		return Job{}, err
 	}
@@ -41,7 +41,7 @@ func JobOf(spec zkrec.Spec, version int32) (Job, error) {
 	if err != nil {
 		return Job{}, err
 	}
-	parsed := Job{SpecVersion: version, Schedule: schedule, Since: time.UnixMilli(spec.Since), Policy: spec.Job}
+	parsed := Job{SpecVersion: version, Schedule: schedule, Since: time.UnixMilli(spec.Since), Policy: &spec.Job}
 	layout := spec.ActiveLayout()
 	if layout.Since != 0 {
 		parsed.From = time.UnixMilli(layout.Since)

@@ -336,7 +336,7 @@ func TestQueueCatchesUpDespiteHiccups(t *testing.T) {
 	begin := at(t, "10:00")
 	of := ticks.Job{
 		Schedule: schedule(t, "* * * * * ?"), Since: begin.Add(-time.Hour),
-		Policy: ticks.Policy{Misfire: job.MisfireAll, Overlap: job.OverlapQueue},
+		Policy: &ticks.Policy{Misfire: job.MisfireAll, Overlap: job.OverlapQueue},
 	}
 	record := ticks.Record{Watermark: begin.Add(-10 * period).UnixMilli()}
 	var worst time.Duration

@@ -58,7 +58,7 @@ func TestSettled(t *testing.T) {
 		}
 	}
 	// Before the last tick of the layout is known, nothing is claimed.
-	unknown := ticks.Job{Schedule: schedule(t, "0 * * * * ?"), Since: at(t, "09:00"), To: at(t, "00:00")}
+	unknown := ticks.Job{Schedule: schedule(t, "0 * * * * ?"), Since: at(t, "09:00"), To: at(t, "00:00"), Policy: &ticks.Policy{}}
 	if plan := ticks.Next(ticks.View{Job: unknown, Now: at(t, "09:30"), SID: me, RunID: "new"}); plan.Change {
 		t.Errorf("a change: %+v", plan)
 	}
@@ -187,7 +187,7 @@ func TestCompletedBeyondTheHistory(t *testing.T) {
 func TestOverdueDuringResharding(t *testing.T) {
 	t.Parallel()
 	job := ticks.Job{
-		Schedule: schedule(t, "0 * * * * ?"), Since: at(t, "09:00"), To: at(t, "09:50"), Policy: ticks.Policy{AlarmAfter: 5 * minute},
+		Schedule: schedule(t, "0 * * * * ?"), Since: at(t, "09:00"), To: at(t, "09:50"), Policy: &ticks.Policy{AlarmAfter: 5 * minute},
 	}
 	done := ticks.Record{Watermark: ms(t, "09:50"), Run: run(t, zkrec.RunOK, "09:50", me, "09:50", "09:51")}
 	if tick, again := ticks.Overdue(job, done, false, at(t, "09:55")); !tick.IsZero() || !again.Equal(at(t, "09:56")) {

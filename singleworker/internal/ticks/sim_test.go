@@ -21,14 +21,22 @@ func (m mutant) sound() bool { return m.view == nil && m.plan == nil && m.job ==
 
 func (m mutant) onView(v *ticks.View) {
 	if m.view != nil {
+		own(&v.Job)
 		m.view(v)
 	}
 }
 
 func (m mutant) onJob(j *ticks.Job) {
 	if m.job != nil {
+		own(j)
 		m.job(j)
 	}
+}
+
+// own gives j a policy that it does not share.
+func own(j *ticks.Job) {
+	policy := *j.Policy
+	j.Policy = &policy
 }
 
 func (m mutant) onPlan(v ticks.View, p *ticks.Plan) {

@@ -51,7 +51,8 @@ type Plan struct {
 
 // Next decides what the owner does at v.Now.
 func Next(v View) Plan {
-	v.Policy = v.Policy.WithDefaults()
+	policy := v.Policy.WithDefaults()
+	v.Policy = &policy
 	switch {
 	case v.Active != "":
 		return v.overlap()

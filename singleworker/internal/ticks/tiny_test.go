@@ -125,7 +125,8 @@ func tinyJob(spec zkrec.Spec) ticks.Job {
 	if parsed, known := tinyJobs.Load(key); known {
 		return parsed.(ticks.Job) //nolint:forcetypeassert // nothing else is stored
 	}
-	parsed, err := ticks.JobOf(spec, 0)
+	kept := spec
+	parsed, err := ticks.JobOf(&kept, 0)
 	if err != nil {
 		panic(err)
 	}

@@ -133,7 +133,8 @@ func (w *world) failf(format string, args ...any) {
 
 // job is the spec as an owner reads it.
 func (w *world) job() ticks.Job {
-	job := ticks.Job{Schedule: w.schedule(), Since: time.UnixMilli(w.spec.Since), Policy: w.spec.Job}
+	policy := w.spec.Job
+	job := ticks.Job{Schedule: w.schedule(), Since: time.UnixMilli(w.spec.Since), Policy: &policy}
 	for f := w.spec.Former; f != nil; f = f.Former {
 		job.Former = append(job.Former, ticks.Former{Schedule: w.parsed(*f), Since: time.UnixMilli(f.Since)})
 	}
