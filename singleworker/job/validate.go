@@ -11,8 +11,6 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/swjobs/singleworker/singleworker/cronexpr"
 )
 
 // FieldError refuses one field of a job.
@@ -57,6 +55,10 @@ func (j Job) Validate() error {
 	if err := CheckShards(j.Shards, j.ShardParameters); err != nil {
 		return err
 	}
+	// To encode it costs more than all the rest, and nearly every job is short, however it is encoded.
+	if maxEscape*j.textBytes()+maxNames <= MaxBytes {
+		return nil
+	}
 	j.Name = "" // the node's name says it
 	text, err := json.Marshal(j)
 	if err != nil {
@@ -65,32 +67,25 @@ func (j Job) Validate() error {
 	return j.CheckSize(len(text))
 }
 
-// ParseSchedule returns the job's schedule in its time zone. The error is a
-// *FieldError.
-func (j Job) ParseSchedule() (*cronexpr.Schedule, error) {
-	zone, err := j.Location()
-	if err != nil {
-		return nil, err
-	}
-	schedule, err := cronexpr.Parse(j.Schedule, zone)
-	if err != nil {
-		return nil, &FieldError{"Schedule", j.Schedule, err}
-	}
-	return schedule, nil
-}
+// How many bytes of JSON one byte of text takes at most, and all that is no text.
+const (
+	maxEscape = 6
+	maxNames  = 4 << 10
+)
 
-// Location loads the job's time zone. "Local" is refused: it differs between
-// machines. The error is a *FieldError.
-func (j Job) Location() (*time.Location, error) {
-	const want = `want an IANA name such as "Europe/Berlin"`
-	if j.TimeZone == "Local" {
-		return nil, &FieldError{"TimeZone", j.TimeZone, errors.New("differs between machines, " + want)}
+// textBytes is the length of the job's texts, with what JSON puts between those of a map.
+func (j Job) textBytes() int {
+	const between = 24
+	n := len(j.Description) + len(j.Schedule) + len(j.TimeZone) + len(j.Handler) + len(j.Payload)
+	for _, texts := range []map[string]string{j.Labels, j.Args} {
+		for key, value := range texts {
+			n += len(key) + len(value) + between
+		}
 	}
-	zone, err := time.LoadLocation(j.TimeZone)
-	if err != nil {
-		return nil, &FieldError{"TimeZone", j.TimeZone, fmt.Errorf("%w, %s", err, want)}
+	for _, parameter := range j.ShardParameters {
+		n += len(parameter) + between
 	}
-	return zone, nil
+	return n
 }
 
 // CheckSize reports, as a *FieldError of the largest field, that a record of the

@@ -244,16 +244,16 @@ func TestSpecIsParsedOncePerVersion(t *testing.T) {
 		g.Submit("job")
 		a := start(g)
 		j := a.Catalog.JobOf("job")
-		schedule := j.Ticks.Schedule
+		parsed := j.Ticks
 		told(a)
 		a.Do(func() { a.Catalog.RefreshJob("job") })
-		if n := told(a); !slices.Equal(n.changed, []bool{false}) || j.Ticks.Schedule != schedule {
-			g.T.Errorf("told %+v, parsed again: %v", n, j.Ticks.Schedule != schedule)
+		if n := told(a); !slices.Equal(n.changed, []bool{false}) || j.Ticks != parsed {
+			g.T.Errorf("told %+v, parsed again: %v", n, j.Ticks != parsed)
 		}
 		data, _, _ := g.Get(g.Tree.Job("job"))
 		g.Set(g.Tree.Job("job"), data)
 		roomtest.Pass(time.Millisecond)
-		if n := told(a); !slices.Equal(n.changed, []bool{true}) || j.Ticks.Schedule == schedule || j.Ticks.SpecVersion != j.Version {
+		if n := told(a); !slices.Equal(n.changed, []bool{true}) || j.Ticks == parsed || j.Ticks.SpecVersion != j.Version {
 			g.T.Errorf("told %+v, ticks of version %d, want the new one, %d", n, j.Ticks.SpecVersion, j.Version)
 		}
 	})

@@ -1,0 +1,97 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+	"weak"
+
+	"github.com/swjobs/singleworker/singleworker/cronexpr"
+)
+
+// A group may have thousands of jobs with a few schedules, and time.LoadLocation reads a file and returns another
+// copy of some kilobytes each time.
+var (
+	schedules shared[[2]string, cronexpr.Schedule] // by text and zone
+	zones     shared[string, time.Location]
+)
+
+// shared holds values that do not change as long as somebody uses them. Safe for concurrent use.
+type shared[K comparable, V any] struct {
+	mu     sync.Mutex
+	values map[K]weak.Pointer[V]
+}
+
+// get returns the value of a key, and makes it if nobody uses it.
+func (s *shared[K, V]) get(key K, makeIt func() (*V, error)) (*V, error) {
+	if v := s.used(key); v != nil {
+		return v, nil
+	}
+	v, err := makeIt() // without the lock: it may take another, or read a file
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if other := s.values[key].Value(); other != nil {
+		return other, nil // made in the same moment
+	}
+	if s.values == nil {
+		s.values = make(map[K]weak.Pointer[V])
+	}
+	s.values[key] = weak.Make(v)
+	runtime.AddCleanup(v, s.forget, key)
+	return v, nil
+}
+
+func (s *shared[K, V]) used(key K) *V {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.values[key].Value()
+}
+
+// forget removes a value that nobody uses, unless it was made once more.
+func (s *shared[K, V]) forget(key K) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.values[key].Value() == nil {
+		delete(s.values, key)
+	}
+}
+
+// ParseSchedule returns the job's schedule in its time zone. The error is a
+// *FieldError.
+func (j Job) ParseSchedule() (*cronexpr.Schedule, error) {
+	return schedules.get([2]string{j.Schedule, j.TimeZone}, func() (*cronexpr.Schedule, error) {
+		zone, err := j.Location()
+		if err != nil {
+			return nil, err
+		}
+		schedule, err := cronexpr.Parse(j.Schedule, zone)
+		if err != nil {
+			return nil, &FieldError{"Schedule", j.Schedule, err}
+		}
+		return schedule, nil
+	})
+}
+
+// Location loads the job's time zone. "Local" is refused: it differs between
+// machines. The error is a *FieldError.
+func (j Job) Location() (*time.Location, error) {
+	const want = `want an IANA name such as "Europe/Berlin"`
+	switch j.TimeZone {
+	case "", DefaultTimeZone:
+		return time.UTC, nil
+	case "Local":
+		return nil, &FieldError{"TimeZone", j.TimeZone, errors.New("differs between machines, " + want)}
+	}
+	return zones.get(j.TimeZone, func() (*time.Location, error) {
+		zone, err := time.LoadLocation(j.TimeZone)
+		if err != nil {
+			return nil, &FieldError{"TimeZone", j.TimeZone, fmt.Errorf("%w, %s", err, want)}
+		}
+		return zone, nil
+	})
+}
