@@ -85,6 +85,7 @@ func (j *Journal) written(n *node, w *write, ch *change, r session.Result) {
 	}
 	if ch.historyAt >= 0 {
 		ch.historyVersion = r.Stats[ch.historyAt].Version
+		n.written = j.loop.Now()
 	}
 	n.Stored = ch.Stored
 	j.requestDone(n.slot, w.commit.Plan.Request)

@@ -53,11 +53,10 @@ type Journal struct {
 type owned struct {
 	*owner.Ownership
 
-	loading  bool // record is being read
-	loaded   bool // record is known
-	record   zkrec.Tick
-	requests requests
+	loading  bool // the slot's node is being read
+	loaded   bool // it was
 	told     bool // the runner was
+	requests requests
 }
 
 // New returns a journal of nothing.
@@ -116,6 +115,9 @@ func (j *Journal) Sync() {
 			j.ReadRequests(slot)
 		}
 	}
+	for _, n := range j.nodes {
+		n.dropHistory(now)
+	}
 }
 
 // AdvanceAll continues with what waits to be written; without a session it only refuses commits whose
@@ -153,10 +155,10 @@ func (j *Journal) load(slot string, own *owned) {
 		return
 	}
 	own.loading = true
-	j.enqueue(slot, &write{kind: load, done: func(record zkrec.Tick, err error) {
+	j.enqueue(slot, &write{kind: load, done: func(_ zkrec.Tick, err error) {
 		own.loading = false
 		if err == nil && j.owned[slot] == own {
-			own.record, own.loaded = record, true
+			own.loaded = true
 			j.announce(slot)
 		}
 	}})
@@ -172,6 +174,6 @@ func (j *Journal) announce(slot string) {
 	own.told = true
 	j.runner.Own(Ownership{
 		Slot: slot, Job: job.Ticks, Spec: job.Spec, Lease: own.Lease, Since: own.Since,
-		Record: own.record, Requests: own.requests.readable(),
+		Record: j.nodes[slot].record, Requests: own.requests.readable(),
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/owner"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
@@ -13,15 +14,28 @@ import (
 )
 
 // node is one slot's tick and history nodes. Writes are made one after the other, each based on the
-// versions that the previous one left. It lives as long as there are writes, or a run is open.
+// versions that the previous one left. It lives as long as the slot is owned, there are writes, or a run is open.
 type node struct {
 	slot  string
 	busy  bool // a request is under way
-	known bool // Stored is what the nodes hold
+	known bool // Stored is what the nodes hold, but for a history that was dropped
 	Stored
-	late  string // the run whose Late node was there when Stored was read, or ""
-	queue []*write
-	open  string // the run that was claimed here and has no result yet
+	dropped bool          // the history: it is read again before it is written
+	written time.Duration // Mono: when the history was
+	late    string        // the run whose Late node was there when Stored was read, or ""
+	queue   []*write
+	open    string // the run that was claimed here and has no result yet
+}
+
+// historyKept is for how long a history is kept that is not written. It takes some 5 KB, and a slot that runs
+// less often can read it again, in one request with the other slots whose runs end in the same moment.
+const historyKept = 5 * time.Minute
+
+// dropHistory forgets a history that has not been written for long.
+func (n *node) dropHistory(now time.Duration) {
+	if n.known && len(n.queue) == 0 && !n.history.IsEmpty() && now-n.written > historyKept {
+		n.history, n.dropped = zkrec.Log{}, true
+	}
 }
 
 // write is one thing to do with a slot's nodes.
@@ -49,6 +63,9 @@ const (
 
 // isClaim reports whether w may be written by the slot's owner alone.
 func (w *write) isClaim() bool { return w.kind == commit && w.commit.Token != 0 }
+
+// writesHistory reports whether w is based on what the history is.
+func (w *write) writesHistory() bool { return w.kind == amend || len(w.commit.Plan.Entries) > 0 }
 
 // isResult reports whether w is the result of a run, which its runner may write without the slot.
 func (w *write) isResult() bool { return w.kind == commit && w.commit.Token == 0 }
@@ -127,7 +144,7 @@ func (j *Journal) advance(n *node) {
 		switch {
 		case !j.loop.Joined():
 			return // continued when joined again
-		case !n.known || n.late != late:
+		case !n.known, n.late != late, n.dropped && w.writesHistory():
 			j.fetch(n, late)
 			return
 		case w.kind == load, w.kind == commit && n.record == w.commit.Plan.Record:
@@ -236,6 +253,7 @@ func (f fetching) done(s Stored, err error) {
 		f.finish(n, n.queue[0], err) // the runner, or the next sync, tries again
 	default:
 		n.known, n.Stored, n.late = true, s, f.late
+		n.dropped, n.written = false, f.loop.Now()
 	}
 	f.advance(n)
 }

@@ -11,8 +11,8 @@ import (
 // Stored is the content of a slot's tick and history nodes.
 type Stored struct {
 	version        int32
-	record         zkrec.Tick
 	historyVersion int32
+	record         zkrec.Tick
 	history        zkrec.Log
 }
 

@@ -29,6 +29,9 @@ func ParseLog(data []byte) (Log, error) {
 	return l, nil
 }
 
+// IsEmpty reports whether there are no entries.
+func (l Log) IsEmpty() bool { return len(l.entries) == 0 }
+
 // Add is History.Add.
 func (l Log) Add(through int64, entries ...Entry) Log {
 	var end History // what the entries may be merged into

@@ -1,0 +1,41 @@
+package journal_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// The history of a slot that has not run for long is not kept: it is read again with the next result, and the claim
+// does not wait for that.
+func TestHistoryOfAnIdleSlotIsReadAgain(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		requests := reads(g)
+		a := start(g, "a")
+		o := a.Ownership()
+		record := o.Record
+		run := func(id string, tick int64, forClaim, forResult int) {
+			*requests = 0
+			record = a.MustCommit(roomtest.Claim(o, record, id, tick))
+			if *requests != forClaim {
+				g.T.Errorf("%s: %d requests before the claim, want %d", id, *requests, forClaim)
+			}
+			*requests = 0
+			record = a.MustCommit(roomtest.Outcome(record, zkrec.RunOK))
+			if *requests != forResult {
+				g.T.Errorf("%s: %d requests before the result, want %d", id, *requests, forResult)
+			}
+		}
+		run("r1", 60, 0, 0)
+		roomtest.Pass(4 * time.Minute)
+		run("r2", 120, 0, 0)
+		roomtest.Pass(6 * time.Minute)
+		run("r3", 180, 0, 1)
+		run("r4", 240, 0, 0)
+		g.WantRecords(record, "r1 ok", "r2 ok", "r3 ok", "r4 ok")
+	})
+}
