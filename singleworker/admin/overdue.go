@@ -12,10 +12,7 @@ import (
 // AlarmAfter, by the same rules as the instances; zero if no tick is overdue.
 // Ticks up to through are accounted for; the schedule's ticks begin after since.
 func overdue(spec zkrec.Spec, schedule *cronexpr.Schedule, since, through int64, running bool, now time.Time) time.Time {
-	job := ticks.Job{Schedule: schedule, Since: time.UnixMilli(since), Policy: &spec.Job}
-	if spec.Paused != nil {
-		job.Paused = *spec.Paused
-	}
+	job := ticks.Job{Schedule: schedule, Since: time.UnixMilli(since), Policy: &spec.Job, Paused: spec.Paused}
 	tick, _ := ticks.Overdue(job, ticks.Record{Watermark: through}, running, now)
 	return tick
 }

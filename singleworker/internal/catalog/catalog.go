@@ -77,21 +77,21 @@ type Job struct {
 	Name     string
 	Spec     *zkrec.Spec // with Since set; never nil
 	Version  int32       // of the spec
+	Eligible bool        // this instance can run it
 	Ticks    *ticks.Job  // Spec parsed; nil unless it is valid
 	Written  time.Time   // when the spec was last written, on ZooKeeper's clock
 	Slots    []string    // of the active layout, whose nodes exist
 	Stale    []string    // shards whose nodes exist although the active layout has no such slot
-	Eligible bool        // this instance can run it
 
-	known        bool // Version and what follows were read
+	known        bool // Version, created and what follows were read
+	isRegistered bool // this instance is; see registered
+	spoilt       bool // the spec, or the record of complete ticks, is no record
 	created      int64
 	problem      string            // why it cannot run here, as last logged
 	unreadable   map[string]string // why nodes cannot be read, by path, as last logged
-	spoilt       bool              // the spec, or the record of complete ticks, is no record
 	invalidSince time.Duration     // Mono: since when no instance can run it; 0: it can
 	able         []string          // the instances that can run it; shared between jobs
 	registered   []string          // the list of registrations, while some live member publishes no handlers
-	isRegistered bool              // this instance is
 	shards       shards
 	nextLook     time.Duration // Mono: when to read it again although no watch tells
 	refreshing   session.OnePerTime

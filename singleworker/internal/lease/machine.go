@@ -89,9 +89,9 @@ type slot struct {
 	id       Slot
 	hash     uint64 // see Machine.rank
 	eligible bool
+	busy     bool
 	able     *crowd
 	group    string
-	busy     bool
 
 	gone      bool      // deleted, and kept only until requests in flight are answered
 	op        operation // the request in flight

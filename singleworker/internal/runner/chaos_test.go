@@ -26,7 +26,7 @@ func TestChaos(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := &chaos{
 				r: rand.New(&source{pcg: rand.NewPCG(seed, 1)}), k: newKeeper(t), t: t,
-				spec: ticks.Job{Schedule: parse(t, "0/5 * * * * ?", time.UTC), Since: midnight},
+				spec: ticks.Job{Schedule: parse(t, "0/5 * * * * ?", time.UTC), Since: midnight, Paused: &zkrec.Pause{}},
 			}
 			c.k.pull = func(ticks.Commit) lever { return c.pull() }
 			c.run()
@@ -95,7 +95,7 @@ func (c *chaos) run() {
 	pass(30 * time.Second)
 	c.calm.Store(true)
 	if c.spec.Paused.Until == 0 {
-		c.spec.Paused.Until = time.Now().UnixMilli()
+		c.spec.Paused = &zkrec.Pause{Since: c.spec.Paused.Since, Until: time.Now().UnixMilli(), Missed: c.spec.Paused.Missed}
 	}
 	c.own(members[0])
 	pass(2 * time.Minute)
@@ -168,16 +168,17 @@ func (c *chaos) reschedule() {
 
 // pause pauses or resumes the job; only the last pause is known.
 func (c *chaos) pause() {
-	p, now := &c.spec.Paused, time.Now()
+	p, now := *c.spec.Paused, time.Now()
 	switch {
 	case p.Since != 0 && (p.Until == 0 || p.Until > now.UnixMilli()):
 		p.Until = now.UnixMilli()
 	case c.k.read("job").record.Watermark >= p.Until:
-		*p = zkrec.Pause{Since: now.UnixMilli(), Missed: oneOf(c, "", jobs.MisfireOnce, jobs.MisfireAll)}
+		p = zkrec.Pause{Since: now.UnixMilli(), Missed: oneOf(c, "", jobs.MisfireOnce, jobs.MisfireAll)}
 		if c.r.IntN(2) == 0 {
 			p.Until = now.Add(c.upTo(40 * time.Second)).UnixMilli()
 		}
 	}
+	c.spec.Paused = &p
 }
 
 func (c *chaos) pending() (list []ticks.Request) {

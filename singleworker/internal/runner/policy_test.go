@@ -336,7 +336,7 @@ func TestPause(t *testing.T) {
 				w := newWorld(t)
 				w.run(t.Context())
 				job := w.job("job", "0 * * * * ?", nil)
-				job.Paused = zkrec.Pause{
+				job.Paused = &zkrec.Pause{
 					Since: after(150 * time.Second).UnixMilli(), Until: after(330 * time.Second).UnixMilli(), Missed: jobs.MisfirePolicy(missed),
 				}
 				w.own(job)
@@ -361,11 +361,11 @@ func TestPauseThatIsResumed(t *testing.T) {
 		time.Sleep(90 * time.Second)
 		job := w.job("job", "0 * * * * ?", nil)
 		job.Job.Since = midnight
-		job.Paused = zkrec.Pause{Since: after(80 * time.Second).UnixMilli()}
+		job.Paused = &zkrec.Pause{Since: after(80 * time.Second).UnixMilli()}
 		w.own(job)
 		pass(2 * time.Minute)
 		w.wantHistory("job", "1m0s at 1m0s: interrupted")
-		w.own(withSpec(job, func(of *ticks.Job) { of.Paused.Until = time.Now().UnixMilli() }))
+		w.own(withSpec(job, func(of *ticks.Job) { of.Paused = &zkrec.Pause{Since: of.Paused.Since, Until: time.Now().UnixMilli()} }))
 		pass(40 * time.Second)
 		w.stop()
 		w.wantHistory("job", "1m0s at 1m0s: interrupted", "1m0s at 3m30s: ok, attempt 2",

@@ -75,7 +75,7 @@ func TestManualRunsOfAPausedJob(t *testing.T) {
 		w := newWorld(t)
 		w.run(t.Context())
 		job := w.job("job", "0 * * * * ?", working(10*time.Second))
-		job.Paused = zkrec.Pause{Since: midnight.UnixMilli(), Until: after(5 * time.Minute).UnixMilli()}
+		job.Paused = &zkrec.Pause{Since: midnight.UnixMilli(), Until: after(5 * time.Minute).UnixMilli()}
 		w.own(job)
 		pass(70 * time.Second)
 		w.request(manual("r1"), manual("r2"))

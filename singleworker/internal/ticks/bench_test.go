@@ -34,7 +34,7 @@ func BenchmarkNext(b *testing.B) {
 		}},
 		{"a year without an owner, half of it paused", func(v *ticks.View) {
 			v.Record.Watermark, v.OwnedSince = v.Since.UnixMilli(), now
-			v.Paused = zkrec.Pause{Since: now.AddDate(0, -9, 0).UnixMilli(), Until: now.AddDate(0, -3, 0).UnixMilli()}
+			v.Paused = &zkrec.Pause{Since: now.AddDate(0, -9, 0).UnixMilli(), Until: now.AddDate(0, -3, 0).UnixMilli()}
 		}},
 	} {
 		b.Run(bb.name, func(b *testing.B) {

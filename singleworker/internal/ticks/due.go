@@ -154,12 +154,12 @@ func (v View) overlapping(first time.Time) Plan {
 		until = ended
 	}
 	// Ticks in a pause are subject to the pause's policy, not to the overlap policy.
-	if v.Paused.Missed == job.MisfireOnce || v.Paused.Missed == job.MisfireAll {
-		from := time.UnixMilli(v.Paused.Since)
+	if p := v.Paused; p != nil && (p.Missed == job.MisfireOnce || p.Missed == job.MisfireAll) {
+		from := time.UnixMilli(p.Since)
 		if from.Before(first) {
 			from = first
 		}
-		if kept := v.Schedule.Next(before(from)); v.Paused.Covers(kept) && !kept.After(until) {
+		if kept := v.Schedule.Next(before(from)); p.Covers(kept) && !kept.After(until) {
 			until = before(kept)
 		}
 	}
@@ -206,11 +206,11 @@ func (v View) formerMissed() Plan {
 // Consecutive ticks with the same reason share an entry.
 func (v View) rows(from, to time.Time) (rows []Entry) {
 	cuts := []time.Time{from, to}
-	for _, cut := range []time.Time{
-		before(v.OwnedSince),
-		before(time.UnixMilli(v.Paused.Since)), before(time.UnixMilli(v.Paused.Until)),
-		time.UnixMilli(v.busySince()), time.UnixMilli(v.Record.Ended),
-	} {
+	changes := []time.Time{before(v.OwnedSince), time.UnixMilli(v.busySince()), time.UnixMilli(v.Record.Ended)}
+	if p := v.Paused; p != nil {
+		changes = append(changes, before(time.UnixMilli(p.Since)), before(time.UnixMilli(p.Until)))
+	}
+	for _, cut := range changes {
 		if cut.After(from) && cut.Before(to) {
 			cuts = append(cuts, cut)
 		}

@@ -34,7 +34,7 @@ func (s situation) view(t *testing.T) ticks.View {
 		s.owned = "09:30"
 	}
 	return ticks.View{
-		Job:    ticks.Job{Schedule: schedule(t, s.schedule), Since: at(t, "09:00"), Policy: &s.policy, Paused: s.pause},
+		Job:    ticks.Job{Schedule: schedule(t, s.schedule), Since: at(t, "09:00"), Policy: &s.policy, Paused: &s.pause},
 		Record: ticks.Record{Watermark: ms(t, s.through), Run: s.last, BusySince: ms(t, s.busy)},
 		Now:    at(t, s.now),
 		SID:    me, Token: tokens[me], OwnedSince: at(t, s.owned), RunID: "new",

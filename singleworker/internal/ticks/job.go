@@ -17,8 +17,8 @@ type Job struct {
 	// Former are the replaced schedules, the latest first: each was in effect until the next one's Since,
 	// the first until Since.
 	Former []Former
-	Policy *Policy     // of the spec; the zero value of a field means its default
-	Paused zkrec.Pause // the zero value means never paused
+	Policy *Policy      // of the spec; the zero value of a field means its default
+	Paused *zkrec.Pause // of the spec; nil means never paused
 
 	// From and To bound the ticks of a slot whose job is being or was resharded: ticks up to From and
 	// ticks after To belong to other layouts; see zkrec.Layout. Zero means no bound.
@@ -41,16 +41,15 @@ func JobOf(spec *zkrec.Spec, version int32) (Job, error) {
 	if err != nil {
 		return Job{}, err
 	}
-	parsed := Job{SpecVersion: version, Schedule: schedule, Since: time.UnixMilli(spec.Since), Policy: &spec.Job}
+	parsed := Job{
+		SpecVersion: version, Schedule: schedule, Since: time.UnixMilli(spec.Since), Policy: &spec.Job, Paused: spec.Paused,
+	}
 	layout := spec.ActiveLayout()
 	if layout.Since != 0 {
 		parsed.From = time.UnixMilli(layout.Since)
 	}
 	if spec.Resizing() {
 		parsed.To = time.UnixMilli(layout.Until)
-	}
-	if spec.Paused != nil {
-		parsed.Paused = *spec.Paused
 	}
 	for f := spec.Former; f != nil; f = f.Former {
 		// If this version cannot parse a former schedule, it cannot tell its ticks.

@@ -120,8 +120,12 @@ func TestMutants(t *testing.T) {
 		{"interrupted is rerun", "(6)", mutant{view: func(v *ticks.View) { v.Policy.Interrupted = job.InterruptedRerun }}},
 		{"overlap is skip", "(6)", mutant{view: func(v *ticks.View) { v.Policy.Overlap = job.OverlapSkip }}},
 		{"overlap is queue", "(6)", mutant{view: func(v *ticks.View) { v.Policy.Overlap = job.OverlapQueue }}},
-		{"pauses are not known", "(6)", mutant{view: func(v *ticks.View) { v.Paused = zkrec.Pause{} }}},
-		{"what a pause missed is run", "(6)", mutant{view: func(v *ticks.View) { v.Paused.Missed = job.MisfireAll }}},
+		{"pauses are not known", "(6)", mutant{view: func(v *ticks.View) { v.Paused = nil }}},
+		{"what a pause missed is run", "(6)", mutant{view: func(v *ticks.View) {
+			if v.Paused != nil {
+				v.Paused.Missed = job.MisfireAll
+			}
+		}}},
 		{"owned for ever", "(6)", mutant{view: func(v *ticks.View) { v.OwnedSince = time.UnixMilli(0) }}},
 		{"a clock that is a second fast", "(6)", mutant{view: func(v *ticks.View) { v.Now = v.Now.Add(time.Second) }}},
 		{"a request that is not there is removed", "(6)", mutant{plan: func(_ ticks.View, p *ticks.Plan) { p.Request = "none" }}},

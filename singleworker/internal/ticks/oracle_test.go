@@ -25,12 +25,12 @@ const (
 	overlay want = "not run, it came during a run"
 )
 
-func within(p zkrec.Pause, ms int64) bool {
-	return p.Since != 0 && p.Since <= ms && (p.Until == 0 || ms < p.Until)
+func within(p *zkrec.Pause, ms int64) bool {
+	return p != nil && p.Since != 0 && p.Since <= ms && (p.Until == 0 || ms < p.Until)
 }
 
 // keeps reports whether a tick is in a pause that wants it to be run at its end.
-func keeps(p zkrec.Pause, tick int64) bool {
+func keeps(p *zkrec.Pause, tick int64) bool {
 	return within(p, tick) && (p.Missed == job.MisfireOnce || p.Missed == job.MisfireAll)
 }
 

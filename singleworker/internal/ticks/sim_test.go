@@ -33,10 +33,14 @@ func (m mutant) onJob(j *ticks.Job) {
 	}
 }
 
-// own gives j a policy that it does not share.
+// own gives j a policy and a pause that it does not share.
 func own(j *ticks.Job) {
 	policy := *j.Policy
 	j.Policy = &policy
+	if j.Paused != nil {
+		pause := *j.Paused
+		j.Paused = &pause
+	}
 }
 
 func (m mutant) onPlan(v ticks.View, p *ticks.Plan) {

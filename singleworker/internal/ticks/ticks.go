@@ -268,7 +268,7 @@ func Overdue(job Job, r Record, running bool, now time.Time) (tick, lookAgain ti
 	}
 	from := first
 	// For a tick that was not overdue when a pause began, the time starts when the pause ends.
-	if p := job.Paused; p.Since != 0 && first.Add(alarmAfter).After(time.UnixMilli(p.Since)) {
+	if p := job.Paused; p != nil && p.Since != 0 && first.Add(alarmAfter).After(time.UnixMilli(p.Since)) {
 		switch until := time.UnixMilli(p.Until); {
 		case p.Until == 0:
 			return time.Time{}, now.Add(alarmAfter)

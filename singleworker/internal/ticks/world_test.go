@@ -138,9 +138,7 @@ func (w *world) job() ticks.Job {
 	for f := w.spec.Former; f != nil; f = f.Former {
 		job.Former = append(job.Former, ticks.Former{Schedule: w.parsed(*f), Since: time.UnixMilli(f.Since)})
 	}
-	if w.spec.Paused != nil {
-		job.Paused = *w.spec.Paused
-	}
+	job.Paused = w.spec.Paused
 	return job
 }
 

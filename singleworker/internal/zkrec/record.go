@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+	"unique"
 
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -73,6 +74,8 @@ func ParseOwner(data []byte) (Owner, error) {
 			return Owner{}, fmt.Errorf("owner record: instance %q %w", sid, err)
 		}
 	}
+	// A group has thousands of slots and few instances.
+	o.SID, o.Incarnation = unique.Make(o.SID).Value(), unique.Make(o.Incarnation).Value()
 	return o, nil
 }
 
