@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -148,7 +147,8 @@ func (c *Catalog) Traces() []member.Traced {
 // primed is what RegisterAll has read.
 type primed struct {
 	attempt int // the connection in which it was read
-	views   map[string]view
+	names   []string
+	views   []view // by index of names
 }
 
 // Joined takes in what RegisterAll has read in this connection, and has everything else read again: what
@@ -163,13 +163,13 @@ func (c *Catalog) Joined() {
 	if read.attempt != c.loop.Attempt() {
 		return
 	}
-	for _, name := range slices.Sorted(maps.Keys(read.views)) {
+	for i, name := range read.names {
 		if c.jobs[name] != nil {
 			continue
 		}
 		j := newJob(name)
 		c.jobs[name] = j
-		c.refreshed(j, read.views[name])
+		c.refreshed(j, read.views[i])
 		if _, changed := stale[name]; changed {
 			j.nextLook = 0
 		}

@@ -74,6 +74,9 @@ func (c *Catalog) logInvalid(slot string, err *zkrec.UnreadableError) {
 		"path", err.Path, "err", err.Err)
 }
 
+// viewedAtOnce is how many jobs are read at the same time. What was read of one takes a kilobyte until it is parsed.
+const viewedAtOnce = 1000
+
 // RegisterAll registers this instance for every job that it can run, beside the loop, in the connection with
 // that number: the others must know what a member can run before they see it. What it reads on the way is what
 // this room begins with.
@@ -86,9 +89,14 @@ func (c *Catalog) RegisterAll(ctx context.Context, attempt int) error {
 		return err
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return !zkrec.IsJob(name) })
-	views, err := viewAll(ctx, c.loop, names, c.member.ID())
-	if err != nil {
-		return err
+	slices.Sort(names)
+	views := make([]view, 0, len(names))
+	for some := range slices.Chunk(names, viewedAtOnce) {
+		read, err := viewAll(ctx, c.loop, some, c.member.ID())
+		if err != nil {
+			return err
+		}
+		views = append(views, read...)
 	}
 	var groups [][]zkconn.Op
 	var added []int
@@ -107,11 +115,7 @@ func (c *Catalog) RegisterAll(ctx context.Context, attempt int) error {
 	for k, r := range c.loop.Apply(ctx, groups) { // the job's first refresh looks into what is refused
 		views[added[k]].own = r.Err == nil || errors.Is(r.Err, zkconn.ErrNodeExists)
 	}
-	byName := make(map[string]view, len(names))
-	for i, v := range views {
-		byName[names[i]] = v
-	}
-	c.loop.Post(func() { c.primed = primed{attempt, byName} })
+	c.loop.Post(func() { c.primed = primed{attempt, names, views} })
 	return nil
 }
 

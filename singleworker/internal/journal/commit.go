@@ -35,7 +35,7 @@ func (j *Journal) prepare(n *node, w *write, guard owner.Guard) *change {
 		ch.add(zkconn.DeleteOp(tree.Late(n.slot, n.late), zkconn.AnyVersion))
 	}
 	if w.kind == amend {
-		ch.history, _ = n.history.Amend(w.amend) // send has seen that it can be
+		ch.history, _ = n.history.Amend(*w.amend) // send has seen that it can be
 		ch.historyAt = ch.add(zkconn.SetOp(tree.History(n.slot), ch.history.Encode(), n.historyVersion))
 		return ch
 	}
@@ -59,7 +59,7 @@ func (j *Journal) prepare(n *node, w *write, guard owner.Guard) *change {
 // send writes w, together with what else is written in this turn.
 func (j *Journal) send(n *node, w *write, guard owner.Guard) {
 	if w.kind == amend {
-		if _, ok := n.history.Amend(w.amend); !ok {
+		if _, ok := n.history.Amend(*w.amend); !ok {
 			j.finish(n, w, ticks.ErrSuperseded)
 			j.advance(n)
 			return

@@ -155,7 +155,7 @@ func (j *Journal) load(slot string, own *owned) {
 		return
 	}
 	own.loading = true
-	j.enqueue(slot, &write{kind: load, done: func(_ zkrec.Tick, err error) {
+	j.enqueue(slot, &write{kind: load, commit: noCommit, done: func(_ zkrec.Tick, err error) {
 		own.loading = false
 		if err == nil && j.owned[slot] == own {
 			own.loaded = true

@@ -41,14 +41,16 @@ func (n *node) dropHistory(now time.Duration) {
 // write is one thing to do with a slot's nodes.
 type write struct {
 	kind   writeKind
-	commit ticks.Commit
-	amend  zkrec.Entry
+	commit *ticks.Commit // empty unless kind is commit: thousands of loads may wait at the same time
+	amend  *zkrec.Entry  // nil unless kind is amend
 	// unguarded: the commit is a result whose ownership was found to be over.
 	unguarded bool
 	// requestStays: the request that the commit should remove is gone, or cannot be removed.
 	requestStays bool
 	done         answer
 }
+
+var noCommit = new(ticks.Commit)
 
 // answer is told what became of a write, on the loop, or by anybody when that has ended.
 type answer = func(current zkrec.Tick, err error)
@@ -87,7 +89,7 @@ func (w *write) lane() session.Lane {
 // handed over. Commit may be called by anybody and does not block; done must not, either.
 func (j *Journal) Commit(c ticks.Commit, done func(current zkrec.Tick, err error)) {
 	c.Plan.Record = c.Plan.Record.Normal()
-	w := &write{kind: commit, commit: c, done: done}
+	w := &write{kind: commit, commit: &c, done: done}
 	w.post(j, c.Slot)
 }
 
@@ -95,7 +97,7 @@ func (j *Journal) Commit(c ticks.Commit, done func(current zkrec.Tick, err error
 // The error is ticks.ErrSuperseded when the history no longer has the run. Amend is otherwise like
 // Commit.
 func (j *Journal) Amend(slot string, e zkrec.Entry, done func(err error)) {
-	w := &write{kind: amend, amend: e, done: func(_ zkrec.Tick, err error) { done(err) }}
+	w := &write{kind: amend, commit: noCommit, amend: &e, done: func(_ zkrec.Tick, err error) { done(err) }}
 	w.post(j, slot)
 }
 

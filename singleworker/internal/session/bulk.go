@@ -27,9 +27,25 @@ type reading struct {
 
 // An outcome collects the results of a reading.
 type outcome struct {
-	results []zkconn.ReadResult
-	open    int // reads without a result
+	n       int                 // reads
+	open    int                 // of those, without a result
+	results []zkconn.ReadResult // nil as long as all are open: thousands of readings may wait at the same time
 	done    func([]zkconn.ReadResult)
+}
+
+// take takes in the results from the given one on.
+func (o *outcome) take(first int, part []zkconn.ReadResult) {
+	if len(part) == o.n {
+		o.done(part)
+		return
+	}
+	if o.results == nil {
+		o.results = make([]zkconn.ReadResult, o.n)
+	}
+	copy(o.results[first:], part)
+	if o.open -= len(part); o.open == 0 {
+		o.done(o.results)
+	}
 }
 
 // Read reads nodes together with what else is read in this turn, and then calls done on the loop, with the results in
@@ -46,7 +62,7 @@ func (r *reader) Read(reads []zkconn.Read, done func([]zkconn.ReadResult)) {
 		r.loop.Defer(func() { done(nil) })
 		return
 	}
-	r.queue = append(r.queue, reading{&outcome{make([]zkconn.ReadResult, len(reads)), len(reads), done}, reads, 0})
+	r.queue = append(r.queue, reading{&outcome{n: len(reads), open: len(reads), done: done}, reads, 0})
 }
 
 // send sends what the window has room for.
@@ -97,11 +113,8 @@ func (r *reader) take() (reads []zkconn.Read, deliver func([]zkconn.ReadResult))
 	}
 	return reads, func(results []zkconn.ReadResult) {
 		for _, p := range parts {
-			copy(p.to.results[p.first:], results[:p.n])
+			p.to.take(p.first, results[:p.n:p.n])
 			results = results[p.n:]
-			if p.to.open -= p.n; p.to.open == 0 {
-				p.to.done(p.to.results)
-			}
 		}
 	}
 }

@@ -147,7 +147,15 @@ func (s *session) onlySetBy(by *setter, path string) bool {
 
 // frames returns what is sent.
 func (b *bulk) frames(xid int32) []byte {
-	var frames []byte
+	const headers, each = 128, 32 // bytes beside the paths
+	size := headers
+	for _, r := range b.reads {
+		size += each + len(r.Path)
+	}
+	for _, w := range b.setting {
+		size += each + len(w.path)
+	}
+	frames := make([]byte, 0, size) // a little more than it takes
 	if b.setting != nil {
 		frames = appendFrame(frames, xidSetWatches, opSetWatches, b.appendWatches)
 	}

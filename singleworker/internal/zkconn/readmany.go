@@ -54,6 +54,9 @@ const (
 // If a reply is longer than 8 MiB, its reads are made in smaller requests. A server that is older than ZooKeeper 3.6
 // closes the connection; from then on, each node is read by a separate request, and at most 64 of them are under way.
 func (c *Conn) ReadMany(ctx context.Context, reads []Read) []ReadResult {
+	if len(reads) == 0 || c.fitting(reads) == len(reads) {
+		return c.readChunk(ctx, reads)
+	}
 	results := make([]ReadResult, len(reads))
 	var chunks []int // the first of each
 	for first := 0; first < len(reads); first += c.fitting(reads[first:]) {
@@ -64,7 +67,7 @@ func (c *Conn) ReadMany(ctx context.Context, reads []Read) []ReadResult {
 		if i+1 < len(chunks) {
 			end = chunks[i+1]
 		}
-		c.readChunk(ctx, reads[first:end], results[first:end])
+		copy(results[first:end], c.readChunk(ctx, reads[first:end]))
 	})
 	return results
 }
@@ -83,30 +86,29 @@ func (c *Conn) fitting(reads []Read) int {
 }
 
 // readChunk makes one request, or several if its reply is too long.
-func (c *Conn) readChunk(ctx context.Context, reads []Read, results []ReadResult) {
-	if c.oneByOne.Load() {
-		c.readSingly(ctx, reads, results)
-		return
+func (c *Conn) readChunk(ctx context.Context, reads []Read) []ReadResult {
+	if len(reads) == 0 || c.oneByOne.Load() {
+		return c.readSingly(ctx, reads)
 	}
-	answers, err := c.readTogether(ctx, reads)
+	results, err := c.readTogether(ctx, reads)
 	half := len(reads) / 2
 	switch {
 	case errors.Is(err, ErrTooLong) && half > 0:
-		c.readChunk(ctx, reads[:half], results[:half])
-		c.readChunk(ctx, reads[half:], results[half:])
-	case err == nil && answers == nil:
-		c.readSingly(ctx, reads, results)
-	default:
-		copy(results, answers)
-		if failed := (*OpError)(nil); errors.As(err, &failed) {
-			err = failed.Err
-		}
-		for i, r := range reads {
-			if err := cmp.Or(results[i].Err, err); err != nil {
-				results[i].Err = &OpError{Op: r.op(), Path: r.Path, Err: err}
-			}
+		return append(c.readChunk(ctx, reads[:half]), c.readChunk(ctx, reads[half:])...)
+	case err == nil && results == nil:
+		return c.readSingly(ctx, reads)
+	case err != nil:
+		results = make([]ReadResult, len(reads))
+	}
+	if failed := (*OpError)(nil); errors.As(err, &failed) {
+		err = failed.Err
+	}
+	for i, r := range reads {
+		if err := cmp.Or(results[i].Err, err); err != nil {
+			results[i].Err = &OpError{Op: r.op(), Path: r.Path, Err: err}
 		}
 	}
+	return results
 }
 
 // readTogether makes one request. It returns neither answers nor an error if the server does not know such
@@ -132,7 +134,8 @@ func (c *Conn) readTogether(ctx context.Context, reads []Read) ([]ReadResult, er
 }
 
 // readSingly makes a request for each node.
-func (c *Conn) readSingly(ctx context.Context, reads []Read, results []ReadResult) {
+func (c *Conn) readSingly(ctx context.Context, reads []Read) []ReadResult {
+	results := make([]ReadResult, len(reads))
 	task.Together(singlesAtOnce, len(reads), func(i int) {
 		if r := reads[i]; r.Children {
 			results[i].Names, _, results[i].Err = c.children(ctx, r.Path, r.Watch)
@@ -140,4 +143,5 @@ func (c *Conn) readSingly(ctx context.Context, reads []Read, results []ReadResul
 			results[i].Data, results[i].Stat, results[i].Err = c.get(ctx, r.Path, r.Watch)
 		}
 	})
+	return results
 }
