@@ -115,8 +115,9 @@ func (l *Loop) apply(ctx context.Context, groups [][]zkconn.Op, pieces int) []Re
 // transaction is groups of operations as they are sent. A check that several groups make is made once:
 // if it is refused, all of them are.
 type transaction struct {
-	ops []zkconn.Op
-	at  [][]int // by group: where each of its operations is in ops
+	ops    []zkconn.Op
+	at     [][]int // by group: where each of its operations is in ops
+	shared bool    // some check is several groups'; otherwise those of a group stand together
 }
 
 func combine(groups [][]zkconn.Op) transaction {
@@ -138,13 +139,18 @@ func combine(groups [][]zkconn.Op) transaction {
 		}
 		tx.at[g] = indices[len(indices)-len(group):]
 	}
+	tx.shared = len(tx.ops) < n
 	return tx
 }
 
 // statsOf picks the answers to a group's operations.
 func (tx transaction) statsOf(g int, stats []zkconn.Stat) []zkconn.Stat {
-	own := make([]zkconn.Stat, len(tx.at[g]))
-	for i, at := range tx.at[g] {
+	at := tx.at[g]
+	if !tx.shared && len(at) > 0 {
+		return stats[at[0] : at[0]+len(at)]
+	}
+	own := make([]zkconn.Stat, len(at))
+	for i, at := range at {
 		own[i] = stats[at]
 	}
 	return own

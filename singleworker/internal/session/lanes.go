@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
@@ -57,8 +58,10 @@ func (l *Loop) Write(to Lane, ops []zkconn.Op, done func(Result)) {
 // each. A group that is refused does not hold back the others.
 func (l *Loop) WriteAll(to Lane, groups [][]zkconn.Op, done func(i int, r Result)) {
 	now := l.Now()
+	q := &l.lanes[to]
+	q.waiting = slices.Grow(q.waiting, len(groups))
 	for i, ops := range groups {
-		l.lanes[to].add(now, writing{ops, i, done})
+		q.add(now, writing{ops, i, done})
 	}
 }
 
@@ -99,9 +102,9 @@ func (ls *lanes) next() time.Duration {
 
 // send sends one transaction of a lane.
 func (q *lane) send(l *Loop, to Lane) {
-	var groups [][]zkconn.Op
-	for _, w := range q.waiting[:min(len(q.waiting), maxBatch)] {
-		groups = append(groups, w.ops)
+	groups := make([][]zkconn.Op, min(len(q.waiting), maxBatch))
+	for i := range groups {
+		groups[i] = q.waiting[i].ops
 	}
 	n := fitting(groups, l.Conn.Size)
 	sent := q.waiting[:n:n]
