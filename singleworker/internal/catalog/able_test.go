@@ -192,11 +192,11 @@ func TestPayloadsOfOthersJobsAreNotKept(t *testing.T) {
 		g.Submit("job")
 		a := start(g, "other")
 		for handler, want := range map[string]int{"job": 1, "other": 0} {
-			g.Set(g.Tree.Job("job"), []byte(`{"schedule":"@daily","handler":"`+handler+`","args":{"a":"b"},"payload":1}`))
+			g.Set(g.Tree.Job("job"), []byte(`{"schedule":"@daily","handler":"`+handler+`","args":{"a":"b"},"payload":1,"labels":{"a":"b"}}`))
 			roomtest.Pass(time.Second)
 			j := a.Catalog.JobOf("job")
-			kept := []int{len(j.Spec.Job.Args), len(j.Spec.Job.Payload), len(j.Ticks.Policy.Args), len(j.Ticks.Policy.Payload)}
-			if !slices.Equal(kept, []int{want, want, want, want}) || !j.Valid() || j.Eligible != (want == 1) {
+			kept := []int{len(j.Spec.Job.Args), len(j.Spec.Job.Payload), len(j.Spec.Job.Labels), len(j.Ticks.Policy.Args), len(j.Ticks.Policy.Payload)}
+			if !slices.Equal(kept, slices.Repeat([]int{want}, 5)) || !j.Valid() || j.Eligible != (want == 1) {
 				g.T.Errorf("handler %s: kept %v, want %d of each; %+v", handler, kept, want, j)
 			}
 		}

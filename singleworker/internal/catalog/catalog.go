@@ -343,10 +343,14 @@ func (c *Catalog) setSpec(j *Job, spec *zkrec.Spec, parsed *ticks.Job, err error
 	c.setEligible(j, err)
 }
 
-// dropPayload forgets what only a run needs: others run the job, and it is read again when this instance may.
+// dropPayload forgets what only runs and people need: others run the job, and it is read again when this instance may.
 func (j *Job) dropPayload() {
+	of := j.Spec.Job
+	if of.Args == nil && of.Payload == nil && of.Labels == nil && of.Description == "" {
+		return
+	}
 	spec := *j.Spec
-	spec.Job.Args, spec.Job.Payload = nil, nil
+	spec.Job.Args, spec.Job.Payload, spec.Job.Labels, spec.Job.Description = nil, nil, nil, ""
 	j.Spec = &spec
 	if j.Valid() {
 		parsed := *j.Ticks

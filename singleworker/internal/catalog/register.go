@@ -24,7 +24,9 @@ func (c *Catalog) judge(spec *zkrec.Spec) error {
 func (c *Catalog) setEligible(j *Job, err error) {
 	j.Eligible = err == nil
 	problem := ""
-	if err != nil {
+	if errors.Is(err, ErrElsewhere) {
+		problem = ErrElsewhere.Error() // one text for thousands of jobs
+	} else if err != nil {
 		problem = err.Error()
 	}
 	unreadable := new(zkrec.UnreadableError)
@@ -33,7 +35,7 @@ func (c *Catalog) setEligible(j *Job, err error) {
 	if problem != "" && problem != j.problem {
 		switch {
 		case errors.Is(err, ErrElsewhere):
-			c.loop.Log.Debug("job cannot run here", "job", j.Name, "reason", problem)
+			c.loop.Log.Debug("job cannot run here", "job", j.Name, "reason", err)
 		case isUnreadable:
 			c.logInvalid(j.Name, unreadable)
 		default:

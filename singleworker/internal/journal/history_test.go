@@ -18,16 +18,15 @@ func TestHistoryOfAnIdleSlotIsReadAgain(t *testing.T) {
 		a := start(g, "a")
 		o := a.Ownership()
 		record := o.Record
-		run := func(id string, tick int64, forClaim, forResult int) {
-			*requests = 0
+		run := func(id string, tick int64, forClaim, forResult int64) {
+			requests.Store(0)
 			record = a.MustCommit(roomtest.Claim(o, record, id, tick))
-			if *requests != forClaim {
-				g.T.Errorf("%s: %d requests before the claim, want %d", id, *requests, forClaim)
+			if n := requests.Swap(0); n != forClaim {
+				g.T.Errorf("%s: %d requests before the claim, want %d", id, n, forClaim)
 			}
-			*requests = 0
 			record = a.MustCommit(roomtest.Outcome(record, zkrec.RunOK))
-			if *requests != forResult {
-				g.T.Errorf("%s: %d requests before the result, want %d", id, *requests, forResult)
+			if n := requests.Load(); n != forResult {
+				g.T.Errorf("%s: %d requests before the result, want %d", id, n, forResult)
 			}
 		}
 		run("r1", 60, 0, 0)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,8 +14,8 @@ import (
 )
 
 // reads counts the requests of instance a that read records or requests of slots.
-func reads(g *roomtest.Group) *int {
-	n := 0
+func reads(g *roomtest.Group) *atomic.Int64 {
+	n := new(atomic.Int64)
 	isOurs := func(r zkdev.Request) bool {
 		name := r.Path[strings.LastIndex(r.Path, "/")+1:]
 		return name == "tick" || name == "history" || name == "requests"
@@ -22,11 +23,11 @@ func reads(g *roomtest.Group) *int {
 	g.Server.ControlKeep(zkdev.OpAny, func(r *zkdev.Request) zkdev.Action {
 		isRead := r.Op == zkdev.OpMultiRead || r.Op == zkdev.OpSetWatches || r.Op == zkdev.OpGetData || r.Op == zkdev.OpGetChildren2
 		if r.Client == "a" && isRead && (isOurs(*r) || slices.ContainsFunc(r.Ops, isOurs)) {
-			n++
+			n.Add(1)
 		}
 		return zkdev.Pass()
 	})
-	return &n
+	return n
 }
 
 // Many slots that are gained at once, or read again after a reconnect, are read in few requests.
@@ -45,14 +46,14 @@ func TestManySlotsAreReadInFewRequests(t *testing.T) {
 			g.T.Errorf("%d of %d jobs are owned", len(a.Owned), jobs)
 		}
 		a.Unlock()
-		if *requests > 40 {
-			g.T.Errorf("%d requests for three nodes of each of %d jobs, want at most 40", *requests, jobs)
+		if requests.Load() > 40 {
+			g.T.Errorf("%d requests for three nodes of each of %d jobs, want at most 40", requests.Load(), jobs)
 		}
-		*requests = 0
+		requests.Store(0)
 		a.Client.Disconnect()
 		roomtest.Pass(5 * roomtest.SyncPeriod)
-		if *requests == 0 || *requests > 20 {
-			g.T.Errorf("%d requests after the reconnect, want some, but at most 20", *requests)
+		if n := requests.Load(); n == 0 || n > 20 {
+			g.T.Errorf("%d requests after the reconnect, want some, but at most 20", n)
 		}
 	})
 }
