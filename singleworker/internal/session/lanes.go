@@ -117,6 +117,7 @@ func (q *lane) send(l *Loop, to Lane) {
 		then := func() {
 			q.underWay--
 			answer(sent, func(i int) Result { return results[i] })
+			clear(sent) // what is left of the queue may wait for long
 			l.drain()
 		}
 		if to == Beats {

@@ -170,9 +170,11 @@ func (l *Loop) Tell(n Notice) { l.Defer(func() { l.handler.Handle(n) }) }
 func (l *Loop) drain() {
 	for len(l.turn) > 0 {
 		f := l.turn[0]
+		l.turn[0] = nil // for the garbage collector
 		l.turn = l.turn[1:]
 		f()
 	}
+	l.turn = nil
 }
 
 // Async runs request beside the loop and posts the closure that it returns.

@@ -77,6 +77,7 @@ func (m *Mailbox) RunFor(d time.Duration) {
 			m.signal()
 			return
 		}
+		posts[i] = post{} // what is left of posts may wait for long
 		p.f()
 	}
 }
