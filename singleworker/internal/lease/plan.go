@@ -30,7 +30,10 @@ func (m *Machine) plan(now Instant) {
 // shed releases what this instance cannot run, slots beyond MaxSlots (a Take may
 // have been applied late), and slots whose release had an unknown outcome.
 func (m *Machine) shed() {
-	owned := m.Owned()
+	owned := 0
+	if m.cfg.MaxSlots > 0 {
+		owned = m.Owned() // looks at all slots
+	}
 	for _, s := range m.sorted() {
 		if !s.isOurs() {
 			continue
