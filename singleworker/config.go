@@ -64,6 +64,12 @@ type Config struct {
 	// SessionTimeout if that is less; at least 50 ms, at most SessionTimeout. A
 	// shorter session granted by the server is the limit as well.
 	SyncPeriod time.Duration
+	// ClaimGrace is how long the owner of a job of which no run is open may leave a
+	// due run unclaimed, before this instance takes the job over and runs it: the owner may have
+	// crashed, hang, or be cut off. It waits longer while the group shows that it is
+	// overloaded. Default 250 ms, at least 50 ms; NoTakeovers leaves a job to its owner for as long
+	// as the session and the heartbeats of that last.
+	ClaimGrace time.Duration
 	// StopGrace is how long running handlers may continue after Run's context is
 	// done before their contexts are canceled. Default 30 s; NoGrace cancels
 	// them at once. If the process is
@@ -106,6 +112,7 @@ const (
 const (
 	DefaultSessionTimeout = 10 * time.Second
 	DefaultSyncPeriod     = 3 * time.Second
+	DefaultClaimGrace     = 250 * time.Millisecond
 	DefaultStopGrace      = 30 * time.Second
 	DefaultWeight         = 1
 )
@@ -113,10 +120,14 @@ const (
 // NoGrace as Config.StopGrace ends the contexts of running handlers at once.
 const NoGrace time.Duration = -1
 
+// NoTakeovers as Config.ClaimGrace never takes a job from an owner that may be alive.
+const NoTakeovers time.Duration = -1
+
 const (
 	minSessionTimeout = time.Second
 	maxSessionTimeout = time.Hour // servers grant 20 of their ticks, 40 s by default
 	minSyncPeriod     = 50 * time.Millisecond
+	minClaimGrace     = 50 * time.Millisecond
 	maxWeight         = 1000
 )
 
@@ -137,6 +148,7 @@ func (c Config) withDefaults() Config {
 	if c.StopGrace = cmp.Or(c.StopGrace, DefaultStopGrace); c.StopGrace == NoGrace {
 		c.StopGrace = 0
 	}
+	c.ClaimGrace = cmp.Or(c.ClaimGrace, DefaultClaimGrace)
 	c.Weight = cmp.Or(c.Weight, DefaultWeight)
 	c.InstanceID = cmp.Or(c.InstanceID, defaultInstanceID())
 	c.Mode = cmp.Or(c.Mode, LeaseMode)
@@ -164,6 +176,7 @@ func (c Config) validate() error {
 		{"SessionTimeout", c.SessionTimeout, atLeast(c.SessionTimeout, minSessionTimeout)},
 		{"SessionTimeout", c.SessionTimeout, atMost(c.SessionTimeout, maxSessionTimeout)},
 		{"SyncPeriod", c.SyncPeriod, atLeast(c.SyncPeriod, minSyncPeriod)},
+		{"ClaimGrace", c.ClaimGrace, checkClaimGrace(c.ClaimGrace)},
 		{"StopGrace", c.StopGrace, atLeast(c.StopGrace, 0)},
 		{"MaxSlots", c.MaxSlots, notNegative(c.MaxSlots)},
 		{"Weight", c.Weight, checkWeight(c.Weight)},
@@ -190,6 +203,13 @@ func (c Config) checkSyncPeriod() error {
 			"later than a dead one", c.SessionTimeout)
 	}
 	return nil
+}
+
+func checkClaimGrace(d time.Duration) error {
+	if d == NoTakeovers {
+		return nil
+	}
+	return atLeast(d, minClaimGrace)
 }
 
 func atLeast(d, least time.Duration) error {

@@ -61,7 +61,7 @@ func TestNewChecksEveryFieldAndRelation(t *testing.T) {
 // refuse, and add it to the tests of this file.
 func TestNoFieldIsForgotten(t *testing.T) {
 	t.Parallel()
-	checked := strings.Fields("Servers ServerType InstanceID Auth ACL Mode SessionTimeout SyncPeriod StopGrace MaxSlots Weight")
+	checked := strings.Fields("Servers ServerType InstanceID Auth ACL Mode SessionTimeout SyncPeriod ClaimGrace StopGrace MaxSlots Weight")
 	anything := strings.Fields("TLS Dial Logger Hooks")
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
 		if !slices.Contains(checked, field.Name) && !slices.Contains(anything, field.Name) {

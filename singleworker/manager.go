@@ -200,6 +200,7 @@ func (m *Manager) wire(ctx context.Context) *bridge {
 		},
 		ServerType: m.cfg.ServerType,
 		SyncPeriod: m.cfg.SyncPeriod,
+		ClaimGrace: m.cfg.ClaimGrace,
 		Member: member.Config{
 			ID: m.cfg.InstanceID,
 			Instance: zkrec.Instance{

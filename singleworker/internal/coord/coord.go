@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/catalog"
+	"github.com/swjobs/singleworker/singleworker/internal/deputy"
 	"github.com/swjobs/singleworker/singleworker/internal/journal"
 	"github.com/swjobs/singleworker/singleworker/internal/keeper"
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
@@ -35,6 +36,7 @@ type Config struct {
 	Conn       zkconn.Config
 	ServerType string
 	SyncPeriod time.Duration
+	ClaimGrace time.Duration // negative: owners are not relieved
 	Member     member.Config
 	Handlers   catalog.Handlers
 	Runner     Runner
@@ -54,6 +56,7 @@ type Coordinator struct {
 	journal *journal.Journal
 	keeper  *keeper.Keeper
 	overdue *keeper.Overdue
+	deputy  *deputy.Deputy
 
 	started        bool
 	sessionTimeout time.Duration // as granted last; 0 before the first session
@@ -73,11 +76,12 @@ func New(cfg Config) *Coordinator {
 	c.catalog = catalog.New(loop, c.member, cfg.Handlers)
 	c.owner = owner.New(loop, c.member, c.catalog, owner.Config{
 		SyncPeriod: cfg.SyncPeriod, MaxSlots: cfg.Member.Instance.MaxSlots, Weight: cfg.Member.Instance.Weight,
-		Leases: cfg.Leases,
+		Grace: cfg.ClaimGrace, Leases: cfg.Leases,
 	})
 	c.journal = journal.New(loop, c.catalog, c.owner, cfg.Runner)
 	c.keeper = keeper.New(loop, c.catalog, c.owner, cfg.Runner)
 	c.overdue = keeper.NewOverdue(loop, c.member, c.catalog, cfg.Runner)
+	c.deputy = deputy.New(loop, c.catalog, c.owner)
 	return c
 }
 
@@ -132,8 +136,11 @@ func (h handler) Turn() {
 		h.nextSync = now + task.Jitter(h.loop.SyncPeriod())
 		h.sync()
 	}
-	if h.loop.Joined() && now >= h.owner.NextBeat() {
-		h.owner.Step(lease.Tick{})
+	if h.loop.Joined() {
+		if now >= h.owner.NextBeat() {
+			h.owner.Step(lease.Tick{})
+		}
+		h.deputy.Look()
 	}
 }
 
@@ -178,7 +185,7 @@ func (h handler) Next() time.Duration {
 	departing, _ := h.member.Departure()
 	switch {
 	case h.loop.Joined():
-		next = min(next, h.owner.NextBeat())
+		next = h.deputy.Next(min(next, h.owner.NextBeat()))
 	case h.member.Leaving() && h.member.EverJoined() && !departing:
 		next = min(next, h.loop.LostAt()+h.loop.Conn.SessionTimeout()) // leave waits for that
 	}

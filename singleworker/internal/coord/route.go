@@ -104,6 +104,7 @@ func (h handler) Handle(n session.Notice) {
 			h.overdue.Changed(n.Job)
 			h.journal.SpecChanged(n.Job)
 		}
+		h.deputy.Changed(n.Job)
 		h.keeper.Keep(n.Job)
 	case owner.Gained:
 		h.journal.Gained(n.Slot)
@@ -111,6 +112,7 @@ func (h handler) Handle(n session.Notice) {
 	case owner.Lost:
 		h.journal.Lost(n.Slot, n.Cause)
 		h.keeper.KeepSlot(n.Slot)
+		h.deputy.Watch(n.Slot)
 	default:
 		panic(fmt.Sprintf("coord: notice %T is not routed", n)) // a room tells what nobody hears
 	}

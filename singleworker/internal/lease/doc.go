@@ -33,7 +33,11 @@
 //	(b) when the heartbeat node has stayed at H for 1.5 session timeouts (the owner's or the taker's,
 //	    whichever is longer) on the taker's monotonic clock: the owner hangs while its session is alive.
 //
-// Both check H in the transaction, so that an owner that has just sent a heartbeat keeps the slot. For
+// or
+//
+//	(c) when a run of the slot is due that the owner has not claimed, and none is open: see below.
+//
+// All check H in the transaction, so that an owner that has just sent a heartbeat keeps the slot. For
 // (a), the list of instances must have been requested after H was read: otherwise an owner whose session
 // expired could have reconnected and renewed its lease in between, which then shows in H. Without the
 // check of H, or without this order, the tests find two valid leases at the same time.
@@ -43,6 +47,15 @@
 // is notified. And if someone manually creates a heartbeat node for a hung instance, with the version
 // that the instance saw last, that renews its lease. Claims check the version of the alive node and that
 // the claimant's heartbeat node exists, so they are refused in all three cases.
+//
+// # Idle slots
+//
+// The lease protects runs that go on, not slots that are idle. Under (c) the owner may be alive, and its
+// lease valid. But no run is open when the slot changes hands, for the transaction checks the version of the tick
+// record that showed this; and the former owner can open none afterwards, because a claim checks the version
+// of the alive node, which has changed. So of two leases that are valid then, one is of no use, until the next
+// heartbeat is refused. The machine is told by [Overdue] which slots are due for this; [Machine.Deputy] says whose turn it is
+// to look.
 //
 // # Unknown outcomes
 //

@@ -96,6 +96,9 @@ type (
 		Busy bool
 	}
 
+	// Overdue: a run of the slot is due that its owner has not claimed, and none is open; see rule (c).
+	Overdue struct{ Slot Slot }
+
 	// Look: the slot may have changed.
 	Look struct{ Slot Slot }
 	// LookGroup: an instance has joined or left, or its willingness to take slots may have changed.
@@ -153,6 +156,7 @@ func (Expired) event()     {}
 func (SlotSet) event()     {}
 func (SlotGone) event()    {}
 func (Busy) event()        {}
+func (Overdue) event()     {}
 func (Look) event()        {}
 func (LookGroup) event()   {}
 func (LookAll) event()     {}
@@ -187,10 +191,16 @@ type (
 	// Take: in one transaction, set alive to this incarnation if its version is
 	// Version, delete each heartbeat in Remove if its version is unchanged, and
 	// create this instance's heartbeat. Answer: TakeDone.
+	//
+	// If Overdue is set, the owner may be alive. Then the request must prove rule (c): that alive, last
+	// changed by the transaction Mzxid, still is the record that was read, that a run is due, and, in the
+	// same transaction, that none is open. Otherwise it is refused.
 	Take struct {
 		Slot    Slot
 		Version int32
 		Remove  []Beat
+		Overdue bool
+		Mzxid   int64
 	}
 	// SendBeats: set each heartbeat if its version is the one given. A refused
 	// one must not affect the others. Answer: a BeatDone for each.
@@ -218,6 +228,7 @@ type (
 		Token   int64
 		Version int32 // of the alive node; claims check it
 		Until   time.Duration
+		From    string // the instance that had not claimed a run in time, if rule (c) was applied
 	}
 	// Renewed: the lease of an owned slot now ends at Until, on the Elapsed clock.
 	Renewed struct {

@@ -59,7 +59,8 @@ type Machine struct {
 	roundAt    int               // step at which the round began
 	groupAsked int               // step of the latest ReadGroup
 	peers      map[string]Peer
-	skipped    map[string]skipped // instances that ignored an offer
+	skipped    map[string]skipped // instances that ignored an offer, or had to be relieved
+	full       map[string]bool    // instances that own as many slots as they may, at the latest round
 	heldUp     bool               // a slot of ours would move, but for its run or its tick
 	even       bool               // at the latest round no slot had to move, and nothing has changed since
 
@@ -97,6 +98,8 @@ type slot struct {
 	op        operation // the request in flight
 	opVoid    bool      // it was sent before the job was deleted: ignore the answer
 	takeEpoch int       // of the latest Take
+	overdue   bool      // its owner is to be relieved, see rule (c)
+	relieves  string    // the owner that the latest Take relieves, or ""
 	unsure    bool      // the latest Take may have been applied: must be read
 	kept      bool      // the latest Release was refused, or may not have been applied: must be read
 	beating   bool      // a heartbeat is in flight
@@ -134,6 +137,7 @@ type holding struct {
 	gained  bool          // Gained was reported
 	leaving bool          // being released
 	offer   string        // instance it is released to, or "" for any
+	from    string        // the owner that was relieved, if one was
 }
 
 // New returns a machine without slots and without a session.
@@ -200,6 +204,8 @@ func (m *Machine) apply(now Instant, ev Event) {
 		m.slotGone(ev.Slot)
 	case Busy:
 		m.setBusy(now, ev)
+	case Overdue:
+		m.setOverdue(m.slots[ev.Slot])
 	case Look:
 		m.markDirty(m.slots[ev.Slot])
 	case LookGroup:

@@ -35,6 +35,7 @@ func (m *Machine) slotRead(now Instant, ev SlotRead) {
 		m.suspect(rec.Owner)
 	} else if rec.Owner != (Member{}) && rec.Owner != before.Owner && rec.Version == before.Version+1 && m.lives(before.Owner) {
 		m.suspect(before.Owner) // taken from it, without having been released
+		m.skip(now, before.Owner.SID)
 	}
 	switch {
 	case !rec.Exists:
@@ -46,6 +47,7 @@ func (m *Machine) slotRead(now Instant, ev SlotRead) {
 	}
 	m.yieldStray(now, s)
 	m.accept(s)
+	m.relieve(s)
 }
 
 // accept takes a slot that the reading shows to be offered to us. It does not need the list of
@@ -62,7 +64,7 @@ func (m *Machine) accept(s *slot) {
 
 // take requests s as it was read.
 func (m *Machine) take(s *slot) {
-	s.op, s.takeEpoch = taking, m.epoch
+	s.op, s.takeEpoch, s.relieves = taking, m.epoch, ""
 	m.do(Take{Slot: s.id, Version: s.rec.Version, Remove: s.rec.Beats})
 }
 
@@ -226,7 +228,7 @@ func (m *Machine) extend(s *slot, sentAt Instant) {
 		return
 	}
 	h.gained, m.even = true, false
-	m.do(Gained{Slot: s.id, Token: h.token, Version: h.version, Until: h.until})
+	m.do(Gained{Slot: s.id, Token: h.token, Version: h.version, Until: h.until, From: h.from})
 }
 
 func (m *Machine) takeDone(now Instant, ev TakeDone) {
@@ -243,7 +245,10 @@ func (m *Machine) takeDone(now Instant, ev TakeDone) {
 		return
 	}
 	m.offerEnded(now, s, Record{Owner: m.cfg.Self, Version: ev.Version})
-	s.mine = &holding{token: ev.Mzxid, version: ev.Version, beat: 0}
+	s.mine = &holding{token: ev.Mzxid, version: ev.Version, beat: 0, from: s.relieves}
+	if _, live := m.peers[s.relieves]; live {
+		m.skip(now, s.relieves)
+	}
 	s.known, s.freeSince = true, never
 	s.rec = Record{
 		Exists: true, Version: ev.Version, Mzxid: ev.Mzxid, Owner: m.cfg.Self,

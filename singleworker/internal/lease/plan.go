@@ -22,6 +22,7 @@ func (m *Machine) plan(now Instant) {
 	m.shed()
 	m.adopt(now)
 	loads := m.loads(now)
+	m.full = loads.full()
 	if !m.takesPending(now, loads) {
 		m.balance(loads)
 	}
@@ -140,8 +141,8 @@ func (m *Machine) isSilent(s *slot, sid string) bool {
 	return seen && !m.peers[sid].Opaque && s.readMono-since > m.silentAfter(sid)
 }
 
-// skipPeriods is for how many sync periods an instance that ignored an offer gets
-// no further offers. Otherwise an instance that hangs while its session is alive
+// skipPeriods is for how many sync periods an instance that ignored an offer, or claimed so late that it was
+// relieved of a slot, gets no further offers. Otherwise an instance that hangs while its session is alive
 // would be offered slots forever, each of which would be unowned for a sync
 // period. Each instance decides this for itself and respects the offers of others.
 const skipPeriods = 8

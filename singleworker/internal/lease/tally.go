@@ -44,6 +44,17 @@ func (t *tally) add(s *slot, k int) {
 
 func (t *tally) isFull(k int) bool { return t.limits[k] > 0 && t.all[k] >= t.limits[k] }
 
+// full lists the instances that own as many slots as they may.
+func (t *tally) full() map[string]bool {
+	full := make(map[string]bool)
+	for k, sid := range t.sids {
+		if t.isFull(k) {
+			full[sid] = true
+		}
+	}
+	return full
+}
+
 // oneMore compares the loads of a and b with half a slot more: first of the group
 // of s, if it has one, then of all slots.
 func (t *tally) oneMore(s *slot, a, b int) int {

@@ -37,8 +37,9 @@ type (
 // Config is what an Owner needs beside the rooms below it.
 type Config struct {
 	SyncPeriod time.Duration
-	MaxSlots   int // 0: no limit
-	Weight     int // 0: 1
+	MaxSlots   int           // 0: no limit
+	Weight     int           // 0: 1
+	Grace      time.Duration // see Owner.Grace
 	Leases     *leases.Table
 }
 
@@ -49,6 +50,7 @@ type Owner struct {
 	catalog *catalog.Catalog
 	leases  *leases.Table
 	machine *lease.Machine
+	grace   time.Duration
 
 	owned    map[string]*Ownership
 	draining bool
@@ -59,6 +61,7 @@ type Ownership struct {
 	Token int64
 	Lease *leases.Lease
 	Since time.Time // on this instance's clock
+	From  string    // the instance that was relieved because it had not claimed a run in time, or ""
 
 	version int32 // of the alive node: what guards check
 }
@@ -66,7 +69,7 @@ type Ownership struct {
 // New returns an owner of nothing.
 func New(loop *session.Loop, m *member.Member, c *catalog.Catalog, cfg Config) *Owner {
 	return &Owner{
-		loop: loop, member: m, catalog: c, leases: cfg.Leases, owned: make(map[string]*Ownership),
+		loop: loop, member: m, catalog: c, leases: cfg.Leases, grace: cfg.Grace, owned: make(map[string]*Ownership),
 		machine: lease.New(lease.Config{
 			Self: m.Self(), SyncPeriod: cfg.SyncPeriod, MaxSlots: cfg.MaxSlots, Weight: cfg.Weight, Soon: c.Soon,
 		}),
@@ -125,6 +128,9 @@ func (o *Owner) Lapse() { o.leases.Lapse() }
 // Look has the protocol look at a slot that may have changed.
 func (o *Owner) Look(slot string) { o.Step(lease.Look{Slot: lease.Slot(slot)}) }
 
+// Relieve has the protocol take a slot from its owner, which has not claimed a run in time.
+func (o *Owner) Relieve(slot string) { o.Step(lease.Overdue{Slot: lease.Slot(slot)}) }
+
 // SetBusy says whether a slot's record is being changed or its run is under way: it is not handed over
 // then.
 func (o *Owner) SetBusy(slot string, busy bool) {
@@ -156,9 +162,13 @@ func (o *Owner) do(action lease.Action) {
 func (o *Owner) gained(a lease.Gained) {
 	slot := string(a.Slot)
 	o.owned[slot] = &Ownership{
-		Token: a.Token, Lease: o.leases.Open(a.Slot, a.Token, a.Until), Since: o.loop.Clock.Wall(), version: a.Version,
+		Token: a.Token, Lease: o.leases.Open(a.Slot, a.Token, a.Until), Since: o.loop.Clock.Wall(), From: a.From, version: a.Version,
 	}
-	o.loop.Log.Info("job owned", "job", slot, "token", a.Token)
+	if a.From == "" {
+		o.loop.Log.Info("job owned", "job", slot, "token", a.Token)
+	} else {
+		o.loop.Log.Warn("job taken over: its owner had not claimed a run in time", "job", slot, "token", a.Token, "owner", a.From)
+	}
 	o.loop.Tell(Gained{slot})
 }
 

@@ -12,6 +12,15 @@ import (
 
 // take adopts a free slot, or takes one over, in one transaction.
 func (o *Owner) take(a lease.Take) {
+	if a.Overdue {
+		o.relieve(a)
+		return
+	}
+	o.loop.Write(session.Others, o.takeOps(a), func(r session.Result) { o.taken(a, r) })
+}
+
+// takeOps makes this incarnation the owner; the first of them sets the owner record.
+func (o *Owner) takeOps(a lease.Take) []zkconn.Op {
 	slot, tree := string(a.Slot), o.loop.Tree
 	self := o.member.Self()
 	record := zkrec.Owner{SID: self.SID, Incarnation: self.Incarnation}
@@ -19,16 +28,17 @@ func (o *Owner) take(a lease.Take) {
 	for _, b := range a.Remove {
 		ops = append(ops, zkconn.DeleteOp(tree.Heartbeat(slot, b.SID), b.Version))
 	}
-	ops = append(ops, zkconn.CreateOp(tree.Heartbeat(slot, self.SID), zkrec.EncodeBeat(o.loop.Clock.Wall())))
-	o.loop.Write(session.Others, ops, func(r session.Result) {
-		done := lease.TakeDone{Slot: a.Slot, Outcome: outcomeOf(r.Err), SentAt: r.SentAt}
-		if r.Err == nil {
-			done.Version, done.Mzxid = r.Stats[0].Version, r.Stats[0].Mzxid
-		} else {
-			o.loop.Log.Debug("slot not taken", "job", slot, "version", a.Version, "err", r.Err)
-		}
-		o.Step(done)
-	})
+	return append(ops, zkconn.CreateOp(tree.Heartbeat(slot, self.SID), zkrec.EncodeBeat(o.loop.Clock.Wall())))
+}
+
+func (o *Owner) taken(a lease.Take, r session.Result) {
+	done := lease.TakeDone{Slot: a.Slot, Outcome: outcomeOf(r.Err), SentAt: r.SentAt}
+	if r.Err == nil {
+		done.Version, done.Mzxid = r.Stats[0].Version, r.Stats[0].Mzxid
+	} else {
+		o.loop.Log.Debug("slot not taken", "job", a.Slot, "version", a.Version, "err", r.Err)
+	}
+	o.Step(done)
 }
 
 // sendBeats writes the heartbeats of all slots in as few transactions as possible.

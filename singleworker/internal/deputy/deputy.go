@@ -1,0 +1,198 @@
+package deputy
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/catalog"
+	"github.com/swjobs/singleworker/singleworker/internal/owner"
+	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// maxLooks is how many slots are looked at in one turn of the loop: thousands may be due in the same second.
+const maxLooks = 256
+
+// Deputies other than the first look at a slot once per seldom, and so many of them do.
+const (
+	seldom      = 15 * time.Second
+	maxDeputies = 3
+)
+
+// Deputy watches the slots that this instance could take from their owners.
+type Deputy struct {
+	loop    *session.Loop
+	catalog *catalog.Catalog
+	owner   *owner.Owner
+
+	slots  map[string]*watched
+	queue  queue // those of them that are not being read, by time
+	pace   pace
+	claims map[string]zkconn.Stat // by instance: of the tick record that it was last seen to have changed
+}
+
+// watched is a slot that is looked at when its next run is overdue.
+type watched struct {
+	slot    string
+	due     time.Time // the run that may be overdue
+	at      time.Time // when to look: on the wall clock, as ticks are
+	index   int       // in the queue
+	reading bool
+	waits   bool          // for the deputies before this one
+	looked  time.Duration // Mono: when this instance last looked although it is not the first deputy
+	excuse  int64         // the claim for which the owner was last given more time
+}
+
+// New returns a deputy that watches nothing.
+func New(loop *session.Loop, c *catalog.Catalog, o *owner.Owner) *Deputy {
+	return &Deputy{
+		loop: loop, catalog: c, owner: o, pace: pace{least: o.Grace()},
+		slots: make(map[string]*watched), claims: make(map[string]zkconn.Stat),
+	}
+}
+
+// Changed follows a job whose spec has changed, or that is gone.
+func (d *Deputy) Changed(job *catalog.Job) {
+	for _, slot := range job.Slots {
+		d.Watch(slot)
+	}
+}
+
+// Joined goes on after a time in which this instance could not look.
+func (d *Deputy) Joined() {
+	now := d.loop.Clock.Wall()
+	for _, w := range d.slots {
+		if !w.reading && w.at.Before(now) {
+			d.putDue(w, now)
+		}
+	}
+}
+
+// Watch has a slot looked at from its next tick on. Slots that need not be watched are dropped when it is their turn.
+func (d *Deputy) Watch(slot string) {
+	if d.owner.Grace() < 0 {
+		return
+	}
+	w := d.slots[slot]
+	if w == nil {
+		w = &watched{slot: slot, index: -1, looked: -seldom}
+		d.slots[slot] = w
+	}
+	if job := d.jobOf(slot); job == nil {
+		d.drop(w)
+	} else if now := d.loop.Clock.Wall(); !w.reading {
+		d.putDue(w, ticks.NextDue(job.Ticks, zkrec.Tick{}, now))
+	}
+}
+
+// jobOf is the job of a slot that this instance may have to take.
+func (d *Deputy) jobOf(slot string) *catalog.Job {
+	job := d.catalog.JobOf(slot)
+	if job == nil || !job.Eligible || !job.Valid() || !job.Has(slot) {
+		return nil
+	}
+	return job
+}
+
+// putDue has w looked at when a run is overdue that is due then, or not any more if that is never.
+func (d *Deputy) putDue(w *watched, due time.Time) {
+	if w.due = due; due.IsZero() {
+		d.drop(w)
+		return
+	}
+	d.put(w, due.Add(d.pace.grace(d.loop.Now())))
+}
+
+// put has w looked at.
+func (d *Deputy) put(w *watched, at time.Time) {
+	if w.at = at; w.index < 0 {
+		heap.Push(&d.queue, w)
+	} else {
+		heap.Fix(&d.queue, w.index)
+	}
+}
+
+func (d *Deputy) drop(w *watched) {
+	if w.index >= 0 {
+		heap.Remove(&d.queue, w.index)
+	}
+	delete(d.slots, w.slot)
+}
+
+// Next is when Look is due, on Mono, or the given time if that is earlier.
+func (d *Deputy) Next(other time.Duration) time.Duration {
+	if len(d.queue) == 0 {
+		return other
+	}
+	return min(other, d.loop.Now()+max(0, d.queue[0].at.Sub(d.loop.Clock.Wall())))
+}
+
+// Look reads the tick records of the slots of which a run may be overdue.
+func (d *Deputy) Look() {
+	now := d.loop.Clock.Wall()
+	var looks []*look
+	for n := 0; n < maxLooks && len(d.queue) > 0 && !d.queue[0].at.After(now); n++ {
+		w := heap.Pop(&d.queue).(*watched) //nolint:errcheck,forcetypeassert // it has no others
+		if l := d.turn(w, now); l != nil {
+			looks = append(looks, l)
+		}
+	}
+	if len(looks) > 0 {
+		d.read(looks)
+	}
+}
+
+// turn decides what to do with a slot of which a run may be overdue: it may not be up to this instance to look.
+func (d *Deputy) turn(w *watched, now time.Time) *look {
+	job := d.jobOf(w.slot)
+	if job == nil || d.owner.Owned(w.slot) != nil {
+		delete(d.slots, w.slot) // until it is lost
+		return nil
+	}
+	mono := d.loop.Now()
+	owner, rank, is := d.owner.Deputy(w.slot)
+	switch {
+	case is && rank == 0:
+		d.pace.saw(mono, now.Sub(w.at))
+	case is && rank < maxDeputies && mono-w.looked >= time.Duration(rank)*seldom:
+		if w.waits = !w.waits; w.waits {
+			d.put(w, now.Add(time.Duration(rank)*d.pace.grace(mono)))
+			return nil
+		}
+		w.looked = mono
+	default:
+		d.putDue(w, ticks.NextDue(job.Ticks, zkrec.Tick{}, now.Add(-d.pace.grace(mono))))
+		return nil
+	}
+	w.reading = true
+	return &look{w: w, job: job, version: job.Version, owner: owner}
+}
+
+// queue is a heap of slots by time.
+type queue []*watched
+
+func (q queue) Len() int           { return len(q) }
+func (q queue) Less(i, j int) bool { return q[i].at.Before(q[j].at) }
+func (q queue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].index, q[j].index = i, j
+}
+
+// Push is heap.Interface's.
+func (q *queue) Push(x any) {
+	w := x.(*watched) //nolint:errcheck,forcetypeassert // it has no others
+	w.index = len(*q)
+	*q = append(*q, w)
+}
+
+// Pop is heap.Interface's.
+func (q *queue) Pop() any {
+	w := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	w.index = -1
+	return w
+}
+
+var _ heap.Interface = (*queue)(nil)

@@ -1,0 +1,21 @@
+// Package deputy is the room of an instance that watches the other owners: when one does not claim a run that
+// is due, an instance that could take the slot relieves it, whatever has become of the owner. So a crash costs
+// an idle job a fraction of a second, not a session.
+//
+// Every instance is a deputy of each slot that it can run and does not own. The first of them, in an order that
+// differs from slot to slot, reads the slot's tick record [owner.Grace] after each tick, together with all others
+// that are due at that moment. The next ones look a grace later each, but seldom: the first one, if it hangs, is
+// relieved itself, and stops counting. What is found overdue is told to the ownership protocol
+// (lease.Overdue), which proves it and takes the slot; see rule (c) in package lease. What becomes of the run is then
+// decided as after any other takeover.
+//
+// # Overload
+//
+// A deputy must not make matters worse when owners are late because everything is late.
+//
+//   - It waits four times as long as readings, its own loop and the owners' runs have been late of late.
+//   - It waits again as long as it sees that the owner has claimed something since the run was due.
+//   - What it takes must be due by ZooKeeper's clock, and is read once more before.
+//
+// To take a slot from a late owner is no error, only a waste.
+package deputy

@@ -1,0 +1,118 @@
+package deputy
+
+import (
+	"slices"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/catalog"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// look is one reading of a slot's tick record.
+type look struct {
+	w       *watched
+	job     *catalog.Job
+	version int32 // of the job's spec when the reading began
+	owner   string
+
+	record zkrec.Tick
+	stat   zkconn.Stat
+	err    error
+}
+
+// read reads the records of slots that are due together.
+func (d *Deputy) read(looks []*look) {
+	asked := d.loop.Now()
+	reads := make([]zkconn.Read, len(looks))
+	for i, l := range looks {
+		reads[i] = zkconn.Read{Path: d.loop.Tree.Tick(l.w.slot)}
+	}
+	d.loop.Read(reads, func(results []zkconn.ReadResult) {
+		for i, l := range looks {
+			if l.stat, l.err = results[i].Stat, results[i].Err; l.err == nil {
+				l.record, l.err = zkrec.ParseTick(results[i].Data, l.stat.Mtime)
+			}
+		}
+		now := d.loop.Now()
+		d.pace.saw(now, now-asked)
+		d.learn(now, looks)
+		for _, l := range looks {
+			d.judge(l)
+		}
+	})
+}
+
+// maxInstances is of how many instances it is remembered what they have claimed.
+const maxInstances = 1000
+
+// learn notes which instances have claimed something, and how late.
+func (d *Deputy) learn(now time.Duration, looks []*look) {
+	if len(d.claims) > maxInstances {
+		clear(d.claims)
+	}
+	var late []time.Duration
+	for _, l := range looks {
+		if l.err != nil || l.record.RunID == "" {
+			continue
+		}
+		if l.stat.Mzxid > d.claims[l.record.SID].Mzxid {
+			d.claims[l.record.SID] = l.stat
+		}
+		if r := l.record; r.Manual == "" && r.Attempt == 1 && r.BusySince == 0 && r.Tick == l.w.due.UnixMilli() {
+			late = append(late, time.Duration(r.Started-r.Tick)*time.Millisecond)
+		}
+	}
+	if len(late) > 0 { // a single run may be late for a reason of its own
+		slices.Sort(late)
+		d.pace.saw(now, late[len(late)/2])
+	}
+}
+
+// openLook is after how long, at least, a run that goes on is looked at again, which may fail and be retried. After that, a
+// run is looked at when it has gone on for twice as long.
+const openLook = time.Second
+
+// judge decides what a reading means for a slot: when to look again, or that its owner is to be relieved.
+func (d *Deputy) judge(l *look) {
+	w := l.w
+	if w.reading = false; d.slots[w.slot] != w {
+		return
+	}
+	now := d.loop.Clock.Wall()
+	job := d.jobOf(w.slot)
+	if job != l.job || job.Version != l.version || l.err != nil {
+		d.Watch(w.slot)
+		return
+	}
+	grace := d.pace.grace(d.loop.Now())
+	since := ticks.Unclaimed(job.Ticks, l.record, now)
+	claim := d.claims[l.owner]
+	switch {
+	case since.IsZero():
+		d.putDue(w, nextDue(l, now))
+	case now.Before(since.Add(grace)):
+		d.putDue(w, since)
+	case claim.Mzxid > w.excuse && !claim.Mtime.Before(since):
+		w.excuse = claim.Mzxid // it lives, and is late
+		d.put(w, now.Add(grace))
+	default:
+		d.put(w, now.Add(grace)) // in case that it is refused
+		d.owner.Relieve(w.slot)
+	}
+}
+
+// nextDue is when the slot is to be looked at again, but for the grace: when a run may be due, or the one that goes
+// on may have failed.
+func nextDue(l *look, now time.Time) time.Time {
+	next := ticks.NextDue(l.job.Ticks, l.record, now)
+	if !l.record.Open() || l.job.Ticks.Policy.Retries == 0 {
+		return next
+	}
+	again := now.Add(max(openLook, now.Sub(time.UnixMilli(l.record.Started))))
+	if next.IsZero() || again.Before(next) {
+		return again
+	}
+	return next
+}

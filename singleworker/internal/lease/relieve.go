@@ -1,0 +1,61 @@
+package lease
+
+import "slices"
+
+// Deputy says how many other instances are to relieve the slot's owner before this one if it does not claim
+// a run that is due. They come in an order that differs from slot to slot. is is false if this instance may
+// not: it has the slot, or cannot take it.
+func (m *Machine) Deputy(now Instant, id Slot) (rank int, is bool) {
+	s := m.slots[id]
+	if s == nil || s.isOwned() || !m.connected || !m.mayRelieve(s) {
+		return 0, false
+	}
+	self := m.preference(s, m.cfg.Self.SID)
+	for _, sid := range s.able.sids {
+		before := sid != m.cfg.Self.SID && sid != s.rec.Owner.SID && m.preference(s, sid) > self
+		if before && m.isOpen(sid) && m.mayOffer(now, sid) && !m.full[sid] {
+			rank++
+		}
+	}
+	return rank, true
+}
+
+// preference is rank without a tally.
+func (m *Machine) preference(s *slot, sid string) uint64 { return mix(hashOf(sid) ^ s.hash) }
+
+// Owner is the instance that the slot's record names, as it was last read, or "".
+func (m *Machine) Owner(id Slot) string {
+	if s := m.slots[id]; s != nil {
+		return s.rec.Owner.SID
+	}
+	return ""
+}
+
+// setOverdue has s read, to be taken from its owner.
+func (m *Machine) setOverdue(s *slot) {
+	if s != nil && !s.gone && s.mine == nil {
+		s.overdue = true
+		m.markDirty(s)
+	}
+}
+
+// mayRelieve reports whether this instance can take s now.
+func (m *Machine) mayRelieve(s *slot) bool {
+	return m.isAble(s, m.cfg.Self.SID) && (m.cfg.MaxSlots == 0 || m.hasRoom(m.Owned()))
+}
+
+// relieve takes an overdue slot from its owner, as it was read; see rule (c). Like accept, it does not need the
+// list of instances.
+func (m *Machine) relieve(s *slot) {
+	if !s.overdue {
+		return
+	}
+	s.overdue = false
+	others := slices.ContainsFunc(s.rec.Beats, func(b Beat) bool { return b.SID != s.rec.Owner.SID })
+	if s.mine != nil || !s.rec.Exists || !m.connected || s.op != idle || s.beating || others ||
+		s.refusals >= refusalLimit || !m.mayRelieve(s) {
+		return
+	}
+	s.op, s.takeEpoch, s.relieves = taking, m.epoch, s.rec.Owner.SID
+	m.do(Take{Slot: s.id, Version: s.rec.Version, Remove: s.rec.Beats, Overdue: true, Mzxid: s.rec.Mzxid})
+}

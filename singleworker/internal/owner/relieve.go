@@ -1,0 +1,112 @@
+package owner
+
+import (
+	"errors"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// Grace is how long a run of an idle slot may be due, by ZooKeeper's clock, before another instance takes the slot
+// from its owner. It is negative if none does.
+func (o *Owner) Grace() time.Duration { return o.grace }
+
+// errNotOverdue is why a slot's owner is not relieved after all.
+var errNotOverdue = errors.New("nothing is overdue")
+
+// Deputy says whether, and after how many others, this instance is to relieve the slot's owner, and who that is.
+func (o *Owner) Deputy(slot string) (owner string, rank int, is bool) {
+	id := lease.Slot(slot)
+	rank, is = o.machine.Deputy(o.loop.Clock.Now(), id)
+	return o.machine.Owner(id), rank, is
+}
+
+// relief is a Take by rule (c) of the ownership protocol: from an owner that may live, of a slot of which no run is open.
+//
+// It rests on the tick record, whose version the transaction checks. Versions start over when a job is deleted
+// and submitted again, so the instance holds a node below the tick node while it reads and writes: with a child,
+// the tick node cannot be deleted. The same is done for late results.
+type relief struct {
+	*Owner
+
+	take  lease.Take
+	slot  string
+	proof string // the node below the tick node
+}
+
+func (o *Owner) relieve(a lease.Take) {
+	slot := string(a.Slot)
+	r := relief{o, a, slot, o.loop.Tree.Late(slot, o.member.Self().Incarnation)}
+	o.loop.Write(session.Others, []zkconn.Op{zkconn.CreateEphemeralOp(r.proof, nil)}, func(made session.Result) {
+		if made.Err != nil && !errors.Is(made.Err, zkconn.ErrNodeExists) { // by an earlier try whose answer was lost
+			r.refuse(made.Err)
+			return
+		}
+		r.read()
+	})
+}
+
+func (r relief) read() {
+	tree := r.loop.Tree
+	reads := []zkconn.Read{{Path: tree.Alive(r.slot)}, {Path: tree.Tick(r.slot)}, {Path: r.proof}}
+	r.loop.Read(reads, func(results []zkconn.ReadResult) {
+		version, err := r.check(results[0], results[1], results[2])
+		if err != nil {
+			r.drop()
+			r.refuse(err)
+			return
+		}
+		r.write(version)
+	})
+}
+
+// check verifies that the owner record is the one that the protocol has read, and that a run is due. The time
+// is ZooKeeper's: that at which the proof was created. It returns the version of the tick record.
+func (r relief) check(alive, tick, proof zkconn.ReadResult) (version int32, err error) {
+	if err := errors.Join(alive.Err, tick.Err, proof.Err); err != nil {
+		return 0, err
+	}
+	record, err := zkrec.ParseTick(tick.Data, tick.Stat.Mtime)
+	if err != nil {
+		return 0, err
+	}
+	job := r.catalog.JobOf(r.slot)
+	if job == nil || !job.Valid() || alive.Stat.Mzxid != r.take.Mzxid {
+		return 0, errNotOverdue
+	}
+	if ticks.Unclaimed(job.Ticks, record, proof.Stat.Ctime.Add(-r.grace)).IsZero() {
+		return 0, errNotOverdue
+	}
+	return tick.Stat.Version, nil
+}
+
+// write makes the transaction: that of any other takeover, and the proof.
+func (r relief) write(version int32) {
+	ops := append(r.takeOps(r.take),
+		zkconn.CheckOp(r.loop.Tree.Tick(r.slot), version), zkconn.DeleteOp(r.proof, zkconn.AnyVersion))
+	r.loop.Write(session.Others, ops, func(result session.Result) {
+		if result.Err != nil {
+			r.drop()
+		}
+		r.taken(r.take, result)
+	})
+}
+
+// refuse tells the protocol that nothing was written.
+func (r relief) refuse(err error) {
+	r.loop.Log.Debug("owner not relieved", "job", r.slot, "err", err)
+	r.Step(lease.TakeDone{Slot: r.take.Slot, Outcome: lease.Refused})
+}
+
+// drop deletes the proof. It ends with the session if that fails.
+func (r relief) drop() {
+	r.loop.Write(session.Others, []zkconn.Op{zkconn.DeleteOp(r.proof, zkconn.AnyVersion)}, func(result session.Result) {
+		if result.Err != nil && !errors.Is(result.Err, zkconn.ErrNoNode) {
+			r.loop.Log.Debug("node not deleted; it ends with the session", "path", r.proof, "err", result.Err)
+		}
+	})
+}

@@ -1,0 +1,37 @@
+package ticks
+
+import "time"
+
+// Unclaimed returns since when a run of an idle slot has been due at t that its owner has not claimed: of a
+// tick, or another attempt at one. It returns the zero time if none is, or if a run is open. What an owner would not
+// run but record, such as a tick in a pause, is not urgent and does not count.
+func Unclaimed(job Job, r Record, t time.Time) time.Time {
+	if r.Open() {
+		return time.Time{}
+	}
+	plan := Next(View{Job: job, Record: r, Now: t, SID: r.SID, Token: r.Token})
+	switch {
+	case !plan.Opens:
+		return time.Time{}
+	case plan.Record.Attempt > 1:
+		return time.UnixMilli(r.NextAttemptAt)
+	default:
+		return time.UnixMilli(plan.Record.Tick)
+	}
+}
+
+// NextDue returns when, after t, a run of the slot may become due if r stays as it is: its next tick, or the
+// next attempt at the last one. It returns the zero time if that takes a change of the job.
+func NextDue(job Job, r Record, t time.Time) time.Time {
+	next := job.nextTick(later(t, time.UnixMilli(r.Watermark)))
+	if job.Paused.Covers(next) {
+		next = View{Job: job}.pauseEnds()
+	}
+	if r.NextAttempt == "" {
+		return next
+	}
+	if at := time.UnixMilli(r.NextAttemptAt); at.After(t) && (next.IsZero() || at.Before(next)) {
+		return at
+	}
+	return next
+}
