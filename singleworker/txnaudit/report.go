@@ -76,6 +76,7 @@ type Counts struct {
 	Ticks        int `json:"ticks"`         // accounted for: claimed, or recorded as not run
 	OwnerChanges int `json:"owner_changes"` // times that an instance became the owner of a job, or shard
 	Takeovers    int `json:"takeovers"`     // those from another instance
+	Relieved     int `json:"relieved"`      // among these, from one that may have been alive, and had not claimed a run in time
 	Layouts      int `json:"layouts"`       // changes of a number of shards
 	Complete     int `json:"complete"`      // records of ticks that all shards were done with
 	Unjudged     int `json:"unjudged"`      // writes that cannot be judged without what was before
@@ -122,7 +123,7 @@ var promises = map[ledger.Rule]string{
 func countsOf(c ledger.Counts) Counts {
 	return Counts{
 		Transactions: c.Txns, Claims: c.Claims, ManualRuns: c.Manual, Attempts: c.Attempts, Results: c.Results,
-		Ticks: c.Ticks, OwnerChanges: c.Owners, Takeovers: c.Takeovers, Layouts: c.Layouts, Complete: c.Complete,
+		Ticks: c.Ticks, OwnerChanges: c.Owners, Takeovers: c.Takeovers, Relieved: c.Relieved, Layouts: c.Layouts, Complete: c.Complete,
 		Unjudged: c.Unjudged, Unreadable: c.Unread,
 	}
 }
@@ -132,7 +133,7 @@ func (c Counts) plus(d Counts, sign int) Counts {
 	return Counts{
 		c.Transactions + sign*d.Transactions, c.Claims + sign*d.Claims, c.ManualRuns + sign*d.ManualRuns,
 		c.Attempts + sign*d.Attempts, c.Results + sign*d.Results, c.Ticks + sign*d.Ticks, c.OwnerChanges + sign*d.OwnerChanges,
-		c.Takeovers + sign*d.Takeovers, c.Layouts + sign*d.Layouts, c.Complete + sign*d.Complete,
+		c.Takeovers + sign*d.Takeovers, c.Relieved + sign*d.Relieved, c.Layouts + sign*d.Layouts, c.Complete + sign*d.Complete,
 		c.Unjudged + sign*d.Unjudged, c.Unreadable + sign*d.Unreadable,
 	}
 }

@@ -64,6 +64,7 @@ type Counts struct {
 	Ticks     int // accounted for, as claims or as ticks that were not run
 	Owners    int // times that an instance became the owner of a slot
 	Takeovers int // those from another owner
+	Relieved  int // among these, owners that may have been alive, and had not claimed a run that was due
 	Layouts   int // that replaced another one
 	Complete  int // records of complete ticks
 	Unjudged  int // writes for which it takes to know what was before the log
@@ -129,6 +130,7 @@ type touch struct {
 	set      nodes // created, or set
 	gone     nodes // deleted
 	again    bool  // the tick record was set twice
+	idle     bool  // the tick record is proven to be the one that was read, see zkrec.Tree.Late
 	requests []string
 }
 
@@ -183,7 +185,7 @@ func (l *Ledger) Apply(txn *txnlog.Txn) {
 		op := &txn.Ops[k]
 		l.note(txn, op)
 		slot, node, rest, ok := l.model.Split(op.Path)
-		if ok && slot != "" && op.Type != txnlog.Check && (rest == "" || node == NodeRequests && op.Type == txnlog.Delete) {
+		if ok && slot != "" && op.Type != txnlog.Check && (rest == "" || op.Type == txnlog.Delete && (node == NodeRequests || node == NodeTick)) {
 			t := touched[slot]
 			if t == nil {
 				t = l.touch(slot)
@@ -228,6 +230,8 @@ func (l *Ledger) touch(slot string) *touch {
 
 func (t *touch) add(op *txnlog.Op, node, rest string) {
 	switch {
+	case rest != "" && node == NodeTick:
+		t.idle = true
 	case rest != "":
 		t.requests = append(t.requests, rest)
 	case op.Type == txnlog.Delete:

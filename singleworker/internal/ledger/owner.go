@@ -22,8 +22,14 @@ func (l *Ledger) judgeOwner(j *Job, t *touch) {
 	case old.SID == "" || old.SID == now.SID && old.Incarnation == now.Incarnation:
 	case now.SID != "":
 		l.counts.Takeovers++
-		if why := l.alive(t); why != "" {
-			l.violatef(Owner, j.Name, "%s takes it from %s, %s", now.SID, old.SID, why)
+		why := l.alive(t)
+		if why == "" {
+			break
+		}
+		if owes := l.owes(t); owes != "" {
+			l.violatef(Owner, j.Name, "%s takes it from %s, %s, and %s", now.SID, old.SID, why, owes)
+		} else {
+			l.counts.Relieved++
 		}
 	case !known:
 		l.counts.Unjudged++
@@ -59,4 +65,26 @@ func (l *Ledger) alive(t *touch) string {
 	}
 	return "whose node is there and whose last heartbeat, zxid " + hex(last.Zxid) + ", is " + age.String() +
 		" old, less than the session timeout of " + timeout.String()
+}
+
+// owes says why a slot may not be taken from an owner that may be alive; empty if no run of it was open, and one was due.
+func (l *Ledger) owes(t *touch) string {
+	rec := t.before.Tick
+	switch {
+	case !t.idle || !t.before.Known.Tick:
+		return "it is not proven that no run was open"
+	case rec.Open():
+		return "run " + rec.RunID + " was open"
+	case rec.NextAttempt != "" && rec.NextAttemptAt <= l.txn.Time.UnixMilli(), len(t.before.Requests) > 0:
+		return ""
+	}
+	spans, ok := l.due(t.before.Spec, rec.Watermark)
+	if !ok {
+		l.counts.Unjudged++
+		return ""
+	}
+	if next := spans.next(rec.Watermark); next > l.txn.Time.UnixMilli() {
+		return "no run was due"
+	}
+	return ""
 }

@@ -131,6 +131,7 @@ type reign struct {
 	end   time.Time
 	endBy int64                  // zxid; 0 while it lasts
 	gone  bool                   // the record was deleted
+	idle  bool                   // it ended although the owner may live, because no run was open, and one due
 	beats []time.Time            // when the adoption and its heartbeats were applied
 	tick  map[string]*zkdev.Txn  // claims by run id
 	recs  map[string]*zkrec.Tick // and what they say
@@ -176,6 +177,7 @@ type counts struct {
 	complete  int           // ticks that hooks were told of
 	alarms    int           // that were raised
 	forgotten int           // claims that the servers have lost
+	relieved  int           // owners that may have lived, and had not claimed a run that was due
 	silent    time.Duration // the longest time for which an alarm was due
 }
 
@@ -322,7 +324,11 @@ func (l *ledger) apply(txn *zkdev.Txn) {
 
 // deleted takes in the end of a job, or of a slot: the nodes below are deleted before.
 func (l *ledger) deleted(slot, node, rest string, txn *zkdev.Txn) {
-	if l.model.Jobs[slot] == nil || rest != "" {
+	if l.model.Jobs[slot] == nil {
+		return
+	}
+	if rest != "" {
+		l.relieved(slot, node, txn)
 		return
 	}
 	switch node {
@@ -350,6 +356,16 @@ func (l *ledger) current(job string) *reign {
 func (l *ledger) endReign(job string, txn *zkdev.Txn, gone bool) {
 	if r := l.current(job); r != nil {
 		r.end, r.endBy, r.gone = txn.Time, txn.Zxid, gone
+	}
+}
+
+// relieved notes that the reign that this transaction has ended was that of an owner that may live: the
+// transaction proves that no run was open. Whether that is so, and one was due, judges the other ledger.
+func (l *ledger) relieved(slot, node string, txn *zkdev.Txn) {
+	n := len(l.reigns[slot]) - 2
+	if node == rules.NodeTick && n >= 0 && l.reigns[slot][n].endBy == txn.Zxid {
+		l.reigns[slot][n].idle = true
+		l.counts.relieved++
 	}
 }
 
@@ -436,7 +452,7 @@ func (l *ledger) checkRun(run *swtest.Run) {
 		return
 	}
 	what := span{run.Instance.Name, run.Started, end, "run " + run.ID}
-	if l.outlasts(what, r) {
+	if l.outlasts(what, r) { // also if the owner was relieved: then no run was open
 		property := 1
 		if r.end.Before(run.Started) {
 			property = 3

@@ -21,6 +21,7 @@ type scene struct {
 	brief    bool       // the handler does next to nothing
 	clock    wall.Clock // of the machines
 	latch    bool       // instances are in latch mode
+	relieve  bool       // instances take idle jobs from owners that live, too
 	witness
 }
 
@@ -38,6 +39,9 @@ func (s *scene) start(name string, b *breach) *swtest.Instance {
 		}},
 		Configure: func(cfg *singleworker.Config) {
 			s.listen(name, &cfg.Hooks)
+			if !s.relieve {
+				cfg.ClaimGrace = singleworker.NoTakeovers
+			}
 			if s.latch {
 				cfg.Mode = singleworker.LatchMode
 			}

@@ -38,8 +38,9 @@ var (
 //     them, idle or not: no two overlap; none lasts past the transaction that gives the slot to somebody
 //     else, nor longer than 0.75 sessions after its last heartbeat reached the server. The same is verified of
 //     the contexts of runs, some of which last until their right ends. The design makes an exception for a session ended,
-//     or an instance node deleted, from outside, for as long as a lease from before may last, and a job
-//     deleted while it is owned;
+//     or an instance node deleted, from outside, for as long as a lease from before may last, a job
+//     deleted while it is owned, and an owner that was relieved of a slot because it had not claimed a run that was due:
+//     it may believe to hold the lease until its next heartbeat, but no context of a run may last that long;
 //  2. no tick is claimed twice, nor is a request for a manual run, and a slot's claims have growing ticks; no
 //     request is deleted before it is claimed, but by an operator, and none is claimed after that;
 //  3. no run starts without a claim of its id in the log, made by the recorded owner, twice, outside of its
@@ -114,6 +115,7 @@ func TestSimulation(t *testing.T) {
 	t.Logf("seeds: %d", total.seeds)
 	t.Logf("jobs resharded: %d; schedules replaced: %d; ticks that all shards had done: %d", total.layouts, total.schedules, total.complete)
 	t.Logf("ticks accounted for: %d; alarms: %d, at the latest %.2f of the time allowed after they were due", total.ticks, total.alarms, total.silent)
+	t.Logf("owners relieved of idle slots: %d", total.relieved)
 	t.Logf("claims that were acknowledged and lost: %d", total.forgotten)
 	t.Logf("virtual hours: %.1f", total.virtual.Hours())
 	t.Logf("violations: %d", total.violations)
@@ -177,6 +179,7 @@ func (sum *totals) add(w *world) {
 	sum.layouts += w.layouts
 	sum.alarms += w.alarms
 	sum.forgotten += w.forgotten
+	sum.relieved += w.relieved
 	sum.schedules += w.schedules
 	sum.complete += w.complete
 	sum.txns += w.txns

@@ -35,6 +35,7 @@ type profile struct {
 	Lagging          bool          // instances read from servers that are behind
 	Latch            bool          // the group is in latch mode
 	Forgets          bool          // the servers lose transactions that they have acknowledged, once
+	Patient          bool          // no instance takes an idle slot from an owner that lives
 	Noise            time.Duration
 }
 
@@ -53,6 +54,7 @@ func drawProfile(r *rand.Rand, noise time.Duration) profile {
 	p.Clocks = r.IntN(3) == 0
 	p.Lagging = r.IntN(3) == 0
 	p.Forgets = r.IntN(6) == 0
+	p.Patient = r.IntN(4) == 0
 	if r.IntN(6) == 0 {
 		latchMode(&p)
 	}
@@ -262,6 +264,9 @@ func (w *world) start(name string) {
 	}
 	setup.Configure = func(cfg *singleworker.Config) {
 		cfg.Weight, cfg.MaxSlots = weight, most
+		if w.Patient {
+			cfg.ClaimGrace = singleworker.NoTakeovers
+		}
 		if w.Latch {
 			cfg.Mode = singleworker.LatchMode
 		}
