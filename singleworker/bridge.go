@@ -60,7 +60,7 @@ func (w *bridge) Own(o journal.Ownership) {
 	}
 	handler, spec := w.handlers[o.Spec.Job.HandlerName()], o.Spec
 	w.runner.Own(runner.Job{
-		Job: o.Job, Name: o.Slot, Lease: o.Lease, Since: o.Since, Record: o.Record, Requests: o.Requests,
+		Job: o.Job, Name: o.Slot, Lease: o.Lease, Since: o.Since, From: o.From, Record: o.Record, Requests: o.Requests,
 		Handle: func(ctx context.Context, r runner.Run) error {
 			return handler(ctx, w.newRun(r, spec))
 		},
@@ -160,7 +160,7 @@ func entryOf(job string, shard Shard, e ticks.Entry) Entry {
 	entry := Entry{
 		Job: job, Shard: shard, Tick: time.UnixMilli(e.Tick), To: time.UnixMilli(e.Last()), Count: e.Ticks(),
 		State: State(e.State), Reason: e.Reason, RunID: e.RunID, Manual: e.Manual != "", Attempt: e.Attempt,
-		Error: e.Error, InstanceID: e.SID, Token: e.Token,
+		Error: e.Error, InstanceID: e.SID, Token: e.Token, TakenFrom: e.TakenFrom,
 	}
 	if e.Started != 0 {
 		entry.Started = time.UnixMilli(e.Started)

@@ -174,6 +174,9 @@ type Entry struct {
 	// that it was not run.
 	InstanceID string
 	Token      int64
+	// TakenFrom is the instance that owned the job and had not claimed the run in
+	// time. Empty if that did not happen.
+	TakenFrom string
 }
 
 // hookCaller calls the hooks from one goroutine.

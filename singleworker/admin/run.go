@@ -59,6 +59,9 @@ type Run struct {
 	Started    time.Time `json:"started_at,omitzero"`
 	Ended      time.Time `json:"ended_at,omitzero"` // zero while it runs
 	Error      string    `json:"error,omitempty"`   // at most 4 KiB
+	// TakenFrom is the instance that owned the job and had not claimed the run in time, so that
+	// InstanceID took the job over. Empty if that did not happen.
+	TakenFrom string `json:"taken_from,omitempty"`
 	// NextAttempt is NextRetry or NextRerun if the tick is to be run again, at
 	// NextAttemptAt or later. Only set for the last run of a job.
 	NextAttempt   string    `json:"next_attempt,omitempty"`
@@ -84,7 +87,7 @@ func runOf(r zkrec.Run) Run {
 	return Run{
 		Tick: milli(r.Tick), Manual: r.Manual, State: r.State, InstanceID: r.SID, Token: r.Token,
 		RunID: r.RunID, Attempt: r.Attempt, Failures: r.Failures,
-		Started: milli(r.Started), Ended: milli(r.Ended), Error: r.Error,
+		Started: milli(r.Started), Ended: milli(r.Ended), Error: r.Error, TakenFrom: r.TakenFrom,
 	}
 }
 

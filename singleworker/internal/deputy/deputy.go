@@ -60,7 +60,7 @@ func (d *Deputy) Changed(job *catalog.Job) {
 	}
 }
 
-// Joined goes on after a time in which this instance could not look.
+// Joined continues after a time in which this instance could not look.
 func (d *Deputy) Joined() {
 	now := d.loop.Clock.Wall()
 	for _, w := range d.slots {

@@ -17,5 +17,5 @@
 //   - It waits again as long as it sees that the owner has claimed something since the run was due.
 //   - What it takes must be due by ZooKeeper's clock, and is read once more before.
 //
-// To take a slot from a late owner is no error, only a waste.
+// To take a slot from a late owner is not an error, only a waste.
 package deputy

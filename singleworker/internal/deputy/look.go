@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/catalog"
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -64,14 +65,14 @@ func (d *Deputy) learn(now time.Duration, looks []*look) {
 			late = append(late, time.Duration(r.Started-r.Tick)*time.Millisecond)
 		}
 	}
-	if len(late) > 0 { // a single run may be late for a reason of its own
+	if len(late) > 0 { // a single run may be late for its own reasons
 		slices.Sort(late)
 		d.pace.saw(now, late[len(late)/2])
 	}
 }
 
-// openLook is after how long, at least, a run that goes on is looked at again, which may fail and be retried. After that, a
-// run is looked at when it has gone on for twice as long.
+// openLook is after how long, at least, a run in progress is looked at again, which may fail and be retried. After that, it is
+// looked at whenever it has lasted twice as long.
 const openLook = time.Second
 
 // judge decides what a reading means for a slot: when to look again, or that its owner is to be relieved.
@@ -99,12 +100,12 @@ func (d *Deputy) judge(l *look) {
 		d.put(w, now.Add(grace))
 	default:
 		d.put(w, now.Add(grace)) // in case that it is refused
-		d.owner.Relieve(w.slot)
+		d.owner.Step(lease.Overdue{Slot: lease.Slot(w.slot)})
 	}
 }
 
-// nextDue is when the slot is to be looked at again, but for the grace: when a run may be due, or the one that goes
-// on may have failed.
+// nextDue is when the slot is to be looked at again, but for the grace: when a run may be due, or the one in
+// progress may have failed.
 func nextDue(l *look, now time.Time) time.Time {
 	next := ticks.NextDue(l.job.Ticks, l.record, now)
 	if !l.record.Open() || l.job.Ticks.Policy.Retries == 0 {

@@ -22,6 +22,7 @@ type Ownership struct {
 	Spec     *zkrec.Spec // what Job was parsed from
 	Lease    *leases.Lease
 	Since    time.Time // when it was adopted, on this instance's clock
+	From     string    // the owner that it was taken from because that had not claimed a run in time
 	Record   zkrec.Tick
 	Requests []ticks.Request // in the order in which they were made
 }
@@ -173,7 +174,7 @@ func (j *Journal) announce(slot string) {
 	}
 	own.told = true
 	j.runner.Own(Ownership{
-		Slot: slot, Job: job.Ticks, Spec: job.Spec, Lease: own.Lease, Since: own.Since,
+		Slot: slot, Job: job.Ticks, Spec: job.Spec, Lease: own.Lease, Since: own.Since, From: own.From,
 		Record: j.nodes[slot].record, Requests: own.requests.readable(),
 	})
 }

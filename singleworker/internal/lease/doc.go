@@ -50,7 +50,7 @@
 //
 // # Idle slots
 //
-// The lease protects runs that go on, not slots that are idle. Under (c) the owner may be alive, and its
+// The lease protects runs in progress, not slots that are idle. Under (c) the owner may be alive, and its
 // lease valid. But no run is open when the slot changes hands, for the transaction checks the version of the tick
 // record that showed this; and the former owner can open none afterwards, because a claim checks the version
 // of the alive node, which has changed. So of two leases that are valid then, one is of no use, until the next

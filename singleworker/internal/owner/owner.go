@@ -128,9 +128,6 @@ func (o *Owner) Lapse() { o.leases.Lapse() }
 // Look has the protocol look at a slot that may have changed.
 func (o *Owner) Look(slot string) { o.Step(lease.Look{Slot: lease.Slot(slot)}) }
 
-// Relieve has the protocol take a slot from its owner, which has not claimed a run in time.
-func (o *Owner) Relieve(slot string) { o.Step(lease.Overdue{Slot: lease.Slot(slot)}) }
-
 // SetBusy says whether a slot's record is being changed or its run is under way: it is not handed over
 // then.
 func (o *Owner) SetBusy(slot string, busy bool) {

@@ -27,7 +27,7 @@ type reading struct {
 // readSlots reads the slots of one step together: a group may have thousands.
 func (o *Owner) readSlots(asked []*reading) {
 	o.loop.Async("read slots", func(ctx context.Context) func() {
-		o.fetchSlots(ctx, asked)
+		slotReader{o.loop}.fetch(ctx, asked)
 		return func() { o.slotsRead(asked) }
 	})
 }
@@ -45,16 +45,19 @@ func (o *Owner) slotsRead(read []*reading) {
 	}
 }
 
+// slotReader reads slots beside the loop.
+type slotReader struct{ loop *session.Loop }
+
 // tornReads is how often a slot is read again that changed while it was read.
 const tornReads = 3
 
-// fetchSlots reads alive nodes with their children, each as they were at one moment. Record and heartbeat
+// fetch reads alive nodes with their children, each as they were at one moment. Record and heartbeat
 // of an ownership are created in one transaction, so the heartbeat's czxid is the record's mzxid. A
 // heartbeat that someone else recreated never matches; it is accepted as it is in the end.
-func (o *Owner) fetchSlots(ctx context.Context, slots []*reading) {
+func (s slotReader) fetch(ctx context.Context, slots []*reading) {
 	for _, r := range slots {
 		if r.sync { // once for all: the server catches up as a whole
-			if err := o.loop.Conn.Sync(ctx, o.loop.Tree.Alive(r.slot)); err != nil {
+			if err := s.loop.Conn.Sync(ctx, s.loop.Tree.Alive(r.slot)); err != nil {
 				for _, r := range slots {
 					r.err = err
 				}
@@ -64,11 +67,11 @@ func (o *Owner) fetchSlots(ctx context.Context, slots []*reading) {
 		}
 	}
 	for range tornReads {
-		o.fetchRecords(ctx, slots)
+		s.fetchRecords(ctx, slots)
 		// The heartbeats of owners that were not known are read next, and where there are others, too, all.
-		o.fetchBeats(ctx, slots)
-		o.listBeats(ctx, slots)
-		o.fetchBeats(ctx, slots)
+		s.fetchBeats(ctx, slots)
+		s.listBeats(ctx, slots)
+		s.fetchBeats(ctx, slots)
 		torn := slots[:0:0]
 		for _, r := range slots {
 			if !r.done {
@@ -82,8 +85,8 @@ func (o *Owner) fetchSlots(ctx context.Context, slots []*reading) {
 }
 
 // fetchRecords reads the records, with the heartbeats of the owners that they had before.
-func (o *Owner) fetchRecords(ctx context.Context, slots []*reading) {
-	tree := o.loop.Tree
+func (s slotReader) fetchRecords(ctx context.Context, slots []*reading) {
+	tree := s.loop.Tree
 	reads := make([]zkconn.Read, 0, 2*len(slots))
 	for _, r := range slots {
 		reads = append(reads, zkconn.Read{Path: tree.Alive(r.slot), Watch: true})
@@ -91,12 +94,12 @@ func (o *Owner) fetchRecords(ctx context.Context, slots []*reading) {
 			reads = append(reads, zkconn.Read{Path: tree.Heartbeat(r.slot, r.owner)})
 		}
 	}
-	results := o.loop.Conn.ReadMany(ctx, reads)
+	results := s.loop.Conn.ReadMany(ctx, reads)
 	for _, r := range slots {
 		record := results[0]
 		results = results[1:]
 		before := r.owner
-		o.takeRecord(r, record)
+		s.takeRecord(r, record)
 		if before == "" {
 			continue
 		}
@@ -109,7 +112,7 @@ func (o *Owner) fetchRecords(ctx context.Context, slots []*reading) {
 	}
 }
 
-func (o *Owner) takeRecord(r *reading, read zkconn.ReadResult) {
+func (s slotReader) takeRecord(r *reading, read zkconn.ReadResult) {
 	*r = reading{slot: r.slot}
 	switch {
 	case errors.Is(read.Err, zkconn.ErrNoNode):
@@ -121,7 +124,7 @@ func (o *Owner) takeRecord(r *reading, read zkconn.ReadResult) {
 	}
 	owner, err := zkrec.ParseOwner(read.Data)
 	if err != nil {
-		o.loop.Log.Debug("owner record ignored", "job", r.slot, "err", err)
+		s.loop.Log.Debug("owner record ignored", "job", r.slot, "err", err)
 	}
 	r.rec = lease.Record{
 		Exists: true, Version: read.Stat.Version, Mzxid: read.Stat.Mzxid, Offer: owner.Offer,
@@ -135,17 +138,17 @@ func (o *Owner) takeRecord(r *reading, read zkconn.ReadResult) {
 }
 
 // fetchBeats reads the heartbeats whose names are known.
-func (o *Owner) fetchBeats(ctx context.Context, slots []*reading) {
+func (s slotReader) fetchBeats(ctx context.Context, slots []*reading) {
 	var reads []zkconn.Read
 	for _, r := range slots {
 		for _, sid := range r.names {
-			reads = append(reads, zkconn.Read{Path: o.loop.Tree.Heartbeat(r.slot, sid)})
+			reads = append(reads, zkconn.Read{Path: s.loop.Tree.Heartbeat(r.slot, sid)})
 		}
 	}
 	if len(reads) == 0 {
 		return
 	}
-	results := o.loop.Conn.ReadMany(ctx, reads)
+	results := s.loop.Conn.ReadMany(ctx, reads)
 	for _, r := range slots {
 		names := r.names
 		for k, sid := range names {
@@ -159,19 +162,19 @@ func (o *Owner) fetchBeats(ctx context.Context, slots []*reading) {
 }
 
 // listBeats lists the heartbeats of slots of which some were not found by the owner's name.
-func (o *Owner) listBeats(ctx context.Context, slots []*reading) {
+func (s slotReader) listBeats(ctx context.Context, slots []*reading) {
 	var reads []zkconn.Read
 	var of []*reading
 	for _, r := range slots {
 		if !r.done && len(r.rec.Beats) != r.beats {
-			reads = append(reads, zkconn.Read{Path: o.loop.Tree.Alive(r.slot), Children: true})
+			reads = append(reads, zkconn.Read{Path: s.loop.Tree.Alive(r.slot), Children: true})
 			of = append(of, r)
 		}
 	}
 	if len(reads) == 0 {
 		return
 	}
-	for k, result := range o.loop.Conn.ReadMany(ctx, reads) {
+	for k, result := range s.loop.Conn.ReadMany(ctx, reads) {
 		r := of[k]
 		if result.Err != nil && !errors.Is(result.Err, zkconn.ErrNoNode) {
 			r.fail(result.Err)

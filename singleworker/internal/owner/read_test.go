@@ -73,9 +73,9 @@ func TestReadingIsOfOneMoment(t *testing.T) {
 					})
 					time.AfterFunc(500*time.Millisecond, func() { change(test.between) })
 				}
-				o := &Owner{loop: &session.Loop{Conn: conn, Tree: tree, Log: slog.New(slog.DiscardHandler)}}
+				slots := slotReader{&session.Loop{Conn: conn, Tree: tree, Log: slog.New(slog.DiscardHandler)}}
 				r := &reading{slot: "job"}
-				if o.fetchSlots(t.Context(), []*reading{r}); r.err != nil {
+				if slots.fetch(t.Context(), []*reading{r}); r.err != nil {
 					t.Fatal(r.err)
 				}
 				rec := r.rec
@@ -119,15 +119,15 @@ func TestReadingAfterALag(t *testing.T) {
 			ops = append(ops, r.Op)
 			return zkdev.Pass()
 		})
-		o := &Owner{loop: &session.Loop{Conn: conn, Tree: zkrec.NewTree("group"), Log: slog.New(slog.DiscardHandler)}}
+		slots := slotReader{&session.Loop{Conn: conn, Tree: zkrec.NewTree("group"), Log: slog.New(slog.DiscardHandler)}}
 		read := []*reading{{slot: "a"}, {slot: "b", sync: true}, {slot: "c", sync: true}}
-		o.fetchSlots(t.Context(), read)
+		slots.fetch(t.Context(), read)
 		if want := []zkdev.Op{zkdev.OpSync, zkdev.OpSetWatches, zkdev.OpMultiRead}; !slices.Equal(ops, want) {
 			t.Errorf("the server is asked for %v, want %v", ops, want)
 		}
 		server.Control(zkdev.OpSync, func(*zkdev.Request) zkdev.Action { return zkdev.CutBefore() })
 		read = []*reading{{slot: "a"}, {slot: "b", sync: true}}
-		o.fetchSlots(t.Context(), read)
+		slots.fetch(t.Context(), read)
 		for _, r := range read {
 			if !zkconn.IsUnknown(r.err) {
 				t.Errorf("%s is read with %v although the server has not caught up", r.slot, r.err)

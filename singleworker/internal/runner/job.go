@@ -70,7 +70,7 @@ func (r *Runner) decide(j *job) {
 func (r *Runner) view(j *job) ticks.View {
 	v := ticks.View{
 		Job: *j.Job.Job, Record: j.Record, Now: r.cfg.Wall.Now(),
-		SID: r.cfg.InstanceID, Token: j.Lease.Token, OwnedSince: j.Since, RunID: uuid.NewString(),
+		SID: r.cfg.InstanceID, Token: j.Lease.Token, OwnedSince: j.Since, TakenFrom: j.From, RunID: uuid.NewString(),
 	}
 	if v.Now.Before(j.lastAlarm) && j.Record.Watermark < j.lastAlarm.UnixMilli() {
 		v.Now = j.lastAlarm // the tick is due, but the wall clock was set back

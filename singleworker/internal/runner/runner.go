@@ -57,6 +57,7 @@ type Job struct {
 	Handle     func(ctx context.Context, r Run) error
 	Lease      *leases.Lease
 	Since      time.Time    // when this instance acquired it
+	From       string       // the owner that it was taken from because that had not claimed a run in time
 	Record     ticks.Record // as it was then
 	Requests   []ticks.Request
 }

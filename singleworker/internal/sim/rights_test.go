@@ -38,7 +38,7 @@ func (l *ledger) checkOverlaps() {
 				// b may be the one whose node was deleted: an answer that was late gives it back
 				// what is left of its lease.
 				excused := l.excused(a.Instance.Name, b.From) || l.excused(b.Instance.Name, b.From)
-				if of != nil && than != nil && of.born == than.born && !of.idle && !excused {
+				if of != nil && than != nil && of.born == than.born && !of.idle && !than.idle && !excused {
 					l.violatef(1, job, b.From, "%s has a lease until %s, and %s has one from %s to %s",
 						a.Instance.Name, clock(a.Until), b.Instance.Name, clock(b.From), clock(b.Until))
 				}

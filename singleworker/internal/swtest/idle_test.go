@@ -20,7 +20,7 @@ func TestIdleJobsOfAnOwnerThatIsGone(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			bubble(t, func(t *testing.T, c *swtest.Cluster) {
 				instances := group(t, c, 3, 30, "* * * * * *", working(10*time.Millisecond))
-				time.Sleep(500 * time.Millisecond) // no run goes on
+				time.Sleep(500 * time.Millisecond) // no run is in progress
 				at := time.Now()
 				end(instances[0])
 				time.Sleep(session + settled)

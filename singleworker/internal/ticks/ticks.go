@@ -29,6 +29,7 @@ type View struct {
 	SID        string
 	Token      int64
 	OwnedSince time.Time
+	TakenFrom  string // the former owner, if it had not claimed in time what this decision may claim first
 	// RunID is a fresh ID for the run that the decision may open.
 	RunID string
 	// Active is the ID of the run in progress in this instance, if any, even if the
@@ -105,6 +106,9 @@ func (v View) open(plan *Plan, run zkrec.Run) {
 	}
 	run.RunID, run.SID, run.Token = v.RunID, v.SID, v.Token
 	run.Started, run.State = v.Now.UnixMilli(), zkrec.RunRunning
+	if v.Record.Token != v.Token { // the first run of this ownership
+		run.TakenFrom = v.TakenFrom
+	}
 	plan.Change, plan.Opens = true, true
 	plan.Record = Record{Watermark: watermark, Run: run}
 	// A tick queued behind the last run is now queued behind this one, unless a later tick

@@ -53,6 +53,9 @@ type Run struct {
 	State    string `json:"state"`
 	Ended    int64  `json:"ended,omitempty"`
 	Error    string `json:"error,omitempty"` // at most MaxErrorBytes
+	// TakenFrom is the former owner, from which the slot was taken for this run because it had not claimed it in
+	// time.
+	TakenFrom string `json:"taken_from,omitempty"`
 }
 
 // Open reports whether the run has no result yet.

@@ -107,7 +107,11 @@ func (w *writer) recorded(name string) {
 	default:
 		w.sayf("%s ran on %s from %s to %s (%s, attempt %d) and %s.", name, last.InstanceID,
 			w.at(last.Started), w.at(last.Ended), last.Ended.Sub(last.Started).Round(time.Millisecond), last.Attempt, ending(last))
-		if late := last.Started.Sub(last.Tick); late >= lateStart && last.Attempt == 1 {
+		late := last.Started.Sub(last.Tick)
+		switch {
+		case last.TakenFrom != "":
+			w.sayf("%s had not claimed it; %s took the job over and started it %s late.", last.TakenFrom, last.InstanceID, late.Round(10*time.Millisecond))
+		case late >= lateStart && last.Attempt == 1:
 			w.sayf("It started %s late: an earlier run was still in progress, the job had no owner, or ZooKeeper did not answer.", late.Round(time.Second))
 		}
 		if last.NextAttempt != "" {

@@ -20,7 +20,7 @@ func (p Page) Audit(r txnaudit.Report) {
 	n := r.Counts
 	p.field("Claims", fmt.Sprintf("%d of ticks, %d manual, %d further attempts; %d results", n.Claims, n.ManualRuns, n.Attempts, n.Results))
 	p.field("Ticks", fmt.Sprintf("%d accounted for", n.Ticks))
-	p.field("Owners", fmt.Sprintf("%d changes, %d of them takeovers, %d of these of idle jobs from an owner that was late", n.OwnerChanges, n.Takeovers, n.Relieved))
+	p.field("Owners", fmt.Sprintf("%d changes, %d of them takeovers, %d of these because the owner was late", n.OwnerChanges, n.Takeovers, n.Relieved))
 	if n.Layouts+n.Complete > 0 {
 		p.field("Shards", fmt.Sprintf("%d resharded, %d records of complete ticks", n.Layouts, n.Complete))
 	}
