@@ -25,10 +25,10 @@ func (b *bench) burst() {
 	for v.unexplained > 0 && time.Since(last) < b.limit {
 		time.Sleep(time.Second)
 		_, more := g.spent()
-		seen.Runs, seen.Rows, seen.LeasesLost = append(seen.Runs, more.Runs...), append(seen.Rows, more.Rows...), more.LeasesLost
+		seen.Add(more)
 		v = judge(seen, b.Jobs, first, last, b.period)
 	}
-	l.late(v.late).add(float64(seen.LeasesLost-earlier.LeasesLost), "leases-lost").add(float64(v.twice), "twice").
+	l.late(v.late).add(float64(seen.LeasesLost-earlier.LeasesLost), "leases-lost").add(float64(seen.Taken-earlier.Taken), "taken").add(float64(v.twice), "twice").
 		add(float64(v.again), "run-again").add(float64(v.recorded), "recorded-as-not-run").add(float64(v.unexplained), "unexplained").
 		add(float64(after.requests-before.requests)/float64(max(1, len(v.late))), "req/run")
 	if b.wants("ticks") {

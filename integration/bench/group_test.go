@@ -153,6 +153,7 @@ func (g *group) spent() (s spent, all Report) {
 		r := p.report()
 		all.Runs, all.Rows = append(all.Runs, r.Runs...), append(all.Rows, r.Rows...)
 		all.LeasesLost += r.LeasesLost
+		all.Taken += r.Taken
 		s.requests -= int64(r.Pings)
 		s.instances += r.CPU
 	}

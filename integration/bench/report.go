@@ -15,10 +15,17 @@ type Report struct {
 	Runs       []Ran         `json:"runs"` // since the last report
 	Rows       []Row         `json:"rows"` // since the last report
 	LeasesLost int           `json:"leases_lost"`
+	Taken      int           `json:"taken"` // runs of jobs that were taken from an owner that had not claimed them in time
 	Pings      int           `json:"pings"`
 	Heap       int64         `json:"heap"` // bytes in use after a collection
 	RSS        int64         `json:"rss"`  // bytes before it
 	CPU        time.Duration `json:"cpu"`
+}
+
+// Add adds a report of the same process, or group, that is more recent.
+func (r *Report) Add(next Report) {
+	r.Runs, r.Rows = append(r.Runs, next.Runs...), append(r.Rows, next.Rows...)
+	r.LeasesLost, r.Taken = next.LeasesLost, next.Taken
 }
 
 // Ran is the begin of a run.

@@ -93,11 +93,14 @@ func (p *process) hooks() singleworker.Hooks {
 			}
 		},
 		OnRecorded: func(e singleworker.Entry) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if e.TakenFrom != "" {
+				p.known.Taken++
+			}
 			if e.State != singleworker.StateSkipped && e.State != singleworker.StateMissed {
 				return // a run, which its handler has noted
 			}
-			p.mu.Lock()
-			defer p.mu.Unlock()
 			p.known.Rows = append(p.known.Rows, bench.Row{Job: e.Job, From: e.Tick.Unix(), To: e.To.Unix()})
 		},
 	}
