@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/swjobs/singleworker/singleworker/internal/catalog"
+	"github.com/swjobs/singleworker/singleworker/internal/journal"
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 	"github.com/swjobs/singleworker/singleworker/internal/member"
 	"github.com/swjobs/singleworker/singleworker/internal/owner"
@@ -106,6 +107,8 @@ func (h handler) Handle(n session.Notice) {
 		}
 		h.deputy.Changed(n.Job)
 		h.keeper.Keep(n.Job)
+	case journal.Claimed:
+		h.deputy.Claimed(n.Late)
 	case owner.Gained:
 		h.journal.Gained(n.Slot)
 		h.keeper.KeepSlot(n.Slot)

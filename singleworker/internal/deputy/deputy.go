@@ -83,7 +83,7 @@ func (d *Deputy) Watch(slot string) {
 	if job := d.jobOf(slot); job == nil {
 		d.drop(w)
 	} else if now := d.loop.Clock.Wall(); !w.reading {
-		d.putDue(w, ticks.NextDue(job.Ticks, zkrec.Tick{}, now))
+		d.putDue(w, ticks.NextDue(*job.Ticks, zkrec.Tick{}, now))
 	}
 }
 
@@ -129,6 +129,13 @@ func (d *Deputy) Next(other time.Duration) time.Duration {
 	return min(other, d.loop.Now()+max(0, d.queue[0].at.Sub(d.loop.Clock.Wall())))
 }
 
+// Claimed notes how late this instance has claimed a run. The others are likely to be as late.
+func (d *Deputy) Claimed(late time.Duration) {
+	if late < maxGrace { // otherwise it was missed, and is run by the job's policy
+		d.pace.saw(d.loop.Now(), late)
+	}
+}
+
 // Look reads the tick records of the slots of which a run may be overdue.
 func (d *Deputy) Look() {
 	now := d.loop.Clock.Wall()
@@ -163,7 +170,7 @@ func (d *Deputy) turn(w *watched, now time.Time) *look {
 		}
 		w.looked = mono
 	default:
-		d.putDue(w, ticks.NextDue(job.Ticks, zkrec.Tick{}, now.Add(-d.pace.grace(mono))))
+		d.putDue(w, ticks.NextDue(*job.Ticks, zkrec.Tick{}, now.Add(-d.pace.grace(mono))))
 		return nil
 	}
 	w.reading = true

@@ -6,6 +6,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/catalog"
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -61,7 +62,7 @@ func (d *Deputy) learn(now time.Duration, looks []*look) {
 		if l.stat.Mzxid > d.claims[l.record.SID].Mzxid {
 			d.claims[l.record.SID] = l.stat
 		}
-		if r := l.record; r.Manual == "" && r.Attempt == 1 && r.BusySince == 0 && r.Tick == l.w.due.UnixMilli() {
+		if r := l.record; r.Manual == "" && r.Attempt == 1 && r.BusySince == 0 && r.TakenFrom == "" && r.Tick == l.w.due.UnixMilli() {
 			late = append(late, time.Duration(r.Started-r.Tick)*time.Millisecond)
 		}
 	}
@@ -88,7 +89,7 @@ func (d *Deputy) judge(l *look) {
 		return
 	}
 	grace := d.pace.grace(d.loop.Now())
-	since := ticks.Unclaimed(job.Ticks, l.record, now)
+	since := ticks.Unclaimed(*job.Ticks, l.record, now)
 	claim := d.claims[l.owner]
 	switch {
 	case since.IsZero():
@@ -98,6 +99,8 @@ func (d *Deputy) judge(l *look) {
 	case claim.Mzxid > w.excuse && !claim.Mtime.Before(since):
 		w.excuse = claim.Mzxid // it lives, and is late
 		d.put(w, now.Add(grace))
+	case d.loop.Waits(session.Claims):
+		d.put(w, now.Add(grace)) // so are we
 	default:
 		d.put(w, now.Add(grace)) // in case that it is refused
 		d.owner.Step(lease.Overdue{Slot: lease.Slot(w.slot)})
@@ -107,7 +110,7 @@ func (d *Deputy) judge(l *look) {
 // nextDue is when the slot is to be looked at again, but for the grace: when a run may be due, or the one in
 // progress may have failed.
 func nextDue(l *look, now time.Time) time.Time {
-	next := ticks.NextDue(l.job.Ticks, l.record, now)
+	next := ticks.NextDue(*l.job.Ticks, l.record, now)
 	if !l.record.Open() || l.job.Ticks.Policy.Retries == 0 {
 		return next
 	}

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"errors"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/owner"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
@@ -88,6 +89,11 @@ func (j *Journal) written(n *node, w *write, ch *change, r session.Result) {
 		n.written = j.loop.Now()
 	}
 	n.Stored = ch.Stored
+	if w.kind == commit && w.commit.Opens() {
+		if run := ch.record.Run; run.Manual == "" && run.Attempt == 1 && ch.record.BusySince == 0 && run.Token == w.commit.From.Token {
+			j.loop.Tell(Claimed{j.loop.Clock.Wall().Sub(time.UnixMilli(run.Tick))})
+		}
+	}
 	j.requestDone(n.slot, w.commit.Plan.Request)
 	j.finish(n, w, nil)
 }

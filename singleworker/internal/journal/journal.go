@@ -39,6 +39,10 @@ type Runner interface {
 	Disown(slot string, cause error)
 }
 
+// Claimed tells how late a claim of this instance has been acknowledged: the first one of a tick that was held up by
+// no other run, nor by a change of the owner.
+type Claimed struct{ Late time.Duration }
+
 // Journal keeps the records of owned slots.
 type Journal struct {
 	loop    *session.Loop

@@ -168,8 +168,13 @@ func (m *Machine) offerEnded(now Instant, s *slot, rec Record) {
 	delete(m.skipped, rec.Owner.SID)
 	_, live := m.peers[offered]
 	if live && offered != rec.Owner.SID && offered != m.cfg.Self.SID {
-		m.skipped[offered] = skipped{m.peers[offered].Incarnation, now.Mono + skipPeriods*m.syncPeriod}
+		m.skip(now, offered)
 	}
+}
+
+// skip offers an instance nothing for a while.
+func (m *Machine) skip(now Instant, sid string) {
+	m.skipped[sid] = skipped{m.peers[sid].Incarnation, now.Mono + skipPeriods*m.syncPeriod}
 }
 
 // mayOffer reports whether a live instance may be offered slots.

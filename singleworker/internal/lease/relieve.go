@@ -4,10 +4,10 @@ import "slices"
 
 // Deputy says how many other instances are to relieve the slot's owner before this one if it does not claim
 // a run that is due. They come in an order that differs from slot to slot. is is false if this instance may
-// not: it has the slot, or cannot take it.
+// not: it has the slot, nobody has, or it cannot take it.
 func (m *Machine) Deputy(now Instant, id Slot) (rank int, is bool) {
 	s := m.slots[id]
-	if s == nil || s.isOwned() || !m.connected || !m.mayRelieve(s) {
+	if s == nil || s.isOwned() || s.rec.Owner == (Member{}) || !m.connected || !m.mayRelieve(s) {
 		return 0, false
 	}
 	self := m.preference(s, m.cfg.Self.SID)
@@ -52,7 +52,7 @@ func (m *Machine) relieve(s *slot) {
 	}
 	s.overdue = false
 	others := slices.ContainsFunc(s.rec.Beats, func(b Beat) bool { return b.SID != s.rec.Owner.SID })
-	if s.mine != nil || !s.rec.Exists || !m.connected || s.op != idle || s.beating || others ||
+	if s.mine != nil || s.rec.Owner == (Member{}) || !m.connected || s.op != idle || s.beating || others ||
 		s.refusals >= refusalLimit || !m.mayRelieve(s) {
 		return
 	}

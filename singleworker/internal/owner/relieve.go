@@ -78,7 +78,11 @@ func (r relief) check(alive, tick, proof zkconn.ReadResult) (version int32, err 
 	if job == nil || !job.Valid() || alive.Stat.Mzxid != r.take.Mzxid {
 		return 0, errNotOverdue
 	}
-	if ticks.Unclaimed(job.Ticks, record, proof.Stat.Ctime.Add(-r.grace)).IsZero() {
+	deadline := proof.Stat.Ctime.Add(-r.grace)
+	if alive.Stat.Mtime.After(deadline) { // it has only just become the owner
+		return 0, errNotOverdue
+	}
+	if ticks.Unclaimed(*job.Ticks, record, deadline).IsZero() {
 		return 0, errNotOverdue
 	}
 	return tick.Stat.Version, nil

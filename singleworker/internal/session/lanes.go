@@ -74,6 +74,9 @@ func (q *lane) add(now time.Duration, w writing) {
 
 func (q *lane) empty() bool { return len(q.waiting) == 0 && q.underWay == 0 }
 
+// Waits reports whether something waits in a lane, or is under way.
+func (l *Loop) Waits(in Lane) bool { return !l.lanes[in].empty() }
+
 // flush sends what may be sent of each lane.
 func (ls *lanes) flush(l *Loop) {
 	for to := range ls {
