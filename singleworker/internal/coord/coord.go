@@ -81,7 +81,7 @@ func New(cfg Config) *Coordinator {
 	c.journal = journal.New(loop, c.catalog, c.owner, cfg.Runner)
 	c.keeper = keeper.New(loop, c.catalog, c.owner, cfg.Runner)
 	c.overdue = keeper.NewOverdue(loop, c.member, c.catalog, cfg.Runner)
-	c.deputy = deputy.New(loop, c.catalog, c.owner)
+	c.deputy = deputy.New(loop, c.catalog, c.owner, c.journal)
 	return c
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/catalog"
+	"github.com/swjobs/singleworker/singleworker/internal/journal"
 	"github.com/swjobs/singleworker/singleworker/internal/owner"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
@@ -26,6 +27,7 @@ type Deputy struct {
 	loop    *session.Loop
 	catalog *catalog.Catalog
 	owner   *owner.Owner
+	journal *journal.Journal
 
 	slots  map[string]*watched
 	queue  queue // those of them that are not being read, by time
@@ -46,9 +48,9 @@ type watched struct {
 }
 
 // New returns a deputy that watches nothing.
-func New(loop *session.Loop, c *catalog.Catalog, o *owner.Owner) *Deputy {
+func New(loop *session.Loop, c *catalog.Catalog, o *owner.Owner, j *journal.Journal) *Deputy {
 	return &Deputy{
-		loop: loop, catalog: c, owner: o, pace: pace{least: o.Grace()},
+		loop: loop, catalog: c, owner: o, journal: j, pace: pace{least: o.Grace()},
 		slots: make(map[string]*watched), claims: make(map[string]zkconn.Stat),
 	}
 }

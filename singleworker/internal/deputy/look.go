@@ -40,9 +40,13 @@ func (d *Deputy) read(looks []*look) {
 		now := d.loop.Now()
 		d.pace.saw(now, now-asked)
 		d.learn(now, looks)
+		var overdue []*watched
 		for _, l := range looks {
-			d.judge(l)
+			if d.judge(l) {
+				overdue = append(overdue, l.w)
+			}
 		}
+		d.relieve(overdue)
 	})
 }
 
@@ -76,17 +80,17 @@ func (d *Deputy) learn(now time.Duration, looks []*look) {
 // looked at whenever it has lasted twice as long.
 const openLook = time.Second
 
-// judge decides what a reading means for a slot: when to look again, or that its owner is to be relieved.
-func (d *Deputy) judge(l *look) {
+// judge decides when to look at a slot again, and whether its owner is to be relieved.
+func (d *Deputy) judge(l *look) (overdue bool) {
 	w := l.w
 	if w.reading = false; d.slots[w.slot] != w {
-		return
+		return false
 	}
 	now := d.loop.Clock.Wall()
 	job := d.jobOf(w.slot)
 	if job != l.job || job.Version != l.version || l.err != nil {
 		d.Watch(w.slot)
-		return
+		return false
 	}
 	grace := d.pace.grace(d.loop.Now())
 	since := ticks.Unclaimed(*job.Ticks, l.record, now)
@@ -99,10 +103,19 @@ func (d *Deputy) judge(l *look) {
 	case claim.Mzxid > w.excuse && !claim.Mtime.Before(since):
 		w.excuse = claim.Mzxid // it lives, and is late
 		d.put(w, now.Add(grace))
-	case d.loop.Waits(session.Claims):
-		d.put(w, now.Add(grace)) // so are we
 	default:
 		d.put(w, now.Add(grace)) // in case that it is refused
+		return true
+	}
+	return false
+}
+
+// relieve takes slots from their owners, unless this instance is as late as they are.
+func (d *Deputy) relieve(overdue []*watched) {
+	if len(overdue) == 0 || d.loop.Waits(session.Claims) || d.journal.Late(d.pace.grace(d.loop.Now())) {
+		return
+	}
+	for _, w := range overdue {
 		d.owner.Step(lease.Overdue{Slot: lease.Slot(w.slot)})
 	}
 }

@@ -87,6 +87,28 @@ func (j *Journal) Gained(slot string) {
 	j.ReadRequests(slot)
 }
 
+// lateSample is how many owned slots Late looks at.
+const lateSample = 64
+
+// Late reports whether this instance itself has left a run unclaimed for longer than a grace. It looks at some of the
+// slots whose records it knows.
+func (j *Journal) Late(grace time.Duration) bool {
+	looked, t := 0, j.loop.Clock.Wall().Add(-grace)
+	for slot, n := range j.nodes {
+		job := j.catalog.JobOf(slot)
+		if !n.known || job == nil || !job.Eligible || !job.Valid() || j.owned[slot] == nil {
+			continue
+		}
+		if !ticks.Unclaimed(*job.Ticks, n.record, t).IsZero() {
+			return true
+		}
+		if looked++; looked == lateSample {
+			break
+		}
+	}
+	return false
+}
+
 // Lost stops following a slot.
 func (j *Journal) Lost(slot string, cause error) {
 	delete(j.owned, slot)

@@ -192,9 +192,9 @@ type (
 	// Version, delete each heartbeat in Remove if its version is unchanged, and
 	// create this instance's heartbeat. Answer: TakeDone.
 	//
-	// If Overdue is set, the owner may be alive. Then the request must prove rule (c): that alive, last
-	// changed by the transaction Mzxid, still is the record that was read, that a run is due, and, in the
-	// same transaction, that none is open. Otherwise it is refused.
+	// If Overdue is set, the owner may be alive, and the request must prove rule (c): that alive, last changed by
+	// the transaction Mzxid, still is the record that was read; that a run is due; and, in the same
+	// transaction, that none is open. It removes the owner's heartbeat as it then reads it. Otherwise it is refused.
 	Take struct {
 		Slot    Slot
 		Version int32

@@ -98,7 +98,6 @@ type slot struct {
 	op        operation // the request in flight
 	opVoid    bool      // it was sent before the job was deleted: ignore the answer
 	takeEpoch int       // of the latest Take
-	overdue   bool      // its owner is to be relieved, see rule (c)
 	relieves  string    // the owner that the latest Take relieves, or ""
 	unsure    bool      // the latest Take may have been applied: must be read
 	kept      bool      // the latest Release was refused, or may not have been applied: must be read
@@ -205,7 +204,7 @@ func (m *Machine) apply(now Instant, ev Event) {
 	case Busy:
 		m.setBusy(now, ev)
 	case Overdue:
-		m.setOverdue(m.slots[ev.Slot])
+		m.relieve(m.slots[ev.Slot])
 	case Look:
 		m.markDirty(m.slots[ev.Slot])
 	case LookGroup:

@@ -47,7 +47,6 @@ func (m *Machine) slotRead(now Instant, ev SlotRead) {
 	}
 	m.yieldStray(now, s)
 	m.accept(s)
-	m.relieve(s)
 }
 
 // accept takes a slot that the reading shows to be offered to us. It does not need the list of
@@ -235,6 +234,9 @@ func (m *Machine) takeDone(now Instant, ev TakeDone) {
 	s := m.answered(ev.Slot, taking)
 	if s == nil {
 		return
+	}
+	if ev.Outcome == Refused && s.relieves != "" {
+		return // what it was refused for was read by the request; a watch tells if the record has changed
 	}
 	if ev.Outcome != Done {
 		if ev.Outcome == Refused {

@@ -51,41 +51,37 @@ func (o *Owner) relieve(a lease.Take) {
 }
 
 func (r relief) read() {
-	tree := r.loop.Tree
-	reads := []zkconn.Read{{Path: tree.Alive(r.slot)}, {Path: tree.Tick(r.slot)}, {Path: r.proof}}
+	tree, owner := r.loop.Tree, r.machine.Owner(r.take.Slot)
+	reads := []zkconn.Read{
+		{Path: tree.Alive(r.slot)}, {Path: tree.Heartbeat(r.slot, owner)}, {Path: tree.Tick(r.slot)}, {Path: r.proof},
+	}
 	r.loop.Read(reads, func(results []zkconn.ReadResult) {
-		version, err := r.check(results[0], results[1], results[2])
-		if err != nil {
+		alive, beat, tick, proof := results[0], results[1], results[2], results[3]
+		if err := errors.Join(alive.Err, beat.Err, tick.Err, proof.Err, r.check(alive.Stat, tick, proof.Stat.Ctime)); err != nil {
 			r.drop()
 			r.refuse(err)
 			return
 		}
-		r.write(version)
+		r.take.Remove = []lease.Beat{{SID: owner, Version: beat.Stat.Version}}
+		r.write(tick.Stat.Version)
 	})
 }
 
-// check verifies that the owner record is the one that the protocol has read, and that a run is due. The time
-// is ZooKeeper's: that at which the proof was created. It returns the version of the tick record.
-func (r relief) check(alive, tick, proof zkconn.ReadResult) (version int32, err error) {
-	if err := errors.Join(alive.Err, tick.Err, proof.Err); err != nil {
-		return 0, err
-	}
+// check verifies that the owner record is the one that the protocol has read, and that a run is due. now is
+// ZooKeeper's time: that at which the proof was created.
+func (r relief) check(alive zkconn.Stat, tick zkconn.ReadResult, now time.Time) error {
 	record, err := zkrec.ParseTick(tick.Data, tick.Stat.Mtime)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	job := r.catalog.JobOf(r.slot)
-	if job == nil || !job.Valid() || alive.Stat.Mzxid != r.take.Mzxid {
-		return 0, errNotOverdue
+	job, deadline := r.catalog.JobOf(r.slot), now.Add(-r.grace)
+	switch {
+	case alive.Mzxid != r.take.Mzxid, alive.NumChildren != 1: // there is a heartbeat beside the owner's
+	case alive.Mtime.After(deadline): // it has only just become the owner
+	case job != nil && job.Valid() && !ticks.Unclaimed(*job.Ticks, record, deadline).IsZero():
+		return nil
 	}
-	deadline := proof.Stat.Ctime.Add(-r.grace)
-	if alive.Stat.Mtime.After(deadline) { // it has only just become the owner
-		return 0, errNotOverdue
-	}
-	if ticks.Unclaimed(*job.Ticks, record, deadline).IsZero() {
-		return 0, errNotOverdue
-	}
-	return tick.Stat.Version, nil
+	return errNotOverdue
 }
 
 // write makes the transaction: that of any other takeover, and the proof.
