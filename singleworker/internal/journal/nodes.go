@@ -249,7 +249,7 @@ func (f fetching) done(s Stored, err error) {
 	case zkconn.IsUnknown(err):
 		return // continued by the next session, or the next sync
 	case errors.Is(err, zkconn.ErrNoNode):
-		f.missing(n)
+		f.missing()
 		return
 	case err != nil:
 		f.finish(n, n.queue[0], err) // the runner, or the next sync, tries again
@@ -262,12 +262,12 @@ func (f fetching) done(s Stored, err error) {
 
 // missing: the job was made by the published sample, or an older version, and lacks a node; or it was
 // deleted, which the protocol is about to find out.
-func (j *Journal) missing(n *node) {
-	if j.owner.Owned(n.slot) == nil {
-		j.finish(n, n.queue[0], owner.ErrCanceled)
-		j.advance(n)
+func (f fetching) missing() {
+	if f.owner.Owned(f.n.slot) == nil {
+		f.finish(f.n, f.n.queue[0], owner.ErrCanceled)
+		f.advance(f.n)
 		return
 	}
-	j.owner.Look(n.slot)
-	j.catalog.Repair(n.slot) // n continues when that is told
+	f.owner.Look(f.n.slot)
+	f.catalog.Repair(f.n.slot) // n continues when that is told
 }
