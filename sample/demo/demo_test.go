@@ -85,7 +85,7 @@ func TestDemoPasses(t *testing.T) {
 	t.Parallel()
 	code, out, errs := perform(t, config{Session: 2 * time.Second}, instanceArgument)
 	want := regexp.MustCompile(`\nPASS  3 instances, 9 jobs, \d+ runs: 0 double, 0 overlapping, 0 missing .*` +
-		`takeover max \d+ ms for jobs every 1 s \(bound 3500\); hand-over max \d+ ms; shares 3-3-3, .*\n$`)
+		`takeover max \d+ ms for jobs every 1 s \(bound 2000\); hand-over max \d+ ms; shares 3-3-3, .*\n$`)
 	if code != 0 || errs != "" || !want.MatchString(out) {
 		t.Errorf("exit %d, stderr %q, stdout\n%s", code, errs, out)
 	}

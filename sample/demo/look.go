@@ -1,12 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
-	"net"
-	"strconv"
 	"strings"
 	"time"
 
@@ -104,31 +100,23 @@ func (d *demo) await(ctx context.Context, patience time.Duration, what string, l
 	}
 }
 
-// defaultTick is ZooKeeper's default tick, for servers that do not answer.
-const defaultTick = 2 * time.Second
-
-// serverTick returns the server's tick, which is how late it may expire a session. The server answers
-// if its 4lw.commands.whitelist contains conf.
-func serverTick(ctx context.Context, servers string) time.Duration {
-	const patience = 2 * time.Second
-	first, _, _ := strings.Cut(servers, "/")
-	first, _, _ = strings.Cut(first, ",")
-	conn, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, "tcp", first)
-	if err != nil {
-		return defaultTick
-	}
-	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-		return defaultTick
-	}
-	if _, err := io.WriteString(conn, "conf"); err != nil {
-		return defaultTick
-	}
-	for lines := bufio.NewScanner(conn); lines.Scan(); {
-		text, found := strings.CutPrefix(lines.Text(), "tickTime=")
-		if ms, err := strconv.Atoi(text); found && err == nil {
-			return time.Duration(ms) * time.Millisecond
+// idle waits until no run of an instance's jobs is in progress, nor about to begin: a job in mid-run is taken
+// over when the session ends.
+func (d *demo) idle(ctx context.Context, sid string) error {
+	const soon = 250 * time.Millisecond
+	return d.await(ctx, 15*time.Second, "a moment in which "+sid+" runs nothing", func() error {
+		jobs, err := d.client.List(ctx)
+		if err != nil {
+			return err
 		}
-	}
-	return defaultTick
+		for _, job := range jobs {
+			if job.Owner == nil || job.Owner.InstanceID != sid {
+				continue
+			}
+			if job.LastRun != nil && job.LastRun.State == admin.RunRunning || time.Until(job.NextRun) < soon {
+				return fmt.Errorf("%s runs, or is about to", job.Name)
+			}
+		}
+		return nil
+	})
 }

@@ -79,7 +79,6 @@ func (d *demo) findServer(ctx context.Context) error {
 	}
 	d.sayf("connected; to watch from another terminal (with go run ./cmd/swctl instead of swctl):")
 	d.commandf("export SWCTL_ZK=%s SWCTL_SERVER_TYPE=%s", d.Servers, d.ServerType)
-	d.note("config", millis(d.Session), millis(serverTick(ctx, d.Servers)))
 	return nil
 }
 
@@ -154,7 +153,10 @@ func (d *demo) killBusiest(ctx context.Context) error {
 		return err
 	}
 	d.victim = sid
-	d.sayf("%s: %s, the owner of %d jobs, dies; its session expires in %s ms",
+	if err := d.idle(ctx, sid); err != nil {
+		return err
+	}
+	d.sayf("%s: %s, the owner of %d jobs, dies; its session expires in %s ms, but no run is in progress",
 		d.red("kill -9 "+strconv.Itoa(d.pid(sid))), sid, owned, millis(d.Session))
 	d.note("kill", sid)
 	if err := d.signal(sid, syscall.SIGKILL); err != nil {

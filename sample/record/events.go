@@ -9,15 +9,13 @@ import (
 
 // events are the recorded events.
 type events struct {
-	session    Millis            // the session timeout
-	serverTick Millis            // by which the server may be late to end a session
-	instances  []string          // as first started
-	periods    map[string]Millis // of each job
-	canceled   map[string]span   // swctl cancel, from its start to its end
-	at         map[string]Millis // of each of steps
-	sid        map[string]string // the instance of a kill, join or stop
-	shares     []string          // each time they had evened out ...
-	evened     []Millis          // ... and when
+	instances []string          // as first started
+	periods   map[string]Millis // of each job
+	canceled  map[string]span   // swctl cancel, from its start to its end
+	at        map[string]Millis // of each of steps
+	sid       map[string]string // the instance of a kill, join or stop
+	shares    []string          // each time they had evened out ...
+	evened    []Millis          // ... and when
 }
 
 type span struct{ from, to Millis }
@@ -28,7 +26,6 @@ var steps = []string{"settled", "kill", "join", "stop", "quit"}
 // readEvents reads one event per line: Unix milliseconds, a word, and its
 // arguments.
 //
-//	T config SESSION TICK  the session timeout and the server's tick, in ms
 //	T instance SID         an instance was started
 //	T job NAME PERIOD      a job was submitted that is due whenever the time is a
 //	                       multiple of PERIOD ms
@@ -64,10 +61,6 @@ func readEvents(text string) (events, error) {
 func (e *events) add(at Millis, word string, args []string) (err error) {
 	arg := strings.Join(args[:min(1, len(args))], "")
 	switch {
-	case word == "config" && len(args) == 2:
-		if e.session, err = number(args[0]); err == nil {
-			e.serverTick, err = number(args[1])
-		}
 	case word == "instance" && arg != "":
 		e.instances = append(e.instances, arg)
 	case word == "job" && len(args) == 2:

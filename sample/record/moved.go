@@ -94,14 +94,13 @@ func (d Dir) Moved(step string) (string, error) {
 	return text.String(), err
 }
 
-// takeoverBound is the upper bound of the time from a kill to the job's run
-// elsewhere: the session timeout, the server's tick and the job's period. For a job
-// that is due every second and a server tick of 500 ms, it is the session timeout
-// plus 1.5 s.
-func (e events) takeoverBound(period Millis) Millis { return e.session + e.serverTick + period }
+// takeoverBound is the upper bound of the time from a kill to the run of a job elsewhere that was idle then: its
+// period, the grace in which its owner could have claimed its next tick, and what a busy machine adds. The
+// session does not matter.
+func takeoverBound(period Millis) Millis { return period + 1000 }
 
 // takeovers formats the longest takeover per job period.
-func (e events) takeovers(list []move) string {
+func takeovers(list []move) string {
 	worst := make(map[Millis]Millis)
 	for _, m := range list {
 		worst[m.period] = max(worst[m.period], m.ran)
@@ -111,7 +110,7 @@ func (e events) takeovers(list []move) string {
 		if text != "" {
 			text += ", "
 		}
-		text += fmt.Sprintf("%d ms for jobs every %d s (bound %d)", worst[period], period/1000, e.takeoverBound(period))
+		text += fmt.Sprintf("%d ms for jobs every %d s (bound %d)", worst[period], period/1000, takeoverBound(period))
 	}
 	return text
 }

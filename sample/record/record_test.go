@@ -29,7 +29,6 @@ type scenario struct {
 func newScenario() *scenario {
 	s := &scenario{
 		events: strings.Split(strings.TrimSpace(`
-9000 config 4000 500
 9000 instance s1
 9000 instance s2
 9500 job a 1000
@@ -38,7 +37,7 @@ func newScenario() *scenario {
 10000 shares 1-2
 10000 settled
 20100 kill s1
-24500 shares 3
+21500 shares 3
 30000 join s1
 30200 shares 1-2
 40100 stop s2
@@ -49,13 +48,13 @@ func newScenario() *scenario {
 50000 quit`), "\n"),
 		owners: map[string]Owners{
 			"before-kill": {"a": {"s1", 9600}, "b": {"s2", 9600}, "c": {"s2", 9600}},
-			"after-kill":  {"a": {"s2", 24300}, "b": {"s2", 9600}, "c": {"s2", 9600}},
+			"after-kill":  {"a": {"s2", 21260}, "b": {"s2", 9600}, "c": {"s2", 9600}},
 			"before-stop": {"a": {"s1", 30100}, "b": {"s2", 9600}, "c": {"s2", 9600}},
 			"after-stop":  {"a": {"s1", 30100}, "b": {"s1", 40120}, "c": {"s1", 40125}},
 		},
 	}
 	s.addRuns("a", "s1", 1, 1000, 10_000, 20_000)
-	s.addRuns("a", "s2", 4, 1000, 25_000, 30_000)
+	s.addRuns("a", "s2", 4, 1000, 22_000, 30_000)
 	s.addRuns("a", "s1", 5, 1000, 31_000, 49_000)
 	s.addRuns("b", "s2", 2, 2000, 10_000, 40_000)
 	s.addRuns("b", "s1", 6, 2000, 42_000, 49_000)
@@ -135,9 +134,9 @@ func judge(t *testing.T, s *scenario) string {
 func TestVerdictPass(t *testing.T) {
 	t.Parallel()
 	got := judge(t, newScenario())
-	want := "PASS  2 instances, 3 jobs, 91 runs: 0 double, 0 overlapping, 0 missing " +
-		"(not counting 4 ticks during the takeover, 0 during hand-overs); " +
-		"takeover max 4903 ms for jobs every 1 s (bound 5500); hand-over max 25 ms; " +
+	want := "PASS  2 instances, 3 jobs, 94 runs: 0 double, 0 overlapping, 0 missing " +
+		"(not counting 1 ticks during the takeover, 0 during hand-overs); " +
+		"takeover max 1903 ms for jobs every 1 s (bound 2000); hand-over max 25 ms; " +
 		"shares 1-2, 3, 1-2, 3, 2\n"
 	if got != want {
 		t.Errorf("got %s want %s", got, want)
@@ -181,22 +180,22 @@ func TestVerdict(t *testing.T) {
 			s.drop("b", 22_000, 22_000)
 		}, "FAIL  b: tick 00:00:22.000 did not run\n"},
 		"a takeover that is late": {func(s *scenario) {
-			s.drop("a", 25_000, 26_000)
-		}, "FAIL  a: tick 00:00:26.000 did not run\n"},
+			s.drop("a", 22_000, 23_000)
+		}, "FAIL  a: tick 00:00:23.000 did not run\n"},
 		"the last run before the kill, cut off": {func(s *scenario) {
 			s.drop("a", 20_000, 20_000)
-		}, "not counting 5 ticks during the takeover, 0 during"},
+		}, "not counting 2 ticks during the takeover, 0 during"},
 		"a tick missing long before the kill": {func(s *scenario) {
 			s.drop("a", 19_000, 20_000)
 		}, "FAIL  a: tick 00:00:19.000 did not run\n"},
 		"a tick that fell into a hand-over": {func(s *scenario) {
 			s.drop("b", 40_000, 40_000)
-		}, "not counting 4 ticks during the takeover, 1 during hand-overs"},
+		}, "not counting 1 ticks during the takeover, 1 during hand-overs"},
 		"a tick missing after a hand-over": {func(s *scenario) {
 			s.drop("b", 42_000, 42_000)
 		}, "FAIL  b: tick 00:00:42.000 did not run\n"},
 		"a job that never ran again": {func(s *scenario) {
-			s.drop("a", 25_000, 49_000)
+			s.drop("a", 22_000, 49_000)
 		}, "FAIL  a: tick 00:00:21.000 did not run; "},
 		"a job that never ran": {func(s *scenario) {
 			s.drop("b", 0, 50_000)
@@ -258,7 +257,7 @@ func TestMoved(t *testing.T) {
 	s := newScenario()
 	for step, want := range map[string]string{
 		"kill": `JOB  EVERY  WENT TO  OWNED AFTER  RAN AFTER  TICKS MISSED
-a    1 s    s2       4200 ms      4903 ms    4
+a    1 s    s2       1160 ms      1903 ms    1
 `,
 		"stop": `JOB  EVERY  WENT TO  OWNED AFTER  RAN AFTER  TICKS MISSED
 b    2 s    s1       20 ms        1903 ms    0
@@ -273,9 +272,8 @@ c    1 s    s1       25 ms        903 ms     0
 
 func TestTakeoversByPeriod(t *testing.T) {
 	t.Parallel()
-	e := events{session: 4000, serverTick: 500}
-	got := e.takeovers([]move{{period: 2000, ran: 5900}, {period: 1000, ran: 4800}, {period: 1000, ran: 4900}})
-	if want := "4900 ms for jobs every 1 s (bound 5500), 5900 ms for jobs every 2 s (bound 6500)"; got != want {
+	got := takeovers([]move{{period: 2000, ran: 5900}, {period: 1000, ran: 4800}, {period: 1000, ran: 4900}})
+	if want := "4900 ms for jobs every 1 s (bound 2000), 5900 ms for jobs every 2 s (bound 3000)"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
@@ -319,7 +317,7 @@ func TestSharesAndBusiest(t *testing.T) {
 
 func TestInvalidEvents(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"12", "x kill s1", "0 kill s1", "12 job a", "12 job a 0", "12 config 1", "12 explode"} {
+	for _, text := range []string{"12", "x kill s1", "0 kill s1", "12 job a", "12 job a 0", "12 explode"} {
 		if _, err := readEvents(text + "\n"); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%q: %v, want an error that quotes it", text, err)
 		}

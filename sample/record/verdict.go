@@ -67,7 +67,7 @@ func (d Dir) Judge() (Verdict, error) {
 		"takeover max %s; hand-over max %d ms; shares %s",
 		len(e.instances), len(e.periods), f.runs,
 		f.twice, f.overlaps, f.missing, f.inTakeover, f.inHandOver,
-		e.takeovers(killed), slowestHandOver(stopped), strings.Join(e.shares, ", "))}, nil
+		takeovers(killed), slowestHandOver(stopped), strings.Join(e.shares, ", "))}, nil
 }
 
 // reasons returns the first faults and the number of others.
@@ -171,7 +171,7 @@ func (d *demo) judgeTicks(f *findings, job string) {
 // job must run elsewhere.
 func (d *demo) inTakeover(job string, tick Millis) bool {
 	kill := d.events.at["kill"]
-	return kill-slack <= tick && tick <= kill+d.events.takeoverBound(1000) && d.changedOwner(job, tick)
+	return kill-slack <= tick && tick <= kill+takeoverBound(1000) && d.changedOwner(job, tick)
 }
 
 // inHandOver reports whether a missed tick was due during a hand-over: after a
