@@ -15,7 +15,7 @@ import (
 // second, b every two; times are in ms since the Unix epoch.
 //
 //	10000  settled: s1 owns a, s2 owns b and c
-//	20100  s1 is killed; s2 takes a over at 24300
+//	20100  s1 is killed; s2 takes a over at 21260
 //	30000  s1 is back, and has a from 30100 on
 //	40100  s2 is stopped; s1 has b and c from 40120 on
 //	45000  c is canceled

@@ -81,7 +81,7 @@ func New(cfg Config) *Coordinator {
 	c.journal = journal.New(loop, c.catalog, c.owner, cfg.Runner)
 	c.keeper = keeper.New(loop, c.catalog, c.owner, cfg.Runner)
 	c.overdue = keeper.NewOverdue(loop, c.member, c.catalog, cfg.Runner)
-	c.deputy = deputy.New(loop, c.catalog, c.owner, c.journal)
+	c.deputy = deputy.New(loop, c.catalog, c.owner, c.journal, cfg.ClaimGrace)
 	return c
 }
 
@@ -159,6 +159,7 @@ func (c *Coordinator) sync() {
 	}
 	c.catalog.Sync()
 	c.overdue.Sync()
+	c.deputy.Sync()
 	c.catalog.Jobs(c.keeper.Keep)
 	c.journal.Sync()
 	c.member.CheckLatch()

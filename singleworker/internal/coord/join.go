@@ -106,6 +106,7 @@ func (c *Coordinator) joined(attempt int, mine zkrec.Instance, err error) {
 	c.catalog.Joined()
 	c.keeper.Joined()
 	c.journal.Joined()
+	c.deputy.Joined()
 }
 
 // leave reports whether the instance is out of the group, and takes the last step when everything

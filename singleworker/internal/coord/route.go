@@ -67,6 +67,7 @@ func (c *Coordinator) route(path string) {
 		c.owner.Look(slot)
 	case tree.Requests(slot):
 		c.journal.ReadRequests(slot)
+		c.deputy.Requested(slot)
 	case tree.Tick(slot):
 		c.keeper.TickChanged(slot)
 	default: // its spec, its registrations or its shards
@@ -105,7 +106,7 @@ func (h handler) Handle(n session.Notice) {
 			h.overdue.Changed(n.Job)
 			h.journal.SpecChanged(n.Job)
 		}
-		h.deputy.Changed(n.Job)
+		h.deputy.Changed(n.Job, n.Spec)
 		h.keeper.Keep(n.Job)
 	case journal.Claimed:
 		h.deputy.Claimed(n.Late)

@@ -33,6 +33,9 @@ type Deputy struct {
 	queue  queue // those of them that are not being read, by time
 	pace   pace
 	claims map[string]zkconn.Stat // by instance: of the tick record that it was last seen to have changed
+
+	asked map[string]int // by slot: the connection in which the requests for its owner are watched
+	state [2]int         // of the protocol, and the connection, when Sync last looked for slots to watch
 }
 
 // watched is a slot that is looked at when its next run is overdue.
@@ -45,20 +48,24 @@ type watched struct {
 	waits   bool          // for the deputies before this one
 	looked  time.Duration // Mono: when this instance last looked although it is not the first deputy
 	excuse  int64         // the claim for which the owner was last given more time
+	manual  []ticks.Request
 }
 
-// New returns a deputy that watches nothing.
-func New(loop *session.Loop, c *catalog.Catalog, o *owner.Owner, j *journal.Journal) *Deputy {
+// New returns a deputy that watches nothing. It gives owners at least grace to claim a run; if that is negative, it
+// relieves none.
+func New(loop *session.Loop, c *catalog.Catalog, o *owner.Owner, j *journal.Journal, grace time.Duration) *Deputy {
 	return &Deputy{
-		loop: loop, catalog: c, owner: o, journal: j, pace: pace{least: o.Grace()},
-		slots: make(map[string]*watched), claims: make(map[string]zkconn.Stat),
+		loop: loop, catalog: c, owner: o, journal: j, pace: pace{least: grace},
+		slots: make(map[string]*watched), claims: make(map[string]zkconn.Stat), asked: make(map[string]int),
 	}
 }
 
-// Changed follows a job whose spec has changed, or that is gone.
-func (d *Deputy) Changed(job *catalog.Job) {
+// Changed follows a job that was read again. If spec is set, its spec is another one, or it is gone.
+func (d *Deputy) Changed(job *catalog.Job, spec bool) {
 	for _, slot := range job.Slots {
-		d.Watch(slot)
+		if spec || d.slots[slot] == nil {
+			d.Watch(slot)
+		}
 	}
 }
 
@@ -74,19 +81,24 @@ func (d *Deputy) Joined() {
 
 // Watch has a slot looked at from its next tick on. Slots that need not be watched are dropped when it is their turn.
 func (d *Deputy) Watch(slot string) {
-	if d.owner.Grace() < 0 {
+	if d.pace.least < 0 {
 		return
 	}
-	w := d.slots[slot]
-	if w == nil {
-		w = &watched{slot: slot, index: -1, looked: -seldom}
-		d.slots[slot] = w
-	}
+	w := d.watched(slot)
 	if job := d.jobOf(slot); job == nil {
 		d.drop(w)
 	} else if now := d.loop.Clock.Wall(); !w.reading {
 		d.putDue(w, ticks.NextDue(*job.Ticks, zkrec.Tick{}, now))
 	}
+}
+
+func (d *Deputy) watched(slot string) *watched {
+	w := d.slots[slot]
+	if w == nil {
+		w = &watched{slot: slot, index: -1, looked: -seldom}
+		d.slots[slot] = w
+	}
+	return w
 }
 
 // jobOf is the job of a slot that this instance may have to take.

@@ -3,7 +3,7 @@
 // an idle job a fraction of a second, not a session.
 //
 // Every instance is a deputy of each slot that it can run and does not own. The first of them, in an order that
-// differs from slot to slot, reads the slot's tick record [owner.Grace] after each tick, together with all others
+// differs from slot to slot, reads the slot's tick record a grace after each tick, together with all others
 // that are due at that moment. The next ones look a grace later each, but seldom: the first one, if it hangs, is
 // relieved itself, and stops counting. What is found overdue is told to the ownership protocol
 // (lease.Overdue), which proves it and takes the slot; see rule (c) in package lease. What becomes of the run is then

@@ -93,7 +93,7 @@ func (d *Deputy) judge(l *look) (overdue bool) {
 		return false
 	}
 	grace := d.pace.grace(d.loop.Now())
-	since := ticks.Unclaimed(*job.Ticks, l.record, now)
+	since := ticks.Unclaimed(*job.Ticks, l.record, w.manual, now)
 	claim := d.claims[l.owner]
 	switch {
 	case since.IsZero():

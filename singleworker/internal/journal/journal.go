@@ -99,7 +99,7 @@ func (j *Journal) Late(grace time.Duration) bool {
 		if !n.known || job == nil || !job.Eligible || !job.Valid() || j.owned[slot] == nil {
 			continue
 		}
-		if !ticks.Unclaimed(*job.Ticks, n.record, t).IsZero() {
+		if !ticks.Unclaimed(*job.Ticks, n.record, nil, t).IsZero() {
 			return true
 		}
 		if looked++; looked == lateSample {

@@ -51,6 +51,7 @@ type Machine struct {
 	past       past
 	sampledAt  time.Duration // Mono
 	step       int           // counts events: orders readings
+	changes    int           // see Changes
 	epoch      int           // counts expired sessions: replies of older ones renew nothing
 	phase      phase
 	look       bool              // start a round even if no slot is dirty
@@ -187,8 +188,11 @@ func (m *Machine) Idle() bool {
 func (m *Machine) apply(now Instant, ev Event) {
 	switch ev.(type) {
 	case LookAll, Tick, Busy, BeatDone: // frequent, and they move nothing
+	case SlotRead, GroupRead:
+		m.even = false
 	default:
 		m.even = false
+		m.changes++
 	}
 	switch ev := ev.(type) {
 	case Opened:
@@ -346,21 +350,6 @@ func (m *Machine) answered(id Slot, op operation) *slot {
 	return nil
 }
 
-func (m *Machine) setBusy(now Instant, ev Busy) {
-	s := m.slots[ev.Slot]
-	if s == nil || s.busy == ev.Busy {
-		return
-	}
-	s.busy = ev.Busy
-	switch {
-	case s.busy || s.mine == nil:
-	case m.draining && m.connected:
-		m.drain(now)
-	case !s.eligible, m.heldUp:
-		m.look = true // it can be released or moved now that it is idle
-	}
-}
-
 // advanceRound starts a round if one is needed, and reads the group when all
 // slots of the round have been read. A slot with a request in flight waits for
 // the next round: the answer marks it again.
@@ -390,6 +379,9 @@ func (m *Machine) groupRead(now Instant, ev GroupRead) {
 	if ev.Outcome != Done {
 		m.look = true
 		return
+	}
+	if !maps.Equal(m.peers, ev.Peers) {
+		m.changes++
 	}
 	m.peers = ev.Peers
 	maps.DeleteFunc(m.skipped, func(sid string, _ skipped) bool { return m.mayOffer(now, sid) })

@@ -31,6 +31,9 @@ func (m *Machine) slotRead(now Instant, ev SlotRead) {
 	s.behind = false // if it is older still, the ensemble was restored and has lost our take
 	before := s.rec
 	m.observe(now, s, rec)
+	if rec.Owner != before.Owner {
+		m.changes++
+	}
 	if m.isSilent(s, rec.Owner.SID) {
 		m.suspect(rec.Owner)
 	} else if rec.Owner != (Member{}) && rec.Owner != before.Owner && rec.Version == before.Version+1 && m.lives(before.Owner) {
@@ -296,5 +299,20 @@ func (m *Machine) releaseDone(ev ReleaseDone) {
 		// slot counts for the right instance and cannot be taken.
 		s.rec.Owner, s.rec.Offer, s.rec.Beats = Member{}, s.mine.offer, nil
 		s.mine, s.readAt = nil, 0
+	}
+}
+
+func (m *Machine) setBusy(now Instant, ev Busy) {
+	s := m.slots[ev.Slot]
+	if s == nil || s.busy == ev.Busy {
+		return
+	}
+	s.busy = ev.Busy
+	switch {
+	case s.busy || s.mine == nil:
+	case m.draining && m.connected:
+		m.drain(now)
+	case !s.eligible, m.heldUp:
+		m.look = true // it can be released or moved now that it is idle
 	}
 }

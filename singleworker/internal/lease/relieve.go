@@ -18,6 +18,9 @@ func (m *Machine) Deputy(now Instant, id Slot) (rank int, is bool) {
 	return rank, true
 }
 
+// Changes counts the changes of what Deputy depends on.
+func (m *Machine) Changes() int { return m.changes }
+
 // preference is rank without a tally.
 func (m *Machine) preference(s *slot, sid string) uint64 { return mix(hashOf(sid) ^ s.hash) }
 

@@ -37,10 +37,12 @@ type (
 // Config is what an Owner needs beside the rooms below it.
 type Config struct {
 	SyncPeriod time.Duration
-	MaxSlots   int           // 0: no limit
-	Weight     int           // 0: 1
-	Grace      time.Duration // see Owner.Grace
-	Leases     *leases.Table
+	MaxSlots   int // 0: no limit
+	Weight     int // 0: 1
+	// Grace is how long a run of an idle slot may be due, by ZooKeeper's clock, before this instance takes the slot
+	// from its owner.
+	Grace  time.Duration
+	Leases *leases.Table
 }
 
 // Owner owns slots.
@@ -94,6 +96,9 @@ func (o *Owner) Idle() bool { return o.machine.Idle() }
 
 // NextBeat is when Beat is due, on Mono.
 func (o *Owner) NextBeat() time.Duration { return o.machine.NextBeat() }
+
+// Changes counts what may have changed about who owns which slot, and who can.
+func (o *Owner) Changes() int { return o.machine.Changes() }
 
 // Draining reports whether the instance is handing back what it owns.
 func (o *Owner) Draining() bool { return o.draining }

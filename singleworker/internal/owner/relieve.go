@@ -11,10 +11,6 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Grace is how long a run of an idle slot may be due, by ZooKeeper's clock, before another instance takes the slot
-// from its owner. It is negative if none does.
-func (o *Owner) Grace() time.Duration { return o.grace }
-
 // errNotOverdue is why a slot's owner is not relieved after all.
 var errNotOverdue = errors.New("nothing is overdue")
 
@@ -46,18 +42,23 @@ func (o *Owner) relieve(a lease.Take) {
 			r.refuse(made.Err)
 			return
 		}
-		r.read()
+		ReadManual(o.loop, slot, false, func(requests []ticks.Request, err error) {
+			if err != nil {
+				o.loop.Log.Debug("requests not read", "job", slot, "err", err) // a tick may be due
+			}
+			r.read(requests)
+		})
 	})
 }
 
-func (r relief) read() {
+func (r relief) read(requests []ticks.Request) {
 	tree, owner := r.loop.Tree, r.machine.Owner(r.take.Slot)
 	reads := []zkconn.Read{
 		{Path: tree.Alive(r.slot)}, {Path: tree.Heartbeat(r.slot, owner)}, {Path: tree.Tick(r.slot)}, {Path: r.proof},
 	}
 	r.loop.Read(reads, func(results []zkconn.ReadResult) {
 		alive, beat, tick, proof := results[0], results[1], results[2], results[3]
-		if err := errors.Join(alive.Err, beat.Err, tick.Err, proof.Err, r.check(alive.Stat, tick, proof.Stat.Ctime)); err != nil {
+		if err := errors.Join(alive.Err, beat.Err, tick.Err, proof.Err, r.check(alive.Stat, tick, requests, proof.Stat.Ctime)); err != nil {
 			r.drop()
 			r.refuse(err)
 			return
@@ -69,7 +70,7 @@ func (r relief) read() {
 
 // check verifies that the owner record is the one that the protocol has read, and that a run is due. now is
 // ZooKeeper's time: that at which the proof was created.
-func (r relief) check(alive zkconn.Stat, tick zkconn.ReadResult, now time.Time) error {
+func (r relief) check(alive zkconn.Stat, tick zkconn.ReadResult, requests []ticks.Request, now time.Time) error {
 	record, err := zkrec.ParseTick(tick.Data, tick.Stat.Mtime)
 	if err != nil {
 		return err
@@ -78,7 +79,7 @@ func (r relief) check(alive zkconn.Stat, tick zkconn.ReadResult, now time.Time) 
 	switch {
 	case alive.Mzxid != r.take.Mzxid, alive.NumChildren != 1: // there is a heartbeat beside the owner's
 	case alive.Mtime.After(deadline): // it has only just become the owner
-	case job != nil && job.Valid() && !ticks.Unclaimed(*job.Ticks, record, deadline).IsZero():
+	case job != nil && job.Valid() && !ticks.Unclaimed(*job.Ticks, record, requests, deadline).IsZero():
 		return nil
 	}
 	return errNotOverdue

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 )
 
@@ -49,4 +50,35 @@ func TestIdleJobsOfAnOwnerThatIsGone(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A manual run does not wait for the session of an owner that is gone, either.
+func TestManualRunOfAnOwnerThatIsGone(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) {
+		instances := group(t, c, 3, 9, "0 0 0 1 1 ?", working(10*time.Millisecond))
+		owners := c.Owners()
+		instances[0].Kill()
+		at := time.Now()
+		for job, owner := range owners {
+			if owner == "i0" {
+				err := c.Operate(t.Context(), func(client *admin.Client) error {
+					_, err := client.Trigger(t.Context(), job, admin.TriggerOptions{})
+					return err
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		time.Sleep(session / 2)
+		if n := len(c.Runs()); n != 3 {
+			t.Errorf("%d runs of the dead instance's jobs half a session after they were requested, want 3", n)
+		}
+		for _, run := range c.Runs() {
+			if late := run.Started.Sub(at); late > 500*time.Millisecond {
+				t.Errorf("%s began %v after it was requested", run.Job, late)
+			}
+		}
+		pass(t, c)
+	})
 }

@@ -3,13 +3,13 @@ package ticks
 import "time"
 
 // Unclaimed returns since when a run of an idle slot has been due at t that its owner has not claimed: of a
-// tick, or another attempt at one. It returns the zero time if none is, or if a run is open. What an owner would not
+// tick, another attempt at one, or a manual run that is requested. It returns the zero time if none is, or if a run is open. What an owner would not
 // run but record, such as a tick in a pause, is not urgent and does not count.
-func Unclaimed(job Job, r Record, t time.Time) time.Time {
+func Unclaimed(job Job, r Record, requests []Request, t time.Time) time.Time {
 	if r.Open() {
 		return time.Time{}
 	}
-	plan := Next(View{Job: job, Record: r, Now: t, SID: r.SID, Token: r.Token})
+	plan := Next(View{Job: job, Record: r, Now: t, SID: r.SID, Token: r.Token, Requests: requests})
 	switch {
 	case !plan.Opens:
 		return time.Time{}
