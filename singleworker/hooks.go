@@ -16,7 +16,9 @@ import (
 // over when the handlers have returned. Run returns the panic, and no further
 // hook is called.
 type Hooks struct {
-	// OnOwned is called when the instance has acquired a job or a shard.
+	// OnOwned is called when the instance has acquired a job or a shard. It is no
+	// election: an idle job may have been taken from an owner that is alive, and
+	// that hears of it a moment later. For that, see package latch.
 	OnOwned func(Ownership)
 	// OnReleased is called when the instance no longer owns it. cause is
 	// ErrLeaseLost, ErrJobCanceled, or an error that says that the job was handed
