@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -38,6 +39,8 @@ var fullSizes = map[string][]size{
 	"list":   {{1000, 6}, {10000, 1}, {10000, 6}},
 	"ticks":  {{1000, 6}, {10000, 6}},
 	"claims": {{1000, 1}, {10000, 1}},
+	"crash":  {{30, 3}, {100, 6}},
+	"hang":   {{30, 3}, {100, 6}},
 }
 
 // A small measurement has one size of each row.
@@ -112,6 +115,7 @@ type bench struct {
 	rest     time.Duration // how long to measure in rest
 	period   time.Duration // of ticks
 	bursts   int           // of ticks
+	kills    int           // of instances whose jobs are due every second
 }
 
 // wants reports whether any of the rows is to be measured.
@@ -130,10 +134,10 @@ func TestBench(t *testing.T) {
 		t.Run(kind+"/"+s.String(), func(t *testing.T) {
 			b := &bench{
 				size: s, plan: p, results: all, t: t, programs: programs, session: *sessionFlag, limit: *limitFlag,
-				settle: 2 * time.Second, rest: 3 * time.Second, period: 5 * time.Second, bursts: 1,
+				settle: 2 * time.Second, rest: 3 * time.Second, period: 5 * time.Second, bursts: 1, kills: 1,
 			}
 			if *fullFlag {
-				b.settle, b.rest, b.period, b.bursts = 10*time.Second, 30*time.Second, 20*time.Second, 3
+				b.settle, b.rest, b.period, b.bursts, b.kills = 10*time.Second, 30*time.Second, 20*time.Second, 3, 20
 			}
 			measure(b)
 		})
@@ -144,6 +148,12 @@ func TestBench(t *testing.T) {
 		}
 		for _, s := range p.sizes("ticks", "claims") {
 			run("ticks", s, (*bench).burst)
+		}
+		for _, s := range p.sizes("crash") {
+			run("crash", s, func(b *bench) { b.crash("Crash", syscall.SIGKILL) })
+		}
+		for _, s := range p.sizes("hang") {
+			run("hang", s, func(b *bench) { b.crash("Hang", syscall.SIGSTOP) })
 		}
 	}
 	all.table()
