@@ -13,7 +13,7 @@
 //
 // A deputy must not make matters worse when owners are late because everything is late.
 //
-//   - It waits four times as long as readings, its own loop and the owners' runs have been late of late.
+//   - It waits three times as long as readings, its own loop and the owners' runs have been late of late.
 //   - It waits again as long as it sees that the owner has claimed something since the run was due.
 //   - What it takes must be due by ZooKeeper's clock, and is read once more before.
 //

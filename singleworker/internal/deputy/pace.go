@@ -7,9 +7,9 @@ import (
 
 // patience is how many times the lateness that the group shows a deputy waits, and maxGrace how long at most.
 const (
-	patience = 4
+	patience = 3
 	maxGrace = 10 * time.Second
-	halfLife = 5 * time.Second // of a lateness that was seen
+	halfLife = 2 * time.Second // of a lateness that was seen
 )
 
 // pace is how late things are at present.
