@@ -162,8 +162,8 @@ run() {
 		join_ensemble "$dir" "${@:3}"
 		main=quorum.QuorumPeerMain
 		# Servers that were away get the transactions that they missed rather than a snapshot, if
-		# possible, so that most logs are complete.
-		flags=(-Xmx128m -XX:TieredStopAtLevel=1 -Dzookeeper.commitLogCount=100000 -Dzookeeper.snapshotSizeFactor=1)
+		# possible, so that most logs are complete. They keep these in memory.
+		flags=(-Xmx512m -XX:TieredStopAtLevel=1 -Dzookeeper.commitLogCount=100000 -Dzookeeper.snapshotSizeFactor=1)
 	fi
 	# exec, so that this process id is that of the server.
 	exec "$java" -Xms32m "${flags[@]}" -XX:+UseSerialGC \

@@ -52,6 +52,7 @@ func TestChaos(t *testing.T) {
 
 	n := &nemesis{t: t, ensemble: e, members: members, operator: o, release: 1}
 	n.carryOut(plan)
+	n.revive()
 	e.Await()
 	notes := o.tidy()
 	n.heal()

@@ -15,8 +15,9 @@ type nemesis struct {
 	ensemble *zkserver.Ensemble
 	members  []*member
 	operator *operator
-	release  int // that was deployed last
-	leftOut  int // faults of servers for which these took too long to recover from the last one
+	release  int  // that was deployed last
+	leftOut  int  // faults of servers for which these took too long to recover from the last one
+	down     bool // a fault of servers is under way
 
 	began time.Duration
 	done  []*deed
@@ -69,6 +70,7 @@ func (n *nemesis) carryOut(plan []fault) {
 func (n *nemesis) begin(f fault) {
 	const patience = time.Minute
 	if laneOf(f.Kind) == onServers && !n.ensemble.Whole(n.t.Context()) {
+		n.revive()
 		if Mono()-n.began < f.At+patience {
 			n.later(Mono()-n.began+time.Second, func() { n.begin(f) })
 		} else {
@@ -85,6 +87,7 @@ func (n *nemesis) begin(f fault) {
 	case onClock:
 		end = n.onClock(d, n.members[f.Target])
 	case onServers:
+		n.down = true
 		end = n.onServers(d)
 	case onGroup:
 		n.deploy(d)
@@ -98,6 +101,7 @@ func (n *nemesis) begin(f fault) {
 		if end != nil {
 			end()
 		}
+		n.down = n.down && laneOf(f.Kind) != onServers
 		d.Span.To = Mono()
 	})
 }
@@ -197,6 +201,16 @@ func (n *nemesis) onServers(d *deed) (end func()) {
 	return func() {
 		for _, k := range victims {
 			all[k].Begin()
+		}
+	}
+}
+
+// revive starts servers again that have ended by themselves, as a supervisor does.
+func (n *nemesis) revive() {
+	for k, s := range n.ensemble.Servers() {
+		if !n.down && !s.Running() {
+			n.t.Logf("%s has ended by itself and is started again", serverName(k))
+			s.Begin()
 		}
 	}
 }

@@ -108,6 +108,10 @@ func (s *Server) Begin() {
 	}
 }
 
+// Running reports whether the server's process runs. ZooKeeper ends it itself after some errors, and leaves it to a
+// supervisor to start it again.
+func (s *Server) Running() bool { return s.process.running() }
+
 // Suspend suspends the server with SIGSTOP: connections stay open and the kernel accepts new ones, but
 // nothing is answered.
 func (s *Server) Suspend() {
