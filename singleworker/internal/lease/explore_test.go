@@ -184,10 +184,10 @@ func TestExploreKnowsEveryField(t *testing.T) {
 		known string
 	}{
 		{Machine{}, "cfg session syncPeriod connected draining slots crowds byName nextBeat past sampledAt step epoch phase look " +
-			"dirty reads roundAt groupAsked peers skipped heldUp even out"},
-		{slot{}, "id hash eligible busy able group gone op opVoid takeEpoch unsure kept beating beatToken beatEpoch known rec " +
+			"dirty reads roundAt groupAsked peers skipped full heldUp even out"},
+		{slot{}, "id hash eligible able group busy gone op opVoid takeEpoch overdue relieves unsure kept beating beatToken beatEpoch known rec " +
 			"readAt readMono beatSince freeSince refusals behind mine"},
-		{holding{}, "token version beat until gained leaving offer"},
+		{holding{}, "token version beat until gained leaving offer from"},
 		{beatTimes{}, "sid at known more"},
 		{past{}, "moments"},
 		{moment{}, "mono zxid"},

@@ -15,6 +15,12 @@ const (
 	claimsAnyVersion
 	claimsWithoutBeat
 
+	relievesOpenRuns     // a take by rule (c) has no regard for an open run
+	relievesAnyTick      // its transaction does not check the tick record
+	relievesBesideBeat   // it leaves the owner's heartbeat
+	relievesWithoutProof // it has no node below the tick node
+	relievesAnyOwner     // it does not compare by which transaction the owner record was written
+
 	longLeases      // they last 1.25 sessions
 	hastySilence    // an owner is silent after half a session
 	rareBeats       // one heartbeat in a session

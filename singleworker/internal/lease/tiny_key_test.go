@@ -140,7 +140,7 @@ func (w *tiny) Key(to []byte) []byte {
 func (s *scribe) world() {
 	w := s.w
 	l := w.left
-	for _, left := range []int8{l.crashes, l.cuts, l.unknowns, l.leaps, l.hangs, l.delays, l.removals, l.drains, l.resubmits, l.claims} {
+	for _, left := range []int8{l.crashes, l.cuts, l.unknowns, l.leaps, l.hangs, l.delays, l.removals, l.drains, l.resubmits, l.overdues, l.claims, l.skips} {
 		s.int(int64(left))
 	}
 	s.record(w.rec)
@@ -149,8 +149,24 @@ func (s *scribe) world() {
 		s.host(k)
 	}
 	if w.set.faults.claims > 0 {
-		s.int(w.tick.claimed)
-		s.int(int64(w.tick.version))
+		s.tick(w.tick)
+	}
+	if w.set.faults.resubmits > 0 {
+		s.zxid(w.born)
+	}
+	for _, at := range w.reliefs {
+		s.zxid(at)
+	}
+	for _, proof := range w.proofs {
+		s.int(int64(proof))
+	}
+}
+
+func (s *scribe) tick(t tickNode) {
+	s.int(t.claimed)
+	s.int(int64(t.version))
+	if s.flag(t.open); t.open {
+		s.zxid(t.token)
 	}
 }
 
@@ -192,11 +208,19 @@ func (s *scribe) host(k int) {
 	if valid {
 		s.left(h.lease.until, s.w.instant(k).Elapsed)
 	}
+	if s.w.set.faults.overdues > 0 {
+		s.zxid(h.acked)
+	}
 	if h.lease.held && s.w.set.faults.claims > 0 {
 		s.version(h.lease.version)
+		s.zxid(h.lease.token)
 		s.flag(h.claim.underway, h.claim.known)
-		s.int(h.claim.record.claimed)
-		s.int(int64(h.claim.record.version))
+		s.tick(h.claim.record)
+		s.int(h.claim.ran)
+	}
+	if s.flag(h.run.going, h.run.stopped); h.run.going || h.run.stopped {
+		s.zxid(h.run.token)
+		s.int(int64(h.run.version))
 	}
 	s.machine(k)
 	s.int(int64(len(h.out)))
@@ -266,12 +290,39 @@ func (s *scribe) wire(k int, r wire) {
 		}
 	case claimTick:
 		s.int(7)
-		s.flag(a.reads)
+		s.int(int64(a.kind))
+		s.zxid(a.token)
 		s.version(a.version)
 		s.int(a.tick)
 		s.int(int64(a.known))
+	case prove:
+		s.int(8)
+		s.take(a.take)
+	case inspect:
+		s.int(9)
+		s.take(a.take)
+	case relieve:
+		s.int(10)
+		s.ago(r.sent.Elapsed, s.w.instant(k).Elapsed, s.w.length(k))
+		if underway {
+			s.take(a.take)
+			s.int(int64(a.version))
+		}
+	case dropProof:
+		s.int(11)
 	default:
 		panic("no such request")
+	}
+}
+
+// take writes one by rule (c).
+func (s *scribe) take(a Take) {
+	s.version(a.Version)
+	s.zxid(a.Mzxid)
+	s.int(int64(len(a.Remove)))
+	for _, b := range a.Remove {
+		s.text(b.SID)
+		s.beat(b.SID, b.Version)
 	}
 }
 
@@ -323,8 +374,23 @@ func (s *scribe) event(k int, ev Event) {
 	case claimDone:
 		s.int(12)
 		s.int(int64(ev.outcome))
-		s.int(ev.record.claimed)
-		s.int(int64(ev.record.version))
+		s.int(int64(ev.kind))
+		s.zxid(ev.token)
+		s.tick(ev.record)
+	case proved:
+		s.int(15)
+		s.int(int64(ev.outcome))
+		s.take(ev.take)
+	case inspected:
+		s.int(16)
+		s.int(int64(ev.outcome))
+		s.take(ev.take)
+		s.int(int64(ev.version))
+	case relieved:
+		s.int(17)
+		s.event(k, ev.done)
+	case dropped:
+		s.int(18)
 	default:
 		panic("no such event")
 	}
@@ -344,8 +410,8 @@ func (s *scribe) awaited(k, asked int) bool {
 	return m.phase == readingGroup && m.groupAsked == asked
 }
 
-// machine writes what a machine knows. Limits, weights and groups do not occur in tiny worlds. What
-// Opened sets again makes no difference before it.
+// machine writes what a machine knows. Limits, weights and groups do not occur in tiny worlds, so nobody is
+// full. What Opened sets again makes no difference before it, and from whom a slot was taken is only reported.
 func (s *scribe) machine(k int) {
 	m, now := s.w.hosts[k].machine, s.w.instant(k)
 	s.flag(m.connected, m.draining, m.heldUp, m.even, m.peers != nil)
@@ -408,11 +474,12 @@ func (s *scribe) slot(k int, o *slot) {
 		return // deleted
 	}
 	now, limit := s.w.instant(k), s.longAgo(k)
-	s.flag(o.busy, o.gone, o.opVoid, o.unsure, o.kept, o.beating, o.known, o.behind, o.mine != nil)
+	s.flag(o.busy, o.gone, o.opVoid, o.overdue, o.unsure, o.kept, o.beating, o.known, o.behind, o.mine != nil)
 	s.int(int64(o.op))
 	epoch := s.w.hosts[k].machine.epoch
 	if o.op == taking {
 		s.flag(o.takeEpoch == epoch)
+		s.text(o.relieves)
 	}
 	if o.beating {
 		s.zxid(o.beatToken)

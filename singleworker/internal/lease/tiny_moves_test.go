@@ -23,7 +23,8 @@ const (
 	expireOld              // the same, of the process before
 	boot                   // the process starts
 	resume                 // it no longer hangs
-	sendClaim
+	sendClaim              // Arg 1: of a tick that is not run
+	endRun
 	// From here on, faults.
 	crash
 	cut
@@ -34,6 +35,7 @@ const (
 	delay
 	drain
 	resubmit
+	overdue
 )
 
 // Moves lists what can happen next. Within a moment things happen in any order, except that a host handles at
@@ -172,6 +174,9 @@ func (w *tiny) options(k int, do func(kind int8, k, arg int)) {
 	if h.hung {
 		do(resume, k, 0)
 	}
+	if w.mayEndRun(k) {
+		do(endRun, k, 0)
+	}
 	w.faultsOf(k, do)
 }
 
@@ -190,13 +195,22 @@ func (w *tiny) faultsBefore(k int, do func(kind int8, k, arg int)) {
 	if w.left.delays > 0 {
 		do(delay, k, 0)
 	}
+	if w.left.overdues > 0 && w.mayRelieve(k) {
+		do(overdue, k, 0)
+	}
 }
 
 // faultsOf are the faults that may happen to a host that is up.
 func (w *tiny) faultsOf(k int, do func(kind int8, k, arg int)) {
 	h := &w.hosts[k]
-	if w.left.claims > 0 && w.valid(k) && h.linked && !h.hung && !h.claim.underway {
+	if w.left.claims > 0 && w.mayClaim(k) {
 		do(sendClaim, k, 0)
+	}
+	if w.left.skips > 0 && w.mayClaim(k) {
+		do(sendClaim, k, 1)
+	}
+	if w.left.overdues > 0 && h.awake() && w.mayRelieve(k) {
+		do(overdue, k, 0)
 	}
 	if w.left.crashes > 0 {
 		do(crash, k, 0)
@@ -267,8 +281,15 @@ func (w *tiny) do(m simkit.Move) {
 		w.logf("%s continues", w.name(k))
 		h.hung = false
 	case sendClaim:
-		w.left.claims--
-		w.sendClaim(k)
+		if m.Arg == 0 {
+			w.left.claims--
+			w.sendClaim(k, claims)
+		} else {
+			w.left.skips--
+			w.sendClaim(k, skips)
+		}
+	case endRun:
+		w.endRun(k)
 	default:
 		w.fault(k, m)
 	}
@@ -298,6 +319,7 @@ func (w *tiny) pass() {
 		if h.up && !h.linked {
 			h.cutFor++
 		}
+		w.cancelRun(k)
 	}
 }
 
@@ -334,7 +356,7 @@ func (w *tiny) resubmit() {
 	w.left.resubmits--
 	w.logf("the job is deleted and submitted again")
 	w.zxid++
-	w.rec, w.tick = Record{Exists: true, Mzxid: w.zxid}, tickNode{}
+	w.rec, w.tick, w.proofs, w.born = Record{Exists: true, Mzxid: w.zxid}, tickNode{}, [3]int8{}, w.zxid
 	for k := range w.set.hosts {
 		h := &w.hosts[k]
 		h.lease.forced = true
@@ -418,6 +440,7 @@ func (w *tiny) fault(k int, m simkit.Move) {
 		w.left.leaps--
 		w.logf("the clock of %s leaps", w.name(k))
 		h.ahead += leapBy
+		w.cancelRun(k)
 	case hang:
 		w.left.hangs--
 		w.logf("%s hangs", w.name(k))
@@ -434,6 +457,9 @@ func (w *tiny) fault(k int, m simkit.Move) {
 		w.step(k, Drain{})
 	case resubmit:
 		w.resubmit()
+	case overdue:
+		w.left.overdues--
+		w.step(k, Overdue{Slot: theJob})
 	case remove:
 		w.left.removals--
 		w.logf("someone deletes the node of %s", w.name(k))

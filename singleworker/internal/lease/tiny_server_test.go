@@ -15,6 +15,9 @@ func (w *tiny) serve(k int, kind int8) {
 			w.nodes[k] = 0
 			w.groupChanged()
 		}
+		if w.proofs[k] == s.of {
+			w.proofs[k] = 0
+		}
 		*s = session{}
 		return
 	}
@@ -64,9 +67,9 @@ func (w *tiny) answer(k int, by Member, r wire) Event {
 		}
 		return YieldDone{Slot: theJob}
 	case claimTick:
-		return w.claim(by, a)
+		return w.claim(k, by, a)
 	}
-	panic("no such request")
+	return w.prove(k, by, r)
 }
 
 // unknown is the answer to a request whose outcome is not known.
@@ -85,7 +88,15 @@ func (w *tiny) unknown(r wire) Event {
 	case Yield:
 		return YieldDone{Slot: theJob}
 	case claimTick:
-		return claimDone{}
+		return claimDone{kind: a.kind, token: a.token}
+	case prove:
+		return proved{take: a.take}
+	case inspect:
+		return inspected{take: a.take}
+	case relieve:
+		return relieved{TakeDone{Slot: theJob, SentAt: r.sent}}
+	case dropProof:
+		return dropped{}
 	}
 	panic("no such request")
 }
@@ -106,7 +117,15 @@ func askedFor(ev Event) (r wire, answers bool) {
 	case YieldDone:
 		return wire{ask: Yield{Slot: theJob}}, true
 	case claimDone:
-		return wire{ask: claimTick{}}, true
+		return wire{ask: claimTick{kind: ev.kind, token: ev.token}}, true
+	case proved:
+		return wire{ask: prove{ev.take}}, true
+	case inspected:
+		return wire{ask: inspect{ev.take}}, true
+	case relieved:
+		return wire{ask: relieve{}, sent: ev.done.SentAt}, true
+	case dropped:
+		return wire{ask: dropProof{}}, true
 	}
 	return wire{}, false
 }
@@ -150,7 +169,7 @@ func (w *tiny) watch(ev Event) {
 	}
 }
 
-func (w *tiny) take(by Member, a Take, sent Instant) Event {
+func (w *tiny) take(by Member, a Take, sent Instant) TakeDone {
 	w.zxid++
 	if w.rec.Version != a.Version && w.set.breach != takesAnyVersion {
 		return TakeDone{Slot: theJob, Outcome: Refused, SentAt: sent}
@@ -198,10 +217,10 @@ func (w *tiny) release(by Member, a Release) Event {
 // mayComeLate reports whether a request can still change something after its connection is broken.
 func (r wire) mayComeLate() bool {
 	switch a := r.ask.(type) {
-	case ReadSlot, ReadGroup:
+	case ReadSlot, ReadGroup, inspect:
 		return false
 	case claimTick:
-		return r.fate == underway && !a.reads
+		return r.fate == underway && a.kind != reads
 	default:
 		return r.fate == underway
 	}

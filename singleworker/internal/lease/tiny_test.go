@@ -17,6 +17,7 @@ type tinySetup struct {
 	sync     int // in moments
 	prompt   bool
 	anyOrder bool
+	version  int32 // of the owner record at the beginning, as if the slot had been released before
 	faults   faults
 	breach   breach
 }
@@ -32,7 +33,9 @@ type faults struct {
 	removals  int8 // someone deletes an instance's node
 	drains    int8 // an instance is told to take nothing and to give up what it has
 	resubmits int8 // the job is deleted and submitted again
-	claims    int8 // not a fault: a host with a lease claims a tick
+	overdues  int8 // an instance that does not own the slot is told that a run of it is overdue, rightly or not
+	claims    int8 // not a fault: a host with a lease claims a tick, and runs it
+	skips     int8 // not a fault: it records a tick without running it
 }
 
 // Time passes in moments. The machine's durations are multiples of a quarter of a session, so a moment is no longer.
@@ -64,18 +67,16 @@ type tiny struct {
 
 	zxid  int64
 	rec   Record  // of the slot
+	born  int64   // the transaction that submitted the job
 	nodes [3]int8 // the incarnation of each host that has an ephemeral node; 0: none
 	tick  tickNode
-	hosts [3]host
+	// proofs are the nodes below the tick node, as nodes; reliefs are the transactions that took the slot by rule (c).
+	proofs  [3]int8
+	reliefs []int64
+	hosts   [3]host
 
 	failure string
 	story   *[]string // what happens, if somebody wants to know
-}
-
-// tickNode is a tick record that counts.
-type tickNode struct {
-	claimed int64 // the last tick that was claimed
-	version int32
 }
 
 // host is a process that runs the machine, with its connection.
@@ -100,7 +101,9 @@ type host struct {
 	in      []Event // answers and what watches and the session tell, in the order in which they arrive
 
 	lease ownLease
+	acked int64 // the last transaction that was known to have taken the slot, or renewed the lease
 	claim claimView
+	run   run
 
 	draining bool
 	saw      [3]int8 // the nodes that were there when it last asked for the slot
@@ -136,12 +139,12 @@ type ownLease struct {
 	token   int64
 	version int32
 	until   time.Duration // Elapsed
-	forced  bool          // somebody deleted the instance's node: the lease guarantees nothing
+	forced  bool          // somebody deleted the instance's node, or the job: the lease guarantees nothing
 }
 
 func newTiny(set *tinySetup) *tiny {
-	w := &tiny{set: set, left: set.faults, now: 100, zxid: 1}
-	w.rec = Record{Exists: true, Mzxid: 1}
+	w := &tiny{set: set, left: set.faults, now: 100, zxid: 1, born: 1}
+	w.rec = Record{Exists: true, Mzxid: 1, Version: set.version}
 	for k := range set.hosts {
 		w.hosts[k].since = 0
 	}
@@ -247,9 +250,17 @@ func (w *tiny) step(k int, ev Event) {
 		if _, listed := ev.Peers[sidOf(k)]; ev.Outcome == Done && !listed && h.opened {
 			w.step(k, Expired{}) // someone deleted the node
 		}
+	case TakeDone:
+		h.acked = max(h.acked, ev.Mzxid)
+	case BeatDone:
+		h.acked = max(h.acked, ev.Mzxid)
 	case claimDone:
-		h.claim.done(ev)
 		w.logf("%s: %v", w.name(k), say{ev})
+		w.claimDone(k, ev)
+		return
+	case proved, inspected, relieved, dropped:
+		w.logf("%s: %v", w.name(k), say{ev})
+		w.goOn(k, ev)
 		return
 	}
 	w.logf("%s: %v", w.name(k), say{ev})
@@ -259,6 +270,7 @@ func (w *tiny) step(k int, ev Event) {
 	for _, a := range actions {
 		w.act(k, a)
 	}
+	w.cancelRun(k)
 }
 
 // say is printed as its type and its value.
@@ -271,7 +283,8 @@ func (w *tiny) act(k int, a Action) {
 	h := &w.hosts[k]
 	switch a := a.(type) {
 	case Gained:
-		h.lease = ownLease{held: true, token: a.Token, version: a.Version, until: w.leaseUntil(k, a.Until), forced: w.isForced(k)}
+		h.lease = ownLease{held: true, token: a.Token, version: a.Version, until: w.leaseUntil(k, a.Until)}
+		h.lease.forced = w.isForced(k)
 		h.claim = claimView{}
 		w.logf("gained until %v with token %d", a.Until, a.Token)
 		w.checkToken(k)
@@ -282,14 +295,18 @@ func (w *tiny) act(k int, a Action) {
 	case Lost:
 		w.logf("lost")
 		h.lease = ownLease{}
+	case Take:
+		w.sendTake(k, a)
 	default:
 		w.send(k, a)
 	}
 }
 
-// isForced reports whether someone has deleted the host's node, which it does not know yet.
+// isForced reports whether someone has deleted the host's node, or the job that its lease is of, which it does not
+// know yet.
 func (w *tiny) isForced(k int) bool {
-	return w.hosts[k].opened && w.nodes[k] != w.hosts[k].incarnation && w.hosts[k].session.alive
+	h := &w.hosts[k]
+	return h.opened && w.nodes[k] != h.incarnation && h.session.alive || h.lease.token < w.born
 }
 
 // send sends a request, or answers it at once if there is no connection.
@@ -311,20 +328,39 @@ func (w *tiny) send(k int, a Action) {
 	h.out = append(slices.Clip(h.out), r)
 }
 
-// checkExclusive checks that nobody else has a valid lease. A second one can only arise with Gained or
-// Renewed.
+// checkExclusive checks that nobody else has a valid lease, unless the slot was taken from an idle owner. A
+// second one can only arise with Gained or Renewed.
 func (w *tiny) checkExclusive(k int) {
 	for other := range w.set.hosts {
-		if other != k && w.valid(k) && w.valid(other) && !w.hosts[k].lease.forced && !w.hosts[other].lease.forced {
+		if other == k || !w.guaranteed(k) || !w.guaranteed(other) {
+			continue
+		}
+		first, then := k, other
+		if w.hosts[first].lease.token > w.hosts[then].lease.token {
+			first, then = then, first
+		}
+		switch {
+		case !w.isRelieved(first, w.hosts[then].lease.token):
 			w.failf("(1) %s and %s both have a valid lease", w.name(k), w.name(other))
+		case w.hosts[first].run.going:
+			w.failf("(1) %s and %s both have a valid lease, and a run of %s goes on", w.name(k), w.name(other), w.name(first))
 		}
 	}
 }
 
+// guaranteed reports whether a host has a valid lease of which the protocol guarantees something.
+func (w *tiny) guaranteed(k int) bool { return w.valid(k) && !w.hosts[k].lease.forced }
+
+// isRelieved reports whether the slot was taken by rule (c) after all that a host's lease dates from, by an owner
+// with the token or one before it.
+func (w *tiny) isRelieved(k int, token int64) bool {
+	return slices.ContainsFunc(w.reliefs, func(at int64) bool { return w.hosts[k].acked < at && at <= token })
+}
+
 // checkToken checks that a lease that can be used belongs to the record that is there. So tokens grow: those
-// of the record do.
+// of the record do. It may also be that of an owner that was relieved before it knew that it was one.
 func (w *tiny) checkToken(k int) {
-	if l := w.hosts[k].lease; w.valid(k) && !l.forced && l.token != w.rec.Mzxid {
+	if l := w.hosts[k].lease; w.guaranteed(k) && l.token != w.rec.Mzxid && !w.isRelieved(k, w.rec.Mzxid) {
 		w.failf("(3) %s gains a lease with token %d, the record has %d", w.name(k), l.token, w.rec.Mzxid)
 	}
 }
