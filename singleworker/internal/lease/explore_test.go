@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
 	"slices"
@@ -28,8 +29,19 @@ var tinyWorlds = []struct {
 	{"a hang", tinySetup{faults: faults{hangs: 1}}, false, simkit.Small, 12},
 	{"two delays", tinySetup{faults: faults{delays: 2}}, false, simkit.Small, 1},
 	{"a drain", tinySetup{faults: faults{drains: 1}}, false, simkit.Small, 1},
-	{"a deleted instance node, two claims", tinySetup{prompt: true, faults: faults{removals: 1, claims: 2}}, false, simkit.Small, 1},
-	{"a resubmitted job, two claims", tinySetup{prompt: true, faults: faults{resubmits: 1, claims: 2}}, false, simkit.Small, 1},
+	{"a deleted instance node, a claim", tinySetup{prompt: true, faults: faults{removals: 1, claims: 1}}, false, simkit.Small, 1},
+	{"a resubmitted job, a claim", tinySetup{prompt: true, faults: faults{resubmits: 1, claims: 1}}, false, simkit.Small, 1},
+	{"an overdue run, a claim", tinySetup{sync: 1, prompt: true, faults: faults{overdues: 1, claims: 1}}, false, simkit.Small, 1},
+	{"two overdue runs, a claim", tinySetup{sync: 1, prompt: true, faults: faults{overdues: 2, claims: 1}}, false, simkit.Large, 1},
+	{"an overdue run, timers late", tinySetup{sync: 1, faults: faults{overdues: 1, claims: 1}}, false, simkit.Small, 1},
+	{"an overdue run, a lost reply, a claim", tinySetup{sync: 1, prompt: true, faults: faults{overdues: 1, unknowns: 1, claims: 1}}, false, simkit.Small, 1},
+	{"an overdue run, a cut, a claim", tinySetup{sync: 1, prompt: true, faults: faults{overdues: 1, cuts: 1, claims: 1}}, false, simkit.Huge, 3},
+	{"an overdue run, a restart, a claim", tinySetup{sync: 1, prompt: true, faults: faults{overdues: 1, crashes: 1, claims: 1}}, false, simkit.Large, 5},
+	{"an overdue run, a hang, a claim", tinySetup{sync: 1, prompt: true, faults: faults{overdues: 1, hangs: 1, claims: 1}}, false, simkit.Large, 12},
+	{"an overdue run, a delay, a claim", tinySetup{sync: 1, prompt: true, faults: faults{overdues: 1, delays: 1, claims: 1}}, false, simkit.Large, 1},
+	{"an overdue run, a drain, a claim", tinySetup{sync: 1, prompt: true, faults: faults{overdues: 1, drains: 1, claims: 1}}, false, simkit.Large, 1},
+	{"an overdue run, a resubmitted job, a claim", tinySetup{sync: 1, prompt: true, faults: faults{overdues: 1, resubmits: 1, claims: 1}}, false, simkit.Large, 1},
+	{"three instances, two overdue runs, a claim", tinySetup{sync: 1, hosts: 3, prompt: true, faults: faults{overdues: 2, claims: 1}}, false, simkit.Huge, 1},
 	{"three instances, a lost reply", tinySetup{hosts: 3, prompt: true, faults: faults{unknowns: 1}}, false, simkit.Small, 0},
 	{"three instances, a clock step", tinySetup{hosts: 3, prompt: true, faults: faults{leaps: 1}}, false, simkit.Small, 1},
 	{"three instances, a restart", tinySetup{hosts: 3, prompt: true, faults: faults{crashes: 1}}, false, simkit.Large, 5},
@@ -43,9 +55,11 @@ var tinyWorlds = []struct {
 // TestExplore runs the machines through every interleaving of small worlds, with a server, requests and answers
 // that take their time, and faults. It checks, in every state, that
 //
-//  1. no two instances have a valid lease, except after someone has deleted an instance's node or the job;
+//  1. no two instances have a valid lease, except after someone has deleted an instance's node or the job, and except
+//     that the slot of an owner without a run may have been taken since its lease was last renewed (rule c);
 //  2. no tick is claimed twice, and none by another than the recorded owner;
-//  3. a lease that can be used has the token that the record has;
+//  3. a lease that can be used has the token that the record has, with the same exception: its owner can begin no run;
+//  4. no two instances run a tick;
 //
 // that time never stands still, that no state is without a way out, and that on every way on, with or without
 // further faults, the slot gets a proper owner: within as many moments as the table says.
@@ -55,7 +69,7 @@ func TestExplore(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			tt.tier.Check(t)
-			tt.set.hosts, tt.set.session, tt.set.sync = max(tt.set.hosts, 2), max(tt.set.session, 4), max(tt.set.sync, 4)
+			tt.set.hosts, tt.set.session, tt.set.sync = max(tt.set.hosts, 2), max(tt.set.session, 4), cmp.Or(tt.set.sync, 4)
 			start := newSettled
 			if tt.fresh {
 				start = newTiny
@@ -77,38 +91,41 @@ func TestExploreBreaches(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
-		breach  breach
 		breaks  string
+		set     tinySetup
 		fresh   bool
-		longer  int
-		faults  faults
 		allowed int // moments without a proper owner
 		tier    simkit.Tier
 	}{
-		{"a take checks no owner record", takesAnyVersion, "(1)", true, 0, faults{}, 0, simkit.Small},
-		{"a take checks no heartbeat", takesAnyBeat, "(1)", false, 0, faults{hangs: 1, delays: 1}, 0, simkit.Large},
-		{"a claim checks no owner record", claimsAnyVersion, "(2)", false, 0, faults{claims: 2, removals: 1}, 0, simkit.Small},
-		{"a claim checks no heartbeat", claimsWithoutBeat, "(2)", false, 0, faults{claims: 2, resubmits: 1, drains: 1}, 0, simkit.Small},
-		{"a release checks no owner record", releasesAnyVersion, "unsettled for ever", false, 0, faults{drains: 1, hangs: 1}, 0, simkit.Large},
-		{"leases of 1.25 sessions", longLeases, "(1)", false, 0, faults{cuts: 1}, 0, simkit.Small},
-		{"an owner is silent after half a session", hastySilence, "(1)", false, 0, faults{hangs: 1}, 0, simkit.Small},
-		{"an owner is never silent", noSilence, "without a proper owner", false, 0, faults{hangs: 1}, 12, simkit.Large},
-		{"one heartbeat in a session", rareBeats, "without a proper owner", false, 0, faults{}, 0, simkit.Small},
-		{"a lease counts from the reply", countsFromReply, "(1)", false, 0, faults{cuts: 1, hangs: 1}, 0, simkit.Large},
-		{"the group is read before the slot", staleGroup, "(1)", false, 0, faults{cuts: 1}, 0, simkit.Small},
-		{"session timeouts of others not known", knowsNoSessions, "(1)", false, 8, faults{hangs: 1}, 0, simkit.Small},
+		{"a take checks no owner record", "(1)", tinySetup{breach: takesAnyVersion}, true, 0, simkit.Small},
+		{"a take checks no heartbeat", "(1)", tinySetup{breach: takesAnyBeat, faults: faults{hangs: 1, delays: 1}}, false, 0, simkit.Large},
+		{"a claim checks no owner record", "(2)", tinySetup{breach: claimsAnyVersion, faults: faults{claims: 1, removals: 1}}, false, 0, simkit.Small},
+		{"a claim checks no heartbeat", "(2)", tinySetup{breach: claimsWithoutBeat, faults: faults{claims: 1, resubmits: 1, drains: 1}}, false, 0, simkit.Small},
+		{"a release checks no owner record", "unsettled for ever", tinySetup{breach: releasesAnyVersion, faults: faults{drains: 1, hangs: 1}}, false, 0, simkit.Large},
+		{"leases of 1.25 sessions", "(1)", tinySetup{breach: longLeases, faults: faults{cuts: 1}}, false, 0, simkit.Small},
+		{"an owner is silent after half a session", "(1)", tinySetup{breach: hastySilence, faults: faults{hangs: 1}}, false, 0, simkit.Small},
+		{"an owner is never silent", "without a proper owner", tinySetup{breach: noSilence, faults: faults{hangs: 1}}, false, 12, simkit.Large},
+		{"one heartbeat in a session", "without a proper owner", tinySetup{breach: rareBeats}, false, 0, simkit.Small},
+		{"a lease counts from the reply", "(1)", tinySetup{breach: countsFromReply, faults: faults{cuts: 1, hangs: 1}}, false, 0, simkit.Large},
+		{"the group is read before the slot", "(1)", tinySetup{breach: staleGroup, faults: faults{cuts: 1}}, false, 0, simkit.Small},
+		{"session timeouts of others not known", "(1)", tinySetup{breach: knowsNoSessions, longer: 8, faults: faults{hangs: 1}}, false, 0, simkit.Small},
+		{"a run is overdue, a claim checks no owner record", "(2)", tinySetup{breach: claimsAnyVersion, faults: faults{overdues: 1, claims: 1}}, false, 0, simkit.Small},
+		{"an open run counts as overdue", "(1)", tinySetup{breach: relievesOpenRuns, faults: faults{overdues: 1, claims: 1}}, false, 0, simkit.Small},
+		{"an open run counts as overdue, both run", "(4)", tinySetup{breach: relievesOpenRuns, blind: true, faults: faults{overdues: 1, claims: 2}}, false, 0, simkit.Small},
+		{"an overdue run is taken under any tick record", "(1)", tinySetup{breach: relievesAnyTick, faults: faults{overdues: 1, claims: 1}}, false, 0, simkit.Small},
+		{"an overdue run is taken beside the heartbeat", "(1)", tinySetup{breach: relievesBesideBeat, faults: faults{overdues: 1}}, false, 0, simkit.Small},
+		{"an overdue run is taken without a proof", "(1)", tinySetup{breach: relievesWithoutProof, faults: faults{overdues: 1, resubmits: 1, claims: 1, skips: 1}}, true, 0, simkit.Large},
+		{"an overdue run is taken from any owner", "(1)", tinySetup{breach: relievesAnyOwner, version: 1, faults: faults{overdues: 1, resubmits: 1}}, true, 0, simkit.Small},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			tt.tier.Check(t)
-			set := &tinySetup{
-				hosts: 2, session: 4, longer: tt.longer, sync: 4, prompt: true, faults: tt.faults, breach: tt.breach,
-			}
+			tt.set.hosts, tt.set.session, tt.set.sync, tt.set.prompt = 2, 4, 4, true
 			start := newSettled
 			if tt.fresh {
 				start = newTiny
 			}
-			found := simkit.Explore(start(set), simkit.NoLimit)
+			found := simkit.Explore(start(&tt.set), simkit.NoLimit)
 			if found.Failure == "" && found.Unsettled > tt.allowed {
 				found.Failure = "without a proper owner"
 			}

@@ -57,16 +57,21 @@ type run struct {
 // mayClaim reports whether a host may claim a tick now: it runs one at a time.
 func (w *tiny) mayClaim(k int) bool {
 	h := &w.hosts[k]
-	return w.valid(k) && h.linked && !h.hung && !h.claim.underway && !h.run.going
+	return w.valid(k) && h.linked && !h.hung && h.claim.known && !h.run.going
 }
 
-// sendClaim sends a claim, or reads what has to be known for it.
+// readTick reads what has to be known for a claim, as soon as there is a connection.
+func (w *tiny) readTick(k int) {
+	h := &w.hosts[k]
+	if w.set.faults.claims > 0 && h.lease.held && !h.claim.known && !h.claim.underway && !h.noticed {
+		w.sendClaim(k, reads)
+	}
+}
+
+// sendClaim sends a claim, or another request about the tick record.
 func (w *tiny) sendClaim(k int, kind claimKind) {
 	h := &w.hosts[k]
-	h.claim.underway = true
-	if !h.claim.known {
-		kind = reads
-	}
+	h.claim.underway, h.claim.known = true, false
 	w.send(k, claimTick{
 		kind: kind, token: h.lease.token, version: h.lease.version, tick: h.claim.record.claimed + 1, known: h.claim.record.version,
 	})
@@ -90,6 +95,7 @@ func (w *tiny) claimDone(k int, ev claimDone) {
 		w.logf("runs tick %d", r.claimed)
 		w.checkRuns(k)
 	}
+	w.readTick(k)
 }
 
 // checkRuns checks that nobody else runs a tick when a host begins to.

@@ -208,8 +208,9 @@ func (s *scribe) host(k int) {
 	if valid {
 		s.left(h.lease.until, s.w.instant(k).Elapsed)
 	}
-	if s.w.set.faults.overdues > 0 {
+	if valid && s.w.set.faults.overdues > 0 {
 		s.zxid(h.acked)
+		s.zxid(h.lease.token)
 	}
 	if h.lease.held && s.w.set.faults.claims > 0 {
 		s.version(h.lease.version)
