@@ -41,6 +41,8 @@ var tinyWorlds = []struct {
 	{"an overdue run, a delay, a claim", tinySetup{sync: 1, prompt: true, faults: faults{overdues: 1, delays: 1, claims: 1}}, false, simkit.Large, 1},
 	{"an overdue run, a drain, a claim", tinySetup{sync: 1, prompt: true, faults: faults{overdues: 1, drains: 1, claims: 1}}, false, simkit.Large, 1},
 	{"an overdue run, a resubmitted job, a claim", tinySetup{sync: 1, prompt: true, faults: faults{overdues: 1, resubmits: 1, claims: 1}}, false, simkit.Large, 1},
+	{"an overdue run, a resubmitted job of the same version", tinySetup{sync: 1, prompt: true, version: 1, faults: faults{overdues: 1, resubmits: 1}}, true, simkit.Large, 1},
+	{"an overdue run, a resubmitted job, a claim, a skip", tinySetup{sync: 1, prompt: true, faults: faults{overdues: 1, resubmits: 1, claims: 1, skips: 1}}, true, simkit.Huge, 1},
 	{"three instances, two overdue runs, a claim", tinySetup{sync: 1, hosts: 3, prompt: true, faults: faults{overdues: 2, claims: 1}}, false, simkit.Huge, 1},
 	{"three instances, a lost reply", tinySetup{hosts: 3, prompt: true, faults: faults{unknowns: 1}}, false, simkit.Small, 0},
 	{"three instances, a clock step", tinySetup{hosts: 3, prompt: true, faults: faults{leaps: 1}}, false, simkit.Small, 1},

@@ -261,6 +261,7 @@ func (s *scribe) wire(k int, r wire) {
 		s.flag(s.awaited(k, a.Asked))
 	case Take:
 		s.int(3)
+		s.zxid(r.read)
 		s.ago(r.sent.Elapsed, s.w.instant(k).Elapsed, s.w.length(k))
 		if underway {
 			s.version(a.Version)

@@ -48,6 +48,9 @@ func (w *tiny) sendTake(k int, a Take) {
 	switch {
 	case !a.Overdue:
 		w.send(k, a)
+		if out := w.hosts[k].out; w.set.version > 0 && len(out) > 0 {
+			out[len(out)-1].read = w.hosts[k].machine.slots[theJob].rec.Mzxid // out was copied by send
+		}
 	case w.set.breach == relievesWithoutProof:
 		w.send(k, inspect{a})
 	default:
@@ -80,6 +83,15 @@ func (w *tiny) goOn(k int, ev Event) {
 	}
 }
 
+// checkUnrenewable checks that the owner that was relieved can no longer renew its lease.
+func (w *tiny) checkUnrenewable(by int) {
+	for k := range w.set.hosts {
+		if _, beating := beatOf(w.rec, sidOf(k)); beating && k != by && w.guaranteed(k) {
+			w.failf("(1) %s was relieved and can renew its lease", w.name(k))
+		}
+	}
+}
+
 // prove applies one of the steps.
 func (w *tiny) prove(k int, by Member, r wire) Event {
 	incarnation := int8(slices.Index(incarnations[k][:], by.Incarnation))
@@ -109,6 +121,7 @@ func (w *tiny) prove(k int, by Member, r wire) Event {
 		if done.Outcome == Done {
 			w.proofs[k] = 0
 			w.reliefs = append(slices.Clip(w.reliefs), done.Mzxid)
+			w.checkUnrenewable(k)
 		}
 		return relieved{done}
 	case dropProof:

@@ -55,6 +55,9 @@ func (w *tiny) answer(k int, by Member, r wire) Event {
 		}
 		return GroupRead{Asked: a.Asked, Outcome: Done, Peers: peers}
 	case Take:
+		if w.set.version > 0 && r.read < w.born {
+			a.Version = -1
+		}
 		return w.take(by, a, r.sent)
 	case SendBeats:
 		return w.beat(by, a, r.sent)

@@ -17,10 +17,12 @@ type tinySetup struct {
 	sync     int // in moments
 	prompt   bool
 	anyOrder bool
-	version  int32 // of the owner record at the beginning, as if the slot had been released before
-	faults   faults
-	breach   breach
-	blind    bool // it does not matter whose leases are valid, but only who runs
+	// version is that of the owner record at the beginning, as if the slot had been released before. The new job's record has
+	// it too, once it is owned; only takes by rule (c) are looked at then, see wire.read.
+	version int32
+	faults  faults
+	breach  breach
+	blind   bool // it does not matter whose leases are valid, but only who runs
 }
 
 // faults are how often something may still happen.
@@ -123,6 +125,7 @@ type wire struct {
 	ask  Action
 	sent Instant
 	fate fate
+	read int64 // with tinySetup.version, what an ordinary Take rests on: it is refused when the job was submitted again
 }
 
 // fate is what becomes of a request.
