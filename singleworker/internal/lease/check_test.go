@@ -22,8 +22,30 @@ func (w *world) checkExclusive(i *instance, slot lease.Slot) {
 		if other == i || !other.valid(slot) || other.leases[slot].forced {
 			continue
 		}
-		if other.life(slot) == i.life(slot) {
+		if other.life(slot) != i.life(slot) {
+			continue
+		}
+		first, then := i, other
+		if first.leases[slot].token > then.leases[slot].token {
+			first, then = then, first
+		}
+		if !w.zk.jobs[slot].isRelieved(first.leases[slot].acked, then.leases[slot].token) {
 			w.failf(slot, "(1) %s and %s both have a valid lease", i.member.Incarnation, other.member.Incarnation)
+		} else if first.runsNow(slot) {
+			w.failf(slot, "(1) %s and %s both have a valid lease, and a run of %s goes on",
+				i.member.Incarnation, other.member.Incarnation, first.member.Incarnation)
+		}
+	}
+}
+
+// checkRuns checks property 9 when a run begins.
+func (w *world) checkRuns(i *instance, slot lease.Slot) {
+	for _, other := range w.insts {
+		if other == i || !other.runsNow(slot) || other.leases[slot].forced || i.leases[slot].forced {
+			continue
+		}
+		if other.life(slot) == i.life(slot) {
+			w.failf(slot, "(9) %s and %s both have a run", i.member.Incarnation, other.member.Incarnation)
 		}
 	}
 }
@@ -35,6 +57,9 @@ func (w *world) checkToken(i *instance, a lease.Gained) {
 	}
 	for _, other := range w.insts {
 		if other == i || other.best[a.Slot] < a.Token {
+			continue
+		}
+		if w.zk.jobs[a.Slot].isRelieved(i.acked[a.Slot], other.best[a.Slot]) {
 			continue
 		}
 		if w.zk.lives[other.best[a.Slot]] == w.zk.lives[a.Token] {
@@ -181,6 +206,9 @@ func (w *world) evenWithin() time.Duration { return w.ownedWithin() + (9+3)*w.sy
 // Run runs the faults and the time after them.
 func (w *world) Run() {
 	w.after(w.upTo(w.sync+sessionTimeout), w.faultLoop)
+	if w.overdueEvery > 0 {
+		w.overdueLoop()
+	}
 	w.run(w.noise)
 	if w.Failure() != "" {
 		return

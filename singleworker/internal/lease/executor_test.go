@@ -25,6 +25,10 @@ func (i *instance) do(a lease.Action) {
 	case lease.ReadGroup:
 		i.readGroup(a)
 	case lease.Take:
+		if a.Overdue {
+			i.relieve(a)
+			return
+		}
 		sent := i.instant()
 		i.request(a.Slot, func() lease.Event {
 			outcome, rec := i.w.zk.take(i.member, a)
@@ -226,7 +230,7 @@ func (i *instance) claim(slot lease.Slot) {
 		t = &tickView{}
 		i.ticks[slot] = t
 	}
-	if t.claiming {
+	if t.claiming || i.runs[slot] != nil {
 		return
 	}
 	j := i.w.zk.jobs[slot]
@@ -253,6 +257,9 @@ func (i *instance) claim(slot lease.Slot) {
 			i.session.floor = i.w.zk.zxid
 			return func() {
 				*t = tickView{known: outcome == lease.Done, version: c.tickVersion + 1, last: c.tick}
+				if l := i.leases[slot]; outcome == lease.Done && i.valid(slot) && l.token == c.token {
+					i.begin(slot, &handling{token: c.token, version: t.version})
+				}
 			}
 		},
 		unknown: func() { *t = tickView{} },
@@ -273,7 +280,9 @@ func (i *instance) leaseUntil(until time.Duration) time.Duration {
 }
 
 func (i *instance) gained(a lease.Gained) {
-	i.leases[a.Slot] = &ownLease{token: a.Token, version: a.Version, until: i.leaseUntil(a.Until), forced: i.forced}
+	i.leases[a.Slot] = &ownLease{
+		token: a.Token, version: a.Version, until: i.leaseUntil(a.Until), acked: i.acked[a.Slot], forced: i.forced,
+	}
 	delete(i.ticks, a.Slot)
 	i.w.checkToken(i, a)
 	i.w.checkExclusive(i, a.Slot)
@@ -285,6 +294,9 @@ func (i *instance) renewed(a lease.Renewed) {
 		i.w.failf(a.Slot, "%s: Renewed without Gained", i.member.Incarnation)
 		return
 	}
-	l.until, l.forced = max(l.until, i.leaseUntil(a.Until)), i.forced
+	if r := i.runs[a.Slot]; r != nil && !i.valid(a.Slot) {
+		r.canceled = true
+	}
+	l.until, l.acked, l.forced = max(l.until, i.leaseUntil(a.Until)), i.acked[a.Slot], i.forced
 	i.w.checkExclusive(i, a.Slot)
 }

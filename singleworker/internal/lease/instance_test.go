@@ -49,7 +49,9 @@ type instance struct {
 
 	under    map[lease.Slot]*underway
 	leases   map[lease.Slot]*ownLease
+	acked    map[lease.Slot]int64 // the last transaction known to have taken the slot, or renewed the lease
 	ticks    map[lease.Slot]*tickView
+	runs     map[lease.Slot]*handling
 	busy     map[lease.Slot]bool
 	forced   bool                  // its session was ended from outside, which it does not know yet
 	best     map[lease.Slot]int64  // newest token gained
@@ -70,7 +72,8 @@ type ownLease struct {
 	token   int64
 	version int32
 	until   time.Duration
-	forced  bool // its session was closed manually: the lease guarantees nothing
+	acked   int64 // see instance
+	forced  bool  // its session was closed manually: the lease guarantees nothing
 }
 
 type tickView struct {
@@ -99,7 +102,7 @@ func (w *world) startInstance(sid string, in time.Duration) {
 		offset: w.upTo(100 * time.Hour), ppm: w.rng.Int64N(20001) - 10000,
 		listed: make(map[lease.Slot]string), under: make(map[lease.Slot]*underway),
 		leases: make(map[lease.Slot]*ownLease), ticks: make(map[lease.Slot]*tickView), busy: make(map[lease.Slot]bool),
-		best: make(map[lease.Slot]int64),
+		best: make(map[lease.Slot]int64), acked: make(map[lease.Slot]int64), runs: make(map[lease.Slot]*handling),
 	}
 	if w.weighted {
 		i.weight = 1 + w.rng.IntN(4)
@@ -217,6 +220,8 @@ func (i *instance) step(ev lease.Event) {
 		i.joined = false
 	case lease.Expired:
 		i.joined, i.forced = false, false
+	case lease.TakeDone, lease.BeatDone:
+		i.ack(ev)
 	}
 	if i.w.Recording() {
 		slot := slotOf(ev)
@@ -237,6 +242,8 @@ func slotOf(ev any) lease.Slot {
 	case lease.Busy:
 		return ev.Slot
 	case lease.Look:
+		return ev.Slot
+	case lease.Overdue:
 		return ev.Slot
 	case lease.SlotRead:
 		return ev.Slot
@@ -504,6 +511,9 @@ func (i *instance) expire(s *session) {
 		return
 	}
 	s.alive = false
+	for _, slot := range i.w.zk.names {
+		maps.DeleteFunc(i.w.zk.jobs[slot].proofs, func(_ string, of *session) bool { return of == s })
+	}
 	i.w.logf("", "%s: session expires", i.member.Incarnation)
 	if i.w.zk.peers()[i.member.SID].Incarnation == i.member.Incarnation {
 		i.w.zk.putPeers(func(peers map[string]lease.Peer) { delete(peers, i.member.SID) })

@@ -29,7 +29,10 @@ type job struct {
 
 	tick        int64
 	tickVersion int32
-	claimed     map[int64]string // who claimed each tick of this life
+	open        bool                // the run of that tick goes on, as far as the record tells
+	proofs      map[string]*session // the nodes below the tick node, by incarnation
+	reliefs     []int64             // the transactions that took the slot by rule (c)
+	claimed     map[int64]string    // who claimed each tick of this life
 	lastOwner   lease.Member
 	moves       int
 }
@@ -129,7 +132,7 @@ func with(beats []lease.Beat, beat lease.Beat) []lease.Beat {
 func (z *server) create(j *job) {
 	z.zxid++
 	j.life++
-	j.tick, j.tickVersion = 0, 0
+	j.tick, j.tickVersion, j.open, j.proofs = 0, 0, false, make(map[string]*session)
 	j.claimed = make(map[int64]string)
 	z.put(j, lease.Record{Exists: true, Mzxid: z.zxid})
 	z.w.watchJobs()
@@ -240,7 +243,24 @@ func (z *server) claim(c claim) lease.Outcome {
 			c.tick, c.member.Incarnation, c.token, rec.Owner.Incarnation, rec.Mzxid)
 	}
 	j.claimed[c.tick] = c.member.SID
-	j.tick = c.tick
+	j.tick, j.open = c.tick, true
 	j.tickVersion++
 	return lease.Done
+}
+
+// finish writes the result of a run. It needs no ownership.
+func (z *server) finish(slot lease.Slot, tickVersion int32) lease.Outcome {
+	z.zxid++
+	j := z.jobs[slot]
+	if !j.now().Exists || j.tickVersion != tickVersion {
+		return lease.Refused
+	}
+	j.open = false
+	j.tickVersion++
+	return lease.Done
+}
+
+// isRelieved reports whether the slot was taken by rule (c) after one transaction, and no later than another one.
+func (j *job) isRelieved(after, until int64) bool {
+	return slices.ContainsFunc(j.reliefs, func(at int64) bool { return after < at && at <= until })
 }

@@ -13,11 +13,14 @@ import (
 // edited manually. It checks that
 //
 //  1. two instances never have a valid lease on one slot, except in the cases
-//     excluded by the package comment;
+//     excluded by the package comment, and except that an owner without a run was
+//     relieved, rule (c), since its lease was last renewed;
 //  2. no tick is claimed twice, and none by another than the recorded owner,
 //     even if sessions are closed manually;
-//  3. the token of a new owner is larger than those of all owners before;
+//  3. the token of a new owner is larger than those of all owners before, unless it
+//     was relieved before it knew that it was the owner;
 //  4. a slot has at most one request and one heartbeat in flight;
+//  9. two instances never have a run of one slot;
 //
 // and that after the noise, within ownedWithin and evenWithin,
 //
@@ -30,9 +33,17 @@ import (
 //  8. an instance that drains owns nothing.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	steps := 0
-	seeds := simkit.Test(t, 60, worlds(sound), func(w *world) { steps += w.steps })
-	t.Logf("%d seeds, %d steps", seeds, steps)
+	var steps, runs, reliefs, idle int
+	seeds := simkit.Test(t, 60, worlds(sound), func(w *world) {
+		steps += w.steps
+		runs += w.runs
+		reliefs += w.reliefs
+		idle += w.idle
+	})
+	t.Logf("%d seeds, %d steps, %d runs, %d owners relieved, %d of them with a valid lease", seeds, steps, runs, reliefs, idle)
+	if seeds >= 6 && (runs == 0 || idle == 0 || idle == reliefs) {
+		t.Error("not all cases occurred")
+	}
 }
 
 // worlds are the simulations of a mutant.
@@ -56,6 +67,9 @@ func TestMutants(t *testing.T) {
 		{"lease counted from the reply", countsFromReply, []string{"(1)", "(3)"}, 3000},
 		{"session timeouts of others not known", knowsNoSessions, []string{"(1)"}, 3000},
 		{"heartbeats read as old", readsBeatsAsOld, []string{"(1)"}, 300},
+		{"relieved with an open run", relievesOpenRuns, []string{"(1)", "(9)"}, 300},
+		{"relieved under any tick record", relievesAnyTick, []string{"(1)", "(9)"}, 3000},
+		{"relieved beside the heartbeat", relievesBesideBeat, []string{"(1)"}, 300},
 		{"claim without the check of alive", claimsWithoutAlive, []string{"(2)"}, 3000},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

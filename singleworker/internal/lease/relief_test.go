@@ -1,0 +1,196 @@
+package lease_test
+
+import (
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
+)
+
+// overdueLoop tells random instances that a run of a slot is overdue, rightly or not, until the end of the noise.
+func (w *world) overdueLoop() {
+	if w.quiet {
+		return
+	}
+	w.after(w.upTo(2*w.overdueEvery), w.overdueLoop)
+	slot := w.zk.names[w.rng.IntN(len(w.zk.names))]
+	i := w.anyInstance()
+	if i == nil || !w.zk.jobs[slot].now().Exists || w.zk.jobs[slot].open && !w.percent(20) {
+		return
+	}
+	i.post(lease.Overdue{Slot: slot}, w.delay())
+}
+
+// relieve carries out a Take by rule (c), in the steps in which package owner does it.
+func (i *instance) relieve(a lease.Take) {
+	u := i.underway(a.Slot)
+	if u.requests++; u.requests > 1 {
+		i.w.failf(a.Slot, "(4) %s has %d requests under way", i.member.Incarnation, u.requests)
+	}
+	r := &relief{instance: i, take: a, job: i.w.zk.jobs[a.Slot], under: u}
+	i.submit(&request{apply: r.prove, unknown: r.refuse})
+}
+
+// relief is a Take by rule (c).
+type relief struct {
+	*instance
+
+	take    lease.Take
+	job     *job
+	under   *underway
+	version int32 // of the tick record
+}
+
+// prove creates the node below the tick node.
+func (r *relief) prove() func() {
+	r.w.zk.zxid++
+	r.session.floor = r.w.zk.zxid
+	if !r.job.now().Exists {
+		return r.refuse
+	}
+	if r.job.proofs[r.member.Incarnation] == nil {
+		r.job.proofs[r.member.Incarnation] = r.session
+	}
+	return func() { r.submit(&request{apply: r.inspect, unknown: r.giveUp}) }
+}
+
+// inspect reads the records.
+func (r *relief) inspect() func() {
+	rec := r.job.now()
+	proven := r.job.proofs[r.member.Incarnation] != nil
+	if !rec.Exists || rec.Mzxid != r.take.Mzxid || !proven || r.job.open && r.w.mutant != relievesOpenRuns {
+		return r.giveUp
+	}
+	r.version = r.job.tickVersion
+	return func() {
+		sent := r.instant()
+		unknown := lease.TakeDone{Slot: r.take.Slot, SentAt: sent}
+		r.submit(&request{
+			apply: func() func() {
+				done := r.write()
+				done.SentAt = sent
+				r.session.floor = r.w.zk.zxid
+				return func() { r.answer(done) }
+			},
+			unknown: func() { r.answer(unknown) },
+		})
+	}
+}
+
+// write is the transaction.
+func (r *relief) write() lease.TakeDone {
+	z := r.w.zk
+	refused := lease.TakeDone{Slot: r.take.Slot, Outcome: lease.Refused}
+	if r.job.proofs[r.member.Incarnation] == nil || r.job.tickVersion != r.version && r.w.mutant != relievesAnyTick {
+		z.zxid++
+		return refused
+	}
+	take := r.take
+	if r.w.mutant == relievesBesideBeat {
+		take.Remove = nil
+	}
+	outcome, rec := z.take(r.member, take)
+	r.w.logf(take.Slot, "%s: owner relieved: %v, now %+v", r.member.Incarnation, outcome, rec)
+	if outcome != lease.Done {
+		return refused
+	}
+	delete(r.job.proofs, r.member.Incarnation)
+	r.job.reliefs = append(r.job.reliefs, rec.Mzxid)
+	r.w.relieved(take.Slot)
+	return lease.TakeDone{Slot: take.Slot, Outcome: outcome, Version: rec.Version, Mzxid: rec.Mzxid}
+}
+
+// relieved counts takes by rule (c).
+func (w *world) relieved(slot lease.Slot) {
+	w.reliefs++
+	for _, i := range w.insts {
+		if i.valid(slot) {
+			w.idle++
+			return
+		}
+	}
+}
+
+func (r *relief) answer(done lease.TakeDone) {
+	if done.Outcome != lease.Done {
+		r.drop()
+	}
+	r.under.requests--
+	r.step(r.timed(done))
+}
+
+func (r *relief) refuse() {
+	r.under.requests--
+	r.step(lease.TakeDone{Slot: r.take.Slot, Outcome: lease.Refused})
+}
+
+func (r *relief) giveUp() {
+	r.drop()
+	r.refuse()
+}
+
+// drop deletes the proof.
+func (r *relief) drop() {
+	r.submit(&request{
+		apply: func() func() {
+			r.w.zk.zxid++
+			delete(r.job.proofs, r.member.Incarnation)
+			return func() {}
+		},
+		unknown: func() {},
+	})
+}
+
+// ack notes the last transaction that is known to have taken a slot, or renewed its lease.
+func (i *instance) ack(ev lease.Event) {
+	switch ev := ev.(type) {
+	case lease.TakeDone:
+		i.acked[ev.Slot] = max(i.acked[ev.Slot], ev.Mzxid)
+	case lease.BeatDone:
+		i.acked[ev.Slot] = max(i.acked[ev.Slot], ev.Mzxid)
+	}
+}
+
+// handling is a run of a handler, until its result is written.
+type handling struct {
+	token    int64
+	version  int32 // of the tick record since it was claimed
+	canceled bool  // its lease has ended
+	ended    bool
+}
+
+// runsNow reports whether a handler of i runs.
+func (i *instance) runsNow(slot lease.Slot) bool {
+	r := i.runs[slot]
+	return r != nil && !r.ended && !r.canceled && i.valid(slot) && i.leases[slot].token == r.token
+}
+
+// begin begins a run. In the noise its slot is busy meanwhile.
+func (i *instance) begin(slot lease.Slot, r *handling) {
+	w := i.w
+	w.runs++
+	i.runs[slot] = r
+	w.checkRuns(i, slot)
+	lasts := w.delay()
+	if !w.quiet {
+		i.setBusy(slot, true)
+		lasts = w.upTo(2 * tickEvery)
+	}
+	w.after(lasts, func() { i.receive(func() { i.end(slot, r) }) })
+}
+
+// end ends a run and writes its result, until that is known to have been written, or to come too late.
+func (i *instance) end(slot lease.Slot, r *handling) {
+	if !r.ended && i.busy[slot] {
+		i.setBusy(slot, false)
+	}
+	r.ended = true
+	again := func() { i.w.after(sessionTimeout/4, func() { i.receive(func() { i.end(slot, r) }) }) }
+	i.submit(&request{
+		apply: func() func() {
+			i.w.zk.finish(slot, r.version)
+			return func() {
+				delete(i.runs, slot)
+				delete(i.ticks, slot)
+			}
+		},
+		unknown: again,
+	})
+}
