@@ -251,7 +251,7 @@ func (m *Machine) takeDone(now Instant, ev TakeDone) {
 	}
 	m.offerEnded(now, s, Record{Owner: m.cfg.Self, Version: ev.Version})
 	s.mine = &holding{token: ev.Mzxid, version: ev.Version, beat: 0, from: s.relieves}
-	if _, live := m.peers[s.relieves]; live {
+	if s.relieves != "" && m.lives(s.rec.Owner) { // and was not started again since
 		m.skip(now, s.relieves)
 	}
 	s.known, s.freeSince = true, never

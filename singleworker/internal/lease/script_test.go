@@ -81,7 +81,11 @@ func renderOne(a lease.Action) string {
 	case lease.ReadGroup:
 		return "group"
 	case lease.Take:
-		return fmt.Sprintf("take %s v%d", a.Slot, a.Version) + renderBeats(a.Remove)
+		text := fmt.Sprintf("take %s v%d", a.Slot, a.Version) + renderBeats(a.Remove)
+		if a.Overdue {
+			text += fmt.Sprintf(" overdue #%d", a.Mzxid)
+		}
+		return text
 	case lease.SendBeats:
 		text := []string{"beat"}
 		for _, slot := range slices.Sorted(maps.Keys(a.Beats)) {
@@ -100,7 +104,11 @@ func renderOne(a lease.Action) string {
 	case lease.Yield:
 		return fmt.Sprintf("yield %s", a.Slot) + renderBeats([]lease.Beat{a.Beat})
 	case lease.Gained:
-		return fmt.Sprintf("gained %s #%d v%d until %v", a.Slot, a.Token, a.Version, a.Until)
+		text := fmt.Sprintf("gained %s #%d v%d until %v", a.Slot, a.Token, a.Version, a.Until)
+		if a.From != "" {
+			text += " from " + a.From
+		}
+		return text
 	case lease.Renewed:
 		return fmt.Sprintf("renewed %s until %v", a.Slot, a.Until)
 	case lease.Lost:

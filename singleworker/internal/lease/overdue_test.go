@@ -1,0 +1,354 @@
+package lease_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
+)
+
+var overdue = lease.Overdue{Slot: s}
+
+// watched is the sequence in which "me" sees that b owns s, and lives.
+func watched(more ...line) []line {
+	return append([]line{
+		{0, 0, opened, "read s"},
+		{0, 0, record(3, 90, "b", beat("b", 0)), "group"},
+		{0, 0, group("b"), ""},
+	}, more...)
+}
+
+// relieved is the sequence in which "me" takes s from b because a run is overdue.
+func relieved(more ...line) []line {
+	return watched(append([]line{
+		{sec(1), 0, overdue, "read s"},
+		{sec(1), 0, record(3, 90, "b", beat("b", 1)), "take s v3 -b:1 overdue #90; group"},
+		{sec(1), 0, group("b"), ""},
+		{sec(1.5), 0, took(4, 100, sec(1)), "gained s #100 v4 until 4s from b"},
+	}, more...)...)
+}
+
+// TestOverdue: when an owner that lives is relieved of a slot, rule (c).
+func TestOverdue(t *testing.T) {
+	t.Parallel()
+	refused := lease.TakeDone{Slot: s, Outcome: lease.Refused}
+	restarted := lease.GroupRead{Outcome: lease.Done, Peers: map[string]lease.Peer{"b": {Incarnation: "b2"}}}
+	owned := func() lease.SlotRead { return record(3, 90, "b", beat("b", 1)) }
+	// tried is a Take that is refused.
+	tried := func(at float64) []line {
+		return []line{
+			{sec(at), 0, overdue, "read s"},
+			{sec(at), 0, owned(), "take s v3 -b:1 overdue #90; group"},
+			{sec(at), 0, group("b"), ""},
+			{sec(at), 0, refused, "read s"},
+			{sec(at), 0, owned(), "group"},
+			{sec(at), 0, group("b"), ""},
+		}
+	}
+	for name, sc := range map[string]script{
+		"taken as it was read, at once": {able: []string{"b"}, lines: relieved()},
+		"told once, tried once":         {able: []string{"b"}, lines: watched(tried(1)...)},
+		"refused three times: left until the next look": {able: []string{"b"}, lines: watched(slices.Concat(tried(1), tried(2), tried(3), []line{
+			{sec(4), 0, overdue, "read s"},
+			{sec(4), 0, owned(), "group"},
+			{sec(4), 0, group("b"), ""},
+			{sec(5), 0, lookAll, "read s"},
+			{sec(5), 0, owned(), "group"},
+			{sec(5), 0, group("b"), ""},
+		}, tried(6))...)},
+		"unknown, applied": {able: []string{"b"}, lines: watched(
+			line{sec(1), 0, overdue, "read s"},
+			line{sec(1), 0, owned(), "take s v3 -b:1 overdue #90; group"},
+			line{sec(1), 0, group("b"), ""},
+			line{sec(1.5), 0, lease.TakeDone{Slot: s}, "read s"},
+			line{sec(1.5), 0, record(4, 100, "me", beat("me", 0)), "beat s:0; group"},
+			line{sec(1.6), 0, beaten(1, sec(1.5)), "gained s #100 v4 until 4.5s"},
+		)},
+		"ours: nothing to do": {able: []string{"b"}, lines: adopted(
+			line{sec(0.6), 0, overdue, ""},
+		)},
+		"ours before long: not taken back when it is lost": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, record(3, 90, ""), "group"},
+			{0, 0, group("b"), "take s v3"},
+			{0, 0, overdue, ""},
+			{sec(0.5), 0, took(4, 100, 0), "gained s #100 v4 until 3s"},
+			{sec(1), 0, tick, "beat s:0"},
+			{sec(1), 0, lease.BeatDone{Slot: s, Outcome: lease.Refused}, "lost s: taken; read s"},
+			{sec(1), 0, record(5, 110, "b", beat("b", 0)), "group"},
+		}},
+		"gone": {able: []string{"b"}, lines: watched(
+			line{sec(1), 0, lease.SlotGone{Slot: s}, ""},
+			line{sec(1), 0, overdue, ""},
+		)},
+		"the record is gone": {able: []string{"b"}, lines: watched(
+			line{sec(1), 0, overdue, "read s"},
+			line{sec(1), 0, lease.SlotRead{Slot: s, Outcome: lease.Done}, "group"},
+		)},
+		"a heartbeat of another instance: respected": {able: []string{"b"}, lines: watched(
+			line{sec(1), 0, overdue, "read s"},
+			line{sec(1), 0, record(3, 90, "b", beat("b", 1), beat("c", 5)), "group"},
+		)},
+		"a heartbeat of our own: removed first": {able: []string{"b"}, lines: watched(
+			line{sec(1), 0, overdue, "read s"},
+			line{sec(1), 0, record(3, 90, "b", beat("b", 1), beat("me", 5)), "yield s -me:5; group"},
+		)},
+		"the owner has no heartbeat": {able: []string{"b"}, lines: watched(
+			line{sec(1), 0, overdue, "read s"},
+			line{sec(1), 0, record(3, 90, "b"), "take s v3 overdue #90; group"},
+		)},
+		"offered to an instance that does not take it": {able: []string{"b"}, lines: watched(
+			line{sec(1), 0, overdue, "read s"},
+			line{sec(1), 0, offered("b", record(4, 95, "")), "take s v4 overdue #95; group"},
+			line{sec(1), 0, group("b"), ""},
+			line{sec(1.5), 0, took(5, 100, sec(1)), "gained s #100 v5 until 4s"},
+		)},
+		"without the handler": {able: []string{"b"}, lines: watched(
+			line{sec(1), 0, slotSet("b"), "group"},
+			line{sec(1), 0, group("b"), ""},
+			line{sec(1), 0, overdue, "read s"},
+			line{sec(1), 0, owned(), "group"},
+		)},
+		"draining": {able: []string{"b"}, lines: watched(
+			line{sec(1), 0, lease.Drain{}, "group"},
+			line{sec(1), 0, group("b"), ""},
+			line{sec(1), 0, overdue, "read s"},
+			line{sec(1), 0, owned(), "group"},
+		)},
+		"no connection when it is read": {able: []string{"b"}, lines: watched(
+			line{sec(1), 0, overdue, "read s"},
+			line{sec(1), 0, suspended, ""},
+			line{sec(1), 0, owned(), ""},
+		)},
+		"the next session: a heartbeat first": {able: []string{"b"}, lines: watched(
+			line{sec(1), 0, overdue, "read s"},
+			line{sec(1), 0, owned(), "take s v3 -b:1 overdue #90; group"},
+			line{sec(1), 0, group("b"), ""},
+			line{sec(1.1), 0, expired, ""},
+			line{sec(1.2), 0, opened, "group"},
+			line{sec(1.2), 0, group("b"), ""},
+			line{sec(1.5), 0, took(4, 100, sec(1)), "beat s:0"},
+			line{sec(1.6), 0, beaten(1, sec(1.5)), "gained s #100 v4 until 4.5s from b"},
+		)},
+		"nothing is offered to an owner that was relieved": {able: []string{"b"}, lines: relieved(
+			line{sec(2), 0, lease.Drain{}, "lost s: given; release s v4; group"},
+		)},
+		"nor within eight sync periods": {able: []string{"b"}, lines: relieved(
+			line{sec(2), 0, tick, "beat s:0"},
+			line{sec(81), 0, lease.Drain{}, "lost s: given; release s v4; group"},
+		)},
+		"but after": {able: []string{"b"}, lines: relieved(
+			line{sec(2), 0, tick, "beat s:0"},
+			line{sec(81.6), 0, lease.Drain{}, "lost s: given; release s v4 to b; group"},
+		)},
+		"and to its next process": {able: []string{"b"}, lines: watched(
+			line{sec(1), 0, overdue, "read s"},
+			line{sec(1), 0, owned(), "take s v3 -b:1 overdue #90; group"},
+			line{sec(1), 0, restarted, ""},
+			line{sec(1.5), 0, took(4, 100, sec(1)), "gained s #100 v4 until 4s from b"},
+			line{sec(2), 0, lease.Drain{}, "lost s: given; release s v4 to b; group"},
+		)},
+	} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); run(t, sc) })
+	}
+}
+
+// TestOverdueWithLimit: an instance that owns as many slots as it may takes none from others.
+func TestOverdueWithLimit(t *testing.T) {
+	t.Parallel()
+	c := newCompany(2)
+	c.join("a", 0)
+	c.settle(2)
+	c.join("b", 1)
+	c.settle(2)
+	slot := c.slotsOf("a")[0]
+	c.send("b", lease.Overdue{Slot: slot})
+	c.settle(1)
+	if got := c.counts(); got != "a=1 b=1 free=0" || c.slots[slot].Owner.SID != "a" {
+		t.Errorf("%s", got)
+	}
+}
+
+func (c *company) slotsOf(sid string) (owned []lease.Slot) {
+	for _, slot := range c.names {
+		if c.slots[slot].Owner.SID == sid {
+			owned = append(owned, slot)
+		}
+	}
+	return owned
+}
+
+// deputies are the deputies of a slot among some instances, in their order.
+func (c *company) deputies(t *testing.T, slot lease.Slot, sids ...string) []string {
+	t.Helper()
+	at := make(map[int]string)
+	for _, sid := range sids {
+		rank, is := c.machines[sid].Deputy(instant(c.now, 0), slot)
+		if !is {
+			continue
+		}
+		if at[rank] != "" {
+			t.Fatalf("%s: %s and %s both are deputy number %d", slot, at[rank], sid, rank)
+		}
+		at[rank] = sid
+	}
+	var order []string
+	for rank := range len(at) {
+		order = append(order, at[rank])
+	}
+	if slices.Contains(order, "") {
+		t.Fatalf("%s: nobody is the first deputy, or the next one: %v", slot, at)
+	}
+	return order
+}
+
+// TestDeputies: every other instance that can take a slot is a deputy of it, and all agree on their order, which
+// differs from slot to slot.
+func TestDeputies(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		prepare func(c *company)
+		others  string // the instances that are deputies, in the order of their names
+	}{
+		{"all", func(c *company) { c.join("d", 0) }, "abcd"},
+		{"one cannot run it", func(c *company) { c.join("d", 0, 0) }, "abc"},
+		{"one owns as many as it may", func(c *company) { c.join("d", 1) }, "abc"},
+		{"one owns almost as many as it may", func(c *company) { c.join("d", 60) }, "abcd"},
+		{"one drains", func(c *company) { c.join("d", 0); c.settle(3); c.drain("d") }, "abc"},
+		{"one is dead", func(c *company) { c.join("d", 0); c.settle(3); c.die("d") }, "abc"},
+		{"one was relieved", func(c *company) {
+			c.join("d", 0)
+			c.settle(5)
+			c.hung = "d" // from here on it says nothing
+			c.send("a", lease.Overdue{Slot: c.slotsOf("d")[0]})
+		}, "abc"},
+		{"one was relieved long ago", func(c *company) {
+			c.join("d", 0)
+			c.settle(5)
+			c.send("a", lease.Overdue{Slot: c.slotsOf("d")[0]})
+			c.settle(9)
+		}, "abcd"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := newCompany(60)
+			for _, sid := range []string{"a", "b", "c"} {
+				c.join(sid, 0)
+			}
+			c.settle(2)
+			tt.prepare(c)
+			if c.deliver(); c.hung == "" {
+				c.settle(3)
+			}
+			all := []string{"a", "b", "c", "d"}
+			all = slices.DeleteFunc(all, func(sid string) bool { return c.machines[sid] == nil || sid == c.hung })
+			firsts := make(map[string]int)
+			for _, slot := range c.names[1:] {
+				owner := c.slots[slot].Owner.SID
+				order := c.deputies(t, slot, all...)
+				want := slices.DeleteFunc([]byte(tt.others), func(sid byte) bool { return string(sid) == owner })
+				if got := slices.Sorted(slices.Values(order)); fmt.Sprint(got) != fmt.Sprintf("%s", spaced(want)) {
+					t.Fatalf("%s of %s: deputies %v, want %s", slot, owner, order, want)
+				}
+				firsts[order[0]]++
+			}
+			for _, sid := range tt.others {
+				if firsts[string(sid)] < 5 {
+					t.Errorf("%c is the first deputy of %d of %d slots", sid, firsts[string(sid)], len(c.names))
+				}
+			}
+		})
+	}
+}
+
+func spaced(sids []byte) []string {
+	out := make([]string, len(sids))
+	for k, sid := range sids {
+		out[k] = string(sid)
+	}
+	return out
+}
+
+// TestNoDeputy: who is no deputy of a slot.
+func TestNoDeputy(t *testing.T) {
+	t.Parallel()
+	for name, events := range map[string][]lease.Event{
+		"of a slot that it does not know": {lease.SlotGone{Slot: s}},
+		"without a connection":            {suspended},
+		"while it drains":                 {lease.Drain{}},
+		"without the handler":             {slotSet("b")},
+		"of its own slot":                 {lease.Look{Slot: s}, record(4, 100, "me", beat("me", 0))},
+		"of a slot that it is taking":     {overdue, record(3, 90, "b", beat("b", 1))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := lease.New(lease.Config{Self: me, SyncPeriod: sec(10)})
+			step := func(ev lease.Event) {
+				for _, a := range m.Step(instant(0, 0), ev) {
+					if read, is := a.(lease.ReadGroup); is {
+						answer := group("b")
+						answer.Asked = read.Asked
+						m.Step(instant(0, 0), answer)
+					}
+				}
+			}
+			for _, ev := range []lease.Event{slotSet("me", "b"), opened, record(3, 90, "b", beat("b", 0))} {
+				step(ev)
+			}
+			if rank, is := m.Deputy(instant(0, 0), s); !is || rank != 0 || m.Owner(s) != "b" {
+				t.Fatalf("at first: %d, %v, owner %q", rank, is, m.Owner(s))
+			}
+			for _, ev := range events {
+				step(ev)
+			}
+			if rank, is := m.Deputy(instant(0, 0), s); is {
+				t.Errorf("it is a deputy, of rank %d", rank)
+			}
+		})
+	}
+	if m := lease.New(lease.Config{Self: me}); m.Owner("unknown") != "" {
+		t.Error("an unknown slot has an owner")
+	}
+}
+
+// TestRelievedOwner: an owner that was relieved of its slots and lives gets none back for eight sync periods,
+// neither from the instance that took them nor from those that saw it; then it gets its share, once.
+func TestRelievedOwner(t *testing.T) {
+	t.Parallel()
+	c := newCompany(12)
+	for _, sid := range []string{"a", "b", "c", "d"} {
+		c.join(sid, 0)
+	}
+	c.settle(3)
+	start := c.now
+	for _, slot := range c.slotsOf("a") {
+		c.send("b", lease.Overdue{Slot: slot})
+	}
+	first := make(map[string]time.Duration) // offer to a, by who made it
+	offers := 0
+	c.onOffer = func(_ lease.Slot, from, to string) {
+		if to != "a" {
+			return
+		}
+		offers++
+		if _, known := first[from]; !known {
+			first[from] = c.now - start
+		}
+	}
+	c.settle(1)
+	if got := c.counts(); got != "a=0 b=4 c=4 d=4 free=0" {
+		t.Errorf("at first %s", got)
+	}
+	c.settle(12)
+	if got := c.counts(); got != "a=3 b=3 c=3 d=3 free=0" || offers != 3 || len(first) != 3 {
+		t.Errorf("finally %s, with %d offers by %v", got, offers, first)
+	}
+	for sid, at := range first {
+		if at < sec(80) || at > sec(100) {
+			t.Errorf("%s offers it a slot after %v, want 80s and a look", sid, at)
+		}
+	}
+}
