@@ -79,6 +79,13 @@ func TestOverdue(t *testing.T) {
 			{sec(1), 0, lease.BeatDone{Slot: s, Outcome: lease.Refused}, "lost s: taken; read s"},
 			{sec(1), 0, record(5, 110, "b", beat("b", 0)), "group"},
 		}},
+		"relieved ourselves: it comes to rest": {able: []string{"b"}, lines: adopted(
+			line{sec(1), 0, tick, "beat s:0"},
+			line{sec(1), 0, lease.BeatDone{Slot: s, Outcome: lease.Refused}, "lost s: taken; read s"},
+			line{sec(1), 0, record(5, 110, "b", beat("b", 0)), "group"},
+			line{sec(1), 0, group("b"), ""},
+			line{sec(2), 0, lookAll, ""},
+		)},
 		"gone": {able: []string{"b"}, lines: watched(
 			line{sec(1), 0, lease.SlotGone{Slot: s}, ""},
 			line{sec(1), 0, overdue, ""},

@@ -36,7 +36,8 @@ func (m *Machine) slotRead(now Instant, ev SlotRead) {
 	}
 	if m.isSilent(s, rec.Owner.SID) {
 		m.suspect(rec.Owner)
-	} else if rec.Owner != (Member{}) && rec.Owner != before.Owner && rec.Version == before.Version+1 && m.lives(before.Owner) {
+	} else if rec.Owner != (Member{}) && rec.Owner != before.Owner && rec.Version == before.Version+1 &&
+		before.Owner != m.cfg.Self && m.lives(before.Owner) {
 		m.suspect(before.Owner) // taken from it, without having been released
 		m.skip(now, before.Owner.SID)
 	}

@@ -129,7 +129,7 @@ func (w *tiny) endRun(k int) {
 }
 
 // claim applies a claim and checks what is guaranteed of claims.
-func (w *tiny) claim(k int, by Member, a claimTick) Event {
+func (w *tiny) claim(by Member, a claimTick) Event {
 	done := claimDone{kind: a.kind, outcome: Done, token: a.token}
 	if a.kind == reads {
 		done.record = w.tick

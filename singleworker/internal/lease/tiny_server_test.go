@@ -70,7 +70,7 @@ func (w *tiny) answer(k int, by Member, r wire) Event {
 		}
 		return YieldDone{Slot: theJob}
 	case claimTick:
-		return w.claim(k, by, a)
+		return w.claim(by, a)
 	}
 	return w.prove(k, by, r)
 }
