@@ -34,8 +34,8 @@ var tinyWorlds = []struct {
 	{"an overdue run, a claim", tinySetup{sync: 1, prompt: true, faults: faults{overdues: 1, claims: 1}}, false, simkit.Small, 1},
 	{"two overdue runs, a claim", tinySetup{sync: 1, prompt: true, faults: faults{overdues: 2, claims: 1}}, false, simkit.Large, 1},
 	{"an overdue run, timers late", tinySetup{sync: 1, faults: faults{overdues: 1, claims: 1}}, false, simkit.Small, 1},
-	{"an overdue run, a lost reply, a claim", tinySetup{sync: 1, prompt: true, faults: faults{overdues: 1, unknowns: 1, claims: 1}}, false, simkit.Small, 1},
-	{"an overdue run, a cut, a claim", tinySetup{sync: 1, prompt: true, faults: faults{overdues: 1, cuts: 1, claims: 1}}, false, simkit.Huge, 3},
+	{"an overdue run, a lost reply, a claim", tinySetup{sync: 1, prompt: true, faults: faults{overdues: 1, unknowns: 1, claims: 1}}, false, simkit.Large, 1},
+	{"an overdue run, a cut, a claim", tinySetup{sync: 1, prompt: true, faults: faults{overdues: 1, cuts: 1, claims: 1}}, false, simkit.Huge, 5},
 	{"an overdue run, a restart, a claim", tinySetup{sync: 1, prompt: true, faults: faults{overdues: 1, crashes: 1, claims: 1}}, false, simkit.Large, 5},
 	{"an overdue run, a hang, a claim", tinySetup{sync: 1, prompt: true, faults: faults{overdues: 1, hangs: 1, claims: 1}}, false, simkit.Large, 12},
 	{"an overdue run, a delay, a claim", tinySetup{sync: 1, prompt: true, faults: faults{overdues: 1, delays: 1, claims: 1}}, false, simkit.Large, 1},
@@ -153,6 +153,8 @@ func TestExploreOrder(t *testing.T) {
 		{"a delay", faults{delays: 1}, simkit.Small},
 		{"a hang", faults{hangs: 1}, simkit.Large},
 		{"a restart", faults{crashes: 1}, simkit.Large},
+		{"an overdue run", faults{overdues: 1}, simkit.Small},
+		{"an overdue run, a claim", faults{overdues: 1, claims: 1}, simkit.Large},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
