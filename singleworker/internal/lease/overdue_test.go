@@ -23,9 +23,7 @@ func watched(more ...line) []line {
 // relieved is the sequence in which "me" takes s from b because a run is overdue.
 func relieved(more ...line) []line {
 	return watched(append([]line{
-		{sec(1), 0, overdue, "read s"},
-		{sec(1), 0, record(3, 90, "b", beat("b", 1)), "take s v3 -b:1 overdue #90; group"},
-		{sec(1), 0, group("b"), ""},
+		{sec(1), 0, overdue, "take s v3 overdue #90"},
 		{sec(1.5), 0, took(4, 100, sec(1)), "gained s #100 v4 until 4s from b"},
 	}, more...)...)
 }
@@ -33,35 +31,21 @@ func relieved(more ...line) []line {
 // TestOverdue: when an owner that lives is relieved of a slot, rule (c).
 func TestOverdue(t *testing.T) {
 	t.Parallel()
-	refused := lease.TakeDone{Slot: s, Outcome: lease.Refused}
 	restarted := lease.GroupRead{Outcome: lease.Done, Peers: map[string]lease.Peer{"b": {Incarnation: "b2"}}}
 	owned := func() lease.SlotRead { return record(3, 90, "b", beat("b", 1)) }
 	// tried is a Take that is refused.
 	tried := func(at float64) []line {
 		return []line{
-			{sec(at), 0, overdue, "read s"},
-			{sec(at), 0, owned(), "take s v3 -b:1 overdue #90; group"},
-			{sec(at), 0, group("b"), ""},
-			{sec(at), 0, refused, "read s"},
-			{sec(at), 0, owned(), "group"},
-			{sec(at), 0, group("b"), ""},
+			{sec(at), 0, overdue, "take s v3 overdue #90"},
+			{sec(at), 0, lease.TakeDone{Slot: s, Outcome: lease.Refused}, ""},
 		}
 	}
 	for name, sc := range map[string]script{
-		"taken as it was read, at once": {able: []string{"b"}, lines: relieved()},
-		"told once, tried once":         {able: []string{"b"}, lines: watched(tried(1)...)},
-		"refused three times: left until the next look": {able: []string{"b"}, lines: watched(slices.Concat(tried(1), tried(2), tried(3), []line{
-			{sec(4), 0, overdue, "read s"},
-			{sec(4), 0, owned(), "group"},
-			{sec(4), 0, group("b"), ""},
-			{sec(5), 0, lookAll, "read s"},
-			{sec(5), 0, owned(), "group"},
-			{sec(5), 0, group("b"), ""},
-		}, tried(6))...)},
+		"taken without a round":        {able: []string{"b"}, lines: relieved()},
+		"told once, tried once":        {able: []string{"b"}, lines: watched(tried(1)...)},
+		"tried as often as it is told": {able: []string{"b"}, lines: watched(slices.Concat(tried(1), tried(2), tried(3), tried(4))...)},
 		"unknown, applied": {able: []string{"b"}, lines: watched(
-			line{sec(1), 0, overdue, "read s"},
-			line{sec(1), 0, owned(), "take s v3 -b:1 overdue #90; group"},
-			line{sec(1), 0, group("b"), ""},
+			line{sec(1), 0, overdue, "take s v3 overdue #90"},
 			line{sec(1.5), 0, lease.TakeDone{Slot: s}, "read s"},
 			line{sec(1.5), 0, record(4, 100, "me", beat("me", 0)), "beat s:0; group"},
 			line{sec(1.6), 0, beaten(1, sec(1.5)), "gained s #100 v4 until 4.5s"},
@@ -90,49 +74,32 @@ func TestOverdue(t *testing.T) {
 			line{sec(1), 0, lease.SlotGone{Slot: s}, ""},
 			line{sec(1), 0, overdue, ""},
 		)},
-		"the record is gone": {able: []string{"b"}, lines: watched(
-			line{sec(1), 0, overdue, "read s"},
-			line{sec(1), 0, lease.SlotRead{Slot: s, Outcome: lease.Done}, "group"},
+		"while it is being read": {able: []string{"b"}, lines: watched(
+			line{sec(1), 0, lease.Look{Slot: s}, "read s"},
+			line{sec(1), 0, overdue, ""},
 		)},
-		"a heartbeat of another instance: respected": {able: []string{"b"}, lines: watched(
-			line{sec(1), 0, overdue, "read s"},
-			line{sec(1), 0, record(3, 90, "b", beat("b", 1), beat("c", 5)), "group"},
-		)},
-		"a heartbeat of our own: removed first": {able: []string{"b"}, lines: watched(
-			line{sec(1), 0, overdue, "read s"},
-			line{sec(1), 0, record(3, 90, "b", beat("b", 1), beat("me", 5)), "yield s -me:5; group"},
-		)},
-		"the owner has no heartbeat": {able: []string{"b"}, lines: watched(
-			line{sec(1), 0, overdue, "read s"},
-			line{sec(1), 0, record(3, 90, "b"), "take s v3 overdue #90; group"},
-		)},
-		"offered to an instance that does not take it": {able: []string{"b"}, lines: watched(
-			line{sec(1), 0, overdue, "read s"},
-			line{sec(1), 0, offered("b", record(4, 95, "")), "take s v4 overdue #95; group"},
+		"nobody has it": {able: []string{"b"}, lines: watched(
+			line{sec(1), 0, lease.Look{Slot: s}, "read s"},
+			line{sec(1), 0, offered("b", record(4, 95, "")), "group"},
 			line{sec(1), 0, group("b"), ""},
-			line{sec(1.5), 0, took(5, 100, sec(1)), "gained s #100 v5 until 4s"},
+			line{sec(1), 0, overdue, ""},
 		)},
 		"without the handler": {able: []string{"b"}, lines: watched(
 			line{sec(1), 0, slotSet("b"), "group"},
 			line{sec(1), 0, group("b"), ""},
-			line{sec(1), 0, overdue, "read s"},
-			line{sec(1), 0, owned(), "group"},
+			line{sec(1), 0, overdue, ""},
 		)},
 		"draining": {able: []string{"b"}, lines: watched(
 			line{sec(1), 0, lease.Drain{}, "group"},
 			line{sec(1), 0, group("b"), ""},
-			line{sec(1), 0, overdue, "read s"},
-			line{sec(1), 0, owned(), "group"},
+			line{sec(1), 0, overdue, ""},
 		)},
-		"no connection when it is read": {able: []string{"b"}, lines: watched(
-			line{sec(1), 0, overdue, "read s"},
+		"no connection": {able: []string{"b"}, lines: watched(
 			line{sec(1), 0, suspended, ""},
-			line{sec(1), 0, owned(), ""},
+			line{sec(1), 0, overdue, ""},
 		)},
 		"the next session: a heartbeat first": {able: []string{"b"}, lines: watched(
-			line{sec(1), 0, overdue, "read s"},
-			line{sec(1), 0, owned(), "take s v3 -b:1 overdue #90; group"},
-			line{sec(1), 0, group("b"), ""},
+			line{sec(1), 0, overdue, "take s v3 overdue #90"},
 			line{sec(1.1), 0, expired, ""},
 			line{sec(1.2), 0, opened, "group"},
 			line{sec(1.2), 0, group("b"), ""},
@@ -144,9 +111,7 @@ func TestOverdue(t *testing.T) {
 			line{sec(1), 0, opened, "read s"},
 			line{sec(1), 0, owned(), "group"},
 			line{sec(1), 0, group("b"), ""},
-			line{sec(2), 0, overdue, "read s"},
-			line{sec(2), 0, record(3, 90, "b", beat("b", 2)), "take s v3 -b:2 overdue #90; group"},
-			line{sec(2), 0, group("b"), ""},
+			line{sec(2), 0, overdue, "take s v3 overdue #90"},
 			line{sec(2.5), 0, took(4, 100, sec(2)), "gained s #100 v4 until 5s from b"},
 		)},
 		"refused, and then it is free: taken from nobody": {able: []string{"b"}, lines: watched(append(tried(1),
@@ -167,8 +132,8 @@ func TestOverdue(t *testing.T) {
 			line{sec(81.6), 0, lease.Drain{}, "lost s: given; release s v4 to b; group"},
 		)},
 		"and to its next process": {able: []string{"b"}, lines: watched(
-			line{sec(1), 0, overdue, "read s"},
-			line{sec(1), 0, owned(), "take s v3 -b:1 overdue #90; group"},
+			line{sec(1), 0, overdue, "take s v3 overdue #90"},
+			line{sec(1), 0, lease.LookGroup{}, "group"},
 			line{sec(1), 0, restarted, ""},
 			line{sec(1.5), 0, took(4, 100, sec(1)), "gained s #100 v4 until 4s from b"},
 			line{sec(2), 0, lease.Drain{}, "lost s: given; release s v4 to b; group"},
@@ -304,7 +269,7 @@ func TestNoDeputy(t *testing.T) {
 		"while it drains":                 {lease.Drain{}},
 		"without the handler":             {slotSet("b")},
 		"of its own slot":                 {lease.Look{Slot: s}, record(4, 100, "me", beat("me", 0))},
-		"of a slot that it is taking":     {overdue, record(3, 90, "b", beat("b", 1))},
+		"of a slot that it is taking":     {overdue},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -55,10 +55,11 @@ func (r *relief) prove() func() {
 func (r *relief) inspect() func() {
 	rec := r.job.now()
 	proven := r.job.proofs[r.member.Incarnation] != nil
-	if !rec.Exists || rec.Mzxid != r.take.Mzxid || !proven || r.job.open && r.w.mutant != relievesOpenRuns {
+	alone := len(rec.Beats) == 1 && rec.Beats[0].SID == rec.Owner.SID
+	if !rec.Exists || rec.Mzxid != r.take.Mzxid || !alone || !proven || r.job.open && r.w.mutant != relievesOpenRuns {
 		return r.giveUp
 	}
-	r.version = r.job.tickVersion
+	r.version, r.take.Remove = r.job.tickVersion, rec.Beats
 	return func() {
 		sent := r.instant()
 		unknown := lease.TakeDone{Slot: r.take.Slot, SentAt: sent}

@@ -19,7 +19,6 @@ const (
 	relievesAnyTick      // its transaction does not check the tick record
 	relievesBesideBeat   // it leaves the owner's heartbeat
 	relievesWithoutProof // it has no node below the tick node
-	relievesAnyOwner     // it does not compare by which transaction the owner record was written
 
 	longLeases      // they last 1.25 sessions
 	hastySilence    // an owner is silent after half a session

@@ -102,9 +102,11 @@ func (w *tiny) prove(k int, by Member, r wire) Event {
 		w.proofs[k] = incarnation
 		return proved{a.take, Done}
 	case inspect:
-		same := w.rec.Mzxid == a.take.Mzxid || w.set.breach == relievesAnyOwner
+		same := w.rec.Mzxid == a.take.Mzxid
 		idle := !w.tick.open || w.set.breach == relievesOpenRuns
-		if proof && same && idle {
+		alone := len(w.rec.Beats) == 1 && w.rec.Beats[0].SID == w.rec.Owner.SID
+		if proof && same && idle && alone {
+			a.take.Remove = w.rec.Beats
 			return inspected{a.take, Done, w.tick.version}
 		}
 		return inspected{take: a.take, outcome: Refused}
