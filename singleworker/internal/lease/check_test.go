@@ -32,7 +32,7 @@ func (w *world) checkExclusive(i *instance, slot lease.Slot) {
 		if !w.zk.jobs[slot].isRelieved(first.leases[slot].acked, then.leases[slot].token) {
 			w.failf(slot, "(1) %s and %s both have a valid lease", i.member.Incarnation, other.member.Incarnation)
 		} else if first.runsNow(slot) {
-			w.failf(slot, "(1) %s and %s both have a valid lease, and a run of %s goes on",
+			w.failf(slot, "(1) %s and %s both have a valid lease, and a run of %s is in progress",
 				i.member.Incarnation, other.member.Incarnation, first.member.Incarnation)
 		}
 	}

@@ -268,7 +268,7 @@ func TestNoDeputy(t *testing.T) {
 		"without a connection":            {suspended},
 		"while it drains":                 {lease.Drain{}},
 		"without the handler":             {slotSet("b")},
-		"of its own slot":                 {lease.Look{Slot: s}, record(4, 100, "me", beat("me", 0))},
+		"of a slot that it has":           {lease.Look{Slot: s}, record(4, 100, "me", beat("me", 0))},
 		"of a slot that it is taking":     {overdue},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -29,7 +29,7 @@ type job struct {
 
 	tick        int64
 	tickVersion int32
-	open        bool                // the run of that tick goes on, as far as the record tells
+	open        bool                // the run of that tick is in progress, as far as the record tells
 	proofs      map[string]*session // the nodes below the tick node, by incarnation
 	reliefs     []int64             // the transactions that took the slot by rule (c)
 	claimed     map[int64]string    // who claimed each tick of this life

@@ -4,7 +4,7 @@ package lease
 type tickNode struct {
 	claimed int64 // the last tick that was claimed
 	version int32
-	open    bool  // its run goes on, as far as the record tells
+	open    bool  // its run is in progress, as far as the record tells
 	token   int64 // of the owner that claimed it
 }
 
@@ -15,7 +15,7 @@ const (
 	reads  claimKind = iota
 	claims           // opens a run of the next tick; one that is open still has been interrupted
 	skips            // records the next tick, which is not run
-	ends             // writes the result of a run; whoever has run it may, without owning the slot
+	ends             // writes the result of a run; the instance that has run it may, without owning the slot
 )
 
 // claimTick is a request to claim the tick after the last one that the host knows, or another one about the tick record.

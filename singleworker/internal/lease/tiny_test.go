@@ -354,7 +354,7 @@ func (w *tiny) checkExclusive(k int) {
 		case !w.isRelieved(first, w.hosts[then].lease.token):
 			w.failf("(1) %s and %s both have a valid lease", w.name(k), w.name(other))
 		case w.hosts[first].run.going:
-			w.failf("(1) %s and %s both have a valid lease, and a run of %s goes on", w.name(k), w.name(other), w.name(first))
+			w.failf("(1) %s and %s both have a valid lease, and a run of %s is in progress", w.name(k), w.name(other), w.name(first))
 		}
 	}
 }
