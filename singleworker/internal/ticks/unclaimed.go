@@ -1,15 +1,24 @@
 package ticks
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
-// Unclaimed returns since when a run of an idle slot has been due at t that its owner has not claimed: of a
-// tick, another attempt at one, or a manual run that is requested. It returns the zero time if none is, or if a run is open. What an owner would not
-// run but record, such as a tick in a pause, is not urgent and does not count.
+// Unclaimed returns since when a run of an idle slot has been due at t that its owner has not claimed: of a tick,
+// another attempt at one, or a manual run that is requested. It returns the zero time if none is, or if a run is open.
+// What an owner would not run but record, such as a tick in a pause, is not urgent and does not count.
 func Unclaimed(job Job, r Record, requests []Request, t time.Time) time.Time {
 	if r.Open() {
 		return time.Time{}
 	}
-	plan := Next(View{Job: job, Record: r, Now: t, SID: r.SID, Token: r.Token, Requests: requests})
+	v := View{Job: job, Record: r, Now: t, SID: r.SID, Token: r.Token, Requests: requests}
+	plan := Next(v)
+	for plan.Change && !plan.Opens { // the owner records something first: ticks that a former schedule missed, say
+		v.Record = plan.Record
+		v.Requests = slices.DeleteFunc(slices.Clone(v.Requests), func(r Request) bool { return r.ID == plan.Request })
+		plan = Next(v)
+	}
 	switch {
 	case !plan.Opens:
 		return time.Time{}
@@ -24,7 +33,7 @@ func Unclaimed(job Job, r Record, requests []Request, t time.Time) time.Time {
 // next attempt at the last one. It returns the zero time if that takes a change of the job.
 func NextDue(job Job, r Record, t time.Time) time.Time {
 	next := job.nextTick(later(t, time.UnixMilli(r.Watermark)))
-	if job.Paused.Covers(next) {
+	if job.Paused.Covers(t) || job.Paused.Covers(next) { // what it puts off runs at its end
 		next = View{Job: job}.pauseEnds()
 	}
 	if r.NextAttempt == "" {
