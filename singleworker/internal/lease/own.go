@@ -240,7 +240,10 @@ func (m *Machine) takeDone(now Instant, ev TakeDone) {
 		return
 	}
 	if ev.Outcome == Refused && s.relieves != "" {
-		return // what it was refused for was read by the request; a watch tells if the record has changed
+		if !s.known { // a watch has told meanwhile that the record has changed
+			m.markDirty(s)
+		}
+		return // what it was refused for was read by the request
 	}
 	if ev.Outcome != Done {
 		if ev.Outcome == Refused {

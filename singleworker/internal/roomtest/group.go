@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/wall"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	jobs "github.com/swjobs/singleworker/singleworker/job"
@@ -33,6 +34,10 @@ type Group struct {
 	Server *zkdev.Server
 	Tree   zkrec.Tree
 	Editor *zkconn.Conn
+
+	// Set these before an instance is started.
+	Grace time.Duration         // see owner.Owner.Grace; 0 unless set
+	Walls map[string]wall.Clock // of the instances whose wall clocks are off
 }
 
 // InGroup runs a test in a bubble, in which every goroutine must have ended after it.

@@ -26,6 +26,7 @@ type Loop struct {
 	OnEvent   func(ev zkconn.Event)
 	OnNotice  func(n session.Notice)
 	OnTurn    func()
+	OnNext    func(other time.Duration) time.Duration // when to wake up, on Mono, at the latest at other
 	OnSettled func() (done bool, err error)
 	OnEnded   func()
 	// Stop ends the context of Run, whose result is sent to Ended.
@@ -41,7 +42,7 @@ type Loop struct {
 func (g *Group) NewLoop(sid string) *Loop {
 	l := &Loop{Client: g.Server.Client(sid), Log: &Log{}, Ended: make(chan error, 1), g: g}
 	l.Loop = session.New(session.Config{
-		Conn: g.Conn(l.Client), ServerType: "group", SyncPeriod: SyncPeriod, Clock: leases.NewClock(),
+		Conn: g.Conn(l.Client), ServerType: "group", SyncPeriod: SyncPeriod, Clock: leases.NewClockOf(g.Walls[sid]),
 		Logger: l.Log.Logger(),
 	})
 	return l
@@ -136,7 +137,13 @@ func (h handler) Ended() {
 }
 
 // Next wakes up often: virtual time costs nothing.
-func (h handler) Next() time.Duration { return h.l.Now() + 100*time.Millisecond }
+func (h handler) Next() time.Duration {
+	next := h.l.Now() + 100*time.Millisecond
+	if h.l.OnNext != nil {
+		return h.l.OnNext(next)
+	}
+	return next
+}
 
 // Log keeps what was logged, of a level that people should read.
 type Log struct {

@@ -102,7 +102,7 @@ func (g *Group) NewCatalog(cfg member.Config, without ...string) *Rooms {
 func (g *Group) NewOwner(cfg member.Config, without ...string) *Rooms {
 	r := g.NewCatalog(cfg, without...)
 	r.Leases = leases.NewTable(r.Clock)
-	r.Owner = owner.New(r.Loop.Loop, r.Member, r.Catalog, owner.Config{SyncPeriod: SyncPeriod, Leases: r.Leases})
+	r.Owner = owner.New(r.Loop.Loop, r.Member, r.Catalog, owner.Config{SyncPeriod: SyncPeriod, Grace: g.Grace, Leases: r.Leases})
 	r.Add(Room{
 		Event: r.tellOwner, Changed: r.lookAgain, Handle: r.routeToOwner,
 		Joined: func() {
