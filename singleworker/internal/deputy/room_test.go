@@ -1,0 +1,228 @@
+package deputy_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/catalog"
+	"github.com/swjobs/singleworker/singleworker/internal/deputy"
+	"github.com/swjobs/singleworker/singleworker/internal/journal"
+	"github.com/swjobs/singleworker/singleworker/internal/owner"
+	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
+	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	jobs "github.com/swjobs/singleworker/singleworker/job"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+const grace = 250 * time.Millisecond
+
+// never is how late a run is claimed that is not claimed.
+const never = 1000 * time.Hour
+
+// instance has the rooms up to the deputy. It claims the runs of what it owns, each so late as the test wants, and
+// writes their results at once.
+type instance struct {
+	*roomtest.Rooms
+
+	name    string
+	deputy  *deputy.Deputy
+	late    func(slot string) time.Duration // nil: it claims in time. Called on the loop
+	records map[string]ticks.Record         // by slot, while it is owned
+	busy    map[string]bool
+}
+
+// start starts an instance.
+func start(g *roomtest.Group, name string, late func(slot string) time.Duration) *instance {
+	g.T.Helper()
+	i := &instance{Rooms: g.NewJournal(name), name: name, late: late, records: make(map[string]ticks.Record), busy: make(map[string]bool)}
+	i.deputy = deputy.New(i.Loop.Loop, i.Catalog, i.Owner, i.Journal, g.Grace)
+	i.Add(roomtest.Room{
+		Joined: i.deputy.Joined, Sync: i.deputy.Sync,
+		Changed: func(path string) {
+			if slot, _ := i.Tree.Watched(path); path == i.Tree.Requests(slot) {
+				i.deputy.Requested(slot)
+			}
+		},
+		Turn: func() {
+			i.claim()
+			if i.Loop.Joined() {
+				i.deputy.Look()
+			}
+		},
+		Handle: func(n session.Notice) {
+			switch n := n.(type) {
+			case catalog.Changed:
+				i.deputy.Changed(n.Job, n.Spec)
+			case journal.Claimed:
+				i.deputy.Claimed(n.Late)
+			case owner.Gained:
+				delete(i.records, n.Slot)
+			case owner.Lost:
+				i.deputy.Watch(n.Slot)
+			}
+		},
+	})
+	i.OnNext = func(other time.Duration) time.Duration {
+		now := time.Now()
+		other = min(other, i.Now()+now.Truncate(time.Second).Add(time.Second).Sub(now)) // ticks are due
+		if !i.Loop.Joined() {
+			return other
+		}
+		return i.deputy.Next(other)
+	}
+	i.Start()
+	return i
+}
+
+// claim claims what is due.
+func (i *instance) claim() {
+	for _, slot := range i.Slots() {
+		i.Lock()
+		o := i.Owned[slot]
+		i.Unlock()
+		if _, known := i.records[slot]; !known {
+			i.records[slot] = o.Record
+		}
+		now := i.Clock.Wall()
+		if i.late != nil {
+			now = now.Add(-i.late(slot))
+		}
+		plan := ticks.Next(ticks.View{
+			Job: *o.Job, Record: i.records[slot], Now: now, SID: i.name, Token: o.Lease.Token, OwnedSince: o.Since, TakenFrom: o.From,
+			RunID: fmt.Sprint(slot, " by ", i.name, " at ", now.UnixNano()), Requests: o.Requests,
+		})
+		if i.busy[slot] || !plan.Change {
+			continue
+		}
+		i.busy[slot] = true
+		if plan.Opens {
+			plan.Record.Started = i.Clock.Wall().UnixMilli()
+		}
+		i.commit(slot, o, ticks.Commit{Slot: slot, Token: o.Lease.Token, SpecVersion: o.Job.SpecVersion, From: i.records[slot], Plan: plan})
+	}
+}
+
+// commit writes a decision, and after a claim the result.
+func (i *instance) commit(slot string, o journal.Ownership, c ticks.Commit) {
+	i.Journal.Commit(c, func(current zkrec.Tick, err error) {
+		i.Post(func() {
+			if i.busy[slot] = false; err != nil {
+				return
+			}
+			if i.records[slot] = current; c.Plan.Opens {
+				i.busy[slot] = true
+				end := ticks.End(*o.Job, current, ticks.Outcome{State: zkrec.RunOK, Ended: i.Clock.Wall()})
+				i.commit(slot, o, ticks.Commit{Slot: slot, From: current, Plan: end})
+			}
+		})
+	})
+}
+
+// die ends an instance, as the others see it, at once: its session lives on.
+func (i *instance) die() { i.Client.Partition() }
+
+// submit submits jobs of that schedule.
+func submit(g *roomtest.Group, n int, schedule string) {
+	g.T.Helper()
+	for k := range n {
+		spec := zkrec.Spec{Job: jobs.Job{Schedule: schedule}, Since: time.Now().UnixMilli()}
+		g.SubmitSpec(fmt.Sprintf("job%02d", k), spec)
+	}
+}
+
+// until passes the time until then, after midnight.
+func until(then time.Duration) { roomtest.Pass(time.Until(roomtest.Midnight.Add(then))) }
+
+// taken is a slot that an instance took from its owner.
+type taken struct {
+	slot, by, from string
+	at             time.Duration // after midnight
+}
+
+// takes follows what the server's log says of takes since zxid.
+func takes(g *roomtest.Group, zxid int64) (found []taken) {
+	proven := make(map[int64]bool) // transactions that delete a proof
+	for _, txn := range g.Server.LogAfter(zxid) {
+		if txn.Code == zkdev.OK && txn.Op == zkdev.OpDelete && strings.Contains(txn.Path, "/tick/") {
+			proven[txn.Zxid] = true
+		}
+	}
+	owners := make(map[string]string)
+	for _, txn := range g.Server.Log() {
+		slot, alive := strings.CutSuffix(txn.Path, "/alive")
+		if txn.Code != zkdev.OK || txn.Op != zkdev.OpSetData || !alive {
+			continue
+		}
+		slot = strings.TrimPrefix(slot, g.Tree.Root()+"/")
+		record, err := zkrec.ParseOwner(txn.Data)
+		if err != nil {
+			g.T.Error(err)
+		}
+		if txn.Zxid > zxid && proven[txn.Zxid] {
+			found = append(found, taken{slot, record.SID, owners[slot], txn.Time.Sub(roomtest.Midnight)})
+		}
+		owners[slot] = record.SID
+	}
+	return found
+}
+
+// wantTakes expects takes by rule (c), and no other.
+func wantTakes(g *roomtest.Group, zxid int64, want ...taken) {
+	g.T.Helper()
+	if got := takes(g, zxid); !slices.Equal(got, want) {
+		g.T.Errorf("taken %+v, want %+v", got, want)
+	}
+}
+
+// reads counts the readings of tick nodes by instance, slot and second.
+type reads struct {
+	by       map[string]map[string]map[int64]int
+	requests map[string]map[int64]int // that had such readings
+	largest  int
+}
+
+// countReads counts from now on.
+func countReads(g *roomtest.Group) *reads {
+	r := &reads{by: make(map[string]map[string]map[int64]int), requests: make(map[string]map[int64]int)}
+	g.Server.ControlKeep(zkdev.OpMultiRead, func(req *zkdev.Request) zkdev.Action {
+		n := 0
+		for _, op := range req.Ops {
+			if slot, is := strings.CutSuffix(op.Path, "/tick"); is {
+				n++
+				r.note(req.Client, strings.TrimPrefix(slot, g.Tree.Root()+"/"))
+			}
+		}
+		if n > 0 {
+			if r.requests[req.Client] == nil {
+				r.requests[req.Client] = make(map[int64]int)
+			}
+			r.requests[req.Client][time.Now().Unix()]++
+		}
+		r.largest = max(r.largest, n)
+		return zkdev.Pass()
+	})
+	g.Server.ControlKeep(zkdev.OpGetData, func(req *zkdev.Request) zkdev.Action {
+		if slot, is := strings.CutSuffix(req.Path, "/tick"); is && req.Xid != 0 {
+			r.note(req.Client, strings.TrimPrefix(slot, g.Tree.Root()+"/"))
+		}
+		return zkdev.Pass()
+	})
+	return r
+}
+
+func (r *reads) note(client, slot string) {
+	if r.by[client] == nil {
+		r.by[client] = make(map[string]map[int64]int)
+	}
+	if r.by[client][slot] == nil {
+		r.by[client][slot] = make(map[int64]int)
+	}
+	r.by[client][slot][time.Now().Unix()]++
+}
+
+var _ = testing.Short
