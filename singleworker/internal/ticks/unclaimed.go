@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// maxRecords is how many records an owner writes at most before it claims what is due: a safeguard, two are usual.
+const maxRecords = 8
+
 // Unclaimed returns since when a run of an idle slot has been due at t that its owner has not claimed: of a tick,
 // another attempt at one, or a manual run that is requested. It returns the zero time if none is, or if a run is open.
 // What an owner would not run but record, such as a tick in a pause, is not urgent and does not count.
@@ -14,7 +17,10 @@ func Unclaimed(job Job, r Record, requests []Request, t time.Time) time.Time {
 	}
 	v := View{Job: job, Record: r, Now: t, SID: r.SID, Token: r.Token, Requests: requests}
 	plan := Next(v)
-	for plan.Change && !plan.Opens { // the owner records something first: ticks that a former schedule missed, say
+	for range maxRecords { // the owner records something first: ticks that a former schedule missed, say
+		if !plan.Change || plan.Opens {
+			break
+		}
 		v.Record = plan.Record
 		v.Requests = slices.DeleteFunc(slices.Clone(v.Requests), func(r Request) bool { return r.ID == plan.Request })
 		plan = Next(v)
