@@ -155,7 +155,7 @@ func (d *Deputy) Look() {
 	now := d.loop.Clock.Wall()
 	var looks []*look
 	for n := 0; n < maxLooks && len(d.queue) > 0 && !d.queue[0].at.After(now); n++ {
-		w := heap.Pop(&d.queue).(*watched) //nolint:errcheck,forcetypeassert // it has no others
+		w := heap.Pop(&d.queue).(*watched) //nolint:forcetypeassert // it has no others
 		if l := d.turn(w, now); l != nil {
 			looks = append(looks, l)
 		}
@@ -203,7 +203,7 @@ func (q queue) Swap(i, j int) {
 
 // Push is heap.Interface's.
 func (q *queue) Push(x any) {
-	w := x.(*watched) //nolint:errcheck,forcetypeassert // it has no others
+	w := x.(*watched) //nolint:forcetypeassert // it has no others
 	w.index = len(*q)
 	*q = append(*q, w)
 }

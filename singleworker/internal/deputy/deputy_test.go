@@ -2,6 +2,7 @@ package deputy_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 func TestLooksOncePerTick(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{2, 3} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
 			t.Parallel()
 			roomtest.InGroup(t, func(g *roomtest.Group) {
 				g.Grace = grace

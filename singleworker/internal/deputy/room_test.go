@@ -50,7 +50,7 @@ func start(g *roomtest.Group, name string, late func(slot string) time.Duration)
 		},
 		Turn: func() {
 			i.claim()
-			if i.Loop.Joined() {
+			if i.Joined() {
 				i.deputy.Look()
 			}
 		},
@@ -70,7 +70,7 @@ func start(g *roomtest.Group, name string, late func(slot string) time.Duration)
 	i.OnNext = func(other time.Duration) time.Duration {
 		now := time.Now()
 		other = min(other, i.Now()+now.Truncate(time.Second).Add(time.Second).Sub(now)) // ticks are due
-		if !i.Loop.Joined() {
+		if !i.Joined() {
 			return other
 		}
 		return i.deputy.Next(other)

@@ -357,13 +357,14 @@ func (m *Machine) advanceRound() {
 	if m.phase == resting && (m.look || len(m.dirty) > 0) {
 		m.phase, m.look, m.roundAt = readingSlots, false, m.step
 		for _, id := range slices.Sorted(maps.Keys(m.dirty)) {
-			s := m.slots[id]
-			if s.op == idle {
+			switch s := m.slots[id]; s.op {
+			case idle:
 				s.op = reading
 				m.reads++
 				m.do(ReadSlot{Slot: id, Owner: s.rec.Owner.SID, Sync: s.behind})
-			} else if s.op == taking {
+			case taking:
 				s.known = false // for takeDone, which does not mark every slot
+			case reading, releasing, yielding: // the answer marks it
 			}
 		}
 		m.dirty = make(map[Slot]struct{}) // not cleared: one that has held all slots would stay as large

@@ -20,6 +20,7 @@ func TestIdleJobsOfAnOwnerThatIsGone(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			bubble(t, func(t *testing.T, c *swtest.Cluster) {
+				t.Helper()
 				instances := group(t, c, 3, 30, "* * * * * *", working(10*time.Millisecond))
 				time.Sleep(500 * time.Millisecond) // no run is in progress
 				at := time.Now()
@@ -55,6 +56,7 @@ func TestIdleJobsOfAnOwnerThatIsGone(t *testing.T) {
 // A manual run does not wait for the session of an owner that is gone, either.
 func TestManualRunOfAnOwnerThatIsGone(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
+		t.Helper()
 		instances := group(t, c, 3, 9, "0 0 0 1 1 ?", working(10*time.Millisecond))
 		owners := c.Owners()
 		instances[0].Kill()
