@@ -42,7 +42,7 @@ type Deputy struct {
 type watched struct {
 	slot    string
 	due     time.Time // the run that may be overdue
-	at      time.Time // when to look: on the wall clock, as ticks are
+	at      time.Time // when to look, see now
 	index   int       // in the queue
 	reading bool
 	waits   bool          // for the deputies before this one
@@ -71,7 +71,7 @@ func (d *Deputy) Changed(job *catalog.Job, spec bool) {
 
 // Joined continues after a time in which this instance could not look.
 func (d *Deputy) Joined() {
-	now := d.loop.Clock.Wall()
+	now := d.now()
 	for _, w := range d.slots {
 		if !w.reading && w.at.Before(now) {
 			d.putDue(w, now)
@@ -87,10 +87,13 @@ func (d *Deputy) Watch(slot string) {
 	w := d.watched(slot)
 	if job := d.jobOf(slot); job == nil {
 		d.drop(w)
-	} else if now := d.loop.Clock.Wall(); !w.reading {
+	} else if now := d.now(); !w.reading {
 		d.putDue(w, ticks.NextDue(*job.Ticks, zkrec.Tick{}, now))
 	}
 }
+
+// now is the time by the wall clock, as ticks are judged by, or by ZooKeeper's if the wall clock is known to be ahead of that.
+func (d *Deputy) now() time.Time { return d.loop.Clock.Wall().Add(-d.owner.Ahead()) }
 
 func (d *Deputy) watched(slot string) *watched {
 	w := d.slots[slot]
@@ -116,7 +119,7 @@ func (d *Deputy) putDue(w *watched, due time.Time) {
 		d.drop(w)
 		return
 	}
-	d.put(w, due.Add(d.pace.grace(d.loop.Now())))
+	d.put(w, due.Add(d.pace.least)) // turn waits for longer, if the group is late by then
 }
 
 // put has w looked at.
@@ -140,7 +143,7 @@ func (d *Deputy) Next(other time.Duration) time.Duration {
 	if len(d.queue) == 0 {
 		return other
 	}
-	return min(other, d.loop.Now()+max(0, d.queue[0].at.Sub(d.loop.Clock.Wall())))
+	return min(other, d.loop.Now()+max(0, d.queue[0].at.Sub(d.now())))
 }
 
 // Claimed notes how late this instance has claimed a run. The others are likely to be as late.
@@ -152,7 +155,7 @@ func (d *Deputy) Claimed(late time.Duration) {
 
 // Look reads the tick records of the slots of which a run may be overdue.
 func (d *Deputy) Look() {
-	now := d.loop.Clock.Wall()
+	now := d.now()
 	var looks []*look
 	for n := 0; n < maxLooks && len(d.queue) > 0 && !d.queue[0].at.After(now); n++ {
 		w := heap.Pop(&d.queue).(*watched) //nolint:forcetypeassert // it has no others
@@ -177,6 +180,10 @@ func (d *Deputy) turn(w *watched, now time.Time) *look {
 	switch {
 	case is && rank == 0:
 		d.pace.saw(mono, now.Sub(w.at))
+		if at := w.due.Add(d.pace.grace(mono)); at.After(now) {
+			d.put(w, at)
+			return nil
+		}
 	case is && rank < maxDeputies && mono-w.looked >= time.Duration(rank)*seldom:
 		if w.waits = !w.waits; w.waits {
 			d.put(w, now.Add(time.Duration(rank)*d.pace.grace(mono)))

@@ -2,11 +2,19 @@ package deputy_test
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
+	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/wall"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	jobs "github.com/swjobs/singleworker/singleworker/job"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
 // Each slot's tick record is read by its first deputy alone once per tick, with all others that are due then. The next
@@ -54,4 +62,322 @@ func TestLooksOncePerTick(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What many slots cost: as few requests as there are 256 of them.
+func TestLooksAtManySlotsInFewRequests(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Grace = grace
+		const slots = 300
+		submit(g, slots, "0 * * * * ?")
+		start(g, "a", nil)
+		start(g, "b", nil)
+		until(119 * time.Second)
+		r := countReads(g)
+		until(122 * time.Second)
+		requests, read := 0, 0
+		for _, seconds := range r.requests {
+			for _, n := range seconds {
+				requests += n
+			}
+		}
+		for _, slots := range r.by {
+			read += len(slots)
+		}
+		if read != slots || requests > 2 || r.largest > 256 {
+			g.T.Errorf("%d slots are read in %d requests of up to %d, want %d in 2 of up to 256", read, requests, r.largest, slots)
+		}
+	})
+}
+
+// An instance that is cut off loses its jobs to their first deputies, a grace after their next tick.
+func TestJobsOfADeadOwnerAreTaken(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Grace = grace
+		submit(g, 12, "0 * * * * ?")
+		a := start(g, "a", nil)
+		start(g, "b", nil)
+		start(g, "c", nil)
+		until(119 * time.Second)
+		lost := a.Slots()
+		zxid := g.Server.Zxid()
+		a.die()
+		until(122 * time.Second)
+		found := takes(g, zxid)
+		wantTaken(g, found, lost, 2*time.Minute+grace)
+		by := make(map[string]int)
+		for _, take := range found {
+			if by[take.by]++; take.from != "a" {
+				g.T.Errorf("%+v, want it taken from a", take)
+			}
+			record := recordOf(g, take.slot)
+			if record.Tick != roomtest.Midnight.Add(2*time.Minute).UnixMilli() || record.SID != take.by || record.TakenFrom != "a" {
+				g.T.Errorf("%s: last run %+v, want that of 00:02, by %s", take.slot, record.Run, take.by)
+			}
+		}
+		if len(lost) != 4 || by["b"] == 0 || by["c"] == 0 {
+			g.T.Errorf("of %q, taken by %v: want some by each of the others", lost, by)
+		}
+	})
+}
+
+// wantTaken expects that slots were taken once each, at a time after midnight.
+func wantTaken(g *roomtest.Group, found []taken, slots []string, at time.Duration) {
+	g.T.Helper()
+	var got []string
+	for _, take := range found {
+		got = append(got, take.slot)
+		if late := take.at - at; late < 0 || late > 10*time.Millisecond {
+			g.T.Errorf("%s was taken at %v, want %v", take.slot, take.at, at)
+		}
+	}
+	if slices.Sort(got); !slices.Equal(got, slots) {
+		g.T.Errorf("taken %q, want %q", got, slots)
+	}
+}
+
+func recordOf(g *roomtest.Group, slot string) zkrec.Tick {
+	g.T.Helper()
+	data, stat, _ := g.Get(g.Tree.Tick(slot))
+	record, err := zkrec.ParseTick(data, stat.Mtime)
+	if err != nil {
+		g.T.Error(err)
+	}
+	return record
+}
+
+// The next deputy follows when the first has died together with the owner, a grace later.
+func TestSecondDeputyFollows(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Grace = grace
+		submit(g, 12, "0 * * * * ?")
+		a, b := start(g, "a", nil), start(g, "b", nil)
+		c := start(g, "c", nil)
+		until(119 * time.Second)
+		zxid := g.Server.Zxid()
+		var first, second []string // of what the dead own
+		c.Do(func() {
+			for _, slot := range append(a.Slots(), b.Slots()...) {
+				if _, rank, is := c.Owner.Deputy(slot); is && rank == 0 {
+					first = append(first, slot)
+				} else if is {
+					second = append(second, slot)
+				}
+			}
+		})
+		slices.Sort(first)
+		slices.Sort(second)
+		if len(first) == 0 || len(second) == 0 {
+			g.T.Fatalf("c is the first deputy of %q and the second of %q", first, second)
+		}
+		a.die()
+		b.die()
+		until(122 * time.Second)
+		var soon, later []taken
+		for _, take := range takes(g, zxid) {
+			if slices.Contains(first, take.slot) {
+				soon = append(soon, take)
+			} else {
+				later = append(later, take)
+			}
+		}
+		wantTaken(g, soon, first, 2*time.Minute+grace)
+		wantTaken(g, later, second, 2*time.Minute+2*grace)
+	})
+}
+
+// Owners that are well lose nothing, nor do those that need not run anything.
+func TestNothingIsTakenWithoutNeed(t *testing.T) {
+	t.Parallel()
+	lazy := func(string) time.Duration { return never }
+	for what, test := range map[string]struct {
+		late  func(string) time.Duration // of a, the owner
+		spec  zkrec.Spec
+		ahead time.Duration // the clock of b, its deputy
+	}{
+		"claimed in time":        {nil, zkrec.Spec{Job: jobs.Job{Schedule: "* * * * * ?"}}, 0},
+		"claimed within a grace": {func(string) time.Duration { return grace - 50*time.Millisecond }, zkrec.Spec{Job: jobs.Job{Schedule: "* * * * * ?"}}, 0},
+		"paused":                 {lazy, zkrec.Spec{Job: jobs.Job{Schedule: "* * * * * ?"}, Paused: &zkrec.Pause{Since: 1}}, 0},
+		"the deputy's clock is ahead by less than the period": {nil, zkrec.Spec{Job: jobs.Job{Schedule: "*/5 * * * * ?"}}, time.Second},
+		"the deputy's clock is ahead by a minute":             {nil, zkrec.Spec{Job: jobs.Job{Schedule: "* * * * * ?"}}, time.Minute},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			roomtest.InGroup(t, func(g *roomtest.Group) {
+				g.Grace = grace
+				g.Walls = map[string]wall.Clock{"b": func() time.Duration { return test.ahead }}
+				test.spec.Since = time.Now().UnixMilli()
+				for _, slot := range []string{"job", "other", "third", "fourth"} {
+					g.SubmitSpec(slot, test.spec)
+				}
+				a := start(g, "a", test.late)
+				until(29 * time.Second)
+				b := start(g, "b", nil)
+				until(time.Minute)
+				zxid := g.Server.Zxid()
+				if len(a.Slots()) == 0 || len(b.Slots()) == 0 {
+					g.T.Fatalf("owned %q and %q", a.Slots(), b.Slots())
+				}
+				const seconds = 60
+				until((60 + seconds) * time.Second)
+				wantTakes(g, zxid)
+				proofs := 0
+				for _, txn := range g.Server.LogAfter(zxid) {
+					if txn.Op == zkdev.OpCreate && txn.Code == zkdev.OK {
+						proofs++
+					}
+				}
+				if proofs > 2*seconds {
+					g.T.Errorf("%d proofs in %d s", proofs, seconds)
+				}
+			})
+		})
+	}
+}
+
+// An owner that has claimed something since is late, and not dead: it gets another grace.
+func TestLateOwnerGetsAnotherGrace(t *testing.T) {
+	t.Parallel()
+	for what, test := range map[string]struct {
+		others time.Duration // how late the owner claims other runs
+		want   time.Duration // after the tick
+	}{
+		"it claims others": {0, 2 * grace},
+		"it claims none":   {never, grace},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			roomtest.InGroup(t, func(g *roomtest.Group) {
+				g.Grace = grace
+				submit(g, 8, "0 * * * * ?")
+				var dead atomic.Pointer[string]
+				a := start(g, "a", func(slot string) time.Duration {
+					if of := dead.Load(); of == nil || *of != slot {
+						return test.others
+					}
+					return never
+				})
+				start(g, "b", nil)
+				until(119 * time.Second)
+				zxid := g.Server.Zxid()
+				slots := a.Slots()
+				dead.Store(&slots[0])
+				if test.others < never {
+					slots = slots[:1]
+				}
+				until(122 * time.Second)
+				wantTaken(g, takes(g, zxid), slots, 2*time.Minute+test.want)
+			})
+		})
+	}
+}
+
+// An instance that is late itself, or has claims under way, takes nothing from others.
+func TestLateDeputyTakesNothing(t *testing.T) {
+	t.Parallel()
+	for what, busy := range map[string]func(g *roomtest.Group, b *instance, on *atomic.Bool){
+		"its runs are unclaimed": func(_ *roomtest.Group, b *instance, on *atomic.Bool) {
+			b.late = func(string) time.Duration {
+				if on.Load() {
+					return never
+				}
+				return 0
+			}
+		},
+		"claims are under way": func(g *roomtest.Group, b *instance, on *atomic.Bool) {
+			lag := func() time.Duration { return time.Millisecond }
+			b.Client.SetLatency(func() zkdev.Latency { return zkdev.Latency{There: lag, Back: lag} })
+			g.Create("/busy", "")
+			b.Add(roomtest.Room{Turn: func() {
+				if on.Load() && b.Loop.Joined() && !b.Waits(session.Claims) {
+					b.Write(session.Claims, []zkconn.Op{zkconn.SetOp("/busy", nil, zkconn.AnyVersion)}, func(session.Result) {})
+				}
+			}})
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			roomtest.InGroup(t, func(g *roomtest.Group) {
+				g.Grace = grace
+				submit(g, 8, "0 * * * * ?")
+				var dead, on atomic.Bool
+				start(g, "a", func(string) time.Duration {
+					if dead.Load() {
+						return never
+					}
+					return 0
+				})
+				b := newInstance(g, "b", nil)
+				busy(g, b, &on)
+				b.Start()
+				until(119 * time.Second)
+				zxid := g.Server.Zxid()
+				dead.Store(true)
+				on.Store(true)
+				until(124 * time.Second)
+				wantTakes(g, zxid)
+				on.Store(false)
+				until(140 * time.Second) // it has been 5 s late, and waits for longer
+				if n := len(takes(g, zxid)); n != 4 {
+					g.T.Errorf("%d slots are taken when the deputy is in time again, want 4", n)
+				}
+			})
+		})
+	}
+}
+
+// A deputy that has been away goes on where it would be, and does not take its absence for lateness.
+func TestDeputyIsBack(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Grace = grace
+		submit(g, 8, "0 * * * * ?")
+		a, b := start(g, "a", nil), start(g, "b", nil)
+		until(119 * time.Second)
+		b.Client.Partition()
+		until(121 * time.Second)
+		b.Client.Heal()
+		until(179 * time.Second)
+		zxid, slots := g.Server.Zxid(), a.Slots()
+		a.die()
+		until(182 * time.Second)
+		wantTaken(g, takes(g, zxid), slots, 3*time.Minute+grace)
+	})
+}
+
+// While the group shows that it is late, deputies wait for longer; also jobs that are due more often than that lose a dead
+// owner.
+func TestGraceGrowsWithLateness(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Grace = grace
+		submit(g, 8, "* * * * * ?")
+		const late = 400 * time.Millisecond
+		var dead atomic.Bool
+		a := start(g, "a", func(string) time.Duration {
+			if dead.Load() {
+				return never
+			}
+			return late
+		})
+		start(g, "b", func(string) time.Duration { return late })
+		until(59*time.Second + 900*time.Millisecond)
+		zxid, slots := g.Server.Zxid(), a.Slots()
+		dead.Store(true)
+		until(70 * time.Second)
+		found := takes(g, zxid)
+		var got []string
+		for _, take := range found {
+			got = append(got, take.slot)
+			if after := take.at - time.Minute; after < 4*late-100*time.Millisecond || after > 4*late+400*time.Millisecond {
+				g.T.Errorf("%s is taken %v after its tick, want about %v", take.slot, after, 4*late)
+			}
+		}
+		if slices.Sort(got); !slices.Equal(got, slots) {
+			g.T.Errorf("taken %q, want %q", got, slots)
+		}
+	})
 }

@@ -86,7 +86,7 @@ func (d *Deputy) judge(l *look) (overdue bool) {
 	if w.reading = false; d.slots[w.slot] != w {
 		return false
 	}
-	now := d.loop.Clock.Wall()
+	now := d.now()
 	job := d.jobOf(w.slot)
 	if job != l.job || job.Version != l.version || l.err != nil {
 		d.Watch(w.slot)
@@ -95,12 +95,16 @@ func (d *Deputy) judge(l *look) (overdue bool) {
 	grace := d.pace.grace(d.loop.Now())
 	since := ticks.Unclaimed(*job.Ticks, l.record, w.manual, now)
 	claim := d.claims[l.owner]
+	late := ticks.Unclaimed(*job.Ticks, l.record, w.manual, now.Add(-grace)) // since may be that of a later tick
 	switch {
 	case since.IsZero():
 		d.putDue(w, nextDue(l, now))
-	case now.Before(since.Add(grace)):
+	case late.IsZero():
+		if w.due.Add(grace).After(now) && !ticks.Unclaimed(*job.Ticks, l.record, w.manual, w.due).IsZero() {
+			since = w.due // still: the grace may grow as fast as ticks come
+		}
 		d.putDue(w, since)
-	case claim.Mzxid > w.excuse && !claim.Mtime.Before(since):
+	case claim.Mzxid > w.excuse && !claim.Mtime.Before(late):
 		w.excuse = claim.Mzxid // it lives, and is late
 		d.put(w, now.Add(grace))
 	default:

@@ -50,7 +50,7 @@ func (d *Deputy) readManual(slot string) {
 		}
 		w := d.watched(slot)
 		if w.manual = requests; len(requests) > 0 && !w.reading {
-			d.putDue(w, d.loop.Clock.Wall())
+			d.putDue(w, d.now())
 		}
 	})
 }

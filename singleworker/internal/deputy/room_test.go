@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/catalog"
@@ -34,12 +33,19 @@ type instance struct {
 	late    func(slot string) time.Duration // nil: it claims in time. Called on the loop
 	records map[string]ticks.Record         // by slot, while it is owned
 	busy    map[string]bool
+	refused map[string]time.Duration // Mono: when a claim of the slot was refused
 }
 
 // start starts an instance.
 func start(g *roomtest.Group, name string, late func(slot string) time.Duration) *instance {
 	g.T.Helper()
-	i := &instance{Rooms: g.NewJournal(name), name: name, late: late, records: make(map[string]ticks.Record), busy: make(map[string]bool)}
+	i := newInstance(g, name, late)
+	i.Start()
+	return i
+}
+
+func newInstance(g *roomtest.Group, name string, late func(slot string) time.Duration) *instance {
+	i := &instance{Rooms: g.NewJournal(name), name: name, late: late, records: make(map[string]ticks.Record), busy: make(map[string]bool), refused: make(map[string]time.Duration)}
 	i.deputy = deputy.New(i.Loop.Loop, i.Catalog, i.Owner, i.Journal, g.Grace)
 	i.Add(roomtest.Room{
 		Joined: i.deputy.Joined, Sync: i.deputy.Sync,
@@ -62,6 +68,8 @@ func start(g *roomtest.Group, name string, late func(slot string) time.Duration)
 				i.deputy.Claimed(n.Late)
 			case owner.Gained:
 				delete(i.records, n.Slot)
+				delete(i.busy, n.Slot)
+				delete(i.refused, n.Slot)
 			case owner.Lost:
 				i.deputy.Watch(n.Slot)
 			}
@@ -75,7 +83,6 @@ func start(g *roomtest.Group, name string, late func(slot string) time.Duration)
 		}
 		return i.deputy.Next(other)
 	}
-	i.Start()
 	return i
 }
 
@@ -96,7 +103,7 @@ func (i *instance) claim() {
 			Job: *o.Job, Record: i.records[slot], Now: now, SID: i.name, Token: o.Lease.Token, OwnedSince: o.Since, TakenFrom: o.From,
 			RunID: fmt.Sprint(slot, " by ", i.name, " at ", now.UnixNano()), Requests: o.Requests,
 		})
-		if i.busy[slot] || !plan.Change {
+		if at, refused := i.refused[slot]; i.busy[slot] || !plan.Change || refused && i.Now() < at+100*time.Millisecond {
 			continue
 		}
 		i.busy[slot] = true
@@ -112,6 +119,7 @@ func (i *instance) commit(slot string, o journal.Ownership, c ticks.Commit) {
 	i.Journal.Commit(c, func(current zkrec.Tick, err error) {
 		i.Post(func() {
 			if i.busy[slot] = false; err != nil {
+				i.records[slot], i.refused[slot] = current, i.Now()
 				return
 			}
 			if i.records[slot] = current; c.Plan.Opens {
@@ -224,5 +232,3 @@ func (r *reads) note(client, slot string) {
 	}
 	r.by[client][slot][time.Now().Unix()]++
 }
-
-var _ = testing.Short

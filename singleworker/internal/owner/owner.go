@@ -53,6 +53,7 @@ type Owner struct {
 	leases  *leases.Table
 	machine *lease.Machine
 	grace   time.Duration
+	ahead   time.Duration // see Ahead
 
 	owned    map[string]*Ownership
 	draining bool

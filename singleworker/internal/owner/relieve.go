@@ -21,6 +21,10 @@ func (o *Owner) Deputy(slot string) (owner string, rank int, is bool) {
 	return o.machine.Owner(id), rank, is
 }
 
+// Ahead is by how much, at least, this instance's wall clock was ahead of ZooKeeper's when it last tried to relieve an owner.
+// Who knows it does not try again and again what is not due by ZooKeeper's clock.
+func (o *Owner) Ahead() time.Duration { return o.ahead }
+
 // relief is a Take by rule (c) of the ownership protocol: from an owner that may live, of a slot of which no run is open.
 //
 // It rests on the tick record, whose version the transaction checks. Versions start over when a job is deleted
@@ -32,11 +36,12 @@ type relief struct {
 	take  lease.Take
 	slot  string
 	proof string // the node below the tick node
+	asked time.Time
 }
 
 func (o *Owner) relieve(a lease.Take) {
 	slot := string(a.Slot)
-	r := relief{o, a, slot, o.loop.Tree.Late(slot, o.member.Self().Incarnation)}
+	r := relief{o, a, slot, o.loop.Tree.Late(slot, o.member.Self().Incarnation), o.loop.Clock.Wall()}
 	o.loop.Write(session.Others, []zkconn.Op{zkconn.CreateEphemeralOp(r.proof, nil)}, func(made session.Result) {
 		if made.Err != nil && !errors.Is(made.Err, zkconn.ErrNodeExists) { // by an earlier try whose answer was lost
 			r.refuse(made.Err)
@@ -58,6 +63,9 @@ func (r relief) read(requests []ticks.Request) {
 	}
 	r.loop.Read(reads, func(results []zkconn.ReadResult) {
 		alive, beat, tick, proof := results[0], results[1], results[2], results[3]
+		if proof.Err == nil {
+			r.ahead = max(0, r.asked.Sub(proof.Stat.Ctime))
+		}
 		if err := errors.Join(alive.Err, beat.Err, tick.Err, proof.Err, r.check(alive.Stat, tick, requests, proof.Stat.Ctime)); err != nil {
 			r.drop()
 			r.refuse(err)
