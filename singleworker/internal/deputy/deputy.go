@@ -191,7 +191,7 @@ func (d *Deputy) turn(w *watched, now time.Time) *look {
 		}
 		w.looked = mono
 	default:
-		d.putDue(w, ticks.NextDue(*job.Ticks, zkrec.Tick{}, now.Add(-d.pace.grace(mono))))
+		d.putDue(w, ticks.NextDue(*job.Ticks, zkrec.Tick{}, now.Add(-d.pace.least)))
 		return nil
 	}
 	w.reading = true
