@@ -241,6 +241,13 @@ func TestBreaches(t *testing.T) {
 		{"changes of an instance's node without a version", lateLeave, "* * * * * ?", breach{check: node}, 1},
 		{"claim without a check of the leader's node", deposed, "* * * * * ?", breach{check: leader}, 11},
 		{"an alarm that is not raised", withoutHandler, "0 * * * * ?", breach{check: alarms}, 10},
+		{"a relief without the tick record's version", claimDuringRelief, "31 * * * * ?", breach{check: blind(zkdev.OpCheck, "/tick")}, 1},
+		{"claim after a relief without any check", claimAfterRelief, "31 * * * * ?", breach{
+			check: func(op zkdev.Op, path string, version int32) (string, int32) {
+				path, version = claim(op, path, version)
+				return blind(zkdev.OpSetData, "/tick")(op, path, version)
+			},
+		}, 2},
 		{"a layout that does not wait for runs to end", runsOfTwoLayouts, "*/5 * * * * ?", breach{hasty: true}, 9},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
