@@ -93,7 +93,7 @@ func (d *Deputy) Watch(slot string) {
 }
 
 // now is the time by the wall clock, as ticks are judged by, or by ZooKeeper's if the wall clock is known to be ahead of that.
-func (d *Deputy) now() time.Time { return d.loop.Clock.Wall().Add(-d.owner.Ahead()) }
+func (d *Deputy) now() time.Time { return d.loop.Clock.Wall().Add(-d.owner.Ahead) }
 
 func (d *Deputy) watched(slot string) *watched {
 	w := d.slots[slot]

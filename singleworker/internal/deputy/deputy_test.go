@@ -329,7 +329,7 @@ func TestLateDeputyTakesNothing(t *testing.T) {
 	}
 }
 
-// A deputy that has been away goes on where it would be, and does not take its absence for lateness.
+// A deputy that has been away continues where it would be, and does not take its absence for lateness.
 func TestDeputyIsBack(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

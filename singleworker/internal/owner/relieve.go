@@ -21,10 +21,6 @@ func (o *Owner) Deputy(slot string) (owner string, rank int, is bool) {
 	return o.machine.Owner(id), rank, is
 }
 
-// Ahead is by how much, at least, this instance's wall clock was ahead of ZooKeeper's when it last tried to relieve an owner.
-// Who knows it does not try again and again what is not due by ZooKeeper's clock.
-func (o *Owner) Ahead() time.Duration { return o.ahead }
-
 // relief is a Take by rule (c) of the ownership protocol: from an owner that may live, of a slot of which no run is open.
 //
 // It rests on the tick record, whose version the transaction checks. Versions start over when a job is deleted
@@ -64,7 +60,7 @@ func (r relief) read(requests []ticks.Request) {
 	r.loop.Read(reads, func(results []zkconn.ReadResult) {
 		alive, beat, tick, proof := results[0], results[1], results[2], results[3]
 		if proof.Err == nil {
-			r.ahead = max(0, r.asked.Sub(proof.Stat.Ctime))
+			r.Ahead = max(0, r.asked.Sub(proof.Stat.Ctime))
 		}
 		if err := errors.Join(alive.Err, beat.Err, tick.Err, proof.Err, r.check(alive.Stat, tick, requests, proof.Stat.Ctime)); err != nil {
 			r.drop()

@@ -144,12 +144,12 @@ func TestAhead(t *testing.T) {
 				a := ownedByB(g, due)
 				overdue(a)
 				wantOwner(g, a, "b")
-				if ahead := a.Owner.Ahead(); ahead != max(0, off) {
+				if ahead := a.Owner.Ahead; ahead != max(0, off) {
 					g.T.Errorf("ahead by %v, want %v", ahead, max(0, off))
 				}
 				clock = 0 // it is set right
 				overdue(a)
-				if ahead := a.Owner.Ahead(); ahead != 0 {
+				if ahead := a.Owner.Ahead; ahead != 0 {
 					g.T.Errorf("still ahead by %v", ahead)
 				}
 			})
