@@ -292,7 +292,7 @@ func TestLateDeputyTakesNothing(t *testing.T) {
 			b.Client.SetLatency(func() zkdev.Latency { return zkdev.Latency{There: lag, Back: lag} })
 			g.Create("/busy", "")
 			b.Add(roomtest.Room{Turn: func() {
-				if on.Load() && b.Loop.Joined() && !b.Waits(session.Claims) {
+				if on.Load() && b.Joined() && !b.Waits(session.Claims) {
 					b.Write(session.Claims, []zkconn.Op{zkconn.SetOp("/busy", nil, zkconn.AnyVersion)}, func(session.Result) {})
 				}
 			}})

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,12 +15,7 @@ import (
 // takes reports whether a transaction takes an idle job from a.
 func takes(r *zkdev.Request) bool {
 	proof := func(o zkdev.Request) bool { return o.Op == zkdev.OpDelete && strings.Contains(o.Path, "/tick/") }
-	for _, op := range r.Ops {
-		if proof(op) {
-			return has(r, zkdev.OpSetData, "/alive")
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Ops, proof) && has(r, zkdev.OpSetData, "/alive")
 }
 
 // once delays the first transaction of an instance that is of interest. happened is closed when it has come.

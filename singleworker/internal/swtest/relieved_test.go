@@ -2,6 +2,7 @@ package swtest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -57,6 +58,7 @@ func wantNoTickTwice(t *testing.T, c *swtest.Cluster) {
 // refused. They come back once.
 func TestStoppedOwnerThatIsBack(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
+		t.Helper()
 		hung := group(t, c, 3, 6, "* * * * * ?", working(10*time.Millisecond))[0]
 		time.Sleep(500 * time.Millisecond)
 		owned := c.Shares()["i0"]
@@ -95,6 +97,7 @@ func TestLiveOwnersThatAreNotRelieved(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			bubble(t, func(t *testing.T, c *swtest.Cluster) {
+				t.Helper()
 				setup := sharing(t, c, 4, "* * * * * ?", working(10*time.Millisecond))
 				setup.Configure = configure
 				instances := make(map[string]*swtest.Instance)
@@ -124,6 +127,7 @@ func TestLiveOwnersThatAreNotRelieved(t *testing.T) {
 // The lease protects a run in progress: its job waits for the session of its dead owner.
 func TestJobInMidRunWaitsForTheLease(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
+		t.Helper()
 		victim := group(t, c, 2, 2, "* * * * * ?", working(time.Hour))[0]
 		before := c.Owners()
 		victim.Kill()
@@ -149,7 +153,7 @@ func TestRetryAfterTheOwnersDeath(t *testing.T) {
 		setup := swtest.Setup{
 			Handlers: map[string]singleworker.Handler{"job": func(_ context.Context, run *singleworker.Run) error {
 				if run.Attempt == 1 {
-					return fmt.Errorf("not yet")
+					return errors.New("not yet")
 				}
 				return nil
 			}},
