@@ -169,6 +169,9 @@ func TestWhyOfARun(t *testing.T) {
 		"it started late": {
 			scene{tick: through("12:00:00"), history: []zkrec.Entry{ranEntry("12:00:00", zkrec.RunOK, func(e *zkrec.Entry) { e.Started += 43_000 })}}, "", RunOK,
 		},
+		"its owner had not claimed it": {
+			scene{tick: through("12:00:00"), history: []zkrec.Entry{ranEntry("12:00:00", zkrec.RunOK, func(e *zkrec.Entry) { e.Started += 310; e.TakenFrom = "app-1" })}}, "", RunOK,
+		},
 		"it was lost": {
 			scene{tick: through("12:00:00"), history: []zkrec.Entry{ranEntry("12:00:00", zkrec.RunLost, nil)}}, "", RunLost,
 		},
