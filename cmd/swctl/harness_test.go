@@ -233,10 +233,12 @@ func nightlyEntries() []admin.Entry {
 	failed := run(tick, "failed", 2, 41200*time.Millisecond)
 	failed.Error, failed.Failures = "dial tcp 10.0.0.9:5432: connection refused\nstack", 1
 	failed.NextAttempt, failed.NextAttemptAt = "retry", testNow.Add(90*time.Second)
+	taken := run(day(6), "ok", 1, 38*time.Second)
+	taken.TakenFrom = "app-1"
 	return []admin.Entry{
 		manual, failed, run(tick, "timed_out", 1, 10*time.Minute),
 		row(day(4), day(1), 4, "skipped", "paused"), row(day(5), day(5), 1, "missed", "no_owner"),
-		run(day(6), "ok", 1, 38*time.Second), {Run: admin.Run{State: "unreadable", Error: "history \"zzz\": invalid character"}, Count: 1},
+		taken, {Run: admin.Run{State: "unreadable", Error: "history \"zzz\": invalid character"}, Count: 1},
 	}
 }
 

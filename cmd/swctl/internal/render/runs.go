@@ -55,6 +55,9 @@ func (p Page) why(e admin.Entry, zone *time.Location) string {
 	if e.Count > 1 {
 		parts = append(parts, fmt.Sprintf("%d ticks until %s", e.Count, output.Absolute(e.To, zone)))
 	}
+	if e.TakenFrom != "" {
+		parts = append(parts, e.TakenFrom+" had not claimed it")
+	}
 	if e.Error != "" {
 		parts = append(parts, output.FirstLine(e.Error))
 	}
