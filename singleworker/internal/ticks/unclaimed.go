@@ -25,14 +25,14 @@ func Unclaimed(job Job, r Record, requests []Request, t time.Time) time.Time {
 		v.Requests = slices.DeleteFunc(slices.Clone(v.Requests), func(r Request) bool { return r.ID == plan.Request })
 		plan = Next(v)
 	}
-	switch {
-	case !plan.Opens:
-		return time.Time{}
-	case plan.Record.Attempt > 1:
-		return time.UnixMilli(r.NextAttemptAt)
-	default:
-		return time.UnixMilli(plan.Record.Tick)
+	since := time.UnixMilli(plan.Record.Tick)
+	if plan.Record.Attempt > 1 {
+		since = time.UnixMilli(r.NextAttemptAt)
 	}
+	if !plan.Opens || since.After(t) { // the owner's clock is ahead; Next would not have an attempt wait for that
+		return time.Time{}
+	}
+	return since
 }
 
 // NextDue returns when, after t, a run of the slot may become due if r stays as it is: its next tick, or the

@@ -64,6 +64,7 @@ func TestUnclaimed(t *testing.T) {
 		{"a tick during a run, which is queued", ticks.Policy{Overlap: job.OverlapQueue}, zkrec.Pause{}, after(long), "10:01:40", "10:01", "10:02"},
 
 		{"a retry is not due", ticks.Policy{Retries: 3}, zkrec.Pause{}, waiting(t, zkrec.NextRetry, "10:00:20", failed), "10:00:19.999", "", "10:00:20"},
+		{"a retry after a run that ended ahead of time", ticks.Policy{Retries: 3}, zkrec.Pause{}, waiting(t, zkrec.NextRetry, "10:00:30", run(t, zkrec.RunFailed, "10:00", me, "10:00", "10:00:25")), "10:00:10", "", "10:00:30"},
 		{"a retry", ticks.Policy{Retries: 3}, zkrec.Pause{}, waiting(t, zkrec.NextRetry, "10:00:20", failed), "10:00:20.500", "10:00:20", "10:01"},
 		{"a retry that a tick replaces", ticks.Policy{Retries: 3}, zkrec.Pause{}, waiting(t, zkrec.NextRetry, "10:00:20", failed), "10:01", "10:01", "10:02"},
 		{"a retry later than a tick", ticks.Policy{Retries: 3}, zkrec.Pause{}, waiting(t, zkrec.NextRetry, "10:01:20", failed), "10:00:30", "", "10:01"},
