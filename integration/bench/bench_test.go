@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -41,6 +40,7 @@ var fullSizes = map[string][]size{
 	"claims": {{1000, 1}, {10000, 1}},
 	"crash":  {{30, 3}, {100, 6}},
 	"hang":   {{30, 3}, {100, 6}},
+	"cut":    {{30, 3}, {100, 6}},
 }
 
 // A small measurement has one size of each row.
@@ -116,6 +116,7 @@ type bench struct {
 	period   time.Duration // of ticks
 	bursts   int           // of ticks
 	kills    int           // of instances whose jobs are due every second
+	proxied  bool          // each instance has a proxy on its way to the server
 }
 
 // wants reports whether any of the rows is to be measured.
@@ -150,10 +151,16 @@ func TestBench(t *testing.T) {
 			run("ticks", s, (*bench).burst)
 		}
 		for _, s := range p.sizes("crash") {
-			run("crash", s, func(b *bench) { b.crash("Crash", syscall.SIGKILL) })
+			run("crash", s, func(b *bench) { b.crash("Crash", killed) })
 		}
 		for _, s := range p.sizes("hang") {
-			run("hang", s, func(b *bench) { b.crash("Hang", syscall.SIGSTOP) })
+			run("hang", s, func(b *bench) { b.crash("Hang", stopped) })
+		}
+		for _, s := range p.sizes("cut") {
+			run("cut", s, func(b *bench) {
+				b.proxied = true
+				b.crash("Cut", cut)
+			})
 		}
 	}
 	all.table()

@@ -13,9 +13,13 @@ const secondly = "* * * * * ?"
 // with the longest one that is measured.
 const watchCrash = 3
 
-// crash measures what the end of an instance costs its jobs, which are due every second and idle when it comes: sig
-// kills it, or stops it.
-func (b *bench) crash(name string, sig syscall.Signal) {
+// Ways in which an instance ends, as far as its jobs are concerned.
+func killed(p *process)  { p.signal(syscall.SIGKILL) }
+func stopped(p *process) { p.signal(syscall.SIGSTOP) }
+func cut(p *process)     { p.proxy.Stall() } // nothing arrives any more, and no connection breaks
+
+// crash measures what the end of an instance costs its jobs, which are due every second and idle when it comes.
+func (b *bench) crash(name string, end func(*process)) {
 	b.t.Helper()
 	g := newGroup(b, secondly)
 	l := newLine(name, b.size)
@@ -24,7 +28,7 @@ func (b *bench) crash(name string, sig syscall.Signal) {
 	}
 	time.Sleep(b.settle)
 	sleepToHalf()
-	before, _ := g.spent()
+	begun, _ := g.spent()
 	time.Sleep(b.settle)
 	after, calm := g.spent()
 	var late []time.Duration
@@ -34,7 +38,7 @@ func (b *bench) crash(name string, sig syscall.Signal) {
 		sleepToHalf()
 		victim, last := g.victim()
 		at := time.Now().Unix()
-		victim.signal(sig)
+		end(victim)
 		time.Sleep(watchCrash * time.Second)
 		_, seen := g.spent()
 		first := make(map[string]map[int64]time.Duration, len(last))
@@ -48,7 +52,7 @@ func (b *bench) crash(name string, sig syscall.Signal) {
 			first[run.Job][run.Tick] = run.Late
 		}
 		for job, was := range last {
-			end := time.Unix(was.Tick, 0).Add(was.Late)
+			before := time.Unix(was.Tick, 0).Add(was.Late)
 			for tick := at + 1; tick < at+watchCrash; tick++ {
 				d, ran := first[job][tick]
 				if !ran {
@@ -59,7 +63,7 @@ func (b *bench) crash(name string, sig syscall.Signal) {
 				if tick == at+1 {
 					late = append(late, d)
 				}
-				pause, end = max(pause, begin.Sub(end)), begin
+				pause, before = max(pause, begin.Sub(before)), begin
 			}
 		}
 		victim.kill()
@@ -69,7 +73,7 @@ func (b *bench) crash(name string, sig syscall.Signal) {
 	}
 	slices.Sort(late)
 	b.print(l.late(late).add(pause.Seconds(), "longest-pause-s").add(float64(never), "never").add(float64(twice), "twice").
-		add(float64(b.kills), "ends").add(float64(after.requests-before.requests)/float64(max(1, len(calm.Runs))), "req/run"))
+		add(float64(b.kills), "ends").add(float64(after.requests-begun.requests)/float64(max(1, len(calm.Runs))), "req/run"))
 	for _, p := range g.live {
 		p.kill()
 	}

@@ -66,9 +66,16 @@ func (g *group) add(n int) time.Time {
 	var added []*process
 	for range n {
 		g.started++
-		added = append(added, start(g.t, g.changed, exec.CommandContext(g.t.Context(), g.program("instance"),
-			"-servers", g.server.Addr(), "-group", serverType, "-id", fmt.Sprintf("i%d", g.started),
-			"-session", g.session.String(), "-jobs", strconv.Itoa(g.Jobs))))
+		addr, proxy := g.server.Addr(), (*zkserver.Proxy)(nil)
+		if g.proxied {
+			proxy = zkserver.NewProxy(g.t, addr)
+			addr = proxy.Addr()
+		}
+		p := start(g.t, g.changed, exec.CommandContext(g.t.Context(), g.program("instance"),
+			"-servers", addr, "-group", serverType, "-id", fmt.Sprintf("i%d", g.started),
+			"-session", g.session.String(), "-jobs", strconv.Itoa(g.Jobs)))
+		p.proxy = proxy
+		added = append(added, p)
 	}
 	for _, p := range added {
 		p.awaitReady()

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/swjobs/singleworker/integration/zkserver"
 )
 
 // patience is how long a process may take to answer.
@@ -31,6 +33,7 @@ type process struct {
 	owned   atomic.Int64
 	changed chan<- struct{} // owned has
 	log     string          // path
+	proxy   *zkserver.Proxy // on its way to the server, or nil
 }
 
 // start starts a process, which ends with the test, and does not wait for it. It sends to changed, which is
