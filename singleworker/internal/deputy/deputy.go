@@ -87,6 +87,7 @@ func (d *Deputy) Watch(slot string) {
 	w := d.watched(slot)
 	if job := d.jobOf(slot); job == nil {
 		d.drop(w)
+		delete(d.asked, slot)
 	} else if now := d.now(); !w.reading {
 		d.putDue(w, ticks.NextDue(*job.Ticks, zkrec.Tick{}, now))
 	}

@@ -31,8 +31,8 @@ type relief struct {
 
 	take  lease.Take
 	slot  string
-	proof string // the node below the tick node
-	asked time.Time
+	proof string    // the node below the tick node
+	asked time.Time // when its creation was asked for, by the wall clock; zero if it was there
 }
 
 func (o *Owner) relieve(a lease.Take) {
@@ -42,6 +42,9 @@ func (o *Owner) relieve(a lease.Take) {
 		if made.Err != nil && !errors.Is(made.Err, zkconn.ErrNodeExists) { // by an earlier try whose answer was lost
 			r.refuse(made.Err)
 			return
+		}
+		if made.Err != nil {
+			r.asked = time.Time{}
 		}
 		ReadManual(o.loop, slot, false, func(requests []ticks.Request, err error) {
 			if err != nil {
@@ -59,7 +62,7 @@ func (r relief) read(requests []ticks.Request) {
 	}
 	r.loop.Read(reads, func(results []zkconn.ReadResult) {
 		alive, beat, tick, proof := results[0], results[1], results[2], results[3]
-		if proof.Err == nil {
+		if proof.Err == nil && !r.asked.IsZero() {
 			r.Ahead = max(0, r.asked.Sub(proof.Stat.Ctime))
 		}
 		if err := errors.Join(alive.Err, beat.Err, tick.Err, proof.Err, r.check(alive.Stat, tick, requests, proof.Stat.Ctime)); err != nil {
