@@ -288,12 +288,14 @@ func TestLateDeputyTakesNothing(t *testing.T) {
 			}
 		},
 		"claims are under way": func(g *roomtest.Group, b *instance, on *atomic.Bool) {
-			lag := func() time.Duration { return time.Millisecond }
+			lag := func() time.Duration { return 10 * time.Millisecond }
 			b.Client.SetLatency(func() zkdev.Latency { return zkdev.Latency{There: lag, Back: lag} })
 			g.Create("/busy", "")
+			large := make([]byte, 300<<10) // one in a transaction: of several, some wait always
+			pending := 0
 			b.Add(roomtest.Room{Turn: func() {
-				if on.Load() && b.Joined() && !b.Waits(session.Claims) {
-					b.Write(session.Claims, []zkconn.Op{zkconn.SetOp("/busy", nil, zkconn.AnyVersion)}, func(session.Result) {})
+				for ; on.Load() && b.Joined() && pending < 5; pending++ {
+					b.Write(session.Claims, []zkconn.Op{zkconn.SetOp("/busy", large, zkconn.AnyVersion)}, func(session.Result) { pending-- })
 				}
 			}})
 		},
