@@ -44,6 +44,12 @@ func TestOverdue(t *testing.T) {
 		"taken without a round":        {able: []string{"b"}, lines: relieved()},
 		"told once, tried once":        {able: []string{"b"}, lines: watched(tried(1)...)},
 		"tried as often as it is told": {able: []string{"b"}, lines: watched(slices.Concat(tried(1), tried(2), tried(3), tried(4))...)},
+		"refused, and its owner has gone meanwhile: read for rule (a)": {able: []string{"b"}, lines: watched(
+			line{sec(1), 0, overdue, "take s v3 overdue #90"},
+			line{sec(1), 0, lease.LookGroup{}, "group"},
+			line{sec(1), 0, group(), ""},
+			line{sec(1.1), 0, lease.TakeDone{Slot: s, Outcome: lease.Refused}, "read s"},
+		)},
 		"unknown, applied": {able: []string{"b"}, lines: watched(
 			line{sec(1), 0, overdue, "take s v3 overdue #90"},
 			line{sec(1.5), 0, lease.TakeDone{Slot: s}, "read s"},

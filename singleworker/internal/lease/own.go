@@ -240,7 +240,7 @@ func (m *Machine) takeDone(now Instant, ev TakeDone) {
 		return
 	}
 	if ev.Outcome == Refused && s.relieves != "" {
-		if !s.known { // a watch has told meanwhile that the record has changed
+		if !s.known || !m.lives(s.rec.Owner) { // a watch has told meanwhile that the record has changed, or it is free
 			m.markDirty(s)
 		}
 		return // what it was refused for was read by the request
