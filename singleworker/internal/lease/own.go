@@ -60,9 +60,14 @@ func (m *Machine) accept(s *slot) {
 	if !m.connected || !free || s.rec.Offer != m.cfg.Self.SID || s.op != idle || s.beating || s.refusals >= refusalLimit {
 		return
 	}
-	if m.isAble(s, m.cfg.Self.SID) && (m.cfg.MaxSlots == 0 || m.hasRoom(m.Owned())) { // Owned looks at all slots
+	if m.canTake(s) {
 		m.take(s)
 	}
+}
+
+// canTake reports whether this instance can run s, and has room for it.
+func (m *Machine) canTake(s *slot) bool {
+	return m.isAble(s, m.cfg.Self.SID) && (m.cfg.MaxSlots == 0 || m.hasRoom(m.Owned())) // Owned looks at all slots
 }
 
 // take requests s as it was read.
