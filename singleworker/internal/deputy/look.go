@@ -92,15 +92,16 @@ func (d *Deputy) judge(l *look) (overdue bool) {
 		d.Watch(w.slot)
 		return false
 	}
-	grace := d.pace.grace(d.loop.Now())
-	since := ticks.Unclaimed(*job.Ticks, l.record, w.manual, now)
-	claim := d.claims[l.owner]
-	late := ticks.Unclaimed(*job.Ticks, l.record, w.manual, now.Add(-grace)) // since may be that of a later tick
-	switch {
-	case since.IsZero():
+	unclaimed := func(t time.Time) time.Time { return ticks.Unclaimed(*job.Ticks, l.record, w.manual, t) }
+	since := unclaimed(now)
+	if since.IsZero() { // as nearly always: this is asked after each tick
 		d.putDue(w, nextDue(l, now))
+		return false
+	}
+	grace, claim := d.pace.grace(d.loop.Now()), d.claims[l.owner]
+	switch late := unclaimed(now.Add(-grace)); { // since may be that of a later tick
 	case late.IsZero():
-		if w.due.Add(grace).After(now) && !ticks.Unclaimed(*job.Ticks, l.record, w.manual, w.due).IsZero() {
+		if w.due.Add(grace).After(now) && !unclaimed(w.due).IsZero() {
 			since = w.due // still: the grace may grow as fast as ticks come
 		}
 		d.putDue(w, since)

@@ -29,12 +29,9 @@
 //
 //	(a) when the ephemeral node of the owner's incarnation is gone. The server removes it no earlier
 //	    than one session timeout after it last heard from the owner, so the lease has lapsed by then;
-//	    or
 //	(b) when the heartbeat node has stayed at H for 1.5 session timeouts (the owner's or the taker's,
-//	    whichever is longer) on the taker's monotonic clock: the owner hangs while its session is alive.
-//
-// or
-//
+//	    whichever is longer) on the taker's monotonic clock: the owner hangs while its session is alive;
+//	    or
 //	(c) when a run of the slot is due that the owner has not claimed, and none is open: see below.
 //
 // All check H in the transaction, so that an owner that has just sent a heartbeat keeps the slot. For

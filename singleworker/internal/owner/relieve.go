@@ -39,12 +39,13 @@ func (o *Owner) relieve(a lease.Take) {
 	slot := string(a.Slot)
 	r := relief{o, a, slot, o.loop.Tree.Late(slot, o.member.Self().Incarnation), o.loop.Clock.Wall()}
 	o.loop.Write(session.Others, []zkconn.Op{zkconn.CreateEphemeralOp(r.proof, nil)}, func(made session.Result) {
-		if made.Err != nil && !errors.Is(made.Err, zkconn.ErrNodeExists) { // by an earlier try whose answer was lost
+		switch {
+		case made.Err == nil:
+		case errors.Is(made.Err, zkconn.ErrNodeExists): // by an earlier try whose answer was lost
+			r.asked = time.Time{}
+		default:
 			r.refuse(made.Err)
 			return
-		}
-		if made.Err != nil {
-			r.asked = time.Time{}
 		}
 		ReadManual(o.loop, slot, false, func(requests []ticks.Request, err error) {
 			if err != nil {
