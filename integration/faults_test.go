@@ -125,7 +125,7 @@ func TestShortDisconnectsLoseNothing(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	i := c.start(options{Proxied: true, Session: 2 * session})
-	c.start(options{})
+	c.start(options{Claim: singleworker.NoTakeovers}) // else an idle job moves as soon as a tick is not claimed
 	names := c.submitAll(4, "job")
 	c.awaitEven(len(names), 2)
 	since := time.Now()

@@ -35,6 +35,7 @@ type options struct {
 	Session  time.Duration
 	Sync     time.Duration
 	Grace    time.Duration
+	Claim    time.Duration // Config.ClaimGrace
 	MaxSlots int
 	Mode     singleworker.Mode
 	Handlers []string // default: all
@@ -90,7 +91,7 @@ func handlers() map[string]singleworker.Handler {
 func newManager(o options, record func(entry), log *slog.Logger) (*singleworker.Manager, error) {
 	m, err := singleworker.New(singleworker.Config{
 		Servers: o.Servers, ServerType: o.Group, InstanceID: o.ID, Auth: o.Auth, ACL: o.ACL, TLS: o.TLS,
-		SessionTimeout: o.Session, SyncPeriod: o.Sync, StopGrace: o.Grace, MaxSlots: o.MaxSlots, Mode: o.Mode,
+		SessionTimeout: o.Session, SyncPeriod: o.Sync, StopGrace: o.Grace, ClaimGrace: o.Claim, MaxSlots: o.MaxSlots, Mode: o.Mode,
 		Logger: log.With("sid", o.ID),
 		Hooks: singleworker.Hooks{
 			OnOwned: func(own singleworker.Ownership) {
