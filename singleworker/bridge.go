@@ -21,7 +21,8 @@ import (
 // schedules and handlers, and calls the hooks for events of both.
 type bridge struct {
 	cfg      Config
-	handlers handlers
+	life     context.Context //nolint:containedctx // ends with the coordinator, with ErrNotRunning as its cause
+	handlers *handlers
 	leases   *leases.Table
 	hooks    *hookCaller
 	runner   *runner.Runner
@@ -40,11 +41,33 @@ var (
 	_ runner.Keeper   = (*coord.Coordinator)(nil)
 )
 
-// handlers are the instance's handlers by name. They do not change after Run was called.
-type handlers map[string]Handler
+// handlers are the instance's handlers by name. None is ever removed. Safe for concurrent use.
+type handlers struct{ byName sync.Map }
+
+func (h *handlers) of(name string) Handler {
+	f, _ := h.byName.Load(name)
+	handler, _ := f.(Handler)
+	return handler
+}
+
+// add reports whether the name was free.
+func (h *handlers) add(name string, f Handler) bool {
+	_, twice := h.byName.LoadOrStore(name, f)
+	return !twice
+}
+
+// names lists them; it is not nil, for an empty list is published, too.
+func (h *handlers) names() []string {
+	names := []string{}
+	h.byName.Range(func(name, _ any) bool {
+		names = append(names, name.(string)) //nolint:forcetypeassert // see add
+		return true
+	})
+	return names
+}
 
 // Has implements catalog.Handlers.
-func (h handlers) Has(name string) bool { return h[name] != nil }
+func (h *handlers) Has(name string) bool { return h.of(name) != nil }
 
 // Own passes an owned slot to the runner.
 func (w *bridge) Own(o journal.Ownership) {
@@ -58,7 +81,7 @@ func (w *bridge) Own(o journal.Ownership) {
 		w.owned[o.Slot] = o.Lease
 		w.hooks.owned(Ownership{Job: name, Shard: shard, Token: o.Lease.Token})
 	}
-	handler, spec := w.handlers[o.Spec.Job.HandlerName()], o.Spec
+	handler, spec := w.handlers.of(o.Spec.Job.HandlerName()), o.Spec
 	w.runner.Own(runner.Job{
 		Job: o.Job, Name: o.Slot, Lease: o.Lease, Since: o.Since, From: o.From, Record: o.Record, Requests: o.Requests,
 		Handle: func(ctx context.Context, r runner.Run) error {

@@ -68,7 +68,7 @@ func TestRunOfAnOwnedJob(t *testing.T) {
 		claim := runner.Run{
 			Job: "daily", Tick: time.UnixMilli(86_400_000).UTC(), RunID: "r1", Token: 7, Attempt: 1, Started: time.UnixMilli(86_400_005),
 		}
-		handler := w.handlers[spec.Job.HandlerName()]
+		handler := w.handlers.of(spec.Job.HandlerName())
 		if err := handler(t.Context(), w.newRun(claim, spec)); err != nil {
 			t.Fatal(err)
 		}

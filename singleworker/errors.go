@@ -46,8 +46,12 @@ var (
 	ErrNotHandedBack = coord.ErrNotHandedBack
 )
 
-// ErrStarted is returned by Handle, Schedule and Run after Run was called.
+// ErrStarted is returned by Run if it was called before.
 var ErrStarted = errors.New("singleworker: manager already started")
+
+// ErrNotRunning is returned by the methods of a Manager that need a running one,
+// before Run was called and after it has ended.
+var ErrNotRunning = errors.New("singleworker: manager not running")
 
 // StuckError is returned by Run if handlers have not returned 5 s after their
 // contexts were canceled. Their goroutines still exist.

@@ -33,8 +33,8 @@ type Manager struct {
 	started  bool
 	drained  bool    // Drain was called
 	bridge   *bridge // nil before Run
-	handlers map[string]Handler
-	jobs     map[string]zkrec.Spec // declared
+	handlers handlers
+	jobs     map[string]zkrec.Spec // declared before Run
 }
 
 // New validates cfg and returns a Manager, which does nothing until Run. An
@@ -44,46 +44,63 @@ func New(cfg Config) (*Manager, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	return &Manager{
-		cfg: cfg, handlers: make(map[string]Handler), jobs: make(map[string]zkrec.Spec),
-	}, nil
+	return &Manager{cfg: cfg, jobs: make(map[string]zkrec.Spec)}, nil
 }
 
 // InstanceID returns the ID of this instance: Config.InstanceID or the generated one.
 func (m *Manager) InstanceID() string { return m.cfg.InstanceID }
 
 // Handle registers a handler under a name. A job uses the handler named like the
-// job unless Job.Handler names another. Handle returns ErrStarted after Run was
-// called, and a *ConfigError for an invalid or repeated name.
+// job unless Job.Handler names another. On a running Manager, Handle returns at
+// once; the group hears of the handler soon, or when ZooKeeper is reachable again,
+// and may then give the instance jobs that need it. Errors: a *ConfigError for an
+// invalid or repeated name, ErrNotRunning after Run has ended.
 func (m *Manager) Handle(name string, h Handler) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	err := job.CheckNodeName(name)
 	switch {
-	case m.started:
-		return ErrStarted
+	case m.ended():
+		return ErrNotRunning
 	case err != nil:
 	case h == nil:
 		err = errors.New("has no function")
-	case m.handlers[name] != nil:
+	case !m.handlers.add(name, h):
 		err = errors.New("is already registered")
 	}
 	if err != nil {
 		return &ConfigError{Field: "handler", Value: name, Err: err}
 	}
-	m.handlers[name] = h
+	if m.bridge != nil {
+		m.bridge.coord.Handle(name, m.handlers.names())
+	}
 	return nil
 }
 
-// Schedule declares a job. Run creates the job if it does not exist. If it does,
-// a new declaration replaces an older one; an operator's change stays until the
+// ended reports whether Run has ended, or is about to. mu must be held.
+func (m *Manager) ended() bool { return m.bridge != nil && m.bridge.life.Err() != nil }
+
+// Schedule is ScheduleContext with context.Background. On a running Manager, it
+// waits for ZooKeeper until Run has ended.
+func (m *Manager) Schedule(j Job) error { return m.ScheduleContext(context.Background(), j) }
+
+// ScheduleContext declares a job. Before Run, it only takes notice: Run declares
+// the job. On a running Manager, also in a handler, it returns when ZooKeeper has
+// the job; if ctx is done first, the error wraps admin.ErrUnavailable or the cause
+// of ctx, and the job may have been declared nevertheless.
+//
+// A job that does not exist is created. If it does, a new declaration replaces an older one; an operator's change stays until the
 // declaration differs from the one that the operator changed. If instances
 // declare a job differently, the most recently started one wins. A job that is no
 // longer declared stays until it is canceled; a canceled job is recreated at the
 // next start of an instance that declares it. Any instance of the group with the
-// handler may run the job. Schedule returns ErrStarted after Run was called, and
-// a *ConfigError for an invalid or repeated job.
-func (m *Manager) Schedule(j Job) error {
+// handler may run the job. A declaration on a running Manager is not repeated by it
+// when someone deletes the group's records.
+//
+// Errors: a *ConfigError for an invalid job, or one declared twice before Run;
+// ErrNotRunning after Run has ended; ErrAccessDenied; admin.ErrFull; and the reason why
+// a job cannot be replaced that a newer version of this library wrote.
+func (m *Manager) ScheduleContext(ctx context.Context, j Job) error {
 	if err := j.Validate(); err != nil {
 		return refused(err)
 	}
@@ -94,14 +111,18 @@ func (m *Manager) Schedule(j Job) error {
 		return refused(err)
 	}
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.started {
-		return ErrStarted
+	w := m.bridge
+	_, twice := m.jobs[j.Name]
+	if w == nil && !twice {
+		m.jobs[j.Name] = spec
 	}
-	if _, twice := m.jobs[j.Name]; twice {
+	m.mu.Unlock()
+	switch {
+	case w != nil:
+		return w.declare(ctx, member.Declaration{Job: j.Name, Spec: spec})
+	case twice:
 		return &ConfigError{Field: "Job.Name", Value: j.Name, Err: errors.New("is already declared")}
 	}
-	m.jobs[j.Name] = spec
 	return nil
 }
 
@@ -122,7 +143,9 @@ func (m *Manager) Run(ctx context.Context) error {
 		m.mu.Unlock()
 		return ErrStarted
 	}
+	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	w := m.wire(ctx)
+	w.life = life
 	m.started, m.bridge = true, w
 	m.mu.Unlock()
 
@@ -142,6 +165,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	tasks.Go("coordinator", func(ctx context.Context) error {
 		defer tasks.Cancel(nil)
 		defer endRuns(ErrStopping) // their results cannot be written now
+		defer end(ErrNotRunning)
 		return w.coord.Run(ctx)
 	})
 	stop := context.AfterFunc(ctx, func() {
@@ -186,7 +210,7 @@ func (m *Manager) Drain(ctx context.Context) error {
 func (m *Manager) wire(ctx context.Context) *bridge {
 	clock := leases.NewClockOf(wall.Of(ctx))
 	w := &bridge{
-		cfg: m.cfg, handlers: handlers(m.handlers), leases: leases.NewTable(clock),
+		cfg: m.cfg, handlers: &m.handlers, leases: leases.NewTable(clock),
 		hooks: newHookCaller(m.cfg.Hooks), owned: make(map[string]*leases.Lease), shards: make(map[string]Shard), quiet: quiet{},
 	}
 	var declarations []member.Declaration
@@ -209,7 +233,7 @@ func (m *Manager) wire(ctx context.Context) *bridge {
 				MaxSlots: m.cfg.MaxSlots, Weight: m.cfg.Weight, Guard: guardToken(), Mode: modeOf(m.cfg),
 			},
 			Latch: m.cfg.Mode == LatchMode, Drained: m.drained, Declarations: declarations,
-			Handlers: slices.AppendSeq([]string{}, maps.Keys(m.handlers)), // not nil: also an empty list is published
+			Handlers: m.handlers.names(),
 		},
 		Handlers: w.handlers, Runner: w, Leases: w.leases, Clock: clock, Logger: m.cfg.Logger,
 	})

@@ -204,18 +204,11 @@ func TestRunWithACanceledContext(t *testing.T) {
 	})
 }
 
-func TestAfterRunNothingCanBeAdded(t *testing.T) {
+func TestRunTwice(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := withoutServer(t, refuse, time.Second)
-		for what, err := range map[string]error{
-			"Handle":       m.Handle("other", idle),
-			"Schedule":     m.Schedule(Job{Name: "other", Schedule: "@daily"}),
-			"a second Run": m.Run(t.Context()),
-		} {
-			if !errors.Is(err, ErrStarted) {
-				t.Errorf("%s: %v, want ErrStarted", what, err)
-			}
+		if err := withoutServer(t, refuse, time.Second).Run(t.Context()); !errors.Is(err, ErrStarted) {
+			t.Errorf("a second Run: %v, want ErrStarted", err)
 		}
 	})
 }

@@ -72,7 +72,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	c := &Client{tree: zkrec.NewTree(cfg.ServerType), changed: make(chan struct{}, 1), heard: func(int) {}}
+	c := On(nil, cfg.ServerType)
 	if cfg.OnRead != nil {
 		var nodes atomic.Int64
 		c.heard = func(more int) { cfg.OnRead(int(nodes.Add(int64(more)))) }
@@ -99,6 +99,13 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// On returns a client of a group over a connection that is there, which belongs to the caller: the Client need not be
+// closed, and hears of no watches, so the methods that await something must not be called. It is for package
+// singleworker; other programs Dial.
+func On(conn *zkconn.Conn, serverType string) *Client {
+	return &Client{conn: conn, tree: zkrec.NewTree(serverType), changed: make(chan struct{}, 1), heard: func(int) {}}
 }
 
 // greet returns when a server has answered.

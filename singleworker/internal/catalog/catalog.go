@@ -59,13 +59,16 @@ type Catalog struct {
 	stale      map[string]struct{} // unknown jobs that have changed
 	byRegister bool                // all registrations are read and watched: see AbleChanged
 	audit      audit
+
+	Survey *Survey
 }
 
 // New returns an empty catalog.
 func New(loop *session.Loop, m *member.Member, handlers Handlers) *Catalog {
+	jobs := make(map[string]*Job)
 	return &Catalog{
-		loop: loop, member: m, handlers: handlers,
-		jobs: make(map[string]*Job), registered: make(map[string]struct{}), stale: make(map[string]struct{}),
+		loop: loop, member: m, handlers: handlers, Survey: &Survey{jobs: jobs},
+		jobs: jobs, registered: make(map[string]struct{}), stale: make(map[string]struct{}),
 		audit: audit{loop: loop, cleanup: m.Cleanup},
 	}
 }
@@ -82,7 +85,9 @@ type Job struct {
 	Slots    []string    // of the active layout, whose nodes exist
 	Stale    []string    // shards whose nodes exist although the active layout has no such slot
 
+	looked       bool // it was read, or it is known why that cannot be
 	known        bool // Version, created and what follows were read
+	stripped     bool // Spec lacks what only runs need, and must be parsed again: the handler is here now
 	isRegistered bool // this instance is; see registered
 	spoilt       bool // the spec, or the record of complete ticks, is no record
 	created      int64
@@ -215,7 +220,29 @@ func (c *Catalog) List() {
 	})
 }
 
+// Survey is the first reading of all jobs.
+type Survey struct {
+	jobs     map[string]*Job
+	listed   bool
+	complete bool
+}
+
+// Complete reports whether every job was read since the start, but for those that cannot be.
+func (s *Survey) Complete() bool {
+	if s.complete || !s.listed {
+		return s.complete
+	}
+	for _, j := range s.jobs {
+		if !j.looked {
+			return false
+		}
+	}
+	s.complete = true
+	return true
+}
+
 func (c *Catalog) listed(names []string) {
+	c.Survey.listed = true
 	length := listing.Length(names)
 	crowded := length > listing.Warn
 	if crowded && !c.crowded {
@@ -300,6 +327,7 @@ func (c *Catalog) viewed(j *Job, v view) {
 
 func (c *Catalog) refreshed(j *Job, v view) {
 	j.nextLook = 0 // unless everything is as it should be
+	j.looked = j.looked || !zkconn.IsUnknown(v.err)
 	switch {
 	case errors.Is(v.err, zkconn.ErrNoNode), v.spec != nil && v.spec.Canceled:
 		c.forget(j)
@@ -314,7 +342,10 @@ func (c *Catalog) refreshed(j *Job, v view) {
 		c.loop.Log.Debug("job not read", "job", j.Name, "err", v.err)
 		return
 	}
-	changed := !j.known || j.Version != v.stat.Version || j.created != v.stat.Czxid
+	changed := !j.known || j.Version != v.stat.Version || j.created != v.stat.Czxid || j.stripped && v.spec != j.Spec
+	if changed {
+		j.stripped = false
+	}
 	j.known, j.Version, j.created, j.Written = true, v.stat.Version, v.stat.Czxid, v.stat.Mtime
 	err := errors.Join(v.specErr, v.ticksErr)
 	if changed = changed || (err == nil) != j.Valid(); changed {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/swjobs/singleworker/singleworker/internal/member"
@@ -18,6 +19,16 @@ func (c *Catalog) judge(spec *zkrec.Spec) error {
 		return fmt.Errorf("handler %q: %w", handler, ErrElsewhere)
 	}
 	return nil
+}
+
+// HandlerAdded looks again at the jobs that could not run here for want of a handler.
+func (c *Catalog) HandlerAdded(name string) {
+	for _, j := range c.jobs {
+		if j.Valid() && !j.Eligible && j.Spec.Job.HandlerName() == name && c.judge(j.Spec) == nil {
+			j.stripped = true
+			c.Refresh(j)
+		}
+	}
 }
 
 // setEligible notes whether the job can run here, and says so when that changed.
@@ -37,7 +48,7 @@ func (c *Catalog) setEligible(j *Job, err error) {
 		case errors.Is(err, ErrElsewhere):
 			c.loop.Log.Debug("job cannot run here", "job", j.Name, "reason", err)
 		case isUnreadable:
-			c.logInvalid(j.Name, unreadable)
+			logInvalid(c.loop.Log, j.Name, unreadable)
 		default:
 			c.loop.Log.Error("job invalid: it cannot run here", "job", j.Name,
 				"path", c.loop.Tree.Job(j.Name), "err", err)
@@ -68,11 +79,11 @@ func (c *Catalog) Report(slot string, err error, paths ...string) {
 		j.unreadable = make(map[string]string)
 	}
 	j.unreadable[unreadable.Path] = err.Error()
-	c.logInvalid(slot, unreadable)
+	logInvalid(c.loop.Log, slot, unreadable)
 }
 
-func (c *Catalog) logInvalid(slot string, err *zkrec.UnreadableError) {
-	c.loop.Log.Error("job invalid: nobody runs it until its record is repaired (swctl repair)", "job", slot,
+func logInvalid(log *slog.Logger, slot string, err *zkrec.UnreadableError) {
+	log.Error("job invalid: nobody runs it until its record is repaired (swctl repair)", "job", slot,
 		"path", err.Path, "err", err.Err)
 }
 

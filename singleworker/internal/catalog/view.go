@@ -31,7 +31,12 @@ type parsed struct {
 	ticks   *ticks.Job
 }
 
-func (j *Job) parsed() parsed { return parsed{j.created, j.Spec, j.Ticks} }
+func (j *Job) parsed() parsed {
+	if j.stripped {
+		return parsed{}
+	}
+	return parsed{j.created, j.Spec, j.Ticks}
+}
 
 func (p parsed) is(stat zkconn.Stat) bool {
 	return p.ticks != nil && p.created == stat.Czxid && p.ticks.SpecVersion == stat.Version

@@ -49,7 +49,6 @@ type Config struct {
 type Coordinator struct {
 	log     *slog.Logger
 	loop    *session.Loop
-	entry   *member.Entry
 	member  *member.Member
 	catalog *catalog.Catalog
 	owner   *owner.Owner
@@ -61,6 +60,7 @@ type Coordinator struct {
 	started        bool
 	sessionTimeout time.Duration // as granted last; 0 before the first session
 	joining        joining
+	waiting        waiting
 	nextSync       time.Duration // Mono
 	failure        error         // why the loop must end
 }
@@ -71,7 +71,6 @@ func New(cfg Config) *Coordinator {
 		Conn: cfg.Conn, ServerType: cfg.ServerType, SyncPeriod: cfg.SyncPeriod, Clock: cfg.Clock, Logger: cfg.Logger,
 	})
 	c := &Coordinator{log: cfg.Logger, loop: loop}
-	c.entry = member.NewEntry(loop, cfg.Member)
 	c.member = member.New(loop, cfg.Member)
 	c.catalog = catalog.New(loop, c.member, cfg.Handlers)
 	c.owner = owner.New(loop, c.member, c.catalog, owner.Config{
@@ -176,6 +175,7 @@ func (h handler) Settled() (done bool, err error) {
 	idle := h.owner.Draining() && h.journal.Idle() && h.owner.Idle()
 	h.member.SetLoad(h.owner.Count(), idle)
 	h.member.TellState()
+	h.waiting.tell(h.loop.Joined(), h.ready())
 	left := h.leave()
 	return left || h.failure != nil, h.failure
 }

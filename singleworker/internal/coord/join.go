@@ -65,21 +65,21 @@ func (c *Coordinator) tryJoin(
 	if again {
 		// Everything but the ephemeral node outlives a session, unless someone deleted it; and each
 		// moment without heartbeats counts.
-		if mine, err := c.entry.Appear(ctx, self); !errors.Is(err, zkconn.ErrNoNode) {
+		if mine, err := c.member.Entry.Appear(ctx, self); !errors.Is(err, zkconn.ErrNoNode) {
 			return mine, err
 		}
 	}
-	if err := c.entry.Prepare(ctx); err != nil {
+	if err := c.member.Entry.Prepare(ctx); err != nil {
 		return zkrec.Instance{}, err
 	}
 	if err := c.catalog.RegisterAll(ctx, attempt); err != nil {
 		return zkrec.Instance{}, err
 	}
-	mine, err := c.entry.Appear(ctx, self)
+	mine, err := c.member.Entry.Appear(ctx, self)
 	if err != nil {
 		return mine, err
 	}
-	return mine, c.entry.Declare(ctx)
+	return mine, c.member.Entry.Declare(ctx)
 }
 
 // joined ends an attempt.
@@ -98,7 +98,7 @@ func (c *Coordinator) joined(attempt int, mine zkrec.Instance, err error) {
 	c.log.Info("joined the group", "path", c.loop.Tree.Root(), "instance_id", c.member.ID(),
 		"session_id", c.loop.SessionID(), "session_timeout", c.loop.Conn.SessionTimeout().String())
 	if !c.member.EverJoined() {
-		c.entry.Sweep()
+		c.member.Entry.Sweep()
 	}
 	c.owner.Step(lease.Opened{Session: c.loop.Conn.SessionTimeout(), SyncPeriod: c.loop.SyncPeriod()})
 	c.member.Joined(mine)

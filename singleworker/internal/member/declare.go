@@ -38,6 +38,18 @@ func (e *Entry) Declare(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// DeclareOne writes a job that the application's code declares while it runs, and returns when that is done. It is for
+// an instance that has joined, in any of its sessions.
+func (e *Entry) DeclareOne(ctx context.Context, d Declaration) error {
+	return e.loop.Conn.Retry(ctx, func() error {
+		if err := e.room.Check(ctx, e.loop.Conn, e.loop.Tree.Root(), d.Job); err != nil {
+			return err
+		}
+		_, err := e.declare(ctx, d)
+		return err
+	})
+}
+
 // declareNew creates the jobs that do not exist, and returns the declarations that are not yet as they should be.
 func (e *Entry) declareNew(ctx context.Context) (rest []Declaration, err error) {
 	all := e.cfg.Declarations

@@ -19,30 +19,48 @@ import (
 // handlersKept is for how long the list of handlers of which no live member speaks is kept.
 const handlersKept = 24 * time.Hour
 
-// published is this instance's list of handlers as a node.
-type published struct {
+// handlerNode is this instance's list of handlers as a node.
+type handlerNode struct {
 	hash string // empty: not published
 	data []byte
 }
 
-func publishedOf(cfg Config) published {
-	if cfg.Handlers == nil {
-		return published{}
+// handlerNodeOf returns the node of a list; nil is not published.
+func handlerNodeOf(names []string) *handlerNode {
+	if names == nil {
+		return new(handlerNode)
 	}
-	hash, data, ok := zkrec.EncodeHandlers(cfg.Handlers)
+	hash, data, ok := zkrec.EncodeHandlers(names)
 	if !ok {
-		return published{}
+		return new(handlerNode)
 	}
-	return published{hash, data}
+	return &handlerNode{hash, data}
 }
 
-// publishHandlers creates the node with this instance's handlers.
-func (e *Entry) publishHandlers(ctx context.Context) error {
+// SetHandlers takes in another list of handlers of this instance. It is published when this instance joins, or by
+// Member.Publish.
+func (e *Entry) SetHandlers(names []string) { e.handlers.Store(handlerNodeOf(names)) }
+
+// keepHandlers publishes the list of handlers that the record of a member is about to name. It also writes a list
+// that exists: an instance that is about to remove it as old then finds another version.
+func (e *Entry) keepHandlers(ctx context.Context, list *handlerNode) error {
+	if err := e.publishHandlers(ctx, list); err != nil {
+		return err
+	}
+	_, err := e.loop.Conn.Multi(ctx, zkconn.SetOp(e.loop.Tree.HandlerList(list.hash), list.data, zkconn.AnyVersion))
+	if errors.Is(err, zkconn.ErrDenied) {
+		return nil
+	}
+	return err
+}
+
+// publishHandlers creates the node with a list of handlers.
+func (e *Entry) publishHandlers(ctx context.Context, list *handlerNode) error {
 	tree, conn := e.loop.Tree, e.loop.Conn
 	if err := conn.EnsureRoot(ctx, tree.Handlers()); err != nil {
 		return err
 	}
-	_, err := conn.Multi(ctx, zkconn.CreateOp(tree.HandlerList(e.published.hash), e.published.data))
+	_, err := conn.Multi(ctx, zkconn.CreateOp(tree.HandlerList(list.hash), list.data))
 	if errors.Is(err, zkconn.ErrNodeExists) {
 		return nil
 	}
@@ -67,7 +85,8 @@ func (e *Entry) Sweep() {
 func (e *Entry) dropHandlers(ctx context.Context) error {
 	tree, conn := e.loop.Tree, e.loop.Conn
 	hashes, _, err := conn.Children(ctx, tree.Handlers())
-	if err != nil || !slices.ContainsFunc(hashes, func(hash string) bool { return hash != e.published.hash }) {
+	mine := e.handlers.Load().hash
+	if err != nil || !slices.ContainsFunc(hashes, func(hash string) bool { return hash != mine }) {
 		return err
 	}
 	sids, parent, err := conn.Children(ctx, tree.Instances())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/listing"
@@ -17,15 +18,16 @@ import (
 
 // Entry is how an instance becomes part of its group. Its methods run beside the loop.
 type Entry struct {
-	loop      *session.Loop
-	cfg       Config
-	published published
-	room      listing.Room
+	loop     *session.Loop
+	cfg      Config
+	handlers atomic.Pointer[handlerNode] // of this instance, now
+	room     listing.Room
 }
 
-// NewEntry returns the entry of an instance.
-func NewEntry(loop *session.Loop, cfg Config) *Entry {
-	return &Entry{loop: loop, cfg: cfg, published: publishedOf(cfg)}
+func newEntry(loop *session.Loop, cfg Config) *Entry {
+	e := &Entry{loop: loop, cfg: cfg}
+	e.handlers.Store(handlerNodeOf(cfg.Handlers))
+	return e
 }
 
 // Prepare creates what must exist before this instance appears: the roots.
@@ -136,7 +138,8 @@ func (e *Entry) createEphemeral(ctx context.Context, mine zkrec.Instance) (zkrec
 // and its version starts at 0 again. Where an ACL forbids writing the parent, it is left alone. The
 // transaction checks that the handlers, which the node names, are published.
 func (e *Entry) enlist(ctx context.Context, path string, mine zkrec.Instance) (zkrec.Instance, error) {
-	mine.Handlers = e.published.hash
+	handlers := e.handlers.Load()
+	mine.Handlers = handlers.hash
 	counted := []zkconn.Op{zkconn.SetOp(e.loop.Tree.Instances(), nil, zkconn.AnyVersion)}
 	for {
 		var ops []zkconn.Op
@@ -152,7 +155,7 @@ func (e *Entry) enlist(ctx context.Context, path string, mine zkrec.Instance) (z
 			return mine, err
 		case refused.Index < named:
 			if errors.Is(err, zkconn.ErrNoNode) {
-				err = e.publishHandlers(ctx)
+				err = e.publishHandlers(ctx, handlers)
 			}
 			if zkconn.IsUnknown(err) {
 				return mine, err

@@ -54,6 +54,7 @@ type (
 type Member struct {
 	Cleanup *Cleanup // after members that have died
 	Roster  *Roster  // of the live ones
+	Entry   *Entry   // into the group
 
 	loop *session.Loop
 	cfg  Config
@@ -62,6 +63,7 @@ type Member struct {
 	able       *Able
 	load       load
 	published  zkrec.Instance // what the ephemeral node says
+	refused    *handlerNode   // the list of handlers that could not be published
 	told       string         // the state that was last told, or tried to be
 	publishing session.OnePerTime
 	closing    closing
@@ -81,6 +83,7 @@ func New(loop *session.Loop, cfg Config) *Member {
 	return &Member{
 		Cleanup: &Cleanup{loop: loop, id: cfg.ID, missing: make(map[string]bool)},
 		Roster:  &Roster{loop: loop},
+		Entry:   newEntry(loop, cfg),
 		loop:    loop, cfg: cfg, closing: closing{drained: cfg.Drained, standby: cfg.Latch},
 	}
 }
@@ -109,6 +112,9 @@ func (m *Member) SetLoad(owned int, idle bool) { m.load = load{owned, idle} }
 func (m *Member) Joined(record zkrec.Instance) {
 	m.everJoined = true
 	m.published, m.told = record, record.State
+	if record.Handlers == "" {
+		m.refused = m.Entry.handlers.Load()
+	}
 	m.contend()
 }
 
@@ -138,7 +144,9 @@ func (m *Member) state() string {
 // Record is this instance's record as it should be.
 func (m *Member) Record() zkrec.Instance {
 	record := m.cfg.Instance
-	record.Handlers = m.published.Handlers // as decided when the instance joined
+	if list := m.Entry.handlers.Load(); list != m.refused {
+		record.Handlers = list.hash
+	}
 	record.Owned, record.State, record.Withdrawn = m.load.owned, m.state(), m.closing.drained
 	record.Standby, record.SessionTimeout = m.closing.standby, zkrec.Duration(m.loop.Conn.SessionTimeout())
 	return record
@@ -146,18 +154,31 @@ func (m *Member) Record() zkrec.Instance {
 
 // Publish brings the ephemeral node up to date.
 func (m *Member) Publish() {
-	want := m.Record()
+	want, list := m.Record(), m.Entry.handlers.Load()
 	if !m.loop.Joined() || want == m.published || !m.publishing.Begin() {
 		return
 	}
 	path := m.loop.Tree.Instance(m.cfg.ID)
+	named := want.Handlers == "" || want.Handlers == m.published.Handlers
 	m.loop.Async("publish", func(ctx context.Context) func() {
-		err := changeOwn(ctx, m.loop, m.cfg.ID, func(version int32) zkconn.Op {
-			return zkconn.SetOp(path, want.Encode(), version)
-		})
+		var err error
+		if !named {
+			err = m.Entry.keepHandlers(ctx, list)
+		}
+		if err != nil && !zkconn.IsUnknown(err) && !errors.Is(err, zkconn.ErrNoNode) {
+			m.loop.Log.Warn("handlers not published: the others read registrations instead", "err", err)
+			err, want.Handlers = nil, ""
+		}
+		if err == nil {
+			err = changeOwn(ctx, m.loop, m.cfg.ID, func(version int32) zkconn.Op {
+				return zkconn.SetOp(path, want.Encode(), version)
+			})
+		}
 		return func() {
 			if err == nil {
-				m.published = want
+				if m.published = want; want.Handlers == "" {
+					m.refused = list
+				}
 			} else {
 				m.loop.Log.Debug("instance record not updated", "err", err)
 			}

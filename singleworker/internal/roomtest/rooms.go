@@ -61,7 +61,8 @@ func (g *Group) NewMember(cfg member.Config) *Rooms {
 		cfg.Instance.Incarnation = cfg.ID + "-1"
 	}
 	r := &Rooms{Loop: g.NewLoop(cfg.ID)}
-	r.Entry, r.Member = member.NewEntry(r.Loop.Loop, cfg), member.New(r.Loop.Loop, cfg)
+	r.Member = member.New(r.Loop.Loop, cfg)
+	r.Entry = r.Member.Entry
 	r.OnEvent, r.OnTurn = r.event, r.wakeUp
 	r.OnNotice = func(n session.Notice) {
 		for _, room := range r.rooms {

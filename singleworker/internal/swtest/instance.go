@@ -163,6 +163,9 @@ func (i *Instance) Leave() {
 // Setup is what it was made of, to start it again.
 func (i *Instance) Setup() Setup { return i.setup }
 
+// Manager is the Manager that the instance runs.
+func (i *Instance) Manager() *singleworker.Manager { return i.manager }
+
 // Drain is Manager.Drain.
 func (i *Instance) Drain(ctx context.Context) error {
 	i.mu.Lock()
