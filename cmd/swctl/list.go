@@ -17,8 +17,9 @@ func (a *app) listCommand() *cmdline.Command {
 	return &cmdline.Command{
 		Name: "list", Aliases: []string{"ls"},
 		Short: "show all jobs: their owners, last runs and next runs",
-		Long: `STATE is owned, unowned or invalid, or, for a job that is owned, paused or late: late
-means that a tick is overdue by the job's --alarm-after. The column REASON appears when a
+		Long: `STATE is owned, unowned, invalid or done, or, for a job that is owned, paused or late: late
+means that a tick is overdue by the job's --alarm-after. A job that is done has an @at schedule,
+has run, has no owner any more, and is removed --keep-done after that. The column REASON appears when a
 job has one; it also names a run that is in progress when the next tick comes, and how many
 ticks in a row have failed. LAST and NEXT are relative to now: "ok 8h ago" is the tick of 8 h ago;
 "unknown" is a run whose owner died before it could record the result.

@@ -20,7 +20,10 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-const flagDryRun = "dry-run"
+const (
+	flagDryRun = "dry-run"
+	flagPaused = "paused"
+)
 
 // ownerWait is how long submit waits at most until an instance adopts the job.
 const ownerWait = 2 * time.Second
@@ -41,9 +44,12 @@ own them; the handler gets the number of its shard, the number of shards, and th
 swctl submit heartbeat '@every 90s' --arg url=http://10.0.0.7/ --arg tries=3
 swctl submit import @hourly --run-timeout 10m --retries 3 --backoff 30s --args-json @import.json
 swctl submit sync @hourly --shards 3 --shard-param 0=Beijing --shard-param 1=Shanghai
+swctl submit cleanup @manually --arg days=30    # runs when swctl trigger says so
+swctl submit report '0 6 * * 1' --paused
 swctl submit nightly '30 3 * * *' --tz Europe/Berlin --handler report --replace --dry-run`,
 		Flags: append(fields.Flags(false),
 			cmdline.Flag{Name: "replace", Usage: "change the job if it exists and differs"},
+			cmdline.Flag{Name: flagPaused, Usage: "paused from the beginning, until swctl resume; a job that exists and is not paused differs"},
 			cmdline.Flag{Name: flagDryRun, Usage: "check and tell what would be done, change nothing"},
 		),
 		Run: a.run(submit),
@@ -59,6 +65,9 @@ func submit(ctx context.Context, c *call) error {
 		return fmt.Errorf("submit %s: %w", j.Name, err)
 	}
 	opts := admin.SubmitOptions{Replace: c.Flags.Bool("replace"), DryRun: c.Flags.Bool(flagDryRun)}
+	if c.Flags.Bool(flagPaused) {
+		opts.Pause = &admin.PauseOptions{By: c.whoami()}
+	}
 	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
 		done, err := client.Submit(ctx, j, opts)
 		if errors.Is(err, admin.ErrExists) {

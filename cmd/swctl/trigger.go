@@ -88,7 +88,7 @@ func (c *call) triggerOptions(wait bool) (name string, opts admin.TriggerOptions
 
 // awaitRuns waits until the runs have ended, and fails with cmdline.ErrNo if one did not succeed.
 func (c *call) awaitRuns(ctx context.Context, client group.Client, name string, result admin.TriggerResult) ([]admin.Entry, error) {
-	if result.Job.State != admin.StateOwned && !c.JSON {
+	if state := result.Job.State; state != admin.StateOwned && state != admin.StateDone && !c.JSON {
 		c.Sayf("%s: %s; waiting", name, result.Job.Reason)
 	}
 	runs, err := client.AwaitRun(ctx, name, result.ID)

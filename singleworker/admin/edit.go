@@ -105,7 +105,7 @@ func checkEdit(old, edited job.Job) error {
 // checkFires refuses a schedule that is over.
 func checkFires(j job.Job, now time.Time) error {
 	schedule, err := j.ParseSchedule()
-	if err == nil && schedule.Next(now).IsZero() {
+	if err == nil && schedule.Ended(now) {
 		err = &job.FieldError{Field: "Schedule", Value: j.Schedule, Err: errors.New("never fires again")}
 	}
 	return err

@@ -21,7 +21,7 @@ func everything() job.Job {
 		Schedule: "0 3 * * *", TimeZone: "Europe/Berlin", Handler: "stats",
 		Args: map[string]string{"a": "1", "b": "2"}, Payload: json.RawMessage(`{"n":[1,2]}`),
 		Misfire: "all", MisfireGrace: time.Hour, Interrupted: "skip", MaxAttempts: 5, Overlap: "queue",
-		Timeout: time.Minute, Retries: 2, Backoff: 5 * time.Second, AlarmAfter: 2 * time.Minute,
+		Timeout: time.Minute, Retries: 2, Backoff: 5 * time.Second, AlarmAfter: 2 * time.Minute, KeepDone: time.Hour,
 		Shards: 3, ShardParameters: map[int]string{0: "Beijing", 2: "Shanghai"},
 	}
 }

@@ -67,25 +67,30 @@ func (c *Client) Pause(ctx context.Context, name string, opts PauseOptions) (Pau
 	if err := checkPause(opts, now); err != nil {
 		return PauseResult{}, err
 	}
-	pause := zkrec.Pause{For: zkrec.Duration(opts.For), By: opts.By, Reason: opts.Reason, Missed: opts.Missed}
-	if pause.Missed == job.MisfireSkip {
-		pause.Missed = "" // the default
-	}
-	if !opts.Until.IsZero() {
-		pause.Until = opts.Until.UnixMilli()
-	}
 	e := edit{client: c, name: name, counts: true, change: func(old zkrec.Spec) (zkrec.Spec, error) {
-		next := pause
+		next := newPause(opts)
 		if old.Paused.Lasts(now) {
 			next.Since = old.Paused.Since
 		}
-		old.Paused = &next
+		old.Paused = next
 		return old, nil
 	}}
 	if err := e.run(ctx); err != nil {
 		return PauseResult{}, fmt.Errorf("pause %s: %w", name, err)
 	}
 	return e.paused(OutcomePaused), nil
+}
+
+// newPause is a pause from when it is written.
+func newPause(opts PauseOptions) *zkrec.Pause {
+	pause := &zkrec.Pause{For: zkrec.Duration(opts.For), By: opts.By, Reason: opts.Reason, Missed: opts.Missed}
+	if pause.Missed == job.MisfireSkip {
+		pause.Missed = "" // the default
+	}
+	if !opts.Until.IsZero() {
+		pause.Until = opts.Until.UnixMilli()
+	}
+	return pause
 }
 
 func checkPause(opts PauseOptions, now time.Time) error {

@@ -57,6 +57,42 @@ func TestPauseAndResume(t *testing.T) {
 	})
 }
 
+// A job that is submitted paused is so from its first record on, whether it is created or replaced.
+func TestSubmitPaused(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		daily := job.Job{Name: "job", Schedule: "@daily"}
+		paused := SubmitOptions{Pause: &PauseOptions{By: "alice@host"}}
+		done, err := w.c.Submit(w.Context(), daily, paused)
+		if err != nil || done.Outcome != OutcomeCreated || !done.NextRun.IsZero() {
+			t.Errorf("created: %+v, %v", done, err)
+		}
+		w.wantRecord(`{"schema":1,"schedule":"@daily","paused":{"by":"alice@host"}}`)
+		if got := w.get("job"); got.Version != 0 || got.Paused == nil || !got.Paused.Since.Equal(noon) {
+			t.Errorf("version %d, pause %+v; want it paused in the transaction that created it", got.Version, got.Paused)
+		}
+		if done, err = w.c.Submit(w.Context(), daily, paused); err != nil || done.Outcome != OutcomeUnchanged {
+			t.Errorf("again: %s, %v", done.Outcome, err)
+		}
+		if _, err := w.c.Resume(w.Context(), "job", ResumeOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if _, err := w.c.Submit(w.Context(), daily, paused); !errors.Is(err, ErrExists) {
+			t.Errorf("of a job that is not paused: %v, want it to differ", err)
+		}
+		paused.Replace = true
+		done, err = w.c.Submit(w.Context(), job.Job{Name: "job", Schedule: "@hourly"}, paused)
+		if got := w.get("job"); err != nil || done.Outcome != OutcomeReplaced || got.Version != done.Version || got.Paused == nil || !got.NextRun.IsZero() {
+			t.Errorf("replaced: %+v, %v; the job is %+v", done, err, got)
+		}
+		paused.Pause = &PauseOptions{For: -1}
+		if _, err := w.c.Submit(w.Context(), daily, paused); !errors.As(err, new(*InvalidError)) {
+			t.Errorf("for less than nothing: %v", err)
+		}
+	})
+}
+
 // The owner may account for the ticks of a pause before Resume counts them.
 func TestResumeDoesNotCountAccountedTicks(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/swjobs/singleworker/singleworker/internal/deletion"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -95,10 +96,13 @@ func (a *ask) once(ctx context.Context) error {
 		}
 		return zkconn.ErrBadVersion // read again
 	}
-	if len(slots) > 1 { // all of them, or none
-		ops = append(ops, same)
+	if of.spec.Done != nil && a.request.Kind == zkrec.RequestRun {
+		opened := of.spec
+		opened.Done = nil
+		same = zkconn.SetOp(a.client.tree.Job(job.slot), opened.Encode(), job.stat.Version)
 	}
-	if a.client.fitting(ops) < len(ops) {
+	ops = append(ops, same) // a job that is done has no owner; and of several shards, all or none
+	if deletion.Fitting(a.client.conn, ops) < len(ops) {
 		err := fmt.Errorf("do not fit in one transaction for all %d shards: ask them one by one, or with less", len(slots))
 		return &InvalidError{"Args", fmt.Sprintf("%d bytes", len(a.request.Encode())), err}
 	}

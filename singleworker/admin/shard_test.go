@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/deletion"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -22,7 +23,7 @@ func (w *world) makes(slots ...string) {
 		ops = append(ops, newNodes(w.c.tree.NewShard(slot, 0))...)
 	}
 	for len(ops) > 0 {
-		n := w.c.fitting(ops)
+		n := deletion.Fitting(w.c.conn, ops)
 		w.multi(ops[:n]...)
 		ops = ops[n:]
 	}
@@ -325,7 +326,7 @@ func TestShardsRemovedMeanwhile(t *testing.T) {
 			spec.Job.Shards = 1
 			w.multi(zkconn.SetOp(w.c.tree.Job("job"), spec.Encode(), zkconn.AnyVersion))
 			for _, slot := range []string{"job[1]", "job[2]"} {
-				paths, err := w.hand.below(w.Context(), w.c.tree.Slot(slot))
+				paths, err := deletion.Below(w.Context(), w.hand.conn, w.c.tree.Slot(slot))
 				if err != nil {
 					t.Error(err)
 				}

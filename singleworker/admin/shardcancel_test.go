@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/deletion"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -39,7 +40,7 @@ func (w *world) multis(f func(n int, r *zkdev.Request) zkdev.Action) *int {
 
 func (w *world) wantGone(what, name string) {
 	w.Helper()
-	paths, err := w.hand.below(w.Context(), w.c.tree.Job(name))
+	paths, err := deletion.Below(w.Context(), w.hand.conn, w.c.tree.Job(name))
 	if err != nil || len(paths) > 0 {
 		w.Errorf("%s: %d nodes are left, %v", what, len(paths), err)
 	}
@@ -82,7 +83,7 @@ func TestCancelManyShards(t *testing.T) {
 		}
 		total := 0
 		for _, bytes := range sizes {
-			if total += bytes; bytes > maxTransaction {
+			if total += bytes; bytes > deletion.MaxTransaction {
 				t.Errorf("a transaction of %d bytes", bytes)
 			}
 		}

@@ -187,6 +187,9 @@ func (r records) status(of parsed, live map[string]Instance, now time.Time) JobS
 		}
 	}
 	s.judge(cmp.Or(of.err, r.tickErr), r.owner.Offer, lives, live)
+	if done := of.spec.Done; done != nil && s.State != StateInvalid {
+		s.State, s.DoneAt, s.Reason = StateDone, milli(done.At), reason.Reason{Code: reason.Done}
+	}
 	return s
 }
 

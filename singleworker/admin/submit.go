@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/wall"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -15,8 +16,8 @@ import (
 // returns when ZooKeeper has accepted it. The Outcome is OutcomeCreated,
 // OutcomeReplaced, or OutcomeUnchanged if the same job exists. A different job of
 // that name is refused with ErrExists unless opts.Replace is set, and in any case
-// if a newer version wrote it. Errors: *job.FieldError, ErrExists, ErrConflict,
-// ErrDenied, ErrUnavailable.
+// if a newer version wrote it. Errors: *job.FieldError, *InvalidError for opts.Pause, ErrExists,
+// ErrConflict, ErrDenied, ErrUnavailable.
 func (c *Client) Submit(ctx context.Context, j job.Job, opts SubmitOptions) (Change, error) {
 	if err := j.Validate(); err != nil {
 		return Change{}, err
@@ -24,13 +25,19 @@ func (c *Client) Submit(ctx context.Context, j job.Job, opts SubmitOptions) (Cha
 	if err := checkFires(j, time.Now()); err != nil {
 		return Change{}, err
 	}
-	s := submission{client: c, spec: zkrec.Spec{Job: j.Clone().Normal()}, opts: opts}
+	s := submission{client: c, spec: zkrec.Spec{Job: j.Clone().Normal()}, opts: opts, now: wall.Of(ctx).Now()}
+	if opts.Pause != nil {
+		if err := checkPause(*opts.Pause, s.now); err != nil {
+			return Change{}, err
+		}
+		s.pause = newPause(*opts.Pause)
+	}
 	err := c.persist(ctx, func() error { return s.once(ctx) })
 	if err != nil {
 		return Change{}, fmt.Errorf("submit %s: %w", j.Name, uncertain(err, s.wrote))
 	}
 	s.done.Job = s.spec.Job.WithDefaults()
-	s.done.NextRun = nextOf(s.spec, time.Now())
+	s.done.NextRun = nextOf(s.spec.WrittenAt(s.now), time.Now())
 	return s.done, nil
 }
 
@@ -39,6 +46,8 @@ type submission struct {
 	client *Client
 	spec   zkrec.Spec // the requested one; later with the pause of the existing job
 	opts   SubmitOptions
+	pause  *zkrec.Pause // to begin with
+	now    time.Time
 	wrote  bool // a write was sent whose outcome is not known
 	done   Change
 }
@@ -56,7 +65,7 @@ func (s *submission) once(ctx context.Context) error {
 	old, parseErr := zkrec.ParseSpec(name, data)
 	if parseErr == nil && old.Canceled {
 		if !s.opts.DryRun {
-			err = (&deletion{client: s.client, name: name, czxid: stat.Czxid}).run(ctx)
+			err = deleted(s.client.deletion(name, stat.Czxid).Run(ctx))
 		}
 		if err != nil {
 			return err
@@ -64,21 +73,30 @@ func (s *submission) once(ctx context.Context) error {
 		return s.create(ctx)
 	}
 	old = old.WrittenAt(stat.Mtime)
+	pauses := s.pause != nil && !old.Paused.Lasts(s.now)
 	s.spec.Paused = old.Paused
-	if parseErr == nil && old.Fingerprint() == s.spec.Fingerprint() {
+	if pauses {
+		s.spec.Paused = s.pause
+	}
+	if parseErr == nil && !pauses && old.Fingerprint() == s.spec.Fingerprint() {
 		if !s.wrote { // otherwise an earlier try was applied after all
 			s.done = Change{Outcome: OutcomeUnchanged}
 		}
 		s.done.Version = stat.Version
 		return nil
 	}
+	return s.replace(ctx, old, parseErr, stat.Version)
+}
+
+// replace writes the job over another one, which parseErr says cannot be read.
+func (s *submission) replace(ctx context.Context, old zkrec.Spec, parseErr error, version int32) error {
 	if !s.opts.Replace {
 		return ErrExists
 	}
 	if errors.As(parseErr, new(*zkrec.SchemaError)) {
 		return fmt.Errorf("%w: %w", ErrExists, parseErr)
 	}
-	s.done = Change{Outcome: OutcomeReplaced, Version: stat.Version}
+	s.done = Change{Outcome: OutcomeReplaced, Version: version}
 	if parseErr == nil {
 		before := old.Job.WithDefaults()
 		s.done.Before = &before
@@ -88,6 +106,7 @@ func (s *submission) once(ctx context.Context) error {
 	}
 	spec := zkrec.Spec{Job: s.spec.Job, Declared: old.Declared, DeclaredBy: old.DeclaredBy, DeclaredAt: old.DeclaredAt} // a declaration differs from the one overridden, or not
 	spec = spec.Over(old)
+	spec.Paused = s.spec.Paused
 	if parseErr != nil {
 		spec.Layout = nil // nobody knows in which shards it was run
 	}
@@ -95,7 +114,7 @@ func (s *submission) once(ctx context.Context) error {
 		return err
 	}
 	s.wrote = true
-	stats, err := conn.Multi(ctx, zkconn.SetOp(path, spec.Encode(), stat.Version))
+	stats, err := s.client.conn.Multi(ctx, zkconn.SetOp(s.client.tree.Job(spec.Job.Name), spec.Encode(), version))
 	if err == nil {
 		s.done.Version = stats[0].Version
 	}
@@ -104,7 +123,7 @@ func (s *submission) once(ctx context.Context) error {
 
 // create makes the job, which does not exist.
 func (s *submission) create(ctx context.Context) error {
-	s.spec.Paused, s.done = nil, Change{Outcome: OutcomeCreated}
+	s.spec.Paused, s.done = s.pause, Change{Outcome: OutcomeCreated}
 	if s.opts.DryRun {
 		return nil
 	}
@@ -116,7 +135,7 @@ func (s *submission) create(ctx context.Context) error {
 		return err
 	}
 	s.wrote = true
-	_, err := conn.Multi(ctx, newNodes(tree.NewJob(s.spec.Job.Name, zkrec.Spec{Job: s.spec.Job}))...)
+	_, err := conn.Multi(ctx, newNodes(tree.NewJob(s.spec.Job.Name, zkrec.Spec{Job: s.spec.Job, Paused: s.pause}))...)
 	return err
 }
 

@@ -34,7 +34,8 @@ type TriggerResult struct {
 // while the job is paused, and after a run in progress. For a job with shards it
 // requests a run of every shard, atomically, or of one shard, "report[3]". It
 // returns when ZooKeeper has accepted the request. The request stays pending,
-// over changes of the owner, until it is done; AwaitRun waits for that.
+// over changes of the owner, until it is done; AwaitRun waits for that. A job that is done
+// is opened again for it.
 // Each call requests a separate run. Errors: *InvalidError, ErrNotFound, ErrNoShard,
 // ErrNoHandler, ErrBusy, ErrUnreadable, ErrConflict, ErrDenied, ErrUnavailable.
 func (c *Client) Trigger(ctx context.Context, name string, opts TriggerOptions) (TriggerResult, error) {

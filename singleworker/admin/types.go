@@ -19,6 +19,9 @@ const (
 	// steps, and counts as gone. If that was interrupted, Cancel or Submit
 	// completes it.
 	StateCanceled State = "canceled"
+	// StateDone means that the only tick of a job with an "@at" schedule is accounted for, nothing of it runs or waits
+	// to run, and nobody owns it. JobStatus.DoneAt says since when. It is removed Job.KeepDone after that.
+	StateDone State = "done"
 )
 
 // JobStatus is the status of a job, or of one shard, according to the records.
@@ -64,6 +67,8 @@ type JobStatus struct {
 	// NextRun is the next tick of the schedule that is neither paused nor accounted for; zero if
 	// there is no further tick.
 	NextRun time.Time `json:"next_run_at,omitzero"`
+	// DoneAt is since when the job is done, by ZooKeeper's clock; zero if its State is not StateDone.
+	DoneAt time.Time `json:"done_at,omitzero"`
 	// LastRun is nil if the job never ran.
 	LastRun *Run `json:"last_run"`
 	// Overrun is the first tick that came due during the run in progress; zero if none did. By
@@ -141,6 +146,9 @@ const (
 type SubmitOptions struct {
 	// Replace changes a job that exists and differs, instead of ErrExists.
 	Replace bool
+	// Pause, if not nil, has the job paused from the moment in which it is created or replaced: no run of it
+	// can begin in between. A job that exists and is not paused differs then. A pause that lasts stays as it is.
+	Pause *PauseOptions
 	// DryRun checks and reports what would be done, and writes nothing.
 	DryRun bool
 }

@@ -30,6 +30,12 @@ func (e every) prev(before time.Time) (time.Time, bool) {
 	return time.UnixMilli(last / e.period * e.period), last >= firstMilli
 }
 
+// A never is the rule of @manually: it does not fire.
+type never struct{}
+
+func (never) next(time.Time) (t time.Time, ok bool) { return t, false }
+func (never) prev(time.Time) (t time.Time, ok bool) { return t, false }
+
 // A once is the rule of @at: it fires once.
 type once struct {
 	at time.Time

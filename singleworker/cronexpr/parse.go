@@ -20,7 +20,7 @@ func Parse(text string, loc *time.Location) (*Schedule, error) {
 	}
 	p := &parser{text: text}
 	s := p.schedule(loc)
-	if p.err == nil && s.Next(distantPast).IsZero() {
+	if p.err == nil && s.Ended(distantPast) {
 		p.fail("", 0, fmt.Sprintf("never fires in the years %d to %d", firstYear, lastYear), "times that exist")
 	}
 	if p.err != nil {
@@ -45,7 +45,7 @@ func (p *parser) fail(field string, column int, problem, want string) {
 
 const (
 	wantForms       = "5 fields (crontab), 6 or 7 fields (Quartz), or a descriptor like @daily"
-	wantDescriptors = "@yearly, @monthly, @weekly, @daily, @hourly, @every or @at"
+	wantDescriptors = "@yearly, @monthly, @weekly, @daily, @hourly, @every, @at or @manually"
 	wantZone        = "the time zone in a separate setting"
 )
 

@@ -30,8 +30,8 @@ var (
 // does not fire again. The argument may be any time, in any location.
 //
 // Every schedule that Parse accepts fires at some time between 1970 and 2099, but
-// not necessarily in the future. To reject schedules that have ended, check
-// whether Next(time.Now()) is zero.
+// not necessarily in the future; only one that is Manual never fires. To reject schedules that
+// have ended, check Ended.
 func (s *Schedule) Next(after time.Time) time.Time {
 	return s.result(s.rule.next(clamp(after)))
 }
@@ -43,6 +43,21 @@ func (s *Schedule) Next(after time.Time) time.Time {
 func (s *Schedule) Prev(before time.Time) time.Time {
 	return s.result(s.rule.prev(clamp(before)))
 }
+
+// Manual reports whether the schedule is @manually: it has no times.
+func (s *Schedule) Manual() bool {
+	_, is := s.rule.(never)
+	return is
+}
+
+// Once reports whether the schedule is @at: it has one time.
+func (s *Schedule) Once() bool {
+	_, is := s.rule.(once)
+	return is
+}
+
+// Ended reports whether the schedule had times and has none after t.
+func (s *Schedule) Ended(t time.Time) bool { return !s.Manual() && s.Next(t).IsZero() }
 
 // String returns the schedule in canonical form: single spaces, names in upper
 // case, descriptors in lower case with their common name, a period as

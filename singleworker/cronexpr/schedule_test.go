@@ -2,6 +2,7 @@ package cronexpr
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 )
@@ -68,6 +69,25 @@ func TestAt(t *testing.T) {
 	}
 	if got := s.Prev(at); !got.IsZero() {
 		t.Errorf("Prev at the time itself = %v, want none", got)
+	}
+}
+
+// A schedule without times has not ended.
+func TestManually(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 12, 25, 2, 0, 0, 0, time.UTC)
+	for _, text := range []string{"@manually", "@Manually", " @MANUALLY "} {
+		s := mustParse(t, text, nil)
+		if next, prev := s.Next(at), s.Prev(at); !next.IsZero() || !prev.IsZero() || !s.Manual() || s.Once() || s.Ended(at) || s.String() != "@manually" {
+			t.Errorf("%q is %v: next %v, prev %v, manual %v, once %v, ended %v", text, s, next, prev, s.Manual(), s.Once(), s.Ended(at))
+		}
+	}
+	if _, err := Parse("@manually 5s", nil); err == nil || !strings.Contains(err.Error(), "nothing after @manually") {
+		t.Errorf("with an argument: %v", err)
+	}
+	once := mustParse(t, "@at 2026-12-24T18:00:00Z", nil)
+	if !once.Once() || once.Manual() || !once.Ended(at) || once.Ended(at.Add(-24*time.Hour)) {
+		t.Errorf("%v: once %v, manual %v, ended %v", once, once.Once(), once.Manual(), once.Ended(at))
 	}
 }
 

@@ -23,8 +23,9 @@ type Job struct {
 	// 63 letters, digits and "-_./", a value up to 255 bytes of printable text.
 	Labels map[string]string `json:"labels,omitempty" yaml:"labels,omitempty"`
 	// Schedule is Quartz cron (6 or 7 fields), crontab (5 fields), @daily and
-	// the like, "@every 90s" or "@at 2026-12-24T18:00:00+01:00"; see
-	// package cronexpr.
+	// the like, "@every 90s", "@at 2026-12-24T18:00:00+01:00" or "@manually"; see
+	// package cronexpr. A job without times is owned as any other, and runs only when
+	// somebody asks for a run.
 	Schedule string `json:"schedule" yaml:"schedule"`
 	// TimeZone is an IANA name such as "Europe/Berlin". Default: UTC.
 	TimeZone string `json:"time_zone,omitempty" yaml:"time_zone,omitempty"`
@@ -65,6 +66,10 @@ type Job struct {
 	// when the other instances report it as missing. Default 1 minute; NoAlarm
 	// means never.
 	AlarmAfter time.Duration `json:"alarm_after,omitempty" yaml:"alarm_after,omitempty"`
+	// KeepDone is how long a job with an "@at" schedule is kept, with its history, when it is done: when its tick is
+	// accounted for, and nothing runs or waits to run. Nobody owns it then. Default 24 hours; KeepForever keeps it
+	// until somebody cancels it.
+	KeepDone time.Duration `json:"keep_done,omitempty" yaml:"keep_done,omitempty"`
 
 	// Shards divides the job: each tick runs once per shard, 0 to Shards-1, each
 	// on the instance that owns the shard. At most 1024; default 0: the job is
@@ -105,10 +110,12 @@ const (
 	OverlapQueue OverlapPolicy = "queue" // run the latest such tick when the run has ended
 )
 
-// What Backoff and AlarmAfter say instead of a duration; in JSON "none".
+// What Backoff, AlarmAfter and KeepDone say instead of a duration; in JSON "none" or "forever".
 const (
 	NoBackoff time.Duration = -1 // retry at once
 	NoAlarm   time.Duration = -1 // report no missing ticks
+
+	KeepForever time.Duration = -1 // remove no job that is done
 )
 
 // The limits of a job.
@@ -134,6 +141,7 @@ const (
 	DefaultOverlap     = OverlapSkip
 	DefaultBackoff     = time.Second
 	DefaultAlarmAfter  = time.Minute
+	DefaultKeepDone    = 24 * time.Hour
 )
 
 // HandlerName is the name of the handler that runs the job.
@@ -156,6 +164,7 @@ func (j Job) WithDefaults() Job {
 	fill(&j.Overlap, DefaultOverlap)
 	fill(&j.Backoff, DefaultBackoff)
 	fill(&j.AlarmAfter, DefaultAlarmAfter)
+	fill(&j.KeepDone, DefaultKeepDone)
 	return j
 }
 
@@ -170,6 +179,7 @@ func (j Job) Normal() Job {
 	drop(&j.Overlap, DefaultOverlap)
 	drop(&j.Backoff, DefaultBackoff)
 	drop(&j.AlarmAfter, DefaultAlarmAfter)
+	drop(&j.KeepDone, DefaultKeepDone)
 	return j
 }
 

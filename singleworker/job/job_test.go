@@ -18,14 +18,14 @@ func everything() job.Job {
 		Args: map[string]string{"a": "<1>", "b": "2"}, Payload: json.RawMessage(`{"n":[1,2]}`),
 		Misfire: job.MisfireAll, MisfireGrace: 90 * time.Minute, Interrupted: job.InterruptedSkip, MaxAttempts: 5,
 		Overlap: job.OverlapQueue, Timeout: 1500 * time.Millisecond, Retries: 2, Backoff: job.NoBackoff,
-		AlarmAfter: 2 * time.Minute, Shards: 3, ShardParameters: map[int]string{0: "Beijing", 2: "Shanghai"},
+		AlarmAfter: 2 * time.Minute, KeepDone: job.KeepForever, Shards: 3, ShardParameters: map[int]string{0: "Beijing", 2: "Shanghai"},
 	}
 }
 
 // The names are a contract: files and programs have them.
 const everythingJSON = `{"name":"daily","description":"the numbers\nof the day","labels":{"team":"billing","tier":"gold"},"schedule":"0 3 * * *","time_zone":"Europe/Berlin","handler":"stats",` +
 	`"args":{"a":"<1>","b":"2"},"payload":{"n":[1,2]},"misfire":"all","misfire_grace":"1h30m0s","interrupted":"skip",` +
-	`"max_attempts":5,"overlap":"queue","timeout":"1.5s","retries":2,"backoff":"none","alarm_after":"2m0s","shards":3,` +
+	`"max_attempts":5,"overlap":"queue","timeout":"1.5s","retries":2,"backoff":"none","alarm_after":"2m0s","keep_done":"forever","shards":3,` +
 	`"shard_params":{"0":"Beijing","2":"Shanghai"}}`
 
 func TestJSON(t *testing.T) {
@@ -34,6 +34,7 @@ func TestJSON(t *testing.T) {
 		everythingJSON:                         everything(),
 		`{"name":"j","schedule":"@daily"}`:     {Name: "j", Schedule: "@daily"},
 		`{"schedule":"","alarm_after":"none"}`: {AlarmAfter: job.NoAlarm},
+		`{"schedule":"","keep_done":"1h0m0s"}`: {KeepDone: time.Hour},
 	} {
 		if got, err := j.MarshalJSON(); err != nil || string(got) != text {
 			t.Errorf("written as %s, %v\nwant       %s", got, err, text)
@@ -83,7 +84,7 @@ func TestDefaults(t *testing.T) {
 	bare := job.Job{Name: "daily", Schedule: "@daily"}
 	full := job.Job{
 		Name: "daily", Schedule: "@daily", TimeZone: "UTC", Handler: "daily", Misfire: "once", Interrupted: "rerun",
-		MaxAttempts: 3, Overlap: "skip", Backoff: time.Second, AlarmAfter: time.Minute,
+		MaxAttempts: 3, Overlap: "skip", Backoff: time.Second, AlarmAfter: time.Minute, KeepDone: 24 * time.Hour,
 	}
 	if got := bare.WithDefaults(); !reflect.DeepEqual(got, full) {
 		t.Errorf("with defaults %+v\nwant          %+v", got, full)

@@ -12,8 +12,16 @@ import (
 	"time"
 )
 
-// none is a duration that is left out on purpose: NoBackoff or NoAlarm.
-const none = "none"
+// none is a duration that is left out on purpose: NoBackoff or NoAlarm; KeepForever is forever.
+const none, forever = "none", "forever"
+
+// negative is what a negative duration of the field is written as.
+func (f field) negative() string {
+	if f.name == "keep_done" {
+		return forever
+	}
+	return none
+}
 
 // field is a field of Job in JSON.
 type field struct {
@@ -49,7 +57,10 @@ func (j Job) MarshalJSON() ([]byte, error) {
 		separator = ","
 		form := value.Interface()
 		if d, ok := form.(time.Duration); ok {
-			form = durationText(d)
+			form = d.String()
+			if d < 0 {
+				form = f.negative()
+			}
 		}
 		if err := enc.Encode(form); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.name, err)
@@ -67,13 +78,6 @@ func isEmpty(value reflect.Value) bool {
 	default:
 		return value.IsZero()
 	}
-}
-
-func durationText(d time.Duration) string {
-	if d < 0 {
-		return none
-	}
-	return d.String()
 }
 
 // UnmarshalJSON reads what MarshalJSON writes. It replaces all of j, and refuses
@@ -94,7 +98,7 @@ func (j *Job) UnmarshalJSON(data []byte) error {
 		if string(object[name]) == "null" {
 			continue
 		}
-		if err := readField(reflect.ValueOf(&read).Elem().Field(fields[i].index), object[name]); err != nil {
+		if err := fields[i].read(reflect.ValueOf(&read).Elem().Field(fields[i].index), object[name]); err != nil {
 			return &FieldError{name, excerpt(object[name]), err}
 		}
 	}
@@ -102,7 +106,7 @@ func (j *Job) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-func readField(into reflect.Value, data json.RawMessage) error {
+func (f field) read(into reflect.Value, data json.RawMessage) error {
 	d, ok := reflect.TypeAssert[*time.Duration](into.Addr())
 	if !ok {
 		return json.Unmarshal(data, into.Addr().Interface())
@@ -111,7 +115,7 @@ func readField(into reflect.Value, data json.RawMessage) error {
 	if err := json.Unmarshal(data, &text); err != nil {
 		return errors.New(`want a duration such as "1m30s"`)
 	}
-	if text == none {
+	if text == f.negative() {
 		*d = -1
 		return nil
 	}

@@ -178,6 +178,7 @@ func (j Job) checkPolicies() error {
 		{"Retries", j.Retries, upTo(j.Retries, MaxRetries)},
 		{"Backoff", j.Backoff, noneOrNotNegative(j.Backoff, NoBackoff)},
 		{"AlarmAfter", j.AlarmAfter, noneOrNotNegative(j.AlarmAfter, NoAlarm)},
+		{"KeepDone", j.KeepDone, noneOrNotNegative(j.KeepDone, KeepForever)},
 	} {
 		if field.err != nil {
 			return &FieldError{field.name, fmt.Sprint(field.value), field.err}

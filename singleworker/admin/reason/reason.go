@@ -25,6 +25,7 @@ const (
 	OwnerGone    Code = "owner_gone"    // its owner has died: Owner, Instances that can take over
 	Offered      Code = "offered"       // it was offered to an instance: Instances
 	Waiting      Code = "waiting"       // it is free: Instances that can adopt it
+	Done         Code = "done"          // its only tick is accounted for
 	SomeShards   Code = "some_shards"   // of a job with shards, some have no owner: Shards, Of, First, Why
 	Sentence     Code = "sentence"      // decoded from JSON, which has no facts: Error
 )
@@ -98,6 +99,8 @@ func (r Reason) String() string {
 		return fmt.Sprintf("handed over to %s, which has not taken it yet", r.takers())
 	case Waiting:
 		return fmt.Sprintf("waiting for %s to adopt it", r.takers())
+	case Done:
+		return "it is done: its schedule has no further time"
 	case SomeShards:
 		if r.Shards == 1 {
 			return fmt.Sprintf("nobody owns %s: %s", r.First, r.Why)

@@ -146,8 +146,14 @@ func (c *Catalog) setRegistered(j *Job, v view) {
 	}
 }
 
+// Done reports whether the job is done: its slots are nobody's, and count in no share.
+func (j *Job) Done() bool { return j.Valid() && j.Spec.Done != nil }
+
 // ableOf lists the members that can run the job.
 func ableOf(who *member.Able, j *Job) (able []string) {
+	if j.Done() {
+		return nil
+	}
 	if j.Valid() {
 		able = who.With(j.Spec.Job.HandlerName())
 	}

@@ -85,7 +85,7 @@ func (c *Catalog) tellSlots(j *Job) {
 	}
 	for _, slot := range j.Slots {
 		c.loop.Tell(SlotSet{lease.SlotSet{
-			Slot: lease.Slot(slot), Group: group, Eligible: j.Eligible && j.isRegistered, Able: j.able,
+			Slot: lease.Slot(slot), Group: group, Eligible: j.Eligible && j.isRegistered && !j.Done(), Able: j.able,
 		}})
 	}
 }
@@ -115,7 +115,7 @@ func (c *Catalog) withNodes(j *Job, slots []string) []string {
 	if j.creation.lackedSince == 0 {
 		j.creation.lackedSince = now
 	}
-	able := j.Eligible && j.isRegistered
+	able := j.Eligible && j.isRegistered && !j.Done()
 	wait := c.loop.SyncPeriod()
 	if !able {
 		wait *= 2 // perhaps no instance can run it, but its missed ticks must be noticed

@@ -55,6 +55,7 @@ type Coordinator struct {
 	journal *journal.Journal
 	keeper  *keeper.Keeper
 	overdue *keeper.Overdue
+	removal *keeper.Removal
 	deputy  *deputy.Deputy
 
 	started        bool
@@ -80,6 +81,7 @@ func New(cfg Config) *Coordinator {
 	c.journal = journal.New(loop, c.catalog, c.owner, cfg.Runner)
 	c.keeper = keeper.New(loop, c.catalog, c.owner, cfg.Runner)
 	c.overdue = keeper.NewOverdue(loop, c.member, c.catalog, cfg.Runner)
+	c.removal = keeper.NewRemoval(loop, c.member, c.catalog)
 	c.deputy = deputy.New(loop, c.catalog, c.owner, c.journal, cfg.ClaimGrace)
 	return c
 }
@@ -158,6 +160,7 @@ func (c *Coordinator) sync() {
 	}
 	c.catalog.Sync()
 	c.overdue.Sync()
+	c.removal.Sync()
 	c.deputy.Sync()
 	c.catalog.Jobs(c.keeper.Keep)
 	c.journal.Sync()

@@ -108,7 +108,7 @@ func (d *Deputy) watched(slot string) *watched {
 // jobOf is the job of a slot that this instance may have to take.
 func (d *Deputy) jobOf(slot string) *catalog.Job {
 	job := d.catalog.JobOf(slot)
-	if job == nil || !job.Eligible || !job.Valid() || !job.Has(slot) {
+	if job == nil || !job.Eligible || !job.Valid() || job.Done() || !job.Has(slot) {
 		return nil
 	}
 	return job

@@ -113,7 +113,7 @@ func (k *Keeper) Keep(job *catalog.Job) {
 	layout := job.Spec.ActiveLayout()
 	j := k.jobs[job]
 	if j == nil {
-		if layout.Shards == 0 && !job.Spec.Resizing() && !job.HasShards() {
+		if layout.Shards == 0 && !job.Spec.Resizing() && !job.HasShards() && !k.ends(job) {
 			return
 		}
 		j = &kept{Job: job}
@@ -145,8 +145,8 @@ func (k *Keeper) Keep(job *catalog.Job) {
 
 // firstOwned is the ownership that makes this instance the keeper of j, or nil.
 func (k *Keeper) firstOwned(j *kept, layout zkrec.Layout) *owner.Ownership {
-	sharded := layout.Shards > 0 || j.Spec.Resizing() || j.HasShards()
-	if !sharded || !j.Eligible || len(j.Slots) != max(1, layout.Shards) {
+	kept := layout.Shards > 0 || j.Spec.Resizing() || j.HasShards() || k.ends(j.Job)
+	if !kept || !j.Eligible || len(j.Slots) != max(1, layout.Shards) {
 		return nil
 	}
 	return k.owner.Owned(j.Slots[0])
@@ -272,6 +272,7 @@ func (k *Keeper) tend(j *kept, d *duty) {
 		former = append(former, j.Name)
 	}
 	k.retire(j, d, former)
+	k.finish(j, d)
 }
 
 // writeComplete records that all shards are done with some ticks, and reports them.

@@ -30,6 +30,10 @@ type Spec struct {
 	Since  int64   `json:"since,omitempty"`
 	Former *Former `json:"former,omitempty"`
 
+	// Done says that the job is done, if it is about the present schedule. Of a job that was read it is nil otherwise,
+	// see WrittenAt.
+	Done *Done `json:"done,omitempty"`
+
 	// Layout is nil if the job was never resharded.
 	Layout *Layout `json:"layout,omitempty"`
 
@@ -57,6 +61,15 @@ type Former struct {
 	TimeZone string  `json:"time_zone,omitempty"`
 	Since    int64   `json:"since,omitempty"`
 	Former   *Former `json:"former,omitempty"`
+}
+
+// Done says that a job with an "@at" schedule is done: its tick is accounted for, in all shards, no run is open, and
+// none waits. Nobody owns it. It is removed some time after At, unless a trigger or another schedule opens it again.
+type Done struct {
+	// At is by ZooKeeper's clock, in Unix milliseconds. 0 means when the node was last written.
+	At int64 `json:"at,omitempty"`
+	// Since is that of the schedule which is done. A version that does not know this record keeps it when it writes another schedule.
+	Since int64 `json:"since"`
 }
 
 // MaxFormer is how many replaced schedules a spec keeps.
@@ -136,6 +149,9 @@ func (s Spec) checkTimes() error {
 	if p := s.Paused; p != nil {
 		fields, times = append(fields, "Paused.Since", "Paused.Until"), append(times, p.Since, p.Until)
 	}
+	if d := s.Done; d != nil {
+		fields, times = append(fields, "Done.At"), append(times, d.At)
+	}
 	for f := s.Former; f != nil; f = f.Former {
 		fields, times = append(fields, "Former.Since"), append(times, f.Since)
 	}
@@ -165,6 +181,13 @@ func (s Spec) WrittenAt(mtime time.Time) Spec {
 	if s.Since == 0 {
 		s.Since = written
 	}
+	switch {
+	case s.Done == nil:
+	case s.Done.Since != s.Since: // of a former schedule
+		s.Done = nil
+	case s.Done.At == 0:
+		s.Done = &Done{written, s.Done.Since}
+	}
 	if s.Paused == nil {
 		return s
 	}
@@ -187,9 +210,12 @@ func (s Spec) Over(old Spec) Spec {
 	s.extra, s.Paused, s.Layout = old.extra, old.Paused, s.layoutOver(old)
 	if s.Job.Schedule == old.Job.Schedule && s.Job.TimeZone == old.Job.TimeZone {
 		s.Since, s.Former = old.Since, old.Former
+		if s.Done = old.Done; s.Resizing() {
+			s.Done = nil // the owner of its first shard changes the shards
+		}
 		return s
 	}
-	s.Since = 0
+	s.Since, s.Done = 0, nil
 	s.Former = (&Former{old.Job.Schedule, old.Job.TimeZone, old.Since, old.Former}).bounded()
 	return s
 }
@@ -253,9 +279,9 @@ func (s Spec) CheckSize() error {
 	return s.Job.CheckSize(len(s.Resized().Encode()))
 }
 
-// layoutBytes is how much instances may add to a spec of any length when its
-// layout changes.
-const layoutBytes = 128
+// addedBytes is how much instances may add to a spec of any length when its
+// layout changes, or when it is done.
+const addedBytes = 256
 
 // ParseSpec reads the node of the named job. It refuses unreadable records and
 // newer schemas, but does not validate the job.
@@ -264,7 +290,7 @@ func ParseSpec(name string, data []byte) (Spec, error) {
 	switch {
 	case text == "":
 		return Spec{}, errors.New("job spec is empty, want a cron expression or a JSON object")
-	case len(data) > MaxRecordBytes+layoutBytes:
+	case len(data) > MaxRecordBytes+addedBytes:
 		return Spec{}, fmt.Errorf("job spec has %d bytes, at most %d are read", len(data), MaxRecordBytes)
 	case !strings.HasPrefix(text, "{"):
 		return Spec{Job: job.Job{Name: name, Schedule: text}}, nil

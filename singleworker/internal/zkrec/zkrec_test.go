@@ -150,6 +150,43 @@ func TestWrittenAt(t *testing.T) {
 
 // The JSON package of the standard library reads "Schedule" as "schedule", so a
 // manually written one is not an unknown field: if kept, it would undo every later change.
+// A job is done with one schedule: under the next one it is not, whichever version has written that.
+func TestDone(t *testing.T) {
+	t.Parallel()
+	written := time.UnixMilli(5000)
+	read := func(text string) zkrec.Spec {
+		spec, err := zkrec.ParseSpec("j", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return spec.WrittenAt(written)
+	}
+	done := read(`{"schedule":"@at 2026-12-24T18:00:00Z","since":1000,"done":{"since":1000}}`)
+	if done.Done == nil || *done.Done != (zkrec.Done{At: 5000, Since: 1000}) {
+		t.Fatalf("done: %+v, want it since the node was written", done.Done)
+	}
+	if again := read(string(done.Encode())); again.Done == nil || *again.Done != *done.Done {
+		t.Errorf("read again: %+v", again.Done)
+	}
+	if other := read(`{"schedule":"@daily","done":{"at":3000,"since":1000}}`); other.Done != nil {
+		t.Errorf("of a schedule since %d: %+v", other.Since, other.Done)
+	}
+	edited := done
+	edited.Job.Retries = 3
+	if kept := edited.Over(done); kept.Done == nil {
+		t.Error("another policy opens the job again")
+	}
+	edited.Job.Shards = 2
+	if kept := edited.Over(done); kept.Done != nil {
+		t.Error("nobody would divide a job that is done")
+	}
+	edited = done
+	edited.Job.Schedule = "@daily"
+	if kept := edited.Over(done); kept.Done != nil {
+		t.Error("another schedule does not open the job again")
+	}
+}
+
 func TestFieldsInCapitalsAreNotKept(t *testing.T) {
 	t.Parallel()
 	old, err := zkrec.ParseSpec("job", []byte(`{"Schedule":"@daily","TIME_ZONE":"Asia/Tokyo","weather":"fine"}`))
@@ -164,7 +201,7 @@ func TestFieldsInCapitalsAreNotKept(t *testing.T) {
 
 func TestUnreadableRecords(t *testing.T) {
 	t.Parallel()
-	oversized := strings.Repeat("x", zkrec.MaxRecordBytes+129)
+	oversized := strings.Repeat("x", zkrec.MaxRecordBytes+257)
 	parseSpec := func(data []byte) error { _, err := zkrec.ParseSpec("job", data); return err }
 	parseTick := func(data []byte) error { _, err := zkrec.ParseTick(data, time.Time{}); return err }
 	parseOwner := func(data []byte) error { _, err := zkrec.ParseOwner(data); return err }
@@ -177,7 +214,7 @@ func TestUnreadableRecords(t *testing.T) {
 	}{
 		{parseSpec, "", "job spec is empty, want a cron expression or a JSON object"},
 		{parseSpec, " \n", "job spec is empty"},
-		{parseSpec, oversized, "job spec has 65665 bytes, at most 65536 are read"},
+		{parseSpec, oversized, "job spec has 65793 bytes, at most 65536 are read"},
 		{parseSpec, "{", `job spec "{": unexpected end of JSON input`},
 		{parseSpec, `{"schedule":7}`, `job spec "{\"schedule\":7}": job.schedule "7": json: cannot unmarshal number`},
 		{parseSpec, `{"args":["a"]}`, "cannot unmarshal array"},

@@ -133,7 +133,8 @@ const scheduleHelp = `A schedule says when a job runs. Quote it, or the shell ta
   0 0 3 ? * MON-FRI 2027          Quartz with a year
   @hourly @daily @weekly @monthly @yearly
   @every 90s                      at least 1s; counted from 1970, the same on every instance
-  @at 2026-12-24T18:00:00+01:00   once
+  @at 2026-12-24T18:00:00+01:00   once; the job is removed a day later (--keep-done)
+  @manually                       never: the job runs when somebody triggers it (swctl trigger)
 
 Five fields: days of the week are 0 to 7, where 0 and 7 are Sunday. If both a day
 of the month and a day of the week are given, the job runs on either.

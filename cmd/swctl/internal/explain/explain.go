@@ -57,11 +57,19 @@ func (w *writer) at(t time.Time) string {
 
 // tick says what became of it.
 func (w *writer) tick() {
-	if w.Tick.IsZero() {
+	schedule, err := w.Job.Job.ParseSchedule()
+	manual := err == nil && schedule.Manual()
+	switch {
+	case manual && w.Tick.IsZero():
+		w.sayf("The schedule is %s: the job runs only when somebody triggers it, and no such run is on record at or before %s.",
+			w.Job.Job.Schedule, w.at(w.Asked))
+		return
+	case w.Tick.IsZero():
 		w.sayf("The schedule %q has no tick at or before %s since it took effect at %s.", w.Job.Job.Schedule, w.at(w.Asked), w.at(w.ScheduleSince))
 		return
-	}
-	if w.Tick.Unix() != w.Asked.Unix() && !w.Asked.Equal(w.At) {
+	case manual:
+		w.sayf("The schedule is %s: the job runs only when somebody triggers it.", w.Job.Job.Schedule)
+	case w.Tick.Unix() != w.Asked.Unix() && !w.Asked.Equal(w.At):
 		w.sayf("There is no tick at %s; the last one before it is %s.", w.at(w.Asked), w.at(w.Tick))
 	}
 	w.fate()

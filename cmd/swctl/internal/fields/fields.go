@@ -96,15 +96,21 @@ func duration(f field, at func(*job.Job) *time.Duration) field {
 	})
 }
 
-// durationOrNone does not take 0, which a job takes for the default; none only by its name.
-func durationOrNone(f field, none time.Duration, at func(*job.Job) *time.Duration) field {
-	return single(f, at, output.Exact, func(_ *cmdline.Call, f field, text string) (time.Duration, error) {
+// durationOr does not take 0, which a job takes for the default; what is no duration only by its name.
+func durationOr(name string, f field, none time.Duration, at func(*job.Job) *time.Duration) field {
+	format := func(d time.Duration) string {
+		if d == none {
+			return name
+		}
+		return output.Exact(d)
+	}
+	return single(f, at, format, func(_ *cmdline.Call, f field, text string) (time.Duration, error) {
 		d, err := time.ParseDuration(text)
 		switch {
-		case text == "none":
+		case text == name:
 			return none, nil
 		case err != nil || d == 0:
-			err = cmdline.Usage("--%s %q: want a duration such as 10s or 1m30s, or none", f.flag, text)
+			err = cmdline.Usage("--%s %q: want a duration such as 10s or 1m30s, or %s", f.flag, text, name)
 		case d == none:
 			err = cmdline.Usage("--%s %q: is negative", f.flag, text)
 		}
@@ -268,7 +274,7 @@ func Check(j job.Job, now time.Time) error {
 		return Refused(err)
 	}
 	schedule, err := j.ParseSchedule()
-	if err == nil && schedule.Next(now).IsZero() {
+	if err == nil && schedule.Ended(now) {
 		err = &job.FieldError{Field: "Schedule", Value: j.Schedule, Err: errors.New("never fires again")}
 	}
 	return Refused(err)

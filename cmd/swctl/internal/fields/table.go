@@ -92,14 +92,30 @@ var table = []field{
 		of: "Retries", flag: "retries", usage: "`NUMBER` how often a failed run is retried, 0 to 100; manual runs are not (default 0)",
 		title: "Retries", optional: true, name: "retries", line: retriesLine,
 	}, 0, job.MaxRetries, func(j *job.Job) *int { return &j.Retries }),
-	durationOrNone(field{
+	durationOr("none", field{
 		of: "Backoff", flag: "backoff", usage: "`DURATION` before the first retry; it doubles with each; or none (default 1s)",
 		name: "backoff",
 	}, job.NoBackoff, func(j *job.Job) *time.Duration { return &j.Backoff }),
-	durationOrNone(field{
+	durationOr("none", field{
 		of: "AlarmAfter", flag: "alarm-after", usage: "`DURATION` how late a tick is when it is reported as missing, or none (default 1m)",
 		title: "Alarm after", optional: true, name: "alarm after", line: func(j job.Job) string { return unlessZero(j.AlarmAfter) },
 	}, job.NoAlarm, func(j *job.Job) *time.Duration { return &j.AlarmAfter }),
+	durationOr("forever", field{
+		of: "KeepDone", flag: "keep-done", usage: "`DURATION` how long a job with an @at schedule is kept when it is done, or forever (default 24h)",
+		title: "Keep done", optional: true, name: "keep done", line: keepLine,
+	}, job.KeepForever, func(j *job.Job) *time.Duration { return &j.KeepDone }),
+}
+
+// keepLine is said of a job that can be done.
+func keepLine(j job.Job) string {
+	schedule, err := j.ParseSchedule()
+	switch {
+	case err != nil || !schedule.Once():
+		return ""
+	case j.KeepDone == job.KeepForever:
+		return "forever"
+	}
+	return output.Exact(j.KeepDone)
 }
 
 func misfireLine(j job.Job) string {

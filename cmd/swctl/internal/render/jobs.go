@@ -181,10 +181,23 @@ func (p Page) reason(job admin.JobStatus) string {
 	if job.Resizing != nil {
 		parts = append(parts, "resizing "+job.Resizing.String())
 	}
-	if !job.Reason.IsZero() {
+	if !job.DoneAt.IsZero() {
+		parts = append(parts, p.removed(job))
+	} else if !job.Reason.IsZero() {
 		parts = append(parts, output.FirstLine(job.Reason.String()))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// removed is "done 3h ago, removed in 21h".
+func (p Page) removed(job admin.JobStatus) string {
+	text := "done " + output.Relative(job.DoneAt, p.Now)
+	switch keep := job.Job.KeepDone; keep {
+	case jobs.KeepForever:
+		return text + ", kept until it is canceled"
+	default:
+		return text + ", removed " + output.Relative(job.DoneAt.Add(keep), p.Now)
+	}
 }
 
 // overrun is "still running after 12m; ticks since 03:00:10 UTC are skipped".

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // However many instances own the shards, the column stays narrow.
@@ -27,6 +29,27 @@ func TestOwnerSummary(t *testing.T) {
 	for _, shard := range []admin.JobStatus{{State: admin.StateUnowned}, {State: admin.StateInvalid}} {
 		if got := owners([]admin.JobStatus{shard}); got != "0/1" {
 			t.Errorf("%s: %s, want 0/1", shard.State, got)
+		}
+	}
+}
+
+// A job that is done says for how long, and when it goes.
+func TestJobsThatAreDone(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 12, 25, 0, 0, 0, 0, time.UTC)
+	for keep, want := range map[time.Duration]string{
+		24 * time.Hour: "done 3h ago, removed in 21h", job.KeepForever: "done 3h ago, kept until it is canceled",
+	} {
+		var out bytes.Buffer
+		p := Page{Out: &out, Now: now}
+		one := admin.JobStatus{
+			Name: "once", State: admin.StateDone, DoneAt: now.Add(-3 * time.Hour), Reason: reason.Reason{Code: reason.Done},
+			Job: job.Job{Name: "once", Schedule: "@at 2026-12-24T21:00:00Z", KeepDone: keep}.WithDefaults(),
+		}
+		p.Jobs([]admin.JobStatus{one}, "")
+		p.Job(one, nil)
+		if strings.Count(out.String(), want) != 2 || strings.Contains(out.String(), one.Reason.String()) {
+			t.Errorf("no %q, twice, in\n%s", want, out.String())
 		}
 	}
 }

@@ -75,7 +75,9 @@ func (p Page) head(job admin.JobStatus, zone *time.Location) {
 		p.field("Parameter", job.Shard.Parameter)
 	}
 	p.field("State", state(job))
-	if !job.Reason.IsZero() {
+	if !job.DoneAt.IsZero() {
+		p.field("Done", p.removed(job))
+	} else if !job.Reason.IsZero() {
 		p.field("Reason", job.Reason.String())
 	}
 	if job.Paused != nil {

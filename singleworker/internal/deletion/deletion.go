@@ -1,0 +1,129 @@
+package deletion
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/swjobs/singleworker/singleworker/internal/task"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// ErrConflict is returned when the job's nodes change faster than they are deleted.
+var ErrConflict = errors.New("job changes at the same time")
+
+// Deletion is the deletion of one job, over its tries. It does not delete another job that is submitted under the
+// same name meanwhile.
+type Deletion struct {
+	Conn  *zkconn.Conn
+	Tree  zkrec.Tree
+	Job   string
+	Czxid int64 // of the job's node; 0 means that of the first reading
+	// Version is that of the job's node: a job that has changed since is left alone, with zkconn.ErrBadVersion.
+	// zkconn.AnyVersion deletes it as it is.
+	Version int32
+}
+
+// maxConflicts is how often a deletion is tried again because of concurrent changes.
+const maxConflicts = 10
+
+// Run deletes all nodes of the job, in one transaction if they fit in one. Otherwise the job is marked as canceled first,
+// which ends it; if the rest is interrupted, another deletion completes it.
+func (d *Deletion) Run(ctx context.Context) error {
+	for conflicts := 0; conflicts < maxConflicts; conflicts++ {
+		again, err := d.once(ctx)
+		switch {
+		case again && err == nil:
+			conflicts = -1 // it made progress
+		case errors.Is(err, zkconn.ErrBadVersion) && d.Version != zkconn.AnyVersion:
+			return err
+		case !concurrent(err):
+			return err
+		}
+	}
+	return ErrConflict
+}
+
+// concurrent reports whether a write was refused because of a concurrent change.
+func concurrent(err error) bool {
+	return errors.Is(err, zkconn.ErrBadVersion) || errors.Is(err, zkconn.ErrNoNode) ||
+		errors.Is(err, zkconn.ErrNodeExists) || errors.Is(err, zkconn.ErrNotEmpty)
+}
+
+// once deletes the job's nodes as just listed, children first: all of them if
+// they fit in one transaction, else those that do, of a job that is Canceled. It
+// reports whether some are left.
+func (d *Deletion) once(ctx context.Context) (again bool, err error) {
+	path := d.Tree.Job(d.Job)
+	data, stat, err := d.Conn.Get(ctx, path)
+	if errors.Is(err, zkconn.ErrNoNode) || err == nil && d.Czxid != 0 && d.Czxid != stat.Czxid {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	d.Czxid = stat.Czxid
+	spec, _ := zkrec.ParseSpec(d.Job, data) // an unreadable spec is replaced by one that only says canceled
+	paths, err := Below(ctx, d.Conn, path)
+	if err != nil || len(paths) == 0 {
+		return false, err
+	}
+	var ops []zkconn.Op
+	if spec.Canceled { // by halves, nothing else is deleted
+		ops = append(ops, zkconn.CheckOp(path, stat.Version))
+	} else if d.Version != zkconn.AnyVersion {
+		ops = append(ops, zkconn.CheckOp(path, d.Version))
+	}
+	for _, path := range paths {
+		ops = append(ops, zkconn.DeleteOp(path, zkconn.AnyVersion))
+	}
+	n := Fitting(d.Conn, ops)
+	if n < len(ops) && !spec.Canceled {
+		version := stat.Version
+		if d.Version != zkconn.AnyVersion {
+			version = d.Version
+		}
+		spec.Canceled = true
+		_, err = d.Conn.Multi(ctx, zkconn.SetOp(path, spec.Encode(), version))
+		return true, err
+	}
+	_, err = d.Conn.Multi(ctx, ops[:n]...)
+	return n < len(ops), err
+}
+
+// readers is how many nodes are listed at the same time.
+const readers = 16
+
+// Below lists path and everything under it, children before parents; nothing
+// if the node does not exist.
+func Below(ctx context.Context, conn *zkconn.Conn, path string) ([]string, error) {
+	children, _, err := conn.Children(ctx, path)
+	if errors.Is(err, zkconn.ErrNoNode) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	under := make([][]string, len(children))
+	err = task.Each(ctx, readers, children, func(ctx context.Context, i int, child string) (err error) {
+		under[i], err = Below(ctx, conn, path+"/"+child)
+		return err
+	})
+	return append(slices.Concat(under...), path), err
+}
+
+// MaxTransaction is how many bytes one transaction may take: the server hangs up
+// on a frame of more than 1 MB.
+const MaxTransaction = 900_000
+
+// Fitting counts how many of the operations fit in one transaction.
+func Fitting(conn *zkconn.Conn, ops []zkconn.Op) int {
+	bytes := 0
+	for n, op := range ops {
+		if bytes += conn.Size(op); bytes > MaxTransaction {
+			return n
+		}
+	}
+	return len(ops)
+}

@@ -1,0 +1,56 @@
+package keeper
+
+import (
+	"slices"
+
+	"github.com/swjobs/singleworker/singleworker/internal/catalog"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// ends reports whether the job's only tick has come, and it is not done yet.
+func (k *Keeper) ends(job *catalog.Job) bool {
+	return job.Valid() && !job.Done() && job.Ticks.Schedule.Once() && job.Ticks.Schedule.Ended(k.loop.Clock.Wall())
+}
+
+// finish marks a job as done whose only tick is accounted for in all slots, and of which no run is open or asked for. Its
+// owners release it then.
+//
+// A request for a manual run changes the version of its parent and checks that of the spec. So one that comes first
+// refuses this transaction, and one that comes after it opens the job again.
+func (k *Keeper) finish(j *kept, d *duty) {
+	if d.writing || j.Spec.Resizing() || !k.ends(j.Job) {
+		return
+	}
+	for _, kept := range d.slots {
+		if !ticks.Settled(*j.Ticks, kept.Record()) {
+			return // its tick node tells when to look again
+		}
+	}
+	d.writing = true
+	reads := make([]zkconn.Read, len(d.slots))
+	for i, kept := range d.slots {
+		reads[i] = zkconn.Read{Path: k.loop.Tree.Requests(kept.slot)}
+	}
+	k.loop.Read(reads, func(inboxes []zkconn.ReadResult) {
+		d.writing = false
+		if j.duty != d || !k.loop.Joined() {
+			return
+		}
+		ops := make([]zkconn.Op, 0, 2*len(d.slots))
+		for i, kept := range d.slots {
+			inbox := inboxes[i]
+			if inbox.Err != nil || inbox.Stat.NumChildren > 0 || !kept.known || !ticks.Settled(*j.Ticks, kept.Record()) {
+				d.nextLook = min(d.nextLook, k.loop.Now()+k.loop.SyncPeriod())
+				return
+			}
+			ops = append(ops, zkconn.CheckOp(k.loop.Tree.Tick(kept.slot), kept.Version()),
+				zkconn.SetOp(reads[i].Path, inbox.Data, inbox.Stat.Version))
+		}
+		spec := *j.Spec
+		spec.Done = &zkrec.Done{Since: spec.Since}
+		k.loop.Log.Info("job done: nobody owns it any more", "job", j.Name, "keep", spec.Job.WithDefaults().KeepDone.String())
+		k.writeSpec(j, d, spec, slices.Clip(ops)...)
+	})
+}
