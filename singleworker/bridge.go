@@ -122,6 +122,9 @@ func (w *bridge) newRun(r runner.Run, spec *zkrec.Spec) *Run {
 	return run
 }
 
+// Full reports whether this instance may start no further run now.
+func (w *bridge) Full() bool { return w.runner.Full() }
+
 // Disown stops further runs of a slot.
 func (w *bridge) Disown(slot string, cause error) {
 	w.runner.Disown(slot)
@@ -184,6 +187,7 @@ func entryOf(job string, shard Shard, e ticks.Entry) Entry {
 		Job: job, Shard: shard, Tick: time.UnixMilli(e.Tick), To: time.UnixMilli(e.Last()), Count: e.Ticks(),
 		State: State(e.State), Reason: e.Reason, RunID: e.RunID, Manual: e.Manual != "", Attempt: e.Attempt,
 		Error: e.Error, InstanceID: e.SID, Token: e.Token, TakenFrom: e.TakenFrom,
+		Delayed: time.Duration(e.Delayed) * time.Millisecond,
 	}
 	if e.Started != 0 {
 		entry.Started = time.UnixMilli(e.Started)

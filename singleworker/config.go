@@ -83,6 +83,13 @@ type Config struct {
 	// a job, or one shard of a job. A slot that no instance has room for waits.
 	// Default 0: no limit.
 	MaxSlots int
+	// MaxRunning is how many runs this instance has in progress at once, manual ones
+	// included. Its slots do not count: what is due beyond that waits for a run to
+	// end, the longest waiting first. A tick that has waited for more than a second
+	// is subject to Job.Misfire and Job.MisfireGrace; if they drop it, it is recorded
+	// as missed, with the reason "delayed". Unless ClaimGrace is NoTakeovers, an
+	// instance that has room takes over jobs that wait. Default 0: no limit.
+	MaxRunning int
 	// Weight is this instance's relative share of the slots: an instance of
 	// weight 2 gets twice as many as one of weight 1, among those that both can
 	// run. Default 1, at most 1000.
@@ -179,6 +186,7 @@ func (c Config) validate() error {
 		{"ClaimGrace", c.ClaimGrace, checkClaimGrace(c.ClaimGrace)},
 		{"StopGrace", c.StopGrace, atLeast(c.StopGrace, 0)},
 		{"MaxSlots", c.MaxSlots, notNegative(c.MaxSlots)},
+		{"MaxRunning", c.MaxRunning, notNegative(c.MaxRunning)},
 		{"Weight", c.Weight, checkWeight(c.Weight)},
 		{"SyncPeriod", c.SyncPeriod, c.checkSyncPeriod()},
 	}

@@ -46,6 +46,7 @@ func TestNewChecksEveryFieldAndRelation(t *testing.T) {
 		{"Weight", func(c *Config) { c.Weight = -1 }, `Weight "-1": want 1 to 1000; to own nothing, disable the instance or register no handlers`},
 		{"Weight", func(c *Config) { c.Weight = 1001 }, `Weight "1001": want 1 to 1000; to own nothing, disable the instance or register no handlers`},
 		{"MaxSlots", func(c *Config) { c.MaxSlots = -1 }, `MaxSlots "-1": want 0 for no limit, or a positive number`},
+		{"MaxRunning", func(c *Config) { c.MaxRunning = -1 }, `MaxRunning "-1": want 0 for no limit, or a positive number`},
 	} {
 		cfg := valid()
 		row.change(&cfg)
@@ -61,7 +62,7 @@ func TestNewChecksEveryFieldAndRelation(t *testing.T) {
 // refuse, and add it to the tests of this file.
 func TestNoFieldIsForgotten(t *testing.T) {
 	t.Parallel()
-	checked := strings.Fields("Servers ServerType InstanceID Auth ACL Mode SessionTimeout SyncPeriod ClaimGrace StopGrace MaxSlots Weight")
+	checked := strings.Fields("Servers ServerType InstanceID Auth ACL Mode SessionTimeout SyncPeriod ClaimGrace StopGrace MaxSlots MaxRunning Weight")
 	anything := strings.Fields("TLS Dial Logger Hooks")
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
 		if !slices.Contains(checked, field.Name) && !slices.Contains(anything, field.Name) {
@@ -100,7 +101,7 @@ func TestDefaults(t *testing.T) {
 	}
 	got := m.cfg
 	if got.SessionTimeout != 10*time.Second || got.SyncPeriod != 3*time.Second || got.StopGrace != 30*time.Second ||
-		got.MaxSlots != 0 || got.Weight != 1 || got.Mode != LeaseMode || got.Logger == nil || got.Auth != "" || got.ACL != "" || got.TLS != nil {
+		got.MaxSlots != 0 || got.MaxRunning != 0 || got.Weight != 1 || got.Mode != LeaseMode || got.Logger == nil || got.Auth != "" || got.ACL != "" || got.TLS != nil {
 		t.Errorf("defaults %+v", got)
 	}
 

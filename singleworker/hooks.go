@@ -162,8 +162,8 @@ type Entry struct {
 	Tick, To time.Time
 	Count    int
 	State    State
-	// Reason is why ticks were not run: overlap, paused, no_owner, stalled or
-	// schedule_changed. Empty for a run.
+	// Reason is why ticks were not run: overlap, paused, no_owner, stalled, delayed
+	// or schedule_changed. Empty for a run.
 	Reason string
 	// These describe a run and are zero for ticks that were not run, except Ended.
 	RunID   string
@@ -179,6 +179,9 @@ type Entry struct {
 	// TakenFrom is the instance that owned the job and had not claimed the run in
 	// time. Empty if that did not happen.
 	TakenFrom string
+	// Delayed is how long the run waited because its instance had Config.MaxRunning
+	// runs in progress.
+	Delayed time.Duration
 }
 
 // hookCaller calls the hooks from one goroutine.

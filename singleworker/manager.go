@@ -230,7 +230,7 @@ func (m *Manager) wire(ctx context.Context) *bridge {
 			Instance: zkrec.Instance{
 				Incarnation: uuid.NewString(), Host: hostName(), PID: os.Getpid(),
 				StartedAt: clock.Wall().UTC().Round(time.Millisecond), Version: Version(),
-				MaxSlots: m.cfg.MaxSlots, Weight: m.cfg.Weight, Guard: guardToken(), Mode: modeOf(m.cfg),
+				MaxSlots: m.cfg.MaxSlots, MaxRunning: m.cfg.MaxRunning, Weight: m.cfg.Weight, Guard: guardToken(), Mode: modeOf(m.cfg),
 			},
 			Latch: m.cfg.Mode == LatchMode, Drained: m.drained, Declarations: declarations,
 			Handlers: m.handlers.names(),
@@ -238,7 +238,8 @@ func (m *Manager) wire(ctx context.Context) *bridge {
 		Handlers: w.handlers, Runner: w, Leases: w.leases, Clock: clock, Logger: m.cfg.Logger,
 	})
 	w.runner = runner.New(runner.Config{
-		InstanceID: m.cfg.InstanceID, Keeper: w.coord, Observer: w, Grace: m.cfg.StopGrace, Wall: wall.Of(ctx), Logger: m.cfg.Logger,
+		InstanceID: m.cfg.InstanceID, Keeper: w.coord, Observer: w, Grace: m.cfg.StopGrace,
+		MaxRunning: m.cfg.MaxRunning, Wall: wall.Of(ctx), Logger: m.cfg.Logger,
 	})
 	w.leases.OnStep = w.runner.ClockStepped
 	return w

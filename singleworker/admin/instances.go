@@ -33,10 +33,11 @@ type Instance struct {
 	PID         int       `json:"pid"`
 	StartedAt   time.Time `json:"started_at,omitzero"`
 	Version     string    `json:"version"`
-	Owned       int       `json:"owned"`     // slots it owns, according to the owner records
-	MaxSlots    int       `json:"max_slots"` // maximum number of slots; 0 means no limit
-	Weight      int       `json:"weight"`    // relative share of the slots
-	State       string    `json:"state"`     // InstanceActive ...
+	Owned       int       `json:"owned"`                 // slots it owns, according to the owner records
+	MaxSlots    int       `json:"max_slots"`             // maximum number of slots; 0 means no limit
+	MaxRunning  int       `json:"max_running,omitempty"` // maximum number of runs in progress; 0 means no limit
+	Weight      int       `json:"weight"`                // relative share of the slots
+	State       string    `json:"state"`                 // InstanceActive ...
 	// Reason explains InstanceUnreadable and InstanceNone.
 	Reason string `json:"reason,omitempty"`
 	Mode   string `json:"mode"`   // "lease" or "latch"
@@ -194,7 +195,7 @@ func (c *Client) nodes(ctx context.Context) (map[string]Instance, error) {
 func instanceOf(sid string, record zkrec.Instance, o zkrec.Order, ordered bool) Instance {
 	instance := Instance{
 		ID: sid, Incarnation: record.Incarnation, Host: record.Host, PID: record.PID,
-		StartedAt: inUTC(record.StartedAt), Version: record.Version, Owned: record.Owned, MaxSlots: record.MaxSlots,
+		StartedAt: inUTC(record.StartedAt), Version: record.Version, Owned: record.Owned, MaxSlots: record.MaxSlots, MaxRunning: record.MaxRunning,
 		Weight: max(1, record.Weight),
 		State:  record.State, Withdrawn: record.Withdrawn, Guard: record.Guard,
 	}

@@ -34,6 +34,7 @@ const (
 	ReasonPaused          Reason = "paused"           // the job was paused
 	ReasonNoOwner         Reason = "no_owner"         // the job had no owner
 	ReasonStalled         Reason = "stalled"          // its owner could not claim them in time
+	ReasonDelayed         Reason = "delayed"          // its owner had as many runs in progress as it may, for too long
 	ReasonScheduleChanged Reason = "schedule_changed" // the schedule was replaced before they were claimed
 )
 
@@ -62,6 +63,9 @@ type Run struct {
 	// TakenFrom is the instance that owned the job and had not claimed the run in time, so that
 	// InstanceID took the job over. Empty if that did not happen.
 	TakenFrom string `json:"taken_from,omitempty"`
+	// DelayedMillis is how long the run waited because its instance had as many in
+	// progress as it may, in milliseconds.
+	DelayedMillis int64 `json:"delayed_ms,omitempty"`
 	// NextAttempt is NextRetry or NextRerun if the tick is to be run again, at
 	// NextAttemptAt or later. Only set for the last run of a job.
 	NextAttempt   string    `json:"next_attempt,omitempty"`
@@ -87,7 +91,7 @@ func runOf(r zkrec.Run) Run {
 	return Run{
 		Tick: milli(r.Tick), Manual: r.Manual, State: r.State, InstanceID: r.SID, Token: r.Token,
 		RunID: r.RunID, Attempt: r.Attempt, Failures: r.Failures,
-		Started: milli(r.Started), Ended: milli(r.Ended), Error: r.Error, TakenFrom: r.TakenFrom,
+		Started: milli(r.Started), Ended: milli(r.Ended), Error: r.Error, TakenFrom: r.TakenFrom, DelayedMillis: r.Delayed,
 	}
 }
 

@@ -275,7 +275,7 @@ func TestLateOwnerGetsAnotherGrace(t *testing.T) {
 	}
 }
 
-// An instance that is late itself, or has claims under way, takes nothing from others.
+// An instance that is late itself, may start no run, or has claims under way, takes nothing from others.
 func TestLateDeputyTakesNothing(t *testing.T) {
 	t.Parallel()
 	for what, busy := range map[string]func(g *roomtest.Group, b *instance, on *atomic.Bool){
@@ -286,6 +286,13 @@ func TestLateDeputyTakesNothing(t *testing.T) {
 				}
 				return 0
 			}
+		},
+		"as many runs as may are in progress": func(_ *roomtest.Group, b *instance, on *atomic.Bool) {
+			b.Add(roomtest.Room{Turn: func() {
+				b.Lock()
+				defer b.Unlock()
+				b.AtLimit = on.Load()
+			}})
 		},
 		"claims are under way": func(g *roomtest.Group, b *instance, on *atomic.Bool) {
 			lag := func() time.Duration { return 10 * time.Millisecond }

@@ -66,7 +66,7 @@ func (d *Deputy) learn(now time.Duration, looks []*look) {
 		if l.stat.Mzxid > d.claims[l.record.SID].Mzxid {
 			d.claims[l.record.SID] = l.stat
 		}
-		if r := l.record; r.Manual == "" && r.Attempt == 1 && r.BusySince == 0 && r.TakenFrom == "" && r.Tick == l.w.due.UnixMilli() {
+		if r := l.record; r.Prompt() && r.Tick == l.w.due.UnixMilli() {
 			late = append(late, time.Duration(r.Started-r.Tick)*time.Millisecond)
 		}
 	}

@@ -90,7 +90,7 @@ func (j *Journal) written(n *node, w *write, ch *change, r session.Result) {
 	}
 	n.Stored = ch.Stored
 	if w.kind == commit && w.commit.Opens() {
-		if run := ch.record.Run; run.Manual == "" && run.Attempt == 1 && ch.record.BusySince == 0 && run.Token == w.commit.From.Token {
+		if run := ch.record.Run; ch.record.Prompt() && run.Token == w.commit.From.Token {
 			j.loop.Tell(Claimed{j.loop.Clock.Wall().Sub(time.UnixMilli(run.Tick))})
 		}
 	}

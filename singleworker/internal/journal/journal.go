@@ -37,6 +37,8 @@ type Runner interface {
 	// Disown: the slot is no longer owned, or cannot run here any more. The contexts of its runs have
 	// ended if it is no longer owned.
 	Disown(slot string, cause error)
+	// Full reports whether this instance may start no further run now.
+	Full() bool
 }
 
 // Claimed tells how late a claim of this instance has been acknowledged: the first one of a tick that was held up by
@@ -90,9 +92,12 @@ func (j *Journal) Gained(slot string) {
 // lateSample is how many owned slots Late looks at.
 const lateSample = 64
 
-// Late reports whether this instance itself has left a run unclaimed for longer than a grace. It looks at some of the
-// slots whose records it knows.
+// Late reports whether this instance itself has left a run unclaimed for longer than a grace, or would: as many runs as
+// may are in progress. It looks at some of the slots whose records it knows.
 func (j *Journal) Late(grace time.Duration) bool {
+	if j.runner.Full() {
+		return true
+	}
 	looked, t := 0, j.loop.Clock.Wall().Add(-grace)
 	for slot, n := range j.nodes {
 		job := j.catalog.JobOf(slot)

@@ -20,6 +20,7 @@ type Runner struct {
 	Missed    []time.Time                  // ticks that this instance reported as overdue
 	Done      []string                     // ticks that this instance reported as complete
 	Announced int                          // how often requests were told
+	AtLimit   bool                         // what Full reports
 
 	g        *Group
 	commits  Committer
@@ -63,6 +64,13 @@ func (r *Runner) Disown(slot string, cause error) {
 	defer r.Unlock()
 	delete(r.Owned, slot)
 	r.Disowned = append(r.Disowned, cause)
+}
+
+// Full reports AtLimit.
+func (r *Runner) Full() bool {
+	r.Lock()
+	defer r.Unlock()
+	return r.AtLimit
 }
 
 // Overdue records a tick that is overdue.

@@ -20,6 +20,8 @@ type job struct {
 	id         uuid.UUID // gocron's
 	lastAlarm  time.Time // the tick for which the alarm last went off
 	committing bool      // a decision is being written
+	waitsSince time.Time // when it first had a run to open, and the runner was full; zero if none waits
+	inLine     bool      // in Runner.line
 	wake       *time.Timer
 }
 
@@ -53,6 +55,13 @@ func (r *Runner) decide(j *job) {
 	}
 	plan := ticks.Next(r.view(j))
 	r.wakeAt(j, plan.Wake, func() { r.box.Post(func() { r.decide(j) }) })
+	if plan.Opens && r.full() {
+		r.queue(j)
+		return
+	}
+	if plan.Opens || !plan.Change {
+		j.waitsSince = time.Time{}
+	}
 	if !plan.Change {
 		return
 	}
@@ -71,6 +80,7 @@ func (r *Runner) view(j *job) ticks.View {
 	v := ticks.View{
 		Job: *j.Job.Job, Record: j.Record, Now: r.cfg.Wall.Now(),
 		SID: r.cfg.InstanceID, Token: j.Lease.Token, OwnedSince: j.Since, TakenFrom: j.From, RunID: uuid.NewString(),
+		Full: r.full(), WaitsSince: j.waitsSince,
 	}
 	if v.Now.Before(j.lastAlarm) && j.Record.Watermark < j.lastAlarm.UnixMilli() {
 		v.Now = j.lastAlarm // the tick is due, but the wall clock was set back
@@ -98,6 +108,7 @@ func (r *Runner) begin(j *job, record ticks.Record) *activity {
 	}
 	act.ctx, act.stop = context.WithCancelCause(r.runs)
 	r.running[j.Name] = act
+	r.atLimit.Store(r.full())
 	return act
 }
 
@@ -117,7 +128,7 @@ func (r *Runner) committed(j *job, commit ticks.Commit, act *activity, current t
 		}
 	case act != nil:
 		act.stop(err)
-		delete(r.running, j.Name)
+		r.done(j.Name)
 	}
 	switch {
 	case err == nil:
@@ -172,7 +183,6 @@ func (r *Runner) start(j *job, act *activity, claimed ticks.Record) {
 
 // ended is called when the result of a run was recorded, or could not be.
 func (r *Runner) ended(result Result, current ticks.Record, entries []ticks.Entry) {
-	delete(r.running, result.Job)
 	if result.Unrecorded != nil {
 		r.log.Warn("run result not recorded", "job", result.Job, "tick", result.Tick,
 			"run_id", result.RunID, "state", result.State, "err", result.Unrecorded)
@@ -186,6 +196,7 @@ func (r *Runner) ended(result Result, current ticks.Record, entries []ticks.Entr
 		}
 	}
 	r.cfg.Observer.Ended(result)
+	r.done(result.Job) // those that wait go before the next run of this job
 	r.decideByName(result.Job)
 }
 

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
@@ -68,11 +69,12 @@ type Config struct {
 	Keeper     Keeper
 	Observer   Observer
 	Grace      time.Duration // how long running handlers may continue after Stop
+	MaxRunning int           // how many runs may be in progress; 0: no limit
 	Wall       wall.Clock    // nil: the machine's
 	Logger     *slog.Logger
 }
 
-// Runner runs jobs. Own, Requested, Disown, ClockStepped and Stop are safe for
+// Runner runs jobs. Own, Requested, Disown, Full, ClockStepped and Stop are safe for
 // concurrent use, also before Run, and return at once.
 type Runner struct {
 	cfg Config
@@ -83,12 +85,15 @@ type Runner struct {
 	scheduler gocron.Scheduler
 	jobs      map[string]*job
 	running   map[string]*activity // by job, including jobs no longer owned
+	line      []*job               // with a run to open when others have ended, the longest waiting first
 	stopping  bool
 	graceEnds time.Time               // when running handlers are canceled
 	canceled  bool                    // they have been
 	runs      context.Context         //nolint:containedctx // the lifetime of all runs
 	cancel    context.CancelCauseFunc // of runs
 	tasks     *task.Group
+
+	atLimit atomic.Bool // what full reports, for others than the loop
 }
 
 // New returns a runner; Run starts it.
@@ -116,6 +121,9 @@ func (r *Runner) Requested(name string, requests []ticks.Request) {
 // Disown starts no further run of the job. A run in progress continues until its
 // lease ends.
 func (r *Runner) Disown(name string) { r.box.Post(func() { r.disown(name) }) }
+
+// Full reports whether as many runs are in progress as may be.
+func (r *Runner) Full() bool { return r.atLimit.Load() }
 
 // ClockStepped resets all timers. It is called when the wall clock was set or the
 // machine was suspended; timers would fire early or late by the difference.

@@ -1,13 +1,16 @@
 package sim
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// What a group owes in which instances have MaxSlots.
+// What a group owes in which instances have MaxSlots or MaxRunning.
 
 // hasRoom reports whether an instance may own one more slot.
 func hasRoom(m *swtest.Model, sid string) bool {
@@ -37,4 +40,32 @@ func (w *world) isWaiting(m *swtest.Model, job string) bool {
 	return slices.ContainsFunc(m.Jobs[job].Spec.ActiveLayout().Slots(job), func(slot string) bool {
 		return m.LiveOwner(slot) == "" && !w.isTakeable(m, slot)
 	})
+}
+
+// checkRunning expects that no instance had more handlers at work at once than it may have.
+func (w *world) checkRunning() {
+	if w.Running == 0 {
+		return
+	}
+	type change struct {
+		at time.Time
+		by int
+	}
+	changes := make(map[*swtest.Instance][]change)
+	for _, r := range w.cluster.Runs() {
+		changes[r.Instance] = append(changes[r.Instance], change{r.Started, 1})
+		if !r.Ended.IsZero() {
+			changes[r.Instance] = append(changes[r.Instance], change{r.Ended, -1})
+		}
+	}
+	for i, all := range changes {
+		slices.SortFunc(all, func(a, b change) int { return cmp.Or(a.at.Compare(b.at), a.by-b.by) })
+		running := 0
+		for _, c := range all {
+			if running += c.by; running > w.Running {
+				w.violate(violation{13, i.Name, c.at, fmt.Sprintf("%d runs at once, %d are allowed", running, w.Running)})
+				break
+			}
+		}
+	}
 }

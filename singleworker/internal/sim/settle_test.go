@@ -269,6 +269,7 @@ func (w *world) end() {
 		}
 	}
 	w.read()
+	w.checkRunning()
 	joined := make(map[string]bool)
 	for _, sid := range w.ledger.joined {
 		joined[sid] = true

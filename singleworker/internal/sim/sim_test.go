@@ -28,7 +28,7 @@ var (
 // reply; replies are slow; heartbeats are refused while the session lives; sessions are ended, and instance
 // nodes deleted, from outside; jobs are submitted, canceled, resharded and get other schedules and policies, by operators and by two
 // versions of the application that declare them; runs are requested and stopped, and requests withdrawn; instances are drained,
-// disabled and enabled, and drain themselves. Some groups have instances with MaxSlots. Some are in latch mode, and their leader is
+// disabled and enabled, and drain themselves. Some groups have instances with MaxSlots, in some each runs a few jobs at once only. Some are in latch mode, and their leader is
 // deposed. In some, instances read from servers that are behind by up to a session. In some, the servers
 // lose the acknowledged transactions of up to a session. In some, the wall clocks of machines, and of operators, are off and leap. Second processes of an id are started while the first one lives, or
 // hangs. The connect string has one to three names of the server. Every message of every connection has a
@@ -87,7 +87,8 @@ var (
 //  11. in latch mode each claim is made by the instance that leads then: whose node is the first one of the queue, in the log;
 //  12. if the servers lose transactions that they have acknowledged, the rest of the log has all these properties as if the lost ones had
 //     never been: so what they claimed is claimed once more at most, and nothing from before. No run begins, and no lease lasts, on account
-//     of them for longer than a lease after the loss. Leases from before may be valid beside new ones for as long.
+//     of them for longer than a lease after the loss. Leases from before may be valid beside new ones for as long;
+//  13. no instance has more runs in progress than its MaxRunning.
 //
 // What happens in a seed is a plan of numbered steps, each with separate random numbers. The steps, and their
 // virtual times, are always the same as long as the group answers at the same times. The order of events within an instant is the

@@ -31,6 +31,7 @@ type profile struct {
 	Names            int           // of the server, in the connect string
 	Declared         bool          // some jobs are declared by the instances, which are of two versions
 	Limited          bool          // some instances have MaxSlots
+	Running          int           // each instance's MaxRunning
 	Clocks           bool          // those of machines are off, and leap
 	Lagging          bool          // instances read from servers that are behind
 	Latch            bool          // the group is in latch mode
@@ -57,6 +58,9 @@ func drawProfile(r *rand.Rand, noise time.Duration) profile {
 	p.Patient = r.IntN(4) == 0
 	if r.IntN(6) == 0 {
 		latchMode(&p)
+	}
+	if r.IntN(5) == 0 {
+		p.Running = 1 + r.IntN(6)
 	}
 	return p
 }
@@ -217,6 +221,9 @@ func jobName(k int) string { return fmt.Sprintf("job%02d", k) }
 // time to return when the right has ended.
 func (w *world) handler(k int) singleworker.Handler {
 	lasts := []time.Duration{0, 50 * time.Millisecond, 3 * time.Second, 25 * time.Second, time.Hour}[k%5]
+	if w.Running > 0 {
+		lasts = min(lasts, 3*time.Second) // else nothing but the longest would run
+	}
 	return func(ctx context.Context, run *singleworker.Run) error {
 		select {
 		case <-time.After(lasts):
@@ -263,7 +270,7 @@ func (w *world) start(name string) {
 		most = 1 + w.rng.IntN(2*w.Slots/w.Instances)
 	}
 	setup.Configure = func(cfg *singleworker.Config) {
-		cfg.Weight, cfg.MaxSlots = weight, most
+		cfg.Weight, cfg.MaxSlots, cfg.MaxRunning = weight, most, w.Running
 		if w.Patient {
 			cfg.ClaimGrace = singleworker.NoTakeovers
 		}

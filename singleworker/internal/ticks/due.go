@@ -206,7 +206,9 @@ func (v View) formerMissed() Plan {
 // Consecutive ticks with the same reason share an entry.
 func (v View) rows(from, to time.Time) (rows []Entry) {
 	cuts := []time.Time{from, to}
-	changes := []time.Time{before(v.OwnedSince), time.UnixMilli(v.busySince()), time.UnixMilli(v.Record.Ended)}
+	changes := []time.Time{
+		before(v.OwnedSince), time.UnixMilli(v.busySince()), time.UnixMilli(v.Record.Ended), before(v.delayedSince()),
+	}
 	if p := v.Paused; p != nil {
 		changes = append(changes, before(time.UnixMilli(p.Since)), before(time.UnixMilli(p.Until)))
 	}
@@ -228,6 +230,8 @@ func (v View) rows(from, to time.Time) (rows []Entry) {
 			e.State, e.Reason = zkrec.TickSkipped, zkrec.ReasonOverlap
 		case t.Before(v.OwnedSince):
 			e.State, e.Reason = zkrec.TickMissed, zkrec.ReasonNoOwner
+		case !v.WaitsSince.IsZero() && !t.Before(v.delayedSince()):
+			e.State, e.Reason = zkrec.TickMissed, zkrec.ReasonDelayed
 		default:
 			e.State, e.Reason = zkrec.TickMissed, zkrec.ReasonStalled
 		}
@@ -235,6 +239,10 @@ func (v View) rows(from, to time.Time) (rows []Entry) {
 	}
 	return rows
 }
+
+// delayedSince is from when on ticks wait because this instance has as many runs in progress as it may. The first of them
+// may have been noticed a little late.
+func (v View) delayedSince() time.Time { return v.WaitsSince.Add(-OnTime) }
 
 // recorded adds to an entry who wrote it, and when.
 func (v View) recorded(e Entry) Entry {

@@ -36,6 +36,11 @@ type View struct {
 	// record no longer names it.
 	Active   string
 	Requests []Request // pending manual runs, oldest first
+
+	// Full means that this instance may start no run now: a decision that opens one is to be made again when it may.
+	// WaitsSince is when that was first so for this slot, zero if nothing waits.
+	Full       bool
+	WaitsSince time.Time
 }
 
 // Plan is a decision: a change to be written atomically, or no change.
@@ -109,6 +114,9 @@ func (v View) open(plan *Plan, run zkrec.Run) {
 	if v.Record.Token != v.Token { // the first run of this ownership
 		run.TakenFrom = v.TakenFrom
 	}
+	if !v.WaitsSince.IsZero() {
+		run.Delayed = max(v.Now.Sub(v.WaitsSince).Milliseconds(), 0) // the clock may have been set back
+	}
 	plan.Change, plan.Opens = true, true
 	plan.Record = Record{Watermark: watermark, Run: run}
 	// A tick queued behind the last run is now queued behind this one, unless a later tick
@@ -144,7 +152,7 @@ func (v View) abandoned() Plan {
 	plan := Plan{Change: true, Record: v.Record}
 	if v.rerun(run) {
 		plan.Record.Run, plan.Entries = run, []Entry{{Run: run}}
-		if v.held(run) {
+		if v.held(run) || v.Full { // what became of the run is recorded now
 			plan.Record.NextAttempt, plan.Record.NextAttemptAt = zkrec.NextRerun, run.Ended
 		} else {
 			v.open(&plan, retryOf(run))

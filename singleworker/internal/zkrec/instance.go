@@ -25,8 +25,9 @@ type Instance struct {
 	PID         int       `json:"pid"`
 	StartedAt   time.Time `json:"started_at"`
 	Version     string    `json:"version"`
-	MaxSlots    int       `json:"max_slots,omitempty"` // 0 means no limit
-	Weight      int       `json:"weight,omitempty"`    // relative share; 0 means 1
+	MaxSlots    int       `json:"max_slots,omitempty"`   // 0 means no limit
+	MaxRunning  int       `json:"max_running,omitempty"` // runs in progress; 0 means no limit
+	Weight      int       `json:"weight,omitempty"`      // relative share; 0 means 1
 	// SessionTimeout is granted by the server. Leases last a part of it.
 	SessionTimeout Duration `json:"session_timeout,omitempty"`
 	Owned          int      `json:"owned"`

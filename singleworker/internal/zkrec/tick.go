@@ -26,6 +26,7 @@ const (
 	ReasonPaused          = "paused"           // the job was paused
 	ReasonNoOwner         = "no_owner"         // it came before the owner adopted the job
 	ReasonStalled         = "stalled"          // its owner could not claim it in time
+	ReasonDelayed         = "delayed"          // its owner had as many runs in progress as it may, for too long
 	ReasonScheduleChanged = "schedule_changed" // its schedule was replaced before it was claimed
 )
 
@@ -56,6 +57,9 @@ type Run struct {
 	// TakenFrom is the former owner, from which the slot was taken for this run because it had not claimed it in
 	// time.
 	TakenFrom string `json:"taken_from,omitempty"`
+	// Delayed is how long the run waited for others to end, in milliseconds, because its instance had as many in
+	// progress as it may.
+	Delayed int64 `json:"delayed,omitempty"`
 }
 
 // Open reports whether the run has no result yet.
@@ -76,6 +80,11 @@ type Tick struct {
 	// BusySince is when the first of several consecutive runs began, if ticks that
 	// came during them are still queued; 0 means that they wait only for the last run.
 	BusySince int64 `json:"busy_since,omitempty"`
+}
+
+// Prompt reports whether the run was to start at its tick: nothing but load can have made it late.
+func (t Tick) Prompt() bool {
+	return t.Manual == "" && t.Attempt == 1 && t.BusySince == 0 && t.TakenFrom == "" && t.Delayed == 0
 }
 
 // Normal returns t as it is read back after Encode.

@@ -119,6 +119,9 @@ func (w *writer) recorded(name string) {
 		switch {
 		case last.TakenFrom != "":
 			w.sayf("%s had not claimed it; %s took the job over and started it %s late.", last.TakenFrom, last.InstanceID, late.Round(10*time.Millisecond))
+		case last.DelayedMillis > 0:
+			w.sayf("It waited %s because %s had as many runs in progress as it may (Config.MaxRunning).",
+				(time.Duration(last.DelayedMillis) * time.Millisecond).Round(10*time.Millisecond), last.InstanceID)
 		case late >= lateStart && last.Attempt == 1:
 			w.sayf("It started %s late: an earlier run was still in progress, the job had no owner, or ZooKeeper did not answer.", late.Round(time.Second))
 		}
@@ -184,6 +187,8 @@ func (w *writer) notRun(name string, e admin.Entry) {
 		w.sayf("%s did not run: %s had no owner at that time%s; %s recorded that at %s.", name, w.thing(), w.ownerless(e), e.InstanceID, w.at(e.Ended))
 	case e.Reason == admin.ReasonStalled:
 		w.sayf("%s did not run: its owner %s could not claim it in time, and recorded that at %s.", name, e.InstanceID, w.at(e.Ended))
+	case e.Reason == admin.ReasonDelayed:
+		w.sayf("%s did not run: its owner %s had as many runs in progress as it may (Config.MaxRunning), and recorded that at %s.", name, e.InstanceID, w.at(e.Ended))
 	case e.Reason == admin.ReasonScheduleChanged:
 		w.sayf("%s did not run: the schedule was replaced at %s, before the tick was claimed.", name, w.at(w.ScheduleSince))
 	default:

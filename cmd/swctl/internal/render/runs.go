@@ -55,6 +55,9 @@ func (p Page) why(e admin.Entry, zone *time.Location) string {
 	if e.Count > 1 {
 		parts = append(parts, fmt.Sprintf("%d ticks until %s", e.Count, output.Absolute(e.To, zone)))
 	}
+	if e.DelayedMillis > 0 {
+		parts = append(parts, "waited "+output.Span(time.Duration(e.DelayedMillis)*time.Millisecond)+" for other runs")
+	}
 	if e.TakenFrom != "" {
 		parts = append(parts, e.TakenFrom+" had not claimed it")
 	}

@@ -1,0 +1,29 @@
+package runner
+
+// full reports whether as many runs are in progress as may be. A run counts from the decision to claim it until
+// its result is recorded, so that there are never more than the limit.
+func (r *Runner) full() bool { return r.cfg.MaxRunning > 0 && len(r.running) >= r.cfg.MaxRunning }
+
+// queue makes a job wait until a run of another one has ended. What is to be done is decided then, by the time that it is:
+// a tick that has waited for too long is subject to the job's misfire policy.
+func (r *Runner) queue(j *job) {
+	if j.waitsSince.IsZero() {
+		j.waitsSince = r.cfg.Wall.Now()
+	}
+	if !j.inLine {
+		j.inLine = true
+		r.line = append(r.line, j)
+	}
+}
+
+// done forgets the run of a job, and lets those that wait begin theirs.
+func (r *Runner) done(name string) {
+	delete(r.running, name)
+	for len(r.line) > 0 && !r.full() {
+		j := r.line[0]
+		r.line = r.line[1:]
+		j.inLine = false
+		r.decide(j)
+	}
+	r.atLimit.Store(r.full())
+}
