@@ -12,6 +12,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/journal"
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/runner"
+	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -23,6 +24,7 @@ type bridge struct {
 	cfg      Config
 	life     context.Context //nolint:containedctx // ends with the coordinator, with ErrNotRunning as its cause
 	handlers *handlers
+	clock    *leases.Clock
 	leases   *leases.Table
 	hooks    *hookCaller
 	runner   *runner.Runner
@@ -148,6 +150,19 @@ func (w *bridge) Completed(job string, spec *zkrec.Spec, c ticks.Completion) {
 		result.Shards = append(result.Shards, entryOf(job, shardOf(zkrec.ShardSlot(job, i), spec), e))
 	}
 	w.hooks.tickComplete(result)
+}
+
+// SessionChanged reports that the session is in another state.
+func (w *bridge) SessionChanged(to session.State, timeout time.Duration) {
+	w.hooks.session(SessionEvent{State: SessionState(to), At: w.clock.Wall(), SessionTimeout: timeout})
+}
+
+// Leads reports that a term as the leader has begun.
+func (w *bridge) Leads(token int64) { w.hooks.leadershipGained(Leadership{token}) }
+
+// LeadsNoMore reports that it has ended.
+func (w *bridge) LeadsNoMore(token int64, cause error) {
+	w.hooks.leadershipLost(Leadership{token}, cause)
 }
 
 // Started reports the start of a run.

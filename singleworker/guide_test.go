@@ -2,10 +2,12 @@ package singleworker_test
 
 import (
 	"context"
+	"net/http"
 	"testing"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/health"
 	"github.com/swjobs/singleworker/singleworker/latch"
 	"github.com/swjobs/singleworker/singleworker/swtest"
 )
@@ -64,4 +66,9 @@ func _(ctx context.Context) error {
 		return work(ctx, term.Token) // on one process at a time; ctx ends when leadership is lost
 	})
 	return err
+}
+
+func _(m *singleworker.Manager) {
+	http.Handle("/livez", health.Handler(m))
+	http.Handle("/readyz", health.Handler(m))
 }

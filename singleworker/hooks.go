@@ -49,15 +49,28 @@ type Hooks struct {
 	// the last shard finishes it, because that shard ran for longer than the
 	// others' histories, of 20 entries, go back.
 	OnTickComplete func(TickResult)
+	// OnSession is called when the session with ZooKeeper begins, is suspended because the
+	// connection is lost, continues because the connection is back, or has expired. It is
+	// for people and metrics; runs need no help, for their contexts end in time.
+	OnSession func(SessionEvent)
+	// OnLeadershipGained is called when a term of this instance as the leader of its
+	// group begins, in latch mode. The jobs follow one by one: see OnOwned.
+	OnLeadershipGained func(Leadership)
+	// OnLeadershipLost is called once after each OnLeadershipGained, when the term is over.
+	// cause is one of the errors of package latch: latch.ErrSuspended, say, or latch.ErrStopped if
+	// the instance stops or is drained. After a short break the next term follows, and the jobs stay.
+	OnLeadershipLost func(l Leadership, cause error)
 }
 
 // Then returns hooks that call those of h and then those of next.
 func (h Hooks) Then(next Hooks) Hooks {
 	return Hooks{
-		OnOwned: both(h.OnOwned, next.OnOwned), OnReleased: bothReleased(h.OnReleased, next.OnReleased),
+		OnOwned: both(h.OnOwned, next.OnOwned), OnReleased: bothLost(h.OnReleased, next.OnReleased),
 		OnRunStart: both(h.OnRunStart, next.OnRunStart), OnRunEnd: both(h.OnRunEnd, next.OnRunEnd),
 		OnRecorded: both(h.OnRecorded, next.OnRecorded), OnTickMissed: both(h.OnTickMissed, next.OnTickMissed),
-		OnTickComplete: both(h.OnTickComplete, next.OnTickComplete),
+		OnTickComplete: both(h.OnTickComplete, next.OnTickComplete), OnSession: both(h.OnSession, next.OnSession),
+		OnLeadershipGained: both(h.OnLeadershipGained, next.OnLeadershipGained),
+		OnLeadershipLost:   bothLost(h.OnLeadershipLost, next.OnLeadershipLost),
 	}
 }
 
@@ -75,16 +88,16 @@ func both[T any](first, second func(T)) func(T) {
 	}
 }
 
-func bothReleased(first, second func(Ownership, error)) func(Ownership, error) {
+func bothLost[T any](first, second func(T, error)) func(T, error) {
 	switch {
 	case first == nil:
 		return second
 	case second == nil:
 		return first
 	}
-	return func(o Ownership, cause error) {
-		first(o, cause)
-		second(o, cause)
+	return func(what T, cause error) {
+		first(what, cause)
+		second(what, cause)
 	}
 }
 
@@ -111,6 +124,31 @@ type Ownership struct {
 	Job   string
 	Shard Shard
 	Token int64
+}
+
+// SessionState is the state of an instance's session with ZooKeeper.
+type SessionState string
+
+// The states of a session. In a SessionEvent, SessionReconnected says that a suspended session
+// continues; the state is SessionConnected then.
+const (
+	SessionConnecting  SessionState = "connecting"  // there was no session yet
+	SessionConnected   SessionState = "connected"   // in a new session
+	SessionSuspended   SessionState = "suspended"   // the connection is lost; nobody knows whether the session lives
+	SessionReconnected SessionState = "reconnected" // connected again, in the same session
+	SessionExpired     SessionState = "expired"     // the server said that the session is over; the next one is being opened
+)
+
+// SessionEvent is a change of the session.
+type SessionEvent struct {
+	State          SessionState
+	At             time.Time     // when the instance noticed, by its clock
+	SessionTimeout time.Duration // as the server granted it last
+}
+
+// Leadership is a term as the leader of a group in latch mode.
+type Leadership struct {
+	Token int64 // grows with every change of the leader
 }
 
 // RunInfo describes a run.
@@ -240,6 +278,24 @@ func (h *hookCaller) recorded(e Entry) {
 func (h *hookCaller) tickComplete(r TickResult) {
 	if f := h.hooks.OnTickComplete; f != nil {
 		h.box.Post(func() { f(r) })
+	}
+}
+
+func (h *hookCaller) session(e SessionEvent) {
+	if f := h.hooks.OnSession; f != nil {
+		h.box.Post(func() { f(e) })
+	}
+}
+
+func (h *hookCaller) leadershipGained(l Leadership) {
+	if f := h.hooks.OnLeadershipGained; f != nil {
+		h.box.Post(func() { f(l) })
+	}
+}
+
+func (h *hookCaller) leadershipLost(l Leadership, cause error) {
+	if f := h.hooks.OnLeadershipLost; f != nil {
+		h.box.Post(func() { f(l, cause) })
 	}
 }
 

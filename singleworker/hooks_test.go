@@ -20,6 +20,9 @@ var call = []func(*hookCaller){
 	func(h *hookCaller) { h.tickMissed(Missed{Job: "k", Tick: time.Unix(60, 0)}) },
 	func(h *hookCaller) { h.tickComplete(TickResult{Job: "j", Shards: make([]Entry, 3)}) },
 	func(h *hookCaller) { h.released(Ownership{Job: "j", Token: 7}, ErrJobCanceled) },
+	func(h *hookCaller) { h.session(SessionEvent{State: SessionExpired, SessionTimeout: 10 * time.Second}) },
+	func(h *hookCaller) { h.leadershipGained(Leadership{8}) },
+	func(h *hookCaller) { h.leadershipLost(Leadership{8}, ErrLeaseLost) },
 }
 
 // reporting returns hooks that record their calls.
@@ -32,12 +35,17 @@ func reporting(note func(text string)) Hooks {
 		OnRecorded:     func(e Entry) { note(fmt.Sprintf("recorded %s: %s, %s", e.Job, e.State, e.Reason)) },
 		OnTickMissed:   func(m Missed) { note("missed " + m.Job) },
 		OnTickComplete: func(r TickResult) { note(fmt.Sprintf("complete %s: %d", r.Job, len(r.Shards))) },
+		OnSession:      func(e SessionEvent) { note(fmt.Sprintf("session %s, %v", e.State, e.SessionTimeout)) },
+
+		OnLeadershipGained: func(l Leadership) { note(fmt.Sprintf("leads under %d", l.Token)) },
+		OnLeadershipLost:   func(l Leadership, err error) { note(fmt.Sprintf("led under %d: %v", l.Token, err)) },
 	}
 }
 
 var reports = []string{
 	"owned j under 7", "start of r", "recorded j: skipped, overlap", "end of r: ok",
 	"missed k", "complete j: 3", "released j: singleworker: job canceled",
+	"session expired, 10s", "leads under 8", "led under 8: singleworker: lease lost",
 }
 
 func TestHooksAreCalledInTheOrderOfTheEvents(t *testing.T) {

@@ -31,8 +31,9 @@ type Manager struct {
 
 	mu       sync.Mutex
 	started  bool
-	drained  bool    // Drain was called
-	bridge   *bridge // nil before Run
+	drained  bool          // Drain was called
+	bridge   *bridge       // nil before Run
+	begun    chan struct{} // closed when Run has begun
 	handlers handlers
 	jobs     map[string]zkrec.Spec // declared before Run
 }
@@ -44,7 +45,7 @@ func New(cfg Config) (*Manager, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	return &Manager{cfg: cfg, jobs: make(map[string]zkrec.Spec)}, nil
+	return &Manager{cfg: cfg, begun: make(chan struct{}), jobs: make(map[string]zkrec.Spec)}, nil
 }
 
 // InstanceID returns the ID of this instance: Config.InstanceID or the generated one.
@@ -147,6 +148,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	w := m.wire(ctx)
 	w.life = life
 	m.started, m.bridge = true, w
+	close(m.begun)
 	m.mu.Unlock()
 
 	// ctx does not cancel the parts: the stop is graceful, by Stop and Leave.
@@ -210,7 +212,7 @@ func (m *Manager) Drain(ctx context.Context) error {
 func (m *Manager) wire(ctx context.Context) *bridge {
 	clock := leases.NewClockOf(wall.Of(ctx))
 	w := &bridge{
-		cfg: m.cfg, handlers: &m.handlers, leases: leases.NewTable(clock),
+		cfg: m.cfg, handlers: &m.handlers, clock: clock, leases: leases.NewTable(clock),
 		hooks: newHookCaller(m.cfg.Hooks), owned: make(map[string]*leases.Lease), shards: make(map[string]Shard), quiet: quiet{},
 	}
 	var declarations []member.Declaration

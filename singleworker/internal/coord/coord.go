@@ -29,6 +29,7 @@ var ErrNotHandedBack = errors.New("ZooKeeper was away; what was owned is taken o
 type Runner interface {
 	journal.Runner
 	keeper.Reporter
+	Observer
 }
 
 // Config is all that a Coordinator needs. Every field but those of Member that say so must be set.
@@ -58,10 +59,13 @@ type Coordinator struct {
 	removal *keeper.Removal
 	deputy  *deputy.Deputy
 
+	observer Observer
+
 	started        bool
 	sessionTimeout time.Duration // as granted last; 0 before the first session
 	joining        joining
 	waiting        waiting
+	health         health
 	nextSync       time.Duration // Mono
 	failure        error         // why the loop must end
 }
@@ -71,7 +75,8 @@ func New(cfg Config) *Coordinator {
 	loop := session.New(session.Config{
 		Conn: cfg.Conn, ServerType: cfg.ServerType, SyncPeriod: cfg.SyncPeriod, Clock: cfg.Clock, Logger: cfg.Logger,
 	})
-	c := &Coordinator{log: cfg.Logger, loop: loop}
+	c := &Coordinator{log: cfg.Logger, loop: loop, observer: cfg.Runner}
+	c.health.latest = unknown
 	c.member = member.New(loop, cfg.Member)
 	c.catalog = catalog.New(loop, c.member, cfg.Handlers)
 	c.owner = owner.New(loop, c.member, c.catalog, owner.Config{
@@ -170,6 +175,7 @@ func (c *Coordinator) sync() {
 		c.member.Cleanup.Tidy(gone, c.catalog.Traces())
 	}
 	c.owner.Step(lease.LookAll{})
+	c.health.latest.Synced = c.loop.Now()
 }
 
 // Settled publishes what the turn has changed, and takes the steps that end the loop.
@@ -179,13 +185,14 @@ func (h handler) Settled() (done bool, err error) {
 	h.member.SetLoad(h.owner.Count(), idle)
 	h.member.TellState()
 	h.waiting.tell(h.loop.Joined(), h.ready())
+	h.publishHealth()
 	left := h.leave()
 	return left || h.failure != nil, h.failure
 }
 
-// Next is when the next heartbeat or sync is due.
+// Next is when the next heartbeat or sync is due, or the loop shows that it turns.
 func (h handler) Next() time.Duration {
-	next := h.nextSync
+	next := min(h.nextSync, h.loop.Now()+pulse)
 	departing, _ := h.member.Departure()
 	switch {
 	case h.loop.Joined():

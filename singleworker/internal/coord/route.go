@@ -15,6 +15,7 @@ import (
 // Event passes on what happens to the session and to watched nodes.
 func (h handler) Event(ev zkconn.Event) {
 	h.member.Event(ev)
+	h.observeSession(ev)
 	switch ev.Kind {
 	case zkconn.Connected:
 		h.granted()
@@ -88,6 +89,11 @@ func (h handler) Handle(n session.Notice) {
 		h.join()
 	case member.Leading:
 		h.journal.AdvanceAll()
+		h.health.latest.Leads = true
+		h.observer.Leads(n.Token)
+	case member.LeadingEnded:
+		h.health.latest.Leads = false
+		h.observer.LeadsNoMore(n.Token, n.Cause)
 	case member.AbleChanged:
 		h.catalog.AbleChanged()
 	case member.Unregistered:
@@ -111,6 +117,7 @@ func (h handler) Handle(n session.Notice) {
 		h.keeper.Keep(n.Job)
 	case journal.Claimed:
 		h.deputy.Claimed(n.Late)
+		h.health.latest.Claimed = h.loop.Now()
 	case owner.Gained:
 		h.journal.Gained(n.Slot)
 		h.keeper.KeepSlot(n.Slot)

@@ -50,6 +50,10 @@ var forbidden = []arrow{
 		reason: "an application that links the library must not link a flag parser",
 	},
 	{
+		from: "singleworker", to: []string{"net/http/..."},
+		reason: "an application that serves no HTTP must not link a server; package health answers probes",
+	},
+	{
 		from: "singleworker/cronexpr", to: []string{outside},
 		reason: "cron text to schedule is a grammar, of use to others as it is",
 	},

@@ -19,6 +19,7 @@ type latch struct {
 	contender *election.Contender // nil while this instance is closed for another reason
 	withdraw  context.CancelFunc  // of contender
 	node      string              // of the current term, or empty
+	token     int64               // of the last term
 	lostAt    time.Duration       // Mono: when the last term ended
 }
 
@@ -71,10 +72,13 @@ func (m *Member) enter() {
 // serve is a term of leadership.
 func (m *Member) serve(ctx context.Context, term election.Term) {
 	m.loop.Post(func() {
-		m.latch.node = term.Node
+		if m.latch.node != "" { // an earlier contender's, whose end is not told yet
+			m.loop.Tell(LeadingEnded{m.latch.token, election.ErrStopped})
+		}
+		m.latch.node, m.latch.token = term.Node, term.Token
 		m.closing.standby = false
 		m.announce()
-		m.loop.Tell(Leading{})
+		m.loop.Tell(Leading{term.Token})
 	})
 	<-ctx.Done()
 	m.loop.Post(func() {
@@ -83,6 +87,7 @@ func (m *Member) serve(ctx context.Context, term election.Term) {
 		}
 		m.latch.node, m.latch.lostAt = "", m.loop.Now()
 		cause := context.Cause(ctx)
+		m.loop.Tell(LeadingEnded{term.Token, cause})
 		if !errors.Is(cause, election.ErrSuspended) && !errors.Is(cause, election.ErrLapsed) {
 			m.standBy()
 		}

@@ -43,7 +43,12 @@ type (
 	// although its session is alive.
 	Lost struct{}
 	// Leading tells that a term of this instance as leader has begun.
-	Leading struct{}
+	Leading struct{ Token int64 }
+	// LeadingEnded tells that it has ended, and why.
+	LeadingEnded struct {
+		Token int64
+		Cause error
+	}
 	// AbleChanged tells that Able is another one.
 	AbleChanged struct{}
 	// Unregistered tells that a leaving instance's registration at a job is gone.
@@ -124,8 +129,8 @@ func (m *Member) EverJoined() bool { return m.everJoined }
 // Disconnected notes that who comes and goes is not seen now.
 func (m *Member) Disconnected() { m.Cleanup.since = nil }
 
-// state is this instance's, for the others and for people.
-func (m *Member) state() string {
+// State is this instance's, for the others and for people.
+func (m *Member) State() string {
 	switch {
 	case m.closing.leaving:
 		return zkrec.InstanceStopping
@@ -147,7 +152,7 @@ func (m *Member) Record() zkrec.Instance {
 	if list := m.Entry.handlers.Load(); list != m.refused {
 		record.Handlers = list.hash
 	}
-	record.Owned, record.State, record.Withdrawn = m.load.owned, m.state(), m.closing.drained
+	record.Owned, record.State, record.Withdrawn = m.load.owned, m.State(), m.closing.drained
 	record.Standby, record.SessionTimeout = m.closing.standby, zkrec.Duration(m.loop.Conn.SessionTimeout())
 	return record
 }
@@ -195,7 +200,7 @@ func (m *Member) Publish() {
 // TellState publishes the state when it has changed, and tells callers of Drain when the drain is
 // complete. The next sync repeats a write that failed.
 func (m *Member) TellState() {
-	if state := m.state(); m.loop.Joined() && state != m.told {
+	if state := m.State(); m.loop.Joined() && state != m.told {
 		m.told = state
 		m.Publish()
 	}

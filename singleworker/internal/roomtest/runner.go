@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/journal"
+	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -40,6 +41,15 @@ func (r *Runner) Own(o journal.Ownership) {
 	r.Owned[o.Slot] = o
 	r.note(o.Slot, o.Requests)
 }
+
+// SessionChanged implements coord.Observer.
+func (r *Runner) SessionChanged(session.State, time.Duration) {}
+
+// Leads implements coord.Observer.
+func (r *Runner) Leads(int64) {}
+
+// LeadsNoMore implements coord.Observer.
+func (r *Runner) LeadsNoMore(int64, error) {}
 
 // Requested records what operators request.
 func (r *Runner) Requested(slot string, requests []ticks.Request) {

@@ -131,18 +131,23 @@ func (c *Cluster) killed(i *Instance) {
 
 // whileAlive wraps hooks so that a dead instance calls none.
 func (i *Instance) whileAlive(h singleworker.Hooks) singleworker.Hooks {
-	released := h.OnReleased
-	if released != nil {
-		h.OnReleased = func(o singleworker.Ownership, cause error) {
-			if i.State() != Killed {
-				released(o, cause)
-			}
-		}
-	}
+	h.OnReleased, h.OnLeadershipLost = lostUnlessKilled(i, h.OnReleased), lostUnlessKilled(i, h.OnLeadershipLost)
+	h.OnLeadershipGained, h.OnSession = unlessKilled(i, h.OnLeadershipGained), unlessKilled(i, h.OnSession)
 	h.OnOwned, h.OnRunStart, h.OnRunEnd = unlessKilled(i, h.OnOwned), unlessKilled(i, h.OnRunStart), unlessKilled(i, h.OnRunEnd)
 	h.OnRecorded, h.OnTickComplete = unlessKilled(i, h.OnRecorded), unlessKilled(i, h.OnTickComplete)
 	h.OnTickMissed = unlessKilled(i, h.OnTickMissed)
 	return h
+}
+
+func lostUnlessKilled[T any](i *Instance, hook func(T, error)) func(T, error) {
+	if hook == nil {
+		return nil
+	}
+	return func(what T, cause error) {
+		if i.State() != Killed {
+			hook(what, cause)
+		}
+	}
 }
 
 func unlessKilled[T any](i *Instance, hook func(T)) func(T) {
