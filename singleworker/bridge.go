@@ -11,6 +11,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/coord"
 	"github.com/swjobs/singleworker/singleworker/internal/journal"
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
+	"github.com/swjobs/singleworker/singleworker/internal/offset"
 	"github.com/swjobs/singleworker/singleworker/internal/runner"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
@@ -163,6 +164,17 @@ func (w *bridge) Leads(token int64) { w.hooks.leadershipGained(Leadership{token}
 // LeadsNoMore reports that it has ended.
 func (w *bridge) LeadsNoMore(token int64, cause error) {
 	w.hooks.leadershipLost(Leadership{token}, cause)
+}
+
+// ClockChanged reports that this instance's clock is wrong, or right again.
+func (w *bridge) ClockChanged(wrong bool, ahead offset.Interval) {
+	w.hooks.clock(Clock{Wrong: wrong, Offset: ahead.Mid(), Bound: ahead.Bound()})
+}
+
+// clockStepped is called when the wall clock was set, or the machine suspended.
+func (w *bridge) clockStepped() {
+	w.coord.ClockStepped()
+	w.runner.ClockStepped()
 }
 
 // Started reports the start of a run.

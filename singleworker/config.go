@@ -70,6 +70,12 @@ type Config struct {
 	// overloaded. Default 250 ms, at least 50 ms; NoTakeovers leaves a job to its owner for as long
 	// as the session and the heartbeats of that last.
 	ClaimGrace time.Duration
+	// MaxClockOffset is how far this instance's wall clock may differ from ZooKeeper's, which the instance estimates from the
+	// answers to its writes. Beyond that, it hands over its jobs and claims no tick until the clock is right again: see
+	// Hooks.OnClock. It never accounts for a tick that is further ahead of ZooKeeper's time than that. If no
+	// instance's clock agrees with ZooKeeper's, and those of most agree with each other, ZooKeeper's is the wrong one, and
+	// they go by theirs. Default 30 s, at least 1 s; NoClockLimit leaves every clock as it is.
+	MaxClockOffset time.Duration
 	// StopGrace is how long running handlers may continue after Run's context is
 	// done before their contexts are canceled. Default 30 s; NoGrace cancels
 	// them at once. If the process is
@@ -120,6 +126,7 @@ const (
 	DefaultSessionTimeout = 10 * time.Second
 	DefaultSyncPeriod     = 3 * time.Second
 	DefaultClaimGrace     = 250 * time.Millisecond
+	DefaultMaxClockOffset = 30 * time.Second
 	DefaultStopGrace      = 30 * time.Second
 	DefaultWeight         = 1
 )
@@ -130,11 +137,15 @@ const NoGrace time.Duration = -1
 // NoTakeovers as Config.ClaimGrace never takes a job from an owner that may be alive.
 const NoTakeovers time.Duration = -1
 
+// NoClockLimit as Config.MaxClockOffset runs jobs by this instance's clock however wrong it is.
+const NoClockLimit time.Duration = -1
+
 const (
 	minSessionTimeout = time.Second
 	maxSessionTimeout = time.Hour // servers grant 20 of their ticks, 40 s by default
 	minSyncPeriod     = 50 * time.Millisecond
 	minClaimGrace     = 50 * time.Millisecond
+	minMaxClockOffset = time.Second
 	maxWeight         = 1000
 )
 
@@ -156,6 +167,7 @@ func (c Config) withDefaults() Config {
 		c.StopGrace = 0
 	}
 	c.ClaimGrace = cmp.Or(c.ClaimGrace, DefaultClaimGrace)
+	c.MaxClockOffset = cmp.Or(c.MaxClockOffset, DefaultMaxClockOffset)
 	c.Weight = cmp.Or(c.Weight, DefaultWeight)
 	c.InstanceID = cmp.Or(c.InstanceID, defaultInstanceID())
 	c.Mode = cmp.Or(c.Mode, LeaseMode)
@@ -183,7 +195,8 @@ func (c Config) validate() error {
 		{"SessionTimeout", c.SessionTimeout, atLeast(c.SessionTimeout, minSessionTimeout)},
 		{"SessionTimeout", c.SessionTimeout, atMost(c.SessionTimeout, maxSessionTimeout)},
 		{"SyncPeriod", c.SyncPeriod, atLeast(c.SyncPeriod, minSyncPeriod)},
-		{"ClaimGrace", c.ClaimGrace, checkClaimGrace(c.ClaimGrace)},
+		{"ClaimGrace", c.ClaimGrace, unless(NoTakeovers, c.ClaimGrace, minClaimGrace)},
+		{"MaxClockOffset", c.MaxClockOffset, unless(NoClockLimit, c.MaxClockOffset, minMaxClockOffset)},
 		{"StopGrace", c.StopGrace, atLeast(c.StopGrace, 0)},
 		{"MaxSlots", c.MaxSlots, notNegative(c.MaxSlots)},
 		{"MaxRunning", c.MaxRunning, notNegative(c.MaxRunning)},
@@ -213,11 +226,12 @@ func (c Config) checkSyncPeriod() error {
 	return nil
 }
 
-func checkClaimGrace(d time.Duration) error {
-	if d == NoTakeovers {
+// unless is atLeast for a field that one value turns off.
+func unless(off, d, least time.Duration) error {
+	if d == off {
 		return nil
 	}
-	return atLeast(d, minClaimGrace)
+	return atLeast(d, least)
 }
 
 func atLeast(d, least time.Duration) error {

@@ -42,6 +42,8 @@ func TestNewChecksEveryFieldAndRelation(t *testing.T) {
 			`SyncPeriod "11s": is longer than SessionTimeout 10s: a hung instance would be noticed later than a dead one`},
 		{"SyncPeriod", func(c *Config) { c.SessionTimeout, c.SyncPeriod = 2*time.Second, 3*time.Second },
 			`SyncPeriod "3s": is longer than SessionTimeout 2s: a hung instance would be noticed later than a dead one`},
+		{"MaxClockOffset", func(c *Config) { c.MaxClockOffset = time.Second - 1 }, `MaxClockOffset "999.999999ms": want at least 1s`},
+		{"MaxClockOffset", func(c *Config) { c.MaxClockOffset = -time.Second }, `MaxClockOffset "-1s": want at least 1s`},
 		{"StopGrace", func(c *Config) { c.StopGrace = -2 }, `StopGrace "-2ns": want at least 0s`},
 		{"Weight", func(c *Config) { c.Weight = -1 }, `Weight "-1": want 1 to 1000; to own nothing, disable the instance or register no handlers`},
 		{"Weight", func(c *Config) { c.Weight = 1001 }, `Weight "1001": want 1 to 1000; to own nothing, disable the instance or register no handlers`},
@@ -62,7 +64,7 @@ func TestNewChecksEveryFieldAndRelation(t *testing.T) {
 // refuse, and add it to the tests of this file.
 func TestNoFieldIsForgotten(t *testing.T) {
 	t.Parallel()
-	checked := strings.Fields("Servers ServerType InstanceID Auth ACL Mode SessionTimeout SyncPeriod ClaimGrace StopGrace MaxSlots MaxRunning Weight")
+	checked := strings.Fields("Servers ServerType InstanceID Auth ACL Mode SessionTimeout SyncPeriod ClaimGrace MaxClockOffset StopGrace MaxSlots MaxRunning Weight")
 	anything := strings.Fields("TLS Dial Logger Hooks")
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
 		if !slices.Contains(checked, field.Name) && !slices.Contains(anything, field.Name) {

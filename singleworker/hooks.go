@@ -60,6 +60,9 @@ type Hooks struct {
 	// cause is one of the errors of package latch: latch.ErrSuspended, say, or latch.ErrStopped if
 	// the instance stops or is drained. After a short break the next term follows, and the jobs stay.
 	OnLeadershipLost func(l Leadership, cause error)
+	// OnClock is called when this instance's wall clock is found to differ from ZooKeeper's by more than
+	// Config.MaxClockOffset, and when it is right again.
+	OnClock func(Clock)
 }
 
 // Then returns hooks that call those of h and then those of next.
@@ -68,7 +71,7 @@ func (h Hooks) Then(next Hooks) Hooks {
 		OnOwned: both(h.OnOwned, next.OnOwned), OnReleased: bothLost(h.OnReleased, next.OnReleased),
 		OnRunStart: both(h.OnRunStart, next.OnRunStart), OnRunEnd: both(h.OnRunEnd, next.OnRunEnd),
 		OnRecorded: both(h.OnRecorded, next.OnRecorded), OnTickMissed: both(h.OnTickMissed, next.OnTickMissed),
-		OnTickComplete: both(h.OnTickComplete, next.OnTickComplete), OnSession: both(h.OnSession, next.OnSession),
+		OnTickComplete: both(h.OnTickComplete, next.OnTickComplete), OnClock: both(h.OnClock, next.OnClock), OnSession: both(h.OnSession, next.OnSession),
 		OnLeadershipGained: both(h.OnLeadershipGained, next.OnLeadershipGained),
 		OnLeadershipLost:   bothLost(h.OnLeadershipLost, next.OnLeadershipLost),
 	}
@@ -108,6 +111,14 @@ type Missed struct {
 	// Tick is the scheduled time, in the local zone. For a job with an unreadable record, whose missed
 	// ticks are unknown, it is when the record was written.
 	Tick time.Time
+}
+
+// Clock says how wrong this instance's wall clock is.
+type Clock struct {
+	// Wrong means that the instance claims no ticks, unless ZooKeeper's clock is the wrong one.
+	Wrong bool
+	// Offset is how far the clock is ahead of ZooKeeper's (negative: behind), give or take Bound.
+	Offset, Bound time.Duration
 }
 
 // TickResult is the outcome of a tick of a job with shards.
@@ -302,5 +313,11 @@ func (h *hookCaller) leadershipLost(l Leadership, cause error) {
 func (h *hookCaller) tickMissed(m Missed) {
 	if f := h.hooks.OnTickMissed; f != nil {
 		h.box.Post(func() { f(m) })
+	}
+}
+
+func (h *hookCaller) clock(c Clock) {
+	if f := h.hooks.OnClock; f != nil {
+		h.box.Post(func() { f(c) })
 	}
 }

@@ -19,6 +19,7 @@ var call = []func(*hookCaller){
 	func(h *hookCaller) { h.runEnded(RunResult{RunInfo: RunInfo{ID: "r", Job: "j"}, State: StateOK}) },
 	func(h *hookCaller) { h.tickMissed(Missed{Job: "k", Tick: time.Unix(60, 0)}) },
 	func(h *hookCaller) { h.tickComplete(TickResult{Job: "j", Shards: make([]Entry, 3)}) },
+	func(h *hookCaller) { h.clock(Clock{Wrong: true, Offset: time.Minute}) },
 	func(h *hookCaller) { h.released(Ownership{Job: "j", Token: 7}, ErrJobCanceled) },
 	func(h *hookCaller) { h.session(SessionEvent{State: SessionExpired, SessionTimeout: 10 * time.Second}) },
 	func(h *hookCaller) { h.leadershipGained(Leadership{8}) },
@@ -39,12 +40,13 @@ func reporting(note func(text string)) Hooks {
 
 		OnLeadershipGained: func(l Leadership) { note(fmt.Sprintf("leads under %d", l.Token)) },
 		OnLeadershipLost:   func(l Leadership, err error) { note(fmt.Sprintf("led under %d: %v", l.Token, err)) },
+		OnClock:            func(c Clock) { note(fmt.Sprintf("clock %v, wrong: %v", c.Offset, c.Wrong)) },
 	}
 }
 
 var reports = []string{
 	"owned j under 7", "start of r", "recorded j: skipped, overlap", "end of r: ok",
-	"missed k", "complete j: 3", "released j: singleworker: job canceled",
+	"missed k", "complete j: 3", "clock 1m0s, wrong: true", "released j: singleworker: job canceled",
 	"session expired, 10s", "leads under 8", "led under 8: singleworker: lease lost",
 }
 

@@ -235,7 +235,8 @@ func (m *Manager) wire(ctx context.Context) *bridge {
 				MaxSlots: m.cfg.MaxSlots, MaxRunning: m.cfg.MaxRunning, Weight: m.cfg.Weight, Guard: guardToken(), Mode: modeOf(m.cfg),
 			},
 			Latch: m.cfg.Mode == LatchMode, Drained: m.drained, Declarations: declarations,
-			Handlers: m.handlers.names(),
+			Handlers:       m.handlers.names(),
+			MaxClockOffset: m.cfg.MaxClockOffset,
 		},
 		Handlers: w.handlers, Runner: w, Leases: w.leases, Clock: clock, Logger: m.cfg.Logger,
 	})
@@ -243,7 +244,7 @@ func (m *Manager) wire(ctx context.Context) *bridge {
 		InstanceID: m.cfg.InstanceID, Keeper: w.coord, Observer: w, Grace: m.cfg.StopGrace,
 		MaxRunning: m.cfg.MaxRunning, Wall: wall.Of(ctx), Logger: m.cfg.Logger,
 	})
-	w.leases.OnStep = w.runner.ClockStepped
+	w.leases.OnStep = w.clockStepped
 	return w
 }
 

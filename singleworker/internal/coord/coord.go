@@ -83,11 +83,11 @@ func New(cfg Config) *Coordinator {
 		SyncPeriod: cfg.SyncPeriod, MaxSlots: cfg.Member.Instance.MaxSlots, Weight: cfg.Member.Instance.Weight,
 		Grace: cfg.ClaimGrace, Leases: cfg.Leases,
 	})
-	c.journal = journal.New(loop, c.catalog, c.owner, cfg.Runner)
+	c.journal = journal.New(loop, c.member, c.catalog, c.owner, cfg.Runner)
 	c.keeper = keeper.New(loop, c.catalog, c.owner, cfg.Runner)
 	c.overdue = keeper.NewOverdue(loop, c.member, c.catalog, cfg.Runner)
 	c.removal = keeper.NewRemoval(loop, c.member, c.catalog)
-	c.deputy = deputy.New(loop, c.catalog, c.owner, c.journal, cfg.ClaimGrace)
+	c.deputy = deputy.New(loop, c.member, c.catalog, c.owner, c.journal, cfg.ClaimGrace)
 	return c
 }
 
@@ -127,6 +127,9 @@ func (c *Coordinator) Amend(slot string, e zkrec.Entry, done func(error)) {
 
 // Drop removes a request that is done; see journal.Journal.Drop.
 func (c *Coordinator) Drop(slot, request string) { c.journal.Drop(slot, request) }
+
+// ClockStepped compares this instance's wall clock with ZooKeeper's: it was set, or the machine suspended.
+func (c *Coordinator) ClockStepped() { c.loop.Post(c.member.Clock.Compare) }
 
 // handler is the Coordinator as its loop drives it.
 type handler struct{ *Coordinator }
@@ -170,6 +173,7 @@ func (c *Coordinator) sync() {
 	c.catalog.Jobs(c.keeper.Keep)
 	c.journal.Sync()
 	c.member.CheckLatch()
+	c.member.Clock.Sync()
 	c.member.Publish()
 	if gone := c.member.Cleanup.Gone(); len(gone) > 0 {
 		c.member.Cleanup.Tidy(gone, c.catalog.Traces())
@@ -183,6 +187,7 @@ func (h handler) Settled() (done bool, err error) {
 	// Only a drain waits for idleness, and to find it out costs a look at every slot of the group.
 	idle := h.owner.Draining() && h.journal.Idle() && h.owner.Idle()
 	h.member.SetLoad(h.owner.Count(), idle)
+	h.member.Clock.Check()
 	h.member.TellState()
 	h.waiting.tell(h.loop.Joined(), h.ready())
 	h.publishHealth()

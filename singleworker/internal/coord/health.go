@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/offset"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
@@ -16,6 +17,9 @@ type Observer interface {
 	Leads(token int64)
 	// LeadsNoMore tells that it has ended, and why.
 	LeadsNoMore(token int64, cause error)
+	// ClockChanged tells that this instance's wall clock is found to be wrong, or to be right again, and how far it is
+	// ahead of ZooKeeper's.
+	ClockChanged(wrong bool, ahead offset.Interval)
 }
 
 // Never is when what did not happen was.

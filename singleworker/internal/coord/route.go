@@ -94,6 +94,8 @@ func (h handler) Handle(n session.Notice) {
 	case member.LeadingEnded:
 		h.health.latest.Leads = false
 		h.observer.LeadsNoMore(n.Token, n.Cause)
+	case member.ClockChanged:
+		h.observer.ClockChanged(n.Wrong, n.Offset)
 	case member.AbleChanged:
 		h.catalog.AbleChanged()
 	case member.Unregistered:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/catalog"
 	"github.com/swjobs/singleworker/singleworker/internal/journal"
+	"github.com/swjobs/singleworker/singleworker/internal/member"
 	"github.com/swjobs/singleworker/singleworker/internal/owner"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
@@ -25,6 +26,7 @@ const (
 // Deputy watches the slots that this instance could take from their owners.
 type Deputy struct {
 	loop    *session.Loop
+	member  *member.Member
 	catalog *catalog.Catalog
 	owner   *owner.Owner
 	journal *journal.Journal
@@ -53,9 +55,11 @@ type watched struct {
 
 // New returns a deputy that watches nothing. It gives owners at least grace to claim a run; if that is negative, it
 // relieves none.
-func New(loop *session.Loop, c *catalog.Catalog, o *owner.Owner, j *journal.Journal, grace time.Duration) *Deputy {
+func New(
+	loop *session.Loop, m *member.Member, c *catalog.Catalog, o *owner.Owner, j *journal.Journal, grace time.Duration,
+) *Deputy {
 	return &Deputy{
-		loop: loop, catalog: c, owner: o, journal: j, pace: pace{least: grace},
+		loop: loop, member: m, catalog: c, owner: o, journal: j, pace: pace{least: grace},
 		slots: make(map[string]*watched), claims: make(map[string]zkconn.Stat), asked: make(map[string]int),
 	}
 }
@@ -93,8 +97,14 @@ func (d *Deputy) Watch(slot string) {
 	}
 }
 
-// now is the time by the wall clock, as ticks are judged by, or by ZooKeeper's if the wall clock is known to be ahead of that.
-func (d *Deputy) now() time.Time { return d.loop.Clock.Wall().Add(-d.owner.Ahead) }
+// now is the time by ZooKeeper's clock, by which an owner is relieved.
+func (d *Deputy) now() time.Time { return d.loop.Server.Now() }
+
+// grace is how long the owner of a slot has to claim a run that is due by ZooKeeper's clock: longer, if it has published that its
+// clock is behind.
+func (d *Deputy) grace(owner string) time.Duration {
+	return d.pace.grace(d.loop.Now()) + d.member.Clock.Behind(owner)
+}
 
 func (d *Deputy) watched(slot string) *watched {
 	w := d.slots[slot]
@@ -181,7 +191,7 @@ func (d *Deputy) turn(w *watched, now time.Time) *look {
 	switch {
 	case is && rank == 0:
 		d.pace.saw(mono, now.Sub(w.at))
-		if at := w.due.Add(d.pace.grace(mono)); at.After(now) {
+		if at := w.due.Add(d.grace(owner)); at.After(now) {
 			d.put(w, at)
 			return nil
 		}

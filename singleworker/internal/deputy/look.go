@@ -98,7 +98,7 @@ func (d *Deputy) judge(l *look) (overdue bool) {
 		d.putDue(w, nextDue(l, now))
 		return false
 	}
-	grace, claim := d.pace.grace(d.loop.Now()), d.claims[l.owner]
+	grace, claim := d.grace(l.owner), d.claims[l.owner]
 	switch late := unclaimed(now.Add(-grace)); { // since may be that of a later tick
 	case late.IsZero():
 		if w.due.Add(grace).After(now) && !unclaimed(w.due).IsZero() {

@@ -46,7 +46,7 @@ func start(g *roomtest.Group, name string, late func(slot string) time.Duration)
 
 func newInstance(g *roomtest.Group, name string, late func(slot string) time.Duration) *instance {
 	i := &instance{Rooms: g.NewJournal(name), name: name, late: late, records: make(map[string]ticks.Record), busy: make(map[string]bool), refused: make(map[string]time.Duration)}
-	i.deputy = deputy.New(i.Loop.Loop, i.Catalog, i.Owner, i.Journal, g.Grace)
+	i.deputy = deputy.New(i.Loop.Loop, i.Member, i.Catalog, i.Owner, i.Journal, g.Grace)
 	i.Add(roomtest.Room{
 		Joined: i.deputy.Joined, Sync: i.deputy.Sync,
 		Changed: func(path string) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/catalog"
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
+	"github.com/swjobs/singleworker/singleworker/internal/member"
 	"github.com/swjobs/singleworker/singleworker/internal/owner"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
@@ -14,6 +15,9 @@ import (
 
 // ErrDraining refuses to begin a run: the slot is about to be handed over.
 var ErrDraining = errors.New("this instance is draining")
+
+// ErrTooEarly refuses to account for a tick that is ahead of ZooKeeper's time: this instance's clock is wrong.
+var ErrTooEarly = errors.New("the tick is too far ahead of ZooKeeper's time")
 
 // Ownership is a slot that this instance owns, with everything that running it takes.
 type Ownership struct {
@@ -48,6 +52,7 @@ type Claimed struct{ Late time.Duration }
 // Journal keeps the records of owned slots.
 type Journal struct {
 	loop    *session.Loop
+	clock   *member.Clock
 	catalog *catalog.Catalog
 	owner   *owner.Owner
 	runner  Runner
@@ -67,9 +72,9 @@ type owned struct {
 }
 
 // New returns a journal of nothing.
-func New(loop *session.Loop, c *catalog.Catalog, o *owner.Owner, runner Runner) *Journal {
+func New(loop *session.Loop, m *member.Member, c *catalog.Catalog, o *owner.Owner, runner Runner) *Journal {
 	return &Journal{
-		loop: loop, catalog: c, owner: o, runner: runner,
+		loop: loop, clock: m.Clock, catalog: c, owner: o, runner: runner,
 		nodes: make(map[string]*node), owned: make(map[string]*owned),
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/member"
 	"github.com/swjobs/singleworker/singleworker/internal/owner"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
@@ -72,6 +73,12 @@ func (w *write) writesHistory() bool { return w.kind == amend || len(w.commit.Pl
 // isResult reports whether w is the result of a run, which its runner may write without the slot.
 func (w *write) isResult() bool { return w.kind == commit && w.commit.Token == 0 }
 
+// isTooEarly reports whether w raises the watermark to a tick that is ahead of ZooKeeper's time.
+func (w *write) isTooEarly(clock *member.Clock) bool {
+	to := w.commit.Plan.Record.Watermark
+	return w.isClaim() && to > w.commit.From.Watermark && clock.TooEarly(time.UnixMilli(to))
+}
+
 // lane is where w waits: a run waits for its claim, and nothing waits for the rest.
 func (w *write) lane() session.Lane {
 	if w.kind == commit && w.commit.Opens() {
@@ -84,7 +91,7 @@ func (w *write) lane() session.Lane {
 // a claim waits no longer than its lease lasts. When it fails, nothing was written: ticks.ErrConflict,
 // with the record, is returned when that is not From; ticks.ErrNoRequest when the manual run that it
 // opens was canceled; ticks.ErrSpecChanged when the job's spec has another version; owner.ErrNotOwner,
-// owner.ErrNotLeader, ErrDraining, session.ErrEnded or the cause of a lapsed lease otherwise. From a
+// owner.ErrNotLeader, ErrDraining, ErrTooEarly, session.ErrEnded or the cause of a lapsed lease otherwise. From a
 // claim that opens a run until a commit that closes it, or fails to, the slot is busy: it is not
 // handed over. Commit may be called by anybody and does not block; done must not, either.
 func (j *Journal) Commit(c ticks.Commit, done func(current zkrec.Tick, err error)) {
@@ -155,6 +162,8 @@ func (j *Journal) advance(n *node) {
 			j.finish(n, w, ticks.ErrConflict)
 		case w.isClaim() && w.commit.Opens() && j.owner.Draining():
 			j.finish(n, w, ErrDraining) // the next owner runs it, in a moment
+		case w.isTooEarly(j.clock):
+			j.finish(n, w, ErrTooEarly) // another instance runs it when it is due
 		case j.isOutdated(n, w):
 			j.finish(n, w, ticks.ErrSpecChanged)
 		default:

@@ -5,14 +5,16 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/offset"
 	"github.com/swjobs/singleworker/singleworker/internal/wall"
 )
 
 // Clock combines this instance's clocks into the instants by which leases are
 // measured. Safe for concurrent use.
 type Clock struct {
-	read func() reading
-	wall wall.Clock
+	read  func() reading
+	wall  wall.Clock
+	begun time.Time // by the wall clock
 
 	mu      sync.Mutex
 	last    reading
@@ -28,7 +30,7 @@ func NewClock() *Clock { return NewClockOf(nil) }
 // NewClockOf is NewClock for an instance whose wall clock may be off.
 func NewClockOf(w wall.Clock) *Clock {
 	start, off := time.Now(), w.Off()
-	return &Clock{wall: w, read: func() reading {
+	return &Clock{wall: w, begun: start.Round(0).Add(off), read: func() reading {
 		now := time.Now()
 		passed := now.Round(0).Sub(start.Round(0)) // Round(0) strips the monotonic reading
 		return reading{mono: now.Sub(start), wall: passed + w.Off() - off}
@@ -37,6 +39,12 @@ func NewClockOf(w wall.Clock) *Clock {
 
 // Wall returns the time by the wall clock.
 func (c *Clock) Wall() time.Time { return c.wall.Now() }
+
+// Reading returns what both clocks show now.
+func (c *Clock) Reading() offset.Reading {
+	now := c.read()
+	return offset.Reading{Mono: now.mono, Wall: c.begun.Add(now.wall)}
+}
 
 // Now returns the current instant. Elapsed grows by the larger of the monotonic and
 // the wall clock's progress since the last reading: the monotonic clock stops

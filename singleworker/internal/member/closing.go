@@ -9,9 +9,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// An instance is closed, and takes no further slots, for four reasons: it leaves (Leave), its program
-// drains it (Drain), an operator does with an order, a node below _disabled, or it stands by in latch
-// mode. The others learn of all but orders from its record, which is written before the first slot is
+// An instance is closed, and takes no further slots, for five reasons: it leaves (Leave), its program
+// drains it (Drain), an operator does with an order, a node below _disabled, its clock is wrong (Clock), or it
+// stands by in latch mode. The others learn of all but orders from its record, which is written before the first slot is
 // offered. Everybody reads orders with the group, so nobody offers a slot to an instance that has not
 // heard of its order yet, nor waits for one that has not heard that its order was lifted.
 
@@ -21,8 +21,10 @@ type closing struct {
 	drained bool   // by the program
 	standby bool   // in latch mode: another instance leads, or none does
 	order   *order // nil when none binds this incarnation
-	told    bool   // Draining was told
-	waiting []chan<- struct{}
+	// wrongClock: the clock is wrong.
+	wrongClock bool
+	told       bool // Draining was told
+	waiting    []chan<- struct{}
 }
 
 // order is an operator's order as it was read.
@@ -32,7 +34,7 @@ type order struct {
 }
 
 func (cl *closing) closed() bool {
-	return cl.leaving || cl.drained || cl.standby || cl.order != nil
+	return cl.leaving || cl.drained || cl.standby || cl.wrongClock || cl.order != nil
 }
 
 // Leave begins to hand back every slot, each as soon as it is idle. Idempotent.

@@ -190,6 +190,7 @@ func (m *Member) Follow(g Group) (lost bool) {
 	for path, err := range g.unreadable {
 		m.LogUnreadable(path, err)
 	}
+	m.Clock.follow(m.cfg.ID, g.reading.records)
 	m.Cleanup.follow(g.Peers, g.reading.orders, attempt)
 	if !m.able.same(g.able) {
 		m.able = g.able

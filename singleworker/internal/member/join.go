@@ -148,7 +148,7 @@ func (e *Entry) enlist(ctx context.Context, path string, mine zkrec.Instance) (z
 		}
 		named := len(ops)
 		ops = append(append(ops, counted...), zkconn.CreateEphemeralOp(path, mine.Encode()))
-		_, err := e.loop.Conn.Multi(ctx, ops...)
+		_, err := e.loop.Server.Multi(ctx, ops...)
 		refused := new(zkconn.MultiError)
 		switch {
 		case !errors.As(err, &refused):

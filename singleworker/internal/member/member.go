@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
@@ -27,12 +28,15 @@ type Declaration struct {
 
 // Config describes this instance.
 type Config struct {
-	ID           string
-	Instance     zkrec.Instance // its record, without what changes
-	Latch        bool           // latch mode
-	Drained      bool           // Drain was called before Run
-	Handlers     []string       // names; nil: not published
-	Declarations []Declaration
+	ID       string
+	Instance zkrec.Instance // its record, without what changes
+	Latch    bool           // latch mode
+	Drained  bool           // Drain was called before Run
+	Handlers []string       // names; nil: not published
+	// MaxClockOffset is how far the wall clock may differ from ZooKeeper's before the instance is closed. Zero, or
+	// less: there is no limit.
+	MaxClockOffset time.Duration
+	Declarations   []Declaration
 }
 
 // The notices of this room.
@@ -60,6 +64,7 @@ type Member struct {
 	Cleanup *Cleanup // after members that have died
 	Roster  *Roster  // of the live ones
 	Entry   *Entry   // into the group
+	Clock   *Clock   // this instance's, and what others publish of theirs
 
 	loop *session.Loop
 	cfg  Config
@@ -85,12 +90,14 @@ type load struct {
 
 // New returns a member that has yet to join.
 func New(loop *session.Loop, cfg Config) *Member {
-	return &Member{
+	m := &Member{
 		Cleanup: &Cleanup{loop: loop, id: cfg.ID, missing: make(map[string]bool)},
 		Roster:  &Roster{loop: loop},
 		Entry:   newEntry(loop, cfg),
 		loop:    loop, cfg: cfg, closing: closing{drained: cfg.Drained, standby: cfg.Latch},
 	}
+	m.Clock = &Clock{member: m, limit: cfg.MaxClockOffset}
+	return m
 }
 
 // ID is this instance's id.
@@ -136,6 +143,8 @@ func (m *Member) State() string {
 		return zkrec.InstanceStopping
 	case !m.closing.closed():
 		return zkrec.InstanceActive
+	case m.closing.wrongClock:
+		return zkrec.InstanceWrongClock
 	case !m.Drained():
 		return zkrec.InstanceDraining
 	case m.closing.order != nil && m.closing.order.Incarnation == "":
@@ -154,6 +163,7 @@ func (m *Member) Record() zkrec.Instance {
 	}
 	record.Owned, record.State, record.Withdrawn = m.load.owned, m.State(), m.closing.drained
 	record.Standby, record.SessionTimeout = m.closing.standby, zkrec.Duration(m.loop.Conn.SessionTimeout())
+	record.ClockOffset, record.ClockBound = zkrec.Duration(m.Clock.told), zkrec.Duration(m.Clock.toldBound)
 	return record
 }
 

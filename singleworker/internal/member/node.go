@@ -47,7 +47,7 @@ func changeOwn(ctx context.Context, l *session.Loop, id string, change func(vers
 		case !own.mine(l):
 			return fmt.Errorf("%s: %w", l.Tree.Instance(id), errNotMine)
 		}
-		_, err = l.Conn.Multi(ctx, own.same, change(own.stat.Version))
+		_, err = l.Server.Multi(ctx, own.same, change(own.stat.Version))
 		if !errors.Is(err, zkconn.ErrBadVersion) {
 			return err
 		}

@@ -47,10 +47,6 @@ type Config struct {
 
 // Owner owns slots.
 type Owner struct {
-	// Ahead is by how much, at least, this instance's wall clock was ahead of ZooKeeper's when it last tried to relieve an
-	// owner: not to try again and again what is not due by ZooKeeper's clock. It is read on the loop.
-	Ahead time.Duration
-
 	loop    *session.Loop
 	member  *member.Member
 	catalog *catalog.Catalog

@@ -31,19 +31,15 @@ type relief struct {
 
 	take  lease.Take
 	slot  string
-	proof string    // the node below the tick node
-	asked time.Time // when its creation was asked for, by the wall clock; zero if it was there
+	from  string // its owner
+	proof string // the node below the tick node
 }
 
 func (o *Owner) relieve(a lease.Take) {
 	slot := string(a.Slot)
-	r := relief{o, a, slot, o.loop.Tree.Late(slot, o.member.Self().Incarnation), o.loop.Clock.Wall()}
+	r := relief{o, a, slot, o.machine.Owner(a.Slot), o.loop.Tree.Late(slot, o.member.Self().Incarnation)}
 	o.loop.Write(session.Others, []zkconn.Op{zkconn.CreateEphemeralOp(r.proof, nil)}, func(made session.Result) {
-		switch {
-		case made.Err == nil:
-		case errors.Is(made.Err, zkconn.ErrNodeExists): // by an earlier try whose answer was lost
-			r.asked = time.Time{}
-		default:
+		if made.Err != nil && !errors.Is(made.Err, zkconn.ErrNodeExists) { // by an earlier try whose answer was lost
 			r.refuse(made.Err)
 			return
 		}
@@ -57,21 +53,18 @@ func (o *Owner) relieve(a lease.Take) {
 }
 
 func (r relief) read(requests []ticks.Request) {
-	tree, owner := r.loop.Tree, r.machine.Owner(r.take.Slot)
+	tree := r.loop.Tree
 	reads := []zkconn.Read{
-		{Path: tree.Alive(r.slot)}, {Path: tree.Heartbeat(r.slot, owner)}, {Path: tree.Tick(r.slot)}, {Path: r.proof},
+		{Path: tree.Alive(r.slot)}, {Path: tree.Heartbeat(r.slot, r.from)}, {Path: tree.Tick(r.slot)}, {Path: r.proof},
 	}
 	r.loop.Read(reads, func(results []zkconn.ReadResult) {
 		alive, beat, tick, proof := results[0], results[1], results[2], results[3]
-		if proof.Err == nil && !r.asked.IsZero() {
-			r.Ahead = max(0, r.asked.Sub(proof.Stat.Ctime))
-		}
 		if err := errors.Join(alive.Err, beat.Err, tick.Err, proof.Err, r.check(alive.Stat, tick, requests, proof.Stat.Ctime)); err != nil {
 			r.drop()
 			r.refuse(err)
 			return
 		}
-		r.take.Remove = []lease.Beat{{SID: owner, Version: beat.Stat.Version}}
+		r.take.Remove = []lease.Beat{{SID: r.from, Version: beat.Stat.Version}}
 		r.write(tick.Stat.Version)
 	})
 }
@@ -83,7 +76,7 @@ func (r relief) check(alive zkconn.Stat, tick zkconn.ReadResult, requests []tick
 	if err != nil {
 		return err
 	}
-	job, deadline := r.catalog.JobOf(r.slot), now.Add(-r.grace)
+	job, deadline := r.catalog.JobOf(r.slot), now.Add(-r.grace-r.member.Clock.Behind(r.from))
 	switch {
 	case alive.Mzxid != r.take.Mzxid, alive.NumChildren != 1: // there is a heartbeat beside the owner's
 	case alive.Mtime.After(deadline): // it has only just become the owner

@@ -8,7 +8,6 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 	"github.com/swjobs/singleworker/singleworker/internal/member"
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
-	"github.com/swjobs/singleworker/singleworker/internal/wall"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	jobs "github.com/swjobs/singleworker/singleworker/job"
@@ -127,31 +126,6 @@ func TestOwnerIsNotRelieved(t *testing.T) {
 					g.T.Error("the owner record was written")
 				}
 				g.WantNodes(false, proof(g))
-			})
-		})
-	}
-}
-
-// A clock that is ahead is known to be so as soon as something was not due by ZooKeeper's.
-func TestAhead(t *testing.T) {
-	t.Parallel()
-	for _, off := range []time.Duration{0, time.Minute, -time.Minute} {
-		t.Run(off.String(), func(t *testing.T) {
-			t.Parallel()
-			roomtest.InGroup(t, func(g *roomtest.Group) {
-				clock := off
-				g.Walls = map[string]wall.Clock{"a": func() time.Duration { return clock }}
-				a := ownedByB(g, due)
-				overdue(a)
-				wantOwner(g, a, "b")
-				if ahead := a.Owner.Ahead; ahead != max(0, off) {
-					g.T.Errorf("ahead by %v, want %v", ahead, max(0, off))
-				}
-				clock = 0 // it is set right
-				overdue(a)
-				if ahead := a.Owner.Ahead; ahead != 0 {
-					g.T.Errorf("still ahead by %v", ahead)
-				}
 			})
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/journal"
+	"github.com/swjobs/singleworker/singleworker/internal/offset"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -22,6 +23,8 @@ type Runner struct {
 	Done      []string                     // ticks that this instance reported as complete
 	Announced int                          // how often requests were told
 	AtLimit   bool                         // what Full reports
+
+	WrongClock bool // as told last
 
 	g        *Group
 	commits  Committer
@@ -88,6 +91,13 @@ func (r *Runner) Overdue(_ string, _ *zkrec.Spec, tick time.Time) {
 	r.Lock()
 	defer r.Unlock()
 	r.Missed = append(r.Missed, tick)
+}
+
+// ClockChanged notes that the clock is wrong, or right again.
+func (r *Runner) ClockChanged(wrong bool, _ offset.Interval) {
+	r.Lock()
+	defer r.Unlock()
+	r.WrongClock = wrong
 }
 
 // Completed records a tick that all shards are done with.

@@ -74,7 +74,7 @@ func (l *Loop) apply(ctx context.Context, groups [][]zkconn.Op, pieces int) []Re
 	results := make([]Result, len(groups))
 	tx := combine(groups)
 	sentAt := l.Clock.Now()
-	stats, err := l.Conn.Multi(ctx, tx.ops...)
+	stats, err := l.Server.Multi(ctx, tx.ops...)
 	var refusal *zkconn.MultiError
 	if !errors.As(err, &refusal) {
 		for g := range groups {

@@ -138,7 +138,8 @@ func (b batch) apply(t *testing.T, jobs ...string) (results []Result, rounds [][
 		}
 		return zkdev.DelayReply(roundTrip)
 	})
-	l := &Loop{Clock: leases.NewClock(), Conn: conn, tasks: task.NewGroup(t.Context())}
+	l := &Loop{Clock: leases.NewClock(), Conn: conn, tasks: task.NewGroup(t.Context()), box: task.NewMailbox()}
+	l.Server = &ServerClock{loop: l}
 	var groups [][]zkconn.Op
 	for i, job := range jobs {
 		group := []zkconn.Op{zkconn.CheckOp("/"+job+"/alive", 1), zkconn.SetOp("/"+job+"/tick", nil, int32(i))}

@@ -52,6 +52,8 @@ type Loop struct {
 	Tree  zkrec.Tree
 	Clock *leases.Clock
 	Log   *slog.Logger
+	// Server is ZooKeeper's clock; set by New.
+	Server *ServerClock
 	// Conn is set by Run before anything is posted.
 	Conn *zkconn.Conn
 
@@ -84,7 +86,7 @@ func New(cfg Config) *Loop {
 		Tree: zkrec.NewTree(cfg.ServerType), Clock: cfg.Clock, Log: cfg.Logger,
 		cfg: cfg, box: task.NewMailbox(), ended: make(chan struct{}),
 	}
-	l.loop = l
+	l.loop, l.Server = l, &ServerClock{loop: l}
 	return l
 }
 

@@ -14,7 +14,10 @@ const (
 	InstanceDrained  = "drained"  // owns and takes nothing
 	InstanceDisabled = "disabled" // owns and takes nothing, because of an order that survives restarts
 	InstanceStandby  = "standby"  // owns and takes nothing, because it is not the leader
-	InstanceStopping = "stopping" // drains and leaves
+	// InstanceWrongClock hands over what it owns and takes nothing, because its clock is wrong. Older versions
+	// take it for a state of a newer version, and so for closed.
+	InstanceWrongClock = "wrong_clock"
+	InstanceStopping   = "stopping" // drains and leaves
 )
 
 // Instance is the ephemeral record of a running instance.
@@ -44,7 +47,14 @@ type Instance struct {
 	// Handlers is the hash of the list of its handlers, whose node Tree.HandlerList is. Empty of an
 	// instance that does not publish them: older versions, or too long a list.
 	Handlers string `json:"handlers,omitempty"`
+	// ClockOffset is how far its clock is ahead of ZooKeeper's (negative: behind), give or take ClockBound, as
+	// it estimated when it last published it. It publishes changes of OffsetShown and more; zero is not known, or less.
+	ClockOffset Duration `json:"clock_offset,omitempty"`
+	ClockBound  Duration `json:"clock_bound,omitempty"`
 }
+
+// OffsetShown is the change of its clock's offset that an instance publishes.
+const OffsetShown = 100 * time.Millisecond
 
 // GuardEnv is the environment variable in which a guard passes its token to the
 // process that it starts.
