@@ -101,6 +101,13 @@ type Config struct {
 	// run. Default 1, at most 1000.
 	Weight int
 
+	// Labels say what this instance is, or has, for jobs that require it (Job.Require): {"zone": "a"}. At most 16,
+	// with the rules of Job.Labels. Default: none.
+	Labels map[string]string
+	// Address is where people reach this instance, such as the URL of its pages: up to 255 bytes of printable text,
+	// which swctl instances show shows. Default: none.
+	Address string
+
 	// Logger receives the instance's log, and what handlers write to Run.Logger.
 	// Default: slog.Default(), with only warnings and errors of the instance.
 	Logger *slog.Logger
@@ -202,6 +209,8 @@ func (c Config) validate() error {
 		{"MaxRunning", c.MaxRunning, notNegative(c.MaxRunning)},
 		{"Weight", c.Weight, checkWeight(c.Weight)},
 		{"SyncPeriod", c.SyncPeriod, c.checkSyncPeriod()},
+		{"Labels", c.Labels, job.CheckInstanceLabels(c.Labels)},
+		{"Address", c.Address, job.CheckAddress(c.Address)},
 	}
 	for _, check := range checks {
 		if check.err != nil {

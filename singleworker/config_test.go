@@ -49,6 +49,11 @@ func TestNewChecksEveryFieldAndRelation(t *testing.T) {
 		{"Weight", func(c *Config) { c.Weight = 1001 }, `Weight "1001": want 1 to 1000; to own nothing, disable the instance or register no handlers`},
 		{"MaxSlots", func(c *Config) { c.MaxSlots = -1 }, `MaxSlots "-1": want 0 for no limit, or a positive number`},
 		{"MaxRunning", func(c *Config) { c.MaxRunning = -1 }, `MaxRunning "-1": want 0 for no limit, or a positive number`},
+		{"Labels", func(c *Config) { c.Labels = map[string]string{"a b": "x"} },
+			`Labels "map[a b:x]": a b=x has a key with other characters than letters, digits and "-_./"`},
+		{"Address", func(c *Config) { c.Address = "http://a\n" }, `Address "http://a\n": contains '\n', want printable characters`},
+		{"Address", func(c *Config) { c.Address = strings.Repeat("x", 256) },
+			`Address "` + strings.Repeat("x", 256) + `": has 256 bytes, at most 255 are allowed`},
 	} {
 		cfg := valid()
 		row.change(&cfg)
@@ -64,7 +69,7 @@ func TestNewChecksEveryFieldAndRelation(t *testing.T) {
 // refuse, and add it to the tests of this file.
 func TestNoFieldIsForgotten(t *testing.T) {
 	t.Parallel()
-	checked := strings.Fields("Servers ServerType InstanceID Auth ACL Mode SessionTimeout SyncPeriod ClaimGrace MaxClockOffset StopGrace MaxSlots MaxRunning Weight")
+	checked := strings.Fields("Servers ServerType InstanceID Auth ACL Mode SessionTimeout SyncPeriod ClaimGrace MaxClockOffset StopGrace MaxSlots MaxRunning Weight Labels Address")
 	anything := strings.Fields("TLS Dial Logger Hooks")
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
 		if !slices.Contains(checked, field.Name) && !slices.Contains(anything, field.Name) {
@@ -77,11 +82,17 @@ func TestNewTakesTheLimits(t *testing.T) {
 	t.Parallel()
 	for what, change := range map[string]func(*Config){
 		"as little as possible": func(*Config) {},
-		"latch mode":            func(c *Config) { c.Mode = LatchMode },
-		"the least timeout":     func(c *Config) { c.SessionTimeout = time.Second },
-		"the least period":      func(c *Config) { c.SyncPeriod = 50 * time.Millisecond },
-		"the longest period":    func(c *Config) { c.SessionTimeout, c.SyncPeriod = 4*time.Second, 4*time.Second },
-		"the least grace":       func(c *Config) { c.StopGrace = 1 },
+		"labels": func(c *Config) {
+			c.Labels = map[string]string{"zone": "a"}
+			for i := range 15 {
+				c.Labels[strings.Repeat("k", i+1)] = ""
+			}
+		},
+		"latch mode":         func(c *Config) { c.Mode = LatchMode },
+		"the least timeout":  func(c *Config) { c.SessionTimeout = time.Second },
+		"the least period":   func(c *Config) { c.SyncPeriod = 50 * time.Millisecond },
+		"the longest period": func(c *Config) { c.SessionTimeout, c.SyncPeriod = 4*time.Second, 4*time.Second },
+		"the least grace":    func(c *Config) { c.StopGrace = 1 },
 		"credentials": func(c *Config) {
 			c.Auth, c.ACL = "app:secret", "auth::cdrwa,world:anyone:r"
 		},

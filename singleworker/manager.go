@@ -233,6 +233,7 @@ func (m *Manager) wire(ctx context.Context) *bridge {
 				Incarnation: uuid.NewString(), Host: hostName(), PID: os.Getpid(),
 				StartedAt: clock.Wall().UTC().Round(time.Millisecond), Version: Version(),
 				MaxSlots: m.cfg.MaxSlots, MaxRunning: m.cfg.MaxRunning, Weight: m.cfg.Weight, Guard: guardToken(), Mode: modeOf(m.cfg),
+				Labels: maps.Clone(m.cfg.Labels), Address: m.cfg.Address,
 			},
 			Latch: m.cfg.Mode == LatchMode, Drained: m.drained, Declarations: declarations,
 			Handlers:       m.handlers.names(),

@@ -26,6 +26,11 @@ type OrderResult struct {
 	Order *Order `json:"order"`
 	// Instance is the running instance; nil if no instance with that ID runs.
 	Instance *Instance `json:"instance"`
+	// Bound are the running instances that an order for a host binds, sorted by ID.
+	Bound []Instance `json:"bound,omitempty"`
+	// Deaf are the IDs of running instances whose version is too old to follow the order, which is for one job or for a
+	// host: stop them, or disable them as a whole.
+	Deaf []string `json:"deaf,omitempty"`
 }
 
 // Drain orders a running instance to release everything it owns and to take

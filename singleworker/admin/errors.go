@@ -31,6 +31,8 @@ var (
 	ErrNoInstance = errors.New("no such instance is running")
 	// ErrNotDraining means that the instance is active: it was enabled or restarted.
 	ErrNotDraining = errors.New("instance is not draining: it was enabled or restarted")
+	// ErrTooManyOrders means that the group has 1000 orders for one job or for a host, which every instance reads.
+	ErrTooManyOrders = errors.New("too many orders for jobs and hosts")
 	// ErrConflict means that concurrent changes of the job, or the order, did not
 	// stop.
 	ErrConflict = errors.New("changed by someone else at the same time")

@@ -79,7 +79,7 @@ func (c *Client) pasts(ctx context.Context, name string) (JobStatus, []past, err
 	pasts := make([]past, len(r.slots))
 	return job, pasts, task.Each(ctx, readers, r.slots, func(ctx context.Context, i int, slot records) error {
 		data, _, err := c.optional(ctx, c.tree.History(slot.slot))
-		p := past{records: slot, of: r.of, job: job, able: able(slot.registered, live)}
+		p := past{records: slot, of: r.of, job: job, able: able(slot.registered, live, job.Job)}
 		p.history, p.historyErr = zkrec.ParseHistory(data)
 		if len(job.Slots) > 0 {
 			p.job = job.Slots[i]

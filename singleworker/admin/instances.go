@@ -42,9 +42,15 @@ type Instance struct {
 	Reason string `json:"reason,omitempty"`
 	Mode   string `json:"mode"`   // "lease" or "latch"
 	Leader bool   `json:"leader"` // in latch mode: it owns every job
-	// Order is the operator's order in force that keeps it from owning jobs, or
+	// Order is the operator's order in force that keeps it from owning jobs, for itself or for its host, or
 	// nil.
 	Order *Order `json:"order,omitempty"`
+	// JobOrders are the operators' orders that keep it from owning one job each, sorted by job.
+	JobOrders []Order `json:"job_orders,omitempty"`
+	// Labels are what jobs can require (Config.Labels). Address is where people reach it (Config.Address); "" if it does
+	// not say.
+	Labels  map[string]string `json:"labels,omitempty"`
+	Address string            `json:"address,omitempty"`
 	// Withdrawn means that its own program called Manager.Drain. That lasts until
 	// the instance stops.
 	Withdrawn bool   `json:"withdrawn"`
@@ -54,6 +60,8 @@ type Instance struct {
 	// Nil if it owns nothing, and so sends no heartbeats. Only Instances sets it.
 	// Leases do not depend on it, but ticks fire by the instance's clock.
 	ClockOffset *time.Duration `json:"-"`
+
+	place place
 }
 
 // closed reports whether the instance takes no jobs.
@@ -65,9 +73,11 @@ func (i Instance) closed() bool {
 	return false
 }
 
-// Order is an operator's order that keeps an instance from owning jobs.
+// Order is an operator's order that keeps an instance, or every instance of a host, from owning jobs.
 type Order struct {
-	InstanceID string `json:"instance_id"`
+	InstanceID string `json:"instance_id"` // empty: every instance of the Host
+	Host       string `json:"host,omitempty"`
+	Job        string `json:"job,omitempty"` // empty: every job
 	// Incarnation is the start of the instance that drains; the order ends with
 	// it. Empty means that the instance is disabled over restarts until it is
 	// enabled.
@@ -119,8 +129,8 @@ func (c *Client) clockOffset(ctx context.Context, slot, sid string) (*time.Durat
 }
 
 // Orders lists operators' orders, sorted by instance ID, including those for
-// instances that are not running. One that may not be read binds every start of its
-// instance; its Reason says so. Errors: ErrDenied if they may not be listed, ErrUnavailable.
+// instances that are not running, and then those for one job, or for a host, sorted by job. One for an instance that may
+// not be read binds every start of it; its Reason says so. Errors: ErrDenied if they may not be listed, ErrUnavailable.
 func (c *Client) Orders(ctx context.Context) ([]Order, error) {
 	return retried(ctx, c, "list orders", func() ([]Order, error) {
 		orders, err := c.orders(ctx)
@@ -128,7 +138,11 @@ func (c *Client) Orders(ctx context.Context) ([]Order, error) {
 		for _, id := range slices.Sorted(maps.Keys(orders)) {
 			list = append(list, orderOf(id, orders[id]))
 		}
-		return list, err
+		if err != nil {
+			return list, err
+		}
+		excluded, err := c.exclusions(ctx)
+		return append(list, ordersOf(excluded)...), err
 	})
 }
 
@@ -169,6 +183,10 @@ func (c *Client) nodes(ctx context.Context) (map[string]Instance, error) {
 	if err != nil && !errors.Is(err, ErrDenied) { // who may not read orders knows of none, as an instance
 		return nil, err
 	}
+	excluded, err := c.exclusions(ctx)
+	if err != nil && !errors.Is(err, ErrDenied) {
+		return nil, err
+	}
 	all := map[string]Instance{}
 	return all, c.eachChild(ctx, c.tree.Instances(), func(node child) {
 		record, err := zkrec.ParseInstance(node.data)
@@ -187,6 +205,7 @@ func (c *Client) nodes(ctx context.Context) (map[string]Instance, error) {
 		record.State = state
 		instance := instanceOf(node.name, record, o, ordered)
 		instance.Reason = reason
+		instance.setPlace(record, excluded)
 		all[node.name] = instance
 	})
 }

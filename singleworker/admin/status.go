@@ -258,11 +258,11 @@ func failing(history zkrec.History) *Failing {
 	return &row
 }
 
-// able lists the registered instances that are live and take jobs.
-func able(registered []string, live map[string]Instance) []string {
+// able lists the registered instances that are live, take jobs, and may run the job.
+func able(registered []string, live map[string]Instance, j job.Job) []string {
 	var able []string
 	for _, sid := range registered {
-		if instance, ok := live[sid]; ok && !instance.closed() {
+		if instance, ok := live[sid]; ok && !instance.closed() && instance.obstacle(j) == "" {
 			able = append(able, sid)
 		}
 	}
@@ -316,13 +316,18 @@ func (s *JobStatus) judge(err error, offer string, ownerLives bool, live map[str
 // unowned says why the job has no owner. offer names the instance that it was offered to.
 func (s *JobStatus) unowned(offer string, live map[string]Instance) reason.Reason {
 	r := reason.Reason{Handler: s.Job.Handler}
-	var dead, closed, full, able []reason.Instance
+	var dead, closed, barred, full, able []reason.Instance
 	for _, sid := range s.Registered {
 		i, lives := live[sid]
 		known := reason.Instance{ID: sid, State: i.State, Owned: i.Owned, MaxSlots: i.MaxSlots}
+		if lives {
+			known.Why = i.obstacle(s.Job)
+		}
 		switch {
 		case !lives:
 			dead = append(dead, known)
+		case known.Why != "":
+			barred = append(barred, known)
 		case i.closed():
 			closed = append(closed, known)
 		case known.Full():
@@ -336,7 +341,9 @@ func (s *JobStatus) unowned(offer string, live map[string]Instance) reason.Reaso
 	}
 	switch {
 	case len(able) == 0 && len(full) > 0:
-		r.Code, r.Instances = reason.AllFull, slices.Concat(full, closed)
+		r.Code, r.Instances = reason.AllFull, slices.Concat(full, closed, barred)
+	case len(able) == 0 && len(barred) > 0:
+		r.Code, r.Instances = reason.Nowhere, slices.Concat(barred, closed)
 	case len(able) == 0 && len(closed) > 0:
 		r.Code, r.Instances = reason.AllClosed, closed
 	case s.Owner != nil:

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -31,6 +32,12 @@ type Job struct {
 	TimeZone string `json:"time_zone,omitempty" yaml:"time_zone,omitempty"`
 	// Handler names the function that runs the job. Default: the job's name.
 	Handler string `json:"handler,omitempty" yaml:"handler,omitempty"`
+	// Require is which labels an instance must have (singleworker.Config.Labels) to run the job: each key with
+	// that value, and at most 16. Default: none. An instance that loses the job over this hands it over when
+	// its run has ended. A job that no live instance may run has no owner, and its ticks are missed.
+	Require map[string]string `json:"require,omitempty" yaml:"require,omitempty"`
+	// Instances lists the IDs of the instances that may run the job, at most 100. Default: any.
+	Instances []string `json:"instances,omitempty" yaml:"instances,omitempty"`
 	// Args are passed to the handler.
 	Args map[string]string `json:"args,omitempty" yaml:"args,omitempty"`
 	// Payload is JSON that is passed to the handler beside Args. Default: none.
@@ -125,6 +132,8 @@ const (
 	MaxLabels      = 64
 	MaxLabelKey    = 63       // bytes
 	MaxLabelValue  = 255      // bytes
+	MaxRequire     = 16       // labels that an instance must have, or has
+	MaxInstances   = 100      // that may run a job
 	MaxBytes       = 64 << 10 // of a job as JSON, with what ZooKeeper keeps beside it
 	MaxShards      = 1024
 	MaxMisfires    = 100 // missed ticks that MisfireAll runs
@@ -147,9 +156,13 @@ const (
 // HandlerName is the name of the handler that runs the job.
 func (j Job) HandlerName() string { return cmp.Or(j.Handler, j.Name) }
 
+// IsPlaced reports whether the job says on which instances it may run.
+func (j Job) IsPlaced() bool { return len(j.Require) > 0 || len(j.Instances) > 0 }
+
 // Clone returns a copy that shares nothing with j.
 func (j Job) Clone() Job {
 	j.Labels, j.Args, j.ShardParameters = maps.Clone(j.Labels), maps.Clone(j.Args), maps.Clone(j.ShardParameters)
+	j.Require, j.Instances = maps.Clone(j.Require), slices.Clone(j.Instances)
 	j.Payload = bytes.Clone(j.Payload)
 	return j
 }
@@ -180,6 +193,9 @@ func (j Job) Normal() Job {
 	drop(&j.Backoff, DefaultBackoff)
 	drop(&j.AlarmAfter, DefaultAlarmAfter)
 	drop(&j.KeepDone, DefaultKeepDone)
+	if len(j.Instances) > 1 {
+		j.Instances = slices.Sorted(slices.Values(j.Instances))
+	}
 	return j
 }
 

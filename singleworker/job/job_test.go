@@ -15,6 +15,7 @@ func everything() job.Job {
 	return job.Job{
 		Name: "daily", Description: "the numbers\nof the day", Labels: map[string]string{"team": "billing", "tier": "gold"},
 		Schedule: "0 3 * * *", TimeZone: "Europe/Berlin", Handler: "stats",
+		Require: map[string]string{"zone": "a"}, Instances: []string{"app-1", "app-2"},
 		Args: map[string]string{"a": "<1>", "b": "2"}, Payload: json.RawMessage(`{"n":[1,2]}`),
 		Misfire: job.MisfireAll, MisfireGrace: 90 * time.Minute, Interrupted: job.InterruptedSkip, MaxAttempts: 5,
 		Overlap: job.OverlapQueue, Timeout: 1500 * time.Millisecond, Retries: 2, Backoff: job.NoBackoff,
@@ -23,7 +24,7 @@ func everything() job.Job {
 }
 
 // The names are a contract: files and programs have them.
-const everythingJSON = `{"name":"daily","description":"the numbers\nof the day","labels":{"team":"billing","tier":"gold"},"schedule":"0 3 * * *","time_zone":"Europe/Berlin","handler":"stats",` +
+const everythingJSON = `{"name":"daily","description":"the numbers\nof the day","labels":{"team":"billing","tier":"gold"},"schedule":"0 3 * * *","time_zone":"Europe/Berlin","handler":"stats","require":{"zone":"a"},"instances":["app-1","app-2"],` +
 	`"args":{"a":"<1>","b":"2"},"payload":{"n":[1,2]},"misfire":"all","misfire_grace":"1h30m0s","interrupted":"skip",` +
 	`"max_attempts":5,"overlap":"queue","timeout":"1.5s","retries":2,"backoff":"none","alarm_after":"2m0s","keep_done":"forever","shards":3,` +
 	`"shard_params":{"0":"Beijing","2":"Shanghai"}}`
@@ -103,6 +104,7 @@ func TestCloneSharesNothing(t *testing.T) {
 	t.Parallel()
 	original := everything()
 	clone := original.Clone()
+	clone.Require["zone"], clone.Instances[0] = "x", "x"
 	clone.Labels["team"], clone.Args["a"], clone.Payload[1], clone.ShardParameters[0] = "x", "x", 'x', "x"
 	if !reflect.DeepEqual(original, everything()) {
 		t.Errorf("a change of the clone made it %+v", original)

@@ -35,7 +35,13 @@ func (j Job) Validate() error {
 	if err := checkText(j.Description, MaxDescription, "\n"); err != nil {
 		return &FieldError{"Description", excerpt([]byte(j.Description)), err}
 	}
-	if err := checkLabels(j.Labels); err != nil {
+	if err := checkLabels("Labels", j.Labels, MaxLabels); err != nil {
+		return err
+	}
+	if err := checkLabels("Require", j.Require, MaxRequire); err != nil {
+		return err
+	}
+	if err := checkInstances(j.Instances); err != nil {
 		return err
 	}
 	if j.Handler != "" {
@@ -77,10 +83,13 @@ const (
 func (j Job) textBytes() int {
 	const between = 24
 	n := len(j.Description) + len(j.Schedule) + len(j.TimeZone) + len(j.Handler) + len(j.Payload)
-	for _, texts := range []map[string]string{j.Labels, j.Args} {
+	for _, texts := range []map[string]string{j.Labels, j.Args, j.Require} {
 		for key, value := range texts {
 			n += len(key) + len(value) + between
 		}
+	}
+	for _, id := range j.Instances {
+		n += len(id) + between
 	}
 	for _, parameter := range j.ShardParameters {
 		n += len(parameter) + between
@@ -101,6 +110,7 @@ func (j Job) CheckSize(size int) error {
 	}{
 		{"Args", Job{Args: j.Args}}, {"Payload", Job{Payload: j.Payload}},
 		{"ShardParameters", Job{ShardParameters: j.ShardParameters}}, {"Labels", Job{Labels: j.Labels}},
+		{"Require", Job{Require: j.Require}}, {"Instances", Job{Instances: j.Instances}},
 	} {
 		if text, err := json.Marshal(field.only); err == nil && len(text) > most {
 			largest, most = field.name, len(text)
@@ -109,9 +119,37 @@ func (j Job) CheckSize(size int) error {
 	return &FieldError{largest, fmt.Sprintf("%d bytes", size), fmt.Errorf("is too long: a job has at most %d bytes", MaxBytes)}
 }
 
-func checkLabels(labels map[string]string) error {
-	if len(labels) > MaxLabels {
-		return &FieldError{"Labels", fmt.Sprintf("%d labels", len(labels)), fmt.Errorf("are too many, at most %d are allowed", MaxLabels)}
+// CheckInstanceLabels reports why an instance cannot have these labels.
+func CheckInstanceLabels(labels map[string]string) error {
+	refused := new(FieldError)
+	if errors.As(checkLabels("Labels", labels, MaxRequire), &refused) {
+		return fmt.Errorf("%s %w", refused.Value, refused.Err)
+	}
+	return nil
+}
+
+// CheckAddress reports why an instance cannot have this address: one line of printable text.
+func CheckAddress(address string) error { return checkText(address, MaxLabelValue, "") }
+
+func checkInstances(ids []string) error {
+	if len(ids) > MaxInstances {
+		return &FieldError{"Instances", fmt.Sprintf("%d instances", len(ids)), fmt.Errorf("are too many, at most %d are allowed", MaxInstances)}
+	}
+	for i, id := range ids {
+		err := CheckNodeName(id)
+		if err == nil && slices.Contains(ids[:i], id) {
+			err = errors.New("is there twice")
+		}
+		if err != nil {
+			return &FieldError{"Instances", id, err}
+		}
+	}
+	return nil
+}
+
+func checkLabels(field string, labels map[string]string, most int) error {
+	if len(labels) > most {
+		return &FieldError{field, fmt.Sprintf("%d labels", len(labels)), fmt.Errorf("are too many, at most %d are allowed", most)}
 	}
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		notOfKeys := func(r rune) bool {
@@ -128,7 +166,7 @@ func checkLabels(labels map[string]string) error {
 			err = checkText(labels[key], MaxLabelValue, "")
 		}
 		if err != nil {
-			return &FieldError{"Labels", excerpt([]byte(key + "=" + labels[key])), err}
+			return &FieldError{field, excerpt([]byte(key + "=" + labels[key])), err}
 		}
 	}
 	return nil

@@ -3,6 +3,8 @@ package job_test
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +77,12 @@ func TestInvalidJobs(t *testing.T) {
 		{job.Job{Name: "j", Schedule: "@daily", Labels: map[string]string{"a": "\n"}}, "Labels", `Labels "a=\n": contains '\n'`},
 		{job.Job{Name: "j", Schedule: "@daily", Labels: map[string]string{strings.Repeat("k", 64): ""}}, "Labels", `Labels "kkk`},
 		{job.Job{Name: "j", Schedule: "@daily", Labels: map[string]string{"a": strings.Repeat("v", 256)}}, "Labels", `Labels "a=vvv`},
+		{job.Job{Name: "j", Schedule: "@daily", Require: labels(17)}, "Require", `Require "17 labels": are too many, at most 16`},
+		{job.Job{Name: "j", Schedule: "@daily", Require: map[string]string{"": "x"}}, "Require", `Require "=x": has no key`},
+		{job.Job{Name: "j", Schedule: "@daily", Instances: []string{"a", "b", "a"}}, "Instances", `Instances "a": is there twice`},
+		{job.Job{Name: "j", Schedule: "@daily", Instances: []string{"a/b"}}, "Instances", `Instances "a/b"`},
+		{job.Job{Name: "j", Schedule: "@daily", Instances: []string{""}}, "Instances", `Instances ""`},
+		{job.Job{Name: "j", Schedule: "@daily", Instances: slices.Sorted(maps.Keys(labels(101)))}, "Instances", `Instances "101 instances": are too many, at most 100`},
 		{job.Job{Name: "j", Schedule: "@daily", Labels: labels(65)}, "Labels", `Labels "65 labels": are too many, at most 64`},
 		{job.Job{Name: "j", Schedule: "@daily", Misfire: "never"}, "Misfire", `Misfire "never": is not known, want one of once, skip, all`},
 		{job.Job{Name: "j", Schedule: "@daily", MisfireGrace: -time.Second}, "MisfireGrace", `MisfireGrace "-1s": is negative`},

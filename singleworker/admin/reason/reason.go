@@ -4,6 +4,8 @@ package reason
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -21,6 +23,7 @@ const (
 	NoHandler    Code = "no_handler"    // no instance ever registered its handler: Handler
 	HandlerGone  Code = "handler_gone"  // no live instance has its handler: Handler, Instances that had it
 	AllClosed    Code = "all_closed"    // the live instances with its handler take no jobs: Handler, Instances
+	Nowhere      Code = "nowhere"       // the live instances with its handler may not run it: Handler, Instances, each with its Why
 	AllFull      Code = "all_full"      // those that take jobs own as many as they may: Handler, Instances
 	OwnerGone    Code = "owner_gone"    // its owner has died: Owner, Instances that can take over
 	Offered      Code = "offered"       // it was offered to an instance: Instances
@@ -50,6 +53,7 @@ type Instance struct {
 	State    string // of package admin; empty if it is not running
 	Owned    int    // slots it owns
 	MaxSlots int    // slots it may own; 0 means no limit
+	Why      string // it may not run the job: "lacks zone=a"
 }
 
 // Full reports whether the instance owns as many slots as it may.
@@ -86,6 +90,8 @@ func (r Reason) String() string {
 		return fmt.Sprintf("no live instance has handler %q (last seen on %s)", r.Handler, list(r.Instances, Instance.id, ", "))
 	case AllClosed:
 		return fmt.Sprintf("every instance with handler %q is closed: %s", r.Handler, list(r.Instances, Instance.obstacle, ", "))
+	case Nowhere:
+		return fmt.Sprintf("no instance with handler %q may run it: %s", r.Handler, list(r.Instances, Instance.obstacle, ", "))
 	case AllFull:
 		text := fmt.Sprintf("every instance with handler %q is full: %s; start another, or raise MaxSlots",
 			r.Handler, list(r.Instances, Instance.obstacle, ", "))
@@ -121,10 +127,22 @@ func (i Instance) id() string { return i.ID }
 
 // obstacle is why an instance does not own the job.
 func (i Instance) obstacle() string {
+	if i.Why != "" {
+		return i.ID + " " + i.Why
+	}
 	if i.State == "" || i.State == "active" {
 		return fmt.Sprintf("%s owns %d of at most %d slots", i.ID, i.Owned, i.MaxSlots)
 	}
 	return i.ID + " is " + i.State
+}
+
+// Labels names labels: "disk=ssd, zone=a".
+func Labels(labels map[string]string) string {
+	var pairs []string
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		pairs = append(pairs, key+"="+labels[key])
+	}
+	return strings.Join(pairs, ", ")
 }
 
 // list names some instances, and counts the rest.

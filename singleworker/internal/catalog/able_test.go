@@ -202,3 +202,63 @@ func TestPayloadsOfOthersJobsAreNotKept(t *testing.T) {
 		}
 	})
 }
+
+// Where a job may run follows from its labels, its instances and operators' orders. An instance that has the handler stays
+// registered; what it did not keep meanwhile is read again.
+func TestAbleFollowsWhereAJobMayRun(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		if err := g.Editor.EnsureRoot(g.T.Context(), g.Tree.Exclusions()); err != nil {
+			g.T.Fatal(err)
+		}
+		a := g.NewCatalog(member.Config{ID: "a", Handlers: []string{"job"}, Instance: zkrec.Instance{Labels: map[string]string{"zone": "a"}}})
+		a.Start()
+		place := func(sid, host, zone string, specs int) {
+			hash, _, _ := zkrec.EncodeHandlers([]string{"job"})
+			record := zkrec.Instance{
+				Incarnation: sid + "-1", State: zkrec.InstanceActive, Handlers: hash, Host: host, Labels: map[string]string{"zone": zone}, Specs: specs,
+			}
+			g.Multi(zkconn.CreateEphemeralOp(g.Tree.Instance(sid), record.Encode()))
+		}
+		place("b", "db8", "b", zkrec.SpecSchema)
+		place("c", "db8", "a", zkrec.SpecSchema)
+		place("old", "db9", "a", 0)
+		set := func(spec string) func() {
+			return func() { g.Set(g.Tree.Job("job"), []byte(`{"schedule":"@daily","args":{"x":"y"}`+spec+`}`)) }
+		}
+		exclude := func(x zkrec.Exclusion) func() {
+			return func() { g.Create(g.Tree.Exclusion(x.Name()), string(x.Encode())) }
+		}
+		lift := func(x zkrec.Exclusion) func() {
+			return func() { g.Remove(g.Tree.Exclusion(x.Name())) }
+		}
+		mine, host := zkrec.Exclusion{SID: "a", Job: "job"}, zkrec.Exclusion{Host: "db8", Job: "job"}
+		for what, step := range []struct {
+			do   func()
+			want string
+		}{
+			{set(``), "a b c old"},
+			{set(`,"schema":2,"require":{"zone":"a"}`), "a c"},
+			{set(`,"schema":2,"require":{"zone":"b"}`), "b"},
+			{set(`,"schema":2,"instances":["a","b","old"]`), "a b"},
+			{exclude(mine), "b"},
+			{exclude(host), ""},
+			{set(``), "old"},
+			{lift(mine), "a old"},
+			{lift(host), "a b c old"},
+		} {
+			step.do()
+			roomtest.Pass(time.Second)
+			got := told(a).last(g.T)
+			here := slices.Contains(strings.Fields(step.want), "a")
+			if strings.Join(got.Able, " ") != step.want || got.Eligible != here {
+				g.T.Errorf("step %d: told %+v, want %q", what, got, step.want)
+			}
+			g.WantNodes(true, g.Tree.Registration("job", "a"))
+			if j := a.Catalog.JobOf("job"); j.Eligible != here || here && j.Spec.Job.Args["x"] != "y" {
+				g.T.Errorf("step %d: eligible %v, args %v", what, j.Eligible, j.Spec.Job.Args)
+			}
+		}
+	})
+}

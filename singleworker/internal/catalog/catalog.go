@@ -16,8 +16,13 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// ErrElsewhere is why a job whose handler this instance lacks cannot run here.
-var ErrElsewhere = errors.New("no such handler in this instance")
+// Why a job whose spec is valid cannot run here.
+var (
+	// ErrElsewhere: this instance lacks the handler.
+	ErrElsewhere = errors.New("no such handler in this instance")
+	// ErrNotHere: the job says so, or an operator.
+	ErrNotHere = errors.New("this instance may not run the job")
+)
 
 // Handlers says which handlers this instance has. It must be safe for concurrent use.
 type Handlers interface{ Has(name string) bool }
@@ -79,7 +84,7 @@ type Job struct {
 	Name     string
 	Spec     *zkrec.Spec // with Since set; never nil
 	Version  int32       // of the spec
-	Eligible bool        // this instance can run it
+	Eligible bool        // this instance can run it, and may
 	Ticks    *ticks.Job  // Spec parsed; nil unless it is valid
 	Written  time.Time   // when the spec was last written, on ZooKeeper's clock
 	Slots    []string    // of the active layout, whose nodes exist
@@ -87,7 +92,8 @@ type Job struct {
 
 	looked       bool // it was read, or it is known why that cannot be
 	known        bool // Version, created and what follows were read
-	stripped     bool // Spec lacks what only runs need, and must be parsed again: the handler is here now
+	stripped     bool // Spec lacks what only runs need, and must be parsed again: the job can run here now
+	handled      bool // this instance has the handler, and is to be registered
 	isRegistered bool // this instance is; see registered
 	spoilt       bool // the spec, or the record of complete ticks, is no record
 	created      int64
@@ -372,22 +378,6 @@ func (c *Catalog) setSpec(j *Job, spec *zkrec.Spec, parsed *ticks.Job, err error
 		j.dropPayload()
 	}
 	c.setEligible(j, err)
-}
-
-// dropPayload forgets what only runs and people need: others run the job, and it is read again when this instance may.
-func (j *Job) dropPayload() {
-	of := j.Spec.Job
-	if of.Args == nil && of.Payload == nil && of.Labels == nil && of.Description == "" {
-		return
-	}
-	spec := *j.Spec
-	spec.Job.Args, spec.Job.Payload, spec.Job.Labels, spec.Job.Description = nil, nil, nil, ""
-	j.Spec = &spec
-	if j.Valid() {
-		parsed := *j.Ticks
-		parsed.Policy = &spec.Job
-		j.Ticks = &parsed
-	}
 }
 
 // Unreadable reports whether the job has been invalid for longer than d because a record that it needs

@@ -18,13 +18,16 @@ func (c *Catalog) judge(spec *zkrec.Spec) error {
 	if handler := spec.Job.HandlerName(); !c.handlers.Has(handler) {
 		return fmt.Errorf("handler %q: %w", handler, ErrElsewhere)
 	}
+	if err := c.member.Place.MayRun(&spec.Job); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotHere, err)
+	}
 	return nil
 }
 
 // HandlerAdded looks again at the jobs that could not run here for want of a handler.
 func (c *Catalog) HandlerAdded(name string) {
 	for _, j := range c.jobs {
-		if j.Valid() && !j.Eligible && j.Spec.Job.HandlerName() == name && c.judge(j.Spec) == nil {
+		if j.Valid() && !j.handled && j.Spec.Job.HandlerName() == name {
 			j.stripped = true
 			c.Refresh(j)
 		}
@@ -33,7 +36,7 @@ func (c *Catalog) HandlerAdded(name string) {
 
 // setEligible notes whether the job can run here, and says so when that changed.
 func (c *Catalog) setEligible(j *Job, err error) {
-	j.Eligible = err == nil
+	j.Eligible, j.handled = err == nil, err == nil || errors.Is(err, ErrNotHere)
 	problem := ""
 	if errors.Is(err, ErrElsewhere) {
 		problem = ErrElsewhere.Error() // one text for thousands of jobs
@@ -45,7 +48,7 @@ func (c *Catalog) setEligible(j *Job, err error) {
 	j.spoilt = isUnreadable && !errors.As(err, new(*zkrec.SchemaError)) && !errors.Is(err, zkconn.ErrDenied)
 	if problem != "" && problem != j.problem {
 		switch {
-		case errors.Is(err, ErrElsewhere):
+		case errors.Is(err, ErrElsewhere), errors.Is(err, ErrNotHere):
 			c.loop.Log.Debug("job cannot run here", "job", j.Name, "reason", err)
 		case isUnreadable:
 			logInvalid(c.loop.Log, j.Name, unreadable)
@@ -114,7 +117,7 @@ func (c *Catalog) RegisterAll(ctx context.Context, attempt int) error {
 	var groups [][]zkconn.Op
 	var added []int
 	for i, v := range views {
-		if v.err == nil && v.specErr == nil && v.ticksErr == nil && c.judge(v.spec) == nil && !v.own {
+		if v.err == nil && v.specErr == nil && v.ticksErr == nil && c.handlers.Has(v.spec.Job.HandlerName()) && !v.own {
 			path := c.loop.Tree.Registration(names[i], c.member.ID())
 			groups = append(groups, []zkconn.Op{zkconn.CreateOp(path, nil)})
 			added = append(added, i)
@@ -140,7 +143,7 @@ func (c *Catalog) setRegistered(j *Job, v view) {
 		c.registered[j.Name] = struct{}{}
 	}
 	j.nextLook = c.loop.NextLook()
-	if j.isRegistered != j.Eligible {
+	if j.isRegistered != j.handled {
 		j.nextLook = 0
 		c.register(j)
 	}
@@ -149,11 +152,16 @@ func (c *Catalog) setRegistered(j *Job, v view) {
 // Done reports whether the job is done: its slots are nobody's, and count in no share.
 func (j *Job) Done() bool { return j.Valid() && j.Spec.Done != nil }
 
-// ableOf lists the members that can run the job.
-func ableOf(who *member.Able, j *Job) (able []string) {
+// ableOf lists the members that can run the job, and may.
+func ableOf(who *member.Able, j *Job) []string {
 	if j.Done() {
 		return nil
 	}
+	return who.Among(handledBy(who, j), &j.Spec.Job)
+}
+
+// handledBy lists the members that have the handler.
+func handledBy(who *member.Able, j *Job) (able []string) {
 	if j.Valid() {
 		able = who.With(j.Spec.Job.HandlerName())
 	}
@@ -170,7 +178,7 @@ func ableOf(who *member.Able, j *Job) (able []string) {
 	return able
 }
 
-// AbleChanged follows which members can run what. The registrations are read, and watched, only while a live
+// AbleChanged follows which members can run what, and may. The registrations are read, and watched, only while a live
 // member does not publish its handlers.
 func (c *Catalog) AbleChanged() {
 	was := c.byRegister
@@ -182,7 +190,21 @@ func (c *Catalog) AbleChanged() {
 			j.nextLook = 0
 			c.Refresh(j)
 		}
-		if able := ableOf(c.member.Able(), j); !slices.Equal(able, j.able) {
+		var over error // why the job may not run here any more
+		if j.handled {
+			err := c.judge(j.Spec)
+			switch {
+			case err != nil && j.Eligible:
+				over = err
+				j.dropPayload()
+				c.setEligible(j, err)
+			case err == nil && !j.Eligible: // it is read again first: this instance did not keep all of it
+				j.stripped = true
+				c.Refresh(j)
+			}
+		}
+		able := ableOf(c.member.Able(), j)
+		if over != nil || !slices.Equal(able, j.able) {
 			j.able = able
 			c.tellSlots(j)
 		}
@@ -196,7 +218,7 @@ func (c *Catalog) register(j *Job) {
 	}
 	path := c.loop.Tree.Registration(j.Name, c.member.ID())
 	op := zkconn.DeleteOp(path, zkconn.AnyVersion)
-	if j.Eligible {
+	if j.handled {
 		op = zkconn.CreateOp(path, nil)
 		c.registered[j.Name] = struct{}{}
 	}

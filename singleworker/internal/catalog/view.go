@@ -42,6 +42,22 @@ func (p parsed) is(stat zkconn.Stat) bool {
 	return p.ticks != nil && p.created == stat.Czxid && p.ticks.SpecVersion == stat.Version
 }
 
+// dropPayload forgets what only runs and people need: others run the job, and it is read again when this instance may.
+func (j *Job) dropPayload() {
+	of := j.Spec.Job
+	if of.Args == nil && of.Payload == nil && of.Labels == nil && of.Description == "" {
+		return
+	}
+	spec := *j.Spec
+	spec.Job.Args, spec.Job.Payload, spec.Job.Labels, spec.Job.Description = nil, nil, nil, ""
+	j.Spec = &spec
+	if j.Valid() {
+		parsed := *j.Ticks
+		parsed.Policy = &spec.Job
+		j.Ticks = &parsed
+	}
+}
+
 // readsPerJob is how many reads readsOf lists, without the list of registrations.
 const readsPerJob = 2
 

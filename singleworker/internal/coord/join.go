@@ -72,6 +72,9 @@ func (c *Coordinator) tryJoin(
 	if err := c.member.Entry.Prepare(ctx); err != nil {
 		return zkrec.Instance{}, err
 	}
+	if err := c.member.Place.Prime(ctx); err != nil {
+		return zkrec.Instance{}, err
+	}
 	if err := c.catalog.RegisterAll(ctx, attempt); err != nil {
 		return zkrec.Instance{}, err
 	}

@@ -3,6 +3,7 @@ package member
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
@@ -10,8 +11,8 @@ import (
 )
 
 // An instance is closed, and takes no further slots, for five reasons: it leaves (Leave), its program
-// drains it (Drain), an operator does with an order, a node below _disabled, its clock is wrong (Clock), or it
-// stands by in latch mode. The others learn of all but orders from its record, which is written before the first slot is
+// drains it (Drain), an operator does with an order, a node below _disabled, or disables its host, its clock is wrong
+// (Clock), or it stands by in latch mode. The others learn of all but orders from its record, which is written before the first slot is
 // offered. Everybody reads orders with the group, so nobody offers a slot to an instance that has not
 // heard of its order yet, nor waits for one that has not heard that its order was lifted.
 
@@ -21,6 +22,8 @@ type closing struct {
 	drained bool   // by the program
 	standby bool   // in latch mode: another instance leads, or none does
 	order   *order // nil when none binds this incarnation
+	// excluded is the order for the host as a whole, or nil.
+	excluded *zkrec.Exclusion
 	// wrongClock: the clock is wrong.
 	wrongClock bool
 	told       bool // Draining was told
@@ -34,7 +37,12 @@ type order struct {
 }
 
 func (cl *closing) closed() bool {
-	return cl.leaving || cl.drained || cl.standby || cl.wrongClock || cl.order != nil
+	return cl.leaving || cl.standby || cl.withheld()
+}
+
+// withheld reports whether the program, an operator or a wrong clock keeps this instance from owning anything.
+func (cl *closing) withheld() bool {
+	return cl.drained || cl.wrongClock || cl.order != nil || cl.excluded != nil
 }
 
 // Leave begins to hand back every slot, each as soon as it is idle. Idempotent.
@@ -87,6 +95,7 @@ func (m *Member) follow(orders map[string]order) {
 	if bound {
 		m.closing.order = &mine
 	}
+	m.closing.followHost(m.Place.closed(), m.loop.Log)
 	switch {
 	case bound && was == nil:
 		m.loop.Log.Info("draining: ordered by an operator", "by", mine.By, "reason", mine.Reason)
@@ -96,6 +105,18 @@ func (m *Member) follow(orders map[string]order) {
 	m.ApplyClosing()
 	if found && !bound {
 		dropOrder(m.loop, m.cfg.ID, mine) // for an earlier start, which is over
+	}
+}
+
+// followHost takes in the order that disables this host, if there is one.
+func (cl *closing) followHost(is *zkrec.Exclusion, log *slog.Logger) {
+	was := cl.excluded
+	cl.excluded = is
+	switch {
+	case is != nil && was == nil:
+		log.Info("draining: an operator has disabled the host", "host", is.Host, "by", is.By, "reason", is.Reason)
+	case is == nil && was != nil:
+		log.Info("host enabled by an operator: taking jobs again", "host", was.Host)
 	}
 }
 

@@ -48,6 +48,8 @@ type reading struct {
 	records map[string]instanceRead // by sid
 	orders  map[string]order
 	watched bool // watches tell of changes of orders
+	// excluded are operators' orders for one job, or for a host.
+	excluded exclusions
 	// handlers are the lists that records name, by hash, as far as they could be read.
 	handlers map[string][]string
 	until    time.Duration // Mono: when to read everything again although no watch tells
@@ -55,8 +57,9 @@ type reading struct {
 
 // changes is what watches have told since a reading last asked.
 type changes struct {
-	records map[string]bool // by sid
-	orders  bool
+	records  map[string]bool // by sid
+	orders   bool
+	excluded bool
 }
 
 // Changed notes that the node of an instance, or one of the orders, has changed.
@@ -66,6 +69,10 @@ func (r *Roster) Changed(path string) {
 			r.changes.records = make(map[string]bool)
 		}
 		r.changes.records[sid] = true
+		return
+	}
+	if path == r.loop.Tree.Exclusions() {
+		r.changes.excluded = true
 		return
 	}
 	r.changes.orders = true
@@ -103,6 +110,12 @@ func (r *Roster) fetch(ctx context.Context, was, next reading, known map[string]
 			return Group{}, err
 		}
 	}
+	var unreadable map[string]error
+	if next.excluded = was.excluded; !was.excluded.watched || changed.excluded {
+		if next.excluded, unreadable, err = fetchExclusions(ctx, r.loop, was.excluded.byName); err != nil {
+			return Group{}, err
+		}
+	}
 	next.pzxid, next.records = list.Pzxid, make(map[string]instanceRead, len(names))
 	var unread []string
 	for _, sid := range names {
@@ -122,11 +135,11 @@ func (r *Roster) fetch(ctx context.Context, was, next reading, known map[string]
 		}
 		next.records[i.sid] = i
 	}
-	unreadable, err := r.fetchHandlers(ctx, &next, known)
+	unreadableLists, err := r.fetchHandlers(ctx, &next, known)
 	if err != nil {
 		return Group{}, err
 	}
-	return r.groupOf(next, unreadable), nil
+	return r.groupOf(next, unreadable, unreadableLists), nil
 }
 
 // takeChanges returns what watches told before the answer that has just come beside the loop: that was queued
@@ -146,10 +159,12 @@ func (r *Roster) takeChanges(ctx context.Context) (told changes, err error) {
 }
 
 // groupOf says what the records and orders mean. unreadable is what else could not be read.
-func (r *Roster) groupOf(read reading, unreadable map[string]error) Group {
+func (r *Roster) groupOf(read reading, unreadable ...map[string]error) Group {
 	g := Group{Peers: make(map[string]lease.Peer, len(read.records)), unreadable: make(map[string]error), reading: read}
-	maps.Copy(g.unreadable, unreadable)
-	handlers := make(map[string]string, len(read.records))
+	for _, some := range unreadable {
+		maps.Copy(g.unreadable, some)
+	}
+	live := make(map[string]zkrec.Instance, len(read.records))
 	for sid, i := range read.records {
 		if i.err != nil {
 			g.unreadable[r.loop.Tree.Instance(sid)] = i.err
@@ -157,18 +172,19 @@ func (r *Roster) groupOf(read reading, unreadable map[string]error) Group {
 		if errors.Is(i.err, errNoSession) {
 			continue
 		}
-		handlers[sid] = i.Handlers
+		live[sid] = i.Instance
 		ordered, found := read.orders[sid]
+		host := read.excluded.byJob.Of("", "", i.Host)
 		g.Peers[sid] = lease.Peer{
 			Incarnation: i.Incarnation,
 			Opaque:      i.err != nil, // it lives, and that is all that is known of it
-			Closed:      i.Closed() || found && ordered.Binds(i.Incarnation),
+			Closed:      i.Closed() || host != nil || found && ordered.Binds(i.Incarnation),
 			MaxSlots:    i.MaxSlots,
 			Weight:      i.Weight,
 			Session:     time.Duration(i.SessionTimeout),
 		}
 	}
-	g.able = ableOf(handlers, read.handlers)
+	g.able = ableOf(live, read.handlers, read.excluded.byJob)
 	return g
 }
 
@@ -192,6 +208,7 @@ func (m *Member) Follow(g Group) (lost bool) {
 	}
 	m.Clock.follow(m.cfg.ID, g.reading.records)
 	m.Cleanup.follow(g.Peers, g.reading.orders, attempt)
+	m.Place.excluded = g.reading.excluded.byJob
 	if !m.able.same(g.able) {
 		m.able = g.able
 		m.loop.Tell(AbleChanged{})

@@ -129,6 +129,7 @@ type Able struct {
 	hashes map[string]string   // by sid; "" of the others
 	lists  []*handlerList      // each distinct one
 	sids   map[string][]string // by which of the lists have a handler
+	places places
 }
 
 // handlerList is a list of handlers and who has published it.
@@ -161,12 +162,15 @@ func (a *Able) With(handler string) []string {
 	return sids
 }
 
-// ableOf says who has which handlers, by the hashes that the live members name and the lists that could be read.
-func ableOf(hashes map[string]string, lists map[string][]string) *Able {
-	a := &Able{hashes: make(map[string]string, len(hashes)), sids: make(map[string][]string)}
+// ableOf says who has which handlers, by the hashes that the records of live members name and the lists that could be
+// read, and who may run what.
+func ableOf(records map[string]zkrec.Instance, lists map[string][]string, excluded zkrec.Exclusions) *Able {
+	a := &Able{hashes: make(map[string]string, len(records)), sids: make(map[string][]string)}
+	a.places = places{at: make(map[string]zkrec.Instance, len(records)), excluded: excluded, lists: make(map[string][]string)}
 	byHash := make(map[string]*handlerList)
-	for _, sid := range slices.Sorted(maps.Keys(hashes)) {
-		hash := hashes[sid]
+	for _, sid := range slices.Sorted(maps.Keys(records)) {
+		hash := records[sid].Handlers
+		a.places.at[sid] = placeOf(records[sid])
 		names, read := lists[hash]
 		if !read {
 			a.Others = append(a.Others, sid)
@@ -185,7 +189,7 @@ func ableOf(hashes map[string]string, lists map[string][]string) *Able {
 
 // same reports whether two groups can run the same.
 func (a *Able) same(b *Able) bool {
-	return a != nil && b != nil && maps.Equal(a.hashes, b.hashes)
+	return a != nil && b != nil && maps.Equal(a.hashes, b.hashes) && a.places.same(&b.places)
 }
 
 // fetchHandlers reads the lists of handlers that records name, except those that are known. What cannot be read

@@ -39,7 +39,7 @@ func (m *Member) Event(ev zkconn.Event) {
 // contend enters the election, or withdraws: an instance that must not own anything does not lead.
 func (m *Member) contend() {
 	cl := &m.closing
-	may := m.cfg.Latch && m.everJoined && !cl.leaving && !cl.drained && !cl.wrongClock && cl.order == nil
+	may := m.cfg.Latch && m.everJoined && !cl.leaving && !cl.withheld()
 	switch {
 	case may && m.latch.contender == nil:
 		m.enter()

@@ -3,6 +3,7 @@ package member
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"time"
 
@@ -65,6 +66,7 @@ type Member struct {
 	Roster  *Roster  // of the live ones
 	Entry   *Entry   // into the group
 	Clock   *Clock   // this instance's, and what others publish of theirs
+	Place   *Place   // of this one
 
 	loop *session.Loop
 	cfg  Config
@@ -90,10 +92,12 @@ type load struct {
 
 // New returns a member that has yet to join.
 func New(loop *session.Loop, cfg Config) *Member {
+	cfg.Instance.Specs = zkrec.SpecSchema
 	m := &Member{
 		Cleanup: &Cleanup{loop: loop, id: cfg.ID, missing: make(map[string]bool)},
 		Roster:  &Roster{loop: loop},
 		Entry:   newEntry(loop, cfg),
+		Place:   &Place{loop: loop, id: cfg.ID, instance: cfg.Instance},
 		loop:    loop, cfg: cfg, closing: closing{drained: cfg.Drained, standby: cfg.Latch},
 	}
 	m.Clock = &Clock{member: m, limit: cfg.MaxClockOffset}
@@ -147,7 +151,7 @@ func (m *Member) State() string {
 		return zkrec.InstanceWrongClock
 	case !m.Drained():
 		return zkrec.InstanceDraining
-	case m.closing.order != nil && m.closing.order.Incarnation == "":
+	case m.closing.excluded != nil, m.closing.order != nil && m.closing.order.Incarnation == "":
 		return zkrec.InstanceDisabled
 	case m.closing.order == nil && !m.closing.drained:
 		return zkrec.InstanceStandby
@@ -170,7 +174,7 @@ func (m *Member) Record() zkrec.Instance {
 // Publish brings the ephemeral node up to date.
 func (m *Member) Publish() {
 	want, list := m.Record(), m.Entry.handlers.Load()
-	if !m.loop.Joined() || want == m.published || !m.publishing.Begin() {
+	if !m.loop.Joined() || reflect.DeepEqual(want, m.published) || !m.publishing.Begin() {
 		return
 	}
 	path := m.loop.Tree.Instance(m.cfg.ID)

@@ -88,7 +88,7 @@ func (g *Group) NewCatalog(cfg member.Config, without ...string) *Rooms {
 		r.Catalog.Joined()
 	}
 	r.Add(Room{Joined: joined, Sync: r.Catalog.Sync, Handle: able, Changed: func(path string) {
-		if path == r.Tree.Instances() || r.Tree.IsInstance(path) {
+		if path == r.Tree.Instances() || r.Tree.IsInstance(path) || r.Tree.IsOrders(path) {
 			r.readGroup()
 		} else if path == r.Tree.Root() {
 			r.Catalog.List()

@@ -17,6 +17,7 @@
 //	  _instances/{sid}            ephemeral: one running instance
 //	  _handlers/{hash}            the handlers of the instances that name the hash, one per line
 //	  _disabled/{sid}             an operator's order to drain or disable the instance
+//	  _excluded/{hash}            an operator's order for one job on an instance or a host, or for a host
 //
 // register, alive and the decimal heartbeats are the layout of the published
 // SingleWorker sample, so its trees can be read unchanged.

@@ -89,6 +89,14 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 	stopping.Guard, stopping.Handlers = "0198c600", "4f2eb64a9ea7775d"
 	withdrawn := running
 	withdrawn.State, withdrawn.Withdrawn = zkrec.InstanceDraining, true
+	labelled := running
+	labelled.Labels, labelled.Address, labelled.Specs = map[string]string{"zone": "a", "disk": "<ssd>"}, "http://host:8080", zkrec.SpecSchema
+	placed := zkrec.Spec{Job: job.Job{Schedule: "@daily", Require: map[string]string{"zone": "a"}, Instances: []string{"app-1", "app-2"}}}
+	exclusion := zkrec.Exclusion{Schema: zkrec.Schema, SID: "app-2", Job: "report", By: "alice@host", Reason: "disk", At: started}
+	hostExclusion := zkrec.Exclusion{Schema: zkrec.Schema, Host: "db8"}
+	parseExclusion := func(x zkrec.Exclusion) func([]byte) (zkrec.Exclusion, error) {
+		return func(data []byte) (zkrec.Exclusion, error) { return zkrec.ParseExclusion(x.Name(), data) }
+	}
 	order := zkrec.Order{Schema: zkrec.Schema, Incarnation: "inc", By: "alice@host", Reason: "disk", At: started}
 	full := zkrec.Spec{
 		Job: job.Job{
@@ -125,11 +133,13 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		"spec, zone":          zkrec.Spec{Job: job.Job{Schedule: "0 0 3 * * ?", TimeZone: "Asia/Shanghai"}},
 		"spec, all":           full,
 		"spec, sharded":       sharded,
-		"complete":            complete,
-		"owner, none":         zkrec.Owner{},
-		"owner":               zkrec.Owner{SID: "host-7-ab12", Incarnation: "inc"},
-		"owner, offer":        zkrec.Owner{Offer: "host-8-cd34"},
-		"tick, running":       claim, "tick, ok": done, "tick, failed": result, "tick, interrupted": interrupted,
+		"spec, placed":        placed, "instance, labelled": labelled,
+		"exclusion, job": exclusion, "exclusion, host": hostExclusion,
+		"complete":      complete,
+		"owner, none":   zkrec.Owner{},
+		"owner":         zkrec.Owner{SID: "host-7-ab12", Incarnation: "inc"},
+		"owner, offer":  zkrec.Owner{Offer: "host-8-cd34"},
+		"tick, running": claim, "tick, ok": done, "tick, failed": result, "tick, interrupted": interrupted,
 		"tick, manual": manual, "history": history, "request, run": request, "request, stop": stop, "alarm": alarm,
 		"instance, active": running, "instance, stopping": stopping,
 		"instance, withdrawn": withdrawn, "order, drain": order, "order, disable": zkrec.Order{Schema: zkrec.Schema},
@@ -139,6 +149,10 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		read("spec, zone", zkrec.Spec{Job: job.Job{Schedule: "0 0 3 * * ?", TimeZone: "Asia/Shanghai"}}.Encode(), parseSpec),
 		read("spec, all", full.Encode(), parseSpec),
 		read("spec, sharded", sharded.Encode(), parseSpec),
+		read("spec, placed", placed.Encode(), parseSpec),
+		read("instance, labelled", labelled.Encode(), zkrec.ParseInstance),
+		read("exclusion, job", exclusion.Encode(), parseExclusion(exclusion)),
+		read("exclusion, host", hostExclusion.Encode(), parseExclusion(hostExclusion)),
 		read("complete", complete.Encode(), zkrec.ParseComplete),
 		read("owner, none", zkrec.Owner{}.Encode(), zkrec.ParseOwner),
 		read("owner", zkrec.Owner{SID: "host-7-ab12", Incarnation: "inc"}.Encode(), zkrec.ParseOwner),

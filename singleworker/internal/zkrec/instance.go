@@ -51,6 +51,12 @@ type Instance struct {
 	// it estimated when it last published it. It publishes changes of OffsetShown and more; zero is not known, or less.
 	ClockOffset Duration `json:"clock_offset,omitempty"`
 	ClockBound  Duration `json:"clock_bound,omitempty"`
+	// Labels are what jobs can require of it. Address is where it is reached, for people.
+	Labels  map[string]string `json:"labels,omitempty"`
+	Address string            `json:"address,omitempty"`
+	// Specs is the newest schema of specs that it reads; older versions, which read schema 1, do not say so. It
+	// also follows exclusions, unless it is 0.
+	Specs int `json:"specs,omitempty"`
 }
 
 // OffsetShown is the change of its clock's offset that an instance publishes.

@@ -13,6 +13,7 @@ const (
 	instancesNode = job.Reserved + "instances"
 	disabledNode  = job.Reserved + "disabled"
 	handlersNode  = job.Reserved + "handlers"
+	excludedNode  = job.Reserved + "excluded"
 	registerNode  = "register"
 	aliveNode     = "alive"
 	tickNode      = "tick"
@@ -121,10 +122,16 @@ func (t Tree) Orders() string { return t.root + "/" + disabledNode }
 // Order is the order for an instance, running or not.
 func (t Tree) Order(sid string) string { return t.Orders() + "/" + sid }
 
-// IsOrders reports whether a path is that of Orders, or below it.
+// IsOrders reports whether a path is that of Orders, or below it, or of Exclusions, whose children never change.
 func (t Tree) IsOrders(path string) bool {
-	return path == t.Orders() || strings.HasPrefix(path, t.Orders()+"/")
+	return path == t.Orders() || path == t.Exclusions() || strings.HasPrefix(path, t.Orders()+"/")
 }
+
+// Exclusions is the parent of operators' orders for one job, or for a host.
+func (t Tree) Exclusions() string { return t.root + "/" + excludedNode }
+
+// Exclusion is the order with that name; see Exclusion.Name.
+func (t Tree) Exclusion(name string) string { return t.Exclusions() + "/" + name }
 
 // Node is a node to be created.
 type Node struct {

@@ -14,6 +14,10 @@ import (
 // Schema is the version of the JSON records that this code writes.
 const Schema = 1
 
+// SpecSchema is the newest schema of specs that this version reads. Each is written with the oldest schema that has
+// all it says, so that older versions run the jobs that they understand, and no others.
+const SpecSchema = 2
+
 // MaxRecordBytes is the longest record that is read or written: well under
 // the 1 MB that ZooKeeper allows in a node, so that a transaction of many
 // claims still fits in a frame.

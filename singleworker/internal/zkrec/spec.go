@@ -256,9 +256,18 @@ func isPlain(schedule string) bool {
 	return schedule != "" && !strings.HasPrefix(schedule, "{") && schedule == strings.TrimSpace(schedule)
 }
 
+// schema is the oldest schema whose readers run the job as it says: those of schema 1 would run it on any
+// instance.
+func (s Spec) schema() int {
+	if s.Job.IsPlaced() {
+		return SpecSchema
+	}
+	return Schema
+}
+
 func (s Spec) encodeJSON() []byte {
 	s.Job.Name = ""
-	out := fmt.Appendf(nil, `{"schema":%d`, Schema)
+	out := fmt.Appendf(nil, `{"schema":%d`, s.schema())
 	for _, part := range [][]byte{mustJSON(s.Job), mustJSON(s)} {
 		if members := part[1 : len(part)-1]; len(members) > 0 {
 			out = append(append(out, ','), members...)
@@ -304,8 +313,8 @@ func ParseSpec(name string, data []byte) (Spec, error) {
 	if err == nil {
 		err = json.Unmarshal(data, &known)
 	}
-	if err == nil && known.Schema > Schema {
-		return Spec{}, fmt.Errorf("job spec: %w", &SchemaError{Found: known.Schema, Known: Schema})
+	if err == nil && known.Schema > SpecSchema {
+		return Spec{}, fmt.Errorf("job spec: %w", &SchemaError{Found: known.Schema, Known: SpecSchema})
 	}
 	take(members, specFields)
 	if err == nil {

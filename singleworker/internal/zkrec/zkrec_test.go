@@ -250,16 +250,20 @@ func TestEmptyNodesSayThatThereIsNothing(t *testing.T) {
 
 func TestNewerSchemaIsRefused(t *testing.T) {
 	t.Parallel()
-	_, specErr := zkrec.ParseSpec("job", []byte(`{"schema":2,"schedule":"@daily"}`))
+	_, specErr := zkrec.ParseSpec("job", []byte(`{"schema":3,"schedule":"@daily"}`))
 	_, tickErr := zkrec.ParseTick([]byte(`{"schema":2,"tick":1}`), time.Time{})
-	for what, err := range map[string]error{"job spec": specErr, "tick record": tickErr} {
+	for what, test := range map[string]struct {
+		err   error
+		known int
+	}{"job spec": {specErr, zkrec.SpecSchema}, "tick record": {tickErr, zkrec.Schema}} {
 		var newer *zkrec.SchemaError
-		if !errors.As(err, &newer) || newer.Found != 2 || newer.Known != zkrec.Schema {
-			t.Errorf("%s of schema 2: %v, want a *SchemaError", what, err)
+		if !errors.As(test.err, &newer) || newer.Found != test.known+1 || newer.Known != test.known {
+			t.Errorf("%s of schema %d: %v, want a *SchemaError", what, test.known+1, test.err)
 			continue
 		}
-		if want := what + ": written with schema 2, this version reads up to 1: upgrade it"; err.Error() != want {
-			t.Errorf("%q, want %q", err, want)
+		want := fmt.Sprintf("%s: written with schema %d, this version reads up to %d: upgrade it", what, test.known+1, test.known)
+		if test.err.Error() != want {
+			t.Errorf("%q, want %q", test.err, want)
 		}
 	}
 	// Whether an instance lives must be known of any version.

@@ -145,6 +145,29 @@ func pairs(f field, at func(*job.Job) *map[string]string) field {
 	return f
 }
 
+// list has texts that are set beside those that the job has.
+func list(f field, at func(*job.Job) *[]string) field {
+	f.repeated = true
+	f.values = func(j job.Job) []value { return []value{{"", strings.Join(*at(&j), ", ")}} }
+	f.read = func(c *cmdline.Call, f field) (func(*job.Job), error) {
+		given := c.Flags.StringSlice(f.flag)
+		return func(j *job.Job) {
+			for _, text := range given {
+				if !slices.Contains(*at(j), text) {
+					*at(j) = append(slices.Clone(*at(j)), text)
+				}
+			}
+		}, nil
+	}
+	f.remove = func(c *cmdline.Call, f field) func(*job.Job) {
+		texts := c.Flags.StringSlice(f.drop)
+		return func(j *job.Job) {
+			*at(j) = slices.DeleteFunc(slices.Clone(*at(j)), func(text string) bool { return slices.Contains(texts, text) })
+		}
+	}
+	return f
+}
+
 // shardParams are set beside those that the job has; an empty one is removed. It
 // is up to the job which shards there are.
 func shardParams(f field) field {

@@ -17,6 +17,7 @@ const (
 	FlagArg      = "arg"
 	FlagArgsJSON = "args-json"
 	FlagShards   = "shards"
+	FlagInstance = "instance"
 
 	flagSchedule = "schedule"
 )
@@ -45,6 +46,16 @@ var table = []field{
 		of: "Handler", flag: "handler", usage: "`NAME` the function that runs the job (default: the job's name)",
 		title: "Handler", name: "handler", try: "1 to 200 bytes of printable text without / and not beginning with _",
 	}, func(j *job.Job) *string { return &j.Handler }),
+	pairs(field{
+		of: "Require", flag: "require", usage: "`KEY=VALUE` a label that an instance must have to run the job; may be repeated",
+		drop: "drop-require", dropUsage: "`KEY` no longer require a label; may be repeated",
+		title: "Requires", optional: true, name: "require", try: "--require zone=a: at most 16, keys of letters, digits and -_./",
+	}, func(j *job.Job) *map[string]string { return &j.Require }),
+	list(field{
+		of: "Instances", flag: FlagInstance, usage: "`ID` an instance that may run the job (default: any); may be repeated",
+		drop: "drop-instance", dropUsage: "`ID` remove an instance from those that may run the job; may be repeated",
+		title: "Instances", optional: true, name: "instance", try: "--instance app-1: at most 100; swctl instances lists those that run",
+	}, func(j *job.Job) *[]string { return &j.Instances }),
 	pairs(field{
 		of: "Args", flag: FlagArg, usage: "`KEY=VALUE` an argument for the handler; may be repeated",
 		drop: "drop-arg", dropUsage: "`KEY` remove an argument; may be repeated",

@@ -1,0 +1,190 @@
+package admin
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// Target is what an order is for: one job, or all jobs, on an instance, or on every instance of a host, also on those
+// that join later.
+type Target struct {
+	InstanceID string // or Host
+	Host       string // as instances publish it: Instance.Host
+	Job        string // empty: all jobs
+}
+
+func (t Target) String() string {
+	return cmp.Or(t.InstanceID, "host "+t.Host) + map[bool]string{true: " for job " + t.Job}[t.Job != ""]
+}
+
+func (t Target) check() error {
+	if (t.InstanceID == "") == (t.Host == "") {
+		return &InvalidError{"Target", t.InstanceID + t.Host, errors.New("want either an instance or a host")}
+	}
+	if t.Host != "" {
+		if err := job.CheckNodeName(t.Host); err != nil {
+			return &InvalidError{"Host", t.Host, err}
+		}
+	} else if err := job.CheckNodeName(t.InstanceID); err != nil {
+		return &InvalidError{"InstanceID", t.InstanceID, err}
+	}
+	if t.Job == "" {
+		return nil
+	}
+	return checkName(t.Job)
+}
+
+func (t Target) binds(i Instance) bool {
+	return t.InstanceID == i.ID && t.Host == "" || t.Host != "" && t.Host == i.Host
+}
+
+// DisableAt is like Disable, for what the target says. An instance hands over a job that is disabled there as soon as it is
+// idle; a run in progress ends first. The order stays in force until EnableAt with the same target, whatever other
+// orders there are. Neither the instance nor the host need exist. Errors: *InvalidError, *job.FieldError,
+// ErrNotFound for the job, ErrTooManyOrders, ErrConflict, ErrDenied, ErrUnavailable.
+func (c *Client) DisableAt(ctx context.Context, t Target, opts OrderOptions) (OrderResult, error) {
+	if err := errors.Join(t.check(), checkWho(opts.By, opts.Reason)); err != nil {
+		return OrderResult{}, err
+	}
+	if t.Host == "" && t.Job == "" {
+		return c.Disable(ctx, t.InstanceID, opts)
+	}
+	next := zkrec.Exclusion{
+		SID: t.InstanceID, Host: t.Host, Job: t.Job, By: opts.By, Reason: opts.Reason, At: time.Now().UTC().Round(time.Millisecond),
+	}
+	var result OrderResult
+	sent := false
+	err := c.persist(ctx, func() (err error) {
+		result, err = c.excludeOnce(ctx, next, &sent)
+		if err == nil {
+			err = c.bound(ctx, t, &result)
+		}
+		return err
+	})
+	if err != nil {
+		return OrderResult{}, fmt.Errorf("disable %s: %w", t, uncertain(err, sent))
+	}
+	return result, nil
+}
+
+// excludeOnce writes the order unless it is there. sent says whether it may have been written before.
+func (c *Client) excludeOnce(ctx context.Context, next zkrec.Exclusion, sent *bool) (result OrderResult, err error) {
+	path := c.tree.Exclusion(next.Name())
+	data, stat, err := c.conn.Get(ctx, path)
+	found := err == nil
+	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
+		return result, err
+	}
+	result.Outcome = OutcomeUnchanged
+	old, _ := zkrec.ParseExclusion(next.Name(), data) // what is no order is replaced by one
+	if found && old.Schema != 0 && old.By == next.By && old.Reason == next.Reason {
+		if *sent && bytes.Equal(data, next.Encode()) {
+			result.Outcome = OutcomeOrdered
+		}
+		order := orderOfExclusion(old)
+		result.Order = &order
+		return result, nil
+	}
+	ops := []zkconn.Op{zkconn.SetOp(path, next.Encode(), stat.Version)} // instances need not read it again: it is for the same
+	switch {
+	case !found:
+		if err := c.roomForExclusion(ctx, next); err != nil {
+			return result, err
+		}
+		ops = []zkconn.Op{zkconn.CreateOp(path, next.Encode())}
+	case old.Schema == 0: // instances read it again if the list has changed
+		ops = []zkconn.Op{zkconn.DeleteOp(path, stat.Version), zkconn.CreateOp(path, next.Encode())}
+	}
+	*sent = true
+	if _, err := c.conn.Multi(ctx, ops...); err != nil {
+		return result, err
+	}
+	order := orderOfExclusion(next)
+	result.Outcome, result.Order = OutcomeOrdered, &order
+	return result, nil
+}
+
+// roomForExclusion creates the parent of the orders, and checks that the job exists and that there are not too many orders.
+func (c *Client) roomForExclusion(ctx context.Context, next zkrec.Exclusion) error {
+	if next.Job != "" {
+		if _, found, err := c.conn.Exists(ctx, c.tree.Job(next.Job)); err != nil {
+			return err
+		} else if !found {
+			return ErrNotFound
+		}
+	}
+	if err := c.conn.EnsureRoot(ctx, c.tree.Exclusions()); err != nil {
+		return err
+	}
+	stat, _, err := c.conn.Exists(ctx, c.tree.Exclusions())
+	if err == nil && stat.NumChildren >= zkrec.MaxExclusions {
+		return fmt.Errorf("%w: at most %d; take back those that are no longer needed", ErrTooManyOrders, zkrec.MaxExclusions)
+	}
+	return err
+}
+
+// EnableAt removes the order of DisableAt for the same target; others stay in force. Without an order, the outcome is
+// OutcomeUnchanged. Errors: *InvalidError, *job.FieldError, ErrDenied, ErrUnavailable.
+func (c *Client) EnableAt(ctx context.Context, t Target) (OrderResult, error) {
+	if err := t.check(); err != nil {
+		return OrderResult{}, err
+	}
+	if t.Host == "" && t.Job == "" {
+		return c.Enable(ctx, t.InstanceID)
+	}
+	name := (zkrec.Exclusion{SID: t.InstanceID, Host: t.Host, Job: t.Job}).Name()
+	path := c.tree.Exclusion(name)
+	var result OrderResult
+	var taken *Order // by a try whose outcome is not known
+	err := c.conn.Retry(ctx, func() error {
+		result = OrderResult{Outcome: OutcomeUnchanged, Order: taken}
+		data, _, err := c.conn.Get(ctx, path)
+		if err == nil {
+			x, _ := zkrec.ParseExclusion(name, data)
+			order := orderOfExclusion(x)
+			taken, result.Order = &order, &order
+			_, err = c.conn.Multi(ctx, zkconn.DeleteOp(path, zkconn.AnyVersion))
+		}
+		if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
+			return err
+		}
+		if taken != nil {
+			result.Outcome = OutcomeEnabled
+		}
+		return c.bound(ctx, t, &result)
+	})
+	if err != nil {
+		return OrderResult{}, fmt.Errorf("enable %s: %w", t, uncertain(err, taken != nil))
+	}
+	return result, nil
+}
+
+// bound adds the running instances that an order binds.
+func (c *Client) bound(ctx context.Context, t Target, result *OrderResult) error {
+	live, err := c.live(ctx)
+	for _, i := range live {
+		switch {
+		case !t.binds(i):
+			continue
+		case t.Host == "":
+			result.Instance = &i
+		default:
+			result.Bound = append(result.Bound, i)
+		}
+		if i.State != InstanceUnreadable && i.place.record.Specs == 0 {
+			result.Deaf = append(result.Deaf, i.ID)
+		}
+	}
+	slices.SortFunc(result.Bound, func(a, b Instance) int { return cmp.Compare(a.ID, b.ID) })
+	slices.Sort(result.Deaf)
+	return err
+}
