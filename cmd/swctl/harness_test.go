@@ -137,6 +137,7 @@ type fakeClient struct {
 	adopter    string           // who adopts new jobs; nobody if empty
 	fail       map[string]error // by call, such as "Cancel weekly" or "List"
 	block      map[string]bool  // calls that last until their context ends
+	live       bool             // instances are, for Clear
 	missed     int              // ticks, of Resume
 	ended      []admin.Entry    // what AwaitRun returns
 	triggered  admin.TriggerOptions

@@ -33,6 +33,7 @@ type Client interface { //nolint:interfacebloat // it stands for a whole type, s
 	Pause(ctx context.Context, name string, opts admin.PauseOptions) (admin.PauseResult, error)
 	Resume(ctx context.Context, name string, opts admin.ResumeOptions) (admin.PauseResult, error)
 	Cancel(ctx context.Context, name string) (admin.JobStatus, error)
+	Clear(ctx context.Context, opts admin.ClearOptions) (admin.Cleared, error)
 	Unreadable(ctx context.Context, name string) ([]admin.UnreadableNode, error)
 	Repair(ctx context.Context, name string, nodes []admin.UnreadableNode) error
 
@@ -127,6 +128,8 @@ func Explain(set cmdline.Settings, err error) error {
 		return cmdline.WithHint(err, "ZooKeeper's own shell (deleteall) to remove what the application did not create there")
 	case errors.Is(err, admin.ErrDenied):
 		return cmdline.WithHint(err, "--auth-file FILE with the user:password of the application")
+	case errors.Is(err, admin.ErrInstancesLive):
+		return cmdline.WithHint(err, "swctl instances, and stop them first; or --despite-instances, if only the jobs are to go")
 	case errors.Is(err, admin.ErrConflict):
 		return cmdline.WithHint(err, "again; swctl list shows what became of the job")
 	case errors.Is(err, context.DeadlineExceeded):

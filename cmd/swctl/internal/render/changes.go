@@ -46,6 +46,21 @@ func (p Page) Canceled(jobs []admin.JobStatus) {
 	}
 }
 
+// Cleared says what was deleted of a server type, or would be.
+func (p Page) Cleared(serverType string, done admin.Cleared, dryRun bool) {
+	verb := "deleted"
+	if dryRun {
+		verb = "would delete"
+	}
+	p.linef("%s %s of %s", verb, Count(done.Jobs), serverType)
+	if len(done.Instances) > 0 {
+		p.linef("  instances are running, and what is theirs stays: %s", strings.Join(done.Instances, ", "))
+	}
+	if len(done.Left) > 0 {
+		p.linef("  nodes that stay, because they are not known or have just been created: %s", strings.Join(done.Left, ", "))
+	}
+}
+
 // stillRuns says what happens to the runs of a job that are in progress.
 func (p Page) stillRuns(job admin.JobStatus, shards, run string) {
 	switch n := running(job); {
