@@ -70,9 +70,15 @@ func newCluster(t *testing.T, server *zkserver.Server) *cluster {
 // newClusterAt is newCluster with a chroot and credentials.
 func newClusterAt(t *testing.T, server *zkserver.Server, chroot, auth string) *cluster {
 	t.Helper()
+	return newClusterOf(t, server, chroot, auth, groupOf(t))
+}
+
+// newClusterOf is newClusterAt with the name of the group.
+func newClusterOf(t *testing.T, server *zkserver.Server, chroot, auth, group string) *cluster {
+	t.Helper()
 	c := &cluster{
 		t: t, server: server, servers: server.Addr() + chroot, chroot: chroot,
-		group: groupOf(t), auth: auth, dir: t.TempDir(), log: &tailLog{},
+		group: group, auth: auth, dir: t.TempDir(), log: &tailLog{},
 	}
 	c.ledger = &ledger{path: filepath.Join(c.dir, "ledger")}
 	t.Cleanup(c.check)

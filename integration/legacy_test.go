@@ -40,10 +40,13 @@ func sampleOptions() options {
 	}
 }
 
+// The sample's server type, if its application gives none, is a name that is reserved otherwise.
 func TestPublishedSampleTreeIsTakenOver(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, sharedServer.get(t))
+	c := newClusterOf(t, sharedServer.get(t), "/sample-"+groupOf(t), "", "_-default-_")
 	raw := c.raw("")
+	_, err := raw.Create(c.chroot, nil, 0, zk.WorldACL(zk.PermAll))
+	c.must(err)
 	leaveSampleTree(c, raw)
 
 	status := c.get(javaJob)
@@ -71,7 +74,7 @@ func TestPublishedSampleTreeIsTakenOver(t *testing.T) {
 	if data, _, err := raw.Get(c.node(javaJob)); err != nil || string(data) != everySecond {
 		t.Errorf("job node: %q, %v; want the plain cron text as it was", data, err)
 	}
-	_, err := c.admin.Cancel(t.Context(), javaJob)
+	_, err = c.admin.Cancel(t.Context(), javaJob)
 	c.must(err)
 	if c.exists(raw, javaJob) {
 		t.Errorf("the job is there after a cancel")

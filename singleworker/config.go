@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/swjobs/singleworker/singleworker/internal/election"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -29,7 +30,8 @@ type Config struct {
 	// ServerType names the group of instances that share jobs, usually the
 	// application's name. It is the root of the group's tree in ZooKeeper: at
 	// most 200 bytes of printable characters, without '/', without a leading or
-	// trailing blank or a leading '_', and not "zookeeper".
+	// trailing blank or a leading '_', and not "zookeeper". "_-default-_", which the
+	// published sample uses if it is given none, is allowed.
 	ServerType string
 
 	// InstanceID identifies this instance in its group, with the same rules as
@@ -85,6 +87,12 @@ type Config struct {
 	// Mode is how the group shares its jobs. All instances must have the same.
 	// Default: LeaseMode.
 	Mode Mode
+	// LatchPath is where the leader of LatchMode is elected: a path below the chroot
+	// of Servers and outside the group's tree. Contenders of Apache Curator's
+	// LeaderLatch at the same path stand in the same queue: while one of them leads,
+	// no instance of the group owns a job. All instances must have the same. Default:
+	// a path of the group's own. Only with LatchMode.
+	LatchPath string
 	// MaxSlots is the maximum number of slots that this instance owns. A slot is
 	// a job, or one shard of a job. A slot that no instance has room for waits.
 	// Default 0: no limit.
@@ -199,6 +207,7 @@ func (c Config) validate() error {
 		{"Auth", zkconn.Hidden(c.Auth), zkconn.CheckAuth(c.Auth)},
 		{"ACL", c.ACL, aclErr},
 		{"Mode", c.Mode, checkMode(c.Mode)},
+		{"LatchPath", c.LatchPath, c.checkLatchPath()},
 		{"SessionTimeout", c.SessionTimeout, atLeast(c.SessionTimeout, minSessionTimeout)},
 		{"SessionTimeout", c.SessionTimeout, atMost(c.SessionTimeout, maxSessionTimeout)},
 		{"SyncPeriod", c.SyncPeriod, atLeast(c.SyncPeriod, minSyncPeriod)},
@@ -225,6 +234,18 @@ func checkMode(m Mode) error {
 		return fmt.Errorf("is not known, want %s or %s", LeaseMode, LatchMode)
 	}
 	return nil
+}
+
+func (c Config) checkLatchPath() error {
+	switch {
+	case c.LatchPath == "":
+		return nil
+	case c.Mode != LatchMode:
+		return fmt.Errorf("is of no use with Mode %s, want %s", c.Mode, LatchMode)
+	case strings.HasPrefix(c.LatchPath+"/", "/"+c.ServerType+"/"):
+		return fmt.Errorf("want a path outside /%s, where the group's jobs are", c.ServerType)
+	}
+	return election.CheckPath(c.LatchPath)
 }
 
 func (c Config) checkSyncPeriod() error {

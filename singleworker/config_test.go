@@ -34,6 +34,12 @@ func TestNewChecksEveryFieldAndRelation(t *testing.T) {
 		{"ACL", func(c *Config) { c.ACL = "world" }, `ACL "world": entry "world" is not "scheme:id:perms"`},
 		{"ACL", func(c *Config) { c.ACL = "auth::r" }, `ACL "auth::r": entry "auth::r" needs Auth`},
 		{"Mode", func(c *Config) { c.Mode = "leader" }, `Mode "leader": is not known, want lease or latch`},
+		{"ServerType", func(c *Config) { c.ServerType = "_-default_" }, `ServerType "_-default_": begins with "_", which is reserved`},
+		{"LatchPath", func(c *Config) { c.LatchPath = "/lead" }, `LatchPath "/lead": is of no use with Mode lease, want latch`},
+		{"LatchPath", latchAt("lead"), `LatchPath "lead": want an absolute path below the root, such as "/billing/leader"`},
+		{"LatchPath", latchAt("/zookeeper/lead"), `LatchPath "/zookeeper/lead": is reserved by ZooKeeper; choose another path`},
+		{"LatchPath", latchAt("/billing/lead"), `LatchPath "/billing/lead": want a path outside /billing, where the group's jobs are`},
+		{"LatchPath", latchAt("/billing"), `LatchPath "/billing": want a path outside /billing, where the group's jobs are`},
 		{"SessionTimeout", func(c *Config) { c.SessionTimeout = time.Second - 1 }, `SessionTimeout "999.999999ms": want at least 1s`},
 		{"SessionTimeout", func(c *Config) { c.SessionTimeout = time.Hour + 1 }, `SessionTimeout "1h0m0.000000001s": want at most 1h0m0s`},
 		{"SessionTimeout", func(c *Config) { c.SessionTimeout = -time.Second }, `SessionTimeout "-1s": want at least 1s`},
@@ -65,11 +71,25 @@ func TestNewChecksEveryFieldAndRelation(t *testing.T) {
 	}
 }
 
+func latchAt(path string) func(c *Config) {
+	return func(c *Config) { c.Mode, c.LatchPath = LatchMode, path }
+}
+
+// The tree of the published sample's one-argument constructor can be opened.
+func TestServerTypeOfTheSample(t *testing.T) {
+	t.Parallel()
+	cfg := valid()
+	cfg.ServerType = "_-default-_"
+	if _, err := New(cfg); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestNoFieldIsForgotten fails when a field is added to Config: decide what New must
 // refuse, and add it to the tests of this file.
 func TestNoFieldIsForgotten(t *testing.T) {
 	t.Parallel()
-	checked := strings.Fields("Servers ServerType InstanceID Auth ACL Mode SessionTimeout SyncPeriod ClaimGrace MaxClockOffset StopGrace MaxSlots MaxRunning Weight Labels Address")
+	checked := strings.Fields("Servers ServerType InstanceID Auth ACL Mode LatchPath SessionTimeout SyncPeriod ClaimGrace MaxClockOffset StopGrace MaxSlots MaxRunning Weight Labels Address")
 	anything := strings.Fields("TLS Dial Logger Hooks")
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
 		if !slices.Contains(checked, field.Name) && !slices.Contains(anything, field.Name) {

@@ -235,7 +235,7 @@ func (m *Manager) wire(ctx context.Context) *bridge {
 				MaxSlots: m.cfg.MaxSlots, MaxRunning: m.cfg.MaxRunning, Weight: m.cfg.Weight, Guard: guardToken(), Mode: modeOf(m.cfg),
 				Labels: maps.Clone(m.cfg.Labels), Address: m.cfg.Address,
 			},
-			Latch: m.cfg.Mode == LatchMode, Drained: m.drained, Declarations: declarations,
+			Latch: m.cfg.Mode == LatchMode, LatchPath: m.cfg.LatchPath, Drained: m.drained, Declarations: declarations,
 			Handlers:       m.handlers.names(),
 			MaxClockOffset: m.cfg.MaxClockOffset,
 		},
@@ -251,10 +251,13 @@ func (m *Manager) wire(ctx context.Context) *bridge {
 
 // modeOf returns the mode as instance records store it.
 func modeOf(cfg Config) string {
-	if cfg.Mode == LatchMode {
-		return zkrec.ModeLatch
+	switch {
+	case cfg.Mode != LatchMode:
+		return ""
+	case cfg.LatchPath != "":
+		return zkrec.ModeLatchAt(cfg.LatchPath)
 	}
-	return ""
+	return zkrec.ModeLatch
 }
 
 // guardToken returns the token of the guard that started this process (package guard), or "".

@@ -28,7 +28,7 @@ swctl next --cron '0 3 * * *' --tz Europe/Berlin -n 10
 swctl next nightly --from 2026-12-24`,
 		Flags: []cmdline.Flag{
 			{Name: "cron", Usage: "`SCHEDULE` any schedule instead of a job's"},
-			{Name: "tz", Usage: "`ZONE` time zone of --cron, an IANA name (default UTC)"},
+			{Name: "tz", Usage: "`ZONE` time zone of --cron: an IANA name, or an offset such as GMT+8:00 (default UTC)"},
 			{Name: "from", Usage: "`TIME` from when: 15:04, 2006-01-02 15:04 in the schedule's time zone, or RFC 3339 (default now)"},
 			{Name: "n", Usage: "`NUMBER` how many times to show, 1 to 1000 (default 5)"},
 		},

@@ -3,6 +3,7 @@ package curator
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,15 +14,18 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/integration/zkserver"
+	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/latch"
 )
 
-// childEnv makes a process of this test binary a contender: servers, path, id, lock file, session.
+// childEnv makes a process of this test binary a contender: its kind, servers, path, id, lock file, session.
 const childEnv = "LATCH_TEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if config, isChild := os.LookupEnv(childEnv); isChild {
-		if err := contend(strings.Split(config, " ")); err != nil {
+		kind, args, _ := strings.Cut(config, " ")
+		run := map[string]func([]string) error{"go": contend, "manager": manage}[kind]
+		if err := run(strings.Split(args, " ")); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -78,6 +82,49 @@ func contend(args []string) error {
 	return l.Run(ctx)
 }
 
+// manage is the main function of a process that contends with a Manager in latch mode. It leads while it owns its job.
+func manage(args []string) error {
+	session, err := time.ParseDuration(args[4])
+	if err != nil {
+		return err
+	}
+	j, err := newJudged(args[3])
+	if err != nil {
+		return err
+	}
+	m, err := singleworker.New(singleworker.Config{
+		Servers: args[0], ServerType: "app", InstanceID: args[2], SessionTimeout: session,
+		Mode: singleworker.LatchMode, LatchPath: args[1],
+		Hooks: singleworker.Hooks{
+			OnOwned:    func(singleworker.Ownership) { j.gained(latch.Term{}) },
+			OnReleased: func(_ singleworker.Ownership, cause error) { j.lost(latch.Term{}, cause) },
+		},
+	})
+	if err != nil {
+		return err
+	}
+	err = errors.Join(
+		m.Handle("job", func(context.Context, *singleworker.Run) error { return nil }),
+		m.Schedule(singleworker.Job{Name: "job", Schedule: "@hourly"}),
+	)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		commands := bufio.NewScanner(os.Stdin)
+		for commands.Scan() {
+			if commands.Text() == "stop" {
+				cancel()
+				return
+			}
+		}
+		os.Exit(1) // the parent has exited
+	}()
+	return m.Run(ctx)
+}
+
 var saying sync.Mutex
 
 // say prints an event with the time.
@@ -108,6 +155,10 @@ func (j *judged) lock(kind int16) error {
 func (j *judged) gained(term latch.Term) {
 	if err := j.lock(syscall.F_WRLCK); err != nil {
 		say("violation", "leads while another process does:", err)
+	}
+	if term.Token == 0 { // of a Manager, whose token is that of the job
+		say("gained", "")
+		return
 	}
 	say("gained", term.Token)
 }

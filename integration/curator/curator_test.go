@@ -19,7 +19,6 @@ import (
 
 const (
 	session = 3 * time.Second
-	path    = "/apps/leader"
 
 	// The documented limits, on an idle machine.
 	takeover = session + 500*time.Millisecond
@@ -31,6 +30,7 @@ type election struct {
 	*hearing
 
 	t         *testing.T
+	path      string
 	addr      string
 	lock      string
 	classPath string
@@ -41,9 +41,9 @@ type election struct {
 	tokens []int64      // of those that have led
 }
 
-func newElection(t *testing.T) *election {
+func newElection(t *testing.T, path string) *election {
 	t.Helper()
-	e := &election{t: t, classPath: compile(t), addr: zkserver.Start(t).Addr(), lock: filepath.Join(t.TempDir(), "lock")}
+	e := &election{t: t, path: path, classPath: compile(t), addr: zkserver.Start(t).Addr(), lock: filepath.Join(t.TempDir(), "lock")}
 	if err := os.WriteFile(e.lock, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -72,14 +72,14 @@ func (e *election) join(kind string) {
 		//nolint:noctx // it lives until the test's end
 		cmd = exec.Command("java", "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
 			"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", e.classPath,
-			"Contender", e.addr, path, id, e.lock, strconv.FormatInt(session.Milliseconds(), 10))
+			"Contender", e.addr, e.path, id, e.lock, strconv.FormatInt(session.Milliseconds(), 10))
 	} else {
 		program, err := os.Executable()
 		if err != nil {
 			e.t.Fatal(err)
 		}
 		cmd = exec.Command(program) //nolint:noctx // as above
-		cmd.Env = append(os.Environ(), childEnv+"="+strings.Join([]string{e.addr, path, id, e.lock, session.String()}, " "))
+		cmd.Env = append(os.Environ(), childEnv+"="+strings.Join([]string{kind, e.addr, e.path, id, e.lock, session.String()}, " "))
 	}
 	c := launch(e.t, id, cmd, e.lines)
 	deadline := time.Now().Add(30 * time.Second)
@@ -94,7 +94,7 @@ func (e *election) join(kind string) {
 
 // places returns the ids below the path, in the order of the nodes' numbers.
 func (e *election) places() []string {
-	names, _, err := e.raw.Children(path)
+	names, _, err := e.raw.Children(e.path)
 	if err != nil {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (e *election) places() []string {
 	slices.SortFunc(names, func(a, b string) int { return strings.Compare(a[len(a)-digits:], b[len(b)-digits:]) })
 	var ids []string
 	for _, name := range names {
-		if data, _, err := e.raw.Get(path + "/" + name); err == nil {
+		if data, _, err := e.raw.Get(e.path + "/" + name); err == nil {
 			ids = append(ids, string(data))
 		}
 	}
@@ -117,12 +117,12 @@ func (e *election) next(since time.Time) time.Duration {
 	if got.who != heir.id {
 		e.t.Fatalf("%s leads, want %s, which came first", got.who, heir.id)
 	}
-	names, _, err := e.raw.Children(path)
+	names, _, err := e.raw.Children(e.path)
 	if err != nil {
 		e.t.Fatal(err)
 	}
 	for _, name := range names {
-		data, stat, err := e.raw.Get(path + "/" + name)
+		data, stat, err := e.raw.Get(e.path + "/" + name)
 		if err == nil && string(data) == heir.id {
 			e.tokens = append(e.tokens, stat.Czxid)
 		}
@@ -173,7 +173,7 @@ func (e *election) verdict() {
 // turn, and suspends a Go process with SIGSTOP. There is never more than one leader, and the next in the
 // queue leads in time.
 func TestBesideCurator(t *testing.T) { //nolint:paralleltest // it measures
-	e := newElection(t)
+	e := newElection(t, "/apps/leader")
 	began := time.Now()
 	for _, kind := range []string{"java", "go", "java", "go"} {
 		e.join(kind)
@@ -189,6 +189,24 @@ func TestBesideCurator(t *testing.T) { //nolint:paralleltest // it measures
 	// Even on a busy machine, less than half a session timeout means a hand-over rather than a takeover.
 	e.rounds("clean stop", handover, session/2, func(c *contender) { c.tell("stop") })
 	e.freeze()
+	e.verdict()
+}
+
+// TestManagerBesideCurator runs Managers in latch mode beside contenders in Java, in the queue of a Java scheduler at
+// /lead: a Manager owns its job when it leads, and not while a Java contender does.
+func TestManagerBesideCurator(t *testing.T) { //nolint:paralleltest // it measures
+	e := newElection(t, "/lead")
+	began := time.Now()
+	for _, kind := range []string{"java", "manager", "java", "manager"} {
+		e.join(kind)
+	}
+	e.next(began)
+	e.rounds("kill -9", takeover, 2*session, func(c *contender) {
+		c.signal(syscall.SIGKILL)
+		<-c.ended
+		e.lines <- said{c.id, "killed", "", time.Now()}
+	})
+	e.rounds("clean stop", handover, session/2, func(c *contender) { c.tell("stop") })
 	e.verdict()
 }
 

@@ -119,7 +119,7 @@ func TestStateAndReason(t *testing.T) {
 		},
 		"no zone": {
 			`{"schedule":"@daily","time_zone":"Mars"}`, group{}, StateInvalid,
-			`job.TimeZone "Mars": unknown time zone Mars, want an IANA name such as "Europe/Berlin"; ` +
+			`job.TimeZone "Mars": unknown time zone Mars, want an IANA name such as "Europe/Berlin", or an offset such as "GMT+8:00"; ` +
 				"submit it again with Replace, or cancel it",
 		},
 	} {

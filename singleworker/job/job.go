@@ -28,7 +28,8 @@ type Job struct {
 	// package cronexpr. A job without times is owned as any other, and runs only when
 	// somebody asks for a run.
 	Schedule string `json:"schedule" yaml:"schedule"`
-	// TimeZone is an IANA name such as "Europe/Berlin". Default: UTC.
+	// TimeZone is an IANA name such as "Europe/Berlin", or an offset as Java
+	// writes it, such as "GMT+8:00", which has no daylight saving. Default: UTC.
 	TimeZone string `json:"time_zone,omitempty" yaml:"time_zone,omitempty"`
 	// Handler names the function that runs the job. Default: the job's name.
 	Handler string `json:"handler,omitempty" yaml:"handler,omitempty"`

@@ -3,7 +3,9 @@ package job
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"runtime"
+	"strconv"
 	"sync"
 	"time"
 	"weak"
@@ -80,7 +82,7 @@ func (j Job) ParseSchedule() (*cronexpr.Schedule, error) {
 // Location loads the job's time zone. "Local" is refused: it differs between
 // machines. The error is a *FieldError.
 func (j Job) Location() (*time.Location, error) {
-	const want = `want an IANA name such as "Europe/Berlin"`
+	const want = `want an IANA name such as "Europe/Berlin", or an offset such as "GMT+8:00"`
 	switch j.TimeZone {
 	case "", DefaultTimeZone:
 		return time.UTC, nil
@@ -88,10 +90,32 @@ func (j Job) Location() (*time.Location, error) {
 		return nil, &FieldError{"TimeZone", j.TimeZone, errors.New("differs between machines, " + want)}
 	}
 	return zones.get(j.TimeZone, func() (*time.Location, error) {
+		if zone := fixedZone(j.TimeZone); zone != nil {
+			return zone, nil
+		}
 		zone, err := time.LoadLocation(j.TimeZone)
 		if err != nil {
 			return nil, &FieldError{"TimeZone", j.TimeZone, fmt.Errorf("%w, %s", err, want)}
 		}
 		return zone, nil
 	})
+}
+
+// offset is how Java's TimeZone writes a fixed one: GMT+8:00, GMT+0800, GMT-3. IANA's Etc/GMT+8 is something else,
+// with the opposite sign.
+var offset = regexp.MustCompile(`^GMT([+-])([01]?\d|2[0-3])(?::?([0-5]\d))?$`)
+
+// fixedZone is the time zone of an offset, or nil for any other name.
+func fixedZone(name string) *time.Location {
+	parts := offset.FindStringSubmatch(name)
+	if parts == nil {
+		return nil
+	}
+	hours, _ := strconv.Atoi(parts[2])
+	minutes, _ := strconv.Atoi("0" + parts[3])
+	seconds := (hours*60 + minutes) * 60
+	if parts[1] == "-" {
+		seconds = -seconds
+	}
+	return time.FixedZone(name, seconds)
 }

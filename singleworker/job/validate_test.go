@@ -170,18 +170,49 @@ func TestShardNames(t *testing.T) {
 
 func TestLocation(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]string{"": "UTC", "UTC": "UTC", "Asia/Shanghai": "Asia/Shanghai"} {
+	for name, want := range map[string]string{"": "UTC", "UTC": "UTC", "Asia/Shanghai": "Asia/Shanghai", "GMT": "GMT"} {
 		if loc, err := (job.Job{TimeZone: name}).Location(); err != nil || loc.String() != want {
 			t.Errorf("Location(%q) = %v, %v; want %s", name, loc, err, want)
 		}
 	}
 	for name, want := range map[string]string{
-		"Local":        `differs between machines, want an IANA name such as "Europe/Berlin"`,
+		"Local":        `differs between machines, want an IANA name such as "Europe/Berlin", or an offset such as "GMT+8:00"`,
 		"Mars/Olympus": `unknown time zone Mars/Olympus, want an IANA name such as "Europe/Berlin"`,
+		"GMT+24":       "unknown time zone GMT+24",
+		"GMT+8:60":     "unknown time zone GMT+8:60",
+		"GMT+8:0":      "unknown time zone GMT+8:0",
+		"GMT8":         "unknown time zone GMT8",
 		"../UTC":       "time: invalid location name",
 	} {
 		if loc, err := (job.Job{TimeZone: name}).Location(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Location(%q) = %v, %v; want %s", name, loc, err, want)
 		}
+	}
+}
+
+// The custom IDs of Java's TimeZone, which ElasticJob's and Quartz' jobs have.
+func TestFixedTimeZones(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]time.Duration{
+		"GMT+8:00": 8 * time.Hour, "GMT+08:00": 8 * time.Hour, "GMT+8": 8 * time.Hour, "GMT+0800": 8 * time.Hour, "GMT+800": 8 * time.Hour,
+		"GMT-3:30": -3*time.Hour - 30*time.Minute, "GMT-0330": -3*time.Hour - 30*time.Minute, "GMT+23:59": 23*time.Hour + 59*time.Minute,
+		"GMT-00:00": 0, "GMT+0": 0, "Etc/GMT+8": -8 * time.Hour,
+	} {
+		loc, err := (job.Job{TimeZone: name}).Location()
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if _, got := time.Unix(0, 0).In(loc).Zone(); time.Duration(got)*time.Second != want || loc.String() != name {
+			t.Errorf("%s is %v, %d s east of UTC; want %v", name, loc, got, want)
+		}
+	}
+	s, err := job.Job{Schedule: "0 0 2 * * ?", TimeZone: "GMT+8:00"}.ParseSchedule()
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
+	if got, want := s.Next(after), time.Date(2026, 11, 22, 18, 0, 0, 0, time.UTC); !got.Equal(want) {
+		t.Errorf("two o'clock in GMT+8:00 is %v, want %v", got.UTC(), want)
 	}
 }

@@ -4,16 +4,15 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/swjobs/singleworker/singleworker/internal/election"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
@@ -117,7 +116,7 @@ func (c Config) validate() error {
 	_, aclErr := zkconn.ParseACL(c.ACL, c.Auth != "")
 	for _, check := range []ConfigError{
 		{"Servers", c.Servers, serversErr},
-		{"Path", c.Path, checkPath(c.Path)},
+		{"Path", c.Path, election.CheckPath(c.Path)},
 		{"ID", c.ID, checkID(c.ID)},
 		{"Auth", zkconn.Hidden(c.Auth), zkconn.CheckAuth(c.Auth)},
 		{"ACL", c.ACL, aclErr},
@@ -128,26 +127,6 @@ func (c Config) validate() error {
 		}
 	}
 	return nil
-}
-
-func checkPath(path string) error {
-	if !strings.HasPrefix(path, "/") || path == "/" {
-		return errors.New(`want an absolute path below the root, such as "/billing/leader"`)
-	}
-	for part := range strings.SplitSeq(path[1:], "/") {
-		if part == "" || part == "." || part == ".." || strings.ContainsFunc(part, unfit) {
-			return fmt.Errorf("%q is not a valid node name", part)
-		}
-	}
-	if path == "/zookeeper" || strings.HasPrefix(path, "/zookeeper/") {
-		return errors.New("is reserved by ZooKeeper; choose another path")
-	}
-	return nil
-}
-
-// unfit reports whether a node name cannot, or should not, contain r.
-func unfit(r rune) bool {
-	return r < ' ' || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
 }
 
 func checkID(id string) error {

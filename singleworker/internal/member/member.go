@@ -29,11 +29,12 @@ type Declaration struct {
 
 // Config describes this instance.
 type Config struct {
-	ID       string
-	Instance zkrec.Instance // its record, without what changes
-	Latch    bool           // latch mode
-	Drained  bool           // Drain was called before Run
-	Handlers []string       // names; nil: not published
+	ID        string
+	Instance  zkrec.Instance // its record, without what changes
+	Latch     bool           // latch mode
+	LatchPath string         // of its election; empty: the group's own
+	Drained   bool           // Drain was called before Run
+	Handlers  []string       // names; nil: not published
 	// MaxClockOffset is how far the wall clock may differ from ZooKeeper's before the instance is closed. Zero, or
 	// less: there is no limit.
 	MaxClockOffset time.Duration

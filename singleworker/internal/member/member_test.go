@@ -398,8 +398,9 @@ func TestLiveInstanceKeepsAnotherOut(t *testing.T) {
 		other zkrec.Instance
 		want  error
 	}{
-		"of the same id":    {"a", zkrec.Instance{Incarnation: "a-0"}, member.ErrDuplicate},
-		"of the other mode": {"b", zkrec.Instance{Incarnation: "b-0", Mode: zkrec.ModeLatch}, member.ErrMode},
+		"of the same id":       {"a", zkrec.Instance{Incarnation: "a-0"}, member.ErrDuplicate},
+		"of the other mode":    {"b", zkrec.Instance{Incarnation: "b-0", Mode: zkrec.ModeLatch}, member.ErrMode},
+		"of a latch elsewhere": {"b", zkrec.Instance{Incarnation: "b-0", Mode: zkrec.ModeLatchAt("/lead")}, member.ErrMode},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

@@ -37,8 +37,8 @@ type Instance struct {
 	State          string   `json:"state"`
 	// Withdrawn means that its own program has drained it.
 	Withdrawn bool `json:"withdrawn,omitempty"`
-	// Mode is empty in lease mode. Standby means that it is not the leader in
-	// latch mode.
+	// Mode is empty in lease mode, else ModeLatch or ModeLatchAt. Instances of a group have the same. Standby means that it is
+	// not the leader in latch mode.
 	Mode    string `json:"mode,omitempty"`
 	Standby bool   `json:"standby,omitempty"`
 	// Guard is the token of the guard that started the process, if any. The guard
@@ -68,6 +68,10 @@ const GuardEnv = "SINGLEWORKER_GUARD"
 
 // ModeLatch is the Mode of an instance in latch mode.
 const ModeLatch = "latch"
+
+// ModeLatchAt is the Mode of an instance in latch mode whose election is at a path outside the group's tree. It is
+// another one than ModeLatch, because the two would have two leaders.
+func ModeLatchAt(path string) string { return ModeLatch + " at " + path }
 
 // Encode returns the node's data.
 func (i Instance) Encode() []byte {

@@ -24,10 +24,16 @@ const (
 	leaderNode    = job.Reserved + "leader"
 )
 
+// sampleServerType is the server type of the published sample if it is given none.
+const sampleServerType = "_-default-_"
+
 // CheckServerType is job.CheckNodeName for a server type, which is a node of the root.
 func CheckServerType(name string) error {
-	if name == "zookeeper" {
+	switch name {
+	case "zookeeper":
 		return errors.New("is ZooKeeper's own node")
+	case sampleServerType:
+		return nil
 	}
 	return job.CheckNodeName(name)
 }

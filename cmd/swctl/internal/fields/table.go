@@ -39,7 +39,7 @@ var table = []field{
 		title: "Schedule", name: "schedule", try: "swctl help schedule",
 	}, func(j *job.Job) *string { return &j.Schedule }),
 	text(field{
-		of: "TimeZone", flag: FlagTZ, usage: "`ZONE` time zone of the schedule, an IANA name (default UTC)",
+		of: "TimeZone", flag: FlagTZ, usage: "`ZONE` time zone of the schedule: an IANA name, or an offset such as GMT+8:00 (default UTC)",
 		title: "Time zone", name: "time zone", try: "--tz Europe/Berlin, or leave it out for UTC",
 	}, func(j *job.Job) *string { return &j.TimeZone }),
 	text(field{
