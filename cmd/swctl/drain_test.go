@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/admin"
@@ -22,12 +23,22 @@ func (f *fakeClient) Drain(ctx context.Context, _ string, _ admin.OrderOptions) 
 	return f.ordered(ctx, "Drain", admin.OutcomeOrdered)
 }
 
-func (f *fakeClient) Disable(ctx context.Context, _ string, _ admin.OrderOptions) (admin.OrderResult, error) {
+func (f *fakeClient) DisableAt(ctx context.Context, _ admin.Target, _ admin.OrderOptions) (admin.OrderResult, error) {
 	return f.ordered(ctx, "Disable", admin.OutcomeOrdered)
 }
 
-func (f *fakeClient) Enable(ctx context.Context, _ string) (admin.OrderResult, error) {
+func (f *fakeClient) EnableAt(ctx context.Context, _ admin.Target) (admin.OrderResult, error) {
 	return f.ordered(ctx, "Enable", admin.OutcomeEnabled)
+}
+
+func (f *fakeClient) Instance(ctx context.Context, _ string) (admin.InstanceDetails, error) {
+	i := f.instances[0]
+	i.Labels, i.Address, i.JobOrders = map[string]string{"zone": "a", "disk": "ssd"}, "http://db7:8080/jobs", []admin.Order{{InstanceID: i.ID, Job: "report", By: "alice@host", Reason: "disk", At: testNow.Add(-1*time.Hour)}}
+	run := &admin.Run{Tick: testNow, State: admin.RunRunning, InstanceID: i.ID, Token: 17, RunID: "r1", Attempt: 1, Started: testNow}
+	return admin.InstanceDetails{
+		Instance: i, SessionID: "0x1000a2b", SessionTimeout: 10 * time.Second, Handlers: []string{"import", "nightly"},
+		Slots: []admin.OwnedSlot{{Name: "import[1]", Token: 16, Since: testNow.Add(-3*time.Hour)}, {Name: "nightly", Token: 17, Since: testNow.Add(-2*time.Hour), Run: run}},
+	}, f.begin(ctx, "Instance")
 }
 
 // AwaitDrained returns an instance that is gone.

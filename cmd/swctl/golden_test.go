@@ -69,9 +69,10 @@ func TestHelpAnywhere(t *testing.T) {
 func TestOutputGolden(t *testing.T) {
 	t.Parallel()
 	for name, lines := range map[string][][]string{
-		"list":      {{"list"}, {"ls", "-o", "json"}},
-		"show":      {{"show", "nightly"}, {"show", "レポート"}, {"show", "orphan"}, {"show", "broken"}, {"show", "nightly", "-o", "json"}, {"show", "orphan", "-o", "json"}},
-		"instances": {{"instances"}, {"instances", "-o", "json"}},
+		"list":           {{"list"}, {"ls", "-o", "json"}},
+		"show":           {{"show", "nightly"}, {"show", "レポート"}, {"show", "orphan"}, {"show", "broken"}, {"show", "nightly", "-o", "json"}, {"show", "orphan", "-o", "json"}},
+		"instances":      {{"instances"}, {"instances", "-o", "json"}},
+		"instances-show": {{"instances", "show", "app-1"}, {"instances", "show", "app-1", "-o", "json"}, {"instances", "show"}},
 		"requests": {
 			{"requests", "nightly"}, {"show", "nightly"}, {"requests", "nightly", "-o", "json"},
 			{"requests", "cancel", "nightly", "0198c602"}, {"requests", "cancel", "nightly", "-o", "json"},

@@ -28,7 +28,7 @@ If the application runs in latch mode, one instance is the leader and owns every
 others are standby. WEIGHT is the relative size of its share (Config.Weight). While the
 server answers, --timeout starts again with each of its answers.
 
-See also the help of swctl instances drain, disable and enable.`,
+See also the help of swctl instances show, drain, disable and enable.`,
 		Examples: `swctl instances
 swctl instances -o json | jq -r '.items[].instance_id'
 swctl instances drain app-2 --wait`,
@@ -37,7 +37,7 @@ swctl instances drain app-2 --wait`,
 }
 
 // instanceVerbs are the commands that go with an instance.
-var instanceVerbs = []string{"drain", "disable", "enable"}
+var instanceVerbs = []string{"show", "drain", "disable", "enable"}
 
 func instances(ctx context.Context, c *call) error {
 	if len(c.Args) > 0 {
@@ -61,7 +61,9 @@ func instances(ctx context.Context, c *call) error {
 			return err
 		}
 		orders = slices.DeleteFunc(orders, func(o admin.Order) bool { // those for instances that do not run remain
-			return slices.ContainsFunc(all, func(i admin.Instance) bool { return i.ID == o.InstanceID })
+			return slices.ContainsFunc(all, func(i admin.Instance) bool {
+				return i.ID == o.InstanceID || o.Host != "" && i.Host == o.Host
+			})
 		})
 		if len(all)+len(orders) == 0 {
 			if err := c.empty(ctx, client); err != nil {
@@ -74,8 +76,11 @@ func instances(ctx context.Context, c *call) error {
 				c.Notef("no instance of server type %s runs at %s", c.ServerType, c.ZK)
 			}
 			for _, o := range orders {
-				if o.Incarnation == "" {
-					c.Notef("%s is not running and is disabled%s", o.InstanceID, p.Order(o))
+				switch {
+				case o.Host != "":
+					c.Notef("no instance runs on host %s, where %s disabled%s", o.Host, render.OrderedJobs(o), p.Order(o))
+				case o.Incarnation == "":
+					c.Notef("%s is not running, and there %s disabled%s", o.InstanceID, render.OrderedJobs(o), p.Order(o))
 				}
 			}
 		})

@@ -45,7 +45,7 @@ func (a *app) commands() []*cmdline.Command {
 		a.submitCommand(), a.setCommand(), a.cancelCommand(), a.clearCommand(), a.listCommand(), a.showCommand(), a.nextCommand(),
 		a.historyCommand(), a.whyCommand(), a.triggerCommand(), a.stopRunCommand(),
 		a.requestsCommand(), a.cancelRequestsCommand(), a.pauseCommand(), a.resumeCommand(), a.repairCommand(),
-		a.auditCommand(), a.instancesCommand(), a.drainCommand(), a.disableCommand(), a.enableCommand(),
+		a.auditCommand(), a.instancesCommand(), a.showInstanceCommand(), a.drainCommand(), a.disableCommand(), a.enableCommand(),
 		a.guardCommand(), a.devCommand(), a.versionCommand(),
 	}
 }

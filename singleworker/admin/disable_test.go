@@ -6,11 +6,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
 // placed starts an instance that has the handler of "job".
@@ -135,6 +137,62 @@ func TestOrdersThatAreRefused(t *testing.T) {
 		result, err := w.c.DisableAt(w.Context(), Target{Host: "db7", Job: "job"}, OrderOptions{By: "alice"})
 		if err != nil || result.Outcome != OutcomeOrdered || result.Order.By != "alice" {
 			w.Errorf("%+v, %v", result, err)
+		}
+	})
+}
+
+// One method says all of an instance, in few requests however many jobs there are.
+func TestInstance(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		token := w.owned(job.Job{Name: "job", Schedule: "@hourly"})
+		w.claim(zkrec.Run{Tick: noon.UnixMilli(), RunID: "r1", Token: token, Attempt: 1, Started: noon.UnixMilli()})
+		var ops []zkconn.Op
+		for i := range 600 {
+			for _, node := range w.c.tree.NewJob(fmt.Sprintf("other-%d", i), zkrec.Spec{Job: job.Job{Schedule: "@daily"}}) {
+				ops = append(ops, zkcreate(node.Path, node.Data))
+			}
+		}
+		for some := range slices.Chunk(ops, 500) {
+			w.multi(some...)
+		}
+		w.submit(job.Job{Name: "sharded", Schedule: "@daily", Shards: 2})
+		for _, node := range w.c.tree.NewShard("sharded[1]", 0) {
+			w.multi(zkcreate(node.Path, node.Data))
+		}
+		w.adopt("app-1", "sharded[1]")
+		w.put(w.c.tree.Tick("sharded[1]"), []byte("garbage"))
+		hash, list, _ := zkrec.EncodeHandlers([]string{"sharded", "job"})
+		w.must(w.hand.conn.EnsureRoot(w.Context(), w.c.tree.Handlers()))
+		w.multi(zkcreate(w.c.tree.HandlerList(hash), list))
+		w.put(w.c.tree.Instance("app-1"), zkrec.Instance{
+			Incarnation: "app-1-1", State: InstanceActive, Host: "db8", Address: "http://db8", Labels: map[string]string{"zone": "a"},
+			Handlers: hash, MaxSlots: 3, SessionTimeout: zkrec.Duration(4 * time.Second),
+		}.Encode())
+		requests := 0
+		w.server.ControlKeep(zkdev.OpMultiRead, func(*zkdev.Request) zkdev.Action { requests++; return zkdev.Pass() })
+		d, err := w.c.Instance(w.Context(), "app-1")
+		w.must(err)
+		i := d.Instance
+		if i.ID != "app-1" || i.Owned != 2 || i.MaxSlots != 3 || i.Address != "http://db8" || i.Labels["zone"] != "a" || i.Host != "db8" {
+			w.Errorf("%+v", i)
+		}
+		if !slices.Equal(d.Handlers, []string{"job", "sharded"}) || d.SessionTimeout != 4*time.Second || !strings.HasPrefix(d.SessionID, "0x") || d.SessionID == "0x0" {
+			w.Errorf("handlers %v, session %s, timeout %v", d.Handlers, d.SessionID, d.SessionTimeout)
+		}
+		if len(d.Slots) != 2 || d.Slots[0].Name != "job" || d.Slots[0].Token != token || d.Slots[0].Run == nil || d.Slots[0].Run.RunID != "r1" ||
+			d.Slots[1].Name != "sharded[1]" || d.Slots[1].Run != nil || d.Slots[1].Error == "" {
+			w.Errorf("slots %+v", d.Slots)
+		}
+		if requests > 12 {
+			w.Errorf("%d bulk requests for 602 jobs", requests)
+		}
+		t.Logf("%d bulk requests for 602 jobs", requests)
+		if _, err := w.c.Instance(w.Context(), "app-9"); !errors.Is(err, ErrNoInstance) {
+			w.Errorf("%v, want ErrNoInstance", err)
+		}
+		if _, err := w.c.Instance(w.Context(), "a/b"); !errors.As(err, new(*InvalidError)) {
+			w.Errorf("%v, want an *InvalidError", err)
 		}
 	})
 }

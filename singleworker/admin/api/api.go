@@ -121,6 +121,23 @@ func Instances(running []admin.Instance, absent []admin.Order) Document {
 	}{append([]admin.Order{}, absent...)})
 }
 
+// Instance is an instance, with its session, its handlers and what it owns. Handlers are null if it does not publish them.
+func Instance(d admin.InstanceDetails) Document {
+	return New("Instance", d.Instance, struct {
+		SessionID      string            `json:"session_id"`
+		SessionTimeout string            `json:"session_timeout,omitempty"`
+		Handlers       []string          `json:"handlers"`
+		Slots          []admin.OwnedSlot `json:"slots"`
+	}{d.SessionID, unlessZero(d.SessionTimeout), d.Handlers, append([]admin.OwnedSlot{}, d.Slots...)})
+}
+
+func unlessZero(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return d.String()
+}
+
 // Tick is a tick of a schedule.
 type Tick struct {
 	Tick  time.Time `json:"tick"`

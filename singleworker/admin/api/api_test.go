@@ -41,6 +41,11 @@ func TestDocumentsGolden(t *testing.T) {
 	instance := admin.Instance{
 		ID: "app-2", Incarnation: "i2", Host: "db8", PID: 17, StartedAt: at, Version: "v0.3.0", Owned: 1, MaxSlots: 20, Weight: 2,
 		State: admin.InstanceDraining, Mode: "lease", Order: &order, Guard: "secret", ClockOffset: &offset,
+		Labels: map[string]string{"zone": "a"}, Address: "http://db8:8080", JobOrders: []admin.Order{{InstanceID: "app-2", Job: "report", By: "alice", At: at}},
+	}
+	details := admin.InstanceDetails{
+		Instance: instance, SessionID: "0x10a", SessionTimeout: 10 * time.Second, Handlers: []string{"report"},
+		Slots: []admin.OwnedSlot{{Name: "nightly", Token: 17, Since: at, Run: &run}, {Name: "report[3]", Token: 18, Since: at, Error: "garbage"}},
 	}
 	empty := admin.JobStatus{Name: "broken", State: admin.StateInvalid, Job: job.Job{Name: "broken"}}
 	request := admin.Request{ID: "0198c600", Slot: "nightly", Kind: admin.RequestRun, At: at, By: "alice", Reason: "disk", RunID: "0198c5e2"}
@@ -56,7 +61,11 @@ func TestDocumentsGolden(t *testing.T) {
 		New("StopResult", Named{"nightly[2]"}, RunsOf("nightly[2]", []admin.Entry{entry})),
 		New("StopResult", Named{"nightly"}, RunsOf("nightly", []admin.Entry{entry, entry})),
 		Instances([]admin.Instance{instance, {ID: "app-1"}}, []admin.Order{order}), Instances(nil, nil),
+		Instance(details), Instance(admin.InstanceDetails{Instance: admin.Instance{ID: "app-1"}, SessionID: "0x10b"}),
 		New("InstanceOrderResult", admin.OrderResult{Outcome: admin.OutcomeOrdered, Order: &order}),
+		New("InstanceOrderResult", admin.OrderResult{
+			Outcome: admin.OutcomeOrdered, Order: &admin.Order{Host: "db8", Job: "report"}, Bound: []admin.Instance{{ID: "app-1"}}, Deaf: []string{"app-1"},
+		}),
 		New("Explanation", admin.Explanation{
 			Job: empty, Asked: at, Tick: at, Fate: admin.FateLate, Reason: admin.ReasonPaused, Entries: []admin.Entry{entry}, Unreadable: "garbage",
 			History: []admin.Entry{entry}, Pause: pause, ScheduleSince: at, ShardsSince: at, At: at, Shards: []admin.Explanation{{Job: empty, Fate: admin.FateNone}},

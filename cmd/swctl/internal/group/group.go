@@ -24,6 +24,7 @@ type Client interface { //nolint:interfacebloat // it stands for a whole type, s
 	Names(ctx context.Context) ([]string, error)
 	ServerTypes(ctx context.Context) ([]string, error)
 	Instances(ctx context.Context) ([]admin.Instance, error)
+	Instance(ctx context.Context, sid string) (admin.InstanceDetails, error)
 	History(ctx context.Context, name string) (admin.History, error)
 	Why(ctx context.Context, name string, at time.Time) (admin.Explanation, error)
 
@@ -45,8 +46,8 @@ type Client interface { //nolint:interfacebloat // it stands for a whole type, s
 
 	Orders(ctx context.Context) ([]admin.Order, error)
 	Drain(ctx context.Context, sid string, opts admin.OrderOptions) (admin.OrderResult, error)
-	Disable(ctx context.Context, sid string, opts admin.OrderOptions) (admin.OrderResult, error)
-	Enable(ctx context.Context, sid string) (admin.OrderResult, error)
+	DisableAt(ctx context.Context, t admin.Target, opts admin.OrderOptions) (admin.OrderResult, error)
+	EnableAt(ctx context.Context, t admin.Target) (admin.OrderResult, error)
 	AwaitDrained(ctx context.Context, sid string) (instance admin.Instance, runs bool, err error)
 
 	Close()

@@ -43,8 +43,12 @@ func (p Page) orderNote(i admin.Instance) string {
 	switch {
 	case i.Order == nil && i.Withdrawn:
 		return "drained by its own program"
+	case i.Order == nil && len(i.JobOrders) > 0:
+		return "disabled for " + jobsOf(i.JobOrders)
 	case i.Order == nil:
 		return ""
+	case i.Order.Host != "":
+		return "its host is disabled" + p.Order(*i.Order)
 	case i.Order.Incarnation == "":
 		return "disabled" + p.Order(*i.Order)
 	}
@@ -84,7 +88,7 @@ func (p Page) Order(o admin.Order) string {
 }
 
 // Ordered says what became of an order to drain or disable an instance.
-func (p Page) Ordered(id string, result admin.OrderResult) {
+func (p Page) Ordered(target admin.Target, result admin.OrderResult) {
 	head := string(result.Outcome)
 	switch {
 	case result.Outcome != admin.OutcomeOrdered:
@@ -93,22 +97,62 @@ func (p Page) Ordered(id string, result admin.OrderResult) {
 	default:
 		head = "draining"
 	}
-	p.linef("%s %s%s", head, id, p.Order(*result.Order))
-	if instance := result.Instance; instance != nil {
-		p.linef("  it is %s and owns %s", instance.State, Count(instance.Owned))
-	} else {
-		p.linef("  it is not running now")
+	p.linef("%s %s%s", head, target, p.Order(*result.Order))
+	p.bound(target, result)
+	for _, id := range result.Deaf {
+		p.linef("  %s is of an older version and does not follow this order: stop it, or swctl instances disable %s", id, id)
 	}
 }
 
+// bound says how the instances are that an order is for.
+func (p Page) bound(target admin.Target, result admin.OrderResult) {
+	instance := result.Instance
+	switch {
+	case target.Host == "" && instance == nil:
+		p.linef("  it is not running now")
+	case target.Host == "":
+		p.linef("  it is %s and owns %s", instance.State, Count(instance.Owned))
+	case len(result.Bound) == 0:
+		p.linef("  no instance runs there now")
+	default:
+		for _, i := range result.Bound {
+			p.linef("  %s is %s and owns %s", i.ID, i.State, Count(i.Owned))
+		}
+	}
+}
+
+// OrderedJobs says what an order is for: "everything is", or "job report is".
+func OrderedJobs(o admin.Order) string {
+	if o.Job == "" {
+		return "everything is"
+	}
+	return "job " + o.Job + " is"
+}
+
+// jobsOf names the jobs of some orders, and counts the rest.
+func jobsOf(orders []admin.Order) string {
+	const most = 3
+	var names []string
+	for n, o := range orders {
+		if n == most {
+			names = append(names, fmt.Sprintf("%d more", len(orders)-most))
+			break
+		}
+		names = append(names, o.Job)
+	}
+	return strings.Join(names, ", ")
+}
+
 // Enabled says what became of the order that was taken back.
-func (p Page) Enabled(id string, result admin.OrderResult) {
+func (p Page) Enabled(target admin.Target, result admin.OrderResult) {
 	if result.Order == nil {
-		p.linef("%s %s: it was not draining or disabled", result.Outcome, id)
+		p.linef("%s %s: it was not draining or disabled", result.Outcome, target)
 	} else {
-		p.linef("%s %s; it was draining or disabled%s", result.Outcome, id, p.Order(*result.Order))
+		p.linef("%s %s; it was draining or disabled%s", result.Outcome, target, p.Order(*result.Order))
 	}
 	switch instance := result.Instance; {
+	case target.Host != "":
+		p.bound(target, result)
 	case instance == nil:
 		p.linef("  it is not running now")
 	case instance.Withdrawn:

@@ -77,7 +77,7 @@ func TestOrderedIsPrintable(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	hostile := admin.Instance{State: "\x1b]0;title\a\u009b31m\u202e"}
-	Page{Out: &out}.Ordered("i", admin.OrderResult{
+	Page{Out: &out}.Ordered(admin.Target{InstanceID: "i"}, admin.OrderResult{
 		Outcome: admin.OutcomeOrdered, Order: &admin.Order{By: "\x1b[2J", Reason: "a\nb"}, Instance: &hostile,
 	})
 	if want := "disabled i by �[2J: a�b\n  it is �]0;title��31m� and owns 0 jobs\n"; out.String() != want {

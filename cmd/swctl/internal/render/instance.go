@@ -1,0 +1,63 @@
+package render
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
+)
+
+// Instance describes one that runs, and what it owns.
+func (p Page) Instance(d admin.InstanceDetails) {
+	i := d.Instance
+	p.field("Instance", i.ID)
+	state := i.State
+	if i.Leader {
+		state = "leader"
+	}
+	p.field("State", state)
+	order := ""
+	if i.Order != nil || i.Withdrawn {
+		order = p.orderNote(i)
+	}
+	for _, note := range []string{i.Reason, order, clockNote(i)} {
+		if note != "" {
+			p.field("Note", note)
+		}
+	}
+	for _, o := range i.JobOrders {
+		p.field("Disabled", "job "+o.Job+p.Order(o))
+	}
+	p.field("Host", i.Host)
+	if i.PID != 0 {
+		p.field("PID", strconv.Itoa(i.PID))
+	}
+	p.field("Address", i.Address)
+	p.field("Labels", reason.Labels(i.Labels))
+	p.field("Started", p.moment(i.StartedAt, time.UTC))
+	p.field("Version", i.Version)
+	session := d.SessionID
+	if d.SessionTimeout != 0 {
+		session += ", timeout " + output.Exact(d.SessionTimeout)
+	}
+	p.field("Session", session)
+	p.field("Handlers", strings.Join(d.Handlers, ", "))
+	p.field("Slots", fmt.Sprintf("%s, weight %d", owned(i), i.Weight))
+	if len(d.Slots) == 0 {
+		return
+	}
+	t := &output.Table{}
+	t.Row("NAME", "SINCE", "TOKEN", "RUN")
+	for _, slot := range d.Slots {
+		run := slot.Error
+		if slot.Run != nil {
+			run = fmt.Sprintf("began %s, tick %s, attempt %d", output.Relative(slot.Run.Started, p.Now), p.moment(slot.Run.Tick, time.UTC), slot.Run.Attempt)
+		}
+		t.Row(slot.Name, output.Relative(slot.Since, p.Now), strconv.FormatInt(slot.Token, 10), run)
+	}
+	t.Write(p.Out, "  ")
+}

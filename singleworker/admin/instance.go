@@ -1,0 +1,124 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// InstanceDetails is all that the records say of one running instance.
+type InstanceDetails struct {
+	Instance Instance
+	// SessionID is its session with ZooKeeper, in hexadecimal as ZooKeeper's own tools print it: "0x1000a2b". SessionTimeout is
+	// what the server granted it; 0 if it does not say.
+	SessionID      string
+	SessionTimeout time.Duration
+	// Handlers are the names of its handlers, sorted; nil if it does not publish them.
+	Handlers []string
+	// Slots are the jobs and shards that it owns, sorted by name.
+	Slots []OwnedSlot
+}
+
+// OwnedSlot is a job without shards, or one shard, that an instance owns.
+type OwnedSlot struct {
+	Name  string    `json:"name"`
+	Token int64     `json:"token"`           // as Owner.Token
+	Since time.Time `json:"since,omitzero"`  // as Owner.Since
+	Run   *Run      `json:"run,omitempty"`   // the run in progress, or nil
+	Error string    `json:"error,omitempty"` // why its record of runs cannot be read
+}
+
+// Instance reads a running instance. It reads the owner records of all jobs in few requests, and of what the instance
+// owns the records of runs. Errors: *InvalidError, ErrNoInstance, ErrDenied, ErrUnavailable.
+func (c *Client) Instance(ctx context.Context, sid string) (InstanceDetails, error) {
+	if err := job.CheckNodeName(sid); err != nil {
+		return InstanceDetails{}, &InvalidError{"InstanceID", sid, err}
+	}
+	return retried(ctx, c, fmt.Sprintf("instance %q", sid), func() (InstanceDetails, error) { return c.instance(ctx, sid) })
+}
+
+func (c *Client) instance(ctx context.Context, sid string) (d InstanceDetails, err error) {
+	all, err := c.live(ctx)
+	if err != nil {
+		return d, err
+	}
+	i, runs := all[sid]
+	stat, found, err := c.conn.Exists(ctx, c.tree.Instance(sid))
+	if err != nil {
+		return d, err
+	}
+	if !runs || !found {
+		return d, ErrNoInstance
+	}
+	record := i.place.record
+	d = InstanceDetails{SessionID: fmt.Sprintf("0x%x", stat.EphemeralOwner), SessionTimeout: time.Duration(record.SessionTimeout)}
+	if record.Handlers != "" {
+		data, _, err := c.conn.Get(ctx, c.tree.HandlerList(record.Handlers))
+		if err != nil && !errors.Is(err, zkconn.ErrNoNode) && !errors.Is(err, ErrDenied) {
+			return d, err
+		}
+		if names, parseErr := zkrec.ParseHandlers(record.Handlers, data); err == nil && parseErr == nil {
+			d.Handlers = append([]string{}, names...)
+		}
+	}
+	if d.Slots, err = c.ownedBy(ctx, sid); err != nil {
+		return d, err
+	}
+	if i.Owned = len(d.Slots); i.Owned > 0 {
+		i.ClockOffset, err = c.clockOffset(ctx, d.Slots[0].Name, sid)
+	}
+	d.Instance = i
+	return d, err
+}
+
+// ownedBy reads what an instance owns.
+func (c *Client) ownedBy(ctx context.Context, sid string) (owned []OwnedSlot, err error) {
+	names, err := c.children(ctx, c.tree.Root())
+	if err != nil {
+		return nil, err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !zkrec.IsJob(name) })
+	var slots []string
+	err = c.owners(ctx, names, func(slot, owner string) {
+		if owner == sid {
+			slots = append(slots, slot)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(slots)
+	var reads []zkconn.Read
+	for _, slot := range slots {
+		reads = append(reads, zkconn.Read{Path: c.tree.Tick(slot)}, zkconn.Read{Path: c.tree.Alive(slot)})
+	}
+	results, err := c.readMany(ctx, reads)
+	if err != nil {
+		return nil, err
+	}
+	for i, slot := range slots {
+		ticks, alive := results[2*i], results[2*i+1]
+		if owner, _ := zkrec.ParseOwner(alive.Data); owner.SID != sid {
+			continue // it has just handed the slot over
+		}
+		one := OwnedSlot{Name: slot, Token: alive.Stat.Mzxid, Since: inUTC(alive.Stat.Mtime)}
+		tick, err := zkrec.ParseTick(ticks.Data, time.Time{})
+		if ticks.Err != nil && !errors.Is(ticks.Err, zkconn.ErrNoNode) {
+			err = ticks.Err
+		}
+		if err != nil {
+			one.Error = err.Error()
+		} else if tick.Open() && tick.Token == one.Token {
+			run := runOf(tick.Run)
+			one.Run = &run
+		}
+		owned = append(owned, one)
+	}
+	return owned, nil
+}
