@@ -2,6 +2,7 @@ package singleworker_test
 
 import (
 	"context"
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
 // The program of the package's documentation. It is compiled but not run because it has no
@@ -36,6 +38,34 @@ func Example() { //nolint:testableexamples // see above
 	}
 	err = m.Run(ctx) // blocks until ctx is done and every job is handed back
 	if err != nil {
+		slog.Error("stopped", "err", err)
+	}
+}
+
+// A handler plans a job for later, and another one cancels it. It is compiled but not run, as above.
+func ExampleManager_ScheduleContext() { //nolint:testableexamples // see above
+	m, err := singleworker.New(singleworker.Config{Servers: "127.0.0.1:2181", ServerType: "billing"})
+	if err != nil {
+		panic(err)
+	}
+	err = m.Handle("invoice", func(ctx context.Context, run *singleworker.Run) error {
+		remind := singleworker.Job{Name: "remind-" + run.Args["customer"], Schedule: "@every 24h", Handler: "remind", Args: run.Args}
+		return m.ScheduleContext(ctx, remind) // nil means that ZooKeeper has it
+	})
+	if err != nil {
+		panic(err)
+	}
+	err = m.Handle("paid", func(ctx context.Context, run *singleworker.Run) error {
+		_, err := m.Cancel(ctx, "remind-"+run.Args["customer"])
+		if errors.Is(err, admin.ErrNotFound) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		panic(err)
+	}
+	if err := m.Run(context.Background()); err != nil {
 		slog.Error("stopped", "err", err)
 	}
 }

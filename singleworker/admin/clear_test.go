@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/deletion"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
@@ -95,17 +96,19 @@ func TestClearWhileAnInstanceJoins(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.leftovers()
 		tree := w.c.tree
-		joined := false
-		w.Cleanup(w.server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
-			if !joined && slices.ContainsFunc(r.Ops, func(op zkdev.Request) bool { return op.Path == tree.Instance("written manually") }) {
-				joined = true
-				go func() {
-					_, _ = w.hand.conn.Multi(context.Background(), zkconn.SetOp(tree.Instances(), nil, zkconn.AnyVersion),
-						zkconn.CreateEphemeralOp(tree.Instance("app-1"), zkrec.Instance{Incarnation: "i"}.Encode()))
-				}()
-				return zkdev.CutBefore() // it is sent again
+		lists := 0 // of the instances: to see whether any live, twice, and then to delete what is there
+		w.Cleanup(w.server.ControlKeep(zkdev.OpGetChildren2, func(r *zkdev.Request) zkdev.Action {
+			if r.Path != tree.Instances() {
+				return zkdev.Pass()
 			}
-			return zkdev.Pass()
+			if lists++; lists != 3 {
+				return zkdev.Pass()
+			}
+			go func() {
+				_, _ = w.hand.conn.Multi(context.Background(), zkconn.SetOp(tree.Instances(), nil, zkconn.AnyVersion),
+					zkconn.CreateEphemeralOp(tree.Instance("app-1"), zkrec.Instance{Incarnation: "i"}.Encode()))
+			}()
+			return zkdev.Delay(time.Second)
 		}))
 		if _, err := w.c.Clear(w.Context(), ClearOptions{}); !errors.Is(err, ErrInstancesLive) {
 			t.Errorf("Clear: %v, want ErrInstancesLive", err)

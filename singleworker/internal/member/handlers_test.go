@@ -1,6 +1,7 @@
 package member_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -76,6 +77,88 @@ func TestHandlersStayPublished(t *testing.T) {
 		a.Do(a.Member.Leave)
 		if r := record(g, "a"); r.State != zkrec.InstanceStopping || r.Handlers != was || was == "" {
 			g.T.Errorf("record %+v, want the handlers %q", r, was)
+		}
+	})
+}
+
+// A member's record names the list of its handlers as it has become, or none if that cannot be published.
+func TestHandlersChange(t *testing.T) {
+	t.Parallel()
+	tooLong := strings.Repeat("x", zkrec.MaxHandlersBytes+1)
+	for what, test := range map[string]struct {
+		added  string
+		refuse zkdev.Op // of what is done with the list
+		want   bool
+	}{
+		"it is published":         {"added", 0, true},
+		"it is too long":          {tooLong, 0, false},
+		"it may not be created":   {"added", zkdev.OpCreate, false},
+		"it may only be created":  {"added", zkdev.OpSetData, true},
+		"it is there, of another": {"other", 0, true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			roomtest.InGroup(t, func(g *roomtest.Group) {
+				publish(g, "daily", "other")
+				a := start(g, member.Config{ID: "a", Handlers: []string{"daily"}})
+				g.Server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+					if first := r.Ops[0]; first.Op == test.refuse && strings.HasPrefix(first.Path, g.Tree.Handlers()) {
+						return zkdev.Refuse(zkdev.NoAuth)
+					}
+					return zkdev.Pass()
+				})
+				names := []string{"daily", test.added}
+				a.Do(func() {
+					a.Entry.SetHandlers(names)
+					a.Member.Publish()
+				})
+				hash := record(g, "a").Handlers
+				want, _, _ := zkrec.EncodeHandlers(names)
+				if (hash != "") != test.want || test.want && hash != want {
+					g.T.Fatalf("the record names the handlers %q, want %q: %v", hash, want, test.want)
+				}
+				if test.want {
+					data, _, _ := g.Get(g.Tree.HandlerList(hash))
+					if names, err := zkrec.ParseHandlers(hash, data); err != nil || len(names) != 2 {
+						g.T.Errorf("published %q, %v", names, err)
+					}
+				}
+				before := g.Server.Zxid()
+				a.Do(a.Member.Publish)
+				if g.Server.Zxid() != before {
+					g.T.Error("what is published, or cannot be, was published again")
+				}
+			})
+		})
+	}
+}
+
+// A list that a member begins to name is not removed as old by an instance that has just looked.
+func TestOldListThatIsNamedAgainStays(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		old, _ := publish(g, "daily", "old")
+		roomtest.Pass(25 * time.Hour)
+		a := start(g, member.Config{ID: "a", Handlers: []string{"daily"}})
+		b, err := enter(g, member.Config{ID: "b", Handlers: []string{"daily"}}, appear)
+		if err != nil {
+			g.T.Fatal(err)
+		}
+		g.Server.Control(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action { // the removal comes late
+			if slices.ContainsFunc(r.Ops, func(op zkdev.Request) bool { return op.Path == old && op.Op == zkdev.OpDelete }) {
+				return zkdev.Delay(time.Second)
+			}
+			return zkdev.Pass()
+		})
+		b.Do(b.Entry.Sweep)
+		a.Do(func() {
+			a.Entry.SetHandlers([]string{"daily", "old"})
+			a.Member.Publish()
+		})
+		roomtest.Pass(2 * time.Second)
+		g.WantNodes(true, old)
+		if hash := record(g, "a").Handlers; g.Tree.HandlerList(hash) != old {
+			g.T.Errorf("the record names %q, want %q", hash, old)
 		}
 	})
 }

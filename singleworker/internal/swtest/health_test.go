@@ -186,6 +186,25 @@ func TestHungCoordinatorIsNotAlive(t *testing.T) {
 	})
 }
 
+// An instance that seldom has anything to do is alive, too.
+func TestAliveWithALongSession(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := swtest.New(t, swtest.Config{SessionTimeout: time.Hour, SyncPeriod: time.Hour})
+		c.Server.SetMaxSession(time.Hour)
+		i := c.Start("i0", swtest.Setup{})
+		for range 200 {
+			time.Sleep(time.Minute - time.Second)
+			if err := i.Manager().Health().Live(); err != nil {
+				t.Fatalf("after %v: %v", time.Since(c.Begun()), err)
+			}
+		}
+		if got := i.Manager().Health().SessionTimeout; got != time.Hour {
+			t.Errorf("the session is of %v, want 1h", got)
+		}
+	})
+}
+
 // In latch mode the leader is told of each of its terms, in order, and the one that stands by is ready.
 func TestHooksTellOfLeadership(t *testing.T) {
 	exact(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
