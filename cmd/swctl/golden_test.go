@@ -223,6 +223,7 @@ func TestTroubleGolden(t *testing.T) {
 	behind, ahead := -5*time.Second, 3*time.Hour+90*time.Second
 	h.fake.instances[0].ClockOffset, h.fake.instances[1].ClockOffset = &behind, &ahead
 	h.fake.instances[1].Withdrawn = true
+	h.fake.instances[1].State, h.fake.instances[1].ClockBound = admin.InstanceWrongClock, 2*time.Millisecond
 	h.fake.instances[0].Order = &admin.Order{InstanceID: "app-1", Incarnation: "1", By: "alice@host", Reason: "disk\nfull", At: hours(-1)}
 	h.fake.orders = []admin.Order{{InstanceID: "app-9", By: "bob", At: hours(-50)}}
 	texts := []string{h.transcript("list"), h.transcript("instances"), h.transcript("instances", "-o", "json")}

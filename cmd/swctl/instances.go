@@ -20,10 +20,11 @@ func (a *app) instancesCommand() *cmdline.Command {
 		Long: `OWNED is the number of jobs and shards that an instance owns, and after the slash the most
 that it may own (Config.MaxSlots), if there is a limit. Only an active instance
 takes jobs: one that is draining or stopping hands over what it owns as soon as its runs
-end; one that is drained or disabled owns nothing. A node with the STATE none is not an
-instance: no session holds it. NOTE says why, and who told one to drain, and warns if
-the clock of an instance that owns something differs from ZooKeeper's by 5 seconds or
-more: its jobs run too early or too late by that much, but never twice.
+end; one that is drained or disabled owns nothing, nor does one with the STATE wrong_clock,
+whose clock differs from ZooKeeper's by more than Config.MaxClockOffset. A node with the
+STATE none is not an instance: no session holds it. NOTE says why, and who told one to
+drain, and how far a clock differs: the jobs of that instance run too early or too late
+by that much, but never twice.
 If the application runs in latch mode, one instance is the leader and owns every job; the
 others are standby. WEIGHT is the relative size of its share (Config.Weight). While the
 server answers, --timeout starts again with each of its answers.

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -208,6 +209,23 @@ func TestClockOffset(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// An instance that says itself how wrong its clock is is believed, also one that owns nothing.
+func TestPublishedClockOffset(t *testing.T) {
+	t.Parallel()
+	got := instanceOf("app-1", zkrec.Instance{
+		State: zkrec.InstanceWrongClock, ClockOffset: zkrec.Duration(-time.Hour), ClockBound: zkrec.Duration(time.Millisecond),
+	}, zkrec.Order{}, false)
+	if got.ClockOffset == nil || *got.ClockOffset != -time.Hour || got.ClockBound != time.Millisecond || !got.closed() {
+		t.Errorf("%+v, closed: %v", got, got.closed())
+	}
+	text, err := json.Marshal(got)
+	for _, want := range []string{`"state":"wrong_clock"`, `"clock_offset_seconds":-3600`, `"clock_bound_seconds":0.001`} {
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s, %v; want %s", text, err, want)
+		}
 	}
 }
 

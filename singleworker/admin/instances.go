@@ -16,13 +16,14 @@ import (
 // The states of an instance. Only an active one takes jobs.
 const (
 	InstanceActive     = "active"
-	InstanceDraining   = "draining"   // it hands its jobs over; those it still owns are running
-	InstanceDrained    = "drained"    // it owns nothing until it is restarted or enabled
-	InstanceDisabled   = "disabled"   // it owns nothing until it is enabled, even after restarts
-	InstanceStandby    = "standby"    // latch mode: it owns nothing because it is not the leader
-	InstanceStopping   = "stopping"   // it hands its jobs over and leaves
-	InstanceUnreadable = "unreadable" // its record may not be read, or someone edited it
-	InstanceNone       = "none"       // no session holds its node: someone created it manually, and nothing runs
+	InstanceDraining   = "draining"    // it hands its jobs over; those it still owns are running
+	InstanceDrained    = "drained"     // it owns nothing until it is restarted or enabled
+	InstanceDisabled   = "disabled"    // it owns nothing until it is enabled, even after restarts
+	InstanceStandby    = "standby"     // latch mode: it owns nothing because it is not the leader
+	InstanceWrongClock = "wrong_clock" // it owns nothing because its clock is wrong
+	InstanceStopping   = "stopping"    // it hands its jobs over and leaves
+	InstanceUnreadable = "unreadable"  // its record may not be read, or someone edited it
+	InstanceNone       = "none"        // no session holds its node: someone created it manually, and nothing runs
 )
 
 // Instance is one running instance of the group, unless its State is InstanceNone.
@@ -55,11 +56,13 @@ type Instance struct {
 	// the instance stops.
 	Withdrawn bool   `json:"withdrawn"`
 	Guard     string `json:"-"` // token of the guard that watches its process, or ""
-	// ClockOffset is how far its clock is ahead of ZooKeeper's (negative: behind),
-	// measured from its latest heartbeat, so it is smaller by that write's latency.
-	// Nil if it owns nothing, and so sends no heartbeats. Only Instances sets it.
+	// ClockOffset is how far its clock is ahead of ZooKeeper's (negative: behind), give or
+	// take ClockBound, as the instance itself has estimated it. Instances publish that if it is
+	// 100 ms or more. Of others that own something, Instances measures it from the latest heartbeat, so
+	// it is smaller by that write's latency, and ClockBound is 0. Nil if it is not known.
 	// Leases do not depend on it, but ticks fire by the instance's clock.
 	ClockOffset *time.Duration `json:"-"`
+	ClockBound  time.Duration  `json:"-"`
 
 	place place
 }
@@ -67,7 +70,7 @@ type Instance struct {
 // closed reports whether the instance takes no jobs.
 func (i Instance) closed() bool {
 	switch i.State {
-	case InstanceDraining, InstanceDrained, InstanceDisabled, InstanceStopping, InstanceStandby:
+	case InstanceDraining, InstanceDrained, InstanceDisabled, InstanceStopping, InstanceStandby, InstanceWrongClock:
 		return true
 	}
 	return false
@@ -102,7 +105,7 @@ func (c *Client) Instances(ctx context.Context) ([]Instance, error) {
 		}
 		instances := slices.SortedFunc(maps.Values(all), func(a, b Instance) int { return cmp.Compare(a.ID, b.ID) })
 		return instances, task.Each(ctx, readers, instances, func(ctx context.Context, k int, i Instance) (err error) {
-			if i.Owned > 0 {
+			if i.Owned > 0 && i.ClockOffset == nil {
 				instances[k].ClockOffset, err = c.clockOffset(ctx, slots[i.ID], i.ID)
 			}
 			return err
@@ -217,6 +220,10 @@ func instanceOf(sid string, record zkrec.Instance, o zkrec.Order, ordered bool) 
 		StartedAt: inUTC(record.StartedAt), Version: record.Version, Owned: record.Owned, MaxSlots: record.MaxSlots, MaxRunning: record.MaxRunning,
 		Weight: max(1, record.Weight),
 		State:  record.State, Withdrawn: record.Withdrawn, Guard: record.Guard,
+	}
+	if record.ClockBound > 0 {
+		offset := time.Duration(record.ClockOffset)
+		instance.ClockOffset, instance.ClockBound = &offset, time.Duration(record.ClockBound)
 	}
 	if instance.Mode = "lease"; record.Mode != "" {
 		instance.Mode, instance.Leader = record.Mode, !record.Standby && record.State == zkrec.InstanceActive

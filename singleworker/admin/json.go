@@ -33,13 +33,14 @@ func (s JobStatus) MarshalJSON() ([]byte, error) {
 	}{plain(s), s.Reason.Code})
 }
 
-// MarshalJSON has ClockOffset in seconds.
+// MarshalJSON has ClockOffset and ClockBound in seconds.
 func (i Instance) MarshalJSON() ([]byte, error) {
 	type plain Instance
 	document := struct {
 		plain
 		ClockOffset *float64 `json:"clock_offset_seconds,omitempty"`
-	}{plain: plain(i)}
+		ClockBound  float64  `json:"clock_bound_seconds,omitempty"`
+	}{plain: plain(i), ClockBound: i.ClockBound.Seconds()}
 	if i.ClockOffset != nil {
 		seconds := i.ClockOffset.Seconds()
 		document.ClockOffset = &seconds

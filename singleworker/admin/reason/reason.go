@@ -133,6 +133,9 @@ func (i Instance) obstacle() string {
 	if i.State == "" || i.State == "active" {
 		return fmt.Sprintf("%s owns %d of at most %d slots", i.ID, i.Owned, i.MaxSlots)
 	}
+	if i.State == "wrong_clock" {
+		return "the clock of " + i.ID + " is wrong"
+	}
 	return i.ID + " is " + i.State
 }
 

@@ -142,7 +142,7 @@ func (c *Clock) Check() {
 	}
 }
 
-// tell publishes the offset if it has changed by as much as others care for, and certainly so.
+// tell has the next sync publish the offset, if it has changed by as much as others care for, and certainly so.
 func (c *Clock) tell(is offset.Interval, now bool) {
 	m := c.member
 	off := is.Mid().Round(offsetStep)
@@ -151,8 +151,7 @@ func (c *Clock) tell(is offset.Interval, now bool) {
 	if change < zkrec.OffsetShown || is.Bound() > change/2 || !now && !due {
 		return
 	}
-	c.told, c.toldBound, c.toldAt = off, is.Bound().Round(time.Millisecond), m.loop.Now()
-	m.Publish()
+	c.told, c.toldBound, c.toldAt = off, max(time.Millisecond, is.Bound().Round(time.Millisecond)), m.loop.Now()
 }
 
 // Sync compares clocks when that has not been done for long, or the clock was wrong.

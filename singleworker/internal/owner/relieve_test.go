@@ -160,6 +160,24 @@ func TestNewOwnerIsNotRelievedForAGrace(t *testing.T) {
 	})
 }
 
+// An owner whose clock is behind, as it publishes, is late by that: it has as much more time.
+func TestOwnerWhoseClockIsBehindIsRelievedLater(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		const behind = 2 * time.Second
+		a := ownedByB(g, due)
+		g.Set(g.Tree.Instance("b"), zkrec.Instance{
+			Incarnation: "b-1", State: zkrec.InstanceActive, ClockOffset: zkrec.Duration(-behind), ClockBound: zkrec.Duration(time.Millisecond),
+		}.Encode())
+		roomtest.Pass(grace + behind - 5*time.Millisecond)
+		overdue(a)
+		wantOwner(g, a, "b")
+		roomtest.Pass(10 * time.Millisecond)
+		overdue(a)
+		wantOwner(g, a, "a")
+	})
+}
+
 // The request arrives late, when what it rests on has changed: between its reading and its transaction.
 func TestLateReliefIsRefused(t *testing.T) {
 	t.Parallel()

@@ -102,11 +102,14 @@ func aheadClaims(t *testing.T, c *swtest.Cluster, limit time.Duration) (n int) {
 // others run them, and the instance gets its share back when its clock is right again.
 func TestWrongClockDoesNoHarm(t *testing.T) {
 	t.Parallel()
-	for _, leap := range []time.Duration{time.Hour, -time.Hour} {
+	for leap, limit := range map[time.Duration]time.Duration{
+		time.Hour: 30 * time.Second, -time.Hour: 30 * time.Second,
+		5 * time.Second: 2 * time.Second, // while its leases last
+	} {
 		t.Run(leap.String(), func(t *testing.T) {
 			bubble(t, func(t *testing.T, c *swtest.Cluster) {
 				t.Helper()
-				m := machines(t, c, 6, "* * * * * ?", nil, 0, 0, 0)
+				m := machines(t, c, 6, "* * * * * ?", func(cfg *singleworker.Config) { cfg.MaxClockOffset = limit }, 0, 0, 0)
 				m[0].set(leap)
 				at := time.Now()
 				time.Sleep(settled)
@@ -116,7 +119,7 @@ func TestWrongClockDoesNoHarm(t *testing.T) {
 				if got := stateOf(t, c, "i0"); got.State != zkrec.InstanceWrongClock || (time.Duration(got.ClockOffset)-leap).Abs() > 200*time.Millisecond {
 					t.Errorf("i0 is %s, its clock ahead by %v; want %s, and %v", got.State, time.Duration(got.ClockOffset), zkrec.InstanceWrongClock, leap)
 				}
-				if n := aheadClaims(t, c, 30*time.Second); n > 0 {
+				if n := aheadClaims(t, c, limit); n > 0 {
 					t.Errorf("%d claims are ahead of ZooKeeper's time", n)
 				}
 				gaps := make(map[string]time.Time)
@@ -199,6 +202,13 @@ func TestSingleInstanceWithAWrongClock(t *testing.T) {
 				if n := len(c.Runs()); (n > 0) != (limit == singleworker.NoClockLimit) {
 					t.Errorf("%d runs", n)
 				}
+				jobs, err := c.List(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := jobs[0].Reason.String(); strings.Contains(got, "the clock of i0 is wrong") != (limit == 0) {
+					t.Errorf("listed as %q", got)
+				}
 			})
 		})
 	}
@@ -216,6 +226,11 @@ func TestOwnerWhoseClockIsBehindKeepsItsJobs(t *testing.T) {
 				time.Sleep(10 * time.Minute)
 				if n := changesOfOwner(t, c, at); len(n) > 0 {
 					t.Errorf("changes of owner in ten minutes: %v", n)
+				}
+				for _, txn := range c.Server.Log() {
+					if txn.Op == zkdev.OpCreate && strings.Contains(txn.Path, "/tick/") && txn.Time.After(at) {
+						t.Errorf("%v: %s was created to take the job", txn.Time, txn.Path)
+					}
 				}
 				for _, r := range c.Runs() {
 					if late := r.Started.Sub(r.Tick); r.Instance.Name == "i1" && r.Started.After(at) && late > behind+250*time.Millisecond {

@@ -55,14 +55,21 @@ func (p Page) orderNote(i admin.Instance) string {
 	return "told to drain" + p.Order(*i.Order)
 }
 
-// clocksDiffer is longer than a heartbeat takes to reach ZooKeeper, and more than clocks differ
-// that are set by a network.
-const clocksDiffer = 5 * time.Second
+// clocksDiffer is more than clocks differ that are set by a network, and heartbeatTakes is longer than a heartbeat
+// takes to reach ZooKeeper: by it, a clock of which its instance says nothing is judged.
+const (
+	clocksDiffer   = 300 * time.Millisecond
+	heartbeatTakes = 5 * time.Second
+)
 
 // clockNote warns that the clock of an instance is wrong.
 func clockNote(i admin.Instance) string {
+	least := clocksDiffer
+	if i.ClockBound == 0 {
+		least = heartbeatTakes
+	}
 	switch off := i.ClockOffset; {
-	case off == nil || off.Abs() < clocksDiffer:
+	case off == nil || off.Abs() < least:
 		return ""
 	case *off > 0:
 		return "its clock is " + output.Span(*off) + " ahead of ZooKeeper's"

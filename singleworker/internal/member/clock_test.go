@@ -1,0 +1,96 @@
+package member_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/member"
+	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
+	"github.com/swjobs/singleworker/singleworker/internal/wall"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// clocked starts a member whose clock is that far ahead, and which may be a minute off.
+func clocked(g *roomtest.Group, ahead time.Duration) (r *roomtest.Rooms, off *atomic.Int64) {
+	off = new(atomic.Int64)
+	off.Store(int64(ahead))
+	g.Walls = map[string]wall.Clock{"a": func() time.Duration { return time.Duration(off.Load()) }}
+	r = g.NewMember(member.Config{ID: "a", Handlers: []string{"job"}, MaxClockOffset: time.Minute})
+	r.OnSettled = func() (bool, error) {
+		r.Member.SetLoad(0, true)
+		r.Member.Clock.Check()
+		r.Member.TellState()
+		return false, nil
+	}
+	r.Add(roomtest.Room{Sync: func() {
+		r.Member.Clock.Sync()
+		r.Member.Publish()
+	}})
+	r.Start()
+	r.Do(func() {})
+	return r, off
+}
+
+// A member that owns nothing notices soon when its wrong clock is right again, although nothing tells that it was set.
+func TestWrongClockIsComparedOften(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		a, off := clocked(g, time.Hour)
+		roomtest.Pass(roomtest.SyncPeriod)
+		if r := record(g, "a"); r.State != zkrec.InstanceWrongClock || !r.Closed() {
+			g.T.Errorf("its clock is an hour ahead: %+v", r)
+		}
+		off.Store(0)
+		roomtest.Pass(3 * roomtest.SyncPeriod)
+		if r := record(g, "a"); r.State != zkrec.InstanceActive {
+			g.T.Errorf("its clock is right: %+v", r)
+		}
+		told := roomtest.ToldA[member.ClockChanged](a.Loop)
+		if len(told) != 2 || !told[0].Wrong || told[1].Wrong || told[0].Offset.Mid().Round(time.Minute) != time.Hour {
+			g.T.Errorf("told %+v, want that it is wrong, and that it is right", told)
+		}
+	})
+}
+
+// A member that owns nothing and whose clock is right writes once in 60 sync periods, and nothing that the others read.
+func TestRightClockIsComparedSeldom(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		clocked(g, 90*time.Millisecond)
+		writes := make(map[string]int)
+		from := len(g.Server.Log())
+		roomtest.Pass(10 * 60 * roomtest.SyncPeriod)
+		for _, txn := range g.Server.Log()[from:] {
+			if txn.Op == zkdev.OpSetData {
+				writes[txn.Path]++
+			}
+		}
+		if n := writes[g.Tree.Handlers()]; len(writes) != 1 || n < 8 || n > 12 {
+			g.T.Errorf("written: %v; want ten times %s", writes, g.Tree.Handlers())
+		}
+	})
+}
+
+// What is published changes seldom, however the clock does.
+func TestOffsetIsPublishedSeldom(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		a, off := clocked(g, 2*time.Second)
+		roomtest.Pass(roomtest.SyncPeriod)
+		if r := record(g, "a"); time.Duration(r.ClockOffset).Round(100*time.Millisecond) != 2*time.Second || r.ClockBound <= 0 {
+			g.T.Errorf("published: %v, give or take %v", time.Duration(r.ClockOffset), time.Duration(r.ClockBound))
+		}
+		_, before, _ := g.Get(g.Tree.Instance("a"))
+		for n := range 60 {
+			off.Store(int64(time.Duration(n%2) * time.Second))
+			a.Do(a.Member.Clock.Compare)
+			roomtest.Pass(roomtest.SyncPeriod)
+		}
+		_, after, _ := g.Get(g.Tree.Instance("a"))
+		if n := after.Version - before.Version; n == 0 || n > 12 {
+			g.T.Errorf("published %d times in 60 sync periods", n)
+		}
+	})
+}
