@@ -20,10 +20,10 @@ import (
 func (w *world) leftovers() {
 	w.Helper()
 	tree := w.c.tree
-	for _, path := range []string{tree.Instances(), tree.Orders(), tree.Handlers(), tree.Leader()} {
+	for _, path := range []string{tree.Instances(), tree.Orders(), tree.Exclusions(), tree.Handlers(), tree.Leader()} {
 		w.must(w.hand.conn.EnsureRoot(w.Context(), path))
 	}
-	w.multi(zkcreate(tree.Order("app-1"), nil), zkcreate(tree.HandlerList("0123"), nil), zkcreate(tree.Instance("written manually"), nil))
+	w.multi(zkcreate(tree.Order("app-1"), nil), zkcreate(tree.Exclusion("job"), nil), zkcreate(tree.HandlerList("0123"), nil), zkcreate(tree.Instance("written manually"), nil))
 }
 
 // exists reports whether the root of the group does.
