@@ -138,6 +138,9 @@ func (w *bridge) Disown(slot string, cause error) {
 	}
 }
 
+// Evict ends the run of a slot that is to move.
+func (w *bridge) Evict(slot string) { w.runner.Evict(slot) }
+
 // Overdue reports a tick that nobody has accounted for in time.
 func (w *bridge) Overdue(slot string, spec *zkrec.Spec, tick time.Time) {
 	w.cfg.Logger.Error("tick missed", "job", slot, "tick", tick, "late", time.Since(tick).Round(time.Second).String())

@@ -102,7 +102,8 @@ type Config struct {
 	// end, the longest waiting first. A tick that has waited for more than a second
 	// is subject to Job.Misfire and Job.MisfireGrace; if they drop it, it is recorded
 	// as missed, with the reason "delayed". Unless ClaimGrace is NoTakeovers, an
-	// instance that has room takes over jobs that wait. Default 0: no limit.
+	// instance that has room takes over jobs that wait. Runs of jobs that always run
+	// (@always) neither count nor wait. Default 0: no limit.
 	MaxRunning int
 	// Weight is this instance's relative share of the slots: an instance of
 	// weight 2 gets twice as many as one of weight 1, among those that both can

@@ -28,6 +28,9 @@ var (
 	ErrTimeout = runner.ErrTimeout
 	// ErrStopped means that an operator stopped the run.
 	ErrStopped = runner.ErrStopped
+	// ErrMoved means that the job always runs (@always), and moves to another instance, or was changed. It runs
+	// again as soon as this run has ended.
+	ErrMoved = runner.ErrMoved
 )
 
 // Errors of Manager.Run.

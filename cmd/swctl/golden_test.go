@@ -88,7 +88,7 @@ func TestOutputGolden(t *testing.T) {
 			{"next", "--cron", "*/20 * * * *", "-n", "3"},
 			{"next", "--cron", "@at 2026-12-24T18:00:00+01:00", "--tz", "Europe/Berlin"},
 			{"next", "--cron", "@every 12h", "-n", "1", "-o", "json"},
-			{"next", "--cron", "@manually"},
+			{"next", "--cron", "@manually"}, {"next", "--cron", "@always"},
 		},
 		"history": {
 			{"history", "nightly"}, {"history", "nightly", "--failed", "-n", "2"}, {"history", "orphan"},

@@ -94,6 +94,8 @@ func (c *call) putTicks(name string, j job.Job, n int) error {
 	return c.put(document, func(p render.Page) {
 		p.Ticks(ticks, zone)
 		switch {
+		case schedule.Always():
+			c.Notef("%s has no times: the job runs all the time", j.Schedule)
 		case schedule.Manual():
 			c.Notef("%s has no times: the job runs when it is triggered", j.Schedule)
 		case len(ticks) == 0:

@@ -45,6 +45,7 @@ swctl submit heartbeat '@every 90s' --arg url=http://10.0.0.7/ --arg tries=3
 swctl submit import @hourly --run-timeout 10m --retries 3 --backoff 30s --args-json @import.json
 swctl submit sync @hourly --shards 3 --shard-param 0=Beijing --shard-param 1=Shanghai
 swctl submit cleanup @manually --arg days=30    # runs when swctl trigger says so
+swctl submit consumer @always --backoff 5s
 swctl submit report '0 6 * * 1' --paused
 swctl submit nightly '30 3 * * *' --tz Europe/Berlin --handler report --replace --dry-run`,
 		Flags: append(fields.Flags(false),

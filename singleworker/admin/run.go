@@ -66,6 +66,9 @@ type Run struct {
 	// DelayedMillis is how long the run waited because its instance had as many in
 	// progress as it may, in milliseconds.
 	DelayedMillis int64 `json:"delayed_ms,omitempty"`
+	// Restarts is, of a job that always runs, how many runs before this one, in a row, lasted less than 10 minutes and
+	// were not ended because the job moved.
+	Restarts int `json:"restarts,omitempty"`
 	// NextAttempt is NextRetry or NextRerun if the tick is to be run again, at
 	// NextAttemptAt or later. Only set for the last run of a job.
 	NextAttempt   string    `json:"next_attempt,omitempty"`
@@ -90,7 +93,7 @@ type Entry struct {
 func runOf(r zkrec.Run) Run {
 	return Run{
 		Tick: milli(r.Tick), Manual: r.Manual, State: r.State, InstanceID: r.SID, Token: r.Token,
-		RunID: r.RunID, Attempt: r.Attempt, Failures: r.Failures,
+		RunID: r.RunID, Attempt: r.Attempt, Failures: r.Failures, Restarts: r.Restarts,
 		Started: milli(r.Started), Ended: milli(r.Ended), Error: r.Error, TakenFrom: r.TakenFrom, DelayedMillis: r.Delayed,
 	}
 }

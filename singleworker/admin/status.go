@@ -179,9 +179,12 @@ func (r records) status(of parsed, live map[string]Instance, now time.Time) JobS
 	if of.err == nil {
 		s.NextRun = nextRun(of.schedule, s.Paused, later(later(now, s.Watermark), milli(of.spec.Since)))
 	}
+	if of.err == nil && of.schedule.Always() && !r.tick.Open() && s.Paused == nil {
+		s.NextRun = later(milli(r.tick.RestartAt), milli(of.spec.Since))
+	}
 	if of.err == nil && r.tickErr == nil {
 		running := lives && r.tick.Open() && r.tick.Token == r.ownerStat.Mzxid
-		s.Overdue = overdue(of.spec, of.schedule, of.spec.Since, r.tick.Watermark, running, now)
+		s.Overdue = overdue(of.spec, of.schedule, of.spec.Since, r.tick, running, now)
 		if tick := of.schedule.Next(milli(max(r.tick.Tick, r.tick.Started))); running && !tick.After(now) && !of.spec.Paused.Covers(tick) {
 			s.Overrun = inUTC(tick)
 		}

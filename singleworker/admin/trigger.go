@@ -54,7 +54,10 @@ func (c *Client) Trigger(ctx context.Context, name string, opts TriggerOptions) 
 		return TriggerResult{}, err
 	}
 	a.judge = func(slot past, waiting map[string]zkrec.Request) (*zkrec.Request, error) {
+		schedule, err := slot.job.Job.ParseSchedule()
 		switch {
+		case err == nil && schedule.Always():
+			return nil, &InvalidError{"name", name, errors.New("names a job that always runs; StopRun ends its run, and the next one begins after a pause")}
 		case slot.job.State == StateInvalid:
 			return nil, fmt.Errorf("%w: %s", ErrUnreadable, slot.job.Reason)
 		case slot.job.State != StateOwned && len(slot.able) == 0 && !opts.WaitForHandler:

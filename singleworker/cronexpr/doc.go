@@ -18,6 +18,7 @@
 //	@every 1h30m      each multiple of the period since the Unix epoch; at least 1s
 //	@at TIME          once, at an RFC 3339 time in whole seconds
 //	@manually         at no time: what has this schedule is only started manually
+//	@always           at no time: what has this schedule runs always
 //
 // A field is a list of values (1,15), ranges (9-17) and steps (*/5, 10/5,
 // 9-17/2); 10/5 means 10 to the end of the field in steps of 5. A range may
@@ -43,7 +44,7 @@
 // it (15W,20; 6#3,2; a step of 0). A month that lacks the day of 31W or L-30 is
 // skipped. The years are always 1970 to 2099, whatever the current year.
 // Expressions that never fire in those years, in their zone, are rejected;
-// @manually is how to say that on purpose.
+// @manually and @always are how to say that on purpose.
 //
 // # Daylight saving
 //

@@ -30,8 +30,8 @@ func (e every) prev(before time.Time) (time.Time, bool) {
 	return time.UnixMilli(last / e.period * e.period), last >= firstMilli
 }
 
-// A never is the rule of @manually: it does not fire.
-type never struct{}
+// A never is the rule of @manually and @always: it does not fire.
+type never struct{ always bool }
 
 func (never) next(time.Time) (t time.Time, ok bool) { return t, false }
 func (never) prev(time.Time) (t time.Time, ok bool) { return t, false }

@@ -30,7 +30,7 @@ var (
 // does not fire again. The argument may be any time, in any location.
 //
 // Every schedule that Parse accepts fires at some time between 1970 and 2099, but
-// not necessarily in the future; only one that is Manual never fires. To reject schedules that
+// not necessarily in the future; only one that is Manual or Always never fires. To reject schedules that
 // have ended, check Ended.
 func (s *Schedule) Next(after time.Time) time.Time {
 	return s.result(s.rule.next(clamp(after)))
@@ -46,8 +46,14 @@ func (s *Schedule) Prev(before time.Time) time.Time {
 
 // Manual reports whether the schedule is @manually: it has no times.
 func (s *Schedule) Manual() bool {
-	_, is := s.rule.(never)
-	return is
+	r, is := s.rule.(never)
+	return is && !r.always
+}
+
+// Always reports whether the schedule is @always: it has no times, and what has it is to run all the time.
+func (s *Schedule) Always() bool {
+	r, is := s.rule.(never)
+	return is && r.always
 }
 
 // Once reports whether the schedule is @at: it has one time.
@@ -57,7 +63,7 @@ func (s *Schedule) Once() bool {
 }
 
 // Ended reports whether the schedule had times and has none after t.
-func (s *Schedule) Ended(t time.Time) bool { return !s.Manual() && s.Next(t).IsZero() }
+func (s *Schedule) Ended(t time.Time) bool { return !s.Manual() && !s.Always() && s.Next(t).IsZero() }
 
 // String returns the schedule in canonical form: single spaces, names in upper
 // case, descriptors in lower case with their common name, a period as

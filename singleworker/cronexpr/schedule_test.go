@@ -91,6 +91,19 @@ func TestManually(t *testing.T) {
 	}
 }
 
+// What is to run all the time has no times, and is another schedule than that of what never runs by itself.
+func TestAlways(t *testing.T) {
+	t.Parallel()
+	s := mustParse(t, " @Always ", nil)
+	at := time.Date(2026, 12, 25, 2, 0, 0, 0, time.UTC)
+	if next, prev := s.Next(at), s.Prev(at); !next.IsZero() || !prev.IsZero() || !s.Always() || s.Manual() || s.Once() || s.Ended(at) || s.String() != "@always" {
+		t.Errorf("it is %v: next %v, prev %v, always %v, manual %v", s, next, prev, s.Always(), s.Manual())
+	}
+	if s := mustParse(t, "@manually", nil); s.Always() {
+		t.Error("@manually is always")
+	}
+}
+
 // Next is strictly after, and Prev strictly before, a time with a fraction of a
 // second.
 func TestFractions(t *testing.T) {

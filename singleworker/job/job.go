@@ -26,7 +26,8 @@ type Job struct {
 	// Schedule is Quartz cron (6 or 7 fields), crontab (5 fields), @daily and
 	// the like, "@every 90s", "@at 2026-12-24T18:00:00+01:00" or "@manually"; see
 	// package cronexpr. A job without times is owned as any other, and runs only when
-	// somebody asks for a run.
+	// somebody asks for a run, or, with "@always", runs all the time: a run that ends is
+	// started again after a pause.
 	Schedule string `json:"schedule" yaml:"schedule"`
 	// TimeZone is an IANA name such as "Europe/Berlin", or an offset as Java
 	// writes it, such as "GMT+8:00", which has no daylight saving. Default: UTC.
@@ -68,7 +69,8 @@ type Job struct {
 	// runs are not retried. At most 100, default 0.
 	Retries int `json:"retries,omitempty" yaml:"retries,omitempty"`
 	// Backoff is the pause before the first retry; it doubles with each. Default
-	// 1 s; NoBackoff means none.
+	// 1 s; NoBackoff means none. With "@always" it is the pause between two runs, which doubles
+	// after each run of less than 10 minutes, up to 5 minutes; NoBackoff is refused.
 	Backoff time.Duration `json:"backoff,omitempty" yaml:"backoff,omitempty"`
 	// AlarmAfter is how late a tick is, neither claimed nor recorded as not run,
 	// when the other instances report it as missing. Default 1 minute; NoAlarm

@@ -58,6 +58,9 @@ func (j Job) Validate() error {
 	if err := j.checkPolicies(); err != nil {
 		return err
 	}
+	if err := j.checkAlways(); err != nil {
+		return err
+	}
 	if err := CheckShards(j.Shards, j.ShardParameters); err != nil {
 		return err
 	}
@@ -220,6 +223,35 @@ func (j Job) checkPolicies() error {
 	} {
 		if field.err != nil {
 			return &FieldError{field.name, fmt.Sprint(field.value), field.err}
+		}
+	}
+	return nil
+}
+
+// checkAlways refuses the policies that mean nothing for a job that always runs.
+func (j Job) checkAlways() error {
+	schedule, err := j.ParseSchedule()
+	if err != nil || !schedule.Always() {
+		return err
+	}
+	set := j.Normal()
+	for _, field := range []struct {
+		name  string
+		value any
+		isSet bool
+		why   string
+	}{
+		{"Misfire", set.Misfire, set.Misfire != "", "it has no ticks to miss"},
+		{"MisfireGrace", set.MisfireGrace, set.MisfireGrace != 0, "it has no ticks to miss"},
+		{"Interrupted", set.Interrupted, set.Interrupted != "", "it runs again whatever its last run came to"},
+		{"MaxAttempts", set.MaxAttempts, set.MaxAttempts != 0, "each of its runs is a first attempt, after a pause that grows"},
+		{"Overlap", set.Overlap, set.Overlap != "", "no tick comes during its run"},
+		{"Retries", set.Retries, set.Retries != 0, "it runs again whatever its last run came to"},
+		{"Backoff", set.Backoff, set.Backoff == NoBackoff, "a run that fails at once would be repeated without a pause"},
+		{"KeepDone", set.KeepDone, set.KeepDone != 0, "it is never done"},
+	} {
+		if field.isSet {
+			return &FieldError{field.name, fmt.Sprint(field.value), fmt.Errorf("means nothing for a job that always runs (%s): %s", schedule, field.why)}
 		}
 	}
 	return nil

@@ -39,6 +39,35 @@ func TestValidJobs(t *testing.T) {
 	}
 }
 
+// A job that always runs has no ticks, and so none of the policies for them.
+func TestPoliciesOfAJobThatAlwaysRuns(t *testing.T) {
+	t.Parallel()
+	always := job.Job{Name: "j", Schedule: "@always", Timeout: time.Hour, Backoff: time.Minute, AlarmAfter: job.NoAlarm, Shards: 3}
+	for _, j := range []job.Job{always, always.WithDefaults()} {
+		if err := j.Validate(); err != nil {
+			t.Errorf("%+v: %v, want it valid", j, err)
+		}
+	}
+	for field, change := range map[string]func(j *job.Job){
+		"Misfire":      func(j *job.Job) { j.Misfire = job.MisfireAll },
+		"MisfireGrace": func(j *job.Job) { j.MisfireGrace = time.Minute },
+		"Interrupted":  func(j *job.Job) { j.Interrupted = job.InterruptedSkip },
+		"MaxAttempts":  func(j *job.Job) { j.MaxAttempts = 1 },
+		"Overlap":      func(j *job.Job) { j.Overlap = job.OverlapQueue },
+		"Retries":      func(j *job.Job) { j.Retries = 2 },
+		"Backoff":      func(j *job.Job) { j.Backoff = job.NoBackoff },
+		"KeepDone":     func(j *job.Job) { j.KeepDone = time.Hour },
+	} {
+		j := always
+		change(&j)
+		err := j.Validate()
+		var refused *job.FieldError
+		if !errors.As(err, &refused) || refused.Field != field || !strings.Contains(err.Error(), "means nothing for a job that always runs") {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
 func labels(n int) map[string]string {
 	labels := map[string]string{}
 	for i := range n {

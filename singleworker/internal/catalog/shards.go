@@ -86,6 +86,7 @@ func (c *Catalog) tellSlots(j *Job) {
 	for _, slot := range j.Slots {
 		c.loop.Tell(SlotSet{lease.SlotSet{
 			Slot: lease.Slot(slot), Group: group, Eligible: j.Eligible && j.isRegistered && !j.Done(), Able: j.able,
+			Always: j.Valid() && j.Ticks.Schedule.Always(),
 		}})
 	}
 }

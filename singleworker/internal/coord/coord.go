@@ -58,6 +58,7 @@ type Coordinator struct {
 	overdue *keeper.Overdue
 	removal *keeper.Removal
 	deputy  *deputy.Deputy
+	runner  Runner
 
 	observer Observer
 
@@ -75,7 +76,7 @@ func New(cfg Config) *Coordinator {
 	loop := session.New(session.Config{
 		Conn: cfg.Conn, ServerType: cfg.ServerType, SyncPeriod: cfg.SyncPeriod, Clock: cfg.Clock, Logger: cfg.Logger,
 	})
-	c := &Coordinator{log: cfg.Logger, loop: loop, observer: cfg.Runner}
+	c := &Coordinator{log: cfg.Logger, loop: loop, observer: cfg.Runner, runner: cfg.Runner}
 	c.health.latest = unknown
 	c.member = member.New(loop, cfg.Member)
 	c.catalog = catalog.New(loop, c.member, cfg.Handlers)

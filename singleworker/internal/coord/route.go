@@ -123,6 +123,8 @@ func (h handler) Handle(n session.Notice) {
 	case owner.Gained:
 		h.journal.Gained(n.Slot)
 		h.keeper.KeepSlot(n.Slot)
+	case owner.Moving:
+		h.runner.Evict(n.Slot)
 	case owner.Lost:
 		h.journal.Lost(n.Slot, n.Cause)
 		h.keeper.KeepSlot(n.Slot)

@@ -31,6 +31,7 @@ var mayKeep = map[string]string{
 	"coord.Config.Handlers":      "the application's handlers",
 	"coord.Config.Runner":        "the application's runs and hooks",
 	"coord.Coordinator.observer": "the application's hooks",
+	"coord.Coordinator.runner":   "the application's runs, which end for their slots to move",
 }
 
 const maxMethods = 30

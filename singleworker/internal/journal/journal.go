@@ -43,6 +43,8 @@ type Runner interface {
 	Disown(slot string, cause error)
 	// Full reports whether this instance may start no further run now.
 	Full() bool
+	// Evict: the run of the slot, of a job that always runs, is to end, for the slot to be handed over then.
+	Evict(slot string)
 }
 
 // Claimed tells how late a claim of this instance has been acknowledged: the first one of a tick that was held up by

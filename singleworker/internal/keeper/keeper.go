@@ -253,7 +253,7 @@ func (k *Keeper) tend(j *kept, d *duty) {
 		return
 	}
 	layout := j.Spec.ActiveLayout()
-	if layout.Shards > 0 {
+	if layout.Shards > 0 && !j.Ticks.Schedule.Always() { // the runs of its shards have nothing to do with each other
 		list := make([]ticks.Shard, len(d.slots))
 		for i, kept := range d.slots {
 			list[i] = ticks.Shard{Record: kept.Record(), History: kept.History()}

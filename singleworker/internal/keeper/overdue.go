@@ -39,6 +39,8 @@ type watched struct {
 	lookAt time.Time    // when to look again, on the wall clock, as ticks are
 	busy   bool         // it is being looked at, or an alarm is being raised
 	raised int64        // the tick that was reported
+	lost   string       // the open run, of a job that always runs, that no owner runs
+	lostAt time.Time    // when that was seen
 	trying *zkrec.Alarm // what this instance tries to write; no other try has the same time
 }
 
@@ -166,6 +168,9 @@ func (l look) judge(record zkrec.Tick, running bool, err error) {
 		return // the spec has changed
 	}
 	tick, lookAgain := ticks.Overdue(*l.judged, record, running, l.loop.Clock.Wall())
+	if l.judged.Schedule.Always() {
+		tick = w.abandoned(record, running, tick, l.loop.Clock.Wall(), l.judged.Policy.WithDefaults().AlarmAfter)
+	}
 	w.lookAt = lookAgain
 	if lookAgain.IsZero() {
 		w.lookAt = l.loop.Clock.Wall().Add(idleLook)
@@ -173,6 +178,20 @@ func (l look) judge(record zkrec.Tick, running bool, err error) {
 	if !tick.IsZero() && tick.UnixMilli() != w.raised {
 		l.raise(l.slot, l.spec, w, tick)
 	}
+}
+
+// abandoned is the tick to be reported of a job that always runs: that after an open run which nobody has run for alarmAfter, or
+// else the one that is overdue.
+func (w *watched) abandoned(record zkrec.Tick, running bool, overdue, now time.Time, alarmAfter time.Duration) time.Time {
+	switch {
+	case !record.Open() || running || alarmAfter < 0:
+		w.lost = ""
+	case w.lost != record.RunID:
+		w.lost, w.lostAt = record.RunID, now
+	case now.Sub(w.lostAt) >= alarmAfter:
+		return time.UnixMilli(record.Watermark + 1)
+	}
+	return overdue
 }
 
 // idleLook is how often a slot is looked at that has no tick left.

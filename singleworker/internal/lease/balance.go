@@ -69,7 +69,10 @@ func (m *Machine) balance(loads *tally) {
 			return
 		}
 		r.make(next)
-		if own {
+		switch {
+		case own && next.slot.busy:
+			m.evict(next.slot)
+		case own:
 			m.release(next.slot, r.sids[next.to])
 			offers++
 		}
@@ -199,11 +202,18 @@ func (r *round) movable(p *pile, from, to int) *slot {
 	for len(p.slots[from]) > 0 && r.spent[p.slots[from][0]] {
 		p.slots[from] = p.slots[from][1:]
 	}
+	var last *slot // one that can only be moved by ending its run
 	for _, s := range p.slots[from] {
 		if group := r.of[s.group]; group != nil && r.gain(group.gives, group.takes, from, to).halves < 0 {
 			continue
 		}
 		if r.spent[s] || !slices.Contains(r.takers(r.m, s).at, to) {
+			continue
+		}
+		if s.mine != nil && s.busy && s.always {
+			if r.m.heldUp = true; last == nil || s.evicted && !last.evicted {
+				last = s
+			}
 			continue
 		}
 		if s.mine != nil && (s.busy || r.m.cfg.Soon != nil && r.m.cfg.Soon(s.id)) {
@@ -212,7 +222,7 @@ func (r *round) movable(p *pile, from, to int) *slot {
 		}
 		return s
 	}
-	return nil
+	return last
 }
 
 // make applies a move to the counts.

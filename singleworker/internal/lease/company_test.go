@@ -33,6 +33,9 @@ type company struct {
 	busy     map[lease.Slot]string                  // who runs it
 	soon     map[lease.Slot]bool                    // not to be moved for balance
 	broken   string                                 // what a machine did that it must not
+
+	always    bool // every slot always runs
+	evictions int
 }
 
 func newCompany(jobs int) *company {
@@ -62,7 +65,7 @@ func (c *company) join(sid string, maxSlots int, jobs ...int) {
 	}
 	for _, other := range c.sids {
 		for _, slot := range c.names {
-			c.send(other, lease.SlotSet{Slot: slot, Eligible: slices.Contains(c.able[slot], other), Able: c.able[slot], Group: c.group[slot]})
+			c.send(other, lease.SlotSet{Slot: slot, Eligible: slices.Contains(c.able[slot], other), Able: c.able[slot], Group: c.group[slot], Always: c.always})
 		}
 	}
 	c.send(sid, opened)
@@ -105,6 +108,13 @@ func (c *company) setClosed(sid string, closed bool) {
 	p := c.peers[sid]
 	p.Closed = closed
 	c.peers[sid] = p
+}
+
+// restart begins a run of a slot that always runs, unless one is in progress.
+func (c *company) restart(slot lease.Slot) {
+	if owner := c.slots[slot].Owner.SID; c.busy[slot] == "" && slices.Contains(c.sids, owner) {
+		c.setBusy(slot, true)
+	}
 }
 
 // setBusy begins or ends a run of a slot at its owner.
@@ -198,6 +208,16 @@ func (c *company) do(sid string, a lease.Action) {
 		}
 		c.put(a.Slot, rec.Version+1, lease.Member{SID: sid, Incarnation: sid + "1"}, "", []lease.Beat{{SID: sid, Mzxid: c.zxid + 1}})
 		c.send(sid, lease.TakeDone{Slot: a.Slot, Outcome: lease.Done, Version: rec.Version + 1, Mzxid: c.zxid, SentAt: instant(c.now, 0)})
+		if c.always {
+			c.inbox = append(c.inbox, func() { c.restart(a.Slot) })
+		}
+	case lease.Evict:
+		c.evictions++
+		c.inbox = append(c.inbox, func() {
+			if c.busy[a.Slot] == sid {
+				c.setBusy(a.Slot, false)
+			}
+		})
 	case lease.SendBeats:
 		for _, slot := range c.names {
 			version, has := a.Beats[slot]

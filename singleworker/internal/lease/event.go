@@ -87,6 +87,7 @@ type (
 		Eligible bool
 		Able     []string
 		Group    string
+		Always   bool // a run of it does not end by itself: it is evicted for the slot to move
 	}
 	// SlotGone: the job was deleted.
 	SlotGone struct{ Slot Slot }
@@ -214,6 +215,8 @@ type (
 		Beat    bool
 		Offer   string
 	}
+	// Evict: end the run of the slot, which is Always and busy. It is released when that has ended.
+	Evict struct{ Slot Slot }
 	// Yield: delete a heartbeat of an instance that is not the owner, if its
 	// version is unchanged. Answer: YieldDone.
 	Yield struct {
@@ -247,6 +250,7 @@ func (ReadGroup) action() {}
 func (Take) action()      {}
 func (SendBeats) action() {}
 func (Release) action()   {}
+func (Evict) action()     {}
 func (Yield) action()     {}
 func (Gained) action()    {}
 func (Renewed) action()   {}

@@ -92,6 +92,8 @@ type slot struct {
 	hash     uint64 // see Machine.rank
 	eligible bool
 	busy     bool
+	always   bool
+	evicted  bool // since it is busy
 	able     *crowd
 	group    string
 
@@ -295,7 +297,7 @@ func (m *Machine) slotSet(ev SlotSet) {
 	if s.eligible != ev.Eligible || s.able != able || s.group != ev.Group {
 		m.look = true
 	}
-	s.eligible, s.able, s.group = ev.Eligible, able, ev.Group
+	s.eligible, s.able, s.group, s.always = ev.Eligible, able, ev.Group, ev.Always
 }
 
 func (m *Machine) slotGone(id Slot) {

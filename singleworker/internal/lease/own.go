@@ -316,7 +316,7 @@ func (m *Machine) setBusy(now Instant, ev Busy) {
 	if s == nil || s.busy == ev.Busy {
 		return
 	}
-	s.busy = ev.Busy
+	s.busy, s.evicted = ev.Busy, false
 	switch {
 	case s.busy || s.mine == nil:
 	case m.draining && m.connected:

@@ -40,11 +40,27 @@ func (m *Machine) shed() {
 			continue
 		}
 		excess := m.cfg.MaxSlots > 0 && owned > m.cfg.MaxSlots
-		if s.mine.leaving || (!s.eligible || excess) && !s.busy {
+		switch {
+		case s.mine.leaving || (!s.eligible || excess) && !s.busy:
 			m.release(s, "")
+			owned--
+		case (!s.eligible || excess) && m.evict(s):
 			owned--
 		}
 	}
+}
+
+// evict has the run of a slot of ours ended that is to move, once, if the run does not end by itself. It reports whether that is so.
+func (m *Machine) evict(s *slot) bool {
+	if !s.isOurs() || !s.busy || !s.always {
+		return false
+	}
+	m.heldUp = true
+	if !s.evicted {
+		s.evicted = true
+		m.do(Evict{s.id})
+	}
+	return true
 }
 
 // drain offers every idle slot to the least loaded instance that can run it.
@@ -55,6 +71,7 @@ func (m *Machine) drain(now Instant) {
 	loads := m.loads(now)
 	for _, s := range m.sorted() {
 		if !s.isOurs() || s.busy {
+			m.evict(s)
 			continue
 		}
 		to := ""

@@ -71,6 +71,11 @@ func (d due) next(tick int64) int64 {
 	return math.MaxInt64
 }
 
+// always reports whether a job that always runs has its schedule at a time.
+func (d due) always(tick int64) bool {
+	return slices.ContainsFunc(d, func(s span) bool { return s.sched.Always() && tick > s.from && tick <= s.until })
+}
+
 // item is a part of an account: a claimed tick, or consecutive ticks that were not run.
 type item struct {
 	entry       zkrec.Entry
@@ -142,6 +147,10 @@ func (l *Ledger) judgeAccount(j *Job, t *touch) {
 
 // judgeItem verifies that an item follows pos, and returns its last tick.
 func (l *Ledger) judgeItem(slot string, spans due, i item, pos int64) (int64, bool) {
+	if i.claim && spans.always(i.first) { // a tick is when it ran
+		l.counts.Ticks++
+		return i.first, true
+	}
 	next := spans.next(pos)
 	if i.first == 0 {
 		i.first = next // of a row that got longer

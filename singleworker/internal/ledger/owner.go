@@ -78,6 +78,12 @@ func (l *Ledger) owes(t *touch) string {
 	case rec.NextAttempt != "" && rec.NextAttemptAt <= l.txn.Time.UnixMilli(), len(t.before.Requests) > 0:
 		return ""
 	}
+	if sched := l.schedule(zone{t.before.Spec.Job.Schedule, t.before.Spec.Job.TimeZone}); sched != nil && sched.Always() {
+		if max(rec.RestartAt, rec.Watermark, t.before.Spec.Since) > l.txn.Time.UnixMilli() {
+			return "no run was due"
+		}
+		return ""
+	}
 	spans, ok := l.due(t.before.Spec, rec.Watermark)
 	if !ok {
 		l.counts.Unjudged++

@@ -32,6 +32,8 @@ type (
 		Slot  string
 		Cause error
 	}
+	// Moving tells that the run of a slot, of a job that always runs, is to end, for the slot to move.
+	Moving struct{ Slot string }
 )
 
 // Config is what an Owner needs beside the rooms below it.
@@ -150,6 +152,8 @@ func (o *Owner) do(action lease.Action) {
 		o.sendBeats(a)
 	case lease.Release:
 		o.release(a)
+	case lease.Evict:
+		o.loop.Tell(Moving{string(a.Slot)})
 	case lease.Yield:
 		o.yield(a)
 	case lease.Gained:

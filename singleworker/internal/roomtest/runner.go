@@ -86,6 +86,9 @@ func (r *Runner) Full() bool {
 	return r.AtLimit
 }
 
+// Evict records nothing: its runs end by themselves.
+func (r *Runner) Evict(string) {}
+
 // Overdue records a tick that is overdue.
 func (r *Runner) Overdue(_ string, _ *zkrec.Spec, tick time.Time) {
 	r.Lock()

@@ -22,6 +22,8 @@ type job struct {
 	committing bool      // a decision is being written
 	waitsSince time.Time // when it first had a run to open, and the runner was full; zero if none waits
 	inLine     bool      // in Runner.line
+	evicted    bool      // the run in progress was canceled for the slot to move
+	heldUntil  time.Time // no run begins before, for the slot to move
 	wake       *time.Timer
 }
 
@@ -53,9 +55,13 @@ func (r *Runner) decide(j *job) {
 	if r.jobs[j.Name] != j || j.committing {
 		return // disowned, or called again when the commit has ended
 	}
+	if held := time.Until(j.heldUntil); held > 0 {
+		r.wakeAt(j, r.cfg.Wall.Now().Add(held), func() { r.box.Post(func() { r.decide(j) }) })
+		return
+	}
 	plan := ticks.Next(r.view(j))
 	r.wakeAt(j, plan.Wake, func() { r.box.Post(func() { r.decide(j) }) })
-	if plan.Opens && r.full() {
+	if plan.Opens && r.full() && !j.Schedule.Always() {
 		r.queue(j)
 		return
 	}
@@ -101,13 +107,16 @@ func (r *Runner) begin(j *job, record ticks.Record) *activity {
 	act := &activity{run: Run{
 		Job: j.Name, Tick: time.UnixMilli(record.Tick).In(j.Schedule.Location()), RunID: record.RunID, Token: record.Token,
 		Attempt: record.Attempt, Started: time.UnixMilli(record.Started),
-	}}
+	}, always: j.Schedule.Always() && record.Manual == ""}
 	i := slices.IndexFunc(j.Requests, func(r ticks.Request) bool { return r.ID == record.Manual })
 	if record.Manual != "" && i >= 0 {
 		act.run.Request = &j.Requests[i]
 	}
 	act.ctx, act.stop = context.WithCancelCause(r.runs)
 	r.running[j.Name] = act
+	if act.always {
+		r.endless++
+	}
 	r.atLimit.Store(r.full())
 	return act
 }
@@ -183,6 +192,9 @@ func (r *Runner) start(j *job, act *activity, claimed ticks.Record) {
 
 // ended is called when the result of a run was recorded, or could not be.
 func (r *Runner) ended(result Result, current ticks.Record, entries []ticks.Entry) {
+	if j := r.jobs[result.Job]; j != nil && j.evicted {
+		j.evicted, j.heldUntil = false, time.Now().Add(holdEvicted)
+	}
 	if result.Unrecorded != nil {
 		r.log.Warn("run result not recorded", "job", result.Job, "tick", result.Tick,
 			"run_id", result.RunID, "state", result.State, "err", result.Unrecorded)

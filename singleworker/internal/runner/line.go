@@ -2,7 +2,10 @@ package runner
 
 // full reports whether as many runs are in progress as may be. A run counts from the decision to claim it until
 // its result is recorded, so that there are never more than the limit.
-func (r *Runner) full() bool { return r.cfg.MaxRunning > 0 && len(r.running) >= r.cfg.MaxRunning }
+// Runs of jobs that always run do not count: they would keep others from running for ever.
+func (r *Runner) full() bool {
+	return r.cfg.MaxRunning > 0 && len(r.running)-r.endless >= r.cfg.MaxRunning
+}
 
 // queue makes a job wait until a run of another one has ended. What is to be done is decided then, by the time that it is:
 // a tick that has waited for too long is subject to the job's misfire policy.
@@ -18,6 +21,9 @@ func (r *Runner) queue(j *job) {
 
 // done forgets the run of a job, and lets those that wait begin theirs.
 func (r *Runner) done(name string) {
+	if act := r.running[name]; act != nil && act.always {
+		r.endless--
+	}
 	delete(r.running, name)
 	for len(r.line) > 0 && !r.full() {
 		j := r.line[0]

@@ -30,6 +30,8 @@ type Result struct {
 	Err   error // nil when State is ticks.OK
 	// Unrecorded is why the result could not be written to ZooKeeper, nil if it was.
 	Unrecorded error
+
+	moved bool // of a job that always runs: it is to run again at once, elsewhere or otherwise
 }
 
 // Causes with which a run's context is canceled.
@@ -40,12 +42,15 @@ var (
 	ErrTimeout = errors.New("singleworker: run timed out")
 	// ErrStopped cancels runs that an operator has stopped.
 	ErrStopped = errors.New("singleworker: stopped by an operator")
+	// ErrMoved cancels the run of a job that always runs, because it moves or was changed.
+	ErrMoved = errors.New("singleworker: job moves to another instance, or was changed")
 )
 
 // activity is a run in progress, from the claim until its result is recorded.
 type activity struct {
 	run      Run
 	handling atomic.Bool
+	always   bool            // its job has no other runs: see ticks
 	ctx      context.Context //nolint:containedctx // of this run alone
 	stop     context.CancelCauseFunc
 }
@@ -53,7 +58,7 @@ type activity struct {
 // handle calls the handler of a claimed run.
 func (r *Runner) handle(j *job, act *activity) Result {
 	r.cfg.Observer.Started(act.run)
-	result := Result{Run: act.run, State: ticks.Interrupted}
+	result := Result{Run: act.run, State: ticks.Interrupted, moved: act.always}
 	ctx, done, err := j.Lease.Begin(act.ctx)
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -82,7 +87,10 @@ func (r *Runner) handle(j *job, act *activity) Result {
 	act.handling.Store(false)
 	result.Ended = r.cfg.Wall.Now()
 	cause := context.Cause(ctx)
+	result.moved = act.always && ctx.Err() != nil && !errors.Is(cause, ErrTimeout) && !errors.Is(cause, ErrStopped)
 	switch {
+	case result.moved && err == nil:
+		result.Err = cause
 	case err == nil:
 		result.State = ticks.OK
 	case ctx.Err() == nil:
@@ -100,7 +108,7 @@ func (r *Runner) handle(j *job, act *activity) Result {
 
 // outcome converts a result into what is recorded.
 func outcome(result Result) ticks.Outcome {
-	o := ticks.Outcome{State: result.State, Ended: result.Ended, Final: errors.Is(result.Err, ErrStopped)}
+	o := ticks.Outcome{State: result.State, Ended: result.Ended, Final: errors.Is(result.Err, ErrStopped), Moved: result.moved}
 	if result.Err != nil {
 		o.Error = result.Err.Error()
 	}

@@ -85,6 +85,7 @@ type Runner struct {
 	scheduler gocron.Scheduler
 	jobs      map[string]*job
 	running   map[string]*activity // by job, including jobs no longer owned
+	endless   int                  // how many of them are of jobs that always run
 	line      []*job               // with a run to open when others have ended, the longest waiting first
 	stopping  bool
 	graceEnds time.Time               // when running handlers are canceled
@@ -222,6 +223,7 @@ func (r *Runner) stop() {
 	for name := range r.jobs {
 		r.disown(name)
 	}
+	r.stopAlways()
 }
 
 func (r *Runner) own(changed Job) {
@@ -233,6 +235,7 @@ func (r *Runner) own(changed Job) {
 	if j != nil && j.Lease == changed.Lease {
 		changed.Record = j.Record // ours is at least as recent
 		r.unschedule(j)
+		r.endAlways(j.Job, changed)
 		j.Job = changed
 	} else {
 		r.disown(changed.Name)

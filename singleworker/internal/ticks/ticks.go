@@ -64,6 +64,8 @@ func Next(v View) Plan {
 		return v.overlap()
 	case v.Record.Open():
 		return v.abandoned()
+	case v.Schedule.Always():
+		return v.always()
 	}
 	var plan Plan
 	// A pause holds back everything except manual runs and the record of what a
@@ -150,6 +152,11 @@ func (v View) abandoned() Plan {
 	run.State, run.Ended = zkrec.RunInterrupted, v.Now.UnixMilli()
 	run.Error = "owner died or lost the job before the run had a result"
 	plan := Plan{Change: true, Record: v.Record}
+	if v.Schedule.Always() && run.Manual == "" {
+		plan.Record.Run, plan.Entries = run, []Entry{{Run: run}}
+		restart(*v.Policy, &plan.Record, false)
+		return plan
+	}
 	if v.rerun(run) {
 		plan.Record.Run, plan.Entries = run, []Entry{{Run: run}}
 		if v.held(run) || v.Full { // what became of the run is recorded now
@@ -228,13 +235,17 @@ type Outcome struct {
 	Error string
 	Ended time.Time
 	Final bool // never run again, regardless of policy
+	Moved bool // of a job that always runs: it was ended because the job moves to another instance
 }
 
 // End returns the change that records the outcome of the run that r has open.
 func End(of Job, r Record, o Outcome) Plan {
 	policy := of.Policy.WithDefaults()
 	r.State, r.Error, r.Ended = o.State, zkrec.CutError(o.Error), o.Ended.UnixMilli()
+	r.RestartAt = 0
 	switch {
+	case of.Schedule.Always() && r.Manual == "":
+		restart(policy, &r, o.Moved)
 	case o.Final:
 	case r.State == zkrec.RunInterrupted:
 		if policy.Interrupted == job.InterruptedRerun && r.Attempt-r.Failures < policy.MaxAttempts {
@@ -275,6 +286,12 @@ func Overdue(job Job, r Record, running bool, now time.Time) (tick, lookAgain ti
 	v := View{Job: job, Record: r, Now: now}
 	alarmAfter := job.Policy.WithDefaults().AlarmAfter
 	first := job.Schedule.Next(v.base())
+	if job.Schedule.Always() {
+		if r.Open() {
+			return time.Time{}, now.Add(max(alarmAfter, time.Second)) // when its run ends is not known
+		}
+		first = job.restartAt(r)
+	}
 	if first.IsZero() || alarmAfter < 0 { // job.NoAlarm
 		return time.Time{}, time.Time{}
 	}

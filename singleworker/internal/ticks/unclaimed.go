@@ -38,6 +38,9 @@ func Unclaimed(job Job, r Record, requests []Request, t time.Time) time.Time {
 // NextDue returns when, after t, a run of the slot may become due if r stays as it is: its next tick, or the
 // next attempt at the last one. It returns the zero time if that takes a change of the job.
 func NextDue(job Job, r Record, t time.Time) time.Time {
+	if job.Schedule.Always() {
+		return job.nextRestart(r, t)
+	}
 	next := job.nextTick(later(t, time.UnixMilli(r.Watermark)))
 	if job.Paused.Covers(t) || job.Paused.Covers(next) { // what it puts off runs at its end
 		next = View{Job: job}.pauseEnds()

@@ -60,6 +60,8 @@ type Run struct {
 	// Delayed is how long the run waited for others to end, in milliseconds, because its instance had as many in
 	// progress as it may.
 	Delayed int64 `json:"delayed,omitempty"`
+	// Restarts is, of a job that always runs, how many runs before this one, in a row, did not last.
+	Restarts int `json:"restarts,omitempty"`
 }
 
 // Open reports whether the run has no result yet.
@@ -77,6 +79,8 @@ type Tick struct {
 	// NextAttemptAt or later.
 	NextAttempt   string `json:"next_attempt,omitempty"`
 	NextAttemptAt int64  `json:"next_attempt_at,omitempty"`
+	// RestartAt is when the next run of a job that always runs begins, after one that has ended.
+	RestartAt int64 `json:"restart_at,omitempty"`
 	// BusySince is when the first of several consecutive runs began, if ticks that
 	// came during them are still queued; 0 means that they wait only for the last run.
 	BusySince int64 `json:"busy_since,omitempty"`
@@ -122,7 +126,7 @@ func ParseTick(data []byte, written time.Time) (Tick, error) {
 	if t.Schema > Schema {
 		return Tick{}, fmt.Errorf("tick record: %w", &SchemaError{Found: t.Schema, Known: Schema})
 	}
-	for _, ms := range []int64{t.Watermark, t.Tick, t.Started, t.Ended, t.NextAttemptAt, t.BusySince} {
+	for _, ms := range []int64{t.Watermark, t.Tick, t.Started, t.Ended, t.NextAttemptAt, t.RestartAt, t.BusySince} {
 		if err := checkTime(ms); err != nil {
 			return Tick{}, fmt.Errorf("tick record: %w", err)
 		}

@@ -134,6 +134,7 @@ const scheduleHelp = `A schedule says when a job runs. Quote it, or the shell ta
   @hourly @daily @weekly @monthly @yearly
   @every 90s                      at least 1s; counted from 1970, the same on every instance
   @at 2026-12-24T18:00:00+01:00   once; the job is removed a day later (--keep-done)
+  @always                         all the time, on one instance: started again when it ends
   @manually                       never: the job runs when somebody triggers it (swctl trigger)
 
 Five fields: days of the week are 0 to 7, where 0 and 7 are Sunday. If both a day

@@ -60,6 +60,11 @@ func (w *writer) tick() {
 	schedule, err := w.Job.Job.ParseSchedule()
 	manual := err == nil && schedule.Manual()
 	switch {
+	case err == nil && schedule.Always() && w.Tick.IsZero():
+		w.sayf("The schedule is %s: the job runs all the time, and no run is on record at or before %s.", w.Job.Job.Schedule, w.at(w.Asked))
+		return
+	case err == nil && schedule.Always():
+		w.sayf("The schedule is %s: the job runs all the time, and is started again when it ends.", w.Job.Job.Schedule)
 	case manual && w.Tick.IsZero():
 		w.sayf("The schedule is %s: the job runs only when somebody triggers it, and no such run is on record at or before %s.",
 			w.Job.Job.Schedule, w.at(w.Asked))

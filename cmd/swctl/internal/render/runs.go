@@ -61,6 +61,9 @@ func (p Page) why(e admin.Entry, zone *time.Location) string {
 	if e.TakenFrom != "" {
 		parts = append(parts, e.TakenFrom+" had not claimed it")
 	}
+	if e.Restarts > 0 {
+		parts = append(parts, fmt.Sprintf("restart %d in a row", e.Restarts))
+	}
 	if e.Error != "" {
 		parts = append(parts, output.FirstLine(e.Error))
 	}
