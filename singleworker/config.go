@@ -40,6 +40,14 @@ type Config struct {
 	// random characters, so that a restarted process is a different instance. Set
 	// it if an operator's "disable" is to survive restarts.
 	InstanceID string
+	// Version is the program's own version: numbers such as "1.4.0" or
+	// "20261122.3", perhaps with "v", a pre-release or build data. Of two
+	// declarations of a job, that of the newer version wins, so that an older
+	// instance that restarts in the middle of a deploy does not bring its own back;
+	// see Manager.Schedule. Versions compare as in semantic versioning: by value, a
+	// missing number is 0, a pre-release comes before its release, and build data
+	// do not count. Default: none.
+	Version string
 	// Auth is "user:password" for ZooKeeper's digest scheme. Default: none.
 	Auth string
 	// ACL is the access control list of the nodes that this instance creates,
@@ -205,6 +213,7 @@ func (c Config) validate() error {
 		{"Servers", c.Servers, serversErr},
 		{"ServerType", c.ServerType, zkrec.CheckServerType(c.ServerType)},
 		{"InstanceID", c.InstanceID, job.CheckNodeName(c.InstanceID)},
+		{"Version", c.Version, zkrec.CheckVersion(c.Version)},
 		{"Auth", zkconn.Hidden(c.Auth), zkconn.CheckAuth(c.Auth)},
 		{"ACL", c.ACL, aclErr},
 		{"Mode", c.Mode, checkMode(c.Mode)},

@@ -30,6 +30,8 @@ func TestNewChecksEveryFieldAndRelation(t *testing.T) {
 		{"ServerType", func(c *Config) { c.ServerType = "a/b" }, `ServerType "a/b": contains '/', want printable characters without '/'`},
 		{"ServerType", func(c *Config) { c.ServerType = "zookeeper" }, `ServerType "zookeeper": is ZooKeeper's own node`},
 		{"InstanceID", func(c *Config) { c.InstanceID = "_1" }, `InstanceID "_1": begins with "_", which is reserved`},
+		{"Version", func(c *Config) { c.Version = "3f9c2ab" },
+			`Version "3f9c2ab": want numbers such as "1.4.0", "v2" or "20261122.3", perhaps with "-rc.1" or "+build": a version is compared with others`},
 		{"Auth", func(c *Config) { c.Auth = "hunter2" }, `Auth "(not shown)": is not of the form "user:password"`},
 		{"ACL", func(c *Config) { c.ACL = "world" }, `ACL "world": entry "world" is not "scheme:id:perms"`},
 		{"ACL", func(c *Config) { c.ACL = "auth::r" }, `ACL "auth::r": entry "auth::r" needs Auth`},
@@ -89,7 +91,7 @@ func TestServerTypeOfTheSample(t *testing.T) {
 // refuse, and add it to the tests of this file.
 func TestNoFieldIsForgotten(t *testing.T) {
 	t.Parallel()
-	checked := strings.Fields("Servers ServerType InstanceID Auth ACL Mode LatchPath SessionTimeout SyncPeriod ClaimGrace MaxClockOffset StopGrace MaxSlots MaxRunning Weight Labels Address")
+	checked := strings.Fields("Servers ServerType InstanceID Version Auth ACL Mode LatchPath SessionTimeout SyncPeriod ClaimGrace MaxClockOffset StopGrace MaxSlots MaxRunning Weight Labels Address")
 	anything := strings.Fields("TLS Dial Logger Hooks")
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
 		if !slices.Contains(checked, field.Name) && !slices.Contains(anything, field.Name) {

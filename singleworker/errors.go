@@ -49,6 +49,10 @@ var (
 	ErrNotHandedBack = coord.ErrNotHandedBack
 )
 
+// ErrNewerVersion is returned by Manager.ScheduleContext on a running Manager if a
+// newer Config.Version decides on the job.
+var ErrNewerVersion = member.ErrNewer
+
 // ErrStarted is returned by Run if it was called before.
 var ErrStarted = errors.New("singleworker: manager already started")
 

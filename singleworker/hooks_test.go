@@ -129,7 +129,7 @@ func TestErrorsHaveTheirOwnNames(t *testing.T) {
 		"ErrLeaseLost": ErrLeaseLost, "ErrStopping": ErrStopping, "ErrJobCanceled": ErrJobCanceled,
 		"ErrTimeout": ErrTimeout, "ErrStopped": ErrStopped,
 		"ErrDuplicateInstance": ErrDuplicateInstance, "ErrAccessDenied": ErrAccessDenied,
-		"ErrMode": ErrMode, "ErrNotHandedBack": ErrNotHandedBack, "ErrStarted": ErrStarted, "ErrNotRunning": ErrNotRunning,
+		"ErrMode": ErrMode, "ErrNewerVersion": ErrNewerVersion, "ErrNotHandedBack": ErrNotHandedBack, "ErrStarted": ErrStarted, "ErrNotRunning": ErrNotRunning,
 	}
 	for name, err := range all {
 		for other, otherErr := range all {

@@ -92,14 +92,17 @@ func (m *Manager) Schedule(j Job) error { return m.ScheduleContext(context.Backg
 //
 // A job that does not exist is created. If it does, a new declaration replaces an older one; an operator's change stays until the
 // declaration differs from the one that the operator changed. If instances
-// declare a job differently, the most recently started one wins. A job that is no
+// declare a job differently, the one with the newer Config.Version wins: an
+// instance leaves a job alone that a newer version has declared, or that a live
+// instance of a newer version has the handler of. Of the same version, or without
+// versions, the most recently started one wins. A job that is no
 // longer declared stays until it is canceled; a canceled job is recreated at the
 // next start of an instance that declares it. Any instance of the group with the
 // handler may run the job. A declaration on a running Manager is not repeated by it
 // when someone deletes the group's records.
 //
 // Errors: a *ConfigError for an invalid job, or one declared twice before Run;
-// ErrNotRunning after Run has ended; ErrAccessDenied; admin.ErrFull; and the reason why
+// ErrNotRunning after Run has ended; ErrNewerVersion; ErrAccessDenied; admin.ErrFull; and the reason why
 // a job cannot be replaced that a newer version of this library wrote.
 func (m *Manager) ScheduleContext(ctx context.Context, j Job) error {
 	if err := j.Validate(); err != nil {
@@ -231,7 +234,7 @@ func (m *Manager) wire(ctx context.Context) *bridge {
 			ID: m.cfg.InstanceID,
 			Instance: zkrec.Instance{
 				Incarnation: uuid.NewString(), Host: hostName(), PID: os.Getpid(),
-				StartedAt: clock.Wall().UTC().Round(time.Millisecond), Version: Version(),
+				StartedAt: clock.Wall().UTC().Round(time.Millisecond), Version: Version(), Program: m.cfg.Version,
 				MaxSlots: m.cfg.MaxSlots, MaxRunning: m.cfg.MaxRunning, Weight: m.cfg.Weight, Guard: guardToken(), Mode: modeOf(m.cfg),
 				Labels: maps.Clone(m.cfg.Labels), Address: m.cfg.Address,
 			},

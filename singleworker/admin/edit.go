@@ -67,7 +67,7 @@ func (c *Client) Edit(ctx context.Context, name string, change func(*job.Job) er
 		if err := checkEdit(old.Job, edited); err != nil {
 			return zkrec.Spec{}, err
 		}
-		spec := zkrec.Spec{Job: edited.Normal(), Declared: old.Declared}
+		spec := zkrec.Spec{Job: edited.Normal(), Declaration: old.Declaration}
 		if spec.Fingerprint() == old.Fingerprint() {
 			return old, nil // only the spelling of defaults may differ
 		}

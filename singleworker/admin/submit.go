@@ -104,7 +104,7 @@ func (s *submission) replace(ctx context.Context, old zkrec.Spec, parseErr error
 	if s.opts.DryRun {
 		return nil
 	}
-	spec := zkrec.Spec{Job: s.spec.Job, Declared: old.Declared, DeclaredBy: old.DeclaredBy, DeclaredAt: old.DeclaredAt} // a declaration differs from the one overridden, or not
+	spec := zkrec.Spec{Job: s.spec.Job, Declaration: old.Declaration} // a declaration differs from the one overridden, or not
 	spec = spec.Over(old)
 	spec.Paused = s.spec.Paused
 	if parseErr != nil {

@@ -1,6 +1,7 @@
 package member
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,11 +23,20 @@ func (e *Entry) Declare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if len(rest) == 0 {
+		return nil
+	}
+	newer, err := e.readNewer(ctx)
+	if err != nil {
+		return err
+	}
 	errs := make([]error, len(rest))
 	session.Together(len(rest), func(i int) {
 		d := rest[i]
-		switch found, err := e.declare(ctx, d); {
+		switch found, err := e.declare(ctx, d, newer); {
 		case err == nil:
+		case errors.Is(err, ErrNewer): // as it should be in the middle of a deploy
+			e.loop.Log.Warn("declaration ignored", "job", d.Job, "err", err)
 		case found && !zkconn.IsUnknown(err):
 			// Written by a newer version of the application, whose instances run it; or a node that may not
 			// be read, or not be written, which concerns this job alone.
@@ -45,7 +55,10 @@ func (e *Entry) DeclareOne(ctx context.Context, d Declaration) error {
 		if err := e.room.Check(ctx, e.loop.Conn, e.loop.Tree.Root(), d.Job); err != nil {
 			return err
 		}
-		_, err := e.declare(ctx, d)
+		newer, err := e.readNewer(ctx)
+		if err == nil {
+			_, err = e.declare(ctx, d, newer)
+		}
 		return err
 	})
 }
@@ -90,14 +103,17 @@ func (e *Entry) declareNew(ctx context.Context) (rest []Declaration, err error) 
 
 // signed is a spec that says who has declared it, and when.
 func (e *Entry) signed(spec zkrec.Spec) zkrec.Spec {
-	spec.Declared, spec.DeclaredBy, spec.DeclaredAt = spec.Fingerprint(), e.declarer(), time.Now().UnixMilli()
+	spec.Declaration = zkrec.Declaration{
+		Declared: spec.Fingerprint(), DeclaredBy: e.declarer(), DeclaredAt: time.Now().UnixMilli(),
+		DeclaredVersion: e.cfg.Instance.Program,
+	}
 	return spec
 }
 
 // declare writes a job that the application's code declares. A job that exists is replaced only if it
 // is not based on this same declaration: an operator's change on top of it stays until the code says
-// something else. found reports whether the job existed, in which case an error is that of its node alone.
-func (e *Entry) declare(ctx context.Context, d Declaration) (found bool, err error) {
+// something else. It is left alone, with an ErrNewer, if a newer version of the program decides on it. found reports whether the job existed, in which case an error is that of its node alone.
+func (e *Entry) declare(ctx context.Context, d Declaration, newer newer) (found bool, err error) {
 	spec := e.signed(d.Spec)
 	for {
 		data, stat, err := e.loop.Conn.Get(ctx, e.loop.Tree.Job(d.Job))
@@ -121,6 +137,11 @@ func (e *Entry) declare(ctx context.Context, d Declaration) (found bool, err err
 		case err == nil && old.Declared == spec.Declared:
 			return true, nil
 		}
+		if err == nil {
+			if err := newer.decides(old); err != nil {
+				return true, err
+			}
+		}
 		replaced := spec.Over(old.WrittenAt(stat.Mtime))
 		if err := replaced.CheckSize(); err != nil {
 			return true, fmt.Errorf("together with its former schedule and shards it %w", err)
@@ -141,7 +162,7 @@ func (e *Entry) declare(ctx context.Context, d Declaration) (found bool, err err
 
 // declarer says who declares: "app-1 (v1.4.0)".
 func (e *Entry) declarer() string {
-	if version := e.cfg.Instance.Version; version != "" {
+	if version := cmp.Or(e.cfg.Instance.Program, e.cfg.Instance.Version); version != "" {
 		return fmt.Sprintf("%s (%s)", e.cfg.ID, version)
 	}
 	return e.cfg.ID

@@ -110,7 +110,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 			Since: 1798131600000, Until: 1798218000000, By: "alice@host", Reason: "migration", Missed: job.MisfireOnce,
 		},
 		Since: 1798131600000, Former: &zkrec.Former{Schedule: "@daily", TimeZone: "Asia/Tokyo", Since: 1798000000000},
-		Declared: "00112233aabbccdd",
+		Declaration: zkrec.Declaration{Declared: "00112233aabbccdd"},
 	}
 	sharded := zkrec.Spec{
 		Job:    job.Job{Schedule: "@daily", Shards: 2, ShardParameters: map[int]string{0: "Beijing", 1: "Shanghai"}},

@@ -28,6 +28,7 @@ type Instance struct {
 	PID         int       `json:"pid"`
 	StartedAt   time.Time `json:"started_at"`
 	Version     string    `json:"version"`
+	Program     string    `json:"program,omitempty"`     // the program's version; Version is the library's
 	MaxSlots    int       `json:"max_slots,omitempty"`   // 0 means no limit
 	MaxRunning  int       `json:"max_running,omitempty"` // runs in progress; 0 means no limit
 	Weight      int       `json:"weight,omitempty"`      // relative share; 0 means 1

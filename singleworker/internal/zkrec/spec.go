@@ -41,17 +41,24 @@ type Spec struct {
 	// counts as gone.
 	Canceled bool `json:"canceled,omitempty"`
 
-	// Declared is the Fingerprint of the declaration (Manager.Schedule) that this
-	// spec came from, or that an operator's change overrode. Empty if the job was
-	// never declared.
+	Declaration
+
+	// extra keeps the fields of newer writers.
+	extra map[string]json.RawMessage
+}
+
+// Declaration is what a spec says of the declaration (Manager.Schedule) that it came from, or that an operator's
+// change overrode. It is zero if the job was never declared.
+type Declaration struct {
+	// Declared is the declaration's Fingerprint.
 	Declared string `json:"declared,omitempty"`
 	// DeclaredBy is the instance that first declared that, with its version, and
 	// DeclaredAt when, in Unix milliseconds by its clock. For people only.
 	DeclaredBy string `json:"declared_by,omitempty"`
 	DeclaredAt int64  `json:"declared_at,omitempty"`
-
-	// extra keeps the fields of newer writers.
-	extra map[string]json.RawMessage
+	// DeclaredVersion is the version of that instance's program (Config.Version), empty if it has none: older
+	// programs do not replace the declaration.
+	DeclaredVersion string `json:"declared_version,omitempty"`
 }
 
 // Former is a replaced schedule. It is kept to tell which of its ticks were missed before it was

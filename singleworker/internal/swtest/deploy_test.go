@@ -1,0 +1,63 @@
+package swtest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+)
+
+// An instance of the old version restarts in the middle of a deploy. The schedule of the new version stays, and so does what an
+// operator has changed since; the same without versions brings the old one back.
+func TestOldInstanceRestartsInTheMiddleOfADeploy(t *testing.T) {
+	t.Parallel()
+	for what, test := range map[string]struct {
+		old, current string
+		want         string
+	}{
+		"with versions":    {"1.9.0", "1.10.0", "@weekly"},
+		"without versions": {"", "", "@daily"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, func(t *testing.T, c *swtest.Cluster) {
+				t.Helper()
+				program := func(version, schedule string) swtest.Setup {
+					return swtest.Setup{
+						Handlers:  map[string]singleworker.Handler{"report": working(0)},
+						Jobs:      []singleworker.Job{{Name: "report", Schedule: schedule}},
+						Configure: func(cfg *singleworker.Config) { cfg.Version = version },
+					}
+				}
+				wantSchedule := func(want string) {
+					t.Helper()
+					time.Sleep(settled)
+					jobs, err := c.List(t.Context())
+					if err != nil || len(jobs) != 1 || jobs[0].Job.Schedule != want {
+						t.Errorf("jobs %+v, %v; want schedule %s", jobs, err, want)
+					}
+				}
+				old := program(test.old, "@daily")
+				c.Start("i0", old)
+				second := c.Start("i1", old)
+				wantSchedule("@daily")
+				if err := second.Stop(); err != nil {
+					t.Error(err)
+				}
+				c.Start("i1", program(test.current, "@hourly"))
+				wantSchedule("@hourly")
+				operate(t, c, func(a *admin.Client) error {
+					_, err := a.Edit(t.Context(), "report", func(j *singleworker.Job) error {
+						j.Schedule = "@weekly"
+						return nil
+					}, admin.EditOptions{})
+					return err
+				})
+				c.Instances()[0].Kill()
+				c.Start("i2", old)
+				wantSchedule(test.want)
+			})
+		})
+	}
+}
