@@ -33,11 +33,11 @@ func (f *fakeClient) EnableAt(ctx context.Context, _ admin.Target) (admin.OrderR
 
 func (f *fakeClient) Instance(ctx context.Context, _ string) (admin.InstanceDetails, error) {
 	i := f.instances[0]
-	i.Labels, i.Address, i.JobOrders = map[string]string{"zone": "a", "disk": "ssd"}, "http://db7:8080/jobs", []admin.Order{{InstanceID: i.ID, Job: "report", By: "alice@host", Reason: "disk", At: testNow.Add(-1*time.Hour)}}
+	i.Labels, i.Address, i.JobOrders = map[string]string{"zone": "a", "disk": "ssd"}, "http://db7:8080/jobs", []admin.Order{{InstanceID: i.ID, Job: "report", By: "alice@host", Reason: "disk", At: testNow.Add(-1 * time.Hour)}}
 	run := &admin.Run{Tick: testNow, State: admin.RunRunning, InstanceID: i.ID, Token: 17, RunID: "r1", Attempt: 1, Started: testNow}
 	return admin.InstanceDetails{
 		Instance: i, SessionID: "0x1000a2b", SessionTimeout: 10 * time.Second, Handlers: []string{"import", "nightly"},
-		Slots: []admin.OwnedSlot{{Name: "import[1]", Token: 16, Since: testNow.Add(-3*time.Hour)}, {Name: "nightly", Token: 17, Since: testNow.Add(-2*time.Hour), Run: run}},
+		Slots: []admin.OwnedSlot{{Name: "import[1]", Token: 16, Since: testNow.Add(-3 * time.Hour)}, {Name: "nightly", Token: 17, Since: testNow.Add(-2 * time.Hour), Run: run}},
 	}, f.begin(ctx, "Instance")
 }
 

@@ -89,6 +89,7 @@ func TestChangesGolden(t *testing.T) {
 			{"instances", "enable", "app-3"},
 			{"instances", "disable", "app-2", "--job", "nightly", "--reason", "disk"},
 			{"show", "nightly"},
+			{"why", "nightly"},
 			{"instances", "enable", "app-2", "--job", "nightly"},
 			{"instances", "enable", "app-2", "--job", "nightly"},
 			{"instances", "disable", "--host", "db9", "--job", "nightly", "-o", "json"},

@@ -63,14 +63,14 @@ func TestOrdersForAJobAndForAHost(t *testing.T) {
 			if result.Order != nil {
 				by = result.Order.By
 			}
-			bound := ""
+			var bound []string
 			for _, i := range result.Bound {
-				bound += "," + i.ID
+				bound = append(bound, i.ID)
 			}
 			if result.Instance != nil {
-				bound += "," + result.Instance.ID
+				bound = append(bound, result.Instance.ID)
 			}
-			if got := fmt.Sprintf("%s %s %s %s", result.Outcome, by, strings.TrimPrefix(bound, ","), result.Deaf); got != step.want {
+			if got := fmt.Sprintf("%s %s %s %s", result.Outcome, by, strings.Join(bound, ","), result.Deaf); got != step.want {
 				w.Errorf("step %d: %s, want %s", what, got, step.want)
 			}
 			status := w.get("job")

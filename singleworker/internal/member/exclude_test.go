@@ -94,20 +94,20 @@ func TestDisabledHostClosesItsInstances(t *testing.T) {
 		}
 		roomtest.Pass(time.Second)
 		states := func() string {
-			text := ""
+			var all []string
 			for _, r := range []*roomtest.Rooms{a, b, late} {
-				text += r.Member.Record().State + " "
+				all = append(all, r.Member.Record().State)
 			}
-			return text
+			return strings.Join(all, " ")
 		}
-		if got := states(); got != "disabled active disabled " {
+		if got := states(); got != "disabled active disabled" {
 			g.T.Errorf("states %s", got)
 		}
 		g.Remove(path)
 		for _, r := range []*roomtest.Rooms{a, b, late} {
 			follow(r)
 		}
-		if got := states(); got != "active active active " {
+		if got := states(); got != "active active active" {
 			g.T.Errorf("enabled: states %s", got)
 		}
 	})

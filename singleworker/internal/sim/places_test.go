@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -233,7 +234,7 @@ func TestJobsRunOnlyWhereTheyMay(t *testing.T) {
 	t.Parallel()
 	for k := range simkit.Seeds(60) {
 		seed := simkit.Base() + uint64(k)
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				p := newPlacing(t, seed)
