@@ -248,6 +248,7 @@ func TestBreaches(t *testing.T) {
 				return blind(zkdev.OpSetData, "/tick")(op, path, version)
 			},
 		}, 2},
+		{"a claim ahead of the server's time", leapingClock, "* * * * * ?", breach{anyClock: true}, 14},
 		{"a layout that does not wait for runs to end", runsOfTwoLayouts, "*/5 * * * * ?", breach{hasty: true}, 9},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

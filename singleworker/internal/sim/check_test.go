@@ -29,6 +29,8 @@ type evidence struct {
 	forced  []forced
 	// clocksOff: instances may judge ticks before their time.
 	clocksOff bool
+	// aheadMost is how far a claimed tick may be ahead of the server's time; 0: not judged.
+	aheadMost time.Duration
 	// In between nothing happened to the group, and all was settled.
 	calmFrom, calmTo time.Time
 	// unrecorded are the runs whose results OnRunEnd called unrecorded.
@@ -190,7 +192,22 @@ func check(e evidence) ([]violation, counts) {
 	} else {
 		l.read(e.log)
 	}
+	l.judgeAhead(e)
 	return l.end(e)
+}
+
+// judgeAhead finds ticks that were accounted for too far ahead of the server's time, property 14.
+func (l *ledger) judgeAhead(e evidence) {
+	for k := range e.log {
+		txn := &e.log[k]
+		if e.aheadMost == 0 || txn.Op != zkdev.OpSetData || txn.Code != zkdev.OK || !strings.HasSuffix(txn.Path, "/tick") {
+			continue
+		}
+		record, err := zkrec.ParseTick(txn.Data, txn.Time)
+		if ahead := time.UnixMilli(record.Watermark).Sub(txn.Time); err == nil && ahead > e.aheadMost {
+			l.violatef(14, txn.Path, txn.Time, "the tick is %v ahead of the server's time, %v are allowed", ahead, e.aheadMost)
+		}
+	}
 }
 
 func newLedger(tree zkrec.Tree) *ledger {

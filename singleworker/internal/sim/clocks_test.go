@@ -84,3 +84,15 @@ func TestClockThatWasAhead(t *testing.T) {
 		}
 	})
 }
+
+// leapingClock has the clock of a leap by less than a lease lasts: a must not claim the ticks in between.
+func leapingClock(s *scene, b *breach) {
+	var off atomic.Int64
+	s.clock = func() time.Duration { return time.Duration(off.Load()) }
+	s.limit, s.brief, s.clockOfA = 2*time.Second, true, true
+	s.begin(b, &breach{})
+	off.Store(int64(5 * time.Second))
+	time.Sleep(session / 4)
+	off.Store(0)
+	time.Sleep(2 * session)
+}

@@ -21,6 +21,8 @@ type breach struct {
 	granted time.Duration
 	// hasty: the keeper of a job's shards is told that each run has ended.
 	hasty bool
+	// anyClock: the instance does not compare its clock with the server's.
+	anyClock bool
 	// in makes worlds such that it can be found; nil: any.
 	in func(*profile)
 }

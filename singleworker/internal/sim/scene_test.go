@@ -18,18 +18,24 @@ type scene struct {
 
 	t        *testing.T
 	schedule string
-	brief    bool       // the handler does next to nothing
-	clock    wall.Clock // of the machines
-	latch    bool       // instances are in latch mode
-	relieve  bool       // instances take idle jobs from owners that live, too
+	brief    bool          // the handler does next to nothing
+	clock    wall.Clock    // of the machines
+	clockOfA bool          // clock is that of a alone
+	latch    bool          // instances are in latch mode
+	relieve  bool          // instances take idle jobs from owners that live, too
+	limit    time.Duration // MaxClockOffset, which breach.anyClock ignores
 	witness
 }
 
 const job = "job"
 
 func (s *scene) start(name string, b *breach) *swtest.Instance {
+	clock := s.clock
+	if s.clockOfA && name != "a" {
+		clock = nil
+	}
 	return s.Start(name, swtest.Setup{
-		Dial: b.dial, Wall: s.clock,
+		Dial: b.dial, Wall: clock,
 		Handlers: map[string]singleworker.Handler{job: func(ctx context.Context, _ *singleworker.Run) error {
 			if s.brief {
 				return nil
@@ -41,6 +47,9 @@ func (s *scene) start(name string, b *breach) *swtest.Instance {
 			s.listen(name, &cfg.Hooks)
 			if !s.relieve {
 				cfg.ClaimGrace = singleworker.NoTakeovers
+			}
+			if cfg.MaxClockOffset = s.limit; b.anyClock {
+				cfg.MaxClockOffset = singleworker.NoClockLimit
 			}
 			if s.latch {
 				cfg.Mode = singleworker.LatchMode
@@ -68,6 +77,6 @@ func (s *scene) begin(ofA, ofB *breach) (a, b *swtest.Instance) {
 func (s *scene) end() evidence {
 	s.Close()
 	e := s.evidence(s.Cluster, session)
-	e.latch = s.latch
+	e.latch, e.aheadMost = s.latch, s.limit
 	return e
 }

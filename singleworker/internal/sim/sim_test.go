@@ -88,7 +88,8 @@ var (
 //  12. if the servers lose transactions that they have acknowledged, the rest of the log has all these properties as if the lost ones had
 //     never been: so what they claimed is claimed once more at most, and nothing from before. No run begins, and no lease lasts, on account
 //     of them for longer than a lease after the loss. Leases from before may be valid beside new ones for as long;
-//  13. no instance has more runs in progress than its MaxRunning.
+//  13. no instance has more runs in progress than its MaxRunning;
+//  14. in scenes with a limit on clocks, no tick is claimed further ahead of the server's time than that.
 //
 // What happens in a seed is a plan of numbered steps, each with separate random numbers. The steps, and their
 // virtual times, are always the same as long as the group answers at the same times. The order of events within an instant is the

@@ -33,6 +33,7 @@ type profile struct {
 	Limited          bool          // some instances have MaxSlots
 	Running          int           // each instance's MaxRunning
 	Clocks           bool          // those of machines are off, and leap
+	ClockLimit       time.Duration // MaxClockOffset
 	Lagging          bool          // instances read from servers that are behind
 	Latch            bool          // the group is in latch mode
 	Forgets          bool          // the servers lose transactions that they have acknowledged, once
@@ -61,6 +62,9 @@ func drawProfile(r *rand.Rand, noise time.Duration) profile {
 	}
 	if r.IntN(5) == 0 {
 		p.Running = 1 + r.IntN(6)
+	}
+	if p.Clocks { // most are off by less, or by up to twice as much
+		p.ClockLimit = []time.Duration{singleworker.DefaultMaxClockOffset, 1500 * time.Millisecond, singleworker.NoClockLimit}[r.IntN(3)]
 	}
 	return p
 }
@@ -270,7 +274,7 @@ func (w *world) start(name string) {
 		most = 1 + w.rng.IntN(2*w.Slots/w.Instances)
 	}
 	setup.Configure = func(cfg *singleworker.Config) {
-		cfg.Weight, cfg.MaxSlots, cfg.MaxRunning = weight, most, w.Running
+		cfg.Weight, cfg.MaxSlots, cfg.MaxRunning, cfg.MaxClockOffset = weight, most, w.Running, w.ClockLimit
 		if w.Patient {
 			cfg.ClaimGrace = singleworker.NoTakeovers
 		}
