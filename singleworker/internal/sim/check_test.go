@@ -29,7 +29,7 @@ type evidence struct {
 	forced  []forced
 	// clocksOff: instances may judge ticks before their time.
 	clocksOff bool
-	// aheadMost is how far a claimed tick may be ahead of the server's time; 0: not judged.
+	// aheadMost is how far a claimed tick may be ahead of the server's time; zero or less: not judged.
 	aheadMost time.Duration
 	// In between nothing happened to the group, and all was settled.
 	calmFrom, calmTo time.Time
@@ -200,7 +200,7 @@ func check(e evidence) ([]violation, counts) {
 func (l *ledger) judgeAhead(e evidence) {
 	for k := range e.log {
 		txn := &e.log[k]
-		if e.aheadMost == 0 || txn.Op != zkdev.OpSetData || txn.Code != zkdev.OK || !strings.HasSuffix(txn.Path, "/tick") {
+		if e.aheadMost <= 0 || txn.Op != zkdev.OpSetData || txn.Code != zkdev.OK || !strings.HasSuffix(txn.Path, "/tick") {
 			continue
 		}
 		record, err := zkrec.ParseTick(txn.Data, txn.Time)

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/wall"
 )
@@ -59,6 +60,7 @@ func TestClockThatWasAhead(t *testing.T) {
 		off.Store(int64(ahead))
 		s := &scene{Cluster: swtest.New(t, swtest.Config{SessionTimeout: session}), t: t, schedule: "*/5 * * * * ?", brief: true}
 		s.clock = func() time.Duration { return time.Duration(off.Load()) }
+		s.limit = singleworker.NoClockLimit
 		s.begin(&breach{}, &breach{})
 		now := time.Now()
 		time.Sleep(now.Truncate(5 * time.Second).Add(7 * time.Second).Sub(now)) // to between two ticks

@@ -91,7 +91,7 @@ func aheadClock() time.Duration { return ahead }
 // replacedAhead replaces the schedule several times while the ticks that the owner has claimed are in the future: each
 // schedule begins after them.
 func replacedAhead(s *scene) {
-	s.clock = aheadClock
+	s.clock, s.limit = aheadClock, singleworker.NoClockLimit
 	s.begin(&breach{}, &breach{})
 	for _, schedule := range []string{everyFive, everySecond, everyFive} {
 		s.reschedule(schedule)
@@ -105,7 +105,7 @@ func replacedBeforeItsLayout(s *scene) {
 	if err := s.Submit(s.t.Context(), singleworker.Job{Name: job, Schedule: s.schedule, Shards: 2}); err != nil {
 		s.t.Fatal(err)
 	}
-	s.clock = aheadClock
+	s.clock, s.limit = aheadClock, singleworker.NoClockLimit
 	s.start("a", &breach{})
 	s.clock = nil
 	s.start("b", &breach{})
