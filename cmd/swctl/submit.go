@@ -47,6 +47,7 @@ swctl submit sync @hourly --shards 3 --shard-param 0=Beijing --shard-param 1=Sha
 swctl submit cleanup @manually --arg days=30    # runs when swctl trigger says so
 swctl submit consumer @always --backoff 5s
 swctl submit report '0 6 * * 1' --paused
+swctl submit dump @daily --require zone=a --instance app-1 --instance app-2
 swctl submit nightly '30 3 * * *' --tz Europe/Berlin --handler report --replace --dry-run`,
 		Flags: append(fields.Flags(false),
 			cmdline.Flag{Name: "replace", Usage: "change the job if it exists and differs"},
