@@ -17,7 +17,7 @@ type Job = job.Job
 
 // Handler does the work of one run. When the run loses its right to run, ctx is
 // canceled with the reason as its cause: ErrLeaseLost, ErrStopping, ErrTimeout,
-// ErrStopped or ErrJobCanceled. A run fails if its handler returns an error,
+// ErrStopped, ErrMoved or ErrJobCanceled. A run fails if its handler returns an error,
 // panics or calls runtime.Goexit. A failed run is recorded, logged, and repeated
 // according to Job.Retries; the job continues with its next tick.
 type Handler func(ctx context.Context, run *Run) error
