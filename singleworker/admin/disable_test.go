@@ -162,7 +162,7 @@ func TestInstance(t *testing.T) {
 		}
 		w.adopt("app-1", "sharded[1]")
 		w.put(w.c.tree.Tick("sharded[1]"), []byte("garbage"))
-		hash, list, _ := zkrec.EncodeHandlers([]string{"sharded", "job"})
+		hash, list, _ := zkrec.EncodeHandlers([]string{"sharded", "job"}, nil)
 		w.must(w.hand.conn.EnsureRoot(w.Context(), w.c.tree.Handlers()))
 		w.multi(zkcreate(w.c.tree.HandlerList(hash), list))
 		w.put(w.c.tree.Instance("app-1"), zkrec.Instance{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -37,7 +38,28 @@ func (c *Client) get(ctx context.Context, name string) (JobStatus, error) {
 	if len(nodes) > 0 {
 		status.State, status.Reason = StateInvalid, nodes[0].reason()
 	}
+	if err == nil && status.DeclaredBy != "" && !status.declaredLate {
+		status.Undeclared, err = c.undeclared(ctx, name, live)
+	}
 	return status, err
+}
+
+// undeclared reports whether live instances publish what they declare, each of them, and none declares the job.
+func (c *Client) undeclared(ctx context.Context, name string, live map[string]Instance) (bool, error) {
+	lists := make(map[string]bool) // by hash: which are known
+	for _, i := range live {
+		lists[i.place.record.Handlers] = true
+	}
+	for hash := range lists {
+		data, _, err := c.conn.Get(ctx, c.tree.HandlerList(hash))
+		if err != nil && !errors.Is(err, zkconn.ErrNoNode) && !errors.Is(err, ErrDenied) {
+			return false, err
+		}
+		if jobs, known := zkrec.ParseDeclared(hash, data); !known || slices.Contains(jobs, name) {
+			return false, nil
+		}
+	}
+	return len(lists) > 0, nil
 }
 
 // checkSlot refuses a name that cannot be that of a job or a shard.

@@ -152,7 +152,8 @@ func (r records) status(of parsed, live map[string]Instance, now time.Time) JobS
 	name, index, sharded := zkrec.SplitSlot(r.slot)
 	s := JobStatus{
 		Name: r.slot, Job: job.Job{Name: name}, Version: r.stat.Version, State: StateUnowned, Registered: r.registered,
-		Declared: of.declared, DeclaredBy: of.spec.DeclaredBy, DeclaredAt: milli(of.spec.DeclaredAt), Watermark: milli(r.tick.Watermark),
+		Declared: of.declared, DeclaredBy: of.spec.DeclaredBy, DeclaredAt: milli(of.spec.DeclaredAt), declaredLate: of.spec.DeclaredLate,
+		Watermark: milli(r.tick.Watermark),
 	}
 	if r.owner.SID != "" {
 		s.Owner = &Owner{InstanceID: r.owner.SID, Token: r.ownerStat.Mzxid, Since: inUTC(r.ownerStat.Mtime)}

@@ -50,11 +50,15 @@ type JobStatus struct {
 	// (Manager.Schedule), without an operator's change.
 	Declared bool `json:"declared"`
 	// DeclaredBy is the instance that first declared the job as it is, or as it was before an
-	// operator's change, with its version: "app-1 (v1.4.0)"; DeclaredAt is when, by its clock. Whether
-	// any code still declares the job is not known. Empty if none ever did, or an older version.
+	// operator's change, with its version: "app-1 (v1.4.0)"; DeclaredAt is when, by its clock.
+	// Empty if none ever did, or an older version.
 	DeclaredBy string    `json:"declared_by,omitempty"`
 	DeclaredAt time.Time `json:"declared_at,omitzero"`
-	State      State     `json:"state"`
+	// Undeclared means that no live instance declares the job any more, according to what they
+	// publish. Only Get tells.
+	Undeclared   bool  `json:"undeclared,omitempty"`
+	declaredLate bool  // by a running Manager, which does not publish that
+	State        State `json:"state"`
 	// Reason is why the State is not StateOwned. In JSON it is a sentence, with its code as
 	// "reason_code".
 	Reason reason.Reason `json:"reason,omitzero"`

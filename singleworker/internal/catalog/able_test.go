@@ -22,7 +22,7 @@ func peer(g *roomtest.Group, sid string, handlers ...string) {
 	g.T.Helper()
 	record := zkrec.Instance{Incarnation: sid + "-1", State: zkrec.InstanceActive}
 	if len(handlers) > 0 {
-		hash, data, _ := zkrec.EncodeHandlers(handlers)
+		hash, data, _ := zkrec.EncodeHandlers(handlers, nil)
 		if err := g.Editor.EnsureRoot(g.T.Context(), g.Tree.Handlers()); err != nil {
 			g.T.Fatal(err)
 		}
@@ -127,7 +127,7 @@ func TestHandlersThatAreNotWhatTheirHashSays(t *testing.T) {
 		g.Submit("job")
 		g.Create(g.Tree.Registration("job", "b"), "")
 		peer(g, "b", "other")
-		hash, _, _ := zkrec.EncodeHandlers([]string{"other"})
+		hash, _, _ := zkrec.EncodeHandlers([]string{"other"}, nil)
 		g.Set(g.Tree.HandlerList(hash), []byte("job"))
 		a := g.NewCatalog(member.Config{ID: "a", Handlers: []string{"job"}})
 		a.Start()
@@ -215,7 +215,7 @@ func TestAbleFollowsWhereAJobMayRun(t *testing.T) {
 		a := g.NewCatalog(member.Config{ID: "a", Handlers: []string{"job"}, Instance: zkrec.Instance{Labels: map[string]string{"zone": "a"}}})
 		a.Start()
 		place := func(sid, host, zone string, specs int) {
-			hash, _, _ := zkrec.EncodeHandlers([]string{"job"})
+			hash, _, _ := zkrec.EncodeHandlers([]string{"job"}, []string{})
 			record := zkrec.Instance{
 				Incarnation: sid + "-1", State: zkrec.InstanceActive, Handlers: hash, Host: host, Labels: map[string]string{"zone": zone}, Specs: specs,
 			}

@@ -57,6 +57,7 @@ func (e *Entry) DeclareOne(ctx context.Context, d Declaration) error {
 		}
 		newer, err := e.readNewer(ctx)
 		if err == nil {
+			d.Spec.DeclaredLate = true
 			_, err = e.declare(ctx, d, newer)
 		}
 		return err
@@ -105,7 +106,7 @@ func (e *Entry) declareNew(ctx context.Context) (rest []Declaration, err error) 
 func (e *Entry) signed(spec zkrec.Spec) zkrec.Spec {
 	spec.Declaration = zkrec.Declaration{
 		Declared: spec.Fingerprint(), DeclaredBy: e.declarer(), DeclaredAt: time.Now().UnixMilli(),
-		DeclaredVersion: e.cfg.Instance.Program,
+		DeclaredVersion: e.cfg.Instance.Program, DeclaredLate: spec.DeclaredLate,
 	}
 	return spec
 }

@@ -26,11 +26,15 @@ type handlerNode struct {
 }
 
 // handlerNodeOf returns the node of a list; nil is not published.
-func handlerNodeOf(names []string) *handlerNode {
+func handlerNodeOf(names []string, declarations []Declaration) *handlerNode {
 	if names == nil {
 		return new(handlerNode)
 	}
-	hash, data, ok := zkrec.EncodeHandlers(names)
+	jobs := make([]string, len(declarations))
+	for i, d := range declarations {
+		jobs[i] = d.Job
+	}
+	hash, data, ok := zkrec.EncodeHandlers(names, jobs)
 	if !ok {
 		return new(handlerNode)
 	}
@@ -39,7 +43,9 @@ func handlerNodeOf(names []string) *handlerNode {
 
 // SetHandlers takes in another list of handlers of this instance. It is published when this instance joins, or by
 // Member.Publish.
-func (e *Entry) SetHandlers(names []string) { e.handlers.Store(handlerNodeOf(names)) }
+func (e *Entry) SetHandlers(names []string) {
+	e.handlers.Store(handlerNodeOf(names, e.cfg.Declarations))
+}
 
 // keepHandlers publishes the list of handlers that the record of a member is about to name. It also writes a list
 // that exists: an instance that is about to remove it as old then finds another version.

@@ -26,7 +26,7 @@ type Entry struct {
 
 func newEntry(loop *session.Loop, cfg Config) *Entry {
 	e := &Entry{loop: loop, cfg: cfg}
-	e.handlers.Store(handlerNodeOf(cfg.Handlers))
+	e.handlers.Store(handlerNodeOf(cfg.Handlers, cfg.Declarations))
 	return e
 }
 

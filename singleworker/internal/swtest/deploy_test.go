@@ -61,3 +61,46 @@ func TestOldInstanceRestartsInTheMiddleOfADeploy(t *testing.T) {
 		})
 	}
 }
+
+// A job that no live instance declares any more stays, and says so; one that a running Manager declared never does.
+func TestJobThatIsNoLongerDeclared(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) {
+		t.Helper()
+		setup := swtest.Setup{
+			Handlers: map[string]singleworker.Handler{"report": working(0)},
+			Jobs:     []singleworker.Job{{Name: "report", Schedule: "@daily"}},
+		}
+		wantUndeclared := func(name string, want bool) {
+			t.Helper()
+			time.Sleep(settled)
+			operate(t, c, func(a *admin.Client) error {
+				status, err := a.Get(t.Context(), name)
+				if status.Undeclared != want {
+					t.Errorf("%s by %s: undeclared %v, want %v", name, status.DeclaredBy, status.Undeclared, want)
+				}
+				return err
+			})
+		}
+		first := c.Start("i0", setup)
+		wantUndeclared("report", false)
+		setup.Jobs = nil
+		second := c.Start("i1", setup)
+		wantUndeclared("report", false) // the first one does
+		if err := first.Stop(); err != nil {
+			t.Error(err)
+		}
+		wantUndeclared("report", true)
+		if err := c.Submit(t.Context(), singleworker.Job{Name: "submitted", Schedule: "@daily"}); err != nil {
+			t.Error(err)
+		}
+		wantUndeclared("submitted", false)
+		if err := second.Manager().Schedule(singleworker.Job{Name: "late", Schedule: "@daily"}); err != nil {
+			t.Error(err)
+		}
+		wantUndeclared("late", false)
+		if err := second.Stop(); err != nil {
+			t.Error(err)
+		}
+		wantUndeclared("report", false) // nobody lives who could
+	})
+}

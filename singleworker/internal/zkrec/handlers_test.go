@@ -11,8 +11,8 @@ import (
 
 func TestHandlersAreNamedByTheirContent(t *testing.T) {
 	t.Parallel()
-	hash, data, ok := zkrec.EncodeHandlers([]string{"stats", "daily", "stats"})
-	again, _, _ := zkrec.EncodeHandlers([]string{"daily", "stats"})
+	hash, data, ok := zkrec.EncodeHandlers([]string{"stats", "daily", "stats"}, nil)
+	again, _, _ := zkrec.EncodeHandlers([]string{"daily", "stats"}, nil)
 	if !ok || hash != "4f2eb64a9ea7775d" || again != hash || string(data) != "daily\nstats" {
 		t.Errorf("hash %q, %q; data %q, %v", hash, again, data, ok)
 	}
@@ -24,7 +24,7 @@ func TestHandlersAreNamedByTheirContent(t *testing.T) {
 			t.Errorf("data of another hash is read as %q", names)
 		}
 	}
-	none, data, ok := zkrec.EncodeHandlers(nil)
+	none, data, ok := zkrec.EncodeHandlers(nil, nil)
 	if names, err := zkrec.ParseHandlers(none, data); !ok || err != nil || len(names) > 0 {
 		t.Errorf("no handlers are read as %q, %v", names, err)
 	}
@@ -36,11 +36,44 @@ func TestTooManyHandlersAreNotPublished(t *testing.T) {
 	for i := range zkrec.MaxHandlersBytes / 8 { // with the newlines, one byte less
 		names = append(names, fmt.Sprintf("h%06d", i))
 	}
-	if _, data, ok := zkrec.EncodeHandlers(names); !ok || len(data) != zkrec.MaxHandlersBytes-1 {
+	if _, data, ok := zkrec.EncodeHandlers(names, nil); !ok || len(data) != zkrec.MaxHandlersBytes-1 {
 		t.Errorf("%d bytes: %v", len(data), ok)
 	}
 	names[0] += "xx"
-	if _, _, ok := zkrec.EncodeHandlers(names); ok {
+	if _, _, ok := zkrec.EncodeHandlers(names, nil); ok {
 		t.Error("a list that is too long is to be published")
+	}
+}
+
+// The jobs that a program declares stand before its handlers, in lines that older readers take for handlers of no job.
+func TestDeclaredJobsAreListedWithTheHandlers(t *testing.T) {
+	t.Parallel()
+	hash, data, ok := zkrec.EncodeHandlers([]string{"stats", "daily"}, []string{"report", "audit"})
+	if !ok || string(data) != "\t\n\taudit\n\treport\ndaily\nstats" {
+		t.Errorf("data %q, %v", data, ok)
+	}
+	if names, err := zkrec.ParseHandlers(hash, data); err != nil || !slices.Equal(names, []string{"daily", "stats"}) {
+		t.Errorf("handlers %q, %v", names, err)
+	}
+	if jobs, known := zkrec.ParseDeclared(hash, data); !known || !slices.Equal(jobs, []string{"audit", "report"}) {
+		t.Errorf("declared %q, known: %v", jobs, known)
+	}
+	for what, test := range map[string]struct {
+		jobs  []string
+		known bool
+	}{
+		"none":         {[]string{}, true},
+		"not told":     {nil, false},
+		"no room left": {[]string{strings.Repeat("x", zkrec.MaxHandlersBytes)}, false},
+	} {
+		hash, data, ok := zkrec.EncodeHandlers([]string{"daily"}, test.jobs)
+		names, err := zkrec.ParseHandlers(hash, data)
+		jobs, known := zkrec.ParseDeclared(hash, data)
+		if !ok || err != nil || !slices.Equal(names, []string{"daily"}) || len(jobs) > 0 || known != test.known {
+			t.Errorf("%s: handlers %q, %v; declared %q, known: %v", what, names, err, jobs, known)
+		}
+	}
+	if jobs, known := zkrec.ParseDeclared("0123", data); known {
+		t.Errorf("of another hash: %q", jobs)
 	}
 }

@@ -59,6 +59,9 @@ type Declaration struct {
 	// DeclaredVersion is the version of that instance's program (Config.Version), empty if it has none: older
 	// programs do not replace the declaration.
 	DeclaredVersion string `json:"declared_version,omitempty"`
+	// DeclaredLate means that it was declared by a running Manager: instances publish only what they declare when
+	// they start.
+	DeclaredLate bool `json:"declared_late,omitempty"`
 }
 
 // Former is a replaced schedule. It is kept to tell which of its ticks were missed before it was

@@ -58,6 +58,9 @@ func (p Page) declared(job admin.JobStatus) string {
 	if job.DeclaredBy != "" {
 		by = fmt.Sprintf(" by %s %s", job.DeclaredBy, output.Relative(job.DeclaredAt, p.Now))
 	}
+	if job.Undeclared {
+		by += ", and by no live instance any more"
+	}
 	switch {
 	case job.Declared:
 		return "in code" + by + ", unchanged"
