@@ -91,7 +91,7 @@ func TestAlwaysRestarts(t *testing.T) {
 		if pause := last.Started.Sub(before.End()); pause.Round(100*time.Millisecond) != time.Second {
 			t.Errorf("the pause after a run of %v is %v", before.End().Sub(before.Started), pause)
 		}
-		if s := status(t, c, "job0"); s.LastRun == nil || s.LastRun.State != admin.RunRunning || !s.NextRun.IsZero() || !s.LastRun.Started.Equal(last.Started.Truncate(time.Millisecond)) {
+		if s := status(t, c, "job0"); s.LastRun == nil || s.LastRun.State != admin.RunRunning || s.LastRun.Restarts != 0 || !s.NextRun.IsZero() || !s.LastRun.Started.Equal(last.Started.Truncate(time.Millisecond)) {
 			t.Errorf("while it runs: %+v", s.LastRun)
 		}
 		wantOneAtATime(t, c)
