@@ -101,7 +101,7 @@ func (u *untimedWorld) operate(f func(ctx context.Context, c *admin.Client) erro
 
 // lasting is a handler that ends by itself after up to so long, or with its context.
 func lasting(d time.Duration) singleworker.Handler {
-	return func(ctx context.Context, run *singleworker.Run) error {
+	return func(ctx context.Context, _ *singleworker.Run) error {
 		timer := time.NewTimer(time.Duration(time.Now().UnixNano() % int64(d)))
 		defer timer.Stop()
 		select {
