@@ -14,11 +14,13 @@ const holdEvicted = time.Second
 // leaves other runs alone.
 func (r *Runner) Evict(name string) {
 	r.box.Post(func() {
-		act, j := r.running[name], r.jobs[name]
-		if act == nil || j == nil || !act.always {
+		act := r.running[name]
+		if act == nil || !act.always {
 			return
 		}
-		j.evicted = true
+		if j := r.jobs[name]; j != nil { // else this instance may not run it any more
+			j.evicted = true
+		}
 		act.stop(ErrMoved)
 	})
 }

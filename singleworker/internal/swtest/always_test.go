@@ -333,3 +333,46 @@ func TestAlwaysIsReportedMissing(t *testing.T) {
 		}
 	})
 }
+
+// A job that always runs leaves an instance that may not run it any more: because of an order for the job, or of what the job
+// requires.
+func TestAlwaysLeavesWhereItMayNotRun(t *testing.T) {
+	t.Parallel()
+	for what, bar := range map[string]func(t *testing.T, a *admin.Client, owner string) error{
+		"an order for the job": func(t *testing.T, a *admin.Client, owner string) error {
+			t.Helper()
+			_, err := a.DisableAt(t.Context(), admin.Target{InstanceID: owner, Job: "job0"}, admin.OrderOptions{By: "test"})
+			return err
+		},
+		"requirements": func(t *testing.T, a *admin.Client, owner string) error {
+			t.Helper()
+			_, err := a.Edit(t.Context(), "job0", func(j *singleworker.Job) error {
+				j.Instances = []string{map[string]string{"i0": "i1", "i1": "i0"}[owner]}
+				return nil
+			}, admin.EditOptions{})
+			return err
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, func(t *testing.T, c *swtest.Cluster) {
+				t.Helper()
+				setup := always(t, c, 1, serving)
+				c.Start("i0", setup)
+				c.Start("i1", setup)
+				time.Sleep(settled)
+				owner := c.Owners()["job0"]
+				operate(t, c, func(a *admin.Client) error { return bar(t, a, owner) })
+				time.Sleep(settled)
+				if next := c.Owners()["job0"]; next == owner || next == "" {
+					t.Errorf("%q owns the job, want the other one than %s", next, owner)
+				}
+				runs := c.Runs()
+				if last := runs[len(runs)-1]; last.Instance.Name == owner || !last.End().IsZero() {
+					t.Errorf("the last run is on %s, ended at %v; want one in progress elsewhere than on %s", last.Instance.Name, last.End(), owner)
+				}
+				wantNoTickTwice(t, c)
+				pass(t, c)
+			})
+		})
+	}
+}
