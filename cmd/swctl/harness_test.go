@@ -192,7 +192,7 @@ func newFake() *fakeClient {
 		}
 	}
 	f.instances = []admin.Instance{
-		{ID: "app-1", Incarnation: "1", Host: "db7.example.org", PID: 4711, StartedAt: testNow.Add(-76 * time.Hour), Version: "v0.3.0", Owned: 1, Weight: 2, MaxSlots: 20, State: "active"},
+		{ID: "app-1", Incarnation: "1", Host: "db7.example.org", PID: 4711, StartedAt: testNow.Add(-76 * time.Hour), Version: "v0.3.0", Program: "1.4.0", Owned: 1, Weight: 2, MaxSlots: 20, MaxRunning: 5, State: "active"},
 		{ID: "app-2", Incarnation: "2", Host: "db8.example.org", PID: 17, StartedAt: testNow.Add(-3 * time.Minute), Owned: 1, Weight: 1, State: "stopping"},
 	}
 	return f

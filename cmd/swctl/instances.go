@@ -26,7 +26,8 @@ STATE none is not an instance: no session holds it. NOTE says why, and who told 
 drain, and how far a clock differs: the jobs of that instance run too early or too late
 by that much, but never twice.
 If the application runs in latch mode, one instance is the leader and owns every job; the
-others are standby. WEIGHT is the relative size of its share (Config.Weight). While the
+others are standby. WEIGHT is the relative size of its share (Config.Weight). VERSION is
+that of the program (Config.Version) or, if it has none, of the library. While the
 server answers, --timeout starts again with each of its answers.
 
 See also the help of swctl instances show, drain, disable and enable.`,

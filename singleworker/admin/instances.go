@@ -33,7 +33,8 @@ type Instance struct {
 	Host        string    `json:"host"`
 	PID         int       `json:"pid"`
 	StartedAt   time.Time `json:"started_at,omitzero"`
-	Version     string    `json:"version"`
+	Version     string    `json:"version"`               // of the library
+	Program     string    `json:"program,omitempty"`     // Config.Version, the program's
 	Owned       int       `json:"owned"`                 // slots it owns, according to the owner records
 	MaxSlots    int       `json:"max_slots"`             // maximum number of slots; 0 means no limit
 	MaxRunning  int       `json:"max_running,omitempty"` // maximum number of runs in progress; 0 means no limit
@@ -217,7 +218,7 @@ func (c *Client) nodes(ctx context.Context) (map[string]Instance, error) {
 func instanceOf(sid string, record zkrec.Instance, o zkrec.Order, ordered bool) Instance {
 	instance := Instance{
 		ID: sid, Incarnation: record.Incarnation, Host: record.Host, PID: record.PID,
-		StartedAt: inUTC(record.StartedAt), Version: record.Version, Owned: record.Owned, MaxSlots: record.MaxSlots, MaxRunning: record.MaxRunning,
+		StartedAt: inUTC(record.StartedAt), Version: record.Version, Program: record.Program, Owned: record.Owned, MaxSlots: record.MaxSlots, MaxRunning: record.MaxRunning,
 		Weight: max(1, record.Weight),
 		State:  record.State, Withdrawn: record.Withdrawn, Guard: record.Guard,
 	}

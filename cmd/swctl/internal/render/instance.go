@@ -39,7 +39,8 @@ func (p Page) Instance(d admin.InstanceDetails) {
 	p.field("Address", i.Address)
 	p.field("Labels", reason.Labels(i.Labels))
 	p.field("Started", p.moment(i.StartedAt, time.UTC))
-	p.field("Version", i.Version)
+	p.field("Version", i.Program)
+	p.field("Library", i.Version)
 	session := d.SessionID
 	if d.SessionTimeout != 0 {
 		session += ", timeout " + output.Exact(d.SessionTimeout)
@@ -47,6 +48,9 @@ func (p Page) Instance(d admin.InstanceDetails) {
 	p.field("Session", session)
 	p.field("Handlers", strings.Join(d.Handlers, ", "))
 	p.field("Slots", fmt.Sprintf("%s, weight %d", owned(i), i.Weight))
+	if i.MaxRunning > 0 {
+		p.field("Runs", fmt.Sprintf("%d at once at most", i.MaxRunning))
+	}
 	if len(d.Slots) == 0 {
 		return
 	}

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -25,7 +26,7 @@ func (p Page) Instances(all []admin.Instance) {
 			state = "leader"
 		}
 		notes := slices.DeleteFunc([]string{i.Reason, p.orderNote(i), clockNote(i)}, func(s string) bool { return s == "" })
-		t.Row(i.ID, state, owned(i), weight, i.Host, pid, output.Relative(i.StartedAt, p.Now), i.Version, strings.Join(notes, "; "))
+		t.Row(i.ID, state, owned(i), weight, i.Host, pid, output.Relative(i.StartedAt, p.Now), cmp.Or(i.Program, i.Version), strings.Join(notes, "; "))
 	}
 	t.Write(p.Out, "")
 }
