@@ -8,6 +8,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/catalog"
 	"github.com/swjobs/singleworker/singleworker/internal/deputy"
+	"github.com/swjobs/singleworker/singleworker/internal/election"
 	"github.com/swjobs/singleworker/singleworker/internal/journal"
 	"github.com/swjobs/singleworker/singleworker/internal/keeper"
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
@@ -67,6 +68,7 @@ type Coordinator struct {
 	joining        joining
 	waiting        waiting
 	health         health
+	term           int64         // as leader, the last one
 	nextSync       time.Duration // Mono
 	failure        error         // why the loop must end
 }
@@ -154,10 +156,13 @@ func (h handler) Turn() {
 	}
 }
 
-// Ended ends the leases: once the connection is closed, the others take over at once.
+// Ended ends the leases and the term: once the connection is closed, the others take over at once.
 func (h handler) Ended() {
 	h.owner.Lapse()
 	h.journal.Ended()
+	if h.health.latest.Leads { // the term's own end came too late to be told
+		h.observer.LeadsNoMore(h.term, election.ErrStopped)
+	}
 }
 
 // sync looks again, whatever the watches told or missed. Without a session it only refuses claims whose

@@ -2,10 +2,12 @@ package coord
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/election"
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -38,6 +40,20 @@ func TestElectionThatIsDenied(t *testing.T) {
 			}
 		default:
 			g.T.Error("Run continues, and the instance never leads")
+		}
+	})
+}
+
+// The end of a term is told also when the loop ends at the same moment.
+func TestTermThatEndsWithTheLoop(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.configure = func(cfg *Config) { cfg.Member.Latch, cfg.Member.Instance.Mode = true, zkrec.ModeLatch }
+		a := g.join("a")
+		roomtest.Pass(time.Minute)
+		a.stop() // without Leave
+		<-a.ended
+		if want := []string{"leads", election.ErrStopped.Error()}; !slices.Equal(a.Terms, want) {
+			g.T.Errorf("told %q, want %q", a.Terms, want)
 		}
 	})
 }

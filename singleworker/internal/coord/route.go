@@ -89,7 +89,7 @@ func (h handler) Handle(n session.Notice) {
 		h.join()
 	case member.Leading:
 		h.journal.AdvanceAll()
-		h.health.latest.Leads = true
+		h.health.latest.Leads, h.term = true, n.Token
 		h.observer.Leads(n.Token)
 	case member.LeadingEnded:
 		h.health.latest.Leads = false

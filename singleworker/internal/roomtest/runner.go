@@ -23,6 +23,7 @@ type Runner struct {
 	Done      []string                     // ticks that this instance reported as complete
 	Announced int                          // how often requests were told
 	AtLimit   bool                         // what Full reports
+	Terms     []string                     // beginnings and ends of terms as leader
 
 	WrongClock bool // as told last
 
@@ -48,11 +49,17 @@ func (r *Runner) Own(o journal.Ownership) {
 // SessionChanged implements coord.Observer.
 func (r *Runner) SessionChanged(session.State, time.Duration) {}
 
-// Leads implements coord.Observer.
-func (r *Runner) Leads(int64) {}
+// Leads records the beginning of a term as leader.
+func (r *Runner) Leads(int64) { r.tellTerm("leads") }
 
-// LeadsNoMore implements coord.Observer.
-func (r *Runner) LeadsNoMore(int64, error) {}
+// LeadsNoMore records its end.
+func (r *Runner) LeadsNoMore(_ int64, cause error) { r.tellTerm(cause.Error()) }
+
+func (r *Runner) tellTerm(what string) {
+	r.Lock()
+	defer r.Unlock()
+	r.Terms = append(r.Terms, what)
+}
 
 // Requested records what operators request.
 func (r *Runner) Requested(slot string, requests []ticks.Request) {
