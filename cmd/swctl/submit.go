@@ -30,7 +30,7 @@ const ownerWait = 2 * time.Second
 
 func (a *app) submitCommand() *cmdline.Command {
 	return &cmdline.Command{
-		Name: "submit", Args: "NAME SCHEDULE",
+		Name: "submit", Args: "NAME SCHEDULE | --file FILE",
 		Short: "create a job, or change it with --replace",
 		Long: `Returns when ZooKeeper has accepted the job, and prints which instance has adopted it
 (waiting up to 2 s for that) and when it runs next. Submitting an identical job again
@@ -39,7 +39,12 @@ is given. Quote the schedule, or the shell expands it.
 
 With --shards each tick runs N times at once, as shards 0 to N-1, on whichever instances
 own them; the handler gets the number of its shard, the number of shards, and the
---shard-param of its shard.`,
+--shard-param of its shard.
+
+With --file the jobs come from a file: one, or a list, in the JSON that swctl import writes and
+that swctl list -o json has as "spec". All are checked before the first is submitted; the first
+that is refused ends the command, and the same file can be submitted again. It does not wait
+for owners; a thousand jobs take seconds, so give many a longer --timeout.`,
 		Examples: `swctl submit nightly '0 3 * * *' --tz Europe/Berlin --handler report
 swctl submit heartbeat '@every 90s' --arg url=http://10.0.0.7/ --arg tries=3
 swctl submit import @hourly --run-timeout 10m --retries 3 --backoff 30s --args-json @import.json
@@ -48,8 +53,10 @@ swctl submit cleanup @manually --arg days=30    # runs when swctl trigger says s
 swctl submit consumer @always --backoff 5s
 swctl submit report '0 6 * * 1' --paused
 swctl submit dump @daily --require zone=a --instance app-1 --instance app-2
-swctl submit nightly '30 3 * * *' --tz Europe/Berlin --handler report --replace --dry-run`,
+swctl submit nightly '30 3 * * *' --tz Europe/Berlin --handler report --replace --dry-run
+swctl submit --file jobs.json --dry-run`,
 		Flags: append(fields.Flags(false),
+			cmdline.Flag{Name: flagFile, Usage: "`FILE` with jobs as JSON, one or a list; - is stdin"},
 			cmdline.Flag{Name: "replace", Usage: "change the job if it exists and differs"},
 			cmdline.Flag{Name: flagPaused, Usage: "paused from the beginning, until swctl resume; a job that exists and is not paused differs"},
 			cmdline.Flag{Name: flagDryRun, Usage: "check and tell what would be done, change nothing"},
@@ -59,16 +66,19 @@ swctl submit nightly '30 3 * * *' --tz Europe/Berlin --handler report --replace 
 }
 
 func submit(ctx context.Context, c *call) error {
+	opts := admin.SubmitOptions{Replace: c.Flags.Bool("replace"), DryRun: c.Flags.Bool(flagDryRun)}
+	if c.Flags.Bool(flagPaused) {
+		opts.Pause = &admin.PauseOptions{By: c.whoami()}
+	}
+	if c.Flags.IsSet(flagFile) {
+		return submitFile(ctx, c, opts)
+	}
 	j, err := c.jobToSubmit()
 	if err != nil {
 		return err
 	}
 	if err := fields.Check(j, c.Now()); err != nil {
 		return fmt.Errorf("submit %s: %w", j.Name, err)
-	}
-	opts := admin.SubmitOptions{Replace: c.Flags.Bool("replace"), DryRun: c.Flags.Bool(flagDryRun)}
-	if c.Flags.Bool(flagPaused) {
-		opts.Pause = &admin.PauseOptions{By: c.whoami()}
 	}
 	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
 		done, err := client.Submit(ctx, j, opts)
