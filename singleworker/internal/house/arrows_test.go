@@ -200,6 +200,10 @@ var forbidden = []arrow{
 		reason: "a field of a job is a flag, a line and an error, for all commands alike",
 	},
 	{
+		from: "cmd/swctl/internal/imports", to: []string{outside, "net/...", "os/..."}, but: []string{"singleworker/job"},
+		reason: "what other schedulers keep becomes jobs and remarks: bytes come in, nothing is asked",
+	},
+	{
 		from: "cmd/swctl/internal/group", to: []string{"cmd/..."}, tests: true,
 		but:    []string{"cmd/swctl/internal/cmdline", "cmd/swctl/internal/fields"},
 		reason: "what talks to the group prints nothing",

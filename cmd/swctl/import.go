@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/imports"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+const (
+	flagSystem = "system"
+	flagTo     = "to"
+
+	formatCrontab = "crontab"
+)
+
+func (a *app) importCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name: "import", Args: "crontab FILE",
+		Short: "make job files of another scheduler's jobs",
+		Long: `Prints the jobs as JSON, or writes them to a file or a directory, and lists on stderr what
+does not translate: the job, the field, the reason, and what to do. Nothing is submitted:
+read the jobs, then swctl submit --file. With exit code 0 everything was translated; with 1
+something was not, and the jobs that were made are there nevertheless. FILE - is stdin.
+
+Lines of a crontab become jobs of the handler "command", which is that of jobs.Command.`,
+		Examples: `swctl import crontab /var/spool/cron/crontabs/www --tz Europe/Berlin --to jobs.json
+swctl import crontab /etc/crontab --system --tz Europe/Berlin --to jobs/
+crontab -l | swctl import crontab - --tz UTC -o json | jq .remarks`,
+		Flags: []cmdline.Flag{
+			{Name: fields.FlagTZ, Usage: "`ZONE` time zone of schedules that name no zone: that of the old scheduler's machine"},
+			{Name: flagTo, Usage: "`PATH` a new file for the list of jobs, or a directory for a file for each job (default stdout)"},
+			{Name: flagSystem, Usage: "lines of the crontab name a user, as in /etc/crontab and /etc/cron.d"},
+		},
+		Run: a.run(importJobs),
+	}
+}
+
+func importJobs(ctx context.Context, c *call) error {
+	r, err := c.imported(ctx)
+	if err != nil {
+		return err
+	}
+	wrote, err := c.writeJobs(r.Jobs)
+	if err != nil {
+		return err
+	}
+	document := api.New("Import", struct {
+		Jobs    []job.Job        `json:"jobs"`
+		Remarks []imports.Remark `json:"remarks"`
+		Files   []string         `json:"files,omitempty"`
+	}{append([]job.Job{}, r.Jobs...), append([]imports.Remark{}, r.Remarks...), wrote})
+	switch {
+	case c.JSON:
+		err = c.PutJSON(document)
+	case len(wrote) == 0:
+		err = output.JSON(&c.Out, "  ", append([]job.Job{}, r.Jobs...))
+	default:
+		fmt.Fprintf(&c.Out, "wrote %s to %s\n", render.Count(len(r.Jobs)), output.OneLine(c.Flags.String(flagTo)))
+	}
+	for _, remark := range r.Remarks {
+		c.remark(remark)
+	}
+	if n := r.Lost(); n > 0 {
+		err = errors.Join(err, lossError{n})
+	}
+	return err
+}
+
+// lossError says that not everything was translated.
+type lossError struct{ n int }
+
+func (e lossError) Error() string {
+	return fmt.Sprintf("import: remarks about what is not translated: %d", e.n)
+}
+
+// ExitCode is that of a result that is negative.
+func (lossError) ExitCode() int { return int(cmdline.ExitNo) }
+
+// remark prints one to stderr, for people: documents have them.
+func (c *call) remark(r imports.Remark) {
+	kind := "note"
+	if r.Lost {
+		kind = "not translated"
+	}
+	var of []string
+	for _, part := range []string{r.Job, r.Field} {
+		if part != "" {
+			of = append(of, part)
+		}
+	}
+	text := fmt.Sprintf("%s: %s: %s", kind, strings.Join(of, ", "), r.Text)
+	if r.Do != "" {
+		text += "; try: " + r.Do
+	}
+	c.say(text)
+}
+
+// imported reads the source that the line names.
+func (c *call) imported(context.Context) (imports.Result, error) {
+	opts := imports.Options{Zone: c.Flags.String(fields.FlagTZ), Now: c.Now()}
+	if _, err := (job.Job{TimeZone: opts.Zone}).Location(); err != nil {
+		return imports.Result{}, fields.Refused(err)
+	}
+	if len(c.Args) != 2 || c.Args[0] != formatCrontab {
+		return imports.Result{}, cmdline.Usage("import needs a format and a file").Try("swctl import crontab FILE")
+	}
+	text, err := c.readInput(c.Args[1])
+	if err != nil {
+		return imports.Result{}, err
+	}
+	return imports.Crontab(text, c.Flags.Bool(flagSystem), opts), nil
+}
+
+// writeJobs writes the jobs where --to says, and overwrites nothing.
+func (c *call) writeJobs(jobs []job.Job) (wrote []string, err error) {
+	to := c.Flags.String(flagTo)
+	if to == "" {
+		return nil, nil
+	}
+	info, err := os.Stat(to)
+	if !strings.HasSuffix(to, "/") && (err != nil || !info.IsDir()) {
+		return []string{to}, c.writeNew(to, jobs)
+	}
+	if err := os.MkdirAll(to, 0o755); err != nil { //nolint:gosec // others may read jobs
+		return nil, cmdline.Usage("--%s %s: %w", flagTo, to, err)
+	}
+	for _, j := range jobs {
+		path := filepath.Join(to, j.Name+".json") // names have no /
+		if err := c.writeNew(path, j); err != nil {
+			return wrote, err
+		}
+		wrote = append(wrote, path)
+	}
+	return wrote, nil
+}
+
+func (c *call) writeNew(path string, document any) error {
+	var text bytes.Buffer
+	if err := output.JSON(&text, "  ", document); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644) //nolint:gosec // others may read jobs
+	if err != nil {
+		return cmdline.Usage("--%s: %w", flagTo, err).Try("a path where nothing is: no file is overwritten")
+	}
+	_, err = file.Write(text.Bytes())
+	return errors.Join(err, file.Close())
+}

@@ -1,0 +1,215 @@
+// Package imports makes jobs of what other schedulers keep: a crontab, Quartz's XML, and the
+// configurations that ElasticJob keeps in ZooKeeper. It is pure: bytes come in, jobs and remarks
+// go out. What it cannot translate it says; nothing is left out without a remark, except fields
+// that have the other scheduler's default and need nothing here.
+package imports
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// Options are those of every format.
+type Options struct {
+	// Zone is the time zone of schedules that name no zone. The other schedulers take that of
+	// their machine, which no file says. Default: UTC, with a remark that something was lost.
+	Zone string
+	// Now tells what is over from what is to come.
+	Now time.Time
+}
+
+// Result is what became of a source.
+type Result struct {
+	Jobs    []job.Job
+	Remarks []Remark
+}
+
+// Remark is something to know about a job, or about the source if Job is empty.
+type Remark struct {
+	// Job is the job, or what the source calls it if there is no job.
+	Job string `json:"job,omitempty"`
+	// Field is what the source calls it: a line, an element, a key.
+	Field string `json:"field,omitempty"`
+	// Lost says that the jobs do not do it. Otherwise the remark is something to know.
+	Lost bool   `json:"lost"`
+	Text string `json:"text"`
+	Do   string `json:"do,omitempty"` // what to do about it
+}
+
+// Lost counts what was not translated.
+func (r Result) Lost() (n int) {
+	for _, remark := range r.Remarks {
+		if remark.Lost {
+			n++
+		}
+	}
+	return n
+}
+
+// The limits of what is read.
+const (
+	maxJobs   = 20000
+	maxQuoted = 60 // bytes of the source in a remark
+)
+
+// maker collects jobs and remarks.
+type maker struct {
+	Result
+
+	opts     Options
+	names    map[string]bool
+	zoneless bool // a job had no zone, and none is given
+}
+
+func newMaker(opts Options) *maker { return &maker{opts: opts, names: map[string]bool{}} }
+
+// lost says that something was not translated; note says something to know.
+func (m *maker) lost(name, field, do, format string, args ...any) {
+	m.Remarks = append(m.Remarks, Remark{name, field, true, fmt.Sprintf(format, args...), do})
+}
+
+func (m *maker) note(name, field, do, format string, args ...any) {
+	m.Remarks = append(m.Remarks, Remark{name, field, false, fmt.Sprintf(format, args...), do})
+}
+
+// zone is the time zone of a schedule for which the source says text.
+func (m *maker) zone(text string) string {
+	if text == "" && m.opts.Zone == "" {
+		m.zoneless = true
+	}
+	if text == "" {
+		return m.opts.Zone
+	}
+	return text
+}
+
+// add takes a job, unless it is not valid, which is a remark: the field is what the source calls its schedule.
+func (m *maker) add(j job.Job, field string) {
+	j = j.Normal()
+	if err := j.Validate(); err != nil {
+		refused := new(job.FieldError)
+		if errors.As(err, &refused) && refused.Field != "Schedule" {
+			field = strings.TrimSpace(field + " " + refused.Field)
+		}
+		m.lost(j.Name, field, "correct it in the source, or submit the job manually", "there is no job for it: %s", quoted(err.Error()))
+		return
+	}
+	if len(m.Jobs) == maxJobs {
+		m.lost(j.Name, "", "split the source", "there is no job for it: a source may have %d jobs", maxJobs)
+		return
+	}
+	m.Jobs = append(m.Jobs, j)
+}
+
+// result is what was collected, with the remarks about the whole.
+func (m *maker) result() Result {
+	if m.zoneless {
+		m.lost("", "time zone", "--tz ZONE with that of its machine", "jobs have schedules in UTC: the source names no time zone, and its scheduler uses that of its machine")
+	}
+	return m.Result
+}
+
+// unique makes a valid name of a text, which no other job has.
+func (m *maker) unique(text string) string {
+	base := validName(text)
+	name := base
+	for n := 2; m.names[name]; n++ {
+		name = fmt.Sprintf("%s-%d", base, n)
+	}
+	m.names[name] = true
+	return name
+}
+
+// validName is a text without what names of jobs cannot have.
+func validName(text string) string {
+	const most = job.MaxNameBytes - len("-20000")
+	text = strings.Map(func(r rune) rune {
+		if r == '/' || !unicode.IsPrint(r) || r == utf8.RuneError || r >= 0xfff0 {
+			return '-'
+		}
+		return r
+	}, text)
+	for len(text) > most {
+		_, size := utf8.DecodeLastRuneInString(text)
+		text = text[:len(text)-size]
+	}
+	text = strings.TrimSpace(strings.TrimLeft(text, "_- "))
+	if job.CheckName(text) != nil {
+		text = strings.TrimLeft(strings.Trim(text, "[]. ")+"-job", "_- ")
+	}
+	return text
+}
+
+// handlerCommand is how the handler of jobs.Command is called here: an application registers it under that name.
+const (
+	handlerCommand = "command"
+	handlerHTTP    = "http"
+)
+
+// command makes a job run a command line of a shell. A line of plain words, of which the first is a
+// path, needs no shell; any other is left to the shell as it is, which says what its words mean.
+func (m *maker) command(j *job.Job, shell, line string) {
+	j.Handler = handlerCommand
+	words := plainWords(line)
+	if words == nil {
+		words = []string{shell, "-c", line}
+		m.note(j.Name, "command", "allow "+shell+" in jobs.CommandConfig.Allow, which allows everything, or put the line into a script and allow that",
+			"runs as %s -c: a shell has to read it", shell)
+	}
+	j.Args = map[string]string{"program": words[0]}
+	if len(words) > 1 {
+		j.Args["args"] = jsonOf(words[1:])
+	}
+}
+
+// jsonOf writes words as JSON that people can read.
+func jsonOf(words []string) string {
+	var text strings.Builder
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(words) // texts always encode
+	return strings.TrimSuffix(text.String(), "\n")
+}
+
+// plainWords takes a command line apart, or returns nil if only a shell can.
+func plainWords(line string) []string {
+	special := func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(" \t_-./:=@,+%", r)
+	}
+	words := strings.Fields(line)
+	if strings.ContainsFunc(line, special) || len(words) == 0 || !isCleanPath(words[0]) {
+		return nil
+	}
+	return words
+}
+
+// isCleanPath reports whether jobs.Command can allow a program.
+func isCleanPath(program string) bool {
+	return len(program) > 1 && program[0] == '/' && !strings.Contains(program, "//") && !strings.HasSuffix(program, "/") &&
+		!strings.Contains(program+"/", "/./") && !strings.Contains(program+"/", "/../")
+}
+
+// quoted is as much of a text as fits in a remark, on one line.
+func quoted(text string) string {
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
+	if len(text) > 4*maxQuoted {
+		text = strings.ToValidUTF8(text[:4*maxQuoted], "") + "..."
+	}
+	return text
+}
+
+// part is a short excerpt of the source.
+func part(text string) string {
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
+	if len(text) > maxQuoted {
+		text = strings.ToValidUTF8(text[:maxQuoted], "") + "..."
+	}
+	return text
+}
