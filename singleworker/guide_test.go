@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/health"
 	"github.com/swjobs/singleworker/singleworker/latch"
 	"github.com/swjobs/singleworker/singleworker/swtest"
@@ -71,4 +72,18 @@ func _(ctx context.Context) error {
 func _(m *singleworker.Manager) {
 	http.Handle("/livez", health.Handler(m))
 	http.Handle("/readyz", health.Handler(m))
+}
+
+func notify(string, string, string) {}
+
+func _(ctx context.Context, client *admin.Client) error {
+	for ev, err := range client.Watch(ctx, admin.WatchOptions{}) {
+		if err != nil {
+			return err // only when ctx is done, or access is denied: it outlives lost connections and sessions
+		}
+		if ev.Kind == admin.EventRunEnded && !ev.Entry.OK() {
+			notify(ev.Job, ev.Entry.State, ev.Entry.Error)
+		}
+	}
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -57,6 +58,9 @@ type Client struct {
 	room    listing.Room
 	ahead   *ahead // what was read in bulk, or nil
 	heard   func(nodes int)
+
+	mu   sync.Mutex
+	ears map[*ears]struct{} // of the watches in progress
 }
 
 // Dial connects and returns when a server has answered. The nodes that the client creates
@@ -150,6 +154,11 @@ func (cfg Config) Validate() error {
 }
 
 func (c *Client) onEvent(ev zkconn.Event) {
+	c.mu.Lock()
+	for ears := range c.ears {
+		ears.hear(ev)
+	}
+	c.mu.Unlock()
 	if ev.Kind != zkconn.NodeChanged {
 		return
 	}

@@ -92,3 +92,36 @@ func ExampleClient_Trigger() {
 	// the report of May
 	// ok
 }
+
+// What happens to a job is heard of as it happens.
+func ExampleClient_Watch() {
+	servers, stop := serve()
+	defer stop()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second) // without it, Watch never ends
+	defer cancel()
+	client, err := admin.Dial(ctx, admin.Config{Servers: servers, ServerType: "billing"})
+	check(err)
+	defer client.Close()
+
+	for ev, err := range client.Watch(ctx, admin.WatchOptions{Jobs: []string{"report"}}) {
+		check(err)
+		switch {
+		case ev.Kind == admin.EventWatching: // from now on everything is reported
+			fmt.Println("watching")
+			_, err = client.Submit(ctx, job.Job{Name: "report", Schedule: "@monthly"}, admin.SubmitOptions{})
+		case ev.Kind == admin.EventJobSubmitted:
+			fmt.Println("submitted", ev.Job)
+			_, err = client.Cancel(ctx, ev.Job)
+		case ev.Kind == admin.EventRunEnded:
+			fmt.Println("run", ev.Entry.RunID, ev.Entry.State, ev.Entry.Error)
+		case ev.Kind == admin.EventJobCanceled:
+			fmt.Println("canceled", ev.Job)
+			return
+		}
+		check(err)
+	}
+	// Output:
+	// watching
+	// submitted report
+	// canceled report
+}

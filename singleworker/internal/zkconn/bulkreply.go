@@ -139,8 +139,8 @@ func (w *walker) texts() []string {
 func (w *walker) stat() Stat {
 	s := Stat{Czxid: int64(w.uint64()), Mzxid: int64(w.uint64())}
 	s.Ctime, s.Mtime = time.UnixMilli(int64(w.uint64())), time.UnixMilli(int64(w.uint64()))
-	s.Version = int32(w.uint32())
-	w.skip(4 + 4) // cversion, aversion
+	s.Version, s.Cversion = int32(w.uint32()), int32(w.uint32())
+	w.skip(4) // aversion
 	s.EphemeralOwner = int64(w.uint64())
 	w.skip(4) // the length of the data
 	s.NumChildren = int(int32(w.uint32()))

@@ -17,6 +17,7 @@ type Stat struct {
 	Mzxid          int64 // transaction that last changed its data
 	Pzxid          int64 // transaction that last created or deleted a child
 	Version        int32 // number of changes of its data
+	Cversion       int32 // number of creations and deletions of children
 	NumChildren    int
 	EphemeralOwner int64     // session that owns an ephemeral node; else 0
 	Ctime          time.Time // creation, on the server's clock
@@ -33,7 +34,7 @@ func statOf(s *zk.Stat) Stat {
 		return Stat{}
 	}
 	return Stat{
-		Czxid: s.Czxid, Mzxid: s.Mzxid, Pzxid: s.Pzxid, Version: s.Version, NumChildren: int(s.NumChildren),
+		Czxid: s.Czxid, Mzxid: s.Mzxid, Pzxid: s.Pzxid, Version: s.Version, Cversion: s.Cversion, NumChildren: int(s.NumChildren),
 		EphemeralOwner: s.EphemeralOwner, Ctime: time.UnixMilli(s.Ctime), Mtime: time.UnixMilli(s.Mtime),
 	}
 }

@@ -1,0 +1,363 @@
+package admin
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+var watchSeeds = flag.Int("watch.seeds", 20, "how many groups TestWatchReportsEverything makes up")
+
+// A group is made up at random, and the connection of who watches it is cut, expires, or stands still at random moments. What
+// was reported is compared with the server's transaction log.
+func TestWatchReportsEverything(t *testing.T) {
+	t.Parallel()
+	for seed := range *watchSeeds {
+		t.Run(strconv.Itoa(seed), func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, func(w *world) {
+				m := &madeUp{world: w, r: rand.New(rand.NewPCG(uint64(seed), 1)), runs: make(map[string]zkrec.Run), history: make(map[string]zkrec.History), live: make(map[string]bool), late: make(map[string]zkrec.Entry)}
+				m.begin()
+				client := w.server.Client("watch")
+				c, err := Dial(w.Context(), Config{Servers: "zkdev:1", ServerType: "billing", Dial: client.Dial})
+				w.must(err)
+				w.Cleanup(c.Close)
+				on := w.watch(c, WatchOptions{Pause: time.Duration(1+m.r.IntN(500)) * time.Millisecond})
+				settle()
+				from := w.server.Zxid()
+				for range 300 {
+					time.Sleep(time.Duration(m.r.IntN(300)) * time.Millisecond)
+					m.act()
+					m.harm(client)
+				}
+				client.Heal()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				truth := newTruth(w.server.Log(), from)
+				truth.compare(t, on.events)
+			})
+		})
+	}
+}
+
+// madeUp is a group whose instances are made up.
+type madeUp struct {
+	*world
+
+	r       *rand.Rand
+	jobs    []string
+	runs    map[string]zkrec.Run // in progress
+	history map[string]zkrec.History
+	late    map[string]zkrec.Entry // results that are to come late
+	live    map[string]bool
+	ids     int
+}
+
+func (m *madeUp) begin() {
+	m.must(m.hand.conn.EnsureRoot(m.Context(), m.c.tree.Instances()))
+	for i := range 4 {
+		name := fmt.Sprintf("job-%d", i)
+		m.submit(job.Job{Name: name, Schedule: "@hourly"})
+		m.jobs = append(m.jobs, name)
+	}
+	for range 20 {
+		m.act()
+	}
+}
+
+// act does something that an instance or an operator would do.
+func (m *madeUp) act() {
+	name := m.jobs[m.r.IntN(len(m.jobs))]
+	sid := fmt.Sprintf("app-%d", m.r.IntN(3))
+	switch m.r.IntN(8) {
+	case 0, 1, 2:
+		m.run(name)
+	case 3:
+		owner := zkrec.Owner{SID: sid}
+		if m.r.IntN(3) == 0 {
+			owner = zkrec.Owner{}
+		}
+		m.put(m.c.tree.Alive(name), owner.Encode())
+	case 4:
+		path := m.c.tree.Instance(sid)
+		if m.live[sid] = !m.live[sid]; m.live[sid] {
+			m.ids++
+			m.multi(zkconn.CreateEphemeralOp(path, zkrec.Instance{Incarnation: strconv.Itoa(m.ids), State: zkrec.InstanceActive}.Encode()))
+		} else {
+			m.multi(zkdelete(path))
+		}
+	case 5:
+		if m.live[sid] {
+			state := []string{zkrec.InstanceActive, zkrec.InstanceDrained}[m.r.IntN(2)]
+			m.put(m.c.tree.Instance(sid), zkrec.Instance{Incarnation: "x", State: state, Owned: m.r.IntN(9)}.Encode())
+		}
+	case 6:
+		m.skip(name)
+	case 7:
+		m.ids++
+		brief := fmt.Sprintf("brief-%d", m.ids)
+		m.submit(job.Job{Name: brief, Schedule: "@hourly"})
+		time.Sleep(time.Duration(m.r.IntN(1000)) * time.Millisecond)
+		_, err := m.c.Cancel(m.Context(), brief)
+		m.must(err)
+	}
+}
+
+// run begins a run, or ends the one in progress, or both at once, as a rerun does.
+func (m *madeUp) run(name string) {
+	tick, history := m.c.tree.Tick(name), m.c.tree.History(name)
+	run, open := m.runs[name]
+	ended := zkrec.Entry{Run: run}
+	if ended.State = zkrec.RunOK; m.r.IntN(3) == 0 {
+		ended.State = zkrec.RunInterrupted
+	}
+	again := !open || m.r.IntN(3) == 0
+	var ops []zkconn.Op
+	if open {
+		m.history[name] = m.history[name].Add(0, ended)
+		ops = append(ops, zkconn.SetOp(history, m.history[name].Encode(), zkconn.AnyVersion))
+		delete(m.runs, name)
+		run = ended.Run
+	}
+	if again {
+		m.ids++
+		run = zkrec.Run{Tick: time.Now().UnixMilli(), RunID: fmt.Sprintf("run-%d", m.ids), State: zkrec.RunRunning}
+		m.runs[name] = run
+	}
+	m.multi(append(ops, zkconn.SetOp(tick, zkrec.Tick{Watermark: time.Now().UnixMilli(), Run: run}.Encode(), zkconn.AnyVersion))...)
+	if late, ok := m.late[name]; ok && m.r.IntN(3) == 0 {
+		entries := m.history[name].Entries
+		at := slices.IndexFunc(entries, func(e zkrec.Entry) bool { return e.RunID == late.RunID })
+		if amended, kept := m.history[name].Amend(late); kept && at > len(entries)-9 { // it is not gone before it is read
+			m.history[name] = amended
+			m.put(history, amended.Encode())
+		}
+		delete(m.late, name)
+	}
+	if open && again && ended.State == zkrec.RunInterrupted {
+		ended.State = zkrec.RunFailed
+		m.late[name] = ended
+	}
+}
+
+// skip skips ticks, which may continue a row.
+func (m *madeUp) skip(name string) {
+	now := time.Now().UnixMilli()
+	row := zkrec.Entry{Run: zkrec.Run{Tick: now, State: zkrec.TickSkipped}, Count: 1 + m.r.IntN(3), Reason: zkrec.ReasonPaused}
+	row.To = now + int64(row.Count-1)
+	through := int64(0)
+	if all := m.history[name].Entries; len(all) > 0 && m.r.IntN(2) == 0 {
+		through = all[len(all)-1].Last()
+	}
+	m.history[name] = m.history[name].Add(through, row)
+	tick := zkrec.Tick{Watermark: row.To}
+	tick.Run = m.runs[name]
+	if entries := m.history[name].Entries; tick.RunID == "" {
+		for _, e := range entries {
+			if e.RunID != "" {
+				tick.Run = e.Run
+			}
+		}
+	}
+	m.multi(zkconn.SetOp(m.c.tree.Tick(name), tick.Encode(), zkconn.AnyVersion),
+		zkconn.SetOp(m.c.tree.History(name), m.history[name].Encode(), zkconn.AnyVersion))
+	time.Sleep(10 * time.Millisecond)
+}
+
+// harm is what happens to the one that watches.
+func (m *madeUp) harm(client *zkdev.Client) {
+	switch m.r.IntN(40) {
+	case 0:
+		client.Disconnect()
+	case 1:
+		client.Partition()
+	case 2:
+		for _, session := range m.server.Sessions() {
+			if session.Client == "watch" {
+				m.must(m.server.ExpireSession(session.ID))
+			}
+		}
+	case 3, 4, 5, 6:
+		client.Heal()
+	}
+}
+
+// truth is what the transaction log says.
+type truth struct {
+	runs      map[string][]string // by job: "begun a", "ended a ok"
+	skipped   map[string]int      // ticks
+	owners    map[string][]int64  // zxids
+	final     map[string]string   // the last owner
+	instances []string            // "joined app-1 1", "left app-1"
+	briefs    []string
+}
+
+func newTruth(log []zkdev.Txn, from int64) *truth {
+	tr := &truth{runs: make(map[string][]string), skipped: make(map[string]int), owners: make(map[string][]int64), final: make(map[string]string)}
+	open, histories := make(map[string]string), make(map[string]zkrec.History)
+	tree := zkrec.NewTree("billing")
+	for _, txn := range log {
+		slot, _ := tree.Watched(txn.Path)
+		sid, isInstance := tree.InstanceOf(txn.Path)
+		later := txn.Zxid > from
+		switch {
+		case txn.Code != 0 || txn.Op == zkdev.OpCheck:
+		case isInstance && later && txn.Op == zkdev.OpCreate:
+			tr.instances = append(tr.instances, "joined "+sid)
+		case isInstance && later && txn.Op == zkdev.OpDelete:
+			tr.instances = append(tr.instances, "left "+sid)
+		case slot == "":
+		case strings.HasPrefix(slot, "brief"):
+			if txn.Path == tree.Job(slot) && txn.Op == zkdev.OpCreate && later {
+				tr.briefs = append(tr.briefs, slot)
+			}
+		case txn.Path == tree.Alive(slot) && later:
+			owner, _ := zkrec.ParseOwner(txn.Data)
+			tr.owners[slot], tr.final[slot] = append(tr.owners[slot], txn.Zxid), owner.SID
+		case txn.Path == tree.Tick(slot):
+			tick, _ := zkrec.ParseTick(txn.Data, txn.Time)
+			if tick.Open() && tick.RunID != open[slot] && later {
+				tr.runs[slot] = append(tr.runs[slot], "begun "+tick.RunID)
+			}
+			open[slot] = tick.RunID
+		case txn.Path == tree.History(slot):
+			history, _ := zkrec.ParseHistory(txn.Data)
+			if later {
+				tr.told(slot, histories[slot], history)
+			}
+			histories[slot] = history
+		}
+	}
+	return tr
+}
+
+// told notes what a write of a history says. It comes after that of the tick record, or before, in one transaction.
+func (tr *truth) told(slot string, was, now zkrec.History) {
+	states, rows := make(map[string]string), make(map[int64]int)
+	for _, e := range was.Entries {
+		if states[e.RunID] = e.State; e.RunID == "" {
+			rows[e.Tick] = e.Ticks()
+		}
+	}
+	for _, e := range now.Entries {
+		switch {
+		case e.RunID == "":
+			tr.skipped[slot] += e.Ticks() - rows[e.Tick]
+		case states[e.RunID] == "":
+			tr.runs[slot] = append(tr.runs[slot], "ended "+e.RunID+" "+e.State)
+		case states[e.RunID] != e.State:
+			tr.runs[slot] = append(tr.runs[slot], "amended "+e.RunID+" "+e.State)
+		}
+	}
+}
+
+// compare expects each to be reported once, in order by job.
+func (tr *truth) compare(t *testing.T, events []Event) {
+	t.Helper()
+	runs, skipped, uncounted := make(map[string][]string), make(map[string]int), make(map[string]bool)
+	lastOwner, owners := make(map[string]int64), make(map[string]int)
+	unseen := map[GapWhat]int{}
+	joined, briefs := 0, 0
+	state := map[string]string{}
+	for _, ev := range events {
+		switch ev.Kind {
+		case EventRunBegun:
+			runs[ev.Job] = append(runs[ev.Job], "begun "+ev.Entry.RunID)
+		case EventRunEnded:
+			word := "ended"
+			if ev.Amended {
+				word = "amended"
+			}
+			runs[ev.Job] = append(runs[ev.Job], word+" "+ev.Entry.RunID+" "+ev.Entry.State)
+		case EventTicksSkipped:
+			if skipped[ev.Job] += ev.Entry.Count; ev.Entry.Count == 0 {
+				if !ev.Continued || skipped[ev.Job] > 0 {
+					t.Errorf("%s: a row without a count, and not the first", ev.Job)
+				}
+				uncounted[ev.Job] = true
+			}
+		case EventJobOwned, EventJobUnowned:
+			owners[ev.Job] += 1 + ev.Unseen
+			if ev.Zxid <= lastOwner[ev.Job] || !slices.Contains(tr.owners[ev.Job], ev.Zxid) {
+				t.Errorf("%s: owner of %d after %d", ev.Job, ev.Zxid, lastOwner[ev.Job])
+			}
+			lastOwner[ev.Job] = ev.Zxid
+			if final := tr.final[ev.Job]; ev.Zxid == tr.owners[ev.Job][len(tr.owners[ev.Job])-1] && (ev.Owner == nil) != (final == "") {
+				t.Errorf("%s: the last owner is %q, %+v", ev.Job, final, ev)
+			}
+		case EventInstanceJoined:
+			joined++
+			if state[ev.InstanceID] == "joined" {
+				t.Errorf("%s joined twice", ev.InstanceID)
+			}
+			state[ev.InstanceID] = "joined"
+		case EventInstanceLeft:
+			state[ev.InstanceID] = "left"
+		case EventJobSubmitted:
+			briefs++
+		case EventGap:
+			unseen[ev.Gap.What] += ev.Gap.Count
+		case EventJobChanged, EventJobCanceled, EventInstanceState, EventTicksMissed, EventWatching:
+		}
+	}
+	if unseen[GapRuns] > 0 || unseen[GapRecord] > 0 {
+		t.Errorf("gaps: %v", unseen)
+	}
+	for _, name := range slices.Sorted(maps.Keys(tr.runs)) {
+		got, results := firsts(runs[name])
+		want, wantResults := firsts(tr.runs[name])
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: runs\n%s\nwant\n%s", name, strings.Join(got, ", "), strings.Join(want, ", "))
+		}
+		if !maps.Equal(results, wantResults) {
+			t.Errorf("%s: last results\n%v\nwant\n%v", name, results, wantResults)
+		}
+		if skipped[name] != tr.skipped[name] && !uncounted[name] {
+			t.Errorf("%s: %d ticks skipped, want %d", name, skipped[name], tr.skipped[name])
+		}
+	}
+	for name, zxids := range tr.owners {
+		silent := len(zxids) - owners[name] // the record was emptied twice in a row, say
+		if silent < 0 {
+			t.Errorf("%s: %d changes of its owner reported, of %d", name, owners[name], len(zxids))
+		}
+	}
+	all := 0
+	for _, what := range tr.instances {
+		if strings.HasPrefix(what, "joined") {
+			all++
+		}
+	}
+	if joined+unseen[GapInstances] != all || briefs+unseen[GapJobs] != len(tr.briefs) {
+		t.Errorf("%d instances joined and %d unseen, want %d; %d jobs submitted and %d unseen, want %d",
+			joined, unseen[GapInstances], all, briefs, unseen[GapJobs], len(tr.briefs))
+	}
+}
+
+// firsts is the begins and ends of runs, in order, and their last results: one that came late may have been written before the
+// first one was read, and is not in order.
+func firsts(runs []string) (order []string, results map[string]string) {
+	results = make(map[string]string)
+	for _, text := range runs {
+		words := strings.Fields(text)
+		if words[0] != "amended" {
+			order = append(order, words[0]+" "+words[1])
+		}
+		if words[0] == "ended" || words[0] == "amended" && results[words[1]] != "" { // it ended while it was watched
+			results[words[1]] = words[2]
+		}
+	}
+	return order, results
+}
