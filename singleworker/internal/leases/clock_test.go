@@ -162,3 +162,27 @@ func TestFinishedRunsLeaveNothing(t *testing.T) {
 		t.Errorf("%d runs are kept, want none", len(l.runs))
 	}
 }
+
+// Timers rest on the clocks as they were, so a step is noticed within a second, also when there is no lease.
+func TestStepIsNoticedWithinASecond(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		clock, leap := suspendable()
+		table := NewTable(clock)
+		var noticed time.Time
+		table.OnStep = func() { noticed = time.Now() }
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var stepped time.Time
+		time.AfterFunc(20500*time.Millisecond, func() {
+			stepped = time.Now()
+			leap(time.Hour)
+		})
+		if err := table.Watch(ctx); err != nil {
+			t.Errorf("Watch = %v", err)
+		}
+		if late := noticed.Sub(stepped); late < 0 || late > time.Second {
+			t.Errorf("noticed after %v, want it within a second", late)
+		}
+	})
+}
