@@ -23,20 +23,23 @@ const (
 	flagTo     = "to"
 
 	formatCrontab = "crontab"
+	formatQuartz  = "quartz"
 )
 
 func (a *app) importCommand() *cmdline.Command {
 	return &cmdline.Command{
-		Name: "import", Args: "crontab FILE",
+		Name: "import", Args: "crontab FILE | quartz FILE",
 		Short: "make job files of another scheduler's jobs",
 		Long: `Prints the jobs as JSON, or writes them to a file or a directory, and lists on stderr what
 does not translate: the job, the field, the reason, and what to do. Nothing is submitted:
 read the jobs, then swctl submit --file. With exit code 0 everything was translated; with 1
 something was not, and the jobs that were made are there nevertheless. FILE - is stdin.
 
-Lines of a crontab become jobs of the handler "command", which is that of jobs.Command.`,
+Lines of a crontab become jobs of the handler "command", which is that of jobs.Command. Triggers
+of Quartz's XML (job_scheduling_data_2_0) become jobs of a handler with the name of their class.`,
 		Examples: `swctl import crontab /var/spool/cron/crontabs/www --tz Europe/Berlin --to jobs.json
 swctl import crontab /etc/crontab --system --tz Europe/Berlin --to jobs/
+swctl import quartz quartz_jobs.xml --tz Europe/Berlin --to jobs.json
 crontab -l | swctl import crontab - --tz UTC -o json | jq .remarks`,
 		Flags: []cmdline.Flag{
 			{Name: fields.FlagTZ, Usage: "`ZONE` time zone of schedules that name no zone: that of the old scheduler's machine"},
@@ -113,14 +116,22 @@ func (c *call) imported(context.Context) (imports.Result, error) {
 	if _, err := (job.Job{TimeZone: opts.Zone}).Location(); err != nil {
 		return imports.Result{}, fields.Refused(err)
 	}
-	if len(c.Args) != 2 || c.Args[0] != formatCrontab {
-		return imports.Result{}, cmdline.Usage("import needs a format and a file").Try("swctl import crontab FILE")
+	system := c.Flags.Bool(flagSystem)
+	switch {
+	case len(c.Args) != 2 || c.Args[0] != formatCrontab && c.Args[0] != formatQuartz:
+		return imports.Result{}, cmdline.Usage("import needs a format and a file").Try("swctl import crontab FILE; swctl import quartz FILE")
+	case system && c.Args[0] != formatCrontab:
+		return imports.Result{}, cmdline.Usage("import: --%s is for crontabs", flagSystem).Try("leave it out")
 	}
 	text, err := c.readInput(c.Args[1])
-	if err != nil {
+	switch {
+	case err != nil:
 		return imports.Result{}, err
+	case c.Args[0] == formatQuartz:
+		return imports.Quartz(text, opts), nil
+	default:
+		return imports.Crontab(text, system, opts), nil
 	}
-	return imports.Crontab(text, c.Flags.Bool(flagSystem), opts), nil
 }
 
 // writeJobs writes the jobs where --to says, and overwrites nothing.

@@ -17,6 +17,7 @@ func TestImportGolden(t *testing.T) {
 		{"import", "crontab", "-", "--tz", "Europe/Berlin"},
 		{"import", "crontab", "-", "--tz", "Europe/Berlin", "-o", "json"},
 		{"import", "crontab", "-"}, {"import", "crontab"}, {"import", "crontab", "-", "--tz", "Moon/Tycho"}, {"import", "yaml", "-"},
+		{"import", "quartz", "internal/imports/testdata/quartz.xml", "--tz", "Europe/Berlin"}, {"import", "quartz", "-"}, {"import", "quartz", "-", "--system"},
 	} {
 		h.Stdin = strings.NewReader("0 3 * * * /usr/bin/backup --full\n@reboot /usr/bin/warm\n")
 		texts = append(texts, h.transcript(args...))

@@ -25,9 +25,9 @@ func Crontab(text []byte, system bool, opts Options) Result {
 		switch {
 		case line == "" || line[0] == '#':
 		case len(line) > maxCrontabLine:
-			c.lost("", field, "put the command into a script", "has %d bytes, at most %d are read", len(line), maxCrontabLine)
+			c.lostf("", field, "put the command into a script", "has %d bytes, at most %d are read", len(line), maxCrontabLine)
 		case !utf8.ValidString(line) || strings.ContainsRune(line, 0):
-			c.lost("", field, "convert the file with iconv", "is not UTF-8 text")
+			c.lostf("", field, "convert the file with iconv", "is not UTF-8 text")
 		case assignment.MatchString(line):
 			c.variable(field, assignment.FindStringSubmatch(line))
 		default:
@@ -35,7 +35,7 @@ func Crontab(text []byte, system bool, opts Options) Result {
 		}
 	}
 	if len(c.Jobs) > 0 {
-		c.note("", "all jobs", "register jobs.Command as the handler "+handlerCommand+" with Allow: "+strings.Join(c.programs(), ", "),
+		c.notef("", "all jobs", "register jobs.Command as the handler "+handlerCommand+" with Allow: "+strings.Join(c.programs(), ", "),
 			"they run as the user of the instance that owns them, with CommandConfig.Dir and CommandConfig.Env; "+
 				"cron would start a line again while it still runs, here such a tick is skipped, or waits with the overlap policy queue")
 	}
@@ -65,22 +65,22 @@ func (c *crontab) variable(field string, parts []string) {
 		c.cronZone = value
 	case "TZ":
 		c.tz = value
-		c.lost("", field+" TZ", "check what the machine's cron does with TZ; set it in jobs.CommandConfig.Env if commands need it",
+		c.lostf("", field+" TZ", "check what the machine's cron does with TZ; set it in jobs.CommandConfig.Env if commands need it",
 			"is taken as the time zone of the schedules below it, unless CRON_TZ says another; some crons only hand it to the commands, which do not get it here")
 	case "SHELL":
 		if !isCleanPath(value) {
-			c.lost("", field+" SHELL", "an absolute path", "%q is not the path of a shell: lines below it run with %s", part(value), c.shell)
+			c.lostf("", field+" SHELL", "an absolute path", "%q is not the path of a shell: lines below it run with %s", part(value), c.shell)
 			return
 		}
 		c.shell = value
-		c.note("", field+" SHELL", "", "lines below it that need a shell run with %s", value)
+		c.notef("", field+" SHELL", "", "lines below it that need a shell run with %s", value)
 	case "MAILTO", "MAILFROM":
 		if value == "" && name == "MAILTO" {
 			return // no mail is sent here, either
 		}
-		c.lost("", field+" "+name, "Hooks.OnRunEnd sees failures; jobs.CommandConfig.Output gets what commands print", "nobody gets mail with what a command prints")
+		c.lostf("", field+" "+name, "Hooks.OnRunEnd sees failures; jobs.CommandConfig.Output gets what commands print", "nobody gets mail with what a command prints")
 	default:
-		c.lost("", field+" "+name, name+" in jobs.CommandConfig.Env, or in a script", "commands do not get the variable: jobs have no environment")
+		c.lostf("", field+" "+name, name+" in jobs.CommandConfig.Env, or in a script", "commands do not get the variable: jobs have no environment")
 	}
 }
 
@@ -96,17 +96,17 @@ func (c *crontab) entry(field, line string) {
 		user, rest = cut(rest, 1)
 	}
 	if rest == "" {
-		c.lost("", field, "correct it in the source; --system is for files whose lines name a user", "is not a line of a crontab: %q", part(line))
+		c.lostf("", field, "correct it in the source; --system is for files whose lines name a user", "is not a line of a crontab: %q", part(line))
 		return
 	}
 	command, stdin := stdinOf(rest)
 	name := c.unique(commandName(command))
 	if strings.EqualFold(schedule, "@reboot") {
-		c.lost(name, field, "start it with the machine, as a unit of systemd; or with the schedule @always if it is to run all the time", "there is no job for it: nothing here runs when a machine starts")
+		c.lostf(name, field, "start it with the machine, as a unit of systemd; or with the schedule @always if it is to run all the time", "there is no job for it: nothing here runs when a machine starts")
 		return
 	}
 	if strings.HasPrefix(schedule, "@") && !slices.Contains([]string{"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"}, strings.ToLower(schedule)) {
-		c.lost(name, field, "swctl help schedule", "there is no job for it: %s is not a schedule of cron", part(schedule))
+		c.lostf(name, field, "swctl help schedule", "there is no job for it: %s is not a schedule of cron", part(schedule))
 		return
 	}
 	// As cron does: what it missed, or what a crash interrupted, it does not run again.
@@ -118,11 +118,11 @@ func (c *crontab) entry(field, line string) {
 	}
 	if stdin != nil {
 		command = "printf '%s\\n' " + strings.Join(shellQuoted(stdin), " ") + " | {\n" + command + "\n}"
-		c.note(name, field, "", "what follows %% in the command is its standard input: printf writes it")
+		c.notef(name, field, "", "what follows %% in the command is its standard input: printf writes it")
 	}
 	c.command(&j, c.shell, command)
 	if user != "" {
-		c.lost(name, field, "run instances as that user and give them a label that the job requires (--require), or let a script change the user", "does not run as %s, but as the user of the instance", part(user))
+		c.lostf(name, field, "run instances as that user and give them a label that the job requires (--require), or let a script change the user", "does not run as %s, but as the user of the instance", part(user))
 	}
 	c.add(j, field)
 }

@@ -55,8 +55,9 @@ func (r Result) Lost() (n int) {
 
 // The limits of what is read.
 const (
-	maxJobs   = 20000
-	maxQuoted = 60 // bytes of the source in a remark
+	maxJobs    = 20000
+	maxRemarks = 2 * maxJobs
+	maxQuoted  = 60 // bytes of the source in a remark
 )
 
 // maker collects jobs and remarks.
@@ -64,19 +65,30 @@ type maker struct {
 	Result
 
 	opts     Options
-	names    map[string]bool
-	zoneless bool // a job had no zone, and none is given
+	names    map[string]int // how many jobs wanted a name
+	zoneless bool           // a job had no zone, and none is given
+	more     int            // remarks beyond maxRemarks
 }
 
-func newMaker(opts Options) *maker { return &maker{opts: opts, names: map[string]bool{}} }
+func newMaker(opts Options) *maker { return &maker{opts: opts, names: map[string]int{}} }
 
-// lost says that something was not translated; note says something to know.
-func (m *maker) lost(name, field, do, format string, args ...any) {
-	m.Remarks = append(m.Remarks, Remark{name, field, true, fmt.Sprintf(format, args...), do})
+// lostf says that something was not translated; notef says something to know.
+func (m *maker) lostf(name, field, do, format string, args ...any) {
+	m.remark(Remark{name, field, true, fmt.Sprintf(format, args...), do})
 }
 
-func (m *maker) note(name, field, do, format string, args ...any) {
-	m.Remarks = append(m.Remarks, Remark{name, field, false, fmt.Sprintf(format, args...), do})
+func (m *maker) notef(name, field, do, format string, args ...any) {
+	m.remark(Remark{name, field, false, fmt.Sprintf(format, args...), do})
+}
+
+// remark takes a remark. Of too many, which nobody reads, only the number is kept.
+func (m *maker) remark(r Remark) {
+	if len(m.Remarks) >= maxRemarks {
+		m.more++
+		return
+	}
+	r.Field = part(r.Field)
+	m.Remarks = append(m.Remarks, r)
 }
 
 // zone is the time zone of a schedule for which the source says text.
@@ -98,11 +110,11 @@ func (m *maker) add(j job.Job, field string) {
 		if errors.As(err, &refused) && refused.Field != "Schedule" {
 			field = strings.TrimSpace(field + " " + refused.Field)
 		}
-		m.lost(j.Name, field, "correct it in the source, or submit the job manually", "there is no job for it: %s", quoted(err.Error()))
+		m.lostf(j.Name, field, "correct it in the source, or submit the job manually", "there is no job for it: %s", quoted(err.Error()))
 		return
 	}
 	if len(m.Jobs) == maxJobs {
-		m.lost(j.Name, "", "split the source", "there is no job for it: a source may have %d jobs", maxJobs)
+		m.lostf(j.Name, "", "split the source", "there is no job for it: a source may have %d jobs", maxJobs)
 		return
 	}
 	m.Jobs = append(m.Jobs, j)
@@ -111,7 +123,10 @@ func (m *maker) add(j job.Job, field string) {
 // result is what was collected, with the remarks about the whole.
 func (m *maker) result() Result {
 	if m.zoneless {
-		m.lost("", "time zone", "--tz ZONE with that of its machine", "jobs have schedules in UTC: the source names no time zone, and its scheduler uses that of its machine")
+		m.lostf("", "time zone", "--tz ZONE with that of its machine", "jobs have schedules in UTC: the source names no time zone, and its scheduler uses that of its machine")
+	}
+	if m.more > 0 {
+		m.Remarks = append(m.Remarks, Remark{Field: "remarks", Lost: true, Text: fmt.Sprintf("there are %d more", m.more), Do: "correct those that are shown, and import it again"})
 	}
 	return m.Result
 }
@@ -119,17 +134,22 @@ func (m *maker) result() Result {
 // unique makes a valid name of a text, which no other job has.
 func (m *maker) unique(text string) string {
 	base := validName(text)
-	name := base
-	for n := 2; m.names[name]; n++ {
-		name = fmt.Sprintf("%s-%d", base, n)
+	for {
+		m.names[base]++
+		n := m.names[base]
+		if n == 1 {
+			return base
+		}
+		if name := fmt.Sprintf("%s-%d", base, n); m.names[name] == 0 {
+			m.names[name]++
+			return name
+		}
 	}
-	m.names[name] = true
-	return name
 }
 
 // validName is a text without what names of jobs cannot have.
 func validName(text string) string {
-	const most = job.MaxNameBytes - len("-20000")
+	const most = job.MaxNameBytes - len("-10000000")
 	text = strings.Map(func(r rune) rune {
 		if r == '/' || !unicode.IsPrint(r) || r == utf8.RuneError || r >= 0xfff0 {
 			return '-'
@@ -160,7 +180,7 @@ func (m *maker) command(j *job.Job, shell, line string) {
 	words := plainWords(line)
 	if words == nil {
 		words = []string{shell, "-c", line}
-		m.note(j.Name, "command", "allow "+shell+" in jobs.CommandConfig.Allow, which allows everything, or put the line into a script and allow that",
+		m.notef(j.Name, "command", "allow "+shell+" in jobs.CommandConfig.Allow, which allows everything, or put the line into a script and allow that",
 			"runs as %s -c: a shell has to read it", shell)
 	}
 	j.Args = map[string]string{"program": words[0]}
@@ -174,7 +194,9 @@ func jsonOf(words []string) string {
 	var text strings.Builder
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(words) // texts always encode
+	if enc.Encode(words) != nil {
+		return "[]" // not reached: texts always encode
+	}
 	return strings.TrimSuffix(text.String(), "\n")
 }
 
