@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -142,8 +143,9 @@ type fakeClient struct {
 	ended      []admin.Entry    // what AwaitRun returns
 	triggered  admin.TriggerOptions
 	stopped    admin.StopOptions
-	onAwait    func() // called when AwaitOwner begins
-	onGet      func() // called when Get begins
+	onAwait    func()        // called when AwaitOwner begins
+	onGet      func()        // called when Get begins
+	events     []admin.Event // what Watch returns
 	calls      []string
 }
 
@@ -316,6 +318,19 @@ func (f *fakeClient) History(ctx context.Context, name string) (admin.History, e
 		return admin.History{}, err
 	}
 	return admin.History{Job: job, Entries: f.entries[name]}, nil
+}
+
+// Watch returns the events, and then ends as the test wants, or with its context.
+func (f *fakeClient) Watch(ctx context.Context, o admin.WatchOptions) iter.Seq2[admin.Event, error] {
+	return func(yield func(admin.Event, error) bool) {
+		err := f.begin(ctx, fmt.Sprintf("Watch %v since %d", o.Jobs, o.Since))
+		for _, ev := range f.events {
+			if !yield(ev, nil) {
+				return
+			}
+		}
+		yield(admin.Event{}, err)
+	}
 }
 
 func (f *fakeClient) Trigger(ctx context.Context, name string, opts admin.TriggerOptions) (admin.TriggerResult, error) {

@@ -46,10 +46,10 @@ func TestBadInput(t *testing.T) {
 		{"list --zk=", "--zk is empty"},
 		{"list --zk ''", "--zk is empty"},
 		{"list --server-type ''", "--server-type is empty"},
-		{"list -o yaml", `--output "yaml": want table, wide or json`},
-		{"list -o JSON", `--output "JSON": want table, wide or json`},
+		{"list -o yaml", `--output "yaml": want table, wide, json or jsonl`},
+		{"list -o JSON", `--output "JSON": want table, wide, json or jsonl`},
 		{"list -o ''", "--output is empty"},
-		{"version -o yaml", `--output "yaml": want table, wide or json`},
+		{"version -o yaml", `--output "yaml": want table, wide, json or jsonl`},
 		{"list --timeout 10", `--timeout "10": want a duration such as 10s`},
 		{"list --timeout -1s", `--timeout "-1s": want a duration`},
 		{"list --timeout ''", "--timeout is empty"},
@@ -209,7 +209,7 @@ func TestBadEnvironment(t *testing.T) {
 		t.Errorf("exit %d, stderr %q", code, h.errs.String())
 	}
 	h.vars = map[string]string{cmdline.EnvServerType: "billing", cmdline.EnvOutput: "yaml"}
-	if code := h.exec("list"); code != cmdline.ExitUsage || !strings.Contains(h.errs.String(), `SWCTL_OUTPUT "yaml": want table, wide or json`) {
+	if code := h.exec("list"); code != cmdline.ExitUsage || !strings.Contains(h.errs.String(), `SWCTL_OUTPUT "yaml": want table, wide, json or jsonl`) {
 		t.Errorf("exit %d, stderr %q", code, h.errs.String())
 	}
 	if code := h.exec("help"); code != cmdline.ExitOK {

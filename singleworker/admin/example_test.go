@@ -105,18 +105,19 @@ func ExampleClient_Watch() {
 
 	for ev, err := range client.Watch(ctx, admin.WatchOptions{Jobs: []string{"report"}}) {
 		check(err)
-		switch {
-		case ev.Kind == admin.EventWatching: // from now on everything is reported
+		switch ev.Kind {
+		case admin.EventWatching: // from now on everything is reported
 			fmt.Println("watching")
 			_, err = client.Submit(ctx, job.Job{Name: "report", Schedule: "@monthly"}, admin.SubmitOptions{})
-		case ev.Kind == admin.EventJobSubmitted:
+		case admin.EventJobSubmitted:
 			fmt.Println("submitted", ev.Job)
 			_, err = client.Cancel(ctx, ev.Job)
-		case ev.Kind == admin.EventRunEnded:
+		case admin.EventRunEnded:
 			fmt.Println("run", ev.Entry.RunID, ev.Entry.State, ev.Entry.Error)
-		case ev.Kind == admin.EventJobCanceled:
+		case admin.EventJobCanceled:
 			fmt.Println("canceled", ev.Job)
 			return
+		default: // there are more
 		}
 		check(err)
 	}

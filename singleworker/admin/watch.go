@@ -16,7 +16,7 @@ import (
 // WatchOptions says what Watch reports. The zero value is everything from now on.
 type WatchOptions struct {
 	// Jobs are the names of the jobs to watch, whether they exist or not; then events of instances are not
-	// reported. Default: all jobs, and the instances.
+	// reported, and a gap of jobs may be one of others. Default: all jobs, and the instances.
 	Jobs []string
 	// Since is the Cursor of an event up to which another Watch has reported everything: what happened after it is
 	// reported first, as far as the records tell, before EventWatching. Events that may have happened before are marked as
@@ -143,7 +143,7 @@ type watcher struct {
 	watching  bool            // the first reading is done
 	jobs      map[string]*watchedJob
 	instances map[string]watchedInstance
-	others    map[string]bool // children of the root that are no jobs
+	others    map[string]bool // the other children of the root
 	jobList   childList
 	nodeList  childList
 

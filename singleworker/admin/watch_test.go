@@ -256,6 +256,11 @@ func TestWatchSomeJobs(t *testing.T) {
 		w.instance("app-1", "job")
 		w.adopt("app-1", "job")
 		on.want("one of two", "job_submitted job", "job_owned job by app-1")
+		_, err := w.c.Cancel(w.Context(), "other")
+		w.must(err)
+		on.want("of the other")
+		w.submit(job.Job{Name: "other", Schedule: "@hourly"})
+		on.want("of the other")
 		for _, o := range []WatchOptions{{Jobs: []string{"a/b"}}, {Since: -1}, {Pause: 2 * time.Hour}} {
 			bad := w.watch(w.c, o)
 			settle()

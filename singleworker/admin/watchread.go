@@ -104,7 +104,7 @@ func (w *watcher) read(ctx context.Context, paths map[string]struct{}, all bool)
 		}
 	}
 	quiet := w.ears.quiet()
-	if n := w.jobList.settle(quiet); n > 0 && w.only == nil {
+	if n := w.jobList.settle(quiet); n > 0 {
 		w.tell(Event{Kind: EventGap, Zxid: w.seen, Gap: &Gap{What: GapJobs, After: w.jobList.after, Count: n}})
 	}
 	if n := w.nodeList.settle(quiet); n > 0 {
@@ -154,19 +154,16 @@ func (w *watcher) readList(ctx context.Context, jobs map[string]*look) error {
 	}
 	w.saw(stat)
 	counted := w.watching || w.jobList.czxid != 0
-	if stat.Czxid != 0 && w.jobList.listed(stat, w.since, counted) && w.only == nil {
+	if stat.Czxid != 0 && w.jobList.listed(stat, w.since, counted) {
 		w.tell(Event{Kind: EventGap, Zxid: stat.Pzxid, Gap: &Gap{What: GapJobs, After: w.jobList.after}})
 	}
 	there := make(map[string]bool)
 	for _, name := range names {
-		if there[name] = true; !zkrec.IsJob(name) {
+		if there[name] = true; !zkrec.IsJob(name) || w.only != nil && !w.only[name] {
 			if counted && !w.others[name] {
 				w.jobList.unread--
 			}
 			w.others[name] = true
-			continue
-		}
-		if w.only != nil && !w.only[name] {
 			continue
 		}
 		if w.jobs[name] == nil {
@@ -176,6 +173,7 @@ func (w *watcher) readList(ctx context.Context, jobs map[string]*look) error {
 			w.lookAt(jobs, name).spec = true
 		}
 	}
+	maps.DeleteFunc(w.others, func(name string, _ bool) bool { return !there[name] })
 	for name, job := range w.jobs {
 		if there[name] {
 			continue

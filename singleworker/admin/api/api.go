@@ -138,6 +138,9 @@ func unlessZero(d time.Duration) string {
 	return d.String()
 }
 
+// Event is something that happened in a group.
+func Event(ev admin.Event) Document { return New("Event", ev) }
+
 // Tick is a tick of a schedule.
 type Tick struct {
 	Tick  time.Time `json:"tick"`

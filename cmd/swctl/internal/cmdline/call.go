@@ -33,7 +33,13 @@ func (c *Call) Notef(format string, args ...any) {
 }
 
 // PutJSON renders the output of the command as JSON.
-func (c *Call) PutJSON(document any) error { return output.JSON(&c.Out, "  ", document) }
+func (c *Call) PutJSON(document any) error {
+	indent := "  "
+	if c.Lines {
+		indent = ""
+	}
+	return output.JSON(&c.Out, indent, document)
+}
 
 // Flush prints the output so far, of a command that keeps running.
 func (c *Call) Flush() error {

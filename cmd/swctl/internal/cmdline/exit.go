@@ -159,5 +159,5 @@ func (a *App) wantsJSON(l Line) bool {
 	if format == "" {
 		format = a.Env(EnvOutput)
 	}
-	return format == "json"
+	return isJSON(format)
 }

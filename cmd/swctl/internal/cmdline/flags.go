@@ -33,7 +33,7 @@ func SharedFlags() []Flag {
 	return []Flag{
 		{Name: FlagZK, Usage: "`HOSTS` ZooKeeper servers, host:port,...[/chroot] ($SWCTL_ZK; default 127.0.0.1:2181)"},
 		{Name: FlagServerType, Usage: "`NAME` the application, its Config.ServerType ($SWCTL_SERVER_TYPE)"},
-		{Name: FlagOutput, Alias: "o", Usage: "`FORMAT` table, wide or json ($SWCTL_OUTPUT; default table)"},
+		{Name: FlagOutput, Alias: "o", Usage: "`FORMAT` table, wide, json, or jsonl: one line ($SWCTL_OUTPUT; default table)"},
 		{Name: FlagTimeout, Usage: "`DURATION` for the whole command, 0 for no limit (default 10s)"},
 		{Name: FlagAuthFile, Usage: "`FILE` that holds user:password for ZooKeeper, mode 0600"},
 		{Name: FlagTLSCA, Usage: "`FILE` use TLS and trust the certificates in this PEM file"},
@@ -47,6 +47,7 @@ type Settings struct {
 	ZK                     string
 	ServerType             string // may be empty: not every command needs one
 	JSON                   bool
+	Lines                  bool // JSON documents have one line each
 	Wide                   bool // tables with every column
 	Timeout                time.Duration
 	AuthFile               string
@@ -59,13 +60,18 @@ func NoServerType() error {
 		Try("--server-type NAME or SWCTL_SERVER_TYPE=NAME, the Config.ServerType of the application")
 }
 
+const formatJSON, formatLines = "json", "jsonl"
+
+func isJSON(format string) bool { return format == formatJSON || format == formatLines }
+
 func (a *App) settings(flags *cli.Context) (Settings, error) {
 	r := reader{App: a, flags: flags}
 	format := r.format()
 	set := Settings{
 		ZK:         r.text(FlagZK, EnvZK, DefaultZK),
 		ServerType: r.text(FlagServerType, EnvServerType, ""),
-		JSON:       format == "json",
+		JSON:       isJSON(format),
+		Lines:      format == formatLines,
 		Wide:       format == "wide",
 		Timeout:    r.timeout(),
 		AuthFile:   r.text(FlagAuthFile, "", ""),
@@ -96,12 +102,12 @@ func (r *reader) text(flag, env, fallback string) string {
 
 func (r *reader) format() string {
 	text := r.text(FlagOutput, EnvOutput, "table")
-	if !slices.Contains([]string{"table", "wide", "json", ""}, text) {
+	if !slices.Contains([]string{"table", "wide", formatJSON, formatLines, ""}, text) {
 		source := "--" + FlagOutput
 		if !r.flags.IsSet(FlagOutput) {
 			source = EnvOutput
 		}
-		r.fail(Usage("%s %q: want table, wide or json", source, text))
+		r.fail(Usage("%s %q: want table, wide, json or jsonl", source, text))
 	}
 	return text
 }

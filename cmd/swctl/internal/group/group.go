@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"syscall"
 	"time"
@@ -43,6 +44,8 @@ type Client interface { //nolint:interfacebloat // it stands for a whole type, s
 	StopRun(ctx context.Context, name string, opts admin.StopOptions) ([]admin.Entry, error)
 	Requests(ctx context.Context, name string) ([]admin.Request, error)
 	CancelRequests(ctx context.Context, name, id string) ([]admin.Request, error)
+
+	Watch(ctx context.Context, opts admin.WatchOptions) iter.Seq2[admin.Event, error]
 
 	Orders(ctx context.Context) ([]admin.Order, error)
 	Drain(ctx context.Context, sid string, opts admin.OrderOptions) (admin.OrderResult, error)
