@@ -262,3 +262,25 @@ func TestAbleFollowsWhereAJobMayRun(t *testing.T) {
 		}
 	})
 }
+
+// The slots of a job that is done are nobody's: they count in no share.
+func TestNobodyCanRunAJobThatIsDone(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		const spec = `{"schedule":"@at 2000-01-01T00:00:10Z","since":1`
+		g.Submit("job")
+		g.Set(g.Tree.Job("job"), []byte(spec+`}`))
+		a := g.NewCatalog(member.Config{ID: "a", Handlers: []string{"job"}})
+		a.Start()
+		peer(g, "b", "job")
+		roomtest.Pass(time.Second)
+		if got := told(a).last(g.T); !got.Eligible || !slices.Equal(got.Able, []string{"a", "b"}) {
+			g.T.Errorf("told %+v, want a and b to be able", got)
+		}
+		g.Set(g.Tree.Job("job"), []byte(spec+`,"done":{"since":1}}`))
+		roomtest.Pass(time.Second)
+		if got := told(a).last(g.T); got.Eligible || len(got.Able) > 0 {
+			g.T.Errorf("told %+v of a job that is done, want nobody to be able", got)
+		}
+	})
+}
