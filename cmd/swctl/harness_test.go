@@ -147,6 +147,7 @@ type fakeClient struct {
 	onGet      func()        // called when Get begins
 	events     []admin.Event // what Watch returns
 	calls      []string
+	foreign    []admin.ForeignNode
 }
 
 var _ group.Client = (*fakeClient)(nil)
@@ -502,4 +503,8 @@ func (f *fakeClient) ServerTypes(context.Context) ([]string, error) { return []s
 
 func (f *fakeClient) Instances(ctx context.Context) ([]admin.Instance, error) {
 	return f.instances, f.begin(ctx, "Instances")
+}
+
+func (f *fakeClient) Foreign(ctx context.Context, root, _ string) ([]admin.ForeignNode, error) {
+	return f.foreign, f.begin(ctx, "Foreign "+root)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,24 +12,28 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/imports"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
+	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 const (
-	flagSystem = "system"
-	flagTo     = "to"
+	flagSystem    = "system"
+	flagTo        = "to"
+	flagNamespace = "namespace"
 
 	formatCrontab = "crontab"
 	formatQuartz  = "quartz"
+	formatElastic = "elasticjob"
 )
 
 func (a *app) importCommand() *cmdline.Command {
 	return &cmdline.Command{
-		Name: "import", Args: "crontab FILE | quartz FILE",
+		Name: "import", Args: "crontab FILE | quartz FILE | elasticjob",
 		Short: "make job files of another scheduler's jobs",
 		Long: `Prints the jobs as JSON, or writes them to a file or a directory, and lists on stderr what
 does not translate: the job, the field, the reason, and what to do. Nothing is submitted:
@@ -36,15 +41,19 @@ read the jobs, then swctl submit --file. With exit code 0 everything was transla
 something was not, and the jobs that were made are there nevertheless. FILE - is stdin.
 
 Lines of a crontab become jobs of the handler "command", which is that of jobs.Command. Triggers
-of Quartz's XML (job_scheduling_data_2_0) become jobs of a handler with the name of their class.`,
+of Quartz's XML (job_scheduling_data_2_0) become jobs of a handler with the name of their class. With elasticjob the configurations are
+read from the ZooKeeper of --zk, below the namespace of the registry center: YAML of 3.x, JSON
+of 2.x.`,
 		Examples: `swctl import crontab /var/spool/cron/crontabs/www --tz Europe/Berlin --to jobs.json
 swctl import crontab /etc/crontab --system --tz Europe/Berlin --to jobs/
 swctl import quartz quartz_jobs.xml --tz Europe/Berlin --to jobs.json
+swctl import elasticjob --namespace jobs-prod --zk zk1:2181 --tz Asia/Shanghai --to jobs/
 crontab -l | swctl import crontab - --tz UTC -o json | jq .remarks`,
 		Flags: []cmdline.Flag{
 			{Name: fields.FlagTZ, Usage: "`ZONE` time zone of schedules that name no zone: that of the old scheduler's machine"},
 			{Name: flagTo, Usage: "`PATH` a new file for the list of jobs, or a directory for a file for each job (default stdout)"},
 			{Name: flagSystem, Usage: "lines of the crontab name a user, as in /etc/crontab and /etc/cron.d"},
+			{Name: flagNamespace, Usage: "`NAME` namespace of ElasticJob's registry center, the node below which its jobs are"},
 		},
 		Run: a.run(importJobs),
 	}
@@ -91,6 +100,16 @@ func (e lossError) Error() string {
 // ExitCode is that of a result that is negative.
 func (lossError) ExitCode() int { return int(cmdline.ExitNo) }
 
+// noNamespaceError says that nothing is where the jobs should be.
+type noNamespaceError string
+
+func (e noNamespaceError) Error() string {
+	return "import: there is no namespace " + output.Quoted(string(e)) + " in ZooKeeper"
+}
+
+// ExitCode is that of what does not exist.
+func (noNamespaceError) ExitCode() int { return int(cmdline.ExitNotFound) }
+
 // remark prints one to stderr, for people: documents have them.
 func (c *call) remark(r imports.Remark) {
 	kind := "note"
@@ -111,17 +130,22 @@ func (c *call) remark(r imports.Remark) {
 }
 
 // imported reads the source that the line names.
-func (c *call) imported(context.Context) (imports.Result, error) {
+func (c *call) imported(ctx context.Context) (imports.Result, error) {
 	opts := imports.Options{Zone: c.Flags.String(fields.FlagTZ), Now: c.Now()}
 	if _, err := (job.Job{TimeZone: opts.Zone}).Location(); err != nil {
 		return imports.Result{}, fields.Refused(err)
 	}
-	system := c.Flags.Bool(flagSystem)
+	system, elastic := c.Flags.Bool(flagSystem), len(c.Args) > 0 && c.Args[0] == formatElastic
 	switch {
-	case len(c.Args) != 2 || c.Args[0] != formatCrontab && c.Args[0] != formatQuartz:
-		return imports.Result{}, cmdline.Usage("import needs a format and a file").Try("swctl import crontab FILE; swctl import quartz FILE")
-	case system && c.Args[0] != formatCrontab:
+	case elastic != c.Flags.IsSet(flagNamespace) || elastic && len(c.Args) > 1:
+		return imports.Result{}, cmdline.Usage("import: elasticjob and --%s NAME go together, without a file", flagNamespace).
+			Try("swctl import elasticjob --namespace NAME")
+	case system && (len(c.Args) == 0 || c.Args[0] != formatCrontab):
 		return imports.Result{}, cmdline.Usage("import: --%s is for crontabs", flagSystem).Try("leave it out")
+	case elastic:
+		return c.importElastic(ctx, opts)
+	case len(c.Args) != 2 || c.Args[0] != formatCrontab && c.Args[0] != formatQuartz:
+		return imports.Result{}, cmdline.Usage("import needs a format and a file").Try("swctl import crontab FILE; swctl import quartz FILE; swctl import elasticjob --namespace NAME")
 	}
 	text, err := c.readInput(c.Args[1])
 	switch {
@@ -132,6 +156,33 @@ func (c *call) imported(context.Context) (imports.Result, error) {
 	default:
 		return imports.Crontab(text, system, opts), nil
 	}
+}
+
+// importElastic reads ElasticJob's configurations, and changes nothing.
+func (c *call) importElastic(ctx context.Context, opts imports.Options) (r imports.Result, err error) {
+	namespace := c.Flags.String(flagNamespace)
+	set := c.Settings
+	set.ServerType = cmp.Or(set.ServerType, formatElastic) // a connection has one; nothing of it is read
+	quiet := func(int) {}
+	err = group.Read(ctx, set, c.dial, c.say, quiet, func(ctx context.Context, client group.Client) error {
+		found, err := client.Foreign(ctx, namespace, "config")
+		invalid := new(admin.InvalidError)
+		switch {
+		case errors.Is(err, admin.ErrNotFound):
+			return cmdline.WithHint(noNamespaceError(namespace), "the namespace of ElasticJob's registry center, and --zk with its servers and no chroot")
+		case errors.As(err, &invalid):
+			return cmdline.Usage("--%s %q: %w", flagNamespace, namespace, invalid.Err)
+		case err != nil:
+			return err
+		}
+		var nodes []imports.ElasticNode
+		for _, node := range found {
+			nodes = append(nodes, imports.ElasticNode{Name: node.Name, Class: node.Data, Config: node.Below, Found: node.Found})
+		}
+		r = imports.ElasticJob(nodes, opts)
+		return nil
+	})
+	return r, err
 }
 
 // writeJobs writes the jobs where --to says, and overwrites nothing.

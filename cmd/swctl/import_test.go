@@ -1,12 +1,15 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
 func TestImportGolden(t *testing.T) {
@@ -18,13 +21,20 @@ func TestImportGolden(t *testing.T) {
 		{"import", "crontab", "-", "--tz", "Europe/Berlin", "-o", "json"},
 		{"import", "crontab", "-"}, {"import", "crontab"}, {"import", "crontab", "-", "--tz", "Moon/Tycho"}, {"import", "yaml", "-"},
 		{"import", "quartz", "internal/imports/testdata/quartz.xml", "--tz", "Europe/Berlin"}, {"import", "quartz", "-"}, {"import", "quartz", "-", "--system"},
+		{"import", "elasticjob", "--namespace", "prod", "--tz", "UTC"}, {"import", "elasticjob", "--namespace", "absent"},
+		{"import", "elasticjob"}, {"import", "crontab", "-", "--namespace", "prod"}, {"import", "elasticjob", "--namespace", "prod", "--system"},
 	} {
+		h.fake.foreign = []admin.ForeignNode{
+			{Name: "orders", Data: []byte("com.example.Orders"), Below: []byte("cron: 0 0 3 * * ?\nshardingTotalCount: 2\n"), Found: true},
+			{Name: "broken", Below: []byte("{"), Found: true},
+		}
+		h.fake.fail["Foreign absent"] = fmt.Errorf("read /absent: %w", admin.ErrNotFound)
 		h.Stdin = strings.NewReader("0 3 * * * /usr/bin/backup --full\n@reboot /usr/bin/warm\n")
 		texts = append(texts, h.transcript(args...))
 	}
 	golden(t, "import", strings.Join(texts, "\n"))
-	if len(h.fake.calls) > 0 {
-		t.Errorf("a file was imported with calls to the server: %q", h.fake.calls)
+	if want := []string{"Dial", "Foreign prod", "Close", "Dial", "Foreign absent", "Close"}; !slices.Equal(h.fake.calls, want) {
+		t.Errorf("calls to the server: %q, want %q", h.fake.calls, want)
 	}
 }
 

@@ -28,6 +28,7 @@ type Client interface { //nolint:interfacebloat // it stands for a whole type, s
 	Instance(ctx context.Context, sid string) (admin.InstanceDetails, error)
 	History(ctx context.Context, name string) (admin.History, error)
 	Why(ctx context.Context, name string, at time.Time) (admin.Explanation, error)
+	Foreign(ctx context.Context, root, below string) ([]admin.ForeignNode, error)
 
 	Submit(ctx context.Context, j job.Job, opts admin.SubmitOptions) (admin.Change, error)
 	AwaitOwner(ctx context.Context, name string) (admin.JobStatus, error)
