@@ -109,7 +109,7 @@ func (w *bridge) Requested(slot string, requests []ticks.Request) { w.runner.Req
 func (w *bridge) newRun(r runner.Run, spec *zkrec.Spec) *Run {
 	run := &Run{
 		ID: r.RunID, Job: zkrec.JobOfSlot(r.Job), Shard: shardOf(r.Job, spec), Tick: r.Tick, Manual: r.Request != nil, Attempt: r.Attempt, Token: r.Token,
-		InstanceID: w.cfg.InstanceID, Args: maps.Clone(spec.Job.Args), Payload: slices.Clone(spec.Job.Payload),
+		InstanceID: w.cfg.InstanceID, Everywhere: spec.Job.Everywhere, Args: maps.Clone(spec.Job.Args), Payload: slices.Clone(spec.Job.Payload),
 		log: w.cfg.handlersLogger().With("job", r.Job, "run_id", r.RunID, "tick", r.Tick, "token", r.Token),
 	}
 	if r.Request == nil {
@@ -144,7 +144,8 @@ func (w *bridge) Evict(slot string) { w.runner.Evict(slot) }
 // Overdue reports a tick that nobody has accounted for in time.
 func (w *bridge) Overdue(slot string, spec *zkrec.Spec, tick time.Time) {
 	w.cfg.Logger.Error("tick missed", "job", slot, "tick", tick, "late", time.Since(tick).Round(time.Second).String())
-	w.hooks.tickMissed(Missed{Job: zkrec.JobOfSlot(slot), Shard: shardOf(slot, spec), Tick: tick})
+	_, sid, _ := zkrec.SplitInstance(slot)
+	w.hooks.tickMissed(Missed{Job: zkrec.JobOfSlot(slot), Shard: shardOf(slot, spec), InstanceID: sid, Tick: tick})
 }
 
 // Completed reports a tick that all shards of a job have finished.

@@ -31,6 +31,11 @@ func _(m *singleworker.Manager) error {
 	return err
 }
 
+func _(m *singleworker.Manager) (err error) {
+	err = m.Schedule(singleworker.Job{Name: "flush-cache", Schedule: "0 */5 * * * ?", Everywhere: true})
+	return err
+}
+
 func _(m *singleworker.Manager) error {
 	err := m.Schedule(singleworker.Job{
 		Name: "rows", Schedule: "0 * * * * ?", Shards: 6,

@@ -108,6 +108,8 @@ func bothLost[T any](first, second func(T, error)) func(T, error) {
 type Missed struct {
 	Job   string
 	Shard Shard // that missed it
+	// InstanceID is that of the instance that missed it, of a job that runs on every instance; "" of any other.
+	InstanceID string
 	// Tick is the scheduled time, in the local zone. For a job with an unreadable record, whose missed
 	// ticks are unknown, it is when the record was written.
 	Tick time.Time

@@ -32,6 +32,7 @@ type Run struct {
 	Token      int64             // fencing token: grows with every change of the owner of the job, or of the shard; tokens of two shards cannot be compared
 	InstanceID string            // this instance
 	Shard      Shard             // the run's part of the work
+	Everywhere bool              // the job runs on every instance: this is the run of this one
 	Args       map[string]string // the job's arguments, overridden by those of a manual run; a copy
 	Payload    json.RawMessage   // the job's payload, or that of a manual run
 

@@ -93,6 +93,15 @@ func (c *call) nameAndID(what, where string) (name, id string, err error) {
 	return c.Args[0], c.Args[1], nil
 }
 
+// jobOf is the job of a name that may be that of a shard, or of a job at an instance.
+func jobOf(name string) string {
+	if of, sid, part := strings.Cut(name, "/"); part && job.CheckNodeName(sid) == nil {
+		return of
+	}
+	of, _, _ := job.SplitShard(name)
+	return of
+}
+
 // wholeJobs refuses the name of a shard where only a job will do.
 func (c *call) wholeJobs(names ...string) error {
 	for _, name := range names {

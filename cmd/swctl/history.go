@@ -25,7 +25,7 @@ its owner died before it could record the result. Ticks that did not run are ski
 consecutive ones are one entry. Several runs of one tick are attempts; the last one
 counts. LAG is from the tick to the start of the run. Times are in the job's time zone. A
 job with shards has about 20 entries per shard, sorted by tick; NAME[3] shows those of
-shard 3.`,
+shard 3. So has one that runs on every instance, for each; NAME/ID shows those of one.`,
 		Examples: `swctl history nightly
 swctl history 'import[3]'
 swctl history nightly --failed -n 5

@@ -12,7 +12,6 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
-	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // meant adds to an error about a job that does not exist what was probably meant: another name, or
@@ -26,9 +25,7 @@ func (c *call) meant(ctx context.Context, client group.Client, err error) error 
 	}
 	names, failed := client.Names(ctx)
 	for _, arg := range c.Args {
-		if of, _, ok := job.SplitShard(arg); ok {
-			arg = of
-		}
+		arg = jobOf(arg)
 		if near := cmdline.Nearest(arg, names); failed == nil && near != "" && !slices.Contains(names, arg) {
 			return cmdline.WithHint(err, "%s, if you mean that; swctl list shows all jobs", output.Quoted(near))
 		}

@@ -15,7 +15,7 @@ func (a *app) showCommand() *cmdline.Command {
 		Name: "show", Args: "NAME",
 		Short: "show everything about one job",
 		Long: `Times are in the job's time zone. A job with shards has a row per shard; NAME[3] shows
-shard 3 only. Complete is the tick up to which all shards are done. While a change of the
+shard 3 only. One that runs on every instance has a row for each; NAME/ID shows one. Complete is the tick up to which all shards are done. While a change of the
 shards is in progress, Resizing says what it waits for.`,
 		Examples: `swctl show nightly
 swctl show 'import[3]'

@@ -41,6 +41,9 @@ With --shards each tick runs N times at once, as shards 0 to N-1, on whichever i
 own them; the handler gets the number of its shard, the number of shards, and the
 --shard-param of its shard.
 
+With --everywhere each tick runs once on every live instance that may run the job, and is claimed
+and recorded there. It counts in no share. That cannot be changed later.
+
 With --file the jobs come from a file: one, or a list, in the JSON that swctl import writes and
 that swctl list -o json has as "spec". All are checked before the first is submitted; the first
 that is refused ends the command, and the same file can be submitted again. It does not wait
@@ -49,6 +52,7 @@ for owners; a thousand jobs take seconds, so give many a longer --timeout.`,
 swctl submit heartbeat '@every 90s' --arg url=http://10.0.0.7/ --arg tries=3
 swctl submit import @hourly --run-timeout 10m --retries 3 --backoff 30s --args-json @import.json
 swctl submit sync @hourly --shards 3 --shard-param 0=Beijing --shard-param 1=Shanghai
+swctl submit flush-cache '@every 5m' --everywhere
 swctl submit cleanup @manually --arg days=30    # runs when swctl trigger says so
 swctl submit consumer @always --backoff 5s
 swctl submit report '0 6 * * 1' --paused

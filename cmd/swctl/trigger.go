@@ -29,9 +29,11 @@ waits for an instance that can run the job. On timeout the command exits with 7;
 request stays pending: see swctl requests.
 
 For a job with shards all shards run, each once, with the same arguments, and --wait waits
-for all of them; or all are refused. NAME[3] runs shard 3 only.`,
+for all of them; or all are refused. NAME[3] runs shard 3 only. A job that
+runs on every instance runs on all that live, or, as NAME/ID, on one.`,
 		Examples: `swctl trigger nightly
 swctl trigger 'import[3]' --wait
+swctl trigger flush-cache/app-1 --wait    # a job that runs on every instance, on one
 swctl trigger nightly --wait --timeout 10m --arg day=2026-11-20 --reason 'disk was full'
 swctl trigger nightly --wait --timeout 0 -o json | jq .run.state`,
 		Flags: append(append([]cmdline.Flag{
@@ -72,7 +74,7 @@ func (c *call) triggerOptions(wait bool) (name string, opts admin.TriggerOptions
 	if name, err = c.name(); err != nil {
 		return "", opts, err
 	}
-	of, _, _ := job.SplitShard(name)
+	of := jobOf(name)
 	given := job.Job{Name: of, Schedule: "@daily"} // what is wrong by itself is refused without a server: in any job
 	change, _, err := fields.Changes(c.Call)
 	if err != nil {
@@ -116,7 +118,10 @@ func failure(runs []admin.Entry, first int) string {
 			bad++
 		}
 	}
-	return fmt.Sprintf("in %d of %d shards, the first of them %d: %s", bad, len(runs), *runs[first].Shard, text)
+	if shard := runs[first].Shard; shard != nil {
+		return fmt.Sprintf("in %d of %d shards, the first of them %d: %s", bad, len(runs), *shard, text)
+	}
+	return fmt.Sprintf("on %d of %d instances, the first of them %s: %s", bad, len(runs), runs[first].InstanceID, text)
 }
 
 func (a *app) stopRunCommand() *cmdline.Command {
@@ -127,7 +132,7 @@ func (a *app) stopRunCommand() *cmdline.Command {
 reason; it is not rerun. The job is not changed: its next tick runs. Returns when the run
 has ended; a handler that ignores its context can take longer than --timeout. With the ID
 of a RUN (see swctl history) only that run is stopped. For a job with shards all running
-shards are stopped; NAME[3] means shard 3.`,
+shards are stopped; NAME[3] means shard 3, and NAME/ID what runs on one of its instances.`,
 		Examples: `swctl stop-run nightly --reason 'wrong day'
 swctl stop-run 'import[3]'
 swctl stop-run nightly 0198c5e2-7b1e-7000-8000-3c5e1f2a9d04 --timeout 1m`,

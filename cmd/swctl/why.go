@@ -22,9 +22,11 @@ run, why: the job was paused, no instance has the handler, it had no owner, a ru
 still in progress, the tick was missed. Everything is read from ZooKeeper; no instance is
 asked. --at explains the tick at that time, or the last one before it; the time that swctl
 history shows for a manual run means that run. Times are in the job's time zone. A job with
-shards is summarized; NAME[3] explains shard 3.`,
+shards, or one that runs on every instance, is summarized; NAME[3] explains shard 3, and
+NAME/ID what became of the tick on that instance.`,
 		Examples: `swctl why nightly
 swctl why 'import[3]'
+swctl why flush-cache/app-1
 swctl why nightly --at 03:00
 swctl why nightly --at '2026-11-20 03:00:00 CET' -o json | jq -r .fate`,
 		Flags: []cmdline.Flag{

@@ -92,6 +92,9 @@ func checkEdit(old, edited job.Job) error {
 	case old.Shards > 0 && edited.Shards == 0:
 		return &job.FieldError{Field: "Shards", Value: "0", Err: errUndivided}
 	}
+	if err := job.CheckEverywhereKept(old, edited); err != nil {
+		return err
+	}
 	if err := edited.Validate(); err != nil {
 		return err
 	}

@@ -33,8 +33,8 @@ func (c *Client) History(ctx context.Context, name string) (History, error) {
 	return History{Job: job, Entries: merged(pasts)}, nil
 }
 
-// past holds the records of the ticks of one slot: of a job without shards, or
-// of a shard.
+// past holds the records of the ticks of one slot: of a job without shards, of
+// a shard, or of a job at one instance.
 type past struct {
 	records
 
@@ -83,6 +83,9 @@ func (c *Client) pasts(ctx context.Context, name string) (JobStatus, []past, err
 		p.history, p.historyErr = zkrec.ParseHistory(data)
 		if len(job.Slots) > 0 {
 			p.job = job.Slots[i]
+		}
+		if sid := p.job.InstanceID; sid != "" {
+			p.able = slices.DeleteFunc(p.able, func(other string) bool { return other != sid })
 		}
 		pasts[i] = p
 		return err

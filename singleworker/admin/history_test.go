@@ -129,7 +129,7 @@ func TestHistoryOfGarbage(t *testing.T) {
 		if _, err := w.c.History(w.Context(), "nobody"); !errors.Is(err, ErrNotFound) {
 			t.Errorf("no such job: %v", err)
 		}
-		_, err = w.c.History(w.Context(), "a/b")
+		_, err = w.c.History(w.Context(), "a/b/c")
 		if !errors.As(err, new(*job.FieldError)) {
 			t.Errorf("no name of a job: %v", err)
 		}

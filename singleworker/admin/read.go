@@ -31,7 +31,7 @@ func (c *Client) get(ctx context.Context, name string) (JobStatus, error) {
 		return JobStatus{}, err
 	}
 	status, err := c.status(ctx, name, live)
-	if err != nil || status.Shard != nil || status.State == StateInvalid {
+	if err != nil || status.Shard != nil || status.InstanceID != "" || status.State == StateInvalid {
 		return status, err
 	}
 	nodes, err := c.unreadable(ctx, name) // the history, too, which status does not read
@@ -62,8 +62,13 @@ func (c *Client) undeclared(ctx context.Context, name string, live map[string]In
 	return len(lists) > 0, nil
 }
 
-// checkSlot refuses a name that cannot be that of a job or a shard.
+// checkSlot refuses a name that cannot be that of a job or a shard, or of a job at an instance.
 func checkSlot(name string) error {
+	if _, sid, part := zkrec.SplitInstance(name); part {
+		if err := job.CheckNodeName(sid); err != nil {
+			return &job.FieldError{Field: "Name", Value: name, Err: fmt.Errorf("names a job at an instance whose ID %w", err)}
+		}
+	}
 	return checkName(zkrec.JobOfSlot(name))
 }
 

@@ -118,7 +118,7 @@ func (c *Client) unreadable(ctx context.Context, name string) ([]UnreadableNode,
 		spec.Newer = errors.As(of.err, new(*zkrec.SchemaError))
 		return []UnreadableNode{spec}, nil // without it nobody knows which nodes belong to the job
 	}
-	slots, err := of.slots(name)
+	slots, err := c.slots(ctx, name, of)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func (c *Client) unreadable(ctx context.Context, name string) ([]UnreadableNode,
 		found[i], marks[i], err = c.unreadableOf(ctx, slot)
 		return err
 	})
-	if err != nil || slots[0] == name {
+	if err != nil || slots[0] == name || of.spec.Job.Everywhere {
 		return slices.Concat(found...), err
 	}
 	complete, err := c.check(ctx, UnreadableNode{

@@ -59,7 +59,7 @@ func (a *ask) once(ctx context.Context) error {
 		return err
 	}
 	of := job.parse()
-	slots, err := of.slots(a.name)
+	slots, err := a.client.slots(ctx, a.name, of)
 	if err != nil {
 		return err
 	}
@@ -76,8 +76,8 @@ func (a *ask) once(ctx context.Context) error {
 		return err
 	}
 	a.status = status
-	if len(pasts) != len(slots) || pasts[0].slot != slots[0] {
-		return zkconn.ErrBadVersion // the job has other shards now
+	if inboxes, pasts, err = asked(of.spec, slots, inboxes, pasts); err != nil {
+		return err
 	}
 	ops, err := a.ops(pasts, inboxes)
 	if err != nil || len(ops) == 0 {
@@ -85,9 +85,9 @@ func (a *ask) once(ctx context.Context) error {
 	}
 	same := zkconn.CheckOp(a.client.tree.Job(job.slot), job.stat.Version)
 	var missing []string
-	for i, slot := range slots {
+	for i, p := range pasts {
 		if inboxes[i].missing {
-			missing = append(missing, slot)
+			missing = append(missing, p.slot)
 		}
 	}
 	if len(missing) > 0 {
@@ -149,7 +149,7 @@ func (a *ask) ops(pasts []past, inboxes []inbox) ([]zkconn.Op, error) {
 		}
 	}
 	if idle == len(pasts) {
-		return nil, fmt.Errorf("%w: nor is any of its %d shards", ErrNotRunning, len(pasts))
+		return nil, fmt.Errorf("%w: nor is any of its %d %s", ErrNotRunning, len(pasts), partsName(pasts[0].slot))
 	}
 	return ops, nil
 }

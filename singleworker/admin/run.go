@@ -33,6 +33,7 @@ const (
 	ReasonOverlap         Reason = "overlap"          // the previous run was still in progress
 	ReasonPaused          Reason = "paused"           // the job was paused
 	ReasonNoOwner         Reason = "no_owner"         // the job had no owner
+	ReasonAbsent          Reason = "absent"           // of a job that runs on every instance: this one was not there, or took no jobs
 	ReasonStalled         Reason = "stalled"          // its owner could not claim them in time
 	ReasonDelayed         Reason = "delayed"          // its owner had as many runs in progress as it may, for too long
 	ReasonScheduleChanged Reason = "schedule_changed" // the schedule was replaced before they were claimed

@@ -86,6 +86,7 @@ func (of parsed) slots(name string) ([]string, error) {
 type reading struct {
 	name     string
 	of       parsed
+	job      records   // what the slots have in common
 	complete int64     // the tick up to which all shards of the job have finished
 	slots    []records // by index
 }
@@ -97,12 +98,15 @@ func (r reading) status(live map[string]Instance, now time.Time) JobStatus {
 		statuses[i] = slot.status(r.of, live, now)
 	}
 	s := statuses[0]
-	if s.Name == r.name && s.Shard != nil { // one shard was asked for
+	if s.Name == r.name && (s.Shard != nil || s.InstanceID != "") { // one shard, or part, was asked for
 		return s
 	}
 	s.Resizing = r.resizing()
 	if s.Name == r.name {
 		return s
+	}
+	if s.InstanceID != "" {
+		s = r.job.status(r.of, live, now)
 	}
 	s.Name, s.Shard, s.Slots, s.Complete = r.name, nil, statuses, milli(r.complete)
 	s.Owner, s.LastRun, s.Failing, s.Alarm, s.Overdue, s.Overrun = nil, nil, nil, nil, time.Time{}, time.Time{}
@@ -113,11 +117,13 @@ func (r reading) status(live map[string]Instance, now time.Time) JobStatus {
 		if tick := statuses[i].Overrun; !tick.IsZero() && (s.Overrun.IsZero() || tick.Before(s.Overrun)) {
 			s.Overrun = tick
 		}
-		if statuses[i].Watermark.Before(s.Watermark) {
-			s.Watermark = statuses[i].Watermark
+		if mark := statuses[i].Watermark; mark.Before(s.Watermark) || s.Watermark.IsZero() && !statuses[i].isAbsent() {
+			s.Watermark = mark
 		}
 	}
-	s.State, s.Reason = whole(statuses)
+	if present := present(statuses); len(present) > 0 {
+		s.State, s.Reason = whole(present)
+	}
 	return s
 }
 

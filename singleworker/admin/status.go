@@ -29,7 +29,7 @@ type records struct {
 	recent     zkrec.History // only of a slot whose last run did not succeed
 }
 
-// status reads the records of a job, or of a shard.
+// status reads the records of a job, or of a shard or another part of it.
 func (c *Client) status(ctx context.Context, name string, live map[string]Instance) (JobStatus, error) {
 	r, err := c.read(ctx, name)
 	if err != nil {
@@ -48,17 +48,17 @@ func (c *Client) read(ctx context.Context, name string) (reading, error) {
 			return reading{}, err
 		}
 		r := reading{name: name, of: job.parse()}
-		slots, err := r.of.slots(name)
+		slots, err := c.slots(ctx, name, r.of)
 		if err != nil {
 			return reading{}, err
 		}
-		r.slots = make([]records, len(slots))
+		r.job, r.slots = job, make([]records, len(slots))
 		err = task.Each(ctx, readers, slots, func(ctx context.Context, i int, slot string) error {
 			r.slots[i] = job
 			r.slots[i].slot = slot
 			return c.readSlot(ctx, &r.slots[i], r.of.spec.ActiveLayout().Since)
 		})
-		if err != nil || slots[0] == name {
+		if err != nil || slots[0] == name || r.of.spec.Job.Everywhere {
 			return r, err
 		}
 		data, _, err := c.optional(ctx, c.tree.Shards(name))
@@ -191,6 +191,12 @@ func (r records) status(of parsed, live map[string]Instance, now time.Time) JobS
 		}
 	}
 	s.judge(cmp.Or(of.err, r.tickErr), r.owner.Offer, lives, live)
+	if _, sid, part := zkrec.SplitInstance(r.slot); part {
+		s.InstanceID = sid
+		if why := absent(sid, r.registered, live, of.spec.Job); !why.IsZero() && s.State == StateUnowned {
+			s.Reason, s.Overdue, s.NextRun = why, time.Time{}, time.Time{}
+		}
+	}
 	if done := of.spec.Done; done != nil && s.State != StateInvalid {
 		s.State, s.DoneAt, s.Reason = StateDone, milli(done.At), reason.Reason{Code: reason.Done}
 	}

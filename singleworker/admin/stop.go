@@ -58,7 +58,9 @@ func (c *Client) StopRun(ctx context.Context, name string, opts StopOptions) ([]
 	if err := a.run(ctx); err != nil {
 		return nil, fmt.Errorf("stop the run of %s: %w", name, err)
 	}
-	runs := slices.SortedFunc(maps.Values(stops), func(a, b *openRun) int { return cmp.Compare(*a.last.Shard, *b.last.Shard) })
+	runs := slices.SortedFunc(maps.Values(stops), func(a, b *openRun) int {
+		return cmp.Or(cmp.Compare(len(a.slot), len(b.slot)), cmp.Compare(a.slot, b.slot)) // by index, too
+	})
 	err = c.await(ctx, func() (bool, error) { return c.follow(ctx, name, runs, lookAtStopped) })
 	var entries []Entry
 	for _, run := range runs {

@@ -98,6 +98,9 @@ func (s *submission) replace(ctx context.Context, old zkrec.Spec, parseErr error
 	}
 	s.done = Change{Outcome: OutcomeReplaced, Version: version}
 	if parseErr == nil {
+		if err := job.CheckEverywhereKept(old.Job, s.spec.Job); err != nil {
+			return err
+		}
 		before := old.Job.WithDefaults()
 		s.done.Before = &before
 	}

@@ -90,6 +90,9 @@ func (c *Client) AwaitRun(ctx context.Context, name, id string) ([]Entry, error)
 				return false, err
 			}
 			for _, slot := range pasts {
+				if slot.job.isAbsent() && len(pasts) > 1 {
+					continue // it was not asked
+				}
 				manual := Entry{Run: Run{Manual: id, State: RunWaiting}, Count: 1}
 				runs = append(runs, newOpenRun(slot, c.tree.Request(slot.slot, id), manual))
 			}
@@ -109,8 +112,8 @@ func (c *Client) AwaitRun(ctx context.Context, name, id string) ([]Entry, error)
 	case len(runs) == 1:
 		err = fmt.Errorf("manual run of %s: %s%s: %w", name, lastSeen(err), open[0].reason, err)
 	default:
-		err = fmt.Errorf("manual run of %s: %s%d of %d shards are not done, the first of them %s: %s: %w",
-			name, lastSeen(err), len(open), len(runs), open[0].slot, open[0].reason, err)
+		err = fmt.Errorf("manual run of %s: %s%d of %d %s are not done, the first of them %s: %s: %w",
+			name, lastSeen(err), len(open), len(runs), partsName(open[0].slot), open[0].slot, open[0].reason, err)
 	}
 	return entries, err
 }
@@ -134,6 +137,9 @@ func lookAtManual(r *openRun, slot past, gone bool) {
 		r.last.State = RunUnknown
 	}
 	r.reason, r.done = progress(r.last, slot.job), gone && !(found && open)
+	if slot.job.isAbsent() {
+		r.done = true // nobody else may run it
+	}
 }
 
 // progress describes the state of a manual run that is not done.

@@ -88,7 +88,7 @@ func TestTriggerRefuses(t *testing.T) {
 		if err := trigger("job", TriggerOptions{}); !errors.Is(err, ErrNoHandler) || !strings.Contains(err.Error(), "last seen on app-1") {
 			t.Errorf("the handler's instance is dead: %v", err)
 		}
-		wantRefused(t, trigger("a/b", TriggerOptions{}), "Name", `job.Name "a/b": `)
+		wantRefused(t, trigger("a/b/c", TriggerOptions{}), "Name", `job.Name "a/b/c": `)
 		wantRefused(t, trigger("job", TriggerOptions{Payload: json.RawMessage("{")}), "Payload", `job.Payload "{": is not JSON: `)
 		wantRefused(t, trigger("job", TriggerOptions{Payload: json.RawMessage(`"` + strings.Repeat("x", 64<<10) + `"`)}), "Payload", `job.Payload "65`)
 		wantRefused(t, trigger("job", TriggerOptions{Args: map[string]string{"a": strings.Repeat("x", 64<<10)}}), "Args", `job.Args "65`)

@@ -35,8 +35,12 @@ type JobStatus struct {
 	Job job.Job `json:"spec,omitzero"`
 	// Shard identifies the shard; nil for a whole job.
 	Shard *Shard `json:"shard,omitempty"`
+	// InstanceID is that of the instance whose part of a job this is that runs on every instance; "" otherwise.
+	InstanceID string `json:"instance_id,omitempty"`
 	// Slots are the current shards, by index; empty if the job has no shards.
-	// During resharding their number may differ from Job.Shards.
+	// During resharding their number may differ from Job.Shards. Of a job that runs on every instance they are its
+	// parts, such as "report/app-1", sorted by instance; those of instances that are gone or take no jobs stay for a
+	// day, unowned with reason.Absent, and do not count in the State of the job.
 	Slots []JobStatus `json:"shards,omitempty"`
 	// Resizing is a change of the shards that has not taken effect yet, or nil.
 	Resizing *Resizing `json:"resizing,omitempty"`

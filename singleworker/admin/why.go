@@ -197,6 +197,9 @@ func explainShards(job JobStatus, pasts []past, asked, now time.Time) Explanatio
 	}
 	for _, p := range pasts {
 		shard := p.explain(asked, now)
+		if p.job.isAbsent() && len(shard.Entries) == 0 {
+			shard.Fate, shard.Reason = FateNone, "" // it is not that instance's tick
+		}
 		if shard.Tick.After(x.Tick) {
 			x.Tick = shard.Tick
 		}

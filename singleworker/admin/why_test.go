@@ -335,7 +335,7 @@ func TestWhyReadsTheRecords(t *testing.T) {
 		if _, err := w.c.Why(w.Context(), "nobody", time.Time{}); !errors.Is(err, ErrNotFound) {
 			t.Errorf("no such job: %v", err)
 		}
-		_, err = w.c.Why(w.Context(), "a/b", time.Time{})
-		wantRefused(t, err, "Name", `job.Name "a/b"`)
+		_, err = w.c.Why(w.Context(), "a/b/c", time.Time{})
+		wantRefused(t, err, "Name", `job.Name "a/b/c"`)
 	})
 }

@@ -40,6 +40,10 @@ type Job struct {
 	Require map[string]string `json:"require,omitempty" yaml:"require,omitempty"`
 	// Instances lists the IDs of the instances that may run the job, at most 100. Default: any.
 	Instances []string `json:"instances,omitempty" yaml:"instances,omitempty"`
+	// Everywhere runs each tick once on every live instance that has the handler and may run the job, instead of on
+	// one. Each of them claims, retries and records it by itself; a tick that comes while an instance is away is not
+	// its tick. Not together with Shards, "@always" or "@at", and fixed when the job is created. Default: false.
+	Everywhere bool `json:"everywhere,omitempty" yaml:"everywhere,omitempty"`
 	// Args are passed to the handler.
 	Args map[string]string `json:"args,omitempty" yaml:"args,omitempty"`
 	// Payload is JSON that is passed to the handler beside Args. Default: none.

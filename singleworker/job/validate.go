@@ -64,6 +64,9 @@ func (j Job) Validate() error {
 	if err := CheckShards(j.Shards, j.ShardParameters); err != nil {
 		return err
 	}
+	if err := j.checkEverywhere(); err != nil {
+		return err
+	}
 	// To encode it costs more than all the rest, and nearly every job is short, however it is encoded.
 	if maxEscape*j.textBytes()+maxNames <= MaxBytes {
 		return nil

@@ -94,7 +94,7 @@ type Paused struct {
 }
 
 // Runs are the runs that were waited for: Run of a job without shards, or of one shard, and
-// Runs of a job with shards.
+// Runs of a job with shards, or of one that runs on several instances.
 type Runs struct {
 	Run  *admin.Entry  `json:"run"`
 	Runs []admin.Entry `json:"runs,omitempty"`
@@ -103,7 +103,7 @@ type Runs struct {
 // RunsOf sorts the runs of the job, or of the shard, of that name.
 func RunsOf(name string, runs []admin.Entry) Runs {
 	_, _, isShard := job.SplitShard(name)
-	if len(runs) > 0 && (isShard || runs[0].Shard == nil) {
+	if len(runs) == 1 && (isShard || runs[0].Shard == nil) {
 		return Runs{Run: &runs[0]}
 	}
 	return Runs{Runs: runs}

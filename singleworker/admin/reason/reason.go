@@ -29,6 +29,7 @@ const (
 	Offered      Code = "offered"       // it was offered to an instance: Instances
 	Waiting      Code = "waiting"       // it is free: Instances that can adopt it
 	Done         Code = "done"          // its only tick is accounted for
+	Absent       Code = "absent"        // of a job that runs on every instance: this one does not live, or may not run it: Instances
 	SomeShards   Code = "some_shards"   // of a job with shards, some have no owner: Shards, Of, First, Why
 	Sentence     Code = "sentence"      // decoded from JSON, which has no facts: Error
 )
@@ -107,6 +108,8 @@ func (r Reason) String() string {
 		return fmt.Sprintf("waiting for %s to adopt it", r.takers())
 	case Done:
 		return "it is done: its schedule has no further time"
+	case Absent:
+		return list(r.Instances, Instance.absence, ", ")
 	case SomeShards:
 		if r.Shards == 1 {
 			return fmt.Sprintf("nobody owns %s: %s", r.First, r.Why)
@@ -137,6 +140,17 @@ func (i Instance) obstacle() string {
 		return "the clock of " + i.ID + " is wrong"
 	}
 	return i.ID + " is " + i.State
+}
+
+// absence is why a job that runs on every instance does not run on this one.
+func (i Instance) absence() string {
+	switch {
+	case i.State == "":
+		return i.ID + " is not running"
+	case i.Why == "" && i.State == "active":
+		return i.ID + " does not have its handler"
+	}
+	return i.obstacle()
 }
 
 // Labels names labels: "disk=ssd, zone=a".

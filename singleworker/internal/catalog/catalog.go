@@ -117,6 +117,9 @@ func newJob(name string) *Job { return &Job{Name: name, Spec: noSpec} }
 // Valid reports whether the job has a spec that can run somewhere: Ticks is set.
 func (j *Job) Valid() bool { return j.Ticks != nil }
 
+// Able lists the instances that can run the job, and may.
+func (j *Job) Able() []string { return j.able }
+
 // Known reports whether the job was read.
 func (j *Job) Known() bool { return j.known }
 
@@ -314,7 +317,7 @@ func (c *Catalog) Refresh(j *Job) {
 			return
 		}
 		c.loop.Async("read shards", func(ctx context.Context) func() {
-			v.fetchShards(ctx, c.loop, j.Name)
+			v.fetchShards(ctx, c.loop, j.Name, c.member.ID())
 			return func() { c.viewed(j, v) }
 		})
 	})
@@ -387,4 +390,4 @@ func (j *Job) Unreadable(now, d time.Duration) bool {
 }
 
 // HasShards reports whether nodes of shards exist, of this layout or another.
-func (j *Job) HasShards() bool { return len(j.shards.list) > 0 }
+func (j *Job) HasShards() bool { return len(j.shards.list) > 0 && !j.Spec.Job.Everywhere }

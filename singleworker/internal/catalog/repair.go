@@ -35,14 +35,14 @@ func (c *Catalog) Repair(slot string) {
 // nodesOf lists the nodes that should exist below the job's own.
 func nodesOf(tree zkrec.Tree, j *Job, slot string) []zkrec.Node {
 	layout := j.Spec.ActiveLayout()
-	switch _, _, sharded := zkrec.SplitSlot(slot); {
-	case sharded && !j.Has(slot):
+	switch part := slot != j.Name; {
+	case part && !j.Has(slot):
 		return nil // of a former layout
-	case sharded:
+	case part:
 		return tree.NewSlot(slot, 0) // createShards makes one of which nothing is left
 	default:
 		var spec zkrec.Spec
-		spec.Job.Shards = layout.Shards
+		spec.Job.Shards, spec.Job.Everywhere = layout.Shards, j.Spec.Job.Everywhere
 		return tree.NewJob(j.Name, spec)[1:]
 	}
 }

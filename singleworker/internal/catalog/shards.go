@@ -14,7 +14,7 @@ import (
 
 // shards is what the nodes of a sharded job say.
 type shards struct {
-	list     []string // the slots whose nodes exist
+	list     []string // the slots whose nodes exist; of a job that runs on every instance, this one's
 	complete zkrec.Complete
 }
 
@@ -64,7 +64,10 @@ func (c *Catalog) setSlots(j *Job, readable bool) {
 	layout := j.Spec.ActiveLayout()
 	if readable {
 		slots := layout.Slots(j.Name)
-		if layout.Shards > 0 {
+		if j.Spec.Job.Everywhere {
+			slots = []string{zkrec.InstanceSlot(j.Name, c.member.ID())} // those of the others are nothing to this one
+		}
+		if j.Spec.Job.Everywhere || layout.Shards > 0 {
 			slots = c.withNodes(j, slots)
 		}
 		gone := without(j.Slots, slots)
@@ -79,14 +82,17 @@ func (c *Catalog) setSlots(j *Job, readable bool) {
 
 // tellSlots tells who can run the slots.
 func (c *Catalog) tellSlots(j *Job) {
-	group := ""
+	group, able := "", j.able
 	if j.Spec.ActiveLayout().Shards > 0 {
 		group = j.Name
 	}
+	if j.Spec.Job.Everywhere {
+		able = []string{c.member.ID()}
+	}
 	for _, slot := range j.Slots {
 		c.loop.Tell(SlotSet{lease.SlotSet{
-			Slot: lease.Slot(slot), Group: group, Eligible: j.Eligible && j.isRegistered && !j.Done(), Able: j.able,
-			Always: j.Valid() && j.Ticks.Schedule.Always(),
+			Slot: lease.Slot(slot), Group: group, Eligible: j.Eligible && j.isRegistered && !j.Done(), Able: able,
+			Always: j.Valid() && j.Ticks.Schedule.Always(), Bound: j.Spec.Job.Everywhere,
 		}})
 	}
 }
@@ -105,7 +111,8 @@ func without(all, some []string) (rest []string) {
 	return rest
 }
 
-// withNodes lists those of the slots whose nodes exist, and has the others' created.
+// withNodes lists those of the slots whose nodes exist, and has the others' created. That of an instance of a job that runs on
+// every one is its own business, and its ticks begin then.
 func (c *Catalog) withNodes(j *Job, slots []string) []string {
 	missing := without(slots, j.shards.list)
 	if len(missing) == 0 {
@@ -116,12 +123,12 @@ func (c *Catalog) withNodes(j *Job, slots []string) []string {
 	if j.creation.lackedSince == 0 {
 		j.creation.lackedSince = now
 	}
-	able := j.Eligible && j.isRegistered && !j.Done()
+	able, everywhere := j.Eligible && j.isRegistered && !j.Done(), j.Spec.Job.Everywhere
 	wait := c.loop.SyncPeriod()
 	if !able {
 		wait *= 2 // perhaps no instance can run it, but its missed ticks must be noticed
 	}
-	if able && isFirst(c.member, j) || now-j.creation.lackedSince > wait {
+	if able && (everywhere || isFirst(c.member, j)) || !everywhere && now-j.creation.lackedSince > wait {
 		c.createShards(j, missing)
 	} else { // another instance does, if it is well
 		j.nextLook = now + c.loop.SyncPeriod()
@@ -140,7 +147,7 @@ func isFirst(m *member.Member, j *Job) bool {
 	return false
 }
 
-// createShards creates the nodes of shards.
+// createShards creates the nodes of shards, or of this instance's slot.
 func (c *Catalog) createShards(j *Job, slots []string) {
 	now := c.loop.Now()
 	if !c.loop.Joined() || j.creation.running || now < j.creation.notBefore {
@@ -149,6 +156,9 @@ func (c *Catalog) createShards(j *Job, slots []string) {
 	}
 	j.creation.running = true
 	watermark := j.Spec.ShardsBegin(j.shards.complete)
+	if j.Spec.Job.Everywhere {
+		watermark = 0 // what came before this instance is not its own
+	}
 	groups := make([][]zkconn.Op, len(slots))
 	for i, slot := range slots {
 		check := zkconn.CheckOp(c.loop.Tree.Job(j.Name), j.Version)

@@ -114,11 +114,20 @@ func (v *view) parse(path, name string, data []byte) {
 	}
 }
 
-// sharded reports whether nodes of shards are to be listed.
-func (v *view) sharded() bool { return v.err == nil && (v.spec.Job.Shards > 0 || v.spec.Layout != nil) }
+// sharded reports whether there may be nodes of shards, or of this instance's slot.
+func (v *view) sharded() bool {
+	return v.err == nil && (v.spec.Job.Shards > 0 || v.spec.Layout != nil || v.spec.Job.Everywhere)
+}
 
-// fetchShards completes the view of a sharded job, beside the loop.
-func (v *view) fetchShards(ctx context.Context, l *session.Loop, name string) {
+// fetchShards completes the view of a sharded job, or of one that runs on every instance, beside the loop.
+func (v *view) fetchShards(ctx context.Context, l *session.Loop, name, self string) {
+	if v.spec.Job.Everywhere {
+		own, found := zkrec.InstanceSlot(name, self), false
+		if _, found, v.err = l.Conn.Exists(ctx, l.Tree.Slot(own)); found {
+			v.shards.list = []string{own}
+		}
+		return
+	}
 	if v.shards, v.err = fetchShards(ctx, l, name); errors.As(v.err, new(*zkrec.UnreadableError)) {
 		v.specErr, v.err = v.err, nil
 	}
@@ -141,7 +150,7 @@ func viewAll(ctx context.Context, l *session.Loop, names []string, self string) 
 	}
 	session.Together(len(sharded), func(k int) {
 		i := sharded[k]
-		views[i].fetchShards(ctx, l, names[i])
+		views[i].fetchShards(ctx, l, names[i], self)
 	})
 	for _, v := range views {
 		if zkconn.IsUnknown(v.err) {

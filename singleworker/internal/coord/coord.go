@@ -58,6 +58,7 @@ type Coordinator struct {
 	keeper  *keeper.Keeper
 	overdue *keeper.Overdue
 	removal *keeper.Removal
+	parts   *keeper.Parts
 	deputy  *deputy.Deputy
 	runner  Runner
 
@@ -90,6 +91,7 @@ func New(cfg Config) *Coordinator {
 	c.keeper = keeper.New(loop, c.catalog, c.owner, cfg.Runner)
 	c.overdue = keeper.NewOverdue(loop, c.member, c.catalog, cfg.Runner)
 	c.removal = keeper.NewRemoval(loop, c.member, c.catalog)
+	c.parts = keeper.NewParts(loop, c.member, c.catalog)
 	c.deputy = deputy.New(loop, c.member, c.catalog, c.owner, c.journal, cfg.ClaimGrace)
 	return c
 }
@@ -175,6 +177,7 @@ func (c *Coordinator) sync() {
 	c.catalog.Sync()
 	c.overdue.Sync()
 	c.removal.Sync()
+	c.parts.Sync()
 	c.deputy.Sync()
 	c.catalog.Jobs(c.keeper.Keep)
 	c.journal.Sync()

@@ -113,6 +113,7 @@ func (h handler) Handle(n session.Notice) {
 		if n.Spec || !h.catalog.Current(n.Job) {
 			h.overdue.Changed(n.Job)
 			h.removal.Changed(n.Job)
+			h.parts.Changed(n.Job)
 			h.journal.SpecChanged(n.Job)
 		}
 		h.deputy.Changed(n.Job, n.Spec)

@@ -32,6 +32,8 @@ type watch struct {
 	group *member.Able // for which mine was decided
 	mine  bool         // this instance is one of the job's watchers
 	slots []*watched   // by shard; of one layout, for a change makes another watch
+	// parts are those of a job that runs on every instance: of the instances that take jobs.
+	parts map[string]*watched
 }
 
 // watched is a slot whose ticks are watched.
@@ -72,7 +74,11 @@ func (o *Overdue) watch(job *catalog.Job) {
 		o.watchInvalid(job, known.slot(job.Name))
 		return
 	}
-	for _, slot := range job.Slots {
+	slots := job.Slots
+	if job.Spec.Job.Everywhere {
+		slots = o.parts(job, known)
+	}
+	for _, slot := range slots {
 		w := known.slot(slot)
 		if !w.busy && !o.loop.Clock.Wall().Before(w.lookAt) {
 			o.look(job, slot, w)
@@ -80,8 +86,30 @@ func (o *Overdue) watch(job *catalog.Job) {
 	}
 }
 
+// parts lists the slots, of a job that runs on every instance, of those that take jobs now. What was known of others is
+// forgotten: when they are back, what came meanwhile is not theirs.
+func (o *Overdue) parts(job *catalog.Job, known *watch) (slots []string) {
+	first := o.loop.Clock.Wall().Add(job.Spec.Job.WithDefaults().AlarmAfter) // those that were away account for that first
+	parts := make(map[string]*watched, len(known.parts))
+	for _, sid := range job.Able() {
+		if !o.member.Cleanup.Open(sid) {
+			continue
+		}
+		slot := zkrec.InstanceSlot(job.Name, sid)
+		if parts[slot] = known.parts[slot]; parts[slot] == nil {
+			parts[slot] = &watched{lookAt: first}
+		}
+		slots = append(slots, slot)
+	}
+	known.parts = parts
+	return slots
+}
+
 // slot returns what is known of a slot: nothing at first.
 func (w *watch) slot(slot string) *watched {
+	if _, _, part := zkrec.SplitInstance(slot); part {
+		return w.parts[slot]
+	}
 	_, shard, _ := zkrec.SplitSlot(slot)
 	for len(w.slots) <= shard {
 		w.slots = append(w.slots, &watched{})
@@ -121,7 +149,11 @@ type look struct {
 func (l look) record(results []zkconn.ReadResult) {
 	path, read := l.loop.Tree.Tick(l.slot), results[0]
 	if errors.Is(read.Err, zkconn.ErrNoNode) {
-		l.judge(zkrec.Tick{}, false, nil)
+		record := zkrec.Tick{}
+		if l.spec.Job.Everywhere { // its ticks begin when its instance has created it
+			record.Watermark = l.loop.Clock.Wall().UnixMilli()
+		}
+		l.judge(record, false, nil)
 		return
 	}
 	var record zkrec.Tick

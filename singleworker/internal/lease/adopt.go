@@ -13,6 +13,11 @@ import (
 // the next one, in an order that differs from slot to slot.
 func (m *Machine) adopt(now Instant) {
 	free := m.free(now)
+	for _, s := range m.sorted() {
+		if s.bound && m.isFree(now, s) && m.mayTakeNow(s) {
+			m.takeAsRead(s)
+		}
+	}
 	if len(free) == 0 {
 		return
 	}
@@ -32,24 +37,38 @@ func (m *Machine) adopt(now Instant) {
 		if !m.hasRoom(owned) {
 			return
 		}
-		if !s.eligible || s.op != idle || s.beating || s.refusals >= refusalLimit {
-			continue
-		}
-		owned++
-		if s.readAt < m.roundAt {
-			// Requires a reading of this round: a job that was deleted and submitted again may have the
-			// same versions.
-			m.markDirty(s)
-		} else {
-			m.take(s)
+		if m.mayTakeNow(s) {
+			owned++
+			m.takeAsRead(s)
 		}
 	}
 }
 
-// free lists the slots that the rules allow taking, whichever instance is to take them.
+// mayTakeNow reports whether a slot that the rules allow taking can be requested now.
+func (m *Machine) mayTakeNow(s *slot) bool {
+	return s.eligible && s.op == idle && !s.beating && s.refusals < refusalLimit
+}
+
+// takeAsRead takes s if it was read in this round: a job that was deleted and submitted again may have the same
+// versions.
+func (m *Machine) takeAsRead(s *slot) {
+	if s.readAt < m.roundAt {
+		m.markDirty(s)
+	} else {
+		m.take(s)
+	}
+}
+
+// isFree reports whether the rules allow taking s.
+func (m *Machine) isFree(now Instant, s *slot) bool {
+	return s.mine == nil && !s.isTaking() && !s.gone && m.takeable(now, s)
+}
+
+// free lists the slots that the rules allow taking, whichever instance is to take them, but for those that are bound
+// to this one.
 func (m *Machine) free(now Instant) (free []*slot) {
 	for _, s := range m.sorted() {
-		if s.mine == nil && !s.isTaking() && !s.gone && m.takeable(now, s) {
+		if !s.bound && m.isFree(now, s) {
 			free = append(free, s)
 		}
 	}
@@ -93,14 +112,17 @@ func (m *Machine) assign(free []*slot, loads *tally) []int {
 
 // isScarce reports whether some slots must stay free because every instance has a limit.
 func (m *Machine) isScarce(loads *tally) bool {
-	room := 0
+	room, slots := 0, 0
+	for _, s := range m.slots {
+		slots += s.counts()
+	}
 	for k := range loads.sids {
 		if loads.limits[k] == 0 {
 			return false
 		}
 		room += loads.limits[k]
 	}
-	return room < len(m.slots)
+	return room < slots
 }
 
 func sum(counts []int) (n int) {
@@ -213,6 +235,9 @@ func (m *Machine) shares(loads *tally) shares {
 	}
 	count := make(map[*takers]map[string]int) // slots by who can run them and by group
 	for _, s := range m.slots {
+		if s.bound {
+			continue
+		}
 		of := loads.takers(m, s)
 		if count[of] == nil {
 			count[of] = make(map[string]int)

@@ -100,6 +100,9 @@ func (m *Machine) newRound(loads *tally) *round {
 	}
 	r.all.slots = make([][]*slot, len(r.sids))
 	for _, s := range m.sorted() {
+		if s.bound {
+			continue
+		}
 		h := s.mine
 		// Our slots count if they can be offered now, those of others always.
 		if h != nil && (!h.gained || s.op != idle) || h == nil && (s.isTaking() || s.rec.Owner == (Member{})) {

@@ -88,6 +88,8 @@ type (
 		Able     []string
 		Group    string
 		Always   bool // a run of it does not end by itself: it is evicted for the slot to move
+		// Bound means that nobody but this instance ever has it: it counts in no share and not in MaxSlots.
+		Bound bool
 	}
 	// SlotGone: the job was deleted.
 	SlotGone struct{ Slot Slot }

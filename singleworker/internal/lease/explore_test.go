@@ -205,7 +205,7 @@ func TestExploreKnowsEveryField(t *testing.T) {
 	}{
 		{Machine{}, "cfg session syncPeriod connected draining slots crowds byName nextBeat past sampledAt step changes epoch phase look " +
 			"dirty reads roundAt groupAsked peers skipped full heldUp even out"},
-		{slot{}, "id hash eligible busy always evicted able group gone op opVoid takeEpoch relieves unsure kept beating beatToken beatEpoch known rec " +
+		{slot{}, "id hash eligible busy always bound evicted able group gone op opVoid takeEpoch relieves unsure kept beating beatToken beatEpoch known rec " +
 			"readAt readMono beatSince freeSince refusals behind mine"},
 		{holding{}, "token version beat until gained leaving offer from"},
 		{beatTimes{}, "sid at known more"},

@@ -93,6 +93,7 @@ type slot struct {
 	eligible bool
 	busy     bool
 	always   bool
+	bound    bool
 	evicted  bool // since it is busy
 	able     *crowd
 	group    string
@@ -166,18 +167,18 @@ func (m *Machine) Step(now Instant, ev Event) []Action {
 func (m *Machine) NextBeat() time.Duration { return m.nextBeat }
 
 // Owned counts the slots whose record names this incarnation, as far as this
-// instance knows, including those that are being taken or may have been taken.
+// instance knows, including those that are being taken or may have been taken, but not those that are bound to it.
 func (m *Machine) Owned() int {
 	n := 0
 	for _, s := range m.slots {
-		if s.isOwned() {
+		if s.isOwned() && !s.bound {
 			n++
 		}
 	}
 	return n
 }
 
-// Idle reports whether Owned is 0.
+// Idle reports whether no record names this incarnation, as far as this instance knows.
 func (m *Machine) Idle() bool {
 	for _, s := range m.slots {
 		if s.isOwned() {
@@ -297,7 +298,7 @@ func (m *Machine) slotSet(ev SlotSet) {
 	if s.eligible != ev.Eligible || s.able != able || s.group != ev.Group {
 		m.look = true
 	}
-	s.eligible, s.able, s.group, s.always = ev.Eligible, able, ev.Group, ev.Always
+	s.eligible, s.able, s.group, s.always, s.bound = ev.Eligible, able, ev.Group, ev.Always, ev.Bound
 }
 
 func (m *Machine) slotGone(id Slot) {

@@ -39,13 +39,13 @@ func (m *Machine) shed() {
 		if !s.isOurs() {
 			continue
 		}
-		excess := m.cfg.MaxSlots > 0 && owned > m.cfg.MaxSlots
+		excess := m.cfg.MaxSlots > 0 && owned > m.cfg.MaxSlots && !s.bound
 		switch {
 		case s.mine.leaving || (!s.eligible || excess) && !s.busy:
 			m.release(s, "")
-			owned--
+			owned -= s.counts()
 		case (!s.eligible || excess) && m.evict(s):
-			owned--
+			owned -= s.counts()
 		}
 	}
 }
@@ -75,6 +75,10 @@ func (m *Machine) drain(now Instant) {
 			continue
 		}
 		to := ""
+		if s.bound {
+			m.release(s, to)
+			continue
+		}
 		if k := m.lightest(s, loads); k >= 0 {
 			loads.add(s, k)
 			to = loads.sids[k]
@@ -204,7 +208,7 @@ func (m *Machine) mayOffer(now Instant, sid string) bool {
 // moment: balancing by the current counts could then move slots needlessly.
 func (m *Machine) takesPending(now Instant, loads *tally) bool {
 	for _, s := range m.slots {
-		if s.mine != nil || s.isTaking() || !s.rec.Exists || s.rec.Offer != "" {
+		if s.bound || s.mine != nil || s.isTaking() || !s.rec.Exists || s.rec.Offer != "" {
 			continue
 		}
 		if s.rec.Owner != (Member{}) && !m.isGone(s, s.rec.Owner) {

@@ -5,7 +5,7 @@ package lease
 // not: it has the slot, nobody has, or it cannot take it.
 func (m *Machine) Deputy(now Instant, id Slot) (rank int, is bool) {
 	s := m.slots[id]
-	if s == nil || s.isOwned() || s.rec.Owner == (Member{}) || !m.connected || !m.canTake(s) {
+	if s == nil || s.bound || s.isOwned() || s.rec.Owner == (Member{}) || !m.connected || !m.canTake(s) {
 		return 0, false
 	}
 	self := m.preference(s, m.cfg.Self.SID)
@@ -35,7 +35,7 @@ func (m *Machine) Owner(id Slot) string {
 // relieve takes an overdue slot from its owner; see rule (c). It starts no round, which costs much in a large group
 // that is late anyway: the request itself reads what it rests on.
 func (m *Machine) relieve(s *slot) {
-	if s == nil || s.mine != nil || s.op != idle || s.beating || s.rec.Owner == (Member{}) || !m.connected || !m.canTake(s) {
+	if s == nil || s.bound || s.mine != nil || s.op != idle || s.beating || s.rec.Owner == (Member{}) || !m.connected || !m.canTake(s) {
 		return
 	}
 	s.op, s.takeEpoch, s.relieves = taking, m.epoch, s.rec.Owner.SID

@@ -91,7 +91,7 @@ func (m *Machine) loads(now Instant) *tally {
 		}
 	}
 	for _, s := range m.slots {
-		if k, counted := t.at[m.holder(s)]; counted {
+		if k, counted := t.at[m.holder(s)]; counted && !s.bound {
 			t.add(s, k)
 		}
 	}
@@ -127,4 +127,12 @@ func (m *Machine) limit(sid string) int {
 		return m.cfg.MaxSlots
 	}
 	return m.peers[sid].MaxSlots
+}
+
+// counts is how many slots s is in what instances share.
+func (s *slot) counts() int {
+	if s.bound {
+		return 0
+	}
+	return 1
 }

@@ -101,10 +101,17 @@ func (l *Ledger) judgeBeginning(j *Job) {
 	}
 }
 
-// judgeEnd judges the deletion of a slot's tick record: it goes with its job, or when the layout no longer has the slot.
+// judgeEnd judges the deletion of a slot's tick record: it goes with its job, or when the layout no longer has the slot,
+// or when the only instance that may own it does not live.
 func (l *Ledger) judgeEnd(slot string, t *touch) {
 	delete(l.claimed, slot)
 	delete(l.runs, slot)
+	if _, sid, part := zkrec.SplitInstance(slot); part {
+		if _, lives := l.model.Instances[sid]; lives && l.inForce(slot) {
+			l.violatef(Account, slot, "%s deletes what is on record of the ticks of %s, which lives", l.who(), sid)
+		}
+		return
+	}
 	if l.inForce(slot) || l.model.Jobs[zkrec.JobOfSlot(slot)] != nil && t.before.Tick.Open() && !t.before.Spec.Canceled {
 		l.violatef(Account, slot, "%s deletes what is on record of its ticks, at %s, run %q %s", l.who(), clockMs(t.before.Tick.Watermark),
 			t.before.Tick.RunID, t.before.Tick.State)

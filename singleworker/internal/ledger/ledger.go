@@ -18,7 +18,7 @@ type Rule string
 const (
 	// Owner: an owner record names only the instance that wrote it. It is taken from another one only
 	// if that incarnation's node is gone, or was gone since its last heartbeat, or that is a session timeout old;
-	// and nobody else ends an ownership before.
+	// and nobody else ends an ownership before. Of a job that runs on every instance, each owns its own slot alone.
 	Owner Rule = "owner"
 	// Claim: no tick is claimed twice but by a further attempt at it, after one that
 	// was interrupted or failed; no request is run twice, or dropped; no result replaces another run's claim.
@@ -327,11 +327,5 @@ func (l *Ledger) who() string {
 // a new layout has retired.
 func (l *Ledger) inForce(slot string) bool {
 	job := l.model.Jobs[zkrec.JobOfSlot(slot)]
-	return job != nil && job.Known.Spec && !job.Spec.Canceled && hasSlot(job.Spec.ActiveLayout(), slot)
-}
-
-// hasSlot reports whether a slot is one of its job's with this layout.
-func hasSlot(layout zkrec.Layout, slot string) bool {
-	_, shard, sharded := zkrec.SplitSlot(slot)
-	return sharded && shard < layout.Shards || !sharded && layout.Shards == 0
+	return job != nil && job.Known.Spec && !job.Spec.Canceled && hasSlot(&job.Spec, slot)
 }

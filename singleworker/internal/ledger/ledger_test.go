@@ -369,3 +369,51 @@ func TestSnapshot(t *testing.T) {
 		t.Errorf("found %v, want a takeover from who lives, and a tick that is claimed again", found)
 	}
 }
+
+// each has a job that runs on every instance, and its part at a.
+func each(w *world) {
+	w.submit(0, "each", job.Job{Schedule: "*/10 * * * * ?", Everywhere: true})
+	const part = "each/a"
+	ops := []txnlog.Op{}
+	for _, n := range tree.NewShard(part, 0) {
+		ops = append(ops, create(n.Path, n.Data))
+	}
+	w.write(1, w.sessions["a"], ops...)
+	w.tick[part] = zkrec.Tick{Watermark: ms(1)}
+}
+
+func TestEverywhere(t *testing.T) {
+	t.Parallel()
+	removed := func(w *world, second float64) {
+		var ops []txnlog.Op
+		for _, path := range []string{tree.Heartbeat("each/a", "a"), tree.Alive("each/a"), tree.Tick("each/a"), tree.History("each/a"), tree.Requests("each/a"), tree.Slot("each/a")} {
+			ops = append(ops, remove(path))
+		}
+		w.write(second, 2, ops...)
+	}
+	tell(t, []story{
+		{"a run", func(w *world) {
+			each(w)
+			w.own(2, "each/a", "a")
+			w.record(10, "each/a", w.claimed("each/a", 10, "r1"))
+			w.end(11, "each/a", zkrec.RunOK)
+		}, nil},
+		{"a tick twice", func(w *world) {
+			each(w)
+			w.own(2, "each/a", "a")
+			w.record(10, "each/a", w.claimed("each/a", 10, "r1"))
+			w.end(11, "each/a", zkrec.RunOK)
+			w.record(12, "each/a", w.claimed("each/a", 10, "r2"))
+		}, []ledger.Rule{ledger.Claim}},
+		{"the part of another", func(w *world) { each(w); w.own(2, "each/a", "b") }, []ledger.Rule{ledger.Owner}},
+		{"what is left is removed", func(w *world) { each(w); w.own(2, "each/a", "a"); w.expire(3, "a"); removed(w, 4) }, nil},
+		{"and not what is in use", func(w *world) { each(w); w.own(2, "each/a", "a"); removed(w, 4) }, []ledger.Rule{ledger.Account}},
+		{"a run of the job itself", func(w *world) {
+			each(w)
+			w.write(1, operator, create(tree.Alive("each"), nil), create(tree.Tick("each"), zkrec.Tick{Watermark: ms(1)}.Encode()), create(tree.History("each"), nil))
+			w.tick["each"] = zkrec.Tick{Watermark: ms(1)}
+			w.own(2, "each", "a")
+			w.record(10, "each", w.claimed("each", 10, "r1"))
+		}, []ledger.Rule{ledger.Shards}},
+	})
+}

@@ -19,7 +19,7 @@ type Model struct {
 	Sessions  map[int64]time.Duration // the timeouts of those that live, as they began
 
 	tree   zkrec.Tree
-	shards map[string]map[string]*Job // by job and slot
+	shards map[string]map[string]*Job // by job and slot; also the slots of a job that runs on every instance
 }
 
 // Member is an instance's ephemeral node.
@@ -31,9 +31,9 @@ type Member struct {
 	Czxid   int64
 }
 
-// Job is a slot's records: a job's, or a shard's.
+// Job is a slot's records: a job's, a shard's, or those of a job at one instance.
 type Job struct {
-	Name       string // "job", or "job[3]"
+	Name       string // "job", "job[3]", or "job/app-1"
 	Born       int64  // zxid: tells it from an earlier job of that name
 	Owner      zkrec.Owner
 	Token      int64 // zxid of the last change of the owner record
@@ -143,6 +143,11 @@ func (m *Model) Split(full string) (job, node, rest string, ok bool) {
 	job, below, _ = strings.Cut(below, "/")
 	node, rest, _ = strings.Cut(below, "/")
 	ok = zkrec.IsJob(job)
+	if sid, below, _ := strings.Cut(rest, "/"); node == nodeEverywhere && rest != "" {
+		job = zkrec.InstanceSlot(job, sid)
+		node, rest, _ = strings.Cut(below, "/")
+		return job, node, rest, ok
+	}
 	if shard, below, _ := strings.Cut(rest, "/"); node == NodeShards && rest != "" {
 		k, valid := zkrec.ParseShard(shard)
 		job, ok = zkrec.ShardSlot(job, k), ok && valid
@@ -161,6 +166,8 @@ const (
 	NodeShards   = "shards"
 	NodeRequests = "requests"
 	nodeOrders   = "_disabled"
+
+	nodeEverywhere = "everywhere"
 )
 
 func (m *Model) written(txn *txnlog.Txn, op *txnlog.Op) {
@@ -195,7 +202,7 @@ func (m *Model) job(name string, zxid int64) *Job {
 			Name: name, Born: zxid, Beats: make(map[string]Beat), Registered: make(map[string]bool), Requests: make(map[string]bool),
 		}
 		m.Jobs[name] = j
-		if job, _, sharded := zkrec.SplitSlot(name); sharded {
+		if job := zkrec.JobOfSlot(name); job != name {
 			if m.shards[job] == nil {
 				m.shards[job] = make(map[string]*Job)
 			}
@@ -237,7 +244,7 @@ func (m *Model) recorded(j *Job, node, rest string, txn *txnlog.Txn, op *txnlog.
 
 // specified: a job's own node was written, or a shard's was made.
 func (m *Model) specified(j *Job, txn *txnlog.Txn, op *txnlog.Op) {
-	if _, _, sharded := zkrec.SplitSlot(j.Name); sharded {
+	if zkrec.JobOfSlot(j.Name) != j.Name {
 		return
 	}
 	spec, err := zkrec.ParseSpec(j.Name, op.Data)
@@ -258,14 +265,22 @@ func (m *Model) Shards(job string) (shards []*Job) {
 }
 
 // IsSlot reports whether a name is that of a unit of ownership now: a job that is not divided,
-// or a shard of the layout in effect.
+// a shard of the layout in effect, or, of a job that runs on every instance, the part of one.
 func (m *Model) IsSlot(name string) bool {
 	j := m.Jobs[name]
 	if j == nil {
 		return false
 	}
-	_, shard, sharded := zkrec.SplitSlot(name)
-	total := j.Spec.ActiveLayout().Shards
+	return hasSlot(&j.Spec, name)
+}
+
+// hasSlot reports whether a slot is one of its job's with this spec: of a job that runs on every instance, that of any.
+func hasSlot(spec *zkrec.Spec, slot string) bool {
+	if _, _, part := zkrec.SplitInstance(slot); part || spec.Job.Everywhere {
+		return part && spec.Job.Everywhere
+	}
+	_, shard, sharded := zkrec.SplitSlot(slot)
+	total := spec.ActiveLayout().Shards
 	return sharded && shard < total || !sharded && total == 0
 }
 
@@ -281,7 +296,7 @@ func (m *Model) deleted(op *txnlog.Op) {
 	case j == nil:
 	case node == NodeJob:
 		delete(m.Jobs, job)
-		if of, _, sharded := zkrec.SplitSlot(job); sharded {
+		if of := zkrec.JobOfSlot(job); of != job {
 			delete(m.shards[of], job)
 		}
 	case node == NodeAlive && rest != "":

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/txnlog"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
 // judgeOwner judges a write of an owner record.
@@ -11,6 +12,9 @@ func (l *Ledger) judgeOwner(j *Job, t *touch) {
 	old, now := t.before.Owner, j.Owner
 	writer, known := l.writer()
 	if now.SID != "" {
+		if _, of, part := zkrec.SplitInstance(j.Name); part && of != now.SID {
+			l.violatef(Owner, j.Name, "%s is the owner of the part of %s", now.SID, of)
+		}
 		l.counts.Owners++
 		if known && writer != now.SID {
 			l.violatef(Owner, j.Name, "%s makes %s the owner", l.who(), now.SID)

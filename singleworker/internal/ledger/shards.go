@@ -55,7 +55,7 @@ func (l *Ledger) judgeLayoutOf(j *Job, last, rec zkrec.Tick) {
 		return
 	}
 	layout := j.Spec.ActiveLayout()
-	if !hasSlot(layout, j.Name) {
+	if !hasSlot(&j.Spec, j.Name) {
 		l.violatef(Shards, j.Name, "%s claims %s, and there are %d shards", rec.SID, clockMs(rec.Tick), layout.Shards)
 	}
 	if rec.Manual != "" {

@@ -10,6 +10,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // maxLogged is how much of a replaced record is logged, in bytes.
@@ -140,6 +141,9 @@ func (e *Entry) declare(ctx context.Context, d Declaration, newer newer) (found 
 		}
 		if err == nil {
 			if err := newer.decides(old); err != nil {
+				return true, err
+			}
+			if err := job.CheckEverywhereKept(old.Job, spec.Job); err != nil {
 				return true, err
 			}
 		}

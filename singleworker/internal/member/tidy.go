@@ -59,6 +59,12 @@ func (c *Cleanup) Registered(sids []string) {
 	}
 }
 
+// Open reports whether an instance lives, and takes jobs, as far as is known.
+func (c *Cleanup) Open(sid string) bool {
+	peer, lives := c.peers[sid]
+	return lives && !peer.Closed
+}
+
 // First reports whether this instance is the one that looks for what nobody noticed.
 func (c *Cleanup) First() bool { return c.groupRead == c.loop.Attempt() && c.Rank("") == 0 }
 

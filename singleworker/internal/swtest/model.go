@@ -116,6 +116,12 @@ func (c *Cluster) Slots(job string) (slots []string) {
 	c.View(func(m *Model) {
 		if j := m.Jobs[job]; j != nil {
 			slots = j.Spec.ActiveLayout().Slots(job)
+			if j.Spec.Job.Everywhere {
+				slots = nil
+				for _, part := range m.Shards(job) {
+					slots = append(slots, part.Name)
+				}
+			}
 		}
 	})
 	return slots

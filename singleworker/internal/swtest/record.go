@@ -51,6 +51,9 @@ func (c *Cluster) Evidence() []audit.Run {
 	var runs []audit.Run
 	for _, r := range c.Runs() {
 		part := r.Job
+		if r.Everywhere {
+			part = zkrec.InstanceSlot(r.Job, r.InstanceID)
+		}
 		if r.Shard.Index > 0 {
 			part = zkrec.ShardSlot(r.Job, r.Shard.Index)
 		}

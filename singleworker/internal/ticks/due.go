@@ -99,6 +99,8 @@ func (v View) runnable(first, last time.Time) (run time.Time) {
 		}
 		policy := v.Policy.Misfire
 		switch {
+		case v.absent(t) && late > OnTime:
+			policy = job.MisfireSkip
 		case v.Paused.Covers(t):
 			policy = v.Paused.Missed
 		case v.queued(t):
@@ -190,6 +192,9 @@ func (v View) formerMissed() Plan {
 		if former.Schedule != nil && from.Before(until) {
 			if row, ok := row(former.Schedule, from, until); ok {
 				row.State, row.Reason = zkrec.TickMissed, zkrec.ReasonScheduleChanged
+				if v.absent(time.UnixMilli(row.Last())) {
+					row.State, row.Reason = zkrec.TickSkipped, zkrec.ReasonAbsent
+				}
 				rows = append(rows, v.recorded(row))
 			}
 		}
@@ -228,6 +233,8 @@ func (v View) rows(from, to time.Time) (rows []Entry) {
 			e.State, e.Reason = zkrec.TickSkipped, zkrec.ReasonPaused
 		case v.overlapped(t):
 			e.State, e.Reason = zkrec.TickSkipped, zkrec.ReasonOverlap
+		case v.absent(t):
+			e.State, e.Reason = zkrec.TickSkipped, zkrec.ReasonAbsent
 		case t.Before(v.OwnedSince):
 			e.State, e.Reason = zkrec.TickMissed, zkrec.ReasonNoOwner
 		case !v.WaitsSince.IsZero() && !t.Before(v.delayedSince()):
@@ -239,6 +246,10 @@ func (v View) rows(from, to time.Time) (rows []Entry) {
 	}
 	return rows
 }
+
+// absent reports whether a tick of a job that runs on every instance came while this one took no jobs: it is not this
+// instance's tick.
+func (v View) absent(t time.Time) bool { return v.Policy.Everywhere && t.Before(v.OwnedSince) }
 
 // delayedSince is from when on ticks wait because this instance has as many runs in progress as it may. The first of them
 // may have been noticed a little late.

@@ -380,3 +380,20 @@ func TestDaylightSaving(t *testing.T) {
 		}
 	}
 }
+
+// What came before the instance was there is not its tick, whatever the policy says; a hand-over may take a second.
+func TestEverywhereAbsent(t *testing.T) {
+	t.Parallel()
+	for _, misfire := range []job.MisfirePolicy{job.MisfireOnce, job.MisfireAll, job.MisfireSkip} {
+		s := situation{through: "09:20", now: "09:30:30", policy: ticks.Policy{Misfire: misfire, Everywhere: true}, owned: "09:30:30"}
+		plan := ticks.Next(s.view(t))
+		if plan.Opens || len(plan.Entries) != 1 || plan.Entries[0].State != zkrec.TickSkipped || plan.Entries[0].Reason != zkrec.ReasonAbsent ||
+			plan.Entries[0].Ticks() != 10 || plan.Record.Watermark != ms(t, "09:30") {
+			t.Errorf("%s: %+v", misfire, plan)
+		}
+		s.owned, s.now = "09:30:01", "09:30:01"
+		if plan := ticks.Next(s.view(t)); !plan.Opens || plan.Record.Tick != ms(t, "09:30") || len(plan.Entries) != 1 || plan.Entries[0].Ticks() != 9 {
+			t.Errorf("%s, a second late: %+v", misfire, plan)
+		}
+	}
+}

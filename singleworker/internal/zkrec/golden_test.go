@@ -91,6 +91,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 	withdrawn.State, withdrawn.Withdrawn = zkrec.InstanceDraining, true
 	labelled := running
 	labelled.Labels, labelled.Address, labelled.Specs = map[string]string{"zone": "a", "disk": "<ssd>"}, "http://host:8080", zkrec.SpecSchema
+	everywhere := zkrec.Spec{Job: job.Job{Schedule: "@daily", Everywhere: true, Instances: []string{"app-1"}}}
 	placed := zkrec.Spec{Job: job.Job{Schedule: "@daily", Require: map[string]string{"zone": "a"}, Instances: []string{"app-1", "app-2"}}}
 	exclusion := zkrec.Exclusion{Schema: zkrec.Schema, SID: "app-2", Job: "report", By: "alice@host", Reason: "disk", At: started}
 	hostExclusion := zkrec.Exclusion{Schema: zkrec.Schema, Host: "db8"}
@@ -133,6 +134,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		"spec, zone":          zkrec.Spec{Job: job.Job{Schedule: "0 0 3 * * ?", TimeZone: "Asia/Shanghai"}},
 		"spec, all":           full,
 		"spec, sharded":       sharded,
+		"spec, everywhere":    everywhere,
 		"spec, placed":        placed, "instance, labelled": labelled,
 		"exclusion, job": exclusion, "exclusion, host": hostExclusion,
 		"complete":      complete,
@@ -149,6 +151,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		read("spec, zone", zkrec.Spec{Job: job.Job{Schedule: "0 0 3 * * ?", TimeZone: "Asia/Shanghai"}}.Encode(), parseSpec),
 		read("spec, all", full.Encode(), parseSpec),
 		read("spec, sharded", sharded.Encode(), parseSpec),
+		read("spec, everywhere", everywhere.Encode(), parseSpec),
 		read("spec, placed", placed.Encode(), parseSpec),
 		read("instance, labelled", labelled.Encode(), zkrec.ParseInstance),
 		read("exclusion, job", exclusion.Encode(), parseExclusion(exclusion)),

@@ -21,6 +21,7 @@ const (
 	requestsNode  = "requests"
 	alarmNode     = "alarm"
 	shardsNode    = "shards"
+	everyNode     = "everywhere"
 	leaderNode    = job.Reserved + "leader"
 )
 
@@ -60,8 +61,14 @@ func (t Tree) Registration(job, sid string) string { return t.Register(job) + "/
 // Shards is the parent of the nodes of a sharded job's slots.
 func (t Tree) Shards(job string) string { return t.Job(job) + "/" + shardsNode }
 
-// Slot is the parent of the nodes of one slot: the job's own, or its shard's.
+// Everywhere is the parent of the nodes of the slots of a job that runs on every instance.
+func (t Tree) Everywhere(job string) string { return t.Job(job) + "/" + everyNode }
+
+// Slot is the parent of the nodes of one slot: the job's own, its shard's, or that of the job at one instance.
 func (t Tree) Slot(slot string) string {
+	if job, sid, ok := SplitInstance(slot); ok {
+		return t.Everywhere(job) + "/" + sid
+	}
 	job, shard, sharded := SplitSlot(slot)
 	if !sharded {
 		return t.Job(job)
@@ -147,16 +154,21 @@ type Node struct {
 
 // NewJob lists the nodes of a new job, the job's own first, in the order in
 // which they are created. Those of its shards, which may be too many for one
-// transaction, are created by the first instance or client that misses them.
+// transaction, are created by the first instance or client that misses them; those of the instances of a job
+// that runs everywhere by each instance.
 func (t Tree) NewJob(job string, spec Spec) []Node {
 	nodes := []Node{{Path: t.Job(job), Data: spec.Encode()}, {Path: t.Register(job)}}
-	if spec.Job.Shards > 0 {
+	switch {
+	case spec.Job.Everywhere:
+		return append(nodes, Node{Path: t.Everywhere(job)})
+	case spec.Job.Shards > 0:
 		return append(nodes, Node{Path: t.Shards(job)})
 	}
 	return append(nodes, t.NewSlot(job, 0)...)
 }
 
-// NewShard lists the nodes of a new shard whose ticks begin after through.
+// NewShard lists the nodes of a new shard, or of a job at an instance, whose ticks begin after through; 0 means
+// after the creation of the nodes.
 func (t Tree) NewShard(slot string, through int64) []Node {
 	return append([]Node{{Path: t.Slot(slot)}}, t.NewSlot(slot, through)...)
 }
@@ -189,7 +201,9 @@ func (t Tree) Watched(path string) (slot string, ok bool) {
 	if !IsJob(slot) {
 		return "", false
 	}
-	if len(parts) > 2 && parts[1] == shardsNode {
+	if len(parts) > 2 && parts[1] == everyNode {
+		slot, parts = InstanceSlot(slot, parts[2]), append(parts[:1], parts[3:]...)
+	} else if len(parts) > 2 && parts[1] == shardsNode {
 		shard, ok := ParseShard(parts[2])
 		if !ok {
 			return "", false

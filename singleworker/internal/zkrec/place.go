@@ -72,7 +72,7 @@ func (e Exclusions) Of(job, sid, host string) *Exclusion {
 var (
 	ErrLabels    = errors.New("it does not have the labels that the job requires")
 	ErrUnlisted  = errors.New("it is not one of the job's instances")
-	ErrOldReader = errors.New("its version is too old to know where the job may run")
+	ErrOldReader = errors.New("its version is too old to know where the job is to run")
 )
 
 // ExcludedError says by which order.
@@ -83,10 +83,10 @@ func (e *ExcludedError) Error() string { return "an operator has disabled the jo
 // MayRun says why an instance that has the handler of a job must not run it, or nil. It is the one answer to that
 // question: for the instances, and for people. Orders for a host as a whole close its instances, and are not looked at here.
 func MayRun(j *job.Job, sid string, i *Instance, excluded Exclusions) error {
+	if (j.IsPlaced() || j.Everywhere) && i.Specs < (Spec{Job: *j}).schema() {
+		return ErrOldReader
+	}
 	if j.IsPlaced() {
-		if i.Specs < (Spec{Job: *j}).schema() {
-			return ErrOldReader
-		}
 		if len(j.Instances) > 0 && !slices.Contains(j.Instances, sid) {
 			return ErrUnlisted
 		}

@@ -3,6 +3,7 @@ package zkrec
 import (
 	"maps"
 	"strconv"
+	"strings"
 
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -96,7 +97,18 @@ func ShardSlot(name string, shard int) string { return job.ShardName(name, shard
 
 // SplitSlot splits a slot's name; sharded is false for a job that is a slot
 // itself.
-func SplitSlot(slot string) (name string, shard int, sharded bool) { return job.SplitShard(slot) }
+func SplitSlot(slot string) (name string, shard int, sharded bool) {
+	if name, _, ok := SplitInstance(slot); ok {
+		return name, 0, false
+	}
+	return job.SplitShard(slot)
+}
+
+// InstanceSlot names the slot of one instance of a job that runs on every instance. Neither name contains a '/'.
+func InstanceSlot(name, sid string) string { return name + "/" + sid }
+
+// SplitInstance splits the name of such a slot; ok is false for any other.
+func SplitInstance(slot string) (name, sid string, ok bool) { return strings.Cut(slot, "/") }
 
 // ParseShard reads the name of a shard's node: "3", but not "03" or "-1", which only a manual edit
 // can have created.

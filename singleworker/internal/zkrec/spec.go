@@ -267,10 +267,13 @@ func isPlain(schedule string) bool {
 }
 
 // schema is the oldest schema whose readers run the job as it says: those of schema 1 would run it on any
-// instance.
+// instance, those of schema 2 on one.
 func (s Spec) schema() int {
-	if s.Job.IsPlaced() {
-		return SpecSchema
+	switch {
+	case s.Job.Everywhere:
+		return everywhereSchema
+	case s.Job.IsPlaced():
+		return placedSchema
 	}
 	return Schema
 }

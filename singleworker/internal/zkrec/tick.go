@@ -25,6 +25,7 @@ const (
 	ReasonOverlap         = "overlap"          // the previous run was still in progress
 	ReasonPaused          = "paused"           // the job was paused
 	ReasonNoOwner         = "no_owner"         // it came before the owner adopted the job
+	ReasonAbsent          = "absent"           // of a job that runs on every instance: this one was not there
 	ReasonStalled         = "stalled"          // its owner could not claim it in time
 	ReasonDelayed         = "delayed"          // its owner had as many runs in progress as it may, for too long
 	ReasonScheduleChanged = "schedule_changed" // its schedule was replaced before it was claimed

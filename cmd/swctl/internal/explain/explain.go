@@ -190,6 +190,8 @@ func (w *writer) notRun(name string, e admin.Entry) {
 		w.sayf("%s did not run: the job was paused%s.", name, w.pause())
 	case e.Reason == admin.ReasonNoOwner:
 		w.sayf("%s did not run: %s had no owner at that time%s; %s recorded that at %s.", name, w.thing(), w.ownerless(e), e.InstanceID, w.at(e.Ended))
+	case e.Reason == admin.ReasonAbsent:
+		w.sayf("%s did not run there: %s was not running, or took no jobs; it recorded that at %s.", name, e.InstanceID, w.at(e.Ended))
 	case e.Reason == admin.ReasonStalled:
 		w.sayf("%s did not run: its owner %s could not claim it in time, and recorded that at %s.", name, e.InstanceID, w.at(e.Ended))
 	case e.Reason == admin.ReasonDelayed:
@@ -322,7 +324,7 @@ func (w *writer) pending(name string) {
 
 // thing is what has an owner: the job, or a shard by name.
 func (w *writer) thing() string {
-	if w.Job.Shard == nil {
+	if w.Job.Shard == nil && w.Job.InstanceID == "" {
 		return "the job"
 	}
 	return w.Job.Name

@@ -23,9 +23,13 @@ func (w *writer) shards() {
 	order := slices.SortedFunc(maps.Keys(alike), func(a, b admin.Fate) int { return a.Rank() - b.Rank() })
 	var counts []string
 	for _, fate := range order {
-		counts = append(counts, fmt.Sprintf("%d %s (%s)", len(alike[fate]), strings.ReplaceAll(string(fate), "_", " "), ranges(alike[fate])))
+		counts = append(counts, fmt.Sprintf("%d %s (%s)", len(alike[fate]), strings.ReplaceAll(string(fate), "_", " "), w.list(alike[fate])))
 	}
-	w.sayf("The tick of %s in %d shards: %s.", w.at(w.Tick), len(w.Shards), strings.Join(counts, ", "))
+	where := "in %d shards"
+	if w.isEverywhere() {
+		where = "on %d instances"
+	}
+	w.sayf("The tick of %s "+where+": %s.", w.at(w.Tick), len(w.Shards), strings.Join(counts, ", "))
 	for _, fate := range order {
 		if fate == admin.RunOK || fate == admin.FateComing || fate == admin.FateNone {
 			continue
@@ -33,6 +37,11 @@ func (w *writer) shards() {
 		first := newWriter(w.Shards[alike[fate][0]])
 		first.fate()
 		w.sayf("%s: %s", first.Job.Name, first.sentences[0])
+	}
+	if w.isEverywhere() {
+		w.next()
+		w.sayf("To explain what one instance did, name it: %s.", w.Shards[alike[order[0]][0]].Job.Name)
+		return
 	}
 	w.owners()
 	if since := w.ShardsSince; !w.Tick.After(since) {
@@ -46,6 +55,21 @@ func (w *writer) shards() {
 	}
 	w.next()
 	w.sayf("To explain a single shard, use its name: %s.", w.Shards[alike[order[0]][0]].Job.Name)
+}
+
+// isEverywhere reports whether the job runs on every instance.
+func (w *writer) isEverywhere() bool { return len(w.Shards) > 0 && w.Shards[0].Job.InstanceID != "" }
+
+// list names some of the shards, or instances.
+func (w *writer) list(some []int) string {
+	if !w.isEverywhere() {
+		return ranges(some)
+	}
+	var ids []string
+	for _, i := range some {
+		ids = append(ids, w.Shards[i].Job.InstanceID)
+	}
+	return strings.Join(ids, ", ")
 }
 
 // owners says who owns the shards.

@@ -26,6 +26,7 @@ type field struct {
 	flag      string // without dashes
 	usage     string
 	setOnly   bool   // submit has no such flag
+	fixed     bool   // set has no such flag
 	repeated  bool   // the flag may be
 	drop      string // the flag of set that removes it, or one of its keys
 	dropUsage string
@@ -70,6 +71,16 @@ func single[T any](f field, at func(*job.Job) *T, format func(T) string, parse f
 func text[T ~string](f field, at func(*job.Job) *T) field {
 	return single(f, at, func(value T) string { return string(value) },
 		func(_ *cmdline.Call, _ field, text string) (T, error) { return T(text), nil })
+}
+
+// yes is a flag without a value.
+func yes(f field, at func(*job.Job) *bool) field {
+	return single(f, at, func(is bool) string {
+		if is {
+			return "yes"
+		}
+		return ""
+	}, func(c *cmdline.Call, f field, _ string) (bool, error) { return c.Flags.Bool(f.flag), nil })
 }
 
 // number does not take 0 for what has another default: a job takes it for that.
@@ -229,7 +240,7 @@ func readPayload(c *cmdline.Call, f field, text string) (json.RawMessage, error)
 // Flags are the flags of some fields, or of all; with those that remove, for set.
 func Flags(set bool, only ...string) (flags []cmdline.Flag) {
 	for _, f := range table {
-		if len(only) > 0 && !slices.Contains(only, f.flag) || f.setOnly && !set {
+		if len(only) > 0 && !slices.Contains(only, f.flag) || f.setOnly && !set || f.fixed && set {
 			continue
 		}
 		flags = append(flags, cmdline.Flag{Name: f.flag, Usage: f.usage, Repeated: f.repeated})

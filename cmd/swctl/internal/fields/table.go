@@ -19,6 +19,8 @@ const (
 	FlagShards   = "shards"
 	FlagInstance = "instance"
 
+	FlagEverywhere = "everywhere"
+
 	flagSchedule = "schedule"
 )
 
@@ -56,6 +58,10 @@ var table = []field{
 		drop: "drop-instance", dropUsage: "`ID` remove an instance from those that may run the job; may be repeated",
 		title: "Instances", optional: true, name: "instance", try: "--instance app-1: at most 100; swctl instances lists those that run",
 	}, func(j *job.Job) *[]string { return &j.Instances }),
+	yes(field{
+		of: "Everywhere", flag: FlagEverywhere, usage: "run each tick once on every live instance that may run the job, instead of on one", fixed: true,
+		title: "Everywhere", optional: true, name: "everywhere", try: "without --shards, @always or @at; cancel and submit the job to change it",
+	}, func(j *job.Job) *bool { return &j.Everywhere }),
 	pairs(field{
 		of: "Args", flag: FlagArg, usage: "`KEY=VALUE` an argument for the handler; may be repeated",
 		drop: "drop-arg", dropUsage: "`KEY` remove an argument; may be repeated",

@@ -11,6 +11,7 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	jobs "github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -54,9 +55,22 @@ func (p Page) WideJobs(jobs []admin.JobStatus) {
 	t.Write(p.Out, "")
 }
 
-// shards is a table with a row for each shard of a job.
+// Everywhere reports whether the slots of a job are those of instances, not shards.
+func Everywhere(job admin.JobStatus) bool { return len(job.Slots) > 0 && job.Slots[0].InstanceID != "" }
+
+// shards is a table with a row for each shard of a job, or for each instance of one that runs on all.
 func (p Page) shards(job admin.JobStatus) {
 	t := &output.Table{}
+	if Everywhere(job) {
+		t.Row("INSTANCE", "STATE", "SINCE", "TOKEN", "LAST", "NEXT", "REASON")
+		for _, slot := range job.Slots {
+			slot.Paused = nil // all of them are, and it is said above
+			columns := p.slot(slot)
+			t.Row(append([]string{slot.InstanceID, columns[0]}, columns[2:]...)...)
+		}
+		t.Write(p.Out, "  ")
+		return
+	}
 	t.Row("SHARD", "PARAMETER", "STATE", "OWNER", "SINCE", "TOKEN", "LAST", "NEXT", "REASON")
 	for _, slot := range job.Slots {
 		slot.Paused = nil // all of them are, and it is said above
@@ -118,8 +132,25 @@ func Owner(job admin.JobStatus) string {
 	return job.Owner.InstanceID
 }
 
+// instances is "3/4 instances": of those that live and take the job, how many have begun to.
+func instances(parts []admin.JobStatus) string {
+	owned, absent := 0, 0
+	for _, part := range parts {
+		switch {
+		case part.State == admin.StateOwned:
+			owned++
+		case part.Reason.Code == reason.Absent:
+			absent++
+		}
+	}
+	return fmt.Sprintf("%d/%d instances", owned, len(parts)-absent)
+}
+
 // owners says who owns the shards: "3/4 app-1(2) app-2(1)".
 func owners(shards []admin.JobStatus) string {
+	if shards[0].InstanceID != "" {
+		return instances(shards)
+	}
 	const most = 4
 	owned, total := map[string]int{}, 0
 	for _, shard := range shards {
@@ -238,7 +269,11 @@ func (p Page) failing(job admin.JobStatus) string {
 	}
 	text := "failed " + times + ", " + success
 	if len(job.Slots) > 0 {
-		text = fmt.Sprintf("%d of %d shards fail; %s %s", fail, len(slots), worst.Name, text)
+		what := "shards"
+		if Everywhere(job) {
+			what = "instances"
+		}
+		text = fmt.Sprintf("%d of %d %s fail; %s %s", fail, len(slots), what, worst.Name, text)
 	}
 	return text
 }

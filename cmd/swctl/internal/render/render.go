@@ -45,7 +45,9 @@ func Zone(j job.Job) *time.Location {
 // "was " or empty.
 func Named(job admin.JobStatus, was string) string {
 	owner := "owner " + Owner(job)
-	if len(job.Slots) > 0 {
+	if Everywhere(job) {
+		owner = "on " + owners(job.Slots)
+	} else if len(job.Slots) > 0 {
 		owner = "shards owned " + owners(job.Slots)
 	}
 	return output.Printable(fmt.Sprintf("%s (%sv%d, %s)", job.Name, was, job.Version, owner))

@@ -16,7 +16,8 @@ func (p Page) History(job admin.JobStatus, entries []admin.Entry) {
 	zone := Zone(job.Job)
 	t := &output.Table{}
 	header := []string{"TICK", "STATE", "LAG", "TOOK", "ON", "ATTEMPT", "CAUSE", "RUN", "WHY"}
-	if len(job.Slots) > 0 {
+	shards := len(job.Slots) > 0 && !Everywhere(job)
+	if shards {
 		header = slices.Insert(header, 1, "SHARD")
 	}
 	t.Row(header...)
@@ -38,7 +39,7 @@ func (p Page) History(job admin.JobStatus, entries []admin.Entry) {
 		case e.State == admin.RunRunning:
 			row[3] = output.Span(p.Now.Sub(e.Started))
 		}
-		if len(job.Slots) > 0 && e.Shard != nil {
+		if shards && e.Shard != nil {
 			row = slices.Insert(row, 1, strconv.Itoa(*e.Shard))
 		}
 		t.Row(row...)

@@ -40,8 +40,12 @@ func (p Page) Job(job admin.JobStatus, requests []admin.Request) {
 	p.field("Next run", p.moment(job.NextRun, zone))
 	if len(job.Slots) > 0 {
 		p.field("Last run", p.lastOf(job.Slots))
-		p.field("Complete", p.moment(job.Complete, zone))
-		p.field("Shards", owners(job.Slots))
+		if Everywhere(job) {
+			p.field("Runs on", owners(job.Slots))
+		} else {
+			p.field("Complete", p.moment(job.Complete, zone))
+			p.field("Shards", owners(job.Slots))
+		}
 		p.shards(job)
 	} else {
 		p.run(job.LastRun, zone)

@@ -1,0 +1,94 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// parts lists the slots of a job that runs on every instance: one for each that has run it, or could, until some time
+// after it is gone. A job that none has come to yet is its only slot.
+func (c *Client) parts(ctx context.Context, name string) ([]string, error) {
+	whole, sid, one := zkrec.SplitInstance(name)
+	sids, err := c.children(ctx, c.tree.Everywhere(whole))
+	switch {
+	case err != nil:
+		return nil, err
+	case one && !slices.Contains(sids, sid):
+		return nil, fmt.Errorf("%w: %s runs on every instance, and has nothing on record of %s", ErrNoShard, whole, sid)
+	case one, len(sids) == 0:
+		return []string{name}, nil
+	}
+	slots := make([]string, len(sids))
+	for i, sid := range slices.Sorted(slices.Values(sids)) {
+		slots[i] = zkrec.InstanceSlot(whole, sid)
+	}
+	return slots, nil
+}
+
+// slots lists the slots of a name; see parsed.slots and parts.
+func (c *Client) slots(ctx context.Context, name string, of parsed) ([]string, error) {
+	whole, _, one := zkrec.SplitInstance(name)
+	switch {
+	case of.spec.Job.Everywhere && !of.spec.Canceled:
+		return c.parts(ctx, name)
+	case one:
+		return nil, fmt.Errorf("%w: %s does not run on every instance", ErrNoShard, whole)
+	}
+	return of.slots(name)
+}
+
+// partsName is what the slots of a job are called, of which this is one.
+func partsName(slot string) string {
+	if _, _, part := zkrec.SplitInstance(slot); part {
+		return "instances"
+	}
+	return "shards"
+}
+
+// isAbsent reports whether the status is that of an instance that does not live, or does not take the job.
+func (s *JobStatus) isAbsent() bool { return s.InstanceID != "" && s.Reason.Code == reason.Absent }
+
+// present lists those of the parts whose instances live and take the job.
+func present(parts []JobStatus) []JobStatus {
+	return slices.DeleteFunc(slices.Clone(parts), func(s JobStatus) bool { return s.isAbsent() })
+}
+
+// absent says why an instance does not take its part of the job, or is zero.
+func absent(sid string, registered []string, live map[string]Instance, j job.Job) reason.Reason {
+	i, lives := live[sid]
+	known := reason.Instance{ID: sid, State: i.State}
+	if lives {
+		known.Why = i.obstacle(j)
+	}
+	if lives && known.Why == "" && !i.closed() && slices.Contains(registered, sid) {
+		return reason.Reason{}
+	}
+	return reason.Reason{Code: reason.Absent, Instances: []reason.Instance{known}}
+}
+
+// asked checks that what was read first, the inboxes of slots, is of the slots whose records were read then, and returns those
+// that a request goes to: of a job that runs on every instance, those of the instances that live and take it. A part that
+// was named alone is always asked.
+func asked(of zkrec.Spec, slots []string, inboxes []inbox, pasts []past) (boxes []inbox, to []past, err error) {
+	if !slices.EqualFunc(pasts, slots, func(p past, slot string) bool { return p.slot == slot }) {
+		return nil, nil, zkconn.ErrBadVersion // the job has other slots now
+	}
+	if !of.Job.Everywhere {
+		return inboxes, pasts, nil
+	}
+	for i, p := range pasts {
+		if p.job.InstanceID != "" && (len(pasts) == 1 || !p.job.isAbsent()) {
+			boxes, to = append(boxes, inboxes[i]), append(to, p)
+		}
+	}
+	if len(to) == 0 {
+		return nil, nil, fmt.Errorf("%w: it runs on every instance, and none takes it now", ErrNoHandler)
+	}
+	return boxes, to, nil
+}

@@ -1,0 +1,312 @@
+package swtest_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/job"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// everywhere starts n instances with a job that runs on each of them every five seconds.
+func everywhere(t *testing.T, c *swtest.Cluster, n int, h singleworker.Handler) []*swtest.Instance {
+	t.Helper()
+	setup := swtest.Setup{
+		Handlers: map[string]singleworker.Handler{"each": h},
+		Jobs:     []singleworker.Job{{Name: "each", Schedule: "*/5 * * * * ?", Everywhere: true}},
+	}
+	var instances []*swtest.Instance
+	for k := range n {
+		instances = append(instances, c.Start(fmt.Sprintf("i%d", k), setup))
+	}
+	time.Sleep(settled)
+	return instances
+}
+
+// ticksOf counts the runs of each tick at each instance, of the ticks after from up to until.
+func ticksOf(c *swtest.Cluster, from, until time.Time) map[string]int {
+	ran := map[string]int{}
+	for _, r := range c.Runs() {
+		if r.Tick.After(from) && !r.Tick.After(until) && !r.Manual {
+			ran[fmt.Sprintf("%s at %s", r.Tick.UTC().Format(time.TimeOnly), r.Instance.Name)]++
+		}
+	}
+	return ran
+}
+
+// wantTicks expects one run of each tick after from, up to until, at these instances, and at no others.
+func wantTicks(t *testing.T, c *swtest.Cluster, from, until time.Time, at ...string) {
+	t.Helper()
+	ran := ticksOf(c, from, until)
+	n := 0
+	for tick := from.Truncate(5 * time.Second).Add(5 * time.Second); !tick.After(until); tick = tick.Add(5 * time.Second) {
+		for _, name := range at {
+			n++
+			if key := fmt.Sprintf("%s at %s", tick.UTC().Format(time.TimeOnly), name); ran[key] != 1 {
+				t.Errorf("tick %s: %d runs", key, ran[key])
+			}
+		}
+	}
+	if len(ran) != n {
+		t.Errorf("%d ticks ran, want %d: %v", len(ran), n, ran)
+	}
+}
+
+// Each tick runs once on every instance that lives when it comes, through kills, stops, drains and returns. What came while an
+// instance was away is not its own.
+func TestEverywhere(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) {
+		t.Helper()
+		instances := everywhere(t, c, 3, working(time.Second))
+		from := time.Now()
+		time.Sleep(time.Minute + 2*time.Second)
+		wantTicks(t, c, from, time.Now(), "i0", "i1", "i2")
+		if shares := c.Owners(); shares["each/i0"] != "i0" || shares["each/i1"] != "i1" || shares["each/i2"] != "i2" || len(shares) != 3 {
+			t.Errorf("owners %v", shares)
+		}
+
+		killed := time.Now()
+		instances[1].Kill()
+		time.Sleep(time.Minute)
+		wantTicks(t, c, killed, time.Now(), "i0", "i2")
+		back := time.Now()
+		c.Start("i1", instances[1].Setup())
+		time.Sleep(settled)
+		from = time.Now()
+		time.Sleep(time.Minute)
+		wantTicks(t, c, from, time.Now(), "i0", "i1", "i2")
+		for key := range ticksOf(c, killed, back.Add(-time.Second)) {
+			if key[len(key)-2:] == "i1" {
+				t.Errorf("%s: a tick of its absence", key)
+			}
+		}
+		if err := c.Operate(t.Context(), func(client *admin.Client) error {
+			history, err := client.History(t.Context(), "each/i1")
+			skipped := 0
+			for _, e := range history.Entries {
+				if e.Reason == admin.ReasonAbsent && e.State == admin.RunSkipped {
+					skipped += e.Count
+				} else if e.RunID == "" {
+					t.Errorf("entry %+v", e)
+				}
+			}
+			if skipped < 11 || skipped > 13 {
+				t.Errorf("%d ticks skipped, want 12 or so", skipped)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+
+		if err := instances[0].Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		from = time.Now()
+		time.Sleep(time.Minute)
+		wantTicks(t, c, from, time.Now(), "i1", "i2")
+		if err := instances[2].Stop(); err != nil {
+			t.Fatal(err)
+		}
+		from = time.Now()
+		time.Sleep(time.Minute)
+		wantTicks(t, c, from, time.Now(), "i1")
+		pass(t, c)
+	})
+}
+
+// It counts neither in what instances share, nor in MaxSlots.
+func TestEverywhereCountsInNoShare(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) {
+		t.Helper()
+		setup := sharing(t, c, 4, "*/5 * * * * ?", working(time.Second))
+		setup.Handlers["each"] = working(time.Second)
+		setup.Jobs = []singleworker.Job{{Name: "each", Schedule: "*/5 * * * * ?", Everywhere: true, Instances: []string{"i0"}}}
+		setup.Configure = func(cfg *singleworker.Config) { cfg.MaxSlots = 2 }
+		for k := range 2 {
+			c.Start(fmt.Sprintf("i%d", k), setup)
+		}
+		time.Sleep(settled)
+		if shares := c.Shares(); shares["i0"] != 3 || shares["i1"] != 2 {
+			t.Errorf("shares %v", shares)
+		}
+		pass(t, c)
+	})
+}
+
+// A trigger runs it on every live instance, or on the one that is named.
+func TestEverywhereTriggered(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) {
+		t.Helper()
+		instances := everywhere(t, c, 3, working(time.Second))
+		trigger := func(name string) []admin.Entry {
+			t.Helper()
+			var runs []admin.Entry
+			if err := c.Operate(t.Context(), func(client *admin.Client) error {
+				result, err := client.Trigger(t.Context(), name, admin.TriggerOptions{})
+				if err != nil {
+					return err
+				}
+				runs, err = client.AwaitRun(t.Context(), name, result.ID)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			return runs
+		}
+		want := func(runs []admin.Entry, at ...string) {
+			t.Helper()
+			if len(runs) != len(at) {
+				t.Errorf("%d runs, want %d: %+v", len(runs), len(at), runs)
+				return
+			}
+			for i, r := range runs {
+				if r.State != admin.RunOK || r.InstanceID != at[i] {
+					t.Errorf("run %+v, want one at %s", r, at[i])
+				}
+			}
+		}
+		time.Sleep(2 * time.Second)
+		want(trigger("each"), "i0", "i1", "i2")
+		want(trigger("each/i1"), "i1")
+		instances[0].Kill()
+		time.Sleep(2 * settled)
+		want(trigger("each"), "i1", "i2")
+		var status admin.JobStatus
+		if err := c.Operate(t.Context(), func(client *admin.Client) (err error) {
+			status, err = client.Get(t.Context(), "each")
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if status.State != admin.StateOwned || len(status.Slots) != 3 || status.Slots[0].State != admin.StateUnowned ||
+			status.Slots[0].Reason.String() != "i0 is not running" || !status.Overdue.IsZero() {
+			t.Errorf("status %+v", status)
+		}
+		pass(t, c)
+	})
+}
+
+// Whether a job runs on one instance or on all is fixed: between the two, no tick could be told from another.
+func TestEverywhereIsFixed(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) {
+		t.Helper()
+		everywhere(t, c, 1, working(time.Second))
+		if err := c.Operate(t.Context(), func(client *admin.Client) error {
+			_, err := client.Edit(t.Context(), "each", func(j *job.Job) error { j.Everywhere = false; return nil }, admin.EditOptions{})
+			if want := `job "each": job.Everywhere "false": cannot be changed: cancel the job and submit it again`; err == nil || err.Error() != want {
+				t.Errorf("edit: %v", err)
+			}
+			_, err = client.Submit(t.Context(), job.Job{Name: "each", Schedule: "@daily"}, admin.SubmitOptions{Replace: true})
+			if want := `submit each: job.Everywhere "false": cannot be changed: cancel the job and submit it again`; err == nil || err.Error() != want {
+				t.Errorf("submit: %v", err)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// What instances leave that are gone is kept for a day, and then removed; not that of those that live, however long they do not run.
+func TestEverywhereLeavesNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := swtest.New(t, swtest.Config{SessionTimeout: 10 * time.Minute, SyncPeriod: 2 * time.Minute}) // there are days to simulate
+		setup := swtest.Setup{
+			Handlers: map[string]singleworker.Handler{"each": working(0)},
+			Jobs:     []singleworker.Job{{Name: "each", Schedule: "@daily", Everywhere: true}},
+		}
+		var gone []*swtest.Instance
+		for k := range 6 {
+			i := c.Start(fmt.Sprintf("i%d", k), setup)
+			if k > 1 {
+				gone = append(gone, i)
+			}
+		}
+		time.Sleep(time.Hour)
+		for k, i := range gone {
+			if k%2 == 0 {
+				i.Kill()
+			} else if err := i.Stop(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		parts := func() (sids []string) {
+			c.View(func(m *swtest.Model) {
+				for _, part := range m.Shards("each") {
+					sids = append(sids, part.Name)
+				}
+			})
+			return sids
+		}
+		time.Sleep(23 * time.Hour)
+		if got := parts(); len(got) != 6 {
+			t.Errorf("after 23 hours: %v", got)
+		}
+		time.Sleep(5 * time.Hour)
+		if got := parts(); !slices.Equal(got, []string{"each/i0", "each/i1"}) {
+			t.Errorf("after 28 hours: %v", got)
+		}
+		c.Start("i3", setup)
+		time.Sleep(28 * time.Hour)
+		if got := parts(); !slices.Equal(got, []string{"each/i0", "each/i1", "each/i3"}) {
+			t.Errorf("when one is back: %v", got)
+		}
+		pass(t, c)
+	})
+}
+
+// A tick that a live instance does not account for is reported, with the instance, and none of one that is gone or new.
+func TestEverywhereMissed(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) {
+		t.Helper()
+		var mu sync.Mutex
+		var missed []singleworker.Missed
+		setup := swtest.Setup{
+			Handlers: map[string]singleworker.Handler{"each": working(0)},
+			Jobs:     []singleworker.Job{{Name: "each", Schedule: "*/10 * * * * ?", Everywhere: true}},
+			Configure: func(cfg *singleworker.Config) {
+				cfg.Hooks.OnTickMissed = func(m singleworker.Missed) {
+					mu.Lock()
+					defer mu.Unlock()
+					missed = append(missed, m)
+				}
+			},
+		}
+		for k := range 3 {
+			c.Start(fmt.Sprintf("i%d", k), setup)
+		}
+		time.Sleep(settled)
+		c.Instances()[2].Kill()
+		time.Sleep(10 * time.Minute)
+		c.Start("i2", setup)
+		c.Start("i3", setup)
+		time.Sleep(10 * time.Minute)
+		mu.Lock()
+		if len(missed) > 0 {
+			t.Errorf("said to be missing: %+v", missed)
+		}
+		mu.Unlock()
+		refused := time.Now()
+		c.Server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+			if slices.ContainsFunc(r.Ops, func(op zkdev.Request) bool { return strings.HasSuffix(op.Path, "/everywhere/i1/tick") }) {
+				return zkdev.Refuse(zkdev.BadVersion)
+			}
+			return zkdev.Pass()
+		})
+		time.Sleep(5 * time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		if len(missed) != 1 || missed[0].Job != "each" || missed[0].InstanceID != "i1" || missed[0].Tick.Sub(refused) > 10*time.Second {
+			t.Errorf("said to be missing: %+v", missed)
+		}
+	})
+}

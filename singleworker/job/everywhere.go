@@ -1,0 +1,33 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrEverywhereFixed is why a change of Everywhere is refused: between the runs of one instance and those of every
+// instance, no line could be drawn.
+var ErrEverywhereFixed = errors.New("cannot be changed: cancel the job and submit it again")
+
+// CheckEverywhereKept returns a *FieldError if edited differs from old, a job that exists, in Everywhere.
+func CheckEverywhereKept(old, edited Job) error {
+	if old.Everywhere == edited.Everywhere {
+		return nil
+	}
+	return &FieldError{"Everywhere", fmt.Sprint(edited.Everywhere), ErrEverywhereFixed}
+}
+
+// checkEverywhere refuses what does not go together with Everywhere.
+func (j Job) checkEverywhere() error {
+	if !j.Everywhere {
+		return nil
+	}
+	if j.Shards > 0 {
+		return &FieldError{"Everywhere", "true", errors.New("does not go together with Shards: every instance does the whole work")}
+	}
+	schedule, err := j.ParseSchedule()
+	if err == nil && (schedule.Always() || schedule.Once()) {
+		err = &FieldError{"Everywhere", "true", fmt.Errorf("does not go together with the schedule %s", schedule)}
+	}
+	return err
+}
