@@ -109,7 +109,7 @@ func TestQuartzSchedules(t *testing.T) {
 // What is no file of Quartz, or a hostile one, is refused with a reason, and soon.
 func TestQuartzRefuses(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]string{
+	for text, want := range map[string]string{ //nolint:gosec // a path, no secret
 		"":                      "no root element",
 		"0 0 3 * * ?":           "no root element",
 		"<beans/>":              "not job-scheduling-data",

@@ -88,9 +88,7 @@ func (v *yamlValue) scalar() (string, error) {
 	case ' ', '>', '&', '*', '!', '%', '@', '`', '[', ']', '{', '}', ',', '#':
 		return "", fmt.Errorf("is YAML that is not read here: %q", part(v.String()))
 	}
-	for _, line := range v.below {
-		text += fold(&text, line)
-	}
+	text = folded(text, v.below, false)
 	if at := strings.Index(text, " #"); at >= 0 {
 		text = strings.TrimRight(text[:at], " ")
 	}
@@ -100,28 +98,32 @@ func (v *yamlValue) scalar() (string, error) {
 	return text, nil
 }
 
-// fold returns what a further line of a scalar adds: a line break is a blank, empty lines are line breaks.
-func fold(soFar *string, line string) string {
-	line = strings.TrimSpace(line)
-	switch {
-	case line == "":
-		return "\n"
-	case strings.HasSuffix(*soFar, "\n"):
-		return line
+// folded joins the lines of a scalar: a line break is a blank, empty lines are line breaks, and a backslash may
+// escape the end of a line.
+func folded(first string, below []string, escapes bool) string {
+	parts := []string{first}
+	for _, line := range below {
+		line = strings.TrimSpace(line)
+		last := &parts[len(parts)-1]
+		rest := strings.TrimRight(*last, `\`)
+		switch {
+		case escapes && (len(*last)-len(rest))%2 == 1:
+			*last = (*last)[:len(*last)-1]
+			parts = append(parts, line) // in which "\ " keeps a blank at the beginning
+		case line == "":
+			parts = append(parts, "\n")
+		case *last == "\n":
+			parts = append(parts, line)
+		default:
+			parts = append(parts, " ", line)
+		}
 	}
-	return " " + line
+	return strings.Join(parts, "")
 }
 
 // quoted reads a scalar in quotes, which may have several lines.
 func (v *yamlValue) quoted() (string, error) {
-	text := v.inline
-	for _, line := range v.below {
-		if rest := strings.TrimRight(text, `\`); text[0] == '"' && (len(text)-len(rest))%2 == 1 {
-			text = text[:len(text)-1] + strings.TrimSpace(line) // the line break is escaped; "\ " keeps a blank at the beginning
-			continue
-		}
-		text += fold(&text, line)
-	}
+	text := folded(v.inline, v.below, v.inline[0] == '"')
 	quote, body := text[:1], text[1:]
 	if quote == "'" {
 		body, ok := strings.CutSuffix(strings.ReplaceAll(body, "''", "\x00"), "'")
@@ -195,7 +197,7 @@ func (v *yamlValue) literal() (string, error) {
 // nested reads a map of scalars below a key.
 func (v *yamlValue) nested() (map[string]*yamlValue, error) {
 	if v.empty() {
-		return nil, nil
+		return map[string]*yamlValue{}, nil
 	}
 	if v.inline != "" {
 		return nil, fmt.Errorf("is YAML that is not read here: %q", part(v.inline))
