@@ -2,6 +2,7 @@ package integration
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -96,4 +97,27 @@ func TestImportElasticJob(t *testing.T) {
 	if data, _, err := raw.Get(c.chroot + "/" + namespace + "/orders/config"); err != nil || string(data) != elasticJobs["orders"][1] {
 		t.Errorf("ElasticJob's own node: %q, %v; want it as it was", data, err)
 	}
+}
+
+// Before the first instance joins, the sample's jobs get the time zone that its machines had: as MIGRATE.md has it.
+func TestSampleJobsAreSetBeforeTheFirstInstance(t *testing.T) {
+	t.Parallel()
+	c := newClusterOf(t, sharedServer.get(t), "/sample-"+groupOf(t), "", "_-default-_")
+	raw := c.raw("")
+	_, err := raw.Create(c.chroot, nil, 0, zk.WorldACL(zk.PermAll))
+	c.must(err)
+	c.create(raw, "")
+	c.create(raw, "0 0 3 * * ?", javaJob)
+	c.create(raw, "", javaJob, "register")
+	c.create(raw, "", javaJob, "alive")
+	c.create(raw, millis(time.Now().Add(-time.Hour)), javaJob, "alive", "192.168.1.7")
+	s := c.swctl(buildSwctl(t))
+	s.run(exitOK, "set", javaJob, "--tz", "Asia/Shanghai", "--misfire", "skip")
+	c.start(sampleOptions())
+	c.eventually("the job is owned", func() error {
+		if status := c.get(javaJob); status.Owner == nil || status.NextRun.UTC().Hour() != 19 {
+			return fmt.Errorf("owner %v, next %v", status.Owner, status.NextRun)
+		}
+		return nil
+	})
 }

@@ -10,6 +10,7 @@
 //   - internal/fields: the fields of a job as flags and lines,
 //   - internal/group: connecting, --timeout, hints; package admin does the work,
 //   - internal/render and internal/explain: printing for people; package admin/api is for programs,
+//   - internal/imports: jobs from what other schedulers keep, for swctl import,
 //   - internal/supervise: the parent of a process, for swctl guard.
 package main
 
