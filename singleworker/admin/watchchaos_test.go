@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"maps"
@@ -28,8 +29,7 @@ func TestWatchReportsEverything(t *testing.T) {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
 			t.Parallel()
 			inWorld(t, func(w *world) {
-				m := &madeUp{world: w, r: rand.New(rand.NewPCG(uint64(seed), 1)), runs: make(map[string]zkrec.Run), history: make(map[string]zkrec.History), live: make(map[string]bool), late: make(map[string]zkrec.Entry)}
-				m.begin()
+				m := newMadeUp(w, uint64(seed))
 				client := w.server.Client("watch")
 				c, err := Dial(w.Context(), Config{Servers: "zkdev:1", ServerType: "billing", Dial: client.Dial})
 				w.must(err)
@@ -52,6 +52,68 @@ func TestWatchReportsEverything(t *testing.T) {
 	}
 }
 
+// Who stops watching at random events, and resumes from the cursor of the last one, hears of each run at least once. (Of jobs
+// and instances that are gone, only that there are some.)
+func TestWatchResumesFromAnyCursor(t *testing.T) {
+	t.Parallel()
+	for seed := range *watchSeeds {
+		t.Run(strconv.Itoa(seed), func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, func(w *world) {
+				m := newMadeUp(w, uint64(seed))
+				c := w.operator()
+				told := make(map[string]string) // the last state of each run
+				var cursor int64
+				ended := make(chan struct{})
+				stops := rand.New(rand.NewPCG(uint64(seed), 2))
+				ctx, stop := context.WithCancel(w.Context())
+				go func() {
+					defer close(ended)
+					for left := 10; ctx.Err() == nil; left-- {
+						for ev, err := range c.Watch(ctx, WatchOptions{Since: cursor, Pause: 300 * time.Millisecond}) {
+							if err != nil {
+								return
+							}
+							if cursor > ev.Cursor {
+								t.Errorf("the cursor went back from %d to %d", cursor, ev.Cursor)
+							}
+							cursor = ev.Cursor
+							if ev.Kind == EventRunBegun && told[ev.Entry.RunID] == "" || ev.Kind == EventRunEnded {
+								told[ev.Entry.RunID] = ev.Entry.State
+							}
+							if left > 0 && stops.IntN(50) == 0 {
+								break
+							}
+						}
+						time.Sleep(time.Duration(stops.IntN(2000)) * time.Millisecond)
+					}
+				}()
+				settle()
+				from := w.server.Zxid()
+				for range 200 {
+					time.Sleep(time.Duration(m.r.IntN(200)) * time.Millisecond)
+					m.act()
+				}
+				time.Sleep(time.Minute)
+				stop()
+				<-ended
+				for slot, runs := range newTruth(w.server.Log(), from).runs {
+					want := make(map[string]string)
+					for _, text := range runs {
+						words := append(strings.Fields(text), zkrec.RunRunning)
+						want[words[1]] = words[2]
+					}
+					for id, state := range want {
+						if told[id] != state {
+							t.Errorf("%s: run %s: %q was reported, want %q", slot, id, told[id], state)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
 // madeUp is a group whose instances are made up.
 type madeUp struct {
 	*world
@@ -65,7 +127,11 @@ type madeUp struct {
 	ids     int
 }
 
-func (m *madeUp) begin() {
+func newMadeUp(w *world, seed uint64) *madeUp {
+	m := &madeUp{
+		world: w, r: rand.New(rand.NewPCG(seed, 1)), runs: make(map[string]zkrec.Run), history: make(map[string]zkrec.History),
+		late: make(map[string]zkrec.Entry), live: make(map[string]bool),
+	}
 	m.must(m.hand.conn.EnsureRoot(m.Context(), m.c.tree.Instances()))
 	for i := range 4 {
 		name := fmt.Sprintf("job-%d", i)
@@ -75,6 +141,7 @@ func (m *madeUp) begin() {
 	for range 20 {
 		m.act()
 	}
+	return m
 }
 
 // act does something that an instance or an operator would do.

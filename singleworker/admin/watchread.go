@@ -95,13 +95,18 @@ func (w *watcher) read(ctx context.Context, paths map[string]struct{}, all bool)
 			}
 		}
 	}
-	for some := range slices.Chunk(slices.Sorted(maps.Keys(jobs)), watchAtOnce) {
-		if err := w.readJobs(ctx, some, jobs); err != nil {
+	names := slices.Sorted(maps.Keys(jobs))
+	for len(names) > watchAtOnce {
+		if err := w.readJobs(ctx, names[:watchAtOnce], jobs); err != nil {
 			return err
 		}
 		if err := w.report(w.cursor); err != nil {
 			return err
 		}
+		names = names[watchAtOnce:]
+	}
+	if err := w.readJobs(ctx, names, jobs); err != nil { // the last event of the round will have the new cursor
+		return err
 	}
 	quiet := w.ears.quiet()
 	if n := w.jobList.settle(quiet); n > 0 {
