@@ -75,7 +75,7 @@ func parse(list, text string) ([]mutant, error) {
 			}
 		case "#":
 		case "file":
-			file = "singleworker/" + rest
+			file = path.Join("singleworker", rest) // which may begin with ../
 		case "tests":
 			tests = strings.Split(rest, ", ")
 		case ">":

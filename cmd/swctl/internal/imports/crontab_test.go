@@ -25,6 +25,7 @@ func TestCrontabCommandsRunTheSame(t *testing.T) {
 		`/bin/echo a=1,2 +x b:c@d --e`:                       "a=1,2 +x b:c@d --e\n",
 		`/bin/echo 'two  blanks' "and $((1 + 2))" \x`:        "two  blanks and 3 x\n",
 		`echo relative | tr a-z A-Z && echo then; echo last`: "RELATIVE\nthen\nlast\n",
+		`/bin/echo 'one  word' +`:                            "one  word +\n",
 		`/bin/echo 100\% of`:                                 "100% of\n",
 		`/bin/cat%first%it's "second" \% \n%`:                "first\nit's \"second\" % \\n\n\n",
 		`read a; echo got $a; cat%one%two`:                   "got one\ntwo\n",
