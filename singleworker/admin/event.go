@@ -41,7 +41,8 @@ type Event struct {
 	// Cursor is where a later Watch can resume after this event: see WatchOptions.Since.
 	Cursor int64 `json:"cursor"`
 
-	// Job is the name of the job, or of the shard, such as "report[3]".
+	// Job is the name of the job, or of the shard, such as "report[3]", or of a job that
+	// runs on every instance, with the instance: "report/app-1".
 	Job string `json:"job,omitempty"`
 	// Version is that of the job's record, as JobStatus.Version, and Paused whether the job is paused; of a job that was
 	// submitted or changed.

@@ -293,6 +293,17 @@ func TestWatchNodesThatComeLater(t *testing.T) {
 		w.multi(ops...)
 		w.adopt("app-1", "wide[1]")
 		on.want("a shard", "job_submitted wide", "job_owned wide[1] by app-1")
+		w.submit(job.Job{Name: "all", Schedule: "@hourly", Everywhere: true})
+		on.want("on every instance", "job_submitted all")
+		ops = nil
+		for _, node := range w.c.tree.NewShard("all/app-1", 1) {
+			ops = append(ops, zkcreate(node.Path, node.Data))
+		}
+		w.multi(ops...)
+		w.adopt("app-1", "all/app-1")
+		on.want("there", "job_owned all/app-1 by app-1")
+		w.ends("all/app-1", "a")
+		on.want("a run there", "run_begun all/app-1 a", "run_ended all/app-1 a ok")
 		w.put(w.c.tree.Tick("plain"), []byte("zzz"))
 		on.want("garbage", "gap plain record 0")
 	})

@@ -88,7 +88,8 @@ func (w *watcher) readSpecs(ctx context.Context, names []string, jobs map[string
 	for _, name := range names {
 		if jobs[name].spec {
 			read = append(read, name)
-			reads = append(reads, zkconn.Read{Path: w.c.tree.Job(name), Watch: true}, zkconn.Read{Path: w.c.tree.Shards(name), Children: true, Watch: true})
+			reads = append(reads, zkconn.Read{Path: w.c.tree.Job(name), Watch: true}, zkconn.Read{Path: w.c.tree.Shards(name), Children: true, Watch: true},
+				zkconn.Read{Path: w.c.tree.Everywhere(name), Children: true, Watch: true})
 		}
 	}
 	results, err := w.c.readMany(ctx, reads)
@@ -96,7 +97,7 @@ func (w *watcher) readSpecs(ctx context.Context, names []string, jobs map[string
 		return err
 	}
 	for i, name := range read {
-		spec, shards := results[2*i], results[2*i+1]
+		spec, shards, places := results[3*i], results[3*i+1], results[3*i+2]
 		job := w.jobs[name]
 		if spec.Err != nil {
 			if !errors.Is(spec.Err, zkconn.ErrNoNode) && !job.refused { // a missing one will be missing in the list
@@ -111,6 +112,9 @@ func (w *watcher) readSpecs(ctx context.Context, names []string, jobs map[string
 			if shard, ok := zkrec.ParseShard(text); ok {
 				there[zkrec.ShardSlot(name, shard)] = true
 			}
+		}
+		for _, sid := range places.Names {
+			there[zkrec.InstanceSlot(name, sid)] = true
 		}
 		for slot := range job.slots {
 			if !there[slot] {
