@@ -110,7 +110,9 @@ func TestMaxRunningSaysWhichTicksItDelayed(t *testing.T) {
 		j.Since = after(9*time.Minute + 30*time.Second)
 		w.own(withSpec(j, func(of *ticks.Job) { of.Since = after(8 * time.Minute) }))
 		pass(4 * time.Minute)
-		if n := len(w.runner.line); n != 1 {
+		inLine := make(chan int)
+		w.runner.box.Post(func() { inLine <- len(w.runner.line) })
+		if n := <-inLine; n != 1 {
 			t.Errorf("%d stand in line, want the job once", n)
 		}
 		pass(2 * time.Minute)
