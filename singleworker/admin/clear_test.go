@@ -178,6 +178,7 @@ func TestClearInterrupted(t *testing.T) {
 				cancel(errors.New("enough"))
 			}
 		}})
+		time.Sleep(time.Second) // what was under way arrives
 		names, listErr := w.hand.Names(w.Context())
 		if err == nil || listErr != nil || done.Jobs < 7 || done.Jobs+len(names) > 40 || len(names) == 0 {
 			t.Errorf("Clear = %+v, %v; %d jobs are left, %v", done, err, len(names), listErr)
