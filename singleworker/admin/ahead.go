@@ -102,9 +102,15 @@ func (c *Client) readAhead(ctx context.Context, jobs []string) (*Client, error) 
 		}
 	}
 	var sharded []string
-	slots := make(map[string][]string)
+	slots, err := bulk.partsAhead(ctx, c, jobs)
+	if err != nil {
+		return nil, err
+	}
 	for _, job := range jobs {
-		if slots[job] = shardsOf(job, known(c.tree.Job(job)).Data); len(slots[job]) == 0 {
+		if len(slots[job]) == 0 {
+			slots[job] = shardsOf(job, known(c.tree.Job(job)).Data)
+		}
+		if len(slots[job]) == 0 {
 			rest(job)
 			continue
 		}

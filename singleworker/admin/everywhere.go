@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -91,4 +92,43 @@ func asked(of zkrec.Spec, slots []string, inboxes []inbox, pasts []past) (boxes 
 		return nil, nil, fmt.Errorf("%w: it runs on every instance, and none takes it now", ErrNoHandler)
 	}
 	return boxes, to, nil
+}
+
+// partsOf lists the slots of an instance of those jobs that run on every one, and that it owns.
+func (c *Client) partsOf(ctx context.Context, names []string, sid string) (slots []string, err error) {
+	all := make([]string, len(names))
+	for i, name := range names {
+		all[i] = zkrec.InstanceSlot(name, sid)
+	}
+	_, err = c.ownersOf(ctx, all, func(slot, owner string) {
+		if owner == sid {
+			slots = append(slots, slot)
+		}
+	})
+	return slots, err
+}
+
+// partsAhead lists the slots of those jobs that run on every instance, by job, of which the records were read ahead with c. The
+// lists are then read, too.
+func (bulk *Client) partsAhead(ctx context.Context, c *Client, jobs []string) (map[string][]string, error) {
+	var reads []zkconn.Read
+	var of []string
+	for _, name := range jobs {
+		data := bulk.ahead.read[zkconn.Read{Path: c.tree.Job(name)}][0].Data
+		if !bytes.Contains(data, []byte(`"everywhere"`)) {
+			continue
+		}
+		if spec, err := zkrec.ParseSpec(name, data); err == nil && spec.Job.Everywhere && !spec.Canceled {
+			of, reads = append(of, name), append(reads, zkconn.Read{Path: c.tree.Everywhere(name), Children: true})
+		}
+	}
+	lists, err := c.readMany(ctx, reads)
+	parts := make(map[string][]string, len(of))
+	for i, list := range lists {
+		bulk.ahead.read[reads[i]] = append(bulk.ahead.read[reads[i]], list)
+		for _, sid := range list.Names {
+			parts[of[i]] = append(parts[of[i]], zkrec.InstanceSlot(of[i], sid))
+		}
+	}
+	return parts, err
 }

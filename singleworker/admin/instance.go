@@ -21,7 +21,8 @@ type InstanceDetails struct {
 	SessionTimeout time.Duration
 	// Handlers are the names of its handlers, sorted; nil if it does not publish them.
 	Handlers []string
-	// Slots are the jobs and shards that it owns, sorted by name.
+	// Slots are the jobs and shards that it owns, and its parts, such as "report/app-1", of jobs that run on every instance,
+	// sorted by name.
 	Slots []OwnedSlot
 }
 
@@ -70,7 +71,13 @@ func (c *Client) instance(ctx context.Context, sid string) (d InstanceDetails, e
 	if d.Slots, err = c.ownedBy(ctx, sid); err != nil {
 		return d, err
 	}
-	if i.Owned = len(d.Slots); i.Owned > 0 {
+	i.Owned = 0
+	for _, slot := range d.Slots {
+		if _, _, part := zkrec.SplitInstance(slot.Name); !part {
+			i.Owned++
+		}
+	}
+	if len(d.Slots) > 0 {
 		i.ClockOffset, err = c.clockOffset(ctx, d.Slots[0].Name, sid)
 	}
 	d.Instance = i
@@ -93,6 +100,11 @@ func (c *Client) ownedBy(ctx context.Context, sid string) (owned []OwnedSlot, er
 	if err != nil {
 		return nil, err
 	}
+	own, err := c.partsOf(ctx, names, sid)
+	if err != nil {
+		return nil, err
+	}
+	slots = append(slots, own...)
 	slices.Sort(slots)
 	var reads []zkconn.Read
 	for _, slot := range slots {

@@ -106,6 +106,24 @@ func (b *broadcast) operate(what string, f func(c *admin.Client) error) {
 	b.cluster.Note(what)
 }
 
+// accountOf is where it is noted that an instance is kept from a job, beside whether it is there at all.
+func accountOf(target admin.Target) string { return target.InstanceID + " " + target.Job }
+
+func (b *broadcast) enable(target admin.Target) {
+	b.operate("enable "+target.String(), func(c *admin.Client) error { _, err := c.EnableAt(b.t.Context(), target); return err })
+	b.back(accountOf(target))
+	b.barred[target] = false
+}
+
+func (b *broadcast) disable(target admin.Target) {
+	b.leave(accountOf(target), time.Now())
+	b.operate("disable "+target.String(), func(c *admin.Client) error {
+		_, err := c.DisableAt(b.t.Context(), target, admin.OrderOptions{By: "sim"})
+		return err
+	})
+	b.barred[target] = true
+}
+
 func (b *broadcast) step() {
 	live := b.cluster.Live()
 	sid := fmt.Sprintf("i%d", b.rng.IntN(4))
@@ -142,18 +160,11 @@ func (b *broadcast) step() {
 		}
 	default:
 		target := admin.Target{InstanceID: sid, Job: b.names[b.rng.IntN(len(b.names))]}
-		key := sid + " " + target.Job // a separate account
 		if b.barred[target] {
-			b.operate("enable "+target.String(), func(c *admin.Client) error { _, err := c.EnableAt(b.t.Context(), target); return err })
-			b.back(key)
+			b.enable(target)
 		} else {
-			b.leave(key, time.Now())
-			b.operate("disable "+target.String(), func(c *admin.Client) error {
-				_, err := c.DisableAt(b.t.Context(), target, admin.OrderOptions{By: "sim"})
-				return err
-			})
+			b.disable(target)
 		}
-		b.barred[target] = !b.barred[target]
 	}
 	time.Sleep(time.Duration(b.rng.Int64N(int64(3 * placesSession))))
 }
@@ -198,6 +209,17 @@ func (b *broadcast) run() (wrong []string) {
 		b.step()
 		if b.forgets && n == 12 {
 			b.forget()
+		}
+	}
+	for s := range 4 {
+		sid := fmt.Sprintf("i%d", s)
+		if !slices.ContainsFunc(b.cluster.Live(), func(i *swtest.Instance) bool { return i.Name == sid }) {
+			b.start(sid)
+		}
+		for _, name := range b.names {
+			if target := (admin.Target{InstanceID: sid, Job: name}); b.barred[target] {
+				b.enable(target)
+			}
 		}
 	}
 	time.Sleep(3 * there)

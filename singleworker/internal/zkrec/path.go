@@ -190,7 +190,7 @@ func (t Tree) NewSlot(slot string, through int64) []Node {
 
 // Watched returns what a watched path belongs to: a slot, for its alive, tick or
 // requests node, or a job, for its own node, its registrations or the list of its
-// shards. ok is false for any other path.
+// shards, or of the instances that it runs on. ok is false for any other path.
 func (t Tree) Watched(path string) (slot string, ok bool) {
 	rest, found := strings.CutPrefix(path, t.root+"/")
 	if !found {
@@ -219,7 +219,7 @@ func (t Tree) Watched(path string) (slot string, ok bool) {
 	return "", false
 }
 
-var watchedNodes = []string{registerNode, shardsNode, aliveNode, tickNode, requestsNode}
+var watchedNodes = []string{registerNode, shardsNode, everyNode, aliveNode, tickNode, requestsNode}
 
 // IsJob reports whether a child of the root is a job rather than one of
 // singleworker's own nodes. A node with the name of a shard is neither.

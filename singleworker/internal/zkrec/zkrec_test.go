@@ -20,7 +20,7 @@ func TestWatchedPaths(t *testing.T) {
 		tree.Job("job"): "job", tree.Alive("job"): "job", tree.Register("job"): "job", tree.Requests("job"): "job",
 		tree.Tick("job"): "job", tree.Shards("job"): "job",
 		tree.Slot("job[3]"): "job[3]", tree.Alive("job[3]"): "job[3]", tree.Tick("job[3]"): "job[3]",
-		tree.Alive("job/app[3]"): "job/app[3]", tree.Requests("job/alive"): "job/alive", tree.Slot("job/a"): "job/a",
+		tree.Alive("job/app[3]"): "job/app[3]", tree.Requests("job/alive"): "job/alive", tree.Slot("job/a"): "job/a", tree.Everywhere("job"): "job",
 	} {
 		if slot, ok := tree.Watched(path); slot != want || !ok {
 			t.Errorf("Watched(%s) = %q, %v; want %s, true", path, slot, ok, want)
@@ -29,7 +29,7 @@ func TestWatchedPaths(t *testing.T) {
 	for _, path := range []string{
 		tree.Root(), tree.Root() + "/", tree.History("job"), tree.Heartbeat("job", "sid"), tree.Registration("job", "sid"),
 		tree.Heartbeat("job[3]", "sid"), tree.Shards("job") + "/x", tree.Shards("job") + "/x/alive",
-		tree.Heartbeat("job/a", "a"), tree.History("job/a"), tree.Everywhere("job"),
+		tree.Heartbeat("job/a", "a"), tree.History("job/a"),
 		tree.Instances(), tree.Instance("alive"), "/billing2/job/alive", "/job/alive", "",
 	} {
 		if slot, ok := tree.Watched(path); ok {
