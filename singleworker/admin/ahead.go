@@ -102,7 +102,7 @@ func (c *Client) readAhead(ctx context.Context, jobs []string) (*Client, error) 
 		}
 	}
 	var sharded []string
-	slots, err := bulk.partsAhead(ctx, c, jobs)
+	slots, err := c.partsAhead(ctx, bulk, jobs)
 	if err != nil {
 		return nil, err
 	}

@@ -108,9 +108,9 @@ func (c *Client) partsOf(ctx context.Context, names []string, sid string) (slots
 	return slots, err
 }
 
-// partsAhead lists the slots of those jobs that run on every instance, by job, of which the records were read ahead with c. The
+// partsAhead lists the slots of those jobs that run on every instance, by job, of which the records were read ahead with bulk. The
 // lists are then read, too.
-func (bulk *Client) partsAhead(ctx context.Context, c *Client, jobs []string) (map[string][]string, error) {
+func (c *Client) partsAhead(ctx context.Context, bulk *Client, jobs []string) (map[string][]string, error) {
 	var reads []zkconn.Read
 	var of []string
 	for _, name := range jobs {

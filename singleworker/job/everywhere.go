@@ -3,6 +3,7 @@ package job
 import (
 	"errors"
 	"fmt"
+	"strconv"
 )
 
 // ErrEverywhereFixed is why a change of Everywhere is refused: between the runs of one instance and those of every
@@ -14,7 +15,7 @@ func CheckEverywhereKept(old, edited Job) error {
 	if old.Everywhere == edited.Everywhere {
 		return nil
 	}
-	return &FieldError{"Everywhere", fmt.Sprint(edited.Everywhere), ErrEverywhereFixed}
+	return &FieldError{"Everywhere", strconv.FormatBool(edited.Everywhere), ErrEverywhereFixed}
 }
 
 // checkEverywhere refuses what does not go together with Everywhere.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -281,7 +282,7 @@ func TestEverywhereUnderFaults(t *testing.T) {
 	t.Parallel()
 	for k := range simkit.Seeds(60) {
 		seed := simkit.Base() + uint64(k)
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				b := newBroadcast(t, seed)
