@@ -148,9 +148,22 @@ func (w *watcher) saw(stat zkconn.Stat) {
 	w.seen = max(w.seen, stat.Czxid, stat.Mzxid, stat.Pzxid)
 }
 
+// list watches and lists the children of a node. Like all watches here, this one ends with the connection: those that the
+// client sets again by itself would be a data race in it, because requests are sent as soon as it is connected.
+func (w *watcher) list(ctx context.Context, path string) ([]string, zkconn.Stat, error) {
+	set, err := w.c.readMany(ctx, []zkconn.Read{{Path: path, Children: true, Watch: true}})
+	if err == nil {
+		err = set[0].Err
+	}
+	if err != nil {
+		return nil, zkconn.Stat{}, err
+	}
+	return w.c.conn.Children(ctx, path)
+}
+
 // readList reads the list of jobs.
 func (w *watcher) readList(ctx context.Context, jobs map[string]*look) error {
-	names, stat, err := w.c.conn.ChildrenW(ctx, w.c.tree.Root())
+	names, stat, err := w.list(ctx, w.c.tree.Root())
 	if errors.Is(err, zkconn.ErrNoNode) {
 		names, err, w.jobList.found = nil, nil, false
 	}
@@ -231,7 +244,7 @@ func (w *watcher) readInstances(ctx context.Context, paths map[string]struct{}, 
 }
 
 func (w *watcher) listInstances(ctx context.Context) error {
-	names, stat, err := w.c.conn.ChildrenW(ctx, w.c.tree.Instances())
+	names, stat, err := w.list(ctx, w.c.tree.Instances())
 	if errors.Is(err, zkconn.ErrNoNode) {
 		names, err, w.nodeList.found = nil, nil, false
 	}
