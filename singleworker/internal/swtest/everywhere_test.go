@@ -252,6 +252,11 @@ func TestEverywhereLeavesNothing(t *testing.T) {
 			})
 			return sids
 		}
+		born := func() (zxid int64) {
+			c.View(func(m *swtest.Model) { zxid = m.Jobs["each/i0"].Born })
+			return zxid
+		}
+		first := born()
 		time.Sleep(23 * time.Hour)
 		if got := parts(); len(got) != 6 {
 			t.Errorf("after 23 hours: %v", got)
@@ -260,6 +265,9 @@ func TestEverywhereLeavesNothing(t *testing.T) {
 		time.Sleep(5 * time.Hour)
 		if got := parts(); !slices.Equal(got, []string{"each/i0", "each/i1", "each/i3"}) {
 			t.Errorf("after 28 hours, when one is back: %v", got)
+		}
+		if born() != first {
+			t.Error("what an instance had that lives was removed, and made again")
 		}
 		pass(t, c)
 	})
