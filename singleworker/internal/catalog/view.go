@@ -122,7 +122,8 @@ func (v *view) sharded() bool {
 // fetchShards completes the view of a sharded job, or of one that runs on every instance, beside the loop.
 func (v *view) fetchShards(ctx context.Context, l *session.Loop, name, self string) {
 	if v.spec.Job.Everywhere {
-		own, found := zkrec.InstanceSlot(name, self), false
+		own := zkrec.InstanceSlot(name, self)
+		var found bool
 		if _, found, v.err = l.Conn.Exists(ctx, l.Tree.Slot(own)); found {
 			v.shards.list = []string{own}
 		}

@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -51,7 +52,9 @@ func TestTermThatEndsWithTheLoop(t *testing.T) {
 		a := g.join("a")
 		roomtest.Pass(time.Minute)
 		a.stop() // without Leave
-		<-a.ended
+		if err := <-a.ended; !errors.Is(err, context.Canceled) {
+			g.T.Errorf("Run = %v, want context.Canceled", err)
+		}
 		if want := []string{"leads", election.ErrStopped.Error()}; !slices.Equal(a.Terms, want) {
 			g.T.Errorf("told %q, want %q", a.Terms, want)
 		}
