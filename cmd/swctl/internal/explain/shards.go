@@ -26,7 +26,10 @@ func (w *writer) shards() {
 		counts = append(counts, fmt.Sprintf("%d %s (%s)", len(alike[fate]), strings.ReplaceAll(string(fate), "_", " "), w.list(alike[fate])))
 	}
 	where := "in %d shards"
-	if w.isEverywhere() {
+	switch {
+	case w.isEverywhere() && len(w.Shards) == 1:
+		where = "on %d instance"
+	case w.isEverywhere():
 		where = "on %d instances"
 	}
 	w.sayf("The tick of %s "+where+": %s.", w.at(w.Tick), len(w.Shards), strings.Join(counts, ", "))

@@ -144,7 +144,7 @@ func Explain(set cmdline.Settings, err error) error {
 	case errors.Is(err, admin.ErrNoInstance):
 		return cmdline.WithHint(err, "swctl instances lists those of server type %s at %s; swctl instances disable is for one that does not run", set.ServerType, set.ZK)
 	case errors.Is(err, admin.ErrNoShard):
-		return cmdline.WithHint(err, "swctl show NAME lists the shards of a job")
+		return cmdline.WithHint(err, "swctl show NAME lists the shards of a job, or the instances that it runs on")
 	case errors.Is(err, admin.ErrNotFound):
 		return cmdline.WithHint(err, "swctl list shows the jobs of server type %s at %s", set.ServerType, set.ZK)
 	}
