@@ -175,7 +175,12 @@ func TestRunThatKillsItsProcesses(t *testing.T) {
 		t.Errorf("history: %v, want that the second attempt is lost: %v", lost, last)
 	}
 	ctl.why("deadly", lost.Tick, stateLost, "attempt 2", "it will not run again")
-	c.eventually("the job at the instance that is left", func() error { return c.even(1, 1) })
+	c.eventually("the job is done", func() error {
+		if status := c.get("deadly"); status.State != admin.StateDone || status.Owner != nil {
+			return fmt.Errorf("it is %s, owned by %v", status.State, status.Owner)
+		}
+		return nil
+	})
 	for id, ch := range alive {
 		c.must(ch.terminate())
 		if n := len(c.runs("deadly")); n != 2 {
