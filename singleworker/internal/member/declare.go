@@ -24,13 +24,7 @@ func (e *Entry) Declare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(rest) == 0 {
-		return nil
-	}
-	newer, err := e.readNewer(ctx)
-	if err != nil {
-		return err
-	}
+	newer := e.newerOnce(ctx)
 	errs := make([]error, len(rest))
 	session.Together(len(rest), func(i int) {
 		d := rest[i]
@@ -56,11 +50,8 @@ func (e *Entry) DeclareOne(ctx context.Context, d Declaration) error {
 		if err := e.room.Check(ctx, e.loop.Conn, e.loop.Tree.Root(), d.Job); err != nil {
 			return err
 		}
-		newer, err := e.readNewer(ctx)
-		if err == nil {
-			d.Spec.DeclaredLate = true
-			_, err = e.declare(ctx, d, newer)
-		}
+		d.Spec.DeclaredLate = true
+		_, err := e.declare(ctx, d, e.newerOnce(ctx))
 		return err
 	})
 }
@@ -114,8 +105,9 @@ func (e *Entry) signed(spec zkrec.Spec) zkrec.Spec {
 
 // declare writes a job that the application's code declares. A job that exists is replaced only if it
 // is not based on this same declaration: an operator's change on top of it stays until the code says
-// something else. It is left alone, with an ErrNewer, if a newer version of the program decides on it. found reports whether the job existed, in which case an error is that of its node alone.
-func (e *Entry) declare(ctx context.Context, d Declaration, newer newer) (found bool, err error) {
+// something else. It is left alone, with an ErrNewer, if a newer version of the program decides on it. found reports
+// whether the job existed, in which case an error is that of its node alone.
+func (e *Entry) declare(ctx context.Context, d Declaration, newer func() (newer, error)) (found bool, err error) {
 	spec := e.signed(d.Spec)
 	for {
 		data, stat, err := e.loop.Conn.Get(ctx, e.loop.Tree.Job(d.Job))
@@ -140,7 +132,11 @@ func (e *Entry) declare(ctx context.Context, d Declaration, newer newer) (found 
 			return true, nil
 		}
 		if err == nil {
-			if err := newer.decides(old); err != nil {
+			newer, err := newer()
+			if err != nil {
+				return false, err // that is not about this job
+			}
+			if err := newer.yield(e.cfg.Instance.Program, old); err != nil {
 				return true, err
 			}
 			if err := job.CheckEverywhereKept(old.Job, spec.Job); err != nil {
