@@ -142,30 +142,11 @@ func (c *Client) EnableAt(ctx context.Context, t Target) (OrderResult, error) {
 		return c.Enable(ctx, t.InstanceID)
 	}
 	name := (zkrec.Exclusion{SID: t.InstanceID, Host: t.Host, Job: t.Job}).Name()
-	path := c.tree.Exclusion(name)
-	var result OrderResult
-	var taken *Order // by a try whose outcome is not known
-	err := c.conn.Retry(ctx, func() error {
-		result = OrderResult{Outcome: OutcomeUnchanged, Order: taken}
-		data, _, err := c.conn.Get(ctx, path)
-		if err == nil {
-			x, _ := zkrec.ParseExclusion(name, data)
-			order := orderOfExclusion(x)
-			taken, result.Order = &order, &order
-			_, err = c.conn.Multi(ctx, zkconn.DeleteOp(path, zkconn.AnyVersion))
-		}
-		if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
-			return err
-		}
-		if taken != nil {
-			result.Outcome = OutcomeEnabled
-		}
-		return c.bound(ctx, t, &result)
-	})
-	if err != nil {
-		return OrderResult{}, fmt.Errorf("enable %s: %w", t, uncertain(err, taken != nil))
+	parse := func(data []byte) Order {
+		x, _ := zkrec.ParseExclusion(name, data)
+		return orderOfExclusion(x)
 	}
-	return result, nil
+	return c.withdraw(ctx, t.String(), c.tree.Exclusion(name), parse, func(result *OrderResult) error { return c.bound(ctx, t, result) })
 }
 
 // bound adds the running instances that an order binds.

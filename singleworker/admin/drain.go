@@ -156,14 +156,25 @@ func (c *Client) Enable(ctx context.Context, sid string) (OrderResult, error) {
 	if err := checkOrder(sid, OrderOptions{}); err != nil {
 		return OrderResult{}, err
 	}
-	path := c.tree.Order(sid)
+	parse := func(data []byte) Order { return orderOf(sid, zkrec.ParseOrder(data)) }
+	return c.withdraw(ctx, sid, c.tree.Order(sid), parse, func(result *OrderResult) error {
+		live, err := c.live(ctx)
+		if instance, runs := live[sid]; runs {
+			result.Instance = &instance
+		}
+		return err
+	})
+}
+
+// withdraw removes the order at a path, if there is one, and then looks at those that it bound.
+func (c *Client) withdraw(ctx context.Context, whose, path string, parse func([]byte) Order, look func(*OrderResult) error) (OrderResult, error) {
 	var result OrderResult
 	var taken *Order // by a try whose outcome is not known
 	err := c.conn.Retry(ctx, func() error {
 		result = OrderResult{Outcome: OutcomeUnchanged, Order: taken}
 		data, _, err := c.conn.Get(ctx, path)
 		if err == nil {
-			order := orderOf(sid, zkrec.ParseOrder(data))
+			order := parse(data)
 			taken, result.Order = &order, &order
 			_, err = c.conn.Multi(ctx, zkconn.DeleteOp(path, zkconn.AnyVersion))
 		}
@@ -173,14 +184,10 @@ func (c *Client) Enable(ctx context.Context, sid string) (OrderResult, error) {
 		if taken != nil {
 			result.Outcome = OutcomeEnabled
 		}
-		live, err := c.live(ctx)
-		if instance, runs := live[sid]; runs {
-			result.Instance = &instance
-		}
-		return err
+		return look(&result)
 	})
 	if err != nil {
-		return OrderResult{}, fmt.Errorf("enable %s: %w", sid, uncertain(err, taken != nil))
+		return OrderResult{}, fmt.Errorf("enable %s: %w", whose, uncertain(err, taken != nil))
 	}
 	return result, nil
 }
