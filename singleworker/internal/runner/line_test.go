@@ -15,6 +15,15 @@ import (
 	jobs "github.com/swjobs/singleworker/singleworker/job"
 )
 
+// limited returns a world that runs at most so many jobs at once.
+func limited(t *testing.T, most int) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.runner.cfg.MaxRunning = most
+	w.run(t.Context())
+	return w
+}
+
 // crowd owns many jobs that are due every minute, of runs that take 100 ms, and returns the most runs of handlers that were in
 // progress at once.
 func crowd(w *world, jobs int, policy ticks.Policy) (most *atomic.Int64) {
@@ -36,9 +45,7 @@ func crowd(w *world, jobs int, policy ticks.Policy) (most *atomic.Int64) {
 func TestMaxRunning(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.runner.cfg.MaxRunning = 5
-		w.run(t.Context())
+		w := limited(t, 5)
 		most := crowd(w, 100, ticks.Policy{})
 		pass(90 * time.Second)
 		w.stop()
@@ -76,9 +83,7 @@ func TestMaxRunningDelaysBeyondTheMisfirePolicy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.runner.cfg.MaxRunning = 5
-				w.run(t.Context())
+				w := limited(t, 5)
 				crowd(w, 100, policy)
 				pass(90 * time.Second)
 				w.stop()
@@ -101,9 +106,7 @@ func TestMaxRunningDelaysBeyondTheMisfirePolicy(t *testing.T) {
 func TestMaxRunningSaysWhichTicksItDelayed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.runner.cfg.MaxRunning = 1
-		w.run(t.Context())
+		w := limited(t, 1)
 		w.own(w.job("long", "0 0/10 * * * ?", working(5*time.Minute+30*time.Second)))
 		pass(10*time.Minute + 30*time.Second)
 		j := w.job("job", "0 * * * * ?", nil)
@@ -126,9 +129,7 @@ func TestMaxRunningSaysWhichTicksItDelayed(t *testing.T) {
 func TestMaxRunningIsFair(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.runner.cfg.MaxRunning = 1
-		w.run(t.Context())
+		w := limited(t, 1)
 		w.own(withPolicy(w.job("busy", "0/10 * * * * ?", working(15*time.Second)), ticks.Policy{Overlap: jobs.OverlapQueue}))
 		w.own(w.job("job", "0 0 0 1 1 ? 2099", nil))
 		pass(11 * time.Second)
@@ -152,9 +153,7 @@ func TestMaxRunningIsFair(t *testing.T) {
 func TestMaxRunningDelaysReruns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.runner.cfg.MaxRunning = 1
-		w.run(t.Context())
+		w := limited(t, 1)
 		w.own(w.job("long", "0 * * * * ?", working(20*time.Second)))
 		pass(70 * time.Second)
 		minute := after(time.Minute).UnixMilli()
@@ -178,9 +177,7 @@ func TestMaxRunningDelaysReruns(t *testing.T) {
 func TestMaxRunningForgetsLostJobs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.runner.cfg.MaxRunning = 1
-		w.run(t.Context())
+		w := limited(t, 1)
 		w.own(w.job("long", "0 * * * * ?", working(20*time.Second)))
 		pass(time.Minute)
 		w.own(w.job("job", "5 * * * * ?", nil))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -280,23 +279,13 @@ func (b *broadcast) forget() {
 // Each tick runs once on every instance that was there, and on none that was not; nothing is said to be missing.
 func TestEverywhereUnderFaults(t *testing.T) {
 	t.Parallel()
-	for k := range simkit.Seeds(60) {
-		seed := simkit.Base() + uint64(k)
-		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := newBroadcast(t, seed)
-				for _, text := range b.run() {
-					t.Error(text)
-				}
-				if t.Failed() {
-					for _, n := range b.cluster.Notes() {
-						t.Logf("%s %s", clock(n.Time), n.Text)
-					}
-				}
-			})
+	eachSeed(t, 60, func(t *testing.T, seed uint64) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) {
+			b := newBroadcast(t, seed)
+			report(t, b.cluster, b.run())
 		})
-	}
+	})
 }
 
 // The check finds an instance that claims nothing, and the loss of what an instance that lives has claimed.

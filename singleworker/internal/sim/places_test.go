@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -232,27 +231,17 @@ func (p *placing) run() (wrong []string) {
 // No run begins where it may not, and every job that somebody may run is owned by one that may.
 func TestJobsRunOnlyWhereTheyMay(t *testing.T) {
 	t.Parallel()
-	for k := range simkit.Seeds(60) {
-		seed := simkit.Base() + uint64(k)
-		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				p := newPlacing(t, seed)
-				wrong := p.run()
-				if len(p.cluster.Runs()) < 100 {
-					t.Errorf("%d runs", len(p.cluster.Runs()))
-				}
-				for _, text := range wrong {
-					t.Error(text)
-				}
-				if t.Failed() {
-					for _, n := range p.cluster.Notes() {
-						t.Logf("%s %s", clock(n.Time), n.Text)
-					}
-				}
-			})
+	eachSeed(t, 60, func(t *testing.T, seed uint64) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) {
+			p := newPlacing(t, seed)
+			wrong := p.run()
+			if len(p.cluster.Runs()) < 100 {
+				t.Errorf("%d runs", len(p.cluster.Runs()))
+			}
+			report(t, p.cluster, wrong)
 		})
-	}
+	})
 }
 
 // The check finds instances that do not follow orders, and those that publish a label that they do not have.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -23,15 +22,12 @@ import (
 // always does. The transactions are judged by package ledger.
 func TestUntimedJobsAtRandom(t *testing.T) {
 	t.Parallel()
-	for k := range uint64(simkit.Seeds(100)) {
-		seed := simkit.Base() + k
-		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			t.Parallel()
-			for _, what := range untimed(t, seed, nil) {
-				t.Error(what)
-			}
-		})
-	}
+	eachSeed(t, 100, func(t *testing.T, seed uint64) {
+		t.Helper()
+		for _, what := range untimed(t, seed, nil) {
+			t.Error(what)
+		}
+	})
 }
 
 // TestUntimedBreaches shows that the same test finds what is broken on purpose, within a few seeds: two runs of an @always job at a time, or of a
