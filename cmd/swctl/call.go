@@ -10,9 +10,9 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -107,7 +107,7 @@ func (c *call) wholeJobs(names ...string) error {
 	for _, name := range names {
 		if of, _, ok := job.SplitShard(name); ok {
 			return cmdline.Usage("%s works on a whole job, and %s is one of its shards", c.Command, name).
-				Try("swctl %s %s", c.Command, output.Quoted(of))
+				Try("swctl %s %s", c.Command, plain.Quoted(of))
 		}
 	}
 	return nil

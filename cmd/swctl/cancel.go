@@ -9,10 +9,10 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
 )
 
 func (a *app) cancelCommand() *cmdline.Command {
@@ -67,7 +67,7 @@ func (c *cancellation) look(ctx context.Context, client group.Client) (q cmdline
 	if err != nil || len(c.victims) == 0 {
 		return q, err
 	}
-	of := output.Printable(fmt.Sprintf("of %s at %s", c.ServerType, c.ZK))
+	of := plain.Printable(fmt.Sprintf("of %s at %s", c.ServerType, c.ZK))
 	var table bytes.Buffer
 	if len(c.victims) > 1 || c.all {
 		render.Page{Out: &table, Now: c.Now()}.Jobs(c.victims, "  ")

@@ -8,10 +8,10 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
 )
 
 // Flags of clear.
@@ -74,7 +74,7 @@ func clearGroup(ctx context.Context, c *call) error {
 	if len(found.Instances) > 0 && !opts.DespiteInstances {
 		return fmt.Errorf("clear: %w: %s", admin.ErrInstancesLive, strings.Join(found.Instances, ", "))
 	}
-	of := output.Printable(fmt.Sprintf("%s at %s", c.ServerType, c.ZK))
+	of := plain.Printable(fmt.Sprintf("%s at %s", c.ServerType, c.ZK))
 	err = c.Confirm(ctx, cmdline.Question{
 		Text:    fmt.Sprintf("type %d, the number of jobs, to delete everything of %s: ", found.Jobs, of),
 		Answers: []string{strconv.Itoa(found.Jobs)}, Nothing: "nothing was deleted",

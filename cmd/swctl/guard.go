@@ -8,8 +8,8 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/supervise"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/guard"
 )
 
@@ -106,7 +106,7 @@ func (c *call) deregister(ctx context.Context, g *guard.Guard, child *supervise.
 		err = group.Explain(c.Settings, err)
 		c.Sayf("guard: %s; NOT REMOVED: %v; its jobs move when its session ends", child, err)
 		if hint := cmdline.HintOf(err); hint != "" {
-			fmt.Fprintf(c.Stderr, "try: %s\n", output.OneLine(hint))
+			fmt.Fprintf(c.Stderr, "try: %s\n", plain.OneLine(hint))
 		}
 	case len(result.Removed)+len(result.Kept) == 0 && child.ExitCode() != 0:
 		c.Sayf("guard: %s; it had no registration under server type %s at %s", child, c.ServerType, c.ZK)

@@ -18,8 +18,8 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/txnaudit"
@@ -92,7 +92,7 @@ func (h *harness) transcript(args ...string) string {
 	words := []string{"$ swctl"}
 	for _, arg := range args {
 		if strings.ContainsAny(arg, " *@?\x1b") {
-			arg = output.Quoted(arg)
+			arg = plain.Quoted(arg)
 		}
 		words = append(words, arg)
 	}

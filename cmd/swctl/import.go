@@ -14,10 +14,10 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/imports"
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -77,9 +77,9 @@ func importJobs(ctx context.Context, c *call) error {
 	case c.JSON:
 		err = c.PutJSON(document)
 	case len(wrote) == 0:
-		err = output.JSON(&c.Out, "  ", append([]job.Job{}, r.Jobs...))
+		err = plain.JSON(&c.Out, "  ", append([]job.Job{}, r.Jobs...))
 	default:
-		fmt.Fprintf(&c.Out, "wrote %s to %s\n", render.Count(len(r.Jobs)), output.OneLine(c.Flags.String(flagTo)))
+		fmt.Fprintf(&c.Out, "wrote %s to %s\n", render.Count(len(r.Jobs)), plain.OneLine(c.Flags.String(flagTo)))
 	}
 	for _, remark := range r.Remarks {
 		c.remark(remark)
@@ -104,7 +104,7 @@ func (lossError) ExitCode() int { return int(cmdline.ExitNo) }
 type noNamespaceError string
 
 func (e noNamespaceError) Error() string {
-	return "import: there is no namespace " + output.Quoted(string(e)) + " in ZooKeeper"
+	return "import: there is no namespace " + plain.Quoted(string(e)) + " in ZooKeeper"
 }
 
 // ExitCode is that of what does not exist.
@@ -210,7 +210,7 @@ func (c *call) writeJobs(jobs []job.Job) (wrote []string, err error) {
 
 func (c *call) writeNew(path string, document any) error {
 	var text bytes.Buffer
-	if err := output.JSON(&text, "  ", document); err != nil {
+	if err := plain.JSON(&text, "  ", document); err != nil {
 		return err
 	}
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644) //nolint:gosec // others may read jobs

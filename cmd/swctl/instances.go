@@ -11,6 +11,7 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/admin/words"
 )
 
 func (a *app) instancesCommand() *cmdline.Command {
@@ -80,9 +81,9 @@ func instances(ctx context.Context, c *call) error {
 			for _, o := range orders {
 				switch {
 				case o.Host != "":
-					c.Notef("no instance runs on host %s, where %s disabled%s", o.Host, render.OrderedJobs(o), p.Order(o))
+					c.Notef("no instance runs on host %s, where %s disabled%s", o.Host, render.OrderedJobs(o), words.Order(o, p.Now))
 				case o.Incarnation == "":
-					c.Notef("%s is not running, and there %s disabled%s", o.InstanceID, render.OrderedJobs(o), p.Order(o))
+					c.Notef("%s is not running, and there %s disabled%s", o.InstanceID, render.OrderedJobs(o), words.Order(o, p.Now))
 				}
 			}
 		})

@@ -7,10 +7,10 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
 )
 
 func (a *app) listCommand() *cmdline.Command {
@@ -45,7 +45,7 @@ swctl list -o json | jq -r '.items[] | select(.failing.runs > 2) | .name'`,
 
 func list(ctx context.Context, c *call) error {
 	if len(c.Args) > 0 {
-		return cmdline.Usage("list takes no arguments").Try("swctl show %s", output.Quoted(c.Args[0]))
+		return cmdline.Usage("list takes no arguments").Try("swctl show %s", plain.Quoted(c.Args[0]))
 	}
 	labels, err := c.Pairs(fields.FlagLabel)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 )
 
@@ -27,7 +27,7 @@ func (c *call) meant(ctx context.Context, client group.Client, err error) error 
 	for _, arg := range c.Args {
 		arg = jobOf(arg)
 		if near := cmdline.Nearest(arg, names); failed == nil && near != "" && !slices.Contains(names, arg) {
-			return cmdline.WithHint(err, "%s, if you mean that; swctl list shows all jobs", output.Quoted(near))
+			return cmdline.WithHint(err, "%s, if you mean that; swctl list shows all jobs", plain.Quoted(near))
 		}
 	}
 	return err
@@ -85,6 +85,6 @@ func (c *call) handlerMeant(ctx context.Context, client group.Client, status adm
 		}
 	}
 	if near := cmdline.Nearest(status.Reason.Handler, handlers); near != "" {
-		c.Notef("do you mean handler %s? swctl set %s --handler %s", near, output.Quoted(status.Name), output.Quoted(near))
+		c.Notef("do you mean handler %s? swctl set %s --handler %s", near, plain.Quoted(status.Name), plain.Quoted(near))
 	}
 }

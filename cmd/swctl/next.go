@@ -7,10 +7,10 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -64,7 +64,7 @@ func next(ctx context.Context, c *call) error {
 			return err
 		case job.State == admin.StateInvalid:
 			return cmdline.Usage("next %s: the job cannot run: %s", job.Name, job.Reason).
-				Try("swctl submit %s SCHEDULE --replace", output.Quoted(job.Name))
+				Try("swctl submit %s SCHEDULE --replace", plain.Quoted(job.Name))
 		}
 		return c.putTicks(job.Name, job.Job, n)
 	})

@@ -7,10 +7,10 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
 )
 
 func (a *app) repairCommand() *cmdline.Command {
@@ -45,7 +45,7 @@ func repair(ctx context.Context, c *call) error {
 		}
 		var text bytes.Buffer
 		render.Page{Out: &text, Now: c.Now()}.Unreadable(nodes)
-		fmt.Fprintf(&text, "rewrite these %d nodes of %s? [y/N] ", len(nodes), output.Printable(name))
+		fmt.Fprintf(&text, "rewrite these %d nodes of %s? [y/N] ", len(nodes), plain.Printable(name))
 		return cmdline.Question{Text: text.String(), Nothing: "nothing was written"}, repairable(name, nodes)
 	}, func(ctx context.Context, client group.Client) error {
 		if err := client.Repair(ctx, name, nodes); err != nil {

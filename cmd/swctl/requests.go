@@ -6,9 +6,9 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
 )
 
 func (a *app) requestsCommand() *cmdline.Command {
@@ -53,7 +53,7 @@ func requests(ctx context.Context, c *call) error {
 		return c.put(api.List("RequestList", list), func(p render.Page) {
 			p.Requests(list)
 			if len(list) == 0 {
-				c.Notef("no pending requests for %s", output.Quoted(name))
+				c.Notef("no pending requests for %s", plain.Quoted(name))
 			}
 		})
 	})
@@ -76,7 +76,7 @@ func cancelRequests(ctx context.Context, c *call) error {
 		return errors.Join(err, c.put(api.List("CanceledRequestList", list), func(p render.Page) {
 			p.Requests(list)
 			if len(list) == 0 {
-				c.Notef("no pending %s of %s; swctl requests shows what has started", which, output.Quoted(name))
+				c.Notef("no pending %s of %s; swctl requests shows what has started", which, plain.Quoted(name))
 			}
 		}))
 	})

@@ -7,9 +7,9 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
-	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/admin/words"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -62,9 +62,9 @@ func set(ctx context.Context, c *call) error {
 			return err
 		}
 		status, err := client.Get(ctx, name)
-		owner := render.Owner(status)
+		owner := words.Owner(status)
 		if err != nil { // the change was accepted
-			owner = "unknown: " + output.OneLine(err.Error())
+			owner = "unknown: " + plain.OneLine(err.Error())
 		}
 		return c.putChange("SetResult", done, dryRun, status, owner)
 	})
@@ -84,7 +84,7 @@ func (c *call) setChanges() (func(*job.Job), error) {
 		return nil, cmdline.Usage("set needs the name of a job").Try("swctl set NAME --retries 3")
 	case len(c.Args) > 1:
 		return nil, cmdline.Usage("set takes one job, but %d arguments came", len(c.Args)).
-			Try("quote a schedule: swctl set %s --schedule '0 3 * * *'", output.Quoted(c.Args[0]))
+			Try("quote a schedule: swctl set %s --schedule '0 3 * * *'", plain.Quoted(c.Args[0]))
 	case !given:
 		return nil, cmdline.Usage("set: nothing to change was given").Try("swctl set --help lists what can be changed")
 	}

@@ -12,10 +12,11 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/admin/words"
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -87,7 +88,7 @@ func submit(ctx context.Context, c *call) error {
 	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
 		done, err := client.Submit(ctx, j, opts)
 		if errors.Is(err, admin.ErrExists) {
-			return cmdline.WithHint(err, "swctl show %s to see it, --replace to change it", output.Quoted(j.Name))
+			return cmdline.WithHint(err, "swctl show %s to see it, --replace to change it", plain.Quoted(j.Name))
 		}
 		if err != nil {
 			return err
@@ -130,7 +131,7 @@ func tooManyParts(name string, parts []string) error {
 	if _, bad := cronexpr.Parse(text, nil); bad != nil {
 		text = "0 3 * * *"
 	}
-	return err.Try("quote the schedule: swctl submit %s '%s'", output.Quoted(name), text)
+	return err.Try("quote the schedule: swctl submit %s '%s'", plain.Quoted(name), text)
 }
 
 // awaitOwner gives the instances a moment to adopt the job, and says who owns it.
@@ -145,11 +146,11 @@ func awaitOwner(ctx context.Context, client group.Client, name string) (admin.Jo
 	owned := func(job admin.JobStatus) bool { return job.State == admin.StateOwned }
 	switch {
 	case err != nil:
-		return status, "unknown: " + output.OneLine(err.Error())
+		return status, "unknown: " + plain.OneLine(err.Error())
 	case owned(status) || slices.ContainsFunc(status.Slots, owned):
-		return status, render.Owner(status)
+		return status, words.Owner(status)
 	} // one that is gone may still be recorded as its owner
-	return status, "none yet: " + cmp.Or(output.OneLine(status.Reason.String()), "no instance took it so far")
+	return status, "none yet: " + cmp.Or(plain.OneLine(status.Reason.String()), "no instance took it so far")
 }
 
 // putChange prints what submit or set did. Status is how the job is afterwards; zero if that is

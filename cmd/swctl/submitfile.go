@@ -12,10 +12,10 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -65,11 +65,11 @@ func (c *call) jobsOfFile(path string) ([]job.Job, error) {
 	seen := map[string]bool{}
 	for _, j := range jobs {
 		if seen[j.Name] {
-			return nil, cmdline.Usage("submit: %s: the job %s is there twice", path, output.Quoted(j.Name)).Try("another name for one of them")
+			return nil, cmdline.Usage("submit: %s: the job %s is there twice", path, plain.Quoted(j.Name)).Try("another name for one of them")
 		}
 		seen[j.Name] = true
 		if err := fields.Check(j, c.Now()); err != nil {
-			return nil, cmdline.WithHint(fmt.Errorf("submit: %s: job %s: %w; nothing was submitted", path, output.Quoted(j.Name), err), "%s", cmdline.HintOf(err))
+			return nil, cmdline.WithHint(fmt.Errorf("submit: %s: job %s: %w; nothing was submitted", path, plain.Quoted(j.Name), err), "%s", cmdline.HintOf(err))
 		}
 	}
 	return jobs, nil
@@ -112,7 +112,7 @@ func eachSubmitted(ctx context.Context, client group.Client, jobs []job.Job, opt
 		}
 		hint := ""
 		if errors.Is(err, admin.ErrExists) {
-			hint = fmt.Sprintf("swctl show %s to see it, --replace to change it", output.Quoted(j.Name))
+			hint = fmt.Sprintf("swctl show %s to see it, --replace to change it", plain.Quoted(j.Name))
 		}
 		if left := jobs[i+1:]; len(left) > 0 {
 			err = fmt.Errorf("%w; it and %s after it were not submitted", err, render.Count(len(left)))

@@ -9,10 +9,11 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/admin/words"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -55,7 +56,7 @@ func trigger(ctx context.Context, c *call) error {
 		case errors.Is(err, admin.ErrNoHandler):
 			return cmdline.WithHint(err, "start an instance that has the handler, or --wait for one")
 		case errors.Is(err, admin.ErrBusy):
-			return cmdline.WithHint(err, "swctl requests %[1]s shows them; swctl requests cancel %[1]s cancels them", output.Quoted(name))
+			return cmdline.WithHint(err, "swctl requests %[1]s shows them; swctl requests cancel %[1]s cancels them", plain.Quoted(name))
 		case err != nil:
 			return err
 		}
@@ -96,19 +97,19 @@ func (c *call) awaitRuns(ctx context.Context, client group.Client, name string, 
 	runs, err := client.AwaitRun(ctx, name, result.ID)
 	switch bad := slices.IndexFunc(runs, func(run admin.Entry) bool { return !run.OK() }); {
 	case errors.Is(err, admin.ErrUnavailable), errors.As(err, new(*cmdline.SignalError)):
-		err = cmdline.WithHint(err, "the request stays; swctl requests %s shows it, or swctl history what became of it", output.Quoted(name))
+		err = cmdline.WithHint(err, "the request stays; swctl requests %s shows it, or swctl history what became of it", plain.Quoted(name))
 	case errors.Is(err, context.DeadlineExceeded):
 		err = cmdline.WithHint(fmt.Errorf("not done within %s: %w", c.Timeout, err),
-			"a longer --timeout next time; the request stays: swctl requests %s shows it, or swctl history what became of it", output.Quoted(name))
+			"a longer --timeout next time; the request stays: swctl requests %s shows it, or swctl history what became of it", plain.Quoted(name))
 	case err == nil && bad >= 0:
-		err = cmdline.WithHint(fmt.Errorf("trigger %s: %w: %s", name, cmdline.ErrNo, failure(runs, bad)), "swctl history %s", output.Quoted(name))
+		err = cmdline.WithHint(fmt.Errorf("trigger %s: %w: %s", name, cmdline.ErrNo, failure(runs, bad)), "swctl history %s", plain.Quoted(name))
 	}
 	return runs, err
 }
 
 // failure is what became of the first run that did not end well.
 func failure(runs []admin.Entry, first int) string {
-	text := render.Outcome(runs[first])
+	text := words.Outcome(runs[first])
 	if len(runs) == 1 {
 		return text
 	}
@@ -151,10 +152,10 @@ func stopRun(ctx context.Context, c *call) error {
 		runs, err := client.StopRun(ctx, name, admin.StopOptions{RunID: id, By: by, Reason: reason})
 		switch {
 		case errors.Is(err, admin.ErrNotRunning):
-			return cmdline.WithHint(err, "swctl history %s shows its runs", output.Quoted(name))
+			return cmdline.WithHint(err, "swctl history %s shows its runs", plain.Quoted(name))
 		case err != nil && len(runs) > 0 && errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, admin.ErrUnavailable):
 			return cmdline.WithHint(fmt.Errorf("not done within %s: %w", c.Timeout, err),
-				"swctl history %s shows when it has ended; its handler may ignore its context", output.Quoted(name))
+				"swctl history %s shows when it has ended; its handler may ignore its context", plain.Quoted(name))
 		case err != nil:
 			return err
 		}

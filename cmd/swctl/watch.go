@@ -7,9 +7,9 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
 )
 
 func (a *app) watchCommand() *cmdline.Command {
@@ -91,7 +91,7 @@ func (c *call) awaited(ctx context.Context, client group.Client) error {
 	names, err := client.Names(ctx)
 	for _, name := range c.Args {
 		if err == nil && !slices.Contains(names, name) {
-			c.say("no job " + output.Quoted(name) + " yet; what happens to it is shown from its beginning")
+			c.say("no job " + plain.Quoted(name) + " yet; what happens to it is shown from its beginning")
 		}
 	}
 	return err

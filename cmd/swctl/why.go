@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
-	"github.com/swjobs/singleworker/cmd/swctl/internal/explain"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/admin/words"
 )
 
 func (a *app) whyCommand() *cmdline.Command {
@@ -52,7 +52,7 @@ func why(ctx context.Context, c *call) error {
 			if err != nil {
 				return err
 			}
-			if asked, err = at.In(render.Zone(job.Job), c.Now()); err != nil {
+			if asked, err = at.In(words.Zone(job.Job), c.Now()); err != nil {
 				return err
 			}
 		}
@@ -61,8 +61,8 @@ func why(ctx context.Context, c *call) error {
 			return err
 		}
 		return c.put(api.New("Explanation", explained), func(render.Page) {
-			for _, sentence := range explain.Sentences(explained) {
-				fmt.Fprintln(&c.Out, output.OneLine(sentence))
+			for _, sentence := range words.Why(explained) {
+				fmt.Fprintln(&c.Out, plain.OneLine(sentence))
 			}
 		})
 	})

@@ -179,12 +179,16 @@ var forbidden = []arrow{
 		reason: "swctl is the first user of the public packages: what it lacks, others lack",
 	},
 	{
-		from: "cmd/swctl/internal/output", to: []string{outside}, tests: true,
-		reason: "tables, times and escaping know nothing of jobs",
+		from: "cmd/swctl/internal/output", to: []string{outside}, but: []string{"singleworker/admin/plain"}, tests: true,
+		reason: "tables know nothing of jobs",
 	},
 	{
-		from: "cmd/swctl/internal/explain", to: []string{"cmd/..."}, tests: true,
-		reason: "an explanation becomes sentences, whatever prints them",
+		from: "singleworker/admin/plain", to: []string{outside}, tests: true,
+		reason: "times and escaping know nothing of jobs",
+	},
+	{
+		from: "singleworker/admin/words", to: []string{"singleworker/internal/...", "cmd/...", "net/..."}, tests: true,
+		reason: "a status becomes sentences, whatever prints them",
 	},
 	{
 		from: "cmd/swctl/internal/supervise", to: []string{outside}, tests: true,
@@ -196,7 +200,7 @@ var forbidden = []arrow{
 	},
 	{
 		from: "cmd/swctl/internal/fields", to: []string{"cmd/...", "singleworker/admin/..."}, tests: true,
-		but:    []string{"cmd/swctl/internal/output", "cmd/swctl/internal/cmdline"},
+		but:    []string{"singleworker/admin/plain", "cmd/swctl/internal/cmdline"},
 		reason: "a field of a job is a flag, a line and an error, for all commands alike",
 	},
 	{

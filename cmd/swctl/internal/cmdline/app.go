@@ -19,7 +19,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
 )
 
 // Command is one command of the program.
@@ -125,7 +125,7 @@ func (a *App) print(text []byte) error {
 
 // Sayf writes a remark to stderr at once; it is not part of the output.
 func (a *App) Sayf(format string, args ...any) {
-	fmt.Fprintf(a.Stderr, "swctl: %s\n", output.OneLine(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(a.Stderr, "swctl: %s\n", plain.OneLine(fmt.Sprintf(format, args...)))
 }
 
 // IsTerminal reports whether a stream is a terminal or another character device: reading an

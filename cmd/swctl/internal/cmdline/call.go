@@ -11,7 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
 )
 
 // Call is one run of a command: its flags and arguments, and its output, which is printed
@@ -38,7 +38,7 @@ func (c *Call) PutJSON(document any) error {
 	if c.Lines {
 		indent = ""
 	}
-	return output.JSON(&c.Out, indent, document)
+	return plain.JSON(&c.Out, indent, document)
 }
 
 // Flush prints the output so far, of a command that keeps running.

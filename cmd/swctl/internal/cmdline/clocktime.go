@@ -3,7 +3,7 @@ package cmdline
 import (
 	"time"
 
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
 )
 
 // ClockTime is a time as a person types it: what it means depends on the time
@@ -14,7 +14,7 @@ type ClockTime struct{ flag, layout, text string }
 // the first that includes a zone.
 var clockLayouts = []string{
 	time.RFC3339, "2006-01-02 15:04:05Z07:00",
-	output.TimeLayout, "2006-01-02 15:04:05", "2006-01-02 15:04",
+	plain.TimeLayout, "2006-01-02 15:04:05", "2006-01-02 15:04",
 	"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02",
 	time.TimeOnly, "15:04", // today
 }
@@ -44,7 +44,7 @@ func (t ClockTime) In(zone *time.Location, now time.Time) (time.Time, error) {
 		return time.Time{}, Usage("--%s: %w", t.flag, err) // not after parseClockTime
 	}
 	name, offset := parsed.Zone()
-	if parsed.Location() != zone && layout == output.TimeLayout && offset == 0 && name != "UTC" && name != "GMT" {
+	if parsed.Location() != zone && layout == plain.TimeLayout && offset == 0 && name != "UTC" && name != "GMT" {
 		// time.Parse makes up a zone for what it does not know.
 		return time.Time{}, Usage("--%s %q: %s is not a time zone of %s", t.flag, t.text, name, zone).Try("leave it out")
 	}

@@ -2,14 +2,12 @@ package cmdline
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"syscall"
 
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
-	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
 )
 
 // ExitCode tells a script the result of a command.
@@ -82,7 +80,6 @@ func classify(err error) ExitCode {
 	var (
 		stopped *SignalError
 		misuse  *UsageError
-		invalid *admin.InvalidError
 		coded   codedError
 	)
 	switch {
@@ -96,19 +93,16 @@ func classify(err error) ExitCode {
 		return ExitUsage // the command line, before anything was asked of a server
 	case errors.As(err, &coded):
 		return ExitCode(coded.ExitCode())
-	case errors.As(err, &invalid):
-		return ExitUsage // the library refuses the input: trying again will not help
 	}
 	for _, known := range sentinels {
 		if errors.Is(err, known.err) {
 			return known.code
 		}
 	}
-	return ExitInternal
+	return codeNamed(api.CodeOf(err))
 }
 
-// sentinels have exit codes. The first that an error is counts: if no server answered, that the
-// time ran out as well is the consequence.
+// sentinels are the errors of the command line that have exit codes; package api knows those of package admin.
 var sentinels = []struct {
 	err  error
 	code ExitCode
@@ -116,22 +110,15 @@ var sentinels = []struct {
 	{ErrUnconfirmed, ExitUnconfirmed},
 	{ErrNo, ExitNo},
 	{errOutput, ExitOutput},
-	{admin.ErrNotFound, ExitNotFound},
-	{admin.ErrNoShard, ExitNotFound},
-	{admin.ErrNoInstance, ExitNotFound},
-	{admin.ErrExists, ExitConflict},
-	{admin.ErrUnreadable, ExitConflict},
-	{admin.ErrNoHandler, ExitConflict},
-	{admin.ErrBusy, ExitConflict},
-	{admin.ErrNotRunning, ExitConflict},
-	{admin.ErrConflict, ExitConflict},
-	{admin.ErrNotDraining, ExitConflict},
-	{admin.ErrFull, ExitConflict},
-	{admin.ErrInstancesLive, ExitConflict},
-	{admin.ErrTooLong, ExitConflict},
-	{admin.ErrDenied, ExitDenied},
-	{admin.ErrUnavailable, ExitUnavailable},
-	{context.DeadlineExceeded, ExitTimeout},
+}
+
+func codeNamed(name string) ExitCode {
+	for _, info := range exitInfos() {
+		if info.name == name {
+			return info.code
+		}
+	}
+	return ExitInternal
 }
 
 // report writes an error to stderr and returns the exit code.
@@ -140,14 +127,14 @@ func (a *App) report(err error, asJSON bool) ExitCode {
 	if asJSON {
 		var text bytes.Buffer
 		document := api.Error{Error: api.ErrorBody{Code: code.name(), Message: err.Error(), Hint: hint}}
-		if output.JSON(&text, "", document) == nil {
+		if plain.JSON(&text, "", document) == nil {
 			_, _ = a.Stderr.Write(text.Bytes())
 			return code
 		}
 	}
 	a.Sayf("%v", err)
 	if hint != "" {
-		fmt.Fprintf(a.Stderr, "try: %s\n", output.OneLine(hint))
+		fmt.Fprintf(a.Stderr, "try: %s\n", plain.OneLine(hint))
 	}
 	return code
 }

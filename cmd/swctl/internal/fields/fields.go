@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -98,7 +98,7 @@ func number(f field, least, most int, at func(*job.Job) *int) field {
 
 // duration leaves it to the job to refuse a negative one.
 func duration(f field, at func(*job.Job) *time.Duration) field {
-	return single(f, at, output.Exact, func(_ *cmdline.Call, f field, text string) (time.Duration, error) {
+	return single(f, at, plain.Exact, func(_ *cmdline.Call, f field, text string) (time.Duration, error) {
 		d, err := time.ParseDuration(text)
 		if err != nil {
 			err = cmdline.Usage("--%s %q: want a duration such as 10s or 1m30s", f.flag, text)
@@ -113,7 +113,7 @@ func durationOr(name string, f field, none time.Duration, at func(*job.Job) *tim
 		if d == none {
 			return name
 		}
-		return output.Exact(d)
+		return plain.Exact(d)
 	}
 	return single(f, at, format, func(_ *cmdline.Call, f field, text string) (time.Duration, error) {
 		d, err := time.ParseDuration(text)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -132,12 +132,12 @@ func keepLine(j job.Job) string {
 	case j.KeepDone == job.KeepForever:
 		return "forever"
 	}
-	return output.Exact(j.KeepDone)
+	return plain.Exact(j.KeepDone)
 }
 
 func misfireLine(j job.Job) string {
 	if j.MisfireGrace > 0 {
-		return fmt.Sprintf("%s, of ticks up to %s old", j.Misfire, output.Exact(j.MisfireGrace))
+		return fmt.Sprintf("%s, of ticks up to %s old", j.Misfire, plain.Exact(j.MisfireGrace))
 	}
 	return string(j.Misfire)
 }
@@ -156,14 +156,14 @@ func retriesLine(j job.Job) string {
 	case j.Backoff == job.NoBackoff:
 		return fmt.Sprintf("%d, the first at once", j.Retries)
 	}
-	return fmt.Sprintf("%d, the first after %s", j.Retries, output.Exact(j.Backoff))
+	return fmt.Sprintf("%d, the first after %s", j.Retries, plain.Exact(j.Backoff))
 }
 
 func unlessZero(d time.Duration) string {
 	if d == 0 {
 		return ""
 	}
-	return output.Exact(d)
+	return plain.Exact(d)
 }
 
 // Line is what show says of a field; of one that has several values Text has several lines.

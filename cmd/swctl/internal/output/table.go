@@ -1,9 +1,12 @@
+// Package output lines up tables for a terminal. It knows nothing of jobs.
 package output
 
 import (
 	"bytes"
 	"strings"
 	"unicode"
+
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
 )
 
 // Table lines up cells in columns two blanks apart. (text/tabwriter would do,
@@ -27,7 +30,7 @@ func (t *Table) Row(cells ...string) {
 		if i == len(cells)-1 {
 			limit = maxLast
 		}
-		row[i] = clip(FirstLine(cell), limit)
+		row[i] = clip(plain.FirstLine(cell), limit)
 		if row[i] == "" {
 			row[i] = "-"
 		}
@@ -70,37 +73,6 @@ func clip(text string, columns int) string {
 		}
 	}
 	return text
-}
-
-// FirstLine is the first line of a text that holds anything, made printable.
-func FirstLine(text string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return Printable(strings.TrimSpace(line))
-}
-
-// OneLine joins the lines of a text, made printable.
-func OneLine(text string) string {
-	var lines []string
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" {
-			lines = append(lines, Printable(line))
-		}
-	}
-	return strings.Join(lines, "; ")
-}
-
-// Printable replaces what could move the cursor, change colours or reverse the
-// text of the reader's terminal.
-func Printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t':
-			return ' '
-		case !unicode.IsPrint(r):
-			return unicode.ReplacementChar
-		}
-		return r
-	}, text)
 }
 
 // width is the number of terminal columns that a printable text takes.

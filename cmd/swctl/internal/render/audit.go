@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/txnaudit"
 )
 
@@ -58,8 +59,8 @@ func logOf(r txnaudit.Report) string {
 	if r.First.Zxid == 0 {
 		return "no transaction is in this time"
 	}
-	return fmt.Sprintf("%s to %s, zxid %v to %v, %d transactions", output.Absolute(r.First.Time, time.UTC),
-		output.Absolute(r.Last.Time, time.UTC), r.First.Zxid, r.Last.Zxid, r.Counts.Transactions)
+	return fmt.Sprintf("%s to %s, zxid %v to %v, %d transactions", plain.Absolute(r.First.Time, time.UTC),
+		plain.Absolute(r.Last.Time, time.UTC), r.First.Zxid, r.Last.Zxid, r.Counts.Transactions)
 }
 
 // toTheMillisecond is how the times of transactions are printed.

@@ -8,13 +8,15 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/admin/words"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // Changed says what was done to a job, or would be, and what differs. Owner is who owns it now.
 func (p Page) Changed(change api.Change, owner string) {
 	job, outcome := change.Job, string(change.Outcome)
-	next := p.moment(job.NextRun, Zone(job.Job))
+	next := p.moment(job.NextRun, words.Zone(job.Job))
 	switch {
 	case change.DryRun && change.Outcome == admin.OutcomeUnchanged:
 		p.linef("would leave %s unchanged  next %s", job.Name, next)
@@ -68,20 +70,20 @@ func (p Page) stillRuns(job admin.JobStatus, shards, run string) {
 	case len(job.Slots) > 0:
 		p.linef("  %s: %d", shards, n)
 	default:
-		p.linef("  its run of %s on %s %s", output.Absolute(job.LastRun.Tick, Zone(job.Job)), job.LastRun.InstanceID, run)
+		p.linef("  its run of %s on %s %s", plain.Absolute(job.LastRun.Tick, words.Zone(job.Job)), job.LastRun.InstanceID, run)
 	}
 }
 
 // Paused says which jobs were paused or resumed.
 func (p Page) Paused(results []api.Paused) {
 	for _, r := range results {
-		zone := Zone(r.Job.Job)
+		zone := words.Zone(r.Job.Job)
 		next := p.moment(r.Job.NextRun, zone)
 		switch {
 		case r.Pause == nil:
 			p.linef("%s %s: it is not paused  next %s", r.Outcome, r.Job.Name, next)
 		case r.Job.Paused != nil:
-			p.linef("%s %s %s  next %s", r.Outcome, r.Job.Name, p.pause(*r.Pause, zone), next)
+			p.linef("%s %s %s  next %s", r.Outcome, r.Job.Name, words.Pause(*r.Pause, zone, p.Now), next)
 			p.stillRuns(r.Job, "shards that continue to run", "continues")
 		default:
 			p.linef("%s %s; %s  next %s", r.Outcome, r.Job.Name, missed(r.PauseResult), next)

@@ -8,7 +8,9 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
+	"github.com/swjobs/singleworker/singleworker/admin/words"
 )
 
 // Instance describes one that runs, and what it owns.
@@ -22,15 +24,15 @@ func (p Page) Instance(d admin.InstanceDetails) {
 	p.field("State", state)
 	order := ""
 	if i.Order != nil || i.Withdrawn {
-		order = p.orderNote(i)
+		order = words.OrderNote(i, p.Now)
 	}
-	for _, note := range []string{i.Reason, order, clockNote(i)} {
+	for _, note := range []string{i.Reason, order, words.ClockNote(i)} {
 		if note != "" {
 			p.field("Note", note)
 		}
 	}
 	for _, o := range i.JobOrders {
-		p.field("Disabled", "job "+o.Job+p.Order(o))
+		p.field("Disabled", "job "+o.Job+words.Order(o, p.Now))
 	}
 	p.field("Host", i.Host)
 	if i.PID != 0 {
@@ -43,11 +45,11 @@ func (p Page) Instance(d admin.InstanceDetails) {
 	p.field("Library", i.Version)
 	session := d.SessionID
 	if d.SessionTimeout != 0 {
-		session += ", timeout " + output.Exact(d.SessionTimeout)
+		session += ", timeout " + plain.Exact(d.SessionTimeout)
 	}
 	p.field("Session", session)
 	p.field("Handlers", strings.Join(d.Handlers, ", "))
-	p.field("Slots", fmt.Sprintf("%s, weight %d", owned(i), i.Weight))
+	p.field("Slots", fmt.Sprintf("%s, weight %d", words.Owned(i), i.Weight))
 	if i.MaxRunning > 0 {
 		p.field("Runs", fmt.Sprintf("%d at once at most", i.MaxRunning))
 	}
@@ -59,9 +61,9 @@ func (p Page) Instance(d admin.InstanceDetails) {
 	for _, slot := range d.Slots {
 		run := slot.Error
 		if slot.Run != nil {
-			run = fmt.Sprintf("began %s, tick %s, attempt %d", output.Relative(slot.Run.Started, p.Now), p.moment(slot.Run.Tick, time.UTC), slot.Run.Attempt)
+			run = fmt.Sprintf("began %s, tick %s, attempt %d", plain.Relative(slot.Run.Started, p.Now), p.moment(slot.Run.Tick, time.UTC), slot.Run.Attempt)
 		}
-		t.Row(slot.Name, output.Relative(slot.Since, p.Now), strconv.FormatInt(slot.Token, 10), run)
+		t.Row(slot.Name, plain.Relative(slot.Since, p.Now), strconv.FormatInt(slot.Token, 10), run)
 	}
 	t.Write(p.Out, "  ")
 }

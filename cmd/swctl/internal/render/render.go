@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
-	"github.com/swjobs/singleworker/singleworker/job"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/admin/words"
 )
 
 // Page is the output of one command.
@@ -21,7 +21,7 @@ type Page struct {
 
 // linef writes one line, made printable.
 func (p Page) linef(format string, args ...any) {
-	p.Out.WriteString(output.Printable(fmt.Sprintf(format, args...)) + "\n")
+	p.Out.WriteString(plain.Printable(fmt.Sprintf(format, args...)) + "\n")
 }
 
 // moment is a time in full and seen from now; "-" for the zero time.
@@ -29,26 +29,17 @@ func (p Page) moment(t time.Time, zone *time.Location) string {
 	if t.IsZero() {
 		return "-"
 	}
-	return output.Moment(t, p.Now, zone)
-}
-
-// Zone is the time zone of a job; UTC when it names none that exists.
-func Zone(j job.Job) *time.Location {
-	zone, err := j.Location()
-	if err != nil {
-		return time.UTC
-	}
-	return zone
+	return plain.Moment(t, p.Now, zone)
 }
 
 // Named is a job in a question or an answer: "nightly (was v2, owner app-2)", where was is
 // "was " or empty.
 func Named(job admin.JobStatus, was string) string {
-	owner := "owner " + Owner(job)
-	if Everywhere(job) {
-		owner = "on " + owners(job.Slots)
+	owner := "owner " + words.Owner(job)
+	if words.Everywhere(job) {
+		owner = "on " + words.Owners(job.Slots)
 	} else if len(job.Slots) > 0 {
-		owner = "shards owned " + owners(job.Slots)
+		owner = "shards owned " + words.Owners(job.Slots)
 	}
-	return output.Printable(fmt.Sprintf("%s (%sv%d, %s)", job.Name, was, job.Version, owner))
+	return plain.Printable(fmt.Sprintf("%s (%sv%d, %s)", job.Name, was, job.Version, owner))
 }

@@ -4,25 +4,26 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/admin/words"
 )
 
 // History is a table of what became of ticks; it has a column of shards if the job has several.
 func (p Page) History(job admin.JobStatus, entries []admin.Entry) {
-	zone := Zone(job.Job)
+	zone := words.Zone(job.Job)
 	t := &output.Table{}
 	header := []string{"TICK", "STATE", "LAG", "TOOK", "ON", "ATTEMPT", "CAUSE", "RUN", "WHY"}
-	shards := len(job.Slots) > 0 && !Everywhere(job)
+	shards := len(job.Slots) > 0 && !words.Everywhere(job)
 	if shards {
 		header = slices.Insert(header, 1, "SHARD")
 	}
 	t.Row(header...)
 	for _, e := range entries {
-		row := []string{output.Absolute(e.Tick, zone), e.State, "", "", e.InstanceID, "", "", e.RunID, p.why(e, zone)}
+		row := []string{plain.Absolute(e.Tick, zone), e.State, "", "", e.InstanceID, "", "", e.RunID, words.Note(e, zone, p.Now)}
 		if e.RunID != "" {
 			row[5], row[6] = strconv.Itoa(e.Attempt), "schedule"
 		}
@@ -30,14 +31,14 @@ func (p Page) History(job admin.JobStatus, entries []admin.Entry) {
 			row[6] = "manual"
 		}
 		if !e.Started.IsZero() {
-			row[2] = output.Span(e.Started.Sub(e.Tick))
+			row[2] = plain.Span(e.Started.Sub(e.Tick))
 		}
 		switch {
 		case e.Started.IsZero():
 		case !e.Ended.IsZero():
-			row[3] = output.Span(e.Ended.Sub(e.Started))
+			row[3] = plain.Span(e.Ended.Sub(e.Started))
 		case e.State == admin.RunRunning:
-			row[3] = output.Span(p.Now.Sub(e.Started))
+			row[3] = plain.Span(p.Now.Sub(e.Started))
 		}
 		if shards && e.Shard != nil {
 			row = slices.Insert(row, 1, strconv.Itoa(*e.Shard))
@@ -47,39 +48,12 @@ func (p Page) History(job admin.JobStatus, entries []admin.Entry) {
 	t.Write(p.Out, "")
 }
 
-// why says of an entry what its state does not.
-func (p Page) why(e admin.Entry, zone *time.Location) string {
-	var parts []string
-	if e.Reason != "" {
-		parts = append(parts, strings.ReplaceAll(string(e.Reason), "_", " "))
-	}
-	if e.Count > 1 {
-		parts = append(parts, fmt.Sprintf("%d ticks until %s", e.Count, output.Absolute(e.To, zone)))
-	}
-	if e.DelayedMillis > 0 {
-		parts = append(parts, "waited "+output.Span(time.Duration(e.DelayedMillis)*time.Millisecond)+" for other runs")
-	}
-	if e.TakenFrom != "" {
-		parts = append(parts, e.TakenFrom+" had not claimed it")
-	}
-	if e.Restarts > 0 {
-		parts = append(parts, fmt.Sprintf("restart %d in a row", e.Restarts))
-	}
-	if e.Error != "" {
-		parts = append(parts, output.FirstLine(e.Error))
-	}
-	if e.NextAttempt != "" {
-		parts = append(parts, fmt.Sprintf("%s %s", e.NextAttempt, output.Relative(e.NextAttemptAt, p.Now)))
-	}
-	return strings.Join(parts, ", ")
-}
-
 // Triggered says what was asked for, and what became of the runs if they were waited for.
 func (p Page) Triggered(result admin.TriggerResult, runs []admin.Entry) {
-	p.linef("triggered %s  request %s  owner %s", result.Job.Name, result.ID, Owner(result.Job))
+	p.linef("triggered %s  request %s  owner %s", result.Job.Name, result.ID, words.Owner(result.Job))
 	for _, run := range runs {
 		if run.RunID != "" {
-			p.linef("  %srun %s on %s, attempt %d: %s", shardOf(run), run.RunID, run.InstanceID, run.Attempt, Outcome(run))
+			p.linef("  %srun %s on %s, attempt %d: %s", shardOf(run), run.RunID, run.InstanceID, run.Attempt, words.Outcome(run))
 		}
 	}
 }
@@ -87,7 +61,7 @@ func (p Page) Triggered(result admin.TriggerResult, runs []admin.Entry) {
 // Stopped says what became of runs that were told to end.
 func (p Page) Stopped(name string, runs []admin.Entry) {
 	for _, run := range runs {
-		p.linef("stopped %s  %srun %s on %s: %s", name, shardOf(run), run.RunID, run.InstanceID, Outcome(run))
+		p.linef("stopped %s  %srun %s on %s: %s", name, shardOf(run), run.RunID, run.InstanceID, words.Outcome(run))
 	}
 }
 
@@ -97,18 +71,6 @@ func shardOf(run admin.Entry) string {
 		return ""
 	}
 	return fmt.Sprintf("shard %d: ", *run.Shard)
-}
-
-// Outcome is "ok after 41s", or "failed after 41s: no route to host".
-func Outcome(run admin.Entry) string {
-	text := run.State
-	if !run.Ended.IsZero() && !run.Started.IsZero() {
-		text += " after " + output.Span(run.Ended.Sub(run.Started))
-	}
-	if run.Error != "" {
-		text += ": " + output.FirstLine(run.Error)
-	}
-	return text
 }
 
 // Requests is a table of requests.
@@ -125,7 +87,7 @@ func (p Page) Requests(list []admin.Request) {
 		case r.Kind == admin.RequestStop:
 			asked = "stop of a run"
 		}
-		t.Row(r.Slot, asked, output.Relative(r.At, p.Now), r.By, r.RunID, r.ID, r.Reason)
+		t.Row(r.Slot, asked, plain.Relative(r.At, p.Now), r.By, r.RunID, r.ID, r.Reason)
 	}
 	t.Write(p.Out, "")
 }
@@ -135,7 +97,7 @@ func (p Page) Ticks(ticks []time.Time, zone *time.Location) {
 	t := &output.Table{}
 	t.Row("TIME", "RELATIVE", "UTC")
 	for _, tick := range ticks {
-		t.Row(output.Absolute(tick, zone), output.Relative(tick, p.Now), tick.UTC().Format("2006-01-02 15:04:05Z"))
+		t.Row(plain.Absolute(tick, zone), plain.Relative(tick, p.Now), tick.UTC().Format("2006-01-02 15:04:05Z"))
 	}
 	t.Write(p.Out, "")
 }

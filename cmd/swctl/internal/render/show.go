@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/admin/words"
 )
 
 // field writes one line of a description, or more if the text has more, all
@@ -24,7 +25,7 @@ func (p Page) field(label, text string) {
 
 // Job describes a job, or a shard, and the requests that are pending.
 func (p Page) Job(job admin.JobStatus, requests []admin.Request) {
-	zone := Zone(job.Job)
+	zone := words.Zone(job.Job)
 	p.head(job, zone)
 	for _, line := range fields.Describe(job.Job) {
 		p.field(line.Title, line.Text)
@@ -39,12 +40,12 @@ func (p Page) Job(job admin.JobStatus, requests []admin.Request) {
 	p.field("Registered", strings.Join(job.Registered, ", "))
 	p.field("Next run", p.moment(job.NextRun, zone))
 	if len(job.Slots) > 0 {
-		p.field("Last run", p.lastOf(job.Slots))
-		if Everywhere(job) {
-			p.field("Runs on", owners(job.Slots))
+		p.field("Last run", words.LastOf(job.Slots, p.Now))
+		if words.Everywhere(job) {
+			p.field("Runs on", words.Owners(job.Slots))
 		} else {
 			p.field("Complete", p.moment(job.Complete, zone))
-			p.field("Shards", owners(job.Slots))
+			p.field("Shards", words.Owners(job.Slots))
 		}
 		p.shards(job)
 	} else {
@@ -52,7 +53,7 @@ func (p Page) Job(job admin.JobStatus, requests []admin.Request) {
 	}
 	if len(requests) > 0 {
 		p.field("Requests", fmt.Sprintf("%d pending, the first %s; see swctl requests %s", len(requests),
-			output.Relative(requests[0].At, p.Now), output.Quoted(job.Name)))
+			plain.Relative(requests[0].At, p.Now), plain.Quoted(job.Name)))
 	}
 }
 
@@ -60,7 +61,7 @@ func (p Page) Job(job admin.JobStatus, requests []admin.Request) {
 func (p Page) declared(job admin.JobStatus) string {
 	by := ""
 	if job.DeclaredBy != "" {
-		by = fmt.Sprintf(" by %s %s", job.DeclaredBy, output.Relative(job.DeclaredAt, p.Now))
+		by = fmt.Sprintf(" by %s %s", job.DeclaredBy, plain.Relative(job.DeclaredAt, p.Now))
 	}
 	if job.Undeclared {
 		by += ", and by no live instance any more"
@@ -81,23 +82,23 @@ func (p Page) head(job admin.JobStatus, zone *time.Location) {
 		p.field("Shard", fmt.Sprintf("%d of %d, from 0", job.Shard.Index, job.Shard.Total))
 		p.field("Parameter", job.Shard.Parameter)
 	}
-	p.field("State", state(job))
+	p.field("State", words.State(job))
 	if !job.DoneAt.IsZero() {
-		p.field("Done", p.removed(job))
+		p.field("Done", words.Removed(job, p.Now))
 	} else if !job.Reason.IsZero() {
 		p.field("Reason", job.Reason.String())
 	}
 	if job.Paused != nil {
-		p.field("Paused", p.pause(*job.Paused, zone))
+		p.field("Paused", words.Pause(*job.Paused, zone, p.Now))
 		p.field("  since", p.moment(job.Paused.Since, zone))
 	}
 	if !job.Overdue.IsZero() {
 		p.field("Late", fmt.Sprintf("since %s: that tick is neither claimed nor skipped", p.moment(job.Overdue, zone)))
 	}
 	if !job.Overrun.IsZero() {
-		p.field("Overrun", p.overrun(job))
+		p.field("Overrun", words.Overrun(job, p.Now))
 	}
-	if text := p.failing(job); text != "" {
+	if text := words.Failing(job, p.Now); text != "" {
 		p.field("Failing", text)
 	}
 	if job.Resizing != nil {
@@ -105,7 +106,7 @@ func (p Page) head(job admin.JobStatus, zone *time.Location) {
 	}
 	if a := job.Alarm; a != nil {
 		p.field("Last alarm", fmt.Sprintf("the tick of %s was missing; reported by %s %s",
-			output.Absolute(a.Tick, zone), a.InstanceID, output.Relative(a.At, p.Now)))
+			plain.Absolute(a.Tick, zone), a.InstanceID, plain.Relative(a.At, p.Now)))
 	}
 }
 
@@ -124,10 +125,10 @@ func (p Page) run(run *admin.Run, zone *time.Location) {
 		p.field("  cause", "swctl trigger, request "+run.Manual)
 	}
 	p.field("  on", fmt.Sprintf("%s, token %d, attempt %d, run %s", run.InstanceID, run.Token, run.Attempt, run.RunID))
-	p.field("  started", output.Absolute(run.Started, zone))
-	ended := output.Absolute(run.Ended, zone)
+	p.field("  started", plain.Absolute(run.Started, zone))
+	ended := plain.Absolute(run.Ended, zone)
 	if ended != "" {
-		ended = fmt.Sprintf("%s, after %s", ended, output.Span(run.Ended.Sub(run.Started)))
+		ended = fmt.Sprintf("%s, after %s", ended, plain.Span(run.Ended.Sub(run.Started)))
 	}
 	p.field("  ended", ended)
 	if run.Error != "" {
@@ -143,10 +144,10 @@ func (p Page) resizing(job admin.JobStatus, zone *time.Location) string {
 	r := job.Resizing
 	lines := []string{r.String()}
 	if !r.Until.IsZero() {
-		lines[0] += "; the last tick before it is " + output.Absolute(r.Until, zone)
+		lines[0] += "; the last tick before it is " + plain.Absolute(r.Until, zone)
 	}
 	const most = 10
-	for _, slot := range slotsOf(job) {
+	for _, slot := range words.Slots(job) {
 		if !slices.Contains(r.WaitsFor, slot.Name) {
 			continue
 		}
@@ -164,11 +165,11 @@ func (p Page) unfinished(slot admin.JobStatus) string {
 	run := slot.LastRun
 	switch {
 	case run != nil && run.NextAttempt != "":
-		return fmt.Sprintf("%s, %s %s", p.lastRun(run), run.NextAttempt, output.Relative(run.NextAttemptAt, p.Now))
+		return fmt.Sprintf("%s, %s %s", words.LastRun(run, p.Now), run.NextAttempt, plain.Relative(run.NextAttemptAt, p.Now))
 	case run != nil && (run.State == admin.RunRunning || run.State == admin.RunUnknown || run.State == admin.RunUnreadable):
-		return p.lastRun(run)
+		return words.LastRun(run, p.Now)
 	case slot.State != admin.StateOwned:
-		return output.FirstLine(slot.Reason.String())
+		return plain.FirstLine(slot.Reason.String())
 	}
 	return "not there yet"
 }

@@ -1,6 +1,7 @@
-// Package output is how text and JSON are printed: tables, times, durations, and text of
-// others made safe for a terminal. It knows nothing of jobs.
-package output
+// Package plain is text for people in which nothing is hidden: times, durations, names for a shell, JSON, and
+// text that others wrote, of which nothing moves a cursor, changes colours or reverses what is read. It is not
+// escaped for HTML.
+package plain
 
 import (
 	"bytes"
@@ -116,4 +117,35 @@ func JSON(out *bytes.Buffer, indent string, document any) error {
 		}
 	}
 	return nil
+}
+
+// FirstLine is the first line of a text that holds anything, made printable.
+func FirstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return Printable(strings.TrimSpace(line))
+}
+
+// OneLine joins the lines of a text, made printable.
+func OneLine(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, Printable(line))
+		}
+	}
+	return strings.Join(lines, "; ")
+}
+
+// Printable replaces what could move the cursor, change colours or reverse the
+// text of the reader's terminal.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t':
+			return ' '
+		case !unicode.IsPrint(r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
 }

@@ -1,6 +1,4 @@
-// Package explain puts an admin.Explanation into English sentences, with times in the job's
-// time zone. It reads nothing but the explanation.
-package explain
+package words
 
 import (
 	"fmt"
@@ -10,10 +8,10 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-// Sentences say what became of the tick and why, who owns the job, and what comes next.
+// Why says what became of the tick and why, who owns the job, and what comes next.
 // Each ends with a period; none is multi-line, but what applications and operators wrote is
 // not escaped.
-func Sentences(x admin.Explanation) []string {
+func Why(x admin.Explanation) []string {
 	w := newWriter(x)
 	switch {
 	case len(x.Shards) > 0:
@@ -363,9 +361,6 @@ func (w *writer) previousOwner(token int64) string {
 	}
 	return ""
 }
-
-// clockSkew is how far in the future a claimed tick may be because clocks differ.
-const clockSkew = time.Minute
 
 // next says what runs next.
 func (w *writer) next() {

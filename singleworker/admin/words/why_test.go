@@ -1,4 +1,4 @@
-package explain
+package words
 
 import (
 	"bufio"
@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "write the golden files")
 // is about.
 func recorded(t *testing.T, name string) (whats []string, all map[string]admin.Explanation) {
 	t.Helper()
-	file, err := os.Open(filepath.Join("..", "..", "..", "..", "singleworker", "admin", "testdata", name+".json"))
+	file, err := os.Open(filepath.Join("..", "testdata", name+".json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,13 +43,13 @@ func recorded(t *testing.T, name string) (whats []string, all map[string]admin.E
 	return whats, all
 }
 
-func TestSentences(t *testing.T) {
+func TestWhy(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"why-run", "why-not-run", "why-shards"} {
 		whats, all := recorded(t, name)
 		var text strings.Builder
 		for _, what := range whats {
-			fmt.Fprintf(&text, "# %s\n%s\n\n", what, strings.Join(Sentences(all[what]), "\n"))
+			fmt.Fprintf(&text, "# %s\n%s\n\n", what, strings.Join(Why(all[what]), "\n"))
 		}
 		path := filepath.Join("testdata", name+".golden")
 		if *update {
@@ -92,7 +92,7 @@ func TestRecordedBeforeItCame(t *testing.T) {
 		}
 		x := admin.Explanation{Tick: tick, Asked: tick, At: tick.Add(row.now), Entries: []admin.Entry{entry}, History: []admin.Entry{entry}}
 		x.Job.State, x.Job.Owner = admin.StateOwned, &admin.Owner{InstanceID: "app-1", Token: row.token, Since: tick.Add(row.since)}
-		if first := Sentences(x)[0]; !strings.Contains(first, row.want) {
+		if first := Why(x)[0]; !strings.Contains(first, row.want) {
 			t.Errorf("%s: %q, want %q", row.what, first, row.want)
 		}
 	}
@@ -136,7 +136,7 @@ func TestSentencesAlways(t *testing.T) {
 		if random.IntN(3) == 0 {
 			x.Job.State, x.Job.Owner, x.Job.Reason = admin.StateUnowned, nil, reason.Reason{Code: reason.NewerVersion, Error: "it stopped."}
 		}
-		sentences := Sentences(x)
+		sentences := Why(x)
 		ok := len(sentences) > 0
 		for _, sentence := range sentences {
 			ok = ok && strings.HasSuffix(sentence, ".") && !strings.HasSuffix(sentence, "..") &&

@@ -1,0 +1,57 @@
+package api
+
+import (
+	"context"
+	"errors"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// The codes of errors of package admin, in ErrorBody.Code; swctl help exit-codes says what each means.
+const (
+	CodeInvalid     = "invalid"
+	CodeNotFound    = "not_found"
+	CodeConflict    = "conflict"
+	CodeUnavailable = "unavailable"
+	CodeDenied      = "denied"
+	CodeTimeout     = "timeout"
+	CodeInternal    = "internal"
+)
+
+// codes are those of sentinels. The first that an error is counts: if no server answered, that the
+// time ran out as well is the consequence.
+var codes = []struct {
+	err  error
+	code string
+}{
+	{admin.ErrNotFound, CodeNotFound},
+	{admin.ErrNoShard, CodeNotFound},
+	{admin.ErrNoInstance, CodeNotFound},
+	{admin.ErrExists, CodeConflict},
+	{admin.ErrUnreadable, CodeConflict},
+	{admin.ErrNoHandler, CodeConflict},
+	{admin.ErrBusy, CodeConflict},
+	{admin.ErrNotRunning, CodeConflict},
+	{admin.ErrConflict, CodeConflict},
+	{admin.ErrNotDraining, CodeConflict},
+	{admin.ErrFull, CodeConflict},
+	{admin.ErrInstancesLive, CodeConflict},
+	{admin.ErrTooLong, CodeConflict},
+	{admin.ErrDenied, CodeDenied},
+	{admin.ErrUnavailable, CodeUnavailable},
+	{context.DeadlineExceeded, CodeTimeout},
+}
+
+// CodeOf is the code of an error of package admin; CodeInternal if it has none.
+func CodeOf(err error) string {
+	if errors.As(err, new(*admin.InvalidError)) || errors.As(err, new(*job.FieldError)) {
+		return CodeInvalid // trying again will not help
+	}
+	for _, known := range codes {
+		if errors.Is(err, known.err) {
+			return known.code
+		}
+	}
+	return CodeInternal
+}

@@ -1,0 +1,6 @@
+// Package words puts what package admin reports into English for operators: the state and the cause of a job, what became of
+// a tick, what is wrong with an instance. swctl prints it, and package web shows it. For programs, there are
+// the types of package admin and their JSON.
+//
+// What applications and operators wrote is not escaped: the caller makes it printable (plain.Printable).
+package words
