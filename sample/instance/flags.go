@@ -6,6 +6,7 @@ import (
 	"flag"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/jobs"
@@ -22,6 +23,8 @@ type options struct {
 	ledger         *ledger
 	allowCommands  []string
 	allowURLs      []string
+	auth           string
+	probes         string
 }
 
 func parseFlags(args []string, stderr io.Writer) (options, error) {
@@ -39,6 +42,8 @@ func parseFlags(args []string, stderr io.Writer) (options, error) {
 	flags.DurationVar(&work, "work", 0, "simulated work: how long every run waits before its handler is called")
 	flags.Func("allow-command", "let jobs run this `program`, an absolute path; may be repeated (default: none)", appendTo(&opts.allowCommands))
 	flags.Func("allow-url", "let jobs call URLs below this `URL`; may be repeated (default: none)", appendTo(&opts.allowURLs))
+	flags.Func("auth-file", "`file` that holds user:password for ZooKeeper (default: none)", opts.readAuth)
+	flags.StringVar(&opts.probes, "probes", "", "answer /livez and /readyz at this `address`, such as 127.0.0.1:8081 (default: none)")
 	if err := flags.Parse(args); err != nil {
 		return options{}, err
 	}
@@ -48,6 +53,13 @@ func parseFlags(args []string, stderr io.Writer) (options, error) {
 	var err error
 	opts.ledger, err = openLedger(ledgerPath, work)
 	return opts, err
+}
+
+// readAuth reads the credentials. They are in a file because everybody on the host can read flags.
+func (o *options) readAuth(path string) error {
+	text, err := os.ReadFile(path)
+	o.auth = strings.TrimRight(string(text), "\r\n")
+	return err
 }
 
 func appendTo(list *[]string) func(string) error {

@@ -30,6 +30,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		InstanceID:     opts.id,
 		SessionTimeout: opts.sessionTimeout,
 		SyncPeriod:     opts.syncPeriod,
+		Auth:           opts.auth,
 		Logger:         slog.New(slog.NewTextHandler(stderr, nil)),
 	})
 	if err != nil {
@@ -43,6 +44,13 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		if err := m.Handle(name, opts.ledger.middleware(handler)); err != nil {
 			return err
 		}
+	}
+	if opts.probes != "" {
+		stop, err := serveProbes(ctx, opts.probes, m)
+		if err != nil {
+			return err
+		}
+		defer stop()
 	}
 	return m.Run(ctx)
 }

@@ -35,7 +35,7 @@ func SharedFlags() []Flag {
 		{Name: FlagServerType, Usage: "`NAME` the application, its Config.ServerType ($SWCTL_SERVER_TYPE)"},
 		{Name: FlagOutput, Alias: "o", Usage: "`FORMAT` table, wide, json, or jsonl: one line ($SWCTL_OUTPUT; default table)"},
 		{Name: FlagTimeout, Usage: "`DURATION` for the whole command, 0 for no limit (default 10s)"},
-		{Name: FlagAuthFile, Usage: "`FILE` that holds user:password for ZooKeeper, mode 0600"},
+		{Name: FlagAuthFile, Usage: "`FILE` that holds user:password for ZooKeeper, mode 0600 or 0440"},
 		{Name: FlagTLSCA, Usage: "`FILE` use TLS and trust the certificates in this PEM file"},
 		{Name: FlagTLSCert, Usage: "`FILE` use TLS and show this certificate (PEM)"},
 		{Name: FlagTLSKey, Usage: "`FILE` private key of --tls-cert (PEM)"},
