@@ -16,6 +16,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -30,6 +31,8 @@ type bridge struct {
 	hooks    *hookCaller
 	runner   *runner.Runner
 	coord    *coord.Coordinator
+	counts   *counts
+	traffic  *zkconn.Traffic
 
 	owned map[string]*leases.Lease // by slot; used only by the coordinator's loop
 	quiet quiet
@@ -82,6 +85,7 @@ func (w *bridge) Own(o journal.Ownership) {
 	}
 	if w.owned[o.Slot] != o.Lease {
 		w.owned[o.Slot] = o.Lease
+		w.counts.owned(name, string(o.Origin), o.Record)
 		w.hooks.owned(Ownership{Job: name, Shard: shard, Token: o.Lease.Token})
 	}
 	handler, spec := w.handlers.of(o.Spec.Job.HandlerName()), o.Spec
@@ -134,6 +138,7 @@ func (w *bridge) Disown(slot string, cause error) {
 	if g := w.owned[slot]; g != nil {
 		delete(w.owned, slot)
 		job, shard := w.part(slot)
+		w.counts.released(job, cause)
 		w.hooks.released(Ownership{Job: job, Shard: shard, Token: g.Token}, cause)
 	}
 }
@@ -144,6 +149,7 @@ func (w *bridge) Evict(slot string) { w.runner.Evict(slot) }
 // Overdue reports a tick that nobody has accounted for in time.
 func (w *bridge) Overdue(slot string, spec *zkrec.Spec, tick time.Time) {
 	w.cfg.Logger.Error("tick missed", "job", slot, "tick", tick, "late", time.Since(tick).Round(time.Second).String())
+	w.counts.overdue()
 	_, sid, _ := zkrec.SplitInstance(slot)
 	w.hooks.tickMissed(Missed{Job: zkrec.JobOfSlot(slot), Shard: shardOf(slot, spec), InstanceID: sid, Tick: tick})
 }
@@ -159,6 +165,7 @@ func (w *bridge) Completed(job string, spec *zkrec.Spec, c ticks.Completion) {
 
 // SessionChanged reports that the session is in another state.
 func (w *bridge) SessionChanged(to session.State, timeout time.Duration) {
+	w.counts.session(SessionState(to))
 	w.hooks.session(SessionEvent{State: SessionState(to), At: w.clock.Wall(), SessionTimeout: timeout})
 }
 
@@ -182,7 +189,14 @@ func (w *bridge) clockStepped() {
 }
 
 // Started reports the start of a run.
-func (w *bridge) Started(r runner.Run) { w.hooks.runStarted(w.infoOf(r)) }
+func (w *bridge) Started(r runner.Run) {
+	info := w.infoOf(r)
+	w.counts.started(info, w.clock.Wall().Sub(r.Tick))
+	w.hooks.runStarted(info)
+}
+
+// Refused reports a run that could not be claimed.
+func (w *bridge) Refused(slot string, err error) { w.counts.refused(zkrec.JobOfSlot(slot), err) }
 
 // Ended reports the end of a run, and logs one that failed.
 func (w *bridge) Ended(r runner.Result) {
@@ -196,9 +210,9 @@ func (w *bridge) Ended(r runner.Result) {
 		}
 		w.cfg.Logger.Error("run failed", attrs...)
 	}
-	w.hooks.runEnded(RunResult{
-		RunInfo: w.infoOf(r.Run), Ended: r.Ended, State: State(r.State), Err: r.Err, Unrecorded: r.Unrecorded,
-	})
+	result := RunResult{RunInfo: w.infoOf(r.Run), Ended: r.Ended, State: State(r.State), Err: r.Err, Unrecorded: r.Unrecorded}
+	w.counts.ended(result)
+	w.hooks.runEnded(result)
 }
 
 // Recorded reports history entries, and logs ticks that were not run.
@@ -208,6 +222,7 @@ func (w *bridge) Recorded(slot string, entries []ticks.Entry) {
 		e := entryOf(job, shard, record)
 		if e.RunID == "" {
 			w.quiet.notRun(w.cfg.Logger, slot, record)
+			w.counts.notRun(e)
 		}
 		w.hooks.recorded(e)
 	}

@@ -217,6 +217,7 @@ func (m *Manager) wire(ctx context.Context) *bridge {
 	w := &bridge{
 		cfg: m.cfg, handlers: &m.handlers, clock: clock, leases: leases.NewTable(clock),
 		hooks: newHookCaller(m.cfg.Hooks), owned: make(map[string]*leases.Lease), shards: make(map[string]Shard), quiet: quiet{},
+		counts: newCounts(), traffic: new(zkconn.Traffic),
 	}
 	var declarations []member.Declaration
 	for _, name := range slices.Sorted(maps.Keys(m.jobs)) {
@@ -225,7 +226,7 @@ func (m *Manager) wire(ctx context.Context) *bridge {
 	w.coord = coord.New(coord.Config{
 		Conn: zkconn.Config{
 			Servers: m.cfg.Servers, SessionTimeout: m.cfg.SessionTimeout, Auth: m.cfg.Auth,
-			ACL: m.cfg.ACL, TLS: m.cfg.TLS, Dial: m.cfg.Dial, Logger: m.cfg.Logger,
+			ACL: m.cfg.ACL, TLS: m.cfg.TLS, Dial: m.cfg.Dial, Logger: m.cfg.Logger, Traffic: w.traffic,
 		},
 		ServerType: m.cfg.ServerType,
 		SyncPeriod: m.cfg.SyncPeriod,

@@ -27,6 +27,7 @@ type Ownership struct {
 	Lease    *leases.Lease
 	Since    time.Time // when it was adopted, on this instance's clock
 	From     string    // the owner that it was taken from because that had not claimed a run in time
+	Origin   owner.Origin
 	Record   zkrec.Tick
 	Requests []ticks.Request // in the order in which they were made
 }
@@ -212,7 +213,7 @@ func (j *Journal) announce(slot string) {
 	}
 	own.told = true
 	j.runner.Own(Ownership{
-		Slot: slot, Job: job.Ticks, Spec: job.Spec, Lease: own.Lease, Since: own.Since, From: own.From,
+		Slot: slot, Job: job.Ticks, Spec: job.Spec, Lease: own.Lease, Since: own.Since, From: own.From, Origin: own.Origin,
 		Record: j.nodes[slot].record, Requests: own.requests.readable(),
 	})
 }

@@ -32,6 +32,12 @@ func (m *Machine) Owner(id Slot) string {
 	return ""
 }
 
+// Offered reports whether the slot's record, as it was last read, offers the slot to this instance.
+func (m *Machine) Offered(id Slot) bool {
+	s := m.slots[id]
+	return s != nil && s.rec.Offer == m.cfg.Self.SID
+}
+
 // relieve takes an overdue slot from its owner; see rule (c). It starts no round, which costs much in a large group
 // that is late anyway: the request itself reads what it rests on.
 func (m *Machine) relieve(s *slot) {

@@ -1,6 +1,7 @@
 package owner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -57,15 +58,29 @@ type Owner struct {
 	grace   time.Duration
 
 	owned    map[string]*Ownership
+	origins  map[lease.Slot]Origin // of slots that were taken, until that is told
 	draining bool
 }
 
+// Origin is how a slot came to be owned.
+type Origin string
+
+// The origins.
+const (
+	Unsure  Origin = "unknown" // the answer to the request that took it was lost
+	Free    Origin = "free"    // nobody owned it
+	Offered Origin = "offered" // its owner handed it over to this instance
+	Died    Origin = "died"    // its owner has died, or has sent no heartbeats for too long
+	Overdue Origin = "overdue" // its owner had not claimed a run in time
+)
+
 // Ownership is a slot that this instance owns.
 type Ownership struct {
-	Token int64
-	Lease *leases.Lease
-	Since time.Time // on this instance's clock
-	From  string    // the instance that was relieved because it had not claimed a run in time, or ""
+	Token  int64
+	Lease  *leases.Lease
+	Since  time.Time // on this instance's clock
+	From   string    // the instance that was relieved because it had not claimed a run in time, or ""
+	Origin Origin
 
 	version int32 // of the alive node: what guards check
 }
@@ -73,7 +88,7 @@ type Ownership struct {
 // New returns an owner of nothing.
 func New(loop *session.Loop, m *member.Member, c *catalog.Catalog, cfg Config) *Owner {
 	return &Owner{
-		loop: loop, member: m, catalog: c, leases: cfg.Leases, grace: cfg.Grace, owned: make(map[string]*Ownership),
+		loop: loop, member: m, catalog: c, leases: cfg.Leases, grace: cfg.Grace, owned: make(map[string]*Ownership), origins: make(map[lease.Slot]Origin),
 		machine: lease.New(lease.Config{
 			Self: m.Self(), SyncPeriod: cfg.SyncPeriod, MaxSlots: cfg.MaxSlots, Weight: cfg.Weight, Soon: c.Soon,
 		}),
@@ -168,8 +183,10 @@ func (o *Owner) do(action lease.Action) {
 func (o *Owner) gained(a lease.Gained) {
 	slot := string(a.Slot)
 	o.owned[slot] = &Ownership{
-		Token: a.Token, Lease: o.leases.Open(a.Slot, a.Token, a.Until), Since: o.loop.Clock.Wall(), From: a.From, version: a.Version,
+		Token: a.Token, Lease: o.leases.Open(a.Slot, a.Token, a.Until), Since: o.loop.Clock.Wall(), From: a.From,
+		Origin: cmp.Or(o.origins[a.Slot], Unsure), version: a.Version,
 	}
+	delete(o.origins, a.Slot)
 	if a.From == "" {
 		o.loop.Log.Info("job owned", "job", slot, "token", a.Token)
 	} else {

@@ -35,10 +35,24 @@ func (o *Owner) taken(a lease.Take, r session.Result) {
 	done := lease.TakeDone{Slot: a.Slot, Outcome: outcomeOf(r.Err), SentAt: r.SentAt}
 	if r.Err == nil {
 		done.Version, done.Mzxid = r.Stats[0].Version, r.Stats[0].Mzxid
+		o.origins[a.Slot] = originOf(a, o.machine)
 	} else {
 		o.loop.Log.Debug("slot not taken", "job", a.Slot, "version", a.Version, "err", r.Err)
 	}
 	o.Step(done)
+}
+
+// originOf says how a slot comes to be owned by what the protocol knew when it was taken.
+func originOf(a lease.Take, before *lease.Machine) Origin {
+	switch {
+	case a.Overdue:
+		return Overdue
+	case before.Owner(a.Slot) != "":
+		return Died
+	case before.Offered(a.Slot):
+		return Offered
+	}
+	return Free
 }
 
 // sendBeats writes the heartbeats of all slots in as few transactions as possible.

@@ -146,6 +146,9 @@ func TestConflictWithAClaim(t *testing.T) {
 		w.stop()
 		w.wantOnTime(after(time.Minute))
 		w.wantHistory("job", "1m0s at 1m0s: ok")
+		if len(w.refused) != 1 || !errors.Is(w.refused[0], ticks.ErrConflict) {
+			t.Errorf("claims told to be refused: %v, want one conflict", w.refused)
+		}
 	})
 }
 

@@ -39,6 +39,7 @@ type world struct {
 	open    map[string]bool // runs that the observer was told of, and not their ends
 	results []Result
 	entries []ticks.Entry // reported to Observer
+	refused []error       // claims of runs
 }
 
 var _ Observer = (*world)(nil)
@@ -171,6 +172,12 @@ func (w *world) Ended(r Result) {
 	}
 	delete(w.open, r.RunID)
 	w.results = append(w.results, r)
+}
+
+func (w *world) Refused(_ string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refused = append(w.refused, err)
 }
 
 func (w *world) Recorded(_ string, entries []ticks.Entry) {

@@ -136,6 +136,7 @@ func (r *Runner) committed(j *job, commit ticks.Commit, act *activity, current t
 			r.start(j, act, current)
 		}
 	case act != nil:
+		r.cfg.Observer.Refused(j.Name, err)
 		act.stop(err)
 		r.done(j.Name)
 	}

@@ -16,6 +16,7 @@ func (r *Runner) queue(j *job) {
 	if !j.inLine {
 		j.inLine = true
 		r.line = append(r.line, j)
+		r.inLine.Store(int64(len(r.line)))
 	}
 }
 
@@ -31,5 +32,6 @@ func (r *Runner) done(name string) {
 		j.inLine = false
 		r.decide(j)
 	}
+	r.inLine.Store(int64(len(r.line)))
 	r.atLimit.Store(r.full())
 }

@@ -196,3 +196,24 @@ func TestMaxRunningForgetsLostJobs(t *testing.T) {
 		w.wantHistory("third", "1m6s at 1m20s: ok")
 	})
 }
+
+// Those who ask hear how many wait for their turn.
+func TestWaitingIsCounted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := limited(t, 2)
+		crowd(w, 6, ticks.Policy{})
+		var seen []int
+		for range 4 {
+			pass(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute + 50*time.Millisecond)))
+			for range 3 {
+				seen = append(seen, w.runner.Waiting())
+				pass(100 * time.Millisecond)
+			}
+		}
+		w.stop()
+		if want := []int{4, 2, 0, 4, 2, 0, 4, 2, 0, 4, 2, 0}; !slices.Equal(seen, want) {
+			t.Errorf("waiting: %v, want %v", seen, want)
+		}
+	})
+}

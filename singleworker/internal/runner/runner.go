@@ -47,6 +47,8 @@ type Keeper interface {
 type Observer interface {
 	Started(r Run)
 	Ended(r Result)
+	// Refused is called when a run could not be claimed.
+	Refused(job string, err error)
 	// Recorded is called after entries were written to the history of the job.
 	Recorded(job string, entries []ticks.Entry)
 }
@@ -74,7 +76,7 @@ type Config struct {
 	Logger     *slog.Logger
 }
 
-// Runner runs jobs. Own, Requested, Disown, Full, ClockStepped and Stop are safe for
+// Runner runs jobs. Own, Requested, Disown, Full, Waiting, ClockStepped and Stop are safe for
 // concurrent use, also before Run, and return at once.
 type Runner struct {
 	cfg Config
@@ -94,7 +96,8 @@ type Runner struct {
 	cancel    context.CancelCauseFunc // of runs
 	tasks     *task.Group
 
-	atLimit atomic.Bool // what full reports, for others than the loop
+	atLimit atomic.Bool  // what full reports, for others than the loop
+	inLine  atomic.Int64 // the length of line, for others than the loop
 }
 
 // New returns a runner; Run starts it.
@@ -125,6 +128,9 @@ func (r *Runner) Disown(name string) { r.box.Post(func() { r.disown(name) }) }
 
 // Full reports whether as many runs are in progress as may be.
 func (r *Runner) Full() bool { return r.atLimit.Load() }
+
+// Waiting is how many jobs have a run to open when others have ended.
+func (r *Runner) Waiting() int { return int(r.inLine.Load()) }
 
 // ClockStepped resets all timers. It is called when the wall clock was set or the
 // machine was suspended; timers would fire early or late by the difference.

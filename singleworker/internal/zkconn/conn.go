@@ -31,6 +31,7 @@ type Config struct {
 	TLS            *tls.Config   // nil: plain TCP
 	Dial           DialFunc      // nil: net.Dialer
 	Logger         *slog.Logger
+	Traffic        *Traffic // counts what is sent and received; nil: nobody does
 }
 
 // EventKind is the kind of an Event.

@@ -93,6 +93,7 @@ type handshake struct {
 	deadline time.Time
 	granted  *atomic.Int64          // nanoseconds
 	trouble  *atomic.Pointer[error] // of the Conn
+	traffic  *Traffic               // of the Conn, or nil
 	answered atomic.Bool            // the response was read
 
 	frame    []byte // what was checked and not read yet; only for the reader
@@ -140,6 +141,7 @@ func (c *handshake) nextFrame() error {
 			c.granted.Store(int64(timeout))
 		}
 		c.frame = frame
+		c.traffic.receive(frame)
 		c.answered.Store(true)
 		c.trouble.Store(nil)
 		return nil
@@ -148,6 +150,7 @@ func (c *handshake) nextFrame() error {
 	if err != nil {
 		return err
 	}
+	c.traffic.receive(frame)
 	if frame, err = c.requests.receive(frame); err != nil {
 		return err
 	}
@@ -163,6 +166,7 @@ func (c *handshake) Write(p []byte) (int, error) {
 	frames := p
 	if c.answered.Load() {
 		frames = c.requests.send(p)
+		c.traffic.send(frames)
 	}
 	if _, err := c.Conn.Write(frames); err != nil {
 		_ = c.Close()
@@ -206,7 +210,7 @@ func (c *Conn) dial(s *session, network, address string) (_ net.Conn, err error)
 	}
 	conn := &handshake{
 		Conn: raw, address: address, deadline: deadline,
-		granted: &c.granted, trouble: &c.trouble, requests: requests{session: s},
+		granted: &c.granted, trouble: &c.trouble, traffic: c.cfg.Traffic, requests: requests{session: s},
 	}
 	s.current.Store(conn)
 	if c.closing.Err() != nil {

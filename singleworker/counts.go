@@ -1,0 +1,230 @@
+package singleworker
+
+import (
+	"errors"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/journal"
+	"github.com/swjobs/singleworker/singleworker/internal/owner"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
+)
+
+// keepCounts is how long the counts of a job are kept when this instance has nothing more to do with it, so that those who read them
+// now and then see the last ones.
+const keepCounts = time.Hour
+
+// counts is what Stats is made of. Its methods are called for each event, from several goroutines, so they only count.
+type counts struct {
+	mu    sync.Mutex
+	stats Stats
+	jobs  map[string]*jobCounts
+	swept time.Time // when jobs was last looked through for those to forget
+}
+
+type jobCounts struct {
+	JobStats
+
+	idle time.Time // since when it is neither owned nor running
+}
+
+func newCounts() *counts {
+	return &counts{stats: Stats{Sessions: make(map[SessionState]uint64)}, jobs: make(map[string]*jobCounts), swept: time.Now()}
+}
+
+// job returns the counts of a job. mu must be held.
+func (c *counts) job(name string) *jobCounts {
+	j := c.jobs[name]
+	if j == nil {
+		c.forget()
+		j = &jobCounts{idle: time.Now()}
+		c.jobs[name] = j
+	}
+	return j
+}
+
+// forget drops the jobs that this instance has had nothing to do with for long. mu must be held.
+func (c *counts) forget() {
+	now := time.Now()
+	if now.Sub(c.swept) < keepCounts/60 {
+		return
+	}
+	c.swept = now
+	maps.DeleteFunc(c.jobs, func(_ string, j *jobCounts) bool {
+		return j.Owned == 0 && j.Running == 0 && now.Sub(j.idle) > keepCounts
+	})
+}
+
+// both counts for a job and for all. mu must be held.
+func (c *counts) both(j *jobCounts, count func(*Counts)) {
+	count(&j.Counts)
+	count(&c.stats.Total)
+}
+
+// bump adds to the count of a key.
+func bump[K comparable](m *map[K]uint64, key K, n int) {
+	if *m == nil {
+		*m = make(map[K]uint64)
+	}
+	(*m)[key] += uint64(n)
+}
+
+func (c *counts) owned(job, origin string, last ticks.Record) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	j := c.job(job)
+	j.Owned++
+	c.stats.Owned++
+	if ended := time.UnixMilli(last.Ended); last.State == ticks.OK && ended.After(j.LastSuccess) {
+		j.LastSuccess = ended
+	}
+	c.both(j, func(n *Counts) { bump(&n.Acquired, origin, 1) })
+}
+
+func (c *counts) released(job string, cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	j := c.job(job)
+	j.Owned--
+	c.stats.Owned--
+	if j.Owned == 0 {
+		j.Failing, j.idle = 0, time.Now()
+	}
+	c.both(j, func(n *Counts) { bump(&n.Released, releaseOf(cause), 1) })
+}
+
+func releaseOf(cause error) string {
+	switch {
+	case errors.Is(cause, owner.ErrHandedOver):
+		return "handed_over"
+	case errors.Is(cause, ErrLeaseLost):
+		return "lease_lost"
+	case errors.Is(cause, ErrJobCanceled):
+		return "canceled"
+	}
+	return "other"
+}
+
+// started counts a run whose handler is called so long after its tick.
+func (c *counts) started(r RunInfo, late time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	j := c.job(r.Job)
+	j.Running++
+	c.stats.Running++
+	first := r.Attempt == 1 && !r.Manual
+	if first {
+		j.LastLateness = max(late, 0)
+	}
+	c.both(j, func(n *Counts) {
+		n.Claims++
+		if r.Attempt > 1 {
+			n.Repeats++
+		}
+		if first {
+			n.Lateness.add(late)
+		}
+	})
+}
+
+func (c *counts) refused(job string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.both(c.job(job), func(n *Counts) { bump(&n.Refused, refusalOf(err), 1) })
+}
+
+func refusalOf(err error) string {
+	for _, known := range []struct {
+		err  error
+		name string
+	}{
+		{ticks.ErrConflict, "conflict"},
+		{ticks.ErrNoRequest, "request_gone"},
+		{ticks.ErrSpecChanged, "spec_changed"},
+		{owner.ErrNotOwner, "not_owner"},
+		{owner.ErrNotLeader, "not_owner"},
+		{ErrLeaseLost, "lease"},
+		{journal.ErrDraining, "draining"},
+		{journal.ErrTooEarly, "clock"},
+	} {
+		if errors.Is(err, known.err) {
+			return known.name
+		}
+	}
+	return "other"
+}
+
+func (c *counts) ended(r RunResult) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	j, took := c.job(r.Job), r.Ended.Sub(r.Started)
+	j.Running--
+	c.stats.Running--
+	if j.Owned == 0 {
+		j.idle = time.Now()
+	}
+	j.LastDuration = max(took, 0)
+	switch r.State {
+	case StateOK:
+		j.LastSuccess, j.Failing = r.Ended, 0
+	case StateFailed, StateTimedOut:
+		j.Failing++
+	default:
+	}
+	c.both(j, func(n *Counts) {
+		bump(&n.Runs, r.State, 1)
+		n.Duration.add(took)
+		if r.Unrecorded != nil {
+			n.Unrecorded++
+		}
+	})
+}
+
+// notRun counts the ticks of an entry that were not run.
+func (c *counts) notRun(e Entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.both(c.job(e.Job), func(n *Counts) {
+		if e.State == StateSkipped {
+			bump(&n.Skipped, e.Reason, e.Count)
+		} else {
+			bump(&n.Missed, e.Reason, e.Count)
+		}
+	})
+}
+
+func (c *counts) overdue() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.Overdue++
+}
+
+func (c *counts) session(to SessionState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.Sessions[to]++
+}
+
+// snapshot returns a copy.
+func (c *counts) snapshot() Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forget()
+	s := c.stats
+	s.Total, s.Sessions = s.Total.clone(), maps.Clone(s.Sessions)
+	s.Jobs = make(map[string]JobStats, len(c.jobs))
+	for name, j := range c.jobs {
+		stats := j.JobStats
+		stats.Counts = stats.clone()
+		s.Jobs[name] = stats
+	}
+	return s
+}
+
+func (n Counts) clone() Counts {
+	n.Refused, n.Runs = maps.Clone(n.Refused), maps.Clone(n.Runs)
+	n.Skipped, n.Missed = maps.Clone(n.Skipped), maps.Clone(n.Missed)
+	n.Acquired, n.Released = maps.Clone(n.Acquired), maps.Clone(n.Released)
+	return n
+}

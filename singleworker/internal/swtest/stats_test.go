@@ -1,0 +1,109 @@
+package swtest_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+)
+
+// same compares counts.
+func same[K comparable](t *testing.T, what string, got, want map[K]uint64) {
+	t.Helper()
+	if !maps.Equal(got, want) {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// What two instances count of a job that moves: it is adopted, runs, fails, skips, is handed over, taken from an owner that is gone, and
+// handed over again.
+func TestStats(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) {
+		t.Helper()
+		start := c.Begun().Truncate(time.Minute)
+		until := func(d time.Duration) { time.Sleep(time.Until(start.Add(d))) }
+		setup := sharing(t, c, 1, "0 * * * * ?", func(ctx context.Context, run *singleworker.Run) error {
+			switch run.Tick.Minute() {
+			case 2:
+				return errors.New("glass")
+			case 3:
+				return working(90*time.Second)(ctx, run)
+			}
+			return working(time.Second)(ctx, run)
+		})
+		if before := (&singleworker.Manager{}).Stats(); before.Jobs != nil || before.Owned != 0 {
+			t.Errorf("before Run: %+v", before)
+		}
+		a := c.Start("a", setup)
+		until(3*time.Minute + 30*time.Second)
+		s := a.Manager().Stats()
+		j := s.Jobs["job0"]
+		if s.Owned != 1 || j.Owned != 1 || s.Running != 1 || j.Running != 1 || s.Waiting != 0 || j.Failing != 1 {
+			t.Errorf("in the third run: %+v", s)
+		}
+		if !j.LastSuccess.Equal(start.Add(61*time.Second)) || j.LastDuration != 0 || j.LastLateness != 0 {
+			t.Errorf("last: %+v", j)
+		}
+		until(5*time.Minute + 30*time.Second) // the tick at 4 was skipped
+		b := c.Start("b", setup)
+		time.Sleep(settled)
+		if err := a.Stop(); err != nil {
+			t.Error(err)
+		}
+		until(6*time.Minute + 30*time.Second)
+		b.Kill()
+		until(6*time.Minute + 35*time.Second)
+		d := c.Start("d", setup)
+		until(8*time.Minute + 30*time.Second)
+
+		s = a.Manager().Stats()
+		j = s.Jobs["job0"]
+		same(t, "a acquired", j.Acquired, map[string]uint64{"free": 1})
+		same(t, "a released", j.Released, map[string]uint64{"handed_over": 1})
+		same(t, "a runs", j.Runs, map[singleworker.State]uint64{singleworker.StateOK: 3, singleworker.StateFailed: 1})
+		same(t, "a skipped", j.Skipped, map[string]uint64{"overlap": 1})
+		same(t, "a sessions", s.Sessions, map[singleworker.SessionState]uint64{singleworker.SessionConnected: 1})
+		if j.Claims != 4 || j.Repeats != 0 || j.Duration.Count() != 4 || j.Duration.Sum != 92*time.Second || j.Lateness.Count() != 4 || j.Owned != 0 {
+			t.Errorf("a: %+v", j)
+		}
+		if s.Requests["multi"] < 8 || s.BytesSent < 1000 || s.BytesReceived < 1000 {
+			t.Errorf("a: %v, %d bytes sent, %d received", s.Requests, s.BytesSent, s.BytesReceived)
+		}
+		j = b.Manager().Stats().Jobs["job0"]
+		same(t, "b acquired", j.Acquired, map[string]uint64{"offered": 1})
+		if j.Claims != 1 || j.LastSuccess.Before(start.Add(6*time.Minute)) {
+			t.Errorf("b: %+v", j)
+		}
+		j = d.Manager().Stats().Jobs["job0"]
+		same(t, "d acquired", j.Acquired, map[string]uint64{"died": 1})
+		same(t, "d runs", j.Runs, map[singleworker.State]uint64{singleworker.StateOK: 2})
+	})
+}
+
+// A takeover of an idle job from an owner that lives, or may, is counted as such, and its new owner knows the last success.
+func TestStatsOfARelievedOwner(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) {
+		t.Helper()
+		instances := group(t, c, 2, 1, "0 * * * * ?", working(time.Second))
+		time.Sleep(time.Until(c.Begun().Truncate(time.Minute).Add(90 * time.Second)))
+		gone, other := instances[0], instances[1]
+		if gone.Manager().Stats().Owned == 0 {
+			gone, other = other, gone
+		}
+		last := gone.Manager().Stats().Jobs["job0"].LastSuccess
+		time.Sleep(29 * time.Second)
+		gone.Partition()
+		time.Sleep(1500 * time.Millisecond)
+		j := other.Manager().Stats().Jobs["job0"]
+		same(t, "acquired", j.Acquired, map[string]uint64{"overdue": 1})
+		if last.IsZero() || !j.LastSuccess.Equal(last) || j.Running != 1 || j.LastLateness < 250*time.Millisecond {
+			t.Errorf("%+v, want the success of the former owner, %v, and a run that began late", j, last)
+		}
+		gone.Heal()
+		time.Sleep(time.Minute)
+	})
+}

@@ -1,0 +1,122 @@
+package singleworker
+
+import (
+	"slices"
+	"time"
+)
+
+// Stats is what an instance has counted since Manager.Run was called. Health tells
+// of its state.
+type Stats struct {
+	// At is when this was true, by the instance's clock.
+	At time.Time
+	// Owned is the number of slots owned, Running that of runs in progress, from the claim to the record of the result, and Waiting
+	// that of slots whose next run waits because Config.MaxRunning runs are in progress.
+	Owned, Running, Waiting int
+	// Total counts for all jobs, including those that Jobs has forgotten.
+	Total Counts
+	// Jobs are the jobs of which this instance owns a slot, or owned one or had a run in progress within the last hour, by name.
+	// The shards of a job count together. A job that comes back after that begins at zero.
+	Jobs map[string]JobStats
+	// Overdue is how many episodes of overdue ticks, of any job of the group, this instance reported: see Hooks.OnTickMissed.
+	Overdue uint64
+	// Sessions is how often the session with ZooKeeper came into each state.
+	Sessions map[SessionState]uint64
+	// Requests is how many requests were sent to ZooKeeper, by kind: create, delete, exists, get, set, children, sync,
+	// multi (a transaction of many writes), multi_read, set_watches, ping and other.
+	Requests map[string]uint64
+	// BytesSent and BytesReceived are those of requests, and of replies and events, without TLS.
+	BytesSent, BytesReceived uint64
+}
+
+// JobStats is what an instance has counted of a job.
+type JobStats struct {
+	// Owned is how many of its slots this instance owns, and Running how many of its runs are in progress here.
+	Owned, Running int
+	// LastSuccess is when a run last ended well, here or, if that was the last run before this instance became the
+	// owner, elsewhere. Zero if this instance knows of none.
+	LastSuccess time.Time
+	// LastDuration is how long the last run took, and LastLateness how long after its tick the last one began. They are zero before
+	// the first, and of those runs that Counts.Duration and Counts.Lateness count.
+	LastDuration, LastLateness time.Duration
+	// Failing is how many runs in a row failed or timed out here, since this instance owns the job.
+	Failing int
+	Counts
+}
+
+// Counts only grow. A reason or a state that has not occurred has no key.
+type Counts struct {
+	// Claims is how many runs began, manual ones and repeated ones included, and Repeats how many of those were the second or
+	// a later attempt at their tick.
+	Claims, Repeats uint64
+	// Refused is how many claims were refused, by reason: conflict (the record had changed: another owner, or an earlier
+	// try had been made), not_owner, lease, spec_changed, request_gone (a manual run was canceled), draining, clock, and other, such as a lost
+	// connection. What is refused is decided again; it is not a failure.
+	Refused map[string]uint64
+	// Runs is how many runs ended, by state: StateOK, StateFailed, StateTimedOut and StateInterrupted.
+	Runs map[State]uint64
+	// Unrecorded is how many of their results could not be written to ZooKeeper.
+	Unrecorded uint64
+	// Skipped and Missed are how many ticks were not run, by Entry.Reason, as recorded by this instance.
+	Skipped, Missed map[string]uint64
+	// Acquired is how often the instance came to own a slot: free (it had no owner), offered (a hand-over received), died (a takeover
+	// from an owner that died or hangs), overdue (a takeover from one that had not claimed a run in time), and
+	// unknown (the answer to the request was lost).
+	Acquired map[string]uint64
+	// Released is how often it lost one: handed_over, lease_lost, canceled, and other, such as a shard that was removed.
+	Released map[string]uint64
+	// Duration is how long runs took, from the claim to the return of the handler.
+	Duration Histogram
+	// Lateness is how long after its tick the handler was called, of first attempts that nobody requested.
+	Lateness Histogram
+}
+
+// Histogram counts durations by size.
+type Histogram struct {
+	// Buckets counts those up to the same index of HistogramBounds and beyond the one before; the last those beyond all.
+	Buckets [15]uint64
+	Sum     time.Duration
+}
+
+var bounds = [14]time.Duration{
+	10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond,
+	500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 10 * time.Minute, time.Hour,
+}
+
+// HistogramBounds returns the upper bounds of every Histogram's buckets but the last, from 10 ms to an hour.
+func HistogramBounds() []time.Duration { return slices.Clone(bounds[:]) }
+
+// Count is the number of all durations.
+func (h *Histogram) Count() (n uint64) {
+	for _, bucket := range h.Buckets {
+		n += bucket
+	}
+	return n
+}
+
+func (h *Histogram) add(d time.Duration) {
+	d = max(d, 0) // a clock may have been set
+	i := 0
+	for i < len(bounds) && d > bounds[i] {
+		i++
+	}
+	h.Buckets[i]++
+	h.Sum += d
+}
+
+// Stats returns what the instance has counted since Run was called, and after Run has ended what it had counted then; before, only
+// zeros. It asks nobody and waits for nothing; it copies some 1 KB per job, which takes some 2 ms with 1,000
+// jobs.
+func (m *Manager) Stats() Stats {
+	m.mu.Lock()
+	w := m.bridge
+	m.mu.Unlock()
+	if w == nil {
+		return Stats{At: time.Now()}
+	}
+	s := w.counts.snapshot()
+	s.At, s.Waiting = w.clock.Wall(), w.runner.Waiting()
+	s.Requests = w.traffic.Requests()
+	s.BytesSent, s.BytesReceived = w.traffic.Bytes()
+	return s
+}
