@@ -34,10 +34,10 @@ demo: ## three instances, nine jobs, a kill -9, and a check that no tick was los
 	sample/cluster.sh
 
 .PHONY: test
-test: setup format vet race golangci fencing shards deploy integration chaos-short ## everything: lint, unit tests with the race detector, integration, faults
+test: setup format vet race golangci fencing shards deploy monitoring integration chaos-short ## everything: lint, unit tests with the race detector, integration, faults
 
 .PHONY: check
-check: format vet race golangci fencing shards deploy ## what test does without a server; for use before each commit
+check: format vet race golangci fencing shards deploy monitoring ## what test does without a server; for use before each commit
 
 # -vet=off: the target vet has seen the tests, too.
 .PHONY: quick
@@ -89,6 +89,11 @@ fencing shards: sql
 deploy: ## the Dockerfile, manifests and unit of sample/deploy, and the commands in them
 	command -v systemd-analyze >/dev/null || apt-get install -y --no-install-recommends systemd
 	cd sample/deploy && go vet ./... && $(GOLANGCI) run && go test -count=1 ./...
+
+# Modules beside the library, so that it links no library for metrics.
+.PHONY: monitoring
+monitoring: ## the modules that export metrics
+	cd singleworker/prom && go vet ./... && $(GOLANGCI) run && go test -race ./...
 
 # -count=1: a cached success says nothing about a server that is not an input of the
 # test. -p 1: one package at a time, because they measure real time.

@@ -8,6 +8,8 @@ import (
 // Stats is what an instance has counted since Manager.Run was called. Health tells
 // of its state.
 type Stats struct {
+	// InstanceID and ServerType are those of the Config.
+	InstanceID, ServerType string
 	// At is when this was true, by the instance's clock.
 	At time.Time
 	// Owned is the number of slots owned, Running that of runs in progress, from the claim to the record of the result, and Waiting
@@ -111,12 +113,13 @@ func (m *Manager) Stats() Stats {
 	m.mu.Lock()
 	w := m.bridge
 	m.mu.Unlock()
-	if w == nil {
-		return Stats{At: time.Now()}
+	s := Stats{At: time.Now()}
+	if w != nil {
+		s = w.counts.snapshot()
+		s.At, s.Waiting = w.clock.Wall(), w.runner.Waiting()
+		s.Requests = w.traffic.Requests()
+		s.BytesSent, s.BytesReceived = w.traffic.Bytes()
 	}
-	s := w.counts.snapshot()
-	s.At, s.Waiting = w.clock.Wall(), w.runner.Waiting()
-	s.Requests = w.traffic.Requests()
-	s.BytesSent, s.BytesReceived = w.traffic.Bytes()
+	s.InstanceID, s.ServerType = m.cfg.InstanceID, m.cfg.ServerType
 	return s
 }

@@ -218,6 +218,10 @@ var forbidden = []arrow{
 		reason: "what prints for people asks nobody: the commands put the rooms together",
 	},
 	{
+		from: "singleworker/prom/...", to: []string{"singleworker/internal/..."}, tests: true,
+		reason: "a module beside the library knows what users know, and can be written by them for another system",
+	},
+	{
 		from: "jobs/...", to: []string{"singleworker/internal/..."}, tests: true,
 		reason: "the ready-made handlers show how to write one",
 	},
