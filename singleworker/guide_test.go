@@ -11,6 +11,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/health"
 	"github.com/swjobs/singleworker/singleworker/latch"
 	"github.com/swjobs/singleworker/singleworker/swtest"
+	"github.com/swjobs/singleworker/singleworker/web"
 )
 
 // The code of GUIDE.md, so that it is compiled: TestGoOnPages looks for it here.
@@ -90,5 +91,16 @@ func _(ctx context.Context, client *admin.Client) error {
 			notify(ev.Job, ev.Entry.State, ev.Entry.Error)
 		}
 	}
+	return nil
+}
+
+func onlyOperators(pages http.Handler) http.Handler { return pages }
+
+func _(client *admin.Client, mux *http.ServeMux) error {
+	pages, err := web.Handler(client, web.Options{Title: "billing"}) // client: an *admin.Client
+	if err != nil {
+		return err
+	}
+	mux.Handle("/admin/jobs/", http.StripPrefix("/admin/jobs", onlyOperators(pages)))
 	return nil
 }

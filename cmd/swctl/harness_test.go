@@ -321,6 +321,14 @@ func (f *fakeClient) History(ctx context.Context, name string) (admin.History, e
 	return admin.History{Job: job, Entries: f.entries[name]}, nil
 }
 
+func (f *fakeClient) Histories(ctx context.Context, jobs []admin.JobStatus) ([][]admin.Entry, error) {
+	all := make([][]admin.Entry, len(jobs))
+	for i, job := range jobs {
+		all[i] = f.entries[job.Name]
+	}
+	return all, f.begin(ctx, "Histories")
+}
+
 // Watch returns the events, and then ends as the test wants, or with its context.
 func (f *fakeClient) Watch(ctx context.Context, o admin.WatchOptions) iter.Seq2[admin.Event, error] {
 	return func(yield func(admin.Event, error) bool) {

@@ -85,14 +85,10 @@ func (c *call) putTicks(name string, j job.Job, n int) error {
 	if err != nil {
 		return err
 	}
-	var ticks []time.Time
-	var items []api.Tick
-	for at := schedule.Next(after); !at.IsZero() && len(ticks) < n; at = schedule.Next(at) {
-		ticks, items = append(ticks, at), append(items, api.Tick{Tick: at.UTC(), Local: at.In(zone)})
-	}
-	document := api.New("TickList", api.Named{Name: name}, api.Schedule{Schedule: j.Schedule, TimeZone: j.TimeZone}, api.ItemsOf(items))
+	ticks := api.TicksOf(schedule, after, n)
+	document := api.New("TickList", api.Named{Name: name}, api.Schedule{Schedule: j.Schedule, TimeZone: j.TimeZone}, api.ItemsOf(ticks))
 	return c.put(document, func(p render.Page) {
-		p.Ticks(ticks, zone)
+		p.Ticks(ticks)
 		switch {
 		case schedule.Always():
 			c.Notef("%s has no times: the job runs all the time", j.Schedule)

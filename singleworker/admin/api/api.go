@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -145,6 +146,14 @@ func Event(ev admin.Event) Document { return New("Event", ev) }
 type Tick struct {
 	Tick  time.Time `json:"tick"`
 	Local time.Time `json:"local"` // the same moment in the time zone of the schedule
+}
+
+// TicksOf are the first n ticks of a schedule after a time, or fewer if it has no more.
+func TicksOf(schedule *cronexpr.Schedule, after time.Time, n int) (ticks []Tick) {
+	for at := schedule.Next(after); !at.IsZero() && len(ticks) < n; at = schedule.Next(at) {
+		ticks = append(ticks, Tick{Tick: at.UTC(), Local: at.In(schedule.Location())})
+	}
+	return ticks
 }
 
 // Schedule is the part of a TickList that says whose ticks they are.

@@ -2,6 +2,7 @@ package words
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +17,11 @@ func Owned(i admin.Instance) string {
 		return strconv.Itoa(i.Owned)
 	}
 	return fmt.Sprintf("%d/%d", i.Owned, i.MaxSlots)
+}
+
+// Notes say what there is to say of an instance: why its record is no good, why it takes no jobs, and that its clock is wrong.
+func Notes(i admin.Instance, now time.Time) []string {
+	return slices.DeleteFunc([]string{i.Reason, OrderNote(i, now), ClockNote(i)}, func(s string) bool { return s == "" })
 }
 
 // OrderNote says why an instance takes no jobs.

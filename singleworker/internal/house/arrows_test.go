@@ -171,6 +171,11 @@ var forbidden = []arrow{
 		reason: "what swctl prints as JSON, an HTTP API can answer with",
 	},
 	{
+		from: "singleworker/web", to: []string{"singleworker/internal/...", "cmd/...", outside},
+		but:    []string{"singleworker/admin/...", "singleworker/job"},
+		reason: "the pages show what package admin tells, as any application's own page could",
+	},
+	{
 		from: "singleworker/guard", to: []string{"singleworker", "singleworker/internal/lease", "singleworker/internal/coord", "singleworker/internal/runner"},
 		reason: "a guard knows one process and its registration, nothing of jobs",
 	},

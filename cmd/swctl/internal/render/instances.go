@@ -3,7 +3,6 @@ package render
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -26,8 +25,7 @@ func (p Page) Instances(all []admin.Instance) {
 		if i.Leader {
 			state = "leader"
 		}
-		notes := slices.DeleteFunc([]string{i.Reason, words.OrderNote(i, p.Now), words.ClockNote(i)}, func(s string) bool { return s == "" })
-		t.Row(i.ID, state, words.Owned(i), weight, i.Host, pid, plain.Relative(i.StartedAt, p.Now), cmp.Or(i.Program, i.Version), strings.Join(notes, "; "))
+		t.Row(i.ID, state, words.Owned(i), weight, i.Host, pid, plain.Relative(i.StartedAt, p.Now), cmp.Or(i.Program, i.Version), strings.Join(words.Notes(i, p.Now), "; "))
 	}
 	t.Write(p.Out, "")
 }

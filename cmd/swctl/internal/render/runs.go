@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
 )
@@ -93,11 +93,11 @@ func (p Page) Requests(list []admin.Request) {
 }
 
 // Ticks is a table of times in the zone of their schedule and in UTC.
-func (p Page) Ticks(ticks []time.Time, zone *time.Location) {
+func (p Page) Ticks(ticks []api.Tick) {
 	t := &output.Table{}
 	t.Row("TIME", "RELATIVE", "UTC")
 	for _, tick := range ticks {
-		t.Row(plain.Absolute(tick, zone), plain.Relative(tick, p.Now), tick.UTC().Format("2006-01-02 15:04:05Z"))
+		t.Row(plain.Absolute(tick.Local, tick.Local.Location()), plain.Relative(tick.Tick, p.Now), tick.Tick.Format("2006-01-02 15:04:05Z"))
 	}
 	t.Write(p.Out, "")
 }

@@ -1,0 +1,45 @@
+package admin
+
+import (
+	"context"
+	"errors"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// Histories reads the histories of many jobs in few requests. The jobs are as List has returned them; of each, in their order,
+// the entries are those of History. A job that was canceled since has at most its last run. Errors: ErrUnavailable.
+func (c *Client) Histories(ctx context.Context, jobs []JobStatus) ([][]Entry, error) {
+	return retried(ctx, c, "read histories", func() ([][]Entry, error) { return c.histories(ctx, jobs) })
+}
+
+func (c *Client) histories(ctx context.Context, jobs []JobStatus) ([][]Entry, error) {
+	var reads []zkconn.Read
+	slots := make([][]JobStatus, len(jobs))
+	for i, job := range jobs {
+		if slots[i] = job.Slots; len(job.Slots) == 0 {
+			slots[i] = []JobStatus{job}
+		}
+		for _, slot := range slots[i] {
+			reads = append(reads, zkconn.Read{Path: c.tree.History(slot.Name)})
+		}
+	}
+	results, err := c.readMany(ctx, reads)
+	if err != nil {
+		return nil, err
+	}
+	all := make([][]Entry, len(jobs))
+	for i := range jobs {
+		pasts := make([]past, len(slots[i]))
+		for k, slot := range slots[i] {
+			p := past{job: slot}
+			if p.history, p.historyErr = zkrec.ParseHistory(results[0].Data); errors.Is(results[0].Err, ErrDenied) {
+				p.historyErr = denied(results[0].Err)
+			}
+			pasts[k], results = p, results[1:]
+		}
+		all[i] = merged(pasts)
+	}
+	return all, nil
+}

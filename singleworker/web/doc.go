@@ -1,0 +1,26 @@
+// Package web shows a group to its operators in a browser, and to programs over HTTP: what needs attention, jobs, runs over
+// time, who owns what, instances, and how many ticks are to come. swctl ui serves it; an application can mount it in its
+// own admin server:
+//
+//	pages, err := web.Handler(client, web.Options{Title: "billing"})
+//	...
+//	mux.Handle("/admin/jobs/", http.StripPrefix("/admin/jobs", pages))
+//
+// Everyone who reaches the handler sees all that package admin tells: schedules, arguments, errors, hosts. The handler does not ask
+// who they are; the server that mounts it must.
+//
+// GET requests below api/v1/ are answered with the JSON documents of package admin/api:
+//
+//	api/v1/jobs                   JobList
+//	api/v1/jobs/NAME              Job
+//	api/v1/jobs/NAME/history      History
+//	api/v1/jobs/NAME/why?at=TIME  Explanation, of the last tick without a time, which is RFC 3339
+//	api/v1/jobs/NAME/ticks?n=10   TickList, of the next ticks
+//	api/v1/instances              InstanceList
+//	api/v1/instances/ID           Instance
+//
+// The name of a shard, or of a job at an instance, is one segment of the path: report%2Fapp-1.
+//
+// All viewers share what is read: however many they are, each thing is read at most once in Options.Period, and less often if
+// that takes long. Nothing is read while nobody looks.
+package web

@@ -1,0 +1,235 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// fake is a group with one of everything, as of noon.
+type fake struct {
+	mu        sync.Mutex
+	jobs      []admin.JobStatus
+	entries   map[string][]admin.Entry
+	instances []admin.Instance
+	orders    []admin.Order
+	requests  []admin.Request
+	calls     map[string]int
+	fail      map[string]error // by call
+	hold      chan struct{}    // List waits until it is closed, or its context ends
+}
+
+var noon = time.Date(2000, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// awaitNoon has it noon in a synctest bubble.
+func awaitNoon() { time.Sleep(time.Until(noon)) }
+
+func newFake() *fake {
+	tick := noon.Add(-3 * time.Hour)
+	failed := admin.Run{
+		Tick: tick, State: admin.RunFailed, InstanceID: "app-2", Token: 17, RunID: "0198c5e2", Attempt: 2, Failures: 1, Started: tick.Add(40 * time.Millisecond),
+		Ended: tick.Add(41 * time.Second), Error: "dial tcp: connection refused\nmain.report()", NextAttempt: admin.NextRetry, NextAttemptAt: noon.Add(time.Minute),
+	}
+	ok := admin.Run{
+		Tick: tick.Add(-24 * time.Hour), State: admin.RunOK, InstanceID: "app-1", Token: 11, RunID: "0198c5d0", Attempt: 1,
+		Started: tick.Add(-24 * time.Hour), Ended: tick.Add(-24*time.Hour + 20*time.Second), TakenFrom: "app-3",
+	}
+	describe := func(name, schedule string) job.Job {
+		return job.Job{Name: name, Schedule: schedule, TimeZone: "Europe/Berlin", Handler: "report", Labels: map[string]string{"team": "billing"}}.WithDefaults()
+	}
+	owner := &admin.Owner{InstanceID: "app-2", Token: 17, Since: noon.Add(-50 * time.Hour)}
+	f := &fake{calls: make(map[string]int), fail: make(map[string]error), entries: make(map[string][]admin.Entry)}
+	f.jobs = []admin.JobStatus{
+		{Name: "broken", State: admin.StateInvalid, Job: job.Job{Name: "broken"}, Reason: reason.Reason{Code: reason.Unreadable, Error: "record is garbage"}},
+		{
+			Name: "nightly", Job: describe("nightly", "0 10 * * *"), Version: 2, Declared: true, State: admin.StateOwned, Owner: owner, Registered: []string{"app-1", "app-2"},
+			NextRun: noon.Add(21 * time.Hour), LastRun: &failed, Failing: &admin.Failing{Runs: 4, Since: tick, OK: ok.Tick}, Watermark: tick,
+		},
+		{Name: "orphan", Job: describe("orphan", "@every 90s"), State: admin.StateUnowned, Reason: reason.Reason{Code: reason.NoHandler, Handler: "orphan"}},
+		{
+			Name: "parts", Job: describe("parts", "@hourly"), State: admin.StateOwned, NextRun: noon.Add(time.Hour),
+			Paused: &admin.Pause{Since: noon.Add(-30 * time.Hour), By: "alice@ops", Reason: "migration"},
+			Slots: []admin.JobStatus{
+				{Name: "parts[0]", Job: describe("parts", "@hourly"), State: admin.StateOwned, Owner: owner, Shard: &admin.Shard{Total: 2, Parameter: "north"}},
+				{Name: "parts[1]", Job: describe("parts", "@hourly"), State: admin.StateOwned, Owner: owner, Shard: &admin.Shard{Index: 1, Total: 2}},
+			},
+		},
+	}
+	f.entries["nightly"] = []admin.Entry{
+		{Run: failed, To: failed.Tick, Count: 1},
+		{Run: admin.Run{Tick: tick.Add(-3 * time.Hour), State: admin.RunSkipped, InstanceID: "app-2", Token: 17}, To: tick.Add(-time.Hour), Count: 3, Reason: admin.ReasonPaused},
+		{Run: ok, To: ok.Tick, Count: 1},
+	}
+	offset := 7 * time.Second
+	f.instances = []admin.Instance{
+		{ID: "app-1", Incarnation: "1", Host: "db7", PID: 4711, StartedAt: noon.Add(-76 * time.Hour), Version: "v0.3.0", Program: "1.4.0", Owned: 1, Weight: 2, State: admin.InstanceActive},
+		{ID: "app-2", Incarnation: "2", Host: "db8", PID: 17, StartedAt: noon.Add(-3 * time.Minute), Owned: 1, Weight: 1, MaxSlots: 20, State: admin.InstanceWrongClock, ClockOffset: &offset},
+	}
+	f.orders = []admin.Order{{InstanceID: "app-9", By: "bob@ops", Reason: "disk", At: noon.Add(-time.Hour)}}
+	f.requests = []admin.Request{{ID: "0198c600", Slot: "nightly", Kind: admin.RequestRun, At: noon.Add(-time.Minute), By: "ann@ops", Reason: "again"}}
+	return f
+}
+
+// begin counts a call, and fails it as told.
+func (f *fake) begin(ctx context.Context, call string) error {
+	f.mu.Lock()
+	f.calls[call]++
+	err, hold := f.fail[call], f.hold
+	f.mu.Unlock()
+	if errors.Is(err, errPanic) {
+		panic(err)
+	}
+	if hold != nil && call == "List" {
+		select {
+		case <-hold:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return err
+}
+
+func (f *fake) count(call string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls[call]
+}
+
+func (f *fake) List(ctx context.Context) ([]admin.JobStatus, error) {
+	return f.jobs, f.begin(ctx, "List")
+}
+
+func (f *fake) Get(ctx context.Context, name string) (admin.JobStatus, error) {
+	if err := f.begin(ctx, "Get"); err != nil {
+		return admin.JobStatus{}, err
+	}
+	for _, job := range f.jobs {
+		slots := append([]admin.JobStatus{job}, job.Slots...)
+		if i := slices.IndexFunc(slots, func(s admin.JobStatus) bool { return s.Name == name }); i >= 0 {
+			return slots[i], nil
+		}
+	}
+	return admin.JobStatus{}, fmt.Errorf("job %q: %w", name, admin.ErrNotFound)
+}
+
+func (f *fake) History(ctx context.Context, name string) (admin.History, error) {
+	status, err := f.Get(ctx, name)
+	return admin.History{Job: status, Entries: f.entries[name]}, err
+}
+
+func (f *fake) Histories(ctx context.Context, jobs []admin.JobStatus) ([][]admin.Entry, error) {
+	all := make([][]admin.Entry, len(jobs))
+	for i, job := range jobs {
+		all[i] = f.entries[job.Name]
+	}
+	return all, f.begin(ctx, "Histories")
+}
+
+func (f *fake) Why(ctx context.Context, name string, at time.Time) (admin.Explanation, error) {
+	past, err := f.History(ctx, name)
+	x := admin.Explanation{Job: past.Job, Asked: at, At: time.Now(), History: past.Entries, Fate: admin.FateNone, ScheduleSince: noon.Add(-72 * time.Hour)}
+	if len(past.Entries) > 0 {
+		x.Tick, x.Entries, x.Fate = past.Entries[0].Tick, past.Entries[:1], admin.Fate(past.Entries[0].State)
+	}
+	for _, slot := range past.Job.Slots {
+		part := x
+		part.Job = slot
+		x.Shards = append(x.Shards, part)
+	}
+	return x, err
+}
+
+func (f *fake) Requests(ctx context.Context, name string) ([]admin.Request, error) {
+	if name != "nightly" {
+		return nil, f.begin(ctx, "Requests")
+	}
+	return f.requests, f.begin(ctx, "Requests")
+}
+
+func (f *fake) Instances(ctx context.Context) ([]admin.Instance, error) {
+	return f.instances, f.begin(ctx, "Instances")
+}
+
+func (f *fake) Instance(ctx context.Context, sid string) (admin.InstanceDetails, error) {
+	if err := f.begin(ctx, "Instance"); err != nil {
+		return admin.InstanceDetails{}, err
+	}
+	for _, i := range f.instances {
+		if i.ID == sid {
+			owned := []admin.OwnedSlot{{Name: "nightly", Token: 17, Since: noon.Add(-time.Hour), Run: f.jobs[min(1, len(f.jobs)-1)].LastRun}}
+			return admin.InstanceDetails{Instance: i, SessionID: "0x10a", SessionTimeout: 10 * time.Second, Handlers: []string{"report"}, Slots: owned}, nil
+		}
+	}
+	return admin.InstanceDetails{}, fmt.Errorf("instance %q: %w", sid, admin.ErrNoInstance)
+}
+
+func (f *fake) Orders(ctx context.Context) ([]admin.Order, error) {
+	return f.orders, f.begin(ctx, "Orders")
+}
+
+// site is a handler under test.
+type site struct {
+	*testing.T
+
+	handler http.Handler
+}
+
+func serve(t *testing.T, client Client, opts Options) site {
+	t.Helper()
+	pages, err := Handler(client, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return site{t, pages}
+}
+
+// do sends a request; change may change it.
+func (s site) do(method, path string, change func(*http.Request)) *httptest.ResponseRecorder {
+	s.Helper()
+	r := httptest.NewRequestWithContext(s.Context(), method, "http://localhost/", nil)
+	var err error
+	if r.URL, err = r.URL.Parse(path); err != nil {
+		s.Fatal(err)
+	}
+	if change != nil {
+		change(r)
+	}
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, r)
+	return w
+}
+
+// get expects a page.
+func (s site) get(path string) string {
+	s.Helper()
+	w := s.do(http.MethodGet, path, nil)
+	if w.Code != http.StatusOK {
+		s.Errorf("%s: %d\n%s", path, w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+// wants expects texts on a page.
+func (s site) wants(path string, texts ...string) {
+	s.Helper()
+	page := s.get(path)
+	for _, text := range texts {
+		if !strings.Contains(page, text) {
+			s.Errorf("%s: no %q in\n%s", path, text, page)
+		}
+	}
+}
+
+// paths are all pages, of the fake.
+var paths = []string{"/", "/jobs", "/job?name=nightly", "/job?name=parts", "/job?name=parts%5B1%5D", "/job?name=broken", "/instances", "/instance?id=app-2"}

@@ -1,0 +1,184 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
+	"github.com/swjobs/singleworker/singleworker/admin/words"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+func labels(all map[string]string) string { return reason.Labels(all) }
+
+// pair is a line of a description.
+type pair struct{ Label, Text string }
+
+// described is the description of a job: the fields that its JSON has.
+func described(j job.Job) []pair {
+	text, err := json.Marshal(j)
+	if err != nil {
+		return nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	var pairs []pair
+	_, err = dec.Token() // {
+	for err == nil && dec.More() {
+		var name json.Token
+		var value json.RawMessage
+		if name, err = dec.Token(); err == nil {
+			err = dec.Decode(&value)
+		}
+		label, _ := name.(string)
+		if label == "name" {
+			continue
+		}
+		var plainly string
+		if json.Unmarshal(value, &plainly) != nil {
+			plainly = string(value)
+		}
+		pairs = append(pairs, pair{strings.ReplaceAll(label, "_", " "), plainly})
+	}
+	return pairs
+}
+
+// entryRow is an entry of the history in a table.
+type entryRow struct {
+	Tick            stamp
+	Why             string // the link that explains the tick
+	Slot, State     string
+	Lag, Took, On   string
+	Attempt         int
+	Manual          bool
+	Note, Error, ID string
+}
+
+func entryRowOf(of admin.JobStatus, e admin.Entry, now time.Time) entryRow {
+	zone := words.Zone(of.Job)
+	row := entryRow{
+		Tick: stamp{e.Tick, now, zone}, State: e.State, On: e.InstanceID, Attempt: e.Attempt, Manual: e.Manual != "",
+		Note: words.Note(e, zone, now), ID: e.RunID, Slot: slotOf(of, e),
+	}
+	if !e.Tick.IsZero() {
+		row.Why = tickLink(of.Name, e.Tick.UTC().Format(time.RFC3339))
+	}
+	if strings.TrimSpace(e.Error) != plain.FirstLine(e.Error) || len(e.Error) > clipped {
+		row.Error = e.Error
+	}
+	if len(row.Note) > clipped {
+		row.Note = strings.ToValidUTF8(row.Note[:clipped], "") + "…"
+	}
+	if !e.Started.IsZero() {
+		row.Lag = plain.Span(e.Started.Sub(e.Tick))
+		if end := endOf(e, now); !end.IsZero() {
+			row.Took = plain.Span(end.Sub(e.Started))
+		}
+	}
+	return row
+}
+
+// clipped is how much of an error a table shows before it is opened.
+const clipped = 200
+
+// slotOf names the shard, or the instance, of an entry of a job that has several.
+func slotOf(of admin.JobStatus, e admin.Entry) string {
+	if e.Shard == nil {
+		return ""
+	}
+	if i := slices.IndexFunc(of.Slots, func(s admin.JobStatus) bool { return s.Shard != nil && s.Shard.Index == *e.Shard }); i >= 0 {
+		return of.Slots[i].Name
+	}
+	return ""
+}
+
+// endOf is when a run ended, or now if it is in progress; zero if that is not known.
+func endOf(e admin.Entry, now time.Time) time.Time {
+	if e.Ended.IsZero() && e.State == admin.RunRunning {
+		return now
+	}
+	return e.Ended
+}
+
+// tickRow is a tick to come.
+type tickRow struct{ Local, UTC stamp }
+
+// jobBody is what the page of a job shows.
+type jobBody struct {
+	jobRow
+
+	Job        admin.JobStatus
+	Pairs      []pair
+	OwnerSince stamp
+	Ticks      []tickRow
+	OneZone    bool
+	Entries    []entryRow
+	More       int
+	Slots      []jobRow
+	Requests   []string
+	Why        []string
+	WhyOf      string
+	Chart      chart
+}
+
+func (h *handler) jobPage(r *http.Request) (view, error) {
+	ctx, name := r.Context(), r.FormValue("name")
+	s, err := h.snapshot(ctx)
+	if err != nil {
+		return view{}, err
+	}
+	d, err := h.job(ctx, name)
+	if err != nil {
+		return view{}, err
+	}
+	now := time.Now()
+	b := jobBody{jobRow: rowOf(d.status, now), Job: d.status, Pairs: described(d.status.Job)}
+	past, err := h.history(ctx, name)
+	if err != nil && !errors.Is(err, admin.ErrUnreadable) {
+		return view{}, err
+	}
+	b.More = max(0, len(past.Entries)-perPage)
+	for _, e := range past.Entries[:min(len(past.Entries), perPage)] {
+		b.Entries = append(b.Entries, entryRowOf(d.status, e, now))
+	}
+	b.Chart = chartOf(past.Entries, now)
+	if o := d.status.Owner; o != nil {
+		b.OwnerSince = stamp{o.Since, now, words.Zone(d.status.Job)}
+	}
+	for _, slot := range d.status.Slots[:min(len(d.status.Slots), perPage)] {
+		b.Slots = append(b.Slots, rowOf(slot, now))
+	}
+	for _, request := range d.requests {
+		b.Requests = append(b.Requests, strings.TrimSpace(request.Kind+" of "+request.Slot+" "+plain.Relative(request.At, now)+" by "+request.By+" "+request.Reason))
+	}
+	b.ticks(d.status.Job, now)
+	if at := r.FormValue("at"); at != "" || d.status.State != admin.StateInvalid {
+		explained, err := h.why(ctx, name, at)
+		if err != nil {
+			return view{}, err
+		}
+		b.Why, b.WhyOf = words.Why(explained), at
+	}
+	return view{Template: "job", Title: d.status.Name, Now: now, Summary: s.summary(now), Body: b}, nil
+}
+
+// ticks are the next ten, in the job's time zone and in UTC.
+func (b *jobBody) ticks(j job.Job, now time.Time) {
+	const most = 10
+	schedule, err := j.ParseSchedule()
+	if err != nil {
+		return
+	}
+	zone := words.Zone(j)
+	b.OneZone = zone.String() == time.UTC.String()
+	for _, tick := range api.TicksOf(schedule, now, most) {
+		b.Ticks = append(b.Ticks, tickRow{stamp{tick.Tick, now, zone}, stamp{tick.Tick, now, time.UTC}})
+	}
+}

@@ -1,0 +1,54 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
+)
+
+// snapshot is the group as it was read at once, for all viewers.
+type snapshot struct {
+	at        time.Time
+	jobs      []admin.JobStatus // sorted by name
+	instances []admin.Instance  // sorted by ID
+	orders    []admin.Order     // for instances and hosts that do not run
+
+	jobList func() ([]byte, error) // the JSON document, encoded once
+}
+
+// snapshot is the group as of at most a period ago.
+func (h *handler) snapshot(ctx context.Context) (*snapshot, error) {
+	return h.snapshots.get(ctx, "", func(ctx context.Context) (*snapshot, error) {
+		s := &snapshot{at: time.Now()}
+		var err error
+		if s.jobs, err = h.client.List(ctx); err != nil {
+			return nil, err
+		}
+		if s.instances, err = h.client.Instances(ctx); err != nil {
+			return nil, err
+		}
+		s.orders, err = h.client.Orders(ctx)
+		if err != nil && !errors.Is(err, admin.ErrDenied) { // without that right, they are not shown
+			return nil, err
+		}
+		s.orders = slices.DeleteFunc(s.orders, func(o admin.Order) bool {
+			return slices.ContainsFunc(s.instances, func(i admin.Instance) bool { return i.ID == o.InstanceID || o.Host != "" && i.Host == o.Host })
+		})
+		s.jobList = sync.OnceValues(func() ([]byte, error) { return encoded(api.List("JobList", s.jobs)) })
+		return s, nil
+	})
+}
+
+// encoded is a document as swctl -o json prints it, on one line.
+func encoded(document any) ([]byte, error) {
+	var text bytes.Buffer
+	err := plain.JSON(&text, "", document)
+	return text.Bytes(), err
+}

@@ -1,0 +1,177 @@
+package web
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
+)
+
+// Options changes what Handler serves. The zero value is read-only.
+type Options struct {
+	// Title names the group on every page: its server type, say. Default "singleworker".
+	Title string
+	// Hosts are the names, without a port, under which the handler may be reached. A request with another name in its Host
+	// header is refused with status 421, unless that is an IP address: so no page of the web can read this one by having its name point
+	// here (DNS rebinding). Default: any name, for servers that check it themselves.
+	Hosts []string
+	// Period is for how long what was read is shown to all viewers. Default 2 s, at least 100 ms.
+	Period time.Duration
+	// Logger gets failed requests. Default: none.
+	Logger *slog.Logger
+}
+
+const (
+	defaultPeriod = 2 * time.Second
+	minPeriod     = 100 * time.Millisecond
+	// maxRequests are answered at once; others wait for their turn, or until they are given up.
+	maxRequests = 64
+)
+
+//go:embed static templates
+var files embed.FS
+
+// handler serves the pages and the API.
+type handler struct {
+	client Client
+	opts   Options
+	pages  map[string]*template.Template
+	assets map[string]asset
+	turns  chan struct{} // buffers one for each request that is answered
+
+	snapshots *memo[*snapshot]
+	details   *memo[any] // of one job, or of one instance
+}
+
+// Handler makes a handler that shows the group of a client. It is mounted with http.StripPrefix, under a path that ends with a
+// slash, or at the root of a server. It starts nothing that outlives its requests. Safe for concurrent use. Errors: a
+// *admin.InvalidError for the options.
+func Handler(client Client, opts Options) (http.Handler, error) {
+	if opts.Period == 0 {
+		opts.Period = defaultPeriod
+	}
+	if opts.Period < minPeriod {
+		return nil, &admin.InvalidError{Field: "Period", Value: opts.Period.String(), Err: fmt.Errorf("is shorter than %s", minPeriod)}
+	}
+	if opts.Title == "" {
+		opts.Title = "singleworker"
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	h := &handler{
+		client: client, opts: opts, turns: make(chan struct{}, maxRequests),
+		snapshots: newMemo[*snapshot](opts.Period), details: newMemo[any](opts.Period),
+	}
+	if err := h.load(); err != nil {
+		return nil, err
+	}
+	return h.secured(h.routes()), nil
+}
+
+func (h *handler) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	for path, page := range map[string]func(*http.Request) (view, error){
+		"/{$}": h.attentionPage, "/jobs": h.jobsPage, "/job": h.jobPage, "/instances": h.instancesPage, "/instance": h.instancePage,
+	} {
+		mux.Handle("GET "+path, h.inTurn(h.page(page)))
+	}
+	for path, document := range map[string]func(*http.Request) ([]byte, error){
+		"jobs": h.jobList, "jobs/{name}": h.jobDocument, "jobs/{name}/history": h.historyDocument, "jobs/{name}/why": h.whyDocument,
+		"jobs/{name}/ticks": h.tickList, "instances": h.instanceList, "instances/{id}": h.instanceDocument,
+	} {
+		mux.Handle("GET /api/v1/"+path, h.inTurn(h.document(document)))
+	}
+	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) { h.refuse(w, r, errNoDocument) })
+	for name, asset := range h.assets {
+		mux.Handle("GET /"+name, asset)
+	}
+	mux.HandleFunc("GET /robots.txt", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("User-agent: *\nDisallow: /\n")) })
+	return mux
+}
+
+// policy lets a page load nothing but its own style and script, and be in no other page.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
+	"frame-ancestors 'none'; base-uri 'none'"
+
+// secured refuses requests for other hosts, and tells browsers what pages may not do.
+func (h *handler) secured(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Set("Content-Security-Policy", policy)
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("X-Frame-Options", "DENY")
+		header.Set("Referrer-Policy", "no-referrer")
+		header.Set("Cross-Origin-Opener-Policy", "same-origin")
+		header.Set("Cross-Origin-Resource-Policy", "same-origin")
+		header.Set("Cache-Control", "no-store")
+		if !h.isHost(r.Host) {
+			http.Error(w, "this server does not answer for that host name", http.StatusMisdirectedRequest)
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// maxBody bounds the body of a request.
+const maxBody = 64 << 10
+
+// isHost reports whether a Host header is one of those that the handler answers.
+func (h *handler) isHost(header string) bool {
+	if len(h.opts.Hosts) == 0 {
+		return true
+	}
+	host := header
+	if name, _, err := net.SplitHostPort(header); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return true
+	}
+	return slices.ContainsFunc(h.opts.Hosts, func(allowed string) bool { return strings.EqualFold(allowed, host) })
+}
+
+// inTurn has a bounded number of requests answered at once.
+func (h *handler) inTurn(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case h.turns <- struct{}{}:
+			defer func() { <-h.turns }()
+			next.ServeHTTP(w, r)
+		case <-r.Context().Done():
+		}
+	})
+}
+
+var errNoDocument = fmt.Errorf("%w: there is no such document", admin.ErrNotFound)
+
+// statuses are those of codes of package api.
+var statuses = map[string]int{
+	api.CodeInvalid: http.StatusBadRequest, api.CodeNotFound: http.StatusNotFound, api.CodeConflict: http.StatusConflict,
+	api.CodeUnavailable: http.StatusServiceUnavailable, api.CodeDenied: http.StatusBadGateway, api.CodeTimeout: http.StatusGatewayTimeout,
+}
+
+// statusOf is the HTTP status of an error, and its code.
+func (h *handler) statusOf(r *http.Request, err error) (status int, code string) {
+	code = api.CodeOf(err)
+	status, known := statuses[code]
+	if !known {
+		status = http.StatusInternalServerError
+	}
+	if status >= http.StatusInternalServerError && !errors.Is(err, r.Context().Err()) {
+		h.opts.Logger.Warn("request failed", "path", r.URL.Path, "error", err)
+	}
+	return status, code
+}

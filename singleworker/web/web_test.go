@@ -1,0 +1,327 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"html"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// documents are those of the API, with their queries.
+var documents = []string{
+	"jobs", "jobs/nightly", "jobs/parts%5B1%5D", "jobs/nightly/history", "jobs/nightly/why", "jobs/nightly/why?at=2000-01-01T09:00:00Z",
+	"jobs/nightly/ticks?n=2", "instances", "instances/app-2",
+	"jobs/nope", "jobs/nope/why", "jobs/nightly/why?at=noon", "jobs/nightly/ticks?n=1001", "jobs/broken/ticks", "instances/nope", "nothing",
+}
+
+// What the API answers is a contract.
+func TestDocumentsGolden(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		awaitNoon()
+		s := serve(t, newFake(), Options{})
+		var text bytes.Buffer
+		for _, document := range documents {
+			w := s.do(http.MethodGet, "/api/v1/"+document, nil)
+			fmt.Fprintf(&text, "# GET api/v1/%s: %d %s\n", document, w.Code, w.Header().Get("Content-Type"))
+			if err := json.Indent(&text, w.Body.Bytes(), "", "  "); err != nil {
+				t.Errorf("%s: %v", document, err)
+			}
+		}
+		golden(t, "documents", text.Bytes())
+	})
+}
+
+func golden(t *testing.T, name string, text []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if want, err := os.ReadFile(path); err != nil || !bytes.Equal(want, text) {
+		t.Errorf("%v; %s differs: run the test with -update and look at the difference", err, path)
+	}
+}
+
+func TestPages(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		awaitNoon()
+		s := serve(t, newFake(), Options{Title: "billing"})
+		s.wants("/", "<title>Needs attention · billing</title>", "2 instances", "4 jobs", "5 problems",
+			"record is garbage; repair the job", "swctl repair broken", "no instance has registered handler &#34;orphan&#34;", "swctl set orphan --handler NAME",
+			"failed 4 times in a row, last success 1d3h ago", "swctl history nightly --failed", "its clock is 7s ahead", "swctl instances show app-2",
+			"paused until it is resumed, by alice@ops: migration", "swctl resume parts")
+		s.wants("/jobs", "4 jobs", "failed 3h ago", `<a href="job?name=nightly">nightly</a>`, "in 21h")
+		s.wants("/job?name=nightly", "connection refused", "<pre>dial tcp: connection refused\nmain.report()</pre>", "3 ticks until 2000-01-01 09:00:00 CET",
+			"app-3 had not claimed it", "2000-01-02 10:00:00 CET", "2000-01-02 09:00:00 UTC", "run of nightly 1m ago by ann@ops again",
+			"name=nightly&amp;at=2000-01-01T09%3A00%3A00Z#why", "2 runs, median 40s, longest 40s", "<dt>time zone</dt><dd>Europe/Berlin</dd>")
+		s.wants("/job?name=nightly&at=2000-01-01T09:00:00Z", "Why: the tick of 2000-01-01T09:00:00Z", "ran on app-2 from")
+		s.wants("/job?name=parts", "parts[1]")
+		s.wants("/instances", "app-9 is disabled 1h ago by bob@ops: disk", "1/20")
+		s.wants("/instance?id=app-2", "0x10a, timeout 10s", "report")
+		if page := s.get("/jobs?q=ORPH"); strings.Contains(page, "name=nightly") || !strings.Contains(page, "name=orphan") {
+			t.Errorf("filtered by name:\n%s", page)
+		}
+		if page := s.get("/jobs?state=failing"); !strings.Contains(page, "name=nightly") || strings.Contains(page, "name=orphan") {
+			t.Errorf("filtered by state:\n%s", page)
+		}
+	})
+}
+
+var link = regexp.MustCompile(`(?:href|src|action)="([^"]*)"`)
+
+// Every link works under whatever path the handler is mounted, and leads to nowhere else.
+func TestLinksUnderAnyPath(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		awaitNoon()
+		s := serve(t, newFake(), Options{})
+		mux := http.NewServeMux()
+		mux.Handle("/admin/jobs/", http.StripPrefix("/admin/jobs", s.handler))
+		s.handler = mux
+		seen := map[string]bool{}
+		for _, path := range paths {
+			page := "/admin/jobs" + path
+			for _, found := range link.FindAllStringSubmatch(s.get(page), -1) {
+				base, _ := url.Parse(page)
+				to, err := base.Parse(strings.ReplaceAll(found[1], "&amp;", "&"))
+				switch {
+				case err != nil:
+					t.Errorf("%s: %v", page, err)
+				case to.Host != "" || !strings.HasPrefix(to.Path, "/admin/jobs/"):
+					t.Errorf("%s leads to %s", page, to)
+				case !seen[to.RequestURI()]:
+					seen[to.RequestURI()] = true
+					s.get(to.RequestURI())
+				}
+			}
+		}
+		if len(seen) < len(paths) {
+			t.Errorf("only %d links", len(seen))
+		}
+	})
+}
+
+// Every answer tells browsers to do nothing but what the pages need.
+func TestHeaders(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		awaitNoon()
+		s := serve(t, newFake(), Options{Hosts: []string{"localhost"}})
+		for _, path := range append(paths, "/style.css", "/app.js", "/robots.txt", "/api/v1/jobs", "/api/v1/nothing", "/nothing", "/job?name=nope") {
+			header := s.do(http.MethodGet, path, nil).Header()
+			for name, want := range map[string]string{
+				"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
+			} {
+				if got := header.Get(name); got != want {
+					t.Errorf("%s: %s: %q, want %q", path, name, got, want)
+				}
+			}
+			for name := range header {
+				if strings.HasPrefix(name, "Access-Control-") {
+					t.Errorf("%s: %s", path, name)
+				}
+			}
+			for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} {
+				if code := s.do(method, path, nil).Code; code < http.StatusBadRequest {
+					t.Errorf("%s %s: %d", method, path, code)
+				}
+			}
+		}
+		if strings.Contains(policy, "unsafe") {
+			t.Error("the policy is not strict")
+		}
+		for _, path := range paths {
+			if page := s.get(path); regexp.MustCompile(`\s(style|on\w+)=|<style|<script>`).MatchString(page) {
+				t.Errorf("%s has what the policy forbids:\n%s", path, page)
+			}
+		}
+		versioned := regexp.MustCompile(`style\.css\?v=\w+`).FindString(s.get("/"))
+		if got := s.do(http.MethodGet, "/"+versioned, nil).Header().Get("Cache-Control"); !strings.Contains(got, "immutable") {
+			t.Errorf("%s: Cache-Control %q", versioned, got)
+		}
+	})
+}
+
+// A name of the web that was pointed at this machine is not answered.
+func TestHosts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		awaitNoon()
+		some, all := serve(t, newFake(), Options{Hosts: []string{"localhost", "Jobs.example.org"}}), serve(t, newFake(), Options{})
+		for host, want := range map[string]int{
+			"localhost": 200, "localhost:7468": 200, "LOCALHOST:1": 200, "127.0.0.1:7468": 200, "[::1]:7468": 200, "[::1]": 200, "10.0.0.5": 200, "jobs.example.org:80": 200, "jobs.example.org.": 200,
+			"evil.example": 421, "evil.example:7468": 421, "localhost.evil.example": 421, "": 421, "127.0.0.1.evil.example": 421, "a:b:c": 421,
+		} {
+			named := func(r *http.Request) { r.Host = host }
+			for _, path := range []string{"/", "/api/v1/jobs", "/style.css"} {
+				if got := some.do(http.MethodGet, path, named).Code; got != want {
+					t.Errorf("%s at %q: %d, want %d", path, host, got, want)
+				}
+			}
+			if got := all.do(http.MethodGet, "/", named).Code; got != http.StatusOK {
+				t.Errorf("any host, %q: %d", host, got)
+			}
+		}
+	})
+}
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	invalid := new(admin.InvalidError)
+	if _, err := Handler(newFake(), Options{Period: time.Millisecond}); !errors.As(err, &invalid) || invalid.Field != "Period" {
+		t.Errorf("a short period: %v", err)
+	}
+}
+
+// An error has its status, in both forms, and is not kept.
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		awaitNoon()
+		f := newFake()
+		s := serve(t, f, Options{})
+		for err, want := range map[error]int{
+			admin.ErrUnavailable: 503, admin.ErrDenied: 502, context.DeadlineExceeded: 504, admin.ErrTooLong: 409, errors.New("a bug"): 500, errPanic: 500,
+		} {
+			f.fail["List"] = err
+			for _, path := range []string{"/", "/jobs", "/api/v1/jobs"} {
+				if w := s.do(http.MethodGet, path, nil); w.Code != want || !strings.Contains(html.UnescapeString(w.Body.String()), err.Error()) {
+					t.Errorf("%s: %v: %d\n%s", path, err, w.Code, w.Body)
+				}
+			}
+		}
+		delete(f.fail, "List")
+		s.get("/")
+	})
+}
+
+var errPanic = errors.New("the worst")
+
+// However many look, the group is read once in a period; and not while nobody looks.
+func TestReadingsAreShared(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		awaitNoon()
+		f := newFake()
+		s := serve(t, f, Options{Period: 2 * time.Second})
+		for range 10 {
+			for range 20 {
+				go s.get("/")
+				go s.get("/api/v1/jobs")
+				go s.get("/job?name=nightly")
+			}
+			synctest.Wait()
+			time.Sleep(time.Second)
+		}
+		for call, most := range map[string]int{"List": 5, "Instances": 5, "Orders": 5, "Requests": 5, "Get": 15} {
+			if n := f.count(call); n == 0 || n > most {
+				t.Errorf("%d calls of %s in ten seconds, want at most %d", n, call, most)
+			}
+		}
+		before := f.count("List")
+		time.Sleep(time.Hour)
+		if n := f.count("List"); n != before {
+			t.Errorf("%d readings while nobody looked", n-before)
+		}
+	})
+}
+
+// After a reading that took long, the servers have rest; those who wait may go, and the reading serves the others.
+func TestSlowReadings(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		awaitNoon()
+		f := newFake()
+		f.hold = make(chan struct{})
+		s := serve(t, f, Options{Period: time.Second})
+		impatient, leave := context.WithCancel(t.Context())
+		var codes [2]int
+		go func() {
+			codes[0] = s.do(http.MethodGet, "/", func(r *http.Request) { *r = *r.WithContext(impatient) }).Code
+		}()
+		synctest.Wait()
+		go func() { codes[1] = s.do(http.MethodGet, "/", nil).Code }()
+		time.Sleep(3 * time.Second)
+		leave()
+		synctest.Wait()
+		if codes[0] == 0 || codes[0] == http.StatusOK || codes[1] != 0 {
+			t.Errorf("after one left: %v", codes)
+		}
+		close(f.hold)
+		synctest.Wait()
+		if codes[1] != http.StatusOK || f.count("List") != 1 {
+			t.Errorf("the other: %d, after %d readings", codes[1], f.count("List"))
+		}
+		time.Sleep(29 * time.Second)
+		if s.get("/"); f.count("List") != 1 {
+			t.Error("no rest after a reading of three seconds")
+		}
+		time.Sleep(2 * time.Second)
+		if s.get("/"); f.count("List") != 2 {
+			t.Errorf("%d readings after half a minute", f.count("List"))
+		}
+		f.hold = make(chan struct{})
+		time.Sleep(time.Minute)
+		if w := s.do(http.MethodGet, "/", nil); w.Code != http.StatusGatewayTimeout {
+			t.Errorf("a reading that does not end: %d", w.Code)
+		}
+	})
+}
+
+// maxWeight is that of a page with all that it loads.
+const maxWeight = 150 << 10
+
+// Every page of a group with many jobs stays light, and says how many there are.
+func TestPagesAreLight(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		awaitNoon()
+		f := newFake()
+		sick, well, past := f.jobs[1], f.jobs[1], f.entries["nightly"]
+		well.Failing = nil
+		f.jobs = nil
+		for i := range 500 {
+			job := well
+			if i%2 == 0 {
+				job = sick
+			}
+			job.Name = fmt.Sprintf("a-job-with-a-rather-long-name-%04d", i)
+			f.jobs, f.entries[job.Name] = append(f.jobs, job), past
+		}
+		for i := range 30 {
+			one := f.instances[1]
+			one.ID = fmt.Sprintf("instance-%02d", i)
+			f.instances = append(f.instances, one)
+		}
+		s := serve(t, f, Options{})
+		rest := len(s.get("/style.css")) + len(s.get("/app.js"))
+		for _, path := range []string{"/", "/jobs", "/jobs?page=3", "/job?name=" + f.jobs[0].Name, "/instances", "/instance?id=app-1"} {
+			if n := len(s.get(path)) + rest; n > maxWeight {
+				t.Errorf("%s: %d bytes", path, n)
+			}
+		}
+		s.wants("/", "281 problems", "and 81 more")
+		s.wants("/jobs?page=3", "401 to 500 of 500")
+	})
+}
