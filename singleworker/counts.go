@@ -23,10 +23,19 @@ type counts struct {
 	swept time.Time // when jobs was last looked through for those to forget
 }
 
+// jobCounts is kept for every job that is owned, so what only jobs that run need is apart.
 type jobCounts struct {
-	JobStats
+	owned, running int
+	lastSuccess    time.Time
+	idle           time.Time // since when it is neither owned nor running
+	acquired       []origin
+	more           *JobStats // nil until there is something to count but how it was acquired
+}
 
-	idle time.Time // since when it is neither owned nor running
+// origin counts one key of Counts.Acquired. A map would be eight times as large.
+type origin struct {
+	name  string
+	count uint64
 }
 
 func newCounts() *counts {
@@ -52,14 +61,49 @@ func (c *counts) forget() {
 	}
 	c.swept = now
 	maps.DeleteFunc(c.jobs, func(_ string, j *jobCounts) bool {
-		return j.Owned == 0 && j.Running == 0 && now.Sub(j.idle) > keepCounts
+		return j.owned == 0 && j.running == 0 && now.Sub(j.idle) > keepCounts
 	})
 }
 
 // both counts for a job and for all. mu must be held.
 func (c *counts) both(j *jobCounts, count func(*Counts)) {
-	count(&j.Counts)
+	count(&j.stats().Counts)
 	count(&c.stats.Total)
+}
+
+func (j *jobCounts) stats() *JobStats {
+	if j.more == nil {
+		j.more = new(JobStats)
+	}
+	return j.more
+}
+
+// acquire counts that a slot of the job came to this instance.
+func (j *jobCounts) acquire(from string) {
+	for i := range j.acquired {
+		if j.acquired[i].name == from {
+			j.acquired[i].count++
+			return
+		}
+	}
+	j.acquired = append(j.acquired, origin{from, 1})
+}
+
+// snapshot returns a copy.
+func (j *jobCounts) snapshot() JobStats {
+	var s JobStats
+	if j.more != nil {
+		s = *j.more
+		s.Counts = s.clone()
+	}
+	s.Owned, s.Running, s.LastSuccess = j.owned, j.running, j.lastSuccess
+	if len(j.acquired) > 0 {
+		s.Acquired = make(map[string]uint64, len(j.acquired))
+	}
+	for _, from := range j.acquired {
+		s.Acquired[from.name] = from.count
+	}
+	return s
 }
 
 // bump adds to the count of a key.
@@ -70,26 +114,27 @@ func bump[K comparable](m *map[K]uint64, key K, n int) {
 	(*m)[key] += uint64(n)
 }
 
-func (c *counts) owned(job, origin string, last ticks.Record) {
+func (c *counts) owned(job, from string, last ticks.Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	j := c.job(job)
-	j.Owned++
+	j.owned++
 	c.stats.Owned++
-	if ended := time.UnixMilli(last.Ended); last.State == ticks.OK && ended.After(j.LastSuccess) {
-		j.LastSuccess = ended
+	if ended := time.UnixMilli(last.Ended); last.State == ticks.OK && ended.After(j.lastSuccess) {
+		j.lastSuccess = ended
 	}
-	c.both(j, func(n *Counts) { bump(&n.Acquired, origin, 1) })
+	j.acquire(from)
+	bump(&c.stats.Total.Acquired, from, 1)
 }
 
 func (c *counts) released(job string, cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	j := c.job(job)
-	j.Owned--
+	j.owned--
 	c.stats.Owned--
-	if j.Owned == 0 {
-		j.Failing, j.idle = 0, time.Now()
+	if j.owned == 0 {
+		j.stats().Failing, j.idle = 0, time.Now()
 	}
 	c.both(j, func(n *Counts) { bump(&n.Released, releaseOf(cause), 1) })
 }
@@ -111,11 +156,11 @@ func (c *counts) started(r RunInfo, late time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	j := c.job(r.Job)
-	j.Running++
+	j.running++
 	c.stats.Running++
 	first := r.Attempt == 1 && !r.Manual
 	if first {
-		j.LastLateness = max(late, 0)
+		j.stats().LastLateness = max(late, 0)
 	}
 	c.both(j, func(n *Counts) {
 		n.Claims++
@@ -159,17 +204,18 @@ func (c *counts) ended(r RunResult) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	j, took := c.job(r.Job), r.Ended.Sub(r.Started)
-	j.Running--
+	j.running--
 	c.stats.Running--
-	if j.Owned == 0 {
+	if j.owned == 0 {
 		j.idle = time.Now()
 	}
-	j.LastDuration = max(took, 0)
+	s := j.stats()
+	s.LastDuration = max(took, 0)
 	switch r.State {
 	case StateOK:
-		j.LastSuccess, j.Failing = r.Ended, 0
+		j.lastSuccess, s.Failing = r.Ended, 0
 	case StateFailed, StateTimedOut:
-		j.Failing++
+		s.Failing++
 	default:
 	}
 	c.both(j, func(n *Counts) {
@@ -215,9 +261,7 @@ func (c *counts) snapshot() Stats {
 	s.Total, s.Sessions = s.Total.clone(), maps.Clone(s.Sessions)
 	s.Jobs = make(map[string]JobStats, len(c.jobs))
 	for name, j := range c.jobs {
-		stats := j.JobStats
-		stats.Counts = stats.clone()
-		s.Jobs[name] = stats
+		s.Jobs[name] = j.snapshot()
 	}
 	return s
 }

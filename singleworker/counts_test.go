@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,6 +86,33 @@ func TestStatsAreACopy(t *testing.T) {
 	if n := c.snapshot().Total.Runs[StateOK]; n != 2 {
 		t.Errorf("%d runs, want 2", n)
 	}
+}
+
+// An instance that owns 10,000 idle jobs keeps some 2 MB of counts. Not parallel: it looks at all that is allocated.
+//
+//nolint:paralleltest // see above
+func TestCountsOfIdleJobsAreSmall(t *testing.T) {
+	const jobs, most = 10_000, 300 // bytes
+	names := make([]string, jobs)
+	for i := range names {
+		names[i] = fmt.Sprintf("job-%d", i)
+	}
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	c, before := newCounts(), heap()
+	for _, job := range names {
+		c.owned(job, "free", ticks.Record{})
+	}
+	if used := int64(heap()-before) / jobs; used > most {
+		t.Errorf("%d bytes per job, want at most %d", used, most)
+	} else {
+		t.Logf("%d bytes per job", used)
+	}
+	runtime.KeepAlive(c)
 }
 
 func BenchmarkStats(b *testing.B) {
