@@ -92,7 +92,8 @@ deploy: ## the Dockerfile, manifests and unit of sample/deploy, and the commands
 
 # Modules beside the library, so that it links no library for metrics.
 .PHONY: monitoring
-monitoring: ## the modules that export metrics
+monitoring: ## the modules that export metrics, the alert rules with promtool, and the dashboard
+	sample/monitoring/promtool.sh
 	cd singleworker/prom && go vet ./... && $(GOLANGCI) run && go test -race ./...
 
 # -count=1: a cached success says nothing about a server that is not an input of the
