@@ -147,6 +147,8 @@ type watcher struct {
 	jobList   childList
 	nodeList  childList
 
+	histories *historyWatch // if whole histories are reported instead of events
+
 	events []Event // that are not reported yet
 	seen   int64   // the highest zxid of what was read
 	cursor int64   // everything up to here was reported
@@ -236,6 +238,9 @@ func (w *watcher) tell(ev Event) { w.events = append(w.events, ev) }
 
 // report reports the events. The last one, and those that follow, have the new cursor.
 func (w *watcher) report(cursor int64) error {
+	if w.histories != nil {
+		return w.reportWhole(cursor)
+	}
 	events := w.events
 	w.events = nil
 	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.Zxid, b.Zxid) })

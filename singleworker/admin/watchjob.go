@@ -60,6 +60,12 @@ func (w *watcher) readJobs(ctx context.Context, names []string, jobs map[string]
 			reads = append(reads, zkconn.Read{Path: w.c.tree.Alive(slot), Watch: true}, zkconn.Read{Path: w.c.tree.Tick(slot), Watch: true})
 		}
 	}
+	if w.histories != nil {
+		if err := w.readWhole(ctx, slots); err != nil {
+			return err
+		}
+		return w.awaitNodes(ctx, names)
+	}
 	results, err := w.c.readMany(ctx, reads)
 	if err != nil {
 		return err
@@ -126,6 +132,7 @@ func (w *watcher) readSpecs(ctx context.Context, names []string, jobs map[string
 		for slot := range job.slots {
 			if !there[slot] {
 				delete(job.slots, slot)
+				w.left(slot)
 			}
 		}
 		for slot := range there {
@@ -146,8 +153,8 @@ func (w *watcher) readParts(ctx context.Context, names []string, specs []zkconn.
 	var reads []zkconn.Read
 	var of []string
 	for i, name := range names {
-		spec, err := zkrec.ParseSpec(name, specs[2*i].Data)
-		if err == nil && specs[2*i].Err == nil && spec.Job.Everywhere {
+		spec, err := zkrec.ParseSpec(name, specs[3*i].Data)
+		if err == nil && specs[3*i].Err == nil && spec.Job.Everywhere {
 			of, reads = append(of, name), append(reads, zkconn.Read{Path: w.c.tree.Everywhere(name), Children: true, Watch: true})
 		}
 	}

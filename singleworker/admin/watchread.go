@@ -76,7 +76,7 @@ func (w *watcher) read(ctx context.Context, paths map[string]struct{}, all bool)
 			return err
 		}
 	}
-	if w.only == nil {
+	if w.only == nil && w.histories == nil {
 		if err := w.readInstances(ctx, paths, all); err != nil {
 			return err
 		}
@@ -197,6 +197,7 @@ func (w *watcher) readList(ctx context.Context, jobs map[string]*look) error {
 			continue
 		}
 		delete(w.jobs, name)
+		w.leftJob(job)
 		if job.czxid != 0 && !job.canceled {
 			w.tell(Event{Kind: EventJobCanceled, Zxid: max(stat.Pzxid, job.mzxid), Job: name})
 		}

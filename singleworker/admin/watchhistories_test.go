@@ -1,0 +1,183 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// readings is a WatchHistories whose readings a test reads.
+type readings struct {
+	*world
+
+	heard []HistoryReading
+	stop  func()
+}
+
+func (w *world) read(c *Client, o WatchHistoriesOptions) *readings {
+	ctx, stop := context.WithCancel(w.Context())
+	on := &readings{world: w, stop: stop}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for r, err := range c.WatchHistories(ctx, o) {
+			if err != nil {
+				return
+			}
+			on.heard = append(on.heard, r)
+		}
+	}()
+	w.Cleanup(func() {
+		stop()
+		<-ended
+	})
+	return on
+}
+
+// want expects the readings since the last call.
+func (on *readings) want(what string, want ...string) {
+	on.Helper()
+	settle()
+	var got []string
+	for _, r := range on.heard {
+		var parts []string
+		for _, h := range r.Slots {
+			words := []string{h.Name}
+			for _, e := range h.Entries {
+				words = append(words, e.RunID+string(e.Reason)+":"+e.State)
+			}
+			parts = append(parts, strings.Join(words, " "))
+		}
+		slices.Sort(parts)
+		for _, slot := range r.Gone {
+			parts = append(parts, "gone "+slot)
+		}
+		for slot := range r.Unreadable {
+			parts = append(parts, "unreadable "+slot)
+		}
+		if r.UnseenJobs {
+			parts = append(parts, "unseen jobs")
+		}
+		if !r.Whole {
+			parts = append(parts, "not whole")
+		}
+		got = append(got, strings.Join(parts, ", "))
+	}
+	on.heard = nil
+	if a, b := strings.Join(got, "\n"), strings.Join(want, "\n"); a != b {
+		on.Errorf("%s: got\n%s\nwant\n%s", what, a, b)
+	}
+}
+
+func TestWatchHistories(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		on := w.read(w.operator(), WatchHistoriesOptions{})
+		on.want("no group yet", "")
+		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
+		on.want("submit", "job")
+		w.end(entryOfRun("a", zkrec.RunInterrupted))
+		on.want("end", "job a:interrupted")
+		w.end(entryOfRun("b", zkrec.RunOK))
+		w.end(entryOfRun("c", zkrec.RunOK))
+		on.want("short runs", "job a:interrupted b:ok c:ok")
+		w.submit(job.Job{Name: "wide", Schedule: "@hourly", Shards: 2})
+		var ops []zkconn.Op
+		for _, node := range w.c.tree.NewShard("wide[1]", 1) {
+			ops = append(ops, zkcreate(node.Path, node.Data))
+		}
+		w.multi(ops...)
+		w.ends("wide[1]", "d")
+		on.want("a shard", "wide[1] d:ok")
+		w.put(w.c.tree.History("wide[1]"), []byte("zzz"))
+		on.want("garbage", "unreadable wide[1]")
+		w.put(w.c.tree.History("wide[1]"), nil)
+		on.want("emptied", "wide[1]")
+
+		second := w.read(w.operator(), WatchHistoriesOptions{})
+		second.want("from the beginning", "job a:interrupted b:ok c:ok, wide[1]")
+		second.stop()
+		_, err := w.c.Cancel(w.Context(), "job")
+		w.must(err)
+		on.want("canceled", "gone job")
+		w.submit(job.Job{Name: "brief", Schedule: "@hourly"})
+		_, err = w.c.Cancel(w.Context(), "brief")
+		w.must(err)
+		on.want("came and went", "unseen jobs")
+	})
+}
+
+// Since says whether jobs may have come and gone.
+func TestWatchHistoriesSince(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
+		on := w.read(w.operator(), WatchHistoriesOptions{})
+		settle()
+		cursor := on.heard[0].Cursor
+		w.read(w.operator(), WatchHistoriesOptions{Since: cursor}).want("nothing happened", "job")
+		w.submit(job.Job{Name: "brief", Schedule: "@hourly"})
+		_, err := w.c.Cancel(w.Context(), "brief")
+		w.must(err)
+		w.read(w.operator(), WatchHistoriesOptions{Since: cursor}).want("one came and went", "job, unseen jobs")
+		for _, o := range []WatchHistoriesOptions{{Since: -1}, {Pause: 2 * time.Hour}} {
+			w.read(w.c, o).want("bad options")
+		}
+	})
+}
+
+// Whatever happens to its connection, who reads has the histories as they are in the end, and has seen each of their entries unless a
+// history has forgotten it.
+func TestWatchHistoriesOfRandomGroups(t *testing.T) {
+	t.Parallel()
+	for seed := range *watchSeeds {
+		t.Run(strconv.Itoa(seed), func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, func(w *world) {
+				m := newMadeUp(w, uint64(seed))
+				client := w.server.Client("read")
+				c, err := Dial(w.Context(), Config{Servers: "zkdev:1", ServerType: "billing", Dial: client.Dial})
+				w.must(err)
+				w.Cleanup(c.Close)
+				on := w.read(c, WatchHistoriesOptions{Pause: time.Duration(1+m.r.IntN(500)) * time.Millisecond})
+				for range 200 {
+					time.Sleep(time.Duration(m.r.IntN(300)) * time.Millisecond)
+					m.act()
+					m.harm(client)
+				}
+				client.Heal()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				got := make(map[string]string)
+				for _, r := range on.heard {
+					for _, slot := range r.Gone {
+						delete(got, slot)
+					}
+					for _, h := range r.Slots {
+						got[h.Name] = fmt.Sprint(h.Entries)
+					}
+				}
+				want := make(map[string]string)
+				for r, err := range w.c.WatchHistories(w.Context(), WatchHistoriesOptions{}) {
+					w.must(err)
+					for _, h := range r.Slots {
+						want[h.Name] = fmt.Sprint(h.Entries)
+					}
+					break
+				}
+				if a, b := fmt.Sprint(got), fmt.Sprint(want); a != b {
+					t.Errorf("has\n%s\nwant\n%s", a, b)
+				}
+			})
+		})
+	}
+}

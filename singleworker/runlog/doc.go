@@ -1,0 +1,20 @@
+// Package runlog keeps what became of every tick, for as long as you like, in a store outside ZooKeeper: files of JSON
+// lines (package jsonl), or a SQL database (package sqlstore).
+//
+// ZooKeeper has the last 20 entries of each job. [Run] reads them as they are written and appends what is new to the store:
+// every run that has ended, every retry, and every row of ticks that were skipped or missed. Nothing is lost and nothing
+// is written twice, whenever a reader is killed and however many of them run:
+//
+//   - What is new is decided by the difference between a job's history and the log's [Position] in it, which the
+//     store keeps with the entries, in the same transaction. There is no moment at which one is ahead of the other.
+//   - Each [Batch] names the last number of the log that its reader has seen. The store refuses it if another
+//     reader has appended something since ([ErrConflict]).
+//   - What the history has forgotten before it was read is an entry, too, of kind [Hole]. So are jobs that are gone,
+//     whose last moments may not have been read ([Gone]).
+//
+// The rows do not depend on the handler's process: an instance that dies leaves its run to its heir, which records it as
+// interrupted or lost, and the log reads that.
+//
+// Run it in one program, or in many: one that finds another at work waits until that has been silent. In an application, a
+// job with the schedule @always is a good place, because one instance runs it; outside, swctl runlog.
+package runlog

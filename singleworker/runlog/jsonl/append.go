@@ -1,0 +1,212 @@
+package jsonl
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/runlog"
+)
+
+// appender writes the log of a group.
+type appender struct {
+	dir      string
+	maxBytes int64
+	lock     *os.File
+
+	file  *os.File // the newest; nil before load, and after an error
+	size  int64    // of what counts
+	state runlog.State
+}
+
+// load reads the newest file: its header, and what follows from its lines.
+func (a *appender) load() (runlog.State, error) {
+	a.closeFile()
+	paths, err := files(a.dir)
+	if err != nil {
+		return runlog.State{}, err
+	}
+	a.state = runlog.State{Positions: make(map[string]runlog.Position)}
+	if len(paths) > 0 {
+		err = a.resume(paths[len(paths)-1])
+	} else {
+		err = a.rotate()
+	}
+	if err != nil {
+		return runlog.State{}, fmt.Errorf("jsonl: %w", err)
+	}
+	state := a.state
+	state.Positions = maps.Clone(state.Positions)
+	return state, nil
+}
+
+// resume continues a file. What follows its last good line is moved to another one.
+func (a *appender) resume(path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	good := 0
+	for number := 1; ; number++ {
+		row, _, whole := bytes.Cut(data[good:], []byte{'\n'})
+		if !whole {
+			break
+		}
+		l, err := parse(row)
+		if number == 1 && (err != nil || !l.header()) { // a header is complete before the file has its name
+			return &CorruptError{path, number, errors.Join(err, errors.New("is not the header of a run log"))}
+		}
+		if err != nil {
+			break
+		}
+		a.take(l)
+		good += len(row) + 1
+	}
+	if good == 0 {
+		return &CorruptError{path, 1, errors.New("is not the header of a run log")}
+	}
+	if torn := data[good:]; len(torn) > 0 {
+		if err := os.WriteFile( //nolint:gosec // next to the file that it is of
+			fmt.Sprintf("%s.damaged-%d", path, time.Now().UnixNano()), torn, fileMode,
+		); err != nil {
+			return err
+		}
+	}
+	if a.file, err = os.OpenFile(path, os.O_RDWR, fileMode); err != nil {
+		return err
+	}
+	a.size = int64(good)
+	return a.file.Truncate(a.size)
+}
+
+// take is what the state is after a line.
+func (a *appender) take(l line) {
+	a.state.Seq = l.Seq
+	if l.Cursor != 0 {
+		a.state.Cursor = l.Cursor
+	}
+	switch {
+	case l.header():
+		maps.Copy(a.state.Positions, l.Positions)
+	case l.Slot == "" || l.Kind == runlog.Mark:
+	case l.Kind == runlog.Gone:
+		delete(a.state.Positions, l.Slot)
+	default:
+		a.state.Positions[l.Slot] = a.state.Positions[l.Slot].After(l.Entry)
+	}
+}
+
+// append writes a batch. After an error the log must be loaded again.
+func (a *appender) append(b runlog.Batch) (err error) {
+	switch {
+	case a.file == nil:
+		return errors.New("jsonl: the log must be loaded again")
+	case b.After != a.state.Seq:
+		return runlog.ErrConflict
+	}
+	defer func() {
+		if err != nil {
+			a.closeFile()
+			err = fmt.Errorf("jsonl: %w", err)
+		}
+	}()
+	if a.size > a.maxBytes {
+		if err := a.rotate(); err != nil {
+			return err
+		}
+	}
+	lines := make([]line, len(b.Entries), len(b.Entries)+1)
+	for i, e := range b.Entries {
+		lines[i].Entry = e
+	}
+	if len(lines) == 0 {
+		lines = append(lines, line{Entry: runlog.Entry{Seq: b.After, Kind: runlog.Mark, At: time.Now().UTC().Truncate(time.Millisecond)}})
+	}
+	lines[len(lines)-1].Cursor = b.Cursor
+	var data []byte
+	for _, l := range lines {
+		row, err := l.encode()
+		if err != nil {
+			return err
+		}
+		data = append(data, row...)
+	}
+	if _, err := a.file.WriteAt(data, a.size); err != nil {
+		return err
+	}
+	if err := a.file.Sync(); err != nil {
+		return err
+	}
+	a.size += int64(len(data))
+	for _, l := range lines {
+		a.take(l)
+	}
+	return nil
+}
+
+// rotate begins a new file. It has its name only when its header is on the disk.
+func (a *appender) rotate() error {
+	head, err := line{
+		Entry: runlog.Entry{Seq: a.state.Seq, At: time.Now().UTC().Truncate(time.Millisecond)}, Schema: schema,
+		Group: filepath.Base(a.dir), Cursor: a.state.Cursor, Positions: a.state.Positions,
+	}.encode()
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(a.dir, fmt.Sprintf("%020d%s", a.state.Seq+1, suffix))
+	file, err := replace(path, head)
+	if err != nil {
+		return err
+	}
+	a.closeFile()
+	a.file, a.size = file, int64(len(head))
+	return nil
+}
+
+// replace writes a file, which is on the disk before it has its name, and returns it open.
+func replace(path string, data []byte) (*os.File, error) {
+	made, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_RDWR, fileMode)
+	if err != nil {
+		return nil, err
+	}
+	_, err = made.Write(data)
+	if err == nil {
+		err = made.Sync()
+	}
+	if err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return nil, errors.Join(err, made.Close())
+	}
+	return made, nil
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+func (a *appender) closeFile() {
+	if a.file != nil {
+		_ = a.file.Close() // it was synced, or its last batch does not count
+		a.file = nil
+	}
+}
+
+func (a *appender) close() error {
+	a.closeFile()
+	return a.lock.Close()
+}

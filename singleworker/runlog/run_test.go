@@ -1,0 +1,217 @@
+package runlog_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/runlog"
+	"github.com/swjobs/singleworker/singleworker/runlog/jsonl"
+	"github.com/swjobs/singleworker/singleworker/swtest"
+)
+
+func open(t *testing.T, dir string) runlog.Store {
+	t.Helper()
+	s, err := jsonl.Open(dir, jsonl.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closed(t, s) })
+	return s
+}
+
+// start runs a reader until stop is called.
+func start(t *testing.T, source runlog.Source, store runlog.Store) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := runlog.Run(ctx, source, store, runlog.Options{Group: "billing"}); err != nil {
+			t.Error(err)
+		}
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+func entries(t *testing.T, store runlog.Store, q runlog.Query) (all []runlog.Entry) {
+	t.Helper()
+	q.Group = "billing"
+	for e, err := range store.Entries(t.Context(), q) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// A real group runs for hours, and the log has each of its ticks, also of the time in which no reader ran, as far as ZooKeeper has it.
+func TestRunsOfAGroup(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		c := swtest.New(t, swtest.Config{SessionTimeout: time.Minute})
+		handlers := map[string]singleworker.Handler{
+			"every-minute": func(_ context.Context, run *singleworker.Run) error {
+				if run.Tick.Minute()%10 == 0 {
+					return errors.New("the tenth minute")
+				}
+				return nil
+			},
+		}
+		began := time.Now()
+		one := c.Start("one", handlers, singleworker.Job{Name: "every-minute", Schedule: "0 * * * * ?"})
+		c.Start("two", handlers)
+		cfg := c.ManagerConfig("reader")
+		client, err := admin.Dial(t.Context(), admin.Config{Servers: cfg.Servers, ServerType: cfg.ServerType, Dial: cfg.Dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		store := open(t, dir)
+		stop := start(t, client, store)
+		time.Sleep(90 * time.Minute)
+		one.Kill()
+		time.Sleep(30 * time.Minute)
+		stop()
+		closed(t, store)
+		time.Sleep(10 * time.Minute)
+		store = open(t, dir)
+		stop = start(t, client, store)
+		time.Sleep(time.Minute)
+		stop()
+
+		ticks := make(map[int64]int)
+		for _, e := range entries(t, store, runlog.Query{Slot: "every-minute"}) {
+			if e.Kind != runlog.Ran {
+				t.Errorf("%+v", e)
+			}
+			ticks[e.Tick.Unix()]++
+		}
+		for tick := began.Truncate(time.Minute).Add(time.Minute); tick.Before(time.Now().Add(-time.Minute)); tick = tick.Add(time.Minute) {
+			if ticks[tick.Unix()] != 1 {
+				t.Errorf("the run of %v is %d times in the log", tick, ticks[tick.Unix()])
+			}
+		}
+		sums, err := runlog.Summarize(store.Entries(t.Context(), runlog.Query{Group: "billing"}))
+		if err != nil || len(sums) != 1 {
+			t.Fatal(sums, err)
+		}
+		if s := sums[0]; s.Runs < 130 || s.OK+s.Failed != s.Runs || s.Failed < 12 || s.Streak > 1 || s.LastError != "the tenth minute" || s.Lateness.Count != s.Runs {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// script is a Source that says what it is told.
+type script chan admin.HistoryReading
+
+func (s script) WatchHistories(ctx context.Context, _ admin.WatchHistoriesOptions) iter.Seq2[admin.HistoryReading, error] {
+	return func(yield func(admin.HistoryReading, error) bool) {
+		for {
+			select {
+			case r := <-s:
+				if !yield(r, nil) {
+					return
+				}
+			case <-ctx.Done():
+				yield(admin.HistoryReading{}, ctx.Err())
+				return
+			}
+		}
+	}
+}
+
+func history(name string, runs ...string) admin.SlotHistory {
+	h := admin.SlotHistory{Name: name, Incarnation: 1, Written: time.Now()}
+	for _, id := range runs {
+		h.Entries = append(h.Entries, admin.Entry{Run: admin.Run{RunID: id, State: admin.RunOK, Tick: time.Now(), Ended: time.Now()}, To: time.Now(), Count: 1})
+	}
+	return h
+}
+
+// The second of two readers waits, and takes over when the first one is gone; what both have read is once in the log.
+func TestAnotherReaderWaits(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		one, two := make(script), make(script)
+		first := open(t, dir)
+		stop := start(t, one, first)
+		one <- admin.HistoryReading{Cursor: 5, Whole: true, Slots: []admin.SlotHistory{history("job", "a")}}
+		synctest.Wait()
+		second := open(t, dir)
+		stopSecond := start(t, two, second)
+		defer stopSecond()
+		time.Sleep(time.Hour)
+		stop()
+		closed(t, first)
+		two <- admin.HistoryReading{Cursor: 6, Whole: true, Slots: []admin.SlotHistory{history("job", "a", "b")}}
+		synctest.Wait()
+		var got []string
+		for _, e := range entries(t, second, runlog.Query{}) {
+			got = append(got, e.Key)
+		}
+		if fmt.Sprint(got) != "[b a]" {
+			t.Errorf("the log has %v", got)
+		}
+	})
+}
+
+// What is gone, unseen, and unreadable is in the log, or is not said to be gone.
+func TestWhatIsGone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		source, store := make(script), open(t, dir)
+		stop := start(t, source, store)
+		source <- admin.HistoryReading{Cursor: 5, Whole: true, Slots: []admin.SlotHistory{
+			history("a", "1"), history("b", "2"), history("c[0]", "3"), history("d", "4"),
+		}}
+		again := history("d", "5")
+		again.Incarnation = 2
+		source <- admin.HistoryReading{Cursor: 6, Whole: true, Gone: []string{"a", "never-seen"}, Slots: []admin.SlotHistory{again}}
+		synctest.Wait()
+		stop()
+		stop = start(t, source, store)
+		source <- admin.HistoryReading{Cursor: 7, Slots: []admin.SlotHistory{again}, Unreadable: map[string]error{"c": errors.New("denied")}}
+		source <- admin.HistoryReading{Cursor: 8, Whole: true, UnseenJobs: true}
+		synctest.Wait()
+		stop()
+		var got []string
+		for _, e := range slices.Backward(entries(t, store, runlog.Query{})) {
+			got = append(got, fmt.Sprintf("%s:%s:%s", e.Slot, e.Kind, e.RunID))
+		}
+		if text := strings.Join(got, " "); text != "a:run:1 b:run:2 c[0]:run:3 d:run:4 d:gone: d:run:5 a:gone: b:gone: :hole:" {
+			t.Errorf("the log has %s", text)
+		}
+	})
+}
+
+func TestBadOptions(t *testing.T) {
+	t.Parallel()
+	for _, o := range []runlog.Options{{}, {Group: strings.Repeat("x", 300)}, {Group: "g", Keep: -1}, {Group: "g", KeepPerSlot: -1}} {
+		if err := runlog.Run(t.Context(), nil, nil, o); err == nil {
+			t.Errorf("%+v is taken", o)
+		}
+	}
+}
+
+func closed(t *testing.T, store runlog.Store) {
+	t.Helper()
+	if err := store.Close(); err != nil {
+		t.Error(err)
+	}
+}
