@@ -119,7 +119,7 @@ var forbidden = []arrow{
 		reason: "what helps tests must not end up in a production binary",
 	},
 	{
-		from: "...", except: []string{"cmd/swctl", "cmd/swctl/internal/render"}, to: []string{"singleworker/txnaudit"},
+		from: "...", except: []string{"cmd/swctl/internal/commands", "cmd/swctl/internal/render"}, to: []string{"singleworker/txnaudit"},
 		reason: "operators audit; an application links no reader of ZooKeeper's files",
 	},
 	{
@@ -143,7 +143,7 @@ var forbidden = []arrow{
 	{
 		from: "...",
 		except: []string{
-			"cmd/swctl", "sample/demo", "sample/elector", "sample/sql/fencing", "sample/sql/shards", "singleworker/zkdev/...", "singleworker/swtest", "singleworker/internal/swtest",
+			"cmd/swctl/internal/commands", "sample/demo", "sample/elector", "sample/sql/fencing", "sample/sql/shards", "singleworker/zkdev/...", "singleworker/swtest", "singleworker/internal/swtest",
 			"singleworker/internal/roomtest",
 		},
 		to:     []string{"singleworker/zkdev/..."},

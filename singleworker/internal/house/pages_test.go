@@ -193,7 +193,7 @@ func TestCommandsOnPages(t *testing.T) {
 
 // checkCall looks up a call in the golden files of swctl's help.
 func checkCall(call []string) error {
-	const help = "../../../cmd/swctl/testdata/help%s.golden"
+	const help = "../../../cmd/swctl/internal/commands/testdata/help%s.golden"
 	var verb []string
 	for _, word := range call {
 		if !strings.HasPrefix(word, "-") && word == strings.ToLower(word) && len(verb) < 2 {

@@ -1,0 +1,107 @@
+package commands
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
+)
+
+func (a *app) cancelCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name: "cancel", Args: "NAME... | --all",
+		Short: "delete jobs",
+		Long: `Asks for confirmation: y for named jobs, the number of jobs for --all. Without a terminal
+to ask on it exits with 8 unless --yes is given; the time you take to answer does not
+count toward --timeout. If one of several named jobs does not exist, none is canceled. A
+run in progress is told to stop.`,
+		Examples: `swctl cancel nightly
+swctl cancel nightly weekly --yes --ignore-missing
+swctl cancel --all --server-type billing`,
+		Flags: []cmdline.Flag{
+			{Name: "all", Usage: "cancel every job of the server type"},
+			yesFlag(),
+			{Name: "ignore-missing", Usage: "ignore jobs that do not exist"},
+		},
+		Run: a.run(cancel),
+	}
+}
+
+// cancellation is one run of cancel.
+type cancellation struct {
+	*call
+	all, ignoreMissing bool
+	victims            []admin.JobStatus
+	done               []admin.JobStatus // as they were
+}
+
+func cancel(ctx context.Context, c *call) error {
+	if err := c.wholeJobs(c.Args...); err != nil {
+		return err
+	}
+	n := &cancellation{call: c, all: c.Flags.Bool("all"), ignoreMissing: c.Flags.Bool("ignore-missing")}
+	switch {
+	case n.all && len(c.Args) > 0:
+		return cmdline.Usage("cancel: --all and names are mutually exclusive").Try("one of the two")
+	case !n.all && len(c.Args) == 0:
+		return cmdline.Usage("cancel needs the name of a job").Try("swctl cancel NAME..., or --all")
+	}
+	return c.confirmed(ctx, n.look, n.act)
+}
+
+// look reads the jobs to cancel, and puts the question: the more is at stake, the harder.
+func (c *cancellation) look(ctx context.Context, client group.Client) (q cmdline.Question, err error) {
+	if c.all {
+		c.victims, err = client.List(ctx)
+	} else {
+		c.victims, err = c.named(ctx, client, "canceled", c.ignoreMissing)
+	}
+	if err != nil || len(c.victims) == 0 {
+		return q, err
+	}
+	of := plain.Printable(fmt.Sprintf("of %s at %s", c.ServerType, c.ZK))
+	var table bytes.Buffer
+	if len(c.victims) > 1 || c.all {
+		render.Page{Out: &table, Now: c.Now()}.Jobs(c.victims, "  ")
+	}
+	q = cmdline.Question{Nothing: "nothing was canceled"}
+	switch {
+	case c.all:
+		q.Text = fmt.Sprintf("%stype %d to cancel all jobs %s: ", &table, len(c.victims), of)
+		q.Answers = []string{strconv.Itoa(len(c.victims))}
+	case len(c.victims) > 1:
+		q.Text = fmt.Sprintf("%scancel these %d jobs %s? [y/N] ", &table, len(c.victims), of)
+	default:
+		q.Text = fmt.Sprintf("cancel %s %s? [y/N] ", render.Named(c.victims[0], ""), of)
+	}
+	return q, nil
+}
+
+// act cancels the jobs and reports those that are gone, also when it fails halfway.
+func (c *cancellation) act(ctx context.Context, client group.Client) error {
+	err := each(c.victims, func(victim admin.JobStatus) error {
+		was, err := client.Cancel(ctx, victim.Name)
+		switch {
+		case errors.Is(err, admin.ErrNotFound) && (c.all || c.ignoreMissing):
+			c.Sayf("%s: %v any more, ignored", victim.Name, admin.ErrNotFound)
+			return nil
+		case err == nil:
+			c.done = append(c.done, was)
+		}
+		return err
+	})
+	return errors.Join(err, c.put(api.List("JobList", c.done), func(p render.Page) {
+		p.Canceled(c.done)
+		if len(c.done) == 0 {
+			c.Notef("nothing was canceled")
+		}
+	}))
+}

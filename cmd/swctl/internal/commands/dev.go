@@ -1,0 +1,103 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"syscall"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// defaultDevPort is ZooKeeper's own.
+const defaultDevPort = 2181
+
+const maxPort = 65535
+
+func (a *app) devCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name:  "dev",
+		Short: "run a ZooKeeper server for development, in memory, until interrupted",
+		Long: `For trying an application without a Java server, on this machine only. It is a single
+server that keeps everything in memory and forgets it at exit: NEVER FOR PRODUCTION. The
+other commands find it without --zk if it uses the default port.`,
+		Examples: `swctl dev
+swctl dev --port 0 -o json`,
+		Flags: []cmdline.Flag{
+			{Name: "port", Usage: "`NUMBER` port on 127.0.0.1, 0 for any that is free (default 2181)"},
+		},
+		Run: a.run(dev),
+	}
+}
+
+func dev(ctx context.Context, c *call) error {
+	if len(c.Args) > 0 {
+		return cmdline.Usage("dev takes no arguments").Try("swctl dev")
+	}
+	port, err := c.Number("port", defaultDevPort, 0, maxPort)
+	if err != nil {
+		return err
+	}
+	return c.serveAt(ctx, port, c.putServing)
+}
+
+// serveAt runs the server until ctx ends.
+func (c *call) serveAt(ctx context.Context, port int, ready func(addr string) error) error {
+	serves := false
+	err := c.serve(ctx, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), func(addr string) error {
+		serves = true
+		return ready(addr)
+	})
+	if err == nil || cmdline.HintOf(err) != "" {
+		return err
+	}
+	err = fmt.Errorf("dev: %w", err)
+	if serves {
+		return err // not the port's fault
+	}
+	return cmdline.WithHint(err, "swctl dev --port 0 takes any port that is free")
+}
+
+// devServer is what a DevServer document has.
+type devServer struct {
+	ZK string `json:"zk"` // connect string
+}
+
+// putServing prints the server's address at once, because the command keeps running.
+func (c *call) putServing(addr string) error {
+	if c.JSON {
+		if err := c.PutJSON(api.New("DevServer", devServer{addr})); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(&c.Out, "ZooKeeper  %s  in memory, for development, NEVER FOR PRODUCTION\n", addr)
+		fmt.Fprintf(&c.Out, "\n  export SWCTL_ZK=%s\n\n", addr)
+		fmt.Fprintln(&c.Out, "It forgets everything at exit; press Ctrl-C to stop it.")
+	}
+	return c.Flush()
+}
+
+// serveDev runs the server until ctx ends, which is how one is stopped.
+func serveDev(ctx context.Context, listen string, ready func(addr string) error) error {
+	const keepLog = -1 // nobody asks it for its transactions
+	server, err := zkdev.New(zkdev.Config{Listen: listen, KeepLog: keepLog})
+	if err != nil {
+		return err
+	}
+	switch err := server.Start(); {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return cmdline.Usage("%w", err)
+	case err != nil:
+		return err
+	}
+	defer server.Stop()
+	if err := ready(server.Addr()); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}

@@ -1,0 +1,69 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+)
+
+// A signal decides the exit code, whatever failed because of it, and what was
+// done before it is still told.
+func TestSignal(t *testing.T) {
+	t.Parallel()
+	ended := make(chan struct{})
+	t.Cleanup(func() { close(ended) })
+	for signal, want := range map[os.Signal]cmdline.ExitCode{os.Interrupt: cmdline.ExitInterrupted, syscall.SIGTERM: cmdline.ExitTerminated} {
+		for line, says := range map[string]string{
+			"list":                  "ed: context canceled",
+			"submit weekly @weekly": "ed",
+			"cancel nightly":        "ed",
+		} {
+			h := newHarness(t)
+			h.Interactive = true
+			h.fake.block["List"] = true
+			ctx, cancel := context.WithCancelCause(context.Background())
+			switch {
+			case strings.HasPrefix(line, "cancel"):
+				h.Stdin = readerFunc(func([]byte) (int, error) { cancel(&cmdline.SignalError{Signal: signal}); <-ended; return 0, io.EOF })
+			case strings.HasPrefix(line, "submit"):
+				h.fake.adopter = ""
+				h.fake.onAwait = func() { cancel(&cmdline.SignalError{Signal: signal}) }
+			default:
+				cancel(&cmdline.SignalError{Signal: signal})
+			}
+			code := h.Run(ctx, strings.Fields(line))
+			if code != want || !strings.Contains(h.errs.String(), says) {
+				t.Errorf("%s: exit %d, stderr %q", line, code, h.errs.String())
+			}
+			if strings.HasPrefix(line, "submit") != strings.HasPrefix(h.out.String(), "created weekly v0  owner none yet") {
+				t.Errorf("%s: stdout %q", line, h.out.String())
+			}
+		}
+	}
+}
+
+// Output that cannot be written is an error.
+func TestOutputFails(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{"list", "help", "version", "list -h"} {
+		h := newHarness(t)
+		h.Stdout = writerFunc(func([]byte) (int, error) { return 0, errors.New("no space left on device") })
+		if code := h.exec(strings.Fields(line)...); code != cmdline.ExitOutput || !strings.Contains(h.errs.String(), "write output: no space left") {
+			t.Errorf("%s: exit %d, stderr %q", line, code, h.errs.String())
+		}
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

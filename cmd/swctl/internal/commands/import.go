@@ -1,0 +1,222 @@
+package commands
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/imports"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+const (
+	flagSystem    = "system"
+	flagTo        = "to"
+	flagNamespace = "namespace"
+
+	formatCrontab = "crontab"
+	formatQuartz  = "quartz"
+	formatElastic = "elasticjob"
+)
+
+func (a *app) importCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name: "import", Args: "crontab FILE | quartz FILE | elasticjob",
+		Short: "make job files of another scheduler's jobs",
+		Long: `Prints the jobs as JSON, or writes them to a file or a directory, and lists on stderr what
+does not translate: the job, the field, the reason, and what to do. Nothing is submitted:
+read the jobs, then swctl submit --file. With exit code 0 everything was translated; with 1
+something was not, and the jobs that were made are there nevertheless. FILE - is stdin.
+
+Lines of a crontab become jobs of the handler "command", which is that of jobs.Command. Triggers
+of Quartz's XML (job_scheduling_data_2_0) become jobs of a handler with the name of their class. With elasticjob the configurations are
+read from the ZooKeeper of --zk, below the namespace of the registry center: YAML of 3.x, JSON
+of 2.x.`,
+		Examples: `swctl import crontab /var/spool/cron/crontabs/www --tz Europe/Berlin --to jobs.json
+swctl import crontab /etc/crontab --system --tz Europe/Berlin --to jobs/
+swctl import quartz quartz_jobs.xml --tz Europe/Berlin --to jobs.json
+swctl import elasticjob --namespace jobs-prod --zk zk1:2181 --tz Asia/Shanghai --to jobs/
+crontab -l | swctl import crontab - --tz UTC -o json | jq .remarks`,
+		Flags: []cmdline.Flag{
+			{Name: fields.FlagTZ, Usage: "`ZONE` time zone of schedules that name no zone: that of the old scheduler's machine"},
+			{Name: flagTo, Usage: "`PATH` a new file for the list of jobs, or a directory for a file for each job (default stdout)"},
+			{Name: flagSystem, Usage: "lines of the crontab name a user, as in /etc/crontab and /etc/cron.d"},
+			{Name: flagNamespace, Usage: "`NAME` namespace of ElasticJob's registry center, the node below which its jobs are"},
+		},
+		Run: a.run(importJobs),
+	}
+}
+
+func importJobs(ctx context.Context, c *call) error {
+	r, err := c.imported(ctx)
+	if err != nil {
+		return err
+	}
+	wrote, err := c.writeJobs(r.Jobs)
+	if err != nil {
+		return err
+	}
+	document := api.New("Import", struct {
+		Jobs    []job.Job        `json:"jobs"`
+		Remarks []imports.Remark `json:"remarks"`
+		Files   []string         `json:"files,omitempty"`
+	}{append([]job.Job{}, r.Jobs...), append([]imports.Remark{}, r.Remarks...), wrote})
+	switch {
+	case c.JSON:
+		err = c.PutJSON(document)
+	case len(wrote) == 0:
+		err = plain.JSON(&c.Out, "  ", append([]job.Job{}, r.Jobs...))
+	default:
+		fmt.Fprintf(&c.Out, "wrote %s to %s\n", render.Count(len(r.Jobs)), plain.OneLine(c.Flags.String(flagTo)))
+	}
+	for _, remark := range r.Remarks {
+		c.remark(remark)
+	}
+	if n := r.Lost(); n > 0 {
+		err = errors.Join(err, lossError{n})
+	}
+	return err
+}
+
+// lossError says that not everything was translated.
+type lossError struct{ n int }
+
+func (e lossError) Error() string {
+	return fmt.Sprintf("import: remarks about what is not translated: %d", e.n)
+}
+
+// ExitCode is that of a result that is negative.
+func (lossError) ExitCode() int { return int(cmdline.ExitNo) }
+
+// noNamespaceError says that nothing is where the jobs should be.
+type noNamespaceError string
+
+func (e noNamespaceError) Error() string {
+	return "import: there is no namespace " + plain.Quoted(string(e)) + " in ZooKeeper"
+}
+
+// ExitCode is that of what does not exist.
+func (noNamespaceError) ExitCode() int { return int(cmdline.ExitNotFound) }
+
+// remark prints one to stderr, for people: documents have them.
+func (c *call) remark(r imports.Remark) {
+	kind := "note"
+	if r.Lost {
+		kind = "not translated"
+	}
+	var of []string
+	for _, part := range []string{r.Job, r.Field} {
+		if part != "" {
+			of = append(of, part)
+		}
+	}
+	text := fmt.Sprintf("%s: %s: %s", kind, strings.Join(of, ", "), r.Text)
+	if r.Do != "" {
+		text += "; try: " + r.Do
+	}
+	c.say(text)
+}
+
+// imported reads the source that the line names.
+func (c *call) imported(ctx context.Context) (imports.Result, error) {
+	opts := imports.Options{Zone: c.Flags.String(fields.FlagTZ), Now: c.Now()}
+	if _, err := (job.Job{TimeZone: opts.Zone}).Location(); err != nil {
+		return imports.Result{}, fields.Refused(err)
+	}
+	system, elastic := c.Flags.Bool(flagSystem), len(c.Args) > 0 && c.Args[0] == formatElastic
+	switch {
+	case elastic != c.Flags.IsSet(flagNamespace) || elastic && len(c.Args) > 1:
+		return imports.Result{}, cmdline.Usage("import: elasticjob and --%s NAME go together, without a file", flagNamespace).
+			Try("swctl import elasticjob --namespace NAME")
+	case system && (len(c.Args) == 0 || c.Args[0] != formatCrontab):
+		return imports.Result{}, cmdline.Usage("import: --%s is for crontabs", flagSystem).Try("leave it out")
+	case elastic:
+		return c.importElastic(ctx, opts)
+	case len(c.Args) != 2 || c.Args[0] != formatCrontab && c.Args[0] != formatQuartz:
+		return imports.Result{}, cmdline.Usage("import needs a format and a file").Try("swctl import crontab FILE; swctl import quartz FILE; swctl import elasticjob --namespace NAME")
+	}
+	text, err := c.readInput(c.Args[1])
+	switch {
+	case err != nil:
+		return imports.Result{}, err
+	case c.Args[0] == formatQuartz:
+		return imports.Quartz(text, opts), nil
+	default:
+		return imports.Crontab(text, system, opts), nil
+	}
+}
+
+// importElastic reads ElasticJob's configurations, and changes nothing.
+func (c *call) importElastic(ctx context.Context, opts imports.Options) (r imports.Result, err error) {
+	namespace := c.Flags.String(flagNamespace)
+	set := c.Settings
+	set.ServerType = cmp.Or(set.ServerType, formatElastic) // a connection has one; nothing of it is read
+	quiet := func(int) {}
+	err = group.Read(ctx, set, c.dial, c.say, quiet, func(ctx context.Context, client group.Client) error {
+		found, err := client.Foreign(ctx, namespace, "config")
+		invalid := new(admin.InvalidError)
+		switch {
+		case errors.Is(err, admin.ErrNotFound):
+			return cmdline.WithHint(noNamespaceError(namespace), "the namespace of ElasticJob's registry center, and --zk with its servers and no chroot")
+		case errors.As(err, &invalid):
+			return cmdline.Usage("--%s %q: %w", flagNamespace, namespace, invalid.Err)
+		case err != nil:
+			return err
+		}
+		var nodes []imports.ElasticNode
+		for _, node := range found {
+			nodes = append(nodes, imports.ElasticNode{Name: node.Name, Class: node.Data, Config: node.Below, Found: node.Found})
+		}
+		r = imports.ElasticJob(nodes, opts)
+		return nil
+	})
+	return r, err
+}
+
+// writeJobs writes the jobs where --to says, and overwrites nothing.
+func (c *call) writeJobs(jobs []job.Job) (wrote []string, err error) {
+	to := c.Flags.String(flagTo)
+	if to == "" {
+		return nil, nil
+	}
+	info, err := os.Stat(to)
+	if !strings.HasSuffix(to, "/") && (err != nil || !info.IsDir()) {
+		return []string{to}, c.writeNew(to, jobs)
+	}
+	if err := os.MkdirAll(to, 0o755); err != nil { //nolint:gosec // others may read jobs
+		return nil, cmdline.Usage("--%s %s: %w", flagTo, to, err)
+	}
+	for _, j := range jobs {
+		path := filepath.Join(to, j.Name+".json") // names have no /
+		if err := c.writeNew(path, j); err != nil {
+			return wrote, err
+		}
+		wrote = append(wrote, path)
+	}
+	return wrote, nil
+}
+
+func (c *call) writeNew(path string, document any) error {
+	var text bytes.Buffer
+	if err := plain.JSON(&text, "  ", document); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644) //nolint:gosec // others may read jobs
+	if err != nil {
+		return cmdline.Usage("--%s: %w", flagTo, err).Try("a path where nothing is: no file is overwritten")
+	}
+	_, err = file.Write(text.Bytes())
+	return errors.Join(err, file.Close())
+}

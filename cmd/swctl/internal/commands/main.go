@@ -1,0 +1,73 @@
+// Package commands is swctl, in whichever binary: what that links beside it are the stores of run logs that it knows.
+//
+// Each command is a file here, and a line in commands. It says what its flags are, what it asks
+// of the group, and what it prints; the rest is in rooms, of which each knows only those before
+// it, all below cmd/swctl:
+//
+//   - internal/output: tables,
+//   - internal/cmdline: reading the line, asking a person, errors and exit codes,
+//   - internal/fields: the fields of a job as flags and lines,
+//   - internal/group: connecting, --timeout, hints; package admin does the work,
+//   - internal/render: printing for people, with the sentences of package admin/words and the safe text of
+//     admin/plain; package admin/api is for programs,
+//   - internal/imports: jobs from what other schedulers keep, for swctl import,
+//   - internal/supervise: the parent of a process, for swctl guard.
+package commands
+
+import (
+	"context"
+	"os"
+	"os/user"
+	"runtime/debug"
+	"time"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
+	"github.com/swjobs/singleworker/singleworker/txnaudit"
+)
+
+// Main runs the command line of the process, and exits.
+func Main() {
+	ctx, stop := cmdline.UntilSignal(context.Background())
+	a := &app{dial: group.Dial, whoami: whoami, build: debug.ReadBuildInfo, serve: serveDev, audit: txnaudit.Run}
+	line := &cmdline.App{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Now: time.Now,
+		Interactive: cmdline.IsTerminal(os.Stdin) && cmdline.IsTerminal(os.Stderr),
+		Commands:    a.commands(),
+	}
+	code := line.Run(ctx, os.Args[1:])
+	stop()
+	os.Exit(int(code))
+}
+
+// commands are swctl's commands in the order of its help.
+func (a *app) commands() []*cmdline.Command {
+	return []*cmdline.Command{
+		a.submitCommand(), a.importCommand(), a.setCommand(), a.cancelCommand(), a.clearCommand(), a.listCommand(), a.showCommand(), a.nextCommand(),
+		a.historyCommand(), a.whyCommand(), a.watchCommand(), a.uiCommand(), a.triggerCommand(), a.stopRunCommand(),
+		a.requestsCommand(), a.cancelRequestsCommand(), a.pauseCommand(), a.resumeCommand(), a.repairCommand(),
+		a.auditCommand(), a.instancesCommand(), a.showInstanceCommand(), a.drainCommand(), a.disableCommand(), a.enableCommand(),
+		a.guardCommand(), a.devCommand(), a.versionCommand(),
+	}
+}
+
+// app is what commands touch of the outside world beside their line.
+type app struct {
+	dial   group.Dialer
+	whoami func() string // who asks, for the records
+	build  func() (*debug.BuildInfo, bool)
+	serve  func(ctx context.Context, listen string, ready func(addr string) error) error // see serveDev
+	audit  func(context.Context, txnaudit.Options) (txnaudit.Report, error)
+}
+
+// whoami is user@host, as far as the system knows.
+func whoami() string {
+	name, host := "unknown", "unknown"
+	if current, err := user.Current(); err == nil {
+		name = current.Username
+	}
+	if this, err := os.Hostname(); err == nil {
+		host = this
+	}
+	return name + "@" + host
+}

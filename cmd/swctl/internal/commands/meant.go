@@ -1,0 +1,90 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
+)
+
+// meant adds to an error about a job that does not exist what was probably meant: another name, or
+// another server type. Reading them is a courtesy: what fails here is not reported.
+func (c *call) meant(ctx context.Context, client group.Client, err error) error {
+	if !errors.Is(err, admin.ErrNotFound) || cmdline.HintOf(err) != "" {
+		return err
+	}
+	if hint := c.unknownServerType(ctx, client); hint != "" {
+		return cmdline.WithHint(err, "%s", hint)
+	}
+	names, failed := client.Names(ctx)
+	for _, arg := range c.Args {
+		arg = jobOf(arg)
+		if near := cmdline.Nearest(arg, names); failed == nil && near != "" && !slices.Contains(names, arg) {
+			return cmdline.WithHint(err, "%s, if you mean that; swctl list shows all jobs", plain.Quoted(near))
+		}
+	}
+	return err
+}
+
+// unknownServerType is a hint if no instance has ever joined the server type; empty if one has, or if
+// that cannot be found out.
+func (c *call) unknownServerType(ctx context.Context, client group.Client) string {
+	known, err := client.ServerTypes(ctx)
+	if err != nil || slices.Contains(known, c.ServerType) {
+		return ""
+	}
+	hint := fmt.Sprintf("--%s: no instance of %s has ever run at %s", cmdline.FlagServerType, c.ServerType, c.ZK)
+	const most = 5
+	switch near := cmdline.Nearest(c.ServerType, known); {
+	case near != "":
+		hint += "; do you mean " + near + "?"
+	case len(known) == 0:
+		hint += ", nor of any other server type: is the chroot right?"
+	case len(known) <= most:
+		hint += "; those of " + strings.Join(known, ", ") + " have"
+	}
+	return hint
+}
+
+// empty refuses a server type without jobs and instances if there is no such server type.
+func (c *call) empty(ctx context.Context, client group.Client) error {
+	if hint := c.unknownServerType(ctx, client); hint != "" {
+		return cmdline.WithHint(noServerTypeError(c.ServerType), "%s", hint)
+	}
+	return nil
+}
+
+// noServerTypeError refuses a server type that does not exist.
+type noServerTypeError string
+
+func (e noServerTypeError) Error() string { return "no such server type: " + string(e) }
+
+// ExitCode is that of a job that does not exist.
+func (noServerTypeError) ExitCode() int { return int(cmdline.ExitNotFound) }
+
+// handlerMeant remarks that another job's handler has nearly the name that nobody has registered.
+func (c *call) handlerMeant(ctx context.Context, client group.Client, status admin.JobStatus) {
+	if status.Reason.Code != reason.NoHandler {
+		return
+	}
+	all, err := client.List(ctx)
+	if err != nil {
+		return
+	}
+	var handlers []string
+	for _, other := range all {
+		if len(other.Registered) > 0 && other.Job.HandlerName() != status.Reason.Handler {
+			handlers = append(handlers, other.Job.HandlerName())
+		}
+	}
+	if near := cmdline.Nearest(status.Reason.Handler, handlers); near != "" {
+		c.Notef("do you mean handler %s? swctl set %s --handler %s", near, plain.Quoted(status.Name), plain.Quoted(near))
+	}
+}

@@ -1,0 +1,133 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/admin/words"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+const (
+	flagFor    = "for"
+	flagUntil  = "until"
+	flagMissed = "missed"
+)
+
+func (a *app) pauseCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name: "pause", Args: "NAME...",
+		Short: "suspend a job, for a while or until resumed",
+		Long: `Ticks during the pause are recorded as skipped, unless --missed, here or of swctl resume,
+says otherwise. A run in progress is not stopped (see swctl stop-run), and swctl trigger
+still works. Pausing a paused job replaces the duration, name and reason. If one of
+several jobs does not exist, none is paused.`,
+		Examples: `swctl pause nightly --for 24h --reason 'db migration'
+swctl pause nightly weekly --until '2026-12-24 18:00' --missed once
+swctl list -o json | jq -r '.items[] | select(.paused) | .name'`,
+		Flags: append([]cmdline.Flag{
+			{Name: flagFor, Usage: "`DURATION` how long, such as 90m or 24h (default: until it is resumed)"},
+			{Name: flagUntil, Usage: "`TIME` until when: 15:04, 2006-01-02 15:04 in the job's time zone, or RFC 3339"},
+			{Name: flagMissed, Usage: "`POLICY` for the ticks in between when the time is over: skip, once or all (default skip)"},
+		}, whoFlags(inRecords)...),
+		Run: a.run(pause),
+	}
+}
+
+func (a *app) resumeCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name: "resume", Args: "NAME...",
+		Short: "end the pause of a job",
+		Long: `--missed says what to do with the ticks during the pause: run none of them (skip), the
+latest (once), or each in order (all, at most 100). Resuming a job that is not paused is
+not an error.`,
+		Examples: `swctl resume nightly
+swctl resume nightly weekly --missed once`,
+		Flags: []cmdline.Flag{
+			{Name: flagMissed, Usage: "`POLICY` for the ticks in between: skip, once or all (default skip)"},
+		},
+		Run: a.run(resume),
+	}
+}
+
+func pause(ctx context.Context, c *call) error {
+	by, reason := c.who()
+	length, until, err := c.pauseLength()
+	if err != nil {
+		return err
+	}
+	opts := admin.PauseOptions{By: by, Reason: reason, Missed: job.MisfirePolicy(c.Flags.String(flagMissed))}
+	if length > 0 {
+		opts.For = length
+	}
+	return c.eachNamed(ctx, "paused", func(ctx context.Context, client group.Client, status admin.JobStatus) (admin.PauseResult, error) {
+		if until.Given() {
+			var err error
+			if opts.Until, err = until.In(words.Zone(status.Job), c.Now()); err != nil {
+				return admin.PauseResult{}, err
+			}
+		}
+		return client.Pause(ctx, status.Name, opts)
+	})
+}
+
+// pauseLength reads --for and --until.
+func (c *call) pauseLength() (length time.Duration, until cmdline.ClockTime, err error) {
+	switch {
+	case c.Flags.IsSet(flagFor) && c.Flags.IsSet(flagUntil):
+		return 0, until, cmdline.Usage("pause: --%s and --%s are mutually exclusive", flagFor, flagUntil).Try("one of the two")
+	case c.Flags.IsSet(flagFor):
+		text := c.Flags.String(flagFor)
+		if length, err = time.ParseDuration(text); err != nil || length <= 0 {
+			return 0, until, cmdline.Usage("--%s %q: want a duration such as 90m or 24h", flagFor, text)
+		}
+	default:
+		until, err = c.ClockTime(flagUntil)
+	}
+	return length, until, err
+}
+
+func resume(ctx context.Context, c *call) error {
+	opts := admin.ResumeOptions{Missed: job.MisfirePolicy(c.Flags.String(flagMissed))}
+	return c.eachNamed(ctx, "resumed", func(ctx context.Context, client group.Client, status admin.JobStatus) (admin.PauseResult, error) {
+		return client.Resume(ctx, status.Name, opts)
+	})
+}
+
+// eachNamed pauses or resumes the named jobs, all of which must exist, and reports what was done
+// also when it fails halfway.
+func (c *call) eachNamed(ctx context.Context, done string,
+	do func(context.Context, group.Client, admin.JobStatus) (admin.PauseResult, error),
+) error {
+	if err := c.wholeJobs(c.Args...); err != nil {
+		return err
+	}
+	if len(c.Args) == 0 {
+		return cmdline.Usage("%s needs the name of a job", c.Command).Try("swctl %s NAME...", c.Command)
+	}
+	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
+		jobs, err := c.named(ctx, client, done, false)
+		if err != nil {
+			return err
+		}
+		var results []api.Paused
+		err = each(jobs, func(status admin.JobStatus) error {
+			result, err := do(ctx, client, status)
+			if err != nil {
+				return err
+			}
+			if now, err := client.Get(ctx, status.Name); err == nil { // otherwise as it was before
+				status = now
+			}
+			results = append(results, api.Paused{PauseResult: result, Job: status})
+			return nil
+		})
+		return errors.Join(err, c.put(api.List("PauseResultList", results), func(p render.Page) { p.Paused(results) }))
+	})
+}

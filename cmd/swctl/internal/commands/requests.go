@@ -1,0 +1,83 @@
+package commands
+
+import (
+	"context"
+	"errors"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
+)
+
+func (a *app) requestsCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name: "requests", Args: "NAME",
+		Short: "list pending requests of a job",
+		Long: `Manual runs (swctl trigger) that have not ended, and requests to stop a run. A manual run
+that has not started has no RUN; swctl requests cancel cancels it. One that has started is
+stopped by swctl stop-run.`,
+		Examples: `swctl requests nightly
+swctl requests import -o json | jq -r '.items[] | select(.run_id == null) | .id'
+swctl requests cancel nightly`,
+		Run: a.run(requests),
+	}
+}
+
+func (a *app) cancelRequestsCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name: "requests cancel", Args: "NAME [REQUEST]",
+		Short: "cancel manual runs that have not started",
+		Long: `Cancels all manual runs of the job, or of its shards, that have not started, or the one
+with that ID. A run that has started continues; swctl stop-run stops it.`,
+		Examples: `swctl requests cancel nightly
+swctl requests cancel nightly 0198c600-6f9a-7a01-a6ab-44bb3f1f0a11`,
+		Run: a.run(cancelRequests),
+	}
+}
+
+func requests(ctx context.Context, c *call) error {
+	if len(c.Args) > 1 && cmdline.Nearest(c.Args[0], []string{"cancel"}) != "" {
+		return cmdline.Usage("requests needs the name of one job").Try("swctl requests cancel NAME")
+	}
+	name, err := c.name()
+	if err != nil {
+		return err
+	}
+	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
+		list, err := client.Requests(ctx, name)
+		if err != nil {
+			return err
+		}
+		return c.put(api.List("RequestList", list), func(p render.Page) {
+			p.Requests(list)
+			if len(list) == 0 {
+				c.Notef("no pending requests for %s", plain.Quoted(name))
+			}
+		})
+	})
+}
+
+func cancelRequests(ctx context.Context, c *call) error {
+	name, id, err := c.nameAndID("request", "requests")
+	if err != nil {
+		return err
+	}
+	which := "manual run"
+	if id != "" {
+		which = "request " + id
+	}
+	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
+		list, err := client.CancelRequests(ctx, name, id)
+		if err != nil && len(list) == 0 {
+			return err
+		}
+		return errors.Join(err, c.put(api.List("CanceledRequestList", list), func(p render.Page) {
+			p.Requests(list)
+			if len(list) == 0 {
+				c.Notef("no pending %s of %s; swctl requests shows what has started", which, plain.Quoted(name))
+			}
+		}))
+	})
+}

@@ -1,0 +1,166 @@
+package commands
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/admin/words"
+	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+const (
+	flagDryRun = "dry-run"
+	flagPaused = "paused"
+)
+
+// ownerWait is how long submit waits at most until an instance adopts the job.
+const ownerWait = 2 * time.Second
+
+func (a *app) submitCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name: "submit", Args: "NAME SCHEDULE | --file FILE",
+		Short: "create a job, or change it with --replace",
+		Long: `Returns when ZooKeeper has accepted the job, and prints which instance has adopted it
+(waiting up to 2 s for that) and when it runs next. Submitting an identical job again
+changes nothing; one that exists and differs is refused with exit code 4 unless --replace
+is given. Quote the schedule, or the shell expands it.
+
+With --shards each tick runs N times at once, as shards 0 to N-1, on whichever instances
+own them; the handler gets the number of its shard, the number of shards, and the
+--shard-param of its shard.
+
+With --everywhere each tick runs once on every live instance that may run the job, and is claimed
+and recorded there. It counts in no share. That cannot be changed later.
+
+With --file the jobs come from a file: one, or a list, in the JSON that swctl import writes and
+that swctl list -o json has as "spec". All are checked before the first is submitted; the first
+that is refused ends the command, and the same file can be submitted again. It does not wait
+for owners; a thousand jobs take seconds, so give many a longer --timeout.`,
+		Examples: `swctl submit nightly '0 3 * * *' --tz Europe/Berlin --handler report
+swctl submit heartbeat '@every 90s' --arg url=http://10.0.0.7/ --arg tries=3
+swctl submit import @hourly --run-timeout 10m --retries 3 --backoff 30s --args-json @import.json
+swctl submit sync @hourly --shards 3 --shard-param 0=Beijing --shard-param 1=Shanghai
+swctl submit flush-cache '@every 5m' --everywhere
+swctl submit cleanup @manually --arg days=30    # runs when swctl trigger says so
+swctl submit consumer @always --backoff 5s
+swctl submit report '0 6 * * 1' --paused
+swctl submit dump @daily --require zone=a --instance app-1 --instance app-2
+swctl submit nightly '30 3 * * *' --tz Europe/Berlin --handler report --replace --dry-run
+swctl submit --file jobs.json --dry-run`,
+		Flags: append(fields.Flags(false),
+			cmdline.Flag{Name: flagFile, Usage: "`FILE` with jobs as JSON, one or a list; - is stdin"},
+			cmdline.Flag{Name: "replace", Usage: "change the job if it exists and differs"},
+			cmdline.Flag{Name: flagPaused, Usage: "paused from the beginning, until swctl resume; a job that exists and is not paused differs"},
+			cmdline.Flag{Name: flagDryRun, Usage: "check and tell what would be done, change nothing"},
+		),
+		Run: a.run(submit),
+	}
+}
+
+func submit(ctx context.Context, c *call) error {
+	opts := admin.SubmitOptions{Replace: c.Flags.Bool("replace"), DryRun: c.Flags.Bool(flagDryRun)}
+	if c.Flags.Bool(flagPaused) {
+		opts.Pause = &admin.PauseOptions{By: c.whoami()}
+	}
+	if c.Flags.IsSet(flagFile) {
+		return submitFile(ctx, c, opts)
+	}
+	j, err := c.jobToSubmit()
+	if err != nil {
+		return err
+	}
+	if err := fields.Check(j, c.Now()); err != nil {
+		return fmt.Errorf("submit %s: %w", j.Name, err)
+	}
+	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
+		done, err := client.Submit(ctx, j, opts)
+		if errors.Is(err, admin.ErrExists) {
+			return cmdline.WithHint(err, "swctl show %s to see it, --replace to change it", plain.Quoted(j.Name))
+		}
+		if err != nil {
+			return err
+		}
+		var status admin.JobStatus
+		var owner string
+		if !opts.DryRun {
+			status, owner = awaitOwner(ctx, client, j.Name)
+			c.handlerMeant(ctx, client, status)
+		}
+		if err := c.putChange("SubmitResult", done, opts.DryRun, status, owner); err != nil {
+			return err
+		}
+		return cmdline.SignalOf(ctx) // the job is accepted, but who stopped us shall hear of it
+	})
+}
+
+// jobToSubmit reads the command line.
+func (c *call) jobToSubmit() (job.Job, error) {
+	change, _, err := fields.Changes(c.Call)
+	switch {
+	case err != nil:
+		return job.Job{}, err
+	case len(c.Args) < 2:
+		return job.Job{}, cmdline.Usage("submit needs a name and a schedule").Try("swctl submit nightly '0 3 * * *'")
+	case len(c.Args) > 2:
+		return job.Job{}, tooManyParts(c.Args[0], c.Args[1:])
+	}
+	j := job.Job{Name: c.Args[0], Schedule: c.Args[1]}
+	change(&j)
+	return j, nil
+}
+
+// tooManyParts refuses a schedule that the shell took apart. If the parts make
+// a schedule, the shell has not put file names in for a *, and they can be
+// shown quoted.
+func tooManyParts(name string, parts []string) error {
+	text := strings.Join(parts, " ")
+	err := cmdline.Usage("submit %s: the schedule came in %d parts", name, len(parts))
+	if _, bad := cronexpr.Parse(text, nil); bad != nil {
+		text = "0 3 * * *"
+	}
+	return err.Try("quote the schedule: swctl submit %s '%s'", plain.Quoted(name), text)
+}
+
+// awaitOwner gives the instances a moment to adopt the job, and says who owns it.
+// The job is accepted by now, so nothing that happens here is a failure.
+func awaitOwner(ctx context.Context, client group.Client, name string) (admin.JobStatus, string) {
+	waiting, cancel := context.WithTimeout(ctx, ownerWait)
+	defer cancel()
+	status, err := client.AwaitOwner(waiting, name)
+	if errors.Is(err, context.DeadlineExceeded) {
+		status, err = client.Get(ctx, name)
+	}
+	owned := func(job admin.JobStatus) bool { return job.State == admin.StateOwned }
+	switch {
+	case err != nil:
+		return status, "unknown: " + plain.OneLine(err.Error())
+	case owned(status) || slices.ContainsFunc(status.Slots, owned):
+		return status, words.Owner(status)
+	} // one that is gone may still be recorded as its owner
+	return status, "none yet: " + cmp.Or(plain.OneLine(status.Reason.String()), "no instance took it so far")
+}
+
+// putChange prints what submit or set did. Status is how the job is afterwards; zero if that is
+// not known.
+func (c *call) putChange(kind string, done admin.Change, dryRun bool, status admin.JobStatus, owner string) error {
+	if status.Name == "" {
+		status = admin.JobStatus{Name: done.Job.Name, State: admin.StateUnowned}
+	}
+	// As they were written: somebody else may have changed the job since.
+	status.Job, status.NextRun, status.Version = done.Job, done.NextRun, done.Version
+	change := api.Change{Outcome: done.Outcome, DryRun: dryRun, Job: status, Before: done.Before}
+	return c.put(api.New(kind, change), func(p render.Page) { p.Changed(change, owner) })
+}

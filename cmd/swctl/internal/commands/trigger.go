@@ -1,0 +1,164 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/admin/words"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+func (a *app) triggerCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name: "trigger", Args: "NAME",
+		Short: "run a job once, now, in addition to its schedule",
+		Long: `The instance that owns the job runs it, even if the job is paused, and after the run in
+progress, if there is one. Returns when ZooKeeper has accepted the request, which stays
+pending until it is done; if no instance can run the job, exits with 4. With --wait it
+returns when the run has ended, and exits with 1 if it did not succeed: a manual run is
+not retried whatever --retries says, but it is rerun if it was interrupted. --wait also
+waits for an instance that can run the job. On timeout the command exits with 7; the
+request stays pending: see swctl requests.
+
+For a job with shards all shards run, each once, with the same arguments, and --wait waits
+for all of them; or all are refused. NAME[3] runs shard 3 only. A job that
+runs on every instance runs on all that live, or, as NAME/ID, on one.`,
+		Examples: `swctl trigger nightly
+swctl trigger 'import[3]' --wait
+swctl trigger flush-cache/app-1 --wait    # a job that runs on every instance, on one
+swctl trigger nightly --wait --timeout 10m --arg day=2026-11-20 --reason 'disk was full'
+swctl trigger nightly --wait --timeout 0 -o json | jq .run.state`,
+		Flags: append(append([]cmdline.Flag{
+			{Name: flagWait, Usage: "until the run has ended, and exit with 1 if it did not succeed"},
+		}, fields.Flags(false, fields.FlagArg, fields.FlagArgsJSON)...), whoFlags("with the request, until it is done")...),
+		Run: a.run(trigger),
+	}
+}
+
+func trigger(ctx context.Context, c *call) error {
+	wait := c.Flags.Bool(flagWait)
+	name, opts, err := c.triggerOptions(wait)
+	if err != nil {
+		return err
+	}
+	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
+		result, err := client.Trigger(ctx, name, opts)
+		switch {
+		case errors.Is(err, admin.ErrNoHandler):
+			return cmdline.WithHint(err, "start an instance that has the handler, or --wait for one")
+		case errors.Is(err, admin.ErrBusy):
+			return cmdline.WithHint(err, "swctl requests %[1]s shows them; swctl requests cancel %[1]s cancels them", plain.Quoted(name))
+		case err != nil:
+			return err
+		}
+		var runs []admin.Entry
+		if wait {
+			runs, err = c.awaitRuns(ctx, client, name, result)
+		}
+		return errors.Join(err, c.put(api.New("TriggerResult", result, api.RunsOf(result.Job.Name, runs)), func(p render.Page) {
+			p.Triggered(result, runs)
+		}))
+	})
+}
+
+// triggerOptions reads the command line.
+func (c *call) triggerOptions(wait bool) (name string, opts admin.TriggerOptions, err error) {
+	if name, err = c.name(); err != nil {
+		return "", opts, err
+	}
+	of := jobOf(name)
+	given := job.Job{Name: of, Schedule: "@daily"} // what is wrong by itself is refused without a server: in any job
+	change, _, err := fields.Changes(c.Call)
+	if err != nil {
+		return "", opts, err
+	}
+	change(&given)
+	by, reason := c.who()
+	if err := fields.Check(given, c.Now()); err != nil {
+		return "", opts, fmt.Errorf("trigger %s: %w", name, err)
+	}
+	return name, admin.TriggerOptions{Args: given.Args, Payload: given.Payload, By: by, Reason: reason, WaitForHandler: wait}, nil
+}
+
+// awaitRuns waits until the runs have ended, and fails with cmdline.ErrNo if one did not succeed.
+func (c *call) awaitRuns(ctx context.Context, client group.Client, name string, result admin.TriggerResult) ([]admin.Entry, error) {
+	if state := result.Job.State; state != admin.StateOwned && state != admin.StateDone && !c.JSON {
+		c.Sayf("%s: %s; waiting", name, result.Job.Reason)
+	}
+	runs, err := client.AwaitRun(ctx, name, result.ID)
+	switch bad := slices.IndexFunc(runs, func(run admin.Entry) bool { return !run.OK() }); {
+	case errors.Is(err, admin.ErrUnavailable), errors.As(err, new(*cmdline.SignalError)):
+		err = cmdline.WithHint(err, "the request stays; swctl requests %s shows it, or swctl history what became of it", plain.Quoted(name))
+	case errors.Is(err, context.DeadlineExceeded):
+		err = cmdline.WithHint(fmt.Errorf("not done within %s: %w", c.Timeout, err),
+			"a longer --timeout next time; the request stays: swctl requests %s shows it, or swctl history what became of it", plain.Quoted(name))
+	case err == nil && bad >= 0:
+		err = cmdline.WithHint(fmt.Errorf("trigger %s: %w: %s", name, cmdline.ErrNo, failure(runs, bad)), "swctl history %s", plain.Quoted(name))
+	}
+	return runs, err
+}
+
+// failure is what became of the first run that did not end well.
+func failure(runs []admin.Entry, first int) string {
+	text := words.Outcome(runs[first])
+	if len(runs) == 1 {
+		return text
+	}
+	bad := 0
+	for _, run := range runs {
+		if !run.OK() {
+			bad++
+		}
+	}
+	if shard := runs[first].Shard; shard != nil {
+		return fmt.Sprintf("in %d of %d shards, the first of them %d: %s", bad, len(runs), *shard, text)
+	}
+	return fmt.Sprintf("on %d of %d instances, the first of them %s: %s", bad, len(runs), runs[first].InstanceID, text)
+}
+
+func (a *app) stopRunCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name: "stop-run", Args: "NAME [RUN]",
+		Short: "stop a run in progress",
+		Long: `The context of the run ends, and the run is recorded as interrupted, with your name and
+reason; it is not rerun. The job is not changed: its next tick runs. Returns when the run
+has ended; a handler that ignores its context can take longer than --timeout. With the ID
+of a RUN (see swctl history) only that run is stopped. For a job with shards all running
+shards are stopped; NAME[3] means shard 3, and NAME/ID what runs on one of its instances.`,
+		Examples: `swctl stop-run nightly --reason 'wrong day'
+swctl stop-run 'import[3]'
+swctl stop-run nightly 0198c5e2-7b1e-7000-8000-3c5e1f2a9d04 --timeout 1m`,
+		Flags: whoFlags(inRecords),
+		Run:   a.run(stopRun),
+	}
+}
+
+func stopRun(ctx context.Context, c *call) error {
+	name, id, err := c.nameAndID("run", "history")
+	if err != nil {
+		return err
+	}
+	by, reason := c.who()
+	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
+		runs, err := client.StopRun(ctx, name, admin.StopOptions{RunID: id, By: by, Reason: reason})
+		switch {
+		case errors.Is(err, admin.ErrNotRunning):
+			return cmdline.WithHint(err, "swctl history %s shows its runs", plain.Quoted(name))
+		case err != nil && len(runs) > 0 && errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, admin.ErrUnavailable):
+			return cmdline.WithHint(fmt.Errorf("not done within %s: %w", c.Timeout, err),
+				"swctl history %s shows when it has ended; its handler may ignore its context", plain.Quoted(name))
+		case err != nil:
+			return err
+		}
+		return c.put(api.New("StopResult", api.Named{Name: name}, api.RunsOf(name, runs)), func(p render.Page) { p.Stopped(name, runs) })
+	})
+}

@@ -1,0 +1,144 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/web"
+)
+
+const (
+	flagListen     = "listen"
+	flagAnyone     = "anyone-may-read"
+	flagServerName = "server-name"
+
+	defaultUI = "127.0.0.1:7468"
+)
+
+func (a *app) uiCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name:  "ui",
+		Short: "show the group in a browser, until interrupted",
+		Long: `Serves pages, and the JSON of -o json under /api/v1/, on this machine only: what needs
+attention and the command that mends it, jobs, runs, instances. Nothing is changed. Whatever
+the number of viewers, ZooKeeper is read once for all of them, and only while someone looks.
+
+The pages ask nobody who they are, and have the schedules, arguments, errors and hosts of
+all jobs. So another address than one of this machine needs --anyone-may-read as well:
+everyone who reaches it reads all that, without encryption. Better put a proxy in front
+that asks for a password and speaks TLS, and name it with --server-name.`,
+		Examples: `swctl ui
+swctl ui --listen 127.0.0.1:0 -o json
+swctl ui --listen 10.0.0.5:7468 --anyone-may-read --server-name jobs.example.org`,
+		Flags: []cmdline.Flag{
+			{Name: flagListen, Usage: "`ADDRESS` host:port to serve at; port 0 for any that is free (default " + defaultUI + ")"},
+			{Name: flagAnyone, Usage: "serve at an address that other machines reach: everyone there may read everything"},
+			{Name: flagServerName, Usage: "`NAME` by which browsers reach it, beside localhost and addresses; may be repeated", Repeated: true},
+		},
+		Run: a.run(ui),
+	}
+}
+
+// uiServer is what a UIServer document has.
+type uiServer struct {
+	URL string `json:"url"`
+}
+
+func ui(ctx context.Context, c *call) error {
+	if len(c.Args) > 0 {
+		return cmdline.Usage("ui takes no arguments").Try("swctl ui")
+	}
+	listen := defaultUI
+	if c.Flags.IsSet(flagListen) {
+		listen = c.Flags.String(flagListen)
+	}
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return cmdline.Usage("--%s %q: want host:port", flagListen, listen).Try("--%s %s", flagListen, defaultUI)
+	}
+	if !isLoopback(host) && !c.Flags.Bool(flagAnyone) {
+		return cmdline.Usage("--%s %s: other machines reach that address, and everyone there could read all jobs, their arguments and errors", flagListen, listen).
+			Try("--%s %s, or --%s if that is meant", flagListen, defaultUI, flagAnyone)
+	}
+	if !c.Flags.IsSet(cmdline.FlagTimeout) {
+		c.Timeout = 0
+	}
+	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
+		pages, err := web.Handler(client, web.Options{
+			Title: c.ServerType, Hosts: append(c.Flags.StringSlice(flagServerName), "localhost"),
+		})
+		if err != nil {
+			return err
+		}
+		return c.serveUI(ctx, listen, pages)
+	})
+}
+
+// isLoopback reports whether only this machine reaches a host.
+func isLoopback(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && address.IsLoopback()
+}
+
+// What a client of the pages may take.
+const (
+	headerTime  = 5 * time.Second
+	requestTime = 15 * time.Second
+	answerTime  = 45 * time.Second
+	idleTime    = 2 * time.Minute
+	maxHeader   = 16 << 10
+)
+
+// serveUI serves until ctx ends.
+func (c *call) serveUI(ctx context.Context, listen string, pages http.Handler) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return cmdline.Usage("ui: %w", err).Try("--%s 127.0.0.1:0 takes any port that is free", flagListen)
+	case err != nil:
+		return cmdline.Usage("ui: %w", err)
+	}
+	server := &http.Server{
+		Handler: pages, ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, WriteTimeout: answerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	defer func() { _ = server.Close() }()
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	if err := c.putUI(listener.Addr().String()); err != nil {
+		return err
+	}
+	select {
+	case err := <-failed:
+		return fmt.Errorf("ui: %w", err)
+	case <-ctx.Done(): // that is how it ends
+		return nil
+	}
+}
+
+// putUI prints where the pages are at once, because the command keeps running.
+func (c *call) putUI(address string) error {
+	url := "http://" + address + "/"
+	if c.JSON {
+		if err := c.PutJSON(api.New("UIServer", uiServer{url})); err != nil {
+			return err
+		}
+		return c.Flush()
+	}
+	if host, _, _ := net.SplitHostPort(address); !isLoopback(strings.Trim(host, "[]")) {
+		c.say("everyone who reaches " + address + " may read all jobs, their arguments and errors")
+	}
+	fmt.Fprintf(&c.Out, "%s  %s, read-only; press Ctrl-C to stop\n", url, plain.Printable(c.ServerType))
+	return c.Flush()
+}

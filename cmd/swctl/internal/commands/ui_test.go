@@ -1,0 +1,86 @@
+package commands
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+)
+
+func TestUIGolden(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	var text strings.Builder
+	for _, line := range []string{
+		"ui now", "ui --listen 7468", "ui --listen 0.0.0.0:7468", "ui --listen :7468", "ui --listen jobs.example.org:7468", "ui --listen=",
+	} {
+		text.WriteString(h.transcript(strings.Fields(line)...))
+	}
+	golden(t, "ui", text.String())
+}
+
+// serveUI runs swctl ui until the test ends, and returns where it serves, and what it says.
+func serveUI(t *testing.T, h *harness, args ...string) (url string, stop func() cmdline.ExitCode) {
+	t.Helper()
+	out, in := io.Pipe()
+	h.Stdout = in
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan cmdline.ExitCode, 1)
+	go func() { ended <- h.Run(ctx, append([]string{"ui", "-o", "jsonl"}, args...)) }()
+	var served struct{ Kind, URL string }
+	if err := json.NewDecoder(out).Decode(&served); err != nil || served.Kind != "UIServer" {
+		t.Fatalf("%+v, %v", served, err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, out) }()
+	return served.URL, func() cmdline.ExitCode {
+		cancel()
+		return <-ended
+	}
+}
+
+// It serves on this machine, to pages of this machine, and ends when it is interrupted.
+func TestUIServes(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	url, stop := serveUI(t, h, "--listen", "127.0.0.1:0", "--server-name", "jobs.example.org")
+	for _, test := range []struct {
+		method, path, host string
+		want               int
+		text               string
+	}{
+		{http.MethodGet, "", "", http.StatusOK, "billing"},
+		{http.MethodGet, "api/v1/jobs", "localhost:1", http.StatusOK, `"apiVersion":"swctl/v1","kind":"JobList"`},
+		{http.MethodGet, "", "jobs.example.org", http.StatusOK, ""},
+		{http.MethodGet, "", "evil.example", http.StatusMisdirectedRequest, ""},
+		{http.MethodPost, "api/v1/jobs/nightly/trigger", "", http.StatusNotFound, ""},
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), test.method, url+test.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if test.host != "" {
+			request.Host = test.host
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if err != nil || answer.StatusCode != test.want || !strings.Contains(string(body), test.text) {
+			t.Errorf("%+v: %d, %v\n%s", test, answer.StatusCode, err, body)
+		}
+	}
+	second := newHarness(t)
+	taken := strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/")
+	if code := second.exec("ui", "--listen", taken); code != cmdline.ExitUsage || !strings.Contains(second.errs.String(), "127.0.0.1:0") {
+		t.Errorf("a second one on the same port: exit %d, %q", code, second.errs.String())
+	}
+	if code := stop(); code != cmdline.ExitOK {
+		t.Errorf("exit %d", code)
+	}
+}
