@@ -10,6 +10,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/health"
 	"github.com/swjobs/singleworker/singleworker/latch"
+	"github.com/swjobs/singleworker/singleworker/runlog"
+	"github.com/swjobs/singleworker/singleworker/runlog/jsonl"
 	"github.com/swjobs/singleworker/singleworker/swtest"
 	"github.com/swjobs/singleworker/singleworker/web"
 )
@@ -92,6 +94,14 @@ func _(ctx context.Context, client *admin.Client) error {
 		}
 	}
 	return nil
+}
+
+func _(ctx context.Context, client *admin.Client) error {
+	store, err := jsonl.Open("/var/lib/billing", jsonl.Options{})
+	if err != nil {
+		return err
+	}
+	return runlog.Run(ctx, client, store, runlog.Options{Group: "billing", Keep: 90 * 24 * time.Hour}) // client: an *admin.Client
 }
 
 func onlyOperators(pages http.Handler) http.Handler { return pages }

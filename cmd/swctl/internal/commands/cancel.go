@@ -27,7 +27,7 @@ run in progress is told to stop.`,
 swctl cancel nightly weekly --yes --ignore-missing
 swctl cancel --all --server-type billing`,
 		Flags: []cmdline.Flag{
-			{Name: "all", Usage: "cancel every job of the server type"},
+			{Name: flagAll, Usage: "cancel every job of the server type"},
 			yesFlag(),
 			{Name: "ignore-missing", Usage: "ignore jobs that do not exist"},
 		},
@@ -47,7 +47,7 @@ func cancel(ctx context.Context, c *call) error {
 	if err := c.wholeJobs(c.Args...); err != nil {
 		return err
 	}
-	n := &cancellation{call: c, all: c.Flags.Bool("all"), ignoreMissing: c.Flags.Bool("ignore-missing")}
+	n := &cancellation{call: c, all: c.Flags.Bool(flagAll), ignoreMissing: c.Flags.Bool("ignore-missing")}
 	switch {
 	case n.all && len(c.Args) > 0:
 		return cmdline.Usage("cancel: --all and names are mutually exclusive").Try("one of the two")

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	case os.Args[1] == childArgument:
 		os.Exit(runChild(os.Args[2:]))
 	}
-	Main()
+	Main(nil)
 }
 
 // runChild is the main function of a guarded program. What it does is told by

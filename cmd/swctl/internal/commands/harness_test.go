@@ -143,9 +143,10 @@ type fakeClient struct {
 	ended      []admin.Entry    // what AwaitRun returns
 	triggered  admin.TriggerOptions
 	stopped    admin.StopOptions
-	onAwait    func()        // called when AwaitOwner begins
-	onGet      func()        // called when Get begins
-	events     []admin.Event // what Watch returns
+	onAwait    func()                 // called when AwaitOwner begins
+	onGet      func()                 // called when Get begins
+	events     []admin.Event          // what Watch returns
+	readings   []admin.HistoryReading // what WatchHistories returns
 	calls      []string
 	foreign    []admin.ForeignNode
 }
@@ -339,6 +340,19 @@ func (f *fakeClient) Watch(ctx context.Context, o admin.WatchOptions) iter.Seq2[
 			}
 		}
 		yield(admin.Event{}, err)
+	}
+}
+
+// WatchHistories returns the readings, and then ends as the test wants, or with its context.
+func (f *fakeClient) WatchHistories(ctx context.Context, _ admin.WatchHistoriesOptions) iter.Seq2[admin.HistoryReading, error] {
+	return func(yield func(admin.HistoryReading, error) bool) {
+		err := f.begin(ctx, "WatchHistories")
+		for _, r := range f.readings {
+			if !yield(r, nil) {
+				return
+			}
+		}
+		yield(admin.HistoryReading{}, err)
 	}
 }
 

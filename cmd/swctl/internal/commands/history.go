@@ -17,7 +17,7 @@ const maxEntries = 20 * job.MaxShards
 
 func (a *app) historyCommand() *cmdline.Command {
 	return &cmdline.Command{
-		Name: "history", Args: "NAME",
+		Name: "history", Args: "[NAME]",
 		Short: "show what became of the last ticks of a job",
 		Long: `Newest first; about 20 entries are kept. A run in progress comes first; it is unknown if
 its owner died before it could record the result. Ticks that did not run are skipped
@@ -25,21 +25,36 @@ its owner died before it could record the result. Ticks that did not run are ski
 consecutive ones are one entry. Several runs of one tick are attempts; the last one
 counts. LAG is from the tick to the start of the run. Times are in the job's time zone. A
 job with shards has about 20 entries per shard, sorted by tick; NAME[3] shows those of
-shard 3. So has one that runs on every instance, for each; NAME/ID shows those of one.`,
+shard 3. So has one that runs on every instance, for each; NAME/ID shows those of one.
+
+With --store, --since, --until, --all or --summary it shows what swctl runlog has kept in a
+store instead, in UTC: everything that has ended, also of jobs that are gone. A hole is what
+could not be read in time. --summary has the last success and failure, how many runs have
+failed in a row, and percentiles of how long runs took and how late they began.`,
 		Examples: `swctl history nightly
 swctl history 'import[3]'
 swctl history nightly --failed -n 5
+swctl history nightly --since 30d --failed --store file:/var/lib/swctl
+swctl history --all --since 24h --summary --store file:/var/lib/swctl
 swctl history nightly -o json | jq '.items[] | select(.state == "failed") | .error'`,
 		Flags: []cmdline.Flag{
-			{Name: "n", Usage: "`NUMBER` how many entries to show (default all)"},
-			{Name: "failed", Usage: "only problems: not ok, running or skipped"},
+			{Name: flagNumber, Usage: "`NUMBER` how many entries to show (default all; of a store, 100)"},
+			{Name: flagFailed, Usage: "only problems: not ok, running or skipped"},
+			a.storeFlag("a store that swctl runlog keeps"),
+			{Name: flagSince, Usage: "`TIME` or AGE, of a store: such as 30d, 12h, or 2006-01-02 15:04 in UTC"},
+			{Name: flagUntil, Usage: "`TIME` or AGE, of a store"},
+			{Name: flagAll, Usage: "all jobs, of a store"},
+			{Name: flagSummary, Usage: "of a store, one line for each job or shard"},
 		},
 		Run: a.run(history),
 	}
 }
 
 func history(ctx context.Context, c *call) error {
-	n, err := c.Number("n", maxEntries, 1, maxEntries)
+	if c.ofStore() {
+		return storedHistory(ctx, c)
+	}
+	n, err := c.Number(flagNumber, maxEntries, 1, maxEntries)
 	if err != nil {
 		return err
 	}
@@ -53,7 +68,7 @@ func history(ctx context.Context, c *call) error {
 			return err
 		}
 		entries := past.Entries
-		if c.Flags.Bool("failed") {
+		if c.Flags.Bool(flagFailed) {
 			entries = slices.DeleteFunc(slices.Clone(entries), wentWell)
 		}
 		entries = entries[:min(n, len(entries))]

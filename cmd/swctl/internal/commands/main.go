@@ -26,10 +26,11 @@ import (
 	"github.com/swjobs/singleworker/singleworker/txnaudit"
 )
 
-// Main runs the command line of the process, and exits.
-func Main() {
+// Main runs the command line of the process, and exits. It knows the stores of run logs that are given, by the schemes of their
+// URLs, beside files.
+func Main(stores map[string]StoreOpener) {
 	ctx, stop := cmdline.UntilSignal(context.Background())
-	a := &app{dial: group.Dial, whoami: whoami, build: debug.ReadBuildInfo, serve: serveDev, audit: txnaudit.Run}
+	a := &app{dial: group.Dial, whoami: whoami, build: debug.ReadBuildInfo, serve: serveDev, audit: txnaudit.Run, stores: stores}
 	line := &cmdline.App{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Now: time.Now,
 		Interactive: cmdline.IsTerminal(os.Stdin) && cmdline.IsTerminal(os.Stderr),
@@ -44,7 +45,7 @@ func Main() {
 func (a *app) commands() []*cmdline.Command {
 	return []*cmdline.Command{
 		a.submitCommand(), a.importCommand(), a.setCommand(), a.cancelCommand(), a.clearCommand(), a.listCommand(), a.showCommand(), a.nextCommand(),
-		a.historyCommand(), a.whyCommand(), a.watchCommand(), a.uiCommand(), a.triggerCommand(), a.stopRunCommand(),
+		a.historyCommand(), a.whyCommand(), a.watchCommand(), a.runlogCommand(), a.uiCommand(), a.triggerCommand(), a.stopRunCommand(),
 		a.requestsCommand(), a.cancelRequestsCommand(), a.pauseCommand(), a.resumeCommand(), a.repairCommand(),
 		a.auditCommand(), a.instancesCommand(), a.showInstanceCommand(), a.drainCommand(), a.disableCommand(), a.enableCommand(),
 		a.guardCommand(), a.devCommand(), a.versionCommand(),
@@ -58,6 +59,7 @@ type app struct {
 	build  func() (*debug.BuildInfo, bool)
 	serve  func(ctx context.Context, listen string, ready func(addr string) error) error // see serveDev
 	audit  func(context.Context, txnaudit.Options) (txnaudit.Report, error)
+	stores map[string]StoreOpener // of run logs beside files, by the scheme of their URLs
 }
 
 // whoami is user@host, as far as the system knows.

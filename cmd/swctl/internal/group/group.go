@@ -48,6 +48,7 @@ type Client interface { //nolint:interfacebloat // it stands for a whole type, s
 	CancelRequests(ctx context.Context, name, id string) ([]admin.Request, error)
 
 	Watch(ctx context.Context, opts admin.WatchOptions) iter.Seq2[admin.Event, error]
+	WatchHistories(ctx context.Context, opts admin.WatchHistoriesOptions) iter.Seq2[admin.HistoryReading, error]
 
 	Orders(ctx context.Context) ([]admin.Order, error)
 	Drain(ctx context.Context, sid string, opts admin.OrderOptions) (admin.OrderResult, error)

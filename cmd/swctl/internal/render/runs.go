@@ -16,30 +16,14 @@ import (
 func (p Page) History(job admin.JobStatus, entries []admin.Entry) {
 	zone := words.Zone(job.Job)
 	t := &output.Table{}
-	header := []string{"TICK", "STATE", "LAG", "TOOK", "ON", "ATTEMPT", "CAUSE", "RUN", "WHY"}
+	header := historyHeader
 	shards := len(job.Slots) > 0 && !words.Everywhere(job)
 	if shards {
-		header = slices.Insert(header, 1, "SHARD")
+		header = slices.Insert(slices.Clone(header), 1, "SHARD")
 	}
 	t.Row(header...)
 	for _, e := range entries {
-		row := []string{plain.Absolute(e.Tick, zone), e.State, "", "", e.InstanceID, "", "", e.RunID, words.Note(e, zone, p.Now)}
-		if e.RunID != "" {
-			row[5], row[6] = strconv.Itoa(e.Attempt), "schedule"
-		}
-		if e.Manual != "" {
-			row[6] = "manual"
-		}
-		if !e.Started.IsZero() {
-			row[2] = plain.Span(e.Started.Sub(e.Tick))
-		}
-		switch {
-		case e.Started.IsZero():
-		case !e.Ended.IsZero():
-			row[3] = plain.Span(e.Ended.Sub(e.Started))
-		case e.State == admin.RunRunning:
-			row[3] = plain.Span(p.Now.Sub(e.Started))
-		}
+		row := p.historyRow(e, zone)
 		if shards && e.Shard != nil {
 			row = slices.Insert(row, 1, strconv.Itoa(*e.Shard))
 		}

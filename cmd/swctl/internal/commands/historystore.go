@@ -1,0 +1,105 @@
+package commands
+
+import (
+	"context"
+	"slices"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/runlog"
+)
+
+const (
+	flagAll     = "all"
+	flagFailed  = "failed"
+	flagNumber  = "n"
+	flagSummary = "summary"
+
+	// defaultLogged is how many entries of a store are shown unless -n says otherwise, and mostLogged what that may say.
+	defaultLogged = 100
+	mostLogged    = 1_000_000
+)
+
+// ofStore reports whether history is asked for what a store has.
+func (c *call) ofStore() bool {
+	return slices.ContainsFunc([]string{flagStore, flagSince, flagUntil, flagAll, flagSummary}, c.Flags.IsSet)
+}
+
+// storedHistory shows what a store has. ZooKeeper is not asked.
+func storedHistory(ctx context.Context, c *call) error {
+	q, err := c.query()
+	if err != nil {
+		return err
+	}
+	store, err := c.openStore()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = store.Close() }() // it was only read
+	if c.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.Timeout)
+		defer cancel()
+	}
+	if c.Flags.Bool(flagSummary) {
+		sums, err := runlog.Summarize(store.Entries(ctx, q))
+		if err != nil {
+			return err
+		}
+		return c.put(api.List("RunLogSummary", sums), func(p render.Page) {
+			p.Summaries(sums)
+			c.noteEmpty(len(sums))
+		})
+	}
+	var entries []runlog.Entry
+	for e, err := range store.Entries(ctx, q) {
+		if err != nil {
+			return err
+		}
+		entries = append(entries, e)
+	}
+	return c.put(api.List("RunLog", entries), func(p render.Page) {
+		p.RunLog(entries, c.Flags.Bool(flagAll))
+		if len(entries) == q.Limit && !c.Flags.IsSet(flagNumber) {
+			c.Notef("these are the newest %d; -n shows more, --since and --until others", q.Limit)
+		}
+		c.noteEmpty(len(entries))
+	})
+}
+
+func (c *call) noteEmpty(n int) {
+	if n == 0 {
+		c.Notef("the store has no such entries of %s; swctl runlog keeps them from then on when it is started", c.ServerType)
+	}
+}
+
+// query is what the flags ask a store for.
+func (c *call) query() (q runlog.Query, err error) {
+	if c.ServerType == "" {
+		return q, cmdline.NoServerType()
+	}
+	q.Group, q.Failed = c.ServerType, c.Flags.Bool(flagFailed)
+	summary := c.Flags.Bool(flagSummary)
+	switch {
+	case c.Flags.Bool(flagAll) && len(c.Args) > 0:
+		return q, cmdline.Usage("history: --%s is all jobs, and a name is given, too", flagAll).Try("leave one out")
+	case !c.Flags.Bool(flagAll):
+		if q.Slot, err = c.name(); err != nil {
+			return q, err
+		}
+	}
+	if summary && (q.Failed || c.Flags.IsSet(flagNumber)) {
+		return q, cmdline.Usage("history: --%s sums up all entries; --%s and -%s are for those themselves", flagSummary, flagFailed, flagNumber)
+	}
+	if !summary {
+		if q.Limit, err = c.Number(flagNumber, defaultLogged, 1, mostLogged); err != nil {
+			return q, err
+		}
+	}
+	if q.Since, err = c.pastTime(flagSince); err != nil {
+		return q, err
+	}
+	q.Until, err = c.pastTime(flagUntil)
+	return q, err
+}

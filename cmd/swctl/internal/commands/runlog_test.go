@@ -1,0 +1,101 @@
+package commands
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/runlog"
+)
+
+var errStopped = errors.New("that is all")
+
+// logged keeps what the fake group's histories say, in a directory.
+func (h *harness) logged(t *testing.T, dir string) {
+	t.Helper()
+	var entries []admin.Entry
+	for _, e := range nightlyEntries() {
+		if e.State != admin.RunRunning && e.State != admin.RunUnreadable { // as records have them
+			entries = append([]admin.Entry{e}, entries...) // oldest first
+		}
+	}
+	other := admin.Entry{
+		Run: admin.Run{Tick: testNow, State: admin.RunFailed, RunID: "r-x", Attempt: 1, Started: testNow, Ended: testNow.Add(time.Second), Error: "no\x1b[31m"},
+		To:  testNow, Count: 1,
+	}
+	h.fake.readings = []admin.HistoryReading{
+		{Cursor: 7, Whole: true, Slots: []admin.SlotHistory{
+			{Name: "nightly", Incarnation: 3, Written: testNow, Entries: entries}, {Name: "レポート[1]", Incarnation: 4, Written: testNow, Entries: []admin.Entry{other}},
+		}},
+		{Cursor: 8, Whole: true, Slots: []admin.SlotHistory{{Name: "nightly", Incarnation: 3, Written: testNow, Full: true, Entries: []admin.Entry{other}}}},
+	}
+	h.fake.fail = map[string]error{"WatchHistories": errStopped}
+	h.exec("runlog", "--store", "file:"+dir, "--keep", "90d", "--keep-per-job", "10000")
+	if !strings.Contains(h.errs.String(), errStopped.Error()) || !strings.Contains(h.out.String(), "keeping the run log of billing") {
+		t.Fatalf("runlog: %s%s", h.out.String(), h.errs.String())
+	}
+}
+
+func TestRunLogGolden(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	newHarness(t).logged(t, dir)
+	h := newHarness(t)
+	var texts []string
+	for _, args := range [][]string{
+		{"history", "nightly", "--store", "DIR"}, {"history", "--all", "--failed"}, {"history", "--all", "--summary"},
+		{"history", "レポート", "--since", "2026-01-01 00:00", "-n", "1", "-o", "jsonl"}, {"history", "レポート[1]", "--until", "30d"},
+		{"history", "--all", "--summary", "-o", "json", "--since", "12h"},
+	} {
+		h.vars[envStore] = "file:" + dir
+		for i, arg := range args {
+			if arg == "DIR" {
+				args[i] = "file:" + dir
+			}
+		}
+		texts = append(texts, strings.ReplaceAll(h.transcript(args...), dir, "DIR"))
+	}
+	golden(t, "runlog", strings.Join(texts, "\n"))
+	if len(h.fake.calls) > 0 {
+		t.Errorf("history --store called the server: %q", h.fake.calls)
+	}
+}
+
+func TestStoresAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ args, want string }{
+		{"runlog", "needs a store"},
+		{"runlog job --store file:x", "takes no arguments"},
+		{"runlog --store file:", "want file:DIRECTORY"},
+		{"runlog --store file://host/x", "want file:DIRECTORY"},
+		{"runlog --store nothing", "no stores of the kind"},
+		{"runlog --store postgres://u:pw@h/db", "has a password"},
+		{"runlog --store postgres://h/db", "swctl-sql"},
+		{"runlog --store sqlite:x", "cannot open it"},
+		{"runlog --store %zz:pw", "is not a URL"},
+		{"runlog --store file:/dev/null/x", "not a directory"},
+		{"runlog --store file:x --keep 0d", "want an age"},
+		{"runlog --store file:x --keep-per-job 0", "want a number"},
+		{"history --store file:/tmp", "needs the name of one job"},
+		{"history a --all --store file:/tmp", "a name is given"},
+		{"history a --summary --failed --store file:/tmp", "sums up all"},
+		{"history a --since yesterday --store file:/tmp", "is not a time"},
+		{"history a --since 1d", "needs a store"},
+	} {
+		h := newHarness(t)
+		h.app.stores = map[string]StoreOpener{"sqlite": func(*url.URL) (runlog.Store, error) { return nil, errors.New("cannot open it") }}
+		code := h.exec(strings.Fields(test.args)...)
+		if text := h.errs.String(); code == cmdline.ExitOK || !strings.Contains(text, test.want) || strings.Contains(text, "pw") {
+			t.Errorf("swctl %s: exit %d, %s", test.args, code, text)
+		}
+	}
+	h := newHarness(t)
+	h.vars[envStore] = "postgres://u:pw@h/db"
+	if h.exec("history", "--all"); strings.Contains(h.errs.String(), "pw") || !strings.Contains(h.errs.String(), "no stores of the kind") {
+		t.Error(h.errs.String())
+	}
+}

@@ -1,0 +1,112 @@
+package commands
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/runlog"
+	"github.com/swjobs/singleworker/singleworker/runlog/jsonl"
+)
+
+// A StoreOpener opens the store of run logs that a URL names. Its errors must not have the URL's password.
+type StoreOpener func(address *url.URL) (runlog.Store, error)
+
+const (
+	flagStore = "store"
+	envStore  = "SWCTL_STORE"
+)
+
+// storeFlag names a store.
+func (a *app) storeFlag(usage string) cmdline.Flag {
+	return cmdline.Flag{Name: flagStore, Usage: "`URL` " + usage + ": " + strings.Join(a.storeForms(), ", ") + " ($" + envStore + ")"}
+}
+
+// storeForms are what URLs of the stores look like that are linked.
+func (a *app) storeForms() []string {
+	forms := []string{"file:DIRECTORY"}
+	for _, scheme := range slices.Sorted(maps.Keys(a.stores)) {
+		forms = append(forms, scheme+":...")
+	}
+	return forms
+}
+
+// openStore opens the store that the flag or the variable names. The caller must close it.
+func (c *call) openStore() (runlog.Store, error) {
+	text, source := c.Env(envStore), envStore
+	if c.Flags.IsSet(flagStore) {
+		text, source = c.Flags.String(flagStore), "--"+flagStore
+	}
+	try := "--" + flagStore + " " + strings.Join(c.storeForms(), " or ")
+	if text == "" {
+		return nil, cmdline.Usage("%s needs a store of run logs", c.Command).Try("%s", try)
+	}
+	address, err := url.Parse(text)
+	if err != nil { // its error has the text, and that may have a password
+		return nil, cmdline.Usage("%s is not a URL", source).Try("%s", try)
+	}
+	if _, secret := address.User.Password(); secret && source != envStore {
+		return nil, cmdline.Usage("--%s: has a password, which every user of this machine can see", flagStore).Try("put the URL into the variable %s", envStore)
+	}
+	open := c.stores[address.Scheme]
+	if address.Scheme == "file" {
+		open = openFiles
+	}
+	if open == nil {
+		return nil, cmdline.Usage("%s: this swctl has no stores of the kind %s", source, plain.Quoted(address.Scheme)).Try("%s; or swctl-sql, which has databases", try)
+	}
+	store, err := open(address)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Command, err)
+	}
+	return store, nil
+}
+
+// openFiles opens file:DIRECTORY, file:///DIRECTORY, or file:./DIRECTORY.
+func openFiles(address *url.URL) (runlog.Store, error) {
+	dir := address.Path
+	if address.Opaque != "" {
+		dir = address.Opaque
+	}
+	if address.Host != "" || dir == "" {
+		return nil, cmdline.Usage("--%s: want file:DIRECTORY, such as file:/var/lib/swctl", flagStore)
+	}
+	return jsonl.Open(dir, jsonl.Options{})
+}
+
+// age reads a flag that is a length of time, in which a day may be d and a week w. ok is false of anything else.
+func age(text string) (d time.Duration, ok bool) {
+	for unit, length := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
+		if number, is := strings.CutSuffix(text, unit); is {
+			n, err := strconv.Atoi(number)
+			return time.Duration(n) * length, err == nil && n > 0 && n < maxAge
+		}
+	}
+	d, err := time.ParseDuration(text)
+	return d, err == nil && d > 0
+}
+
+// maxAge is how many weeks do not overflow a duration.
+const maxAge = 10_000
+
+// pastTime reads a flag that is a time, or how long ago that was.
+func (c *call) pastTime(flag string) (time.Time, error) {
+	if !c.Flags.IsSet(flag) {
+		return time.Time{}, nil
+	}
+	if d, ok := age(c.Flags.String(flag)); ok {
+		return c.Now().Add(-d), nil
+	}
+	given, err := c.ClockTime(flag)
+	if err != nil {
+		return time.Time{}, cmdline.Usage("--%s %q: is not a time", flag, c.Flags.String(flag)).
+			Try("30d, 12h, or in UTC '2006-01-02 15:04'")
+	}
+	return given.In(time.UTC, c.Now())
+}

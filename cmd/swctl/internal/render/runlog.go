@@ -1,0 +1,90 @@
+package render
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/admin/words"
+	"github.com/swjobs/singleworker/singleworker/runlog"
+)
+
+// RunLog is a table of what a store has. Times are in UTC. named adds the name of the job, which is shown of shards anyway.
+func (p Page) RunLog(entries []runlog.Entry, named bool) {
+	named = named || slices.ContainsFunc(entries, func(e runlog.Entry) bool { return e.Slot != entries[0].Slot })
+	t := &output.Table{}
+	header := historyHeader
+	if named {
+		header = slices.Insert(slices.Clone(header), 1, "JOB")
+	}
+	t.Row(header...)
+	for _, e := range entries {
+		row := p.historyRow(e.Entry, time.UTC)
+		switch e.Kind {
+		case runlog.Ran, runlog.NotRun, runlog.Mark:
+		case runlog.Gone:
+			row[0], row[1], row[8] = plain.Absolute(e.At, time.UTC), "removed", "the job was canceled, or the shard removed"
+		case runlog.Hole:
+			row[1], row[8] = "hole", "not in the log until "+plain.Absolute(e.To, time.UTC)+": "+e.Error
+		}
+		if named {
+			row = slices.Insert(row, 1, cmp.Or(e.Slot, "(any)"))
+		}
+		t.Row(row...)
+	}
+	t.Write(p.Out, "")
+}
+
+// Summaries is a table of what a store has of each job.
+func (p Page) Summaries(sums []runlog.Summary) {
+	t := &output.Table{}
+	t.Row("JOB", "RUNS", "OK", "FAILED", "IN A ROW", "SKIPPED", "MISSED", "HOLES", "LAST OK", "LAST FAILED", "TOOK P50", "P95", "P99", "LATE P95", "LAST ERROR")
+	when := func(t time.Time) string {
+		if t.IsZero() {
+			return ""
+		}
+		return plain.Relative(t, p.Now)
+	}
+	for _, s := range sums {
+		ms := func(spread runlog.Spread, value int64) string {
+			if spread.Count == 0 {
+				return ""
+			}
+			return plain.Span(time.Duration(value) * time.Millisecond)
+		}
+		t.Row(s.Slot, strconv.Itoa(s.Runs), strconv.Itoa(s.OK), strconv.Itoa(s.Failed), strconv.Itoa(s.Streak), strconv.Itoa(s.Skipped),
+			strconv.Itoa(s.Missed), strconv.Itoa(s.Holes), when(s.LastSuccess), when(s.LastFailure),
+			ms(s.Duration, s.Duration.P50), ms(s.Duration, s.Duration.P95), ms(s.Duration, s.Duration.P99), ms(s.Lateness, s.Lateness.P95),
+			plain.FirstLine(s.LastError))
+	}
+	t.Write(p.Out, "")
+}
+
+// historyHeader heads what historyRow returns.
+var historyHeader = []string{"TICK", "STATE", "LAG", "TOOK", "ON", "ATTEMPT", "CAUSE", "RUN", "WHY"}
+
+// historyRow is a line about what became of a tick.
+func (p Page) historyRow(e admin.Entry, zone *time.Location) []string {
+	row := []string{plain.Absolute(e.Tick, zone), e.State, "", "", e.InstanceID, "", "", e.RunID, words.Note(e, zone, p.Now)}
+	if e.RunID != "" {
+		row[5], row[6] = strconv.Itoa(e.Attempt), "schedule"
+	}
+	if e.Manual != "" {
+		row[6] = "manual"
+	}
+	if !e.Started.IsZero() {
+		row[2] = plain.Span(e.Started.Sub(e.Tick))
+	}
+	switch {
+	case e.Started.IsZero():
+	case !e.Ended.IsZero():
+		row[3] = plain.Span(e.Ended.Sub(e.Started))
+	case e.State == admin.RunRunning:
+		row[3] = plain.Span(p.Now.Sub(e.Started))
+	}
+	return row
+}

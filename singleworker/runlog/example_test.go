@@ -1,0 +1,29 @@
+package runlog_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/runlog"
+)
+
+// What a log says of each job. The entries are usually those of Store.Entries.
+func ExampleSummarize() {
+	entries := func(yield func(runlog.Entry, error) bool) {
+		for _, state := range []string{admin.RunFailed, admin.RunFailed, admin.RunOK} { // newest first
+			run := admin.Run{State: state, Ended: time.Now(), Error: "no route to host"}
+			if !yield(runlog.Entry{Slot: "report", Kind: runlog.Ran, At: run.Ended, Entry: admin.Entry{Run: run}}, nil) {
+				return
+			}
+		}
+	}
+	sums, err := runlog.Summarize(entries)
+	if err != nil {
+		fmt.Println(err)
+	}
+	for _, s := range sums {
+		fmt.Println(s.Slot, "has failed", s.Streak, "times in a row:", s.LastError)
+	}
+	// Output: report has failed 2 times in a row: no route to host
+}
