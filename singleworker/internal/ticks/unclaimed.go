@@ -29,7 +29,10 @@ func Unclaimed(job Job, r Record, requests []Request, t time.Time) time.Time {
 	if plan.Record.Attempt > 1 {
 		since = time.UnixMilli(r.NextAttemptAt)
 	}
-	if !plan.Opens || since.After(t) { // the owner's clock is ahead; Next would not have an attempt wait for that
+	if job.Schedule.Always() {
+		since = job.restartAt(v.Record)
+	}
+	if !plan.Opens || since.After(t) { // the owner's clock is ahead; Next would not have an attempt, or a restart, wait for that
 		return time.Time{}
 	}
 	return since
