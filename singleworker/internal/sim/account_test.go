@@ -23,6 +23,7 @@ type account struct {
 	history zkrec.History
 	belongs bool                    // to a layout of its job, or did
 	born    int64                   // zxid
+	claimed int64                   // zxid of the last claim
 	endBy   int64                   // zxid; 0 while it lasts
 	rows    map[int64][]zkrec.Entry // by tick, of those that were not run
 	runs    map[int64][]string      // by tick, the ids of the runs, in the order in which they ended
@@ -57,14 +58,18 @@ func (a *account) leave(until int64) {
 }
 
 func (l *ledger) openAccount(slot string, txn *zkdev.Txn, j *swtest.Job) {
-	terms, err := termsOf(j.Spec, j.Spec.ActiveLayout().Since)
+	since := j.Spec.ActiveLayout().Since
+	if isPart(slot) { // what came before it was made is not its own
+		since = max(since, j.Tick.Watermark)
+	}
+	terms, err := termsOf(j.Spec, since)
 	if err != nil {
 		l.violatef(8, slot, txn.Time, "its schedule cannot be read: %v", err)
 		return
 	}
 	l.accounts[slot] = &account{
 		slot: slot, record: j.Tick, born: txn.Zxid, begun: txn.Time,
-		belongs: slices.Contains(j.Spec.ActiveLayout().Slots(zkrec.JobOfSlot(slot)), slot),
+		belongs: l.model.IsSlot(slot),
 		terms:   terms,
 		rows:    make(map[int64][]zkrec.Entry), runs: make(map[int64][]string),
 		ended: make(map[string]zkrec.Entry), late: make(map[string]bool), early: make(map[int64]bool),
@@ -158,7 +163,7 @@ func (l *ledger) checkAccounts() {
 // diedSoon reports whether an instance was killed before it could record the result of a run: it has hardly
 // sent a heartbeat since. Only time with a connection counts.
 func (l *ledger) diedSoon(run *swtest.Run) bool {
-	r := l.reignOfPart(run.Job, run.Shard.Index, run.Token)
+	r := l.reignOfPart(run.Job, run.Shard.Index, run.Instance.Name, run.Token)
 	return run.Instance.State() == swtest.Killed && r != nil && r.beatsAfter(run.Ended) < beatsOfTwoSessions
 }
 
@@ -200,9 +205,12 @@ func (l *ledger) checkAccount(acc *account) {
 		}
 	}
 	for t := acc.next(0); t <= until; t = acc.next(t) {
-		l.ticks++
+		if l.ticks++; isPart(acc.slot) {
+			l.atEach++
+		}
 		l.checkAccountOf(acc, t)
 	}
+	l.checkRunsOfAlways(acc)
 	for tick := range acc.rows {
 		l.violatef(8, acc.slot, time.UnixMilli(tick), "a tick beyond %s is said not to have been run", clockMs(acc.record.Watermark))
 	}
@@ -244,6 +252,9 @@ func (l *ledger) checkAccountOf(acc *account, tick int64) {
 		l.violatef(8, acc.slot, at, "the tick was given up before its time: %+v", rows)
 	}
 	for _, row := range rows {
+		if row.Reason == zkrec.ReasonAbsent {
+			l.checkAbsent(acc, tick, row)
+		}
 		if row.Reason != zkrec.ReasonOverlap && row.Reason != zkrec.ReasonPaused && l.isCalm(acc.slot, at) && !acc.early[tick] {
 			l.violatef(8, acc.slot, at, "nothing was amiss, and the tick was not run: %+v", row)
 		}

@@ -92,7 +92,7 @@ func (l *ledger) raised(slot string, txn *zkdev.Txn) {
 		a.wrong = "an alarm was raised for " + clockMs(acc.alarm) + " already"
 	case acc.markAt(recent) >= alarm.Tick:
 		a.wrong = "its slot had accounted for " + clockMs(acc.markAt(recent)) + " long before"
-	case acc.term().until == 0 && time.UnixMilli(acc.term().since).Before(recent) && acc.next(alarm.Tick-1) != alarm.Tick:
+	case !acc.term().sched.Always() && acc.term().until == 0 && time.UnixMilli(acc.term().since).Before(recent) && acc.next(alarm.Tick-1) != alarm.Tick:
 		a.wrong = "there is no such tick"
 	}
 	acc.alarm = alarm.Tick
@@ -130,7 +130,10 @@ func (l *ledger) checkAlarms() {
 // alarmOf is the alarm that a hook was told of, and its slot: shard 0 of 1 may be the job itself, and is told of later.
 func alarmOf(of map[string]map[int64]*alarmed, told warned) (slot string, found *alarmed) {
 	slots := []string{told.Job, zkrec.ShardSlot(told.Job, told.Shard.Index)}
-	if told.Shard.Total > 1 {
+	switch {
+	case told.InstanceID != "":
+		slots = []string{zkrec.InstanceSlot(told.Job, told.InstanceID)}
+	case told.Shard.Total > 1:
 		slots = slots[1:]
 	}
 	slot = slots[0]

@@ -167,7 +167,16 @@ type ledger struct {
 	members   []contact      // when sessions were instances of the group
 	stay      map[string]int // of the members, by id
 	queue     queue
-	lost      *loss // so far
+	lost      *loss            // so far
+	orders    map[string]order // for jobs, by the names of their nodes
+	// labelsOf are an instance's, and orderHeard is after how long an order is followed.
+	labelsOf   func(sid string) map[string]string
+	orderHeard time.Duration
+	// clockHeard is after how long an instance knows that its clock is wrong, and offsets are those of the clocks.
+	clockHeard     time.Duration
+	offsets        map[string]offset
+	clocksMayBeOff bool
+	endless        map[string]bool // by id, the runs of jobs that always run
 }
 
 // counts is how much there was to check.
@@ -179,6 +188,9 @@ type counts struct {
 	complete  int           // ticks that hooks were told of
 	alarms    int           // that were raised
 	forgotten int           // claims that the servers have lost
+	endless   int           // runs of jobs that always run
+	atEach    int           // ticks that are accounted for at an instance, of jobs that run on every one
+	removed   int           // jobs that were done
 	relieved  int           // owners that may have lived, and had not claimed a run that was due
 	silent    time.Duration // the longest time for which an alarm was due
 }
@@ -186,28 +198,13 @@ type counts struct {
 // check verifies the properties 1 to 4 and 8 to 10.
 func check(e evidence) ([]violation, counts) {
 	l := newLedger(e.tree)
-	l.latch = e.latch
+	l.latch, l.aheadMost = e.latch, e.aheadMost
 	if e.lost != nil {
 		l.readAround(*e.lost, e.log)
 	} else {
 		l.read(e.log)
 	}
-	l.judgeAhead(e)
 	return l.end(e)
-}
-
-// judgeAhead finds ticks that were accounted for too far ahead of the server's time, property 14.
-func (l *ledger) judgeAhead(e evidence) {
-	for k := range e.log {
-		txn := &e.log[k]
-		if e.aheadMost <= 0 || txn.Op != zkdev.OpSetData || txn.Code != zkdev.OK || !strings.HasSuffix(txn.Path, "/tick") {
-			continue
-		}
-		record, err := zkrec.ParseTick(txn.Data, txn.Time)
-		if ahead := time.UnixMilli(record.Watermark).Sub(txn.Time); err == nil && ahead > e.aheadMost {
-			l.violatef(14, txn.Path, txn.Time, "the tick is %v ahead of the server's time, %v are allowed", ahead, e.aheadMost)
-		}
-	}
 }
 
 func newLedger(tree zkrec.Tree) *ledger {
@@ -216,7 +213,8 @@ func newLedger(tree zkrec.Tree) *ledger {
 		born: make(map[string]int64), seen: make(map[string]bool), started: make(map[string]*swtest.Run),
 		accounts: make(map[string]*account), joined: make(map[int64]string), canceled: make(map[int64]bool),
 		divisions: make(map[string]*division), epochs: make(map[string]*epoch), completed: make(map[string][]*completed),
-		vigils: make(map[string]*vigil), stay: make(map[string]int),
+		vigils: make(map[string]*vigil), stay: make(map[string]int), orders: make(map[string]order), endless: make(map[string]bool),
+		offsets: make(map[string]offset),
 	}
 	l.tree = tree
 	l.judge = rules.New(tree, true, rules.Observer{}, func(v rules.Violation) {
@@ -258,7 +256,7 @@ func (l *ledger) end(e evidence) ([]violation, counts) {
 	}
 	l.checkOverlaps()
 	for _, a := range e.hooks {
-		if r := l.reignOfPart(a.job, a.shard, a.token); r == nil || r.sid != a.sid {
+		if r := l.reignOfPart(a.job, a.shard, a.sid, a.token); r == nil || r.sid != a.sid {
 			l.violatef(4, a.job, a.at, "OnOwned of %s has token %d, which the log does not give it", a.sid, a.token)
 		}
 	}
@@ -282,6 +280,7 @@ func (l *ledger) violatef(property int, job string, at time.Time, format string,
 func (l *ledger) apply(txn *zkdev.Txn) {
 	slot, node, rest, ok := l.model.Split(txn.Path)
 	l.queue.apply(txn, l.tree.Leader())
+	l.ordered(txn)
 	if txn.Op != zkdev.OpCheck {
 		l.watch(slot, node, rest, txn)
 	}
@@ -356,6 +355,7 @@ func (l *ledger) deleted(slot, node, rest string, txn *zkdev.Txn) {
 	case rules.NodeJob:
 		if zkrec.JobOfSlot(slot) == slot {
 			l.canceled[txn.Zxid] = true
+			l.checkRemoved(slot, txn)
 			delete(l.divisions, slot)
 		}
 	}
@@ -395,10 +395,13 @@ func (l *ledger) reignOf(job string, token int64) *reign {
 	return nil
 }
 
-// reignOfPart is the same for a shard of a job; the job itself is shard 0 as long as it is not divided. No two
+// reignOfPart is the same for a shard of a job, or an instance's part of it; the job itself is shard 0 as long as it is not divided. No two
 // tokens are the same.
-func (l *ledger) reignOfPart(job string, shard int, token int64) *reign {
+func (l *ledger) reignOfPart(job string, shard int, sid string, token int64) *reign {
 	if r := l.reignOf(zkrec.ShardSlot(job, shard), token); r != nil || shard > 0 {
+		return r
+	}
+	if r := l.reignOf(zkrec.InstanceSlot(job, sid), token); r != nil {
 		return r
 	}
 	return l.reignOf(job, token)
@@ -410,11 +413,19 @@ func (l *ledger) checkTick(job string, txn *zkdev.Txn, rec zkrec.Tick) {
 	last := acc.record
 	acc.advanced(txn.Time, stale)
 	acc.record = rec
+	l.checkAhead(job, txn, rec)
+	l.checkRestart(job, txn, last, rec)
 	if rec.RunID == last.RunID || !rec.Open() {
 		return
 	}
-	l.seen[rec.RunID] = true
+	l.seen[rec.RunID], acc.claimed = true, txn.Zxid
+	if l.endless[rec.RunID] = l.isEndless(job, rec); l.endless[rec.RunID] {
+		l.counts.endless++
+	}
 	l.checkLeads(job, txn, rec)
+	l.checkPlace(job, txn, rec)
+	l.checkClock(job, txn, rec)
+	l.checkPause(job, txn, last, rec)
 	if r := l.current(job); r != nil && r.token == rec.Token && r.sid == rec.SID {
 		claim := *txn
 		claim.Data = nil // read already
@@ -451,7 +462,7 @@ func (l *ledger) checkRun(run *swtest.Run) {
 		l.violatef(3, run.Job, run.Started, "run %s of %s starts a second time", run.ID, run.Instance.Name)
 	}
 	l.started[run.ID] = run
-	r := l.reignOfPart(run.Job, run.Shard.Index, run.Token)
+	r := l.reignOfPart(run.Job, run.Shard.Index, run.Instance.Name, run.Token)
 	switch {
 	case r == nil || r.sid != run.Instance.Name:
 		l.violatef(3, run.Job, run.Started, "run %s of %s has token %d, which the log does not give it", run.ID, run.Instance.Name, run.Token)

@@ -9,6 +9,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/wall"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
 // clock is the wall clock of the machine of an instance.
@@ -20,6 +22,7 @@ func (w *world) clock(id string) wall.Clock {
 		if w.Clocks && w.rng.IntN(2) == 0 {
 			off.Store(int64(w.drawOff()))
 		}
+		w.ledger.clockSet(id, time.Duration(off.Load()))
 	}
 	return func() time.Duration { return time.Duration(off.Load()) }
 }
@@ -49,6 +52,45 @@ func (w *world) setClock(victim *swtest.Instance) {
 	}
 	w.notef("the clock of %s is %v ahead", whose, off)
 	clock.Store(int64(off))
+	if whose == victim.Name {
+		w.ledger.clockSet(whose, off)
+	}
+}
+
+// offset is how far an instance's clock is ahead of the server's.
+type offset struct {
+	by    time.Duration
+	since time.Time
+}
+
+// clockSet takes in that a clock is set.
+func (l *ledger) clockSet(sid string, by time.Duration) { l.offsets[sid] = offset{by, time.Now()} }
+
+// checkAhead verifies property 14.
+func (l *ledger) checkAhead(slot string, txn *zkdev.Txn, rec zkrec.Tick) {
+	if ahead := time.UnixMilli(rec.Watermark).Sub(txn.Time); l.aheadMost > 0 && ahead > l.aheadMost {
+		l.violatef(14, slot, txn.Time, "the tick is %v ahead of the server's time, %v are allowed", ahead, l.aheadMost)
+	}
+}
+
+// checkClock verifies the rest of it: a claim is not that of an instance whose clock has been wrong for a while, by half as much again as may
+// be, unless no clock is right: then the group decides which one is.
+func (l *ledger) checkClock(slot string, txn *zkdev.Txn, rec zkrec.Tick) {
+	long := func(sid string) bool {
+		o, member := l.offsets[sid], l.model.Instances[sid]
+		return txn.Time.Sub(later(o.since, member.Since)) > l.clockHeard
+	}
+	off := l.offsets[rec.SID].by
+	if l.aheadMost <= 0 || off.Abs() <= l.aheadMost*3/2 || !long(rec.SID) {
+		return
+	}
+	for sid := range l.model.Instances {
+		if right := l.offsets[sid].by; right.Abs() < l.aheadMost/2 && long(sid) {
+			l.violatef(14, slot, txn.Time, "%s claims %s, and its clock has been off by %v since %s; that of %s is right", rec.SID, clockMs(rec.Tick),
+				off, clock(l.offsets[rec.SID].since), sid)
+			return
+		}
+	}
 }
 
 // An instance whose clock is ahead claims ticks by that clock; when the clock is set right, nothing runs until that time

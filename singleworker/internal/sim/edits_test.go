@@ -13,12 +13,13 @@ import (
 
 // What changes a job that exists: operators, and the two versions of an application that declare it.
 
-// schedule draws one, and its zone.
+// schedule draws one that the job may have, and its zone.
 func (w *world) schedule(job *jobs.Job) {
 	job.Schedule, job.TimeZone = draw(w, schedules...), ""
 	if w.rng.IntN(4) == 0 {
 		job.TimeZone = draw(w, "UTC", "Asia/Kolkata", "America/New_York")
 	}
+	w.untimed(job)
 }
 
 // set changes the schedule of a job once, or several times in a row, or its policies.
@@ -28,7 +29,7 @@ func (w *world) set(k int) {
 		times += 1 + w.rng.IntN(2)
 	}
 	for range times {
-		to := w.policies(jobs.Job{})
+		to := w.policies(jobs.Job{Everywhere: w.everywhere[k]})
 		if w.schedule(&to); !w.isChangeable(jobName(k)) {
 			to.Schedule = ""
 		}
@@ -42,9 +43,10 @@ func (w *world) set(k int) {
 					if policies {
 						withPolicies(j, to)
 					}
+					onlyWhatFits(j)
 					return nil
 				}, admin.EditOptions{})
-				return unless(err, admin.ErrNotFound, admin.ErrConflict)
+				return unless(unlessOver(err), admin.ErrNotFound, admin.ErrConflict)
 			})
 		})
 		time.Sleep(w.upTo(w.Session))
@@ -89,11 +91,13 @@ func (w *world) declarations() (versions [2][]singleworker.Job) {
 			continue
 		}
 		for v := range versions {
-			job := w.policies(singleworker.Job{Name: jobName(k)})
+			job := w.policies(singleworker.Job{Name: jobName(k), Everywhere: w.everywhere[k]})
 			w.schedule(&job)
+			w.place(&job)
 			job.Shards, job.ShardParameters = w.shards[k], w.drawParams(w.shards[k])
 			if v > 0 && w.rng.IntN(2) == 0 {
 				job.Schedule, job.TimeZone = versions[0][len(versions[1])].Schedule, versions[0][len(versions[1])].TimeZone
+				onlyWhatFits(&job)
 			}
 			versions[v] = append(versions[v], job)
 		}
@@ -123,7 +127,7 @@ func (w *world) stop(k int) {
 				if ctx.Err() != nil {
 					return nil
 				}
-				return unless(err, admin.ErrNotFound, admin.ErrNoShard, admin.ErrNotRunning, admin.ErrConflict)
+				return unless(err, admin.ErrNotFound, admin.ErrNoShard, admin.ErrNoHandler, admin.ErrNotRunning, admin.ErrConflict)
 			})
 		})
 	})

@@ -45,6 +45,8 @@ var faults = []fault{
 	{"depose", 1, func(w *world, _ *swtest.Instance) { w.depose() }},
 	{"lag", 2, (*world).fallBehind},
 	{"twin", 1, (*world).twin},
+	{"move", 1, func(w *world, _ *swtest.Instance) { w.move(w.rng.IntN(len(w.shards))) }},
+	{"exclude", 3, func(w *world, victim *swtest.Instance) { w.exclude(victim.Name, w.rng.IntN(len(w.shards))) }},
 	{"reshard", 5, func(w *world, _ *swtest.Instance) { w.reshard() }},
 }
 

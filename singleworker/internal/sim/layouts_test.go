@@ -16,6 +16,7 @@ import (
 type division struct {
 	job      string
 	spec     zkrec.Spec
+	written  int64 // zxid of the spec
 	now      *epoch
 	ticks    map[int64]*epoch // in which a scheduled tick was claimed
 	complete int64            // as the log says
@@ -50,13 +51,13 @@ func (l *ledger) divided(job string, txn *zkdev.Txn, spec zkrec.Spec) {
 	layout := spec.ActiveLayout()
 	d := l.divisions[job]
 	if d == nil {
-		d = &division{job: job, spec: spec, ticks: make(map[int64]*epoch)}
+		d = &division{job: job, spec: spec, written: txn.Zxid, ticks: make(map[int64]*epoch)}
 		d.now = &epoch{layout, d}
 		l.divisions[job] = d
 		return
 	}
 	l.rescheduled(job, txn, d.spec, spec)
-	d.spec = spec
+	d.spec, d.written = spec, txn.Zxid
 	last := d.now
 	if layout.Since == last.Since && layout.Equal(last.Sharding) {
 		last.Until = layout.Until
@@ -102,7 +103,7 @@ func (l *ledger) divided(job string, txn *zkdev.Txn, spec zkrec.Spec) {
 func (l *ledger) noteLayout(slot string, rec zkrec.Tick) {
 	d := l.divisions[zkrec.JobOfSlot(slot)]
 	l.epochs[rec.RunID] = d.now
-	if rec.Manual == "" {
+	if rec.Manual == "" && !isAlways(&d.spec) { // the runs of its shards have nothing to do with each other
 		d.ticks[rec.Tick] = d.now
 	}
 }

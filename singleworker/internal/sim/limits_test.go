@@ -20,7 +20,7 @@ func hasRoom(m *swtest.Model, sid string) bool {
 	}
 	owned := 0
 	for slot := range m.Jobs {
-		if m.LiveOwner(slot) == sid {
+		if m.LiveOwner(slot) == sid && !isPart(slot) {
 			owned++
 		}
 	}
@@ -29,10 +29,15 @@ func hasRoom(m *swtest.Model, sid string) bool {
 
 // isTakeable reports whether a live instance can run the slot and has room for it.
 func (w *world) isTakeable(m *swtest.Model, slot string) bool {
-	job := zkrec.JobOfSlot(slot)
 	return slices.ContainsFunc(w.cluster.Live(), func(i *swtest.Instance) bool {
-		return w.isOpen(m, i) && w.handlers[i.Name][job] && hasRoom(m, i.Name)
+		return w.isOpen(m, i) && w.mayOwn(m, i.Name, slot) && (isPart(slot) || hasRoom(m, i.Name))
 	})
+}
+
+// isPart reports whether a slot is an instance's of a job that runs on every instance: it counts in no share, and in no limit.
+func isPart(slot string) bool {
+	_, _, part := zkrec.SplitInstance(slot)
+	return part
 }
 
 // isWaiting reports whether a job has a slot that nobody has room for, so that changes of the job wait, too.
@@ -53,6 +58,9 @@ func (w *world) checkRunning() {
 	}
 	changes := make(map[*swtest.Instance][]change)
 	for _, r := range w.cluster.Runs() {
+		if w.ledger.endless[r.ID] {
+			continue // it neither counts nor waits
+		}
 		changes[r.Instance] = append(changes[r.Instance], change{r.Started, 1})
 		if !r.Ended.IsZero() {
 			changes[r.Instance] = append(changes[r.Instance], change{r.Ended, -1})

@@ -3,268 +3,160 @@ package sim
 import (
 	"context"
 	"fmt"
-	"maps"
-	"math/rand/v2"
+	"hash/fnv"
+	"path"
 	"slices"
 	"strings"
-	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
-	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	jobs "github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// A group whose jobs require labels at random, or list instances, and are disabled here and there, while instances die,
-// come back and are cut off. The test keeps its own account of who may run what.
-type placing struct {
-	t       *testing.T
-	rng     *rand.Rand
-	cluster *swtest.Cluster
-	zones   map[string]string // by instance: as they are meant to be
-	setup   swtest.Setup
-	lies    map[string]string // by instance: the zone that it publishes instead; a breach
-	deaf    string            // the instance that may not read who is excluded; a breach
-	rules   map[string][]rule // by job
-	barred  map[admin.Target][]inForce
+// Where jobs may run: labels that they require, instances that they list, and orders for a job on an instance, or on the host.
+
+// labels are those of an instance.
+func (w *world) labels(sid string) map[string]string {
+	if !w.Placed {
+		return nil
+	}
+	of := fnv.New32a()
+	_, _ = of.Write([]byte(sid))
+	return map[string]string{"zone": []string{"a", "b"}[of.Sum32()%2]}
 }
 
-// inForce is a time in which something held. A zero end is not over.
-type inForce struct{ from, to time.Time }
-
-// rule is what a job said for a while.
-type rule struct {
-	inForce
-
-	zone      string
-	instances []string
-}
-
-const (
-	placesSession = 4 * time.Second
-	placesSync    = time.Second
-	// orderHeard is after how long an order must be followed; the instance may have been cut off until a moment ago.
-	orderHeard = 3 * placesSync
-	// specHeard is how long after a change of a job a run may begin that was claimed before.
-	specHeard = 500 * time.Millisecond
-)
-
-func newPlacing(t *testing.T, seed uint64) *placing {
-	t.Helper()
-	p := &placing{
-		t: t, rng: rand.New(rand.NewPCG(seed, 0)), zones: make(map[string]string), rules: make(map[string][]rule),
-		barred: make(map[admin.Target][]inForce), lies: make(map[string]string), setup: swtest.Setup{Handlers: make(map[string]singleworker.Handler)},
-	}
-	p.cluster = swtest.New(t, swtest.Config{SessionTimeout: placesSession, SyncPeriod: placesSync})
-	for k := range 6 {
-		name := jobName(k)
-		p.setup.Handlers[name] = func(ctx context.Context, _ *singleworker.Run) error {
-			select {
-			case <-time.After(200 * time.Millisecond):
-			case <-ctx.Done():
-			}
-			return nil
-		}
-		if err := p.cluster.Submit(t.Context(), jobs.Job{Name: name, Schedule: "* * * * * ?"}); err != nil {
-			t.Fatal(err)
-		}
-		p.rules[name] = []rule{{}}
-	}
-	for k := range 4 {
-		p.zones[fmt.Sprintf("i%d", k)] = []string{"a", "b"}[k%2]
-	}
-	return p
-}
-
-func (p *placing) start(sid string) {
-	setup := p.setup
-	zone := p.zones[sid]
-	if lie, lies := p.lies[sid]; lies {
-		zone = lie
-	}
-	setup.Configure = func(cfg *singleworker.Config) { cfg.Labels = map[string]string{"zone": zone} }
-	p.cluster.Start(sid, setup)
-}
-
-func (p *placing) operate(what string, f func(c *admin.Client) error) {
-	if err := p.cluster.Operate(p.t.Context(), f); err != nil {
-		p.t.Errorf("%s: %v", what, err)
-	}
-	p.cluster.Note(what)
-}
-
-// place changes where a job may run.
-func (p *placing) place(name string) {
-	next := rule{}
-	switch p.rng.IntN(4) {
-	case 0:
-		next.zone = []string{"a", "b", "nowhere"}[p.rng.IntN(3)]
-	case 1:
-		next.instances = []string{"i0", fmt.Sprintf("i%d", 1+p.rng.IntN(3))}
-	case 2:
-		next.zone, next.instances = "a", []string{"i0", "i1"}
-	}
-	rules := p.rules[name]
-	rules[len(rules)-1].to = time.Now()
-	p.operate(fmt.Sprintf("%s requires %q %v", name, next.zone, next.instances), func(c *admin.Client) error {
-		_, err := c.Edit(p.t.Context(), name, func(j *jobs.Job) error {
-			if j.Require = nil; next.zone != "" {
-				j.Require = map[string]string{"zone": next.zone}
-			}
-			j.Instances = next.instances
-			return nil
-		}, admin.EditOptions{})
-		return err
-	})
-	next.from = time.Now()
-	p.rules[name] = append(rules, next)
-}
-
-// exclude disables a job on an instance, or enables it again.
-func (p *placing) exclude(target admin.Target) {
-	times := p.barred[target]
-	if n := len(times); n > 0 && times[n-1].to.IsZero() {
-		times[n-1].to = time.Now()
-		p.operate("enable "+target.String(), func(c *admin.Client) error { _, err := c.EnableAt(p.t.Context(), target); return err })
+// place draws where a job may run.
+func (w *world) place(job *jobs.Job) {
+	job.Require, job.Instances = nil, nil
+	if !w.Placed {
 		return
 	}
-	p.operate("disable "+target.String(), func(c *admin.Client) error {
-		_, err := c.DisableAt(p.t.Context(), target, admin.OrderOptions{By: "sim"})
+	n := w.rng.IntN(5)
+	if n == 0 || n == 2 {
+		job.Require = map[string]string{"zone": draw(w, "a", "b", "a", "b", "nowhere")}
+	}
+	if n == 1 || n == 2 {
+		for range 3 {
+			if sid := fmt.Sprintf("i%d", w.rng.IntN(w.Instances+2)); !slices.Contains(job.Instances, sid) {
+				job.Instances = append(job.Instances, sid)
+			}
+		}
+	}
+}
+
+// move changes where a job may run.
+func (w *world) move(k int) {
+	if !w.Placed {
+		return
+	}
+	var to jobs.Job
+	w.place(&to)
+	w.operate(fmt.Sprintf("%s requires %v %v", jobName(k), to.Require, to.Instances), func(ctx context.Context) error {
+		return w.cluster.Operate(ctx, func(c *admin.Client) error {
+			_, err := c.Edit(ctx, jobName(k), func(j *jobs.Job) error {
+				j.Require, j.Instances = to.Require, to.Instances
+				return nil
+			}, admin.EditOptions{})
+			return unless(err, admin.ErrNotFound, admin.ErrConflict)
+		})
+	})
+}
+
+// exclude disables a job on an instance, seldom on the host, which is that of all. Half of these orders are withdrawn when the noise
+// stops or before, and half stay.
+func (w *world) exclude(sid string, k int) {
+	if !w.Placed {
+		return
+	}
+	target := admin.Target{InstanceID: sid, Job: jobName(k)}
+	if w.rng.IntN(8) == 0 {
+		w.cluster.View(func(m *swtest.Model) { target.Host = m.Instances[sid].Host })
+		if target.Host != "" {
+			target.InstanceID = ""
+		}
+	}
+	order := func(what string, give func(ctx context.Context, c *admin.Client) error) {
+		w.operate(what+target.String(), func(ctx context.Context) error {
+			return w.cluster.Operate(ctx, func(c *admin.Client) error {
+				return unless(give(ctx, c), admin.ErrNoInstance, admin.ErrNotFound, admin.ErrConflict)
+			})
+		})
+	}
+	order("disable ", func(ctx context.Context, c *admin.Client) error {
+		_, err := c.DisableAt(ctx, target, admin.OrderOptions{By: "sim"})
 		return err
 	})
-	p.barred[target] = append(times, inForce{from: time.Now()})
+	if w.rng.IntN(2) == 0 {
+		return
+	}
+	w.after(w.upTo(6*w.Session), func() {
+		order("enable ", func(ctx context.Context, c *admin.Client) error {
+			_, err := c.EnableAt(ctx, target)
+			return err
+		})
+	})
 }
 
-func (p *placing) step() {
-	live := p.cluster.Live()
-	name := jobName(p.rng.IntN(len(p.rules)))
-	switch sid := fmt.Sprintf("i%d", p.rng.IntN(len(p.zones))); p.rng.IntN(8) {
-	case 0, 1:
-		p.place(name)
-	case 2, 3, 4:
-		p.exclude(admin.Target{InstanceID: sid, Job: name})
-	case 5:
-		if len(live) > 1 {
-			live[p.rng.IntN(len(live))].Kill()
-		}
-	case 6:
-		if !slices.ContainsFunc(live, func(i *swtest.Instance) bool { return i.Name == sid }) {
-			p.start(sid)
-		}
-	case 7:
-		if len(live) > 0 {
-			victim := live[p.rng.IntN(len(live))]
-			victim.Partition()
-			time.Sleep(time.Duration(p.rng.Int64N(int64(2 * placesSession))))
-			victim.Heal()
-		}
-	}
-	time.Sleep(time.Duration(p.rng.Int64N(int64(3 * placesSession))))
+// orderHeard is after how long an order is followed, by an instance that may have been cut off until a moment ago.
+func (w *world) orderHeard() time.Duration { return 2*w.Session + 3*w.Sync }
+
+// order is an operator's for a job.
+type order struct {
+	zkrec.Exclusion
+
+	since time.Time
 }
 
-// mayNot says what kept an instance from beginning a run of a job at that time, or "".
-func (p *placing) mayNot(name, sid string, at time.Time) string {
-	holds := func(s inForce, heard time.Duration) bool {
-		return at.Sub(s.from) >= heard && (s.to.IsZero() || at.Before(s.to))
-	}
-	for _, s := range p.barred[admin.Target{InstanceID: sid, Job: name}] {
-		if holds(s, orderHeard) {
-			return "disabled since " + clock(s.from)
+// ordered takes in an order that is given or withdrawn.
+func (l *ledger) ordered(txn *zkdev.Txn) {
+	name, below := strings.CutPrefix(txn.Path, l.tree.Exclusions()+"/")
+	switch {
+	case !below:
+	case txn.Op == zkdev.OpDelete:
+		delete(l.orders, name)
+	case txn.Op != zkdev.OpCheck:
+		if x, err := zkrec.ParseExclusion(path.Base(txn.Path), txn.Data); err == nil {
+			l.orders[name] = order{x, txn.Time}
 		}
 	}
-	for _, r := range p.rules[name] {
-		zone := r.zone != "" && r.zone != p.zones[sid]
-		list := r.instances != nil && !slices.Contains(r.instances, sid)
-		if (zone || list) && holds(r.inForce, specHeard) {
-			return fmt.Sprintf("since %s it requires %q %v", clock(r.from), r.zone, r.instances)
+}
+
+// mayNot says what keeps an instance from running a job at a time, or "". An order that is not older than heard may not be known.
+func (l *ledger) mayNot(spec *zkrec.Spec, sid string, at time.Time, heard time.Duration) string {
+	of := &spec.Job
+	if len(of.Instances) > 0 && !slices.Contains(of.Instances, sid) {
+		return fmt.Sprintf("it lists %v", of.Instances)
+	}
+	if l.labelsOf != nil {
+		labels := l.labelsOf(sid)
+		for key, value := range of.Require {
+			if labels[key] != value {
+				return fmt.Sprintf("it requires %v", of.Require)
+			}
+		}
+	}
+	host := l.model.Instances[sid].Host
+	for _, o := range l.orders {
+		if o.Job == of.Name && (o.SID == sid || o.Host != "" && o.Host == host) && at.Sub(o.since) >= heard {
+			return "it is disabled there since " + clock(o.since)
 		}
 	}
 	return ""
 }
 
-// run returns what was wrong.
-func (p *placing) run() (wrong []string) {
-	for _, sid := range slices.Sorted(maps.Keys(p.zones)) {
-		p.start(sid)
+// checkPlace verifies that a claim is that of an instance which may run the job. A claim checks the spec, and no orders.
+func (l *ledger) checkPlace(slot string, txn *zkdev.Txn, rec zkrec.Tick) {
+	spec := &l.model.Jobs[slot].Spec
+	if why := l.mayNot(spec, rec.SID, txn.Time, l.orderHeard); why != "" {
+		l.violatef(16, slot, txn.Time, "%s claims %s, and may not run it: %s", rec.SID, clockMs(rec.Tick), why)
 	}
-	if p.deaf != "" {
-		list := p.cluster.Tree().Exclusions()
-		for _, op := range []zkdev.Op{zkdev.OpGetChildren, zkdev.OpGetChildren2} {
-			p.cluster.Server.ControlKeep(op, func(r *zkdev.Request) zkdev.Action {
-				if r.Path == list && strings.HasPrefix(r.Client, p.deaf+"#") {
-					return zkdev.Refuse(zkdev.NoAuth)
-				}
-				return zkdev.Pass()
-			})
-		}
-	}
-	time.Sleep(3 * placesSession)
-	for range 25 {
-		p.step()
-	}
-	time.Sleep(8 * placesSession)
-	now := time.Now()
-	owners := p.cluster.Owners()
-	for name := range p.rules {
-		var may []string
-		for _, i := range p.cluster.Live() {
-			if p.mayNot(name, i.Name, now) == "" {
-				may = append(may, i.Name)
-			}
-		}
-		if owner := owners[name]; !slices.Contains(may, owner) && (owner != "" || len(may) > 0) {
-			wrong = append(wrong, fmt.Sprintf("%s is owned by %q in the end; %v may run it", name, owner, may))
-		}
-	}
-	for _, r := range p.cluster.Runs() {
-		if why := p.mayNot(r.Job, r.Instance.Name, r.Started); why != "" {
-			wrong = append(wrong, fmt.Sprintf("%s of %s began at %s at %s, although %s", r.Job, clock(r.Tick), r.Instance.Name, clock(r.Started), why))
-		}
-	}
-	return wrong
 }
 
-// No run begins where it may not, and every job that somebody may run is owned by one that may.
-func TestJobsRunOnlyWhereTheyMay(t *testing.T) {
-	t.Parallel()
-	eachSeed(t, 60, func(t *testing.T, seed uint64) {
-		t.Helper()
-		synctest.Test(t, func(t *testing.T) {
-			p := newPlacing(t, seed)
-			wrong := p.run()
-			if len(p.cluster.Runs()) < 100 {
-				t.Errorf("%d runs", len(p.cluster.Runs()))
-			}
-			report(t, p.cluster, wrong)
-		})
-	})
-}
-
-// The check finds instances that do not follow orders, and those that publish a label that they do not have.
-func TestJobsThatRunWhereTheyMayNotAreFound(t *testing.T) {
-	t.Parallel()
-	for what, breach := range map[string]func(*placing){
-		"an instance that is deaf to orders": func(p *placing) { p.deaf = "i1" },
-		"an instance with a false label":     func(p *placing) { p.lies["i1"] = "a" },
-	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			seed, found := simkit.Search(20, func(seed uint64) (found bool) {
-				synctest.Test(t, func(t *testing.T) {
-					p := newPlacing(t, seed)
-					breach(p)
-					found = slices.ContainsFunc(p.run(), func(text string) bool { return strings.Contains(text, " began at i1 ") })
-				})
-				return found
-			})
-			if !found {
-				t.Error("not found")
-			}
-			t.Logf("seed %d", seed)
-		})
-	}
+// mayRun reports whether an instance can run a job, and may.
+func (w *world) mayRun(m *swtest.Model, sid, job string) bool {
+	j := m.Jobs[job]
+	return j != nil && w.handlers[sid][job] && w.ledger.mayNot(&j.Spec, sid, time.Now(), 0) == ""
 }

@@ -29,6 +29,8 @@ func TestBreachesUnderRandomSeeds(t *testing.T) {
 	}{
 		"takeover": {[]int{1}, 400}, "adoption": {[]int{1}, 100}, "lease": {[]int{1}, 50},
 		"claims": {[]int{2, 3, 8}, 100}, "alarm": {[]int{10}, 20}, "leader": {[]int{11}, 20}, "layout": {[]int{9}, 20}, "spec": {[]int{9}, 100},
+		"running": {[]int{13}, 20}, "clock": {[]int{14}, 20}, "restart": {[]int{15}, 20}, "dormant": {[]int{15}, 20},
+		"part": {[]int{8}, 20}, "absent": {[]int{8}, 20}, "lost part": {[]int{8}, 20}, "labels": {[]int{16}, 20}, "deaf": {[]int{16}, 40},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -142,7 +144,7 @@ func TestBreachRates(t *testing.T) {
 		var found, seeds atomic.Int64
 		simkit.Search(simkit.Seeds(1000), func(seed uint64) bool {
 			seeds.Add(1)
-			if v, is := breached(t, seed, breaches[name], []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}); is {
+			if v, is := breached(t, seed, breaches[name], []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}); is {
 				t.Logf("breach %s: seed %d: %v", name, seed, v)
 				found.Add(1)
 			}
@@ -156,16 +158,25 @@ var ratesFlag = flag.Bool("sim.rates", false, "count how many seeds find each br
 
 // breaches are the rules that can be broken in every instance of a group, by name.
 var breaches = map[string]*breach{
-	"takeover": {check: heartbeats(zkdev.OpDelete)},                     // without the heartbeat's version
-	"adoption": {check: blind(zkdev.OpSetData, "/alive")},               // without the owner record's version
-	"lease":    {granted: 40 * time.Second},                             // that outlives the session
-	"claim":    {check: claim},                                          // without a check of the owner
-	"spec":     {check: unspecified},                                    // a claim without the spec's version
-	"layout":   {hasty: true},                                           // that does not wait for runs to end
-	"alarm":    {check: alarms},                                         // that is not raised
-	"leader":   {check: leader, in: latchMode},                          // without a check of the leader's node
-	"tick":     {check: blind(zkdev.OpSetData, "/tick"), in: forgetful}, // without the tick record's version
-	"node":     {check: node, in: lagging},                              // changes of instances' nodes without a version
+	"takeover":  {check: heartbeats(zkdev.OpDelete)},                                    // without the heartbeat's version
+	"adoption":  {check: blind(zkdev.OpSetData, "/alive")},                              // without the owner record's version
+	"lease":     {granted: 40 * time.Second},                                            // that outlives the session
+	"claim":     {check: claim},                                                         // without a check of the owner
+	"spec":      {check: unspecified},                                                   // a claim without the spec's version
+	"layout":    {hasty: true},                                                          // that does not wait for runs to end
+	"alarm":     {check: alarms},                                                        // that is not raised
+	"leader":    {check: leader, in: latchMode},                                         // without a check of the leader's node
+	"tick":      {check: blind(zkdev.OpSetData, "/tick"), in: forgetful},                // without the tick record's version
+	"node":      {check: node, in: lagging},                                             // changes of instances' nodes without a version
+	"running":   {unlimited: true, in: func(p *profile) { p.Running = 2 }},              // more runs than MaxRunning
+	"clock":     {anyClock: true, in: wrongClocks},                                      // ticks far ahead of the server's time
+	"restart":   {data: restarts(-time.Hour), in: func(p *profile) { p.Always = true }}, // of a job that always runs, without a pause
+	"dormant":   {data: restarts(time.Hour), in: func(p *profile) { p.Always = true }},  // which is not restarted
+	"part":      {check: refusedParts, in: everywhere},                                  // of a job on every instance: it is not run
+	"absent":    {data: absent, in: everywhere},                                         // what was not run there came during an absence
+	"lost part": {last: loseParts, in: everywhere},                                      // what is on record of it is deleted
+	"labels":    {falseLabels: true, in: placed},                                        // others than the instance has
+	"deaf":      {first: hideOrders, in: placed},                                        // orders for jobs are not known
 	"claims": {check: func(op zkdev.Op, path string, version int32) (string, int32) { // without any check
 		path, version = claim(op, path, version)
 		return blind(zkdev.OpSetData, "/tick")(op, path, version)

@@ -43,6 +43,9 @@ func (w *world) reshard() {
 			k = w.rng.IntN(len(w.shards))
 		}
 	}
+	if w.everywhere[k] {
+		return
+	}
 	times := 1
 	if w.rng.IntN(3) == 0 {
 		times += 1 + w.rng.IntN(3)
@@ -99,11 +102,11 @@ func (w *world) undivide(k int) {
 	})
 }
 
-// slots lists the slots that there are.
+// slots lists the slots that there are for somebody to own.
 func (w *world) slots() (slots []string) {
 	w.cluster.View(func(m *swtest.Model) {
 		for name := range m.Jobs {
-			if m.IsSlot(name) {
+			if m.IsSlot(name) && m.Jobs[name].Spec.Done == nil {
 				slots = append(slots, name)
 			}
 		}
@@ -117,7 +120,7 @@ func (w *world) slots() (slots []string) {
 func (w *world) changing() (job, what string) {
 	w.cluster.View(func(m *swtest.Model) {
 		for name, j := range m.Jobs {
-			if _, _, sharded := zkrec.SplitSlot(name); sharded || !w.isAble(m, name) || w.isWaiting(m, name) {
+			if zkrec.JobOfSlot(name) != name || j.Spec.Job.Everywhere || j.Spec.Done != nil || !w.isAble(m, name) || w.isWaiting(m, name) {
 				continue
 			}
 			total := j.Spec.ActiveLayout().Shards

@@ -69,7 +69,7 @@ func (l *ledger) forgets(from, to time.Time, first int64, log []zkdev.Txn) {
 		case !ok || txn.Code != zkdev.OK:
 		case node == rules.NodeTick && rest == "" && txn.Op != zkdev.OpDelete:
 			if rec, err := zkrec.ParseTick(txn.Data, txn.Time); err == nil && rec.Open() && !l.seen[rec.RunID] {
-				l.lost.claims[rec.RunID] = true
+				l.lost.claims[rec.RunID], l.endless[rec.RunID] = true, l.isEndless(slot, rec)
 			}
 		case node == rules.NodeAlive && rest != "" && txn.Op == zkdev.OpSetData:
 			if r := l.current(slot); r != nil && r.sid == rest {

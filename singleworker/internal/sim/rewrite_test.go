@@ -17,12 +17,18 @@ type breach struct {
 	// check says which version of which node an operation of a transaction is to check
 	// instead of what it says; of a creation, which node it creates.
 	check func(op zkdev.Op, path string, version int32) (string, int32)
+	// data is what an operation of a transaction writes instead of what it says.
+	data func(path string, data []byte) []byte
 	// granted is the session timeout that the instance is told.
 	granted time.Duration
 	// hasty: the keeper of a job's shards is told that each run has ended.
 	hasty bool
 	// anyClock: the instance does not compare its clock with the server's.
 	anyClock bool
+	// unlimited: the instance has no MaxRunning. falseLabels: it says of itself that it has others than it has.
+	unlimited, falseLabels bool
+	// first and last are what somebody does to a random group, before it and when its noise ends.
+	first, last func(*world)
 	// in makes worlds such that it can be found; nil: any.
 	in func(*profile)
 }
@@ -55,11 +61,11 @@ func (c *rewriter) Write(p []byte) (int, error) {
 		c.kept[binary.BigEndian.Uint32(p[4:])] = true
 		c.mu.Unlock()
 	}
-	if c.breach.check == nil || len(p) < header || zkdev.Op(binary.BigEndian.Uint32(p[8:])) != zkdev.OpMulti {
+	if c.breach.check == nil && c.breach.data == nil || len(p) < header || zkdev.Op(binary.BigEndian.Uint32(p[8:])) != zkdev.OpMulti {
 		return c.Conn.Write(p)
 	}
 	ops := cursor{rest: p[header:]}
-	frame := append(append([]byte(nil), p[:header]...), ops.multi(c.breach.check)...)
+	frame := append(append([]byte(nil), p[:header]...), ops.multi(c.breach)...)
 	binary.BigEndian.PutUint32(frame, uint32(len(frame)-4))
 	if _, err := c.Conn.Write(frame); err != nil {
 		return 0, err
@@ -114,10 +120,20 @@ func (c *cursor) copy(n int) []byte {
 
 func (c *cursor) int() int32 { return int32(binary.BigEndian.Uint32(c.copy(4))) }
 
+// data passes on what is written to a node.
+func (c *cursor) data(path string, change func(path string, data []byte) []byte) {
+	start := len(c.out)
+	data := c.bytes()
+	if change != nil && data != nil {
+		data = change(path, data)
+		c.out = append(binary.BigEndian.AppendUint32(c.out[:start], uint32(len(data))), data...)
+	}
+}
+
 func (c *cursor) bytes() []byte { return c.copy(int(max(c.int(), 0))) }
 
-// multi passes operations on, with the checks that change says.
-func (c *cursor) multi(change func(op zkdev.Op, path string, version int32) (string, int32)) []byte {
+// multi passes operations on, with the checks and the data that the breach says.
+func (c *cursor) multi(b *breach) []byte {
 	for {
 		op := zkdev.Op(c.int())
 		done := c.copy(1)[0] != 0
@@ -138,7 +154,7 @@ func (c *cursor) multi(change func(op zkdev.Op, path string, version int32) (str
 			}
 			c.int()
 		case zkdev.OpSetData:
-			c.bytes()
+			c.data(path, b.data)
 		default: // nothing between the path and the version
 		}
 		data := append([]byte(nil), c.out[between:]...)
@@ -146,7 +162,9 @@ func (c *cursor) multi(change func(op zkdev.Op, path string, version int32) (str
 		if op != zkdev.OpCreate { // which has none
 			version = c.int()
 		}
-		path, version = change(op, path, version)
+		if b.check != nil {
+			path, version = b.check(op, path, version)
+		}
 		c.out = binary.BigEndian.AppendUint32(c.out[:start], uint32(len(path)))
 		c.out = append(append(c.out, path...), data...)
 		if op != zkdev.OpCreate {

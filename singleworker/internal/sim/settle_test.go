@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -23,6 +24,7 @@ func (w *world) settle() {
 			w.violate(violation{7, changing, time.Now(), fmt.Sprintf("%v after the faults its shards are not what they should be: %s", since, what)})
 			break
 		}
+		w.read()
 		if now := w.slots(); !slices.Equal(now, slots) {
 			begun, slots = time.Now(), now
 		}
@@ -48,7 +50,7 @@ func (w *world) settle() {
 		w.violate(violation{6, "", time.Now(), fmt.Sprintf("after %v the shares are %s", w.even, shares)})
 	}
 	w.checkDead()
-	if !w.Alike {
+	if !w.Alike || w.Placed {
 		time.Sleep(time.Until(begun.Add(w.evenWithin()))) // what is even there is not known: until nothing may move
 	}
 	w.rest()
@@ -57,9 +59,13 @@ func (w *world) settle() {
 // rest watches a group in which nothing happens: no slot moves, and every due tick is run.
 func (w *world) rest() {
 	w.calmFrom = time.Now()
-	before := w.tokens()
+	before, slots := w.tokens(), w.slots()
 	time.Sleep(w.Session + 3*w.Sync)
 	w.calmTo = time.Now()
+	w.read()
+	if !slices.Equal(slots, w.slots()) {
+		clear(before) // a job is done, and the others may move
+	}
 	for slot, token := range w.tokens() {
 		if was, known := before[slot]; known && was != token {
 			w.violate(violation{6, slot, time.Now(), fmt.Sprintf("it has moved although nothing happened: token %d, then %d", was, token)})
@@ -69,7 +75,10 @@ func (w *world) rest() {
 	live := w.cluster.Live()
 	w.cluster.View(func(m *swtest.Model) {
 		for name, j := range m.Jobs {
-			if m.IsSlot(name) && w.isAble(m, name) && (m.LiveOwner(name) != "" || w.isTakeable(m, name)) {
+			switch {
+			case j.Spec.Done != nil && zkrec.JobOfSlot(name) == name:
+				w.checkDone(m, j)
+			case j.Spec.Done == nil && m.IsSlot(name) && w.isAble(m, name) && (m.LiveOwner(name) != "" || w.isTakeable(m, name)):
 				w.checkIdle(m, j, live, rights)
 			}
 		}
@@ -112,6 +121,9 @@ func (w *world) checkIdle(m *swtest.Model, j *swtest.Job, live []*swtest.Instanc
 	if j.Spec.Resizing() && w.isWaiting(m, zkrec.JobOfSlot(j.Name)) {
 		return // resharding waits for room, and the ticks for resharding
 	}
+	if isAlways(&j.Spec) && !j.Tick.Open() && restartDue(&j.Spec, j.Tick) < now.Add(-settledWithin).UnixMilli() {
+		w.violate(violation{15, j.Name, now, fmt.Sprintf("it is to run always, and does not: %+v", j.Tick)})
+	}
 	due := sched.Prev(now.Add(-settledWithin)).UnixMilli()
 	if due > max(j.Tick.Watermark, j.Spec.Since, j.Spec.ActiveLayout().Since) {
 		w.violate(violation{8, j.Name, now, fmt.Sprintf("its account ends at %s, before %s: %+v", clockMs(j.Tick.Watermark), clockMs(due), j.Tick)})
@@ -146,8 +158,16 @@ func (w *world) checkDead() {
 
 // isAble reports whether a live instance can run the slot and so cleans up after its dead owners.
 func (w *world) isAble(m *swtest.Model, slot string) bool {
-	job := zkrec.JobOfSlot(slot)
-	return slices.ContainsFunc(w.cluster.Live(), func(i *swtest.Instance) bool { return w.isOpen(m, i) && w.handlers[i.Name][job] })
+	return slices.ContainsFunc(w.cluster.Live(), func(i *swtest.Instance) bool { return w.isOpen(m, i) && w.mayOwn(m, i.Name, slot) })
+}
+
+// mayOwn reports whether an instance can run a slot: of a job that runs on every instance, its own.
+func (w *world) mayOwn(m *swtest.Model, sid, slot string) bool {
+	job, of, part := zkrec.SplitInstance(slot)
+	if !part {
+		job = zkrec.JobOfSlot(slot)
+	}
+	return w.mayRun(m, sid, job) && (!part || sid == of)
 }
 
 // isOpen reports whether a live instance takes jobs.
@@ -173,23 +193,37 @@ func (w *world) unowned() (job, missing string) {
 
 func (w *world) unownedIn(m *swtest.Model, live []*swtest.Instance) (slot, missing string) {
 	for _, name := range slices.Sorted(mapKeys(m.Jobs)) {
-		if _, _, sharded := zkrec.SplitSlot(name); sharded {
-			continue // its job's layout tells
+		if zkrec.JobOfSlot(name) != name || m.Jobs[name].Spec.Done != nil {
+			continue // its job's layout tells; or nobody is to own it
 		}
-		able := w.isTakeable(m, name)
-		for _, slot := range m.Jobs[name].Spec.ActiveLayout().Slots(name) {
+		for _, slot := range slotsOf(m, name, live) {
+			able := w.isTakeable(m, slot)
 			owner := m.LiveOwner(slot)
 			running := slices.ContainsFunc(live, func(i *swtest.Instance) bool {
 				// A killed one of the same name lives on in the records, for a while.
-				return i.Name == owner && w.isOpen(m, i) && w.handlers[owner][name] && !m.Instances[owner].Since.Before(i.Since)
+				return i.Name == owner && w.isOpen(m, i) && w.mayOwn(m, owner, slot) && !m.Instances[owner].Since.Before(i.Since)
 			})
-			closed := slices.ContainsFunc(live, func(i *swtest.Instance) bool { return i.Name == owner && !w.isOpen(m, i) })
+			closed := slices.ContainsFunc(live, func(i *swtest.Instance) bool {
+				return i.Name == owner && (!w.isOpen(m, i) || !w.mayOwn(m, owner, slot))
+			})
 			if (able || closed) && !running && !w.isHandedOver(m, m.Jobs[slot]) {
 				return slot, fmt.Sprintf("%+v, alive: %v", m.Jobs[slot], m.Instances)
 			}
 		}
 	}
 	return "", ""
+}
+
+// slotsOf lists a job's: of one that runs on every instance, those of the instances that live.
+func slotsOf(m *swtest.Model, job string, live []*swtest.Instance) (slots []string) {
+	spec := &m.Jobs[job].Spec
+	if !spec.Job.Everywhere {
+		return spec.ActiveLayout().Slots(job)
+	}
+	for _, i := range live {
+		slots = append(slots, zkrec.InstanceSlot(job, i.Name))
+	}
+	return slots
 }
 
 // isHandedOver reports whether a job is moving from one live instance to another: for as long as the
@@ -208,10 +242,14 @@ const handOver = 9 * longestLag
 
 // uneven says what is not as even as it will be: of all slots, or of the shards of one job.
 func (w *world) uneven() (what string) {
-	if !w.Alike {
+	if !w.Alike || w.Placed {
 		return ""
 	}
-	owners, shares := w.cluster.Owners(), w.cluster.Shares()
+	owners, shares := w.cluster.Owners(), make(map[string]int)
+	maps.DeleteFunc(owners, func(slot, _ string) bool { return isPart(slot) }) // which are in no share
+	for _, sid := range owners {
+		shares[sid]++
+	}
 	open := make(map[string]swtest.Member)
 	w.cluster.View(func(m *swtest.Model) {
 		for _, i := range w.cluster.Live() {
@@ -301,13 +339,12 @@ func (w *world) checkLeft(m *swtest.Model, killed map[string]bool, open map[*swt
 	}
 	for name, j := range m.Jobs {
 		for sid := range j.Beats {
-			if w.everAble(name, open) {
+			if w.everAble(name, open) && !(isPart(name) && killed[sid]) {
 				w.violate(violation{7, name, time.Now(), "the heartbeat of " + sid + " is left"})
 			}
 		}
-		_, _, sharded := zkrec.SplitSlot(name) // whose registrations are its job's
 		for sid := range j.Registered {
-			if !sharded && !killed[sid] { // who was killed could not; the others do, after ten sessions
+			if zkrec.JobOfSlot(name) == name && !killed[sid] { // who was killed could not; the others do, after ten sessions
 				w.violate(violation{7, name, time.Now(), "the registration of " + sid + " is left"})
 			}
 		}
@@ -318,8 +355,8 @@ func (w *world) checkLeft(m *swtest.Model, killed map[string]bool, open map[*swt
 // has cleaned up after the dead.
 func (w *world) everAble(slot string, open map[*swtest.Instance]bool) bool {
 	job := zkrec.JobOfSlot(slot)
-	if w.Limited {
-		return false // it may have had no room
+	if w.Limited || w.Placed {
+		return false // it may have had no room, or been kept away
 	}
 	return slices.ContainsFunc(w.cluster.Instances(), func(i *swtest.Instance) bool { return open[i] && w.handlers[i.Name][job] })
 }

@@ -131,6 +131,9 @@ func (l *ledger) changes(slot string, at time.Time) {
 
 // watched takes in a job's spec: its slots are watched from now on.
 func (l *ledger) watched(job string, spec zkrec.Spec, at time.Time) {
+	if spec.Job.Everywhere {
+		return // whether an instance was there for its tick, only it knows
+	}
 	for _, slot := range spec.ActiveLayout().Slots(job) {
 		if l.vigils[slot] == nil {
 			l.vigils[slot] = new(vigil)
@@ -145,7 +148,7 @@ func (l *ledger) listenTo(slot string, now time.Time) {
 	if v == nil || j == nil || now.Sub(v.since) <= leastAlarm {
 		return
 	}
-	spec, watermark := j.Spec, int64(0)
+	spec, record := j.Spec, zkrec.Tick{}
 	alarmAfter := spec.Job.WithDefaults().AlarmAfter
 	if alarmAfter < 0 || now.Sub(v.since) <= alarmAfter || spec.Canceled || !slices.Contains(spec.ActiveLayout().Slots(j.Name), slot) {
 		return
@@ -154,13 +157,19 @@ func (l *ledger) listenTo(slot string, now time.Time) {
 		if _, lives := l.model.Instances[acc.record.SID]; lives && acc.record.Open() && of != nil && of.Token == acc.record.Token {
 			return // a run is in progress
 		}
-		watermark = acc.record.Watermark
+		record = acc.record
 	}
 	sched, err := spec.Job.ParseSchedule()
 	if err != nil {
 		return // openAccount says so
 	}
-	tick := sched.Next(time.UnixMilli(max(watermark, spec.Since, spec.ActiveLayout().Since)))
+	tick := sched.Next(time.UnixMilli(max(record.Watermark, spec.Since, spec.ActiveLayout().Since)))
+	if sched.Always() {
+		if record.Open() {
+			return // when an open run counts as lost, watchers know for themselves
+		}
+		tick = time.UnixMilli(restartDue(&spec, record))
+	}
 	from := tick.Add(alarmAfter)
 	if p := spec.Paused; p != nil && from.UnixMilli() > p.Since {
 		if p.Until == 0 {

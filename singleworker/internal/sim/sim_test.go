@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"slices"
@@ -28,7 +29,9 @@ var (
 // reply; replies are slow; heartbeats are refused while the session lives; sessions are ended, and instance
 // nodes deleted, from outside; jobs are submitted, canceled, resharded and get other schedules and policies, by operators and by two
 // versions of the application that declare them; runs are requested and stopped, and requests withdrawn; instances are drained,
-// disabled and enabled, and drain themselves. Some groups have instances with MaxSlots, in some each runs a few jobs at once only. Some are in latch mode, and their leader is
+// disabled and enabled, and drain themselves. Some groups have instances with MaxSlots, in some each runs a few jobs at once only. In some there are jobs that
+// always run, jobs that run once and are removed, jobs that run when asked, or jobs that run on every instance, and a job may become one of
+// another kind; in some, jobs require labels, list instances, and are disabled on one or on the host. Some are in latch mode, and their leader is
 // deposed. In some, instances read from servers that are behind by up to a session. In some, the servers
 // lose the acknowledged transactions of up to a session. In some, the wall clocks of machines, and of operators, are off and leap. Second processes of an id are started while the first one lives, or
 // hangs. The connect string has one to three names of the server. Every message of every connection has a
@@ -73,7 +76,7 @@ var (
 //     each, of which the last says what became of it; and the history says of each run
 //     what its handler returned, or that its owner was gone, and speaks of no others. In the time in which nothing
 //     happens each tick of a slot that is owned is run, or is skipped because of another run or a pause, and no
-//     request is left;
+//     request is left. What an instance calls its absence, of a job that runs on every one, came before it knew that it owns its part;
 //  9. a tick has one layout: a scheduled tick is claimed by shards of one number, with one set of parameters, which
 //     their runs are told, and the next layout comes into effect when each of these shards has accounted for all
 //     ticks up to there and has none to run again. No run begins while one of another layout of
@@ -88,8 +91,13 @@ var (
 //  12. if the servers lose transactions that they have acknowledged, the rest of the log has all these properties as if the lost ones had
 //     never been: so what they claimed is claimed once more at most, and nothing from before. No run begins, and no lease lasts, on account
 //     of them for longer than a lease after the loss. Leases from before may be valid beside new ones for as long;
-//  13. no instance has more runs in progress than its MaxRunning;
-//  14. in scenes with a limit on clocks, no tick is claimed further ahead of the server's time than that.
+//  13. no instance has more runs in progress than its MaxRunning, but for those of jobs that always run;
+//  14. with a limit on clocks, no tick is claimed further ahead of the server's time than that; nor is any by an instance whose clock has been wrong
+//     for four sessions and three sync periods, as long as there is one whose clock is right;
+//  15. a job that always runs pauses between its runs, for as long as its policy says and no longer, but for a move; a job that is done is held by
+//     nobody and removed in time, and no instance removes another one;
+//  16. no instance claims a tick of a job that it may not run: by the job as it is then, by the labels that the instance really has, or by an order
+//     that is older than two sessions and three sync periods.
 //
 // What happens in a seed is a plan of numbered steps, each with separate random numbers. The steps, and their
 // virtual times, are always the same as long as the group answers at the same times. The order of events within an instant is the
@@ -109,7 +117,7 @@ func TestSimulation(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	total := simulate(t, simkit.Seeds(40), noise, only)
+	total := simulate(t, simkit.Seeds(160), noise, only)
 	t.Logf("%d runs of handlers, %d transactions; %.1f virtual hours per second",
 		total.runs, total.txns, total.virtual.Hours()/time.Since(begun).Seconds())
 	t.Logf("after the faults: owned within %.2f, even within %.2f of the time allowed; %d seeds took longer than a session, a sync period and a tick",
@@ -117,6 +125,7 @@ func TestSimulation(t *testing.T) {
 	t.Logf("seeds: %d", total.seeds)
 	t.Logf("jobs resharded: %d; schedules replaced: %d; ticks that all shards had done: %d", total.layouts, total.schedules, total.complete)
 	t.Logf("ticks accounted for: %d; alarms: %d, at the latest %.2f of the time allowed after they were due", total.ticks, total.alarms, total.silent)
+	t.Logf("runs of jobs that always run: %d; ticks at every instance: %d; jobs removed when done: %d", total.endless, total.atEach, total.removed)
 	t.Logf("owners relieved of idle slots: %d", total.relieved)
 	t.Logf("claims that were acknowledged and lost: %d", total.forgotten)
 	t.Logf("virtual hours: %.1f", total.virtual.Hours())
@@ -143,8 +152,9 @@ func simulate(t *testing.T, seeds int, noise time.Duration, only scenario) total
 	var shrunk atomic.Bool
 	create := func(t *testing.T, seed uint64) *world {
 		t.Helper()
-		w := newWorld(t, seed, noise)
-		w.breach = breaches[*breachFlag]
+		b := breaches[*breachFlag]
+		w := newWorldLike(t, seed, noise, cmp.Or(b, &breach{}).world())
+		w.breach = b
 		return w
 	}
 	simkit.Search(seeds, func(seed uint64) bool {
@@ -182,6 +192,9 @@ func (sum *totals) add(w *world) {
 	sum.alarms += w.alarms
 	sum.forgotten += w.forgotten
 	sum.relieved += w.relieved
+	sum.endless += w.endless
+	sum.atEach += w.atEach
+	sum.removed += w.removed
 	sum.schedules += w.schedules
 	sum.complete += w.complete
 	sum.txns += w.txns

@@ -38,6 +38,10 @@ type profile struct {
 	Latch            bool          // the group is in latch mode
 	Forgets          bool          // the servers lose transactions that they have acknowledged, once
 	Patient          bool          // no instance takes an idle slot from an owner that lives
+	Always           bool          // some jobs always run, for a time or for good
+	Untimed          bool          // some run once, or when asked
+	Everywhere       bool          // some run on every instance
+	Placed           bool          // some require labels, list instances, or are disabled here and there
 	Noise            time.Duration
 }
 
@@ -80,18 +84,19 @@ type world struct {
 	later   sync.WaitGroup
 
 	// Owned by the goroutine of the noise.
-	rng      *rand.Rand // of the step
-	plan     plan
-	steps    []time.Duration // when they came, since the beginning
-	noisy    time.Duration   // when the noise ended, likewise
-	shards   []int           // of each job, as last asked for; 0: it is not divided
-	breach   *breach         // of every instance; nil for none
-	started  int
-	versions [2][]singleworker.Job    // of the application: what it declares
-	twins    map[string]bool          // ids that two live processes had
-	removes  []func()                 // of controls
-	ledger   *ledger                  // what the checker knows so far
-	clocks   map[string]*atomic.Int64 // how far the wall clock of each machine is off, by instance id
+	rng        *rand.Rand // of the step
+	plan       plan
+	steps      []time.Duration // when they came, since the beginning
+	noisy      time.Duration   // when the noise ended, likewise
+	shards     []int           // of each job, as last asked for; 0: it is not divided
+	everywhere []bool          // of each job: it runs on every instance
+	breach     *breach         // of every instance; nil for none
+	started    int
+	versions   [2][]singleworker.Job    // of the application: what it declares
+	twins      map[string]bool          // ids that two live processes had
+	removes    []func()                 // of controls
+	ledger     *ledger                  // what the checker knows so far
+	clocks     map[string]*atomic.Int64 // how far the wall clock of each machine is off, by instance id
 
 	witness                   // its mu guards the following, too
 	jobs      map[string]bool // that exist
@@ -171,6 +176,7 @@ func newWorldLike(t *testing.T, seed uint64, noise time.Duration, change func(*p
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 2))
 	drawn := drawProfile(rng, noise)
+	drawn.drawKinds(rand.New(rand.NewPCG(seed, 3)))
 	change(&drawn)
 	w := &world{
 		profile: drawn, seed: seed, rng: rng, begun: time.Now(), quiet: make(chan struct{}),
@@ -182,6 +188,7 @@ func newWorldLike(t *testing.T, seed uint64, noise time.Duration, change func(*p
 			n = w.drawShards()
 		}
 		w.shards = append(w.shards, n)
+		w.everywhere = append(w.everywhere, n == 0 && w.Everywhere && rng.IntN(4) == 0)
 		slots += max(1, n)
 	}
 	w.versions = w.declarations()
@@ -191,7 +198,11 @@ func newWorldLike(t *testing.T, seed uint64, noise time.Duration, change func(*p
 	})
 	w.hearFrom(w.cluster.Server, w.Session)
 	w.ledger = newLedger(w.cluster.Tree())
-	w.ledger.latch = w.Latch
+	w.ledger.latch, w.ledger.labelsOf, w.ledger.orderHeard = w.Latch, w.labels, w.orderHeard()
+	w.ledger.clocksMayBeOff, w.ledger.clockHeard = w.Clocks, 4*w.Session+3*w.Sync
+	if w.Clocks && w.ClockLimit > 0 {
+		w.ledger.aheadMost = w.ClockLimit
+	}
 	return w
 }
 
@@ -275,6 +286,8 @@ func (w *world) start(name string) {
 	}
 	setup.Configure = func(cfg *singleworker.Config) {
 		cfg.Weight, cfg.MaxSlots, cfg.MaxRunning, cfg.MaxClockOffset = weight, most, w.Running, w.ClockLimit
+		cfg.Labels = w.labels(name)
+		w.breach.configure(cfg)
 		if w.Patient {
 			cfg.ClaimGrace = singleworker.NoTakeovers
 		}
@@ -298,14 +311,15 @@ func (w *world) start(name string) {
 }
 
 func (w *world) submit(k int) {
-	job := w.policies(singleworker.Job{Name: jobName(k)})
+	job := w.policies(singleworker.Job{Name: jobName(k), Everywhere: w.everywhere[k]})
 	w.schedule(&job)
+	w.place(&job)
 	job.Shards, job.ShardParameters = w.shards[k], w.drawParams(w.shards[k])
 	w.mu.Lock()
 	w.jobs[job.Name] = true
 	w.mu.Unlock()
 	w.operate("submit "+job.Name, func(ctx context.Context) error {
-		return unless(w.cluster.Submit(ctx, job), admin.ErrExists) // an instance was faster, with its declaration
+		return unless(unlessOver(w.cluster.Submit(ctx, job)), admin.ErrExists) // an instance was faster, with its declaration
 	})
 }
 
@@ -349,8 +363,10 @@ func (w *world) violate(v violation) {
 
 // run runs the whole simulation: the noise, the quiet time and the end.
 func (w *world) run() {
+	w.breach.begin(w)
 	w.bringUp()
 	w.noise()
+	w.breach.end(w)
 	w.endFaults()
 	w.settle()
 	w.end()
@@ -377,8 +393,9 @@ func (w *world) endFaults() {
 		remove()
 	}
 	w.cluster.Server.SetMaxSession(w.Session)
-	for _, off := range w.clocks {
+	for id, off := range w.clocks {
 		off.Store(0)
+		w.ledger.clockSet(id, 0)
 	}
 	close(w.quiet)
 	w.later.Wait()

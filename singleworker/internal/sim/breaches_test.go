@@ -1,0 +1,104 @@
+package sim
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// Breaches for random groups with jobs that always run, jobs that run on every instance, limits, labels and wrong clocks.
+
+// configure gives an instance the configuration of the breach; there may be none.
+func (b *breach) configure(cfg *singleworker.Config) {
+	switch {
+	case b == nil:
+		return
+	case b.unlimited:
+		cfg.MaxRunning = 0
+	case b.anyClock:
+		cfg.MaxClockOffset = singleworker.NoClockLimit
+	case b.falseLabels:
+		cfg.Labels = map[string]string{"zone": map[string]string{"a": "b", "b": "a"}[cfg.Labels["zone"]]}
+	}
+}
+
+func (b *breach) begin(w *world) {
+	if b != nil && b.first != nil {
+		b.first(w)
+	}
+}
+
+func (b *breach) end(w *world) {
+	if b != nil && b.last != nil {
+		b.last(w)
+	}
+}
+
+func wrongClocks(p *profile) { p.Clocks, p.ClockLimit = true, 1500*time.Millisecond }
+
+func everywhere(p *profile) { p.Everywhere = true }
+
+func placed(p *profile) { p.Placed = true }
+
+// restarts has the next run of a job that always runs come sooner or later than it should, but not before the end of the last one.
+func restarts(by time.Duration) func(path string, data []byte) []byte {
+	return func(path string, data []byte) []byte {
+		record, err := zkrec.ParseTick(data, time.Now())
+		if err != nil || !strings.HasSuffix(path, "/tick") || record.RestartAt == 0 {
+			return data
+		}
+		record.RestartAt = max(record.RestartAt+by.Milliseconds(), record.Ended)
+		return record.Encode()
+	}
+}
+
+// refusedParts has claims for the parts of jobs on every instance check versions that nodes do not have.
+func refusedParts(op zkdev.Op, path string, version int32) (string, int32) {
+	if op == zkdev.OpSetData && strings.Contains(path, "/everywhere/") && strings.HasSuffix(path, "/tick") {
+		return path, version + 1<<20
+	}
+	return path, version
+}
+
+// absent has the history of a part say of all ticks that were not run that its instance was away.
+func absent(path string, data []byte) []byte {
+	history, err := zkrec.ParseHistory(data)
+	if err != nil || !strings.Contains(path, "/everywhere/") || !strings.HasSuffix(path, "/history") {
+		return data
+	}
+	for k := range history.Entries {
+		if e := &history.Entries[k]; e.RunID == "" {
+			e.State, e.Reason = zkrec.TickSkipped, zkrec.ReasonAbsent
+		}
+	}
+	return history.Encode()
+}
+
+// loseParts deletes what is on record of the instances' parts of jobs.
+func loseParts(w *world) {
+	w.read()
+	for _, slot := range slices.Sorted(maps.Keys(w.ledger.accounts)) {
+		if _, sid, part := zkrec.SplitInstance(slot); part && w.processOf(sid) != nil {
+			_ = w.cluster.Delete(context.Background(), w.cluster.Tree().Tick(slot)) // may be gone
+		}
+	}
+}
+
+// hideOrders has the server say that there are no orders for jobs.
+func hideOrders(w *world) {
+	list := w.cluster.Tree().Exclusions()
+	for _, op := range []zkdev.Op{zkdev.OpGetChildren, zkdev.OpGetChildren2} {
+		w.cluster.Server.ControlKeep(op, func(r *zkdev.Request) zkdev.Action {
+			if r.Path == list {
+				return zkdev.Refuse(zkdev.NoAuth)
+			}
+			return zkdev.Pass()
+		})
+	}
+}
