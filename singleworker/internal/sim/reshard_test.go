@@ -97,7 +97,7 @@ func (w *world) undivide(k int) {
 			job := status.Job
 			job.Shards, job.ShardParameters = 0, nil
 			_, err = c.Submit(ctx, job, admin.SubmitOptions{Replace: true})
-			return unless(err, admin.ErrConflict)
+			return unless(unlessOver(err), admin.ErrConflict)
 		})
 	})
 }
