@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/swjobs/singleworker/singleworker/prom"
+	"github.com/swjobs/singleworker/singleworker/prom/group"
 )
 
 // sample reads a file of sample/monitoring.
@@ -32,8 +33,9 @@ var metricName = regexp.MustCompile(`\bsingleworker_\w+`)
 // wantKnown expects that every metric that a text names exists.
 func wantKnown(t *testing.T, where, text string) {
 	t.Helper()
+	names := slices.Concat(prom.Names(), group.Names())
 	for _, name := range metricName.FindAllString(text, -1) {
-		if !slices.Contains(prom.Names(), name) {
+		if !slices.Contains(names, name) {
 			t.Errorf("%s: there is no metric %s", where, name)
 		}
 	}
