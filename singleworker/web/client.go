@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
@@ -18,4 +19,5 @@ type Client interface {
 	Instances(ctx context.Context) ([]admin.Instance, error)
 	Instance(ctx context.Context, sid string) (admin.InstanceDetails, error)
 	Orders(ctx context.Context) ([]admin.Order, error)
+	Watch(ctx context.Context, opts admin.WatchOptions) iter.Seq2[admin.Event, error]
 }

@@ -18,9 +18,14 @@
 //	api/v1/jobs/NAME/ticks?n=10   TickList, of the next ticks
 //	api/v1/instances              InstanceList
 //	api/v1/instances/ID           Instance
+//	api/v1/events                 a stream of Event documents, as they happen
 //
 // The name of a shard, or of a job at an instance, is one segment of the path: report%2Fapp-1.
 //
+// The stream is of server-sent events, whose ids are the cursors of admin.Watch: a client that comes back with the header
+// Last-Event-ID, or since=CURSOR in its query, is sent what has happened since, once or twice. The event "reset" says that
+// this is not known any more: read everything again. A client that does not keep up is cut.
+//
 // All viewers share what is read: however many they are, each thing is read at most once in Options.Period, and less often if
-// that takes long. Nothing is read while nobody looks.
+// that takes long. One watch serves all streams. Nothing is read while nobody looks.
 package web

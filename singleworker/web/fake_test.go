@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -176,6 +177,14 @@ func (f *fake) Instance(ctx context.Context, sid string) (admin.InstanceDetails,
 
 func (f *fake) Orders(ctx context.Context) ([]admin.Order, error) {
 	return f.orders, f.begin(ctx, "Orders")
+}
+
+// Watch reports nothing.
+func (f *fake) Watch(ctx context.Context, _ admin.WatchOptions) iter.Seq2[admin.Event, error] {
+	return func(yield func(admin.Event, error) bool) {
+		<-ctx.Done()
+		yield(admin.Event{}, ctx.Err())
+	}
 }
 
 // site is a handler under test.

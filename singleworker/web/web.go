@@ -51,10 +51,11 @@ type handler struct {
 
 	snapshots *memo[*snapshot]
 	details   *memo[any] // of one job, or of one instance
+	feeds     *feeds
 }
 
 // Handler makes a handler that shows the group of a client. It is mounted with http.StripPrefix, under a path that ends with a
-// slash, or at the root of a server. It starts nothing that outlives its requests. Safe for concurrent use. Errors: a
+// slash, or at the root of a server. What it starts ends half a minute after its last request. Safe for concurrent use. Errors: a
 // *admin.InvalidError for the options.
 func Handler(client Client, opts Options) (http.Handler, error) {
 	if opts.Period == 0 {
@@ -72,6 +73,7 @@ func Handler(client Client, opts Options) (http.Handler, error) {
 	h := &handler{
 		client: client, opts: opts, turns: make(chan struct{}, maxRequests),
 		snapshots: newMemo[*snapshot](opts.Period), details: newMemo[any](opts.Period),
+		feeds: &feeds{client: client},
 	}
 	if err := h.load(); err != nil {
 		return nil, err
@@ -92,6 +94,7 @@ func (h *handler) routes() *http.ServeMux {
 	} {
 		mux.Handle("GET /api/v1/"+path, h.inTurn(h.document(document)))
 	}
+	mux.HandleFunc("GET /api/v1/events", h.events)
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) { h.refuse(w, r, errNoDocument) })
 	for name, asset := range h.assets {
 		mux.Handle("GET /"+name, asset)

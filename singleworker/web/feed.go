@@ -1,0 +1,276 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
+)
+
+const (
+	// queueLength is how many events wait for a slow viewer before it is cut, and ringLength how many are kept for those
+	// that come back.
+	queueLength = 256
+	ringLength  = 2048
+	// maxViewers follow events at once.
+	maxViewers = 256
+	// linger is how long the watch lasts without viewers: a click on a link is a viewer that leaves and comes back.
+	linger = 30 * time.Second
+	// beat is how often a silent stream says that it lives, and writeTime how long a viewer may take for what it is sent.
+	beat      = 15 * time.Second
+	writeTime = 10 * time.Second
+)
+
+// feeds is the one watch that all viewers share, while there are any.
+type feeds struct {
+	client Client
+
+	mu   sync.Mutex
+	feed *feed // nil while nobody looks
+}
+
+// feed is one watch. Its fields are guarded by feeds.mu.
+type feed struct {
+	viewers map[*viewer]struct{}
+	ring    []event
+	base    int64 // everything up to here was before the ring
+	began   bool  // base is known
+	end     context.CancelFunc
+	idle    *time.Timer // ends it; nil while somebody looks
+}
+
+// event is one that was sent.
+type event struct {
+	cursor int64
+	frame  []byte
+}
+
+// viewer follows the events. Its queue is closed when it is cut.
+type viewer struct {
+	of    *feed
+	queue chan []byte
+}
+
+var errCrowded = fmt.Errorf("%w: too many viewers follow the events already", admin.ErrUnavailable)
+
+// join adds a viewer. It has to be sent the frames first: what happened since the cursor that it has, or that this is not known.
+func (f *feeds) join(ctx context.Context, since int64) (v *viewer, first [][]byte, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	started := f.feed == nil
+	if started {
+		f.feed = f.start(ctx, since) // which reports what has happened since
+	}
+	now := f.feed
+	if len(now.viewers) >= maxViewers {
+		return nil, nil, errCrowded
+	}
+	if now.idle != nil {
+		now.idle.Stop()
+		now.idle = nil
+	}
+	v = &viewer{of: now, queue: make(chan []byte, queueLength)}
+	now.viewers[v] = struct{}{}
+	switch frames, known := now.after(since); {
+	case started:
+	case since == 0 && now.began:
+		first = [][]byte{fmt.Appendf(nil, "id: %d\n\n", now.cursor())}
+	case known:
+		first = frames
+	case since != 0:
+		first = [][]byte{fmt.Appendf(nil, "event: reset\nid: %d\ndata: {}\n\n", now.cursor())}
+	}
+	return v, first, nil
+}
+
+// start begins to watch. It ends linger after the last viewer has left.
+func (f *feeds) start(ctx context.Context, since int64) *feed {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	now := &feed{viewers: make(map[*viewer]struct{}), base: since, began: since != 0, end: cancel}
+	go func() {
+		for ev, err := range f.client.Watch(ctx, admin.WatchOptions{Since: since}) {
+			if err != nil {
+				break
+			}
+			f.publish(now, ev)
+		}
+		f.close(now)
+	}()
+	return now
+}
+
+// publish sends an event to all viewers. It never waits for one.
+func (f *feeds) publish(now *feed, ev admin.Event) {
+	text, err := encoded(api.Event(ev))
+	if err != nil {
+		return // it has no such event
+	}
+	frame := fmt.Appendf(nil, "id: %d\ndata: %s\n", ev.Cursor, text) // the text ends with a newline
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now.keep(event{ev.Cursor, frame})
+	for v := range now.viewers {
+		select {
+		case v.queue <- frame:
+		default: // it comes back with the cursor of what it has
+			f.drop(v)
+		}
+	}
+}
+
+// keep adds an event to the ring. The first one of a watch that resumes nothing only says where it begins.
+func (now *feed) keep(ev event) {
+	if !now.began {
+		now.base, now.began = ev.cursor, true
+		return
+	}
+	if len(now.ring) == ringLength {
+		const half = ringLength / 2
+		now.base = now.ring[half-1].cursor + 1 // others that were reported with it may be among those that go
+		now.ring = append([]event(nil), now.ring[half:]...)
+	}
+	now.ring = append(now.ring, ev)
+}
+
+// after returns the frames of what happened after a cursor; known is false if the ring does not reach back to it. Events that were
+// reported together have the cursor before them, but for the last one.
+func (now *feed) after(since int64) (frames [][]byte, known bool) {
+	if !now.began || since < now.base {
+		return nil, false
+	}
+	reached, from := now.base, 0
+	for i, ev := range now.ring {
+		if ev.cursor > since {
+			break
+		}
+		if ev.cursor > reached {
+			reached, from = ev.cursor, i+1
+		}
+	}
+	for _, ev := range now.ring[from:] {
+		frames = append(frames, ev.frame)
+	}
+	return frames, true
+}
+
+// cursor is up to where all was reported.
+func (now *feed) cursor() int64 {
+	if len(now.ring) > 0 {
+		return now.ring[len(now.ring)-1].cursor
+	}
+	return now.base
+}
+
+// leave removes a viewer. The last one has the watch end in a while.
+func (f *feeds) leave(v *viewer) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.drop(v)
+	if now := v.of; len(now.viewers) == 0 && now == f.feed && now.idle == nil {
+		now.idle = time.AfterFunc(linger, func() { f.expire(now) })
+	}
+}
+
+// drop cuts a viewer. f.mu is held.
+func (f *feeds) drop(v *viewer) {
+	if _, ok := v.of.viewers[v]; ok {
+		delete(v.of.viewers, v)
+		close(v.queue)
+	}
+}
+
+// expire ends a watch without viewers.
+func (f *feeds) expire(now *feed) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(now.viewers) == 0 {
+		now.end()
+		if f.feed == now {
+			f.feed = nil
+		}
+	}
+}
+
+// close cuts the viewers of a watch that has ended.
+func (f *feeds) close(now *feed) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now.end()
+	for v := range now.viewers {
+		f.drop(v)
+	}
+	if f.feed == now {
+		f.feed = nil
+	}
+}
+
+// events answers with server-sent events.
+func (h *handler) events(w http.ResponseWriter, r *http.Request) {
+	since, err := sinceOf(r)
+	if err != nil {
+		h.refuse(w, r, err)
+		return
+	}
+	v, first, err := h.feeds.join(r.Context(), since)
+	if err != nil {
+		h.refuse(w, r, err)
+		return
+	}
+	defer h.feeds.leave(v)
+	out := http.NewResponseController(w)
+	w.Header().Set("Content-Type", "text/event-stream")
+	send := func(frame []byte) bool {
+		_ = out.SetWriteDeadline(time.Now().Add(writeTime)) // the server's own would end the stream
+		_, err := w.Write(frame)                            //nolint:gosec // of the type text/event-stream, which is never HTML
+		return err == nil && out.Flush() == nil
+	}
+	const hello = "retry: 3000\n\n"
+	if !send([]byte(hello)) {
+		return
+	}
+	for _, frame := range first {
+		if !send(frame) {
+			return
+		}
+	}
+	alive := time.NewTicker(beat)
+	defer alive.Stop()
+	for {
+		frame := []byte(": alive\n\n")
+		select {
+		case next, ok := <-v.queue:
+			if !ok {
+				return
+			}
+			frame = next
+		case <-alive.C:
+		case <-r.Context().Done():
+			return
+		}
+		if !send(frame) {
+			return
+		}
+	}
+}
+
+// sinceOf is the cursor that a viewer has; 0 if it has none.
+func sinceOf(r *http.Request) (int64, error) {
+	text := r.Header.Get("Last-Event-ID")
+	if text == "" {
+		text = r.FormValue("since")
+	}
+	if text == "" {
+		return 0, nil
+	}
+	since, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || since < 1 {
+		return 0, &admin.InvalidError{Field: "Last-Event-ID", Value: text, Err: errors.New("is not the cursor of an event")}
+	}
+	return since, nil
+}
