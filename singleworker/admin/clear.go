@@ -40,7 +40,7 @@ type Cleared struct {
 }
 
 // Clear deletes everything of a server type: its jobs with all their records, as Cancel does, and then what the group
-// left behind: lists of handlers, orders, the queue of the election, and the root. If it is interrupted, another
+// left behind: lists of handlers, orders, the queue of the election, what package notify has recorded, and the root. If it is interrupted, another
 // Clear completes it; the number of jobs is smaller then. No instance should start meanwhile. Errors: ErrInstancesLive,
 // ErrConflict, ErrDenied, ErrUnavailable; the Cleared says what was deleted until then.
 func (c *Client) Clear(ctx context.Context, opts ClearOptions) (done Cleared, err error) {
@@ -160,7 +160,7 @@ func (c *Client) deletePaths(ctx context.Context, top string, version int32) err
 
 // nodesOfGroup are the nodes below the root that are not jobs.
 func (c *Client) nodesOfGroup() []string {
-	return []string{c.tree.Instances(), c.tree.Orders(), c.tree.Exclusions(), c.tree.Leader(), c.tree.Handlers()}
+	return []string{c.tree.Instances(), c.tree.Orders(), c.tree.Exclusions(), c.tree.Leader(), c.tree.Handlers(), c.tree.Notices()}
 }
 
 // foreign lists the nodes below the root that are neither the group's nor those of the given jobs, which are sorted.

@@ -109,6 +109,10 @@ func (t *watchedTicks) follow(tick zkrec.Tick, entries []zkrec.Entry) (events, l
 			events = t.ended(events, e)
 		}
 	}
+	if n := len(events); n > 0 && tick.RunID != "" && events[n-1].Entry.RunID == tick.RunID && !events[n-1].Amended {
+		newest := events[n-1].Entry
+		newest.NextAttempt, newest.NextAttemptAt = tick.NextAttempt, milli(tick.NextAttemptAt)
+	}
 	switch ended := t.known(tick.RunID) != ""; {
 	case tick.RunID == "" || ended:
 	case tick.Open():

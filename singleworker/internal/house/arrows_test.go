@@ -171,6 +171,12 @@ var forbidden = []arrow{
 		reason: "what swctl prints as JSON, an HTTP API can answer with",
 	},
 	{
+		from: "singleworker/notify", to: []string{
+			"singleworker", "cmd/...", "singleworker/internal/lease", "singleworker/internal/coord", "singleworker/internal/runner",
+		},
+		reason: "who tells people reads what is on record, in or beside any program",
+	},
+	{
 		from: "singleworker/web", to: []string{"singleworker/internal/...", "cmd/...", outside},
 		but:    []string{"singleworker/admin/...", "singleworker/job"},
 		reason: "the pages show what package admin tells, as any application's own page could",

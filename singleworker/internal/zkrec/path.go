@@ -23,6 +23,7 @@ const (
 	shardsNode    = "shards"
 	everyNode     = "everywhere"
 	leaderNode    = job.Reserved + "leader"
+	noticesNode   = job.Reserved + "notify"
 )
 
 // sampleServerType is the server type of the published sample if it is given none.
@@ -105,6 +106,9 @@ func (t Tree) Alarm(slot string) string { return t.Slot(slot) + "/" + alarmNode 
 
 // Leader is the path of the election in latch mode.
 func (t Tree) Leader() string { return t.root + "/" + leaderNode }
+
+// Notices is the head of what package notify has told, and is to tell, and the parent of its parts.
+func (t Tree) Notices() string { return t.root + "/" + noticesNode }
 
 // Instances is the parent of the running instances.
 func (t Tree) Instances() string { return t.root + "/" + instancesNode }

@@ -1,0 +1,364 @@
+package notify
+
+import (
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+const (
+	// parts is into how many nodes the book is divided: 10,000 failing jobs are some 160 in each. The number is
+	// part of the layout in ZooKeeper.
+	parts = 64
+	// perPart is how many episodes a part holds, which take 1.2 KB each at most. Of more, those that are over are dropped; then
+	// none begins.
+	perPart = 500
+	// lastsPerPart is of how many slots without an episode a part remembers the last failure.
+	lastsPerPart = 1000
+	// perKind is how many episodes of a slot and a kind wait for a target that does not answer.
+	perKind = 4
+	// forgetAfter is how many entries after its last failure that of a slot is forgotten. No history reaches back so far.
+	forgetAfter = 500
+)
+
+// book holds the episodes of a group. It is a state machine: what happened comes in, what is owed to the targets comes out.
+// Of each slot it remembers the last failure, because a Watch that is resumed may report it again.
+type book struct {
+	serverType string
+	rules      []Rule
+	cursor     int64
+	parts      [parts]part
+	resuming   bool                     // until the Watch has reported what had happened since the cursor
+	held       map[string][]admin.Event // while resuming: what may have been reported before, by slot
+	polls      int
+
+	dropped int // episodes that were not begun, or not told, for lack of room, since the last call of settle
+}
+
+// part is what is stored in one node.
+type part struct {
+	slots    map[string]*record
+	episodes int
+	full     bool // of episodes that last
+	dirty    bool
+}
+
+// record is what is known of a slot.
+type record struct {
+	Last     string     `json:"last,omitempty"` // the key of the last failure that was taken in
+	Left     int        `json:"left,omitempty"` // entries until Last is forgotten
+	Retry    *failure   `json:"retry,omitempty"`
+	Episodes []*episode `json:"episodes,omitempty"` // the oldest first
+}
+
+// failure is a run that failed, or ticks that were missed.
+type failure struct {
+	Kind  Kind   `json:"kind"`
+	ID    string `json:"id"`
+	Tick  int64  `json:"tick"`
+	At    int64  `json:"at"`
+	Count int    `json:"count"`
+	Text  string `json:"text,omitempty"`
+	SID   string `json:"sid,omitempty"`
+}
+
+// episode is a row of failures. Times are in Unix milliseconds.
+type episode struct {
+	failure
+
+	Last  int64            `json:"last"`            // the tick of the last failure
+	Ended int64            `json:"ended,omitempty"` // 0 while it lasts
+	Gone  bool             `json:"gone,omitempty"`  // it ended because the job was canceled
+	Sent  map[string]phase `json:"sent,omitempty"`  // what each target was told
+
+	sealed bool // somebody may have been told of its end: it does not continue
+	idle   bool // nobody has to be told anything until it changes
+	polls  int  // how many polls had begun before it did
+}
+
+// phase is how much of an episode a target was told.
+type phase int
+
+const (
+	toldBegin phase = 1
+	toldEnd   phase = 2
+)
+
+func newBook(serverType string, rules []Rule) *book {
+	b := &book{serverType: serverType, rules: rules}
+	for i := range b.parts {
+		b.parts[i].slots = make(map[string]*record)
+	}
+	return b
+}
+
+// partOf is the number of the part that a slot belongs to.
+func partOf(slot string) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(slot))
+	return int(h.Sum32() % parts)
+}
+
+// of returns the part and the record of a slot, which is new if there was no such record.
+func (b *book) of(slot string) (*part, *record) {
+	p := &b.parts[partOf(slot)]
+	r := p.slots[slot]
+	if r == nil {
+		r = &record{}
+		p.slots[slot] = r
+	}
+	return p, r
+}
+
+// resume is called before the first event, which follows the cursor if there is one.
+func (b *book) resume() {
+	b.resuming, b.held = b.cursor > 0, make(map[string][]admin.Event)
+}
+
+// take takes in an event of Watch.
+func (b *book) take(ev admin.Event) {
+	b.cursor = max(b.cursor, ev.Cursor)
+	switch ev.Kind {
+	case admin.EventWatching:
+		b.resuming = false
+		for _, slot := range slices.Sorted(maps.Keys(b.held)) {
+			for _, held := range b.held[slot] {
+				b.happened(held)
+			}
+		}
+		b.held = nil
+	case admin.EventJobCanceled:
+		delete(b.held, ev.Job)
+		b.canceled(ev.Job, millis(ev.At))
+	case admin.EventRunBegun, admin.EventRunEnded, admin.EventTicksMissed:
+		if r := b.parts[partOf(ev.Job)].slots[ev.Job]; b.resuming && r != nil && r.Last != "" {
+			b.hold(ev, r.Last)
+			return
+		}
+		b.happened(ev)
+	default: // jobs, owners, instances, skipped ticks
+	}
+}
+
+// hold keeps an event until it is known whether it comes before the last failure that was taken in.
+func (b *book) hold(ev admin.Event, last string) {
+	if ev.Kind != admin.EventRunBegun && keyOf(ev) == last {
+		b.held[ev.Job] = nil
+		return
+	}
+	b.held[ev.Job] = append(b.held[ev.Job], ev)
+}
+
+// keyOf identifies a run, or a row of missed ticks. It is short, because every slot that ever failed keeps one.
+func keyOf(ev admin.Event) string {
+	id := ev.Entry.RunID
+	if id == "" {
+		id = strconv.FormatInt(millis(ev.Entry.Tick), 10)
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(id))
+	return strconv.FormatUint(h.Sum64(), 36)
+}
+
+// happened takes in something that is new.
+func (b *book) happened(ev admin.Event) {
+	e := ev.Entry
+	switch {
+	case ev.Kind == admin.EventRunBegun:
+		b.begun(ev.Job, millis(e.Tick), e.Attempt)
+	case ev.Kind == admin.EventTicksMissed:
+		if e.Reason != admin.ReasonScheduleChanged {
+			b.failed(ev, failure{
+				Kind: Missed, ID: strconv.FormatInt(millis(e.Tick), 10), Tick: millis(e.Tick), At: millis(ev.At),
+				Count: max(e.Count, 1), Text: "nobody claimed them: " + firstLine(string(e.Reason)),
+			})
+		}
+	case e.State == admin.RunOK:
+		b.succeeded(ev)
+	case e.State == admin.RunFailed, e.State == admin.RunTimedOut, e.State == admin.RunLost:
+		f := failure{
+			Kind: Failed, ID: firstLine(e.RunID), Tick: millis(e.Tick), At: millis(ev.At), Count: 1, Text: firstLine(e.Error),
+			SID: firstLine(e.InstanceID),
+		}
+		if f.Text == "" {
+			f.Text = e.State
+		}
+		b.failed(ev, f)
+	}
+}
+
+// failed takes in a failure, unless it is to be retried: then it counts when another tick is run first.
+func (b *book) failed(ev admin.Event, f failure) {
+	p, r := b.of(ev.Job)
+	key := keyOf(ev)
+	if ev.Amended && r.Last == key {
+		return
+	}
+	r.Last, r.Left, p.dirty = key, forgetAfter, true
+	if ev.Entry.NextAttempt == admin.NextRetry {
+		r.Retry = &f
+		return
+	}
+	b.count(ev.Job, f)
+}
+
+// count has a failure begin an episode, or continue one.
+func (b *book) count(slot string, f failure) {
+	p, r := b.of(slot)
+	p.dirty = true
+	if ep := r.open(f.Kind); ep != nil {
+		ep.Count += f.Count
+		ep.Last, ep.Ended, ep.Gone, ep.Text, ep.SID, ep.idle = f.Tick, 0, false, f.Text, f.SID, false
+		return
+	}
+	if !b.wanted(slot, f.Kind) || !b.makeRoom(p, r, f.Kind) {
+		b.tidy(p, slot)
+		return
+	}
+	r.Episodes = append(r.Episodes, &episode{failure: f, Last: f.Tick, polls: b.polls})
+	p.episodes++
+}
+
+// open is the episode that a failure continues, or nil. One that is over and of whose end nobody was told continues, too.
+func (r *record) open(kind Kind) *episode {
+	for _, ep := range slices.Backward(r.Episodes) {
+		if ep.Kind == kind {
+			if ep.Ended != 0 && ep.sealed {
+				return nil
+			}
+			return ep
+		}
+	}
+	return nil
+}
+
+// makeRoom drops what a target that does not answer has been waiting for longest, and reports whether there is room for one more.
+func (b *book) makeRoom(p *part, r *record, kind Kind) bool {
+	same := 0
+	for _, ep := range r.Episodes {
+		if ep.Kind == kind {
+			same++
+		}
+	}
+	if same >= perKind {
+		i := slices.IndexFunc(r.Episodes, func(ep *episode) bool { return ep.Kind == kind })
+		r.Episodes = slices.Delete(r.Episodes, i, i+1)
+		p.episodes--
+		b.dropped++
+	}
+	if p.episodes < perPart {
+		return true
+	}
+	if p.full {
+		b.dropped++
+		return false
+	}
+	for slot, other := range p.slots {
+		before := len(other.Episodes)
+		other.Episodes = slices.DeleteFunc(other.Episodes, func(ep *episode) bool { return ep.Ended != 0 })
+		p.episodes -= before - len(other.Episodes)
+		b.dropped += before - len(other.Episodes)
+		if other != r {
+			b.tidy(p, slot)
+		}
+	}
+	if p.full = p.episodes >= perPart; p.full {
+		b.dropped++
+	}
+	return !p.full
+}
+
+// begun: an attempt that failed before is not a failure if the tick is tried again.
+func (b *book) begun(slot string, tick int64, attempt int) {
+	p := &b.parts[partOf(slot)]
+	r := p.slots[slot]
+	if r == nil {
+		return
+	}
+	if f := r.Retry; f != nil {
+		r.Retry, p.dirty = nil, true
+		if f.Tick != tick {
+			b.count(slot, *f)
+		}
+		return
+	}
+	ep := r.open(Failed)
+	if attempt < 2 || ep == nil || ep.Last != tick || ep.Ended != 0 || ep.Count > 1 || len(ep.Sent) > 0 || ep.sealed {
+		return
+	}
+	r.Episodes = slices.DeleteFunc(r.Episodes, func(other *episode) bool { return other == ep })
+	p.episodes--
+	p.dirty = true
+	b.tidy(p, slot)
+}
+
+// succeeded ends what a success ends.
+func (b *book) succeeded(ev admin.Event) {
+	p := &b.parts[partOf(ev.Job)]
+	r := p.slots[ev.Job]
+	if r == nil {
+		return
+	}
+	if ev.Amended && keyOf(ev) != r.Last {
+		return // of an older run: others have failed since
+	}
+	if r.Retry != nil {
+		r.Retry, p.dirty = nil, true
+	}
+	r.Left--
+	for _, kind := range []Kind{Failed, Missed} {
+		b.end(p, r, kind, millis(ev.At), false)
+	}
+	b.tidy(p, ev.Job)
+}
+
+// end ends an episode that lasts.
+func (b *book) end(p *part, r *record, kind Kind, at int64, gone bool) {
+	for _, ep := range r.Episodes {
+		if ep.Kind == kind && ep.Ended == 0 {
+			ep.Ended, ep.Gone, ep.idle, p.dirty, p.full = max(at, 1), gone, false, true, false
+		}
+	}
+}
+
+// canceled ends all episodes of a job, or of a slot.
+func (b *book) canceled(name string, at int64) {
+	for i := range b.parts {
+		p := &b.parts[i]
+		for slot, r := range p.slots {
+			if slot != name && zkrec.JobOfSlot(slot) != name {
+				continue
+			}
+			r.Retry, r.Last, p.dirty = nil, "", true
+			for _, kind := range kinds {
+				b.end(p, r, kind, at, true)
+			}
+			b.tidy(p, slot)
+		}
+	}
+}
+
+// tidy forgets a slot of which there is nothing to remember.
+func (b *book) tidy(p *part, slot string) {
+	r := p.slots[slot]
+	if len(r.Episodes) > 0 || r.Retry != nil {
+		return
+	}
+	if r.Last == "" || r.Left <= 0 || len(p.slots)-p.episodes > lastsPerPart {
+		delete(p.slots, slot)
+		p.dirty = true
+	}
+}
+
+// millis is 0 for the zero time.
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}

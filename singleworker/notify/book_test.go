@@ -1,0 +1,363 @@
+package notify
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+)
+
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+func ran(job, id, state string, minute int) admin.Event {
+	at := noon.Add(time.Duration(minute) * time.Minute)
+	return admin.Event{Kind: admin.EventRunEnded, Job: job, At: at, Entry: &admin.Entry{
+		Run: admin.Run{RunID: id, Tick: at, State: state, Attempt: 1, InstanceID: "app-1", Error: map[bool]string{true: "no paper"}[state != admin.RunOK]},
+	}}
+}
+
+func begins(job, id string, minute, attempt int) admin.Event {
+	ev := ran(job, id, admin.RunRunning, minute)
+	ev.Kind, ev.Entry.Attempt, ev.Entry.Error = admin.EventRunBegun, attempt, ""
+	return ev
+}
+
+func retried(ev admin.Event) admin.Event {
+	ev.Entry.NextAttempt = admin.NextRetry
+	return ev
+}
+
+func missed(job string, minute, count int) admin.Event {
+	at := noon.Add(time.Duration(minute) * time.Minute)
+	return admin.Event{Kind: admin.EventTicksMissed, Job: job, At: at, Entry: &admin.Entry{
+		Run: admin.Run{Tick: at, State: admin.RunMissed}, Count: count, Reason: admin.ReasonNoOwner,
+	}}
+}
+
+// toOps is a book with one target that is told everything.
+func toOps(rules ...Rule) *book {
+	if rules == nil {
+		rules = []Rule{{To: []string{"ops"}}}
+	}
+	b := newBook("billing", Config{Rules: rules}.withDefaults().Rules)
+	b.resume()
+	return b
+}
+
+// tellOps returns what "ops" is told now, in words.
+func tellOps(b *book) (said []string) {
+	items := b.owed([]string{"ops"})["ops"]
+	sending(items)
+	b.sent("ops", items)
+	b.owed([]string{"ops"})
+	for _, o := range items {
+		said = append(said, o.item.String())
+	}
+	return said
+}
+
+func wantSaid(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("said %q, want %q", got, want)
+	}
+}
+
+func TestEpisodes(t *testing.T) {
+	t.Parallel()
+	const since = ", since 2026-11-22 12:00:00 UTC"
+	failed := "report failed" + since + ", on app-1: no paper"
+	for _, c := range []struct {
+		name  string
+		rules []Rule
+		steps [][]admin.Event // after each the target is told
+		said  [][]string
+	}{
+		{
+			name:  "failures are told once and counted, and so is the recovery",
+			steps: [][]admin.Event{{ran("report", "a", "failed", 0)}, {ran("report", "b", "timed_out", 1), ran("report", "c", "lost", 2)}, {ran("report", "d", "ok", 3)}, {ran("report", "e", "ok", 4)}},
+			said:  [][]string{{failed}, nil, {"report recovered after 3 failed runs" + since}, nil},
+		},
+		{
+			name:  "what is over before it is told is told with its end",
+			steps: [][]admin.Event{{ran("report", "a", "failed", 0), ran("report", "b", "ok", 1)}},
+			said:  [][]string{{failed, "report recovered after 1 failed run" + since}},
+		},
+		{
+			name:  "an end that nobody was told of does not count if it begins again",
+			steps: [][]admin.Event{{ran("report", "a", "failed", 0)}, {ran("report", "b", "ok", 1), ran("report", "c", "failed", 2)}, {ran("report", "d", "ok", 3)}},
+			said:  [][]string{{failed}, nil, {"report recovered after 2 failed runs" + since}},
+		},
+		{
+			name:  "interrupted runs and skipped ticks are no failures",
+			steps: [][]admin.Event{{ran("report", "a", "interrupted", 0), {Kind: admin.EventTicksSkipped, Job: "report", Entry: &admin.Entry{}}}},
+			said:  [][]string{nil},
+		},
+		{
+			name:  "an attempt that is retried is no failure until another tick is run",
+			steps: [][]admin.Event{{retried(ran("report", "a", "failed", 0)), begins("report", "b", 0, 2), ran("report", "b", "ok", 0)}, {retried(ran("report", "c", "failed", 0))}, {begins("report", "d", 1, 1)}},
+			said:  [][]string{nil, nil, {failed}},
+		},
+		{
+			name:  "an attempt that was retried is no failure if both are read together",
+			steps: [][]admin.Event{{ran("report", "a", "failed", 0), begins("report", "b", 0, 2), ran("report", "b", "ok", 0)}, {ran("report", "c", "ok", 1)}},
+			said:  [][]string{nil, nil},
+		},
+		{
+			name:  "missed ticks are counted by tick, unless the schedule was replaced",
+			steps: [][]admin.Event{{missed("report", 0, 3)}, {missed("report", 3, 4)}, {ran("report", "a", "ok", 8)}},
+			said:  [][]string{{"report missed 3 ticks" + since + ": nobody claimed them: no_owner"}, nil, {"report recovered after 7 missed ticks" + since}},
+		},
+		{
+			name:  "a job that is canceled is over, with its shards",
+			steps: [][]admin.Event{{ran("report[1]", "a", "failed", 0), ran("other", "b", "failed", 0)}, {{Kind: admin.EventJobCanceled, Job: "report"}}},
+			said:  [][]string{{"other failed" + since + ", on app-1: no paper", "report[1] failed" + since + ", on app-1: no paper"}, {"report[1] was canceled after 1 failed run" + since}},
+		},
+		{
+			name:  "a rule that waits for more failures",
+			rules: []Rule{{To: []string{"ops"}, After: 2}},
+			steps: [][]admin.Event{{ran("report", "a", "failed", 0), ran("report", "b", "ok", 1)}, {ran("report", "c", "failed", 0)}, {ran("report", "d", "failed", 1)}, {ran("report", "e", "ok", 2)}},
+			said:  [][]string{nil, nil, {"report failed 2 times" + since + ", on app-1: no paper"}, {"report recovered after 2 failed runs" + since}},
+		},
+		{
+			name:  "a rule for some jobs, without recovery",
+			rules: []Rule{{Jobs: "rep*", On: []Kind{Failed}, To: []string{"ops"}}},
+			steps: [][]admin.Event{{ran("report", "a", "failed", 0), ran("other", "b", "failed", 0), missed("report", 0, 1)}, {ran("report", "c", "ok", 1)}, {ran("report", "d", "failed", 0)}},
+			said:  [][]string{{failed}, nil, {failed}},
+		},
+		{
+			name:  "an amended result",
+			steps: [][]admin.Event{{ran("report", "a", "lost", 0)}, {amended(ran("report", "a", "failed", 0))}, {amended(ran("report", "a", "ok", 0))}, {amended(ran("report", "0", "ok", 0))}},
+			said:  [][]string{{failed}, nil, {"report recovered after 1 failed run" + since}, nil},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := toOps(c.rules...)
+			for i, step := range c.steps {
+				for _, ev := range step {
+					b.take(ev)
+				}
+				wantSaid(t, tellOps(b), c.said[i]...)
+			}
+		})
+	}
+}
+
+func amended(ev admin.Event) admin.Event {
+	ev.Amended = true
+	return ev
+}
+
+// A late job is a state: it begins and ends with what the jobs are like.
+func TestLateJobs(t *testing.T) {
+	t.Parallel()
+	b := toOps()
+	late := admin.JobStatus{Name: "report", Overdue: noon}
+	told := func(begun int, jobs ...admin.JobStatus) []string {
+		b.polls = begun + 1
+		b.polled(jobs, begun, noon.Add(time.Duration(begun)*time.Hour))
+		return tellOps(b)
+	}
+	wantSaid(t, told(0, admin.JobStatus{Name: "report"}))
+	wantSaid(t, told(1, late), "report late, since 2026-11-22 12:00:00 UTC")
+	late.Overdue = noon.Add(time.Hour)
+	wantSaid(t, told(2, late))
+	wantSaid(t, told(3, admin.JobStatus{Name: "report"}), "report is no longer late, since 2026-11-22 12:00:00 UTC")
+	wantSaid(t, told(4, late), "report late, since 2026-11-22 13:00:00 UTC")
+	b.take(ran("other", "a", admin.RunFailed, 0)) // after the reading of the jobs began
+	wantSaid(t, told(4), "other failed, since 2026-11-22 12:00:00 UTC, on app-1: no paper")
+	wantSaid(t, told(5), "other was canceled after 1 failed run, since 2026-11-22 12:00:00 UTC", "report was canceled, since 2026-11-22 13:00:00 UTC")
+	wantSaid(t, told(6, admin.JobStatus{Name: "report", Slots: []admin.JobStatus{{Name: "report[0]"}, {Name: "report[1]", Overdue: noon}}}),
+		"report[1] late, since 2026-11-22 12:00:00 UTC")
+}
+
+// restarted is the book as another sender reads it.
+func restarted(t *testing.T, b *book) *book {
+	t.Helper()
+	next := newBook(b.serverType, b.rules)
+	next.cursor = b.cursor
+	for i := range b.parts {
+		data, err := json.Marshal(partRecord{schema, b.parts[i].slots})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := next.parts[i].parse("/part", data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next.resume()
+	return next
+}
+
+// Jobs run at random; the sender dies at random moments, before and after it has recorded what it has told, and its heir is
+// told the whole history again. Each target hears of each episode, in order, and twice only if the death came in between.
+func TestNoEpisodeIsLostOrRepeated(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(25) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		b := toOps(Rule{To: []string{"ops", "dev"}})
+		b.cursor = 1
+		w := &randomJobs{past: make(map[string][]admin.Event), heard: map[string]map[string]int{"ops": {}, "dev": {}}, last: map[string]map[string]Kind{"ops": {}, "dev": {}}}
+		b.take(admin.Event{Kind: admin.EventWatching, Cursor: 1})
+		excused := make(map[string]bool)
+		for range 200 {
+			switch r.IntN(8) {
+			case 0, 1:
+				target := []string{"ops", "dev"}[r.IntN(2)]
+				items := b.owed([]string{"dev", "ops"})[target]
+				saved := restarted(t, b)
+				sending(items)
+				w.hear(items, target)
+				w.check(t, target, seed)
+				if b.sent(target, items); r.IntN(4) == 0 { // it dies before it has recorded that
+					for _, o := range items {
+						excused[target+o.item.ID] = true
+					}
+					b = w.resume(saved, r)
+				}
+			case 2:
+				if r.IntN(3) == 0 {
+					b = w.resume(restarted(t, b), r)
+				}
+			default:
+				b.take(w.run(r))
+			}
+		}
+		for slot := range w.past { // everything is well in the end
+			b.take(w.add(ran(slot, "end", admin.RunOK, 999)))
+		}
+		for _, target := range []string{"ops", "dev"} {
+			items := b.owed([]string{"dev", "ops"})[target]
+			w.hear(items, target)
+			b.sent(target, items)
+			for id, times := range w.heard[target] {
+				if times > 1 && !excused[target+id] {
+					t.Fatalf("seed %d: %s heard %s %d times", seed, target, id, times)
+				}
+			}
+			for slot, kind := range w.last[target] {
+				if kind != Recovered {
+					t.Errorf("seed %d: the last that %s heard of %s is that it %s", seed, target, slot, kind)
+				}
+			}
+		}
+		if b.owed([]string{"dev", "ops"}); b.lasting() > 0 {
+			t.Errorf("seed %d: %d episodes are left", seed, b.lasting())
+		}
+		if len(w.last["ops"]) == 0 {
+			t.Errorf("seed %d: nothing failed", seed)
+		}
+	}
+}
+
+func (b *book) lasting() (n int) {
+	for i := range b.parts {
+		n += b.parts[i].episodes
+	}
+	return n
+}
+
+// randomJobs are jobs whose histories keep 20 entries.
+type randomJobs struct {
+	runs   int
+	cursor int64
+	past   map[string][]admin.Event
+	heard  map[string]map[string]int  // by target: how often each item
+	last   map[string]map[string]Kind // by target: what was heard last of each slot
+}
+
+func (w *randomJobs) add(ev admin.Event) admin.Event {
+	w.cursor++
+	ev.Cursor, ev.Zxid = w.cursor, w.cursor
+	w.past[ev.Job] = append(w.past[ev.Job], ev)
+	w.past[ev.Job] = w.past[ev.Job][max(0, len(w.past[ev.Job])-20):]
+	return ev
+}
+
+func (w *randomJobs) run(r *rand.Rand) admin.Event {
+	w.runs++
+	states := []string{admin.RunOK, admin.RunOK, admin.RunFailed, admin.RunTimedOut, admin.RunInterrupted, admin.RunLost}
+	job := "job" + strconv.Itoa(r.IntN(3))
+	return w.add(ran(job, strconv.Itoa(w.runs), states[r.IntN(len(states))], w.runs))
+}
+
+// resume tells an heir everything that is still in the histories of some jobs, which includes all that came after its cursor.
+func (w *randomJobs) resume(b *book, r *rand.Rand) *book {
+	cursor := b.cursor
+	for _, past := range w.past {
+		if past[len(past)-1].Cursor <= cursor && r.IntN(2) == 0 {
+			continue
+		}
+		for _, ev := range past {
+			ev.Repeated = true
+			b.take(ev)
+		}
+	}
+	b.take(admin.Event{Kind: admin.EventWatching, Cursor: w.cursor})
+	return b
+}
+
+func (w *randomJobs) hear(items []owing, target string) {
+	for _, o := range items {
+		w.heard[target][o.item.ID]++
+		if w.heard[target][o.item.ID] == 1 { // a receiver drops what it has seen
+			w.last[target][o.slot] = o.item.Kind
+		}
+	}
+}
+
+// check expects that the target, which was just told everything, knows how each job is.
+func (w *randomJobs) check(t *testing.T, target string, seed uint64) {
+	t.Helper()
+	for slot, past := range w.past {
+		for _, ev := range slices.Backward(past) {
+			if ev.Entry.State == admin.RunInterrupted {
+				continue
+			}
+			if fails, said := !ev.Entry.OK(), w.last[target][slot]; fails != (said == Failed) {
+				t.Fatalf("seed %d: %s heard last of %s that it %q, and its last run was %s", seed, target, slot, said, ev.Entry.State)
+			}
+			break
+		}
+	}
+}
+
+// 10,000 jobs that fail at once, whatever their names and errors are, fit into the nodes of the book; what does not is
+// dropped and counted.
+func TestBookIsBounded(t *testing.T) {
+	t.Parallel()
+	b := toOps(Rule{To: []string{"ops", "a target with a long name"}})
+	b.take(admin.Event{Kind: admin.EventWatching})
+	const jobs = 10_000
+	for i := range jobs {
+		ev := ran(fmt.Sprintf("%0200d", i), "0123456789abcdef0123456789abcdef", admin.RunFailed, 0)
+		ev.Entry.Error = string(make([]byte, 400))
+		b.take(ev)
+	}
+	items := b.owed([]string{"ops"})["ops"]
+	b.sent("ops", items)
+	b.sent("a target with a long name", items)
+	if len(items) != jobs || b.dropped != 0 {
+		t.Errorf("%d items, %d dropped; want %d, 0", len(items), b.dropped, jobs)
+	}
+	for i := range 3 * jobs {
+		b.take(ran("more"+strconv.Itoa(i), "x", admin.RunFailed, 0))
+	}
+	most := 0
+	for i := range b.parts {
+		data, err := json.Marshal(partRecord{schema, b.parts[i].slots})
+		if err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, len(data))
+	}
+	if most > 900_000 || b.lasting() != parts*perPart || b.dropped != 4*jobs-parts*perPart {
+		t.Errorf("the largest part has %d bytes; %d episodes, %d dropped", most, b.lasting(), b.dropped)
+	}
+}

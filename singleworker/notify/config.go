@@ -1,0 +1,171 @@
+package notify
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// Kind is what is told about a job.
+type Kind string
+
+// The kinds of notifications.
+const (
+	Failed    Kind = "failed"    // a run failed, timed out or was lost, and is not retried
+	Missed    Kind = "missed"    // ticks were not run because nobody claimed them in time
+	Late      Kind = "late"      // a tick is overdue by more than Job.AlarmAfter, or the job's record cannot be used
+	Recovered Kind = "recovered" // one of the above is over, or its job was canceled
+)
+
+var kinds = []Kind{Failed, Missed, Late, Recovered}
+
+// Sender delivers messages to one place. It may be called for one message at a time.
+type Sender interface {
+	// Send delivers the message before ctx ends, or returns an error, which is logged: it must not contain secrets. The message is
+	// sent again after an error, so a Sender must not return one after it has delivered.
+	Send(ctx context.Context, m Message) error
+	// Most is how many items a message may have; the others follow in the next one. 0 means any number: the Sender lists
+	// some and counts the rest.
+	Most() int
+}
+
+// Rule says who is told what about which jobs.
+type Rule struct {
+	// Jobs is a pattern for the names of jobs, as of path.Match: "report*". Default: all jobs.
+	Jobs string
+	// On lists what is told. Default: everything.
+	On []Kind
+	// To names the targets.
+	To []string
+	// After is how many runs in a row have to fail before that is told. Default 1.
+	After int
+}
+
+// Config configures a Notifier. Group, Targets and Rules must be set; the zero value of every other field means its default.
+type Config struct {
+	// Group is the connection to ZooKeeper and the group, as of the instances.
+	Group admin.Config
+	// Targets are the places where messages go, by name. Names appear in ZooKeeper: a target that is renamed is told about
+	// everything that is still open.
+	Targets map[string]Sender
+	Rules   []Rule
+
+	// ID names this sender in messages and in the election. Default: host name, process id and four random characters.
+	ID string
+	// Gather is how long the first news for a target waits for more. Default 5 s, maximum 10 min.
+	Gather time.Duration
+	// Every is the least time between two messages to one target. Default 1 min, maximum 24 h. Parts of what does not fit into a
+	// message follow at once.
+	Every time.Duration
+	// Poll is how often late jobs are looked for, which reads all jobs. Reading takes at most a twentieth of the time: a
+	// large group is read less often. Default 30 s, minimum 1 s, maximum 1 h.
+	Poll time.Duration
+	// Timeout limits each attempt to deliver. Default 10 s, maximum 1 min.
+	Timeout time.Duration
+	// Logger receives the Notifier's messages. Default: slog.Default().
+	Logger *slog.Logger
+}
+
+// ConfigError is returned by New for an invalid field of a Config.
+type ConfigError struct {
+	Field string // such as "Rules[2].To"
+	Err   error  // the problem and what is expected instead
+}
+
+func (e *ConfigError) Error() string { return fmt.Sprintf("notify: %s: %v", e.Field, e.Err) }
+
+func (e *ConfigError) Unwrap() error { return e.Err }
+
+func (cfg Config) withDefaults() Config {
+	cfg.Gather = cmp.Or(cfg.Gather, 5*time.Second)
+	cfg.Every = cmp.Or(cfg.Every, time.Minute)
+	cfg.Poll = cmp.Or(cfg.Poll, 30*time.Second)
+	cfg.Timeout = cmp.Or(cfg.Timeout, 10*time.Second)
+	cfg.Rules = slices.Clone(cfg.Rules)
+	for i := range cfg.Rules {
+		r := &cfg.Rules[i]
+		r.Jobs, r.After = cmp.Or(r.Jobs, "*"), max(r.After, 1)
+		if len(r.On) == 0 {
+			r.On = kinds
+		}
+	}
+	return cfg
+}
+
+// validate checks a Config that has its defaults.
+func (cfg Config) validate() error {
+	if err := cfg.Group.Validate(); err != nil {
+		return &ConfigError{"Group", err}
+	}
+	if len(cfg.Targets) == 0 {
+		return &ConfigError{"Targets", errors.New("name at least one")}
+	}
+	for name, sender := range cfg.Targets {
+		field := fmt.Sprintf("Targets[%q]", name)
+		if err := zkrec.CheckServerType(name); err != nil {
+			return &ConfigError{field, fmt.Errorf("the name %w", err)}
+		}
+		if sender == nil {
+			return &ConfigError{field, errors.New("is nil")}
+		}
+		if checked, ok := sender.(interface{ check() error }); ok {
+			if err := checked.check(); err != nil {
+				return &ConfigError{field, err}
+			}
+		}
+	}
+	for i, rule := range cfg.Rules {
+		if err := cfg.checkRule(fmt.Sprintf("Rules[%d]", i), rule); err != nil {
+			return err
+		}
+	}
+	for _, d := range []struct {
+		field         string
+		value         time.Duration
+		atLeast, most time.Duration
+	}{
+		{"Gather", cfg.Gather, 0, 10 * time.Minute},
+		{"Every", cfg.Every, 0, 24 * time.Hour},
+		{"Poll", cfg.Poll, time.Second, time.Hour},
+		{"Timeout", cfg.Timeout, time.Millisecond, time.Minute},
+	} {
+		if d.value < d.atLeast || d.value > d.most {
+			return &ConfigError{d.field, fmt.Errorf("%v: want %v to %v", d.value, d.atLeast, d.most)}
+		}
+	}
+	return nil
+}
+
+func (cfg Config) checkRule(field string, r Rule) error {
+	if _, err := path.Match(r.Jobs, ""); err != nil {
+		return &ConfigError{field + ".Jobs", fmt.Errorf("%q: %w", r.Jobs, err)}
+	}
+	for _, kind := range r.On {
+		if !slices.Contains(kinds, kind) {
+			return &ConfigError{field + ".On", fmt.Errorf("%q: want one of %q", kind, kinds)}
+		}
+	}
+	if len(r.To) == 0 {
+		return &ConfigError{field + ".To", errors.New("name at least one target")}
+	}
+	for _, name := range r.To {
+		if cfg.Targets[name] == nil {
+			return &ConfigError{field + ".To", fmt.Errorf("there is no target %q", name)}
+		}
+	}
+	return nil
+}
+
+// matches reports whether a rule is about a job, or a shard of it.
+func (r Rule) matches(slot string) bool {
+	is, _ := path.Match(r.Jobs, zkrec.JobOfSlot(slot))
+	return is
+}

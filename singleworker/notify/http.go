@@ -1,0 +1,99 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
+)
+
+// Secret is a text that nothing prints: a key, a password, or a URL that contains one.
+type Secret string
+
+const hidden = "(not shown)"
+
+// Format prints that there is a secret.
+func (s Secret) Format(f fmt.State, _ rune) {
+	if s != "" {
+		_, _ = io.WriteString(f, hidden)
+	}
+}
+
+// LogValue is the Secret as Format prints it.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(s)) }
+
+// MarshalText is the Secret as Format prints it.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(fmt.Sprint(s)), nil }
+
+// maxReply is how much of a reply is read.
+const maxReply = 64 << 10
+
+// web is what the targets that speak HTTP have in common.
+type web struct {
+	url       Secret
+	transport http.RoundTripper
+}
+
+// check refuses a URL that is not safe for a secret: it must be HTTPS unless it is of this machine.
+func (w web) check() error {
+	u, err := url.Parse(string(w.url))
+	if err != nil || u.Host == "" || u.User != nil {
+		return errors.New(`field URL: want "https://host/path", without a user`)
+	}
+	ip := net.ParseIP(u.Hostname())
+	local := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	if u.Scheme != "https" && (u.Scheme != "http" || !local) {
+		return errors.New("field URL: want https: the message, and what authorizes it, would be sent in the clear; http is for this machine only")
+	}
+	return nil
+}
+
+// post sends a body and returns the beginning of the reply, which had a status of 200 to 299. Redirects are not
+// followed: they could lead elsewhere. Errors contain nothing of the URL but the host.
+func (w web) post(ctx context.Context, header http.Header, body []byte) (reply []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, string(w.url), bytes.NewReader(body))
+	if err != nil {
+		return nil, errors.New("the URL cannot be used")
+	}
+	req.Header = header
+	req.Header.Set("User-Agent", "singleworker-notify")
+	client := &http.Client{Transport: w.transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(req)
+	if err != nil {
+		if wrapped := new(url.Error); errors.As(err, &wrapped) {
+			err = wrapped.Err // without the URL
+		}
+		return nil, fmt.Errorf("%s: %w", req.URL.Host, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	reply, err = io.ReadAll(io.LimitReader(resp.Body, maxReply))
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return nil, fmt.Errorf("%s: HTTP status %d: %s", req.URL.Host, resp.StatusCode, excerpt(reply))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: read the reply: %w", req.URL.Host, err)
+	}
+	return reply, nil
+}
+
+// marshal is json.Marshal without escapes for HTML, which some receivers show.
+func marshal(document any) ([]byte, error) {
+	var body bytes.Buffer
+	enc := json.NewEncoder(&body)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(document)
+	return bytes.TrimSuffix(body.Bytes(), []byte("\n")), err
+}
+
+// excerpt is what a log shows of a reply.
+func excerpt(reply []byte) string {
+	return shortened(plain.FirstLine(string(reply[:min(len(reply), 4<<10)])), 200)
+}

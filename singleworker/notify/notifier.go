@@ -1,0 +1,170 @@
+package notify
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/swjobs/singleworker/singleworker/internal/task"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/latch"
+)
+
+// Notifier tells about the jobs of a group while it is the sender. It is safe for concurrent use.
+type Notifier struct {
+	cfg     Config
+	tree    zkrec.Tree
+	log     *slog.Logger
+	targets []string // sorted
+
+	mu    sync.Mutex
+	stats Stats
+}
+
+// Stats are what a Notifier has done since it was created. Another instance may have been the sender before.
+type Stats struct {
+	Sending bool // it is the sender now
+	Targets map[string]TargetStats
+	// Dropped are the episodes that were not told because too many waited for a target that does not answer.
+	Dropped int
+	// Gaps are the readings that found that a job had run more often than its history tells.
+	Gaps int
+}
+
+// TargetStats are those of a target.
+type TargetStats struct {
+	Sent   int   // messages
+	Failed int   // attempts
+	Err    error // of the latest attempt; nil if that succeeded, or nothing was sent
+}
+
+// New checks cfg and returns a Notifier. The error is a *ConfigError.
+func New(cfg Config) (*Notifier, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	cfg.ID = cmp.Or(cfg.ID, defaultID())
+	n := &Notifier{
+		cfg: cfg, tree: zkrec.NewTree(cfg.Group.ServerType), log: cfg.Logger,
+		targets: slices.Sorted(maps.Keys(cfg.Targets)), stats: Stats{Targets: make(map[string]TargetStats)},
+	}
+	if n.log == nil {
+		n.log = slog.Default()
+	}
+	return n, nil
+}
+
+// Stats returns what the Notifier has done.
+func (n *Notifier) Stats() Stats {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s := n.stats
+	s.Targets = maps.Clone(s.Targets)
+	return s
+}
+
+func (n *Notifier) count(change func(*Stats)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	change(&n.stats)
+}
+
+// Test sends a test message to a target, without ZooKeeper.
+func (n *Notifier) Test(ctx context.Context, target string) error {
+	sender := n.cfg.Targets[target]
+	if sender == nil {
+		return &ConfigError{"Targets", fmt.Errorf("there is no target %q; there are %q", target, n.targets)}
+	}
+	m := n.message([]Item{{
+		ID: itemID(uuid.NewString()), Kind: Failed, Job: "test", At: time.Now().UTC(), Count: 1, Error: "this is a test",
+	}})
+	m.Test = true
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.Timeout)
+	defer cancel()
+	return sender.Send(ctx, m)
+}
+
+func (n *Notifier) message(items []Item) Message {
+	return Message{ServerType: n.cfg.Group.ServerType, Sender: n.cfg.ID, At: time.Now().UTC(), Items: items}
+}
+
+// Run takes part in the election of the sender, and sends while it is that one, until ctx is done. It outlives lost connections and
+// sessions. When it returns, deliveries in progress have ended. A Notifier runs once. Errors: latch.ErrAccessDenied;
+// latch.ErrNotReleased if ZooKeeper was unreachable at the end; one that says which record cannot be read.
+func (n *Notifier) Run(ctx context.Context) error {
+	g := n.cfg.Group
+	l, err := latch.New(latch.Config{
+		Servers: g.Servers, Path: n.tree.Notices() + "/leader", ID: n.cfg.ID, Auth: g.Auth, ACL: g.ACL, TLS: g.TLS, Dial: g.Dial,
+		SessionTimeout: g.SessionTimeout, Logger: n.log,
+	})
+	if err != nil {
+		return err
+	}
+	again := task.Backoff{Min: time.Second, Max: time.Minute}
+	return l.Lead(ctx, func(ctx context.Context) error {
+		term, _ := latch.TermFrom(ctx)
+		began := time.Now()
+		n.count(func(s *Stats) { s.Sending = true })
+		defer n.count(func(s *Stats) { s.Sending = false })
+		err := n.term(ctx, term.Token)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.As(err, new(*zkrec.UnreadableError)) || errors.Is(err, zkconn.ErrDenied):
+			return fmt.Errorf("notify: %w", err)
+		}
+		n.log.WarnContext(ctx, "notifications interrupted", "err", err)
+		if time.Since(began) > again.Max {
+			again.Reset()
+		}
+		_ = again.Wait(ctx)
+		return nil
+	})
+}
+
+// term is the work of the sender.
+func (n *Notifier) term(ctx context.Context, token int64) error {
+	g := n.cfg.Group
+	conn, err := zkconn.Open(zkconn.Config{
+		Servers: g.Servers, SessionTimeout: cmp.Or(g.SessionTimeout, latch.DefaultSessionTimeout), Auth: g.Auth, ACL: g.ACL,
+		TLS: g.TLS, Dial: g.Dial, Logger: n.log,
+	}, func(zkconn.Event) {})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if g.ACL == "" {
+		if err := conn.Retry(ctx, func() error { return conn.ACLOf(ctx, n.tree.Root()) }); err != nil {
+			return err
+		}
+	}
+	d := &desk{
+		n: n, store: &store{conn: conn, tree: n.tree}, book: newBook(g.ServerType, n.cfg.Rules),
+		outboxes: make(map[string]*outbox), inbox: make(chan func()),
+	}
+	if err := d.store.load(ctx, d.book, n.cfg.ID, token); err != nil {
+		return err
+	}
+	n.log.InfoContext(ctx, "sending notifications", "targets", n.targets)
+	return d.run(ctx)
+}
+
+// defaultID differs between two starts even where process ids repeat, as in containers.
+func defaultID() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%.100s-%d-%s", host, os.Getpid(), uuid.NewString()[:4])
+}

@@ -1,0 +1,303 @@
+package notify_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
+	"github.com/swjobs/singleworker/singleworker/job"
+	"github.com/swjobs/singleworker/singleworker/notify"
+	"github.com/swjobs/singleworker/singleworker/swtest"
+)
+
+var errPaper = errors.New("out of paper")
+
+// scene is a group in virtual time with an instance whose jobs fail or not, and senders of notifications.
+type scene struct {
+	*swtest.Cluster
+
+	t       *testing.T
+	failing atomic.Bool
+}
+
+func inScene(t *testing.T, test func(s *scene)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &scene{t: t, Cluster: swtest.New(t, swtest.Config{SessionTimeout: 30 * time.Second})}
+		s.Start("one", map[string]singleworker.Handler{"report": func(context.Context, *singleworker.Run) error {
+			if s.failing.Load() {
+				return errPaper
+			}
+			return nil
+		}, "flaky": func(_ context.Context, run *singleworker.Run) error {
+			if run.Attempt < 3 {
+				return errPaper
+			}
+			return nil
+		}}, singleworker.Job{Name: "report", Schedule: "0 * * * * ?"})
+		s.AwaitOwned("report")
+		test(s)
+	})
+}
+
+// place is a target that remembers what it was told.
+type place struct {
+	mu       sync.Mutex
+	messages []notify.Message
+	// arrives is called when a message has arrived; it returns what Send does.
+	arrives func(ctx context.Context) error
+}
+
+func (*place) Most() int { return 0 }
+
+func (p *place) Send(ctx context.Context, m notify.Message) error {
+	p.mu.Lock()
+	p.messages = append(p.messages, m)
+	arrives := p.arrives
+	p.mu.Unlock()
+	if arrives == nil {
+		return nil
+	}
+	return arrives(ctx)
+}
+
+// items are what was said, with the sender: "n1: report failed".
+func (p *place) items() (all []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, m := range p.messages {
+		for _, item := range m.Items {
+			said, _, _ := strings.Cut(item.String(), ", since")
+			all = append(all, m.Sender+": "+said)
+		}
+	}
+	return all
+}
+
+func (p *place) set(arrives func(ctx context.Context) error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.arrives = arrives
+}
+
+func (s *scene) want(p *place, want ...string) {
+	s.t.Helper()
+	if got := p.items(); !slices.Equal(got, want) {
+		s.t.Errorf("said:\n  %s\nwant:\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
+}
+
+// notifier starts one. stop stops it and returns the error of Run.
+func (s *scene) notifier(id string, targets map[string]notify.Sender, changes ...func(*notify.Config)) (n *notify.Notifier, stop func() error) {
+	s.t.Helper()
+	cfg := notify.Config{
+		Group: admin.Config{
+			Servers: "zkdev:1", ServerType: swtest.DefaultServerType, SessionTimeout: 30 * time.Second,
+			Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := s.Server().Client(id).Dial(ctx, network, address)
+				if err != nil {
+					return nil, err
+				}
+				return roomtest.Settle(conn), nil
+			},
+		},
+		Targets: targets, ID: id, Logger: slog.New(slog.DiscardHandler),
+	}
+	var names []string
+	for name := range targets {
+		names = append(names, name)
+	}
+	cfg.Rules = []notify.Rule{{To: names}}
+	cfg.Poll = time.Minute
+	for _, change := range changes {
+		change(&cfg)
+	}
+	n, err := notify.New(cfg)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err = n.Run(ctx)
+	}()
+	stop = func() error {
+		cancel()
+		<-ended
+		return err
+	}
+	s.t.Cleanup(func() { _ = stop() })
+	time.Sleep(10 * time.Second)
+	return n, stop
+}
+
+func (s *scene) submit(j job.Job) { s.Submit(j) }
+
+// failed and recovered let the job run badly, or well, for some minutes.
+func (s *scene) runs(failing bool, minutes int) {
+	s.failing.Store(failing)
+	time.Sleep(time.Duration(minutes) * time.Minute)
+}
+
+func TestOneInstanceTells(t *testing.T) {
+	t.Parallel()
+	inScene(t, func(s *scene) {
+		ops := &place{}
+		one, stop := s.notifier("n1", map[string]notify.Sender{"ops": ops})
+		two, _ := s.notifier("n2", map[string]notify.Sender{"ops": ops})
+		s.runs(true, 5)
+		s.want(ops, "n1: report failed")
+		if !one.Stats().Sending || two.Stats().Sending {
+			t.Errorf("sending: n1 %v, n2 %v; want n1 alone", one.Stats().Sending, two.Stats().Sending)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		s.runs(true, 5)
+		s.want(ops, "n1: report failed")
+		s.runs(false, 2)
+		s.want(ops, "n1: report failed", "n2: report recovered after 10 failed runs")
+		s.runs(false, 5)
+		if sent := two.Stats().Targets["ops"].Sent; sent != 1 || len(ops.items()) != 2 {
+			t.Errorf("%d sent, %q", sent, ops.items())
+		}
+	})
+}
+
+// The sender dies before it tells, between that and the record, and after that.
+func TestHeirTellsWhatTheSenderDidNot(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		die  func(s *scene, cut func(), ops *place)
+		want []string
+	}{
+		{"before it tells", func(_ *scene, cut func(), _ *place) {
+			time.Sleep(63*time.Second - time.Duration(time.Now().UnixNano()%int64(time.Minute))) // 3 s after a run; news are gathered for 5 s
+			cut()
+		}, []string{"n2: report failed"}},
+		{"before it records", func(_ *scene, cut func(), ops *place) {
+			ops.set(func(context.Context) error { cut(); ops.set(nil); return nil })
+		}, []string{"n1: report failed", "n2: report failed"}},
+		{"after it has recorded", func(_ *scene, cut func(), _ *place) {
+			time.Sleep(2 * time.Minute)
+			cut()
+		}, []string{"n1: report failed"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			inScene(t, func(s *scene) {
+				ops := &place{}
+				s.notifier("n1", map[string]notify.Sender{"ops": ops})
+				s.notifier("n2", map[string]notify.Sender{"ops": ops})
+				s.failing.Store(true)
+				c.die(s, s.Server().Client("n1").Partition, ops)
+				time.Sleep(5 * time.Minute)
+				s.want(ops, c.want...)
+				if len(ops.messages) == 2 && ops.messages[0].Items[0].ID != ops.messages[1].Items[0].ID {
+					t.Errorf("the same news have the ids %s and %s", ops.messages[0].Items[0].ID, ops.messages[1].Items[0].ID)
+				}
+				s.Server().Client("n1").Heal()
+				time.Sleep(5 * time.Minute)
+				s.want(ops, c.want...)
+				s.runs(false, 3)
+				if got := ops.items(); len(got) != len(c.want)+1 || !strings.Contains(got[len(c.want)], "report recovered") {
+					t.Errorf("said %q", got)
+				}
+			})
+		})
+	}
+}
+
+// A target is down for an hour; another one is told meanwhile.
+func TestDeadTargetDelaysNobody(t *testing.T) {
+	t.Parallel()
+	inScene(t, func(s *scene) {
+		ops, dead := &place{}, &place{arrives: func(context.Context) error { return errPaper }}
+		n, _ := s.notifier("n1", map[string]notify.Sender{"ops": ops, "dead": dead})
+		for range 6 {
+			s.runs(true, 5)
+			s.runs(false, 5)
+		}
+		if got := len(ops.items()); got != 12 {
+			t.Errorf("the other one was told %d times, want 12", got)
+		}
+		stats := n.Stats().Targets["dead"]
+		if stats.Sent != 0 || stats.Failed < 10 || stats.Failed > 30 || !errors.Is(stats.Err, errPaper) {
+			t.Errorf("%+v; want some 16 attempts", stats)
+		}
+		dead.mu.Lock()
+		dead.messages, dead.arrives = nil, nil
+		dead.mu.Unlock()
+		time.Sleep(10 * time.Minute)
+		if got := dead.items(); len(got) != 8 || len(dead.messages) != 1 || n.Stats().Dropped != 2 {
+			t.Errorf("then it was told %q in %d messages, %d dropped; want 4 episodes, and 2 dropped", got, len(dead.messages), n.Stats().Dropped)
+		}
+	})
+}
+
+// A Sender that panics or hangs is one that does not answer.
+func TestSenderPanicsOrHangs(t *testing.T) {
+	t.Parallel()
+	inScene(t, func(s *scene) {
+		ops := &place{arrives: func(context.Context) error { panic("glass") }}
+		slow := &place{arrives: func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }}
+		n, stop := s.notifier("n1", map[string]notify.Sender{"ops": ops, "slow": slow})
+		s.runs(true, 2)
+		for name, stats := range n.Stats().Targets {
+			if stats.Failed == 0 || stats.Err == nil {
+				t.Errorf("%s: %+v", name, stats)
+			}
+		}
+		ops.set(nil)
+		s.runs(true, 2)
+		if n.Stats().Targets["ops"].Sent != 1 {
+			t.Errorf("%+v", n.Stats())
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Attempts that are retried are told only if the last one fails, too.
+func TestRetriesAreNotTold(t *testing.T) {
+	t.Parallel()
+	inScene(t, func(s *scene) {
+		ops := &place{}
+		s.notifier("n1", map[string]notify.Sender{"ops": ops})
+		s.submit(job.Job{Name: "flaky", Schedule: "0 */10 * * * ?", Retries: 2, Backoff: time.Minute})
+		time.Sleep(25 * time.Minute)
+		s.want(ops)
+		s.submit(job.Job{Name: "hopeless", Handler: "flaky", Schedule: "0 */10 * * * ?", Retries: 1, Backoff: time.Minute})
+		time.Sleep(25 * time.Minute)
+		s.want(ops, "n1: hopeless failed")
+	})
+}
+
+// A run that is lost with its group is late: nobody runs the job, and a Notifier outside of the group tells.
+func TestLateJobIsTold(t *testing.T) {
+	t.Parallel()
+	inScene(t, func(s *scene) {
+		ops := &place{}
+		s.notifier("n1", map[string]notify.Sender{"ops": ops})
+		s.submit(job.Job{Name: "orphan", Schedule: "0 * * * * ?", AlarmAfter: 2 * time.Minute})
+		time.Sleep(5 * time.Minute)
+		s.want(ops, "n1: orphan late")
+		s.Cancel("orphan")
+		time.Sleep(2 * time.Minute)
+		s.want(ops, "n1: orphan late", "n1: orphan was canceled")
+	})
+}
