@@ -90,11 +90,11 @@ deploy: ## the Dockerfile, manifests and unit of sample/deploy, and the commands
 	command -v systemd-analyze >/dev/null || apt-get install -y --no-install-recommends systemd
 	cd sample/deploy && go vet ./... && $(GOLANGCI) run && go test -count=1 ./...
 
-# Modules beside the library, so that it links no library for metrics.
+# Modules beside the library, so that it links no library for metrics and traces.
 .PHONY: monitoring
-monitoring: ## the modules that export metrics, the alert rules with promtool, and the dashboard
+monitoring: ## the modules for metrics and traces, the alert rules with promtool, and the dashboard
 	sample/monitoring/promtool.sh
-	cd singleworker/prom && go vet ./... && $(GOLANGCI) run && go test -race ./...
+	for module in prom otel; do (cd singleworker/$$module && go vet ./... && $(GOLANGCI) run && go test -race ./...); done
 
 # -count=1: a cached success says nothing about a server that is not an input of the
 # test. -p 1: one package at a time, because they measure real time.

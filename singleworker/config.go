@@ -130,6 +130,10 @@ type Config struct {
 	Logger *slog.Logger
 	// Hooks are called on events of this instance's jobs.
 	Hooks Hooks
+	// Middleware wraps each handler once, when it is registered, and is called by Manager.Handle: for traces, say, or what every
+	// handler needs in its context. What it returns has the duties of a handler; its error is that of the run. To use several, call
+	// one with what the other returns. Default: none.
+	Middleware func(next Handler) Handler
 }
 
 // Mode is the type of Config.Mode.

@@ -57,6 +57,10 @@ func (m *Manager) InstanceID() string { return m.cfg.InstanceID }
 // and may then give the instance jobs that need it. Errors: a *ConfigError for an
 // invalid or repeated name, ErrNotRunning after Run has ended.
 func (m *Manager) Handle(name string, h Handler) error {
+	missing := h == nil
+	if !missing && m.cfg.Middleware != nil {
+		h = m.cfg.Middleware(h)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	err := job.CheckNodeName(name)
@@ -64,8 +68,10 @@ func (m *Manager) Handle(name string, h Handler) error {
 	case m.ended():
 		return ErrNotRunning
 	case err != nil:
-	case h == nil:
+	case missing:
 		err = errors.New("has no function")
+	case h == nil:
+		err = errors.New("has no function: Config.Middleware returned nil")
 	case !m.handlers.add(name, h):
 		err = errors.New("is already registered")
 	}

@@ -50,6 +50,34 @@ func TestHandleRefuses(t *testing.T) {
 	}
 }
 
+// Middleware wraps each handler once, when it is registered.
+func TestMiddleware(t *testing.T) {
+	t.Parallel()
+	cfg, wrapped := valid(), 0
+	cfg.Middleware = func(next Handler) Handler {
+		if wrapped++; wrapped == 2 {
+			return nil
+		}
+		return func(ctx context.Context, run *Run) error {
+			run.Job += " wrapped"
+			return next(ctx, run)
+		}
+	}
+	m, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got string
+	if err := m.Handle("daily", func(_ context.Context, run *Run) error { got = run.Job; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	wantConfigError(t, m.Handle("second", idle), "handler", `handler "second": has no function: Config.Middleware returned nil`)
+	wantConfigError(t, m.Handle("third", nil), "handler", `handler "third": has no function`)
+	if err := m.handlers.of("daily")(t.Context(), &Run{Job: "daily"}); err != nil || got != "daily wrapped" || wrapped != 2 {
+		t.Errorf("the handler got %q, %v; %d were wrapped, want 2", got, err, wrapped)
+	}
+}
+
 func TestScheduleRefuses(t *testing.T) {
 	t.Parallel()
 	m, err := New(valid())

@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write the golden files")
 func TestAPI(t *testing.T) {
 	t.Parallel()
 	var listings []string
-	for _, pkg := range []string{".", "admin", "admin/reason", "job", "latch", "notify", "prom", "prom/group", "txnaudit"} {
+	for _, pkg := range []string{".", "admin", "admin/reason", "job", "latch", "notify", "otel", "prom", "prom/group", "txnaudit"} {
 		listings = append(listings, listing(t, filepath.Join(moduleRoot, "singleworker", pkg)))
 	}
 	got := strings.Join(listings, "\n")

@@ -233,6 +233,10 @@ var forbidden = []arrow{
 		reason: "a module beside the library knows what users know, and can be written by them for another system",
 	},
 	{
+		from: "singleworker/otel/...", to: []string{"singleworker/internal/..."}, tests: true,
+		reason: "as of singleworker/prom",
+	},
+	{
 		from: "jobs/...", to: []string{"singleworker/internal/..."}, tests: true,
 		reason: "the ready-made handlers show how to write one",
 	},
