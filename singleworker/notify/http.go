@@ -48,12 +48,16 @@ func (w web) check() error {
 	if err != nil || u.Host == "" || u.User != nil {
 		return errors.New(`field URL: want "https://host/path", without a user`)
 	}
-	ip := net.ParseIP(u.Hostname())
-	local := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
-	if u.Scheme != "https" && (u.Scheme != "http" || !local) {
+	if u.Scheme != "https" && (u.Scheme != "http" || !isLocal(u.Hostname())) {
 		return errors.New("field URL: want https: the message, and what authorizes it, would be sent in the clear; http is for this machine only")
 	}
 	return nil
+}
+
+// isLocal reports whether a host is this machine.
+func isLocal(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // post sends a body and returns the beginning of the reply, which had a status of 200 to 299. Redirects are not
@@ -82,6 +86,38 @@ func (w web) post(ctx context.Context, header http.Header, body []byte) (reply [
 		return nil, fmt.Errorf("%s: read the reply: %w", req.URL.Host, err)
 	}
 	return reply, nil
+}
+
+// postJSON is post for a document.
+func (w web) postJSON(ctx context.Context, document any) (reply []byte, err error) {
+	body, err := marshal(document)
+	if err != nil {
+		return nil, err
+	}
+	return w.post(ctx, http.Header{"Content-Type": {"application/json; charset=utf-8"}}, body)
+}
+
+// robotReply is how DingTalk and WeCom answer, with a status of 200 in any case.
+type robotReply struct {
+	Code    *int   `json:"errcode"`
+	Message string `json:"errmsg"`
+}
+
+// postToRobot posts a text to DingTalk or WeCom, which speak the same format. Nobody is mentioned.
+func (w web) postToRobot(ctx context.Context, text string) error {
+	document := map[string]any{"msgtype": "text", "text": map[string]string{"content": text}}
+	reply, err := w.postJSON(ctx, document)
+	if err != nil {
+		return err
+	}
+	var answer robotReply
+	if err := json.Unmarshal(reply, &answer); err != nil || answer.Code == nil {
+		return fmt.Errorf("the reply is not that of a robot: %s", excerpt(reply))
+	}
+	if *answer.Code != 0 {
+		return fmt.Errorf("error %d: %s", *answer.Code, excerpt([]byte(answer.Message)))
+	}
+	return nil
 }
 
 // marshal is json.Marshal without escapes for HTML, which some receivers show.

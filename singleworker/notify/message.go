@@ -80,6 +80,7 @@ func (m Message) Text(most int) string {
 	text.WriteString(m.Subject() + "\n")
 	if m.Test {
 		text.WriteString("Sent by " + plain.Printable(m.Sender) + " to try this target. Nothing is wrong.\n")
+		return shortened(text.String(), most)
 	}
 	for i, item := range m.Items {
 		line := "- " + item.String() + "\n"

@@ -189,6 +189,19 @@ func TestConfigIsChecked(t *testing.T) {
 		{`Targets["ops"]`, func(cfg *notify.Config) {
 			cfg.Targets["ops"] = &notify.Webhook{URL: "https://example.com/x", Key: "whsec_!"}
 		}},
+		{`Targets["ops"]`, func(cfg *notify.Config) { cfg.Targets["ops"] = &notify.Slack{URL: "http://example.com/x"} }},
+		{`Targets["ops"]`, func(cfg *notify.Config) { cfg.Targets["ops"] = &notify.DingTalk{} }},
+		{`Targets["ops"]`, func(cfg *notify.Config) { cfg.Targets["ops"] = &notify.WeCom{URL: "x"} }},
+		{`Targets["ops"]`, func(cfg *notify.Config) {
+			cfg.Targets["ops"] = &notify.Mail{Server: "mail", From: "a@b.c", To: []string{"a@b.c"}}
+		}},
+		{`Targets["ops"]`, func(cfg *notify.Config) {
+			cfg.Targets["ops"] = &notify.Mail{Server: "mail:25", From: "a@b.c\r\nBcc: x@y.z", To: []string{"a@b.c"}}
+		}},
+		{`Targets["ops"]`, func(cfg *notify.Config) { cfg.Targets["ops"] = &notify.Mail{Server: "mail:25", From: "a@b.c"} }},
+		{`Targets["ops"]`, func(cfg *notify.Config) {
+			cfg.Targets["ops"] = &notify.Mail{Server: "mail:25", From: "a@b.c", To: []string{"a@b.c"}, User: "a"}
+		}},
 		{"Rules[0].Jobs", func(cfg *notify.Config) { cfg.Rules[0].Jobs = "[" }},
 		{"Rules[0].On", func(cfg *notify.Config) { cfg.Rules[0].On = []notify.Kind{"fails"} }},
 		{"Rules[0].To", func(cfg *notify.Config) { cfg.Rules[0].To = nil }},
