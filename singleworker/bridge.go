@@ -89,13 +89,21 @@ func (w *bridge) Own(o journal.Ownership) {
 		w.hooks.owned(Ownership{Job: name, Shard: shard, Token: o.Lease.Token})
 	}
 	handler, spec := w.handlers.of(o.Spec.Job.HandlerName()), o.Spec
-	w.runner.Own(runner.Job{
-		Job: o.Job, Name: o.Slot, Lease: o.Lease, Since: o.Since, From: o.From, Record: o.Record, Requests: o.Requests,
+	owned := runner.Job{
+		Job: o.Job, Name: o.Slot, Lease: o.Lease, Since: o.Since, From: o.From, Record: o.Record, Requests: o.Requests, Gate: o.Gate,
 		Handle: func(ctx context.Context, r runner.Run) error {
 			return handler(ctx, w.newRun(r, spec))
 		},
-	})
+	}
+	if layout := spec.ActiveLayout(); layout.Calls(o.Slot) {
+		before := w.handlers.of(layout.BeforeTick)
+		owned.Before = func(ctx context.Context, r runner.Run) error { return before(ctx, w.newRun(r, spec)) }
+	}
+	w.runner.Own(owned)
 }
+
+// Begun passes on which ticks have begun in a job's first shard.
+func (w *bridge) Begun(slot string, g *ticks.Gate) { w.runner.Begun(slot, g) }
 
 // part returns the job and the shard of a slot that is or was owned here.
 func (w *bridge) part(slot string) (job string, shard Shard) {
@@ -200,7 +208,9 @@ func (w *bridge) Refused(slot string, err error) { w.counts.refused(zkrec.JobOfS
 
 // Ended reports the end of a run, and logs one that failed.
 func (w *bridge) Ended(r runner.Result) {
-	if r.State != ticks.OK {
+	if r.State == ticks.Refused {
+		w.cfg.Logger.Info("tick refused", "job", r.Job, "run_id", r.RunID, "tick", r.Tick, "attempt", r.Attempt, "reason", r.Err)
+	} else if r.State != ticks.OK {
 		attrs := []any{
 			"job", r.Job, "run_id", r.RunID, "tick", r.Tick, "attempt", r.Attempt, "state", r.State,
 			"duration", r.Ended.Sub(r.Started).String(), "err", r.Err,

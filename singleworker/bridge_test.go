@@ -106,10 +106,10 @@ func TestManualRun(t *testing.T) {
 func TestStatesAreTheSame(t *testing.T) {
 	t.Parallel()
 	records := []string{
-		zkrec.RunOK, zkrec.RunFailed, zkrec.RunTimedOut, zkrec.RunInterrupted, zkrec.RunLost, zkrec.TickSkipped, zkrec.TickMissed,
+		zkrec.RunOK, zkrec.RunFailed, zkrec.RunTimedOut, zkrec.RunInterrupted, zkrec.RunRefused, zkrec.RunLost, zkrec.TickSkipped, zkrec.TickMissed,
 	}
 	hooks := []string{
-		string(StateOK), string(StateFailed), string(StateTimedOut), string(StateInterrupted), string(StateLost), string(StateSkipped), string(StateMissed),
+		string(StateOK), string(StateFailed), string(StateTimedOut), string(StateInterrupted), string(StateRefused), string(StateLost), string(StateSkipped), string(StateMissed),
 	}
 	if !slices.Equal(records, hooks) {
 		t.Errorf("records have %q, hooks %q", records, hooks)

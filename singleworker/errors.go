@@ -33,6 +33,10 @@ var (
 	ErrMoved = runner.ErrMoved
 )
 
+// ErrRefuseTick is what the handler of Job.BeforeTick returns, as it is or wrapped, to refuse a tick: no shard runs it, and it is
+// not retried. The history has the text of the error.
+var ErrRefuseTick = runner.ErrRefused
+
 // Errors of Manager.Run.
 var (
 	// ErrDuplicateInstance is returned if a live instance of the group has the same

@@ -2,6 +2,7 @@ package singleworker_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -50,6 +51,25 @@ func _(m *singleworker.Manager) error {
 	err = m.Handle("rows", func(ctx context.Context, run *singleworker.Run) error {
 		return process(ctx, run.Shard.Index, run.Shard.Total) // rows with id % Total == Index
 	})
+	return err
+}
+
+func emptied(context.Context, time.Time) (bool, error) { return false, nil }
+
+func _(m *singleworker.Manager) (err error) {
+	err = m.Handle("load", func(ctx context.Context, run *singleworker.Run) error {
+		switch full, err := emptied(ctx, run.Tick); {
+		case err != nil:
+			return err // the run of shard 0 has failed, and is retried as any
+		case full:
+			return fmt.Errorf("the last load is still in use: %w", singleworker.ErrRefuseTick)
+		}
+		return nil // the shards begin
+	})
+	if err != nil {
+		return err
+	}
+	err = m.Schedule(singleworker.Job{Name: "rows", Schedule: "0 * * * * ?", Shards: 6, BeforeTick: "load"})
 	return err
 }
 

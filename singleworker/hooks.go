@@ -180,7 +180,7 @@ type RunInfo struct {
 type RunResult struct {
 	RunInfo
 	Ended time.Time
-	State State // StateOK, StateFailed, StateTimedOut or StateInterrupted
+	State State // StateOK, StateFailed, StateTimedOut, StateInterrupted or StateRefused
 	Err   error // nil when State is StateOK
 	// Unrecorded is why the result could not be written to ZooKeeper, nil if it
 	// was. The job's next owner finds a run without a result and treats it
@@ -197,6 +197,7 @@ const (
 	StateFailed      State = "failed"
 	StateTimedOut    State = "timed_out"
 	StateInterrupted State = "interrupted" // its instance stopped, died or lost the job before it returned, or an operator stopped it
+	StateRefused     State = "refused"     // Job.BeforeTick refused the tick; no shard runs it
 	StateLost        State = "lost"        // no result was ever recorded, and it is not run again
 	StateSkipped     State = "skipped"     // not run on purpose: see Entry.Reason
 	StateMissed      State = "missed"      // not claimed in time: see Entry.Reason
@@ -213,8 +214,9 @@ type Entry struct {
 	Tick, To time.Time
 	Count    int
 	State    State
-	// Reason is why ticks were not run: overlap, paused, no_owner, stalled, delayed
-	// or schedule_changed. Empty for a run.
+	// Reason is why ticks were not run: overlap, paused, no_owner, stalled, delayed,
+	// absent, schedule_changed, refused (by Job.BeforeTick), or not_begun, because that did not
+	// return nil. Empty for a run.
 	Reason string
 	// These describe a run and are zero for ticks that were not run, except Ended.
 	RunID   string

@@ -55,7 +55,7 @@ type Counts struct {
 	// try had been made), not_owner, lease, spec_changed, request_gone (a manual run was canceled), draining, clock, and other, such as a lost
 	// connection. What is refused is decided again; it is not a failure.
 	Refused map[string]uint64
-	// Runs is how many runs ended, by state: StateOK, StateFailed, StateTimedOut and StateInterrupted.
+	// Runs is how many runs ended, by state: StateOK, StateFailed, StateTimedOut, StateInterrupted and StateRefused.
 	Runs map[State]uint64
 	// Unrecorded is how many of their results could not be written to ZooKeeper.
 	Unrecorded uint64

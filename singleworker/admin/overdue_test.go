@@ -60,7 +60,7 @@ func TestOverdue(t *testing.T) {
 			through = at(row.through)
 		}
 		spec := zkrec.Spec{Paused: row.pause, Job: job.Job{AlarmAfter: row.alarm}}
-		got := overdue(spec, schedule, at("04:30:00"), zkrec.Tick{Watermark: through}, row.running, time.UnixMilli(at(row.now)))
+		got := overdue(ticksOf(spec, schedule, at("04:30:00")), zkrec.Tick{Watermark: through}, row.running, time.UnixMilli(at(row.now)))
 		if !got.IsZero() {
 			want = got.UTC().Format(time.TimeOnly)
 		}
@@ -90,18 +90,18 @@ func TestOverdueHolds(t *testing.T) {
 			spec.Paused.Until = spec.Paused.Since + random.Int64N(600_000)
 		}
 		since, through, now := moment(), moment(), time.UnixMilli(moment())
-		tick := overdue(spec, schedule, since, zkrec.Tick{Watermark: through}, false, now)
+		tick := overdue(ticksOf(spec, schedule, since), zkrec.Tick{Watermark: through}, false, now)
 		if tick.IsZero() {
 			continue
 		}
 		later := now.Add(time.Duration(random.Int64N(int64(time.Hour))))
-		switch again := overdue(spec, schedule, since, zkrec.Tick{Watermark: through}, false, later); {
+		switch again := overdue(ticksOf(spec, schedule, since), zkrec.Tick{Watermark: through}, false, later); {
 		case !schedule.Next(tick.Add(-1)).Equal(tick) || tick.UnixMilli() <= max(since, through) ||
 			!schedule.Prev(tick).Before(time.UnixMilli(max(since, through)+1)):
 			t.Fatalf("seed %d: %v is not the first tick of %v after %d, %d", seed, tick, schedule, since, through)
 		case now.Sub(tick) < spec.Job.WithDefaults().AlarmAfter:
 			t.Fatalf("seed %d: at %v, %v is not late by %v", seed, now, tick, spec.Job.WithDefaults().AlarmAfter)
-		case overdue(spec, schedule, since, zkrec.Tick{Watermark: tick.UnixMilli()}, false, now).Equal(tick):
+		case overdue(ticksOf(spec, schedule, since), zkrec.Tick{Watermark: tick.UnixMilli()}, false, now).Equal(tick):
 			t.Fatalf("seed %d: %v is overdue though it is accounted for", seed, tick)
 		case !again.Equal(tick):
 			t.Fatalf("seed %d: %v was overdue at %v and is not at %v", seed, tick, now, later)

@@ -13,6 +13,7 @@ const (
 	RunFailed      = "failed"
 	RunTimedOut    = "timed_out"
 	RunInterrupted = "interrupted" // its instance died, stopped or lost the job, or an operator stopped it
+	RunRefused     = "refused"     // Job.BeforeTick refused the tick: no shard runs it
 	RunLost        = "lost"        // interrupted, and not run again
 	RunSkipped     = "skipped"     // not run because of a policy or an operator
 	RunMissed      = "missed"      // not run because it was not claimed in time
@@ -36,6 +37,8 @@ const (
 	ReasonAbsent          Reason = "absent"           // of a job that runs on every instance: this one was not there, or took no jobs
 	ReasonStalled         Reason = "stalled"          // its owner could not claim them in time
 	ReasonDelayed         Reason = "delayed"          // its owner had as many runs in progress as it may, for too long
+	ReasonRefused         Reason = "refused"          // Job.BeforeTick refused it
+	ReasonNotBegun        Reason = "not_begun"        // Job.BeforeTick failed, or was not called: the history of the first shard says why
 	ReasonScheduleChanged Reason = "schedule_changed" // the schedule was replaced before they were claimed
 )
 
@@ -67,6 +70,8 @@ type Run struct {
 	// DelayedMillis is how long the run waited because its instance had as many in
 	// progress as it may, in milliseconds.
 	DelayedMillis int64 `json:"delayed_ms,omitempty"`
+	// Begun is when Job.BeforeTick had returned nil for the tick; zero if it has not, or the job has none.
+	Begun time.Time `json:"begun_at,omitzero"`
 	// Restarts is, of a job that always runs, how many runs before this one, in a row, lasted less than 10 minutes and
 	// were not ended because the job moved.
 	Restarts int `json:"restarts,omitempty"`
@@ -95,7 +100,7 @@ func runOf(r zkrec.Run) Run {
 	return Run{
 		Tick: milli(r.Tick), Manual: r.Manual, State: r.State, InstanceID: r.SID, Token: r.Token,
 		RunID: r.RunID, Attempt: r.Attempt, Failures: r.Failures, Restarts: r.Restarts,
-		Started: milli(r.Started), Ended: milli(r.Ended), Error: r.Error, TakenFrom: r.TakenFrom, DelayedMillis: r.Delayed,
+		Started: milli(r.Started), Ended: milli(r.Ended), Error: r.Error, TakenFrom: r.TakenFrom, DelayedMillis: r.Delayed, Begun: milli(r.Passed),
 	}
 }
 

@@ -114,6 +114,9 @@ func (r reading) status(live map[string]Instance, now time.Time) JobStatus {
 		if late := statuses[i].Overdue; !late.IsZero() && (s.Overdue.IsZero() || late.Before(s.Overdue)) {
 			s.Overdue = late
 		}
+		if tick := statuses[i].Waiting; !tick.IsZero() && (s.Waiting.IsZero() || tick.Before(s.Waiting)) {
+			s.Waiting = tick
+		}
 		if tick := statuses[i].Overrun; !tick.IsZero() && (s.Overrun.IsZero() || tick.Before(s.Overrun)) {
 			s.Overrun = tick
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -26,6 +27,7 @@ type records struct {
 	tick       zkrec.Tick
 	tickErr    error // why the tick record cannot be read
 	alarm      *zkrec.Alarm
+	gate       *ticks.Gate   // of a shard that waits for the first one; nil: nothing is known of that
 	recent     zkrec.History // only of a slot whose last run did not succeed
 }
 
@@ -58,6 +60,9 @@ func (c *Client) read(ctx context.Context, name string) (reading, error) {
 			r.slots[i].slot = slot
 			return c.readSlot(ctx, &r.slots[i], r.of.spec.ActiveLayout().Since)
 		})
+		if err == nil {
+			err = c.readGate(ctx, &r)
+		}
 		if err != nil || slots[0] == name || r.of.spec.Job.Everywhere {
 			return r, err
 		}
@@ -185,7 +190,10 @@ func (r records) status(of parsed, live map[string]Instance, now time.Time) JobS
 	}
 	if of.err == nil && r.tickErr == nil {
 		running := lives && r.tick.Open() && r.tick.Token == r.ownerStat.Mzxid
-		s.Overdue = overdue(of.spec, of.schedule, of.spec.Since, r.tick, running, now)
+		s.Overdue = overdue(of.ticks(r), r.tick, running, now)
+		if s.Paused == nil {
+			s.Waiting = inUTC(ticks.Waiting(of.ticks(r), r.tick, now))
+		}
 		if tick := of.schedule.Next(milli(max(r.tick.Tick, r.tick.Started))); running && !tick.After(now) && !of.spec.Paused.Covers(tick) {
 			s.Overrun = inUTC(tick)
 		}
@@ -325,7 +333,7 @@ func (s *JobStatus) judge(err error, offer string, ownerLives bool, live map[str
 
 // unowned says why the job has no owner. offer names the instance that it was offered to.
 func (s *JobStatus) unowned(offer string, live map[string]Instance) reason.Reason {
-	r := reason.Reason{Handler: s.Job.Handler}
+	r := reason.Reason{Handler: s.Job.Handler, Before: s.Job.BeforeTick}
 	var dead, closed, barred, full, able []reason.Instance
 	for _, sid := range s.Registered {
 		i, lives := live[sid]

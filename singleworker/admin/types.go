@@ -92,6 +92,9 @@ type JobStatus struct {
 	// by AlarmAfter; zero if no tick is overdue. Ticks of a pause are due when it
 	// is over. No tick is overdue while a run is in progress.
 	Overdue time.Time `json:"overdue_tick,omitzero"`
+	// Waiting is the first tick, of any shard, that is due and waits for Job.BeforeTick, which the first shard calls;
+	// zero if none does.
+	Waiting time.Time `json:"waiting_tick,omitzero"`
 	// Alarm is the last tick that an instance reported as missed, or nil. It stays
 	// even if the tick is accounted for later.
 	Alarm *Alarm `json:"alarm,omitempty"`

@@ -14,18 +14,19 @@ type Fate string
 
 // The fates of a tick that are not states of a run.
 const (
-	FateComing    Fate = "coming"    // it is in the future
-	FateDue       Fate = "due"       // not claimed or recorded as not run yet
-	FateLate      Fate = "late"      // as FateDue, for longer than Job.AlarmAfter
-	FatePaused    Fate = "paused"    // as FateDue, because the job is or was paused
-	FateForgotten Fate = "forgotten" // it was accounted for, and the history no longer has it
-	FateNone      Fate = "none"      // no tick to explain
+	FateComing    Fate = "coming"      // it is in the future
+	FateDue       Fate = "due"         // not claimed or recorded as not run yet
+	FateLate      Fate = "late"        // as FateDue, for longer than Job.AlarmAfter
+	FatePaused    Fate = "paused"      // as FateDue, because the job is or was paused
+	FateWaiting   Fate = "before_tick" // as FateDue: the shard waits for Job.BeforeTick
+	FateForgotten Fate = "forgotten"   // it was accounted for, and the history no longer has it
+	FateNone      Fate = "none"        // no tick to explain
 )
 
 // fates are sorted by how much they need attention.
 var fates = []Fate{
-	RunUnreadable, FateLate, RunLost, RunUnknown, RunFailed, RunTimedOut, RunInterrupted, RunMissed, FateDue,
-	RunRunning, FatePaused, RunSkipped, FateForgotten, FateComing, RunOK, FateNone,
+	RunUnreadable, FateLate, RunLost, RunUnknown, RunFailed, RunTimedOut, RunInterrupted, RunMissed, RunRefused, FateDue,
+	FateWaiting, RunRunning, FatePaused, RunSkipped, FateForgotten, FateComing, RunOK, FateNone,
 }
 
 // Rank sorts fates by how much they need attention: the lowest first. A fate that this
@@ -179,6 +180,8 @@ func (p past) judge(x *Explanation) {
 		}
 	case x.Pause != nil:
 		x.Fate, x.Reason = FatePaused, ReasonPaused
+	case !x.Job.Waiting.IsZero() && !x.Tick.Before(x.Job.Waiting):
+		x.Fate = FateWaiting
 	case x.Job.LastRun != nil && x.Job.LastRun.State == RunRunning:
 		x.Fate = FateDue
 	case x.At.Sub(x.Tick) < x.Job.Job.AlarmAfter && (x.Job.Overdue.IsZero() || x.Job.Overdue.After(x.Tick)):

@@ -94,6 +94,12 @@ type Job struct {
 	// ShardParameters says, by index, what a shard works on. A shard may have
 	// none. Changing it counts as changing Shards.
 	ShardParameters map[int]string `json:"shard_params,omitempty" yaml:"shard_params,omitempty"`
+	// BeforeTick names a handler that is called once for each tick, in the run of the first shard, before any shard
+	// begins: no shard begins before it has returned nil. If it returns singleworker.ErrRefuseTick, no shard runs the
+	// tick; other errors fail the run of the first shard, which is retried like any other. Called again
+	// only if it did not return nil; manual runs do not call it. Changing it counts as changing Shards. Needs Shards,
+	// and a schedule with ticks. Default: none.
+	BeforeTick string `json:"before_tick,omitempty" yaml:"before_tick,omitempty"`
 }
 
 // MisfirePolicy is the type of Job.Misfire.

@@ -67,6 +67,9 @@ func (j Job) Validate() error {
 	if err := j.checkEverywhere(); err != nil {
 		return err
 	}
+	if err := j.checkBeforeTick(); err != nil {
+		return err
+	}
 	// To encode it costs more than all the rest, and nearly every job is short, however it is encoded.
 	if maxEscape*j.textBytes()+maxNames <= MaxBytes {
 		return nil
@@ -88,7 +91,7 @@ const (
 // textBytes is the length of the job's texts, with what JSON puts between those of a map.
 func (j Job) textBytes() int {
 	const between = 24
-	n := len(j.Description) + len(j.Schedule) + len(j.TimeZone) + len(j.Handler) + len(j.Payload)
+	n := len(j.Description) + len(j.Schedule) + len(j.TimeZone) + len(j.Handler) + len(j.BeforeTick) + len(j.Payload)
 	for _, texts := range []map[string]string{j.Labels, j.Args, j.Require} {
 		for key, value := range texts {
 			n += len(key) + len(value) + between

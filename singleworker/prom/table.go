@@ -19,7 +19,7 @@ var (
 	sessions = []singleworker.SessionState{
 		singleworker.SessionConnected, singleworker.SessionSuspended, singleworker.SessionReconnected, singleworker.SessionExpired,
 	}
-	skipped  = []string{"overlap", "paused", "absent"}
+	skipped  = []string{"overlap", "paused", "absent", "refused", "not_begun"}
 	missed   = []string{"no_owner", "stalled", "delayed", "schedule_changed"}
 	refused  = []string{"conflict", "not_owner", "lease", "spec_changed", "request_gone", "draining", "clock", "other"}
 	acquired = []string{"free", "offered", "died", "overdue", "unknown"}

@@ -38,6 +38,7 @@ const (
 type Reason struct {
 	Code      Code
 	Handler   string
+	Before    string // the handler of the job's BeforeTick; "" if it has none
 	Owner     string // the instance on record
 	Instances []Instance
 	Error     string // may have several lines
@@ -86,16 +87,16 @@ func (r Reason) String() string {
 	case BadSpec:
 		return r.Error + "; submit it again with Replace, or cancel it"
 	case NoHandler:
-		return fmt.Sprintf("no instance has registered handler %q", r.Handler)
+		return "no instance has registered " + r.handler()
 	case HandlerGone:
-		return fmt.Sprintf("no live instance has handler %q (last seen on %s)", r.Handler, list(r.Instances, Instance.id, ", "))
+		return fmt.Sprintf("no live instance has %s (last seen on %s)", r.handler(), list(r.Instances, Instance.id, ", "))
 	case AllClosed:
-		return fmt.Sprintf("every instance with handler %q is closed: %s", r.Handler, list(r.Instances, Instance.obstacle, ", "))
+		return fmt.Sprintf("every instance with %s is closed: %s", r.handler(), list(r.Instances, Instance.obstacle, ", "))
 	case Nowhere:
-		return fmt.Sprintf("no instance with handler %q may run it: %s", r.Handler, list(r.Instances, Instance.obstacle, ", "))
+		return fmt.Sprintf("no instance with %s may run it: %s", r.handler(), list(r.Instances, Instance.obstacle, ", "))
 	case AllFull:
-		text := fmt.Sprintf("every instance with handler %q is full: %s; start another, or raise MaxSlots",
-			r.Handler, list(r.Instances, Instance.obstacle, ", "))
+		text := fmt.Sprintf("every instance with %s is full: %s; start another, or raise MaxSlots",
+			r.handler(), list(r.Instances, Instance.obstacle, ", "))
 		if r.Owner != "" {
 			text = "its owner " + r.Owner + " is gone; " + text
 		}
@@ -117,6 +118,14 @@ func (r Reason) String() string {
 		return fmt.Sprintf("nobody owns %d of its %d shards, the first of them %s: %s", r.Shards, r.Of, r.First, r.Why)
 	}
 	return string(r.Code)
+}
+
+// handler names what an instance needs to run the job.
+func (r Reason) handler() string {
+	if r.Before != "" {
+		return fmt.Sprintf("handlers %q and %q", r.Handler, r.Before)
+	}
+	return fmt.Sprintf("handler %q", r.Handler)
 }
 
 func (r Reason) takers() string {

@@ -229,7 +229,8 @@ func LastRun(run *admin.Run, now time.Time) string {
 
 // runStates are the states of runs; those that need attention most come first.
 var runStates = []string{
-	admin.RunUnreadable, admin.RunLost, admin.RunUnknown, admin.RunFailed, admin.RunTimedOut, admin.RunInterrupted, admin.RunRunning, admin.RunOK,
+	admin.RunUnreadable, admin.RunLost, admin.RunUnknown, admin.RunFailed, admin.RunTimedOut, admin.RunInterrupted, admin.RunRefused,
+	admin.RunRunning, admin.RunOK,
 }
 
 // LastOf counts the results of the last tick that a shard has run: "1 failed, 3 ok, 8h ago".

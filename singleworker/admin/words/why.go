@@ -109,6 +109,9 @@ func (w *writer) recorded(name string) {
 	switch {
 	case last.RunID == "":
 		w.notRun(name, last)
+	case last.State == admin.RunRunning && w.calls() && last.Begun.IsZero():
+		w.sayf("%s waits for BeforeTick (handler %q), which has been running on %s since %s (attempt %d).", name, w.Job.Job.BeforeTick,
+			last.InstanceID, w.at(last.Started), last.Attempt)
 	case last.State == admin.RunRunning:
 		w.sayf("%s has been running on %s since %s (attempt %d).", name, last.InstanceID, w.at(last.Started), last.Attempt)
 	case last.State == admin.RunUnknown:
@@ -125,6 +128,8 @@ func (w *writer) recorded(name string) {
 		case last.DelayedMillis > 0:
 			w.sayf("It waited %s because %s had as many runs in progress as it may (Config.MaxRunning).",
 				(time.Duration(last.DelayedMillis) * time.Millisecond).Round(10*time.Millisecond), last.InstanceID)
+		case last.Begun.Sub(last.Tick) >= lateStart && !last.Started.Before(last.Begun):
+			w.sayf("It waited for BeforeTick until %s.", w.at(last.Begun))
 		case late >= lateStart && last.Attempt == 1:
 			w.sayf("It started %s late: an earlier run was still in progress, the job had no owner, or ZooKeeper did not answer.", late.Round(time.Second))
 		}
@@ -159,6 +164,7 @@ func ending(run admin.Entry) string {
 		admin.RunOK:          "succeeded",
 		admin.RunFailed:      "failed",
 		admin.RunTimedOut:    "timed out",
+		admin.RunRefused:     "was refused by BeforeTick, so no shard runs it",
 		admin.RunInterrupted: "was interrupted",
 		admin.RunLost:        "was lost: how far it got is unknown, and it will not run again",
 		admin.RunUnknown:     "has no recorded result",
@@ -194,6 +200,10 @@ func (w *writer) notRun(name string, e admin.Entry) {
 		w.sayf("%s did not run: its owner %s could not claim it in time, and recorded that at %s.", name, e.InstanceID, w.at(e.Ended))
 	case e.Reason == admin.ReasonDelayed:
 		w.sayf("%s did not run: its owner %s had as many runs in progress as it may (Config.MaxRunning), and recorded that at %s.", name, e.InstanceID, w.at(e.Ended))
+	case e.Reason == admin.ReasonRefused:
+		w.sayf("%s did not run: BeforeTick (handler %q) refused it; the history of the first shard has its reason.", name, w.Job.Job.BeforeTick)
+	case e.Reason == admin.ReasonNotBegun:
+		w.sayf("%s did not run: BeforeTick (handler %q) failed, or was not called; the history of the first shard says why.", name, w.Job.Job.BeforeTick)
 	case e.Reason == admin.ReasonScheduleChanged:
 		w.sayf("%s did not run: the schedule was replaced at %s, before the tick was claimed.", name, w.at(w.ScheduleSince))
 	default:
@@ -301,6 +311,8 @@ func (w *writer) pending(name string) {
 		if w.Job.Paused == nil && w.Pause != nil {
 			w.sayf("The pause is over; the owner has yet to process its ticks, with the policy %s.", w.Pause.Missed)
 		}
+	case w.Fate == admin.FateWaiting:
+		w.sayf("%s waits for BeforeTick (handler %q), which the first shard calls.", name, w.Job.Job.BeforeTick)
 	case w.Fate == admin.FateDue && run != nil && run.State == admin.RunRunning:
 		w.sayf("%s has not run yet: the run of %s has been in progress on %s since %s; the job's overlap policy is %s.",
 			name, w.at(run.Tick), run.InstanceID, w.at(run.Started), w.Job.Job.Overlap)
@@ -318,6 +330,11 @@ func (w *writer) pending(name string) {
 			w.sayf("Its owner %s is alive and has not claimed it: see the log of that instance.", w.Job.Owner.InstanceID)
 		}
 	}
+}
+
+// calls reports whether the shard is the one that calls BeforeTick.
+func (w *writer) calls() bool {
+	return w.Job.Job.BeforeTick != "" && w.Job.Shard != nil && w.Job.Shard.Index == 0
 }
 
 // thing is what has an owner: the job, or a shard by name.

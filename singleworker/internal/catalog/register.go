@@ -15,7 +15,7 @@ import (
 
 // judge says why this instance cannot run a job whose spec is valid, or nil.
 func (c *Catalog) judge(spec *zkrec.Spec) error {
-	if handler := spec.Job.HandlerName(); !c.handlers.Has(handler) {
+	if handler := missing(c.handlers, spec); handler != "" {
 		return fmt.Errorf("handler %q: %w", handler, ErrElsewhere)
 	}
 	if err := c.member.Place.MayRun(&spec.Job); err != nil {
@@ -27,7 +27,7 @@ func (c *Catalog) judge(spec *zkrec.Spec) error {
 // HandlerAdded looks again at the jobs that could not run here for want of a handler.
 func (c *Catalog) HandlerAdded(name string) {
 	for _, j := range c.jobs {
-		if j.Valid() && !j.handled && j.Spec.Job.HandlerName() == name {
+		if j.Valid() && !j.handled && (j.Spec.Job.HandlerName() == name || j.Spec.ActiveLayout().BeforeTick == name) {
 			j.stripped = true
 			c.Refresh(j)
 		}
@@ -117,7 +117,7 @@ func (c *Catalog) RegisterAll(ctx context.Context, attempt int) error {
 	var groups [][]zkconn.Op
 	var added []int
 	for i, v := range views {
-		if v.err == nil && v.specErr == nil && v.ticksErr == nil && c.handlers.Has(v.spec.Job.HandlerName()) && !v.own {
+		if v.err == nil && v.specErr == nil && v.ticksErr == nil && missing(c.handlers, v.spec) == "" && !v.own {
 			path := c.loop.Tree.Registration(names[i], c.member.ID())
 			groups = append(groups, []zkconn.Op{zkconn.CreateOp(path, nil)})
 			added = append(added, i)
@@ -160,10 +160,10 @@ func ableOf(who *member.Able, j *Job) []string {
 	return who.Among(handledBy(who, j), &j.Spec.Job)
 }
 
-// handledBy lists the members that have the handler.
+// handledBy lists the members that have what the job calls.
 func handledBy(who *member.Able, j *Job) (able []string) {
 	if j.Valid() {
-		able = who.With(j.Spec.Job.HandlerName())
+		able = publishing(who, j.Spec)
 	}
 	if who == nil || len(who.Others) == 0 || len(j.registered) == 0 {
 		return able

@@ -71,6 +71,7 @@ func (c *Coordinator) route(path string) {
 		c.deputy.Requested(slot)
 	case tree.Tick(slot):
 		c.keeper.TickChanged(slot)
+		c.journal.Gates.Changed(slot)
 	default: // its spec, its registrations or its shards
 		c.catalog.RefreshJob(slot)
 	}

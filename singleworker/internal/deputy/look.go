@@ -21,20 +21,35 @@ type look struct {
 
 	record zkrec.Tick
 	stat   zkconn.Stat
+	gate   *ticks.Gate // of a slot that waits for the first shard
 	err    error
 }
+
+// ticks is the job as its slot has it.
+func (l *look) ticks() ticks.Job { return l.job.Ticks.Of(l.w.slot, l.gate) }
 
 // read reads the records of slots that are due together.
 func (d *Deputy) read(looks []*look) {
 	asked := d.loop.Now()
-	reads := make([]zkconn.Read, len(looks))
-	for i, l := range looks {
-		reads[i] = zkconn.Read{Path: d.loop.Tree.Tick(l.w.slot)}
+	reads := make([]zkconn.Read, 0, len(looks))
+	for _, l := range looks {
+		reads = append(reads, zkconn.Read{Path: d.loop.Tree.Tick(l.w.slot)})
+	}
+	gates := make(map[string]int) // where in reads the records of a first shard are
+	for _, l := range looks {
+		first, waits := l.job.WaitsFor(l.w.slot)
+		if _, twice := gates[first]; waits && !twice {
+			gates[first] = len(reads)
+			reads = append(reads, catalog.ReadsOfGate(d.loop.Tree, first)...)
+		}
 	}
 	d.loop.Read(reads, func(results []zkconn.ReadResult) {
 		for i, l := range looks {
 			if l.stat, l.err = results[i].Stat, results[i].Err; l.err == nil {
 				l.record, l.err = zkrec.ParseTick(results[i].Data, l.stat.Mtime)
+			}
+			if first, waits := l.job.WaitsFor(l.w.slot); waits { // if it cannot be read, the slot waits
+				l.gate, _ = catalog.ParseGate(d.loop.Tree, first, results[gates[first]:])
 			}
 		}
 		now := d.loop.Now()
@@ -92,7 +107,7 @@ func (d *Deputy) judge(l *look) (overdue bool) {
 		d.Watch(w.slot)
 		return false
 	}
-	unclaimed := func(t time.Time) time.Time { return ticks.Unclaimed(*job.Ticks, l.record, w.manual, t) }
+	unclaimed := func(t time.Time) time.Time { return ticks.Unclaimed(l.ticks(), l.record, w.manual, t) }
 	since := unclaimed(now)
 	if since.IsZero() { // as nearly always: this is asked after each tick
 		d.putDue(w, nextDue(l, now))
@@ -125,14 +140,17 @@ func (d *Deputy) relieve(overdue []*watched) {
 	}
 }
 
-// nextDue is when the slot is to be looked at again, but for the grace: when a run may be due, or the one in
-// progress may have failed.
+// nextDue is when the slot is to be looked at again, but for the grace: when a run may be due, the one in
+// progress may have failed, or the first shard may have let it begin.
 func nextDue(l *look, now time.Time) time.Time {
-	next := ticks.NextDue(*l.job.Ticks, l.record, now)
-	if !l.record.Open() || l.job.Ticks.Policy.Retries == 0 {
+	next := ticks.NextDue(l.ticks(), l.record, now)
+	begun := time.UnixMilli(l.record.Started)
+	if waiting := ticks.Waiting(l.ticks(), l.record, now); !waiting.IsZero() {
+		begun = waiting // when the first shard lets it begin is not known
+	} else if !l.record.Open() || l.job.Ticks.Policy.Retries == 0 {
 		return next
 	}
-	again := now.Add(max(openLook, now.Sub(time.UnixMilli(l.record.Started))))
+	again := now.Add(max(openLook, now.Sub(begun)))
 	if next.IsZero() || again.Before(next) {
 		return again
 	}

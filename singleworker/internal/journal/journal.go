@@ -30,6 +30,7 @@ type Ownership struct {
 	Origin   owner.Origin
 	Record   zkrec.Tick
 	Requests []ticks.Request // in the order in which they were made
+	Gate     *ticks.Gate     // of a slot that waits for the first shard; nil: nothing is known of that
 }
 
 // Runner runs what this instance owns. Its methods are called on the loop, in the order of the events,
@@ -39,6 +40,8 @@ type Runner interface {
 	Own(o Ownership)
 	// Requested: what operators request has changed since Own.
 	Requested(slot string, requests []ticks.Request)
+	// Begun: what is known of the first shard, for which the slot waits, has changed since Own.
+	Begun(slot string, g *ticks.Gate)
 	// Disown: the slot is no longer owned, or cannot run here any more. The contexts of its runs have
 	// ended if it is no longer owned.
 	Disown(slot string, cause error)
@@ -62,6 +65,8 @@ type Journal struct {
 
 	nodes map[string]*node  // by slot
 	owned map[string]*owned // by slot
+
+	Gates *Gates
 }
 
 // owned is what is known of a slot that this instance owns.
@@ -76,10 +81,12 @@ type owned struct {
 
 // New returns a journal of nothing.
 func New(loop *session.Loop, m *member.Member, c *catalog.Catalog, o *owner.Owner, runner Runner) *Journal {
-	return &Journal{
+	j := &Journal{
 		loop: loop, clock: m.Clock, catalog: c, owner: o, runner: runner,
 		nodes: make(map[string]*node), owned: make(map[string]*owned),
 	}
+	j.Gates = &Gates{journal: j, byFirst: make(map[string]*gate)}
+	return j
 }
 
 // Idle reports whether no run is under way and nothing is to be written.
@@ -112,7 +119,7 @@ func (j *Journal) Late(grace time.Duration) bool {
 		if !n.known || job == nil || !job.Eligible || !job.Valid() || j.owned[slot] == nil {
 			continue
 		}
-		if !ticks.Unclaimed(*job.Ticks, n.record, nil, t).IsZero() {
+		if !ticks.Unclaimed(job.Ticks.Of(slot, j.Gates.of(job, slot)), n.record, nil, t).IsZero() {
 			return true
 		}
 		if looked++; looked == lateSample {
@@ -140,6 +147,7 @@ func (j *Journal) Joined() {
 	for _, own := range j.owned {
 		own.requests.nextLook = 0
 	}
+	j.Gates.forget()
 	for _, n := range j.nodes {
 		n.known = false
 		j.advance(n)
@@ -158,6 +166,7 @@ func (j *Journal) Sync() {
 	for _, n := range j.nodes {
 		n.dropHistory(now)
 	}
+	j.Gates.retry()
 }
 
 // AdvanceAll continues with what waits to be written; without a session it only refuses commits whose
@@ -214,6 +223,6 @@ func (j *Journal) announce(slot string) {
 	own.told = true
 	j.runner.Own(Ownership{
 		Slot: slot, Job: job.Ticks, Spec: job.Spec, Lease: own.Lease, Since: own.Since, From: own.From, Origin: own.Origin,
-		Record: j.nodes[slot].record, Requests: own.requests.readable(),
+		Record: j.nodes[slot].record, Requests: own.requests.readable(), Gate: j.Gates.of(job, slot),
 	})
 }

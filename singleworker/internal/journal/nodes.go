@@ -70,7 +70,7 @@ func (w *write) isClaim() bool { return w.kind == commit && w.commit.Token != 0 
 // writesHistory reports whether w is based on what the history is.
 func (w *write) writesHistory() bool { return w.kind == amend || len(w.commit.Plan.Entries) > 0 }
 
-// isResult reports whether w is the result of a run, which its runner may write without the slot.
+// isResult reports whether w is the result of a run, or of its BeforeTick, which its runner may write without the slot.
 func (w *write) isResult() bool { return w.kind == commit && w.commit.Token == 0 }
 
 // isTooEarly reports whether w raises the watermark to a tick that is ahead of ZooKeeper's time.
@@ -79,9 +79,10 @@ func (w *write) isTooEarly(clock *member.Clock) bool {
 	return w.isClaim() && to > w.commit.From.Watermark && clock.TooEarly(time.UnixMilli(to))
 }
 
-// lane is where w waits: a run waits for its claim, and nothing waits for the rest.
+// lane is where w waits: a run waits for its claim, and shards wait for the first one's BeforeTick, but nothing waits for
+// the rest.
 func (w *write) lane() session.Lane {
-	if w.kind == commit && w.commit.Opens() {
+	if w.kind == commit && (w.commit.Opens() || w.isResult() && w.commit.Plan.Record.Open()) {
 		return session.Claims
 	}
 	return session.Others
@@ -208,7 +209,7 @@ func (j *Journal) finish(n *node, w *write, err error) {
 	switch {
 	case w.isClaim() && w.commit.Plan.Record.Open() && err == nil:
 		n.open = w.commit.Plan.Record.RunID
-	case w.isResult() && !errors.Is(err, ticks.ErrConflict), w.kind == amend:
+	case w.isResult() && !w.commit.Plan.Record.Open() && !errors.Is(err, ticks.ErrConflict), w.kind == amend:
 		n.open = "" // its run has a result, or can have none
 	}
 	w.done(n.record, err)

@@ -129,8 +129,18 @@ func (o *Overdue) watchInvalid(j *catalog.Job, w *watched) {
 // look reads whether a tick of a slot is overdue. Many slots, as all are at the start, are read together.
 func (o *Overdue) look(job *catalog.Job, slot string, w *watched) {
 	w.busy = true
-	l := look{o, job, slot, w, job.Ticks, job.Spec}
-	o.loop.Read([]zkconn.Read{{Path: o.loop.Tree.Tick(slot)}}, l.record)
+	l := look{Overdue: o, job: job, slot: slot, of: w, judged: job.Ticks, spec: job.Spec}
+	reads := []zkconn.Read{{Path: o.loop.Tree.Tick(slot)}}
+	first, waits := job.WaitsFor(slot)
+	if waits {
+		reads = append(reads, catalog.ReadsOfGate(o.loop.Tree, first)...)
+	}
+	o.loop.Read(reads, func(results []zkconn.ReadResult) {
+		if waits { // if it cannot be read, the slot waits
+			l.gate, _ = catalog.ParseGate(o.loop.Tree, first, results[1:])
+		}
+		l.record(results)
+	})
 }
 
 // look is one reading of a slot.
@@ -142,6 +152,7 @@ type look struct {
 	of     *watched
 	judged *ticks.Job // as it was when the reading began
 	spec   *zkrec.Spec
+	gate   *ticks.Gate // of a slot that waits for the first shard
 }
 
 // record handles the slot's tick record. One that is unreadable accounts for no tick after it was written; one
@@ -199,7 +210,7 @@ func (l look) judge(record zkrec.Tick, running bool, err error) {
 	if known := l.jobs[l.job]; known == nil || known.slot(l.slot) != w {
 		return // the spec has changed
 	}
-	tick, lookAgain := ticks.Overdue(*l.judged, record, running, l.loop.Clock.Wall())
+	tick, lookAgain := ticks.Overdue(l.judged.Of(l.slot, l.gate), record, running, l.loop.Clock.Wall())
 	if l.judged.Schedule.Always() {
 		tick = w.abandoned(record, running, tick, l.loop.Clock.Wall(), l.judged.Policy.WithDefaults().AlarmAfter)
 	}

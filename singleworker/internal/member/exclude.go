@@ -123,7 +123,7 @@ func (p *places) same(other *places) bool {
 // Among lists those of some live members, which have the job's handler, that may run it. The caller must not change the
 // result, which jobs share.
 func (a *Able) Among(sids []string, j *job.Job) []string {
-	if a == nil || !j.IsPlaced() && !j.Everywhere && len(a.places.excluded[j.Name]) == 0 {
+	if a == nil || !zkrec.NeedsSchema(j) && len(a.places.excluded[j.Name]) == 0 {
 		return sids
 	}
 	var may []string

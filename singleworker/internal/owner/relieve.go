@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/catalog"
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
@@ -57,9 +58,20 @@ func (r relief) read(requests []ticks.Request) {
 	reads := []zkconn.Read{
 		{Path: tree.Alive(r.slot)}, {Path: tree.Heartbeat(r.slot, r.from)}, {Path: tree.Tick(r.slot)}, {Path: r.proof},
 	}
+	const own = 4 // what follows is of the shard that this one waits for
+	first, waits := "", false
+	if job := r.catalog.JobOf(r.slot); job != nil {
+		if first, waits = job.WaitsFor(r.slot); waits {
+			reads = append(reads, catalog.ReadsOfGate(tree, first)...)
+		}
+	}
 	r.loop.Read(reads, func(results []zkconn.ReadResult) {
 		alive, beat, tick, proof := results[0], results[1], results[2], results[3]
-		if err := errors.Join(alive.Err, beat.Err, tick.Err, proof.Err, r.check(alive.Stat, tick, requests, proof.Stat.Ctime)); err != nil {
+		var gate *ticks.Gate
+		if waits {
+			gate, _ = catalog.ParseGate(tree, first, results[own:]) // if it cannot be read, the slot waits
+		}
+		if err := errors.Join(alive.Err, beat.Err, tick.Err, proof.Err, r.check(alive.Stat, tick, gate, requests, proof.Stat.Ctime)); err != nil {
 			r.drop()
 			r.refuse(err)
 			return
@@ -71,7 +83,7 @@ func (r relief) read(requests []ticks.Request) {
 
 // check verifies that the owner record is the one that the protocol has read, and that a run is due. now is
 // ZooKeeper's time: that at which the proof was created.
-func (r relief) check(alive zkconn.Stat, tick zkconn.ReadResult, requests []ticks.Request, now time.Time) error {
+func (r relief) check(alive zkconn.Stat, tick zkconn.ReadResult, gate *ticks.Gate, requests []ticks.Request, now time.Time) error {
 	record, err := zkrec.ParseTick(tick.Data, tick.Stat.Mtime)
 	if err != nil {
 		return err
@@ -80,7 +92,7 @@ func (r relief) check(alive zkconn.Stat, tick zkconn.ReadResult, requests []tick
 	switch {
 	case alive.Mzxid != r.take.Mzxid, alive.NumChildren != 1: // there is a heartbeat beside the owner's
 	case alive.Mtime.After(deadline): // it has only just become the owner
-	case job != nil && job.Valid() && !ticks.Unclaimed(*job.Ticks, record, requests, deadline).IsZero():
+	case job != nil && job.Valid() && !ticks.Unclaimed(job.Ticks.Of(r.slot, gate), record, requests, deadline).IsZero():
 		return nil
 	}
 	return errNotOverdue

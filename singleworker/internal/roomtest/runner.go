@@ -78,6 +78,9 @@ func (r *Runner) note(slot string, requests []ticks.Request) {
 	}
 }
 
+// Begun records nothing.
+func (r *Runner) Begun(string, *ticks.Gate) {}
+
 // Disown records that a slot is no longer owned.
 func (r *Runner) Disown(slot string, cause error) {
 	r.Lock()

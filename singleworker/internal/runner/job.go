@@ -84,7 +84,7 @@ func (r *Runner) decide(j *job) {
 
 func (r *Runner) view(j *job) ticks.View {
 	v := ticks.View{
-		Job: *j.Job.Job, Record: j.Record, Now: r.cfg.Wall.Now(),
+		Job: j.Of(j.Name, j.Gate), Record: j.Record, Now: r.cfg.Wall.Now(),
 		SID: r.cfg.InstanceID, Token: j.Lease.Token, OwnedSince: j.Since, TakenFrom: j.From, RunID: uuid.NewString(),
 		Full: r.full(), WaitsSince: j.waitsSince,
 	}
@@ -181,7 +181,7 @@ func (r *Runner) forget(j *job, request string) {
 func (r *Runner) start(j *job, act *activity, claimed ticks.Record) {
 	snapshot := *j // a new spec must not affect a run in progress
 	r.tasks.Go("run of "+j.Name, func(context.Context) error {
-		result := r.handle(&snapshot, act)
+		result := r.handle(&snapshot, act, &claimed)
 		act.stop(context.Canceled)
 		r.record(&snapshot, claimed, result, func(current ticks.Record, entries []ticks.Entry, err error) {
 			result.Unrecorded = err

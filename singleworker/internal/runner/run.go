@@ -55,8 +55,8 @@ type activity struct {
 	stop     context.CancelCauseFunc
 }
 
-// handle calls the handler of a claimed run.
-func (r *Runner) handle(j *job, act *activity) Result {
+// handle calls the handler of a claimed run, after BeforeTick where there is one.
+func (r *Runner) handle(j *job, act *activity, claimed *ticks.Record) Result {
 	r.cfg.Observer.Started(act.run)
 	result := Result{Run: act.run, State: ticks.Interrupted, moved: act.always}
 	ctx, done, err := j.Lease.Begin(act.ctx)
@@ -76,8 +76,12 @@ func (r *Runner) handle(j *job, act *activity) Result {
 		defer cancel()
 	}
 	act.handling.Store(true)
+	refused := false
 	err = task.Protect("handler", func() error {
-		err := j.Handle(ctx, act.run)
+		err := r.prepare(ctx, j, act, claimed)
+		if refused = errors.Is(err, ErrRefused); err == nil {
+			err = j.Handle(ctx, act.run)
+		}
 		if err != nil {
 			// Both may panic on a typed nil pointer: let that happen here rather than in a caller.
 			_, _ = err.Error(), errors.Is(err, ErrStopped)
@@ -93,6 +97,10 @@ func (r *Runner) handle(j *job, act *activity) Result {
 		result.Err = cause
 	case err == nil:
 		result.State = ticks.OK
+	case refused:
+		result.State, result.Err = ticks.Refused, err
+	case errors.Is(err, errNotPassed):
+		result.Err = err
 	case ctx.Err() == nil:
 		result.State, result.Err = ticks.Failed, err
 	default:

@@ -58,11 +58,13 @@ type Job struct {
 	*ticks.Job // shared with others: not changed
 	Name       string
 	Handle     func(ctx context.Context, r Run) error
+	Before     func(ctx context.Context, r Run) error // BeforeTick, in the first shard of a job that has it; else nil
 	Lease      *leases.Lease
 	Since      time.Time    // when this instance acquired it
 	From       string       // the owner that it was taken from because that had not claimed a run in time
 	Record     ticks.Record // as it was then
 	Requests   []ticks.Request
+	Gate       *ticks.Gate // of a slot that waits for the first shard; nil: nothing is known of that
 }
 
 // Config configures a Runner. Keeper, Observer and Logger are required.
@@ -76,7 +78,7 @@ type Config struct {
 	Logger     *slog.Logger
 }
 
-// Runner runs jobs. Own, Requested, Disown, Full, Waiting, ClockStepped and Stop are safe for
+// Runner runs jobs. Own, Requested, Begun, Disown, Full, Waiting, ClockStepped and Stop are safe for
 // concurrent use, also before Run, and return at once.
 type Runner struct {
 	cfg Config
@@ -117,6 +119,16 @@ func (r *Runner) Requested(name string, requests []ticks.Request) {
 		r.applyStops(name, requests)
 		if j := r.jobs[name]; j != nil {
 			j.Requests = requests
+			r.decide(j)
+		}
+	})
+}
+
+// Begun tells what is known of the first shard, for which a job waits.
+func (r *Runner) Begun(name string, gate *ticks.Gate) {
+	r.box.Post(func() {
+		if j := r.jobs[name]; j != nil {
+			j.Gate = gate
 			r.decide(j)
 		}
 	})

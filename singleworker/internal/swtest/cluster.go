@@ -49,6 +49,7 @@ type Cluster struct {
 	mu        sync.Mutex
 	instances []*Instance // every one that ever was, in the order of their starts
 	runs      []*Run      // in the order of their starts
+	befores   []*Run      // likewise, of Setup.Before
 	rights    []*Right    // in the order of their beginnings
 	notes     []Note
 

@@ -30,7 +30,8 @@ func (s State) String() string { return [...]string{"running", "stopping", "stop
 // Setup configures an instance.
 type Setup struct {
 	Handlers map[string]singleworker.Handler
-	Jobs     []singleworker.Job // declared
+	Before   map[string]singleworker.Handler // the handlers of Job.BeforeTick
+	Jobs     []singleworker.Job              // declared
 	// Configure changes the Manager's configuration; Hooks that it sets are not
 	// called any more once the instance is killed.
 	Configure func(*singleworker.Config)
@@ -113,7 +114,10 @@ func (i *Instance) newManager() (*singleworker.Manager, error) {
 		return nil, err
 	}
 	for name, h := range i.setup.Handlers {
-		err = errors.Join(err, m.Handle(name, i.recorded(h)))
+		err = errors.Join(err, m.Handle(name, i.recorded(h, &c.runs)))
+	}
+	for name, h := range i.setup.Before {
+		err = errors.Join(err, m.Handle(name, i.recorded(h, &c.befores)))
 	}
 	for _, job := range i.setup.Jobs {
 		err = errors.Join(err, m.Schedule(job))

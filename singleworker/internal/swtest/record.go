@@ -3,6 +3,7 @@ package swtest
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
@@ -45,6 +46,17 @@ func (c *Cluster) Runs() []Run {
 	return runs
 }
 
+// Befores lists the calls of Setup.Before so far, as Runs those of handlers.
+func (c *Cluster) Befores() []Run {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	befores := make([]Run, len(c.befores))
+	for k, r := range c.befores {
+		befores[k] = *r
+	}
+	return befores
+}
+
 // Evidence is what package audit judges the runs of all jobs by. A run ends with its right to run. Shard 0
 // goes by the name of the job, so that it is compared with runs from before the job had shards.
 func (c *Cluster) Evidence() []audit.Run {
@@ -67,12 +79,12 @@ func (c *Cluster) Evidence() []audit.Run {
 // errNoReturn is the result of a handler that panicked, or ended its goroutine.
 var errNoReturn = errors.New("handler did not return")
 
-// recorded records the calls of a handler, and ends them with a kill.
-func (i *Instance) recorded(h singleworker.Handler) singleworker.Handler {
+// recorded records the calls of a handler in a list of the cluster's, and ends them with a kill.
+func (i *Instance) recorded(h singleworker.Handler, in *[]*Run) singleworker.Handler {
 	c := i.cluster
 	return func(ctx context.Context, run *singleworker.Run) error {
 		r := &Run{Instance: i, Run: *run, Started: time.Now()}
-		if !c.started(r) {
+		if !c.started(r, in) {
 			return errKilled // a dead instance calls no handler
 		}
 		inner, cancel := context.WithCancelCause(ctx)
@@ -87,13 +99,13 @@ func (i *Instance) recorded(h singleworker.Handler) singleworker.Handler {
 }
 
 // started records a run unless its instance is dead.
-func (c *Cluster) started(r *Run) bool {
+func (c *Cluster) started(r *Run, in *[]*Run) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r.Instance.State() == Killed {
 		return false
 	}
-	c.runs = append(c.runs, r)
+	*in = append(*in, r)
 	return true
 }
 
@@ -125,7 +137,7 @@ func (c *Cluster) killed(i *Instance) {
 			r.Until = now
 		}
 	}
-	for _, r := range c.runs {
+	for _, r := range slices.Concat(c.runs, c.befores) {
 		if r.Instance == i && r.Ended.IsZero() {
 			r.Killed, r.Ended, r.Err = true, time.Now(), errKilled
 		}

@@ -51,5 +51,6 @@ const (
 	OK          = zkrec.RunOK
 	Failed      = zkrec.RunFailed
 	TimedOut    = zkrec.RunTimedOut
+	Refused     = zkrec.RunRefused
 	Interrupted = zkrec.RunInterrupted
 )

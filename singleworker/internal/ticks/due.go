@@ -19,10 +19,14 @@ func (v View) base() time.Time {
 
 // horizon is the time up to which ticks may be decided now.
 func (v View) horizon() time.Time {
-	if v.ends() && v.To.Before(v.Now) {
-		return v.To
+	horizon := v.Now
+	if v.ends() && v.To.Before(horizon) {
+		horizon = v.To
 	}
-	return v.Now
+	if v.Gate != nil && v.Gate.decided().Before(horizon) {
+		horizon = v.Gate.decided()
+	}
+	return horizon
 }
 
 // pauseEnds is when the current pause ends by itself, or zero if it does not.
@@ -40,7 +44,7 @@ func after(t time.Time) time.Time  { return t.Add(time.Nanosecond) }
 
 // first is the first past tick that is not accounted for, or zero.
 func (v View) first() time.Time {
-	if t := v.nextTick(v.base()); !t.After(v.Now) {
+	if t := v.nextTick(v.base()); !t.After(v.horizon()) {
 		return t
 	}
 	return time.Time{}
@@ -60,7 +64,7 @@ func (v View) due() (plan Plan) {
 		return plan
 	}
 	last := first
-	if second := v.nextTick(first); !second.IsZero() && !second.After(v.Now) {
+	if second := v.nextTick(first); !second.IsZero() && !second.After(v.horizon()) {
 		last = v.Schedule.Prev(after(v.horizon()))
 	}
 	run := v.runnable(first, last)
@@ -71,7 +75,8 @@ func (v View) due() (plan Plan) {
 	if run.After(first) {
 		plan.Entries = v.rows(v.base(), before(run))
 	}
-	v.open(&plan, zkrec.Run{Tick: run.UnixMilli(), Attempt: 1})
+	begun, _ := v.Gate.of(run.UnixMilli())
+	v.open(&plan, zkrec.Run{Tick: run.UnixMilli(), Attempt: 1, Passed: begun.at})
 	return plan
 }
 
@@ -93,13 +98,13 @@ func (v View) runnable(first, last time.Time) (run time.Time) {
 	grace := v.Policy.MisfireGrace
 	t := last
 	for range job.MaxMisfires {
-		late := v.Now.Sub(t)
+		late := v.Now.Sub(v.came(t))
 		if grace > 0 && late > grace {
 			break
 		}
 		policy := v.Policy.Misfire
 		switch {
-		case v.absent(t) && late > OnTime:
+		case !v.mayBegin(t), v.absent(t) && late > OnTime:
 			policy = job.MisfireSkip
 		case v.Paused.Covers(t):
 			policy = v.Paused.Missed
@@ -138,7 +143,7 @@ func (v View) queued(t time.Time) bool {
 // runs of the same busy series count as well.
 func (v View) overlapped(t time.Time) bool {
 	r := v.Record.Run
-	ms := t.UnixMilli()
+	ms := v.came(t).UnixMilli()
 	own := r.SID == v.SID && (r.Token == v.Token || r.RunID == v.Active)
 	return own && ms > v.busySince() && (r.Open() || ms <= r.Ended)
 }
@@ -168,6 +173,9 @@ func (v View) overlapping(first time.Time) Plan {
 	last := v.Schedule.Prev(after(until))
 	if last.Before(first) {
 		return Plan{}
+	}
+	for last.After(first) && !v.overlapped(last) { // it waited for the first shard until the run had ended
+		last = v.Schedule.Prev(last)
 	}
 	return v.pass(last, v.rows(v.base(), last))
 }
@@ -217,6 +225,11 @@ func (v View) rows(from, to time.Time) (rows []Entry) {
 	if p := v.Paused; p != nil {
 		changes = append(changes, before(time.UnixMilli(p.Since)), before(time.UnixMilli(p.Until)))
 	}
+	if v.Gate != nil {
+		for _, f := range v.Gate.fates {
+			changes = append(changes, before(time.UnixMilli(f.tick)), time.UnixMilli(f.tick))
+		}
+	}
 	for _, cut := range changes {
 		if cut.After(from) && cut.Before(to) {
 			cuts = append(cuts, cut)
@@ -228,9 +241,13 @@ func (v View) rows(from, to time.Time) (rows []Entry) {
 		if !ok {
 			continue
 		}
-		switch t := time.UnixMilli(e.Tick); {
+		t := time.UnixMilli(e.Tick)
+		reason, notBegun := v.notBegun(t)
+		switch {
 		case v.Paused.Covers(t):
 			e.State, e.Reason = zkrec.TickSkipped, zkrec.ReasonPaused
+		case notBegun:
+			e.State, e.Reason = zkrec.TickSkipped, reason
 		case v.overlapped(t):
 			e.State, e.Reason = zkrec.TickSkipped, zkrec.ReasonOverlap
 		case v.absent(t):

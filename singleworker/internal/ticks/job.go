@@ -23,6 +23,11 @@ type Job struct {
 	// From and To bound the ticks of a slot whose job is being or was resharded: ticks up to From and
 	// ticks after To belong to other layouts; see zkrec.Layout. Zero means no bound.
 	From, To time.Time
+
+	// Gated means that the first shard calls BeforeTick, and the others wait for it. Gate is what one of those knows of
+	// the first shard, see Of.
+	Gated bool
+	Gate  *Gate
 }
 
 // Former is a schedule that was replaced.
@@ -45,6 +50,7 @@ func JobOf(spec *zkrec.Spec, version int32) (Job, error) {
 		SpecVersion: version, Schedule: schedule, Since: time.UnixMilli(spec.Since), Policy: &spec.Job, Paused: spec.Paused,
 	}
 	layout := spec.ActiveLayout()
+	parsed.Gated = layout.BeforeTick != ""
 	if layout.Since != 0 {
 		parsed.From = time.UnixMilli(layout.Since)
 	}

@@ -27,7 +27,7 @@ type Completion struct {
 }
 
 // Completed lists, in order, the ticks after the given one that all shards have
-// finished and at least one has run.
+// finished and at least one has run. One that BeforeTick has refused was run by none.
 func Completed(shards []Shard, later int64) (list []Completion) {
 	watermark := shards[0].done()
 	for _, s := range shards[1:] {
@@ -35,7 +35,7 @@ func Completed(shards []Shard, later int64) (list []Completion) {
 	}
 	ran := make(map[int64]bool)
 	note := func(run zkrec.Run) {
-		if run.RunID != "" && run.Manual == "" && run.Tick > later && run.Tick <= watermark {
+		if run.RunID != "" && run.Manual == "" && run.State != zkrec.RunRefused && run.Tick > later && run.Tick <= watermark {
 			ran[run.Tick] = true
 		}
 	}

@@ -196,7 +196,9 @@ func (v View) tooOld(run zkrec.Run) bool {
 
 // retryOf returns the next attempt at the tick of a run that has ended.
 func retryOf(run zkrec.Run) zkrec.Run {
-	next := zkrec.Run{Tick: run.Tick, Manual: run.Manual, Attempt: run.Attempt + 1, Failures: run.Failures}
+	next := zkrec.Run{
+		Tick: run.Tick, Manual: run.Manual, Attempt: run.Attempt + 1, Failures: run.Failures, Passed: run.Passed,
+	}
 	if run.State != zkrec.RunInterrupted {
 		next.Failures++
 	}
@@ -231,7 +233,7 @@ func (v View) nextAttempt() (plan Plan, decided bool) {
 
 // Outcome is how a run ended.
 type Outcome struct {
-	State string // RunOK, RunFailed, RunTimedOut or RunInterrupted
+	State string // RunOK, RunFailed, RunTimedOut, RunInterrupted or RunRefused
 	Error string
 	Ended time.Time
 	Final bool // never run again, regardless of policy
@@ -286,6 +288,9 @@ func Overdue(job Job, r Record, running bool, now time.Time) (tick, lookAgain ti
 	v := View{Job: job, Record: r, Now: now}
 	alarmAfter := job.Policy.WithDefaults().AlarmAfter
 	first := job.Schedule.Next(v.base())
+	if !Waiting(job, r, first).IsZero() {
+		return time.Time{}, now.Add(max(alarmAfter, time.Second)) // the first shard's ticks are looked at as well
+	}
 	if job.Schedule.Always() {
 		if r.Open() {
 			return time.Time{}, now.Add(max(alarmAfter, time.Second)) // when its run ends is not known
@@ -295,7 +300,7 @@ func Overdue(job Job, r Record, running bool, now time.Time) (tick, lookAgain ti
 	if first.IsZero() || alarmAfter < 0 { // job.NoAlarm
 		return time.Time{}, time.Time{}
 	}
-	from := first
+	from := v.came(first)
 	// For a tick that was not overdue when a pause began, the time starts when the pause ends.
 	if p := job.Paused; p != nil && p.Since != 0 && first.Add(alarmAfter).After(time.UnixMilli(p.Since)) {
 		switch until := time.UnixMilli(p.Until); {

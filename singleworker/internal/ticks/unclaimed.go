@@ -25,7 +25,7 @@ func Unclaimed(job Job, r Record, requests []Request, t time.Time) time.Time {
 		v.Requests = slices.DeleteFunc(slices.Clone(v.Requests), func(r Request) bool { return r.ID == plan.Request })
 		plan = Next(v)
 	}
-	since := time.UnixMilli(plan.Record.Tick)
+	since := v.came(time.UnixMilli(plan.Record.Tick))
 	if plan.Record.Attempt > 1 {
 		since = time.UnixMilli(r.NextAttemptAt)
 	}

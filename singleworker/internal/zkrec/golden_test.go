@@ -77,7 +77,8 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 	interrupted.NextAttempt, interrupted.NextAttemptAt = zkrec.NextRerun, 1798131601000
 	manual := claim
 	manual.Manual, manual.Attempt, manual.Failures, manual.BusySince = "0198", 2, 1, 1798131500000
-	done := claim
+	passed, done := claim, claim
+	passed.Passed = 1798131600050
 	done.State, done.Ended = zkrec.RunOK, 1798131600100
 	running := zkrec.Instance{
 		Schema: zkrec.Schema, Incarnation: "inc", Host: "host", PID: 7, StartedAt: started,
@@ -117,6 +118,8 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		Job:    job.Job{Schedule: "@daily", Shards: 2, ShardParameters: map[int]string{0: "Beijing", 1: "Shanghai"}},
 		Layout: &zkrec.Layout{Sharding: zkrec.Sharding{Shards: 3}, Since: 1798131500000, Until: 1798131600000},
 	}
+	before := sharded
+	before.Job.BeforeTick, before.Layout = "prepare", &zkrec.Layout{Sharding: zkrec.Sharding{Shards: 3, BeforeTick: "clear"}, Since: 1798131500000}
 	complete := zkrec.Complete{Schema: zkrec.Schema, Tick: 1798131600000}
 	history := zkrec.History{Schema: zkrec.Schema, Entries: []zkrec.Entry{
 		{Run: zkrec.Run{Tick: 1798131500000, State: zkrec.TickMissed, SID: "host-7-ab12", Ended: 1798131600000},
@@ -134,15 +137,13 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		"spec, zone":          zkrec.Spec{Job: job.Job{Schedule: "0 0 3 * * ?", TimeZone: "Asia/Shanghai"}},
 		"spec, all":           full,
 		"spec, sharded":       sharded,
-		"spec, everywhere":    everywhere,
-		"spec, placed":        placed, "instance, labelled": labelled,
-		"exclusion, job": exclusion, "exclusion, host": hostExclusion,
-		"complete":      complete,
-		"owner, none":   zkrec.Owner{},
+		"spec, everywhere":    everywhere, "spec, before": before,
+		"spec, placed": placed, "instance, labelled": labelled,
+		"exclusion, job": exclusion, "exclusion, host": hostExclusion, "complete": complete, "owner, none": zkrec.Owner{},
 		"owner":         zkrec.Owner{SID: "host-7-ab12", Incarnation: "inc"},
 		"owner, offer":  zkrec.Owner{Offer: "host-8-cd34"},
 		"tick, running": claim, "tick, ok": done, "tick, failed": result, "tick, interrupted": interrupted,
-		"tick, manual": manual, "history": history, "request, run": request, "request, stop": stop, "alarm": alarm,
+		"tick, manual": manual, "tick, passed": passed, "history": history, "request, run": request, "request, stop": stop, "alarm": alarm,
 		"instance, active": running, "instance, stopping": stopping,
 		"instance, withdrawn": withdrawn, "order, drain": order, "order, disable": zkrec.Order{Schema: zkrec.Schema},
 	}
@@ -151,7 +152,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		read("spec, zone", zkrec.Spec{Job: job.Job{Schedule: "0 0 3 * * ?", TimeZone: "Asia/Shanghai"}}.Encode(), parseSpec),
 		read("spec, all", full.Encode(), parseSpec),
 		read("spec, sharded", sharded.Encode(), parseSpec),
-		read("spec, everywhere", everywhere.Encode(), parseSpec),
+		read("spec, everywhere", everywhere.Encode(), parseSpec), read("spec, before", before.Encode(), parseSpec),
 		read("spec, placed", placed.Encode(), parseSpec),
 		read("instance, labelled", labelled.Encode(), zkrec.ParseInstance),
 		read("exclusion, job", exclusion.Encode(), parseExclusion(exclusion)),
@@ -161,7 +162,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		read("owner", zkrec.Owner{SID: "host-7-ab12", Incarnation: "inc"}.Encode(), zkrec.ParseOwner),
 		read("owner, offer", zkrec.Owner{Offer: "host-8-cd34"}.Encode(), zkrec.ParseOwner),
 		read("tick, running", claim.Encode(), parseTick), read("tick, ok", done.Encode(), parseTick), read("tick, failed", result.Encode(), parseTick), read("tick, interrupted", interrupted.Encode(), parseTick),
-		read("tick, manual", manual.Encode(), parseTick),
+		read("tick, manual", manual.Encode(), parseTick), read("tick, passed", passed.Encode(), parseTick),
 		read("history", history.Encode(), zkrec.ParseHistory),
 		read("request, run", request.Encode(), zkrec.ParseRequest),
 		read("request, stop", stop.Encode(), zkrec.ParseRequest),

@@ -80,10 +80,13 @@ type ExcludedError struct{ Exclusion Exclusion }
 
 func (e *ExcludedError) Error() string { return "an operator has disabled the job there" }
 
+// NeedsSchema reports whether older versions cannot run the job as it says.
+func NeedsSchema(j *job.Job) bool { return j.IsPlaced() || j.Everywhere || j.BeforeTick != "" }
+
 // MayRun says why an instance that has the handler of a job must not run it, or nil. It is the one answer to that
 // question: for the instances, and for people. Orders for a host as a whole close its instances, and are not looked at here.
 func MayRun(j *job.Job, sid string, i *Instance, excluded Exclusions) error {
-	if (j.IsPlaced() || j.Everywhere) && i.Specs < (Spec{Job: *j}).schema() {
+	if NeedsSchema(j) && i.Specs < (Spec{Job: *j}).schema() {
 		return ErrOldReader
 	}
 	if j.IsPlaced() {

@@ -16,12 +16,13 @@ const Schema = 1
 
 // SpecSchema is the newest schema of specs that this version reads. Each is written with the oldest schema that has
 // all it says, so that older versions run the jobs that they understand, and no others.
-const SpecSchema = everywhereSchema
+const SpecSchema = beforeSchema
 
 // What the schemas of specs brought.
 const (
 	placedSchema     = 2 // where a job may run
 	everywhereSchema = 3 // jobs that run on every instance
+	beforeSchema     = 4 // shards that wait for BeforeTick
 )
 
 // MaxRecordBytes is the longest record that is read or written: well under

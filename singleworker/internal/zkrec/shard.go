@@ -14,11 +14,12 @@ import (
 type Sharding struct {
 	Shards      int            `json:"shards,omitempty"`       // 0 means that the job is not sharded and is a slot itself
 	ShardParams map[int]string `json:"shard_params,omitempty"` // by index; a shard may have none
+	BeforeTick  string         `json:"before_tick,omitempty"`  // the handler that the first shard calls before any shard begins a tick
 }
 
-// Equal reports whether both have the same shards and parameters.
+// Equal reports whether both have the same shards and parameters, and call the same before a tick.
 func (s Sharding) Equal(other Sharding) bool {
-	return s.Shards == other.Shards && maps.Equal(s.ShardParams, other.ShardParams)
+	return s.Shards == other.Shards && s.BeforeTick == other.BeforeTick && maps.Equal(s.ShardParams, other.ShardParams)
 }
 
 // Slots lists the slots of a job with this sharding, by index.
@@ -48,7 +49,7 @@ type Layout struct {
 
 // sharding is the sharding that the spec specifies.
 func (s Spec) sharding() Sharding {
-	return Sharding{Shards: s.Job.Shards, ShardParams: s.Job.ShardParameters}
+	return Sharding{Shards: s.Job.Shards, ShardParams: s.Job.ShardParameters, BeforeTick: s.Job.BeforeTick}
 }
 
 // ActiveLayout is the layout in which the job's ticks are run now.
@@ -109,6 +110,18 @@ func InstanceSlot(name, sid string) string { return name + "/" + sid }
 
 // SplitInstance splits the name of such a slot; ok is false for any other.
 func SplitInstance(slot string) (name, sid string, ok bool) { return strings.Cut(slot, "/") }
+
+// WaitsFor is the slot that calls BeforeTick, the first shard's, if slot is another one of a job that has such a function.
+func (l Layout) WaitsFor(slot string) (first string, waits bool) {
+	name, shard, sharded := SplitSlot(slot)
+	return ShardSlot(name, 0), sharded && shard > 0 && l.BeforeTick != ""
+}
+
+// Calls reports whether slot is the one that calls BeforeTick.
+func (l Layout) Calls(slot string) bool {
+	_, shard, sharded := SplitSlot(slot)
+	return sharded && shard == 0 && l.BeforeTick != ""
+}
 
 // ParseShard reads the name of a shard's node: "3", but not "03" or "-1", which only a manual edit
 // can have created.

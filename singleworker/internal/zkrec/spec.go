@@ -267,9 +267,11 @@ func isPlain(schedule string) bool {
 }
 
 // schema is the oldest schema whose readers run the job as it says: those of schema 1 would run it on any
-// instance, those of schema 2 on one.
+// instance, those of schema 2 on one, and those of schema 3 would run shards without waiting for BeforeTick.
 func (s Spec) schema() int {
 	switch {
+	case s.Job.BeforeTick != "", s.ActiveLayout().BeforeTick != "":
+		return beforeSchema
 	case s.Job.Everywhere:
 		return everywhereSchema
 	case s.Job.IsPlaced():

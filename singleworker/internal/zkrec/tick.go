@@ -14,6 +14,7 @@ const (
 	RunOK          = "ok"
 	RunFailed      = "failed"
 	RunTimedOut    = "timed_out"
+	RunRefused     = "refused"     // of the first shard: BeforeTick refused the tick
 	RunInterrupted = "interrupted" // its instance died, stopped or lost the job in mid-run; or an operator stopped it
 	RunLost        = "lost"        // interrupted without a result, and not run again
 	TickSkipped    = "skipped"     // not run because of a policy or an operator
@@ -28,6 +29,8 @@ const (
 	ReasonAbsent          = "absent"           // of a job that runs on every instance: this one was not there
 	ReasonStalled         = "stalled"          // its owner could not claim it in time
 	ReasonDelayed         = "delayed"          // its owner had as many runs in progress as it may, for too long
+	ReasonRefused         = "refused"          // BeforeTick refused it
+	ReasonNotBegun        = "not_begun"        // BeforeTick did not return nil for it: the first shard's history says why
 	ReasonScheduleChanged = "schedule_changed" // its schedule was replaced before it was claimed
 )
 
@@ -61,6 +64,9 @@ type Run struct {
 	// Delayed is how long the run waited for others to end, in milliseconds, because its instance had as many in
 	// progress as it may.
 	Delayed int64 `json:"delayed,omitempty"`
+	// Passed is when BeforeTick had returned nil for the tick, in a job that has such a function. It is written to the
+	// first shard's record as soon as that has happened, and by the others with their claims.
+	Passed int64 `json:"passed,omitempty"`
 	// Restarts is, of a job that always runs, how many runs before this one, in a row, did not last.
 	Restarts int `json:"restarts,omitempty"`
 }
@@ -89,7 +95,7 @@ type Tick struct {
 
 // Prompt reports whether the run was to start at its tick: nothing but load can have made it late.
 func (t Tick) Prompt() bool {
-	return t.Manual == "" && t.Attempt == 1 && t.BusySince == 0 && t.TakenFrom == "" && t.Delayed == 0
+	return t.Manual == "" && t.Attempt == 1 && t.BusySince == 0 && t.TakenFrom == "" && t.Delayed == 0 && t.Passed == 0
 }
 
 // Normal returns t as it is read back after Encode.
@@ -127,7 +133,7 @@ func ParseTick(data []byte, written time.Time) (Tick, error) {
 	if t.Schema > Schema {
 		return Tick{}, fmt.Errorf("tick record: %w", &SchemaError{Found: t.Schema, Known: Schema})
 	}
-	for _, ms := range []int64{t.Watermark, t.Tick, t.Started, t.Ended, t.NextAttemptAt, t.RestartAt, t.BusySince} {
+	for _, ms := range []int64{t.Watermark, t.Tick, t.Started, t.Ended, t.NextAttemptAt, t.RestartAt, t.BusySince, t.Passed} {
 		if err := checkTime(ms); err != nil {
 			return Tick{}, fmt.Errorf("tick record: %w", err)
 		}

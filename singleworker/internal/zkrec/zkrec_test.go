@@ -252,7 +252,7 @@ func TestEmptyNodesSayThatThereIsNothing(t *testing.T) {
 
 func TestNewerSchemaIsRefused(t *testing.T) {
 	t.Parallel()
-	_, specErr := zkrec.ParseSpec("job", []byte(`{"schema":4,"schedule":"@daily"}`))
+	_, specErr := zkrec.ParseSpec("job", []byte(`{"schema":5,"schedule":"@daily"}`))
 	_, tickErr := zkrec.ParseTick([]byte(`{"schema":2,"tick":1}`), time.Time{})
 	for what, test := range map[string]struct {
 		err   error

@@ -42,6 +42,9 @@ With --shards each tick runs N times at once, as shards 0 to N-1, on whichever i
 own them; the handler gets the number of its shard, the number of shards, and the
 --shard-param of its shard.
 
+With --before-tick the owner of shard 0 calls another handler once for each tick, before any shard
+begins it. If that refuses the tick, or fails for good, no shard runs it.
+
 With --everywhere each tick runs once on every live instance that may run the job, and is claimed
 and recorded there. It counts in no share. That cannot be changed later.
 
@@ -53,6 +56,7 @@ for owners; a thousand jobs take seconds, so give many a longer --timeout.`,
 swctl submit heartbeat '@every 90s' --arg url=http://10.0.0.7/ --arg tries=3
 swctl submit import @hourly --run-timeout 10m --retries 3 --backoff 30s --args-json @import.json
 swctl submit sync @hourly --shards 3 --shard-param 0=Beijing --shard-param 1=Shanghai
+swctl submit load @daily --shards 8 --before-tick empty-tables
 swctl submit flush-cache '@every 5m' --everywhere
 swctl submit cleanup @manually --arg days=30    # runs when swctl trigger says so
 swctl submit consumer @always --backoff 5s

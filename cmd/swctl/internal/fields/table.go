@@ -82,6 +82,11 @@ var table = []field{
 		name: "shard", try: "--shard-param K= removes the parameter of a shard, --shards N says how many there are",
 	}),
 	text(field{
+		of: "BeforeTick", flag: "before-tick", usage: "`HANDLER` called once before the shards begin a tick, which it may refuse (default none)",
+		drop: "drop-before-tick", dropUsage: "call nothing before the shards begin a tick",
+		title: "Before tick", optional: true, name: "before tick", try: "--before-tick HANDLER with --shards N, and a schedule that has ticks",
+	}, func(j *job.Job) *string { return &j.BeforeTick }),
+	text(field{
 		of: "Misfire", flag: "misfire", usage: "`POLICY` what to do with missed ticks: once (run the latest), skip, all (default once)",
 		title: "Misfire", optional: true, name: "misfire", line: misfireLine,
 	}, func(j *job.Job) *job.MisfirePolicy { return &j.Misfire }),

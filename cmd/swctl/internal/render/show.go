@@ -95,6 +95,9 @@ func (p Page) head(job admin.JobStatus, zone *time.Location) {
 	if !job.Overdue.IsZero() {
 		p.field("Late", fmt.Sprintf("since %s: that tick is neither claimed nor skipped", p.moment(job.Overdue, zone)))
 	}
+	if !job.Waiting.IsZero() {
+		p.field("Waiting", "for BeforeTick, since "+p.moment(job.Waiting, zone))
+	}
 	if !job.Overrun.IsZero() {
 		p.field("Overrun", words.Overrun(job, p.Now))
 	}

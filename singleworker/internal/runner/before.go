@@ -1,0 +1,62 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
+)
+
+// ErrRefused is what BeforeTick returns to refuse a tick.
+var ErrRefused = errors.New("singleworker: tick refused")
+
+// errNotPassed means that BeforeTick has returned nil, and that this could not be recorded: no shard begins, and the run is
+// repeated as if it was interrupted.
+var errNotPassed = errors.New("the end of BeforeTick was not recorded")
+
+// prepare calls BeforeTick if that is up to this run, and records that it has returned nil, in claimed as well: the other
+// shards begin then. An attempt after that does not call it again.
+func (r *Runner) prepare(ctx context.Context, j *job, act *activity, claimed *ticks.Record) error {
+	if j.Before == nil || act.run.Request != nil || claimed.Passed != 0 {
+		return nil
+	}
+	if err := j.Before(ctx, act.run); err != nil {
+		return fmt.Errorf("before the tick: %w", err)
+	}
+	type answer struct {
+		current ticks.Record
+		err     error
+	}
+	answers := make(chan answer, 1)
+	r.pass(j.Name, *claimed, func(current ticks.Record, err error) { answers <- answer{current, err} })
+	select {
+	case a := <-answers:
+		if a.err != nil {
+			return fmt.Errorf("%w: %w", errNotPassed, a.err)
+		}
+		*claimed = a.current
+		return nil
+	case <-ctx.Done(): // it may still be written
+		return context.Cause(ctx)
+	}
+}
+
+// pass records that BeforeTick has returned nil for the tick of the run that from has open.
+func (r *Runner) pass(name string, from ticks.Record, done func(current ticks.Record, err error)) {
+	plan := ticks.Pass(from, r.cfg.Wall.Now())
+	r.cfg.Keeper.Commit(ticks.Commit{Slot: name, From: from, Plan: plan}, func(current ticks.Record, err error) {
+		open := errors.Is(err, ticks.ErrConflict) && current.RunID == from.RunID && current.Open()
+		switch {
+		case open && current.Passed == 0:
+			r.pass(name, current, done) // other ticks were recorded meanwhile
+			return
+		case open:
+			err = nil // by an earlier try
+		}
+		if err == nil {
+			r.box.Post(func() { r.remember(name, current) })
+		}
+		done(current, err)
+	})
+}

@@ -1,0 +1,138 @@
+package ticks
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// Gate says which ticks of a job have begun whose first shard calls BeforeTick: what the records of that shard have of
+// them. Other shards run no tick that has not. That a tick has begun never changes, so a gate that is old
+// makes a shard wait for longer, and run nothing that it must not. The zero Gate says nothing: every tick waits. It is not
+// changed.
+type Gate struct {
+	done  int64 // the first shard is done with every tick up to here; those after it may still begin
+	fates []fate
+}
+
+// fate is what the records of the first shard have of a tick that it ran.
+type fate struct {
+	tick    int64
+	begun   bool
+	refused bool
+	at      int64 // when that was known; 0 as long as it is not
+}
+
+// GateOf returns the gate that the first shard's records say: r, as it was written at a time of ZooKeeper's clock, and h,
+// which was read after it.
+func GateOf(r Record, h zkrec.History, written time.Time) *Gate {
+	g := &Gate{done: Shard{Record: r}.done()}
+	for _, e := range h.Entries {
+		g.add(e.Run, 0)
+	}
+	g.add(r.Run, written.UnixMilli()) // at that time, or before it: how late others are is not judged by one clock alone
+	slices.SortFunc(g.fates, func(a, b fate) int { return cmp.Compare(a.tick, b.tick) })
+	return g
+}
+
+// add takes in a run, of which there may be several for one tick.
+func (g *Gate) add(r zkrec.Run, written int64) {
+	if r.RunID == "" || r.Manual != "" {
+		return
+	}
+	f := fate{tick: r.Tick, begun: r.Passed != 0, refused: r.State == zkrec.RunRefused, at: r.Ended}
+	if f.begun {
+		f.at = max(r.Passed, written)
+	}
+	i := slices.IndexFunc(g.fates, func(f fate) bool { return f.tick == r.Tick })
+	if i < 0 {
+		g.fates = append(g.fates, f)
+	} else if f.begun || !g.fates[i].begun {
+		g.fates[i] = f
+	}
+}
+
+// of returns what is known of a tick.
+func (g *Gate) of(tick int64) (f fate, known bool) {
+	if g == nil {
+		return fate{}, false
+	}
+	i, known := slices.BinarySearchFunc(g.fates, tick, func(f fate, tick int64) int { return cmp.Compare(f.tick, tick) })
+	if known {
+		f = g.fates[i]
+	}
+	return f, known
+}
+
+// Begun reports whether the tick has begun.
+func (g *Gate) Begun(tick int64) bool {
+	f, _ := g.of(tick)
+	return f.begun
+}
+
+// decided is the tick up to which it is known of each whether it begins.
+func (g *Gate) decided() time.Time {
+	through := g.done
+	for _, f := range g.fates {
+		if f.begun {
+			through = max(through, f.tick)
+		}
+	}
+	return time.UnixMilli(through)
+}
+
+// Of returns the job as one of its slots has it: gate is what is known of the first shard, nil if nothing is.
+func (j Job) Of(slot string, gate *Gate) Job {
+	j.Gate = nil
+	if _, shard, _ := zkrec.SplitSlot(slot); j.Gated && shard > 0 {
+		if j.Gate = gate; gate == nil {
+			j.Gate = &Gate{}
+		}
+	}
+	return j
+}
+
+// mayBegin reports whether the first shard lets the slot run a tick.
+func (j Job) mayBegin(t time.Time) bool { return j.Gate == nil || j.Gate.Begun(t.UnixMilli()) }
+
+// came is when the slot could first decide on a tick: it may have waited for the first shard. Whether that makes it
+// late is judged by the clocks of two instances, as for any tick whose owner was another one.
+func (j Job) came(t time.Time) time.Time {
+	f, _ := j.Gate.of(t.UnixMilli())
+	return later(t, time.UnixMilli(f.at))
+}
+
+// Waiting is the slot's first tick, up to t, of which it is not known whether it begins, or zero.
+func Waiting(job Job, r Record, t time.Time) time.Time {
+	if job.Gate == nil {
+		return time.Time{}
+	}
+	tick := job.nextTick(later(View{Job: job, Record: r}.base(), job.Gate.decided()))
+	if tick.After(t) {
+		return time.Time{}
+	}
+	return tick
+}
+
+// notBegun is why a tick is not run that the first shard has not let begin; ok is false if that is not why.
+func (v View) notBegun(t time.Time) (reason string, ok bool) {
+	if v.mayBegin(t) {
+		return "", false
+	}
+	f, known := v.Gate.of(t.UnixMilli())
+	switch {
+	case f.refused:
+		return zkrec.ReasonRefused, true
+	case !known && (len(v.Gate.fates) == 0 || t.UnixMilli() < v.Gate.fates[0].tick):
+		return "", false // it may have begun: the history does not go back that far
+	}
+	return zkrec.ReasonNotBegun, true
+}
+
+// Pass is the change that records that BeforeTick has returned nil for the tick of the run that r has open.
+func Pass(r Record, at time.Time) Plan {
+	r.Passed = at.UnixMilli()
+	return Plan{Change: true, Record: r}
+}
