@@ -259,7 +259,7 @@ func (l *Ledger) judgeResult(j *Job, t *touch, ended []zkrec.Entry) bool {
 		return false
 	}
 	if closed && rec.RunID != last.RunID && rec.Tick == last.Tick && rec.Attempt == last.Attempt+1 &&
-		(ended[0].State == zkrec.RunOK || ended[0].State == zkrec.RunLost) {
+		(ended[0].State == zkrec.RunOK || ended[0].State == zkrec.RunLost || ended[0].State == zkrec.RunRefused) {
 		l.violatef(Claim, j.Name, "attempt %d follows one that is %s", rec.Attempt, ended[0].State)
 	}
 	return true

@@ -83,6 +83,9 @@ func (l *Ledger) judgeClaim(j *Job, last, rec zkrec.Tick) {
 			rec.Token, j.Owner.SID, j.Token)
 	}
 	l.judgeLayoutOf(j, last, rec)
+	if !again && rec.Manual == "" {
+		l.judgeBegun(j, rec)
+	}
 	if l.observe.Claimed != nil {
 		l.observe.Claimed(l.txn, j.Name, rec, j.Spec.ActiveLayout())
 	}

@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"slices"
+
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -67,6 +69,32 @@ func (l *Ledger) judgeLayoutOf(j *Job, last, rec zkrec.Tick) {
 	}
 	of := zkrec.JobOfSlot(j.Name)
 	l.latest[of] = max(l.latest[of], rec.Tick)
+}
+
+// judgeBegun verifies that BeforeTick has returned nil for a tick that a shard claims which waits for that.
+func (l *Ledger) judgeBegun(j *Job, rec zkrec.Tick) {
+	first, waits := j.Spec.ActiveLayout().WaitsFor(j.Name)
+	if !waits || !j.Known.Spec {
+		return
+	}
+	of := l.model.Jobs[first]
+	if of == nil || !of.Known.Tick || !of.Known.History {
+		l.counts.Unjudged++
+		return
+	}
+	history := of.History.Entries
+	runs := append(slices.Clone(history), zkrec.Entry{Run: of.Tick.Run})
+	begun := slices.ContainsFunc(runs, func(e zkrec.Entry) bool {
+		return e.RunID != "" && e.Manual == "" && e.Tick == rec.Tick && e.Passed != 0
+	})
+	switch {
+	case begun: // as it must be
+	case len(history) > 0 && history[0].Tick > rec.Tick:
+		l.counts.Unjudged++ // the history does not go back that far
+	default:
+		l.violatef(Shards, j.Name, "%s claims %s, of which BeforeTick has not returned nil in %s: that is at %s, %s", rec.SID, clockMs(rec.Tick),
+			first, clockMs(of.Tick.Tick), of.Tick.State)
+	}
 }
 
 // judgeComplete judges a record of complete ticks.

@@ -117,3 +117,61 @@ func TestShards(t *testing.T) {
 		{"a shard that is deleted", func(w *world) { divided(w); w.deleteShard(15, "s[1]") }, []ledger.Rule{ledger.Account}},
 	})
 }
+
+// prepared is a job of two shards, of which the second waits for BeforeTick, and whose first one has claimed its tick at 10.
+func prepared(w *world) {
+	w.submit(0, "s", job.Job{Schedule: "*/10 * * * * ?", Shards: 2, BeforeTick: "prepare"})
+	for _, slot := range []string{"s[0]", "s[1]"} {
+		w.makeShard(1, slot, ms(0))
+		w.own(2, slot, "a")
+	}
+	w.record(10, "s[0]", w.claimed("s[0]", 10, "x"))
+}
+
+// pass writes that BeforeTick has returned nil.
+func (w *world) pass(second float64) {
+	rec := w.tick["s[0]"]
+	rec.Passed = ms(second)
+	w.record(second, "s[0]", rec)
+}
+
+func TestBeforeTick(t *testing.T) {
+	t.Parallel()
+	second := func(w *world, at float64) { w.run(at, "s[1]", 10, "y") }
+	tell(t, []story{
+		{"it has returned nil", func(w *world) { prepared(w); w.pass(11); second(w, 12) }, nil},
+		{"and the first shard has ended, too", func(w *world) { prepared(w); w.pass(11); w.end(12, "s[0]", zkrec.RunOK); second(w, 13) }, nil},
+		{"and is at the next tick", func(w *world) {
+			prepared(w)
+			w.pass(11)
+			w.end(12, "s[0]", zkrec.RunOK)
+			w.record(20, "s[0]", w.claimed("s[0]", 20, "z"))
+			second(w, 21)
+		}, nil},
+		{"it is in progress", func(w *world) { prepared(w); second(w, 12) }, []ledger.Rule{ledger.Shards}},
+		{"it is that of the next tick", func(w *world) {
+			prepared(w)
+			w.end(12, "s[0]", zkrec.RunLost)
+			w.record(20, "s[0]", w.claimed("s[0]", 20, "z"))
+			w.pass(21)
+			second(w, 22)
+		}, []ledger.Rule{ledger.Shards}},
+		{"it has refused", func(w *world) { prepared(w); w.end(11, "s[0]", zkrec.RunRefused); second(w, 12) }, []ledger.Rule{ledger.Shards}},
+		{"it is not called again when it has refused", func(w *world) {
+			prepared(w)
+			rec := w.again("s[0]", "z")
+			refused := w.tick["s[0]"].Run
+			refused.State = zkrec.RunRefused
+			w.record(11, "s[0]", rec, zkrec.Entry{Run: refused})
+		}, []ledger.Rule{ledger.Claim}},
+		{"a manual run", func(w *world) {
+			prepared(w)
+			request := zkrec.Request{Kind: zkrec.RequestRun}
+			w.write(11, operator, create(tree.Request("s[1]", "m"), request.Encode()))
+			rec := w.claimed("s[1]", 11, "y")
+			rec.Manual, rec.Watermark = "m", w.tick["s[1]"].Watermark
+			w.record(12, "s[1]", rec)
+		}, nil},
+		{"a job without it", func(w *world) { divided(w); w.run(20, "s[1]", 20, "y") }, nil},
+	})
+}

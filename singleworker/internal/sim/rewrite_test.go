@@ -23,6 +23,8 @@ type breach struct {
 	granted time.Duration
 	// hasty: the keeper of a job's shards is told that each run has ended.
 	hasty bool
+	// heedless: the instance is told that BeforeTick has returned nil for each run of a job's first shard.
+	heedless bool
 	// anyClock: the instance does not compare its clock with the server's.
 	anyClock bool
 	// unlimited: the instance has no MaxRunning. falseLabels: it says of itself that it has others than it has.
@@ -55,8 +57,8 @@ type rewriter struct {
 
 func (c *rewriter) Write(p []byte) (int, error) {
 	const header = 12 // length, xid, type
-	if c.breach.hasty && len(p) > header && zkdev.Op(binary.BigEndian.Uint32(p[8:])) == zkdev.OpGetData &&
-		bytes.HasSuffix(p, []byte("/tick\x01")) { // with a watch, which only the keeper sets
+	if (c.breach.hasty || c.breach.heedless) && len(p) > header && zkdev.Op(binary.BigEndian.Uint32(p[8:])) == zkdev.OpGetData &&
+		bytes.HasSuffix(p, []byte("/tick\x01")) { // with a watch, which only the keeper sets, and who waits for BeforeTick
 		c.mu.Lock()
 		c.kept[binary.BigEndian.Uint32(p[4:])] = true
 		c.mu.Unlock()
@@ -77,7 +79,10 @@ func (c *rewriter) Write(p []byte) (int, error) {
 func (c *rewriter) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if c.breach.hasty {
-		c.ended(p[:n])
+		c.replace(p[:n], `"running"`, `"ok"     `)
+	}
+	if c.breach.heedless {
+		c.replace(p[:n], `"attempt":1`, `"passed":1 `)
 	}
 	if c.breach.granted == 0 {
 		return n, err
@@ -92,9 +97,9 @@ func (c *rewriter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ended has a record say that its run has ended, if it is read for a keeper. A frame is read as a whole, after its
+// replace has a record say something else, if it is read with a watch. A frame is read as a whole, after its
 // length.
-func (c *rewriter) ended(frame []byte) {
+func (c *rewriter) replace(frame []byte, was, by string) {
 	const xid = 4
 	if len(frame) < xid {
 		return
@@ -104,7 +109,7 @@ func (c *rewriter) ended(frame []byte) {
 	id := binary.BigEndian.Uint32(frame)
 	if c.kept[id] && len(frame) > xid {
 		delete(c.kept, id)
-		copy(frame, bytes.Replace(frame, []byte(`"running"`), []byte(`"ok"     `), 1))
+		copy(frame, bytes.Replace(frame, []byte(was), []byte(by), 1))
 	}
 }
 
