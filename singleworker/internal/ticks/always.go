@@ -22,6 +22,8 @@ func (v View) always() (plan Plan) {
 		plan = v.formerMissed()
 		plan.Wake = v.pauseEnds()
 		return plan
+	case v.Record.NextAttempt != "": // of a former schedule: the next run begins anyway, and resharding waits for what is to be repeated
+		return v.noAttempt()
 	case v.ends(): // the job is being resharded: its next run is that of another layout
 		return v.formerMissed()
 	}

@@ -38,3 +38,36 @@ func TestUnclaimedAlways(t *testing.T) {
 		t.Errorf("it always ran until lately, and ticks since 10:00 are unclaimed: %v", got)
 	}
 }
+
+// A job ran at times, and a run was to be repeated when it became one that always runs: that is not repeated, also if the job is to be
+// divided, which waits for it.
+func TestAlwaysRepeatsNothing(t *testing.T) {
+	t.Parallel()
+	interrupted := run(t, zkrec.RunInterrupted, "10:00", me, "10:00", "10:00:05")
+	ask := []ticks.Request{{ID: "ask", Request: zkrec.Request{At: at(t, "10:00")}}}
+	for _, tt := range []struct {
+		name    string
+		record  ticks.Record
+		request string // that is removed
+	}{
+		{"a rerun", waiting(t, zkrec.NextRerun, "10:00:05", interrupted), ""},
+		{"a retry", waiting(t, zkrec.NextRetry, "10:05", run(t, zkrec.RunFailed, "10:00", me, "10:00", "10:00:05")), ""},
+		{"a manual run's rerun", waiting(t, zkrec.NextRerun, "10:00:05", manual(interrupted, "ask")), "ask"},
+	} {
+		for _, divided := range []bool{false, true} {
+			v := situation{schedule: "@always", now: "10:01"}.view(t)
+			v.Record, v.Requests = tt.record, ask
+			if divided {
+				v.To = at(t, "10:00")
+			}
+			plan := ticks.Next(v)
+			if want := (ticks.Record{Watermark: tt.record.Watermark, Run: tt.record.Run}); !plan.Change || plan.Opens || plan.Record != want || plan.Request != tt.request {
+				t.Errorf("%s, divided: %v: %+v, want %+v, and to remove %q", tt.name, divided, plan, want, tt.request)
+			}
+			v.Record, v.Requests = plan.Record, nil
+			if plan = ticks.Next(v); plan.Opens == divided {
+				t.Errorf("%s, divided: %v: then %+v", tt.name, divided, plan)
+			}
+		}
+	}
+}

@@ -213,10 +213,8 @@ func (v View) nextAttempt() (plan Plan, decided bool) {
 	switch r.NextAttempt {
 	case zkrec.NextRerun:
 		if !v.rerun(r.Run) {
-			// The policy has changed, or the tick is too old by now: the state in
-			// the history is final.
-			r.NextAttempt, r.NextAttemptAt = "", 0
-			return Plan{Change: true, Record: r, Request: v.pendingRequest(r.Run)}, true
+			// The policy has changed, or the tick is too old by now.
+			return v.noAttempt(), true
 		}
 	case zkrec.NextRetry:
 		if !v.first().IsZero() || v.formerMissed().Change {
@@ -229,6 +227,13 @@ func (v View) nextAttempt() (plan Plan, decided bool) {
 	}
 	v.open(&plan, retryOf(r.Run))
 	return plan, true
+}
+
+// noAttempt decides that there is no further attempt: the state in the history is final.
+func (v View) noAttempt() Plan {
+	r := v.Record
+	r.NextAttempt, r.NextAttemptAt = "", 0
+	return Plan{Change: true, Record: r, Request: v.pendingRequest(r.Run)}
 }
 
 // Outcome is how a run ended.
