@@ -267,6 +267,14 @@ func TestShares(t *testing.T) {
 			c.settle(2)
 			c.join("b", 0, 0, 1)
 		}, 3, "a=1 b=2 free=0", 1},
+		{"what was offered to b, and nobody can run any more, is not b's load", 6, func(c *company) {
+			for _, slot := range []lease.Slot{"job4", "job5"} {
+				c.slots[slot] = lease.Record{Exists: true, Version: 1, Offer: "b"}
+			}
+			c.join("a", 0, 0, 1, 2, 3)
+			c.settle(2)
+			c.join("b", 0, 0, 1, 2, 3)
+		}, 3, "a=2 b=2 free=2", 2},
 		{"handlers differ: no common one", 6, func(c *company) {
 			c.join("a", 0, 0, 1, 2, 3)
 			c.join("b", 0, 4, 5)

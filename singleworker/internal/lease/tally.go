@@ -106,7 +106,9 @@ func (m *Machine) holder(s *slot) string {
 	case s.mine != nil:
 		return s.mine.offer
 	case s.rec.Owner == Member{}:
-		return s.rec.Offer
+		if m.isAble(s, s.rec.Offer) { // else nobody takes it: of a job that is done, say
+			return s.rec.Offer
+		}
 	case s.rec.Owner.SID != m.cfg.Self.SID && m.lives(s.rec.Owner):
 		return s.rec.Owner.SID
 	}
