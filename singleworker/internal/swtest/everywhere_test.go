@@ -126,18 +126,62 @@ func TestEverywhere(t *testing.T) {
 
 // It counts neither in what instances share, nor in MaxSlots.
 func TestEverywhereCountsInNoShare(t *testing.T) {
+	t.Parallel()
+	for _, most := range []int{0, 2} {
+		t.Run(fmt.Sprint("MaxSlots ", most), func(t *testing.T) {
+			bubble(t, func(t *testing.T, c *swtest.Cluster) {
+				t.Helper()
+				setup := sharing(t, c, 4, "*/5 * * * * ?", working(time.Second))
+				for _, name := range []string{"each", "every", "all"} {
+					setup.Handlers[name] = working(time.Second)
+					setup.Jobs = append(setup.Jobs, singleworker.Job{Name: name, Schedule: "*/5 * * * * ?", Everywhere: true, Instances: []string{"i0"}})
+				}
+				setup.Configure = func(cfg *singleworker.Config) { cfg.MaxSlots = most }
+				for k := range 2 {
+					c.Start(fmt.Sprintf("i%d", k), setup)
+				}
+				time.Sleep(settled)
+				if shares := c.Shares(); shares["i0"] != 5 || shares["i1"] != 2 {
+					t.Errorf("shares %v", shares)
+				}
+				pass(t, c)
+			})
+		})
+	}
+}
+
+// What came before an instance was there for the first time is nothing that it has missed, whatever the schedule was then.
+func TestEverywhereBegins(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()
-		setup := sharing(t, c, 4, "*/5 * * * * ?", working(time.Second))
-		setup.Handlers["each"] = working(time.Second)
-		setup.Jobs = []singleworker.Job{{Name: "each", Schedule: "*/5 * * * * ?", Everywhere: true, Instances: []string{"i0"}}}
-		setup.Configure = func(cfg *singleworker.Config) { cfg.MaxSlots = 2 }
-		for k := range 2 {
-			c.Start(fmt.Sprintf("i%d", k), setup)
+		first := everywhere(t, c, 1, working(0))[0]
+		if err := c.Operate(t.Context(), func(client *admin.Client) error {
+			_, err := client.Edit(t.Context(), "each", func(j *job.Job) error {
+				j.Schedule = "*/10 * * * * ?"
+				return nil
+			}, admin.EditOptions{})
+			return err
+		}); err != nil {
+			t.Fatal(err)
 		}
-		time.Sleep(settled)
-		if shares := c.Shares(); shares["i0"] != 3 || shares["i1"] != 2 {
-			t.Errorf("shares %v", shares)
+		time.Sleep(time.Minute)
+		setup := first.Setup()
+		setup.Jobs = nil // it would set the schedule back
+		c.Start("i1", setup)
+		time.Sleep(settled + time.Minute)
+		if err := c.Operate(t.Context(), func(client *admin.Client) error {
+			history, err := client.History(t.Context(), "each/i1")
+			for _, e := range history.Entries {
+				if e.State != admin.RunOK {
+					t.Errorf("entry %+v", e)
+				}
+			}
+			if len(history.Entries) < 5 {
+				t.Errorf("%d entries", len(history.Entries))
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
 		}
 		pass(t, c)
 	})
@@ -296,6 +340,14 @@ func TestEverywhereMissed(t *testing.T) {
 		time.Sleep(settled)
 		c.Instances()[2].Kill()
 		time.Sleep(10 * time.Minute)
+		late := time.Now().Add(job.DefaultAlarmAfter / 2) // to account for its absence
+		c.Server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+			ofI2 := func(op zkdev.Request) bool { return strings.HasSuffix(op.Path, "/everywhere/i2/tick") }
+			if time.Now().Before(late) && slices.ContainsFunc(r.Ops, ofI2) {
+				return zkdev.Refuse(zkdev.BadVersion)
+			}
+			return zkdev.Pass()
+		})
 		c.Start("i2", setup)
 		c.Start("i3", setup)
 		if err := c.Instances()[0].Drain(t.Context()); err != nil {
