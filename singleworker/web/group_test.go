@@ -15,7 +15,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/web"
 )
 
-// requests are what the handlers of a group cost ZooKeeper in ten seconds with some viewers, of whom each looks at three
+// requests are what the handlers of a group cost ZooKeeper in six seconds with some viewers, of whom each looks at three
 // pages a second.
 func requests(t *testing.T, viewers int) (n int) {
 	t.Helper()
@@ -42,12 +42,12 @@ func requests(t *testing.T, viewers int) (n int) {
 			}
 			return n
 		}
-		time.Sleep(10 * time.Second)
+		time.Sleep(6 * time.Second)
 		before := total()
-		time.Sleep(10 * time.Second)
+		time.Sleep(6 * time.Second)
 		rest := total() - before
 		before = total()
-		for range 10 {
+		for range 6 {
 			for range viewers {
 				for path, want := range map[string]string{"/": "Nothing needs attention", "/job?name=report": "app-1", "/api/v1/jobs": `"name":"sweep"`} {
 					go func() {

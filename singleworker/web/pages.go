@@ -156,11 +156,9 @@ type asset struct {
 }
 
 func (a asset) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	kind := "text/css; charset=utf-8"
-	if path.Ext(a.name) == ".js" {
-		kind = "text/javascript; charset=utf-8"
-	}
-	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Type", map[string]string{
+		".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
+	}[path.Ext(a.name)])
 	if r.FormValue("v") == a.version {
 		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	}

@@ -27,6 +27,8 @@ type Options struct {
 	Hosts []string
 	// Period is for how long what was read is shown to all viewers. Default 2 s, at least 100 ms.
 	Period time.Duration
+	// History has the runs to be drawn over time. Default: what ZooKeeper holds, the last 20 entries of each job.
+	History History
 	// Logger gets failed requests. Default: none.
 	Logger *slog.Logger
 }
@@ -67,6 +69,9 @@ func Handler(client Client, opts Options) (http.Handler, error) {
 	if opts.Title == "" {
 		opts.Title = "singleworker"
 	}
+	if opts.History == nil {
+		opts.History = recent{client}
+	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -85,6 +90,7 @@ func (h *handler) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	for path, page := range map[string]func(*http.Request) (view, error){
 		"/{$}": h.attentionPage, "/jobs": h.jobsPage, "/job": h.jobPage, "/instances": h.instancesPage, "/instance": h.instancePage,
+		"/timeline": h.timelinePage, "/owners": h.ownersPage, "/calendar": h.calendarPage,
 	} {
 		mux.Handle("GET "+path, h.inTurn(h.page(page)))
 	}

@@ -226,7 +226,7 @@ func TestReadingsAreShared(t *testing.T) {
 		f := newFake()
 		s := serve(t, f, Options{Period: 2 * time.Second})
 		for range 10 {
-			for range 20 {
+			for range 6 {
 				go s.get("/")
 				go s.get("/api/v1/jobs")
 				go s.get("/job?name=nightly")

@@ -178,7 +178,7 @@ var forbidden = []arrow{
 	},
 	{
 		from: "singleworker/web", to: []string{"singleworker/internal/...", "cmd/...", outside},
-		but:    []string{"singleworker/admin/...", "singleworker/job"},
+		but:    []string{"singleworker/admin/...", "singleworker/job", "singleworker/cronexpr"},
 		reason: "the pages show what package admin tells, as any application's own page could",
 	},
 	{

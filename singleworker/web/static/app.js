@@ -9,6 +9,19 @@
 		}
 	});
 
+	// A click on a time of a job explains the tick.
+	document.addEventListener("click", (event) => {
+		const drawn = event.target.closest("svg.by-job");
+		if (!drawn) return;
+		const { from, to } = drawn.closest("table").dataset;
+		const part = (event.clientX - drawn.getBoundingClientRect().left) / drawn.getBoundingClientRect().width;
+		const at = new Date(Number(from) + part * (to - from));
+		const link = new URL(drawn.closest("tr").querySelector("th a").href);
+		link.searchParams.set("at", at.toISOString());
+		link.hash = "why";
+		location.href = link.href;
+	});
+
 	// morph makes a node equal to another one and keeps what is equal already: focus, selection and scrolling stay.
 	const morph = (from, to) => {
 		if (from.nodeType !== to.nodeType || from.nodeName !== to.nodeName) {

@@ -1,0 +1,132 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// Each state has its own shape, where it belongs; so have moves, plans, and time without a record.
+func TestTimelineOfAJob(t *testing.T) {
+	t.Parallel()
+	w := window{Begin: noon.Add(-90 * time.Minute), End: noon.Add(10 * time.Minute), now: noon}
+	at := func(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
+	run := func(minutes int, state, on string) admin.Entry {
+		e := admin.Entry{Count: 1, Run: admin.Run{Tick: at(minutes), State: state, InstanceID: on, RunID: strconv.Itoa(minutes), Started: at(minutes), Ended: at(minutes + 1)}}
+		if state == admin.RunRunning {
+			e.Ended = time.Time{}
+		}
+		return e
+	}
+	row := func(from, to int, state string) admin.Entry {
+		return admin.Entry{Run: admin.Run{Tick: at(from), State: state, InstanceID: "a"}, To: at(to), Count: 2}
+	}
+	entries := []admin.Entry{ // newest first
+		run(-1, admin.RunRunning, "b"), run(-10, admin.RunTimedOut, "b"), row(-30, -20, admin.RunMissed), row(-50, -40, admin.RunSkipped),
+		run(-60, admin.RunFailed, "a"), run(-65, admin.RunUnknown, "a"), run(-70, admin.RunOK, "a"), run(-200, admin.RunOK, "a"),
+	}
+	every := admin.JobStatus{Name: "report", State: admin.StateOwned, Job: job.Job{Name: "report", Schedule: "0 */5 * * * ?"}.WithDefaults()}
+	drawn := jobTimes(w, every, entries)
+	var got []string
+	for _, p := range drawn.Paths {
+		got = append(got, p.Class+" "+p.D)
+	}
+	want := []string{
+		"cross M270 1l8 16m0-16l-8 16M720 1l8 16m0-16l-8 16", "failed M270 5h9v8h-9zM720 5h9v8h-9z", "missed M536 9l4-5 4 5-4 5zM540 9h90",
+		"moved M716 0h8l-4 5z", "ok M180 5h9v8h-9z", "planned M855 6v6", "running M801 5h9l4 4-4 4h-9z", "skipped M360 9h90", "unsure M225 5h9v8h-9z",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if want := "report: 1 failed, 2 missed, 1 ok, 1 running, 2 skipped, 1 timed_out, 1 unknown"; drawn.Text != want {
+		t.Errorf("%q, want %q", drawn.Text, want)
+	}
+	recent := jobTimes(w, every, entries[:2])
+	if i := slices.IndexFunc(recent.Paths, func(p timePath) bool { return p.Class == "unknown" }); i < 0 || recent.Paths[i].D != "M0 9h720" {
+		t.Errorf("what came before the oldest entry: %+v", recent.Paths)
+	}
+	if n := len(jobTimes(w, admin.JobStatus{Name: "broken"}, nil).Paths); n != 0 {
+		t.Errorf("%d paths of a job that cannot be read", n)
+	}
+}
+
+// A thousand runs in a pixel are drawn once.
+func TestTimelineIsSmall(t *testing.T) {
+	t.Parallel()
+	w := window{Begin: noon.Add(-28 * 24 * time.Hour), End: noon, now: noon}
+	var entries []admin.Entry
+	for i := range 30_000 {
+		at := noon.Add(-time.Duration(i) * time.Minute)
+		entries = append(entries, admin.Entry{Count: 1, Run: admin.Run{State: admin.RunFailed, RunID: "x", Tick: at, Started: at, Ended: at}})
+	}
+	drawn, size := jobTimes(w, admin.JobStatus{Name: "busy"}, entries), 0
+	for _, p := range drawn.Paths {
+		size += len(p.D)
+	}
+	if size > 40<<10 || !strings.Contains(drawn.Text, "29999 failed") {
+		t.Errorf("%d bytes, %s", size, drawn.Text)
+	}
+}
+
+// The calendar counts what the schedules say.
+func TestCalendarCounts(t *testing.T) {
+	t.Parallel()
+	from := time.Date(2000, 3, 20, 0, 0, 0, 0, time.UTC) // a week in which clocks change
+	for _, of := range []job.Job{
+		{Schedule: "0 0 2 ? * SUN", TimeZone: "Europe/Berlin"}, {Schedule: "@hourly"}, {Schedule: "0 */2 9-17 * * ?", TimeZone: "America/New_York"},
+		{Schedule: "0 * * * * ?"}, {Schedule: "*/10 * * * * ?"}, {Schedule: "@every 90s"}, {Schedule: "@at 2000-03-22T07:00:00Z"}, {Schedule: "@manually"}, {Schedule: "@always"},
+		{Schedule: "0 0 3 1 1 ?"}, {Schedule: "*/7 15-20 4 * * ?", TimeZone: "Asia/Kathmandu"}, {Schedule: "@every 7s"},
+	} {
+		of = of.WithDefaults()
+		schedule, err := of.ParseSchedule()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want [hours]float64
+		for at := schedule.Next(from.Add(-time.Millisecond)); !at.IsZero() && at.Before(from.Add(hours*time.Hour)); at = schedule.Next(at) {
+			want[int(at.Sub(from)/time.Hour)] += 3
+		}
+		one := admin.JobStatus{Job: of, State: admin.StateOwned}
+		got := coming(context.Background(), []admin.JobStatus{one, one, {State: admin.StateInvalid}, one}, from)
+		for i := range want {
+			if off := math.Abs(got.ticks[i] - want[i]); off > want[i]/10 {
+				t.Errorf("%s: hour %d: %v, want %v", of.Schedule, i, got.ticks[i], want[i])
+			}
+		}
+	}
+}
+
+// Thousands of different schedules are not counted for ever.
+func TestCalendarIsBounded(t *testing.T) {
+	t.Parallel()
+	var jobs []admin.JobStatus
+	for i := range 2000 {
+		jobs = append(jobs, admin.JobStatus{Job: job.Job{Schedule: fmt.Sprintf("@every %ds", 60+i)}.WithDefaults()})
+	}
+	if w := coming(t.Context(), jobs, noon); w.left == 0 || w.left == len(jobs) {
+		t.Errorf("%d of %d jobs were not counted", w.left, len(jobs))
+	}
+}
+
+func TestMapOfOwners(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		awaitNoon()
+		s := serve(t, newFake(), Options{})
+		s.wants("/owners", `<span class="o-owns">owns</span>`, `<span class="o-owns">owns 2</span>`, `<span class="o-ran">before</span>`, "app-1 → app-2 2h59m ago")
+		s.wants("/timeline", "nightly: nothing in this time", `class="t-unknown"`)
+		s.wants("/timeline?span=28d", "nightly: 1 failed, 1 ok, 3 skipped", `class="t-moved"`, `aria-current="true">28d`)
+		s.wants("/timeline?span=28d&by=instance", "app-1: 1 ok", "app-2: 1 failed")
+		s.wants("/timeline?span=6h&end=2000-01-01T06:00:00Z", "end=2000-01-01T03%3A00%3A00Z", "end=2000-01-01T09%3A00%3A00Z")
+		s.wants("/calendar", "Sat 1 Jan", "Busiest hours", "Saturday 09:00 UTC: 42 ticks")
+	})
+}
