@@ -83,8 +83,10 @@ func TestStatsAreACopy(t *testing.T) {
 			counts.Runs[key] = 1000
 		}
 	}
-	if n := c.snapshot().Total.Runs[StateOK]; n != 2 {
-		t.Errorf("%d runs, want 2", n)
+	for _, counts := range []Counts{c.snapshot().Total, c.snapshot().Jobs["j"].Counts} {
+		if counts.Runs[StateOK] != 2 || counts.Acquired["free"] != 2 {
+			t.Errorf("%+v, want everything twice", counts)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"reflect"
 	"testing"
 	"time"
 
@@ -49,6 +50,9 @@ func TestStats(t *testing.T) {
 			t.Errorf("last: %+v", j)
 		}
 		until(5*time.Minute + 30*time.Second) // the tick at 4 was skipped
+		if j = a.Manager().Stats().Jobs["job0"]; j.Failing != 0 {
+			t.Errorf("after a success: %+v", j)
+		}
 		b := c.Start("b", setup)
 		time.Sleep(settled)
 		if err := a.Stop(); err != nil {
@@ -69,6 +73,9 @@ func TestStats(t *testing.T) {
 		same(t, "a sessions", s.Sessions, map[singleworker.SessionState]uint64{singleworker.SessionConnected: 1})
 		if j.Claims != 4 || j.Repeats != 0 || j.Duration.Count() != 4 || j.Duration.Sum != 92*time.Second || j.Lateness.Count() != 4 || j.Owned != 0 {
 			t.Errorf("a: %+v", j)
+		}
+		if !reflect.DeepEqual(s.Total, j.Counts) {
+			t.Errorf("of all jobs: %+v\nof the only one: %+v", s.Total, j.Counts)
 		}
 		if s.Requests["multi"] < 8 || s.BytesSent < 1000 || s.BytesReceived < 1000 {
 			t.Errorf("a: %v, %d bytes sent, %d received", s.Requests, s.BytesSent, s.BytesReceived)
