@@ -15,6 +15,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // Options changes how a Collector reads. The zero value of each field means its default.
@@ -112,9 +113,14 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	group := c.cfg.ServerType
 	groupTable.Collect(ch, &c.latest, group)
 	for _, i := range c.latest.instances {
-		instanceTable.Collect(ch, i, group, i.ID)
+		if job.CheckNodeName(i.ID) == nil { // otherwise somebody made the node, and its name may be no text
+			instanceTable.Collect(ch, i, group, i.ID)
+		}
 	}
 	for _, j := range c.latest.jobs[:len(c.latest.jobs)-c.latest.omitted] {
+		if j.Reason.Code == reason.BadName {
+			continue // as of an instance
+		}
 		jobTable.Collect(ch, &status{j, slotsOf(j), c.succeeded[j.Name], c.latest.at}, group, j.Name)
 	}
 }

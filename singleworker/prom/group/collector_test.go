@@ -280,6 +280,24 @@ func TestJobOnEveryInstance(t *testing.T) {
 	})
 }
 
+// What somebody has written into the tree is counted, and ends no scrape.
+func TestHostileNames(t *testing.T) {
+	t.Parallel()
+	bad := func(name string) admin.JobStatus {
+		return admin.JobStatus{Name: name, State: admin.StateInvalid, Reason: reason.Reason{Code: reason.BadName}}
+	}
+	const odd = "a\"b\\c{}=,\u202e"
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(group.Of([]admin.JobStatus{
+		bad("\xff"), bad("\xfe"), bad("new\nline"), bad(strings.Repeat("x", 1<<20)), {Name: odd, State: admin.StateOwned},
+	}, []admin.Instance{{ID: "\xff", State: admin.InstanceNone}, {ID: strings.Repeat("x", 1<<20), State: admin.InstanceNone}, {ID: "app-1", State: admin.InstanceActive}}))
+	w := &world{t: t, registry: registry}
+	w.want(map[string]string{
+		"jobs invalid": "4", "jobs owned": "1", "job_slots " + odd: "1", "instances none": "2", "instances active": "1", "instance_slots_owned app-1": "0",
+		"job_slots \xff": "", "job_slots new\nline": "",
+	})
+}
+
 // METRICS.md is made of the tables.
 func TestPage(t *testing.T) {
 	t.Parallel()

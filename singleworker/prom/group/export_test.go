@@ -26,3 +26,10 @@ func Page() string {
 	b.WriteString("Of each job:\n\n" + jobTable.Page())
 	return b.String()
 }
+
+// Of returns a collector that has just read these jobs and instances.
+func Of(jobs []admin.JobStatus, instances []admin.Instance) *Collector {
+	c := &Collector{cfg: admin.Config{ServerType: "billing"}, opts: Options{Interval: time.Hour}, tried: time.Now()}
+	c.latest = reading{up: true, jobs: jobs, instances: instances}
+	return c
+}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -53,11 +54,14 @@ func serve(ctx context.Context, set settings, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	if addr, ok := listener.Addr().(*net.TCPAddr); ok && !addr.IP.IsLoopback() {
-		log.Warn("anyone who reaches this address can read the names and states of jobs and instances", "listen", addr.String())
+	handler := pages(registry, collector, log)
+	if addr, ok := listener.Addr().(*net.TCPAddr); ok && addr.IP.IsLoopback() {
+		handler = localOnly(handler)
+	} else {
+		log.Warn("anyone who reaches this address can read the names and states of jobs and instances", "listen", listener.Addr().String())
 	}
 	server := &http.Server{
-		Handler: pages(registry, collector, log), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: set.options.Timeout + 30*time.Second, MaxHeaderBytes: 16 << 10,
 	}
 	stopped := make(chan struct{})
@@ -90,4 +94,19 @@ func pages(registry *prometheus.Registry, collector *group.Collector, log *slog.
 		_, _ = io.WriteString(w, "ok\n") // the client may be gone
 	})
 	return mux
+}
+
+// localOnly refuses requests for any host but this machine: a page of the web can have a name point at it, and read what it gets.
+func localOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = r.Host
+		}
+		if host != "localhost" && net.ParseIP(strings.Trim(host, "[]")) == nil {
+			http.Error(w, "swexporter listens on the loopback interface: want localhost or an address as the host", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }

@@ -74,6 +74,21 @@ func TestServes(t *testing.T) {
 	if status, _ := get(t, strings.Replace(url[1], "/metrics", "/debug", 1)); status != http.StatusNotFound {
 		t.Errorf("/debug: %d", status)
 	}
+	for host, want := range map[string]int{"localhost": http.StatusOK, "[::1]:80": http.StatusOK, "127.0.0.1": http.StatusOK, "evil.example": http.StatusMisdirectedRequest} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url[1], http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Host = host
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("for host %s: %d, want %d", host, response.StatusCode, want)
+		}
+	}
 	stop()
 	if got := <-code; got != codeOK {
 		t.Errorf("exit code %d", got)
