@@ -34,7 +34,7 @@ demo: ## three instances, nine jobs, a kill -9, and a check that no tick was los
 	sample/cluster.sh
 
 .PHONY: test
-test: setup format vet race-beside-chaos golangci fencing shards deploy monitoring integration ## everything: lint, unit tests with the race detector, integration, faults
+test: setup format vet race-beside-chaos golangci fencing shards deploy monitoring runlog integration ## everything: lint, unit tests with the race detector, integration, faults
 
 # Chaos waits most of the time, and is judged by what happens, not by how soon; the others are mostly in virtual time. So they
 # share the machine. What chaos prints comes last.
@@ -104,6 +104,12 @@ deploy: ## the Dockerfile, manifests and unit of sample/deploy, and the commands
 monitoring: ## the modules for metrics and traces, the alert rules with promtool, and the dashboard
 	sample/monitoring/promtool.sh
 	for module in prom otel; do (cd singleworker/$$module && go vet ./... && $(GOLANGCI) run && go test -race ./...); done
+
+# A module beside the library, so that it links no drivers.
+.PHONY: runlog
+runlog: ## swctl-sql: the log of all runs in SQLite, PostgreSQL and MariaDB, under kill -9 of its reader
+	integration/databases.sh install
+	cd cmd/swctl/swctl-sql && go vet ./... && $(GOLANGCI) run && go test -count=1 ./...
 
 # -count=1: a cached success says nothing about a server that is not an input of the
 # test. -p 1: one package at a time, because they measure real time.
@@ -192,6 +198,10 @@ compare: setup ## the same jobs on gocron with redis, River, and Quartz; SYSTEMS
 .PHONY: build
 build: ## swctl, into bin/
 	go build -o bin/ ./cmd/swctl
+
+.PHONY: build-sql
+build-sql: ## swctl-sql, which is swctl with drivers for databases, into bin/
+	cd cmd/swctl/swctl-sql && CGO_ENABLED=0 go build -o ../../../bin/ .
 
 .PHONY: clean
 clean: ## remove what build made

@@ -237,6 +237,14 @@ var forbidden = []arrow{
 		reason: "as of singleworker/prom",
 	},
 	{
+		from: "singleworker/runlog", to: []string{"database/sql/...", "net/...", "os/...", "singleworker"},
+		reason: "what is new in a history follows from it and from the position of the log; where that is kept is the stores' business",
+	},
+	{
+		from: "...", to: []string{"singleworker/runlog/storetest"},
+		reason: "what helps tests must not end up in a production binary",
+	},
+	{
 		from: "jobs/...", to: []string{"singleworker/internal/..."}, tests: true,
 		reason: "the ready-made handlers show how to write one",
 	},

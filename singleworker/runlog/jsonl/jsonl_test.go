@@ -38,7 +38,7 @@ func TestNothingIsLostOrTwice(t *testing.T) {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
 			t.Parallel()
 			dir, open := opener(t)
-			storetest.Chaos(t, uint64(seed), open, func(r *rand.Rand) {
+			storetest.Chaos(t, uint64(seed), "billing", open, func(r *rand.Rand) {
 				paths, err := files(filepath.Join(dir, "billing"))
 				if err != nil || len(paths) == 0 {
 					t.Fatal(paths, err)
@@ -75,6 +75,6 @@ func TestHoles(t *testing.T) {
 	t.Parallel()
 	for seed := range 2 {
 		_, open := opener(t)
-		storetest.Holes(t, uint64(seed), open)
+		storetest.Holes(t, uint64(seed), "billing", open)
 	}
 }

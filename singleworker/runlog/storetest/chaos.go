@@ -13,14 +13,14 @@ import (
 	"github.com/swjobs/singleworker/singleworker/runlog"
 )
 
-// Chaos reads a group that is made up by a seed, with readers that are killed before, after, or in the middle of what they
+// Chaos reads a group that is made up by a seed, and whose log has the name group, with readers that are killed before, after, or in the middle of what they
 // append, and compares the log with the truth. open opens the store of the next reader; crash, which may be nil, damages it as the
 // system may when a reader dies.
-func Chaos(t *testing.T, seed uint64, open func() runlog.Store, crash func(r *rand.Rand)) {
+func Chaos(t *testing.T, seed uint64, group string, open func() runlog.Store, crash func(r *rand.Rand)) {
 	t.Helper()
 	g := newGroup(seed, 600, false)
-	readers := read(t, g, open, crash)
-	told := logOf(t, open)
+	readers := read(t, g, group, open, crash)
+	told := logOf(t, group, open)
 	t.Logf("%d readers, %d entries", readers, len(told))
 	got := make(map[string]string)
 	for _, e := range told {
@@ -44,11 +44,11 @@ func Chaos(t *testing.T, seed uint64, open func() runlog.Store, crash func(r *ra
 }
 
 // Holes is Chaos in a group in which more happens between two readings than its histories hold.
-func Holes(t *testing.T, seed uint64, open func() runlog.Store) {
+func Holes(t *testing.T, seed uint64, group string, open func() runlog.Store) {
 	t.Helper()
 	g := newGroup(seed, 1500, true)
-	read(t, g, open, nil)
-	told := logOf(t, open)
+	read(t, g, group, open, nil)
+	told := logOf(t, group, open)
 	holes, lost := 0, 0
 	got := make(map[string]string)
 	var between [][2]string // holes, by slot and time
@@ -76,7 +76,7 @@ func Holes(t *testing.T, seed uint64, open func() runlog.Store) {
 }
 
 // read has readers follow the group, one after the other, until its end.
-func read(t *testing.T, g *group, open func() runlog.Store, crash func(r *rand.Rand)) (readers int) {
+func read(t *testing.T, g *group, name string, open func() runlog.Store, crash func(r *rand.Rand)) (readers int) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(g.r.Uint64(), 2))
 	for dead := true; dead; readers++ {
@@ -88,7 +88,7 @@ func read(t *testing.T, g *group, open func() runlog.Store, crash func(r *rand.R
 			dead = true
 			stop()
 		}
-		if err := runlog.Run(ctx, g, &mortal{Store: store, r: r, kill: kill}, runlog.Options{Group: "billing"}); err != nil {
+		if err := runlog.Run(ctx, g, &mortal{Store: store, r: r, kill: kill}, runlog.Options{Group: name}); err != nil {
 			t.Fatal(err)
 		}
 		stop()
@@ -103,12 +103,12 @@ func read(t *testing.T, g *group, open func() runlog.Store, crash func(r *rand.R
 }
 
 // logOf is the log of the group, newest first.
-func logOf(t *testing.T, open func() runlog.Store) []runlog.Entry {
+func logOf(t *testing.T, group string, open func() runlog.Store) []runlog.Entry {
 	t.Helper()
 	store := open()
 	defer store.Close()
 	var all []runlog.Entry
-	for e, err := range store.Entries(t.Context(), runlog.Query{Group: "billing"}) {
+	for e, err := range store.Entries(t.Context(), runlog.Query{Group: group}) {
 		if err != nil {
 			t.Fatal(err)
 		}

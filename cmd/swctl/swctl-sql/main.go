@@ -1,0 +1,11 @@
+// Command swctl-sql is swctl with run logs in databases: PostgreSQL, MySQL, MariaDB and SQLite. It is a module beside the library, so that
+// nobody else links their drivers.
+package main
+
+import (
+	_ "time/tzdata" // a slim container has no zone files, and jobs name zones
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/commands"
+)
+
+func main() { commands.Main(stores) }

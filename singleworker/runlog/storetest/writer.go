@@ -1,0 +1,64 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// Writer writes the results of runs to a ZooKeeper, as the instances of a group would.
+type Writer struct {
+	conn      *zkconn.Conn
+	tree      zkrec.Tree
+	names     []string
+	histories []zkrec.History
+	runs      int
+}
+
+// NewWriter submits so many jobs, of which nothing else is run.
+func NewWriter(tb testing.TB, servers, serverType string, jobs int) *Writer {
+	tb.Helper()
+	client, err := admin.Dial(tb.Context(), admin.Config{Servers: servers, ServerType: serverType})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer client.Close()
+	w := &Writer{tree: zkrec.NewTree(serverType), histories: make([]zkrec.History, jobs)}
+	for i := range jobs {
+		w.names = append(w.names, fmt.Sprintf("job-%d", i))
+		if _, err := client.Submit(tb.Context(), job.Job{Name: w.names[i], Schedule: "* * * * * ?"}, admin.SubmitOptions{}); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	w.conn, err = zkconn.Open(zkconn.Config{Servers: servers, SessionTimeout: time.Minute, Logger: slog.New(slog.DiscardHandler)}, func(zkconn.Event) {})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(w.conn.Close)
+	return w
+}
+
+// Write writes the result of one run of each of the jobs from i to k-1, in one transaction.
+func (w *Writer) Write(ctx context.Context, i, k int) error {
+	var ops []zkconn.Op
+	for ; i < k; i++ {
+		now := time.Now().UnixMilli()
+		w.runs++
+		w.histories[i] = w.histories[i].Add(0, zkrec.Entry{Run: zkrec.Run{
+			Tick: now, Started: now, Ended: now, RunID: fmt.Sprintf("run-%d", w.runs), State: zkrec.RunOK, SID: "app-1", Attempt: 1,
+		}})
+		ops = append(ops, zkconn.SetOp(w.tree.History(w.names[i]), w.histories[i].Encode(), zkconn.AnyVersion))
+	}
+	_, err := w.conn.Multi(ctx, ops...)
+	return err
+}
+
+// Runs is how many results were written. Their runs have the IDs run-1, run-2, and so on.
+func (w *Writer) Runs() int { return w.runs }
