@@ -80,7 +80,11 @@ func (w web) post(ctx context.Context, header http.Header, body []byte) (reply [
 	defer func() { _ = resp.Body.Close() }()
 	reply, err = io.ReadAll(io.LimitReader(resp.Body, maxReply))
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return nil, fmt.Errorf("%s: HTTP status %d: %s", req.URL.Host, resp.StatusCode, excerpt(reply))
+		said := excerpt(reply)
+		if said != "" {
+			said = ": " + said
+		}
+		return nil, fmt.Errorf("%s: HTTP status %d%s", req.URL.Host, resp.StatusCode, said)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: read the reply: %w", req.URL.Host, err)

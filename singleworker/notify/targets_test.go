@@ -85,7 +85,7 @@ type post struct {
 // listen starts the server, which offers STARTTLS if there is a configuration. ended is closed when the client is gone.
 func (p *post) listen(t *testing.T, config *tls.Config) (address string, ended chan struct{}) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestMailRefused(t *testing.T) {
 			t.Errorf("%s refused: %v, want %q", c.refuse, err, c.want)
 		}
 	}
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

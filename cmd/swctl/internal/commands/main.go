@@ -45,7 +45,7 @@ func Main(stores map[string]StoreOpener) {
 func (a *app) commands() []*cmdline.Command {
 	return []*cmdline.Command{
 		a.submitCommand(), a.importCommand(), a.setCommand(), a.cancelCommand(), a.clearCommand(), a.listCommand(), a.showCommand(), a.nextCommand(),
-		a.historyCommand(), a.whyCommand(), a.watchCommand(), a.runlogCommand(), a.uiCommand(), a.triggerCommand(), a.stopRunCommand(),
+		a.historyCommand(), a.whyCommand(), a.watchCommand(), a.runlogCommand(), a.notifyCommand(), a.testNotifyCommand(), a.uiCommand(), a.triggerCommand(), a.stopRunCommand(),
 		a.requestsCommand(), a.cancelRequestsCommand(), a.pauseCommand(), a.resumeCommand(), a.repairCommand(),
 		a.auditCommand(), a.instancesCommand(), a.showInstanceCommand(), a.drainCommand(), a.disableCommand(), a.enableCommand(),
 		a.guardCommand(), a.devCommand(), a.versionCommand(),

@@ -3,6 +3,8 @@ package group
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"strings"
@@ -33,19 +35,39 @@ func Config(set cmdline.Settings) (admin.Config, error) {
 // readAuth reads user:password from a file that only its owner can read. No
 // error repeats what the file holds.
 func readAuth(path string) (string, error) {
-	if err := checkSecret(cmdline.FlagAuthFile, path); err != nil {
+	text, err := ReadSecret(cmdline.FlagAuthFile, path)
+	if err != nil {
 		return "", err
 	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return "", cmdline.Usage("--%s: %w", cmdline.FlagAuthFile, err)
-	}
-	text := strings.TrimRight(string(data), "\r\n")
 	user, password, ok := strings.Cut(text, ":")
 	if !ok || user == "" || password == "" || strings.ContainsAny(text, "\r\n") {
 		return "", cmdline.Usage("--%s %s: want one line user:password", cmdline.FlagAuthFile, path)
 	}
 	return text, nil
+}
+
+// maxSecret is how long a file with a secret may be.
+const maxSecret = 1 << 20
+
+// ReadSecret reads a file that only its owner, or its group, can read, without the end of its last line. flag is that which
+// names the file, directly or not. No error repeats what the file holds.
+func ReadSecret(flag, path string) (string, error) {
+	if err := checkSecret(flag, path); err != nil {
+		return "", err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return "", cmdline.Usage("--%s: %w", flag, err)
+	}
+	defer func() { _ = file.Close() }()
+	data, err := io.ReadAll(io.LimitReader(file, maxSecret+1))
+	if err == nil && len(data) > maxSecret {
+		err = fmt.Errorf("%s is longer than %d bytes", path, maxSecret)
+	}
+	if err != nil {
+		return "", cmdline.Usage("--%s: %w", flag, err)
+	}
+	return strings.TrimRight(string(data), "\r\n"), nil
 }
 
 // checkSecret refuses a file with a secret that others may read.
