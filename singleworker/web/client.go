@@ -10,6 +10,12 @@ import (
 
 // Client is what the pages need of an *admin.Client.
 type Client interface {
+	Reader
+	Changer
+}
+
+// Reader is what the pages read with.
+type Reader interface {
 	List(ctx context.Context) ([]admin.JobStatus, error)
 	Get(ctx context.Context, name string) (admin.JobStatus, error)
 	History(ctx context.Context, name string) (admin.History, error)
@@ -20,4 +26,14 @@ type Client interface {
 	Instance(ctx context.Context, sid string) (admin.InstanceDetails, error)
 	Orders(ctx context.Context) ([]admin.Order, error)
 	Watch(ctx context.Context, opts admin.WatchOptions) iter.Seq2[admin.Event, error]
+}
+
+// Changer is what actions need. Without Options.AllowActions it is not called.
+type Changer interface {
+	Trigger(ctx context.Context, name string, opts admin.TriggerOptions) (admin.TriggerResult, error)
+	Pause(ctx context.Context, name string, opts admin.PauseOptions) (admin.PauseResult, error)
+	Resume(ctx context.Context, name string, opts admin.ResumeOptions) (admin.PauseResult, error)
+	Cancel(ctx context.Context, name string) (admin.JobStatus, error)
+	Drain(ctx context.Context, sid string, opts admin.OrderOptions) (admin.OrderResult, error)
+	EnableAt(ctx context.Context, t admin.Target) (admin.OrderResult, error)
 }

@@ -22,6 +22,18 @@
 //
 // The name of a shard, or of a job at an instance, is one segment of the path: report%2Fapp-1.
 //
+// With Options.AllowActions there are POST requests, with a form of by, reason, and the token, which may also be in a header
+// "Authorization: Bearer TOKEN":
+//
+//	api/v1/jobs/NAME/trigger      TriggerResult
+//	api/v1/jobs/NAME/pause        PauseResultList; for=24h in the form says for how long
+//	api/v1/jobs/NAME/resume       PauseResultList; missed=once in the form runs the latest tick that was missed
+//	api/v1/jobs/NAME/cancel       JobList; confirm=NAME in the form is the name once more
+//	api/v1/instances/ID/drain     InstanceOrderResult
+//	api/v1/instances/ID/enable    InstanceOrderResult
+//
+// Browsers send them from these pages only. by is recorded with the address that it came from.
+//
 // The stream is of server-sent events, whose ids are the cursors of admin.Watch: a client that comes back with the header
 // Last-Event-ID, or since=CURSOR in its query, is sent what has happened since, once or twice. The event "reset" says that
 // this is not known any more: read everything again. A client that does not keep up is cut.

@@ -27,6 +27,7 @@ type fake struct {
 	orders    []admin.Order
 	requests  []admin.Request
 	calls     map[string]int
+	changes   []string
 	fail      map[string]error // by call
 	hold      chan struct{}    // List waits until it is closed, or its context ends
 }
@@ -177,6 +178,39 @@ func (f *fake) Instance(ctx context.Context, sid string) (admin.InstanceDetails,
 
 func (f *fake) Orders(ctx context.Context) ([]admin.Order, error) {
 	return f.orders, f.begin(ctx, "Orders")
+}
+
+// change notes what is changed, and who does it.
+func (f *fake) change(ctx context.Context, call, of, by, reason string) error {
+	err := f.begin(ctx, call)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.changes = append(f.changes, strings.TrimSpace(call+" "+of+" "+by+" "+reason))
+	return err
+}
+
+func (f *fake) Trigger(ctx context.Context, name string, o admin.TriggerOptions) (admin.TriggerResult, error) {
+	return admin.TriggerResult{ID: "0198c700", Job: f.jobs[1]}, f.change(ctx, "Trigger", name, o.By, o.Reason)
+}
+
+func (f *fake) Pause(ctx context.Context, name string, o admin.PauseOptions) (admin.PauseResult, error) {
+	return admin.PauseResult{Outcome: admin.OutcomePaused}, f.change(ctx, "Pause", name, o.By, o.Reason+" "+o.For.String())
+}
+
+func (f *fake) Resume(ctx context.Context, name string, o admin.ResumeOptions) (admin.PauseResult, error) {
+	return admin.PauseResult{Outcome: admin.OutcomeResumed}, f.change(ctx, "Resume", name, "", string(o.Missed))
+}
+
+func (f *fake) Cancel(ctx context.Context, name string) (admin.JobStatus, error) {
+	return f.jobs[1], f.change(ctx, "Cancel", name, "", "")
+}
+
+func (f *fake) Drain(ctx context.Context, sid string, o admin.OrderOptions) (admin.OrderResult, error) {
+	return admin.OrderResult{Outcome: admin.OutcomeOrdered}, f.change(ctx, "Drain", sid, o.By, o.Reason)
+}
+
+func (f *fake) EnableAt(ctx context.Context, t admin.Target) (admin.OrderResult, error) {
+	return admin.OrderResult{Outcome: admin.OutcomeEnabled}, f.change(ctx, "Enable", t.InstanceID, "", "")
 }
 
 // Watch reports nothing.

@@ -45,7 +45,7 @@ func TestTextOfOthersIsText(t *testing.T) {
 		}}
 		f.orders = []admin.Order{{InstanceID: evil, By: evil, Reason: evil}}
 		f.requests = []admin.Request{{Slot: evil, Kind: evil, By: evil, Reason: evil}}
-		s := serve(t, f, Options{Title: evil})
+		s := serve(t, f, Options{Title: evil, AllowActions: true, Token: token})
 		q := url.QueryEscape(evil)
 		for _, path := range []string{"/", "/jobs", "/job?name=" + q, "/instances", "/instance?id=" + q, "/jobs?q=" + q + "&state=" + q + "&page=" + q} {
 			harmless(t, path, s.get(path))

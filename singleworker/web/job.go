@@ -126,6 +126,7 @@ type jobBody struct {
 	Why        []string
 	WhyOf      string
 	Chart      chart
+	Actions    string // what the paths of actions begin with
 }
 
 func (h *handler) jobPage(r *http.Request) (view, error) {
@@ -139,7 +140,7 @@ func (h *handler) jobPage(r *http.Request) (view, error) {
 		return view{}, err
 	}
 	now := time.Now()
-	b := jobBody{jobRow: rowOf(d.status, now), Job: d.status, Pairs: described(d.status.Job)}
+	b := jobBody{jobRow: rowOf(d.status, now), Job: d.status, Pairs: described(d.status.Job), Actions: actionPath("jobs", d.status.Name)}
 	past, err := h.history(ctx, name)
 	if err != nil && !errors.Is(err, admin.ErrUnreadable) {
 		return view{}, err

@@ -83,3 +83,10 @@ func (m *memo[T]) read(ctx context.Context, key string, f *flight[T], read func(
 	}()
 	f.value, f.err = read(ctx)
 }
+
+// forget has the next get read again, also what is being read now.
+func (m *memo[T]) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.flights)
+}

@@ -28,7 +28,9 @@ type view struct {
 	Body     any
 
 	Group  string
+	Up     string            // what leads from this page to the first one; "" if that is beside it
 	Assets map[string]string // by name, with a version
+	Act    bool              // actions are allowed
 	status int               // of the answer; 0: 200
 }
 
@@ -67,8 +69,11 @@ func (s stamp) Full() string  { return plain.Absolute(s.at, s.zone) }
 func (s stamp) Ago() string   { return plain.Relative(s.at, s.now) }
 func (s stamp) Clock() string { return s.at.In(s.zone).Format("15:04:05 MST") }
 
-func jobLink(name string) string      { return "job?name=" + url.QueryEscape(name) }
-func instanceLink(id string) string   { return "instance?id=" + url.QueryEscape(id) }
+func jobLink(name string) string    { return "job?name=" + url.QueryEscape(name) }
+func instanceLink(id string) string { return "instance?id=" + url.QueryEscape(id) }
+func actionPath(kind, name string) string {
+	return "api/v1/" + kind + "/" + url.PathEscape(name) + "/"
+}
 func tickLink(name, at string) string { return jobLink(name) + "&at=" + url.QueryEscape(at) + "#why" }
 
 // load parses the templates and reads the assets.
@@ -116,9 +121,9 @@ func (h *handler) failure(r *http.Request, err error) view {
 }
 
 func (h *handler) show(w http.ResponseWriter, r *http.Request, v view) {
-	v.Group, v.Assets = h.opts.Title, make(map[string]string)
+	v.Group, v.Act, v.Assets = h.opts.Title, h.opts.AllowActions, make(map[string]string)
 	for name, asset := range h.assets {
-		v.Assets[name] = name + "?v=" + asset.version
+		v.Assets[name] = v.Up + name + "?v=" + asset.version
 	}
 	var page bytes.Buffer
 	if err := h.pages[v.Template].ExecuteTemplate(&page, "layout", v); err != nil {

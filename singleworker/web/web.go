@@ -29,7 +29,12 @@ type Options struct {
 	Period time.Duration
 	// History has the runs to be drawn over time. Default: what ZooKeeper holds, the last 20 entries of each job.
 	History History
-	// Logger gets failed requests. Default: none.
+	// AllowActions has jobs triggered, paused, resumed and canceled, and instances drained and enabled, by POST requests with
+	// the Token, the name of who asks, and a reason. Default: nothing can be changed, and there are no such requests.
+	AllowActions bool
+	// Token is the secret of those who may act, at least MinToken bytes. It is compared in constant time.
+	Token string
+	// Logger gets failed requests, and each action, done or refused. Default: none.
 	Logger *slog.Logger
 }
 
@@ -66,6 +71,9 @@ func Handler(client Client, opts Options) (http.Handler, error) {
 	if opts.Period < minPeriod {
 		return nil, &admin.InvalidError{Field: "Period", Value: opts.Period.String(), Err: fmt.Errorf("is shorter than %s", minPeriod)}
 	}
+	if opts.AllowActions && len(opts.Token) < MinToken {
+		return nil, &admin.InvalidError{Field: "Token", Value: "...", Err: fmt.Errorf("has less than %d bytes", MinToken)}
+	}
 	if opts.Title == "" {
 		opts.Title = "singleworker"
 	}
@@ -99,6 +107,9 @@ func (h *handler) routes() *http.ServeMux {
 		"jobs/{name}/ticks": h.tickList, "instances": h.instanceList, "instances/{id}": h.instanceDocument,
 	} {
 		mux.Handle("GET /api/v1/"+path, h.inTurn(h.document(document)))
+	}
+	if h.opts.AllowActions {
+		h.actionRoutes(mux)
 	}
 	mux.HandleFunc("GET /api/v1/events", h.events)
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) { h.refuse(w, r, errNoDocument) })
@@ -174,6 +185,9 @@ var statuses = map[string]int{
 
 // statusOf is the HTTP status of an error, and its code.
 func (h *handler) statusOf(r *http.Request, err error) (status int, code string) {
+	if errors.Is(err, errToken) {
+		return http.StatusUnauthorized, api.CodeDenied
+	}
 	code = api.CodeOf(err)
 	status, known := statuses[code]
 	if !known {

@@ -2,8 +2,10 @@ package commands
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -22,6 +24,8 @@ const (
 	flagListen     = "listen"
 	flagAnyone     = "anyone-may-read"
 	flagServerName = "server-name"
+	flagActions    = "allow-actions"
+	flagTokenFile  = "token-file"
 
 	defaultUI = "127.0.0.1:7468"
 )
@@ -31,8 +35,13 @@ func (a *app) uiCommand() *cmdline.Command {
 		Name:  "ui",
 		Short: "show the group in a browser, until interrupted",
 		Long: `Serves pages, and the JSON of -o json under /api/v1/, on this machine only: what needs
-attention and the command that mends it, jobs, runs, instances. Nothing is changed. Whatever
-the number of viewers, ZooKeeper is read once for all of them, and only while someone looks.
+attention and the command that mends it, jobs, runs, instances. Whatever the number of
+viewers, ZooKeeper is read once for all of them, and only while someone looks.
+
+Nothing can be changed unless --allow-actions is given. Then pages can trigger, pause, resume
+and cancel jobs, and drain and enable instances: for those who have the token, which is in
+--token-file or else printed at the start, and who say their name and a reason. Both are
+recorded, and each action is a line on stderr.
 
 The pages ask nobody who they are, and have the schedules, arguments, errors and hosts of
 all jobs. So another address than one of this machine needs --anyone-may-read as well:
@@ -40,11 +49,14 @@ everyone who reaches it reads all that, without encryption. Better put a proxy i
 that asks for a password and speaks TLS, and name it with --server-name.`,
 		Examples: `swctl ui
 swctl ui --listen 127.0.0.1:0 -o json
+swctl ui --allow-actions --token-file /etc/swctl/token
 swctl ui --listen 10.0.0.5:7468 --anyone-may-read --server-name jobs.example.org`,
 		Flags: []cmdline.Flag{
 			{Name: flagListen, Usage: "`ADDRESS` host:port to serve at; port 0 for any that is free (default " + defaultUI + ")"},
 			{Name: flagAnyone, Usage: "serve at an address that other machines reach: everyone there may read everything"},
 			{Name: flagServerName, Usage: "`NAME` by which browsers reach it, beside localhost and addresses; may be repeated", Repeated: true},
+			{Name: flagActions, Usage: "let those who have the token change jobs and instances; on this machine only"},
+			{Name: flagTokenFile, Usage: "`FILE` that holds the token, mode 0600 (default: a new one at each start)"},
 		},
 		Run: a.run(ui),
 	}
@@ -52,7 +64,8 @@ swctl ui --listen 10.0.0.5:7468 --anyone-may-read --server-name jobs.example.org
 
 // uiServer is what a UIServer document has.
 type uiServer struct {
-	URL string `json:"url"`
+	URL   string `json:"url"`
+	Token string `json:"token,omitempty"` // if it was made at this start
 }
 
 func ui(ctx context.Context, c *call) error {
@@ -71,18 +84,44 @@ func ui(ctx context.Context, c *call) error {
 		return cmdline.Usage("--%s %s: other machines reach that address, and everyone there could read all jobs, their arguments and errors", flagListen, listen).
 			Try("--%s %s, or --%s if that is meant", flagListen, defaultUI, flagAnyone)
 	}
+	token, made, err := c.token(host)
+	if err != nil {
+		return err
+	}
 	if !c.Flags.IsSet(cmdline.FlagTimeout) {
 		c.Timeout = 0
 	}
 	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
 		pages, err := web.Handler(client, web.Options{
 			Title: c.ServerType, Hosts: append(c.Flags.StringSlice(flagServerName), "localhost"),
+			AllowActions: token != "", Token: token, Logger: slog.New(slog.NewTextHandler(c.Stderr, nil)),
 		})
 		if err != nil {
 			return err
 		}
-		return c.serveUI(ctx, listen, pages)
+		return c.serveUI(ctx, listen, pages, token != "", made)
 	})
+}
+
+// token is the secret for actions; "" without --allow-actions. It is made unless a file has it, and then printed.
+func (c *call) token(host string) (token, made string, err error) {
+	file := c.Flags.String(flagTokenFile)
+	switch {
+	case !c.Flags.Bool(flagActions) && file != "":
+		return "", "", cmdline.Usage("--%s goes with --%s", flagTokenFile, flagActions)
+	case !c.Flags.Bool(flagActions):
+		return "", "", nil
+	case !isLoopback(host):
+		return "", "", cmdline.Usage("--%s: the token would cross the network in clear text", flagActions).
+			Try("--%s %s behind a proxy that speaks TLS", flagListen, defaultUI)
+	case file == "":
+		made = rand.Text()
+		return made, made, nil
+	}
+	if token, err = group.ReadSecret(flagTokenFile, file); err == nil && len(token) < web.MinToken {
+		err = cmdline.Usage("--%s %s: want one line of at least %d bytes", flagTokenFile, file, web.MinToken)
+	}
+	return token, "", err
 }
 
 // isLoopback reports whether only this machine reaches a host.
@@ -101,7 +140,7 @@ const (
 )
 
 // serveUI serves until ctx ends.
-func (c *call) serveUI(ctx context.Context, listen string, pages http.Handler) error {
+func (c *call) serveUI(ctx context.Context, listen string, pages http.Handler, acts bool, token string) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
@@ -116,7 +155,7 @@ func (c *call) serveUI(ctx context.Context, listen string, pages http.Handler) e
 	defer func() { _ = server.Close() }()
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
-	if err := c.putUI(listener.Addr().String()); err != nil {
+	if err := c.putUI(listener.Addr().String(), acts, token); err != nil {
 		return err
 	}
 	select {
@@ -128,10 +167,10 @@ func (c *call) serveUI(ctx context.Context, listen string, pages http.Handler) e
 }
 
 // putUI prints where the pages are at once, because the command keeps running.
-func (c *call) putUI(address string) error {
+func (c *call) putUI(address string, acts bool, token string) error {
 	url := "http://" + address + "/"
 	if c.JSON {
-		if err := c.PutJSON(api.New("UIServer", uiServer{url})); err != nil {
+		if err := c.PutJSON(api.New("UIServer", uiServer{url, token})); err != nil {
 			return err
 		}
 		return c.Flush()
@@ -139,6 +178,13 @@ func (c *call) putUI(address string) error {
 	if host, _, _ := net.SplitHostPort(address); !isLoopback(strings.Trim(host, "[]")) {
 		c.say("everyone who reaches " + address + " may read all jobs, their arguments and errors")
 	}
-	fmt.Fprintf(&c.Out, "%s  %s, read-only; press Ctrl-C to stop\n", url, plain.Printable(c.ServerType))
+	what := "read-only"
+	if acts {
+		what = "actions are allowed with the token"
+	}
+	fmt.Fprintf(&c.Out, "%s  %s, %s; press Ctrl-C to stop\n", url, plain.Printable(c.ServerType), what)
+	if token != "" {
+		fmt.Fprintf(&c.Out, "token  %s\n", token)
+	}
 	return c.Flush()
 }

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	neturl "net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,7 +19,7 @@ func TestUIGolden(t *testing.T) {
 	h := newHarness(t)
 	var text strings.Builder
 	for _, line := range []string{
-		"ui now", "ui --listen 7468", "ui --listen 0.0.0.0:7468", "ui --listen :7468", "ui --listen jobs.example.org:7468", "ui --listen=",
+		"ui now", "ui --listen 7468", "ui --listen 0.0.0.0:7468", "ui --listen :7468", "ui --listen jobs.example.org:7468", "ui --listen=", "ui --token-file /x", "ui --allow-actions --listen 10.0.0.5:7468 --anyone-may-read", "ui --allow-actions --token-file /nonexistent",
 	} {
 		text.WriteString(h.transcript(strings.Fields(line)...))
 	}
@@ -82,5 +85,48 @@ func TestUIServes(t *testing.T) {
 	}
 	if code := stop(); code != cmdline.ExitOK {
 		t.Errorf("exit %d", code)
+	}
+}
+
+// With --allow-actions, those who have the token act, and what they do is recorded under their name.
+func TestUIActs(t *testing.T) {
+	t.Parallel()
+	token := strings.Repeat("secret-token-", 2)
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := newHarness(t)
+	url, stop := serveUI(t, h, "--listen", "127.0.0.1:0", "--allow-actions", "--token-file", file)
+	for given, want := range map[string]int{token: http.StatusOK, "wrong": http.StatusUnauthorized} {
+		form := neturl.Values{"token": {given}, "by": {"ann"}, "reason": {"again"}}
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"api/v1/jobs/nightly/trigger", strings.NewReader(form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("token %q: %d", given, answer.StatusCode)
+		}
+	}
+	if stop() != cmdline.ExitOK {
+		t.Error("it failed")
+	}
+	if by := h.fake.triggered.By; by != "ann (web, 127.0.0.1)" {
+		t.Errorf("recorded as %q", by)
+	}
+	if log := h.errs.String(); !strings.Contains(log, "action=trigger of=nightly by=ann reason=again") || strings.Contains(log, token) {
+		t.Errorf("logged %q", log)
+	}
+	if err := os.WriteFile(file, []byte("short"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code := h.exec("ui", "--allow-actions", "--token-file", file); code != cmdline.ExitUsage || strings.Contains(h.errs.String(), "short") {
+		t.Errorf("a short token: exit %d, %q", code, h.errs.String())
 	}
 }
