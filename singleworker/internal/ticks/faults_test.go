@@ -60,6 +60,9 @@ func (w *world) newProfile() profile {
 		{Schedule: pick(w, rare...), TimeZone: zone},
 		{Schedule: pick(w, append(frequent, rare...)...), TimeZone: pick(w, zones...)},
 	}
+	if w.percent(40) {
+		p.changes, p.texts = true, append(p.texts, zkrec.Former{Schedule: "@always", TimeZone: zone})
+	}
 	return p
 }
 

@@ -143,8 +143,12 @@ func (c *checker) judge(v ticks.View, p ticks.Plan) {
 		default:
 			c.judgeTicks(v, p, true)
 		}
+	case r.Open() && alwaysRuns(v.Job, r.Run):
+		c.judgeLostAlways(v, p)
 	case r.Open():
 		c.judgeLost(v, p)
+	case v.Schedule.Always():
+		c.judgeAlways(v, p)
 	case r.NextAttempt != "" && (r.Manual != "" || !within(v.Paused, v.Now.UnixMilli())):
 		c.judgeAgain(v, p)
 	case within(v.Paused, v.Now.UnixMilli()):

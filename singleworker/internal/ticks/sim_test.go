@@ -60,7 +60,7 @@ func (m mutant) onEnd(p *ticks.Plan) {
 // hang, lose the job and get it back, or are late; hours without any; clocks
 // that jump; changes that are lost; runs that fail, are interrupted, kill their
 // owner or last long; schedules and policies that are replaced, pauses, and
-// requests, which may be canceled. It verifies that
+// requests, which may be canceled; and times in which the job always runs. It verifies that
 //
 //  1. Watermark only grows;
 //  2. each tick of each schedule, up to Watermark, is in one final state, and
@@ -78,16 +78,17 @@ func (m mutant) onEnd(p *ticks.Plan) {
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	const aMillion = 36 // seeds come to a million ticks
-	ticks, ran, steps := 0, 0, 0
+	ticks, ran, always, steps := 0, 0, 0, 0
 	seeds := simkit.Test(t, aMillion, worlds(mutant{}), func(w *world) {
 		ticks += w.check.ticks
 		ran += w.check.ran
+		always += w.check.always
 		steps += w.steps
 	})
 	if ticks < 1_000_000 && seeds >= aMillion {
 		t.Errorf("only %d ticks", ticks)
 	}
-	t.Logf("%d seeds, %d ticks, %d of them run, %d steps", seeds, ticks, ran, steps)
+	t.Logf("%d seeds, %d ticks, %d of them run, %d of these in the time in which the job always ran, %d steps", seeds, ticks, ran, always, steps)
 }
 
 // worlds are the simulations of a mutant.

@@ -179,7 +179,7 @@ func (w *world) unsettled() string {
 		return "a run is in progress"
 	case w.record.NextAttempt != "":
 		return "a " + w.record.NextAttempt + " is to be made"
-	case len(w.requests) > 0:
+	case len(w.requests) > 0 && !w.schedule().Always(): // else they wait until it has another schedule
 		return "a request waits"
 	case last.UnixMilli() > max(w.record.Watermark, w.spec.Since):
 		return "a tick is not accounted for"
@@ -357,6 +357,8 @@ func (w *world) begin(run zkrec.Run) {
 	case w.quiet:
 	case w.percent(w.failing):
 		h.outcome = ticks.Outcome{State: pick(w, zkrec.RunFailed, zkrec.RunTimedOut), Error: "it failed", Final: w.percent(5)}
+	case w.schedule().Always() && w.percent(5):
+		h.outcome = ticks.Outcome{State: zkrec.RunInterrupted, Error: "it moves", Moved: true}
 	case w.percent(w.interrupting):
 		h.outcome = ticks.Outcome{State: zkrec.RunInterrupted, Error: "stopped", Final: w.percent(50)}
 	case w.percent(w.killing):

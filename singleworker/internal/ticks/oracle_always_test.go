@@ -1,0 +1,130 @@
+package ticks_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/simkit"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// The oracle for the time in which the job always runs: its ticks are no times of a schedule, but when its runs are due, one after the
+// other. The pauses between them are counted here, not read from the record.
+
+// following is the next run of a job that always runs.
+type following struct {
+	at       int64 // when the pause ends; 0: at once
+	restarts int   // how many runs before it did not last
+}
+
+// alwaysRuns reports whether a run is one of those that follow each other without an end.
+func alwaysRuns(of ticks.Job, r zkrec.Run) bool { return of.Schedule.Always() && r.Manual == "" }
+
+// after is what follows a run that has ended: it pauses for the policy's time, doubled for each run before that did not last, up to five
+// minutes; for the time itself if this one lasted, which is ten minutes; and not at all if it was moved.
+func (f following) after(of ticks.Job, started, ended int64, moved bool) following {
+	const longest, lasting = 300_000, 600_000
+	pause := max(of.Policy.WithDefaults().Backoff.Milliseconds(), 1)
+	lasted := ended-started >= lasting
+	for range f.restarts {
+		if pause < longest && !lasted {
+			pause = min(2*pause, longest)
+		}
+	}
+	next := following{ended + pause, f.restarts + 1}
+	if moved {
+		next = following{ended, f.restarts}
+	}
+	if lasted {
+		next.restarts = 0
+	}
+	return next
+}
+
+// follow notes what follows a run that has ended.
+func (c *checker) follow(e ticks.Entry) {
+	of := c.w.job()
+	if c.following = c.following.after(of, e.Started, e.Ended, c.moved); !alwaysRuns(of, e.Run) {
+		c.following = following{}
+	}
+	c.moved = false
+}
+
+// judgeFollowing verifies what the plan that records the end of a run says of the next one.
+func (c *checker) judgeFollowing(of ticks.Job, p ticks.Plan) {
+	r := p.Record
+	next := c.following.after(of, r.Started, r.Ended, c.moved)
+	if r.RestartAt != next.at || r.NextAttempt != "" || p.Request != "" {
+		c.w.failf("(6) after %s, %d before did not last, moved: %v: again at %s, want %s; %q", r.State, c.following.restarts, c.moved,
+			clock(r.RestartAt), clock(next.at), r.NextAttempt)
+	}
+}
+
+// judgeLostAlways is about a run whose owner is gone: it is recorded, and the next one follows it.
+func (c *checker) judgeLostAlways(v ticks.View, p ticks.Plan) {
+	if len(p.Entries) != 1 || p.Entries[0].RunID != v.Record.RunID || p.Entries[0].State != zkrec.RunInterrupted || p.Opens ||
+		p.Record.Ended != v.Now.UnixMilli() {
+		c.w.failf("(6) the run is interrupted; the plan: %s", say(v.Record, p))
+	}
+	c.judgeFollowing(v.Job, p)
+	c.sameTick(v, p)
+}
+
+// judgeAlways is about the time between two runs.
+func (c *checker) judgeAlways(v ticks.View, p ticks.Plan) {
+	r, now := v.Record, v.Now.UnixMilli()
+	_, former := c.pending(v)
+	first := max(v.Since.UnixMilli(), r.Watermark) + 1
+	due := max(first, c.following.at)
+	switch {
+	case within(v.Paused, now):
+		c.judgeFormer(v, p)
+	case r.NextAttempt != "":
+		if p.Opens || !p.Change || len(p.Entries) > 0 || p.Record.NextAttempt != "" || p.Record.NextAttemptAt != 0 {
+			c.w.failf("(6) what was to be repeated of a former schedule is given up; the plan: %s", say(r, p))
+		}
+		c.sameTick(v, p)
+	case len(former) > 0:
+		c.judgeFormer(v, p)
+	case due > now && now >= r.Ended:
+		c.wantNothing(p)
+		if !p.Wake.Equal(time.UnixMilli(due)) {
+			c.w.failf("(6) the next run at %s; the plan: %s", clock(due), say(r, p))
+		}
+	default:
+		tick := due
+		if due > now { // the clock was set back, which prolongs no pause
+			tick = first
+		}
+		run := p.Record.Run
+		if !p.Opens || run.Tick != tick || p.Record.Watermark != tick || run.Attempt != 1 || run.Manual != "" || len(p.Entries) > 0 ||
+			run.Restarts != c.following.restarts {
+			c.w.failf("(6) the run of %s, after %d that did not last; the plan: %s", clock(tick), c.following.restarts, say(r, p))
+		}
+	}
+}
+
+// TestMutantsOfAlways is TestMutants for the time in which the job always runs.
+func TestMutantsOfAlways(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name     string
+		property string
+		mutant   mutant
+	}{
+		{"a job that always runs does not pause", "(6)", mutant{view: func(v *ticks.View) { v.Record.RestartAt = 0 }}},
+		{"its pauses do not grow", "(6)", mutant{view: func(v *ticks.View) { v.Record.Restarts = 0 }}},
+		{"its pause is a second shorter", "(6)", mutant{end: func(p *ticks.Plan) { p.Record.RestartAt = max(p.Record.RestartAt-1000, 0) }}},
+		{"what it was to repeat is not forgotten", "(6)", mutant{plan: func(v ticks.View, p *ticks.Plan) {
+			if v.Schedule.Always() && v.Record.NextAttempt != "" && p.Change {
+				*p = ticks.Plan{}
+			}
+		}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			simkit.Caught(t, 200, worlds(tt.mutant), tt.property)
+		})
+	}
+}
