@@ -19,7 +19,7 @@ type loss struct {
 	from, to    time.Time // of the snapshot, and of its restoration
 	first, last int64     // zxids: after the first, up to the last
 	claims      map[string]bool
-	open        map[string]bool // runs of the snapshot whose results may be lost
+	open        map[string]bool // runs whose results may be lost
 }
 
 // forget has the servers lose the last transactions, once.
@@ -70,6 +70,11 @@ func (l *ledger) forgets(from, to time.Time, first int64, log []zkdev.Txn) {
 		case node == rules.NodeTick && rest == "" && txn.Op != zkdev.OpDelete:
 			if rec, err := zkrec.ParseTick(txn.Data, txn.Time); err == nil && rec.Open() && !l.seen[rec.RunID] {
 				l.lost.claims[rec.RunID], l.endless[rec.RunID] = true, l.isEndless(slot, rec)
+			}
+		case node == rules.NodeHistory && txn.Op == zkdev.OpSetData: // also results that came late
+			history, _ := zkrec.ParseHistory(txn.Data)
+			for _, e := range history.Entries {
+				l.lost.open[e.RunID] = true
 			}
 		case node == rules.NodeAlive && rest != "" && txn.Op == zkdev.OpSetData:
 			if r := l.current(slot); r != nil && r.sid == rest {
