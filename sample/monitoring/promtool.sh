@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks the alert rules with Prometheus' promtool. As root on Debian it installs promtool if it is missing.
+# Checks the alert rules, and the queries of the dashboard, with Prometheus' promtool. As root on Debian it installs promtool if it is missing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -17,3 +17,13 @@ if ! command -v promtool >/dev/null; then
 fi
 promtool check rules alerts.yml
 promtool test rules alerts_test.yml
+
+# promtool reads queries in rules alone, so the dashboard's become rules, with values for Grafana's variables.
+queries=$(mktemp --suffix .yml)
+trap 'rm -f "$queries"' EXIT
+{
+	printf 'groups:\n- name: dashboard\n  rules:\n'
+	sed -n 's/\$__rate_interval/5m/g; s/\$server_type/x/g; s/\$job_name/.*/g; s/^ *"expr": \(".*"\),*$/\1/p' dashboard.json |
+		awk '{printf "  - record: dashboard:query:%d\n    expr: %s\n", NR, $0}'
+} >"$queries"
+promtool check rules "$queries"
