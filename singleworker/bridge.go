@@ -97,7 +97,11 @@ func (w *bridge) Own(o journal.Ownership) {
 	}
 	if layout := spec.ActiveLayout(); layout.Calls(o.Slot) {
 		before := w.handlers.of(layout.BeforeTick)
-		owned.Before = func(ctx context.Context, r runner.Run) error { return before(ctx, w.newRun(r, spec)) }
+		owned.Before = func(ctx context.Context, r runner.Run) error {
+			run := w.newRun(r, spec)
+			run.BeforeTick = true
+			return before(ctx, run)
+		}
 	}
 	w.runner.Own(owned)
 }

@@ -47,7 +47,7 @@ type Hooks struct {
 	// shard 0, once per tick and in order. A tick is not reported if that instance
 	// dies or loses the shard at that moment, or if the tick is in no history when
 	// the last shard finishes it, because that shard ran for longer than the
-	// others' histories, of 20 entries, go back.
+	// others' histories, of 20 entries, go back; nor is one that Job.BeforeTick has refused.
 	OnTickComplete func(TickResult)
 	// OnSession is called when the session with ZooKeeper begins, is suspended because the
 	// connection is lost, continues because the connection is back, or has expired. It is

@@ -33,6 +33,7 @@ type Run struct {
 	InstanceID string            // this instance
 	Shard      Shard             // the run's part of the work
 	Everywhere bool              // the job runs on every instance: this is the run of this one
+	BeforeTick bool              // the handler is called as Job.BeforeTick, in the run of shard 0
 	Args       map[string]string // the job's arguments, overridden by those of a manual run; a copy
 	Payload    json.RawMessage   // the job's payload, or that of a manual run
 

@@ -12,6 +12,7 @@ import (
 // of another job of that name.
 type gate struct {
 	known   *ticks.Gate // nil: nothing is, and the shards wait
+	before  *ticks.Gate // what was known before the change that is being read; nil if nothing was, in this connection
 	reading session.OnePerTime
 }
 
@@ -69,9 +70,12 @@ func (gs *Gates) read(first string, g *gate) {
 			case err != nil:
 				j.loop.Log.Debug("first shard not read: the others wait", "job", first, "err", err) // the next sync tries again
 			default:
-				g.known = known
+				if g.before != nil {
+					known = known.SeenSince(g.before, j.loop.Clock.Wall())
+				}
+				g.known, g.before = known, known
 				for _, slot := range gs.waiting(first) {
-					j.runner.Begun(slot, known)
+					j.runner.Begun(slot, g.known)
 				}
 			}
 		}
@@ -94,7 +98,8 @@ func (gs *Gates) waiting(first string) (slots []string) {
 
 // forget has everything read again that is followed: the watches have ended with the connection.
 func (gs *Gates) forget() {
-	for first := range gs.byFirst {
+	for first, g := range gs.byFirst {
+		g.before = nil
 		gs.Changed(first)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	rules "github.com/swjobs/singleworker/singleworker/internal/ledger"
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/internal/txnlog"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	jobs "github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/swtest/audit"
@@ -29,12 +30,14 @@ type gated struct {
 	rng     *rand.Rand
 	cluster *swtest.Cluster
 	setup   swtest.Setup
-	breach  *breach // of instance i1
-	missed  []singleworker.Missed
-}
+	breach  *breach       // of instance i1
+	behind  time.Duration // the clock of instance i2
+	jobs    []jobs.Job    // as submitted
 
-// beforeless is the time, by ticks, in which a job had no BeforeTick. A zero end is not over.
-type beforeless struct{ from, to time.Time }
+	free     map[string]bool // by run: it was claimed when the job had no BeforeTick
+	canceled map[string]bool // by job: the runs of the former one may last a moment beside the next one's
+	missed   []singleworker.Missed
+}
 
 const (
 	gatedSession = 4 * time.Second
@@ -62,7 +65,7 @@ func beforeOf(name string, tick time.Time) int {
 
 func newGated(t *testing.T, seed uint64) *gated {
 	t.Helper()
-	g := &gated{t: t, rng: rand.New(rand.NewPCG(seed, 1))}
+	g := &gated{t: t, rng: rand.New(rand.NewPCG(seed, 1)), canceled: make(map[string]bool), free: make(map[string]bool)}
 	g.cluster = swtest.New(t, swtest.Config{SessionTimeout: gatedSession, SyncPeriod: gatedSync})
 	g.setup = swtest.Setup{
 		Handlers: make(map[string]singleworker.Handler), Before: make(map[string]singleworker.Handler),
@@ -70,6 +73,7 @@ func newGated(t *testing.T, seed uint64) *gated {
 			cfg.Hooks.OnTickMissed = func(m singleworker.Missed) { g.missed = append(g.missed, m) }
 		},
 	}
+	g.behind = time.Duration(g.rng.Int64N(int64(1500 * time.Millisecond)))
 	for k := range gatedJobs {
 		name := jobName(k)
 		g.setup.Handlers[name] = lasts(200 * time.Millisecond * time.Duration(1+k))
@@ -92,6 +96,7 @@ func newGated(t *testing.T, seed uint64) *gated {
 			Overlap: []jobs.OverlapPolicy{jobs.OverlapSkip, jobs.OverlapQueue}[g.rng.IntN(2)],
 			Misfire: []jobs.MisfirePolicy{jobs.MisfireOnce, jobs.MisfireSkip, jobs.MisfireAll}[g.rng.IntN(3)],
 		}
+		g.jobs = append(g.jobs, of)
 		if err := g.cluster.Submit(t.Context(), of); err != nil {
 			t.Fatal(err)
 		}
@@ -116,6 +121,9 @@ func (g *gated) start(sid string) {
 	if sid == "i1" && g.breach != nil {
 		setup.Dial = g.breach.dial
 	}
+	if sid == "i2" {
+		setup.Wall = func() time.Duration { return -g.behind }
+	}
 	g.cluster.Start(sid, setup)
 	g.cluster.Note("start " + sid)
 }
@@ -124,7 +132,7 @@ func (g *gated) step() {
 	live := g.cluster.Live()
 	sid := fmt.Sprintf("i%d", g.rng.IntN(4))
 	lives := slices.ContainsFunc(live, func(i *swtest.Instance) bool { return i.Name == sid })
-	switch g.rng.IntN(9) {
+	switch g.rng.IntN(12) {
 	case 0, 1:
 		if len(live) > 1 {
 			victim := live[g.rng.IntN(len(live))]
@@ -148,6 +156,29 @@ func (g *gated) step() {
 			victim.Heal()
 		}
 	case 7:
+		of := g.jobs[g.rng.IntN(gatedJobs)]
+		g.canceled[of.Name] = true
+		g.operate("cancel and submit "+of.Name, func(c *admin.Client) error {
+			if _, err := c.Cancel(g.t.Context(), of.Name); err != nil {
+				return err
+			}
+			_, err := c.Submit(g.t.Context(), of, admin.SubmitOptions{})
+			return err
+		})
+	case 8:
+		name := jobName(g.rng.IntN(gatedJobs))
+		g.operate("trigger "+name, func(c *admin.Client) error {
+			_, err := c.Trigger(g.t.Context(), name, admin.TriggerOptions{})
+			return unless(err, admin.ErrBusy, admin.ErrNoHandler)
+		})
+	case 9:
+		name := jobName(g.rng.IntN(gatedJobs))
+		missed := []jobs.MisfirePolicy{jobs.MisfireOnce, jobs.MisfireSkip, jobs.MisfireAll}[g.rng.IntN(3)]
+		g.operate("pause "+name, func(c *admin.Client) error {
+			_, err := c.Pause(g.t.Context(), name, admin.PauseOptions{For: time.Second + time.Duration(g.rng.Int64N(int64(2*gatedPeriod))), Missed: missed})
+			return unless(err, admin.ErrConflict)
+		})
+	case 10:
 		g.edit(jobName(g.rng.IntN(gatedJobs)), func(j *jobs.Job) { j.Shards = 2 + g.rng.IntN(4) })
 	default:
 		g.edit(jobName(g.rng.IntN(gatedJobs)), func(j *jobs.Job) {
@@ -161,20 +192,22 @@ func (g *gated) step() {
 	time.Sleep(time.Duration(g.rng.Int64N(int64(2 * gatedSession))))
 }
 
+func (g *gated) operate(what string, f func(c *admin.Client) error) {
+	if err := g.cluster.Operate(g.t.Context(), f); err != nil {
+		g.t.Errorf("%s: %v", what, err)
+	}
+	g.cluster.Note(what)
+}
+
 func (g *gated) edit(name string, change func(j *jobs.Job)) {
-	var edited jobs.Job
-	err := g.cluster.Operate(g.t.Context(), func(c *admin.Client) error {
+	g.operate("edit "+name, func(c *admin.Client) error {
 		_, err := c.Edit(g.t.Context(), name, func(j *jobs.Job) error {
 			change(j)
-			edited = *j
+			g.cluster.Note(fmt.Sprintf("%s: %d shards, before %q", name, j.Shards, j.BeforeTick))
 			return nil
 		}, admin.EditOptions{})
 		return unless(err, admin.ErrConflict)
 	})
-	if err != nil {
-		g.t.Errorf("edit %s: %v", name, err)
-	}
-	g.cluster.Note(fmt.Sprintf("edit %s: %d shards, before %q", name, edited.Shards, edited.BeforeTick))
 }
 
 // run returns what was wrong.
@@ -212,12 +245,21 @@ func (g *gated) run() (wrong []string) {
 
 // judgeLedger judges the transactions, and the runs as any.
 func (g *gated) judgeLedger(say func(format string, args ...any)) {
-	judge := rules.New(g.cluster.Tree(), true, rules.Observer{}, func(v rules.Violation) { say("%s", v) })
+	claimed := func(_ *txnlog.Txn, _ string, rec zkrec.Tick, layout zkrec.Layout) {
+		g.free[rec.RunID] = layout.BeforeTick == ""
+	}
+	judge := rules.New(g.cluster.Tree(), true, rules.Observer{Claimed: claimed}, func(v rules.Violation) { say("%s", v) })
 	for _, txn := range swtest.Transactions(g.cluster.Server.Log()) {
 		judge.Apply(txn)
 	}
-	for _, found := range audit.Runs(g.cluster.Evidence()) {
-		if found.Rule != audit.Skipped {
+	evidence := g.cluster.Evidence()
+	for i, r := range g.cluster.Runs() {
+		if r.Manual {
+			evidence[i].Tick = time.Time{}
+		}
+	}
+	for _, found := range audit.Runs(evidence) {
+		if found.Rule != audit.Skipped && !g.canceled[zkrec.JobOfSlot(found.Run.Job)] {
 			say("%s", found)
 		}
 	}
@@ -232,46 +274,24 @@ func (g *gated) judgeCalls(say func(format string, args ...any)) {
 		if _, known := passed[key]; !known && b.Err == nil && !b.Ended.IsZero() {
 			passed[key] = b.Ended
 		}
-		if b.Started.Before(last[b.Job]) {
+		if b.Started.Before(last[b.Job]) && !g.canceled[b.Job] {
 			say("BeforeTick of %s was called at %s for %s, when another call was in progress", b.Job, clock(b.Started), clock(b.Tick))
 		}
 		last[b.Job] = b.End()
 	}
-	without := g.withoutBefore()
 	for _, r := range g.cluster.Runs() {
 		at, ok := passed[fmt.Sprint(r.Job, r.Tick.UnixMilli())]
-		if (!ok || r.Started.Before(at)) && !slices.ContainsFunc(without[r.Job], func(s beforeless) bool {
-			return r.Tick.After(s.from) && (s.to.IsZero() || !r.Tick.After(s.to))
-		}) {
+		if !r.Manual && !g.free[r.ID] && (!ok || r.Started.Before(at)) {
 			say("shard %d of %s ran %s at %s: BeforeTick had returned nil at %s", r.Shard.Index, r.Job, clock(r.Tick), clock(r.Started), clock(at))
 		}
 	}
-}
-
-// withoutBefore lists the layouts of each job that had no BeforeTick, by the ticks that are theirs.
-func (g *gated) withoutBefore() map[string][]beforeless {
-	spans := make(map[string][]beforeless)
-	divided := func(name string, layout zkrec.Layout) {
-		of := spans[name]
-		if n := len(of); n > 0 && of[n-1].to.IsZero() {
-			of[n-1].to = time.UnixMilli(layout.Since)
-		}
-		if layout.BeforeTick == "" {
-			spans[name] = append(of, beforeless{from: time.UnixMilli(layout.Since)})
-		}
-	}
-	judge := rules.New(g.cluster.Tree(), true, rules.Observer{Divided: divided}, func(rules.Violation) {})
-	for _, txn := range swtest.Transactions(g.cluster.Server.Log()) {
-		judge.Apply(txn)
-	}
-	return spans
 }
 
 // judgeQuiet judges that without faults each tick is run by all shards, or by none, as BeforeTick says.
 func (g *gated) judgeQuiet(begun, ended time.Time, say func(format string, args ...any)) {
 	ran := make(map[string]int)
 	for _, r := range g.cluster.Runs() {
-		if r.Err == nil && !r.Ended.IsZero() {
+		if r.Err == nil && !r.Ended.IsZero() && !r.Manual {
 			ran[fmt.Sprint(r.Job, r.Tick.UnixMilli())]++
 		}
 	}

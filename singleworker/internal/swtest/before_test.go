@@ -44,8 +44,8 @@ func wantGated(t *testing.T, c *swtest.Cluster) map[time.Time]int {
 	var last time.Time
 	for _, b := range c.Befores() {
 		calls[b.Tick.UTC()]++
-		if b.Shard.Index != 0 || b.Manual {
-			t.Errorf("BeforeTick was called for shard %d, manual %v", b.Shard.Index, b.Manual)
+		if b.Shard.Index != 0 || b.Manual || !b.BeforeTick {
+			t.Errorf("BeforeTick was called for shard %d, manual %v, %v", b.Shard.Index, b.Manual, b.BeforeTick)
 		}
 		if at, twice := passed[b.Tick]; twice {
 			t.Errorf("tick %v: BeforeTick was called at %v, and had returned nil at %v", b.Tick, b.Started, at)
@@ -60,6 +60,9 @@ func wantGated(t *testing.T, c *swtest.Cluster) map[time.Time]int {
 		}
 	}
 	for _, r := range c.Runs() {
+		if r.BeforeTick {
+			t.Errorf("tick %v: the handler of shard %d was called as BeforeTick", r.Tick, r.Shard.Index)
+		}
 		if at, ok := passed[r.Tick]; !r.Manual && (!ok || r.Started.Before(at)) {
 			t.Errorf("tick %v: shard %d began at %v, BeforeTick had returned nil at %v", r.Tick, r.Shard.Index, r.Started, at)
 		}
@@ -396,6 +399,100 @@ func TestBeforeTickIsExplained(t *testing.T) {
 		wants("rows[1]", admin.RunSkipped, "BeforeTick (handler \"prepare\") refused it")
 		if n := missed.Load(); n > 0 {
 			t.Errorf("%d ticks are said to be missing", n)
+		}
+		pass(t, c)
+	})
+}
+
+// A shard whose owner dies while it waits is run by another instance, when BeforeTick has returned nil.
+func TestBeforeTickAndAWaitingShardWhoseOwnerDies(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) {
+		t.Helper()
+		complete := gated(t, c, 3, singleworker.Job{Name: "rows", Schedule: "0 * * * * ?", Shards: 3}, working(2*time.Second), working(time.Second))
+		from := time.Now()
+		next := from.Truncate(time.Minute).Add(time.Minute)
+		time.Sleep(time.Until(next.Add(time.Second)))
+		for _, i := range c.Live() {
+			if i.Name == c.Owners()["rows[2]"] {
+				i.Kill()
+			}
+		}
+		time.Sleep(time.Until(next.Add(8 * time.Second))) // the session of the dead one lives
+		if calls := wantGated(t, c); len(calls) != 1 {
+			t.Errorf("BeforeTick was called for %d ticks", len(calls))
+		}
+		wantWholeTicks(t, c, complete, from)
+		runs := c.Runs()
+		if len(runs) != 3 {
+			t.Fatalf("%d runs, want 3", len(runs))
+		}
+		if late := runs[2].Started.Sub(next); runs[2].Shard.Index != 2 || late > 5*time.Second {
+			t.Errorf("shard %d ran last, %v late", runs[2].Shard.Index, late)
+		}
+		pass(t, c)
+	})
+}
+
+// A one-shot is done when BeforeTick has refused its tick. With one run at a time the shards of an instance take turns.
+func TestBeforeTickOfAOneShot(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) {
+		t.Helper()
+		at := time.Now().Add(time.Minute).UTC()
+		var refuses atomic.Bool
+		setup := swtest.Setup{
+			Handlers: map[string]singleworker.Handler{"one": working(time.Second), "two": working(time.Second)},
+			Before: map[string]singleworker.Handler{"prepare": func(_ context.Context, run *singleworker.Run) error {
+				if run.Job == "two" {
+					refuses.Store(true)
+					return singleworker.ErrRefuseTick
+				}
+				return nil
+			}},
+			Configure: func(cfg *singleworker.Config) { cfg.MaxRunning = 1 },
+		}
+		for _, name := range []string{"one", "two"} {
+			if err := c.Submit(t.Context(), singleworker.Job{Name: name, Schedule: "@at " + at.Format(time.RFC3339), Shards: 3, BeforeTick: "prepare"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.Start("i0", setup)
+		time.Sleep(time.Until(at.Add(settled)))
+		jobs, err := c.List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range jobs {
+			if j.State != admin.StateDone {
+				t.Errorf("%s is %s: %s", j.Name, j.State, j.Reason)
+			}
+		}
+		if n := len(c.Runs()); n != 3 || !refuses.Load() {
+			t.Errorf("%d runs, want 3 of the one", n)
+		}
+		pass(t, c)
+	})
+}
+
+// A shard that has waited is late by its own clock alone, whatever those of the others say.
+func TestBeforeTickWithOtherClocks(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) {
+		t.Helper()
+		if err := c.Submit(t.Context(), singleworker.Job{
+			Name: "rows", Schedule: "0 * * * * ?", Shards: 6, BeforeTick: "prepare", Misfire: job.MisfireSkip,
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for k, ahead := range []time.Duration{0, 5 * time.Second, -5 * time.Second} {
+			c.Start(fmt.Sprintf("i%d", k), swtest.Setup{
+				Handlers: map[string]singleworker.Handler{"rows": working(time.Second)},
+				Before:   map[string]singleworker.Handler{"prepare": working(20 * time.Second)}, Wall: func() time.Duration { return ahead },
+			})
+		}
+		time.Sleep(settled)
+		time.Sleep(5*time.Minute + 20*time.Second)
+		wantGated(t, c)
+		if n := len(c.Runs()); n != 30 {
+			t.Errorf("%d runs, want 30", n)
 		}
 		pass(t, c)
 	})

@@ -32,7 +32,7 @@ func GateOf(r Record, h zkrec.History, written time.Time) *Gate {
 	for _, e := range h.Entries {
 		g.add(e.Run, 0)
 	}
-	g.add(r.Run, written.UnixMilli()) // at that time, or before it: how late others are is not judged by one clock alone
+	g.add(r.Run, written.UnixMilli()) // at that time, or before it, whatever the clock of that shard's owner says
 	slices.SortFunc(g.fates, func(a, b fate) int { return cmp.Compare(a.tick, b.tick) })
 	return g
 }
@@ -52,6 +52,21 @@ func (g *Gate) add(r zkrec.Run, written int64) {
 	} else if f.begun || !g.fates[i].begun {
 		g.fates[i] = f
 	}
+}
+
+// SeenSince returns g as it is known to an owner that has followed the first shard: what has changed since before was known at
+// now, by its own clock.
+func (g *Gate) SeenSince(before *Gate, now time.Time) *Gate {
+	seen := &Gate{done: g.done, fates: slices.Clone(g.fates)}
+	for i := range seen.fates {
+		f := &seen.fates[i]
+		if was, known := before.of(f.tick); known && was.begun == f.begun && was.refused == f.refused && was.at != 0 {
+			f.at = was.at
+		} else if f.at != 0 {
+			f.at = now.UnixMilli()
+		}
+	}
+	return seen
 }
 
 // of returns what is known of a tick.
@@ -97,8 +112,8 @@ func (j Job) Of(slot string, gate *Gate) Job {
 // mayBegin reports whether the first shard lets the slot run a tick.
 func (j Job) mayBegin(t time.Time) bool { return j.Gate == nil || j.Gate.Begun(t.UnixMilli()) }
 
-// came is when the slot could first decide on a tick: it may have waited for the first shard. Whether that makes it
-// late is judged by the clocks of two instances, as for any tick whose owner was another one.
+// came is when the slot could first decide on a tick: it may have waited for the first shard. For an owner that did not follow
+// that, this is a time of another clock, as Record has from another owner.
 func (j Job) came(t time.Time) time.Time {
 	f, _ := j.Gate.of(t.UnixMilli())
 	return later(t, time.UnixMilli(f.at))

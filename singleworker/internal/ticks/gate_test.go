@@ -186,3 +186,26 @@ func TestWaitingIsNotOverdue(t *testing.T) {
 		})
 	}
 }
+
+// An owner that follows the first shard knows by its own clock when a tick has begun.
+func TestGateSeenSince(t *testing.T) {
+	t.Parallel()
+	v := situation{policy: ticks.Policy{Misfire: job.MisfireSkip}, through: "10:00", now: "10:01:40"}.view(t)
+	v.Gated = true
+	prepares := first{through: "10:01", runs: []zkrec.Run{began(t, zkrec.RunRunning, "10:01", "", "")}}.gate(t)
+	begun := first{through: "10:01", runs: []zkrec.Run{began(t, zkrec.RunRunning, "10:01", "10:01:10", "")}}.gate(t)
+	ended := first{through: "10:02", runs: []zkrec.Run{began(t, zkrec.RunOK, "10:01", "10:01:10", "10:01:50"), began(t, zkrec.RunRefused, "10:02", "", "10:02")}}.gate(t)
+	decide := func(gate *ticks.Gate, now, want string) {
+		t.Helper()
+		v.Job, v.Now = v.Of("rows[1]", gate), at(t, now)
+		wantPlan(t, v, want)
+	}
+	decide(begun, "10:01:40", "missed(stalled) 10:01; through 10:01")
+	seen := begun.SeenSince(prepares, at(t, "10:01:39"))
+	decide(seen, "10:01:40", "run 10:01#1; through 10:01")
+	decide(seen, "10:01:41", "missed(stalled) 10:01; through 10:01")
+	decide(ended.SeenSince(seen, at(t, "10:02:10")), "10:01:40", "run 10:01#1; through 10:01")
+	decide(ended.SeenSince(seen, at(t, "10:02:10")), "10:01:41", "missed(stalled) 10:01; through 10:01")
+	decide(ended.SeenSince(prepares, at(t, "10:02:10")), "10:02:10", "run 10:01#1; through 10:01")
+	decide(begun, "10:01:40", "missed(stalled) 10:01; through 10:01") // it was not changed
+}
