@@ -109,7 +109,7 @@ func (r reading) status(live map[string]Instance, now time.Time) JobStatus {
 		s = r.job.status(r.of, live, now)
 	}
 	s.Name, s.Shard, s.Slots, s.Complete = r.name, nil, statuses, milli(r.complete)
-	s.Owner, s.LastRun, s.Failing, s.Alarm, s.Overdue, s.Overrun = nil, nil, nil, nil, time.Time{}, time.Time{}
+	s.Owner, s.LastRun, s.Failing, s.Alarm, s.Hung, s.Overdue, s.Overrun = nil, nil, nil, nil, nil, time.Time{}, time.Time{}
 	for i := range statuses {
 		if late := statuses[i].Overdue; !late.IsZero() && (s.Overdue.IsZero() || late.Before(s.Overdue)) {
 			s.Overdue = late
@@ -119,6 +119,9 @@ func (r reading) status(live map[string]Instance, now time.Time) JobStatus {
 		}
 		if tick := statuses[i].Overrun; !tick.IsZero() && (s.Overrun.IsZero() || tick.Before(s.Overrun)) {
 			s.Overrun = tick
+		}
+		if hung := statuses[i].Hung; hung != nil && (s.Hung == nil || hung.Since.Before(s.Hung.Since)) {
+			s.Hung = hung
 		}
 		if mark := statuses[i].Watermark; mark.Before(s.Watermark) || s.Watermark.IsZero() && !statuses[i].isAbsent() {
 			s.Watermark = mark

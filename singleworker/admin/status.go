@@ -197,6 +197,9 @@ func (r records) status(of parsed, live map[string]Instance, now time.Time) JobS
 		if tick := of.schedule.Next(milli(max(r.tick.Tick, r.tick.Started))); running && !tick.After(now) && !of.spec.Paused.Covers(tick) {
 			s.Overrun = inUTC(tick)
 		}
+		if running {
+			s.Hung = hung(r.tick.Run, r.recent, of.schedule, s.Overrun, now)
+		}
 	}
 	s.judge(cmp.Or(of.err, r.tickErr), r.owner.Offer, lives, live)
 	if _, sid, part := zkrec.SplitInstance(r.slot); part {

@@ -82,6 +82,8 @@ type JobStatus struct {
 	// Overrun is the first tick that came due during the run in progress; zero if none did. By
 	// Job.Overlap, it and those after it are skipped, or wait for the run to end.
 	Overrun time.Time `json:"overrun_tick,omitzero"`
+	// Hung says that the run in progress seems to hang; nil if it does not. Of a job with shards, it is the run that began first.
+	Hung *Hung `json:"hung,omitempty"`
 	// Failing says for how long runs have failed; nil if the last one did not. For a job with
 	// shards, Slots have it.
 	Failing *Failing `json:"failing,omitempty"`

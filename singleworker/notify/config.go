@@ -22,10 +22,11 @@ const (
 	Failed    Kind = "failed"    // a run failed, timed out or was lost, and is not retried
 	Missed    Kind = "missed"    // ticks were not run because nobody claimed them in time
 	Late      Kind = "late"      // a tick is overdue by more than Job.AlarmAfter, or the job's record cannot be used
+	Hung      Kind = "hung"      // a run in progress takes much longer than those before it: see admin.Hung
 	Recovered Kind = "recovered" // one of the above is over, or its job was canceled
 )
 
-var kinds = []Kind{Failed, Missed, Late, Recovered}
+var kinds = []Kind{Failed, Missed, Late, Hung, Recovered}
 
 // Sender delivers messages to one place. It may be called for one message at a time.
 type Sender interface {
@@ -65,7 +66,7 @@ type Config struct {
 	// Every is the least time between two messages to one target. Default 1 min, maximum 24 h. Parts of what does not fit into a
 	// message follow at once.
 	Every time.Duration
-	// Poll is how often late jobs are looked for, which reads all jobs. Reading takes at most a twentieth of the time: a
+	// Poll is how often late jobs are looked for, and runs that hang, which reads all jobs. Reading takes at most a twentieth of the time: a
 	// large group is read less often. Default 30 s, minimum 1 s, maximum 1 h.
 	Poll time.Duration
 	// Timeout limits each attempt to deliver. Default 10 s, maximum 1 min.

@@ -25,13 +25,13 @@ type Item struct {
 	Canceled bool `json:"canceled,omitempty"`
 	// Tick is the first tick concerned; zero if that is not known.
 	Tick time.Time `json:"tick,omitzero"`
-	// At is when the episode began, or ended, according to the records or, of a late job, the sender's clock.
+	// At is when the episode began, or ended, according to the records or, of a late or a hung job, the sender's clock.
 	At time.Time `json:"at,omitzero"`
 	// Count is how many runs have failed, or ticks were missed, in this episode until the message was made.
 	Count int `json:"count,omitempty"`
-	// InstanceID is where the last run failed.
+	// InstanceID is where the last run failed, or hangs.
 	InstanceID string `json:"instance_id,omitempty"`
-	RunID      string `json:"run_id,omitempty"` // of the first run that failed
+	RunID      string `json:"run_id,omitempty"` // of the first run that failed, or the one that hangs
 	// Error is the first line of the last error, or the reason, of at most 300 bytes.
 	Error string `json:"error,omitempty"`
 }

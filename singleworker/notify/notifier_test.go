@@ -287,6 +287,28 @@ func TestRetriesAreNotTold(t *testing.T) {
 	})
 }
 
+// A run that hangs is told while it does.
+func TestHungRunIsTold(t *testing.T) {
+	t.Parallel()
+	inScene(t, func(s *scene) {
+		ops := &place{}
+		s.notifier("n1", map[string]notify.Sender{"ops": ops})
+		done := make(chan struct{})
+		s.Start("two", map[string]singleworker.Handler{"slow": func(ctx context.Context, _ *singleworker.Run) error {
+			select {
+			case <-done:
+			case <-ctx.Done():
+			}
+			return nil
+		}}, singleworker.Job{Name: "slow", Schedule: "0 */2 * * * ?"})
+		time.Sleep(10 * time.Minute)
+		s.want(ops, "n1: slow hung")
+		close(done)
+		time.Sleep(3 * time.Minute)
+		s.want(ops, "n1: slow hung", "n1: slow is no longer hung")
+	})
+}
+
 // A run that is lost with its group is late: nobody runs the job, and a Notifier outside of the group tells.
 func TestLateJobIsTold(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
 )
 
 // owing is an item that a target has to be told.
@@ -81,7 +82,7 @@ func (b *book) item(slot string, ep *episode, what phase) Item {
 		Kind: ep.Kind, Job: firstLine(slot), Tick: inUTC(ep.Tick), At: inUTC(ep.At), Count: ep.Count,
 		InstanceID: ep.SID, Error: ep.Text,
 	}
-	if ep.Kind == Failed {
+	if ep.Kind == Failed || ep.Kind == Hung {
 		item.RunID = ep.ID
 	}
 	if what == toldEnd {
@@ -152,10 +153,24 @@ func (b *book) judge(job admin.JobStatus, now time.Time) {
 	case job.State == admin.StateInvalid:
 		b.lasts(job.Name, failure{Kind: Late, ID: string(admin.StateInvalid), At: millis(now), Text: firstLine(job.Reason.String())})
 	default:
-		p := &b.parts[partOf(job.Name)]
-		if r := p.slots[job.Name]; r != nil {
-			b.end(p, r, Late, millis(now), false)
+		b.passed(job.Name, Late, now)
+	}
+	if hung := job.Hung; hung != nil {
+		f := failure{Kind: Hung, ID: firstLine(hung.RunID), At: millis(now), Text: "running since " + plain.Absolute(hung.Since, time.UTC)}
+		if job.LastRun != nil {
+			f.Tick, f.SID = millis(job.LastRun.Tick), firstLine(job.LastRun.InstanceID)
 		}
+		b.lasts(job.Name, f)
+		return
+	}
+	b.passed(job.Name, Hung, now)
+}
+
+// passed ends an episode that was a state.
+func (b *book) passed(slot string, kind Kind, now time.Time) {
+	p := &b.parts[partOf(slot)]
+	if r := p.slots[slot]; r != nil {
+		b.end(p, r, kind, millis(now), false)
 	}
 }
 

@@ -23,7 +23,7 @@ type problem struct {
 }
 
 // kinds of problems, the worst first. Each is a class in the style sheet.
-var kinds = []string{"invalid", "nobody may run it", "full", "unowned", "late", "failing", "running over", "wrong clock", "gone", "instance", "long paused"}
+var kinds = []string{"invalid", "nobody may run it", "full", "unowned", "late", "hung", "failing", "running over", "wrong clock", "gone", "instance", "long paused"}
 
 // pausedLong is as long as a pause, or an order, that may have been forgotten.
 const pausedLong = 24 * time.Hour
@@ -64,6 +64,8 @@ func ailing(job admin.JobStatus, now time.Time) (kind, try string) {
 		return "", ""
 	case !job.Overdue.IsZero(), job.Watermark.Sub(now) > time.Minute:
 		return "late", "swctl why " + name
+	case job.Hung != nil:
+		return "hung", "swctl stop-run " + name
 	case words.Failing(job, now) != "":
 		return "failing", "swctl history " + name + " --failed"
 	case !job.Overrun.IsZero():

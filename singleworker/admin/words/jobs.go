@@ -104,6 +104,8 @@ func State(job admin.JobStatus) string {
 		return "paused"
 	case !job.Overdue.IsZero():
 		return "late"
+	case job.Hung != nil:
+		return "hung"
 	case job.Resizing != nil:
 		return "resizing"
 	}
@@ -128,6 +130,8 @@ func Cause(job admin.JobStatus, now time.Time) string {
 	}
 	if !job.Overrun.IsZero() {
 		parts = append(parts, Overrun(job, now))
+	} else if job.Hung != nil {
+		parts = append(parts, Hung(*job.Hung, now))
 	}
 	if text := Failing(job, now); text != "" {
 		parts = append(parts, text)
@@ -160,11 +164,23 @@ func Overrun(job admin.JobStatus, now time.Time) string {
 	if run := job.LastRun; run != nil {
 		what += " after " + plain.Span(now.Sub(run.Started))
 	}
+	if job.Hung != nil {
+		what = Hung(*job.Hung, now)
+	}
 	fate := "are skipped"
 	if job.Job.Overlap == jobs.OverlapQueue {
 		fate = "wait"
 	}
 	return fmt.Sprintf("%s; ticks since %s %s", what, plain.Absolute(job.Overrun, Zone(job.Job)), fate)
+}
+
+// Hung is "hangs: it has been running for 3h, and 95% of its runs took at most 2m".
+func Hung(h admin.Hung, now time.Time) string {
+	text := "hangs: it has been running for " + plain.Span(now.Sub(h.Since))
+	if h.UsualMillis > 0 {
+		text += ", and 95% of its runs took at most " + plain.Span(time.Duration(h.UsualMillis)*time.Millisecond)
+	}
+	return text
 }
 
 // Failing is "failed 7 times in a row, last success 3h ago", or "2 of 4 shards fail; import[1] failed

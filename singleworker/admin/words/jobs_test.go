@@ -2,7 +2,9 @@ package words
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
@@ -25,5 +27,29 @@ func TestOwnerSummary(t *testing.T) {
 		if got := Owners([]admin.JobStatus{shard}); got != "0/1" {
 			t.Errorf("%s: %s, want 0/1", shard.State, got)
 		}
+	}
+}
+
+// A run that hangs is what is most worth knowing of a job that has an owner.
+func TestHungRun(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	job := admin.JobStatus{Name: "report", State: admin.StateOwned, Hung: &admin.Hung{RunID: "a", Since: now.Add(-3 * time.Hour), UsualMillis: 120_000}}
+	const hangs = "hangs: it has been running for 3h, and 95% of its runs took at most 2m"
+	if state, cause := State(job), Cause(job, now); state != "hung" || cause != hangs {
+		t.Errorf("%s, %s; want hung, %s", state, cause, hangs)
+	}
+	job.Overrun = now.Add(-time.Hour)
+	if got, want := Cause(job, now), hangs+"; ticks since 2026-11-22 11:00:00 UTC are skipped"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	job.Hung.UsualMillis, job.Overrun = 0, time.Time{}
+	if got, want := Cause(job, now), "hangs: it has been running for 3h"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	entry := admin.Entry{Run: admin.Run{RunID: "a", State: admin.RunRunning, InstanceID: "app-1", Started: job.Hung.Since, Attempt: 1}}
+	job.Owner = &admin.Owner{InstanceID: "app-1", Since: job.Hung.Since}
+	if all := strings.Join(Why(admin.Explanation{Job: job, Tick: job.Hung.Since, At: now, Fate: admin.RunRunning, Entries: []admin.Entry{entry}}), " "); !strings.Contains(all, "It hangs: it has been running for 3h.") {
+		t.Error(all)
 	}
 }

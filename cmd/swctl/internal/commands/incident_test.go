@@ -84,7 +84,7 @@ func TestHungAndFailingJobsAreSeen(t *testing.T) {
 		cluster.Submit(job.Job{Name: "fails", Schedule: "30 * * * * *"})
 		cluster.Submit(job.Job{Name: "split", Schedule: "30 * * * * *", Handler: "fails", Shards: 2})
 		time.Sleep(4 * time.Minute)
-		skipped := "still running after 3m55s; ticks since 2026-11-21 08:19:20 UTC are skipped"
+		skipped := "hangs: it has been running for 3m55s; ticks since 2026-11-21 08:19:20 UTC are skipped"
 		failed := "failed 3 times in a row, last success 3m35s ago"
 		h.want(t, "list", skipped, "ticks since 2026-11-21 08:19:20 UTC wait", failed, "2 of 2 shards fail; split[0] "+failed)
 		h.want(t, "list -o json", `"overrun_tick": "2026-11-21T08:19:20Z"`, `"last_ok_tick": "2026-11-21T08:19:30Z"`)

@@ -28,7 +28,7 @@ The file, and those with secrets that it names, must not be readable by others:
                "from": "jobs@example.com", "to": ["ops@example.com"]}
     },
     "rules": [
-      {"jobs": "report*", "on": ["failed", "missed", "late", "recovered"], "after": 2, "to": ["ops", "mail"]}
+      {"jobs": "report*", "on": ["failed", "missed", "late", "hung", "recovered"], "after": 2, "to": ["ops", "mail"]}
     ],
     "gather": "5s", "every": "1m"
   }
@@ -38,7 +38,7 @@ Paths are relative to the file. A rule without "jobs" is for all jobs, without "
 func (a *app) notifyCommand() *cmdline.Command {
 	return &cmdline.Command{
 		Name:  "notify",
-		Short: "tell people about jobs that fail, miss ticks or are late, until interrupted",
+		Short: "tell people about jobs that fail, are late or hang, until interrupted",
 		Long: `For groups whose applications do not do that themselves, with package notify. Several may run: one of
 them sends, and another continues where that one stood. All of a group need the same rules.
 ` + aboutConfig,

@@ -100,6 +100,8 @@ func (p Page) head(job admin.JobStatus, zone *time.Location) {
 	}
 	if !job.Overrun.IsZero() {
 		p.field("Overrun", words.Overrun(job, p.Now))
+	} else if job.Hung != nil {
+		p.field("Hung", words.Hung(*job.Hung, p.Now))
 	}
 	if text := words.Failing(job, p.Now); text != "" {
 		p.field("Failing", text)
