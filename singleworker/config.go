@@ -80,6 +80,11 @@ type Config struct {
 	// overloaded. Default 250 ms, at least 50 ms; NoTakeovers leaves a job to its owner for as long
 	// as the session and the heartbeats of that last.
 	ClaimGrace time.Duration
+	// HistorySize is how many entries of what became of its ticks ZooKeeper keeps of each job, or shard, that this instance
+	// runs; fewer, if they would take more than 64 KiB because their errors are long. All of them are written with each result, at some
+	// 200 bytes each: more make it more expensive, and give a run log (package runlog) more time to be away. Default 20, which is
+	// the minimum, at most 200. Equal on all instances: one that keeps fewer removes what others have kept.
+	HistorySize int
 	// MaxClockOffset is how far this instance's wall clock may differ from ZooKeeper's, which the instance estimates from the
 	// answers to its writes. Beyond that, it hands over its jobs and claims no tick until the clock is right again: see
 	// Hooks.OnClock. It never accounts for a tick that is further ahead of ZooKeeper's time than that. If no
@@ -155,6 +160,7 @@ const (
 	DefaultSyncPeriod     = 3 * time.Second
 	DefaultClaimGrace     = 250 * time.Millisecond
 	DefaultMaxClockOffset = 30 * time.Second
+	DefaultHistorySize    = zkrec.MaxHistory
 	DefaultStopGrace      = 30 * time.Second
 	DefaultWeight         = 1
 )
@@ -175,6 +181,7 @@ const (
 	minClaimGrace     = 50 * time.Millisecond
 	minMaxClockOffset = time.Second
 	maxWeight         = 1000
+	maxHistorySize    = 200
 )
 
 // Format prints the Config without Auth, which is a secret.
@@ -195,6 +202,7 @@ func (c Config) withDefaults() Config {
 		c.StopGrace = 0
 	}
 	c.ClaimGrace = cmp.Or(c.ClaimGrace, DefaultClaimGrace)
+	c.HistorySize = cmp.Or(c.HistorySize, DefaultHistorySize)
 	c.MaxClockOffset = cmp.Or(c.MaxClockOffset, DefaultMaxClockOffset)
 	c.Weight = cmp.Or(c.Weight, DefaultWeight)
 	c.InstanceID = cmp.Or(c.InstanceID, defaultInstanceID())
@@ -226,6 +234,7 @@ func (c Config) validate() error {
 		{"SessionTimeout", c.SessionTimeout, atMost(c.SessionTimeout, maxSessionTimeout)},
 		{"SyncPeriod", c.SyncPeriod, atLeast(c.SyncPeriod, minSyncPeriod)},
 		{"ClaimGrace", c.ClaimGrace, unless(NoTakeovers, c.ClaimGrace, minClaimGrace)},
+		{"HistorySize", c.HistorySize, checkHistorySize(c.HistorySize)},
 		{"MaxClockOffset", c.MaxClockOffset, unless(NoClockLimit, c.MaxClockOffset, minMaxClockOffset)},
 		{"StopGrace", c.StopGrace, atLeast(c.StopGrace, 0)},
 		{"MaxSlots", c.MaxSlots, notNegative(c.MaxSlots)},
@@ -239,6 +248,13 @@ func (c Config) validate() error {
 		if check.err != nil {
 			return &ConfigError{Field: check.field, Value: check.value, Err: check.err}
 		}
+	}
+	return nil
+}
+
+func checkHistorySize(n int) error {
+	if n < DefaultHistorySize || n > maxHistorySize {
+		return fmt.Errorf("want %d to %d", DefaultHistorySize, maxHistorySize)
 	}
 	return nil
 }

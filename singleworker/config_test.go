@@ -57,6 +57,8 @@ func TestNewChecksEveryFieldAndRelation(t *testing.T) {
 		{"Weight", func(c *Config) { c.Weight = 1001 }, `Weight "1001": want 1 to 1000; to own nothing, disable the instance or register no handlers`},
 		{"MaxSlots", func(c *Config) { c.MaxSlots = -1 }, `MaxSlots "-1": want 0 for no limit, or a positive number`},
 		{"MaxRunning", func(c *Config) { c.MaxRunning = -1 }, `MaxRunning "-1": want 0 for no limit, or a positive number`},
+		{"HistorySize", func(c *Config) { c.HistorySize = 19 }, `HistorySize "19": want 20 to 200`},
+		{"HistorySize", func(c *Config) { c.HistorySize = 201 }, `HistorySize "201": want 20 to 200`},
 		{"Labels", func(c *Config) { c.Labels = map[string]string{"a b": "x"} },
 			`Labels "map[a b:x]": a b=x has a key with other characters than letters, digits and "-_./"`},
 		{"Address", func(c *Config) { c.Address = "http://a\n" }, `Address "http://a\n": contains '\n', want printable characters`},
@@ -91,7 +93,7 @@ func TestServerTypeOfTheSample(t *testing.T) {
 // refuse, and add it to the tests of this file.
 func TestNoFieldIsForgotten(t *testing.T) {
 	t.Parallel()
-	checked := strings.Fields("Servers ServerType InstanceID Version Auth ACL Mode LatchPath SessionTimeout SyncPeriod ClaimGrace MaxClockOffset StopGrace MaxSlots MaxRunning Weight Labels Address")
+	checked := strings.Fields("Servers ServerType InstanceID Version Auth ACL Mode LatchPath SessionTimeout SyncPeriod ClaimGrace HistorySize MaxClockOffset StopGrace MaxSlots MaxRunning Weight Labels Address")
 	anything := strings.Fields("TLS Dial Logger Hooks Middleware")
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
 		if !slices.Contains(checked, field.Name) && !slices.Contains(anything, field.Name) {

@@ -234,9 +234,10 @@ func (m *Manager) wire(ctx context.Context) *bridge {
 			Servers: m.cfg.Servers, SessionTimeout: m.cfg.SessionTimeout, Auth: m.cfg.Auth,
 			ACL: m.cfg.ACL, TLS: m.cfg.TLS, Dial: m.cfg.Dial, Logger: m.cfg.Logger, Traffic: w.traffic,
 		},
-		ServerType: m.cfg.ServerType,
-		SyncPeriod: m.cfg.SyncPeriod,
-		ClaimGrace: m.cfg.ClaimGrace,
+		ServerType:  m.cfg.ServerType,
+		SyncPeriod:  m.cfg.SyncPeriod,
+		ClaimGrace:  m.cfg.ClaimGrace,
+		HistorySize: m.cfg.HistorySize,
 		Member: member.Config{
 			ID: m.cfg.InstanceID,
 			Instance: zkrec.Instance{

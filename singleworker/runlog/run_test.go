@@ -115,6 +115,53 @@ func TestRunsOfAGroup(t *testing.T) {
 	})
 }
 
+// A history of another size keeps more, and the log is complete after a longer absence.
+func TestLongerHistory(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		c := swtest.New(t, swtest.Config{SessionTimeout: time.Minute})
+		cfg := c.ManagerConfig("one")
+		cfg.HistorySize = 50
+		m, err := singleworker.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = errors.Join(
+			m.Handle("every-minute", func(context.Context, *singleworker.Run) error { return nil }),
+			m.Schedule(singleworker.Job{Name: "every-minute", Schedule: "0 * * * * ?"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
+		client, err := admin.Dial(t.Context(), admin.Config{Servers: cfg.Servers, ServerType: cfg.ServerType, Dial: cfg.Dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		store := open(t, dir)
+		for _, away := range []time.Duration{45 * time.Minute, 100 * time.Minute} { // of which the second leaves a hole
+			time.Sleep(away)
+			stopReader := start(t, client, store)
+			time.Sleep(time.Second)
+			stopReader()
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		kinds := make(map[runlog.Kind]int)
+		for _, e := range entries(t, store, runlog.Query{}) {
+			kinds[e.Kind]++
+		}
+		if kinds[runlog.Ran] < 90 || kinds[runlog.Hole] != 1 {
+			t.Errorf("%v, want 95 runs and a hole", kinds)
+		}
+	})
+}
+
 // script is a Source that says what it is told.
 type script chan admin.HistoryReading
 

@@ -35,16 +35,17 @@ type Runner interface {
 
 // Config is all that a Coordinator needs. Every field but those of Member that say so must be set.
 type Config struct {
-	Conn       zkconn.Config
-	ServerType string
-	SyncPeriod time.Duration
-	ClaimGrace time.Duration // negative: owners are not relieved
-	Member     member.Config
-	Handlers   catalog.Handlers
-	Runner     Runner
-	Leases     *leases.Table
-	Clock      *leases.Clock
-	Logger     *slog.Logger
+	Conn        zkconn.Config
+	ServerType  string
+	SyncPeriod  time.Duration
+	ClaimGrace  time.Duration // negative: owners are not relieved
+	HistorySize int           // entries of each slot
+	Member      member.Config
+	Handlers    catalog.Handlers
+	Runner      Runner
+	Leases      *leases.Table
+	Clock       *leases.Clock
+	Logger      *slog.Logger
 }
 
 // Coordinator keeps one instance in its group.
@@ -87,7 +88,7 @@ func New(cfg Config) *Coordinator {
 		SyncPeriod: cfg.SyncPeriod, MaxSlots: cfg.Member.Instance.MaxSlots, Weight: cfg.Member.Instance.Weight,
 		Grace: cfg.ClaimGrace, Leases: cfg.Leases,
 	})
-	c.journal = journal.New(loop, c.member, c.catalog, c.owner, cfg.Runner)
+	c.journal = journal.New(loop, c.member, c.catalog, c.owner, cfg.Runner, cfg.HistorySize)
 	c.keeper = keeper.New(loop, c.catalog, c.owner, cfg.Runner)
 	c.overdue = keeper.NewOverdue(loop, c.member, c.catalog, cfg.Runner)
 	c.removal = keeper.NewRemoval(loop, c.member, c.catalog)

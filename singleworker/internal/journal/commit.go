@@ -48,7 +48,7 @@ func (j *Journal) prepare(n *node, w *write, guard owner.Guard) *change {
 	ch.record = plan.Record
 	ch.recordAt = ch.add(zkconn.SetOp(tree.Tick(n.slot), plan.Record.Encode(), n.version))
 	if len(plan.Entries) > 0 {
-		ch.history = n.history.Add(w.commit.From.Watermark, plan.Entries...)
+		ch.history = n.history.Add(j.keep, w.commit.From.Watermark, plan.Entries...)
 		ch.historyAt = ch.add(zkconn.SetOp(tree.History(n.slot), ch.history.Encode(), n.historyVersion))
 	}
 	if plan.Request != "" && !w.requestStays {

@@ -62,6 +62,7 @@ type Journal struct {
 	catalog *catalog.Catalog
 	owner   *owner.Owner
 	runner  Runner
+	keep    int // entries of each history
 
 	nodes map[string]*node  // by slot
 	owned map[string]*owned // by slot
@@ -79,10 +80,10 @@ type owned struct {
 	requests requests
 }
 
-// New returns a journal of nothing.
-func New(loop *session.Loop, m *member.Member, c *catalog.Catalog, o *owner.Owner, runner Runner) *Journal {
+// New returns a journal of nothing, which keeps so many entries of each history.
+func New(loop *session.Loop, m *member.Member, c *catalog.Catalog, o *owner.Owner, runner Runner, keep int) *Journal {
 	j := &Journal{
-		loop: loop, clock: m.Clock, catalog: c, owner: o, runner: runner,
+		loop: loop, clock: m.Clock, catalog: c, owner: o, runner: runner, keep: keep,
 		nodes: make(map[string]*node), owned: make(map[string]*owned),
 	}
 	j.Gates = &Gates{journal: j, byFirst: make(map[string]*gate)}

@@ -127,7 +127,7 @@ func (g *Group) NewOwner(cfg member.Config, without ...string) *Rooms {
 func (g *Group) NewJournal(sid string, without ...string) *Rooms {
 	r := g.NewOwner(member.Config{ID: sid}, without...)
 	r.Runner = NewRunner(g)
-	r.Journal = journal.New(r.Loop.Loop, r.Member, r.Catalog, r.Owner, r.Runner)
+	r.Journal = journal.New(r.Loop.Loop, r.Member, r.Catalog, r.Owner, r.Runner, zkrec.MaxHistory)
 	r.CommitTo(r.Journal)
 	r.OnEnded = r.Journal.Ended
 	r.Add(Room{

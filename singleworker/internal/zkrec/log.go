@@ -32,8 +32,8 @@ func ParseLog(data []byte) (Log, error) {
 // IsEmpty reports whether there are no entries.
 func (l Log) IsEmpty() bool { return len(l.entries) == 0 }
 
-// Add is History.Add.
-func (l Log) Add(through int64, entries ...Entry) Log {
+// Add is History.Add, but that so many entries are kept.
+func (l Log) Add(keep int, through int64, entries ...Entry) Log {
 	var end History // what the entries may be merged into
 	kept := l.entries
 	if n := len(kept); n > 0 && len(entries) > 0 && entries[0].RunID == "" {
@@ -45,7 +45,7 @@ func (l Log) Add(through int64, entries ...Entry) Log {
 	for _, e := range end.Entries {
 		all = append(all, mustJSON(e))
 	}
-	return Log{slices.Clip(all[max(0, len(all)-MaxHistory):])}
+	return Log{slices.Clip(all[max(0, len(all)-keep):])}
 }
 
 // Amend is History.Amend.

@@ -30,7 +30,7 @@ func TestLogIsTheHistory(t *testing.T) {
 					t.Fatalf("seed %d, step %d: amended: %v, want %v", seed, step, gotOK, wantOK)
 				}
 			} else {
-				want, got = want.Add(before, entries...), got.Add(before, entries...)
+				want, got = want.Add(before, entries...), got.Add(zkrec.MaxHistory, before, entries...)
 			}
 			if g, w := string(got.Encode()), string(want.Encode()); len(want.Entries) > 0 && g != w {
 				t.Fatalf("seed %d, step %d: encoded\n%s\nwant\n%s", seed, step, g, w)
@@ -84,12 +84,12 @@ func TestLongLogIsTrimmed(t *testing.T) {
 	const entries = 17
 	var l zkrec.Log
 	for i := range entries - 1 {
-		l = l.Add(0, zkrec.Entry{Run: zkrec.Run{RunID: fmt.Sprint("r", i), Error: strings.Repeat("x", 3800)}})
+		l = l.Add(zkrec.MaxHistory, 0, zkrec.Entry{Run: zkrec.Run{RunID: fmt.Sprint("r", i), Error: strings.Repeat("x", 3800)}})
 	}
 	last := zkrec.Entry{Run: zkrec.Run{RunID: "last"}}
 	with := func(long int) []byte {
 		last.Error = strings.Repeat("x", long)
-		return l.Add(0, last).Encode()
+		return l.Add(zkrec.MaxHistory, 0, last).Encode()
 	}
 	one := 1 + zkrec.MaxRecordBytes - len(with(1)) // fills the record
 	for long, want := range map[int]int{one - 1: entries, one: entries, one + 1: entries - 1} {
@@ -104,7 +104,7 @@ func TestLongLogIsTrimmed(t *testing.T) {
 func TestAmendedLogLeavesTheOther(t *testing.T) {
 	t.Parallel()
 	var l zkrec.Log
-	l = l.Add(0, zkrec.Entry{Run: zkrec.Run{RunID: "r1", State: zkrec.RunInterrupted}})
+	l = l.Add(zkrec.MaxHistory, 0, zkrec.Entry{Run: zkrec.Run{RunID: "r1", State: zkrec.RunInterrupted}})
 	amended, ok := l.Amend(zkrec.Entry{Run: zkrec.Run{RunID: "r1", State: zkrec.RunOK}})
 	if a, b := amended.History().Entries[0].State, l.History().Entries[0].State; !ok || a != zkrec.RunOK || b != zkrec.RunInterrupted {
 		t.Errorf("amended: %v, to %q; before it is %q", ok, a, b)

@@ -179,7 +179,7 @@ type History struct {
 	Entries []Entry `json:"entries"`
 }
 
-// MaxHistory is how many entries are kept; fewer, if they would take more than
+// MaxHistory is how many entries are kept, unless the instance that writes keeps more; fewer, if they would take more than
 // MaxRecordBytes.
 const MaxHistory = 20
 
