@@ -30,7 +30,7 @@ func TestBreachesUnderRandomSeeds(t *testing.T) {
 		"takeover": {[]int{1}, 400}, "adoption": {[]int{1}, 100}, "lease": {[]int{1}, 50},
 		"claims": {[]int{2, 3, 8}, 100}, "alarm": {[]int{10}, 20}, "leader": {[]int{11}, 20}, "layout": {[]int{9}, 20}, "spec": {[]int{9}, 100},
 		"running": {[]int{13}, 20}, "clock": {[]int{14}, 20}, "restart": {[]int{15}, 20}, "dormant": {[]int{15}, 20},
-		"part": {[]int{8}, 20}, "absent": {[]int{8}, 20}, "lost part": {[]int{8}, 20}, "labels": {[]int{16}, 20}, "deaf": {[]int{16}, 40},
+		"part": {[]int{8}, 60}, "absent": {[]int{8}, 60}, "lost part": {[]int{8}, 40}, "labels": {[]int{16}, 20}, "deaf": {[]int{16}, 60},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
