@@ -57,7 +57,7 @@ func Run(ctx context.Context, source Source, store Store, o Options) error {
 		return err
 	}
 	o.Standby, o.Logger = cmp.Or(o.Standby, defaultStandby), cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	retry := minRetry
+	retry, waiting := minRetry, false
 	for ctx.Err() == nil {
 		r := reader{source: source, store: store, o: o}
 		err := r.follow(ctx)
@@ -65,9 +65,11 @@ func Run(ctx context.Context, source Source, store Store, o Options) error {
 		switch {
 		case ctx.Err() != nil:
 		case errors.Is(err, ErrConflict):
-			o.Logger.InfoContext(ctx, "another reader keeps the run log; waiting until it is silent", "group", o.Group, "for", o.Standby)
+			if !waiting || r.appended {
+				o.Logger.InfoContext(ctx, "another reader keeps the run log; waiting until it is silent", "group", o.Group, "for", o.Standby)
+			}
 			err = standby(ctx, store, o)
-			retry = minRetry
+			retry, waiting = minRetry, true
 		case errors.As(err, &schema), errors.Is(err, errSource):
 			return err
 		case r.appended:

@@ -217,6 +217,46 @@ func TestAnotherReaderWaits(t *testing.T) {
 	})
 }
 
+// failing is a Store that cannot be reached, for a while; or, every other time, cannot say that it was.
+type failing struct {
+	runlog.Store
+
+	fails int
+}
+
+func (f *failing) Append(ctx context.Context, group string, b runlog.Batch) error {
+	if f.fails--; f.fails < 0 {
+		return f.Store.Append(ctx, group, b)
+	}
+	if f.fails%2 == 0 {
+		return errors.Join(f.Store.Append(ctx, group, b), errors.New("the answer is lost"))
+	}
+	return errors.New("no route to host")
+}
+
+// A store that is away is tried again, and what it has is asked for first.
+func TestStoreFails(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		source, store := make(script), &failing{Store: open(t, dir), fails: 6}
+		stop := start(t, source, store)
+		for i := range 6 {
+			runs := []string{"a", "b", "c", "d", "e", "f", "g"}[:i+2]
+			source <- admin.HistoryReading{Cursor: int64(i), Whole: true, Slots: []admin.SlotHistory{history("job", runs...)}}
+			time.Sleep(time.Minute)
+		}
+		stop()
+		var got []string
+		for _, e := range entries(t, store, runlog.Query{}) {
+			got = append(got, e.Key)
+		}
+		if text := strings.Join(got, " "); text != "g f e d c b a" {
+			t.Errorf("the log has %s", text)
+		}
+	})
+}
+
 // What is gone, unseen, and unreadable is in the log, or is not said to be gone.
 func TestWhatIsGone(t *testing.T) {
 	t.Parallel()
