@@ -117,7 +117,14 @@ runlog: ## swctl-sql: the log of all runs in SQLite, PostgreSQL and MariaDB, und
 integration: ## the tests on real ZooKeeper servers, which they start themselves
 	integration/zookeeper.sh install kazoo
 	integration/zookeeper.sh install curator
-	go test -count=1 -p 1 -timeout 15m $$(go list ./integration/... | grep -v /integration/chaos)
+	go test -count=1 -p 1 -timeout 15m $$(go list ./integration/... | grep -v -e /integration/chaos -e /integration/browser)
+
+# Not part of test: it needs Chromium, and modules from npm, which install.sh gets. SHOTS is a directory for pictures.
+SHOTS ?=
+.PHONY: browser
+browser: ## the pages of swctl ui in Chromium: weight, first paint, accessibility, live updates, actions; SHOTS=DIR for pictures
+	integration/browser/install.sh
+	go test -count=1 -v -timeout 15m ./integration/browser -browser.shots "$(SHOTS)" | sed -u '/^=== /d; s/^    *[a-z_]*_test.go:[0-9]*: //'
 
 # Prints the seed and its faults, a table of figures, where the page of the run is, and PASS or FAIL.
 SEED ?= 0

@@ -1,0 +1,3 @@
+// Package browser has tests of package web in a real browser: Debian's Chromium, driven by playwright-core, with axe-core for
+// accessibility. install.sh installs what they need. They fail without it.
+package browser

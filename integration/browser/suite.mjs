@@ -1,0 +1,132 @@
+// Looks at the pages of one scene in a browser. The test in Go starts it, and answers what it asks for on its standard output:
+// one line of JSON each. A line with "failed" fails the test; others are for people.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { createInterface } from "node:readline";
+
+const { URL: base, JOBS, TOKEN, OUT, MODULES, CHROMIUM } = process.env;
+const require = createRequire(`${MODULES}/`);
+const { chromium } = require("playwright-core");
+const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+
+const answers = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
+const failed = (...text) => say({ failed: text.join(" ") });
+const ask = async (what) => {
+	say({ ask: what });
+	return (await answers.next()).value;
+};
+const maxWeight = 150 * 1024;
+const patience = 60000;
+const [many, most] = [Number(JOBS) > 3, Number(JOBS) >= 500];
+
+const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+
+// open makes a page that must not complain, and must never show a dialog.
+const open = async (options) => {
+	const context = await browser.newContext(options);
+	context.setDefaultTimeout(patience);
+	const page = await context.newPage();
+	page.on("pageerror", (error) => failed(page.url(), error.message));
+	page.on("dialog", (dialog) => {
+		failed(page.url(), "a dialog:", dialog.message());
+		dialog.dismiss();
+	});
+	page.on("console", (message) => {
+		if (/error|warning/.test(message.type()) && !/status of 4\d\d/.test(message.text())) failed(page.url(), message.text());
+	});
+	return page;
+};
+
+const judge = async (page, what) => {
+	const before = await page.evaluate(() => document.title);
+	await page.evaluate(axe); // which the pages' own policy does not see
+	const result = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+	for (const v of result.violations.filter((v) => ["serious", "critical"].includes(v.impact))) {
+		failed(what, v.id, v.help, v.nodes.slice(0, 3).map((n) => n.html).join(" "));
+	}
+	if (before.includes("owned by")) failed(what, "its title is", before);
+};
+
+let paths = ["", "jobs", "timeline?span=15m", "timeline?span=15m&by=instance", "owners", "calendar", "instances", "instance?id=app-1", "job?name=billing-export"];
+if (most) paths = ["", "jobs", "timeline?span=15m", "owners"];
+else if (many) paths.push("job?name=shards", `job?name=${encodeURIComponent(await ask("hostile"))}`);
+
+for (const [kind, viewport, colorScheme] of [["desktop", { width: 1280, height: 900 }, "light"], ["phone", { width: 390, height: 844 }, "dark"]]) {
+	const page = await open({ viewport, colorScheme, bypassCSP: false });
+	for (const path of paths) {
+		const answer = await page.goto(base + path, { waitUntil: "load" });
+		if (answer.status() !== 200) failed(path, answer.status());
+		await page.waitForFunction(() => performance.getEntriesByName("first-contentful-paint").length > 0);
+		const seen = await page.evaluate(() => {
+			const loaded = [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")].filter((e) => ["navigation", "link", "script", "css", "img"].includes(e.initiatorType)); // not what follows
+			return {
+				paint: performance.getEntriesByName("first-contentful-paint")[0]?.startTime,
+				server: performance.getEntriesByType("navigation")[0].responseEnd,
+				weight: loaded.reduce((sum, e) => sum + e.decodedBodySize, 0),
+				wide: document.scrollingElement.scrollWidth - window.innerWidth,
+			};
+		});
+		if (seen.weight > maxWeight) failed(path, kind, "weighs", seen.weight);
+		if (seen.wide > 0) failed(path, kind, "is wider than the window by", seen.wide);
+		say({ page: path || "first page", kind, jobs: Number(JOBS), paint_ms: Math.round(seen.paint), server_ms: Math.round(seen.server), bytes: seen.weight });
+		if (!most || path === "jobs") await judge(page, `${path} ${kind}`);
+		if (OUT) await page.screenshot({ path: `${OUT}/${JOBS}-${kind}-${path.replace(/\W+/g, "-").slice(0, 40) || "first"}.png` });
+	}
+	await page.context().close();
+}
+
+if (many && !most) {
+	const page = await open({ viewport: { width: 1280, height: 900 } });
+
+	// By keyboard: the first stop is the way to the content, and "/" goes to the filter.
+	await page.goto(`${base}jobs`);
+	await page.keyboard.press("Tab");
+	if (!(await page.evaluate(() => document.activeElement.matches(".skip")))) failed("the first stop is not the skip link");
+	await page.keyboard.press("/");
+	await page.keyboard.type("billing-export");
+	await page.keyboard.press("Enter");
+	await page.waitForURL(/q=billing-export/);
+	if ((await page.locator("tbody tr").count()) !== 1) failed("the filter shows other jobs, too");
+
+	// A click on a time explains the tick.
+	await page.goto(`${base}timeline?span=15m&q=billing-export`);
+	await page.locator("svg.by-job").first().click({ position: { x: 815, y: 9 } });
+	await page.waitForURL(/at=/);
+	if (!/billing-export/.test(await page.locator("h1").innerText()) || (await page.locator("#why").count()) !== 1) failed("no explanation");
+
+	// What happens is seen without a reload; not while it is paused.
+	await page.goto(`${base}instances`);
+	await page.evaluate(() => (window.same = true));
+	await page.getByText("live", { exact: true }).waitFor();
+	await ask("kill app-2");
+	await page.getByRole("link", { name: "app-2" }).waitFor({ state: "detached" });
+	if (!(await page.evaluate(() => window.same))) failed("the page was loaded again");
+	await page.getByRole("button", { name: "Pause updates" }).click();
+	if ((await page.getByRole("button", { name: "Resume updates" }).getAttribute("aria-pressed")) !== "true") failed("not paused");
+
+	// Actions: refused with a wrong token, and from another site; done with the right one.
+	const act = async (token) => {
+		await page.goto(`${base}job?name=search-reindex`);
+		await page.getByLabel("Token").fill(token);
+		await page.getByLabel("Your name").fill("ann");
+		await page.getByLabel("Reason").fill("a <b>test</b>");
+		await page.getByRole("button", { name: "Pause", exact: true }).click();
+		await page.waitForURL(/pause$/);
+		return page.locator("main").innerText();
+	};
+	if (!/token is wrong/.test(await act("not-the-token-at-all"))) failed("no refusal");
+	const other = await open({});
+	const trap = `<form method="post" action="${base}api/v1/jobs/search-reindex/pause"><input name="token" value="${TOKEN}"><input name="by" value="eve"><input name="reason" value="x"><button>go</button></form>`;
+	await other.route("http://evil.example/", (route) => route.fulfill({ contentType: "text/html", body: trap }));
+	await other.goto("http://evil.example/");
+	const status = other.waitForResponse((r) => r.request().method() === "POST").then((r) => r.status());
+	await other.getByRole("button").click();
+	if ((await status) !== 403) failed("a form of another site:", await status);
+	if ((await ask("paused search-reindex")) !== "") failed("it was paused by", await ask("paused search-reindex"));
+	if (!/pause search-reindex/.test(await act(TOKEN))) failed("not paused");
+	if ((await ask("paused search-reindex")) !== "ann (web, 127.0.0.1)") failed("it was paused by", await ask("paused search-reindex"));
+	await judge(page, "after an action");
+}
+await browser.close();
+process.exit(0);
