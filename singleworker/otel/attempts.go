@@ -19,8 +19,9 @@ type attempts struct {
 }
 
 type slot struct {
-	job   string
-	shard int
+	job    string
+	before bool // BeforeTick
+	shard  int
 }
 
 type attempt struct {
@@ -31,7 +32,7 @@ type attempt struct {
 
 func newAttempts() *attempts { return &attempts{latest: make(map[slot]attempt)} }
 
-func slotOf(run *singleworker.Run) slot { return slot{run.Job, run.Shard.Index} }
+func slotOf(run *singleworker.Run) slot { return slot{run.Job, run.BeforeTick, run.Shard.Index} }
 
 // before returns the span of the attempt before, if it was made here.
 func (a *attempts) before(run *singleworker.Run) (trace.SpanContext, bool) {

@@ -20,6 +20,8 @@
 //	singleworker.run.cause        why its context ended before the handler returned, if it did
 //	singleworker.instance.id      where it ran
 //
+// What Job.BeforeTick names is a handler, too, and so has its own span: "before tick of" and the job.
+//
 // An error of the handler is recorded, and is the span's status, unless the run ended because its instance stops or the job moves.
 //
 // # Attempts

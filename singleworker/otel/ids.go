@@ -63,11 +63,14 @@ func (id identity) ids(attempt int) (traceID trace.TraceID, spanID trace.SpanID)
 		where = r.InstanceID
 	}
 	text(where)
-	manual := int64(0)
-	if r.Manual {
-		manual = 1
+	kind := int64(0)
+	switch {
+	case r.Manual:
+		kind = 1
+	case r.BeforeTick:
+		kind = 2
 	}
-	for _, n := range []int64{int64(r.Shard.Index), r.Tick.UnixMilli(), manual, int64(attempt)} {
+	for _, n := range []int64{int64(r.Shard.Index), r.Tick.UnixMilli(), kind, int64(attempt)} {
 		hash.Write(binary.BigEndian.AppendUint64(nil, uint64(n)))
 	}
 	sum := hash.Sum(nil)

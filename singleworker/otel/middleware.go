@@ -51,7 +51,11 @@ func (t *tracer) run(ctx context.Context, run *singleworker.Run, next singlework
 	if before, ok := t.attempts.before(run); ok {
 		links = append(links, trace.Link{SpanContext: before})
 	}
-	ctx, span := t.tracer.Start(context.WithValue(ctx, identityKey{}, id), "run "+run.Job,
+	name := "run " + run.Job
+	if run.BeforeTick {
+		name = "before tick of " + run.Job
+	}
+	ctx, span := t.tracer.Start(context.WithValue(ctx, identityKey{}, id), name,
 		trace.WithNewRoot(), trace.WithLinks(links...), trace.WithAttributes(t.attributes(run)...))
 	defer span.End() // records a panic
 	ctx = context.WithValue(ctx, identityKey{}, nil)

@@ -217,6 +217,27 @@ func TestRerunsElsewhereAreLinked(t *testing.T) {
 	})
 }
 
+// What is called before each tick is in a span of its handler, which is not that of the run.
+func TestBeforeTick(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		i := start(t, newCluster(t), "app-1", singleworker.Job{Name: "rows", Shards: 2, BeforeTick: "load"},
+			func(context.Context, *singleworker.Run) error { return nil }, sdktrace.WithIDGenerator(swotel.NewIDGenerator()))
+		if err := i.manager.Handle("load", func(context.Context, *singleworker.Run) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2*time.Minute + 30*time.Second)
+		names, ids := make(map[string]int), make(map[trace.TraceID]bool)
+		for _, s := range i.spans.GetSpans() {
+			names[s.Name]++
+			ids[s.SpanContext.TraceID()] = true
+		}
+		if names["run rows"] != 4 || names["before tick of rows"] != 2 || len(ids) != 6 {
+			t.Errorf("spans %v, in %d traces; want 4 runs, and 2 before ticks, a trace each", names, len(ids))
+		}
+	})
+}
+
 // A panic is recorded, and is the library's to deal with.
 func TestPanic(t *testing.T) {
 	t.Parallel()
@@ -284,6 +305,7 @@ func TestIDsDiffer(t *testing.T) {
 		{Job: "a", Tick: tick, Attempt: 1, Everywhere: true, InstanceID: "x"},
 		{Job: "a", Tick: tick, Attempt: 1, Everywhere: true, InstanceID: "y"},
 		{Job: "b", Tick: tick, Attempt: 1},
+		{Job: "a", Tick: tick, Attempt: 1, BeforeTick: true},
 	}
 	ids := make(map[trace.TraceID]string)
 	spans := tracetest.NewInMemoryExporter()

@@ -204,6 +204,31 @@ func TestMetricsAreWellNamed(t *testing.T) {
 	})
 }
 
+// Every reason for which ticks are not run has a series from the beginning, so that the first one is an increase.
+func TestReasonsAreKnown(t *testing.T) {
+	t.Parallel()
+	m, err := singleworker.New(singleworker.Config{Servers: "zk1", ServerType: "idle"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	families := gather(t, registered(t, prom.NewCollector(m)))
+	known := make(map[string]bool)
+	for _, name := range []string{"singleworker_ticks_skipped_total", "singleworker_ticks_missed_total"} {
+		for _, metric := range families[name].GetMetric() {
+			known[metric.GetLabel()[0].GetValue()] = true
+		}
+	}
+	reasons := found(`Reason\w+ +Reason += "(\w+)"`, read(t, "../admin/run.go"))
+	if len(reasons) < 9 {
+		t.Errorf("only %q found", reasons)
+	}
+	for _, reason := range reasons {
+		if !known[reason] {
+			t.Errorf("there is no series of %s", reason)
+		}
+	}
+}
+
 // METRICS.md is made of the tables.
 func TestPage(t *testing.T) {
 	t.Parallel()
