@@ -50,7 +50,7 @@ type Rule struct {
 	After int
 }
 
-// Config configures a Notifier. Group, Targets and Rules must be set; the zero value of every other field means its default.
+// Config configures a Notifier. Group, Targets and Rules, or Pings, must be set; the zero value of every other field means its default.
 type Config struct {
 	// Group is the connection to ZooKeeper and the group, as of the instances.
 	Group admin.Config
@@ -58,6 +58,8 @@ type Config struct {
 	// everything that is still open.
 	Targets map[string]Sender
 	Rules   []Rule
+	// Pings tell services that raise an alarm when they stop. Default: none.
+	Pings []Ping
 
 	// ID names this sender in messages and in the election. Default: host name, process id and four random characters.
 	ID string
@@ -106,7 +108,7 @@ func (cfg Config) validate() error {
 	if err := cfg.Group.Validate(); err != nil {
 		return &ConfigError{"Group", err}
 	}
-	if len(cfg.Targets) == 0 {
+	if len(cfg.Targets) == 0 && len(cfg.Pings) == 0 {
 		return &ConfigError{"Targets", errors.New("name at least one")}
 	}
 	for name, sender := range cfg.Targets {
@@ -126,6 +128,11 @@ func (cfg Config) validate() error {
 	for i, rule := range cfg.Rules {
 		if err := cfg.checkRule(fmt.Sprintf("Rules[%d]", i), rule); err != nil {
 			return err
+		}
+	}
+	for i, p := range cfg.Pings {
+		if err := p.check(); err != nil {
+			return &ConfigError{fmt.Sprintf("Pings[%d]", i), err}
 		}
 	}
 	for _, d := range []struct {

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
@@ -24,7 +25,9 @@ type desk struct {
 	book     *book
 	outboxes map[string]*outbox
 	inbox    chan func()
-	lastGap  time.Time // when a gap was last warned of
+	pinger   *pinger
+	others   *task.Group // what ends with the term
+	lastGap  time.Time   // when a gap was last warned of
 }
 
 // outbox is what a target is about to be told.
@@ -49,6 +52,7 @@ func (d *desk) run(ctx context.Context) error {
 	d.book.resume()
 	since := d.book.cursor
 	g := task.NewGroup(ctx)
+	d.others = g
 	g.Go("follow the group", func(ctx context.Context) error { return d.follow(ctx, client, since) })
 	g.Go("look for late jobs", func(ctx context.Context) error { return d.poll(ctx, client) })
 	g.Go("tell", func(ctx context.Context) error { return d.tell(ctx) })
@@ -79,6 +83,7 @@ func (d *desk) follow(ctx context.Context, client *admin.Client, since int64) er
 }
 
 func (d *desk) take(ctx context.Context, ev admin.Event) {
+	d.pinger.take(d, ev)
 	d.book.take(ev)
 	if ev.Kind != admin.EventGap || ev.Gap.What == admin.GapInstances {
 		return
@@ -103,7 +108,17 @@ func (d *desk) poll(ctx context.Context, client *admin.Client) error {
 		if err != nil {
 			return err
 		}
-		if err := d.post(ctx, func() { d.book.polled(jobs, begun, time.Now()) }); err != nil {
+		instances, err := client.Instances(ctx)
+		if err != nil {
+			return err
+		}
+		err = d.post(ctx, func() {
+			d.book.polled(jobs, begun, time.Now())
+			if slices.ContainsFunc(instances, func(i admin.Instance) bool { return i.State == admin.InstanceActive }) {
+				d.pinger.lives(d)
+			}
+		})
+		if err != nil {
 			return err
 		}
 		select {

@@ -32,4 +32,7 @@
 // A target that does not answer is tried again, after 5 seconds to 5 minutes, and does not delay the others. What waits for it
 // is bounded by the number of jobs: if more than 4 episodes of one kind and job wait, the oldest is dropped, which is
 // logged and counted in [Stats]. A Notifier that runs for the first time tells about what happens from then on.
+//
+// If no instance lives, nobody tells anything. [Config.Pings] cover that: they tell a service such as healthchecks.io, which
+// raises an alarm when they stop.
 package notify

@@ -63,7 +63,11 @@ func isLocal(host string) bool {
 // post sends a body and returns the beginning of the reply, which had a status of 200 to 299. Redirects are not
 // followed: they could lead elsewhere. Errors contain nothing of the URL but the host.
 func (w web) post(ctx context.Context, header http.Header, body []byte) (reply []byte, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, string(w.url), bytes.NewReader(body))
+	return w.send(ctx, http.MethodPost, header, bytes.NewReader(body))
+}
+
+func (w web) send(ctx context.Context, method string, header http.Header, body io.Reader) (reply []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, method, string(w.url), body)
 	if err != nil {
 		return nil, errors.New("the URL cannot be used")
 	}

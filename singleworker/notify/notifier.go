@@ -37,6 +37,8 @@ type Stats struct {
 	Targets map[string]TargetStats
 	// Dropped are the episodes that were not told because too many waited for a target that does not answer.
 	Dropped int
+	// PingsFailed are those that were not sent in three attempts.
+	PingsFailed int
 	// Gaps are the readings that found that a job had run more often than its history tells.
 	Gaps int
 }
@@ -151,7 +153,7 @@ func (n *Notifier) term(ctx context.Context, token int64) error {
 	}
 	d := &desk{
 		n: n, store: &store{conn: conn, tree: n.tree}, book: newBook(g.ServerType, n.cfg.Rules),
-		outboxes: make(map[string]*outbox), inbox: make(chan func()),
+		outboxes: make(map[string]*outbox), inbox: make(chan func()), pinger: newPinger(n),
 	}
 	if err := d.store.load(ctx, d.book, n.cfg.ID, token); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -28,6 +29,7 @@ type scene struct {
 	*swtest.Cluster
 
 	t       *testing.T
+	one     *swtest.Instance
 	failing atomic.Bool
 }
 
@@ -35,7 +37,7 @@ func inScene(t *testing.T, test func(s *scene)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &scene{t: t, Cluster: swtest.New(t, swtest.Config{SessionTimeout: 30 * time.Second})}
-		s.Start("one", map[string]singleworker.Handler{"report": func(context.Context, *singleworker.Run) error {
+		s.one = s.Start("one", map[string]singleworker.Handler{"report": func(context.Context, *singleworker.Run) error {
 			if s.failing.Load() {
 				return errPaper
 			}
@@ -284,6 +286,56 @@ func TestRetriesAreNotTold(t *testing.T) {
 		s.submit(job.Job{Name: "hopeless", Handler: "flaky", Schedule: "0 */10 * * * ?", Retries: 1, Backoff: time.Minute})
 		time.Sleep(25 * time.Minute)
 		s.want(ops, "n1: hopeless failed")
+	})
+}
+
+// pings are those that a service has received.
+type pings struct{ all, wrong atomic.Int64 }
+
+func (p *pings) RoundTrip(r *http.Request) (*http.Response, error) {
+	if p.all.Add(1); p.wrong.Add(-1) >= 0 {
+		return nil, errPaper
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
+}
+
+// The sender pings as long as an instance lives, and when a job has succeeded.
+func TestPings(t *testing.T) {
+	t.Parallel()
+	inScene(t, func(s *scene) {
+		group, report, other := &pings{}, &pings{}, &pings{}
+		with := func(cfg *notify.Config) {
+			cfg.Targets, cfg.Rules = nil, nil
+			cfg.Pings = []notify.Ping{
+				{URL: "https://hc.example.com/group", Transport: group}, {URL: "https://hc.example.com/report", Job: "report", Transport: report},
+				{URL: "https://hc.example.com/other", Job: "other", Transport: other},
+			}
+		}
+		n, stop := s.notifier("n1", nil, with)
+		s.notifier("n2", nil, with)
+		report.wrong.Store(2) // it is tried again
+		s.runs(false, 10)
+		if a, b, c := group.all.Load(), report.all.Load(), other.all.Load(); a < 10 || a > 11 || b != 12 || c != 0 || n.Stats().PingsFailed != 0 {
+			t.Errorf("%d pings of the group, %d of the job, %d of another one; failed: %d", a, b, c, n.Stats().PingsFailed)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		group.all.Store(0)
+		report.all.Store(0)
+		s.runs(true, 10)
+		if a, b := group.all.Load(), report.all.Load(); a < 9 || a > 11 || b > 1 {
+			t.Errorf("%d pings of the group, %d of the job, which fails", a, b)
+		}
+		if err := s.one.Stop(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(2 * time.Minute)
+		group.all.Store(0)
+		time.Sleep(10 * time.Minute)
+		if got := group.all.Load(); got != 0 {
+			t.Errorf("nobody lives, and %d pings", got)
+		}
 	})
 }
 

@@ -206,6 +206,7 @@ func TestConfigIsChecked(t *testing.T) {
 		{"Rules[0].On", func(cfg *notify.Config) { cfg.Rules[0].On = []notify.Kind{"fails"} }},
 		{"Rules[0].To", func(cfg *notify.Config) { cfg.Rules[0].To = nil }},
 		{"Rules[0].To", func(cfg *notify.Config) { cfg.Rules[0].To = []string{"dev"} }},
+		{"Pings[0]", func(cfg *notify.Config) { cfg.Pings = []notify.Ping{{URL: "http://example.com/x"}} }},
 		{"Gather", func(cfg *notify.Config) { cfg.Gather = -1 }},
 		{"Every", func(cfg *notify.Config) { cfg.Every = 25 * time.Hour }},
 		{"Poll", func(cfg *notify.Config) { cfg.Poll = time.Millisecond }},

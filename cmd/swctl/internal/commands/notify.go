@@ -30,10 +30,12 @@ The file, and those with secrets that it names, must not be readable by others:
     "rules": [
       {"jobs": "report*", "on": ["failed", "missed", "late", "hung", "recovered"], "after": 2, "to": ["ops", "mail"]}
     ],
+    "pings": [{"url_file": "hc.url"}, {"url_file": "hc-report.url", "job": "report"}],
     "gather": "5s", "every": "1m"
   }
 
-Paths are relative to the file. A rule without "jobs" is for all jobs, without "on" for everything.`
+Paths are relative to the file. A rule without "jobs" is for all jobs, without "on" for everything.
+A ping without "job" is sent as long as an instance lives, to a service that raises an alarm when it stops.`
 
 func (a *app) notifyCommand() *cmdline.Command {
 	return &cmdline.Command{

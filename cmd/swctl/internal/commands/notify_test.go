@@ -43,7 +43,7 @@ func TestNotifyGolden(t *testing.T) {
 	const hiddenPath = "/s3cret"
 	const config = `{"targets": {"ops": {"type": "slack", "url_file": "ops.url"}}, "rules": [{"to": ["ops"]}], "every": "2m"}`
 	dir := notifyDir(t, map[string]string{
-		"good": config, "ops.url": server.URL + hiddenPath + "\n", "none": `{}`, "text": `ops`, "two": config + config,
+		"good": config, "ops.url": server.URL + hiddenPath + "\n", "ping": `{"pings": [{"url_file": "plain.url"}]}`, "lostping": `{"pings": [{"url_file": "gone"}]}`, "none": `{}`, "text": `ops`, "two": config + config,
 		"field": `{"target": {}}`,
 		"type":  `{"targets": {"ops": {"type": "smoke"}}}`,
 		"every": `{"targets": {"ops": {"type": "slack", "url_file": "ops.url"}}, "every": "often"}`,
@@ -91,7 +91,7 @@ func TestNotifyGolden(t *testing.T) {
 	} {
 		say(line)
 	}
-	for _, name := range []string{"none", "text", "two", "field", "type", "every", "rule", "lost", "plain", "open", "mail", "hook", "ding", "we"} {
+	for _, name := range []string{"none", "text", "two", "field", "type", "every", "rule", "lost", "ping", "lostping", "plain", "open", "mail", "hook", "ding", "we"} {
 		say("notify --config " + name)
 	}
 	said := strings.ReplaceAll(text.String(), strings.TrimPrefix(server.URL, "http://"), "HOST")

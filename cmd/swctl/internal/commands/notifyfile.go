@@ -23,6 +23,10 @@ type notifyFile struct {
 		To    []string      `json:"to"`
 		After int           `json:"after"`
 	} `json:"rules"`
+	Pings []struct {
+		URLFile string `json:"url_file"`
+		Job     string `json:"job"`
+	} `json:"pings"`
 	Gather string `json:"gather"`
 	Every  string `json:"every"`
 }
@@ -70,9 +74,16 @@ func readNotifyFile(path string) (cfg notify.Config, err error) {
 	for _, r := range file.Rules {
 		cfg.Rules = append(cfg.Rules, notify.Rule{Jobs: r.Jobs, On: r.On, To: r.To, After: r.After})
 	}
+	for _, p := range file.Pings {
+		url, err := readBeside(path, p.URLFile)
+		if err != nil {
+			return cfg, err
+		}
+		cfg.Pings = append(cfg.Pings, notify.Ping{URL: url, Job: p.Job})
+	}
 	cfg.Targets = make(map[string]notify.Sender)
 	for name, target := range file.Targets {
-		sender, err := target.sender(filepath.Dir(path))
+		sender, err := target.sender(path)
 		if usage := (*cmdline.HintError)(nil); err != nil && !errors.As(err, &usage) {
 			return wrong(fmt.Errorf("target %q: %w", name, err))
 		}
@@ -84,22 +95,27 @@ func readNotifyFile(path string) (cfg notify.Config, err error) {
 	return cfg, nil
 }
 
-// sender reads the secrets of a target, whose paths are relative to dir.
-func (t notifyTarget) sender(dir string) (notify.Sender, error) {
+// readBeside reads a secret, whose path is relative to the file that names it.
+func readBeside(file, path string) (notify.Secret, error) {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(filepath.Dir(file), path)
+	}
+	text, err := group.ReadSecret(flagConfig, path)
+	return notify.Secret(text), err
+}
+
+// sender reads the secrets of a target that file describes.
+func (t notifyTarget) sender(file string) (notify.Sender, error) {
 	secrets := make(map[string]notify.Secret)
 	for _, path := range []string{t.URLFile, t.KeyFile, t.PasswordFile} {
 		if path == "" {
 			continue
 		}
-		full := path
-		if !filepath.IsAbs(path) {
-			full = filepath.Join(dir, path)
-		}
-		text, err := group.ReadSecret(flagConfig, full)
+		secret, err := readBeside(file, path)
 		if err != nil {
 			return nil, err
 		}
-		secrets[path] = notify.Secret(text)
+		secrets[path] = secret
 	}
 	url, key := secrets[t.URLFile], secrets[t.KeyFile]
 	switch t.Type {
