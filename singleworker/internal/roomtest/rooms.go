@@ -52,6 +52,7 @@ type Rooms struct {
 	Prepare func(ctx context.Context, attempt int) error
 
 	rooms    []Room
+	reading  session.OnePerTime
 	nextSync time.Duration
 }
 
@@ -145,17 +146,22 @@ func (g *Group) NewJournal(sid string, without ...string) *Rooms {
 	return r
 }
 
-// readGroup reads the group, unless there is an owner, who does.
+// readGroup reads the group, unless there is an owner, who does. One reading at a time: an earlier one must not be followed
+// after a later one.
 func (r *Rooms) readGroup() {
-	if r.Owner != nil {
+	if r.Owner != nil || !r.reading.Begin() {
 		return
 	}
 	fetch := r.Member.Roster.Fetch()
 	r.Async("read group", func(ctx context.Context) func() {
 		group, err := fetch(ctx)
 		return func() {
+			again := r.reading.End()
 			if err == nil {
 				r.Member.Follow(group)
+			}
+			if again {
+				r.readGroup()
 			}
 		}
 	})
