@@ -102,10 +102,6 @@ func (w *watcher) readSpecs(ctx context.Context, names []string, jobs map[string
 	if err != nil {
 		return err
 	}
-	parts, err := w.readParts(ctx, read, results)
-	if err != nil {
-		return err
-	}
 	for i, name := range read {
 		spec, shards, places := results[3*i], results[3*i+1], results[3*i+2]
 		job := w.jobs[name]
@@ -117,9 +113,9 @@ func (w *watcher) readSpecs(ctx context.Context, names []string, jobs map[string
 			continue
 		}
 		w.readSpec(name, job, spec)
-		there := map[string]bool{name: true}
-		if slots, everywhere := parts[name]; everywhere {
-			there = slots
+		there := make(map[string]bool)
+		if parsed, err := zkrec.ParseSpec(name, spec.Data); err != nil || !parsed.Job.Everywhere { // that is a slot at each instance only
+			there[name] = true
 		}
 		for _, text := range shards.Names {
 			if shard, ok := zkrec.ParseShard(text); ok {
@@ -145,28 +141,6 @@ func (w *watcher) readSpecs(ctx context.Context, names []string, jobs map[string
 		}
 	}
 	return nil
-}
-
-// readParts lists the slots of those jobs that run on every instance, by job, and watches the lists. specs has the record of each
-// job, and the list of its shards.
-func (w *watcher) readParts(ctx context.Context, names []string, specs []zkconn.ReadResult) (map[string]map[string]bool, error) {
-	var reads []zkconn.Read
-	var of []string
-	for i, name := range names {
-		spec, err := zkrec.ParseSpec(name, specs[3*i].Data)
-		if err == nil && specs[3*i].Err == nil && spec.Job.Everywhere {
-			of, reads = append(of, name), append(reads, zkconn.Read{Path: w.c.tree.Everywhere(name), Children: true, Watch: true})
-		}
-	}
-	lists, err := w.c.readMany(ctx, reads)
-	parts := make(map[string]map[string]bool)
-	for i, list := range lists {
-		parts[of[i]] = make(map[string]bool)
-		for _, sid := range list.Names {
-			parts[of[i]][zkrec.InstanceSlot(of[i], sid)] = true
-		}
-	}
-	return parts, err
 }
 
 // gap reports that a record of a job cannot be read.
