@@ -369,6 +369,26 @@ func (c *cluster) awaitEven(jobs, instances int) {
 	})
 }
 
+// awaitRest waits until the jobs are even, and none has changed hands for three sync periods. It returns when the last one did.
+func (c *cluster) awaitRest(jobs, instances int) (last time.Time) {
+	c.t.Helper()
+	c.eventually(fmt.Sprintf("%d jobs to stay with %d instances", jobs, instances), func() error {
+		if err := c.even(jobs, instances); err != nil {
+			return err
+		}
+		for _, e := range c.entries() {
+			if e.Event == owned {
+				last = e.At
+			}
+		}
+		if quiet := time.Since(last); quiet < 3*syncPeriod {
+			return fmt.Errorf("a job moved %v ago", quiet)
+		}
+		return nil
+	})
+	return last
+}
+
 func (c *cluster) even(jobs, instances int) error {
 	owner, counts, err := c.owners()
 	if err != nil {
