@@ -85,7 +85,7 @@ func (w *bridge) Own(o journal.Ownership) {
 	}
 	if w.owned[o.Slot] != o.Lease {
 		w.owned[o.Slot] = o.Lease
-		w.counts.owned(name, string(o.Origin), o.Record)
+		w.counts.owned(name, string(o.Origin), *o.Record)
 		w.hooks.owned(Ownership{Job: name, Shard: shard, Token: o.Lease.Token})
 	}
 	handler, spec := w.handlers.of(o.Spec.Job.HandlerName()), o.Spec

@@ -122,7 +122,10 @@ func TestOwnAndDisownCallHooks(t *testing.T) {
 		var got []string
 		w := wired(t, func(c *Config) { c.Hooks = reporting(func(text string) { got = append(got, text) }) },
 			map[string]Handler{"daily": idle})
-		own := journal.Ownership{Slot: "daily", Spec: &zkrec.Spec{Job: job.Job{Name: "daily", Schedule: "@daily"}}, Lease: w.leases.Open("daily", 7, time.Hour)}
+		own := journal.Ownership{
+			Slot: "daily", Spec: &zkrec.Spec{Job: job.Job{Name: "daily", Schedule: "@daily"}}, Lease: w.leases.Open("daily", 7, time.Hour),
+			Record: new(zkrec.Tick),
+		}
 		w.Own(own)
 		own.Spec = &zkrec.Spec{Job: job.Job{Name: "daily", Schedule: "@hourly"}}
 		w.Own(own) // the spec has changed, the owner has not

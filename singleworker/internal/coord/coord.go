@@ -122,7 +122,7 @@ func (c *Coordinator) Drain(ctx context.Context) error {
 }
 
 // Commit writes a decision on a slot's ticks; see journal.Journal.Commit.
-func (c *Coordinator) Commit(cm ticks.Commit, done func(zkrec.Tick, error)) {
+func (c *Coordinator) Commit(cm ticks.Commit, done func(*zkrec.Tick, error)) {
 	c.journal.Commit(cm, done)
 }
 

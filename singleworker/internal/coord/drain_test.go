@@ -148,7 +148,7 @@ func TestDrainLetsTheRunFinishAndStartsNone(t *testing.T) {
 		g.Submit("job")
 		a := g.join("a")
 		o := a.Ownership()
-		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+		claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
 		drained := make(chan error, 2)
 		go func() { drained <- a.Drain(g.T.Context()) }()
 		roomtest.Pass(moment)
@@ -186,7 +186,7 @@ func TestDrainWhileTheReplyOfAClaimIsLost(t *testing.T) {
 		o := a.Ownership()
 		g.OnMulti("/tick", zkdev.CutAfter())
 		answer := make(chan error, 1)
-		cm := roomtest.Claim(o, o.Record, "r1", 60)
+		cm := roomtest.Claim(o, *o.Record, "r1", 60)
 		go func() { _, err := roomtest.Written(a, cm); answer <- err }()
 		roomtest.Pass(0)
 		go func() { _ = a.Drain(context.Background()) }()
@@ -206,7 +206,7 @@ func TestDrainStopsWaitingWhenItsContextEnds(t *testing.T) {
 		g.Submit("job")
 		a := g.join("a")
 		o := a.Ownership()
-		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+		claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
 		ctx, cancel := context.WithTimeoutCause(g.T.Context(), time.Minute, errors.New("enough"))
 		defer cancel()
 		if err := a.Drain(ctx); err == nil || err.Error() != "enough" {
@@ -290,7 +290,7 @@ func TestDrainWaitsForTheResultOfALostJob(t *testing.T) {
 		g.Submit("job")
 		a := g.join("a")
 		o := a.Ownership()
-		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+		claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
 		g.Multi(
 			zkconn.CreateEphemeralOp(g.Tree.Instance("b"), zkrec.Instance{Incarnation: "b-1"}.Encode()),
 			zkconn.SetOp(g.Tree.Alive("job"), zkrec.Owner{SID: "b", Incarnation: "b-1"}.Encode(), zkconn.AnyVersion),
@@ -317,7 +317,7 @@ func TestDrainWaitsForTheResult(t *testing.T) {
 		g.Submit("job")
 		a := g.join("a")
 		o := a.Ownership()
-		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+		claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
 		a.Leave()
 		roomtest.Pass(time.Minute)
 		select {

@@ -176,7 +176,7 @@ func TestResultIsWrittenAfterAnUnclearAnswer(t *testing.T) {
 				g.Submit("job")
 				a := g.join("a")
 				o := a.Ownership()
-				claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+				claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
 				g.OnMulti("/tick", zkdev.Refuse(code))
 				a.MustCommit(roomtest.Outcome(claimed, "ok"))
 				_, entries := g.Records()

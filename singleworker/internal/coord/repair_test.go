@@ -19,7 +19,7 @@ func TestTickRecordIsEmptied(t *testing.T) {
 				g.Submit("job")
 				a := g.join("a")
 				o := a.Ownership()
-				claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", time.Now().UnixMilli()))
+				claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", time.Now().UnixMilli()))
 				ended := a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK))
 				roomtest.Pass(10 * time.Minute)
 				emptied := time.Now().UnixMilli()
@@ -34,7 +34,7 @@ func TestTickRecordIsEmptied(t *testing.T) {
 					g.T.Error(err)
 				}
 				if o := g.join("b").Ownership(); o.Record.Watermark != emptied {
-					g.T.Errorf("adopted with %+v, want Watermark = %d", o.Record, emptied)
+					g.T.Errorf("adopted with %+v, want Watermark = %d", *o.Record, emptied)
 				}
 			})
 		})

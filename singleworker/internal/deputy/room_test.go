@@ -93,7 +93,7 @@ func (i *instance) claim() {
 		o := i.Owned[slot]
 		i.Unlock()
 		if _, known := i.records[slot]; !known {
-			i.records[slot] = o.Record
+			i.records[slot] = *o.Record
 		}
 		now := i.Clock.Wall()
 		if i.late != nil {
@@ -116,16 +116,19 @@ func (i *instance) claim() {
 
 // commit writes a decision, and after a claim the result.
 func (i *instance) commit(slot string, o journal.Ownership, c ticks.Commit) {
-	i.Journal.Commit(c, func(current zkrec.Tick, err error) {
+	i.Journal.Commit(c, func(current *zkrec.Tick, err error) {
 		i.Post(func() {
+			if current != nil {
+				i.records[slot] = *current
+			}
 			if i.busy[slot] = false; err != nil {
-				i.records[slot], i.refused[slot] = current, i.Now()
+				i.refused[slot] = i.Now()
 				return
 			}
-			if i.records[slot] = current; c.Plan.Opens {
+			if c.Plan.Opens {
 				i.busy[slot] = true
-				end := ticks.End(*o.Job, current, ticks.Outcome{State: zkrec.RunOK, Ended: i.Clock.Wall()})
-				i.commit(slot, o, ticks.Commit{Slot: slot, From: current, Plan: end})
+				end := ticks.End(*o.Job, *current, ticks.Outcome{State: zkrec.RunOK, Ended: i.Clock.Wall()})
+				i.commit(slot, o, ticks.Commit{Slot: slot, From: *current, Plan: end})
 			}
 		})
 	})

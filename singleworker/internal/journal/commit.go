@@ -45,7 +45,8 @@ func (j *Journal) prepare(n *node, w *write, guard owner.Guard) *change {
 		// What is known of requests may be old: one that was canceled no longer exists.
 		ch.requestAt = ch.add(zkconn.CheckOp(tree.Request(n.slot, plan.Record.Manual), zkconn.AnyVersion))
 	}
-	ch.record = plan.Record
+	record := plan.Record // not a part of the commit, which would be kept with it
+	ch.record = &record
 	ch.recordAt = ch.add(zkconn.SetOp(tree.Tick(n.slot), plan.Record.Encode(), n.version))
 	if len(plan.Entries) > 0 {
 		ch.history = n.history.Add(j.keep, w.commit.From.Watermark, plan.Entries...)

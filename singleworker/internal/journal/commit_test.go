@@ -23,7 +23,7 @@ func TestClaimAndResultAreWritten(t *testing.T) {
 		g.Submit("job")
 		a := start(g, "a")
 		o := a.Ownership()
-		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+		claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
 		g.WantRecords(claimed)
 		ended := a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK))
 		g.WantRecords(ended, "r1 ok")
@@ -44,7 +44,7 @@ func TestReplyIsLost(t *testing.T) {
 				a := start(g, "a")
 				o := a.Ownership()
 				g.OnMulti("/tick", action)
-				claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+				claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
 				g.OnMulti("/tick", action)
 				ended := a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK))
 				g.WantRecords(ended, "r1 ok")
@@ -64,7 +64,7 @@ func TestCommitBasedOnAnOldRecord(t *testing.T) {
 		o := a.Ownership()
 		theirs := zkrec.Tick{Watermark: 99}.Normal()
 		g.Set(g.Tree.Tick("job"), theirs.Encode())
-		current, err := roomtest.Written(a.Journal, roomtest.Claim(o, o.Record, "r1", 60))
+		current, err := roomtest.Written(a.Journal, roomtest.Claim(o, *o.Record, "r1", 60))
 		if !errors.Is(err, ticks.ErrConflict) || current != theirs {
 			g.T.Errorf("Commit = %+v, %v; want ticks.ErrConflict and what is there", current, err)
 		}
@@ -79,14 +79,14 @@ func TestCommitByAnInstanceThatIsNotTheOwner(t *testing.T) {
 		g.Submit("job")
 		a := start(g, "a")
 		o := a.Ownership()
-		old := roomtest.Claim(o, o.Record, "r1", 60)
+		old := roomtest.Claim(o, *o.Record, "r1", 60)
 		old.Token--
 		if _, err := roomtest.Written(a.Journal, old); !errors.Is(err, owner.ErrNotOwner) {
 			g.T.Errorf("under an old token: %v", err)
 		}
 		// Someone takes the job away manually; it makes no difference whether the instance knows already.
 		g.Set(g.Tree.Alive("job"), zkrec.Owner{SID: "x", Incarnation: "x-1"}.Encode())
-		if _, err := roomtest.Written(a.Journal, roomtest.Claim(o, o.Record, "r1", 60)); !errors.Is(err, owner.ErrNotOwner) {
+		if _, err := roomtest.Written(a.Journal, roomtest.Claim(o, *o.Record, "r1", 60)); !errors.Is(err, owner.ErrNotOwner) {
 			g.T.Errorf("after the job was taken: %v", err)
 		}
 		g.WantRecords(zkrec.Tick{Schema: zkrec.Schema})
@@ -108,7 +108,7 @@ func TestCommitByAFormerOwnerThatDoesNotKnow(t *testing.T) {
 		g.Multi(ops...)
 		answer := make(chan error, 1)
 		go func() {
-			_, err := roomtest.Written(a.Journal, roomtest.Claim(o, o.Record, "r1", 60))
+			_, err := roomtest.Written(a.Journal, roomtest.Claim(o, *o.Record, "r1", 60))
 			answer <- err
 		}()
 		roomtest.Pass(time.Millisecond)
@@ -128,7 +128,7 @@ func TestLeaseLapsesWhileZooKeeperIsUnreachable(t *testing.T) {
 		g.Submit("job")
 		a := start(g, "a")
 		o := a.Ownership()
-		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+		claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
 		g.Server.Stop()
 		start := time.Now()
 		next := claimed
@@ -167,7 +167,7 @@ func TestResultAfterTheSessionHasExpired(t *testing.T) {
 		g.Submit("job")
 		a := start(g, "a")
 		o := a.Ownership()
-		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+		claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
 		for _, s := range g.Server.Sessions() {
 			if s.Client == "a" {
 				if err := g.Server.ExpireSession(s.ID); err != nil {
@@ -189,15 +189,15 @@ func TestRecordsAreReadAgainUnderTheNextOwnership(t *testing.T) {
 		g.Submit("job")
 		a := start(g, "a")
 		o := a.Ownership()
-		a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+		a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
 		theirs := zkrec.Tick{Watermark: 120, Run: zkrec.Run{Tick: 120, RunID: "r2", SID: "b", State: zkrec.RunOK}}.Normal()
 		g.Multi( // b has died since
 			zkconn.SetOp(g.Tree.Alive("job"), zkrec.Owner{SID: "b", Incarnation: "b-1"}.Encode(), zkconn.AnyVersion),
 			zkconn.SetOp(g.Tree.Tick("job"), theirs.Encode(), zkconn.AnyVersion),
 		)
 		roomtest.Pass(2 * roomtest.SyncPeriod)
-		if again := a.Ownership(); again.Lease == o.Lease || again.Record != theirs {
-			g.T.Errorf("adopted again with %+v, want %+v", again.Record, theirs)
+		if again := a.Ownership(); again.Lease == o.Lease || *again.Record != theirs {
+			g.T.Errorf("adopted again with %+v, want %+v", *again.Record, theirs)
 		}
 	})
 }
@@ -208,12 +208,12 @@ func TestLateResultAmendsTheHistory(t *testing.T) {
 		g.Submit("job")
 		a := start(g, "a")
 		o := a.Ownership()
-		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+		claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
 		a.Client.Partition()
 		b := start(g, "b")
 		taken := b.Ownership()
-		if taken.Record != claimed {
-			g.T.Fatalf("adopted with %+v, want %+v", taken.Record, claimed)
+		if *taken.Record != claimed {
+			g.T.Fatalf("adopted with %+v, want %+v", *taken.Record, claimed)
 		}
 		givenUp := roomtest.Outcome(claimed, zkrec.RunInterrupted)
 		again := roomtest.Claim(taken, claimed, "r2", 60)
@@ -247,7 +247,7 @@ func TestResultOfADeletedJobDoesNotReachTheNewOne(t *testing.T) {
 				g.Submit("job")
 				a := start(g, "a")
 				o := a.Ownership()
-				claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+				claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
 				if unaware {
 					a.Client.Partition()
 				}
@@ -270,8 +270,8 @@ func TestResultOfADeletedJobDoesNotReachTheNewOne(t *testing.T) {
 				}
 				g.WantRecords(fresh)
 				roomtest.Pass(roomtest.SessionTimeout)
-				if o := a.Ownership(); o.Record != fresh.Normal() {
-					g.T.Errorf("the new job is adopted with %+v, want %+v", o.Record, fresh)
+				if o := a.Ownership(); *o.Record != fresh.Normal() {
+					g.T.Errorf("the new job is adopted with %+v, want %+v", *o.Record, fresh)
 				}
 			})
 		})
@@ -303,7 +303,7 @@ func TestLateWriteDoesNotReachTheNewJob(t *testing.T) {
 				g.Submit("job")
 				a := start(g, "a")
 				o := a.Ownership()
-				claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+				claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
 				late := roomtest.Outcome(claimed, zkrec.RunFailed)
 				if test.want == ticks.ErrSuperseded { //nolint:errorlint // the table's
 					a.MustCommit(late)
@@ -347,7 +347,7 @@ func TestResultOfACanceledJob(t *testing.T) {
 		g.Submit("job")
 		a := start(g, "a")
 		o := a.Ownership()
-		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+		claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
 		g.Multi(g.Cancel()...)
 		if _, err := roomtest.Written(a.Journal, roomtest.Outcome(claimed, zkrec.RunOK)); !errors.Is(err, owner.ErrCanceled) {
 			g.T.Errorf("Commit = %v, want owner.ErrCanceled", err)
@@ -368,7 +368,7 @@ func TestCommitWhenTheCoordinatorEnds(t *testing.T) {
 		g.Submit("job")
 		a := start(g, "a")
 		o := a.Ownership()
-		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+		claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
 		a.Client.Partition()
 		answer := make(chan error, 1)
 		go func() {
@@ -393,7 +393,7 @@ func TestClaimsRequireTheSpecVersion(t *testing.T) {
 		g.Submit("job")
 		a := start(g, "a")
 		o := a.Ownership()
-		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+		claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
 		paused := g.Spec()
 		paused.Paused = &zkrec.Pause{Since: 1}
 		g.Set(g.Tree.Job("job"), paused.Encode())

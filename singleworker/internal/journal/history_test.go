@@ -17,7 +17,7 @@ func TestHistoryOfAnIdleSlotIsReadAgain(t *testing.T) {
 		requests := reads(g)
 		a := start(g, "a")
 		o := a.Ownership()
-		record := o.Record
+		record := *o.Record
 		run := func(id string, tick int64, forClaim, forResult int64) {
 			requests.Store(0)
 			record = a.MustCommit(roomtest.Claim(o, record, id, tick))

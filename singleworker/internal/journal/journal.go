@@ -28,7 +28,7 @@ type Ownership struct {
 	Since    time.Time // when it was adopted, on this instance's clock
 	From     string    // the owner that it was taken from because that had not claimed a run in time
 	Origin   owner.Origin
-	Record   zkrec.Tick
+	Record   *zkrec.Tick // not changed, but replaced: the rooms and the runner share it
 	Requests []ticks.Request // in the order in which they were made
 	Gate     *ticks.Gate     // of a slot that waits for the first shard; nil: nothing is known of that
 }
@@ -120,7 +120,7 @@ func (j *Journal) Late(grace time.Duration) bool {
 		if !n.known || job == nil || !job.Eligible || !job.Valid() || j.owned[slot] == nil {
 			continue
 		}
-		if !ticks.Unclaimed(job.Ticks.Of(slot, j.Gates.of(job, slot)), n.record, nil, t).IsZero() {
+		if !ticks.Unclaimed(job.Ticks.Of(slot, j.Gates.of(job, slot)), *n.record, nil, t).IsZero() {
 			return true
 		}
 		if looked++; looked == lateSample {
@@ -205,7 +205,7 @@ func (j *Journal) load(slot string, own *owned) {
 		return
 	}
 	own.loading = true
-	j.enqueue(slot, &write{kind: load, commit: noCommit, done: func(_ zkrec.Tick, err error) {
+	j.enqueue(slot, &write{kind: load, commit: noCommit, done: func(_ *zkrec.Tick, err error) {
 		own.loading = false
 		if err == nil && j.owned[slot] == own {
 			own.loaded = true

@@ -54,7 +54,7 @@ type write struct {
 var noCommit = new(ticks.Commit)
 
 // answer is told what became of a write, on the loop, or by anybody when that has ended.
-type answer = func(current zkrec.Tick, err error)
+type answer = func(current *zkrec.Tick, err error)
 
 type writeKind int
 
@@ -95,7 +95,7 @@ func (w *write) lane() session.Lane {
 // owner.ErrNotLeader, ErrDraining, ErrTooEarly, session.ErrEnded or the cause of a lapsed lease otherwise. From a
 // claim that opens a run until a commit that closes it, or fails to, the slot is busy: it is not
 // handed over. Commit may be called by anybody and does not block; done must not, either.
-func (j *Journal) Commit(c ticks.Commit, done func(current zkrec.Tick, err error)) {
+func (j *Journal) Commit(c ticks.Commit, done func(current *zkrec.Tick, err error)) {
 	c.Plan.Record = c.Plan.Record.Normal()
 	w := &write{kind: commit, commit: &c, done: done}
 	w.post(j, c.Slot)
@@ -105,13 +105,13 @@ func (j *Journal) Commit(c ticks.Commit, done func(current zkrec.Tick, err error
 // The error is ticks.ErrSuperseded when the history no longer has the run. Amend is otherwise like
 // Commit.
 func (j *Journal) Amend(slot string, e zkrec.Entry, done func(err error)) {
-	w := &write{kind: amend, commit: noCommit, amend: &e, done: func(_ zkrec.Tick, err error) { done(err) }}
+	w := &write{kind: amend, commit: noCommit, amend: &e, done: func(_ *zkrec.Tick, err error) { done(err) }}
 	w.post(j, slot)
 }
 
 // post queues w for a slot.
 func (w *write) post(j *Journal, slot string) {
-	j.loop.PostOr(func() { j.enqueue(slot, w) }, func() { w.done(zkrec.Tick{}, session.ErrEnded) })
+	j.loop.PostOr(func() { j.enqueue(slot, w) }, func() { w.done(nil, session.ErrEnded) })
 }
 
 // Ended answers what the end of the loop has left.
@@ -120,7 +120,7 @@ func (j *Journal) Ended() {
 		queue := n.queue
 		n.queue = nil
 		for _, w := range queue {
-			w.done(zkrec.Tick{}, session.ErrEnded)
+			w.done(nil, session.ErrEnded)
 		}
 	}
 }
@@ -157,9 +157,9 @@ func (j *Journal) advance(n *node) {
 		case !n.known, n.late != late, n.dropped && w.writesHistory():
 			j.fetch(n, late)
 			return
-		case w.kind == load, w.kind == commit && n.record == w.commit.Plan.Record:
+		case w.kind == load, w.kind == commit && *n.record == w.commit.Plan.Record:
 			j.finish(n, w, nil) // a commit was made, and its answer was lost
-		case w.kind == commit && n.record != w.commit.From:
+		case w.kind == commit && *n.record != w.commit.From:
 			j.finish(n, w, ticks.ErrConflict)
 		case w.isClaim() && w.commit.Opens() && j.owner.Draining():
 			j.finish(n, w, ErrDraining) // the next owner runs it, in a moment

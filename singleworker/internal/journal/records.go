@@ -12,12 +12,12 @@ import (
 type Stored struct {
 	version        int32
 	historyVersion int32
-	record         zkrec.Tick
+	record         *zkrec.Tick // nil until it was read; shared, and not changed but replaced
 	history        zkrec.Log
 }
 
 // Record is the tick record.
-func (s Stored) Record() zkrec.Tick { return s.record }
+func (s Stored) Record() zkrec.Tick { return *s.record }
 
 // Version is that of the tick node.
 func (s Stored) Version() int32 { return s.version }
@@ -54,8 +54,9 @@ func ReadWatched(ctx context.Context, l *session.Loop, slot string) (s Stored, e
 
 func (s *Stored) setTick(path string, data []byte, stat zkconn.Stat, err error) error {
 	if err == nil {
-		s.version = stat.Version
-		s.record, err = zkrec.ParseTick(data, stat.Mtime)
+		var record zkrec.Tick
+		record, err = zkrec.ParseTick(data, stat.Mtime)
+		s.version, s.record = stat.Version, &record
 	}
 	return session.ReadError(path, err)
 }

@@ -25,7 +25,7 @@ func TestTickRecordBecomesGarbage(t *testing.T) {
 		o := a.Ownership()
 		g.Set(g.Tree.Tick("job"), []byte("garbage"))
 		for _, id := range []string{"r1", "r2"} {
-			if _, err := roomtest.Written(a.Journal, roomtest.Claim(o, o.Record, id, 60)); !errors.As(err, new(*zkrec.UnreadableError)) {
+			if _, err := roomtest.Written(a.Journal, roomtest.Claim(o, *o.Record, id, 60)); !errors.As(err, new(*zkrec.UnreadableError)) {
 				g.T.Fatalf("Commit = %v, want that the record cannot be read", err)
 			}
 		}
@@ -36,7 +36,7 @@ func TestTickRecordBecomesGarbage(t *testing.T) {
 			g.T.Errorf("logged %d times, want once:\n%s", n, a.Log)
 		}
 		g.Set(g.Tree.Tick("job"), nil)
-		current, err := roomtest.Written(a.Journal, roomtest.Claim(o, o.Record, "r3", 60))
+		current, err := roomtest.Written(a.Journal, roomtest.Claim(o, *o.Record, "r3", 60))
 		if !errors.Is(err, ticks.ErrConflict) {
 			g.T.Fatalf("Commit = %+v, %v; want a conflict", current, err)
 		}
@@ -115,7 +115,7 @@ func TestRecordBecomesReadable(t *testing.T) {
 				if !ok {
 					g.T.Fatal("the job is not run although the record is readable again")
 				}
-				claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", o.Record.Watermark+1000))
+				claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", o.Record.Watermark+1000))
 				g.WantRecords(a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK)), "r1 ok")
 			})
 		})
@@ -133,7 +133,7 @@ func TestLongHistoryIsTrimmed(t *testing.T) {
 		g.Set(g.Tree.History("job"), long.Encode())
 		a := start(g, "a")
 		o := a.Ownership()
-		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+		claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
 		if _, entries := g.Records(); len(entries) != 3*zkrec.MaxHistory {
 			g.T.Errorf("%d entries, want them as they were: a claim writes no history", len(entries))
 		}
@@ -162,7 +162,7 @@ func TestMissingNodesAreCreated(t *testing.T) {
 				g.Submit("job", missing...)
 				a := start(g, "a")
 				o := a.Ownership()
-				claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+				claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
 				roomtest.Pass(2 * roomtest.SyncPeriod)
 				for _, node := range missing {
 					if _, _, ok := g.Get(node); !ok {
@@ -187,7 +187,7 @@ func TestHistoryIsDeleted(t *testing.T) {
 		g.Submit("job")
 		a := start(g, "a")
 		o := a.Ownership()
-		claimed := a.MustCommit(roomtest.Claim(o, o.Record, "r1", 60))
+		claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
 		g.Remove(g.Tree.History("job"))
 		g.WantRecords(a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK)), "r1 ok")
 	})

@@ -95,7 +95,7 @@ func TestManualRunAndItsResult(t *testing.T) {
 		g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
 		a := start(g, "a")
 		o := a.Ownership()
-		claimed := a.MustCommit(manualClaim(o, o.Record, "r1"))
+		claimed := a.MustCommit(manualClaim(o, *o.Record, "r1"))
 		roomtest.Pass(roomtest.SyncPeriod)
 		wantRequests(g, "q1")
 		c := roomtest.Outcome(claimed, zkrec.RunOK)
@@ -112,11 +112,11 @@ func TestCanceledRequestOpensNoRun(t *testing.T) {
 		g.Submit("job")
 		a := start(g, "a")
 		o := a.Ownership()
-		if _, err := roomtest.Written(a.Journal, manualClaim(o, o.Record, "r1")); !errors.Is(err, ticks.ErrNoRequest) {
+		if _, err := roomtest.Written(a.Journal, manualClaim(o, *o.Record, "r1")); !errors.Is(err, ticks.ErrNoRequest) {
 			g.T.Errorf("Commit = %v, want ticks.ErrNoRequest", err)
 		}
 		g.WantRecords(zkrec.Tick{})
-		a.MustCommit(roomtest.Claim(o, o.Record, "r2", 60)) // nothing is stuck
+		a.MustCommit(roomtest.Claim(o, *o.Record, "r2", 60)) // nothing is stuck
 	})
 }
 
@@ -128,7 +128,7 @@ func TestRequestIsCanceledDuringItsRun(t *testing.T) {
 		g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
 		a := start(g, "a")
 		o := a.Ownership()
-		claimed := a.MustCommit(manualClaim(o, o.Record, "r1"))
+		claimed := a.MustCommit(manualClaim(o, *o.Record, "r1"))
 		g.Remove(g.Tree.Request("job", "q1"))
 		skipped := roomtest.Commit(o, claimed, claimed)
 		skipped.Plan.Record.Watermark = 120
@@ -147,7 +147,7 @@ func TestRequestIsGoneWhenTheResultIsWritten(t *testing.T) {
 		g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
 		a := start(g, "a")
 		o := a.Ownership()
-		c := roomtest.Outcome(a.MustCommit(manualClaim(o, o.Record, "r1")), zkrec.RunOK)
+		c := roomtest.Outcome(a.MustCommit(manualClaim(o, *o.Record, "r1")), zkrec.RunOK)
 		c.Plan.Request = "q1"
 		g.Remove(g.Tree.Request("job", "q1"))
 		g.WantRecords(a.MustCommit(c), "r1 ok")
@@ -163,7 +163,7 @@ func TestRequestStaysWhenTheResultIsWritten(t *testing.T) {
 		g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
 		a := start(g, "a")
 		o := a.Ownership()
-		c := roomtest.Outcome(a.MustCommit(manualClaim(o, o.Record, "r1")), zkrec.RunOK)
+		c := roomtest.Outcome(a.MustCommit(manualClaim(o, *o.Record, "r1")), zkrec.RunOK)
 		c.Plan.Request = "q1"
 		g.Create(g.Tree.Request("job", "q1")+"/note", "")
 		g.WantRecords(a.MustCommit(c), "r1 ok")
@@ -187,7 +187,7 @@ func TestRequestIsCanceledBeforeTheSecondAttempt(t *testing.T) {
 		g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
 		a := start(g, "a")
 		o := a.Ownership()
-		claimed := a.MustCommit(manualClaim(o, o.Record, "r1"))
+		claimed := a.MustCommit(manualClaim(o, *o.Record, "r1"))
 		g.Remove(g.Tree.Request("job", "q1"))
 		if _, err := roomtest.Written(a.Journal, manualClaim(o, claimed, "r2")); !errors.Is(err, ticks.ErrNoRequest) {
 			g.T.Errorf("Commit = %v, want ticks.ErrNoRequest", err)

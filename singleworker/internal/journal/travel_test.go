@@ -41,10 +41,12 @@ func TestShardsTravelTogether(t *testing.T) {
 		written := func(commits []ticks.Commit) (records []zkrec.Tick) {
 			a.Do(func() {
 				for _, c := range commits {
-					a.Journal.Commit(c, func(current zkrec.Tick, err error) {
-						if records = append(records, current); err != nil {
+					a.Journal.Commit(c, func(current *zkrec.Tick, err error) {
+						if err != nil {
 							g.T.Errorf("%s: %v", c.Slot, err)
+							return
 						}
+						records = append(records, *current)
 					})
 				}
 			})
@@ -53,7 +55,7 @@ func TestShardsTravelTogether(t *testing.T) {
 		var claims, results []ticks.Commit
 		for _, slot := range a.Slots() {
 			o := a.Owned[slot]
-			claims = append(claims, roomtest.Claim(o, o.Record, slot, 60))
+			claims = append(claims, roomtest.Claim(o, *o.Record, slot, 60))
 		}
 		for i, record := range written(claims) {
 			result := roomtest.Outcome(record, zkrec.RunOK)

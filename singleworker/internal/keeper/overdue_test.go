@@ -279,7 +279,7 @@ func TestRunningJobIsNotOverdue(t *testing.T) {
 		a := start(g, "a")
 		o := a.Ownership()
 		members := []*roomtest.Rooms{a, start(g, "b")}
-		a.MustCommit(roomtest.Claim(o, o.Record, "r1", roomtest.Midnight.Add(time.Minute).UnixMilli()))
+		a.MustCommit(roomtest.Claim(o, *o.Record, "r1", roomtest.Midnight.Add(time.Minute).UnixMilli()))
 		until(10 * time.Minute)
 		wantOverdue(g, members)
 		a.Client.Partition()
@@ -298,7 +298,7 @@ func TestRunWhoseOwnerIsGoneIsOverdue(t *testing.T) {
 		a := start(g, "a")
 		b := start(g, "b", "job")
 		o := a.Ownership()
-		a.MustCommit(roomtest.Claim(o, o.Record, "r1", roomtest.Midnight.Add(time.Minute).UnixMilli()))
+		a.MustCommit(roomtest.Claim(o, *o.Record, "r1", roomtest.Midnight.Add(time.Minute).UnixMilli()))
 		a.Client.Partition()
 		until(4 * time.Minute)
 		wantOverdue(g, []*roomtest.Rooms{b}, 2*time.Minute)

@@ -262,13 +262,13 @@ func TestLastTickOfALayout(t *testing.T) {
 		a.Lock()
 		first, second := a.Owned["job[0]"], a.Owned["job[1]"]
 		a.Unlock()
-		claimed := a.MustCommit(roomtest.Claim(first, first.Record, "r1", last))
+		claimed := a.MustCommit(roomtest.Claim(first, *first.Record, "r1", last))
 		g.Reshard(4)
 		roomtest.Pass(3 * roomtest.SyncPeriod)
 		if layout := g.Spec().ActiveLayout(); layout.Shards != 2 || layout.Until != last {
 			g.T.Fatalf("layout %+v, want two shards through %d", layout, last)
 		}
-		if _, err := roomtest.Written(a.Journal, roomtest.Claim(second, second.Record, "r2", last)); !errors.Is(err, ticks.ErrSpecChanged) {
+		if _, err := roomtest.Written(a.Journal, roomtest.Claim(second, *second.Record, "r2", last)); !errors.Is(err, ticks.ErrSpecChanged) {
 			g.T.Errorf("a claim under the former spec = %v", err)
 		}
 		a.Lock()
@@ -281,7 +281,7 @@ func TestLastTickOfALayout(t *testing.T) {
 		if layout := g.Spec().ActiveLayout(); layout.Shards != 2 {
 			g.T.Fatalf("layout %+v although a shard has not run the last tick", layout)
 		}
-		other := roomtest.Outcome(a.MustCommit(roomtest.Claim(second, second.Record, "r2", last)), zkrec.RunOK)
+		other := roomtest.Outcome(a.MustCommit(roomtest.Claim(second, *second.Record, "r2", last)), zkrec.RunOK)
 		other.Slot = "job[1]"
 		a.MustCommit(other)
 		wantCompleted(g, []string{fmt.Sprintf("job at %d: ok ok", last)}, a)

@@ -25,17 +25,17 @@ func (r *Runner) prepare(ctx context.Context, j *job, act *activity, claimed *ti
 		return fmt.Errorf("before the tick: %w", err)
 	}
 	type answer struct {
-		current ticks.Record
+		current *ticks.Record
 		err     error
 	}
 	answers := make(chan answer, 1)
-	r.pass(j.Name, *claimed, func(current ticks.Record, err error) { answers <- answer{current, err} })
+	r.pass(j.Name, *claimed, func(current *ticks.Record, err error) { answers <- answer{current, err} })
 	select {
 	case a := <-answers:
 		if a.err != nil {
 			return fmt.Errorf("%w: %w", errNotPassed, a.err)
 		}
-		*claimed = a.current
+		*claimed = *a.current
 		return nil
 	case <-ctx.Done(): // it may still be written
 		return context.Cause(ctx)
@@ -43,13 +43,13 @@ func (r *Runner) prepare(ctx context.Context, j *job, act *activity, claimed *ti
 }
 
 // pass records that BeforeTick has returned nil for the tick of the run that from has open.
-func (r *Runner) pass(name string, from ticks.Record, done func(current ticks.Record, err error)) {
+func (r *Runner) pass(name string, from ticks.Record, done func(current *ticks.Record, err error)) {
 	plan := ticks.Pass(from, r.cfg.Wall.Now())
-	r.cfg.Keeper.Commit(ticks.Commit{Slot: name, From: from, Plan: plan}, func(current ticks.Record, err error) {
+	r.cfg.Keeper.Commit(ticks.Commit{Slot: name, From: from, Plan: plan}, func(current *ticks.Record, err error) {
 		open := errors.Is(err, ticks.ErrConflict) && current.RunID == from.RunID && current.Open()
 		switch {
 		case open && current.Passed == 0:
-			r.pass(name, current, done) // other ticks were recorded meanwhile
+			r.pass(name, *current, done) // other ticks were recorded meanwhile
 			return
 		case open:
 			err = nil // by an earlier try

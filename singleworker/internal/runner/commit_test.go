@@ -40,7 +40,7 @@ func TestSpecChangesDuringARun(t *testing.T) {
 		w.own(old)
 		pass(90 * time.Second)
 		changed := withSchedule(t, old, "30 * * * * ?")
-		changed.Handle, changed.Record = handler("new", 0), ticks.Record{} // as it was at adoption
+		changed.Handle, changed.Record = handler("new", 0), new(ticks.Record) // as it was at adoption
 		w.own(changed)
 		pass(2 * time.Minute)
 		if n := len(w.runner.scheduler.Jobs()); n != 1 {
@@ -418,7 +418,7 @@ func TestFarFutureIsLogged(t *testing.T) {
 			w.run(w.t.Context())
 			w.adopt(ticks.Policy{}, nil)
 			w.runner.box.Post(func() {
-				w.runner.committed(w.runner.jobs["job"], ticks.Commit{}, nil, record, ticks.ErrConflict)
+				w.runner.committed(w.runner.jobs["job"], ticks.Commit{}, nil, &record, ticks.ErrConflict)
 			})
 		})
 	}

@@ -119,7 +119,10 @@ func (w *world) job(name, schedule string, handle func(ctx context.Context, r Ru
 		Job:   &ticks.Job{Schedule: parse(w.t, schedule, time.UTC), Since: time.Now(), Policy: &ticks.Policy{}},
 		Lease: w.leases.Open(lease.Slot(name), w.token, 1<<62),
 	}
-	w.keeper.change(name, func(k *kept) { k.lease, j.Record = j.Lease, k.record })
+	w.keeper.change(name, func(k *kept) {
+		record := k.record
+		k.lease, j.Record = j.Lease, &record
+	})
 	return j
 }
 

@@ -72,19 +72,19 @@ func (r *Runner) decide(j *job) {
 		return
 	}
 	j.committing = true
-	commit := ticks.Commit{Slot: j.Name, Token: j.Lease.Token, SpecVersion: j.SpecVersion, From: j.Record, Plan: plan}
+	commit := ticks.Commit{Slot: j.Name, Token: j.Lease.Token, SpecVersion: j.SpecVersion, From: *j.Record, Plan: plan}
 	var act *activity
 	if plan.Opens {
 		act = r.begin(j, plan.Record)
 	}
-	r.cfg.Keeper.Commit(commit, func(current ticks.Record, err error) {
+	r.cfg.Keeper.Commit(commit, func(current *ticks.Record, err error) {
 		r.box.Post(func() { r.committed(j, commit, act, current, err) })
 	})
 }
 
 func (r *Runner) view(j *job) ticks.View {
 	v := ticks.View{
-		Job: j.Of(j.Name, j.Gate), Record: j.Record, Now: r.cfg.Wall.Now(),
+		Job: j.Of(j.Name, j.Gate), Record: *j.Record, Now: r.cfg.Wall.Now(),
 		SID: r.cfg.InstanceID, Token: j.Lease.Token, OwnedSince: j.Since, TakenFrom: j.From, RunID: uuid.NewString(),
 		Full: r.full(), WaitsSince: j.waitsSince,
 	}
@@ -124,7 +124,7 @@ func (r *Runner) begin(j *job, record ticks.Record) *activity {
 // retryAfter is the delay before a decision that could not be written is made again.
 const retryAfter = time.Second
 
-func (r *Runner) committed(j *job, commit ticks.Commit, act *activity, current ticks.Record, err error) {
+func (r *Runner) committed(j *job, commit ticks.Commit, act *activity, current *ticks.Record, err error) {
 	j.committing = false
 	plan := commit.Plan
 	switch {
@@ -133,7 +133,7 @@ func (r *Runner) committed(j *job, commit ticks.Commit, act *activity, current t
 		r.forget(j, plan.Request)
 		r.report(j.Name, plan.Entries)
 		if act != nil {
-			r.start(j, act, current)
+			r.start(j, act, *current)
 		}
 	case act != nil:
 		r.cfg.Observer.Refused(j.Name, err)
@@ -166,7 +166,7 @@ func (r *Runner) decideByName(name string) {
 }
 
 // remember updates a job's latest known record.
-func (r *Runner) remember(name string, record ticks.Record) {
+func (r *Runner) remember(name string, record *ticks.Record) {
 	if j := r.jobs[name]; j != nil {
 		j.Record = record
 	}
@@ -183,7 +183,7 @@ func (r *Runner) start(j *job, act *activity, claimed ticks.Record) {
 	r.tasks.Go("run of "+j.Name, func(context.Context) error {
 		result := r.handle(&snapshot, act, &claimed)
 		act.stop(context.Canceled)
-		r.record(&snapshot, claimed, result, func(current ticks.Record, entries []ticks.Entry, err error) {
+		r.record(&snapshot, claimed, result, func(current *ticks.Record, entries []ticks.Entry, err error) {
 			result.Unrecorded = err
 			r.box.Post(func() { r.ended(result, current, entries) })
 		})
@@ -192,7 +192,7 @@ func (r *Runner) start(j *job, act *activity, claimed ticks.Record) {
 }
 
 // ended is called when the result of a run was recorded, or could not be.
-func (r *Runner) ended(result Result, current ticks.Record, entries []ticks.Entry) {
+func (r *Runner) ended(result Result, current *ticks.Record, entries []ticks.Entry) {
 	if j := r.jobs[result.Job]; j != nil && j.evicted {
 		j.evicted, j.heldUntil = false, time.Now().Add(holdEvicted)
 	}

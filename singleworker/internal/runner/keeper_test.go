@@ -103,8 +103,11 @@ func (k *keeper) opened(name string) (records []ticks.Record) {
 }
 
 // Commit does what package coord documents.
-func (k *keeper) Commit(c ticks.Commit, done func(ticks.Record, error)) {
-	go func() { done(k.commit(c)) }()
+func (k *keeper) Commit(c ticks.Commit, done func(*ticks.Record, error)) {
+	go func() {
+		current, err := k.commit(c)
+		done(&current, err)
+	}()
 }
 
 func (k *keeper) commit(c ticks.Commit) (ticks.Record, error) {

@@ -35,7 +35,7 @@ type Keeper interface {
 	// and the record, when that is not From; with ticks.ErrNoRequest when the manual run to be opened
 	// was canceled; with ticks.ErrSpecChanged when the spec has changed, which Own is about to tell;
 	// or when the job is no longer owned.
-	Commit(c ticks.Commit, done func(current ticks.Record, err error))
+	Commit(c ticks.Commit, done func(current *ticks.Record, err error))
 	// Amend corrects the history entry of a run that another owner recorded as interrupted or lost.
 	Amend(job string, e ticks.Entry, done func(err error))
 	// Drop removes a completed request.
@@ -62,7 +62,7 @@ type Job struct {
 	Lease      *leases.Lease
 	Since      time.Time    // when this instance acquired it
 	From       string       // the owner that it was taken from because that had not claimed a run in time
-	Record     ticks.Record // as it was then
+	Record     *ticks.Record // as it was then; shared with others: not changed
 	Requests   []ticks.Request
 	Gate       *ticks.Gate // of a slot that waits for the first shard; nil: nothing is known of that
 }

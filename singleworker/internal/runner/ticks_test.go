@@ -197,7 +197,9 @@ func TestOwnTwiceKeepsTheRecord(t *testing.T) {
 		w.run(t.Context())
 		job := w.job("job", "0 * * * * ?", nil)
 		w.own(job)
-		job.Record.Watermark = after(time.Minute).UnixMilli()
+		old := *job.Record
+		old.Watermark = after(time.Minute).UnixMilli()
+		job.Record = &old
 		w.own(job)
 		pass(4 * time.Minute)
 		w.stop()
