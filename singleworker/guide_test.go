@@ -10,6 +10,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/health"
+	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/latch"
 	"github.com/swjobs/singleworker/singleworker/runlog"
 	"github.com/swjobs/singleworker/singleworker/runlog/jsonl"
@@ -52,6 +53,17 @@ func _(m *singleworker.Manager) error {
 		return process(ctx, run.Shard.Index, run.Shard.Total) // rows with id % Total == Index
 	})
 	return err
+}
+
+func _(m *singleworker.Manager) error {
+	err := m.Schedule(singleworker.Job{
+		Name: "invoices", Schedule: "@hourly", HungAfter: 20 * time.Minute,
+		Notify: map[string][]job.NotifyKind{"billing-team": {job.NotifyFailed, job.NotifyHung, job.NotifyRecovered}, "audit": {}},
+	})
+	if err != nil {
+		return err
+	}
+	return nil
 }
 
 func emptied(context.Context, time.Time) (bool, error) { return false, nil }

@@ -1,6 +1,10 @@
 package admin
 
-import "time"
+import (
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/job"
+)
 
 // EventKind is what happened.
 type EventKind string
@@ -44,10 +48,11 @@ type Event struct {
 	// Job is the name of the job, or of the shard, such as "report[3]", or of a job that
 	// runs on every instance, with the instance: "report/app-1".
 	Job string `json:"job,omitempty"`
-	// Version is that of the job's record, as JobStatus.Version, and Paused whether the job is paused; of a job that was
-	// submitted or changed.
-	Version int32 `json:"version,omitempty"`
-	Paused  bool  `json:"paused,omitempty"`
+	// Version is that of the job's record, as JobStatus.Version, Paused whether the job is paused, and Notify what its
+	// definition has of that name; of a job that was submitted or changed.
+	Version int32                       `json:"version,omitempty"`
+	Paused  bool                        `json:"paused,omitempty"`
+	Notify  map[string][]job.NotifyKind `json:"notify,omitempty"`
 	// Owner is the new owner of a job. Previous is the instance that owned it before.
 	Owner    *Owner `json:"owner,omitempty"`
 	Previous string `json:"previous,omitempty"`

@@ -194,11 +194,11 @@ func (r records) status(of parsed, live map[string]Instance, now time.Time) JobS
 		if s.Paused == nil {
 			s.Waiting = inUTC(ticks.Waiting(of.ticks(r), r.tick, now))
 		}
-		if tick := of.schedule.Next(milli(max(r.tick.Tick, r.tick.Started))); running && !tick.After(now) && !of.spec.Paused.Covers(tick) {
-			s.Overrun = inUTC(tick)
-		}
 		if running {
-			s.Hung = hung(r.tick.Run, r.recent, of.schedule, s.Overrun, now)
+			if tick := ticks.Overrun(of.ticks(r), r.tick.Run); !tick.After(now) {
+				s.Overrun = inUTC(tick)
+			}
+			s.Hung = hung(of.ticks(r), r.tick.Run, r.recent, now)
 		}
 	}
 	s.judge(cmp.Or(of.err, r.tickErr), r.owner.Offer, lives, live)

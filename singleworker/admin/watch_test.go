@@ -102,6 +102,9 @@ func eventText(ev Event) string {
 	if ev.Unseen > 0 {
 		text += fmt.Sprintf(" unseen %d", ev.Unseen)
 	}
+	if ev.Notify != nil {
+		text += fmt.Sprintf(" notify %v", ev.Notify)
+	}
 	if ev.Gap != nil {
 		text += fmt.Sprintf(" %s %d", ev.Gap.What, ev.Gap.Count)
 	}
@@ -165,6 +168,21 @@ func TestWatch(t *testing.T) {
 }
 
 // After a lost connection, an expired session, and an outage, it resumes from what it has reported.
+// Whom a job names is told with its submission and its changes; while its record cannot be read, what it said last.
+func TestWatchWhomAJobNames(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		on := w.watch(w.operator(), WatchOptions{})
+		on.want("at first", "watching")
+		w.submit(job.Job{Name: "job", Schedule: "@hourly", Notify: map[string][]job.NotifyKind{"ops": {job.NotifyFailed}}})
+		on.want("submit", "job_submitted job notify map[ops:[failed]]")
+		w.put(w.c.tree.Job("job"), []byte("{"))
+		on.want("damage", "job_changed job notify map[ops:[failed]]", "gap job record 0")
+		w.put(w.c.tree.Job("job"), []byte("@daily"))
+		on.want("repair", "job_changed job")
+	})
+}
+
 func TestWatchResumes(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // watchedJob is a job as it was reported. It is not read yet if its czxid is 0.
@@ -19,6 +20,7 @@ type watchedJob struct {
 	children     int  // of its node, while it lacks some
 	fresh        bool // it was submitted after the watch began, or after its cursor
 	slots        map[string]*watchedSlot
+	notify       map[string][]job.NotifyKind // of the last record that could be read
 }
 
 // watchedSlot is a job without shards, or a shard, as it was reported.
@@ -159,8 +161,9 @@ func (w *watcher) readSpec(name string, job *watchedJob, r zkconn.ReadResult) {
 	job.canceled = err == nil && spec.Canceled
 	ev := Event{Zxid: job.mzxid, At: inUTC(r.Stat.Mtime), Job: name, Version: job.version}
 	if err == nil {
-		ev.Paused = spec.WrittenAt(r.Stat.Mtime).Paused.Covers(time.Now())
+		ev.Paused, job.notify = spec.WrittenAt(r.Stat.Mtime).Paused.Covers(time.Now()), spec.Job.Notify
 	}
+	ev.Notify = job.notify
 	if was.czxid != job.czxid {
 		if was.czxid != 0 && !was.canceled {
 			w.tell(Event{Kind: EventJobCanceled, Zxid: job.czxid, Job: name})

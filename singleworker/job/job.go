@@ -80,6 +80,14 @@ type Job struct {
 	// when the other instances report it as missing. Default 1 minute; NoAlarm
 	// means never.
 	AlarmAfter time.Duration `json:"alarm_after,omitempty" yaml:"alarm_after,omitempty"`
+	// HungAfter is how long a run may take before it counts as hung: see admin.Hung. Nothing ends it. Default: ten times
+	// as long as 95% of the runs before it, or until two ticks were skipped for it, and a minute at least; NoHung means never. Not
+	// with "@always".
+	HungAfter time.Duration `json:"hung_after,omitempty" yaml:"hung_after,omitempty"`
+	// Notify says who is told about the job besides those whom the rules of the group name: for each target of
+	// notify.Config.Targets, of what. An empty list means everything. Target names are like those of handlers, at most 16;
+	// addresses and secrets are not kept in a job. Default: nobody.
+	Notify map[string][]NotifyKind `json:"notify,omitempty" yaml:"notify,omitempty"`
 	// KeepDone is how long a job with an "@at" schedule is kept, with its history, when it is done: when its tick is
 	// accounted for, and nothing runs or waits to run. Nobody owns it then. Default 24 hours; KeepForever keeps it
 	// until somebody cancels it.
@@ -130,10 +138,11 @@ const (
 	OverlapQueue OverlapPolicy = "queue" // run the latest such tick when the run has ended
 )
 
-// What Backoff, AlarmAfter and KeepDone say instead of a duration; in JSON "none" or "forever".
+// What Backoff, AlarmAfter, HungAfter and KeepDone say instead of a duration; in JSON "none" or "forever".
 const (
 	NoBackoff time.Duration = -1 // retry at once
 	NoAlarm   time.Duration = -1 // report no missing ticks
+	NoHung    time.Duration = -1 // no run counts as hung, however long it takes
 
 	KeepForever time.Duration = -1 // remove no job that is done
 )
@@ -147,6 +156,7 @@ const (
 	MaxLabelValue  = 255      // bytes
 	MaxRequire     = 16       // labels that an instance must have, or has
 	MaxInstances   = 100      // that may run a job
+	MaxNotify      = 16       // targets that are told about a job
 	MaxBytes       = 64 << 10 // of a job as JSON, with what ZooKeeper keeps beside it
 	MaxShards      = 1024
 	MaxMisfires    = 100 // missed ticks that MisfireAll runs
@@ -177,6 +187,7 @@ func (j Job) Clone() Job {
 	j.Labels, j.Args, j.ShardParameters = maps.Clone(j.Labels), maps.Clone(j.Args), maps.Clone(j.ShardParameters)
 	j.Require, j.Instances = maps.Clone(j.Require), slices.Clone(j.Instances)
 	j.Payload = bytes.Clone(j.Payload)
+	j.Notify = cloneNotify(j.Notify)
 	return j
 }
 
@@ -209,6 +220,7 @@ func (j Job) Normal() Job {
 	if len(j.Instances) > 1 {
 		j.Instances = slices.Sorted(slices.Values(j.Instances))
 	}
+	j.Notify = normalNotify(j.Notify)
 	return j
 }
 

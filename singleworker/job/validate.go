@@ -70,6 +70,9 @@ func (j Job) Validate() error {
 	if err := j.checkBeforeTick(); err != nil {
 		return err
 	}
+	if err := j.checkNotify(); err != nil {
+		return err
+	}
 	// To encode it costs more than all the rest, and nearly every job is short, however it is encoded.
 	if maxEscape*j.textBytes()+maxNames <= MaxBytes {
 		return nil
@@ -99,6 +102,9 @@ func (j Job) textBytes() int {
 	}
 	for _, id := range j.Instances {
 		n += len(id) + between
+	}
+	for target, kinds := range j.Notify {
+		n += len(target) + (1+len(kinds))*between
 	}
 	for _, parameter := range j.ShardParameters {
 		n += len(parameter) + between
@@ -223,9 +229,10 @@ func (j Job) checkPolicies() error {
 		{"Overlap", j.Overlap, oneOf(j.Overlap, OverlapSkip, OverlapQueue)},
 		{"Timeout", j.Timeout, notNegative(j.Timeout)},
 		{"Retries", j.Retries, upTo(j.Retries, MaxRetries)},
-		{"Backoff", j.Backoff, noneOrNotNegative(j.Backoff, NoBackoff)},
-		{"AlarmAfter", j.AlarmAfter, noneOrNotNegative(j.AlarmAfter, NoAlarm)},
-		{"KeepDone", j.KeepDone, noneOrNotNegative(j.KeepDone, KeepForever)},
+		{"Backoff", j.Backoff, noneOrNotNegative(j.Backoff)},
+		{"AlarmAfter", j.AlarmAfter, noneOrNotNegative(j.AlarmAfter)},
+		{"HungAfter", j.HungAfter, noneOrNotNegative(j.HungAfter)},
+		{"KeepDone", j.KeepDone, noneOrNotNegative(j.KeepDone)},
 	} {
 		if field.err != nil {
 			return &FieldError{field.name, fmt.Sprint(field.value), field.err}
@@ -254,6 +261,7 @@ func (j Job) checkAlways() error {
 		{"Overlap", set.Overlap, set.Overlap != "", "no tick comes during its run"},
 		{"Retries", set.Retries, set.Retries != 0, "it runs again whatever its last run came to"},
 		{"Backoff", set.Backoff, set.Backoff == NoBackoff, "a run that fails at once would be repeated without a pause"},
+		{"HungAfter", set.HungAfter, set.HungAfter != 0, "its run never ends"},
 		{"KeepDone", set.KeepDone, set.KeepDone != 0, "it is never done"},
 	} {
 		if field.isSet {
@@ -287,11 +295,15 @@ func oneOf[T ~string](value T, known ...T) error {
 	if value == "" || slices.Contains(known, value) {
 		return nil
 	}
+	return fmt.Errorf("is not known, want one of %s", listed(known))
+}
+
+func listed[T ~string](known []T) string {
 	var names []string
 	for _, name := range known {
 		names = append(names, string(name))
 	}
-	return fmt.Errorf("is not known, want one of %s", strings.Join(names, ", "))
+	return strings.Join(names, ", ")
 }
 
 func notNegative(d time.Duration) error {
@@ -301,8 +313,9 @@ func notNegative(d time.Duration) error {
 	return nil
 }
 
-func noneOrNotNegative(d, none time.Duration) error {
-	if d == none {
+// noneOrNotNegative takes what stands for no duration: NoBackoff and the others have one value.
+func noneOrNotNegative(d time.Duration) error {
+	if d == NoBackoff {
 		return nil
 	}
 	return notNegative(d)

@@ -32,6 +32,8 @@ func TestValidJobs(t *testing.T) {
 		{Name: "com.example.Job$Inner", Schedule: "@every 90s"},
 		{Name: "once", Schedule: "@at 1999-01-01T00:00:00Z"}, // whether it fires again is another question,
 		{Name: "once", Schedule: "0 0 0 29 2 ? 2096"},
+		{Name: "j", Schedule: "@manually", HungAfter: time.Second, Notify: map[string][]job.NotifyKind{"on call": nil, "dev": job.NotifyKinds()}},
+		{Name: "j", Schedule: "@always", Notify: map[string][]job.NotifyKind{"dev": {job.NotifyHung}}},
 	} {
 		if err := j.Validate(); err != nil {
 			t.Errorf("%+v: %v, want it valid", j, err)
@@ -56,6 +58,7 @@ func TestPoliciesOfAJobThatAlwaysRuns(t *testing.T) {
 		"Overlap":      func(j *job.Job) { j.Overlap = job.OverlapQueue },
 		"Retries":      func(j *job.Job) { j.Retries = 2 },
 		"Backoff":      func(j *job.Job) { j.Backoff = job.NoBackoff },
+		"HungAfter":    func(j *job.Job) { j.HungAfter = time.Hour },
 		"KeepDone":     func(j *job.Job) { j.KeepDone = time.Hour },
 	} {
 		j := always
@@ -74,6 +77,14 @@ func labels(n int) map[string]string {
 		labels[fmt.Sprint("l", i)] = "v"
 	}
 	return labels
+}
+
+func targets(n int) map[string][]job.NotifyKind {
+	targets := map[string][]job.NotifyKind{}
+	for i := range n {
+		targets[fmt.Sprint("t", i)] = nil
+	}
+	return targets
 }
 
 func TestInvalidJobs(t *testing.T) {
@@ -122,6 +133,13 @@ func TestInvalidJobs(t *testing.T) {
 		{job.Job{Name: "j", Schedule: "@daily", Retries: -1}, "Retries", `Retries "-1": is out of range, want 0 to 100`},
 		{job.Job{Name: "j", Schedule: "@daily", Backoff: -time.Second}, "Backoff", `Backoff "-1s": is negative`},
 		{job.Job{Name: "j", Schedule: "@daily", AlarmAfter: -2}, "AlarmAfter", `AlarmAfter "-2ns": is negative`},
+		{job.Job{Name: "j", Schedule: "@daily", HungAfter: -2}, "HungAfter", `HungAfter "-2ns": is negative`},
+		{job.Job{Name: "j", Schedule: "@daily", Notify: map[string][]job.NotifyKind{"": nil}}, "Notify", `Notify "": the target is empty`},
+		{job.Job{Name: "j", Schedule: "@daily", Notify: map[string][]job.NotifyKind{"https://a": nil}}, "Notify", `Notify "https://a": the target contains '/'`},
+		{job.Job{Name: "j", Schedule: "@daily", Notify: map[string][]job.NotifyKind{"ops": {"fail"}}}, "Notify", `Notify "ops=fail": is not known, want one of failed, missed, late, hung, recovered`},
+		{job.Job{Name: "j", Schedule: "@daily", Notify: map[string][]job.NotifyKind{"ops": {""}}}, "Notify", `Notify "ops=": is empty, want one of failed`},
+		{job.Job{Name: "j", Schedule: "@daily", Notify: map[string][]job.NotifyKind{"ops": {"hung", "late", "hung"}}}, "Notify", `Notify "ops=hung": is there twice`},
+		{job.Job{Name: "j", Schedule: "@daily", Notify: targets(17)}, "Notify", `Notify "17 targets": are too many, at most 16 are allowed`},
 		{job.Job{Name: "j", Schedule: "@daily", Payload: []byte("{}{}")}, "Payload", `Payload "{}{}": is not JSON: `},
 		{job.Job{Name: "j", Schedule: "@daily", Args: map[string]string{"a": strings.Repeat("x", 64<<10)}}, "Args",
 			`Args "65573 bytes": is too long: a job has at most 65536 bytes`},

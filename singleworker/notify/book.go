@@ -30,7 +30,11 @@ const (
 // Of each slot it remembers the last failure, because a Watch that is resumed may report it again.
 type book struct {
 	serverType string
+	targets    []string
 	rules      []Rule
+	jobs       map[string]jobRules // of those that name targets, or did
+	reruled    map[string]bool     // jobs that name others than when owed was last called
+	unknown    map[string]string   // targets that do not exist, with a job that names each
 	cursor     int64
 	parts      [parts]part
 	resuming   bool                     // until the Watch has reported what had happened since the cursor
@@ -54,6 +58,8 @@ type record struct {
 	Left     int        `json:"left,omitempty"` // entries until Last is forgotten
 	Retry    *failure   `json:"retry,omitempty"`
 	Episodes []*episode `json:"episodes,omitempty"` // the oldest first
+	// To is whom the job names, while there are episodes: it may be canceled before they are told.
+	To map[string][]Kind `json:"to,omitempty"`
 }
 
 // failure is a run that failed, or ticks that were missed.
@@ -89,8 +95,11 @@ const (
 	toldEnd   phase = 2
 )
 
-func newBook(serverType string, rules []Rule) *book {
-	b := &book{serverType: serverType, rules: rules}
+func newBook(serverType string, targets []string, rules []Rule) *book {
+	b := &book{
+		serverType: serverType, targets: targets, rules: rules,
+		jobs: make(map[string]jobRules), reruled: make(map[string]bool), unknown: make(map[string]string),
+	}
 	for i := range b.parts {
 		b.parts[i].slots = make(map[string]*record)
 	}
@@ -132,6 +141,8 @@ func (b *book) take(ev admin.Event) {
 			}
 		}
 		b.held = nil
+	case admin.EventJobSubmitted, admin.EventJobChanged:
+		b.ruled(ev.Job, ev.Notify)
 	case admin.EventJobCanceled:
 		delete(b.held, ev.Job)
 		b.canceled(ev.Job, millis(ev.At))
@@ -141,7 +152,7 @@ func (b *book) take(ev admin.Event) {
 			return
 		}
 		b.happened(ev)
-	default: // jobs, owners, instances, skipped ticks
+	default: // owners, instances, skipped ticks
 	}
 }
 
@@ -220,6 +231,7 @@ func (b *book) count(slot string, f failure) {
 		b.tidy(p, slot)
 		return
 	}
+	r.To = b.jobs[zkrec.JobOfSlot(slot)].to
 	r.Episodes = append(r.Episodes, &episode{failure: f, Last: f.Tick, polls: b.polls})
 	p.episodes++
 }
@@ -346,6 +358,9 @@ func (b *book) canceled(name string, at int64) {
 // tidy forgets a slot of which there is nothing to remember.
 func (b *book) tidy(p *part, slot string) {
 	r := p.slots[slot]
+	if len(r.Episodes) == 0 {
+		r.To = nil
+	}
 	if len(r.Episodes) > 0 || r.Retry != nil {
 		return
 	}

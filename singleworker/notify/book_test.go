@@ -44,7 +44,7 @@ func toOps(rules ...Rule) *book {
 	if rules == nil {
 		rules = []Rule{{To: []string{"ops"}}}
 	}
-	b := newBook("billing", Config{Rules: rules}.withDefaults().Rules)
+	b := newBook("billing", []string{"dev", "ops"}, Config{Rules: rules}.withDefaults().Rules)
 	b.resume()
 	return b
 }
@@ -180,8 +180,8 @@ func TestLateJobs(t *testing.T) {
 // restarted is the book as another sender reads it.
 func restarted(t *testing.T, b *book) *book {
 	t.Helper()
-	next := newBook(b.serverType, b.rules)
-	next.cursor = b.cursor
+	next := newBook(b.serverType, b.targets, b.rules)
+	next.cursor, next.jobs = b.cursor, b.jobs
 	for i := range b.parts {
 		data, err := json.Marshal(partRecord{schema, b.parts[i].slots})
 		if err != nil {

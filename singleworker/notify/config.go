@@ -12,21 +12,22 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // Kind is what is told about a job.
-type Kind string
+type Kind = job.NotifyKind
 
 // The kinds of notifications.
 const (
-	Failed    Kind = "failed"    // a run failed, timed out or was lost, and is not retried
-	Missed    Kind = "missed"    // ticks were not run because nobody claimed them in time
-	Late      Kind = "late"      // a tick is overdue by more than Job.AlarmAfter, or the job's record cannot be used
-	Hung      Kind = "hung"      // a run in progress takes much longer than those before it: see admin.Hung
-	Recovered Kind = "recovered" // one of the above is over, or its job was canceled
+	Failed    = job.NotifyFailed
+	Missed    = job.NotifyMissed
+	Late      = job.NotifyLate
+	Hung      = job.NotifyHung
+	Recovered = job.NotifyRecovered
 )
 
-var kinds = []Kind{Failed, Missed, Late, Hung, Recovered}
+var kinds = job.NotifyKinds()
 
 // Sender delivers messages to one place. It may be called for one message at a time.
 type Sender interface {
@@ -38,7 +39,7 @@ type Sender interface {
 	Most() int
 }
 
-// Rule says who is told what about which jobs.
+// Rule says who is told what about which jobs. A job can name further targets itself: see job.Job.Notify.
 type Rule struct {
 	// Jobs is a pattern for the names of jobs, as of path.Match: "report*". Default: all jobs.
 	Jobs string
@@ -50,14 +51,15 @@ type Rule struct {
 	After int
 }
 
-// Config configures a Notifier. Group, Targets and Rules, or Pings, must be set; the zero value of every other field means its default.
+// Config configures a Notifier. Group, and Targets or Pings, must be set; the zero value of every other field means its default.
 type Config struct {
 	// Group is the connection to ZooKeeper and the group, as of the instances.
 	Group admin.Config
 	// Targets are the places where messages go, by name. Names appear in ZooKeeper: a target that is renamed is told about
 	// everything that is still open.
 	Targets map[string]Sender
-	Rules   []Rule
+	// Rules are those of the group. What a job says itself (job.Job.Notify) comes beside them. Default: none.
+	Rules []Rule
 	// Pings tell services that raise an alarm when they stop. Default: none.
 	Pings []Ping
 
@@ -113,7 +115,7 @@ func (cfg Config) validate() error {
 	}
 	for name, sender := range cfg.Targets {
 		field := fmt.Sprintf("Targets[%q]", name)
-		if err := zkrec.CheckServerType(name); err != nil {
+		if err := job.CheckNodeName(name); err != nil { // a job can name it
 			return &ConfigError{field, fmt.Errorf("the name %w", err)}
 		}
 		if sender == nil {
@@ -157,8 +159,8 @@ func (cfg Config) checkRule(field string, r Rule) error {
 		return &ConfigError{field + ".Jobs", fmt.Errorf("%q: %w", r.Jobs, err)}
 	}
 	for _, kind := range r.On {
-		if !slices.Contains(kinds, kind) {
-			return &ConfigError{field + ".On", fmt.Errorf("%q: want one of %q", kind, kinds)}
+		if err := kind.Check(); err != nil {
+			return &ConfigError{field + ".On", fmt.Errorf("%q %w", kind, err)}
 		}
 	}
 	if len(r.To) == 0 {

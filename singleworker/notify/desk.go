@@ -28,6 +28,8 @@ type desk struct {
 	pinger   *pinger
 	others   *task.Group // what ends with the term
 	lastGap  time.Time   // when a gap was last warned of
+
+	warned map[string]bool // the targets that do not exist, and of which it was warned
 }
 
 // outbox is what a target is about to be told.
@@ -49,10 +51,16 @@ func (d *desk) run(ctx context.Context) error {
 	for _, target := range d.n.targets {
 		d.outboxes[target] = &outbox{}
 	}
-	d.book.resume()
-	since := d.book.cursor
 	g := task.NewGroup(ctx)
 	d.others = g
+	read, err := d.look(ctx, client, 0)
+	if err != nil {
+		return err
+	}
+	d.book.remember()
+	read() // before anything is told or forgotten
+	d.book.resume()
+	since := d.book.cursor
 	g.Go("follow the group", func(ctx context.Context) error { return d.follow(ctx, client, since) })
 	g.Go("look for late jobs", func(ctx context.Context) error { return d.poll(ctx, client) })
 	g.Go("tell", func(ctx context.Context) error { return d.tell(ctx) })
@@ -99,34 +107,44 @@ func (d *desk) take(ctx context.Context, ev admin.Event) {
 // poll posts what the jobs are like.
 func (d *desk) poll(ctx context.Context, client *admin.Client) error {
 	const share = 20 // of the time, reading takes at most one part
-	for begun := 0; ; begun++ {
+	took := time.Duration(0)
+	for begun := 1; ; begun++ {
+		select {
+		case <-time.After(max(d.n.cfg.Poll, share*took)):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 		before := time.Now()
 		if err := d.post(ctx, func() { d.book.polls = begun + 1 }); err != nil {
 			return err
 		}
-		jobs, err := client.List(ctx)
+		read, err := d.look(ctx, client, begun)
 		if err != nil {
 			return err
 		}
-		instances, err := client.Instances(ctx)
-		if err != nil {
+		if err := d.post(ctx, read); err != nil {
 			return err
 		}
-		err = d.post(ctx, func() {
-			d.book.polled(jobs, begun, time.Now())
-			if slices.ContainsFunc(instances, func(i admin.Instance) bool { return i.State == admin.InstanceActive }) {
-				d.pinger.lives(d)
-			}
-		})
-		if err != nil {
-			return err
-		}
-		select {
-		case <-time.After(max(d.n.cfg.Poll, share*time.Since(before))):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+		took = time.Since(before)
 	}
+}
+
+// look reads the jobs, as a poll before which that many had begun. What it returns takes them in.
+func (d *desk) look(ctx context.Context, client *admin.Client, begun int) (read func(), err error) {
+	jobs, err := client.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	instances, err := client.Instances(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		d.book.polled(jobs, begun, time.Now())
+		if slices.ContainsFunc(instances, func(i admin.Instance) bool { return i.State == admin.InstanceActive }) {
+			d.pinger.lives(d)
+		}
+	}, nil
 }
 
 // tell owns the book. It records what has come in, and then has the targets told.
@@ -197,6 +215,7 @@ func (d *desk) settle(ctx context.Context, group *task.Group) (next time.Time, e
 	if err := d.store.save(ctx, d.book, len(due) > 0); err != nil {
 		return next, err
 	}
+	d.warnUnknown(ctx)
 	if n := d.book.dropped; n > 0 {
 		d.book.dropped = 0
 		d.n.count(func(s *Stats) { s.Dropped += n })
@@ -206,6 +225,17 @@ func (d *desk) settle(ctx context.Context, group *task.Group) (next time.Time, e
 		d.deliver(group, target, d.outboxes[target], owed[target])
 	}
 	return next, nil
+}
+
+// warnUnknown says once in a term of each target that a job names and that does not exist.
+func (d *desk) warnUnknown(ctx context.Context) {
+	for target, job := range d.book.unknown {
+		if !d.warned[target] {
+			d.warned[target] = true
+			d.n.log.WarnContext(ctx, "a job names a target of notifications that does not exist: nobody is told", "target", target, "job", job,
+				"targets", d.n.targets)
+		}
+	}
 }
 
 // due lists the targets that are to be told now, and says when the next one is.

@@ -11,6 +11,8 @@
 // Every instance of the application runs a Notifier, and one of them, which they elect, sends. It follows the whole group,
 // so it also tells about jobs of instances that have died. "swctl notify" is the same as a process.
 //
+// A job can name targets itself, in job.Job.Notify: that comes beside the Rules, which it does not replace.
+//
 // # Episodes
 //
 // The first failure of a job begins an episode, which is told once. Further failures are counted. The next success ends the

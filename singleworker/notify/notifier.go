@@ -152,8 +152,9 @@ func (n *Notifier) term(ctx context.Context, token int64) error {
 		}
 	}
 	d := &desk{
-		n: n, store: &store{conn: conn, tree: n.tree}, book: newBook(g.ServerType, n.cfg.Rules),
+		n: n, store: &store{conn: conn, tree: n.tree}, book: newBook(g.ServerType, n.targets, n.cfg.Rules),
 		outboxes: make(map[string]*outbox), inbox: make(chan func()), pinger: newPinger(n),
+		warned: make(map[string]bool),
 	}
 	if err := d.store.load(ctx, d.book, n.cfg.ID, token); err != nil {
 		return err

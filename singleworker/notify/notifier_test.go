@@ -289,6 +289,28 @@ func TestRetriesAreNotTold(t *testing.T) {
 	})
 }
 
+// A job names a target itself. That is told from its submission on, whatever the rules of the group say.
+func TestJobNamesTargets(t *testing.T) {
+	t.Parallel()
+	inScene(t, func(s *scene) {
+		ops, dev := &place{}, &place{}
+		targets := map[string]notify.Sender{"ops": ops, "dev": dev}
+		onlyOps := func(cfg *notify.Config) { cfg.Rules = []notify.Rule{{Jobs: "report", To: []string{"ops"}}} }
+		_, stop := s.notifier("n1", targets, onlyOps)
+		s.notifier("n2", targets, onlyOps)
+		s.submit(job.Job{Name: "own", Handler: "report", Schedule: "30 * * * * ?", Notify: map[string][]job.NotifyKind{"dev": {notify.Failed}, "gone": {}}})
+		s.runs(true, 2)
+		s.want(ops, "n1: report failed")
+		s.want(dev, "n1: own failed")
+		s.runs(false, 2)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		s.runs(true, 2) // the heir has read what the job says
+		s.want(dev, "n1: own failed", "n2: own failed")
+	})
+}
+
 // pings are those that a service has received.
 type pings struct{ all, wrong atomic.Int64 }
 

@@ -16,19 +16,6 @@ type owing struct {
 	phase   phase
 }
 
-// wanted reports whether anybody is to be told about a kind of episode of a slot.
-func (b *book) wanted(slot string, kind Kind) bool {
-	return slices.ContainsFunc(b.rules, func(r Rule) bool { return slices.Contains(r.On, kind) && r.matches(slot) })
-}
-
-// wantedBy is wanted for a target, of an episode that has that many failures.
-func (b *book) wantedBy(target, slot string, kind Kind, count int) bool {
-	return slices.ContainsFunc(b.rules, func(r Rule) bool {
-		enough := kind != Failed || count >= r.After
-		return enough && slices.Contains(r.To, target) && slices.Contains(r.On, kind) && r.matches(slot)
-	})
-}
-
 // owed lists what each target has to be told, the oldest first, and forgets the episodes that are over and of which everybody
 // was told.
 func (b *book) owed(targets []string) map[string][]owing {
@@ -36,6 +23,7 @@ func (b *book) owed(targets []string) map[string][]owing {
 	for i := range b.parts {
 		p := &b.parts[i]
 		for slot, r := range p.slots {
+			b.rerule(p, slot, r)
 			before := len(r.Episodes)
 			r.Episodes = slices.DeleteFunc(r.Episodes, func(ep *episode) bool {
 				if ep.idle {
@@ -56,6 +44,7 @@ func (b *book) owed(targets []string) map[string][]owing {
 			}
 		}
 	}
+	clear(b.reruled)
 	for _, items := range all {
 		sortItems(items)
 	}
@@ -116,6 +105,7 @@ func (b *book) sent(target string, items []owing) {
 // polled takes in the jobs as they are read, by the clock of the sender. begun is how many polls had begun before
 // this one.
 func (b *book) polled(jobs []admin.JobStatus, begun int, now time.Time) {
+	b.readRules(jobs, begun)
 	there := make(map[string]bool, len(jobs))
 	for _, job := range jobs {
 		there[job.Name] = true

@@ -70,9 +70,8 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 			Attempt: 1, Started: 1798131600004, State: zkrec.RunRunning,
 		},
 	}
-	result := claim
+	result, interrupted := claim, claim
 	result.State, result.Ended, result.Error = zkrec.RunFailed, 1798131601000, "no \"route\"\nto <host>"
-	interrupted := claim
 	interrupted.State, interrupted.Ended, interrupted.Error = zkrec.RunInterrupted, 1798131601000, "lease lost"
 	interrupted.NextAttempt, interrupted.NextAttemptAt = zkrec.NextRerun, 1798131601000
 	manual := claim
@@ -106,7 +105,8 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 			Args: map[string]string{"b": "2", "a": "<1>"}, Payload: json.RawMessage(`{"n":1}`),
 			Misfire: job.MisfireAll, MisfireGrace: 90 * time.Minute, Interrupted: job.InterruptedSkip,
 			MaxAttempts: 5, Overlap: job.OverlapQueue, Timeout: 1500 * time.Millisecond,
-			Retries: 2, Backoff: time.Minute, AlarmAfter: time.Hour,
+			Retries: 2, Backoff: time.Minute, AlarmAfter: time.Hour, HungAfter: 2 * time.Hour,
+			Notify: map[string][]job.NotifyKind{"ops": {}, "dev": {job.NotifyFailed}},
 		},
 		Paused: &zkrec.Pause{
 			Since: 1798131600000, Until: 1798218000000, By: "alice@host", Reason: "migration", Missed: job.MisfireOnce,

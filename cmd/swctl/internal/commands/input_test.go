@@ -258,14 +258,15 @@ func TestJobFlags(t *testing.T) {
 		"--tz", "UTC", "--handler", "h", "--misfire", "all", "--misfire-grace", "1h", "--interrupted", "skip",
 		"--shards", "4", "--shard-param", "0=Beijing", "--shard-param", "3=a=b,c", "--shard-param", "1=",
 		"--max-attempts", "5", "--overlap", "queue", "--run-timeout", "1m", "--retries", "2", "--backoff", "5s", "--alarm-after", "none",
-		"--keep-done", "forever",
+		"--keep-done", "forever", "--hung-after", "none", "--notify", "ops=all", "--notify", "dev=failed, recovered",
 	}
 	for source, payload := range map[string]string{"[1]": "[1]", "@" + path: "{\"from\": \"file\"}\n", "-": `"stdin"`} {
 		want := job.Job{
 			Name: "a", Schedule: "@daily", TimeZone: "UTC", Handler: "h", Payload: json.RawMessage(payload),
 			Misfire: "all", MisfireGrace: time.Hour, Interrupted: "skip", MaxAttempts: 5, Overlap: "queue",
 			Timeout: time.Minute, Retries: 2, Backoff: 5 * time.Second, AlarmAfter: job.NoAlarm, KeepDone: job.KeepForever,
-			Shards: 4, ShardParameters: map[int]string{0: "Beijing", 3: "a=b,c"},
+			Shards: 4, ShardParameters: map[int]string{0: "Beijing", 3: "a=b,c"}, HungAfter: job.NoHung,
+			Notify: map[string][]job.NotifyKind{"ops": {}, "dev": {job.NotifyFailed, job.NotifyRecovered}},
 		}
 		for _, line := range [][]string{{"submit", "a", "@daily"}, {"set", "a"}} {
 			h := newHarness(t)

@@ -3,6 +3,7 @@
 package fields
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -107,13 +108,15 @@ func duration(f field, at func(*job.Job) *time.Duration) field {
 	})
 }
 
-// durationOr does not take 0, which a job takes for the default; what is no duration only by its name.
-func durationOr(name string, f field, none time.Duration, at func(*job.Job) *time.Duration) field {
+// durationOr does not take 0, which a job takes for the default; what is no duration only by its name: job.NoBackoff and
+// the others have one value.
+func durationOr(name string, f field, at func(*job.Job) *time.Duration) field {
+	const none = job.NoBackoff
 	format := func(d time.Duration) string {
 		if d == none {
 			return name
 		}
-		return plain.Exact(d)
+		return unlessZero(d)
 	}
 	return single(f, at, format, func(_ *cmdline.Call, f field, text string) (time.Duration, error) {
 		d, err := time.ParseDuration(text)
@@ -174,6 +177,51 @@ func list(f field, at func(*job.Job) *[]string) field {
 		texts := c.Flags.StringSlice(f.drop)
 		return func(j *job.Job) {
 			*at(j) = slices.DeleteFunc(slices.Clone(*at(j)), func(text string) bool { return slices.Contains(texts, text) })
+		}
+	}
+	return f
+}
+
+// everything is what the flag says for an empty list of kinds.
+const everything = "all"
+
+// notices are set beside those of other targets.
+func notices(f field, at func(*job.Job) *map[string][]job.NotifyKind) field {
+	f.repeated = true
+	f.values = func(j job.Job) (values []value) {
+		for _, target := range slices.Sorted(maps.Keys(*at(&j))) {
+			var kinds []string
+			for _, kind := range (*at(&j))[target] {
+				kinds = append(kinds, string(kind))
+			}
+			values = append(values, value{target, cmp.Or(strings.Join(kinds, ","), everything)})
+		}
+		return values
+	}
+	f.read = func(c *cmdline.Call, f field) (func(*job.Job), error) {
+		given, err := c.Pairs(f.flag)
+		if err != nil {
+			return nil, cmdline.WithHint(err, "%s", f.try)
+		}
+		return func(j *job.Job) {
+			merged := map[string][]job.NotifyKind{}
+			maps.Copy(merged, *at(j))
+			for target, text := range given {
+				merged[target] = []job.NotifyKind{}
+				if text == everything {
+					continue
+				}
+				for kind := range strings.SplitSeq(text, ",") {
+					merged[target] = append(merged[target], job.NotifyKind(strings.TrimSpace(kind)))
+				}
+			}
+			*at(j) = merged
+		}, nil
+	}
+	f.remove = func(c *cmdline.Call, f field) func(*job.Job) {
+		targets := c.Flags.StringSlice(f.drop)
+		return func(j *job.Job) {
+			maps.DeleteFunc(*at(j), func(target string, _ []job.NotifyKind) bool { return slices.Contains(targets, target) })
 		}
 	}
 	return f

@@ -117,15 +117,26 @@ var table = []field{
 	durationOr("none", field{
 		of: "Backoff", flag: "backoff", usage: "`DURATION` before the first retry; it doubles with each; or none (default 1s)",
 		name: "backoff",
-	}, job.NoBackoff, func(j *job.Job) *time.Duration { return &j.Backoff }),
+	}, func(j *job.Job) *time.Duration { return &j.Backoff }),
 	durationOr("none", field{
 		of: "AlarmAfter", flag: "alarm-after", usage: "`DURATION` how late a tick is when it is reported as missing, or none (default 1m)",
 		title: "Alarm after", optional: true, name: "alarm after", line: func(j job.Job) string { return unlessZero(j.AlarmAfter) },
-	}, job.NoAlarm, func(j *job.Job) *time.Duration { return &j.AlarmAfter }),
+	}, func(j *job.Job) *time.Duration { return &j.AlarmAfter }),
+	durationOr("none", field{
+		of: "HungAfter", flag: "hung-after", usage: "`DURATION` how long a run takes when it counts as hung, or none (default: ten times as long as usual)",
+		drop: "drop-hung-after", dropUsage: "a run counts as hung when it takes ten times as long as usual",
+		title: "Hung after", optional: true, name: "hung after", try: "--hung-after 30m or --hung-after none, not with @always",
+	}, func(j *job.Job) *time.Duration { return &j.HungAfter }),
+	notices(field{
+		of: "Notify", flag: "notify", usage: "`TARGET=KINDS` a target of the notifications that is told, of failed,missed,late,hung,recovered or all; may be repeated",
+		drop: "drop-notify", dropUsage: "`TARGET` no longer tell a target; may be repeated",
+		title: "Notify", optional: true, name: "notify",
+		try: "--notify ops=failed,recovered, or ops=all, with a name of the notifications' targets: at most 16",
+	}, func(j *job.Job) *map[string][]job.NotifyKind { return &j.Notify }),
 	durationOr("forever", field{
 		of: "KeepDone", flag: "keep-done", usage: "`DURATION` how long a job with an @at schedule is kept when it is done, or forever (default 24h)",
 		title: "Keep done", optional: true, name: "keep done", line: keepLine,
-	}, job.KeepForever, func(j *job.Job) *time.Duration { return &j.KeepDone }),
+	}, func(j *job.Job) *time.Duration { return &j.KeepDone }),
 }
 
 // keepLine is said of a job that can be done.

@@ -1,0 +1,106 @@
+package notify
+
+import (
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// submitted says whom a job names.
+func submitted(name string, to map[string][]Kind) admin.Event {
+	return admin.Event{Kind: admin.EventJobSubmitted, Job: name, Notify: to}
+}
+
+// told returns what each of two targets is told now.
+func told(b *book) (said []string) {
+	owed := b.owed([]string{"dev", "ops"})
+	for _, target := range []string{"dev", "ops"} {
+		sending(owed[target])
+		b.sent(target, owed[target])
+		for _, o := range owed[target] {
+			said = append(said, target+": "+string(o.item.Kind)+" "+o.item.Job)
+		}
+	}
+	b.owed([]string{"dev", "ops"})
+	return said
+}
+
+// status is a job as a poll reads it.
+func status(name string, to map[string][]Kind) admin.JobStatus {
+	return admin.JobStatus{Name: name, Job: job.Job{Name: name, Schedule: "@daily", Notify: to}}
+}
+
+// What a job says comes beside the rules of the group.
+func TestRulesOfJobs(t *testing.T) {
+	t.Parallel()
+	b := toOps(Rule{Jobs: "report", On: []Kind{Failed, Recovered}, To: []string{"ops"}, After: 2})
+	everything := map[string][]Kind{"dev": {}, "nobody": {Failed}}
+	b.take(submitted("report", everything))
+	b.take(submitted("other", map[string][]Kind{"dev": {Failed}, "ops": {Recovered}}))
+	b.take(ran("report[1]", "a", admin.RunFailed, 0))
+	b.take(ran("other", "b", admin.RunFailed, 0))
+	b.take(missed("other", 0, 1))
+	b.take(ran("third", "c", admin.RunFailed, 0))
+	wantSaid(t, told(b), "dev: failed other", "dev: failed report[1]")
+	b.take(ran("report[1]", "d", admin.RunFailed, 1))
+	b.take(ran("other", "e", admin.RunOK, 1))
+	wantSaid(t, told(b), "ops: failed report[1]") // the group waits for two
+	b.take(ran("report[1]", "f", admin.RunOK, 2))
+	wantSaid(t, told(b), "dev: recovered report[1]", "ops: recovered report[1]")
+	if len(b.unknown) != 1 || b.unknown["nobody"] != "report" {
+		t.Errorf("targets that do not exist: %v, want nobody, named by report", b.unknown)
+	}
+}
+
+// Of an episode that lasts, a target hears that the job names only later; one that is no longer named hears no more.
+func TestRulesOfJobsThatChange(t *testing.T) {
+	t.Parallel()
+	b := toOps()
+	b.take(ran("report", "a", admin.RunFailed, 0))
+	wantSaid(t, told(b), "ops: failed report")
+	b.polls = 1
+	b.take(submitted("report", map[string][]Kind{"dev": {Failed, Recovered}}))
+	wantSaid(t, told(b), "dev: failed report")
+	b.polled([]admin.JobStatus{status("report", nil)}, 0, noon) // it began before that
+	b.take(ran("report", "b", admin.RunOK, 1))
+	wantSaid(t, told(b), "dev: recovered report", "ops: recovered report")
+	b.take(ran("report", "c", admin.RunFailed, 2))
+	wantSaid(t, told(b), "dev: failed report", "ops: failed report")
+	b.polled([]admin.JobStatus{status("report", nil)}, 1, noon)
+	b.take(ran("report", "d", admin.RunOK, 3))
+	wantSaid(t, told(b), "ops: recovered report")
+	if len(b.jobs) > 0 {
+		t.Errorf("%v is remembered of a job that names nobody", b.jobs)
+	}
+	b.polled([]admin.JobStatus{status("report", map[string][]Kind{"dev": {Late}})}, 1, noon)
+	invalid := admin.JobStatus{Name: "report", State: admin.StateInvalid}
+	b.polled([]admin.JobStatus{invalid}, 1, noon) // its record cannot be read: what it said holds on
+	wantSaid(t, told(b), "dev: late report", "ops: late report")
+}
+
+// Whom a job named is told that it was canceled, also by an heir that never saw the job.
+func TestRulesOfJobsThatAreCanceled(t *testing.T) {
+	t.Parallel()
+	for _, heir := range []bool{false, true} {
+		b := toOps(Rule{Jobs: "others", To: []string{"ops"}})
+		b.cursor = 1
+		b.polled([]admin.JobStatus{status("report", map[string][]Kind{"dev": {}})}, 0, noon)
+		b.take(admin.Event{Kind: admin.EventWatching, Cursor: 1})
+		b.take(ran("report", "a", admin.RunFailed, 0))
+		wantSaid(t, told(b), "dev: failed report")
+		if heir {
+			b = restarted(t, b)
+			b.jobs = make(map[string]jobRules)
+			b.remember()
+		}
+		b.polled(nil, 0, noon.Add(time.Minute))
+		b.polled(nil, 0, noon.Add(2*time.Minute))
+		wantSaid(t, told(b), "dev: recovered report")
+		b.polled(nil, 0, noon.Add(3*time.Minute))
+		if r := b.parts[partOf("report")].slots["report"]; len(b.jobs) > 0 || b.lasting() > 0 || r != nil && r.To != nil {
+			t.Errorf("heir %v: whom a canceled job named is remembered: %v, %v", heir, b.jobs, r)
+		}
+	}
+}
