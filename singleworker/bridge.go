@@ -48,28 +48,36 @@ var (
 )
 
 // handlers are the instance's handlers by name. None is ever removed. Safe for concurrent use.
-type handlers struct{ byName sync.Map }
+type handlers struct {
+	mu     sync.RWMutex
+	byName map[string]Handler
+}
 
 func (h *handlers) of(name string) Handler {
-	f, _ := h.byName.Load(name)
-	handler, _ := f.(Handler)
-	return handler
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.byName[name]
 }
 
 // add reports whether the name was free.
 func (h *handlers) add(name string, f Handler) bool {
-	_, twice := h.byName.LoadOrStore(name, f)
-	return !twice
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, twice := h.byName[name]; twice {
+		return false
+	}
+	if h.byName == nil {
+		h.byName = make(map[string]Handler)
+	}
+	h.byName[name] = f
+	return true
 }
 
 // names lists them; it is not nil, for an empty list is published, too.
 func (h *handlers) names() []string {
-	names := []string{}
-	h.byName.Range(func(name, _ any) bool {
-		names = append(names, name.(string)) //nolint:forcetypeassert // see add
-		return true
-	})
-	return names
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return slices.AppendSeq([]string{}, maps.Keys(h.byName))
 }
 
 // Has implements catalog.Handlers.

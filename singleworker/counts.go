@@ -28,11 +28,11 @@ type jobCounts struct {
 	owned, running int
 	lastSuccess    time.Time
 	idle           time.Time // since when it is neither owned nor running
-	acquired       []origin
-	more           *JobStats // nil until there is something to count but how it was acquired
+	acquired       origin
+	more           *JobStats // nil until there is something to count but acquired
 }
 
-// origin counts one key of Counts.Acquired. A map would be eight times as large.
+// origin counts the first key of Counts.Acquired that a job has. Most have no other, and a map is eight times as large.
 type origin struct {
 	name  string
 	count uint64
@@ -80,13 +80,11 @@ func (j *jobCounts) stats() *JobStats {
 
 // acquire counts that a slot of the job came to this instance.
 func (j *jobCounts) acquire(from string) {
-	for i := range j.acquired {
-		if j.acquired[i].name == from {
-			j.acquired[i].count++
-			return
-		}
+	if j.acquired.count > 0 && j.acquired.name != from {
+		bump(&j.stats().Acquired, from, 1)
+		return
 	}
-	j.acquired = append(j.acquired, origin{from, 1})
+	j.acquired = origin{from, j.acquired.count + 1}
 }
 
 // snapshot returns a copy.
@@ -97,11 +95,8 @@ func (j *jobCounts) snapshot() JobStats {
 		s.Counts = s.clone()
 	}
 	s.Owned, s.Running, s.LastSuccess = j.owned, j.running, j.lastSuccess
-	if len(j.acquired) > 0 {
-		s.Acquired = make(map[string]uint64, len(j.acquired))
-	}
-	for _, from := range j.acquired {
-		s.Acquired[from.name] = from.count
+	if j.acquired.count > 0 {
+		bump(&s.Acquired, j.acquired.name, int(j.acquired.count))
 	}
 	return s
 }

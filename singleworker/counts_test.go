@@ -3,6 +3,7 @@ package singleworker
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"runtime"
 	"testing"
@@ -50,6 +51,21 @@ func TestJobsAreForgotten(t *testing.T) {
 			t.Errorf("%d jobs, %v, want the one that is owned and the one that runs; %v", len(s.Jobs), s.Jobs, s.Total.Acquired)
 		}
 	})
+}
+
+// How a job was acquired is counted for each way, whichever came first.
+func TestAcquiredInSeveralWays(t *testing.T) {
+	t.Parallel()
+	c := newCounts()
+	for _, from := range []string{"free", "offered", "free", "died", "offered", "free"} {
+		c.owned("j", from, ticks.Record{})
+	}
+	for range 2 { // a snapshot changes nothing
+		want := map[string]uint64{"free": 3, "offered": 2, "died": 1}
+		if s := c.snapshot(); !maps.Equal(s.Jobs["j"].Acquired, want) || !maps.Equal(s.Total.Acquired, want) {
+			t.Errorf("%v of the job, %v in all; want %v", s.Jobs["j"].Acquired, s.Total.Acquired, want)
+		}
+	}
 }
 
 // A snapshot is the caller's: what is counted later, or changed in it, is not seen on the other side.

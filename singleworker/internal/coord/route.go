@@ -125,6 +125,7 @@ func (h handler) Handle(n session.Notice) {
 	case owner.Gained:
 		h.journal.Gained(n.Slot)
 		h.keeper.KeepSlot(n.Slot)
+		h.deputy.Watch(n.Slot)
 	case owner.Moving:
 		h.runner.Evict(n.Slot)
 	case owner.Lost:

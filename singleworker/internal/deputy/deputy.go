@@ -83,17 +83,24 @@ func (d *Deputy) Joined() {
 	}
 }
 
-// Watch has a slot looked at from its next tick on. Slots that need not be watched are dropped when it is their turn.
+// Watch has a slot looked at from its next tick on, or not any more if this instance owns it, or does not have to take it.
+// Other slots that need not be watched are dropped when it is their turn.
 func (d *Deputy) Watch(slot string) {
 	if d.pace.least < 0 {
 		return
 	}
-	w := d.watched(slot)
-	if job := d.jobOf(slot); job == nil {
-		d.drop(w)
+	job := d.jobOf(slot)
+	if job == nil {
 		delete(d.asked, slot)
-	} else if now := d.now(); !w.reading {
-		d.putDue(w, ticks.NextDue(*job.Ticks, zkrec.Tick{}, now))
+	}
+	if job == nil || d.owner.Owned(slot) != nil {
+		if w := d.slots[slot]; w != nil {
+			d.drop(w)
+		}
+		return
+	}
+	if w := d.watched(slot); !w.reading {
+		d.putDue(w, ticks.NextDue(*job.Ticks, zkrec.Tick{}, d.now()))
 	}
 }
 

@@ -70,6 +70,7 @@ func newInstance(g *roomtest.Group, name string, late func(slot string) time.Dur
 				delete(i.records, n.Slot)
 				delete(i.busy, n.Slot)
 				delete(i.refused, n.Slot)
+				i.deputy.Watch(n.Slot)
 			case owner.Lost:
 				i.deputy.Watch(n.Slot)
 			}

@@ -28,7 +28,7 @@ type Ownership struct {
 	Since    time.Time // when it was adopted, on this instance's clock
 	From     string    // the owner that it was taken from because that had not claimed a run in time
 	Origin   owner.Origin
-	Record   *zkrec.Tick // not changed, but replaced: the rooms and the runner share it
+	Record   *zkrec.Tick     // not changed, but replaced: the rooms and the runner share it
 	Requests []ticks.Request // in the order in which they were made
 	Gate     *ticks.Gate     // of a slot that waits for the first shard; nil: nothing is known of that
 }

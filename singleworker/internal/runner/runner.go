@@ -60,8 +60,8 @@ type Job struct {
 	Handle     func(ctx context.Context, r Run) error
 	Before     func(ctx context.Context, r Run) error // BeforeTick, in the first shard of a job that has it; else nil
 	Lease      *leases.Lease
-	Since      time.Time    // when this instance acquired it
-	From       string       // the owner that it was taken from because that had not claimed a run in time
+	Since      time.Time     // when this instance acquired it
+	From       string        // the owner that it was taken from because that had not claimed a run in time
 	Record     *ticks.Record // as it was then; shared with others: not changed
 	Requests   []ticks.Request
 	Gate       *ticks.Gate // of a slot that waits for the first shard; nil: nothing is known of that
