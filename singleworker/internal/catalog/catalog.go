@@ -86,9 +86,8 @@ type Job struct {
 	Version  int32       // of the spec
 	Eligible bool        // this instance can run it, and may
 	Ticks    *ticks.Job  // Spec parsed; nil unless it is valid
-	Written  time.Time   // when the spec was last written, on ZooKeeper's clock
+	Written  int64       // when the spec was last written, on ZooKeeper's clock, in Unix milliseconds
 	Slots    []string    // of the active layout, whose nodes exist
-	Stale    []string    // shards whose nodes exist although the active layout has no such slot
 
 	looked       bool // it was read, or it is known why that cannot be
 	known        bool // Version, created and what follows were read
@@ -102,11 +101,10 @@ type Job struct {
 	invalidSince time.Duration     // Mono: since when no instance can run it; 0: it can
 	able         []string          // the instances that can run it; shared between jobs
 	registered   []string          // the list of registrations, while some live member publishes no handlers
-	shards       shards
-	nextLook     time.Duration // Mono: when to read it again although no watch tells
+	division     *division         // nil unless it has slots other than its own, or had
+	nextLook     time.Duration     // Mono: when to read it again although no watch tells
 	refreshing   session.OnePerTime
 	repairing    session.OnePerTime
-	creation     creation
 }
 
 // noSpec is the spec of a job that was not read, or cannot be.
@@ -124,7 +122,10 @@ func (j *Job) Able() []string { return j.able }
 func (j *Job) Known() bool { return j.known }
 
 // Complete is the record of complete ticks, as it was when the shards were listed.
-func (j *Job) Complete() zkrec.Complete { return j.shards.complete }
+func (j *Job) Complete() zkrec.Complete { return j.divided().complete }
+
+// Stale lists the shards whose nodes exist although the active layout has no such slot.
+func (j *Job) Stale() []string { return without(j.divided().list, j.Slots) }
 
 // Has reports whether slot is one that the job has now.
 func (j *Job) Has(slot string) bool { return slices.Contains(j.Slots, slot) }
@@ -355,12 +356,14 @@ func (c *Catalog) refreshed(j *Job, v view) {
 	if changed {
 		j.stripped = false
 	}
-	j.known, j.Version, j.created, j.Written = true, v.stat.Version, v.stat.Czxid, v.stat.Mtime
+	j.known, j.Version, j.created, j.Written = true, v.stat.Version, v.stat.Czxid, v.stat.Mtime.UnixMilli()
 	err := errors.Join(v.specErr, v.ticksErr)
 	if changed = changed || (err == nil) != j.Valid(); changed {
 		c.setSpec(j, v.spec, v.ticks, err)
 	}
-	j.shards = v.shards
+	if j.division != nil || v.sharded() {
+		j.divide().shards = v.shards
+	}
 	c.setRegistered(j, v)
 	c.setSlots(j, v.specErr == nil)
 	c.loop.Tell(Changed{Job: j, Spec: changed})
@@ -390,4 +393,4 @@ func (j *Job) Unreadable(now, d time.Duration) bool {
 }
 
 // HasShards reports whether nodes of shards exist, of this layout or another.
-func (j *Job) HasShards() bool { return len(j.shards.list) > 0 && !j.Spec.Job.Everywhere }
+func (j *Job) HasShards() bool { return len(j.divided().list) > 0 && !j.Spec.Job.Everywhere }

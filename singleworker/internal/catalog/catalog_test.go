@@ -355,8 +355,8 @@ func TestShardsAreCreatedAndChange(t *testing.T) {
 			}
 		}
 		want := []session.Notice{catalog.SlotGone{Slot: "job[2]"}, catalog.Changed{Job: j, Spec: true}}
-		if !slices.Equal(order, want) || !slices.Equal(j.Stale, []string{"job[2]"}) || j.Has("job[2]") {
-			g.T.Errorf("told %+v, stale %v", order, j.Stale)
+		if !slices.Equal(order, want) || !slices.Equal(j.Stale(), []string{"job[2]"}) || j.Has("job[2]") {
+			g.T.Errorf("told %+v, stale %v", order, j.Stale())
 		}
 	})
 }

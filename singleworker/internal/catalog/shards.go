@@ -18,13 +18,31 @@ type shards struct {
 	complete zkrec.Complete
 }
 
-// creation is the state of creating nodes of shards.
-type creation struct {
-	running bool
+// division is what is known of the nodes of shards, or of this instance's slot, and the state of creating them.
+type division struct {
+	shards
+
+	creating bool
 	// lackedSince is, on Mono, since when some shards lack their nodes; 0: none does.
 	lackedSince time.Duration
 	// notBefore is, on Mono, when a creation that failed is tried again.
 	notBefore time.Duration
+}
+
+// divided is the job's division, or an empty one.
+func (j *Job) divided() division {
+	if j.division == nil {
+		return division{}
+	}
+	return *j.division
+}
+
+// divide is the job's division, to be changed.
+func (j *Job) divide() *division {
+	if j.division == nil {
+		j.division = new(division)
+	}
+	return j.division
 }
 
 // fetchShards lists the shards of a job, and watches the list.
@@ -76,7 +94,6 @@ func (c *Catalog) setSlots(j *Job, readable bool) {
 			c.loop.Tell(SlotGone{lease.Slot(slot)})
 		}
 	}
-	j.Stale = without(j.shards.list, j.Slots)
 	c.tellSlots(j)
 }
 
@@ -114,21 +131,22 @@ func without(all, some []string) (rest []string) {
 // withNodes lists those of the slots whose nodes exist, and has the others' created. That of an instance of a job that runs on
 // every one is its own business, and its ticks begin then.
 func (c *Catalog) withNodes(j *Job, slots []string) []string {
-	missing := without(slots, j.shards.list)
+	d := j.divide()
+	missing := without(slots, d.list)
 	if len(missing) == 0 {
-		j.creation.lackedSince = 0
+		d.lackedSince = 0
 		return slots
 	}
 	now := c.loop.Now()
-	if j.creation.lackedSince == 0 {
-		j.creation.lackedSince = now
+	if d.lackedSince == 0 {
+		d.lackedSince = now
 	}
 	able, everywhere := j.Eligible && j.isRegistered && !j.Done(), j.Spec.Job.Everywhere
 	wait := c.loop.SyncPeriod()
 	if !able {
 		wait *= 2 // perhaps no instance can run it, but its missed ticks must be noticed
 	}
-	if able && (everywhere || isFirst(c.member, j)) || !everywhere && now-j.creation.lackedSince > wait {
+	if able && (everywhere || isFirst(c.member, j)) || !everywhere && now-d.lackedSince > wait {
 		c.createShards(j, missing)
 	} else { // another instance does, if it is well
 		j.nextLook = now + c.loop.SyncPeriod()
@@ -149,13 +167,13 @@ func isFirst(m *member.Member, j *Job) bool {
 
 // createShards creates the nodes of shards, or of this instance's slot.
 func (c *Catalog) createShards(j *Job, slots []string) {
-	now := c.loop.Now()
-	if !c.loop.Joined() || j.creation.running || now < j.creation.notBefore {
+	now, d := c.loop.Now(), j.divide()
+	if !c.loop.Joined() || d.creating || now < d.notBefore {
 		j.nextLook = min(j.nextLook, now+c.loop.SyncPeriod())
 		return
 	}
-	j.creation.running = true
-	watermark := j.Spec.ShardsBegin(j.shards.complete)
+	d.creating = true
+	watermark := j.Spec.ShardsBegin(d.complete)
 	if j.Spec.Job.Everywhere {
 		watermark = 0 // what came before this instance is not its own
 	}
@@ -172,10 +190,10 @@ func (c *Catalog) createShards(j *Job, slots []string) {
 			c.Repair(j.Name) // the parent of the shards does not exist
 		default:
 			c.loop.Log.Debug("shard not created", "job", j.Name, "err", r.Err)
-			j.creation.notBefore = c.loop.Now() + c.loop.SyncPeriod()
+			d.notBefore = c.loop.Now() + c.loop.SyncPeriod()
 		}
 		if open--; open == 0 {
-			j.creation.running = false
+			d.creating = false
 			c.Refresh(j)
 		}
 	})

@@ -267,7 +267,7 @@ func (k *Keeper) tend(j *kept, d *duty) {
 		k.resize(j, d, layout)
 		return
 	}
-	former := slices.Clone(j.Stale)
+	former := j.Stale()
 	if d.plain[k.loop.Tree.Alive(j.Name)] && layout.Shards > 0 {
 		former = append(former, j.Name)
 	}

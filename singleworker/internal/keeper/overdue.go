@@ -38,12 +38,18 @@ type watch struct {
 
 // watched is a slot whose ticks are watched.
 type watched struct {
-	lookAt time.Time    // when to look again, on the wall clock, as ticks are
-	busy   bool         // it is being looked at, or an alarm is being raised
-	raised int64        // the tick that was reported
-	lost   string       // the open run, of a job that always runs, that no owner runs
-	lostAt time.Time    // when that was seen
-	trying *zkrec.Alarm // what this instance tries to write; no other try has the same time
+	lookAt time.Time // when to look again, on the wall clock, as ticks are
+	busy   bool      // it is being looked at, or an alarm is being raised
+	raised int64     // the tick that was reported
+	lost   *lost     // of a job that always runs; nil unless no owner runs its open run
+	// trying is what this instance tries to write; no other try has the same time.
+	trying *zkrec.Alarm
+}
+
+// lost is an open run that no owner runs.
+type lost struct {
+	run string
+	at  time.Time // when that was seen
 }
 
 // NewOverdue returns a dead man's switch.
@@ -120,7 +126,7 @@ func (w *watch) slot(slot string) *watched {
 // watchInvalid raises an alarm for a job whose spec is no record: none of its ticks is run, and nobody
 // can tell which. It is reported as the time at which the spec was written.
 func (o *Overdue) watchInvalid(j *catalog.Job, w *watched) {
-	tick := j.Written
+	tick := time.UnixMilli(j.Written)
 	if j.Unreadable(o.loop.Now(), job.DefaultAlarmAfter) && w.raised != tick.UnixMilli() && !w.busy {
 		o.raise(j.Name, j.Spec, w, tick)
 	}
@@ -228,10 +234,10 @@ func (l look) judge(record zkrec.Tick, running bool, err error) {
 func (w *watched) abandoned(record zkrec.Tick, running bool, overdue, now time.Time, alarmAfter time.Duration) time.Time {
 	switch {
 	case !record.Open() || running || alarmAfter < 0:
-		w.lost = ""
-	case w.lost != record.RunID:
-		w.lost, w.lostAt = record.RunID, now
-	case now.Sub(w.lostAt) >= alarmAfter:
+		w.lost = nil
+	case w.lost == nil || w.lost.run != record.RunID:
+		w.lost = &lost{record.RunID, now}
+	case now.Sub(w.lost.at) >= alarmAfter:
 		return time.UnixMilli(record.Watermark + 1)
 	}
 	return overdue

@@ -3,6 +3,7 @@ package zkconn
 import (
 	"encoding/binary"
 	"errors"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -84,13 +85,13 @@ func (s *session) register(b *bulk) (path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range b.reads {
-		w := watch{r.Path, r.Children}
-		by, set := s.watched[w]
+		watched := s.watched[r.Children]
+		by, set := watched[r.Path]
 		if !r.Watch || set && (by == nil || by.done) {
 			continue
 		}
-		s.watched[w] = b.by
-		b.setting = append(b.setting, w)
+		watched[r.Path] = b.by
+		b.setting = append(b.setting, watch{r.Path, r.Children})
 	}
 	s.tokens++
 	path = bulkPath + strconv.Itoa(s.tokens)
@@ -105,9 +106,9 @@ func (s *session) unregister(path string, by *setter, reads []Read, results []Re
 	delete(s.bulks, path)
 	by.done = true
 	for i, r := range reads {
-		w := watch{r.Path, r.Children}
-		if s.watched[w] == by && (results == nil || results[i].Err != nil) {
-			delete(s.watched, w)
+		watched := s.watched[r.Children]
+		if watched[r.Path] == by && (results == nil || results[i].Err != nil) {
+			delete(watched, r.Path)
 		}
 	}
 }
@@ -126,10 +127,8 @@ func (s *session) bulk(path string) *bulk {
 func (s *session) forgetBulkWatches() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for w, by := range s.watched {
-		if by != nil {
-			delete(s.watched, w)
-		}
+	for _, watched := range s.watched {
+		maps.DeleteFunc(watched, func(_ string, by *setter) bool { return by != nil })
 	}
 }
 
@@ -137,8 +136,8 @@ func (s *session) forgetBulkWatches() {
 func (s *session) onlySetBy(by *setter, path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, children := range []bool{false, true} {
-		if other, set := s.watched[watch{path, children}]; set && other != by {
+	for _, watched := range s.watched {
+		if other, set := watched[path]; set && other != by {
 			return false
 		}
 	}

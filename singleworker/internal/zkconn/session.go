@@ -34,9 +34,9 @@ type session struct {
 	refused error
 
 	mu      sync.Mutex
-	watched map[watch]*setter // watches set or being set; nil: by the library
-	bulks   map[string]*bulk  // bulk requests under way, by the path of the request that stands for each
-	tokens  int               // bulk requests so far
+	watched watches
+	bulks   map[string]*bulk // bulk requests under way, by the path of the request that stands for each
+	tokens  int              // bulk requests so far
 }
 
 type watch struct {
@@ -44,11 +44,15 @@ type watch struct {
 	children bool
 }
 
+// watches are who sets which, or has: nil is the library. They are by whether children are watched, and by path: there are
+// tens of thousands, and a map by both would be a third larger.
+type watches map[bool]map[string]*setter
+
 // begin makes a new session the one in which calls are made.
 func (c *Conn) begin(servers []string) error {
 	s := &session{
 		conn: c, begun: make(chan struct{}), ended: make(chan struct{}), ready: make(chan struct{}),
-		watched: make(map[watch]*setter), bulks: make(map[string]*bulk),
+		watched: watches{false: {}, true: {}}, bulks: make(map[string]*bulk),
 	}
 	s.over, s.end = context.WithCancel(c.closing)
 	conn, events, err := zk.Connect(servers, c.cfg.SessionTimeout,
@@ -133,8 +137,8 @@ func (s *session) event(ev zk.Event) {
 	switch {
 	case ev.Type != zk.EventSession:
 		s.mu.Lock()
-		delete(s.watched, watch{ev.Path, false})
-		delete(s.watched, watch{ev.Path, true})
+		delete(s.watched[false], ev.Path)
+		delete(s.watched[true], ev.Path)
 		s.mu.Unlock()
 		report(Event{Kind: NodeChanged, Path: strings.TrimPrefix(ev.Path, s.conn.chroot)})
 	case ev.State == zk.StateHasSession:
@@ -153,16 +157,16 @@ func (s *session) event(ev zk.Event) {
 // keep every duplicate.
 func (s *session) watching(w watch, wanted bool, request func(set bool) error) error {
 	s.mu.Lock()
-	_, already := s.watched[w]
+	_, already := s.watched[w.children][w.path]
 	set := wanted && !already
 	if set {
-		s.watched[w] = nil
+		s.watched[w.children][w.path] = nil
 	}
 	s.mu.Unlock()
 	err := request(set)
 	if err != nil && set {
 		s.mu.Lock()
-		delete(s.watched, w)
+		delete(s.watched[w.children], w.path)
 		s.mu.Unlock()
 	}
 	return err
