@@ -8,6 +8,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/runlog"
 )
 
 // chart draws how long runs took, the oldest at the left.
@@ -34,11 +35,11 @@ const (
 	maxBars     = 60
 )
 
-func chartOf(entries []admin.Entry, now time.Time) chart {
+func chartOf(entries []runlog.Entry, now time.Time) chart {
 	var runs []admin.Entry
 	for _, e := range entries {
-		if end := endOf(e, now); e.RunID != "" && !e.Started.IsZero() && !end.Before(e.Started) && len(runs) < maxBars {
-			runs = append(runs, e)
+		if end := endOf(e.Entry, now); e.RunID != "" && !e.Started.IsZero() && !end.Before(e.Started) && len(runs) < maxBars {
+			runs = append(runs, e.Entry)
 		}
 	}
 	slices.Reverse(runs)

@@ -2,42 +2,269 @@ package web
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
+	"github.com/swjobs/singleworker/singleworker/runlog"
 )
 
-// History is where runs are looked up that are to be drawn over time.
+// History is what is read of a runlog.Store.
 type History interface {
-	// Entries returns for each job, in the order of jobs, its runs and the ticks that were not run that touch the span from
-	// from to to, newest first. Jobs are as admin.Client.List returns them. Safe for concurrent use.
-	Entries(ctx context.Context, jobs []admin.JobStatus, from, to time.Time) ([][]admin.Entry, error)
+	// Entries is that of runlog.Store.
+	Entries(ctx context.Context, q runlog.Query) iter.Seq2[runlog.Entry, error]
 }
 
-// recent is the History that ZooKeeper holds: the last 20 entries of a job, or so, whatever the span.
-type recent struct{ client Client }
+const (
+	// logTime bounds how long a page waits for the run log, and logSilence how much longer for a store that does not stop then.
+	logTime    = 2 * time.Second
+	logSilence = time.Second
+	// logReaders read the run log at once, so that a slow store is not asked by all viewers.
+	logReaders = 2
+	// maxOfJob and maxOfSpan are how many entries of the log the page of a job, and one of many jobs, reads.
+	maxOfJob  = 5_000
+	maxOfSpan = 100_000
+	// stateHole is that of time of which nothing is on record.
+	stateHole = "hole"
+)
 
-func (r recent) Entries(ctx context.Context, jobs []admin.JobStatus, _, _ time.Time) ([][]admin.Entry, error) {
-	return r.client.Histories(ctx, jobs)
+var (
+	errLog     = errors.New("the run log cannot be read")
+	errNoLog   = fmt.Errorf("%w: there is no run log: swctl ui --store shows one", admin.ErrNotFound)
+	errLogSlow = errors.New("the store takes too long")
+)
+
+// reading is what was read of the run log, newest first.
+type reading struct {
+	entries []runlog.Entry
+	whole   bool  // the log has nothing else that was asked for
+	err     error // what ended it before that; nil if it was the limit
 }
 
-// histories are what the History has of some jobs of the snapshot, in a span of time that ends now if to is zero.
-func (h *handler) histories(ctx context.Context, jobs []admin.JobStatus, span time.Duration, to time.Time) ([][]admin.Entry, error) {
+// readLog reads the run log for some time. A store that is down, or that does not answer, makes a reading with an error.
+func (h *handler) readLog(ctx context.Context, q runlog.Query, most time.Duration) reading {
+	q.Group = h.opts.Group
+	ctx, cancel := context.WithTimeoutCause(ctx, most, errLogSlow)
+	defer cancel()
+	select {
+	case h.logTurns <- struct{}{}:
+	case <-ctx.Done():
+		return reading{err: context.Cause(ctx)}
+	}
+	done := make(chan reading, 1)
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				done <- reading{err: fmt.Errorf("panic: %v", p)}
+			}
+			<-h.logTurns
+		}()
+		done <- readAll(ctx, h.opts.History.Entries(ctx, q), q.Limit)
+	}()
+	silence := time.NewTimer(most + logSilence)
+	defer silence.Stop()
+	var r reading
+	select {
+	case r = <-done:
+	case <-silence.C:
+		r.err = errLogSlow
+	}
+	if r.err != nil {
+		h.opts.Logger.Warn("the run log cannot be read", "error", r.err)
+	}
+	return r
+}
+
+func readAll(ctx context.Context, entries iter.Seq2[runlog.Entry, error], limit int) (r reading) {
+	for e, err := range entries {
+		if err != nil {
+			if r.err = err; ctx.Err() != nil {
+				r.err = context.Cause(ctx)
+			}
+			return r
+		}
+		r.entries = append(r.entries, e)
+	}
+	r.whole = limit == 0 || len(r.entries) < limit
+	return r
+}
+
+// jobLog is what the log has of a job, or of a shard. Without a log, that is nothing.
+func (h *handler) jobLog(ctx context.Context, name string) (reading, error) {
+	if h.opts.History == nil {
+		return reading{}, nil
+	}
+	return detail(ctx, h, "log "+name, func(ctx context.Context) (reading, error) {
+		return h.readLog(ctx, runlog.Query{Slot: name, Limit: maxOfJob}, logTime), nil
+	})
+}
+
+// past is what some jobs have done in a span of time.
+type past struct {
+	of      [][]admin.Entry // for each job, newest first
+	problem string          // why the run log is not in it, or not all of it
+}
+
+// histories are what is on record of some jobs of the snapshot, in a span of time that ends now if to is zero.
+func (h *handler) histories(ctx context.Context, jobs []admin.JobStatus, span time.Duration, to time.Time) (past, error) {
 	key := []string{span.String(), to.String()}
 	for _, job := range jobs {
 		key = append(key, job.Name)
 	}
-	return detail(ctx, h, "entries "+strings.Join(key, "\x00"), func(ctx context.Context) ([][]admin.Entry, error) {
-		until := to
-		if until.IsZero() {
-			until = time.Now()
+	return detail(ctx, h, "entries "+strings.Join(key, "\x00"), func(ctx context.Context) (p past, err error) {
+		all, err := h.client.Histories(ctx, jobs)
+		if err != nil {
+			return past{}, err
 		}
-		all, err := h.opts.History.Entries(ctx, jobs, until.Add(-span), until)
 		for len(all) < len(jobs) {
 			all = append(all, nil)
 		}
-		return slices.Clip(all), err
+		p.of = all
+		if h.opts.History != nil {
+			p.add(jobs, h.readLog(ctx, spanQuery(span, to), logTime), to.IsZero())
+		}
+		return p, nil
 	})
+}
+
+// spanQuery asks for what ended in a span of time, and, of what ended after it, for what may have begun in it.
+func spanQuery(span time.Duration, to time.Time) runlog.Query {
+	if to.IsZero() {
+		return runlog.Query{Since: time.Now().Add(-span), Limit: maxOfSpan}
+	}
+	return runlog.Query{Since: to.Add(-span), Until: to.Add(span), Limit: maxOfSpan}
+}
+
+// add puts what the log has to the jobs. latest: the reading has the newest entries.
+func (p *past) add(jobs []admin.JobStatus, r reading, latest bool) {
+	of := make(map[string][]runlog.Entry)
+	for _, e := range r.entries {
+		of[e.Job] = append(of[e.Job], e)
+	}
+	for i, job := range jobs {
+		all := merged(job, p.of[i], of[job.Name], latest)
+		p.of[i] = make([]admin.Entry, len(all))
+		for k, e := range all {
+			p.of[i][k] = e.Entry
+		}
+	}
+	p.problem = r.problem()
+}
+
+// problem says what is not in a reading although it was asked for; "" if that is nothing.
+func (r reading) problem() string {
+	switch last := len(r.entries) - 1; {
+	case r.err != nil && last < 0:
+		return "The run log cannot be read: " + r.err.Error() + ". What follows is what ZooKeeper holds, the last entries of each job."
+	case r.err != nil:
+		return "The run log could not be read further back than " + logged(r.entries[last].At) + ": " + r.err.Error() + "."
+	case !r.whole && last >= 0:
+		return "The run log was read back to " + logged(r.entries[last].At) + ": it has more than can be shown at once."
+	}
+	return ""
+}
+
+// merged is what ZooKeeper and the run log have of a job, newest first. What both have is as ZooKeeper has it. If they have nothing in
+// common although the log was read from its end on, what came between them is a hole.
+func merged(of admin.JobStatus, held []admin.Entry, logged []runlog.Entry, latest bool) []runlog.Entry {
+	all := make([]runlog.Entry, 0, len(held)+len(logged))
+	has := make(map[string]int)            // where in all
+	oldest := make(map[string]admin.Entry) // by slot, of those that have ended
+	for _, e := range held {
+		entry := heldEntry(of, e)
+		has[identity(entry)] = len(all)
+		all = append(all, entry)
+		if over(e) {
+			oldest[entry.Slot] = e
+		}
+	}
+	if len(logged) == 0 {
+		return all
+	}
+	newest := make(map[string]runlog.Entry) // by slot
+	common := make(map[string]bool)         // by slot
+	for _, e := range logged {
+		if _, newer := newest[e.Slot]; !newer {
+			newest[e.Slot] = e
+		}
+		if i, both := has[identity(e)]; both {
+			common[e.Slot], all[i].Seq = true, e.Seq
+			continue
+		}
+		if _, index, ok := job.SplitShard(e.Slot); ok {
+			e.Shard = &index
+		}
+		if e.Kind == runlog.Hole {
+			e.State, e.Count = stateHole, 1
+		}
+		all = append(all, e)
+	}
+	for slot, e := range newest {
+		next, ended := oldest[slot]
+		if latest && ended && !common[slot] && e.Kind != runlog.Gone && next.Tick.After(e.To) {
+			all = append(all, unlogged(e, next.Tick))
+		}
+	}
+	slices.SortStableFunc(all, newerFirst)
+	return all
+}
+
+// unlogged is the hole between the newest entry of the log and what ZooKeeper has.
+func unlogged(last runlog.Entry, next time.Time) runlog.Entry {
+	run := admin.Run{State: stateHole, Tick: last.To, Error: "nobody has read the history since then, and it has forgotten some: is swctl runlog running?"}
+	return runlog.Entry{Slot: last.Slot, Job: last.Job, Kind: runlog.Hole, At: next, Entry: admin.Entry{Run: run, To: next, Count: 1}}
+}
+
+// over reports whether an entry is about what has ended.
+func over(e admin.Entry) bool {
+	return e.State != admin.RunRunning && e.State != admin.RunUnknown && e.State != admin.RunUnreadable
+}
+
+// heldEntry is an entry that ZooKeeper has as the log has it.
+func heldEntry(of admin.JobStatus, e admin.Entry) runlog.Entry {
+	entry := runlog.Entry{Slot: slotOf(of, e), Job: of.Name, Kind: runlog.Ran, At: e.Ended, Entry: e}
+	switch {
+	case entry.Slot != "":
+	case of.Job.Everywhere && of.InstanceID == "" && e.InstanceID != "":
+		entry.Slot = of.Name + "/" + e.InstanceID
+	default:
+		entry.Slot = of.Name
+	}
+	if e.RunID == "" && e.State != admin.RunUnreadable {
+		entry.Kind = runlog.NotRun
+	}
+	if entry.At.IsZero() {
+		entry.At = e.To
+	}
+	return entry
+}
+
+// identity tells the entries of a job apart.
+func identity(e runlog.Entry) string {
+	if e.RunID != "" {
+		return e.RunID
+	}
+	return fmt.Sprintf("%s %s %d %s", e.Slot, e.Kind, e.Tick.UnixMilli(), e.Manual)
+}
+
+// newerFirst sorts as admin.History does: what runs comes first.
+func newerFirst(a, b runlog.Entry) int {
+	switch aRuns, bRuns := a.State == admin.RunRunning, b.State == admin.RunRunning; {
+	case aRuns && !bRuns:
+		return -1
+	case bRuns && !aRuns:
+		return 1
+	}
+	when := func(e runlog.Entry) time.Time {
+		if e.Kind == runlog.Gone || e.To.IsZero() {
+			return e.At
+		}
+		return e.To
+	}
+	return when(b).Compare(when(a))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
 	"github.com/swjobs/singleworker/singleworker/job"
+	"github.com/swjobs/singleworker/singleworker/runlog"
 )
 
 func labels(all map[string]string) string { return reason.Labels(all) }
@@ -61,16 +62,20 @@ type entryRow struct {
 	Note, Error, ID string
 }
 
-func entryRowOf(of admin.JobStatus, e admin.Entry, now time.Time) entryRow {
+func entryRowOf(of admin.JobStatus, e runlog.Entry, now time.Time) entryRow {
 	zone := words.Zone(of.Job)
-	row := entryRow{
-		Tick: stamp{e.Tick, now, zone}, State: e.State, On: e.InstanceID, Attempt: e.Attempt, Manual: e.Manual != "",
-		Note: words.Note(e, zone, now), ID: e.RunID, Slot: slotOf(of, e),
+	row := entryRow{Tick: stamp{e.Tick, now, zone}, On: e.InstanceID, Attempt: e.Attempt, Manual: e.Manual != "", ID: e.RunID}
+	row.State, row.Note = words.Logged(e, zone, now)
+	if e.Slot != of.Name {
+		row.Slot = e.Slot
 	}
-	if !e.Tick.IsZero() {
+	if e.Kind == runlog.Gone {
+		row.Tick.at = e.At
+	}
+	if !e.Tick.IsZero() && e.Kind != runlog.Hole {
 		row.Why = tickLink(of.Name, e.Tick.UTC().Format(time.RFC3339))
 	}
-	if strings.TrimSpace(e.Error) != plain.FirstLine(e.Error) || len(e.Error) > clipped {
+	if e.Kind != runlog.Hole && strings.TrimSpace(e.Error) != plain.FirstLine(e.Error) || len(e.Error) > clipped {
 		row.Error = e.Error
 	}
 	if len(row.Note) > clipped {
@@ -78,7 +83,7 @@ func entryRowOf(of admin.JobStatus, e admin.Entry, now time.Time) entryRow {
 	}
 	if !e.Started.IsZero() {
 		row.Lag = plain.Span(e.Started.Sub(e.Tick))
-		if end := endOf(e, now); !end.IsZero() {
+		if end := endOf(e.Entry, now); !end.IsZero() {
 			row.Took = plain.Span(end.Sub(e.Started))
 		}
 	}
@@ -121,6 +126,7 @@ type jobBody struct {
 	OneZone    bool
 	Entries    []entryRow
 	More       int
+	Log        logBody
 	Slots      []jobRow
 	Requests   []string
 	Why        []string
@@ -145,11 +151,14 @@ func (h *handler) jobPage(r *http.Request) (view, error) {
 	if err != nil && !errors.Is(err, admin.ErrUnreadable) {
 		return view{}, err
 	}
-	b.More = max(0, len(past.Entries)-perPage)
-	for _, e := range past.Entries[:min(len(past.Entries), perPage)] {
-		b.Entries = append(b.Entries, entryRowOf(d.status, e, now))
+	log, err := h.jobLog(ctx, name)
+	if err != nil {
+		return view{}, err
 	}
-	b.Chart = chartOf(past.Entries, now)
+	all := b.past(past.Entries, log, now)
+	if h.opts.History != nil {
+		b.Log = logBodyOf(all, log, now)
+	}
 	if o := d.status.Owner; o != nil {
 		b.OwnerSince = stamp{o.Since, now, words.Zone(d.status.Job)}
 	}
@@ -168,6 +177,25 @@ func (h *handler) jobPage(r *http.Request) (view, error) {
 		b.Why, b.WhyOf = words.Why(explained), at
 	}
 	return view{Template: "job", Title: d.status.Name, Now: now, Summary: s.summary(now), Body: b}, nil
+}
+
+// wholeErrors is how much of errors a page has, in bytes.
+const wholeErrors = 32 << 10
+
+// past shows what ZooKeeper and the run log have of the job, and returns all of it.
+func (b *jobBody) past(held []admin.Entry, log reading, now time.Time) []runlog.Entry {
+	all := merged(b.Job, held, log.entries, true)
+	b.More = max(0, len(all)-perPage)
+	left := wholeErrors
+	for _, e := range all[:min(len(all), perPage)] {
+		row := entryRowOf(b.Job, e, now)
+		if left -= len(row.Error); left < 0 {
+			row.Error = ""
+		}
+		b.Entries = append(b.Entries, row)
+	}
+	b.Chart = chartOf(all, now)
+	return all
 }
 
 // ticks are the next ten, in the job's time zone and in UTC.

@@ -32,8 +32,8 @@ func (h *handler) ownersPage(r *http.Request) (view, error) {
 	}
 	now := time.Now()
 	jobs, sh := selected(r, s)
-	const past = 7 * 24 * time.Hour
-	all, err := h.histories(r.Context(), jobs, past, time.Time{})
+	const week = 7 * 24 * time.Hour
+	past, err := h.histories(r.Context(), jobs, week, time.Time{})
 	if err != nil {
 		return view{}, err
 	}
@@ -42,15 +42,16 @@ func (h *handler) ownersPage(r *http.Request) (view, error) {
 
 		Instances []instanceRow
 		Rows      []ownerRow
+		Problem   string // with the run log
 	}
-	b := body{sheet: sh}
+	b := body{sheet: sh, Problem: past.problem}
 	if len(s.instances) <= maxColumns {
 		for _, i := range s.instances {
 			b.Instances = append(b.Instances, instanceRowOf(i, now))
 		}
 	}
 	for i, job := range jobs {
-		b.Rows = append(b.Rows, ownerRowOf(job, all[i], b.Instances, now))
+		b.Rows = append(b.Rows, ownerRowOf(job, past.of[i], b.Instances, now))
 	}
 	return view{Template: "owners", Title: "Who owns what", Now: now, Summary: s.summary(now), Body: b}, nil
 }

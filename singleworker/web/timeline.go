@@ -82,6 +82,7 @@ type timeBody struct {
 	Marks            []mark
 	Rows             []timeRow
 	ByInstance       bool
+	Problem          string // with the run log
 }
 
 func (h *handler) timelinePage(r *http.Request) (view, error) {
@@ -99,7 +100,7 @@ func (h *handler) timelinePage(r *http.Request) (view, error) {
 	}
 	now := time.Now()
 	jobs, sh := selected(r, s)
-	all, err := h.histories(r.Context(), jobs, of.length, end)
+	past, err := h.histories(r.Context(), jobs, of.length, end)
 	if err != nil {
 		return view{}, err
 	}
@@ -107,13 +108,13 @@ func (h *handler) timelinePage(r *http.Request) (view, error) {
 	if end.IsZero() {
 		to = now.Add(time.Duration(ahead * float64(of.length)))
 	}
-	b := timeBody{sheet: sh, window: window{to.Add(-of.length), to, now}, Width: timeWidth, Height: rowHeight, ByInstance: r.FormValue("by") == "instance"}
+	b := timeBody{sheet: sh, window: window{to.Add(-of.length), to, now}, Width: timeWidth, Height: rowHeight, ByInstance: r.FormValue("by") == "instance", Problem: past.problem}
 	b.X = b.x(now)
 	if b.ByInstance {
-		b.Rows = instanceTimes(b.window, s.instances, jobs, all)
+		b.Rows = instanceTimes(b.window, s.instances, jobs, past.of)
 	} else {
 		for i, job := range jobs {
-			b.Rows = append(b.Rows, jobTimes(b.window, job, all[i]))
+			b.Rows = append(b.Rows, jobTimes(b.window, job, past.of[i]))
 		}
 	}
 	b.marks(of.layout)
@@ -200,6 +201,8 @@ func (d *drawing) entry(e admin.Entry) {
 		d.addf("skipped", "M%d 9h%d", x, max(4, w))
 	case admin.RunMissed:
 		d.addf("missed", "M%d 9l4-5 4 5-4 5zM%d 9h%d", x-4, x, max(4, w))
+	case stateHole:
+		d.addf("unknown", "M%d 9h%d", x, w)
 	case admin.RunFailed, admin.RunTimedOut, admin.RunLost:
 		d.addf("failed", "M%d 5h%dv8h-%dz", x, w, w)
 		const apart = 8 // crosses that do not touch

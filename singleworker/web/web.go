@@ -27,8 +27,12 @@ type Options struct {
 	Hosts []string
 	// Period is for how long what was read is shown to all viewers. Default 2 s, at least 100 ms.
 	Period time.Duration
-	// History has the runs to be drawn over time. Default: what ZooKeeper holds, the last 20 entries of each job.
+	// History is a store that swctl runlog or runlog.Run keeps. It adds runs that ZooKeeper has forgotten, and what all of them
+	// say of a job: percentiles, and how often it has failed in a row. Default: what ZooKeeper holds, the last 20 entries of each
+	// job. It is shown, too, while the store is down. The handler does not close it.
 	History History
+	// Group names the log in the History: the server type. Required with a History.
+	Group string
 	// AllowActions has jobs triggered, paused, resumed and canceled, and instances drained and enabled, by POST requests with
 	// the Token, the name of who asks, and a reason. Default: nothing can be changed, and there are no such requests.
 	AllowActions bool
@@ -56,6 +60,8 @@ type handler struct {
 	assets map[string]asset
 	turns  chan struct{} // buffers one for each request that is answered
 
+	logTurns chan struct{} // buffers one for each reading of the History
+
 	snapshots *memo[*snapshot]
 	details   *memo[any] // of one job, or of one instance
 	feeds     *feeds
@@ -74,17 +80,17 @@ func Handler(client Client, opts Options) (http.Handler, error) {
 	if opts.AllowActions && len(opts.Token) < MinToken {
 		return nil, &admin.InvalidError{Field: "Token", Value: "...", Err: fmt.Errorf("has less than %d bytes", MinToken)}
 	}
+	if opts.History != nil && opts.Group == "" {
+		return nil, &admin.InvalidError{Field: "Group", Err: errors.New("is missing: it names the log in the History")}
+	}
 	if opts.Title == "" {
 		opts.Title = "singleworker"
-	}
-	if opts.History == nil {
-		opts.History = recent{client}
 	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	h := &handler{
-		client: client, opts: opts, turns: make(chan struct{}, maxRequests),
+		client: client, opts: opts, turns: make(chan struct{}, maxRequests), logTurns: make(chan struct{}, logReaders),
 		snapshots: newMemo[*snapshot](opts.Period), details: newMemo[any](opts.Period),
 		feeds: &feeds{client: client},
 	}
@@ -104,7 +110,7 @@ func (h *handler) routes() *http.ServeMux {
 	}
 	for path, document := range map[string]func(*http.Request) ([]byte, error){
 		"jobs": h.jobList, "jobs/{name}": h.jobDocument, "jobs/{name}/history": h.historyDocument, "jobs/{name}/why": h.whyDocument,
-		"jobs/{name}/ticks": h.tickList, "instances": h.instanceList, "instances/{id}": h.instanceDocument,
+		"jobs/{name}/log": h.logDocument, "jobs/{name}/summary": h.summaryDocument, "jobs/{name}/ticks": h.tickList, "instances": h.instanceList, "instances/{id}": h.instanceDocument,
 	} {
 		mux.Handle("GET /api/v1/"+path, h.inTurn(h.document(document)))
 	}
@@ -188,7 +194,9 @@ func (h *handler) statusOf(r *http.Request, err error) (status int, code string)
 	if errors.Is(err, errToken) {
 		return http.StatusUnauthorized, api.CodeDenied
 	}
-	code = api.CodeOf(err)
+	if code = api.CodeOf(err); errors.Is(err, errLog) {
+		code = api.CodeUnavailable
+	}
 	status, known := statuses[code]
 	if !known {
 		status = http.StatusInternalServerError

@@ -26,8 +26,8 @@ var update = flag.Bool("update", false, "write the golden files")
 // documents are those of the API, with their queries.
 var documents = []string{
 	"jobs", "jobs/nightly", "jobs/parts%5B1%5D", "jobs/nightly/history", "jobs/nightly/why", "jobs/nightly/why?at=2000-01-01T09:00:00Z",
-	"jobs/nightly/ticks?n=2", "instances", "instances/app-2",
-	"jobs/nope", "jobs/nope/why", "jobs/nightly/why?at=noon", "jobs/nightly/ticks?n=1001", "jobs/broken/ticks", "instances/nope", "nothing",
+	"jobs/nightly/ticks?n=2", "jobs/nightly/log?n=2", "jobs/nightly/log?failed=true&until=1999-12-29T00:00:00Z", "jobs/nightly/summary", "instances", "instances/app-2",
+	"jobs/nope", "jobs/nope/why", "jobs/nightly/why?at=noon", "jobs/nightly/ticks?n=1001", "jobs/broken/ticks", "jobs/nightly/log?n=0", "jobs/nightly/log?since=noon", "instances/nope", "nothing",
 }
 
 // What the API answers is a contract.
@@ -35,7 +35,8 @@ func TestDocumentsGolden(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		awaitNoon()
-		s := serve(t, newFake(), Options{})
+		f := newFake()
+		s := serve(t, f, Options{History: nightlyLog(f), Group: "billing"})
 		var text bytes.Buffer
 		for _, document := range documents {
 			w := s.do(http.MethodGet, "/api/v1/"+document, nil)
@@ -45,6 +46,9 @@ func TestDocumentsGolden(t *testing.T) {
 			}
 		}
 		golden(t, "documents", text.Bytes())
+		if w := serve(t, f, Options{}).do(http.MethodGet, "/api/v1/jobs/nightly/log", nil); w.Code != http.StatusNotFound {
+			t.Errorf("a log that is not there: %d %s", w.Code, w.Body)
+		}
 	})
 }
 

@@ -178,7 +178,7 @@ var forbidden = []arrow{
 	},
 	{
 		from: "singleworker/web", to: []string{"singleworker/internal/...", "cmd/...", outside},
-		but:    []string{"singleworker/admin/...", "singleworker/job", "singleworker/cronexpr"},
+		but:    []string{"singleworker/admin/...", "singleworker/job", "singleworker/cronexpr", "singleworker/runlog"},
 		reason: "the pages show what package admin tells, as any application's own page could",
 	},
 	{

@@ -43,18 +43,23 @@ and cancel jobs, and drain and enable instances: for those who have the token, w
 --token-file or else printed at the start, and who say their name and a reason. Both are
 recorded, and each action is a line on stderr.
 
+With --store, the page of a job has what swctl runlog has kept of it, too, and the timeline goes
+further back. Without the store, or while it is down, they have what ZooKeeper holds.
+
 The pages ask nobody who they are, and have the schedules, arguments, errors and hosts of
 all jobs. So another address than one of this machine needs --anyone-may-read as well:
 everyone who reaches it reads all that, without encryption. Better put a proxy in front
 that asks for a password and speaks TLS, and name it with --server-name.`,
 		Examples: `swctl ui
 swctl ui --listen 127.0.0.1:0 -o json
+swctl ui --store file:/var/lib/swctl
 swctl ui --allow-actions --token-file /etc/swctl/token
 swctl ui --listen 10.0.0.5:7468 --anyone-may-read --server-name jobs.example.org`,
 		Flags: []cmdline.Flag{
 			{Name: flagListen, Usage: "`ADDRESS` host:port to serve at; port 0 for any that is free (default " + defaultUI + ")"},
 			{Name: flagAnyone, Usage: "serve at an address that other machines reach: everyone there may read everything"},
 			{Name: flagServerName, Usage: "`NAME` by which browsers reach it, beside localhost and addresses; may be repeated", Repeated: true},
+			a.storeFlag("a store that swctl runlog keeps"),
 			{Name: flagActions, Usage: "let those who have the token change jobs and instances; on this machine only"},
 			{Name: flagTokenFile, Usage: "`FILE` that holds the token, mode 0600 (default: a new one at each start)"},
 		},
@@ -91,11 +96,20 @@ func ui(ctx context.Context, c *call) error {
 	if !c.Flags.IsSet(cmdline.FlagTimeout) {
 		c.Timeout = 0
 	}
+	opts := web.Options{
+		Title: c.ServerType, Group: c.ServerType, Hosts: append(c.Flags.StringSlice(flagServerName), "localhost"),
+		AllowActions: token != "", Token: token, Logger: slog.New(slog.NewTextHandler(c.Stderr, nil)),
+	}
+	if c.Flags.IsSet(flagStore) || c.Env(envStore) != "" {
+		store, err := c.openStore()
+		if err != nil {
+			return err
+		}
+		defer func() { _ = store.Close() }() // it was only read
+		opts.History = store
+	}
 	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
-		pages, err := web.Handler(client, web.Options{
-			Title: c.ServerType, Hosts: append(c.Flags.StringSlice(flagServerName), "localhost"),
-			AllowActions: token != "", Token: token, Logger: slog.New(slog.NewTextHandler(c.Stderr, nil)),
-		})
+		pages, err := web.Handler(client, opts)
 		if err != nil {
 			return err
 		}

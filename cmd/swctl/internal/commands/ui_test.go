@@ -88,6 +88,37 @@ func TestUIServes(t *testing.T) {
 	}
 }
 
+// With --store, pages and documents have what swctl runlog has kept.
+func TestUIShowsTheStore(t *testing.T) {
+	t.Parallel()
+	store := "file:" + t.TempDir()
+	newHarness(t).logged(t, strings.TrimPrefix(store, "file:"))
+	h := newHarness(t)
+	h.vars[envStore] = "file:/dev/null/x" // the flag counts
+	url, stop := serveUI(t, h, "--listen", "127.0.0.1:0", "--store", store)
+	for path, want := range map[string]string{"api/v1/jobs/nightly/log": `"kind":"hole"`, "job?name=nightly": "The run log of this job begins at"} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
+			t.Errorf("%s: %d, %v\n%s", path, answer.StatusCode, err, body)
+		}
+	}
+	if code := stop(); code != cmdline.ExitOK {
+		t.Errorf("exit %d", code)
+	}
+	if code := h.exec("ui"); code == cmdline.ExitOK || !strings.Contains(h.errs.String(), "not a directory") {
+		t.Errorf("the store of the variable: exit %d, %q", code, h.errs.String())
+	}
+}
+
 // With --allow-actions, those who have the token act, and what they do is recorded under their name.
 func TestUIActs(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
@@ -24,12 +25,9 @@ func (p Page) RunLog(entries []runlog.Entry, named bool) {
 	t.Row(header...)
 	for _, e := range entries {
 		row := p.historyRow(e.Entry, time.UTC)
-		switch e.Kind {
-		case runlog.Ran, runlog.NotRun, runlog.Mark:
-		case runlog.Gone:
-			row[0], row[1], row[8] = plain.Absolute(e.At, time.UTC), "removed", "the job was canceled, or the shard removed"
-		case runlog.Hole:
-			row[1], row[8] = "hole", "not in the log until "+plain.Absolute(e.To, time.UTC)+": "+e.Error
+		row[1], row[8] = words.Logged(e, time.UTC, p.Now)
+		if e.Kind == runlog.Gone {
+			row[0] = plain.Absolute(e.At, time.UTC)
 		}
 		if named {
 			row = slices.Insert(row, 1, cmp.Or(e.Slot, "(any)"))
@@ -42,24 +40,9 @@ func (p Page) RunLog(entries []runlog.Entry, named bool) {
 // Summaries is a table of what a store has of each job.
 func (p Page) Summaries(sums []runlog.Summary) {
 	t := &output.Table{}
-	t.Row("JOB", "RUNS", "OK", "FAILED", "IN A ROW", "SKIPPED", "MISSED", "HOLES", "LAST OK", "LAST FAILED", "TOOK P50", "P95", "P99", "LATE P95", "LAST ERROR")
-	when := func(t time.Time) string {
-		if t.IsZero() {
-			return ""
-		}
-		return plain.Relative(t, p.Now)
-	}
+	t.Row(strings.Split(strings.ToUpper(strings.Join(words.SummaryColumns, "\x00")), "\x00")...)
 	for _, s := range sums {
-		ms := func(spread runlog.Spread, value int64) string {
-			if spread.Count == 0 {
-				return ""
-			}
-			return plain.Span(time.Duration(value) * time.Millisecond)
-		}
-		t.Row(s.Slot, strconv.Itoa(s.Runs), strconv.Itoa(s.OK), strconv.Itoa(s.Failed), strconv.Itoa(s.Streak), strconv.Itoa(s.Skipped),
-			strconv.Itoa(s.Missed), strconv.Itoa(s.Holes), when(s.LastSuccess), when(s.LastFailure),
-			ms(s.Duration, s.Duration.P50), ms(s.Duration, s.Duration.P95), ms(s.Duration, s.Duration.P99), ms(s.Lateness, s.Lateness.P95),
-			plain.FirstLine(s.LastError))
+		t.Row(words.Summary(s, p.Now)...)
 	}
 	t.Write(p.Out, "")
 }

@@ -1,0 +1,141 @@
+package web
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/admin/words"
+	"github.com/swjobs/singleworker/singleworker/runlog"
+)
+
+// logBody is what the page of a job says of its run log.
+type logBody struct {
+	Problem string // why the log is not read, or not all of it
+	Extent  string // how far back it goes
+	Columns []string
+	Rows    [][]string // one for the job, or for each of its shards
+	More    int
+}
+
+// logBodyOf sums up what is on record of a job.
+func logBodyOf(all []runlog.Entry, r reading, now time.Time) logBody {
+	b := logBody{Problem: r.problem(), Columns: words.SummaryColumns}
+	missing := 0
+	for _, e := range all {
+		if e.Seq == 0 && e.Kind != runlog.Hole && over(e.Entry) {
+			missing++
+		}
+	}
+	switch last := len(r.entries) - 1; {
+	case last < 0 && r.err == nil:
+		b.Extent = "The run log has nothing of this job yet."
+	case r.whole:
+		b.Extent = "The run log of this job begins at " + logged(r.entries[last].At) + ": what was before then was not kept, or has been removed."
+	}
+	if len(r.entries) > 0 && missing == 1 {
+		b.Extent += " It does not have the latest entry yet."
+	} else if len(r.entries) > 0 && missing > 1 {
+		b.Extent += fmt.Sprintf(" It does not have the latest %d entries yet.", missing)
+	}
+	sums := summed(all)
+	b.More = max(0, len(sums)-perPage)
+	for _, s := range sums[:min(len(sums), perPage)] {
+		b.Rows = append(b.Rows, words.Summary(s, now))
+	}
+	return b
+}
+
+// summed sums up what has ended.
+func summed(all []runlog.Entry) []runlog.Summary {
+	sums, _ := runlog.Summarize(func(yield func(runlog.Entry, error) bool) {
+		for _, e := range all {
+			if over(e.Entry) && !yield(e, nil) {
+				return
+			}
+		}
+	})
+	return sums
+}
+
+// logged is a time of the run log.
+func logged(at time.Time) string { return plain.Absolute(at, time.UTC) }
+
+const (
+	// documentLogTime is how long a document waits for the run log.
+	documentLogTime = 15 * time.Second
+	defaultLogged   = "100"
+	maxLogged       = 10_000
+	// maxSummed is of how many entries a summary is.
+	maxSummed = 200_000
+)
+
+// logDocument is what swctl history NAME --store prints.
+func (h *handler) logDocument(r *http.Request) ([]byte, error) {
+	text := cmp.Or(r.FormValue("n"), defaultLogged)
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > maxLogged {
+		return nil, &admin.InvalidError{Field: "n", Value: text, Err: fmt.Errorf("is no number from 1 to %d", maxLogged)}
+	}
+	q, err := logQuery(r)
+	if err != nil {
+		return nil, err
+	}
+	q.Limit, q.Failed = n, r.FormValue("failed") == "true"
+	entries, err := h.logOf(r, q)
+	if err != nil {
+		return nil, err
+	}
+	return encoded(api.List("RunLog", entries))
+}
+
+// summaryDocument is what swctl history NAME --summary --store prints.
+func (h *handler) summaryDocument(r *http.Request) ([]byte, error) {
+	q, err := logQuery(r)
+	if err != nil {
+		return nil, err
+	}
+	q.Limit = maxSummed + 1
+	entries, err := h.logOf(r, q)
+	if err != nil {
+		return nil, err
+	}
+	if len(entries) > maxSummed {
+		return nil, &admin.InvalidError{Field: "since", Value: r.FormValue("since"), Err: fmt.Errorf("there are more than %d entries since then", maxSummed)}
+	}
+	return encoded(api.List("RunLogSummary", summed(entries)))
+}
+
+// logQuery is the query of a request.
+func logQuery(r *http.Request) (q runlog.Query, err error) {
+	q.Slot = r.PathValue("name")
+	for field, at := range map[string]*time.Time{"since": &q.Since, "until": &q.Until} {
+		text := r.FormValue(field)
+		if text == "" {
+			continue
+		}
+		if *at, err = time.Parse(time.RFC3339, text); err != nil {
+			return q, &admin.InvalidError{Field: field, Value: text, Err: errors.New("is no time as in RFC 3339")}
+		}
+	}
+	return q, nil
+}
+
+// logOf reads all that a request asks for, or fails.
+func (h *handler) logOf(r *http.Request, q runlog.Query) ([]runlog.Entry, error) {
+	if h.opts.History == nil {
+		return nil, errNoLog
+	}
+	read := h.readLog(r.Context(), q, documentLogTime)
+	if read.err != nil {
+		return nil, fmt.Errorf("%w: %w", errLog, read.err)
+	}
+	return slices.Clip(read.entries), nil
+}
