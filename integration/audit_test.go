@@ -48,6 +48,7 @@ func TestAudit(t *testing.T) {
 		_, err := c.admin.Edit(t.Context(), name, change, admin.EditOptions{})
 		c.must(err)
 	}
+	c.awaitRun("job-002", restarted, func(r run) bool { return r.Manual })
 	c.start(options{})
 	c.awaitShards("shards", 2, 2)
 	c.eventually("a complete tick", func() error {

@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/swjobs/singleworker/integration/zkserver"
 )
 
 // childEnv makes a process of this test binary an instance: it holds a childConfig.
@@ -150,8 +152,13 @@ func (ch *child) awaitDeath(t *testing.T) {
 }
 
 // freeze suspends the process until thaw.
-func (ch *child) freeze() {
+func (ch *child) freeze(t *testing.T) {
+	t.Helper()
 	ch.signal(syscall.SIGSTOP)
+	if err := zkserver.AwaitStop(ch.pid); err != nil {
+		t.Fatal(err)
+	}
+	// Recorded when it stands still, as with kill.
 	ch.ledger.add(entry{Event: frozen, SID: ch.id})
 }
 

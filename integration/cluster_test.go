@@ -18,6 +18,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/swjobs/singleworker/integration/zkserver"
+	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -132,6 +133,12 @@ type instance struct {
 	done  chan struct{}
 	err   error // what Run returned; read after done is closed
 	taken bool  // err was looked at
+}
+
+// steady describes an instance that keeps its jobs until it hands them over or dies. On a busy machine, others take jobs whose ticks
+// come late, and short sessions expire.
+func steady() options {
+	return options{Claim: singleworker.NoTakeovers, Session: singleworker.DefaultSessionTimeout, Sync: syncPeriod}
 }
 
 // start starts an instance in the test's process.

@@ -86,7 +86,9 @@ func TestFreshForeignHeartbeatIsRespected(t *testing.T) {
 	c := newCluster(t, sharedServer.get(t))
 	raw := c.raw("")
 	leaveSampleTree(c, raw)
+	var silent time.Time
 	beat := func() error {
+		silent = time.Now() // after this heartbeat
 		_, err := raw.Set(c.node(javaJob, "alive", "192.168.1.7"), []byte(millis(time.Now())), -1)
 		return err
 	}
@@ -100,7 +102,6 @@ func TestFreshForeignHeartbeatIsRespected(t *testing.T) {
 		}
 		return beat()
 	})
-	silent := time.Now()
 	first := c.awaitRun(javaJob, silent)
 	stale := o.Session * 3 / 2
 	t.Logf("fell silent to first run: %v (stale limit %v)", first.At.Sub(silent).Round(time.Millisecond), stale)
@@ -113,8 +114,8 @@ func TestForeignHeartbeatBesideOwner(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	raw := c.raw("")
-	c.start(options{})
-	c.start(options{})
+	c.start(steady())
+	c.start(steady())
 	c.submit("job", work)
 	first := c.awaitRun("job", time.Time{})
 

@@ -53,7 +53,7 @@ func isFlagGiven(name string) (given bool) {
 // leakedGoroutines describes the goroutines, besides the calling one, that run code of this module or of
 // the ZooKeeper client. It waits for those that are about to end.
 func leakedGoroutines() (leaked string) {
-	const patience = 3 * time.Second
+	const patience = 30 * time.Second
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		stacks := strings.Split(allStacks(), "\n\n")[1:] // the first is ours
 		leaked = strings.Join(slices.DeleteFunc(stacks, func(stack string) bool {

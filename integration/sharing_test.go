@@ -79,8 +79,10 @@ func TestHandlerOnSomeInstances(t *testing.T) {
 func TestMaxSlotsIsHardLimit(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
-	c.start(options{MaxSlots: 2})
-	c.start(options{MaxSlots: 2})
+	two := steady()
+	two.MaxSlots = 2
+	c.start(two)
+	c.start(two)
 	c.submitAll(5, "job")
 	full := func() error {
 		owner, counts, err := c.owners()

@@ -48,9 +48,11 @@ func TestCleanStopHandsOver(t *testing.T) { //nolint:paralleltest // it measures
 	c := newCluster(t, sharedServer.get(t))
 	raw := c.raw("")
 	names := c.submitAll(jobs, "job")
-	leaver := c.start(options{})
+	leaver := c.start(steady())
 	for range 2 {
-		c.start(options{Sync: 3 * time.Second})
+		other := steady()
+		other.Sync = singleworker.DefaultSyncPeriod
+		c.start(other)
 	}
 	c.awaitEven(jobs, 3)
 	c.awaitRun("", time.Now())
@@ -83,7 +85,7 @@ func TestCleanStopHandsOver(t *testing.T) { //nolint:paralleltest // it measures
 	}
 	slices.Sort(times)
 	t.Logf("FIGURE clean stop to owned elsewhere: %v", times)
-	if slowest := times[len(times)-1]; slowest > session/2 {
+	if slowest := times[len(times)-1]; slowest > singleworker.DefaultSessionTimeout/2 {
 		t.Errorf("handover took %v: the jobs were taken over, not handed over", slowest)
 	}
 	c.awaitEven(jobs, 2)
@@ -128,12 +130,10 @@ func TestTerminatedProcessHandsOver(t *testing.T) {
 func TestJoinAndLeaveRebalance(t *testing.T) {
 	t.Parallel()
 	const jobs = 12
-	// A busy machine relieves owners of jobs and ends sessions. Other tests are about that; here only offers move jobs.
-	calm := options{Claim: singleworker.NoTakeovers, Session: singleworker.DefaultSessionTimeout, Sync: syncPeriod}
 	c := newCluster(t, sharedServer.get(t))
 	c.submitAll(jobs, "job")
-	c.start(calm)
-	c.start(calm)
+	c.start(steady())
+	c.start(steady())
 	c.awaitRest(jobs, 2)
 
 	check := func(what string, since time.Time, changes, instances, needed int) {
@@ -146,7 +146,7 @@ func TestJoinAndLeaveRebalance(t *testing.T) {
 		}
 	}
 	since := time.Now()
-	third := c.start(calm)
+	third := c.start(steady())
 	check("third joins", since, 1, 3, jobs/3)
 
 	since = time.Now()
@@ -154,8 +154,8 @@ func TestJoinAndLeaveRebalance(t *testing.T) {
 	check("third leaves", since, 1, 2, jobs/3)
 
 	since = time.Now()
-	c.start(calm)
-	c.start(calm)
+	c.start(steady())
+	c.start(steady())
 	check("two join", since, 2, 4, jobs/2)
 }
 
@@ -172,7 +172,7 @@ func TestHungProcessIsTakenOver(t *testing.T) {
 	c.awaitEven(len(names), 2)
 
 	at := time.Now()
-	hung.freeze()
+	hung.freeze(t)
 	for _, name := range names {
 		c.awaitRun(name, at, on(other.id))
 	}
@@ -204,7 +204,9 @@ func TestDuplicateInstanceID(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
 	c.submit("job", work)
-	c.start(options{ID: "same", Session: 2 * time.Second})
+	first := steady()
+	first.ID = "same"
+	c.start(first)
 	c.awaitRun("job", time.Time{})
 
 	began := time.Now()

@@ -24,7 +24,7 @@ usage() {
 
 		ZOOKEEPER_HOME names an unpacked Apache ZooKeeper; without it, Debian's
 		package is used. JAVA_HOME names the Java runtime; without it, PATH does.
-		ZOOKEEPER_HEAP is the heap of a server that is not in an ensemble: 256m.
+		ZOOKEEPER_HEAP is the heap of a server that is not in an ensemble: 1g.
 	END
 }
 
@@ -157,7 +157,8 @@ run() {
 	dir=$(cd "$dir" && pwd)
 	write_config "$dir" "$port"
 	local main=ZooKeeperServerMain
-	local -a flags=("-Xmx${ZOOKEEPER_HEAP:-256m}")
+	# A server keeps its last 500 transactions in memory, each of up to 1 MiB; when there is no more, it ends.
+	local -a flags=("-Xmx${ZOOKEEPER_HEAP:-1g}")
 	if (($# > 2)); then
 		join_ensemble "$dir" "${@:3}"
 		main=quorum.QuorumPeerMain

@@ -129,7 +129,6 @@ func TestBench(t *testing.T) {
 	if useMemory() {
 		t.Setenv("TMPDIR", memory)
 	}
-	t.Setenv("ZOOKEEPER_HEAP", "1g")
 	p, all, programs := newPlan(t), new(results), build(t)
 	run := func(kind string, s size, measure func(*bench)) {
 		t.Run(kind+"/"+s.String(), func(t *testing.T) {

@@ -1,17 +1,20 @@
 package zkserver
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 )
 
 // endTimeout is how long a process may take to exit after a signal.
-const endTimeout = 10 * time.Second
+const endTimeout = time.Minute
 
 // A process is a running program in a new process group. A nil process has ended.
 type process struct {
@@ -69,6 +72,41 @@ func (p *process) signal(sig syscall.Signal) error {
 		return nil // it has just ended
 	}
 	return err
+}
+
+// awaitStop waits until the process stands still after SIGSTOP.
+func (p *process) awaitStop() error {
+	if !p.running() {
+		return nil
+	}
+	return AwaitStop(p.group)
+}
+
+// AwaitStop waits until no thread of a process runs. After SIGSTOP they run on until one of them has taken the signal, which takes a
+// while on a busy machine.
+func AwaitStop(pid int) error {
+	for deadline := time.Now().Add(endTimeout); ; time.Sleep(time.Millisecond) {
+		stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(stats, isRunning) {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("process %d still runs %v after SIGSTOP", pid, endTimeout)
+		}
+	}
+}
+
+// isRunning reports whether a thread, by its file in /proc, is neither stopped nor gone.
+func isRunning(stat string) bool {
+	text, err := os.ReadFile(stat)
+	if err != nil {
+		return false
+	}
+	state := text[bytes.LastIndexByte(text, ')')+2] // after the name, which may have spaces
+	return !bytes.ContainsRune([]byte("TtZX"), rune(state))
 }
 
 // end sends sig, which must end the process, and waits until it has exited.

@@ -66,7 +66,7 @@ func TestStallInOneDirection(t *testing.T) {
 
 func TestDelayIsAddedUntilHeal(t *testing.T) {
 	t.Parallel()
-	const delay = 150 * time.Millisecond
+	const delay = 500 * time.Millisecond // much longer than wantSilence looks
 	proxy := zkserver.NewProxy(t, startEcho(t))
 	conn := dial(t, proxy.Addr())
 	proxy.Delay(delay)

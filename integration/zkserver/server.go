@@ -16,7 +16,7 @@ import (
 
 const (
 	// startTimeout is how long a server may take to answer. It takes a second on an idle machine.
-	startTimeout = 30 * time.Second
+	startTimeout = time.Minute
 
 	// answerTimeout is how long a starting server may take to answer one query. A query that is sent too early
 	// is never answered: ZooKeeper 3.8 then does not close the connection, and only a later one works.
@@ -117,6 +117,9 @@ func (s *Server) Running() bool { return s.process.running() }
 func (s *Server) Suspend() {
 	s.tb.Helper()
 	s.signal(syscall.SIGSTOP)
+	if err := s.process.awaitStop(); err != nil {
+		s.tb.Fatalf("zkserver: %v", err)
+	}
 }
 
 // Resume resumes a suspended server. Sessions that timed out meanwhile expire unless their clients are heard

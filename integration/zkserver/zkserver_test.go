@@ -20,9 +20,12 @@ import (
 
 // Session timeouts of the clients below.
 const (
-	shortSession = time.Second     // the shortest that the server grants
-	longSession  = 5 * time.Second // longer than the second that a client waits before it reconnects
+	shortSession = 4 * time.Second  // a client gives up a connection on which nothing came for two thirds of that
+	longSession  = 10 * time.Second // the longest that the server grants; a client waits a second before it reconnects
 )
+
+// patience is how long a test waits for what must happen.
+const patience = time.Minute
 
 func TestMain(m *testing.M) {
 	code := zkserver.Main(m.Run)
@@ -206,7 +209,7 @@ func isState(state zk.State) func(zk.Event) bool {
 // await reads events up to the wanted one.
 func await(t *testing.T, what string, events <-chan zk.Event, wanted func(zk.Event) bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
 		select {
@@ -251,7 +254,7 @@ func wantSilence(t *testing.T, conn net.Conn) {
 
 func wantRead(t *testing.T, conn net.Conn, want string) {
 	t.Helper()
-	setReadTimeout(t, conn, 20*time.Second)
+	setReadTimeout(t, conn, patience)
 	got := make([]byte, len(want))
 	if _, err := io.ReadFull(conn, got); err != nil || string(got) != want {
 		t.Fatalf("read %q, %v; want %q", got, err, want)
