@@ -47,18 +47,21 @@ func (j Job) MarshalJSON() ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false) // up to who asked for JSON
-	separator := "{"
+	separator := `{"`
+	of := reflect.ValueOf(&j).Elem()
 	for _, f := range fields {
-		value := reflect.ValueOf(j).Field(f.index)
+		value := of.Field(f.index)
 		if f.omitEmpty && isEmpty(value) {
 			continue
 		}
-		fmt.Fprintf(&out, "%s%q:", separator, f.name)
-		separator = ","
-		form := value.Interface()
-		if d, ok := form.(time.Duration); ok {
+		out.WriteString(separator)
+		out.WriteString(f.name)
+		out.WriteString(`":`)
+		separator = `,"`
+		form := value.Addr().Interface() // which is not copied
+		if d, ok := form.(*time.Duration); ok {
 			form = d.String()
-			if d < 0 {
+			if *d < 0 {
 				form = f.negative()
 			}
 		}

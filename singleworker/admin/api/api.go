@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
@@ -50,8 +51,12 @@ func (d Document) MarshalJSON() ([]byte, error) {
 	return text, err
 }
 
-// encode is json.Marshal without the escapes for HTML: an encoder that wants them adds them.
+// encode is json.Marshal without the escapes for HTML: an encoder that wants them adds them. It does not check what a value
+// encodes itself.
 func encode(value any) ([]byte, error) {
+	if own, ok := value.(json.Marshaler); ok {
+		return own.MarshalJSON()
+	}
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
@@ -62,6 +67,24 @@ func encode(value any) ([]byte, error) {
 // Items is the part of a document that lists something.
 type Items[T any] struct {
 	Items []T `json:"items"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (l Items[T]) MarshalJSON() ([]byte, error) {
+	text := []byte(`{"items":[`)
+	for i, item := range l.Items {
+		one, err := encode(item)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			text = append(text, ',')
+		}
+		if text = append(text, one...); i == 0 { // the others are as long, or nearly
+			text = slices.Grow(text, (len(one)+len(one)/8)*(len(l.Items)-1))
+		}
+	}
+	return append(text, "]}"...), nil
 }
 
 // ItemsOf makes it of a list, of which nil is empty.

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // TimeLayout is how times are printed.
@@ -96,18 +97,27 @@ func Quoted(name string) string {
 	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 }
 
-// JSON renders a document; on one line if indent is empty.
+// JSON renders a document; on one line if indent is empty. What a document's own MarshalJSON returns must be on one line.
 func JSON(out *bytes.Buffer, indent string, document any) error {
-	var text bytes.Buffer
-	enc := json.NewEncoder(&text)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", indent)
-	if err := enc.Encode(document); err != nil {
+	text, err := encode(indent, document)
+	if err != nil {
 		return err
 	}
-	for _, r := range text.String() {
+	out.Grow(len(text))
+	for len(text) > 0 {
+		ascii := 0
+		for ascii < len(text) && text[ascii] < unicode.MaxASCII { // without DEL
+			ascii++
+		}
+		out.Write(text[:ascii])
+		text = text[ascii:]
+		if len(text) == 0 {
+			break
+		}
+		r, size := utf8.DecodeRune(text)
+		text = text[size:]
 		switch {
-		case r == '\n' || unicode.IsPrint(r):
+		case unicode.IsPrint(r):
 			out.WriteRune(r)
 		case r > 0xffff: // as a surrogate pair
 			high, low := utf16.EncodeRune(r)
@@ -117,6 +127,21 @@ func JSON(out *bytes.Buffer, indent string, document any) error {
 		}
 	}
 	return nil
+}
+
+// encode is JSON that may hold any character. An encoder would check and copy what MarshalJSON returns: of long lists, that is most of
+// the work.
+func encode(indent string, document any) ([]byte, error) {
+	if own, ok := document.(json.Marshaler); ok && indent == "" {
+		text, err := own.MarshalJSON()
+		return append(text, '\n'), err
+	}
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", indent)
+	err := enc.Encode(document)
+	return text.Bytes(), err
 }
 
 // FirstLine is the first line of a text that holds anything, made printable.
