@@ -205,8 +205,8 @@ func TestExploreKnowsEveryField(t *testing.T) {
 	}{
 		{Machine{}, "cfg session syncPeriod connected draining slots crowds byName nextBeat past sampledAt step changes epoch phase look " +
 			"dirty reads roundAt groupAsked peers skipped full heldUp even out"},
-		{slot{}, "id hash eligible busy always bound evicted able group gone op opVoid takeEpoch relieves unsure kept beating beatToken beatEpoch known rec " +
-			"readAt readMono beatSince freeSince refusals behind mine"},
+		{slot{}, "id hash able group eligible busy always bound evicted gone op opVoid relieves unsure kept beating known behind takeEpoch beatToken beatEpoch " +
+			"rec readAt readMono beatSince freeSince refusals mine"},
 		{holding{}, "token version beat until gained leaving offer from"},
 		{beatTimes{}, "sid at known more"},
 		{past{}, "moments"},

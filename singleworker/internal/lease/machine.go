@@ -76,7 +76,7 @@ const (
 	readingGroup
 )
 
-type operation int
+type operation uint8
 
 const (
 	idle operation = iota
@@ -86,37 +86,38 @@ const (
 	yielding
 )
 
-// slot is the machine's view of one slot.
+// slot is the machine's view of one slot. There are thousands, so what is small stands together.
 type slot struct {
-	id       Slot
-	hash     uint64 // see Machine.rank
+	id    Slot
+	hash  uint64 // see Machine.rank
+	able  *crowd
+	group string
+
 	eligible bool
 	busy     bool
 	always   bool
 	bound    bool
-	evicted  bool // since it is busy
-	able     *crowd
-	group    string
+	evicted  bool      // since it is busy
+	gone     bool      // deleted, and kept only until requests in flight are answered
+	op       operation // the request in flight
+	opVoid   bool      // it was sent before the job was deleted: ignore the answer
+	relieves bool      // the latest Take relieves the owner that rec names
+	unsure   bool      // the latest Take may have been applied: must be read
+	kept     bool      // the latest Release was refused, or may not have been applied: must be read
+	beating  bool      // a heartbeat is in flight
+	known    bool      // rec was read
+	behind   bool      // the latest reading was older than our take: the next one must not lag
 
-	gone      bool      // deleted, and kept only until requests in flight are answered
-	op        operation // the request in flight
-	opVoid    bool      // it was sent before the job was deleted: ignore the answer
-	takeEpoch int       // of the latest Take
-	relieves  string    // the owner that the latest Take relieves, or ""
-	unsure    bool      // the latest Take may have been applied: must be read
-	kept      bool      // the latest Release was refused, or may not have been applied: must be read
-	beating   bool      // a heartbeat is in flight
-	beatToken int64     // of the ownership that it was sent for
+	takeEpoch int   // of the latest Take
+	beatToken int64 // of the ownership that the heartbeat in flight was sent for
 	beatEpoch int
 
-	known     bool // rec was read
 	rec       Record
 	readAt    int           // step of that reading
 	readMono  time.Duration // time of that reading
 	beatSince beatTimes     // Mono before which a heartbeat was written
 	freeSince time.Duration // Mono since when the slot is free, or never
 	refusals  int           // Takes refused since the latest LookAll
-	behind    bool          // the latest reading was older than our take: the next one must not lag
 
 	mine *holding
 }

@@ -72,7 +72,7 @@ func (m *Machine) canTake(s *slot) bool {
 
 // take requests s as it was read.
 func (m *Machine) take(s *slot) {
-	s.op, s.takeEpoch, s.relieves = taking, m.epoch, ""
+	s.op, s.takeEpoch, s.relieves = taking, m.epoch, false
 	m.do(Take{Slot: s.id, Version: s.rec.Version, Remove: s.rec.Beats})
 }
 
@@ -244,7 +244,7 @@ func (m *Machine) takeDone(now Instant, ev TakeDone) {
 	if s == nil {
 		return
 	}
-	if ev.Outcome == Refused && s.relieves != "" {
+	if ev.Outcome == Refused && s.relieves {
 		if !s.known || !m.lives(s.rec.Owner) { // a watch has told meanwhile that the record has changed, or it is free
 			m.markDirty(s)
 		}
@@ -259,9 +259,12 @@ func (m *Machine) takeDone(now Instant, ev TakeDone) {
 		return
 	}
 	m.offerEnded(now, s, Record{Owner: m.cfg.Self, Version: ev.Version})
-	s.mine = &holding{token: ev.Mzxid, version: ev.Version, beat: 0, from: s.relieves}
-	if s.relieves != "" && m.lives(s.rec.Owner) { // and was not started again since
-		m.skip(now, s.relieves)
+	s.mine = &holding{token: ev.Mzxid, version: ev.Version, beat: 0}
+	if s.relieves {
+		s.mine.from = s.rec.Owner.SID
+		if m.lives(s.rec.Owner) { // and was not started again since
+			m.skip(now, s.rec.Owner.SID)
+		}
 	}
 	s.known, s.freeSince = true, never
 	s.rec = Record{

@@ -480,8 +480,7 @@ func (s *scribe) slot(k int, o *slot) {
 	s.int(int64(o.op))
 	epoch := s.w.hosts[k].machine.epoch
 	if o.op == taking {
-		s.flag(o.takeEpoch == epoch)
-		s.text(o.relieves)
+		s.flag(o.takeEpoch == epoch, o.relieves)
 	}
 	if o.beating {
 		s.zxid(o.beatToken)

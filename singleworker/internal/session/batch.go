@@ -127,13 +127,16 @@ func combine(groups [][]zkconn.Op) transaction {
 	}
 	tx := transaction{ops: make([]zkconn.Op, 0, n), at: make([][]int, len(groups))}
 	indices := make([]int, 0, n)
-	latest := make(map[string]int, n) // by path: the index of the latest operation on the node
+	latest := make(map[string]int) // by path, of nodes that are checked: the index of the latest operation
 	for g, group := range groups {
 		for _, op := range group {
 			at, found := latest[op.Path()]
 			if !found || !op.SameCheck(tx.ops[at]) {
 				at = len(tx.ops)
-				tx.ops, latest[op.Path()] = append(tx.ops, op), at
+				tx.ops = append(tx.ops, op)
+				if isCheck := op.SameCheck(op); found || isCheck {
+					latest[op.Path()] = at
+				}
 			}
 			indices = append(indices, at)
 		}
