@@ -89,7 +89,7 @@ func (gs *Gates) waiting(first string) (slots []string) {
 		return nil
 	}
 	for _, slot := range job.Slots {
-		if of, waits := job.WaitsFor(slot); waits && of == first && gs.journal.owned[slot] != nil {
+		if of, waits := job.WaitsFor(slot); waits && of == first && gs.journal.nodes.owned(slot) != nil {
 			slots = append(slots, slot)
 		}
 	}

@@ -64,8 +64,7 @@ type Journal struct {
 	runner  Runner
 	keep    int // entries of each history
 
-	nodes map[string]*node  // by slot
-	owned map[string]*owned // by slot
+	nodes nodes
 
 	Gates *Gates
 }
@@ -84,7 +83,7 @@ type owned struct {
 func New(loop *session.Loop, m *member.Member, c *catalog.Catalog, o *owner.Owner, runner Runner, keep int) *Journal {
 	j := &Journal{
 		loop: loop, clock: m.Clock, catalog: c, owner: o, runner: runner, keep: keep,
-		nodes: make(map[string]*node), owned: make(map[string]*owned),
+		nodes: make(nodes),
 	}
 	j.Gates = &Gates{journal: j, byFirst: make(map[string]*gate)}
 	return j
@@ -100,7 +99,7 @@ func (j *Journal) Gained(slot string) {
 		return // lost in the same turn
 	}
 	own := &owned{Ownership: ownership}
-	j.owned[slot] = own
+	j.nodes.of(slot).own = own
 	j.load(slot, own)
 	j.ReadRequests(slot)
 }
@@ -117,7 +116,7 @@ func (j *Journal) Late(grace time.Duration) bool {
 	looked, t := 0, j.loop.Clock.Wall().Add(-grace)
 	for slot, n := range j.nodes {
 		job := j.catalog.JobOf(slot)
-		if !n.known || job == nil || !job.Eligible || !job.Valid() || j.owned[slot] == nil {
+		if !n.known || job == nil || !job.Eligible || !job.Valid() || n.own == nil {
 			continue
 		}
 		if !ticks.Unclaimed(job.Ticks.Of(slot, j.Gates.of(job, slot)), *n.record, nil, t).IsZero() {
@@ -132,9 +131,9 @@ func (j *Journal) Late(grace time.Duration) bool {
 
 // Lost stops following a slot.
 func (j *Journal) Lost(slot string, cause error) {
-	delete(j.owned, slot)
 	j.runner.Disown(slot, cause)
 	if n := j.nodes[slot]; n != nil {
+		n.own = nil
 		// The nodes are others' to change from now on; or they are those of a job that was submitted
 		// again, whose versions may happen to be the same.
 		n.known = false
@@ -145,11 +144,11 @@ func (j *Journal) Lost(slot string, cause error) {
 // Joined reads again what was not followed while this instance was not joined: the job may have been
 // deleted and submitted again.
 func (j *Journal) Joined() {
-	for _, own := range j.owned {
-		own.requests.nextLook = 0
-	}
 	j.Gates.forget()
 	for _, n := range j.nodes {
+		if n.own != nil {
+			n.own.requests.nextLook = 0
+		}
 		n.known = false
 		j.advance(n)
 	}
@@ -158,13 +157,13 @@ func (j *Journal) Joined() {
 // Sync reads what is due to be read although no watch tells.
 func (j *Journal) Sync() {
 	now := j.loop.Now()
-	for slot, own := range j.owned {
-		j.load(slot, own)
-		if now >= own.requests.nextLook {
-			j.ReadRequests(slot)
+	for slot, n := range j.nodes {
+		if n.own != nil {
+			j.load(slot, n.own)
+			if now >= n.own.requests.nextLook {
+				j.ReadRequests(slot)
+			}
 		}
-	}
-	for _, n := range j.nodes {
 		n.dropHistory(now)
 	}
 	j.Gates.retry()
@@ -207,7 +206,7 @@ func (j *Journal) load(slot string, own *owned) {
 	own.loading = true
 	j.enqueue(slot, &write{kind: load, commit: noCommit, done: func(_ *zkrec.Tick, err error) {
 		own.loading = false
-		if err == nil && j.owned[slot] == own {
+		if err == nil && j.nodes.owned(slot) == own {
 			own.loaded = true
 			j.announce(slot)
 		}
@@ -216,7 +215,7 @@ func (j *Journal) load(slot string, own *owned) {
 
 // announce tells the runner of an owned slot whose records are known.
 func (j *Journal) announce(slot string) {
-	own, job := j.owned[slot], j.catalog.JobOf(slot)
+	own, job := j.nodes.owned(slot), j.catalog.JobOf(slot)
 	if own == nil || own.Ownership != j.owner.Owned(slot) || !own.loaded || !own.requests.known ||
 		job == nil || !job.Eligible {
 		return

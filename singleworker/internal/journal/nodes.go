@@ -18,14 +18,36 @@ import (
 // versions that the previous one left. It lives as long as the slot is owned, there are writes, or a run is open.
 type node struct {
 	slot  string
-	busy  bool // a request is under way
-	known bool // Stored is what the nodes hold, but for a history that was dropped
+	own   *owned // nil unless this instance owns the slot
+	busy  bool   // a request is under way
+	known bool   // Stored is what the nodes hold, but for a history that was dropped
 	Stored
 	dropped bool          // the history: it is read again before it is written
 	written time.Duration // Mono: when the history was
 	late    string        // the run whose Late node was there when Stored was read, or ""
 	queue   []*write
 	open    string // the run that was claimed here and has no result yet
+}
+
+// nodes are by slot.
+type nodes map[string]*node
+
+// of returns those of a slot.
+func (ns nodes) of(slot string) *node {
+	n := ns[slot]
+	if n == nil {
+		n = &node{slot: slot}
+		ns[slot] = n
+	}
+	return n
+}
+
+// owned is what is known of a slot that this instance owns, or nil.
+func (ns nodes) owned(slot string) *owned {
+	if n := ns[slot]; n != nil {
+		return n.own
+	}
+	return nil
 }
 
 // historyKept is for how long a history is kept that is not written. It takes some 5 KB, and a slot that runs
@@ -126,11 +148,7 @@ func (j *Journal) Ended() {
 }
 
 func (j *Journal) enqueue(slot string, w *write) {
-	n := j.nodes[slot]
-	if n == nil {
-		n = &node{slot: slot}
-		j.nodes[slot] = n
-	}
+	n := j.nodes.of(slot)
 	n.queue = append(n.queue, w)
 	j.tellBusy(n)
 	j.advance(n)

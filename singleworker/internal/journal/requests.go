@@ -34,7 +34,7 @@ func (r *requests) remove(id string) {
 
 // ReadRequests finds out what operators request of an owned slot.
 func (j *Journal) ReadRequests(slot string) {
-	own := j.owned[slot]
+	own := j.nodes.owned(slot)
 	if own == nil || !j.loop.Joined() || !own.requests.reading.Begin() {
 		return
 	}
@@ -120,7 +120,7 @@ func (r requestsReading) warnIfCrowded(waiting int) {
 // done takes in what was read.
 func (r requestsReading) done(list []ticks.Request, err error) {
 	again := r.own.requests.reading.End()
-	if r.owned[r.slot] != r.own {
+	if r.nodes.owned(r.slot) != r.own {
 		return
 	}
 	r.own.requests.nextLook = 0
@@ -163,7 +163,7 @@ func (j *Journal) requested(slot string, own *owned, list []ticks.Request) {
 
 // requestDone notes that a request was removed.
 func (j *Journal) requestDone(slot, id string) {
-	own := j.owned[slot]
+	own := j.nodes.owned(slot)
 	if own == nil || id == "" {
 		return
 	}
@@ -182,7 +182,7 @@ func (j *Journal) Drop(slot, id string) {
 			return func() {
 				if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
 					j.loop.Log.Debug("request not removed", "job", slot, "request", id, "err", err)
-					if own := j.owned[slot]; own != nil {
+					if own := j.nodes.owned(slot); own != nil {
 						own.requests.remove(id) // so that it is read, and dropped, again
 						own.requests.nextLook = 0
 					}
