@@ -237,6 +237,15 @@ func (w *bridge) Ended(r runner.Result) {
 	w.hooks.runEnded(result)
 }
 
+// Hung reports and logs a run that hangs.
+func (w *bridge) Hung(r runner.Run, usual time.Duration) {
+	w.cfg.Logger.Warn("run hangs", "job", r.Job, "run_id", r.RunID, "tick", r.Tick, "attempt", r.Attempt,
+		"running", w.clock.Wall().Sub(r.Started).Round(time.Second).String(), "usual", usual.String())
+	info := w.infoOf(r)
+	w.counts.hung(info)
+	w.hooks.runHung(HungRun{info, usual})
+}
+
 // Recorded reports history entries, and logs ticks that were not run.
 func (w *bridge) Recorded(slot string, entries []ticks.Entry) {
 	job, shard := w.part(slot)

@@ -195,6 +195,12 @@ func refusalOf(err error) string {
 	return "other"
 }
 
+func (c *counts) hung(r RunInfo) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.both(c.job(r.Job), func(n *Counts) { n.Hung++ })
+}
+
 func (c *counts) ended(r RunResult) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

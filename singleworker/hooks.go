@@ -30,6 +30,10 @@ type Hooks struct {
 	// result was recorded, or could not be. If the lease ended during the claim, the
 	// handler was not called.
 	OnRunEnd func(RunResult)
+	// OnRunHung is called once for a run of this instance that takes so long that it seems to hang: when "swctl list" and
+	// admin.JobStatus begin to say so, see admin.Hung and Job.HungAfter. Nothing ends the run; OnRunEnd is called if it
+	// ends. A run that hangs together with its process tells nobody here: package notify does.
+	OnRunHung func(HungRun)
 	// OnRecorded is called when an entry was written to the history of a job that
 	// this instance owns. ZooKeeper keeps the last 20 entries; store them
 	// elsewhere to keep more. Together, the job's owners report every tick; its
@@ -70,6 +74,7 @@ func (h Hooks) Then(next Hooks) Hooks {
 	return Hooks{
 		OnOwned: both(h.OnOwned, next.OnOwned), OnReleased: bothLost(h.OnReleased, next.OnReleased),
 		OnRunStart: both(h.OnRunStart, next.OnRunStart), OnRunEnd: both(h.OnRunEnd, next.OnRunEnd),
+		OnRunHung:  both(h.OnRunHung, next.OnRunHung),
 		OnRecorded: both(h.OnRecorded, next.OnRecorded), OnTickMissed: both(h.OnTickMissed, next.OnTickMissed),
 		OnTickComplete: both(h.OnTickComplete, next.OnTickComplete), OnClock: both(h.OnClock, next.OnClock), OnSession: both(h.OnSession, next.OnSession),
 		OnLeadershipGained: both(h.OnLeadershipGained, next.OnLeadershipGained),
@@ -174,6 +179,13 @@ type RunInfo struct {
 	Attempt int
 	Token   int64
 	Started time.Time
+}
+
+// HungRun is a run in progress that seems to hang.
+type HungRun struct {
+	RunInfo
+	// Usual is how long 95% of the runs in the history took at most; 0 if the history does not tell.
+	Usual time.Duration
 }
 
 // RunResult is the result of a run.
@@ -281,6 +293,12 @@ func (h *hookCaller) runStarted(info RunInfo) {
 func (h *hookCaller) runEnded(result RunResult) {
 	if f := h.hooks.OnRunEnd; f != nil {
 		h.box.Post(func() { f(result) })
+	}
+}
+
+func (h *hookCaller) runHung(r HungRun) {
+	if f := h.hooks.OnRunHung; f != nil {
+		h.box.Post(func() { f(r) })
 	}
 }
 

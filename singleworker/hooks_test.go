@@ -24,6 +24,7 @@ var call = []func(*hookCaller){
 	func(h *hookCaller) { h.session(SessionEvent{State: SessionExpired, SessionTimeout: 10 * time.Second}) },
 	func(h *hookCaller) { h.leadershipGained(Leadership{8}) },
 	func(h *hookCaller) { h.leadershipLost(Leadership{8}, ErrLeaseLost) },
+	func(h *hookCaller) { h.runHung(HungRun{RunInfo{ID: "r", Job: "j"}, time.Minute}) },
 }
 
 // reporting returns hooks that record their calls.
@@ -33,6 +34,7 @@ func reporting(note func(text string)) Hooks {
 		OnReleased:     func(o Ownership, err error) { note(fmt.Sprintf("released %s: %v", o.Job, err)) },
 		OnRunStart:     func(r RunInfo) { note("start of " + r.ID) },
 		OnRunEnd:       func(r RunResult) { note("end of " + r.ID + ": " + string(r.State)) },
+		OnRunHung:      func(r HungRun) { note(fmt.Sprintf("hung %s, usually %v", r.ID, r.Usual)) },
 		OnRecorded:     func(e Entry) { note(fmt.Sprintf("recorded %s: %s, %s", e.Job, e.State, e.Reason)) },
 		OnTickMissed:   func(m Missed) { note("missed " + m.Job) },
 		OnTickComplete: func(r TickResult) { note(fmt.Sprintf("complete %s: %d", r.Job, len(r.Shards))) },
@@ -48,6 +50,7 @@ var reports = []string{
 	"owned j under 7", "start of r", "recorded j: skipped, overlap", "end of r: ok",
 	"missed k", "complete j: 3", "clock 1m0s, wrong: true", "released j: singleworker: job canceled",
 	"session expired, 10s", "leads under 8", "led under 8: singleworker: lease lost",
+	"hung r, usually 1m0s",
 }
 
 func TestHooksAreCalledInTheOrderOfTheEvents(t *testing.T) {

@@ -57,6 +57,8 @@ type Counts struct {
 	Refused map[string]uint64
 	// Runs is how many runs ended, by state: StateOK, StateFailed, StateTimedOut, StateInterrupted and StateRefused.
 	Runs map[State]uint64
+	// Hung is how many runs took so long that they counted as hung: see Hooks.OnRunHung.
+	Hung uint64
 	// Unrecorded is how many of their results could not be written to ZooKeeper.
 	Unrecorded uint64
 	// Skipped and Missed are how many ticks were not run, by Entry.Reason, as recorded by this instance.

@@ -20,7 +20,7 @@ type Hung struct {
 
 // hung judges the run in progress of a slot.
 func hung(j ticks.Job, run zkrec.Run, history zkrec.History, now time.Time) *Hung {
-	from, usual := ticks.HangsFrom(j, run, history)
+	from, usual := ticks.HangsFrom(j, run, history.Entries)
 	if from.IsZero() || now.Before(from) {
 		return nil
 	}

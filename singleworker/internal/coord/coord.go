@@ -131,6 +131,11 @@ func (c *Coordinator) Amend(slot string, e zkrec.Entry, done func(error)) {
 	c.journal.Amend(slot, e, done)
 }
 
+// History reads the history of a slot; see journal.Journal.History.
+func (c *Coordinator) History(slot string, done func([]zkrec.Entry, error)) {
+	c.journal.History(slot, done)
+}
+
 // Drop removes a request that is done; see journal.Journal.Drop.
 func (c *Coordinator) Drop(slot, request string) { c.journal.Drop(slot, request) }
 

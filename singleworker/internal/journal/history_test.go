@@ -38,3 +38,36 @@ func TestHistoryOfAnIdleSlotIsReadAgain(t *testing.T) {
 		g.WantRecords(record, "r1 ok", "r2 ok", "r3 ok", "r4 ok")
 	})
 }
+
+// The history is read only if it is not known.
+func TestHistoryIsAskedFor(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		requests := reads(g)
+		a := start(g, "a")
+		o := a.Ownership()
+		record := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
+		record = a.MustCommit(roomtest.Outcome(record, zkrec.RunOK))
+		record = a.MustCommit(roomtest.Claim(o, record, "r2", 120))
+		wants := func(what string, asked int64) {
+			g.T.Helper()
+			requests.Store(0)
+			var entries []zkrec.Entry
+			answered := make(chan error, 1)
+			a.Journal.History("job", func(read []zkrec.Entry, err error) {
+				entries = read
+				answered <- err
+			})
+			if err := <-answered; err != nil || len(entries) != 1 || entries[0].RunID != "r1" || requests.Load() != asked {
+				g.T.Errorf("%s: %+v, %v with %d requests; want r1, and %d", what, entries, err, requests.Load(), asked)
+			}
+		}
+		wants("just written", 0)
+		roomtest.Pass(6 * time.Minute)
+		wants("not written for long", 1)
+		wants("just read", 0)
+		record = a.MustCommit(roomtest.Outcome(record, zkrec.RunOK))
+		g.WantRecords(record, "r1 ok", "r2 ok")
+	})
+}

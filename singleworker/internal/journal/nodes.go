@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/catalog"
 	"github.com/swjobs/singleworker/singleworker/internal/member"
 	"github.com/swjobs/singleworker/singleworker/internal/owner"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
@@ -84,13 +85,16 @@ const (
 	load writeKind = iota
 	commit
 	amend
+	recall // the history is to be read
 )
 
 // isClaim reports whether w may be written by the slot's owner alone.
 func (w *write) isClaim() bool { return w.kind == commit && w.commit.Token != 0 }
 
-// writesHistory reports whether w is based on what the history is.
-func (w *write) writesHistory() bool { return w.kind == amend || len(w.commit.Plan.Entries) > 0 }
+// needsHistory reports whether w is based on what the history is, or asks for it.
+func (w *write) needsHistory() bool {
+	return w.kind == amend || w.kind == recall || len(w.commit.Plan.Entries) > 0
+}
 
 // isResult reports whether w is the result of a run, or of its BeforeTick, which its runner may write without the slot.
 func (w *write) isResult() bool { return w.kind == commit && w.commit.Token == 0 }
@@ -99,6 +103,11 @@ func (w *write) isResult() bool { return w.kind == commit && w.commit.Token == 0
 func (w *write) isTooEarly(clock *member.Clock) bool {
 	to := w.commit.Plan.Record.Watermark
 	return w.isClaim() && to > w.commit.From.Watermark && clock.TooEarly(time.UnixMilli(to))
+}
+
+// isOutdated reports whether w is based on a spec that is known to be replaced. The job is nil if it is not known.
+func (w *write) isOutdated(job *catalog.Job) bool {
+	return w.isClaim() && job != nil && job.Version != w.commit.SpecVersion
 }
 
 // lane is where w waits: a run waits for its claim, and shards wait for the first one's BeforeTick, but nothing waits for
@@ -128,6 +137,20 @@ func (j *Journal) Commit(c ticks.Commit, done func(current *zkrec.Tick, err erro
 // Commit.
 func (j *Journal) Amend(slot string, e zkrec.Entry, done func(err error)) {
 	w := &write{kind: amend, commit: noCommit, amend: &e, done: func(_ *zkrec.Tick, err error) { done(err) }}
+	w.post(j, slot)
+}
+
+// History calls done with the entries of a slot's history, the oldest first. It asks ZooKeeper only if they are not known. It is
+// otherwise like Commit.
+func (j *Journal) History(slot string, done func(entries []zkrec.Entry, err error)) {
+	w := &write{kind: recall, commit: noCommit}
+	w.done = func(_ *zkrec.Tick, err error) {
+		if err != nil {
+			done(nil, err)
+			return
+		}
+		done(j.nodes[slot].history.History().Entries, nil)
+	}
 	w.post(j, slot)
 }
 
@@ -172,10 +195,10 @@ func (j *Journal) advance(n *node) {
 		switch {
 		case !j.loop.Joined():
 			return // continued when joined again
-		case !n.known, n.late != late, n.dropped && w.writesHistory():
+		case !n.known, n.late != late, n.dropped && w.needsHistory():
 			j.fetch(n, late)
 			return
-		case w.kind == load, w.kind == commit && *n.record == w.commit.Plan.Record:
+		case w.kind == load, w.kind == recall, w.kind == commit && *n.record == w.commit.Plan.Record:
 			j.finish(n, w, nil) // a commit was made, and its answer was lost
 		case w.kind == commit && *n.record != w.commit.From:
 			j.finish(n, w, ticks.ErrConflict)
@@ -183,7 +206,7 @@ func (j *Journal) advance(n *node) {
 			j.finish(n, w, ErrDraining) // the next owner runs it, in a moment
 		case w.isTooEarly(j.clock):
 			j.finish(n, w, ErrTooEarly) // another instance runs it when it is due
-		case j.isOutdated(n, w):
+		case w.isOutdated(j.catalog.JobOf(n.slot)):
 			j.finish(n, w, ticks.ErrSpecChanged)
 		default:
 			j.send(n, w, guard)
@@ -207,12 +230,6 @@ func (j *Journal) guard(n *node, w *write) (owner.Guard, error) {
 		return guard, nil
 	}
 	return owner.Guard{}, nil
-}
-
-// isOutdated reports whether w is based on a spec that is known to be replaced.
-func (j *Journal) isOutdated(n *node, w *write) bool {
-	job := j.catalog.JobOf(n.slot)
-	return w.isClaim() && job != nil && job.Version != w.commit.SpecVersion
 }
 
 // finish reports w and takes it off the queue.

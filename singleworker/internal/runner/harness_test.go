@@ -40,6 +40,7 @@ type world struct {
 	results []Result
 	entries []ticks.Entry // reported to Observer
 	refused []error       // claims of runs
+	hung    []string      // "run at when, usually so long"
 }
 
 var _ Observer = (*world)(nil)
@@ -175,6 +176,12 @@ func (w *world) Ended(r Result) {
 	}
 	delete(w.open, r.RunID)
 	w.results = append(w.results, r)
+}
+
+func (w *world) Hung(r Run, usual time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hung = append(w.hung, fmt.Sprintf("%v at %v, usually %v", r.Tick.Sub(midnight), time.Since(midnight), usual))
 }
 
 func (w *world) Refused(_ string, err error) {

@@ -179,6 +179,7 @@ func (r *Runner) forget(j *job, request string) {
 
 // start runs a claimed tick.
 func (r *Runner) start(j *job, act *activity, claimed ticks.Record) {
+	r.awaitHung(j)
 	snapshot := *j // a new spec must not affect a run in progress
 	r.tasks.Go("run of "+j.Name, func(context.Context) error {
 		result := r.handle(&snapshot, act, &claimed)

@@ -30,6 +30,7 @@ type keeper struct {
 
 	mu      sync.Mutex
 	jobs    map[string]*kept
+	forgets int            // how often History fails
 	commits []ticks.Commit // that were applied, in order
 	dropped []string       // requests, in order
 }
@@ -173,6 +174,21 @@ func (k *keeper) judge(c ticks.Commit, to ticks.Record) {
 	case c.From.Open() && to.RunID != c.From.RunID && !slices.ContainsFunc(c.Plan.Entries, speaksOf):
 		k.t.Errorf("%s: run %s vanished without an entry", c.Slot, c.From.RunID)
 	}
+}
+
+// History does what package coord documents.
+func (k *keeper) History(job string, done func([]ticks.Entry, error)) {
+	go func() {
+		k.mu.Lock()
+		refused := k.forgets > 0
+		k.forgets--
+		k.mu.Unlock()
+		if refused {
+			done(nil, errNotOwner)
+			return
+		}
+		done(k.read(job).history, nil)
+	}()
 }
 
 // Amend does what package coord documents.

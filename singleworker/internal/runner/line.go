@@ -1,5 +1,7 @@
 package runner
 
+import "time"
+
 // full reports whether as many runs are in progress as may be. A run counts from the decision to claim it until
 // its result is recorded, so that there are never more than the limit.
 // Runs of jobs that always run do not count: they would keep others from running for ever.
@@ -22,8 +24,11 @@ func (r *Runner) queue(j *job) {
 
 // done forgets the run of a job, and lets those that wait begin theirs.
 func (r *Runner) done(name string) {
-	if act := r.running[name]; act != nil && act.always {
-		r.endless--
+	if act := r.running[name]; act != nil {
+		act.lookAt(time.Time{}, nil)
+		if act.always {
+			r.endless--
+		}
 	}
 	delete(r.running, name)
 	for len(r.line) > 0 && !r.full() {

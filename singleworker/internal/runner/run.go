@@ -53,6 +53,8 @@ type activity struct {
 	always   bool            // its job has no other runs: see ticks
 	ctx      context.Context //nolint:containedctx // of this run alone
 	stop     context.CancelCauseFunc
+	look     *time.Timer // when it may hang; nil: not known yet, or it never does
+	hung     bool        // the observer was told
 }
 
 // handle calls the handler of a claimed run, after BeforeTick where there is one.

@@ -38,6 +38,8 @@ type Keeper interface {
 	Commit(c ticks.Commit, done func(current *ticks.Record, err error))
 	// Amend corrects the history entry of a run that another owner recorded as interrupted or lost.
 	Amend(job string, e ticks.Entry, done func(err error))
+	// History reads the history of a job, the oldest entry first.
+	History(job string, done func(entries []ticks.Entry, err error))
 	// Drop removes a completed request.
 	Drop(job, request string)
 }
@@ -49,6 +51,8 @@ type Observer interface {
 	Ended(r Result)
 	// Refused is called when a run could not be claimed.
 	Refused(job string, err error)
+	// Hung is called once when a run in progress counts as hung. 95% of those before it took usual at most; 0: that is not known.
+	Hung(r Run, usual time.Duration)
 	// Recorded is called after entries were written to the history of the job.
 	Recorded(job string, entries []ticks.Entry)
 }
@@ -263,6 +267,7 @@ func (r *Runner) own(changed Job) {
 	}
 	r.applyStops(j.Name, j.Requests)
 	r.schedule(j)
+	r.awaitHung(j)
 }
 
 // warnAhead logs an error if the job will not run for some time because its

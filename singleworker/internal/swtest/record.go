@@ -150,7 +150,7 @@ func (i *Instance) whileAlive(h singleworker.Hooks) singleworker.Hooks {
 	h.OnLeadershipGained, h.OnSession = unlessKilled(i, h.OnLeadershipGained), unlessKilled(i, h.OnSession)
 	h.OnOwned, h.OnRunStart, h.OnRunEnd = unlessKilled(i, h.OnOwned), unlessKilled(i, h.OnRunStart), unlessKilled(i, h.OnRunEnd)
 	h.OnRecorded, h.OnTickComplete = unlessKilled(i, h.OnRecorded), unlessKilled(i, h.OnTickComplete)
-	h.OnTickMissed = unlessKilled(i, h.OnTickMissed)
+	h.OnTickMissed, h.OnRunHung = unlessKilled(i, h.OnTickMissed), unlessKilled(i, h.OnRunHung)
 	return h
 }
 

@@ -7,9 +7,11 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
+// HungAtLeast is how long a run takes before it counts as hung, unless its job says after which time it does.
+const HungAtLeast = time.Minute
+
 // The times after which a run hangs.
 const (
-	hungAtLeast    = time.Minute
 	hungTimesUsual = 10
 	hungTimesLong  = 2
 )
@@ -27,7 +29,7 @@ func Overrun(j Job, run zkrec.Run) time.Time {
 // HangsFrom is when an open run begins to count as hung, by the clock of its instance: after Policy.HungAfter, or ten times as
 // long as 95 % of the runs in the history, or longer than twice the longest of them when two ticks have come due, and a minute at
 // least. Zero: it never does. usual is how long those 95 % took at most; 0 if the history does not tell.
-func HangsFrom(j Job, run zkrec.Run, history zkrec.History) (from time.Time, usual time.Duration) {
+func HangsFrom(j Job, run zkrec.Run, history []Entry) (from time.Time, usual time.Duration) {
 	if j.Schedule.Always() || j.Policy.HungAfter < 0 {
 		return time.Time{}, 0
 	}
@@ -53,12 +55,12 @@ func HangsFrom(j Job, run zkrec.Run, history zkrec.History) (from time.Time, usu
 	if from.IsZero() {
 		return from, usual
 	}
-	return later(from, began.Add(hungAtLeast)), usual
+	return later(from, began.Add(HungAtLeast)), usual
 }
 
 // durations are those of the runs in a history that nothing interrupted, in order.
-func durations(history zkrec.History) (took []time.Duration) {
-	for _, e := range history.Entries {
+func durations(history []Entry) (took []time.Duration) {
+	for _, e := range history {
 		ended := e.State == zkrec.RunOK || e.State == zkrec.RunFailed || e.State == zkrec.RunTimedOut
 		if ended && e.Ended >= e.Started {
 			took = append(took, time.Duration(e.Ended-e.Started)*time.Millisecond)

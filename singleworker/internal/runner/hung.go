@@ -1,0 +1,82 @@
+package runner
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
+)
+
+// lookAgain is when a run is looked at again whose history could not be read.
+const lookAgain = time.Minute
+
+// lookAt calls f at a time, in place of an earlier one; never if that is zero.
+func (a *activity) lookAt(t time.Time, f func()) {
+	if a.look != nil {
+		a.look.Stop()
+		a.look = nil
+	}
+	if !t.IsZero() {
+		a.look = time.AfterFunc(time.Until(t), f)
+	}
+}
+
+// awaitHung has the run of a job looked at when it may hang: the job has come, was changed, or has begun to run.
+func (r *Runner) awaitHung(j *job) {
+	act := r.running[j.Name]
+	if act == nil || act.always || act.hung {
+		return
+	}
+	after := cmp.Or(j.Policy.HungAfter, ticks.HungAtLeast)
+	if after < 0 {
+		act.lookAt(time.Time{}, nil)
+		return
+	}
+	r.lookIn(act, act.run.Started.Add(after).Sub(r.cfg.Wall.Now()))
+}
+
+func (r *Runner) lookIn(act *activity, wait time.Duration) {
+	act.lookAt(time.Now().Add(wait), func() { r.box.Post(func() { r.lookHung(act) }) })
+}
+
+// lookHung reads the history, without which nobody knows how long a run takes.
+func (r *Runner) lookHung(act *activity) {
+	if r.hangs(act) == nil {
+		return
+	}
+	r.cfg.Keeper.History(act.run.Job, func(entries []ticks.Entry, err error) {
+		r.box.Post(func() { r.judgeHung(act, entries, err) })
+	})
+}
+
+// hangs is the job of a run that may hang: it is in its handler, still owned, and was not told of.
+func (r *Runner) hangs(act *activity) *job {
+	j := r.jobs[act.run.Job]
+	if r.running[act.run.Job] != act || j == nil || j.Lease.Token != act.run.Token || act.hung || !act.handling.Load() {
+		return nil
+	}
+	return j
+}
+
+// judgeHung tells of a run that hangs, or looks at it again when it would.
+func (r *Runner) judgeHung(act *activity, entries []ticks.Entry, err error) {
+	j := r.hangs(act)
+	if j == nil {
+		return
+	}
+	if err != nil {
+		r.log.Debug("history not read, trying again", "job", j.Name, "err", err)
+		r.lookIn(act, lookAgain)
+		return
+	}
+	from, usual := ticks.HangsFrom(*j.Job.Job, j.Record.Run, entries)
+	if from.IsZero() {
+		return
+	}
+	if wait := from.Sub(r.cfg.Wall.Now()); wait > 0 {
+		r.lookIn(act, wait)
+		return
+	}
+	act.hung = true
+	r.cfg.Observer.Hung(act.run, usual)
+}
