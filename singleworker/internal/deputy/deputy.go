@@ -153,7 +153,9 @@ func (d *Deputy) drop(w *watched) {
 	if w.index >= 0 {
 		heap.Remove(&d.queue, w.index)
 	}
-	delete(d.slots, w.slot)
+	if delete(d.slots, w.slot); len(d.slots) == 0 {
+		d.slots, d.queue = make(map[string]*watched), nil // which may have held all slots, and would stay as large
+	}
 }
 
 // Next is when Look is due, on Mono, or the given time if that is earlier.
@@ -235,8 +237,10 @@ func (q *queue) Push(x any) {
 
 // Pop is heap.Interface's.
 func (q *queue) Pop() any {
-	w := (*q)[len(*q)-1]
-	*q = (*q)[:len(*q)-1]
+	last := len(*q) - 1
+	w := (*q)[last]
+	(*q)[last] = nil // for the garbage collector
+	*q = (*q)[:last]
 	w.index = -1
 	return w
 }

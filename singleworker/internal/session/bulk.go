@@ -111,6 +111,9 @@ func (r *reader) take() (reads []zkconn.Read, deliver func([]zkconn.ReadResult))
 			r.queue = r.queue[1:]
 		}
 	}
+	if len(r.queue) == 0 {
+		r.queue = nil // it may have been long
+	}
 	return reads, func(results []zkconn.ReadResult) {
 		for _, p := range parts {
 			p.to.take(p.first, results[:p.n:p.n])
