@@ -107,7 +107,7 @@ func TestDemoPasses(t *testing.T) {
 
 func TestDemoFails(t *testing.T) {
 	t.Parallel()
-	code, out, errs := perform(t, config{Session: time.Second, Keep: true}, corruptArgument)
+	code, out, errs := perform(t, config{Session: 2 * time.Second, Keep: true}, corruptArgument)
 	_, rest, _ := strings.Cut(out, "kept ")
 	dir, last, _ := strings.Cut(rest, "\n")
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
@@ -240,7 +240,7 @@ func readUntil(t *testing.T, out io.Reader, text string) (pids []int) {
 // awaitEnd waits until a process has ended. It may remain as a zombie if nothing on this machine reaps it.
 func awaitEnd(t *testing.T, pid int) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 			return
 		}
