@@ -2,6 +2,7 @@ package cronexpr
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 )
@@ -15,7 +16,8 @@ const maxTurns = 4*12*(lastYear-firstYear+1) + 4*wheels
 //  1. Parse accepts the text or returns an *Error that points into it,
 //  2. String parses again, to itself and to the same fires,
 //  3. Next and Prev mirror each other,
-//  4. no search takes more than maxTurns turns.
+//  4. Words are printable,
+//  5. no search takes more than maxTurns turns.
 func FuzzParse(f *testing.F) {
 	for i, text := range []string{
 		"0 */20 * * * ?", "0 0 12 ? * MON-FRI", "0 0 0 L-3W * ?", "0 0 0 15W NOV-FEB ? 2026-2030/2",
@@ -40,6 +42,9 @@ func FuzzParse(f *testing.F) {
 		}
 		checkString(t, s, at)
 		checkMirror(t, s, at)
+		if words := s.Words(); words == "" || strings.ContainsFunc(words, func(r rune) bool { return r < ' ' || r > '~' }) {
+			t.Fatalf("words %q", words)
+		}
 		if c, ok := s.rule.(*cron); ok {
 			checkTurns(t, c, at)
 		}

@@ -146,7 +146,7 @@ func (h *handler) tickList(r *http.Request) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", admin.ErrUnreadable, err)
 	}
 	ticks := api.TicksOf(schedule, time.Now(), n)
-	return encoded(api.New("TickList", api.Named{Name: d.status.Name}, api.Schedule{Schedule: of.Schedule, TimeZone: of.TimeZone}, api.ItemsOf(ticks)))
+	return encoded(api.New("TickList", api.Named{Name: d.status.Name}, api.ScheduleOf(of), api.ItemsOf(ticks)))
 }
 
 func (h *handler) instanceDocument(r *http.Request) ([]byte, error) {

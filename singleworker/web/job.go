@@ -122,6 +122,7 @@ type jobBody struct {
 	Job        admin.JobStatus
 	Pairs      []pair
 	OwnerSince stamp
+	Words      string // what the schedule means
 	Ticks      []tickRow
 	OneZone    bool
 	Entries    []entryRow
@@ -146,7 +147,7 @@ func (h *handler) jobPage(r *http.Request) (view, error) {
 		return view{}, err
 	}
 	now := time.Now()
-	b := jobBody{jobRow: rowOf(d.status, now), Job: d.status, Pairs: described(d.status.Job), Actions: actionPath("jobs", d.status.Name)}
+	b := jobBody{jobRow: rowOf(d.status, now), Job: d.status, Words: words.Schedule(d.status.Job), Pairs: described(d.status.Job), Actions: actionPath("jobs", d.status.Name)}
 	past, err := h.history(ctx, name)
 	if err != nil && !errors.Is(err, admin.ErrUnreadable) {
 		return view{}, err

@@ -183,6 +183,16 @@ func TicksOf(schedule *cronexpr.Schedule, after time.Time, n int) (ticks []Tick)
 type Schedule struct {
 	Schedule string `json:"schedule"`
 	TimeZone string `json:"time_zone"`
+	Words    string `json:"words,omitempty"` // what it means, in English
+}
+
+// ScheduleOf is that of a job.
+func ScheduleOf(j job.Job) Schedule {
+	s := Schedule{Schedule: j.Schedule, TimeZone: j.TimeZone}
+	if schedule, err := j.ParseSchedule(); err == nil {
+		s.Words = schedule.Words()
+	}
+	return s
 }
 
 // Error is the document of a failed call.

@@ -24,6 +24,15 @@ func Zone(j jobs.Job) *time.Location {
 	return zone
 }
 
+// Schedule says when a job runs: "every day at 02:00 Europe/Berlin"; "" if its schedule cannot be read.
+func Schedule(j jobs.Job) string {
+	schedule, err := j.ParseSchedule()
+	if err != nil {
+		return ""
+	}
+	return schedule.Words()
+}
+
 // Everywhere reports whether the slots of a job are those of instances, not shards.
 func Everywhere(job admin.JobStatus) bool { return len(job.Slots) > 0 && job.Slots[0].InstanceID != "" }
 

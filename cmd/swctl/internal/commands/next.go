@@ -22,7 +22,8 @@ func (a *app) nextCommand() *cmdline.Command {
 		Name: "next", Args: "NAME | --cron SCHEDULE",
 		Short: "show when a job, or a schedule, runs next",
 		Long: `With --cron it needs no server: a schedule can be tried before it is submitted.
-Each line is the time in the job's zone, how far off it is, and the time in UTC.`,
+Each line is the time in the job's zone, how far off it is, and the time in UTC. What the
+schedule means follows in words.`,
 		Examples: `swctl next nightly
 swctl next --cron '0 3 * * *' --tz Europe/Berlin -n 10
 swctl next nightly --from 2026-12-24`,
@@ -86,9 +87,12 @@ func (c *call) putTicks(name string, j job.Job, n int) error {
 		return err
 	}
 	ticks := api.TicksOf(schedule, after, n)
-	document := api.New("TickList", api.Named{Name: name}, api.Schedule{Schedule: j.Schedule, TimeZone: j.TimeZone}, api.ItemsOf(ticks))
+	document := api.New("TickList", api.Named{Name: name}, api.ScheduleOf(j), api.ItemsOf(ticks))
 	return c.put(document, func(p render.Page) {
 		p.Ticks(ticks)
+		if len(ticks) > 0 {
+			c.Notef("%s", schedule.Words())
+		}
 		switch {
 		case schedule.Always():
 			c.Notef("%s has no times: the job runs all the time", j.Schedule)

@@ -29,6 +29,9 @@ func (p Page) Job(job admin.JobStatus, requests []admin.Request) {
 	p.head(job, zone)
 	for _, line := range fields.Describe(job.Job) {
 		p.field(line.Title, line.Text)
+		if text := words.Schedule(job.Job); text != "" && line.Title == "Schedule" {
+			p.field("  in words", text)
+		}
 	}
 	p.field("Version", fmt.Sprintf("v%d", job.Version))
 	p.field("Declared", p.declared(job))
