@@ -11,27 +11,46 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/wall"
 )
 
-// alarm presents a schedule to gocron and remembers the ticks it returned, because
+// early is how long before a tick its alarm goes off. gocron wakes a job in some 20 µs, one after the other, so that ticks of
+// thousands of jobs at the same time would be late by its pace. The runner lets the rest of the time pass by one timer for all.
+const early = 200 * time.Millisecond
+
+// alarm presents a schedule to gocron, a little early, and remembers the ticks it returned, because
 // gocron does not tell its tasks what time they were scheduled for.
 type alarm struct {
 	schedule *cronexpr.Schedule
 	wall     wall.Clock
-	after    time.Time // ticks up to here are claimed already
 
-	mu  sync.Mutex
-	set []timer // in order
+	mu    sync.Mutex
+	after time.Time // ticks up to here are past, claimed already, or returned
+	set   []timer   // in order
 }
 
 // timer is a tick for which gocron has set a timer.
 type timer struct {
 	tick  time.Time
-	fires time.Time // when the timer fires, on the monotonic clock
+	comes time.Time // when the tick comes, on the monotonic clock; the timer fires early
 }
 
 var _ gocron.Cron = (*alarm)(nil)
 
+// newAlarm returns an alarm for the ticks that are to come, and are after the one that was claimed last.
+func newAlarm(s *cronexpr.Schedule, clock wall.Clock, claimed time.Time) *alarm {
+	return &alarm{schedule: s, wall: clock, after: later(clock.Now(), claimed)}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
 // IsValid satisfies gocron; the schedule is parsed and valid.
 func (a *alarm) IsValid(string, *time.Location, time.Time) error { return nil }
+
+// atOnce is the delay of an alarm that should have gone off: gocron drops a time that is past.
+const atOnce = 10 * time.Millisecond
 
 // never is the delay of an alarm for a schedule without further ticks. gocron's
 // loops do not terminate on a zero time.
@@ -43,46 +62,46 @@ const never = 100 * 365 * 24 * time.Hour
 // ends. Its current time is in UTC; in a zone ahead of UTC no two are the same.
 var ahead = time.FixedZone("ahead of UTC", 1)
 
-// Next is called by gocron when it sets the timer, and again while the returned
-// tick is in the past. It then skips to the latest past tick: after the clock
-// jumped there may be millions.
-func (a *alarm) Next(last time.Time) time.Time {
-	off := a.wall.Off() // which gocron's clock is not
-	if last = last.Add(off); last.Before(a.after) {
-		last = a.after
-	}
-	next := a.schedule.Next(last)
-	if next.IsZero() {
-		return last.Add(never)
-	}
+// Next is called by gocron when it sets the timer. If the tick that follows the last returned one is past, it is
+// the latest past tick: after the clock jumped there may be millions.
+func (a *alarm) Next(time.Time) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	next := a.schedule.Next(a.after)
 	now := time.Now()
+	if next.IsZero() {
+		return now.Add(never)
+	}
+	off := a.wall.Off() // which gocron's clock is not
 	here := now.Add(off)
 	if next.Before(here) {
 		next = a.schedule.Prev(here)
 	}
-	a.set = append(a.set, timer{tick: next, fires: now.Add(next.Sub(here))})
-	return next.Add(-off).In(ahead)
+	a.after = next
+	a.set = append(a.set, timer{tick: next, comes: now.Add(next.Sub(here))})
+	return later(next.Add(-off-early), now.Add(atOnce)).In(ahead)
 }
 
-// due returns the tick of an alarm that goes off at now: the latest one that is
-// past by the wall clock or by the monotonic clock. After a suspension the wall
-// clock is ahead of the monotonic one; after the wall clock was set back, it is
-// the other way round. ok is false if the previous alarm was so late that it
-// already returned this one's tick.
-func (a *alarm) due(now time.Time) (tick time.Time, ok bool) {
+// due returns a tick whose alarm goes off at now, and how long it takes until the tick comes: the latest tick that
+// is past by the wall clock or by the monotonic clock, or else the next one if that is near. After a suspension the
+// wall clock is ahead of the monotonic one; after the wall clock was set back, it is the other way round. An alarm may
+// have none, because the previous one was so late that it already returned it, or two, because gocron dropped one.
+func (a *alarm) due(now time.Time) (tick time.Time, in time.Duration, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	n := 0
 	here := now.Add(a.wall.Off())
-	for n < len(a.set) && (!a.set[n].tick.After(here) || !a.set[n].fires.After(now)) {
+	left := func(t timer) time.Duration { return min(t.tick.Sub(here), t.comes.Sub(now)) }
+	n := 0
+	for n < len(a.set) && left(a.set[n]) <= 0 {
 		n++
 	}
-	if n == 0 {
-		return time.Time{}, false
+	if n == 0 && len(a.set) > 0 && left(a.set[0]) <= early {
+		n = 1
 	}
-	tick = a.set[n-1].tick
+	if n == 0 {
+		return time.Time{}, 0, false
+	}
+	due := a.set[n-1]
 	a.set = slices.Delete(a.set, 0, n)
-	return tick, true
+	return due.tick, max(left(due), 0), true
 }

@@ -338,7 +338,7 @@ func TestClockSetBack(t *testing.T) {
 		w.runner.box.Post(func() {
 			j := w.runner.jobs["job"]
 			j.alarm.mu.Lock()
-			j.alarm.set = []timer{{tick: after(2 * time.Minute), fires: time.Now()}}
+			j.alarm.set = []timer{{tick: after(2 * time.Minute), comes: time.Now()}}
 			j.alarm.mu.Unlock()
 			w.runner.due(j, j.alarm)
 		})

@@ -44,9 +44,12 @@ func (r *Runner) due(j *job, alarm *alarm) {
 	if j.alarm != alarm {
 		return // the schedule has been replaced since
 	}
-	if tick, ok := alarm.due(time.Now()); ok {
-		j.lastAlarm = tick
-		r.decide(j)
+	for {
+		tick, in, ok := alarm.due(time.Now())
+		if !ok {
+			return
+		}
+		r.expect(j, tick, in)
 	}
 }
 

@@ -95,6 +95,7 @@ type Runner struct {
 	running   map[string]*activity // by job, including jobs no longer owned
 	endless   int                  // how many of them are of jobs that always run
 	line      []*job               // with a run to open when others have ended, the longest waiting first
+	coming    map[int64][]rung     // whose alarms have gone off, by the tick that is about to come, in ns
 	stopping  bool
 	graceEnds time.Time               // when running handlers are canceled
 	canceled  bool                    // they have been
@@ -110,7 +111,7 @@ type Runner struct {
 func New(cfg Config) *Runner {
 	return &Runner{
 		cfg: cfg, log: cfg.Logger, box: task.NewMailbox(),
-		jobs: make(map[string]*job), running: make(map[string]*activity),
+		jobs: make(map[string]*job), running: make(map[string]*activity), coming: make(map[int64][]rung),
 	}
 }
 
@@ -285,8 +286,8 @@ const farAhead = time.Minute
 
 // schedule makes gocron call due at each tick of a job, and decides on it now.
 func (r *Runner) schedule(j *job) {
-	j.alarm = &alarm{schedule: j.Schedule, wall: r.cfg.Wall, after: time.UnixMilli(j.Record.Watermark)}
-	alarm := j.alarm
+	alarm := newAlarm(j.Schedule, r.cfg.Wall, time.UnixMilli(j.Record.Watermark))
+	j.alarm = alarm
 	// The text is empty because alarm, not gocron, computes the ticks.
 	scheduled, err := r.scheduler.NewJob(
 		gocron.CronJob("", true),
@@ -299,6 +300,7 @@ func (r *Runner) schedule(j *job) {
 	}
 	j.id = scheduled.ID()
 	r.decide(j)
+	r.due(j, alarm) // a tick that comes so soon that its alarm is late already
 }
 
 // unschedule removes a job's alarm and its timer.

@@ -1,0 +1,40 @@
+package runner
+
+import "time"
+
+// rung is a job whose alarm has gone off.
+type rung struct {
+	job   *job
+	alarm *alarm
+}
+
+// expect decides on a job when a tick comes, together with all that have one at the same time: one timer and one turn of
+// the loop serve thousands.
+func (r *Runner) expect(j *job, tick time.Time, in time.Duration) {
+	if in == 0 {
+		r.come(tick, rung{j, j.alarm})
+		return
+	}
+	at := tick.UnixNano()
+	together, waits := r.coming[at]
+	r.coming[at] = append(together, rung{j, j.alarm})
+	if !waits {
+		time.AfterFunc(in, func() {
+			r.box.Post(func() {
+				together := r.coming[at]
+				delete(r.coming, at)
+				r.come(tick, together...)
+			})
+		})
+	}
+}
+
+// come decides on the jobs that have a tick now.
+func (r *Runner) come(tick time.Time, together ...rung) {
+	for _, rung := range together {
+		if rung.job.alarm == rung.alarm { // otherwise the schedule has been replaced since
+			rung.job.lastAlarm = tick
+			r.decide(rung.job)
+		}
+	}
+}
