@@ -89,10 +89,7 @@ func (c *call) putTicks(name string, j job.Job, n int) error {
 	ticks := api.TicksOf(schedule, after, n)
 	document := api.New("TickList", api.Named{Name: name}, api.ScheduleOf(j), api.ItemsOf(ticks))
 	return c.put(document, func(p render.Page) {
-		p.Ticks(ticks)
-		if len(ticks) > 0 {
-			c.Notef("%s", schedule.Words())
-		}
+		p.Ticks(ticks, schedule.Words())
 		switch {
 		case schedule.Always():
 			c.Notef("%s has no times: the job runs all the time", j.Schedule)

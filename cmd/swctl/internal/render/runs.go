@@ -76,12 +76,15 @@ func (p Page) Requests(list []admin.Request) {
 	t.Write(p.Out, "")
 }
 
-// Ticks is a table of times in the zone of their schedule and in UTC.
-func (p Page) Ticks(ticks []api.Tick) {
+// Ticks is a table of times in the zone of their schedule and in UTC, and what the schedule means.
+func (p Page) Ticks(ticks []api.Tick, means string) {
 	t := &output.Table{}
 	t.Row("TIME", "RELATIVE", "UTC")
 	for _, tick := range ticks {
 		t.Row(plain.Absolute(tick.Local, tick.Local.Location()), plain.Relative(tick.Tick, p.Now), tick.Tick.Format("2006-01-02 15:04:05Z"))
 	}
 	t.Write(p.Out, "")
+	if len(ticks) > 0 {
+		p.linef("(%s)", means)
+	}
 }
