@@ -29,6 +29,10 @@ const childEnv = "SINGLEWORKER_TEST_CHILD"
 type childConfig struct {
 	Options options
 	Ledger  string
+
+	// What the process is instead of an instance.
+	RunLog string    // a reader of the run log, with the directory of the log
+	Notify *notifier // a sender of notifications
 }
 
 // runChild is the main function of a child process, which is an instance. SIGTERM stops it cleanly.
@@ -39,6 +43,14 @@ func runChild(config string) (exitCode int) {
 	if err := json.Unmarshal([]byte(config), &cfg); err != nil {
 		log.Error("config", "err", err)
 		return 2
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer cancel()
+	switch {
+	case cfg.RunLog != "":
+		return exitOf(log, keepRunLog(ctx, cfg, log))
+	case cfg.Notify != nil:
+		return exitOf(log, sendNotifications(ctx, cfg, log))
 	}
 	file, err := os.OpenFile(cfg.Ledger, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -61,9 +73,11 @@ func runChild(config string) (exitCode int) {
 		log.Error("manager", "err", err)
 		return 2
 	}
-	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer cancel()
-	if err := m.Run(ctx); err != nil {
+	return exitOf(log, m.Run(ctx))
+}
+
+func exitOf(log *slog.Logger, err error) (exitCode int) {
+	if err != nil {
 		log.Error("run", "err", err)
 		return 1
 	}
@@ -92,8 +106,15 @@ func (c *cluster) spawn(o options) *child {
 // instance. The child is that program.
 func (c *cluster) spawnUnder(starter []string, o options) *child {
 	c.t.Helper()
-	o = c.complete(o)
-	config, err := json.Marshal(childConfig{Options: o, Ledger: c.ledger.path})
+	return c.spawnConfig(starter, childConfig{Options: c.complete(o)})
+}
+
+// spawnConfig starts a process of this test binary. Its options are complete.
+func (c *cluster) spawnConfig(starter []string, cfg childConfig) *child {
+	c.t.Helper()
+	o := cfg.Options
+	cfg.Ledger = c.ledger.path
+	config, err := json.Marshal(cfg)
 	c.must(err)
 	program, err := os.Executable()
 	c.must(err)

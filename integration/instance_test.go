@@ -21,6 +21,8 @@ const (
 	fails  = "fails" // returns errPaper
 	panics = "panics"
 	dies   = "dies" // kills the process that it runs in
+
+	prepares = "prepares" // takes a moment; the first call with Args["once"], a path that does not exist, kills its process
 )
 
 var errPaper = errors.New("out of paper")
@@ -79,6 +81,14 @@ func handlers() map[string]singleworker.Handler {
 		},
 		fails:  func(context.Context, *singleworker.Run) error { return errPaper },
 		panics: func(context.Context, *singleworker.Run) error { panic("out of ink") },
+		prepares: func(ctx context.Context, run *singleworker.Run) error {
+			<-time.After(100 * time.Millisecond)
+			if once := run.Args["once"]; once != "" && os.Mkdir(once, 0o700) == nil {
+				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+				<-ctx.Done() // not reached
+			}
+			return nil
+		},
 		dies: func(ctx context.Context, _ *singleworker.Run) error {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			<-ctx.Done() // not reached
@@ -148,9 +158,13 @@ func recorded(h singleworker.Handler, record func(entry)) singleworker.Handler {
 			Event: runStart, SID: run.InstanceID, Job: slot(run.Job, run.Shard), Token: run.Token, Shards: run.Shard.Total,
 			ID: run.ID, Tick: run.Tick, Manual: run.Manual, Attempt: run.Attempt,
 		}
+		end := runEnd
+		if run.BeforeTick {
+			e.Event, end = beforeStart, beforeEnd
+		}
 		record(e)
 		defer func() { // runs after a panic, too
-			e.Event = runEnd
+			e.Event = end
 			if cause := context.Cause(ctx); cause != nil {
 				e.Cause = cause.Error()
 			}

@@ -21,10 +21,13 @@ const (
 	runStart = "start" // the handler was called
 	runEnd   = "end"   // it returns
 	owned    = "owned"
-	released = "released"
-	killed   = "killed"   // the instance's process ended in mid-work
-	frozen   = "frozen"   // the instance's process stands still
-	expelled = "expelled" // the instance's session was ended from outside
+
+	beforeStart = "before start" // the handler was called as Job.BeforeTick
+	beforeEnd   = "before end"   // it returns
+	released    = "released"
+	killed      = "killed"   // the instance's process ended in mid-work
+	frozen      = "frozen"   // the instance's process stands still
+	expelled    = "expelled" // the instance's session was ended from outside
 
 	tickMissed   = "tick missed"   // Hooks.OnTickMissed was called
 	tickComplete = "tick complete" // Hooks.OnTickComplete was called
