@@ -225,10 +225,11 @@ func (m *Manager) wire(ctx context.Context) *bridge {
 		hooks: newHookCaller(m.cfg.Hooks), owned: make(map[string]*leases.Lease), shards: make(map[string]Shard), quiet: quiet{},
 		counts: newCounts(), traffic: new(zkconn.Traffic),
 	}
-	var declarations []member.Declaration
+	declarations := make([]member.Declaration, 0, len(m.jobs))
 	for _, name := range slices.Sorted(maps.Keys(m.jobs)) {
 		declarations = append(declarations, member.Declaration{Job: name, Spec: m.jobs[name]})
 	}
+	m.jobs = nil // thousands, perhaps
 	w.coord = coord.New(coord.Config{
 		Conn: zkconn.Config{
 			Servers: m.cfg.Servers, SessionTimeout: m.cfg.SessionTimeout, Auth: m.cfg.Auth,

@@ -1,0 +1,82 @@
+package singleworker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// What an instance keeps of each idle job that it owns and has declared, with what the server keeps of its watches. Not
+// parallel: it looks at all that is allocated.
+//
+//nolint:paralleltest // see above
+func TestMemoryOfIdleJobs(t *testing.T) {
+	const few, many, most = 500, 2000, 6500 // most: bytes
+	used := (usedBy(t, many) - usedBy(t, few)) / (many - few)
+	t.Logf("%d bytes per job", used)
+	if used > most {
+		t.Errorf("%d bytes per job, want at most %d", used, most)
+	}
+}
+
+// usedBy is what is freed when an instance ends that owns so many jobs.
+func usedBy(t *testing.T, jobs int) (bytes int) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		server := zkdev.Start(t, zkdev.Config{NoListen: true, KeepLog: -1})
+		client := server.Client("i1")
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- runWith(ctx, client, jobs) }()
+		time.Sleep(time.Minute)
+		with := heap()
+		client.Partition() // so that it releases nothing, and the server keeps the same nodes
+		stop()
+		if err := <-ended; !errors.Is(err, singleworker.ErrNotHandedBack) {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		bytes = with - heap()
+	})
+	return bytes
+}
+
+// runWith runs an instance with so many jobs, none of which is due.
+func runWith(ctx context.Context, client *zkdev.Client, jobs int) error {
+	m, err := singleworker.New(singleworker.Config{
+		Servers: "zkdev:2181", ServerType: "group", InstanceID: "i1", Dial: client.Dial, Logger: slog.New(slog.DiscardHandler),
+		StopGrace: time.Second,
+	})
+	if err != nil {
+		return err
+	}
+	for k := range jobs {
+		name := fmt.Sprintf("job-%05d", k)
+		if err := m.Handle(name, func(context.Context, *singleworker.Run) error { return nil }); err != nil {
+			return err
+		}
+		if err := m.Schedule(singleworker.Job{Name: name, Schedule: "0 0 12 1 7 ?"}); err != nil { // a bubble's clock begins in January
+			return err
+		}
+	}
+	return m.Run(ctx)
+}
+
+// heap is how much is allocated when all is at rest.
+func heap() int {
+	synctest.Wait()
+	var m runtime.MemStats
+	for range 2 { // what is pooled lives for one collection longer
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}
