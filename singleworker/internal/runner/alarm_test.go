@@ -152,14 +152,16 @@ func TestRunsBeginOnTheTick(t *testing.T) {
 				}
 				time.Sleep(time.Minute - before)
 				w.own(job("a"))
-				again, later, lost := job("owned again"), job("of another schedule"), job("job")
+				again, later, never, lost := job("owned again"), job("of another schedule"), job("at new year"), job("job")
 				w.own(again)
 				w.own(later)
+				w.own(never)
 				w.own(lost)
 				synctest.Wait()
 				time.Sleep(before / 2)
 				w.own(again)
 				w.own(withSchedule(t, later, "30 * * * * ?"))
+				w.own(withSchedule(t, never, "@yearly"))
 				w.lose()
 				pass(before - before/2 + 40*time.Second)
 				want := map[string][]time.Duration{
@@ -170,6 +172,9 @@ func TestRunsBeginOnTheTick(t *testing.T) {
 				}
 				if n := len(w.runner.coming); n != 0 {
 					t.Errorf("%d ticks are still expected", n)
+				}
+				if last := w.runner.jobs["at new year"].lastAlarm; !last.IsZero() {
+					t.Errorf("the replaced schedule's tick %v is taken for one of the new schedule", last)
 				}
 				w.stop()
 			})
