@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,31 +12,48 @@ import (
 // A process's wall clock is off by what its file says, and its monotonic clock is not.
 func TestClockOffset(t *testing.T) {
 	t.Parallel()
+	const (
+		precise = 5 * time.Millisecond
+		tries   = 20 // a busy machine may stop a process between its readings of the two clocks
+	)
 	dir := t.TempDir()
 	program := buildInstance(t, dir)
 	for _, offset := range []time.Duration{0, 1500 * time.Millisecond, -20*time.Second - time.Millisecond} {
-		clock, path := filepath.Join(dir, "clock"), filepath.Join(dir, "ledger"+offset.String())
+		clock := filepath.Join(dir, "clock")
 		setClock(t, clock, offset)
-		before, wall := Mono(), time.Now()
-		cmd := exec.CommandContext(t.Context(), program, "-ledger", path, "-servers", "127.0.0.1:1", "-group", "g", "-id", "a")
-		cmd.Env = append(os.Environ(), clockEnv+"="+clock)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
+		var off []time.Duration
+		for len(off) < tries && (len(off) == 0 || off[len(off)-1] > precise) {
+			path := filepath.Join(dir, fmt.Sprintf("ledger%v-%d", offset, len(off)))
+			off = append(off, (clockOf(t, program, clock, path) - offset).Abs())
 		}
-		var lines []Line
-		for deadline := time.Now().Add(time.Minute); len(lines) == 0 && time.Now().Before(deadline); <-time.After(20 * time.Millisecond) {
-			lines, _ = ReadLedger(path)
-		}
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if len(lines) == 0 {
-			t.Fatal("the instance has written nothing")
-		}
-		up := lines[0]
-		passed := up.Mono - before
-		off := time.UnixMilli(up.Wall).Sub(wall.Add(passed)) - offset
-		if up.Event != Up || passed < 0 || passed > time.Minute || off.Abs() > 5*time.Millisecond {
-			t.Errorf("offset %v: %+v, %v after the start; its clock is off by another %v", offset, up, passed, off)
+		if off[len(off)-1] > precise {
+			t.Errorf("offset %v: the clock is off by another %v", offset, off)
 		}
 	}
+}
+
+// clockOf starts a process, and returns by how much its wall clock differs.
+func clockOf(t *testing.T, program, clock, ledger string) time.Duration {
+	t.Helper()
+	here := newWallToMono()
+	before := Mono()
+	cmd := exec.CommandContext(t.Context(), program, "-ledger", ledger, "-servers", "127.0.0.1:1", "-group", "g", "-id", "a")
+	cmd.Env = append(os.Environ(), clockEnv+"="+clock)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var lines []Line
+	for deadline := time.Now().Add(time.Minute); len(lines) == 0 && time.Now().Before(deadline); <-time.After(20 * time.Millisecond) {
+		lines, _ = ReadLedger(ledger)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if len(lines) == 0 {
+		t.Fatal("the instance has written nothing")
+	}
+	up := lines[0]
+	if passed := up.Mono - before; up.Event != Up || passed < 0 || passed > time.Minute {
+		t.Errorf("%+v, %v after the start", up, passed)
+	}
+	return here.monoOf(up.Wall) - up.Mono
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"regexp"
 	"slices"
@@ -48,8 +49,17 @@ func (v violation) String() string { return fmt.Sprintf("%s: %s: %s", v.Rule, v.
 // wallToMono converts times of the machine's wall clock, such as the servers', to its monotonic clock.
 type wallToMono struct{ offset time.Duration }
 
-func newWallToMono() wallToMono {
-	return wallToMono{time.Duration(time.Now().UnixNano()) - Mono()}
+// newWallToMono reads both clocks. A busy machine may stop the process between two readings; so the shortest of some counts.
+func newWallToMono() (w wallToMono) {
+	shortest := time.Duration(math.MaxInt64)
+	for range 100 {
+		before := Mono()
+		wall := time.Duration(time.Now().UnixNano())
+		if took := Mono() - before; took < shortest {
+			shortest, w.offset = took, wall-before
+		}
+	}
+	return w
 }
 
 func (w wallToMono) mono(t time.Time) time.Duration { return time.Duration(t.UnixNano()) - w.offset }

@@ -20,7 +20,7 @@ const (
 	session   = 4 * time.Second
 	// stopLimit is how long a process may take to stop cleanly: its grace, and what hands its slots over, on a busy
 	// machine and without a server.
-	stopLimit = 20 * time.Second
+	stopLimit = time.Minute
 )
 
 // A span is a length of time, on the machine's monotonic clock. It has not ended if To is zero.
