@@ -122,7 +122,7 @@ integration: ## the tests on real ZooKeeper servers, which they start themselves
 # Not part of test: it needs Chromium, and modules from npm, which install.sh gets. SHOTS is a directory for pictures.
 SHOTS ?=
 .PHONY: browser
-browser: ## the pages of swctl ui in Chromium: weight, first paint, accessibility, live updates, actions; SHOTS=DIR for pictures
+browser: ## the pages of swctl ui in Chromium: weight, first paint, zoom, accessibility, live updates, actions; SHOTS=DIR for pictures
 	integration/browser/install.sh
 	go test -count=1 -v -timeout 15m ./integration/browser -browser.shots "$(SHOTS)" | sed -u '/^=== /d; s/^    *[a-z_]*_test.go:[0-9]*: //'
 

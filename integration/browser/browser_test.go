@@ -33,7 +33,7 @@ func TestBrowser(t *testing.T) {
 	for _, n := range []int{3, 60, 500} {
 		t.Run(strconv.Itoa(n), func(t *testing.T) {
 			s := newScene(t, n, web.Options{Title: "billing", AllowActions: true, Token: token, Hosts: []string{"localhost"}})
-			s.look(modules, n)
+			s.run("suite.mjs", modules, n, s.heard)
 		})
 	}
 }
@@ -59,8 +59,17 @@ func installed(t *testing.T) string {
 	return modules
 }
 
-// look runs the suite, and answers what it asks for.
-func (s *scene) look(modules string, n int) {
+// saying is a line of a script.
+type saying struct {
+	Failed, Ask, Page, Kind, Zoom string
+	PaintMS                       int `json:"paint_ms"`
+	ServerMS                      int `json:"server_ms"`
+	Bytes, Rows, Drawn            int
+	Long                          []int
+}
+
+// run runs a script in the browser, whose lines are heard and answered.
+func (s *scene) run(script, modules string, n int, heard func(said saying, answer io.Writer)) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	defer cancel()
@@ -68,7 +77,7 @@ func (s *scene) look(modules string, n int) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	suite := exec.CommandContext(ctx, "node", "suite.mjs")
+	suite := exec.CommandContext(ctx, "node", script)
 	suite.Env = append(os.Environ(), "URL="+s.url, "JOBS="+strconv.Itoa(n), "TOKEN="+token, "OUT="+*shots, "MODULES="+modules, "CHROMIUM="+browser)
 	suite.Stderr = os.Stderr
 	in, err := suite.StdinPipe()
@@ -84,25 +93,21 @@ func (s *scene) look(modules string, n int) {
 	}
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
-		s.heard(lines.Bytes(), in)
+		var said saying
+		if err := json.Unmarshal(lines.Bytes(), &said); err != nil {
+			s.Errorf("%v: %s", err, lines.Bytes())
+			continue
+		}
+		heard(said, in)
 	}
 	if err := suite.Wait(); err != nil || ctx.Err() != nil {
 		s.Errorf("the suite: %v, %v", err, context.Cause(ctx))
 	}
 }
 
-func (s *scene) heard(line []byte, answer io.Writer) {
+// heard is what the suite says, and asks for.
+func (s *scene) heard(said saying, answer io.Writer) {
 	s.Helper()
-	var said struct {
-		Failed, Ask, Page, Kind string
-		PaintMS                 int `json:"paint_ms"`
-		ServerMS                int `json:"server_ms"`
-		Bytes                   int
-	}
-	if err := json.Unmarshal(line, &said); err != nil {
-		s.Errorf("%v: %s", err, line)
-		return
-	}
 	what, of, _ := strings.Cut(said.Ask, " ")
 	reply := ""
 	switch what {

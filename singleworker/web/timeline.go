@@ -158,12 +158,32 @@ type drawing struct {
 	window
 
 	shapes map[string]*strings.Builder
-	last   map[string]int // where the latest shape of a class ends
+	bars   map[string][2]int // by class, the latest bar, which is not drawn yet, because others may touch it
+	last   map[string]int    // where the latest shape of a class begins
 	counts map[string]int
 }
 
 func newDrawing(w window) *drawing {
-	return &drawing{window: w, shapes: make(map[string]*strings.Builder), last: make(map[string]int), counts: make(map[string]int)}
+	return &drawing{
+		window: w, shapes: make(map[string]*strings.Builder), bars: make(map[string][2]int), last: make(map[string]int), counts: make(map[string]int),
+	}
+}
+
+// bar draws a bar, together with the latest one if it touches that: thousands of runs are a few bars.
+func (d *drawing) bar(class string, from, to int) {
+	latest, drawn := d.bars[class]
+	if drawn && from <= latest[1] && to >= latest[0] {
+		d.bars[class] = [2]int{min(from, latest[0]), max(to, latest[1])}
+		return
+	}
+	d.flush(class)
+	d.bars[class] = [2]int{from, to}
+}
+
+func (d *drawing) flush(class string) {
+	if bar, drawn := d.bars[class]; drawn {
+		d.addf(class, "M%d 9h%d", bar[0], bar[1]-bar[0])
+	}
 }
 
 func (d *drawing) addf(class, format string, args ...any) {
@@ -186,15 +206,35 @@ func (d *drawing) entry(e admin.Entry) {
 		return
 	}
 	d.counts[e.State] += e.Count
-	x, end := d.x(from), d.x(to)
-	w := max(2, end-x)
-	if last, drawn := d.last[e.State]; drawn && x == last {
-		return // at this zoom it is the same
-	}
-	d.last[e.State] = x
+	x := d.x(from)
+	w := max(2, d.x(to)-x)
 	switch e.State {
 	case admin.RunOK:
-		d.addf("ok", "M%d 5h%dv8h-%dz", x, w, w)
+		d.bar("ok", x, x+w)
+	case admin.RunFailed, admin.RunTimedOut, admin.RunLost:
+		d.bar("failed", x, x+w)
+		const apart = 16 // crosses that do not touch
+		if d.once("cross", x, apart) {
+			d.addf("cross", "M%d 1l8 16m0-16l-8 16", x-4+w/2)
+		}
+	default:
+		if d.once(e.State, x, 1) {
+			d.shape(e.State, x, w)
+		}
+	}
+}
+
+// once reports whether a shape of a kind is to be drawn: at this zoom, the latest one is not the same.
+func (d *drawing) once(kind string, x, apart int) bool {
+	if last, drawn := d.last[kind]; drawn && x-last < apart {
+		return false
+	}
+	d.last[kind] = x
+	return true
+}
+
+func (d *drawing) shape(state string, x, w int) {
+	switch state {
 	case admin.RunRunning:
 		d.addf("running", "M%d 5h%dl4 4-4 4h-%dz", x, w, w)
 	case admin.RunSkipped:
@@ -203,17 +243,13 @@ func (d *drawing) entry(e admin.Entry) {
 		d.addf("missed", "M%d 9l4-5 4 5-4 5zM%d 9h%d", x-4, x, max(4, w))
 	case stateHole:
 		d.addf("unknown", "M%d 9h%d", x, w)
-	case admin.RunFailed, admin.RunTimedOut, admin.RunLost:
-		d.addf("failed", "M%d 5h%dv8h-%dz", x, w, w)
-		const apart = 8 // crosses that do not touch
-		if last, drawn := d.last["cross"]; !drawn || x-last >= apart {
-			d.last["cross"] = x
-			d.addf("cross", "M%d 1l8 16m0-16l-8 16", x-4+w/2)
-		}
 	default:
 		d.addf("unsure", "M%d 5h%dv8h-%dz", x, w, w)
 	}
 }
+
+// painted are the classes in the order in which they are painted: failures are over what went well.
+var painted = []string{"unknown", "planned", "skipped", "missed", "ok", "running", "unsure", "failed", "cross", "moved"}
 
 // row is what was drawn.
 func (d *drawing) row(name, link, state string) timeRow {
@@ -223,8 +259,10 @@ func (d *drawing) row(name, link, state string) timeRow {
 		parts = append(parts, fmt.Sprintf("%d %s", d.counts[state], state))
 	}
 	row.Text = name + ": " + cmp.Or(strings.Join(parts, ", "), "nothing in this time")
-	for _, class := range slices.Sorted(maps.Keys(d.shapes)) {
-		row.Paths = append(row.Paths, timePath{class, d.shapes[class].String()})
+	for _, class := range painted {
+		if d.flush(class); d.shapes[class] != nil {
+			row.Paths = append(row.Paths, timePath{class, d.shapes[class].String()})
+		}
 	}
 	return row
 }

@@ -41,8 +41,8 @@ func TestTimelineOfAJob(t *testing.T) {
 		got = append(got, p.Class+" "+p.D)
 	}
 	want := []string{
-		"cross M270 1l8 16m0-16l-8 16M720 1l8 16m0-16l-8 16", "failed M270 5h9v8h-9zM720 5h9v8h-9z", "missed M536 9l4-5 4 5-4 5zM540 9h90",
-		"moved M716 0h8l-4 5z", "ok M180 5h9v8h-9z", "planned M855 6v6", "running M801 5h9l4 4-4 4h-9z", "skipped M360 9h90", "unsure M225 5h9v8h-9z",
+		"planned M855 6v6", "skipped M360 9h90", "missed M536 9l4-5 4 5-4 5zM540 9h90", "ok M180 9h9", "running M801 5h9l4 4-4 4h-9z",
+		"unsure M225 5h9v8h-9z", "failed M270 9h9M720 9h9", "cross M270 1l8 16m0-16l-8 16M720 1l8 16m0-16l-8 16", "moved M716 0h8l-4 5z",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -59,6 +59,20 @@ func TestTimelineOfAJob(t *testing.T) {
 	}
 }
 
+// Runs that touch are one bar; those that do not touch are not.
+func TestTimelineBars(t *testing.T) {
+	t.Parallel()
+	d := newDrawing(window{})
+	for _, bar := range [][2]int{{10, 12}, {12, 14}, {13, 20}, {22, 24}, {30, 40}, {15, 25}, {28, 30}} {
+		d.bar("ok", bar[0], bar[1])
+	}
+	d.bar("failed", 11, 13)
+	row := d.row("a", "", "")
+	if want := []timePath{{"ok", "M10 9h10M22 9h2M30 9h10M15 9h10M28 9h2"}, {"failed", "M11 9h2"}}; !slices.Equal(row.Paths, want) {
+		t.Errorf("%+v, want %+v", row.Paths, want)
+	}
+}
+
 // A thousand runs in a pixel are drawn once.
 func TestTimelineIsSmall(t *testing.T) {
 	t.Parallel()
@@ -72,7 +86,7 @@ func TestTimelineIsSmall(t *testing.T) {
 	for _, p := range drawn.Paths {
 		size += len(p.D)
 	}
-	if size > 40<<10 || !strings.Contains(drawn.Text, "29999 failed") {
+	if size > 4<<10 || !strings.Contains(drawn.Text, "29999 failed") {
 		t.Errorf("%d bytes, %s", size, drawn.Text)
 	}
 }
