@@ -39,12 +39,13 @@ func readDockerfile() (stages []instructions.Stage, warnings []string, err error
 	return stages, warnings, err
 }
 
-// build runs the command that builds the programs in the image.
+// build runs the commands that build the programs in the image.
 func build() error {
 	stages, _, err := readDockerfile()
 	if err != nil {
 		return err
 	}
+	found := false
 	for _, command := range stages[0].Commands {
 		run, ok := command.(*instructions.RunCommand)
 		if !ok || !strings.Contains(run.CmdLine[0], "go build") {
@@ -55,9 +56,12 @@ func build() error {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w\n%s", run.CmdLine[0], err, out)
 		}
-		return nil
+		found = true
 	}
-	return errors.New("Dockerfile: no go build")
+	if !found {
+		return errors.New("Dockerfile: no go build")
+	}
+	return nil
 }
 
 func TestDockerfile(t *testing.T) {
@@ -87,7 +91,7 @@ func TestDockerfile(t *testing.T) {
 	if want := []string{"swctl", "guard", "--", "app"}; !slices.Equal(entrypoint, want) {
 		t.Errorf("ENTRYPOINT %q, want %q", entrypoint, want)
 	}
-	if want := []string{"/out/swctl", "/out/app"}; !slices.Equal(copied, want) {
+	if want := []string{"/out/swctl", "/out/app", "/out/swexporter"}; !slices.Equal(copied, want) {
 		t.Errorf("COPY %q, want %q", copied, want)
 	}
 }
@@ -95,7 +99,7 @@ func TestDockerfile(t *testing.T) {
 // The image has no C library and no loader.
 func TestProgramsAreStatic(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"swctl", "app"} {
+	for _, name := range []string{"swctl", "app", "swexporter"} {
 		file, err := elf.Open(filepath.Join(programs, name))
 		if err != nil {
 			t.Fatal(err)

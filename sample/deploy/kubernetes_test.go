@@ -31,18 +31,23 @@ type manifests struct {
 	set     appsv1.StatefulSet
 }
 
-// readManifests reads kubernetes.yaml as the API server would with strict validation: an unknown or doubled
-// field is an error.
+// readManifests reads kubernetes.yaml as the API server would with strict validation: an unknown or doubled field is an error.
 func readManifests(t *testing.T) manifests {
 	t.Helper()
-	data, err := os.ReadFile("kubernetes.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var all manifests
-	missing := map[string]any{
+	readObjects(t, "kubernetes.yaml", map[string]any{
 		"v1 ConfigMap": &all.config, "v1 Service": &all.service,
 		"policy/v1 PodDisruptionBudget": &all.budget, "apps/v1 StatefulSet": &all.set,
+	})
+	return all
+}
+
+// readObjects reads a file that has exactly those objects.
+func readObjects(t *testing.T, file string, missing map[string]any) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
 	}
 	documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	for {
@@ -73,7 +78,6 @@ func readManifests(t *testing.T) manifests {
 	if t.Failed() {
 		t.FailNow()
 	}
-	return all
 }
 
 func TestManifestsBelongTogether(t *testing.T) {
@@ -116,7 +120,12 @@ func TestManifestsBelongTogether(t *testing.T) {
 
 func TestPodIsConfined(t *testing.T) {
 	t.Parallel()
-	spec := readManifests(t).set.Spec.Template.Spec
+	wantConfined(t, readManifests(t).set.Spec.Template.Spec)
+}
+
+// wantConfined expects that a pod has no rights but to read the secret.
+func wantConfined(t *testing.T, spec corev1.PodSpec) {
+	t.Helper()
 	container := spec.Containers[0]
 	if user := spec.SecurityContext; !*user.RunAsNonRoot || *user.RunAsUser == 0 || user.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
 		t.Errorf("pod: %v", user)

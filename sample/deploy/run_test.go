@@ -23,7 +23,7 @@ const (
 	auth       = "billing:s3cret"
 )
 
-// programs is where TestMain has put swctl and app.
+// programs is where TestMain has put swctl, app and swexporter.
 var programs string
 
 func TestMain(m *testing.M) {
@@ -66,8 +66,19 @@ func set(t *testing.T) setting {
 	return s
 }
 
-// runs starts a command of the files, waits until the instance is ready, and stops it as a supervisor does.
+// runs starts a command of the files that runs an instance, waits until that is ready, and stops it.
 func (s setting) runs(t *testing.T, command []string, id string) {
+	t.Helper()
+	s.serves(t, command, "/readyz", func(ctx context.Context) {
+		if live := s.get(ctx, "/livez"); live != "200 ok" {
+			t.Errorf("/livez: %s", live)
+		}
+		s.isListed(ctx, t, id)
+	})
+}
+
+// serves starts a command of the files, waits until it answers "ok" at a path, checks it, and stops it as a supervisor does.
+func (s setting) serves(t *testing.T, command []string, path string, check func(ctx context.Context)) {
 	t.Helper()
 	var log strings.Builder
 	defer func() {
@@ -92,13 +103,10 @@ func (s setting) runs(t *testing.T, command []string, id string) {
 		case <-ctx.Done():
 			t.Fatalf("%q: not ready: %s", command, answer)
 		case <-time.After(20 * time.Millisecond):
-			answer = s.get(ctx, "/readyz")
+			answer = s.get(ctx, path)
 		}
 	}
-	if live := s.get(ctx, "/livez"); live != "200 ok" {
-		t.Errorf("/livez: %s", live)
-	}
-	s.isListed(ctx, t, id)
+	check(ctx)
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
