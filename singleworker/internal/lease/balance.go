@@ -99,17 +99,17 @@ func (m *Machine) newRound(loads *tally) *round {
 		}
 	}
 	r.all.slots = make([][]*slot, len(r.sids))
-	for _, s := range m.sorted() {
-		if s.bound {
+	for k, count := range loads.all {
+		r.all.slots[k] = make([]*slot, 0, count)
+	}
+	for i, s := range m.sorted() {
+		k := loads.holders[i]
+		if s.bound || k < 0 {
 			continue
 		}
 		h := s.mine
 		// Our slots count if they can be offered now, those of others always.
 		if h != nil && (!h.gained || s.op != idle) || h == nil && (s.isTaking() || s.rec.Owner == (Member{})) {
-			continue
-		}
-		k, counted := r.at[m.holder(s)]
-		if !counted {
 			continue
 		}
 		r.all.slots[k] = append(r.all.slots[k], s)

@@ -121,7 +121,7 @@ func (m *Machine) takeable(now Instant, s *slot) bool {
 	}
 	owner := s.rec.Owner
 	if owner != (Member{}) && !m.isGone(s, owner) && !m.isSilent(s, owner.SID) {
-		if m.lives(owner) {
+		if s.freeSince != never && m.lives(owner) {
 			s.freeSince = never // the owner may have been gone or silent in between
 		}
 		return false
@@ -159,7 +159,9 @@ func (m *Machine) lives(who Member) bool {
 // known of an instance whose record cannot be read.
 func (m *Machine) isSilent(s *slot, sid string) bool {
 	since, seen := s.beatSince.of(sid)
-	return seen && !m.peers[sid].Opaque && s.readMono-since > m.silentAfter(sid)
+	age := s.readMono - since
+	// Of nearly all slots, the first comparison decides: silentAfter is no less, but has to look at the peer.
+	return seen && age > stale(m.session) && !m.peers[sid].Opaque && age > m.silentAfter(sid)
 }
 
 // skipPeriods is for how many sync periods an instance that ignored an offer, or claimed so late that it was
@@ -207,7 +209,7 @@ func (m *Machine) mayOffer(now Instant, sid string) bool {
 // takesPending reports whether another instance may be taking a free slot at this
 // moment: balancing by the current counts could then move slots needlessly.
 func (m *Machine) takesPending(now Instant, loads *tally) bool {
-	for _, s := range m.slots {
+	for _, s := range m.sorted() {
 		if s.bound || s.mine != nil || s.isTaking() || !s.rec.Exists || s.rec.Offer != "" {
 			continue
 		}

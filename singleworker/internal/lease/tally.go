@@ -33,6 +33,8 @@ type tally struct {
 	// instance with the largest weight.
 	groups map[string][]int
 	able   map[able]*takers
+	// holders are the instances that own the slots or will, in the order of Machine.sorted: -1 if none that is counted does.
+	holders []int
 }
 
 func (t *tally) add(s *slot, k int) {
@@ -84,16 +86,24 @@ func (m *Machine) loads(now Instant) *tally {
 		t.limits = append(t.limits, m.limit(sid))
 	}
 	t.all = make([]int, len(t.sids))
-	sizes := make(map[string]int)
-	for _, s := range m.slots {
-		if sizes[s.group]++; sizes[s.group] == 2 && s.group != "" {
+	slots, sizes := m.sorted(), make(map[string]int)
+	for _, s := range slots {
+		if s.group == "" {
+			continue
+		}
+		if sizes[s.group]++; sizes[s.group] == 2 {
 			t.groups[s.group] = make([]int, len(t.sids))
 		}
 	}
-	for _, s := range m.slots {
-		if k, counted := t.at[m.holder(s)]; counted && !s.bound {
+	t.holders = make([]int, len(slots))
+	for i, s := range slots {
+		k, counted := t.at[m.holder(s)]
+		if !counted {
+			k = -1
+		} else if !s.bound {
 			t.add(s, k)
 		}
+		t.holders[i] = k
 	}
 	return t
 }
