@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -41,8 +42,9 @@ func (h *handler) actionRoutes(mux *http.ServeMux) {
 }
 
 var (
-	errToken  = errors.New("the token is wrong, or not given: swctl ui prints it when it starts, or reads it from --token-file")
-	errNobody = errors.New("say who you are, and why: both are recorded")
+	errToken     = errors.New("the token is wrong, or not given: swctl ui prints it when it starts, or reads it from --token-file")
+	errElsewhere = errors.New("actions are taken from the server's own machine only: use swctl, a tunnel (ssh -L), or a proxy there that speaks TLS")
+	errNobody    = errors.New("say who you are, and why: both are recorded")
 )
 
 // act answers an action, to programs with its document, and to browsers with a page.
@@ -62,6 +64,25 @@ func (h *handler) act(verb string, do action) http.Handler {
 			h.document(func(*http.Request) ([]byte, error) { return encoded(document) }).ServeHTTP(w, r)
 		}
 	})
+}
+
+// mayAct reports whether actions are taken from where a request comes from.
+func (h *handler) mayAct(r *http.Request) bool {
+	return h.opts.AllowActions && (!h.opts.ActionsFromHere || isHere(r))
+}
+
+// isHere reports whether a request comes from the machine that serves it: by the loopback interface, or from the address that it went to.
+func isHere(r *http.Request) bool {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return false
+	}
+	address := from.Addr().Unmap()
+	if address.IsLoopback() {
+		return true
+	}
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	return ok && address == local.AddrPort().Addr().Unmap()
 }
 
 // perform checks who asks, and has it done. What was done, and what was refused, is logged.
@@ -84,6 +105,8 @@ func (h *handler) perform(r *http.Request, verb string, do action) (document api
 	}
 	given, want := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(h.opts.Token))
 	switch {
+	case !h.mayAct(r):
+		return document, errElsewhere
 	case subtle.ConstantTimeCompare(given[:], want[:]) != 1:
 		return document, errToken
 	case o.by == "" || o.reason == "":

@@ -2,12 +2,15 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -156,6 +159,49 @@ func TestActionsAreOffByDefault(t *testing.T) {
 		for _, short := range []string{"", token[:MinToken-1]} {
 			if _, err := Handler(f, Options{AllowActions: true, Token: short}); !errors.As(err, new(*admin.InvalidError)) || short != "" && strings.Contains(err.Error(), short) {
 				t.Errorf("token %q: %v", short, err)
+			}
+		}
+	})
+}
+
+// With ActionsFromHere, everyone may read, and who is on the server's machine may act: others see no forms, and their token is not looked at.
+func TestActionsFromHere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		awaitNoon()
+		f := newFake()
+		s := serve(t, f, Options{AllowActions: true, ActionsFromHere: true, Token: token})
+		for _, test := range []struct {
+			from, to string
+			here     bool
+		}{
+			{"127.0.0.1:50000", "127.0.0.1:7468", true}, {"[::1]:50000", "[::1]:7468", true}, {"[::ffff:127.0.0.1]:50000", "", true},
+			{"10.0.0.5:50000", "10.0.0.5:7468", true}, {"[::ffff:10.0.0.5]:50000", "10.0.0.5:7468", true},
+			{"10.0.0.6:50000", "10.0.0.5:7468", false}, {"10.0.0.6:50000", "127.0.0.1:7468", false}, {"10.0.0.5:50000", "", false}, {"@", "", false}, {"", "127.0.0.1:7468", false},
+		} {
+			f.changes = nil
+			came := func(r *http.Request) {
+				r.RemoteAddr = test.from
+				if local, err := netip.ParseAddrPort(test.to); err == nil {
+					*r = *r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.TCPAddrFromAddrPort(local)))
+				}
+			}
+			page := s.do(http.MethodGet, "/job?name=nightly", came)
+			if has := strings.Contains(page.Body.String(), "<form class=\"actions\""); page.Code != http.StatusOK || has != test.here {
+				t.Errorf("from %s to %s: %d, forms: %v", test.from, test.to, page.Code, has)
+			}
+			w := s.do(http.MethodPost, "/api/v1/jobs/nightly/trigger", func(r *http.Request) {
+				came(r)
+				r.Body = io.NopCloser(strings.NewReader(form().Encode()))
+				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+				r.Header.Set("X-Forwarded-For", "127.0.0.1")
+			})
+			want := http.StatusForbidden
+			if test.here {
+				want = http.StatusOK
+			}
+			if w.Code != want || len(f.changes) > 0 != test.here {
+				t.Errorf("from %s to %s: %d, %q\n%s", test.from, test.to, w.Code, f.changes, w.Body)
 			}
 		}
 	})

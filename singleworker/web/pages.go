@@ -121,7 +121,7 @@ func (h *handler) failure(r *http.Request, err error) view {
 }
 
 func (h *handler) show(w http.ResponseWriter, r *http.Request, v view) {
-	v.Group, v.Act, v.Assets = h.opts.Title, h.opts.AllowActions, make(map[string]string)
+	v.Group, v.Act, v.Assets = h.opts.Title, h.mayAct(r), make(map[string]string)
 	for name, asset := range h.assets {
 		v.Assets[name] = v.Up + name + "?v=" + asset.version
 	}

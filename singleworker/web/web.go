@@ -36,6 +36,10 @@ type Options struct {
 	// AllowActions has jobs triggered, paused, resumed and canceled, and instances drained and enabled, by POST requests with
 	// the Token, the name of who asks, and a reason. Default: nothing can be changed, and there are no such requests.
 	AllowActions bool
+	// ActionsFromHere refuses actions that do not come from the machine of the server, and shows others no forms for them: so a token
+	// crosses no network in clear text. What a proxy on this machine passes on does come from it. Default: actions from anywhere, for
+	// servers that speak TLS.
+	ActionsFromHere bool
 	// Token is the secret of those who may act, at least MinToken bytes. It is compared in constant time.
 	Token string
 	// Logger gets failed requests, and each action, done or refused. Default: none.
@@ -191,7 +195,10 @@ var statuses = map[string]int{
 
 // statusOf is the HTTP status of an error, and its code.
 func (h *handler) statusOf(r *http.Request, err error) (status int, code string) {
-	if errors.Is(err, errToken) {
+	switch {
+	case errors.Is(err, errElsewhere):
+		return http.StatusForbidden, api.CodeDenied
+	case errors.Is(err, errToken):
 		return http.StatusUnauthorized, api.CodeDenied
 	}
 	if code = api.CodeOf(err); errors.Is(err, errLog) {

@@ -49,7 +49,8 @@ further back. Without the store, or while it is down, they have what ZooKeeper h
 The pages ask nobody who they are, and have the schedules, arguments, errors and hosts of
 all jobs. So another address than one of this machine needs --anyone-may-read as well:
 everyone who reaches it reads all that, without encryption. Better put a proxy in front
-that asks for a password and speaks TLS, and name it with --server-name.`,
+that asks for a password and speaks TLS, and name it with --server-name. Actions are taken
+from this machine only, at whatever address: a token crosses no network in clear text.`,
 		Examples: `swctl ui
 swctl ui --listen 127.0.0.1:0 -o json
 swctl ui --store file:/var/lib/swctl
@@ -89,7 +90,7 @@ func ui(ctx context.Context, c *call) error {
 		return cmdline.Usage("--%s %s: other machines reach that address, and everyone there could read all jobs, their arguments and errors", flagListen, listen).
 			Try("--%s %s, or --%s if that is meant", flagListen, defaultUI, flagAnyone)
 	}
-	token, made, err := c.token(host)
+	token, made, err := c.token()
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func ui(ctx context.Context, c *call) error {
 	}
 	opts := web.Options{
 		Title: c.ServerType, Group: c.ServerType, Hosts: append(c.Flags.StringSlice(flagServerName), "localhost"),
-		AllowActions: token != "", Token: token, Logger: slog.New(slog.NewTextHandler(c.Stderr, nil)),
+		AllowActions: token != "", ActionsFromHere: true, Token: token, Logger: slog.New(slog.NewTextHandler(c.Stderr, nil)),
 	}
 	if c.Flags.IsSet(flagStore) || c.Env(envStore) != "" {
 		store, err := c.openStore()
@@ -118,16 +119,13 @@ func ui(ctx context.Context, c *call) error {
 }
 
 // token is the secret for actions; "" without --allow-actions. It is made unless a file has it, and then printed.
-func (c *call) token(host string) (token, made string, err error) {
+func (c *call) token() (token, made string, err error) {
 	file := c.Flags.String(flagTokenFile)
 	switch {
 	case !c.Flags.Bool(flagActions) && file != "":
 		return "", "", cmdline.Usage("--%s goes with --%s", flagTokenFile, flagActions)
 	case !c.Flags.Bool(flagActions):
 		return "", "", nil
-	case !isLoopback(host):
-		return "", "", cmdline.Usage("--%s: the token would cross the network in clear text", flagActions).
-			Try("--%s %s behind a proxy that speaks TLS", flagListen, defaultUI)
 	case file == "":
 		made = rand.Text()
 		return made, made, nil
@@ -194,7 +192,7 @@ func (c *call) putUI(address string, acts bool, token string) error {
 	}
 	what := "read-only"
 	if acts {
-		what = "actions are allowed with the token"
+		what = "actions are allowed from this machine with the token"
 	}
 	fmt.Fprintf(&c.Out, "%s  %s, %s; press Ctrl-C to stop\n", url, plain.Printable(c.ServerType), what)
 	if token != "" {
