@@ -17,7 +17,7 @@ func (s set) members() []int {
 // step is the distance of the members of a set that has each nth value of all others, from 0 on around the clock; 0 if it has not.
 func (s set) step(whole set) int {
 	all, size := s.members(), len(whole.members())
-	if len(all) < 2 || all[0] != 0 || size%len(all) != 0 {
+	if len(all) < 2 || size%len(all) != 0 {
 		return 0
 	}
 	step := size / len(all)

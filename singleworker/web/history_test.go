@@ -185,6 +185,7 @@ func TestMerged(t *testing.T) {
 		"the held one counts":  {held: []admin.Entry{held(run(2, "a"), "lost")}, logged: []runlog.Entry{run(2, "a"), run(1, "a")}, want: "old-2 lost, old-1 ok"},
 		"read later":           {held: []admin.Entry{held(run(2, "a"), "ok")}, logged: []runlog.Entry{run(3, "a"), run(2, "a")}, want: "old-3 ok, old-2 ok"},
 		"running comes first":  {held: []admin.Entry{held(run(1, "a"), "running")}, logged: []runlog.Entry{run(3, "a"), run(2, "a")}, want: "old-1 running, old-3 ok, old-2 ok"},
+		"wherever it is":       {held: []admin.Entry{held(run(3, "a"), "ok"), held(run(2, "a"), "running")}, logged: []runlog.Entry{run(1, "a")}, want: "old-2 running, old-3 ok, hole, old-1 ok"},
 		"nobody reads":         {held: []admin.Entry{held(run(9, "a"), "ok"), held(run(8, "a"), "ok")}, logged: []runlog.Entry{run(2, "a")}, want: "old-9 ok, old-8 ok, hole, old-2 ok"},
 		"in the past":          {held: []admin.Entry{held(run(9, "a"), "ok")}, logged: []runlog.Entry{run(2, "a")}, past: true, want: "old-9 ok, old-2 ok"},
 		"submitted once more":  {held: []admin.Entry{held(run(9, "a"), "ok")}, logged: []runlog.Entry{removed, run(2, "a")}, want: "old-9 ok, removed, old-2 ok"},
