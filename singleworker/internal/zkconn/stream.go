@@ -117,10 +117,10 @@ const (
 	opCreate, opDelete, opExists, opGetData, opSetData, opGetACL, opSetACL = 1, 2, 3, 4, 5, 6, 7
 	opChildren, opSync, opChildren2, opCheck, opMulti, opCreate2, opFailed = 8, 9, 12, 13, 14, 15, -1
 
-	xidEvent = -1
+	xidEvent, xidPing = -1, -2
 )
 
-// requests knows what type of request each xid has that is not answered yet.
+// requests knows what type of request each xid has that is not answered yet, except for pings.
 type requests struct {
 	session *session
 
@@ -136,7 +136,7 @@ func (r *requests) send(frame []byte) []byte {
 	w := walker{rest: frame}
 	w.skip(lengthBytes)
 	xid, op := int32(w.uint32()), int32(w.uint32())
-	if w.short {
+	if w.short || xid == xidPing {
 		return frame
 	}
 	var b *bulk
@@ -193,6 +193,8 @@ func (r *requests) receive(frame []byte) ([]byte, error) {
 		return frame, w.verdict("event")
 	case xidSetWatches:
 		return nil, r.watched(code)
+	case xidPing: // several may wait for a slow server, and the library takes no notice of the answers
+		return frame, nil
 	}
 	op, b, known := r.answered(xid)
 	switch {

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
 // body builds the body of a reply from numbers of four bytes, texts behind their lengths, and bytes.
@@ -77,6 +80,43 @@ func TestRepliesAreWalkedThrough(t *testing.T) {
 	if err := check(opMulti, body(opGetData, []byte{0}, 0, opFailed, []byte{1}, -1)); !errors.Is(err, errMalformed) {
 		t.Errorf("a result of a read in a transaction: %v, want errMalformed", err)
 	}
+}
+
+// All pings have one xid. A server that is slow for more than a third of a session answers several of them together, which is
+// no reason to drop its connection.
+func TestPingsAreAnsweredTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t)
+		s.have(t, "/a", "data", 0)
+		var events []EventKind
+		conn := s.open(t, Config{}, func(ev Event) { events = append(events, ev.Kind) })
+		var pings atomic.Int32
+		s.ControlKeep(zkdev.OpPing, func(r *zkdev.Request) zkdev.Action {
+			if r.Client == "tested" {
+				pings.Add(1)
+			}
+			return zkdev.Pass()
+		})
+		time.Sleep(granted * 65 / 100) // pings are sent after each third of the session, and it ends without an answer for two thirds
+		if _, _, err := conn.Get(t.Context(), "/a"); err != nil {
+			t.Fatal(err)
+		}
+		before := pings.Load()
+		s.Control(zkdev.OpGetData, func(*zkdev.Request) zkdev.Action { return zkdev.Delay(granted * 6 / 10) })
+		if _, _, err := conn.Get(t.Context(), "/a"); err != nil {
+			t.Errorf("Get of a slow server: %v", err)
+		}
+		synctest.Wait()
+		if waited := pings.Load() - before; waited != 2 {
+			t.Errorf("%d pings waited for the server, want 2", waited)
+		}
+		time.Sleep(granted)
+		synctest.Wait()
+		if len(events) != 1 || events[0] != Connected {
+			t.Errorf("events %v, want that the connection lasts", events)
+		}
+	})
 }
 
 // The results of a bulk request are those that were asked for: as many, each of its kind, and nothing behind them.
