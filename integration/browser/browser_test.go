@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/swtest"
 	"github.com/swjobs/singleworker/singleworker/web"
 )
 
@@ -32,7 +33,11 @@ func TestBrowser(t *testing.T) {
 	modules := installed(t)
 	for _, n := range []int{3, 60, 500} {
 		t.Run(strconv.Itoa(n), func(t *testing.T) {
-			s := newScene(t, n, web.Options{Title: "billing", AllowActions: true, Token: token, Hosts: []string{"localhost"}})
+			opts := web.Options{Title: "billing", AllowActions: true, Token: token, Hosts: []string{"localhost"}}
+			if n == 60 { // one with a run log, two without
+				opts.History, opts.Group = pastOf(n), swtest.DefaultServerType
+			}
+			s := newScene(t, n, opts)
 			s.run("suite.mjs", modules, n, s.heard)
 		})
 	}

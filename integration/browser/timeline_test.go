@@ -20,6 +20,14 @@ type past struct {
 	runs int
 }
 
+func pastOf(n int) past {
+	p := past{runs: 450}
+	for _, job := range jobs(n) {
+		p.jobs = append(p.jobs, job.Name)
+	}
+	return p
+}
+
 // Entries implements web.History.
 func (p past) Entries(_ context.Context, q runlog.Query) iter.Seq2[runlog.Entry, error] {
 	return func(yield func(runlog.Entry, error) bool) {
@@ -53,11 +61,7 @@ func (p past) Entries(_ context.Context, q runlog.Query) iter.Seq2[runlog.Entry,
 func TestTimelineOfManyJobs(t *testing.T) {
 	modules := installed(t)
 	const n = 200
-	log := past{runs: 450}
-	for _, job := range jobs(n) {
-		log.jobs = append(log.jobs, job.Name)
-	}
-	s := newScene(t, n, web.Options{Title: "billing", History: log, Group: swtest.DefaultServerType})
+	s := newScene(t, n, web.Options{Title: "billing", History: pastOf(n), Group: swtest.DefaultServerType})
 	zooms := 0
 	s.run("timeline.mjs", modules, n, func(said saying, _ io.Writer) {
 		switch {

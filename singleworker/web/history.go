@@ -216,7 +216,7 @@ func merged(of admin.JobStatus, held []admin.Entry, logged []runlog.Entry, lates
 
 // unlogged is the hole between the newest entry of the log and what ZooKeeper has.
 func unlogged(last runlog.Entry, next time.Time) runlog.Entry {
-	run := admin.Run{State: stateHole, Tick: last.To, Error: "nobody has read the history since then, and it has forgotten some: is swctl runlog running?"}
+	run := admin.Run{State: stateHole, Tick: last.To, Error: "nobody has read the history since then, and it may have forgotten some: is swctl runlog running?"}
 	return runlog.Entry{Slot: last.Slot, Job: last.Job, Kind: runlog.Hole, At: next, Entry: admin.Entry{Run: run, To: next, Count: 1}}
 }
 

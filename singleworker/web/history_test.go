@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -218,20 +219,22 @@ func TestRunLogIsLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		awaitNoon()
 		f := newFake()
+		name := "<b>" + strings.Repeat("é", 98)
+		f.jobs[1].Name, f.jobs[1].Job.Name, f.entries[name] = name, name, f.entries["nightly"]
 		l := new(fakeLog)
 		for i := range maxOfJob + 10 {
-			e := loggedRun(int64(2*maxOfJob-i), "nightly", admin.RunFailed, 200+i, 1)
+			e := loggedRun(int64(2*maxOfJob-i), name, admin.RunFailed, 200+i, 1)
 			if i < 2*perPage {
-				e.Error = strings.Repeat("a line of an error of 4 KiB\n", 150)
+				e.Error = strings.Repeat("a line of an error of 4 KiB, which is longer than what a table shows of it, ", 4) + strings.Repeat("\n4 KiB", 600)
 			}
 			l.entries = append(l.entries, e)
 		}
 		s := serve(t, f, Options{History: l, Group: "billing"})
-		page := s.get("/job?name=nightly")
+		page := s.get("/job?name=" + url.QueryEscape(name))
 		if n := len(page) + len(s.get("/style.css")) + len(s.get("/app.js")); n > maxWeight {
 			t.Errorf("%d bytes", n)
 		}
-		for _, text := range []string{"it has more than can be shown at once", "and 4803 older ones"} {
+		for _, text := range []string{"it has more than can be shown at once", "and 4923 older ones"} {
 			if !strings.Contains(page, text) {
 				t.Errorf("no %q", text)
 			}

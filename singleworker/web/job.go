@@ -180,15 +180,19 @@ func (h *handler) jobPage(r *http.Request) (view, error) {
 	return view{Template: "job", Title: d.status.Name, Now: now, Summary: s.summary(now), Body: b}, nil
 }
 
-// wholeErrors is how much of errors a page has, in bytes.
-const wholeErrors = 32 << 10
+const (
+	// maxEntries is how many entries a page has: with a long name in each link, it stays below 150 KB.
+	maxEntries = 80
+	// wholeErrors is how much of errors it has, in bytes.
+	wholeErrors = 16 << 10
+)
 
 // past shows what ZooKeeper and the run log have of the job, and returns all of it.
 func (b *jobBody) past(held []admin.Entry, log reading, now time.Time) []runlog.Entry {
 	all := merged(b.Job, held, log.entries, true)
-	b.More = max(0, len(all)-perPage)
+	b.More = max(0, len(all)-maxEntries)
 	left := wholeErrors
-	for _, e := range all[:min(len(all), perPage)] {
+	for _, e := range all[:min(len(all), maxEntries)] {
 		row := entryRowOf(b.Job, e, now)
 		if left -= len(row.Error); left < 0 {
 			row.Error = ""
