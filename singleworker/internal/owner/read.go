@@ -13,7 +13,7 @@ import (
 // reading is one slot being read.
 type reading struct {
 	slot  string
-	owner string // whose heartbeat is read together with the record: the owner at the latest reading
+	owner string // whose heartbeat is read together with the record: the likely owner, or ""
 	sync  bool
 	done  bool
 
@@ -84,7 +84,7 @@ func (s slotReader) fetch(ctx context.Context, slots []*reading) {
 	}
 }
 
-// fetchRecords reads the records, with the heartbeats of the owners that they had before.
+// fetchRecords reads the records, with the heartbeats of those who are likely to be the owners.
 func (s slotReader) fetchRecords(ctx context.Context, slots []*reading) {
 	tree := s.loop.Tree
 	reads := make([]zkconn.Read, 0, 2*len(slots))
