@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -85,7 +86,7 @@ func (p *process) awaitStop() error {
 // AwaitStop waits until no thread of a process runs. After SIGSTOP they run on until one of them has taken the signal, which takes a
 // while on a busy machine.
 func AwaitStop(pid int) error {
-	for deadline := time.Now().Add(endTimeout); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(endTimeout); ; <-time.After(time.Millisecond) {
 		stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 		if err != nil {
 			return err
@@ -106,7 +107,7 @@ func isRunning(stat string) bool {
 		return false
 	}
 	state := text[bytes.LastIndexByte(text, ')')+2] // after the name, which may have spaces
-	return !bytes.ContainsRune([]byte("TtZX"), rune(state))
+	return strings.IndexByte("TtZX", state) < 0
 }
 
 // end sends sig, which must end the process, and waits until it has exited.
