@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,25 +36,29 @@ func usedBy(t *testing.T, jobs int) (bytes int) {
 		client := server.Client("i1")
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- runWith(ctx, client, jobs) }()
-		time.Sleep(time.Minute)
+		var owned atomic.Int64
+		go func() { ended <- runWith(ctx, client, jobs, func(singleworker.Ownership) { owned.Add(1) }) }()
+		time.Sleep(20 * time.Second)
 		with := heap()
+		if n := owned.Load(); n != int64(jobs) {
+			t.Errorf("%d jobs are owned, want %d", n, jobs)
+		}
 		client.Partition() // so that it releases nothing, and the server keeps the same nodes
 		stop()
 		if err := <-ended; !errors.Is(err, singleworker.ErrNotHandedBack) {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(20 * time.Second) // its session expires
 		bytes = with - heap()
 	})
 	return bytes
 }
 
 // runWith runs an instance with so many jobs, none of which is due.
-func runWith(ctx context.Context, client *zkdev.Client, jobs int) error {
+func runWith(ctx context.Context, client *zkdev.Client, jobs int, onOwned func(singleworker.Ownership)) error {
 	m, err := singleworker.New(singleworker.Config{
 		Servers: "zkdev:2181", ServerType: "group", InstanceID: "i1", Dial: client.Dial, Logger: slog.New(slog.DiscardHandler),
-		StopGrace: time.Second,
+		StopGrace: time.Second, Hooks: singleworker.Hooks{OnOwned: onOwned},
 	})
 	if err != nil {
 		return err
