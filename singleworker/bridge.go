@@ -197,6 +197,9 @@ func (w *bridge) LeadsNoMore(token int64, cause error) {
 	w.hooks.leadershipLost(Leadership{token}, cause)
 }
 
+// TakenOver counts a slot that was taken from an owner that had been silent for so long.
+func (w *bridge) TakenOver(silent time.Duration) { w.counts.takenOver(silent) }
+
 // ClockChanged reports that this instance's clock is wrong, or right again.
 func (w *bridge) ClockChanged(wrong bool, ahead offset.Interval) {
 	w.hooks.clock(Clock{Wrong: wrong, Offset: ahead.Mid(), Bound: ahead.Bound()})

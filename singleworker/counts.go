@@ -247,6 +247,12 @@ func (c *counts) overdue() {
 	c.stats.Overdue++
 }
 
+func (c *counts) takenOver(silent time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.Takeovers.add(silent)
+}
+
 func (c *counts) session(to SessionState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

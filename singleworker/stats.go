@@ -3,6 +3,8 @@ package singleworker
 import (
 	"slices"
 	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
 // Stats is what an instance has counted since Manager.Run was called. Health tells
@@ -22,11 +24,20 @@ type Stats struct {
 	Jobs map[string]JobStats
 	// Overdue is how many episodes of overdue ticks, of any job of the group, this instance reported: see Hooks.OnTickMissed.
 	Overdue uint64
+	// Takeovers are the slots that this instance has taken from an owner that had died, or hangs, or had not claimed a run in time
+	// (Counts.Acquired: died and overdue): how long before that the owner had sent its last heartbeat for the slot, both by ZooKeeper's clock.
+	// For so long, at most, nobody could have run it: an owner that has died did so up to the interval of its heartbeats
+	// later, a quarter of the session timeout. A slot that had no heartbeat is not counted.
+	Takeovers Histogram
 	// Sessions is how often the session with ZooKeeper came into each state.
 	Sessions map[SessionState]uint64
 	// Requests is how many requests were sent to ZooKeeper, by kind: create, delete, exists, get, set, children, sync,
 	// multi (a transaction of many writes), multi_read, set_watches, ping and other.
 	Requests map[string]uint64
+	// RequestTime is how long those took that were answered, by kind, from when a request was written until its reply had been read:
+	// the network, the server and the wait for a turn, without the time that a request waited in this process before. A refusal is an
+	// answer. A kind that was never answered has no key, nor does set_watches. Their buckets are those of RequestBounds.
+	RequestTime map[string]Histogram
 	// BytesSent and BytesReceived are those of requests, and of replies and events, without TLS.
 	BytesSent, BytesReceived uint64
 }
@@ -77,7 +88,8 @@ type Counts struct {
 
 // Histogram counts durations by size.
 type Histogram struct {
-	// Buckets counts those up to the same index of HistogramBounds and beyond the one before; the last those beyond all.
+	// Buckets counts those up to the same index of HistogramBounds, or RequestBounds, and beyond the one before; the last those
+	// beyond all.
 	Buckets [15]uint64
 	Sum     time.Duration
 }
@@ -87,8 +99,11 @@ var bounds = [14]time.Duration{
 	500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 10 * time.Minute, time.Hour,
 }
 
-// HistogramBounds returns the upper bounds of every Histogram's buckets but the last, from 10 ms to an hour.
+// HistogramBounds returns the upper bounds of a Histogram's buckets but the last, from 10 ms to an hour.
 func HistogramBounds() []time.Duration { return slices.Clone(bounds[:]) }
+
+// RequestBounds is HistogramBounds for Stats.RequestTime: from half a millisecond to 10 s.
+func RequestBounds() []time.Duration { return slices.Clone(zkconn.Bounds()) }
 
 // Count is the number of all durations.
 func (h *Histogram) Count() (n uint64) {
@@ -119,7 +134,10 @@ func (m *Manager) Stats() Stats {
 	if w != nil {
 		s = w.counts.snapshot()
 		s.At, s.Waiting = w.clock.Wall(), w.runner.Waiting()
-		s.Requests = w.traffic.Requests()
+		s.Requests, s.RequestTime = w.traffic.Requests(), make(map[string]Histogram)
+		for kind, took := range w.traffic.Took() {
+			s.RequestTime[kind] = Histogram(took)
+		}
 		s.BytesSent, s.BytesReceived = w.traffic.Bytes()
 	}
 	s.InstanceID, s.ServerType = m.cfg.InstanceID, m.cfg.ServerType

@@ -192,7 +192,7 @@ func TestMetricsAreWellNamed(t *testing.T) {
 				}
 			}
 		}
-		if perInstance > 85 || perJob > 30 {
+		if perInstance > 300 || perJob > 30 {
 			t.Errorf("%d series of the instance and %d of a job, more than is documented", perInstance, perJob)
 		}
 		for _, name := range prom.Names() {

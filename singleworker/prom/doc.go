@@ -10,7 +10,7 @@
 //
 // # Cardinality
 //
-// An instance has some 80 series, and 30 for each job of which it owns a slot, or owned one within the last hour; shards have none. So 1,000 jobs
+// An instance has up to 300 series, and 30 for each job of which it owns a slot, or owned one within the last hour; shards have none. So 1,000 jobs
 // are 30,000 series in the group, however many instances there are, and up to twice as many in the hour after all have moved. Collector.MaxJobs
 // limits the jobs that have series; singleworker_jobs_omitted says how many have none. What all jobs have in common counts them, too.
 //

@@ -62,6 +62,9 @@ var instanceTable = metric.NewTable([]string{"server_type"}, []metric.Metric[*in
 	metric.Row("singleworker_slots_acquired_total", metric.Counter, []string{"reason"}, "Slots that the instance came to own: free, offered (a hand-over), died or overdue (takeovers).", func(i *instance, o *metric.Out) {
 		metric.ByKey(o, i.Total.Acquired, acquired)
 	}),
+	metric.Row("singleworker_takeover_seconds", metric.Histogram, nil, "How long before a takeover the former owner had sent its last heartbeat for the slot, by ZooKeeper's clock.", func(i *instance, o *metric.Out) {
+		o.Histogram(&i.Takeovers)
+	}),
 	metric.Row("singleworker_slots_released_total", metric.Counter, []string{"reason"}, "Slots that the instance no longer owns.", func(i *instance, o *metric.Out) {
 		metric.ByKey(o, i.Total.Released, released)
 	}),
@@ -103,6 +106,11 @@ var instanceTable = metric.NewTable([]string{"server_type"}, []metric.Metric[*in
 	metric.Row("singleworker_jobs_omitted", metric.Gauge, nil, "Jobs without series, because there are more than MaxJobs.", func(i *instance, o *metric.Out) { o.Value(float64(i.omitted)) }),
 	metric.Row("singleworker_zookeeper_requests_total", metric.Counter, []string{"kind"}, "Requests sent to ZooKeeper.", func(i *instance, o *metric.Out) {
 		metric.ByKey(o, i.Requests, nil)
+	}),
+	metric.Row("singleworker_zookeeper_request_duration_seconds", metric.Histogram, []string{"kind"}, "How long requests to ZooKeeper took, from writing them until the reply was read; not of set_watches.", func(i *instance, o *metric.Out) {
+		for kind, took := range i.RequestTime {
+			o.HistogramOf(&took, singleworker.RequestBounds(), kind)
+		}
 	}),
 	metric.Row("singleworker_zookeeper_sent_bytes_total", metric.Counter, nil, "Bytes of requests sent to ZooKeeper.", func(i *instance, o *metric.Out) { o.Value(float64(i.BytesSent)) }),
 	metric.Row("singleworker_zookeeper_received_bytes_total", metric.Counter, nil, "Bytes of replies and events from ZooKeeper.", func(i *instance, o *metric.Out) {

@@ -18,7 +18,8 @@ type Member struct{ SID, Incarnation string }
 type Beat struct {
 	SID     string
 	Version int32
-	Mzxid   int64 // of the transaction that last wrote it
+	At      uint32 // when it was last written, by ZooKeeper's clock, in milliseconds modulo 2^32; only passed on
+	Mzxid   int64  // of the transaction that last wrote it
 }
 
 // Record is the state of a slot as it was read.

@@ -213,7 +213,7 @@ func TestExploreKnowsEveryField(t *testing.T) {
 		{moment{}, "mono zxid"},
 		{skipped{}, "incarnation until"},
 		{Record{}, "Exists Version Mzxid Owner Offer Beats"},
-		{Beat{}, "SID Version Mzxid"},
+		{Beat{}, "SID Version At Mzxid"},
 		{Peer{}, "Incarnation Opaque Closed MaxSlots Weight Session"},
 	} {
 		var fields []string

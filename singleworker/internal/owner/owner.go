@@ -33,6 +33,9 @@ type (
 		Slot  string
 		Cause error
 	}
+	// TakenOver tells that this instance has taken a slot from an owner that had died, or had not claimed a run in time, and for how long
+	// that had sent no heartbeat for it, by ZooKeeper's clock.
+	TakenOver struct{ Silent time.Duration }
 	// Moving tells that the run of a slot, of a job that always runs, is to end, for the slot to move.
 	Moving struct{ Slot string }
 )

@@ -192,7 +192,7 @@ func (r *reading) takeBeat(sid string, read zkconn.ReadResult) {
 		r.fail(read.Err)
 		return
 	}
-	r.rec.Beats = append(r.rec.Beats, lease.Beat{SID: sid, Version: read.Stat.Version, Mzxid: read.Stat.Mzxid})
+	r.rec.Beats = append(r.rec.Beats, lease.Beat{SID: sid, Version: read.Stat.Version, At: beatAt(read.Stat), Mzxid: read.Stat.Mzxid})
 	if sid == r.rec.Owner.SID {
 		r.ofOwner = read.Stat
 	}

@@ -76,7 +76,7 @@ func (r relief) read(requests []ticks.Request) {
 			r.refuse(err)
 			return
 		}
-		r.take.Remove = []lease.Beat{{SID: r.from, Version: beat.Stat.Version}}
+		r.take.Remove = []lease.Beat{{SID: r.from, Version: beat.Stat.Version, At: beatAt(beat.Stat)}}
 		r.write(tick.Stat.Version)
 	})
 }

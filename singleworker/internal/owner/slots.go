@@ -3,6 +3,8 @@ package owner
 import (
 	"context"
 	"errors"
+	"slices"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
@@ -36,11 +38,28 @@ func (o *Owner) taken(a lease.Take, r session.Result) {
 	if r.Err == nil {
 		done.Version, done.Mzxid = r.Stats[0].Version, r.Stats[0].Mzxid
 		o.origins[a.Slot] = originOf(a, o.machine)
+		if silent, had := silence(a, o.machine.Owner(a.Slot), r.Stats[0]); had {
+			o.loop.Tell(TakenOver{silent})
+		}
 	} else {
 		o.loop.Log.Debug("slot not taken", "job", a.Slot, "version", a.Version, "err", r.Err)
 	}
 	o.Step(done)
 }
+
+// silence is for how long the former owner of a slot had sent no heartbeat for it when it was taken; not ok if it had none, or
+// the slot had no owner.
+func silence(a lease.Take, former string, taken zkconn.Stat) (silent time.Duration, ok bool) {
+	i := slices.IndexFunc(a.Remove, func(b lease.Beat) bool { return b.SID == former })
+	if i < 0 {
+		return 0, false
+	}
+	ms := int32(beatAt(taken) - a.Remove[i].At)
+	return max(time.Duration(ms)*time.Millisecond, 0), true // the servers' clock may have been set back
+}
+
+// beatAt is when a node was last written, as a lease.Beat has it.
+func beatAt(stat zkconn.Stat) uint32 { return uint32(stat.Mtime.UnixMilli()) }
 
 // originOf says how a slot comes to be owned by what the protocol knew when it was taken.
 func originOf(a lease.Take, before *lease.Machine) Origin {

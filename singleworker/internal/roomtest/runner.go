@@ -49,6 +49,9 @@ func (r *Runner) Own(o journal.Ownership) {
 // SessionChanged implements coord.Observer.
 func (r *Runner) SessionChanged(session.State, time.Duration) {}
 
+// TakenOver implements coord.Observer.
+func (r *Runner) TakenOver(time.Duration) {}
+
 // Leads records the beginning of a term as leader.
 func (r *Runner) Leads(int64) { r.tellTerm("leads") }
 

@@ -77,6 +77,9 @@ func TestStats(t *testing.T) {
 		if !reflect.DeepEqual(s.Total, j.Counts) {
 			t.Errorf("of all jobs: %+v\nof the only one: %+v", s.Total, j.Counts)
 		}
+		if times := s.RequestTime["multi"]; times.Count() < 8 || times.Count() > s.Requests["multi"] {
+			t.Errorf("a: %d transactions, %d of them timed", s.Requests["multi"], times.Count())
+		}
 		if s.Requests["multi"] < 8 || s.BytesSent < 1000 || s.BytesReceived < 1000 {
 			t.Errorf("a: %v, %d bytes sent, %d received", s.Requests, s.BytesSent, s.BytesReceived)
 		}
@@ -87,6 +90,11 @@ func TestStats(t *testing.T) {
 		}
 		j = d.Manager().Stats().Jobs["job0"]
 		same(t, "d acquired", j.Acquired, map[string]uint64{"died": 1})
+		// The last heartbeat came at most a quarter of a session before the kill at 6:30, and the run after the takeover began at its tick, at 7:00.
+		took, none := d.Manager().Stats().Takeovers, a.Manager().Stats().Takeovers
+		if took.Count() != 1 || took.Sum < 5*time.Second || took.Sum > 33*time.Second || none.Count() != 0 {
+			t.Errorf("takeovers of d: %+v, want one; of a: %+v, want none", took, none)
+		}
 		same(t, "d runs", j.Runs, map[singleworker.State]uint64{singleworker.StateOK: 2})
 	})
 }
@@ -107,6 +115,9 @@ func TestStatsOfARelievedOwner(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond)
 		j := other.Manager().Stats().Jobs["job0"]
 		same(t, "acquired", j.Acquired, map[string]uint64{"overdue": 1})
+		if took := other.Manager().Stats().Takeovers; took.Count() != 1 || took.Sum < time.Second || took.Sum > 4*time.Second {
+			t.Errorf("takeovers: %+v, want one, of an owner that was cut off 1.25 s before", took)
+		}
 		if last.IsZero() || !j.LastSuccess.Equal(last) || j.Running != 1 || j.LastLateness < 250*time.Millisecond {
 			t.Errorf("%+v, want the success of the former owner, %v, and a run that began late", j, last)
 		}

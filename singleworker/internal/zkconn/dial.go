@@ -210,7 +210,7 @@ func (c *Conn) dial(s *session, network, address string) (_ net.Conn, err error)
 	}
 	conn := &handshake{
 		Conn: raw, address: address, deadline: deadline,
-		granted: &c.granted, trouble: &c.trouble, traffic: c.cfg.Traffic, requests: requests{session: s},
+		granted: &c.granted, trouble: &c.trouble, traffic: c.cfg.Traffic, requests: requests{session: s, traffic: c.cfg.Traffic},
 	}
 	s.current.Store(conn)
 	if c.closing.Err() != nil {

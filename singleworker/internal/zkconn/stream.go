@@ -90,8 +90,8 @@ func (r *requests) long() map[int32]bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	long := make(map[int32]bool)
-	for xid, op := range r.types {
-		if op == opChildren || op == opChildren2 || op == opMultiRead {
+	for xid, made := range r.made {
+		if op := made.op; op == opChildren || op == opChildren2 || op == opMultiRead {
 			long[xid] = true
 		}
 	}
@@ -123,11 +123,18 @@ const (
 // requests knows what type of request each xid has that is not answered yet, except for pings.
 type requests struct {
 	session *session
+	traffic *Traffic // or nil
 
 	mu       sync.Mutex
-	types    map[int32]int32 // by xid
+	made     map[int32]made  // by xid
 	bulks    map[int32]*bulk // by xid
 	watching []*bulk         // whose watches the server has not confirmed, in the order of sending
+}
+
+// made is a request that is not answered yet.
+type made struct {
+	op int32
+	at time.Time
 }
 
 // send notes a request, which the library writes with one call, and returns what is sent for it: itself, or
@@ -145,14 +152,17 @@ func (r *requests) send(frame []byte) []byte {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.types == nil {
-		r.types, r.bulks = make(map[int32]int32), make(map[int32]*bulk)
+	if r.made == nil {
+		r.made, r.bulks = make(map[int32]made), make(map[int32]*bulk)
 	}
-	r.types[xid] = op
+	if b != nil {
+		op = opMultiRead
+	}
+	r.made[xid] = made{op, time.Now()}
 	if b == nil {
 		return frame
 	}
-	r.types[xid], r.bulks[xid] = opMultiRead, b
+	r.bulks[xid] = b
 	if b.setting != nil {
 		r.watching = append(r.watching, b)
 	}
@@ -163,11 +173,14 @@ func (r *requests) send(frame []byte) []byte {
 func (r *requests) answered(xid int32) (op int32, b *bulk, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	op, ok = r.types[xid]
+	request, ok := r.made[xid]
 	b = r.bulks[xid]
-	delete(r.types, xid)
+	delete(r.made, xid)
 	delete(r.bulks, xid)
-	return op, b, ok
+	if ok {
+		r.traffic.answered(request.op, time.Since(request.at))
+	}
+	return request.op, b, ok
 }
 
 // receive walks through a reply or an event and returns what the library gets for it: itself, unless it has to

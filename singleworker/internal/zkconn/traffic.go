@@ -1,11 +1,36 @@
 package zkconn
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // Traffic counts what a Conn sends and receives, over all its connections. Safe for concurrent use.
 type Traffic struct {
 	sent, received atomic.Uint64
 	requests       [len(kindNames)]atomic.Uint64 // by kind
+	took           [len(kindNames)]times         // likewise
+}
+
+// bounds are those of all buckets of times but the last.
+var bounds = [14]time.Duration{
+	500 * time.Microsecond, time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond,
+	50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second,
+}
+
+// Bounds are the upper bounds of the buckets of Times but the last.
+func Bounds() []time.Duration { return bounds[:] }
+
+// Times counts durations by size.
+type Times struct {
+	Buckets [len(bounds) + 1]uint64
+	Sum     time.Duration
+}
+
+// times is Times while it is counted.
+type times struct {
+	buckets [len(bounds) + 1]atomic.Uint64
+	sum     atomic.Int64
 }
 
 // Kinds of requests, as indices.
@@ -79,6 +104,38 @@ func (t *Traffic) receive(frame []byte) {
 	if t != nil {
 		t.received.Add(uint64(len(frame)))
 	}
+}
+
+// answered counts a request whose reply has come.
+func (t *Traffic) answered(op int32, took time.Duration) {
+	if t == nil {
+		return
+	}
+	i := 0
+	for i < len(bounds) && took > bounds[i] {
+		i++
+	}
+	of := &t.took[kindOf(op)]
+	of.buckets[i].Add(1)
+	of.sum.Add(int64(took))
+}
+
+// Took is how long requests took, from when they were written until their replies had been read, by kind: those that were answered,
+// but for set_watches.
+func (t *Traffic) Took() map[string]Times {
+	all := make(map[string]Times)
+	for kind := range t.took {
+		of := &t.took[kind]
+		took, n := Times{Sum: time.Duration(of.sum.Load())}, uint64(0)
+		for i := range of.buckets {
+			took.Buckets[i] = of.buckets[i].Load()
+			n += took.Buckets[i]
+		}
+		if n > 0 {
+			all[kindNames[kind]] = took
+		}
+	}
+	return all
 }
 
 // Bytes is how many bytes were sent in requests, and received in replies and events. Replies that were too long to be read count for

@@ -1,10 +1,13 @@
 package zkconn
 
 import (
+	"errors"
 	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
 // Requests are counted by kind and with their bytes, over all connections; bulk requests as what is sent for them.
@@ -50,6 +53,49 @@ func TestTraffic(t *testing.T) {
 		maps.DeleteFunc(got, func(kind string, n uint64) bool { return kind == "ping" || n == 0 })
 		if want := map[string]uint64{"get": 2, "multi_read": 1, "set_watches": 1, "multi": 1, "children": 1}; !maps.Equal(got, want) {
 			t.Errorf("requests: %v, want %v", got, want)
+		}
+	})
+}
+
+// It is counted how long requests took that were answered, refusals included.
+func TestTimesOfRequests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t)
+		s.have(t, "/there", "data", 5)
+		traffic := new(Traffic)
+		conn := s.open(t, Config{Traffic: traffic}, nil)
+		slow := func(op zkdev.Op) {
+			s.Control(op, func(*zkdev.Request) zkdev.Action { return zkdev.Delay(300 * time.Millisecond) })
+		}
+		slow(zkdev.OpGetData)
+		if _, _, err := conn.Get(t.Context(), "/there"); err != nil {
+			t.Fatal(err)
+		}
+		slow(zkdev.OpMultiRead)
+		conn.ReadMany(t.Context(), []Read{data("/there"), children("/there")})
+		slow(zkdev.OpMulti)
+		if _, err := conn.Multi(t.Context(), CheckOp("/not", AnyVersion)); !errors.Is(err, ErrNoNode) {
+			t.Errorf("Multi = %v, want ErrNoNode", err)
+		}
+		got := traffic.Took()
+		delete(got, "ping")
+		if len(got) != 3 {
+			t.Errorf("timed %v", got)
+		}
+		want := Times{Sum: 300 * time.Millisecond}
+		want.Buckets[9] = 1 // over 250 ms, up to 500 ms
+		for _, kind := range []string{"get", "multi_read", "multi"} {
+			if got[kind] != want {
+				t.Errorf("%s: %+v, want %+v", kind, got[kind], want)
+			}
+		}
+		s.Control(zkdev.OpGetData, func(*zkdev.Request) zkdev.Action { return zkdev.CutBefore() })
+		if _, _, err := conn.Get(t.Context(), "/there"); err == nil {
+			t.Error("a request that the server did not get has succeeded")
+		}
+		if times := traffic.Took()["get"]; times != want {
+			t.Errorf("a request without an answer is timed: %+v", times)
 		}
 	})
 }

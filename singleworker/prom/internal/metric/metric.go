@@ -139,10 +139,13 @@ func ByKey[K ~string](o *Out, values map[K]uint64, known []K, labels ...string) 
 	}
 }
 
-// Histogram sends a histogram.
-func (o *Out) Histogram(h *singleworker.Histogram, labels ...string) {
+// Histogram sends a histogram that has singleworker.HistogramBounds.
+func (o *Out) Histogram(h *singleworker.Histogram) { o.HistogramOf(h, singleworker.HistogramBounds()) }
+
+// HistogramOf sends a histogram with those bounds.
+func (o *Out) HistogramOf(h *singleworker.Histogram, bounds []time.Duration, labels ...string) {
 	buckets, below := make(map[float64]uint64, len(h.Buckets)), uint64(0)
-	for i, bound := range singleworker.HistogramBounds() {
+	for i, bound := range bounds {
 		below += h.Buckets[i]
 		buckets[bound.Seconds()] = below
 	}
