@@ -69,7 +69,7 @@ type saying struct {
 	Failed, Ask, Page, Kind, Zoom string
 	PaintMS                       int `json:"paint_ms"`
 	ServerMS                      int `json:"server_ms"`
-	Bytes, Rows, Drawn            int
+	Bytes, Sent, Rows, Drawn      int
 	Long                          []int
 }
 
@@ -120,7 +120,8 @@ func (s *scene) heard(said saying, answer io.Writer) {
 		if said.Failed != "" {
 			s.Error(said.Failed)
 		} else {
-			s.Logf("%-34s %-8s first paint %4d ms, of which the server %4d ms; %6d bytes", said.Page, said.Kind, said.PaintMS, said.ServerMS, said.Bytes)
+			s.Logf("%-34s %-8s first paint %4d ms, of which the server %4d ms; %6d bytes, compressed %6d",
+				said.Page, said.Kind, said.PaintMS, said.ServerMS, said.Bytes, said.Sent)
 		}
 		return
 	case "hostile":

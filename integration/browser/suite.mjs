@@ -74,12 +74,13 @@ for (const [kind, viewport, colorScheme] of [["desktop", { width: 1280, height: 
 				paint: performance.getEntriesByName("first-contentful-paint")[0]?.startTime,
 				server: performance.getEntriesByType("navigation")[0].responseEnd,
 				weight: loaded.reduce((sum, e) => sum + e.decodedBodySize, 0),
+				sent: loaded.reduce((sum, e) => sum + e.encodedBodySize, 0),
 				wide: document.scrollingElement.scrollWidth - window.innerWidth,
 			};
 		});
 		if (seen.weight > maxWeight) failed(path, kind, "weighs", seen.weight);
 		if (seen.wide > 0) failed(path, kind, "is wider than the window by", seen.wide);
-		say({ page: path || "first page", kind, jobs: Number(JOBS), paint_ms: Math.round(seen.paint), server_ms: Math.round(seen.server), bytes: seen.weight });
+		say({ page: path || "first page", kind, jobs: Number(JOBS), paint_ms: Math.round(seen.paint), server_ms: Math.round(seen.server), bytes: seen.weight, sent: seen.sent });
 		if (!most || path === "jobs") await judge(page, `${path} ${kind}`);
 		if (OUT) await page.screenshot({ path: `${OUT}/${JOBS}-${kind}-${path.replace(/\W+/g, "-").slice(0, 40) || "first"}.png` });
 	}

@@ -27,6 +27,7 @@ const report = async (what) => {
 			paint_ms: Math.round(performance.getEntriesByName("first-contentful-paint")[0].startTime),
 			server_ms: Math.round(load.responseEnd),
 			bytes: load.decodedBodySize,
+			sent: load.encodedBodySize,
 			rows: document.querySelectorAll("svg.time").length,
 			drawn: [...document.querySelectorAll("svg.time path")].reduce((sum, path) => sum + path.getAttribute("d").length, 0),
 			long: window.longTasks.map(Math.round),

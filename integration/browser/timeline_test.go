@@ -71,8 +71,8 @@ func TestTimelineOfManyJobs(t *testing.T) {
 			t.Logf("%-16s long tasks %v ms", said.Zoom, said.Long)
 		default:
 			zooms++
-			t.Logf("%-16s first paint %4d ms, of which the server %4d ms; %3d rows, %6d bytes, of which paths %6d; long tasks %v ms",
-				said.Zoom, said.PaintMS, said.ServerMS, said.Rows, said.Bytes, said.Drawn, said.Long)
+			t.Logf("%-16s first paint %4d ms, of which the server %4d ms; %3d rows, %6d bytes, of which paths %6d, %6d compressed; long tasks %v ms",
+				said.Zoom, said.PaintMS, said.ServerMS, said.Rows, said.Bytes, said.Drawn, said.Sent, said.Long)
 		}
 	})
 	if zooms == 0 {

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"strconv"
 	"strings"
 	"time"
 
@@ -131,13 +130,8 @@ func (h *handler) show(w http.ResponseWriter, r *http.Request, v view) {
 		http.Error(w, "this page failed", http.StatusInternalServerError)
 		return
 	}
-	text := legible(page.String())
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-	if v.status != 0 {
-		w.WriteHeader(v.status)
-	}
-	_, _ = w.Write([]byte(text))
+	send(w, r, v.status, []byte(legible(page.String())))
 }
 
 // legible makes every line of a page printable, whatever was put into it.
@@ -167,5 +161,5 @@ func (a asset) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.FormValue("v") == a.version {
 		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
-	_, _ = w.Write(a.text)
+	send(w, r, 0, a.text)
 }
