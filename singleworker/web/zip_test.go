@@ -28,7 +28,7 @@ func TestSend(t *testing.T) {
 		{"gzip;q=often", long, false},
 		{"xgzip", long, false},
 	} {
-		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		r.Header.Set("Accept-Encoding", row.accept)
 		w := httptest.NewRecorder()
 		send(w, r, http.StatusNotFound, row.text)
