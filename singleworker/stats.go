@@ -36,7 +36,7 @@ type Stats struct {
 	Requests map[string]uint64
 	// RequestTime is how long those took that were answered, by kind, from when a request was written until its reply had been read:
 	// the network, the server and the wait for a turn, without the time that a request waited in this process before. A refusal is an
-	// answer. A kind that was never answered has no key, nor does set_watches. Their buckets are those of RequestBounds.
+	// answer. A kind that was never answered has no key, nor have set_watches and ping. Their buckets are those of RequestBounds.
 	RequestTime map[string]Histogram
 	// BytesSent and BytesReceived are those of requests, and of replies and events, without TLS.
 	BytesSent, BytesReceived uint64

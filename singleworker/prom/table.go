@@ -107,7 +107,7 @@ var instanceTable = metric.NewTable([]string{"server_type"}, []metric.Metric[*in
 	metric.Row("singleworker_zookeeper_requests_total", metric.Counter, []string{"kind"}, "Requests sent to ZooKeeper.", func(i *instance, o *metric.Out) {
 		metric.ByKey(o, i.Requests, nil)
 	}),
-	metric.Row("singleworker_zookeeper_request_duration_seconds", metric.Histogram, []string{"kind"}, "How long requests to ZooKeeper took, from writing them until the reply was read; not of set_watches.", func(i *instance, o *metric.Out) {
+	metric.Row("singleworker_zookeeper_request_duration_seconds", metric.Histogram, []string{"kind"}, "How long requests to ZooKeeper took, from writing them until the reply was read; not of set_watches and ping.", func(i *instance, o *metric.Out) {
 		for kind, took := range i.RequestTime {
 			o.HistogramOf(&took, singleworker.RequestBounds(), kind)
 		}

@@ -121,7 +121,7 @@ func (t *Traffic) answered(op int32, took time.Duration) {
 }
 
 // Took is how long requests took, from when they were written until their replies had been read, by kind: those that were answered,
-// but for set_watches.
+// but for set_watches and ping.
 func (t *Traffic) Took() map[string]Times {
 	all := make(map[string]Times)
 	for kind := range t.took {
