@@ -119,6 +119,25 @@ func (c *cluster) awaitTold(h *hook, kind notify.Kind, job string) {
 	})
 }
 
+// awaitSender waits until a sender has read what there is: failures of before are no news.
+func (c *cluster) awaitSender(conn *zk.Conn, id string) {
+	c.t.Helper()
+	c.eventually("the sender "+id, func() error {
+		data, _, err := conn.Get(c.node("_notify"))
+		if err != nil {
+			return err
+		}
+		var head struct {
+			Sender string
+			Cursor int64
+		}
+		if err := json.Unmarshal(data, &head); err != nil || head.Sender != id || head.Cursor == 0 {
+			return fmt.Errorf("it is %s, %v", data, err)
+		}
+		return nil
+	})
+}
+
 // awaitBook waits until a node of what senders keep has a text.
 func (c *cluster) awaitBook(conn *zk.Conn, text string) {
 	c.t.Helper()
@@ -171,7 +190,7 @@ func TestNotificationsOfSendersThatAreKilled(t *testing.T) {
 	}
 	const never = 10 * time.Minute // the most that New takes; the process is killed long before
 	first := c.spawnNotifier("n1", h.url, never)
-	c.awaitBook(conn, `"sender":"n1"`)
+	c.awaitSender(conn, first.id)
 	second := c.spawnNotifier("n2", h.url, time.Millisecond)
 	empty.Store(true)
 	trigger("pay", "silent")
