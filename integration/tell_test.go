@@ -131,8 +131,11 @@ func (c *cluster) awaitSender(conn *zk.Conn, id string) {
 			Sender string
 			Cursor int64
 		}
-		if err := json.Unmarshal(data, &head); err != nil || head.Sender != id || head.Cursor == 0 {
-			return fmt.Errorf("it is %s, %v", data, err)
+		if err := json.Unmarshal(data, &head); err != nil {
+			return err
+		}
+		if head.Sender != id || head.Cursor == 0 {
+			return fmt.Errorf("it is %s", data)
 		}
 		return nil
 	})
