@@ -6,10 +6,8 @@ import (
 	"time"
 )
 
-// Settle makes a connection fit for a client that has watches to set again, in a bubble: it
-// lets the client's loop come to rest when the connection is established. The client reads the
-// last zxid there while its receiver may already write it: a race in
-// go-zookeeper v1.0.4 (sendSetWatches, recvLoop), which is not what is tested here.
+// Settle makes what a client does first on a connection the same in every run, in a bubble: no reply comes before the
+// client has come to rest after the connect response, and has sent what it sends on its own.
 func Settle(conn net.Conn) net.Conn { return &settling{Conn: conn} }
 
 // settling is a connection with one reader.

@@ -196,6 +196,53 @@ func TestCallsFailOnLostConnectionThenRecover(t *testing.T) {
 	})
 }
 
+// What has changed while there was no connection is an event of the next one, also when much else is asked then. With the race
+// detector it shows that the library's two loops share nothing: they did, with the last transaction of a reply.
+func TestChangeWithoutConnectionIsReported(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t)
+		s.have(t, "/watched", "", 0)
+		s.have(t, "/children", "", 0)
+		changed := make(chan string, 10)
+		conn := s.open(t, Config{}, func(ev Event) {
+			if ev.Kind == NodeChanged {
+				changed <- ev.Path
+			}
+		})
+		for round := range 5 {
+			if _, _, err := conn.GetW(t.Context(), "/watched"); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := conn.ChildrenW(t.Context(), "/children"); err != nil {
+				t.Fatal(err)
+			}
+			s.absent.Store(true)
+			s.Disconnect(conn.SessionID())
+			synctest.Wait()
+			s.have(t, fmt.Sprintf("/children/%d", round), "", 0)
+			if _, err := s.hand.Multi(t.Context(), SetOp("/watched", nil, AnyVersion)); err != nil {
+				t.Fatal(err)
+			}
+			s.absent.Store(false)
+			var reading sync.WaitGroup
+			for range 20 {
+				reading.Go(func() {
+					_ = conn.Retry(t.Context(), func() error {
+						_, _, err := conn.Get(t.Context(), "/watched")
+						return err
+					})
+				})
+			}
+			got := []string{<-changed, <-changed}
+			reading.Wait()
+			if slices.Sort(got); !slices.Equal(got, []string{"/children", "/watched"}) {
+				t.Errorf("round %d: %v have changed", round, got)
+			}
+		}
+	})
+}
+
 func TestExpiredSessionIsReportedAndReplaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

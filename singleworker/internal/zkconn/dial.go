@@ -163,10 +163,12 @@ func (c *handshake) nextFrame() error {
 // the network error, which callers would take for a reply of the server; and then it can block forever
 // on the second answer, at Close or while it repeats the credentials.
 func (c *handshake) Write(p []byte) (int, error) {
-	frames := p
+	var frames []byte
 	if c.answered.Load() {
 		frames = c.requests.send(p)
 		c.traffic.send(frames)
+	} else {
+		frames = withZxid(p, connectZxidAt, c.requests.seen)
 	}
 	if _, err := c.Conn.Write(frames); err != nil {
 		_ = c.Close()
@@ -210,7 +212,7 @@ func (c *Conn) dial(s *session, network, address string) (_ net.Conn, err error)
 	}
 	conn := &handshake{
 		Conn: raw, address: address, deadline: deadline,
-		granted: &c.granted, trouble: &c.trouble, traffic: c.cfg.Traffic, requests: requests{session: s, traffic: c.cfg.Traffic},
+		granted: &c.granted, trouble: &c.trouble, traffic: c.cfg.Traffic, requests: requests{session: s, seen: s.zxid.Load(), traffic: c.cfg.Traffic},
 	}
 	s.current.Store(conn)
 	if c.closing.Err() != nil {

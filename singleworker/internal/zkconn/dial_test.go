@@ -1,6 +1,7 @@
 package zkconn
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
@@ -142,6 +143,60 @@ func shake(t *testing.T) (*handshake, net.Conn) {
 		granted: granted, trouble: new(atomic.Pointer[error]),
 		requests: requests{session: new(session)},
 	}, server
+}
+
+// What the session has seen is known to the connection, not to the library, and a setWatches has what was seen before the
+// connection, even if another reply has come first.
+func TestConnectionTellsWhatWasSeen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		conn, server := shake(t)
+		const before, now = 7, 9
+		conn.requests.seen = before
+		conn.requests.session.zxid.Store(before)
+		// frame is one with a transaction, before which there are these numbers.
+		frame := func(zxid int64, after int, numbers ...int32) []byte {
+			body := make([]byte, 0, 64)
+			for _, n := range numbers {
+				body = appendInt32(body, n)
+			}
+			body = append(binary.BigEndian.AppendUint64(body, uint64(zxid)), make([]byte, after)...)
+			return append(appendInt32(nil, int32(len(body))), body...)
+		}
+		// sends has the library write a frame, and returns what the server gets.
+		sends := func(written []byte) []byte {
+			go func() { _, _ = conn.Write(written) }()
+			got := make([]byte, len(written))
+			if _, err := io.ReadFull(server, got); err != nil {
+				t.Fatal(err)
+			}
+			return got
+		}
+		// reads has the server send a frame, and returns what the library gets.
+		reads := func(sent []byte) []byte {
+			go func() { _, _ = server.Write(sent) }()
+			got := make([]byte, len(sent))
+			if _, err := io.ReadFull(conn, got); err != nil {
+				t.Fatal(err)
+			}
+			return got
+		}
+		check := func(what string, got, want []byte) {
+			t.Helper()
+			if !bytes.Equal(got, want) {
+				t.Errorf("%s is %x, want %x", what, got, want)
+			}
+		}
+		check("the connect request", sends(frame(0, 32, 0)), frame(before, 32, 0))
+		reads(response(4 * time.Second))
+		sends(append(frame(0, 0, 1, opExists), 0))
+		check("a reply", reads(frame(now, 4+statBytes, 1)), frame(0, 4+statBytes, 1))
+		check("the setWatches", sends(frame(0, 12, 2, opSetWatches)), frame(before, 12, 2, opSetWatches))
+		check("an event", reads(frame(-1, 16, xidEvent)), frame(-1, 16, xidEvent))
+		if seen := conn.requests.session.zxid.Load(); seen != now {
+			t.Errorf("the session has seen %d, want %d", seen, now)
+		}
+	})
 }
 
 func TestGrantedTimeoutIsReadFromResponse(t *testing.T) {

@@ -17,10 +17,6 @@ import (
 
 // server is a ZooKeeper in the test's bubble. It grants shorter sessions than requested and records the
 // requests of the connection under test.
-//
-// None of these tests reconnects with watches set: go-zookeeper v1.0.4 then has a data race
-// (sendSetWatches, recvLoop), which internal/swtest prevents in its clusters, where watches that are
-// restored are tested.
 type server struct {
 	*zkdev.Server
 	client *zkdev.Client // from which the connection under test dials

@@ -28,6 +28,7 @@ type session struct {
 	expired atomic.Bool
 	ended   chan struct{} // closed when the library's loop has ended
 	current atomic.Pointer[handshake]
+	zxid    atomic.Int64 // the last transaction that a reply told of
 
 	ready chan struct{} // closed when calls can be made
 	// refused is why no call can be made; set before ready is closed.

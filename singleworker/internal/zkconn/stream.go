@@ -1,6 +1,7 @@
 package zkconn
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -120,9 +121,29 @@ const (
 	xidEvent, xidPing = -1, -2
 )
 
+// What a client has seen is a transaction, that of the last reply to it: a server that is behind does not continue its
+// session, and a setWatches reports what has changed since. The library notes it in one goroutine and reads it in another,
+// perhaps when a reply on the new connection has come before; then it never hears of changes in between. So the library
+// is told of none, and the connection puts in what the session had seen before it.
+const (
+	replyZxidAt      = lengthBytes + 4     // behind the xid
+	setWatchesZxidAt = lengthBytes + 4 + 4 // behind xid and type
+	connectZxidAt    = lengthBytes + 4     // behind the version
+)
+
+// withZxid returns a copy of a frame with a transaction in that place.
+func withZxid(frame []byte, at int, zxid int64) []byte {
+	frame = bytes.Clone(frame)
+	if len(frame) >= at+8 {
+		binary.BigEndian.PutUint64(frame[at:], uint64(zxid))
+	}
+	return frame
+}
+
 // requests knows what type of request each xid has that is not answered yet, except for pings.
 type requests struct {
 	session *session
+	seen    int64    // the last transaction that the session had seen when the connection began
 	traffic *Traffic // or nil
 
 	mu       sync.Mutex
@@ -145,6 +166,9 @@ func (r *requests) send(frame []byte) []byte {
 	xid, op := int32(w.uint32()), int32(w.uint32())
 	if w.short || xid == xidPing {
 		return frame
+	}
+	if op == opSetWatches { // the library's
+		frame = withZxid(frame, setWatchesZxidAt, r.seen)
 	}
 	var b *bulk
 	if op == opGetData {
@@ -192,8 +216,12 @@ func (r *requests) receive(frame []byte) ([]byte, error) {
 	}
 	w := walker{rest: body}
 	xid := int32(w.uint32())
-	w.skip(8)
+	zxid := int64(w.uint64())
 	code := int32(w.uint32())
+	if xid > 0 && zxid > 0 {
+		r.session.zxid.Store(zxid)
+		binary.BigEndian.PutUint64(frame[replyZxidAt:], 0)
+	}
 	switch xid {
 	case xidEvent:
 		kind := w.uint32()
