@@ -39,7 +39,7 @@ func (i *Instance) rightChanged(changed leases.Change) {
 	job := string(changed.Slot)
 	r := i.rights[job]
 	switch {
-	case r != nil && r.Token == changed.Token && r.Until.After(now):
+	case r != nil && r.Token == changed.Token && !r.Until.Before(now): // renewed at its very end, it has not lapsed
 		r.Until = later(changed.Until, now)
 	case changed.Until.After(now):
 		r = &Right{Instance: i, Job: job, Token: changed.Token, From: now, Until: changed.Until}
