@@ -183,7 +183,7 @@ type Action interface{ action() }
 // The actions.
 type (
 	// ReadSlot: read the alive node and its children, with Sync as they are once the server has caught up
-	// with the leader. Owner, if it is not "", is likely to have the slot: then the only heartbeat is its. Answer:
+	// with the leader. Owner had the slot at the latest reading: probably the only heartbeat is its. Answer:
 	// SlotRead.
 	ReadSlot struct {
 		Slot  Slot

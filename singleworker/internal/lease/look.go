@@ -6,25 +6,6 @@ import (
 	"slices"
 )
 
-// mark is markDirty, and notes whether something has told of a change.
-func (m *Machine) mark(s *slot, changed bool) {
-	if s != nil && !s.gone {
-		m.dirty[s.id] = changed || m.dirty[s.id]
-	}
-}
-
-// expected is the instance whose heartbeat a reading of s is likely to find, or "". A slot that has changed was released
-// or taken over by its owner's successor, or it was taken by the instance that it was offered to.
-func (s *slot) expected(changed bool) string {
-	switch {
-	case !changed:
-		return s.rec.Owner.SID
-	case s.rec.Owner == (Member{}):
-		return s.rec.Offer
-	}
-	return ""
-}
-
 // lookAll re-reads everything: readings of an earlier connection are outdated.
 func (m *Machine) lookAll() {
 	m.look = true

@@ -54,11 +54,11 @@ type Machine struct {
 	changes    int           // see Changes
 	epoch      int           // counts expired sessions: replies of older ones renew nothing
 	phase      phase
-	look       bool          // start a round even if no slot is dirty
-	dirty      map[Slot]bool // to be read in the next round: true if they seem to have changed
-	reads      int           // ReadSlots in flight
-	roundAt    int           // step at which the round began
-	groupAsked int           // step of the latest ReadGroup
+	look       bool              // start a round even if no slot is dirty
+	dirty      map[Slot]struct{} // to be read in the next round
+	reads      int               // ReadSlots in flight
+	roundAt    int               // step at which the round began
+	groupAsked int               // step of the latest ReadGroup
 	peers      map[string]Peer
 	skipped    map[string]skipped // instances that ignored an offer, or had to be relieved
 	full       map[string]bool    // instances that own as many slots as they may, at the latest round
@@ -147,7 +147,7 @@ type holding struct {
 // New returns a machine without slots and without a session.
 func New(cfg Config) *Machine {
 	return &Machine{
-		cfg: cfg, slots: make(map[Slot]*slot), crowds: make(map[string]*crowd), dirty: make(map[Slot]bool), skipped: make(map[string]skipped),
+		cfg: cfg, slots: make(map[Slot]*slot), crowds: make(map[string]*crowd), dirty: make(map[Slot]struct{}), skipped: make(map[string]skipped),
 	}
 }
 
@@ -214,7 +214,7 @@ func (m *Machine) apply(now Instant, ev Event) {
 	case Overdue:
 		m.relieve(m.slots[ev.Slot])
 	case Look:
-		m.mark(m.slots[ev.Slot], true)
+		m.markDirty(m.slots[ev.Slot])
 	case LookGroup:
 		m.look = true
 	case LookAll:
@@ -247,7 +247,11 @@ func (m *Machine) apply(now Instant, ev Event) {
 func (m *Machine) do(a Action) { m.out = append(m.out, a) }
 
 // markDirty marks s to be read in the next round.
-func (m *Machine) markDirty(s *slot) { m.mark(s, false) }
+func (m *Machine) markDirty(s *slot) {
+	if s != nil && !s.gone {
+		m.dirty[s.id] = struct{}{}
+	}
+}
 
 // sorted returns the slots by name: a step must not depend on map order.
 func (m *Machine) sorted() []*slot {
@@ -361,13 +365,13 @@ func (m *Machine) advanceRound() {
 			case idle:
 				s.op = reading
 				m.reads++
-				m.do(ReadSlot{Slot: id, Owner: s.expected(m.dirty[id]), Sync: s.behind})
+				m.do(ReadSlot{Slot: id, Owner: s.rec.Owner.SID, Sync: s.behind})
 			case taking:
 				s.known = false // for takeDone, which does not mark every slot
 			case reading, releasing, yielding: // the answer marks it
 			}
 		}
-		m.dirty = make(map[Slot]bool) // not cleared: one that has held all slots would stay as large
+		m.dirty = make(map[Slot]struct{}) // not cleared: one that has held all slots would stay as large
 	}
 	if m.phase == readingSlots && m.reads == 0 {
 		m.phase, m.groupAsked = readingGroup, m.step

@@ -13,7 +13,7 @@ import (
 // reading is one slot being read.
 type reading struct {
 	slot  string
-	owner string // whose heartbeat is read together with the record: the likely owner, or ""
+	owner string // whose heartbeat is read together with the record: the owner at the latest reading
 	sync  bool
 	done  bool
 
@@ -84,7 +84,7 @@ func (s slotReader) fetch(ctx context.Context, slots []*reading) {
 	}
 }
 
-// fetchRecords reads the records, with the heartbeats of those who are likely to be the owners.
+// fetchRecords reads the records, with the heartbeats of the owners that they had before.
 func (s slotReader) fetchRecords(ctx context.Context, slots []*reading) {
 	tree := s.loop.Tree
 	reads := make([]zkconn.Read, 0, 2*len(slots))
