@@ -183,10 +183,10 @@ func (r records) status(of parsed, live map[string]Instance, now time.Time) JobS
 		s.Paused = pauseOf(*p)
 	}
 	if of.err == nil {
-		s.NextRun = nextRun(of.schedule, s.Paused, later(later(now, s.Watermark), milli(of.spec.Since)))
+		s.NextRun = nextRun(of.schedule, s.Paused, ticks.Later(ticks.Later(now, s.Watermark), milli(of.spec.Since)))
 	}
 	if of.err == nil && of.schedule.Always() && !r.tick.Open() && s.Paused == nil {
-		s.NextRun = later(milli(r.tick.RestartAt), milli(of.spec.Since))
+		s.NextRun = ticks.Later(milli(r.tick.RestartAt), milli(of.spec.Since))
 	}
 	if of.err == nil && r.tickErr == nil {
 		running := lives && r.tick.Open() && r.tick.Token == r.ownerStat.Mzxid
@@ -290,14 +290,6 @@ func able(registered []string, live map[string]Instance, j job.Job) []string {
 	return able
 }
 
-// later is the later of two times.
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
-}
-
 // nextRun is the first tick after now that is not paused.
 func nextRun(schedule *cronexpr.Schedule, pause *Pause, now time.Time) time.Time {
 	switch {
@@ -306,7 +298,7 @@ func nextRun(schedule *cronexpr.Schedule, pause *Pause, now time.Time) time.Time
 	case pause.Until.IsZero():
 		return time.Time{}
 	}
-	return schedule.Next(later(now, pause.Until.Add(-time.Millisecond)))
+	return schedule.Next(ticks.Later(now, pause.Until.Add(-time.Millisecond)))
 }
 
 func pauseOf(p zkrec.Pause) *Pause {

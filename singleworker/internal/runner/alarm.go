@@ -8,6 +8,7 @@ import (
 	"github.com/go-co-op/gocron/v2"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/wall"
 )
 
@@ -36,14 +37,7 @@ var _ gocron.Cron = (*alarm)(nil)
 
 // newAlarm returns an alarm for the ticks that are to come, and are after the one that was claimed last.
 func newAlarm(s *cronexpr.Schedule, clock wall.Clock, claimed time.Time) *alarm {
-	return &alarm{schedule: s, wall: clock, after: later(clock.Now(), claimed)}
-}
-
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
+	return &alarm{schedule: s, wall: clock, after: ticks.Later(clock.Now(), claimed)}
 }
 
 // IsValid satisfies gocron; the schedule is parsed and valid.
@@ -79,7 +73,7 @@ func (a *alarm) Next(time.Time) time.Time {
 	}
 	a.after = next
 	a.set = append(a.set, timer{tick: next, comes: now.Add(next.Sub(here))})
-	return later(next.Add(-off-early), now.Add(atOnce)).In(ahead)
+	return ticks.Later(next.Add(-off-early), now.Add(atOnce)).In(ahead)
 }
 
 // due returns a tick whose alarm goes off at now, and how long it takes until the tick comes: the latest tick that

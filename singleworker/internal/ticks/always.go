@@ -46,8 +46,8 @@ func (v View) always() (plan Plan) {
 
 // restartAt is when the next run of a job that always runs is due, if none is open: after every tick that is accounted for.
 func (j Job) restartAt(r Record) time.Time {
-	first := later(j.begins(), time.UnixMilli(r.Watermark)).Truncate(time.Millisecond).Add(time.Millisecond)
-	return later(first, time.UnixMilli(r.RestartAt))
+	first := Later(j.begins(), time.UnixMilli(r.Watermark)).Truncate(time.Millisecond).Add(time.Millisecond)
+	return Later(first, time.UnixMilli(r.RestartAt))
 }
 
 // restarts counts the runs before the next one that did not last.

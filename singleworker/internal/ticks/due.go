@@ -14,7 +14,7 @@ func (v View) base() time.Time {
 	if v.Record.Watermark == 0 {
 		return v.begins()
 	}
-	return later(v.begins(), time.UnixMilli(v.Record.Watermark))
+	return Later(v.begins(), time.UnixMilli(v.Record.Watermark))
 }
 
 // horizon is the time up to which ticks may be decided now.
@@ -193,7 +193,7 @@ func (v View) formerMissed() Plan {
 	var rows []Entry
 	until := v.Since
 	for _, former := range v.Former {
-		from := later(later(time.UnixMilli(v.Record.Watermark), former.Since), v.From)
+		from := Later(Later(time.UnixMilli(v.Record.Watermark), former.Since), v.From)
 		if end.Before(until) {
 			until = end
 		}

@@ -116,7 +116,7 @@ func (j Job) mayBegin(t time.Time) bool { return j.Gate == nil || j.Gate.Begun(t
 // that, this is a time of another clock, as Record has from another owner.
 func (j Job) came(t time.Time) time.Time {
 	f, _ := j.Gate.of(t.UnixMilli())
-	return later(t, time.UnixMilli(f.at))
+	return Later(t, time.UnixMilli(f.at))
 }
 
 // Waiting is the slot's first tick, up to t, of which it is not known whether it begins, or zero.
@@ -124,7 +124,7 @@ func Waiting(job Job, r Record, t time.Time) time.Time {
 	if job.Gate == nil {
 		return time.Time{}
 	}
-	tick := job.nextTick(later(View{Job: job, Record: r}.base(), job.Gate.decided()))
+	tick := job.nextTick(Later(View{Job: job, Record: r}.base(), job.Gate.decided()))
 	if tick.After(t) {
 		return time.Time{}
 	}

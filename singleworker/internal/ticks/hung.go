@@ -48,14 +48,14 @@ func HangsFrom(j Job, run zkrec.Run, history []Entry) (from time.Time, usual tim
 	if tick := Overrun(j, run); !tick.IsZero() {
 		second := j.Schedule.Next(tick)
 		longer := began.Add(hungTimesLong*longest + time.Millisecond)
-		if both := later(second, longer); !second.IsZero() && (from.IsZero() || both.Before(from)) {
+		if both := Later(second, longer); !second.IsZero() && (from.IsZero() || both.Before(from)) {
 			from = both
 		}
 	}
 	if from.IsZero() {
 		return from, usual
 	}
-	return later(from, began.Add(HungAtLeast)), usual
+	return Later(from, began.Add(HungAtLeast)), usual
 }
 
 // durations are those of the runs in a history that nothing interrupted, in order.

@@ -66,9 +66,10 @@ func JobOf(spec *zkrec.Spec, version int32) (Job, error) {
 }
 
 // begins is the time after which the slot's ticks of the current schedule begin.
-func (j Job) begins() time.Time { return later(j.Since, j.From) }
+func (j Job) begins() time.Time { return Later(j.Since, j.From) }
 
-func later(a, b time.Time) time.Time {
+// Later is the later of two times.
+func Later(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return b
 	}
@@ -80,7 +81,7 @@ func (j Job) ends() bool { return !j.To.IsZero() }
 
 // nextTick is the first tick of the slot after t, or zero.
 func (j Job) nextTick(t time.Time) time.Time {
-	next := j.Schedule.Next(later(t, j.begins()))
+	next := j.Schedule.Next(Later(t, j.begins()))
 	if j.ends() && next.After(j.To) {
 		return time.Time{}
 	}

@@ -125,7 +125,7 @@ func (v View) open(plan *Plan, run zkrec.Run) {
 	// came while nothing ran and was missed. As long as ticks from before the runs wait to be run, those that
 	// come wait behind them, whatever runs: if they were missed ticks, too, a job whose runs take longer
 	// than its period would never catch up.
-	after := func(ms int64) time.Time { return v.nextTick(later(time.UnixMilli(watermark), time.UnixMilli(ms))) }
+	after := func(ms int64) time.Time { return v.nextTick(Later(time.UnixMilli(watermark), time.UnixMilli(ms))) }
 	next, waits, idle := after(0), after(v.busySince()), after(v.Record.Ended)
 	if v.queued(waits) && !waits.After(v.Now) && (idle.IsZero() || v.Now.Sub(idle) <= OnTime || next.Before(waits)) {
 		plan.Record.BusySince = v.busySince()
