@@ -10,14 +10,11 @@ import (
 // lookAgain is when a run is looked at again whose history could not be read.
 const lookAgain = time.Minute
 
-// lookAt calls f at a time, in place of an earlier one; never if that is zero.
-func (a *activity) lookAt(t time.Time, f func()) {
+// noLook drops the look that lookIn has set.
+func (a *activity) noLook() {
 	if a.look != nil {
 		a.look.Stop()
 		a.look = nil
-	}
-	if !t.IsZero() {
-		a.look = time.AfterFunc(time.Until(t), f)
 	}
 }
 
@@ -29,14 +26,16 @@ func (r *Runner) awaitHung(j *job) {
 	}
 	after := cmp.Or(j.Policy.HungAfter, ticks.HungAtLeast)
 	if after < 0 {
-		act.lookAt(time.Time{}, nil)
+		act.noLook()
 		return
 	}
 	r.lookIn(act, act.run.Started.Add(after).Sub(r.cfg.Wall.Now()))
 }
 
+// lookIn has a run looked at after some time, in place of an earlier look.
 func (r *Runner) lookIn(act *activity, wait time.Duration) {
-	act.lookAt(time.Now().Add(wait), func() { r.box.Post(func() { r.lookHung(act) }) })
+	act.noLook()
+	act.look = time.AfterFunc(wait, func() { r.box.Post(func() { r.lookHung(act) }) })
 }
 
 // lookHung reads the history, without which nobody knows how long a run takes.

@@ -1,7 +1,5 @@
 package runner
 
-import "time"
-
 // full reports whether as many runs are in progress as may be. A run counts from the decision to claim it until
 // its result is recorded, so that there are never more than the limit.
 // Runs of jobs that always run do not count: they would keep others from running for ever.
@@ -25,7 +23,7 @@ func (r *Runner) queue(j *job) {
 // done forgets the run of a job, and lets those that wait begin theirs.
 func (r *Runner) done(name string) {
 	if act := r.running[name]; act != nil {
-		act.lookAt(time.Time{}, nil)
+		act.noLook()
 		if act.always {
 			r.endless--
 		}
