@@ -26,8 +26,12 @@ func (r jobRules) wants(target string, kind Kind) bool {
 // wanted reports whether anybody is to be told about a kind of episode of a slot.
 func (b *book) wanted(slot string, kind Kind) bool {
 	own := b.jobs[zkrec.JobOfSlot(slot)]
-	return slices.ContainsFunc(b.rules, func(r Rule) bool { return slices.Contains(r.On, kind) && r.matches(slot) }) ||
-		slices.ContainsFunc(slices.Collect(maps.Keys(own.to)), func(target string) bool { return own.wants(target, kind) })
+	for target := range own.to {
+		if own.wants(target, kind) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(b.rules, func(r Rule) bool { return slices.Contains(r.On, kind) && r.matches(slot) })
 }
 
 // wantedBy is wanted for a target, of an episode that has that many failures.
