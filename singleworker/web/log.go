@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -137,5 +136,5 @@ func (h *handler) logOf(r *http.Request, q runlog.Query) ([]runlog.Entry, error)
 	if read.err != nil {
 		return nil, fmt.Errorf("%w: %w", errLog, read.err)
 	}
-	return slices.Clip(read.entries), nil
+	return read.entries, nil
 }

@@ -40,7 +40,11 @@ func (p Page) RunLog(entries []runlog.Entry, named bool) {
 // Summaries is a table of what a store has of each job.
 func (p Page) Summaries(sums []runlog.Summary) {
 	t := &output.Table{}
-	t.Row(strings.Split(strings.ToUpper(strings.Join(words.SummaryColumns, "\x00")), "\x00")...)
+	var header []string
+	for _, column := range words.SummaryColumns {
+		header = append(header, strings.ToUpper(column))
+	}
+	t.Row(header...)
 	for _, s := range sums {
 		t.Row(words.Summary(s, p.Now)...)
 	}
