@@ -7,13 +7,13 @@
 package api
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -38,7 +38,7 @@ func (d Document) MarshalJSON() ([]byte, error) {
 		Kind       string `json:"kind"`
 	}{Version, d.Kind})
 	for _, part := range d.Parts {
-		more, failed := encode(part)
+		more, failed := plain.Encode(part)
 		switch {
 		case failed != nil:
 			return nil, failed
@@ -51,19 +51,6 @@ func (d Document) MarshalJSON() ([]byte, error) {
 	return text, err
 }
 
-// encode is json.Marshal without the escapes for HTML: an encoder that wants them adds them. It does not check what a value
-// encodes itself.
-func encode(value any) ([]byte, error) {
-	if own, ok := value.(json.Marshaler); ok {
-		return own.MarshalJSON()
-	}
-	var text bytes.Buffer
-	enc := json.NewEncoder(&text)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(value)
-	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
-}
-
 // Items is the part of a document that lists something.
 type Items[T any] struct {
 	Items []T `json:"items"`
@@ -73,7 +60,7 @@ type Items[T any] struct {
 func (l Items[T]) MarshalJSON() ([]byte, error) {
 	text := []byte(`{"items":[`)
 	for i, item := range l.Items {
-		one, err := encode(item)
+		one, err := plain.Encode(item)
 		if err != nil {
 			return nil, err
 		}

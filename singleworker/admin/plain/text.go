@@ -99,10 +99,16 @@ func Quoted(name string) string {
 
 // JSON renders a document; on one line if indent is empty. What a document's own MarshalJSON returns must be on one line.
 func JSON(out *bytes.Buffer, indent string, document any) error {
-	text, err := encode(indent, document)
+	text, err := Encode(document)
+	if err == nil && indent != "" {
+		var lines bytes.Buffer
+		err = json.Indent(&lines, text, "", indent)
+		text = lines.Bytes()
+	}
 	if err != nil {
 		return err
 	}
+	text = append(text, '\n')
 	out.Grow(len(text))
 	for len(text) > 0 {
 		ascii := 0
@@ -129,19 +135,17 @@ func JSON(out *bytes.Buffer, indent string, document any) error {
 	return nil
 }
 
-// encode is JSON that may hold any character. An encoder would check and copy what MarshalJSON returns: of long lists, that is most of
-// the work.
-func encode(indent string, document any) ([]byte, error) {
-	if own, ok := document.(json.Marshaler); ok && indent == "" {
-		text, err := own.MarshalJSON()
-		return append(text, '\n'), err
+// Encode is json.Marshal without the escapes for HTML: who wants them adds them. It does not check what a value encodes itself, as an
+// encoder would: of long lists, that is most of the work.
+func Encode(value any) ([]byte, error) {
+	if own, ok := value.(json.Marshaler); ok {
+		return own.MarshalJSON()
 	}
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
-	enc.SetIndent("", indent)
-	err := enc.Encode(document)
-	return text.Bytes(), err
+	err := enc.Encode(value)
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
 }
 
 // FirstLine is the first line of a text that holds anything, made printable.
