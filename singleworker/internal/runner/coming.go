@@ -2,39 +2,96 @@ package runner
 
 import "time"
 
+// A claim takes a moment, and those of a crowd, hundreds of jobs that have a tick at the same time, take a while. So they are
+// claimed ahead, and all begin on the tick. To claim ahead does no more than a clock that is fast by as much, which the
+// protocol withstands. It has a price: if the instance dies in that time, its run was interrupted, where another instance would
+// have claimed the tick. A job that is due alone does not pay it.
+const (
+	crowd    = 64                     // how many jobs are one
+	perClaim = 500 * time.Microsecond // how far ahead they are claimed, for each of them,
+	maxLead  = 100 * time.Millisecond // and at most
+)
+
+// lead is how long before a tick it is claimed, if so many jobs have one then.
+func lead(jobs int) time.Duration {
+	if jobs < crowd {
+		return 0
+	}
+	return min(time.Duration(jobs)*perClaim, maxLead)
+}
+
 // rung is a job whose alarm has gone off.
 type rung struct {
 	job   *job
 	alarm *alarm
 }
 
+// is reports whether the job still has that schedule.
+func (r rung) is() bool { return r.job.alarm == r.alarm }
+
+// coming is a tick that is about to come.
+type coming struct {
+	tick time.Time
+	at   time.Time // when it comes, on the monotonic clock
+	of   []rung
+}
+
 // expect decides on a job when a tick comes, together with all that have one at the same time: one timer and one turn of
 // the loop serve thousands.
 func (r *Runner) expect(j *job, tick time.Time, in time.Duration) {
 	if in == 0 {
-		r.come(tick, rung{j, j.alarm})
+		r.come(&coming{tick: tick, of: []rung{{j, j.alarm}}})
 		return
 	}
-	at := tick.UnixNano()
-	together, waits := r.coming[at]
-	r.coming[at] = append(together, rung{j, j.alarm})
-	if !waits {
-		time.AfterFunc(in, func() {
-			r.box.Post(func() {
-				together := r.coming[at]
-				delete(r.coming, at)
-				r.come(tick, together...)
-			})
-		})
+	key := tick.UnixNano()
+	c := r.coming[key]
+	if c == nil {
+		c = &coming{tick: tick, at: time.Now().Add(in)}
+		r.coming[key] = c
+		r.call(in-maxLead, func() { r.approach(c) })
+	}
+	c.of = append(c.of, rung{j, j.alarm})
+}
+
+// call calls f on the loop after d.
+func (r *Runner) call(d time.Duration, f func()) {
+	time.AfterFunc(d, func() { r.box.Post(f) })
+}
+
+// approach is called when a tick is so close that it may be claimed: now it is known of how many jobs it is.
+func (r *Runner) approach(c *coming) {
+	left := time.Until(c.at)
+	r.call(left, func() {
+		delete(r.coming, c.tick.UnixNano())
+		r.come(c)
+	})
+	if d := lead(len(c.of)); d > 0 {
+		r.call(left-d, func() { r.claimAhead(c) })
+	}
+}
+
+// claimAhead decides on the jobs of a tick that has not come yet, if there is room for their runs. A run of the same job that
+// is in progress may end before it.
+func (r *Runner) claimAhead(c *coming) {
+	for _, of := range c.of {
+		if j := of.job; of.is() && r.running[j.Name] == nil && !r.full() {
+			j.begins = c.at
+			r.dueAt(j, c.tick)
+		}
 	}
 }
 
 // come decides on the jobs that have a tick now.
-func (r *Runner) come(tick time.Time, together ...rung) {
-	for _, rung := range together {
-		if rung.job.alarm == rung.alarm { // otherwise the schedule has been replaced since
-			rung.job.lastAlarm = tick
-			r.decide(rung.job)
+func (r *Runner) come(c *coming) {
+	for _, of := range c.of {
+		if of.is() && !of.job.lastDue.Equal(c.tick) {
+			r.dueAt(of.job, c.tick)
 		}
 	}
+}
+
+// dueAt decides on a job that has a tick, or is about to.
+func (r *Runner) dueAt(j *job, tick time.Time) {
+	j.lastDue = tick
+	r.decide(j)
 }

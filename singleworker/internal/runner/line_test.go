@@ -24,9 +24,9 @@ func limited(t *testing.T, most int) *world {
 	return w
 }
 
-// crowd owns many jobs that are due every minute, of runs that take 100 ms, and returns the most runs of handlers that were in
+// ownMany owns many jobs that are due every minute, of runs that take 100 ms, and returns the most runs of handlers that were in
 // progress at once.
-func crowd(w *world, jobs int, policy ticks.Policy) (most *atomic.Int64) {
+func ownMany(w *world, jobs int, policy ticks.Policy) (most *atomic.Int64) {
 	var now atomic.Int64
 	most = new(atomic.Int64)
 	for i := range jobs {
@@ -46,7 +46,7 @@ func TestMaxRunning(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := limited(t, 5)
-		most := crowd(w, 100, ticks.Policy{})
+		most := ownMany(w, 100, ticks.Policy{})
 		pass(90 * time.Second)
 		w.stop()
 		if n := most.Load(); n != 5 {
@@ -84,7 +84,7 @@ func TestMaxRunningDelaysBeyondTheMisfirePolicy(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := limited(t, 5)
-				crowd(w, 100, policy)
+				ownMany(w, 100, policy)
 				pass(90 * time.Second)
 				w.stop()
 				count := map[string]int{}
@@ -202,7 +202,7 @@ func TestWaitingIsCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := limited(t, 2)
-		crowd(w, 6, ticks.Policy{})
+		ownMany(w, 6, ticks.Policy{})
 		var seen []int
 		for range 4 {
 			pass(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute + 50*time.Millisecond)))

@@ -49,6 +49,7 @@ var (
 // activity is a run in progress, from the claim until its result is recorded.
 type activity struct {
 	run      Run
+	begins   time.Time // on the monotonic clock: it was claimed ahead
 	handling atomic.Bool
 	always   bool            // its job has no other runs: see ticks
 	ctx      context.Context //nolint:containedctx // of this run alone
@@ -57,8 +58,23 @@ type activity struct {
 	hung     bool        // the observer was told
 }
 
+// await waits for the tick of a run that was claimed ahead, unless the run is stopped.
+func (a *activity) await() {
+	early := time.Until(a.begins)
+	if early <= 0 {
+		return
+	}
+	timer := time.NewTimer(early)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-a.ctx.Done():
+	}
+}
+
 // handle calls the handler of a claimed run, after BeforeTick where there is one.
 func (r *Runner) handle(j *job, act *activity, claimed *ticks.Record) Result {
+	act.await()
 	r.cfg.Observer.Started(act.run)
 	result := Result{Run: act.run, State: ticks.Interrupted, moved: act.always}
 	ctx, done, err := j.Lease.Begin(act.ctx)

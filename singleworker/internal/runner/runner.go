@@ -95,7 +95,7 @@ type Runner struct {
 	running   map[string]*activity // by job, including jobs no longer owned
 	endless   int                  // how many of them are of jobs that always run
 	line      []*job               // with a run to open when others have ended, the longest waiting first
-	coming    map[int64][]rung     // whose alarms have gone off, by the tick that is about to come, in ns
+	coming    map[int64]*coming    // ticks for which alarms have gone off, by their time in ns
 	stopping  bool
 	graceEnds time.Time               // when running handlers are canceled
 	canceled  bool                    // they have been
@@ -111,7 +111,7 @@ type Runner struct {
 func New(cfg Config) *Runner {
 	return &Runner{
 		cfg: cfg, log: cfg.Logger, box: task.NewMailbox(),
-		jobs: make(map[string]*job), running: make(map[string]*activity), coming: make(map[int64][]rung),
+		jobs: make(map[string]*job), running: make(map[string]*activity), coming: make(map[int64]*coming),
 	}
 }
 
