@@ -271,7 +271,10 @@ func (k *Keeper) tend(j *kept, d *duty) {
 	if d.plain[k.loop.Tree.Alive(j.Name)] && layout.Shards > 0 {
 		former = append(former, j.Name)
 	}
-	k.retire(j, d, former)
+	if len(former) > 0 { // the job is not done before: nobody would look after it
+		k.retire(j, d, former)
+		return
+	}
 	k.finish(j, d)
 }
 

@@ -70,7 +70,7 @@ func (k *Keeper) writeSpec(j *kept, d *duty, spec zkrec.Spec, ops ...zkconn.Op) 
 // retire deletes the nodes of slots that the job no longer has. Their runs have ended before, and
 // under this spec nobody claims a tick of theirs.
 func (k *Keeper) retire(j *kept, d *duty, slots []string) {
-	if len(slots) == 0 || j.retiring || k.loop.Now() < j.retireNotBefore {
+	if j.retiring || k.loop.Now() < j.retireNotBefore {
 		return
 	}
 	guard, err := k.owner.Guard(d.slots[0].slot, d.token)

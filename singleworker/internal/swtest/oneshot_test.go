@@ -3,6 +3,7 @@ package swtest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -175,6 +176,44 @@ func TestShardedOneShotIsDone(t *testing.T) {
 		}
 		pass(t, c)
 	})
+}
+
+// A one-shot that is resharded while its run is in progress is not done before the nodes of its former slots are deleted: nobody
+// would look after them.
+func TestReshardedOneShotIsDone(t *testing.T) {
+	for _, change := range []struct{ from, to int }{{0, 4}, {4, 2}} {
+		t.Run(fmt.Sprint(change), func(t *testing.T) {
+			bubble(t, func(t *testing.T, c *swtest.Cluster) {
+				t.Helper()
+				three(c, working(2*time.Second))
+				tick := time.Now().Add(20 * time.Second)
+				if err := c.Submit(t.Context(), job.Job{Name: "once", Schedule: at(tick), Shards: change.from}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Until(tick.Add(time.Second)))
+				reshard(t, c, "once", change.to)
+				time.Sleep(time.Minute)
+				if s := status(t, c, "once"); s.State != admin.StateDone {
+					t.Errorf("it is %s (%s)", s.State, s.Reason)
+				}
+				c.View(func(m *swtest.Model) {
+					slots := 0
+					for name, j := range m.Jobs {
+						if j.Owner.SID != "" || len(j.Beats) != 0 {
+							t.Errorf("%s has owner %q and %d heartbeats, want none", name, j.Owner.SID, len(j.Beats))
+						}
+						if j.Known.Tick {
+							slots++
+						}
+					}
+					if slots != change.to {
+						t.Errorf("%d slots have a record of their ticks, want %d", slots, change.to)
+					}
+				})
+				pass(t, c)
+			})
+		})
+	}
 }
 
 // A declared one-shot runs once, however often instances start: within KeepDone it is there and done, after that it is
