@@ -12,14 +12,6 @@ const (
 	maxLead  = 100 * time.Millisecond // and at most
 )
 
-// lead is how long before a tick it is claimed, if so many jobs have one then.
-func lead(jobs int) time.Duration {
-	if jobs < crowd {
-		return 0
-	}
-	return min(time.Duration(jobs)*perClaim, maxLead)
-}
-
 // rung is a job whose alarm has gone off.
 type rung struct {
 	job   *job
@@ -65,8 +57,8 @@ func (r *Runner) approach(c *coming) {
 		delete(r.coming, c.tick.UnixNano())
 		r.come(c)
 	})
-	if d := lead(len(c.of)); d > 0 {
-		r.call(left-d, func() { r.claimAhead(c) })
+	if n := len(c.of); n >= crowd {
+		r.call(left-time.Duration(n)*perClaim, func() { r.claimAhead(c) })
 	}
 }
 

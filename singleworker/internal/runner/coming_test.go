@@ -125,24 +125,26 @@ func TestClaimedAheadAndNotBegun(t *testing.T) {
 		happens func(d *due)
 		runs    int // of the job's handler
 		want    string
-		again   string // the next attempt
+		again   string        // the next attempt
+		ended   time.Duration // after that
 	}{
-		"nothing":               {func(*due) {}, 1, "1m0s at 1m0s: ok", ""},
-		"the ownership is lost": {(*due).lose, 0, "1m0s at 1m0s: interrupted", "rerun"},
+		"nothing":               {func(*due) {}, 1, "1m0s at 1m0s: ok", "", maxLead / 2},
+		"the ownership is lost": {(*due).lose, 0, "1m0s at 1m0s: interrupted", "rerun", maxLead / 2},
 		"an operator stops it": {func(d *due) {
 			d.request(stopOf("stop", d.keeper.opened("job")[0].RunID))
-		}, 0, "1m0s at 1m0s: interrupted", ""},
+		}, 0, "1m0s at 1m0s: interrupted", "", 0},
 		"the schedule changes": {func(d *due) {
 			d.own(withSchedule(d.t, d.runner.jobs["job"].Job, "0 1 * * * ?")) // has the same tick
-		}, 1, "1m0s at 1m0s: ok", ""},
-		"the clock is set":   {func(d *due) { d.runner.ClockStepped() }, 1, "1m0s at 1m0s: ok", ""},
-		"the instance stops": {func(d *due) { d.runner.Stop() }, 1, "1m0s at 1m0s: ok", ""},
+		}, 1, "1m0s at 1m0s: ok", "", maxLead / 2},
+		"the clock is set":   {func(d *due) { d.runner.ClockStepped() }, 1, "1m0s at 1m0s: ok", "", maxLead / 2},
+		"the instance stops": {func(d *due) { d.runner.Stop() }, 1, "1m0s at 1m0s: ok", "", maxLead / 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				d := newDue(t, 200, 0)
 				pass(tick - maxLead/2)
+				at := time.Now()
 				row.happens(d)
 				pass(30 * time.Second)
 				d.stop()
@@ -159,12 +161,35 @@ func TestClaimedAheadAndNotBegun(t *testing.T) {
 					t.Errorf("%d others ran, at %v; want 199 on the tick", others, d.runs)
 				}
 				d.wantHistory("job", row.want)
-				if again := d.keeper.read("job").record.NextAttempt; again != row.again {
-					t.Errorf("next attempt: %q, want %q", again, row.again)
+				record := d.keeper.read("job").record
+				if record.NextAttempt != row.again {
+					t.Errorf("next attempt: %q, want %q", record.NextAttempt, row.again)
+				}
+				if ended := time.UnixMilli(record.Ended).Sub(at); ended != row.ended {
+					t.Errorf("ended %v after that, want %v", ended, row.ended)
 				}
 			})
 		})
 	}
+}
+
+// A schedule that is replaced after the alarm has no tick that could be claimed ahead.
+func TestScheduleIsReplacedBeforeTheCrowdIsClaimed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDue(t, 200, 0)
+		pass(time.Minute - (early+maxLead)/2)
+		d.own(withSchedule(t, d.runner.jobs["job"].Job, "@yearly"))
+		pass(maxLead)
+		if last := d.runner.jobs["job"].lastDue; !last.IsZero() {
+			t.Errorf("the tick %v is taken for one of the new schedule", last)
+		}
+		pass(30 * time.Second)
+		d.stop()
+		if !all(d.runs, 199, time.Minute) {
+			t.Errorf("%d runs, from %v to %v; want 199 on the tick", len(d.runs), slices.Min(d.runs), slices.Max(d.runs))
+		}
+	})
 }
 
 // A claim ahead of the tick that is refused is made again: the handler is called once.
