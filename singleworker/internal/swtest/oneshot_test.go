@@ -181,6 +181,7 @@ func TestShardedOneShotIsDone(t *testing.T) {
 // A one-shot that is resharded while its run is in progress is not done before the nodes of its former slots are deleted: nobody
 // would look after them.
 func TestReshardedOneShotIsDone(t *testing.T) {
+	t.Parallel()
 	for _, change := range []struct{ from, to int }{{0, 4}, {4, 2}} {
 		t.Run(fmt.Sprint(change), func(t *testing.T) {
 			bubble(t, func(t *testing.T, c *swtest.Cluster) {
