@@ -115,6 +115,7 @@ type bench struct {
 	rest     time.Duration // how long to measure in rest
 	period   time.Duration // of ticks
 	bursts   int           // of ticks
+	moves    int           // stops and joins of instances, in turn
 	kills    int           // of instances whose jobs are due every second
 	proxied  bool          // each instance has a proxy on its way to the server
 }
@@ -134,10 +135,10 @@ func TestBench(t *testing.T) {
 		t.Run(kind+"/"+s.String(), func(t *testing.T) {
 			b := &bench{
 				size: s, plan: p, results: all, t: t, programs: programs, session: *sessionFlag, limit: *limitFlag,
-				settle: 2 * time.Second, rest: 3 * time.Second, period: 5 * time.Second, bursts: 1, kills: 1,
+				settle: 2 * time.Second, rest: 3 * time.Second, period: 5 * time.Second, bursts: 1, moves: 1, kills: 1,
 			}
 			if *fullFlag {
-				b.settle, b.rest, b.period, b.bursts, b.kills = 10*time.Second, 30*time.Second, 20*time.Second, 3, 20
+				b.settle, b.rest, b.period, b.bursts, b.moves, b.kills = 10*time.Second, 30*time.Second, 20*time.Second, 3, 4, 20
 			}
 			measure(b)
 		})

@@ -10,8 +10,8 @@ import (
 // idle is a schedule by which nothing is due, unless it is noon on New Year's Day.
 const idle = "0 0 12 1 1 ?"
 
-// life measures a group in which no job is due: its start, then in rest what it and its operator need, a stop, a join
-// and a kill, each of the instance that owns most.
+// life measures a group in which no job is due: its start, then in rest what it and its operator need, stops
+// and joins, and a kill, each of the instance that owns most.
 func (b *bench) life() {
 	b.t.Helper()
 	g := newGroup(b, idle)
@@ -33,8 +33,14 @@ func (b *bench) life() {
 	if b.Instances == 1 || !ok || !b.wants("stop", "join", "kill") { // each begins where the one before it has ended
 		return
 	}
-	g.change("Stop", func() time.Time { return g.remove(syscall.SIGTERM) }, g.allOwned)
-	g.change("Join", func() time.Time { return g.add(1) }, g.balanced)
+	for k := range b.moves {
+		which := ""
+		if k == 0 && b.moves > 1 {
+			which = "/first" // the server, which has just started, compiles meanwhile
+		}
+		g.change("Stop"+which, func() time.Time { return g.remove(syscall.SIGTERM) }, g.allOwned)
+		g.change("Join"+which, func() time.Time { return g.add(1) }, g.balanced)
+	}
 	g.change("Kill", func() time.Time { return g.remove(syscall.SIGKILL) }, g.allOwned)
 }
 
