@@ -39,7 +39,7 @@ type relief struct {
 func (o *Owner) relieve(a lease.Take) {
 	slot := string(a.Slot)
 	r := relief{o, a, slot, o.machine.Owner(a.Slot), o.loop.Tree.Late(slot, o.member.Self().Incarnation)}
-	o.loop.Write(session.Others, []zkconn.Op{zkconn.CreateEphemeralOp(r.proof, nil)}, func(made session.Result) {
+	o.loop.Write(session.Claims, []zkconn.Op{zkconn.CreateEphemeralOp(r.proof, nil)}, func(made session.Result) {
 		if made.Err != nil && !errors.Is(made.Err, zkconn.ErrNodeExists) { // by an earlier try whose answer was lost
 			r.refuse(made.Err)
 			return
@@ -102,7 +102,7 @@ func (r relief) check(alive zkconn.Stat, tick zkconn.ReadResult, gate *ticks.Gat
 func (r relief) write(version int32) {
 	ops := append(r.takeOps(r.take),
 		zkconn.CheckOp(r.loop.Tree.Tick(r.slot), version), zkconn.DeleteOp(r.proof, zkconn.AnyVersion))
-	r.loop.Write(session.Others, ops, func(result session.Result) {
+	r.loop.Write(session.Claims, ops, func(result session.Result) {
 		if result.Err != nil {
 			r.drop()
 		}

@@ -18,7 +18,7 @@ func (o *Owner) take(a lease.Take) {
 		o.relieve(a)
 		return
 	}
-	o.loop.Write(session.Others, o.takeOps(a), func(r session.Result) { o.taken(a, r) })
+	o.loop.Write(session.Claims, o.takeOps(a), func(r session.Result) { o.taken(a, r) })
 }
 
 // takeOps makes this incarnation the owner; the first of them sets the owner record.
@@ -100,9 +100,9 @@ func (o *Owner) release(a lease.Release) {
 	if a.Beat {
 		ops = append(ops, zkconn.DeleteOp(tree.Heartbeat(slot, o.member.ID()), zkconn.AnyVersion))
 	}
-	o.loop.Write(session.Others, ops, func(r session.Result) {
+	o.loop.Write(session.Claims, ops, func(r session.Result) {
 		if errors.Is(r.Err, zkconn.ErrNotEmpty) { // someone created a node below the heartbeat, which stays
-			o.loop.Write(session.Others, ops[:1], func(r session.Result) { o.released(a, r.Err) })
+			o.loop.Write(session.Claims, ops[:1], func(r session.Result) { o.released(a, r.Err) })
 			return
 		}
 		o.released(a, r.Err)

@@ -18,7 +18,7 @@ type Lane int
 const (
 	// Beats is for heartbeats, which never wait: leases depend on them.
 	Beats Lane = iota
-	// Claims is for what a run waits for.
+	// Claims is for what a run waits for: its claim, and the way of its slot from one owner to the next.
 	Claims
 	// Others is for everything else, such as results. It waits for claims, up to patience.
 	Others
