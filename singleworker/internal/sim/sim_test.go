@@ -92,7 +92,8 @@ var (
 //     never been: so what they claimed is claimed once more at most, and nothing from before. No run begins, and no lease lasts, on account
 //     of them for longer than a lease after the loss. Leases from before may be valid beside new ones for as long;
 //  13. no instance has more runs in progress than its MaxRunning, but for those of jobs that always run;
-//  14. with a limit on clocks, no tick is claimed further ahead of the server's time than that; nor is any by an instance whose clock has been wrong
+//  14. with a limit on clocks, no tick is claimed further ahead of the server's time than that, unless no clock agrees with the
+//     server's and several instances may find that it is wrong; nor is any by an instance whose clock has been wrong
 //     for four sessions and three sync periods, as long as there is one whose clock is right;
 //  15. a job that always runs pauses between its runs, for as long as its policy says and no longer, but for a move; a job that is done is held by
 //     nobody and removed in time, and no instance removes another one;

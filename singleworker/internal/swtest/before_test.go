@@ -456,7 +456,7 @@ func TestBeforeTickOfAOneShot(t *testing.T) {
 			}
 		}
 		c.Start("i0", setup)
-		time.Sleep(time.Until(at.Add(settled)))
+		time.Sleep(time.Until(at.Add(2 * settled))) // what is refused is tried again in the next sync period
 		jobs, err := c.List(t.Context())
 		if err != nil {
 			t.Fatal(err)
