@@ -3,6 +3,7 @@ package singleworker
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -134,7 +135,9 @@ func (w *bridge) newRun(r runner.Run, spec *zkrec.Spec) *Run {
 	run := &Run{
 		ID: r.RunID, Job: zkrec.JobOfSlot(r.Job), Shard: shardOf(r.Job, spec), Tick: r.Tick, Manual: r.Request != nil, Attempt: r.Attempt, Token: r.Token,
 		InstanceID: w.cfg.InstanceID, Everywhere: spec.Job.Everywhere, Args: maps.Clone(spec.Job.Args), Payload: slices.Clone(spec.Job.Payload),
-		log: w.cfg.handlersLogger().With("job", r.Job, "run_id", r.RunID, "tick", r.Tick, "token", r.Token),
+		log: sync.OnceValue(func() *slog.Logger {
+			return w.cfg.handlersLogger().With("job", r.Job, "run_id", r.RunID, "tick", r.Tick, "token", r.Token)
+		}),
 	}
 	if r.Request == nil {
 		return run

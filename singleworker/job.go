@@ -37,7 +37,7 @@ type Run struct {
 	Args       map[string]string // the job's arguments, overridden by those of a manual run; a copy
 	Payload    json.RawMessage   // the job's payload, or that of a manual run
 
-	log *slog.Logger
+	log func() *slog.Logger // made when it is asked for: that takes longer than most of what else a run costs
 }
 
 // Shard is the part of a job's work that one run does. If the work items have
@@ -55,7 +55,7 @@ func (r *Run) Logger() *slog.Logger {
 	if r.log == nil {
 		return slog.New(slog.DiscardHandler)
 	}
-	return r.log
+	return r.log()
 }
 
 // JSONHandler returns a handler that decodes the job's payload into a T and calls

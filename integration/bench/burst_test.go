@@ -7,7 +7,7 @@ import (
 )
 
 // ahead is how long before the tick an instance claims what many jobs have at the same time.
-const ahead = 100 * time.Millisecond
+const ahead = 250 * time.Millisecond
 
 // burst measures a group whose jobs are all due in the same second, several times in a row.
 func (b *bench) burst() {

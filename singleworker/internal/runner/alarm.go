@@ -14,7 +14,7 @@ import (
 
 // early is how long before a tick its alarm goes off. gocron wakes a job in some 20 µs, one after the other, so that ticks of
 // thousands of jobs at the same time would be late by its pace. The runner lets the rest of the time pass by one timer for all.
-const early = 200 * time.Millisecond
+const early = 400 * time.Millisecond
 
 // alarm presents a schedule to gocron, a little early, and remembers the ticks it returned, because
 // gocron does not tell its tasks what time they were scheduled for.

@@ -173,7 +173,7 @@ func TestRunsBeginOnTheTick(t *testing.T) {
 				if n := len(w.runner.coming); n != 0 {
 					t.Errorf("%d ticks are still expected", n)
 				}
-				if last := w.runner.jobs["at new year"].lastDue; !last.IsZero() {
+				if last := w.runner.jobs["at new year"].lastDue; last != 0 {
 					t.Errorf("the replaced schedule's tick %v is taken for one of the new schedule", last)
 				}
 				w.stop()

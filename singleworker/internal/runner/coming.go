@@ -9,7 +9,7 @@ import "time"
 const (
 	crowd    = 64                     // how many jobs are one
 	perClaim = 500 * time.Microsecond // how far ahead they are claimed, for each of them,
-	maxLead  = 100 * time.Millisecond // and at most
+	maxLead  = 250 * time.Millisecond // and at most
 )
 
 // rung is a job whose alarm has gone off.
@@ -67,7 +67,7 @@ func (r *Runner) approach(c *coming) {
 func (r *Runner) claimAhead(c *coming) {
 	for _, of := range c.of {
 		if j := of.job; of.is() && r.running[j.Name] == nil && !r.full() {
-			j.begins = c.at
+			j.ahead = c
 			r.dueAt(j, c.tick)
 		}
 	}
@@ -76,7 +76,9 @@ func (r *Runner) claimAhead(c *coming) {
 // come decides on the jobs that have a tick now.
 func (r *Runner) come(c *coming) {
 	for _, of := range c.of {
-		if of.is() && !of.job.lastDue.Equal(c.tick) {
+		if of.job.ahead == c {
+			of.job.ahead = nil
+		} else if of.is() {
 			r.dueAt(of.job, c.tick)
 		}
 	}
@@ -84,6 +86,6 @@ func (r *Runner) come(c *coming) {
 
 // dueAt decides on a job that has a tick, or is about to.
 func (r *Runner) dueAt(j *job, tick time.Time) {
-	j.lastDue = tick
+	j.lastDue = tick.UnixNano()
 	r.decide(j)
 }

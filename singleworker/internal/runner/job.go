@@ -18,8 +18,8 @@ type job struct {
 	Job
 	alarm      *alarm
 	id         uuid.UUID // gocron's
-	lastDue    time.Time // the last tick that has come, or was claimed ahead
-	begins     time.Time // when its runs may begin, on the monotonic clock: that tick may not have come
+	lastDue    int64     // the last tick that has come, or is claimed ahead, in ns
+	ahead      *coming   // that tick, until it comes
 	committing bool      // a decision is being written
 	waitsSince time.Time // when it first had a run to open, and the runner was full; zero if none waits
 	inLine     bool      // in Runner.line
@@ -92,8 +92,8 @@ func (r *Runner) view(j *job) ticks.View {
 		SID: r.cfg.InstanceID, Token: j.Lease.Token, OwnedSince: j.Since, TakenFrom: j.From, RunID: uuid.NewString(),
 		Full: r.full(), WaitsSince: j.waitsSince,
 	}
-	if v.Now.Before(j.lastDue) && j.Record.Watermark < j.lastDue.UnixMilli() {
-		v.Now = j.lastDue // it is claimed ahead, or the wall clock was set back
+	if due := time.Unix(0, j.lastDue); v.Now.Before(due) && j.Record.Watermark < due.UnixMilli() {
+		v.Now = due // it is claimed ahead, or the wall clock was set back
 	}
 	if act := r.running[j.Name]; act != nil {
 		v.Active = act.run.RunID
@@ -111,7 +111,10 @@ func (r *Runner) begin(j *job, record ticks.Record) *activity {
 	act := &activity{run: Run{
 		Job: j.Name, Tick: time.UnixMilli(record.Tick).In(j.Schedule.Location()), RunID: record.RunID, Token: record.Token,
 		Attempt: record.Attempt, Started: time.UnixMilli(record.Started),
-	}, begins: j.begins, always: j.Schedule.Always() && record.Manual == ""}
+	}, always: j.Schedule.Always() && record.Manual == ""}
+	if j.ahead != nil {
+		act.begins = j.ahead.at
+	}
 	i := slices.IndexFunc(j.Requests, func(r ticks.Request) bool { return r.ID == record.Manual })
 	if record.Manual != "" && i >= 0 {
 		act.run.Request = &j.Requests[i]
