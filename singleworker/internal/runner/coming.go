@@ -40,25 +40,20 @@ func (r *Runner) expect(j *job, tick time.Time, in time.Duration) {
 	if c == nil {
 		c = &coming{tick: tick, at: time.Now().Add(in)}
 		r.coming[key] = c
-		r.call(in-maxLead, func() { r.approach(c) })
+		r.after(in-maxLead, func() { r.approach(c) })
 	}
 	c.of = append(c.of, rung{j, j.alarm})
-}
-
-// call calls f on the loop after d.
-func (r *Runner) call(d time.Duration, f func()) {
-	time.AfterFunc(d, func() { r.box.Post(f) })
 }
 
 // approach is called when a tick is so close that it may be claimed: now it is known of how many jobs it is.
 func (r *Runner) approach(c *coming) {
 	left := time.Until(c.at)
-	r.call(left, func() {
+	r.after(left, func() {
 		delete(r.coming, c.tick.UnixNano())
 		r.come(c)
 	})
 	if n := len(c.of); n >= crowd {
-		r.call(left-time.Duration(n)*perClaim, func() { r.claimAhead(c) })
+		r.after(left-time.Duration(n)*perClaim, func() { r.claimAhead(c) })
 	}
 }
 

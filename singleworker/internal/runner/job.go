@@ -28,7 +28,7 @@ type job struct {
 	wake       *time.Timer
 }
 
-// wakeAt calls f at the given time. It replaces a previous call of wakeAt; a zero
+// wakeAt calls f on the loop at the given time. It replaces a previous call of wakeAt; a zero
 // time only cancels that.
 func (r *Runner) wakeAt(j *job, t time.Time, f func()) {
 	if j.wake != nil {
@@ -36,8 +36,13 @@ func (r *Runner) wakeAt(j *job, t time.Time, f func()) {
 		j.wake = nil
 	}
 	if !t.IsZero() {
-		j.wake = time.AfterFunc(t.Sub(r.cfg.Wall.Now()), f)
+		j.wake = r.after(t.Sub(r.cfg.Wall.Now()), f)
 	}
+}
+
+// after calls f on the loop when d has passed, unless the timer is stopped before.
+func (r *Runner) after(d time.Duration, f func()) *time.Timer {
+	return time.AfterFunc(d, func() { r.box.Post(f) })
 }
 
 // due is called when gocron's timer for j fires.
@@ -60,11 +65,11 @@ func (r *Runner) decide(j *job) {
 		return // disowned, or called again when the commit has ended
 	}
 	if held := time.Until(j.heldUntil); held > 0 {
-		r.wakeAt(j, r.cfg.Wall.Now().Add(held), func() { r.box.Post(func() { r.decide(j) }) })
+		r.wakeAt(j, r.cfg.Wall.Now().Add(held), func() { r.decide(j) })
 		return
 	}
 	plan := ticks.Next(r.view(j))
-	r.wakeAt(j, plan.Wake, func() { r.box.Post(func() { r.decide(j) }) })
+	r.wakeAt(j, plan.Wake, func() { r.decide(j) })
 	if plan.Opens && r.full() && !j.Schedule.Always() {
 		r.queue(j)
 		return
@@ -159,7 +164,7 @@ func (r *Runner) committed(j *job, commit ticks.Commit, act *activity, current *
 		// The job is moving to another instance, or the lease has lapsed and
 		// may be renewed.
 		r.log.Debug("tick decision not written, retrying", "job", j.Name, "err", err)
-		r.wakeAt(j, r.cfg.Wall.Now().Add(retryAfter), func() { r.box.Post(func() { r.decide(j) }) })
+		r.wakeAt(j, r.cfg.Wall.Now().Add(retryAfter), func() { r.decide(j) })
 		return
 	}
 	r.decideByName(j.Name)
