@@ -3,11 +3,9 @@ package swtest_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"testing"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 )
 
@@ -37,14 +35,7 @@ func TestCrowdBeginsOnTheTick(t *testing.T) {
 // happens twice, and each tick is accounted for.
 func TestCrowdAtRandom(t *testing.T) {
 	t.Parallel()
-	for k := range uint64(simkit.Seeds(20)) {
-		seed := simkit.Base() + k
-		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			slow(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
-				crowdAtRandom(t, c, rand.New(rand.NewPCG(seed, 11)))
-			})
-		})
-	}
+	atRandom(t, 20, 11, crowdAtRandom)
 }
 
 func crowdAtRandom(t *testing.T, c *swtest.Cluster, rng *rand.Rand) {

@@ -21,11 +21,18 @@ import (
 // by one because its previous run was in progress, which is late after a kill; and is reported once. (TestSimulation does the same with faults of the network, and many jobs.)
 func TestShardsAtRandom(t *testing.T) {
 	t.Parallel()
-	for k := range uint64(simkit.Seeds(30)) {
+	atRandom(t, 30, 7, shardsAtRandom)
+}
+
+// atRandom runs a share of that many seeds of a test, each in a separate cluster. The stream is the test's: it draws other
+// numbers than others do.
+func atRandom(t *testing.T, seeds int, stream uint64, test func(t *testing.T, c *swtest.Cluster, rng *rand.Rand)) {
+	t.Helper()
+	for k := range uint64(simkit.Seeds(seeds)) {
 		seed := simkit.Base() + k
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			slow(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
-				shardsAtRandom(t, c, rand.New(rand.NewPCG(seed, 7)))
+				test(t, c, rand.New(rand.NewPCG(seed, stream)))
 			})
 		})
 	}
