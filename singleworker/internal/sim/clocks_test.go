@@ -73,15 +73,11 @@ func (l *ledger) checkAhead(slot string, txn *zkdev.Txn, rec zkrec.Tick) {
 	if l.aheadMost <= 0 || ahead <= l.aheadMost {
 		return
 	}
-	wrong, right := 0, 0
+	right := false
 	for sid := range l.model.Instances {
-		if l.offsets[sid].by.Abs() > l.aheadMost {
-			wrong++
-		} else {
-			right++
-		}
+		right = right || l.offsets[sid].by.Abs() <= l.aheadMost
 	}
-	if wrong < 2 || right > 0 {
+	if right || len(l.model.Instances) < 2 {
 		l.violatef(14, slot, txn.Time, "the tick is %v ahead of the server's time, %v are allowed", ahead, l.aheadMost)
 	}
 }
