@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ahead is how long before the tick an instance claims what many jobs have at the same time.
+// ahead is how long before the tick, at most, an instance claims what many jobs have at the same time.
 const ahead = 250 * time.Millisecond
 
 // burst measures a group whose jobs are all due in the same second, several times in a row.
