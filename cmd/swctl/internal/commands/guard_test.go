@@ -201,6 +201,37 @@ func TestGuardSignals(t *testing.T) {
 	g.wantEnd(7, "exited with 7; it had no registration")
 }
 
+// nohup has a program ignore SIGHUP: so does guard, also when the program has ended.
+func TestGuardIgnoresWhatNohupDoes(t *testing.T) {
+	t.Parallel()
+	g := startCommand(t, []string{
+		"sh", "-c", `trap "" HUP; exec "$@"`, "sh", os.Args[0], "guard", "--zk", "127.0.0.1:1", "--server-type", guardedGroup,
+		"--timeout", "0", "--", os.Args[0], childArgument, "signals",
+	})
+	g.next()
+	tell := func(signals ...syscall.Signal) {
+		for _, s := range signals {
+			_ = g.cmd.Process.Signal(s) // it may have ended
+		}
+	}
+	tell(syscall.SIGHUP, syscall.SIGUSR1)
+	if got := g.next(); got != syscall.SIGUSR1.String() {
+		t.Errorf("the program gets %q, want the second signal", got)
+	}
+	tell(syscall.SIGTERM)
+	for ended := false; !ended; {
+		tell(syscall.SIGHUP, syscall.SIGTERM)
+		select {
+		case <-g.ended:
+			ended = true
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	if text := g.stderr.String(); strings.Contains(text, "interrupted") {
+		t.Errorf("SIGHUP has ended it: %s", text)
+	}
+}
+
 func TestGuardExitCodes(t *testing.T) {
 	t.Parallel()
 	server := zkdev.Start(t, zkdev.Config{})

@@ -32,6 +32,9 @@ const childArgument = "guarded-program"
 func TestMain(m *testing.M) {
 	switch {
 	case len(os.Args) < 2 || strings.HasPrefix(os.Args[1], "-"):
+		if signal.Ignored(syscall.SIGHUP) { // under nohup, as many test runners are; a caught signal is not ignored in children
+			signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+		}
 		os.Exit(m.Run())
 	case os.Args[1] == childArgument:
 		os.Exit(runChild(os.Args[2:]))
@@ -148,7 +151,12 @@ func startWith(t *testing.T, servers string, flags []string, program ...string) 
 
 func startGuard(t *testing.T, args []string) *guarded {
 	t.Helper()
-	g := &guarded{T: t, cmd: exec.Command(os.Args[0], args...), lines: make(chan string, 100), ended: make(chan struct{})} //nolint:noctx,gosec // see Cleanup; this test
+	return startCommand(t, append([]string{os.Args[0]}, args...))
+}
+
+func startCommand(t *testing.T, args []string) *guarded {
+	t.Helper()
+	g := &guarded{T: t, cmd: exec.Command(args[0], args[1:]...), lines: make(chan string, 100), ended: make(chan struct{})} //nolint:noctx,gosec // see Cleanup; this test
 	var err error
 	if g.stdin, err = g.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)

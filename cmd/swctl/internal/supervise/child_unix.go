@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 	"unsafe"
@@ -28,21 +29,15 @@ type Child struct {
 // PassedOn are the signals that the child gets. Those of job control are not among them:
 // they stop this process and the child separately.
 func PassedOn() []os.Signal {
-	var list []os.Signal
-	for _, s := range []os.Signal{
+	return slices.DeleteFunc([]os.Signal{
 		syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
 		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGWINCH, syscall.SIGCONT,
-	} {
-		if !signal.Ignored(s) { // as under nohup; the child inherits that
-			list = append(list, s)
-		}
-	}
-	return list
+	}, signal.Ignored) // as SIGHUP is under nohup; the child inherits that
 }
 
 // StopSignals are the signals that ask this process to end, after the child has ended.
 func StopSignals() []os.Signal {
-	return []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM}
+	return slices.DeleteFunc([]os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM}, signal.Ignored)
 }
 
 // Start starts the command in its own process group, so that Terminate can kill the
