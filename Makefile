@@ -77,8 +77,8 @@ unit: ## the tests that need no server, with all random scenarios
 .PHONY: race
 race: ## the tests that need no server with the race detector, and all random scenarios without it
 	go test -vet=off $(HOUSE)
-	go test -vet=off -race $$(go list ./... | grep -v -e '/integration' -e '/house$$')
-	go test -vet=off $(RANDOM_TESTS) -sim.all
+	go test -vet=off -race -timeout 30m $$(go list ./... | grep -v -e '/integration' -e '/house$$')
+	go test -vet=off -timeout 30m $(RANDOM_TESTS) -sim.all
 
 # A module of its own, so that the library does not depend on SQLite; ./... leaves it out.
 .PHONY: sql

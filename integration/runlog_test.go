@@ -68,6 +68,14 @@ func TestRunLogOfReadersThatAreKilled(t *testing.T) {
 		names = append(names, fmt.Sprintf("job-%d", k))
 		c.submitJob(job.Job{Name: names[k], Schedule: "@manually", Handler: work, Args: map[string]string{"for": "1ms"}}, admin.SubmitOptions{})
 	}
+	c.eventually("every job to be owned", func() error {
+		for _, name := range names {
+			if job := c.get(name); job.State != admin.StateOwned {
+				return fmt.Errorf("%s is %s: %s", name, job.State, job.Reason)
+			}
+		}
+		return nil
+	})
 	triggered := 0
 	trigger := func(times int) { // ZooKeeper keeps 20 runs of each job: so many must not come while nobody reads
 		for range times {

@@ -52,7 +52,7 @@ func installed(t *testing.T) string {
 	}
 	modules := cmp.Or(os.Getenv("BROWSER_MODULES"), filepath.Join(home, "singleworker-browser"))
 	for _, module := range []string{"playwright-core", "axe-core"} {
-		if _, err := os.Stat(filepath.Join(modules, "node_modules", module)); err != nil { //nolint:gosec // where the developer has them
+		if _, err := os.Stat(filepath.Join(modules, "node_modules", module)); err != nil {
 			t.Fatalf("%v: run integration/browser/install.sh", err)
 		}
 	}

@@ -56,12 +56,12 @@ func TestMain(m *testing.M) {
 // corrupt repeats the first line of a ledger.
 func corrupt(ledger string) {
 	for ; ; time.Sleep(50 * time.Millisecond) {
-		text, err := os.ReadFile(ledger) //nolint:gosec // the demo names it
+		text, err := os.ReadFile(ledger)
 		line, _, found := bytes.Cut(text, []byte("\n"))
 		if err != nil || !found {
 			continue
 		}
-		file, err := os.OpenFile(ledger, os.O_APPEND|os.O_WRONLY, 0) //nolint:gosec // the same
+		file, err := os.OpenFile(ledger, os.O_APPEND|os.O_WRONLY, 0)
 		if err == nil {
 			_, err = file.Write(append(line, '\n'))
 		}

@@ -66,7 +66,7 @@ func tear(t *testing.T, r *rand.Rand, path string) {
 	case len(rows) > 1:
 		data = data[:len(data)-r.IntN(last)]
 	}
-	if err := os.WriteFile(path, data, fileMode); err != nil { //nolint:gosec // of the test
+	if err := os.WriteFile(path, data, fileMode); err != nil {
 		t.Fatal(err)
 	}
 }
