@@ -68,8 +68,8 @@ func (c *Client) readMany(ctx context.Context, reads []zkconn.Read) ([]zkconn.Re
 	return results, nil
 }
 
-// readAhead returns a client for which the records of jobs were read. Tick records were read before owner
-// records, as readRun does.
+// readAhead returns a client for which the records of jobs were read, in the order in which read reads them: tick
+// records before owner records, and those before registrations.
 func (c *Client) readAhead(ctx context.Context, jobs []string) (*Client, error) {
 	bulk := &Client{conn: c.conn, tree: c.tree, heard: c.heard, ahead: &ahead{read: make(map[zkconn.Read][]zkconn.ReadResult)}}
 	var reads []zkconn.Read
@@ -90,16 +90,18 @@ func (c *Client) readAhead(ctx context.Context, jobs []string) (*Client, error) 
 
 	for _, job := range jobs {
 		want(c.tree.Job(job), c.tree.Tick(job), c.tree.Alarm(job))
-		reads = append(reads, zkconn.Read{Path: c.tree.Register(job), Children: true})
 	}
 	if err := read(); err != nil {
 		return nil, err
 	}
-	rest := func(slot string) {
-		want(c.tree.Alive(slot))
-		if tick, err := zkrec.ParseTick(known(c.tree.Tick(slot)).Data, time.Time{}); err == nil && tick.State != "" && tick.State != RunOK {
-			want(c.tree.History(slot))
+	rest := func(job string, slots ...string) {
+		for _, slot := range slots {
+			want(c.tree.Alive(slot))
+			if tick, err := zkrec.ParseTick(known(c.tree.Tick(slot)).Data, time.Time{}); err == nil && tick.State != "" && tick.State != RunOK {
+				want(c.tree.History(slot))
+			}
 		}
+		reads = append(reads, zkconn.Read{Path: c.tree.Register(job), Children: true})
 	}
 	var sharded []string
 	slots, err := c.partsAhead(ctx, bulk, jobs)
@@ -111,7 +113,7 @@ func (c *Client) readAhead(ctx context.Context, jobs []string) (*Client, error) 
 			slots[job] = shardsOf(job, known(c.tree.Job(job)).Data)
 		}
 		if len(slots[job]) == 0 {
-			rest(job)
+			rest(job, job)
 			continue
 		}
 		sharded = append(sharded, job)
@@ -123,9 +125,7 @@ func (c *Client) readAhead(ctx context.Context, jobs []string) (*Client, error) 
 		return nil, err
 	}
 	for _, job := range sharded {
-		for _, slot := range slots[job] {
-			rest(slot)
-		}
+		rest(job, slots[job]...)
 		want(c.tree.Shards(job), c.tree.Job(job))
 	}
 	return bulk, read()

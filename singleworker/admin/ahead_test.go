@@ -88,7 +88,7 @@ func TestOnRead(t *testing.T) {
 		w.must(err)
 		defer c.Close()
 		list, err := c.List(w.Context())
-		if want := []int{2048, 4000, 5000}; err != nil || len(list) != 1000 || !slices.Equal(heard, want) {
+		if want := []int{2048, 3000, 5000}; err != nil || len(list) != 1000 || !slices.Equal(heard, want) {
 			t.Errorf("%d jobs, %v; heard %d, want %d", len(list), err, heard, want)
 		}
 	})
@@ -152,4 +152,42 @@ func TestListRetries(t *testing.T) {
 			t.Errorf("List = %+v, %v; want ErrDenied", list, err)
 		}
 	})
+}
+
+// An instance registers before it owns: nobody reads of an owner that is not registered.
+func TestOwnersAreRegistered(t *testing.T) {
+	t.Parallel()
+	reads := map[string]func(w *world) JobStatus{
+		"get": func(w *world) JobStatus { return w.get("job") },
+		"list": func(w *world) JobStatus {
+			list, err := w.c.List(w.Context())
+			w.must(err)
+			return list[0]
+		},
+	}
+	for name, read := range reads {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, func(w *world) {
+				w.submit(job.Job{Name: "job", Schedule: "@hourly"})
+				w.server.Control(zkdev.OpAny, func(r *zkdev.Request) zkdev.Action {
+					registered := func(r zkdev.Request) bool { return r.Path == w.c.tree.Register("job") }
+					if registered(*r) || slices.ContainsFunc(r.Ops, registered) {
+						return zkdev.DelayReply(time.Second)
+					}
+					return zkdev.Pass()
+				})
+				time.AfterFunc(time.Second/2, func() {
+					w.instance("app-1", "job")
+					w.adopt("app-1", "job")
+				})
+				if s := read(w); s.Owner != nil && len(s.Registered) == 0 {
+					t.Errorf("owned by %s, registered %q", s.Owner.InstanceID, s.Registered)
+				}
+				if s := read(w); s.Owner == nil || !slices.Equal(s.Registered, []string{"app-1"}) {
+					t.Errorf("afterwards owned by %v, registered %q", s.Owner, s.Registered)
+				}
+			})
+		})
+	}
 }

@@ -61,6 +61,9 @@ func (c *Client) read(ctx context.Context, name string) (reading, error) {
 			return c.readSlot(ctx, &r.slots[i], r.of.spec.ActiveLayout().Since)
 		})
 		if err == nil {
+			err = c.readRegistered(ctx, &r)
+		}
+		if err == nil {
 			err = c.readGate(ctx, &r)
 		}
 		if err != nil || slots[0] == name || r.of.spec.Job.Everywhere {
@@ -80,7 +83,7 @@ func (c *Client) read(ctx context.Context, name string) (reading, error) {
 	}
 }
 
-// readJob reads what the slots of a job have in common.
+// readJob reads the spec of a job.
 func (c *Client) readJob(ctx context.Context, job string) (records, error) {
 	r := records{slot: job}
 	var err error
@@ -88,12 +91,18 @@ func (c *Client) readJob(ctx context.Context, job string) (records, error) {
 	if errors.Is(err, zkconn.ErrNoNode) {
 		return r, ErrNotFound
 	}
-	if err != nil {
-		return r, err
-	}
-	r.registered, err = c.children(ctx, c.tree.Register(job))
-	slices.Sort(r.registered)
 	return r, err
+}
+
+// readRegistered reads who is registered at the job: after the owners, because an instance registers first.
+func (c *Client) readRegistered(ctx context.Context, r *reading) error {
+	registered, err := c.children(ctx, c.tree.Register(r.job.slot))
+	slices.Sort(registered)
+	r.job.registered = registered
+	for i := range r.slots {
+		r.slots[i].registered = registered
+	}
+	return err
 }
 
 // readSlot reads the rest. A shard may have no nodes yet: then no tick was ever

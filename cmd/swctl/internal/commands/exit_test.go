@@ -8,8 +8,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/singleworker/swtest"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
 // A signal decides the exit code, whatever failed because of it, and what was
@@ -57,6 +60,22 @@ func TestOutputFails(t *testing.T) {
 		if code := h.exec(strings.Fields(line)...); code != cmdline.ExitOutput || !strings.Contains(h.errs.String(), "write output: no space left") {
 			t.Errorf("%s: exit %d, stderr %q", line, code, h.errs.String())
 		}
+	}
+}
+
+// Whether a server type without jobs exists must be known: a typing error is no empty list, however slow the answer.
+func TestUnknownServerTypeIsNoEmptyList(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{"list", "instances"} {
+		onCluster(t, func(t *testing.T, h *harness, cluster *swtest.Cluster) {
+			t.Helper()
+			h.want(t, line, "no such server type: billing")
+			stop := cluster.Server().ControlKeep(zkdev.OpExists, func(*zkdev.Request) zkdev.Action { return zkdev.Delay(time.Hour) })
+			defer stop()
+			if code := h.exec(strings.Fields(line + " --timeout 3s")...); code != cmdline.ExitUnavailable {
+				t.Errorf("%s: exit %d, stdout %q, stderr %q", line, code, h.out.String(), h.errs.String())
+			}
+		})
 	}
 }
 

@@ -20,7 +20,7 @@ func (c *call) meant(ctx context.Context, client group.Client, err error) error 
 	if !errors.Is(err, admin.ErrNotFound) || cmdline.HintOf(err) != "" {
 		return err
 	}
-	if hint := c.unknownServerType(ctx, client); hint != "" {
+	if hint, _ := c.unknownServerType(ctx, client); hint != "" {
 		return cmdline.WithHint(err, "%s", hint)
 	}
 	names, failed := client.Names(ctx)
@@ -34,12 +34,19 @@ func (c *call) meant(ctx context.Context, client group.Client, err error) error 
 }
 
 // unknownServerType is a hint if no instance has ever joined the server type; empty if one has, or if
-// that cannot be found out.
-func (c *call) unknownServerType(ctx context.Context, client group.Client) string {
+// the server types may not be listed.
+func (c *call) unknownServerType(ctx context.Context, client group.Client) (string, error) {
 	known, err := client.ServerTypes(ctx)
-	if err != nil || slices.Contains(known, c.ServerType) {
-		return ""
+	if errors.Is(err, admin.ErrDenied) {
+		err = nil
+	} else if err == nil && !slices.Contains(known, c.ServerType) {
+		return c.noneHasRun(known), nil
 	}
+	return "", err
+}
+
+// noneHasRun says that no instance has ever joined the server type, and which one is meant perhaps.
+func (c *call) noneHasRun(known []string) string {
 	hint := fmt.Sprintf("--%s: no instance of %s has ever run at %s", cmdline.FlagServerType, c.ServerType, c.ZK)
 	const most = 5
 	switch near := cmdline.Nearest(c.ServerType, known); {
@@ -55,10 +62,11 @@ func (c *call) unknownServerType(ctx context.Context, client group.Client) strin
 
 // empty refuses a server type without jobs and instances if there is no such server type.
 func (c *call) empty(ctx context.Context, client group.Client) error {
-	if hint := c.unknownServerType(ctx, client); hint != "" {
+	hint, err := c.unknownServerType(ctx, client)
+	if hint != "" {
 		return cmdline.WithHint(noServerTypeError(c.ServerType), "%s", hint)
 	}
-	return nil
+	return err
 }
 
 // noServerTypeError refuses a server type that does not exist.
