@@ -23,7 +23,16 @@ type Client struct {
 // no latency. Messages in the same direction never overtake each other.
 type Latency struct {
 	There, Back func() time.Duration
+
+	// Order, unless it is 0, has the requests that the client sends at one instant arrive in an order that
+	// follows from this number and from what they say, not from the order of the client's goroutines. No
+	// two messages of the connection arrive together then, in either direction, and all do at multiples of
+	// [Apart]. It is for virtual time, and takes a latency There.
+	Order uint64
 }
+
+// Apart is the least time between the arrivals of two messages of a connection that has an Order.
+const Apart = 16 * time.Nanosecond
 
 // SetLatency sets the latency of the connections that the client dials from now on. connect is called
 // for each of them.

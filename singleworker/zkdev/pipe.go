@@ -16,6 +16,9 @@ const pipeBuffer = 256 << 10
 // so virtual time advances in a testing/synctest bubble.
 func newPipe(clientName, serverName string, latency Latency) (client, server net.Conn) {
 	there, back := newHalf(latency.There), newHalf(latency.Back)
+	if there.order = latency.Order; there.order != 0 {
+		there.apart, back.apart = Apart, Apart
+	}
 	return &pipeEnd{in: back, out: there, local: pipeAddr(clientName), remote: pipeAddr(serverName)},
 		&pipeEnd{in: there, out: back, local: pipeAddr(serverName), remote: pipeAddr(clientName)}
 }
@@ -28,6 +31,8 @@ func (a pipeAddr) String() string { return string(a) }
 // A half carries bytes in one direction, from one writer to one reader.
 type half struct {
 	latency func() time.Duration // of each write; nil for none
+	apart   time.Duration        // the time between arrivals; 0: they may be together
+	order   uint64               // see Latency.Order
 
 	mu      sync.Mutex // guards the fields below
 	changed sync.Cond  // signaled when one of them changes
@@ -43,8 +48,9 @@ type half struct {
 
 // A parcel is a number of bytes in flight.
 type parcel struct {
-	arrives time.Time
-	length  int
+	sent, arrives time.Time
+	length        int
+	whole         bool // they are all of a write
 }
 
 func newHalf(latency func() time.Duration) *half {
@@ -80,6 +86,9 @@ func (h *half) arrive() (next time.Time) {
 	for len(h.travels) > 0 {
 		if first := h.travels[0]; first.arrives.After(now) {
 			return first.arrives
+		}
+		if h.order != 0 {
+			h.sort()
 		}
 		h.arrived += h.travels[0].length
 		h.travels = h.travels[1:]
@@ -121,7 +130,7 @@ func (h *half) write(p []byte) (written int, err error) {
 		if isOver(h.writeDeadline) {
 			return written, os.ErrDeadlineExceeded
 		}
-		n, err := h.put(p[written:])
+		n, err := h.put(p[written:], written == 0)
 		if written += n; err != nil || written == len(p) {
 			return written, err
 		}
@@ -129,8 +138,9 @@ func (h *half) write(p []byte) (written int, err error) {
 	}
 }
 
-// put adds as many bytes as there is room for. The caller holds mu.
-func (h *half) put(p []byte) (int, error) {
+// put adds as many bytes as there is room for; first says that they are the first of a write. The caller
+// holds mu.
+func (h *half) put(p []byte, first bool) (int, error) {
 	if h.closed != nil {
 		return 0, io.ErrClosedPipe
 	}
@@ -139,14 +149,21 @@ func (h *half) put(p []byte) (int, error) {
 		return 0, nil
 	}
 	h.buf = append(h.buf, p[:n]...)
+	if h.order != 0 && first && n == len(p) {
+		canonical(h.buf[len(h.buf)-n:])
+	}
 	if h.latency == nil {
 		h.arrived += n
 	} else {
-		at := time.Now().Add(h.latency())
-		if last := len(h.travels) - 1; last >= 0 && h.travels[last].arrives.After(at) {
-			at = h.travels[last].arrives // nothing overtakes
+		now := time.Now()
+		at := now.Add(h.latency())
+		if h.apart > 0 {
+			at = at.Add(h.apart - 1).Truncate(h.apart)
 		}
-		h.travels = append(h.travels, parcel{at, n})
+		if last := len(h.travels) - 1; last >= 0 && !h.travels[last].arrives.Add(h.apart).Before(at) {
+			at = h.travels[last].arrives.Add(h.apart) // nothing overtakes
+		}
+		h.travels = append(h.travels, parcel{now, at, n, first && n == len(p)})
 	}
 	h.wake()
 	return n, nil
@@ -238,7 +255,7 @@ func (e *pipeEnd) Write(p []byte) (int, error) {
 func (e *pipeEnd) writeNow(p []byte) int {
 	e.out.mu.Lock()
 	defer e.out.mu.Unlock()
-	n, _ := e.out.put(p) // the next Write has the same error
+	n, _ := e.out.put(p, true) // the next Write has the same error
 	return n
 }
 
