@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/swjobs/singleworker/singleworker/internal/chance"
 	"github.com/swjobs/singleworker/singleworker/internal/coord"
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/member"
@@ -219,7 +220,7 @@ func (m *Manager) Drain(ctx context.Context) error {
 
 // wire builds the parts of one Run. mu must be held.
 func (m *Manager) wire(ctx context.Context) *bridge {
-	clock := leases.NewClockOf(wall.Of(ctx))
+	clock, source := leases.NewClockOf(wall.Of(ctx)), chance.Of(ctx)
 	w := &bridge{
 		cfg: m.cfg, handlers: &m.handlers, clock: clock, leases: leases.NewTable(clock),
 		hooks: newHookCaller(m.cfg.Hooks), owned: make(map[string]*leases.Lease), shards: make(map[string]Shard), quiet: quiet{},
@@ -233,7 +234,7 @@ func (m *Manager) wire(ctx context.Context) *bridge {
 	w.coord = coord.New(coord.Config{
 		Conn: zkconn.Config{
 			Servers: m.cfg.Servers, SessionTimeout: m.cfg.SessionTimeout, Auth: m.cfg.Auth,
-			ACL: m.cfg.ACL, TLS: m.cfg.TLS, Dial: m.cfg.Dial, Logger: m.cfg.Logger, Traffic: w.traffic,
+			ACL: m.cfg.ACL, TLS: m.cfg.TLS, Dial: m.cfg.Dial, Logger: m.cfg.Logger, Chance: source, Traffic: w.traffic,
 		},
 		ServerType:  m.cfg.ServerType,
 		SyncPeriod:  m.cfg.SyncPeriod,
@@ -242,7 +243,7 @@ func (m *Manager) wire(ctx context.Context) *bridge {
 		Member: member.Config{
 			ID: m.cfg.InstanceID,
 			Instance: zkrec.Instance{
-				Incarnation: uuid.NewString(), Host: hostName(), PID: os.Getpid(),
+				Incarnation: source.ID("incarnation"), Host: hostName(), PID: os.Getpid(),
 				StartedAt: clock.Wall().UTC().Round(time.Millisecond), Version: Version(), Program: m.cfg.Version,
 				MaxSlots: m.cfg.MaxSlots, MaxRunning: m.cfg.MaxRunning, Weight: m.cfg.Weight, Guard: guardToken(), Mode: modeOf(m.cfg),
 				Labels: maps.Clone(m.cfg.Labels), Address: m.cfg.Address,
@@ -255,7 +256,7 @@ func (m *Manager) wire(ctx context.Context) *bridge {
 	})
 	w.runner = runner.New(runner.Config{
 		InstanceID: m.cfg.InstanceID, Keeper: w.coord, Observer: w, Grace: m.cfg.StopGrace,
-		MaxRunning: m.cfg.MaxRunning, Wall: wall.Of(ctx), Logger: m.cfg.Logger,
+		MaxRunning: m.cfg.MaxRunning, Wall: wall.Of(ctx), Chance: source, Logger: m.cfg.Logger,
 	})
 	w.leases.OnStep = w.clockStepped
 	return w

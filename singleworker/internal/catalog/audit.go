@@ -21,7 +21,7 @@ type audit struct {
 }
 
 // Sync lists the registrations when that is due.
-func (a *audit) Sync(jobs map[string]*Job) {
+func (a *audit) Sync(jobs []*Job) {
 	switch {
 	case !a.cleanup.First():
 		a.next = 0
@@ -31,8 +31,8 @@ func (a *audit) Sync(jobs map[string]*Job) {
 	}
 	a.running = true
 	reads := make([]zkconn.Read, 0, len(jobs))
-	for name := range jobs {
-		reads = append(reads, zkconn.Read{Path: a.loop.Tree.Register(name), Children: true})
+	for _, j := range jobs {
+		reads = append(reads, zkconn.Read{Path: a.loop.Tree.Register(j.Name), Children: true})
 	}
 	a.loop.Read(reads, func(results []zkconn.ReadResult) {
 		a.running = false

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
@@ -60,6 +59,7 @@ type Catalog struct {
 	misnamed   int                 // how many nodes stand where jobs do without a job's name, as last logged
 	listing    session.OnePerTime
 	nextList   time.Duration // Mono: when to list the jobs although no watch tells
+	sorted     inOrder       // nil: jobs has changed
 	primed     primed
 	stale      map[string]struct{} // unknown jobs that have changed
 	byRegister bool                // all registrations are read and watched: see AbleChanged
@@ -136,9 +136,9 @@ func (c *Catalog) JobOf(slot string) *Job { return c.jobs[zkrec.JobOfSlot(slot)]
 // Current reports whether j still is the job of its name.
 func (c *Catalog) Current(j *Job) bool { return c.jobs[j.Name] == j }
 
-// Jobs calls f for every job.
+// Jobs calls f for every job, in the order of their names.
 func (c *Catalog) Jobs(f func(j *Job)) {
-	for _, j := range c.jobs {
+	for _, j := range c.sorted.of(c.jobs) {
 		f(j)
 	}
 }
@@ -152,10 +152,9 @@ func (c *Catalog) Soon(slot lease.Slot) bool {
 // Traces lists what members that are gone may have left at each job.
 func (c *Catalog) Traces() []member.Traced {
 	traced := make([]member.Traced, 0, len(c.jobs))
-	for _, j := range c.jobs {
+	for _, j := range c.sorted.of(c.jobs) {
 		traced = append(traced, member.Traced{Job: j.Name, Slots: j.Slots})
 	}
-	slices.SortFunc(traced, func(a, b member.Traced) int { return strings.Compare(a.Job, b.Job) })
 	return traced
 }
 
@@ -183,7 +182,7 @@ func (c *Catalog) Joined() {
 			continue
 		}
 		j := newJob(name)
-		c.jobs[name] = j
+		c.jobs[name], c.sorted = j, nil
 		c.refreshed(j, read.views[i])
 		if _, changed := stale[name]; changed {
 			j.nextLook = 0
@@ -197,12 +196,12 @@ func (c *Catalog) Sync() {
 	if now >= c.nextList {
 		c.List()
 	}
-	for _, j := range c.jobs {
+	for _, j := range c.sorted.of(c.jobs) {
 		if now >= j.nextLook {
 			c.Refresh(j)
 		}
 	}
-	c.audit.Sync(c.jobs)
+	c.audit.Sync(c.sorted.of(c.jobs))
 }
 
 // List finds out which jobs there are.
@@ -270,12 +269,12 @@ func (c *Catalog) listed(names []string) {
 		}
 		if is && err == nil && c.jobs[name] == nil {
 			j := newJob(name)
-			c.jobs[name] = j
+			c.jobs[name], c.sorted = j, nil
 			c.Refresh(j)
 		}
 	}
-	for name, j := range c.jobs {
-		if !present[name] {
+	for _, j := range c.sorted.of(c.jobs) {
+		if !present[j.Name] {
 			c.forget(j)
 		}
 	}
@@ -290,6 +289,7 @@ func (c *Catalog) listed(names []string) {
 
 func (c *Catalog) forget(j *Job) {
 	delete(c.jobs, j.Name)
+	c.sorted = nil
 	delete(c.registered, j.Name)
 	for _, slot := range j.Slots {
 		c.loop.Tell(SlotGone{lease.Slot(slot)})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 
 	"github.com/swjobs/singleworker/singleworker/internal/member"
@@ -26,7 +27,7 @@ func (c *Catalog) judge(spec *zkrec.Spec) error {
 
 // HandlerAdded looks again at the jobs that could not run here for want of a handler.
 func (c *Catalog) HandlerAdded(name string) {
-	for _, j := range c.jobs {
+	for _, j := range c.sorted.of(c.jobs) {
 		if j.Valid() && !j.handled && (j.Spec.Job.HandlerName() == name || j.Spec.ActiveLayout().BeforeTick == name) {
 			j.stripped = true
 			c.Refresh(j)
@@ -183,7 +184,7 @@ func handledBy(who *member.Able, j *Job) (able []string) {
 func (c *Catalog) AbleChanged() {
 	was := c.byRegister
 	c.byRegister = len(c.member.Able().Others) > 0
-	for _, j := range c.jobs {
+	for _, j := range c.sorted.of(c.jobs) {
 		if !c.byRegister {
 			j.registered = nil
 		} else if !was {
@@ -236,11 +237,7 @@ func (c *Catalog) register(j *Job) {
 
 // Registered lists the jobs at which this instance is registered, or may be.
 func (c *Catalog) Registered() []string {
-	names := make([]string, 0, len(c.registered))
-	for name := range c.registered {
-		names = append(names, name)
-	}
-	return names
+	return slices.Sorted(maps.Keys(c.registered))
 }
 
 // Unregistered notes that the registration at a job is gone.

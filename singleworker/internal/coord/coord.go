@@ -16,7 +16,6 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/member"
 	"github.com/swjobs/singleworker/singleworker/internal/owner"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
-	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -153,7 +152,7 @@ func (h handler) Turn() {
 	}
 	now := h.loop.Now()
 	if now >= h.nextSync {
-		h.nextSync = now + task.Jitter(h.loop.SyncPeriod())
+		h.nextSync = now + h.loop.Chance.Jitter("sync")(h.loop.SyncPeriod())
 		h.sync()
 	}
 	if h.loop.Joined() {

@@ -45,7 +45,7 @@ func (c *Coordinator) join() {
 func (c *Coordinator) keepJoining(
 	ctx context.Context, attempt int, self zkrec.Instance, again bool,
 ) (zkrec.Instance, error) {
-	retry := task.Backoff{Min: 50 * time.Millisecond, Max: 2 * time.Second}
+	retry := task.Backoff{Min: 50 * time.Millisecond, Max: 2 * time.Second, Jitter: c.loop.Chance.Jitter("join")}
 	for {
 		mine, err := c.tryJoin(ctx, attempt, self, again)
 		final := errors.Is(err, member.ErrDuplicate) || !again && !zkconn.IsUnknown(err)

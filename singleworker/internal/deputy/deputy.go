@@ -2,6 +2,8 @@ package deputy
 
 import (
 	"container/heap"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/catalog"
@@ -76,8 +78,8 @@ func (d *Deputy) Changed(job *catalog.Job, spec bool) {
 // Joined continues after a time in which this instance could not look.
 func (d *Deputy) Joined() {
 	now := d.now()
-	for _, w := range d.slots {
-		if !w.reading && w.at.Before(now) {
+	for _, slot := range slices.Sorted(maps.Keys(d.slots)) {
+		if w := d.slots[slot]; !w.reading && w.at.Before(now) {
 			d.putDue(w, now)
 		}
 	}

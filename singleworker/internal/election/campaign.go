@@ -40,7 +40,7 @@ func (c *Contender) campaign(ctx context.Context, s *session) error {
 	defer cancel(nil)
 	defer context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })()
 	a := &attempt{Contender: c, session: s, ctx: both, calls: ctx, id: c.conn.SessionID()}
-	retry := task.Backoff{Min: 50 * time.Millisecond, Max: 2 * time.Second}
+	retry := task.Backoff{Min: 50 * time.Millisecond, Max: 2 * time.Second, Jitter: c.cfg.Chance.Jitter("campaign")}
 	for !a.over() {
 		err := a.round()
 		switch {
@@ -84,7 +84,7 @@ func (a *attempt) round() error {
 		return nil
 	}
 	if err == nil {
-		a.wait(task.Jitter(lookAgain), nil)
+		a.wait(a.cfg.Chance.Jitter("look")(lookAgain), nil)
 	}
 	return err
 }
@@ -236,7 +236,7 @@ func (c *Contender) leave(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
-	retry := task.Backoff{Min: 20 * time.Millisecond, Max: 500 * time.Millisecond}
+	retry := task.Backoff{Min: 20 * time.Millisecond, Max: 500 * time.Millisecond, Jitter: c.cfg.Chance.Jitter("leave")}
 	for {
 		err := c.vacate(ctx)
 		if err == nil {

@@ -8,8 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
+	"github.com/swjobs/singleworker/singleworker/internal/chance"
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
@@ -72,6 +71,7 @@ type Config struct {
 	// and starts no other term. If Serve returns earlier, the contender resigns and moves to the end
 	// of the queue. If Serve panics or calls runtime.Goexit, Run returns a *task.PanicError.
 	Serve  func(ctx context.Context, term Term)
+	Chance *chance.Source
 	Logger *slog.Logger
 }
 
@@ -117,7 +117,7 @@ type session struct {
 // New returns a contender. It does nothing until Run is called.
 func New(cfg Config) *Contender {
 	return &Contender{
-		cfg: cfg, prefix: namePrefix(uuid.NewString()),
+		cfg: cfg, prefix: namePrefix(cfg.Chance.ID("contender")),
 		changed: make(chan struct{}, 1), renewed: make(chan struct{}, 1), turned: make(chan struct{}),
 		doomed: make(map[string]bool),
 	}

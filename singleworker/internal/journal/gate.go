@@ -2,6 +2,8 @@ package journal
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/swjobs/singleworker/singleworker/internal/catalog"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
@@ -98,16 +100,16 @@ func (gs *Gates) waiting(first string) (slots []string) {
 
 // forget has everything read again that is followed: the watches have ended with the connection.
 func (gs *Gates) forget() {
-	for first, g := range gs.byFirst {
-		g.before = nil
+	for _, first := range slices.Sorted(maps.Keys(gs.byFirst)) {
+		gs.byFirst[first].before = nil
 		gs.Changed(first)
 	}
 }
 
 // retry reads what could not be read.
 func (gs *Gates) retry() {
-	for first, g := range gs.byFirst {
-		if g.known == nil && !g.reading.Running() {
+	for _, first := range slices.Sorted(maps.Keys(gs.byFirst)) {
+		if g := gs.byFirst[first]; g.known == nil && !g.reading.Running() {
 			gs.Changed(first)
 		}
 	}

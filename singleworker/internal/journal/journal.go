@@ -2,6 +2,8 @@ package journal
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/catalog"
@@ -145,7 +147,8 @@ func (j *Journal) Lost(slot string, cause error) {
 // deleted and submitted again.
 func (j *Journal) Joined() {
 	j.Gates.forget()
-	for _, n := range j.nodes {
+	for _, slot := range slices.Sorted(maps.Keys(j.nodes)) {
+		n := j.nodes[slot]
 		if n.own != nil {
 			n.own.requests.nextLook = 0
 		}
@@ -157,7 +160,8 @@ func (j *Journal) Joined() {
 // Sync reads what is due to be read although no watch tells.
 func (j *Journal) Sync() {
 	now := j.loop.Now()
-	for slot, n := range j.nodes {
+	for _, slot := range slices.Sorted(maps.Keys(j.nodes)) {
+		n := j.nodes[slot]
 		if n.own != nil {
 			j.load(slot, n.own)
 			if now >= n.own.requests.nextLook {
@@ -172,8 +176,8 @@ func (j *Journal) Sync() {
 // AdvanceAll continues with what waits to be written; without a session it only refuses commits whose
 // lease has lapsed.
 func (j *Journal) AdvanceAll() {
-	for _, n := range j.nodes {
-		j.advance(n)
+	for _, slot := range slices.Sorted(maps.Keys(j.nodes)) {
+		j.advance(j.nodes[slot])
 	}
 }
 

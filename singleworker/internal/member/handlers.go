@@ -204,7 +204,8 @@ func (r *Roster) fetchHandlers(ctx context.Context, next *reading, known map[str
 	next.handlers = make(map[string][]string)
 	var hashes []string
 	var reads []zkconn.Read
-	for _, i := range next.records {
+	for _, sid := range slices.Sorted(maps.Keys(next.records)) {
+		i := next.records[sid]
 		names, found := known[i.Handlers]
 		switch {
 		case i.Handlers == "" || slices.Contains(hashes, i.Handlers):

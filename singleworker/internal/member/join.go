@@ -41,7 +41,7 @@ func (e *Entry) Prepare(ctx context.Context) error {
 // they are alive.
 func (e *Entry) Appear(ctx context.Context, self zkrec.Instance) (mine zkrec.Instance, err error) {
 	started := e.loop.Now()
-	retry := task.Backoff{Min: 100 * time.Millisecond, Max: 500 * time.Millisecond}
+	retry := task.Backoff{Min: 100 * time.Millisecond, Max: 500 * time.Millisecond, Jitter: e.loop.Chance.Jitter("appear")}
 	for waiting := false; ; {
 		asked := e.loop.Now()
 		if !waiting {
@@ -87,7 +87,7 @@ func (e *Entry) maxAbsence(other zkrec.Instance) time.Duration {
 func (e *Entry) createEphemeral(ctx context.Context, mine zkrec.Instance) (zkrec.Instance, error) {
 	path := e.loop.Tree.Instance(e.cfg.ID)
 	started := e.loop.Now()
-	retry := task.Backoff{Min: 100 * time.Millisecond, Max: 500 * time.Millisecond}
+	retry := task.Backoff{Min: 100 * time.Millisecond, Max: 500 * time.Millisecond, Jitter: e.loop.Chance.Jitter("appear")}
 	level := slog.LevelWarn
 	for {
 		asked := e.loop.Now()

@@ -52,7 +52,7 @@ func (m *Member) contend() {
 
 func (m *Member) enter() {
 	contender := election.New(election.Config{
-		Path: cmp.Or(m.cfg.LatchPath, m.loop.Tree.Leader()), ID: m.cfg.ID, Clock: m.loop.Clock, Logger: m.loop.Log, Serve: m.serve,
+		Path: cmp.Or(m.cfg.LatchPath, m.loop.Tree.Leader()), ID: m.cfg.ID, Clock: m.loop.Clock, Chance: m.loop.Chance, Logger: m.loop.Log, Serve: m.serve,
 	})
 	if m.loop.Connected() {
 		contender.OnEvent(zkconn.Event{Kind: zkconn.Connected})

@@ -201,8 +201,8 @@ func (c *Cleanup) removeTraces(
 			}
 		}
 	}
-	for sid, o := range orders {
-		if isGone(sid) && o.Incarnation != "" {
+	for _, sid := range slices.Sorted(maps.Keys(orders)) {
+		if o := orders[sid]; isGone(sid) && o.Incarnation != "" {
 			rest = append(rest, []zkconn.Op{zkconn.DeleteOp(c.loop.Tree.Order(sid), o.version)})
 		}
 	}

@@ -3,6 +3,7 @@ package owner
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -79,10 +80,10 @@ func (o *Owner) sendBeats(a lease.SendBeats) {
 	data := zkrec.EncodeBeat(o.loop.Clock.Wall())
 	slots := make([]lease.Slot, 0, len(a.Beats))
 	groups := make([][]zkconn.Op, 0, len(a.Beats))
-	for slot, version := range a.Beats {
+	for _, slot := range slices.Sorted(maps.Keys(a.Beats)) {
 		slots = append(slots, slot)
 		path := o.loop.Tree.Heartbeat(string(slot), o.member.ID())
-		groups = append(groups, []zkconn.Op{zkconn.SetOp(path, data, version)})
+		groups = append(groups, []zkconn.Op{zkconn.SetOp(path, data, a.Beats[slot])})
 	}
 	o.loop.WriteAll(session.Beats, groups, func(i int, r session.Result) {
 		done := lease.BeatDone{Slot: slots[i], Outcome: outcomeOf(r.Err), SentAt: r.SentAt}

@@ -2,7 +2,9 @@ package runner
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"time"
 )
 
@@ -40,8 +42,8 @@ func (r *Runner) endAlways(was, is Job) {
 
 // stopAlways ends the runs of jobs that always run: to give them time would delay a stop for nothing.
 func (r *Runner) stopAlways() {
-	for _, act := range r.running {
-		if act.always {
+	for _, name := range slices.Sorted(maps.Keys(r.running)) {
+		if act := r.running[name]; act.always {
 			act.stop(ErrStopping)
 		}
 	}

@@ -94,7 +94,7 @@ func (r *Runner) decide(j *job) {
 func (r *Runner) view(j *job) ticks.View {
 	v := ticks.View{
 		Job: j.Of(j.Name, j.Gate), Record: *j.Record, Now: r.cfg.Wall.Now(),
-		SID: r.cfg.InstanceID, Token: j.Lease.Token, OwnedSince: j.Since, TakenFrom: j.From, RunID: uuid.NewString(),
+		SID: r.cfg.InstanceID, Token: j.Lease.Token, OwnedSince: j.Since, TakenFrom: j.From, RunID: r.cfg.Chance.ID(j.Name),
 		Full: r.full(), WaitsSince: j.waitsSince,
 	}
 	if due := time.Unix(0, j.lastDue); v.Now.Before(due) && j.Record.Watermark < due.UnixMilli() {

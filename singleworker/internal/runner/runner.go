@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/go-co-op/gocron/v2"
 
+	"github.com/swjobs/singleworker/singleworker/internal/chance"
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
@@ -76,9 +78,10 @@ type Config struct {
 	InstanceID string
 	Keeper     Keeper
 	Observer   Observer
-	Grace      time.Duration // how long running handlers may continue after Stop
-	MaxRunning int           // how many runs may be in progress; 0: no limit
-	Wall       wall.Clock    // nil: the machine's
+	Grace      time.Duration  // how long running handlers may continue after Stop
+	MaxRunning int            // how many runs may be in progress; 0: no limit
+	Wall       wall.Clock     // nil: the machine's
+	Chance     *chance.Source // nil: the machine's
 	Logger     *slog.Logger
 }
 
@@ -153,9 +156,9 @@ func (r *Runner) Waiting() int { return int(r.inLine.Load()) }
 // machine was suspended; timers would fire early or late by the difference.
 func (r *Runner) ClockStepped() {
 	r.box.Post(func() {
-		for _, j := range r.jobs {
-			r.unschedule(j)
-			r.schedule(j)
+		for _, name := range slices.Sorted(maps.Keys(r.jobs)) {
+			r.unschedule(r.jobs[name])
+			r.schedule(r.jobs[name])
 		}
 	})
 }
@@ -195,6 +198,7 @@ func (r *Runner) loop(ctx context.Context) (stuck []string) {
 	for {
 		select {
 		case <-r.box.Ready():
+			r.cfg.Chance.Await(chance.Runner)
 			r.box.Run()
 		case <-timer.C:
 		case <-done:
@@ -243,7 +247,7 @@ func (r *Runner) stop() {
 		return
 	}
 	r.stopping, r.graceEnds = true, time.Now().Add(r.cfg.Grace)
-	for name := range r.jobs {
+	for _, name := range slices.Sorted(maps.Keys(r.jobs)) {
 		r.disown(name)
 	}
 	r.stopAlways()

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/chance"
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
@@ -52,6 +53,8 @@ type Loop struct {
 	Tree  zkrec.Tree
 	Clock *leases.Clock
 	Log   *slog.Logger
+	// Chance is where the instance's random numbers come from.
+	Chance *chance.Source
 	// Server is ZooKeeper's clock; set by New.
 	Server *ServerClock
 	// Conn is set by Run before anything is posted.
@@ -83,7 +86,7 @@ type status struct {
 // New returns a loop; Run starts it.
 func New(cfg Config) *Loop {
 	l := &Loop{
-		Tree: zkrec.NewTree(cfg.ServerType), Clock: cfg.Clock, Log: cfg.Logger,
+		Tree: zkrec.NewTree(cfg.ServerType), Clock: cfg.Clock, Log: cfg.Logger, Chance: cfg.Conn.Chance,
 		cfg: cfg, box: task.NewMailbox(), ended: make(chan struct{}),
 	}
 	l.loop, l.Server = l, &ServerClock{loop: l}
@@ -124,9 +127,10 @@ func (l *Loop) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-l.box.Ready():
-			l.box.RunFor(turnLimit)
 		case <-timer.C:
 		}
+		l.Chance.Await(chance.Session)
+		l.box.RunFor(turnLimit)
 		l.warnIfUnreachable()
 		l.handler.Turn()
 		l.finishTurn()
@@ -217,7 +221,9 @@ func (l *Loop) WaitToAskAgain(ctx context.Context) {
 const syncsPerLook = 60
 
 // NextLook is, on Mono, when to read something again that was read just now.
-func (l *Loop) NextLook() time.Duration { return l.Now() + task.Jitter(syncsPerLook*l.SyncPeriod()) }
+func (l *Loop) NextLook() time.Duration {
+	return l.Now() + l.Chance.Jitter("look")(syncsPerLook*l.SyncPeriod())
+}
 
 // Connected reports whether a server is connected.
 func (l *Loop) Connected() bool { return l.connected }

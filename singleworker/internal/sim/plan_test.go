@@ -20,10 +20,11 @@ type plan struct {
 func (w *world) step(pause time.Duration) bool {
 	n := len(w.steps)
 	w.rng = rand.New(rand.NewPCG(w.seed, firstStep+uint64(n)))
+	if pause > 0 {
+		pause = w.upTo(pause) // also if its time is known: what the step draws next is the same then
+	}
 	if n < len(w.plan.times) {
 		pause = time.Until(w.begun.Add(w.plan.times[n]))
-	} else if pause > 0 {
-		pause = w.upTo(pause)
 	}
 	time.Sleep(pause)
 	w.steps = append(w.steps, time.Since(w.begun))

@@ -118,7 +118,7 @@ func (w *world) latency(place string) func() zkdev.Latency {
 	var dials atomic.Uint64
 	return func() zkdev.Latency {
 		of := where.Sum64() + 2*dials.Add(1)
-		return zkdev.Latency{There: w.lag(of), Back: w.lag(of + 1)}
+		return zkdev.Latency{There: w.lag(of), Back: w.lag(of + 1), Order: of | 1}
 	}
 }
 
@@ -193,7 +193,7 @@ func newWorldLike(t *testing.T, seed uint64, noise time.Duration, change func(*p
 	}
 	w.versions = w.declarations()
 	w.cluster = swtest.New(t, swtest.Config{
-		SessionTimeout: w.Session, SyncPeriod: w.Sync, StopGrace: 2 * time.Second, Names: w.Names, Latency: w.latency,
+		SessionTimeout: w.Session, SyncPeriod: w.Sync, StopGrace: 2 * time.Second, Names: w.Names, Latency: w.latency, Seed: seed,
 		Server: zkdev.Config{Tick: serverTick, KeepLog: keptLog},
 	})
 	w.hearFrom(w.cluster.Server, w.Session)
@@ -241,7 +241,7 @@ func (w *world) handler(k int) singleworker.Handler {
 	}
 	return func(ctx context.Context, run *singleworker.Run) error {
 		select {
-		case <-time.After(lasts):
+		case <-time.After(lasts + w.apart(run)):
 			switch {
 			case k%3 > 0 || (run.Tick.Unix()+int64(run.Attempt))%4 > 0:
 				return nil
@@ -259,6 +259,13 @@ func (w *world) handler(k int) singleworker.Handler {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// apart is a little time that differs between the slots of an instance, so that no two runs end at one instant.
+func (w *world) apart(run *singleworker.Run) time.Duration {
+	of := fnv.New64a()
+	_, _ = fmt.Fprintf(of, "%d %s %d", w.seed, run.Job, run.Shard.Index)
+	return zkdev.Apart*time.Duration(of.Sum64()%1000) + 1
 }
 
 // start starts an instance, under a new name if none is given.

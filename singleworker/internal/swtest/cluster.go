@@ -34,6 +34,7 @@ type Config struct {
 	// Latency is that of the instances' connections, by the name of each on the network; see
 	// zkdev.Client.SetLatency. Default: none.
 	Latency func(place string) func() zkdev.Latency
+	Seed    uint64 // of the instances' random numbers; 0: they are the machine's
 }
 
 // Cluster is a server and the instances that were started on it. Safe for concurrent use.

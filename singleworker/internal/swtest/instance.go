@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/internal/chance"
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/wall"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -81,7 +82,8 @@ func (c *Cluster) Start(name string, setup Setup) *Instance {
 	if c.cfg.Latency != nil {
 		i.Client.SetLatency(c.cfg.Latency(place))
 	}
-	i.run, i.stop = context.WithCancel(wall.Off(leases.Observed(context.Background(), i.rightChanged), setup.Wall))
+	surroundings := chance.From(wall.Off(leases.Observed(context.Background(), i.rightChanged), setup.Wall), i.chance())
+	i.run, i.stop = context.WithCancel(surroundings)
 	i.life, i.kill = context.WithCancel(context.Background())
 	m, err := i.newManager()
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 // Max, with a jitter of up to half of it. It is not safe for concurrent use.
 type Backoff struct {
 	Min, Max time.Duration
+	Jitter   func(d time.Duration) time.Duration // nil: the function of that name
 
 	next time.Duration
 }
@@ -17,7 +18,11 @@ type Backoff struct {
 // Wait sleeps for the next delay. If ctx ends earlier, it returns ctx's cause.
 func (b *Backoff) Wait(ctx context.Context) error {
 	b.next = min(max(b.next, b.Min), b.Max)
-	timer := time.NewTimer(Jitter(b.next))
+	jitter := b.Jitter
+	if jitter == nil {
+		jitter = Jitter
+	}
+	timer := time.NewTimer(jitter(b.next))
 	defer timer.Stop()
 	b.next *= 2
 	select {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/swjobs/singleworker/singleworker/internal/chance"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 )
 
@@ -31,6 +32,7 @@ type Config struct {
 	TLS            *tls.Config   // nil: plain TCP
 	Dial           DialFunc      // nil: net.Dialer
 	Logger         *slog.Logger
+	Chance         *chance.Source
 	Traffic        *Traffic // counts what is sent and received; nil: nobody does
 }
 

@@ -15,7 +15,7 @@ var ErrUnavailable = errors.New("ZooKeeper did not answer")
 // Retry calls f until its outcome is known. f must find out what an earlier call has done. If ctx ends
 // first, the error wraps ErrUnavailable and ctx's cause.
 func (c *Conn) Retry(ctx context.Context, f func() error) error {
-	pause := task.Backoff{Min: 20 * time.Millisecond, Max: time.Second}
+	pause := task.Backoff{Min: 20 * time.Millisecond, Max: time.Second, Jitter: c.cfg.Chance.Jitter("retry")}
 	for {
 		err := f()
 		if !IsUnknown(err) {

@@ -115,7 +115,7 @@ func (s *session) hangUp() {
 // reconnect.
 func (s *session) authenticate(auth string) {
 	defer close(s.ready)
-	retry := task.Backoff{Min: 50 * time.Millisecond, Max: time.Second}
+	retry := task.Backoff{Min: 50 * time.Millisecond, Max: time.Second, Jitter: s.conn.cfg.Chance.Jitter("auth")}
 	for auth != "" {
 		err := opError("auth", "/", s.zk.AddAuth("digest", []byte(auth)))
 		switch {
