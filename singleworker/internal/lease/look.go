@@ -6,6 +6,13 @@ import (
 	"slices"
 )
 
+// markDirty marks s to be read in the next round.
+func (m *Machine) markDirty(s *slot) {
+	if s != nil && !s.gone {
+		m.dirty[s.id] = struct{}{}
+	}
+}
+
 // lookAll re-reads everything: readings of an earlier connection are outdated.
 func (m *Machine) lookAll() {
 	m.look = true
@@ -107,16 +114,25 @@ func (m *Machine) ring(n int) map[Member]bool {
 	return owners
 }
 
-// suspect re-reads the slots of an owner that was just found to be silent, or seems so because another
-// instance has taken one of its slots without being offered it.
+// suspect has the slots of an owner read in the next round: the owner was just found to be silent, or seems so
+// because another instance has taken one of its slots without being offered it.
 func (m *Machine) suspect(owner Member) {
-	if owner == (Member{}) || owner == m.cfg.Self {
+	if owner != (Member{}) && owner != m.cfg.Self {
+		m.suspects[owner] = struct{}{}
+	}
+}
+
+// readSuspects marks the slots of suspects that were not read in this round. It walks through all slots once, however many
+// readings of the round have shown that an owner is silent.
+func (m *Machine) readSuspects() {
+	if len(m.suspects) == 0 {
 		return
 	}
 	for _, s := range m.slots {
-		earlier := s.readAt < m.roundAt && s.op != reading
-		if earlier && s.rec.Owner == owner && !m.isSilent(s, owner.SID) {
+		_, suspect := m.suspects[s.rec.Owner]
+		if suspect && s.readAt < m.roundAt && s.op != reading && !m.isSilent(s, s.rec.Owner.SID) {
 			m.markDirty(s)
 		}
 	}
+	clear(m.suspects)
 }

@@ -54,11 +54,12 @@ type Machine struct {
 	changes    int           // see Changes
 	epoch      int           // counts expired sessions: replies of older ones renew nothing
 	phase      phase
-	look       bool              // start a round even if no slot is dirty
-	dirty      map[Slot]struct{} // to be read in the next round
-	reads      int               // ReadSlots in flight
-	roundAt    int               // step at which the round began
-	groupAsked int               // step of the latest ReadGroup
+	look       bool                // start a round even if no slot is dirty
+	dirty      map[Slot]struct{}   // to be read in the next round
+	suspects   map[Member]struct{} // owners whose slots are to be read in the next round
+	reads      int                 // ReadSlots in flight
+	roundAt    int                 // step at which the round began
+	groupAsked int                 // step of the latest ReadGroup
 	peers      map[string]Peer
 	skipped    map[string]skipped // instances that ignored an offer, or had to be relieved
 	full       map[string]bool    // instances that own as many slots as they may, at the latest round
@@ -148,6 +149,7 @@ type holding struct {
 func New(cfg Config) *Machine {
 	return &Machine{
 		cfg: cfg, slots: make(map[Slot]*slot), crowds: make(map[string]*crowd), dirty: make(map[Slot]struct{}), skipped: make(map[string]skipped),
+		suspects: make(map[Member]struct{}),
 	}
 }
 
@@ -246,13 +248,6 @@ func (m *Machine) apply(now Instant, ev Event) {
 
 func (m *Machine) do(a Action) { m.out = append(m.out, a) }
 
-// markDirty marks s to be read in the next round.
-func (m *Machine) markDirty(s *slot) {
-	if s != nil && !s.gone {
-		m.dirty[s.id] = struct{}{}
-	}
-}
-
 // sorted returns the slots by name: a step must not depend on map order.
 func (m *Machine) sorted() []*slot {
 	if m.byName == nil {
@@ -266,6 +261,7 @@ func (m *Machine) opened(now Instant, ev Opened) {
 	m.nextBeat = now.Mono
 	m.phase = resting
 	m.past.forget()
+	clear(m.suspects)
 	for _, s := range m.slots {
 		s.beatSince = beatTimes{}
 	}
@@ -374,6 +370,7 @@ func (m *Machine) advanceRound() {
 		m.dirty = make(map[Slot]struct{}) // not cleared: one that has held all slots would stay as large
 	}
 	if m.phase == readingSlots && m.reads == 0 {
+		m.readSuspects()
 		m.phase, m.groupAsked = readingGroup, m.step
 		m.do(ReadGroup{Asked: m.step})
 	}

@@ -22,7 +22,7 @@ func (m *Machine) clone() *Machine {
 	}
 	then.byName, then.out = nil, nil
 	then.past.moments = slices.Clone(m.past.moments)
-	then.dirty, then.skipped = maps.Clone(m.dirty), maps.Clone(m.skipped)
+	then.dirty, then.skipped, then.suspects = maps.Clone(m.dirty), maps.Clone(m.skipped), maps.Clone(m.suspects)
 	return &then
 }
 
@@ -413,7 +413,7 @@ func (s *scribe) awaited(k, asked int) bool {
 }
 
 // machine writes what a machine knows. Limits, weights and groups do not occur in tiny worlds, so nobody is
-// full. What Opened sets again makes no difference before it, and from whom a slot was taken is only reported.
+// full. Suspects are gone when the round has read its slots: the only slot, within the step. What Opened sets again makes no difference before it, and from whom a slot was taken is only reported.
 func (s *scribe) machine(k int) {
 	m, now := s.w.hosts[k].machine, s.w.instant(k)
 	s.flag(m.connected, m.draining, m.heldUp, m.even, m.peers != nil)
