@@ -32,6 +32,7 @@ type jsonEntry struct {
 	InstanceID string    `json:"instance_id"`
 	RunID      string    `json:"run_id"`
 	Attempt    int       `json:"attempt"`
+	NotBegun   bool      `json:"not_begun"`
 	Manual     string    `json:"manual"`
 	StartedAt  time.Time `json:"started_at"`
 	EndedAt    time.Time `json:"ended_at"`
@@ -108,7 +109,7 @@ func accounted(entries []jsonEntry, period time.Duration) error {
 		switch {
 		case e.Manual != "":
 		case e.RunID != "":
-			history = append(history, audit.Entry{Tick: e.Tick, Attempt: e.Attempt})
+			history = append(history, audit.Entry{Tick: e.Tick, Attempt: e.Attempt, NotBegun: e.NotBegun})
 		default:
 			history = append(history, audit.Entry{Tick: e.Tick, Last: e.LastTick, Count: e.Count})
 		}

@@ -125,6 +125,9 @@ func (p past) newestFirst() []Entry {
 		if last := p.job.LastRun; last != nil && e.RunID != "" && e.RunID == last.RunID {
 			known, entry.NextAttempt, entry.NextAttemptAt = true, last.NextAttempt, last.NextAttemptAt
 		}
+		if held := p.job.HeldRun; held != nil && e.RunID == held.RunID {
+			entry.NextAttempt, entry.NextAttemptAt = held.NextAttempt, held.NextAttemptAt
+		}
 		entries = append(entries, entry)
 	}
 	// An open run has no entry yet, and older versions kept no history.

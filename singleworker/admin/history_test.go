@@ -62,6 +62,13 @@ func TestHistory(t *testing.T) {
 		w.put(w.c.tree.Tick("job"), zkrec.Tick{Watermark: failed.Tick, Run: failed.Run, NextAttempt: zkrec.NextRetry, NextAttemptAt: failed.Tick + 5}.Encode())
 		w.put(w.c.tree.History("job"), zkrec.History{}.Add(0, failed).Encode())
 		want("a retry is to come", "16:00 failed b retry")
+		asked := zkrec.Entry{Run: run("c", 5)}
+		asked.Manual, asked.State = "ask", zkrec.RunOK
+		held := zkrec.Held{Run: failed.Run, NextAttempt: zkrec.NextRetry, NextAttemptAt: failed.Tick + 5}
+		w.put(w.c.tree.Tick("job"), zkrec.Tick{Watermark: failed.Tick, Run: asked.Run, Held: held}.Encode())
+		w.put(w.c.tree.History("job"), zkrec.History{}.Add(0, failed, asked).Encode())
+		want("it waits beside a manual run", "17:00 ok c, 16:00 failed b retry")
+		w.put(w.c.tree.Tick("job"), zkrec.Tick{Watermark: failed.Tick, Run: failed.Run, NextAttempt: zkrec.NextRetry, NextAttemptAt: failed.Tick + 5}.Encode())
 
 		w.put(w.c.tree.History("job"), nil)
 		want("as an older version left it", "16:00 failed b retry")

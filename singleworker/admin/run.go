@@ -59,11 +59,14 @@ type Run struct {
 	InstanceID string    `json:"instance_id"`
 	Token      int64     `json:"token"`
 	RunID      string    `json:"run_id"`
-	Attempt    int       `json:"attempt"`            // of this tick, from 1
+	Attempt    int       `json:"attempt"`            // of this tick, from 1; one that was not begun does not count
 	Failures   int       `json:"failures,omitempty"` // attempts before that failed; the others were interrupted
 	Started    time.Time `json:"started_at,omitzero"`
 	Ended      time.Time `json:"ended_at,omitzero"` // zero while it runs
 	Error      string    `json:"error,omitempty"`   // at most 4 KiB
+	// NotBegun says that an interrupted run was claimed and never begun: its instance stopped, drained or lost the job
+	// before it called the handler. Unless the tick is given up, the next run is the same attempt.
+	NotBegun bool `json:"not_begun,omitempty"`
 	// TakenFrom is the instance that owned the job and had not claimed the run in time, so that
 	// InstanceID took the job over. Empty if that did not happen.
 	TakenFrom string `json:"taken_from,omitempty"`
@@ -76,7 +79,7 @@ type Run struct {
 	// were not ended because the job moved.
 	Restarts int `json:"restarts,omitempty"`
 	// NextAttempt is NextRetry or NextRerun if the tick is to be run again, at
-	// NextAttemptAt or later. Only set for the last run of a job.
+	// NextAttemptAt or later. Only set for JobStatus.LastRun and HeldRun.
 	NextAttempt   string    `json:"next_attempt,omitempty"`
 	NextAttemptAt time.Time `json:"next_attempt_at,omitzero"`
 }
@@ -99,7 +102,7 @@ type Entry struct {
 func runOf(r zkrec.Run) Run {
 	return Run{
 		Tick: milli(r.Tick), Manual: r.Manual, State: r.State, InstanceID: r.SID, Token: r.Token,
-		RunID: r.RunID, Attempt: r.Attempt, Failures: r.Failures, Restarts: r.Restarts,
+		RunID: r.RunID, Attempt: r.Attempt, Failures: r.Failures, NotBegun: r.NotBegun, Restarts: r.Restarts,
 		Started: milli(r.Started), Ended: milli(r.Ended), Error: r.Error, TakenFrom: r.TakenFrom, DelayedMillis: r.Delayed, Begun: milli(r.Passed),
 	}
 }

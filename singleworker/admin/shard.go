@@ -109,7 +109,7 @@ func (r reading) status(live map[string]Instance, now time.Time) JobStatus {
 		s = r.job.status(r.of, live, now)
 	}
 	s.Name, s.Shard, s.Slots, s.Complete = r.name, nil, statuses, milli(r.complete)
-	s.Owner, s.LastRun, s.Failing, s.Alarm, s.Hung, s.Overdue, s.Overrun = nil, nil, nil, nil, nil, time.Time{}, time.Time{}
+	s.Owner, s.LastRun, s.HeldRun, s.Failing, s.Alarm, s.Hung, s.Overdue, s.Overrun = nil, nil, nil, nil, nil, nil, time.Time{}, time.Time{}
 	for i := range statuses {
 		if late := statuses[i].Overdue; !late.IsZero() && (s.Overdue.IsZero() || late.Before(s.Overdue)) {
 			s.Overdue = late
@@ -172,7 +172,7 @@ func (r reading) resizing() *Resizing {
 		}
 	}
 	for _, slot := range r.slots {
-		if slot.tickErr != nil || slot.tick.Open() || slot.tick.NextAttempt != "" || slot.tick.Watermark < last {
+		if slot.tickErr != nil || !slot.tick.Finished() || slot.tick.Watermark < last {
 			change.WaitsFor = append(change.WaitsFor, slot.slot)
 		}
 	}

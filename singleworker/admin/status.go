@@ -176,7 +176,7 @@ func (r records) status(of parsed, live map[string]Instance, now time.Time) JobS
 		s.Alarm = &Alarm{Tick: milli(r.alarm.Tick), InstanceID: r.alarm.SID, At: inUTC(r.alarm.At)}
 	}
 	lives := r.ownerLives(live)
-	s.LastRun, s.Failing = r.lastRun(lives), failing(r.recent)
+	s.LastRun, s.HeldRun, s.Failing = r.lastRun(lives), r.heldRun(), failing(r.recent)
 	if errors.As(of.err, new(*job.FieldError)) || of.err == nil {
 		s.Job = of.spec.Job.WithDefaults()
 	}
@@ -266,6 +266,17 @@ func (r records) lastRun(ownerLives bool) *Run {
 	if r.tick.Open() && (!ownerLives || r.tick.Token != r.ownerStat.Mzxid) {
 		run.State = RunUnknown
 	}
+	return &run
+}
+
+// heldRun is the run that a pause keeps from being repeated, beside manual ones.
+func (r records) heldRun() *Run {
+	held := r.tick.Held
+	if held.NextAttempt == "" {
+		return nil
+	}
+	run := runOf(held.Run)
+	run.NextAttempt, run.NextAttemptAt = held.NextAttempt, milli(held.NextAttemptAt)
 	return &run
 }
 

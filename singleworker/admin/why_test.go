@@ -137,6 +137,8 @@ var update = flag.Bool("update", false, "write the golden files")
 
 func TestWhyOfARun(t *testing.T) {
 	t.Parallel()
+	asked := ran("12:20:00", zkrec.RunOK)
+	asked.RunID, asked.Manual = "manual", "ask"
 	facts := map[string]Explanation{}
 	for what, row := range map[string]whyRow{
 		"it went well": {
@@ -160,11 +162,23 @@ func TestWhyOfARun(t *testing.T) {
 				history: []zkrec.Entry{ranEntry("12:00:00", zkrec.RunFailed, func(e *zkrec.Entry) { e.Error = "no route.\nstack" })},
 			}, "", RunFailed,
 		},
+		"a pause holds its retry back, and it was run when asked": {
+			scene{
+				spec:    zkrec.Spec{Paused: &zkrec.Pause{Since: at("12:10:00")}},
+				tick:    zkrec.Tick{Watermark: at("12:00:00"), Run: asked, Held: zkrec.Held{Run: ran("12:00:00", zkrec.RunFailed), NextAttempt: "retry", NextAttemptAt: at("12:11:00")}},
+				history: []zkrec.Entry{ranEntry("12:00:00", zkrec.RunFailed, nil), {Run: asked}},
+			}, "12:00:00", RunFailed,
+		},
 		"the second attempt was ended": {
 			scene{tick: through("12:00:00"), history: []zkrec.Entry{
 				ranEntry("11:00:00", zkrec.RunInterrupted, func(e *zkrec.Entry) { e.RunID, e.SID, e.Error = "first", "app-1", "stopping" }),
 				ranEntry("11:00:00", zkrec.RunTimedOut, func(e *zkrec.Entry) { e.Attempt = 2 }),
 			}}, "11:59:59", RunTimedOut,
+		},
+		"it was claimed and never begun": {
+			scene{tick: through("12:00:00"), history: []zkrec.Entry{ranEntry("12:00:00", zkrec.RunInterrupted, func(e *zkrec.Entry) {
+				e.NotBegun, e.Error = true, "claimed, not begun: singleworker: instance is stopping"
+			})}}, "", RunInterrupted,
 		},
 		"it started late": {
 			scene{tick: through("12:00:00"), history: []zkrec.Entry{ranEntry("12:00:00", zkrec.RunOK, func(e *zkrec.Entry) { e.Started += 43_000 })}}, "", RunOK,

@@ -122,7 +122,11 @@ func (w *writer) recorded(name string) {
 			name, last.InstanceID, w.at(last.Started), last.Attempt, last.InstanceID, w.gone(last))
 		w.sayf("The next owner applies the job's policy for interrupted runs, %s.", w.Job.Job.Interrupted)
 	default:
-		w.sayf("%s ran on %s from %s to %s (%s, attempt %d) and %s.", name, last.InstanceID,
+		ran := "ran on"
+		if last.NotBegun {
+			ran = "was claimed by"
+		}
+		w.sayf("%s %s %s from %s to %s (%s, attempt %d) and %s.", name, ran, last.InstanceID,
 			w.at(last.Started), w.at(last.Ended), last.Ended.Sub(last.Started).Round(time.Millisecond), last.Attempt, ending(last))
 		late := last.Started.Sub(last.Tick)
 		switch {
@@ -133,10 +137,14 @@ func (w *writer) recorded(name string) {
 				(time.Duration(last.DelayedMillis) * time.Millisecond).Round(10*time.Millisecond), last.InstanceID)
 		case last.Begun.Sub(last.Tick) >= lateStart && !last.Started.Before(last.Begun):
 			w.sayf("It waited for BeforeTick until %s.", w.at(last.Begun))
-		case late >= lateStart && last.Attempt == 1:
+		case late >= lateStart && last.Attempt == 1 && !last.NotBegun:
 			w.sayf("It started %s late: an earlier run was still in progress, the job had no owner, or ZooKeeper did not answer.", late.Round(time.Second))
 		}
-		if last.NextAttempt != "" {
+		switch {
+		case last.NextAttempt == "":
+		case w.Job.Paused != nil && last.Manual == "":
+			w.sayf("It will run again (%s) when the pause is over.", last.NextAttempt)
+		default:
 			w.sayf("It will run again (%s) at %s.", last.NextAttempt, w.at(last.NextAttemptAt))
 		}
 	}
@@ -338,14 +346,6 @@ func (w *writer) pending(name string) {
 // calls reports whether the shard is the one that calls BeforeTick.
 func (w *writer) calls() bool {
 	return w.Job.Job.BeforeTick != "" && w.Job.Shard != nil && w.Job.Shard.Index == 0
-}
-
-// thing is what has an owner: the job, or a shard by name.
-func (w *writer) thing() string {
-	if w.Job.Shard == nil && w.Job.InstanceID == "" {
-		return "the job"
-	}
-	return w.Job.Name
 }
 
 // owner says who owns the job, since when, and who owned it before.

@@ -115,3 +115,11 @@ func ranges(shards []int) string {
 	}
 	return strings.Join(parts, ", ")
 }
+
+// thing is what has an owner: the job, or a shard by name.
+func (w *writer) thing() string {
+	if w.Job.Shard == nil && w.Job.InstanceID == "" {
+		return "the job"
+	}
+	return w.Job.Name
+}

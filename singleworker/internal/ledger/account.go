@@ -106,6 +106,8 @@ func (l *Ledger) judgeBeginning(j *Job) {
 func (l *Ledger) judgeEnd(slot string, t *touch) {
 	delete(l.claimed, slot)
 	delete(l.runs, slot)
+	delete(l.stops, slot)
+	delete(l.policies, slot)
 	if _, sid, part := zkrec.SplitInstance(slot); part {
 		if _, lives := l.model.Instances[sid]; lives && l.inForce(slot) {
 			l.violatef(Account, slot, "%s deletes what is on record of the ticks of %s, which lives", l.who(), sid)
@@ -245,6 +247,9 @@ func (l *Ledger) judgeResult(j *Job, t *touch, ended []zkrec.Entry) bool {
 		if e.RunID != last.RunID || !last.Open() {
 			l.violatef(Account, j.Name, "run %s is %s and was never claimed, or has a result", e.RunID, e.State)
 			return false
+		}
+		if e.NotBegun && e.State != zkrec.RunInterrupted {
+			l.violatef(Account, j.Name, "run %s is %s and was not begun", e.RunID, e.State)
 		}
 		if e.Tick != last.Tick || e.Attempt != last.Attempt || e.SID != last.SID || e.Token != last.Token || e.Manual != last.Manual {
 			l.violatef(Account, j.Name, "tick %s is not accounted for: run %s is in the history as %s, attempt %d of %s", clockMs(last.Tick),

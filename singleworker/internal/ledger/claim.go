@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 func hex(zxid int64) string { return "0x" + strconv.FormatInt(zxid, 16) }
@@ -40,6 +41,7 @@ func (l *Ledger) judgeTick(j *Job, t *touch) {
 	case rec.Attempt != last.Attempt || rec.Tick != last.Tick || rec.Token != last.Token:
 		l.violatef(Claim, j.Name, "run %s claims something else, now %s", rec.RunID, clockMs(rec.Tick))
 	}
+	l.judgeOwed(j, last, rec)
 	if rec.Watermark >= last.Watermark {
 		l.judgeAccount(j, t)
 	}
@@ -47,8 +49,7 @@ func (l *Ledger) judgeTick(j *Job, t *touch) {
 
 // judgeClaim judges a record that opens a run.
 func (l *Ledger) judgeClaim(j *Job, last, rec zkrec.Tick) {
-	again := rec.Tick == last.Tick && rec.Manual == last.Manual && rec.Attempt == last.Attempt+1 &&
-		(last.Open() || last.NextAttempt != "")
+	again := repeats(rec, last.Run) && (last.Open() || last.NextAttempt != "") || repeats(rec, last.Held.Run)
 	first := rec.Manual == "" && rec.Tick > last.Watermark && rec.Tick == rec.Watermark
 	if rec.Manual != "" {
 		requested := j.Requests[rec.Manual] || !l.whole
@@ -86,9 +87,52 @@ func (l *Ledger) judgeClaim(j *Job, last, rec zkrec.Tick) {
 	if !again && rec.Manual == "" {
 		l.judgeBegun(j, rec)
 	}
+	l.policies[j.Name] = j.Spec.Job
+	delete(l.stops, j.Name)
 	if l.observe.Claimed != nil {
 		l.observe.Claimed(l.txn, j.Name, rec, j.Spec.ActiveLayout())
 	}
+}
+
+// repeats reports whether a record has the next attempt at the tick of a run.
+func repeats(rec zkrec.Tick, run zkrec.Run) bool {
+	attempt := run.Attempt + 1
+	if run.NotBegun {
+		attempt = run.Attempt
+	}
+	return rec.Tick == run.Tick && rec.Manual == run.Manual && rec.Attempt == attempt
+}
+
+// judgeOwed verifies that a run that is to be repeated stays on record until it is, or there is a reason to give it up; and
+// that one that was interrupted is to be repeated.
+func (l *Ledger) judgeOwed(j *Job, last, rec zkrec.Tick) {
+	schedule := l.schedule(zone{j.Spec.Job.Schedule, j.Spec.Job.TimeZone})
+	if !j.Known.Spec || schedule == nil || schedule.Always() {
+		return
+	}
+	owed := []zkrec.Held{last.Held}
+	if last.NextAttempt != "" {
+		owed = append(owed, last.Again())
+	}
+	for _, o := range owed {
+		kept := rec.RunID == o.RunID && rec.NextAttempt != "" || rec.Held.RunID == o.RunID
+		replaced := o.NextAttempt == zkrec.NextRetry && rec.Watermark > last.Watermark
+		if !kept && !replaced && !repeats(rec, o.Run) && o.NextAttempt != "" && (o.NextAttempt == zkrec.NextRetry || reruns(j.Spec.Job, o.Run)) {
+			l.violatef(Claim, j.Name, "the %s of %s, attempt %d, is dropped: run %s is %s", o.NextAttempt, clockMs(o.Tick), o.Attempt, rec.RunID, rec.State)
+		}
+	}
+	policy, known := l.policies[j.Name]
+	if rec.RunID == last.RunID && last.Open() && rec.State == zkrec.RunInterrupted && rec.NextAttempt == "" && !rec.Always &&
+		known && l.whole && !l.stops[j.Name][rec.RunID] && reruns(policy, rec.Run) {
+		l.violatef(Claim, j.Name, "run %s of %s, attempt %d, was interrupted and is not to be repeated", rec.RunID, clockMs(rec.Tick), rec.Attempt)
+	}
+}
+
+// reruns reports whether a policy has an interrupted run repeated. Whether it is too old, or its request was withdrawn, is not judged.
+func reruns(policy job.Job, run zkrec.Run) bool {
+	policy = policy.WithDefaults()
+	rerun := run.NotBegun || policy.Interrupted == job.InterruptedRerun && run.Attempt-run.Failures < policy.MaxAttempts
+	return rerun && policy.MisfireGrace == 0 && run.Manual == ""
 }
 
 // judgeRequest judges the deletion of a request: its owner deletes it when its run has ended and is not repeated, or with the

@@ -8,6 +8,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/internal/txnlog"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // Rule is what a group promises of its transactions.
@@ -21,7 +22,8 @@ const (
 	// and nobody else ends an ownership before. Of a job that runs on every instance, each owns its own slot alone.
 	Owner Rule = "owner"
 	// Claim: no tick is claimed twice but by a further attempt at it, after one that
-	// was interrupted or failed; no request is run twice, or dropped; no result replaces another run's claim.
+	// was interrupted or failed; no request is run twice, or dropped; no result replaces another run's claim. What
+	// is to be repeated stays on record until it is, or there is a reason to give it up.
 	Claim Rule = "claim"
 	// Claimant: only the owner claims, in its own session and with its own token.
 	Claimant Rule = "claimant"
@@ -87,9 +89,12 @@ type Ledger struct {
 	// for manual runs.
 	claimed, runs map[string]map[string]bool
 	latest        map[string]int64 // by job, the latest tick that was claimed
-	disowned      map[int64]bool   // tokens of ownerships that ZooKeeper has lost
-	schedules     map[zone]*cronexpr.Schedule
-	whole         bool // nothing before is unknown
+	// policies are those of the last claims, by slot; stops are the runs that an operator wants to end.
+	policies  map[string]job.Job
+	stops     map[string]map[string]bool
+	disowned  map[int64]bool // tokens of ownerships that ZooKeeper has lost
+	schedules map[zone]*cronexpr.Schedule
+	whole     bool // nothing before is unknown
 }
 
 // Observer is told what there was to judge; each func may be nil. The simulation compares it with what handlers and hooks saw.
@@ -108,6 +113,7 @@ func New(tree zkrec.Tree, whole bool, observe Observer, report func(Violation)) 
 		observe: observe, report: report, model: NewModel(tree), whole: whole,
 		joined: make(map[int64]string), began: make(map[int64]bool),
 		claimed: make(map[string]map[string]bool), runs: make(map[string]map[string]bool),
+		policies: make(map[string]job.Job), stops: make(map[string]map[string]bool),
 		latest: make(map[string]int64), disowned: make(map[int64]bool), schedules: make(map[zone]*cronexpr.Schedule),
 	}
 }
@@ -257,6 +263,8 @@ func (l *Ledger) note(txn *txnlog.Txn, op *txnlog.Op) {
 	if slot != "" && node == NodeRequests {
 		if request, err := zkrec.ParseRequest(op.Data); err == nil && request.Kind == zkrec.RequestRun {
 			add(l.runs, slot, rest)
+		} else if err == nil && request.Kind == zkrec.RequestStop {
+			add(l.stops, slot, request.RunID)
 		}
 	}
 }

@@ -19,6 +19,27 @@ func ran(w *world) {
 	w.beat(14, "j")
 }
 
+// held has a run of j fail that is to be repeated, and returns the claim of a manual run beside that.
+func held(w *world) zkrec.Tick {
+	w.own(1, "j", "a")
+	w.record(10, "j", w.claimed("j", 10, "r1"))
+	w.end(11, "j", zkrec.RunFailed)
+	w.write(12, operator, create(tree.Request("j", "q"), zkrec.Request{Kind: zkrec.RequestRun}.Encode()))
+	rec := w.claimed("j", 12, "m1")
+	rec.Manual, rec.Watermark, rec.Held = "q", ms(10), w.tick["j"].Again()
+	return rec
+}
+
+// notBegun claims a tick of a job that repeats nothing, and returns the record of what was not begun.
+func notBegun(w *world) zkrec.Tick {
+	w.submit(0.5, "j", job.Job{Schedule: "*/10 * * * * ?", Interrupted: job.InterruptedSkip, MaxAttempts: 1})
+	w.own(1, "j", "a")
+	w.record(10, "j", w.claimed("j", 10, "r1"))
+	rec := w.tick["j"]
+	rec.State, rec.Ended, rec.NotBegun = zkrec.RunInterrupted, ms(11), true
+	return rec
+}
+
 // A story is what a group does, and the rules that it breaks.
 type story struct {
 	name string
@@ -219,6 +240,37 @@ func TestResults(t *testing.T) {
 			w.history["j"], _ = w.history["j"].Amend(zkrec.Entry{Run: given})
 			w.write(22, 1, set(tree.History("j"), w.history["j"].Encode()))
 		}, []ledger.Rule{ledger.Account}},
+		{"a manual run beside what is to be repeated", func(w *world) {
+			ask := held(w)
+			w.record(13, "j", ask)
+			w.end(14, "j", zkrec.RunOK)
+			w.record(15, "j", w.again("j", "r2"))
+			w.end(16, "j", zkrec.RunOK)
+		}, nil},
+		{"a manual run in the place of what is to be repeated", func(w *world) {
+			ask := held(w)
+			ask.Held = zkrec.Held{}
+			w.record(13, "j", ask)
+		}, []ledger.Rule{ledger.Claim}},
+		{"what is to be repeated is forgotten after a manual run", func(w *world) {
+			w.record(13, "j", held(w))
+			rec := w.tick["j"]
+			rec.Held = zkrec.Held{}
+			w.tick["j"] = rec
+			w.end(14, "j", zkrec.RunOK)
+		}, []ledger.Rule{ledger.Claim}},
+		{"what was interrupted is not to be repeated", func(w *world) {
+			w.own(1, "j", "a")
+			w.record(10, "j", w.claimed("j", 10, "r1"))
+			w.end(11, "j", zkrec.RunInterrupted)
+		}, []ledger.Rule{ledger.Claim}},
+		{"what was interrupted is not to be repeated, as an operator stopped it", func(w *world) {
+			w.own(1, "j", "a")
+			w.record(10, "j", w.claimed("j", 10, "r1"))
+			stop := zkrec.Request{Kind: zkrec.RequestStop, RunID: "r1"}
+			w.write(10.5, operator, create(tree.Request("j", "s1"), stop.Encode()))
+			w.end(11, "j", zkrec.RunInterrupted)
+		}, nil},
 		{"a rerun of what is lost", func(w *world) {
 			w.own(1, "j", "a")
 			w.record(10, "j", w.claimed("j", 10, "r1"))
@@ -248,6 +300,36 @@ func (w *world) wantRules(t *testing.T, want []ledger.Rule) {
 }
 
 // TestSchedules: what is due follows from the spec at that time.
+func TestNotBegun(t *testing.T) {
+	t.Parallel()
+	tell(t, []story{
+		{"a run that was not begun, and its rerun", func(w *world) {
+			rec := notBegun(w)
+			rec.NextAttempt = zkrec.NextRerun
+			w.record(11, "j", rec, zkrec.Entry{Run: rec.Run})
+			again := w.again("j", "r2")
+			again.Attempt = 1
+			w.record(12, "j", again)
+			w.end(13, "j", zkrec.RunOK)
+		}, nil},
+		{"a run that was not begun, and counts as an attempt", func(w *world) {
+			rec := notBegun(w)
+			rec.NextAttempt = zkrec.NextRerun
+			w.record(11, "j", rec, zkrec.Entry{Run: rec.Run})
+			w.record(12, "j", w.again("j", "r2"))
+		}, []ledger.Rule{ledger.Claim, ledger.Claim}},
+		{"a run that was not begun, and is given up by policy", func(w *world) {
+			rec := notBegun(w)
+			w.record(11, "j", rec, zkrec.Entry{Run: rec.Run})
+		}, []ledger.Rule{ledger.Claim}},
+		{"a run that was not begun, and succeeded", func(w *world) {
+			rec := notBegun(w)
+			rec.State = zkrec.RunOK
+			w.record(11, "j", rec, zkrec.Entry{Run: rec.Run})
+		}, []ledger.Rule{ledger.Account}},
+	})
+}
+
 func TestSchedules(t *testing.T) {
 	t.Parallel()
 	later := func(w *world) { // every ten seconds until 25, and then every 20

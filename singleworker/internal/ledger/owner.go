@@ -74,12 +74,13 @@ func (l *Ledger) alive(t *touch) string {
 // owes says why a slot may not be taken from an owner that may be alive; empty if no run of it was open, and one was due.
 func (l *Ledger) owes(t *touch) string {
 	rec := t.before.Tick
+	again := rec.Again()
 	switch {
 	case !t.idle || !t.before.Known.Tick:
 		return "it is not proven that no run was open"
 	case rec.Open():
 		return "run " + rec.RunID + " was open"
-	case rec.NextAttempt != "" && rec.NextAttemptAt <= l.txn.Time.UnixMilli(), len(t.before.Requests) > 0:
+	case again.NextAttempt != "" && again.NextAttemptAt <= l.txn.Time.UnixMilli(), len(t.before.Requests) > 0:
 		return ""
 	}
 	if sched := l.schedule(zone{t.before.Spec.Job.Schedule, t.before.Spec.Job.TimeZone}); sched != nil && sched.Always() {

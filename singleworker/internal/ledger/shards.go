@@ -37,7 +37,7 @@ func (l *Ledger) judgeSpec(j *Job, t *touch) {
 		}
 		rec := of.Tick
 		spans, ok := l.due(t.before.Spec, rec.Watermark)
-		if open := ok && spans.next(rec.Watermark) <= layout.Since; open || rec.Open() || rec.NextAttempt != "" || rec.Watermark > layout.Since {
+		if open := ok && spans.next(rec.Watermark) <= layout.Since; open || !rec.Finished() || rec.Watermark > layout.Since {
 			l.violatef(Shards, slot, "the next layout begins at %s, and it is at %s, run %q %s", clockMs(layout.Since), clockMs(rec.Watermark),
 				rec.RunID, rec.State)
 		}
@@ -130,7 +130,10 @@ func (l *Ledger) judgeComplete(j *Job, t *touch) {
 
 // done is the tick up to which none is to be run, or run again.
 func done(rec zkrec.Tick) int64 {
-	if rec.Manual == "" && (rec.Open() || rec.NextAttempt != "") {
+	switch {
+	case rec.Held.NextAttempt != "":
+		return rec.Held.Tick - 1
+	case rec.Manual == "" && !rec.Finished():
 		return rec.Tick - 1
 	}
 	return rec.Watermark

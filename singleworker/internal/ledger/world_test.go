@@ -174,7 +174,10 @@ func missed(from, to float64, n int) zkrec.Entry {
 // again is the record of a further attempt.
 func (w *world) again(slot, run string) zkrec.Tick {
 	rec := w.claimed(slot, 0, run)
-	last := w.tick[slot]
-	rec.Watermark, rec.Tick, rec.Attempt = last.Watermark, last.Tick, last.Attempt+1
+	last := w.tick[slot].Run
+	if o := w.tick[slot].Again(); o.NextAttempt != "" {
+		last = o.Run
+	}
+	rec.Watermark, rec.Tick, rec.Attempt = w.tick[slot].Watermark, last.Tick, last.Attempt+1
 	return rec
 }

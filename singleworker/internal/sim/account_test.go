@@ -175,6 +175,8 @@ func (l *ledger) checkEntry(acc *account, id string, e zkrec.Entry) {
 		l.violatef(8, acc.slot, time.UnixMilli(e.Tick), "run %s is %s and was never claimed", id, e.State)
 	case run == nil && e.State != zkrec.RunInterrupted && e.State != zkrec.RunLost:
 		l.violatef(8, acc.slot, time.UnixMilli(e.Tick), "run %s is %s and no handler was called", id, e.State)
+	case run != nil && e.NotBegun:
+		l.violatef(8, acc.slot, time.UnixMilli(e.Tick), "run %s is not begun, and its handler was called", id)
 	case run != nil && (run.Instance.Name != e.SID || run.Token != e.Token || run.Attempt != e.Attempt || run.Tick.UnixMilli() != e.Tick):
 		l.violatef(8, acc.slot, time.UnixMilli(e.Tick), "run %s of %s is in the history as %+v", id, run.Instance.Name, e)
 	}
@@ -243,7 +245,7 @@ func (l *ledger) checkAccountOf(acc *account, tick int64) {
 	current := acc.record.Tick == tick && acc.record.Manual == "" && acc.record.Open()
 	fate := audit.Fate{Rows: len(rows), Open: current}
 	for _, id := range runs {
-		fate.Attempts = append(fate.Attempts, acc.ended[id].Attempt)
+		fate.Add(acc.ended[id].Attempt, acc.ended[id].NotBegun)
 	}
 	if err := fate.Check(); err != nil {
 		l.violatef(8, acc.slot, at, "tick %v: %v %v", err, rows, runs)
@@ -259,13 +261,17 @@ func (l *ledger) checkAccountOf(acc *account, tick int64) {
 			l.violatef(8, acc.slot, at, "nothing was amiss, and the tick was not run: %+v", row)
 		}
 	}
+	attempt := 1
 	for k, id := range runs {
 		e := acc.ended[id]
 		last := k == len(runs)-1 && !current
 		// A run that was given up may turn out to have succeeded, too late.
 		done := e.State == zkrec.RunOK && !acc.late[id] || e.State == zkrec.RunLost
-		if e.Attempt != k+1 || done && !last {
-			l.violatef(8, acc.slot, at, "attempt %d of %d is number %d: %s", k+1, len(runs), e.Attempt, e.State)
+		if e.Attempt != attempt || done && !last {
+			l.violatef(8, acc.slot, at, "attempt %d, run %d of %d, is number %d: %s", attempt, k+1, len(runs), e.Attempt, e.State)
+		}
+		if !e.NotBegun || acc.late[id] { // what is known too late to be not begun has counted
+			attempt++
 		}
 	}
 }

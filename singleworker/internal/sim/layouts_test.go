@@ -77,7 +77,7 @@ func (l *ledger) divided(job string, txn *zkdev.Txn, spec zkrec.Spec) {
 			continue
 		}
 		open := acc.next(acc.record.Watermark) <= layout.Since
-		if rec := acc.record; open || rec.Open() || rec.NextAttempt != "" || rec.Watermark > layout.Since {
+		if rec := acc.record; open || !rec.Finished() || rec.Watermark > layout.Since {
 			l.violatef(9, slot, txn.Time, "the next layout begins at %s, and it is at %+v", clockMs(layout.Since), rec)
 		}
 		if !slices.Contains(next, slot) {
@@ -137,7 +137,10 @@ func (l *ledger) checkComplete(job string, txn *zkdev.Txn) {
 
 // done is the tick up to which none is to be run, or run again.
 func (a *account) done() int64 {
-	if rec := a.record; rec.Manual == "" && (rec.Open() || rec.NextAttempt != "") {
+	switch rec := a.record; {
+	case rec.Held.NextAttempt != "":
+		return rec.Held.Tick - 1
+	case rec.Manual == "" && !rec.Finished():
 		return rec.Tick - 1
 	}
 	return a.record.Watermark

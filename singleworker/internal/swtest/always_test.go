@@ -376,3 +376,38 @@ func TestAlwaysLeavesWhereItMayNotRun(t *testing.T) {
 		})
 	}
 }
+
+// TestAlwaysBecomesTimedWhileItsOwnerIsDead gives a job that always runs a daily schedule when the owner of its run has just died, or
+// cannot be reached: that run is over, and its handler, which would stay for ever, is not called again.
+func TestAlwaysBecomesTimedWhileItsOwnerIsDead(t *testing.T) {
+	t.Parallel()
+	for what, lose := range map[string]func(*swtest.Instance){
+		"it is dead": (*swtest.Instance).Kill, "it is cut off": (*swtest.Instance).Partition, "it is stalled": (*swtest.Instance).Stall,
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, func(t *testing.T, c *swtest.Cluster) {
+				t.Helper()
+				setup := always(t, c, 1, serving)
+				byName := make(map[string]*swtest.Instance)
+				for _, n := range []string{"i0", "i1"} {
+					byName[n] = c.Start(n, setup)
+				}
+				time.Sleep(settled)
+				owner := byName[c.Owners()["job0"]]
+				lose(owner)
+				time.Sleep(time.Second)
+				operate(t, c, func(a *admin.Client) error {
+					_, err := a.Edit(t.Context(), "job0", func(j *singleworker.Job) error { j.Schedule = "0 0 3 * * ?"; return nil }, admin.EditOptions{})
+					return err
+				})
+				time.Sleep(20 * time.Second)
+				owner.Resume()
+				time.Sleep(time.Minute)
+				runs := history(t, c, "job0")
+				if len(runs) != 1 || runs[0].State != admin.RunInterrupted {
+					t.Errorf("the runs: %+v", runs)
+				}
+			})
+		})
+	}
+}

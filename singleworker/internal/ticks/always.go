@@ -22,7 +22,7 @@ func (v View) always() (plan Plan) {
 		plan = v.formerMissed()
 		plan.Wake = v.pauseEnds()
 		return plan
-	case v.Record.NextAttempt != "": // of a former schedule: the next run begins anyway, and resharding waits for what is to be repeated
+	case v.Record.Again().NextAttempt != "": // of a former schedule: the next run begins anyway, and resharding waits for what is to be repeated
 		return v.noAttempt()
 	case v.ends(): // the job is being resharded: its next run is that of another layout
 		return v.formerMissed()
@@ -40,7 +40,7 @@ func (v View) always() (plan Plan) {
 		tick = v.restartAt(Record{Watermark: v.Record.Watermark})
 	}
 	plan.Record.Watermark, plan.Change = tick.UnixMilli(), true
-	v.open(&plan, zkrec.Run{Tick: tick.UnixMilli(), Attempt: 1, Restarts: restarts(v.Record)})
+	v.open(&plan, zkrec.Run{Tick: tick.UnixMilli(), Attempt: 1, Always: true, Restarts: restarts(v.Record)})
 	return plan
 }
 

@@ -1,6 +1,7 @@
 package ticks_test
 
 import (
+	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
@@ -21,7 +22,9 @@ type checker struct {
 	fates   map[int64]*fate  // of each tick
 	manuals map[string]*fate // of each request
 	open    *fate            // the run that has no result
+	owed    []owed           // what is to be run again
 	written map[string]bool  // run ids
+	endless map[string]bool  // of them, those of a job that always ran when they began
 	// What the handlers did, by run id: the result, once it was written.
 	handlers map[string]string
 
@@ -49,6 +52,7 @@ type fate struct {
 	attempts            int
 	state               string // of the last attempt
 	interrupted, failed int    // attempts
+	notBegun            bool   // the last one: its handler was not called
 	final               bool   // its result was
 }
 
@@ -58,7 +62,7 @@ var passedOver = &fate{row: true, final: true}
 func newChecker(w *world) *checker {
 	return &checker{
 		w: w, fates: make(map[int64]*fate), manuals: make(map[string]*fate),
-		written: make(map[string]bool), handlers: make(map[string]string),
+		written: make(map[string]bool), endless: make(map[string]bool), handlers: make(map[string]string),
 	}
 }
 
@@ -95,6 +99,42 @@ func (c *checker) applied(p ticks.Plan, now int64) {
 	case p.Record.Open() != (c.open != nil):
 		c.w.failf("(5) the record and the history do not agree on whether a run is in progress")
 	}
+	c.owes(p, now)
+}
+
+// owed is a run that is to be repeated.
+type owed struct {
+	zkrec.Held
+	fate *fate
+}
+
+// owes verifies that what is to be repeated stays on record until it is, or is given up for a reason.
+func (c *checker) owes(p ticks.Plan, now int64) {
+	r := p.Record
+	c.owed = slices.DeleteFunc(c.owed, func(o owed) bool {
+		switch {
+		case o.is(zkrec.Held{Run: r.Run, NextAttempt: r.NextAttempt}), o.is(r.Held):
+			return false
+		case p.Opens && r.Tick == o.Tick && r.Manual == o.Manual, c.w.schedule().Always():
+		case o.NextAttempt == zkrec.NextRetry && r.Watermark > c.w.record.Watermark:
+		case o.NextAttempt == zkrec.NextRerun && !c.mayRerun(o.Run, o.fate, o.fate.interrupted, now):
+		default:
+			c.w.failf("(11) the %s of %s is forgotten: %s", o.NextAttempt, subject(o.Run), say(c.w.record, p))
+		}
+		return true
+	})
+	if r.NextAttempt != "" && r.NextAttempt != c.w.record.NextAttempt {
+		f := c.fates[r.Tick]
+		if r.Manual != "" {
+			f = c.manuals[r.Manual]
+		}
+		c.owed = append(c.owed, owed{zkrec.Held{Run: r.Run, NextAttempt: r.NextAttempt}, f})
+	}
+}
+
+// is reports whether a record has it.
+func (o owed) is(held zkrec.Held) bool {
+	return o.Tick == held.Tick && o.Manual == held.Manual && o.NextAttempt == held.NextAttempt
 }
 
 // row checks an entry about ticks that are not run.
@@ -160,10 +200,13 @@ func (c *checker) claim(r ticks.Record) {
 	}
 	before := f.state
 	f.attempts++
-	if c.following.at = 0; !alwaysRuns(c.w.job(), r.Run) {
+	if c.endless[r.RunID] = r.Manual == "" && c.w.schedule().Always(); c.endless[r.RunID] {
+		c.following.at = 0
+	} else {
 		c.following = following{}
 	}
-	f.runID, f.state, c.open = r.RunID, zkrec.RunRunning, f
+	notBegun := f.notBegun
+	f.runID, f.state, f.notBegun, c.open = r.RunID, zkrec.RunRunning, false, f
 	if r.Attempt != f.attempts || r.Failures != f.failed {
 		c.w.failf("(5) attempt %d of %s, %d failed, says %+v", f.attempts, subject(r.Run), f.failed, r)
 	}
@@ -171,7 +214,7 @@ func (c *checker) claim(r ticks.Record) {
 		c.w.failf("(2) %s is claimed, accounted for is up to %s", clock(r.Tick), clock(r.Watermark))
 	}
 	policy := c.w.spec.Job.WithDefaults()
-	if before == zkrec.RunInterrupted && f.interrupted >= policy.MaxAttempts {
+	if before == zkrec.RunInterrupted && !notBegun && f.interrupted >= policy.MaxAttempts {
 		c.w.failf("(6) %s was interrupted %d times, max_attempts is %d", subject(r.Run), f.interrupted, policy.MaxAttempts)
 	}
 }
@@ -207,11 +250,17 @@ func (c *checker) result(e ticks.Entry) {
 	}
 	c.written[e.RunID] = true
 	f.state = e.State
-	switch e.State {
-	case zkrec.RunInterrupted:
+	attempts := f.attempts
+	switch {
+	case f.notBegun:
+		f.attempts-- // it does not count
+	case e.State == zkrec.RunInterrupted:
 		f.interrupted++
-	case zkrec.RunFailed, zkrec.RunTimedOut:
+	case e.State == zkrec.RunFailed, e.State == zkrec.RunTimedOut:
 		f.failed++
+	}
+	if e.NotBegun != f.notBegun {
+		c.w.failf("(7) the handler of %s was not called: %v, the history says %v", e.RunID, f.notBegun, e.NotBegun)
 	}
 	switch told := c.handlers[e.RunID]; {
 	case told != "" && told != e.State:
@@ -219,8 +268,8 @@ func (c *checker) result(e ticks.Entry) {
 	case told == "" && e.State != zkrec.RunInterrupted && e.State != zkrec.RunLost:
 		c.w.failf("(7) the handler of %s returned no result, the history says %s", e.RunID, e.State)
 	}
-	if e.Attempt != f.attempts || e.Started == 0 || e.Ended == 0 || e.SID == "" {
-		c.w.failf("(5) attempt %d: %+v", f.attempts, e)
+	if e.Attempt != attempts || e.Started == 0 || e.Ended == 0 || e.SID == "" {
+		c.w.failf("(5) attempt %d: %+v", attempts, e)
 	}
 }
 
@@ -234,8 +283,8 @@ func (c *checker) started(h *handler) {
 
 // ended checks a handler's result and the plan that End made of it.
 func (c *checker) ended(of ticks.Job, h *handler, p ticks.Plan) {
-	c.handlers[h.run.RunID] = h.outcome.State
-	if alwaysRuns(of, h.run) {
+	c.handlers[h.run.RunID], c.open.notBegun = h.outcome.State, h.outcome.NotBegun
+	if c.endless[h.run.RunID] {
 		c.open.final, c.moved = true, h.outcome.Moved
 		c.judgeFollowing(of, p)
 		return
@@ -246,6 +295,8 @@ func (c *checker) ended(of ticks.Job, h *handler, p ticks.Plan) {
 	want, at := "", h.outcome.Ended
 	switch {
 	case h.outcome.Final:
+	case h.outcome.NotBegun:
+		want = zkrec.NextRerun
 	case h.outcome.State == zkrec.RunInterrupted:
 		if policy.Interrupted == job.InterruptedRerun && f.interrupted+1 < policy.MaxAttempts {
 			want = zkrec.NextRerun

@@ -91,6 +91,9 @@ func say(before ticks.Record, p ticks.Plan) string {
 			add("again %q at %s", p.Record.NextAttempt, clock(p.Record.NextAttemptAt))
 		}
 	}
+	if p.Change && p.Record.Held.NextAttempt != "" {
+		add("holds %s#%d", subject(p.Record.Held.Run), p.Record.Held.Attempt)
+	}
 	if p.Request != "" {
 		add("done %s", p.Request)
 	}

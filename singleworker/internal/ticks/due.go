@@ -88,6 +88,9 @@ func (v View) pass(watermark time.Time, entries []Entry) Plan {
 	if v.Record.NextAttempt == zkrec.NextRetry {
 		plan.Record.NextAttempt, plan.Record.NextAttemptAt = "", 0
 	}
+	if v.Record.Held.NextAttempt == zkrec.NextRetry {
+		plan.Record.Held = zkrec.Held{}
+	}
 	return plan
 }
 

@@ -32,6 +32,7 @@ func GateOf(r Record, h zkrec.History, written time.Time) *Gate {
 	for _, e := range h.Entries {
 		g.add(e.Run, 0)
 	}
+	g.add(r.Held.Run, 0)
 	g.add(r.Run, written.UnixMilli()) // at that time, or before it, whatever the clock of that shard's owner says
 	slices.SortFunc(g.fates, func(a, b fate) int { return cmp.Compare(a.tick, b.tick) })
 	return g

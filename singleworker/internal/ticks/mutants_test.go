@@ -151,3 +151,33 @@ func TestMutants(t *testing.T) {
 		})
 	}
 }
+
+// TestMutantsOfNotBegun is TestMutants for runs that were claimed and not begun.
+func TestMutantsOfNotBegun(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name     string
+		property string
+		mutant   mutant
+	}{
+		{"a run that was not begun is an attempt", "(5)", mutant{view: func(v *ticks.View) {
+			if v.Record.NotBegun && v.Record.NextAttempt != "" {
+				v.Record.Attempt++
+			}
+		}}},
+		{"what was not begun is given up by policy", "(6)", mutant{end: func(p *ticks.Plan) {
+			if p.Record.NotBegun {
+				p.Record.NextAttempt, p.Record.NextAttemptAt = "", 0
+			}
+		}}},
+		{"the history does not say that a run was not begun", "(7)", mutant{end: func(p *ticks.Plan) {
+			p.Entries = slices.Clone(p.Entries)
+			p.Entries[0].NotBegun = false
+		}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			simkit.Caught(t, 200, worlds(tt.mutant), tt.property)
+		})
+	}
+}

@@ -18,9 +18,6 @@ type following struct {
 	restarts int   // how many runs before it did not last
 }
 
-// alwaysRuns reports whether a run is one of those that follow each other without an end.
-func alwaysRuns(of ticks.Job, r zkrec.Run) bool { return of.Schedule.Always() && r.Manual == "" }
-
 // after is what follows a run that has ended: it pauses for the policy's time, doubled for each run before that did not last, up to five
 // minutes; for the time itself if this one lasted, which is ten minutes; and not at all if it was moved.
 func (f following) after(of ticks.Job, started, ended int64, moved bool) following {
@@ -45,7 +42,8 @@ func (f following) after(of ticks.Job, started, ended int64, moved bool) followi
 // follow notes what follows a run that has ended.
 func (c *checker) follow(e ticks.Entry) {
 	of := c.w.job()
-	if c.following = c.following.after(of, e.Started, e.Ended, c.moved); !alwaysRuns(of, e.Run) {
+	lost := of.Schedule.Always() && e.Manual == "" && c.handlers[e.RunID] == ""
+	if c.following = c.following.after(of, e.Started, e.Ended, c.moved); !lost && !c.endless[e.RunID] {
 		c.following = following{}
 	}
 	c.moved = false
@@ -68,7 +66,7 @@ func (c *checker) judgeLostAlways(v ticks.View, p ticks.Plan) {
 		c.w.failf("(6) the run is interrupted; the plan: %s", say(v.Record, p))
 	}
 	c.judgeFollowing(v.Job, p)
-	c.sameTick(v, p)
+	c.sameTick(v, v.Record.Run, p)
 }
 
 // judgeAlways is about the time between two runs.
@@ -80,11 +78,12 @@ func (c *checker) judgeAlways(v ticks.View, p ticks.Plan) {
 	switch {
 	case within(v.Paused, now):
 		c.judgeFormer(v, p)
-	case r.NextAttempt != "":
-		if p.Opens || !p.Change || len(p.Entries) > 0 || p.Record.NextAttempt != "" || p.Record.NextAttemptAt != 0 {
+	case r.Again().NextAttempt != "":
+		if p.Opens || !p.Change || len(p.Entries) > 0 || p.Record.NextAttempt != "" || p.Record.NextAttemptAt != 0 ||
+			r.NextAttempt == "" && p.Record.Held != (zkrec.Held{}) {
 			c.w.failf("(6) what was to be repeated of a former schedule is given up; the plan: %s", say(r, p))
 		}
-		c.sameTick(v, p)
+		c.sameTick(v, r.Run, p)
 	case len(former) > 0:
 		c.judgeFormer(v, p)
 	case due > now && now >= r.Ended:
@@ -116,8 +115,9 @@ func TestMutantsOfAlways(t *testing.T) {
 		{"a job that always runs does not pause", "(6)", mutant{view: func(v *ticks.View) { v.Record.RestartAt = 0 }}},
 		{"its pauses do not grow", "(6)", mutant{view: func(v *ticks.View) { v.Record.Restarts = 0 }}},
 		{"its pause is a second shorter", "(6)", mutant{end: func(p *ticks.Plan) { p.Record.RestartAt = max(p.Record.RestartAt-1000, 0) }}},
+		{"one of its runs is repeated when it has another schedule", "(6)", mutant{view: func(v *ticks.View) { v.Record.Always = false }}},
 		{"what it was to repeat is not forgotten", "(6)", mutant{plan: func(v ticks.View, p *ticks.Plan) {
-			if v.Schedule.Always() && v.Record.NextAttempt != "" && p.Change {
+			if v.Schedule.Always() && v.Record.Again().NextAttempt != "" && p.Change {
 				*p = ticks.Plan{}
 			}
 		}}},

@@ -130,7 +130,9 @@ func (c *checker) judge(v ticks.View, p ticks.Plan) {
 	if p.Opens {
 		c.judgeBusy(v, p)
 	}
-	switch r := v.Record; {
+	r := v.Record
+	again := r.Again()
+	switch {
 	case v.Active != "":
 		if p.Opens {
 			c.w.failf("(4) a run is opened while %s is in progress", v.Active)
@@ -143,13 +145,13 @@ func (c *checker) judge(v ticks.View, p ticks.Plan) {
 		default:
 			c.judgeTicks(v, p, true)
 		}
-	case r.Open() && alwaysRuns(v.Job, r.Run):
+	case r.Open() && (c.endless[r.RunID] || v.Schedule.Always() && r.Manual == ""):
 		c.judgeLostAlways(v, p)
 	case r.Open():
 		c.judgeLost(v, p)
 	case v.Schedule.Always():
 		c.judgeAlways(v, p)
-	case r.NextAttempt != "" && (r.Manual != "" || !within(v.Paused, v.Now.UnixMilli())):
+	case again.NextAttempt != "" && (again.Manual != "" || !within(v.Paused, v.Now.UnixMilli())):
 		c.judgeAgain(v, p)
 	case within(v.Paused, v.Now.UnixMilli()):
 		if _, former := c.pending(v); len(former) > 0 {
@@ -193,20 +195,21 @@ func (c *checker) wantNothing(p ticks.Plan) {
 
 // mayRerun reports whether an interrupted run of f's is made once more; it goes
 // by what was counted here.
-func mayRerun(v ticks.View, f *fate, interrupted int) bool {
-	r, policy := v.Record, v.Policy.WithDefaults()
+func (c *checker) mayRerun(r zkrec.Run, f *fate, interrupted int, now int64) bool {
+	policy := c.w.spec.Job.WithDefaults()
 	asked := r.Manual == ""
-	for _, request := range v.Requests {
+	for _, request := range c.w.requests {
 		asked = asked || request.ID == r.Manual
 	}
-	age := v.Now.UnixMilli() - r.Tick
-	return asked && !f.final && policy.Interrupted == job.InterruptedRerun && interrupted < policy.MaxAttempts &&
+	age := now - r.Tick
+	wanted := f.notBegun || policy.Interrupted == job.InterruptedRerun && interrupted < policy.MaxAttempts
+	return asked && !f.final && wanted &&
 		(policy.MisfireGrace == 0 || age <= policy.MisfireGrace.Milliseconds())
 }
 
 // judgeLost is about a run whose owner is gone.
 func (c *checker) judgeLost(v ticks.View, p ticks.Plan) {
-	rerun := mayRerun(v, c.open, c.open.interrupted+1)
+	rerun := c.mayRerun(v.Record.Run, c.open, c.open.interrupted+1, v.Now.UnixMilli())
 	waits := rerun && v.Record.Manual == "" && within(v.Paused, v.Now.UnixMilli())
 	state := zkrec.RunLost
 	if rerun {
@@ -216,19 +219,19 @@ func (c *checker) judgeLost(v ticks.View, p ticks.Plan) {
 		p.Opens != (rerun && !waits) || waits != (p.Record.NextAttempt == zkrec.NextRerun) {
 		c.w.failf("(6) the run is %s, made again: %v, after a pause: %v; the plan: %s", state, rerun, waits, say(v.Record, p))
 	}
-	c.sameTick(v, p)
+	c.sameTick(v, v.Record.Run, p)
 }
 
-// sameTick verifies that a run that is opened is of the tick of the last one.
-func (c *checker) sameTick(v ticks.View, p ticks.Plan) {
-	if p.Opens && (p.Record.Tick != v.Record.Tick || p.Record.Manual != v.Record.Manual) || p.Record.Watermark != v.Record.Watermark {
-		c.w.failf("(6) it is about %s up to %s; the plan: %s", subject(v.Record.Run), clock(v.Record.Watermark), say(v.Record, p))
+// sameTick verifies that a run that is opened is of the tick of r.
+func (c *checker) sameTick(v ticks.View, r zkrec.Run, p ticks.Plan) {
+	if p.Opens && (p.Record.Tick != r.Tick || p.Record.Manual != r.Manual) || p.Record.Watermark != v.Record.Watermark {
+		c.w.failf("(6) it is about %s up to %s; the plan: %s", subject(r), clock(v.Record.Watermark), say(v.Record, p))
 	}
 }
 
 // judgeAgain is about a run that is to be made once more.
 func (c *checker) judgeAgain(v ticks.View, p ticks.Plan) {
-	r := v.Record
+	r := v.Record.Again()
 	f := c.fates[r.Tick]
 	if r.Manual != "" {
 		f = c.manuals[r.Manual]
@@ -237,25 +240,25 @@ func (c *checker) judgeAgain(v ticks.View, p ticks.Plan) {
 	now := v.Now.UnixMilli()
 	switch waiting := now >= r.Ended && now < r.NextAttemptAt; {
 	case r.NextAttempt == zkrec.NextRerun:
-		if mayRerun(v, f, f.interrupted) != p.Opens || !p.Change || len(p.Entries) > 0 {
-			c.w.failf("(6) rerun: %v; the plan: %s", mayRerun(v, f, f.interrupted), say(r, p))
+		if rerun := c.mayRerun(r.Run, f, f.interrupted, now); rerun != p.Opens || !p.Change || len(p.Entries) > 0 {
+			c.w.failf("(6) rerun: %v; the plan: %s", rerun, say(v.Record, p))
 		}
-		c.sameTick(v, p)
+		c.sameTick(v, r.Run, p)
 	case len(due)+len(former) > 0:
 		c.judgeTicks(v, p, false)
-		if p.Record.NextAttempt != "" {
-			c.w.failf("(6) a retry after the next tick; the plan: %s", say(r, p))
+		if p.Record.Again().NextAttempt != "" {
+			c.w.failf("(6) a retry after the next tick; the plan: %s", say(v.Record, p))
 		}
 	case waiting:
 		c.wantNothing(p)
 		if !p.Wake.Equal(time.UnixMilli(r.NextAttemptAt)) {
-			c.w.failf("(6) a retry at %s; the plan: %s", clock(r.NextAttemptAt), say(r, p))
+			c.w.failf("(6) a retry at %s; the plan: %s", clock(r.NextAttemptAt), say(v.Record, p))
 		}
 	default:
 		if !p.Opens || len(p.Entries) > 0 {
-			c.w.failf("(6) a retry now; the plan: %s", say(r, p))
+			c.w.failf("(6) a retry now; the plan: %s", say(v.Record, p))
 		}
-		c.sameTick(v, p)
+		c.sameTick(v, r.Run, p)
 	}
 }
 
@@ -311,7 +314,7 @@ func (c *checker) judgeFormer(v ticks.View, p ticks.Plan) {
 	if p.Opens || len(p.Entries) == 0 || p.Record.Watermark != v.Since.UnixMilli() || slices.ContainsFunc(p.Entries, wrong) {
 		c.w.failf("(6) %d due of the former schedule; the plan: %s", len(former), say(v.Record, p))
 	}
-	if rerun := v.Record.NextAttempt == zkrec.NextRerun; rerun != (p.Record.NextAttempt != "") {
+	if rerun := v.Record.Again().NextAttempt == zkrec.NextRerun; rerun != (p.Record.Again().NextAttempt != "") {
 		c.w.failf("(6) a rerun waits: %v; the plan: %s", rerun, say(v.Record, p))
 	}
 }

@@ -111,7 +111,7 @@ func TestAgain(t *testing.T) {
 		{"retry: a clock that was set back does not make it wait longer", ticks.Policy{}, zkrec.Pause{}, failed, "10:00:15", "", "09:50", `run 10:00#2; again "" at 00:00`},
 		{"retry: paused", ticks.Policy{}, paused, failed, "10:00:15", "", "10:00:20", "wake 10:00:40"},
 		{"retry: a pause is over", ticks.Policy{}, paused, failed, "10:00:15", "", "10:00:40", `run 10:00#2; again "" at 00:00`},
-		{"retry: paused, a request goes before it", ticks.Policy{}, paused, failed, "10:00:15", "ask", "10:00:20", `run ask#1; again "" at 00:00; wake 10:00:40`},
+		{"retry: paused, a request goes before it", ticks.Policy{}, paused, failed, "10:00:15", "ask", "10:00:20", `run ask#1; again "" at 00:00; holds 10:00#1; wake 10:00:40`},
 
 		{"retry: a tick that was queued takes its place, and goes before a request", ticks.Policy{Overlap: job.OverlapQueue}, zkrec.Pause{}, long, "10:02:06", "ask", "10:02:10", `skipped(overlap) 10:01; run 10:02#1; through 10:02; again "" at 00:00`},
 
@@ -119,7 +119,7 @@ func TestAgain(t *testing.T) {
 		{"rerun: before the ticks since", ticks.Policy{}, zkrec.Pause{}, interrupted, "10:00:05", "ask", "10:05", `run 10:00#2; again "" at 00:00`},
 		{"rerun: a clock that was set back does not make it wait", ticks.Policy{}, zkrec.Pause{}, interrupted, "10:00:05", "", "09:50", `run 10:00#2; again "" at 00:00`},
 		{"rerun: paused", ticks.Policy{}, paused, interrupted, "10:00:05", "", "10:00:20", "wake 10:00:40"},
-		{"rerun: paused, a request goes before it", ticks.Policy{}, paused, interrupted, "10:00:05", "ask", "10:00:20", `run ask#1; again "" at 00:00; wake 10:00:40`},
+		{"rerun: paused, a request goes before it", ticks.Policy{}, paused, interrupted, "10:00:05", "ask", "10:00:20", `run ask#1; again "" at 00:00; holds 10:00#1; wake 10:00:40`},
 		{"rerun: older than the grace by now", grace, paused, interrupted, "10:00:05", "", "10:00:41", `again "" at 00:00`},
 		{"rerun: the policy is skip by now", ticks.Policy{Interrupted: "skip"}, zkrec.Pause{}, interrupted, "10:00:05", "", "10:00:20", `again "" at 00:00`},
 		{"rerun: max_attempts is less by now", ticks.Policy{MaxAttempts: 1}, zkrec.Pause{}, interrupted, "10:00:05", "", "10:00:20", `again "" at 00:00`},
@@ -267,6 +267,51 @@ func TestEnd(t *testing.T) {
 			}
 			if e := plan.Entries[0]; !reflect.DeepEqual(e.Run, plan.Record.Run) || e.Ended != ms(t, "10:00:05") || len(e.Error) != zkrec.MaxErrorBytes {
 				t.Errorf("the entry says %+v", e)
+			}
+		})
+	}
+}
+
+// TestNotBegun: a run that was claimed and not begun is made again as the same attempt, whatever the policy says, unless it
+// is too old, canceled or stopped.
+func TestNotBegun(t *testing.T) {
+	t.Parallel()
+	open := run(t, zkrec.RunRunning, "10:00", other, "10:00", "")
+	never := ticks.Policy{Interrupted: job.InterruptedSkip, MaxAttempts: 1}
+	paused := zkrec.Pause{Since: ms(t, "10:00:02"), Until: ms(t, "10:00:40")}
+	for _, tt := range []struct {
+		name     string
+		policy   ticks.Policy
+		pause    zkrec.Pause
+		run      zkrec.Run
+		requests string
+		final    bool
+		end      string
+		next     string // at 10:01
+	}{
+		{"skip", never, zkrec.Pause{}, open, "", false, `interrupted 10:00#1; again "rerun" at 10:00:05`, `run 10:00#1; again "" at 00:00`},
+		{"rerun", ticks.Policy{}, zkrec.Pause{}, open, "", false, `interrupted 10:00#1; again "rerun" at 10:00:05`, `run 10:00#1; again "" at 00:00`},
+		{"at max_attempts", ticks.Policy{}, zkrec.Pause{}, attempt(open, 3, 0), "", false, `interrupted 10:00#3; again "rerun" at 10:00:05`, `run 10:00#3; again "" at 00:00`},
+		{"a retry", never, zkrec.Pause{}, attempt(open, 2, 1), "", false, `interrupted 10:00#2; again "rerun" at 10:00:05`, `run 10:00#2; again "" at 00:00`},
+		{"after a pause", never, paused, open, "", false, `interrupted 10:00#1; again "rerun" at 10:00:05`, `run 10:00#1; again "" at 00:00`},
+		{"older than the grace by then", ticks.Policy{MisfireGrace: minute / 2}, zkrec.Pause{}, open, "", false, `interrupted 10:00#1; again "rerun" at 10:00:05`, `again "" at 00:00`},
+		{"stopped by an operator", never, zkrec.Pause{}, open, "", true, "interrupted 10:00#1", "run 10:01#1; through 10:01"},
+		{"manual", never, zkrec.Pause{}, manual(open, "ask"), "ask", false, `interrupted ask#1; again "rerun" at 10:00:05`, `run ask#1; again "" at 00:00`},
+		{"manual, canceled by then", never, zkrec.Pause{}, manual(open, "ask"), "", false, `interrupted ask#1; again "rerun" at 10:00:05`, `again "" at 00:00`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			v := situation{policy: tt.policy, pause: tt.pause, last: tt.run, through: "10:00", now: "10:01"}.view(t)
+			v.Requests = requests(tt.requests)
+			before := v.Record
+			plan := ticks.End(v.Job, before, ticks.Outcome{State: zkrec.RunInterrupted, NotBegun: true, Ended: at(t, "10:00:05"), Final: tt.final})
+			if got := say(before, plan); got != tt.end || !plan.Record.NotBegun || !plan.Entries[0].NotBegun {
+				t.Errorf("End:\n got %s\nwant %s; %+v", got, tt.end, plan)
+			}
+			v.Record = plan.Record
+			plan = wantPlan(t, v, tt.next)
+			if r := plan.Record; plan.Opens && (r.NotBegun || r.Manual == "" && r.Attempt > 1 && r.Failures != tt.run.Failures) {
+				t.Errorf("the record says %+v", r)
 			}
 		})
 	}

@@ -11,7 +11,7 @@ import (
 // tick is accounted for and no run is open or to be repeated.
 func Settled(job Job, r Record) bool {
 	v := View{Job: job, Record: r}
-	return !r.Open() && r.NextAttempt == "" && job.nextTick(v.base()).IsZero() && !v.formerMissed().Change
+	return r.Finished() && job.nextTick(v.base()).IsZero() && !v.formerMissed().Change
 }
 
 // Shard holds the records of one shard.
@@ -58,7 +58,10 @@ func Completed(shards []Shard, later int64) (list []Completion) {
 // done is the time, in Unix milliseconds, up to which the shard's ticks are final.
 func (s Shard) done() int64 {
 	r := s.Record
-	if r.Manual == "" && (r.Open() || r.NextAttempt != "") {
+	switch {
+	case r.Held.NextAttempt != "":
+		return r.Held.Tick - 1
+	case r.Manual == "" && !r.Finished():
 		return r.Tick - 1
 	}
 	return r.Watermark

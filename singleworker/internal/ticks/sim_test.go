@@ -74,7 +74,8 @@ func (m mutant) onEnd(p *ticks.Plan) {
 //  7. the history says of each run what its handler saw;
 //  8. it settles: at once while no time passes, and after faults stop;
 //  9. there is no alarm without a cause, and Wake is never in the past;
-//  10. no request starves.
+//  10. no request starves;
+//  11. what is to be repeated is, or is given up for a reason.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	const aMillion = 36 // seeds come to a million ticks

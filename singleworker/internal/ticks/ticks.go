@@ -70,7 +70,9 @@ func Next(v View) Plan {
 	var plan Plan
 	// A pause holds back everything except manual runs and the record of what a
 	// replaced schedule missed: the schedule might be replaced once more.
-	if v.Record.NextAttempt != "" && !v.held(v.Record.Run) {
+	again := v.Record.Again()
+	waits := again.NextAttempt != "" && v.held(again.Run)
+	if again.NextAttempt != "" && !waits {
 		var decided bool
 		if plan, decided = v.nextAttempt(); decided {
 			return plan
@@ -84,7 +86,7 @@ func Next(v View) Plan {
 	} else if due := v.due(); due.Change && !(due.Opens && v.manualTurn()) {
 		return due
 	}
-	if (v.Record.NextAttempt == "" || v.held(v.Record.Run)) && len(v.Requests) > 0 {
+	if (again.NextAttempt == "" || waits) && len(v.Requests) > 0 {
 		r := v.Requests[0]
 		v.open(&plan, zkrec.Run{Tick: r.At.UnixMilli(), Manual: r.ID, Attempt: 1})
 	}
@@ -121,6 +123,11 @@ func (v View) open(plan *Plan, run zkrec.Run) {
 	}
 	plan.Change, plan.Opens = true, true
 	plan.Record = Record{Watermark: watermark, Run: run}
+	if run.Manual != "" { // what a pause holds back waits beside it
+		if plan.Record.Held = v.Record.Again(); plan.Record.Held.Manual != "" {
+			plan.Record.Held = v.Record.Held
+		}
+	}
 	// A tick queued behind the last run is now queued behind this one, unless a later tick
 	// came while nothing ran and was missed. As long as ticks from before the runs wait to be run, those that
 	// come wait behind them, whatever runs: if they were missed ticks, too, a job whose runs take longer
@@ -152,7 +159,8 @@ func (v View) abandoned() Plan {
 	run.State, run.Ended = zkrec.RunInterrupted, v.Now.UnixMilli()
 	run.Error = "owner died or lost the job before the run had a result"
 	plan := Plan{Change: true, Record: v.Record}
-	if v.Schedule.Always() && run.Manual == "" {
+	// What began when the job always ran is no tick of the schedule that it has now.
+	if run.Always || v.Schedule.Always() && run.Manual == "" {
 		plan.Record.Run, plan.Entries = run, []Entry{{Run: run}}
 		restart(*v.Policy, &plan.Record, false)
 		return plan
@@ -174,10 +182,13 @@ func (v View) abandoned() Plan {
 
 // rerun reports whether the tick of an interrupted run is run again.
 func (v View) rerun(run zkrec.Run) bool {
-	return v.Policy.Interrupted == job.InterruptedRerun &&
-		run.Attempt-run.Failures < v.Policy.MaxAttempts &&
-		!v.tooOld(run) &&
-		v.pendingRequest(run) == run.Manual
+	return reruns(*v.Policy, run) && !v.tooOld(run) && v.pendingRequest(run) == run.Manual
+}
+
+// reruns reports whether a policy, with its defaults, wants the tick of an interrupted run to be run again. No policy
+// gives up a run that was not begun: there is nothing that must not happen twice.
+func reruns(policy Policy, run zkrec.Run) bool {
+	return run.NotBegun || policy.Interrupted == job.InterruptedRerun && run.Attempt-run.Failures < policy.MaxAttempts
 }
 
 // pendingRequest returns the request that a run was for, or "" if the run was
@@ -199,7 +210,10 @@ func retryOf(run zkrec.Run) zkrec.Run {
 	next := zkrec.Run{
 		Tick: run.Tick, Manual: run.Manual, Attempt: run.Attempt + 1, Failures: run.Failures, Passed: run.Passed,
 	}
-	if run.State != zkrec.RunInterrupted {
+	switch {
+	case run.NotBegun:
+		next.Attempt = run.Attempt
+	case run.State != zkrec.RunInterrupted:
 		next.Failures++
 	}
 	return next
@@ -208,11 +222,11 @@ func retryOf(run zkrec.Run) zkrec.Run {
 // nextAttempt decides on a tick that is to be run again. It leaves the decision
 // to the caller if the schedule has moved on or the attempt is not due yet.
 func (v View) nextAttempt() (plan Plan, decided bool) {
-	r := v.Record
-	at := time.UnixMilli(r.NextAttemptAt)
-	switch r.NextAttempt {
+	again := v.Record.Again()
+	at := time.UnixMilli(again.NextAttemptAt)
+	switch again.NextAttempt {
 	case zkrec.NextRerun:
-		if !v.rerun(r.Run) {
+		if !v.rerun(again.Run) {
 			// The policy has changed, or the tick is too old by now.
 			return v.noAttempt(), true
 		}
@@ -222,16 +236,20 @@ func (v View) nextAttempt() (plan Plan, decided bool) {
 		}
 	}
 	// A clock that was set back must not prolong the wait.
-	if wait := at.Sub(v.Now); wait > 0 && !v.Now.Before(time.UnixMilli(r.Ended)) {
+	if wait := at.Sub(v.Now); wait > 0 && !v.Now.Before(time.UnixMilli(again.Ended)) {
 		return Plan{Wake: at}, false
 	}
-	v.open(&plan, retryOf(r.Run))
+	v.open(&plan, retryOf(again.Run))
 	return plan, true
 }
 
 // noAttempt decides that there is no further attempt: the state in the history is final.
 func (v View) noAttempt() Plan {
 	r := v.Record
+	if r.NextAttempt == "" {
+		r.Held = zkrec.Held{}
+		return Plan{Change: true, Record: r}
+	}
 	r.NextAttempt, r.NextAttemptAt = "", 0
 	return Plan{Change: true, Record: r, Request: v.pendingRequest(r.Run)}
 }
@@ -242,20 +260,23 @@ type Outcome struct {
 	Error string
 	Ended time.Time
 	Final bool // never run again, regardless of policy
-	Moved bool // of a job that always runs: it was ended because the job moves to another instance
+	// NotBegun says that the handler was certainly not called: an interrupted run that is run again, as the same attempt,
+	// regardless of policy.
+	NotBegun bool
+	Moved    bool // of a job that always runs: it was ended because the job moves to another instance
 }
 
 // End returns the change that records the outcome of the run that r has open.
 func End(of Job, r Record, o Outcome) Plan {
 	policy := of.Policy.WithDefaults()
 	r.State, r.Error, r.Ended = o.State, zkrec.CutError(o.Error), o.Ended.UnixMilli()
-	r.RestartAt = 0
+	r.NotBegun, r.RestartAt = o.NotBegun, 0
 	switch {
-	case of.Schedule.Always() && r.Manual == "":
+	case r.Always:
 		restart(policy, &r, o.Moved)
 	case o.Final:
 	case r.State == zkrec.RunInterrupted:
-		if policy.Interrupted == job.InterruptedRerun && r.Attempt-r.Failures < policy.MaxAttempts {
+		if reruns(policy, r.Run) {
 			r.NextAttempt, r.NextAttemptAt = zkrec.NextRerun, r.Ended
 		}
 	case r.State == zkrec.RunFailed || r.State == zkrec.RunTimedOut:

@@ -27,7 +27,7 @@ func Unclaimed(job Job, r Record, requests []Request, t time.Time) time.Time {
 	}
 	since := v.came(time.UnixMilli(plan.Record.Tick))
 	if plan.Record.Attempt > 1 {
-		since = time.UnixMilli(r.NextAttemptAt)
+		since = time.UnixMilli(v.Record.Again().NextAttemptAt)
 	}
 	if job.Schedule.Always() {
 		since = job.restartAt(v.Record)
@@ -48,10 +48,11 @@ func NextDue(job Job, r Record, t time.Time) time.Time {
 	if job.Paused.Covers(t) || job.Paused.Covers(next) { // what it puts off runs at its end
 		next = View{Job: job}.pauseEnds()
 	}
-	if r.NextAttempt == "" {
+	again := r.Again()
+	if again.NextAttempt == "" {
 		return next
 	}
-	if at := time.UnixMilli(r.NextAttemptAt); at.After(t) && (next.IsZero() || at.Before(next)) {
+	if at := time.UnixMilli(again.NextAttemptAt); at.After(t) && (next.IsZero() || at.Before(next)) {
 		return at
 	}
 	return next

@@ -177,8 +177,8 @@ func (w *world) unsettled() string {
 	switch last := w.schedule().Prev(time.UnixMilli(w.now + 1)); {
 	case w.owner == nil || w.owner.active != nil || w.record.Open():
 		return "a run is in progress"
-	case w.record.NextAttempt != "":
-		return "a " + w.record.NextAttempt + " is to be made"
+	case w.record.Again().NextAttempt != "":
+		return "a " + w.record.Again().NextAttempt + " is to be made"
 	case len(w.requests) > 0 && !w.schedule().Always(): // else they wait until it has another schedule
 		return "a request waits"
 	case last.UnixMilli() > max(w.record.Watermark, w.spec.Since):
@@ -359,6 +359,8 @@ func (w *world) begin(run zkrec.Run) {
 		h.outcome = ticks.Outcome{State: pick(w, zkrec.RunFailed, zkrec.RunTimedOut), Error: "it failed", Final: w.percent(5)}
 	case w.schedule().Always() && w.percent(5):
 		h.outcome = ticks.Outcome{State: zkrec.RunInterrupted, Error: "it moves", Moved: true}
+	case w.percent(2):
+		h.outcome = ticks.Outcome{State: zkrec.RunInterrupted, Error: "not begun", NotBegun: true, Final: w.percent(10)}
 	case w.percent(w.interrupting):
 		h.outcome = ticks.Outcome{State: zkrec.RunInterrupted, Error: "stopped", Final: w.percent(50)}
 	case w.percent(w.killing):

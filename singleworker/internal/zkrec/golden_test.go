@@ -76,8 +76,8 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 	interrupted.NextAttempt, interrupted.NextAttemptAt = zkrec.NextRerun, 1798131601000
 	manual := claim
 	manual.Manual, manual.Attempt, manual.Failures, manual.BusySince = "0198", 2, 1, 1798131500000
-	passed, done := claim, claim
-	passed.Passed = 1798131600050
+	held, endless, passed, done := manual, claim, claim, claim
+	held.Held, endless.Always, passed.Passed = interrupted.Again(), true, 1798131600050
 	done.State, done.Ended = zkrec.RunOK, 1798131600100
 	running := zkrec.Instance{
 		Schema: zkrec.Schema, Incarnation: "inc", Host: "host", PID: 7, StartedAt: started,
@@ -143,7 +143,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		"owner":         zkrec.Owner{SID: "host-7-ab12", Incarnation: "inc"},
 		"owner, offer":  zkrec.Owner{Offer: "host-8-cd34"},
 		"tick, running": claim, "tick, ok": done, "tick, failed": result, "tick, interrupted": interrupted,
-		"tick, manual": manual, "tick, passed": passed, "history": history, "request, run": request, "request, stop": stop, "alarm": alarm,
+		"tick, manual": manual, "tick, held": held, "tick, always": endless, "tick, passed": passed, "history": history, "request, run": request, "request, stop": stop, "alarm": alarm,
 		"instance, active": running, "instance, stopping": stopping,
 		"instance, withdrawn": withdrawn, "order, drain": order, "order, disable": zkrec.Order{Schema: zkrec.Schema},
 	}
@@ -162,7 +162,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		read("owner", zkrec.Owner{SID: "host-7-ab12", Incarnation: "inc"}.Encode(), zkrec.ParseOwner),
 		read("owner, offer", zkrec.Owner{Offer: "host-8-cd34"}.Encode(), zkrec.ParseOwner),
 		read("tick, running", claim.Encode(), parseTick), read("tick, ok", done.Encode(), parseTick), read("tick, failed", result.Encode(), parseTick), read("tick, interrupted", interrupted.Encode(), parseTick),
-		read("tick, manual", manual.Encode(), parseTick), read("tick, passed", passed.Encode(), parseTick),
+		read("tick, manual", manual.Encode(), parseTick), read("tick, held", held.Encode(), parseTick), read("tick, always", endless.Encode(), parseTick), read("tick, passed", passed.Encode(), parseTick),
 		read("history", history.Encode(), zkrec.ParseHistory),
 		read("request, run", request.Encode(), zkrec.ParseRequest),
 		read("request, stop", stop.Encode(), zkrec.ParseRequest),

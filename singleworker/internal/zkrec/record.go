@@ -109,8 +109,8 @@ func ParseBeat(data []byte) (time.Time, error) {
 // beyond them overflows.
 const firstTime, lastTime = -62135596800000, 253402300799999
 
-// checkTime refuses Unix milliseconds that only a manual edit can have written.
-func checkTime(ms int64) error {
+// CheckTime refuses Unix milliseconds that only a manual edit can have written.
+func CheckTime(ms int64) error {
 	if ms < firstTime || ms > lastTime {
 		return fmt.Errorf("%d is not a time of the years 1 to 9999 in Unix milliseconds", ms)
 	}

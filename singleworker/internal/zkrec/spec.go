@@ -166,7 +166,7 @@ func (s Spec) checkTimes() error {
 		fields, times = append(fields, "Former.Since"), append(times, f.Since)
 	}
 	for i, ms := range times {
-		if err := checkTime(ms); err != nil {
+		if err := CheckTime(ms); err != nil {
 			return &job.FieldError{Field: fields[i], Value: strconv.FormatInt(ms, 10), Err: err}
 		}
 	}

@@ -52,7 +52,7 @@ type Run struct {
 	RunID    string `json:"run_id,omitempty"`
 	SID      string `json:"sid,omitempty"`
 	Token    int64  `json:"token,omitempty"`
-	Attempt  int    `json:"attempt,omitempty"`  // of this tick, from 1
+	Attempt  int    `json:"attempt,omitempty"`  // of this tick, from 1; one that was not begun does not count
 	Failures int    `json:"failures,omitempty"` // attempts before that failed; the others were interrupted
 	Started  int64  `json:"started,omitempty"`  // of the claim
 	State    string `json:"state"`
@@ -67,6 +67,11 @@ type Run struct {
 	// Passed is when BeforeTick had returned nil for the tick, in a job that has such a function. It is written to the
 	// first shard's record as soon as that has happened, and by the others with their claims.
 	Passed int64 `json:"passed,omitempty"`
+	// NotBegun says that an interrupted run was claimed, and that its handler was certainly not called: the next run
+	// of its tick is the same attempt.
+	NotBegun bool `json:"not_begun,omitempty"`
+	// Always says that the job always ran when the run began.
+	Always bool `json:"always,omitempty"`
 	// Restarts is, of a job that always runs, how many runs before this one, in a row, did not last.
 	Restarts int `json:"restarts,omitempty"`
 }
@@ -86,12 +91,43 @@ type Tick struct {
 	// NextAttemptAt or later.
 	NextAttempt   string `json:"next_attempt,omitempty"`
 	NextAttemptAt int64  `json:"next_attempt_at,omitempty"`
+	// Held is the run before a manual one whose tick is to be run again when a pause is over.
+	Held Held `json:"held,omitzero"`
 	// RestartAt is when the next run of a job that always runs begins, after one that has ended.
 	RestartAt int64 `json:"restart_at,omitempty"`
 	// BusySince is when the first of several consecutive runs began, if ticks that
 	// came during them are still queued; 0 means that they wait only for the last run.
 	BusySince int64 `json:"busy_since,omitempty"`
 }
+
+// Held is a run whose tick is to be run again, at NextAttemptAt or later.
+type Held struct {
+	Run
+	NextAttempt   string `json:"next_attempt,omitempty"`
+	NextAttemptAt int64  `json:"next_attempt_at,omitempty"`
+}
+
+// Again is the run whose tick is to be run again next. Its NextAttempt is empty if nothing is.
+func (t Tick) Again() Held {
+	if t.NextAttempt == "" {
+		return t.Held
+	}
+	return Held{t.Run, t.NextAttempt, t.NextAttemptAt}
+}
+
+// NextAttemptOf says what follows a run, and when; "" if nothing does.
+func (t Tick) NextAttemptOf(runID string) (what string, at int64) {
+	switch runID {
+	case t.RunID:
+		return t.NextAttempt, t.NextAttemptAt
+	case t.Held.RunID:
+		return t.Held.NextAttempt, t.Held.NextAttemptAt
+	}
+	return "", 0
+}
+
+// Finished reports whether no run is open or to be repeated.
+func (t Tick) Finished() bool { return !t.Open() && t.Again().NextAttempt == "" }
 
 // Prompt reports whether the run was to start at its tick: nothing but load can have made it late.
 func (t Tick) Prompt() bool {
@@ -100,7 +136,7 @@ func (t Tick) Prompt() bool {
 
 // Normal returns t as it is read back after Encode.
 func (t Tick) Normal() Tick {
-	t.Schema, t.Error = Schema, CutError(t.Error)
+	t.Schema, t.Error, t.Held.Error = Schema, CutError(t.Error), CutError(t.Held.Error)
 	return t
 }
 
@@ -133,8 +169,10 @@ func ParseTick(data []byte, written time.Time) (Tick, error) {
 	if t.Schema > Schema {
 		return Tick{}, fmt.Errorf("tick record: %w", &SchemaError{Found: t.Schema, Known: Schema})
 	}
-	for _, ms := range []int64{t.Watermark, t.Tick, t.Started, t.Ended, t.NextAttemptAt, t.RestartAt, t.BusySince, t.Passed} {
-		if err := checkTime(ms); err != nil {
+	times := []int64{t.Watermark, t.Tick, t.Started, t.Ended, t.NextAttemptAt, t.RestartAt, t.BusySince, t.Passed}
+	held := t.Held
+	for _, ms := range append(times, held.Tick, held.Started, held.Ended, held.NextAttemptAt, held.Passed) {
+		if err := CheckTime(ms); err != nil {
 			return Tick{}, fmt.Errorf("tick record: %w", err)
 		}
 	}

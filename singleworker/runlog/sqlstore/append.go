@@ -21,7 +21,7 @@ var (
 	entryKey     = []string{"group_name", "slot", "incarnation", "entry_key"}
 	entryColumns = []string{
 		"seq", "job", "kind", "at_ms", "ok", "amended", "state", "reason", "tick_ms", "to_ms", "ticks", "manual", "instance_id", "token", "run_id",
-		"attempt", "failures", "started_ms", "ended_ms", "error", "taken_from", "delayed_ms", "restarts",
+		"attempt", "failures", "started_ms", "ended_ms", "error", "taken_from", "delayed_ms", "restarts", "not_begun",
 	}
 	positionKey     = []string{"group_name", "slot"}
 	positionColumns = []string{"incarnation", "last_key", "through_ms", "open_runs"}
@@ -75,7 +75,7 @@ func (s *Store) appendEntries(ctx context.Context, tx *sql.Tx, group string, ent
 		for _, e := range chunk {
 			args = append(args, group, e.Slot, e.Incarnation, e.Key, e.Seq, e.Job, string(e.Kind), milli(e.At), number(e.OK()), number(e.Amended), e.State,
 				string(e.Reason), milli(e.Tick), milli(e.To), e.Count, e.Manual, e.InstanceID, e.Token, e.RunID, e.Attempt, e.Failures, milli(e.Started),
-				milli(e.Ended), e.Error, e.TakenFrom, e.DelayedMillis, e.Restarts)
+				milli(e.Ended), e.Error, e.TakenFrom, e.DelayedMillis, e.Restarts, number(e.NotBegun))
 		}
 		if _, err := tx.ExecContext(ctx, s.d.upsert("runlog_entries", entryKey, entryColumns, len(chunk)), args...); err != nil {
 			return err
@@ -116,10 +116,11 @@ func (s *Store) appendPositions(ctx context.Context, tx *sql.Tx, group string, b
 func scan(rows *sql.Rows) (e runlog.Entry, err error) {
 	var kind, reason string
 	var at, tick, to, started, ended int64
-	var ok, amended int
+	var ok, amended, notBegun int
 	err = rows.Scan(&e.Slot, &e.Incarnation, &e.Key, &e.Seq, &e.Job, &kind, &at, &ok, &amended, &e.State, &reason, &tick, &to, &e.Count, &e.Manual,
-		&e.InstanceID, &e.Token, &e.RunID, &e.Attempt, &e.Failures, &started, &ended, &e.Error, &e.TakenFrom, &e.DelayedMillis, &e.Restarts)
+		&e.InstanceID, &e.Token, &e.RunID, &e.Attempt, &e.Failures, &started, &ended, &e.Error, &e.TakenFrom, &e.DelayedMillis, &e.Restarts, &notBegun)
 	e.Kind, e.Reason, e.Amended = runlog.Kind(kind), admin.Reason(reason), amended != 0
+	e.NotBegun = notBegun != 0
 	e.At, e.Tick, e.To, e.Started, e.Ended = timeOf(at), timeOf(tick), timeOf(to), timeOf(started), timeOf(ended)
 	return e, err
 }

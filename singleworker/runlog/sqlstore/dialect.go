@@ -92,7 +92,7 @@ func (d Dialect) migration(version int) []string {
 			amended SMALLINT NOT NULL, state ` + of(textSize) + ", reason " + of(textSize) + `, tick_ms BIGINT NOT NULL, to_ms BIGINT NOT NULL,
 			ticks BIGINT NOT NULL, manual ` + of(textSize) + ", instance_id " + of(textSize) + ", token BIGINT NOT NULL, run_id " + of(textSize) + `,
 			attempt BIGINT NOT NULL, failures BIGINT NOT NULL, started_ms BIGINT NOT NULL, ended_ms BIGINT NOT NULL, error ` + text + ` NOT NULL,
-			taken_from ` + of(textSize) + `, delayed_ms BIGINT NOT NULL, restarts BIGINT NOT NULL,
+			taken_from ` + of(textSize) + `, delayed_ms BIGINT NOT NULL, restarts BIGINT NOT NULL, not_begun SMALLINT NOT NULL,
 			PRIMARY KEY (group_name, slot, incarnation, entry_key))` + end,
 	}
 	for index, columns := range map[string]string{"seq": "seq", "job": "job, seq", "at": "at_ms"} {

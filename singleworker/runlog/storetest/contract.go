@@ -25,7 +25,7 @@ func run(seq int, slot, key, state string) runlog.Entry {
 		Entry: admin.Entry{To: at, Count: 1, Run: admin.Run{
 			Tick: at, State: state, InstanceID: "app-1", Token: 1 << 40, RunID: key, Attempt: 2, Failures: 1, Started: at,
 			Ended: at.Add(1500 * time.Millisecond), Error: "multi\nline é '\"\\", TakenFrom: "app-2", DelayedMillis: 3, Restarts: 4,
-			Manual: "m",
+			Manual: "m", NotBegun: true,
 		}},
 	}
 }

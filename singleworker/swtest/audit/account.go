@@ -39,12 +39,22 @@ func Missing(runs []Run, ticks iter.Seq[time.Time]) []time.Time {
 type Fate struct {
 	Rows     int   // of ticks that were not run, how many it is in
 	Attempts []int // the numbers of the runs that have ended, in the order of their ends
+	NotBegun int   // how many runs were claimed and not begun, which are no attempts
 	Open     bool  // a run of it is in progress
+}
+
+// Add takes in a run that has ended.
+func (f *Fate) Add(attempt int, notBegun bool) {
+	if notBegun {
+		f.NotBegun++
+	} else {
+		f.Attempts = append(f.Attempts, attempt)
+	}
 }
 
 // Check returns an error unless the tick has one outcome: one row, or runs with increasing attempts.
 func (f Fate) Check() error {
-	switch ran := len(f.Attempts) > 0 || f.Open; {
+	switch ran := len(f.Attempts) > 0 || f.NotBegun > 0 || f.Open; {
 	case f.Rows == 0 && !ran:
 		return errors.New("is not accounted for")
 	case f.Rows > 1 || f.Rows == 1 && ran:
@@ -64,6 +74,8 @@ type Entry struct {
 	Last    time.Time // of a row, its last tick; zero for a run
 	Count   int       // of a row, how many ticks it says it has
 	Attempt int       // of a run, from 1; 0 for a row
+	// NotBegun says that the run was claimed and not begun: the next one is the same attempt.
+	NotBegun bool
 }
 
 // Account checks a history in the order in which it was written. It returns an error unless each tick,
@@ -80,8 +92,7 @@ func Account(history []Entry, period time.Duration) error {
 	}
 	for _, e := range history {
 		if e.Attempt > 0 {
-			f := of(e.Tick)
-			f.Attempts = append(f.Attempts, e.Attempt)
+			of(e.Tick).Add(e.Attempt, e.NotBegun)
 			continue
 		}
 		n := 0

@@ -213,6 +213,7 @@ func TestTroubleGolden(t *testing.T) {
 		j.Overdue = hours(-2)
 		j.Paused = &admin.Pause{Since: hours(-1)}
 		j.Watermark = hours(2)
+		j.HeldRun = &admin.Run{Tick: hours(-2), State: "interrupted", NextAttempt: "rerun", NextAttemptAt: hours(-1)}
 	})
 	change("レポート", func(j *admin.JobStatus) {
 		j.Watermark, j.Overdue = hours(-50), hours(-26)

@@ -122,6 +122,7 @@ func TestResizingGolden(t *testing.T) {
 	h.sharded()
 	h.change(func(job *admin.JobStatus) {
 		job.Job.Shards = 2
+		job.Slots[1].HeldRun = &admin.Run{Tick: testNow.Add(-time.Hour), State: "failed", NextAttempt: "retry"}
 		job.Resizing = &admin.Resizing{From: 4, To: 2, Until: testNow.Truncate(time.Hour), WaitsFor: []string{"import[1]", "import[2]", "import[3]"}}
 	})
 	texts := []string{h.transcript("list"), h.transcript("show", "import"), h.transcript("set", "import", "--retries", "1")}

@@ -53,6 +53,9 @@ func (p Page) Job(job admin.JobStatus, requests []admin.Request) {
 		p.shards(job)
 	} else {
 		p.run(job.LastRun, zone)
+		if held := job.HeldRun; held != nil {
+			p.field("Held", fmt.Sprintf("%s: the tick of %s, %s when the pause is over", held.State, p.moment(held.Tick, zone), held.NextAttempt))
+		}
 	}
 	if len(requests) > 0 {
 		p.field("Requests", fmt.Sprintf("%d pending, the first %s; see swctl requests %s", len(requests),
@@ -172,6 +175,8 @@ func (p Page) resizing(job admin.JobStatus, zone *time.Location) string {
 func (p Page) unfinished(slot admin.JobStatus) string {
 	run := slot.LastRun
 	switch {
+	case slot.HeldRun != nil:
+		return fmt.Sprintf("%s, %s when the pause is over", words.LastRun(slot.HeldRun, p.Now), slot.HeldRun.NextAttempt)
 	case run != nil && run.NextAttempt != "":
 		return fmt.Sprintf("%s, %s %s", words.LastRun(run, p.Now), run.NextAttempt, plain.Relative(run.NextAttemptAt, p.Now))
 	case run != nil && (run.State == admin.RunRunning || run.State == admin.RunUnknown || run.State == admin.RunUnreadable):
