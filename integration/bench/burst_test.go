@@ -6,9 +6,6 @@ import (
 	"time"
 )
 
-// ahead is how long before the tick, at most, an instance claims what many jobs have at the same time.
-const ahead = 250 * time.Millisecond
-
 // burst measures a group whose jobs are all due in the same second, several times in a row.
 func (b *bench) burst() {
 	b.t.Helper()
@@ -39,7 +36,7 @@ func (b *bench) burst() {
 	}
 	if b.wants("claims") && b.Instances == 1 && len(v.late) > 0 {
 		slices.Sort(v.last)
-		took := v.last[len(v.last)/2] + ahead
+		took := v.last[len(v.last)/2]
 		rate, limit := float64(b.Jobs)/took.Seconds(), bareClaims(b.t, g.server.Addr())
 		b.print(newLine("Claims", b.size).add(rate, "claims/s").add(limit, "bare-claims/s").add(rate/limit, "of-bare"))
 	}

@@ -60,7 +60,7 @@ type Claimed struct{ Late time.Duration }
 // Journal keeps the records of owned slots.
 type Journal struct {
 	loop    *session.Loop
-	clock   *member.Clock
+	member  *member.Member
 	catalog *catalog.Catalog
 	owner   *owner.Owner
 	runner  Runner
@@ -84,7 +84,7 @@ type owned struct {
 // New returns a journal of nothing, which keeps so many entries of each history.
 func New(loop *session.Loop, m *member.Member, c *catalog.Catalog, o *owner.Owner, runner Runner, keep int) *Journal {
 	j := &Journal{
-		loop: loop, clock: m.Clock, catalog: c, owner: o, runner: runner, keep: keep,
+		loop: loop, member: m, catalog: c, owner: o, runner: runner, keep: keep,
 		nodes: make(nodes),
 	}
 	j.Gates = &Gates{journal: j, byFirst: make(map[string]*gate)}

@@ -123,7 +123,8 @@ func (w *write) lane() session.Lane {
 // a claim waits no longer than its lease lasts. When it fails, nothing was written: ticks.ErrConflict,
 // with the record, is returned when that is not From; ticks.ErrNoRequest when the manual run that it
 // opens was canceled; ticks.ErrSpecChanged when the job's spec has another version; owner.ErrNotOwner,
-// owner.ErrNotLeader, ErrDraining, ErrTooEarly, session.ErrEnded or the cause of a lapsed lease otherwise. From a
+// owner.ErrNotLeader, ErrDraining, ErrTooEarly, session.ErrEnded or the cause of a lapsed lease otherwise.
+// Only with ErrWithheld was it written: a drain has begun before ZooKeeper had answered. From a
 // claim that opens a run until a commit that closes it, or fails to, the slot is busy: it is not
 // handed over. Commit may be called by anybody and does not block; done must not, either.
 func (j *Journal) Commit(c ticks.Commit, done func(current *zkrec.Tick, err error)) {
@@ -202,9 +203,9 @@ func (j *Journal) advance(n *node) {
 			j.finish(n, w, nil) // a commit was made, and its answer was lost
 		case w.kind == commit && *n.record != w.commit.From:
 			j.finish(n, w, ticks.ErrConflict)
-		case w.isClaim() && w.commit.Opens() && j.owner.Draining():
+		case w.isClaim() && w.commit.Opens() && closed(j.member):
 			j.finish(n, w, ErrDraining) // the next owner runs it, in a moment
-		case w.isTooEarly(j.clock):
+		case w.isTooEarly(j.member.Clock):
 			j.finish(n, w, ErrTooEarly) // another instance runs it when it is due
 		case w.isOutdated(j.catalog.JobOf(n.slot)):
 			j.finish(n, w, ticks.ErrSpecChanged)
@@ -217,6 +218,9 @@ func (j *Journal) advance(n *node) {
 		delete(j.nodes, n.slot)
 	}
 }
+
+// closed reports whether no run is to begin here, also while the others do not know of it yet.
+func closed(m *member.Member) bool { return m.State() != zkrec.InstanceActive }
 
 // guard is what w checks of the slot's ownership, or why it cannot be written any more. A result needs
 // none; but while its run's ownership is believed to last, the guard tells the run's job from one that
@@ -244,6 +248,9 @@ func (j *Journal) finish(n *node, w *write, err error) {
 	switch {
 	case w.isClaim() && w.commit.Plan.Record.Open() && err == nil:
 		n.open = w.commit.Plan.Record.RunID
+		if w.commit.Opens() && closed(j.member) {
+			err = ticks.ErrWithheld
+		}
 	case w.isResult() && !w.commit.Plan.Record.Open() && !errors.Is(err, ticks.ErrConflict), w.kind == amend:
 		n.open = "" // its run has a result, or can have none
 	}

@@ -2,9 +2,9 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -20,8 +20,9 @@ type due struct {
 	mu     sync.Mutex
 	claims []time.Duration // when the claims were made, since midnight
 	runs   []time.Duration // when the handlers were called
-	slow   time.Duration   // how long each claim takes
-	refuse error           // the first claim
+	slow   time.Duration   // how long it takes until a claim is written,
+	reply  time.Duration   // and then until that is answered
+	answer error           // to a claim of job; the first one is written
 }
 
 // newDue returns a world of so many jobs, whose claims take so long; one of them is named job.
@@ -35,9 +36,15 @@ func newDue(t *testing.T, jobs int, slow time.Duration) *due {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.claims = append(d.claims, time.Since(midnight))
-		refuse := d.refuse
-		d.refuse = nil
-		return lever{delay: d.slow, refuse: refuse}
+		l := lever{delay: d.slow, reply: d.reply}
+		switch {
+		case c.Slot != "job" || d.answer == nil:
+		case c.From.RunID == "":
+			l.after = d.answer
+		default:
+			l.refuse = d.answer
+		}
+		return l
 	}
 	d.run(t.Context())
 	d.own(d.minutely("job"))
@@ -57,42 +64,27 @@ func (d *due) minutely(name string) Job {
 	})
 }
 
-// many is how many jobs are claimed as far ahead as may be.
-const many = int(maxLead / perClaim)
-
 // all reports whether that has happened so often, each time at the same moment.
 func all(times []time.Duration, n int, at time.Duration) bool {
 	return len(times) == n && !slices.ContainsFunc(times, func(t time.Duration) bool { return t != at })
 }
 
-// The more jobs are due, the further ahead of the tick they are claimed. All begin on it.
-func TestCrowdIsClaimedAhead(t *testing.T) {
+// However many jobs are due, they are claimed on the tick, not before, and begin when that is answered.
+func TestCrowdIsClaimedOnTheTick(t *testing.T) {
 	t.Parallel()
-	for _, row := range []struct {
-		jobs  int
-		ahead time.Duration
-		slow  time.Duration
-		late  time.Duration
-	}{
-		{1, 0, 0, 0},
-		{crowd - 1, 0, 0, 0},
-		{crowd - 1, 0, 5 * time.Millisecond, 5 * time.Millisecond},
-		{crowd, crowd * perClaim, 0, 0},
-		{crowd, crowd * perClaim, crowd * perClaim, 0},
-		{crowd, crowd * perClaim, crowd*perClaim + time.Millisecond, time.Millisecond},
-		{many + 100, maxLead, maxLead - time.Millisecond, 0},
-	} {
-		t.Run(fmt.Sprint(row), func(t *testing.T) {
+	for _, jobs := range []int{1, 500} {
+		t.Run(strconv.Itoa(jobs), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				d := newDue(t, row.jobs, row.slow)
+				const slow = 5 * time.Millisecond
+				d := newDue(t, jobs, slow)
 				pass(90 * time.Second)
 				d.stop()
-				if !all(d.claims, row.jobs, time.Minute-row.ahead) {
-					t.Errorf("claimed at %v, want %d at %v", d.claims, row.jobs, time.Minute-row.ahead)
+				if !all(d.claims, jobs, time.Minute) {
+					t.Errorf("claimed at %v, want %d on the tick", d.claims, jobs)
 				}
-				if !all(d.runs, row.jobs, time.Minute+row.late) {
-					t.Errorf("ran at %v, want %d at %v", d.runs, row.jobs, time.Minute+row.late)
+				if !all(d.runs, jobs, time.Minute+slow) {
+					t.Errorf("ran at %v, want %d when they were claimed", d.runs, jobs)
 				}
 				d.wantHistory("job", "1m0s at 1m0s: ok")
 				if n := len(d.runner.coming); n != 0 {
@@ -120,36 +112,40 @@ func TestRunThatEndsBeforeTheTickOfACrowd(t *testing.T) {
 	}
 }
 
-// What happens between a claim and its tick, of a run that is to begin.
-func TestClaimedAheadAndNotBegun(t *testing.T) {
+// What happens between the writing of a claim and its answer decides whether the run begins.
+func TestClaimedAndNotBegun(t *testing.T) {
 	t.Parallel()
-	const tick = time.Minute
+	const tick, jobs, slow = time.Minute, 100, 10 * time.Millisecond
 	for name, row := range map[string]struct {
 		happens func(d *due)
-		runs    int // of the job's handler
+		answer  error // of the job's claim
+		runs    int   // of the job's handler
+		others  int
 		want    string
-		again   string        // the next attempt
-		ended   time.Duration // after that
+		again   string // the next attempt
 	}{
-		"nothing":               {func(*due) {}, 1, "1m0s at 1m0s: ok", "", maxLead / 2},
-		"the ownership is lost": {(*due).lose, 0, "1m0s at 1m0s: interrupted", "rerun", maxLead / 2},
+		"nothing":               {func(*due) {}, nil, 1, jobs - 1, "1m0s at 1m0s: ok", ""},
+		"the ownership is lost": {(*due).lose, nil, 0, jobs - 1, "1m0s at 1m0s: interrupted", "rerun"},
 		"an operator stops it": {func(d *due) {
 			d.request(stopOf("stop", d.keeper.opened("job")[0].RunID))
-		}, 0, "1m0s at 1m0s: interrupted", "", 0},
+		}, nil, 0, jobs - 1, "1m0s at 1m0s: interrupted", ""},
 		"the schedule changes": {func(d *due) {
 			d.own(withSchedule(d.t, d.runner.jobs["job"].Job, "0 1 * * * ?")) // has the same tick
-		}, 1, "1m0s at 1m0s: ok", "", maxLead / 2},
-		"the clock is set":   {func(d *due) { d.runner.ClockStepped() }, 1, "1m0s at 1m0s: ok", "", maxLead / 2},
-		"the instance stops": {func(d *due) { d.runner.Stop() }, 1, "1m0s at 1m0s: ok", "", maxLead / 2},
+		}, nil, 1, jobs - 1, "1m0s at 1m0s: ok", ""},
+		"the clock is set":    {func(d *due) { d.runner.ClockStepped() }, nil, 1, jobs - 1, "1m0s at 1m0s: ok", ""},
+		"the instance stops":  {func(d *due) { d.runner.Stop() }, nil, 0, 0, "1m0s at 1m0s: interrupted", "rerun"},
+		"the instance drains": {func(*due) {}, ticks.ErrWithheld, 0, jobs - 1, "1m0s at 1m0s: interrupted", "rerun"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				d := newDue(t, many, 0)
-				pass(tick - maxLead/2)
-				at := time.Now()
+				d := newDue(t, jobs, 0)
+				d.mu.Lock()
+				d.answer, d.reply = row.answer, slow
+				d.mu.Unlock()
+				pass(tick + slow/2)
 				row.happens(d)
-				pass(30 * time.Second)
+				pass(20 * time.Second)
 				d.stop()
 				runs := 0
 				for _, r := range d.started() {
@@ -160,55 +156,18 @@ func TestClaimedAheadAndNotBegun(t *testing.T) {
 				if runs != row.runs {
 					t.Errorf("the handler was called %d times, want %d", runs, row.runs)
 				}
-				if others := len(d.started()) - runs; others != many-1 || !all(d.runs, many-1+row.runs, tick) {
-					t.Errorf("%d others ran, at %v; want %d on the tick", others, d.runs, many-1)
+				if others := len(d.started()) - runs; others != row.others || !all(d.runs, row.others+row.runs, tick+slow) {
+					t.Errorf("%d others ran, at %v; want %d when they were claimed", others, d.runs, row.others)
 				}
 				d.wantHistory("job", row.want)
-				record := d.keeper.read("job").record
-				if record.NextAttempt != row.again {
-					t.Errorf("next attempt: %q, want %q", record.NextAttempt, row.again)
+				rec := d.keeper.read("job").record
+				if rec.NextAttempt != row.again {
+					t.Errorf("next attempt: %q, want %q", rec.NextAttempt, row.again)
 				}
-				if ended := time.UnixMilli(record.Ended).Sub(at); ended != row.ended {
-					t.Errorf("ended %v after that, want %v", ended, row.ended)
+				if rec.NotBegun != (row.runs == 0) {
+					t.Errorf("on record as not begun: %v", rec.NotBegun)
 				}
 			})
 		})
 	}
-}
-
-// A schedule that is replaced after the alarm has no tick that could be claimed ahead.
-func TestScheduleIsReplacedBeforeTheCrowdIsClaimed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newDue(t, 200, 0)
-		pass(time.Minute - (early+maxLead)/2)
-		d.own(withSchedule(t, d.runner.jobs["job"].Job, "@yearly"))
-		pass(maxLead)
-		if last := d.runner.jobs["job"].lastDue; last != 0 {
-			t.Errorf("the tick %v is taken for one of the new schedule", last)
-		}
-		pass(30 * time.Second)
-		d.stop()
-		if !all(d.runs, 199, time.Minute) {
-			t.Errorf("%d runs, from %v to %v; want 199 on the tick", len(d.runs), slices.Min(d.runs), slices.Max(d.runs))
-		}
-	})
-}
-
-// A claim ahead of the tick that is refused is made again: the handler is called once.
-func TestClaimAheadIsRefused(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newDue(t, 100, 0)
-		d.mu.Lock()
-		d.refuse = errors.New("not now")
-		d.mu.Unlock()
-		pass(90 * time.Second)
-		d.stop()
-		late := retryAfter - 100*perClaim
-		slices.Sort(d.runs)
-		if !all(d.runs[:99], 99, time.Minute) || !all(d.runs[99:], 1, time.Minute+late) {
-			t.Errorf("ran at %v, want 99 on the tick and one %v late", d.runs, late)
-		}
-	})
 }

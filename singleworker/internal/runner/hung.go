@@ -35,7 +35,7 @@ func (r *Runner) awaitHung(j *job) {
 // lookIn has a run looked at after some time, in place of an earlier look.
 func (r *Runner) lookIn(act *activity, wait time.Duration) {
 	act.noLook()
-	act.look = r.after(wait, func() { r.lookHung(act) })
+	act.look = r.after(act.run.Job, wait, func() { r.lookHung(act) })
 }
 
 // lookHung reads the history, without which nobody knows how long a run takes.

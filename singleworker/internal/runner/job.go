@@ -18,8 +18,7 @@ type job struct {
 	Job
 	alarm      *alarm
 	id         uuid.UUID // gocron's
-	lastDue    int64     // the last tick that has come, or is claimed ahead, in ns
-	ahead      *coming   // that tick, until it comes
+	lastDue    int64     // the last tick that has come, in ns
 	committing bool      // a decision is being written
 	waitsSince time.Time // when it first had a run to open, and the runner was full; zero if none waits
 	inLine     bool      // in Runner.line
@@ -36,13 +35,13 @@ func (r *Runner) wakeAt(j *job, t time.Time, f func()) {
 		j.wake = nil
 	}
 	if !t.IsZero() {
-		j.wake = r.after(t.Sub(r.cfg.Wall.Now()), f)
+		j.wake = r.after(j.Name, t.Sub(r.cfg.Wall.Now()), f)
 	}
 }
 
-// after calls f on the loop when d has passed, unless the timer is stopped before.
-func (r *Runner) after(d time.Duration, f func()) *time.Timer {
-	return time.AfterFunc(d, func() { r.box.Post(f) })
+// after calls f on the loop when d has passed, unless the timer is stopped before. name is the job's, or "".
+func (r *Runner) after(name string, d time.Duration, f func()) *time.Timer {
+	return time.AfterFunc(r.cfg.Chance.Apart("timer "+name, d), func() { r.box.Post(f) })
 }
 
 // due is called when gocron's timer for j fires.
@@ -98,7 +97,7 @@ func (r *Runner) view(j *job) ticks.View {
 		Full: r.full(), WaitsSince: j.waitsSince,
 	}
 	if due := time.Unix(0, j.lastDue); v.Now.Before(due) && j.Record.Watermark < due.UnixMilli() {
-		v.Now = due // it is claimed ahead, or the wall clock was set back
+		v.Now = due // the wall clock was set back
 	}
 	if act := r.running[j.Name]; act != nil {
 		v.Active = act.run.RunID
@@ -116,10 +115,7 @@ func (r *Runner) begin(j *job, record ticks.Record) *activity {
 	act := &activity{run: Run{
 		Job: j.Name, Tick: time.UnixMilli(record.Tick).In(j.Schedule.Location()), RunID: record.RunID, Token: record.Token,
 		Attempt: record.Attempt, Started: time.UnixMilli(record.Started),
-	}, always: j.Schedule.Always() && record.Manual == ""}
-	if j.ahead != nil {
-		act.begins = j.ahead.at
-	}
+	}, always: record.Always}
 	i := slices.IndexFunc(j.Requests, func(r ticks.Request) bool { return r.ID == record.Manual })
 	if record.Manual != "" && i >= 0 {
 		act.run.Request = &j.Requests[i]
@@ -138,13 +134,21 @@ const retryAfter = time.Second
 
 func (r *Runner) committed(j *job, commit ticks.Commit, act *activity, current *ticks.Record, err error) {
 	j.committing = false
-	plan := commit.Plan
+	plan, withheld := commit.Plan, err
+	if errors.Is(err, ticks.ErrWithheld) {
+		err = nil // it was written
+	} else if r.stopping {
+		withheld = ErrStopping
+	}
 	switch {
 	case err == nil:
 		r.remember(j.Name, current)
 		r.forget(j, plan.Request)
 		r.report(j.Name, plan.Entries)
 		if act != nil {
+			if withheld != nil {
+				act.stop(withheld) // the handler is not called
+			}
 			r.start(j, act, *current)
 		}
 	case act != nil:

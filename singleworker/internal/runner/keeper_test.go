@@ -125,8 +125,8 @@ func (k *keeper) commit(c ticks.Commit) (ticks.Record, error) {
 		l.then()
 	}
 	time.Sleep(l.reply)
-	if err == nil && l.after != nil {
-		return ticks.Record{}, l.after
+	if err == nil {
+		err = l.after
 	}
 	return current, err
 }
@@ -271,16 +271,20 @@ func (k *keeper) check() {
 // ends counts how often each tick was finished or is being run.
 func (j *kept) ends() (ends map[int64]int, problems []string) {
 	ends = make(map[int64]int)
-	attempts := make(map[int64]int) // by tick
+	attempts := make(map[int64]int)  // by tick
+	notBegun := make(map[int64]bool) // by tick: the last run of it was to be the first
 	for _, e := range j.history {
 		switch {
 		case e.Manual != "":
 		case e.RunID != "":
-			if e.Attempt == 1 {
-				ends[e.Tick]++ // the others are further attempts at the same
-			}
 			if attempts[e.Tick]++; e.Attempt != attempts[e.Tick] {
 				problems = append(problems, "attempts of one tick are not numbered from 1 by 1")
+			}
+			if e.NotBegun {
+				attempts[e.Tick]-- // it does not count
+			}
+			if notBegun[e.Tick] = e.NotBegun && e.Attempt == 1; e.Attempt == 1 && !e.NotBegun {
+				ends[e.Tick]++ // the others are further attempts at the same
 			}
 			if e.State == zkrec.RunRunning {
 				problems = append(problems, "a run in the history has no final state")
@@ -293,6 +297,12 @@ func (j *kept) ends() (ends map[int64]int, problems []string) {
 	}
 	if r := j.record; r.Open() && r.Manual == "" && r.Attempt == 1 {
 		ends[r.Tick]++
+		delete(notBegun, r.Tick)
+	}
+	for tick, last := range notBegun {
+		if last {
+			ends[tick]++
+		}
 	}
 	return ends, problems
 }

@@ -31,7 +31,8 @@ type Result struct {
 	// Unrecorded is why the result could not be written to ZooKeeper, nil if it was.
 	Unrecorded error
 
-	moved bool // of a job that always runs: it is to run again at once, elsewhere or otherwise
+	notBegun bool // the handler was not called, nor BeforeTick
+	moved    bool // of a job that always runs: it is to run again at once, elsewhere or otherwise
 }
 
 // Causes with which a run's context is canceled.
@@ -49,7 +50,6 @@ var (
 // activity is a run in progress, from the claim until its result is recorded.
 type activity struct {
 	run      Run
-	begins   time.Time // on the monotonic clock: it was claimed ahead
 	handling atomic.Bool
 	always   bool            // its job has no other runs: see ticks
 	ctx      context.Context //nolint:containedctx // of this run alone
@@ -58,23 +58,8 @@ type activity struct {
 	hung     bool        // the observer was told
 }
 
-// await waits for the tick of a run that was claimed ahead, unless the run is stopped.
-func (a *activity) await() {
-	early := time.Until(a.begins)
-	if early <= 0 {
-		return
-	}
-	timer := time.NewTimer(early)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-a.ctx.Done():
-	}
-}
-
 // handle calls the handler of a claimed run, after BeforeTick where there is one.
 func (r *Runner) handle(j *job, act *activity, claimed *ticks.Record) Result {
-	act.await()
 	r.cfg.Observer.Started(act.run)
 	result := Result{Run: act.run, State: ticks.Interrupted, moved: act.always}
 	ctx, done, err := j.Lease.Begin(act.ctx)
@@ -84,7 +69,7 @@ func (r *Runner) handle(j *job, act *activity, claimed *ticks.Record) Result {
 	}
 	if err != nil {
 		// The lease ended, or the run was stopped, while the claim was being written.
-		result.Ended, result.Err = r.cfg.Wall.Now(), err
+		result.Ended, result.Err, result.notBegun = r.cfg.Wall.Now(), fmt.Errorf("claimed, not begun: %w", err), true
 		return result
 	}
 	defer done()
@@ -134,7 +119,9 @@ func (r *Runner) handle(j *job, act *activity, claimed *ticks.Record) Result {
 
 // outcome converts a result into what is recorded.
 func outcome(result Result) ticks.Outcome {
-	o := ticks.Outcome{State: result.State, Ended: result.Ended, Final: errors.Is(result.Err, ErrStopped), Moved: result.moved}
+	o := ticks.Outcome{
+		State: result.State, Ended: result.Ended, Final: errors.Is(result.Err, ErrStopped), NotBegun: result.notBegun, Moved: result.moved,
+	}
 	if result.Err != nil {
 		o.Error = result.Err.Error()
 	}

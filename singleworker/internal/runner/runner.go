@@ -36,7 +36,7 @@ type Keeper interface {
 	// Commit writes a decision; done gets the record as it is then. It fails with ticks.ErrConflict,
 	// and the record, when that is not From; with ticks.ErrNoRequest when the manual run to be opened
 	// was canceled; with ticks.ErrSpecChanged when the spec has changed, which Own is about to tell;
-	// or when the job is no longer owned.
+	// or when the job is no longer owned. With ticks.ErrWithheld it was written.
 	Commit(c ticks.Commit, done func(current *ticks.Record, err error))
 	// Amend corrects the history entry of a run that another owner recorded as interrupted or lost.
 	Amend(job string, e ticks.Entry, done func(err error))
@@ -98,7 +98,7 @@ type Runner struct {
 	running   map[string]*activity // by job, including jobs no longer owned
 	endless   int                  // how many of them are of jobs that always run
 	line      []*job               // with a run to open when others have ended, the longest waiting first
-	coming    map[int64]*coming    // ticks for which alarms have gone off, by their time in ns
+	coming    map[int64][]rung     // whose alarms have gone off, by the tick that is about to come, in ns
 	stopping  bool
 	graceEnds time.Time               // when running handlers are canceled
 	canceled  bool                    // they have been
@@ -114,7 +114,7 @@ type Runner struct {
 func New(cfg Config) *Runner {
 	return &Runner{
 		cfg: cfg, log: cfg.Logger, box: task.NewMailbox(),
-		jobs: make(map[string]*job), running: make(map[string]*activity), coming: make(map[int64]*coming),
+		jobs: make(map[string]*job), running: make(map[string]*activity), coming: make(map[int64][]rung),
 	}
 }
 

@@ -78,17 +78,14 @@ func TestAClaimThatWaitsIsNotStuck(t *testing.T) {
 	})
 }
 
-// A claim in flight when the runner stops is run if it succeeds within the grace period, and left to the
-// next owner otherwise.
+// A claim in flight when the runner stops begins no run, whenever it is answered: it is left to the next owner.
 func TestAClaimThatIsLate(t *testing.T) {
 	t.Parallel()
 	for what, row := range map[string]struct {
 		reply time.Duration
-		want  string
-		runs  int
 	}{
-		"within the grace": {20 * time.Second, "1m0s at 1m0s: ok", 1},
-		"after the grace":  {10 * time.Minute, "1m0s at 1m0s: interrupted", 0},
+		"within the grace": {20 * time.Second},
+		"after the grace":  {10 * time.Minute},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -104,11 +101,11 @@ func TestAClaimThatIsLate(t *testing.T) {
 				w.own(w.job("job", "0 * * * * ?", nil))
 				pass(65 * time.Second)
 				w.stop()
-				w.wantHistory("job", row.want)
-				if ticks, _ := w.ticks(); len(ticks) != row.runs {
-					t.Errorf("the handler was called %d times, want %d", len(ticks), row.runs)
+				w.wantHistory("job", "1m0s at 1m0s: interrupted")
+				if ticks, _ := w.ticks(); len(ticks) > 0 {
+					t.Errorf("the handler was called %d times", len(ticks))
 				}
-				if again := w.keeper.read("job").record.NextAttempt; row.runs == 0 && again != zkrec.NextRerun {
+				if again := w.keeper.read("job").record.NextAttempt; again != zkrec.NextRerun {
 					t.Errorf("again = %q, want the next owner to run it", again)
 				}
 			})

@@ -18,6 +18,9 @@ var (
 	ErrSuperseded = errors.New("run is no longer in the history")
 )
 
+// ErrWithheld is returned for a claim that was written: the run is open, must not begin, and needs a result.
+var ErrWithheld = errors.New("the instance began to drain while the run was claimed")
+
 // Commit is a decision on a slot's ticks, to be written atomically.
 type Commit struct {
 	Slot string
