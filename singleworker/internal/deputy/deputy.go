@@ -19,10 +19,10 @@ import (
 // maxLooks is how many slots are looked at in one turn of the loop: thousands may be due in the same second.
 const maxLooks = 256
 
-// Deputies other than the first look at a slot once per seldom, and so many of them do.
+// So many deputies of a slot look. Those after the first do so once per seldom if its owner is seen to claim others.
 const (
-	seldom      = 15 * time.Second
 	maxDeputies = 3
+	seldom      = 15 * time.Second
 )
 
 // Deputy watches the slots that this instance could take from their owners.
@@ -49,8 +49,8 @@ type watched struct {
 	at      time.Time // when to look, see now
 	index   int       // in the queue
 	reading bool
-	waits   bool          // for the deputies before this one
 	looked  time.Duration // Mono: when this instance last looked although it is not the first deputy
+	token   int64         // of the last run that was seen
 	excuse  int64         // the claim for which the owner was last given more time
 	manual  []ticks.Request
 }
@@ -198,27 +198,27 @@ func (d *Deputy) turn(w *watched, now time.Time) *look {
 		return nil
 	}
 	mono := d.loop.Now()
+	d.pace.saw(mono, now.Sub(w.at))
 	owner, rank, is := d.owner.Deputy(w.slot)
+	// rank is how many deputies have their time first.
+	at := w.due.Add(d.grace(owner) + d.pace.grace(mono)*time.Duration(rank))
 	switch {
-	case is && rank == 0:
-		d.pace.saw(mono, now.Sub(w.at))
-		if at := w.due.Add(d.grace(owner)); at.After(now) {
-			d.put(w, at)
-			return nil
-		}
-	case is && rank < maxDeputies && mono-w.looked >= time.Duration(rank)*seldom:
-		if w.waits = !w.waits; w.waits {
-			d.put(w, now.Add(time.Duration(rank)*d.pace.grace(mono)))
-			return nil
-		}
-		w.looked = mono
-	default:
-		d.putDue(w, ticks.NextDue(*job.Ticks, zkrec.Tick{}, now.Add(-d.pace.least)))
+	case !is, rank >= maxDeputies, rank > 0 && d.isSeen(owner, w.due) && mono-w.looked < seldom*time.Duration(rank):
+		d.putDue(w, ticks.NextDue(*job.Ticks, zkrec.Tick{}, ticks.Later(w.due, now.Add(-d.pace.least))))
 		return nil
+	case at.After(now):
+		d.put(w, at)
+		return nil
+	case rank > 0:
+		w.looked = mono
 	}
 	w.reading = true
 	return &look{w: w, job: job, version: job.Version, owner: owner}
 }
+
+// isSeen reports whether an instance is known to have claimed something since. So it lives, and what it has not claimed is up to
+// the first deputy.
+func (d *Deputy) isSeen(sid string, since time.Time) bool { return !d.claims[sid].Mtime.Before(since) }
 
 // queue is a heap of slots by time.
 type queue []*watched

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -123,6 +124,85 @@ func TestJobsOfADeadOwnerAreTaken(t *testing.T) {
 	})
 }
 
+// Hundreds of jobs, which are looked at 256 at a time and taken in several transactions, lose a dead owner in the same moment:
+// the takes that are under way do not hold back the next ones.
+func TestCrowdOfADeadOwnerIsTakenAtOnce(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Grace = grace
+		lag := func() time.Duration { return time.Millisecond }
+		submit(g, 600, "0 * * * * ?")
+		a := start(g, "a", nil)
+		for _, name := range []string{"b", "c"} {
+			i := newInstance(g, name, nil)
+			i.Client.SetLatency(func() zkdev.Latency { return zkdev.Latency{There: lag, Back: lag} })
+			i.Start()
+		}
+		until(119 * time.Second)
+		lost, zxid := a.Slots(), g.Server.Zxid()
+		a.die()
+		readings := make(map[string]int)
+		g.Server.ControlKeep(zkdev.OpMultiRead, func(req *zkdev.Request) zkdev.Action {
+			if !strings.HasSuffix(req.Ops[0].Path, "/tick") {
+				return zkdev.Pass()
+			}
+			if readings[req.Client]++; readings[req.Client] == 2 { // the takes after the first one are under way then
+				return zkdev.DelayReply(time.Millisecond)
+			}
+			return zkdev.Pass()
+		})
+		until(122 * time.Second)
+		found := takes(g, zxid)
+		for _, take := range found {
+			if late := take.at - 2*time.Minute - grace; late > 100*time.Millisecond {
+				g.T.Errorf("%s was taken %v after the grace", take.slot, late)
+			}
+		}
+		if len(found) != len(lost) || len(lost) != 200 {
+			g.T.Errorf("%d of %d slots were taken, want 200", len(found), len(lost))
+		}
+	})
+}
+
+// A deputy whose reading fails repeats it after a grace, and does not wait for the next tick.
+func TestDeputyReadsAgain(t *testing.T) {
+	t.Parallel()
+	for what, test := range map[string]struct {
+		fail func(g *roomtest.Group)
+		want time.Duration // after the tick
+	}{
+		"the connection breaks": {func(g *roomtest.Group) {
+			g.Server.Control(zkdev.OpMultiRead, func(*zkdev.Request) zkdev.Action { return zkdev.CutBefore() })
+		}, grace}, // the next connection reads again
+		"the nodes cannot be read": {func(g *roomtest.Group) {
+			refused := make(map[string]bool)
+			g.Server.ControlKeep(zkdev.OpGetData, func(req *zkdev.Request) zkdev.Action {
+				if !strings.HasSuffix(req.Path, "/tick") || refused[req.Path] {
+					return zkdev.Pass()
+				}
+				refused[req.Path] = true
+				return zkdev.Refuse(zkdev.NoAuth)
+			})
+		}, 2 * grace},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			roomtest.InGroup(t, func(g *roomtest.Group) {
+				g.Grace = grace
+				submit(g, 8, "0 * * * * ?")
+				a := start(g, "a", nil)
+				start(g, "b", nil)
+				until(119 * time.Second)
+				lost, zxid := a.Slots(), g.Server.Zxid()
+				a.die()
+				test.fail(g)
+				until(123 * time.Second)
+				wantTaken(g, takes(g, zxid), lost, 2*time.Minute+test.want)
+			})
+		})
+	}
+}
+
 // wantTaken expects that slots were taken once each, at a time after midnight.
 func wantTaken(g *roomtest.Group, found []taken, slots []string, at time.Duration) {
 	g.T.Helper()
@@ -186,6 +266,47 @@ func TestSecondDeputyFollows(t *testing.T) {
 		}
 		wantTaken(g, soon, first, 2*time.Minute+grace)
 		wantTaken(g, later, second, 2*time.Minute+2*grace)
+	})
+}
+
+// An instance that joins after a crash does not know that the dead one was relieved, and counts on it as the first deputy
+// of what the next one loses. The others count on the newcomer.
+func TestDeputiesCountOnOneAnother(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Grace = grace
+		submit(g, 60, "* * * * * ?")
+		a, b, c := start(g, "a", nil), start(g, "b", nil), start(g, "c", nil)
+		until(60*time.Second + 900*time.Millisecond)
+		a.die()
+		until(61*time.Second + 300*time.Millisecond)
+		d := start(g, "d", nil)
+		until(62*time.Second + 900*time.Millisecond)
+		zxid, lost := g.Server.Zxid(), b.Slots()
+		isFirst := func(i *instance, slot string) (first bool) {
+			i.Do(func() {
+				_, rank, is := i.Owner.Deputy(slot)
+				first = is && rank == 0
+			})
+			return first
+		}
+		var soon, later []string
+		for _, slot := range lost {
+			if isFirst(c, slot) || isFirst(d, slot) {
+				soon = append(soon, slot)
+			} else {
+				later = append(later, slot)
+			}
+		}
+		if len(soon) == 0 || len(later) == 0 {
+			g.T.Fatalf("%q have a first deputy, %q have none; want some of each", soon, later)
+		}
+		b.die()
+		until(63*time.Second + 900*time.Millisecond)
+		found := takes(g, zxid)
+		isSoon := func(take taken) bool { return slices.Contains(soon, take.slot) }
+		wantTaken(g, slices.DeleteFunc(slices.Clone(found), func(take taken) bool { return !isSoon(take) }), soon, 63*time.Second+grace)
+		wantTaken(g, slices.DeleteFunc(found, isSoon), later, 63*time.Second+2*grace)
 	})
 }
 
@@ -275,7 +396,7 @@ func TestLateOwnerGetsAnotherGrace(t *testing.T) {
 	}
 }
 
-// An instance that is late itself, may start no run, or has claims under way, takes nothing from others.
+// An instance that is late itself, may start no run, or has claims that wait for long, takes nothing from others.
 func TestLateDeputyTakesNothing(t *testing.T) {
 	t.Parallel()
 	for what, busy := range map[string]func(g *roomtest.Group, b *instance, on *atomic.Bool){
@@ -294,14 +415,14 @@ func TestLateDeputyTakesNothing(t *testing.T) {
 				b.AtLimit = on.Load()
 			}})
 		},
-		"claims are under way": func(g *roomtest.Group, b *instance, on *atomic.Bool) {
-			lag := func() time.Duration { return 10 * time.Millisecond }
+		"claims wait for longer than a grace": func(g *roomtest.Group, b *instance, on *atomic.Bool) {
+			lag := func() time.Duration { return 50 * time.Millisecond }
 			b.Client.SetLatency(func() zkdev.Latency { return zkdev.Latency{There: lag, Back: lag} })
 			g.Create("/busy", "")
-			large := make([]byte, 300<<10) // one in a transaction: of several, some wait always
+			large := make([]byte, 300<<10) // one in a transaction, two of which are under way: the last one waits for 400 ms
 			pending := 0
 			b.Add(roomtest.Room{Turn: func() {
-				for ; on.Load() && b.Joined() && pending < 5; pending++ {
+				for ; on.Load() && b.Joined() && pending < 8; pending++ {
 					b.Write(session.Claims, []zkconn.Op{zkconn.SetOp("/busy", large, zkconn.AnyVersion)}, func(session.Result) { pending-- })
 				}
 			}})

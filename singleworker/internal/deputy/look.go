@@ -81,9 +81,11 @@ func (d *Deputy) learn(now time.Duration, looks []*look) {
 		if l.stat.Mzxid > d.claims[l.record.SID].Mzxid {
 			d.claims[l.record.SID] = l.stat
 		}
-		if r := l.record; r.Prompt() && r.Tick == l.w.due.UnixMilli() {
+		// A claim may be late because the owner before has died. If its token was seen before the run was due, it is not.
+		if r := l.record; r.Prompt() && r.Tick == l.w.due.UnixMilli() && r.Token == l.w.token {
 			late = append(late, time.Duration(r.Started-r.Tick)*time.Millisecond)
 		}
+		l.w.token = l.record.Token
 	}
 	if len(late) > 0 { // a single run may be late for its own reasons
 		slices.Sort(late)
@@ -103,8 +105,12 @@ func (d *Deputy) judge(l *look) (overdue bool) {
 	}
 	now := d.now()
 	job := d.jobOf(w.slot)
+	if job == nil || d.owner.Owned(w.slot) != nil {
+		d.drop(w)
+		return false
+	}
 	if job != l.job || job.Version != l.version || l.err != nil {
-		d.Watch(w.slot)
+		d.put(w, now.Add(d.pace.least)) // the run may be due still
 		return false
 	}
 	unclaimed := func(t time.Time) time.Time { return ticks.Unclaimed(l.ticks(), l.record, w.manual, t) }
@@ -119,7 +125,8 @@ func (d *Deputy) judge(l *look) (overdue bool) {
 		if w.due.Add(grace).After(now) && !unclaimed(w.due).IsZero() {
 			since = w.due // still: the grace may grow as fast as ticks come
 		}
-		d.putDue(w, since)
+		w.due = since
+		d.put(w, since.Add(grace)) // which has grown
 	case claim.Mzxid > w.excuse && !claim.Mtime.Before(late):
 		w.excuse = claim.Mzxid // it lives, and is late
 		d.put(w, now.Add(grace))
@@ -132,7 +139,7 @@ func (d *Deputy) judge(l *look) (overdue bool) {
 
 // relieve takes slots from their owners, unless this instance is as late as they are.
 func (d *Deputy) relieve(overdue []*watched) {
-	if len(overdue) == 0 || d.loop.Waits(session.Claims) || d.journal.Late(d.pace.grace(d.loop.Now())) {
+	if len(overdue) == 0 || d.loop.Waited(session.Claims) > d.pace.least || d.journal.Late(d.pace.grace(d.loop.Now())) {
 		return
 	}
 	for _, w := range overdue {

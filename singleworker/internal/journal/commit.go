@@ -91,7 +91,8 @@ func (j *Journal) written(n *node, w *write, ch *change, r session.Result) {
 	}
 	n.Stored = ch.Stored
 	if w.kind == commit && w.commit.Opens() {
-		if run := ch.record.Run; ch.record.Prompt() && run.Token == w.commit.From.Token {
+		from := w.commit.From
+		if run := ch.record.Run; ch.record.Prompt() && run.Token == from.Token && run.Tick >= from.Started {
 			j.loop.Tell(Claimed{j.loop.Clock.Wall().Sub(time.UnixMilli(run.Tick))})
 		}
 	}

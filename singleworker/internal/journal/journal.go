@@ -54,7 +54,7 @@ type Runner interface {
 }
 
 // Claimed tells how late a claim of this instance has been acknowledged: the first one of a tick that was held up by
-// no other run, nor by a change of the owner.
+// no other run, and that came after an earlier claim of the same owner.
 type Claimed struct{ Late time.Duration }
 
 // Journal keeps the records of owned slots.
@@ -110,7 +110,8 @@ func (j *Journal) Gained(slot string) {
 const lateSample = 64
 
 // Late reports whether this instance itself has left a run unclaimed for longer than a grace, or would: as many runs as
-// may are in progress. It looks at some of the slots whose records it knows.
+// may are in progress. It looks at some of the slots whose records it knows, and that it has owned for so long: another's
+// death has made the runs of the others late.
 func (j *Journal) Late(grace time.Duration) bool {
 	if j.runner.Full() {
 		return true
@@ -118,7 +119,7 @@ func (j *Journal) Late(grace time.Duration) bool {
 	looked, t := 0, j.loop.Clock.Wall().Add(-grace)
 	for slot, n := range j.nodes {
 		job := j.catalog.JobOf(slot)
-		if !n.known || job == nil || !job.Eligible || !job.Valid() || n.own == nil {
+		if !n.known || job == nil || !job.Eligible || !job.Valid() || n.own == nil || n.own.Since.After(t) {
 			continue
 		}
 		if !ticks.Unclaimed(job.Ticks.Of(slot, j.Gates.of(job, slot)), *n.record, nil, t).IsZero() {

@@ -55,7 +55,7 @@ type move struct {
 // first, and carries out its own. So the counts become as even as possible with
 // no more moves than needed. It offers nothing while it is taking a slot that it
 // may not get.
-func (m *Machine) balance(loads *tally) {
+func (m *Machine) balance(now Instant, loads *tally) {
 	m.heldUp = false
 	r := m.newRound(loads)
 	reaching := m.isReaching()
@@ -63,7 +63,7 @@ func (m *Machine) balance(loads *tally) {
 		next := r.next()
 		own := next.slot != nil && next.slot.mine != nil
 		if next.slot == nil {
-			m.even = moves == 0 && !m.heldUp && len(m.skipped) == 0 // instances are skipped for a limited time
+			m.even = moves == 0 && !m.heldUp && !m.skipsAny(now) // instances are skipped for a limited time
 		}
 		if next.slot == nil || own && reaching {
 			return

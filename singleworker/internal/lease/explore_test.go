@@ -211,7 +211,7 @@ func TestExploreKnowsEveryField(t *testing.T) {
 		{beatTimes{}, "sid at known more"},
 		{past{}, "moments"},
 		{moment{}, "mono zxid"},
-		{skipped{}, "incarnation until"},
+		{skipped{}, "incarnation until lasts"},
 		{Record{}, "Exists Version Mzxid Owner Offer Beats"},
 		{Beat{}, "SID Version At Mzxid"},
 		{Peer{}, "Incarnation Opaque Closed MaxSlots Weight Session"},

@@ -389,7 +389,7 @@ func (m *Machine) groupRead(now Instant, ev GroupRead) {
 		m.changes++
 	}
 	m.peers = ev.Peers
-	maps.DeleteFunc(m.skipped, func(sid string, _ skipped) bool { return m.mayOffer(now, sid) })
+	maps.DeleteFunc(m.skipped, func(sid string, _ skipped) bool { return m.isForgotten(now, sid) })
 	if m.connected {
 		m.plan(now)
 	}

@@ -198,6 +198,44 @@ func (c *company) deputies(t *testing.T, slot lease.Slot, sids ...string) []stri
 	return order
 }
 
+// TestOwnerRelievedAgain: an owner that has to be relieved again, soon after it has got its share back, gets nothing for
+// twice as long each time, up to a bound. One that was well for as long is treated like any other.
+func TestOwnerRelievedAgain(t *testing.T) {
+	t.Parallel()
+	c := newCompany(12)
+	for _, sid := range []string{"a", "b", "c", "d"} {
+		c.join(sid, 0)
+	}
+	c.settle(3)
+	relieve := func() (after time.Duration) {
+		start, offered := c.now, false
+		c.onOffer = func(_ lease.Slot, _, to string) {
+			if to == "a" && !offered {
+				offered, after = true, c.now-start
+			}
+		}
+		for _, slot := range c.slotsOf("a") {
+			c.send("b", lease.Overdue{Slot: slot})
+		}
+		for n := 0; !offered && n < 200; n++ {
+			c.settle(1)
+		}
+		c.settle(3)
+		return after
+	}
+	check := func(want time.Duration) {
+		t.Helper()
+		if got := relieve(); got < want || got > want+sec(20) {
+			t.Errorf("offered something after %v, want %v and a look", got, want)
+		}
+	}
+	for _, periods := range []float64{8, 16, 32, 32} {
+		check(sec(10 * periods))
+	}
+	c.settle(130)
+	check(sec(80))
+}
+
 // TestDeputies: every other instance that can take a slot is a deputy of it, and all agree on their order, which
 // differs from slot to slot.
 func TestDeputies(t *testing.T) {

@@ -39,7 +39,7 @@ func (m *Machine) slotRead(now Instant, ev SlotRead) {
 	} else if rec.Owner != (Member{}) && rec.Owner != before.Owner && rec.Version == before.Version+1 &&
 		before.Owner != m.cfg.Self && m.lives(before.Owner) {
 		m.suspect(before.Owner) // taken from it, without having been released
-		m.skip(now, before.Owner.SID)
+		m.skipRelieved(now, before.Owner.SID)
 	}
 	switch {
 	case !rec.Exists:
@@ -263,7 +263,7 @@ func (m *Machine) takeDone(now Instant, ev TakeDone) {
 	if s.relieves {
 		s.mine.from = s.rec.Owner.SID
 		if m.lives(s.rec.Owner) { // and was not started again since
-			m.skip(now, s.rec.Owner.SID)
+			m.skipRelieved(now, s.rec.Owner.SID)
 		}
 	}
 	s.known, s.freeSince = true, never

@@ -24,7 +24,7 @@ func (m *Machine) plan(now Instant) {
 	loads := m.loads(now)
 	m.full = loads.full()
 	if !m.takesPending(now, loads) {
-		m.balance(loads)
+		m.balance(now, loads)
 	}
 }
 
@@ -167,13 +167,19 @@ func (m *Machine) isSilent(s *slot, sid string) bool {
 // skipPeriods is for how many sync periods an instance that ignored an offer, or claimed so late that it was
 // relieved of a slot, gets no further offers. Otherwise an instance that hangs while its session is alive
 // would be offered slots forever, each of which would be unowned for a sync
-// period. Each instance decides this for itself and respects the offers of others.
-const skipPeriods = 8
+// period. Each instance decides this for itself and respects the offers of others. An instance that has to be relieved
+// again soon after that time gets none for twice as long, up to maxSkip times: otherwise the jobs of one that is always
+// late would go to and fro.
+const (
+	skipPeriods = 8
+	maxSkip     = 4
+)
 
-// skipped is the period during which an instance is not offered slots.
+// skipped is the period during which an instance is not offered slots. It is remembered for as long again.
 type skipped struct {
 	incarnation string
 	until       time.Duration // Mono
+	lasts       time.Duration
 }
 
 // offerEnded records whether the instance that the slot was offered to has taken
@@ -188,7 +194,10 @@ func (m *Machine) offerEnded(now Instant, s *slot, rec Record) {
 		return
 	}
 	offered := s.rec.Offer
-	delete(m.skipped, rec.Owner.SID)
+	if taker, is := m.skipped[rec.Owner.SID]; is {
+		taker.until = min(taker.until, now.Mono)
+		m.skipped[rec.Owner.SID] = taker
+	}
 	_, live := m.peers[offered]
 	if live && offered != rec.Owner.SID && offered != m.cfg.Self.SID {
 		m.skip(now, offered)
@@ -196,8 +205,37 @@ func (m *Machine) offerEnded(now Instant, s *slot, rec Record) {
 }
 
 // skip offers an instance nothing for a while.
-func (m *Machine) skip(now Instant, sid string) {
-	m.skipped[sid] = skipped{m.peers[sid].Incarnation, now.Mono + skipPeriods*m.syncPeriod}
+func (m *Machine) skip(now Instant, sid string) { m.skipFor(now, sid, skipPeriods*m.syncPeriod) }
+
+// skipRelieved is skip for an owner that was relieved of a slot.
+func (m *Machine) skipRelieved(now Instant, sid string) {
+	lasts := skipPeriods * m.syncPeriod
+	if before, is := m.skipped[sid]; is && !m.isForgotten(now, sid) {
+		if lasts = before.lasts; now.Mono >= before.until { // otherwise it is relieved of many slots at once
+			lasts = min(2*lasts, maxSkip*skipPeriods*m.syncPeriod)
+		}
+	}
+	m.skipFor(now, sid, lasts)
+}
+
+func (m *Machine) skipFor(now Instant, sid string, lasts time.Duration) {
+	m.skipped[sid] = skipped{m.peers[sid].Incarnation, now.Mono + lasts, lasts}
+}
+
+// isForgotten reports whether it no longer matters that an instance was skipped.
+func (m *Machine) isForgotten(now Instant, sid string) bool {
+	s := m.skipped[sid]
+	return m.peers[sid].Incarnation != s.incarnation || now.Mono >= s.until+s.lasts
+}
+
+// skipsAny reports whether some live instance is offered nothing at present.
+func (m *Machine) skipsAny(now Instant) bool {
+	for sid := range m.skipped {
+		if !m.mayOffer(now, sid) {
+			return true
+		}
+	}
+	return false
 }
 
 // mayOffer reports whether a live instance may be offered slots.

@@ -427,6 +427,8 @@ func (s *scribe) machine(k int) {
 		if skipped {
 			s.text(skip.incarnation)
 			s.left(skip.until, now.Mono)
+			s.left(skip.until+skip.lasts, now.Mono)
+			s.int(int64(skip.lasts / oneMoment))
 		}
 	}
 	if m.connected {

@@ -34,14 +34,14 @@ const patience = 25 * time.Millisecond
 // lane is what waits in a Lane, and what is under way.
 type lane struct {
 	waiting  []writing
-	since    time.Duration // Mono: when the first of waiting came
-	underWay int           // transactions
+	underWay []time.Duration // Mono: of each transaction, when its first group of operations came
 }
 
 // writing is a group of operations that travels with others.
 type writing struct {
 	ops  []zkconn.Op
 	i    int
+	at   time.Duration // Mono: when it came
 	done func(i int, r Result)
 }
 
@@ -51,7 +51,8 @@ type lanes [len(underWay)]lane
 // Write sends ops, all or none of them, together with what else is written in this lane, and then calls
 // done on the loop.
 func (l *Loop) Write(to Lane, ops []zkconn.Op, done func(Result)) {
-	l.lanes[to].add(l.Now(), writing{ops: ops, done: func(_ int, r Result) { done(r) }})
+	q := &l.lanes[to]
+	q.waiting = append(q.waiting, writing{ops: ops, at: l.Now(), done: func(_ int, r Result) { done(r) }})
 }
 
 // WriteAll sends many groups of operations in few transactions and calls done, on the loop, for
@@ -61,27 +62,28 @@ func (l *Loop) WriteAll(to Lane, groups [][]zkconn.Op, done func(i int, r Result
 	q := &l.lanes[to]
 	q.waiting = slices.Grow(q.waiting, len(groups))
 	for i, ops := range groups {
-		q.add(now, writing{ops, i, done})
+		q.waiting = append(q.waiting, writing{ops, i, now, done})
 	}
 }
 
-func (q *lane) add(now time.Duration, w writing) {
-	if len(q.waiting) == 0 {
-		q.since = now
+func (q *lane) empty() bool { return len(q.waiting) == 0 && len(q.underWay) == 0 }
+
+// Waited is for how long the oldest write of a lane has not been answered. It is 0 if there is no such write.
+func (l *Loop) Waited(in Lane) time.Duration {
+	switch q := &l.lanes[in]; {
+	case len(q.underWay) > 0:
+		return l.Now() - slices.Min(q.underWay)
+	case len(q.waiting) > 0:
+		return l.Now() - q.waiting[0].at
 	}
-	q.waiting = append(q.waiting, w)
+	return 0
 }
-
-func (q *lane) empty() bool { return len(q.waiting) == 0 && q.underWay == 0 }
-
-// Waits reports whether something waits in a lane, or is under way.
-func (l *Loop) Waits(in Lane) bool { return !l.lanes[in].empty() }
 
 // flush sends what may be sent of each lane.
 func (ls *lanes) flush(l *Loop) {
 	for to := range ls {
 		q := &ls[to]
-		for len(q.waiting) > 0 && q.underWay < underWay[to] && ls.heldUntil(Lane(to)) <= l.Now() {
+		for len(q.waiting) > 0 && len(q.underWay) < underWay[to] && ls.heldUntil(Lane(to)) <= l.Now() {
 			q.send(l, Lane(to))
 		}
 	}
@@ -92,12 +94,12 @@ func (ls *lanes) heldUntil(to Lane) time.Duration {
 	if to != Others || ls[Claims].empty() {
 		return 0
 	}
-	return ls[to].since + patience
+	return ls[to].waiting[0].at + patience
 }
 
 // next is, on Mono, when something may be sent although nothing has happened.
 func (ls *lanes) next() time.Duration {
-	if len(ls[Others].waiting) == 0 || ls[Others].underWay == underWay[Others] {
+	if len(ls[Others].waiting) == 0 || len(ls[Others].underWay) == underWay[Others] {
 		return math.MaxInt64
 	}
 	return ls.heldUntil(Others)
@@ -114,11 +116,13 @@ func (q *lane) send(l *Loop, to Lane) {
 	if q.waiting = q.waiting[n:]; len(q.waiting) == 0 {
 		q.waiting = nil
 	}
-	q.underWay++
+	since := sent[0].at
+	q.underWay = append(q.underWay, since)
 	l.tasks.Go("batch", func(ctx context.Context) error {
 		results := l.apply(ctx, groups[:n], firstPieces)
 		then := func() {
-			q.underWay--
+			at := slices.Index(q.underWay, since)
+			q.underWay = slices.Delete(q.underWay, at, at+1)
 			answer(sent, func(i int) Result { return results[i] })
 			clear(sent) // what is left of the queue may wait for long
 			l.drain()

@@ -67,6 +67,16 @@ func (w *traffic) write(to session.Lane, name string, count, size int) {
 	roomtest.Pass(time.Nanosecond)
 }
 
+// wantWaited expects that the oldest write of each lane has waited for so long.
+func (w *traffic) wantWaited(claims, others time.Duration) {
+	w.g.T.Helper()
+	w.Do(func() {
+		if c, o := w.Waited(session.Claims), w.Waited(session.Others); c != claims || o != others {
+			w.g.T.Errorf("%v after the start: claims have waited for %v, others for %v; want %v, %v", time.Since(w.start), c, o, claims, others)
+		}
+	})
+}
+
 // wantSent expects the transactions that were sent, and every write to be answered once and made.
 func (w *traffic) wantSent(want ...string) {
 	w.g.T.Helper()
@@ -122,6 +132,26 @@ func TestHeartbeatPassesWhatWaits(t *testing.T) {
 		if beats := w.sent[3:]; !slices.Equal(slices.Sorted(slices.Values(beats)), slices.Sorted(slices.Values(want))) {
 			w.g.T.Errorf("heartbeats sent %q, want %q", beats, want)
 		}
+	})
+}
+
+// The oldest write counts that is not answered, whether it was sent or not.
+func TestWaited(t *testing.T) {
+	t.Parallel()
+	inTraffic(t, func(w *traffic) {
+		w.wantWaited(0, 0)
+		w.write(session.Claims, "claim", 2500, 10) // five transactions, of which two are under way
+		start := time.Now()
+		pass := func(until time.Duration) { roomtest.Pass(time.Until(start.Add(until - time.Nanosecond))) }
+		pass(30 * time.Millisecond)
+		w.write(session.Others, "result", 1, 10)
+		pass(50 * time.Millisecond)
+		w.wantWaited(50*time.Millisecond, 20*time.Millisecond)
+		pass(time.Second)
+		w.wantWaited(0, 0)
+		w.write(session.Claims, "claim", 1, 10)
+		roomtest.Pass(7 * time.Millisecond)
+		w.wantWaited(7*time.Millisecond+time.Nanosecond, 0)
 	})
 }
 
