@@ -268,7 +268,7 @@ func (k *core) record(txns []tree.Txn) {
 		return
 	}
 	for i := range txns {
-		k.log = append(k.log, newTxn(&txns[i]))
+		k.log = append(k.log, newTxn(&txns[i], k.state.Ahead))
 	}
 	if len(k.log)/2 >= limit {
 		k.log = slices.Clone(k.log[len(k.log)-limit:])

@@ -18,6 +18,26 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
+// TestSetClock: the server's clock goes into the times of nodes, also for who reads from a server that is behind, and into nothing else.
+func TestSetClock(t *testing.T) {
+	bubble(t, func(t *virtual) {
+		server := t.server
+		conn, _ := connect(t, server)
+		create(t, conn, "/a", 0)
+		for _, ahead := range []time.Duration{time.Hour, -time.Hour, 0} {
+			server.SetClock(ahead)
+			stat, err := conn.Set("/a", nil, -1)
+			if want := time.Now().Add(ahead).UnixMilli(); err != nil || stat.Mtime != want {
+				t.Errorf("%v ahead: written at %d (%v), want %d", ahead, stat.Mtime, err, want)
+			}
+			log := server.Log()
+			if txn := log[len(log)-1]; !txn.Written.Equal(txn.Time.Add(ahead)) || time.Since(txn.Time) > time.Second {
+				t.Errorf("%v ahead: logged as written at %v, at %v", ahead, txn.Written, txn.Time)
+			}
+		}
+	})
+}
+
 // TestCut: the client whose connection is cut cannot tell whether its write was applied; another one
 // can.
 func TestCut(t *testing.T) {

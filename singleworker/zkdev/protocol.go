@@ -70,6 +70,7 @@ func (c Code) String() string { return wire.Code(c).String() }
 type Txn struct {
 	Zxid    int64
 	Time    time.Time
+	Written time.Time // Time by the server's clock, as nodes have it: see SetClock
 	Session int64
 	Op      Op
 	Path    string
@@ -80,9 +81,9 @@ type Txn struct {
 	Code    Code
 }
 
-func newTxn(t *tree.Txn) Txn {
+func newTxn(t *tree.Txn, ahead time.Duration) Txn {
 	return Txn{
-		Zxid: t.Zxid, Time: t.Time, Session: t.Session, Op: Op(t.Op), Path: t.Path, Data: t.Data,
+		Zxid: t.Zxid, Time: t.Time, Written: t.Time.Add(ahead), Session: t.Session, Op: Op(t.Op), Path: t.Path, Data: t.Data,
 		Version: t.Version, Owner: t.Owner, Expired: t.Expired, Code: Code(t.Code),
 	}
 }

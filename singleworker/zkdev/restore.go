@@ -1,6 +1,10 @@
 package zkdev
 
-import "github.com/swjobs/singleworker/singleworker/zkdev/internal/tree"
+import (
+	"slices"
+
+	"github.com/swjobs/singleworker/singleworker/zkdev/internal/tree"
+)
 
 // A Snapshot is the nodes and the sessions of a server at one time.
 type Snapshot struct{ state *tree.State }
@@ -26,6 +30,21 @@ func (s *Server) Restore(n *Snapshot) error {
 		k.state = restored
 		for _, f := range k.behind {
 			f.state, f.queue = restored.Clone(), nil
+		}
+	})
+	return s.Start()
+}
+
+// Reset restarts the server with what a snapshot has, as after its data directory was replaced by a copy: unlike after
+// [Server.Restore], zxids and session ids are used again, and [Server.Log] forgets the lost transactions. A client that has seen
+// a later zxid is hung up on until the server has counted as far.
+func (s *Server) Reset(n *Snapshot) error {
+	s.Stop()
+	s.do(func(k *core) {
+		k.state = n.state.Clone()
+		k.log = slices.DeleteFunc(k.log, func(txn Txn) bool { return txn.Zxid > n.Zxid() })
+		for _, f := range k.behind {
+			f.state, f.queue = n.state.Clone(), nil
 		}
 	})
 	return s.Start()

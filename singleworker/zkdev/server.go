@@ -106,6 +106,10 @@ func (s *Server) SetMaxSession(longest time.Duration) {
 	s.do(func(c *core) { c.config.MaxSession = max(longest, c.config.MinSession) })
 }
 
+// SetClock sets how far the server's clock is ahead; negative: behind. That is the clock of the server that leads: it goes into the
+// times of nodes that are written from then on, and into nothing else.
+func (s *Server) SetClock(ahead time.Duration) { s.do(func(k *core) { k.state.Ahead = ahead }) }
+
 // Addr returns the host:port that the server listens on, even while it is stopped. It is empty before
 // the first start and with Config.NoListen.
 func (s *Server) Addr() string {

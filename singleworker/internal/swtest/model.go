@@ -27,7 +27,7 @@ func Transactions(log []zkdev.Txn) (txns []*txnlog.Txn) {
 		if n := len(txns); n > 0 && txns[n-1].Zxid == entry.Zxid {
 			txn = txns[n-1]
 		} else {
-			txn = &txnlog.Txn{Zxid: entry.Zxid, Session: entry.Session, Time: entry.Time}
+			txn = &txnlog.Txn{Zxid: entry.Zxid, Session: entry.Session, Time: entry.Written}
 			txns = append(txns, txn)
 		}
 		op := txnlog.Op{Path: entry.Path, Data: entry.Data, Version: entry.Version, Owner: entry.Owner}
@@ -94,6 +94,14 @@ func (c *Cluster) Restore(snapshot *zkdev.Snapshot) error {
 	defer c.modelMu.Unlock()
 	c.applied = c.Server.Zxid()
 	return c.Server.Restore(snapshot)
+}
+
+// Reset replaces the server's data by a snapshot; see [zkdev.Server.Reset].
+func (c *Cluster) Reset(snapshot *zkdev.Snapshot) error {
+	c.modelMu.Lock()
+	defer c.modelMu.Unlock()
+	c.model, c.applied = nil, 0
+	return c.Server.Reset(snapshot)
 }
 
 // Owners returns the owner of each slot that a live instance owns.

@@ -11,22 +11,23 @@ import (
 func (s *State) commit(out *Output, now time.Time, session int64, c change) wire.Result {
 	txn := Txn{
 		Zxid: s.last, Time: now, Session: session, Op: c.op,
-		Path: c.path, Data: c.data, Version: c.version, Owner: c.owner, acl: c.acl,
+		Path: c.path, Data: c.data, Version: c.version, Owner: c.owner, acl: c.acl, ahead: s.Ahead,
 	}
+	written := now.Add(s.Ahead)
 	out.Txns = append(out.Txns, txn)
 	result := wire.Result{Op: c.op}
 	switch c.op {
 	case wire.OpCreate:
-		s.insert(out, now, c)
+		s.insert(out, written, c)
 		result.Body = wire.PathBody(c.path)
 	case wire.OpCreate2:
-		stat := s.insert(out, now, c)
+		stat := s.insert(out, written, c)
 		result.Body = wire.PathStatBody{Path: c.path, Stat: stat}
 	case wire.OpDelete:
 		s.remove(out, c.path)
 	case wire.OpSetData:
 		n := s.nodes[c.path]
-		n.data, n.version, n.mzxid, n.mtime = c.data, c.version, s.last, now.UnixMilli()
+		n.data, n.version, n.mzxid, n.mtime = c.data, c.version, s.last, written.UnixMilli()
 		result.Body = wire.StatBody(n.stat())
 		trigger(out, s.data, wire.NodeDataChanged, c.path, n.acl, nil)
 	case wire.OpSetACL:
@@ -38,10 +39,10 @@ func (s *State) commit(out *Output, now time.Time, session int64, c change) wire
 	return result
 }
 
-func (s *State) insert(out *Output, now time.Time, c change) wire.Stat {
+func (s *State) insert(out *Output, written time.Time, c change) wire.Stat {
 	parentPath, name := split(c.path)
 	parent := s.nodes[parentPath]
-	ms := now.UnixMilli()
+	ms := written.UnixMilli()
 	n := &node{
 		data: c.data, acl: c.acl, owner: c.owner,
 		czxid: s.last, mzxid: s.last, pzxid: s.last, ctime: ms, mtime: ms,

@@ -29,8 +29,9 @@ func (s *State) Clone() *State {
 	return &c
 }
 
-// Succeed has zxids and session ids begin after those of another state.
+// Succeed has zxids and session ids begin after those of another state, by whose clock it goes.
 func (s *State) Succeed(other *State) {
+	s.Ahead = other.Ahead
 	s.last, s.taken, s.nextSession = other.last, other.taken, other.nextSession
 }
 
@@ -48,6 +49,7 @@ func (s *State) Follow(txn *Txn) (out Output) {
 	case wire.OpCloseSession:
 		delete(s.sessions, txn.Session)
 	default:
+		s.Ahead = txn.ahead
 		s.commit(&out, txn.Time, txn.Session, c)
 	}
 	out.Txns = nil // they were logged

@@ -19,6 +19,9 @@ type Client struct {
 
 // A State is the state of a server. It is not safe for concurrent use.
 type State struct {
+	// Ahead is how far the server's clock is ahead, by which it writes the times of nodes.
+	Ahead time.Duration
+
 	nodes map[string]*node // by full path; the root is "" and "/"
 	last  int64            // zxid of the latest transaction
 	taken int64            // latest zxid assigned; larger than last if a request failed before its transaction
@@ -72,6 +75,7 @@ type Txn struct {
 	Expired bool   // the session timed out
 	Code    wire.Code
 	acl     []wire.ACL // that was set
+	ahead   time.Duration
 }
 
 // New returns the state of a new ZooKeeper server. Sessions expire at multiples of tick from now.
