@@ -38,8 +38,9 @@ type Deputy struct {
 	pace   pace
 	claims map[string]zkconn.Stat // by instance: of the tick record that it was last seen to have changed
 
-	asked map[string]int // by slot: the connection in which the requests for its owner are watched
-	state [2]int         // of the protocol, and the connection, when Sync last looked for slots to watch
+	latest time.Time      // that now has been
+	asked  map[string]int // by slot: the connection in which the requests for its owner are watched
+	state  [2]int         // of the protocol, and the connection, when Sync last looked for slots to watch
 }
 
 // watched is a slot that is looked at when its next run is overdue.
@@ -106,10 +107,28 @@ func (d *Deputy) Watch(slot string) {
 	}
 }
 
-// now is the time by ZooKeeper's clock, by which an owner is relieved.
-func (d *Deputy) now() time.Time { return d.loop.Server.Now() }
+// now is the group's time, by which an owner is relieved.
+func (d *Deputy) now() time.Time {
+	now := d.member.Clock.Now()
+	d.latest = ticks.Later(d.latest, now)
+	return now
+}
 
-// grace is how long the owner of a slot has to claim a run that is due by ZooKeeper's clock: longer, if it has published that its
+// lookSooner forgets when to look if that was found out by a clock that was ahead.
+func (d *Deputy) lookSooner() {
+	now := d.now()
+	if !now.Before(d.latest.Add(-time.Second)) {
+		return
+	}
+	d.latest = now
+	for _, w := range slices.Collect(maps.Values(d.slots)) {
+		if job := d.jobOf(w.slot); job != nil && !w.reading {
+			d.putDue(w, ticks.NextDue(*job.Ticks, zkrec.Tick{}, now.Add(-d.pace.least)))
+		}
+	}
+}
+
+// grace is how long the owner of a slot has to claim a run that is due by the group's time: longer, if it has published that its
 // clock is behind.
 func (d *Deputy) grace(owner string) time.Duration {
 	return d.pace.grace(d.loop.Now()) + d.member.Clock.Behind(owner)

@@ -10,6 +10,7 @@ import (
 
 // Sync watches the requests for the owners of slots whose first deputy this instance has become.
 func (d *Deputy) Sync() {
+	d.lookSooner()
 	state := [2]int{d.owner.Changes(), d.loop.Attempt()}
 	if d.pace.least < 0 || state == d.state {
 		return

@@ -19,19 +19,20 @@ var rooms = []string{"session", "member", "catalog", "owner", "journal", "keeper
 
 // mayKeep lists the fields through which a room may call code that it does not know.
 var mayKeep = map[string]string{
-	"session.Loop.handler":       "the loop drives the switchboard",
-	"session.Loop.turn":          "closures of the current turn",
-	"session.writing.done":       "a write's answer goes to the room that made it",
-	"session.outcome.done":       "as above, of reads",
-	"journal.write.done":         "a commit's answer goes to the runner",
-	"catalog.Catalog.handlers":   "the application's handlers",
-	"journal.Journal.runner":     "the application's runs",
-	"keeper.Keeper.reporter":     "the application's hooks",
-	"keeper.Overdue.reporter":    "the application's hooks",
-	"coord.Config.Handlers":      "the application's handlers",
-	"coord.Config.Runner":        "the application's runs and hooks",
-	"coord.Coordinator.observer": "the application's hooks",
-	"coord.Coordinator.runner":   "the application's runs, which end for their slots to move",
+	"session.Loop.handler":         "the loop drives the switchboard",
+	"session.Loop.turn":            "closures of the current turn",
+	"session.ServerClock.OnAnswer": "the member decides which clock is right before anybody asks for the time",
+	"session.writing.done":         "a write's answer goes to the room that made it",
+	"session.outcome.done":         "as above, of reads",
+	"journal.write.done":           "a commit's answer goes to the runner",
+	"catalog.Catalog.handlers":     "the application's handlers",
+	"journal.Journal.runner":       "the application's runs",
+	"keeper.Keeper.reporter":       "the application's hooks",
+	"keeper.Overdue.reporter":      "the application's hooks",
+	"coord.Config.Handlers":        "the application's handlers",
+	"coord.Config.Runner":          "the application's runs and hooks",
+	"coord.Coordinator.observer":   "the application's hooks",
+	"coord.Coordinator.runner":     "the application's runs, which end for their slots to move",
 }
 
 const maxMethods = 30

@@ -21,6 +21,9 @@ var ErrDraining = errors.New("this instance is draining")
 // ErrTooEarly refuses to account for a tick that is ahead of ZooKeeper's time: this instance's clock is wrong.
 var ErrTooEarly = errors.New("the tick is too far ahead of ZooKeeper's time")
 
+// errDated: the slot's ticks begin at another time than the runner was told.
+var errDated = errors.New("the tick record had a time that ZooKeeper's clock had given while it was wrong")
+
 // Ownership is a slot that this instance owns, with everything that running it takes.
 type Ownership struct {
 	Slot     string
@@ -164,6 +167,9 @@ func (j *Journal) Sync() {
 	for _, slot := range slices.Sorted(maps.Keys(j.nodes)) {
 		n := j.nodes[slot]
 		if n.own != nil {
+			if n.known && n.version == 0 && !n.busy && j.member.Clock.Ahead(n.record.Watermark, j.member.Clock.Now()) {
+				n.known, n.own.loaded = false, false // a watcher corrects what a wrong clock has dated
+			}
 			j.load(slot, n.own)
 			if now >= n.own.requests.nextLook {
 				j.ReadRequests(slot)
@@ -209,10 +215,14 @@ func (j *Journal) load(slot string, own *owned) {
 		return
 	}
 	own.loading = true
+	was := j.nodes[slot].version
 	j.enqueue(slot, &write{kind: load, commit: noCommit, done: func(_ *zkrec.Tick, err error) {
 		own.loading = false
 		if err == nil && j.nodes.owned(slot) == own {
 			own.loaded = true
+			if own.told && j.nodes[slot].version != was {
+				j.runner.Disown(slot, errDated) // it keeps the record that it has otherwise
+			}
 			j.announce(slot)
 		}
 	}})

@@ -29,16 +29,18 @@ const watchers = 2
 
 // watch is a job as the switch knows it.
 type watch struct {
-	group *member.Able // for which mine was decided
-	mine  bool         // this instance is one of the job's watchers
-	slots []*watched   // by shard; of one layout, for a change makes another watch
+	group   *member.Able // for which mine was decided
+	changes int          // likewise
+	mine    bool         // this instance is one of the job's watchers
+	dated   bool         // the times of the spec were corrected, or need not be
+	slots   []*watched   // by shard; of one layout, for a change makes another watch
 	// parts are those of a job that runs on every instance: of the instances that take jobs.
 	parts map[string]*watched
 }
 
 // watched is a slot whose ticks are watched.
 type watched struct {
-	lookAt time.Time // when to look again, on the wall clock, as ticks are
+	lookAt time.Time // when to look again, in the group's time
 	busy   bool      // it is being looked at, or an alarm is being raised
 	raised int64     // the tick that was reported
 	lost   *lost     // of a job that always runs; nil unless no owner runs its open run
@@ -62,16 +64,21 @@ func (o *Overdue) Changed(job *catalog.Job) { delete(o.jobs, job) }
 
 // Sync looks at each slot of which a tick may be overdue. Between two looks no tick can become
 // overdue, so looks are rare.
-func (o *Overdue) Sync() { o.catalog.Jobs(o.watch) }
+func (o *Overdue) Sync() {
+	if now, known := o.member.Clock.Certain(); known {
+		o.catalog.Jobs(func(job *catalog.Job) { o.watch(job, now) })
+	}
+}
 
-func (o *Overdue) watch(job *catalog.Job) {
+func (o *Overdue) watch(job *catalog.Job, now time.Time) {
 	known := o.jobs[job]
 	if known == nil {
 		known = &watch{}
 		o.jobs[job] = known
 	}
-	if group := o.member.Able(); group == nil || group != known.group { // each change of the group makes another
-		known.group, known.mine = group, o.member.Cleanup.Rank(job.Name) < watchers
+	// Each change of the group makes another.
+	if group, changes := o.member.Able(), o.member.Clock.Changes(); group == nil || group != known.group || changes != known.changes {
+		known.group, known.changes, known.mine = group, changes, o.member.Clock.Watches(job.Name, watchers)
 	}
 	if !known.mine {
 		return
@@ -80,22 +87,26 @@ func (o *Overdue) watch(job *catalog.Job) {
 		o.watchInvalid(job, known.slot(job.Name))
 		return
 	}
+	if !known.dated && o.isDatedAhead(job, now) {
+		o.date(job, known)
+		return
+	}
 	slots := job.Slots
 	if job.Spec.Job.Everywhere {
-		slots = o.parts(job, known)
+		slots = o.parts(job, known, now)
 	}
 	for _, slot := range slots {
 		w := known.slot(slot)
-		if !w.busy && !o.loop.Clock.Wall().Before(w.lookAt) {
-			o.look(job, slot, w)
+		if !w.busy && !now.Before(w.lookAt) {
+			o.look(job, slot, w, now)
 		}
 	}
 }
 
 // parts lists the slots, of a job that runs on every instance, of those that take jobs now. What was known of others is
 // forgotten: when they are back, what came meanwhile is not theirs.
-func (o *Overdue) parts(job *catalog.Job, known *watch) (slots []string) {
-	first := o.loop.Clock.Wall().Add(job.Spec.Job.WithDefaults().AlarmAfter) // those that were away account for that first
+func (o *Overdue) parts(job *catalog.Job, known *watch, now time.Time) (slots []string) {
+	first := now.Add(job.Spec.Job.WithDefaults().AlarmAfter) // those that were away account for that first
 	parts := make(map[string]*watched, len(known.parts))
 	for _, sid := range job.Able() {
 		if !o.member.Cleanup.Open(sid) {
@@ -128,14 +139,17 @@ func (w *watch) slot(slot string) *watched {
 func (o *Overdue) watchInvalid(j *catalog.Job, w *watched) {
 	tick := time.UnixMilli(j.Written)
 	if j.Unreadable(o.loop.Now(), job.DefaultAlarmAfter) && w.raised != tick.UnixMilli() && !w.busy {
-		o.raise(j.Name, j.Spec, w, tick)
+		o.raise(j.Name, j.Spec, w, tick, zkconn.CheckOp(o.loop.Tree.Job(j.Name), j.Version))
 	}
 }
 
 // look reads whether a tick of a slot is overdue. Many slots, as all are at the start, are read together.
-func (o *Overdue) look(job *catalog.Job, slot string, w *watched) {
+func (o *Overdue) look(job *catalog.Job, slot string, w *watched, now time.Time) {
 	w.busy = true
-	l := look{Overdue: o, job: job, slot: slot, of: w, judged: job.Ticks, spec: job.Spec}
+	l := look{
+		Overdue: o, job: job, slot: slot, of: w, now: now, judged: job.Ticks, spec: job.Spec,
+		as: []zkconn.Op{zkconn.CheckOp(o.loop.Tree.Job(job.Name), job.Version)},
+	}
 	reads := []zkconn.Read{{Path: o.loop.Tree.Tick(slot)}}
 	first, waits := job.WaitsFor(slot)
 	if waits {
@@ -156,19 +170,28 @@ type look struct {
 	job    *catalog.Job
 	slot   string
 	of     *watched
+	now    time.Time  // of the group, when the reading began
 	judged *ticks.Job // as it was when the reading began
 	spec   *zkrec.Spec
 	gate   *ticks.Gate // of a slot that waits for the first shard
+	as     []zkconn.Op // check that what was judged still is as it was read
 }
 
 // record handles the slot's tick record. One that is unreadable accounts for no tick after it was written; one
 // of a newer schema may account for all.
 func (l look) record(results []zkconn.ReadResult) {
 	path, read := l.loop.Tree.Tick(l.slot), results[0]
+	if read.Err == nil {
+		l.as = append(l.as, zkconn.CheckOp(path, read.Stat.Version))
+		if read.Stat.Version == 0 && l.member.Clock.Ahead(read.Stat.Mtime.UnixMilli(), l.now) {
+			l.dateTick()
+			return
+		}
+	}
 	if errors.Is(read.Err, zkconn.ErrNoNode) {
 		record := zkrec.Tick{}
 		if l.spec.Job.Everywhere { // its ticks begin when its instance has created it
-			record.Watermark = l.loop.Clock.Wall().UnixMilli()
+			record.Watermark = l.now.UnixMilli()
 		}
 		l.judge(record, false, nil)
 		return
@@ -216,16 +239,16 @@ func (l look) judge(record zkrec.Tick, running bool, err error) {
 	if known := l.jobs[l.job]; known == nil || known.slot(l.slot) != w {
 		return // the spec has changed
 	}
-	tick, lookAgain := ticks.Overdue(l.judged.Of(l.slot, l.gate), record, running, l.loop.Clock.Wall())
+	tick, lookAgain := ticks.Overdue(l.judged.Of(l.slot, l.gate), record, running, l.now)
 	if l.judged.Schedule.Always() {
-		tick = w.abandoned(record, running, tick, l.loop.Clock.Wall(), l.judged.Policy.WithDefaults().AlarmAfter)
+		tick = w.abandoned(record, running, tick, l.now, l.judged.Policy.WithDefaults().AlarmAfter)
 	}
 	w.lookAt = lookAgain
 	if lookAgain.IsZero() {
-		w.lookAt = l.loop.Clock.Wall().Add(idleLook)
+		w.lookAt = l.now.Add(idleLook)
 	}
 	if !tick.IsZero() && tick.UnixMilli() != w.raised {
-		l.raise(l.slot, l.spec, w, tick)
+		l.raise(l.slot, l.spec, w, tick, l.as...)
 	}
 }
 
@@ -246,8 +269,9 @@ func (w *watched) abandoned(record zkrec.Tick, running bool, overdue, now time.T
 // idleLook is how often a slot is looked at that has no tick left.
 const idleLook = time.Hour
 
-// raise reports an overdue tick, unless another instance has.
-func (o *Overdue) raise(slot string, spec *zkrec.Spec, w *watched, tick time.Time) {
+// raise reports an overdue tick, unless another instance has, or what was judged is not as it was: then the next sync looks
+// again.
+func (o *Overdue) raise(slot string, spec *zkrec.Spec, w *watched, tick time.Time, as ...zkconn.Op) {
 	path := o.loop.Tree.Alarm(slot)
 	if w.trying == nil || w.trying.Tick != tick.UnixMilli() {
 		w.trying = &zkrec.Alarm{Tick: tick.UnixMilli(), SID: o.member.ID(), At: o.loop.Clock.Wall()}
@@ -255,7 +279,7 @@ func (o *Overdue) raise(slot string, spec *zkrec.Spec, w *watched, tick time.Tim
 	alarm := *w.trying
 	w.busy = true
 	o.loop.Async("raise alarm", func(ctx context.Context) func() {
-		first, err := o.writeAlarm(ctx, path, alarm)
+		first, err := o.writeAlarm(ctx, path, alarm, as)
 		return func() {
 			w.busy = false
 			if err != nil {
@@ -273,7 +297,7 @@ func (o *Overdue) raise(slot string, spec *zkrec.Spec, w *watched, tick time.Tim
 
 // writeAlarm writes an alarm unless that tick's, or a later one's, has been written, and reports whether alarm is
 // what stands there: an earlier try whose answer was lost may have written it.
-func (o *Overdue) writeAlarm(ctx context.Context, path string, alarm zkrec.Alarm) (first bool, err error) {
+func (o *Overdue) writeAlarm(ctx context.Context, path string, alarm zkrec.Alarm, as []zkconn.Op) (first bool, err error) {
 	data, stat, err := o.loop.Conn.Get(ctx, path)
 	op := zkconn.CreateOp(path, alarm.Encode())
 	switch {
@@ -287,9 +311,6 @@ func (o *Overdue) writeAlarm(ctx context.Context, path string, alarm zkrec.Alarm
 		}
 		op = zkconn.SetOp(path, alarm.Encode(), stat.Version)
 	}
-	_, err = o.loop.Conn.Multi(ctx, op)
-	if errors.Is(err, zkconn.ErrBadVersion) || errors.Is(err, zkconn.ErrNodeExists) {
-		return false, nil // another instance was faster
-	}
+	_, err = o.loop.Conn.Multi(ctx, append(as, op)...)
 	return err == nil, err
 }

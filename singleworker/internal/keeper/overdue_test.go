@@ -27,6 +27,7 @@ func start(g *roomtest.Group, sid string, without ...string) *roomtest.Rooms {
 		Joined: k.Joined,
 		Sync: func() {
 			if r.Joined() {
+				r.Member.Clock.Sync()
 				o.Sync()
 				r.Catalog.Jobs(k.Keep)
 			}
@@ -160,6 +161,45 @@ func TestAlarmWhoseReplyIsLost(t *testing.T) {
 				wantOverdue(g, members, time.Minute)
 				until(5 * time.Minute)
 				wantOverdue(g, members, time.Minute)
+			})
+		})
+	}
+}
+
+// What was judged has changed when the alarm is written: the tick is accounted for, or excused.
+func TestAlarmOfWhatHasChanged(t *testing.T) {
+	t.Parallel()
+	spec := zkrec.Spec{Job: jobs.Job{Schedule: "0 * * * * ?"}, Since: roomtest.Midnight.UnixMilli()}
+	paused := spec
+	paused.Paused = &zkrec.Pause{Since: 1}
+	for what, change := range map[string]func(g *roomtest.Group){
+		"the tick is claimed": func(g *roomtest.Group) {
+			g.Set(g.Tree.Tick("job"), zkrec.Tick{Watermark: roomtest.Midnight.Add(time.Hour).UnixMilli()}.Encode())
+		},
+		"the job is paused":      func(g *roomtest.Group) { g.Set(g.Tree.Job("job"), paused.Encode()) },
+		"the job is there again": func(g *roomtest.Group) { g.Multi(g.Cancel()...); g.SubmitSpec("job", paused) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			roomtest.InGroup(t, func(g *roomtest.Group) {
+				g.SubmitSpec("job", spec)
+				g.Set(g.Tree.Tick("job"), zkrec.Tick{Watermark: roomtest.Midnight.UnixMilli()}.Encode())
+				raising := make(chan struct{})
+				g.Server.Control(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
+					if r.Path == g.Tree.Alarm("job") {
+						close(raising)
+						return zkdev.DelayReply(time.Second)
+					}
+					return zkdev.Pass()
+				})
+				a := start(g, "a", "job")
+				<-raising
+				change(g)
+				roomtest.Pass(10 * time.Second)
+				wantOverdue(g, []*roomtest.Rooms{a})
+				if data, _, found := g.Get(g.Tree.Alarm("job")); found {
+					g.T.Errorf("there is the alarm %s", data)
+				}
 			})
 		})
 	}

@@ -58,7 +58,7 @@ func (p *Parts) look(job *catalog.Job) {
 		return
 	}
 	of.busy = true
-	before := p.loop.Server.Now().Add(-keepParts)
+	before := p.member.Clock.Now().Add(-keepParts)
 	p.loop.Async("remove parts", func(ctx context.Context) func() {
 		removed, err := removeParts(ctx, p.loop, job.Name, before)
 		return func() {

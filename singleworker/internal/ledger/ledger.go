@@ -136,6 +136,7 @@ type touch struct {
 	set      nodes // created, or set
 	gone     nodes // deleted
 	again    bool  // the tick record was set twice
+	first    bool  // the tick record is set for the first time since its node was made
 	idle     bool  // the tick record is proven to be the one that was read, see zkrec.Tree.Late
 	requests []string
 }
@@ -244,6 +245,7 @@ func (t *touch) add(op *txnlog.Op, node, rest string) {
 		t.gone.add(node)
 	default:
 		t.again = t.again || node == NodeTick && t.set.tick
+		t.first = t.first || node == NodeTick && op.Type == txnlog.SetData && op.Version == 1
 		t.set.add(node)
 		if op.Type == txnlog.Create {
 			t.made.add(node)

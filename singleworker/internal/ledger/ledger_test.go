@@ -149,6 +149,16 @@ func TestClaims(t *testing.T) {
 			data := w.claimed("j", 20, "r2").Encode()
 			w.write(20, 1, set(tree.Tick("j"), data), set(tree.Tick("j"), data))
 		}, []ledger.Rule{ledger.Claim}},
+		{"a slot that a wrong clock has dated", func(w *world) {
+			first := set(tree.Tick("j"), zkrec.Tick{Watermark: ms(-5)}.Encode())
+			first.Version = 1
+			w.write(5, 1, first)
+		}, nil},
+		{"a line that is taken back, and not by the first write", func(w *world) {
+			second := set(tree.Tick("j"), zkrec.Tick{Watermark: ms(-5)}.Encode())
+			second.Version = 2
+			w.write(5, 1, second)
+		}, []ledger.Rule{ledger.Account}},
 		{"a line that is taken back", func(w *world) {
 			ran(w)
 			rec := w.tick["j"]

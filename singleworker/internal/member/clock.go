@@ -15,6 +15,9 @@ import (
 // in the answers to its writes (session.ServerClock), publishes the difference, and is closed while that is
 // certainly larger than the limit. If the clocks of all instances differ from ZooKeeper's, and those of most in the same way,
 // it is ZooKeeper's that is wrong, and these are not closed.
+//
+// The group's time is ZooKeeper's or, while that clock is found to be wrong, the time by which most instances go. Whatever asks
+// whether something is due or late asks for it: Now for when to look, and Certain before somebody is told.
 
 // ClockChanged tells that this instance's clock is found to be wrong, or to be right again, and how far it is ahead.
 type ClockChanged struct {
@@ -27,18 +30,28 @@ type Clock struct {
 	member *Member
 	limit  time.Duration // how far the clocks may differ; zero or less: as far as they like
 
-	wrong     bool                     // beyond the limit
-	agreed    bool                     // but ZooKeeper's clock is, as last logged
-	peers     map[string]time.Duration // by sid: the offsets that other live instances publish
-	told      time.Duration            // the offset and its bound that this one publishes
+	wrong     bool            // beyond the limit
+	agreed    bool            // but ZooKeeper's clock is, as last logged
+	serverOff time.Duration   // by how much ZooKeeper's clock is behind the group's time
+	peers     map[string]peer // by sid: the other live instances
+	changes   int             // of who of them has a wrong clock
+	told      time.Duration   // the offset and its bound that this one publishes
 	toldBound time.Duration
 	toldAt    time.Duration // Mono
 	comparing session.OnePerTime
 }
 
+// peer is what another instance publishes of its clock.
+type peer struct {
+	off   time.Duration
+	wrong bool
+}
+
 const (
 	// compareEvery is how many sync periods pass before an instance that writes nothing compares clocks nevertheless.
 	compareEvery = 60
+	// vague is the bound from which on the offset counts as hardly known: the wall clock was set.
+	vague = time.Second
 	// tellEvery is for how many sync periods, at least, a published offset stays as it is: the others read each one.
 	tellEvery = 5
 	// offsetStep is what published offsets are multiples of.
@@ -47,29 +60,33 @@ const (
 
 // follow takes in what the others publish.
 func (c *Clock) follow(self string, records map[string]instanceRead) {
-	c.peers = make(map[string]time.Duration, len(records))
+	was := c.peers
+	c.peers = make(map[string]peer, len(records))
 	for sid, i := range records {
 		if sid != self && !errors.Is(i.err, errNoSession) {
-			c.peers[sid] = time.Duration(i.ClockOffset)
+			c.peers[sid] = peer{time.Duration(i.ClockOffset), i.State == zkrec.InstanceWrongClock}
+		}
+		if c.peers[sid].wrong != was[sid].wrong {
+			c.changes++
 		}
 	}
 }
 
-// serverOff is by how much ZooKeeper's clock is behind those of most instances, this one among them, if it agrees with none.
+// offOfServer is by how much ZooKeeper's clock is behind those of most instances, this one among them, if it agrees with none.
 // Then ZooKeeper's is the one that is wrong. A single instance cannot tell.
-func (c *Clock) serverOff(is offset.Interval) (off time.Duration, agreed bool) {
+func (c *Clock) offOfServer(is offset.Interval) (off time.Duration, agreed bool) {
 	off = is.Mid()
 	agree := 1
 	for _, theirs := range c.peers {
-		if theirs.Abs() <= c.limit {
+		if theirs.off.Abs() <= c.limit {
 			return 0, false
 		}
-		if (theirs - is.Mid()).Abs() > c.limit {
+		if (theirs.off - is.Mid()).Abs() > c.limit {
 			continue
 		}
 		agree++
-		if theirs.Abs() < off.Abs() {
-			off = theirs
+		if theirs.off.Abs() < off.Abs() {
+			off = theirs.off
 		}
 	}
 	if agree == 1 || 2*agree <= len(c.peers)+1 {
@@ -78,23 +95,83 @@ func (c *Clock) serverOff(is offset.Interval) (off time.Duration, agreed bool) {
 	return off, true
 }
 
+// ahead is how far this instance's wall clock is ahead of the group's time, if that is known.
+func (c *Clock) ahead() (is offset.Interval, known bool) {
+	is, known = c.member.loop.Server.Offset()
+	return offset.Interval{Low: is.Low - c.serverOff, High: is.High - c.serverOff}, known
+}
+
+// Now is the group's time: this instance's own, unless it is known that the two differ. What is due by it then is due in the group.
+func (c *Clock) Now() time.Time {
+	now := c.member.loop.Clock.Wall()
+	if is, known := c.ahead(); known && is.Beyond(0) {
+		return now.Add(-is.High)
+	}
+	return now
+}
+
+// OfServer is the group's time when it is at by ZooKeeper's clock.
+func (c *Clock) OfServer(at time.Time) time.Time { return at.Add(c.serverOff) }
+
+// Certain is a time that has come in the group, whatever it is exactly, and by the clock of each instance that takes jobs. Nothing is
+// certain while this instance's clock is wrong, or was not compared yet.
+func (c *Clock) Certain() (now time.Time, known bool) {
+	is, known := c.ahead()
+	if !known || c.member.closing.wrongClock {
+		return time.Time{}, false
+	}
+	behind := max(0, -is.Low)
+	for sid, of := range c.peers {
+		if !of.wrong {
+			behind = max(behind, c.Behind(sid))
+		}
+	}
+	return c.member.loop.Clock.Wall().Add(-is.High - behind), true
+}
+
+// Changes is how often the instances whose clocks are wrong have changed.
+func (c *Clock) Changes() int { return c.changes }
+
+// Ahead reports whether a time that ZooKeeper's clock has given to a node, in Unix milliseconds, is later than now, which is
+// the group's, by more than clocks may differ: that clock was wrong. Without a limit, a minute counts.
+func (c *Clock) Ahead(given int64, now time.Time) bool {
+	limit := c.limit
+	if limit <= 0 {
+		limit = time.Minute
+	}
+	return time.UnixMilli(given).Sub(now) > limit
+}
+
+// Watches reports whether this instance is one of the first few, by a hash, that watch a job. Those whose clocks are wrong do not
+// watch.
+func (c *Clock) Watches(job string, first int) bool {
+	right := func(yield func(string) bool) {
+		for sid := range c.member.Cleanup.peers {
+			if !c.peers[sid].wrong && !yield(sid) {
+				return
+			}
+		}
+	}
+	return rank(c.member.cfg.ID, right, job) < first
+}
+
 // TooEarly reports whether this instance's clock may be so far ahead that a tick must not be accounted for, although
 // it has come by that clock: what is claimed once stays claimed.
 func (c *Clock) TooEarly(tick time.Time) bool {
-	is, known := c.member.loop.Server.Offset()
+	is, known := c.ahead()
 	if !known || c.limit <= 0 {
 		return false
 	}
-	off, _ := c.serverOff(is)
-	if !c.wrong {
-		off = 0
-	}
-	return tick.Sub(c.member.loop.Clock.Wall().Add(off-is.High)) > c.limit
+	return tick.Sub(c.member.loop.Clock.Wall().Add(-is.High)) > c.limit
 }
 
-// Behind is how far the clock of an instance is behind ZooKeeper's, by what it publishes, up to the limit.
+// Behind is how far the clock of another instance is behind the group's time, by what it publishes, up to the limit.
 func (c *Clock) Behind(sid string) time.Duration {
-	behind := max(0, -c.peers[sid])
+	of, lives := c.peers[sid]
+	if !lives {
+		return 0
+	}
+	behind := max(0, c.serverOff-of.off)
 	if c.limit > 0 {
 		behind = min(behind, c.limit)
 	}
@@ -121,8 +198,11 @@ func (c *Clock) Check() {
 	if changed {
 		m.loop.Tell(ClockChanged{c.wrong, is})
 	}
-	_, agreed := c.serverOff(is)
-	agreed = agreed && c.wrong
+	off, agreed := c.offOfServer(is)
+	if agreed = agreed && c.wrong; !agreed {
+		off = 0
+	}
+	c.serverOff = off
 	if !changed && agreed == c.agreed {
 		return
 	}
@@ -154,14 +234,15 @@ func (c *Clock) tell(is offset.Interval, now bool) {
 	c.told, c.toldBound, c.toldAt = off, max(time.Millisecond, is.Bound().Round(time.Millisecond)), m.loop.Now()
 }
 
-// Sync compares clocks when that has not been done for long, or the clock was wrong.
+// Sync compares clocks when that was not done yet, or not for long, or the clock was wrong, or was set.
 func (c *Clock) Sync() {
 	m := c.member
+	is, known := m.loop.Server.Offset()
 	every := m.loop.SyncPeriod()
-	if !c.wrong {
+	if !c.wrong && is.Bound() < vague {
 		every *= compareEvery
 	}
-	if m.loop.Now()-m.loop.Server.Compared() >= every {
+	if !known || m.loop.Now()-m.loop.Server.Compared() >= every {
 		c.Compare()
 	}
 }

@@ -94,3 +94,47 @@ func TestOffsetIsPublishedSeldom(t *testing.T) {
 		}
 	})
 }
+
+// When ZooKeeper's clock, which was the wrong one, is right again, no turn takes what was found out of one clock for the other's.
+func TestCertainTimeWhileClocksAreSet(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		var members []*roomtest.Rooms
+		var known atomic.Int64
+		for _, sid := range []string{"a", "b", "c"} {
+			r := g.NewMember(member.Config{ID: sid, Handlers: []string{"job"}, MaxClockOffset: time.Minute})
+			r.OnSettled = func() (bool, error) {
+				r.Member.SetLoad(0, true)
+				r.Member.Clock.Check()
+				r.Member.TellState()
+				return false, nil
+			}
+			r.Add(roomtest.Room{
+				Sync: func() { r.Member.Clock.Sync(); r.Member.Publish() },
+				Turn: func() {
+					now, is := r.Member.Clock.Certain()
+					if is {
+						known.Add(1)
+					}
+					if is && time.Since(now).Abs() > time.Minute {
+						g.T.Errorf("%s: %v is certain at %v", sid, now, time.Now())
+					}
+				},
+			})
+			r.Start()
+			members = append(members, r)
+		}
+		for _, off := range []time.Duration{0, time.Hour, 0, -time.Hour, 0} {
+			g.Server.SetClock(off)
+			for range 5 {
+				for _, r := range members {
+					r.Do(r.Member.Clock.Compare)
+				}
+				roomtest.Pass(2 * roomtest.SyncPeriod)
+			}
+		}
+		if known.Load() == 0 {
+			g.T.Error("nothing was ever certain")
+		}
+	})
+}

@@ -102,6 +102,7 @@ func New(loop *session.Loop, cfg Config) *Member {
 		loop:    loop, cfg: cfg, closing: closing{drained: cfg.Drained, standby: cfg.Latch},
 	}
 	m.Clock = &Clock{member: m, limit: cfg.MaxClockOffset}
+	loop.Server.OnAnswer = m.Clock.Check // what follows from the offset is never older than that
 	return m
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -149,15 +150,18 @@ func (c *Cleanup) Tidy(gone []string, jobs []Traced) {
 }
 
 // Rank is how many live members come before this one, by a hash, in something that not all need do: cleaning up
-// after an instance of that id, or watching a job of that name.
-func (c *Cleanup) Rank(of string) int {
+// after an instance of that id, or removing a job of that name.
+func (c *Cleanup) Rank(of string) int { return rank(c.id, maps.Keys(c.peers), of) }
+
+// rank is how many of some members come before one, by a hash.
+func rank(id string, members iter.Seq[string], of string) (n int) {
 	order := func(peer string) uint64 {
 		h := fnv.New64a()
 		_, _ = h.Write([]byte(peer + "\x00" + of))
 		return h.Sum64()
 	}
-	mine, n := order(c.id), 0
-	for peer := range c.peers {
+	mine := order(id)
+	for peer := range members {
 		if order(peer) < mine {
 			n++
 		}

@@ -81,17 +81,19 @@ func (r relief) read(requests []ticks.Request) {
 	})
 }
 
-// check verifies that the owner record is the one that the protocol has read, and that a run is due. now is
-// ZooKeeper's time: that at which the proof was created.
-func (r relief) check(alive zkconn.Stat, tick zkconn.ReadResult, gate *ticks.Gate, requests []ticks.Request, now time.Time) error {
+// check verifies that the owner record is the one that the protocol has read, and that a run is due when the proof was created,
+// by ZooKeeper's clock.
+func (r relief) check(alive zkconn.Stat, tick zkconn.ReadResult, gate *ticks.Gate, requests []ticks.Request, created time.Time) error {
 	record, err := zkrec.ParseTick(tick.Data, tick.Stat.Mtime)
 	if err != nil {
 		return err
 	}
-	job, deadline := r.catalog.JobOf(r.slot), now.Add(-r.grace-r.member.Clock.Behind(r.from))
+	clock := r.member.Clock
+	grace, held := r.grace+clock.Behind(r.from), created.Sub(alive.Mtime) // less than nothing: ZooKeeper's clock was set
+	job, deadline := r.catalog.JobOf(r.slot), clock.OfServer(created).Add(-grace)
 	switch {
 	case alive.Mzxid != r.take.Mzxid, alive.NumChildren != 1: // there is a heartbeat beside the owner's
-	case alive.Mtime.After(deadline): // it has only just become the owner
+	case held >= 0 && held < grace: // it has only just become the owner
 	case job != nil && job.Valid() && !ticks.Unclaimed(job.Ticks.Of(r.slot, gate), record, requests, deadline).IsZero():
 		return nil
 	}

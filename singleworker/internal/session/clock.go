@@ -11,6 +11,9 @@ import (
 // ServerClock is ZooKeeper's clock, as far as the answers to this instance's writes tell. Its methods, but for Multi, are
 // called on the loop.
 type ServerClock struct {
+	// OnAnswer is called on the loop when the clocks were compared, before anything else is.
+	OnAnswer func()
+
 	loop      *Loop
 	estimator offset.Estimator
 	compared  time.Duration // Mono: when it was last compared with the wall clock
@@ -27,6 +30,9 @@ func (c *ServerClock) Multi(ctx context.Context, ops ...zkconn.Op) ([]zkconn.Sta
 			l.Post(func() {
 				c.estimator.Answered(sent, answered, stat.Mtime)
 				c.compared = max(c.compared, answered.Mono)
+				if c.OnAnswer != nil {
+					c.OnAnswer()
+				}
 			})
 			break
 		}
@@ -41,13 +47,3 @@ func (c *ServerClock) Offset() (is offset.Interval, known bool) {
 
 // Compared is when the clocks were last compared, on Mono.
 func (c *ServerClock) Compared() time.Duration { return c.compared }
-
-// Now is the time by this instance's clock, or by ZooKeeper's if it is known that the two differ: what is due by
-// it is due by ZooKeeper's clock.
-func (c *ServerClock) Now() time.Time {
-	now := c.loop.Clock.Wall()
-	if is, known := c.Offset(); known && is.Beyond(0) {
-		return now.Add(-is.High)
-	}
-	return now
-}

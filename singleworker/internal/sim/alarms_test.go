@@ -81,7 +81,7 @@ func (l *ledger) raised(slot string, txn *zkdev.Txn) {
 	if acc == nil {
 		return // its nodes are being made, or deleted
 	}
-	a.before = txn.Time.UnixMilli() < alarm.Tick+leastAlarm.Milliseconds()
+	a.before = txn.Time.UnixMilli() < alarm.Tick+leastAlarm.Milliseconds() && l.isTrusted(txn.Time)
 	recent := txn.Time.Add(-stale)
 	switch {
 	case err != nil:
@@ -102,7 +102,7 @@ func (l *ledger) raised(slot string, txn *zkdev.Txn) {
 func (l *ledger) checkAlarms() {
 	of := make(map[string]map[int64]*alarmed)
 	for _, a := range l.alarms {
-		if a.before && a.wrong == "" && !l.clocksOff {
+		if a.before && a.wrong == "" {
 			a.wrong = "it came before its time"
 		}
 		if a.wrong != "" {

@@ -174,7 +174,7 @@ type ledger struct {
 	orderHeard time.Duration
 	// clockHeard is after how long an instance knows that its clock is wrong, and offsets are those of the clocks.
 	clockHeard     time.Duration
-	offsets        map[string]offset
+	offsets        map[string][]offset
 	clocksMayBeOff bool
 	endless        map[string]bool // by id, the runs of jobs that always run
 }
@@ -214,7 +214,7 @@ func newLedger(tree zkrec.Tree) *ledger {
 		accounts: make(map[string]*account), joined: make(map[int64]string), canceled: make(map[int64]bool),
 		divisions: make(map[string]*division), epochs: make(map[string]*epoch), completed: make(map[string][]*completed),
 		vigils: make(map[string]*vigil), stay: make(map[string]int), orders: make(map[string]order), endless: make(map[string]bool),
-		offsets: make(map[string]offset),
+		offsets: make(map[string][]offset),
 	}
 	l.tree = tree
 	l.judge = rules.New(tree, true, rules.Observer{}, func(v rules.Violation) {

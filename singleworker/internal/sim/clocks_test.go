@@ -27,10 +27,13 @@ func (w *world) clock(id string) wall.Clock {
 	return func() time.Duration { return time.Duration(off.Load()) }
 }
 
+// mostOff is by how much clocks are wrong at most.
+const mostOff = time.Minute
+
 // drawOff draws how far a wall clock is off: mostly as little as where clocks are set over the network, at times by seconds, and
 // seldom by so much that an operator would notice.
 func (w *world) drawOff() time.Duration {
-	most := draw(w, 100*time.Millisecond, 100*time.Millisecond, 3*time.Second, 3*time.Second, time.Minute)
+	most := draw(w, 100*time.Millisecond, 100*time.Millisecond, 3*time.Second, 3*time.Second, mostOff)
 	off := w.upTo(most)
 	if w.rng.IntN(2) == 0 {
 		return -off
@@ -64,7 +67,40 @@ type offset struct {
 }
 
 // clockSet takes in that a clock is set.
-func (l *ledger) clockSet(sid string, by time.Duration) { l.offsets[sid] = offset{by, time.Now()} }
+func (l *ledger) clockSet(sid string, by time.Duration) {
+	l.offsets[sid] = append(l.offsets[sid], offset{by, time.Now()})
+}
+
+// offset is that of an instance's clock now.
+func (l *ledger) offset(sid string) (o offset) {
+	if of := l.offsets[sid]; len(of) > 0 {
+		o = of[len(of)-1]
+	}
+	return o
+}
+
+// isTrusted reports whether somebody who has been there for a while has had a right clock as long: then the group's time is the server's.
+func (l *ledger) isTrusted(at time.Time) bool {
+	for sid, member := range l.model.Instances {
+		if at.Sub(member.Since) > l.clockHeard && l.isRight(sid, at, at) {
+			return true
+		}
+	}
+	return l.aheadMost <= 0 || len(l.model.Instances) < 2
+}
+
+// isRight reports whether an instance's clock was right from a time on, and a while before it, until another.
+func (l *ledger) isRight(sid string, from, to time.Time) bool {
+	from = from.Add(-l.clockHeard)
+	of := l.offsets[sid]
+	for i, o := range of {
+		over := i+1 < len(of) && !of[i+1].since.After(from)
+		if l.aheadMost > 0 && o.by.Abs() > l.aheadMost/2 && !over && o.since.Before(to) {
+			return false
+		}
+	}
+	return true
+}
 
 // checkAhead verifies property 14, unless the clocks of several instances are wrong and no other's is right: then they may find
 // that it is the server's.
@@ -75,7 +111,7 @@ func (l *ledger) checkAhead(slot string, txn *zkdev.Txn, rec zkrec.Tick) {
 	}
 	right := false
 	for sid := range l.model.Instances {
-		right = right || l.offsets[sid].by.Abs() <= l.aheadMost
+		right = right || l.offset(sid).by.Abs() <= l.aheadMost
 	}
 	if right || len(l.model.Instances) < 2 {
 		l.violatef(14, slot, txn.Time, "the tick is %v ahead of the server's time, %v are allowed", ahead, l.aheadMost)
@@ -86,17 +122,17 @@ func (l *ledger) checkAhead(slot string, txn *zkdev.Txn, rec zkrec.Tick) {
 // be, unless no clock is right: then the group decides which one is.
 func (l *ledger) checkClock(slot string, txn *zkdev.Txn, rec zkrec.Tick) {
 	long := func(sid string) bool {
-		o, member := l.offsets[sid], l.model.Instances[sid]
+		o, member := l.offset(sid), l.model.Instances[sid]
 		return txn.Time.Sub(later(o.since, member.Since)) > l.clockHeard
 	}
-	off := l.offsets[rec.SID].by
+	off := l.offset(rec.SID).by
 	if l.aheadMost <= 0 || off.Abs() <= l.aheadMost*3/2 || !long(rec.SID) {
 		return
 	}
 	for sid := range l.model.Instances {
-		if right := l.offsets[sid].by; right.Abs() < l.aheadMost/2 && long(sid) {
+		if right := l.offset(sid).by; right.Abs() < l.aheadMost/2 && long(sid) {
 			l.violatef(14, slot, txn.Time, "%s claims %s, and its clock has been off by %v since %s; that of %s is right", rec.SID, clockMs(rec.Tick),
-				off, clock(l.offsets[rec.SID].since), sid)
+				off, clock(l.offset(rec.SID).since), sid)
 			return
 		}
 	}

@@ -187,9 +187,6 @@ func (l *ledger) listenTo(slot string, now time.Time) {
 // checkSilences verifies that a tick that is overdue raises an alarm within silentFor if an instance is there from which the server
 // hears all that time.
 func (l *ledger) checkSilences() {
-	if l.clocksOff {
-		return // the clock by which an instance waits may be behind
-	}
 	for slot := range l.vigils {
 		l.listenTo(slot, l.until)
 	}
@@ -208,6 +205,9 @@ func (l *ledger) checkSilence(s silence, stays map[int64][]contact) {
 			from, to := later(s.from, later(c.from, m.from)), earlier(s.to, c.to)
 			if !m.to.IsZero() {
 				to = earlier(to, m.to)
+			}
+			if !l.isRight(l.joined[c.session], from, to) {
+				continue
 			}
 			l.silent = max(l.silent, to.Sub(from))
 			if to.Sub(from) > l.silentFor {
@@ -234,5 +234,15 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // silentFor is how long after its time an alarm may be raised: one sync period until the next look, one until the second one if
-// that fails, one until the third, and a session for what keeps a connection busy for longer than that.
-func (w *world) silentFor() time.Duration { return w.Session + 3*w.Sync }
+// that fails, one until the third, and a session for what keeps a connection busy for longer than that. It waits for
+// clocks that are behind, and for what is not known of them.
+func (w *world) silentFor() time.Duration {
+	silent := w.Session + 3*w.Sync
+	switch {
+	case w.Clocks && w.ClockLimit > 0:
+		silent += w.ClockLimit + 2*time.Second
+	case w.Clocks:
+		silent += mostOff + 2*time.Second
+	}
+	return silent
+}

@@ -86,7 +86,8 @@ var (
 //     within two sessions. Each tick of the time in which nothing happens is recorded as complete;
 //  10. an alarm is raised for a tick of its slot, when it can be overdue, once, and not when its slot has long accounted
 //     for it; OnTickMissed is told of it at most once, by who has raised it. An alarm that is due is raised silentFor later if
-//     there is an instance all that time, with the job's handler or not, that the server hears from, in groups whose clocks are right;
+//     there is an instance all that time, with the job's handler or not, that the server hears from, and whose clock is right.
+//     All of it is judged by the true time, whatever the clocks say, unless none is right;
 //  11. in latch mode each claim is made by the instance that leads then: whose node is the first one of the queue, in the log;
 //  12. if the servers lose transactions that they have acknowledged, the rest of the log has all these properties as if the lost ones had
 //     never been: so what they claimed is claimed once more at most, and nothing from before. No run begins, and no lease lasts, on account

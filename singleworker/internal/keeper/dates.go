@@ -1,0 +1,79 @@
+package keeper
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/catalog"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// What is written while ZooKeeper's clock is ahead takes effect when that time has come. Until then nothing of it is due, so
+// nothing runs, and no tick is overdue. The watchers of a job notice that, and write that it was written now.
+
+// isDatedAhead reports whether the spec of a job may have a time that a wrong clock has given.
+func (o *Overdue) isDatedAhead(job *catalog.Job, now time.Time) bool {
+	latest := max(job.Written, job.Spec.Since)
+	if pause := job.Spec.Paused; pause != nil {
+		latest = max(latest, pause.Since)
+	}
+	return o.member.Clock.Ahead(latest, now)
+}
+
+// date corrects the times of a job's spec. Its node tells which of them it leaves out.
+func (o *Overdue) date(job *catalog.Job, known *watch) {
+	path, version, now := o.loop.Tree.Job(job.Name), job.Version, o.member.Clock.Now()
+	known.dated = true
+	o.loop.Async("date job", func(ctx context.Context) func() {
+		changed := false
+		data, stat, err := o.loop.Conn.Get(ctx, path)
+		if err == nil && stat.Version == version {
+			var spec zkrec.Spec
+			if spec, err = zkrec.ParseSpec(job.Name, data); err == nil {
+				corrected := o.redated(spec, now).Encode()
+				if changed = !bytes.Equal(corrected, data); changed {
+					_, err = o.loop.Conn.Multi(ctx, zkconn.SetOp(path, corrected, version))
+				}
+			}
+		}
+		return func() {
+			switch {
+			case err != nil:
+				known.dated = false // the next sync tries again
+				o.loop.Log.Debug("times of a job not corrected", "job", job.Name, "err", err)
+			case changed:
+				o.loop.Log.Warn("job was changed while ZooKeeper's clock was ahead: the change takes effect now",
+					"job", job.Name, "written", stat.Mtime)
+			}
+		}
+	})
+}
+
+// redated returns a spec as if it had been written now. A time that was written down, but has not come, is left out first.
+func (o *Overdue) redated(spec zkrec.Spec, now time.Time) zkrec.Spec {
+	if o.member.Clock.Ahead(spec.Since, now) {
+		spec.Since = 0
+	}
+	if spec.Paused != nil && o.member.Clock.Ahead(spec.Paused.Since, now) {
+		pause := *spec.Paused
+		pause.Since = 0
+		spec.Paused = &pause
+	}
+	return spec.WrittenAt(now)
+}
+
+// dateTick has the ticks of a slot begin now. Its record is as it was when its node was made.
+func (l look) dateTick() {
+	path, record := l.loop.Tree.Tick(l.slot), zkrec.Tick{Watermark: l.member.Clock.Now().UnixMilli()}
+	l.loop.Async("date slot", func(ctx context.Context) func() {
+		_, err := l.loop.Conn.Multi(ctx, append(l.as, zkconn.SetOp(path, record.Encode(), 0))...)
+		return func() {
+			l.of.busy = false // the next sync looks again
+			if err != nil {
+				l.loop.Log.Debug("time of a slot not corrected", "job", l.slot, "err", err)
+			}
+		}
+	})
+}
