@@ -30,8 +30,12 @@ func (m *Member) Leads() (node string, ok bool) {
 	return m.latch.node, !m.cfg.Latch || m.latch.node != ""
 }
 
-// Event passes a session or watch event on to the election.
+// Event passes a session or watch event on to the election. A leader's node ends with its session: in the next one it stands by
+// until it is elected again. The record with which it joins must not say otherwise, or the leader would offer it slots.
 func (m *Member) Event(ev zkconn.Event) {
+	if ev.Kind == zkconn.Expired && m.cfg.Latch {
+		m.standBy()
+	}
 	if m.latch.contender != nil {
 		m.latch.contender.OnEvent(ev)
 	}

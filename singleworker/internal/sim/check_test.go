@@ -284,8 +284,15 @@ func (l *ledger) apply(txn *zkdev.Txn) {
 	if txn.Op != zkdev.OpCheck {
 		l.watch(slot, node, rest, txn)
 	}
-	if txn.Op == zkdev.OpCreate && path.Dir(txn.Path) == l.tree.Instances() {
-		l.joined[txn.Session] = rest
+	if path.Dir(txn.Path) == l.tree.Instances() {
+		switch txn.Op {
+		case zkdev.OpCreate:
+			l.joined[txn.Session] = rest
+			l.checkSaysLeads(rest, txn)
+		case zkdev.OpSetData:
+			l.checkSaysLeads(rest, txn)
+		default:
+		}
 	}
 	if !ok || txn.Op == zkdev.OpCheck {
 		l.model.Apply(swtest.Transactions([]zkdev.Txn{*txn})[0])
@@ -305,6 +312,7 @@ func (l *ledger) apply(txn *zkdev.Txn) {
 	switch {
 	case node == rules.NodeAlive && rest == "":
 		l.endReign(slot, txn, false)
+		l.checkOffer(slot, txn)
 		if created {
 			l.born[slot] = txn.Zxid
 		}

@@ -22,12 +22,22 @@ type place struct {
 }
 
 // queue is that of the election, as the log has it: the first one leads.
-type queue struct{ places []place }
+type queue struct {
+	places  []place
+	deposed map[place]time.Time // those that have led, without their paths: until when
+}
 
 // apply reads one transaction. The nodes of a session that ends are deleted in the log.
 func (q *queue) apply(txn *zkdev.Txn, leader string) {
 	if txn.Code != zkdev.OK || path.Dir(txn.Path) != leader {
 		return
+	}
+	if len(q.places) > 0 {
+		if q.deposed == nil {
+			q.deposed = make(map[place]time.Time)
+		}
+		first := q.places[0]
+		q.deposed[place{sid: first.sid, session: first.session}] = txn.Time
 	}
 	switch txn.Op {
 	case zkdev.OpCreate, zkdev.OpCreate2:
@@ -58,6 +68,40 @@ func (l *ledger) checkLeads(slot string, txn *zkdev.Txn, rec zkrec.Tick) {
 		l.violatef(11, slot, txn.Time, "%s claims %s, and no instance leads", rec.SID, clockMs(rec.Tick))
 	case l.queue.places[0].session != txn.Session:
 		l.violatef(11, slot, txn.Time, "%s claims %s, and %s leads", rec.SID, clockMs(rec.Tick), l.queue.places[0].sid)
+	}
+}
+
+// unheard is for how long at most an instance whose session lives may not have heard that it no longer leads: two sessions.
+const unheard = 20 * time.Second
+
+// mayLead reports whether an instance leads, or led a moment ago and may not have heard of its end: in that session, or, if that
+// is 0, in any.
+func (q *queue) mayLead(sid string, session int64, now time.Time) bool {
+	is := func(p place) bool { return p.sid == sid && (session == 0 || p.session == session) }
+	if len(q.places) > 0 && is(q.places[0]) {
+		return true
+	}
+	for p, until := range q.deposed {
+		if is(p) && now.Sub(until) <= unheard {
+			return true
+		}
+	}
+	return false
+}
+
+// checkSaysLeads verifies that the record of an instance says that it leads only if it does.
+func (l *ledger) checkSaysLeads(sid string, txn *zkdev.Txn) {
+	record, err := zkrec.ParseInstance(txn.Data)
+	if l.latch && txn.Code == zkdev.OK && err == nil && !record.Closed() && !l.queue.mayLead(sid, txn.Session, txn.Time) {
+		l.violatef(11, "", txn.Time, "%s says that it leads, in session %#x, in which it does not", sid, txn.Session)
+	}
+}
+
+// checkOffer verifies that a slot of a group in latch mode is offered to its leader alone.
+func (l *ledger) checkOffer(slot string, txn *zkdev.Txn) {
+	record, err := zkrec.ParseOwner(txn.Data)
+	if l.latch && err == nil && record.Offer != "" && !l.queue.mayLead(record.Offer, 0, txn.Time) {
+		l.violatef(11, slot, txn.Time, "the slot is offered to %s, which does not lead", record.Offer)
 	}
 }
 

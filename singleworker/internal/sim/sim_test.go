@@ -88,7 +88,8 @@ var (
 //     for it; OnTickMissed is told of it at most once, by who has raised it. An alarm that is due is raised silentFor later if
 //     there is an instance all that time, with the job's handler or not, that the server hears from, and whose clock is right.
 //     All of it is judged by the true time, whatever the clocks say, unless none is right;
-//  11. in latch mode each claim is made by the instance that leads then: whose node is the first one of the queue, in the log;
+//  11. in latch mode each claim is made by the instance that leads then: whose node is the first one of the queue, in the log. No other
+//     one says in its record that it leads, or is offered a slot, but for 20 s after it did in the same session;
 //  12. if the servers lose transactions that they have acknowledged, the rest of the log has all these properties as if the lost ones had
 //     never been: so what they claimed is claimed once more at most, and nothing from before. No run begins, and no lease lasts, on account
 //     of them for longer than a lease after the loss. Leases from before may be valid beside new ones for as long;

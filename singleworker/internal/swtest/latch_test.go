@@ -13,6 +13,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -135,6 +136,44 @@ func TestLatchSurvivesABriefLossOfTheConnection(t *testing.T) {
 		instances[0].Heal()
 		time.Sleep(settled)
 		wantLeader(t, c, "i1", 5, 0)
+		onceEach(t, c)
+	})
+}
+
+// A leader that was stopped for longer than its session finds another one that leads. It stands by from the moment in which it joins
+// again: its record never says that it leads, and it is offered nothing.
+func TestLeaderThatWakesUpStandsBy(t *testing.T) {
+	exact(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
+		instances := latched(t, c, 2, 5, "* * * * * ?", working(0))
+		at := time.Now()
+		for _, s := range c.Server.Sessions() {
+			if s.Client == instances[0].Place() {
+				if err := c.Server.ExpireSession(s.ID); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		wantLeader(t, c, "i1", 5, 500*time.Millisecond)
+		time.Sleep(settled)
+		wantLeader(t, c, "i1", 5, 0)
+		joined := 0
+		for _, txn := range c.Server.Log() {
+			switch {
+			case !txn.Time.After(at) || txn.Code != zkdev.OK || len(txn.Data) == 0:
+			case txn.Path == c.Tree().Instance("i0"):
+				record, err := zkrec.ParseInstance(txn.Data)
+				if joined++; err != nil || !record.Standby {
+					t.Errorf("%v after its session i0 says %s, %v", txn.Time.Sub(at), txn.Data, err)
+				}
+			case strings.HasSuffix(txn.Path, "/alive"):
+				if record, err := zkrec.ParseOwner(txn.Data); err != nil || record.Offer == "i0" || record.SID == "i0" {
+					t.Errorf("%v after the session of i0: %s is %s, %v", txn.Time.Sub(at), txn.Path, txn.Data, err)
+				}
+			}
+		}
+		if joined == 0 {
+			t.Error("i0 has not joined again")
+		}
 		onceEach(t, c)
 	})
 }
