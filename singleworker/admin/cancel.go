@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/google/uuid"
+
 	"github.com/swjobs/singleworker/singleworker/internal/deletion"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
-// Cancel deletes a job with all its records and returns its last status. It takes one
-// transaction, unless the job has so many shards that they do not fit in one.
+// Cancel deletes a job with all its records and returns its last status. After a node
+// that marks it, it takes one transaction, unless the job has so many shards that they do not fit in one.
 // Then the job is first marked as canceled, which ends it, and deleted in several
 // transactions; if that is interrupted, another Cancel completes it. The owners
 // stop: contexts of runs in progress are canceled with the cause
@@ -35,7 +37,7 @@ func (c *Client) Cancel(ctx context.Context, name string) (JobStatus, error) {
 
 // deletion is one Cancel over its tries. czxid is that of the job's node, or 0.
 func (c *Client) deletion(name string, czxid int64) *deletion.Deletion {
-	return &deletion.Deletion{Conn: c.conn, Tree: c.tree, Job: name, Czxid: czxid, Version: zkconn.AnyVersion}
+	return &deletion.Deletion{Conn: c.conn, Tree: c.tree, Job: name, Czxid: czxid, Version: zkconn.AnyVersion, Proof: c.tree.Job(name) + "/cancel-" + uuid.NewString()}
 }
 
 // deleted is the error of a deletion as this package returns it.

@@ -13,6 +13,9 @@ import (
 // ErrConflict is returned when the job's nodes change faster than they are deleted.
 var ErrConflict = errors.New("job changes at the same time")
 
+// errAnother is why nothing is deleted: the job is gone, and another one has its name.
+var errAnother = errors.New("another job has the name")
+
 // Deletion is the deletion of one job, over its tries. It does not delete another job that is submitted under the
 // same name meanwhile.
 type Deletion struct {
@@ -20,6 +23,9 @@ type Deletion struct {
 	Tree  zkrec.Tree
 	Job   string
 	Czxid int64 // of the job's node; 0 means that of the first reading
+	// Proof is an ephemeral node below the job, which each transaction deletes: one that arrives late finds no such node in the
+	// next job of that name, whose versions begin at 0 again. Run creates it.
+	Proof string
 	// Version is that of the job's node: a job that has changed since is left alone, with zkconn.ErrBadVersion.
 	// zkconn.AnyVersion deletes it as it is.
 	Version int32
@@ -33,9 +39,14 @@ const maxConflicts = 10
 func (d *Deletion) Run(ctx context.Context) error {
 	for conflicts := 0; conflicts < maxConflicts; conflicts++ {
 		again, err := d.once(ctx)
+		if err != nil && ctx.Err() == nil { // else it goes with the session
+			_, _ = d.Conn.Multi(ctx, zkconn.DeleteOp(d.Proof, zkconn.AnyVersion)) // it may be gone with the job
+		}
 		switch {
 		case again && err == nil:
 			conflicts = -1 // it made progress
+		case errors.Is(err, errAnother):
+			return nil
 		case errors.Is(err, zkconn.ErrBadVersion) && d.Version != zkconn.AnyVersion:
 			return err
 		case !concurrent(err):
@@ -56,12 +67,21 @@ func concurrent(err error) bool {
 // reports whether some are left.
 func (d *Deletion) once(ctx context.Context) (again bool, err error) {
 	path := d.Tree.Job(d.Job)
-	data, stat, err := d.Conn.Get(ctx, path)
-	if errors.Is(err, zkconn.ErrNoNode) || err == nil && d.Czxid != 0 && d.Czxid != stat.Czxid {
+	_, err = d.Conn.Multi(ctx, zkconn.CreateEphemeralOp(d.Proof, nil))
+	if errors.Is(err, zkconn.ErrNoNode) {
 		return false, nil
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, zkconn.ErrNodeExists) { // from a try whose answer was lost
 		return false, err
+	}
+	data, stat, err := d.Conn.Get(ctx, path)
+	switch {
+	case errors.Is(err, zkconn.ErrNoNode):
+		return false, nil
+	case err != nil:
+		return false, err
+	case d.Czxid != 0 && d.Czxid != stat.Czxid:
+		return false, errAnother
 	}
 	d.Czxid = stat.Czxid
 	spec, _ := zkrec.ParseSpec(d.Job, data) // an unreadable spec is replaced by one that only says canceled
@@ -69,14 +89,17 @@ func (d *Deletion) once(ctx context.Context) (again bool, err error) {
 	if err != nil || len(paths) == 0 {
 		return false, err
 	}
-	var ops []zkconn.Op
+	proven := zkconn.DeleteOp(d.Proof, zkconn.AnyVersion)
+	ops := []zkconn.Op{proven}
 	if spec.Canceled { // by halves, nothing else is deleted
 		ops = append(ops, zkconn.CheckOp(path, stat.Version))
 	} else if d.Version != zkconn.AnyVersion {
 		ops = append(ops, zkconn.CheckOp(path, d.Version))
 	}
 	for _, path := range paths {
-		ops = append(ops, zkconn.DeleteOp(path, zkconn.AnyVersion))
+		if path != d.Proof {
+			ops = append(ops, zkconn.DeleteOp(path, zkconn.AnyVersion))
+		}
 	}
 	n := Fitting(d.Conn, ops)
 	if n < len(ops) && !spec.Canceled {
@@ -85,7 +108,7 @@ func (d *Deletion) once(ctx context.Context) (again bool, err error) {
 			version = d.Version
 		}
 		spec.Canceled = true
-		_, err = d.Conn.Multi(ctx, zkconn.SetOp(path, spec.Encode(), version))
+		_, err = d.Conn.Multi(ctx, proven, zkconn.SetOp(path, spec.Encode(), version))
 		return true, err
 	}
 	_, err = d.Conn.Multi(ctx, ops[:n]...)

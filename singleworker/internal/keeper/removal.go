@@ -101,10 +101,10 @@ func (r removal) run(ctx context.Context) (left time.Duration, err error) {
 	if _, err := conn.Multi(ctx, zkconn.CreateEphemeralOp(proof, nil)); err != nil && !errors.Is(err, zkconn.ErrNodeExists) {
 		return 0, err
 	}
-	left, opened, err := r.judge(ctx, proof)
+	d := deletion.Deletion{Conn: conn, Tree: tree, Job: r.job, Proof: proof, Version: r.version}
+	left, opened, err := r.judge(ctx, &d)
 	if err == nil && left == 0 {
 		if opened == nil {
-			d := deletion.Deletion{Conn: conn, Tree: tree, Job: r.job, Version: r.version}
 			if err = d.Run(ctx); err == nil {
 				return 0, nil
 			}
@@ -118,8 +118,8 @@ func (r removal) run(ctx context.Context) (left time.Duration, err error) {
 	return left, err
 }
 
-// judge reads what the removal depends on. opened is the spec with which a job is opened again that is not to be removed.
-func (r removal) judge(ctx context.Context, proof string) (left time.Duration, opened *zkrec.Spec, err error) {
+// judge reads what the removal depends on, and which job that is. opened is the spec with which a job is opened again that is not to be removed.
+func (r removal) judge(ctx context.Context, d *deletion.Deletion) (left time.Duration, opened *zkrec.Spec, err error) {
 	tree, conn := r.loop.Tree, r.loop.Conn
 	data, stat, err := conn.Get(ctx, tree.Job(r.job))
 	if err != nil {
@@ -129,11 +129,11 @@ func (r removal) judge(ctx context.Context, proof string) (left time.Duration, o
 	if err != nil {
 		return 0, nil, err
 	}
-	spec = spec.WrittenAt(stat.Mtime)
+	spec, d.Czxid = spec.WrittenAt(stat.Mtime), stat.Czxid
 	if stat.Version != r.version || spec.Done == nil {
 		return 0, nil, zkconn.ErrBadVersion
 	}
-	now, _, err := conn.Exists(ctx, proof)
+	now, _, err := conn.Exists(ctx, d.Proof)
 	if err != nil {
 		return 0, nil, err
 	}
