@@ -64,6 +64,8 @@ type Event struct {
 	Continued bool `json:"continued,omitempty"`
 	// Amended means that the result of a run came late: an earlier event may have said that it was interrupted.
 	Amended bool `json:"amended,omitempty"`
+	// Superseded says of an amended result that another run of the slot has begun since, perhaps of the same tick.
+	Superseded bool `json:"superseded,omitempty"`
 
 	// InstanceID and Incarnation are of an instance, State its state (InstanceActive ...), and PreviousState the one before.
 	InstanceID    string `json:"instance_id,omitempty"`
@@ -101,4 +103,5 @@ const (
 	GapJobs      GapWhat = "jobs"      // jobs were canceled, or submitted and canceled
 	GapInstances GapWhat = "instances" // instances left, or joined and left
 	GapRecord    GapWhat = "record"    // a record of Event.Job or Event.InstanceID cannot be read: Error says why
+	GapLost      GapWhat = "lost"      // WatchOptions.Since is a cursor of transactions that ZooKeeper has lost, as after a restore
 )

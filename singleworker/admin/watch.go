@@ -21,7 +21,8 @@ type WatchOptions struct {
 	// Since is the Cursor of an event up to which another Watch has reported everything: what happened after it is
 	// reported first, as far as the records tell, before EventWatching. Events that may have happened before are marked as
 	// Repeated: runs have IDs to tell. Of a job whose history is full, of cancellations and of instances that left, a
-	// gap is reported. Default: 0, which reports nothing of the past.
+	// gap is reported. If ZooKeeper no longer has that transaction, as after a restore, a gap is all that is reported of the
+	// past, and cursors begin again. Default: 0, which reports nothing of the past.
 	Since int64
 	// Pause is how long changes are gathered before they are read. Longer means fewer requests, later events, and more of
 	// them that share a reading. Default 250 ms.

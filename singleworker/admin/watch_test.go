@@ -93,7 +93,9 @@ func eventText(ev Event) string {
 	case ev.Paused:
 		text += " paused"
 	case ev.Amended:
-		text += " amended"
+		if text += " amended"; ev.Superseded {
+			text += " superseded"
+		}
 	case ev.Continued:
 		text += " continued"
 	case ev.Repeated:

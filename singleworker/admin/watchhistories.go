@@ -145,7 +145,7 @@ func (w *watcher) reportWhole(cursor int64) error {
 	for _, ev := range w.events {
 		switch {
 		case ev.Kind != EventGap:
-		case ev.Gap.What == GapJobs:
+		case ev.Gap.What == GapJobs, ev.Gap.What == GapLost:
 			reading.UnseenJobs = true
 		case ev.Gap.What == GapRecord:
 			if reading.Unreadable == nil {

@@ -259,3 +259,73 @@ func TestWatchCosts(t *testing.T) {
 		<-on.ended
 	})
 }
+
+// TestWatchRunsThatFollowEachOther has a run begin in the same reading that shows the end of the one before.
+func TestWatchRunsThatFollowEachOther(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
+		w.instance("app-1", "job")
+		w.adopt("app-1", "job")
+		on := w.watch(w.operator(), WatchOptions{})
+		settle()
+		on.events = nil
+		w.claim(entryOfRun("a", "").Run)
+		on.want("the first", "run_begun job a")
+		for _, next := range []string{"b", "c"} {
+			before := string(next[0] - 1)
+			w.end(entryOfRun(before, zkrec.RunOK))
+			w.claim(entryOfRun(next, "").Run)
+			on.want("another", "run_ended job "+before+" ok", "run_begun job "+next)
+		}
+	})
+}
+
+// TestWatchSaysWhatIsSuperseded has results of interrupted runs come late: of the last run of a job, and of one before it.
+func TestWatchSaysWhatIsSuperseded(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
+		w.instance("app-1", "job")
+		w.adopt("app-1", "job")
+		on := w.watch(w.operator(), WatchOptions{})
+		w.end(entryOfRun("a", zkrec.RunInterrupted))
+		settle()
+		on.events = nil
+		late := func(state string, entries ...zkrec.Entry) {
+			entries[0].State = state
+			w.put(w.c.tree.History("job"), zkrec.History{Entries: entries}.Encode())
+		}
+		a, b := entryOfRun("a", ""), entryOfRun("b", zkrec.RunOK)
+		late(zkrec.RunLost, a)
+		on.want("of the last run", "run_ended job a lost amended")
+		w.claim(b.Run)
+		on.want("the next attempt", "run_begun job b")
+		late(zkrec.RunInterrupted, a)
+		on.want("while the next one runs", "run_ended job a interrupted amended superseded")
+		w.end(b)
+		settle()
+		on.events = nil
+		late(zkrec.RunFailed, a, b)
+		on.want("after the next one", "run_ended job a failed amended superseded")
+	})
+}
+
+// TestWatchFromALostHistory resumes from a cursor that is beyond all there is: the ensemble was restored from a backup.
+func TestWatchFromALostHistory(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
+		w.instance("app-1", "job")
+		w.adopt("app-1", "job")
+		w.end(entryOfRun("a", zkrec.RunOK))
+		on := w.watch(w.operator(), WatchOptions{Since: w.server.Zxid() + 1000})
+		settle()
+		if cursor := on.events[len(on.events)-1].Cursor; cursor == 0 || cursor > w.server.Zxid() {
+			t.Errorf("the cursor is %d, the server at %d", cursor, w.server.Zxid())
+		}
+		on.want("at first", "gap lost 0", "watching")
+		w.end(entryOfRun("b", zkrec.RunOK))
+		on.want("then", "run_begun job b", "run_ended job b ok")
+	})
+}

@@ -62,11 +62,23 @@ type look struct {
 	slots map[string]bool // their owner records and tick records
 }
 
+// sync has the server catch up, and gives a cursor up that is one of a lost history.
+func (w *watcher) sync(ctx context.Context) error {
+	if err := w.c.conn.Sync(ctx, w.c.tree.Root()); err != nil {
+		return err
+	}
+	if last := w.c.conn.Zxid(); w.since > last {
+		w.tell(Event{Kind: EventGap, Zxid: last, Gap: &Gap{What: GapLost, After: w.since}})
+		w.since, w.cursor, w.seen = 0, 0, last
+	}
+	return nil
+}
+
 // read reads what is at some paths, or everything.
 func (w *watcher) read(ctx context.Context, paths map[string]struct{}, all bool) error {
 	tree := w.c.tree
 	if all { // this may be another server, in a session that knows nothing of the one before
-		if err := w.c.conn.Sync(ctx, tree.Root()); err != nil {
+		if err := w.sync(ctx); err != nil {
 			return err
 		}
 	}

@@ -94,6 +94,7 @@ func (t *watchedTicks) follow(tick zkrec.Tick, entries []zkrec.Entry) (events, l
 	gap = !found && len(entries) > 0 && (t.anchored || len(entries) >= zkrec.MaxHistory)
 	before := *t
 	t.runs, t.amendable = nil, false
+	isRun := func(e zkrec.Entry) bool { return e.RunID != "" }
 	for i, e := range entries {
 		if e.RunID == "" {
 			if i >= first {
@@ -104,14 +105,19 @@ func (t *watchedTicks) follow(tick zkrec.Tick, entries []zkrec.Entry) (events, l
 		t.mark(e.Run)
 		switch was := before.known(e.RunID); {
 		case i < first && was != "" && was != e.State:
-			events = append(events, Event{Kind: EventRunEnded, Entry: entryPtr(e), Amended: true})
+			later := tick.Open() && tick.RunID != e.RunID || slices.ContainsFunc(entries[i+1:], isRun)
+			events = append(events, Event{Kind: EventRunEnded, Entry: entryPtr(e), Amended: true, Superseded: later})
 		case i >= first:
 			events = t.ended(events, e)
 		}
 	}
-	if n := len(events); n > 0 && tick.RunID != "" && events[n-1].Entry.RunID == tick.RunID && !events[n-1].Amended {
-		newest := events[n-1].Entry
-		newest.NextAttempt, newest.NextAttemptAt = tick.NextAttempt, milli(tick.NextAttemptAt)
+	for _, ev := range events {
+		if what, at := tick.NextAttemptOf(ev.Entry.RunID); ev.Kind == EventRunEnded && !ev.Amended {
+			ev.Entry.NextAttempt, ev.Entry.NextAttemptAt = what, milli(at)
+		}
+	}
+	if t.known(t.open) != "" {
+		t.open = ""
 	}
 	switch ended := t.known(tick.RunID) != ""; {
 	case tick.RunID == "" || ended:
@@ -125,10 +131,9 @@ func (t *watchedTicks) follow(tick zkrec.Tick, entries []zkrec.Entry) (events, l
 		if before.known(tick.RunID) == "" {
 			last = t.ended(last, zkrec.Entry{Run: tick.Run})
 		}
-		t.mark(tick.Run)
-	}
-	if t.known(t.open) != "" {
-		t.open = ""
+		if t.mark(tick.Run); t.open == tick.RunID {
+			t.open = ""
+		}
 	}
 	return events, last, gap
 }

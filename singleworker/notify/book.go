@@ -203,11 +203,12 @@ func (b *book) happened(ev admin.Event) {
 	}
 }
 
-// failed takes in a failure, unless it is to be retried: then it counts when another tick is run first.
+// failed takes in a failure, unless it is to be retried: then it counts when another tick is run first. The late failure of a run
+// that was followed by another one says nothing of how the job is now.
 func (b *book) failed(ev admin.Event, f failure) {
 	p, r := b.of(ev.Job)
 	key := keyOf(ev)
-	if ev.Amended && r.Last == key {
+	if ev.Amended && (ev.Superseded || r.Last == key) {
 		return
 	}
 	r.Last, r.Left, p.dirty = key, forgetAfter, true

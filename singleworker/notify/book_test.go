@@ -131,6 +131,19 @@ func TestEpisodes(t *testing.T) {
 			said:  [][]string{{failed}, nil, {failed}},
 		},
 		{
+			name: "a late result of a run that was followed by another one",
+			steps: [][]admin.Event{
+				{ran("report", "a", "interrupted", 0), begins("report", "b", 0, 2), ran("report", "b", "ok", 0), superseded(ran("report", "a", "failed", 0))},
+				{ran("report", "c", "interrupted", 0), ran("report", "d", "failed", 0)}, {superseded(ran("report", "c", "ok", 0))}, {ran("report", "e", "ok", 1)},
+			},
+			said: [][]string{nil, {failed}, nil, {"report recovered after 1 failed run" + since}},
+		},
+		{
+			name:  "ticks of a schedule that was replaced",
+			steps: [][]admin.Event{{replaced(missed("report", 0, 3))}},
+			said:  [][]string{nil},
+		},
+		{
 			name:  "an amended result",
 			steps: [][]admin.Event{{ran("report", "a", "lost", 0)}, {amended(ran("report", "a", "failed", 0))}, {amended(ran("report", "a", "ok", 0))}, {amended(ran("report", "0", "ok", 0))}},
 			said:  [][]string{{failed}, nil, {"report recovered after 1 failed run" + since}, nil},
@@ -147,6 +160,29 @@ func TestEpisodes(t *testing.T) {
 			}
 		})
 	}
+}
+
+func superseded(ev admin.Event) admin.Event {
+	ev.Amended, ev.Superseded = true, true
+	return ev
+}
+
+func replaced(ev admin.Event) admin.Event {
+	ev.Entry.Reason = admin.ReasonScheduleChanged
+	return ev
+}
+
+// TestCanceledLeavesNothing has a job that failed canceled: at a resumption, nothing of the next one of that name is held back.
+func TestCanceledLeavesNothing(t *testing.T) {
+	t.Parallel()
+	b := toOps()
+	b.take(ran("report", "a", "failed", 0))
+	wantSaid(t, tellOps(b), "report failed, since 2026-11-22 12:00:00 UTC, on app-1: no paper")
+	b.take(admin.Event{Kind: admin.EventJobCanceled, Job: "report", At: noon, Cursor: 1})
+	wantSaid(t, tellOps(b), "report was canceled after 1 failed run, since 2026-11-22 12:00:00 UTC")
+	b.resume()
+	b.take(ran("report", "b", "failed", 1))
+	wantSaid(t, tellOps(b), "report failed, since 2026-11-22 12:01:00 UTC, on app-1: no paper")
 }
 
 func amended(ev admin.Event) admin.Event {

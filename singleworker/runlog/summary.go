@@ -63,6 +63,11 @@ func Summarize(entries iter.Seq2[Entry, error]) ([]Summary, error) {
 	for _, slot := range slices.Sorted(maps.Keys(sums)) {
 		s := sums[slot]
 		s.Duration, s.Lateness = spread(s.durations), spread(s.lates)
+		for _, began := range s.failures {
+			if !began.Before(s.succeeded) {
+				s.Streak++
+			}
+		}
 		all = append(all, s.Summary)
 	}
 	return all, nil
@@ -72,6 +77,8 @@ type sum struct {
 	Summary
 
 	durations, lates []int64
+	failures         []time.Time // when the runs of the streak began; a late result is newer than those of later runs
+	succeeded        time.Time   // when the latest run began that succeeded
 }
 
 func (s *sum) add(e Entry) {
@@ -96,13 +103,16 @@ func (s *sum) addRun(e Entry) {
 	case admin.RunOK:
 		s.OK++
 		s.durations = append(s.durations, e.Duration().Milliseconds())
+		if e.Started.After(s.succeeded) {
+			s.succeeded = e.Started
+		}
 		if s.LastSuccess.IsZero() {
 			s.LastSuccess = e.At
 		}
 	case admin.RunFailed, admin.RunTimedOut, admin.RunLost:
 		s.Failed++
-		if s.LastSuccess.IsZero() {
-			s.Streak++
+		if s.LastSuccess.IsZero() || e.Started.After(s.succeeded) {
+			s.failures = append(s.failures, e.Started)
 		}
 		if s.LastFailure.IsZero() {
 			s.LastFailure, s.LastError = e.At, e.Error

@@ -22,7 +22,9 @@ func TestSummarize(t *testing.T) {
 	retry.Attempt = 2
 	missed := runlog.Entry{Slot: "a", Kind: runlog.NotRun, Entry: admin.Entry{Run: admin.Run{State: admin.RunMissed}, Count: 3}}
 	skipped := runlog.Entry{Slot: "a", Kind: runlog.NotRun, Entry: admin.Entry{Run: admin.Run{State: admin.RunSkipped}, Count: 4}}
+	late := run("c", admin.RunFailed, 1, 0, 5) // its instance had been cut off, and another attempt has succeeded
 	newestFirst := []runlog.Entry{
+		late, run("c", admin.RunOK, 2, 1, 5),
 		run("a", admin.RunInterrupted, 9, 5, 5), run("a", admin.RunLost, 8, 6, 5), retry, {Slot: "a", Kind: runlog.Hole}, {Kind: runlog.Hole},
 		run("a", admin.RunOK, 6, 10, 100), missed, skipped, run("a", admin.RunFailed, 5, 1, 9), {Slot: "a", Kind: runlog.Gone},
 		run("a", admin.RunOK, 4, 20, 300), run("a", admin.RunOK, 3, 30, 200), run("b", admin.RunTimedOut, 2, 1, 1),
@@ -34,7 +36,7 @@ func TestSummarize(t *testing.T) {
 			}
 		}
 	})
-	if err != nil || len(got) != 2 {
+	if err != nil || len(got) != 3 {
 		t.Fatal(got, err)
 	}
 	want := runlog.Summary{
@@ -44,6 +46,9 @@ func TestSummarize(t *testing.T) {
 	}
 	if got[0] != want {
 		t.Errorf("got\n%+v\nwant\n%+v", got[0], want)
+	}
+	if c := got[2]; c.Streak != 0 || c.Failed != 1 {
+		t.Errorf("a failure that came late, of a run before the last: %+v", c)
 	}
 	if b := got[1]; b.Streak != 1 || !b.LastSuccess.IsZero() || b.Duration != (runlog.Spread{}) {
 		t.Errorf("%+v", b)

@@ -101,6 +101,8 @@ func gap(g admin.Gap) string {
 		return fmt.Sprintf("jobs canceled, or submitted and canceled, after zxid %d: %s", g.After, some)
 	case admin.GapInstances:
 		return fmt.Sprintf("instances that left, or joined and left, after zxid %d: %s", g.After, some)
+	case admin.GapLost:
+		return fmt.Sprintf("all that happened before: ZooKeeper no longer has zxid %d, as after a restore", g.After)
 	case admin.GapRecord:
 		return plain.FirstLine(g.Error)
 	}

@@ -73,6 +73,9 @@ type Conn struct {
 	closed bool
 }
 
+// Zxid is the last transaction that the server has told of, in this session.
+func (c *Conn) Zxid() int64 { return c.session.Load().zxid.Load() }
+
 // Open starts a session and returns before it is connected; calls wait until it is. onEvent is called
 // in the order of the events and must not block. The caller must call Close.
 func Open(cfg Config, onEvent func(Event)) (*Conn, error) {
