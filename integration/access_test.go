@@ -32,16 +32,7 @@ func TestCredentialsKeepOthersOut(t *testing.T) {
 
 	raw := c.raw(ourAuth)
 	digest := zk.DigestACL(zk.PermAll, "billing", "s3cret")
-	paths := c.tree(raw, c.node())
-	for _, path := range paths {
-		acl, _, err := raw.GetACL(path)
-		if errors.Is(err, zk.ErrNoNode) {
-			continue // of a takeover that is over
-		}
-		if err != nil || !slices.Equal(acl, digest) {
-			t.Errorf("%s has the ACL %v, %v; want %v", path, acl, err, digest)
-		}
-	}
+	paths := c.wantACL(raw, digest)
 	if len(paths) < 1+3+len(names)*6 {
 		t.Errorf("only %d nodes were checked: %q", len(paths), paths)
 	}
@@ -116,6 +107,22 @@ func TestACLCanLetOthersRead(t *testing.T) {
 	wantErr(t, "cancel without credentials", err, admin.ErrDenied)
 	_, err = guest.Submit(t.Context(), job.Job{Name: "job2", Schedule: everySecond}, admin.SubmitOptions{})
 	wantErr(t, "submit without credentials", err, admin.ErrDenied)
+}
+
+// wantACL checks the ACL of each of the group's nodes, and returns their paths.
+func (c *cluster) wantACL(conn *zk.Conn, want []zk.ACL) (paths []string) {
+	c.t.Helper()
+	paths = c.tree(conn, c.node())
+	for _, path := range paths {
+		acl, _, err := conn.GetACL(path)
+		if errors.Is(err, zk.ErrNoNode) {
+			continue // of a takeover that is over
+		}
+		if err != nil || !slices.Equal(acl, want) {
+			c.t.Errorf("%s has the ACL %v, %v; want %v", path, acl, err, want)
+		}
+	}
+	return paths
 }
 
 // tree lists a node and all below it, of which some may be gone by now.

@@ -6,7 +6,7 @@ set -euo pipefail
 shopt -s inherit_errexit
 
 # The jar's manifest lists its dependencies, but no logging backend.
-readonly debian_jars=/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar
+readonly debian_jars=/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar:/usr/share/java/netty-codec.jar:/usr/share/java/netty-resolver.jar
 readonly java="${JAVA_HOME:+$JAVA_HOME/bin/}java"
 
 usage() {
@@ -129,6 +129,20 @@ write_config() {
 	END
 }
 
+# speak_tls DIR makes the server in DIR take TLS, with a client certificate, and plain text on one port. Its own
+# certificate, its key and those it trusts are in DIR/tls.pem.
+speak_tls() {
+	cat >>"$1/zoo.cfg" <<-END
+		serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory
+		client.portUnification=true
+		ssl.keyStore.location=$1/tls.pem
+		ssl.trustStore.location=$1/tls.pem
+		authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider
+		ssl.clientAuth=need
+		ssl.hostnameVerification=false
+	END
+}
+
 # join_ensemble DIR N SERVER... makes the server in DIR the Nth of an ensemble.
 join_ensemble() {
 	local dir=$1 number=$2 n=0 server
@@ -156,6 +170,7 @@ run() {
 	mkdir -p "$dir/data"
 	dir=$(cd "$dir" && pwd)
 	write_config "$dir" "$port"
+	[[ ! -r $dir/tls.pem ]] || speak_tls "$dir"
 	local main=ZooKeeperServerMain
 	# A server keeps its last 500 transactions in memory, each of up to 1 MiB; when there is no more, it ends.
 	local -a flags=("-Xmx${ZOOKEEPER_HEAP:-1g}")

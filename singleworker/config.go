@@ -216,7 +216,7 @@ func (c Config) withDefaults() Config {
 // validate checks every field, then how they relate.
 func (c Config) validate() error {
 	_, _, serversErr := zkconn.ParseServers(c.Servers)
-	_, aclErr := zkconn.ParseACL(c.ACL, c.Auth != "")
+	_, aclErr := zkconn.ParseACL(c.ACL, c.Auth)
 	checks := []struct {
 		field string
 		value any

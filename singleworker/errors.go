@@ -45,6 +45,10 @@ var (
 	ErrDuplicateInstance = member.ErrDuplicate
 	// ErrAccessDenied is returned if ZooKeeper's ACLs refuse Config.Auth.
 	ErrAccessDenied = zkconn.ErrDenied
+	// ErrOpenACL is returned if Config.Auth or Config.ACL is set, and anybody who
+	// reaches ZooKeeper may change the group's nodes nevertheless, because they were
+	// created before or by somebody else. The error names the node and the remedy.
+	ErrOpenACL = zkconn.ErrOpenACL
 	// ErrMode is returned if a live instance of the group has another Config.Mode.
 	// Run first waits as for ErrDuplicateInstance.
 	ErrMode = member.ErrMode

@@ -145,9 +145,9 @@ func (m *Manager) ScheduleContext(ctx context.Context, j Job) error {
 //
 // While ZooKeeper is unreachable, at the start or later, Run keeps trying and
 // logs a warning with the reason once per session timeout. It returns before
-// ctx is done only with ErrDuplicateInstance, ErrAccessDenied, ErrMode, the panic
-// of a hook, or an internal error, and after a stop with a *StuckError or
-// ErrNotHandedBack. A Manager runs once: a second call returns ErrStarted.
+// ctx is done only with ErrDuplicateInstance, ErrAccessDenied, ErrOpenACL, ErrMode,
+// the panic of a hook, or an internal error, and after a stop with a *StuckError
+// or ErrNotHandedBack. A Manager runs once: a second call returns ErrStarted.
 func (m *Manager) Run(ctx context.Context) error {
 	m.mu.Lock()
 	if m.started {

@@ -49,12 +49,24 @@ type Server struct {
 // requests. The server is stopped when the test ends; if the test has failed, the end of its log is printed.
 func Start(tb testing.TB) *Server {
 	tb.Helper()
+	return StartTLS(tb, nil)
+}
+
+// StartTLS is Start of a server that also takes TLS, from clients with a certificate that it trusts: pem has its own certificate
+// and key, which are those it trusts, too. With nil it takes plain text only.
+func StartTLS(tb testing.TB, pem []byte) *Server {
+	tb.Helper()
 	script, err := findScript()
 	if err != nil {
 		tb.Fatalf("zkserver: %v", err)
 	}
 	s := &Server{tb: tb, script: script, dir: tb.TempDir()}
 	tb.Cleanup(s.cleanup)
+	if pem != nil {
+		if err := os.WriteFile(filepath.Join(s.dir, "tls.pem"), pem, 0o600); err != nil {
+			tb.Fatalf("zkserver: %v", err)
+		}
+	}
 
 	for range portTries {
 		if s.addr, err = freeAddr(tb.Context()); err != nil {

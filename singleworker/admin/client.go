@@ -26,7 +26,8 @@ type Config struct {
 	Auth string
 	// ACL of the nodes that are created, in the notation of ZooKeeper's shell.
 	// Default: the ACL of the group's root if that exists; otherwise all
-	// permissions for Auth, or for anyone if Auth is empty.
+	// permissions for Auth, or for anyone if Auth is empty. A root that anyone may
+	// change, although Auth is set, is no default: see OnOpenACL.
 	ACL string
 	// TLS secures the connection. Default: plain TCP.
 	TLS *tls.Config
@@ -38,6 +39,10 @@ type Config struct {
 	// OnTrouble is called once if no server has answered Dial within a second, with why the latest
 	// attempt to connect failed. Default: none; Dial tries until its context ends in any case.
 	OnTrouble func(err error)
+	// OnOpenACL is called by Dial if anyone may change the group's root, although Auth is set and ACL is not,
+	// with an error that says how to mend that. The Client reads and changes what there is, and what
+	// would create a node fails with ErrOpenACL. Default: none.
+	OnOpenACL func(err error)
 	// OnRead is called while a method reads many nodes, such as List, after some of the server's answers, with how
 	// many nodes the Client has read in such methods. It must not block. Default: none.
 	OnRead func(nodes int)
@@ -114,13 +119,20 @@ func On(conn *zkconn.Conn, serverType string) *Client {
 
 // greet returns when a server has answered.
 func (c *Client) greet(ctx context.Context, cfg Config) error {
-	return c.conn.Retry(ctx, func() error {
+	err := c.conn.Retry(ctx, func() error {
 		if cfg.ACL == "" {
-			return c.conn.ACLOf(ctx, c.tree.Root())
+			return c.conn.InheritACL(ctx, c.tree.Root())
 		}
 		_, _, err := c.conn.Exists(ctx, c.tree.Root())
 		return err
 	})
+	if errors.Is(err, ErrOpenACL) {
+		if cfg.OnOpenACL != nil {
+			cfg.OnOpenACL(err)
+		}
+		return nil
+	}
+	return err
 }
 
 // Close ends the connection. Idempotent.
@@ -139,7 +151,7 @@ func (cfg Config) LogValue() slog.Value { return slog.StringValue(fmt.Sprintf("%
 // Validate returns an *InvalidError that names the first field that cannot be used.
 func (cfg Config) Validate() error {
 	_, _, serversErr := zkconn.ParseServers(cfg.Servers)
-	_, aclErr := zkconn.ParseACL(cfg.ACL, cfg.Auth != "")
+	_, aclErr := zkconn.ParseACL(cfg.ACL, cfg.Auth)
 	for _, field := range []InvalidError{
 		{"Servers", cfg.Servers, serversErr},
 		{"ServerType", cfg.ServerType, zkrec.CheckServerType(cfg.ServerType)},

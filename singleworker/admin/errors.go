@@ -44,6 +44,9 @@ var (
 	ErrTooLong = zkconn.ErrTooLong
 	// ErrDenied means that ZooKeeper's ACLs refused the call.
 	ErrDenied = zkconn.ErrDenied
+	// ErrOpenACL means that anybody who reaches ZooKeeper may change the group's nodes, although Config.Auth is
+	// set. A Client without Config.ACL creates no nodes then. The error says how to mend that.
+	ErrOpenACL = zkconn.ErrOpenACL
 	// ErrUnavailable means that no ZooKeeper server answered before the context was
 	// done. The error's text says if a change may have been made nevertheless.
 	ErrUnavailable = zkconn.ErrUnavailable

@@ -113,7 +113,7 @@ func (c Config) withDefaults() Config {
 // validate checks every field.
 func (c Config) validate() error {
 	_, _, serversErr := zkconn.ParseServers(c.Servers)
-	_, aclErr := zkconn.ParseACL(c.ACL, c.Auth != "")
+	_, aclErr := zkconn.ParseACL(c.ACL, c.Auth)
 	for _, check := range []ConfigError{
 		{"Servers", c.Servers, serversErr},
 		{"Path", c.Path, election.CheckPath(c.Path)},

@@ -36,6 +36,9 @@ var (
 var (
 	// ErrAccessDenied is returned when ZooKeeper's ACLs refuse Config.Auth.
 	ErrAccessDenied = election.ErrDenied
+	// ErrOpenACL is returned when Config.Auth or Config.ACL is set, and anybody who reaches ZooKeeper may
+	// change the node at Config.Path nevertheless. The error says how to mend that.
+	ErrOpenACL = zkconn.ErrOpenACL
 	// ErrNotReleased is returned when ZooKeeper was unreachable while the contender stopped. The
 	// next contender leads when the session expires.
 	ErrNotReleased = election.ErrNotReleased

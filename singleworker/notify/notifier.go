@@ -147,7 +147,7 @@ func (n *Notifier) term(ctx context.Context, token int64) error {
 	}
 	defer conn.Close()
 	if g.ACL == "" {
-		if err := conn.Retry(ctx, func() error { return conn.ACLOf(ctx, n.tree.Root()) }); err != nil {
+		if err := conn.Retry(ctx, func() error { return conn.InheritACL(ctx, n.tree.Root()) }); err != nil {
 			return err
 		}
 	}

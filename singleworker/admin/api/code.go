@@ -39,6 +39,7 @@ var codes = []struct {
 	{admin.ErrInstancesLive, CodeConflict},
 	{admin.ErrTooLong, CodeConflict},
 	{admin.ErrDenied, CodeDenied},
+	{admin.ErrOpenACL, CodeDenied},
 	{admin.ErrUnavailable, CodeUnavailable},
 	{context.DeadlineExceeded, CodeTimeout},
 }

@@ -167,6 +167,9 @@ func (a *attempt) enter() error {
 	if a.over() {
 		return nil
 	}
+	if err := a.conn.CheckClosed(a.calls, a.cfg.Path); err != nil {
+		return err
+	}
 	prefix := a.path(a.prefix + latch)
 	_, err := a.conn.CreateEphemeralSequential(a.Contender.calls, prefix, []byte(a.cfg.ID))
 	if errors.Is(err, zkconn.ErrNoNode) {

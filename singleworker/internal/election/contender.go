@@ -54,6 +54,7 @@ type Conn interface {
 	SessionID() int64
 	SessionTimeout() time.Duration
 	EnsureRoot(ctx context.Context, path string) error
+	CheckClosed(ctx context.Context, paths ...string) error
 	Children(ctx context.Context, path string) ([]string, zkconn.Stat, error)
 	Get(ctx context.Context, path string) ([]byte, zkconn.Stat, error)
 	GetW(ctx context.Context, path string) ([]byte, zkconn.Stat, error)

@@ -30,9 +30,14 @@ func newEntry(loop *session.Loop, cfg Config) *Entry {
 	return e
 }
 
-// Prepare creates what must exist before this instance appears: the roots.
+// Prepare creates what must exist before this instance appears: the roots. Who else could change them could have this
+// instance run anything: it returns zkconn.ErrOpenACL then.
 func (e *Entry) Prepare(ctx context.Context) error {
-	return e.loop.Conn.EnsureRoot(ctx, e.loop.Tree.Instances())
+	conn, tree := e.loop.Conn, e.loop.Tree
+	if err := conn.EnsureRoot(ctx, tree.Instances()); err != nil {
+		return err
+	}
+	return conn.CheckClosed(ctx, tree.Root(), tree.Instances(), tree.Handlers(), tree.Orders(), tree.Exclusions(), tree.Leader())
 }
 
 // Appear creates the ephemeral node, which makes this instance part of the group, and returns what it

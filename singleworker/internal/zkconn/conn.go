@@ -59,7 +59,8 @@ type Conn struct {
 	servers hosts
 	chroot  string
 	acl     []zk.ACL
-	granted atomic.Int64 // session timeout in nanoseconds
+	open    *OpenACLError // why the connection creates no nodes, or nil; see InheritACL
+	granted atomic.Int64  // session timeout in nanoseconds
 	onEvent func(Event)
 
 	tasks    *task.Group     // runs every call of the library
@@ -83,7 +84,7 @@ func Open(cfg Config, onEvent func(Event)) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("servers %q: %w", cfg.Servers, err)
 	}
-	acl, err := ParseACL(cfg.ACL, cfg.Auth != "")
+	acl, err := ParseACL(cfg.ACL, cfg.Auth)
 	if err != nil {
 		return nil, fmt.Errorf("ACL: %w", err)
 	}
@@ -198,6 +199,9 @@ func (c *Conn) start(op string, f func()) bool {
 
 // EnsureRoot creates the chroot, if any, and path below it, each node with the connection's ACL.
 func (c *Conn) EnsureRoot(ctx context.Context, path string) error {
+	if c.open != nil {
+		return c.open
+	}
 	full := c.chroot + path
 	for i := 1; i <= len(full); i++ {
 		if i == len(full) || full[i] == '/' {

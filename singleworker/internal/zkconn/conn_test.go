@@ -81,7 +81,7 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 			_, err := c.CreateEphemeralSequential(ctx, "/a/n-", nil)
 			return err
 		},
-		"getACL": func(ctx context.Context, c *Conn) error { return c.ACLOf(ctx, "/a") },
+		"getACL": func(ctx context.Context, c *Conn) error { return c.InheritACL(ctx, "/a") },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := serve(t)

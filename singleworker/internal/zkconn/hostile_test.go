@@ -59,7 +59,7 @@ var calls = map[string]func(ctx context.Context, c *Conn) error{
 	},
 	"exists": func(ctx context.Context, c *Conn) error { _, _, err := c.Exists(ctx, "/a"); return err },
 	"sync":   func(ctx context.Context, c *Conn) error { return c.Sync(ctx, "/a") },
-	"acl":    func(ctx context.Context, c *Conn) error { return c.ACLOf(ctx, "/a") },
+	"acl":    func(ctx context.Context, c *Conn) error { return c.InheritACL(ctx, "/a") },
 	"create": func(ctx context.Context, c *Conn) error {
 		_, err := c.CreateEphemeralSequential(ctx, "/e", nil)
 		return err

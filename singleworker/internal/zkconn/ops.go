@@ -2,7 +2,6 @@ package zkconn
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -129,6 +128,9 @@ func (c *Conn) Exists(ctx context.Context, path string) (stat Stat, ok bool, err
 // prefix and ten digits that increase with every node created below the same parent. If the reply is
 // lost, the node may exist under an unknown name: use a unique prefix, so that it can be found.
 func (c *Conn) CreateEphemeralSequential(ctx context.Context, prefix string, data []byte) (string, error) {
+	if c.open != nil {
+		return "", c.open
+	}
 	var created string
 	err := c.call(ctx, "create", prefix, func(s *session) (err error) {
 		created, err = s.zk.Create(c.chroot+prefix, data, zk.FlagEphemeral|zk.FlagSequence, c.acl)
@@ -223,6 +225,9 @@ func (e *MultiError) Unwrap() error { return e.Err }
 func (c *Conn) Multi(ctx context.Context, ops ...Op) ([]Stat, error) {
 	requests := make([]any, len(ops))
 	for i, op := range ops {
+		if op.code == opCreate && c.open != nil {
+			return nil, c.open
+		}
 		requests[i] = op.request(c)
 	}
 	var answers []zk.MultiResponse
@@ -254,23 +259,4 @@ func (c *Conn) Multi(ctx context.Context, ops ...Op) ([]Stat, error) {
 		stats[i] = statOf(answer.Stat)
 	}
 	return stats, nil
-}
-
-// ACLOf makes the connection create nodes with the ACL of path, so that nodes added by an operator's
-// tool have the same readers and writers as the rest of the tree. It does nothing if the node does not
-// exist. Call it before creating nodes, and not concurrently with other calls.
-func (c *Conn) ACLOf(ctx context.Context, path string) error {
-	var acl []zk.ACL
-	err := c.call(ctx, "getACL", path, func(s *session) (err error) {
-		acl, _, err = s.zk.GetACL(c.chroot + path)
-		return err
-	})
-	if errors.Is(err, ErrNoNode) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	c.acl = acl
-	return nil
 }

@@ -259,7 +259,7 @@ func TestChildren(t *testing.T) {
 	})
 }
 
-func TestACLOfAppliesToNodesCreatedLater(t *testing.T) {
+func TestInheritACLAppliesToNodesCreatedLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t)
@@ -268,7 +268,7 @@ func TestACLOfAppliesToNodesCreatedLater(t *testing.T) {
 		s.protect(t, "/there", taken...)
 		conn := s.open(t, Config{}, nil)
 		for _, path := range []string{"/absent", "/there"} { // in this order: an adopted ACL stays
-			if err := conn.ACLOf(t.Context(), path); err != nil {
+			if err := conn.InheritACL(t.Context(), path); err != nil {
 				t.Fatal(err)
 			}
 			if err := conn.EnsureRoot(t.Context(), path+"/x"); err != nil {

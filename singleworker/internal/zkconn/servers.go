@@ -6,8 +6,6 @@ import (
 	"net"
 	"strconv"
 	"strings"
-
-	"github.com/go-zookeeper/zk"
 )
 
 const defaultPort = "2181"
@@ -62,47 +60,6 @@ func checkChroot(chroot string) error {
 		}
 	}
 	return nil
-}
-
-var permissions = map[rune]int32{
-	'r': zk.PermRead, 'w': zk.PermWrite, 'c': zk.PermCreate, 'd': zk.PermDelete, 'a': zk.PermAdmin,
-}
-
-// ParseACL parses access control entries in the notation of ZooKeeper's shell, "scheme:id:perms"
-// separated by commas: "world:anyone:r,auth::cdrwa". The empty string means all permissions: for the
-// client's credentials if withAuth is set, else for everyone.
-func ParseACL(text string, withAuth bool) ([]zk.ACL, error) {
-	if text == "" {
-		if withAuth {
-			return zk.AuthACL(zk.PermAll), nil
-		}
-		return zk.WorldACL(zk.PermAll), nil
-	}
-	var acl []zk.ACL
-	for entry := range strings.SplitSeq(text, ",") {
-		entry = strings.TrimSpace(entry)
-		scheme, rest, ok := strings.Cut(entry, ":")
-		at := strings.LastIndexByte(rest, ':')
-		if !ok || at < 0 || scheme == "" {
-			return nil, fmt.Errorf(`entry %q is not "scheme:id:perms"`, entry)
-		}
-		if scheme == "auth" && !withAuth {
-			return nil, fmt.Errorf("entry %q needs Auth", entry)
-		}
-		one := zk.ACL{Scheme: scheme, ID: rest[:at]}
-		for _, letter := range rest[at+1:] {
-			bit, known := permissions[letter]
-			if !known {
-				return nil, fmt.Errorf("entry %q: permission %q is not one of c, d, r, w, a", entry, letter)
-			}
-			one.Perms |= bit
-		}
-		if one.Perms == 0 {
-			return nil, fmt.Errorf("entry %q grants no permission", entry)
-		}
-		acl = append(acl, one)
-	}
-	return acl, nil
 }
 
 // CheckAuth returns an error unless text is empty or "user:password".

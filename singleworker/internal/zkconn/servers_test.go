@@ -71,25 +71,26 @@ func TestParseServersErrors(t *testing.T) {
 func TestParseACL(t *testing.T) {
 	t.Parallel()
 	const readOnly, all = zk.PermRead, zk.PermAll
+	const app = "app:s3cret"
+	own := zk.DigestACL(all, "app", "s3cret")[0]
 	for _, row := range []struct {
 		text string
-		auth bool
+		auth string
 		want []zk.ACL
 	}{
-		{"", false, []zk.ACL{{Perms: all, Scheme: "world", ID: "anyone"}}},
-		{"", true, []zk.ACL{{Perms: all, Scheme: "auth", ID: ""}}},
-		{"world:anyone:r", false, []zk.ACL{{Perms: readOnly, Scheme: "world", ID: "anyone"}}},
-		{"auth::cdrwa,world:anyone:r", true, []zk.ACL{
-			{Perms: all, Scheme: "auth", ID: ""}, {Perms: readOnly, Scheme: "world", ID: "anyone"},
-		}},
-		{"digest:app:s2cr=:awrdc", false, []zk.ACL{{Perms: all, Scheme: "digest", ID: "app:s2cr="}}},
-		{"ip:2001:db8::7:rw", false, []zk.ACL{{Perms: zk.PermRead | zk.PermWrite, Scheme: "ip", ID: "2001:db8::7"}}},
-		{"world:anyone:c", false, []zk.ACL{{Perms: zk.PermCreate, Scheme: "world", ID: "anyone"}}},
-		{"world:anyone:d", false, []zk.ACL{{Perms: zk.PermDelete, Scheme: "world", ID: "anyone"}}},
-		{"world:anyone:a", false, []zk.ACL{{Perms: zk.PermAdmin, Scheme: "world", ID: "anyone"}}},
+		{"", "", []zk.ACL{{Perms: all, Scheme: "world", ID: "anyone"}}},
+		{"", app, []zk.ACL{own}},
+		{"world:anyone:r", "", []zk.ACL{{Perms: readOnly, Scheme: "world", ID: "anyone"}}},
+		{"auth::cdrwa,world:anyone:r", app, []zk.ACL{own, {Perms: readOnly, Scheme: "world", ID: "anyone"}}},
+		{"auth:ignored:cdrwa", app, []zk.ACL{own}},
+		{"digest:app:s2cr=:awrdc", "", []zk.ACL{{Perms: all, Scheme: "digest", ID: "app:s2cr="}}},
+		{"ip:2001:db8::7:rw", "", []zk.ACL{{Perms: zk.PermRead | zk.PermWrite, Scheme: "ip", ID: "2001:db8::7"}}},
+		{"world:anyone:c", "", []zk.ACL{{Perms: zk.PermCreate, Scheme: "world", ID: "anyone"}}},
+		{"world:anyone:d", "", []zk.ACL{{Perms: zk.PermDelete, Scheme: "world", ID: "anyone"}}},
+		{"world:anyone:a", "", []zk.ACL{{Perms: zk.PermAdmin, Scheme: "world", ID: "anyone"}}},
 	} {
 		if got, err := ParseACL(row.text, row.auth); err != nil || !slices.Equal(got, row.want) {
-			t.Errorf("ParseACL(%q, %v) = %v, %v\nwant %v", row.text, row.auth, got, err, row.want)
+			t.Errorf("ParseACL(%q, %q) = %v, %v\nwant %v", row.text, row.auth, got, err, row.want)
 		}
 	}
 	for text, want := range map[string]string{
@@ -103,7 +104,7 @@ func TestParseACL(t *testing.T) {
 		"auth::cdrwa":         `entry "auth::cdrwa" needs Auth`,
 		"world:anyone:r,auth": `entry "auth" is not "scheme:id:perms"`,
 	} {
-		if got, err := ParseACL(text, false); err == nil || !strings.Contains(err.Error(), want) {
+		if got, err := ParseACL(text, ""); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("ParseACL(%q) = %v, %v\nwant %s", text, got, err, want)
 		}
 	}

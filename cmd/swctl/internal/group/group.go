@@ -110,6 +110,7 @@ func connected(ctx context.Context, set cmdline.Settings, dial Dialer, say func(
 		until = fmt.Sprintf("--timeout (%s) is over", set.Timeout)
 	}
 	cfg.OnTrouble = func(err error) { say(fmt.Sprintf("%s does not answer: %v; trying until %s", set.ZK, err, until)) }
+	cfg.OnOpenACL = func(err error) { say(fmt.Sprintf("warning: %v", err)) }
 	cfg.OnRead = heard
 	client, err := dial(ctx, cfg)
 	if err != nil {
@@ -135,6 +136,8 @@ func Explain(set cmdline.Settings, err error) error {
 		return cmdline.WithHint(err, "ZooKeeper's own shell (deleteall) to remove what the application did not create there")
 	case errors.Is(err, admin.ErrDenied):
 		return cmdline.WithHint(err, "--auth-file FILE with the user:password of the application")
+	case errors.Is(err, admin.ErrOpenACL):
+		return cmdline.WithHint(err, "the command above first; or no --auth-file, if the group is meant to be open")
 	case errors.Is(err, admin.ErrInstancesLive):
 		return cmdline.WithHint(err, "swctl instances, and stop them first; or --despite-instances, if only the jobs are to go")
 	case errors.Is(err, admin.ErrConflict):
