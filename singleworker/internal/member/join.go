@@ -84,7 +84,7 @@ func (e *Entry) Appear(ctx context.Context, self zkrec.Instance) (mine zkrec.Ins
 
 // maxAbsence is how long the node of an instance that has died may remain.
 func (e *Entry) maxAbsence(other zkrec.Instance) time.Duration {
-	return max(e.loop.Conn.SessionTimeout(), time.Duration(other.SessionTimeout)) * 3 / 2
+	return max(e.loop.Conn.SessionTimeout(), time.Duration(other.SessionTimeout), time.Duration(other.SessionLongest)) * 3 / 2
 }
 
 // createEphemeral publishes this incarnation under its id. A node of another incarnation belongs to a

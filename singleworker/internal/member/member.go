@@ -169,6 +169,9 @@ func (m *Member) Record() zkrec.Instance {
 	}
 	record.Owned, record.State, record.Withdrawn = m.load.owned, m.State(), m.closing.drained
 	record.Standby, record.SessionTimeout = m.closing.standby, zkrec.Duration(m.loop.Conn.SessionTimeout())
+	if longest := zkrec.Duration(m.loop.Conn.LongestTimeout()); longest > record.SessionTimeout {
+		record.SessionLongest = longest
+	}
 	record.ClockOffset, record.ClockBound = zkrec.Duration(m.Clock.told), zkrec.Duration(m.Clock.toldBound)
 	return record
 }

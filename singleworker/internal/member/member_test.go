@@ -399,13 +399,16 @@ func TestLiveInstanceKeepsAnotherOut(t *testing.T) {
 		want  error
 	}{
 		"of the same id":       {"a", zkrec.Instance{Incarnation: "a-0"}, member.ErrDuplicate},
+		"whose session is cut": {"a", zkrec.Instance{Incarnation: "a-0", SessionLongest: zkrec.Duration(2 * roomtest.SessionTimeout)}, member.ErrDuplicate},
 		"of the other mode":    {"b", zkrec.Instance{Incarnation: "b-0", Mode: zkrec.ModeLatch}, member.ErrMode},
 		"of a latch elsewhere": {"b", zkrec.Instance{Incarnation: "b-0", Mode: zkrec.ModeLatchAt("/lead")}, member.ErrMode},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			roomtest.InGroup(t, func(g *roomtest.Group) {
-				test.other.SessionTimeout = zkrec.Duration(2 * roomtest.SessionTimeout)
+				if test.other.SessionTimeout = zkrec.Duration(2 * roomtest.SessionTimeout); test.other.SessionLongest > 0 {
+					test.other.SessionTimeout /= 4
+				}
 				g.Multi(zkconn.CreateEphemeralOp(g.Tree.Instance(test.sid), test.other.Encode()))
 				start := time.Now()
 				_, err := enter(g, member.Config{ID: "a"}, appear)

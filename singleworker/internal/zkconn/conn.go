@@ -61,6 +61,7 @@ type Conn struct {
 	acl     []zk.ACL
 	open    *OpenACLError // why the connection creates no nodes, or nil; see InheritACL
 	granted atomic.Int64  // session timeout in nanoseconds
+	longest atomic.Int64  // that was asked for or granted, likewise
 	onEvent func(Event)
 
 	tasks    *task.Group     // runs every call of the library
@@ -94,6 +95,7 @@ func Open(cfg Config, onEvent func(Event)) (*Conn, error) {
 	}
 	c.closing, c.close = context.WithCancel(context.Background())
 	c.granted.Store(int64(cfg.SessionTimeout))
+	c.longest.Store(int64(cfg.SessionTimeout))
 	if err := c.begin(servers); err != nil {
 		c.close()
 		return nil, fmt.Errorf("connect: %w", err)
@@ -124,6 +126,10 @@ func (c *Conn) Close() {
 // SessionTimeout returns the timeout that the server granted, or the requested one before the first
 // connection.
 func (c *Conn) SessionTimeout() time.Duration { return time.Duration(c.granted.Load()) }
+
+// LongestTimeout returns the longest session timeout that was asked for or granted. Servers may hold to that of an earlier
+// connection when they count from the start again, as after a restart.
+func (c *Conn) LongestTimeout() time.Duration { return time.Duration(c.longest.Load()) }
 
 // SessionID returns the id of the session, or 0 without a session.
 func (c *Conn) SessionID() int64 { return c.session.Load().zk.SessionID() }

@@ -143,6 +143,7 @@ func (s *session) event(ev zk.Event) {
 		s.mu.Unlock()
 		report(Event{Kind: NodeChanged, Path: strings.TrimPrefix(ev.Path, s.conn.chroot)})
 	case ev.State == zk.StateHasSession:
+		s.conn.longest.Store(max(s.conn.longest.Load(), s.conn.granted.Load()))
 		s.forgetBulkWatches()
 		report(Event{Kind: Connected})
 	case ev.State == zk.StateDisconnected:

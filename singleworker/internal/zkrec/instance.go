@@ -34,6 +34,8 @@ type Instance struct {
 	Weight      int       `json:"weight,omitempty"`      // relative share; 0 means 1
 	// SessionTimeout is granted by the server. Leases last a part of it.
 	SessionTimeout Duration `json:"session_timeout,omitempty"`
+	// SessionLongest is the longest timeout that was asked for or granted, if that is longer: for so long the session may live on.
+	SessionLongest Duration `json:"session_longest,omitempty"`
 	Owned          int      `json:"owned"`
 	State          string   `json:"state"`
 	// Withdrawn means that its own program has drained it.
