@@ -276,10 +276,13 @@ func (l *Loop) onEvent(ev zkconn.Event) {
 	})
 }
 
+// minWarning is how far apart warnings are at least, however short a session a server grants.
+const minWarning = time.Second
+
 // warnIfUnreachable says, once per session timeout, that ZooKeeper cannot be reached, and why.
 func (l *Loop) warnIfUnreachable() {
 	now := l.Now()
-	if l.connected || now-max(l.lostAt, l.warnedAt) < l.Conn.SessionTimeout() {
+	if l.connected || now-max(l.lostAt, l.warnedAt) < max(l.Conn.SessionTimeout(), minWarning) {
 		return
 	}
 	l.warnedAt = now

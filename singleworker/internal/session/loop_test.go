@@ -254,3 +254,23 @@ func TestUnreachableZooKeeperIsLogged(t *testing.T) {
 		}
 	})
 }
+
+// However short the session timeout is, the log is not flooded.
+func TestUnreachableZooKeeperIsLoggedAtAPace(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Server.Stop()
+		l := g.NewLoop("a")
+		conn := g.Conn(l.Client)
+		conn.SessionTimeout = time.Millisecond
+		l.Loop = session.New(session.Config{
+			Conn: conn, ServerType: "group", SyncPeriod: roomtest.SyncPeriod, Clock: l.Clock, Logger: l.Log.Logger(),
+		})
+		l.OnNext = func(time.Duration) time.Duration { return l.Now() + time.Millisecond }
+		l.Start()
+		roomtest.Pass(10 * time.Second)
+		if n := strings.Count(l.Log.String(), "ZooKeeper cannot be reached"); n == 0 || n > 10 {
+			g.T.Errorf("%d messages in 10 s, want at most one each second", n)
+		}
+	})
+}

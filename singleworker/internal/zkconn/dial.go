@@ -5,9 +5,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -76,6 +78,13 @@ func (h *hosts) attemptTimeout(session time.Duration) time.Duration {
 	return min(max(share, minAttempt), session/3, maxAttempt)
 }
 
+// isOver reports whether a session must be over: no server has answered it for as long as its timeout.
+func (h *hosts) isOver(session time.Duration) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return time.Since(h.searching) > session
+}
+
 func (h *hosts) Connected() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -95,6 +104,7 @@ type handshake struct {
 	trouble  *atomic.Pointer[error] // of the Conn
 	traffic  *Traffic               // of the Conn, or nil
 	answered atomic.Bool            // the response was read
+	unseen   bool                   // the server is not told what the session has seen; see refused
 
 	frame    []byte // what was checked and not read yet; only for the reader
 	requests requests
@@ -108,6 +118,9 @@ var errNoGreeting = errors.New("the reply is not that of a ZooKeeper server")
 func (c *handshake) Read(p []byte) (int, error) {
 	for len(c.frame) == 0 {
 		if err := c.nextFrame(); err != nil {
+			if !c.answered.Load() {
+				c.refused(err)
+			}
 			if !c.answered.Load() || errors.Is(err, errMalformed) {
 				err = fmt.Errorf("handshake with %s: %w", c.address, err)
 				if c.answered.Load() {
@@ -137,6 +150,10 @@ func (c *handshake) nextFrame() error {
 		if err != nil {
 			return err
 		}
+		if c.unseen {
+			c.giveUp(frame, timeout)
+			timeout = 0
+		}
 		if timeout > 0 { // an expired session is answered with a timeout of 0
 			c.granted.Store(int64(timeout))
 		}
@@ -158,16 +175,42 @@ func (c *handshake) nextFrame() error {
 	return nil
 }
 
+// A server that knows less than the session has seen hangs up without a word, as one does that is not in service. One that
+// lags catches up. One that was restored from a backup, or emptied, would do that until it has counted as many
+// transactions, so a session that must be over is continued at the next attempt without telling what it has seen. A
+// server that answers that is in service. Whatever the answer is, the session ends.
+
+// refused notes that a server has not answered the handshake.
+func (c *handshake) refused(err error) {
+	hungUp := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
+	c.requests.session.doubtful.Store(hungUp && !c.unseen && c.requests.seen > 0)
+}
+
+// giveUp ends the session, if the server still has it, and makes the response one to an expired session.
+func (c *handshake) giveUp(response []byte, granted time.Duration) {
+	if granted > 0 {
+		if _, err := c.Conn.Write(closeSession); err == nil {
+			_, _ = readFrame(c.Conn, maxFrame) // else its nodes go with its timeout
+		}
+	}
+	clear(response[greetTimeoutAt:greetPasswordAt])
+	c.requests.session.conn.cfg.Logger.Warn("session given up: the server knows less than it has seen; restored from a backup, or emptied?",
+		"server", c.address, "seen_zxid", fmt.Sprintf("0x%x", c.requests.seen))
+}
+
 // Write hangs up instead of returning an error: the next read fails, and the library answers the
 // request once, as one whose connection was lost. After a failed write it would answer twice: first with
 // the network error, which callers would take for a reply of the server; and then it can block forever
 // on the second answer, at Close or while it repeats the credentials.
 func (c *handshake) Write(p []byte) (int, error) {
 	var frames []byte
-	if c.answered.Load() {
+	switch {
+	case c.answered.Load():
 		frames = c.requests.send(p)
 		c.traffic.send(frames)
-	} else {
+	case c.unseen:
+		frames = withZxid(p, connectZxidAt, 0)
+	default:
 		frames = withZxid(p, connectZxidAt, c.requests.seen)
 	}
 	if _, err := c.Conn.Write(frames); err != nil {
@@ -212,6 +255,7 @@ func (c *Conn) dial(s *session, network, address string) (_ net.Conn, err error)
 	}
 	conn := &handshake{
 		Conn: raw, address: address, deadline: deadline,
+		unseen:  s.doubtful.Load() && c.servers.isOver(c.SessionTimeout()),
 		granted: &c.granted, trouble: &c.trouble, traffic: c.cfg.Traffic, requests: requests{session: s, seen: s.zxid.Load(), traffic: c.cfg.Traffic},
 	}
 	s.current.Store(conn)

@@ -63,7 +63,7 @@ func (s *server) open(t *testing.T, cfg Config, onEvent func(Event)) *Conn {
 	if cfg.Dial == nil {
 		cfg.Dial = s.dial
 	}
-	cfg.SessionTimeout, cfg.Logger = cmp.Or(cfg.SessionTimeout, asked), discard
+	cfg.SessionTimeout, cfg.Logger = cmp.Or(cfg.SessionTimeout, asked), cmp.Or(cfg.Logger, discard)
 	if onEvent == nil {
 		onEvent = func(Event) {}
 	}

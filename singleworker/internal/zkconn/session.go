@@ -29,6 +29,8 @@ type session struct {
 	ended   chan struct{} // closed when the library's loop has ended
 	current atomic.Pointer[handshake]
 	zxid    atomic.Int64 // the last transaction that a reply told of
+	// doubtful is set while the latest attempt to connect may have failed because of zxid.
+	doubtful atomic.Bool
 
 	ready chan struct{} // closed when calls can be made
 	// refused is why no call can be made; set before ready is closed.

@@ -129,7 +129,13 @@ const (
 	replyZxidAt      = lengthBytes + 4     // behind the xid
 	setWatchesZxidAt = lengthBytes + 4 + 4 // behind xid and type
 	connectZxidAt    = lengthBytes + 4     // behind the version
+
+	greetTimeoutAt  = lengthBytes + 4        // behind the version
+	greetPasswordAt = greetTimeoutAt + 4 + 8 // behind timeout and session
 )
+
+// closeSession is a request that ends the session: its length, an xid, and type -11.
+var closeSession = []byte{0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5}
 
 // withZxid returns a copy of a frame with a transaction in that place.
 func withZxid(frame []byte, at int, zxid int64) []byte {

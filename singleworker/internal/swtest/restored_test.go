@@ -1,0 +1,76 @@
+package swtest_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// Instances that run on while ZooKeeper gets a backup put back, or all its data removed, notice within a session timeout, end
+// their leases, and join again. What was submitted after the backup is gone; what they declare comes back.
+func TestInstancesThatZooKeeperHasForgotten(t *testing.T) {
+	t.Parallel()
+	for _, what := range []string{"restored", "emptied"} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, func(t *testing.T, c *swtest.Cluster) {
+				t.Helper()
+				snapshot := c.Server.Snapshot()
+				handlers := map[string]singleworker.Handler{"work": working(10 * time.Millisecond)}
+				declared := singleworker.Job{Name: "declared", Schedule: "* * * * * *", Handler: "work"}
+				var instances []*swtest.Instance
+				for k := range 3 {
+					instances = append(instances, c.Start(fmt.Sprintf("i%d", k), swtest.Setup{Handlers: handlers, Jobs: []singleworker.Job{declared}}))
+				}
+				jobs := []string{"declared"}
+				for k := range 9 {
+					name := fmt.Sprintf("job%d", k)
+					if err := c.Submit(t.Context(), job.Job{Name: name, Schedule: "* * * * * *", Handler: "work"}); err != nil {
+						t.Fatal(err)
+					}
+					if what == "restored" {
+						jobs = append(jobs, name)
+					}
+				}
+				time.Sleep(settled)
+				if what == "restored" {
+					snapshot = c.Server.Snapshot()
+				}
+				time.Sleep(time.Minute)
+				if err := c.Reset(snapshot); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(2*session + settled)
+				since := time.Now()
+				time.Sleep(10 * time.Second)
+				ran := make(map[string]int)
+				ends := make(map[string]time.Time)
+				for _, r := range c.Runs() { // in the order of their starts
+					if r.Started.Before(ends[r.Job]) {
+						t.Errorf("two runs of %s at a time, the second of %s for %v", r.Job, r.Instance.Name, r.Tick)
+					}
+					ends[r.Job] = r.Ended
+					if r.Started.After(since) {
+						ran[r.Job]++
+					}
+				}
+				for _, name := range jobs {
+					if ran[name] < 9 {
+						t.Errorf("%s ran %d times in 10 s", name, ran[name])
+					}
+				}
+				if len(ran) != len(jobs) {
+					t.Errorf("ran %v, want %q", ran, jobs)
+				}
+				for _, i := range instances {
+					if s := i.State(); s != swtest.Running {
+						t.Errorf("%s is %v", i.Name, s)
+					}
+				}
+			})
+		})
+	}
+}
