@@ -168,3 +168,27 @@ func TestScheduleThatBeginsFarOff(t *testing.T) {
 		}
 	})
 }
+
+// A live instance that publishes no list of handlers, as older versions, or names one that cannot be, keeps nobody from reading
+// a job that a program declares, and from canceling it.
+func TestInstanceWithoutAListOfHandlers(t *testing.T) {
+	t.Parallel()
+	for _, hash := range []string{"", "/", "a/b", "..", "\x00", "0123456789abcdeg", "0123456789abcdef"} {
+		inWorld(t, func(w *world) {
+			w.submit(job.Job{Name: "job", Schedule: "@hourly"})
+			w.put(w.c.tree.Job("job"), []byte(`{"schedule":"@hourly","declared":"0","declared_by":"old"}`))
+			w.must(w.hand.conn.EnsureRoot(w.Context(), w.c.tree.Instances()))
+			record := zkrec.Instance{Incarnation: "o", State: InstanceActive, Handlers: hash}.Encode()
+			w.multi(zkconn.CreateEphemeralOp(w.c.tree.Instance("old"), record))
+			if s := w.get("job"); s.Undeclared {
+				t.Errorf("%q: the job is said to be declared by nobody", hash)
+			}
+			if d, err := w.c.Instance(w.Context(), "old"); err != nil || d.Handlers != nil {
+				t.Errorf("%q: the instance has the handlers %q, %v", hash, d.Handlers, err)
+			}
+			if _, err := w.c.Cancel(w.Context(), "job"); err != nil {
+				t.Errorf("%q: not canceled: %v", hash, err)
+			}
+		})
+	}
+}

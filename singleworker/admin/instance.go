@@ -61,7 +61,7 @@ func (c *Client) instance(ctx context.Context, sid string) (d InstanceDetails, e
 	d = InstanceDetails{SessionID: fmt.Sprintf("0x%x", stat.EphemeralOwner), SessionTimeout: time.Duration(record.SessionTimeout)}
 	if record.Handlers != "" {
 		data, _, err := c.conn.Get(ctx, c.tree.HandlerList(record.Handlers))
-		if err != nil && !errors.Is(err, zkconn.ErrNoNode) && !errors.Is(err, ErrDenied) {
+		if zkconn.IsUnknown(err) {
 			return d, err
 		}
 		if names, parseErr := zkrec.ParseHandlers(record.Handlers, data); err == nil && parseErr == nil {

@@ -48,11 +48,14 @@ func (c *Client) get(ctx context.Context, name string) (JobStatus, error) {
 func (c *Client) undeclared(ctx context.Context, name string, live map[string]Instance) (bool, error) {
 	lists := make(map[string]bool) // by hash: which are known
 	for _, i := range live {
+		if i.place.record.Handlers == "" {
+			return false, nil
+		}
 		lists[i.place.record.Handlers] = true
 	}
 	for hash := range lists {
 		data, _, err := c.conn.Get(ctx, c.tree.HandlerList(hash))
-		if err != nil && !errors.Is(err, zkconn.ErrNoNode) && !errors.Is(err, ErrDenied) {
+		if zkconn.IsUnknown(err) {
 			return false, err
 		}
 		if jobs, known := zkrec.ParseDeclared(hash, data); !known || slices.Contains(jobs, name) {

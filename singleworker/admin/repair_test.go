@@ -129,6 +129,11 @@ func TestRepairOfShards(t *testing.T) {
 				w.multi(zkcreate(node.Path, node.Data))
 			}
 		}
+		list, err := w.c.List(w.Context())
+		w.must(err)
+		if s := w.get("job"); s.State != StateInvalid || list[0].State != s.State || list[0].Reason.String() != s.Reason.String() {
+			t.Errorf("listed as %s: %s; shown as %s: %s; want that it is invalid", list[0].State, list[0].Reason, s.State, s.Reason)
+		}
 		w.must(w.c.Repair(w.Context(), "job", w.unreadable("job")))
 		data, _, err := w.c.conn.Get(w.Context(), w.c.tree.Shards("job"))
 		w.must(err)

@@ -84,11 +84,13 @@ func (of parsed) slots(name string) ([]string, error) {
 
 // A reading holds the records of all slots of a name.
 type reading struct {
-	name     string
-	of       parsed
-	job      records   // what the slots have in common
-	complete int64     // the tick up to which all shards of the job have finished
-	slots    []records // by index
+	name  string
+	of    parsed
+	job   records   // what the slots have in common
+	slots []records // by index
+
+	complete    zkrec.Complete // the tick up to which all shards of the job have finished
+	completeErr error          // why that cannot be read
 }
 
 // status derives the status of a job, or of one shard, from the records.
@@ -108,7 +110,7 @@ func (r reading) status(live map[string]Instance, now time.Time) JobStatus {
 	if s.InstanceID != "" {
 		s = r.job.status(r.of, live, now)
 	}
-	s.Name, s.Shard, s.Slots, s.Complete = r.name, nil, statuses, milli(r.complete)
+	s.Name, s.Shard, s.Slots, s.Complete = r.name, nil, statuses, milli(r.complete.Tick)
 	s.Owner, s.LastRun, s.HeldRun, s.Failing, s.Alarm, s.Hung, s.Overdue, s.Overrun = nil, nil, nil, nil, nil, nil, time.Time{}, time.Time{}
 	for i := range statuses {
 		if late := statuses[i].Overdue; !late.IsZero() && (s.Overdue.IsZero() || late.Before(s.Overdue)) {
@@ -129,6 +131,9 @@ func (r reading) status(live map[string]Instance, now time.Time) JobStatus {
 	}
 	if present := present(statuses); len(present) > 0 {
 		s.State, s.Reason = whole(present)
+	}
+	if r.completeErr != nil && s.State != StateCanceled && s.State != StateInvalid {
+		s.judge(r.completeErr, "", false, live)
 	}
 	return s
 }

@@ -73,8 +73,8 @@ func (c *Client) read(ctx context.Context, name string) (reading, error) {
 		if err != nil {
 			return reading{}, err
 		}
-		if complete, err := zkrec.ParseComplete(data); err == nil { // an unreadable record counts as empty
-			r.complete = complete.Tick
+		if r.complete, err = zkrec.ParseComplete(data); err != nil {
+			r.completeErr = &zkrec.UnreadableError{Path: c.tree.Shards(name), Err: err}
 		}
 		_, stat, err := c.optional(ctx, c.tree.Job(name))
 		if err != nil || stat.Mzxid == job.stat.Mzxid {

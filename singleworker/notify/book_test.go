@@ -223,7 +223,7 @@ func restarted(t *testing.T, b *book) *book {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := next.parts[i].parse("/part", data); err != nil {
+		if err := next.parts[i].parse(i, data); err != nil {
 			t.Fatal(err)
 		}
 	}

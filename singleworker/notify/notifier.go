@@ -102,8 +102,8 @@ func (n *Notifier) message(items []Item) Message {
 }
 
 // Run takes part in the election of the sender, and sends while it is that one, until ctx is done. It outlives lost connections and
-// sessions. When it returns, deliveries in progress have ended. A Notifier runs once. Errors: latch.ErrAccessDenied;
-// latch.ErrNotReleased if ZooKeeper was unreachable at the end; one that says which record cannot be read.
+// sessions, and records that cannot be read, of which it begins new ones. When it returns, deliveries in progress have ended. A
+// Notifier runs once. Errors: latch.ErrAccessDenied; latch.ErrNotReleased if ZooKeeper was unreachable at the end.
 func (n *Notifier) Run(ctx context.Context) error {
 	g := n.cfg.Group
 	l, err := latch.New(latch.Config{
@@ -123,7 +123,7 @@ func (n *Notifier) Run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case errors.As(err, new(*zkrec.UnreadableError)) || errors.Is(err, zkconn.ErrDenied):
+		case errors.Is(err, zkconn.ErrDenied) || errors.Is(err, zkconn.ErrOpenACL):
 			return fmt.Errorf("notify: %w", err)
 		}
 		n.log.WarnContext(ctx, "notifications interrupted", "err", err)
@@ -156,8 +156,12 @@ func (n *Notifier) term(ctx context.Context, token int64) error {
 		outboxes: make(map[string]*outbox), inbox: make(chan func()), pinger: newPinger(n),
 		warned: make(map[string]bool),
 	}
-	if err := d.store.load(ctx, d.book, n.cfg.ID, token); err != nil {
+	unreadable, err := d.store.load(ctx, d.book, n.cfg.ID, token)
+	if err != nil {
 		return err
+	}
+	for _, path := range slices.Sorted(maps.Keys(unreadable)) {
+		n.log.ErrorContext(ctx, "a record of what was told cannot be read: a new one begins", "path", path, "err", unreadable[path])
 	}
 	n.log.InfoContext(ctx, "sending notifications", "targets", n.targets)
 	return d.run(ctx)

@@ -3,6 +3,7 @@ package notify_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -17,6 +18,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/notify"
 	"github.com/swjobs/singleworker/singleworker/swtest"
@@ -396,4 +399,69 @@ func TestLateJobIsTold(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		s.want(ops, "n1: orphan late", "n1: orphan was canceled")
 	})
+}
+
+// lines are those of a log.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(data []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(data)
+}
+
+func (l *lines) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), text)
+}
+
+// What somebody has written to the records of what was told, or has copied from another ensemble, ends no sender and silences no
+// job. It is said once.
+func TestRecordsThatNoSenderWrites(t *testing.T) {
+	t.Parallel()
+	const forever = `{"schema":1,"slots":{"report":{"episodes":[{"kind":"late","id":"x","tick":9223372036854775807}]}}}`
+	for _, c := range []struct{ head, part string }{
+		{`{"schema":1,"term":9223372036854775807,"cursor":7}`, ""},
+		{`{"schema":1,"cursor":-1}`, ""},
+		{`{"schema":1,"cursor":9223372036854775807}`, ""},
+		{"garbage", "garbage"},
+		{"", `{"schema":1,"slots":{"y":{"episodes":[null]}}}`},
+		{"", forever},
+	} {
+		inScene(t, func(s *scene) {
+			conn, err := zkconn.Open(zkconn.Config{Servers: "zkdev:1", SessionTimeout: 30 * time.Second, Dial: s.Server().Dial}, func(zkconn.Event) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			head := zkrec.NewTree(swtest.DefaultServerType).Notices()
+			ops := []zkconn.Op{zkconn.CreateOp(head, []byte(c.head))}
+			for k := range 64 {
+				ops = append(ops, zkconn.CreateOp(fmt.Sprintf("%s/%d", head, k), []byte(c.part)))
+			}
+			if _, err := conn.Multi(s.t.Context(), ops...); err != nil {
+				t.Fatal(err)
+			}
+			place, log := &place{}, &lines{}
+			logged := func(cfg *notify.Config) { cfg.Logger = slog.New(slog.NewTextHandler(log, nil)) }
+			_, stop := s.notifier("n1", map[string]notify.Sender{"ops": place}, logged)
+			s.runs(true, 2)
+			s.want(place, "n1: report failed")
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+			s.notifier("n2", map[string]notify.Sender{"ops": place}, logged)
+			s.runs(false, 2)
+			s.want(place, "n1: report failed", "n2: report recovered after 2 failed runs")
+			for path, record := range map[string]string{head: c.head, head + "/7": c.part} {
+				if n := log.count("cannot be read: a new one begins\" path=" + path + " "); record != "" && n != 1 || record == "" && n != 0 {
+					t.Errorf("%s %s is said %d times:\n%.3000s", path, record, n, log.text.String())
+				}
+			}
+		})
+	}
 }

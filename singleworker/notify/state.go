@@ -2,22 +2,31 @@ package notify
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
+	"slices"
 	"strconv"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // The book in ZooKeeper: the head holds the cursor and names the sender, and each part has a node below it. Each write
 // checks the head's version, and a new sender begins with writing the head: so a former one, which may not know yet that
 // it is deposed, writes nothing more.
 
-// schema of the records. A newer one is refused, never overwritten.
-const schema = 1
+// schema of the records. A newer one in the head is refused, never overwritten, up to one that no version will have.
+const schema, lastSchema = 1, 1000
+
+// maxRecord is how long the record of a slot is at most, in bytes, without episodes, and for each episode. Texts have 300 bytes each,
+// which JSON may escape.
+const maxRecord = 16 << 10
 
 // errDeposed means that another sender has written.
 var errDeposed = errors.New("another instance sends the notifications now")
@@ -45,9 +54,11 @@ type store struct {
 
 func partPath(tree zkrec.Tree, i int) string { return tree.Notices() + "/" + strconv.Itoa(i) }
 
-// load reads the book. From now on no former sender writes.
-func (s *store) load(ctx context.Context, b *book, sender string, term int64) error {
-	return s.conn.Retry(ctx, func() error {
+// load reads the book. From now on no former sender writes. Of what no sender can have written it begins a new one, and
+// says why in unreadable, by its path: once, because it is written over.
+func (s *store) load(ctx context.Context, b *book, sender string, term int64) (unreadable map[string]error, err error) {
+	unreadable = make(map[string]error)
+	return unreadable, s.conn.Retry(ctx, func() error {
 		if err := s.conn.EnsureRoot(ctx, s.tree.Notices()); err != nil {
 			return err
 		}
@@ -56,10 +67,13 @@ func (s *store) load(ctx context.Context, b *book, sender string, term int64) er
 			return err
 		}
 		s.version = stat.Version
-		if err := decode(s.tree.Notices(), data, &s.head, &s.head.Schema); err != nil {
-			return err
-		}
-		if s.head.Term > term {
+		s.head, err = parseHead(data, stat.Mzxid)
+		switch {
+		case errors.As(err, new(*zkrec.SchemaError)):
+			return &zkrec.UnreadableError{Path: s.tree.Notices(), Err: err}
+		case err != nil:
+			unreadable[s.tree.Notices()] = err
+		case s.head.Term > term:
 			return errDeposed
 		}
 		s.head.Schema, s.head.Sender, s.head.Term, b.cursor = schema, sender, term, s.head.Cursor
@@ -76,8 +90,8 @@ func (s *store) load(ctx context.Context, b *book, sender string, term int64) er
 			} else if r.Err != nil {
 				return r.Err
 			}
-			if err := b.parts[i].parse(reads[i].Path, r.Data); err != nil {
-				return err
+			if err := b.parts[i].parse(i, r.Data); err != nil {
+				unreadable[reads[i].Path] = err
 			}
 		}
 		return nil
@@ -85,37 +99,113 @@ func (s *store) load(ctx context.Context, b *book, sender string, term int64) er
 }
 
 // decode reads a record, of which there may be none yet.
-func decode(path string, data []byte, record any, version *int) error {
+func decode(data []byte, record any) error {
 	if len(data) == 0 {
 		return nil
 	}
-	if err := json.Unmarshal(data, record); err != nil {
-		return &zkrec.UnreadableError{Path: path, Err: err}
-	}
-	if *version > schema {
-		return &zkrec.UnreadableError{Path: path, Err: fmt.Errorf("schema %d is newer than %d, which this version knows: upgrade it", *version, schema)}
-	}
-	return nil
+	return json.Unmarshal(data, record)
 }
 
-// parse reads a part. What was being told when it was written may have been told.
-func (p *part) parse(path string, data []byte) error {
-	var stored partRecord
-	if err := decode(path, data, &stored, &stored.Schema); err != nil {
-		return err
+// parseHead reads the head, which was last written by that transaction. The error is a *zkrec.SchemaError if a newer version may
+// have written it. The head that comes with another error is empty.
+func parseHead(data []byte, written int64) (h head, err error) {
+	err = decode(data, &h)
+	switch {
+	case err != nil:
+	case h.Schema > schema && h.Schema <= lastSchema:
+		return head{}, &zkrec.SchemaError{Found: h.Schema, Known: schema}
+	case h.Schema < 0 || h.Schema > lastSchema:
+		err = fmt.Errorf("%d is no schema", h.Schema)
+	case h.Term < 0 || h.Cursor < 0 || max(h.Term, h.Cursor) > written:
+		err = fmt.Errorf("the term %d or the cursor %d is no transaction before %d, which wrote the record", h.Term, h.Cursor, written)
+	}
+	if err != nil {
+		return head{}, err
+	}
+	return h, nil
+}
+
+// parse reads the part with that number. What was being told when it was written may have been told. The error is why a
+// record in it, or all of it, was left out: the first one of those by name.
+func (p *part) parse(number int, data []byte) (first error) {
+	var stored struct {
+		Schema int                        `json:"schema"`
+		Slots  map[string]json.RawMessage `json:"slots"`
 	}
 	p.slots, p.episodes, p.dirty = make(map[string]*record), 0, false
-	for slot, r := range stored.Slots {
-		if r == nil {
+	leave := func(err error) {
+		p.dirty, first = true, cmp.Or(first, err)
+	}
+	if err := decode(data, &stored); err != nil {
+		leave(err)
+		return first
+	}
+	if stored.Schema < 0 || stored.Schema > schema { // a newer version would have written the head, too
+		leave(fmt.Errorf("%d is no schema below that of the head", stored.Schema))
+		return first
+	}
+	for _, slot := range slices.Sorted(maps.Keys(stored.Slots)) {
+		r, err := parseRecord(stored.Slots[slot])
+		if err == nil && partOf(slot) != number {
+			err = fmt.Errorf("it belongs to part %d", partOf(slot))
+		}
+		if err != nil {
+			leave(fmt.Errorf("the record of %q: %w", firstLine(slot), err))
 			continue
 		}
 		p.slots[slot] = r
 		p.episodes += len(r.Episodes)
-		for _, ep := range r.Episodes {
-			ep.sealed = ep.Ended != 0
+	}
+	return first
+}
+
+// parseRecord reads what is known of a slot. The error is why no sender can have written it.
+func parseRecord(data []byte) (*record, error) {
+	r := &record{}
+	if err := json.Unmarshal(data, r); err != nil {
+		return nil, err
+	}
+	switch {
+	case len(data) > maxRecord*(1+len(r.Episodes)):
+		return nil, fmt.Errorf("%d bytes with %d episodes are too many", len(data), len(r.Episodes))
+	case r.Left > forgetAfter:
+		return nil, fmt.Errorf("left is %d, at most %d", r.Left, forgetAfter)
+	case (&job.Job{Name: "job", Schedule: "@daily", Notify: r.To}).Validate() != nil:
+		return nil, errors.New("no job names such targets")
+	}
+	if r.Retry != nil {
+		if err := r.Retry.check(); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	for _, ep := range r.Episodes {
+		if ep == nil {
+			return nil, errors.New("an episode is null")
+		}
+		err := cmp.Or(ep.check(), zkrec.CheckTime(ep.Last), zkrec.CheckTime(ep.Ended))
+		for _, told := range ep.Sent {
+			if told < 0 || told > toldEnd {
+				err = fmt.Errorf("%d says nothing of what was told", told)
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		ep.sealed = ep.Ended != 0
+	}
+	return r, nil
+}
+
+// check returns why no sender can have written the failure, and makes its texts such as may be sent.
+func (f *failure) check() error {
+	f.ID, f.Text, f.SID = firstLine(f.ID), firstLine(f.Text), firstLine(f.SID)
+	switch {
+	case f.Kind == Recovered || f.Kind.Check() != nil:
+		return fmt.Errorf("%q is no kind of failure", firstLine(string(f.Kind)))
+	case f.Count < 0 || f.Count > math.MaxInt32:
+		return fmt.Errorf("%d is no count", f.Count)
+	}
+	return cmp.Or(zkrec.CheckTime(f.Tick), zkrec.CheckTime(f.At))
 }
 
 // save writes the parts that have changed, and then the cursor up to which they are complete. With prove it writes in any

@@ -77,13 +77,13 @@ func (p Position) News(h admin.SlotHistory, begins bool) ([]Entry, Position) {
 	var news []Entry
 	switch {
 	case known >= 0:
-	case p.Last != "", h.Full && !begins && p.Through != h.Entries[0].Tick.UnixMilli():
+	case p.Last != "", h.Full && !begins && len(h.Entries) > 0 && p.Through != h.Entries[0].Tick.UnixMilli():
 		news = append(news, hole(p, h))
 	}
 	for i, e := range h.Entries {
 		entry := entryOf(h, e)
-		entry.Amended = i <= known && slices.ContainsFunc(p.Open, func(r OpenRun) bool { return r.Key == entry.Key && r != openRun(r.Key, e) })
-		grown := i == known && e.RunID == "" && e.To.UnixMilli() != p.Through
+		entry.Amended = i <= known && slices.ContainsFunc(p.Open, func(r OpenRun) bool { return r.Key == entry.Key && r != openRun(r.Key, entry.Entry) })
+		grown := i == known && e.RunID == "" && entry.To.UnixMilli() != p.Through
 		if i > known || entry.Amended || grown {
 			news = append(news, entry)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -197,10 +198,20 @@ func (r *reader) take(ctx context.Context, reading admin.HistoryReading) error {
 	return r.prune(ctx, now)
 }
 
-// takeHistory adds the news of a history to a batch, and appends that when it is full.
+// takeHistory adds the news of a history to a batch, and appends that when it is full. A history at which this code fails keeps
+// its position, and costs the log nothing of the other slots.
 func (r *reader) takeHistory(ctx context.Context, b *pending, h admin.SlotHistory, now time.Time) error {
 	was := r.state.Positions[h.Name]
-	news, p := was.News(h, r.begins)
+	var news []Entry
+	var p Position
+	err := task.Protect("run log", func() error {
+		news, p = was.News(h, r.begins)
+		return nil
+	})
+	if err != nil {
+		r.o.Logger.ErrorContext(ctx, "run log: a history cannot be taken in", "group", r.o.Group, "job", h.Name, "error", err)
+		return nil
+	}
 	if len(news) == 0 {
 		return nil
 	}

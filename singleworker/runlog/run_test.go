@@ -302,3 +302,29 @@ func closed(t *testing.T, store runlog.Store) {
 		t.Error(err)
 	}
 }
+
+// A history that nobody's instance has written, long and without entries, or with times that no store holds, ends no reader, and
+// what is in the log is not appended again.
+func TestHistoriesThatNobodyWrites(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		source, store := make(script), open(t, dir)
+		stop := start(t, source, store)
+		far := time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC)
+		odd := history("odd")
+		odd.Entries = []admin.Entry{{Run: admin.Run{RunID: "x", State: admin.RunLost, Tick: far, Ended: far}, To: far}, {To: far}}
+		source <- admin.HistoryReading{Cursor: 5, Whole: true, Slots: []admin.SlotHistory{history("job", "1")}}
+		source <- admin.HistoryReading{Cursor: 6, Whole: true, Slots: []admin.SlotHistory{{Name: "blank", Incarnation: 1, Full: true}, odd}}
+		source <- admin.HistoryReading{Cursor: 7, Whole: true, Slots: []admin.SlotHistory{odd, history("job", "1", "2")}}
+		synctest.Wait()
+		stop()
+		var got []string
+		for _, e := range slices.Backward(entries(t, store, runlog.Query{})) {
+			got = append(got, fmt.Sprintf("%s:%s:%s", e.Slot, e.Kind, e.RunID))
+		}
+		if text := strings.Join(got, " "); text != "job:run:1 odd:run:x odd:ticks: job:run:2" {
+			t.Errorf("the log has %s", text)
+		}
+	})
+}

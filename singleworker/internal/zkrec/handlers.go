@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -15,6 +16,9 @@ const MaxHandlersBytes = 256 << 10
 // declared begins the lines of a list of handlers that name declared jobs. No handler's name has a tab, so readers that
 // do not know such lines take them for handlers of no job.
 const declared = "\t"
+
+// listName is what hashOf returns.
+var listName = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
 // EncodeHandlers returns the data of the node that lists an instance's handlers, and the hash that names the
 // node. ok is false if the list is too long to be published. The jobs that the program declares at its start

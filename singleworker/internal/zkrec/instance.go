@@ -83,11 +83,14 @@ func (i Instance) Encode() []byte {
 }
 
 // ParseInstance reads an instance node. It accepts newer schemas: an instance of
-// any version counts as live.
+// any version counts as live. Handlers that is no hash names no list, and is left out.
 func ParseInstance(data []byte) (Instance, error) {
 	var i Instance
 	if err := json.Unmarshal(data, &i); err != nil {
 		return Instance{}, fmt.Errorf("instance record %s: %w", excerpt(data), err)
+	}
+	if !listName.MatchString(i.Handlers) { // it becomes a path
+		i.Handlers = ""
 	}
 	return i, nil
 }

@@ -360,6 +360,9 @@ func ParseAlarm(data []byte) (Alarm, error) {
 	if err := json.Unmarshal(data, &a); err != nil {
 		return Alarm{}, fmt.Errorf("alarm %s: %w", excerpt(data), err)
 	}
+	if err := CheckTime(a.Tick); err != nil { // it would be later than all that are missed
+		return Alarm{}, fmt.Errorf("alarm: %w", err)
+	}
 	return a, nil
 }
 
@@ -387,6 +390,9 @@ func ParseComplete(data []byte) (Complete, error) {
 	}
 	if c.Schema > Schema {
 		return Complete{}, fmt.Errorf("record of complete ticks: %w", &SchemaError{Found: c.Schema, Known: Schema})
+	}
+	if err := CheckTime(c.Tick); err != nil { // shards that are created begin after it
+		return Complete{}, fmt.Errorf("record of complete ticks: %w", err)
 	}
 	return c, nil
 }

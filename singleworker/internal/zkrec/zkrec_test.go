@@ -381,3 +381,17 @@ func TestTimesFarOff(t *testing.T) {
 		}
 	}
 }
+
+// A tick that no calendar has is not later than all others.
+func TestAlarmAndCompletionAtNoTime(t *testing.T) {
+	t.Parallel()
+	for _, tick := range []string{"253402300800000", "9223372036854775807", "-9223372036854775808"} {
+		data := []byte(`{"schema":1,"tick":` + tick + `}`)
+		if a, err := zkrec.ParseAlarm(data); err == nil || a.Tick != 0 {
+			t.Errorf("alarm %s: %+v, %v", data, a, err)
+		}
+		if c, err := zkrec.ParseComplete(data); err == nil || c.Tick != 0 {
+			t.Errorf("complete %s: %+v, %v", data, c, err)
+		}
+	}
+}
