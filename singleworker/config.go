@@ -242,7 +242,7 @@ func (c Config) validate() error {
 		{"Weight", c.Weight, checkWeight(c.Weight)},
 		{"SyncPeriod", c.SyncPeriod, c.checkSyncPeriod()},
 		{"Labels", c.Labels, job.CheckInstanceLabels(c.Labels)},
-		{"Address", c.Address, job.CheckAddress(c.Address)},
+		{"Address", c.Address, job.CheckLine(c.Address, job.MaxLabelValue)},
 	}
 	for _, check := range checks {
 		if check.err != nil {

@@ -14,8 +14,8 @@ import (
 
 // OrderOptions record who gives an order, and why.
 type OrderOptions struct {
-	By     string // up to 1 KiB
-	Reason string // up to 1 KiB
+	By     string // one printable line, up to 1 KiB
+	Reason string // the same
 }
 
 // OrderResult is what Drain, Disable or Enable did.

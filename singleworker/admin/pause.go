@@ -17,8 +17,8 @@ import (
 type PauseOptions struct {
 	Until  time.Time     // Default: until it is resumed
 	For    time.Duration // instead of Until, from when the pause is written
-	By     string        // who pauses it, up to 1 KiB
-	Reason string        // up to 1 KiB
+	By     string        // who pauses it: one printable line, up to 1 KiB
+	Reason string        // the same
 	// Missed is the policy for the ticks of the pause if it ends at Until. Default:
 	// job.MisfireSkip.
 	Missed job.MisfirePolicy
@@ -47,11 +47,16 @@ const maxTextBytes = 1 << 10
 // maxExcerpt is how much of such a text an error quotes.
 const maxExcerpt = 40
 
-// checkWho refuses the name of a person and a reason that are too long.
+// checkWho wants the name of a person and a reason to be one printable line each, so that a record
+// shows them as what they are.
 func checkWho(by, reason string) error {
 	for _, field := range [][2]string{{"By", by}, {"Reason", reason}} {
-		if text := field[1]; len(text) > maxTextBytes {
-			return &InvalidError{field[0], text[:maxExcerpt] + "...", fmt.Errorf("has %d bytes, at most %d are kept", len(text), maxTextBytes)}
+		text := field[1]
+		if err := job.CheckLine(text, maxTextBytes); err != nil {
+			if len(text) > maxTextBytes {
+				text = text[:maxExcerpt] + "..."
+			}
+			return &InvalidError{field[0], text, err}
 		}
 	}
 	return nil

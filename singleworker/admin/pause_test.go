@@ -195,6 +195,9 @@ func TestPauseRefuses(t *testing.T) {
 			{PauseOptions{Missed: "never"}, "Missed", `Missed "never": is not known, want one of once, skip, all`},
 			{PauseOptions{By: strings.Repeat("b", 1025)}, "By", `By "bbbb`},
 			{PauseOptions{Reason: strings.Repeat("r", 1025)}, "Reason", `Reason "rrrr`},
+			{PauseOptions{By: "eve\nState       owned"}, "By", `By "eve\nState       owned": contains '\n', want printable characters`},
+			{PauseOptions{Reason: "\x1b[2J"}, "Reason", `Reason "\x1b[2J": contains '\x1b', want printable characters`},
+			{PauseOptions{Reason: "\xff"}, "Reason", `Reason "\xff": is not valid UTF-8`},
 		} {
 			_, err := w.c.Pause(w.Context(), "job", row.opts)
 			wantInvalid(t, err, row.field, row.want)

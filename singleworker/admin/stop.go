@@ -14,8 +14,8 @@ import (
 // StopOptions select the run to stop, and record who stops it and why.
 type StopOptions struct {
 	RunID  string // Default: the run in progress
-	By     string // who stops it, up to 1 KiB
-	Reason string // up to 1 KiB
+	By     string // who stops it: one printable line, up to 1 KiB
+	Reason string // the same
 }
 
 // StopRun requests the owner of a job to stop its run, and waits until the run

@@ -17,8 +17,8 @@ import (
 type TriggerOptions struct {
 	Args    map[string]string // override those of the job
 	Payload json.RawMessage   // JSON, replaces the job's
-	By      string            // who requests the run, up to 1 KiB
-	Reason  string            // up to 1 KiB
+	By      string            // who requests the run: one printable line, up to 1 KiB
+	Reason  string            // the same
 	// WaitForHandler leaves the request for a future instance if no live one can
 	// run the job, instead of returning ErrNoHandler.
 	WaitForHandler bool

@@ -143,8 +143,8 @@ func CheckInstanceLabels(labels map[string]string) error {
 	return nil
 }
 
-// CheckAddress reports why an instance cannot have this address: one line of printable text.
-func CheckAddress(address string) error { return checkText(address, MaxLabelValue, "") }
+// CheckLine reports why a text is not one line of printable text of at most that many bytes.
+func CheckLine(text string, limit int) error { return checkText(text, limit, "") }
 
 func checkInstances(ids []string) error {
 	if len(ids) > MaxInstances {

@@ -11,6 +11,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 )
@@ -84,7 +87,7 @@ func (w web) send(ctx context.Context, method string, header http.Header, body i
 	defer func() { _ = resp.Body.Close() }()
 	reply, err = io.ReadAll(io.LimitReader(resp.Body, maxReply))
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		said := excerpt(reply)
+		said := w.excerpt(reply)
 		if said != "" {
 			said = ": " + said
 		}
@@ -120,10 +123,10 @@ func (w web) postToRobot(ctx context.Context, text string) error {
 	}
 	var answer robotReply
 	if err := json.Unmarshal(reply, &answer); err != nil || answer.Code == nil {
-		return fmt.Errorf("the reply is not that of a robot: %s", excerpt(reply))
+		return fmt.Errorf("the reply is not that of a robot: %s", w.excerpt(reply))
 	}
 	if *answer.Code != 0 {
-		return fmt.Errorf("error %d: %s", *answer.Code, excerpt([]byte(answer.Message)))
+		return fmt.Errorf("error %d: %s", *answer.Code, w.excerpt([]byte(answer.Message)))
 	}
 	return nil
 }
@@ -137,7 +140,47 @@ func marshal(document any) ([]byte, error) {
 	return bytes.TrimSuffix(body.Bytes(), []byte("\n")), err
 }
 
-// excerpt is what a log shows of a reply.
+// excerpt is what a log shows of a reply: nothing if that repeats what may be secret of the URL, as error pages do.
+func (w web) excerpt(reply []byte) string {
+	text := strings.ToLower(string(reply))
+	if slices.ContainsFunc(w.secrets(), func(secret string) bool { return strings.Contains(text, secret) }) {
+		return hidden
+	}
+	return excerpt(reply)
+}
+
+// secrets are the words of the URL that may be secret, in small letters: those of four letters and digits or more, of the values in
+// the query, and of such parts of the path as nobody reads. However a reply escapes them, the words are as they were.
+func (w web) secrets() (words []string) {
+	const shortest, longest = 4, 12 // names in a path, such as "webhook", are shorter, and have no digits
+	u, err := url.Parse(string(w.url))
+	if err != nil {
+		return nil
+	}
+	split := func(text string) {
+		for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+			if len(word) >= shortest {
+				words = append(words, strings.ToLower(word))
+			}
+		}
+	}
+	for part := range strings.SplitSeq(u.Path+"/"+u.EscapedPath(), "/") {
+		if len(part) >= longest || strings.ContainsFunc(part, unicode.IsDigit) {
+			split(part)
+		}
+	}
+	raw, err := url.PathUnescape(u.RawQuery)
+	if err != nil {
+		raw = ""
+	}
+	for pair := range strings.SplitSeq(u.RawQuery+"&"+raw, "&") {
+		_, value, _ := strings.Cut(pair, "=")
+		split(value)
+	}
+	return words
+}
+
+// excerpt is the beginning of what others wrote.
 func excerpt(reply []byte) string {
 	return shortened(plain.FirstLine(string(reply[:min(len(reply), 4<<10)])), 200)
 }

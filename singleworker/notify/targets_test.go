@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"mime/quotedprintable"
@@ -72,6 +73,28 @@ func TestRobots(t *testing.T) {
 	}
 	if err := (&notify.WeCom{URL: notify.Secret(server)}).Send(t.Context(), m); err != nil || len(last.body) > 2400 || !strings.Contains(last.body, " more") {
 		t.Errorf("%v; %d bytes: %s", err, len(last.body), last.body)
+	}
+}
+
+// A reply that repeats the URL, as error pages do, is not shown, however it is escaped.
+func TestReplyWithTheSecret(t *testing.T) {
+	t.Parallel()
+	const path = "/services/T0001/B0001/SUPERSECRETTOKEN?key=s3cr%65t%2Fxyz&v=2"
+	for reply, hidden := range map[string]bool{
+		`{"status":404,"path":"/services/T0001/B0001/SUPERSECRETTOKEN"}`: true, "no token supersecrettoken": true, `\/B0001\/`: true, "key s3cret&#x2f;": true,
+		"s3cr%65t": true, "the services of this webhook are gone": false, "v=2 is too old": false, "": false,
+	} {
+		for _, robot := range []bool{false, true} {
+			status, answer := http.StatusNotFound, reply
+			if robot {
+				status, answer = http.StatusOK, fmt.Sprintf(`{"errcode":1,"errmsg":%q}`, reply)
+			}
+			url, _ := receiver(t, status, answer)
+			err := (&notify.WeCom{URL: notify.Secret(url + path)}).Send(t.Context(), news())
+			if err == nil || hidden && !strings.HasSuffix(err.Error(), ": (not shown)") || !hidden && !strings.Contains(err.Error(), reply) {
+				t.Errorf("%s: %v", reply, err)
+			}
+		}
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
+	"os"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -65,9 +67,28 @@ func openSQLite(address *url.URL) (runlog.Store, error) {
 	if path == "" || address.Host != "" {
 		return nil, errors.New("want sqlite:FILE, such as sqlite:/var/lib/swctl/runlog.db")
 	}
+	if err := private(path); err != nil {
+		return nil, err
+	}
 	// Transactions begin as writers, which wait for each other; readers wait for nobody.
 	params := url.Values{"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(NORMAL)"}, "_txlock": {"immediate"}}
 	return open("sqlite", (&url.URL{Scheme: "file", Opaque: url.PathEscape(path), RawQuery: params.Encode()}).String(), sqlstore.SQLite)
+}
+
+// sqliteMode lets the group read a log: errors of handlers are for those who may read logs.
+const sqliteMode = 0o640
+
+// private creates the file of a database that does not exist yet, which SQLite would let everybody
+// read. SQLite gives its other files the mode of this one.
+func private(path string) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, sqliteMode) //nolint:gosec // the operator names it
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("sqlite: %w", err)
+	}
+	return file.Close()
 }
 
 // open opens a database, without connecting. The driver's errors may have the password of the text, so they are left out.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/url"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -55,6 +56,28 @@ func TestDatabases(t *testing.T) {
 			}
 			t.Run("holes", func(t *testing.T) { storetest.Holes(t, 1, "holes", open) })
 		})
+	}
+}
+
+// The files of a SQLite store are for its user and group, as those of JSON lines are.
+func TestSQLiteFilesArePrivate(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "runlog.db")
+	s := opener(t, "sqlite:"+path)()
+	if _, err := s.Load(t.Context(), "billing"); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(path + "*")
+	if err != nil || len(files) < 2 {
+		t.Fatalf("%v, %v; want the database and its journal", files, err)
+	}
+	for _, file := range files {
+		if info, err := os.Stat(file); err != nil || info.Mode().Perm()&0o007 != 0 {
+			t.Errorf("%s: %v, %v", file, info.Mode(), err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -14,7 +14,8 @@ import (
 
 // appender writes the log of a group.
 type appender struct {
-	dir      string
+	dir      *os.Root
+	group    string // as the name of the directory
 	maxBytes int64
 	lock     *os.File
 
@@ -26,13 +27,13 @@ type appender struct {
 // load reads the newest file: its header, and what follows from its lines.
 func (a *appender) load() (runlog.State, error) {
 	a.closeFile()
-	paths, err := files(a.dir)
+	names, err := files(a.dir)
 	if err != nil {
 		return runlog.State{}, err
 	}
 	a.state = runlog.State{Positions: make(map[string]runlog.Position)}
-	if len(paths) > 0 {
-		err = a.resume(paths[len(paths)-1])
+	if len(names) > 0 {
+		err = a.resume(names[len(names)-1])
 	} else {
 		err = a.rotate()
 	}
@@ -45,8 +46,9 @@ func (a *appender) load() (runlog.State, error) {
 }
 
 // resume continues a file. What follows its last good line is moved to another one.
-func (a *appender) resume(path string) error {
-	data, err := os.ReadFile(path)
+func (a *appender) resume(name string) error {
+	path := filepath.Join(a.dir.Name(), name)
+	data, err := a.dir.ReadFile(name)
 	if err != nil {
 		return err
 	}
@@ -70,13 +72,15 @@ func (a *appender) resume(path string) error {
 		return &CorruptError{path, 1, errors.New("is not the header of a run log")}
 	}
 	if torn := data[good:]; len(torn) > 0 {
-		if err := os.WriteFile( //nolint:gosec // next to the file that it is of
-			fmt.Sprintf("%s.damaged-%d", path, time.Now().UnixNano()), torn, fileMode,
-		); err != nil {
+		aside, err := write(a.dir, fmt.Sprintf("%s.damaged-%d", name, time.Now().UnixNano()), torn)
+		if err == nil {
+			err = aside.Close()
+		}
+		if err != nil {
 			return err
 		}
 	}
-	if a.file, err = os.OpenFile(path, os.O_RDWR, fileMode); err != nil {
+	if a.file, err = a.dir.OpenFile(name, os.O_RDWR, fileMode); err != nil {
 		return err
 	}
 	a.size = int64(good)
@@ -152,13 +156,12 @@ func (a *appender) append(b runlog.Batch) (err error) {
 func (a *appender) rotate() error {
 	head, err := line{
 		Entry: runlog.Entry{Seq: a.state.Seq, At: time.Now().UTC().Truncate(time.Millisecond)}, Schema: schema,
-		Group: filepath.Base(a.dir), Cursor: a.state.Cursor, Positions: a.state.Positions,
+		Group: a.group, Cursor: a.state.Cursor, Positions: a.state.Positions,
 	}.encode()
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(a.dir, fmt.Sprintf("%020d%s", a.state.Seq+1, suffix))
-	file, err := replace(path, head)
+	file, err := replace(a.dir, fmt.Sprintf("%020d%s", a.state.Seq+1, suffix), head)
 	if err != nil {
 		return err
 	}
@@ -167,21 +170,33 @@ func (a *appender) rotate() error {
 	return nil
 }
 
-// replace writes a file, which is on the disk before it has its name, and returns it open.
-func replace(path string, data []byte) (*os.File, error) {
-	made, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_RDWR, fileMode)
+// write creates a file that does not exist yet, and returns it open when its data is on the disk.
+func write(dir *os.Root, name string, data []byte) (*os.File, error) {
+	made, err := dir.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, fileMode)
 	if err != nil {
 		return nil, err
 	}
-	_, err = made.Write(data)
-	if err == nil {
+	if _, err = made.Write(data); err == nil {
 		err = made.Sync()
 	}
-	if err == nil {
-		err = os.Rename(path+".new", path)
+	if err != nil {
+		return nil, errors.Join(err, made.Close())
 	}
-	if err == nil {
-		err = syncDir(filepath.Dir(path))
+	return made, nil
+}
+
+// replace writes a file, which is on the disk before it has its name, and returns it open.
+func replace(dir *os.Root, name string, data []byte) (*os.File, error) {
+	fresh := name + ".new"
+	if err := dir.Remove(fresh); ignoreMissing(err) != nil { // of a writer that was killed
+		return nil, err
+	}
+	made, err := write(dir, fresh, data)
+	if err != nil {
+		return nil, err
+	}
+	if err = dir.Rename(fresh, name); err == nil {
+		err = syncDir(dir)
 	}
 	if err != nil {
 		return nil, errors.Join(err, made.Close())
@@ -190,8 +205,8 @@ func replace(path string, data []byte) (*os.File, error) {
 }
 
 // syncDir makes the names in a directory durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
+func syncDir(dir *os.Root) error {
+	d, err := dir.Open(".")
 	if err != nil {
 		return err
 	}
@@ -208,5 +223,5 @@ func (a *appender) closeFile() {
 
 func (a *appender) close() error {
 	a.closeFile()
-	return a.lock.Close()
+	return errors.Join(a.lock.Close(), a.dir.Close())
 }

@@ -13,5 +13,5 @@
 // line has all positions; files are named by the first number that can be in them.
 //
 // One process writes; it holds a lock on the file "lock", which the system releases when the process ends. Any number may read. The
-// directory must be on a local disk: locks of network file systems are not to be trusted.
+// directory must be on a local disk: locks of network file systems are not to be trusted. Links in it are not followed.
 package jsonl

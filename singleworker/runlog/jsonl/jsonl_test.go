@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/swjobs/singleworker/singleworker/runlog"
@@ -39,7 +40,7 @@ func TestNothingIsLostOrTwice(t *testing.T) {
 			t.Parallel()
 			dir, open := opener(t)
 			storetest.Chaos(t, uint64(seed), "billing", open, func(r *rand.Rand) {
-				paths, err := files(filepath.Join(dir, "billing"))
+				paths, err := filepath.Glob(filepath.Join(dir, "billing", "*"+suffix))
 				if err != nil || len(paths) == 0 {
 					t.Fatal(paths, err)
 				}
@@ -76,5 +77,65 @@ func TestHoles(t *testing.T) {
 	for seed := range 2 {
 		_, open := opener(t)
 		storetest.Holes(t, uint64(seed), "billing", open)
+	}
+}
+
+// What somebody else has put into a directory that is shared is neither followed nor written to.
+func TestLinksAreNotFollowed(t *testing.T) {
+	t.Parallel()
+	dir, open := opener(t)
+	victim, group := filepath.Join(t.TempDir(), "victim"), filepath.Join(dir, "billing")
+	line := `{"seq":1,"slot":"stolen","job":"stolen","kind":"run","key":"k","at":"2000-01-01T12:00:00Z"}` + "\n"
+	for _, err := range []error{os.WriteFile(victim, []byte(line), 0o600), os.Mkdir(group, dirMode)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := filepath.Join(group, "00000000000000000001.jsonl")
+	for _, name := range []string{first + ".new", first, first + ".damaged-1"} {
+		if err := os.Symlink(victim, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := open()
+	_, err := s.Load(t.Context(), "billing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range s.Entries(t.Context(), runlog.Query{Group: "billing"}) {
+		t.Errorf("read through a link: %+v, %v", e, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(victim); err != nil || string(text) != line {
+		t.Errorf("written through a link: %q, %v", text, err)
+	}
+	if err := os.Symlink(group, filepath.Join(dir, "linked")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open().Load(t.Context(), "linked"); err == nil || !strings.Contains(err.Error(), "is not a directory") {
+		t.Errorf("a directory that is a link: %v", err)
+	}
+}
+
+// A directory to which everybody may write is not written to; reading does no harm.
+func TestSharedDirectoriesAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, shared := range []string{".", "billing"} {
+		dir, open := opener(t)
+		if err := os.MkdirAll(filepath.Join(dir, "billing"), dirMode); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, shared)
+		if err := os.Chmod(path, 0o777|os.ModeSticky); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := open().Load(t.Context(), "billing"); err == nil || !strings.Contains(err.Error(), "everybody may write to") {
+			t.Errorf("%s: %v", shared, err)
+		}
+		if seq, err := open().Seq(t.Context(), "billing"); seq != 0 || err != nil {
+			t.Errorf("%s: reading: %d, %v", shared, seq, err)
+		}
 	}
 }

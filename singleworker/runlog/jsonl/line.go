@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -53,16 +54,22 @@ func notBefore(since time.Time) func(fs.FileInfo) bool {
 	return func(info fs.FileInfo) bool { return since.IsZero() || info.ModTime().After(since.Add(-24*time.Hour)) }
 }
 
-// linesBackward yields the lines of a log, the last first. What follows the last end of a line is still being written.
-func linesBackward(dir string, want ...func(fs.FileInfo) bool) iter.Seq2[line, error] {
+// linesBackward yields the lines of a log, the last first. What follows the last end of a line is still being written. A log that
+// does not exist has none.
+func (s *Store) linesBackward(group string, want ...func(fs.FileInfo) bool) iter.Seq2[line, error] {
 	return func(yield func(line, error) bool) {
-		paths, err := files(dir)
-		if err != nil {
+		var names []string
+		dir, err := s.openDir(group, false)
+		if err == nil {
+			defer dir.Close()
+			names, err = files(dir)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			yield(line{}, err)
 			return
 		}
-		for _, path := range slices.Backward(paths) {
-			data, err := readFile(path, want)
+		for _, name := range slices.Backward(names) {
+			data, err := readFile(dir, name, want)
 			if err != nil {
 				yield(line{}, fmt.Errorf("jsonl: %w", err))
 				return
@@ -70,7 +77,7 @@ func linesBackward(dir string, want ...func(fs.FileInfo) bool) iter.Seq2[line, e
 			for i, row := range slices.Backward(splitLines(data)) {
 				l, err := parse(row)
 				if err != nil {
-					err = &CorruptError{path, i + 1, err}
+					err = &CorruptError{filepath.Join(dir.Name(), name), i + 1, err}
 				}
 				if !yield(l, err) || err != nil {
 					return
@@ -87,8 +94,8 @@ func splitLines(data []byte) [][]byte {
 }
 
 // readFile reads a file that is wanted, and still there.
-func readFile(path string, want []func(fs.FileInfo) bool) ([]byte, error) {
-	info, err := os.Stat(path)
+func readFile(dir *os.Root, name string, want []func(fs.FileInfo) bool) ([]byte, error) {
+	info, err := dir.Stat(name)
 	for _, wanted := range want {
 		if err == nil && !wanted(info) {
 			return nil, nil
@@ -97,7 +104,7 @@ func readFile(path string, want []func(fs.FileInfo) bool) ([]byte, error) {
 	if err != nil {
 		return nil, ignoreMissing(err)
 	}
-	data, err := os.ReadFile(path)
+	data, err := dir.ReadFile(name)
 	return data, ignoreMissing(err)
 }
 

@@ -5,19 +5,25 @@ package jsonl
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
-	"path/filepath"
 	"syscall"
 
 	"github.com/swjobs/singleworker/singleworker/runlog"
 )
 
-// lockDir creates the directory of a log and locks it until the file is closed, or the process ends.
-func lockDir(dir string) (*os.File, error) {
-	if err := os.MkdirAll(dir, dirMode); err != nil {
-		return nil, fmt.Errorf("jsonl: %w", err)
+// ownerOf is the number of the user to whom a file belongs.
+func ownerOf(info fs.FileInfo) int {
+	of, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return os.Geteuid()
 	}
-	file, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, fileMode)
+	return int(of.Uid)
+}
+
+// lockDir locks the directory of a log until the file is closed, or the process ends.
+func lockDir(dir *os.Root) (*os.File, error) {
+	file, err := dir.OpenFile("lock", os.O_CREATE|os.O_RDWR, fileMode)
 	if err != nil {
 		return nil, fmt.Errorf("jsonl: %w", err)
 	}

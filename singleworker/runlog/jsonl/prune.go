@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/swjobs/singleworker/singleworker/runlog"
@@ -18,14 +19,14 @@ func (s *Store) Prune(_ context.Context, group string, r runlog.Retention) (int,
 	if log == nil {
 		return 0, fmt.Errorf("jsonl: prune %s: the log is not loaded", group)
 	}
-	paths, err := files(log.dir)
+	names, err := files(log.dir)
 	if err != nil {
 		return 0, err
 	}
-	p := pruning{keep: r, seen: make(replaced), kept: make(map[string]int)}
+	p := pruning{dir: log.dir, keep: r, seen: make(replaced), kept: make(map[string]int)}
 	removed := 0
-	for i, path := range slices.Backward(paths) {
-		n, err := p.file(path, i == len(paths)-1)
+	for i, name := range slices.Backward(names) {
+		n, err := p.file(name, i == len(names)-1)
 		if err != nil {
 			return removed, fmt.Errorf("jsonl: %w", err)
 		}
@@ -36,14 +37,15 @@ func (s *Store) Prune(_ context.Context, group string, r runlog.Retention) (int,
 
 // pruning reads the files of a log, newest first.
 type pruning struct {
+	dir  *os.Root
 	keep runlog.Retention
 	seen replaced
 	kept map[string]int // by slot
 }
 
 // file removes what need not be kept of a file, and returns how many lines that were.
-func (p *pruning) file(path string, newest bool) (int, error) {
-	data, err := os.ReadFile(path)
+func (p *pruning) file(name string, newest bool) (int, error) {
+	data, err := p.dir.ReadFile(name)
 	if err != nil {
 		return 0, err
 	}
@@ -53,7 +55,7 @@ func (p *pruning) file(path string, newest bool) (int, error) {
 	for i := len(rows) - 1; i >= 0; i-- {
 		l, err := parse(rows[i])
 		if err != nil {
-			return 0, &CorruptError{path, i + 1, err}
+			return 0, &CorruptError{filepath.Join(p.dir.Name(), name), i + 1, err}
 		}
 		if keep[i] = true; l.header() {
 			continue
@@ -67,7 +69,7 @@ func (p *pruning) file(path string, newest bool) (int, error) {
 	case newest || entries == 0 || left*2 > entries:
 		return 0, nil
 	case left == 0:
-		return entries, os.Remove(path)
+		return entries, p.dir.Remove(name)
 	}
 	var rest []byte
 	for i, row := range rows {
@@ -75,7 +77,7 @@ func (p *pruning) file(path string, newest bool) (int, error) {
 			rest = append(append(rest, row...), '\n')
 		}
 	}
-	made, err := replace(path, rest)
+	made, err := replace(p.dir, name, rest)
 	if err != nil {
 		return 0, err
 	}

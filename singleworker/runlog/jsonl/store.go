@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 
@@ -70,31 +69,84 @@ func Open(dir string, o Options) (*Store, error) {
 	return &Store{dir: dir, maxBytes: o.MaxBytes, logs: make(map[string]*appender)}, nil
 }
 
-// groupDir is where the log of a group is. No group leads out of the Store's directory.
-func (s *Store) groupDir(group string) (string, error) {
+// openDir opens the directory in which the log of a group is. Neither a group nor a link leads out
+// of the Store's directory. The writer creates what is missing, and wants both to be its own.
+func (s *Store) openDir(group string, writes bool) (*os.Root, error) {
 	name := url.PathEscape(group)
 	if strings.Trim(name, ".") == "" {
-		return "", fmt.Errorf("jsonl: %q is not the name of a group", group)
+		return nil, fmt.Errorf("jsonl: %q is not the name of a group", group)
 	}
-	return filepath.Join(s.dir, name), nil
+	store, err := os.OpenRoot(s.dir)
+	if err != nil {
+		return nil, fmt.Errorf("jsonl: %w", err)
+	}
+	defer store.Close()
+	if writes {
+		err = s.prepare(store, name)
+	}
+	if err == nil {
+		var info fs.FileInfo
+		if info, err = store.Lstat(name); err == nil && !info.IsDir() {
+			err = fmt.Errorf("%s is not a directory: remove it", filepath.Join(s.dir, name))
+		}
+	}
+	var dir *os.Root
+	if err == nil {
+		dir, err = store.OpenRoot(name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("jsonl: %w", err)
+	}
+	return dir, nil
 }
 
-// Load implements runlog.Store. It locks the log until Close; runlog.ErrConflict means that another process has it.
+// prepare creates the directory of a log if it is missing, and checks whose it is.
+func (s *Store) prepare(store *os.Root, name string) error {
+	if err := store.Mkdir(name, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	for _, path := range []string{".", name} {
+		info, err := store.Lstat(path)
+		if err == nil {
+			err = checkOwner(filepath.Join(s.dir, path), info)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Load implements runlog.Store. It locks the log until Close; runlog.ErrConflict means that another process has it. It refuses a
+// directory that everybody may write to, and one that belongs to another user than root and that of the process.
 func (s *Store) Load(_ context.Context, group string) (runlog.State, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	dir, err := s.groupDir(group)
-	if err != nil {
-		return runlog.State{}, err
-	}
 	if s.logs[group] == nil {
-		lock, err := lockDir(dir)
+		dir, err := s.openDir(group, true)
 		if err != nil {
 			return runlog.State{}, err
 		}
-		s.logs[group] = &appender{dir: dir, maxBytes: s.maxBytes, lock: lock}
+		lock, err := lockDir(dir)
+		if err != nil {
+			return runlog.State{}, errors.Join(err, dir.Close())
+		}
+		s.logs[group] = &appender{dir: dir, group: url.PathEscape(group), maxBytes: s.maxBytes, lock: lock}
 	}
 	return s.logs[group].load()
+}
+
+// checkOwner wants a directory to be that of root or of this process's user, and nobody else to
+// write there: who does could have the log written elsewhere, or forge it.
+func checkOwner(path string, info fs.FileInfo) error {
+	const everybody = 0o002
+	if owner := ownerOf(info); owner != 0 && owner != os.Geteuid() {
+		return fmt.Errorf("%s belongs to another user, number %d: use a directory of your own", path, owner)
+	}
+	if info.IsDir() && info.Mode()&everybody != 0 {
+		return fmt.Errorf("everybody may write to %s: use a directory of your own, or chmod o-w", path)
+	}
+	return nil
 }
 
 // Append implements runlog.Store. Load must have been called before.
@@ -109,11 +161,7 @@ func (s *Store) Append(_ context.Context, group string, b runlog.Batch) error {
 
 // Seq implements runlog.Store.
 func (s *Store) Seq(_ context.Context, group string) (int64, error) {
-	dir, err := s.groupDir(group)
-	if err != nil {
-		return 0, err
-	}
-	for l, err := range linesBackward(dir) {
+	for l, err := range s.linesBackward(group) {
 		if err != nil {
 			return 0, err
 		}
@@ -137,14 +185,9 @@ func (s *Store) Close() error {
 // Entries implements runlog.Store. It reads a file at a time into memory, and none that was last written a day or more before Query.Since.
 func (s *Store) Entries(ctx context.Context, q runlog.Query) iter.Seq2[runlog.Entry, error] {
 	return func(yield func(runlog.Entry, error) bool) {
-		dir, err := s.groupDir(q.Group)
-		if err != nil {
-			yield(runlog.Entry{}, err)
-			return
-		}
 		n := 0
 		seen := make(replaced)
-		for l, err := range linesBackward(dir, notBefore(q.Since)) {
+		for l, err := range s.linesBackward(q.Group, notBefore(q.Since)) {
 			if err == nil {
 				err = context.Cause(ctx)
 			}
@@ -164,21 +207,17 @@ func (s *Store) Entries(ctx context.Context, q runlog.Query) iter.Seq2[runlog.En
 	}
 }
 
-// files lists the files of a log, oldest first. A log that does not exist has none.
-func files(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+// files lists the names of the files of a log, oldest first, without links.
+func files(dir *os.Root) ([]string, error) {
+	entries, err := fs.ReadDir(dir.FS(), ".")
 	if err != nil {
-		return nil, fmt.Errorf("jsonl: %w", err)
+		return nil, fmt.Errorf("jsonl: %s: %w", dir.Name(), err)
 	}
 	var names []string
-	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), suffix) {
-			names = append(names, filepath.Join(dir, e.Name()))
+	for _, e := range entries { // by name
+		if strings.HasSuffix(e.Name(), suffix) && e.Type().IsRegular() {
+			names = append(names, e.Name())
 		}
 	}
-	slices.Sort(names)
 	return names, nil
 }

@@ -74,6 +74,14 @@ func TestStoresAreRefused(t *testing.T) {
 		{"runlog --store file://host/x", "want file:DIRECTORY"},
 		{"runlog --store nothing", "no stores of the kind"},
 		{"runlog --store postgres://u:pw@h/db", "has a password"},
+		{"runlog --store postgres://u@h/db?password=pw", "has a password"},
+		{"runlog --store postgres://u@h/db?sslmode=require&SSLPassword=pw", "has a password"},
+		{"runlog --store mysql://u@h/db?pass%77ord=pw", "has a password"},
+		{"runlog --store postgres://u@h/db?a=%zz&password=pw", "is not a URL"},
+		{"runlog --store postgres:///db?a=%zz&password=pw", "has a password"},
+		{"runlog --store sqlite:what?%comes", "cannot open it"},
+		{"runlog --store postgres://u@h/db?a;password=pw", "is not a URL"},
+		{"runlog --store postgres://h/db?sslmode=require", "swctl-sql"},
 		{"runlog --store postgres://h/db", "swctl-sql"},
 		{"runlog --store sqlite:x", "cannot open it"},
 		{"runlog --store %zz:pw", "is not a URL"},
@@ -94,8 +102,10 @@ func TestStoresAreRefused(t *testing.T) {
 		}
 	}
 	h := newHarness(t)
-	h.vars[envStore] = "postgres://u:pw@h/db"
-	if h.exec("history", "--all"); strings.Contains(h.errs.String(), "pw") || !strings.Contains(h.errs.String(), "no stores of the kind") {
-		t.Error(h.errs.String())
+	for _, address := range []string{"postgres://u:pw@h/db", "postgres://u@h/db?password=pw"} {
+		h.vars[envStore] = address
+		if h.exec("history", "--all"); strings.Contains(h.errs.String(), "pw") || !strings.Contains(h.errs.String(), "no stores of the kind") {
+			t.Error(h.errs.String())
+		}
 	}
 }

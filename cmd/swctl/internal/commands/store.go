@@ -48,10 +48,17 @@ func (c *call) openStore() (runlog.Store, error) {
 		return nil, cmdline.Usage("%s needs a store of run logs", c.Command).Try("%s", try)
 	}
 	address, err := url.Parse(text)
+	var query url.Values
+	if err == nil {
+		query, err = url.ParseQuery(address.RawQuery)
+		if address.Host == "" {
+			err = nil // of a file, it is part of the name
+		}
+	}
 	if err != nil { // its error has the text, and that may have a password
 		return nil, cmdline.Usage("%s is not a URL", source).Try("%s", try)
 	}
-	if _, secret := address.User.Password(); secret && source != envStore {
+	if source != envStore && hasPassword(address.User, query) {
 		return nil, cmdline.Usage("--%s: has a password, which every user of this machine can see", flagStore).Try("put the URL into the variable %s", envStore)
 	}
 	open := c.stores[address.Scheme]
@@ -66,6 +73,16 @@ func (c *call) openStore() (runlog.Store, error) {
 		return nil, fmt.Errorf("%s: %w", c.Command, err)
 	}
 	return store, nil
+}
+
+// hasPassword reports whether a URL holds a password: in its user, or in its query, as those of
+// PostgreSQL may.
+func hasPassword(user *url.Userinfo, query url.Values) bool {
+	_, secret := user.Password()
+	for key := range query {
+		secret = secret || strings.EqualFold(key, "password") || strings.EqualFold(key, "sslpassword")
+	}
+	return secret
 }
 
 // openFiles opens file:DIRECTORY, file:///DIRECTORY, or file:./DIRECTORY.
