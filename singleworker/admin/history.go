@@ -26,11 +26,8 @@ type History struct {
 // Errors: *job.FieldError for the name, ErrNotFound, ErrNoShard,
 // ErrUnreadable for a shard, ErrDenied, ErrUnavailable.
 func (c *Client) History(ctx context.Context, name string) (History, error) {
-	job, pasts, err := c.readPasts(ctx, "history of", name)
-	if err != nil {
-		return History{}, err
-	}
-	return History{Job: job, Entries: merged(pasts)}, nil
+	p, err := c.readPast(ctx, "history of", name)
+	return p.History, err
 }
 
 // past holds the records of the ticks of one slot: of a job without shards, of

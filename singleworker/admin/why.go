@@ -74,15 +74,41 @@ type Explanation struct {
 // Everything is read from ZooKeeper: no instance is asked. Errors: *InvalidError for the
 // name, ErrNotFound, ErrNoShard, ErrUnreadable for a shard, ErrDenied, ErrUnavailable.
 func (c *Client) Why(ctx context.Context, name string, at time.Time) (Explanation, error) {
-	job, pasts, err := c.readPasts(ctx, "why", name)
+	p, err := c.readPast(ctx, "why", name)
 	if err != nil {
 		return Explanation{}, err
 	}
-	now := time.Now()
-	if len(job.Slots) > 0 && pasts[0].of.err == nil {
-		return explainShards(job, pasts, at, now), nil
+	return p.Why(at), nil
+}
+
+// Past is what the records had of a job, or of a shard, when they were read.
+type Past struct {
+	History
+
+	// Why explains a tick as Client.Why does, any number of them, and reads nothing. Safe for
+	// concurrent use.
+	Why func(at time.Time) Explanation
+}
+
+// Past reads the records of a job, or of a shard, once for its history and for all its
+// ticks. Errors: as of Why.
+func (c *Client) Past(ctx context.Context, name string) (Past, error) {
+	return c.readPast(ctx, "past of", name)
+}
+
+// readPast is Past. question is for errors.
+func (c *Client) readPast(ctx context.Context, question, name string) (Past, error) {
+	job, pasts, err := c.readPasts(ctx, question, name)
+	if err != nil {
+		return Past{}, err
 	}
-	return pasts[0].explain(at, now), nil
+	now := time.Now()
+	return Past{History{Job: job, Entries: merged(pasts)}, func(at time.Time) Explanation {
+		if len(job.Slots) > 0 && pasts[0].of.err == nil {
+			return explainShards(job, pasts, at, now)
+		}
+		return pasts[0].explain(at, now)
+	}}, nil
 }
 
 // explain is Why for records that were read at now.

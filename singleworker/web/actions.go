@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
+	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -23,8 +25,9 @@ const MinToken = 16
 // order is what somebody asks for with an action.
 type order struct {
 	of         string // the name of a job, or the ID of an instance
-	by, reason string // as they are recorded
-	request    *http.Request
+	from       string // the address
+	by, reason string
+	form       url.Values
 }
 
 // action does what is asked, and returns the document that says so.
@@ -37,33 +40,78 @@ func (h *handler) actionRoutes(mux *http.ServeMux) {
 		"instances/{name}/drain": h.drain, "instances/{name}/enable": h.enable,
 	} {
 		verb := path[strings.LastIndexByte(path, '/')+1:]
-		mux.Handle("POST /api/v1/"+path, http.NewCrossOriginProtection().Handler(h.inTurn(h.act(verb, do))))
+		mux.Handle("POST /api/v1/"+path, http.NewCrossOriginProtection().Handler(h.act(verb, do)))
 	}
 }
 
 var (
 	errToken     = errors.New("the token is wrong, or not given: swctl ui prints it when it starts, or reads it from --token-file")
 	errElsewhere = errors.New("actions are taken from the server's own machine only: use swctl, a tunnel (ssh -L), or a proxy there that speaks TLS")
-	errNobody    = errors.New("say who you are, and why: both are recorded")
+	errNobody    = errors.New("say who you are, and why: both are in the log of each action")
 )
 
-// act answers an action, to programs with its document, and to browsers with a page.
+// act answers an action, to programs with its document, and to browsers with a page. The form is read before the turn.
 func (h *handler) act(verb string, do action) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		document, err := h.perform(r, verb, do)
-		switch html := strings.Contains(r.Header.Get("Accept"), "text/html"); {
-		case html && err == nil:
-			h.show(w, r, view{Template: "done", Title: "Done", Now: time.Now(), Up: "../../../../", Body: verb + " " + r.PathValue("name")})
-		case html:
-			v := h.failure(r, err)
-			v.Up = "../../../../"
-			h.show(w, r, v)
-		case err != nil:
-			h.refuse(w, r, err)
-		default:
-			h.document(func(*http.Request) ([]byte, error) { return encoded(document) }).ServeHTTP(w, r)
+		o, err := h.order(w, r)
+		if err != nil {
+			w.Header().Set("Connection", "close") // there may be more of the form
 		}
+		h.inTurn(func(r *http.Request) answer {
+			var document api.Document
+			if err == nil {
+				document, err = h.perform(r.Context(), o, do)
+			}
+			h.log(verb, o, err)
+			html := strings.Contains(r.Header.Get("Accept"), "text/html")
+			switch {
+			case html && err == nil:
+				return h.shown(r, view{Template: "done", Title: "Done", Now: time.Now(), Up: "../../../../", Body: verb + " " + o.of})
+			case html:
+				v := h.failure(r, err)
+				v.Up = "../../../../"
+				return h.shown(r, v)
+			case err != nil:
+				return h.refusal(r, err)
+			}
+			return h.document(r, func(*http.Request) ([]byte, error) { return encoded(document) })
+		}).ServeHTTP(w, r)
 	})
+}
+
+// formTime is how long the form of an action may take to come.
+const formTime = 10 * time.Second
+
+// order reads who asks for what, and checks whether they may. Who may not is not read to the end.
+func (h *handler) order(w http.ResponseWriter, r *http.Request) (order, error) {
+	o := order{of: r.PathValue("name"), from: h.visitors.named(r)}
+	token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	switch {
+	case !h.mayAct(r):
+		return o, errElsewhere
+	case bearer && !h.isToken(token):
+		return o, errToken
+	}
+	conn := http.NewResponseController(w)
+	_ = conn.SetReadDeadline(time.Now().Add(formTime))
+	//nolint:gosec // ServeHTTP bounds the body
+	if err := r.ParseMultipartForm(maxBody); err != nil && !errors.Is(err, http.ErrNotMultipart) {
+		return o, errToken
+	}
+	_ = conn.SetReadDeadline(time.Time{}) // else it ends the action
+	if !bearer && !h.isToken(r.PostFormValue("token")) {
+		return o, errToken
+	}
+	o.form = r.PostForm
+	if o.by, o.reason = strings.TrimSpace(o.form.Get("by")), strings.TrimSpace(o.form.Get("reason")); o.by == "" || o.reason == "" {
+		return o, &admin.InvalidError{Field: "By", Err: errNobody}
+	}
+	return o, nil
+}
+
+func (h *handler) isToken(text string) bool {
+	given, want := sha256.Sum256([]byte(text)), sha256.Sum256([]byte(h.opts.Token))
+	return subtle.ConstantTimeCompare(given[:], want[:]) == 1
 }
 
 // mayAct reports whether actions are taken from where a request comes from.
@@ -73,50 +121,60 @@ func (h *handler) mayAct(r *http.Request) bool {
 
 // isHere reports whether a request comes from the machine that serves it: by the loopback interface, or from the address that it went to.
 func isHere(r *http.Request) bool {
-	from, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return false
-	}
-	address := from.Addr().Unmap()
-	if address.IsLoopback() {
-		return true
-	}
+	from := remote(r)
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
-	return ok && address == local.AddrPort().Addr().Unmap()
+	return from.IsLoopback() || ok && from == local.AddrPort().Addr().Unmap()
 }
 
-// perform checks who asks, and has it done. What was done, and what was refused, is logged.
-func (h *handler) perform(r *http.Request, verb string, do action) (document api.Document, err error) {
-	o := order{of: r.PathValue("name"), by: strings.TrimSpace(r.PostFormValue("by")), reason: strings.TrimSpace(r.PostFormValue("reason")), request: r}
-	remote, _, splitErr := net.SplitHostPort(r.RemoteAddr)
-	if splitErr != nil {
-		remote = r.RemoteAddr
-	}
-	defer func() {
-		if err != nil {
-			h.opts.Logger.Warn("action refused", "action", verb, "of", o.of, "by", o.by, "remote", remote, "error", err)
-			return
-		}
-		h.opts.Logger.Info("action", "action", verb, "of", o.of, "by", o.by, "reason", o.reason, "remote", remote)
-	}()
-	token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !bearer {
-		token = r.PostFormValue("token")
-	}
-	given, want := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(h.opts.Token))
+// perform has an order done in the name of who asks.
+func (h *handler) perform(ctx context.Context, o order, do action) (api.Document, error) {
+	defer h.readings.forget()
+	o.by = fmt.Sprintf("%s (web, %s)", o.by, o.from)
+	return do(ctx, o)
+}
+
+// log logs what was done, and what was refused. Of those who have no token there is a line now and
+// then, and nothing that they have sent.
+func (h *handler) log(verb string, o order, err error) {
 	switch {
-	case !h.mayAct(r):
-		return document, errElsewhere
-	case subtle.ConstantTimeCompare(given[:], want[:]) != 1:
-		return document, errToken
-	case o.by == "" || o.reason == "":
-		return document, &admin.InvalidError{Field: "By", Err: errNobody}
+	case errors.Is(err, errToken) || errors.Is(err, errElsewhere):
+		if n := h.refused.count(time.Now()); n > 0 {
+			h.opts.Logger.Warn("actions refused", "action", verb, "remote", o.from, "count", n, "error", err)
+		}
+	case err != nil:
+		h.opts.Logger.Warn("action refused", "action", verb, "of", clip(o.of), "by", clip(o.by), "remote", o.from, "error", clip(err.Error()))
+	default:
+		h.opts.Logger.Info("action", "action", verb, "of", clip(o.of), "by", clip(o.by), "reason", clip(o.reason), "remote", o.from)
 	}
-	defer h.snapshots.forget()
-	defer h.details.forget()
-	recorded := o
-	recorded.by = fmt.Sprintf("%s (web, %s)", o.by, remote)
-	return do(r.Context(), recorded)
+}
+
+// clip is the beginning of a text for the log, printable.
+func clip(text string) string {
+	if len(text) > clipped {
+		text = strings.ToValidUTF8(text[:clipped], "") + "…"
+	}
+	return plain.Printable(text)
+}
+
+// refusedEvery is how often refused actions are logged.
+const refusedEvery = 10 * time.Second
+
+// refusals counts refused actions between two lines of the log.
+type refusals struct {
+	mu     sync.Mutex
+	n      int
+	logged time.Time
+}
+
+// count returns how many there were since the last line; 0 if that was a moment ago.
+func (f *refusals) count(now time.Time) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.n++; !f.logged.IsZero() && now.Sub(f.logged) < refusedEvery {
+		return 0
+	}
+	n, f.n, f.logged = f.n, 0, now
+	return n
 }
 
 func (h *handler) trigger(ctx context.Context, o order) (api.Document, error) {
@@ -126,7 +184,7 @@ func (h *handler) trigger(ctx context.Context, o order) (api.Document, error) {
 
 func (h *handler) pause(ctx context.Context, o order) (api.Document, error) {
 	opts := admin.PauseOptions{By: o.by, Reason: o.reason}
-	if text := o.request.PostFormValue("for"); text != "" {
+	if text := o.form.Get("for"); text != "" {
 		length, err := time.ParseDuration(text)
 		if err != nil || length <= 0 {
 			return api.Document{}, &admin.InvalidError{Field: "For", Value: text, Err: errors.New("is not a duration such as 90m or 24h")}
@@ -138,7 +196,7 @@ func (h *handler) pause(ctx context.Context, o order) (api.Document, error) {
 }
 
 func (h *handler) resume(ctx context.Context, o order) (api.Document, error) {
-	result, err := h.client.Resume(ctx, o.of, admin.ResumeOptions{Missed: job.MisfirePolicy(o.request.PostFormValue("missed"))})
+	result, err := h.client.Resume(ctx, o.of, admin.ResumeOptions{Missed: job.MisfirePolicy(o.form.Get("missed"))})
 	return h.paused(ctx, o, result, err)
 }
 
@@ -152,7 +210,7 @@ func (h *handler) paused(ctx context.Context, o order, result admin.PauseResult,
 }
 
 func (h *handler) cancel(ctx context.Context, o order) (api.Document, error) {
-	if typed := o.request.PostFormValue("confirm"); typed != o.of {
+	if typed := o.form.Get("confirm"); typed != o.of {
 		return api.Document{}, &admin.InvalidError{Field: "Confirm", Value: typed, Err: errors.New("is not the name of the job to be canceled")}
 	}
 	was, err := h.client.Cancel(ctx, o.of)

@@ -108,7 +108,7 @@ func (h *handler) calendarPage(r *http.Request) (view, error) {
 	}
 	now := time.Now()
 	from := now.UTC().Truncate(24 * time.Hour)
-	w, err := detail(r.Context(), h, "calendar", func(ctx context.Context) (week, error) { return coming(ctx, s.jobs, from), nil })
+	w, err := shared(r.Context(), h.readings, "calendar", func(ctx context.Context) (week, error) { return coming(ctx, s.jobs, from), nil })
 	if err != nil {
 		return view{}, err
 	}

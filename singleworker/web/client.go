@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"iter"
-	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
@@ -18,9 +17,8 @@ type Client interface {
 type Reader interface {
 	List(ctx context.Context) ([]admin.JobStatus, error)
 	Get(ctx context.Context, name string) (admin.JobStatus, error)
-	History(ctx context.Context, name string) (admin.History, error)
+	Past(ctx context.Context, name string) (admin.Past, error)
 	Histories(ctx context.Context, jobs []admin.JobStatus) ([][]admin.Entry, error)
-	Why(ctx context.Context, name string, at time.Time) (admin.Explanation, error)
 	Requests(ctx context.Context, name string) ([]admin.Request, error)
 	Instances(ctx context.Context) ([]admin.Instance, error)
 	Instance(ctx context.Context, sid string) (admin.InstanceDetails, error)

@@ -13,27 +13,22 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 )
 
-// document answers with JSON.
-func (h *handler) document(answer func(*http.Request) ([]byte, error)) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		text, err := answer(r)
-		if err != nil {
-			h.refuse(w, r, err)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-		_, _ = w.Write(text)
-	})
+// document is an answer of JSON.
+func (h *handler) document(r *http.Request, look func(*http.Request) ([]byte, error)) answer {
+	text, err := look(r)
+	if err != nil {
+		return h.refusal(r, err)
+	}
+	return answer{kind: jsonType, text: text}
 }
 
-// refuse answers with the document of an error.
-func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
+const jsonType = "application/json"
+
+// refusal is the document of an error.
+func (h *handler) refusal(r *http.Request, err error) answer {
 	status, code := h.statusOf(r, err)
 	text, _ := encoded(api.Error{Error: api.ErrorBody{Code: code, Message: err.Error()}})
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(text)
+	return answer{status: status, kind: jsonType, text: text}
 }
 
 func (h *handler) jobList(r *http.Request) ([]byte, error) {
@@ -52,16 +47,6 @@ func (h *handler) instanceList(r *http.Request) ([]byte, error) {
 	return encoded(api.Instances(s.instances, s.orders))
 }
 
-// detail is a reading of one job, or of one instance, that viewers share.
-func detail[T any](ctx context.Context, h *handler, key string, read func(context.Context) (T, error)) (T, error) {
-	value, err := h.details.get(ctx, key, func(ctx context.Context) (any, error) { return read(ctx) })
-	if err != nil {
-		var none T
-		return none, err
-	}
-	return value.(T), nil //nolint:forcetypeassert // keys begin with what they are of
-}
-
 // jobDetail is a job with the requests that are pending.
 type jobDetail struct {
 	status   admin.JobStatus
@@ -69,7 +54,7 @@ type jobDetail struct {
 }
 
 func (h *handler) job(ctx context.Context, name string) (jobDetail, error) {
-	return detail(ctx, h, "job "+name, func(ctx context.Context) (d jobDetail, err error) {
+	return detail(ctx, h.readings, "job "+name, func(ctx context.Context) (d jobDetail, err error) {
 		if d.status, err = h.client.Get(ctx, name); err != nil {
 			return d, err
 		}
@@ -81,23 +66,14 @@ func (h *handler) job(ctx context.Context, name string) (jobDetail, error) {
 	})
 }
 
-func (h *handler) history(ctx context.Context, name string) (admin.History, error) {
-	return detail(ctx, h, "history "+name, func(ctx context.Context) (admin.History, error) { return h.client.History(ctx, name) })
-}
-
-func (h *handler) why(ctx context.Context, name, at string) (admin.Explanation, error) {
-	var asked time.Time
-	if at != "" {
-		var err error
-		if asked, err = time.Parse(time.RFC3339, at); err != nil {
-			return admin.Explanation{}, &admin.InvalidError{Field: "at", Value: at, Err: errors.New("is no time as in RFC 3339")}
-		}
-	}
-	return detail(ctx, h, "why "+at+" "+name, func(ctx context.Context) (admin.Explanation, error) { return h.client.Why(ctx, name, asked) })
+// past is the history of a job, and what explains its ticks: all times that viewers ask for are
+// answered from one reading.
+func (h *handler) past(ctx context.Context, name string) (admin.Past, error) {
+	return detail(ctx, h.readings, "past "+name, func(ctx context.Context) (admin.Past, error) { return h.client.Past(ctx, name) })
 }
 
 func (h *handler) instance(ctx context.Context, id string) (admin.InstanceDetails, error) {
-	return detail(ctx, h, "instance "+id, func(ctx context.Context) (admin.InstanceDetails, error) { return h.client.Instance(ctx, id) })
+	return detail(ctx, h.readings, "instance "+id, func(ctx context.Context) (admin.InstanceDetails, error) { return h.client.Instance(ctx, id) })
 }
 
 func (h *handler) jobDocument(r *http.Request) ([]byte, error) {
@@ -109,7 +85,7 @@ func (h *handler) jobDocument(r *http.Request) ([]byte, error) {
 }
 
 func (h *handler) historyDocument(r *http.Request) ([]byte, error) {
-	past, err := h.history(r.Context(), r.PathValue("name"))
+	past, err := h.past(r.Context(), r.PathValue("name"))
 	if err != nil {
 		return nil, err
 	}
@@ -117,11 +93,37 @@ func (h *handler) historyDocument(r *http.Request) ([]byte, error) {
 }
 
 func (h *handler) whyDocument(r *http.Request) ([]byte, error) {
-	explained, err := h.why(r.Context(), r.PathValue("name"), r.FormValue("at"))
+	at, err := timeOf(r, "at")
 	if err != nil {
 		return nil, err
 	}
-	return encoded(api.New("Explanation", explained))
+	past, err := h.past(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return nil, err
+	}
+	return encoded(api.New("Explanation", past.Why(at)))
+}
+
+// farthest is how far from now a time of a request may be: beyond, it stands for that.
+const farthest = 100 * 365 * 24 * time.Hour
+
+// timeOf is a time in the query of a request; zero if the field is missing.
+func timeOf(r *http.Request, field string) (time.Time, error) {
+	text := r.FormValue(field)
+	if text == "" {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, &admin.InvalidError{Field: field, Value: text, Err: errors.New("is no time as in RFC 3339")}
+	}
+	switch now := time.Now(); {
+	case at.Before(now.Add(-farthest)):
+		return now.Add(-farthest), nil
+	case at.After(now.Add(farthest)):
+		return now.Add(farthest), nil
+	}
+	return at, nil
 }
 
 // Ticks in a TickList: by default, and at most.

@@ -125,9 +125,11 @@ func (f *fake) Get(ctx context.Context, name string) (admin.JobStatus, error) {
 	return admin.JobStatus{}, fmt.Errorf("job %q: %w", name, admin.ErrNotFound)
 }
 
-func (f *fake) History(ctx context.Context, name string) (admin.History, error) {
+func (f *fake) Past(ctx context.Context, name string) (admin.Past, error) {
+	_ = f.begin(ctx, "Past")
 	status, err := f.Get(ctx, name)
-	return admin.History{Job: status, Entries: f.entries[name]}, err
+	past := admin.History{Job: status, Entries: f.entries[name]}
+	return admin.Past{History: past, Why: func(at time.Time) admin.Explanation { return explained(past, at) }}, err
 }
 
 func (f *fake) Histories(ctx context.Context, jobs []admin.JobStatus) ([][]admin.Entry, error) {
@@ -138,8 +140,7 @@ func (f *fake) Histories(ctx context.Context, jobs []admin.JobStatus) ([][]admin
 	return all, f.begin(ctx, "Histories")
 }
 
-func (f *fake) Why(ctx context.Context, name string, at time.Time) (admin.Explanation, error) {
-	past, err := f.History(ctx, name)
+func explained(past admin.History, at time.Time) admin.Explanation {
 	x := admin.Explanation{Job: past.Job, Asked: at, At: time.Now(), History: past.Entries, Fate: admin.FateNone, ScheduleSince: noon.Add(-72 * time.Hour)}
 	if len(past.Entries) > 0 {
 		x.Tick, x.Entries, x.Fate = past.Entries[0].Tick, past.Entries[:1], admin.Fate(past.Entries[0].State)
@@ -149,7 +150,7 @@ func (f *fake) Why(ctx context.Context, name string, at time.Time) (admin.Explan
 		part.Job = slot
 		x.Shards = append(x.Shards, part)
 	}
-	return x, err
+	return x
 }
 
 func (f *fake) Requests(ctx context.Context, name string) ([]admin.Request, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"sync"
 	"time"
@@ -31,8 +32,10 @@ const (
 type feeds struct {
 	client Client
 
-	mu   sync.Mutex
-	feed *feed // nil while nobody looks
+	mu     sync.Mutex
+	feed   *feed // nil while nobody looks
+	last   *feed // the one before, whose events are still known
+	joined int   // counts viewers
 }
 
 // feed is one watch. Its fields are guarded by feeds.mu.
@@ -53,48 +56,85 @@ type event struct {
 
 // viewer follows the events. Its queue is closed when it is cut.
 type viewer struct {
-	of    *feed
-	queue chan []byte
+	of     *feed
+	from   netip.Prefix
+	number int   // counts viewers
+	since  int64 // the cursor that it has, if it came before base was known
+	queue  chan []byte
 }
 
 var errCrowded = fmt.Errorf("%w: too many viewers follow the events already", admin.ErrUnavailable)
 
 // join adds a viewer. It has to be sent the frames first: what happened since the cursor that it has, or that this is not known.
-func (f *feeds) join(ctx context.Context, since int64) (v *viewer, first [][]byte, err error) {
+func (f *feeds) join(ctx context.Context, from netip.Prefix, since int64) (v *viewer, first [][]byte, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	started := f.feed == nil
-	if started {
-		f.feed = f.start(ctx, since) // which reports what has happened since
-	}
 	now := f.feed
-	if len(now.viewers) >= maxViewers {
+	if now == nil {
+		now = f.start(ctx, since)
+		f.feed = now
+	}
+	if !f.hasRoom(from) {
 		return nil, nil, errCrowded
 	}
 	if now.idle != nil {
 		now.idle.Stop()
 		now.idle = nil
 	}
-	v = &viewer{of: now, queue: make(chan []byte, queueLength)}
+	f.joined++
+	v = &viewer{of: now, from: from, number: f.joined, queue: make(chan []byte, queueLength)}
 	now.viewers[v] = struct{}{}
 	switch frames, known := now.after(since); {
-	case started:
-	case since == 0 && now.began:
+	case !now.began:
+		v.since = since // the first event answers it
+	case since == 0:
 		first = [][]byte{fmt.Appendf(nil, "id: %d\n\n", now.cursor())}
 	case known:
 		first = frames
-	case since != 0:
-		first = [][]byte{fmt.Appendf(nil, "event: reset\nid: %d\ndata: {}\n\n", now.cursor())}
+	default:
+		first = [][]byte{now.reset()}
 	}
 	return v, first, nil
 }
 
-// start begins to watch. It ends linger after the last viewer has left.
+// hasRoom makes room for a viewer where it is missing: the oldest one leaves of the address that has the most, unless that has no more
+// than the new one's. f.mu is held.
+func (f *feeds) hasRoom(from netip.Prefix) bool {
+	if len(f.feed.viewers) < maxViewers {
+		return true
+	}
+	of := make(map[netip.Prefix]int)
+	for v := range f.feed.viewers {
+		of[v.from]++
+	}
+	var leaves *viewer
+	for v := range f.feed.viewers {
+		if leaves == nil || of[v.from] > of[leaves.from] || of[v.from] == of[leaves.from] && v.number < leaves.number {
+			leaves = v
+		}
+	}
+	if of[leaves.from] <= of[from]+1 {
+		return false
+	}
+	f.drop(leaves)
+	return true
+}
+
+// start begins to watch: from where the last watch ended, if that knows what the first viewer has missed, else from now. What a
+// viewer says never is where a watch begins. It ends linger after the last viewer has left.
 func (f *feeds) start(ctx context.Context, since int64) *feed {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	now := &feed{viewers: make(map[*viewer]struct{}), base: since, began: since != 0, end: cancel}
+	now := &feed{viewers: make(map[*viewer]struct{}), end: cancel}
+	var from int64
+	if f.last != nil {
+		if _, known := f.last.after(since); known {
+			from = f.last.cursor()
+			now.ring, now.base, now.began = f.last.ring, f.last.base, true
+		}
+	}
+	f.last = nil
 	go func() {
-		for ev, err := range f.client.Watch(ctx, admin.WatchOptions{Since: since}) {
+		for ev, err := range f.client.Watch(ctx, admin.WatchOptions{Since: from}) {
 			if err != nil {
 				break
 			}
@@ -114,10 +154,15 @@ func (f *feeds) publish(now *feed, ev admin.Event) {
 	frame := fmt.Appendf(nil, "id: %d\ndata: %s\n", ev.Cursor, text) // the text ends with a newline
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	began := now.began
 	now.keep(event{ev.Cursor, frame})
 	for v := range now.viewers {
+		own := frame
+		if !began && v.since != 0 && v.since != ev.Cursor {
+			own = now.reset()
+		}
 		select {
-		case v.queue <- frame:
+		case v.queue <- own:
 		default: // it comes back with the cursor of what it has
 			f.drop(v)
 		}
@@ -138,10 +183,11 @@ func (now *feed) keep(ev event) {
 	now.ring = append(now.ring, ev)
 }
 
-// after returns the frames of what happened after a cursor; known is false if the ring does not reach back to it. Events that were
+// after returns the frames of what happened after a cursor; known is false if the ring does not reach back to it, or has not come
+// that far. Events that were
 // reported together have the cursor before them, but for the last one.
 func (now *feed) after(since int64) (frames [][]byte, known bool) {
-	if !now.began || since < now.base {
+	if !now.began || since < now.base || since > now.cursor() {
 		return nil, false
 	}
 	reached, from := now.base, 0
@@ -167,6 +213,11 @@ func (now *feed) cursor() int64 {
 	return now.base
 }
 
+// reset tells a viewer to read everything again.
+func (now *feed) reset() []byte {
+	return fmt.Appendf(nil, "event: reset\nid: %d\ndata: {}\n\n", now.cursor())
+}
+
 // leave removes a viewer. The last one has the watch end in a while.
 func (f *feeds) leave(v *viewer) {
 	f.mu.Lock()
@@ -190,10 +241,15 @@ func (f *feeds) expire(now *feed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(now.viewers) == 0 {
-		now.end()
-		if f.feed == now {
-			f.feed = nil
-		}
+		f.forget(now)
+	}
+}
+
+// forget ends a watch, and keeps what it knew for those who come back. f.mu is held.
+func (f *feeds) forget(now *feed) {
+	now.end()
+	if f.feed == now {
+		f.feed, f.last = nil, now
 	}
 }
 
@@ -201,29 +257,27 @@ func (f *feeds) expire(now *feed) {
 func (f *feeds) close(now *feed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now.end()
 	for v := range now.viewers {
 		f.drop(v)
 	}
-	if f.feed == now {
-		f.feed = nil
-	}
+	f.forget(now)
 }
 
 // events answers with server-sent events.
 func (h *handler) events(w http.ResponseWriter, r *http.Request) {
 	since, err := sinceOf(r)
-	if err != nil {
-		h.refuse(w, r, err)
-		return
+	var v *viewer
+	var first [][]byte
+	if err == nil {
+		v, first, err = h.feeds.join(r.Context(), network(h.visitors.client(r)), since)
 	}
-	v, first, err := h.feeds.join(r.Context(), since)
 	if err != nil {
-		h.refuse(w, r, err)
+		h.refusal(r, err).send(w)
 		return
 	}
 	defer h.feeds.leave(v)
 	out := http.NewResponseController(w)
+	_ = out.SetReadDeadline(time.Time{}) // the server's own would end the stream, too
 	w.Header().Set("Content-Type", "text/event-stream")
 	send := func(frame []byte) bool {
 		_ = out.SetWriteDeadline(time.Now().Add(writeTime)) // the server's own would end the stream

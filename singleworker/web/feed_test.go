@@ -84,6 +84,7 @@ type stream struct {
 	leave  context.CancelFunc
 	ended  chan struct{}
 	status int
+	reads  int // deadlines for reading that were lifted
 }
 
 func (s *stream) Header() http.Header                { return s.header }
@@ -91,14 +92,26 @@ func (s *stream) Write(text []byte) (int, error)     { return s.pipe.Write(text)
 func (s *stream) WriteHeader(status int)             { s.status = status }
 func (s *stream) FlushError() error                  { return nil }
 func (s *stream) SetWriteDeadline(_ time.Time) error { return nil }
+func (s *stream) SetReadDeadline(at time.Time) error {
+	if at.IsZero() {
+		s.reads++
+	}
+	return nil
+}
 
 // follow opens a stream.
 func follow(t *testing.T, handler http.Handler, last string) *stream {
+	t.Helper()
+	return followFrom(t, handler, last, "192.0.2.1:1234")
+}
+
+func followFrom(t *testing.T, handler http.Handler, last, address string) *stream {
 	t.Helper()
 	out, in := io.Pipe()
 	ctx, leave := context.WithCancel(t.Context())
 	s := &stream{header: http.Header{}, pipe: in, lines: bufio.NewReader(out), leave: leave, ended: make(chan struct{})}
 	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/events", nil)
+	r.RemoteAddr = address
 	if last != "" {
 		r.Header.Set("Last-Event-ID", last)
 	}
@@ -174,7 +187,7 @@ func TestEvents(t *testing.T) {
 		follow(t, s.handler, "250").wants(t, "200 change", "300 change")
 		follow(t, s.handler, "99").wants(t, "300 reset")
 		future := follow(t, s.handler, "999")
-		synctest.Wait()
+		future.wants(t, "300 reset")
 		go f.send(1000)
 		future.wants(t, "1000 change")
 		b.leave()
@@ -274,6 +287,59 @@ func TestStreamLimits(t *testing.T) {
 		}
 		if !errors.Is(errCrowded, admin.ErrUnavailable) {
 			t.Error("not a passing condition")
+		}
+	})
+}
+
+// No cursor that a viewer makes up is where the watch begins, or what others are told.
+func TestNoViewerMovesTheCursor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newWatched(t)
+		s := serve(t, f, Options{})
+		liar := follow(t, s.handler, "9223372036854775807")
+		synctest.Wait()
+		honest := follow(t, s.handler, "90")
+		fresh := follow(t, s.handler, "")
+		synctest.Wait()
+		go f.send(100, 110)
+		liar.wants(t, "100 reset", "110 change")
+		honest.wants(t, "100 reset", "110 change")
+		fresh.wants(t, "100 change", "110 change")
+		for _, one := range []*stream{liar, honest, fresh} {
+			one.leave()
+		}
+		time.Sleep(linger + time.Second)
+		liar = follow(t, s.handler, "9223372036854775807")
+		synctest.Wait()
+		go f.send(120)
+		liar.wants(t, "120 reset")
+		follow(t, s.handler, "").wants(t, "120")
+		if since, _ := f.watches(); since != "[0 0]" {
+			t.Errorf("watches since %s", since)
+		}
+	})
+}
+
+// Who has most of the streams makes room for others.
+func TestStreamsOfManyAddresses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newWatched(t)
+		s := serve(t, f, Options{})
+		greedy := make([]*stream, maxViewers)
+		for i := range greedy {
+			greedy[i] = follow(t, s.handler, "")
+			synctest.Wait()
+		}
+		other := followFrom(t, s.handler, "", "198.51.100.1:1")
+		synctest.Wait()
+		greedy[0].wants(t, "end")
+		go f.send(100)
+		other.wants(t, "100 change")
+		greedy[1].wants(t, "100 change")
+		if other.reads != 1 {
+			t.Error("the server's time for requests ends the stream")
 		}
 	})
 }

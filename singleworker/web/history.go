@@ -29,6 +29,8 @@ const (
 	// maxOfJob and maxOfSpan are how many entries of the log the page of a job, and one of many jobs, reads.
 	maxOfJob  = 5_000
 	maxOfSpan = 100_000
+	// maxRead is how many bytes a reading of the log has, about.
+	maxRead = 128 << 20
 	// stateHole is that of time of which nothing is on record.
 	stateHole = "hole"
 )
@@ -80,7 +82,9 @@ func (h *handler) readLog(ctx context.Context, q runlog.Query, most time.Duratio
 	return r
 }
 
+// readAll reads up to a limit, or until the entries are too large together.
 func readAll(ctx context.Context, entries iter.Seq2[runlog.Entry, error], limit int) (r reading) {
+	size := 0
 	for e, err := range entries {
 		if err != nil {
 			if r.err = err; ctx.Err() != nil {
@@ -89,6 +93,9 @@ func readAll(ctx context.Context, entries iter.Seq2[runlog.Entry, error], limit 
 			return r
 		}
 		r.entries = append(r.entries, e)
+		if size += sizeOfEntry(e.Entry); size > maxRead {
+			return r
+		}
 	}
 	r.whole = limit == 0 || len(r.entries) < limit
 	return r
@@ -99,7 +106,7 @@ func (h *handler) jobLog(ctx context.Context, name string) (reading, error) {
 	if h.opts.History == nil {
 		return reading{}, nil
 	}
-	return detail(ctx, h, "log "+name, func(ctx context.Context) (reading, error) {
+	return detail(ctx, h.readings, "log "+name, func(ctx context.Context) (reading, error) {
 		return h.readLog(ctx, runlog.Query{Slot: name, Limit: maxOfJob}, logTime), nil
 	})
 }
@@ -110,26 +117,29 @@ type past struct {
 	problem string          // why the run log is not in it, or not all of it
 }
 
-// histories are what is on record of some jobs of the snapshot, in a span of time that ends now if to is zero.
-func (h *handler) histories(ctx context.Context, jobs []admin.JobStatus, span time.Duration, to time.Time) (past, error) {
-	key := []string{span.String(), to.String()}
-	for _, job := range jobs {
-		key = append(key, job.Name)
+// histories are what is on record of some jobs of the snapshot, in a span of time that ends now if to is zero. The histories and the
+// log are two readings, because the histories are the same for all times.
+func (h *handler) histories(ctx context.Context, jobs []admin.JobStatus, span time.Duration, to time.Time) (p past, err error) {
+	names := make([]string, len(jobs))
+	for i, job := range jobs {
+		names[i] = job.Name
 	}
-	return detail(ctx, h, "entries "+strings.Join(key, "\x00"), func(ctx context.Context) (p past, err error) {
-		all, err := h.client.Histories(ctx, jobs)
-		if err != nil {
-			return past{}, err
-		}
-		for len(all) < len(jobs) {
-			all = append(all, nil)
-		}
-		p.of = all
-		if h.opts.History != nil {
-			p.add(jobs, h.readLog(ctx, spanQuery(span, to), logTime), to.IsZero())
-		}
-		return p, nil
+	held, err := detail(ctx, h.readings, "histories "+strings.Join(names, "\x00"), func(ctx context.Context) ([][]admin.Entry, error) {
+		return h.client.Histories(ctx, jobs)
 	})
+	if err != nil {
+		return past{}, err
+	}
+	p.of = make([][]admin.Entry, len(jobs))
+	copy(p.of, held)
+	if h.opts.History == nil {
+		return p, nil
+	}
+	log, err := detail(ctx, h.readings, "span "+span.String()+to.String(), func(ctx context.Context) (spanLog, error) {
+		return spanLogOf(h.readLog(ctx, spanQuery(span, to), logTime)), nil
+	})
+	p.add(jobs, log, to.IsZero())
+	return p, err
 }
 
 // spanQuery asks for what ended in a span of time, and, of what ended after it, for what may have begun in it.
@@ -140,20 +150,30 @@ func spanQuery(span time.Duration, to time.Time) runlog.Query {
 	return runlog.Query{Since: to.Add(-span), Until: to.Add(span), Limit: maxOfSpan}
 }
 
-// add puts what the log has to the jobs. latest: the reading has the newest entries.
-func (p *past) add(jobs []admin.JobStatus, r reading, latest bool) {
-	of := make(map[string][]runlog.Entry)
+// spanLog is what the log has of all jobs in a span of time.
+type spanLog struct {
+	of      map[string][]runlog.Entry // by job, newest first
+	problem string
+}
+
+func spanLogOf(r reading) spanLog {
+	log := spanLog{make(map[string][]runlog.Entry), r.problem()}
 	for _, e := range r.entries {
-		of[e.Job] = append(of[e.Job], e)
+		log.of[e.Job] = append(log.of[e.Job], e)
 	}
+	return log
+}
+
+// add puts what the log has to the jobs. latest: the log has the newest entries.
+func (p *past) add(jobs []admin.JobStatus, log spanLog, latest bool) {
 	for i, job := range jobs {
-		all := merged(job, p.of[i], of[job.Name], latest)
+		all := merged(job, p.of[i], log.of[job.Name], latest)
 		p.of[i] = make([]admin.Entry, len(all))
 		for k, e := range all {
 			p.of[i][k] = e.Entry
 		}
 	}
-	p.problem = r.problem()
+	p.problem = log.problem
 }
 
 // problem says what is not in a reading although it was asked for; "" if that is nothing.

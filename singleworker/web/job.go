@@ -148,7 +148,7 @@ func (h *handler) jobPage(r *http.Request) (view, error) {
 	}
 	now := time.Now()
 	b := jobBody{jobRow: rowOf(d.status, now), Job: d.status, Words: words.Schedule(d.status.Job), Pairs: described(d.status.Job), Actions: actionPath("jobs", d.status.Name)}
-	past, err := h.history(ctx, name)
+	past, err := h.past(ctx, name)
 	if err != nil && !errors.Is(err, admin.ErrUnreadable) {
 		return view{}, err
 	}
@@ -170,12 +170,12 @@ func (h *handler) jobPage(r *http.Request) (view, error) {
 		b.Requests = append(b.Requests, strings.TrimSpace(request.Kind+" of "+request.Slot+" "+plain.Relative(request.At, now)+" by "+request.By+" "+request.Reason))
 	}
 	b.ticks(d.status.Job, now)
-	if at := r.FormValue("at"); at != "" || d.status.State != admin.StateInvalid {
-		explained, err := h.why(ctx, name, at)
-		if err != nil {
-			return view{}, err
-		}
-		b.Why, b.WhyOf = words.Why(explained), at
+	at, err := timeOf(r, "at")
+	if err != nil {
+		return view{}, err
+	}
+	if past.Why != nil && (!at.IsZero() || d.status.State != admin.StateInvalid) {
+		b.Why, b.WhyOf = words.Why(past.Why(at)), r.FormValue("at")
 	}
 	return view{Template: "job", Title: d.status.Name, Now: now, Summary: s.summary(now), Body: b}, nil
 }

@@ -2,7 +2,6 @@ package web
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -88,7 +87,7 @@ func (h *handler) logDocument(r *http.Request) ([]byte, error) {
 		return nil, err
 	}
 	q.Limit, q.Failed = n, r.FormValue("failed") == "true"
-	entries, err := h.logOf(r, q)
+	entries, _, err := h.logOf(r, q)
 	if err != nil {
 		return nil, err
 	}
@@ -102,12 +101,12 @@ func (h *handler) summaryDocument(r *http.Request) ([]byte, error) {
 		return nil, err
 	}
 	q.Limit = maxSummed + 1
-	entries, err := h.logOf(r, q)
+	entries, whole, err := h.logOf(r, q)
 	if err != nil {
 		return nil, err
 	}
-	if len(entries) > maxSummed {
-		return nil, &admin.InvalidError{Field: "since", Value: r.FormValue("since"), Err: fmt.Errorf("there are more than %d entries since then", maxSummed)}
+	if !whole {
+		return nil, &admin.InvalidError{Field: "since", Value: r.FormValue("since"), Err: fmt.Errorf("there are more entries since then than can be summed up: %d, or %d MiB", maxSummed, maxRead>>20)}
 	}
 	return encoded(api.List("RunLogSummary", summed(entries)))
 }
@@ -115,26 +114,23 @@ func (h *handler) summaryDocument(r *http.Request) ([]byte, error) {
 // logQuery is the query of a request.
 func logQuery(r *http.Request) (q runlog.Query, err error) {
 	q.Slot = r.PathValue("name")
-	for field, at := range map[string]*time.Time{"since": &q.Since, "until": &q.Until} {
-		text := r.FormValue(field)
-		if text == "" {
-			continue
-		}
-		if *at, err = time.Parse(time.RFC3339, text); err != nil {
-			return q, &admin.InvalidError{Field: field, Value: text, Err: errors.New("is no time as in RFC 3339")}
-		}
+	if q.Since, err = timeOf(r, "since"); err == nil {
+		q.Until, err = timeOf(r, "until")
 	}
-	return q, nil
+	return q, err
 }
 
 // logOf reads all that a request asks for, or fails.
-func (h *handler) logOf(r *http.Request, q runlog.Query) ([]runlog.Entry, error) {
+func (h *handler) logOf(r *http.Request, q runlog.Query) (entries []runlog.Entry, whole bool, err error) {
 	if h.opts.History == nil {
-		return nil, errNoLog
+		return nil, false, errNoLog
+	}
+	if _, err := visitorOf(r.Context()).pay(time.Now()); err != nil {
+		return nil, false, err
 	}
 	read := h.readLog(r.Context(), q, documentLogTime)
 	if read.err != nil {
-		return nil, fmt.Errorf("%w: %w", errLog, read.err)
+		return nil, false, fmt.Errorf("%w: %w", errLog, read.err)
 	}
-	return read.entries, nil
+	return read.entries, read.whole, nil
 }

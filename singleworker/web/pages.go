@@ -102,15 +102,13 @@ func (h *handler) load() error {
 	return err
 }
 
-// page answers with HTML.
-func (h *handler) page(look func(*http.Request) (view, error)) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := look(r)
-		if err != nil {
-			v = h.failure(r, err)
-		}
-		h.show(w, r, v)
-	})
+// page is an answer of HTML.
+func (h *handler) page(r *http.Request, look func(*http.Request) (view, error)) answer {
+	v, err := look(r)
+	if err != nil {
+		v = h.failure(r, err)
+	}
+	return h.shown(r, v)
 }
 
 // failure is the page of an error.
@@ -119,7 +117,7 @@ func (h *handler) failure(r *http.Request, err error) view {
 	return view{Template: "failure", Title: http.StatusText(status), Now: time.Now(), Body: err.Error(), status: status}
 }
 
-func (h *handler) show(w http.ResponseWriter, r *http.Request, v view) {
+func (h *handler) shown(r *http.Request, v view) answer {
 	v.Group, v.Act, v.Assets = h.opts.Title, h.mayAct(r), make(map[string]string)
 	for name, asset := range h.assets {
 		v.Assets[name] = v.Up + name + "?v=" + asset.version
@@ -127,11 +125,9 @@ func (h *handler) show(w http.ResponseWriter, r *http.Request, v view) {
 	var page bytes.Buffer
 	if err := h.pages[v.Template].ExecuteTemplate(&page, "layout", v); err != nil {
 		h.opts.Logger.Error("page failed", "path", r.URL.Path, "error", err)
-		http.Error(w, "this page failed", http.StatusInternalServerError)
-		return
+		return answer{status: http.StatusInternalServerError, kind: "text/plain; charset=utf-8", text: []byte("this page failed\n")}
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	send(w, r, v.status, []byte(legible(page.String())))
+	return zipped(r, answer{status: v.status, kind: "text/html; charset=utf-8", text: []byte(legible(page.String()))})
 }
 
 // legible makes every line of a page printable, whatever was put into it.
@@ -155,11 +151,11 @@ type asset struct {
 }
 
 func (a asset) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", map[string]string{
+	kind := map[string]string{
 		".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
-	}[path.Ext(a.name)])
+	}[path.Ext(a.name)]
 	if r.FormValue("v") == a.version {
 		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
-	send(w, r, 0, a.text)
+	zipped(r, answer{kind: kind, text: a.text}).send(w)
 }

@@ -25,7 +25,7 @@ type snapshot struct {
 
 // snapshot is the group as of at most a period ago.
 func (h *handler) snapshot(ctx context.Context) (*snapshot, error) {
-	return h.snapshots.get(ctx, "", func(ctx context.Context) (*snapshot, error) {
+	return shared(ctx, h.readings, "group", func(ctx context.Context) (*snapshot, error) {
 		s := &snapshot{at: time.Now()}
 		var err error
 		if s.jobs, err = h.client.List(ctx); err != nil {

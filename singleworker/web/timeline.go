@@ -94,10 +94,11 @@ func (h *handler) timelinePage(r *http.Request) (view, error) {
 	if i := slices.IndexFunc(spans, func(s span) bool { return s.name == r.FormValue("span") }); i >= 0 {
 		of = spans[i]
 	}
-	end, err := time.Parse(time.RFC3339, r.FormValue("end"))
+	end, err := timeOf(r, "end")
 	if err != nil {
 		end = time.Time{}
 	}
+	end = end.Truncate(time.Second)
 	now := time.Now()
 	jobs, sh := selected(r, s)
 	past, err := h.histories(r.Context(), jobs, of.length, end)

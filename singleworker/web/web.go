@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,6 +26,10 @@ type Options struct {
 	// header is refused with status 421, unless that is an IP address: so no page of the web can read this one by having its name point
 	// here (DNS rebinding). Default: any name, for servers that check it themselves.
 	Hosts []string
+	// Proxies are those whose header X-Forwarded-For is believed: limits count by the address that it
+	// names, which actions are recorded with. What comes from another address counts as that one, also
+	// if it is a proxy for many. Default: none.
+	Proxies []netip.Prefix
 	// Period is for how long what was read is shown to all viewers. Default 2 s, at least 100 ms.
 	Period time.Duration
 	// History is a store that swctl runlog or runlog.Run keeps. It adds runs that ZooKeeper has forgotten, and what all of them
@@ -42,15 +47,14 @@ type Options struct {
 	ActionsFromHere bool
 	// Token is the secret of those who may act, at least MinToken bytes. It is compared in constant time.
 	Token string
-	// Logger gets failed requests, and each action, done or refused. Default: none.
+	// Logger gets failed requests, and each action, done or refused. Of refused ones without the token it
+	// gets a line in ten seconds at most. Default: none.
 	Logger *slog.Logger
 }
 
 const (
 	defaultPeriod = 2 * time.Second
 	minPeriod     = 100 * time.Millisecond
-	// maxRequests are answered at once; others wait for their turn, or until they are given up.
-	maxRequests = 64
 )
 
 //go:embed static templates
@@ -62,13 +66,12 @@ type handler struct {
 	opts   Options
 	pages  map[string]*template.Template
 	assets map[string]asset
-	turns  chan struct{} // buffers one for each request that is answered
 
+	visitors *visitors
+	readings *readings
 	logTurns chan struct{} // buffers one for each reading of the History
-
-	snapshots *memo[*snapshot]
-	details   *memo[any] // of one job, or of one instance
-	feeds     *feeds
+	feeds    *feeds
+	refused  refusals
 }
 
 // Handler makes a handler that shows the group of a client. It is mounted with http.StripPrefix, under a path that ends with a
@@ -94,9 +97,8 @@ func Handler(client Client, opts Options) (http.Handler, error) {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	h := &handler{
-		client: client, opts: opts, turns: make(chan struct{}, maxRequests), logTurns: make(chan struct{}, logReaders),
-		snapshots: newMemo[*snapshot](opts.Period), details: newMemo[any](opts.Period),
-		feeds: &feeds{client: client},
+		client: client, opts: opts, visitors: newVisitors(opts.Proxies), readings: newReadings(opts.Period),
+		logTurns: make(chan struct{}, logReaders), feeds: &feeds{client: client},
 	}
 	if err := h.load(); err != nil {
 		return nil, err
@@ -110,19 +112,19 @@ func (h *handler) routes() *http.ServeMux {
 		"/{$}": h.attentionPage, "/jobs": h.jobsPage, "/job": h.jobPage, "/instances": h.instancesPage, "/instance": h.instancePage,
 		"/timeline": h.timelinePage, "/owners": h.ownersPage, "/calendar": h.calendarPage,
 	} {
-		mux.Handle("GET "+path, h.inTurn(h.page(page)))
+		mux.Handle("GET "+path, h.inTurn(func(r *http.Request) answer { return h.page(r, page) }))
 	}
 	for path, document := range map[string]func(*http.Request) ([]byte, error){
 		"jobs": h.jobList, "jobs/{name}": h.jobDocument, "jobs/{name}/history": h.historyDocument, "jobs/{name}/why": h.whyDocument,
 		"jobs/{name}/log": h.logDocument, "jobs/{name}/summary": h.summaryDocument, "jobs/{name}/ticks": h.tickList, "instances": h.instanceList, "instances/{id}": h.instanceDocument,
 	} {
-		mux.Handle("GET /api/v1/"+path, h.inTurn(h.document(document)))
+		mux.Handle("GET /api/v1/"+path, h.inTurn(func(r *http.Request) answer { return h.document(r, document) }))
 	}
 	if h.opts.AllowActions {
 		h.actionRoutes(mux)
 	}
 	mux.HandleFunc("GET /api/v1/events", h.events)
-	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) { h.refuse(w, r, errNoDocument) })
+	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) { h.refusal(r, errNoDocument).send(w) })
 	for name, asset := range h.assets {
 		mux.Handle("GET /"+name, asset)
 	}
@@ -134,7 +136,7 @@ func (h *handler) routes() *http.ServeMux {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"frame-ancestors 'none'; base-uri 'none'"
 
-// secured refuses requests for other hosts, and tells browsers what pages may not do.
+// secured refuses requests for other hosts and by other sites, leaves bodies to POST, and tells browsers what pages may not do.
 func (h *handler) secured(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
@@ -145,11 +147,21 @@ func (h *handler) secured(next http.Handler) http.Handler {
 		header.Set("Cross-Origin-Opener-Policy", "same-origin")
 		header.Set("Cross-Origin-Resource-Policy", "same-origin")
 		header.Set("Cache-Control", "no-store")
-		if !h.isHost(r.Host) {
+		switch {
+		case !h.isHost(r.Host):
 			http.Error(w, "this server does not answer for that host name", http.StatusMisdirectedRequest)
 			return
+		case fromElsewhere(r):
+			http.Error(w, "a page of another site may not ask for this", http.StatusForbidden)
+			return
+		case r.Method == http.MethodPost:
+			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		case r.ContentLength != 0: // it is not read, so the connection cannot be used again
+			header.Set("Connection", "close")
+			fallthrough
+		default:
+			r.Body = http.NoBody
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		next.ServeHTTP(w, r)
 	})
 }
@@ -163,7 +175,10 @@ func (h *handler) isHost(header string) bool {
 		return true
 	}
 	host := header
-	if name, _, err := net.SplitHostPort(header); err == nil {
+	if name, port, err := net.SplitHostPort(header); err == nil {
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return false
+		}
 		host = name
 	}
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
@@ -171,18 +186,6 @@ func (h *handler) isHost(header string) bool {
 		return true
 	}
 	return slices.ContainsFunc(h.opts.Hosts, func(allowed string) bool { return strings.EqualFold(allowed, host) })
-}
-
-// inTurn has a bounded number of requests answered at once.
-func (h *handler) inTurn(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case h.turns <- struct{}{}:
-			defer func() { <-h.turns }()
-			next.ServeHTTP(w, r)
-		case <-r.Context().Done():
-		}
-	})
 }
 
 var errNoDocument = fmt.Errorf("%w: there is no such document", admin.ErrNotFound)
@@ -200,6 +203,8 @@ func (h *handler) statusOf(r *http.Request, err error) (status int, code string)
 		return http.StatusForbidden, api.CodeDenied
 	case errors.Is(err, errToken):
 		return http.StatusUnauthorized, api.CodeDenied
+	case errors.Is(err, errTooFast):
+		return http.StatusTooManyRequests, api.CodeUnavailable
 	}
 	if code = api.CodeOf(err); errors.Is(err, errLog) {
 		code = api.CodeUnavailable

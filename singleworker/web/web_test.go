@@ -176,7 +176,7 @@ func TestHosts(t *testing.T) {
 		some, all := serve(t, newFake(), Options{Hosts: []string{"localhost", "Jobs.example.org"}}), serve(t, newFake(), Options{})
 		for host, want := range map[string]int{
 			"localhost": 200, "localhost:7468": 200, "LOCALHOST:1": 200, "127.0.0.1:7468": 200, "[::1]:7468": 200, "[::1]": 200, "10.0.0.5": 200, "jobs.example.org:80": 200, "jobs.example.org.": 200,
-			"evil.example": 421, "evil.example:7468": 421, "localhost.evil.example": 421, "": 421, "127.0.0.1.evil.example": 421, "a:b:c": 421,
+			"evil.example": 421, "evil.example:7468": 421, "localhost.evil.example": 421, "": 421, "127.0.0.1.evil.example": 421, "a:b:c": 421, "localhost:evil.example": 421, "localhost:99999": 421, "localhost:": 421,
 		} {
 			named := func(r *http.Request) { r.Host = host }
 			for _, path := range []string{"/", "/api/v1/jobs", "/style.css"} {
@@ -199,7 +199,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// An error has its status, in both forms, and is not kept.
+// An error has its status, in both forms, and is kept no longer than what was read.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -215,6 +215,11 @@ func TestErrors(t *testing.T) {
 					t.Errorf("%s: %v: %d\n%s", path, err, w.Code, w.Body)
 				}
 			}
+			if n := f.count("List"); n != 1 {
+				t.Errorf("%v: %d readings in a period, want one", err, n)
+			}
+			f.calls["List"] = 0
+			time.Sleep(defaultPeriod)
 		}
 		delete(f.fail, "List")
 		s.get("/")
@@ -328,5 +333,30 @@ func TestPagesAreLight(t *testing.T) {
 		}
 		s.wants("/", "281 problems", "and 81 more")
 		s.wants("/jobs?page=3", "401 to 500 of 500")
+	})
+}
+
+// Each reading of a job, or of a page of jobs, explains and draws all times that viewers ask for.
+func TestTimesShareReadings(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		awaitNoon()
+		f := newFake()
+		s := serve(t, f, Options{})
+		for i := range 50 {
+			at := noon.Add(-time.Duration(i) * time.Hour).Format(time.RFC3339)
+			s.wants("/api/v1/jobs/nightly/why?at="+at, at)
+			s.get("/job?name=nightly&at=" + at)
+			s.get("/timeline?end=" + at)
+		}
+		for _, far := range []string{"0000-01-01T00:00:00Z", "9999-12-31T23:59:59.999999999Z"} {
+			s.get("/api/v1/jobs/nightly/why?at=" + far)
+			s.get("/timeline?span=28d&end=" + far)
+		}
+		for _, call := range []string{"List", "Past", "Histories"} {
+			if n := f.count(call); n != 1 {
+				t.Errorf("%d calls of %s, want one", n, call)
+			}
+		}
 	})
 }

@@ -31,7 +31,7 @@ func TestSend(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		r.Header.Set("Accept-Encoding", row.accept)
 		w := httptest.NewRecorder()
-		send(w, r, http.StatusNotFound, row.text)
+		zipped(r, answer{status: http.StatusNotFound, text: row.text}).send(w)
 		got := w.Result()
 		body, err := io.ReadAll(got.Body)
 		if err != nil {

@@ -441,6 +441,14 @@ func (f *fakeClient) StopRun(ctx context.Context, name string, opts admin.StopOp
 	return runs, nil
 }
 
+func (f *fakeClient) Past(ctx context.Context, name string) (admin.Past, error) {
+	past, err := f.History(ctx, name)
+	return admin.Past{History: past, Why: func(at time.Time) admin.Explanation {
+		x, _ := f.Why(ctx, name, at)
+		return x
+	}}, err
+}
+
 func (f *fakeClient) Why(ctx context.Context, name string, at time.Time) (admin.Explanation, error) {
 	if err := f.begin(ctx, "Why "+name); err != nil {
 		return admin.Explanation{}, err

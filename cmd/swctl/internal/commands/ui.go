@@ -24,6 +24,7 @@ const (
 	flagListen     = "listen"
 	flagAnyone     = "anyone-may-read"
 	flagServerName = "server-name"
+	flagProxy      = "proxy"
 	flagActions    = "allow-actions"
 	flagTokenFile  = "token-file"
 
@@ -40,8 +41,8 @@ viewers, ZooKeeper is read once for all of them, and only while someone looks.
 
 Nothing can be changed unless --allow-actions is given. Then pages can trigger, pause, resume
 and cancel jobs, and drain and enable instances: for those who have the token, which is in
---token-file or else printed at the start, and who say their name and a reason. Both are
-recorded, and each action is a line on stderr.
+--token-file or else printed at the start, and who say their name and a reason. Each action
+is a line on stderr with both; runs, pauses and drains are recorded with them, too.
 
 With --store, the page of a job has what swctl runlog has kept of it, too, and the timeline goes
 further back. Without the store, or while it is down, they have what ZooKeeper holds.
@@ -49,7 +50,8 @@ further back. Without the store, or while it is down, they have what ZooKeeper h
 The pages ask nobody who they are, and have the schedules, arguments, errors and hosts of
 all jobs. So another address than one of this machine needs --anyone-may-read as well:
 everyone who reaches it reads all that, without encryption. Better put a proxy in front
-that asks for a password and speaks TLS, and name it with --server-name. Actions are taken
+that asks for a password and speaks TLS, name it with --server-name, and its address with
+--proxy, so that limits count by its clients' addresses. Actions are taken
 from this machine only, at whatever address: a token crosses no network in clear text.`,
 		Examples: `swctl ui
 swctl ui --listen 127.0.0.1:0 -o json
@@ -60,6 +62,7 @@ swctl ui --listen 10.0.0.5:7468 --anyone-may-read --server-name jobs.example.org
 			{Name: flagListen, Usage: "`ADDRESS` host:port to serve at; port 0 for any that is free (default " + defaultUI + ")"},
 			{Name: flagAnyone, Usage: "serve at an address that other machines reach: everyone there may read everything"},
 			{Name: flagServerName, Usage: "`NAME` by which browsers reach it, beside localhost and addresses; may be repeated", Repeated: true},
+			{Name: flagProxy, Usage: "`ADDRESS` of a proxy, or of a network of them, whose X-Forwarded-For is believed; may be repeated", Repeated: true},
 			a.storeFlag("a store that swctl runlog keeps"),
 			{Name: flagActions, Usage: "let those who have the token change jobs and instances; on this machine only"},
 			{Name: flagTokenFile, Usage: "`FILE` that holds the token, mode 0600 (default: a new one at each start)"},
@@ -90,6 +93,10 @@ func ui(ctx context.Context, c *call) error {
 		return cmdline.Usage("--%s %s: other machines reach that address, and everyone there could read all jobs, their arguments and errors", flagListen, listen).
 			Try("--%s %s, or --%s if that is meant", flagListen, defaultUI, flagAnyone)
 	}
+	proxies, err := c.proxies()
+	if err != nil {
+		return err
+	}
 	token, made, err := c.token()
 	if err != nil {
 		return err
@@ -98,7 +105,7 @@ func ui(ctx context.Context, c *call) error {
 		c.Timeout = 0
 	}
 	opts := web.Options{
-		Title: c.ServerType, Group: c.ServerType, Hosts: append(c.Flags.StringSlice(flagServerName), "localhost"),
+		Title: c.ServerType, Group: c.ServerType, Hosts: append(c.Flags.StringSlice(flagServerName), "localhost"), Proxies: proxies,
 		AllowActions: token != "", ActionsFromHere: true, Token: token, Logger: slog.New(slog.NewTextHandler(c.Stderr, nil)),
 	}
 	if c.Flags.IsSet(flagStore) || c.Env(envStore) != "" {
@@ -116,6 +123,21 @@ func ui(ctx context.Context, c *call) error {
 		}
 		return c.serveUI(ctx, listen, pages, token != "", made)
 	})
+}
+
+// proxies are addresses, and networks such as 10.0.0.0/8.
+func (c *call) proxies() (all []netip.Prefix, err error) {
+	for _, text := range c.Flags.StringSlice(flagProxy) {
+		one, err := netip.ParsePrefix(text)
+		if address, notOne := netip.ParseAddr(text); notOne == nil {
+			one, err = netip.PrefixFrom(address, address.BitLen()), nil
+		}
+		if err != nil {
+			return nil, cmdline.Usage("--%s %q: is neither an address nor a network", flagProxy, text).Try("--%s 127.0.0.1, or --%s 10.0.0.0/8", flagProxy, flagProxy)
+		}
+		all = append(all, one)
+	}
+	return all, nil
 }
 
 // token is the secret for actions; "" without --allow-actions. It is made unless a file has it, and then printed.

@@ -19,7 +19,7 @@ func TestUIGolden(t *testing.T) {
 	h := newHarness(t)
 	var text strings.Builder
 	for _, line := range []string{
-		"ui now", "ui --listen 7468", "ui --listen 0.0.0.0:7468", "ui --listen :7468", "ui --listen jobs.example.org:7468", "ui --listen=", "ui --token-file /x", "ui --allow-actions --token-file /nonexistent",
+		"ui now", "ui --listen 7468", "ui --listen 0.0.0.0:7468", "ui --listen :7468", "ui --listen jobs.example.org:7468", "ui --listen=", "ui --proxy nginx", "ui --token-file /x", "ui --allow-actions --token-file /nonexistent",
 	} {
 		text.WriteString(h.transcript(strings.Fields(line)...))
 	}
