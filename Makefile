@@ -194,13 +194,21 @@ bench-cluster: setup ## groups of processes on a real ZooKeeper: ROWS=rest,start
 		-bench.count=$(COUNT) -bench.limit=$(LIMIT) -bench.session=$(SESSION) | sed -u '/^=== /d; /^ *--- PASS/d'
 
 # A module of its own, because the library must not depend on what it is compared with. As root on Debian it installs
-# redis, PostgreSQL, Quartz and a JDK.
+# redis, PostgreSQL, Quartz and a JDK. Of what a worker logs after a kill, the line for each job is left out.
 SYSTEMS ?=
-.PHONY: compare
-compare: setup ## the same jobs on gocron with redis, River, and Quartz; SYSTEMS=singleworker,gocron,river,quartz,quartz-tuned
+.PHONY: compare compare-crowd
+compare: ## the same jobs on gocron with redis, River, and Quartz; SYSTEMS=singleworker,gocron,river,quartz,quartz-tuned
+compare-crowd: ## kills in PHASES (2, or 960ms,500ms) of a crowd's second, KILLS (1) in each, SESSIONS=4s,10s,30s; SYSTEMS=singleworker,gocron
+compare: COMPARE := -skip '^TestCrowd$$'
+compare-crowd: PHASES ?= 2
+compare-crowd: SESSIONS ?= 4s
+compare-crowd: KILLS ?= 1
+compare-crowd: COMPARE = -run '^TestCrowd$$' -compare.phases='$(PHASES)' -compare.sessions='$(SESSIONS)' -compare.kills='$(KILLS)'
+compare compare-crowd: setup
 	integration/compare/install.sh
 	cd integration/compare && go vet ./...
-	@cd integration/compare && go test -count=1 -timeout 0 -v . -compare.systems='$(SYSTEMS)' | sed -u '/^=== /d; /^ *--- PASS/d'
+	@cd integration/compare && go test -count=1 -timeout 0 -v . $(COMPARE) -compare.systems='$(SYSTEMS)' \
+		| sed -u '/^=== /d; /^ *--- PASS/d; / WARN ticks not run /d; / WARN job taken over: /d'
 
 .PHONY: build
 build: ## swctl, into bin/

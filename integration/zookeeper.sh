@@ -103,10 +103,11 @@ write_config() {
 		maxClientCnxns=0
 		dataDir=$dir/data
 
-		# Sessions are checked once per tick and last 2 to 20 ticks (1 s to 10 s), so that
-		# a test can wait for one to expire.
+		# Sessions are checked once per tick and last 1 s to 30 s, so that a test can wait for
+		# one to expire.
 		tickTime=500
 		minSessionTimeout=1000
+		maxSessionTimeout=30000
 
 		# Writes are not synced to disk, which makes them faster: only a power failure could
 		# lose data, not a killed server.

@@ -34,7 +34,7 @@ func TestCompare(t *testing.T) {
 	programs := build(t)
 	var killed, many []string
 	for _, s := range systems(programs) {
-		if *systemsFlag != "" && !slices.Contains(strings.Split(*systemsFlag, ","), s.name) {
+		if !wanted(s.name) {
 			continue
 		}
 		t.Run(s.name+"/kills", func(t *testing.T) { killed = append(killed, withKills(t, s)) })
@@ -44,6 +44,11 @@ func TestCompare(t *testing.T) {
 		"", "longest pause (s)", "ticks", "never", "twice", "p50 (ms)", "p99 (ms)", "RSS", strings.Join(killed, "\n"))
 	fmt.Printf("\na thousand jobs every five seconds, %d processes\n%-13s %8s %6s %6s %10s %10s %10s\n%s\n", processes,
 		"", "ticks", "never", "twice", "p50 (ms)", "p99 (ms)", "max (ms)", strings.Join(many, "\n"))
+}
+
+// wanted reports whether a system is to be run.
+func wanted(system string) bool {
+	return *systemsFlag == "" || slices.Contains(strings.Split(*systemsFlag, ","), system)
 }
 
 // withKills runs nine jobs each second and kills processes.
@@ -103,6 +108,7 @@ type group struct {
 	ledger  string
 	command func(id, ledger string) *exec.Cmd
 	running [processes]*exec.Cmd
+	ids     [processes]string
 	started int
 }
 
@@ -157,7 +163,8 @@ func (g *group) allRan() bool {
 func (g *group) start(k int) {
 	g.t.Helper()
 	g.started++
-	cmd := g.command(fmt.Sprintf("p%d", g.started), g.ledger)
+	g.ids[k] = fmt.Sprintf("p%d", g.started)
+	cmd := g.command(g.ids[k], g.ledger)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		g.t.Fatal(err)

@@ -12,4 +12,20 @@
 // Servers run on the same machine, with their data on tmpfs if there is one, and do not sync it. Every system has its
 // defaults, but for singleworker's session timeout, which is 4 s, and for a second set of settings of Quartz, which its
 // manual recommends for many triggers.
+//
+//	make compare-crowd                      gocron and singleworker; takes two minutes
+//	make compare-crowd PHASES=20 SESSIONS=4s,10s,30s KILLS=2
+//	make compare-crowd PHASES=960ms,500ms
+//
+// Here 600 jobs are due every second and do nothing, 200 in each of three processes, and processes are killed
+// at chosen parts of a second. A job whose run was cut off waits: singleworker's until the session ends, gocron's until
+// its lock expires. They are counted as begun, and everything else is judged of the other jobs. A tick is
+// lost if it has not been run by three seconds after the last one that is judged.
+//
+// What had begun is read from the server after the kill, which is exact. With singleworker it is each tick record with
+// a run of the dead process and no result: nobody may take such a job before the session ends, and the session is
+// seen to be there after the last record was read. With gocron it is each lock that was taken before the kill and is still there.
+// A run is early if its tick had not come when the process died; that is a failure.
+//
+// The limit in the table is the longest pause with gocron, and 0.4 s. It is there if both run.
 package compare

@@ -21,7 +21,7 @@ import (
 // Session timeouts of the clients below.
 const (
 	shortSession = 4 * time.Second  // a client gives up a connection on which nothing came for two thirds of that
-	longSession  = 10 * time.Second // the longest that the server grants; a client waits a second before it reconnects
+	longSession  = 10 * time.Second // a client waits a second before it reconnects
 )
 
 // patience is how long a test waits for what must happen.

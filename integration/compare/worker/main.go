@@ -26,7 +26,9 @@ type work struct {
 	jobs   int
 	period time.Duration
 	length time.Duration // of a run
-	ledger *os.File
+	// session is the session timeout of singleworker.
+	session time.Duration
+	ledger  *os.File
 }
 
 // systems run the work until the context ends.
@@ -43,6 +45,7 @@ func run() error {
 	flag.IntVar(&w.jobs, "jobs", 0, "number of jobs")
 	flag.DurationVar(&w.period, "period", time.Second, "how often each is due, in whole seconds")
 	flag.DurationVar(&w.length, "length", 0, "how long a run takes")
+	flag.DurationVar(&w.session, "session", 4*time.Second, "session timeout of singleworker")
 	system := flag.String("system", "", "singleworker, gocron or river")
 	path := flag.String("ledger", "", "`file` to append to")
 	flag.Parse()

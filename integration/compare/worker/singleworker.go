@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
 )
 
 func runSingleworker(ctx context.Context, w work) error {
-	m, err := singleworker.New(singleworker.Config{Servers: w.addr, ServerType: "compare", InstanceID: w.id, SessionTimeout: 4 * time.Second})
+	m, err := singleworker.New(singleworker.Config{Servers: w.addr, ServerType: "compare", InstanceID: w.id, SessionTimeout: w.session})
 	if err != nil {
 		return err
 	}
