@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
 // start starts an instance, and waits until it owns what it can.
@@ -305,6 +308,51 @@ func TestLossOfTheNodeEndsLeases(t *testing.T) {
 		roomtest.Pass(time.Millisecond)
 		if err := own.Lease.Err(); !errors.Is(err, leases.ErrLost) {
 			g.T.Errorf("lease %v, want it lost", err)
+		}
+	})
+}
+
+// Of an instance that takes what another one has just taken, all is refused. That is not one request for each slot.
+func TestShareThatAnotherHasTakenCostsFewRequests(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		const slots = 300
+		name := func(i int) string { return fmt.Sprintf("job%d", i) }
+		for i := range slots {
+			g.Submit(name(i))
+		}
+		g.Multi(zkconn.CreateEphemeralOp(g.Tree.Instance("b"), zkrec.Instance{Incarnation: "b-1"}.Encode()))
+		a := g.NewOwner(member.Config{ID: "a"})
+		var requests atomic.Int32
+		held := make(chan struct{})
+		g.Server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+			if r.Client == "a" {
+				requests.Add(1)
+			}
+			return zkdev.Pass()
+		})
+		g.Server.Control(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+			take := func(op zkdev.Request) bool { return op.Op == zkdev.OpSetData && strings.HasSuffix(op.Path, "/alive") }
+			if r.Client != "a" || !slices.ContainsFunc(r.Ops, take) {
+				return zkdev.Pass()
+			}
+			close(held)
+			return zkdev.Delay(time.Second) // and all that it sends meanwhile
+		})
+		a.Start()
+		<-held
+		var takes []zkconn.Op
+		for i := range slots {
+			takes = append(takes, zkconn.SetOp(g.Tree.Alive(name(i)), zkrec.Owner{SID: "b", Incarnation: "b-1"}.Encode(), 0),
+				zkconn.CreateOp(g.Tree.Heartbeat(name(i), "b"), nil))
+		}
+		g.Multi(takes...)
+		roomtest.Pass(2 * time.Second)
+		if n := requests.Load(); n == 0 || n > 10 {
+			g.T.Errorf("%d transactions for %d slots, want 10 at most", n, slots)
+		}
+		if n := a.Owner.Count(); n != 0 {
+			g.T.Errorf("it owns %d slots that were taken", n)
 		}
 	})
 }

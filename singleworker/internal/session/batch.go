@@ -18,17 +18,16 @@ const (
 	maxBatchBytes = 512 << 10
 )
 
-// firstPieces is how many groups that were not looked at, because one before them was refused, are sent
-// together again. If another one is refused among these, the rest go alone: each costs the server
-// more, but none waits for a third refusal.
-const firstPieces = 32
+// fanOut is into how many pieces groups are divided that were refused again and again although nothing could be read
+// that refuses them.
+const fanOut = 8
 
 // Result is what became of one group of operations.
 type Result struct {
 	Err     error
 	Refused int           // index in the group of the operation that was refused, or -1
 	Stats   []zkconn.Stat // of the group's operations, when Err is nil
-	SentAt  lease.Instant // read before the request was sent
+	SentAt  lease.Instant // read before the request was sent; not set if a reading has refused the group
 }
 
 // chunks divides the groups into such as fit in one transaction, each with the
@@ -63,14 +62,15 @@ func fitting(groups [][]zkconn.Op, size func(zkconn.Op) int) int {
 func (l *Loop) Apply(ctx context.Context, groups [][]zkconn.Op) []Result {
 	var results []Result
 	for _, chunk := range chunks(groups, l.Conn.Size) {
-		results = append(results, l.apply(ctx, chunk, firstPieces)...)
+		results = append(results, l.apply(ctx, chunk, 0)...)
 	}
 	return results
 }
 
-// apply sends one transaction, and again, in pieces of the given number of groups, what the refusal of a
-// group has kept from being applied.
-func (l *Loop) apply(ctx context.Context, groups [][]zkconn.Op, pieces int) []Result {
+// apply sends one transaction, and again without the refused group, if one is. That costs one request if it was the only
+// one. A second refusal is unlikely to be the last of hundreds: then the nodes are read, which tell all that are, in
+// few requests. What is refused nevertheless, because a node may not be read, say, has the others sent in pieces.
+func (l *Loop) apply(ctx context.Context, groups [][]zkconn.Op, refusals int) []Result {
 	results := make([]Result, len(groups))
 	tx := combine(groups)
 	sentAt := l.Clock.Now()
@@ -85,28 +85,30 @@ func (l *Loop) apply(ctx context.Context, groups [][]zkconn.Op, pieces int) []Re
 		}
 		return results
 	}
-	var passed, unseen []int // indices of groups
+	var rest []int // indices of groups
 	for g := range groups {
-		switch refused := slices.Index(tx.at[g], refusal.Index); {
-		case refused >= 0:
+		if refused := slices.Index(tx.at[g], refusal.Index); refused >= 0 {
 			results[g] = Result{Err: refusal.Err, Refused: refused, SentAt: sentAt}
-		case slices.Max(tx.at[g]) < refusal.Index:
-			passed = append(passed, g)
-		default:
-			unseen = append(unseen, g)
+		} else {
+			rest = append(rest, g)
 		}
 	}
-	rest := slices.Collect(slices.Chunk(unseen, pieces))
-	if len(passed) > 0 {
-		rest = append(rest, passed)
+	size := max(1, len(rest)) // of a piece
+	switch {
+	case refusals == 0:
+	case len(rest) <= fanOut || refusals > 1:
+		size = (size + fanOut - 1) / fanOut
+	default:
+		rest = tx.refuse(ctx, l.Conn, rest, results)
 	}
-	Together(len(rest), func(i int) {
-		piece := make([][]zkconn.Op, len(rest[i]))
-		for n, g := range rest[i] {
+	pieces := slices.Collect(slices.Chunk(rest, size))
+	Together(len(pieces), func(i int) {
+		piece := make([][]zkconn.Op, len(pieces[i]))
+		for n, g := range pieces[i] {
 			piece[n] = groups[g]
 		}
-		for n, r := range l.apply(ctx, piece, 1) {
-			results[rest[i][n]] = r
+		for n, r := range l.apply(ctx, piece, refusals+1) {
+			results[pieces[i][n]] = r
 		}
 	})
 	return results
@@ -144,6 +146,49 @@ func combine(groups [][]zkconn.Op) transaction {
 	}
 	tx.shared = len(tx.ops) < n
 	return tx
+}
+
+// refuse reads the nodes of a refused transaction, answers those of some groups that they refuse, and returns the others.
+func (tx transaction) refuse(ctx context.Context, conn *zkconn.Conn, some []int, results []Result) (rest []int) {
+	var reads []zkconn.Read
+	nodes := make(map[string]zkconn.ReadResult) // by path
+	for _, g := range some {
+		for _, at := range tx.at[g] {
+			path := tx.ops[at].Path()
+			if _, twice := nodes[path]; !twice {
+				nodes[path] = zkconn.ReadResult{}
+				reads = append(reads, zkconn.Read{Path: path})
+			}
+		}
+	}
+	for i, read := range conn.ReadMany(ctx, reads) {
+		nodes[reads[i].Path] = read
+	}
+	refusals := tx.refusals(nodes)
+	for _, g := range some {
+		refused := slices.IndexFunc(tx.at[g], func(at int) bool { return refusals[at] != nil })
+		if refused < 0 {
+			rest = append(rest, g)
+		} else {
+			results[g] = Result{Err: refusals[tx.at[g][refused]], Refused: refused}
+		}
+	}
+	return rest
+}
+
+// refusals is, by operation, why nodes as they were read refuse it; nil where they do not tell, because one before it
+// changes its node, say.
+func (tx transaction) refusals(nodes map[string]zkconn.ReadResult) []error {
+	errs := make([]error, len(tx.ops))
+	changed := make(map[string]bool)
+	for at, op := range tx.ops {
+		path := op.Path()
+		if node, read := nodes[path]; read && !changed[path] {
+			errs[at] = op.RefusedBy(node)
+		}
+		changed[path] = changed[path] || !op.SameCheck(op)
+	}
+	return errs
 }
 
 // statsOf picks the answers to a group's operations.

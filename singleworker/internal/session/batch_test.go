@@ -72,6 +72,21 @@ func TestSameCheckIsSentOnce(t *testing.T) {
 	}
 }
 
+// What an operation meets that comes after a change of its node, only the server knows.
+func TestNodesRefuseTheFirstChange(t *testing.T) {
+	t.Parallel()
+	nodes := map[string]zkconn.ReadResult{"/a": {Stat: zkconn.Stat{Version: 1}}, "/b": {Err: zkconn.ErrNoNode}, "/c": {Err: zkconn.ErrDenied}}
+	tx := combine([][]zkconn.Op{
+		{zkconn.CheckOp("/a", 1), zkconn.CheckOp("/a", 2), zkconn.SetOp("/a", nil, 1), zkconn.SetOp("/a", nil, 2)},
+		{zkconn.CreateOp("/b", nil), zkconn.DeleteOp("/b", 0), zkconn.SetOp("/c", nil, 2), zkconn.SetOp("/d", nil, 2)},
+	})
+	for at, err := range tx.refusals(nodes) {
+		if want := at == 1; errors.Is(err, zkconn.ErrBadVersion) != want || (err != nil) != want {
+			t.Errorf("operation %d is refused: %v, want %v", at, err, want)
+		}
+	}
+}
+
 func TestOnePerTime(t *testing.T) {
 	t.Parallel()
 	var o OnePerTime
@@ -96,13 +111,14 @@ type batch struct {
 	moved, gone []string     // jobs whose tick was written, or that were deleted, meanwhile
 	cut         zkdev.Action // what happens to the second transaction, instead of being answered
 	shared      string       // a job whose alive every claim checks, after its own
+	hidden      bool         // no node may be read
 }
 
 // roundTrip is how long the server takes to answer each transaction.
 const roundTrip = 10 * time.Millisecond
 
 // apply sends a batch of one claim for each job to a server, and returns what became of them and, by round
-// trip, the transactions that were sent, in alphabetical order.
+// trip, the transactions and bulk reads that were sent, in alphabetical order.
 func (b batch) apply(t *testing.T, jobs ...string) (results []Result, rounds [][]string) {
 	t.Helper()
 	server := zkdev.Start(t, zkdev.Config{NoListen: true})
@@ -113,17 +129,20 @@ func (b batch) apply(t *testing.T, jobs ...string) (results []Result, rounds [][
 		t.Fatal(err)
 	}
 	defer conn.Close()
+	var nodes []zkconn.Op
 	for i, job := range jobs {
 		if !slices.Contains(b.gone, job) {
-			b.create(t, conn, job, i)
+			nodes = append(nodes, b.create(job, i)...)
+		}
+	}
+	if len(nodes) > 0 {
+		if _, err := conn.Multi(t.Context(), nodes...); err != nil {
+			t.Fatal(err)
 		}
 	}
 	var mu sync.Mutex
 	start, sent := time.Now(), 0
-	server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
-		mu.Lock()
-		defer mu.Unlock()
-		var paths []string
+	note := func(r *zkdev.Request, paths ...string) {
 		for _, op := range r.Ops {
 			paths = append(paths, op.Path)
 		}
@@ -133,22 +152,38 @@ func (b batch) apply(t *testing.T, jobs ...string) (results []Result, rounds [][
 		last := &rounds[len(rounds)-1]
 		*last = append(*last, strings.Join(paths, " "))
 		slices.Sort(*last)
+	}
+	server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+		mu.Lock()
+		defer mu.Unlock()
+		note(r)
 		if sent++; sent == 2 && b.cut != zkdev.Pass() {
 			return b.cut
 		}
 		return zkdev.DelayReply(roundTrip)
 	})
+	server.ControlKeep(zkdev.OpMultiRead, func(r *zkdev.Request) zkdev.Action {
+		mu.Lock()
+		defer mu.Unlock()
+		if note(r, "read"); b.hidden {
+			return zkdev.Pass() // on to the nodes
+		}
+		return zkdev.DelayReply(roundTrip)
+	})
+	if b.hidden {
+		server.ControlKeep(zkdev.OpGetData, func(*zkdev.Request) zkdev.Action { return zkdev.Refuse(zkdev.NoAuth) })
+	}
 	l := &Loop{Clock: leases.NewClock(), Conn: conn, tasks: task.NewGroup(t.Context()), box: task.NewMailbox()}
 	l.Server = &ServerClock{loop: l}
 	var groups [][]zkconn.Op
 	for i, job := range jobs {
-		group := []zkconn.Op{zkconn.CheckOp("/"+job+"/alive", 1), zkconn.SetOp("/"+job+"/tick", nil, int32(i))}
+		group := []zkconn.Op{zkconn.CheckOp("/"+job+"/alive", 1), zkconn.SetOp("/"+job+"/tick", nil, tickOf(i))}
 		if b.shared != "" {
 			group = slices.Insert(group, 1, zkconn.CheckOp(b.shared, 1))
 		}
 		groups = append(groups, group)
 	}
-	results = l.apply(t.Context(), groups, firstPieces)
+	results = l.apply(t.Context(), groups, 0)
 	if err := l.tasks.Wait(); err != nil {
 		t.Error(err)
 	}
@@ -173,29 +208,28 @@ func wantRefused(t *testing.T, i int, r Result, err error, op int) {
 	}
 }
 
-// create makes the nodes that the i-th claim is about: alive at version 1, and tick at version i, so
-// that claims' answers can be told apart.
-func (b batch) create(t *testing.T, conn *zkconn.Conn, job string, i int) {
-	t.Helper()
+// tickOf is the version of the i-th tick node: the answers of neighbors can be told apart.
+func tickOf(i int) int32 { return int32(i % 10) }
+
+// create makes the nodes that the i-th claim is about: alive at version 1, and tick at its version.
+func (b batch) create(job string, i int) []zkconn.Op {
 	alive, tick := "/"+job+"/alive", "/"+job+"/tick"
 	ops := []zkconn.Op{
 		zkconn.CreateOp("/"+job, nil), zkconn.CreateOp(alive, nil), zkconn.SetOp(alive, nil, 0), zkconn.CreateOp(tick, nil),
 	}
-	for version := range int32(i) {
+	for version := range tickOf(i) {
 		ops = append(ops, zkconn.SetOp(tick, nil, version))
 	}
 	if slices.Contains(b.moved, job) {
 		ops = append(ops, zkconn.SetOp(tick, nil, zkconn.AnyVersion))
 	}
-	if _, err := conn.Multi(t.Context(), ops...); err != nil {
-		t.Fatal(err)
-	}
+	return ops
 }
 
 // wantStats expects the stats of the i-th claim's own two operations.
 func wantStats(t *testing.T, i int, r Result) {
 	t.Helper()
-	if r.Err != nil || r.Refused != -1 || len(r.Stats) != 2 || r.Stats[1].Version != int32(i+1) {
+	if r.Err != nil || r.Refused != -1 || len(r.Stats) != 2 || r.Stats[1].Version != tickOf(i)+1 {
 		t.Errorf("group %d: %+v, want its own two stats", i, r)
 	}
 }
@@ -211,14 +245,14 @@ func TestBatchIsOneTransaction(t *testing.T) {
 	})
 }
 
-// What was looked at before the refused group goes together again, beside what was not.
+// What was not refused goes together again.
 func TestRefusedGroupCostsTheOthersOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		results, rounds := batch{moved: []string{"c"}}.apply(t, "a", "b", "c", "d", "e")
 		wantRounds(t, rounds,
 			[]string{"/a/alive /a/tick /b/alive /b/tick /c/alive /c/tick /d/alive /d/tick /e/alive /e/tick"},
-			[]string{"/a/alive /a/tick /b/alive /b/tick", "/d/alive /d/tick /e/alive /e/tick"})
+			[]string{"/a/alive /a/tick /b/alive /b/tick /d/alive /d/tick /e/alive /e/tick"})
 		for _, i := range []int{0, 1, 3, 4} {
 			wantStats(t, i, results[i])
 		}
@@ -226,37 +260,60 @@ func TestRefusedGroupCostsTheOthersOneRoundTrip(t *testing.T) {
 	})
 }
 
-// However many are refused, nothing is sent more than three times.
-func TestManyRefusalsCostTwoRoundTrips(t *testing.T) {
+// A second refusal is one of many, and the nodes tell which the others are.
+func TestManyRefusalsCostFewRequests(t *testing.T) {
 	t.Parallel()
-	for what, refused := range map[string]func(i int) bool{
-		"all":          func(int) bool { return true },
-		"every second": func(i int) bool { return i%2 == 0 },
-		"some":         func(i int) bool { return i == 1 || i == 2 || i >= 3+firstPieces && i < 6+firstPieces },
-		"the last":     func(i int) bool { return i == 3*firstPieces-1 },
+	for what, row := range map[string]struct {
+		groups  int
+		refused func(i int) bool
+		gone    bool // rather than moved
+		hidden  bool
+		want    []int // requests, by round trip
+	}{
+		"none":            {groups: maxBatch, refused: func(int) bool { return false }, want: []int{1}},
+		"one":             {groups: maxBatch, refused: func(i int) bool { return i == 300 }, want: []int{1, 1}},
+		"twenty":          {groups: maxBatch, refused: func(i int) bool { return i%25 == 24 }, want: []int{1, 1, 4, 1}},
+		"twenty are gone": {groups: maxBatch, refused: func(i int) bool { return i%25 == 24 }, gone: true, want: []int{1, 1, 4, 1}},
+		"every second":    {groups: maxBatch, refused: func(i int) bool { return i%2 == 0 }, want: []int{1, 1, 4, 1}},
+		"all":             {groups: maxBatch, refused: func(int) bool { return true }, want: []int{1, 1, 4}},
+		"all are gone":    {groups: maxBatch, refused: func(int) bool { return true }, gone: true, want: []int{1, 1, 4}},
+		"two of few":      {groups: 2 + fanOut, refused: func(i int) bool { return i < 2 }, want: []int{1, 1, fanOut}},
+		// What is refused may not be read: the rest is divided, and divided again.
+		"one, hidden":    {groups: maxBatch, refused: func(i int) bool { return i == 300 }, hidden: true, want: []int{1, 1}},
+		"twenty, hidden": {groups: 100, refused: func(i int) bool { return i < 20 }, hidden: true, want: []int{1, 1, 2, 8, 12, 8}},
+		"all, hidden":    {groups: 66, refused: func(int) bool { return true }, hidden: true, want: []int{1, 1, 2, 8, 55}},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			var jobs, gone []string
-			for i := range 3 * firstPieces {
-				jobs = append(jobs, strconv.Itoa(i))
-				if refused(i) {
-					gone = append(gone, jobs[i])
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := batch{hidden: row.hidden}
+				var jobs, refused []string
+				for i := range row.groups {
+					jobs = append(jobs, strconv.Itoa(i))
+					if row.refused(i) {
+						refused = append(refused, jobs[i])
+					}
 				}
-			}
-			results, rounds := batch{gone: gone}.apply(t, jobs...)
-			if len(rounds) > 3 {
-				t.Errorf("%s: %d round trips, want three at most", what, len(rounds))
-			}
-			if n := len(slices.Concat(rounds...)); n > 1+3*firstPieces {
-				t.Errorf("%s: %d transactions for %d groups", what, n, len(jobs))
-			}
-			for i, r := range results {
-				if refused(i) {
-					wantRefused(t, i, r, zkconn.ErrNoNode, 0)
-				} else {
-					wantStats(t, i, r)
+				err, op := zkconn.ErrBadVersion, 1
+				if b.moved = refused; row.gone {
+					b.moved, b.gone, err, op = nil, refused, zkconn.ErrNoNode, 0
 				}
-			}
+				results, rounds := b.apply(t, jobs...)
+				var requests []int
+				for _, round := range rounds {
+					requests = append(requests, len(round))
+				}
+				if !slices.Equal(requests, row.want) {
+					t.Errorf("requests by round trip: %d, want %d", requests, row.want)
+				}
+				for i, r := range results {
+					if row.refused(i) {
+						wantRefused(t, i, r, err, op)
+					} else {
+						wantStats(t, i, r)
+					}
+				}
+			})
 		})
 	}
 }

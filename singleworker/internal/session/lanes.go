@@ -119,7 +119,7 @@ func (q *lane) send(l *Loop, to Lane) {
 	since := sent[0].at
 	q.underWay = append(q.underWay, since)
 	l.tasks.Go("batch", func(ctx context.Context) error {
-		results := l.apply(ctx, groups[:n], firstPieces)
+		results := l.apply(ctx, groups[:n], 0)
 		then := func() {
 			at := slices.Index(q.underWay, since)
 			q.underWay = slices.Delete(q.underWay, at, at+1)

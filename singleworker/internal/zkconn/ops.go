@@ -2,6 +2,7 @@ package zkconn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -192,6 +193,24 @@ func (op Op) Path() string { return op.path }
 // SameCheck reports whether both operations are the same CheckOp.
 func (op Op) SameCheck(other Op) bool {
 	return op.code == opCheck && other.code == opCheck && op.path == other.path && op.version == other.version
+}
+
+// RefusedBy is why the server refuses the operation if its node is as it was read, or nil if that does not tell.
+func (op Op) RefusedBy(read ReadResult) error {
+	var why error
+	switch {
+	case errors.Is(read.Err, ErrNoNode) && op.code != opCreate:
+		why = ErrNoNode
+	case read.Err != nil:
+		return nil
+	case op.code == opCreate:
+		why = ErrNodeExists
+	case op.version != AnyVersion && op.version != read.Stat.Version:
+		why = ErrBadVersion
+	default:
+		return nil
+	}
+	return &OpError{Op: opNames[op.code], Path: op.path, Err: why}
 }
 
 // request is the operation as the library takes it.

@@ -2,7 +2,10 @@ package zkconn
 
 import (
 	"errors"
+	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,6 +73,39 @@ func TestRefusedCredentialsFailEveryCall(t *testing.T) {
 		}
 		conn.Close()
 		s.wantRequests(t, "auth ", "closeSession ")
+	})
+}
+
+// What was read says what the server then answers.
+func TestRefusedByWhatWasRead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t)
+		conn := s.open(t, Config{}, nil)
+		for name, of := range map[string]func(path string) Op{
+			"create": func(path string) Op { return CreateOp(path, nil) },
+			"set":    func(path string) Op { return SetOp(path, nil, 1) }, "set any": func(path string) Op { return SetOp(path, nil, AnyVersion) },
+			"delete": func(path string) Op { return DeleteOp(path, 1) }, "delete any": func(path string) Op { return DeleteOp(path, AnyVersion) },
+			"check": func(path string) Op { return CheckOp(path, 1) }, "check any": func(path string) Op { return CheckOp(path, AnyVersion) },
+		} {
+			for version := int32(-1); version < 3; version++ { // -1: no node
+				path := "/" + strings.ReplaceAll(name, " ", "-") + strconv.Itoa(int(version))
+				if version >= 0 {
+					s.have(t, path, "", version)
+				}
+				op := of(path)
+				refusal := op.RefusedBy(conn.ReadMany(t.Context(), []Read{{Path: path}})[0])
+				_, err := conn.Multi(t.Context(), op)
+				want := new(MultiError)
+				if errors.As(err, &want); !reflect.DeepEqual(refusal, want.Err) {
+					t.Errorf("%s at version %d: refused because of %v, the server says %v", name, version, refusal, want.Err)
+				}
+			}
+		}
+		denied := ReadResult{Err: &OpError{Op: "get", Path: "/a", Err: ErrDenied}}
+		if err := SetOp("/a", nil, 1).RefusedBy(denied); err != nil {
+			t.Errorf("a node that may not be read refuses because of %v", err)
+		}
 	})
 }
 
