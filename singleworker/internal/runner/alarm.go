@@ -50,15 +50,22 @@ const atOnce = 10 * time.Millisecond
 // loops do not terminate on a zero time.
 const never = 100 * 365 * 24 * time.Hour
 
-// ahead is the zone of the ticks passed to gocron. When a job is added, gocron
-// drops a time that shows the same second of the day as the previous one or as the
-// current time, because it takes that for the repeated hour when daylight saving
-// ends. Its current time is in UTC; in a zone ahead of UTC no two are the same.
+// ahead is a zone in which a time shows another second than in UTC.
 var ahead = time.FixedZone("ahead of UTC", 1)
+
+// shown returns t in a zone in which it does not show the same second of the same day as gocron's last time, which is in UTC or
+// ahead. gocron drops a time that does, because it takes that for the repeated hour when daylight saving ends: the next alarm
+// would go off when the tick after that is near.
+func shown(t, last time.Time) time.Time {
+	if _, off := last.Zone(); t.Unix() == last.Unix()+int64(off) {
+		return t.In(ahead)
+	}
+	return t.UTC()
+}
 
 // Next is called by gocron when it sets the timer. If the tick that follows the last returned one is past, it is
 // the latest past tick: after the clock jumped there may be millions.
-func (a *alarm) Next(time.Time) time.Time {
+func (a *alarm) Next(last time.Time) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	next := a.schedule.Next(a.after)
@@ -73,7 +80,7 @@ func (a *alarm) Next(time.Time) time.Time {
 	}
 	a.after = next
 	a.set = append(a.set, timer{tick: next, comes: now.Add(next.Sub(here))})
-	return ticks.Later(next.Add(-off-early), now.Add(atOnce)).In(ahead)
+	return shown(ticks.Later(next.Add(-off-early), now.Add(atOnce)), last)
 }
 
 // due returns a tick whose alarm goes off at now, and how long it takes until the tick comes: the latest tick that

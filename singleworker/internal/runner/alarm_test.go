@@ -68,8 +68,34 @@ func TestAlarmReturnsTicksAfterTheLastClaim(t *testing.T) {
 	})
 }
 
-// gocron drops an alarm that is in the same second as the one before, which was late. The next alarm makes up for it, and
-// those that follow are not late.
+// A job that is owned just before a tick has its first alarm at once. The alarm for the next tick is in the same second then, and
+// gocron does not drop it.
+func TestAlarmJustBeforeATick(t *testing.T) {
+	t.Parallel()
+	for _, before := range []time.Duration{early, atOnce + time.Nanosecond, atOnce, atOnce / 2, time.Nanosecond} {
+		t.Run(before.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.run(t.Context())
+				time.Sleep(time.Second - before)
+				var at []time.Duration
+				w.own(w.job("job", "* * * * * ?", func(context.Context, Run) error {
+					at = append(at, time.Since(midnight))
+					return nil
+				}))
+				pass(before + 3500*time.Millisecond)
+				w.stop()
+				if want := []time.Duration{time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Second}; !slices.Equal(at, want) {
+					t.Errorf("ran at %v, want %v", at, want)
+				}
+			})
+		})
+	}
+}
+
+// gocron drops an alarm that is past when it is about to set its timer. The next alarm makes up for it, and those that follow are
+// not late.
 func TestAlarmThatWasDropped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

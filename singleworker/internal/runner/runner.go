@@ -171,7 +171,7 @@ func (r *Runner) Stop() { r.box.Post(r.stop) }
 // *StuckError if handlers do not return after their contexts were canceled. When
 // ctx is canceled, it stops without a grace period.
 func (r *Runner) Run(ctx context.Context) error {
-	scheduler, err := gocron.NewScheduler(gocron.WithLocation(time.UTC)) // see ahead
+	scheduler, err := gocron.NewScheduler(gocron.WithLocation(time.UTC)) // see shown
 	if err != nil {
 		return fmt.Errorf("gocron: %w", err)
 	}
