@@ -158,23 +158,12 @@ func killInCrowd(t *testing.T, c *swtest.Cluster, phase time.Duration) {
 	killed := time.Now()
 	instances[0].Kill()
 	time.Sleep(watch * time.Second)
-	begun := make(map[string]bool)
-	for _, txn := range c.Server.Log() {
-		slot, isTick := strings.CutSuffix(txn.Path, "/tick")
-		if !isTick || txn.Op != zkdev.OpSetData || txn.Code != zkdev.OK {
-			continue
+	tickRecords(t, c, func(at time.Time, job string, record zkrec.Tick) {
+		if record.Open() && record.Tick > at.UnixMilli() {
+			t.Errorf("%s was claimed at %v, its tick is at %v", job, at, time.UnixMilli(record.Tick))
 		}
-		record, err := zkrec.ParseTick(txn.Data, txn.Time)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if record.Open() && record.Tick > txn.Time.UnixMilli() {
-			t.Errorf("%s was claimed at %v, its tick is at %v", slot, txn.Time, time.UnixMilli(record.Tick))
-		}
-		if !txn.Time.After(killed.Add(slowest)) {
-			begun[strings.TrimPrefix(slot, c.Tree().Root()+"/")] = record.Open() && record.SID == "i0"
-		}
-	}
+	})
+	begun := begunBy(t, c, "i0", killed)
 	ran := make(map[string]map[int64]bool)
 	for _, r := range c.Runs() {
 		if ran[r.Job] == nil {
@@ -200,6 +189,34 @@ func killInCrowd(t *testing.T, c *swtest.Cluster, phase time.Duration) {
 	}
 	wantNoTickTwice(t, c)
 	pass(t, c)
+}
+
+// tickRecords calls f for each tick record that was written, in order.
+func tickRecords(t *testing.T, c *swtest.Cluster, f func(at time.Time, job string, record zkrec.Tick)) {
+	t.Helper()
+	for _, txn := range c.Server.Log() {
+		slot, isTick := strings.CutSuffix(txn.Path, "/tick")
+		if !isTick || txn.Op != zkdev.OpSetData || txn.Code != zkdev.OK {
+			continue
+		}
+		record, err := zkrec.ParseTick(txn.Data, txn.Time)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(txn.Time, strings.TrimPrefix(slot, c.Tree().Root()+"/"), record)
+	}
+}
+
+// begunBy has the jobs that an instance had begun when it died: ZooKeeper has its claim and not its result.
+func begunBy(t *testing.T, c *swtest.Cluster, name string, died time.Time) map[string]bool {
+	t.Helper()
+	begun := make(map[string]bool)
+	tickRecords(t, c, func(at time.Time, job string, record zkrec.Tick) {
+		if !at.After(died.Add(slowest)) {
+			begun[job] = record.Open() && record.SID == name
+		}
+	})
+	return begun
 }
 
 // slowest is how long after its instance has died a write may still reach the server of a slow cluster.
