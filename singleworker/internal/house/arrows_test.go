@@ -2,13 +2,14 @@ package house
 
 import (
 	"fmt"
-	"go/build"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -390,9 +391,18 @@ func exists(files []sourceFile, pattern string) bool {
 	if slices.Contains(dependencies, pkg) {
 		return true
 	}
-	found, err := build.Import(pkg, "", build.FindOnly)
-	return err == nil && found.Goroot
+	stat, err := os.Stat(filepath.Join(goroot(), "src", pkg))
+	return err == nil && stat.IsDir()
 }
+
+// goroot is where the standard library is. Tests that were built with -trimpath know only from the go command.
+var goroot = sync.OnceValue(func() string {
+	text, err := exec.Command("go", "env", "GOROOT").Output() //nolint:noctx // it ends at once
+	if err != nil {
+		panic(err)
+	}
+	return strings.TrimSpace(string(text))
+})
 
 // inStandardLibrary tells by the path, as the go command does: a module's begins with
 // a host name.
