@@ -28,6 +28,10 @@ const (
 
 	// logTail is how many lines of the server's log a failed test prints.
 	logTail = 40
+
+	// dataDir is where a server's data is, in its directory, and logDir where its transaction logs and snapshots are.
+	dataDir = "data"
+	logDir  = dataDir + "/version-2"
 )
 
 // errPortTaken is returned if the server's port is in use.
@@ -86,7 +90,7 @@ func StartTLS(tb testing.TB, pem []byte) *Server {
 func (s *Server) Addr() string { return s.addr }
 
 // LogDir returns the directory with the server's transaction logs and snapshots.
-func (s *Server) LogDir() string { return filepath.Join(s.dir, "data", "version-2") }
+func (s *Server) LogDir() string { return filepath.Join(s.dir, logDir) }
 
 // Kill crashes the server with SIGKILL. Acknowledged data is kept. It does nothing if the server is not
 // running.
@@ -118,6 +122,42 @@ func (s *Server) Begin() {
 	if err := s.begin(); err != nil {
 		s.tb.Fatalf("zkserver: begin: %v", err)
 	}
+}
+
+// Backup copies the server's files, as they are at one time, and returns where the copy is. The server may run: it is suspended for
+// as long as that takes.
+func (s *Server) Backup() (copied string) {
+	s.tb.Helper()
+	if s.Running() {
+		s.Suspend()
+		defer s.Resume()
+	}
+	copied, err := os.MkdirTemp(s.dir, "backup-")
+	if err == nil {
+		err = os.CopyFS(filepath.Join(copied, dataDir), os.DirFS(filepath.Join(s.dir, dataDir)))
+	}
+	if err != nil {
+		s.tb.Fatalf("zkserver: backup: %v", err)
+	}
+	return copied
+}
+
+// Replace crashes the server and puts a copy of its files in the place of its data directory: what [Server.Backup] has returned, which
+// is used up, or nothing if it is empty. It returns the LogDir of what was there before. Restart or Begin starts the server.
+func (s *Server) Replace(backup string) (lost string) {
+	s.tb.Helper()
+	s.Kill()
+	replaced, err := os.MkdirTemp(s.dir, "replaced-")
+	if err == nil {
+		err = os.Rename(filepath.Join(s.dir, dataDir), filepath.Join(replaced, dataDir))
+	}
+	if err == nil && backup != "" {
+		err = os.Rename(filepath.Join(backup, dataDir), filepath.Join(s.dir, dataDir))
+	}
+	if err != nil {
+		s.tb.Fatalf("zkserver: replace the data: %v", err)
+	}
+	return filepath.Join(replaced, logDir)
 }
 
 // Running reports whether the server's process runs. ZooKeeper ends it itself after some errors, and leaves it to a

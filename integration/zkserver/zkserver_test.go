@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/pprof"
 	"strings"
@@ -62,6 +63,34 @@ func TestDataSurvivesRestart(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A server has what was there when a copy of its files was made, or nothing, and the files that it had are still there.
+func TestReplacedData(t *testing.T) {
+	t.Parallel()
+	server := zkserver.Start(t)
+	conn, _ := connect(t, server.Addr(), shortSession)
+	mustCreate(t, conn, "/kept", 0)
+	backup := server.Backup()
+	mustCreate(t, conn, "/lost", 0)
+	wantNodes := func(what string, want ...bool) {
+		t.Helper()
+		again, _ := connect(t, server.Addr(), shortSession)
+		for k, path := range []string{"/kept", "/lost"} {
+			if found, _, err := again.Exists(path); err != nil || found != want[k] {
+				t.Errorf("%s: %s exists: %v, %v; want %v", what, path, found, err, want[k])
+			}
+		}
+	}
+	lost := server.Replace(backup)
+	server.Restart()
+	wantNodes("restored", true, false)
+	if logs, err := filepath.Glob(filepath.Join(lost, "log.*")); err != nil || len(logs) == 0 {
+		t.Errorf("the logs from before are %q, %v", logs, err)
+	}
+	server.Replace("")
+	server.Restart()
+	wantNodes("emptied", false, false)
 }
 
 func TestCutLongerThanSessionExpiresIt(t *testing.T) {
