@@ -25,6 +25,14 @@ type Log struct {
 	Losses []Loss
 	// Dropped counts the transactions that a server had logged and that were never committed.
 	Dropped int
+	// Restores are the times at which the servers' data was replaced, in their order.
+	Restores []Restore
+	// Times are what the servers logged up to each of them, and in the end, if there are any: each as if nothing had come afterwards.
+	Times []*Log
+
+	order []int64          // zxids of the transactions
+	sums  map[int64]uint64 // likewise
+	end   time.Time        // of the last transaction
 }
 
 // Life is a slot from its creation to its deletion: a job that is canceled and submitted has a new one, and so has
@@ -47,10 +55,14 @@ type Claim struct {
 	Run     string
 	SID     string
 	State   string // of its result, as on record in the end; empty if it has no result
+	// Ended is when its first result was recorded; zero if it has none.
+	Ended time.Time
 	// Lost says that ZooKeeper has lost the claim. GoneAt is the zxid of the transaction that shows that it has lost the claim,
 	// what became of it, or the ownership; 0 if none does.
 	Lost   bool
 	GoneAt int64
+
+	result int64 // zxid of its last result
 }
 
 // Ownership says who owns a slot from a moment on.
@@ -96,7 +108,7 @@ type skip struct {
 func newScribe(group string) *scribe {
 	tree := zkrec.NewTree(group)
 	s := &scribe{
-		Log:   &Log{Skipped: make(map[Life]map[int64]string), Owners: make(map[string][]Ownership)},
+		Log:   &Log{Skipped: make(map[Life]map[int64]string), Owners: make(map[string][]Ownership), sums: make(map[int64]uint64)},
 		model: ledger.NewModel(tree), past: txnlog.NewHistory(), born: make(map[string]int64), runs: make(map[string]*Claim),
 		skips: make(map[int64][]skip),
 	}
@@ -115,9 +127,12 @@ func (s *scribe) claimed(txn *txnlog.Txn, slot string, rec zkrec.Tick, _ zkrec.L
 	s.runs[c.Run] = c
 }
 
-func (s *scribe) recorded(_ *txnlog.Txn, _ string, entry zkrec.Entry, _ bool) {
+func (s *scribe) recorded(txn *txnlog.Txn, _ string, entry zkrec.Entry, _ bool) {
 	if c := s.runs[entry.RunID]; c != nil {
-		c.State = entry.State
+		c.State, c.result = entry.State, txn.Zxid
+		if c.Ended.IsZero() {
+			c.Ended = txn.Time
+		}
 	}
 }
 
@@ -136,7 +151,8 @@ func (s *scribe) violated(v ledger.Violation) {
 
 // apply takes in the next transaction. It returns the zxid of one that was set aside and that this one shows to be there, or 0.
 func (s *scribe) apply(txn *txnlog.Txn) (back int64) {
-	s.zxid = txn.Zxid
+	s.zxid, s.end = txn.Zxid, txn.Time
+	s.order, s.sums[txn.Zxid] = append(s.order, txn.Zxid), sumOf(txn)
 	returns, back := s.past.Next(txn)
 	for _, r := range returns {
 		s.undo(r)
@@ -192,8 +208,8 @@ func (s *scribe) forget(n txnlog.Node) {
 	}
 }
 
-// end notes what there is after the last transaction.
-func (s *scribe) end() {
+// finish notes what there is after the last transaction.
+func (s *scribe) finish() {
 	s.Counts, s.Last, s.Losses = s.ledger.Counts(), make(map[Life]bool), s.past.Losses()
 	for slot, j := range s.model.Jobs {
 		if s.model.IsSlot(slot) {

@@ -46,7 +46,7 @@ func judge(group string, committed map[int64]bool, all func(visit func(*txnlog.T
 			return nil, err
 		}
 		if more == nil {
-			s.end()
+			s.finish()
 			return s.Log, nil
 		}
 		back = append(back, *more) // from the beginning, with what came back where it belongs
@@ -124,17 +124,22 @@ func read(dir string) (digest, error) {
 }
 
 func (d *digest) add(txn *txnlog.Txn) {
+	skipped := func(snapshot int64) bool { return d.last < snapshot && snapshot < txn.Zxid }
+	if txnlog.Follows(txn.Zxid, d.last) && !slices.ContainsFunc(d.snapshots, skipped) {
+		d.before[txn.Zxid] = d.last
+	}
+	d.sums[txn.Zxid], d.last = sumOf(txn), txn.Zxid
+}
+
+// sumOf is the same for transactions of one content.
+func sumOf(txn *txnlog.Txn) uint64 {
 	sum := fnv.New64a()
 	_, _ = fmt.Fprintln(sum, txn.Session, txn.Time.UnixNano(), txn.Kind, txn.Timeout)
 	for _, op := range txn.Ops {
 		_, _ = fmt.Fprintln(sum, op.Type, op.Path, op.Version, op.Owner)
 		_, _ = sum.Write(op.Data)
 	}
-	skipped := func(snapshot int64) bool { return d.last < snapshot && snapshot < txn.Zxid }
-	if txnlog.Follows(txn.Zxid, d.last) && !slices.ContainsFunc(d.snapshots, skipped) {
-		d.before[txn.Zxid] = d.last
-	}
-	d.sums[txn.Zxid], d.last = sum.Sum64(), txn.Zxid
+	return sum.Sum64()
 }
 
 // chain finds the transactions that were committed: those that are part of what the servers have in the end, from the last one
@@ -160,7 +165,7 @@ func chain(logs []digest) (committed map[int64]bool, err error) {
 		committed[zxid] = true
 		before, found := int64(0), false
 		for _, log := range logs {
-			if sum, has := log.sums[zxid]; has && sum != sumOf(logs, zxid) {
+			if sum, has := log.sums[zxid]; has && sum != firstSum(logs, zxid) {
 				return nil, fmt.Errorf("transaction %#x in %s is another one elsewhere", zxid, log.dir)
 			}
 			one, contiguous := log.before[zxid]
@@ -182,8 +187,8 @@ func chain(logs []digest) (committed map[int64]bool, err error) {
 	return committed, nil
 }
 
-// sumOf is that of the first log that has the transaction.
-func sumOf(logs []digest, zxid int64) uint64 {
+// firstSum is that of the first log that has the transaction.
+func firstSum(logs []digest, zxid int64) uint64 {
 	for _, log := range logs {
 		if sum, has := log.sums[zxid]; has {
 			return sum

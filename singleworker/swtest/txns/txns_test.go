@@ -88,7 +88,7 @@ func TestScribe(t *testing.T) {
 	w.write(8, 2, set(tree.Alive("j"), b, 2), txnlog.Op{Type: txnlog.Delete, Path: tree.Heartbeat("j", "a")}, create(tree.Heartbeat("j", "b"), nil))
 
 	life := Life{"j", born}
-	want := Claim{Life: life, Zxid: claimed, At: at(1), Tick: at(1).UnixMilli(), Attempt: 1, Token: token, Run: "r1", SID: "a", State: "ok"}
+	want := Claim{Life: life, Zxid: claimed, At: at(1), Tick: at(1).UnixMilli(), Attempt: 1, Token: token, Run: "r1", SID: "a", State: "ok", Ended: at(2), result: claimed + 1}
 	if len(w.Claims) != 1 || *w.Claims[0] != want {
 		t.Errorf("claims %+v, want %+v", w.Claims, want)
 	}
@@ -98,7 +98,7 @@ func TestScribe(t *testing.T) {
 	if len(w.Violations) != 0 {
 		t.Errorf("violations %v, want none", w.Violations)
 	}
-	w.end()
+	w.finish()
 	if !w.Last[life] || len(w.Last) != 1 {
 		t.Errorf("what is left: %v, want %v", w.Last, life)
 	}
@@ -114,7 +114,7 @@ func TestScribe(t *testing.T) {
 	if got, want := strings.Join(owners, " "), "00 00a 07 08b 09 gone"; got != want {
 		t.Errorf("owners %q, want %q", got, want)
 	}
-	w.end()
+	w.finish()
 	if len(w.Last) != 0 {
 		t.Errorf("what is left of a canceled job: %v", w.Last)
 	}
@@ -170,7 +170,7 @@ func TestScribeAfterALoss(t *testing.T) {
 		claim.Watermark, claim.RunID = at(2).UnixMilli(), "r3"
 		claim.Tick = claim.Watermark
 		w.write(3, 1, set(tree.Tick("j"), claim.Encode(), version))
-		w.end()
+		w.finish()
 	}
 	w, first := lostClaim()
 	third(w, first, 3) // the version that r2 had written
@@ -225,6 +225,75 @@ func TestCameBack(t *testing.T) {
 	}
 	if len(log.Violations) != 0 || len(log.Claims) != 2 || log.Claims[1].State != zkrec.RunOK || log.Claims[1].Lost || log.Dropped != 0 {
 		t.Errorf("violations %v, claims %v, dropped %d", log.Violations, log.Claims, log.Dropped)
+	}
+}
+
+// What servers have lost with their data is lost, and what they had before and have still is not: of two claims, the second one's result and
+// then the second one.
+func TestRestored(t *testing.T) {
+	t.Parallel()
+	w, first := lostClaim()
+	again := func(kept int) (before, after *writer) {
+		before, after = &writer{scribe: newScribe("g")}, &writer{scribe: newScribe("g")}
+		for k, txn := range w.all {
+			before.take(*txn)
+			if k < kept {
+				after.take(*txn)
+				after.zxid = txn.Zxid
+			}
+		}
+		before.finish()
+		return before, after
+	}
+	claim := func(w *writer, version int32) {
+		third := first
+		third.Watermark, third.RunID = at(2).UnixMilli(), "r3"
+		third.Tick = third.Watermark
+		w.write(3, 1, set(tree.Tick("j"), third.Encode(), version))
+		w.finish()
+	}
+	before, after := again(len(w.all) - 1) // without the claim r2
+	claim(after, 3)
+	after.follow(before.Log)
+	r1, r2, r3 := after.Claims[0], after.Claims[1], after.Claims[2]
+	if r1.GoneAt != 0 || r1.Lost || !r2.Lost || r2.GoneAt == 0 || r3.Lost || r3.Zxid < r2.GoneAt || r2.Zxid >= r2.GoneAt || r3.Run != "r3" {
+		t.Errorf("claims %+v, %+v, %+v, want the second to be lost", r1, r2, r3)
+	}
+	want := Restore{At: at(2), Through: w.all[len(w.all)-2].Zxid, Lost: 1}
+	if len(after.Restores) != 1 || after.Restores[0] != want || len(after.Violations) != 0 {
+		t.Errorf("restores %+v, violations %v, want %+v", after.Restores, after.Violations, want)
+	}
+	owners := after.Owners["j"]
+	if n := len(owners); n != len(before.Owners["j"])+1 || owners[n-1].SID != "" || owners[n-1].At != at(2) {
+		t.Errorf("owners %+v: nobody owns what is lost", owners)
+	}
+
+	_, more := again(len(w.all) - 2) // without the result of r1, too: that is another violation
+	claim(more, 2)
+	more.follow(before.Log)
+	if r1 := more.Claims[0]; r1.GoneAt == 0 || r1.Lost || more.Restores[0].Lost != 2 || len(more.Violations) == 0 {
+		t.Errorf("%+v, restores %+v, want the result to be gone; violations %v", r1, more.Restores, more.Violations)
+	}
+
+	_, empty := again(0)
+	empty.finish()
+	empty.follow(before.Log)
+	_, other := again(0)
+	other.write(9, 1)
+	other.finish()
+	other.follow(empty.Log)
+	for _, c := range other.Claims {
+		if !c.Lost || c.GoneAt != 1<<restoreShift {
+			t.Errorf("%+v was not lost when all was", c)
+		}
+	}
+	for k, want := range []int{2, 0, 0} {
+		if claims := other.Times[k].Claims; len(claims) != want || slices.ContainsFunc(claims, func(c *Claim) bool { return c.Lost }) {
+			t.Errorf("time %d by itself has claims %v", k, claims)
+		}
+	}
+	if n := len(other.Restores); n != 2 || other.Restores[0].Through != 0 || other.Restores[0].Lost != len(w.all) || other.Restores[1].Lost != 0 {
+		t.Errorf("restores %+v", other.Restores)
 	}
 }
 
