@@ -55,6 +55,8 @@ func (e *evidence) check() *judge {
 	j.claimsHaveOutcomes()
 	j.runsGoTogether()
 	j.ticksAreComplete()
+	j.restoresAreNoticed()
+	j.alarmsAreTrue()
 	slices.SortStableFunc(j.found, func(a, b violation) int { return cmp.Compare(a.At, b.At) })
 	return j
 }
@@ -78,6 +80,16 @@ func (j *judge) losses() (lines []string) {
 		}
 		lines = append(lines, fmt.Sprintf("ZooKeeper %s %d transactions between zxid %#x and %#x, among them the claims of %d runs that began: zxid %#x, %.2f s, shows it",
 			verb, l.Txns, l.First, l.Last, told, l.Shown, (j.clock.mono(l.Time)-j.Began).Seconds()))
+	}
+	for k, r := range j.Restores {
+		began := 0
+		for _, run := range j.Runs {
+			if c := j.claims[run.Run]; c != nil && c.Lost && c.Restore() == k+1 {
+				began++
+			}
+		}
+		lines = append(lines, fmt.Sprintf("replaced data lost %d transactions, all after zxid %#x, among them the claims of %d runs that began: %.2f s",
+			r.Lost, r.Through, began, (j.clock.mono(r.At)-j.Began).Seconds()))
 	}
 	if len(j.followed) > 0 {
 		lines = append(lines, fmt.Sprintf("and therefore %d runs were repeated, or ran beside or after others", len(j.followed)))
@@ -200,7 +212,8 @@ func (j *judge) clockWasOff(r *handlerRun) bool {
 // leapt reports whether the clock of a member is off at a time, or was not long ago.
 func (j *judge) leapt(member int, at time.Duration) bool {
 	return slices.ContainsFunc(j.Deeds, func(d *deed) bool {
-		return d.Kind == clockLeap && d.Target == member && d.Span.From < at && (d.Span.To == 0 || at < d.Span.To+clockMemory)
+		concerns := d.Kind == clocksLeap || d.Kind == clockLeap && d.Target == member
+		return concerns && d.Span.From < at && (d.Span.To == 0 || at < d.Span.To+max(clockMemory, d.Amount+session))
 	})
 }
 
@@ -222,7 +235,8 @@ func (p *process) suspended(lines []Line, during span) bool {
 }
 
 // ticksAreComplete: of jobs with the same schedule all the time, each tick from the first to the last is claimed, or
-// recorded as not run; and of all jobs none is both. A claim that ZooKeeper has lost does not count.
+// recorded as not run; and of all jobs none is both. A claim that ZooKeeper has lost does not count; what was lost with the servers' data was
+// right as long as there was that.
 func (j *judge) ticksAreComplete() {
 	periods := make(map[string]int64)
 	for _, one := range theJobs() {
@@ -230,22 +244,38 @@ func (j *judge) ticksAreComplete() {
 			periods[one.Name] = periodOf(one)
 		}
 	}
-	for life, ticks := range j.accounted() {
-		name, _, _ := job.SplitShard(life.Slot)
-		sorted := slices.Sorted(maps.Keys(ticks))
-		for k, tick := range sorted {
-			if ticks[tick] > 1 {
-				j.violatedf("ticks", j.clock.monoOf(tick), life.Slot, "%s is accounted for %d times", clock(tick), ticks[tick])
-			}
-			if period := periods[name]; k > 0 && period > 0 && tick-sorted[k-1] != period {
-				j.violatedf("ticks", j.clock.monoOf(tick), life.Slot, "between %s and %s nothing is accounted for", clock(sorted[k-1]), clock(tick))
+	told := make(map[violation]bool) // what was not lost is in several
+	for _, log := range j.logs() {
+		for life, ticks := range accounted(log) {
+			name, _, _ := job.SplitShard(life.Slot)
+			sorted := slices.Sorted(maps.Keys(ticks))
+			for k, tick := range sorted {
+				v := violation{"ticks", j.clock.monoOf(tick), life.Slot, ""}
+				if ticks[tick] > 1 {
+					v.Text = fmt.Sprintf("%s is accounted for %d times", clock(tick), ticks[tick])
+				}
+				if period := periods[name]; k > 0 && period > 0 && tick-sorted[k-1] != period {
+					v.Text = fmt.Sprintf("between %s and %s nothing is accounted for", clock(sorted[k-1]), clock(tick))
+				}
+				if v.Text != "" && !told[v] {
+					told[v] = true
+					j.found = append(j.found, v)
+				}
 			}
 		}
 	}
 }
 
+// logs are what servers logged each time that their data was replaced, and in the end.
+func (j *judge) logs() []*txns.Log {
+	if len(j.Times) == 0 {
+		return []*txns.Log{j.Log}
+	}
+	return j.Times
+}
+
 // accounted counts, by life and tick, how often it was claimed for the first time, or recorded as not run.
-func (j *judge) accounted() map[txns.Life]map[int64]int {
+func accounted(log *txns.Log) map[txns.Life]map[int64]int {
 	all := make(map[txns.Life]map[int64]int)
 	add := func(life txns.Life, tick int64) {
 		if all[life] == nil {
@@ -253,12 +283,12 @@ func (j *judge) accounted() map[txns.Life]map[int64]int {
 		}
 		all[life][tick]++
 	}
-	for _, c := range j.Claims {
+	for _, c := range log.Claims {
 		if !c.Manual && c.Attempt == 1 && !c.Lost {
 			add(c.Life, c.Tick)
 		}
 	}
-	for life, ticks := range j.Skipped {
+	for life, ticks := range log.Skipped {
 		for tick := range ticks {
 			add(life, tick)
 		}

@@ -128,9 +128,10 @@ func logDirs(ensemble *zkserver.Ensemble) (dirs []string) {
 	return dirs
 }
 
-// readLogs reads what the servers logged, which must have the same clock as this process.
-func (e *evidence) readLogs(dirs []string) error {
-	log, err := txns.Read(groupName, dirs...)
+// readLogs reads what the servers logged, each time that their data was replaced and in the end. They must have the same clock as
+// this process.
+func (e *evidence) readLogs(times [][]string) error {
+	log, err := txns.ReadRestored(groupName, times...)
 	if err == nil {
 		e.Log = log
 	}

@@ -30,6 +30,8 @@ type transfer struct {
 	Cause    kind
 	// Lost is when the old owner could not run the slot any more: it died, stopped, or lost its connection.
 	Lost, At time.Duration
+	Begun    bool          // the old owner had claimed a run by then, and its result was not on record
+	Late     time.Duration // how long the first tick after Lost had been due
 }
 
 func (t transfer) took() time.Duration { return t.At - t.Lost }
@@ -39,6 +41,10 @@ func (e *evidence) transfers() (all []transfer) {
 	runs := make(map[string][]*handlerRun)
 	for _, r := range e.Runs {
 		runs[r.Job] = append(runs[r.Job], r)
+	}
+	claims := make(map[string][]*txns.Claim)
+	for _, c := range e.Claims {
+		claims[c.Slot] = append(claims[c.Slot], c)
 	}
 	for _, slot := range slices.Sorted(maps.Keys(e.Owners)) {
 		var last, free txns.Ownership // the last owner, and when it no longer was
@@ -58,6 +64,7 @@ func (e *evidence) transfers() (all []transfer) {
 					}
 					t.Cause, t.Lost = cmp.Or(t.Cause, unknown), max(from, cmp.Or(t.Lost, t.At))
 					t.Cause = cmp.Or(e.outage(t.Lost, t.At), t.Cause)
+					e.interrupts(&t, claims[slot])
 					all = append(all, t)
 				}
 				last = now
@@ -65,6 +72,21 @@ func (e *evidence) transfers() (all []transfer) {
 		}
 	}
 	return all
+}
+
+// interrupts notes whether a change of owner found a run begun, and how late it made the next tick: by the servers' log.
+func (e *evidence) interrupts(t *transfer, claims []*txns.Claim) {
+	lost := e.clock.time(t.Lost)
+	due := e.clock.time(t.At)
+	for _, c := range claims {
+		if c.SID == t.From && !c.At.After(lost) && (c.Ended.IsZero() || c.Ended.After(lost)) {
+			t.Begun = true
+		}
+		if tick := time.UnixMilli(c.Tick); !c.Manual && tick.After(lost) && tick.Before(due) {
+			due = tick
+		}
+	}
+	t.Late = e.clock.time(t.At).Sub(due)
 }
 
 // lastRun is when an instance last began a run before a time: until then it worked.
@@ -88,13 +110,13 @@ func (e *evidence) cause(sid string, worked, to time.Duration) (what kind, when 
 		case p.AskedAt != 0 && p.AskedAt < to:
 			return p.AskedBy, p.AskedAt
 		case p.Killed && p.Life.To < to:
-			return kill, p.Life.To
+			return p.KillBy, p.Life.To
 		}
 	}
 	var last *deed
 	for _, d := range e.Deeds {
 		lane := laneOf(d.Kind)
-		concerns := lane == onInstance && d.On == sid || lane == onServers && d.Kind != oneServer
+		concerns := lane == onInstance && d.On == sid || lane == onServers && d.Kind != oneServer || slices.Contains(strings.Fields(d.On), sid) && lane != onJobs
 		over := d.Span.To != 0 && (worked > d.Span.To || to > d.Span.To+aftermath)
 		if concerns && d.Span.From < to && !over && (last == nil || lane == onInstance) {
 			last = d
@@ -132,26 +154,21 @@ type faultFigures struct {
 	Kind          kind
 	Times, Slots  int // how often it was done, and how many slots got another owner by it
 	P50, P99, Max time.Duration
+	// NotBegun are those among them that had not begun, by how late the first tick after it was.
+	NotBegun       int
+	Late50, Late90 time.Duration
+	LateMax        time.Duration
 }
 
 func (j *judge) figures() *figures {
 	f := &figures{
-		Attempts: j.Counts.Attempts, Manual: j.Counts.Manual, Runs: len(j.Runs), Transactions: j.Counts.Txns,
+		Runs: len(j.Runs), Transactions: j.Counts.Txns,
 		Losses: j.losses(), NotRun: make(map[string]int), Excused: len(j.excused), Violations: len(j.found), Recoveries: make(map[kind][]time.Duration),
 	}
-	for _, ticks := range j.accounted() {
-		f.Due += len(ticks)
+	for _, r := range j.Restores {
+		f.Transactions += r.Lost
 	}
-	for _, ticks := range j.Skipped {
-		for _, reason := range ticks {
-			f.NotRun[reason]++
-		}
-	}
-	for _, c := range j.Claims {
-		if !c.Manual && c.Attempt == 1 && !c.Lost {
-			f.Claimed++
-		}
-	}
+	f.count(j)
 	for _, lines := range j.Lines {
 		for _, line := range lines {
 			if line.Event == Missed {
@@ -173,14 +190,51 @@ func (j *judge) figures() *figures {
 	return f
 }
 
+// count counts ticks, and what became of them, once each: what was repeated because servers had lost it, too.
+func (f *figures) count(j *judge) {
+	type tick struct {
+		life txns.Life
+		at   int64
+	}
+	due, not := make(map[tick]bool), make(map[tick]string)
+	for _, log := range j.logs() {
+		for life, ticks := range accounted(log) {
+			for at := range ticks {
+				due[tick{life, at}] = true
+			}
+		}
+		for life, ticks := range log.Skipped {
+			for at, reason := range ticks {
+				not[tick{life, at}] = reason
+			}
+		}
+	}
+	for _, c := range j.Claims {
+		if c.Attempt > 1 {
+			f.Attempts++
+		}
+		if c.Manual {
+			f.Manual++
+		}
+		delete(not, tick{c.Life, c.Tick}) // it ran before servers had lost that
+	}
+	for _, reason := range not {
+		f.NotRun[reason]++
+	}
+	f.Due, f.Claimed = len(due), len(due)-len(not)
+}
+
 // byFault counts faults, and what owners they have changed.
 func (f *figures) byFault(j *judge) {
-	times, took := make(map[kind]int), make(map[kind][]time.Duration)
+	times, took, late := make(map[kind]int), make(map[kind][]time.Duration), make(map[kind][]time.Duration)
 	for _, d := range j.Deeds {
 		times[d.Kind]++
 	}
 	for _, t := range j.transfers() {
 		took[t.Cause] = append(took[t.Cause], t.took())
+		if !t.Begun {
+			late[t.Cause] = append(late[t.Cause], t.Late)
+		}
 		if t.took() > f.Longest.took() {
 			f.Longest = t
 		}
@@ -189,9 +243,13 @@ func (f *figures) byFault(j *judge) {
 		times[k] += 0 // balance is no fault
 	}
 	for _, k := range slices.Sorted(maps.Keys(times)) {
-		all := took[k]
+		all, idle := took[k], late[k]
 		slices.Sort(all)
-		f.Faults = append(f.Faults, faultFigures{k, times[k], len(all), quantile(all, 0.5), quantile(all, 0.99), quantile(all, 1)})
+		slices.Sort(idle)
+		f.Faults = append(f.Faults, faultFigures{
+			k, times[k], len(all), quantile(all, 0.5), quantile(all, 0.99), quantile(all, 1),
+			len(idle), quantile(idle, 0.5), quantile(idle, 0.9), quantile(idle, 1),
+		})
 	}
 }
 
@@ -207,7 +265,7 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 // started, or when the leader was lost.
 func recovery(d *deed) (back time.Duration, lost bool) {
 	switch d.Kind {
-	case noQuorum, ensemble:
+	case noQuorum, ensemble, restored, emptied:
 		return d.Span.To, true
 	case leaderKill, leaderPause:
 		return d.Span.From, true
@@ -230,22 +288,23 @@ func (e *evidence) firstClaim(after time.Duration) time.Duration {
 func (f *figures) String() string {
 	var out strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }
-	line("ticks due %d: claimed %d, recorded as not run %d %s", f.Due, f.Claimed, f.Due-f.Claimed, reasons(f.NotRun))
+	line("ticks due %d: claimed %d, only recorded as not run %d %s", f.Due, f.Claimed, f.Due-f.Claimed, reasons(f.NotRun))
 	line("runs %d, of which %d were further attempts and %d manual; transactions %d", f.Runs, f.Attempts, f.Manual, f.Transactions)
 	line("runs without a lease in processes that stood still %d; alarms %d", f.Excused, f.Alarms)
 	for _, loss := range f.Losses {
 		line("%s", loss)
 	}
 	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "FAULT\tTIMES\tSLOTS MOVED\tP50\tP99\tMAX")
+	fmt.Fprintln(table, "FAULT\tTIMES\tSLOTS MOVED\tP50\tP99\tMAX\tNOT BEGUN\tLATE P50\tP90\tMAX")
 	for _, k := range f.Faults {
-		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\n", k.Kind, orDash(k.Times > 0, k.Times), k.Slots, orDash(k.Slots > 0, seconds(k.P50)),
-			orDash(k.Slots > 0, seconds(k.P99)), orDash(k.Slots > 0, seconds(k.Max)))
+		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", k.Kind, orDash(k.Times > 0, k.Times), k.Slots, orDash(k.Slots > 0, seconds(k.P50)),
+			orDash(k.Slots > 0, seconds(k.P99)), orDash(k.Slots > 0, seconds(k.Max)), k.NotBegun, orDash(k.NotBegun > 0, seconds(k.Late50)),
+			orDash(k.NotBegun > 0, seconds(k.Late90)), orDash(k.NotBegun > 0, seconds(k.LateMax)))
 	}
 	_ = table.Flush()
 	line("longest time without an owner: %s, %s from %s to %s after %q", seconds(f.Longest.took()), f.Longest.Slot, f.Longest.From, f.Longest.To, f.Longest.Cause)
 	from := map[kind]string{
-		noQuorum: "two servers back", ensemble: "three servers back", leaderKill: "death of the leader", leaderPause: "leader hangs",
+		noQuorum: "two servers back", ensemble: "three servers back", restored: "servers back with older data", emptied: "servers back without data", leaderKill: "death of the leader", leaderPause: "leader hangs",
 	}
 	for _, k := range slices.Sorted(maps.Keys(f.Recoveries)) {
 		all := f.Recoveries[k]
@@ -279,9 +338,12 @@ func TestTransfers(t *testing.T) {
 	owned := func(seconds float64, sid string) txns.Ownership {
 		return txns.Ownership{At: f.clock.time(at(seconds)), SID: sid, Incarnation: sid}
 	}
-	f.Owners[forgedSlot] = []txns.Ownership{owned(0.5, ""), owned(0.6, "a"), owned(3.9, "b"), owned(5.6, ""), owned(5.85, "a")}
+	for k, c := range f.Claims[:3] { // those of a
+		c.Ended = f.clock.time(at(1.5 + float64(k)))
+	}
+	f.Owners[forgedSlot] = []txns.Ownership{owned(0.5, ""), owned(0.6, "a"), owned(4.2, "b"), owned(5.6, ""), owned(5.85, "a")}
 	got := fmt.Sprint(f.transfers())
-	want := fmt.Sprint([]transfer{{forgedSlot, "a", "b", kill, at(3.8), at(3.9)}, {forgedSlot, "b", "a", balance, at(5.6), at(5.85)}})
+	want := fmt.Sprint([]transfer{{forgedSlot, "a", "b", kill, at(3.8), at(4.2), false, at(0.2)}, {forgedSlot, "b", "a", balance, at(5.6), at(5.85), true, 0}})
 	if got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

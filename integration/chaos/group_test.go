@@ -38,6 +38,7 @@ type process struct {
 	Asked   bool // to stop, with SIGTERM
 	AskedAt time.Duration
 	AskedBy kind   // stop or deploy
+	KillBy  kind   // what killed it
 	Pauses  []span // SIGSTOP to SIGCONT
 
 	cmd   *exec.Cmd
@@ -53,6 +54,7 @@ type member struct {
 	dir     string
 	proxies []*zkserver.Proxy // one per server
 	clock   string            // file
+	leaps   map[kind]time.Duration
 	ids     int
 	now     *process   // the last one
 	all     []*process // in the order of their starts
@@ -60,13 +62,21 @@ type member struct {
 
 func newMember(t *testing.T, number int, program, dir string, e *zkserver.Ensemble) *member {
 	t.Helper()
-	m := &member{t: t, number: number, program: program, dir: dir, clock: filepath.Join(dir, fmt.Sprint("clock", number))}
+	m := &member{
+		t: t, number: number, program: program, dir: dir, clock: filepath.Join(dir, fmt.Sprint("clock", number)), leaps: make(map[kind]time.Duration),
+	}
 	for _, s := range e.Servers() {
 		m.proxies = append(m.proxies, zkserver.NewProxy(t, s.Addr()))
 	}
 	setClock(t, m.clock, 0)
-	t.Cleanup(func() { m.kill() })
+	t.Cleanup(func() { m.kill(kill) })
 	return m
+}
+
+// leap sets by how much a kind of fault has the member's clock ahead.
+func (m *member) leap(by kind, ahead time.Duration) {
+	m.leaps[by] = ahead
+	setClock(m.t, m.clock, m.leaps[clockLeap]+m.leaps[clocksLeap])
 }
 
 // start starts a process, whose predecessor must have ended.
@@ -130,13 +140,13 @@ func (p *process) signal(sig syscall.Signal) {
 }
 
 // kill ends the process with SIGKILL. It counts as alive until it was waited for.
-func (m *member) kill() {
+func (m *member) kill(by kind) {
 	if !m.now.running() {
 		return
 	}
 	m.now.signal(syscall.SIGKILL)
 	<-m.now.ended
-	m.now.Killed = true
+	m.now.Killed, m.now.KillBy = true, by
 	m.ending()
 }
 
@@ -177,7 +187,7 @@ func (m *member) terminate(by kind) {
 func (m *member) awaitEnd(limit time.Duration) (clean bool, err error) {
 	for deadline := Mono() + limit; m.now.running(); <-time.After(10 * time.Millisecond) {
 		if Mono() > deadline {
-			m.kill()
+			m.kill(kill)
 			return false, nil
 		}
 	}

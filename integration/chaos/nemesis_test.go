@@ -19,7 +19,11 @@ type nemesis struct {
 	leftOut  int  // faults of servers for which these took too long to recover from the last one
 	down     bool // a fault of servers is under way
 
+	backups []string   // of the servers' data, by server; empty if there is no backup yet
+	times   [][]string // the servers' logs, by server, each time that their data was replaced
+
 	began time.Duration
+	ends  time.Duration // when the last fault begins
 	done  []*deed
 	agenda
 }
@@ -54,8 +58,13 @@ func (a *agenda) later(at time.Duration, do func()) {
 func (n *nemesis) carryOut(plan []fault) {
 	n.began = Mono()
 	for _, f := range plan {
+		n.ends = f.At
+		if f.Kind == crowdKill {
+			f.At = n.crowdAfter(f.At) + f.Amount
+		}
 		n.later(f.At, func() { n.begin(f) })
 	}
+	n.later(0, n.backUp)
 	for len(n.agenda) > 0 {
 		next := n.agenda[0]
 		n.agenda = n.agenda[1:]
@@ -64,12 +73,12 @@ func (n *nemesis) carryOut(plan []fault) {
 	}
 }
 
-// begin begins a fault, and puts its end on the agenda. One of servers waits until all of them serve, and is left out if that
-// takes too long, as on a busy machine: ZooKeeper 3.8.0 loses transactions if its leader dies, or hangs, while a follower catches
+// begin begins a fault, and puts its end on the agenda. One of servers waits until all of them serve, and until there is a backup if it
+// needs one, and is left out if that takes too long, as on a busy machine: ZooKeeper 3.8.0 loses transactions if its leader dies, or hangs, while a follower catches
 // up (ZOOKEEPER-4643).
 func (n *nemesis) begin(f fault) {
 	const patience = time.Minute
-	if laneOf(f.Kind) == onServers && !n.ensemble.Whole(n.t.Context()) {
+	if laneOf(f.Kind) == onServers && (!n.ensemble.Whole(n.t.Context()) || f.Kind == restored && n.backups == nil) {
 		n.revive()
 		if Mono()-n.began < f.At+patience {
 			n.later(Mono()-n.began+time.Second, func() { n.begin(f) })
@@ -86,6 +95,8 @@ func (n *nemesis) begin(f fault) {
 		end = n.onInstance(d, n.members[f.Target])
 	case onClock:
 		end = n.onClock(d, n.members[f.Target])
+	case onClocks:
+		end = n.onClock(d, n.members...)
 	case onServers:
 		n.down = true
 		end = n.onServers(d)
@@ -111,8 +122,8 @@ func (n *nemesis) onInstance(d *deed, m *member) (end func()) {
 	d.On = m.now.ID
 	heal := func() { m.each((*zkserver.Proxy).Heal) }
 	switch d.Kind {
-	case kill:
-		m.kill()
+	case kill, crowdKill:
+		m.kill(d.Kind)
 		return func() { n.restart(m, d.NewID) }
 	case stop:
 		m.terminate(stop)
@@ -161,12 +172,25 @@ func (n *nemesis) stopped(d *deed, m *member) {
 	}
 }
 
-// onClock makes a clock leap.
-func (n *nemesis) onClock(d *deed, m *member) (end func()) {
-	d.On = m.now.ID
+// crowdAfter is when a crowd is due next.
+func (n *nemesis) crowdAfter(at time.Duration) time.Duration {
+	clock := newWallToMono()
+	due := clock.time(n.began + at).Truncate(crowdPeriod).Add(crowdPeriod)
+	return clock.mono(due) - n.began
+}
+
+// onClock makes clocks leap.
+func (n *nemesis) onClock(d *deed, members ...*member) (end func()) {
 	d.Note = fmt.Sprintf("by %v", d.Amount)
-	setClock(n.t, m.clock, d.Amount)
-	return func() { setClock(n.t, m.clock, 0) }
+	for _, m := range members {
+		d.On += m.now.ID + " "
+		m.leap(d.Kind, d.Amount)
+	}
+	return func() {
+		for _, m := range members {
+			m.leap(d.Kind, 0)
+		}
+	}
 }
 
 // onServers begins a fault of servers.
@@ -187,6 +211,8 @@ func (n *nemesis) onServers(d *deed) (end func()) {
 		}
 	case ensemble:
 		victims = []int{0, 1, 2}
+	case restored, emptied:
+		return n.replace(d)
 	case leaderPause:
 		d.On = serverName(leader)
 		all[leader].Suspend()
@@ -202,6 +228,45 @@ func (n *nemesis) onServers(d *deed) (end func()) {
 		for _, k := range victims {
 			all[k].Begin()
 		}
+	}
+}
+
+// backUp copies the data of all servers, as soon as all serve.
+func (n *nemesis) backUp() {
+	switch at := Mono() - n.began; {
+	case at > n.ends:
+	case n.down || !n.ensemble.Whole(n.t.Context()):
+		n.later(at+time.Second, n.backUp)
+	default:
+		for _, s := range n.ensemble.Servers() {
+			n.backups = append(n.backups, s.Backup())
+		}
+	}
+}
+
+// replace has the servers lose all of their data, or all since the backup.
+func (n *nemesis) replace(d *deed) (end func()) {
+	all := n.ensemble.Servers()
+	for k, s := range all {
+		s.Kill()
+		d.On += serverName(k) + " "
+	}
+	d.Span.From = Mono()
+	var logs []string
+	for k, s := range all {
+		backup := ""
+		if d.Kind == restored {
+			backup = n.backups[k]
+		}
+		logs = append(logs, s.Replace(backup))
+	}
+	n.backups, n.times = nil, append(n.times, logs)
+	return func() {
+		for _, s := range all {
+			s.Begin()
+		}
+		n.operator.submitAll(d)
+		n.later(Mono()-n.began+d.Amount, n.backUp)
 	}
 }
 
@@ -240,7 +305,6 @@ func (n *nemesis) deploy(d *deed) {
 // heal ends everything that is left, and gives every member a process.
 func (n *nemesis) heal() {
 	for _, m := range n.members {
-		setClock(n.t, m.clock, 0)
 		m.each((*zkserver.Proxy).Heal)
 		m.resume()
 		n.restart(m, false)

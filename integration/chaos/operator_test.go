@@ -35,23 +35,36 @@ func theJobs() []job.Job {
 	const each, second, third = "* * * * * ?", "*/2 * * * * ?", "*/3 * * * * ?"
 	queue := func(j *job.Job) { j.Overlap = job.OverlapQueue }
 	flaky := func(j *job.Job) { j.Handler = "flaky" }
-	return []job.Job{
-		of("second-20ms", each, "20ms"),
+	watched := func(j *job.Job) { j.AlarmAfter = alarmAfter }
+	var crowd []job.Job
+	for k := range crowdSize {
+		crowd = append(crowd, of(fmt.Sprintf("crowd-%03d", k), fmt.Sprintf("*/%d * * * * ?", crowdPeriod/time.Second), "1ms", watched))
+	}
+	return append(crowd,
+		of("second-20ms", each, "20ms", watched),
 		of("second-500ms", each, "500ms"),
 		of("second-900ms", each, "900ms", queue),
 		of("second-1500ms", each, "1500ms"),
-		of("all", second, "100ms", func(j *job.Job) { j.Misfire = job.MisfireAll }),
-		of("skip", third, "100ms", func(j *job.Job) { j.Misfire = job.MisfireSkip }),
+		of("all", second, "100ms", watched, func(j *job.Job) { j.Misfire = job.MisfireAll }),
+		of("skip", third, "100ms", watched, func(j *job.Job) { j.Misfire = job.MisfireSkip }),
 		of("once", second, "1500ms", func(j *job.Job) { j.Interrupted = job.InterruptedSkip }),
 		of("long", third, "8s"),
 		of("flaky", second, "50ms", flaky, func(j *job.Job) { j.Retries, j.Backoff = 2, 200*time.Millisecond }),
 		of("flaky-once", each, "50ms", flaky),
 		of("timeout", third, "5s", func(j *job.Job) { j.Timeout = time.Second }),
-		of("rows", second, "300ms", func(j *job.Job) { j.Shards = 3 }),
+		of("rows", second, "300ms", watched, func(j *job.Job) { j.Shards = 3 }),
 		of("rows-queue", each, "700ms", queue, func(j *job.Job) { j.Shards = 2 }),
 		of("changing", each, "200ms"),
-	}
+	)
 }
+
+// The crowd is jobs that are due at the same moments.
+const (
+	crowdSize   = 150
+	crowdPeriod = 5 * time.Second
+	// alarmAfter is that of the crowd and of some others.
+	alarmAfter = 5 * time.Second
+)
 
 // An operator changes jobs and gives orders to instances, while the servers are there or not. Each command has
 // its own goroutine.
@@ -118,7 +131,7 @@ func (o *operator) drain(d *deed) (end func()) {
 func (o *operator) onJobs(d *deed) (end func()) {
 	pick := func(names []string) string { return names[d.Target%len(names)] }
 	var all []string
-	for _, j := range o.jobs {
+	for _, j := range o.jobs[crowdSize-1:] { // one of the crowd
 		all = append(all, j.Name)
 	}
 	edit := func(change func(*job.Job)) {
@@ -182,6 +195,22 @@ func (o *operator) submit(ctx context.Context, name string) error {
 		err = nil // the cancellation was not done, or has been repeated
 	}
 	return err
+}
+
+// submitAll submits what the servers have lost, as soon as they serve.
+func (o *operator) submitAll(d *deed) {
+	o.run(d, func(ctx context.Context) error {
+		for _, j := range o.jobs {
+			for err := o.submit(ctx, j.Name); err != nil; err = o.submit(ctx, j.Name) {
+				select {
+				case <-ctx.Done():
+					return err
+				case <-time.After(200 * time.Millisecond):
+				}
+			}
+		}
+		return nil
+	})
 }
 
 // tidy waits for all commands, and repeats those that failed and leave something behind: canceled jobs, pauses

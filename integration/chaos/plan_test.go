@@ -16,6 +16,7 @@ type kind string
 // What happens to one instance.
 const (
 	kill        kind = "kill -9"
+	crowdKill   kind = "crowd kill"  // at a moment of the second in which the crowd is due
 	pause       kind = "pause"       // SIGSTOP, and SIGCONT later
 	cut         kind = "cut"         // the connections to all servers are refused
 	cutRequests kind = "cut to"      // the servers do not hear the instance
@@ -23,6 +24,7 @@ const (
 	cutOne      kind = "cut one"     // from one server: it moves to another
 	delay       kind = "delay"       // of everything, in both directions
 	clockLeap   kind = "clock"       // its wall clock leaps, and later back
+	clocksLeap  kind = "zk clock"    // the wall clocks of all instances leap together: to them, it is that of the servers
 	stop        kind = "stop"        // SIGTERM
 	drain       kind = "drain"       // by an operator, and enabled later
 	leaderKill  kind = "leader dies" // what happens to servers
@@ -30,6 +32,8 @@ const (
 	oneServer   kind = "server dies" // a follower
 	noQuorum    kind = "no quorum"   // two of three die
 	ensemble    kind = "ensemble"    // all die
+	restored    kind = "restored"    // all die, and get back the data that they had some time ago
+	emptied     kind = "emptied"     // all die, and lose their data
 	deploy      kind = "deploy"      // of the other release, one instance after the other
 	reshard     kind = "reshard"
 	resubmit    kind = "resubmit" // cancel, and submit
@@ -56,6 +60,7 @@ type deal struct {
 const (
 	onInstance = "instance" // one of them
 	onClock    = "clock"    // of one of them
+	onClocks   = "clocks"   // of all of them
 	onServers  = "servers"  // all of them
 	onGroup    = "group"    // instances one after the other
 	onJobs     = "jobs"     // one of them
@@ -64,6 +69,7 @@ const (
 var deals = map[string][]deal{
 	onInstance: {
 		{kill, 4, 500 * time.Millisecond, 8 * time.Second},
+		{crowdKill, 4, time.Second, 5 * time.Second},
 		{pause, 4, time.Second, 10 * time.Second},
 		{cut, 3, time.Second, 10 * time.Second},
 		{cutRequests, 2, time.Second, 10 * time.Second},
@@ -73,13 +79,16 @@ var deals = map[string][]deal{
 		{stop, 1, 4 * time.Second, 8 * time.Second},
 		{drain, 2, 2 * time.Second, 10 * time.Second},
 	},
-	onClock: {{clockLeap, 4, 3 * time.Second, 20 * time.Second}},
+	onClock:  {{clockLeap, 4, 3 * time.Second, 20 * time.Second}},
+	onClocks: {{clocksLeap, 1, 5 * time.Second, 30 * time.Second}},
 	onServers: {
 		{leaderKill, 2, time.Second, 8 * time.Second},
 		{leaderPause, 1, 2 * time.Second, 8 * time.Second},
 		{oneServer, 1, time.Second, 8 * time.Second},
 		{noQuorum, 1, time.Second, 12 * time.Second},
 		{ensemble, 1, time.Second, 10 * time.Second},
+		{restored, 1, time.Second, 6 * time.Second},
+		{emptied, 1, time.Second, 6 * time.Second},
 	},
 	onGroup: {{deploy, 1, deployStep * instances, deployStep * instances}},
 	onJobs: {
@@ -99,13 +108,23 @@ const (
 	quietInstance = time.Second
 )
 
+// crowdPhases are the moments at which instances are killed, from the tick of the crowd.
+var crowdPhases = phases(-400*time.Millisecond, 50*time.Millisecond, 20)
+
+func phases(first, step time.Duration, n int) (all []time.Duration) {
+	for k := range n {
+		all = append(all, first+time.Duration(k)*step)
+	}
+	return all
+}
+
 // A fault is one step of a plan.
 type fault struct {
 	Kind   kind
 	At     time.Duration // since the beginning
 	For    time.Duration
 	Target int           // instance, server or job, as far as the kind has one
-	Amount time.Duration // of a delay or a leap
+	Amount time.Duration // of a delay or a leap; or when a crowd is hit; or how long after a restore the next backup is made
 	Number int           // of shards, or of a schedule
 	NewID  bool          // what is started afterwards is another instance, not the same one again
 }
@@ -160,7 +179,7 @@ func drawPlan(seed uint64, length time.Duration) []fault {
 // shuffled returns all kinds, as often as they are to be drawn, so that a plan of some minutes has each of them.
 func shuffled(random *rand.Rand) []deal {
 	var deck []deal
-	for _, lane := range []string{onInstance, onClock, onServers, onGroup, onJobs} {
+	for _, lane := range []string{onInstance, onClock, onClocks, onServers, onGroup, onJobs} {
 		for _, d := range deals[lane] {
 			for range d.times {
 				deck = append(deck, d)
@@ -191,6 +210,15 @@ func draw(random *rand.Rand, d deal) fault {
 		if number%2 == 0 {
 			f.Amount *= 20
 		}
+	case clocksLeap: // a third of them by up to 20 s, the others by more than the instances' limit, ahead or back
+		f.Amount = time.Duration(number%3-1) * (45*time.Second + time.Duration(amount-1000)*10*time.Millisecond)
+		if f.Amount == 0 {
+			f.Amount = time.Duration(amount-1000) * 20 * time.Millisecond
+		}
+	case crowdKill:
+		f.Amount = crowdPhases[amount%int64(len(crowdPhases))]
+	case restored, emptied:
+		f.Amount = 5*time.Second + time.Duration(amount)*20*time.Millisecond
 	default: // there is no amount
 	}
 	return f
@@ -211,6 +239,9 @@ func (f fault) lane() (lane string, quiet time.Duration) {
 	case onServers:
 		return lane, quietServers
 	case onInstance, onClock:
+		if f.Kind == crowdKill {
+			return fmt.Sprint(onInstance, f.Target), quietInstance + crowdPeriod // it waits for the crowd
+		}
 		return fmt.Sprint(lane, f.Target), quietInstance
 	case onJobs:
 		return fmt.Sprint(lane, f.Kind), quietInstance

@@ -29,7 +29,7 @@ func forge() *forger {
 		},
 		Lines: make(map[*process][]Line),
 	}}
-	f.a = &process{ID: "a", Member: 0, Life: span{0, at(3.8)}, Killed: true}
+	f.a = &process{ID: "a", Member: 0, Life: span{0, at(3.8)}, Killed: true, KillBy: kill}
 	f.b = &process{ID: "b", Member: 1, Life: span{0, at(9)}, Asked: true}
 	f.Processes = []*process{f.a, f.b}
 	for tick := 1; tick <= 6; tick++ {
@@ -65,10 +65,7 @@ func (f *forger) run(tick int) *handlerRun { return f.Runs[tick-1] }
 // What is planted is found, and what is excused is not.
 func TestPlantedViolations(t *testing.T) {
 	t.Parallel()
-	for name, plant := range map[string]struct {
-		plant func(*forger)
-		want  string // in what is found; nothing is, if it is empty
-	}{
+	for name, plant := range map[string]plant{
 		"nothing": {func(*forger) {}, ""},
 		"a process ends by itself": {func(f *forger) {
 			f.b.Asked, f.b.err = false, errors.New("exit status 2")
@@ -139,16 +136,27 @@ func TestPlantedViolations(t *testing.T) {
 		"a tick is claimed and skipped":    {func(f *forger) { f.skip(2000) }, "accounted for 2 times"},
 		"a run of a process that was dead": {func(f *forger) { f.run(3).Mono = at(3.9); f.run(3).End = 0 }, "after it has ended"},
 	} {
-		f := forge()
-		plant.plant(f)
-		var found []string
-		for _, v := range f.check().found {
-			found = append(found, v.String())
-		}
-		is := func(v string) bool { return strings.Contains(v, plant.want) }
-		if plant.want == "" && len(found) > 0 || plant.want != "" && !slices.ContainsFunc(found, is) {
-			t.Errorf("%s: found %q, want %q", name, found, plant.want)
-		}
+		plant.check(t, name)
+	}
+}
+
+// A plant is a change of what was forged.
+type plant struct {
+	plant func(*forger)
+	want  string // in what is found; nothing is, if it is empty
+}
+
+func (p plant) check(t *testing.T, name string) {
+	t.Helper()
+	f := forge()
+	p.plant(f)
+	var found []string
+	for _, v := range f.check().found {
+		found = append(found, v.String())
+	}
+	is := func(v string) bool { return strings.Contains(v, p.want) }
+	if p.want == "" && len(found) > 0 || p.want != "" && !slices.ContainsFunc(found, is) {
+		t.Errorf("%s: found %q, want %q", name, found, p.want)
 	}
 }
 

@@ -28,17 +28,17 @@ type settler struct {
 	t        *testing.T
 	operator *operator
 	members  []*member
-	conn     *zk.Conn
+	conn     *zk.Conn // nil before the faults: this client does not come back from servers that know less than it has seen
 }
 
-func newSettler(t *testing.T, o *operator, members []*member, addrs []string) *settler {
-	t.Helper()
-	conn, _, err := zk.Connect(addrs, 10*time.Second, zk.WithLogInfo(false), zk.WithLogger(silent{}))
-	if err != nil {
-		t.Fatal(err)
+// connect connects to the servers.
+func (s *settler) connect(addrs []string) {
+	s.t.Helper()
+	var err error
+	if s.conn, _, err = zk.Connect(addrs, 10*time.Second, zk.WithLogInfo(false), zk.WithLogger(silent{})); err != nil {
+		s.t.Fatal(err)
 	}
-	t.Cleanup(conn.Close)
-	return &settler{t, o, members, conn}
+	s.t.Cleanup(s.conn.Close)
 }
 
 // silent is a logger for clients whose server fails on purpose.
