@@ -118,13 +118,18 @@ func (c *cluster) spawnConfig(starter []string, cfg childConfig) *child {
 	c.must(err)
 	program, err := os.Executable()
 	c.must(err)
-	ch := &child{id: o.ID, log: filepath.Join(c.dir, o.ID+".log"), ledger: c.ledger, ended: make(chan struct{})}
+	return c.spawnProgram(o.ID, childEnv+"="+string(config), append(slices.Clone(starter), program)...)
+}
+
+// spawnProgram starts a program with one more variable in its environment. What it prints is in its log.
+func (c *cluster) spawnProgram(id, env string, command ...string) *child {
+	c.t.Helper()
+	ch := &child{id: id, log: filepath.Join(c.dir, id+".log"), ledger: c.ledger, ended: make(chan struct{})}
 	log, err := os.OpenFile(ch.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	c.must(err)
-	command := append(slices.Clone(starter), program)
 	cmd := exec.Command(command[0], command[1:]...) //nolint:noctx // it lives until kill, which the test's end calls
-	cmd.Env = append(os.Environ(), childEnv+"="+string(config))
-	cmd.Stderr = log
+	cmd.Env = append(os.Environ(), env)
+	cmd.Stdout, cmd.Stderr = log, log
 	// A test process that dies runs no cleanups.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 

@@ -46,6 +46,9 @@ type cluster struct {
 
 	instances []*instance
 	children  []*child
+
+	// The server's data was replaced by what it was at one time, zero if it was emptied, at another time.
+	restoredTo, restoredAt time.Time
 }
 
 // attempts numbers the runs of each test: with -count, a test must find no nodes of its previous run on the
@@ -113,7 +116,7 @@ func (c *cluster) check() {
 	if err != nil {
 		c.t.Error(err)
 	}
-	for _, violation := range violations(entries) {
+	for _, violation := range slices.Concat(violations(c.before(entries)), violations(c.after(entries))) {
 		c.t.Errorf("violation: %s", violation)
 	}
 	if !c.t.Failed() {

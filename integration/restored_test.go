@@ -1,0 +1,216 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/integration/zkserver"
+	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
+	"github.com/swjobs/singleworker/singleworker/notify"
+)
+
+// before is the entries, but for those of runs that began after the server's data was replaced; there may be no such time.
+func (c *cluster) before(entries []entry) []entry { return c.chosen(entries, true) }
+
+// after is the entries, but for those of runs that began before that, and of which the server has lost the result.
+func (c *cluster) after(entries []entry) []entry {
+	if c.restoredAt.IsZero() {
+		return nil
+	}
+	return c.chosen(entries, false)
+}
+
+func (c *cluster) chosen(entries []entry, before bool) []entry {
+	drop := make(map[string]bool)
+	for _, r := range runsOf(entries) {
+		if isBefore := c.restoredAt.IsZero() || r.At.Before(c.restoredAt); isBefore {
+			drop[r.ID] = !before && (r.End.IsZero() || !r.End.Before(c.restoredTo))
+		} else {
+			drop[r.ID] = before
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(entries), func(e entry) bool { return e.ID != "" && drop[e.ID] })
+}
+
+// says waits until a program has logged a text, and returns how often.
+func (c *cluster) says(ch *child, text string) (times int) {
+	c.t.Helper()
+	c.eventually(ch.id+" to say "+text, func() error {
+		log, err := os.ReadFile(ch.log)
+		if err != nil {
+			return err
+		}
+		if times = strings.Count(string(log), text); times == 0 {
+			return errors.New("it does not")
+		}
+		return nil
+	})
+	return times
+}
+
+// answers waits until a page has a text, which it had not before something changed.
+func (c *cluster) answers(url, text string) {
+	c.t.Helper()
+	client := &http.Client{Timeout: 10 * time.Second}
+	c.eventually(url+" to have "+text, func() error {
+		request, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, url, nil)
+		c.must(err)
+		response, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if err == nil && (response.StatusCode != http.StatusOK || !strings.Contains(string(body), text)) {
+			err = fmt.Errorf("%s: %s", response.Status, body[:min(len(body), 2000)])
+		}
+		return err
+	})
+}
+
+// listens returns the address that a program says that it listens at.
+func (c *cluster) listens(ch *child) (url string) {
+	c.t.Helper()
+	c.says(ch, "http://127.0.0.1:")
+	log, err := os.ReadFile(ch.log)
+	c.must(err)
+	return regexp.MustCompile(`http://127\.0\.0\.1:\d+/`).FindString(string(log))
+}
+
+// The data of a server is replaced by an older copy, or by nothing, while a group runs on it. What has seen more comes back: instances
+// give their sessions up, say so, and join again; so do those who only look. Jobs that were submitted and lost are gone, those that are
+// declared come back, and no run outlives its lease.
+func TestServersDataIsReplaced(t *testing.T) {
+	t.Parallel()
+	exporter := filepath.Join(t.TempDir(), "swexporter")
+	build := exec.CommandContext(t.Context(), "go", "build", "-C", "../singleworker/prom", "-o", exporter, "./cmd/swexporter")
+	if output, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build swexporter: %v\n%s", err, output)
+	}
+	for _, what := range []string{"restored", "emptied"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			testReplacedData(t, exporter, what == "emptied")
+		})
+	}
+}
+
+func testReplacedData(t *testing.T, exporter string, emptied bool) {
+	t.Helper()
+	const given = "session given up: the server knows less than it has seen"
+	c := newCluster(t, zkserver.Start(t))
+	declared := singleworker.Job{Name: "declared", Schedule: everySecond, Handler: work}
+	var instances []*child
+	for range 3 {
+		o := steady()
+		o.Session, o.Jobs = session, []singleworker.Job{declared}
+		instances = append(instances, c.spawn(o))
+	}
+	old := c.submitAll(3, "old")
+	c.submit("open", hold)
+	dir := filepath.Join(c.dir, "runlog")
+	c.must(os.Mkdir(dir, 0o700))
+	c.spawnConfig(nil, childConfig{Options: c.complete(options{ID: "reader"}), RunLog: dir})
+	h := newHook(t)
+	sender := c.spawnNotifier("sender", h.url, time.Millisecond)
+	c.awaitSender(c.raw(""), sender.id)
+	swctl := buildSwctl(t)
+	watch := c.spawnProgram("watch", "SWCTL_ZK="+c.servers, swctl, "watch", "-o", "jsonl", "--server-type", c.group)
+	page := c.spawnProgram("ui", "SWCTL_ZK="+c.servers, swctl, "ui", "--listen", "127.0.0.1:0", "--server-type", c.group)
+	metrics := c.spawnProgram("exporter", "SWCTL_ZK="+c.servers, exporter, "-listen", "127.0.0.1:0", "-interval", "1s", "-server-type", c.group)
+	c.awaitEven(5, 3)
+	c.awaitRun("open", time.Time{})
+	pages, numbers := c.listens(page)+"api/v1/jobs", c.listens(metrics)+"metrics"
+	c.answers(pages, "old-000")
+	c.answers(numbers, `job_name="old-000"`)
+
+	backup := ""
+	if !emptied {
+		c.restoredTo = time.Now()
+		backup = c.server.Backup()
+	}
+	lost := c.submitAll(3, "lost")
+	for _, name := range append(lost, old...) {
+		c.awaitRun(name, time.Now(), ended)
+	}
+	c.awaitEven(8, 3)
+	c.says(watch, `"job":"lost-000"`)
+	c.answers(pages, "lost-000")
+	c.restoredAt = time.Now()
+	c.server.Replace(backup)
+	c.server.Restart()
+	back := time.Now()
+
+	for _, i := range instances {
+		if n := c.says(i, given); n != 1 {
+			t.Errorf("%s gives its session up %d times", i.id, n)
+		}
+	}
+	took := time.Since(back)
+	t.Logf("FIGURE %s: server back after %v; the last one has given its session up %v later (session %v)",
+		t.Name(), back.Sub(c.restoredAt).Round(time.Millisecond), took.Round(time.Millisecond), session)
+	jobs := []string{"declared"}
+	if !emptied {
+		jobs = append(jobs, old...)
+	}
+	for _, name := range jobs {
+		c.awaitRun(name, back, ended)
+	}
+	t.Logf("FIGURE %s: every job has run again %v after the server was back", t.Name(), time.Since(back).Round(time.Millisecond))
+	for _, name := range append(lost, old...) {
+		if _, err := c.admin.Get(t.Context(), name); !slices.Contains(jobs, name) != errors.Is(err, admin.ErrNotFound) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	c.runsEnd()
+
+	now := time.Now()
+	c.awaitSender(c.raw(""), sender.id)
+	c.submitJob(job.Job{
+		Name: "new", Schedule: "@manually", Handler: fails, Notify: map[string][]job.NotifyKind{"hook": {job.NotifyFailed}},
+	}, admin.SubmitOptions{})
+	_, err := c.admin.Trigger(t.Context(), "new", admin.TriggerOptions{})
+	c.must(err)
+	c.awaitTold(h, notify.Failed, "new")
+	c.says(watch, `"job":"new"`)
+	c.answers(pages, `"new"`)
+	c.answers(numbers, `job_name="new"`)
+	c.eventually("the run log to continue", func() error {
+		for _, l := range c.logged(dir) {
+			if l.Slot == "declared" && l.Tick.After(now) {
+				return nil
+			}
+		}
+		return errors.New("there is nothing new")
+	})
+	for _, ch := range c.children {
+		select {
+		case <-ch.ended:
+			t.Errorf("%s has ended: %v", ch.id, ch.err)
+		default:
+		}
+	}
+}
+
+// runsEnd checks that no run that the server may have lost has outlived its lease.
+func (c *cluster) runsEnd() {
+	c.t.Helper()
+	const busy = session / 4 // before the next owner may begin
+	for _, r := range c.runs("") {
+		if end := r.End; r.At.Before(c.restoredAt) && (end.IsZero() || end.After(c.restoredAt.Add(session*3/4+busy))) {
+			c.t.Errorf("%v lasts %v after the server was gone", r, end.Sub(c.restoredAt))
+		}
+	}
+}
