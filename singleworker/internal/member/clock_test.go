@@ -1,6 +1,7 @@
 package member_test
 
 import (
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/member"
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
 	"github.com/swjobs/singleworker/singleworker/internal/wall"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
@@ -137,4 +139,123 @@ func TestCertainTimeWhileClocksAreSet(t *testing.T) {
 			g.T.Error("nothing was ever certain")
 		}
 	})
+}
+
+// set sets the clock of a member, which compares it.
+func set(r *roomtest.Rooms, off *atomic.Int64, ahead time.Duration) {
+	off.Store(int64(ahead))
+	r.Do(r.Member.Clock.Compare)
+	r.Do(func() {})
+}
+
+// A clock that was wrong is right again when it is within the limit by a tenth of that, so that one at the limit does not close and open
+// its instance with each comparison.
+func TestClockAtTheLimitStaysWrong(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		a, off := clocked(g, 0)
+		for _, step := range []struct {
+			ahead time.Duration
+			wrong bool
+		}{
+			{58 * time.Second, false}, {62 * time.Second, true}, {58 * time.Second, true}, {53 * time.Second, false},
+			{-58 * time.Second, false}, {-62 * time.Second, true}, {-58 * time.Second, true}, {-53 * time.Second, false},
+		} {
+			set(a, off, step.ahead)
+			if r := record(g, "a"); (r.State == zkrec.InstanceWrongClock) != step.wrong {
+				g.T.Errorf("its clock is %v ahead: %s, want it wrong: %v", step.ahead, r.State, step.wrong)
+			}
+		}
+	})
+}
+
+// others adds instances to a member's group whose clocks are so far ahead, as they publish.
+func others(g *roomtest.Group, r *roomtest.Rooms, ahead ...time.Duration) {
+	g.T.Helper()
+	for i, off := range ahead {
+		sid := fmt.Sprint("other", i)
+		r := zkrec.Instance{
+			Incarnation: sid + "-1", State: zkrec.InstanceActive, ClockOffset: zkrec.Duration(off), ClockBound: zkrec.Duration(time.Millisecond),
+		}
+		g.Multi(zkconn.CreateEphemeralOp(g.Tree.Instance(sid), r.Encode()))
+	}
+	follow(r)
+}
+
+// ZooKeeper's clock is the wrong one if more than half of the instances agree on that: half of them may be wrong in the same way.
+func TestMostClocksAreMoreThanHalf(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		others []time.Duration
+		wrong  bool
+	}{
+		{[]time.Duration{time.Hour}, false},
+		{[]time.Duration{-time.Hour}, true},
+		{[]time.Duration{time.Hour, -time.Hour}, false},
+		{[]time.Duration{time.Hour, -time.Hour, 3 * time.Hour}, true},
+		{[]time.Duration{time.Hour, time.Hour, -time.Hour}, false},
+	} {
+		t.Run(fmt.Sprint(test.others), func(t *testing.T) {
+			t.Parallel()
+			roomtest.InGroup(t, func(g *roomtest.Group) {
+				a, off := clocked(g, 0)
+				others(g, a, test.others...)
+				set(a, off, time.Hour)
+				if r := record(g, "a"); (r.State == zkrec.InstanceWrongClock) != test.wrong {
+					g.T.Errorf("its clock is an hour ahead: %s, want it wrong: %v", r.State, test.wrong)
+				}
+			})
+		})
+	}
+}
+
+// While ZooKeeper's clock is the wrong one, the group goes by the earliest of the clocks that agree: a tick is accounted for only if it
+// is not too early for any of them.
+func TestTooEarlyForTheEarliestClock(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		a, off := clocked(g, 0)
+		others(g, a, time.Hour, time.Hour-50*time.Second, time.Hour+30*time.Second)
+		set(a, off, time.Hour)
+		a.Do(func() {
+			now := a.Clock.Wall()
+			for in, want := range map[time.Duration]bool{0: false, 9 * time.Second: false, 11 * time.Second: true, time.Minute: true} {
+				if got := a.Member.Clock.TooEarly(now.Add(in)); got != want {
+					g.T.Errorf("a tick in %v is too early: %v, want %v", in, got, want)
+				}
+			}
+		})
+	})
+}
+
+// An owner whose clock is behind by more than clocks may differ is closed for that: it gets no more time to claim than the limit.
+func TestClockBehindIsLimited(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		a, _ := clocked(g, 0)
+		others(g, a, time.Second, -2*time.Second, -time.Hour)
+		a.Do(func() {
+			for sid, want := range map[string]time.Duration{"other0": 0, "other1": 2 * time.Second, "other2": time.Minute, "nobody": 0} {
+				if got := a.Member.Clock.Behind(sid); got != want {
+					g.T.Errorf("%s is behind by %v, want %v", sid, got, want)
+				}
+			}
+		})
+	})
+}
+
+// What an answer that was long on its way leaves open is not published: the clock may be right.
+func TestUncertainOffsetIsNotPublished(t *testing.T) {
+	t.Parallel()
+	for ahead, want := range map[time.Duration]time.Duration{0: 0, 20 * time.Second: 20500 * time.Millisecond} {
+		roomtest.InGroup(t, func(g *roomtest.Group) {
+			g.Server.ControlKeep(zkdev.OpMulti, func(*zkdev.Request) zkdev.Action { return zkdev.DelayReply(time.Second) })
+			clocked(g, ahead)
+			roomtest.Pass(4 * roomtest.SyncPeriod)
+			if r := record(g, "a"); time.Duration(r.ClockOffset).Round(100*time.Millisecond) != want {
+				g.T.Errorf("the clock is %v ahead, and published as %v ahead, give or take %v; want %v",
+					ahead, time.Duration(r.ClockOffset), time.Duration(r.ClockBound), want)
+			}
+		})
+	}
 }

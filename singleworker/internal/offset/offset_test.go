@@ -129,6 +129,21 @@ func TestMeasurementsNarrowDown(t *testing.T) {
 	}
 }
 
+// The answer to an earlier request, which comes late and after the clock was set, takes nothing from what a later one has shown.
+func TestLateAnswerMakesNothingVague(t *testing.T) {
+	t.Parallel()
+	w := newWorld(4)
+	var e offset.Estimator
+	sent, answered, applied := w.write(time.Second, time.Second)
+	w.wallOff += time.Minute
+	e.Answered(w.write(time.Millisecond, time.Millisecond))
+	e.Answered(sent, answered, applied)
+	is, _ := e.Now(w.read())
+	if is.Bound() > 3*time.Millisecond || (is.Mid()-w.truth()).Abs() > is.Bound() {
+		t.Errorf("%v, within %v; want %v within 3ms", is.Mid(), is.Bound(), w.truth())
+	}
+}
+
 // When ZooKeeper's clock is another one, as after the election of another leader, one measurement is enough.
 func TestAnotherClockOfZooKeeper(t *testing.T) {
 	t.Parallel()
