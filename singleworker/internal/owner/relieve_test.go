@@ -178,6 +178,23 @@ func TestOwnerWhoseClockIsBehindIsRelievedLater(t *testing.T) {
 	})
 }
 
+// An operator's request is dated by ZooKeeper's clock, and not by the operator's, which may be ahead: an owner that has not claimed it
+// within a grace is relieved.
+func TestReliefByTheClockOfZooKeeper(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		a := ownedByB(g, due/2) // no tick is due for long
+		request := zkrec.Request{Kind: zkrec.RequestRun, At: time.Now().Add(time.Hour)}
+		g.Multi(zkconn.CreateOp(g.Tree.Request("job", "q1"), request.Encode()))
+		roomtest.Pass(grace - 5*time.Millisecond)
+		overdue(a)
+		wantOwner(g, a, "b")
+		roomtest.Pass(10 * time.Millisecond)
+		overdue(a)
+		wantOwner(g, a, "a")
+	})
+}
+
 // The request arrives late, when what it rests on has changed: between its reading and its transaction.
 func TestLateReliefIsRefused(t *testing.T) {
 	t.Parallel()
@@ -293,18 +310,20 @@ func TestProofKeepsTheTickNode(t *testing.T) {
 	})
 }
 
-// Whatever becomes of a's connection, a owns the job or does not, and no proof is left.
+// Whatever becomes of a's connection, a owns the job or does not. A proof that is left, because nothing says whether it was made,
+// is in nobody's way. Once a has seen it, it is deleted with the take, or after it.
 func TestReliefWhoseReplyIsLost(t *testing.T) {
 	t.Parallel()
 	for what, test := range map[string]struct {
 		suffix func(g *roomtest.Group) string
 		action zkdev.Action
 		want   string // the owner when the connection is back, without being told again
+		left   bool   // the proof is there then
 	}{
-		"of the proof, before it is made": {proof, zkdev.CutBefore(), "b"},
-		"of the proof, when it is made":   {proof, zkdev.CutAfter(), "b"},
-		"of the take, before it is made":  {func(g *roomtest.Group) string { return g.Tree.Alive("job") }, zkdev.CutBefore(), "b"},
-		"of the take, when it is made":    {func(g *roomtest.Group) string { return g.Tree.Alive("job") }, zkdev.CutAfter(), "a"},
+		"of the proof, before it is made": {proof, zkdev.CutBefore(), "b", false},
+		"of the proof, when it is made":   {proof, zkdev.CutAfter(), "b", true},
+		"of the take, before it is made":  {func(g *roomtest.Group) string { return g.Tree.Alive("job") }, zkdev.CutBefore(), "b", false},
+		"of the take, when it is made":    {func(g *roomtest.Group) string { return g.Tree.Alive("job") }, zkdev.CutAfter(), "a", false},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -314,6 +333,7 @@ func TestReliefWhoseReplyIsLost(t *testing.T) {
 				overdue(a)
 				roomtest.Pass(2 * time.Second)
 				wantOwner(g, a, test.want)
+				g.WantNodes(test.left, proof(g))
 				overdue(a)
 				roomtest.Pass(time.Second)
 				overdue(a) // the proof of the lost request may have been too old

@@ -52,6 +52,30 @@ func TestFreeSlotIsTaken(t *testing.T) {
 	})
 }
 
+// How a slot came to be owned is told of that take alone: after one whose answer was lost, nothing is known of it.
+func TestOriginOfATakeWhoseAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		a := start(g, member.Config{ID: "a"})
+		if own := a.Owner.Owned("job"); own == nil || own.Origin != owner.Free {
+			g.T.Fatalf("owned %+v, want it taken as one that nobody owned", own)
+		}
+		g.Server.Control(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+			if r.Client == "a" && r.Ops[0].Path == g.Tree.Alive("job") {
+				return zkdev.CutAfter()
+			}
+			return zkdev.Pass()
+		})
+		g.Multi(zkconn.SetOp(g.Tree.Alive("job"), nil, zkconn.AnyVersion), // somebody takes it away manually
+			zkconn.DeleteOp(g.Tree.Heartbeat("job", "a"), zkconn.AnyVersion))
+		roomtest.Pass(2 * roomtest.SessionTimeout)
+		if own := a.Owner.Owned("job"); own == nil || own.Origin != owner.Unsure {
+			g.T.Errorf("owned %+v, want it owned again, and not known how", own)
+		}
+	})
+}
+
 // The cause says why a slot was lost; the lease ends before the loss is told.
 func TestLossHasACause(t *testing.T) {
 	t.Parallel()
