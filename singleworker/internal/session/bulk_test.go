@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -87,6 +88,33 @@ func TestReadsOfATurnTravelTogether(t *testing.T) {
 			t.Errorf("answered: those with %d reads, want %d", done, want)
 		}
 	})
+}
+
+// The instance is in another connection before what it has read is taken in, though that was answered: the watches have ended.
+func TestReadingIsTakenInTooLate(t *testing.T) {
+	t.Parallel()
+	for what, late := range map[string]bool{"in time": false, "too late": true} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			roomtest.InGroup(t, func(g *roomtest.Group) {
+				l := g.NewLoop("a")
+				l.Start()
+				l.Do(func() {})
+				reads := nodes(g, l, "node", 2)
+				reads[0].Watch = true
+				g.Server.Control(zkdev.OpMultiRead, func(*zkdev.Request) zkdev.Action { return zkdev.DelayReply(time.Second) })
+				var got []zkconn.ReadResult
+				l.Do(func() { l.Read(reads, func(results []zkconn.ReadResult) { got = results }) })
+				if late {
+					l.Hear(zkconn.Event{Kind: zkconn.Connected})
+				}
+				roomtest.Pass(2 * time.Second)
+				if len(got) != 2 || errors.Is(got[0].Err, zkconn.ErrLost) != late || got[1].Err != nil || string(got[1].Data) != reads[1].Path {
+					t.Errorf("read %+v; want the watched one lost: %v, and the other one", got, late)
+				}
+			})
+		})
+	}
 }
 
 // Few requests for reads are under way, so that a write does not wait behind thousands of them.

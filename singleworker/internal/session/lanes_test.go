@@ -135,6 +135,32 @@ func TestHeartbeatPassesWhatWaits(t *testing.T) {
 	})
 }
 
+// The answer to a heartbeat passes what waits for the loop: a lease must not lapse because the loop is busy with other answers.
+func TestAnswersToHeartbeatsComeFirst(t *testing.T) {
+	t.Parallel()
+	inTraffic(t, func(w *traffic) {
+		var order []string
+		note := func(what string) func() { return func() { order = append(order, what) } }
+		write := func(to session.Lane, what string) {
+			ops := []zkconn.Op{zkconn.CreateOp(w.g.Tree.Root()+"/"+what, nil)}
+			w.Write(to, ops, func(session.Result) { note(what)() })
+		}
+		w.Post(func() {
+			write(session.Claims, "claim")
+			write(session.Others, "result")
+			write(session.Beats, "beat")
+		})
+		roomtest.Pass(time.Nanosecond)
+		w.Post(func() { <-time.After(time.Second) }) // busy, while all of them are answered
+		roomtest.Pass(time.Nanosecond)
+		w.Post(note("something else"))
+		roomtest.Pass(2 * time.Second)
+		if len(order) != 4 || order[0] != "beat" || order[1] != "something else" {
+			w.g.T.Errorf("the loop has done %q, want the beat's answer first, and the others' after what was there before", order)
+		}
+	})
+}
+
 // The oldest write counts that is not answered, whether it was sent or not.
 func TestWaited(t *testing.T) {
 	t.Parallel()

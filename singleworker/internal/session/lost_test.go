@@ -20,3 +20,6 @@ func TestWatchesOfAnEarlierConnectionAreLost(t *testing.T) {
 		t.Errorf("what was not: %+v", results[1:])
 	}
 }
+
+// Hear tells the loop of an event. Tests call it, so that one comes at a moment at which it seldom does.
+func (l *Loop) Hear(ev zkconn.Event) { l.onEvent(ev) }
