@@ -73,6 +73,33 @@ func TestCommitBasedOnAnOldRecord(t *testing.T) {
 	})
 }
 
+// A result that was based on an old record leaves its run open: the slot is not handed over before that has a result.
+func TestResultBasedOnAnOldRecordLeavesTheRunOpen(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		a := start(g, "a")
+		o := a.Ownership()
+		claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
+		next := claimed
+		next.Watermark = 120 // a tick is skipped
+		current := a.MustCommit(roomtest.Commit(o, claimed, next))
+		if _, err := roomtest.Written(a.Journal, roomtest.Outcome(claimed, zkrec.RunOK)); !errors.Is(err, ticks.ErrConflict) {
+			g.T.Errorf("Commit = %v, want ticks.ErrConflict", err)
+		}
+		a.Do(a.Member.Leave)
+		roomtest.Pass(time.Second)
+		if a.Owner.Owned("job") == nil {
+			g.T.Error("handed over while the run is open")
+		}
+		a.MustCommit(roomtest.Outcome(current, zkrec.RunOK))
+		roomtest.Pass(time.Second)
+		if a.Owner.Owned("job") != nil {
+			g.T.Error("not handed over when the run has ended")
+		}
+	})
+}
+
 func TestCommitByAnInstanceThatIsNotTheOwner(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

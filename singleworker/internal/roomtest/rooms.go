@@ -134,8 +134,11 @@ func (g *Group) NewJournal(sid string, without ...string) *Rooms {
 	r.Add(Room{
 		Joined: r.Journal.Joined, Handle: r.routeToJournal,
 		Changed: func(path string) {
-			if slot, _ := r.Tree.Watched(path); path == r.Tree.Requests(slot) {
+			switch slot, _ := r.Tree.Watched(path); path {
+			case r.Tree.Requests(slot):
 				r.Journal.ReadRequests(slot)
+			case r.Tree.Tick(slot):
+				r.Journal.Gates.Changed(slot)
 			}
 		},
 		Sync: func() {

@@ -81,8 +81,15 @@ func (r *Runner) note(slot string, requests []ticks.Request) {
 	}
 }
 
-// Begun records nothing.
-func (r *Runner) Begun(string, *ticks.Gate) {}
+// Begun records what is known of the first shard, for which an owned slot waits.
+func (r *Runner) Begun(slot string, known *ticks.Gate) {
+	r.Lock()
+	defer r.Unlock()
+	if o, owned := r.Owned[slot]; owned {
+		o.Gate = known
+		r.Owned[slot] = o
+	}
+}
 
 // Disown records that a slot is no longer owned.
 func (r *Runner) Disown(slot string, cause error) {
