@@ -287,6 +287,72 @@ func TestWhatIsGone(t *testing.T) {
 	})
 }
 
+// A history that was emptied, or has forgotten what the log has last, leaves a hole, however few entries it has.
+func TestForgottenHistoryIsAHole(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		source, store := make(script), open(t, dir)
+		stop := start(t, source, store)
+		for i, slots := range [][]admin.SlotHistory{
+			{history("cut", "1", "2"), history("emptied", "1"), history("kept", "1")},
+			{history("cut", "7"), history("emptied"), history("kept", "1", "2")},
+			{history("cut", "7", "8"), history("emptied", "9"), history("kept", "2")},
+		} {
+			source <- admin.HistoryReading{Cursor: int64(5 + i), Whole: true, Slots: slots}
+		}
+		synctest.Wait()
+		stop()
+		var got []string
+		for _, e := range slices.Backward(entries(t, store, runlog.Query{})) {
+			got = append(got, fmt.Sprintf("%s:%s:%s", e.Slot, e.Kind, e.RunID))
+		}
+		want := "cut:run:1 cut:run:2 emptied:run:1 kept:run:1 cut:hole: cut:run:7 emptied:hole: kept:run:2 cut:run:8 emptied:run:9"
+		if text := strings.Join(got, " "); text != want {
+			t.Errorf("the log has %s, want %s", text, want)
+		}
+	})
+}
+
+// resumed notes from where a Source is read.
+type resumed struct {
+	script
+
+	since *[]int64
+}
+
+func (r resumed) WatchHistories(ctx context.Context, o admin.WatchHistoriesOptions) iter.Seq2[admin.HistoryReading, error] {
+	*r.since = append(*r.since, o.Since)
+	return r.script.WatchHistories(ctx, o)
+}
+
+// A reader that ends before it has read all of the group begins the next time where the last one that had was: what came and went meanwhile
+// is seen to be missing.
+func TestCursorWaitsForTheWholeGroup(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		var since []int64
+		source, store := resumed{make(script), &since}, open(t, dir)
+		for _, readings := range [][]admin.HistoryReading{
+			{{Cursor: 5, Whole: true, Slots: []admin.SlotHistory{history("a", "1")}}},
+			{{Cursor: 7, Slots: []admin.SlotHistory{history("a", "1", "2")}}},
+			{{Cursor: 8, Slots: []admin.SlotHistory{history("b", "1")}}, {Cursor: 9, Whole: true}},
+			{},
+		} {
+			stop := start(t, source, store)
+			for _, r := range readings {
+				source.script <- r
+			}
+			synctest.Wait()
+			stop()
+		}
+		if want := []int64{0, 5, 5, 9}; !slices.Equal(since, want) {
+			t.Errorf("read from %d, want %d", since, want)
+		}
+	})
+}
+
 func TestBadOptions(t *testing.T) {
 	t.Parallel()
 	for _, o := range []runlog.Options{{}, {Group: strings.Repeat("x", 300)}, {Group: "g", Keep: -1}, {Group: "g", KeepPerSlot: -1}} {
