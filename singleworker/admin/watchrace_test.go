@@ -129,6 +129,68 @@ func TestWatchCountsNoJobTwice(t *testing.T) {
 	})
 }
 
+// In a group that never rests, a job that came and went is reported as well, a round later.
+func TestWatchCountsWhileThingsChange(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.submit(job.Job{Name: "busy", Schedule: "@hourly"})
+		on := w.watch(w.watchedBy("watch"), WatchOptions{})
+		on.want("at first", "watching")
+		defer w.server.ControlKeep(zkdev.OpMultiRead, func(r *zkdev.Request) zkdev.Action {
+			if r.Client != "watch" {
+				return zkdev.Pass()
+			}
+			return zkdev.DelayReply(200 * time.Millisecond)
+		})()
+		for i := range 200 {
+			w.ends("busy", fmt.Sprint("run", i))
+			time.Sleep(50 * time.Millisecond)
+			if i == 100 {
+				w.submit(job.Job{Name: "brief", Schedule: "@hourly"})
+				_, err := w.c.Cancel(w.Context(), "brief")
+				w.must(err)
+			}
+		}
+		count := 0
+		for _, ev := range on.events { // of which many say what has become of the busy one
+			if ev.Gap != nil && ev.Gap.What == GapJobs {
+				count += ev.Gap.Count
+			}
+		}
+		if count != 1 {
+			t.Errorf("%d jobs came and went, want 1", count)
+		}
+	})
+}
+
+// The history of a job that was submitted again is not read with the tick record of the one before.
+func TestWatchMixesNoTwoJobs(t *testing.T) {
+	t.Parallel()
+	for name, ran := range map[string]bool{"the history was read before": true, "it was not": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, func(w *world) {
+				w.submit(job.Job{Name: "a", Schedule: "@hourly"})
+				on := w.watch(w.watchedBy("watch"), WatchOptions{})
+				on.want("at first", "watching")
+				if ran {
+					w.ends("a", "a0")
+					on.want("its first run", "run_begun a a0", "run_ended a a0 ok")
+				}
+				w.once(zkdev.OpMultiRead, zkdev.DelayReply(2*time.Second))
+				w.ends("a", "a1")
+				time.Sleep(time.Second) // the tick record was read
+				_, err := w.c.Cancel(w.Context(), "a")
+				w.must(err)
+				w.submit(job.Job{Name: "a", Schedule: "@daily"})
+				w.ends("a", "b1")
+				settle()
+				on.want("then", "job_canceled a", "job_submitted a", "run_begun a b1", "run_ended a b1 ok")
+			})
+		})
+	}
+}
+
 // What a history says beyond the tick record that was read before it is new.
 func TestFollowAfterARace(t *testing.T) {
 	t.Parallel()
