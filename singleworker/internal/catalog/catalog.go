@@ -352,11 +352,12 @@ func (c *Catalog) refreshed(j *Job, v view) {
 		c.loop.Log.Debug("job not read", "job", j.Name, "err", v.err)
 		return
 	}
-	changed := !j.known || j.Version != v.stat.Version || j.created != v.stat.Czxid || j.stripped && v.spec != j.Spec
+	written := v.stat.Mtime.UnixMilli()
+	changed := !j.known || j.Version != v.stat.Version || j.created != v.stat.Czxid || j.Written != written || j.stripped && v.spec != j.Spec
 	if changed {
 		j.stripped = false
 	}
-	j.known, j.Version, j.created, j.Written = true, v.stat.Version, v.stat.Czxid, v.stat.Mtime.UnixMilli()
+	j.known, j.Version, j.created, j.Written = true, v.stat.Version, v.stat.Czxid, written
 	err := errors.Join(v.specErr, v.ticksErr)
 	if changed = changed || (err == nil) != j.Valid(); changed {
 		c.setSpec(j, v.spec, v.ticks, err)

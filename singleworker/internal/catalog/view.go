@@ -24,9 +24,11 @@ type view struct {
 	err        error
 }
 
-// parsed is a version of a spec that need not be parsed again, if ticks is set.
+// parsed is a version of a spec that need not be parsed again, if ticks is set. A server that was restored from a backup, or emptied, counts
+// transactions and versions again: only the time at which a node was written tells two of the same numbers apart.
 type parsed struct {
 	created int64
+	written int64 // ZooKeeper's time, in Unix milliseconds
 	spec    *zkrec.Spec
 	ticks   *ticks.Job
 }
@@ -35,11 +37,11 @@ func (j *Job) parsed() parsed {
 	if j.stripped {
 		return parsed{}
 	}
-	return parsed{j.created, j.Spec, j.Ticks}
+	return parsed{j.created, j.Written, j.Spec, j.Ticks}
 }
 
 func (p parsed) is(stat zkconn.Stat) bool {
-	return p.ticks != nil && p.created == stat.Czxid && p.ticks.SpecVersion == stat.Version
+	return p.ticks != nil && p.created == stat.Czxid && p.ticks.SpecVersion == stat.Version && p.written == stat.Mtime.UnixMilli()
 }
 
 // dropPayload forgets what only runs and people need: others run the job, and it is read again when this instance may.

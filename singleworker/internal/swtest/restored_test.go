@@ -74,3 +74,40 @@ func TestInstancesThatZooKeeperHasForgotten(t *testing.T) {
 		})
 	}
 }
+
+// What was submitted before all data was lost, and is submitted again with another schedule, in the same order and so by transactions of the
+// same numbers, runs by what it is now.
+func TestJobsThatAreSubmittedAgainAfterALoss(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) {
+		t.Helper()
+		nothing := c.Server.Snapshot()
+		submit := func(schedule string) (zxid int64) {
+			if err := c.Submit(t.Context(), job.Job{Name: "job", Schedule: schedule, Handler: "work"}); err != nil {
+				t.Fatal(err)
+			}
+			for _, txn := range c.Server.Log() {
+				if txn.Path == c.Tree().Job("job") {
+					zxid = txn.Zxid
+				}
+			}
+			return zxid
+		}
+		first := submit("0 * * * * *")
+		for k := range 2 {
+			c.Start(fmt.Sprintf("i%d", k), swtest.Setup{Handlers: map[string]singleworker.Handler{"work": working(10 * time.Millisecond)}})
+		}
+		time.Sleep(settled)
+		if err := c.Reset(nothing); err != nil {
+			t.Fatal(err)
+		}
+		if again := submit("* * * * * *"); again != first {
+			t.Fatalf("not what this is about: zxids %d and %d", first, again)
+		}
+		time.Sleep(2*session + settled)
+		before := len(c.Runs())
+		time.Sleep(10 * time.Second)
+		if n := len(c.Runs()) - before; n < 9 {
+			t.Errorf("the job ran %d times in 10 s", n)
+		}
+	})
+}
