@@ -33,24 +33,24 @@ func TestAccount(t *testing.T) {
 }
 
 // Of three jobs, a had begun a run when its process was killed. b is run a second later than it should be, and its second
-// tick never. c is run twice for one tick.
+// tick never. a and c are run twice for one tick.
 func TestToll(t *testing.T) {
 	from := time.Unix(1000, 0)
 	at := func(d time.Duration) time.Time { return from.Add(d) }
 	runs := []run{
-		{"a", at(0), at(0)}, {"b", at(0), at(0)}, {"c", at(0), at(0)}, {"c", at(time.Second), at(time.Second)},
+		{"a", at(0), at(0)}, {"a", at(0), at(10 * time.Millisecond)}, {"b", at(0), at(0)}, {"c", at(0), at(0)}, {"c", at(time.Second), at(time.Second)},
 		{"c", at(time.Second), at(1100 * time.Millisecond)}, {"b", at(2 * time.Second), at(2500 * time.Millisecond)},
 		{"c", at(2 * time.Second), at(2600 * time.Millisecond)},
 	}
 	killed := at(900 * time.Millisecond)
 	got := tollOf(runs, []string{"a", "b", "c"}, map[string]time.Time{"a": at(time.Second)}, from, killed, killed, at(3*time.Second))
-	if want := (toll{begun: 1, early: 1, lost: 1, twice: 1, ticks: 6, pause: 2500 * time.Millisecond}); got != want {
+	if want := (toll{begun: 1, early: 1, repeated: 1, lost: 1, twice: 1, ticks: 6, pause: 2500 * time.Millisecond}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if got := tollOf(runs, []string{"a", "b", "c"}, map[string]time.Time{"a": at(0)}, from, killed, killed, at(3*time.Second)); got.early != 0 {
 		t.Errorf("a run of a tick that had come is early: %+v", got)
 	}
-	if got := got.plus(got); got != (toll{begun: 2, early: 2, lost: 2, twice: 2, ticks: 12, pause: 2500 * time.Millisecond}) {
+	if got := got.plus(got); got != (toll{begun: 2, early: 2, repeated: 2, lost: 2, twice: 2, ticks: 12, pause: 2500 * time.Millisecond}) {
 		t.Errorf("twice: %+v", got)
 	}
 }

@@ -57,9 +57,9 @@ func TestCrowd(t *testing.T) {
 			rows = append(rows, fmt.Sprintf("%-13s %7v %v %9s", "singleworker", session, all, limit))
 		})
 	}
-	fmt.Printf("\n%d jobs each second, %d processes, %d kills in each of %d phases\n%-13s %7s %6s %6s %6s %6s %6s %9s %9s\n%s\n",
+	fmt.Printf("\n%d jobs each second, %d processes, %d kills in each of %d phases\n%-13s %7s %6s %6s %8s %6s %6s %6s %9s %9s\n%s\n",
 		crowdJobs, processes, *killsFlag, len(phases),
-		"", "session", "begun", "early", "lost", "twice", "ticks", "pause (s)", "limit (s)", strings.Join(rows, "\n"))
+		"", "session", "begun", "early", "repeated", "lost", "twice", "ticks", "pause (s)", "limit (s)", strings.Join(rows, "\n"))
 }
 
 // phasesOf reads the flag.
@@ -219,8 +219,8 @@ func (c crowd) kill(t *testing.T, phases []time.Duration) (all toll) {
 		to := second.Add(c.holds + 2*time.Second)
 		sleepUntil(to.Add(tooLate))
 		one := tollOf(readLedger(t, g.ledger), g.jobs, begun, second, before, killed, to)
-		t.Logf("%s killed at %s: begun %d, early %d; lost %d, twice %d; longest pause %s", c.system.name,
-			before.Format(".000"), one.begun, one.early, one.lost, one.twice, seconds(one.pause))
+		t.Logf("%s killed at %s: begun %d, early %d, repeated %d; lost %d, twice %d; longest pause %s", c.system.name,
+			before.Format(".000"), one.begun, one.early, one.repeated, one.lost, one.twice, seconds(one.pause))
 		if one.early > 0 {
 			t.Errorf("%d runs had begun before their tick", one.early)
 		}
@@ -242,20 +242,23 @@ func (c crowd) awaitEven(t *testing.T) {
 
 // toll is what kills have cost.
 type toll struct {
-	begun int           // jobs whose run was cut off
-	early int           // those among them whose tick had not come
-	lost  int           // ticks of the other jobs
-	twice int           // ticks of any job that were run more than once
-	ticks int           // of the other jobs
-	pause time.Duration // longest, of the other jobs
+	begun    int           // jobs whose run was cut off
+	early    int           // those among them whose tick had not come
+	repeated int           // their ticks that were run more than once: a run had ended, and its result was not recorded
+	lost     int           // ticks of the other jobs
+	twice    int           // likewise, that were run more than once
+	ticks    int           // likewise
+	pause    time.Duration // longest, likewise
 }
 
 func (a toll) plus(b toll) toll {
-	return toll{a.begun + b.begun, a.early + b.early, a.lost + b.lost, a.twice + b.twice, a.ticks + b.ticks, max(a.pause, b.pause)}
+	return toll{
+		a.begun + b.begun, a.early + b.early, a.repeated + b.repeated, a.lost + b.lost, a.twice + b.twice, a.ticks + b.ticks, max(a.pause, b.pause),
+	}
 }
 
 func (a toll) String() string {
-	return fmt.Sprintf("%6d %6d %6d %6d %6d %9s", a.begun, a.early, a.lost, a.twice, a.ticks, seconds(a.pause))
+	return fmt.Sprintf("%6d %6d %8d %6d %6d %6d %9s", a.begun, a.early, a.repeated, a.lost, a.twice, a.ticks, seconds(a.pause))
 }
 
 // tollOf judges the ticks of each second from one until before another. The process was alive at before,
@@ -263,7 +266,8 @@ func (a toll) String() string {
 func tollOf(runs []run, jobs []string, begun map[string]time.Time, from, before, killed, to time.Time) toll {
 	isBegun := func(job string) bool { _, is := begun[job]; return is }
 	w := work{period: time.Second}
-	all := toll{begun: len(begun), twice: settle(runs, w, nil, from, to).twice}
+	twice := settle(runs, w, nil, from, to).twice
+	all := toll{begun: len(begun)}
 	for _, tick := range begun {
 		if tick.After(killed) {
 			all.early++
@@ -272,6 +276,7 @@ func tollOf(runs []run, jobs []string, begun map[string]time.Time, from, before,
 	jobs = slices.DeleteFunc(slices.Clone(jobs), isBegun)
 	runs = slices.DeleteFunc(slices.Clone(runs), func(r run) bool { return isBegun(r.job) })
 	others := settle(runs, w, jobs, from, to)
-	all.lost, all.ticks, all.pause = others.never, others.ticks, pause(runs, jobs, before, to)
+	all.repeated = twice - others.twice
+	all.lost, all.twice, all.ticks, all.pause = others.never, others.twice, others.ticks, pause(runs, jobs, before, to)
 	return all
 }

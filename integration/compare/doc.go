@@ -19,7 +19,8 @@
 //
 // Here 600 jobs are due every second and do nothing, 200 in each of three processes, and processes are killed
 // at chosen parts of a second. A job whose run was cut off waits: singleworker's until the session ends, gocron's until
-// its lock expires. They are counted as begun, and everything else is judged of the other jobs. A tick is
+// its lock expires. They are counted as begun, and what is run again of them as repeated: a run may have ended before the kill, and its result
+// was not recorded. Everything else is judged of the other jobs. A tick is
 // lost if it has not been run by three seconds after the last one that is judged.
 //
 // What had begun is read from the server after the kill, which is exact. With singleworker it is each tick record with
