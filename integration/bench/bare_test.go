@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -34,7 +35,7 @@ func bareClaims(t *testing.T, addr string) float64 {
 				check := &zk.CheckVersionRequest{Path: path, Version: -1}
 				claim = append(claim, check, check, check, &zk.SetDataRequest{Path: path, Data: record, Version: -1})
 			}
-			if _, err := conn.Multi(create...); err != nil {
+			if _, err := conn.Multi(create...); err != nil && !errors.Is(err, zk.ErrNodeExists) { // by an earlier call
 				failed <- err
 				return
 			}

@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// burst measures a group whose jobs are all due in the same second, several times in a row.
+// burst measures a group whose jobs are all due in the same second, several times in a row, on a server that has been used before.
 func (b *bench) burst() {
 	b.t.Helper()
 	g := newGroup(b, fmt.Sprintf("0/%d * * * * ?", int(b.period.Seconds())))
+	bareClaims(b.t, g.server.Addr()) // a server that has just started is slow, and compiles its code in the bursts
 	l := newLine("Ticks", b.size)
 	if _, ok := g.await(g.add(b.Instances), g.balanced); !ok {
 		_, sum := g.shares()
