@@ -120,9 +120,9 @@ func (c *Coordinator) Drain(ctx context.Context) error {
 	return nil
 }
 
-// Commit writes a decision on a slot's ticks; see journal.Journal.Commit.
-func (c *Coordinator) Commit(cm ticks.Commit, done func(*zkrec.Tick, error)) {
-	c.journal.Commit(cm, done)
+// Commit writes decisions on slots' ticks; see journal.Journal.Commit.
+func (c *Coordinator) Commit(all []ticks.Commit, done func(int, *zkrec.Tick, error)) {
+	c.journal.Commit(all, done)
 }
 
 // Amend corrects the history of a run that was given up; see journal.Journal.Amend.

@@ -119,18 +119,26 @@ func (w *write) lane() session.Lane {
 	return session.Others
 }
 
-// Commit writes a decision and calls done with the record as it is then, when ZooKeeper has answered;
-// a claim waits no longer than its lease lasts. When it fails, nothing was written: ticks.ErrConflict,
+// Commit writes decisions, in as few transactions as they fit, and calls done for each, with its index and the record as it is then,
+// when ZooKeeper has answered; a claim waits no longer than its lease lasts. When one fails, nothing was written: ticks.ErrConflict,
 // with the record, is returned when that is not From; ticks.ErrNoRequest when the manual run that it
 // opens was canceled; ticks.ErrSpecChanged when the job's spec has another version; owner.ErrNotOwner,
 // owner.ErrNotLeader, ErrDraining, ErrTooEarly, session.ErrEnded or the cause of a lapsed lease otherwise.
 // Only with ErrWithheld was it written: a drain has begun before ZooKeeper had answered. From a
 // claim that opens a run until a commit that closes it, or fails to, the slot is busy: it is not
-// handed over. Commit may be called by anybody and does not block; done must not, either.
-func (j *Journal) Commit(c ticks.Commit, done func(current *zkrec.Tick, err error)) {
-	c.Plan.Record = c.Plan.Record.Normal()
-	w := &write{kind: commit, commit: &c, done: done}
-	w.post(j, c.Slot)
+// handed over. Commit may be called by anybody and does not block; done must not, either. The slice is the journal's from then on.
+func (j *Journal) Commit(all []ticks.Commit, done func(i int, current *zkrec.Tick, err error)) {
+	j.loop.PostOr(func() {
+		for i := range all {
+			c := &all[i]
+			c.Plan.Record = c.Plan.Record.Normal()
+			j.enqueue(c.Slot, &write{kind: commit, commit: c, done: func(current *zkrec.Tick, err error) { done(i, current, err) }})
+		}
+	}, func() {
+		for i := range all {
+			done(i, nil, session.ErrEnded)
+		}
+	})
 }
 
 // Amend replaces what the history says of a run that was given up before its result came.

@@ -40,15 +40,13 @@ func TestShardsTravelTogether(t *testing.T) {
 		})
 		written := func(commits []ticks.Commit) (records []zkrec.Tick) {
 			a.Do(func() {
-				for _, c := range commits {
-					a.Journal.Commit(c, func(current *zkrec.Tick, err error) {
-						if err != nil {
-							g.T.Errorf("%s: %v", c.Slot, err)
-							return
-						}
-						records = append(records, *current)
-					})
-				}
+				a.Journal.Commit(commits, func(i int, current *zkrec.Tick, err error) {
+					if err != nil {
+						g.T.Errorf("%s: %v", commits[i].Slot, err)
+						return
+					}
+					records = append(records, *current)
+				})
 			})
 			return records
 		}

@@ -45,7 +45,7 @@ func (r *Runner) prepare(ctx context.Context, j *job, act *activity, claimed *ti
 // pass records that BeforeTick has returned nil for the tick of the run that from has open.
 func (r *Runner) pass(name string, from ticks.Record, done func(current *ticks.Record, err error)) {
 	plan := ticks.Pass(from, r.cfg.Wall.Now())
-	r.cfg.Keeper.Commit(ticks.Commit{Slot: name, From: from, Plan: plan}, func(current *ticks.Record, err error) {
+	r.commitAlone(ticks.Commit{Slot: name, From: from, Plan: plan}, func(current *ticks.Record, err error) {
 		open := errors.Is(err, ticks.ErrConflict) && current.RunID == from.RunID && current.Open()
 		switch {
 		case open && current.Passed == 0:

@@ -34,6 +34,9 @@ func (r *Runner) expect(j *job, tick time.Time, in time.Duration) {
 
 // come decides on the jobs that have a tick now.
 func (r *Runner) come(tick time.Time, together ...rung) {
+	if len(together) >= crowd {
+		r.holdBack()
+	}
 	for _, rung := range together {
 		if rung.job.alarm == rung.alarm { // otherwise the schedule has been replaced since
 			rung.job.lastDue = tick.UnixNano()

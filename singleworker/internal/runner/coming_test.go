@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -89,6 +90,59 @@ func TestCrowdIsClaimedOnTheTick(t *testing.T) {
 				d.wantHistory("job", "1m0s at 1m0s: ok")
 				if n := len(d.runner.coming); n != 0 {
 					t.Errorf("%d ticks are still expected", n)
+				}
+			})
+		})
+	}
+}
+
+// What is decided at one moment is sent together, in transactions that are full. Results of a crowd wait until it has begun, unless
+// something waits for them.
+func TestCrowdIsSentTogether(t *testing.T) {
+	t.Parallel()
+	const tick, slow, stopped = time.Minute, 5 * time.Millisecond, 20 * time.Millisecond
+	for name, row := range map[string]struct {
+		jobs    int
+		stops   bool
+		claims  []int
+		results time.Duration // after the tick
+	}{
+		"a few":                   {jobs: crowd - 1, claims: []int{crowd - 1}, results: slow},
+		"a crowd":                 {jobs: crowd, claims: []int{crowd}, results: resultsHeld},
+		"a large one":             {jobs: 1200, claims: []int{500, 500, 200}, results: resultsHeld},
+		"a crowd that is stopped": {jobs: crowd, stops: true, claims: []int{crowd}, results: stopped},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				d := newDue(t, row.jobs, slow)
+				pass(tick + stopped)
+				if row.stops {
+					d.stop()
+				}
+				pass(tick / 2)
+				var claims []string
+				for _, n := range row.claims {
+					claims = append(claims, fmt.Sprintf("%v: %d", tick, n))
+				}
+				sent := d.keeper.sent
+				if n := len(claims); len(sent) < n || !slices.Equal(sent[:n], claims) {
+					t.Fatalf("sent %v, want %v first", sent, claims)
+				}
+				results := 0
+				for _, text := range sent[len(claims):] {
+					at, count, _ := strings.Cut(text, ": ")
+					if at != (tick + row.results).String() {
+						t.Errorf("results were sent at %s, want %v after the tick", at, row.results)
+					}
+					n, _ := strconv.Atoi(count)
+					results += n
+				}
+				if results != row.jobs {
+					t.Errorf("%d results were sent, want %d", results, row.jobs)
+				}
+				if !row.stops {
+					d.stop()
 				}
 			})
 		})

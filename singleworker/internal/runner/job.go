@@ -85,7 +85,7 @@ func (r *Runner) decide(j *job) {
 	if plan.Opens {
 		act = r.begin(j, plan.Record)
 	}
-	r.cfg.Keeper.Commit(commit, func(current *ticks.Record, err error) {
+	r.commit(commit, func(current *ticks.Record, err error) {
 		r.box.Post(func() { r.committed(j, commit, act, current, err) })
 	})
 }
@@ -200,10 +200,11 @@ func (r *Runner) start(j *job, act *activity, claimed ticks.Record) {
 	r.tasks.Go("run of "+j.Name, func(context.Context) error {
 		result := r.handle(&snapshot, act, &claimed)
 		act.stop(context.Canceled)
-		r.record(&snapshot, claimed, result, func(current *ticks.Record, entries []ticks.Entry, err error) {
-			result.Unrecorded = err
-			r.box.Post(func() { r.ended(result, current, entries) })
-		})
+		if r.holds.Load() {
+			r.box.Post(func() { r.hold(func() { r.record(&snapshot, claimed, result, r.commit) }) })
+		} else {
+			r.record(&snapshot, claimed, result, r.commitAlone)
+		}
 		return nil
 	})
 }

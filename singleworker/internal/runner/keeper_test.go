@@ -2,6 +2,7 @@ package runner
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -29,6 +30,7 @@ type keeper struct {
 	amend error
 
 	mu      sync.Mutex
+	sent    []string // when commits came, and how many together
 	jobs    map[string]*kept
 	forgets int            // how often History fails
 	commits []ticks.Commit // that were applied, in order
@@ -104,11 +106,16 @@ func (k *keeper) opened(name string) (records []ticks.Record) {
 }
 
 // Commit does what package coord documents.
-func (k *keeper) Commit(c ticks.Commit, done func(*ticks.Record, error)) {
-	go func() {
-		current, err := k.commit(c)
-		done(&current, err)
-	}()
+func (k *keeper) Commit(all []ticks.Commit, done func(int, *ticks.Record, error)) {
+	k.mu.Lock()
+	k.sent = append(k.sent, fmt.Sprintf("%v: %d", time.Since(midnight), len(all)))
+	k.mu.Unlock()
+	for i, c := range all {
+		go func() {
+			current, err := k.commit(c)
+			done(i, &current, err)
+		}()
+	}
 }
 
 func (k *keeper) commit(c ticks.Commit) (ticks.Record, error) {

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -69,6 +70,30 @@ func TestMaxRunning(t *testing.T) {
 			if waited[ms] != 5 {
 				t.Errorf("%d runs waited for %d ms, want 5: %v", waited[ms], ms, waited)
 			}
+		}
+	})
+}
+
+// Runs that wait for others begin when those have ended: results are not held back then, although many jobs are due.
+func TestMaxRunningOfACrowd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := limited(t, crowd)
+		const took, asked = 10 * time.Millisecond, 25 * time.Millisecond
+		w.own(w.job("job", "@manually", nil))
+		for i := range 2 * crowd {
+			w.own(w.job(fmt.Sprintf("job-%03d", i), "0 * * * * ?", working(took)))
+		}
+		pass(time.Minute + asked) // the results of the second half are held back
+		w.request(manual("r1"))
+		pass(time.Second)
+		w.stop()
+		waited := map[time.Duration]int{}
+		for _, r := range w.started() {
+			waited[r.Started.Sub(midnight.Add(time.Minute))]++
+		}
+		if want := map[time.Duration]int{0: crowd, took: crowd, asked: 1}; !maps.Equal(waited, want) {
+			t.Errorf("runs that began, by the time since the tick: %v, want %v", waited, want)
 		}
 	})
 }

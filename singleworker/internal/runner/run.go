@@ -134,17 +134,21 @@ func outcome(result Result) ticks.Outcome {
 // record writes a result. If another instance has taken the job over and recorded
 // the run as interrupted or lost, record amends the history.
 func (r *Runner) record(
-	j *job, from ticks.Record, result Result, done func(current *ticks.Record, entries []ticks.Entry, err error),
+	j *job, from ticks.Record, result Result, commit func(c ticks.Commit, done func(current *ticks.Record, err error)),
 ) {
 	plan := ticks.End(*j.Job.Job, from, outcome(result))
-	r.cfg.Keeper.Commit(ticks.Commit{Slot: j.Name, From: from, Plan: plan}, func(current *ticks.Record, err error) {
+	commit(ticks.Commit{Slot: j.Name, From: from, Plan: plan}, func(current *ticks.Record, err error) {
+		done := func(err error) {
+			result.Unrecorded = err
+			r.box.Post(func() { r.ended(result, current, plan.Entries) })
+		}
 		switch {
 		case err == nil || !errors.Is(err, ticks.ErrConflict):
-			done(current, plan.Entries, err)
+			done(err)
 		case current.RunID == result.RunID && current.Open():
-			r.record(j, *current, result, done) // the run is still open; other ticks were recorded meanwhile
+			r.record(j, *current, result, r.commitAlone) // the run is still open; other ticks were recorded meanwhile
 		default:
-			r.cfg.Keeper.Amend(j.Name, plan.Entries[0], func(err error) { done(current, plan.Entries, err) })
+			r.cfg.Keeper.Amend(j.Name, plan.Entries[0], done)
 		}
 	})
 }

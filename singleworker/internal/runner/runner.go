@@ -30,14 +30,14 @@ func (e *StuckError) Error() string {
 // stuckAfter is how long handlers have to return after their context was canceled.
 const stuckAfter = 5 * time.Second
 
-// Keeper writes the records of jobs. Its methods must not block. Each done is called once, on any
+// Keeper writes the records of jobs. Its methods must not block. Each done is called once, or once for each commit, on any
 // goroutine, perhaps before the method returns.
 type Keeper interface {
-	// Commit writes a decision; done gets the record as it is then. It fails with ticks.ErrConflict,
-	// and the record, when that is not From; with ticks.ErrNoRequest when the manual run to be opened
-	// was canceled; with ticks.ErrSpecChanged when the spec has changed, which Own is about to tell;
+	// Commit writes decisions, which are the keeper's from then on, in as few transactions as they fit; done gets the index of each, and
+	// the record as it is then. One fails with ticks.ErrConflict, and the record, when that is not From; with ticks.ErrNoRequest when the
+	// manual run to be opened was canceled; with ticks.ErrSpecChanged when the spec has changed, which Own is about to tell;
 	// or when the job is no longer owned. With ticks.ErrWithheld it was written.
-	Commit(c ticks.Commit, done func(current *ticks.Record, err error))
+	Commit(all []ticks.Commit, done func(i int, current *ticks.Record, err error))
 	// Amend corrects the history entry of a run that another owner recorded as interrupted or lost.
 	Amend(job string, e ticks.Entry, done func(err error))
 	// History reads the history of a job, the oldest entry first.
@@ -99,6 +99,8 @@ type Runner struct {
 	endless   int                  // how many of them are of jobs that always run
 	line      []*job               // with a run to open when others have ended, the longest waiting first
 	coming    map[int64][]rung     // whose alarms have gone off, by the tick that is about to come, in ns
+	decided   []decision           // in this turn, and not sent
+	held      []func()             // what records the results that are held back
 	stopping  bool
 	graceEnds time.Time               // when running handlers are canceled
 	canceled  bool                    // they have been
@@ -106,6 +108,7 @@ type Runner struct {
 	cancel    context.CancelCauseFunc // of runs
 	tasks     *task.Group
 
+	holds   atomic.Bool  // results are held back; changed by the loop
 	atLimit atomic.Bool  // what full reports, for others than the loop
 	inLine  atomic.Int64 // the length of line, for others than the loop
 }
@@ -200,10 +203,12 @@ func (r *Runner) loop(ctx context.Context) (stuck []string) {
 		case <-r.box.Ready():
 			r.cfg.Chance.Await(chance.Runner)
 			r.box.Run()
+			r.flush()
 		case <-timer.C:
 		case <-done:
 			done = nil
 			r.stop()
+			r.flush()
 			r.graceEnds = time.Now()
 		}
 		if !r.stopping {
@@ -247,6 +252,7 @@ func (r *Runner) stop() {
 		return
 	}
 	r.stopping, r.graceEnds = true, time.Now().Add(r.cfg.Grace)
+	r.release()
 	for _, name := range slices.Sorted(maps.Keys(r.jobs)) {
 		r.disown(name)
 	}
