@@ -138,8 +138,14 @@ func (c *Coordinator) History(slot string, done func([]zkrec.Entry, error)) {
 // Drop removes a request that is done; see journal.Journal.Drop.
 func (c *Coordinator) Drop(slot, request string) { c.journal.Drop(slot, request) }
 
-// ClockStepped compares this instance's wall clock with ZooKeeper's: it was set, or the machine suspended.
-func (c *Coordinator) ClockStepped() { c.loop.Post(c.member.Clock.Compare) }
+// ClockStepped asks ZooKeeper at once whether the leases hold, and what time it is: this instance's wall clock was set, or the machine
+// suspended.
+func (c *Coordinator) ClockStepped() {
+	c.loop.Post(func() {
+		c.owner.Step(lease.Leapt{})
+		c.member.Clock.Compare()
+	})
+}
 
 // handler is the Coordinator as its loop drives it.
 type handler struct{ *Coordinator }

@@ -22,6 +22,13 @@
 // listening. Nor has a disconnected one, so silence counts from the current connection on. Clocks of
 // two machines are never compared.
 //
+// When the wall clock leaps, Elapsed does, too. Either the machine was suspended, and the lease has lapsed, or the clock was set, and
+// nothing has happened. No clock can tell the two apart, but ZooKeeper can: [Leapt] sends a heartbeat at once. If it is
+// acknowledged, nobody had taken the slot by then, so a run that was in progress all the time was the only one. That is why
+// package leases lets runs continue for the quarter of a second that the question may take, while nothing begins under a lease
+// that is over by Elapsed. They end in any case when it is over by Mono, so a clock that was set makes no lease longer. The
+// acknowledgment of what was sent before the leap shows nothing of the time since.
+//
 // # Why leases are safe
 //
 // A lease lasts 0.75 of the session timeout, counted from before the latest acknowledged heartbeat or

@@ -111,6 +111,8 @@ type (
 	LookAll struct{}
 	// Tick: the time returned by NextBeat has come.
 	Tick struct{}
+	// Leapt: the wall clock has leapt. It was set, or the machine was suspended: only ZooKeeper can tell whether leases hold.
+	Leapt struct{}
 	// Drain: take no more slots, and release every slot as soon as it is idle.
 	Drain struct{}
 	// Undrain: take slots again.
@@ -165,6 +167,7 @@ func (Look) event()        {}
 func (LookGroup) event()   {}
 func (LookAll) event()     {}
 func (Tick) event()        {}
+func (Leapt) event()       {}
 func (Drain) event()       {}
 func (Undrain) event()     {}
 func (SlotRead) event()    {}

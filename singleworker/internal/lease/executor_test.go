@@ -272,6 +272,12 @@ func (i *instance) valid(slot lease.Slot) bool {
 	return l != nil && i.up && i.instant().Elapsed < l.until
 }
 
+// asking reports whether runs under a lease continue although it is over, because the machine has just woken up and asks ZooKeeper. Here it may
+// do so until the lease is over by the monotonic clock, as requests are slow.
+func (i *instance) asking(until time.Duration) bool {
+	return until > i.leap.from && i.instant().Elapsed < i.leap.to+until-i.leap.from
+}
+
 func (i *instance) leaseUntil(until time.Duration) time.Duration {
 	if i.w.mutant == longLeases {
 		return until - lease.Length(i.timeout) + i.timeout*3/2
@@ -295,7 +301,9 @@ func (i *instance) renewed(a lease.Renewed) {
 		return
 	}
 	if r := i.runs[a.Slot]; r != nil && !i.valid(a.Slot) {
-		r.canceled = true
+		if r.canceled = r.canceled || !i.asking(l.until); !r.canceled {
+			i.w.kept++
+		}
 	}
 	l.until, l.acked, l.forced = max(l.until, i.leaseUntil(a.Until)), i.acked[a.Slot], i.forced
 	i.w.checkExclusive(i, a.Slot)

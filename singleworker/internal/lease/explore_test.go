@@ -26,6 +26,9 @@ var tinyWorlds = []struct {
 	{"a cut, timers late", tinySetup{faults: faults{cuts: 1}}, false, simkit.Large, 3},
 	{"a lost reply", tinySetup{faults: faults{unknowns: 1}}, false, simkit.Small, 0},
 	{"a clock step", tinySetup{faults: faults{leaps: 1}}, false, simkit.Small, 1},
+	{"a clock step, a claim", tinySetup{prompt: true, faults: faults{leaps: 1, claims: 1}}, false, simkit.Small, 1},
+	{"a pause", tinySetup{prompt: true, faults: faults{pauses: 1}}, false, simkit.Large, 5},
+	{"a pause, a claim", tinySetup{prompt: true, faults: faults{pauses: 1, claims: 1}}, false, simkit.Large, 5},
 	{"a hang", tinySetup{faults: faults{hangs: 1}}, false, simkit.Small, 12},
 	{"two delays", tinySetup{faults: faults{delays: 2}}, false, simkit.Small, 1},
 	{"a drain", tinySetup{faults: faults{drains: 1}}, false, simkit.Small, 1},
@@ -61,7 +64,7 @@ var tinyWorlds = []struct {
 //     that the slot of an owner without a run may have been taken since its lease was last renewed (rule c);
 //  2. no tick is claimed twice, and none by another than the recorded owner;
 //  3. a lease that can be used has the token that the record has, with the same exception: its owner can begin no run;
-//  4. no two instances run a tick;
+//  4. no two instances run a tick, but while the machine of one is suspended, and in the moment in which it wakes;
 //
 // that time never stands still, that no state is without a way out, and that on every way on, with or without
 // further faults, the slot gets a proper owner: within as many moments as the table says.
@@ -109,6 +112,8 @@ func TestExploreBreaches(t *testing.T) {
 		{"an owner is never silent", "without a proper owner", tinySetup{breach: noSilence, faults: faults{hangs: 1}}, false, 12, simkit.Large},
 		{"one heartbeat in a session", "without a proper owner", tinySetup{breach: rareBeats}, false, 0, simkit.Small},
 		{"a lease counts from the reply", "(1)", tinySetup{breach: countsFromReply, faults: faults{cuts: 1, hangs: 1}}, false, 0, simkit.Large},
+		{"a lease counts from the reply, after a pause", "(1)", tinySetup{breach: countsFromReply, faults: faults{pauses: 1}}, false, 0, simkit.Small},
+		{"runs continue after a pause", "(4)", tinySetup{breach: keepsRuns, faults: faults{pauses: 1, claims: 2}}, false, 0, simkit.Small},
 		{"the group is read before the slot", "(1)", tinySetup{breach: staleGroup, faults: faults{cuts: 1}}, false, 0, simkit.Small},
 		{"session timeouts of others not known", "(1)", tinySetup{breach: knowsNoSessions, longer: 8, faults: faults{hangs: 1}}, false, 0, simkit.Small},
 		{"a run is overdue, a claim checks no owner record", "(2)", tinySetup{breach: claimsAnyVersion, faults: faults{overdues: 1, claims: 1}}, false, 0, simkit.Small},
@@ -203,7 +208,7 @@ func TestExploreKnowsEveryField(t *testing.T) {
 		of    any
 		known string
 	}{
-		{Machine{}, "cfg session syncPeriod connected draining slots crowds byName nextBeat past sampledAt step changes epoch phase look " +
+		{Machine{}, "cfg session syncPeriod connected draining slots crowds byName nextBeat leaptAt past sampledAt step changes epoch phase look " +
 			"dirty suspects reads roundAt groupAsked peers skipped full heldUp even out"},
 		{slot{}, "id hash able group eligible busy always bound evicted gone op opVoid relieves unsure kept beating known behind takeEpoch beatToken beatEpoch " +
 			"rec readAt readMono beatSince freeSince refusals mine"},

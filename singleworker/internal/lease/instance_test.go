@@ -30,6 +30,7 @@ type instance struct {
 	stallID    int
 	suspended  bool // asleep: does nothing at all
 	sleptAt    time.Duration
+	leap       struct{ from, to time.Duration } // Elapsed when it fell asleep last, and when it woke
 	backlog    []func()
 	draining   bool
 	closed     bool // as published in the ephemeral node
@@ -200,12 +201,17 @@ func (i *instance) stall(d time.Duration) {
 }
 
 func (i *instance) resume() {
-	if i.suspended {
+	leapt := i.suspended
+	if leapt {
+		i.leap.from, i.leap.to = 2*i.offset+i.scale(i.sleptAt), i.instant().Elapsed
 		i.asleep += i.w.time - i.sleptAt
 	}
 	i.stalled, i.suspended = false, false
 	backlog := i.backlog
 	i.backlog = nil
+	if leapt && i.up {
+		i.step(lease.Leapt{})
+	}
 	for _, f := range backlog {
 		i.receive(f)
 	}

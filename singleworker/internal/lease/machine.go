@@ -47,6 +47,7 @@ type Machine struct {
 	crowds     map[string]*crowd // by names
 	byName     []*slot           // the slots sorted by name; nil if they must be sorted again
 	nextBeat   time.Duration     // Mono
+	leaptAt    time.Duration     // Elapsed: what was sent before shows nothing of the time since
 
 	past       past
 	sampledAt  time.Duration // Mono
@@ -193,7 +194,7 @@ func (m *Machine) Idle() bool {
 
 func (m *Machine) apply(now Instant, ev Event) {
 	switch ev.(type) {
-	case LookAll, Tick, Busy, BeatDone: // frequent, and they move nothing
+	case LookAll, Tick, Leapt, Busy, BeatDone: // frequent, and they move nothing
 	case SlotRead, GroupRead:
 		m.even = false
 	default:
@@ -222,6 +223,8 @@ func (m *Machine) apply(now Instant, ev Event) {
 	case LookAll:
 		m.lookAgain(now)
 	case Tick:
+	case Leapt:
+		m.nextBeat, m.leaptAt = now.Mono, now.Elapsed
 	case Drain:
 		m.draining, m.look = true, true
 		if m.connected && m.peers != nil {

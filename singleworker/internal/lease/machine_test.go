@@ -36,6 +36,18 @@ func TestOwning(t *testing.T) {
 			line{sec(0.6), 0, suspended, ""},
 			line{sec(0.7), 0, opened, "beat s:0; read s"},
 		)},
+		"the clock leaps: a heartbeat at once": {able: []string{"b"}, lines: adopted(
+			line{sec(1), 0, tick, "beat s:0"},
+			line{sec(1.1), 0, beaten(1, sec(1)), "renewed s until 4s"},
+			line{sec(1.2), sec(20), lease.Leapt{}, "beat s:1"},
+			line{sec(1.3), sec(20), lease.BeatDone{Slot: s, Outcome: lease.Done, Version: 2, SentAt: instant(sec(1.2), sec(20))}, "renewed s until 24.2s"},
+			line{sec(1.4), sec(20), tick, ""},
+		)},
+		"the clock leaps when a heartbeat is under way: another one": {able: []string{"b"}, lines: adopted(
+			line{sec(1), 0, tick, "beat s:0"},
+			line{sec(1.2), sec(20), lease.Leapt{}, ""},
+			line{sec(1.3), sec(20), beaten(1, sec(1)), "renewed s until 4s; beat s:1"},
+		)},
 		"refused: somebody was faster, read again": {able: []string{"b"}, lines: []line{
 			{0, 0, opened, "read s"},
 			{0, 0, record(3, 90, ""), "group"},

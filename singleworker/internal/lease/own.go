@@ -221,6 +221,9 @@ func (m *Machine) beatDone(now Instant, ev BeatDone) {
 		m.hear(now, ev.Mzxid)
 		s.mine.beat = ev.Version
 		m.extend(s, ev.SentAt)
+		if ev.SentAt.Elapsed < m.leaptAt {
+			m.nextBeat = now.Mono
+		}
 	}
 }
 

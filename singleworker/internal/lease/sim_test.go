@@ -33,14 +33,15 @@ import (
 //  8. an instance that drains owns nothing.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	var steps, runs, reliefs, idle int
+	var steps, runs, reliefs, idle, kept int
 	seeds := simkit.Test(t, 60, worlds(sound), func(w *world) {
 		steps += w.steps
 		runs += w.runs
 		reliefs += w.reliefs
 		idle += w.idle
+		kept += w.kept
 	})
-	t.Logf("%d seeds, %d steps, %d runs, %d owners relieved, %d of them with a valid lease", seeds, steps, runs, reliefs, idle)
+	t.Logf("%d seeds, %d steps, %d runs, %d owners relieved, %d of them with a valid lease, %d runs kept after a sleep", seeds, steps, runs, reliefs, idle, kept)
 	if seeds >= 6 && (runs == 0 || idle == 0 || idle == reliefs) {
 		t.Error("not all cases occurred")
 	}

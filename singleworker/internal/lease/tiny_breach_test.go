@@ -27,6 +27,7 @@ const (
 	countsFromReply // a lease is counted from when the answer comes
 	staleGroup      // the group is answered as it was when the slot was asked for
 	knowsNoSessions // nobody knows the session timeouts of the others
+	keepsRuns       // a run continues, whatever the clocks say, until ZooKeeper says that the slot was taken
 )
 
 // told is an event as the machine learns of it.

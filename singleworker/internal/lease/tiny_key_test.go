@@ -140,7 +140,7 @@ func (w *tiny) Key(to []byte) []byte {
 func (s *scribe) world() {
 	w := s.w
 	l := w.left
-	for _, left := range []int8{l.crashes, l.cuts, l.unknowns, l.leaps, l.hangs, l.delays, l.removals, l.drains, l.resubmits, l.overdues, l.claims, l.skips} {
+	for _, left := range []int8{l.crashes, l.cuts, l.unknowns, l.leaps, l.pauses, l.hangs, l.delays, l.removals, l.drains, l.resubmits, l.overdues, l.claims, l.skips} {
 		s.int(int64(left))
 	}
 	s.record(w.rec)
@@ -186,7 +186,7 @@ func (s *scribe) record(r Record) {
 func (s *scribe) host(k int) {
 	h := &s.w.hosts[k]
 	valid := s.w.valid(k)
-	s.flag(h.up, h.hung, h.delayed, h.clogged, h.draining, h.opened, h.linked, h.noticed, valid, valid && h.lease.forced)
+	s.flag(h.up, h.hung, h.delayed, h.clogged, h.draining, h.opened, h.linked, h.noticed, h.asleep, h.asking, valid, valid && h.lease.forced)
 	s.int(int64(h.incarnation))
 	s.session(k, h.before)
 	if !h.up {
@@ -393,6 +393,8 @@ func (s *scribe) event(k int, ev Event) {
 		s.event(k, ev.done)
 	case dropped:
 		s.int(18)
+	case Leapt:
+		s.int(19)
 	default:
 		panic("no such event")
 	}
@@ -487,6 +489,7 @@ func (s *scribe) slot(k int, o *slot) {
 	if o.beating {
 		s.zxid(o.beatToken)
 		s.flag(o.beatEpoch == epoch)
+		s.ago(s.w.hosts[k].machine.leaptAt, now.Elapsed, s.w.length(k))
 	}
 	m := s.w.hosts[k].machine
 	if m.connected {

@@ -30,6 +30,7 @@ const (
 	cut
 	unknownly // a request is answered without an outcome; Arg 1: it is applied
 	leap
+	pause
 	hang
 	remove
 	delay
@@ -114,6 +115,7 @@ func (w *tiny) duties(k int, do func(kind int8, k, arg int)) {
 		return
 	}
 	switch {
+	case h.asleep:
 	case !h.linked && !h.noticed && h.cutFor >= w.set.noticeWithin(k):
 		do(notice, k, 0)
 	case !h.linked && h.noticed && h.cutFor >= w.set.outage(k):
@@ -166,6 +168,7 @@ func (w *tiny) options(k int, do func(kind int8, k, arg int)) {
 		return
 	}
 	switch {
+	case h.asleep:
 	case !h.linked && !h.noticed && h.cutFor < w.set.noticeWithin(k):
 		do(notice, k, 0)
 	case !h.linked && h.noticed && h.cutFor < w.set.outage(k):
@@ -191,6 +194,9 @@ func (w *tiny) faultsBefore(k int, do func(kind int8, k, arg int)) {
 	}
 	if w.left.hangs > 0 {
 		do(hang, k, 0)
+	}
+	if w.left.pauses > 0 && h.linked {
+		do(pause, k, 0)
 	}
 	if w.left.delays > 0 {
 		do(delay, k, 0)
@@ -227,6 +233,9 @@ func (w *tiny) faultsOf(k int, do func(kind int8, k, arg int)) {
 	}
 	if w.left.hangs > 0 && !h.hung {
 		do(hang, k, 0)
+	}
+	if w.left.pauses > 0 && !h.hung && h.linked {
+		do(pause, k, 0)
 	}
 	if w.left.removals > 0 && w.nodes[k] == h.incarnation {
 		do(remove, k, 0)
@@ -279,7 +288,10 @@ func (w *tiny) do(m simkit.Move) {
 		w.start(k)
 	case resume:
 		w.logf("%s continues", w.name(k))
-		h.hung = false
+		if h.hung = false; h.asleep {
+			h.asleep = false
+			w.leapt(k)
+		}
 	case sendClaim:
 		if m.Arg == 0 {
 			w.left.claims--
@@ -319,6 +331,10 @@ func (w *tiny) pass() {
 		if h.up && !h.linked {
 			h.cutFor++
 		}
+		if h.asleep {
+			h.slept++
+		}
+		h.asking = false
 		w.cancelRun(k)
 	}
 }
@@ -440,7 +456,12 @@ func (w *tiny) fault(k int, m simkit.Move) {
 		w.left.leaps--
 		w.logf("the clock of %s leaps", w.name(k))
 		h.ahead += leapBy
-		w.cancelRun(k)
+		w.leapt(k)
+	case pause:
+		w.left.pauses--
+		w.logf("the machine of %s is suspended", w.name(k))
+		h.hung, h.asleep = true, true
+		h.linked, h.noticed, h.cutFor = false, false, 0
 	case hang:
 		w.left.hangs--
 		w.logf("%s hangs", w.name(k))
@@ -469,6 +490,13 @@ func (w *tiny) fault(k int, m simkit.Move) {
 	}
 }
 
+// leapt has a host notice that its clock has leapt.
+func (w *tiny) leapt(k int) {
+	h := &w.hosts[k]
+	h.asking = h.run.going && !w.valid(k)
+	h.in = append(slices.Clip(h.in), Leapt{})
+}
+
 // dropAnswers loses what has not been delivered yet: the requests stay without an answer.
 func (w *tiny) dropAnswers(k int) {
 	h := &w.hosts[k]
@@ -476,8 +504,8 @@ func (w *tiny) dropAnswers(k int) {
 	kept := []Event(nil)
 	for _, ev := range h.in {
 		switch ev.(type) {
-		case Suspended, Expired, Opened:
-			kept = append(kept, ev) // the client itself tells this
+		case Suspended, Expired, Opened, Leapt:
+			kept = append(kept, ev) // the client itself tells this, or the clock
 		default:
 			if r, answers := askedFor(ev); answers {
 				r.fate = mute

@@ -30,7 +30,8 @@ type faults struct {
 	crashes   int8 // a process dies; the next one of its name starts within startWithin
 	cuts      int8 // a connection breaks, and with it what is on its way
 	unknowns  int8 // a request is answered without an outcome, though the connection lasts
-	leaps     int8 // a clock leaps ahead, as it does after the machine was suspended
+	leaps     int8 // a clock is set, ahead
+	pauses    int8 // a machine is suspended for a while: its monotonic clock stops, nobody pings, and its connection breaks
 	hangs     int8 // a process does nothing for a while, but its session lives
 	delays    int8 // what a host handles, or what it has sent, waits for the next moment
 	removals  int8 // someone deletes an instance's node
@@ -91,6 +92,9 @@ type host struct {
 	delayed     bool // it handles nothing for the rest of the moment
 	clogged     bool // its requests do not reach the server for the rest of the moment
 	ahead       int  // moments by which its clock has leapt
+	asleep      bool // its machine is suspended; hung, too
+	slept       int  // moments by which its monotonic clock is behind
+	asking      bool // its clock has leapt: its run continues until the end of the moment
 	machine     *Machine
 	opened      bool // Opened was delivered, and no Suspended after it
 	nextSync    int
@@ -185,7 +189,7 @@ func (w *tiny) member(k int) Member {
 
 func (w *tiny) instant(k int) Instant {
 	return Instant{
-		Mono:    time.Duration(w.now) * oneMoment,
+		Mono:    time.Duration(w.now-w.hosts[k].slept) * oneMoment,
 		Elapsed: time.Duration(w.now+w.hosts[k].ahead) * oneMoment,
 	}
 }
@@ -302,6 +306,7 @@ func (w *tiny) act(k int, a Action) {
 		w.checkExclusive(k)
 	case Renewed:
 		h.lease.until, h.lease.forced = max(h.lease.until, w.leaseUntil(k, a.Until)), w.isForced(k)
+		h.asking = h.asking && !w.valid(k)
 		w.checkExclusive(k)
 	case Lost:
 		w.logf("lost")

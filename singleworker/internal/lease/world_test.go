@@ -105,6 +105,7 @@ type world struct {
 	steps     int
 	reliefs   int                 // takes by rule (c)
 	idle      int                 // those of them from owners with a valid lease
+	kept      int                 // runs that continue after a sleep longer than their lease
 	runs      int                 // that have begun
 	settled   map[lease.Slot]bool // has had its proper owner since the noise stopped
 	late      time.Duration       // how long after the noise that was not so for every slot

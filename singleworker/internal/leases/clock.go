@@ -16,10 +16,17 @@ type Clock struct {
 	wall  wall.Clock
 	begun time.Time // by the wall clock
 
+	leapt chan struct{} // the wall clock has leapt; buffers one signal
+
 	mu      sync.Mutex
 	last    reading
 	elapsed time.Duration
+	leap    leap // the latest one
 }
+
+// leap is one of the wall clock, ahead by more than maxDrift between two readings: it was set, or the machine was suspended.
+// Which of the two it was, no clock tells.
+type leap struct{ from, to time.Duration } // Elapsed without it, and with it
 
 // reading is what both clocks say has passed since the start.
 type reading struct{ mono, wall time.Duration }
@@ -30,7 +37,7 @@ func NewClock() *Clock { return NewClockOf(nil) }
 // NewClockOf is NewClock for an instance whose wall clock may be off.
 func NewClockOf(w wall.Clock) *Clock {
 	start, off := time.Now(), w.Off()
-	return &Clock{wall: w, begun: start.Round(0).Add(off), read: func() reading {
+	return &Clock{wall: w, begun: start.Round(0).Add(off), leapt: make(chan struct{}, 1), read: func() reading {
 		now := time.Now()
 		passed := now.Round(0).Sub(start.Round(0)) // Round(0) strips the monotonic reading
 		return reading{mono: now.Sub(start), wall: passed + w.Off() - off}
@@ -53,9 +60,26 @@ func (c *Clock) Now() lease.Instant {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.read()
-	c.elapsed += progress(now.mono-c.last.mono, now.wall-c.last.wall)
+	mono := now.mono - c.last.mono
+	step := progress(mono, now.wall-c.last.wall)
+	if step-mono > maxDrift {
+		c.leap = leap{from: c.elapsed + mono, to: c.elapsed + step}
+		signal(c.leapt)
+	}
+	c.elapsed += step
 	c.last = now
 	return lease.Instant{Mono: now.mono, Elapsed: c.elapsed}
+}
+
+// ends is when runs end, on Elapsed, under a lease that is not renewed: at the end of the lease or, if that has passed because of
+// the latest leap alone, which may have been a step of the clock, when ZooKeeper has been asked.
+func (c *Clock) ends(until time.Duration) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if until > c.leap.to {
+		return until
+	}
+	return c.leap.to + min(until-c.leap.from, askFor)
 }
 
 func progress(mono, wall time.Duration) time.Duration { return max(mono, wall, 0) }

@@ -186,3 +186,73 @@ func TestStepIsNoticedWithinASecond(t *testing.T) {
 		}
 	})
 }
+
+// After a leap of the clock nothing begins under a lease that is over by it, and runs in progress continue until ZooKeeper is asked: no longer
+// than 250 ms, not beyond the end of the lease by the monotonic clock, and not if the clock leaps again.
+func TestLeap(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	for what, tt := range map[string]struct {
+		before time.Duration // of the lease's 10 s, when the clock leaps
+		do     func(table *Table, leap func(time.Duration))
+		ends   time.Duration // since the leap; 0: it continues
+	}{
+		"nobody answers":                     {3500 * ms, nil, 250 * ms},
+		"its lease is about to end":          {9900 * ms, nil, 100 * ms},
+		"it lasts longer than the leap":      {3500 * ms, func(_ *Table, leap func(time.Duration)) { leap(5*time.Second - time.Hour) }, 1500 * ms},
+		"the answer comes":                   {3500 * ms, func(table *Table, _ func(time.Duration)) { table.Renew("job", 2*time.Hour) }, 0},
+		"the answer to what was sent before": {3500 * ms, func(table *Table, _ func(time.Duration)) { table.Renew("job", 12*time.Second) }, 250 * ms},
+		"the clock leaps again": {3500 * ms, func(table *Table, leap func(time.Duration)) {
+			table.clock.Now()
+			time.Sleep(100 * ms)
+			leap(10 * time.Second)
+			table.clock.Now()
+		}, 100 * ms},
+		"the session ends":       {3500 * ms, func(table *Table, _ func(time.Duration)) { table.Lapse() }, 1},
+		"the slot is taken away": {3500 * ms, func(table *Table, _ func(time.Duration)) { table.Close("job", ErrLost) }, 1},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				clock, leap := suspendable()
+				table := NewTable(clock)
+				watching, stop := context.WithCancel(t.Context())
+				defer stop()
+				var asked atomic.Bool
+				table.OnStep = func() { asked.Store(true) }
+				go func() { _ = table.Watch(watching) }()
+				l := table.Open("job", 1, 10*time.Second)
+				ctx, done, err := l.Begin(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer done()
+				time.Sleep(tt.before)
+				at := time.Now()
+				var ended atomic.Int64
+				context.AfterFunc(ctx, func() { ended.Store(max(1, int64(time.Since(at)))) })
+				leap(time.Hour)
+				if tt.ends < time.Second {
+					if err := l.Err(); !errors.Is(err, ErrLost) { // which notices the leap
+						t.Errorf("what begins after the leap: %v, want %v", err, ErrLost)
+					}
+				}
+				synctest.Wait()
+				if tt.ends < time.Second && (!asked.Load() || ctx.Err() != nil) {
+					t.Errorf("asked at once: %v, with the run: %v", asked.Load(), ctx.Err())
+				}
+				if tt.do != nil {
+					tt.do(table, leap)
+				}
+				time.Sleep(5 * time.Second)
+				synctest.Wait()
+				if got := time.Duration(ended.Load()); got != tt.ends {
+					t.Errorf("the run ends %v after the leap, want %v", got, tt.ends)
+				}
+				if err := l.Err(); (err == nil) != (tt.ends == 0) {
+					t.Errorf("what begins then: %v", err)
+				}
+			})
+		})
+	}
+}

@@ -6,6 +6,11 @@
 // timer, so a stuck protocol loop or a lost connection cannot keep a lease alive:
 // the contexts of runs are canceled, with the reason as their cause, no later
 // than the lease ends.
+//
+// There is one exception. When the wall clock leaps, the machine was suspended, and the leases are over, or the clock was set,
+// and nothing has happened. The clocks look the same. So leases are over at once, as for what begins, but the
+// runs in progress continue for as long as ZooKeeper is asked, which is at most 250 ms and never beyond the end of the lease by
+// the monotonic clock: if a heartbeat that was sent after the leap is acknowledged meanwhile, nobody has taken the slot.
 package leases
 
 import (
@@ -23,13 +28,17 @@ import (
 var ErrLost = errors.New("singleworker: lease lost")
 
 // watchEvery is how often Watch compares the clocks if no lease ends before. It
-// bounds the delay until a suspension or a set wall clock is noticed.
-const watchEvery = time.Second
+// bounds the delay until a suspension or a set wall clock is noticed. Together with askFor it is a second.
+const watchEvery = 750 * time.Millisecond
+
+// askFor is how long runs continue at most when the clock has leapt, until a heartbeat is acknowledged.
+const askFor = 250 * time.Millisecond
 
 // Table holds the leases of one instance. Safe for concurrent use.
 type Table struct {
 	// OnStep, if not nil, is called by Watch when the wall clock was set or the
-	// machine was suspended. Timers set for a time of day are wrong then.
+	// machine was suspended. Timers set for a time of day are wrong then, and ZooKeeper must be asked at once
+	// whether the leases hold.
 	OnStep func()
 
 	clock *Clock
@@ -75,7 +84,7 @@ func (t *Table) Open(slot lease.Slot, token int64, until time.Duration) *Lease {
 	l := &Lease{table: t, Slot: slot, Token: token, until: until}
 	t.leases[slot] = l
 	t.notify(l)
-	t.signal()
+	signal(t.wake)
 	return l
 }
 
@@ -86,7 +95,7 @@ func (t *Table) Renew(slot lease.Slot, until time.Duration) {
 	if l := t.leases[slot]; l != nil {
 		l.until = max(l.until, until)
 		t.notify(l)
-		t.signal()
+		signal(t.wake)
 	}
 }
 
@@ -124,6 +133,7 @@ func (t *Table) Watch(ctx context.Context) error {
 			return nil
 		case <-timer.C:
 		case <-t.wake:
+		case <-t.clock.leapt:
 		}
 		timer.Reset(t.sweep())
 		t.compare(t.clock.ahead())
@@ -145,7 +155,7 @@ func (t *Table) sweep() time.Duration {
 	now := t.clock.Now().Elapsed
 	next := watchEvery
 	for _, l := range t.leases {
-		if left := l.until - now; left > 0 {
+		if left := t.clock.ends(l.until) - now; left > 0 {
 			next = min(next, left)
 		} else {
 			l.cancelRuns(ErrLost)
@@ -154,9 +164,9 @@ func (t *Table) sweep() time.Duration {
 	return next
 }
 
-func (t *Table) signal() {
+func signal(c chan struct{}) {
 	select {
-	case t.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

@@ -1,6 +1,7 @@
 package swtest_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -243,5 +244,65 @@ func TestOwnerWhoseClockIsBehindKeepsItsJobs(t *testing.T) {
 				wantNoTickTwice(t, c)
 			})
 		})
+	}
+}
+
+// A clock that is set by more than the length of a lease ends no run of a healthy owner: ZooKeeper says at once that it is one. If ZooKeeper
+// says nothing, the runs end: a machine that was suspended shows the same picture.
+func TestClockThatIsSetEndsNoRuns(t *testing.T) {
+	t.Parallel()
+	for what, tt := range map[string]struct {
+		from, to time.Duration
+		silent   bool // nothing comes from ZooKeeper
+		runs     int  // of a job each second, in 90 s, at least
+	}{
+		"it leaps":            {0, 20 * time.Second, false, 65},
+		"it is set right":     {-20 * time.Second, 0, false, 65},
+		"it is wrong then":    {0, time.Hour, false, 55},
+		"ZooKeeper is silent": {0, 20 * time.Second, true, 55},
+	} {
+		for _, phase := range []time.Duration{0, 333 * time.Millisecond, 1111 * time.Millisecond, 2400 * time.Millisecond} {
+			t.Run(fmt.Sprint(what, " ", phase), func(t *testing.T) {
+				bubble(t, func(t *testing.T, c *swtest.Cluster) {
+					t.Helper()
+					m := &machine{}
+					m.set(tt.from)
+					setup := swtest.Setup{Wall: m.wall(), Handlers: map[string]singleworker.Handler{
+						"long": working(25 * time.Second), "short": working(time.Millisecond),
+					}}
+					for name, schedule := range map[string]string{"long": "0 * * * * ?", "short": "* * * * * ?"} {
+						if err := c.Submit(t.Context(), singleworker.Job{Name: name, Schedule: schedule}); err != nil {
+							t.Fatal(err)
+						}
+					}
+					i := c.Start("i0", setup)
+					time.Sleep(65*time.Second - tt.from + phase) // in mid-run
+					if tt.silent {
+						i.Stall()
+					}
+					m.set(tt.to)
+					at := time.Now()
+					time.Sleep(time.Second)
+					i.Resume()
+					time.Sleep(24 * time.Second)
+					var long []swtest.Run
+					for _, r := range c.Runs() {
+						if r.Job == "long" {
+							long = append(long, r)
+						}
+					}
+					switch first := long[0]; {
+					case tt.silent && (!errors.Is(first.Cause, singleworker.ErrLeaseLost) || first.RightEnded.Sub(at) > time.Second):
+						t.Errorf("its lease ends %v after the leap: %+v", first.RightEnded.Sub(at), first)
+					case !tt.silent && (len(long) != 1 || first.Cause != nil || first.Ended.IsZero()):
+						t.Errorf("the run of 25 s: %+v", long)
+					}
+					if n := len(c.Runs()); n < tt.runs {
+						t.Errorf("%d runs in 90 s, want %d", n, tt.runs)
+					}
+					wantNoTickTwice(t, c)
+				})
+			})
+		}
 	}
 }
