@@ -53,6 +53,7 @@ type watched struct {
 	looked  time.Duration // Mono: when this instance last looked although it is not the first deputy
 	token   int64         // of the last run that was seen
 	excuse  int64         // the claim for which the owner was last given more time
+	foreign int64         // the token whose owner was last said to have other ticks
 	manual  []ticks.Request
 }
 

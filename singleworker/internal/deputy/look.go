@@ -116,6 +116,7 @@ func (d *Deputy) judge(l *look) (overdue bool) {
 	unclaimed := func(t time.Time) time.Time { return ticks.Unclaimed(l.ticks(), l.record, w.manual, t) }
 	since := unclaimed(now)
 	if since.IsZero() { // as nearly always: this is asked after each tick
+		d.warnOfForeign(l)
 		d.putDue(w, nextDue(l, now))
 		return false
 	}
@@ -135,6 +136,15 @@ func (d *Deputy) judge(l *look) (overdue bool) {
 		return true
 	}
 	return false
+}
+
+// warnOfForeign says, once for each owner, that it runs other ticks than this instance would.
+func (d *Deputy) warnOfForeign(l *look) {
+	if l.w.foreign != l.record.Token && ticks.Foreign(l.ticks(), l.record) {
+		l.w.foreign = l.record.Token
+		d.loop.Log.Warn("the job has other ticks here than for its owner: programs, or time zone databases, differ",
+			"job", l.w.slot, "owner", l.record.SID, "tick", time.UnixMilli(l.record.Tick).UTC())
+	}
 }
 
 // relieve takes slots from their owners, unless this instance is as late as they are.

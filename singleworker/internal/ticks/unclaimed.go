@@ -3,6 +3,8 @@ package ticks
 import (
 	"slices"
 	"time"
+
+	"github.com/swjobs/singleworker/singleworker/cronexpr"
 )
 
 // maxRecords is how many records an owner writes at most before it claims what is due: a safeguard, two are usual.
@@ -10,7 +12,8 @@ const maxRecords = 8
 
 // Unclaimed returns since when a run of an idle slot has been due at t that its owner has not claimed: of a tick,
 // another attempt at one, or a manual run that is requested. It returns the zero time if none is, or if a run is open.
-// What an owner would not run but record, such as a tick in a pause, is not urgent and does not count.
+// What an owner would not run but record, such as a tick in a pause, is not urgent and does not count. Nor does anything
+// while the record is Foreign: two instances would take the slot from each other at each tick.
 func Unclaimed(job Job, r Record, requests []Request, t time.Time) time.Time {
 	if r.Open() {
 		return time.Time{}
@@ -35,7 +38,21 @@ func Unclaimed(job Job, r Record, requests []Request, t time.Time) time.Time {
 	if !plan.Opens || since.After(t) { // the owner's clock is ahead; Next would not have an attempt, or a restart, wait for that
 		return time.Time{}
 	}
+	if Foreign(job, r) {
+		return time.Time{}
+	}
 	return since
+}
+
+// Foreign reports whether the last run of a slot is of a tick that the schedule does not have here, although it was in force. Who
+// claimed it has another version of the time zone database, or of the rules for schedules.
+func Foreign(job Job, r Record) bool {
+	tick := time.UnixMilli(r.Tick)
+	if r.Tick == 0 || r.Manual != "" || job.Schedule.Always() || !tick.After(job.begins()) {
+		return false
+	}
+	has := func(s *cronexpr.Schedule) bool { return s == nil || s.Next(tick.Add(-time.Millisecond)).Equal(tick) }
+	return !has(job.Schedule) && !slices.ContainsFunc(job.Former, func(f Former) bool { return has(f.Schedule) })
 }
 
 // NextDue returns when, after t, a run of the slot may become due if r stays as it is: its next tick, or the

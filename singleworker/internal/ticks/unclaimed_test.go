@@ -198,3 +198,50 @@ func TestUnclaimedAtATime(t *testing.T) {
 	wantUnclaimed(t, v.Job, failed, v.Now, "", "10:00:20")
 	wantUnclaimed(t, v.Job, failed, at(t, "10:00:20"), "10:00:20", "")
 }
+
+// A record of a tick that the schedule does not have is that of an owner with other rules: nothing of it is overdue here, or the slot
+// would be taken from either of the two at each tick.
+func TestUnclaimedOfAnotherSchedule(t *testing.T) {
+	t.Parallel()
+	for what, tt := range map[string]struct {
+		schedule, last string
+		begins         string
+		manual         bool
+		former         string
+		want           bool
+	}{
+		"a tick":                      {"0 */10 * * * ?", "10:00", "09:00", false, "", false},
+		"another one":                 {"0 5/10 * * * ?", "10:00", "09:00", false, "", true},
+		"a manual run":                {"0 5/10 * * * ?", "10:00", "09:00", true, "", false},
+		"of before the schedule":      {"0 5/10 * * * ?", "10:00", "10:00", false, "", false},
+		"of the schedule before":      {"0 5/10 * * * ?", "10:00", "09:59", false, "0 */10 * * * ?", false},
+		"not of the schedule before":  {"0 5/10 * * * ?", "10:00", "09:59", false, "0 7/10 * * * ?", true},
+		"the schedule before is lost": {"0 5/10 * * * ?", "10:00", "09:59", false, "?", false},
+		"a job that always runs":      {"@always", "10:00", "09:00", false, "", false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			v := situation{schedule: tt.schedule, now: "10:30"}.view(t)
+			v.Since = at(t, tt.begins)
+			if tt.former == "?" {
+				v.Former = []ticks.Former{{Since: at(t, "09:00")}}
+			} else if tt.former != "" {
+				v.Former = []ticks.Former{{Schedule: schedule(t, tt.former), Since: at(t, "09:00")}}
+			}
+			last := run(t, zkrec.RunOK, tt.last, me, tt.last, "10:00:05")
+			if tt.manual {
+				last = manual(last, "ask")
+			}
+			record := ticks.Record{Watermark: ms(t, tt.last), Run: last}
+			if got := ticks.Foreign(v.Job, record); got != tt.want {
+				t.Errorf("foreign: %v, want %v", got, tt.want)
+			}
+			if got := ticks.Unclaimed(v.Job, record, nil, v.Now); got.IsZero() != tt.want {
+				t.Errorf("unclaimed since %v", got)
+			}
+			if ticks.Foreign(v.Job, ticks.Record{Watermark: ms(t, tt.last)}) {
+				t.Error("a slot that has not run yet is foreign")
+			}
+		})
+	}
+}
