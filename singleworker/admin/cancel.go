@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/google/uuid"
-
 	"github.com/swjobs/singleworker/singleworker/internal/deletion"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
@@ -37,7 +35,7 @@ func (c *Client) Cancel(ctx context.Context, name string) (JobStatus, error) {
 
 // deletion is one Cancel over its tries. czxid is that of the job's node, or 0.
 func (c *Client) deletion(name string, czxid int64) *deletion.Deletion {
-	return &deletion.Deletion{Conn: c.conn, Tree: c.tree, Job: name, Czxid: czxid, Version: zkconn.AnyVersion, Proof: c.tree.Job(name) + "/cancel-" + uuid.NewString()}
+	return &deletion.Deletion{Conn: c.conn, Tree: c.tree, Job: name, Czxid: czxid, Version: zkconn.AnyVersion}
 }
 
 // deleted is the error of a deletion as this package returns it.

@@ -34,6 +34,27 @@ func (c *Client) persist(ctx context.Context, f func() error) error {
 	})
 }
 
+// target is a job that is there, and that a change is for, over its tries. A job that was submitted under its name since a try
+// whose outcome is not known is another one: what was asked for may have been done, and then gone with the first.
+type target struct {
+	wrote bool  // a write was sent whose outcome is not known
+	czxid int64 // of the job to which it was sent; 0 of one to be created
+}
+
+// write applies ops to the job that was read as stat says.
+func (t *target) write(ctx context.Context, c *Client, name string, stat zkconn.Stat, ops ...zkconn.Op) ([]zkconn.Stat, error) {
+	t.wrote, t.czxid = true, stat.Czxid
+	return c.conn.MultiOn(ctx, c.tree.Job(name), stat.Czxid, ops...)
+}
+
+// check returns ErrConflict if the job, as read now, is another one.
+func (t *target) check(stat zkconn.Stat) error {
+	if t.czxid != 0 && t.czxid != stat.Czxid {
+		return fmt.Errorf("%w: the job was canceled, and another one has its name", ErrConflict)
+	}
+	return nil
+}
+
 // EditOptions change what Edit does. The zero value makes the change.
 type EditOptions struct {
 	// DryRun checks and reports what would be changed, and writes nothing.
@@ -135,7 +156,8 @@ type edit struct {
 	dryRun bool
 	counts bool // through is wanted
 
-	wrote   bool // a write was sent whose outcome is not known
+	target
+
 	changed bool // the record is not as it was
 	before  job.Job
 	spec    zkrec.Spec // after
@@ -158,6 +180,9 @@ func (e *edit) once(ctx context.Context) error {
 		return ErrNotFound
 	}
 	if err != nil {
+		return err
+	}
+	if err := e.check(stat); err != nil {
 		return err
 	}
 	old, err := zkrec.ParseSpec(e.name, data)
@@ -196,8 +221,7 @@ func (e *edit) once(ctx context.Context) error {
 	if !e.changed || e.dryRun {
 		return nil
 	}
-	e.wrote = true
-	stats, err := conn.Multi(ctx, zkconn.SetOp(path, record, stat.Version))
+	stats, err := e.write(ctx, e.client, e.name, stat, zkconn.SetOp(path, record, stat.Version))
 	if err == nil {
 		e.version, e.spec = stats[0].Version, spec.WrittenAt(stats[0].Mtime)
 	}

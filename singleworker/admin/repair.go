@@ -39,6 +39,7 @@ type UnreadableNode struct {
 	// Newer reports that a newer version wrote the node: upgrade this one rather than repair the job.
 	Newer bool `json:"newer"`
 
+	job     int64 // the transaction that has created the job
 	version int32 // of the node as it was read
 	write   []byte
 }
@@ -77,7 +78,7 @@ func (c *Client) Repair(ctx context.Context, name string, nodes []UnreadableNode
 		return nil
 	}
 	err := c.conn.Retry(ctx, func() error {
-		_, err := c.conn.Multi(ctx, ops...)
+		_, err := c.conn.MultiOn(ctx, c.tree.Job(name), nodes[0].job, ops...)
 		if moved(err) {
 			return c.repaired(ctx, nodes) // perhaps by an earlier try, whose answer was lost
 		}
@@ -110,6 +111,14 @@ func (c *Client) unreadable(ctx context.Context, name string) ([]UnreadableNode,
 	if err != nil {
 		return nil, err
 	}
+	nodes, err := c.unreadableIn(ctx, name, read)
+	for i := range nodes {
+		nodes[i].job = read.stat.Czxid
+	}
+	return nodes, err
+}
+
+func (c *Client) unreadableIn(ctx context.Context, name string, read records) ([]UnreadableNode, error) {
 	of := read.parse()
 	if of.err != nil && !errors.As(of.err, new(*job.FieldError)) {
 		spec := UnreadableNode{

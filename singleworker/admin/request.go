@@ -25,7 +25,8 @@ type ask struct {
 	// to request from its owner; nil means nothing.
 	judge func(slot past, waiting map[string]zkrec.Request) (*zkrec.Request, error)
 
-	wrote  bool // a write was sent whose outcome is not known
+	target
+
 	status JobStatus
 }
 
@@ -56,6 +57,9 @@ func (a *ask) run(ctx context.Context) error {
 func (a *ask) once(ctx context.Context) error {
 	job, err := a.client.readJob(ctx, zkrec.JobOfSlot(a.name))
 	if err != nil {
+		return err
+	}
+	if err := a.check(job.stat); err != nil {
 		return err
 	}
 	of := job.parse()
@@ -106,8 +110,7 @@ func (a *ask) once(ctx context.Context) error {
 		err := fmt.Errorf("do not fit in one transaction for all %d shards: ask them one by one, or with less", len(slots))
 		return &InvalidError{"Args", fmt.Sprintf("%d bytes", len(a.request.Encode())), err}
 	}
-	a.wrote = true
-	_, err = a.client.conn.Multi(ctx, ops...)
+	_, err = a.write(ctx, a.client, job.slot, job.stat, ops...)
 	return err
 }
 
@@ -121,7 +124,7 @@ func (a *ask) makeShards(ctx context.Context, slots []string, job records, spec 
 	through := spec.ShardsBegin(complete)
 	return task.Each(ctx, readers, slots, func(ctx context.Context, _ int, slot string) error {
 		ops := append(newNodes(a.client.tree.NewShard(slot, through)), zkconn.CheckOp(a.client.tree.Job(job.slot), job.stat.Version))
-		_, err := a.client.conn.Multi(ctx, ops...)
+		_, err := a.client.conn.MultiOn(ctx, a.client.tree.Job(job.slot), job.stat.Czxid, ops...)
 		return err
 	})
 }

@@ -28,18 +28,10 @@ func (w *world) huge() {
 	w.multi(zkcreate(w.c.tree.Heartbeat(slots[0], "app-1"), nil), zkcreate(w.c.tree.Alarm(slots[7]), nil))
 }
 
-// proves reports whether a transaction creates the node that proves which job a cancellation has read.
-func proves(r *zkdev.Request) bool {
-	return len(r.Ops) == 1 && r.Ops[0].Op == zkdev.OpCreate && strings.Contains(r.Ops[0].Path, "/cancel-")
-}
-
-// multis counts the transactions, and calls f before each; a cancellation's first step does not count.
+// multis counts the transactions, and calls f before each.
 func (w *world) multis(f func(n int, r *zkdev.Request) zkdev.Action) *int {
 	count := new(int)
 	w.Cleanup(w.server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
-		if proves(r) {
-			return zkdev.Pass()
-		}
 		*count++
 		return f(*count, r)
 	}))
@@ -110,10 +102,7 @@ func TestCancelManyShards(t *testing.T) {
 func (w *world) interrupted(n int) {
 	w.Helper()
 	ctx, cancel := context.WithCancel(w.Context())
-	remove := w.server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
-		if proves(r) {
-			return zkdev.Pass()
-		}
+	remove := w.server.ControlKeep(zkdev.OpMulti, func(*zkdev.Request) zkdev.Action {
 		if n--; n >= 0 {
 			return zkdev.Pass()
 		}

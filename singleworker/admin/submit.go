@@ -48,8 +48,9 @@ type submission struct {
 	opts   SubmitOptions
 	pause  *zkrec.Pause // to begin with
 	now    time.Time
-	wrote  bool // a write was sent whose outcome is not known
 	done   Change
+
+	target
 }
 
 // once reads the job and makes at most one write.
@@ -60,6 +61,9 @@ func (s *submission) once(ctx context.Context) error {
 		return s.create(ctx)
 	}
 	if err != nil {
+		return err
+	}
+	if err := s.check(stat); err != nil {
 		return err
 	}
 	old, parseErr := zkrec.ParseSpec(name, data)
@@ -85,18 +89,18 @@ func (s *submission) once(ctx context.Context) error {
 		s.done.Version = stat.Version
 		return nil
 	}
-	return s.replace(ctx, old, parseErr, stat.Version)
+	return s.replace(ctx, old, parseErr, stat)
 }
 
 // replace writes the job over another one, which parseErr says cannot be read.
-func (s *submission) replace(ctx context.Context, old zkrec.Spec, parseErr error, version int32) error {
+func (s *submission) replace(ctx context.Context, old zkrec.Spec, parseErr error, stat zkconn.Stat) error {
 	if !s.opts.Replace {
 		return ErrExists
 	}
 	if errors.As(parseErr, new(*zkrec.SchemaError)) {
 		return fmt.Errorf("%w: %w", ErrExists, parseErr)
 	}
-	s.done = Change{Outcome: OutcomeReplaced, Version: version}
+	s.done = Change{Outcome: OutcomeReplaced, Version: stat.Version}
 	if parseErr == nil {
 		if err := job.CheckEverywhereKept(old.Job, s.spec.Job); err != nil {
 			return err
@@ -116,8 +120,8 @@ func (s *submission) replace(ctx context.Context, old zkrec.Spec, parseErr error
 	if err := spec.CheckSize(); err != nil {
 		return err
 	}
-	s.wrote = true
-	stats, err := s.client.conn.Multi(ctx, zkconn.SetOp(s.client.tree.Job(spec.Job.Name), spec.Encode(), version))
+	name := spec.Job.Name
+	stats, err := s.write(ctx, s.client, name, stat, zkconn.SetOp(s.client.tree.Job(name), spec.Encode(), stat.Version))
 	if err == nil {
 		s.done.Version = stats[0].Version
 	}

@@ -84,18 +84,18 @@ type Job struct {
 	Name     string
 	Spec     *zkrec.Spec // with Since set; never nil
 	Version  int32       // of the spec
+	Created  int64       // the transaction that has created the job
 	Eligible bool        // this instance can run it, and may
 	Ticks    *ticks.Job  // Spec parsed; nil unless it is valid
 	Written  int64       // when the spec was last written, on ZooKeeper's clock, in Unix milliseconds
 	Slots    []string    // of the active layout, whose nodes exist
 
-	looked       bool // it was read, or it is known why that cannot be
-	known        bool // Version, created and what follows were read
-	stripped     bool // Spec lacks what only runs need, and must be parsed again: the job can run here now
-	handled      bool // this instance has the handler, and is to be registered
-	isRegistered bool // this instance is; see registered
-	spoilt       bool // the spec, or the record of complete ticks, is no record
-	created      int64
+	looked       bool              // it was read, or it is known why that cannot be
+	known        bool              // Version, Created and what follows were read
+	stripped     bool              // Spec lacks what only runs need, and must be parsed again: the job can run here now
+	handled      bool              // this instance has the handler, and is to be registered
+	isRegistered bool              // this instance is; see registered
+	spoilt       bool              // the spec, or the record of complete ticks, is no record
 	problem      string            // why it cannot run here, as last logged
 	unreadable   map[string]string // why nodes cannot be read, by path, as last logged
 	invalidSince time.Duration     // Mono: since when no instance can run it; 0: it can
@@ -353,11 +353,11 @@ func (c *Catalog) refreshed(j *Job, v view) {
 		return
 	}
 	written := v.stat.Mtime.UnixMilli()
-	changed := !j.known || j.Version != v.stat.Version || j.created != v.stat.Czxid || j.Written != written || j.stripped && v.spec != j.Spec
+	changed := !j.known || j.Version != v.stat.Version || j.Created != v.stat.Czxid || j.Written != written || j.stripped && v.spec != j.Spec
 	if changed {
 		j.stripped = false
 	}
-	j.known, j.Version, j.created, j.Written = true, v.stat.Version, v.stat.Czxid, written
+	j.known, j.Version, j.Created, j.Written = true, v.stat.Version, v.stat.Czxid, written
 	err := errors.Join(v.specErr, v.ticksErr)
 	if changed = changed || (err == nil) != j.Valid(); changed {
 		c.setSpec(j, v.spec, v.ticks, err)

@@ -17,7 +17,7 @@ func (c *Catalog) Repair(slot string) {
 	if j == nil || !c.loop.Joined() || !j.repairing.Begin() {
 		return
 	}
-	version, created, nodes := j.Version, j.created, nodesOf(c.loop.Tree, j, slot)
+	version, created, nodes := j.Version, j.Created, nodesOf(c.loop.Tree, j, slot)
 	c.loop.Async("repair job", func(ctx context.Context) func() {
 		err := createMissing(ctx, c.loop, j.Name, version, created, nodes)
 		return func() {
@@ -53,11 +53,6 @@ func nodesOf(tree zkrec.Tree, j *Job, slot string) []zkrec.Node {
 func createMissing(
 	ctx context.Context, l *session.Loop, job string, version int32, czxid int64, nodes []zkrec.Node,
 ) error {
-	path := l.Tree.Job(job)
-	stat, found, err := l.Conn.Exists(ctx, path)
-	if err != nil || !found || stat.Czxid != czxid {
-		return err
-	}
 	var missing []zkrec.Node
 	for _, node := range nodes {
 		_, ok, err := l.Conn.Exists(ctx, node.Path)
@@ -71,6 +66,7 @@ func createMissing(
 	if len(missing) == 0 {
 		return nil
 	}
-	_, err = l.Conn.Multi(ctx, append([]zkconn.Op{zkconn.CheckOp(path, version)}, session.CreateOps(missing)...)...)
+	path := l.Tree.Job(job)
+	_, err := l.Conn.MultiOn(ctx, path, czxid, append(session.CreateOps(missing), zkconn.CheckOp(path, version))...)
 	return err
 }

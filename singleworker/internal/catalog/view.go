@@ -37,7 +37,7 @@ func (j *Job) parsed() parsed {
 	if j.stripped {
 		return parsed{}
 	}
-	return parsed{j.created, j.Written, j.Spec, j.Ticks}
+	return parsed{j.Created, j.Written, j.Spec, j.Ticks}
 }
 
 func (p parsed) is(stat zkconn.Stat) bool {

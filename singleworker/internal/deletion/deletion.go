@@ -23,9 +23,6 @@ type Deletion struct {
 	Tree  zkrec.Tree
 	Job   string
 	Czxid int64 // of the job's node; 0 means that of the first reading
-	// Proof is an ephemeral node below the job, which each transaction deletes: one that arrives late finds no such node in the
-	// next job of that name, whose versions begin at 0 again. Run creates it.
-	Proof string
 	// Version is that of the job's node: a job that has changed since is left alone, with zkconn.ErrBadVersion.
 	// zkconn.AnyVersion deletes it as it is.
 	Version int32
@@ -39,9 +36,6 @@ const maxConflicts = 10
 func (d *Deletion) Run(ctx context.Context) error {
 	for conflicts := 0; conflicts < maxConflicts; conflicts++ {
 		again, err := d.once(ctx)
-		if err != nil && ctx.Err() == nil { // else it goes with the session
-			_, _ = d.Conn.Multi(ctx, zkconn.DeleteOp(d.Proof, zkconn.AnyVersion)) // it may be gone with the job
-		}
 		switch {
 		case again && err == nil:
 			conflicts = -1 // it made progress
@@ -67,13 +61,6 @@ func concurrent(err error) bool {
 // reports whether some are left.
 func (d *Deletion) once(ctx context.Context) (again bool, err error) {
 	path := d.Tree.Job(d.Job)
-	_, err = d.Conn.Multi(ctx, zkconn.CreateEphemeralOp(d.Proof, nil))
-	if errors.Is(err, zkconn.ErrNoNode) {
-		return false, nil
-	}
-	if err != nil && !errors.Is(err, zkconn.ErrNodeExists) { // from a try whose answer was lost
-		return false, err
-	}
 	data, stat, err := d.Conn.Get(ctx, path)
 	switch {
 	case errors.Is(err, zkconn.ErrNoNode):
@@ -89,17 +76,14 @@ func (d *Deletion) once(ctx context.Context) (again bool, err error) {
 	if err != nil || len(paths) == 0 {
 		return false, err
 	}
-	proven := zkconn.DeleteOp(d.Proof, zkconn.AnyVersion)
-	ops := []zkconn.Op{proven}
+	var ops []zkconn.Op
 	if spec.Canceled { // by halves, nothing else is deleted
 		ops = append(ops, zkconn.CheckOp(path, stat.Version))
 	} else if d.Version != zkconn.AnyVersion {
 		ops = append(ops, zkconn.CheckOp(path, d.Version))
 	}
 	for _, path := range paths {
-		if path != d.Proof {
-			ops = append(ops, zkconn.DeleteOp(path, zkconn.AnyVersion))
-		}
+		ops = append(ops, zkconn.DeleteOp(path, zkconn.AnyVersion))
 	}
 	n := Fitting(d.Conn, ops)
 	if n < len(ops) && !spec.Canceled {
@@ -108,10 +92,10 @@ func (d *Deletion) once(ctx context.Context) (again bool, err error) {
 			version = d.Version
 		}
 		spec.Canceled = true
-		_, err = d.Conn.Multi(ctx, proven, zkconn.SetOp(path, spec.Encode(), version))
+		_, err = d.Conn.MultiOn(ctx, path, d.Czxid, zkconn.SetOp(path, spec.Encode(), version))
 		return true, err
 	}
-	_, err = d.Conn.Multi(ctx, ops[:n]...)
+	_, err = d.Conn.MultiOn(ctx, path, d.Czxid, ops[:n]...)
 	return n < len(ops), err
 }
 

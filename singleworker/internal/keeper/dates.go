@@ -34,7 +34,7 @@ func (o *Overdue) date(job *catalog.Job, known *watch) {
 			if spec, err = zkrec.ParseSpec(job.Name, data); err == nil {
 				corrected := o.redated(spec, now).Encode()
 				if changed = !bytes.Equal(corrected, data); changed {
-					_, err = o.loop.Conn.Multi(ctx, zkconn.SetOp(path, corrected, version))
+					_, err = o.loop.Conn.MultiOn(ctx, path, stat.Czxid, zkconn.SetOp(path, corrected, version))
 				}
 			}
 		}
@@ -66,9 +66,9 @@ func (o *Overdue) redated(spec zkrec.Spec, now time.Time) zkrec.Spec {
 
 // dateTick has the ticks of a slot begin now. Its record is as it was when its node was made.
 func (l look) dateTick() {
-	path, record := l.loop.Tree.Tick(l.slot), zkrec.Tick{Watermark: l.member.Clock.Now().UnixMilli()}
+	job, path, record := l.loop.Tree.Job(l.job.Name), l.loop.Tree.Tick(l.slot), zkrec.Tick{Watermark: l.member.Clock.Now().UnixMilli()}
 	l.loop.Async("date slot", func(ctx context.Context) func() {
-		_, err := l.loop.Conn.Multi(ctx, append(l.as, zkconn.SetOp(path, record.Encode(), 0))...)
+		_, err := l.loop.Conn.MultiOn(ctx, job, l.created, append(l.as, zkconn.SetOp(path, record.Encode(), 0))...)
 		return func() {
 			l.of.busy = false // the next sync looks again
 			if err != nil {

@@ -139,17 +139,15 @@ func (w *watch) slot(slot string) *watched {
 func (o *Overdue) watchInvalid(j *catalog.Job, w *watched) {
 	tick := time.UnixMilli(j.Written)
 	if j.Unreadable(o.loop.Now(), job.DefaultAlarmAfter) && w.raised != tick.UnixMilli() && !w.busy {
-		o.raise(j.Name, j.Spec, w, tick, zkconn.CheckOp(o.loop.Tree.Job(j.Name), j.Version))
+		o.lookAt(j, j.Name, w).raise(tick)
 	}
 }
 
 // look reads whether a tick of a slot is overdue. Many slots, as all are at the start, are read together.
 func (o *Overdue) look(job *catalog.Job, slot string, w *watched, now time.Time) {
 	w.busy = true
-	l := look{
-		Overdue: o, job: job, slot: slot, of: w, now: now, judged: job.Ticks, spec: job.Spec,
-		as: []zkconn.Op{zkconn.CheckOp(o.loop.Tree.Job(job.Name), job.Version)},
-	}
+	l := o.lookAt(job, slot, w)
+	l.now = now
 	reads := []zkconn.Read{{Path: o.loop.Tree.Tick(slot)}}
 	first, waits := job.WaitsFor(slot)
 	if waits {
@@ -163,18 +161,26 @@ func (o *Overdue) look(job *catalog.Job, slot string, w *watched, now time.Time)
 	})
 }
 
+func (o *Overdue) lookAt(job *catalog.Job, slot string, w *watched) look {
+	return look{
+		Overdue: o, job: job, slot: slot, of: w, judged: job.Ticks, spec: job.Spec, created: job.Created,
+		as: []zkconn.Op{zkconn.CheckOp(o.loop.Tree.Job(job.Name), job.Version)},
+	}
+}
+
 // look is one reading of a slot.
 type look struct {
 	*Overdue
 
-	job    *catalog.Job
-	slot   string
-	of     *watched
-	now    time.Time  // of the group, when the reading began
-	judged *ticks.Job // as it was when the reading began
-	spec   *zkrec.Spec
-	gate   *ticks.Gate // of a slot that waits for the first shard
-	as     []zkconn.Op // check that what was judged still is as it was read
+	job     *catalog.Job
+	slot    string
+	of      *watched
+	now     time.Time  // of the group, when the reading began
+	judged  *ticks.Job // as it was when the reading began
+	spec    *zkrec.Spec
+	created int64       // the transaction that has created the job
+	gate    *ticks.Gate // of a slot that waits for the first shard
+	as      []zkconn.Op // check that what was judged still is as it was read
 }
 
 // record handles the slot's tick record. One that is unreadable accounts for no tick after it was written; one
@@ -248,7 +254,7 @@ func (l look) judge(record zkrec.Tick, running bool, err error) {
 		w.lookAt = l.now.Add(idleLook)
 	}
 	if !tick.IsZero() && tick.UnixMilli() != w.raised {
-		l.raise(l.slot, l.spec, w, tick, l.as...)
+		l.raise(tick)
 	}
 }
 
@@ -271,25 +277,25 @@ const idleLook = time.Hour
 
 // raise reports an overdue tick, unless another instance has, or what was judged is not as it was: then the next sync looks
 // again.
-func (o *Overdue) raise(slot string, spec *zkrec.Spec, w *watched, tick time.Time, as ...zkconn.Op) {
-	path := o.loop.Tree.Alarm(slot)
+func (l look) raise(tick time.Time) {
+	w := l.of
 	if w.trying == nil || w.trying.Tick != tick.UnixMilli() {
-		w.trying = &zkrec.Alarm{Tick: tick.UnixMilli(), SID: o.member.ID(), At: o.loop.Clock.Wall()}
+		w.trying = &zkrec.Alarm{Tick: tick.UnixMilli(), SID: l.member.ID(), At: l.loop.Clock.Wall()}
 	}
 	alarm := *w.trying
 	w.busy = true
-	o.loop.Async("raise alarm", func(ctx context.Context) func() {
-		first, err := o.writeAlarm(ctx, path, alarm, as)
+	l.loop.Async("raise alarm", func(ctx context.Context) func() {
+		first, err := l.writeAlarm(ctx, alarm)
 		return func() {
 			w.busy = false
 			if err != nil {
-				o.loop.Log.Debug("alarm not raised", "job", slot, "err", err)
+				l.loop.Log.Debug("alarm not raised", "job", l.slot, "err", err)
 				w.lookAt = time.Time{} // the next sync tries again
 				return
 			}
 			w.raised = alarm.Tick
 			if first {
-				o.reporter.Overdue(slot, spec, tick)
+				l.reporter.Overdue(l.slot, l.spec, tick)
 			}
 		}
 	})
@@ -297,8 +303,9 @@ func (o *Overdue) raise(slot string, spec *zkrec.Spec, w *watched, tick time.Tim
 
 // writeAlarm writes an alarm unless that tick's, or a later one's, has been written, and reports whether alarm is
 // what stands there: an earlier try whose answer was lost may have written it.
-func (o *Overdue) writeAlarm(ctx context.Context, path string, alarm zkrec.Alarm, as []zkconn.Op) (first bool, err error) {
-	data, stat, err := o.loop.Conn.Get(ctx, path)
+func (l look) writeAlarm(ctx context.Context, alarm zkrec.Alarm) (first bool, err error) {
+	path := l.loop.Tree.Alarm(l.slot)
+	data, stat, err := l.loop.Conn.Get(ctx, path)
 	op := zkconn.CreateOp(path, alarm.Encode())
 	switch {
 	case errors.Is(err, zkconn.ErrNoNode):
@@ -311,6 +318,6 @@ func (o *Overdue) writeAlarm(ctx context.Context, path string, alarm zkrec.Alarm
 		}
 		op = zkconn.SetOp(path, alarm.Encode(), stat.Version)
 	}
-	_, err = o.loop.Conn.Multi(ctx, append(as, op)...)
+	_, err = l.loop.Conn.MultiOn(ctx, l.loop.Tree.Job(l.job.Name), l.created, append(l.as, op)...)
 	return err == nil, err
 }

@@ -178,6 +178,11 @@ func TestAlarmOfWhatHasChanged(t *testing.T) {
 		},
 		"the job is paused":      func(g *roomtest.Group) { g.Set(g.Tree.Job("job"), paused.Encode()) },
 		"the job is there again": func(g *roomtest.Group) { g.Multi(g.Cancel()...); g.SubmitSpec("job", paused) },
+		"the job is there again, with the same versions": func(g *roomtest.Group) {
+			g.Multi(g.Cancel()...)
+			g.SubmitSpec("job", paused)
+			g.Set(g.Tree.Tick("job"), nil)
+		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -213,15 +218,10 @@ func TestAlarmThatTakesLong(t *testing.T) {
 		g.SubmitSpec("job", spec)
 		const late = 2 * time.Second
 		raising := make(chan struct{})
-		g.Server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
-			select {
-			case <-raising:
-				return zkdev.Delay(10 * time.Millisecond) // what is asked later is answered when the alarm is written
-			default:
-			}
-			if r.Path == g.Tree.Alarm("job") {
+		g.Server.Control(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+			if slices.ContainsFunc(r.Ops, func(op zkdev.Request) bool { return op.Path == g.Tree.Alarm("job") }) {
 				close(raising)
-				return zkdev.Delay(late)
+				return zkdev.DelayReply(late)
 			}
 			return zkdev.Pass()
 		})

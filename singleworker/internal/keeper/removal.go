@@ -94,21 +94,21 @@ type removal struct {
 var errRequested = errors.New("a run is requested")
 
 // run removes the job, or returns how long it is to be kept yet. A node that it creates below the first slot's tick node proves
-// what time it is, and, since a node with a child cannot be deleted, that the versions read are of the same job.
+// what time it is.
 func (r removal) run(ctx context.Context) (left time.Duration, err error) {
 	tree, conn := r.loop.Tree, r.loop.Conn
 	proof := tree.Late(r.slot, r.incarnation)
 	if _, err := conn.Multi(ctx, zkconn.CreateEphemeralOp(proof, nil)); err != nil && !errors.Is(err, zkconn.ErrNodeExists) {
 		return 0, err
 	}
-	d := deletion.Deletion{Conn: conn, Tree: tree, Job: r.job, Proof: proof, Version: r.version}
-	left, opened, err := r.judge(ctx, &d)
+	d := deletion.Deletion{Conn: conn, Tree: tree, Job: r.job, Version: r.version}
+	left, opened, err := r.judge(ctx, &d, proof)
 	if err == nil && left == 0 {
 		if opened == nil {
 			if err = d.Run(ctx); err == nil {
 				return 0, nil
 			}
-		} else if _, err = conn.Multi(ctx, zkconn.SetOp(tree.Job(r.job), opened.Encode(), r.version)); err == nil {
+		} else if _, err = conn.MultiOn(ctx, tree.Job(r.job), d.Czxid, zkconn.SetOp(tree.Job(r.job), opened.Encode(), r.version)); err == nil {
 			err = errRequested
 		}
 	}
@@ -119,7 +119,7 @@ func (r removal) run(ctx context.Context) (left time.Duration, err error) {
 }
 
 // judge reads what the removal depends on, and which job that is. opened is the spec with which a job is opened again that is not to be removed.
-func (r removal) judge(ctx context.Context, d *deletion.Deletion) (left time.Duration, opened *zkrec.Spec, err error) {
+func (r removal) judge(ctx context.Context, d *deletion.Deletion, proof string) (left time.Duration, opened *zkrec.Spec, err error) {
 	tree, conn := r.loop.Tree, r.loop.Conn
 	data, stat, err := conn.Get(ctx, tree.Job(r.job))
 	if err != nil {
@@ -133,7 +133,7 @@ func (r removal) judge(ctx context.Context, d *deletion.Deletion) (left time.Dur
 	if stat.Version != r.version || spec.Done == nil {
 		return 0, nil, zkconn.ErrBadVersion
 	}
-	now, _, err := conn.Exists(ctx, d.Proof)
+	now, _, err := conn.Exists(ctx, proof)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -147,7 +147,8 @@ func (e *Entry) declare(ctx context.Context, d Declaration, newer func() (newer,
 		if err := replaced.CheckSize(); err != nil {
 			return true, fmt.Errorf("together with its former schedule and shards it %w", err)
 		}
-		_, err = e.loop.Conn.Multi(ctx, zkconn.SetOp(e.loop.Tree.Job(d.Job), replaced.Encode(), stat.Version))
+		path := e.loop.Tree.Job(d.Job)
+		_, err = e.loop.Conn.MultiOn(ctx, path, stat.Czxid, zkconn.SetOp(path, replaced.Encode(), stat.Version))
 		if errors.Is(err, zkconn.ErrBadVersion) || errors.Is(err, zkconn.ErrNoNode) {
 			continue
 		}

@@ -466,3 +466,30 @@ func TestDeclarations(t *testing.T) {
 		}
 	})
 }
+
+// A declaration that was slow on its way, and whose caller has given up, does not change the next job of the name.
+func TestLateDeclarationLeavesTheNextJobAlone(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		g.Server.Control(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+			if slices.ContainsFunc(r.Ops, func(op zkdev.Request) bool { return op.Op == zkdev.OpSetData && op.Path == g.Tree.Job("job") }) {
+				return zkdev.Delay(roomtest.SessionTimeout / 2)
+			}
+			return zkdev.Pass()
+		})
+		d := member.Declaration{Job: "job", Spec: zkrec.Spec{Job: jobs.Job{Name: "job", Schedule: "@hourly"}}}
+		_, err := enter(g, member.Config{ID: "a"}, func(ctx context.Context, e *member.Entry) error {
+			ctx, cancel := context.WithTimeout(ctx, roomtest.SessionTimeout/4)
+			defer cancel()
+			err := e.DeclareOne(ctx, d)
+			g.Multi(g.Cancel()...)
+			g.SubmitSpec("job", zkrec.Spec{Job: jobs.Job{Schedule: "@weekly"}})
+			roomtest.Pass(roomtest.SessionTimeout)
+			return err
+		})
+		if spec := g.Spec(); !errors.Is(err, zkconn.ErrUnavailable) || spec.Job.Schedule != "@weekly" {
+			g.T.Errorf("%v; the next job has the schedule %q", err, spec.Job.Schedule)
+		}
+	})
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
 // missed is what OnTickMissed was told, and how long after the ticks.
@@ -172,5 +173,42 @@ func TestChangeWhileZooKeepersClockIsAhead(t *testing.T) {
 			}
 		}
 		pass(t, c)
+	})
+}
+
+// A correction of the times of a job that was slow on its way does not reach the next job of the name.
+func TestLateCorrectionLeavesTheNextJobAlone(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) {
+		t.Helper()
+		machines(t, c, 2, "*/10 * * * * ?", nil, 0, 0, 0)
+		time.Sleep(time.Minute)
+		late := make(chan struct{})
+		c.Server.Control(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+			if slices.ContainsFunc(r.Ops, func(op zkdev.Request) bool { return op.Op == zkdev.OpSetData && op.Path == c.Tree().Job("new") }) {
+				close(late)
+				return zkdev.Delay(2 * time.Second)
+			}
+			return zkdev.Pass()
+		})
+		c.Server.SetClock(24 * time.Hour)
+		if err := c.Submit(t.Context(), singleworker.Job{Name: "new", Schedule: "@hourly"}); err != nil {
+			t.Fatal(err)
+		}
+		<-late
+		c.Server.SetClock(0)
+		if err := c.Cancel(t.Context(), "new"); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Submit(t.Context(), singleworker.Job{Name: "new", Schedule: "@daily"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		operate(t, c, func(a *admin.Client) error {
+			job, err := a.Get(t.Context(), "new")
+			if job.Job.Schedule != "@daily" {
+				t.Errorf("the next job has the schedule %s", job.Job.Schedule)
+			}
+			return err
+		})
 	})
 }

@@ -239,6 +239,37 @@ func (e *MultiError) Error() string { return fmt.Sprintf("operation %d: %v", e.I
 
 func (e *MultiError) Unwrap() error { return e.Err }
 
+// MultiOn is Multi for what was read of the node at path, or below it, while that was the one which transaction czxid had
+// created: it changes nothing of another node that has taken its place, with ErrBadVersion, or has come to it since. Versions
+// do not tell the two, for they begin at 0 again, and a transaction may be long on its way. So an ephemeral node is created
+// below the node first, which the transaction deletes. It is the first of the operations that a MultiError counts, and goes
+// with the session if there was no answer.
+func (c *Conn) MultiOn(ctx context.Context, path string, czxid int64, ops ...Op) ([]Stat, error) {
+	proof := path + "/proof-" + c.cfg.Chance.ID("proof of "+path) // each call makes another, for an earlier transaction may be on its way
+	// Nothing is in it, so it is created even if InheritACL has found that the connection is to create no nodes.
+	err := c.call(ctx, "create", proof, func(s *session) error {
+		_, err := s.zk.Create(c.chroot+proof, nil, zk.FlagEphemeral, c.acl)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	stat, found, err := c.Exists(ctx, path)
+	if err == nil && (!found || stat.Czxid != czxid) {
+		err = &OpError{Op: "check", Path: path, Err: ErrBadVersion}
+	}
+	if err == nil {
+		var stats []Stat
+		if stats, err = c.Multi(ctx, append([]Op{DeleteOp(proof, AnyVersion)}, ops...)...); err == nil {
+			return stats[1:], nil
+		}
+	}
+	if !IsUnknown(err) {
+		_ = c.call(ctx, "delete", proof, func(s *session) error { return s.zk.Delete(c.chroot+proof, AnyVersion) })
+	}
+	return nil, err
+}
+
 // Multi applies all operations or none; there must be at least one. For each SetOp, the result has the
 // node's Stat at the same index. If the server refuses the transaction, the error is a *MultiError.
 func (c *Conn) Multi(ctx context.Context, ops ...Op) ([]Stat, error) {

@@ -211,6 +211,59 @@ func TestMultiNamesTheRefusedOperation(t *testing.T) {
 	})
 }
 
+// What was read of a node is changed, and nothing of the next node of its path, whenever that has come. No proof is left.
+func TestMultiOn(t *testing.T) {
+	t.Parallel()
+	for what, test := range map[string]struct {
+		at   zkdev.Op // before which the node is deleted and created again; 0: never
+		want error
+	}{
+		"the node as it was read":                   {0, nil},
+		"another one since the reading":             {zkdev.OpCreate, ErrBadVersion},
+		"another one since the proof":               {zkdev.OpExists, ErrBadVersion},
+		"another one while the write is on its way": {zkdev.OpMulti, ErrNoNode},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := serve(t)
+				s.have(t, "/job", "", 0)
+				conn := s.open(t, Config{}, nil)
+				_, stat, err := conn.Get(t.Context(), "/job")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if test.at != 0 {
+					s.Control(test.at, func(r *zkdev.Request) zkdev.Action {
+						if r.Client != "tested" {
+							return zkdev.Pass()
+						}
+						return zkdev.Delay(time.Second)
+					})
+					time.AfterFunc(time.Second/2, func() {
+						names, _, err := s.hand.Children(t.Context(), "/job")
+						ops := []Op{DeleteOp("/job", 0), CreateOp("/job", nil)}
+						for _, name := range names {
+							ops = append([]Op{DeleteOp("/job/"+name, AnyVersion)}, ops...)
+						}
+						if _, failed := s.hand.Multi(t.Context(), ops...); failed != nil || err != nil {
+							t.Errorf("not created again: %v, %v", failed, err)
+						}
+					})
+				}
+				stats, err := conn.MultiOn(t.Context(), "/job", stat.Czxid, SetOp("/job", []byte("new"), stat.Version))
+				if !errors.Is(err, test.want) || IsUnknown(err) || err == nil && (len(stats) != 1 || stats[0].Version != 1) {
+					t.Errorf("%+v, %v; want %v", stats, err, test.want)
+				}
+				data, stat, err := s.hand.Get(t.Context(), "/job")
+				if want := test.want == nil; err != nil || (string(data) == "new") != want || stat.NumChildren != 0 {
+					t.Errorf("it has %q and %d children, %v; written: %v", data, stat.NumChildren, err, want)
+				}
+			})
+		})
+	}
+}
+
 func TestExistsDistinguishesAbsenceFromFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
