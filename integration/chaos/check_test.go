@@ -139,6 +139,9 @@ func (j *judge) claimsHaveOutcomes() {
 		if c.State == "" && j.Last[c.Life] && !c.Lost {
 			j.violatedf("outcome", at, c.Slot, "%s claimed %s, attempt %d, and nothing says what became of it: run %s", c.SID, clock(c.Tick), c.Attempt, c.Run)
 		}
+		if c.NotBegun && j.started[c.Run] != nil {
+			j.violatedf("outcome", at, c.Slot, "%s says that %s did not begin, and it ran: run %s", c.SID, clock(c.Tick), c.Run)
+		}
 		if j.started[c.Run] == nil && (c.State == "ok" || c.State == "failed" || c.State == "timed_out") {
 			j.violatedf("outcome", at, c.Slot, "%s says that %s was %s, and did not run it: run %s", c.SID, clock(c.Tick), c.State, c.Run)
 		}
@@ -274,7 +277,8 @@ func (j *judge) logs() []*txns.Log {
 	return j.Times
 }
 
-// accounted counts, by life and tick, how often it was claimed for the first time, or recorded as not run.
+// accounted counts, by life and tick, how often it was claimed for the first time, or recorded as not run. A claim that has not begun does
+// not count: the next one is the same attempt.
 func accounted(log *txns.Log) map[txns.Life]map[int64]int {
 	all := make(map[txns.Life]map[int64]int)
 	add := func(life txns.Life, tick int64) {
@@ -284,7 +288,7 @@ func accounted(log *txns.Log) map[txns.Life]map[int64]int {
 		all[life][tick]++
 	}
 	for _, c := range log.Claims {
-		if !c.Manual && c.Attempt == 1 && !c.Lost {
+		if !c.Manual && c.Attempt == 1 && !c.Lost && !c.NotBegun {
 			add(c.Life, c.Tick)
 		}
 	}

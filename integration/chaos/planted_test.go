@@ -124,6 +124,12 @@ func TestPlantedViolations(t *testing.T) {
 		"a lost claim without an outcome":     {func(f *forger) { f.Claims[5].State, f.Claims[5].Lost = "", true }, ""},
 		"a lost claim that nobody made again": {func(f *forger) { f.Claims[1].Lost = true; f.rename() }, "nothing is accounted for"},
 		"a token goes back":                   {func(f *forger) { f.token(6, 15) }, "token 15"},
+		"a claim that did not begin, again": {func(f *forger) {
+			f.twice().NotBegun, f.Claims[5].State = true, "interrupted"
+			f.Runs = slices.Delete(f.Runs, 5, 6)
+		}, ""},
+		"a claim that began, again": {func(f *forger) { f.twice().State = "interrupted"; f.Runs = slices.Delete(f.Runs, 5, 6) }, "accounted for 2 times"},
+		"a run that did not begin":  {func(f *forger) { f.Claims[4].NotBegun = true }, "did not begin, and it ran"},
 		"a tick is missing": {func(f *forger) {
 			f.Claims, f.Runs = append(f.Claims[:1:1], f.Claims[2:]...), append(f.Runs[:1:1], f.Runs[2:]...)
 			f.rename()

@@ -55,6 +55,8 @@ type Claim struct {
 	Run     string
 	SID     string
 	State   string // of its result, as on record in the end; empty if it has no result
+	// NotBegun says that the result says that the handler was certainly not called: another claim is the same attempt.
+	NotBegun bool
 	// Ended is when its first result was recorded; zero if it has none.
 	Ended time.Time
 	// Lost says that ZooKeeper has lost the claim. GoneAt is the zxid of the transaction that shows that it has lost the claim,
@@ -129,7 +131,7 @@ func (s *scribe) claimed(txn *txnlog.Txn, slot string, rec zkrec.Tick, _ zkrec.L
 
 func (s *scribe) recorded(txn *txnlog.Txn, _ string, entry zkrec.Entry, _ bool) {
 	if c := s.runs[entry.RunID]; c != nil {
-		c.State, c.result = entry.State, txn.Zxid
+		c.State, c.NotBegun, c.result = entry.State, entry.NotBegun, txn.Zxid
 		if c.Ended.IsZero() {
 			c.Ended = txn.Time
 		}
