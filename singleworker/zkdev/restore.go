@@ -36,12 +36,14 @@ func (s *Server) Restore(n *Snapshot) error {
 }
 
 // Reset restarts the server with what a snapshot has, as after its data directory was replaced by a copy: unlike after
-// [Server.Restore], zxids and session ids are used again, and [Server.Log] forgets the lost transactions. A client that has seen
-// a later zxid is hung up on until the server has counted as far.
+// [Server.Restore], zxids are used again, and [Server.Log] forgets the lost transactions. Session ids are not: a server begins with
+// one that it takes from its clock. A client that has seen a later zxid is hung up on until the server has counted as far.
 func (s *Server) Reset(n *Snapshot) error {
 	s.Stop()
 	s.do(func(k *core) {
-		k.state = n.state.Clone()
+		reset := n.state.Clone()
+		reset.SkipSessions(k.state)
+		k.state = reset
 		k.log = slices.DeleteFunc(k.log, func(txn Txn) bool { return txn.Zxid > n.Zxid() })
 		for _, f := range k.behind {
 			f.state, f.queue = n.state.Clone(), nil

@@ -95,6 +95,9 @@ func (w *world) kill(victim *swtest.Instance) {
 	if len(w.cluster.Live()) < 2 && w.rng.IntN(2) == 0 {
 		return
 	}
+	if w.rng.IntN(2) == 0 {
+		time.Sleep(untilCrowd() + crowdPhases[w.rng.IntN(len(crowdPhases))])
+	}
 	w.notef("%s is killed", victim.Name)
 	victim.Kill()
 	time.Sleep(w.upTo(2 * w.Session))
@@ -103,6 +106,21 @@ func (w *world) kill(victim *swtest.Instance) {
 		name = victim.Name
 	}
 	w.start(name)
+}
+
+// crowdPhases are the moments around one at which many jobs are due.
+var crowdPhases = func() (all []time.Duration) {
+	for phase := -400 * time.Millisecond; phase < 600*time.Millisecond; phase += 50 * time.Millisecond {
+		all = append(all, phase)
+	}
+	return all
+}()
+
+// untilCrowd is how long it takes until jobs of nearly all schedules that are quicker than a minute are due.
+func untilCrowd() time.Duration {
+	const period = 5 * time.Second
+	now := time.Now()
+	return now.Truncate(period).Add(period).Sub(now)
 }
 
 func (w *world) partition(victim *swtest.Instance) {

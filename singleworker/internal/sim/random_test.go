@@ -22,6 +22,7 @@ var inRandomSeeds = map[string]struct {
 	"takeover": {[]int{1}, 400}, "adoption": {[]int{1}, 100}, "lease": {[]int{1}, 50},
 	"claims": {[]int{2, 3, 8}, 100}, "alarm": {[]int{10}, 20}, "leader": {[]int{11}, 20}, "layout": {[]int{9}, 20}, "spec": {[]int{9}, 100},
 	"running": {[]int{13}, 20}, "clock": {[]int{14}, 20}, "restart": {[]int{15}, 20}, "dormant": {[]int{15}, 20},
+	"kept after a reset": {[]int{12}, 100}, "kept in an empty tree": {[]int{12}, 20},
 	"part": {[]int{8}, 60}, "absent": {[]int{8}, 60}, "lost part": {[]int{8}, 40}, "labels": {[]int{16}, 20}, "deaf": {[]int{16}, 60},
 }
 
@@ -81,6 +82,12 @@ func lagging(p *profile) { p.Lagging = true }
 
 // forgetful has the servers lose transactions.
 func forgetful(p *profile) { p.Forgets = true }
+
+// resets has them come back as if these had never been.
+func resets(p *profile) { p.Forgets, p.Resets, p.Empties = true, true, false }
+
+// empties has them lose all.
+func empties(p *profile) { p.Forgets, p.Resets, p.Empties = false, true, true }
 
 // latchMode has one instance lead, and own everything.
 func latchMode(p *profile) {
@@ -161,25 +168,27 @@ var ratesFlag = flag.Bool("sim.rates", false, "count how many seeds find each br
 
 // breaches are the rules that can be broken in every instance of a group, by name.
 var breaches = map[string]*breach{
-	"takeover":  {check: heartbeats(zkdev.OpDelete)},                                    // without the heartbeat's version
-	"adoption":  {check: blind(zkdev.OpSetData, "/alive")},                              // without the owner record's version
-	"lease":     {granted: 40 * time.Second},                                            // that outlives the session
-	"claim":     {check: claim},                                                         // without a check of the owner
-	"spec":      {check: unspecified},                                                   // a claim without the spec's version
-	"layout":    {hasty: true},                                                          // that does not wait for runs to end
-	"alarm":     {check: alarms},                                                        // that is not raised
-	"leader":    {check: leader, in: latchMode},                                         // without a check of the leader's node
-	"tick":      {check: blind(zkdev.OpSetData, "/tick"), in: forgetful},                // without the tick record's version
-	"node":      {check: node, in: lagging},                                             // changes of instances' nodes without a version
-	"running":   {unlimited: true, in: func(p *profile) { p.Running = 2 }},              // more runs than MaxRunning
-	"clock":     {anyClock: true, in: wrongClocks},                                      // ticks far ahead of the server's time
-	"restart":   {data: restarts(-time.Hour), in: func(p *profile) { p.Always = true }}, // of a job that always runs, without a pause
-	"dormant":   {data: restarts(time.Hour), in: func(p *profile) { p.Always = true }},  // which is not restarted
-	"part":      {check: refusedParts, in: everywhere},                                  // of a job on every instance: it is not run
-	"absent":    {data: absent, in: everywhere},                                         // what was not run there came during an absence
-	"lost part": {last: loseParts, in: everywhere},                                      // what is on record of it is deleted
-	"labels":    {falseLabels: true, in: placed},                                        // others than the instance has
-	"deaf":      {first: hideOrders, in: placed},                                        // orders for jobs are not known
+	"takeover":              {check: heartbeats(zkdev.OpDelete)},                                    // without the heartbeat's version
+	"adoption":              {check: blind(zkdev.OpSetData, "/alive")},                              // without the owner record's version
+	"lease":                 {granted: 40 * time.Second},                                            // that outlives the session
+	"kept after a reset":    {granted: 40 * time.Second, in: resets},                                // leases from servers that have forgotten them
+	"kept in an empty tree": {granted: 40 * time.Second, in: empties},                               // likewise
+	"claim":                 {check: claim},                                                         // without a check of the owner
+	"spec":                  {check: unspecified},                                                   // a claim without the spec's version
+	"layout":                {hasty: true},                                                          // that does not wait for runs to end
+	"alarm":                 {check: alarms},                                                        // that is not raised
+	"leader":                {check: leader, in: latchMode},                                         // without a check of the leader's node
+	"tick":                  {check: blind(zkdev.OpSetData, "/tick"), in: forgetful},                // without the tick record's version
+	"node":                  {check: node, in: lagging},                                             // changes of instances' nodes without a version
+	"running":               {unlimited: true, in: func(p *profile) { p.Running = 2 }},              // more runs than MaxRunning
+	"clock":                 {anyClock: true, in: wrongClocks},                                      // ticks far ahead of the server's time
+	"restart":               {data: restarts(-time.Hour), in: func(p *profile) { p.Always = true }}, // of a job that always runs, without a pause
+	"dormant":               {data: restarts(time.Hour), in: func(p *profile) { p.Always = true }},  // which is not restarted
+	"part":                  {check: refusedParts, in: everywhere},                                  // of a job on every instance: it is not run
+	"absent":                {data: absent, in: everywhere},                                         // what was not run there came during an absence
+	"lost part":             {last: loseParts, in: everywhere},                                      // what is on record of it is deleted
+	"labels":                {falseLabels: true, in: placed},                                        // others than the instance has
+	"deaf":                  {first: hideOrders, in: placed},                                        // orders for jobs are not known
 	"claims": {check: func(op zkdev.Op, path string, version int32) (string, int32) { // without any check
 		path, version = claim(op, path, version)
 		return blind(zkdev.OpSetData, "/tick")(op, path, version)

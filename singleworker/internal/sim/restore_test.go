@@ -18,15 +18,22 @@ import (
 type loss struct {
 	from, to    time.Time // of the snapshot, and of its restoration
 	first, last int64     // zxids: after the first, up to the last
+	back        time.Time // when zxids began to be used again; zero if they are not
 	claims      map[string]bool
 	open        map[string]bool // runs whose results may be lost
 }
 
 // forget has the servers lose the last transactions, once.
 func (w *world) forget() {
-	if !w.Forgets || w.ledger.lost != nil {
-		return
+	if w.Forgets && w.ledger.lost == nil {
+		lose := w.keep()
+		time.Sleep(w.upTo(w.Session))
+		lose()
 	}
+}
+
+// keep makes a snapshot, and returns what has the servers lose all that comes after it. The log is not read in between.
+func (w *world) keep() (lose func()) {
 	w.notef("a snapshot is made")
 	snapshot := w.cluster.Snapshot()
 	log := w.cluster.Server.LogAfter(w.ledger.through)
@@ -36,19 +43,44 @@ func (w *world) forget() {
 	}
 	w.ledger.read(log[:end])
 	from := time.Now()
-	time.Sleep(w.upTo(w.Session))
-	w.cluster.Server.Stop()
-	w.ledger.forgets(from, time.Now(), snapshot.Zxid(), w.cluster.Server.LogAfter(snapshot.Zxid()))
-	var all []string
-	for _, i := range w.cluster.Instances() {
-		all = append(all, i.Name)
+	return func() {
+		w.cluster.Server.Stop()
+		w.ledger.forgets(from, time.Now(), snapshot.Zxid(), w.cluster.Server.LogAfter(snapshot.Zxid()))
+		var all []string
+		for _, i := range w.cluster.Instances() {
+			all = append(all, i.Name)
+		}
+		w.force(all...)
+		time.Sleep(w.upTo(w.Session / 2))
+		replace := w.cluster.Restore
+		if w.Resets {
+			replace, w.ledger.lost.back, w.ledger.through = w.cluster.Reset, time.Now(), snapshot.Zxid()
+			w.lasts(w.Session + givesUpWithin)
+		}
+		if err := replace(snapshot); err != nil {
+			w.violate(violation{7, "server", time.Now(), err.Error()})
+		}
+		w.notef("the server has lost what came after zxid %d; zxids are used again: %v", snapshot.Zxid(), w.Resets)
 	}
-	w.force(all...)
-	time.Sleep(w.upTo(w.Session / 2))
-	if err := w.cluster.Restore(snapshot); err != nil {
-		w.violate(violation{7, "server", time.Now(), err.Error()})
+}
+
+// givesUpWithin is how long after its timeout a client gives up a session of which the server does not know what the client has seen:
+// it tries each second, and an attempt takes as long.
+const givesUpWithin = 2 * time.Second
+
+// bringUpAndLose brings up a group whose servers then lose all their data. What operators had submitted they submit again.
+func (w *world) bringUpAndLose() {
+	lose := w.keep()
+	w.holds = true
+	w.bringUp()
+	time.Sleep(w.upTo(2 * w.Session))
+	lose()
+	w.holds = false
+	for k := range w.shards {
+		if w.step(0) && w.jobs[jobName(k)] {
+			w.submit(k)
+		}
 	}
-	w.notef("the server has lost what came after zxid %d", snapshot.Zxid())
 }
 
 // forgets takes in what is lost: of its heartbeats leases were renewed, though.
@@ -69,7 +101,8 @@ func (l *ledger) forgets(from, to time.Time, first int64, log []zkdev.Txn) {
 		case !ok || txn.Code != zkdev.OK:
 		case node == rules.NodeTick && rest == "" && txn.Op != zkdev.OpDelete:
 			if rec, err := zkrec.ParseTick(txn.Data, txn.Time); err == nil && rec.Open() && !l.seen[rec.RunID] {
-				l.lost.claims[rec.RunID], l.endless[rec.RunID] = true, l.isEndless(slot, rec)
+				// What jobs are is not known if all is lost.
+				l.lost.claims[rec.RunID], l.endless[rec.RunID] = true, l.isEndless(slot, rec) || l.model.Jobs[slot] == nil
 			}
 		case node == rules.NodeHistory && txn.Op == zkdev.OpSetData: // also results that came late
 			history, _ := zkrec.ParseHistory(txn.Data)
@@ -98,8 +131,18 @@ func (l *ledger) readAround(lost loss, log []zkdev.Txn) {
 	l.read(log[to:])
 }
 
-// is reports whether a token was lost.
-func (x *loss) is(token int64) bool { return token > x.first && token <= x.last }
+// isLost reports whether a token was lost that somebody has had since a time. If tokens are given again, it was if the log does not give
+// it: r is what it gives, or nil.
+func (l *ledger) isLost(token int64, sid string, since time.Time, r *reign) bool {
+	x := l.lost
+	if token <= x.first || token > x.last {
+		return false
+	}
+	if x.back.IsZero() || since.Before(x.back) {
+		return true
+	}
+	return r == nil || r.sid != sid
+}
 
 // within reports whether something was told of what may be lost.
 func (x *loss) within(t time.Time) bool { return !t.Before(x.from) && !t.After(x.to) }
@@ -113,19 +156,22 @@ func (l *ledger) excuse(e evidence) evidence {
 	l.forgotten = len(x.claims)
 	end := x.to.Add(e.session * 3 / 4)
 	e.runs = slices.DeleteFunc(slices.Clone(e.runs), func(r swtest.Run) bool {
-		lost := x.is(r.Token) || x.claims[r.ID]
+		lost := x.claims[r.ID] || x.back.IsZero() && l.isLost(r.Token, r.Instance.Name, r.Started, nil)
 		if lost && (r.Started.After(end) || !x.claims[r.ID]) {
 			l.violatef(12, r.Job, r.Started, "run %s of %s, token %d, rests on what was lost until %s", r.ID, r.Instance.Name, r.Token, clock(x.to))
 		}
 		return lost
 	})
 	e.rights = slices.DeleteFunc(slices.Clone(e.rights), func(r swtest.Right) bool {
-		if x.is(r.Token) && r.Until.After(end) {
+		lost := l.isLost(r.Token, r.Instance.Name, r.From, l.reignOf(r.Job, r.Token))
+		if lost && r.Until.After(end) {
 			l.violatef(12, r.Job, r.Until, "%s has a lease with token %d, which was lost at %s", r.Instance.Name, r.Token, clock(x.to))
 		}
-		return x.is(r.Token)
+		return lost
 	})
-	e.hooks = slices.DeleteFunc(slices.Clone(e.hooks), func(a adoption) bool { return x.is(a.token) })
+	e.hooks = slices.DeleteFunc(slices.Clone(e.hooks), func(a adoption) bool {
+		return l.isLost(a.token, a.sid, a.at, l.reignOfPart(a.job, a.shard, a.sid, a.token))
+	})
 	e.told = slices.DeleteFunc(slices.Clone(e.told), func(c completion) bool { return x.within(c.at) })
 	e.warned = slices.DeleteFunc(slices.Clone(e.warned), func(w warned) bool { return x.within(w.at) })
 	unrecorded := make(map[string]bool)

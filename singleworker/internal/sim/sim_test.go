@@ -23,8 +23,8 @@ var (
 )
 
 // TestSimulation runs groups of 2 to 8 instances with 5 to 60 slots, of jobs and of shards, all of it production
-// code from the Manager down, on a zkdev server in virtual time. Instances are killed and
-// come back, leave and join; they are partitioned, and hang for longer than their session;
+// code from the Manager down, on a zkdev server in virtual time. Instances are killed, half of them at one of 20 moments around one at
+// which many jobs are due, and come back, leave and join; they are partitioned, and hang for longer than their session;
 // the server restarts, at times after three sessions; connections are cut before a request or between a write and its
 // reply; replies are slow; heartbeats are refused while the session lives; sessions are ended, and instance
 // nodes deleted, from outside; jobs are submitted, canceled, resharded and get other schedules and policies, by operators and by two
@@ -33,7 +33,7 @@ var (
 // always run, jobs that run once and are removed, jobs that run when asked, or jobs that run on every instance, and a job may become one of
 // another kind; in some, jobs require labels, list instances, and are disabled on one or on the host. Some are in latch mode, and their leader is
 // deposed. In some, instances read from servers that are behind by up to a session. In some, the servers
-// lose the acknowledged transactions of up to a session. In some, the wall clocks of machines, and of operators, are off and leap. Second processes of an id are started while the first one lives, or
+// lose the acknowledged transactions of up to a session, and use zxids again as after a restore, or lose all their data. In some, the wall clocks of machines, and of operators, are off and leap. Second processes of an id are started while the first one lives, or
 // hangs. The connect string has one to three names of the server. Every message of every connection has a
 // separate latency, mostly of 0.2 to 5 ms, some of 50 and more. The checker reads the server's transaction log and what the handlers recorded, and verifies that
 //

@@ -37,6 +37,8 @@ type profile struct {
 	Lagging          bool          // instances read from servers that are behind
 	Latch            bool          // the group is in latch mode
 	Forgets          bool          // the servers lose transactions that they have acknowledged, once
+	Resets           bool          // and come back as if these had never been: they use zxids again
+	Empties          bool          // the servers lose all their data, once the group is there
 	Patient          bool          // no instance takes an idle slot from an owner that lives
 	Always           bool          // some jobs always run, for a time or for good
 	Untimed          bool          // some run once, or when asked
@@ -73,6 +75,14 @@ func drawProfile(r *rand.Rand, noise time.Duration) profile {
 	return p
 }
 
+// drawLosses draws how servers forget; in some groups, they forget everything.
+func (p *profile) drawLosses(r *rand.Rand) {
+	p.Resets = r.IntN(2) == 0
+	if r.IntN(8) == 0 {
+		empties(p)
+	}
+}
+
 // world is one cluster and what happens to it.
 type world struct {
 	profile
@@ -96,6 +106,7 @@ type world struct {
 	twins      map[string]bool          // ids that two live processes had
 	removes    []func()                 // of controls
 	ledger     *ledger                  // what the checker knows so far
+	holds      bool                     // the log is not read, because servers are about to lose it
 	clocks     map[string]*atomic.Int64 // how far the wall clock of each machine is off, by instance id
 
 	witness                   // its mu guards the following, too
@@ -177,6 +188,7 @@ func newWorldLike(t *testing.T, seed uint64, noise time.Duration, change func(*p
 	rng := rand.New(rand.NewPCG(seed, 2))
 	drawn := drawProfile(rng, noise)
 	drawn.drawKinds(rand.New(rand.NewPCG(seed, 3)))
+	drawn.drawLosses(rand.New(rand.NewPCG(seed, 4)))
 	change(&drawn)
 	w := &world{
 		profile: drawn, seed: seed, rng: rng, begun: time.Now(), quiet: make(chan struct{}),
@@ -371,7 +383,11 @@ func (w *world) violate(v violation) {
 // run runs the whole simulation: the noise, the quiet time and the end.
 func (w *world) run() {
 	w.breach.begin(w)
-	w.bringUp()
+	if w.Empties {
+		w.bringUpAndLose()
+	} else {
+		w.bringUp()
+	}
 	w.noise()
 	w.breach.end(w)
 	w.endFaults()
@@ -390,6 +406,9 @@ const keptLog = 200_000
 
 // read has the checker read what was added to the log.
 func (w *world) read() {
+	if w.holds {
+		return
+	}
 	w.ledger.read(w.cluster.Server.LogAfter(w.ledger.through))
 	w.cluster.View(func(*swtest.Model) {}) // which reads it, too
 }

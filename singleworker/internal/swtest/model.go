@@ -100,7 +100,9 @@ func (c *Cluster) Restore(snapshot *zkdev.Snapshot) error {
 func (c *Cluster) Reset(snapshot *zkdev.Snapshot) error {
 	c.modelMu.Lock()
 	defer c.modelMu.Unlock()
-	c.model, c.applied = nil, 0
+	if c.applied > snapshot.Zxid() {
+		c.model, c.applied = nil, 0
+	}
 	return c.Server.Reset(snapshot)
 }
 

@@ -35,6 +35,9 @@ func (s *State) Succeed(other *State) {
 	s.last, s.taken, s.nextSession = other.last, other.taken, other.nextSession
 }
 
+// SkipSessions has session ids begin after those of another state.
+func (s *State) SkipSessions(other *State) { s.nextSession = other.nextSession }
+
 // Follow applies a transaction of the state that s is a copy of. Transactions must come in order. s must not be written to
 // otherwise.
 func (s *State) Follow(txn *Txn) (out Output) {
