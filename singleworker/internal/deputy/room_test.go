@@ -34,6 +34,7 @@ type instance struct {
 	records map[string]ticks.Record         // by slot, while it is owned
 	busy    map[string]bool
 	refused map[string]time.Duration // Mono: when a claim of the slot was refused
+	plans   int                      // made: runs of one moment have different IDs
 }
 
 // start starts an instance.
@@ -98,11 +99,16 @@ func (i *instance) claim() {
 		}
 		now := i.Clock.Wall()
 		if i.late != nil {
-			now = now.Add(-i.late(slot))
+			late := i.late(slot)
+			if late == never {
+				continue
+			}
+			now = now.Add(-late)
 		}
+		i.plans++
 		plan := ticks.Next(ticks.View{
 			Job: *o.Job, Record: i.records[slot], Now: now, SID: i.name, Token: o.Lease.Token, OwnedSince: o.Since, TakenFrom: o.From,
-			RunID: fmt.Sprint(slot, " by ", i.name, " at ", now.UnixNano()), Requests: o.Requests,
+			RunID: fmt.Sprint(slot, " by ", i.name, ", ", i.plans), Requests: o.Requests,
 		})
 		if at, refused := i.refused[slot]; i.busy[slot] || !plan.Change || refused && i.Now() < at+100*time.Millisecond {
 			continue
