@@ -74,11 +74,7 @@ func (i *instance) sleep(d time.Duration) {
 	}
 	i.w.logf("", "%s sleeps for %v", i.member.Incarnation, d)
 	i.suspended, i.sleptAt = true, i.w.time
-	if i.w.percent(50) { // it is back at once
-		i.cut(d, d)
-	} else {
-		i.cut(d+i.w.upTo(sessionTimeout/5), d+i.w.upTo(sessionTimeout))
-	}
+	i.cut(d+i.w.upTo(sessionTimeout/5), d+i.w.upTo(sessionTimeout))
 	i.stall(d)
 }
 
