@@ -198,14 +198,12 @@ func (op Op) SameCheck(other Op) bool {
 // RefusedBy is why the server refuses the operation if its node is as it was read, or nil if that does not tell.
 func (op Op) RefusedBy(read ReadResult) error {
 	var why error
-	switch {
+	switch found := read.Err == nil; {
 	case errors.Is(read.Err, ErrNoNode) && op.code != opCreate:
 		why = ErrNoNode
-	case read.Err != nil:
-		return nil
-	case op.code == opCreate:
+	case found && op.code == opCreate:
 		why = ErrNodeExists
-	case op.version != AnyVersion && op.version != read.Stat.Version:
+	case found && op.version != AnyVersion && op.version != read.Stat.Version:
 		why = ErrBadVersion
 	default:
 		return nil
