@@ -69,7 +69,7 @@ func (j *Journal) send(n *node, w *write, guard owner.Guard) {
 	}
 	n.busy = true
 	ch := j.prepare(n, w, guard)
-	j.loop.Write(w.lane(), ch.ops, func(r session.Result) {
+	answered := func(r session.Result) {
 		n.busy = false
 		if r.Err == nil {
 			n.late = "" // deleted with it
@@ -78,6 +78,13 @@ func (j *Journal) send(n *node, w *write, guard owner.Guard) {
 			j.refused(n, w, ch, r)
 		}
 		j.advance(n)
+	}
+	j.loop.Write(w.lane(), ch.ops, func(r session.Result) {
+		if r.Err == nil && w.opens() { // what was ordered before it keeps the run from beginning
+			j.member.Roster.Ordered(func() { answered(r) })
+		} else {
+			answered(r)
+		}
 	})
 }
 

@@ -110,6 +110,15 @@ func (w *write) isOutdated(job *catalog.Job) bool {
 	return w.isClaim() && job != nil && job.Version != w.commit.SpecVersion
 }
 
+// opens reports whether w is the claim of a run.
+func (w *write) opens() bool { return w.isClaim() && w.commit.Opens() }
+
+// isWithheld reports whether w opens a run that may not begin here, as far as orders and drains go, also while the others do not know of
+// them yet. The job is nil if it is not known.
+func (w *write) isWithheld(m *member.Member, job *catalog.Job) bool {
+	return w.opens() && (m.State() != zkrec.InstanceActive || job != nil && m.Place.MayRun(&job.Spec.Job) != nil)
+}
+
 // lane is where w waits: a run waits for its claim, and shards wait for the first one's BeforeTick, but nothing waits for
 // the rest.
 func (w *write) lane() session.Lane {
@@ -124,7 +133,7 @@ func (w *write) lane() session.Lane {
 // with the record, is returned when that is not From; ticks.ErrNoRequest when the manual run that it
 // opens was canceled; ticks.ErrSpecChanged when the job's spec has another version; owner.ErrNotOwner,
 // owner.ErrNotLeader, ErrDraining, ErrTooEarly, session.ErrEnded or the cause of a lapsed lease otherwise.
-// Only with ErrWithheld was it written: a drain has begun before ZooKeeper had answered. From a
+// Only with ErrWithheld was it written: a drain has begun before ZooKeeper had answered, or was ordered before the claim. From a
 // claim that opens a run until a commit that closes it, or fails to, the slot is busy: it is not
 // handed over. Commit may be called by anybody and does not block; done must not, either. The slice is the journal's from then on.
 func (j *Journal) Commit(all []ticks.Commit, done func(i int, current *zkrec.Tick, err error)) {
@@ -207,11 +216,19 @@ func (j *Journal) advance(n *node) {
 		case !n.known, n.late != late, n.dropped && w.needsHistory():
 			j.fetch(n, late)
 			return
+		case w.opens() && *n.record == w.commit.Plan.Record: // its answer was lost
+			n.busy = true
+			j.member.Roster.Ordered(func() {
+				n.busy = false
+				j.finish(n, w, nil)
+				j.advance(n)
+			})
+			return
 		case w.kind == load, w.kind == recall, w.kind == commit && *n.record == w.commit.Plan.Record:
-			j.finish(n, w, nil) // a commit was made, and its answer was lost
+			j.finish(n, w, nil) // likewise, if it is a commit
 		case w.kind == commit && *n.record != w.commit.From:
 			j.finish(n, w, ticks.ErrConflict)
-		case w.isClaim() && w.commit.Opens() && closed(j.member):
+		case w.isWithheld(j.member, j.catalog.JobOf(n.slot)):
 			j.finish(n, w, ErrDraining) // the next owner runs it, in a moment
 		case w.isTooEarly(j.member.Clock):
 			j.finish(n, w, ErrTooEarly) // another instance runs it when it is due
@@ -226,9 +243,6 @@ func (j *Journal) advance(n *node) {
 		delete(j.nodes, n.slot)
 	}
 }
-
-// closed reports whether no run is to begin here, also while the others do not know of it yet.
-func closed(m *member.Member) bool { return m.State() != zkrec.InstanceActive }
 
 // guard is what w checks of the slot's ownership, or why it cannot be written any more. A result needs
 // none; but while its run's ownership is believed to last, the guard tells the run's job from one that
@@ -256,7 +270,7 @@ func (j *Journal) finish(n *node, w *write, err error) {
 	switch {
 	case w.isClaim() && w.commit.Plan.Record.Open() && err == nil:
 		n.open = w.commit.Plan.Record.RunID
-		if w.commit.Opens() && closed(j.member) {
+		if w.isWithheld(j.member, j.catalog.JobOf(n.slot)) {
 			err = ticks.ErrWithheld
 		}
 	case w.isResult() && !w.commit.Plan.Record.Open() && !errors.Is(err, ticks.ErrConflict), w.kind == amend:

@@ -38,6 +38,8 @@ type Roster struct {
 	readings int     // that were begun
 	latest   reading // zero while another one is being made
 	changes  changes
+	followed int // the changes of orders, as changes.told counts them, that the readings taken in know of
+	waiting  []func()
 }
 
 // reading is what was read.
@@ -53,6 +55,7 @@ type reading struct {
 	// handlers are the lists that records name, by hash, as far as they could be read.
 	handlers map[string][]string
 	until    time.Duration // Mono: when to read everything again although no watch tells
+	told     int           // changes.told when orders were read
 }
 
 // changes is what watches have told since a reading last asked.
@@ -60,6 +63,7 @@ type changes struct {
 	records  map[string]bool // by sid
 	orders   bool
 	excluded bool
+	told     int // how often watches have told, ever, that orders or exclusions have changed
 }
 
 // Changed notes that the node of an instance, or one of the orders, has changed.
@@ -71,11 +75,33 @@ func (r *Roster) Changed(path string) {
 		r.changes.records[sid] = true
 		return
 	}
+	r.changes.told++
 	if path == r.loop.Tree.Exclusions() {
 		r.changes.excluded = true
 		return
 	}
 	r.changes.orders = true
+}
+
+// Ordered calls f once all orders have been taken in that watches have told of: at once, or in the turn of the loop in which they are.
+// ZooKeeper tells of an order before it answers a request that came after it. So f, called with the answer, knows of it.
+func (r *Roster) Ordered(f func()) {
+	if r.followed < r.changes.told {
+		r.waiting = append(r.waiting, f)
+		return
+	}
+	f()
+}
+
+// follow notes that a reading was taken in.
+func (r *Roster) follow(read reading) {
+	if r.followed = max(r.followed, read.told); r.followed < r.changes.told {
+		return
+	}
+	for _, f := range r.waiting {
+		r.loop.Defer(f)
+	}
+	r.waiting = nil
 }
 
 // errNoSession is why a node below Instances does not count as an instance: someone created it manually.
@@ -105,6 +131,7 @@ func (r *Roster) fetch(ctx context.Context, was, next reading, known map[string]
 	if err != nil {
 		return Group{}, err
 	}
+	next.told = changed.told
 	if next.orders, next.watched = was.orders, was.watched; !was.watched || changed.orders {
 		if next.orders, next.watched, err = fetchOrders(ctx, r.loop); err != nil {
 			return Group{}, err
@@ -148,7 +175,7 @@ func (r *Roster) takeChanges(ctx context.Context) (told changes, err error) {
 	answer := make(chan changes, 1)
 	r.loop.Post(func() {
 		answer <- r.changes
-		r.changes = changes{}
+		r.changes = changes{told: r.changes.told}
 	})
 	select {
 	case told = <-answer:
@@ -214,6 +241,7 @@ func (m *Member) Follow(g Group) (lost bool) {
 		m.loop.Tell(AbleChanged{})
 	}
 	m.follow(g.reading.orders)
+	m.Roster.follow(g.reading)
 	return lost
 }
 

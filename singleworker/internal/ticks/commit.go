@@ -19,7 +19,7 @@ var (
 )
 
 // ErrWithheld is returned for a claim that was written: the run is open, must not begin, and needs a result.
-var ErrWithheld = errors.New("the instance began to drain while the run was claimed")
+var ErrWithheld = errors.New("the instance began to drain, or was told not to run the job, while the run was claimed")
 
 // Commit is a decision on a slot's ticks, to be written atomically.
 type Commit struct {
