@@ -397,7 +397,7 @@ func exists(files []sourceFile, pattern string) bool {
 
 // goroot is where the standard library is. Tests that were built with -trimpath know only from the go command.
 var goroot = sync.OnceValue(func() string {
-	text, err := exec.Command("go", "env", "GOROOT").Output() //nolint:noctx // it ends at once
+	text, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
 		panic(err)
 	}
