@@ -190,7 +190,7 @@ func (c *Clock) Check() {
 	case c.limit <= 0:
 	case is.Beyond(c.limit):
 		c.wrong = true
-	case is.Mid().Abs() < c.limit*9/10:
+	case max(is.High, -is.Low) < c.limit*9/10: // whatever it is exactly: after a leap little is known
 		c.wrong = false
 	}
 	changed := c.wrong != was

@@ -169,6 +169,21 @@ func TestClockAtTheLimitStaysWrong(t *testing.T) {
 	})
 }
 
+// A wrong clock that leaps is right again only when a comparison has shown so: until then it may be anywhere between.
+func TestWrongClockThatLeapsStaysWrong(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		a, off := clocked(g, 0)
+		set(a, off, 62*time.Second)
+		off.Store(int64(-62 * time.Second))
+		a.Do(func() {})
+		set(a, off, -62*time.Second)
+		if told := roomtest.ToldA[member.ClockChanged](a.Loop); len(told) != 1 || !told[0].Wrong {
+			g.T.Errorf("told %+v, want once that it is wrong", told)
+		}
+	})
+}
+
 // others adds instances to a member's group whose clocks are so far ahead, as they publish.
 func others(g *roomtest.Group, r *roomtest.Rooms, ahead ...time.Duration) {
 	g.T.Helper()
