@@ -95,6 +95,7 @@ type Job struct {
 	stripped     bool              // Spec lacks what only runs need, and must be parsed again: the job can run here now
 	handled      bool              // this instance has the handler, and is to be registered
 	isRegistered bool              // this instance is; see registered
+	registering  bool              // that is being changed
 	spoilt       bool              // the spec, or the record of complete ticks, is no record
 	problem      string            // why it cannot run here, as last logged
 	unreadable   map[string]string // why nodes cannot be read, by path, as last logged

@@ -212,11 +212,13 @@ func (c *Catalog) AbleChanged() {
 	}
 }
 
-// register adds or removes this instance's registration, whichever is due.
+// register adds or removes this instance's registration, whichever is due. One request at a time: of two that travel in one
+// transaction the second is refused, and no reading of the node tells why.
 func (c *Catalog) register(j *Job) {
-	if !c.loop.Joined() || c.member.Leaving() && !j.isRegistered {
+	if j.registering || !c.loop.Joined() || c.member.Leaving() && !j.isRegistered {
 		return
 	}
+	j.registering = true
 	path := c.loop.Tree.Registration(j.Name, c.member.ID())
 	op := zkconn.DeleteOp(path, zkconn.AnyVersion)
 	if j.handled {
@@ -224,6 +226,7 @@ func (c *Catalog) register(j *Job) {
 		c.registered[j.Name] = struct{}{}
 	}
 	c.loop.Write(session.Others, []zkconn.Op{op}, func(r session.Result) {
+		j.registering = false
 		switch {
 		case r.Err == nil, errors.Is(r.Err, zkconn.ErrNodeExists):
 			c.Refresh(j)
