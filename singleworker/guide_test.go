@@ -2,7 +2,9 @@ package singleworker_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"testing"
 	"time"
@@ -135,6 +137,27 @@ func _(ctx context.Context, client *admin.Client) error {
 	}
 	return runlog.Run(ctx, client, store, runlog.Options{Group: "billing", Keep: 90 * 24 * time.Hour}) // client: an *admin.Client
 }
+
+func _(client *admin.Client) (http.Handler, error) {
+	pages, err := web.Handler(client, web.Options{
+		AllowActions: true, Logger: slog.Default(),
+		Authorize: func(r *http.Request, a web.Action) (by string, err error) {
+			user := userOf(r) // as your login knows it
+			if a.Verb == "cancel" && !user.admin {
+				return user.name, errors.New("only admins cancel jobs")
+			}
+			return user.name, nil
+		},
+	})
+	return pages, err
+}
+
+type user struct {
+	name  string
+	admin bool
+}
+
+func userOf(*http.Request) (of user) { return of }
 
 func onlyOperators(pages http.Handler) http.Handler { return pages }
 

@@ -22,9 +22,18 @@ import (
 // MinToken is how long a token is at least, in bytes.
 const MinToken = 16
 
-// order is what somebody asks for with an action.
+// Action is what somebody asks for.
+type Action struct {
+	// Verb is "trigger", "pause", "resume" or "cancel" of a job, "drain" or "enable" of an instance.
+	Verb string
+	// Of is the name of the job, which may be that of a shard, or the ID of the instance.
+	Of string
+}
+
+// order is an action, and who asks for it.
 type order struct {
-	of         string // the name of a job, or the ID of an instance
+	Action
+
 	from       string // the address
 	by, reason string
 	form       url.Values
@@ -47,13 +56,14 @@ func (h *handler) actionRoutes(mux *http.ServeMux) {
 var (
 	errToken     = errors.New("the token is wrong, or not given: swctl ui prints it when it starts, or reads it from --token-file")
 	errElsewhere = errors.New("actions are taken from the server's own machine only: use swctl, a tunnel (ssh -L), or a proxy there that speaks TLS")
+	errForbidden = errors.New("not allowed")
 	errNobody    = errors.New("say who you are, and why: both are in the log of each action")
 )
 
 // act answers an action, to programs with its document, and to browsers with a page. The form is read before the turn.
 func (h *handler) act(verb string, do action) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		o, err := h.order(w, r)
+		o, err := h.order(w, r, verb)
 		if err != nil {
 			w.Header().Set("Connection", "close") // there may be more of the form
 		}
@@ -62,11 +72,11 @@ func (h *handler) act(verb string, do action) http.Handler {
 			if err == nil {
 				document, err = h.perform(r.Context(), o, do)
 			}
-			h.log(verb, o, err)
+			h.log(o, err)
 			html := strings.Contains(r.Header.Get("Accept"), "text/html")
 			switch {
 			case html && err == nil:
-				return h.shown(r, view{Template: "done", Title: "Done", Now: time.Now(), Up: "../../../../", Body: verb + " " + o.of})
+				return h.shown(r, view{Template: "done", Title: "Done", Now: time.Now(), Up: "../../../../", Body: verb + " " + o.Of})
 			case html:
 				v := h.failure(r, err)
 				v.Up = "../../../../"
@@ -83,12 +93,17 @@ func (h *handler) act(verb string, do action) http.Handler {
 const formTime = 10 * time.Second
 
 // order reads who asks for what, and checks whether they may. Who may not is not read to the end.
-func (h *handler) order(w http.ResponseWriter, r *http.Request) (order, error) {
-	o := order{of: r.PathValue("name"), from: h.visitors.named(r)}
+func (h *handler) order(w http.ResponseWriter, r *http.Request, verb string) (o order, err error) {
+	o = order{Action: Action{Verb: verb, Of: r.PathValue("name")}, from: h.visitors.named(r)}
 	token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	byToken := h.opts.Authorize == nil
 	switch {
 	case !h.mayAct(r):
 		return o, errElsewhere
+	case !byToken:
+		if o.by, err = h.opts.Authorize(r, o.Action); err != nil {
+			return o, fmt.Errorf("%w: %w", errForbidden, err)
+		}
 	case bearer && !h.isToken(token):
 		return o, errToken
 	}
@@ -99,11 +114,14 @@ func (h *handler) order(w http.ResponseWriter, r *http.Request) (order, error) {
 		return o, errToken
 	}
 	_ = conn.SetReadDeadline(time.Time{}) // else it ends the action
-	if !bearer && !h.isToken(r.PostFormValue("token")) {
+	if byToken && !bearer && !h.isToken(r.PostFormValue("token")) {
 		return o, errToken
 	}
 	o.form = r.PostForm
-	if o.by, o.reason = strings.TrimSpace(o.form.Get("by")), strings.TrimSpace(o.form.Get("reason")); o.by == "" || o.reason == "" {
+	if byToken {
+		o.by = o.form.Get("by")
+	}
+	if o.by, o.reason = strings.TrimSpace(o.by), strings.TrimSpace(o.form.Get("reason")); o.by == "" || o.reason == "" {
 		return o, &admin.InvalidError{Field: "By", Err: errNobody}
 	}
 	return o, nil
@@ -117,6 +135,33 @@ func (h *handler) isToken(text string) bool {
 // mayAct reports whether actions are taken from where a request comes from.
 func (h *handler) mayAct(r *http.Request) bool {
 	return h.opts.AllowActions && (!h.opts.ActionsFromHere || isHere(r))
+}
+
+// offered are the actions that a page has buttons for.
+type offered struct {
+	Path string          // what the paths of the actions begin with
+	May  map[string]bool // by verb
+	Ask  bool            // for the token, and a name
+}
+
+// offers are those of some actions that the viewer of a page may ask for; nil without any.
+func (h *handler) offers(r *http.Request, kind, name string, verbs ...string) *offered {
+	o := &offered{Path: "api/v1/" + kind + "/" + url.PathEscape(name) + "/", May: make(map[string]bool), Ask: h.opts.Authorize == nil}
+	for _, verb := range verbs {
+		if !h.mayAct(r) {
+			return nil
+		}
+		if !o.Ask {
+			if _, err := h.opts.Authorize(r, Action{Verb: verb, Of: name}); err != nil {
+				continue
+			}
+		}
+		o.May[verb] = true
+	}
+	if len(o.May) == 0 {
+		return nil
+	}
+	return o
 }
 
 // isHere reports whether a request comes from the machine that serves it: by the loopback interface, or from the address that it went to.
@@ -133,18 +178,18 @@ func (h *handler) perform(ctx context.Context, o order, do action) (api.Document
 	return do(ctx, o)
 }
 
-// log logs what was done, and what was refused. Of those who have no token there is a line now and
+// log logs what was done, and what was refused. Of those who may not act there is a line now and
 // then, and nothing that they have sent.
-func (h *handler) log(verb string, o order, err error) {
+func (h *handler) log(o order, err error) {
 	switch {
-	case errors.Is(err, errToken) || errors.Is(err, errElsewhere):
+	case errors.Is(err, errToken) || errors.Is(err, errElsewhere) || errors.Is(err, errForbidden):
 		if n := h.refused.count(time.Now()); n > 0 {
-			h.opts.Logger.Warn("actions refused", "action", verb, "remote", o.from, "count", n, "error", err)
+			h.opts.Logger.Warn("actions refused", "action", o.Verb, "remote", o.from, "count", n, "error", err)
 		}
 	case err != nil:
-		h.opts.Logger.Warn("action refused", "action", verb, "of", clip(o.of), "by", clip(o.by), "remote", o.from, "error", clip(err.Error()))
+		h.opts.Logger.Warn("action refused", "action", o.Verb, "of", clip(o.Of), "by", clip(o.by), "remote", o.from, "error", clip(err.Error()))
 	default:
-		h.opts.Logger.Info("action", "action", verb, "of", clip(o.of), "by", clip(o.by), "reason", clip(o.reason), "remote", o.from)
+		h.opts.Logger.Info("action", "action", o.Verb, "of", clip(o.Of), "by", clip(o.by), "reason", clip(o.reason), "remote", o.from)
 	}
 }
 
@@ -178,8 +223,8 @@ func (f *refusals) count(now time.Time) (n int) {
 }
 
 func (h *handler) trigger(ctx context.Context, o order) (api.Document, error) {
-	result, err := h.client.Trigger(ctx, o.of, admin.TriggerOptions{By: o.by, Reason: o.reason})
-	return api.New("TriggerResult", result, api.RunsOf(o.of, nil)), err
+	result, err := h.client.Trigger(ctx, o.Of, admin.TriggerOptions{By: o.by, Reason: o.reason})
+	return api.New("TriggerResult", result, api.RunsOf(o.Of, nil)), err
 }
 
 func (h *handler) pause(ctx context.Context, o order) (api.Document, error) {
@@ -191,12 +236,12 @@ func (h *handler) pause(ctx context.Context, o order) (api.Document, error) {
 		}
 		opts.For = length
 	}
-	result, err := h.client.Pause(ctx, o.of, opts)
+	result, err := h.client.Pause(ctx, o.Of, opts)
 	return h.paused(ctx, o, result, err)
 }
 
 func (h *handler) resume(ctx context.Context, o order) (api.Document, error) {
-	result, err := h.client.Resume(ctx, o.of, admin.ResumeOptions{Missed: job.MisfirePolicy(o.form.Get("missed"))})
+	result, err := h.client.Resume(ctx, o.Of, admin.ResumeOptions{Missed: job.MisfirePolicy(o.form.Get("missed"))})
 	return h.paused(ctx, o, result, err)
 }
 
@@ -205,24 +250,24 @@ func (h *handler) paused(ctx context.Context, o order, result admin.PauseResult,
 	if err != nil {
 		return api.Document{}, err
 	}
-	status, err := h.client.Get(ctx, o.of)
+	status, err := h.client.Get(ctx, o.Of)
 	return api.List("PauseResultList", []api.Paused{{PauseResult: result, Job: status}}), err
 }
 
 func (h *handler) cancel(ctx context.Context, o order) (api.Document, error) {
-	if typed := o.form.Get("confirm"); typed != o.of {
+	if typed := o.form.Get("confirm"); typed != o.Of {
 		return api.Document{}, &admin.InvalidError{Field: "Confirm", Value: typed, Err: errors.New("is not the name of the job to be canceled")}
 	}
-	was, err := h.client.Cancel(ctx, o.of)
+	was, err := h.client.Cancel(ctx, o.Of)
 	return api.List("JobList", []admin.JobStatus{was}), err
 }
 
 func (h *handler) drain(ctx context.Context, o order) (api.Document, error) {
-	result, err := h.client.Drain(ctx, o.of, admin.OrderOptions{By: o.by, Reason: o.reason})
+	result, err := h.client.Drain(ctx, o.Of, admin.OrderOptions{By: o.by, Reason: o.reason})
 	return api.New("InstanceOrderResult", result), err
 }
 
 func (h *handler) enable(ctx context.Context, o order) (api.Document, error) {
-	result, err := h.client.EnableAt(ctx, admin.Target{InstanceID: o.of})
+	result, err := h.client.EnableAt(ctx, admin.Target{InstanceID: o.Of})
 	return api.New("InstanceOrderResult", result), err
 }

@@ -29,7 +29,7 @@
 // The name of a shard, or of a job at an instance, is one segment of the path: report%2Fapp-1.
 //
 // With Options.AllowActions there are POST requests, with a form of by, reason, and the token, which may also be in a header
-// "Authorization: Bearer TOKEN":
+// "Authorization: Bearer TOKEN". With Options.Authorize the form needs a reason only:
 //
 //	api/v1/jobs/NAME/trigger      TriggerResult
 //	api/v1/jobs/NAME/pause        PauseResultList; for=24h in the form says for how long

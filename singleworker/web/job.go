@@ -133,7 +133,7 @@ type jobBody struct {
 	Why        []string
 	WhyOf      string
 	Chart      chart
-	Actions    string // what the paths of actions begin with
+	Actions    *offered
 }
 
 func (h *handler) jobPage(r *http.Request) (view, error) {
@@ -147,7 +147,7 @@ func (h *handler) jobPage(r *http.Request) (view, error) {
 		return view{}, err
 	}
 	now := time.Now()
-	b := jobBody{jobRow: rowOf(d.status, now), Job: d.status, Words: words.Schedule(d.status.Job), Pairs: described(d.status.Job), Actions: actionPath("jobs", d.status.Name)}
+	b := jobBody{jobRow: rowOf(d.status, now), Job: d.status, Words: words.Schedule(d.status.Job), Pairs: described(d.status.Job), Actions: h.offers(r, "jobs", d.status.Name, "trigger", "pause", "resume", "cancel")}
 	past, err := h.past(ctx, name)
 	if err != nil && !errors.Is(err, admin.ErrUnreadable) {
 		return view{}, err

@@ -247,11 +247,11 @@ func (h *handler) instancePage(r *http.Request) (view, error) {
 		Handlers                 []string
 		Slots                    []slot
 		More                     int
-		Actions                  string
+		Actions                  *offered
 	}
 	b := body{
 		instanceRow: instanceRowOf(d.Instance, now), Session: d.SessionID, Timeout: plain.Exact(d.SessionTimeout), Handlers: d.Handlers,
-		Labels: labels(d.Instance.Labels), More: max(0, len(d.Slots)-perPage), Actions: actionPath("instances", d.Instance.ID),
+		Labels: labels(d.Instance.Labels), More: max(0, len(d.Slots)-perPage), Actions: h.offers(r, "instances", d.Instance.ID, "drain", "enable"),
 	}
 	for _, o := range d.Slots[:min(len(d.Slots), perPage)] {
 		one := slot{Name: o.Name, Link: jobLink(o.Name), Run: o.Error, Since: stamp{o.Since, now, time.UTC}}

@@ -29,7 +29,6 @@ type view struct {
 	Group  string
 	Up     string            // what leads from this page to the first one; "" if that is beside it
 	Assets map[string]string // by name, with a version
-	Act    bool              // actions are allowed
 	status int               // of the answer; 0: 200
 }
 
@@ -68,11 +67,8 @@ func (s stamp) Full() string  { return plain.Absolute(s.at, s.zone) }
 func (s stamp) Ago() string   { return plain.Relative(s.at, s.now) }
 func (s stamp) Clock() string { return s.at.In(s.zone).Format("15:04:05 MST") }
 
-func jobLink(name string) string    { return "job?name=" + url.QueryEscape(name) }
-func instanceLink(id string) string { return "instance?id=" + url.QueryEscape(id) }
-func actionPath(kind, name string) string {
-	return "api/v1/" + kind + "/" + url.PathEscape(name) + "/"
-}
+func jobLink(name string) string      { return "job?name=" + url.QueryEscape(name) }
+func instanceLink(id string) string   { return "instance?id=" + url.QueryEscape(id) }
 func tickLink(name, at string) string { return jobLink(name) + "&at=" + url.QueryEscape(at) + "#why" }
 
 // load parses the templates and reads the assets.
@@ -118,7 +114,7 @@ func (h *handler) failure(r *http.Request, err error) view {
 }
 
 func (h *handler) shown(r *http.Request, v view) answer {
-	v.Group, v.Act, v.Assets = h.opts.Title, h.mayAct(r), make(map[string]string)
+	v.Group, v.Assets = h.opts.Title, make(map[string]string)
 	for name, asset := range h.assets {
 		v.Assets[name] = v.Up + name + "?v=" + asset.version
 	}

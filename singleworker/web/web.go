@@ -38,17 +38,23 @@ type Options struct {
 	History History
 	// Group names the log in the History: the server type. Required with a History.
 	Group string
-	// AllowActions has jobs triggered, paused, resumed and canceled, and instances drained and enabled, by POST requests with
-	// the Token, the name of who asks, and a reason. Default: nothing can be changed, and there are no such requests.
+	// AllowActions has jobs triggered, paused, resumed and canceled, and instances drained and enabled, by POST requests of
+	// those who have the Token, or whom Authorize lets, with a reason. Default: nothing can be changed, and there are no such requests.
 	AllowActions bool
 	// ActionsFromHere refuses actions that do not come from the machine of the server, and shows others no forms for them: so a token
 	// crosses no network in clear text. What a proxy on this machine passes on does come from it. Default: actions from anywhere, for
 	// servers that speak TLS.
 	ActionsFromHere bool
-	// Token is the secret of those who may act, at least MinToken bytes. It is compared in constant time.
+	// Token is the secret of those who may act, at least MinToken bytes. It is compared in constant time. Who has it may do
+	// everything, and says who they are. Either it or Authorize is required with AllowActions.
 	Token string
-	// Logger gets failed requests, and each action, done or refused. Of refused ones without the token it
-	// gets a line in ten seconds at most. Default: none.
+	// Authorize says who a request comes from, who may be known by its context, a header or a cookie, and whether they may do
+	// something: by is recorded and logged, and is not asked for in forms. An error refuses the action with status 403, and its
+	// text is shown. It is asked before an action, and for each button of a page, in GET requests. It must not read the body, and
+	// is called from many goroutines. Actions of other sites are refused before. Default: the Token decides.
+	Authorize func(r *http.Request, a Action) (by string, err error)
+	// Logger gets failed requests, and each action, done or refused. Of those by people who may not act it
+	// gets a line in ten seconds at most. Default: none; then nothing says who canceled, resumed or enabled what.
 	Logger *slog.Logger
 }
 
@@ -84,7 +90,10 @@ func Handler(client Client, opts Options) (http.Handler, error) {
 	if opts.Period < minPeriod {
 		return nil, &admin.InvalidError{Field: "Period", Value: opts.Period.String(), Err: fmt.Errorf("is shorter than %s", minPeriod)}
 	}
-	if opts.AllowActions && len(opts.Token) < MinToken {
+	if opts.Authorize != nil && opts.Token != "" {
+		return nil, &admin.InvalidError{Field: "Token", Value: "...", Err: errors.New("is given beside Authorize: one of them decides who may act")}
+	}
+	if opts.AllowActions && opts.Authorize == nil && len(opts.Token) < MinToken {
 		return nil, &admin.InvalidError{Field: "Token", Value: "...", Err: fmt.Errorf("has less than %d bytes", MinToken)}
 	}
 	if opts.History != nil && opts.Group == "" {
@@ -199,7 +208,7 @@ var statuses = map[string]int{
 // statusOf is the HTTP status of an error, and its code.
 func (h *handler) statusOf(r *http.Request, err error) (status int, code string) {
 	switch {
-	case errors.Is(err, errElsewhere):
+	case errors.Is(err, errElsewhere) || errors.Is(err, errForbidden):
 		return http.StatusForbidden, api.CodeDenied
 	case errors.Is(err, errToken):
 		return http.StatusUnauthorized, api.CodeDenied
