@@ -16,9 +16,8 @@ type Clock struct {
 	wall  wall.Clock
 	begun time.Time // by the wall clock
 
-	leapt chan struct{} // the wall clock has leapt; buffers one signal
-
 	mu      sync.Mutex
+	leapt   chan struct{} // closed and replaced when the wall clock leaps
 	last    reading
 	elapsed time.Duration
 	leap    leap // the latest one
@@ -37,7 +36,7 @@ func NewClock() *Clock { return NewClockOf(nil) }
 // NewClockOf is NewClock for an instance whose wall clock may be off.
 func NewClockOf(w wall.Clock) *Clock {
 	start, off := time.Now(), w.Off()
-	return &Clock{wall: w, begun: start.Round(0).Add(off), leapt: make(chan struct{}, 1), read: func() reading {
+	return &Clock{wall: w, begun: start.Round(0).Add(off), leapt: make(chan struct{}), read: func() reading {
 		now := time.Now()
 		passed := now.Round(0).Sub(start.Round(0)) // Round(0) strips the monotonic reading
 		return reading{mono: now.Sub(start), wall: passed + w.Off() - off}
@@ -64,22 +63,28 @@ func (c *Clock) Now() lease.Instant {
 	step := progress(mono, now.wall-c.last.wall)
 	if step-mono > maxDrift {
 		c.leap = leap{from: c.elapsed + mono, to: c.elapsed + step}
-		signal(c.leapt)
+		close(c.leapt)
+		c.leapt = make(chan struct{})
 	}
 	c.elapsed += step
 	c.last = now
 	return lease.Instant{Mono: now.mono, Elapsed: c.elapsed}
 }
 
-// ends is when runs end, on Elapsed, under a lease that is not renewed: at the end of the lease or, if that has passed because of
-// the latest leap alone, which may have been a step of the clock, when ZooKeeper has been asked.
-func (c *Clock) ends(until time.Duration) time.Duration {
+// Leapt returns a channel that is closed when the wall clock leaps the next time: the holder of a lease then asks ZooKeeper whether it still holds.
+func (c *Clock) Leapt() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if until > c.leap.to {
-		return until
-	}
-	return c.leap.to + min(until-c.leap.from, askFor)
+	return c.leapt
+}
+
+// Ends is when what is in progress under a lease ends, on Elapsed, if the lease is not renewed: at the end of the lease or, if that
+// comes sooner because of the latest leap alone, which may have been a step of the clock, when ZooKeeper has been asked. Nothing begins
+// after the end of the lease.
+func (c *Clock) Ends(until time.Duration) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return max(until, c.leap.to+min(until-c.leap.from, askFor))
 }
 
 func progress(mono, wall time.Duration) time.Duration { return max(mono, wall, 0) }

@@ -1,6 +1,7 @@
 package leases
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -194,22 +195,24 @@ func TestLeap(t *testing.T) {
 	const ms = time.Millisecond
 	for what, tt := range map[string]struct {
 		before time.Duration // of the lease's 10 s, when the clock leaps
+		by     time.Duration // 0: an hour
 		do     func(table *Table, leap func(time.Duration))
 		ends   time.Duration // since the leap; 0: it continues
 	}{
-		"nobody answers":                     {3500 * ms, nil, 250 * ms},
-		"its lease is about to end":          {9900 * ms, nil, 100 * ms},
-		"it lasts longer than the leap":      {3500 * ms, func(_ *Table, leap func(time.Duration)) { leap(5*time.Second - time.Hour) }, 1500 * ms},
-		"the answer comes":                   {3500 * ms, func(table *Table, _ func(time.Duration)) { table.Renew("job", 2*time.Hour) }, 0},
-		"the answer to what was sent before": {3500 * ms, func(table *Table, _ func(time.Duration)) { table.Renew("job", 12*time.Second) }, 250 * ms},
-		"the clock leaps again": {3500 * ms, func(table *Table, leap func(time.Duration)) {
+		"nobody answers":                       {3500 * ms, 0, nil, 250 * ms},
+		"its lease is about to end":            {9900 * ms, 0, nil, 100 * ms},
+		"it lasts longer than the leap":        {3500 * ms, 5 * time.Second, nil, 1500 * ms},
+		"it lasts hardly longer than the leap": {3500 * ms, 6450 * ms, nil, 250 * ms},
+		"the answer comes":                     {3500 * ms, 0, func(table *Table, _ func(time.Duration)) { table.Renew("job", 2*time.Hour) }, 0},
+		"the answer to what was sent before":   {3500 * ms, 0, func(table *Table, _ func(time.Duration)) { table.Renew("job", 12*time.Second) }, 250 * ms},
+		"the clock leaps again": {3500 * ms, 0, func(table *Table, leap func(time.Duration)) {
 			table.clock.Now()
 			time.Sleep(100 * ms)
 			leap(10 * time.Second)
 			table.clock.Now()
 		}, 100 * ms},
-		"the session ends":       {3500 * ms, func(table *Table, _ func(time.Duration)) { table.Lapse() }, 1},
-		"the slot is taken away": {3500 * ms, func(table *Table, _ func(time.Duration)) { table.Close("job", ErrLost) }, 1},
+		"the session ends":       {3500 * ms, 0, func(table *Table, _ func(time.Duration)) { table.Lapse() }, 1},
+		"the slot is taken away": {3500 * ms, 0, func(table *Table, _ func(time.Duration)) { table.Close("job", ErrLost) }, 1},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -231,11 +234,9 @@ func TestLeap(t *testing.T) {
 				at := time.Now()
 				var ended atomic.Int64
 				context.AfterFunc(ctx, func() { ended.Store(max(1, int64(time.Since(at)))) })
-				leap(time.Hour)
-				if tt.ends < time.Second {
-					if err := l.Err(); !errors.Is(err, ErrLost) { // which notices the leap
-						t.Errorf("what begins after the leap: %v, want %v", err, ErrLost)
-					}
+				leap(cmp.Or(tt.by, time.Hour))
+				if err := l.Err(); tt.by == 0 && !errors.Is(err, ErrLost) { // which notices the leap
+					t.Errorf("what begins after the leap: %v, want %v", err, ErrLost)
 				}
 				synctest.Wait()
 				if tt.ends < time.Second && (!asked.Load() || ctx.Err() != nil) {

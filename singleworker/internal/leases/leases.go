@@ -27,9 +27,9 @@ import (
 // owns the slot.
 var ErrLost = errors.New("singleworker: lease lost")
 
-// watchEvery is how often Watch compares the clocks if no lease ends before. It
+// WatchEvery is how often Watch compares the clocks if no lease ends before. It
 // bounds the delay until a suspension or a set wall clock is noticed. Together with askFor it is a second.
-const watchEvery = 750 * time.Millisecond
+const WatchEvery = 750 * time.Millisecond
 
 // askFor is how long runs continue at most when the clock has leapt, until a heartbeat is acknowledged.
 const askFor = 250 * time.Millisecond
@@ -127,13 +127,15 @@ func (t *Table) Watch(ctx context.Context) error {
 	t.observe(ctx)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	leapt := t.clock.Leapt()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-timer.C:
 		case <-t.wake:
-		case <-t.clock.leapt:
+		case <-leapt:
+			leapt = t.clock.Leapt()
 		}
 		timer.Reset(t.sweep())
 		t.compare(t.clock.ahead())
@@ -153,9 +155,9 @@ func (t *Table) sweep() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.clock.Now().Elapsed
-	next := watchEvery
+	next := WatchEvery
 	for _, l := range t.leases {
-		if left := t.clock.ends(l.until) - now; left > 0 {
+		if left := t.clock.Ends(l.until) - now; left > 0 {
 			next = min(next, left)
 		} else {
 			l.cancelRuns(ErrLost)
