@@ -50,6 +50,10 @@
 // (see [leases.Clock]), so a stopped process or a suspended machine finds on waking that it no
 // longer leads. A separate timer ends the lease, not the loop that renews it.
 //
+// A wall clock that was set shows the same picture as a suspension. So when it leaps, [Contender.Held] is false under a lease
+// that is over by it, and a proof of life is sent at once. If that is acknowledged within 250 ms, the term continues: the node was
+// there all the time. Otherwise the term ends. Package leases has that rule for the leases of jobs, too.
+//
 // Two things can break the guarantee: someone manually deletes the leader's node, until the leader
 // is notified; and the 2^31st node created below one path, where ZooKeeper's sequence numbers wrap
 // around to negative.

@@ -60,7 +60,7 @@ func (c *chaos) fault() {
 			}
 		}
 	}
-	switch c.rng.IntN(8) {
+	switch c.rng.IntN(9) {
 	case 0:
 		victim.kill()
 	case 1:
@@ -87,6 +87,10 @@ func (c *chaos) fault() {
 			c.violatef("server: %v", err)
 		}
 		c.notef("the server is back")
+	case 8:
+		by := c.upTo(2*sessionTimeout) - sessionTimeout/2
+		c.notef("the clock of %s is set ahead by %v", victim.name, by)
+		victim.off.Add(int64(by))
 	}
 }
 

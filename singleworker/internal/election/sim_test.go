@@ -11,7 +11,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 )
 
-// TestElectionUnderFaults makes contenders start, stop, die, stall, and lose connections and replies at
+// TestElectionUnderFaults makes contenders start, stop, die, stall, lose connections and replies, and have their clocks set at
 // random, and checks these properties:
 //
 //	(1) At no instant do two of them report that they lead.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/leases"
 )
 
 // tenure is one term, from its start until Serve has returned.
@@ -49,21 +51,23 @@ func (c *Contender) stop() {
 }
 
 // hold records a proof of life, which is valid until the given time unless the session has ended
-// since. It starts a term or extends the current one. The returned channel is closed when Serve
+// since. It starts a term or extends the current one, also one whose lease a leap of the clock has ended while ZooKeeper is asked: the
+// contender was the leader all the time. The returned channel is closed when Serve
 // returns from that term, or from an earlier one that is still being served; nil if there is no
 // such term.
 func (c *Contender) hold(s *session, term Term, until time.Duration) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.cfg.Clock.Now().Elapsed
-	if c.open() && now >= c.tenure.until {
-		c.end(ErrLapsed) // Held may already have returned false
+	if c.open() && now >= c.cfg.Clock.Ends(c.tenure.until) {
+		c.end(ErrLapsed)
 	}
 	switch {
 	case c.open():
 		if s.ctx.Err() == nil {
 			c.tenure.until = max(c.tenure.until, until)
 			signal(c.renewed)
+			c.turn() // for those to whom Held was false
 		}
 	case c.serving() != nil: // the previous term's work has not ended yet
 	case s.ctx.Err() == nil && now < until && !c.stopped:
@@ -132,14 +136,12 @@ func (c *Contender) awaitServed(ctx context.Context) {
 	}
 }
 
-// watchEvery is how often the clocks are compared when no lease is due. It bounds how late a
-// suspended machine is noticed.
-const watchEvery = time.Second
-
-// watch ends terms whose lease lapses. When ctx ends, it stops the contender.
+// watch ends terms whose lease lapses, and has ZooKeeper asked at once whether the contender leads when the clock leaps: see
+// leases.Clock. When ctx ends, it stops the contender.
 func (c *Contender) watch(ctx context.Context) error {
-	timer := time.NewTimer(watchEvery)
+	timer := time.NewTimer(leases.WatchEvery)
 	defer timer.Stop()
+	leapt := c.cfg.Clock.Leapt()
 	for {
 		select {
 		case <-ctx.Done():
@@ -147,6 +149,9 @@ func (c *Contender) watch(ctx context.Context) error {
 			return nil
 		case <-timer.C:
 		case <-c.renewed:
+		case <-leapt:
+			leapt = c.cfg.Clock.Leapt()
+			signal(c.changed)
 		}
 		timer.Reset(c.sweep())
 	}
@@ -157,12 +162,13 @@ func (c *Contender) sweep() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.open() {
-		return watchEvery
+		return leases.WatchEvery
 	}
-	left := c.tenure.until - c.cfg.Clock.Now().Elapsed
+	now := c.cfg.Clock.Now().Elapsed
+	left := c.cfg.Clock.Ends(c.tenure.until) - now
 	if left <= 0 {
 		c.end(ErrLapsed)
-		return watchEvery
+		return leases.WatchEvery
 	}
-	return min(left, watchEvery)
+	return min(left, leases.WatchEvery)
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,6 +61,7 @@ type contender struct {
 	network *zkdev.Client
 	stall   *swtest.Stall
 	conn    *zkconn.Conn
+	off     atomic.Int64 // how far its wall clock is ahead
 	leave   context.CancelFunc
 	ended   chan struct{}
 	err     error // of Run; valid after ended
@@ -90,7 +92,8 @@ func (w *world) start(name string, s setup) *contender {
 		serve = func(ctx context.Context, _ election.Term) { <-ctx.Done() }
 	}
 	c.Contender = election.New(election.Config{
-		Path: electionPath, ID: name, Clock: leases.NewClock(), Logger: slog.New(slog.DiscardHandler),
+		Path: electionPath, ID: name, Logger: slog.New(slog.DiscardHandler),
+		Clock: leases.NewClockOf(func() time.Duration { return time.Duration(c.off.Load()) }),
 		Serve: func(ctx context.Context, term election.Term) { w.serve(ctx, c, term, serve) },
 	})
 	conn, err := zkconn.Open(zkconn.Config{

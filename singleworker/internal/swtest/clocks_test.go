@@ -261,15 +261,24 @@ func TestClockThatIsSetEndsNoRuns(t *testing.T) {
 		"it is wrong then":    {0, time.Hour, false, 55},
 		"ZooKeeper is silent": {0, 20 * time.Second, true, 55},
 	} {
-		for _, phase := range []time.Duration{0, 333 * time.Millisecond, 1111 * time.Millisecond, 2400 * time.Millisecond} {
-			t.Run(fmt.Sprint(what, " ", phase), func(t *testing.T) {
+		for n, phase := range []time.Duration{0, 333 * time.Millisecond, 1111 * time.Millisecond, 2400 * time.Millisecond, 0, 555 * time.Millisecond} {
+			mode := singleworker.LeaseMode
+			if n >= 4 {
+				mode = singleworker.LatchMode
+			}
+			t.Run(fmt.Sprint(what, " ", phase, " ", mode), func(t *testing.T) {
 				bubble(t, func(t *testing.T, c *swtest.Cluster) {
 					t.Helper()
 					m := &machine{}
 					m.set(tt.from)
+					var deposed atomic.Int64
 					setup := swtest.Setup{Wall: m.wall(), Handlers: map[string]singleworker.Handler{
 						"long": working(25 * time.Second), "short": working(time.Millisecond),
 					}}
+					setup.Configure = func(cfg *singleworker.Config) {
+						cfg.Mode = mode
+						cfg.Hooks.OnLeadershipLost = func(singleworker.Leadership, error) { deposed.Add(1) }
+					}
 					for name, schedule := range map[string]string{"long": "0 * * * * ?", "short": "* * * * * ?"} {
 						if err := c.Submit(t.Context(), singleworker.Job{Name: name, Schedule: schedule}); err != nil {
 							t.Fatal(err)
@@ -299,6 +308,9 @@ func TestClockThatIsSetEndsNoRuns(t *testing.T) {
 					}
 					if n := len(c.Runs()); n < tt.runs {
 						t.Errorf("%d runs in 90 s, want %d", n, tt.runs)
+					}
+					if well := !tt.silent && tt.to < time.Hour; well && deposed.Load() > 0 {
+						t.Errorf("its leadership has ended %d times", deposed.Load())
 					}
 					wantNoTickTwice(t, c)
 				})
