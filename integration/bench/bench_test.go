@@ -36,7 +36,9 @@ var fullSizes = map[string][]size{
 	"kill":   {{1000, 6}, {10000, 6}},
 	"memory": {{1000, 1}, {10000, 1}},
 	"list":   {{1000, 6}, {10000, 1}, {10000, 6}},
+	"pages":  {{1000, 6}, {10000, 6}},
 	"ticks":  {{1000, 6}, {10000, 6}},
+	"over":   {{6000, 6}},
 	"claims": {{1000, 1}, {10000, 1}},
 	"crash":  {{30, 3}, {100, 6}},
 	"hang":   {{30, 3}, {100, 6}},
@@ -144,11 +146,20 @@ func TestBench(t *testing.T) {
 		})
 	}
 	for range *countFlag {
-		for _, s := range p.sizes("start", "rest", "memory", "list", "stop", "join", "kill") {
+		for _, s := range p.sizes("start", "rest", "memory", "list", "pages", "stop", "join", "kill") {
 			run("life", s, (*bench).life)
 		}
 		for _, s := range p.sizes("ticks", "claims") {
 			run("ticks", s, (*bench).burst)
+		}
+		for _, s := range p.sizes("over") {
+			run("over", s, func(b *bench) {
+				b.period = time.Second
+				if *fullFlag {
+					b.bursts = int(overload / b.period)
+				}
+				b.burst()
+			})
 		}
 		for _, s := range p.sizes("crash") {
 			run("crash", s, func(b *bench) { b.crash("Crash", killed) })
@@ -165,6 +176,9 @@ func TestBench(t *testing.T) {
 	}
 	all.table()
 }
+
+// overload is how long more jobs are due each second than the machine can claim.
+const overload = 2 * time.Minute
 
 // memory is where tmpfs is on Linux.
 const memory = "/dev/shm"

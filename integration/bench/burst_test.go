@@ -11,7 +11,11 @@ func (b *bench) burst() {
 	b.t.Helper()
 	g := newGroup(b, fmt.Sprintf("0/%d * * * * ?", int(b.period.Seconds())))
 	bareClaims(b.t, g.server.Addr()) // a server that has just started is slow, and compiles its code in the bursts
-	l := newLine("Ticks", b.size)
+	name := "Ticks"
+	if b.wants("over") {
+		name = "Over"
+	}
+	l := newLine(name, b.size)
 	if _, ok := g.await(g.add(b.Instances), g.balanced); !ok {
 		_, sum := g.shares()
 		l.remarkf("not balanced within %v, when %d jobs were owned", b.limit, sum)
@@ -32,7 +36,7 @@ func (b *bench) burst() {
 	l.late(v.late).add(float64(seen.LeasesLost-earlier.LeasesLost), "leases-lost").add(float64(seen.Taken-earlier.Taken), "taken").add(float64(v.twice), "twice").
 		add(float64(v.again), "run-again").add(float64(v.recorded), "recorded-as-not-run").add(float64(v.unexplained), "unexplained").
 		add(float64(after.requests-before.requests)/float64(max(1, len(v.late))), "req/run")
-	if b.wants("ticks") {
+	if b.wants("ticks", "over") {
 		b.print(l)
 	}
 	if b.wants("claims") && b.Instances == 1 && len(v.late) > 0 {

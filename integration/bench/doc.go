@@ -1,5 +1,5 @@
 // Package bench measures groups of real processes on a real ZooKeeper: requests in rest, starts, joins, stops and
-// deaths, ticks that are due in the same second, claims, memory, and swctl. Where there is a limit or a rival, it is
+// deaths, ticks that are due in the same second or cannot be claimed in it, claims, memory, swctl, and those who look at pages. Where there is a limit or a rival, it is
 // measured in the same run: transactions without anything around them, and gocron alone.
 //
 //	make bench-cluster                               everything; takes most of an hour

@@ -30,6 +30,7 @@ func (b *bench) life() {
 	g.inRest()
 	g.memory()
 	g.list()
+	g.pages()
 	if b.Instances == 1 || !ok || !b.wants("stop", "join", "kill") { // each begins where the one before it has ended
 		return
 	}

@@ -66,12 +66,12 @@ func requests(t *testing.T, viewers int) (n int) {
 	return n
 }
 
-// Twenty viewers cost ZooKeeper what one costs.
+// A hundred viewers cost ZooKeeper what one costs.
 func TestViewersShareRequests(t *testing.T) {
 	t.Parallel()
-	one, twenty := requests(t, 1), requests(t, 20)
-	if one == 0 || twenty > one+one/4 {
-		t.Errorf("%d requests for one viewer, %d for twenty", one, twenty)
+	one, hundred := requests(t, 1), requests(t, 100)
+	if one == 0 || hundred > one+one/4 {
+		t.Errorf("%d requests for one viewer, %d for a hundred", one, hundred)
 	}
-	t.Logf("%d requests for one viewer, %d for twenty", one, twenty)
+	t.Logf("%d requests for one viewer, %d for a hundred", one, hundred)
 }

@@ -1,0 +1,139 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/web"
+)
+
+// refresh is how often the script of a page reads it again when nothing happens.
+const refresh = 15 * time.Second
+
+// pages measures what those who look cost ZooKeeper: one with a page that is open, a hundred, and one who asks for another
+// time of another job a hundred times a second. Each has a separate loopback address.
+func (g *group) pages() {
+	g.t.Helper()
+	if !g.wants("pages") {
+		return
+	}
+	client, err := admin.Dial(g.t.Context(), admin.Config{Servers: g.server.Addr(), ServerType: serverType})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer client.Close()
+	handler, err := web.Handler(client, web.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	site := httptest.NewServer(handler)
+	defer site.Close()
+	one := func(ctx context.Context, k int) { open(ctx, site.URL, k) }
+	g.look("one", 1, one)
+	g.look("hundred", 100, one)
+	g.look("hostile", 1, func(ctx context.Context, k int) { attack(ctx, site.URL, k, g.Jobs) })
+}
+
+// look measures the requests while some look.
+func (g *group) look(name string, viewers int, open func(ctx context.Context, k int)) {
+	g.t.Helper()
+	ctx, cancel := context.WithCancel(g.t.Context())
+	var all sync.WaitGroup
+	for k := range viewers {
+		all.Go(func() { open(ctx, k) })
+	}
+	time.Sleep(g.settle)
+	before, begun := g.requests(), time.Now()
+	time.Sleep(g.rest)
+	l := newLine("Pages/"+name, g.size).add(float64(g.requests()-before)/time.Since(begun).Seconds(), "req/s")
+	cancel()
+	all.Wait()
+	g.print(l)
+}
+
+// open has the events of a group sent to viewer k, and reads a page again and again, as a browser does.
+func open(ctx context.Context, url string, k int) {
+	browser := from(k)
+	var all sync.WaitGroup
+	defer all.Wait()
+	changed := make(chan struct{}, 1)
+	all.Go(func() {
+		for ctx.Err() == nil {
+			if body := get(ctx, browser, url+"/api/v1/events"); body != nil {
+				for lines := bufio.NewScanner(body); lines.Scan(); {
+					select {
+					case changed <- struct{}{}:
+					default:
+					}
+				}
+				_ = body.Close()
+			}
+			sleep(ctx, time.Second)
+		}
+	})
+	for ctx.Err() == nil {
+		drain(get(ctx, browser, url+"/"))
+		sleep(ctx, 2*time.Second)
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		case <-time.After(refresh):
+		}
+	}
+}
+
+// attack asks for what nobody has asked for before.
+func attack(ctx context.Context, url string, k, jobs int) {
+	browser := from(k)
+	var all sync.WaitGroup
+	defer all.Wait()
+	for i := 0; ctx.Err() == nil; i++ {
+		at := time.Now().Add(-time.Duration(i) * time.Minute).UTC().Format(time.RFC3339)
+		for _, path := range []string{"/job?name=" + JobName(i%jobs) + "&at=" + at, "/timeline?end=" + at} {
+			all.Go(func() { drain(get(ctx, browser, url+path)) })
+		}
+		sleep(ctx, 20*time.Millisecond)
+	}
+}
+
+// from is a client with the address of viewer k.
+func from(k int) *http.Client {
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(fmt.Sprintf("127.0.1.%d", k+1))}}
+	return &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext}}
+}
+
+// get returns the body of the answer, or nil.
+func get(ctx context.Context, browser *http.Client, url string) io.ReadCloser {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil
+	}
+	answer, err := browser.Do(request)
+	if err != nil {
+		return nil
+	}
+	return answer.Body
+}
+
+func drain(body io.ReadCloser) {
+	if body != nil {
+		_, _ = io.Copy(io.Discard, body)
+		_ = body.Close()
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
