@@ -39,21 +39,42 @@ type scene struct {
 func inScene(t *testing.T, test func(s *scene)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &scene{t: t, Cluster: swtest.New(t, swtest.Config{SessionTimeout: 30 * time.Second})}
-		s.one = s.Start("one", map[string]singleworker.Handler{"report": func(context.Context, *singleworker.Run) error {
-			if s.failing.Load() {
-				return errPaper
-			}
-			return nil
-		}, "flaky": func(_ context.Context, run *singleworker.Run) error {
-			if run.Attempt < 3 {
-				return errPaper
-			}
-			return nil
-		}}, singleworker.Job{Name: "report", Schedule: "0 * * * * ?"})
-		s.AwaitOwned("report")
+		s := newScene(t)
+		s.begin()
 		test(s)
 	})
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	return &scene{t: t, Cluster: swtest.New(t, swtest.Config{SessionTimeout: 30 * time.Second})}
+}
+
+func (s *scene) begin() {
+	s.t.Helper()
+	s.one = s.Start("one", map[string]singleworker.Handler{"report": func(context.Context, *singleworker.Run) error {
+		if s.failing.Load() {
+			return errPaper
+		}
+		return nil
+	}, "flaky": func(_ context.Context, run *singleworker.Run) error {
+		if run.Attempt < 3 {
+			return errPaper
+		}
+		return nil
+	}}, singleworker.Job{Name: "report", Schedule: "0 * * * * ?"})
+	s.AwaitOwned("report")
+}
+
+// connect opens a connection of nobody's.
+func (s *scene) connect() *zkconn.Conn {
+	s.t.Helper()
+	conn, err := zkconn.Open(zkconn.Config{Servers: "zkdev:1", SessionTimeout: 30 * time.Second, Dial: s.Server().Dial}, func(zkconn.Event) {})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(conn.Close)
+	return conn
 }
 
 // place is a target that remembers what it was told.
@@ -433,11 +454,7 @@ func TestRecordsThatNoSenderWrites(t *testing.T) {
 		{"", forever},
 	} {
 		inScene(t, func(s *scene) {
-			conn, err := zkconn.Open(zkconn.Config{Servers: "zkdev:1", SessionTimeout: 30 * time.Second, Dial: s.Server().Dial}, func(zkconn.Event) {})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
+			conn := s.connect()
 			head := zkrec.NewTree(swtest.DefaultServerType).Notices()
 			ops := []zkconn.Op{zkconn.CreateOp(head, []byte(c.head))}
 			for k := range 64 {

@@ -107,7 +107,8 @@ func decode(data []byte, record any) error {
 }
 
 // parseHead reads the head, which was last written by that transaction. The error is a *zkrec.SchemaError if a newer version may
-// have written it. The head that comes with another error is empty.
+// have written it. The head that comes with another error, say in a tree that was copied to this ensemble, has nothing but the
+// cursor: what happens since it was written follows.
 func parseHead(data []byte, written int64) (h head, err error) {
 	err = decode(data, &h)
 	switch {
@@ -120,7 +121,7 @@ func parseHead(data []byte, written int64) (h head, err error) {
 		err = fmt.Errorf("the term %d or the cursor %d is no transaction before %d, which wrote the record", h.Term, h.Cursor, written)
 	}
 	if err != nil {
-		return head{}, err
+		return head{Cursor: written}, err
 	}
 	return h, nil
 }
