@@ -248,7 +248,7 @@ func (c *Clock) Sync() {
 }
 
 // Compare writes something for the sake of the time in the answer: a node that nobody watches, and whose
-// version means nothing.
+// version means nothing. Where an ACL forbids that, it is this instance's own node, which others read again then.
 func (c *Clock) Compare() {
 	m := c.member
 	if !m.loop.Joined() || !c.comparing.Begin() {
@@ -259,6 +259,10 @@ func (c *Clock) Compare() {
 		return func() {
 			if err != nil {
 				m.loop.Log.Debug("clock not compared with ZooKeeper's", "err", err)
+			}
+			if errors.Is(err, zkconn.ErrDenied) {
+				m.again = true
+				m.Publish()
 			}
 			if c.comparing.End() && err == nil {
 				c.Compare()

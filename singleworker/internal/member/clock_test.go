@@ -56,6 +56,48 @@ func TestWrongClockIsComparedOften(t *testing.T) {
 	})
 }
 
+// A member that may create nodes below those of the group, and not change these, compares its clock by its own node. It does so as
+// seldom as others if the clock is right.
+func TestClockIsComparedWithoutRights(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		ahead time.Duration
+		state string
+	}{{time.Hour, zkrec.InstanceWrongClock}, {0, zkrec.InstanceActive}} {
+		roomtest.InGroup(t, func(g *roomtest.Group) {
+			g.Remove(g.Tree.Instances())
+			cfg := g.Conn(g.Server.Client("admin"))
+			cfg.ACL = "world:anyone:crd"
+			admin, err := zkconn.Open(cfg, func(zkconn.Event) {})
+			if err != nil {
+				g.T.Fatal(err)
+			}
+			defer admin.Close()
+			for _, path := range []string{g.Tree.Instances(), g.Tree.Handlers()} {
+				if err := admin.EnsureRoot(g.T.Context(), path); err != nil {
+					g.T.Fatal(err)
+				}
+			}
+			r, _ := clocked(g, c.ahead)
+			roomtest.Pass(2 * roomtest.SyncPeriod)
+			r.Do(func() {
+				if _, known := r.Server.Offset(); !known {
+					g.T.Errorf("%v ahead: nothing is known of it", c.ahead)
+				}
+			})
+			if r := record(g, "a"); r.State != c.state {
+				g.T.Errorf("%v ahead: %q, want %q", c.ahead, r.State, c.state)
+			}
+			_, before, _ := g.Get(g.Tree.Instance("a"))
+			roomtest.Pass(10 * 60 * roomtest.SyncPeriod)
+			_, after, _ := g.Get(g.Tree.Instance("a"))
+			if n := after.Version - before.Version; c.ahead == 0 && (n < 8 || n > 12) {
+				g.T.Errorf("written %d times, want ten times", n)
+			}
+		})
+	}
+}
+
 // A member that owns nothing and whose clock is right writes once in 60 sync periods, and nothing that the others read.
 func TestRightClockIsComparedSeldom(t *testing.T) {
 	t.Parallel()

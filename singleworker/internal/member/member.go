@@ -76,6 +76,7 @@ type Member struct {
 	able       *Able
 	load       load
 	published  zkrec.Instance // what the ephemeral node says
+	again      bool           // it is to be written although it says what it should
 	refused    *handlerNode   // the list of handlers that could not be published
 	told       string         // the state that was last told, or tried to be
 	publishing session.OnePerTime
@@ -179,9 +180,10 @@ func (m *Member) Record() zkrec.Instance {
 // Publish brings the ephemeral node up to date.
 func (m *Member) Publish() {
 	want, list := m.Record(), m.Entry.handlers.Load()
-	if !m.loop.Joined() || reflect.DeepEqual(want, m.published) || !m.publishing.Begin() {
+	if !m.loop.Joined() || !m.again && reflect.DeepEqual(want, m.published) || !m.publishing.Begin() {
 		return
 	}
+	m.again = false
 	path := m.loop.Tree.Instance(m.cfg.ID)
 	named := want.Handlers == "" || want.Handlers == m.published.Handlers
 	m.loop.Async("publish", func(ctx context.Context) func() {
