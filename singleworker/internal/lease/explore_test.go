@@ -40,12 +40,12 @@ var tinyWorlds = []struct {
 	{"an overdue run, a lost reply, a claim", tinySetup{sync: 1, prompt: true, faults: faults{overdues: 1, unknowns: 1, claims: 1}}, false, simkit.Large, 1},
 	{"an overdue run, a cut", tinySetup{sync: 1, prompt: true, faults: faults{overdues: 1, cuts: 1}}, false, simkit.Large, 5},
 	{"an overdue run, a restart, a claim", tinySetup{sync: 1, prompt: true, faults: faults{overdues: 1, crashes: 1, claims: 1}}, false, simkit.Large, 5},
-	{"an overdue run, a hang, a claim", tinySetup{sync: 1, prompt: true, faults: faults{overdues: 1, hangs: 1, claims: 1}}, false, simkit.Large, 12},
+	{"an overdue run, a hang, a claim", tinySetup{sync: 1, prompt: true, faults: faults{overdues: 1, hangs: 1, claims: 1}}, false, simkit.Huge, 12},
 	{"an overdue run, a delay, a claim", tinySetup{sync: 1, prompt: true, faults: faults{overdues: 1, delays: 1, claims: 1}}, false, simkit.Large, 1},
 	{"an overdue run, a drain, a claim", tinySetup{sync: 1, prompt: true, faults: faults{overdues: 1, drains: 1, claims: 1}}, false, simkit.Large, 1},
 	{"an overdue run, a resubmitted job, a claim", tinySetup{sync: 1, prompt: true, faults: faults{overdues: 1, resubmits: 1, claims: 1}}, false, simkit.Large, 1},
 	{"an overdue run, a resubmitted job of the same version", tinySetup{sync: 1, prompt: true, version: 1, faults: faults{overdues: 1, resubmits: 1}}, true, simkit.Large, 1},
-	{"three instances, two overdue runs", tinySetup{hosts: 3, sync: 1, prompt: true, faults: faults{overdues: 2}}, false, simkit.Large, 1},
+	{"three instances, two overdue runs", tinySetup{hosts: 3, sync: 1, prompt: true, faults: faults{overdues: 2}}, false, simkit.Huge, 1},
 	{"three instances, an overdue run, a claim", tinySetup{hosts: 3, sync: 1, prompt: true, faults: faults{overdues: 1, claims: 1}}, false, simkit.Large, 1},
 	{"three instances, a lost reply", tinySetup{hosts: 3, prompt: true, faults: faults{unknowns: 1}}, false, simkit.Small, 0},
 	{"three instances, a clock step", tinySetup{hosts: 3, prompt: true, faults: faults{leaps: 1}}, false, simkit.Small, 1},
@@ -121,7 +121,7 @@ func TestExploreBreaches(t *testing.T) {
 		{"an open run counts as overdue, both run", "(4)", tinySetup{breach: relievesOpenRuns, blind: true, faults: faults{overdues: 1, claims: 2}}, false, 0, simkit.Small},
 		{"an overdue run is taken under any tick record", "(1)", tinySetup{breach: relievesAnyTick, faults: faults{overdues: 1, claims: 1}}, false, 0, simkit.Small},
 		{"an overdue run is taken beside the heartbeat", "(1)", tinySetup{breach: relievesBesideBeat, faults: faults{overdues: 1}}, false, 0, simkit.Small},
-		{"an overdue run is taken without a proof", "(1)", tinySetup{breach: relievesWithoutProof, faults: faults{overdues: 1, resubmits: 1, claims: 1, skips: 1}}, true, 0, simkit.Large},
+		{"an overdue run is taken without a proof", "(1)", tinySetup{breach: relievesWithoutProof, faults: faults{overdues: 1, resubmits: 1, claims: 1, skips: 1}}, true, 0, simkit.Huge},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
