@@ -76,3 +76,19 @@ func TestOverdueDefault(t *testing.T) {
 		t.Errorf("Overdue: %v, look again %v, want the tick after a minute", tick, again)
 	}
 }
+
+// The owner runs other ticks than the schedule has here. It has until the tick after the one that is not accounted for, as its own may be in between.
+func TestOverdueOfAnOwnerWithOtherTicks(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ schedule, now, tick, again string }{
+		{"0 5/10 * * * ?", "10:05:30", "", "10:15:30"}, {"0 5/10 * * * ?", "10:15:29", "", "10:15:30"},
+		{"0 5/10 * * * ?", "10:15:30", "10:05", "10:16"}, {"0 0/10 * * * ?", "10:10:30", "10:10", "10:11"},
+	} {
+		v := situation{schedule: tt.schedule, now: tt.now, policy: ticks.Policy{AlarmAfter: 30 * time.Second}}.view(t)
+		v.Since = at(t, "09:00")
+		record := ticks.Record{Watermark: ms(t, "10:00"), Run: run(t, zkrec.RunOK, "10:00", me, "10:00", "10:00:05")}
+		if tick, again := ticks.Overdue(v.Job, record, false, v.Now); !same(tick, ms(t, tt.tick)) || !same(again, ms(t, tt.again)) {
+			t.Errorf("%s at %s: %v, look again %v, want %q, %q", tt.schedule, tt.now, tick, again, tt.tick, tt.again)
+		}
+	}
+}

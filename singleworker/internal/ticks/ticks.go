@@ -309,7 +309,8 @@ func backoff(p Policy, failures int) time.Duration {
 // Overdue returns the first tick that should be accounted for and is not, or the
 // zero time, and when to check again (zero: never). No tick is overdue while a run
 // is in progress or if the job has no alarm. Resharding is no excuse, however long
-// it takes.
+// it takes. While the record is Foreign, the owner's next tick may be any: the first
+// one counts when the one after it would, too.
 func Overdue(job Job, r Record, running bool, now time.Time) (tick, lookAgain time.Time) {
 	v := View{Job: job, Record: r, Now: now}
 	alarmAfter := job.Policy.WithDefaults().AlarmAfter
@@ -327,6 +328,9 @@ func Overdue(job Job, r Record, running bool, now time.Time) (tick, lookAgain ti
 		return time.Time{}, time.Time{}
 	}
 	from := v.came(first)
+	if next := job.Schedule.Next(first); Foreign(job, r) && !next.IsZero() {
+		from = v.came(next)
+	}
 	// For a tick that was not overdue when a pause began, the time starts when the pause ends.
 	if p := job.Paused; p != nil && p.Since != 0 && first.Add(alarmAfter).After(time.UnixMilli(p.Since)) {
 		switch until := time.UnixMilli(p.Until); {
