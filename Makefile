@@ -16,6 +16,9 @@ UNIT := $$(go list ./... | grep -v '/integration')
 # Tests that only read the source code; the race detector would make them ten times slower.
 HOUSE := ./singleworker/internal/house
 
+# Pure state machines: they have no goroutines, and all their tests are among the random ones.
+PURE := lease|ticks
+
 # Whose tests draw scenarios from seeds: a tenth of them by default, all with -sim.all (internal/simkit).
 RANDOM_TESTS := $(patsubst %,./singleworker/internal/%,election lease runner sim swtest ticks zkconn)
 
@@ -75,10 +78,10 @@ unit: ## the tests that need no server, with all random scenarios
 	go test $(RANDOM_TESTS) -sim.all
 
 .PHONY: race
-race: ## the tests that need no server with the race detector, and all random scenarios without it
+race: ## the tests that need no server with the race detector, and half of all random scenarios without it
 	go test -vet=off $(HOUSE)
-	go test -vet=off -race -timeout 30m $$(go list ./... | grep -v -e '/integration' -e '/house$$')
-	go test -vet=off -timeout 30m $(RANDOM_TESTS) -sim.all
+	go test -vet=off -race -timeout 30m $$(go list ./... | grep -v -E '/integration|/internal/(house|$(PURE))$$')
+	go test -vet=off -timeout 30m $(RANDOM_TESTS) -sim.all -sim.share=0.5
 
 # A module of its own, so that the library does not depend on SQLite; ./... leaves it out.
 .PHONY: sql

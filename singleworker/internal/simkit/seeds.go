@@ -9,15 +9,20 @@ import (
 
 var (
 	allFlag   = flag.Bool("sim.all", false, "run all random scenarios, not a tenth, and the slow searches")
+	shareFlag = flag.Float64("sim.share", 0, "the share of the random scenarios that run; 0: a tenth, or with -sim.all 1")
 	seedsFlag = flag.Int("sim.seeds", 0, "how many seeds of a simulation to run; 0: as many as the test has")
 	baseFlag  = flag.Uint64("sim.base", 1, "the first seed of a simulation")
 	hugeFlag  = flag.Bool("sim.explore", false, "explore the largest of the small worlds, too")
 	linesFlag = flag.Int("sim.lines", 80, "how many events to print before a failure")
 )
 
-// Share returns how many of n equal cases a test runs: n with -sim.all, else a tenth, and at least one.
+// Share returns how many of n equal cases a test runs: -sim.share of them, or else n with -sim.all and a tenth
+// without, and at least one.
 func Share(n int) int {
-	if *allFlag {
+	switch {
+	case *shareFlag > 0:
+		return max(1, int(*shareFlag*float64(n)))
+	case *allFlag:
 		return n
 	}
 	return max(1, n/10)
