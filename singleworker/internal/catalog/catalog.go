@@ -95,7 +95,8 @@ type Job struct {
 	stripped     bool              // Spec lacks what only runs need, and must be parsed again: the job can run here now
 	handled      bool              // this instance has the handler, and is to be registered
 	isRegistered bool              // this instance is; see registered
-	registering  bool              // that is being changed
+	registering  bool              // that is being changed: until a reading begins after the answer
+	answered     bool              // the request for that
 	spoilt       bool              // the spec, or the record of complete ticks, is no record
 	problem      string            // why it cannot run here, as last logged
 	unreadable   map[string]string // why nodes cannot be read, by path, as last logged
@@ -312,6 +313,7 @@ func (c *Catalog) Refresh(j *Job) {
 	if !c.loop.Joined() || !c.Current(j) || !j.refreshing.Begin() {
 		return
 	}
+	j.registering = j.registering && !j.answered
 	c.loop.Read(readsOf(c.loop.Tree, j.Name, c.member.ID(), c.byRegister), func(results []zkconn.ReadResult) {
 		v := viewOf(c.loop.Tree.Job(j.Name), j.Name, results, j.parsed())
 		if !v.sharded() {

@@ -300,6 +300,36 @@ func TestRegistrationBeforeJoining(t *testing.T) {
 	})
 }
 
+// Readings that show no registration while one is on its way ask for no other one: of two in one transaction the second is refused,
+// and no reading tells why.
+func TestOneRegistrationIsUnderWay(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		a := start(g)
+		path, asked := g.Tree.Registration("job", "a"), 0
+		for _, op := range []zkdev.Op{zkdev.OpMulti, zkdev.OpCreate} {
+			g.Server.ControlKeep(op, func(r *zkdev.Request) zkdev.Action {
+				if slices.ContainsFunc(append(r.Ops, *r), func(op zkdev.Request) bool { return op.Op == zkdev.OpCreate && op.Path == path }) {
+					asked++
+				}
+				return zkdev.Pass()
+			})
+		}
+		g.Remove(path)
+		a.Do(func() {
+			for range 3 {
+				a.Catalog.RefreshJob("job")
+			}
+		})
+		roomtest.Pass(2 * roomtest.SyncPeriod)
+		g.WantNodes(true, path)
+		if asked != 1 {
+			g.T.Errorf("asked for a registration %d times, want once", asked)
+		}
+	})
+}
+
 // A leaving instance does not register for what comes.
 func TestLeavingInstanceDoesNotRegister(t *testing.T) {
 	t.Parallel()

@@ -213,12 +213,12 @@ func (c *Catalog) AbleChanged() {
 }
 
 // register adds or removes this instance's registration, whichever is due. One request at a time: of two that travel in one
-// transaction the second is refused, and no reading of the node tells why.
+// transaction the second is refused, and no reading of the node tells why. A reading that began before the answer tells nothing of it.
 func (c *Catalog) register(j *Job) {
 	if j.registering || !c.loop.Joined() || c.member.Leaving() && !j.isRegistered {
 		return
 	}
-	j.registering = true
+	j.registering, j.answered = true, false
 	path := c.loop.Tree.Registration(j.Name, c.member.ID())
 	op := zkconn.DeleteOp(path, zkconn.AnyVersion)
 	if j.handled {
@@ -226,7 +226,7 @@ func (c *Catalog) register(j *Job) {
 		c.registered[j.Name] = struct{}{}
 	}
 	c.loop.Write(session.Others, []zkconn.Op{op}, func(r session.Result) {
-		j.registering = false
+		j.answered = true
 		switch {
 		case r.Err == nil, errors.Is(r.Err, zkconn.ErrNodeExists):
 			c.Refresh(j)
