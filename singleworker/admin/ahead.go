@@ -15,6 +15,8 @@ import (
 // ahead is what was read in few requests before many jobs are read one by one. It is taken once: what is read
 // again, because it may have changed, comes from the server.
 type ahead struct {
+	slots []string // of all jobs that were read
+
 	mu   sync.Mutex
 	read map[zkconn.Read][]zkconn.ReadResult
 }
@@ -71,7 +73,7 @@ func (c *Client) readMany(ctx context.Context, reads []zkconn.Read) ([]zkconn.Re
 // readAhead returns a client for which the records of jobs were read, in the order in which read reads them: tick
 // records before owner records, and those before registrations.
 func (c *Client) readAhead(ctx context.Context, jobs []string) (*Client, error) {
-	bulk := &Client{conn: c.conn, tree: c.tree, heard: c.heard, ahead: &ahead{read: make(map[zkconn.Read][]zkconn.ReadResult)}}
+	bulk := &Client{conn: c.conn, tree: c.tree, heard: c.heard, clock: c.clock, ahead: &ahead{read: make(map[zkconn.Read][]zkconn.ReadResult)}}
 	var reads []zkconn.Read
 	want := func(paths ...string) {
 		for _, path := range paths {
@@ -87,7 +89,6 @@ func (c *Client) readAhead(ctx context.Context, jobs []string) (*Client, error) 
 		return err
 	}
 	known := func(path string) zkconn.ReadResult { return bulk.ahead.read[zkconn.Read{Path: path}][0] }
-
 	for _, job := range jobs {
 		want(c.tree.Job(job), c.tree.Tick(job), c.tree.Alarm(job))
 	}
@@ -95,6 +96,7 @@ func (c *Client) readAhead(ctx context.Context, jobs []string) (*Client, error) 
 		return nil, err
 	}
 	rest := func(job string, slots ...string) {
+		bulk.ahead.slots = append(bulk.ahead.slots, slots...)
 		for _, slot := range slots {
 			want(c.tree.Alive(slot))
 			if tick, err := zkrec.ParseTick(known(c.tree.Tick(slot)).Data, time.Time{}); err == nil && tick.State != "" && tick.State != RunOK {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/listing"
+	"github.com/swjobs/singleworker/singleworker/internal/wall"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -62,6 +63,7 @@ type Client struct {
 	changed chan struct{} // a watched node changed; buffers one signal
 	room    listing.Room
 	ahead   *ahead // what was read in bulk, or nil
+	clock   *clock
 	heard   func(nodes int)
 
 	mu   sync.Mutex
@@ -82,6 +84,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	c := On(nil, cfg.ServerType)
+	c.clock.wall = wall.Of(ctx)
 	if cfg.OnRead != nil {
 		var nodes atomic.Int64
 		c.heard = func(more int) { cfg.OnRead(int(nodes.Add(int64(more)))) }
@@ -114,7 +117,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 // closed, and hears of no watches, so the methods that await something must not be called. It is for package
 // singleworker; other programs Dial.
 func On(conn *zkconn.Conn, serverType string) *Client {
-	return &Client{conn: conn, tree: zkrec.NewTree(serverType), changed: make(chan struct{}, 1), heard: func(int) {}}
+	return &Client{conn: conn, tree: zkrec.NewTree(serverType), changed: make(chan struct{}, 1), heard: func(int) {}, clock: newClock()}
 }
 
 // greet returns when a server has answered.

@@ -216,7 +216,7 @@ func (e *edit) once(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		e.through = was.status(nil, time.Now()).Watermark
+		e.through = was.status(nil, e.client.clock.now()).Watermark
 	}
 	if !e.changed || e.dryRun {
 		return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -48,8 +47,14 @@ func (c *Client) readPasts(ctx context.Context, question, name string) (job JobS
 	if err := checkSlot(name); err != nil {
 		return JobStatus{}, nil, err
 	}
-	err = c.conn.Retry(ctx, func() (err error) {
-		job, pasts, err = c.pasts(ctx, name)
+	err = c.conn.Retry(ctx, func() error {
+		live, err := c.live(ctx)
+		if err == nil {
+			err = c.compared(ctx, live)
+		}
+		if err == nil {
+			job, pasts, err = c.pastsOf(ctx, name, live)
+		}
 		return err
 	})
 	if err != nil {
@@ -65,6 +70,11 @@ func (c *Client) pasts(ctx context.Context, name string) (JobStatus, []past, err
 	if err != nil {
 		return JobStatus{}, nil, err
 	}
+	return c.pastsOf(ctx, name, live)
+}
+
+// pastsOf is pasts with the instances that were read before.
+func (c *Client) pastsOf(ctx context.Context, name string, live map[string]Instance) (JobStatus, []past, error) {
 	r, err := c.read(ctx, name)
 	if err == nil && r.of.spec.Canceled {
 		err = ErrNotFound
@@ -72,7 +82,7 @@ func (c *Client) pasts(ctx context.Context, name string) (JobStatus, []past, err
 	if err != nil {
 		return JobStatus{}, nil, err
 	}
-	job := r.status(live, time.Now())
+	job := r.status(live, c.clock.now())
 	pasts := make([]past, len(r.slots))
 	return job, pasts, task.Each(ctx, readers, r.slots, func(ctx context.Context, i int, slot records) error {
 		data, _, err := c.optional(ctx, c.tree.History(slot.slot))

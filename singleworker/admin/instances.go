@@ -171,6 +171,10 @@ func (c *Client) counted(ctx context.Context) (all map[string]Instance, slots ma
 		instance.Owned = owned[sid]
 		all[sid] = instance
 	}
+	if err == nil {
+		maps.DeleteFunc(slots, func(sid, _ string) bool { return all[sid].ID == "" })
+		err = c.compare(ctx, all, func() (map[string]string, error) { return slots, nil })
+	}
 	return all, slots, err
 }
 

@@ -26,7 +26,7 @@ func (g group) judge(spec []byte) JobStatus {
 		live[sid] = Instance{ID: sid, State: g.states[sid], Owned: 2, MaxSlots: g.most}
 	}
 	r := records{slot: "daily", spec: spec, registered: g.registered, owner: zkrec.Owner{SID: g.owner, Offer: g.offer}}
-	return r.status(r.parse(), live, time.Now())
+	return r.status(r.parse(), live, moment{now: time.Now(), certain: time.Now()})
 }
 
 func TestStateAndReason(t *testing.T) {

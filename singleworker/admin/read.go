@@ -27,6 +27,9 @@ func (c *Client) Get(ctx context.Context, name string) (JobStatus, error) {
 
 func (c *Client) get(ctx context.Context, name string) (JobStatus, error) {
 	live, err := c.live(ctx)
+	if err == nil {
+		err = c.compared(ctx, live)
+	}
 	if err != nil {
 		return JobStatus{}, err
 	}
@@ -107,6 +110,9 @@ func (c *Client) list(ctx context.Context) ([]JobStatus, error) {
 		}
 	}
 	bulk, err := c.readAhead(ctx, jobs)
+	if err == nil {
+		err = c.compare(ctx, live, func() (map[string]string, error) { return bulk.beatsAhead(live), nil })
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -94,10 +94,10 @@ type reading struct {
 }
 
 // status derives the status of a job, or of one shard, from the records.
-func (r reading) status(live map[string]Instance, now time.Time) JobStatus {
+func (r reading) status(live map[string]Instance, at moment) JobStatus {
 	statuses := make([]JobStatus, len(r.slots))
 	for i, slot := range r.slots {
-		statuses[i] = slot.status(r.of, live, now)
+		statuses[i] = slot.status(r.of, live, at)
 	}
 	s := statuses[0]
 	if s.Name == r.name && (s.Shard != nil || s.InstanceID != "") { // one shard, or part, was asked for
@@ -108,7 +108,7 @@ func (r reading) status(live map[string]Instance, now time.Time) JobStatus {
 		return s
 	}
 	if s.InstanceID != "" {
-		s = r.job.status(r.of, live, now)
+		s = r.job.status(r.of, live, at)
 	}
 	s.Name, s.Shard, s.Slots, s.Complete = r.name, nil, statuses, milli(r.complete.Tick)
 	s.Owner, s.LastRun, s.HeldRun, s.Failing, s.Alarm, s.Hung, s.Overdue, s.Overrun = nil, nil, nil, nil, nil, nil, time.Time{}, time.Time{}

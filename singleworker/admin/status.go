@@ -37,7 +37,7 @@ func (c *Client) status(ctx context.Context, name string, live map[string]Instan
 	if err != nil {
 		return JobStatus{}, err
 	}
-	return r.status(live, time.Now()), nil
+	return r.status(live, c.clock.now()), nil
 }
 
 // read reads the records of a job, or of a shard. It reads several shards again
@@ -162,7 +162,7 @@ func (c *Client) readRun(ctx context.Context, r *records) error {
 }
 
 // status derives the status of a slot from its records; of is its spec.
-func (r records) status(of parsed, live map[string]Instance, now time.Time) JobStatus {
+func (r records) status(of parsed, live map[string]Instance, at moment) JobStatus {
 	name, index, sharded := zkrec.SplitSlot(r.slot)
 	s := JobStatus{
 		Name: r.slot, Job: job.Job{Name: name}, Version: r.stat.Version, State: StateUnowned, Registered: r.registered,
@@ -188,26 +188,26 @@ func (r records) status(of parsed, live map[string]Instance, now time.Time) JobS
 		s.State, s.Reason = StateCanceled, reason.Reason{Code: reason.Canceling}
 		return s
 	}
-	if p := of.spec.Paused; p.Covers(now) {
+	if p := of.spec.Paused; p.Covers(at.now) {
 		s.Paused = pauseOf(*p)
 	}
 	if of.err == nil {
-		s.NextRun = nextRun(of.schedule, s.Paused, ticks.Later(ticks.Later(now, s.Watermark), milli(of.spec.Since)))
+		s.NextRun = nextRun(of.schedule, s.Paused, ticks.Later(ticks.Later(at.now, s.Watermark), milli(of.spec.Since)))
 	}
 	if of.err == nil && of.schedule.Always() && !r.tick.Open() && s.Paused == nil {
 		s.NextRun = ticks.Later(milli(r.tick.RestartAt), milli(of.spec.Since))
 	}
 	if of.err == nil && r.tickErr == nil {
 		running := lives && r.tick.Open() && r.tick.Token == r.ownerStat.Mzxid
-		s.Overdue = overdue(of.ticks(r), r.tick, running, now)
+		s.Overdue = overdue(of.ticks(r), r.tick, running, at.certain)
 		if s.Paused == nil {
-			s.Waiting = inUTC(ticks.Waiting(of.ticks(r), r.tick, now))
+			s.Waiting = inUTC(ticks.Waiting(of.ticks(r), r.tick, at.certain))
 		}
 		if running {
-			if tick := ticks.Overrun(of.ticks(r), r.tick.Run); !tick.After(now) {
+			if tick := ticks.Overrun(of.ticks(r), r.tick.Run); !tick.After(at.certain) {
 				s.Overrun = inUTC(tick)
 			}
-			s.Hung = hung(of.ticks(r), r.tick.Run, r.recent, now)
+			s.Hung = hung(of.ticks(r), r.tick.Run, r.recent, at.certain)
 		}
 	}
 	s.judge(cmp.Or(of.err, r.tickErr), r.owner.Offer, lives, live)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -161,7 +160,7 @@ func (w *watcher) readSpec(name string, job *watchedJob, r zkconn.ReadResult) {
 	job.canceled = err == nil && spec.Canceled
 	ev := Event{Zxid: job.mzxid, At: inUTC(r.Stat.Mtime), Job: name, Version: job.version}
 	if err == nil {
-		ev.Paused, job.notify = spec.WrittenAt(r.Stat.Mtime).Paused.Covers(time.Now()), spec.Job.Notify
+		ev.Paused, job.notify = spec.WrittenAt(r.Stat.Mtime).Paused.Covers(w.c.clock.now().now), spec.Job.Notify
 	}
 	ev.Notify = job.notify
 	if was.czxid != job.czxid {

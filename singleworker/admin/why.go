@@ -102,21 +102,21 @@ func (c *Client) readPast(ctx context.Context, question, name string) (Past, err
 	if err != nil {
 		return Past{}, err
 	}
-	now := time.Now()
-	return Past{History{Job: job, Entries: merged(pasts)}, func(at time.Time) Explanation {
+	at := c.clock.now()
+	return Past{History{Job: job, Entries: merged(pasts)}, func(asked time.Time) Explanation {
 		if len(job.Slots) > 0 && pasts[0].of.err == nil {
-			return explainShards(job, pasts, at, now)
+			return explainShards(job, pasts, asked, at)
 		}
-		return pasts[0].explain(at, now)
+		return pasts[0].explain(asked, at)
 	}}, nil
 }
 
-// explain is Why for records that were read at now.
-func (p past) explain(asked, now time.Time) Explanation {
+// explain is Why for records that were read at that moment.
+func (p past) explain(asked time.Time, at moment) Explanation {
 	since := p.of.spec.Since
 	x := Explanation{
 		Job: p.job, Asked: inUTC(asked), Fate: FateNone, History: p.newestFirst(),
-		ScheduleSince: milli(since), ShardsSince: milli(p.of.spec.ActiveLayout().Since), At: inUTC(now),
+		ScheduleSince: milli(since), ShardsSince: milli(p.of.spec.ActiveLayout().Since), At: inUTC(at.now),
 	}
 	if asked.IsZero() {
 		x.Asked = x.At
@@ -134,7 +134,7 @@ func (p past) explain(asked, now time.Time) Explanation {
 		x.Pause = pauseOf(*pause)
 	}
 	if !x.Tick.IsZero() {
-		p.judge(&x)
+		p.judge(&x, at.certain)
 	}
 	return x
 }
@@ -190,8 +190,8 @@ func covers(e Entry, tick time.Time) bool {
 	return !tick.IsZero() && !e.Tick.IsZero() && !tick.Before(e.Tick) && !tick.After(e.To)
 }
 
-// judge sets the outcome of x.Tick.
-func (p past) judge(x *Explanation) {
+// judge sets the outcome of x.Tick. The time is certain to have come.
+func (p past) judge(x *Explanation, certain time.Time) {
 	switch {
 	case len(x.Entries) > 0:
 		x.Fate, x.Reason = Fate(x.Entries[0].State), x.Entries[0].Reason
@@ -210,22 +210,22 @@ func (p past) judge(x *Explanation) {
 		x.Fate = FateWaiting
 	case x.Job.LastRun != nil && x.Job.LastRun.State == RunRunning:
 		x.Fate = FateDue
-	case x.At.Sub(x.Tick) < x.Job.Job.AlarmAfter && (x.Job.Overdue.IsZero() || x.Job.Overdue.After(x.Tick)):
+	case certain.Sub(x.Tick) < x.Job.Job.AlarmAfter && (x.Job.Overdue.IsZero() || x.Job.Overdue.After(x.Tick)):
 		x.Fate = FateDue
 	default:
 		x.Fate = FateLate
 	}
 }
 
-// explainShards explains a tick for each shard of a job that was judged at now. A shard
+// explainShards explains a tick for each shard of a job that was judged at that moment. A shard
 // that never had the tick has FateNone.
-func explainShards(job JobStatus, pasts []past, asked, now time.Time) Explanation {
-	x := Explanation{Job: job, Asked: inUTC(asked), Fate: FateNone, At: inUTC(now)}
+func explainShards(job JobStatus, pasts []past, asked time.Time, at moment) Explanation {
+	x := Explanation{Job: job, Asked: inUTC(asked), Fate: FateNone, At: inUTC(at.now)}
 	if asked.IsZero() {
 		x.Asked = x.At
 	}
 	for _, p := range pasts {
-		shard := p.explain(asked, now)
+		shard := p.explain(asked, at)
 		if p.job.isAbsent() && len(shard.Entries) == 0 {
 			shard.Fate, shard.Reason = FateNone, "" // it is not that instance's tick
 		}

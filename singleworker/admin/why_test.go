@@ -31,6 +31,8 @@ type scene struct {
 
 var sceneNow = time.UnixMilli(at("12:30:00"))
 
+var sceneAt = moment{now: sceneNow, certain: sceneNow}
+
 func (s scene) past() past {
 	spec := s.spec
 	if spec.Job.Schedule == "" {
@@ -50,7 +52,7 @@ func (s scene) past() past {
 	if s.nobody {
 		r.owner = zkrec.Owner{}
 	}
-	return past{records: r, of: r.parse(), history: zkrec.History{Entries: s.history}, job: r.status(r.parse(), live, sceneNow)}
+	return past{records: r, of: r.parse(), history: zkrec.History{Entries: s.history}, job: r.status(r.parse(), live, sceneAt)}
 }
 
 // ran is a run of app-2's that took ten minutes.
@@ -98,7 +100,7 @@ func (row whyRow) explain(t *testing.T, what string) Explanation {
 	if row.at != "" {
 		asked = time.UnixMilli(at(row.at))
 	}
-	got := row.scene.past().explain(asked, sceneNow)
+	got := row.scene.past().explain(asked, sceneAt)
 	if got.Fate != row.fate {
 		t.Errorf("%s: %s, want %s", what, got.Fate, row.fate)
 	}
@@ -316,7 +318,7 @@ func TestWhyAlwaysAnswers(t *testing.T) {
 			s.history = append(s.history, zkrec.Entry{Run: run(), To: pick2(random, 0, moment()), Count: random.IntN(3), Reason: pick("", "overlap", "paused", "no_owner", "stalled", "schedule_changed")})
 		}
 		asked := time.UnixMilli(pick2(random, moment(), base+int64(random.IntN(24))*3_600_000))
-		got := s.past().explain(asked, sceneNow)
+		got := s.past().explain(asked, sceneAt)
 		ok := (got.Fate.Rank() >= 0 || got.Fate == "novel") && (got.Tick.IsZero() == (got.Fate == FateNone)) &&
 			(got.Fate != FateComing || got.Tick.After(sceneNow))
 		for _, e := range got.Entries {

@@ -64,6 +64,19 @@ func ClockNote(i admin.Instance) string {
 	}
 }
 
+// Clock says of the clock that is named that it is so far ahead of the group's time, by which everything is judged; "" if it is right,
+// or about right.
+func Clock(name string, ahead time.Duration) string {
+	const shown = 2 * time.Second
+	switch {
+	case ahead >= shown:
+		return name + " is " + plain.Span(ahead) + " ahead of the group's; times are the group's"
+	case ahead <= -shown:
+		return name + " is " + plain.Span(-ahead) + " behind the group's; times are the group's"
+	}
+	return ""
+}
+
 // Order is who gave an order, when and why: " 3m ago by alice@host: disk". What is not known
 // is left out.
 func Order(o admin.Order, now time.Time) string {

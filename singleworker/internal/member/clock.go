@@ -3,6 +3,7 @@ package member
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/offset"
@@ -30,21 +31,15 @@ type Clock struct {
 	member *Member
 	limit  time.Duration // how far the clocks may differ; zero or less: as far as they like
 
-	wrong     bool            // beyond the limit
-	agreed    bool            // but ZooKeeper's clock is, as last logged
-	serverOff time.Duration   // by how much ZooKeeper's clock is behind the group's time
-	peers     map[string]peer // by sid: the other live instances
-	changes   int             // of who of them has a wrong clock
-	told      time.Duration   // the offset and its bound that this one publishes
+	wrong     bool                   // beyond the limit
+	agreed    bool                   // but ZooKeeper's clock is, as last logged
+	serverOff time.Duration          // by how much ZooKeeper's clock is behind the group's time
+	peers     map[string]offset.Peer // by sid: the other live instances
+	changes   int                    // of who of them has a wrong clock
+	told      time.Duration          // the offset and its bound that this one publishes
 	toldBound time.Duration
 	toldAt    time.Duration // Mono
 	comparing session.OnePerTime
-}
-
-// peer is what another instance publishes of its clock.
-type peer struct {
-	off   time.Duration
-	wrong bool
 }
 
 const (
@@ -61,44 +56,21 @@ const (
 // follow takes in what the others publish.
 func (c *Clock) follow(self string, records map[string]instanceRead) {
 	was := c.peers
-	c.peers = make(map[string]peer, len(records))
+	c.peers = make(map[string]offset.Peer, len(records))
 	for sid, i := range records {
 		if sid != self && !errors.Is(i.err, errNoSession) {
-			c.peers[sid] = peer{time.Duration(i.ClockOffset), i.State == zkrec.InstanceWrongClock}
+			c.peers[sid] = offset.Peer{Off: time.Duration(i.ClockOffset), Wrong: i.State == zkrec.InstanceWrongClock}
 		}
-		if c.peers[sid].wrong != was[sid].wrong {
+		if c.peers[sid].Wrong != was[sid].Wrong {
 			c.changes++
 		}
 	}
 }
 
-// offOfServer is by how much ZooKeeper's clock is behind those of most instances, this one among them, if it agrees with none.
-// Then ZooKeeper's is the one that is wrong. A single instance cannot tell.
-func (c *Clock) offOfServer(is offset.Interval) (off time.Duration, agreed bool) {
-	off = is.Mid()
-	agree := 1
-	for _, theirs := range c.peers {
-		if theirs.off.Abs() <= c.limit {
-			return 0, false
-		}
-		if (theirs.off - is.Mid()).Abs() > c.limit {
-			continue
-		}
-		agree++
-		if theirs.off.Abs() < off.Abs() {
-			off = theirs.off
-		}
-	}
-	if agree == 1 || 2*agree <= len(c.peers)+1 {
-		return 0, false
-	}
-	return off, true
-}
-
 // ahead is how far this instance's wall clock is ahead of the group's time, if that is known.
 func (c *Clock) ahead() (is offset.Interval, known bool) {
 	is, known = c.member.loop.Server.Offset()
-	return offset.Interval{Low: is.Low - c.serverOff, High: is.High - c.serverOff}, known
+	return is.Less(c.serverOff), known
 }
 
 // Now is the group's time: this instance's own, unless it is known that the two differ. What is due by it then is due in the group.
@@ -122,7 +94,7 @@ func (c *Clock) Certain() (now time.Time, known bool) {
 	}
 	behind := max(0, -is.Low)
 	for sid, of := range c.peers {
-		if !of.wrong {
+		if !of.Wrong {
 			behind = max(behind, c.Behind(sid))
 		}
 	}
@@ -147,7 +119,7 @@ func (c *Clock) Ahead(given int64, now time.Time) bool {
 func (c *Clock) Watches(job string, first int) bool {
 	right := func(yield func(string) bool) {
 		for sid := range c.member.Cleanup.peers {
-			if !c.peers[sid].wrong && !yield(sid) {
+			if !c.peers[sid].Wrong && !yield(sid) {
 				return
 			}
 		}
@@ -171,11 +143,7 @@ func (c *Clock) Behind(sid string) time.Duration {
 	if !lives {
 		return 0
 	}
-	behind := max(0, c.serverOff-of.off)
-	if c.limit > 0 {
-		behind = min(behind, c.limit)
-	}
-	return behind
+	return of.Behind(c.serverOff, c.limit)
 }
 
 // Check closes this instance when its clock is wrong, opens it when it is right again, and publishes the offset.
@@ -198,7 +166,7 @@ func (c *Clock) Check() {
 	if changed {
 		m.loop.Tell(ClockChanged{c.wrong, is})
 	}
-	off, agreed := c.offOfServer(is)
+	off, agreed := offset.OfServer(c.limit, is.Mid(), maps.Values(c.peers))
 	if agreed = agreed && c.wrong; !agreed {
 		off = 0
 	}

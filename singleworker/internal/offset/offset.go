@@ -34,6 +34,9 @@ func (i Interval) Bound() time.Duration { return (i.High - i.Low) / 2 }
 // Beyond reports whether the offset is certainly larger than the limit, in either direction.
 func (i Interval) Beyond(limit time.Duration) bool { return i.Low > limit || i.High < -limit }
 
+// Less is the offset from a clock that is ahead of the other one by d.
+func (i Interval) Less(d time.Duration) Interval { return Interval{Low: i.Low - d, High: i.High - d} }
+
 // Estimator narrows the offset down. The zero value knows nothing. It is not safe for concurrent use.
 type Estimator struct {
 	known bool

@@ -1,0 +1,242 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/offset"
+	"github.com/swjobs/singleworker/singleworker/internal/wall"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// What a Client judges, it judges by the group's time, as instances do. It writes nothing, so that no answer tells it what
+// time it is. It takes a heartbeat for one: that came between the sending of the reading before it and the answer to the one
+// that has it. So whether heartbeats come, and how often, makes the estimate more or less narrow, and never wrong.
+
+// clock is what a Client knows of this machine's clock. Safe for concurrent use.
+type clock struct {
+	wall  wall.Clock
+	begun time.Time
+	turn  chan struct{} // buffers one for the reading that compares
+
+	mu        sync.Mutex
+	estimator offset.Estimator // of how far this clock is ahead of ZooKeeper's
+	looked    offset.Reading   // when heartbeats were last looked for
+	compared  offset.Reading   // when the last reading of some was sent
+	seen      int64            // the zxid up to which everything had happened then
+	open      bool             // the next one was to tell, and there was no time to wait for it
+	awaited   int64            // the zxid of one after which none came for long
+	serverOff time.Duration    // by how much ZooKeeper's clock is behind the group's time
+	behind    time.Duration    // by how much that of an instance that takes jobs is, at most
+}
+
+func newClock() *clock { return &clock{begun: time.Now(), turn: make(chan struct{}, 1)} }
+
+const (
+	// compareEvery is how long an estimate is used before heartbeats are read again.
+	compareEvery = time.Minute
+	// beatsPerSession is how many heartbeats an instance sends in a session timeout.
+	beatsPerSession = 4
+	// clockSlack is by how much a clock may be off without being corrected.
+	clockSlack = time.Second
+)
+
+// moment is the group's time.
+type moment struct {
+	now     time.Time // the best guess
+	certain time.Time // it has come by the clock of each instance that takes jobs, too: what is late by it is late
+
+	ahead time.Duration // how far this machine's clock is ahead
+}
+
+func (k *clock) reading() offset.Reading {
+	now := time.Now()
+	return offset.Reading{Mono: now.Sub(k.begun), Wall: k.wall.Now().Round(0)}
+}
+
+func (k *clock) now() moment {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var ahead time.Duration
+	r := k.reading()
+	if is, known := k.estimator.Now(r); known && is.Less(k.serverOff).Beyond(clockSlack) {
+		ahead = is.High - k.serverOff
+	}
+	now := r.Wall.Add(-ahead)
+	return moment{now, now.Add(-k.behind), ahead}
+}
+
+// Clock returns the group's time as of the Client's latest reading of jobs, and how far this machine's clock is ahead of it
+// (negative: behind): zero unless it is certain that the two differ, and then exact to within a few seconds. What the Client
+// says is late, due or paused is so by the group's time. It sends no request. Without an instance that owns something, this machine's
+// clock is all there is.
+func (c *Client) Clock() (now time.Time, ahead time.Duration) {
+	at := c.clock.now()
+	return at.now, at.ahead
+}
+
+// follow takes in what instances publish of their clocks.
+func (k *clock) follow(live map[string]Instance) {
+	peers := make(map[string]offset.Peer, len(live))
+	for sid, i := range live {
+		if i.State == InstanceNone {
+			continue
+		}
+		peers[sid] = offset.Peer{Off: time.Duration(i.place.record.ClockOffset), Wrong: i.State == InstanceWrongClock}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.serverOff, _ = offset.OfGroup(offset.DefaultLimit, peers)
+	k.behind = 0
+	for _, of := range peers {
+		if !of.Wrong { // so it is within the limit of its group
+			k.behind = max(k.behind, of.Behind(k.serverOff, 0))
+		}
+	}
+}
+
+// due reports whether heartbeats are to be read: for the first time, after a while, or because this clock was set. Then they are
+// looked for.
+func (k *clock) due() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.reading()
+	mono, wall := now.Mono-k.looked.Mono, now.Wall.Sub(k.looked.Wall)
+	if !k.open && mono < compareEvery && (wall-mono).Abs() <= clockSlack {
+		return false
+	}
+	k.looked = now
+	return true
+}
+
+// take takes in the latest heartbeat of a reading. Instances write one that often. It reports whether no more need to be read.
+func (k *clock) take(sent, answered offset.Reading, seen int64, beat zkconn.Stat, every time.Duration) (done bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.seen != 0 && beat.Mzxid > k.seen {
+		k.estimator.Answered(k.compared, answered, beat.Mtime)
+	}
+	k.compared, k.seen = sent, seen
+	is, known := k.estimator.Now(answered)
+	wrong := known && is.Less(k.serverOff).Beyond(clockSlack)
+	age := answered.Wall.Sub(beat.Mtime) - k.serverOff // if the clock is right
+	k.open = !wrong && (age < -clockSlack || age > every+clockSlack) && beat.Mzxid != k.awaited
+	return !k.open
+}
+
+// compare has the clock tell the group's time. If that seems to be wrong, it waits for the next heartbeat, which tells: it may be the
+// heartbeats that have ceased. It calls find for slots of live instances, by their IDs, if it reads any.
+func (c *Client) compare(ctx context.Context, live map[string]Instance, find func() (slots map[string]string, err error)) error {
+	k := c.clock
+	k.follow(live)
+	select {
+	case k.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-k.turn }()
+	if !k.due() {
+		return nil
+	}
+	slots, err := find()
+	if err != nil || len(slots) == 0 {
+		return err
+	}
+	var reads []zkconn.Read
+	var of []Instance
+	for sid, slot := range slots {
+		of, reads = append(of, live[sid]), append(reads, zkconn.Read{Path: c.tree.Heartbeat(slot, sid)})
+	}
+	for begun := time.Now(); ; {
+		sent := k.reading()
+		results, err := c.readMany(ctx, reads)
+		answered := k.reading()
+		if err != nil {
+			return err
+		}
+		var beat zkconn.Stat
+		session := defaultSessionTimeout
+		for i, r := range results {
+			if r.Err == nil && r.Stat.Mzxid > beat.Mzxid {
+				beat, session = r.Stat, cmp.Or(time.Duration(of[i].place.record.SessionTimeout), defaultSessionTimeout)
+			}
+		}
+		every := session / beatsPerSession
+		if beat.Mzxid == 0 || k.take(sent, answered, c.conn.Zxid(), beat, every) {
+			return nil
+		}
+		waited := time.Since(begun)
+		if waited >= 2*every {
+			k.mu.Lock()
+			k.open, k.awaited = false, beat.Mzxid
+			k.mu.Unlock()
+			return nil
+		}
+		if end, limited := ctx.Deadline(); limited && waited >= end.Sub(begun)/2 {
+			return nil
+		}
+		select {
+		case <-time.After(every / 4):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// compared is compare for who knows no slots.
+func (c *Client) compared(ctx context.Context, live map[string]Instance) error {
+	return c.compare(ctx, live, func() (map[string]string, error) { return c.findBeats(ctx, live) })
+}
+
+// findBeats finds slots whose owners send heartbeats, by the owners' IDs: one of each that owns any of the first jobs of which a live
+// instance owns any.
+func (c *Client) findBeats(ctx context.Context, live map[string]Instance) (slots map[string]string, err error) {
+	names, err := c.children(ctx, c.tree.Root())
+	if err != nil && !errors.Is(err, ErrDenied) { // a job may be read without that right
+		return nil, err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !zkrec.IsJob(name) })
+	slots = make(map[string]string)
+	for some := range slices.Chunk(names, zkconn.MaxReads) {
+		err := c.owners(ctx, some, func(slot, sid string) {
+			if _, lives := live[sid]; lives {
+				slots[sid] = slot
+			}
+		})
+		if err != nil || len(slots) > 0 {
+			return slots, err
+		}
+	}
+	for sid := range live { // they own parts at most, of jobs that run on every one
+		parts, err := c.partsOf(ctx, names[:min(len(names), zkconn.MaxReads)], sid)
+		if len(parts) > 0 {
+			slots[sid] = parts[0]
+		}
+		if err != nil || len(parts) > 0 {
+			return slots, err
+		}
+	}
+	return nil, nil
+}
+
+// beatsAhead is findBeats for what was read ahead, which reads nothing.
+func (c *Client) beatsAhead(live map[string]Instance) (slots map[string]string) {
+	slots = make(map[string]string)
+	for _, slot := range c.ahead.slots {
+		for _, r := range c.ahead.read[zkconn.Read{Path: c.tree.Alive(slot)}] {
+			owner, _ := zkrec.ParseOwner(r.Data)
+			if _, lives := live[owner.SID]; lives {
+				slots[owner.SID] = slot
+			}
+		}
+		if len(slots) == len(live) {
+			break
+		}
+	}
+	return slots
+}

@@ -1,0 +1,177 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/wall"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// beating is a job that runs on the hour, and whose owner sends heartbeats until the result is called.
+func (w *world) beating() (cease func()) {
+	w.Helper()
+	w.owned(job.Job{Name: "job", Schedule: "@hourly"})
+	path := w.c.tree.Heartbeat("job", "app-1")
+	w.multi(zkconn.CreateOp(path, zkrec.EncodeBeat(time.Now())))
+	ctx, cancel := context.WithCancel(w.Context())
+	w.every(2500*time.Millisecond, func() bool {
+		if ctx.Err() == nil {
+			w.put(path, zkrec.EncodeBeat(time.Now()))
+		}
+		return ctx.Err() != nil
+	})
+	return cancel
+}
+
+// off is an operator on a machine whose clock is that far off.
+func (w *world) off(clock wall.Clock) *Client {
+	w.Helper()
+	ctx := w.ctx
+	w.ctx = wall.Off(ctx, clock)
+	defer func() { w.ctx = ctx }()
+	return w.operator()
+}
+
+// The heartbeats of a group that hangs do not make the time stand still: what is late is late, and who asks has to wait at most
+// once for each client.
+func TestHeartbeatsThatCease(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		cease := w.beating()
+		old := w.operator()
+		_, err := old.List(w.Context())
+		w.must(err)
+		time.Sleep(time.Minute)
+		cease()
+		time.Sleep(89 * time.Minute) // it is half past one
+		for name, c := range map[string]*Client{"a new client": w.operator(), "one that has seen heartbeats": old} {
+			for round, most := range []time.Duration{6 * time.Second, 0, 0} {
+				begun := time.Now()
+				jobs, err := c.List(w.Context())
+				w.must(err)
+				if !jobs[0].Overdue.Equal(noon.Add(time.Hour)) {
+					w.Errorf("%s, reading %d: overdue is %v, want the tick at one", name, round, jobs[0].Overdue)
+				}
+				if _, ahead := c.Clock(); ahead != 0 {
+					w.Errorf("%s, reading %d: the clock is right, and seems to be %v ahead", name, round, ahead)
+				}
+				if took := time.Since(begun); took > most {
+					w.Errorf("%s, reading %d took %v, want %v at most", name, round, took, most)
+				}
+				time.Sleep(time.Duration(round) * 2 * time.Minute)
+			}
+		}
+		short, cancel := context.WithTimeout(w.Context(), 2*time.Second)
+		defer cancel()
+		if _, err := w.operator().List(short); err != nil {
+			w.Errorf("there was no time to wait for heartbeats: %v", err)
+		}
+	})
+}
+
+// A clock that is set while a client lives is noticed by its next reading, either way.
+func TestClockIsSetWhileAClientLives(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.beating()
+		var off time.Duration
+		c := w.off(func() time.Duration { return off })
+		time.Sleep(time.Hour - 5*time.Minute)
+		for _, off = range []time.Duration{0, 10 * time.Minute, -10 * time.Minute, 20 * time.Minute, 0, 5 * time.Second, 0} {
+			_, before := c.Clock()
+			if off == 0 && before != 0 {
+				w.Errorf("the clock was set right, and seems to be %v ahead", before)
+			}
+			begun := time.Now()
+			jobs, err := c.List(w.Context())
+			w.must(err)
+			now, ahead := c.Clock()
+			if late := time.Since(now); late < 0 || late > 3*time.Second || (ahead-off).Abs() > 3*time.Second || !jobs[0].Overdue.IsZero() {
+				w.Errorf("off by %v: the group's time is wrong by %v, and the clock seems to be %v ahead; overdue: %v", off, late, ahead, jobs[0].Overdue)
+			}
+			if took := time.Since(begun); took > 4*time.Second {
+				w.Errorf("off by %v: the reading took %v", off, took)
+			}
+			time.Sleep(20 * time.Second)
+		}
+	})
+}
+
+// What is late is late by the clock of each instance that takes jobs.
+func TestLateByTheClockOfAnInstanceThatIsBehind(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.beating()
+		w.put(w.c.tree.Instance("app-1"), zkrec.Instance{
+			Incarnation: "app-1-1", State: zkrec.InstanceActive, ClockOffset: zkrec.Duration(-20 * time.Second), ClockBound: zkrec.Duration(time.Millisecond),
+		}.Encode())
+		c := w.off(func() time.Duration { return 10 * time.Minute })
+		for k, want := range []Fate{FateDue, FateLate} {
+			at := time.Duration(70+15*k) * time.Second
+			time.Sleep(time.Until(noon.Add(time.Hour + at)))
+			x, err := c.Why(w.Context(), "job", time.Time{})
+			w.must(err)
+			if late := !x.Job.Overdue.IsZero(); x.Fate != want || late != (want == FateLate) {
+				w.Errorf("%v after the tick it is %s, and overdue: %v; want %s", at, x.Fate, late, want)
+			}
+		}
+	})
+}
+
+// A group in which nobody owns anything is searched for heartbeats once a minute.
+func TestNoHeartbeatsCostLittle(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
+		w.instance("app-1", "job")
+		c := w.operator()
+		var took []int
+		for range 3 {
+			before := w.sentTo()
+			_, err := c.Get(w.Context(), "job")
+			w.must(err)
+			took = append(took, w.sentTo()-before)
+		}
+		if took[1] != took[2] || took[0] <= took[1] {
+			w.Errorf("requests of three readings: %v", took)
+		}
+	})
+}
+
+// sentTo counts what the server was asked.
+func (w *world) sentTo() (n int) {
+	for _, of := range w.server.Traffic().Requests {
+		n += of
+	}
+	return n
+}
+
+// To compare clocks costs a client one request in a minute, however many jobs there are.
+func TestComparingClocksCostsLittle(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		defer w.beating()()
+		for n := range 1000 {
+			name := fmt.Sprintf("other%d", n)
+			w.submit(job.Job{Name: name, Schedule: "@hourly"})
+			w.adopt("app-1", name)
+			w.multi(zkconn.CreateOp(w.c.tree.Heartbeat(name, "app-1"), zkrec.EncodeBeat(time.Now())))
+		}
+		c := w.operator()
+		var took []int
+		for range 3 { // in which no time passes
+			before := w.sentTo()
+			_, err := c.List(w.Context())
+			w.must(err)
+			took = append(took, w.sentTo()-before)
+		}
+		if took[1] != took[2] || took[0] != took[1]+1 {
+			w.Errorf("requests of three readings: %v", took)
+		}
+	})
+}
