@@ -18,6 +18,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
+	"github.com/swjobs/singleworker/singleworker/internal/wall"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -34,6 +35,7 @@ type scene struct {
 	t       *testing.T
 	one     *swtest.Instance
 	failing atomic.Bool
+	clock   wall.Clock // of the notifiers' machines
 }
 
 func inScene(t *testing.T, test func(s *scene)) {
@@ -153,7 +155,7 @@ func (s *scene) notifier(id string, targets map[string]notify.Sender, changes ..
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(wall.Off(context.Background(), s.clock))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -408,6 +410,24 @@ func TestHungRunIsTold(t *testing.T) {
 }
 
 // A run that is lost with its group is late: nobody runs the job, and a Notifier outside of the group tells.
+// A sender whose clock is wrong tells of the jobs that are late, and of no others.
+func TestSenderWhoseClockIsWrong(t *testing.T) {
+	t.Parallel()
+	for _, off := range []time.Duration{-10 * time.Minute, 0, 10 * time.Minute} {
+		inScene(t, func(s *scene) {
+			s.clock = func() time.Duration { return off }
+			s.submit(job.Job{Name: "nobody", Schedule: "0 0 * * * ?"})
+			time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(55 * time.Minute)))
+			ops := &place{}
+			s.notifier("n1", map[string]notify.Sender{"ops": ops})
+			time.Sleep(5 * time.Minute)
+			s.want(ops)
+			time.Sleep(4 * time.Minute)
+			s.want(ops, "n1: nobody late")
+		})
+	}
+}
+
 func TestLateJobIsTold(t *testing.T) {
 	t.Parallel()
 	inScene(t, func(s *scene) {

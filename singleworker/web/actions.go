@@ -76,7 +76,7 @@ func (h *handler) act(verb string, do action) http.Handler {
 			html := strings.Contains(r.Header.Get("Accept"), "text/html")
 			switch {
 			case html && err == nil:
-				return h.shown(r, view{Template: "done", Title: "Done", Now: time.Now(), Up: "../../../../", Body: verb + " " + o.Of})
+				return h.shown(r, view{Template: "done", Title: "Done", Now: h.now(), Up: "../../../../", Body: verb + " " + o.Of})
 			case html:
 				v := h.failure(r, err)
 				v.Up = "../../../../"

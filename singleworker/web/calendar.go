@@ -106,7 +106,7 @@ func (h *handler) calendarPage(r *http.Request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	now := time.Now()
+	now := h.now()
 	from := now.UTC().Truncate(24 * time.Hour)
 	w, err := shared(r.Context(), h.readings, "calendar", func(ctx context.Context) (week, error) { return coming(ctx, s.jobs, from), nil })
 	if err != nil {

@@ -147,7 +147,7 @@ func (h *handler) tickList(r *http.Request) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", admin.ErrUnreadable, err)
 	}
-	ticks := api.TicksOf(schedule, time.Now(), n)
+	ticks := api.TicksOf(schedule, h.now(), n)
 	return encoded(api.New("TickList", api.Named{Name: d.status.Name}, api.ScheduleOf(of), api.ItemsOf(ticks)))
 }
 

@@ -30,6 +30,7 @@ type fake struct {
 	changes   []string
 	fail      map[string]error // by call
 	hold      chan struct{}    // List waits until it is closed, or its context ends
+	ahead     time.Duration    // this machine's clock
 }
 
 var noon = time.Date(2000, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -176,6 +177,8 @@ func (f *fake) Instance(ctx context.Context, sid string) (admin.InstanceDetails,
 	}
 	return admin.InstanceDetails{}, fmt.Errorf("instance %q: %w", sid, admin.ErrNoInstance)
 }
+
+func (f *fake) Clock() (now time.Time, ahead time.Duration) { return time.Now().Add(-f.ahead), f.ahead }
 
 func (f *fake) Orders(ctx context.Context) ([]admin.Order, error) {
 	return f.orders, f.begin(ctx, "Orders")

@@ -136,16 +136,16 @@ func (h *handler) histories(ctx context.Context, jobs []admin.JobStatus, span ti
 		return p, nil
 	}
 	log, err := detail(ctx, h.readings, "span "+span.String()+to.String(), func(ctx context.Context) (spanLog, error) {
-		return spanLogOf(h.readLog(ctx, spanQuery(span, to), logTime)), nil
+		return spanLogOf(h.readLog(ctx, h.spanQuery(span, to), logTime)), nil
 	})
 	p.add(jobs, log, to.IsZero())
 	return p, err
 }
 
 // spanQuery asks for what ended in a span of time, and, of what ended after it, for what may have begun in it.
-func spanQuery(span time.Duration, to time.Time) runlog.Query {
+func (h *handler) spanQuery(span time.Duration, to time.Time) runlog.Query {
 	if to.IsZero() {
-		return runlog.Query{Since: time.Now().Add(-span), Limit: maxOfSpan}
+		return runlog.Query{Since: h.now().Add(-span), Limit: maxOfSpan}
 	}
 	return runlog.Query{Since: to.Add(-span), Until: to.Add(span), Limit: maxOfSpan}
 }

@@ -146,7 +146,7 @@ func (h *handler) jobPage(r *http.Request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	now := time.Now()
+	now := h.now()
 	b := jobBody{jobRow: rowOf(d.status, now), Job: d.status, Words: words.Schedule(d.status.Job), Pairs: described(d.status.Job), Actions: h.offers(r, "jobs", d.status.Name, "trigger", "pause", "resume", "cancel")}
 	past, err := h.past(ctx, name)
 	if err != nil && !errors.Is(err, admin.ErrUnreadable) {

@@ -22,7 +22,7 @@ func (h *handler) attentionPage(r *http.Request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	now := time.Now()
+	now := h.now()
 	all := attention(s, now)
 	type body struct {
 		Problems []problem
@@ -169,7 +169,7 @@ func (h *handler) jobsPage(r *http.Request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	now := time.Now()
+	now := h.now()
 	jobs, sh := selected(r, s)
 	type body struct {
 		sheet
@@ -207,7 +207,7 @@ func (h *handler) instancesPage(r *http.Request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	now := time.Now()
+	now := h.now()
 	type body struct {
 		Rows   []instanceRow
 		Orders []string
@@ -235,7 +235,7 @@ func (h *handler) instancePage(r *http.Request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	now := time.Now()
+	now := h.now()
 	type slot struct {
 		Name, Link, Run string
 		Since           stamp

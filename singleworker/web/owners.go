@@ -30,7 +30,7 @@ func (h *handler) ownersPage(r *http.Request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	now := time.Now()
+	now := h.now()
 	jobs, sh := selected(r, s)
 	const week = 7 * 24 * time.Hour
 	past, err := h.histories(r.Context(), jobs, week, time.Time{})

@@ -37,6 +37,7 @@ type summary struct {
 	Jobs, Instances, Running, Problems string
 	Bad                                bool
 	At                                 stamp
+	Clock                              string // of this machine, if it is wrong
 }
 
 func (s *snapshot) summary(now time.Time) *summary {
@@ -51,7 +52,7 @@ func (s *snapshot) summary(now time.Time) *summary {
 	problems := len(attention(s, now))
 	return &summary{
 		Jobs: counted(len(s.jobs), "job"), Instances: counted(len(s.instances), "instance"), Running: fmt.Sprintf("%d running", running),
-		Problems: counted(problems, "problem"), Bad: problems > 0, At: stamp{s.at, now, time.UTC},
+		Problems: counted(problems, "problem"), Bad: problems > 0, At: stamp{s.at, now, time.UTC}, Clock: s.clock,
 	}
 }
 
@@ -110,7 +111,7 @@ func (h *handler) page(r *http.Request, look func(*http.Request) (view, error)) 
 // failure is the page of an error.
 func (h *handler) failure(r *http.Request, err error) view {
 	status, _ := h.statusOf(r, err)
-	return view{Template: "failure", Title: http.StatusText(status), Now: time.Now(), Body: err.Error(), status: status}
+	return view{Template: "failure", Title: http.StatusText(status), Now: h.now(), Body: err.Error(), status: status}
 }
 
 func (h *handler) shown(r *http.Request, v view) answer {

@@ -99,7 +99,7 @@ func (h *handler) timelinePage(r *http.Request) (view, error) {
 		end = time.Time{}
 	}
 	end = end.Truncate(time.Second)
-	now := time.Now()
+	now := h.now()
 	jobs, sh := selected(r, s)
 	past, err := h.histories(r.Context(), jobs, of.length, end)
 	if err != nil {

@@ -53,7 +53,7 @@ var _ prometheus.Collector = (*Collector)(nil)
 // reading is what the metrics are read from.
 type reading struct {
 	up        bool
-	at        time.Time // of the last one that succeeded
+	at        time.Time // of the last one that succeeded, by the group's time
 	took      time.Duration
 	reads     uint64
 	errors    uint64
@@ -137,7 +137,8 @@ func (c *Collector) read() {
 		l.errors++
 		return
 	}
-	l.up, l.at, l.took = true, time.Now(), time.Since(begun)
+	l.up, l.took = true, time.Since(begun)
+	l.at, _ = c.client.Clock()
 	l.omitted = max(0, len(l.jobs)-max(0, c.opts.MaxJobs))
 	c.remember()
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"sync"
@@ -135,6 +136,68 @@ func TestCollector(t *testing.T) {
 			t.Errorf("%v, %v", problems, err)
 		}
 	})
+}
+
+// A machine whose clock is ten minutes ahead of the group's exports by the group's time. So is that of the only instance here, which
+// cannot tell that ZooKeeper's is the wrong one.
+func TestCollectorWhoseClockIsWrong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const ahead = 10 * time.Minute
+		w := newWorld(t, group.Options{})
+		w.Server().SetClock(-ahead)
+		for _, name := range []string{"good", "nobody"} {
+			w.Submit(singleworker.Job{Name: name, Schedule: "0 30 * * * ?"})
+		}
+		cfg := w.ManagerConfig("app-1")
+		cfg.MaxClockOffset = singleworker.NoClockLimit
+		m, err := singleworker.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Handle("good", ok); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var ran sync.WaitGroup
+		ran.Go(func() { _ = m.Run(ctx) })
+		defer ran.Wait()
+		defer cancel()
+		tick := time.Now().Add(30 * time.Minute)
+		for _, after := range []time.Duration{-5 * time.Minute, 5 * time.Minute} { // by the group's time
+			at := tick.Add(after + ahead)
+			time.Sleep(time.Until(at.Add(-20 * time.Second)))
+			w.overdue() // heartbeats come every 15 s here: two readings are enough to tell the time
+			time.Sleep(time.Until(at))
+			late := w.overdue()
+			if want := max(0, after.Seconds()); late["good"] != 0 || math.Abs(late["nobody"]-want) > 20 {
+				t.Errorf("%v after the tick: overdue for %v seconds; want that of nobody, for %v", after, late, want)
+			}
+		}
+	})
+}
+
+// overdue scrapes by how many seconds jobs are overdue.
+func (w *world) overdue() map[string]float64 {
+	w.t.Helper()
+	families, err := w.registry.Gather()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	late := make(map[string]float64)
+	for _, f := range families {
+		if f.GetName() != "singleworker_group_job_overdue_seconds" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			for _, label := range m.GetLabel() {
+				if label.GetName() == "job_name" {
+					late[label.GetValue()] = m.GetGauge().GetValue()
+				}
+			}
+		}
+	}
+	return late
 }
 
 // The last success is remembered when no record tells of it any more; of shards it is the oldest.

@@ -13,6 +13,7 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/admin/words"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -20,18 +21,22 @@ import (
 type call struct {
 	*cmdline.Call
 	*app
+
+	clock  func() (now time.Time, ahead time.Duration) // of the group, once there is a connection
+	warned bool                                        // that this machine's is wrong
 }
 
 // run is the Run of a command.
 func (a *app) run(do func(context.Context, *call) error) func(context.Context, *cmdline.Call) error {
-	return func(ctx context.Context, c *cmdline.Call) error { return do(ctx, &call{c, a}) }
+	return func(ctx context.Context, c *cmdline.Call) error { return do(ctx, &call{Call: c, app: a}) }
 }
 
 // connected does one thing with the group.
 func (c *call) connected(ctx context.Context, do func(context.Context, group.Client) error) error {
-	return group.Do(ctx, c.Settings, c.dial, c.say, func(ctx context.Context, client group.Client) error {
+	return c.clocked(group.Do(ctx, c.Settings, c.dial, c.say, func(ctx context.Context, client group.Client) error {
+		c.clock = client.Clock
 		return c.meant(ctx, client, do(ctx, client))
-	})
+	}))
 }
 
 // reading is connected for what reads all jobs: it says on a terminal how far it is, and is not over while the
@@ -44,9 +49,31 @@ func (c *call) reading(ctx context.Context, do func(context.Context, group.Clien
 			c.say(fmt.Sprintf("%s: %d nodes were read", c.Command, nodes))
 		}
 	}
-	return group.Read(ctx, c.Settings, c.dial, c.say, heard, func(ctx context.Context, client group.Client) error {
+	return c.clocked(group.Read(ctx, c.Settings, c.dial, c.say, heard, func(ctx context.Context, client group.Client) error {
+		c.clock = client.Clock
 		return c.meant(ctx, client, do(ctx, client))
-	})
+	}))
+}
+
+// now is the group's time once there is a connection, and until then this machine's.
+func (c *call) now() time.Time {
+	if c.clock == nil {
+		return c.Now()
+	}
+	now, _ := c.clock()
+	return now
+}
+
+// clocked says once, after the output, that this machine's clock is wrong.
+func (c *call) clocked(err error) error {
+	if c.clock != nil && !c.JSON && !c.warned {
+		_, ahead := c.clock()
+		if text := words.Clock("this machine's clock", ahead); text != "" {
+			c.warned = true
+			c.Notef("%s", text)
+		}
+	}
+	return err
 }
 
 // readingAfter is how often what reads many nodes says how far it is.
@@ -60,7 +87,7 @@ func (c *call) say(text string) {
 }
 
 // page is the output for people.
-func (c *call) page() render.Page { return render.Page{Out: &c.Out, Now: c.Now()} }
+func (c *call) page() render.Page { return render.Page{Out: &c.Out, Now: c.now()} }
 
 // put prints a document under -o json, and what people makes of it otherwise.
 func (c *call) put(document any, people func(render.Page)) error {

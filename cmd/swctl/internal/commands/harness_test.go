@@ -138,6 +138,7 @@ type fakeClient struct {
 	adopter    string           // who adopts new jobs; nobody if empty
 	fail       map[string]error // by call, such as "Cancel weekly" or "List"
 	block      map[string]bool  // calls that last until their context ends
+	ahead      time.Duration    // this machine's clock
 	live       bool             // instances are, for Clear
 	missed     int              // ticks, of Resume
 	ended      []admin.Entry    // what AwaitRun returns
@@ -523,6 +524,10 @@ func (f *fakeClient) List(ctx context.Context) ([]admin.JobStatus, error) {
 		jobs = append(jobs, f.jobs[name])
 	}
 	return jobs, nil
+}
+
+func (f *fakeClient) Clock() (now time.Time, ahead time.Duration) {
+	return testNow.Add(-f.ahead), f.ahead
 }
 
 func (f *fakeClient) Names(context.Context) ([]string, error) {

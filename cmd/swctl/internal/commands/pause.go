@@ -69,7 +69,7 @@ func pause(ctx context.Context, c *call) error {
 	return c.eachNamed(ctx, "paused", func(ctx context.Context, client group.Client, status admin.JobStatus) (admin.PauseResult, error) {
 		if until.Given() {
 			var err error
-			if opts.Until, err = until.In(words.Zone(status.Job), c.Now()); err != nil {
+			if opts.Until, err = until.In(words.Zone(status.Job), c.now()); err != nil {
 				return admin.PauseResult{}, err
 			}
 		}

@@ -1,0 +1,26 @@
+package commands
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// On a machine whose clock is wrong, tables are as of the group's time, and it is said once that they are.
+func TestMachineWhoseClockIsWrong(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.fake.ahead = 10*time.Minute + 2*time.Second
+	for _, line := range [][]string{{"list"}, {"show", "nightly"}, {"instances"}, {"why", "nightly"}, {"pause", "nightly", "--until", "12:00"}} {
+		h.exec(line...)
+		if n := strings.Count(h.errs.String(), "swctl: this machine's clock is 10m2s ahead of the group's; times are the group's\n"); n != 1 {
+			t.Errorf("%q says it %d times:\n%s", line, n, h.errs.String())
+		}
+	}
+	if h.exec("list"); !strings.Contains(h.out.String(), "in 16h45m ") { // and not in 16h35m
+		t.Errorf("the table is not by the group's time:\n%s", h.out.String())
+	}
+	if code := h.exec("list", "-o", "json"); code != 0 || h.errs.Len() > 0 {
+		t.Errorf("beside a document: %s", h.errs.String())
+	}
+}
