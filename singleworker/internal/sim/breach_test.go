@@ -249,6 +249,7 @@ func TestBreaches(t *testing.T) {
 			},
 		}, 2},
 		{"a claim ahead of the server's time", leapingClock, "* * * * * ?", breach{anyClock: true}, 14},
+		{"answers that come too late to keep a run", leapInMidRun, "0 * * * * ?", breach{late: asksFor + 50*time.Millisecond}, 17},
 		{"a layout that does not wait for runs to end", runsOfTwoLayouts, "*/5 * * * * ?", breach{hasty: true}, 9},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

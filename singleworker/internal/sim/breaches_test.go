@@ -42,6 +42,8 @@ func (b *breach) end(w *world) {
 
 func wrongClocks(p *profile) { p.Clocks, p.ClockLimit = true, 1500*time.Millisecond }
 
+func anyClocks(p *profile) { p.Clocks, p.ClockLimit = true, singleworker.NoClockLimit }
+
 func everywhere(p *profile) { p.Everywhere = true }
 
 func placed(p *profile) { p.Placed = true }

@@ -42,6 +42,8 @@ type evidence struct {
 	until     time.Time
 	latch     bool  // the group is in latch mode
 	lost      *loss // for check
+	answers   map[*zkdev.Client][]answer
+	stops     map[*zkdev.Client][]stop
 }
 
 // witness collects what the instances of a cluster say of themselves.
@@ -53,7 +55,9 @@ type witness struct {
 	forced     []forced
 	unrecorded map[string]bool
 	contacts   []contact
-	latest     map[int64]int  // of the contacts, by session
+	latest     map[int64]int // of the contacts, by session
+	answers    map[*zkdev.Client][]answer
+	stops      map[*zkdev.Client][]stop
 	behind     map[string]int // the places whose servers are behind
 }
 
@@ -91,7 +95,7 @@ func (w *witness) evidence(c *swtest.Cluster, session time.Duration) evidence {
 	return evidence{
 		tree: c.Tree(), session: session, log: c.Server.Log(), runs: c.Runs(), rights: c.Rights(),
 		hooks: w.hooks, told: w.told, warned: w.warned, forced: w.forced, unrecorded: w.unrecorded,
-		contacts: w.contacts, silentFor: 2 * session, until: time.Now(),
+		contacts: w.contacts, silentFor: 2 * session, until: time.Now(), answers: w.answers, stops: w.stops,
 	}
 }
 
@@ -154,6 +158,7 @@ type ledger struct {
 	accounts map[string]*account       // of the slots that there are
 	closed   []*account                // of the others
 	joined   map[int64]string          // by session, the instances whose nodes were made; they may have been deleted manually since
+	over     map[string][]time.Time    // by instance, when its sessions have ended
 	canceled map[int64]bool            // zxids of transactions that deleted jobs
 	found    []violation
 	counts
@@ -214,7 +219,7 @@ func newLedger(tree zkrec.Tree) *ledger {
 		accounts: make(map[string]*account), joined: make(map[int64]string), canceled: make(map[int64]bool),
 		divisions: make(map[string]*division), epochs: make(map[string]*epoch), completed: make(map[string][]*completed),
 		vigils: make(map[string]*vigil), stay: make(map[string]int), orders: make(map[string]order), endless: make(map[string]bool),
-		offsets: make(map[string][]offset),
+		offsets: make(map[string][]offset), over: make(map[string][]time.Time),
 	}
 	l.tree = tree
 	l.judge = rules.New(tree, true, rules.Observer{}, func(v rules.Violation) {
@@ -281,6 +286,9 @@ func (l *ledger) apply(txn *zkdev.Txn) {
 	slot, node, rest, ok := l.model.Split(txn.Path)
 	l.queue.apply(txn, l.tree.Leader())
 	l.ordered(txn)
+	if sid := l.joined[txn.Session]; txn.Op == zkdev.OpCloseSession {
+		l.over[sid] = append(l.over[sid], txn.Time)
+	}
 	if txn.Op != zkdev.OpCheck {
 		l.watch(slot, node, rest, txn)
 	}
@@ -496,6 +504,7 @@ func (l *ledger) checkRun(run *swtest.Run) {
 		l.violatef(property, run.Job, r.end, "%v; the job passed on at %s, zxid %d", what, clock(r.end), r.endBy)
 	}
 	l.leaseOf(3, what, r)
+	l.checkKept(run, r)
 	if !l.hasRight(run.Instance, r, run.Started, end) {
 		l.violatef(3, run.Job, run.Started, "%v has no right of its instance's", what)
 	}

@@ -185,3 +185,13 @@ func leapingClock(s *scene, b *breach) {
 	off.Store(0)
 	time.Sleep(2 * session)
 }
+
+// leapInMidRun has the clock of a leap by more than a lease lasts: its run continues.
+func leapInMidRun(s *scene, b *breach) {
+	var off atomic.Int64
+	s.clock, s.clockOfA = func() time.Duration { return time.Duration(off.Load()) }, true
+	s.begin(b, &breach{})
+	time.Sleep(time.Until(s.Begun().Add(time.Minute + session)))
+	off.Store(int64(2 * session))
+	time.Sleep(session / 2)
+}

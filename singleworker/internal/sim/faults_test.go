@@ -136,6 +136,7 @@ func (w *world) partition(victim *swtest.Instance) {
 func (w *world) stall(victim *swtest.Instance) {
 	d := w.upTo(w.Session * 5 / 2)
 	w.notef("%s stalls for %v", victim.Name, d)
+	w.stops[victim.Client] = append(w.stops[victim.Client], stop{time.Now(), time.Now().Add(d)})
 	victim.Stall()
 	w.after(d, func() {
 		w.notef("%s resumes", victim.Name)

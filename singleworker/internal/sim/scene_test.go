@@ -35,7 +35,7 @@ func (s *scene) start(name string, b *breach) *swtest.Instance {
 		clock = nil
 	}
 	return s.Start(name, swtest.Setup{
-		Dial: b.dial, Wall: clock,
+		Dial: s.dial(name, b), Wall: clock,
 		Handlers: map[string]singleworker.Handler{job: func(ctx context.Context, _ *singleworker.Run) error {
 			if s.brief {
 				return nil

@@ -100,7 +100,10 @@ var (
 //  15. a job that always runs pauses between its runs, for as long as its policy says and no longer, but for a move; a job that is done is held by
 //     nobody and removed in time, and no instance removes another one;
 //  16. no instance claims a tick of a job that it may not run: by the job as it is then, by the labels that the instance really has, or by an order
-//     that is older than two sessions and three sync periods.
+//     that is older than two sessions and three sync periods;
+//  17. no run is ended because its owner has lost the lease, as long as the owner has heard, of a heartbeat that it sent less than 0.75
+//     sessions ago, that the lease holds. A clock that is set ahead makes that time shorter, but then ZooKeeper is asked, and the runs
+//     have a quarter of a second until the answer must be there.
 //
 // What happens in a seed is a plan of numbered steps, each with separate random numbers. The steps, and their
 // virtual times, are always the same as long as the group answers at the same times. A seed that failed fails again nearly

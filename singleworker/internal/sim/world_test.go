@@ -194,6 +194,7 @@ func newWorldLike(t *testing.T, seed uint64, noise time.Duration, change func(*p
 		profile: drawn, seed: seed, rng: rng, begun: time.Now(), quiet: make(chan struct{}),
 		jobs: make(map[string]bool), twins: make(map[string]bool), clocks: make(map[string]*atomic.Int64), handlers: make(map[string]map[string]bool),
 	}
+	w.stops = make(map[*zkdev.Client][]stop)
 	for slots := 0; slots < w.Slots; {
 		n := 0
 		if rng.IntN(4) == 0 {
@@ -286,7 +287,7 @@ func (w *world) start(name string) {
 		name = fmt.Sprintf("i%d", w.started)
 		w.started++
 	}
-	setup := swtest.Setup{Handlers: make(map[string]singleworker.Handler), Wall: w.clock(name)}
+	setup := swtest.Setup{Handlers: make(map[string]singleworker.Handler), Wall: w.clock(name), Dial: w.dial(name, w.breach)}
 	has := make(map[string]bool)
 	for k := range w.shards {
 		if w.Alike || w.rng.IntN(4) > 0 {
@@ -314,9 +315,6 @@ func (w *world) start(name string) {
 			cfg.Mode = singleworker.LatchMode
 		}
 		w.listen(name, &cfg.Hooks)
-	}
-	if w.breach != nil {
-		setup.Dial = w.breach.dial
 	}
 	if twin := w.processOf(name); twin != nil {
 		setup, w.twins[name] = twin.Setup(), true
