@@ -137,11 +137,21 @@ func reruns(policy job.Job, run zkrec.Run) bool {
 }
 
 // judgeRequest judges the deletion of a request: its owner deletes it when its run has ended and is not repeated, or with the
-// slot. An operator may withdraw it.
+// slot, or when the job always runs, of which no run can be asked for. An operator may withdraw it.
 func (l *Ledger) judgeRequest(slot, id string) {
 	run := remove(l.runs, slot, id)
 	claimed := remove(l.claimed, slot, id)
-	if writer, _ := l.writer(); run && !claimed && writer != "" && l.inForce(slot) {
+	if writer, _ := l.writer(); run && !claimed && writer != "" && l.inForce(slot) && !l.alwaysRuns(slot) {
 		l.violatef(Claim, slot, "%s deletes request %s, which was never claimed", writer, id)
 	}
+}
+
+// alwaysRuns reports whether the job of a slot is one that always runs.
+func (l *Ledger) alwaysRuns(slot string) bool {
+	job := l.model.Jobs[zkrec.JobOfSlot(slot)]
+	if job == nil {
+		return false
+	}
+	sched := l.schedule(zone{job.Spec.Job.Schedule, job.Spec.Job.TimeZone})
+	return sched != nil && sched.Always()
 }

@@ -398,6 +398,11 @@ func TestRequests(t *testing.T) {
 		{"not there", func(w *world) { w.own(1, "j", "a"); claim(w, "r1") }, []ledger.Rule{ledger.Claim}},
 		{"withdrawn", func(w *world) { ask(w); w.write(4, operator, remove(tree.Request("j", "q"))) }, nil},
 		{"dropped", func(w *world) { ask(w); w.write(4, 1, remove(tree.Request("j", "q"))) }, []ledger.Rule{ledger.Claim}},
+		{"dropped when it always runs", func(w *world) {
+			ask(w)
+			w.write(3, operator, set(tree.Job("j"), zkrec.Spec{Job: job.Job{Schedule: "@always"}}.Encode()))
+			w.write(4, 1, remove(tree.Request("j", "q")))
+		}, nil},
 		{"with a job", func(w *world) { ask(w); w.write(4, 1, remove(tree.Request("j", "q")), remove(tree.Job("j"))) }, nil},
 		{"no run's", func(w *world) { ask(w); w.write(4, 1, remove(tree.Request("j", "s"))) }, nil},
 		{"in progress", func(w *world) { ask(w); claim(w, "r1"); w.record(10, "j", w.claimed("j", 10, "r2")) }, []ledger.Rule{ledger.Account}},

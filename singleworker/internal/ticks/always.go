@@ -1,6 +1,7 @@
 package ticks
 
 import (
+	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -17,13 +18,16 @@ const (
 
 // always decides for a job that always runs, of which no run is open.
 func (v View) always() (plan Plan) {
+	paused, waits := v.Paused.Covers(v.Now), v.withdrawn()
 	switch {
-	case v.Paused.Covers(v.Now):
+	case !paused && v.Record.Again().NextAttempt != "": // of a former schedule: the next run begins anyway, and resharding waits for what is to be repeated
+		return v.noAttempt()
+	case waits != "": // no run of a job that always runs can be asked for, in a pause or not
+		return Plan{Change: true, Record: v.Record, Request: waits}
+	case paused:
 		plan = v.formerMissed()
 		plan.Wake = v.pauseEnds()
 		return plan
-	case v.Record.Again().NextAttempt != "": // of a former schedule: the next run begins anyway, and resharding waits for what is to be repeated
-		return v.noAttempt()
 	case v.ends(): // the job is being resharded: its next run is that of another layout
 		return v.formerMissed()
 	}
@@ -42,6 +46,15 @@ func (v View) always() (plan Plan) {
 	plan.Record.Watermark, plan.Change = tick.UnixMilli(), true
 	v.open(&plan, zkrec.Run{Tick: tick.UnixMilli(), Attempt: 1, Always: true, Restarts: restarts(v.Record)})
 	return plan
+}
+
+// withdrawn is the first request that was made while the job had another schedule, and of which no run has begun, or "".
+func (v View) withdrawn() string {
+	i := slices.IndexFunc(v.Requests, func(r Request) bool { return r.ID != v.Record.Again().Manual })
+	if i < 0 {
+		return ""
+	}
+	return v.Requests[i].ID
 }
 
 // restartAt is when the next run of a job that always runs is due, if none is open: after every tick that is accounted for.

@@ -1,6 +1,7 @@
 package ticks_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -68,6 +69,42 @@ func TestAlwaysRepeatsNothing(t *testing.T) {
 			if plan = ticks.Next(v); plan.Opens == divided {
 				t.Errorf("%s, divided: %v: then %+v", tt.name, divided, plan)
 			}
+		}
+	}
+}
+
+// Runs were asked for, and the job became one that always runs before they began: they are withdrawn, one after the other, also in a pause,
+// after what is to be repeated.
+func TestAlwaysWithdrawsRequests(t *testing.T) {
+	t.Parallel()
+	interrupted := run(t, zkrec.RunInterrupted, "10:00", me, "10:00", "10:00:05")
+	asks := []ticks.Request{{ID: "first", Request: zkrec.Request{At: at(t, "10:00")}}, {ID: "second", Request: zkrec.Request{At: at(t, "10:00:01")}}}
+	for _, tt := range []struct {
+		name   string
+		record ticks.Record
+		paused bool
+		want   []string // requests that are removed, in turn
+	}{
+		{"nothing has run", ticks.Record{Watermark: ms(t, "10:00")}, false, []string{"first", "second"}},
+		{"in a pause", ticks.Record{Watermark: ms(t, "10:00")}, true, []string{"first", "second"}},
+		{"one is to be repeated", waiting(t, zkrec.NextRerun, "10:00:05", manual(interrupted, "first")), false, []string{"first", "second"}},
+		{"one is to be repeated, in a pause", waiting(t, zkrec.NextRerun, "10:00:05", manual(interrupted, "first")), true, []string{"second"}},
+	} {
+		v := situation{schedule: "@always", now: "10:01"}.view(t)
+		v.Record, v.Requests = tt.record, asks
+		if tt.paused {
+			v.Paused = &zkrec.Pause{Since: ms(t, "10:00")}
+		}
+		for _, want := range tt.want {
+			plan := ticks.Next(v)
+			if !plan.Change || plan.Opens || len(plan.Entries) > 0 || plan.Request != want {
+				t.Fatalf("%s: %+v, want to remove %q", tt.name, plan, want)
+			}
+			v.Record = plan.Record
+			v.Requests = slices.DeleteFunc(slices.Clone(v.Requests), func(r ticks.Request) bool { return r.ID == want })
+		}
+		if plan := ticks.Next(v); plan.Opens == tt.paused {
+			t.Errorf("%s: then %+v", tt.name, plan)
 		}
 	}
 }

@@ -75,15 +75,25 @@ func (c *checker) judgeAlways(v ticks.View, p ticks.Plan) {
 	_, former := c.pending(v)
 	first := max(v.Since.UnixMilli(), r.Watermark) + 1
 	due := max(first, c.following.at)
+	withdrawn := "" // none that waits is run
+	for _, q := range v.Requests {
+		if again := r.Again(); withdrawn == "" && (again.NextAttempt == "" || q.ID != again.Manual) {
+			withdrawn = q.ID
+		}
+	}
 	switch {
-	case within(v.Paused, now):
-		c.judgeFormer(v, p)
-	case r.Again().NextAttempt != "":
+	case !within(v.Paused, now) && r.Again().NextAttempt != "":
 		if p.Opens || !p.Change || len(p.Entries) > 0 || p.Record.NextAttempt != "" || p.Record.NextAttemptAt != 0 ||
 			r.NextAttempt == "" && p.Record.Held != (zkrec.Held{}) {
 			c.w.failf("(6) what was to be repeated of a former schedule is given up; the plan: %s", say(r, p))
 		}
 		c.sameTick(v, r.Run, p)
+	case withdrawn != "":
+		if p.Request != withdrawn || p.Opens || len(p.Entries) > 0 || p.Record != r {
+			c.w.failf("(6) %s is withdrawn; the plan: %s", withdrawn, say(r, p))
+		}
+	case within(v.Paused, now):
+		c.judgeFormer(v, p)
 	case len(former) > 0:
 		c.judgeFormer(v, p)
 	case due > now && now >= r.Ended:
@@ -116,6 +126,11 @@ func TestMutantsOfAlways(t *testing.T) {
 		{"its pauses do not grow", "(6)", mutant{view: func(v *ticks.View) { v.Record.Restarts = 0 }}},
 		{"its pause is a second shorter", "(6)", mutant{end: func(p *ticks.Plan) { p.Record.RestartAt = max(p.Record.RestartAt-1000, 0) }}},
 		{"one of its runs is repeated when it has another schedule", "(6)", mutant{view: func(v *ticks.View) { v.Record.Always = false }}},
+		{"requests of a former schedule wait", "(6)", mutant{view: func(v *ticks.View) {
+			if v.Schedule.Always() && !v.Record.Open() {
+				v.Requests = nil
+			}
+		}}},
 		{"what it was to repeat is not forgotten", "(6)", mutant{plan: func(v ticks.View, p *ticks.Plan) {
 			if v.Schedule.Always() && v.Record.Again().NextAttempt != "" && p.Change {
 				*p = ticks.Plan{}

@@ -179,7 +179,7 @@ func (w *world) unsettled() string {
 		return "a run is in progress"
 	case w.record.Again().NextAttempt != "":
 		return "a " + w.record.Again().NextAttempt + " is to be made"
-	case len(w.requests) > 0 && !w.schedule().Always(): // else they wait until it has another schedule
+	case len(w.requests) > 0:
 		return "a request waits"
 	case last.UnixMilli() > max(w.record.Watermark, w.spec.Since):
 		return "a tick is not accounted for"
@@ -273,8 +273,9 @@ func (w *world) progress() {
 
 // decide carries out plans until nothing is left to do.
 func (w *world) decide() {
+	atOnce := 8 + len(w.requests) // each may be withdrawn
 	for n := 0; w.owner != nil && w.Failure() == ""; n++ {
-		if n == 8 {
+		if n == atOnce {
 			w.failf("(8) does not settle")
 		}
 		v := w.view()
