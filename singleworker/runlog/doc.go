@@ -3,7 +3,7 @@
 //
 // ZooKeeper has the last 20 entries of each job. [Run] reads them as they are written and appends what is new to the store:
 // every run that has ended, every retry, and every row of ticks that were skipped or missed. Nothing is lost and nothing
-// is written twice, whenever a reader is killed and however many of them run:
+// is written twice, whenever a reader is killed and however many of them run, unless ZooKeeper is restored from a backup:
 //
 //   - What is new is decided by the difference between a job's history and the log's [Position] in it, which the
 //     store keeps with the entries, in the same transaction. There is no moment at which one is ahead of the other.

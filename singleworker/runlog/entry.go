@@ -17,7 +17,8 @@ const (
 	Ran    Kind = "run"   // a run that has ended, one attempt of its tick
 	NotRun Kind = "ticks" // consecutive ticks that were not run
 	// Hole says that what happened between Tick and To, or an unknown part of it, is not in the log: nobody read the
-	// history before it had forgotten it, or it was repaired. Error says which. Without a Job, it is jobs that came and went.
+	// history before it had forgotten it, or it was repaired, or ZooKeeper was restored and has
+	// less than the log, which then may have some entries twice. Error says which. Without a Job, it is jobs that came and went.
 	Hole Kind = "hole"
 	// Gone says that the job, or the shard, was removed, and its history with it: what it did in its last moment, less than a
 	// second if a reader was there, may not be in the log.

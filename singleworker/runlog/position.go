@@ -130,6 +130,10 @@ func hole(p Position, h admin.SlotHistory) Entry {
 		e.To = clean(h.Entries[0]).Tick
 		e.Error = fmt.Sprintf("the history, of %d entries, had forgotten some before it was read", len(h.Entries))
 	}
+	if e.To.Before(e.Tick) { // the history is older than the log; or the tick is a manual run's, when it was requested
+		e.Tick, e.To = e.To, e.Tick
+		e.Error = "ZooKeeper's history begins before what the log has last, as after a restore: the log may have some entries twice"
+	}
 	return e
 }
 
