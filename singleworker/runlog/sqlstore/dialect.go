@@ -78,7 +78,11 @@ func (d Dialect) migration(version int) []string {
 		text = "MEDIUMTEXT"
 	}
 	of := func(size int) string { return fmt.Sprintf(name, size) + " NOT NULL" }
-	if version != 1 {
+	switch version {
+	case 1:
+	case 2: // which some commits have made as a part of version 1
+		return []string{"ALTER TABLE runlog_entries ADD COLUMN not_begun SMALLINT NOT NULL DEFAULT 0"}
+	default:
 		panic(fmt.Sprintf("sqlstore: there is no version %d", version))
 	}
 	statements := []string{
@@ -92,7 +96,7 @@ func (d Dialect) migration(version int) []string {
 			amended SMALLINT NOT NULL, state ` + of(textSize) + ", reason " + of(textSize) + `, tick_ms BIGINT NOT NULL, to_ms BIGINT NOT NULL,
 			ticks BIGINT NOT NULL, manual ` + of(textSize) + ", instance_id " + of(textSize) + ", token BIGINT NOT NULL, run_id " + of(textSize) + `,
 			attempt BIGINT NOT NULL, failures BIGINT NOT NULL, started_ms BIGINT NOT NULL, ended_ms BIGINT NOT NULL, error ` + text + ` NOT NULL,
-			taken_from ` + of(textSize) + `, delayed_ms BIGINT NOT NULL, restarts BIGINT NOT NULL, not_begun SMALLINT NOT NULL,
+			taken_from ` + of(textSize) + `, delayed_ms BIGINT NOT NULL, restarts BIGINT NOT NULL,
 			PRIMARY KEY (group_name, slot, incarnation, entry_key))` + end,
 	}
 	for index, columns := range map[string]string{"seq": "seq", "job": "job, seq", "at": "at_ms"} {

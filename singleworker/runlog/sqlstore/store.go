@@ -13,7 +13,7 @@ import (
 )
 
 // schema is the version of the tables that this package writes.
-const schema = 1
+const schema = 2
 
 // Store keeps logs in a database.
 type Store struct {
@@ -87,7 +87,7 @@ func (s *Store) migrate(ctx context.Context) error {
 				_, err = s.db.ExecContext(ctx, statement) // which now finds what somebody else was making
 			}
 			if err != nil && !s.made(ctx, statement) {
-				return fmt.Errorf("sqlstore: create the tables: %w", err)
+				return fmt.Errorf("sqlstore: create the tables, by %s: %w", strings.Join(strings.Fields(statement), " "), err)
 			}
 		}
 		if _, err := s.db.ExecContext(ctx, s.d.insertMissing("runlog_schema", "version"), version); err != nil {
@@ -97,17 +97,19 @@ func (s *Store) migrate(ctx context.Context) error {
 	return nil
 }
 
-// made reports whether what a statement creates is there.
+// made reports whether what a statement creates, or adds, is there.
 func (s *Store) made(ctx context.Context, statement string) bool {
+	var n int
 	words := strings.Fields(strings.Replace(statement, "IF NOT EXISTS ", "", 1))
-	if words[1] == "TABLE" {
-		var n int
+	switch {
+	case words[0] == "ALTER":
+		return s.db.QueryRowContext(ctx, "SELECT COUNT("+words[5]+") FROM "+words[2]+" WHERE 1=0").Scan(&n) == nil
+	case words[1] == "TABLE":
 		return s.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+words[2]+" WHERE 1=0").Scan(&n) == nil
 	}
 	if s.d != MySQL {
 		return false
 	}
-	var n int
 	err := s.db.QueryRowContext(ctx,
 		"SELECT COUNT(*) FROM information_schema.statistics WHERE table_schema=DATABASE() AND table_name='runlog_entries' AND index_name=?", words[2]).Scan(&n)
 	return err == nil && n > 0
