@@ -173,6 +173,6 @@ func TestSilenceBeginsWithTheReign(t *testing.T) {
 		{sec(7), 0, group("b"), ""},
 		{sec(11.5), 0, look, "read s"},
 		{sec(11.5), 0, record(4, 100, "b"), "group"},
-		{sec(11.5), 0, group("b"), "take s v4"},
+		{sec(11.5), 0, group("b"), "take s v4 relieving b"},
 	}})
 }

@@ -206,8 +206,10 @@ func (c *company) do(sid string, a lease.Action) {
 		if c.onTake != nil {
 			c.onTake(a.Slot)
 		}
-		c.put(a.Slot, rec.Version+1, lease.Member{SID: sid, Incarnation: sid + "1"}, "", []lease.Beat{{SID: sid, Mzxid: c.zxid + 1}})
-		c.send(sid, lease.TakeDone{Slot: a.Slot, Outcome: lease.Done, Version: rec.Version + 1, Mzxid: c.zxid, SentAt: instant(c.now, 0)})
+		rec = lease.Record{Version: rec.Version + 1, Owner: lease.Member{SID: sid, Incarnation: sid + "1"}, Relieved: a.Relieves}
+		rec.Beats = []lease.Beat{{SID: sid, Mzxid: c.zxid + 1}}
+		c.put(a.Slot, rec)
+		c.send(sid, lease.TakeDone{Slot: a.Slot, Outcome: lease.Done, Version: rec.Version, Mzxid: c.zxid, SentAt: instant(c.now, 0)})
 		if c.always {
 			c.inbox = append(c.inbox, func() { c.restart(a.Slot) })
 		}
@@ -249,14 +251,15 @@ func (c *company) do(sid string, a lease.Action) {
 			c.onOffer(a.Slot, sid, a.Offer)
 		}
 		c.seen[sid][a.Slot] = a.Offer
-		c.put(a.Slot, a.Version+1, lease.Member{}, a.Offer, nil)
+		c.put(a.Slot, lease.Record{Version: a.Version + 1, Offer: a.Offer})
 		c.send(sid, lease.ReleaseDone{Slot: a.Slot, Outcome: lease.Done})
 	}
 }
 
-func (c *company) put(slot lease.Slot, version int32, owner lease.Member, offer string, beats []lease.Beat) {
+func (c *company) put(slot lease.Slot, rec lease.Record) {
 	c.zxid++
-	c.slots[slot] = lease.Record{Exists: true, Version: version, Mzxid: c.zxid, Owner: owner, Offer: offer, Beats: beats}
+	rec.Exists, rec.Mzxid = true, c.zxid
+	c.slots[slot] = rec
 	c.tellAll(lease.Look{Slot: slot})
 }
 

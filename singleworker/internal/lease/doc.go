@@ -87,6 +87,14 @@
 // One reading can show how long a heartbeat has stayed at H: ZooKeeper orders its transactions, so when
 // the machine learned of a later transaction, the heartbeat had already been written.
 //
+// # Who gets nothing
+//
+// An instance whose slot was taken under (b) or (c) hangs, or has died and its session lives: it would ignore what it is offered, for
+// a sync period each. So it gets no offers, and does not count as a deputy, for eight sync periods. The one who took the slot knows this.
+// The others, also those that join later, read it in the slot's record, which names the former owner as Relieved until the next
+// change. It counts when the record is read for the first time, unless a record shows that this incarnation has taken a slot by a
+// later transaction: then it is back.
+//
 // # Evenness
 //
 // The machine minimizes two sums: one per group of slots, and one over all slots. Each is the sum, over

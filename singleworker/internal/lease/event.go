@@ -29,7 +29,9 @@ type Record struct {
 	Mzxid   int64
 	Owner   Member // zero if the record names none
 	Offer   string // the instance that the slot is offered to
-	Beats   []Beat
+	// Relieved is whom Owner took the slot from although it was alive; zero if nobody.
+	Relieved Member
+	Beats    []Beat
 }
 
 // beat returns the version of sid's heartbeat node, or noBeat.
@@ -199,15 +201,18 @@ type (
 	// Version, delete each heartbeat in Remove if its version is unchanged, and
 	// create this instance's heartbeat. Answer: TakeDone.
 	//
+	// Relieves is the owner if it is alive, by rule (b) or (c). The record that is set names it as Relieved, until the next change.
+	//
 	// If Overdue is set, the owner may be alive, and the request must prove rule (c): that alive, last changed by
 	// the transaction Mzxid, still is the record that was read; that a run is due; and, in the same
 	// transaction, that none is open. It removes the owner's heartbeat as it then reads it. Otherwise it is refused.
 	Take struct {
-		Slot    Slot
-		Version int32
-		Remove  []Beat
-		Overdue bool
-		Mzxid   int64
+		Slot     Slot
+		Version  int32
+		Remove   []Beat
+		Relieves Member
+		Overdue  bool
+		Mzxid    int64
 	}
 	// SendBeats: set each heartbeat if its version is the one given. A refused
 	// one must not affect the others. Answer: a BeatDone for each.

@@ -23,6 +23,7 @@ func (i *instance) do(a lease.Action) {
 			return lease.SlotRead{Slot: a.Slot, Outcome: lease.Done, Record: i.read(a.Slot)}
 		}, lease.SlotRead{Slot: a.Slot})
 	case lease.ReadGroup:
+		i.decides()
 		i.readGroup(a)
 	case lease.Take:
 		if a.Overdue {
@@ -38,6 +39,7 @@ func (i *instance) do(a lease.Action) {
 	case lease.SendBeats:
 		i.sendBeats(a)
 	case lease.Release:
+		i.checkOffer(a)
 		i.request(a.Slot, func() lease.Event {
 			outcome := i.w.zk.release(i.member.SID, a)
 			i.w.logf(a.Slot, "%s: release applied: %v", i.member.Incarnation, outcome)

@@ -210,14 +210,14 @@ func TestExploreKnowsEveryField(t *testing.T) {
 	}{
 		{Machine{}, "cfg session syncPeriod connected draining slots crowds byName nextBeat leaptAt past sampledAt step changes epoch phase look " +
 			"dirty suspects reads roundAt groupAsked peers skipped full heldUp even out"},
-		{slot{}, "id hash able group eligible busy always bound evicted gone op opVoid relieves unsure kept beating known behind takeEpoch beatToken beatEpoch " +
+		{slot{}, "id hash able group eligible busy always bound evicted gone op opVoid overdue unsure kept beating known behind takeEpoch beatToken beatEpoch " +
 			"rec readAt readMono beatSince freeSince refusals mine"},
 		{holding{}, "token version beat until gained leaving offer from"},
 		{beatTimes{}, "sid at known more"},
 		{past{}, "moments"},
 		{moment{}, "mono zxid"},
-		{skipped{}, "incarnation until lasts"},
-		{Record{}, "Exists Version Mzxid Owner Offer Beats"},
+		{skipped{}, "until lasts at"},
+		{Record{}, "Exists Version Mzxid Owner Offer Relieved Beats"},
 		{Beat{}, "SID Version At Mzxid"},
 		{Peer{}, "Incarnation Opaque Closed MaxSlots Weight Session"},
 	} {

@@ -54,8 +54,9 @@ type instance struct {
 	ticks    map[lease.Slot]*tickView
 	runs     map[lease.Slot]*handling
 	busy     map[lease.Slot]bool
-	forced   bool                  // its session was ended from outside, which it does not know yet
-	best     map[lease.Slot]int64  // newest token gained
+	forced   bool                 // its session was ended from outside, which it does not know yet
+	best     map[lease.Slot]int64 // newest token gained
+	told     map[lease.Slot]*told
 	captured map[string]lease.Peer // staleGroup
 }
 
@@ -104,6 +105,7 @@ func (w *world) startInstance(sid string, in time.Duration) {
 		listed: make(map[lease.Slot]string), under: make(map[lease.Slot]*underway),
 		leases: make(map[lease.Slot]*ownLease), ticks: make(map[lease.Slot]*tickView), busy: make(map[lease.Slot]bool),
 		best: make(map[lease.Slot]int64), acked: make(map[lease.Slot]int64), runs: make(map[lease.Slot]*handling),
+		told: make(map[lease.Slot]*told),
 	}
 	if w.weighted {
 		i.weight = 1 + w.rng.IntN(4)
@@ -228,6 +230,8 @@ func (i *instance) step(ev lease.Event) {
 		i.joined, i.forced = false, false
 	case lease.TakeDone, lease.BeatDone:
 		i.ack(ev)
+	case lease.SlotRead:
+		i.tell(ev)
 	}
 	if i.w.Recording() {
 		slot := slotOf(ev)

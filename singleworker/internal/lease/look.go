@@ -114,24 +114,36 @@ func (m *Machine) ring(n int) map[Member]bool {
 	return owners
 }
 
-// suspect has the slots of an owner read in the next round: the owner was just found to be silent, or seems so
-// because another instance has taken one of its slots without being offered it.
-func (m *Machine) suspect(owner Member) {
+// suspect has the slots of an owner read in the next round: the owner was just found to be silent, or the transaction at has relieved
+// it, as a record shows that is read for the first time.
+func (m *Machine) suspect(owner Member, at int64) {
 	if owner != (Member{}) && owner != m.cfg.Self {
-		m.suspects[owner] = struct{}{}
+		m.suspects[owner] = max(m.suspects[owner], at)
 	}
 }
 
-// readSuspects marks the slots of suspects that were not read in this round. It walks through all slots once, however many
-// readings of the round have shown that an owner is silent.
-func (m *Machine) readSuspects() {
+// judgeSuspects marks the slots of suspects that were not read in this round, and skips those that were relieved and have taken nothing
+// since. It walks through all slots once, however many readings of the round have shown the same.
+func (m *Machine) judgeSuspects(now Instant) {
 	if len(m.suspects) == 0 {
 		return
 	}
 	for _, s := range m.slots {
-		_, suspect := m.suspects[s.rec.Owner]
-		if suspect && s.readAt < m.roundAt && s.op != reading && !m.isSilent(s, s.rec.Owner.SID) {
+		at, suspect := m.suspects[s.rec.Owner]
+		if !suspect {
+			continue
+		}
+		if s.rec.Mzxid > at {
+			m.suspects[s.rec.Owner] = 0
+		}
+		if s.readAt < m.roundAt && s.op != reading && !m.isSilent(s, s.rec.Owner.SID) {
 			m.markDirty(s)
+		}
+	}
+	for who, at := range m.suspects {
+		if at > 0 {
+			m.changes++
+			m.skipRelieved(now, who, at)
 		}
 	}
 	clear(m.suspects)

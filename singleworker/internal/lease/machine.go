@@ -55,14 +55,14 @@ type Machine struct {
 	changes    int           // see Changes
 	epoch      int           // counts expired sessions: replies of older ones renew nothing
 	phase      phase
-	look       bool                // start a round even if no slot is dirty
-	dirty      map[Slot]struct{}   // to be read in the next round
-	suspects   map[Member]struct{} // owners whose slots are to be read in the next round
-	reads      int                 // ReadSlots in flight
-	roundAt    int                 // step at which the round began
-	groupAsked int                 // step of the latest ReadGroup
+	look       bool              // start a round even if no slot is dirty
+	dirty      map[Slot]struct{} // to be read in the next round
+	suspects   map[Member]int64  // owners whose slots are to be read in the next round, and when they were relieved; see suspect
+	reads      int               // ReadSlots in flight
+	roundAt    int               // step at which the round began
+	groupAsked int               // step of the latest ReadGroup
 	peers      map[string]Peer
-	skipped    map[string]skipped // instances that ignored an offer, or had to be relieved
+	skipped    map[Member]skipped // instances that ignored an offer, or had to be relieved
 	full       map[string]bool    // instances that own as many slots as they may, at the latest round
 	heldUp     bool               // a slot of ours would move, but for its run or its tick
 	even       bool               // at the latest round no slot had to move, and nothing has changed since
@@ -103,7 +103,7 @@ type slot struct {
 	gone     bool      // deleted, and kept only until requests in flight are answered
 	op       operation // the request in flight
 	opVoid   bool      // it was sent before the job was deleted: ignore the answer
-	relieves bool      // the latest Take relieves the owner that rec names
+	overdue  bool      // the latest Take is one by rule (c)
 	unsure   bool      // the latest Take may have been applied: must be read
 	kept     bool      // the latest Release was refused, or may not have been applied: must be read
 	beating  bool      // a heartbeat is in flight
@@ -149,8 +149,8 @@ type holding struct {
 // New returns a machine without slots and without a session.
 func New(cfg Config) *Machine {
 	return &Machine{
-		cfg: cfg, slots: make(map[Slot]*slot), crowds: make(map[string]*crowd), dirty: make(map[Slot]struct{}), skipped: make(map[string]skipped),
-		suspects: make(map[Member]struct{}),
+		cfg: cfg, slots: make(map[Slot]*slot), crowds: make(map[string]*crowd), dirty: make(map[Slot]struct{}), skipped: make(map[Member]skipped),
+		suspects: make(map[Member]int64),
 	}
 }
 
@@ -162,7 +162,7 @@ func (m *Machine) Step(now Instant, ev Event) []Action {
 	m.apply(now, ev)
 	if m.connected {
 		m.sendBeats(now)
-		m.advanceRound()
+		m.advanceRound(now)
 	}
 	return m.out
 }
@@ -264,7 +264,6 @@ func (m *Machine) opened(now Instant, ev Opened) {
 	m.nextBeat = now.Mono
 	m.phase = resting
 	m.past.forget()
-	clear(m.suspects)
 	for _, s := range m.slots {
 		s.beatSince = beatTimes{}
 	}
@@ -356,7 +355,7 @@ func (m *Machine) answered(id Slot, op operation) *slot {
 // advanceRound starts a round if one is needed, and reads the group when all
 // slots of the round have been read. A slot with a request in flight waits for
 // the next round: the answer marks it again.
-func (m *Machine) advanceRound() {
+func (m *Machine) advanceRound(now Instant) {
 	if m.phase == resting && (m.look || len(m.dirty) > 0) {
 		m.phase, m.look, m.roundAt = readingSlots, false, m.step
 		for _, id := range slices.Sorted(maps.Keys(m.dirty)) {
@@ -373,7 +372,7 @@ func (m *Machine) advanceRound() {
 		m.dirty = make(map[Slot]struct{}) // not cleared: one that has held all slots would stay as large
 	}
 	if m.phase == readingSlots && m.reads == 0 {
-		m.readSuspects()
+		m.judgeSuspects(now)
 		m.phase, m.groupAsked = readingGroup, m.step
 		m.do(ReadGroup{Asked: m.step})
 	}
@@ -392,7 +391,7 @@ func (m *Machine) groupRead(now Instant, ev GroupRead) {
 		m.changes++
 	}
 	m.peers = ev.Peers
-	maps.DeleteFunc(m.skipped, func(sid string, _ skipped) bool { return m.isForgotten(now, sid) })
+	maps.DeleteFunc(m.skipped, func(who Member, _ skipped) bool { return m.isForgotten(now, who) })
 	if m.connected {
 		m.plan(now)
 	}

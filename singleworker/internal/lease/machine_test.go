@@ -187,7 +187,9 @@ func TestTakeover(t *testing.T) {
 			{sec(6), 0, group("b"), ""},
 			{sec(6.1), 0, lookAll, "read s"},
 			{sec(6.1), 0, owned(7), "group"},
-			{sec(6.1), 0, group("b"), "take s v3 -b:7"},
+			{sec(6.1), 0, group("b"), "take s v3 -b:7 relieving b"},
+			{sec(6.2), 0, took(4, 100, sec(6.1)), "gained s #100 v4 until 9.1s"},
+			{sec(6.3), 0, lease.Drain{}, "lost s: given; release s v4; group"}, // not to b
 		}},
 		"(b) after 1.5 of the owner's sessions, if they are longer": {able: []string{"b"}, lines: []line{
 			{0, 0, opened, "read s"},
@@ -198,7 +200,7 @@ func TestTakeover(t *testing.T) {
 			{sec(29), 0, patient, ""},
 			{sec(30.1), 0, lookAll, "read s"},
 			{sec(30.1), 0, owned(7), "group"},
-			{sec(30.1), 0, patient, "take s v3 -b:7"},
+			{sec(30.1), 0, patient, "take s v3 -b:7 relieving b"},
 		}},
 		"(b) not by the time without a connection": {able: []string{"b"}, lines: []line{
 			{0, 0, opened, "read s"},
@@ -210,7 +212,7 @@ func TestTakeover(t *testing.T) {
 			{sec(8), 0, group("b"), ""},
 			{sec(14.1), 0, lookAll, "read s"},
 			{sec(14.1), 0, owned(7), "group"},
-			{sec(14.1), 0, group("b"), "take s v3 -b:7"},
+			{sec(14.1), 0, group("b"), "take s v3 -b:7 relieving b"},
 		}},
 		"(b) not if it beat meanwhile": {able: []string{"b"}, lines: []line{
 			{0, 0, opened, "read s"},

@@ -23,20 +23,32 @@ func watched(more ...line) []line {
 // relieved is the sequence in which "me" takes s from b because a run is overdue.
 func relieved(more ...line) []line {
 	return watched(append([]line{
-		{sec(1), 0, overdue, "take s v3 overdue #90"},
+		{sec(1), 0, overdue, "take s v3 relieving b overdue #90"},
 		{sec(1.5), 0, took(4, 100, sec(1)), "gained s #100 v4 until 4s from b"},
 	}, more...)...)
+}
+
+// seen is the sequence in which "me" joins after c has relieved an instance of s, and gets s from c.
+func seen(relieved string, more ...line) []line {
+	return append([]line{
+		{sec(2), 0, opened, "read s"},
+		{sec(2.1), 0, relieving(relieved, record(4, 100, "c", beat("c", 0))), "group"},
+		{sec(2.1), 0, group("b", "c"), ""},
+		{sec(3), 0, lease.Look{Slot: s}, "read s"},
+		{sec(3), 0, offered("me", record(5, 110, "")), "take s v5; group"},
+		{sec(3), 0, group("b", "c"), ""},
+		{sec(80), 0, took(6, 120, sec(80)), "gained s #120 v6 until 1m23s; beat s:0"},
+	}, more...)
 }
 
 // TestOverdue: when an owner that lives is relieved of a slot, rule (c).
 func TestOverdue(t *testing.T) {
 	t.Parallel()
-	restarted := lease.GroupRead{Outcome: lease.Done, Peers: map[string]lease.Peer{"b": {Incarnation: "b2"}}}
 	owned := func() lease.SlotRead { return record(3, 90, "b", beat("b", 1)) }
 	// tried is a Take that is refused.
 	tried := func(at float64) []line {
 		return []line{
-			{sec(at), 0, overdue, "take s v3 overdue #90"},
+			{sec(at), 0, overdue, "take s v3 relieving b overdue #90"},
 			{sec(at), 0, lease.TakeDone{Slot: s, Outcome: lease.Refused}, ""},
 		}
 	}
@@ -45,13 +57,13 @@ func TestOverdue(t *testing.T) {
 		"told once, tried once":        {able: []string{"b"}, lines: watched(tried(1)...)},
 		"tried as often as it is told": {able: []string{"b"}, lines: watched(slices.Concat(tried(1), tried(2), tried(3), tried(4))...)},
 		"refused, and its owner has gone meanwhile: read for rule (a)": {able: []string{"b"}, lines: watched(
-			line{sec(1), 0, overdue, "take s v3 overdue #90"},
+			line{sec(1), 0, overdue, "take s v3 relieving b overdue #90"},
 			line{sec(1), 0, lease.LookGroup{}, "group"},
 			line{sec(1), 0, group(), ""},
 			line{sec(1.1), 0, lease.TakeDone{Slot: s, Outcome: lease.Refused}, "read s"},
 		)},
 		"unknown, applied": {able: []string{"b"}, lines: watched(
-			line{sec(1), 0, overdue, "take s v3 overdue #90"},
+			line{sec(1), 0, overdue, "take s v3 relieving b overdue #90"},
 			line{sec(1.5), 0, lease.TakeDone{Slot: s}, "read s"},
 			line{sec(1.5), 0, record(4, 100, "me", beat("me", 0)), "beat s:0; group"},
 			line{sec(1.6), 0, beaten(1, sec(1.5)), "gained s #100 v4 until 4.5s"},
@@ -72,7 +84,7 @@ func TestOverdue(t *testing.T) {
 		"relieved ourselves: it comes to rest": {able: []string{"b"}, lines: adopted(
 			line{sec(1), 0, tick, "beat s:0"},
 			line{sec(1), 0, lease.BeatDone{Slot: s, Outcome: lease.Refused}, "lost s: taken; read s"},
-			line{sec(1), 0, record(5, 110, "b", beat("b", 0)), "group"},
+			line{sec(1), 0, relieving("me", record(5, 110, "b", beat("b", 0))), "group"},
 			line{sec(1), 0, group("b"), ""},
 			line{sec(2), 0, lookAll, ""},
 		)},
@@ -105,7 +117,7 @@ func TestOverdue(t *testing.T) {
 			line{sec(1), 0, overdue, ""},
 		)},
 		"the next session: a heartbeat first": {able: []string{"b"}, lines: watched(
-			line{sec(1), 0, overdue, "take s v3 overdue #90"},
+			line{sec(1), 0, overdue, "take s v3 relieving b overdue #90"},
 			line{sec(1.1), 0, expired, ""},
 			line{sec(1.2), 0, opened, "group"},
 			line{sec(1.2), 0, group("b"), ""},
@@ -117,7 +129,7 @@ func TestOverdue(t *testing.T) {
 			line{sec(1), 0, opened, "read s"},
 			line{sec(1), 0, owned(), "group"},
 			line{sec(1), 0, group("b"), ""},
-			line{sec(2), 0, overdue, "take s v3 overdue #90"},
+			line{sec(2), 0, overdue, "take s v3 relieving b overdue #90"},
 			line{sec(2.5), 0, took(4, 100, sec(2)), "gained s #100 v4 until 5s from b"},
 		)},
 		"refused, and then it is free: taken from nobody": {able: []string{"b"}, lines: watched(append(tried(1),
@@ -126,6 +138,22 @@ func TestOverdue(t *testing.T) {
 			line{sec(2), 0, group(), "take s v4"},
 			line{sec(2.5), 0, took(5, 100, sec(2)), "gained s #100 v5 until 5s"},
 		)...)},
+		"refused, and then its owner has gone: taken by rule (a)": {able: []string{"b"}, lines: watched(append(tried(1),
+			line{sec(2), 0, lease.Look{Slot: s}, "read s"},
+			line{sec(2), 0, owned(), "group"},
+			line{sec(2), 0, group(), "take s v3 -b:1"},
+			line{sec(2.5), 0, took(4, 100, sec(2)), "gained s #100 v4 until 5s"},
+		)...)},
+	} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); run(t, sc) })
+	}
+}
+
+// TestOffersAfterARelief: what is offered to an owner that lives and was relieved, by this instance or before it joined.
+func TestOffersAfterARelief(t *testing.T) {
+	t.Parallel()
+	restarted := lease.GroupRead{Outcome: lease.Done, Peers: map[string]lease.Peer{"b": {Incarnation: "b2"}}}
+	for name, sc := range map[string]script{
 		"nothing is offered to an owner that was relieved": {able: []string{"b"}, lines: relieved(
 			line{sec(2), 0, lease.Drain{}, "lost s: given; release s v4; group"},
 		)},
@@ -138,11 +166,20 @@ func TestOverdue(t *testing.T) {
 			line{sec(81.6), 0, lease.Drain{}, "lost s: given; release s v4 to b; group"},
 		)},
 		"and to its next process": {able: []string{"b"}, lines: watched(
-			line{sec(1), 0, overdue, "take s v3 overdue #90"},
+			line{sec(1), 0, overdue, "take s v3 relieving b overdue #90"},
 			line{sec(1), 0, lease.LookGroup{}, "group"},
 			line{sec(1), 0, restarted, ""},
 			line{sec(1.5), 0, took(4, 100, sec(1)), "gained s #100 v4 until 4s from b"},
 			line{sec(2), 0, lease.Drain{}, "lost s: given; release s v4 to b; group"},
+		)},
+		"nothing is offered to one that was relieved before we joined": {able: []string{"b", "c"}, lines: seen("b",
+			line{sec(82), 0, lease.Drain{}, "lost s: given; release s v6 to c; group"},
+		)},
+		"but after eight sync periods": {able: []string{"b", "c"}, lines: seen("b",
+			line{sec(82.1), 0, lease.Drain{}, "lost s: given; release s v6 to b; group"},
+		)},
+		"and to one that is not the one that was relieved": {able: []string{"b", "c"}, lines: seen("a",
+			line{sec(82), 0, lease.Drain{}, "lost s: given; release s v6 to b; group"},
 		)},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); run(t, sc) })
@@ -314,6 +351,7 @@ func TestNoDeputy(t *testing.T) {
 		"without the handler":             {slotSet("b")},
 		"of a slot that it has":           {lease.Look{Slot: s}, record(4, 100, "me", beat("me", 0))},
 		"of a slot that it is taking":     {overdue},
+		"of a slot that nobody has":       {lease.Look{Slot: s}, offered("b", record(4, 100, ""))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -382,5 +420,62 @@ func TestRelievedOwner(t *testing.T) {
 		if at < sec(80) || at > sec(100) {
 			t.Errorf("%s offers it a slot after %v, want 80s and a look", sid, at)
 		}
+	}
+}
+
+// TestJoinAfterARelief: an instance that joins when another one has been relieved counts on it as little as those that have seen it; and
+// as much, when that one has taken slots since, although some records still say that it was relieved.
+func TestJoinAfterARelief(t *testing.T) {
+	t.Parallel()
+	c := newCompany(12)
+	for _, sid := range []string{"a", "b", "c"} {
+		c.join(sid, 0)
+	}
+	c.settle(3)
+	c.hung = "a"
+	for k, slot := range c.slotsOf("a") {
+		c.send([]string{"b", "c"}[k%2], lease.Overdue{Slot: slot})
+	}
+	c.settle(1)
+	c.onOffer = func(slot lease.Slot, from, to string) {
+		if to == "a" {
+			t.Errorf("%s offers it %s", from, slot)
+		}
+	}
+	c.join("d", 0)
+	c.settle(5)
+	if got := c.counts(); got != "a=0 b=4 c=4 d=4 free=0" {
+		t.Errorf("while it hangs %s", got)
+	}
+	for _, slot := range c.names {
+		c.deputies(t, slot, "b", "c", "d")
+	}
+	c.hung, c.onOffer = "", nil
+	c.settle(10)
+	if got := c.counts(); got != "a=3 b=3 c=3 d=3 free=0" {
+		t.Errorf("when it is back %s", got)
+	}
+	if !slices.ContainsFunc(c.names, func(slot lease.Slot) bool { return c.slots[slot].Relieved.SID == "a" }) {
+		t.Error("no record says that it was relieved")
+	}
+	c.join("e", 0)
+	c.settle(1)
+	for _, slot := range c.names {
+		c.deputies(t, slot, "a", "b", "c", "d", "e")
+	}
+}
+
+// TestDeputiesHearOfARelief: who was relieved is nobody's deputy, so what Deputy says may have changed.
+func TestDeputiesHearOfARelief(t *testing.T) {
+	t.Parallel()
+	m := lease.New(lease.Config{Self: me, SyncPeriod: sec(10)})
+	for _, ev := range []lease.Event{slotSet("me", "b", "c"), opened, record(3, 90, "b", beat("b", 0)), lease.Look{Slot: s}} {
+		m.Step(instant(0, 0), ev)
+	}
+	m.Step(instant(0, 0), lease.GroupRead{Asked: 3, Outcome: lease.Done, Peers: group("b", "c").Peers})
+	before := m.Changes()
+	m.Step(instant(0, 0), relieving("c", record(5, 110, "b", beat("b", 0)))) // it had taken s meanwhile
+	if m.Changes() == before {
+		t.Error("nothing has changed")
 	}
 }

@@ -35,11 +35,10 @@ func (m *Machine) slotRead(now Instant, ev SlotRead) {
 		m.changes++
 	}
 	if m.isSilent(s, rec.Owner.SID) {
-		m.suspect(rec.Owner)
-	} else if rec.Owner != (Member{}) && rec.Owner != before.Owner && rec.Version == before.Version+1 &&
-		before.Owner != m.cfg.Self && m.lives(before.Owner) {
-		m.suspect(before.Owner) // taken from it, without having been released
-		m.skipRelieved(now, before.Owner.SID)
+		m.suspect(rec.Owner, 0)
+	}
+	if rec.Mzxid != before.Mzxid {
+		m.suspect(rec.Relieved, rec.Mzxid)
 	}
 	switch {
 	case !rec.Exists:
@@ -72,8 +71,8 @@ func (m *Machine) canTake(s *slot) bool {
 
 // take requests s as it was read.
 func (m *Machine) take(s *slot) {
-	s.op, s.takeEpoch, s.relieves = taking, m.epoch, false
-	m.do(Take{Slot: s.id, Version: s.rec.Version, Remove: s.rec.Beats})
+	s.op, s.takeEpoch, s.overdue = taking, m.epoch, false
+	m.do(Take{Slot: s.id, Version: s.rec.Version, Remove: s.rec.Beats, Relieves: m.livingOwner(s)})
 }
 
 // hasRoom reports whether one more slot may be taken.
@@ -247,7 +246,7 @@ func (m *Machine) takeDone(now Instant, ev TakeDone) {
 	if s == nil {
 		return
 	}
-	if ev.Outcome == Refused && s.relieves {
+	if ev.Outcome == Refused && s.overdue {
 		if !s.known || !m.lives(s.rec.Owner) { // a watch has told meanwhile that the record has changed, or it is free
 			m.markDirty(s)
 		}
@@ -261,13 +260,13 @@ func (m *Machine) takeDone(now Instant, ev TakeDone) {
 		m.markDirty(s)
 		return
 	}
-	m.offerEnded(now, s, Record{Owner: m.cfg.Self, Version: ev.Version})
+	m.offerEnded(now, s, Record{Owner: m.cfg.Self, Version: ev.Version, Mzxid: ev.Mzxid})
 	s.mine = &holding{token: ev.Mzxid, version: ev.Version, beat: 0}
-	if s.relieves {
+	if s.overdue {
 		s.mine.from = s.rec.Owner.SID
-		if m.lives(s.rec.Owner) { // and was not started again since
-			m.skipRelieved(now, s.rec.Owner.SID)
-		}
+	}
+	if m.lives(s.rec.Owner) {
+		m.skipRelieved(now, s.rec.Owner, ev.Mzxid)
 	}
 	s.known, s.freeSince = true, never
 	s.rec = Record{

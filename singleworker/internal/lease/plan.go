@@ -164,6 +164,17 @@ func (m *Machine) isSilent(s *slot, sid string) bool {
 	return seen && age > stale(m.session) && !m.peers[sid].Opaque && age > m.silentAfter(sid)
 }
 
+// livingOwner is the owner of s, if it is alive.
+func (m *Machine) livingOwner(s *slot) Member {
+	if m.lives(s.rec.Owner) {
+		return s.rec.Owner
+	}
+	return Member{}
+}
+
+// present is the incarnation of an instance whose ephemeral node exists.
+func (m *Machine) present(sid string) Member { return Member{sid, m.peers[sid].Incarnation} }
+
 // skipPeriods is for how many sync periods an instance that ignored an offer, or claimed so late that it was
 // relieved of a slot, gets no further offers. Otherwise an instance that hangs while its session is alive
 // would be offered slots forever, each of which would be unowned for a sync
@@ -177,9 +188,9 @@ const (
 
 // skipped is the period during which an instance is not offered slots. It is remembered for as long again.
 type skipped struct {
-	incarnation string
-	until       time.Duration // Mono
-	lasts       time.Duration
+	until time.Duration // Mono
+	lasts time.Duration
+	at    int64 // the transaction that shows that it is to be skipped: what it takes later shows that it is back
 }
 
 // offerEnded records whether the instance that the slot was offered to has taken
@@ -194,44 +205,42 @@ func (m *Machine) offerEnded(now Instant, s *slot, rec Record) {
 		return
 	}
 	offered := s.rec.Offer
-	if taker, is := m.skipped[rec.Owner.SID]; is {
+	if taker, is := m.skipped[rec.Owner]; is && rec.Mzxid > taker.at {
 		taker.until = min(taker.until, now.Mono)
-		m.skipped[rec.Owner.SID] = taker
+		m.skipped[rec.Owner] = taker
 	}
 	_, live := m.peers[offered]
 	if live && offered != rec.Owner.SID && offered != m.cfg.Self.SID {
-		m.skip(now, offered)
+		m.skip(now, m.present(offered), rec.Mzxid, skipPeriods*m.syncPeriod)
 	}
 }
 
 // skip offers an instance nothing for a while.
-func (m *Machine) skip(now Instant, sid string) { m.skipFor(now, sid, skipPeriods*m.syncPeriod) }
+func (m *Machine) skip(now Instant, who Member, at int64, lasts time.Duration) {
+	m.skipped[who] = skipped{now.Mono + lasts, lasts, max(at, m.skipped[who].at)}
+}
 
 // skipRelieved is skip for an owner that was relieved of a slot.
-func (m *Machine) skipRelieved(now Instant, sid string) {
+func (m *Machine) skipRelieved(now Instant, who Member, at int64) {
 	lasts := skipPeriods * m.syncPeriod
-	if before, is := m.skipped[sid]; is && !m.isForgotten(now, sid) {
+	if before, is := m.skipped[who]; is && !m.isForgotten(now, who) {
 		if lasts = before.lasts; now.Mono >= before.until { // otherwise it is relieved of many slots at once
 			lasts = min(2*lasts, maxSkip*skipPeriods*m.syncPeriod)
 		}
 	}
-	m.skipFor(now, sid, lasts)
-}
-
-func (m *Machine) skipFor(now Instant, sid string, lasts time.Duration) {
-	m.skipped[sid] = skipped{m.peers[sid].Incarnation, now.Mono + lasts, lasts}
+	m.skip(now, who, at, lasts)
 }
 
 // isForgotten reports whether it no longer matters that an instance was skipped.
-func (m *Machine) isForgotten(now Instant, sid string) bool {
-	s := m.skipped[sid]
-	return m.peers[sid].Incarnation != s.incarnation || now.Mono >= s.until+s.lasts
+func (m *Machine) isForgotten(now Instant, who Member) bool {
+	s := m.skipped[who]
+	return m.present(who.SID) != who || now.Mono >= s.until+s.lasts
 }
 
 // skipsAny reports whether some live instance is offered nothing at present.
 func (m *Machine) skipsAny(now Instant) bool {
-	for sid := range m.skipped {
-		if !m.mayOffer(now, sid) {
+	for who := range m.skipped {
+		if !m.mayOffer(now, who.SID) {
 			return true
 		}
 	}
@@ -240,8 +249,7 @@ func (m *Machine) skipsAny(now Instant) bool {
 
 // mayOffer reports whether a live instance may be offered slots.
 func (m *Machine) mayOffer(now Instant, sid string) bool {
-	s, is := m.skipped[sid]
-	return !is || now.Mono >= s.until || m.peers[sid].Incarnation != s.incarnation
+	return now.Mono >= m.skipped[m.present(sid)].until
 }
 
 // takesPending reports whether another instance may be taking a free slot at this

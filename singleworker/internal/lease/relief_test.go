@@ -1,6 +1,8 @@
 package lease_test
 
 import (
+	"time"
+
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 )
 
@@ -194,4 +196,59 @@ func (i *instance) end(slot lease.Slot, r *handling) {
 		},
 		unknown: again,
 	})
+}
+
+// noteRelief notes what has become of the owner that a Take names as relieved.
+func (z *server) noteRelief(a lease.Take, owner lease.Member) {
+	if a.Relieves != owner {
+		z.w.failf(a.Slot, "(10) %s is named as relieved, the owner was %s", a.Relieves.Incarnation, owner.Incarnation)
+	}
+	for _, i := range z.w.insts {
+		if i.member == owner {
+			z.sessions[z.zxid] = i.session
+		}
+	}
+}
+
+// told is what an instance has read of a slot that was taken from one that lived.
+type told struct {
+	at    int64 // the transaction
+	since time.Duration
+	known bool // the round in which it was read has ended, at since on Mono
+}
+
+// tell notes that a reading has reached the machine.
+func (i *instance) tell(ev lease.Event) {
+	read, is := ev.(lease.SlotRead)
+	if !is || read.Outcome != lease.Done || read.Record.Owner == i.member {
+		return
+	}
+	if t := i.told[read.Slot]; t == nil || t.at != read.Record.Mzxid {
+		i.told[read.Slot] = &told{at: read.Record.Mzxid}
+	}
+}
+
+// decides notes that the machine decides by all that it was told.
+func (i *instance) decides() {
+	for _, t := range i.told {
+		if !t.known {
+			t.known, t.since = true, i.instant().Mono
+		}
+	}
+}
+
+// checkOffer checks property 10, as long as the record of the relief stands and the session in which that happened lives.
+func (i *instance) checkOffer(a lease.Release) {
+	z := i.w.zk
+	for slot, t := range i.told {
+		rec := z.jobs[slot].now()
+		who := rec.Relieved
+		of := z.sessions[rec.Mzxid]
+		if a.Offer == "" || a.Offer != who.SID || rec.Mzxid != t.at || !t.known || z.taken[who] > t.at || z.peers()[a.Offer].Incarnation != who.Incarnation {
+			continue
+		}
+		if since := i.instant().Mono - t.since; since < 8*i.w.sync && of != nil && of.alive {
+			i.w.failf(slot, "(10) %s offers %s to %s, of which it knows for %v that it was relieved", i.member.Incarnation, a.Slot, who.Incarnation, since)
+		}
+	}
 }

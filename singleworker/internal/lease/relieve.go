@@ -44,6 +44,6 @@ func (m *Machine) relieve(s *slot) {
 	if s == nil || s.bound || s.mine != nil || s.op != idle || s.beating || s.rec.Owner == (Member{}) || !m.connected || !m.canTake(s) {
 		return
 	}
-	s.op, s.takeEpoch, s.relieves = taking, m.epoch, true
-	m.do(Take{Slot: s.id, Version: s.rec.Version, Overdue: true, Mzxid: s.rec.Mzxid})
+	s.op, s.takeEpoch, s.overdue = taking, m.epoch, true
+	m.do(Take{Slot: s.id, Version: s.rec.Version, Relieves: m.livingOwner(s), Overdue: true, Mzxid: s.rec.Mzxid})
 }

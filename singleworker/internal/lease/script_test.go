@@ -82,6 +82,9 @@ func renderOne(a lease.Action) string {
 		return "group"
 	case lease.Take:
 		text := fmt.Sprintf("take %s v%d", a.Slot, a.Version) + renderBeats(a.Remove)
+		if a.Relieves.SID != "" {
+			text += " relieving " + a.Relieves.SID
+		}
 		if a.Overdue {
 			text += fmt.Sprintf(" overdue #%d", a.Mzxid)
 		}
@@ -155,6 +158,12 @@ func record(version int32, token int64, owner string, beats ...lease.Beat) lease
 
 func offered(to string, read lease.SlotRead) lease.SlotRead {
 	read.Record.Offer = to
+	return read
+}
+
+// relieving is a reading of a record that names an instance as relieved.
+func relieving(sid string, read lease.SlotRead) lease.SlotRead {
+	read.Record.Relieved = lease.Member{SID: sid, Incarnation: sid + "1"}
 	return read
 }
 

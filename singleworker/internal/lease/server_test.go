@@ -16,7 +16,9 @@ type server struct {
 	names []lease.Slot
 	group []groupState // newest last
 
-	lives map[int64]int // the life of the job in which a token was assigned
+	lives    map[int64]int          // the life of the job in which a token was assigned
+	sessions map[int64]*session     // of the owner that a Take has relieved, by its transaction
+	taken    map[lease.Member]int64 // the latest Take
 }
 
 // job is one slot. When it is deleted and submitted again, it begins a new life, in
@@ -51,7 +53,7 @@ type groupState struct {
 const kept = 48
 
 func newServer(w *world) *server {
-	return &server{w: w, zxid: 100, jobs: make(map[lease.Slot]*job), lives: make(map[int64]int),
+	return &server{w: w, zxid: 100, jobs: make(map[lease.Slot]*job), lives: make(map[int64]int), sessions: make(map[int64]*session), taken: make(map[lease.Member]int64),
 		group: []groupState{{peers: map[string]lease.Peer{}}}}
 }
 
@@ -164,11 +166,14 @@ func (z *server) take(member lease.Member, a lease.Take) (lease.Outcome, lease.R
 		return lease.Refused, rec // NodeExists
 	}
 	rec = lease.Record{
-		Exists: true, Version: rec.Version + 1, Mzxid: z.zxid, Owner: member,
+		Exists: true, Version: rec.Version + 1, Mzxid: z.zxid, Owner: member, Relieved: a.Relieves,
 		Beats: with(beats, lease.Beat{SID: member.SID, Mzxid: z.zxid}),
 	}
+	if a.Relieves != (lease.Member{}) {
+		z.noteRelief(a, j.now().Owner)
+	}
 	z.put(j, rec)
-	z.lives[rec.Mzxid] = j.life
+	z.lives[rec.Mzxid], z.taken[member] = j.life, rec.Mzxid
 	return lease.Done, rec
 }
 
@@ -192,7 +197,7 @@ func (z *server) release(sid string, a lease.Release) lease.Outcome {
 	if !rec.Exists || rec.Version != a.Version || a.Beat && !beating {
 		return lease.Refused
 	}
-	rec.Version, rec.Mzxid, rec.Owner, rec.Offer = rec.Version+1, z.zxid, lease.Member{}, a.Offer
+	rec.Version, rec.Mzxid, rec.Owner, rec.Offer, rec.Relieved = rec.Version+1, z.zxid, lease.Member{}, a.Offer, lease.Member{}
 	if a.Beat {
 		rec.Beats = without(rec.Beats, sid)
 	}

@@ -21,6 +21,8 @@ import (
 //     was relieved before it knew that it was the owner;
 //  4. a slot has at most one request and one heartbeat in flight;
 //  9. two instances never have a run of one slot;
+//  10. nobody offers slots to an instance of which it has read in a record that it was relieved, for
+//     eight sync periods, unless it has taken a slot since;
 //
 // and that after the noise, within ownedWithin and evenWithin,
 //

@@ -175,6 +175,7 @@ func (s *scribe) record(r Record) {
 	s.zxid(r.Mzxid)
 	s.text(r.Owner.Incarnation)
 	s.text(r.Offer)
+	s.text(r.Relieved.Incarnation)
 	s.int(int64(len(r.Beats)))
 	for _, b := range r.Beats {
 		s.text(b.SID)
@@ -264,12 +265,7 @@ func (s *scribe) wire(k int, r wire) {
 		s.zxid(r.read)
 		s.ago(r.sent.Elapsed, s.w.instant(k).Elapsed, s.w.length(k))
 		if underway {
-			s.version(a.Version)
-			s.int(int64(len(a.Remove)))
-			for _, b := range a.Remove {
-				s.text(b.SID)
-				s.beat(b.SID, b.Version)
-			}
+			s.take(a)
 		}
 	case SendBeats:
 		s.int(4)
@@ -317,10 +313,11 @@ func (s *scribe) wire(k int, r wire) {
 	}
 }
 
-// take writes one by rule (c).
+// take writes one that may still be applied.
 func (s *scribe) take(a Take) {
 	s.version(a.Version)
 	s.zxid(a.Mzxid)
+	s.text(a.Relieves.Incarnation)
 	s.int(int64(len(a.Remove)))
 	for _, b := range a.Remove {
 		s.text(b.SID)
@@ -415,7 +412,7 @@ func (s *scribe) awaited(k, asked int) bool {
 }
 
 // machine writes what a machine knows. Limits, weights and groups do not occur in tiny worlds, so nobody is
-// full. Suspects are gone when the round has read its slots: the only slot, within the step. What Opened sets again makes no difference before it, and from whom a slot was taken is only reported.
+// full. What Opened sets again makes no difference before it, and from whom a slot was taken is only reported.
 func (s *scribe) machine(k int) {
 	m, now := s.w.hosts[k].machine, s.w.instant(k)
 	s.flag(m.connected, m.draining, m.heldUp, m.even, m.peers != nil)
@@ -424,13 +421,19 @@ func (s *scribe) machine(k int) {
 	s.int(int64(m.reads))
 	s.peers(m.peers)
 	for other := range s.w.set.hosts {
-		skip, skipped := m.skipped[sidOf(other)]
-		s.flag(skipped)
-		if skipped {
-			s.text(skip.incarnation)
-			s.left(skip.until, now.Mono)
-			s.left(skip.until+skip.lasts, now.Mono)
-			s.int(int64(skip.lasts / oneMoment))
+		for _, incarnation := range incarnations[other][1:] {
+			who := Member{sidOf(other), incarnation}
+			at, suspect := m.suspects[who]
+			if s.flag(suspect); suspect {
+				s.zxid(at)
+			}
+			skip, skipped := m.skipped[who]
+			if s.flag(skipped); skipped {
+				s.left(skip.until, now.Mono)
+				s.left(skip.until+skip.lasts, now.Mono)
+				s.int(int64(skip.lasts / oneMoment))
+				s.zxid(skip.at)
+			}
 		}
 	}
 	if m.connected {
@@ -484,7 +487,7 @@ func (s *scribe) slot(k int, o *slot) {
 	s.int(int64(o.op))
 	epoch := s.w.hosts[k].machine.epoch
 	if o.op == taking {
-		s.flag(o.takeEpoch == epoch, o.relieves)
+		s.flag(o.takeEpoch == epoch, o.overdue)
 	}
 	if o.beating {
 		s.zxid(o.beatToken)
@@ -507,7 +510,9 @@ func (s *scribe) slot(k int, o *slot) {
 		s.ago(o.freeSince, now.Mono, time.Duration(2*s.w.set.sync+1)*oneMoment)
 	}
 	if o.known {
-		s.record(o.rec)
+		rec := o.rec
+		rec.Relieved = Member{} // who was relieved is looked at once
+		s.record(rec)
 		for _, sid := range [...]string{"", "a", "b", "c"} {
 			since, seen := o.beatSince.of(sid)
 			own := sid == sidOf(k)

@@ -66,7 +66,8 @@ func (w *tiny) answer(k int, by Member, r wire) Event {
 	case Yield:
 		w.zxid++
 		if b, exists := beatOf(w.rec, a.Beat.SID); exists && b.Version == a.Beat.Version {
-			w.put(w.rec.Version, w.rec.Mzxid, w.rec.Owner, w.rec.Offer, without(w.rec.Beats, a.Beat.SID))
+			w.rec.Beats = without(w.rec.Beats, a.Beat.SID)
+			w.watch(Look{Slot: theJob})
 		}
 		return YieldDone{Slot: theJob}
 	case claimTick:
@@ -189,6 +190,7 @@ func (w *tiny) take(by Member, a Take, sent Instant) TakeDone {
 		return TakeDone{Slot: theJob, Outcome: Refused, SentAt: sent}
 	}
 	w.put(w.rec.Version+1, w.zxid, by, "", with(beats, Beat{SID: by.SID, Mzxid: w.zxid}))
+	w.rec.Relieved = a.Relieves
 	return TakeDone{Slot: theJob, Outcome: Done, Version: w.rec.Version, Mzxid: w.zxid, SentAt: sent}
 }
 

@@ -95,6 +95,9 @@ func TestOwners(t *testing.T) {
 			w.own(16, "j", "b")
 		}, nil},
 		{"from one that hangs", func(w *world) { ran(w); w.own(24, "j", "b") }, nil},
+		{"from one that hangs, which it names", func(w *world) { ran(w); w.own(24, "j", "b", "a") }, nil},
+		{"from one that hangs, naming another one", func(w *world) { ran(w); w.own(24, "j", "b", "c") }, []ledger.Rule{ledger.Owner}},
+		{"from nobody, naming the last one", func(w *world) { ran(w); w.release(15, "j", 1); w.own(15, "j", "b", "a") }, []ledger.Rule{ledger.Owner}},
 		{"from one that does not", func(w *world) { ran(w); w.own(23.9, "j", "b") }, []ledger.Rule{ledger.Owner}},
 		{"from one that has just adopted", func(w *world) { w.own(1, "j", "a"); w.own(2, "j", "b") }, []ledger.Rule{ledger.Owner}},
 		{"under another leader, whose clock is another one", func(w *world) { ran(w); w.zxid |= 1 << 32; w.own(3, "j", "b") }, nil},

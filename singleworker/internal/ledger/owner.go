@@ -20,8 +20,12 @@ func (l *Ledger) judgeOwner(j *Job, t *touch) {
 			l.violatef(Owner, j.Name, "%s makes %s the owner", l.who(), now.SID)
 		}
 	}
+	before := t.before.Known.Owner || t.made.alive || l.whole
+	if relieved := now.Relieved; before && relieved != (zkrec.Member{}) && relieved != (zkrec.Member{SID: old.SID, Incarnation: old.Incarnation}) {
+		l.violatef(Owner, j.Name, "%s names %s as relieved, the owner was %q", l.who(), relieved.SID, old.SID)
+	}
 	switch {
-	case !t.before.Known.Owner && !t.made.alive && !l.whole:
+	case !before:
 		l.counts.Unjudged++
 	case old.SID == "" || old.SID == now.SID && old.Incarnation == now.Incarnation:
 	case now.SID != "":

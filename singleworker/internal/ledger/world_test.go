@@ -109,9 +109,13 @@ func (w *world) cancel(second float64, name string) {
 	w.write(second, operator, ops...)
 }
 
-// own makes an instance the owner of a slot.
-func (w *world) own(second float64, slot, sid string) {
-	ops := []txnlog.Op{set(tree.Alive(slot), zkrec.Owner{SID: sid, Incarnation: sid + "!"}.Encode())}
+// own makes an instance the owner of a slot, which may name one as relieved.
+func (w *world) own(second float64, slot, sid string, relieved ...string) {
+	record := zkrec.Owner{SID: sid, Incarnation: sid + "!"}
+	for _, of := range relieved {
+		record.Relieved = zkrec.Member{SID: of, Incarnation: of + "!"}
+	}
+	ops := []txnlog.Op{set(tree.Alive(slot), record.Encode())}
 	if old := w.owner[slot]; old != "" {
 		ops = append(ops, remove(tree.Heartbeat(slot, old)))
 	}

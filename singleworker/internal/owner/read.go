@@ -128,7 +128,7 @@ func (s slotReader) takeRecord(r *reading, read zkconn.ReadResult) {
 	}
 	r.rec = lease.Record{
 		Exists: true, Version: read.Stat.Version, Mzxid: read.Stat.Mzxid, Offer: owner.Offer,
-		Owner: lease.Member{SID: owner.SID, Incarnation: owner.Incarnation},
+		Owner: lease.Member{SID: owner.SID, Incarnation: owner.Incarnation}, Relieved: lease.Member(owner.Relieved),
 	}
 	if r.owner = owner.SID; owner.SID != "" && read.Stat.NumChildren == 1 {
 		r.names = []string{owner.SID}

@@ -73,8 +73,12 @@ func TestOwnerIsRelieved(t *testing.T) {
 		if own == nil || own.From != "b" || own.Lease.Err() != nil {
 			g.T.Fatalf("owned %+v, want it taken from b", own)
 		}
-		if _, alive, _ := g.Get(g.Tree.Alive("job")); own.Token != alive.Mzxid {
+		data, alive, _ := g.Get(g.Tree.Alive("job"))
+		if own.Token != alive.Mzxid {
 			g.T.Errorf("token %d, want the record's mzxid, %d", own.Token, alive.Mzxid)
+		}
+		if record, err := zkrec.ParseOwner(data); err != nil || record.Relieved != (zkrec.Member{SID: "b", Incarnation: "b-1"}) {
+			g.T.Errorf("the record names %+v as relieved, %v; want b", record.Relieved, err)
 		}
 		guard, err := a.Owner.GuardClaim("job", own.Token, a.Catalog.JobOf("job").Version)
 		if err != nil {

@@ -26,7 +26,7 @@ func (o *Owner) take(a lease.Take) {
 func (o *Owner) takeOps(a lease.Take) []zkconn.Op {
 	slot, tree := string(a.Slot), o.loop.Tree
 	self := o.member.Self()
-	record := zkrec.Owner{SID: self.SID, Incarnation: self.Incarnation}
+	record := zkrec.Owner{SID: self.SID, Incarnation: self.Incarnation, Relieved: zkrec.Member(a.Relieves)}
 	ops := []zkconn.Op{zkconn.SetOp(tree.Alive(slot), record.Encode(), a.Version)}
 	for _, b := range a.Remove {
 		ops = append(ops, zkconn.DeleteOp(tree.Heartbeat(slot, b.SID), b.Version))

@@ -104,6 +104,46 @@ func TestCrashAfterCrash(t *testing.T) {
 	}
 }
 
+// A replacement that starts while the session of the dead instance lives has not seen the others relieve it, and gives it nothing: no
+// job waits for an instance that is dead. Under the same ID it joins when that session is over.
+func TestReplacementOfADeadInstance(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"again", "i0"} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, c *swtest.Cluster) {
+				t.Helper()
+				const jobs, ticks = 45, 15
+				dead := group(t, c, 3, jobs, "* * * * * ?", working(10*time.Millisecond))[0]
+				time.Sleep(500 * time.Millisecond)
+				first := time.Now().Truncate(time.Second).Add(time.Second)
+				dead.Kill()
+				time.Sleep(time.Second)
+				c.Start(name, dead.Setup())
+				time.Sleep((ticks + 1) * time.Second)
+				late := make(map[string][]time.Duration) // by job, of each tick
+				for _, r := range c.Runs() {
+					if k := int(r.Tick.Sub(first) / time.Second); k >= 0 && k < ticks {
+						late[r.Job] = append(late[r.Job], r.Started.Sub(r.Tick))
+					}
+				}
+				for job, of := range late {
+					if len(of) < ticks || slices.Max(of) > time.Second {
+						t.Errorf("%s ran %d of %d ticks, late by %v; want all, a second late at most", job, len(of), ticks, of)
+					}
+				}
+				if len(late) != jobs {
+					t.Errorf("%d of %d jobs ran", len(late), jobs)
+				}
+				if n := c.Shares()[name]; n == 0 {
+					t.Errorf("%s owns nothing", name)
+				}
+				wantNoTickTwice(t, c)
+				pass(t, c)
+			})
+		})
+	}
+}
+
 // The jobs of an owner that died in mid-run wait for its session, and their ticks are run late. That does not make a
 // deputy patient.
 func TestCrashAfterTakeoverOfLateJobs(t *testing.T) {

@@ -70,7 +70,7 @@ func FuzzParseTick(f *testing.F) {
 
 func FuzzParseOwner(f *testing.F) {
 	for _, seed := range []string{
-		"", " ", "null", "{}", "1798131600000", `{"sid":"s","incarnation":"i"}`, `{"offer":"o"}`, `{"SID":"s"}`, "{\"sid\":\"\xff\"}",
+		"", " ", "null", "{}", "1798131600000", `{"sid":"s","incarnation":"i"}`, `{"offer":"o"}`, `{"SID":"s"}`, `{"sid":"s","relieved":{"sid":"r","incarnation":"i"}}`, `{"relieved":{}}`, "{\"sid\":\"\xff\"}",
 	} {
 		f.Add([]byte(seed))
 	}

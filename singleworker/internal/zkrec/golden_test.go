@@ -132,6 +132,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 	}
 	stop := zkrec.Request{Schema: zkrec.Schema, Kind: zkrec.RequestStop, At: started, By: "alice@host", RunID: "5f1c"}
 	alarm := zkrec.Alarm{Schema: zkrec.Schema, Tick: 1798131600000, SID: "host-7-ab12", At: started}
+	relieving := zkrec.Owner{SID: "host-7-ab12", Incarnation: "inc", Relieved: zkrec.Member{SID: "host-8-cd34", Incarnation: "inc8"}}
 	wants := map[string]any{
 		"spec, schedule only": zkrec.Spec{Job: job.Job{Schedule: "0 0 3 * * ?"}},
 		"spec, zone":          zkrec.Spec{Job: job.Job{Schedule: "0 0 3 * * ?", TimeZone: "Asia/Shanghai"}},
@@ -140,8 +141,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		"spec, everywhere":    everywhere, "spec, before": before,
 		"spec, placed": placed, "instance, labelled": labelled,
 		"exclusion, job": exclusion, "exclusion, host": hostExclusion, "complete": complete, "owner, none": zkrec.Owner{},
-		"owner":         zkrec.Owner{SID: "host-7-ab12", Incarnation: "inc"},
-		"owner, offer":  zkrec.Owner{Offer: "host-8-cd34"},
+		"owner": zkrec.Owner{SID: "host-7-ab12", Incarnation: "inc"}, "owner, offer": zkrec.Owner{Offer: "host-8-cd34"}, "owner, relieved": relieving,
 		"tick, running": claim, "tick, ok": done, "tick, failed": result, "tick, interrupted": interrupted,
 		"tick, manual": manual, "tick, held": held, "tick, always": endless, "tick, passed": passed, "history": history, "request, run": request, "request, stop": stop, "alarm": alarm,
 		"instance, active": running, "instance, stopping": stopping,
@@ -160,7 +160,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		read("complete", complete.Encode(), zkrec.ParseComplete),
 		read("owner, none", zkrec.Owner{}.Encode(), zkrec.ParseOwner),
 		read("owner", zkrec.Owner{SID: "host-7-ab12", Incarnation: "inc"}.Encode(), zkrec.ParseOwner),
-		read("owner, offer", zkrec.Owner{Offer: "host-8-cd34"}.Encode(), zkrec.ParseOwner),
+		read("owner, relieved", relieving.Encode(), zkrec.ParseOwner), read("owner, offer", zkrec.Owner{Offer: "host-8-cd34"}.Encode(), zkrec.ParseOwner),
 		read("tick, running", claim.Encode(), parseTick), read("tick, ok", done.Encode(), parseTick), read("tick, failed", result.Encode(), parseTick), read("tick, interrupted", interrupted.Encode(), parseTick),
 		read("tick, manual", manual.Encode(), parseTick), read("tick, held", held.Encode(), parseTick), read("tick, always", endless.Encode(), parseTick), read("tick, passed", passed.Encode(), parseTick),
 		read("history", history.Encode(), zkrec.ParseHistory),

@@ -60,6 +60,15 @@ type Owner struct {
 	// Offer names the instance that a previous owner handed the slot to; the
 	// others leave it alone for one sync period.
 	Offer string `json:"offer,omitempty"`
+	// Relieved is the owner before, if the slot was taken from it although it was alive: it had not claimed a run in time, or had
+	// sent no heartbeats for too long. So those that have not seen this know that it is to get no slots for a while.
+	Relieved Member `json:"relieved,omitzero"`
+}
+
+// Member is one start of an instance.
+type Member struct {
+	SID         string `json:"sid,omitempty"`
+	Incarnation string `json:"incarnation,omitempty"`
 }
 
 // Encode returns the node's data.
@@ -86,7 +95,9 @@ func ParseOwner(data []byte) (Owner, error) {
 		}
 	}
 	// A group has thousands of slots and few instances.
-	o.SID, o.Incarnation = unique.Make(o.SID).Value(), unique.Make(o.Incarnation).Value()
+	for _, name := range []*string{&o.SID, &o.Incarnation, &o.Relieved.SID, &o.Relieved.Incarnation} {
+		*name = unique.Make(*name).Value()
+	}
 	return o, nil
 }
 
