@@ -109,6 +109,7 @@ func (l *Reader) Next() (Txn, error) {
 	if err != nil {
 		return Txn{}, fmt.Errorf("%w: the record at byte %d: %w", ErrCorrupt, at, err)
 	}
+	txn.Bytes = int(l.offset - at)
 	return txn, nil
 }
 

@@ -61,6 +61,7 @@ type Txn struct {
 	Kind    Kind
 	Timeout time.Duration // of the session that Connect begins
 	Ops     []Op
+	Bytes   int // of its record in the log
 }
 
 // Epoch is the term of the leader that ordered the transaction: times are comparable within one.
