@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -13,12 +12,12 @@ import (
 
 // bareClaims returns how many claims a second ZooKeeper takes from one connection that does nothing else. A claim is as the
 // library's: three checks and one write, 500 to a transaction, with several transactions under way.
-func bareClaims(t *testing.T, addr string) float64 {
-	t.Helper()
-	const together, underWay, d = 500, 4, 3 * time.Second
+func (b *bench) bareClaims(addr string) float64 {
+	b.t.Helper()
+	const together, underWay = 500, 4
 	conn, _, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogInfo(false))
 	if err != nil {
-		t.Fatal(err)
+		b.t.Fatal(err)
 	}
 	defer conn.Close()
 	record := []byte(strings.Repeat("x", 200)) // as long as a tick record
@@ -39,7 +38,7 @@ func bareClaims(t *testing.T, addr string) float64 {
 				failed <- err
 				return
 			}
-			for time.Since(begun) < d {
+			for time.Since(begun) < b.bare {
 				if _, err := conn.Multi(claim...); err != nil {
 					failed <- err
 					return
@@ -52,7 +51,7 @@ func bareClaims(t *testing.T, addr string) float64 {
 	took := time.Since(begun)
 	close(failed)
 	for err := range failed {
-		t.Fatalf("bare claims: %v", err)
+		b.t.Fatalf("bare claims: %v", err)
 	}
 	total := 0
 	for _, n := range counts {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"cmp"
 	"flag"
 	"fmt"
@@ -18,6 +19,9 @@ var (
 	rowsFlag    = flag.String("bench.rows", "", "the rows to measure, such as rest,start; default: all")
 	sizesFlag   = flag.String("bench.sizes", "", "the groups to measure, such as 30x3,1000x6 (jobs x instances); default: those of each row")
 	countFlag   = flag.Int("bench.count", 1, "how often to measure everything")
+	costFlag    = flag.Bool("bench.cost", false, "measure what the table of costs has, at the sizes that it has; with -bench.full")
+	besideFlag  = flag.String("bench.beside", "", "`file` with what package compare has printed, for the table of costs")
+	windowFlag  = flag.Duration("bench.window", 2*time.Minute, "how long to measure what happens all the time, with -bench.full")
 	limitFlag   = flag.Duration("bench.limit", time.Minute, "how long to wait for a group")
 	sessionFlag = flag.Duration("bench.session", 4*time.Second, "session timeout of the instances")
 )
@@ -29,8 +33,9 @@ func (s size) String() string { return fmt.Sprintf("%dx%d", s.Jobs, s.Instances)
 
 // fullSizes are the rows, with the sizes that a full measurement has of each.
 var fullSizes = map[string][]size{
-	"rest":   {{30, 3}, {30, 6}, {100, 6}, {1000, 6}, {10000, 6}, {1000, 30}},
+	"rest":   {{30, 3}, {30, 6}, {100, 6}, {1000, 6}, {10000, 1}, {10000, 6}, {1000, 30}},
 	"start":  {{1000, 1}, {10000, 1}, {1000, 6}, {1000, 30}, {10000, 6}},
+	"large":  {{50000, 6}, {30000, 10}},
 	"stop":   {{1000, 6}, {10000, 6}},
 	"join":   {{1000, 6}, {10000, 6}},
 	"kill":   {{1000, 6}, {10000, 6}},
@@ -40,6 +45,7 @@ var fullSizes = map[string][]size{
 	"ticks":  {{1000, 6}, {10000, 6}},
 	"over":   {{6000, 6}},
 	"claims": {{1000, 1}, {10000, 1}},
+	"runs":   {{1000, 6}, {1000, 30}},
 	"crash":  {{30, 3}, {100, 6}},
 	"hang":   {{30, 3}, {100, 6}},
 	"cut":    {{30, 3}, {100, 6}},
@@ -59,6 +65,10 @@ func newPlan(t *testing.T) plan {
 	p := make(plan)
 	for name, sizes := range fullSizes {
 		switch {
+		case *fullFlag && *costFlag:
+			if sizes := costSizes(name); len(sizes) > 0 {
+				p[name] = sizes
+			}
 		case *fullFlag:
 			p[name] = sizes
 		case name == "memory" || name == "claims":
@@ -112,9 +122,10 @@ type bench struct {
 
 	programs string        // directory
 	session  time.Duration // of the instances
+	bare     time.Duration // how long to claim with nothing around it
 	limit    time.Duration // for a group to come to what is waited for
 	settle   time.Duration // between what is measured
-	rest     time.Duration // how long to measure in rest
+	window   time.Duration // how long to measure what happens all the time
 	period   time.Duration // of ticks
 	bursts   int           // of ticks
 	moves    int           // stops and joins of instances, in turn
@@ -133,14 +144,23 @@ func TestBench(t *testing.T) {
 		t.Setenv("TMPDIR", memory)
 	}
 	p, all, programs := newPlan(t), new(results), build(t)
+	if *besideFlag != "" {
+		text, err := os.ReadFile(*besideFlag)
+		if err == nil {
+			err = all.read(bytes.NewReader(text))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	run := func(kind string, s size, measure func(*bench)) {
 		t.Run(kind+"/"+s.String(), func(t *testing.T) {
 			b := &bench{
 				size: s, plan: p, results: all, t: t, programs: programs, session: *sessionFlag, limit: *limitFlag,
-				settle: 2 * time.Second, rest: 3 * time.Second, period: 5 * time.Second, bursts: 1, moves: 1, kills: 1,
+				settle: 2 * time.Second, window: 3 * time.Second, bare: time.Second, period: 5 * time.Second, bursts: 1, moves: 1, kills: 1,
 			}
 			if *fullFlag {
-				b.settle, b.rest, b.period, b.bursts, b.moves, b.kills = 10*time.Second, 30*time.Second, 20*time.Second, 3, 4, 20
+				b.settle, b.window, b.bare, b.period, b.bursts, b.moves, b.kills = 10*time.Second, *windowFlag, 3*time.Second, 20*time.Second, 3, 4, 20
 			}
 			measure(b)
 		})
@@ -149,17 +169,23 @@ func TestBench(t *testing.T) {
 		for _, s := range p.sizes("start", "rest", "memory", "list", "pages", "stop", "join", "kill") {
 			run("life", s, (*bench).life)
 		}
-		for _, s := range p.sizes("ticks", "claims") {
-			run("ticks", s, (*bench).burst)
-		}
-		for _, s := range p.sizes("over") {
-			run("over", s, func(b *bench) {
-				b.period = time.Second
-				if *fullFlag {
-					b.bursts = int(overload / b.period)
-				}
-				b.burst()
+		for _, s := range p.sizes("large") {
+			run("large", s, func(b *bench) {
+				b.session = max(b.session, largeSession)
+				b.start("Large")
 			})
+		}
+		for _, s := range p.sizes("ticks", "claims") {
+			run("ticks", s, func(b *bench) { b.burst("Ticks") })
+		}
+		for _, name := range []string{"Runs", "Over"} {
+			for _, s := range p.sizes(strings.ToLower(name)) {
+				run(strings.ToLower(name), s, func(b *bench) {
+					b.period = time.Second
+					b.bursts = int(b.window / b.period)
+					b.burst(name)
+				})
+			}
 		}
 		for _, s := range p.sizes("crash") {
 			run("crash", s, func(b *bench) { b.crash("Crash", killed) })
@@ -175,10 +201,13 @@ func TestBench(t *testing.T) {
 		}
 	}
 	all.table()
+	if !*fullFlag || *costFlag {
+		all.costs(t, p)
+	}
 }
 
-// overload is how long more jobs are due each second than the machine can claim.
-const overload = 2 * time.Minute
+// largeSession is the session timeout of a group with so many jobs that its server needs seconds to begin.
+const largeSession = 10 * time.Second
 
 // memory is where tmpfs is on Linux.
 const memory = "/dev/shm"

@@ -3,18 +3,16 @@ package bench
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
 // burst measures a group whose jobs are all due in the same second, several times in a row, on a server that has been used before.
-func (b *bench) burst() {
+// The row is of that name; claims go with that of ticks.
+func (b *bench) burst(name string) {
 	b.t.Helper()
 	g := newGroup(b, fmt.Sprintf("0/%d * * * * ?", int(b.period.Seconds())))
-	bareClaims(b.t, g.server.Addr()) // a server that has just started is slow, and compiles its code in the bursts
-	name := "Ticks"
-	if b.wants("over") {
-		name = "Over"
-	}
+	b.bareClaims(g.server.Addr()) // a server that has just started is slow, and compiles its code in the bursts
 	l := newLine(name, b.size)
 	if _, ok := g.await(g.add(b.Instances), g.balanced); !ok {
 		_, sum := g.shares()
@@ -22,7 +20,7 @@ func (b *bench) burst() {
 	}
 	first := time.Now().Add(b.settle).Truncate(b.period).Add(b.period)
 	last := first.Add(time.Duration(b.bursts-1) * b.period)
-	time.Sleep(time.Until(first.Add(-b.settle / 2)))
+	time.Sleep(time.Until(first.Add(-min(b.settle, b.period) / 2)))
 	before, earlier := g.spent() // they forget their runs with it
 	time.Sleep(time.Until(last.Add(b.period * 3 / 4)))
 	after, seen := g.spent()
@@ -35,22 +33,34 @@ func (b *bench) burst() {
 	}
 	l.late(v.late).add(float64(seen.LeasesLost-earlier.LeasesLost), "leases-lost").add(float64(seen.Taken-earlier.Taken), "taken").add(float64(v.twice), "twice").
 		add(float64(v.again), "run-again").add(float64(v.recorded), "recorded-as-not-run").add(float64(v.unexplained), "unexplained").
-		add(float64(after.requests-before.requests)/float64(max(1, len(v.late))), "req/run")
-	if b.wants("ticks", "over") {
+		add(float64(after.Received-before.Received-1)/float64(max(1, len(v.late))), "req/run")
+	if b.period == time.Second {
+		g.perRun(l, before, after, len(v.late))
+	}
+	if b.wants(strings.ToLower(name)) {
 		b.print(l)
 	}
-	if b.wants("claims") && b.Instances == 1 && len(v.late) > 0 {
+	if name == "Ticks" && b.wants("claims") && b.Instances == 1 && len(v.late) > 0 {
 		slices.Sort(v.last)
 		took := v.last[len(v.last)/2]
-		rate, limit := float64(b.Jobs)/took.Seconds(), bareClaims(b.t, g.server.Addr())
+		rate, limit := float64(b.Jobs)/took.Seconds(), b.bareClaims(g.server.Addr())
 		b.print(newLine("Claims", b.size).add(rate, "claims/s").add(limit, "bare-claims/s").add(rate/limit, "of-bare"))
 	}
 	for _, p := range g.live {
 		p.kill()
 	}
-	if b.wants("ticks") {
+	if name == "Ticks" && b.wants("ticks") {
 		b.rivalTicks()
 	}
+}
+
+// perRun adds what each run has cost, and what all of them cost in a second.
+func (g *group) perRun(l *line, before, after spent, runs int) {
+	g.t.Helper()
+	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(max(1, runs)) }
+	l.add(each(after.instances-before.instances), "us-instances/run").add(each(after.server-before.server), "us-server/run").
+		add(each(after.instances-before.instances+after.server-before.server), "us/run")
+	g.rates(l, before, after)
 }
 
 // rivalTicks measures gocron alone, in one process.

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"maps"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"github.com/swjobs/singleworker/integration/zkserver"
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/swtest/txns"
 )
 
 // A group is a server with jobs, and the instances on it.
@@ -88,14 +90,15 @@ func (g *group) add(n int) time.Time {
 	return now
 }
 
-// remove ends the instance that owns most, and returns when the signal was sent.
-func (g *group) remove(sig syscall.Signal) time.Time {
+// remove ends the instance that owns most, and returns when the signal was sent, and when it had last sent anything to the server.
+func (g *group) remove(sig syscall.Signal) (begun, heard time.Time) {
 	g.t.Helper()
 	most := slices.MaxFunc(g.live, func(a, b *process) int { return int(a.owned.Load() - b.owned.Load()) })
 	g.live = slices.DeleteFunc(g.live, func(p *process) bool { return p == most })
+	silent := most.report().Silent
 	now := time.Now()
 	most.signal(sig)
-	return now
+	return now, now.Add(-silent)
 }
 
 // shares are the numbers of slots that live instances own, the least first, and their sum.
@@ -144,14 +147,29 @@ func (g *group) await(begun time.Time, ok func() bool) (took time.Duration, with
 	}
 }
 
-// spent is what a group has cost so far.
-type spent struct {
-	requests          int64         // without pings
-	server, instances time.Duration // processor time; of the instances that live
+// awaitRest waits until no slot has changed hands for a while, at most for the limit, and returns when the last one has.
+func (g *group) awaitRest(last time.Time) time.Time {
+	limit := time.After(g.limit)
+	for {
+		select {
+		case <-g.changed:
+			last = time.Now()
+		case <-time.After(g.settle):
+			return last
+		case <-limit:
+			return last
+		}
+	}
 }
 
-// received is the server's counter of requests.
-const received = "zk_packets_received"
+// spent is what a group has cost so far.
+type spent struct {
+	zkserver.Counters
+
+	at                time.Time
+	pings             int64         // of the instances that live
+	server, instances time.Duration // processor time; of the instances that live
+}
 
 // spent returns it, and what the instances have reported with it.
 func (g *group) spent() (s spent, all Report) {
@@ -161,17 +179,55 @@ func (g *group) spent() (s spent, all Report) {
 		all.Runs, all.Rows = append(all.Runs, r.Runs...), append(all.Rows, r.Rows...)
 		all.LeasesLost += r.LeasesLost
 		all.Taken += r.Taken
-		s.requests -= int64(r.Pings)
-		s.instances += r.CPU
+		all.Gained += r.Gained
+		s.pings += int64(r.Pings)
+		used, err := zkserver.CPU(p.cmd.Process.Pid)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		s.instances += used
 	}
-	s.requests += g.server.Count(received)
-	s.server = g.server.CPU()
+	s.at, s.Counters, s.server = time.Now(), g.server.Counters(), g.server.CPU()
 	return s, all
 }
 
-// requests are those of spent.
+// requests returns how many requests the server has received, with pings and with those of the test.
 func (g *group) requests() int64 {
 	g.t.Helper()
-	s, _ := g.spent()
-	return s.requests
+	return g.server.Counters().Received
 }
+
+// requestsSince returns how many more they are, without the question for the counters.
+func (g *group) requestsSince(before int64) float64 {
+	g.t.Helper()
+	return float64(g.requests() - before - 1)
+}
+
+// rates adds what the group has cost in each second between two moments.
+func (g *group) rates(l *line, before, after spent) *line {
+	g.t.Helper()
+	const kilo, percent, least = 1000, 100, 0.01 // of all bytes, for a kind to be told
+	seconds := after.at.Sub(before.at).Seconds()
+	perSecond := func(n int64) float64 { return float64(n) / seconds }
+	l.add(perSecond(after.Received-before.Received-1), "req/s").add(perSecond(after.pings-before.pings), "pings/s").
+		add(perSecond(after.Events-before.Events), "events/s").add(perSecond(after.Sent-before.Sent)/kilo, "sent-KB/s")
+	kinds, err := txns.Bytes(serverType, g.server.LogDir(), before.at, after.at)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	all := 0
+	for _, n := range kinds {
+		all += n
+	}
+	l.add(perSecond(int64(all))/kilo, logged)
+	for _, kind := range slices.SortedFunc(maps.Keys(kinds), func(a, b string) int { return kinds[b] - kinds[a] }) {
+		if n := kinds[kind]; float64(n) >= least*float64(all) {
+			l.add(perSecond(int64(n))/kilo, logged+":"+kind)
+		}
+	}
+	return l.add((after.server-before.server).Seconds()/seconds*percent, "%server-cpu").
+		add((after.instances-before.instances).Seconds()/seconds/float64(len(g.live))*percent, "%instance-cpu")
+}
+
+// logged is the unit of what the server logs; behind a colon follows the kind of a part of it.
+const logged = "log-KB/s"

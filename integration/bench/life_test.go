@@ -14,19 +14,7 @@ const idle = "0 0 12 1 1 ?"
 // and joins, and a kill, each of the instance that owns most.
 func (b *bench) life() {
 	b.t.Helper()
-	g := newGroup(b, idle)
-	before := g.server.Count(received)
-	took, ok := g.await(g.add(b.Instances), g.balanced)
-	n := float64(g.requests() - before)
-	start := newLine("Start", b.size).add(took.Seconds(), "s").add(n, "req").add(n/float64(b.Jobs), "req/job")
-	if !ok {
-		counts, sum := g.shares()
-		start.remarkf("not within %v: %d of %d jobs are owned, shares %d to %d", b.limit, sum, b.Jobs, counts[0], counts[len(counts)-1])
-	}
-	if b.wants("start") {
-		b.print(start)
-	}
-	time.Sleep(b.settle)
+	g, ok := b.start("Start")
 	g.inRest()
 	g.memory()
 	g.list()
@@ -39,10 +27,36 @@ func (b *bench) life() {
 		if k == 0 && b.moves > 1 {
 			which = "/first" // the server, which has just started, compiles meanwhile
 		}
-		g.change("Stop"+which, func() time.Time { return g.remove(syscall.SIGTERM) }, g.allOwned)
-		g.change("Join"+which, func() time.Time { return g.add(1) }, g.balanced)
+		g.change("Stop"+which, func() (begun, heard time.Time) {
+			begun, _ = g.remove(syscall.SIGTERM)
+			return begun, heard
+		}, g.allOwned)
+		g.change("Join"+which, func() (begun, heard time.Time) { return g.add(1), heard }, g.balanced)
 	}
-	g.change("Kill", func() time.Time { return g.remove(syscall.SIGKILL) }, g.allOwned)
+	g.change("Kill", func() (begun, heard time.Time) { return g.remove(syscall.SIGKILL) }, g.allOwned)
+}
+
+// start starts a group in which no job is due, measures that as a row of that name, and reports whether the group was balanced in time.
+func (b *bench) start(name string) (g *group, ok bool) {
+	b.t.Helper()
+	g = newGroup(b, idle)
+	before := g.requests()
+	begun := g.add(b.Instances)
+	took, ok := g.await(begun, g.balanced)
+	n := g.requestsSince(before)
+	_, balanced := g.spent()
+	rest := g.awaitRest(begun.Add(took))
+	_, rested := g.spent()
+	start := newLine(name, b.size).add(took.Seconds(), "s").add(n, "req").add(n/float64(b.Jobs), "req/job").
+		add(rest.Sub(begun).Seconds(), "rest-s").add(float64(rested.Gained-balanced.Gained), "moved")
+	if !ok {
+		counts, sum := g.shares()
+		start.remarkf("not within %v: %d of %d jobs are owned, shares %d to %d", b.limit, sum, b.Jobs, counts[0], counts[len(counts)-1])
+	}
+	if b.wants(strings.ToLower(name)) {
+		b.print(start)
+	}
+	return g, ok
 }
 
 // inRest measures what the group costs while nothing happens.
@@ -52,26 +66,25 @@ func (g *group) inRest() {
 		return
 	}
 	before, _ := g.spent()
-	begun := time.Now()
-	time.Sleep(g.rest)
+	time.Sleep(g.window)
 	after, _ := g.spent()
-	d := time.Since(begun).Seconds()
-	g.print(newLine("Rest", g.size).
-		add(float64(after.requests-before.requests)/d, "req/s").
-		add((after.server-before.server).Seconds()/d*100, "%server-cpu").
-		add((after.instances-before.instances).Seconds()/d/float64(len(g.live))*100, "%instance-cpu").
-		add(float64(g.server.Count("zk_watch_count")), "watches").
-		add(float64(g.server.Count("zk_znode_count")), "nodes"))
+	g.print(g.rates(newLine("Rest", g.size), before, after).
+		add(float64(after.Watches), "watches").add(float64(after.Watches)/float64(g.Jobs), "watches/slot").add(float64(after.Nodes), "nodes"))
 }
 
-// change measures how long it takes until ok, and what it costs until the group is balanced.
-func (g *group) change(name string, do func() time.Time, ok func() bool) {
+// change measures how long it takes until ok, and what it costs until the group is balanced. It is told when that begins, and when
+// the server has last heard of an instance that ends.
+func (g *group) change(name string, do func() (begun, heard time.Time), ok func() bool) {
 	g.t.Helper()
 	before := g.requests()
-	begun := do()
+	begun, heard := do()
 	took, within := g.await(begun, ok)
 	_, balances := g.await(begun, g.balanced)
-	l := newLine(name, g.size).add(took.Seconds(), "s").add(float64(g.requests()-before), "req")
+	l := newLine(name, g.size).add(took.Seconds(), "s")
+	if !heard.IsZero() {
+		l.add(begun.Add(took).Sub(heard).Seconds(), "s-since-heard")
+	}
+	l.add(g.requestsSince(before), "req")
 	if !within {
 		l.remarkf("not within %v", g.limit)
 	} else if !balances {
@@ -92,19 +105,20 @@ func (g *group) memory() {
 	without.begin()
 	rival := startRival(g.t, g.Jobs, time.Hour)
 	rival.awaitReady()
-	bare := rival.report()
+	bare := rival.weigh()
 	rival.begin()
 	time.Sleep(g.settle)
-	g.perJob("Memory", g.live[0].report(), without.report())
-	g.perJob("Memory/gocron", rival.report(), bare)
+	g.perJob("Memory", g.live[0].weigh(), without.weigh())
+	g.perJob("Memory/gocron", rival.weigh(), bare)
 	without.kill()
 	rival.kill()
 }
 
 func (g *group) perJob(name string, with, without Report) {
-	kib := func(bytes int64) float64 { return float64(bytes) / 1024 / float64(g.Jobs) }
-	g.print(newLine(name, g.size).add(kib(with.Heap-without.Heap), "heap-KiB/job").add(kib(with.RSS-without.RSS), "RSS-KiB/job").
-		add(float64(with.RSS)/(1<<20), "RSS-MiB"))
+	const kilo, mega = 1e3, 1e6
+	each := func(bytes int64) float64 { return float64(bytes) / kilo / float64(g.Jobs) }
+	g.print(newLine(name, g.size).add(each(with.Heap-without.Heap), "heap-KB/job").add(each(with.RSS-without.RSS), "RSS-KB/job").
+		add(float64(with.RSS)/mega, "RSS-MB"))
 }
 
 // list measures what an operator waits for.
@@ -117,7 +131,7 @@ func (g *group) list() {
 		before, begun := g.requests(), time.Now()
 		out, err := exec.CommandContext(g.t.Context(), g.program("swctl"), "--zk", g.server.Addr(), "--server-type", serverType, command).CombinedOutput()
 		took := time.Since(begun)
-		l := newLine("List/"+command, g.size).add(took.Seconds(), "s").add(float64(g.requests()-before), "req")
+		l := newLine("List/"+command, g.size).add(took.Seconds(), "s").add(g.requestsSince(before), "req")
 		if err != nil {
 			why, _, _ := strings.Cut(string(out), "\n")
 			l.remarkf("%v: %s", err, why)

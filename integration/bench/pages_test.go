@@ -53,8 +53,8 @@ func (g *group) look(name string, viewers int, open func(ctx context.Context, k 
 	}
 	time.Sleep(g.settle)
 	before, begun := g.requests(), time.Now()
-	time.Sleep(g.rest)
-	l := newLine("Pages/"+name, g.size).add(float64(g.requests()-before)/time.Since(begun).Seconds(), "req/s")
+	time.Sleep(min(g.window, 2*refresh))
+	l := newLine("Pages/"+name, g.size).add(g.requestsSince(before)/time.Since(begun).Seconds(), "req/s")
 	cancel()
 	all.Wait()
 	g.print(l)

@@ -121,9 +121,20 @@ func (p *process) awaitReady() {
 }
 
 // report asks it for a report.
-func (p *process) report() (r Report) {
+func (p *process) report() Report {
 	p.t.Helper()
-	p.say(wordTell)
+	return p.ask(wordTell)
+}
+
+// weigh asks it for a report that says how large it is.
+func (p *process) weigh() Report {
+	p.t.Helper()
+	return p.ask(wordWeigh)
+}
+
+func (p *process) ask(word string) (r Report) {
+	p.t.Helper()
+	p.say(word)
 	select {
 	case r = <-p.reports:
 	case <-p.ended:

@@ -6,7 +6,6 @@ import (
 	"os"
 	"runtime"
 	"strconv"
-	"syscall"
 	"time"
 )
 
@@ -15,11 +14,12 @@ type Report struct {
 	Runs       []Ran         `json:"runs"` // since the last report
 	Rows       []Row         `json:"rows"` // since the last report
 	LeasesLost int           `json:"leases_lost"`
-	Taken      int           `json:"taken"` // runs of jobs that were taken from an owner that had not claimed them in time
+	Taken      int           `json:"taken"`  // runs of jobs that were taken from an owner that had not claimed them in time
+	Gained     int           `json:"gained"` // slots, each time that it came to own one
 	Pings      int           `json:"pings"`
-	Heap       int64         `json:"heap"` // bytes in use after a collection
-	RSS        int64         `json:"rss"`  // bytes before it
-	CPU        time.Duration `json:"cpu"`
+	Silent     time.Duration `json:"silent"` // since it has sent anything to the server
+	Heap       int64         `json:"heap"`   // bytes in use after a collection; 0 if it was not asked to weigh itself
+	RSS        int64         `json:"rss"`    // likewise, bytes before the collection
 }
 
 // Add adds a report of the same process, or group, that is more recent.
@@ -51,17 +51,13 @@ func Begun(job string, tick time.Time, attempt int) Ran {
 	return Ran{Job: job, Tick: tick.Unix(), Attempt: attempt, Late: time.Since(tick)}
 }
 
-// measure adds what the process costs.
-func (r *Report) measure() {
+// weigh adds how large the process is.
+func (r *Report) weigh() {
 	r.RSS = rss()
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	r.Heap = int64(m.HeapAlloc)
-	var usage syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) == nil {
-		r.CPU = time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-	}
 }
 
 // rss returns the size of the process's resident set, 0 where there is no /proc.

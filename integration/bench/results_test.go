@@ -1,8 +1,11 @@
 package bench
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -32,7 +35,7 @@ type figure struct {
 	unit  string
 }
 
-func newLine(name string, s size) *line { return &line{name: name + "/" + s.String()} }
+func newLine(name string, s size) *line { return &line{name: s.of(name)} }
 
 // add adds a figure.
 func (l *line) add(value float64, unit string) *line {
@@ -56,26 +59,82 @@ func (l *line) remarkf(format string, args ...any) { l.note = fmt.Sprintf(format
 
 // print prints a line for benchstat, or, with a remark, so that benchstat leaves it out; and keeps it for the table.
 func (r *results) print(l *line) {
-	k := slices.IndexFunc(r.rows, func(row *row) bool { return row.name == l.name })
-	if k < 0 {
-		k = len(r.rows)
-		r.rows = append(r.rows, &row{name: l.name, values: make(map[string][]float64)})
-	}
-	to := r.rows[k]
+	r.keep(l)
 	var text strings.Builder
+	for _, f := range l.figures {
+		fmt.Fprintf(&text, " %s %s", number(f.value), f.unit)
+	}
+	if l.note == "" {
+		fmt.Printf("%s%s 1%s\n", benchmark, l.name, &text)
+		return
+	}
+	fmt.Printf("# %s: %s:%s\n", l.name, l.note, &text)
+}
+
+// keep keeps a line for the table.
+func (r *results) keep(l *line) {
+	to := r.row(l.name)
+	if to == nil {
+		to = &row{name: l.name, values: make(map[string][]float64)}
+		r.rows = append(r.rows, to)
+	}
 	for _, f := range l.figures {
 		if to.values[f.unit] == nil {
 			to.units = append(to.units, f.unit)
 		}
 		to.values[f.unit] = append(to.values[f.unit], f.value)
-		fmt.Fprintf(&text, " %s %s", number(f.value), f.unit)
 	}
-	if l.note == "" {
-		fmt.Printf("Benchmark%s 1%s\n", l.name, &text)
-		return
+	if l.note != "" {
+		to.notes = append(to.notes, l.note)
 	}
-	to.notes = append(to.notes, l.note)
-	fmt.Printf("# %s: %s:%s\n", l.name, l.note, &text)
+}
+
+// row returns the row of that name, or nil.
+func (r *results) row(name string) *row {
+	if k := slices.IndexFunc(r.rows, func(row *row) bool { return row.name == name }); k >= 0 {
+		return r.rows[k]
+	}
+	return nil
+}
+
+// benchmark is how a line for benchstat begins.
+const benchmark = "Benchmark"
+
+// read keeps the lines for benchstat that are in a text.
+func (r *results) read(in io.Reader) error {
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		text, ok := strings.CutPrefix(lines.Text(), benchmark)
+		fields := strings.Fields(text)
+		const name, unit = 2, 2 // with the number of times, and with the value
+		if !ok || len(fields) < name {
+			continue
+		}
+		l := &line{name: fields[0]}
+		for pair := range slices.Chunk(fields[name:], unit) {
+			value, err := strconv.ParseFloat(pair[0], 64)
+			if err != nil || len(pair) < unit {
+				return fmt.Errorf("%q is not a line for benchstat: %w", lines.Text(), err)
+			}
+			l.add(value, pair[1])
+		}
+		r.keep(l)
+	}
+	return lines.Err()
+}
+
+// median returns that of what was measured, and false if nothing was.
+func (r *results) median(name, unit string) (float64, bool) {
+	row := r.row(name)
+	if row == nil || row.values[unit] == nil {
+		return 0, false
+	}
+	return row.median(unit), true
+}
+
+func (r *row) median(unit string) float64 {
+	values := slices.Sorted(slices.Values(r.values[unit]))
+	return values[len(values)/2]
 }
 
 // table prints the medians for people.
@@ -88,8 +147,7 @@ func (r *results) table() {
 	for _, row := range r.rows {
 		var cells []string
 		for _, unit := range row.units {
-			values := slices.Sorted(slices.Values(row.values[unit]))
-			cells = append(cells, fmt.Sprintf("%8s %s", number(values[len(values)/2]), unit))
+			cells = append(cells, fmt.Sprintf("%8s %s", number(row.median(unit)), unit))
 		}
 		fmt.Printf("%-*s %s", width, row.name, strings.Join(cells, " "))
 		if len(row.notes) > 0 {

@@ -11,8 +11,9 @@ import (
 
 // What a process reads on its standard input, one word a line. At the end of the input it stops.
 const (
-	wordGo   = "go"   // begin
-	wordTell = "tell" // answer with a report
+	wordGo    = "go"    // begin
+	wordTell  = "tell"  // answer with a report
+	wordWeigh = "weigh" // likewise, after a collection of garbage
 )
 
 // What it writes on its standard output, one a line.
@@ -49,12 +50,14 @@ func (s *Speaker) Listen(in io.Reader, report func() Report) {
 	s.say(wordReady, "")
 	begin := sync.OnceFunc(func() { close(s.Begin) })
 	for lines := bufio.NewScanner(in); lines.Scan(); {
-		switch lines.Text() {
+		switch word := lines.Text(); word {
 		case wordGo:
 			begin()
-		case wordTell:
+		case wordTell, wordWeigh:
 			r := report()
-			r.measure()
+			if word == wordWeigh {
+				r.weigh()
+			}
 			text, err := json.Marshal(r)
 			if err != nil {
 				panic(err) // it is all numbers and names

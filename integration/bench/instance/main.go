@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/swjobs/singleworker/integration/bench"
 	"github.com/swjobs/singleworker/integration/instance"
@@ -35,7 +36,7 @@ func run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	p := &process{Speaker: bench.NewSpeaker(os.Stdout)}
-	cfg.Dial = p.dial
+	cfg.Dial = p.sent.dial
 	cfg.Hooks = p.hooks()
 	m, err := singleworker.New(cfg)
 	if err != nil {
@@ -66,7 +67,7 @@ func run() error {
 type process struct {
 	*bench.Speaker
 
-	pings pings
+	sent  sent
 	mu    sync.Mutex
 	known bench.Report // guarded by mu
 }
@@ -77,13 +78,18 @@ func (p *process) report() bench.Report {
 	r := p.known
 	p.known.Runs, p.known.Rows = nil, nil
 	p.mu.Unlock()
-	r.Pings = int(p.pings.Load())
+	r.Pings, r.Silent = int(p.sent.pings.Load()), time.Since(time.Unix(0, p.sent.last.Load()))
 	return r
 }
 
 func (p *process) hooks() singleworker.Hooks {
 	return singleworker.Hooks{
-		OnOwned: func(singleworker.Ownership) { p.Count(1) },
+		OnOwned: func(singleworker.Ownership) {
+			p.Count(1)
+			p.mu.Lock()
+			p.known.Gained++
+			p.mu.Unlock()
+		},
 		OnReleased: func(_ singleworker.Ownership, cause error) {
 			p.Count(-1)
 			if errors.Is(cause, singleworker.ErrLeaseLost) {
