@@ -32,18 +32,21 @@ const (
 // TestCompare prints a table for each work. It fails only if something could not be measured.
 func TestCompare(t *testing.T) {
 	programs := build(t)
-	var killed, many []string
+	var killed, many, each []string
 	for _, s := range systems(programs) {
 		if !wanted(s.name) {
 			continue
 		}
 		t.Run(s.name+"/kills", func(t *testing.T) { killed = append(killed, withKills(t, s)) })
 		t.Run(s.name+"/many", func(t *testing.T) { many = append(many, withMany(t, s)) })
+		t.Run(s.name+"/each", func(t *testing.T) { each = append(each, withEach(t, s)) })
 	}
 	fmt.Printf("\nnine jobs each second, %d processes, %d kills\n%-13s %-22s %8s %6s %6s %10s %10s %8s\n%s\n", processes, kills,
 		"", "longest pause (s)", "ticks", "never", "twice", "p50 (ms)", "p99 (ms)", "RSS", strings.Join(killed, "\n"))
 	fmt.Printf("\na thousand jobs every five seconds, %d processes\n%-13s %8s %6s %6s %10s %10s %10s\n%s\n", processes,
 		"", "ticks", "never", "twice", "p50 (ms)", "p99 (ms)", "max (ms)", strings.Join(many, "\n"))
+	fmt.Printf("\na thousand jobs each second, %d processes, and CPU of a run in us\n%-13s %8s %6s %6s %10s %10s %10s %10s\n%s\n", processes,
+		"", "ticks", "never", "twice", "p50 (ms)", "p99 (ms)", "processes", "server", strings.Join(each, "\n"))
 }
 
 // wanted reports whether a system is to be run.
@@ -79,6 +82,8 @@ func withKills(t *testing.T, s system) (line string) {
 	line = fmt.Sprintf("%-13s %-22s %8d %6d %6d %10s %10s %7dM", s.name,
 		fmt.Sprintf("%.2f / %.2f / %.2f", pauses[0].Seconds(), pauses[len(pauses)/2].Seconds(), pauses[len(pauses)-1].Seconds()),
 		all.ticks, all.never, all.twice, ms(calm.percentile(50)), ms(calm.percentile(99)), rss>>20)
+	fmt.Printf("BenchmarkKills/%s 1 %s longest-pause-s %s median-pause-s %d never %d twice\n", s.name,
+		seconds(pauses[len(pauses)-1]), seconds(pauses[len(pauses)/2]), all.never, all.twice)
 	t.Log(line)
 	return line
 }
@@ -93,6 +98,27 @@ func withMany(t *testing.T, s system) (line string) {
 	a := settle(g.runsUntil(from, to), g.work, g.jobs, from, to)
 	line = fmt.Sprintf("%-13s %8d %6d %6d %10s %10s %10s", s.name, a.ticks, a.never, a.twice, ms(a.percentile(50)), ms(a.percentile(99)), ms(a.percentile(100)))
 	t.Log(line)
+	return line
+}
+
+// withEach runs a thousand jobs each second, and measures the processor time of that.
+func withEach(t *testing.T, s system) (line string) {
+	t.Helper()
+	const long = 20 * time.Second
+	g := startGroup(t, s, work{jobs: 1000, period: time.Second})
+	from := time.Now().Truncate(time.Second).Add(2 * time.Second)
+	to := from.Add(long)
+	sleepUntil(from.Add(-g.work.period / 2)) // when nothing is due
+	ours, theirs := g.cpu()
+	sleepUntil(to.Add(-g.work.period / 2))
+	ours2, theirs2 := g.cpu()
+	a := settle(g.runsUntil(from, to), g.work, g.jobs, from, to)
+	perRun := func(d time.Duration) int64 { return d.Microseconds() / int64(max(1, a.ticks-a.never)) }
+	clients, server := perRun(ours2-ours), perRun(theirs2-theirs)
+	line = fmt.Sprintf("%-13s %8d %6d %6d %10s %10s %10d %10d", s.name, a.ticks, a.never, a.twice, ms(a.percentile(50)), ms(a.percentile(99)), clients, server)
+	t.Log(line)
+	fmt.Printf("BenchmarkEach/%s 1 %d us/run %d us-processes/run %d us-server/run %s p99-ms %d never %d twice\n", s.name,
+		clients+server, clients, server, ms(a.percentile(99)), a.never, a.twice)
 	return line
 }
 
@@ -176,6 +202,22 @@ func (g *group) start(k int) {
 func (g *group) kill(k int) {
 	_ = g.running[k].Process.Signal(syscall.SIGKILL)
 	_ = g.running[k].Wait() // that it was killed is not an error
+}
+
+// cpu is the processor time of the processes, and of the server: of everything else that the test has started.
+func (g *group) cpu() (clients, server time.Duration) {
+	g.t.Helper()
+	used := func(pid int) time.Duration {
+		d, err := zkserver.CPU(pid)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		return d
+	}
+	for _, cmd := range g.running {
+		clients += used(cmd.Process.Pid)
+	}
+	return clients, used(os.Getpid()) - clients
 }
 
 // rss is the resident set of the median process, in bytes.

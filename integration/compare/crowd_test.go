@@ -46,6 +46,7 @@ func TestCrowd(t *testing.T) {
 			all := crowdOfGocron(t, programs).kill(t, phases)
 			limit = seconds(all.pause + allowed)
 			rows = append(rows, fmt.Sprintf("%-13s %7s %v %9s", "gocron", "-", all, "-"))
+			all.print("gocron")
 		})
 	}
 	for _, session := range sessions {
@@ -55,6 +56,7 @@ func TestCrowd(t *testing.T) {
 		t.Run("singleworker/"+session.String(), func(t *testing.T) {
 			all := crowdOfSingleworker(t, programs, session).kill(t, phases)
 			rows = append(rows, fmt.Sprintf("%-13s %7v %v %9s", "singleworker", session, all, limit))
+			all.print("singleworker")
 		})
 	}
 	fmt.Printf("\n%d jobs each second, %d processes, %d kills in each of %d phases\n%-13s %7s %6s %6s %8s %6s %6s %6s %9s %9s\n%s\n",
@@ -259,6 +261,11 @@ func (a toll) plus(b toll) toll {
 
 func (a toll) String() string {
 	return fmt.Sprintf("%6d %6d %8d %6d %6d %6d %9s", a.begun, a.early, a.repeated, a.lost, a.twice, a.ticks, seconds(a.pause))
+}
+
+// print prints a line for benchstat.
+func (a toll) print(system string) {
+	fmt.Printf("BenchmarkCrowd/%s 1 %s longest-pause-s %d lost %d twice %d repeated\n", system, seconds(a.pause), a.lost, a.twice, a.repeated)
 }
 
 // tollOf judges the ticks of each second from one until before another. The process was alive at before,
