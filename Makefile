@@ -39,12 +39,12 @@ demo: ## three instances, nine jobs, a kill -9, and a check that no tick was los
 .PHONY: test
 test: setup format vet race-beside-chaos golangci fencing shards deploy monitoring runlog integration ## everything: lint, unit tests with the race detector, integration, faults
 
-# Chaos waits most of the time, and is judged by what happens, not by how soon; the others are mostly in virtual time. So they
-# share the machine. What chaos prints comes last.
+# Chaos and a small bench wait most of the time, and are judged by what happens, not by how soon; the others are mostly in virtual
+# time. So they share the machine. What chaos and the bench print comes last.
 .PHONY: race-beside-chaos
 race-beside-chaos:
 	@set -m; log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
-	$(MAKE) --no-print-directory chaos-short >"$$log" 2>&1 & chaos=$$!; \
+	$(MAKE) --no-print-directory chaos-short bench-short >"$$log" 2>&1 & chaos=$$!; \
 	$(MAKE) --no-print-directory race || { kill -- "-$$chaos"; wait "$$chaos" || :; exit 1; }; \
 	code=0; wait "$$chaos" || code=$$?; cat "$$log"; exit "$$code"
 
@@ -120,7 +120,7 @@ runlog: ## swctl-sql: the log of all runs in SQLite, PostgreSQL and MariaDB, und
 integration: ## the tests on real ZooKeeper servers, which they start themselves
 	integration/zookeeper.sh install kazoo
 	integration/zookeeper.sh install curator
-	go test -count=1 -p 1 -timeout 15m $$(go list ./integration/... | grep -v -e /integration/chaos -e /integration/browser)
+	go test -count=1 -p 1 -timeout 15m $$(go list ./integration/... | grep -v -E '/integration/(bench|browser|chaos)$$')
 
 # Not part of test: it needs Chromium, and modules from npm, which install.sh gets. SHOTS is a directory for pictures.
 SHOTS ?=
@@ -197,6 +197,11 @@ BENCH    = go test -count=1 -timeout 0 -v -run '^TestBench$$' ./integration/benc
 .PHONY: bench-cluster
 bench-cluster: setup ## groups of processes on a real ZooKeeper: ROWS=rest,start SIZES=100x6,1000x6 COUNT=3 LIMIT=1m WINDOW=2m
 	@$(BENCH) | sed -u '/^=== /d; /^ *--- PASS/d'
+
+# A small group, so that every row keeps working.
+.PHONY: bench-short
+bench-short: setup
+	go test -count=1 -timeout 15m ./integration/bench
 
 # With SYSTEMS= it leaves the peers out; ROWS leaves out others of the rows. The largest groups need more of the server than its usual heap.
 .PHONY: bench-cost
