@@ -31,10 +31,7 @@ func (w *world) beating() (cease func()) {
 // off is an operator on a machine whose clock is that far off.
 func (w *world) off(clock wall.Clock) *Client {
 	w.Helper()
-	ctx := w.ctx
-	w.ctx = wall.Off(ctx, clock)
-	defer func() { w.ctx = ctx }()
-	return w.operator()
+	return w.dial(wall.Off(w.Context(), clock))
 }
 
 // The heartbeats of a group that hangs do not make the time stand still: what is late is late, and who asks has to wait at most

@@ -44,9 +44,11 @@ func inWorld(t *testing.T, test func(w *world)) {
 }
 
 // operator dials.
-func (w *world) operator() *Client {
+func (w *world) operator() *Client { return w.dial(w.Context()) }
+
+func (w *world) dial(ctx context.Context) *Client {
 	w.Helper()
-	c, err := Dial(w.Context(), Config{Servers: "zkdev:1", ServerType: "billing", Dial: w.server.Dial})
+	c, err := Dial(ctx, Config{Servers: "zkdev:1", ServerType: "billing", Dial: w.server.Dial})
 	if err != nil {
 		w.Fatal(err)
 	}
