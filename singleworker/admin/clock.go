@@ -221,7 +221,7 @@ func (c *Client) findBeats(ctx context.Context, live map[string]Instance) (slots
 			return slots, err
 		}
 	}
-	return nil, nil
+	return slots, nil
 }
 
 // beatsAhead is findBeats for what was read ahead, which reads nothing.

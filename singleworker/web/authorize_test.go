@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -41,9 +42,7 @@ func (s site) as(user, method, path string, form url.Values, header http.Header)
 	return s.do(method, path, func(r *http.Request) {
 		*r = *r.WithContext(context.WithValue(r.Context(), userKey{}, user))
 		r.Header = http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Authorization": {"Bearer of the application"}}
-		for name, values := range header {
-			r.Header[name] = values
-		}
+		maps.Copy(r.Header, header)
 		r.Body, r.RemoteAddr = io.NopCloser(strings.NewReader(form.Encode())), "192.0.2.1:1234"
 	})
 }
